@@ -1,0 +1,108 @@
+// Package prng is the one pseudo-random generator of hencedge: ChaCha20
+// (RFC 8439), addressed so that any word can be computed on its own. CPU and
+// GPU draw the same bits, in any order and in parallel.
+//
+// A stream is named by (seed, label, index, attempt): the 32-byte seed is the
+// key, the nonce is the three little-endian 32-bit words label, index,
+// attempt, and word j of the stream is word j%16 of block j/16 (the block
+// counter starts at 0). Labels keep the uses of one seed apart.
+package prng
+
+import (
+	"encoding/binary"
+	"math/bits"
+
+	"golang.org/x/crypto/chacha20"
+)
+
+// Sigma is the standard deviation of CBD: sqrt(21/2).
+const Sigma = 3.2403703492039302
+
+// Words fills dst with words start, start+1, ... of stream (seed, label,
+// index, attempt). start must be a multiple of 16.
+func Words(dst []uint32, seed *[32]byte, label, index, attempt uint32, start int) {
+	var nonce [12]byte
+	binary.LittleEndian.PutUint32(nonce[0:], label)
+	binary.LittleEndian.PutUint32(nonce[4:], index)
+	binary.LittleEndian.PutUint32(nonce[8:], attempt)
+	c, err := chacha20.NewUnauthenticatedCipher(seed[:], nonce[:])
+	if err != nil {
+		panic(err) // the lengths are constants; cannot happen
+	}
+	c.SetCounter(uint32(start / 16))
+	var buf [1024]byte
+	for len(dst) > 0 {
+		clear(buf[:])
+		c.XORKeyStream(buf[:], buf[:])
+		k := min(len(dst), len(buf)/4)
+		for i := range k {
+			dst[i] = binary.LittleEndian.Uint32(buf[4*i:])
+		}
+		dst = dst[k:]
+	}
+	clear(buf[:])
+}
+
+// Uniform fills dst with exact uniform residues modulo q, 2 <= q < 2^32.
+// Residue j is word j of attempt 0 masked to bitlen(q); while the value is not
+// below q, word j of the next attempt is taken (shared CRYPTO notes, section 3;
+// the chance of an extra attempt is below one half).
+func Uniform(dst []uint32, seed *[32]byte, label, index, q uint32) {
+	mask := uint32(1)<<bits.Len32(q) - 1
+	Words(dst, seed, label, index, 0, 0)
+	var again []int
+	for j := range dst {
+		dst[j] &= mask
+		if dst[j] >= q {
+			again = append(again, j)
+		}
+	}
+	for attempt := uint32(1); len(again) > 0; attempt++ {
+		left := again[:0]
+		block, have := [16]uint32{}, -1
+		for _, j := range again {
+			if j/16 != have {
+				have = j / 16
+				Words(block[:], seed, label, index, attempt, j&^15)
+			}
+			dst[j] = block[j%16] & mask
+			if dst[j] >= q {
+				left = append(left, j)
+			}
+		}
+		again = left
+	}
+}
+
+// Ternary fills dst with -1, 0, 1, each with probability 1/3 up to 2^-62:
+// coefficient j is floor(3*x/2^64) - 1 for x = word 2j + 2^32 * word 2j+1 of
+// stream (seed, label, 0, 0). No branch or address depends on the values.
+func Ternary(dst []int32, seed *[32]byte, label uint32) {
+	pairs(len(dst), seed, label, func(j int, lo, hi uint32) {
+		t, _ := bits.Mul64(uint64(hi)<<32|uint64(lo), 3)
+		dst[j] = int32(t) - 1
+	})
+}
+
+// CBD fills dst with the centred binomial distribution of 21 coin pairs:
+// coefficient j is popcount(word 2j & (2^21-1)) - popcount(word 2j+1 &
+// (2^21-1)) of stream (seed, label, 0, 0); standard deviation Sigma, support
+// [-21, 21]. No branch or address depends on the values.
+func CBD(dst []int32, seed *[32]byte, label uint32) {
+	const mask = 1<<21 - 1
+	pairs(len(dst), seed, label, func(j int, lo, hi uint32) {
+		dst[j] = int32(bits.OnesCount32(lo&mask)) - int32(bits.OnesCount32(hi&mask))
+	})
+}
+
+func pairs(n int, seed *[32]byte, label uint32, f func(j int, lo, hi uint32)) {
+	var w [256]uint32
+	for j := 0; j < n; j += len(w) / 2 {
+		k := min(len(w)/2, n-j)
+		Words(w[:2*k], seed, label, 0, 0, 2*j)
+		for i := range k {
+			f(j+i, w[2*i], w[2*i+1])
+		}
+	}
+	clear(w[:])
+}
