@@ -1,0 +1,85 @@
+# hencedge: build, test and package. `make help` lists the targets.
+
+SHELL       := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+GO        ?= go
+VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS   := -s -w -X main.version=$(VERSION)
+FUZZTIME  ?= 10s
+BENCHTIME ?= 300ms
+
+# Modules of this repository: the product, and the checks against another library.
+MODULES := . interop/lattigo
+
+# Packages with goroutines of their own: these run under the race detector.
+RACE_PKGS := ./agent/... ./evaluator/... ./keyholder/... ./transport/...
+
+# The arithmetic that must be right on the boards: run under emulation.
+ARM64_PKGS := ./cutrantt/prng ./cutrantt/cpu ./cutrantt/conformance ./henc ./henc/secret
+
+.PHONY: help
+help: ## list the targets
+	@awk 'BEGIN {FS = ":.*## "} /^[a-zA-Z0-9_-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## build bin/hencedge for this machine (static, no cgo)
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/hencedge ./cmd/hencedge
+
+.PHONY: demo
+demo: ## the whole job on this machine: sensors, encryption, broker, evaluation, decryption
+	$(GO) run ./cmd/hencedge demo
+
+.PHONY: test
+test: ## every test, the race detector on the concurrent packages, the Lattigo checks
+	$(GO) test ./...
+	$(GO) test -C interop/lattigo ./...
+	$(MAKE) test-race
+
+.PHONY: test-race
+test-race: ## the concurrent packages under the race detector (needs a C compiler)
+	@if [ "$$($(GO) env CGO_ENABLED)" = 1 ]; then \
+	  set -x; $(GO) test -race $(RACE_PKGS); \
+	elif [ -n "$${HENCEDGE_TEST_REQUIRE:-}" ]; then \
+	  echo "test-race: needs cgo and a C compiler" >&2; exit 1; \
+	else \
+	  echo "test-race: skipped: the race detector needs cgo and a C compiler" >&2; \
+	fi
+
+.PHONY: test-deep
+test-deep: ## the largest parameter sets as well (deep16-d23, std15-d11): minutes and several GiB
+	HENCEDGE_TEST_DEEP=1 $(GO) test -timeout 60m ./henc/...
+	HENCEDGE_TEST_DEEP=1 $(GO) test -C interop/lattigo -timeout 60m ./...
+
+.PHONY: mutate
+mutate: ## put one-line faults into the kernels and show that the conformance suite finds each
+	HENCEDGE_MUTATE=1 $(GO) test -count=1 -timeout 60m -run TestMutations -v ./cutrantt/conformance
+
+.PHONY: fuzz
+fuzz: ## run every fuzz target for FUZZTIME (default 10s)
+	cross/fuzz.sh $(FUZZTIME)
+
+.PHONY: bench
+bench: build ## time every operation of every parameter set
+	bin/hencedge bench
+
+.PHONY: cross
+cross: ## build linux/amd64 and linux/arm64 into dist/
+	cross/build.sh dist '$(LDFLAGS)'
+
+.PHONY: test-arm64
+test-arm64: ## run the arm64 test binaries of the arithmetic under qemu-user
+	cross/emulate.sh $(ARM64_PKGS)
+
+.PHONY: lint
+lint: ## gofmt, go vet for each platform, staticcheck, and govulncheck where it can be reached
+	cross/lint.sh $(MODULES)
+
+.PHONY: check-generated
+check-generated: ## fail if a generated file or go.mod is not what its generator writes
+	cross/check-generated.sh $(MODULES)
+
+.PHONY: clean
+clean: ## remove what the targets made
+	rm -rf bin dist

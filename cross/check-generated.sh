@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# Runs every generator and `go mod tidy`, and fails if a tracked file changes.
+# usage: cross/check-generated.sh MODULE-DIR...
+set -euo pipefail
+cd "$(dirname "$0")/.."
+before=$(git status --porcelain)
+for dir in "$@"; do
+  (cd "$dir" && go generate ./... && go mod tidy)
+done
+after=$(git status --porcelain)
+if [ "$before" != "$after" ]; then
+  echo "check-generated: these files are not what their generator writes:" >&2
+  diff <(echo "$before") <(echo "$after") >&2 || true
+  git --no-pager diff --stat >&2
+  exit 1
+fi
+echo "check-generated: nothing changed"

@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Builds the arm64 test binary of each package and runs it under qemu-user.
+# usage: cross/emulate.sh PACKAGE...
+# Emulation is some 10 to 20 times slower than the machine itself, so the tests
+# see HENCEDGE_TEST_EMULATED=1 and keep to the smaller rings.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+qemu=$(command -v qemu-aarch64-static || command -v qemu-aarch64 || true)
+if [ -z "$qemu" ]; then
+  echo "emulate: qemu-aarch64 not found: install qemu-user-static (Debian) or qemu-user" >&2
+  exit 1
+fi
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+for pkg in "$@"; do
+  test=$work/$(basename "$pkg").test
+  CGO_ENABLED=0 GOOS=linux GOARCH=arm64 go test -c -o "$test" "$pkg"
+  [ -e "$test" ] || { echo "emulate: $pkg has no tests" >&2; exit 1; }
+  echo "== $pkg (arm64, $(basename "$qemu"))"
+  (cd "$(go list -f '{{.Dir}}' "$pkg")" && HENCEDGE_TEST_EMULATED=1 "$qemu" "$test" -test.timeout 30m)
+done
