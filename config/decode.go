@@ -1,0 +1,252 @@
+package config
+
+import (
+	"fmt"
+	"math"
+	"path/filepath"
+	"reflect"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+// decoder turns a YAML tree into structs and collects every mistake. Fields
+// carry the tag yaml:"name" (or ",inline") and optionally cfg:"required,path".
+type decoder struct {
+	doc  *document
+	errs []*Error
+}
+
+func (d *decoder) fail(n ast.Node, path, cause, remedy string) {
+	d.errs = append(d.errs, d.doc.errorAt(nodePosition(n), path, cause, remedy))
+}
+
+var (
+	durationType = reflect.TypeFor[Duration]()
+	sizeType     = reflect.TypeFor[Size]()
+	secretType   = reflect.TypeFor[Secret]()
+)
+
+// value decodes n into v. opts are the cfg options of the field.
+func (d *decoder) value(n ast.Node, v reflect.Value, path, opts string) {
+	if !d.plain(n, path) {
+		return
+	}
+	if _, null := n.(*ast.NullNode); null {
+		d.fail(n, path, "has no value", "give it a value, or remove the key")
+		return
+	}
+	switch v.Type() {
+	case durationType:
+		d.duration(n, v, path)
+		return
+	case sizeType:
+		d.size(n, v, path)
+		return
+	}
+	switch v.Kind() {
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		d.value(n, v.Elem(), path, opts)
+	case reflect.Struct:
+		d.structure(n, v, path)
+	case reflect.Slice:
+		d.list(n, v, path, opts)
+	case reflect.Array:
+		d.array(n, v, path)
+	case reflect.Map:
+		d.stringMap(n, v, path)
+	case reflect.String:
+		if s, ok := d.text(n, path); ok {
+			switch {
+			case v.Type() == secretType:
+				s = d.resolveSecret(s)
+			case strings.Contains(opts, "path"):
+				s = d.resolve(s)
+			}
+			v.SetString(s)
+		}
+	case reflect.Bool:
+		b, ok := n.(*ast.BoolNode)
+		if !ok {
+			d.mismatch(n, path, "true or false", "write true or false")
+			return
+		}
+		v.SetBool(b.Value)
+	case reflect.Int:
+		d.integer(n, v, path)
+	case reflect.Float64:
+		if f, ok := d.number(n, path); ok {
+			v.SetFloat(f)
+		}
+	default:
+		d.fail(n, path, "cannot be set", "remove it")
+	}
+}
+
+// plain refuses what makes a file say something other than it seems to.
+func (d *decoder) plain(n ast.Node, path string) bool {
+	switch n.(type) {
+	case nil:
+		return false
+	case *ast.AnchorNode, *ast.AliasNode:
+		d.fail(n, path, "anchors and aliases are not supported", "write the value out")
+	case *ast.TagNode:
+		d.fail(n, path, "tags are not supported", "remove the tag")
+	default:
+		return true
+	}
+	return false
+}
+
+func (d *decoder) mismatch(n ast.Node, path, want, remedy string) {
+	d.fail(n, path, fmt.Sprintf("expected %s, found %s", want, describe(n)), remedy)
+}
+
+func (d *decoder) text(n ast.Node, path string) (string, bool) {
+	switch s := n.(type) {
+	case *ast.StringNode:
+		return s.Value, true
+	case *ast.LiteralNode:
+		return strings.TrimSuffix(s.Value.Value, "\n"), true
+	case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.InfinityNode, *ast.NanNode:
+		d.mismatch(n, path, "text", fmt.Sprintf("put it in quotes: %q", n.GetToken().Value))
+		return "", false
+	}
+	d.mismatch(n, path, "text", "write one value")
+	return "", false
+}
+
+func (d *decoder) integer(n ast.Node, v reflect.Value, path string) {
+	i, ok := n.(*ast.IntegerNode)
+	if !ok {
+		d.mismatch(n, path, "a whole number", "write a whole number, without quotes or unit")
+		return
+	}
+	switch x := i.Value.(type) {
+	case int64:
+		if x >= math.MinInt32 && x <= math.MaxInt32 {
+			v.SetInt(x)
+			return
+		}
+	case uint64:
+		if x <= math.MaxInt32 {
+			v.SetInt(int64(x))
+			return
+		}
+	}
+	d.fail(n, path, fmt.Sprintf("the number %s is out of range", n.GetToken().Value), "write a smaller number")
+}
+
+func (d *decoder) number(n ast.Node, path string) (float64, bool) {
+	var f float64
+	switch x := n.(type) {
+	case *ast.FloatNode:
+		f = x.Value
+	case *ast.IntegerNode:
+		switch i := x.Value.(type) {
+		case int64:
+			f = float64(i)
+		case uint64:
+			f = float64(i)
+		}
+	case *ast.InfinityNode, *ast.NanNode:
+		d.mismatch(n, path, "a finite number", "write a finite number")
+		return 0, false
+	default:
+		d.mismatch(n, path, "a number", "write a number, without quotes or unit")
+		return 0, false
+	}
+	if math.IsInf(f, 0) || math.IsNaN(f) {
+		d.fail(n, path, "the number is out of range", "write a smaller number")
+		return 0, false
+	}
+	return f, true
+}
+
+func (d *decoder) duration(n ast.Node, v reflect.Value, path string) {
+	s, ok := n.(*ast.StringNode)
+	if !ok {
+		remedy := "write a number with a unit, such as 250ms, 1s, 5m or 2h"
+		switch n.(type) {
+		case *ast.IntegerNode, *ast.FloatNode:
+			remedy = fmt.Sprintf("add the unit, such as %ss for seconds or %sms for milliseconds",
+				n.GetToken().Value, n.GetToken().Value)
+		}
+		d.mismatch(n, path, "a duration", remedy)
+		return
+	}
+	t, err := parseDuration(s.Value)
+	if err != nil {
+		d.fail(n, path, fmt.Sprintf("invalid duration %q", s.Value),
+			"write a number with one of the units ms, s, m, h or d, such as 250ms, 1m30s")
+		return
+	}
+	if t < 0 {
+		d.fail(n, path, fmt.Sprintf("the duration %s is negative", s.Value), "write a positive duration")
+		return
+	}
+	v.SetInt(int64(t))
+}
+
+func (d *decoder) size(n ast.Node, v reflect.Value, path string) {
+	const remedy = "write a number with one of the units B, KiB, MiB, GiB, kB, MB or GB, such as 112KiB"
+	s, ok := n.(*ast.StringNode)
+	if !ok {
+		d.mismatch(n, path, "a size", remedy)
+		return
+	}
+	size, err := ParseSize(s.Value)
+	if err != nil {
+		d.fail(n, path, err.Error(), remedy)
+		return
+	}
+	v.SetInt(int64(size))
+}
+
+// resolve makes a path relative to the directory of the configuration.
+func (d *decoder) resolve(path string) string {
+	if path == "" || filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(d.doc.dir, path)
+}
+
+// resolveSecret resolves the path of a file: reference.
+func (d *decoder) resolveSecret(ref string) string {
+	if path, ok := strings.CutPrefix(ref, "file:"); ok {
+		return "file:" + d.resolve(path)
+	}
+	return ref
+}
+
+func (d *decoder) list(n ast.Node, v reflect.Value, path, opts string) {
+	seq, ok := n.(*ast.SequenceNode)
+	if !ok {
+		d.mismatch(n, path, "a list", "start each entry with \"- \"")
+		return
+	}
+	v.Set(reflect.MakeSlice(v.Type(), len(seq.Values), len(seq.Values)))
+	for i, e := range seq.Values {
+		p := fmt.Sprintf("%s[%d]", path, i)
+		if e == nil {
+			d.fail(n, p, "has no value", "give it a value, or remove the entry")
+			continue
+		}
+		d.doc.at[p] = nodePosition(e)
+		d.value(e, v.Index(i), p, opts)
+	}
+}
+
+func (d *decoder) array(n ast.Node, v reflect.Value, path string) {
+	seq, ok := n.(*ast.SequenceNode)
+	if !ok || len(seq.Values) != v.Len() {
+		d.mismatch(n, path, fmt.Sprintf("a list of %d numbers", v.Len()), "write [minimum, maximum]")
+		return
+	}
+	for i, e := range seq.Values {
+		p := fmt.Sprintf("%s[%d]", path, i)
+		d.doc.at[p] = nodePosition(e)
+		d.value(e, v.Index(i), p, "")
+	}
+}

@@ -1,0 +1,82 @@
+package config
+
+import (
+	"path/filepath"
+	"strings"
+)
+
+// position is where a key or a value starts, 1-based.
+type position struct{ line, column int }
+
+// document is the text of a configuration and where each field stands in it.
+type document struct {
+	file  string
+	dir   string // relative paths are relative to it
+	lines []string
+	at    map[string]position // by path: the value, or the key where there is none
+	keys  map[string]position // by path: the key
+}
+
+func newDocument(file string, data []byte) *document {
+	text := strings.ReplaceAll(string(data), "\r\n", "\n")
+	return &document{
+		file:  file,
+		dir:   filepath.Dir(file),
+		lines: strings.Split(text, "\n"),
+		at:    map[string]position{},
+		keys:  map[string]position{},
+	}
+}
+
+func (d *document) errorAt(p position, path, cause, remedy string) *Error {
+	e := &Error{Path: path, Cause: cause, Remedy: remedy}
+	if d == nil {
+		return e
+	}
+	e.File = d.file
+	e.Line = min(max(p.line, 1), len(d.lines))
+	e.Column = max(p.column, 1)
+	e.source = d.lines[e.Line-1]
+	return e
+}
+
+// problem is an error about the value at path, or about the nearest enclosing
+// field that is in the file.
+func (d *document) problem(path, cause, remedy string) *Error {
+	if d == nil {
+		return (*document)(nil).errorAt(position{}, path, cause, remedy)
+	}
+	for p := path; ; p = parentPath(p) {
+		if at, ok := d.at[p]; ok {
+			return d.errorAt(at, path, cause, remedy)
+		}
+		if p == "" {
+			return d.errorAt(position{1, 1}, path, cause, remedy)
+		}
+	}
+}
+
+// parentPath cuts the last ".key" or "[i]".
+func parentPath(p string) string {
+	if i := strings.LastIndexAny(p, ".["); i > 0 {
+		return p[:i]
+	}
+	return ""
+}
+
+func joinPath(parent, key string) string {
+	if parent == "" {
+		return key
+	}
+	return parent + "." + key
+}
+
+// origin remembers the file that a configuration came from.
+type origin struct{ doc *document }
+
+// Problem is an error about the field at path ("streams[0].params"), pointing
+// at its line when the configuration came from a file. It is for checks that
+// need more than this package knows, such as the parameters' number of slots.
+func (o origin) Problem(path, cause, remedy string) *Error {
+	return o.doc.problem(path, cause, remedy)
+}

@@ -1,0 +1,93 @@
+package config
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"math"
+)
+
+// Stride is the number of slots that one channel occupies: the next power of
+// two at or above Window.Samples. Channel k holds sample i in slot
+// k*Stride()+i; the slots from Samples to Stride stay zero.
+func (s Stream) Stride() int {
+	stride := 1
+	for stride < s.Window.Samples && stride < MaxSlots {
+		stride <<= 1
+	}
+	return stride
+}
+
+// Slots is the number of slots of the whole window, channels times stride. It
+// must not exceed half the ring degree.
+func (s Stream) Slots() int { return len(s.Channels) * s.Stride() }
+
+// ChannelIndex is the position of the channel with this name, or -1.
+func (s Stream) ChannelIndex(name string) int {
+	for i, c := range s.Channels {
+		if c.Name == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// LevelAt is the level at which windows are encrypted under parameters whose
+// highest level is max.
+func (s Stream) LevelAt(max int) int {
+	if s.Level == nil {
+		return max
+	}
+	return *s.Level
+}
+
+// Affine is the normalisation of the channel: u = (x-mid)/half and
+// x = mid + half*u, with half > 0 for a valid range.
+func (c Channel) Affine() (mid, half float64) {
+	return c.Range[0]/2 + c.Range[1]/2, c.Range[1]/2 - c.Range[0]/2
+}
+
+// layoutTag starts every layout hash; it changes with the canonical form.
+const layoutTag = "hencedge layout v1"
+
+// LayoutHash identifies what the slots of a window mean. It is SHA-256 over the
+// canonical form, in which every string is its length (8 bytes, big endian)
+// and its bytes, every integer 8 bytes big endian in two's complement, and
+// every float its IEEE 754 binary64 bits, 8 bytes big endian, -0 written as +0:
+//
+//	"hencedge layout v1", Name, Params, LogScale, Packing,
+//	Window.Samples, Window.Every in nanoseconds, number of channels,
+//	then for each channel: Name, Unit, Range[0], Range[1]
+//
+// An empty Packing counts as PackingReal. What only the agent needs (sources,
+// interval, level, policies for missing values) is left out.
+func (s Stream) LayoutHash() [32]byte {
+	b := make([]byte, 0, 256+64*len(s.Channels))
+	str := func(v string) {
+		b = binary.BigEndian.AppendUint64(b, uint64(len(v)))
+		b = append(b, v...)
+	}
+	num := func(v int64) { b = binary.BigEndian.AppendUint64(b, uint64(v)) }
+	flt := func(v float64) {
+		// Adding +0 turns -0 into +0 and changes nothing else.
+		b = binary.BigEndian.AppendUint64(b, math.Float64bits(v+0))
+	}
+	packing := s.Packing
+	if packing == "" {
+		packing = PackingReal
+	}
+	str(layoutTag)
+	str(s.Name)
+	str(s.Params)
+	num(int64(s.LogScale))
+	str(packing)
+	num(int64(s.Window.Samples))
+	num(int64(s.Window.Every))
+	num(int64(len(s.Channels)))
+	for _, c := range s.Channels {
+		str(c.Name)
+		str(c.Unit)
+		flt(c.Range[0])
+		flt(c.Range[1])
+	}
+	return sha256.Sum256(b)
+}

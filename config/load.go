@@ -1,0 +1,209 @@
+package config
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"reflect"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+)
+
+// Limits on the text of a configuration, checked before it is parsed.
+const (
+	maxFile    = 1 << 20 // bytes
+	maxLine    = 64 << 10
+	maxNesting = 32
+)
+
+// LoadAgent reads and checks an agent's configuration. A failure to read the
+// file is returned as it is; mistakes in it are an *Errors.
+func LoadAgent(path string) (*Agent, error) { return load(path, ParseAgent) }
+
+// LoadEvaluator reads and checks an evaluator's configuration.
+func LoadEvaluator(path string) (*Evaluator, error) { return load(path, ParseEvaluator) }
+
+// LoadKeyHolder reads and checks a key holder's configuration.
+func LoadKeyHolder(path string) (*KeyHolder, error) { return load(path, ParseKeyHolder) }
+
+// ParseAgent checks the text of an agent's configuration. name is used in
+// errors, and its directory for relative paths. Mistakes are an *Errors.
+func ParseAgent(name string, data []byte) (*Agent, error) {
+	a := new(Agent)
+	doc, errs := parse(name, data, a)
+	a.doc = doc
+	if errs.Err() == nil {
+		a.SetDefaults()
+		errs.Add(a.check()...)
+	}
+	if err := errs.Err(); err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// ParseEvaluator is ParseAgent for an evaluator.
+func ParseEvaluator(name string, data []byte) (*Evaluator, error) {
+	e := new(Evaluator)
+	doc, errs := parse(name, data, e)
+	e.doc = doc
+	if errs.Err() == nil {
+		e.SetDefaults()
+		errs.Add(e.check()...)
+	}
+	if err := errs.Err(); err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+// ParseKeyHolder is ParseAgent for a key holder.
+func ParseKeyHolder(name string, data []byte) (*KeyHolder, error) {
+	k := new(KeyHolder)
+	doc, errs := parse(name, data, k)
+	k.doc = doc
+	if errs.Err() == nil {
+		k.SetDefaults()
+		errs.Add(k.check()...)
+	}
+	if err := errs.Err(); err != nil {
+		return nil, err
+	}
+	return k, nil
+}
+
+func load[T any](path string, parse func(string, []byte) (*T, error)) (*T, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the configuration: %w", err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the configuration: %w", err)
+	}
+	return parse(path, data)
+}
+
+// parse decodes data into v, a pointer to a struct.
+func parse(name string, data []byte, v any) (*document, *Errors) {
+	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
+	doc := newDocument(name, data)
+	errs := new(Errors)
+	if e := screen(doc, data); e != nil {
+		errs.Add(e)
+		return doc, errs
+	}
+	file, err := parseTree(data)
+	if err != nil {
+		errs.Add(syntaxError(doc, err))
+		return doc, errs
+	}
+	d := &decoder{doc: doc}
+	var body ast.Node
+	for i, part := range file.Docs {
+		if part == nil || part.Body == nil {
+			continue
+		}
+		if body != nil || i > 0 && len(file.Docs) > 1 {
+			d.fail(part.Body, "", "more than one document in the file", "keep one document; remove what follows \"---\"")
+			break
+		}
+		body = part.Body
+	}
+	switch b := body.(type) {
+	case nil, *ast.NullNode, *ast.CommentGroupNode:
+		errs.Add(doc.errorAt(position{1, 1}, "", "the file is empty", "start from an example in docs/configuration.md"))
+		return doc, errs
+	default:
+		doc.at[""] = nodePosition(b)
+		d.structure(b, reflect.ValueOf(v).Elem(), "")
+	}
+	errs.Add(d.errs...)
+	return doc, errs
+}
+
+// screen refuses text that is not worth parsing, or that nests so deeply that
+// parsing it costs too much.
+func screen(doc *document, data []byte) *Error {
+	if len(data) > maxFile {
+		return doc.errorAt(position{1, 1}, "", fmt.Sprintf("the file is larger than %d bytes", maxFile), "split it, or check that it is the right file")
+	}
+	flow := 0
+	for i, line := range doc.lines {
+		at := func(col int, cause, remedy string) *Error {
+			return doc.errorAt(position{i + 1, col + 1}, "", cause, remedy)
+		}
+		if len(line) > maxLine {
+			return at(0, fmt.Sprintf("the line is longer than %d bytes", maxLine), "break it")
+		}
+		if !utf8.ValidString(line) {
+			return at(0, "the line is not valid UTF-8", "save the file as UTF-8")
+		}
+		if j := strings.IndexFunc(line, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }); j >= 0 {
+			return at(utf8.RuneCountInString(line[:j]), "a control character", "remove it")
+		}
+		indent := len(line) - len(strings.TrimLeft(line, " "))
+		if strings.HasPrefix(line[indent:], "\t") && strings.TrimSpace(line) != "" && flow <= 0 {
+			return at(indent, "a tab in the indentation", "indent with spaces")
+		}
+		if strings.Count(line, "- ")+strings.Count(line, "? ")+strings.Count(line, "!") > 8*maxNesting ||
+			nested(line) > maxNesting || indent > 8*maxNesting {
+			return at(indent, "nested too deeply", "write fewer levels")
+		}
+		flow += strings.Count(line, "[") + strings.Count(line, "{") - strings.Count(line, "]") - strings.Count(line, "}")
+		flow = max(flow, 0)
+		if flow > maxNesting {
+			return at(indent, "brackets nested too deeply", "close the brackets")
+		}
+	}
+	return nil
+}
+
+// nested counts the deepest open brackets within one line.
+func nested(line string) int {
+	depth, deepest := 0, 0
+	for _, c := range []byte(line) {
+		switch c {
+		case '[', '{':
+			depth++
+			deepest = max(deepest, depth)
+		case ']', '}':
+			depth--
+		}
+	}
+	return deepest
+}
+
+var errParser = errors.New("the file cannot be parsed")
+
+// parseTree parses YAML. Repeated keys are let through so that all can be
+// reported. A panic of the parser becomes an error.
+func parseTree(data []byte) (f *ast.File, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			f, err = nil, errParser
+		}
+	}()
+	return parser.ParseBytes(data, 0, parser.AllowDuplicateMapKey())
+}
+
+// syntaxError turns a parser's error into ours.
+func syntaxError(doc *document, err error) *Error {
+	var ye yaml.Error
+	at, cause := position{1, 1}, err.Error()
+	if errors.As(err, &ye) {
+		cause = ye.GetMessage()
+		if t := ye.GetToken(); t != nil && t.Position != nil {
+			at = position{t.Position.Line, t.Position.Column}
+		}
+	}
+	cause, _, _ = strings.Cut(cause, "\n")
+	return doc.errorAt(at, "", "not valid YAML: "+cause, "check indentation, quotes, brackets and the colon with its space after each key")
+}

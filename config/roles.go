@@ -1,0 +1,192 @@
+package config
+
+// Agent is the configuration of the edge service.
+type Agent struct {
+	Version int `yaml:"version"`
+	// Device names this device on every topic and in every signature.
+	Device string `yaml:"device" cfg:"required"`
+	Broker Broker `yaml:"broker" cfg:"required"`
+	// Keys are the encryption keys; SigningKey is the file of the device's
+	// Ed25519 key.
+	Keys       AgentKeys `yaml:"keys" cfg:"required"`
+	SigningKey string    `yaml:"signing_key" cfg:"required,path"`
+	// State is the file that holds the boot epoch and the next sequence
+	// numbers; it must survive restarts.
+	State   string   `yaml:"state" cfg:"required,path"`
+	Streams []Stream `yaml:"streams" cfg:"required"`
+	Queue   Queue    `yaml:"queue"`
+	// StopTimeout bounds how long a stop waits for the queue to drain.
+	StopTimeout Duration `yaml:"stop_timeout"`
+	Log         Log      `yaml:"log"`
+	Metrics     Metrics  `yaml:"metrics"`
+
+	origin
+}
+
+// KeyMode says how an agent encrypts.
+type KeyMode string
+
+const (
+	// KeyModePublic encrypts with the public key: nothing to steal on the
+	// board. The default.
+	KeyModePublic KeyMode = "public"
+	// KeyModeSymmetric encrypts with the secret key and sends half the bytes.
+	// Whoever takes the board can decrypt all data under that key.
+	KeyModeSymmetric KeyMode = "symmetric"
+)
+
+// AgentKeys are the encryption keys of an agent.
+type AgentKeys struct {
+	Mode KeyMode `yaml:"mode"`
+	// PublicKey is the file exported by `hencedge keys export --role agent`.
+	PublicKey string `yaml:"public_key" cfg:"path"`
+	// SecretKey is the secret key file, only with mode symmetric.
+	SecretKey string `yaml:"secret_key" cfg:"path"`
+}
+
+// QueuePolicy says what happens when the send queue is full.
+type QueuePolicy string
+
+// What a full queue does to a new window.
+const (
+	QueueDropOldest QueuePolicy = "drop_oldest"
+	QueueDropNewest QueuePolicy = "drop_newest"
+	QueueBlock      QueuePolicy = "block" // sampling waits
+)
+
+// Queue bounds the sealed windows that wait in memory to be sent.
+type Queue struct {
+	Objects int         `yaml:"objects"`
+	Bytes   Size        `yaml:"bytes"`
+	Full    QueuePolicy `yaml:"full"`
+}
+
+// Evaluator is the configuration of the cloud subscriber.
+type Evaluator struct {
+	Version int `yaml:"version"`
+	// Name names this evaluator in results.
+	Name   string `yaml:"name" cfg:"required"`
+	Broker Broker `yaml:"broker" cfg:"required"`
+	// KeySets are directories exported by `hencedge keys export --role
+	// evaluator`.
+	KeySets []string `yaml:"key_sets" cfg:"required,path"`
+	// SigningKey is the file of the evaluator's Ed25519 key, which signs
+	// results.
+	SigningKey string `yaml:"signing_key" cfg:"required,path"`
+	// State is the file that holds the boot epoch and the sequence numbers of
+	// results, and the replay guard.
+	State string `yaml:"state" cfg:"required,path"`
+	// Devices are the agents whose signatures are accepted.
+	Devices  []Device       `yaml:"devices" cfg:"required"`
+	Streams  []DeviceStream `yaml:"streams" cfg:"required"`
+	Programs []Program      `yaml:"programs" cfg:"required"`
+	Join     Join           `yaml:"join"`
+	Limits   Limits         `yaml:"limits"`
+	// Workers is the number of programs evaluated at a time; 0 means one per
+	// CPU.
+	Workers     int      `yaml:"workers"`
+	StopTimeout Duration `yaml:"stop_timeout"`
+	Log         Log      `yaml:"log"`
+	Metrics     Metrics  `yaml:"metrics"`
+
+	origin
+}
+
+// A Device is a signer: an agent or, for the key holder, an evaluator.
+type Device struct {
+	Name string `yaml:"name" cfg:"required"`
+	// PublicKey is "ed25519:" and 32 bytes in standard base64.
+	PublicKey string `yaml:"public_key" cfg:"required"`
+}
+
+// DeviceStream is a stream as the evaluator knows it: with its device.
+type DeviceStream struct {
+	Device string `yaml:"device" cfg:"required"`
+	Stream `yaml:",inline"`
+}
+
+// A Program is a computation on encrypted windows.
+type Program struct {
+	Name string `yaml:"name" cfg:"required"`
+	// Expr is the expression, such as "mean(x)".
+	Expr string `yaml:"expr" cfg:"required"`
+	// Inputs maps each variable of Expr to "device/stream/channel".
+	Inputs map[string]string `yaml:"inputs" cfg:"required"`
+	// Topic of the results; empty means <prefix>/res/<name>.
+	Topic string `yaml:"topic"`
+	// Unit of the result, for display only.
+	Unit string `yaml:"unit"`
+}
+
+// Join bounds how long and how many windows wait for the other inputs of a
+// program.
+type Join struct {
+	Timeout Duration `yaml:"timeout"`
+	Windows int      `yaml:"windows"`
+}
+
+// Limits bound what senders can make a receiver hold.
+type Limits struct {
+	Object     Size     `yaml:"object"`     // largest sealed object
+	Pending    int      `yaml:"pending"`    // objects in reassembly, all senders
+	Memory     Size     `yaml:"memory"`     // bytes in reassembly, all senders
+	Reassembly Duration `yaml:"reassembly"` // age at which an incomplete object is dropped
+}
+
+// KeyHolder is the configuration of the one who reads results.
+type KeyHolder struct {
+	Version int    `yaml:"version"`
+	Name    string `yaml:"name" cfg:"required"`
+	Broker  Broker `yaml:"broker" cfg:"required"`
+	// KeySet is the key set directory made by `hencedge keys new`.
+	KeySet string `yaml:"key_set" cfg:"required,path"`
+	// Evaluators are the signers whose results are accepted.
+	Evaluators []Device `yaml:"evaluators" cfg:"required"`
+	// Programs limits which results are read; empty means all.
+	Programs []string `yaml:"programs"`
+	// Output is "table", "ndjson" or "csv".
+	Output  string  `yaml:"output"`
+	Limits  Limits  `yaml:"limits"`
+	Log     Log     `yaml:"log"`
+	Metrics Metrics `yaml:"metrics"`
+
+	origin
+}
+
+// Broker says how to reach the MQTT broker.
+type Broker struct {
+	// URL is tls://host:port or mqtts://host:port; tcp:// and mqtt:// only to a
+	// loopback address or with Insecure.
+	URL string `yaml:"url" cfg:"required"`
+	// Insecure allows traffic without TLS. Ciphertexts stay unreadable and
+	// signed; topics, sizes and the password do not.
+	Insecure bool `yaml:"insecure"`
+	// ClientID is the MQTT client id; by default the role and its name.
+	ClientID string `yaml:"client_id"`
+	// CA is a PEM file of roots to trust instead of the system's. Cert and Key
+	// are the PEM files of the client's certificate.
+	CA   string `yaml:"ca" cfg:"path"`
+	Cert string `yaml:"cert" cfg:"path"`
+	Key  string `yaml:"key" cfg:"path"`
+	// ServerName overrides the host name that the broker's certificate must
+	// carry.
+	ServerName string `yaml:"server_name"`
+	Username   string `yaml:"username"`
+	Password   Secret `yaml:"password"`
+	// TopicPrefix starts every topic.
+	TopicPrefix string `yaml:"topic_prefix"`
+	// ChunkSize is the largest MQTT payload that is sent.
+	ChunkSize Size     `yaml:"chunk_size"`
+	KeepAlive Duration `yaml:"keep_alive"`
+}
+
+// Log says what is logged to stderr.
+type Log struct {
+	Level  string `yaml:"level"`  // debug, info, warn or error
+	Format string `yaml:"format"` // text or json
+}
+
+// Metrics says where metrics are served; an empty Listen means nowhere.
+type Metrics struct {
+	Listen string `yaml:"listen"` // host:port
+}

@@ -1,0 +1,162 @@
+package config
+
+import "time"
+
+// Duration is a length of time; in YAML a number with a unit: "250ms", "1s",
+// "1m30s", "2h".
+type Duration = time.Duration
+
+// Limits of names and layouts.
+const (
+	MaxNameLength = 64    // bytes of a device, stream, channel or program name
+	MaxChannels   = 1024  // channels of one stream
+	MaxSamples    = 32768 // samples of one window: the slots of the largest ring
+	MaxSlots      = 32768 // channels times stride, before the parameters are known
+)
+
+// PackingReal puts one real sample into the real part of one slot.
+const PackingReal = "real"
+
+// A Stream is one series of windows of one device. The agent and the evaluator
+// hold the same description; LayoutHash binds the two.
+type Stream struct {
+	// Name is unique on its device, [A-Za-z0-9_.-]{1,64}.
+	Name string `yaml:"name" cfg:"required"`
+	// Interval is the time between samples (agent only; not part of the
+	// layout). Unused with Replay.
+	Interval Duration `yaml:"interval"`
+	// Window says when a window is complete.
+	Window Window `yaml:"window" cfg:"required"`
+	// Params names the parameter set, such as "edge12-d1".
+	Params string `yaml:"params" cfg:"required"`
+	// LogScale is log2 of the encoding scale; 0 means the parameters' own.
+	LogScale int `yaml:"log_scale"`
+	// Level is the level at which windows are encrypted; nil means the
+	// parameters' highest. Lower levels are smaller on the wire and allow fewer
+	// multiplications. It is not part of the layout.
+	Level *int `yaml:"level"`
+	// Packing is PackingReal.
+	Packing string `yaml:"packing"`
+	// Replay, when set, takes samples and timestamps from a file instead of
+	// live sensors (agent only).
+	Replay *Replay `yaml:"replay"`
+	// Channels are the sensors that share a window, in slot order.
+	Channels []Channel `yaml:"channels" cfg:"required"`
+}
+
+// A Channel is one physical quantity.
+type Channel struct {
+	Name string `yaml:"name" cfg:"required"`
+	// Unit is the physical unit of Range and of results, such as "degC".
+	Unit string `yaml:"unit" cfg:"required"`
+	// Range is the physical minimum and maximum. A value x is encrypted as
+	// u = (x-mid)/half in [-1, 1], see Affine.
+	Range [2]float64 `yaml:"range" cfg:"required"`
+	// Source is where the agent reads it; nil in evaluator files (they may
+	// carry one, it is checked and ignored). Not part of the layout.
+	Source *Source `yaml:"source"`
+	// OnMissing says what a failed read becomes; OnRange what a value outside
+	// Range becomes (agent only).
+	OnMissing Missing `yaml:"on_missing"`
+	OnRange   Outside `yaml:"on_range"`
+	// MissingValue is the physical value that MissingMark writes.
+	MissingValue *float64 `yaml:"missing_value"`
+}
+
+// Missing is the policy for a sample that could not be read.
+type Missing string
+
+const (
+	// MissingHold repeats the last good value of the channel. Until the first
+	// good value the whole sample of the stream is skipped. The default.
+	MissingHold Missing = "hold"
+	// MissingSkip leaves out the sample of every channel of the stream at this
+	// tick.
+	MissingSkip Missing = "skip"
+	// MissingMark writes MissingValue, which programs can tell apart.
+	MissingMark Missing = "mark"
+)
+
+// Outside is the policy for a value outside the channel's range.
+type Outside string
+
+const (
+	// OutsideClamp moves it to the nearer end of the range and counts it. The
+	// default.
+	OutsideClamp Outside = "clamp"
+	// OutsideMissing treats it as a failed read.
+	OutsideMissing Outside = "missing"
+)
+
+// A Window says when a window is complete. With Every == 0 it is complete after
+// Samples samples. With Every > 0 windows are the half-open intervals
+// [k*Every, (k+1)*Every) of Unix time, so that windows of different devices
+// line up, and Samples is the most that one holds; the number present travels
+// with the window.
+type Window struct {
+	Samples int      `yaml:"samples"`
+	Every   Duration `yaml:"every"`
+}
+
+// ByTime reports whether windows end by time instead of by count.
+func (w Window) ByTime() bool { return w.Every > 0 }
+
+// SourceType names a kind of sensor.
+type SourceType string
+
+// The kinds of sensors.
+const (
+	SourceHwmon   SourceType = "hwmon"   // /sys/class/hwmon: temperature, voltage, current, power, fan
+	SourceThermal SourceType = "thermal" // /sys/class/thermal: thermal zones
+	SourceCPU     SourceType = "cpu"     // /proc/stat: share of time in percent
+	SourceMemory  SourceType = "memory"  // /proc/meminfo
+	SourceLoad    SourceType = "load"    // /proc/loadavg
+	SourceDisk    SourceType = "disk"    // /proc/diskstats: rates
+	SourceNet     SourceType = "net"     // /proc/net/dev: rates
+	SourceReplay  SourceType = "replay"  // a column of the stream's replay file
+)
+
+// A Source says where a channel's samples come from. Which fields belong to
+// which type is listed in docs/configuration.md; others are refused.
+type Source struct {
+	Type SourceType `yaml:"type" cfg:"required"`
+	// Chip is a hwmon chip by its name ("coretemp") or directory ("hwmon2").
+	Chip string `yaml:"chip"`
+	// Input is a hwmon input ("temp1", "in0", "curr1", "power1", "fan2");
+	// Label selects it by its label file instead.
+	Input string `yaml:"input"`
+	Label string `yaml:"label"`
+	// Zone is a thermal zone by its type ("CPU-therm") or directory
+	// ("thermal_zone0").
+	Zone string `yaml:"zone"`
+	// CPU is "total" or "cpuN".
+	CPU string `yaml:"cpu"`
+	// Device is a block device ("mmcblk0"), Interface a network interface
+	// ("eth0").
+	Device    string `yaml:"device"`
+	Interface string `yaml:"interface"`
+	// Field selects the quantity of cpu, memory, load, disk and net.
+	Field string `yaml:"field"`
+	// Column is the column (CSV) or dotted field (NDJSON) of a replay file.
+	Column string `yaml:"column"`
+	// Scale and Offset convert a reading to the channel's unit:
+	// value = reading*Scale + Offset. Scale 0 means 1.
+	Scale  float64 `yaml:"scale"`
+	Offset float64 `yaml:"offset"`
+}
+
+// Replay reads samples with their original timestamps from a file.
+type Replay struct {
+	File string `yaml:"file" cfg:"required,path"`
+	// Format is "csv" or "ndjson"; by default from the file's extension.
+	Format string `yaml:"format"`
+	// Time is the column or field of the timestamp and TimeFormat its form:
+	// "rfc3339", "unix" (seconds, fractions allowed), "unix_ms" or "unix_ns".
+	Time       string `yaml:"time" cfg:"required"`
+	TimeFormat string `yaml:"time_format"`
+	// Delimiter of CSV, one character, default ",". "tab" is a tab.
+	Delimiter string `yaml:"delimiter"`
+	// Speed is "realtime" (wait as long as the timestamps are apart), "fast"
+	// (do not wait) or a positive factor such as "10x".
+	Speed string `yaml:"speed"`
+}
