@@ -1,0 +1,242 @@
+package henc
+
+import (
+	"fmt"
+	"math"
+	"math/big"
+	"slices"
+
+	"github.com/hencedge/hencedge/cutrantt"
+)
+
+// Mode says how many primes one rescaling drops.
+type Mode string
+
+// The modes.
+const (
+	ModeSingle Mode = "single" // one prime per level, scale 2^26..2^29
+	ModePair   Mode = "pair"   // two primes per level, scale 2^50..2^55
+)
+
+// ParametersLiteral describes parameters, unchecked and serialisable; NewParameters
+// checks it.
+type ParametersLiteral struct {
+	Name     string   `json:"name"`
+	LogN     int      `json:"logN"`     // ring degree 2^LogN, 10..17
+	LogScale int      `json:"logScale"` // default scale 2^LogScale
+	Mode     Mode     `json:"mode"`
+	Depth    int      `json:"depth"` // rescalings from the top level
+	Q        []uint32 `json:"q"`     // ciphertext primes, bottom first
+	P        []uint32 `json:"p,omitempty"`
+	// PsiQ and PsiP pin the 2N-th roots of unity; nil derives the canonical ones.
+	PsiQ []uint32 `json:"psiQ,omitempty"`
+	PsiP []uint32 `json:"psiP,omitempty"`
+	// Alpha is the number of Q primes in a key-switching digit, at most len(P);
+	// 0 means len(P).
+	Alpha int `json:"alpha,omitempty"`
+	// Insecure admits parameters above or outside the security table.
+	Insecure bool `json:"insecure,omitempty"`
+}
+
+func (l ParametersLiteral) clone() ParametersLiteral {
+	l.Q, l.P = slices.Clone(l.Q), slices.Clone(l.P)
+	l.PsiQ, l.PsiP = slices.Clone(l.PsiQ), slices.Clone(l.PsiP)
+	return l
+}
+
+// Parameters are checked and immutable; copies share what they hold. The zero
+// value belongs to no ring: its getters return zeros, and NewContext refuses it.
+type Parameters struct{ d *paramData }
+
+type paramData struct {
+	lit           ParametersLiteral
+	moduli        []cutrantt.Modulus
+	limbs         []int // 0, 1, ..., len(Q)+len(P)-1
+	base          int   // limbs at level 0
+	ppl           int   // primes per level
+	logQ          []float64
+	logP          float64
+	scales        []float64
+	hash          [32]byte
+	productQ      []*big.Int // product of Q at each level
+	productP      *big.Int
+	securityBound int
+}
+
+var noParams = &paramData{productP: big.NewInt(1)}
+
+func (p Parameters) data() *paramData {
+	if p.d == nil {
+		return noParams
+	}
+	return p.d
+}
+
+// NewParameters checks lit and returns the parameters. It fails with ErrParams
+// when lit is inconsistent (a modulus is not prime, not 1 mod 2N, not below 2^30 or
+// repeated, a root has the wrong order, Depth does not fit len(Q), the special
+// primes do not cover a key-switching digit, the scale does not fit) and with
+// ErrSecurity, naming both numbers, when log2(QP) is above the 128-bit bound of the
+// 2024 guidelines and lit.Insecure is not set.
+func NewParameters(lit ParametersLiteral) (Parameters, error) {
+	lit = lit.clone()
+	bad := func(format string, args ...any) (Parameters, error) {
+		return Parameters{}, fmt.Errorf("%w: set %q: "+format, append([]any{ErrParams, lit.Name}, args...)...)
+	}
+	if !validName(lit.Name) {
+		return bad("the name must be 1..64 letters, digits, dots, underscores or hyphens")
+	}
+	if lit.LogN < cutrantt.MinLogN || lit.LogN > cutrantt.MaxLogN {
+		return bad("logN = %d is outside %d..%d", lit.LogN, cutrantt.MinLogN, cutrantt.MaxLogN)
+	}
+	if lit.LogScale < 10 || lit.LogScale > 60 {
+		return bad("logScale = %d is outside 10..60", lit.LogScale)
+	}
+	d := &paramData{ppl: 1}
+	switch lit.Mode {
+	case ModeSingle:
+	case ModePair:
+		d.ppl = 2
+	default:
+		return bad("mode %q is neither %q nor %q", lit.Mode, ModeSingle, ModePair)
+	}
+	if len(lit.Q) > MaxPrimes || len(lit.P) > MaxPrimes {
+		return bad("%d and %d primes in Q and P, at most %d each", len(lit.Q), len(lit.P), MaxPrimes)
+	}
+	if lit.Depth < 0 || lit.Depth > MaxPrimes || len(lit.Q)-lit.Depth*d.ppl < 1 {
+		return bad("depth %d with %d primes per level needs at least %d primes in Q, there are %d",
+			lit.Depth, d.ppl, lit.Depth*d.ppl+1, len(lit.Q))
+	}
+	d.base = len(lit.Q) - lit.Depth*d.ppl
+	if err := fillRoots(&lit); err != nil {
+		return bad("%w", err)
+	}
+	if err := checkDigits(&lit); err != nil {
+		return bad("%w", err)
+	}
+	d.lit = lit
+	d.derive()
+	for level, s := range d.scales {
+		if logS := math.Log2(s); !(logS >= 1 && logS+2 <= d.logQ[level]) {
+			return bad("the scale at level %d is 2^%.2f, it must be at least 2 and leave two bits below Q = 2^%.2f",
+				level, logS, d.logQ[level])
+		}
+	}
+	if !lit.Insecure {
+		if err := checkSecurity(lit.Name, lit.LogN, product(lit.Q, lit.P)); err != nil {
+			return Parameters{}, err
+		}
+	}
+	return Parameters{d}, nil
+}
+
+// MaxPrimes bounds the number of primes in each of Q and P.
+const MaxPrimes = 128
+
+func validName(s string) bool {
+	if len(s) == 0 || len(s) > 64 {
+		return false
+	}
+	for i := range len(s) {
+		c := s[i]
+		ok := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '.' || c == '_' || c == '-'
+		if !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// fillRoots checks the moduli and checks or derives the roots of unity.
+func fillRoots(lit *ParametersLiteral) error {
+	seen := make(map[uint32]bool)
+	check := func(name string, q []uint32, psi *[]uint32) error {
+		if *psi != nil && len(*psi) != len(q) {
+			return fmt.Errorf("%d roots for %d primes in %s", len(*psi), len(q), name)
+		}
+		derive := *psi == nil
+		if derive {
+			*psi = make([]uint32, len(q))
+		}
+		for i, v := range q {
+			switch {
+			case v >= cutrantt.MaxQ:
+				return fmt.Errorf("%s[%d] = %d is not below 2^30", name, i, v)
+			case v&(1<<(lit.LogN+1)-1) != 1:
+				return fmt.Errorf("%s[%d] = %d is not 1 modulo 2N = %d", name, i, v, 1<<(lit.LogN+1))
+			case !isPrime(v):
+				return fmt.Errorf("%s[%d] = %d is not prime", name, i, v)
+			case seen[v]:
+				return fmt.Errorf("%s[%d] = %d is repeated", name, i, v)
+			}
+			seen[v] = true
+			if derive {
+				(*psi)[i] = canonicalPsi(v, lit.LogN)
+			} else if r := (*psi)[i]; r >= v || powMod(r, 1<<lit.LogN, v) != v-1 {
+				return fmt.Errorf("root %d of %s[%d] = %d is not a primitive 2N-th root of unity, N = 2^%d", r, name, i, v, lit.LogN)
+			}
+		}
+		return nil
+	}
+	if err := check("Q", lit.Q, &lit.PsiQ); err != nil {
+		return err
+	}
+	return check("P", lit.P, &lit.PsiP)
+}
+
+// checkDigits settles Alpha and checks that 2P covers every digit of Q.
+func checkDigits(lit *ParametersLiteral) error {
+	if lit.Alpha == 0 {
+		lit.Alpha = len(lit.P)
+	}
+	if lit.Alpha < 0 || lit.Alpha > len(lit.P) {
+		return fmt.Errorf("alpha = %d is outside 0..%d, the number of special primes", lit.Alpha, len(lit.P))
+	}
+	if lit.Alpha == 0 {
+		return nil
+	}
+	p2 := new(big.Int).Lsh(product(lit.P), 1)
+	for i := 0; i < len(lit.Q); i += lit.Alpha {
+		if d := product(lit.Q[i:min(i+lit.Alpha, len(lit.Q))]); d.Cmp(p2) > 0 {
+			return fmt.Errorf("key-switching digit %d has %.1f bits, more than the special primes' %.1f + 1",
+				i/lit.Alpha, log2Big(d), log2Big(p2)-1)
+		}
+	}
+	return nil
+}
+
+// derive fills everything that follows from the checked literal.
+func (d *paramData) derive() {
+	lit := &d.lit
+	for i, q := range lit.Q {
+		d.moduli = append(d.moduli, cutrantt.Modulus{Q: q, Psi: lit.PsiQ[i]})
+	}
+	for i, q := range lit.P {
+		d.moduli = append(d.moduli, cutrantt.Modulus{Q: q, Psi: lit.PsiP[i]})
+	}
+	for i := range d.moduli {
+		d.limbs = append(d.limbs, i)
+	}
+	for level := range lit.Depth + 1 {
+		q := product(lit.Q[:d.base+level*d.ppl])
+		d.productQ = append(d.productQ, q)
+		d.logQ = append(d.logQ, log2Big(q))
+	}
+	d.productP = product(lit.P)
+	d.logP = log2Big(d.productP)
+	d.scales = make([]float64, lit.Depth+1)
+	// 256 bits keep the value exact to float64 although each level doubles the
+	// relative error of the one above it.
+	s := new(big.Float).SetPrec(256).SetMantExp(big.NewFloat(1), lit.LogScale)
+	for level := lit.Depth; ; level-- {
+		d.scales[level], _ = s.Float64()
+		if level == 0 {
+			break
+		}
+		limbs := d.base + level*d.ppl
+		dropped := new(big.Float).SetPrec(256).SetInt(product(lit.Q[limbs-d.ppl : limbs]))
+		s.Mul(s, s).Quo(s, dropped)
+	}
+	d.securityBound, _ = SecurityBound(lit.LogN, 128, false)
+	d.hash = d.lit.hash()
+}

@@ -1,0 +1,196 @@
+package henc
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"math/big"
+	"slices"
+
+	"github.com/hencedge/hencedge/cutrantt"
+)
+
+// Name is the set's name. It does not enter Hash.
+func (p Parameters) Name() string { return p.data().lit.Name }
+
+// LogN is log2 of the ring degree.
+func (p Parameters) LogN() int { return p.data().lit.LogN }
+
+// N is the ring degree.
+func (p Parameters) N() int {
+	if p.d == nil {
+		return 0
+	}
+	return 1 << p.d.lit.LogN
+}
+
+// Slots is the number of complex slots, N/2.
+func (p Parameters) Slots() int { return p.N() / 2 }
+
+// Mode is single or pair rescaling.
+func (p Parameters) Mode() Mode { return p.data().lit.Mode }
+
+// LogScale is log2 of the default scale.
+func (p Parameters) LogScale() int { return p.data().lit.LogScale }
+
+// Q is a copy of the ciphertext primes, bottom first.
+func (p Parameters) Q() []uint32 { return slices.Clone(p.data().lit.Q) }
+
+// P is a copy of the special primes of key switching.
+func (p Parameters) P() []uint32 { return slices.Clone(p.data().lit.P) }
+
+// Moduli are all moduli with their roots, Q then P: the ring's limb indices.
+func (p Parameters) Moduli() []cutrantt.Modulus { return slices.Clone(p.data().moduli) }
+
+// Alpha is the number of primes in a key-switching digit; 0 without special primes.
+func (p Parameters) Alpha() int { return p.data().lit.Alpha }
+
+// Dnum is the number of key-switching digits at level, 0 without special primes.
+func (p Parameters) Dnum(level int) int {
+	a := p.data().lit.Alpha
+	if a == 0 {
+		return 0
+	}
+	return (p.LimbsAt(level) + a - 1) / a
+}
+
+// MaxLevel is the top level, the Depth of the literal.
+func (p Parameters) MaxLevel() int { return p.data().lit.Depth }
+
+// PrimesPerLevel is how many primes one rescaling drops, 1 or 2.
+func (p Parameters) PrimesPerLevel() int { return p.data().ppl }
+
+// LimbsAt is the number of limbs of a polynomial at level; 0 where level is not
+// in 0..MaxLevel.
+func (p Parameters) LimbsAt(level int) int {
+	d := p.data()
+	if level < 0 || level >= len(d.logQ) {
+		return 0
+	}
+	return d.base + level*d.ppl
+}
+
+// QLimbs are the limb indices 0..LimbsAt(level)-1.
+func (p Parameters) QLimbs(level int) []int {
+	return slices.Clone(p.data().limbs[:p.LimbsAt(level)])
+}
+
+// PLimbs are the limb indices of the special primes.
+func (p Parameters) PLimbs() []int {
+	d := p.data()
+	return slices.Clone(d.limbs[len(d.lit.Q):])
+}
+
+// QPLimbs are QLimbs(level) followed by PLimbs.
+func (p Parameters) QPLimbs(level int) []int { return append(p.QLimbs(level), p.PLimbs()...) }
+
+// LogQ is log2 of the modulus at level; 0 where level does not exist.
+func (p Parameters) LogQ(level int) float64 {
+	if p.LimbsAt(level) == 0 {
+		return 0
+	}
+	return p.d.logQ[level]
+}
+
+// LogP is log2 of the product of the special primes.
+func (p Parameters) LogP() float64 { return p.data().logP }
+
+// LogQP is log2 of the modulus of the keys, the number that security depends on.
+func (p Parameters) LogQP() float64 { return p.LogQ(p.MaxLevel()) + p.LogP() }
+
+// QProduct is a copy of the modulus at level, 1 where level does not exist.
+func (p Parameters) QProduct(level int) *big.Int {
+	if p.LimbsAt(level) == 0 {
+		return big.NewInt(1)
+	}
+	return new(big.Int).Set(p.d.productQ[level])
+}
+
+// PProduct is a copy of the product of the special primes, 1 without any.
+func (p Parameters) PProduct() *big.Int { return new(big.Int).Set(p.data().productP) }
+
+// DefaultScale is the scale at the top level, 2^LogScale.
+func (p Parameters) DefaultScale() float64 { return p.ScaleAt(p.MaxLevel()) }
+
+// ScaleAt is the scale that ciphertexts at level have when each level below the
+// top is reached by multiplying two ciphertexts of the level above and rescaling:
+// ScaleAt(L-1) = ScaleAt(L)^2 / (the primes that the rescaling drops). It is 0
+// where level does not exist.
+func (p Parameters) ScaleAt(level int) float64 {
+	if p.LimbsAt(level) == 0 {
+		return 0
+	}
+	return p.d.scales[level]
+}
+
+// Insecure reports whether the literal was admitted with the insecure flag. Keys
+// of such parameters are never written.
+func (p Parameters) Insecure() bool { return p.data().lit.Insecure }
+
+// SecurityBound is the largest log2(QP) for 128 bits at this ring degree, 0 where
+// the table has none.
+func (p Parameters) SecurityBound() int { return p.data().securityBound }
+
+// Literal is a copy of what the parameters were made from, with the roots and
+// Alpha filled in.
+func (p Parameters) Literal() ParametersLiteral { return p.data().lit.clone() }
+
+// Equal reports whether both describe the same arithmetic (equal Hash). The
+// zero value equals only itself.
+func (p Parameters) Equal(o Parameters) bool { return p.Hash() == o.Hash() }
+
+// Hash identifies the parameters on the wire: SHA-256 of the ASCII text
+// "hencedge/params/v1", one zero byte, then as 32-bit little-endian words logN,
+// logScale, primes per level, depth, alpha, insecure (0 or 1), len(Q), len(P), and
+// for each prime of Q and then of P the prime and its root psi. The name is left
+// out. The zero Parameters have the zero hash.
+func (p Parameters) Hash() [32]byte { return p.data().hash }
+
+func (l *ParametersLiteral) hash() [32]byte {
+	ppl, insecure := 1, 0
+	if l.Mode == ModePair {
+		ppl = 2
+	}
+	if l.Insecure {
+		insecure = 1
+	}
+	b := []byte("hencedge/params/v1\x00")
+	for _, v := range []int{l.LogN, l.LogScale, ppl, l.Depth, l.Alpha, insecure, len(l.Q), len(l.P)} {
+		b = binary.LittleEndian.AppendUint32(b, uint32(v))
+	}
+	for i, q := range l.Q {
+		b = binary.LittleEndian.AppendUint32(b, q)
+		b = binary.LittleEndian.AppendUint32(b, l.PsiQ[i])
+	}
+	for i, q := range l.P {
+		b = binary.LittleEndian.AppendUint32(b, q)
+		b = binary.LittleEndian.AppendUint32(b, l.PsiP[i])
+	}
+	return sha256.Sum256(b)
+}
+
+// CheckLevel fails with ErrLevel unless level is in 0..MaxLevel.
+func (p Parameters) CheckLevel(level int) error {
+	if p.LimbsAt(level) == 0 {
+		return fmt.Errorf("%w: level %d, %q has levels 0..%d", ErrLevel, level, p.Name(), p.MaxLevel())
+	}
+	return nil
+}
+
+// CheckScale fails with ErrLevel or ErrScale unless level exists and 1 <= scale
+// <= Q_level/2, the only scales at which a ciphertext can hold anything.
+func (p Parameters) CheckScale(level int, scale float64) error {
+	if err := p.CheckLevel(level); err != nil {
+		return err
+	}
+	if !(scale >= 1) || scale > p.maxScale(level) {
+		return fmt.Errorf("%w: scale %g at level %d, it must be in 1..2^%.1f", ErrScale, scale, level, p.LogQ(level)-1)
+	}
+	return nil
+}
+
+// maxScale is Q_level/2, or the largest float64 below 2^1023 if that is smaller.
+func (p Parameters) maxScale(level int) float64 {
+	f, _ := new(big.Float).SetInt(p.d.productQ[level]).Float64()
+	return min(f, 0x1p1023) / 2
+}

@@ -1,0 +1,56 @@
+package henc
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+)
+
+// Names lists the secure named sets, smallest ring first.
+func Names() []string { return setNames(false) }
+
+// InsecureNames lists the named sets that only NamedInsecure returns.
+func InsecureNames() []string { return setNames(true) }
+
+func setNames(insecure bool) (names []string) {
+	for _, l := range namedSets {
+		if l.Insecure == insecure {
+			names = append(names, l.Name)
+		}
+	}
+	return names
+}
+
+// Named returns a named parameter set. It fails with ErrUnknownSet for a name that
+// is not in Names, and with ErrSecurity for an insecure set.
+func Named(name string) (Parameters, error) {
+	p, err := named(name)
+	if err == nil && p.Insecure() {
+		return Parameters{}, fmt.Errorf("%w: %q has log2(QP) = %.1f, above the bound of %d for 128 bits at N = 2^%d; it exists for benchmarks only and must be asked for as insecure",
+			ErrSecurity, name, p.LogQP(), p.SecurityBound(), p.LogN())
+	}
+	return p, err
+}
+
+// NamedInsecure is Named without the refusal of insecure sets; it is for
+// benchmarks behind an explicit flag. Secure names give the same as Named.
+func NamedInsecure(name string) (Parameters, error) { return named(name) }
+
+// madeSets caches the named sets: checking 88 primes takes a while.
+var madeSets sync.Map // name -> Parameters
+
+func named(name string) (Parameters, error) {
+	if p, ok := madeSets.Load(name); ok {
+		return p.(Parameters), nil
+	}
+	for _, l := range namedSets {
+		if l.Name == name {
+			p, err := NewParameters(l)
+			if err == nil {
+				madeSets.Store(name, p)
+			}
+			return p, err
+		}
+	}
+	return Parameters{}, fmt.Errorf("%w: %q; known: %s", ErrUnknownSet, name, strings.Join(Names(), ", "))
+}
