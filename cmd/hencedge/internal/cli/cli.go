@@ -17,8 +17,12 @@ const (
 )
 
 // UsageError marks an error of the caller: a wrong flag, argument or
-// configuration. The program exits with ExitUsage.
-type UsageError struct{ Err error }
+// configuration. The program exits with ExitUsage. Hint, where set, is a line
+// that says what to do.
+type UsageError struct {
+	Err  error
+	Hint string
+}
 
 // Error is the text of the wrapped error.
 func (e *UsageError) Error() string { return e.Err.Error() }

@@ -1,0 +1,107 @@
+// Package benchmark times every kernel and operation of hencedge over every
+// parameter set and checks what each timed kernel computed.
+//
+// Method: a case owns several sets of random inputs, together larger than
+// twice the last-level cache, and each timed call takes the next set, so that
+// operands come from memory as they do in a running pipeline (--cached keeps
+// one set instead). Every set is used once before the clock starts. Each call
+// is timed on its own; a record holds the median, the 95th percentile and the
+// least of the calls. After the timing one result is compared with a path that
+// shares no code with the kernel (check.go).
+package benchmark
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Record is one line of "hencedge bench --json".
+type Record struct {
+	Op       string  `json:"op"`       // one of Ops
+	Method   string  `json:"method"`   // Hadamard method or n2 of the transform; for copy: the operation whose traffic it has
+	Params   string  `json:"params"`   // named parameter set
+	LogN     int     `json:"logN"`     // ring degree 2^logN
+	Limbs    int     `json:"limbs"`    // limbs of the input
+	Dnum     int     `json:"dnum"`     // digits of key switching, 0 where the set has none
+	Batch    int     `json:"batch"`    // polynomials or ciphertexts per call
+	Backend  string  `json:"backend"`  // cutrantt backend
+	Device   string  `json:"device"`   // hardware in words
+	Workers  int     `json:"workers"`  // CPU workers per operation
+	N2       int     `json:"n2"`       // columns of the layout
+	Resident string  `json:"resident"` // "memory" or "cache": where inputs come from
+	Iters    int     `json:"iters"`    // timed calls
+	MedianUS float64 `json:"median_us"`
+	P95US    float64 `json:"p95_us"`
+	MinUS    float64 `json:"min_us"`
+	Bytes    int64   `json:"bytes"` // least traffic of one call: operands read once, results written once
+}
+
+// Ops lists the operations in the order in which they are reported.
+func Ops() []string {
+	return []string{
+		"ntt", "intt", "hadamard", "encode", "henc_pk", "henc_seeded", "decrypt", "decode",
+		"hadd", "cmult", "hmult", "rescale", "hrotate", "copy",
+	}
+}
+
+// stats are the times of one case.
+type stats struct {
+	iters            int
+	median, p95, min time.Duration
+}
+
+// maxIters bounds the memory of the samples and the time of tiny kernels.
+const maxIters = 20000
+
+// measure calls f(0), f(1), ... f(sets-1), f(0), ... First every set once,
+// untimed; then for at least minTime and three calls, timed one by one.
+func measure(ctx context.Context, minTime time.Duration, sets int, f func(set int) error) (stats, error) {
+	for i := range sets {
+		if err := ctx.Err(); err != nil {
+			return stats{}, err
+		}
+		if err := f(i); err != nil {
+			return stats{}, err
+		}
+	}
+	var samples []time.Duration
+	var total time.Duration
+	for i := 0; len(samples) < maxIters && (total < minTime || len(samples) < 3); i++ {
+		if err := ctx.Err(); err != nil {
+			return stats{}, err
+		}
+		start := time.Now()
+		err := f(i % sets)
+		d := time.Since(start)
+		if err != nil {
+			return stats{}, err
+		}
+		samples = append(samples, d)
+		total += d
+	}
+	return summarise(samples), nil
+}
+
+// summarise sorts samples in place; there must be at least one.
+func summarise(samples []time.Duration) stats {
+	slices.SortFunc(samples, cmp.Compare[time.Duration])
+	n := len(samples)
+	median := samples[n/2]
+	if n%2 == 0 {
+		median = (samples[n/2-1] + samples[n/2]) / 2
+	}
+	return stats{iters: n, median: median, p95: samples[(95*n+99)/100-1], min: samples[0]}
+}
+
+func (s stats) fill(r *Record) {
+	us := func(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
+	r.Iters, r.MedianUS, r.P95US, r.MinUS = s.iters, us(s.median), us(s.p95), us(s.min)
+}
+
+// errWrong is a kernel that computed the wrong thing.
+func errWrong(op, where string, got, want any) error {
+	return fmt.Errorf("%s computed a wrong result: %s is %v, must be %v", op, where, got, want)
+}
