@@ -1,0 +1,32 @@
+package keyholder
+
+import "errors"
+
+// Errors of key sets and results; test with errors.Is. Every class of refused
+// result has its own.
+var (
+	// ErrPermissions: a secret is accessible to other users of the machine.
+	ErrPermissions = errors.New("keyholder: secret is accessible to others")
+	// ErrExists: the key set or file is there already and is not overwritten.
+	ErrExists = errors.New("keyholder: exists already")
+	// ErrNoKeySet: the directory holds no key set.
+	ErrNoKeySet = errors.New("keyholder: no key set")
+	// ErrCorrupt: a file of the key set is damaged or does not belong to it.
+	ErrCorrupt = errors.New("keyholder: key set is damaged")
+	// ErrInsecure: keys of insecure parameters are never written.
+	ErrInsecure = errors.New("keyholder: insecure parameters")
+
+	// ErrWrongKey: the result was made under a key that is not in the set.
+	ErrWrongKey = errors.New("keyholder: result is for another key")
+	// ErrWrongEpoch: the key set has the key, or has other epochs, but not
+	// this epoch, or the epoch is no longer accepted.
+	ErrWrongEpoch = errors.New("keyholder: result is of a wrong key epoch")
+	// ErrTampered: the bytes were altered or damaged after signing.
+	ErrTampered = errors.New("keyholder: result was tampered with")
+	// ErrUnknownSigner: the result is signed by nobody that is trusted.
+	ErrUnknownSigner = errors.New("keyholder: result is signed by an unknown signer")
+	// ErrWrongParams: the result was computed under other parameters.
+	ErrWrongParams = errors.New("keyholder: result is of other parameters")
+	// ErrNotResult: the object is something else than a result.
+	ErrNotResult = errors.New("keyholder: not a result")
+)

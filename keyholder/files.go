@@ -1,0 +1,171 @@
+package keyholder
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/google/renameio/v2"
+	"golang.org/x/sys/unix"
+)
+
+// Modes of what a key set consists of.
+const (
+	dirMode    fs.FileMode = 0o700
+	secretMode fs.FileMode = 0o600
+	publicMode fs.FileMode = 0o644
+)
+
+// maxFile caps what is read of one file of a key set. The evaluation keys of
+// the largest set with all rotations are the largest of them.
+const maxFile = 16 << 30
+
+// Private checks that path (a file or directory) is owned by this user or root
+// and that nobody else has any access. It fails with ErrPermissions and the
+// command that repairs it.
+func Private(path string) error {
+	info, err := os.Stat(path)
+	if err != nil {
+		return err
+	}
+	return private(path, info)
+}
+
+func private(path string, info fs.FileInfo) error {
+	if perm := info.Mode().Perm(); perm&0o077 != 0 {
+		fix := secretMode
+		if info.IsDir() {
+			fix = dirMode
+		}
+		return fmt.Errorf("%w: %s has mode %04o, run: chmod %03o %s", ErrPermissions, path, perm, fix, path)
+	}
+	if st, ok := info.Sys().(*unix.Stat_t); ok {
+		return owned(path, st.Uid)
+	}
+	return nil
+}
+
+func owned(path string, uid uint32) error {
+	if me := os.Geteuid(); int64(uid) != int64(me) && uid != 0 {
+		return fmt.Errorf("%w: %s belongs to user %d, not to this user (%d)", ErrPermissions, path, uid, me)
+	}
+	return nil
+}
+
+// readSecret reads a file of at most limit bytes after checking, on the opened
+// file itself, that nobody else can.
+func readSecret(path string, limit int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if err := private(path, info); err != nil {
+		return nil, err
+	}
+	return readAll(f, path, limit)
+}
+
+func readPublic(path string, limit int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return readAll(f, path, limit)
+}
+
+func readAll(f *os.File, path string, limit int64) ([]byte, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%w: %s is not a regular file", ErrCorrupt, path)
+	}
+	if info.Size() > limit {
+		return nil, fmt.Errorf("%w: %s has %d bytes, at most %d are expected", ErrCorrupt, path, info.Size(), limit)
+	}
+	b := make([]byte, info.Size())
+	if _, err := io.ReadFull(f, b); err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	return b, nil
+}
+
+// writeFile puts data at path in one step: it is written and synced beside it
+// and renamed. An existing file is replaced.
+func writeFile(path string, data []byte, mode fs.FileMode) error {
+	// The mode holds from creation on, whatever the umask.
+	if err := renameio.WriteFile(path, data, mode, renameio.IgnoreUmask()); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+// writeNew is writeFile that fails with ErrExists when path is there.
+func writeNew(path string, data []byte, mode fs.FileMode) error {
+	if _, err := os.Lstat(path); err == nil {
+		return fmt.Errorf("%w: %s", ErrExists, path)
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return writeFile(path, data, mode)
+}
+
+func syncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	if err := d.Sync(); err != nil {
+		return fmt.Errorf("sync %s: %w", dir, err)
+	}
+	return nil
+}
+
+// makeDir makes dir and its parents; dir itself gets mode 0700 if it is new,
+// and is checked if it is not.
+func makeDir(dir string) error {
+	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
+		return err
+	}
+	switch err := os.Mkdir(dir, dirMode); {
+	case err == nil:
+		return os.Chmod(dir, dirMode)
+	case errors.Is(err, fs.ErrExist):
+		return Private(dir)
+	default:
+		return err
+	}
+}
+
+// lock takes the exclusive lock of a key set for a change; the returned
+// function gives it back.
+func lock(dir string) (func(), error) {
+	path := filepath.Join(dir, ".lock")
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, secretMode)
+	if err != nil {
+		return nil, err
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("lock %s: another process is changing this key set: %w", path, err)
+	}
+	return func() { f.Close() }, nil
+}
+
+func digest(b []byte) string {
+	h := sha256.Sum256(b)
+	return hex.EncodeToString(h[:])
+}
