@@ -1,0 +1,96 @@
+package keyholder
+
+import (
+	"encoding/json"
+	"errors"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hencedge/hencedge/transport"
+)
+
+func sample() *Result {
+	return &Result{
+		Program: "room-mean", Evaluator: "cloud", Unit: "degC", KeyID: [16]byte{0xab}, Epoch: 2, BootEpoch: 3, Sequence: 4,
+		Start: time.Unix(1700000000, 500), End: time.Unix(1700000060, 0), Samples: 60,
+		Values: []float64{21.5, -0.25}, Bound: 1e-3, ID: [32]byte{1, 2}, Inputs: [][32]byte{{9}}, Bytes: 1234,
+	}
+}
+
+func TestApply(t *testing.T) {
+	slots := []float64{1, 2, -3, 4}
+	cases := []struct {
+		name string
+		post *transport.Post
+		want []float64
+		err  error
+	}{
+		{"affine", &transport.Post{A: 10, B: 1, Slot: 1, Count: 2}, []float64{21, -29}, nil},
+		{"root", &transport.Post{A: 1, Slot: 2, Count: 2, Sqrt: true}, []float64{0, 2}, nil},
+		{"last slot", &transport.Post{A: 1, Slot: 3, Count: 1}, []float64{4}, nil},
+		{"past the end", &transport.Post{A: 1, Slot: 3, Count: 2}, nil, ErrTampered},
+		{"huge slot", &transport.Post{A: 1, Slot: math.MaxInt, Count: 1}, nil, ErrTampered},
+		{"negative slot", &transport.Post{A: 1, Slot: -1, Count: 1}, nil, ErrTampered},
+		{"no values", &transport.Post{A: 1}, nil, ErrTampered},
+		{"overflow", &transport.Post{A: math.MaxFloat64, Slot: 3, Count: 1}, nil, ErrTampered},
+		{"absent", nil, nil, ErrNotResult},
+	}
+	for _, c := range cases {
+		got, err := apply(c.post, slots)
+		if !errors.Is(err, c.err) || !slices.Equal(got, c.want) {
+			t.Errorf("%s: got %v, %v; want %v, %v", c.name, got, err, c.want, c.err)
+		}
+	}
+}
+
+func TestWriterNDJSON(t *testing.T) {
+	var b strings.Builder
+	w, err := NewWriter(&b, "ndjson")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := w.Write(sample()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
+	if len(lines) != 2 {
+		t.Fatalf("%d lines", len(lines))
+	}
+	var got resultJSON
+	if err := json.Unmarshal([]byte(lines[1]), &got); err != nil {
+		t.Fatal(err)
+	}
+	if got.Program != "room-mean" || got.KeyID != "ab000000000000000000000000000000" || got.Values[1] != -0.25 ||
+		len(got.Inputs) != 1 || !got.Start.Equal(time.Unix(1700000000, 500)) {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestWriterCSV(t *testing.T) {
+	var b strings.Builder
+	w, err := NewWriter(&b, "csv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := w.Write(sample()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lines := strings.Split(strings.TrimSuffix(b.String(), "\n"), "\n")
+	if len(lines) != 5 || lines[0] != strings.Join(csvHeader, ",") {
+		t.Fatalf("got %q", lines)
+	}
+	want := "room-mean,cloud,2,3,4,2023-11-14T22:13:20.0000005Z,2023-11-14T22:14:20Z,60,1,-0.25,0.001,degC,01020000"
+	if !strings.HasPrefix(lines[2], want) {
+		t.Errorf("got  %s\nwant %s...", lines[2], want)
+	}
+	if _, err := NewWriter(&b, "xml"); err == nil {
+		t.Error("xml was accepted")
+	}
+}
