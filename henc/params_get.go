@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"math/big"
 	"slices"
 
@@ -193,4 +194,11 @@ func (p Parameters) CheckScale(level int, scale float64) error {
 func (p Parameters) maxScale(level int) float64 {
 	f, _ := new(big.Float).SetInt(p.d.productQ[level]).Float64()
 	return min(f, 0x1p1023) / 2
+}
+
+// maxCoeff is the largest float64 that is at most (Q_level-1)/2.
+func (p Parameters) maxCoeff(level int) float64 {
+	half := new(big.Int).Rsh(p.d.productQ[level], 1)
+	f, _ := new(big.Float).SetMode(big.ToZero).SetPrec(53).SetInt(half).Float64()
+	return min(f, math.MaxFloat64)
 }
