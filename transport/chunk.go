@@ -1,0 +1,172 @@
+package transport
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+
+	"github.com/fxamacker/cbor/v2"
+)
+
+// ChunkVersion is the chunk format that Split writes.
+const ChunkVersion = 1
+
+// Chunk sizes, in bytes of MQTT payload.
+const (
+	DefaultChunkSize = 112 << 10 // below every common broker's limit
+	MinChunkSize     = 1 << 10
+	MaxChunkSize     = 16 << 20
+)
+
+const (
+	chunkOverhead = 64  // bound on what the frame adds to a chunk's data
+	minChunkData  = 256 // least data per chunk of an object of several chunks
+	maxChunks     = 1 << 16
+)
+
+// Chunk is one piece of an object. Piece Index holds the bytes
+// [Index*L, min((Index+1)*L, Size)) of it, L = ceil(Size/Total): the pieces
+// are as equal as they can be, so that every piece's place and length follow
+// from Size and Total alone.
+type Chunk struct {
+	Object [32]byte // SHA-256 of the whole object
+	Index  int      // 0 <= Index < Total
+	Total  int      // 1..65536
+	Size   int      // of the whole object, in bytes, at least 1
+	Data   []byte
+}
+
+// wireChunk is a chunk as it travels: a CBOR array.
+type wireChunk struct {
+	_       struct{} `cbor:",toarray"`
+	Version uint64
+	Object  []byte
+	Index   uint32
+	Total   uint32
+	Size    uint64
+	Data    []byte
+}
+
+var chunkDec = must(cbor.DecOptions{
+	IndefLength:      cbor.IndefLengthForbidden,
+	TagsMd:           cbor.TagsForbidden,
+	MaxNestedLevels:  4,
+	MaxArrayElements: 16,
+	MaxMapPairs:      16,
+}.DecMode())
+
+// pieceSize is L, the length of all pieces but the last.
+func pieceSize(size, total int) int { return (size + total - 1) / total }
+
+// validate checks the numbers of c against each other and against maxObject.
+func (c *Chunk) validate(maxObject int) error {
+	switch {
+	case c.Size < 1 || c.Total < 1 || c.Total > maxChunks || c.Index < 0 || c.Index >= c.Total:
+		return fmt.Errorf("%w: chunk %d of %d, object of %d bytes", ErrMalformed, c.Index, c.Total, c.Size)
+	case c.Size > maxObject:
+		return fmt.Errorf("%w: object of %d bytes, want at most %d", ErrTooLarge, c.Size, maxObject)
+	}
+	l := pieceSize(c.Size, c.Total)
+	if c.Total > 1 && (l < minChunkData || (c.Total-1)*l >= c.Size) {
+		return fmt.Errorf("%w: %d bytes do not split into %d chunks", ErrMalformed, c.Size, c.Total)
+	}
+	want := min(l, c.Size-c.Index*l)
+	switch {
+	case len(c.Data) < want:
+		return fmt.Errorf("%w: chunk %d of %d has %d bytes, want %d", ErrTruncated, c.Index, c.Total, len(c.Data), want)
+	case len(c.Data) > want:
+		return fmt.Errorf("%w: chunk %d of %d has %d bytes, want %d", ErrMalformed, c.Index, c.Total, len(c.Data), want)
+	}
+	return nil
+}
+
+// Marshal encodes c.
+func (c *Chunk) Marshal() ([]byte, error) {
+	if err := c.validate(int(^uint(0) >> 1)); err != nil {
+		return nil, fmt.Errorf("encode chunk: %w", err)
+	}
+	b, err := wireEnc.Marshal(wireChunk{Version: ChunkVersion, Object: c.Object[:], Index: uint32(c.Index),
+		Total: uint32(c.Total), Size: uint64(c.Size), Data: c.Data})
+	if err != nil {
+		return nil, fmt.Errorf("encode chunk: %w", err)
+	}
+	return b, nil
+}
+
+// UnmarshalChunk decodes one chunk strictly. A chunk that announces an object
+// above maxObject bytes (0: DefaultMaxObject) is refused with ErrTooLarge
+// before anything is kept of it.
+func UnmarshalChunk(b []byte, maxObject int) (*Chunk, error) {
+	if maxObject <= 0 {
+		maxObject = DefaultMaxObject
+	}
+	if len(b) > MaxChunkSize {
+		return nil, fmt.Errorf("%w: chunk of %d bytes, want at most %d", ErrTooLarge, len(b), MaxChunkSize)
+	}
+	if len(b) < 2 {
+		return nil, fmt.Errorf("%w: chunk of %d bytes", ErrTruncated, len(b))
+	}
+	// The version is the first element, so that a later format may change the rest.
+	if b[0]>>5 != 4 {
+		return nil, fmt.Errorf("%w: chunk is not an array", ErrMalformed)
+	}
+	if b[1] < 24 && b[0] != 0x80 {
+		switch v := b[1]; {
+		case v < ChunkVersion:
+			return nil, fmt.Errorf("%w: chunk format %d, want %d", ErrDowngraded, v, ChunkVersion)
+		case v > ChunkVersion:
+			return nil, fmt.Errorf("%w: chunk format %d, this build reads %d", ErrUnsupportedVersion, v, ChunkVersion)
+		}
+	}
+	var w wireChunk
+	if err := chunkDec.Unmarshal(b, &w); err != nil {
+		return nil, decodeError("chunk", err)
+	}
+	if w.Size > uint64(maxObject) {
+		return nil, fmt.Errorf("%w: object of %d bytes, want at most %d", ErrTooLarge, w.Size, maxObject)
+	}
+	if len(w.Object) != sha256.Size || w.Index >= maxChunks || w.Total > maxChunks {
+		return nil, fmt.Errorf("%w: chunk %d of %d, hash of %d bytes", ErrMalformed, w.Index, w.Total, len(w.Object))
+	}
+	c := &Chunk{Object: [32]byte(w.Object), Index: int(w.Index), Total: int(w.Total), Size: int(w.Size), Data: w.Data}
+	if err := c.validate(maxObject); err != nil {
+		return nil, err
+	}
+	// Everything before the data, written again, must be what came.
+	w.Data = []byte{}
+	head, err := wireEnc.Marshal(&w)
+	if err != nil {
+		return nil, fmt.Errorf("%w: chunk: %w", ErrMalformed, err)
+	}
+	head = head[:len(head)-1]
+	if len(b) != len(head)+byteStringSize(len(c.Data)) || !bytes.HasPrefix(b, head) || b[len(head)]>>5 != 2 {
+		return nil, fmt.Errorf("%w: chunk is not in canonical form", ErrMalformed)
+	}
+	return c, nil
+}
+
+// Split cuts an object into the fewest chunks whose encodings have at most
+// chunkSize bytes each (0: DefaultChunkSize), and makes them as equal as they
+// can be. The pieces share sealed's memory.
+func Split(sealed []byte, chunkSize int) ([]Chunk, error) {
+	if chunkSize == 0 {
+		chunkSize = DefaultChunkSize
+	}
+	if chunkSize < MinChunkSize || chunkSize > MaxChunkSize {
+		return nil, fmt.Errorf("chunk size %d, want %d to %d bytes", chunkSize, MinChunkSize, MaxChunkSize)
+	}
+	if len(sealed) == 0 {
+		return nil, fmt.Errorf("%w: an empty object has no chunks", ErrMalformed)
+	}
+	data := chunkSize - chunkOverhead
+	total := (len(sealed) + data - 1) / data
+	if total > maxChunks {
+		return nil, fmt.Errorf("%w: %d bytes in chunks of %d need %d chunks, want at most %d", ErrTooLarge, len(sealed), chunkSize, total, maxChunks)
+	}
+	id, l := ObjectID(sealed), pieceSize(len(sealed), total)
+	out := make([]Chunk, total)
+	for i := range out {
+		out[i] = Chunk{Object: id, Index: i, Total: total, Size: len(sealed), Data: sealed[i*l : min((i+1)*l, len(sealed))]}
+	}
+	return out, nil
+}

@@ -1,0 +1,45 @@
+package transport
+
+import (
+	"context"
+	"errors"
+)
+
+// Client is a connection to an MQTT broker, with QoS 1 throughout. It survives
+// lost connections by itself. All methods are safe for concurrent use.
+type Client interface {
+	// Publish returns nil when the broker has acknowledged the message
+	// (PUBACK), waiting through lost connections. When ctx ends first, the
+	// message may still be delivered later. After Close it is ErrClosed.
+	Publish(ctx context.Context, topic string, payload []byte, retain bool) error
+	// Subscribe returns nil when the broker has granted the filter. The
+	// subscription lasts until Close and is made again on every connection.
+	// h runs on its own goroutine per message, may be called concurrently, and
+	// must call Delivery.Ack once it has taken charge of the message.
+	Subscribe(ctx context.Context, filter string, h func(Delivery)) error
+	// Connected reports whether there is a working connection now.
+	Connected() bool
+	// Close waits until everything published is acknowledged or ctx ends, and
+	// disconnects. The last will is not sent. It may be called twice.
+	Close(ctx context.Context) error
+}
+
+// Delivery is one message. The handler owns Payload. An unacknowledged message
+// comes again on the next connection.
+type Delivery struct {
+	Topic    string
+	Payload  []byte
+	Retained bool
+	Ack      func()
+}
+
+// Errors of a Client.
+var (
+	// ErrClosed: the client was closed.
+	ErrClosed = errors.New("client is closed")
+	// ErrRefused: the broker or its certificate makes connecting pointless
+	// until the configuration changes.
+	ErrRefused = errors.New("connection refused")
+	// ErrOptions: options that cannot work together.
+	ErrOptions = errors.New("invalid client options")
+)

@@ -1,0 +1,18 @@
+// Package transport moves sealed objects between devices, evaluators and key
+// holders. It knows nothing about ciphertexts: a body is bytes.
+//
+// The life of an object:
+//
+//	Seal      Meta + body -> deterministic CBOR -> COSE_Sign1 (Ed25519)
+//	Sender    sealed bytes -> chunks below the broker's limit -> MQTT QoS 1
+//	Receiver  chunks in any order -> sealed bytes, bounded in count, bytes, time
+//	Open      sealed bytes -> signature, allow-lists, replay guard -> Object
+//
+// The format is specified in docs/wire-format.md, with test vectors in
+// transport/testdata.
+//
+// Everything that arrives is untrusted. Sizes are checked before memory is
+// allocated, encodings must be canonical (one object has exactly one encoding,
+// so its SHA-256 is its name), and every refusal wraps one sentinel of this
+// package; Reason turns it into a metric label.
+package transport

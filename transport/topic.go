@@ -1,0 +1,116 @@
+package transport
+
+import (
+	"fmt"
+	"strings"
+)
+
+// DefaultPrefix is the topic prefix used when the configuration names none.
+const DefaultPrefix = "hencedge/v1"
+
+// MaxName is the longest device, stream or program name, in bytes.
+const MaxName = 64
+
+// CheckName accepts [A-Za-z0-9_.-]{1,64}, the alphabet of device, stream and
+// program names: no topic separator, no wildcard, no control character. The
+// names "." and ".." are refused too, since names become file names.
+func CheckName(name string) error {
+	if name == "" || len(name) > MaxName {
+		return fmt.Errorf("%w: name of %d bytes, want 1 to %d", ErrMalformed, len(name), MaxName)
+	}
+	for i := 0; i < len(name); i++ {
+		c := name[i]
+		switch {
+		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '_', c == '.', c == '-':
+		default:
+			return fmt.Errorf("%w: name %q has a character outside A-Z a-z 0-9 _ . -", ErrMalformed, name)
+		}
+	}
+	if name == "." || name == ".." {
+		return fmt.Errorf("%w: name %q is reserved", ErrMalformed, name)
+	}
+	return nil
+}
+
+// CheckPrefix accepts a topic prefix: one to eight names separated by "/".
+func CheckPrefix(prefix string) error {
+	parts := strings.Split(prefix, "/")
+	if len(parts) > 8 {
+		return fmt.Errorf("%w: topic prefix %q has %d levels, want at most 8", ErrMalformed, prefix, len(parts))
+	}
+	for _, p := range parts {
+		if err := CheckName(p); err != nil {
+			return fmt.Errorf("topic prefix %q: %w", prefix, err)
+		}
+	}
+	return nil
+}
+
+// ReadingTopic is <prefix>/up/<device>/<stream>.
+func ReadingTopic(prefix, device, stream string) string {
+	return prefix + "/up/" + device + "/" + stream
+}
+
+// ReadingFilter matches the readings of every device and stream.
+func ReadingFilter(prefix string) string { return prefix + "/up/+/+" }
+
+// ResultTopic is <prefix>/res/<program>.
+func ResultTopic(prefix, program string) string { return prefix + "/res/" + program }
+
+// ResultFilter matches the results of every program.
+func ResultFilter(prefix string) string { return prefix + "/res/+" }
+
+// StatusTopic is <prefix>/st/<device>; its messages are retained.
+func StatusTopic(prefix, device string) string { return prefix + "/st/" + device }
+
+// StatusFilter matches the status of every device.
+func StatusFilter(prefix string) string { return prefix + "/st/+" }
+
+// ReceiptTopic is <prefix>/rcp/<device>: compute receipts addressed to a device.
+func ReceiptTopic(prefix, device string) string { return prefix + "/rcp/" + device }
+
+// Topic is where an object with this header is published under prefix.
+func (m *Meta) Topic(prefix string) string {
+	switch m.Kind {
+	case KindReading:
+		return ReadingTopic(prefix, m.Device, m.Stream)
+	case KindResult:
+		return ResultTopic(prefix, m.Program)
+	case KindStatus:
+		return StatusTopic(prefix, m.Device)
+	default:
+		return ReceiptTopic(prefix, m.Device)
+	}
+}
+
+// CheckTopic refuses with ErrWrongTopic a header that arrived under another
+// topic than its own: a reading of device a published as device b.
+func (m *Meta) CheckTopic(prefix, topic string) error {
+	if want := m.Topic(prefix); topic != want {
+		return fmt.Errorf("%w: %q carries a message for %q", ErrWrongTopic, topic, want)
+	}
+	return nil
+}
+
+// matchTopic reports whether an MQTT filter (with + and #) covers topic. A
+// shared subscription's "$share/<group>/" is not part of the filter.
+func matchTopic(filter, topic string) bool {
+	if rest, ok := strings.CutPrefix(filter, "$share/"); ok {
+		if _, filter, ok = strings.Cut(rest, "/"); !ok {
+			return false
+		}
+	}
+	if strings.HasPrefix(topic, "$") != strings.HasPrefix(filter, "$") {
+		return false
+	}
+	f, t := strings.Split(filter, "/"), strings.Split(topic, "/")
+	for i, part := range f {
+		if part == "#" {
+			return i == len(f)-1
+		}
+		if i >= len(t) || (part != "+" && part != t[i]) {
+			return false
+		}
+	}
+	return len(f) == len(t)
+}

@@ -1,0 +1,95 @@
+package transport
+
+import (
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+)
+
+// TrustStore says whose signature counts for what. A device key signs the
+// readings, status and receipts of its own device only; an evaluator key signs
+// results, whatever evaluator name they carry. Several keys per name allow
+// rotation with overlap. It is safe for concurrent use, so a service can swap
+// keys on reload.
+type TrustStore struct {
+	mu         sync.RWMutex
+	devices    map[string][]ed25519.PublicKey
+	evaluators []ed25519.PublicKey
+}
+
+// NewTrustStore is an empty store: it trusts nobody.
+func NewTrustStore() *TrustStore {
+	return &TrustStore{devices: make(map[string][]ed25519.PublicKey)}
+}
+
+// TrustKeys is a store of one key per device and any number of evaluator keys.
+func TrustKeys(devices map[string]ed25519.PublicKey, evaluators ...ed25519.PublicKey) (*TrustStore, error) {
+	t := NewTrustStore()
+	for name, pub := range devices {
+		if err := t.AddDevice(name, pub); err != nil {
+			return nil, err
+		}
+	}
+	for _, pub := range evaluators {
+		if err := t.AddEvaluator(pub); err != nil {
+			return nil, err
+		}
+	}
+	return t, nil
+}
+
+var errPublicKey = errors.New("want an Ed25519 public key of 32 bytes")
+
+// AddDevice trusts pub for what the sender called name signs: readings, status
+// and receipts. Evaluators that publish status are added here as well.
+func (t *TrustStore) AddDevice(name string, pub ed25519.PublicKey) error {
+	if err := CheckName(name); err != nil {
+		return fmt.Errorf("trust device: %w", err)
+	}
+	if len(pub) != ed25519.PublicKeySize {
+		return fmt.Errorf("trust device %q: %w, got %d", name, errPublicKey, len(pub))
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !slices.ContainsFunc(t.devices[name], func(k ed25519.PublicKey) bool { return k.Equal(pub) }) {
+		t.devices[name] = append(t.devices[name], slices.Clone(pub))
+	}
+	return nil
+}
+
+// AddEvaluator trusts pub for results.
+func (t *TrustStore) AddEvaluator(pub ed25519.PublicKey) error {
+	if len(pub) != ed25519.PublicKeySize {
+		return fmt.Errorf("trust evaluator: %w, got %d", errPublicKey, len(pub))
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.evaluators = append(t.evaluators, slices.Clone(pub))
+	return nil
+}
+
+// RemoveDevice forgets every key of a device.
+func (t *TrustStore) RemoveDevice(name string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	delete(t.devices, name)
+}
+
+// candidates are the keys that may have signed m under the key id kid.
+func (t *TrustStore) candidates(m *Meta, kid [8]byte) []ed25519.PublicKey {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	keys := t.devices[m.Device]
+	if m.Kind == KindResult {
+		keys = t.evaluators
+	}
+	var out []ed25519.PublicKey
+	for _, pub := range keys {
+		if keyHint(pub) == kid {
+			out = append(out, pub)
+		}
+	}
+	return out
+}

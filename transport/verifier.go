@@ -1,0 +1,201 @@
+package transport
+
+import (
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+// KeyRef names one epoch of one key set.
+type KeyRef struct {
+	ID    [16]byte
+	Epoch uint32
+}
+
+// VerifierOptions say what a Verifier takes. Trust is required. The lists
+// Params and Keys fail closed: when they are empty every reading and result is
+// refused, unless AnyParams or AnyKey say explicitly that they do not matter.
+type VerifierOptions struct {
+	Trust *TrustStore
+	Kinds []Kind // kinds to take; empty: all
+
+	Params    [][32]byte // parameter hashes to take
+	AnyParams bool
+
+	Keys    []KeyRef // key sets and epochs to take
+	Retired []KeyRef // earlier epochs: refused as ErrWrongEpoch, not ErrWrongKey
+	AnyKey  bool
+
+	// Layouts are the slot layouts of readings by "device/stream". When it is
+	// not nil, a reading of a stream that is not in it, or that has another
+	// layout, is refused. nil: layouts are not checked.
+	Layouts map[string][32]byte
+	// Programs are the program hashes of results by program name, checked in
+	// the same way against the Layout field of a result. nil: not checked.
+	Programs map[string][32]byte
+
+	Replay      *ReplayGuard // nil: a new guard with the default window
+	MaxObject   int          // largest sealed object in bytes; 0: DefaultMaxObject
+	MinVersion  uint64       // oldest format version; 0: Version
+	TopicPrefix string       // for OpenFrom; empty: DefaultPrefix
+	Counters    *Counters    // counts what Open accepts and refuses; may be nil
+}
+
+// StreamKey is the key of VerifierOptions.Layouts.
+func StreamKey(device, stream string) string { return device + "/" + stream }
+
+// Verifier holds what Open checks against. It is safe for concurrent use.
+type Verifier struct {
+	opts VerifierOptions
+}
+
+// NewVerifier checks the options and copies the lists.
+func NewVerifier(o VerifierOptions) (*Verifier, error) {
+	if o.Trust == nil {
+		return nil, errors.New("verifier: no trust store; list the signers' public keys")
+	}
+	if o.MaxObject < 0 {
+		return nil, fmt.Errorf("verifier: largest object of %d bytes", o.MaxObject)
+	}
+	if o.MaxObject == 0 {
+		o.MaxObject = DefaultMaxObject
+	}
+	if o.MinVersion == 0 {
+		o.MinVersion = Version
+	}
+	if o.MinVersion > Version {
+		return nil, fmt.Errorf("verifier: oldest format version %d, this build reads up to %d", o.MinVersion, Version)
+	}
+	if o.TopicPrefix == "" {
+		o.TopicPrefix = DefaultPrefix
+	}
+	if o.Replay == nil {
+		o.Replay = NewReplayGuard(0)
+	}
+	for _, k := range o.Kinds {
+		if k.String() == "invalid" {
+			return nil, fmt.Errorf("verifier: no such kind %d", k)
+		}
+	}
+	o.Kinds, o.Params = slices.Clone(o.Kinds), slices.Clone(o.Params)
+	o.Keys, o.Retired = slices.Clone(o.Keys), slices.Clone(o.Retired)
+	return &Verifier{opts: o}, nil
+}
+
+// Replay is the guard that v uses, for saving its state.
+func (v *Verifier) Replay() *ReplayGuard { return v.opts.Replay }
+
+// Counters is what v counts into; it may be nil.
+func (v *Verifier) Counters() *Counters { return v.opts.Counters }
+
+// Open verifies a sealed object: size, canonical form, version, kind, signer,
+// signature, parameter hash, key set and epoch, layout, and that it was not
+// seen before. On success the object's number is spent: the same object fails
+// with ErrReplayed from then on (see Forget). The error wraps one of this
+// package's sentinels, and refusals are counted in the options' Counters.
+//
+// The caller still has to compare the header with the body: Meta.CheckBody.
+func Open(sealed []byte, v *Verifier) (*Object, error) { return v.open(sealed, "") }
+
+// OpenFrom is Open for an object that arrived under topic: a header that
+// belongs to another topic is refused with ErrWrongTopic.
+func (v *Verifier) OpenFrom(topic string, sealed []byte) (*Object, error) {
+	if topic == "" {
+		err := fmt.Errorf("%w: no topic", ErrWrongTopic)
+		v.opts.Counters.Refuse(err)
+		return nil, err
+	}
+	return v.open(sealed, topic)
+}
+
+func (v *Verifier) open(sealed []byte, topic string) (*Object, error) {
+	obj, err := v.check(sealed, topic)
+	if err != nil {
+		v.opts.Counters.Refuse(err)
+		return nil, err
+	}
+	v.opts.Counters.Accept()
+	return obj, nil
+}
+
+func (v *Verifier) check(sealed []byte, topic string) (*Object, error) {
+	o := &v.opts
+	e, err := parseEnvelope(sealed, o.MaxObject, o.MinVersion)
+	if err != nil {
+		return nil, err
+	}
+	m := e.meta
+	if len(o.Kinds) > 0 && !slices.Contains(o.Kinds, m.Kind) {
+		return nil, fmt.Errorf("%w: %v of %q", ErrWrongKind, m.Kind, m.Device)
+	}
+	signer, err := v.authenticate(e)
+	if err != nil {
+		return nil, err
+	}
+	if topic != "" {
+		if err := m.CheckTopic(o.TopicPrefix, topic); err != nil {
+			return nil, err
+		}
+	}
+	if m.Kind == KindReading || m.Kind == KindResult {
+		if err := v.allow(m); err != nil {
+			return nil, err
+		}
+	}
+	if err := o.Replay.accept(replayKeyOf(signer, m), m.BootEpoch, m.Sequence); err != nil {
+		return nil, err
+	}
+	return &Object{Meta: *m, Body: e.body, ID: ObjectID(sealed), Signer: signer}, nil
+}
+
+// authenticate finds the trusted key that signed e.
+func (v *Verifier) authenticate(e *envelope) (signer [32]byte, err error) {
+	keys := v.opts.Trust.candidates(e.meta, e.kid)
+	if len(keys) == 0 {
+		return signer, fmt.Errorf("%w: no trusted key %x for a %v of %q", ErrUnknownSigner, e.kid, e.meta.Kind, e.meta.Device)
+	}
+	var pub ed25519.PublicKey
+	for _, pub = range keys {
+		if err = e.verify(pub); err == nil {
+			return [32]byte(pub), nil
+		}
+	}
+	return signer, err
+}
+
+// allow checks the allow-lists of an encrypted object.
+func (v *Verifier) allow(m *Meta) error {
+	o := &v.opts
+	if !o.AnyParams && !slices.Contains(o.Params, m.Params) {
+		return fmt.Errorf("%w: %v of %q uses parameter hash %x", ErrWrongParams, m.Kind, m.Device, m.Params[:8])
+	}
+	ref := KeyRef{m.KeyID, m.KeyEpoch}
+	if !o.AnyKey && !slices.Contains(o.Keys, ref) {
+		known := func(k KeyRef) bool { return k.ID == m.KeyID }
+		if slices.ContainsFunc(o.Keys, known) || slices.ContainsFunc(o.Retired, known) {
+			return fmt.Errorf("%w: %v of %q uses epoch %d of key set %x", ErrWrongEpoch, m.Kind, m.Device, m.KeyEpoch, m.KeyID)
+		}
+		return fmt.Errorf("%w: %v of %q uses key set %x, epoch %d", ErrWrongKey, m.Kind, m.Device, m.KeyID, m.KeyEpoch)
+	}
+	what, name, list := "stream", StreamKey(m.Device, m.Stream), o.Layouts
+	if m.Kind == KindResult {
+		what, name, list = "program", m.Program, o.Programs
+	}
+	if list != nil {
+		want, ok := list[name]
+		if !ok {
+			return fmt.Errorf("%w: %s %q is not configured here", ErrWrongLayout, what, name)
+		}
+		if want != m.Layout {
+			return fmt.Errorf("%w: %s %q has layout %x, want %x", ErrWrongLayout, what, name, m.Layout[:8], want[:8])
+		}
+	}
+	return nil
+}
+
+// Forget gives the number of an opened object back, for a receiver that could
+// not finish handling it and wants a later delivery of it to be taken.
+func (v *Verifier) Forget(obj *Object) {
+	v.opts.Replay.forget(replayKeyOf(obj.Signer, &obj.Meta), obj.Meta.BootEpoch, obj.Meta.Sequence)
+}
