@@ -5,6 +5,7 @@ import (
 	"math"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
@@ -15,9 +16,16 @@ import (
 type decoder struct {
 	doc  *document
 	errs []*Error
+	bad  []string // paths whose value could not be decoded
 }
 
 func (d *decoder) fail(n ast.Node, path, cause, remedy string) {
+	d.bad = append(d.bad, path)
+	d.report(n, path, cause, remedy)
+}
+
+// report is fail for mistakes that leave the value at path usable.
+func (d *decoder) report(n ast.Node, path, cause, remedy string) {
 	d.errs = append(d.errs, d.doc.errorAt(nodePosition(n), path, cause, remedy))
 }
 
@@ -39,9 +47,11 @@ func (d *decoder) value(n ast.Node, v reflect.Value, path, opts string) {
 	switch v.Type() {
 	case durationType:
 		d.duration(n, v, path)
+		d.notZero(n, v, path, opts)
 		return
 	case sizeType:
 		d.size(n, v, path)
+		d.notZero(n, v, path, opts)
 		return
 	}
 	switch v.Kind() {
@@ -59,6 +69,8 @@ func (d *decoder) value(n ast.Node, v reflect.Value, path, opts string) {
 	case reflect.String:
 		if s, ok := d.text(n, path); ok {
 			switch {
+			case strings.TrimSpace(s) == "":
+				d.fail(n, path, "the text is empty", "write a value, or remove the key")
 			case v.Type() == secretType:
 				s = d.resolveSecret(s)
 			case strings.Contains(opts, "path"):
@@ -75,12 +87,22 @@ func (d *decoder) value(n ast.Node, v reflect.Value, path, opts string) {
 		v.SetBool(b.Value)
 	case reflect.Int:
 		d.integer(n, v, path)
+		d.notZero(n, v, path, opts)
 	case reflect.Float64:
 		if f, ok := d.number(n, path); ok {
 			v.SetFloat(f)
+			d.notZero(n, v, path, opts)
 		}
 	default:
 		d.fail(n, path, "cannot be set", "remove it")
+	}
+}
+
+// notZero refuses a zero written out where zero stands for the default, which
+// would otherwise be put in its place without a word.
+func (d *decoder) notZero(n ast.Node, v reflect.Value, path, opts string) {
+	if v.IsZero() && !strings.Contains(opts, "zero") && !slices.Contains(d.bad, path) {
+		d.fail(n, path, "must not be 0", "write a positive value, or remove the key for the default")
 	}
 }
 
@@ -226,6 +248,10 @@ func (d *decoder) list(n ast.Node, v reflect.Value, path, opts string) {
 		d.mismatch(n, path, "a list", "start each entry with \"- \"")
 		return
 	}
+	if len(seq.Values) == 0 {
+		d.fail(n, path, "the list is empty", "add an entry, or remove the key")
+		return
+	}
 	v.Set(reflect.MakeSlice(v.Type(), len(seq.Values), len(seq.Values)))
 	for i, e := range seq.Values {
 		p := fmt.Sprintf("%s[%d]", path, i)
@@ -247,6 +273,6 @@ func (d *decoder) array(n ast.Node, v reflect.Value, path string) {
 	for i, e := range seq.Values {
 		p := fmt.Sprintf("%s[%d]", path, i)
 		d.doc.at[p] = nodePosition(e)
-		d.value(e, v.Index(i), p, "")
+		d.value(e, v.Index(i), p, "zero")
 	}
 }

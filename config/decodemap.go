@@ -27,12 +27,12 @@ func (d *decoder) entries(n ast.Node, path string) (list []*ast.MappingValueNode
 	for _, kv := range pairs {
 		key, isText := keyText(kv.Key)
 		if !isText {
-			d.fail(kv.Key, path, "expected a plain key, found "+describe(kv.Key), "write a plain key")
+			d.report(kv.Key, path, "expected a plain key, found "+describe(kv.Key), "write a plain key")
 			continue
 		}
 		at := nodePosition(kv.Key)
 		if first, dup := seen[key]; dup {
-			d.fail(kv.Key, joinPath(path, key), fmt.Sprintf("the key is given twice, first in line %d", first.line),
+			d.report(kv.Key, joinPath(path, key), fmt.Sprintf("the key is given twice, first in line %d", first.line),
 				"keep one of them")
 			continue
 		}
@@ -99,7 +99,7 @@ func (d *decoder) structure(n ast.Node, v reflect.Value, path string) {
 		key, _ := keyText(kv.Key)
 		i := slices.Index(names, key)
 		if i < 0 {
-			d.fail(kv.Key, path, fmt.Sprintf("unknown key %q", key), suggestKey(key, names))
+			d.report(kv.Key, path, fmt.Sprintf("unknown key %q", key), suggestKey(key, names))
 			continue
 		}
 		given[key] = true
@@ -115,7 +115,8 @@ func (d *decoder) structure(n ast.Node, v reflect.Value, path string) {
 			if len(pairs) > 0 {
 				where = pairs[0].Key
 			}
-			d.fail(where, path, fmt.Sprintf("%q is missing", f.name), "add "+exampleOf(f.name))
+			d.bad = append(d.bad, joinPath(path, f.name))
+			d.report(where, path, fmt.Sprintf("%q is missing", f.name), "add "+exampleOf(f.name))
 		}
 	}
 }
@@ -123,6 +124,10 @@ func (d *decoder) structure(n ast.Node, v reflect.Value, path string) {
 func (d *decoder) stringMap(n ast.Node, v reflect.Value, path string) {
 	pairs, ok := d.entries(n, path)
 	if !ok {
+		return
+	}
+	if len(pairs) == 0 {
+		d.fail(n, path, "there are no entries", "add one, or remove the key")
 		return
 	}
 	m := make(map[string]string, len(pairs))

@@ -36,13 +36,7 @@ func LoadKeyHolder(path string) (*KeyHolder, error) { return load(path, ParseKey
 // errors, and its directory for relative paths. Mistakes are an *Errors.
 func ParseAgent(name string, data []byte) (*Agent, error) {
 	a := new(Agent)
-	doc, errs := parse(name, data, a)
-	a.doc = doc
-	if errs.Err() == nil {
-		a.SetDefaults()
-		errs.Add(a.check()...)
-	}
-	if err := errs.Err(); err != nil {
+	if err := parse(name, data, a, &a.origin); err != nil {
 		return nil, err
 	}
 	return a, nil
@@ -51,13 +45,7 @@ func ParseAgent(name string, data []byte) (*Agent, error) {
 // ParseEvaluator is ParseAgent for an evaluator.
 func ParseEvaluator(name string, data []byte) (*Evaluator, error) {
 	e := new(Evaluator)
-	doc, errs := parse(name, data, e)
-	e.doc = doc
-	if errs.Err() == nil {
-		e.SetDefaults()
-		errs.Add(e.check()...)
-	}
-	if err := errs.Err(); err != nil {
+	if err := parse(name, data, e, &e.origin); err != nil {
 		return nil, err
 	}
 	return e, nil
@@ -66,16 +54,32 @@ func ParseEvaluator(name string, data []byte) (*Evaluator, error) {
 // ParseKeyHolder is ParseAgent for a key holder.
 func ParseKeyHolder(name string, data []byte) (*KeyHolder, error) {
 	k := new(KeyHolder)
-	doc, errs := parse(name, data, k)
-	k.doc = doc
-	if errs.Err() == nil {
-		k.SetDefaults()
-		errs.Add(k.check()...)
-	}
-	if err := errs.Err(); err != nil {
+	if err := parse(name, data, k, &k.origin); err != nil {
 		return nil, err
 	}
 	return k, nil
+}
+
+// role is what the three configurations have in common.
+type role interface {
+	SetDefaults()
+	check(c *checker)
+}
+
+// Check reports what Parse would report of this configuration, all at once. It
+// is for one that was built in code; call SetDefaults first.
+func (a *Agent) Check() error { return check(a, a.doc, nil, nil) }
+
+// Check is Agent.Check for an evaluator.
+func (e *Evaluator) Check() error { return check(e, e.doc, nil, nil) }
+
+// Check is Agent.Check for a key holder.
+func (k *KeyHolder) Check() error { return check(k, k.doc, nil, nil) }
+
+func check(r role, doc *document, found []*Error, bad []string) error {
+	c := &checker{doc: doc, bad: bad, errs: found}
+	r.check(c)
+	return (&Errors{List: c.errs}).Err()
 }
 
 func load[T any](path string, parse func(string, []byte) (*T, error)) (*T, error) {
@@ -91,42 +95,48 @@ func load[T any](path string, parse func(string, []byte) (*T, error)) (*T, error
 	return parse(path, data)
 }
 
-// parse decodes data into v, a pointer to a struct.
-func parse(name string, data []byte, v any) (*document, *Errors) {
+// parse decodes data into r, remembers the text in o and checks everything.
+func parse(name string, data []byte, r role, o *origin) error {
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
 	doc := newDocument(name, data)
-	errs := new(Errors)
+	o.doc = doc
+	one := func(e *Error) error { return &Errors{List: []*Error{e}} }
 	if e := screen(doc, data); e != nil {
-		errs.Add(e)
-		return doc, errs
+		return one(e)
 	}
 	file, err := parseTree(data)
 	if err != nil {
-		errs.Add(syntaxError(doc, err))
-		return doc, errs
+		return one(syntaxError(doc, err))
 	}
 	d := &decoder{doc: doc}
+	body := d.body(file)
+	if body == nil {
+		return one(doc.errorAt(position{1, 1}, "", "the file is empty", "start from an example in docs/configuration.md"))
+	}
+	doc.at[""] = nodePosition(body)
+	d.structure(body, reflect.ValueOf(r).Elem(), "")
+	r.SetDefaults()
+	return check(r, doc, d.errs, d.bad)
+}
+
+// body is the content of the only document of the file, or nil.
+func (d *decoder) body(file *ast.File) ast.Node {
 	var body ast.Node
 	for i, part := range file.Docs {
 		if part == nil || part.Body == nil {
 			continue
 		}
-		if body != nil || i > 0 && len(file.Docs) > 1 {
-			d.fail(part.Body, "", "more than one document in the file", "keep one document; remove what follows \"---\"")
+		switch part.Body.(type) {
+		case *ast.NullNode, *ast.CommentGroupNode, *ast.DirectiveNode:
+			continue
+		}
+		if body != nil {
+			d.report(part.Body, "", fmt.Sprintf("document %d in one file", i+1), "keep one document; remove what follows \"---\"")
 			break
 		}
 		body = part.Body
 	}
-	switch b := body.(type) {
-	case nil, *ast.NullNode, *ast.CommentGroupNode:
-		errs.Add(doc.errorAt(position{1, 1}, "", "the file is empty", "start from an example in docs/configuration.md"))
-		return doc, errs
-	default:
-		doc.at[""] = nodePosition(b)
-		d.structure(b, reflect.ValueOf(v).Elem(), "")
-	}
-	errs.Add(d.errs...)
-	return doc, errs
+	return body
 }
 
 // screen refuses text that is not worth parsing, or that nests so deeply that

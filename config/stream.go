@@ -34,7 +34,7 @@ type Stream struct {
 	// Level is the level at which windows are encrypted; nil means the
 	// parameters' highest. Lower levels are smaller on the wire and allow fewer
 	// multiplications. It is not part of the layout.
-	Level *int `yaml:"level"`
+	Level *int `yaml:"level" cfg:"zero"`
 	// Packing is PackingReal.
 	Packing string `yaml:"packing"`
 	// Replay, when set, takes samples and timestamps from a file instead of
@@ -60,7 +60,7 @@ type Channel struct {
 	OnMissing Missing `yaml:"on_missing"`
 	OnRange   Outside `yaml:"on_range"`
 	// MissingValue is the physical value that MissingMark writes.
-	MissingValue *float64 `yaml:"missing_value"`
+	MissingValue *float64 `yaml:"missing_value" cfg:"zero"`
 }
 
 // Missing is the policy for a sample that could not be read.
@@ -142,7 +142,7 @@ type Source struct {
 	// Scale and Offset convert a reading to the channel's unit:
 	// value = reading*Scale + Offset. Scale 0 means 1.
 	Scale  float64 `yaml:"scale"`
-	Offset float64 `yaml:"offset"`
+	Offset float64 `yaml:"offset" cfg:"zero"`
 }
 
 // Replay reads samples with their original timestamps from a file.

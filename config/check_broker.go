@@ -1,0 +1,167 @@
+package config
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Endpoint is a broker's address taken apart.
+type Endpoint struct {
+	TLS  bool
+	Host string
+	Port int
+}
+
+// Address is "host:port", with brackets around an IPv6 host.
+func (e Endpoint) Address() string { return net.JoinHostPort(e.Host, strconv.Itoa(e.Port)) }
+
+// Loopback reports whether the host is this machine.
+func (e Endpoint) Loopback() bool {
+	if e.Host == "localhost" {
+		return true
+	}
+	ip, err := netip.ParseAddr(e.Host)
+	return err == nil && ip.IsLoopback()
+}
+
+// Endpoint takes the URL apart. The port defaults to 8883 with TLS and 1883
+// without.
+func (b Broker) Endpoint() (Endpoint, error) {
+	u, err := url.Parse(b.URL)
+	if err != nil {
+		return Endpoint{}, fmt.Errorf("%w: the broker's URL cannot be read", ErrInvalid)
+	}
+	var e Endpoint
+	switch u.Scheme {
+	case "tls", "mqtts", "ssl":
+		e = Endpoint{TLS: true, Port: 8883}
+	case "tcp", "mqtt":
+		e = Endpoint{Port: 1883}
+	default:
+		return Endpoint{}, fmt.Errorf("%w: unknown scheme %q in the broker's URL", ErrInvalid, u.Scheme)
+	}
+	if e.Host = u.Hostname(); e.Host == "" {
+		return Endpoint{}, fmt.Errorf("%w: the broker's URL names no host", ErrInvalid)
+	}
+	if p := u.Port(); p != "" {
+		if e.Port, err = strconv.Atoi(p); err != nil || e.Port < 1 || e.Port > 65535 {
+			return Endpoint{}, fmt.Errorf("%w: invalid port %q in the broker's URL", ErrInvalid, p)
+		}
+	}
+	if u.User != nil {
+		return Endpoint{}, fmt.Errorf("%w: the broker's URL contains credentials", ErrInvalid)
+	}
+	if (u.Path != "" && u.Path != "/") || u.RawQuery != "" || u.Fragment != "" {
+		return Endpoint{}, fmt.Errorf("%w: the broker's URL has a path or a query", ErrInvalid)
+	}
+	return e, nil
+}
+
+const maxPacket = 268435455 // the largest MQTT packet, bytes
+
+func (c *checker) broker(b Broker) {
+	const p = "broker"
+	if c.sound(p + ".url") {
+		c.endpoint(b)
+	}
+	if b.Cert != "" && b.Key == "" {
+		c.failKey(p+".cert", "a client certificate without its key", "add \"key\", the file of the private key")
+	}
+	if b.Key != "" && b.Cert == "" {
+		c.failKey(p+".key", "a private key without its certificate", "add \"cert\", the file of the certificate")
+	}
+	if b.Password != "" {
+		if why := b.Password.problem(); why != "" {
+			c.fail(p+".password", why, "refer to it as file:/path, env:NAME or cred:name")
+		}
+		if b.Username == "" && c.sound(p+".username") {
+			c.failKey(p+".password", "a password without a user name", "add \"username\"")
+		}
+	}
+	if len(b.ClientID) > 128 || strings.ContainsFunc(b.ClientID, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		c.fail(p+".client_id", "not a usable client id", "use up to 128 printable ASCII characters without spaces")
+	}
+	c.topic(p+".topic_prefix", b.TopicPrefix, 128)
+	between(c, p+".chunk_size", b.ChunkSize, KiB, Size(maxPacket-64*1024))
+	between(c, p+".keep_alive", b.KeepAlive, time.Second, 65535*time.Second)
+}
+
+func (c *checker) endpoint(b Broker) {
+	const p = "broker"
+	e, err := b.Endpoint()
+	if err != nil {
+		cause := strings.TrimPrefix(err.Error(), ErrInvalid.Error()+": ")
+		remedy := "write tls://host:8883"
+		if strings.Contains(cause, "credentials") {
+			remedy = "use \"username\" and \"password: file:...\""
+		}
+		c.errs = append(c.errs, c.doc.problem(p+".url", cause, remedy))
+		return
+	}
+	if e.TLS {
+		if b.Insecure {
+			c.failKey(p+".insecure", "the URL asks for TLS and insecure for none", "remove \"insecure\", or use tcp:// for a broker without TLS")
+		}
+		return
+	}
+	if !b.Insecure && !e.Loopback() {
+		c.fail(p+".url", fmt.Sprintf("no TLS to %s", e.Host), "use tls://; or, in a network that you trust, add \"insecure: true\"")
+	}
+	for key, v := range map[string]string{"ca": b.CA, "cert": b.Cert, "server_name": b.ServerName} {
+		if v != "" {
+			c.failKey(p+"."+key, fmt.Sprintf("%q is used only with TLS", key), "use tls:// in the URL, or remove it")
+		}
+	}
+}
+
+// topic checks a topic to publish on: no wildcards, no empty level.
+func (c *checker) topic(path, t string, limit int) {
+	bad := func(why string) {
+		c.fail(path, fmt.Sprintf("invalid topic %q: %s", t, why), "use names with '/' between them, such as "+DefaultTopicPrefix)
+	}
+	switch {
+	case len(t) > limit:
+		bad(fmt.Sprintf("longer than %d bytes", limit))
+	case strings.ContainsAny(t, "+#"):
+		bad("it has a wildcard")
+	case strings.HasPrefix(t, "$"):
+		bad("topics that start with '$' belong to the broker")
+	default:
+		for level := range strings.SplitSeq(t, "/") {
+			if !ValidName(level) {
+				bad(fmt.Sprintf("the level %q is no name", level))
+				return
+			}
+		}
+	}
+}
+
+func (c *checker) log(l Log) {
+	oneOf(c, "log.level", l.Level, "debug", "info", "warn", "error")
+	oneOf(c, "log.format", l.Format, "text", "json")
+}
+
+func (c *checker) metrics(m Metrics) {
+	if m.Listen == "" {
+		return
+	}
+	_, port, err := net.SplitHostPort(m.Listen)
+	if n, e := strconv.Atoi(port); err != nil || e != nil || n < 0 || n > 65535 {
+		c.fail("metrics.listen", fmt.Sprintf("invalid address %q", m.Listen), "write host:port, such as 127.0.0.1:9464")
+	}
+}
+
+func (c *checker) limits(l Limits) {
+	between(c, "limits.object", l.Object, 4*KiB, 256*MiB)
+	between(c, "limits.pending", l.Pending, 1, 1<<20)
+	between(c, "limits.memory", l.Memory, MiB, 1024*GiB)
+	between(c, "limits.reassembly", l.Reassembly, time.Second, 24*time.Hour)
+	if c.sound("limits.memory", "limits.object") && l.Memory < l.Object {
+		c.fail("limits.memory", fmt.Sprintf("%s cannot hold one object of %s", l.Memory, l.Object), "make memory at least as large as object")
+	}
+}

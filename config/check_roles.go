@@ -1,0 +1,207 @@
+package config
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+func (a *Agent) check(c *checker) {
+	c.version(a.Version)
+	c.name("device", a.Device)
+	c.broker(a.Broker)
+	c.agentKeys(a.Keys)
+	between(c, "queue.objects", a.Queue.Objects, 1, 1<<20)
+	between(c, "queue.bytes", a.Queue.Bytes, MiB, 64*GiB)
+	oneOf(c, "queue.full", a.Queue.Full, QueueDropOldest, QueueDropNewest, QueueBlock)
+	between(c, "stop_timeout", a.StopTimeout, time.Second, time.Hour)
+	c.log(a.Log)
+	c.metrics(a.Metrics)
+	names := make([]string, len(a.Streams))
+	for i, s := range a.Streams {
+		names[i] = s.Name
+		c.stream(fmt.Sprintf("streams[%d]", i), s, true)
+	}
+	c.unique("streams", "stream", names)
+}
+
+func (c *checker) agentKeys(k AgentKeys) {
+	oneOf(c, "keys.mode", k.Mode, KeyModePublic, KeyModeSymmetric)
+	if !c.sound("keys") {
+		return
+	}
+	switch k.Mode {
+	case KeyModePublic:
+		if k.PublicKey == "" {
+			c.fail("keys", "\"public_key\" is missing", "add \"public_key\", the file that `hencedge keys export --role agent` wrote")
+		}
+		if k.SecretKey != "" {
+			c.failKey("keys.secret_key", "a secret key does not belong on a device that encrypts with the public key", "remove it and the file; or, knowing the risk, set \"mode: symmetric\"")
+		}
+	case KeyModeSymmetric:
+		if k.SecretKey == "" {
+			c.fail("keys", "\"secret_key\" is missing", "add \"secret_key\", the file that `hencedge keys export --role agent --symmetric` wrote")
+		}
+		if k.PublicKey != "" {
+			c.failKey("keys.public_key", "symmetric mode uses the secret key only", "remove \"public_key\", or set \"mode: public\"")
+		}
+	}
+}
+
+func (e *Evaluator) check(c *checker) {
+	c.version(e.Version)
+	c.name("name", e.Name)
+	c.broker(e.Broker)
+	c.distinct("key_sets", "directory", e.KeySets)
+	c.signers("devices", "device", e.Devices)
+	c.deviceStreams(e)
+	c.programs(e)
+	between(c, "join.timeout", e.Join.Timeout, time.Second, 24*time.Hour)
+	between(c, "join.windows", e.Join.Windows, 1, 1<<16)
+	c.limits(e.Limits)
+	between(c, "workers", e.Workers, 0, 1024)
+	between(c, "stop_timeout", e.StopTimeout, time.Second, time.Hour)
+	c.log(e.Log)
+	c.metrics(e.Metrics)
+}
+
+func (c *checker) distinct(path, kind string, list []string) {
+	seen := map[string]bool{}
+	for i, s := range list {
+		if seen[s] && s != "" {
+			c.fail(fmt.Sprintf("%s[%d]", path, i), fmt.Sprintf("the %s %q is listed twice", kind, s), "keep one of them")
+		}
+		seen[s] = true
+	}
+}
+
+func (c *checker) deviceStreams(e *Evaluator) {
+	devices := make([]string, len(e.Devices))
+	known := map[string]bool{}
+	for i, d := range e.Devices {
+		devices[i] = d.Name
+		known[d.Name] = true
+	}
+	seen := map[string]int{}
+	for i, s := range e.Streams {
+		p := fmt.Sprintf("streams[%d]", i)
+		if c.sound("devices") && !known[s.Device] {
+			c.fail(p+".device", fmt.Sprintf("the device %q is not listed under devices", s.Device), suggestValue(s.Device, devices))
+		}
+		c.stream(p, s.Stream, false)
+		id := s.Device + "/" + s.Name
+		if j, dup := seen[id]; dup && s.Name != "" {
+			c.fail(p+".name", fmt.Sprintf("the stream %q is already defined as streams[%d]", id, j), "keep one of them")
+			continue
+		}
+		seen[id] = i
+	}
+}
+
+const maxExpr = 16 << 10 // bytes of a program's expression
+
+func (c *checker) programs(e *Evaluator) {
+	names := make([]string, len(e.Programs))
+	topics := map[string]int{}
+	for i, p := range e.Programs {
+		path := fmt.Sprintf("programs[%d]", i)
+		names[i] = p.Name
+		c.name(path+".name", p.Name)
+		if strings.TrimSpace(p.Expr) == "" && c.sound(path+".expr") {
+			c.fail(path+".expr", "the expression is empty", "write one, such as mean(x)")
+		} else if len(p.Expr) > maxExpr {
+			c.fail(path+".expr", fmt.Sprintf("the expression is longer than %d bytes", maxExpr), "split it into several programs")
+		}
+		if p.Unit != "" {
+			c.unit(path+".unit", p.Unit)
+		}
+		if p.Topic != "" {
+			c.topic(path+".topic", p.Topic, 512)
+			if j, dup := topics[p.Topic]; dup {
+				c.fail(path+".topic", fmt.Sprintf("programs[%d] publishes on the same topic", j), "give each program its own topic")
+			}
+			topics[p.Topic] = i
+		}
+		c.inputs(e, path, p)
+	}
+	c.unique("programs", "program", names)
+}
+
+func (c *checker) inputs(e *Evaluator, path string, p Program) {
+	var first, firstRef string
+	for _, name := range sortedKeys(p.Inputs) {
+		ref, at := p.Inputs[name], joinPath(path+".inputs", name)
+		if !identPattern.MatchString(name) {
+			c.failKey(at, fmt.Sprintf("invalid variable name %q", name), "use letters, digits and '_', not starting with a digit")
+		}
+		if !c.sound("streams", at) {
+			continue
+		}
+		s, remedy := e.lookup(ref)
+		if s == nil {
+			c.fail(at, fmt.Sprintf("%q is no known channel", ref), remedy)
+			continue
+		}
+		if first == "" {
+			first, firstRef = s.Params, ref
+		} else if s.Params != first {
+			c.fail(at, fmt.Sprintf("%s is under %s and %s under %s", ref, s.Params, firstRef, first), "inputs of one program must have the same params")
+		}
+	}
+}
+
+// lookup finds the stream of "device/stream/channel", or says what to write.
+func (e *Evaluator) lookup(ref string) (*DeviceStream, string) {
+	var all []string
+	for i := range e.Streams {
+		s := &e.Streams[i]
+		for _, ch := range s.Channels {
+			id := s.Device + "/" + s.Name + "/" + ch.Name
+			if id == ref {
+				return s, ""
+			}
+			all = append(all, id)
+		}
+	}
+	if strings.Count(ref, "/") != 2 {
+		return nil, "write device/stream/channel, such as " + firstOf(all, "board1/env/cpu")
+	}
+	if len(all) > 8 {
+		if near := nearest(ref, all); near == "" {
+			return nil, "list the channel under streams first"
+		}
+	}
+	return nil, suggestValue(ref, all)
+}
+
+func firstOf(list []string, otherwise string) string {
+	if len(list) > 0 {
+		return list[0]
+	}
+	return otherwise
+}
+
+// Input finds the stream and the channel index that ref
+// ("device/stream/channel") names.
+func (e *Evaluator) Input(ref string) (*DeviceStream, int, error) {
+	s, remedy := e.lookup(ref)
+	if s == nil {
+		return nil, 0, fmt.Errorf("%w: %q is no known channel: %s", ErrInvalid, ref, remedy)
+	}
+	return s, s.ChannelIndex(ref[strings.LastIndexByte(ref, '/')+1:]), nil
+}
+
+func (k *KeyHolder) check(c *checker) {
+	c.version(k.Version)
+	c.name("name", k.Name)
+	c.broker(k.Broker)
+	c.signers("evaluators", "evaluator", k.Evaluators)
+	for i, p := range k.Programs {
+		c.name(fmt.Sprintf("programs[%d]", i), p)
+	}
+	c.distinct("programs", "program", k.Programs)
+	oneOf(c, "output", k.Output, "table", "ndjson", "csv")
+	c.limits(k.Limits)
+	c.log(k.Log)
+	c.metrics(k.Metrics)
+}

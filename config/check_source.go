@@ -1,0 +1,182 @@
+package config
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// sourceKind describes one type of source: the keys that it takes, those that
+// it must have, and its fields with their units.
+type sourceKind struct {
+	keys     []string
+	required []string
+	fields   map[string]string
+}
+
+var sourceKinds = map[SourceType]sourceKind{
+	SourceHwmon:   {keys: []string{"chip", "input", "label"}, required: []string{"chip"}},
+	SourceThermal: {keys: []string{"zone"}, required: []string{"zone"}},
+	SourceCPU: {keys: []string{"cpu", "field"}, fields: map[string]string{
+		"busy": "%", "user": "%", "nice": "%", "system": "%", "idle": "%", "iowait": "%", "irq": "%", "softirq": "%", "steal": "%"}},
+	SourceMemory: {keys: []string{"field"}, fields: map[string]string{
+		"used_percent": "%", "total": "B", "free": "B", "available": "B", "used": "B", "buffers": "B", "cached": "B",
+		"swap_total": "B", "swap_free": "B", "swap_used": "B", "swap_used_percent": "%"}},
+	SourceLoad: {keys: []string{"field"}, fields: map[string]string{"1m": "1", "5m": "1", "15m": "1"}},
+	SourceDisk: {keys: []string{"device", "field"}, required: []string{"device", "field"}, fields: map[string]string{
+		"read_bytes": "B/s", "write_bytes": "B/s", "reads": "1/s", "writes": "1/s", "busy": "%"}},
+	SourceNet: {keys: []string{"interface", "field"}, required: []string{"interface", "field"}, fields: map[string]string{
+		"rx_bytes": "B/s", "tx_bytes": "B/s", "rx_packets": "1/s", "tx_packets": "1/s",
+		"rx_errors": "1/s", "tx_errors": "1/s", "rx_dropped": "1/s", "tx_dropped": "1/s"}},
+	SourceReplay: {keys: []string{"column"}, required: []string{"column"}},
+}
+
+// SourceTypes lists the kinds of sources.
+func SourceTypes() []SourceType {
+	return []SourceType{SourceHwmon, SourceThermal, SourceCPU, SourceMemory, SourceLoad, SourceDisk, SourceNet, SourceReplay}
+}
+
+// FieldsOf lists the fields of a kind of source, sorted.
+func FieldsOf(t SourceType) []string { return sortedKeys(sourceKinds[t].fields) }
+
+var (
+	hwmonInput  = regexp.MustCompile(`^(temp|in|curr|power|fan)[0-9]{1,3}$`)
+	cpuPattern  = regexp.MustCompile(`^(total|cpu[0-9]{1,4})$`)
+	hwmonUnits  = map[string]string{"temp": "degC", "in": "V", "curr": "A", "power": "W", "fan": "rpm"}
+	plainString = regexp.MustCompile(`^[^\x00-\x1f\x7f/]{1,128}$`)
+)
+
+// NativeUnit is the unit in which a source gives its values before Scale and
+// Offset, or "" when only the device knows.
+func (s Source) NativeUnit() string {
+	switch s.Type {
+	case SourceThermal:
+		return "degC"
+	case SourceHwmon:
+		return hwmonUnits[strings.TrimRight(s.Input, "0123456789")]
+	}
+	return sourceKinds[s.Type].fields[s.Field]
+}
+
+// texts are the text fields of a source by key.
+func (s Source) texts() map[string]string {
+	return map[string]string{"chip": s.Chip, "input": s.Input, "label": s.Label, "zone": s.Zone, "cpu": s.CPU,
+		"device": s.Device, "interface": s.Interface, "field": s.Field, "column": s.Column}
+}
+
+func (c *checker) source(path string, s Source, unit string) {
+	if !c.sound(path + ".type") {
+		return
+	}
+	kind, known := sourceKinds[s.Type]
+	if !known {
+		oneOf(c, path+".type", s.Type, SourceTypes()...)
+		return
+	}
+	texts := s.texts()
+	for _, key := range sortedKeys(texts) {
+		v := texts[key]
+		switch p := path + "." + key; {
+		case v != "" && !slices.Contains(kind.keys, key):
+			c.failKey(p, fmt.Sprintf("a %s source has no %q", s.Type, key), "remove it; keys of this source: "+strings.Join(append([]string{"type"}, kind.keys...), ", "))
+		case v == "" && slices.Contains(kind.required, key) && c.sound(p):
+			c.fail(path, fmt.Sprintf("%q is missing", key), fmt.Sprintf("add %q; `hencedge agent plan` lists the sensors of this machine", key))
+		case key != "column" && key != "field" && v != "" && !plainString.MatchString(v):
+			c.fail(p, fmt.Sprintf("invalid %s %q", key, v), "use the plain name, without a path")
+		}
+	}
+	if _, ok := kind.fields[s.Field]; kind.fields != nil && s.Field != "" && !ok {
+		c.fail(path+".field", fmt.Sprintf("a %s source has no field %q", s.Type, s.Field), suggestValue(s.Field, FieldsOf(s.Type)))
+	}
+	switch s.Type {
+	case SourceHwmon:
+		c.hwmon(path, s)
+	case SourceCPU:
+		if !cpuPattern.MatchString(s.CPU) {
+			c.fail(path+".cpu", fmt.Sprintf("invalid cpu %q", s.CPU), "use total, or cpu0, cpu1, ...")
+		}
+	case SourceReplay:
+		if s.Column != "" && !columnPattern.MatchString(s.Column) {
+			c.fail(path+".column", "not a column name", "write the column's name as in the header, or the dotted field")
+		}
+	}
+	native := s.NativeUnit()
+	if native != "" && unit != native && s.Scale == 1 && s.Offset == 0 && knownUnit(unit) {
+		c.fail(parentPath(path)+".unit", fmt.Sprintf("the source gives %s, not %s", native, unit),
+			fmt.Sprintf("write unit: %q, or convert with the source's scale and offset", native))
+	}
+}
+
+func (c *checker) hwmon(path string, s Source) {
+	if !c.sound(path+".input", path+".label") {
+		return
+	}
+	switch {
+	case s.Input == "" && s.Label == "":
+		c.fail(path, "neither \"input\" nor \"label\" is given", "add \"input: temp1\", or \"label\" with the text of its label file")
+	case s.Input != "" && s.Label != "":
+		c.failKey(path+".label", "both \"input\" and \"label\" are given", "keep one of them")
+	case s.Input != "" && !hwmonInput.MatchString(s.Input):
+		c.fail(path+".input", fmt.Sprintf("invalid hwmon input %q", s.Input), "use temp, in, curr, power or fan and its number, such as temp1")
+	}
+}
+
+// units are the known units with common other spellings of each.
+var units = []struct {
+	unit    string
+	aliases []string
+}{
+	{"1", []string{"none", "unitless", "count", "ratio"}},
+	{"%", []string{"percent", "pct"}},
+	{"degC", []string{"c", "°c", "celsius", "deg", "℃"}}, {"degF", []string{"f", "°f", "fahrenheit"}}, {"K", []string{"kelvin"}},
+	{"V", []string{"volt", "volts"}}, {"mV", []string{"millivolt"}},
+	{"A", []string{"amp", "ampere", "amps"}}, {"mA", []string{"milliampere"}},
+	{"W", []string{"watt", "watts"}}, {"mW", []string{"milliwatt"}}, {"kW", []string{"kilowatt"}},
+	{"J", []string{"joule"}}, {"kWh", nil}, {"Wh", nil}, {"Ah", nil}, {"VA", nil}, {"var", nil}, {"Ohm", []string{"ohm", "ω", "Ω"}},
+	{"rpm", []string{"r/min", "rev/min"}}, {"Hz", []string{"hertz", "hz"}}, {"kHz", nil}, {"MHz", nil},
+	{"s", []string{"sec", "second", "seconds"}}, {"ms", nil}, {"us", nil}, {"min", nil}, {"h", nil},
+	{"B", []string{"byte", "bytes"}}, {"KiB", nil}, {"MiB", nil}, {"GiB", nil},
+	{"B/s", []string{"bytes/s", "bps", "byte/s"}}, {"KiB/s", nil}, {"MiB/s", nil}, {"bit/s", nil}, {"1/s", []string{"/s", "ops/s", "iops", "packets/s"}}, {"1/min", nil},
+	{"Pa", []string{"pascal"}}, {"hPa", []string{"mbar"}}, {"kPa", nil}, {"bar", nil},
+	{"m", []string{"meter", "metre"}}, {"mm", nil}, {"cm", nil}, {"km", nil}, {"um", nil},
+	{"m/s", nil}, {"km/h", []string{"kph", "kmh"}}, {"m/s2", []string{"m/s^2", "m/s²"}}, {"g", nil}, {"kg", nil}, {"mg", nil},
+	{"rad", nil}, {"deg", []string{"degree", "degrees", "°"}}, {"rad/s", nil}, {"deg/s", nil}, {"T", nil}, {"uT", nil},
+	{"N", nil}, {"Nm", nil}, {"L", nil}, {"L/min", nil}, {"m3/h", nil}, {"m3", nil}, {"m2", nil},
+	{"lx", []string{"lux"}}, {"dB", nil}, {"dBA", nil}, {"dBm", nil}, {"ppm", nil}, {"ppb", nil}, {"ug/m3", nil}, {"mg/m3", nil}, {"pH", nil}, {"%RH", nil}, {"W/m2", nil},
+	{"bpm", nil}, {"cd", nil}, {"mol", nil}, {"mol/L", nil}, {"uS/cm", nil}, {"S/m", nil}, {"EUR", nil}, {"USD", nil},
+}
+
+func knownUnit(s string) bool {
+	for _, u := range units {
+		if u.unit == s {
+			return true
+		}
+	}
+	return false
+}
+
+// ownUnit starts a unit that is not in the table: "x:bottles".
+const ownUnit = "x:"
+
+func (c *checker) unit(path, s string) {
+	if knownUnit(s) {
+		return
+	}
+	if own, ok := strings.CutPrefix(s, ownUnit); ok && namePattern.MatchString(strings.ReplaceAll(own, "/", "_")) && len(own) <= 16 {
+		return
+	}
+	names := make([]string, len(units))
+	for i, u := range units {
+		names[i] = u.unit
+		if slices.Contains(u.aliases, strings.ToLower(s)) || slices.Contains(u.aliases, s) {
+			c.fail(path, fmt.Sprintf("unknown unit %q", s), fmt.Sprintf("write %q", u.unit))
+			return
+		}
+	}
+	remedy := "docs/configuration.md lists the units; write your own as \"x:name\", up to 16 letters"
+	if near := nearest(s, names); near != "" && len(s) > 1 {
+		remedy = fmt.Sprintf("did you mean %q? (write a unit of your own as \"x:name\")", near)
+	}
+	c.fail(path, fmt.Sprintf("unknown unit %q", s), remedy)
+}
