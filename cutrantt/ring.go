@@ -72,6 +72,10 @@ type Options struct {
 type Operand interface {
 	// Shape is the shape of the batch it was made from; its domain is NTT.
 	Shape() Shape
+	// Release wipes the operand and gives its memory back; it must not be used
+	// again (a later MulOperand returns ErrForeign). Idempotent, and optional
+	// unless the operand is secret.
+	Release()
 }
 
 // Ring is arithmetic over device-resident batches. Methods are safe for

@@ -1,0 +1,86 @@
+package cpu
+
+import "github.com/hencedge/hencedge/cutrantt"
+
+func (r *ring) Automorphism(dst, a *cutrantt.Batch, g uint64) error {
+	if err := r.check.Galois(dst, a, g); err != nil {
+		return err
+	}
+	d, limbs := a.Domain(), dst.Limbs()
+	n2 := int(d.N2)
+	if !d.NTT {
+		r.eachLimb(dst.Polys(), len(limbs), 2*r.n, func(p, l int) {
+			permuteCoeffs(r.limb(dst, p, l), r.limb(a, p, l), n2, int(g), r.moduli[limbs[l]].q)
+		})
+	} else {
+		idx := newGaloisIndex(r.n, n2, int(g))
+		r.eachLimb(dst.Polys(), len(limbs), 2*r.n, func(p, l int) {
+			m := r.moduli[limbs[l]]
+			idx.permute(r.limb(dst, p, l), r.limb(a, p, l), m.twiddles(r.n/n2), m.q)
+		})
+	}
+	dst.SetDomain(d)
+	return nil
+}
+
+// permuteCoeffs sends coefficient k to k*g mod N, negated where k*g mod 2N is
+// not below N (X^N = -1). Column c goes to column g*c mod n2.
+func permuteCoeffs(dst, src []uint32, n2, g int, q uint32) {
+	n := len(src)
+	n1, shift, logN := n/n2, log2(n2), log2(n)
+	step := g * n2 & (2*n - 1)
+	for c := range n2 {
+		e := g * c & (2*n - 1)
+		to := dst[e%n2*n1:][:n1]
+		for _, x := range src[c*n1 : (c+1)*n1] {
+			turn := -uint32(e >> logN) // 0 or 2^32-1
+			to[(e&(n-1))>>shift] = x ^ turn&(x^neg(x, q))
+			e = (e + step) & (2*n - 1)
+		}
+	}
+}
+
+// galoisIndex is X -> X^g on blocks, for every modulus. With w_b =
+// psi^(n2*(2*brv(b)+1)), the block of f(X^g) modulo X^n2 - w_b is F_b'(X^g) for
+// the block b' with w_b' = w_b^g, and X^(g*j) = w_b^floor(g*j/n2) *
+// X^(g*j mod n2).
+type galoisIndex struct {
+	n1, n2, g int
+	from      []uint32 // from[b] = b'
+}
+
+func newGaloisIndex(n, n2, g int) *galoisIndex {
+	n1 := n / n2
+	k := log2(n1)
+	idx := &galoisIndex{n1: n1, n2: n2, g: g, from: make([]uint32, n1)}
+	for b := range idx.from {
+		o := 2*reverse(uint32(b), k) + 1
+		idx.from[b] = reverse(o*uint32(g)&uint32(2*n1-1)>>1, k)
+	}
+	return idx
+}
+
+// permute needs n1 entries of the twiddle table t.
+func (x *galoisIndex) permute(dst, src []uint32, t []shoup, q uint32) {
+	n1, k := x.n1, log2(x.n1)
+	from := x.from
+	for j := range x.n2 {
+		col := src[j*n1 : (j+1)*n1]
+		to := dst[x.g*j%x.n2*n1:][:n1]
+		if j == 0 {
+			for b, f := range from {
+				to[b] = col[f]
+			}
+			continue
+		}
+		// The factor w_b^e is psi^(n2*s), s = (2*brv(b)+1)*e mod 2*n1, and
+		// psi^(n2*s) = t[brv(s)] for s < n1, -t[brv(s-n1)] above.
+		e := uint32(x.g * j / x.n2)
+		for b, f := range from {
+			s := (2*reverse(uint32(b), k) + 1) * e & uint32(2*n1-1)
+			turn := -(s >> k)
+			y := mulShoup(col[f], t[reverse(s&uint32(n1-1), k)], q)
+			to[b] = y ^ turn&(y^neg(y, q))
+		}
+	}
+}

@@ -1,0 +1,72 @@
+// Package cpu is the plain Go backend of cutrantt, for every GOARCH.
+//
+// Arithmetic is on 32-bit residues with Shoup products (Harvey, "Faster
+// arithmetic for number-theoretic transforms", 2014) in the transforms and one
+// 64-bit Barrett reduction per accumulated sum elsewhere. Work is split over
+// limbs and columns, or over rows where an operation joins the columns.
+// Conditional corrections are minima, which compile to conditional moves, so
+// that no branch or address depends on a residue.
+package cpu
+
+import (
+	"fmt"
+	"runtime"
+
+	"github.com/hencedge/hencedge/cutrantt"
+	"github.com/hencedge/hencedge/cutrantt/internal/check"
+)
+
+var (
+	_ cutrantt.Backend = backend{}
+	_ cutrantt.Ring    = (*ring)(nil)
+	_ cutrantt.Operand = (*operand)(nil)
+)
+
+type backend struct{}
+
+// New returns the backend.
+func New() cutrantt.Backend { return backend{} }
+
+func (backend) Name() string { return "cpu" }
+
+func (backend) Device() string {
+	return fmt.Sprintf("%s/%s, generic Go, %d CPUs", runtime.GOOS, runtime.GOARCH, runtime.NumCPU())
+}
+
+// NewRing checks the moduli; tables are built by the first operation that
+// needs them and shared by all rings of the process.
+func (b backend) NewRing(logN int, moduli []cutrantt.Modulus, opts cutrantt.Options) (cutrantt.Ring, error) {
+	c, err := check.NewRing(logN, moduli, opts)
+	if err != nil {
+		return nil, err
+	}
+	r := &ring{
+		backend: b, check: c, n: c.N(), logN: c.LogN(), method: opts.Method,
+		workers: opts.Workers, moduli: make([]*modulus, len(moduli)),
+	}
+	if r.workers == 0 {
+		r.workers = runtime.GOMAXPROCS(0)
+	}
+	for i, m := range moduli {
+		r.moduli[i] = sharedModulus(m, logN)
+	}
+	return r, nil
+}
+
+type ring struct {
+	backend cutrantt.Backend
+	check   *check.Ring
+	n, logN int
+	moduli  []*modulus
+	method  cutrantt.Method
+	workers int
+}
+
+func (r *ring) Backend() cutrantt.Backend  { return r.backend }
+func (r *ring) LogN() int                  { return r.logN }
+func (r *ring) N() int                     { return r.n }
+func (r *ring) Moduli() []cutrantt.Modulus { return r.check.Moduli() }
+func (r *ring) Method() cutrantt.Method    { return r.method }
+
+// Sync returns at once: every call is finished when it returns.
+func (r *ring) Sync() error { return nil }

@@ -1,0 +1,121 @@
+package cpu
+
+import (
+	"fmt"
+	"sync"
+
+	"github.com/hencedge/hencedge/cutrantt"
+	"github.com/hencedge/hencedge/cutrantt/internal/check"
+)
+
+// memory is the handle in a batch.
+type memory struct {
+	owner *check.Ring
+	data  []uint32 // nil once freed
+}
+
+func (m *memory) Owner() *check.Ring { return m.owner }
+func (m *memory) Len() int           { return len(m.data) }
+
+// limb is residues (poly, l) of a batch that was checked.
+func (r *ring) limb(b *cutrantt.Batch, poly, l int) []uint32 {
+	o := b.Offset(poly, l)
+	return b.Mem().(*memory).data[o : o+r.n : o+r.n]
+}
+
+// source is like limb; a single polynomial stands for every one (broadcast).
+func (r *ring) source(b *cutrantt.Batch, poly, l int) []uint32 {
+	if b.Polys() == 1 {
+		poly = 0
+	}
+	return r.limb(b, poly, l)
+}
+
+func (r *ring) NewBatch(polys int, limbs []int, d cutrantt.Domain) (*cutrantt.Batch, error) {
+	if err := r.check.Shape(polys, limbs, d); err != nil {
+		return nil, err
+	}
+	m := &memory{owner: r.check, data: make([]uint32, polys*len(limbs)*r.n)}
+	return cutrantt.MakeBatch(cutrantt.Shape{Polys: polys, Limbs: limbs, Domain: d}, r.n, m), nil
+}
+
+func (r *ring) Free(b *cutrantt.Batch) {
+	if r.check.Batches(b) == nil {
+		b.Mem().(*memory).data = nil
+	}
+}
+
+func (r *ring) Wipe(b *cutrantt.Batch) error {
+	if err := r.check.Batches(b); err != nil {
+		return err
+	}
+	for p := range b.Polys() {
+		for l := range b.Limbs() {
+			clear(r.limb(b, p, l))
+		}
+	}
+	return nil
+}
+
+func (r *ring) Upload(dst *cutrantt.Batch, src []uint32) error {
+	if err := r.check.Transfer(dst, len(src)); err != nil {
+		return err
+	}
+	for p, i := 0, 0; p < dst.Polys(); p++ {
+		for l, m := range dst.Limbs() {
+			from, q := src[i:i+r.n], r.moduli[m].q
+			for j, x := range from {
+				if x >= q {
+					return fmt.Errorf("%w: polynomial %d, limb %d, position %d is %d, modulus %d", cutrantt.ErrRange, p, l, j, x, q)
+				}
+			}
+			i += copy(r.limb(dst, p, l), from)
+		}
+	}
+	return nil
+}
+
+func (r *ring) Download(dst []uint32, src *cutrantt.Batch) error {
+	if err := r.check.Transfer(src, len(dst)); err != nil {
+		return err
+	}
+	for p, i := 0, 0; p < src.Polys(); p++ {
+		for l := range src.Limbs() {
+			i += copy(dst[i:], r.limb(src, p, l))
+		}
+	}
+	return nil
+}
+
+func (r *ring) Copy(dst, src *cutrantt.Batch) error {
+	if err := r.check.Elementwise(check.Equal, dst, src); err != nil {
+		return err
+	}
+	for p := range src.Polys() {
+		for l := range src.Limbs() {
+			copy(r.limb(dst, p, l), r.limb(src, p, l))
+		}
+	}
+	dst.SetDomain(src.Domain())
+	return nil
+}
+
+// scratchPool recycles working memory. Buffers are cleared when they are put
+// back: they may have held secrets.
+var scratchPool sync.Pool
+
+type scratch struct{ words []uint32 }
+
+// getScratch returns n words of any content.
+func getScratch(n int) *scratch {
+	if s, ok := scratchPool.Get().(*scratch); ok && cap(s.words) >= n {
+		s.words = s.words[:n]
+		return s
+	}
+	return &scratch{words: make([]uint32, n)}
+}
+
+func (s *scratch) put() {
+	clear(s.words)
+	scratchPool.Put(s)
+}

@@ -1,0 +1,142 @@
+package cpu
+
+import (
+	"fmt"
+
+	"github.com/hencedge/hencedge/cutrantt"
+	"github.com/hencedge/hencedge/cutrantt/internal/check"
+)
+
+// operand holds polynomials prepared as the b side of a kernel: for each
+// (poly, limb), n1 blocks of bWords words. For n2 = 1 it is a copy.
+type operand struct {
+	owner *check.Ring
+	shape cutrantt.Shape
+	k     *kernel
+	limb  int // words of one limb
+	words []uint32
+}
+
+func (o *operand) Shape() cutrantt.Shape { return o.shape }
+
+// Release wipes the prepared words.
+func (o *operand) Release() {
+	clear(o.words)
+	o.words = nil
+}
+
+// at is the prepared limb at position l of polynomial p.
+func (o *operand) at(p, l int) []uint32 {
+	i := (p*len(o.shape.Limbs) + l) * o.limb
+	return o.words[i : i+o.limb]
+}
+
+func (r *ring) Precompute(b *cutrantt.Batch) (cutrantt.Operand, error) {
+	if err := r.check.Batches(b); err != nil {
+		return nil, err
+	}
+	if err := check.NTT(b); err != nil {
+		return nil, err
+	}
+	n2, limbs := int(b.Domain().N2), b.Limbs()
+	k, err := kernelFor(r.method, n2)
+	if err != nil {
+		return nil, err
+	}
+	n1, words := r.n/n2, k.bWords
+	o := &operand{owner: r.check, shape: b.Shape().Clone(), k: k, limb: n1 * words}
+	o.words = make([]uint32, b.Polys()*len(limbs)*o.limb)
+	r.eachRows(b.Polys(), len(limbs), n2, 4, func(p, l, lo, hi int) {
+		m, y, to := r.moduli[limbs[l]], r.limb(b, p, l), o.at(p, l)
+		if n2 == 1 {
+			copy(to[lo:hi], y[lo:hi])
+			return
+		}
+		t, ws := m.twiddles(n1), k.newWorkspace(0)
+		defer ws.put()
+		for b0 := lo; b0 < hi; b0 += lanes {
+			load(ws.y, y, n2, b0)
+			ws.roots(t, n1, b0, m.q)
+			k.prepB(to[b0*words:(b0+lanes)*words], ws.y, &ws.w, m)
+		}
+	})
+	return o, nil
+}
+
+func (r *ring) MulOperand(dst, a *cutrantt.Batch, b cutrantt.Operand) error {
+	o, ok := b.(*operand)
+	if !ok || o == nil || o.owner != r.check || o.words == nil {
+		return fmt.Errorf("%w: operand of another ring or backend, or released", cutrantt.ErrForeign)
+	}
+	where, err := r.check.Operand(dst, a, o.shape)
+	if err != nil {
+		return err
+	}
+	k, n2, limbs := o.k, int(a.Domain().N2), dst.Limbs()
+	terms, results := a.Polys(), dst.Polys()
+	r.eachRows(1, len(limbs), n2, n2*terms*results, func(_, l, lo, hi int) {
+		m := r.moduli[limbs[l]]
+		if n2 == 1 {
+			r.operandRows(dst, a, o, l, where[l], lo, hi, &m.barrett)
+			return
+		}
+		ws := k.newWorkspace(results)
+		defer ws.put()
+		tile := lanes * n2
+		for b0 := lo; b0 < hi; b0 += lanes {
+			for i := range terms {
+				load(ws.x, r.limb(a, i, l), n2, b0)
+				k.prepA(ws.a, ws.x, m)
+				for j := range results {
+					y := o.at(i*results+j, where[l])[b0*k.bWords : (b0+lanes)*k.bWords]
+					z := ws.z[j*tile : (j+1)*tile]
+					if i == 0 {
+						k.mul(z, ws.a, y, m)
+						continue
+					}
+					k.mul(ws.y, ws.a, y, m)
+					addTo(z, ws.y, m.q)
+				}
+			}
+			for j := range results {
+				store(r.limb(dst, j, l), ws.z[j*tile:(j+1)*tile], n2, b0)
+			}
+		}
+	})
+	dst.SetDomain(a.Domain())
+	return nil
+}
+
+// operandRows is MulOperand on rows [lo, hi) of limb l for n2 = 1: up to 15
+// products below 2^60 and a reduced value are summed before each reduction.
+func (r *ring) operandRows(dst, a *cutrantt.Batch, o *operand, l, at, lo, hi int, m *barrett) {
+	const rows = 128
+	terms, results := a.Polys(), dst.Polys()
+	buf := getScratch(results * rows)
+	defer buf.put()
+	var acc [rows]uint64
+	for r0 := lo; r0 < hi; r0 += rows {
+		for j := range results {
+			clear(acc[:])
+			for i := range terms {
+				if i > 0 && i%15 == 0 {
+					for c := range acc {
+						acc[c] = uint64(m.reduce(acc[c]))
+					}
+				}
+				x := (*[rows]uint32)(r.limb(a, i, l)[r0:])
+				y := (*[rows]uint32)(o.at(i*results+j, at)[r0:])
+				for c := range acc {
+					acc[c] += uint64(x[c]) * uint64(y[c])
+				}
+			}
+			z := (*[rows]uint32)(buf.words[j*rows:])
+			for c := range acc {
+				z[c] = m.reduce(acc[c])
+			}
+		}
+		for j := range results {
+			copy(r.limb(dst, j, l)[r0:], buf.words[j*rows:(j+1)*rows])
+		}
+	}
+}

@@ -1,0 +1,121 @@
+package cpu
+
+import (
+	"math"
+
+	"github.com/hencedge/hencedge/cutrantt"
+	"github.com/hencedge/hencedge/cutrantt/internal/check"
+	"github.com/hencedge/hencedge/cutrantt/prng"
+)
+
+func (r *ring) SetSmall(dst *cutrantt.Batch, v []int32) error {
+	if err := r.check.Coefficients(dst, len(v)); err != nil {
+		return err
+	}
+	if err := check.Small(v); err != nil {
+		return err
+	}
+	n2, limbs := int(dst.Domain().N2), dst.Limbs()
+	r.eachLimb(1, len(limbs), r.n, func(_, l int) {
+		m, to := r.moduli[limbs[l]], r.limb(dst, 0, l)
+		const shift = 1 << 30
+		back := m.reduce(shift)
+		gather(to, n2, func(k int) uint32 {
+			return sub(m.reduce(uint64(int64(v[k])+shift)), back, m.q)
+		})
+	})
+	return nil
+}
+
+// gather fills a limb of n2 columns from a function of the coefficient index.
+func gather(to []uint32, n2 int, f func(k int) uint32) {
+	n1 := len(to) / n2
+	for c := range n2 {
+		col := to[c*n1 : (c+1)*n1]
+		for row := range col {
+			col[row] = f(row*n2 + c)
+		}
+	}
+}
+
+func (r *ring) SetFloats(dst *cutrantt.Batch, v []float64) error {
+	if err := r.check.Coefficients(dst, len(v)); err != nil {
+		return err
+	}
+	if err := check.Floats(v); err != nil {
+		return err
+	}
+	var largest float64
+	for _, x := range v {
+		largest = max(largest, math.Abs(x))
+	}
+	n2, limbs := int(dst.Domain().N2), dst.Limbs()
+	r.eachLimb(1, len(limbs), 2*r.n, func(_, l int) {
+		m, to := r.moduli[limbs[l]], r.limb(dst, 0, l)
+		if largest < 1<<63 {
+			gather(to, n2, func(k int) uint32 { return m.reduceInt64(int64(v[k])) })
+			return
+		}
+		p := m.powersOfTwo(largest)
+		gather(to, n2, func(k int) uint32 { return m.reduceFloat(v[k], p) })
+	})
+	return nil
+}
+
+// reduceInt64 is x mod q, for |x| < 2^63, without a branch on x.
+func (b *barrett) reduceInt64(x int64) uint32 {
+	sign := x >> 63 // 0 or -1
+	a := b.reduce(uint64((x ^ sign) - sign))
+	return corr(a^(uint32(sign)&(a^(b.q-a))), b.q) // a, or q-a corrected
+}
+
+// powersOfTwo is 2^0, 2^1, ... mod q, up to the exponent of largest.
+func (b *barrett) powersOfTwo(largest float64) []uint32 {
+	_, e := math.Frexp(largest)
+	p := make([]uint32, e+1)
+	p[0] = 1
+	for i := 1; i < len(p); i++ {
+		p[i] = add(p[i-1], p[i-1], b.q)
+	}
+	return p
+}
+
+// reduceFloat is the integral value x mod q: its 53-bit significand times a
+// power of two from p.
+func (b *barrett) reduceFloat(x float64, p []uint32) uint32 {
+	if math.Abs(x) < 1<<63 {
+		return b.reduceInt64(int64(x))
+	}
+	frac, e := math.Frexp(x) // x = frac * 2^e, e > 53
+	return b.mul(b.reduceInt64(int64(frac*(1<<53))), p[e-53])
+}
+
+func (r *ring) SampleUniform(dst *cutrantt.Batch, seed *[32]byte, label uint32) error {
+	if err := r.check.Seeded(dst, seed); err != nil {
+		return err
+	}
+	limbs := dst.Limbs()
+	r.eachLimb(1, len(limbs), 8*r.n, func(_, l int) {
+		prng.Uniform(r.limb(dst, 0, l), seed, label, uint32(limbs[l]), r.moduli[limbs[l]].q)
+	})
+	return nil
+}
+
+func (r *ring) SampleTernary(dst *cutrantt.Batch, seed *[32]byte, label uint32) error {
+	return r.sampleSmall(dst, seed, label, prng.Ternary)
+}
+
+func (r *ring) SampleCBD(dst *cutrantt.Batch, seed *[32]byte, label uint32) error {
+	return r.sampleSmall(dst, seed, label, prng.CBD)
+}
+
+func (r *ring) sampleSmall(dst *cutrantt.Batch, seed *[32]byte, label uint32, draw func([]int32, *[32]byte, uint32)) error {
+	if err := r.check.Seeded(dst, seed); err != nil {
+		return err
+	}
+	v := make([]int32, r.n)
+	draw(v, seed, label)
+	err := r.SetSmall(dst, v)
+	clear(v)
+	return err
+}

@@ -1,0 +1,83 @@
+package cpu
+
+import (
+	"math/bits"
+	"sync"
+	"sync/atomic"
+
+	"github.com/hencedge/hencedge/cutrantt"
+)
+
+// modulus is a prime with its reduction constants and twiddle table, shared by
+// every ring of the process that has the same prime, root and degree.
+type modulus struct {
+	barrett
+	psi  uint32
+	logN int
+
+	grow  sync.Mutex
+	table atomic.Pointer[[]shoup]
+	toom  func() *toomConstants
+}
+
+type modulusKey struct {
+	m    cutrantt.Modulus
+	logN int
+}
+
+// shared holds one modulus per key for the life of the process; parameter sets
+// are few and come from trusted configuration.
+var shared struct {
+	sync.Mutex
+	m map[modulusKey]*modulus
+}
+
+func sharedModulus(m cutrantt.Modulus, logN int) *modulus {
+	k := modulusKey{m, logN}
+	shared.Lock()
+	defer shared.Unlock()
+	if t, ok := shared.m[k]; ok {
+		return t
+	}
+	if shared.m == nil {
+		shared.m = make(map[modulusKey]*modulus)
+	}
+	t := &modulus{barrett: newBarrett(m.Q), psi: m.Psi, logN: logN}
+	t.toom = sync.OnceValue(func() *toomConstants { return newToomConstants(&t.barrett) })
+	shared.m[k] = t
+	return t
+}
+
+// twiddles returns at least the first n entries (n a power of two, at most N)
+// of the table t[k] = psi^brv(k), brv reversing logN bits. Its prefix of n1
+// entries is the table of the n1-point column transform with root psi^n2, so
+// one table serves every n2:
+//
+//   - group i of the level with m groups multiplies by t[m+i];
+//   - the inverse of t[m+i] is -t[2m-1-i], as the exponents add up to N;
+//   - block 2g of n1 is modulo X^n2 - t[n1/2+g], block 2g+1 modulo X^n2 + it.
+func (m *modulus) twiddles(n int) []shoup {
+	if t := m.table.Load(); t != nil && len(*t) >= n {
+		return *t
+	}
+	m.grow.Lock()
+	defer m.grow.Unlock()
+	if t := m.table.Load(); t != nil && len(*t) >= n {
+		return *t
+	}
+	t := make([]shoup, n)
+	t[0] = newShoup(1, m.q)
+	for k := 1; k < n; k *= 2 {
+		// brv(k+i) = brv(k) + brv(i) for i < k, and brv(k) = N/(2k).
+		w := newShoup(m.pow(m.psi, uint32(1)<<m.logN/uint32(2*k)), m.q)
+		t[k] = w
+		for i := 1; i < k; i++ {
+			t[k+i] = newShoup(mulShoup(t[i].w, w, m.q), m.q)
+		}
+	}
+	m.table.Store(&t)
+	return t
+}
+
+// reverse reverses the low k bits of x, k >= 1.
+func reverse(x uint32, k int) uint32 { return bits.Reverse32(x) >> (32 - k) }

@@ -1,0 +1,165 @@
+package cpu
+
+import (
+	"github.com/hencedge/hencedge/cutrantt"
+	"github.com/hencedge/hencedge/cutrantt/internal/check"
+)
+
+func (r *ring) Forward(dst, src *cutrantt.Batch) error {
+	if err := r.check.Elementwise(check.Equal, dst, src); err != nil {
+		return err
+	}
+	if err := check.Coeffs(src); err != nil {
+		return err
+	}
+	n2 := int(src.Domain().N2)
+	r.eachColumn(dst, src, n2, func(col []uint32, m *modulus) {
+		forward(col, m.twiddles(len(col)), m.q)
+	})
+	dst.SetDomain(cutrantt.NTT(n2))
+	return nil
+}
+
+func (r *ring) Inverse(dst, src *cutrantt.Batch) error {
+	if err := r.check.Elementwise(check.Equal, dst, src); err != nil {
+		return err
+	}
+	if err := check.NTT(src); err != nil {
+		return err
+	}
+	n2 := int(src.Domain().N2)
+	r.eachColumn(dst, src, n2, func(col []uint32, m *modulus) {
+		t := m.twiddles(len(col))
+		inverse(col, t, m.inverseScale(len(col), t), m.q)
+	})
+	dst.SetDomain(cutrantt.Coeffs(n2))
+	return nil
+}
+
+// eachColumn copies every column of src to dst and runs f on it there.
+func (r *ring) eachColumn(dst, src *cutrantt.Batch, n2 int, f func(col []uint32, m *modulus)) {
+	n1, limbs := r.n/n2, dst.Limbs()
+	per := n2 // columns per task: whole limbs when there are enough of them
+	if dst.Polys()*len(limbs) < 2*r.workers {
+		per = 1
+	}
+	r.run(dst.Polys()*len(limbs)*n2/per, per*n1*log2(n1), func(i int) {
+		at, c0 := i*per/n2, i*per%n2
+		p, l := at/len(limbs), at%len(limbs)
+		to, from := r.limb(dst, p, l), r.limb(src, p, l)
+		for c := c0; c < c0+per; c++ {
+			col := to[c*n1 : (c+1)*n1 : (c+1)*n1]
+			copy(col, from[c*n1:])
+			f(col, r.moduli[limbs[l]])
+		}
+	})
+}
+
+func (r *ring) Convert(dst, src *cutrantt.Batch) error {
+	if err := r.check.Elementwise(check.Equal, dst, src); err != nil {
+		return err
+	}
+	to, from := dst.Domain(), src.Domain()
+	limbs := dst.Limbs()
+	r.eachLimb(dst.Polys(), len(limbs), r.n*(r.logN+1), func(p, l int) {
+		s := getScratch(2 * r.n)
+		a, b := s.words[:r.n], s.words[r.n:]
+		copy(a, r.limb(src, p, l))
+		a = r.convert(a, b, from, to, r.moduli[limbs[l]])
+		copy(r.limb(dst, p, l), a)
+		s.put()
+	})
+	return nil
+}
+
+// convert brings the limb in a from one domain to another, using b as well,
+// and returns the one that holds the result.
+func (r *ring) convert(a, b []uint32, from, to cutrantt.Domain, m *modulus) []uint32 {
+	n2, want := int(from.N2), int(to.N2)
+	switch {
+	case from.NTT && to.NTT:
+		for t := m.twiddles(r.n / want); n2 > want; n2 /= 2 {
+			finishLevel(b, a, t, n2, m.q)
+			a, b = b, a
+		}
+		for t := m.twiddles(r.n / int(from.N2)); n2 < want; n2 *= 2 {
+			undoLevel(b, a, t, 2*n2, m.q)
+			a, b = b, a
+		}
+		return a
+	case from.NTT:
+		n1 := r.n / n2
+		t := m.twiddles(n1)
+		scale := m.inverseScale(n1, t)
+		for c := range n2 {
+			inverse(a[c*n1:(c+1)*n1], t, scale, m.q)
+		}
+	}
+	if n2 != want {
+		relayout(b, a, n2, want)
+		a = b
+	}
+	if to.NTT {
+		n1 := r.n / want
+		t := m.twiddles(n1)
+		for c := range want {
+			forward(a[c*n1:(c+1)*n1], t, m.q)
+		}
+	}
+	return a
+}
+
+// relayout moves coefficients from n2 to want columns.
+func relayout(dst, src []uint32, n2, want int) {
+	n1, w1 := len(src)/n2, len(dst)/want
+	if n2 > want { // column c of src spreads over column c%want of dst
+		step := n2 / want
+		for c := range n2 {
+			to := dst[c%want*w1:]
+			for row, x := range src[c*n1 : (c+1)*n1] {
+				to[row*step+c/want] = x
+			}
+		}
+		return
+	}
+	step := want / n2
+	for c := range want {
+		from := src[c%n2*n1:]
+		to := dst[c*w1 : (c+1)*w1]
+		for row := range to {
+			to[row] = from[row*step+c/n2]
+		}
+	}
+}
+
+// finishLevel splits every block modulo X^n2 - w_b into two modulo
+// X^(n2/2) -+ z, z^2 = w_b, z = t[n1+b]: one more level of the transform over
+// all columns; in and out in [0, q).
+func finishLevel(dst, src []uint32, t []shoup, n2 int, q uint32) {
+	n1 := len(src) / n2
+	z := t[n1 : 2*n1]
+	for c := range n2 / 2 {
+		lo, hi := src[c*n1:(c+1)*n1], src[(c+n2/2)*n1:][:n1]
+		to := dst[2*c*n1 : 2*(c+1)*n1]
+		for b := range z {
+			u, v := lo[b], mulShoup(hi[b], z[b], q)
+			to[2*b], to[2*b+1] = add(u, v, q), sub(u, v, q)
+		}
+	}
+}
+
+// undoLevel is the inverse of finishLevel and leaves n2 columns. The inverse
+// of t[n1+b] is -t[2*n1-1-b].
+func undoLevel(dst, src []uint32, t []shoup, n2 int, q uint32) {
+	n1 := len(src) / n2
+	z := t[n1 : 2*n1]
+	for c := range n2 / 2 {
+		lo, hi := dst[c*n1:(c+1)*n1], dst[(c+n2/2)*n1:][:n1]
+		from := src[2*c*n1 : 2*(c+1)*n1]
+		for b := range z {
+			u, v := from[2*b], from[2*b+1]
+			lo[b] = half(add(u, v, q), q)
+			hi[b] = half(mulShoup(v-u+q, z[n1-1-b], q), q) // from (0, 2q)
+		}
+	}
+}
