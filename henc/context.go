@@ -57,9 +57,7 @@ func NewContext(p Parameters, opts ...Option) (*Context, error) {
 		return nil, fmt.Errorf("%w: n2 = %d is not one of 1, 2, 4, 8, 16", ErrDomain, o.n2)
 	}
 	if o.backend == nil {
-		if o.backend = defaultBackend(); o.backend == nil {
-			return nil, fmt.Errorf("%w: no default backend; use WithBackend", cutrantt.ErrNotSupported)
-		}
+		o.backend = defaultBackend()
 	}
 	ring, err := o.backend.NewRing(p.LogN(), p.Moduli(), o.ring)
 	if err != nil {

@@ -1,6 +1,10 @@
 package henc
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/hencedge/hencedge/henc/internal/wire"
+)
 
 // Errors that this package wraps; test with errors.Is.
 var (
@@ -21,21 +25,23 @@ var (
 	ErrNoKey = errors.New("henc: missing evaluation key")
 
 	// ErrMalformed: the bytes are not a canonical encoding of the object.
-	ErrMalformed = errors.New("henc: malformed encoding")
+	ErrMalformed = wire.ErrMalformed
 	// ErrTruncated: the bytes end early.
-	ErrTruncated = errors.New("henc: truncated encoding")
+	ErrTruncated = wire.ErrTruncated
 	// ErrVersion: the format version is not the one that this package speaks.
-	ErrVersion = errors.New("henc: unsupported format version")
+	ErrVersion = wire.ErrVersion
 	// ErrKind: the bytes hold another kind of object.
-	ErrKind = errors.New("henc: wrong kind of object")
+	ErrKind = wire.ErrKind
 	// ErrTooLarge: the bytes exceed the cap for the parameters.
 	ErrTooLarge = errors.New("henc: encoding too large")
+	// ErrLength: a part of an object has the wrong length.
+	ErrLength = wire.ErrLength
 	// ErrDegree: an object has the wrong number of polynomials.
 	ErrDegree = errors.New("henc: wrong degree")
 	// ErrDomain: the domain tag names no arrangement of residues.
 	ErrDomain = errors.New("henc: wrong domain")
 	// ErrRange: a residue is not below its modulus.
-	ErrRange = errors.New("henc: residue out of range")
+	ErrRange = wire.ErrRange
 	// ErrDegenerate: a ciphertext hides nothing: its c1 is zero.
 	ErrDegenerate = errors.New("henc: degenerate ciphertext")
 )

@@ -1,0 +1,312 @@
+package wire
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/fxamacker/cbor/v2"
+)
+
+var (
+	encMode = must(encOptions().EncMode())
+	decMode = must(cbor.DecOptions{
+		DupMapKey:         cbor.DupMapKeyEnforcedAPF,
+		IndefLength:       cbor.IndefLengthForbidden,
+		TagsMd:            cbor.TagsForbidden,
+		UTF8:              cbor.UTF8RejectInvalid,
+		NaN:               cbor.NaNDecodeForbidden,
+		Inf:               cbor.InfDecodeForbidden,
+		MaxNestedLevels:   4,
+		MaxArrayElements:  16,
+		MaxMapPairs:       16,
+		ExtraReturnErrors: cbor.ExtraDecErrorUnknownField,
+	}.DecMode())
+)
+
+func encOptions() cbor.EncOptions {
+	o := cbor.CoreDetEncOptions()
+	o.NaNConvert = cbor.NaNConvertReject
+	o.InfConvert = cbor.InfConvertReject
+	o.TagsMd = cbor.TagsForbidden
+	return o
+}
+
+// must is for the option tables above, which are constant.
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
+
+// maxHead is the number of elements that fit in an array head of one byte.
+const maxHead = 23
+
+// Writer builds one object. The first error sticks and is returned by Bytes.
+type Writer struct {
+	b   []byte
+	err error
+}
+
+// NewWriter starts an object of kind with elements elements in all, the three of
+// the preamble included; size is a hint of the whole length in bytes.
+func NewWriter(kind Kind, params [32]byte, elements, size int) *Writer {
+	w := &Writer{b: make([]byte, 0, max(size, 0)+96)}
+	w.Array(elements)
+	w.Uint(Version)
+	w.Uint(uint64(kind))
+	w.Blob(params[:])
+	return w
+}
+
+func (w *Writer) put(v any) {
+	if w.err != nil {
+		return
+	}
+	b, err := encMode.Marshal(v)
+	if err != nil {
+		w.err = fmt.Errorf("%w: %w", ErrMalformed, err)
+		return
+	}
+	w.b = append(w.b, b...)
+}
+
+// Array opens an array of n <= 23 elements, which the caller then writes.
+func (w *Writer) Array(n int) {
+	if n < 0 || n > maxHead {
+		w.fail(fmt.Errorf("%w: array of %d elements", ErrMalformed, n))
+		return
+	}
+	w.b = append(w.b, 0x80|byte(n))
+}
+
+// Uint writes an unsigned integer.
+func (w *Writer) Uint(v uint64) { w.put(v) }
+
+// Float writes a finite number in the shortest form that keeps its value.
+func (w *Writer) Float(v float64) { w.put(v) }
+
+// Blob writes a byte string; nil writes null.
+func (w *Writer) Blob(v []byte) { w.put(v) }
+
+// Residues writes a byte string of packed residues, len(q) limbs of n each: limb i,
+// modulo q[i], is x[i*n : (i+1)*n].
+func (w *Writer) Residues(x []uint32, n int, q []uint32) {
+	size := ResiduesLen(n, q)
+	if len(x) != n*len(q) || n%16 != 0 {
+		w.fail(fmt.Errorf("%w: %d residues for %d limbs of %d", ErrLength, len(x), len(q), n))
+		return
+	}
+	w.b = appendBlobHead(w.b, uint64(size))
+	for i, m := range q {
+		w.b = Pack(w.b, x[i*n:(i+1)*n], m)
+	}
+}
+
+func (w *Writer) fail(err error) {
+	if w.err == nil {
+		w.err = err
+	}
+}
+
+// Bytes returns the object.
+func (w *Writer) Bytes() ([]byte, error) {
+	if w.err != nil {
+		return nil, w.err
+	}
+	return w.b, nil
+}
+
+// ResiduesLen is the length of the content of the byte string that Residues writes.
+func ResiduesLen(n int, q []uint32) int {
+	size := 0
+	for _, m := range q {
+		size += PackedLen(n, m)
+	}
+	return size
+}
+
+// appendBlobHead appends the shortest head of a byte string of n bytes.
+func appendBlobHead(b []byte, n uint64) []byte {
+	switch {
+	case n < 24:
+		return append(b, 0x40|byte(n))
+	case n < 1<<8:
+		return append(b, 0x58, byte(n))
+	case n < 1<<16:
+		return append(b, 0x59, byte(n>>8), byte(n))
+	case n < 1<<32:
+		return append(b, 0x5a, byte(n>>24), byte(n>>16), byte(n>>8), byte(n))
+	}
+	return append(b, 0x5b, byte(n>>56), byte(n>>48), byte(n>>40), byte(n>>32), byte(n>>24), byte(n>>16), byte(n>>8), byte(n))
+}
+
+// Reader takes one object apart. The first error sticks; reads after it return
+// zero values, so a decoder may check Err once after several reads.
+type Reader struct {
+	b    []byte
+	err  error
+	Head Head
+}
+
+// Head is the preamble of an object.
+type Head struct {
+	Elements int // of the whole array
+	Version  uint64
+	Kind     Kind
+	Params   [32]byte // hash of the parameters
+}
+
+// NewReader reads the preamble. It fails with ErrVersion for another format version,
+// ErrKind for another kind of object, ErrMalformed unless the array has elements
+// elements in canonical form, or ErrTruncated.
+func NewReader(b []byte, kind Kind, elements int) (*Reader, error) {
+	r := &Reader{b: b}
+	n := r.Array()
+	v := r.Uint()
+	if r.err == nil && v != Version {
+		return nil, fmt.Errorf("%w: version %d, this program speaks %d", ErrVersion, v, Version)
+	}
+	k := Kind(r.Uint())
+	if r.err == nil && k != kind {
+		return nil, fmt.Errorf("%w: %s where a %s belongs", ErrKind, k, kind)
+	}
+	if r.err == nil && n != elements {
+		return nil, fmt.Errorf("%w: a %s has %d elements, not %d", ErrMalformed, kind, elements, n)
+	}
+	h := r.Blob(32)
+	if r.err != nil {
+		return nil, r.err
+	}
+	r.Head = Head{Elements: n, Version: v, Kind: k}
+	copy(r.Head.Params[:], h)
+	return r, nil
+}
+
+// Err is the first error.
+func (r *Reader) Err() error { return r.err }
+
+// Close fails if an error occurred or bytes are left.
+func (r *Reader) Close() error {
+	if r.err == nil && len(r.b) > 0 {
+		r.err = fmt.Errorf("%w: %d bytes after the object", ErrMalformed, len(r.b))
+	}
+	return r.err
+}
+
+func (r *Reader) fail(err error) {
+	if r.err == nil {
+		r.err = err
+	}
+}
+
+// Array reads the head of an array of at most 23 elements and returns their number.
+func (r *Reader) Array() int {
+	switch {
+	case r.err != nil:
+		return 0
+	case len(r.b) == 0:
+		r.fail(fmt.Errorf("%w: an array is missing", ErrTruncated))
+		return 0
+	case r.b[0] < 0x80 || r.b[0] > 0x80|maxHead:
+		r.fail(fmt.Errorf("%w: byte 0x%02x where an array of at most %d elements begins", ErrMalformed, r.b[0], maxHead))
+		return 0
+	}
+	n := int(r.b[0] & 0x1f)
+	r.b = r.b[1:]
+	return n
+}
+
+// next decodes the first item into v, a pointer, and returns the item's bytes.
+func (r *Reader) next(v any) []byte {
+	if r.err != nil {
+		return nil
+	}
+	rest, err := decMode.UnmarshalFirst(r.b, v)
+	if err != nil {
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			r.fail(fmt.Errorf("%w: %w", ErrTruncated, err))
+		} else {
+			r.fail(fmt.Errorf("%w: %w", ErrMalformed, err))
+		}
+		return nil
+	}
+	item := r.b[:len(r.b)-len(rest)]
+	r.b = rest
+	return item
+}
+
+// canonical fails unless item is what encoding v gives.
+func (r *Reader) canonical(item []byte, v any) {
+	if r.err != nil {
+		return
+	}
+	want, err := encMode.Marshal(v)
+	if err != nil || !bytes.Equal(item, want) {
+		r.fail(fmt.Errorf("%w: % x is not the canonical encoding of %v", ErrMalformed, item[:min(len(item), 12)], v))
+	}
+}
+
+// Uint reads an unsigned integer.
+func (r *Reader) Uint() uint64 {
+	var v uint64
+	r.canonical(r.next(&v), v)
+	if r.err != nil {
+		return 0
+	}
+	return v
+}
+
+// Float reads a finite number.
+func (r *Reader) Float() float64 {
+	var v float64
+	r.canonical(r.next(&v), v)
+	if r.err != nil {
+		return 0
+	}
+	return v
+}
+
+// Blob reads a byte string of exactly size bytes (ErrLength otherwise), without
+// copying it: the result shares memory with the input.
+func (r *Reader) Blob(size int) []byte {
+	v := r.OptionalBlob(size)
+	if r.err == nil && v == nil {
+		r.fail(fmt.Errorf("%w: null where a byte string of %d bytes belongs", ErrMalformed, size))
+	}
+	return v
+}
+
+// OptionalBlob is Blob where null may stand instead, for which it returns nil.
+func (r *Reader) OptionalBlob(size int) []byte {
+	const null = 0xf6
+	switch {
+	case r.err != nil:
+		return nil
+	case len(r.b) == 0:
+		r.fail(fmt.Errorf("%w: a byte string of %d bytes is missing", ErrTruncated, size))
+		return nil
+	case r.b[0] == null:
+		r.b = r.b[1:]
+		return nil
+	case r.b[0]>>5 != 2:
+		r.fail(fmt.Errorf("%w: byte 0x%02x where a byte string begins", ErrMalformed, r.b[0]))
+		return nil
+	}
+	// Only the one head that says size in the shortest way is right.
+	want := appendBlobHead(nil, uint64(size))
+	have := r.b[:min(len(want), len(r.b))]
+	if !bytes.Equal(have, want[:len(have)]) {
+		r.fail(fmt.Errorf("%w: a byte string of %d bytes belongs where % x begins", ErrLength, size, have))
+		return nil
+	}
+	rest := r.b[len(have):]
+	if len(rest) < size || len(have) < len(want) {
+		r.fail(fmt.Errorf("%w: %d of %d bytes of a byte string", ErrTruncated, len(rest), size))
+		return nil
+	}
+	r.b = rest[size:]
+	return rest[:size:size]
+}

@@ -1,0 +1,79 @@
+package wire
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math/bits"
+)
+
+// pairBits is the width of two packed residues modulo q: bitlen(q^2-1).
+func pairBits(q uint32) int { return bits.Len64(uint64(q)*uint64(q) - 1) }
+
+// PackedLen is the length in bytes of n packed residues modulo q, n a multiple of
+// 16: n/2 pairs of bitlen(q^2-1) bits.
+func PackedLen(n int, q uint32) int { return n / 16 * pairBits(q) }
+
+// Pack appends the packed residues x, each below q < 2^30; len(x) is a multiple
+// of 16. Residues are taken in pairs: x[2i] + q*x[2i+1], below q^2, is written
+// in bitlen(q^2-1) bits, lowest bit first, one pair straight after the other, lowest
+// bit of each byte first. A pair loses less than a bit against 2*log2(q).
+func Pack(dst []byte, x []uint32, q uint32) []byte {
+	w := uint(pairBits(q)) // <= 60
+	var acc uint64         // the low n bits wait to be written
+	var n uint
+	for i := 0; i+1 < len(x); i += 2 {
+		v := uint64(x[i]) + uint64(q)*uint64(x[i+1])
+		acc |= v << n
+		if n += w; n >= 64 {
+			dst = binary.LittleEndian.AppendUint64(dst, acc)
+			n -= 64
+			acc = v >> (w - n)
+		}
+	}
+	for ; n >= 8; n -= 8 {
+		dst = append(dst, byte(acc))
+		acc >>= 8
+	}
+	return dst
+}
+
+// Unpack is the inverse of Pack. It fails with ErrLength unless src has
+// PackedLen(len(dst), q) bytes, and with ErrRange for a pair that is not below q^2.
+func Unpack(dst []uint32, src []byte, q uint32) error {
+	if len(dst)%16 != 0 || q < 2 || len(src) != PackedLen(len(dst), q) {
+		return fmt.Errorf("%w: %d bytes for %d residues modulo %d", ErrLength, len(src), len(dst), q)
+	}
+	w := uint(pairBits(q))
+	mask, q64 := uint64(1)<<w-1, uint64(q)
+	limit := q64 * q64
+	var acc uint64 // the low n bits are read but not used
+	var n uint
+	for i := 0; i < len(dst); i += 2 {
+		v := acc
+		if n >= w {
+			acc >>= w
+			n -= w
+		} else {
+			var next uint64
+			got := uint(64)
+			if len(src) >= 8 {
+				next, src = binary.LittleEndian.Uint64(src), src[8:]
+			} else {
+				got = 8 * uint(len(src))
+				for k, b := range src {
+					next |= uint64(b) << (8 * k)
+				}
+				src = nil
+			}
+			v |= next << n
+			acc = next >> (w - n)
+			n += got - w
+		}
+		v &= mask
+		if v >= limit {
+			return fmt.Errorf("%w: pair %d is not below %d^2", ErrRange, i/2, q)
+		}
+		dst[i], dst[i+1] = uint32(v%q64), uint32(v/q64)
+	}
+	return nil
+}
