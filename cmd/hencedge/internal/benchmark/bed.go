@@ -1,0 +1,169 @@
+package benchmark
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+
+	"github.com/hencedge/hencedge/cutrantt"
+	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/henc/secret"
+)
+
+// bed holds what the cases of one parameter set share. Keys are made when the
+// first case needs them.
+type bed struct {
+	o      Options
+	params henc.Parameters
+	ctx    *henc.Context
+	ring   cutrantt.Ring
+	rng    *rand.Rand
+	level  int
+	limbs  []int
+
+	key  *secret.Key
+	pub  *henc.PublicKey
+	eval *henc.Evaluator
+}
+
+func newBed(p henc.Parameters, o Options) (*bed, error) {
+	ctx, err := henc.NewContext(p, henc.WithBackend(o.Backend), henc.WithN2(o.N2), henc.WithWorkers(o.Workers))
+	if err != nil {
+		return nil, err
+	}
+	level := p.MaxLevel()
+	return &bed{
+		o: o, params: p, ctx: ctx, ring: ctx.Ring(), level: level, limbs: p.QLimbs(level),
+		rng: rand.New(rand.NewPCG(o.Seed, uint64(p.LogN()))),
+	}, nil
+}
+
+// polyBytes is the size of k polynomials over limbs limbs.
+func (b *bed) polyBytes(k, limbs int) int64 { return int64(k) * int64(limbs) * int64(b.params.N()) * 4 }
+
+// seed is a fresh 32-byte seed from the bed's generator. The keys made from it
+// protect nothing: they never leave the process.
+func (b *bed) seed() *henc.Seed {
+	var s henc.Seed
+	for i := range s {
+		s[i] = byte(b.rng.Uint32())
+	}
+	return &s
+}
+
+// secretKey makes the secret and the public key.
+func (b *bed) secretKey() error {
+	if b.key != nil {
+		return nil
+	}
+	key, err := secret.Generate(b.ctx, b.seed())
+	if err != nil {
+		return fmt.Errorf("make secret key: %w", err)
+	}
+	pub, err := key.PublicKey()
+	if err != nil {
+		return fmt.Errorf("make public key: %w", err)
+	}
+	b.key, b.pub = key, pub
+	return nil
+}
+
+// evaluator makes the evaluation keys that the cases need.
+func (b *bed) evaluator() (*henc.Evaluator, error) {
+	if b.eval != nil {
+		return b.eval, nil
+	}
+	if err := b.secretKey(); err != nil {
+		return nil, err
+	}
+	var keys *henc.EvaluationKeys
+	if b.params.Alpha() > 0 {
+		var err error
+		if keys, err = b.key.EvaluationKeys([]int{1}, false); err != nil {
+			return nil, fmt.Errorf("make evaluation keys: %w", err)
+		}
+	}
+	b.eval = henc.NewEvaluator(b.ctx, keys)
+	return b.eval, nil
+}
+
+// message is a random slot vector with |Re|, |Im| <= 1/2, so that products stay
+// below one.
+func (b *bed) message() []complex128 {
+	v := make([]complex128, b.params.Slots())
+	for i := range v {
+		v[i] = complex(b.rng.Float64()-0.5, b.rng.Float64()-0.5)
+	}
+	return v
+}
+
+// tolerance is the error that a check allows at the default scale: about 16
+// standard deviations of fresh public-key noise, which in a slot grows with N,
+// and far below what a wrong kernel gives.
+func (b *bed) tolerance() float64 {
+	return math.Exp2(float64(18+b.params.LogN()-12) - float64(b.params.LogScale()))
+}
+
+// encrypted is one message with its ciphertext, and copies of the ciphertext in
+// memory of their own.
+func (b *bed) encrypted(copies int) ([]complex128, []*henc.Ciphertext, error) {
+	if err := b.secretKey(); err != nil {
+		return nil, nil, err
+	}
+	enc, err := henc.NewEncryptor(b.ctx, b.pub)
+	if err != nil {
+		return nil, nil, err
+	}
+	msg := b.message()
+	ct, err := enc.EncryptComplex(msg, b.level, 0, b.seed())
+	if err != nil {
+		return nil, nil, err
+	}
+	cts := []*henc.Ciphertext{ct}
+	for len(cts) < copies {
+		c, err := ct.Clone(b.ctx)
+		if err != nil {
+			return nil, nil, err
+		}
+		cts = append(cts, c)
+	}
+	return msg, cts, nil
+}
+
+// encoded is the same for plaintexts.
+func (b *bed) encoded(copies int) ([]complex128, []*henc.Plaintext, error) {
+	msg := b.message()
+	pts := make([]*henc.Plaintext, copies)
+	for i := range pts {
+		pt, err := b.ctx.Encoder().EncodeComplex(msg, b.level, b.params.DefaultScale())
+		if err != nil {
+			return nil, nil, err
+		}
+		pts[i] = pt
+	}
+	return msg, pts, nil
+}
+
+// decrypts checks that ct decrypts to want.
+func (b *bed) decrypts(op string, ct *henc.Ciphertext, want []complex128) error {
+	got, err := secret.NewDecryptor(b.ctx, b.key).DecryptComplex(ct)
+	if err != nil {
+		return err
+	}
+	return checkSlots(op, got, want, b.tolerance())
+}
+
+// uniform is a batch of one random polynomial over the Q limbs.
+func (b *bed) uniform(ring cutrantt.Ring, d cutrantt.Domain) (*cutrantt.Batch, error) {
+	x, err := ring.NewBatch(1, b.limbs, d)
+	if err != nil {
+		return nil, err
+	}
+	return x, ring.SampleUniform(x, (*[32]byte)(b.seed()), 1)
+}
+
+// residues downloads a batch.
+func residues(ring cutrantt.Ring, x *cutrantt.Batch) ([]uint32, error) {
+	host := make([]uint32, x.Len())
+	return host, ring.Download(host, x)
+}

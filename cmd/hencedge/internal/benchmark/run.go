@@ -1,0 +1,155 @@
+package benchmark
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"time"
+
+	"github.com/hencedge/hencedge/cutrantt"
+	"github.com/hencedge/hencedge/henc"
+)
+
+// Options select what Run measures. Backend is required; every other zero
+// value means the default.
+type Options struct {
+	Backend  cutrantt.Backend
+	Params   []henc.Parameters // default: every secure named set
+	Ops      []string          // default: all of Ops
+	Methods  []cutrantt.Method // Hadamard methods; default: all
+	N2       int               // default: henc.DefaultN2
+	Workers  int               // default: GOMAXPROCS
+	MinTime  time.Duration     // least timed time of a case; default 300 ms
+	Cached   bool              // one set of inputs instead of memory-resident sets
+	MaxBytes int64             // most memory for the inputs of a case; default 1 GiB
+	Seed     uint64            // of the random inputs; the same seed gives the same inputs
+}
+
+func (o *Options) setDefaults() error {
+	if o.Backend == nil {
+		return errors.New("benchmark: no backend")
+	}
+	if len(o.Params) == 0 {
+		for _, name := range henc.Names() {
+			p, err := henc.Named(name)
+			if err != nil {
+				return err
+			}
+			o.Params = append(o.Params, p)
+		}
+	}
+	if len(o.Ops) == 0 {
+		o.Ops = Ops()
+	}
+	for _, op := range o.Ops {
+		if !slices.Contains(Ops(), op) {
+			return fmt.Errorf("benchmark: no operation %q", op)
+		}
+	}
+	if len(o.Methods) == 0 {
+		o.Methods = cutrantt.Methods()
+	}
+	if o.N2 == 0 {
+		o.N2 = henc.DefaultN2
+	}
+	if o.Workers <= 0 {
+		o.Workers = runtime.GOMAXPROCS(0)
+	}
+	if o.MinTime <= 0 {
+		o.MinTime = 300 * time.Millisecond
+	}
+	if o.MaxBytes <= 0 {
+		o.MaxBytes = 1 << 30
+	}
+	return nil
+}
+
+// job is one case: one operation of one parameter set.
+type job struct {
+	op, method string
+	limbs      int
+	bytes      int64 // least traffic of a call
+	footprint  int64 // memory of one set of inputs (and outputs that are reused)
+	// setup makes the sets; run uses one of them; check compares the result
+	// of run(0) with an independent path.
+	setup func(sets int) (run func(set int) error, check func() error, err error)
+}
+
+// Run measures every selected case and hands each record to emit as soon as it
+// is there. Before the records of an operation comes the copy record with the
+// same traffic. A kernel whose result is wrong ends the run with an error.
+func Run(ctx context.Context, o Options, emit func(Record) error) error {
+	if err := o.setDefaults(); err != nil {
+		return err
+	}
+	cache := lastLevelCache("/sys/devices/system/cpu/cpu0/cache")
+	for _, p := range o.Params {
+		b, err := newBed(p, o)
+		if err != nil {
+			return fmt.Errorf("benchmark %s: %w", p.Name(), err)
+		}
+		for _, op := range Ops() {
+			if op == "copy" {
+				continue
+			}
+			jobs := b.jobs(op)
+			if len(jobs) == 0 {
+				continue
+			}
+			if slices.Contains(o.Ops, "copy") && (len(o.Ops) == 1 || slices.Contains(o.Ops, op)) {
+				jobs = append([]job{b.copyJob(op, jobs[0])}, jobs...)
+			}
+			for _, j := range jobs {
+				if !slices.Contains(o.Ops, j.op) {
+					continue
+				}
+				r, err := b.time(ctx, j, cache)
+				if err != nil {
+					return fmt.Errorf("benchmark %s %s %s: %w", p.Name(), j.op, j.method, err)
+				}
+				if err := emit(r); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// time runs one case.
+func (b *bed) time(ctx context.Context, j job, cache int64) (Record, error) {
+	sets, resident := 1, "cache"
+	if !b.o.Cached {
+		sets, resident = setCount(j.footprint, cache, b.o.MaxBytes), "memory"
+	}
+	run, check, err := j.setup(sets)
+	if err != nil {
+		return Record{}, err
+	}
+	// What the set-up left behind must not be collected on the clock.
+	runtime.GC()
+	s, err := measure(ctx, b.o.MinTime, sets, func(i int) error {
+		if err := run(i); err != nil {
+			return err
+		}
+		return b.ring.Sync()
+	})
+	if err != nil {
+		return Record{}, err
+	}
+	if err := run(0); err != nil {
+		return Record{}, err
+	}
+	if err := check(); err != nil {
+		return Record{}, err
+	}
+	p := b.params
+	r := Record{
+		Op: j.op, Method: j.method, Params: p.Name(), LogN: p.LogN(), Limbs: j.limbs, Dnum: p.Dnum(p.MaxLevel()), Batch: 1,
+		Backend: b.o.Backend.Name(), Device: b.o.Backend.Device(), Workers: b.o.Workers, N2: b.o.N2, Resident: resident, Bytes: j.bytes,
+	}
+	s.fill(&r)
+	return r, nil
+}
