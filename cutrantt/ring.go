@@ -50,6 +50,19 @@ func (m Method) String() string {
 	return "invalid"
 }
 
+// Supports reports whether the method exists for blocks of n2 residues. Mul,
+// MulAdd and Precompute return ErrNotSupported where it does not.
+func (m Method) Supports(n2 int) bool {
+	least := 1
+	switch m {
+	case MethodKaratsuba:
+		least = 2
+	case MethodToomCook4:
+		least = 4
+	}
+	return m <= MethodToomCook4 && n2 >= least && Domain{N2: uint8(n2)}.Valid()
+}
+
 // Backend makes rings on one kind of device.
 type Backend interface {
 	// Name is "reference", "cpu" or "cuda".

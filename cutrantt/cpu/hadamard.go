@@ -1,8 +1,6 @@
 package cpu
 
 import (
-	"fmt"
-
 	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/cutrantt/internal/check"
 )
@@ -26,15 +24,12 @@ type kernel struct {
 	mul func(dst, a, b []uint32, m *modulus)
 }
 
-// kernelFor resolves a method for n2.
-func kernelFor(method cutrantt.Method, n2 int) (*kernel, error) {
+// kernelFor resolves a method that supports n2.
+func kernelFor(method cutrantt.Method, n2 int) *kernel {
 	if method == cutrantt.MethodAuto {
 		method = autoMethod(n2)
 	}
-	if k, ok := kernels[kernelKey{method, n2}]; ok {
-		return k, nil
-	}
-	return nil, fmt.Errorf("%w: Hadamard method %v with n2 = %d", cutrantt.ErrNotSupported, method, n2)
+	return kernels[kernelKey{method, n2}]
 }
 
 type kernelKey struct {
@@ -138,15 +133,11 @@ func (r *ring) hadamard(dst, a, b *cutrantt.Batch, acc bool, all ...*cutrantt.Ba
 	if err := r.check.Elementwise(check.Broadcast, all[0], all[1:]...); err != nil {
 		return err
 	}
-	if err := check.NTT(a); err != nil {
+	if err := check.Method(r.method, a); err != nil {
 		return err
 	}
 	n2, limbs := int(a.Domain().N2), dst.Limbs()
-	k, err := kernelFor(r.method, n2)
-	if err != nil {
-		return err
-	}
-	n1 := r.n / n2
+	k, n1 := kernelFor(r.method, n2), r.n/n2
 	r.eachRows(dst.Polys(), len(limbs), n2, n2, func(p, l, lo, hi int) {
 		m := r.moduli[limbs[l]]
 		x, y, z := r.source(a, p, l), r.source(b, p, l), r.limb(dst, p, l)

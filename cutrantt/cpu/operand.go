@@ -35,14 +35,11 @@ func (r *ring) Precompute(b *cutrantt.Batch) (cutrantt.Operand, error) {
 	if err := r.check.Batches(b); err != nil {
 		return nil, err
 	}
-	if err := check.NTT(b); err != nil {
+	if err := check.Method(r.method, b); err != nil {
 		return nil, err
 	}
 	n2, limbs := int(b.Domain().N2), b.Limbs()
-	k, err := kernelFor(r.method, n2)
-	if err != nil {
-		return nil, err
-	}
+	k := kernelFor(r.method, n2)
 	n1, words := r.n/n2, k.bWords
 	o := &operand{owner: r.check, shape: b.Shape().Clone(), k: k, limb: n1 * words}
 	o.words = make([]uint32, b.Polys()*len(limbs)*o.limb)

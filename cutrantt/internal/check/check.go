@@ -329,6 +329,17 @@ func (r *Ring) DivRound(dst, src *cutrantt.Batch) error {
 	return Overlap(dst, src)
 }
 
+// Method checks that a Hadamard method exists for the NTT-domain batch b.
+func Method(m cutrantt.Method, b *cutrantt.Batch) error {
+	if err := NTT(b); err != nil {
+		return err
+	}
+	if n2 := int(b.Domain().N2); !m.Supports(n2) {
+		return fmt.Errorf("%w: Hadamard method %v with n2 = %d", cutrantt.ErrNotSupported, m, n2)
+	}
+	return nil
+}
+
 // Operand checks the arguments of Ring.MulOperand for an operand of shape b
 // and returns, for each limb of dst, its position among b's limbs.
 func (r *Ring) Operand(dst, a *cutrantt.Batch, b cutrantt.Shape) ([]int, error) {
