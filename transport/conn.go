@@ -1,0 +1,162 @@
+package transport
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+)
+
+// MQTT 3.1.1 packet types that a broker may send to a client that publishes
+// and subscribes with QoS 0 and 1 only.
+const (
+	typeConnack  = 2
+	typePublish  = 3
+	typePuback   = 4
+	typeSuback   = 9
+	typeUnsuback = 11
+	typePingresp = 13
+)
+
+// replySize is the only length that each reply may have: subscriptions are
+// made one by one, so every reply is a message id and at most one code.
+var replySize = map[byte]int{typeConnack: 2, typePuback: 2, typeSuback: 3, typeUnsuback: 2, typePingresp: 0}
+
+// markerSize is the length of the payload that stands in for an oversized one:
+// 16 unguessable bytes and the size that was refused.
+const markerSize = 16 + 8
+
+// guardedConn checks the framing of everything that comes in before the MQTT
+// library allocates for it. A PUBLISH with a payload above the limit is read
+// past, and handed on with a marker as its payload so that it can be counted
+// and acknowledged: dropping the connection instead would only make the broker
+// deliver it again. Anything else that is not well formed ends the connection.
+type guardedConn struct {
+	net.Conn
+	in     *bufio.Reader
+	limit  int
+	marker [16]byte
+	head   []byte // bytes to hand on first
+	pass   int    // bytes to hand on unchanged after head
+	err    error
+}
+
+func newGuardedConn(c net.Conn, limit int, marker [16]byte) *guardedConn {
+	return &guardedConn{Conn: c, in: bufio.NewReaderSize(c, 16<<10), limit: limit, marker: marker}
+}
+
+// Read hands on checked bytes.
+func (g *guardedConn) Read(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	for len(g.head) == 0 && g.pass == 0 {
+		if g.err == nil {
+			g.err = g.next()
+		}
+		if g.err != nil {
+			return 0, g.err
+		}
+	}
+	if len(g.head) > 0 {
+		n := copy(p, g.head)
+		g.head = g.head[n:]
+		return n, nil
+	}
+	n, err := g.in.Read(p[:min(len(p), g.pass)])
+	g.pass -= n
+	return n, err
+}
+
+// next reads the start of one packet and decides what becomes of it.
+func (g *guardedConn) next() error {
+	first, err := g.in.ReadByte()
+	if err != nil {
+		return err
+	}
+	length, err := g.remainingLength()
+	if err != nil {
+		return err
+	}
+	kind := first >> 4
+	if kind != typePublish {
+		want, ok := replySize[kind]
+		if !ok || length != want || first&0x0f != 0 {
+			return fmt.Errorf("%w: broker sent packet type %d of %d bytes", ErrMalformed, kind, length)
+		}
+		g.head, g.pass = append([]byte{first}, encodeLength(length)...), length
+		return nil
+	}
+	qos := first >> 1 & 3
+	if qos > 1 {
+		return fmt.Errorf("%w: broker sent a message with QoS %d", ErrMalformed, qos)
+	}
+	var size [2]byte
+	if length < 2 {
+		return fmt.Errorf("%w: broker sent a message of %d bytes", ErrMalformed, length)
+	}
+	if _, err := io.ReadFull(g.in, size[:]); err != nil {
+		return err
+	}
+	topic := int(binary.BigEndian.Uint16(size[:]))
+	vary := topic + 2*int(qos) // topic and, with QoS 1, the message id
+	payload := length - 2 - vary
+	if topic == 0 || topic > maxTopic || payload < 0 {
+		return fmt.Errorf("%w: broker sent a topic of %d bytes in a message of %d", ErrMalformed, topic, length)
+	}
+	rest := make([]byte, vary)
+	if _, err := io.ReadFull(g.in, rest); err != nil {
+		return err
+	}
+	newLength := length
+	if payload > g.limit {
+		if _, err := io.CopyN(io.Discard, g.in, int64(payload)); err != nil {
+			return err
+		}
+		newLength = 2 + vary + markerSize
+	}
+	g.head = append([]byte{first}, encodeLength(newLength)...)
+	g.head = append(append(g.head, size[:]...), rest...)
+	if payload > g.limit {
+		g.head = append(g.head, g.marker[:]...)
+		g.head = binary.BigEndian.AppendUint64(g.head, uint64(payload))
+		return nil
+	}
+	g.pass = payload
+	return nil
+}
+
+// oversized reports whether payload stands in for an oversized one, and its size.
+func oversized(payload []byte, marker [16]byte) (size uint64, ok bool) {
+	if len(payload) != markerSize || !bytes.Equal(payload[:16], marker[:]) {
+		return 0, false
+	}
+	return binary.BigEndian.Uint64(payload[16:]), true
+}
+
+// remainingLength reads the length field, one to four bytes.
+func (g *guardedConn) remainingLength() (int, error) {
+	length := 0
+	for shift := 0; shift < 28; shift += 7 {
+		b, err := g.in.ReadByte()
+		if err != nil {
+			return 0, err
+		}
+		length |= int(b&0x7f) << shift
+		if b < 0x80 {
+			return length, nil
+		}
+	}
+	return 0, fmt.Errorf("%w: broker sent a length of more than four bytes", ErrMalformed)
+}
+
+func encodeLength(n int) []byte {
+	var out []byte
+	for n >= 0x80 {
+		out = append(out, byte(n)|0x80)
+		n >>= 7
+	}
+	return append(out, byte(n))
+}

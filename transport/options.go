@@ -1,0 +1,160 @@
+package transport
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"time"
+)
+
+// Defaults of a client.
+const (
+	DefaultMaxInbound = 1 << 20          // largest inbound payload, bytes
+	DefaultKeepAlive  = 60 * time.Second // between pings on an idle connection
+	pingTimeout       = 30 * time.Second // for the answer to a ping
+	writeTimeout      = 30 * time.Second // for one chunk to leave: links below 4 KB/s need smaller chunks
+	connectTimeout    = 30 * time.Second // for TCP, TLS and MQTT handshakes
+	maxReconnect      = 60 * time.Second // between attempts
+	maxPending        = 64               // messages published and not yet acknowledged
+	maxTopic          = 1024             // bytes of a topic
+)
+
+// Message is something to publish.
+type Message struct {
+	Topic   string
+	Payload []byte
+	Retain  bool
+}
+
+// Options of Dial. URL and ClientID are required; the rest has defaults.
+type Options struct {
+	// URL of the broker: tls://, mqtts:// or ssl:// host[:8883], or tcp:// or
+	// mqtt:// host[:1883]. Without TLS only a loopback address is taken,
+	// unless Insecure is set.
+	URL      string
+	Insecure bool
+
+	// ClientID names the session at the broker. It must stay the same across
+	// restarts and be used by one client at a time.
+	ClientID string
+
+	Username string
+	Password func() (string, error) // asked on every connection; may be nil
+
+	// TLS is cloned. nil means the system's roots. Certificates rotate when
+	// GetClientCertificate is set (see package tlsutil). ALPN adds protocol
+	// names, for brokers that share port 443.
+	TLS  *tls.Config
+	ALPN []string
+
+	// Will makes the last will, anew for every connection; Birth is published
+	// on every connection. Either may be nil.
+	Will  func() (Message, error)
+	Birth func() (Message, error)
+
+	MaxInbound int           // largest payload to take, bytes; 0: DefaultMaxInbound
+	KeepAlive  time.Duration // 0: DefaultKeepAlive
+
+	// Background makes Dial return at once and connect in the background, for
+	// a service that must start while the broker is away.
+	Background bool
+
+	Logger    *slog.Logger // nil: slog.Default
+	Counters  *Counters    // counts oversized and unroutable messages; may be nil
+	OnConnect func()       // after every connection, on its own goroutine
+	OnLost    func(error)  // after every loss, on its own goroutine
+	// OnRefused is told of inbound messages that were dropped before any
+	// handler saw them, such as oversized ones.
+	OnRefused func(topic string, err error)
+
+	// Dialer opens the TCP connection; nil: net.Dialer. Tests and tunnels set it.
+	Dialer func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// endpoint is a checked Options.URL.
+type endpoint struct {
+	address string // host:port
+	host    string
+	secure  bool
+}
+
+func (o *Options) endpoint() (endpoint, error) {
+	u, err := url.Parse(o.URL)
+	if err != nil || u.Host == "" {
+		return endpoint{}, fmt.Errorf("%w: broker URL %q, want for example tls://broker.example:8883", ErrOptions, o.URL)
+	}
+	if u.User != nil || (u.Path != "" && u.Path != "/") || u.RawQuery != "" || u.Fragment != "" {
+		return endpoint{}, fmt.Errorf("%w: broker URL of host %q carries more than scheme, host and port", ErrOptions, u.Host)
+	}
+	e := endpoint{host: u.Hostname()}
+	port := u.Port()
+	switch u.Scheme {
+	case "tls", "mqtts", "ssl":
+		e.secure = true
+		if port == "" {
+			port = "8883"
+		}
+	case "tcp", "mqtt":
+		if port == "" {
+			port = "1883"
+		}
+		if !o.Insecure && !isLoopback(e.host) {
+			return endpoint{}, fmt.Errorf("%w: %q is not encrypted; use tls://, or allow it explicitly as insecure", ErrOptions, o.URL)
+		}
+	default:
+		return endpoint{}, fmt.Errorf("%w: broker URL scheme %q, want tls, mqtts, tcp or mqtt", ErrOptions, u.Scheme)
+	}
+	e.address = net.JoinHostPort(e.host, port)
+	return e, nil
+}
+
+func isLoopback(host string) bool {
+	if host == "localhost" {
+		return true
+	}
+	ip := net.ParseIP(host)
+	return ip != nil && ip.IsLoopback()
+}
+
+// check fills in defaults and refuses what cannot work.
+func (o *Options) check() error {
+	if o.ClientID == "" || len(o.ClientID) > 128 {
+		return fmt.Errorf("%w: client id of %d bytes, want 1 to 128", ErrOptions, len(o.ClientID))
+	}
+	if o.MaxInbound == 0 {
+		o.MaxInbound = DefaultMaxInbound
+	}
+	if o.MaxInbound < MinChunkSize || o.MaxInbound > MaxChunkSize {
+		return fmt.Errorf("%w: largest inbound message %d, want %d to %d bytes", ErrOptions, o.MaxInbound, MinChunkSize, MaxChunkSize)
+	}
+	if o.KeepAlive == 0 {
+		o.KeepAlive = DefaultKeepAlive
+	}
+	if o.KeepAlive < time.Second {
+		return fmt.Errorf("%w: keep-alive %v, want at least 1s", ErrOptions, o.KeepAlive)
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.Dialer == nil {
+		o.Dialer = (&net.Dialer{Timeout: connectTimeout, KeepAlive: 30 * time.Second}).DialContext
+	}
+	return nil
+}
+
+// tlsConfig is the configuration for one connection to e.
+func (o *Options) tlsConfig(e endpoint) *tls.Config {
+	c := &tls.Config{}
+	if o.TLS != nil {
+		c = o.TLS.Clone()
+	}
+	c.MinVersion = max(c.MinVersion, tls.VersionTLS12)
+	if c.ServerName == "" {
+		c.ServerName = e.host
+	}
+	c.NextProtos = append(append([]string(nil), c.NextProtos...), o.ALPN...)
+	return c
+}

@@ -1,0 +1,227 @@
+package transport
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	paho "github.com/eclipse/paho.mqtt.golang"
+)
+
+// Bounds on messages that arrive before anything is subscribed to them: after a
+// restart the broker delivers what it kept for the session at once.
+const (
+	maxStashed      = 256
+	maxStashedBytes = 16 << 20
+	subscribeWait   = 30 * time.Second
+)
+
+// router keeps the subscriptions and brings messages to their handlers.
+type router struct {
+	c *client
+
+	mu      sync.Mutex
+	subs    []*subscription
+	stash   []*arrival
+	stashed int // bytes
+}
+
+type subscription struct {
+	filter  string
+	handler func(Delivery)
+	granted chan struct{} // closed when first granted
+	once    sync.Once
+	refused chan error // at most one, until granted
+}
+
+type arrival struct {
+	topic    string
+	payload  []byte
+	retained bool
+	ack      func()
+}
+
+func newRouter(c *client) *router { return &router{c: c} }
+
+func hasWildcard(topic string) bool { return strings.ContainsAny(topic, "+#\x00") }
+
+// checkFilter refuses what no broker grants.
+func checkFilter(filter string) error {
+	bad := filter == "" || len(filter) > maxTopic || strings.Contains(filter, "\x00")
+	parts := strings.Split(filter, "/")
+	for i, p := range parts {
+		if (strings.Contains(p, "#") && (p != "#" || i != len(parts)-1)) || (strings.Contains(p, "+") && p != "+") {
+			bad = true
+		}
+	}
+	if bad {
+		return fmt.Errorf("%w: topic filter %q", ErrMalformed, filter)
+	}
+	return nil
+}
+
+func (r *router) add(filter string, h func(Delivery)) (*subscription, error) {
+	if h == nil {
+		return nil, fmt.Errorf("subscribe to %q: %w: no handler", filter, ErrOptions)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, s := range r.subs {
+		if s.filter == filter {
+			return nil, fmt.Errorf("subscribe to %q: %w: already subscribed", filter, ErrOptions)
+		}
+	}
+	s := &subscription{filter: filter, handler: h, granted: make(chan struct{}), refused: make(chan error, 1)}
+	r.subs = append(r.subs, s)
+	var early []*arrival
+	kept := r.stash[:0]
+	for _, a := range r.stash {
+		if matchTopic(filter, a.topic) {
+			early = append(early, a)
+			r.stashed -= len(a.payload)
+		} else {
+			kept = append(kept, a)
+		}
+	}
+	clear(r.stash[len(kept):])
+	r.stash = kept
+	for _, a := range early {
+		go deliver(a, []*subscription{s})
+	}
+	return s, nil
+}
+
+func (r *router) remove(s *subscription) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range r.subs {
+		if r.subs[i] == s {
+			r.subs = append(r.subs[:i:i], r.subs[i+1:]...)
+			return
+		}
+	}
+}
+
+// resubscribe asks for every filter again on a new connection, and keeps asking
+// for those that are refused until change closes, which means another connection.
+func (r *router) resubscribe(change <-chan struct{}) {
+	for {
+		r.mu.Lock()
+		subs := append([]*subscription(nil), r.subs...)
+		r.mu.Unlock()
+		done := true
+		for _, s := range subs {
+			if r.request(s) != nil {
+				done = false
+			}
+		}
+		if done {
+			return
+		}
+		retry := time.NewTimer(subscribeWait)
+		select {
+		case <-retry.C:
+		case <-change:
+			retry.Stop()
+			return
+		case <-r.c.ctx.Done():
+			retry.Stop()
+			return
+		}
+	}
+}
+
+var errNoSuback = errors.New("the broker does not answer")
+
+// request subscribes once and tells who waits for it.
+func (r *router) request(s *subscription) error {
+	token := r.c.paho.Subscribe(s.filter, 1, nil)
+	wait := time.NewTimer(subscribeWait)
+	defer wait.Stop()
+	select {
+	case <-token.Done():
+	case <-r.c.ctx.Done():
+		return ErrClosed
+	case <-wait.C:
+		r.c.log.Warn("no answer to a subscription, reconnecting", "filter", s.filter)
+		r.c.recycle()
+		return errNoSuback
+	}
+	if err := token.Error(); err != nil {
+		return err // the connection went; the next one asks again
+	}
+	t, ok := token.(*paho.SubscribeToken)
+	if !ok {
+		return errNoSuback
+	}
+	for _, code := range t.Result() {
+		if code > 2 {
+			err := fmt.Errorf("%w: the broker does not grant %q", ErrRefused, s.filter)
+			r.c.log.Error("subscription refused", "filter", s.filter)
+			select {
+			case s.refused <- err:
+			default:
+			}
+			return err
+		}
+	}
+	s.once.Do(func() { close(s.granted) })
+	return nil
+}
+
+// dispatch is the library's only handler.
+func (r *router) dispatch(_ paho.Client, m paho.Message) {
+	topic, payload := m.Topic(), m.Payload()
+	if size, ok := oversized(payload, r.c.marker); ok {
+		r.refuse(topic, fmt.Errorf("%w: message of %d bytes, want at most %d", ErrTooLarge, size, r.c.opts.MaxInbound))
+		m.Ack()
+		return
+	}
+	a := &arrival{topic: topic, payload: payload, retained: m.Retained(), ack: m.Ack}
+	r.mu.Lock()
+	var to []*subscription
+	for _, s := range r.subs {
+		if matchTopic(s.filter, topic) {
+			to = append(to, s)
+		}
+	}
+	if len(to) > 0 {
+		r.mu.Unlock()
+		deliver(a, to)
+		return
+	}
+	if len(r.stash) < maxStashed && r.stashed+len(payload) <= maxStashedBytes {
+		r.stash = append(r.stash, a)
+		r.stashed += len(payload)
+		r.mu.Unlock()
+		return
+	}
+	r.mu.Unlock()
+	// Not acknowledged: the broker delivers it again on the next connection.
+	r.refuse(topic, fmt.Errorf("%w: %d messages wait for a subscription", ErrLimit, maxStashed))
+}
+
+func (r *router) refuse(topic string, err error) {
+	r.c.opts.Counters.Refuse(err)
+	r.c.log.Warn("message dropped", "topic", topic, "reason", Reason(err), "error", err)
+	if r.c.opts.OnRefused != nil {
+		r.c.opts.OnRefused(topic, err)
+	}
+}
+
+// deliver calls every handler; the message is acknowledged when all have.
+func deliver(a *arrival, to []*subscription) {
+	var left atomic.Int32
+	left.Store(int32(len(to)))
+	for _, s := range to {
+		ack := sync.OnceFunc(func() {
+			if left.Add(-1) == 0 {
+				a.ack()
+			}
+		})
+		s.handler(Delivery{Topic: a.topic, Payload: a.payload, Retained: a.retained, Ack: ack})
+	}
+}
