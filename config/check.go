@@ -45,6 +45,15 @@ func (c *checker) decoded(path string) bool {
 	return true
 }
 
+// given reports whether the file has a value at path; true without a file.
+func (c *checker) given(path string) bool {
+	if c.doc == nil {
+		return true
+	}
+	_, ok := c.doc.keys[path]
+	return ok
+}
+
 func (c *checker) fail(path, cause, remedy string) {
 	if c.decoded(path) {
 		c.errs = append(c.errs, c.doc.problem(path, cause, remedy))

@@ -62,11 +62,14 @@ func (b Broker) Endpoint() (Endpoint, error) {
 	return e, nil
 }
 
-const maxPacket = 268435455 // the largest MQTT packet, bytes
+const (
+	maxPacket       = 268435455 // the largest MQTT packet, bytes
+	maxPrefixLevels = 8         // names in the topic prefix
+)
 
 func (c *checker) broker(b Broker) {
 	const p = "broker"
-	if c.sound(p + ".url") {
+	if c.sound(p+".url", p+".insecure") {
 		c.endpoint(b)
 	}
 	if b.Cert != "" && b.Key == "" {
@@ -77,16 +80,22 @@ func (c *checker) broker(b Broker) {
 	}
 	if b.Password != "" {
 		if why := b.Password.problem(); why != "" {
+			c.doc.hide(string(b.Password))
 			c.fail(p+".password", why, "refer to it as file:/path, env:NAME or cred:name")
 		}
 		if b.Username == "" && c.sound(p+".username") {
 			c.failKey(p+".password", "a password without a user name", "add \"username\"")
 		}
 	}
-	if len(b.ClientID) > 128 || strings.ContainsFunc(b.ClientID, func(r rune) bool { return r <= ' ' || r > '~' }) {
+	if !c.given(p + ".client_id") {
+		// The default is made from the name, which is checked on its own.
+	} else if len(b.ClientID) > 128 || strings.ContainsFunc(b.ClientID, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		c.fail(p+".client_id", "not a usable client id", "use up to 128 printable ASCII characters without spaces")
 	}
 	c.topic(p+".topic_prefix", b.TopicPrefix, 128)
+	if strings.Count(b.TopicPrefix, "/") >= maxPrefixLevels {
+		c.fail(p+".topic_prefix", fmt.Sprintf("more than %d levels", maxPrefixLevels), "use a shorter prefix, such as "+DefaultTopicPrefix)
+	}
 	between(c, p+".chunk_size", b.ChunkSize, KiB, Size(maxPacket-64*1024))
 	between(c, p+".keep_alive", b.KeepAlive, time.Second, 65535*time.Second)
 }
@@ -97,7 +106,10 @@ func (c *checker) endpoint(b Broker) {
 	if err != nil {
 		cause := strings.TrimPrefix(err.Error(), ErrInvalid.Error()+": ")
 		remedy := "write tls://host:8883"
-		if strings.Contains(cause, "credentials") {
+		if u, err := url.Parse(b.URL); err == nil && u.User != nil {
+			if pw, ok := u.User.Password(); ok {
+				c.doc.hide(pw)
+			}
 			remedy = "use \"username\" and \"password: file:...\""
 		}
 		c.errs = append(c.errs, c.doc.problem(p+".url", cause, remedy))

@@ -58,31 +58,32 @@ func (c *checker) window(path string, s Stream) {
 	if !c.sound(p, path+".interval") {
 		return
 	}
+	need := 0 // samples of a window by time, when the interval is known
 	if w.ByTime() {
 		between(c, p+".every", w.Every, 10*time.Millisecond, 7*24*time.Hour)
-		if s.Interval > 0 && w.Every < s.Interval {
-			c.fail(p+".every", fmt.Sprintf("a window of %s is shorter than the interval of %s", w.Every, s.Interval), "make the window longer or the interval shorter")
-			return
-		}
-		if s.Interval > 0 && w.Samples > 0 {
-			if need := int((w.Every + s.Interval - 1) / s.Interval); w.Samples < need {
-				c.fail(p+".samples", fmt.Sprintf("%s at one sample each %s are %d samples; %d do not fit", w.Every, s.Interval, need, w.Samples),
-					fmt.Sprintf("use samples: %d or leave it out", need))
-				return
-			}
+		if s.Interval > 0 {
+			need = int((w.Every + s.Interval - 1) / s.Interval)
 		}
 	}
-	if w.Samples == 0 {
-		if w.ByTime() {
-			c.fail(p, "\"samples\" is missing", "add \"samples\", the most samples that a window can hold")
-		} else {
-			c.fail(p, "the window has no end", "add \"samples: 64\" to end it by count or \"every: 1m\" to end it by time")
-		}
+	switch {
+	case w.ByTime() && w.Every < s.Interval:
+		c.fail(p+".every", fmt.Sprintf("a window of %s is shorter than the interval of %s", w.Every, s.Interval), "make the window longer or the interval shorter")
 		return
-	}
-	if w.Samples < 0 || w.Samples > MaxSamples {
-		cause := fmt.Sprintf("%d samples are out of range", w.Samples)
-		c.fail(p+".samples", cause, fmt.Sprintf("use a window of 1 to %d samples", MaxSamples))
+	case need > MaxSamples:
+		c.fail(p+".every", fmt.Sprintf("%s at one sample each %s are %d samples; a window holds at most %d", w.Every, s.Interval, need, MaxSamples), "make the window shorter or the interval longer")
+		return
+	case w.Samples == 0 && w.ByTime():
+		c.fail(p, "\"samples\" is missing", "add \"samples\", the most samples that a window can hold")
+		return
+	case w.Samples == 0:
+		c.fail(p, "the window has no end", "add \"samples: 64\" to end it by count or \"every: 1m\" to end it by time")
+		return
+	case w.Samples < 0 || w.Samples > MaxSamples:
+		c.fail(p+".samples", fmt.Sprintf("%d samples are out of range", w.Samples), fmt.Sprintf("use a window of 1 to %d samples", MaxSamples))
+		return
+	case w.Samples < need:
+		c.fail(p+".samples", fmt.Sprintf("%s at one sample each %s are %d samples; %d do not fit", w.Every, s.Interval, need, w.Samples),
+			fmt.Sprintf("use samples: %d or leave it out", need))
 		return
 	}
 	if n := len(s.Channels); n > MaxChannels || s.Slots() > MaxSlots {

@@ -16,7 +16,7 @@ const (
 	DefaultJoinTimeout = 5 * time.Minute
 	DefaultJoinWindows = 16
 
-	DefaultLimitObject     = 16 * MiB
+	DefaultLimitObject     = 32 * MiB
 	DefaultLimitPending    = 256
 	DefaultLimitMemory     = 256 * MiB
 	DefaultLimitReassembly = 2 * time.Minute

@@ -3,6 +3,7 @@ package config
 import (
 	"path/filepath"
 	"strings"
+	"unicode/utf8"
 )
 
 // position is where a key or a value starts, 1-based.
@@ -15,6 +16,8 @@ type document struct {
 	lines []string
 	at    map[string]position // by path: the value, or the key where there is none
 	keys  map[string]position // by path: the key
+
+	hidden []string // secrets that were written into the file by mistake
 }
 
 func newDocument(file string, data []byte) *document {
@@ -52,6 +55,26 @@ func (d *document) problem(path, cause, remedy string) *Error {
 		}
 		if p == "" {
 			return d.errorAt(position{1, 1}, path, cause, remedy)
+		}
+	}
+}
+
+// hide keeps a secret out of the lines that errors show.
+func (d *document) hide(secret string) {
+	if d != nil && secret != "" {
+		d.hidden = append(d.hidden, secret)
+	}
+}
+
+// mask replaces every hidden secret by asterisks.
+func (d *document) mask(errs []*Error) {
+	if d == nil {
+		return
+	}
+	for _, secret := range d.hidden {
+		stars := strings.Repeat("*", utf8.RuneCountInString(secret))
+		for _, e := range errs {
+			e.source = strings.ReplaceAll(e.source, secret, stars)
 		}
 	}
 }

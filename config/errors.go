@@ -82,11 +82,17 @@ func excerpt(source string, column int) (line, caret string) {
 // Errors are all the mistakes of a configuration, in the order of the file.
 type Errors struct{ List []*Error }
 
-// Error lists every mistake and how many there are.
+// maxShown is the most mistakes that Errors.Error writes out; List has all.
+const maxShown = 100
+
+// Error lists the mistakes and how many there are.
 func (e *Errors) Error() string {
 	parts := make([]string, 0, len(e.List)+1)
-	for _, x := range e.List {
+	for _, x := range e.List[:min(len(e.List), maxShown)] {
 		parts = append(parts, x.Error())
+	}
+	if len(e.List) > maxShown {
+		parts = append(parts, fmt.Sprintf("... and %d more", len(e.List)-maxShown))
 	}
 	if n := len(e.List); n == 1 {
 		parts = append(parts, "1 error")

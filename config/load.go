@@ -17,8 +17,9 @@ import (
 
 // Limits on the text of a configuration, checked before it is parsed.
 const (
-	maxFile    = 1 << 20 // bytes
-	maxLine    = 64 << 10
+	maxFile    = 1 << 20  // bytes
+	maxLines   = 20000    // the parser is quadratic in the number of keys
+	maxLine    = 64 << 10 // bytes
 	maxNesting = 32
 )
 
@@ -79,6 +80,7 @@ func (k *KeyHolder) Check() error { return check(k, k.doc, nil, nil) }
 func check(r role, doc *document, found []*Error, bad []string) error {
 	c := &checker{doc: doc, bad: bad, errs: found}
 	r.check(c)
+	doc.mask(c.errs)
 	return (&Errors{List: c.errs}).Err()
 }
 
@@ -144,6 +146,9 @@ func (d *decoder) body(file *ast.File) ast.Node {
 func screen(doc *document, data []byte) *Error {
 	if len(data) > maxFile {
 		return doc.errorAt(position{1, 1}, "", fmt.Sprintf("the file is larger than %d bytes", maxFile), "split it, or check that it is the right file")
+	}
+	if len(doc.lines) > maxLines {
+		return doc.errorAt(position{maxLines + 1, 1}, "", fmt.Sprintf("the file has more than %d lines", maxLines), "split it, or check that it is the right file")
 	}
 	flow := 0
 	for i, line := range doc.lines {

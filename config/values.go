@@ -49,7 +49,10 @@ func ParseSize(s string) (Size, error) {
 		}
 		return Size(v), nil
 	}
-	return 0, fmt.Errorf("size %q has no unit", s)
+	if s == "" || s[len(s)-1] >= '0' && s[len(s)-1] <= '9' {
+		return 0, fmt.Errorf("size %q has no unit", s)
+	}
+	return 0, fmt.Errorf("size %q has an unknown unit", s)
 }
 
 // String writes the size with the largest binary unit that divides it.

@@ -1,0 +1,367 @@
+package config
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+func TestExamplesLoad(t *testing.T) {
+	files, err := filepath.Glob("examples/*.yaml")
+	if err != nil || len(files) < 5 {
+		t.Fatalf("found %d examples: %v", len(files), err)
+	}
+	for _, file := range files {
+		role, _, _ := strings.Cut(strings.TrimSuffix(filepath.Base(file), ".yaml"), "-")
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := parseAs(t, role, data); err != nil {
+			t.Errorf("%s: %v", file, err)
+		}
+	}
+}
+
+func TestAgentExample(t *testing.T) {
+	a, err := LoadAgent("examples/agent.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.Broker.CA != "examples/ca.pem" || a.Broker.Password != "file:examples/broker.password" || a.State != "/var/lib/hencedge/agent.state" {
+		t.Errorf("paths are not relative to the file: %q %q %q", a.Broker.CA, a.Broker.Password, a.State)
+	}
+	if a.Broker.ClientID != "agent-board1" || a.Broker.ChunkSize != 112*KiB || a.Broker.TopicPrefix != "hencedge/v1" || a.Keys.Mode != KeyModePublic {
+		t.Errorf("defaults: %+v %+v", a.Broker, a.Keys)
+	}
+	s := a.Streams[1]
+	if s.Window.Samples != 30 || s.Window.Every != time.Minute || s.LevelAt(3) != 2 || a.Streams[0].LevelAt(3) != 3 {
+		t.Errorf("window %+v level %v", s.Window, s.Level)
+	}
+	if s.Stride() != 32 || s.Slots() != 96 {
+		t.Errorf("stride %d slots %d", s.Stride(), s.Slots())
+	}
+	if c := s.Channels[1]; c.OnMissing != MissingMark || *c.MissingValue != -40 || c.OnRange != OutsideClamp || c.Source.Scale != 1 {
+		t.Errorf("channel %+v", c)
+	}
+	if err := a.Check(); err != nil {
+		t.Errorf("a loaded configuration fails its own check: %v", err)
+	}
+	p := a.Problem("streams[1].params", "cause", "remedy")
+	if p.Line != 43 || p.Column != 13 || !strings.Contains(p.Error(), "params: edge13-d3") {
+		t.Errorf("problem at %d:%d: %v", p.Line, p.Column, p)
+	}
+	if p := a.Problem("streams[1].log_scale", "c", "r"); p.Line != 40 {
+		t.Errorf("a field that is not in the file is reported in line %d", p.Line)
+	}
+}
+
+func TestEvaluatorInput(t *testing.T) {
+	e, err := LoadEvaluator("examples/evaluator.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, ch, err := e.Input("board1/system/load")
+	if err != nil || s.Name != "system" || ch != 2 {
+		t.Fatalf("got %v %d %v", s, ch, err)
+	}
+	if _, _, err := e.Input("board1/system/lod"); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), `did you mean "board1/system/load"`) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// The agent and the evaluator examples describe the same stream, so their
+// hashes agree, and the agent-only fields do not count.
+func TestLayoutHashAgrees(t *testing.T) {
+	a, err := LoadAgent("examples/agent.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e, err := LoadEvaluator("examples/evaluator.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.Streams[0].LayoutHash() != e.Streams[0].LayoutHash() {
+		t.Error("the examples' layouts differ")
+	}
+}
+
+// layoutVector was computed by an independent script from the canonical form
+// in LayoutHash's documentation.
+const layoutVector = "04efa12b4ad2301efa8b541b2f91630ae1e4735f08118d40fa184d80a776378b"
+
+func TestLayoutHashVector(t *testing.T) {
+	s := Stream{Name: "s", Params: "edge12-d1", Window: Window{Samples: 8, Every: time.Second},
+		Channels: []Channel{{Name: "c", Unit: "%", Range: [2]float64{math.Copysign(0, -1), 100}}}}
+	h := s.LayoutHash()
+	if got := hex.EncodeToString(h[:]); got != layoutVector {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestLayoutHashSeparates(t *testing.T) {
+	base := func() Stream {
+		return Stream{Name: "s", Params: "p", LogScale: 20, Packing: "real", Window: Window{Samples: 8, Every: time.Second},
+			Channels: []Channel{{Name: "a", Unit: "V", Range: [2]float64{0, 1}}, {Name: "b", Unit: "A", Range: [2]float64{0, 1}}}}
+	}
+	same := []func(*Stream){
+		func(s *Stream) { s.Packing = "" },
+		func(s *Stream) { s.Interval = time.Hour },
+		func(s *Stream) { s.Level = new(1) },
+		func(s *Stream) { s.Channels[0].Source = &Source{Type: SourceCPU} },
+		func(s *Stream) { s.Channels[0].OnMissing = MissingSkip },
+	}
+	for i, f := range same {
+		s := base()
+		f(&s)
+		if s.LayoutHash() != base().LayoutHash() {
+			t.Errorf("change %d, of what is not in the layout, changes the hash", i)
+		}
+	}
+	differ := []func(*Stream){
+		func(s *Stream) { s.Name = "t" },
+		func(s *Stream) { s.Params = "q" },
+		func(s *Stream) { s.LogScale = 21 },
+		func(s *Stream) { s.Window.Samples = 9 },
+		func(s *Stream) { s.Window.Every = 0 },
+		func(s *Stream) { s.Channels = s.Channels[:1] },
+		func(s *Stream) { s.Channels[0], s.Channels[1] = s.Channels[1], s.Channels[0] },
+		func(s *Stream) { s.Channels[1].Unit = "mA" },
+		func(s *Stream) { s.Channels[1].Range[0] = -1 },
+		func(s *Stream) { s.Channels[1].Range[1] = 2 },
+		func(s *Stream) { s.Channels[0].Name, s.Channels[0].Unit = "aV", "" },
+	}
+	seen := map[[32]byte]int{base().LayoutHash(): -1}
+	for i, f := range differ {
+		s := base()
+		f(&s)
+		h := s.LayoutHash()
+		if j, dup := seen[h]; dup {
+			t.Errorf("changes %d and %d have the same hash", i, j)
+		}
+		seen[h] = i
+	}
+}
+
+func TestStride(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := Stream{Window: Window{Samples: rapid.IntRange(1, MaxSamples).Draw(t, "samples")}}
+		n := s.Stride()
+		if n < s.Window.Samples || n >= 2*s.Window.Samples && n > 1 || n&(n-1) != 0 {
+			t.Fatalf("stride %d for %d samples", n, s.Window.Samples)
+		}
+	})
+}
+
+func TestAffine(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		lo := rapid.Float64Range(-1e12, 1e12).Draw(t, "lo")
+		hi := rapid.Float64Range(lo, 1e12+1).Draw(t, "hi")
+		mid, half := Channel{Range: [2]float64{lo, hi}}.Affine()
+		if eps := 1e-3; math.Abs(mid-half-lo) > eps || math.Abs(mid+half-hi) > eps {
+			t.Fatalf("[%g, %g]: mid %g half %g", lo, hi, mid, half)
+		}
+	})
+	if mid, half := (Channel{Range: [2]float64{-math.MaxFloat64, math.MaxFloat64}}).Affine(); mid != 0 || half != math.MaxFloat64 {
+		t.Errorf("the widest range overflows: %g %g", mid, half)
+	}
+}
+
+func TestParseSize(t *testing.T) {
+	for in, want := range map[string]Size{"1B": 1, "112KiB": 114688, "1.5MiB": 1572864, "2 GiB": 2 << 30, "3kB": 3000, "3KB": 3000, "1MB": 1e6, "1GB": 1e9, "0B": 0} {
+		if got, err := ParseSize(in); err != nil || got != want {
+			t.Errorf("%q: %d %v", in, got, err)
+		}
+	}
+	for _, in := range []string{"", "12", "B", "-1B", "1e99GiB", "NaNB", "InfB", "1.5B", "1Kib", "1 K"} {
+		if got, err := ParseSize(in); err == nil {
+			t.Errorf("%q: accepted as %d", in, got)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		s := Size(rapid.Int64Range(0, 1<<40).Draw(t, "size"))
+		if got, err := ParseSize(s.String()); err != nil || got != s {
+			t.Fatalf("%d -> %s -> %d %v", s, s, got, err)
+		}
+	})
+}
+
+func TestSecret(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, text string) string {
+		p := filepath.Join(dir, name)
+		if err := os.WriteFile(p, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return p
+	}
+	write("c", "from a credential")
+	t.Setenv("HENCEDGE_TEST_SECRET", "from env")
+	t.Setenv("HENCEDGE_TEST_EMPTY", "")
+	t.Setenv("CREDENTIALS_DIRECTORY", dir)
+	good := map[Secret]string{
+		"": "", Secret("file:" + write("a", " s3 cret\n")): " s3 cret", "env:HENCEDGE_TEST_SECRET": "from env", "cred:c": "from a credential",
+		Secret("file:" + write("crlf", "x\r\n")): "x",
+	}
+	for s, want := range good {
+		if got, err := s.Resolve(); err != nil || string(got) != want {
+			t.Errorf("%s: %q %v", s, got, err)
+		}
+	}
+	bad := []Secret{"plain", "vault:x", "file:", "env:HENCEDGE_TEST_EMPTY", "env:HENCEDGE_TEST_NOT_SET", "cred:none",
+		Secret("file:" + filepath.Join(dir, "none")), Secret("file:" + write("e", "\n")), Secret("file:" + write("big", strings.Repeat("x", maxSecret+1)))}
+	for _, s := range bad {
+		got, err := s.Resolve()
+		if !errors.Is(err, ErrSecret) {
+			t.Errorf("%s: %q %v", s, got, err)
+		} else if s == "plain" && strings.Contains(err.Error(), "plain") {
+			t.Error("the error shows a secret that was written out")
+		}
+	}
+}
+
+func TestEndpoint(t *testing.T) {
+	for url, want := range map[string]Endpoint{
+		"tls://h": {true, "h", 8883}, "mqtts://h:1": {true, "h", 1}, "ssl://1.2.3.4/": {true, "1.2.3.4", 8883},
+		"tcp://[::1]:99": {false, "::1", 99}, "mqtt://localhost": {false, "localhost", 1883},
+	} {
+		got, err := Broker{URL: url}.Endpoint()
+		if err != nil || got != want {
+			t.Errorf("%s: %+v %v", url, got, err)
+		}
+	}
+	if a := (Endpoint{Host: "::1", Port: 9}).Address(); a != "[::1]:9" {
+		t.Error(a)
+	}
+	for host, want := range map[string]bool{"localhost": true, "127.0.0.9": true, "::1": true, "10.0.0.1": false, "localhost.example.org": false} {
+		if got := (Endpoint{Host: host}).Loopback(); got != want {
+			t.Errorf("%s: %v", host, got)
+		}
+	}
+}
+
+func TestReplayFactor(t *testing.T) {
+	for in, want := range map[string]float64{"": 1, "realtime": 1, "fast": 0, "10x": 10, "0.5x": 0.5} {
+		if got, err := (Replay{Speed: in}).ReplayFactor(); err != nil || got != want {
+			t.Errorf("%q: %g %v", in, got, err)
+		}
+	}
+	for _, in := range []string{"x", "0x", "-1x", "NaNx", "1e9x", "10", "quick"} {
+		if got, err := (Replay{Speed: in}).ReplayFactor(); err == nil {
+			t.Errorf("%q: accepted as %g", in, got)
+		}
+	}
+}
+
+func TestDistance(t *testing.T) {
+	for _, c := range []struct {
+		a, b string
+		want int
+	}{{"", "", 0}, {"", "abc", 3}, {"abc", "abc", 0}, {"abc", "acb", 1}, {"kitten", "sitting", 3}, {"intervall", "interval", 1}} {
+		if got := distance(c.a, c.b); got != c.want {
+			t.Errorf("%q %q: %d, want %d", c.a, c.b, got, c.want)
+		}
+		if distance(c.b, c.a) != c.want {
+			t.Errorf("%q %q: not symmetric", c.a, c.b)
+		}
+	}
+}
+
+// Hostile text must give an error in bounded time, never a crash.
+func TestHostile(t *testing.T) {
+	deep := func(s string, n int) string { return "a: " + strings.Repeat(s, n) }
+	for name, text := range map[string]string{
+		"flow lists": deep("[", 100000), "flow maps": deep("{a: ", 100000), "block lists": strings.Repeat("- ", 100000),
+		"complex keys": strings.Repeat("? ", 100000), "tags": deep("!!a ", 100000), "lists over lines": strings.Repeat("[\n", 100000),
+		"too large": strings.Repeat("# "+strings.Repeat("x", 60000)+"\n", 20), "too many lines": strings.Repeat("a: b\n", 30000),
+		"many errors": strings.Repeat("a: b\n", 300), "bad utf8": "device: \xff\n", "nul": "device: \x00\n",
+		"long line": "device: " + strings.Repeat("x", 100000), "bom": "\xef\xbb\xbf", "indent": deeper(300),
+	} {
+		for _, role := range []string{"agent", "evaluator", "keyholder"} {
+			err := parseAs(t, role, []byte(text))
+			var all *Errors
+			if !errors.As(err, &all) {
+				t.Errorf("%s as %s: %v", name, role, err)
+			}
+		}
+	}
+}
+
+func deeper(n int) string {
+	var b strings.Builder
+	for i := range n {
+		fmt.Fprintf(&b, "%sa:\n", strings.Repeat(" ", i))
+	}
+	return b.String()
+}
+
+// A configuration that was built in code reports problems without a position.
+func TestCheckWithoutFile(t *testing.T) {
+	a := &Agent{Device: "b/1"}
+	a.SetDefaults()
+	err := a.Check()
+	if err == nil || !strings.Contains(err.Error(), `device: invalid name "b/1"`) || strings.Contains(err.Error(), " | ") {
+		t.Errorf("got %v", err)
+	}
+	for _, c := range []interface{ Check() error }{&Evaluator{}, &KeyHolder{}} {
+		if c.Check() == nil {
+			t.Errorf("an empty %T passes", c)
+		}
+	}
+}
+
+func TestLoadMissingFile(t *testing.T) {
+	if _, err := LoadAgent(filepath.Join(t.TempDir(), "none.yaml")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Every key of the schema is explained in docs/configuration.md.
+func TestEveryKeyIsDocumented(t *testing.T) {
+	doc, err := os.ReadFile("../docs/configuration.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var walk func(rt reflect.Type)
+	walk = func(rt reflect.Type) {
+		switch rt.Kind() {
+		case reflect.Pointer, reflect.Slice:
+			walk(rt.Elem())
+		case reflect.Struct:
+			for i := range rt.NumField() {
+				f := rt.Field(i)
+				tag, ok := f.Tag.Lookup("yaml")
+				if ok && tag != ",inline" && !strings.Contains(string(doc), "| `"+tag+"` |") {
+					t.Errorf("%s.%s: no table row for `%s`", rt.Name(), f.Name, tag)
+				}
+				if ok {
+					walk(f.Type)
+				}
+			}
+		}
+	}
+	for _, v := range []any{Agent{}, Evaluator{}, KeyHolder{}} {
+		walk(reflect.TypeOf(v))
+	}
+	for _, u := range units {
+		if !strings.Contains(string(doc), "`"+u.unit+"`") {
+			t.Errorf("the unit %s is not listed", u.unit)
+		}
+	}
+	for typ, kind := range sourceKinds {
+		for field := range kind.fields {
+			if !strings.Contains(string(doc), "`"+field+"`") {
+				t.Errorf("the %s field %s is not listed", typ, field)
+			}
+		}
+	}
+}
