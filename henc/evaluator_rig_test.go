@@ -44,7 +44,9 @@ func seedOf(label string) *henc.Seed {
 	return s
 }
 
-func newRig(t testing.TB, set string, n2 int) *rig { return newRigMethod(t, set, n2, cutrantt.MethodAuto) }
+func newRig(t testing.TB, set string, n2 int) *rig {
+	return newRigMethod(t, set, n2, cutrantt.MethodAuto)
+}
 
 func newRigMethod(t testing.TB, set string, n2 int, method cutrantt.Method) *rig {
 	t.Helper()

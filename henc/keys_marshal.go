@@ -1,0 +1,356 @@
+package henc
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+
+	"github.com/hencedge/hencedge/cutrantt"
+	"github.com/hencedge/hencedge/henc/internal/chain"
+	"github.com/hencedge/hencedge/henc/internal/keymat"
+	"github.com/hencedge/hencedge/henc/internal/wire"
+)
+
+// Keys are written in the complete domain ntt/1, so that their bytes do not depend
+// on the n2 of the machine that made them. All objects are strict deterministic
+// CBOR arrays that begin with version, kind and parameter hash:
+//
+//	public key:      [1, 2, params, id, epoch, key]
+//	evaluation keys: [1, 3, params, id, epoch, [relin?], [[element, key], ...]]
+//	key:             [seed, b, null] or [null, b, a]
+//
+// b and a are packed residues over all moduli, of every digit in turn. seed stands
+// for a: digit d is the uniform stream LabelKeyA + d in the domain ntt/1. The
+// elements ascend.
+
+// ErrInsecureKey: keys of parameters that are not secure are neither written nor
+// read.
+var ErrInsecureKey = errors.New("henc: keys of insecure parameters are never written")
+
+// MaxGaloisKeys bounds the Galois keys of one serialised set.
+const MaxGaloisKeys = 1024
+
+// MarshalPublicKey writes pk. It fails with ErrInsecureKey for insecure parameters
+// and with ErrParams if pk does not belong to the context.
+func (c *Context) MarshalPublicKey(pk *PublicKey) ([]byte, error) {
+	if err := c.serialisable(pk != nil); err != nil {
+		return nil, fmt.Errorf("write public key: %w", err)
+	}
+	w := wire.NewWriter(wire.KindPublicKey, c.params.Hash(), 6, c.keySize(1, pk.Seed != nil))
+	w.Blob(pk.KeyID[:])
+	w.Uint(uint64(pk.Epoch))
+	if err := c.writeKey(w, pk.Value, pk.Seed, 1); err != nil {
+		return nil, fmt.Errorf("write public key: %w", err)
+	}
+	return w.Bytes()
+}
+
+// UnmarshalPublicKey reads what MarshalPublicKey wrote, and nothing else: it checks
+// the parameter hash (ErrParams), the exact form (ErrMalformed, ErrTruncated,
+// ErrVersion, ErrKind), every residue (ErrRange) and the key id.
+func (c *Context) UnmarshalPublicKey(b []byte) (*PublicKey, error) {
+	pk, err := c.readPublicKey(b)
+	if err != nil {
+		return nil, fmt.Errorf("read public key: %w", err)
+	}
+	return pk, nil
+}
+
+func (c *Context) readPublicKey(b []byte) (*PublicKey, error) {
+	if err := c.serialisable(true); err != nil {
+		return nil, err
+	}
+	pk := &PublicKey{}
+	r, err := c.keyReader(b, wire.KindPublicKey, 6, &pk.KeyID, &pk.Epoch)
+	if err != nil {
+		return nil, err
+	}
+	if pk.Value, pk.Seed, err = c.readKey(r, 1); err != nil {
+		return nil, err
+	}
+	if err := r.Close(); err != nil {
+		return nil, err
+	}
+	id, err := ComputeKeyID(c, pk.Value, pk.Seed)
+	if err != nil {
+		return nil, err
+	}
+	if id != pk.KeyID {
+		return nil, fmt.Errorf("%w: key id %x does not name this key, which is %x", ErrMalformed, pk.KeyID, id)
+	}
+	return pk, nil
+}
+
+// MarshalEvaluationKeys writes keys. It fails like MarshalPublicKey.
+func (c *Context) MarshalEvaluationKeys(keys *EvaluationKeys) ([]byte, error) {
+	b, err := c.writeEvaluationKeys(keys)
+	if err != nil {
+		return nil, fmt.Errorf("write evaluation keys: %w", err)
+	}
+	return b, nil
+}
+
+func (c *Context) writeEvaluationKeys(keys *EvaluationKeys) ([]byte, error) {
+	if err := c.serialisable(keys != nil); err != nil {
+		return nil, err
+	}
+	if len(keys.Galois) > MaxGaloisKeys {
+		return nil, fmt.Errorf("%w: %d Galois keys, at most %d fit", ErrTooLarge, len(keys.Galois), MaxGaloisKeys)
+	}
+	p := c.params
+	dnum, size := p.Dnum(p.MaxLevel()), 0
+	all := slices.Collect(maps.Values(keys.Galois))
+	if keys.Relin != nil {
+		all = append(all, keys.Relin)
+	}
+	for _, k := range all {
+		if err := k.check(c); err != nil {
+			return nil, err
+		}
+		size += c.keySize(dnum, k.Seed != nil)
+	}
+	w := wire.NewWriter(wire.KindEvaluationKeys, p.Hash(), 7, size)
+	w.Blob(keys.KeyID[:])
+	w.Uint(uint64(keys.Epoch))
+	if keys.Relin == nil {
+		w.List(0)
+	} else {
+		w.List(1)
+		if err := c.writeKey(w, keys.Relin.Value, keys.Relin.Seed, dnum); err != nil {
+			return nil, err
+		}
+	}
+	w.List(len(keys.Galois))
+	for _, g := range slices.Sorted(maps.Keys(keys.Galois)) {
+		if err := c.checkElement(g); err != nil {
+			return nil, err
+		}
+		w.Array(2)
+		w.Uint(g)
+		if err := c.writeKey(w, keys.Galois[g].Value, keys.Galois[g].Seed, dnum); err != nil {
+			return nil, err
+		}
+	}
+	return w.Bytes()
+}
+
+// UnmarshalEvaluationKeys reads what MarshalEvaluationKeys wrote, with the checks
+// of UnmarshalPublicKey. The key id only says which public key the set claims to
+// belong to: trust comes from whoever signed or delivered it.
+func (c *Context) UnmarshalEvaluationKeys(b []byte) (*EvaluationKeys, error) {
+	keys, err := c.readEvaluationKeys(b)
+	if err != nil {
+		return nil, fmt.Errorf("read evaluation keys: %w", err)
+	}
+	return keys, nil
+}
+
+func (c *Context) readEvaluationKeys(b []byte) (*EvaluationKeys, error) {
+	if err := c.serialisable(true); err != nil {
+		return nil, err
+	}
+	keys := &EvaluationKeys{Galois: map[uint64]*SwitchingKey{}}
+	r, err := c.keyReader(b, wire.KindEvaluationKeys, 7, &keys.KeyID, &keys.Epoch)
+	if err != nil {
+		return nil, err
+	}
+	p := c.params
+	dnum, most := p.Dnum(p.MaxLevel()), MaxGaloisKeys
+	if dnum == 0 {
+		most = 0
+	}
+	if r.List(min(dnum, 1)) == 1 {
+		keys.Relin = &SwitchingKey{}
+		if keys.Relin.Value, keys.Relin.Seed, err = c.readKey(r, dnum); err != nil {
+			return nil, fmt.Errorf("relinearisation key: %w", err)
+		}
+	}
+	last := uint64(1)
+	for range r.List(most) {
+		n, g := r.Array(), r.Uint()
+		if err := r.Err(); err != nil {
+			return nil, err
+		}
+		if n != 2 || g <= last {
+			return nil, fmt.Errorf("%w: Galois key of element %d after %d in an entry of %d elements", ErrMalformed, g, last, n)
+		}
+		last = g
+		if err := c.checkElement(g); err != nil {
+			return nil, err
+		}
+		k := &SwitchingKey{}
+		if k.Value, k.Seed, err = c.readKey(r, dnum); err != nil {
+			return nil, fmt.Errorf("galois key of element %d: %w", g, err)
+		}
+		keys.Galois[g] = k
+	}
+	if err := r.Close(); err != nil {
+		return nil, err
+	}
+	return keys, nil
+}
+
+// serialisable refuses a missing object or context, and insecure parameters.
+func (c *Context) serialisable(present bool) error {
+	if c == nil || !present {
+		return fmt.Errorf("%w: nil context or key", ErrParams)
+	}
+	if c.params.Insecure() {
+		return fmt.Errorf("%w: %q", ErrInsecureKey, c.params.Name())
+	}
+	return nil
+}
+
+func (c *Context) checkElement(g uint64) error {
+	if g%2 == 0 || g == 1 || g >= uint64(2*c.params.N()) {
+		return fmt.Errorf("%w: %d is not a Galois element (odd, 3..%d)", ErrMalformed, g, 2*c.params.N()-1)
+	}
+	return nil
+}
+
+// keyReader reads everything before the residues.
+func (c *Context) keyReader(b []byte, kind wire.Kind, elements int, id *[16]byte, epoch *uint32) (*wire.Reader, error) {
+	r, err := wire.NewReader(b, kind, elements)
+	if err != nil {
+		return nil, err
+	}
+	if r.Head.Params != c.params.Hash() {
+		return nil, fmt.Errorf("%w: the %s is for parameters %x, not %q (%x)", ErrParams, kind, r.Head.Params[:8], c.params.Name(), c.hash8())
+	}
+	copy(id[:], r.Blob(len(id)))
+	e := r.Uint()
+	if err := r.Err(); err != nil {
+		return nil, err
+	}
+	if e > math.MaxUint32 {
+		return nil, fmt.Errorf("%w: epoch %d", ErrMalformed, e)
+	}
+	*epoch = uint32(e)
+	return r, nil
+}
+
+func (c *Context) hash8() []byte {
+	h := c.params.Hash()
+	return h[:8]
+}
+
+// keyModuli are the moduli of count polynomials over QP.
+func (c *Context) keyModuli(count int) []uint32 {
+	var q []uint32
+	for range count {
+		for _, m := range c.params.data().moduli {
+			q = append(q, m.Q)
+		}
+	}
+	return q
+}
+
+func (c *Context) keySize(count int, seeded bool) int {
+	size := wire.ResiduesLen(c.params.N(), c.keyModuli(count))
+	if !seeded {
+		size *= 2
+	}
+	return size + 64
+}
+
+// writeKey writes the count pairs (b_d, a_d) of value.
+func (c *Context) writeKey(w *wire.Writer, value *cutrantt.Batch, seed *[32]byte, count int) error {
+	if err := checkKeyShape(c, value, 2*count); err != nil {
+		return err
+	}
+	w.Array(3)
+	if seed != nil {
+		w.Blob(seed[:])
+	} else {
+		w.Blob(nil)
+	}
+	if err := c.writeHalves(w, value, 0, count); err != nil {
+		return err
+	}
+	if seed != nil {
+		w.Blob(nil)
+		return nil
+	}
+	return c.writeHalves(w, value, 1, count)
+}
+
+// writeHalves writes polynomials half, half+2, ... of value.
+func (c *Context) writeHalves(w *wire.Writer, value *cutrantt.Batch, half, count int) error {
+	limbs := value.Limbs()
+	per := len(limbs) * value.N()
+	host := make([]uint32, count*per)
+	ch := chain.New(c.ring)
+	canon := ch.Batch(1, limbs, cutrantt.NTT(1))
+	for d := range count {
+		ch.Op2(c.ring.Convert, canon, ch.Poly(value, 2*d+half))
+		ch.Do(func() error { return c.ring.Download(host[d*per:(d+1)*per], canon) })
+	}
+	if err := ch.Close(); err != nil {
+		return err
+	}
+	w.Residues(host, value.N(), c.keyModuli(count))
+	return nil
+}
+
+// readKey reads count pairs into a batch of the context's domain.
+func (c *Context) readKey(r *wire.Reader, count int) (*cutrantt.Batch, *[32]byte, error) {
+	q := c.keyModuli(count)
+	size := wire.ResiduesLen(c.params.N(), q)
+	n, s, b, a := r.Array(), r.OptionalBlob(32), r.Blob(size), r.OptionalBlob(size)
+	if err := r.Err(); err != nil {
+		return nil, nil, err
+	}
+	if n != 3 || (s == nil) == (a == nil) {
+		return nil, nil, fmt.Errorf("%w: a key has either a seed or its second half", ErrMalformed)
+	}
+	ch := chain.New(c.ring)
+	limbs := c.params.data().limbs
+	value := ch.Batch(2*count, limbs, c.Domain())
+	canon := ch.Batch(1, limbs, cutrantt.NTT(1))
+	ch.Do(func() error { return c.readHalves(ch, value, canon, b, 0, count) })
+	var seed *[32]byte
+	if s != nil {
+		seed = (*[32]byte)(slices.Clone(s))
+		for d := range count {
+			ch.Do(func() error { return keymat.UniformA(c.ring, ch.Poly(value, 2*d+1), seed, keymat.LabelKeyA+uint32(d)) })
+		}
+	} else {
+		ch.Do(func() error { return c.readHalves(ch, value, canon, a, 1, count) })
+	}
+	kept, _ := ch.Keep(value)
+	if err := ch.Close(); err != nil {
+		return nil, nil, err
+	}
+	return kept, seed, nil
+}
+
+// readHalves unpacks polynomials half, half+2, ... of value; all zero is refused.
+func (c *Context) readHalves(ch *chain.Chain, value, canon *cutrantt.Batch, packed []byte, half, count int) error {
+	n, moduli := value.N(), c.keyModuli(1)
+	host := make([]uint32, len(moduli)*n)
+	for d := range count {
+		var any uint32
+		for i, q := range moduli {
+			size, limb := wire.PackedLen(n, q), host[i*n:(i+1)*n]
+			if err := wire.Unpack(limb, packed[:size], q); err != nil {
+				return fmt.Errorf("digit %d, limb %d: %w", d, i, err)
+			}
+			packed = packed[size:]
+			for _, x := range limb {
+				any |= x
+			}
+		}
+		if any == 0 {
+			return fmt.Errorf("%w: half %d of digit %d of a key is zero", ErrDegenerate, half, d)
+		}
+		if err := c.ring.Upload(canon, host); err != nil {
+			return err
+		}
+		if err := c.ring.Convert(ch.Poly(value, 2*d+half), canon); err != nil {
+			return err
+		}
+	}
+	return nil
+}
