@@ -42,6 +42,8 @@ var (
 	ErrDomain = errors.New("henc: wrong domain")
 	// ErrRange: a residue is not below its modulus.
 	ErrRange = wire.ErrRange
+	// ErrSeed: the c1 of a ciphertext does not come from the seed that it names.
+	ErrSeed = errors.New("henc: c1 does not come from the seed")
 	// ErrDegenerate: a ciphertext hides nothing: its c1 is zero.
 	ErrDegenerate = errors.New("henc: degenerate ciphertext")
 )

@@ -1,0 +1,269 @@
+package henc
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/hencedge/hencedge/cutrantt"
+	"github.com/hencedge/hencedge/henc/internal/wire"
+)
+
+// FormatVersion is the version of every format that this package writes and the
+// only one that it reads.
+const FormatVersion = wire.Version
+
+// A ciphertext is [version, kind, parameter hash, level, scale, n2, transform,
+// seed or null, [c0] or [c0, c1]]; see docs/wire-ciphertext.md.
+const (
+	ciphertextElements = 9
+	headerBytes        = 96 // at most everything but packed residues
+
+	transformCoeffs = 0 // coefficients, columns of n2
+	transformNTT    = 1 // blocks modulo X^n2 - w_b in the order of cutrantt.Modulus
+)
+
+// Header is what a ciphertext says of itself on the wire. Nothing of it is
+// authenticated; transport signs the bytes.
+type Header struct {
+	Params [32]byte // Parameters.Hash
+	Level  int
+	Scale  float64
+	Domain cutrantt.Domain // of the residues on the wire
+	Seeded bool            // c1 travels as a seed
+}
+
+// PackedBytes is the length of one packed polynomial at level, 0 where level does
+// not exist: N*bitlen(q^2-1)/16 bytes for each of its primes q.
+func (p Parameters) PackedBytes(level int) int {
+	return wire.ResiduesLen(p.N(), p.data().lit.Q[:p.LimbsAt(level)])
+}
+
+// CiphertextBytes bounds the length of a marshalled ciphertext at level from above,
+// by less than 60 bytes; 0 where level does not exist.
+func (p Parameters) CiphertextBytes(level int, seeded bool) int {
+	switch n := p.PackedBytes(level); {
+	case n == 0:
+		return 0
+	case seeded:
+		return n + headerBytes
+	default:
+		return 2*n + headerBytes
+	}
+}
+
+// MaxCiphertextBytes is the cap above which UnmarshalCiphertext reads nothing.
+func (p Parameters) MaxCiphertextBytes() int { return p.CiphertextBytes(p.MaxLevel(), false) }
+
+// MarshalCiphertext encodes ct: seeded when ct.Seed is set, which must then be what
+// c1 was expanded from (ErrSeed). It fails as CheckCiphertext, and with
+// ErrDegenerate for a ciphertext that hides nothing.
+func (c *Context) MarshalCiphertext(ct *Ciphertext) ([]byte, error) {
+	if err := c.CheckCiphertext(ct); err != nil {
+		return nil, fmt.Errorf("marshal ciphertext: %w", err)
+	}
+	n, limbs := c.params.N(), len(ct.Value.Limbs())
+	q := c.params.data().lit.Q[:limbs]
+	x := make([]uint32, ct.Value.Len())
+	if err := c.ring.Download(x, ct.Value); err != nil {
+		return nil, fmt.Errorf("marshal ciphertext: %w", err)
+	}
+	c0, c1 := x[:n*limbs], x[n*limbs:]
+	var seed []byte
+	if ct.Seed != nil {
+		if err := c.checkSeed(c1[:n], ct.Seed); err != nil {
+			return nil, fmt.Errorf("marshal ciphertext: %w", err)
+		}
+		seed = ct.Seed[:]
+	} else if err := checkHides(c1, n); err != nil {
+		return nil, fmt.Errorf("marshal ciphertext: %w", err)
+	}
+	w := wire.NewWriter(wire.KindCiphertext, c.params.Hash(), ciphertextElements, c.params.CiphertextBytes(ct.Level, seed != nil))
+	w.Uint(uint64(ct.Level))
+	w.Float(ct.Scale)
+	w.Uint(uint64(c.n2))
+	w.Uint(transformNTT)
+	w.Blob(seed)
+	if seed != nil {
+		w.Array(1)
+		w.Residues(c0, n, q)
+	} else {
+		w.Array(2)
+		w.Residues(c0, n, q)
+		w.Residues(c1, n, q)
+	}
+	b, err := w.Bytes()
+	if err != nil {
+		return nil, fmt.Errorf("marshal ciphertext: %w", err)
+	}
+	return b, nil
+}
+
+// checkSeed compares the first limb of c1 with what the seed gives: enough to catch
+// a ciphertext that was computed on, or converted, without dropping its seed.
+func (c *Context) checkSeed(limb0 []uint32, seed *[32]byte) error {
+	b, err := c.ring.NewBatch(1, []int{0}, c.Domain())
+	if err != nil {
+		return err
+	}
+	defer c.ring.Free(b)
+	if err := c.ring.SampleUniform(b, seed, LabelCipherA); err != nil {
+		return err
+	}
+	want := make([]uint32, len(limb0))
+	if err := c.ring.Download(want, b); err != nil {
+		return err
+	}
+	if !slices.Equal(want, limb0) {
+		return fmt.Errorf("%w; drop the seed of a ciphertext that was computed on", ErrSeed)
+	}
+	return nil
+}
+
+// checkHides refuses a c1 that is zero modulo one of its primes: c0 is then the
+// message modulo that prime, for everybody to read. Chance gives q^-N.
+func checkHides(c1 []uint32, n int) error {
+	for i := 0; i < len(c1); i += n {
+		if !slices.ContainsFunc(c1[i:i+n], func(v uint32) bool { return v != 0 }) {
+			return fmt.Errorf("%w: limb %d of c1 is zero, so c0 is not encrypted", ErrDegenerate, i/n)
+		}
+	}
+	return nil
+}
+
+// PeekCiphertext reads the header without the residues, whose presence and length
+// it does not check. It fails with ErrVersion, ErrKind, ErrMalformed, ErrTruncated,
+// ErrLength, ErrLevel, ErrScale, ErrDomain or ErrDegree.
+func PeekCiphertext(b []byte) (Header, error) {
+	h, _, _, err := readHeader(b)
+	if err != nil {
+		return Header{}, fmt.Errorf("ciphertext header: %w", err)
+	}
+	return h, nil
+}
+
+// readHeader reads everything before the first polynomial.
+func readHeader(b []byte) (h Header, seed []byte, r *wire.Reader, err error) {
+	r, err = wire.NewReader(b, wire.KindCiphertext, ciphertextElements)
+	if err != nil {
+		return h, nil, nil, err
+	}
+	level, scale, n2, transform := r.Uint(), r.Float(), r.Uint(), r.Uint()
+	seed = r.OptionalBlob(32)
+	polys := r.Array()
+	if err := r.Err(); err != nil {
+		return h, nil, nil, err
+	}
+	if level > MaxPrimes {
+		return h, nil, nil, fmt.Errorf("%w: level %d is above %d", ErrLevel, level, MaxPrimes)
+	}
+	if !(scale >= 1) {
+		return h, nil, nil, fmt.Errorf("%w: scale %g is below 1", ErrScale, scale)
+	}
+	d := cutrantt.Domain{N2: uint8(min(n2, 255)), NTT: transform == transformNTT}
+	if !d.Valid() || transform > transformNTT {
+		return h, nil, nil, fmt.Errorf("%w: n2 = %d, transform = %d", ErrDomain, n2, transform)
+	}
+	want := 2
+	if seed != nil {
+		want = 1
+	}
+	if polys != want {
+		return h, nil, nil, fmt.Errorf("%w: %d polynomials where %d belong: c0 and c1, or c0 alone with the seed of c1", ErrDegree, polys, want)
+	}
+	return Header{Params: r.Head.Params, Level: int(level), Scale: scale, Domain: d, Seeded: seed != nil}, seed, r, nil
+}
+
+// UnmarshalCiphertext decodes a ciphertext of the context's parameters. Residues of
+// another n2, or of coefficients, are brought to the context's domain; a seeded
+// ciphertext keeps its Seed only if no conversion was needed. Every other byte
+// string than MarshalCiphertext of some context writes is refused, before anything
+// of its claimed size is allocated: ErrTooLarge above MaxCiphertextBytes, ErrVersion,
+// ErrKind, ErrParams for other parameters, ErrLevel, ErrScale, ErrDomain, ErrDegree,
+// ErrLength, ErrRange for a residue not below its prime, ErrDegenerate for a c1 of
+// zeros, ErrTruncated, ErrMalformed for anything else.
+func (c *Context) UnmarshalCiphertext(b []byte) (*Ciphertext, error) {
+	ct, err := c.unmarshalCiphertext(b)
+	if err != nil {
+		return nil, fmt.Errorf("unmarshal ciphertext: %w", err)
+	}
+	return ct, nil
+}
+
+func (c *Context) unmarshalCiphertext(b []byte) (*Ciphertext, error) {
+	if limit := c.params.MaxCiphertextBytes(); len(b) > limit {
+		return nil, fmt.Errorf("%w: %d bytes, %q allows %d", ErrTooLarge, len(b), c.params.Name(), limit)
+	}
+	h, seed, r, err := readHeader(b)
+	if err != nil {
+		return nil, err
+	}
+	if h.Params != c.params.Hash() {
+		return nil, fmt.Errorf("%w: the ciphertext's are %x, this context has %q", ErrParams, h.Params[:8], c.params.Name())
+	}
+	if err := c.params.CheckScale(h.Level, h.Scale); err != nil {
+		return nil, err
+	}
+	packed := [][]byte{r.Blob(c.params.PackedBytes(h.Level))}
+	if !h.Seeded {
+		packed = append(packed, r.Blob(c.params.PackedBytes(h.Level)))
+	}
+	if err := r.Close(); err != nil {
+		return nil, err
+	}
+	value, err := c.unpack(packed, h)
+	if err != nil {
+		return nil, err
+	}
+	ct := &Ciphertext{Value: value, Level: h.Level, Scale: h.Scale}
+	if h.Seeded {
+		ct.Seed = (*[32]byte)(slices.Clone(seed))
+		c1, err := value.Slice(1, 2, 0, len(value.Limbs()))
+		if err != nil {
+			return nil, err
+		}
+		if err := c.ring.SampleUniform(c1, ct.Seed, LabelCipherA); err != nil {
+			return nil, err
+		}
+	}
+	if h.Domain != c.Domain() {
+		own, err := c.ring.NewBatch(2, value.Limbs(), c.Domain())
+		if err != nil {
+			return nil, err
+		}
+		if err := c.ring.Convert(own, value); err != nil {
+			return nil, err
+		}
+		c.ring.Free(value)
+		ct.Value, ct.Seed = own, nil
+	}
+	return ct, nil
+}
+
+// unpack makes a batch of two polynomials in the header's domain from the packed
+// ones, zero where there is none.
+func (c *Context) unpack(packed [][]byte, h Header) (*cutrantt.Batch, error) {
+	n, limbs := c.params.N(), c.params.QLimbs(h.Level)
+	x := make([]uint32, 2*len(limbs)*n)
+	for p, b := range packed {
+		for i, q := range c.params.data().lit.Q[:len(limbs)] {
+			at, size := (p*len(limbs)+i)*n, wire.PackedLen(n, q)
+			if err := wire.Unpack(x[at:at+n], b[:size], q); err != nil {
+				return nil, fmt.Errorf("c%d limb %d: %w", p, i, err)
+			}
+			b = b[size:]
+		}
+	}
+	if len(packed) == 2 {
+		if err := checkHides(x[len(x)/2:], n); err != nil {
+			return nil, err
+		}
+	}
+	value, err := c.ring.NewBatch(2, limbs, h.Domain)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.ring.Upload(value, x); err != nil {
+		return nil, err
+	}
+	return value, nil
+}
