@@ -21,9 +21,13 @@ const (
 	publicMode fs.FileMode = 0o644
 )
 
-// maxFile caps what is read of one file of a key set. The evaluation keys of
-// the largest set with all rotations are the largest of them.
-const maxFile = 16 << 30
+// Caps on what is read of one file of a key set. The evaluation keys of
+// the largest set with all rotations are the largest of them; a secret key has a
+// few bytes a coefficient.
+const (
+	maxFile       = 16 << 30
+	maxSecretFile = 1 << 24
+)
 
 // Private checks that path (a file or directory) is owned by this user or root
 // and that nobody else has any access. It fails with ErrPermissions and the

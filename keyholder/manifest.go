@@ -44,11 +44,11 @@ type Epoch struct {
 	AcceptUntil time.Time `json:"accept_until,omitzero"`
 	// Rotations that the evaluation key serves, in slots, ascending; and
 	// whether it can conjugate and relinearise.
-	Rotations      []int `json:"rotations"`
-	Conjugation    bool  `json:"conjugation"`
-	Relinearise    bool  `json:"relinearise"`
-	PublicBytes    int64 `json:"public_bytes"`
-	EvaluationSize int64 `json:"evaluation_bytes"`
+	Rotations       []int `json:"rotations"`
+	Conjugation     bool  `json:"conjugation"`
+	Relinearise     bool  `json:"relinearise"`
+	PublicBytes     int64 `json:"public_bytes"`
+	EvaluationBytes int64 `json:"evaluation_bytes"`
 	// Files holds the SHA-256 (hex) of every public file of the epoch.
 	Files map[string]string `json:"files"`
 }

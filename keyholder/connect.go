@@ -1,0 +1,53 @@
+package keyholder
+
+import (
+	"context"
+	"crypto/ed25519"
+	"fmt"
+	"log/slog"
+
+	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/transport"
+	"github.com/hencedge/hencedge/transport/tlsutil"
+)
+
+// Dial connects to the broker of a configuration.
+func Dial(ctx context.Context, b config.Broker, log *slog.Logger) (transport.Client, error) {
+	tls, err := tlsutil.Files{CA: b.CA, Cert: b.Cert, Key: b.Key, ServerName: b.ServerName}.Config()
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", b.URL, err)
+	}
+	o := transport.Options{
+		URL: b.URL, Insecure: b.Insecure, ClientID: b.ClientID, Username: b.Username, TLS: tls, KeepAlive: b.KeepAlive, Logger: log,
+		MaxInbound: max(transport.DefaultMaxInbound, int(b.ChunkSize)+4096),
+	}
+	if b.Password != "" {
+		o.Password = func() (string, error) {
+			secret, err := b.Password.Resolve()
+			return string(secret), err
+		}
+	}
+	c, err := transport.Dial(ctx, o)
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", b.URL, err)
+	}
+	return c, nil
+}
+
+// Signers are the trusted evaluators of a configuration by name.
+func Signers(devices []config.Device) (map[string][]ed25519.PublicKey, error) {
+	out := make(map[string][]ed25519.PublicKey, len(devices))
+	for _, d := range devices {
+		pub, err := transport.ParsePublicKey(d.PublicKey)
+		if err != nil {
+			return nil, fmt.Errorf("evaluator %s: %w", d.Name, err)
+		}
+		out[d.Name] = append(out[d.Name], pub)
+	}
+	return out, nil
+}
+
+// Limits are the bounds of reassembly of a configuration.
+func Limits(l config.Limits) transport.Limits {
+	return transport.Limits{MaxObject: int(l.Object), MaxObjects: l.Pending, MaxBytes: int(l.Memory), MaxAge: l.Reassembly}
+}

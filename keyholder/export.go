@@ -1,0 +1,254 @@
+package keyholder
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/transport"
+)
+
+// Role is who key material is exported for.
+type Role string
+
+// The roles, and what each may hold.
+const (
+	// RoleAgent holds the public key; in symmetric mode the secret key.
+	RoleAgent Role = "agent"
+	// RoleEvaluator holds the evaluation keys.
+	RoleEvaluator Role = "evaluator"
+)
+
+// Names of the files that an export adds.
+const (
+	// ManifestFile says what is in an export: keyset.json without what the
+	// role does not need to know.
+	ManifestFile = manifestName
+	// SignedManifestFile is ManifestFile sealed by the holder's key.
+	SignedManifestFile = "keyset.cose"
+	// holderDevice names the holder in the sealed manifest.
+	holderDevice = "keyholder"
+)
+
+// ExportOptions refine an export.
+type ExportOptions struct {
+	// Symmetric also gives an agent the secret key. Whoever takes the board
+	// can then read everything that is encrypted under this key set.
+	Symmetric bool
+	// Epoch to export; 0 means the current one for agents and every epoch
+	// that is still accepted for evaluators.
+	Epoch uint32
+	Now   func() time.Time
+}
+
+// Exported lists what an export wrote.
+type Exported struct {
+	Role   Role
+	Dir    string
+	Epochs []uint32
+	Files  []string // relative to Dir
+	Secret bool     // the secret key is among them
+}
+
+// Export writes to dir what role may hold, and nothing else. dir must be empty
+// or not exist; it is made with mode 0700. The layout is
+//
+//	keyset.json, keyset.cose          what it is, and the holder's signature over it
+//	public.key, [secret.key]          for an agent
+//	epoch-0001/evaluation.key, ...    for an evaluator
+func (s *Set) Export(role Role, dir string, o ExportOptions) (*Exported, error) {
+	fail := func(err error) (*Exported, error) { return nil, fmt.Errorf("export keys for %s: %w", role, err) }
+	if role != RoleAgent && role != RoleEvaluator {
+		return fail(fmt.Errorf("unknown role %q: use agent or evaluator", role))
+	}
+	if o.Symmetric && role != RoleAgent {
+		return fail(errors.New("only an agent can be given the secret key"))
+	}
+	epochs, err := s.exported(role, o)
+	if err != nil {
+		return fail(err)
+	}
+	signer, err := transport.LoadSigningKey(filepath.Join(s.dir, signerFile))
+	if err != nil {
+		return fail(err)
+	}
+	defer signer.Wipe()
+	dir = filepath.Clean(dir)
+	if err := makeDir(dir); err != nil {
+		return fail(err)
+	}
+	if err := emptyDir(dir); err != nil {
+		return fail(err)
+	}
+	out := &Exported{Role: role, Dir: dir, Secret: o.Symmetric}
+	m := s.Manifest()
+	m.Epochs = nil
+	for _, e := range epochs {
+		out.Epochs = append(out.Epochs, e.Epoch)
+		files, public, err := s.exportEpoch(role, dir, e, o.Symmetric)
+		if err != nil {
+			return fail(err)
+		}
+		out.Files = append(out.Files, files...)
+		e.Files = public
+		m.Epochs = append(m.Epochs, e)
+	}
+	b, err := m.encode()
+	if err != nil {
+		return fail(err)
+	}
+	sealed, err := transport.Seal(transport.Meta{Kind: transport.KindStatus, Device: holderDevice, Params: s.params.Hash()}, b, signer)
+	if err != nil {
+		return fail(err)
+	}
+	if err := writeNew(filepath.Join(dir, ManifestFile), b, publicMode); err != nil {
+		return fail(err)
+	}
+	if err := writeNew(filepath.Join(dir, SignedManifestFile), sealed, publicMode); err != nil {
+		return fail(err)
+	}
+	out.Files = append(out.Files, ManifestFile, SignedManifestFile)
+	return out, nil
+}
+
+// exported chooses the epochs of an export.
+func (s *Set) exported(role Role, o ExportOptions) ([]Epoch, error) {
+	if o.Epoch != 0 {
+		i := slices.IndexFunc(s.manifest.Epochs, func(e Epoch) bool { return e.Epoch == o.Epoch })
+		if i < 0 {
+			return nil, fmt.Errorf("the key set has no epoch %d", o.Epoch)
+		}
+		return s.manifest.Epochs[i : i+1], nil
+	}
+	if role == RoleAgent {
+		return []Epoch{s.manifest.Current()}, nil
+	}
+	now := clock(o.Now)
+	var out []Epoch
+	for _, e := range s.manifest.Epochs {
+		if e.AcceptUntil.IsZero() || now.Before(e.AcceptUntil) {
+			out = append(out, e)
+		}
+	}
+	return out, nil
+}
+
+// exportEpoch copies the files of one epoch, after checking them, and returns
+// their names and the digests of the public ones among them.
+func (s *Set) exportEpoch(role Role, dir string, e Epoch, symmetric bool) (files []string, public map[string]string, err error) {
+	name, to := PublicFile, PublicFile
+	if role == RoleEvaluator {
+		name, to = EvaluationFile, filepath.Join(e.Dir(), EvaluationFile)
+		if err := makeDir(filepath.Join(dir, e.Dir())); err != nil {
+			return nil, nil, err
+		}
+	}
+	b, err := s.readChecked(e, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := writeNew(filepath.Join(dir, to), b, publicMode); err != nil {
+		return nil, nil, err
+	}
+	files, public = append(files, to), map[string]string{name: digest(b)}
+	if !symmetric {
+		return files, public, nil
+	}
+	secret, err := readSecret(filepath.Join(s.dir, e.Dir(), SecretFile), maxFile)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer clear(secret)
+	if err := writeNew(filepath.Join(dir, SecretFile), secret, secretMode); err != nil {
+		return nil, nil, err
+	}
+	return append(files, SecretFile), public, nil
+}
+
+// readChecked reads a public file of an epoch and compares its digest.
+func (s *Set) readChecked(e Epoch, name string) ([]byte, error) {
+	path := filepath.Join(s.dir, e.Dir(), name)
+	b, err := readPublic(path, maxFile)
+	if err != nil {
+		return nil, err
+	}
+	if got := digest(b); got != e.Files[name] {
+		return nil, fmt.Errorf("%w: %s has SHA-256 %.16s..., the manifest says %.16s...", ErrCorrupt, path, got, e.Files[name])
+	}
+	return b, nil
+}
+
+// VerifyExport checks an exported directory: the holder's signature over the
+// manifest (by the key that holder, "ed25519:...", names; empty means the one
+// in the manifest, which only shows that nothing is damaged), and the digest of
+// every file that the manifest lists.
+func VerifyExport(dir, holder string) (*Manifest, error) {
+	fail := func(err error) (*Manifest, error) { return nil, fmt.Errorf("verify exported keys in %s: %w", dir, err) }
+	b, err := readPublic(filepath.Join(dir, ManifestFile), maxManifest)
+	if err != nil {
+		return fail(err)
+	}
+	m, err := parseManifest(b)
+	if err != nil {
+		return fail(err)
+	}
+	if holder == "" {
+		holder = m.Signer
+	}
+	pub, err := transport.ParsePublicKey(holder)
+	if err != nil {
+		return fail(err)
+	}
+	p, err := manifestParams(m)
+	if err != nil {
+		return fail(err)
+	}
+	sealed, err := readPublic(filepath.Join(dir, SignedManifestFile), 2*maxManifest)
+	if err != nil {
+		return fail(err)
+	}
+	if err := checkSeal(sealed, b, pub, p); err != nil {
+		return fail(err)
+	}
+	for _, e := range m.Epochs {
+		for name, want := range e.Files {
+			path := filepath.Join(dir, name)
+			if name == EvaluationFile {
+				path = filepath.Join(dir, e.Dir(), name)
+			}
+			if filepath.Base(name) != name {
+				return fail(fmt.Errorf("%w: the manifest lists a file %q", ErrCorrupt, name))
+			}
+			content, err := readPublic(path, maxFile)
+			if err != nil {
+				return fail(err)
+			}
+			if digest(content) != want {
+				return fail(fmt.Errorf("%w: %s is not the file that was signed", ErrCorrupt, path))
+			}
+		}
+	}
+	return m, nil
+}
+
+func checkSeal(sealed, manifest []byte, pub []byte, p henc.Parameters) error {
+	trust := transport.NewTrustStore()
+	if err := trust.AddDevice(holderDevice, pub); err != nil {
+		return err
+	}
+	v, err := transport.NewVerifier(transport.VerifierOptions{Trust: trust, Kinds: []transport.Kind{transport.KindStatus}, AnyKey: true, AnyParams: true})
+	if err != nil {
+		return err
+	}
+	obj, err := transport.Open(sealed, v)
+	if err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrCorrupt, SignedManifestFile, err)
+	}
+	if string(obj.Body) != string(manifest) || obj.Meta.Params != p.Hash() {
+		return fmt.Errorf("%w: %s is not what %s signs", ErrCorrupt, ManifestFile, SignedManifestFile)
+	}
+	return nil
+}

@@ -1,0 +1,275 @@
+package keyholder
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/transport"
+)
+
+const signerFile = "holder.key"
+
+// Set is an opened key set directory.
+type Set struct {
+	dir      string
+	manifest *Manifest
+	params   henc.Parameters
+}
+
+// Needs says what the evaluation keys of an epoch must be able to do.
+type Needs struct {
+	// Rotations by slots that get a Galois key; nil means PowersOfTwo.
+	Rotations   []int
+	Conjugation bool
+	// NoRelinearise leaves out the key for products of ciphertexts.
+	NoRelinearise bool
+}
+
+// PowersOfTwo are the rotations 1, 2, 4, ..., N/4: every other rotation is a
+// sequence of them.
+func PowersOfTwo(p henc.Parameters) []int {
+	var r []int
+	for k := 1; k < p.Slots(); k *= 2 {
+		r = append(r, k)
+	}
+	return r
+}
+
+// CreateOptions say what Create makes.
+type CreateOptions struct {
+	Params  henc.Parameters
+	Needs   Needs
+	Context []henc.Option    // backend of the key generation
+	Now     func() time.Time // nil means time.Now
+}
+
+// Create makes a key set with its first epoch in dir, which must not exist or
+// be empty. It fails with ErrExists when dir holds a key set or anything else,
+// and with ErrInsecure for insecure parameters.
+func Create(dir string, o CreateOptions) (*Set, error) {
+	if o.Params.N() == 0 {
+		return nil, errors.New("create key set: no parameters")
+	}
+	if o.Params.Insecure() {
+		return nil, fmt.Errorf("%w: %s: its keys are never written", ErrInsecure, o.Params.Name())
+	}
+	dir = filepath.Clean(dir)
+	if err := makeDir(dir); err != nil {
+		return nil, fmt.Errorf("create key set: %w", err)
+	}
+	unlock, err := lock(dir)
+	if err != nil {
+		return nil, fmt.Errorf("create key set: %w", err)
+	}
+	defer unlock()
+	if err := emptyDir(dir); err != nil {
+		return nil, fmt.Errorf("create key set: %w", err)
+	}
+	s := &Set{dir: dir, params: o.Params}
+	if err := s.populate(o); err != nil {
+		return nil, fmt.Errorf("create key set: %w", err)
+	}
+	return s, nil
+}
+
+// populate makes the holder's key, the first epoch and the manifest, and takes
+// back what it made when it fails.
+func (s *Set) populate(o CreateOptions) (err error) {
+	now, hash := clock(o.Now), o.Params.Hash()
+	e, err := s.generate(1, o.Needs, now, o.Context)
+	if err != nil {
+		return err
+	}
+	signerPath := filepath.Join(s.dir, signerFile)
+	defer func() {
+		if err != nil {
+			os.Remove(signerPath)
+			os.RemoveAll(filepath.Join(s.dir, e.Dir()))
+		}
+	}()
+	signer, err := transport.NewSigningKey()
+	if err != nil {
+		return err
+	}
+	defer signer.Wipe()
+	if err := signer.Save(signerPath); err != nil {
+		return err
+	}
+	s.manifest = &Manifest{
+		Version: manifestVersion, Params: o.Params.Name(), ParamsHash: hex.EncodeToString(hash[:]),
+		Signer: signer.PublicText(), Created: now, Epochs: []Epoch{e},
+	}
+	return s.save()
+}
+
+// Open reads the key set in dir. It fails with ErrNoKeySet when there is none,
+// with ErrPermissions when others can enter the directory, and with ErrCorrupt
+// when the manifest does not make sense or its parameters are not those that
+// this program knows by the name.
+func Open(dir string) (*Set, error) {
+	dir = filepath.Clean(dir)
+	b, err := readPublic(filepath.Join(dir, manifestName), maxManifest)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w in %s: make one with: hencedge keys new --dir %s --params NAME", ErrNoKeySet, dir, dir)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open key set: %w", err)
+	}
+	if err := Private(dir); err != nil {
+		return nil, fmt.Errorf("open key set: %w", err)
+	}
+	m, err := parseManifest(b)
+	if err != nil {
+		return nil, fmt.Errorf("open key set %s: %w", dir, err)
+	}
+	p, err := manifestParams(m)
+	if err != nil {
+		return nil, fmt.Errorf("open key set %s: %w", dir, err)
+	}
+	return &Set{dir: dir, manifest: m, params: p}, nil
+}
+
+// manifestParams are the parameters that m names, if they still are what they
+// were when the keys were made.
+func manifestParams(m *Manifest) (henc.Parameters, error) {
+	p, err := henc.Named(m.Params)
+	if err != nil {
+		return p, fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
+	if hash := p.Hash(); hex.EncodeToString(hash[:]) != m.ParamsHash {
+		return p, fmt.Errorf("%w: parameters %s have hash %x here, the key set was made for %s", ErrCorrupt, m.Params, hash[:8], m.ParamsHash[:16])
+	}
+	return p, nil
+}
+
+// Dir is the directory of the set.
+func (s *Set) Dir() string { return s.dir }
+
+// Parameters are the set's parameters.
+func (s *Set) Parameters() henc.Parameters { return s.params }
+
+// Manifest is a copy of what is public about the set.
+func (s *Set) Manifest() Manifest {
+	m := *s.manifest
+	m.Epochs = slices.Clone(m.Epochs)
+	return m
+}
+
+// RotateOptions say how Rotate changes epochs.
+type RotateOptions struct {
+	// Needs of the new epoch; nil keeps those of the current one.
+	Needs *Needs
+	// Overlap is how long readings under the old epoch stay welcome; 0 means
+	// for ever.
+	Overlap time.Duration
+	Context []henc.Option
+	Now     func() time.Time
+}
+
+// Rotate adds an epoch with fresh keys and makes it the current one. Keys of
+// earlier epochs stay where they are.
+func (s *Set) Rotate(o RotateOptions) (Epoch, error) {
+	unlock, err := lock(s.dir)
+	if err != nil {
+		return Epoch{}, fmt.Errorf("rotate keys: %w", err)
+	}
+	defer unlock()
+	// Another process may have rotated since this one read the manifest.
+	fresh, err := Open(s.dir)
+	if err != nil {
+		return Epoch{}, fmt.Errorf("rotate keys: %w", err)
+	}
+	*s = *fresh
+	current := s.manifest.Current()
+	needs := Needs{Rotations: current.Rotations, Conjugation: current.Conjugation, NoRelinearise: !current.Relinearise}
+	if needs.Rotations == nil {
+		needs.Rotations = []int{}
+	}
+	if o.Needs != nil {
+		needs = *o.Needs
+	}
+	number, err := s.nextEpoch()
+	if err != nil {
+		return Epoch{}, fmt.Errorf("rotate keys: %w", err)
+	}
+	now := clock(o.Now)
+	e, err := s.generate(number, needs, now, o.Context)
+	if err != nil {
+		return Epoch{}, fmt.Errorf("rotate keys: %w", err)
+	}
+	if o.Overlap > 0 {
+		s.manifest.Epochs[len(s.manifest.Epochs)-1].AcceptUntil = now.Add(o.Overlap)
+	}
+	s.manifest.Epochs = append(s.manifest.Epochs, e)
+	if err := s.save(); err != nil {
+		return Epoch{}, fmt.Errorf("rotate keys: %w", err)
+	}
+	return e, nil
+}
+
+// nextEpoch is above every epoch of the manifest and every directory that an
+// interrupted rotation may have left.
+func (s *Set) nextEpoch() (uint32, error) {
+	next := s.manifest.Current().Epoch + 1
+	for ; next <= maxEpochs; next++ {
+		_, err := os.Lstat(filepath.Join(s.dir, Epoch{Epoch: next}.Dir()))
+		if errors.Is(err, fs.ErrNotExist) {
+			return next, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+	}
+	return 0, fmt.Errorf("the key set has %d epochs, the most that are allowed; make a new one", maxEpochs)
+}
+
+func (s *Set) save() error {
+	b, err := s.manifest.encode()
+	if err != nil {
+		return err
+	}
+	return writeFile(filepath.Join(s.dir, manifestName), b, publicMode)
+}
+
+// epochByID finds the epoch with a key id.
+func (m *Manifest) epochByID(id [16]byte) (Epoch, bool) {
+	text := hex.EncodeToString(id[:])
+	i := slices.IndexFunc(m.Epochs, func(e Epoch) bool { return strings.EqualFold(e.KeyID, text) })
+	if i < 0 {
+		return Epoch{}, false
+	}
+	return m.Epochs[i], true
+}
+
+// emptyDir fails with ErrExists unless dir holds nothing but its lock.
+func emptyDir(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		switch e.Name() {
+		case ".lock":
+		case manifestName:
+			return fmt.Errorf("%w: %s holds a key set; rotate it with: hencedge keys rotate --dir %s", ErrExists, dir, dir)
+		default:
+			return fmt.Errorf("%w: %s is not empty (it holds %s)", ErrExists, dir, e.Name())
+		}
+	}
+	return nil
+}
+
+func clock(now func() time.Time) time.Time {
+	if now == nil {
+		now = time.Now
+	}
+	return now().UTC().Truncate(time.Second)
+}

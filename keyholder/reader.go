@@ -1,0 +1,279 @@
+package keyholder
+
+import (
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/henc/secret"
+	"github.com/hencedge/hencedge/transport"
+)
+
+// ReaderOptions say which results a Reader takes. Signers is required.
+type ReaderOptions struct {
+	// Signers are the trusted evaluators: public keys by evaluator name.
+	// Results under a name must be signed by one of its keys.
+	Signers map[string][]ed25519.PublicKey
+	// Archive reads stored results in any order, each as often as asked.
+	// Otherwise a result that was read before is refused as replayed.
+	Archive bool
+	// Units are the units of results by program name, for display.
+	Units       map[string]string
+	MaxObject   int // largest sealed result in bytes; 0: transport's default
+	TopicPrefix string
+	Counters    *transport.Counters
+	Context     []henc.Option
+}
+
+// Reader verifies and decrypts results with the keys of one set. Secret keys
+// are loaded when the first result of their epoch comes and stay in memory
+// until Close. It is safe for concurrent use.
+type Reader struct {
+	set  *Set
+	o    ReaderOptions
+	ctx  *henc.Context
+	live *transport.Verifier // nil with Archive
+
+	mu     sync.Mutex
+	closed bool
+	keys   map[[16]byte]*secret.Key
+}
+
+// NewReader makes a reader over set.
+func NewReader(set *Set, o ReaderOptions) (*Reader, error) {
+	ctx, err := henc.NewContext(set.params, o.Context...)
+	if err != nil {
+		return nil, fmt.Errorf("read results: %w", err)
+	}
+	r := &Reader{set: set, o: o, ctx: ctx, keys: map[[16]byte]*secret.Key{}}
+	v, err := r.verifier()
+	if err != nil {
+		return nil, fmt.Errorf("read results: %w", err)
+	}
+	if !o.Archive {
+		r.live = v
+	}
+	return r, nil
+}
+
+func (r *Reader) verifier() (*transport.Verifier, error) {
+	if len(r.o.Signers) == 0 {
+		return nil, errors.New("no evaluator is trusted; name its public key")
+	}
+	trust := transport.NewTrustStore()
+	for name, keys := range r.o.Signers {
+		if err := transport.CheckName(name); err != nil {
+			return nil, fmt.Errorf("evaluator: %w", err)
+		}
+		for _, pub := range keys {
+			if err := trust.AddEvaluator(pub); err != nil {
+				return nil, fmt.Errorf("evaluator %s: %w", name, err)
+			}
+		}
+	}
+	var refs []transport.KeyRef
+	for _, e := range r.set.manifest.Epochs {
+		id, err := e.ID()
+		if err != nil {
+			return nil, err
+		}
+		refs = append(refs, transport.KeyRef{ID: id, Epoch: e.Epoch})
+	}
+	return transport.NewVerifier(transport.VerifierOptions{
+		Trust: trust, Kinds: []transport.Kind{transport.KindResult},
+		Params: [][32]byte{r.set.params.Hash()}, Keys: refs,
+		MaxObject: r.o.MaxObject, TopicPrefix: r.o.TopicPrefix, Counters: r.o.Counters,
+	})
+}
+
+// Verify checks a sealed result without decrypting it: signature, signer, key,
+// epoch and parameters, and that header and ciphertext agree. topic is where it
+// arrived, or empty. Every class of refusal has its own error.
+func (r *Reader) Verify(topic string, sealed []byte) (*transport.Object, error) {
+	v := r.live
+	if v == nil {
+		// A fresh verifier has seen nothing yet, so nothing is a replay.
+		var err error
+		if v, err = r.verifier(); err != nil {
+			return nil, err
+		}
+	}
+	var obj *transport.Object
+	var err error
+	if topic == "" {
+		obj, err = transport.Open(sealed, v)
+	} else {
+		obj, err = v.OpenFrom(topic, sealed)
+	}
+	if err != nil {
+		return nil, r.classify(err, sealed)
+	}
+	if err := r.check(obj); err != nil {
+		r.o.Counters.Refuse(err)
+		return nil, err
+	}
+	return obj, nil
+}
+
+// check is what the verifier does not know: names of signers, the end of an
+// epoch's overlap, and the body.
+func (r *Reader) check(obj *transport.Object) error {
+	m := &obj.Meta
+	signed := func(pub ed25519.PublicKey) bool { return pub.Equal(ed25519.PublicKey(obj.Signer[:])) }
+	if !slices.ContainsFunc(r.o.Signers[m.Device], signed) {
+		return fmt.Errorf("%w: %w: the key that signed is not one of evaluator %q", ErrUnknownSigner, transport.ErrUnknownSigner, m.Device)
+	}
+	if e, ok := r.set.manifest.epochByID(m.KeyID); ok && !e.AcceptUntil.IsZero() && m.End > e.AcceptUntil.UnixNano() {
+		return fmt.Errorf("%w: %w: epoch %d is accepted for readings until %s, this window ends %s", ErrWrongEpoch, transport.ErrWrongEpoch,
+			e.Epoch, e.AcceptUntil.Format(time.RFC3339), time.Unix(0, m.End).UTC().Format(time.RFC3339))
+	}
+	h, err := henc.PeekCiphertext(obj.Body)
+	if err != nil {
+		return fmt.Errorf("%w: body: %w", ErrTampered, err)
+	}
+	if err := m.CheckBody(h.Params, h.Level, h.Scale); err != nil {
+		return r.classify(err, nil)
+	}
+	if m.Post == nil {
+		return fmt.Errorf("%w: its header does not say how to read the values", ErrNotResult)
+	}
+	return nil
+}
+
+// Read verifies and decrypts a sealed result; see Verify.
+func (r *Reader) Read(topic string, sealed []byte) (*Result, error) {
+	obj, err := r.Verify(topic, sealed)
+	if err != nil {
+		return nil, err
+	}
+	slots, err := r.decrypt(obj)
+	if err != nil {
+		return nil, err
+	}
+	defer clear(slots)
+	m := &obj.Meta
+	values, err := apply(m.Post, slots)
+	if err != nil {
+		return nil, err
+	}
+	return &Result{
+		Program: m.Program, Evaluator: m.Device, Unit: r.o.Units[m.Program], KeyID: m.KeyID, Epoch: m.KeyEpoch,
+		BootEpoch: m.BootEpoch, Sequence: m.Sequence, Start: time.Unix(0, m.Start), End: time.Unix(0, m.End), Samples: m.Samples,
+		Values: values, Bound: m.Post.Bound, ID: obj.ID, Inputs: m.Inputs, Bytes: len(sealed),
+	}, nil
+}
+
+func (r *Reader) decrypt(obj *transport.Object) ([]float64, error) {
+	ct, err := r.ctx.UnmarshalCiphertext(obj.Body)
+	if err != nil {
+		return nil, fmt.Errorf("%w: body: %w", ErrTampered, err)
+	}
+	defer r.ctx.Ring().Free(ct.Value)
+	// The lock also keeps Close from wiping a key in use.
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	key, err := r.key(obj.Meta.KeyID)
+	if err != nil {
+		return nil, err
+	}
+	slots, err := secret.NewDecryptor(r.ctx, key).DecryptReal(ct)
+	if err != nil {
+		return nil, fmt.Errorf("decrypt result of %s: %w", obj.Meta.Program, err)
+	}
+	return slots, nil
+}
+
+// key loads the secret key of an epoch once; r.mu is held.
+func (r *Reader) key(id [16]byte) (*secret.Key, error) {
+	if r.closed {
+		return nil, errors.New("keyholder: reader is closed")
+	}
+	if k, ok := r.keys[id]; ok {
+		return k, nil
+	}
+	e, ok := r.set.manifest.epochByID(id)
+	if !ok {
+		return nil, fmt.Errorf("%w: key %x", ErrWrongKey, id)
+	}
+	k, err := r.set.loadSecret(r.ctx, e)
+	if err != nil {
+		return nil, err
+	}
+	r.keys[id] = k
+	return k, nil
+}
+
+// loadSecret reads the secret key of an epoch and checks that it is the one
+// that the manifest names.
+func (s *Set) loadSecret(ctx *henc.Context, e Epoch) (*secret.Key, error) {
+	path := filepath.Join(s.dir, e.Dir(), SecretFile)
+	b, err := readSecret(path, maxSecretFile)
+	if err != nil {
+		return nil, fmt.Errorf("load secret key: %w", err)
+	}
+	defer clear(b)
+	k, err := secret.Unmarshal(ctx, b)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: %w", ErrCorrupt, path, err)
+	}
+	pub, err := k.PublicKey()
+	if err != nil {
+		k.Wipe()
+		return nil, fmt.Errorf("load secret key: %w", err)
+	}
+	defer ctx.Ring().Free(pub.Value)
+	if id, _ := e.ID(); pub.KeyID != id || k.Epoch() != e.Epoch {
+		k.Wipe()
+		return nil, fmt.Errorf("%w: %s holds key %x of epoch %d, the manifest says %s of epoch %d", ErrCorrupt, path, pub.KeyID, k.Epoch(), e.KeyID, e.Epoch)
+	}
+	return k, nil
+}
+
+// Close wipes the secret keys.
+func (r *Reader) Close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closed = true
+	var err error
+	for id, k := range r.keys {
+		err = errors.Join(err, k.Wipe())
+		delete(r.keys, id)
+	}
+	return err
+}
+
+// classify gives a refusal of transport the class that it has for the holder;
+// the transport error stays in the chain.
+func (r *Reader) classify(err error, sealed []byte) error {
+	for _, c := range []struct{ from, to error }{
+		{transport.ErrUnknownSigner, ErrUnknownSigner},
+		{transport.ErrWrongParams, ErrWrongParams},
+		{transport.ErrWrongEpoch, ErrWrongEpoch},
+		{transport.ErrWrongKind, ErrNotResult},
+		{transport.ErrSignature, ErrTampered},
+		{transport.ErrBodyMismatch, ErrTampered},
+		{transport.ErrWrongTopic, ErrTampered},
+		{transport.ErrMalformed, ErrTampered},
+		{transport.ErrTruncated, ErrTampered},
+		{transport.ErrDowngraded, ErrTampered},
+	} {
+		if errors.Is(err, c.from) {
+			return fmt.Errorf("%w: %w", c.to, err)
+		}
+	}
+	if !errors.Is(err, transport.ErrWrongKey) {
+		return err
+	}
+	// A key that the set has never seen, in an epoch after its last one, most
+	// likely comes from a rotation that this copy of the set missed.
+	last := r.set.manifest.Current().Epoch
+	if m, perr := transport.PeekMeta(sealed); perr == nil && m.KeyEpoch > last {
+		return fmt.Errorf("%w: it is for epoch %d, the newest of the key set in %s is %d: %w", ErrWrongEpoch, m.KeyEpoch, r.set.dir, last, err)
+	}
+	return fmt.Errorf("%w: %w", ErrWrongKey, err)
+}

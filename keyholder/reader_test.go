@@ -1,0 +1,265 @@
+package keyholder
+
+import (
+	"crypto/ed25519"
+	"errors"
+	"math"
+	"path/filepath"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/transport"
+)
+
+// cloud makes results as an evaluator would, for one epoch of a set.
+type cloud struct {
+	t   *testing.T
+	ctx *henc.Context
+	enc *henc.Encryptor
+	pub *henc.PublicKey
+	key *transport.SigningKey
+}
+
+// sequence numbers every result of a test run, whichever cloud makes it.
+var sequence atomic.Uint64
+
+func newCloud(t *testing.T, s *Set, e Epoch, key *transport.SigningKey) *cloud {
+	t.Helper()
+	ctx, err := henc.NewContext(s.Parameters())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := s.readChecked(e, PublicFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pub, err := ctx.UnmarshalPublicKey(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	enc, err := henc.NewEncryptor(ctx, pub)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &cloud{t: t, ctx: ctx, enc: enc, pub: pub, key: key}
+}
+
+func signingKey(t *testing.T) *transport.SigningKey {
+	t.Helper()
+	k, err := transport.NewSigningKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+// result seals values in slots 0.. of a fresh ciphertext; edit changes the
+// header before it is signed.
+func (c *cloud) result(values []float64, edit func(*transport.Meta)) []byte {
+	c.t.Helper()
+	ct, err := c.enc.EncryptReal(values, 0, 0, nil)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	body, err := c.ctx.MarshalCiphertext(ct)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	m := transport.Meta{
+		Kind: transport.KindResult, Device: "cloud", Program: "mean", KeyID: c.pub.KeyID, KeyEpoch: c.pub.Epoch,
+		BootEpoch: 1, Sequence: sequence.Add(1), Params: c.ctx.Parameters().Hash(), Level: ct.Level, Scale: ct.Scale,
+		Start: day0.UnixNano(), End: day0.Add(time.Minute).UnixNano(), Samples: 60,
+		Post: &transport.Post{A: 50, B: 10, Slot: 0, Count: len(values), Bound: 1},
+	}
+	if edit != nil {
+		edit(&m)
+	}
+	sealed, err := transport.Seal(m, body, c.key)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return sealed
+}
+
+func reader(t *testing.T, s *Set, o ReaderOptions) *Reader {
+	t.Helper()
+	r, err := NewReader(s, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	return r
+}
+
+func trust(keys ...*transport.SigningKey) map[string][]ed25519.PublicKey {
+	m := map[string][]ed25519.PublicKey{}
+	for _, k := range keys {
+		m["cloud"] = append(m["cloud"], k.Public())
+	}
+	return m
+}
+
+func TestReadResult(t *testing.T) {
+	s, key := newSet(t), signingKey(t)
+	c := newCloud(t, s, s.manifest.Current(), key)
+	r := reader(t, s, ReaderOptions{Signers: trust(key), Units: map[string]string{"mean": "degC"}})
+	got, err := r.Read("hencedge/v1/res/mean", c.result([]float64{0.5, -0.25}, nil))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []float64{35, -2.5}
+	for i, v := range got.Values {
+		if math.Abs(v-want[i]) > 1 {
+			t.Errorf("value %d is %g, want %g", i, v, want[i])
+		}
+	}
+	if len(got.Values) != 2 || got.Program != "mean" || got.Evaluator != "cloud" || got.Epoch != 1 || got.Bound != 1 || got.Unit != "degC" ||
+		got.Sequence == 0 || !got.Start.Equal(day0) || got.Samples != 60 || got.KeyID != c.pub.KeyID || got.Bytes == 0 {
+		t.Errorf("got %+v", got)
+	}
+}
+
+// TestEveryRefusalHasItsOwnError changes one thing at a time.
+func TestEveryRefusalHasItsOwnError(t *testing.T) {
+	s, key := newSet(t), signingKey(t)
+	good := newCloud(t, s, s.manifest.Current(), key)
+	other := newSet(t)
+	foreign := newCloud(t, other, other.manifest.Current(), key)
+	stranger := newCloud(t, s, s.manifest.Current(), signingKey(t))
+	other13, err := Create(filepath.Join(t.TempDir(), "keys"), CreateOptions{Params: params(t, "edge12-add")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	wrongParams := newCloud(t, other13, other13.manifest.Current(), key)
+	one := []float64{0.5}
+	flip := func(b []byte, i int) []byte {
+		b = slices.Clone(b)
+		b[i] ^= 1
+		return b
+	}
+	plain := good.result(one, nil)
+	replay := good.result(one, nil)
+	r := reader(t, s, ReaderOptions{Signers: trust(key)})
+	if _, err := r.Read("", replay); err != nil {
+		t.Fatal(err)
+	}
+	cases := []struct {
+		name   string
+		topic  string
+		sealed []byte
+		want   error
+	}{
+		{"key of another set", "", foreign.result(one, nil), ErrWrongKey},
+		{"known key, other epoch", "", good.result(one, func(m *transport.Meta) { m.KeyEpoch = 5 }), ErrWrongEpoch},
+		{"epoch that the set misses", "", foreign.result(one, func(m *transport.Meta) { m.KeyEpoch = 2 }), ErrWrongEpoch},
+		{"unknown signer", "", stranger.result(one, nil), ErrUnknownSigner},
+		{"name of another evaluator", "", good.result(one, func(m *transport.Meta) { m.Device = "cloud2" }), ErrUnknownSigner},
+		{"other parameters", "", wrongParams.result(one, nil), ErrWrongParams},
+		{"parameters in the body only", "", wrongParams.result(one, func(m *transport.Meta) {
+			m.Params, m.KeyID = s.params.Hash(), good.pub.KeyID
+		}), ErrWrongParams},
+		{"level in the header only", "", good.result(one, func(m *transport.Meta) { m.Level = 1 }), ErrTampered},
+		{"scale in the header only", "", good.result(one, func(m *transport.Meta) { m.Scale *= 2 }), ErrTampered},
+		{"bit of the ciphertext", "", flip(plain, len(plain)/2), ErrTampered},
+		{"bit of the signature", "", flip(plain, len(plain)-1), ErrTampered},
+		{"truncated", "", plain[:len(plain)-10], ErrTampered},
+		{"empty", "", nil, ErrTampered},
+		{"other topic", "hencedge/v1/res/other", plain, ErrTampered},
+		{"slots that do not exist", "", good.result(one, func(m *transport.Meta) { m.Post.Slot = 4000 }), ErrTampered},
+		{"a reading", "", good.result(one, func(m *transport.Meta) {
+			m.Kind, m.Program, m.Stream, m.Post = transport.KindReading, "", "x", nil
+		}), ErrNotResult},
+		{"no way to read it", "", good.result(one, func(m *transport.Meta) { m.Post = nil }), ErrNotResult},
+		{"replayed", "", replay, transport.ErrReplayed},
+	}
+	classes := []error{ErrWrongKey, ErrWrongEpoch, ErrTampered, ErrUnknownSigner, ErrWrongParams, ErrNotResult}
+	for _, c := range cases {
+		_, err := r.Read(c.topic, c.sealed)
+		if !errors.Is(err, c.want) {
+			t.Errorf("%s: got %v, want %v", c.name, err, c.want)
+		}
+		for _, other := range classes {
+			if other != c.want && errors.Is(err, other) {
+				t.Errorf("%s: is also %v", c.name, other)
+			}
+		}
+	}
+	// None of it disturbs what follows.
+	if _, err := r.Read("", good.result(one, nil)); err != nil {
+		t.Errorf("after the refusals: %v", err)
+	}
+}
+
+func TestOldEpochStillDecrypts(t *testing.T) {
+	s, key := newSet(t), signingKey(t)
+	first := newCloud(t, s, s.manifest.Current(), key)
+	stored := first.result([]float64{0.5}, nil)
+	if _, err := s.Rotate(RotateOptions{Overlap: time.Hour, Now: at(day0.AddDate(0, 1, 0))}); err != nil {
+		t.Fatal(err)
+	}
+	second := newCloud(t, s, s.manifest.Current(), key)
+	r := reader(t, s, ReaderOptions{Signers: trust(key)})
+	if got, err := r.Read("", stored); err != nil || got.Epoch != 1 {
+		t.Errorf("old epoch: %+v, %v", got, err)
+	}
+	if got, err := r.Read("", second.result([]float64{0.5}, nil)); err != nil || got.Epoch != 2 {
+		t.Errorf("new epoch: %+v, %v", got, err)
+	}
+	late := first.result([]float64{0.5}, func(m *transport.Meta) {
+		m.Start, m.End = day0.AddDate(0, 2, 0).UnixNano(), day0.AddDate(0, 2, 0).UnixNano()
+	})
+	if _, err := r.Read("", late); !errors.Is(err, ErrWrongEpoch) {
+		t.Errorf("after the overlap: %v", err)
+	}
+}
+
+func TestArchiveReadsInAnyOrderAndAgain(t *testing.T) {
+	s, key := newSet(t), signingKey(t)
+	c := newCloud(t, s, s.manifest.Current(), key)
+	var stored [][]byte
+	for boot := range uint64(3) {
+		stored = append(stored, c.result([]float64{0.5}, func(m *transport.Meta) { m.BootEpoch = 3 - boot }))
+	}
+	r := reader(t, s, ReaderOptions{Signers: trust(key), Archive: true})
+	for _, i := range []int{2, 0, 1, 0, 0} {
+		if _, err := r.Read("", stored[i]); err != nil {
+			t.Errorf("object %d: %v", i, err)
+		}
+	}
+}
+
+func TestReaderNeedsSignersAndEndsWithClose(t *testing.T) {
+	s, key := newSet(t), signingKey(t)
+	if _, err := NewReader(s, ReaderOptions{}); err == nil {
+		t.Error("a reader that trusts nobody was made")
+	}
+	if _, err := NewReader(s, ReaderOptions{Signers: map[string][]ed25519.PublicKey{"a/b": {key.Public()}}}); err == nil {
+		t.Error("an invalid name was accepted")
+	}
+	c := newCloud(t, s, s.manifest.Current(), key)
+	r := reader(t, s, ReaderOptions{Signers: trust(key)})
+	if _, err := r.Read("", c.result([]float64{0.5}, nil)); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Read("", c.result([]float64{0.5}, nil)); err == nil {
+		t.Error("a closed reader decrypted")
+	}
+}
+
+func TestVerifyNeedsNoSecret(t *testing.T) {
+	s, key := newSet(t), signingKey(t)
+	c := newCloud(t, s, s.manifest.Current(), key)
+	r := reader(t, s, ReaderOptions{Signers: trust(key), Archive: true})
+	if _, err := r.Verify("", c.result([]float64{0.5}, nil)); err != nil {
+		t.Fatal(err)
+	}
+	if len(r.keys) != 0 {
+		t.Error("verifying loaded a secret key")
+	}
+}

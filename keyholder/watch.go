@@ -1,0 +1,178 @@
+package keyholder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+
+	"github.com/hencedge/hencedge/transport"
+)
+
+// WatchOptions say what Watch follows and whom it tells. Client is required.
+type WatchOptions struct {
+	Client      transport.Client
+	TopicPrefix string           // empty: transport.DefaultPrefix
+	Programs    []string         // programs to follow; empty: all
+	Topics      []string         // further topics, for programs with a topic of their own
+	Limits      transport.Limits // bounds of reassembly
+	// OnResult gets every result that was read, in order; an error ends Watch.
+	// OnRefused gets every object that was refused. Both may be nil. They are
+	// called from one goroutine.
+	OnResult  func(*Result) error
+	OnRefused func(topic string, err error)
+}
+
+// backlog bounds the complete objects that wait for decryption.
+const backlog = 64
+
+type staged struct {
+	topic  string
+	sealed []byte
+}
+
+// Watch reads results as they arrive until ctx ends, which is no error. Objects
+// that cannot be read are reported and do not disturb later ones.
+func Watch(ctx context.Context, r *Reader, o WatchOptions) error {
+	if o.Client == nil {
+		return errors.New("watch results: no client")
+	}
+	if o.TopicPrefix == "" {
+		o.TopicPrefix = transport.DefaultPrefix
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	queue := make(chan staged, backlog)
+	receiver := transport.NewReceiver(o.Limits, func(topic string, sealed []byte) error {
+		select {
+		case queue <- staged{topic, sealed}:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	})
+	refused := make(chan refusal, backlog)
+	own := map[string]bool{}
+	for _, t := range o.Topics {
+		own[t] = true
+	}
+	filters := o.Topics
+	for _, p := range o.Programs {
+		if err := transport.CheckName(p); err != nil {
+			return fmt.Errorf("watch results: program: %w", err)
+		}
+		filters = append(filters[:len(filters):len(filters)], transport.ResultTopic(o.TopicPrefix, p))
+	}
+	if len(o.Programs) == 0 {
+		filters = append(filters[:len(filters):len(filters)], transport.ResultFilter(o.TopicPrefix))
+	}
+	handle := func(d transport.Delivery) {
+		if err := receiver.Feed(d.Topic, d.Payload); err != nil {
+			select {
+			case refused <- refusal{d.Topic, err}:
+			default: // a flood of bad chunks is counted by the receiver, not reported one by one
+			}
+		}
+		d.Ack()
+	}
+	for _, f := range filters {
+		if err := o.Client.Subscribe(ctx, f, handle); err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return fmt.Errorf("watch results: subscribe %s: %w", f, err)
+		}
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case f := <-refused:
+			o.refuse(f.topic, f.err)
+		case s := <-queue:
+			topic := s.topic
+			if own[topic] {
+				topic = "" // a topic of its own is not bound to the program's name
+			}
+			res, err := r.Read(topic, s.sealed)
+			if err != nil {
+				o.refuse(s.topic, err)
+				continue
+			}
+			if o.OnResult == nil {
+				continue
+			}
+			if err := o.OnResult(res); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+type refusal struct {
+	topic string
+	err   error
+}
+
+func (o *WatchOptions) refuse(topic string, err error) {
+	if o.OnRefused != nil {
+		o.OnRefused(topic, err)
+	}
+}
+
+// Tally counts results and refusals of a watch by class. The zero value is
+// ready; it is safe for concurrent use.
+type Tally struct {
+	mu      sync.Mutex
+	read    uint64
+	refused map[string]uint64
+}
+
+// Result counts a result that was read.
+func (t *Tally) Result() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.read++
+}
+
+// Refuse counts a refusal under its class and returns the class.
+func (t *Tally) Refuse(err error) string {
+	class := Class(err)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.refused == nil {
+		t.refused = map[string]uint64{}
+	}
+	t.refused[class]++
+	return class
+}
+
+// Counts are the number of results read and the refusals by class.
+func (t *Tally) Counts() (read uint64, refused map[string]uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	refused = make(map[string]uint64, len(t.refused))
+	for k, v := range t.refused {
+		refused[k] = v
+	}
+	return t.read, refused
+}
+
+// Class is the short name of a refusal: "wrong_key", "wrong_epoch", "tampered",
+// "unknown_signer", "wrong_params", "not_result", "replayed", or transport's
+// reason for anything else.
+func Class(err error) string {
+	for _, c := range []struct {
+		err  error
+		name string
+	}{
+		{ErrWrongKey, "wrong_key"}, {ErrWrongEpoch, "wrong_epoch"}, {ErrTampered, "tampered"},
+		{ErrUnknownSigner, "unknown_signer"}, {ErrWrongParams, "wrong_params"}, {ErrNotResult, "not_result"},
+		{transport.ErrReplayed, "replayed"},
+	} {
+		if errors.Is(err, c.err) {
+			return c.name
+		}
+	}
+	return transport.Reason(err)
+}
