@@ -1,0 +1,76 @@
+package conformance
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hencedge/hencedge/cutrantt"
+	"github.com/hencedge/hencedge/cutrantt/cpu"
+	"github.com/hencedge/hencedge/cutrantt/reference"
+)
+
+// candidates are the backends of this build. open returns why one is absent.
+var candidates = []struct {
+	name string
+	open func() (cutrantt.Backend, error)
+}{
+	{"reference", func() (cutrantt.Backend, error) { return reference.New(), nil }},
+	{"cpu", func() (cutrantt.Backend, error) { return cpu.New(), nil }},
+}
+
+// eachBackend runs f for every backend that is present.
+func eachBackend(t *testing.T, f func(t *testing.T, b cutrantt.Backend)) {
+	for _, c := range candidates {
+		t.Run(c.name, func(t *testing.T) {
+			b, err := c.open()
+			if err != nil {
+				t.Skipf("backend %s: %v", c.name, err)
+			}
+			f(t, b)
+		})
+	}
+}
+
+// TestRequired fails when a backend listed in CUTRANTT_TEST_REQUIRE is absent
+// or goes by another name.
+func TestRequired(t *testing.T) {
+	required := os.Getenv("CUTRANTT_TEST_REQUIRE")
+	if required == "" {
+		t.Skip("CUTRANTT_TEST_REQUIRE is not set")
+	}
+	var present []string
+	for _, c := range candidates {
+		b, err := c.open()
+		if err != nil {
+			t.Logf("backend %s: %v", c.name, err)
+			continue
+		}
+		if b.Name() != c.name {
+			t.Errorf("backend %s calls itself %q", c.name, b.Name())
+		}
+		present = append(present, c.name)
+	}
+	for name := range strings.SplitSeq(required, ",") {
+		if name = strings.TrimSpace(name); name != "" && !slices.Contains(present, name) {
+			t.Errorf("backend %q is required but not present; present: %v", name, present)
+		}
+	}
+}
+
+func TestDescription(t *testing.T) {
+	eachBackend(t, func(t *testing.T, b cutrantt.Backend) {
+		if b.Device() == "" {
+			t.Error("the device has no description")
+		}
+		ms := moduli(t, 10, 3)
+		r, err := b.NewRing(10, ms, cutrantt.Options{Method: cutrantt.MethodLazy, Workers: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.Backend().Name() != b.Name() || r.LogN() != 10 || r.N() != 1024 || r.Method() != cutrantt.MethodLazy || !slices.Equal(r.Moduli(), ms) {
+			t.Errorf("ring describes itself as %s, 2^%d = %d, %v, %v", r.Backend().Name(), r.LogN(), r.N(), r.Method(), r.Moduli())
+		}
+	})
+}
