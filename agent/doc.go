@@ -1,0 +1,24 @@
+// Package agent is the edge service: it reads sensors, collects samples into
+// windows, normalises and packs them into slots, encrypts them, signs the
+// ciphertext and sends it to the broker.
+//
+//	sensor -> row -> window -> slots -> ciphertext -> sealed object -> spool -> broker
+//
+// One goroutine per stream samples on monotonic ticks, one per stream encrypts
+// and seals, and one per agent sends. Sampling is never delayed by the broker
+// unless the queue's policy says so (config.QueueBlock).
+//
+// What becomes of samples that could not be read or that lie outside their
+// channel's range is config.Missing and config.Outside. Times:
+//
+//   - Ticks follow the monotonic clock. A tick that is late by a whole interval
+//     or more (suspend, a slow sensor) is counted and left out, not made up for.
+//   - Samples carry wall time, replayed samples the time in their file. When
+//     the wall clock steps backwards, the current window ends early, so that
+//     the times within a window never go backwards.
+//   - A window by count starts and ends at its first and last sample. A window
+//     by time covers [k*every, (k+1)*every) of Unix time.
+//   - A window that is cut short (stop, end of file, clock step, time) is sent
+//     with the number of samples that it has, the remaining slots zero. An
+//     empty window is not sent.
+package agent
