@@ -63,8 +63,7 @@ func (b Broker) Endpoint() (Endpoint, error) {
 }
 
 const (
-	maxPacket       = 268435455 // the largest MQTT packet, bytes
-	maxPrefixLevels = 8         // names in the topic prefix
+	maxPrefixLevels = 8 // names in the topic prefix
 )
 
 func (c *checker) broker(b Broker) {
@@ -96,7 +95,7 @@ func (c *checker) broker(b Broker) {
 	if strings.Count(b.TopicPrefix, "/") >= maxPrefixLevels {
 		c.fail(p+".topic_prefix", fmt.Sprintf("more than %d levels", maxPrefixLevels), "use a shorter prefix, such as "+DefaultTopicPrefix)
 	}
-	between(c, p+".chunk_size", b.ChunkSize, KiB, Size(maxPacket-64*1024))
+	between(c, p+".chunk_size", b.ChunkSize, KiB, 16*MiB)
 	between(c, p+".keep_alive", b.KeepAlive, time.Second, 65535*time.Second)
 }
 
