@@ -11,7 +11,6 @@ import (
 	"github.com/tuneinsight/lattigo/v6/ring"
 	"github.com/tuneinsight/lattigo/v6/schemes/ckks"
 
-	"github.com/hencedge/hencedge/cutrantt/cpu"
 	"github.com/hencedge/hencedge/cutrantt/prng"
 	"github.com/hencedge/hencedge/henc"
 )
@@ -47,7 +46,7 @@ type rig struct {
 func newRig(t *testing.T, name string, opts ...henc.Option) *rig {
 	t.Helper()
 	p := must(henc.Named(name))(t)
-	ctx := must(henc.NewContext(p, append([]henc.Option{henc.WithBackend(cpu.New())}, opts...)...))(t)
+	ctx := must(henc.NewContext(p, opts...))(t)
 	b := must(NewBridge(ctx))(t)
 	return &rig{
 		p: p, ctx: ctx, b: b, lp: b.Parameters(),
