@@ -110,13 +110,10 @@ func UnmarshalChunk(b []byte, maxObject int) (*Chunk, error) {
 	if b[0]>>5 != 4 {
 		return nil, fmt.Errorf("%w: chunk is not an array", ErrMalformed)
 	}
-	if b[1] < 24 && b[0] != 0x80 {
-		switch v := b[1]; {
-		case v < ChunkVersion:
-			return nil, fmt.Errorf("%w: chunk format %d, want %d", ErrDowngraded, v, ChunkVersion)
-		case v > ChunkVersion:
-			return nil, fmt.Errorf("%w: chunk format %d, this build reads %d", ErrUnsupportedVersion, v, ChunkVersion)
-		}
+	if v := b[1]; b[0] != 0x80 && v < ChunkVersion {
+		return nil, fmt.Errorf("%w: chunk format %d, want %d", ErrDowngraded, v, ChunkVersion)
+	} else if b[0] != 0x80 && v > ChunkVersion && v < 0x1c { // 0x18 to 0x1b: a number above 23 follows
+		return nil, fmt.Errorf("%w: chunk format %#x, this build reads %d", ErrUnsupportedVersion, v, ChunkVersion)
 	}
 	var w wireChunk
 	if err := chunkDec.Unmarshal(b, &w); err != nil {

@@ -1,0 +1,95 @@
+package transport
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"testing"
+)
+
+var (
+	testParams = sha256.Sum256([]byte("params"))
+	testLayout = sha256.Sum256([]byte("layout"))
+	testKeyID  = [16]byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}
+)
+
+// testKey is a fixed signing key per name.
+func testKey(t testing.TB, name string) *SigningKey {
+	t.Helper()
+	seed := sha256.Sum256([]byte("seed of " + name))
+	k, err := SigningKeyFromSeed(seed[:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func testReading(seq uint64) Meta {
+	return Meta{
+		Kind: KindReading, Device: "board-7", Stream: "vibration", KeyID: testKeyID, KeyEpoch: 3,
+		BootEpoch: 12, Sequence: seq, Params: testParams, Layout: testLayout, Level: 1, Scale: 1 << 26,
+		Start: 1_700_000_000_000_000_000, End: 1_700_000_010_000_000_000, Samples: 256,
+	}
+}
+
+func testResult(seq uint64) Meta {
+	return Meta{
+		Kind: KindResult, Device: "cloud-1", Program: "mean-power", KeyID: testKeyID, KeyEpoch: 3,
+		BootEpoch: 2, Sequence: seq, Params: testParams, Level: 0, Scale: 0x1.8p27,
+		Start: -5, End: 7, Samples: 256, Inputs: [][32]byte{{1}, {2}},
+		Post: &Post{A: 0.25, B: -3.5, Sqrt: true, Slot: 4, Count: 2, Bound: 1e-3},
+	}
+}
+
+// testOptions trust board-7 and the evaluator cloud-1 for everything that
+// testReading and testResult carry.
+func testOptions(t testing.TB) VerifierOptions {
+	t.Helper()
+	trust, err := TrustKeys(map[string]ed25519.PublicKey{"board-7": testKey(t, "board-7").Public()}, testKey(t, "cloud-1").Public())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return VerifierOptions{
+		Trust: trust, Params: [][32]byte{testParams}, Keys: []KeyRef{{testKeyID, 3}},
+		Layouts:  map[string][32]byte{"board-7/vibration": testLayout},
+		Counters: &Counters{},
+	}
+}
+
+func testVerifier(t testing.TB, o VerifierOptions) *Verifier {
+	t.Helper()
+	v, err := NewVerifier(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func mustSeal(t testing.TB, m Meta, body []byte, k *SigningKey) []byte {
+	t.Helper()
+	b, err := Seal(m, body, k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// pattern is n bytes that differ along the way.
+func pattern(n int) []byte {
+	b := make([]byte, n)
+	s := sha256.Sum256([]byte{byte(n), byte(n >> 8), byte(n >> 16)})
+	for i := range b {
+		if i%32 == 0 {
+			s = sha256.Sum256(s[:])
+		}
+		b[i] = s[i%32]
+	}
+	return b
+}
+
+func equalBytes(t *testing.T, what string, got, want []byte) {
+	t.Helper()
+	if !bytes.Equal(got, want) {
+		t.Fatalf("%s: got %d bytes, want %d other ones", what, len(got), len(want))
+	}
+}

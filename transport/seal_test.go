@@ -1,0 +1,464 @@
+package transport
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"errors"
+	"math"
+	"reflect"
+	"testing"
+
+	"github.com/veraison/go-cose"
+	"pgregory.net/rapid"
+)
+
+func TestSealOpen(t *testing.T) {
+	for name, tc := range map[string]struct {
+		meta   Meta
+		signer string
+		body   []byte
+	}{
+		"reading":    {testReading(1), "board-7", pattern(1000)},
+		"result":     {testResult(1), "cloud-1", pattern(70000)},
+		"empty body": {testReading(2), "board-7", nil},
+		"status":     {Meta{Kind: KindStatus, Device: "board-7"}, "board-7", []byte{1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := testOptions(t)
+			v := testVerifier(t, o)
+			sealed := mustSeal(t, tc.meta, tc.body, testKey(t, tc.signer))
+			if over := len(sealed) - len(tc.body); over > envelopeOverhead+MaxMeta {
+				t.Errorf("%d bytes around the body", over)
+			}
+			obj, err := Open(sealed, v)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !reflect.DeepEqual(obj.Meta, tc.meta) {
+				t.Errorf("header %+v, want %+v", obj.Meta, tc.meta)
+			}
+			equalBytes(t, "body", obj.Body, tc.body)
+			if obj.ID != ObjectID(sealed) || !bytes.Equal(obj.Signer[:], testKey(t, tc.signer).Public()) {
+				t.Error("wrong object id or signer")
+			}
+			if !bytes.Equal(sealed, mustSeal(t, tc.meta, tc.body, testKey(t, tc.signer))) {
+				t.Error("sealing is not deterministic")
+			}
+			if _, err := Open(sealed, v); !errors.Is(err, ErrReplayed) {
+				t.Errorf("opened twice: %v", err)
+			}
+			if o.Counters.Accepted() != 1 || o.Counters.Refused("replayed") != 1 {
+				t.Errorf("counters %v", o.Counters.Snapshot())
+			}
+			v.Forget(obj)
+			if _, err := Open(sealed, v); err != nil {
+				t.Errorf("after Forget: %v", err)
+			}
+		})
+	}
+}
+
+// TestOpenRefuses feeds every kind of bad object to one verifier: each has its
+// own error, is counted under its own label, and does not disturb the good
+// object that follows it.
+func TestOpenRefuses(t *testing.T) {
+	board, cloud := testKey(t, "board-7"), testKey(t, "cloud-1")
+	good := mustSeal(t, testReading(100), pattern(500), board)
+	edit := func(f func(*Meta)) []byte {
+		m := testReading(101)
+		f(&m)
+		return mustSeal(t, m, pattern(500), board)
+	}
+	raw := func(version uint64, alg cose.Algorithm) []byte {
+		m := testReading(102)
+		b, err := marshalMeta(&m, version)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := sealRaw(b, pattern(10), board, alg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	rawMeta := func(b []byte) []byte {
+		s, err := sealRaw(b, pattern(10), board, algEd25519)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	flip := func(b []byte, at int) []byte {
+		c := bytes.Clone(b)
+		c[at] ^= 1
+		return c
+	}
+	meta, err := MarshalMeta(&Meta{Kind: KindStatus, Device: "board-7"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	unsorted := bytes.Clone(meta)
+	copy(unsorted[1:3], meta[3:5]) // version and kind, one byte each
+	copy(unsorted[3:5], meta[1:3])
+	withUnprotected := func() []byte {
+		var m cose.Sign1Message
+		if err := m.UnmarshalCBOR(good); err != nil {
+			t.Fatal(err)
+		}
+		m.Headers.RawUnprotected = nil
+		m.Headers.Unprotected = cose.UnprotectedHeader{"note": "unsigned"}
+		b, err := m.MarshalCBOR()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	for _, tc := range []struct {
+		name   string
+		sealed []byte
+		want   error
+	}{
+		{"empty", nil, ErrTruncated},
+		{"one byte", good[:1], ErrTruncated},
+		{"cut in the middle", good[:len(good)/2], ErrTruncated},
+		{"last byte missing", good[:len(good)-1], ErrTruncated},
+		{"a byte too many", append(bytes.Clone(good), 0), ErrMalformed},
+		{"not an envelope", bytes.Repeat([]byte{0x42}, 100), ErrMalformed},
+		{"unsigned header", withUnprotected(), ErrMalformed},
+		{"keys out of order", rawMeta(unsorted), ErrMalformed},
+		{"unknown key", rawMeta(append([]byte{meta[0] + 1}, append(bytes.Clone(meta[1:]), 0x18, 99, 0)...)), ErrMalformed},
+		{"header is a number", rawMeta([]byte{0x01}), ErrMalformed},
+		{"header without version", rawMeta([]byte{0xa1, 0x01, 0x01}), ErrMalformed},
+		{"bit flipped in the body", flip(good, len(good)-200), ErrSignature},
+		{"bit flipped in the signature", flip(good, len(good)-5), ErrSignature},
+		{"too large", mustSeal(t, testReading(101), pattern(5000), board), ErrTooLarge},
+		{"version 0", raw(0, algEd25519), ErrDowngraded},
+		{"version 2", raw(2, algEd25519), ErrUnsupportedVersion},
+		{"another algorithm", raw(Version, cose.AlgorithmES256), ErrDowngraded},
+		{"unknown device", edit(func(m *Meta) { m.Device = "board-8" }), ErrUnknownSigner},
+		{"other key of that name", mustSeal(t, testReading(101), nil, testKey(t, "thief")), ErrUnknownSigner},
+		{"evaluator signs a reading", mustSeal(t, testReading(101), nil, cloud), ErrUnknownSigner},
+		{"device signs a result", mustSeal(t, testResult(101), nil, board), ErrUnknownSigner},
+		{"wrong key set", edit(func(m *Meta) { m.KeyID[0] ^= 1 }), ErrWrongKey},
+		{"wrong epoch", edit(func(m *Meta) { m.KeyEpoch++ }), ErrWrongEpoch},
+		{"retired epoch", edit(func(m *Meta) { m.KeyID, m.KeyEpoch = [16]byte{9}, 1 }), ErrWrongEpoch},
+		{"wrong parameters", edit(func(m *Meta) { m.Params[31] ^= 1 }), ErrWrongParams},
+		{"wrong layout", edit(func(m *Meta) { m.Layout[0] ^= 1 }), ErrWrongLayout},
+		{"unknown stream", edit(func(m *Meta) { m.Stream = "other" }), ErrWrongLayout},
+		{"unknown program", mustSeal(t, testResult(101), nil, cloud), ErrWrongLayout},
+		{"wrong kind", mustSeal(t, Meta{Kind: KindReceipt, Device: "board-7"}, nil, board), ErrWrongKind},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			o := testOptions(t)
+			o.MaxObject = 2000
+			o.Kinds = []Kind{KindReading, KindResult, KindStatus}
+			o.Retired = []KeyRef{{[16]byte{9}, 1}}
+			o.Programs = map[string][32]byte{"other-program": {}}
+			v := testVerifier(t, o)
+			obj, err := Open(tc.sealed, v)
+			if !errors.Is(err, tc.want) || obj != nil {
+				t.Fatalf("got %v, want %v", err, tc.want)
+			}
+			for _, r := range reasons {
+				if errors.Is(err, r.err) != (r.err == tc.want) {
+					t.Errorf("%v also wraps %v", err, r.err)
+				}
+			}
+			if n := o.Counters.Refused(Reason(tc.want)); n != 1 || o.Counters.Accepted() != 0 {
+				t.Errorf("counted %v", o.Counters.Snapshot())
+			}
+			if _, err := Open(good, v); err != nil {
+				t.Errorf("the good object after it: %v", err)
+			}
+		})
+	}
+}
+
+func TestOpenAcceptsOldAlgorithmID(t *testing.T) {
+	m := testReading(1)
+	b, err := MarshalMeta(&m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sealed, err := sealRaw(b, pattern(10), testKey(t, "board-7"), algEdDSA)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(sealed, testVerifier(t, testOptions(t))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestOpenEveryBit flips each bit of a sealed object: none may open, and none
+// may disturb the object itself.
+func TestOpenEveryBit(t *testing.T) {
+	v := testVerifier(t, testOptions(t))
+	good := mustSeal(t, testReading(1), pattern(20), testKey(t, "board-7"))
+	for i := range len(good) * 8 {
+		bad := bytes.Clone(good)
+		bad[i/8] ^= 1 << (i % 8)
+		if _, err := Open(bad, v); err == nil {
+			t.Fatalf("bit %d of byte %d flipped and opened", i%8, i/8)
+		} else if Reason(err) == ReasonOther {
+			t.Fatalf("bit %d of byte %d: %v has no label", i%8, i/8, err)
+		}
+	}
+	for n := range good {
+		if _, err := Open(good[:n], v); !errors.Is(err, ErrTruncated) {
+			t.Fatalf("cut at %d: %v", n, err)
+		}
+	}
+	if _, err := Open(good, v); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestOpenFromChecksTopic(t *testing.T) {
+	o := testOptions(t)
+	v := testVerifier(t, o)
+	sealed := mustSeal(t, testReading(1), nil, testKey(t, "board-7"))
+	for _, topic := range []string{"", "hencedge/v1/up/board-8/vibration", "hencedge/v1/res/mean-power", "other/up/board-7/vibration"} {
+		if _, err := v.OpenFrom(topic, sealed); !errors.Is(err, ErrWrongTopic) {
+			t.Errorf("topic %q: %v", topic, err)
+		}
+	}
+	if n := o.Counters.Refused("wrong_topic"); n != 4 {
+		t.Errorf("counted %d", n)
+	}
+	if _, err := v.OpenFrom(ReadingTopic(DefaultPrefix, "board-7", "vibration"), sealed); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestCheckBody(t *testing.T) {
+	m := testReading(1)
+	for _, tc := range []struct {
+		params [32]byte
+		level  int
+		scale  float64
+		want   error
+	}{
+		{testParams, 1, 1 << 26, nil},
+		{testLayout, 1, 1 << 26, ErrWrongParams},
+		{testParams, 2, 1 << 26, ErrBodyMismatch},
+		{testParams, 1, math.Nextafter(1<<26, 0), ErrBodyMismatch},
+		{testParams, 1, math.NaN(), ErrBodyMismatch},
+	} {
+		if err := m.CheckBody(tc.params, tc.level, tc.scale); !errors.Is(err, tc.want) || (err == nil) != (tc.want == nil) {
+			t.Errorf("level %d scale %g: %v, want %v", tc.level, tc.scale, err, tc.want)
+		}
+	}
+}
+
+func TestVerifierFailsClosed(t *testing.T) {
+	if _, err := NewVerifier(VerifierOptions{}); err == nil {
+		t.Error("no trust store was accepted")
+	}
+	sealed := mustSeal(t, testReading(1), nil, testKey(t, "board-7"))
+	o := testOptions(t)
+	o.Params = nil
+	if _, err := Open(sealed, testVerifier(t, o)); !errors.Is(err, ErrWrongParams) {
+		t.Errorf("no parameter list: %v", err)
+	}
+	o = testOptions(t)
+	o.Keys = nil
+	if _, err := Open(sealed, testVerifier(t, o)); !errors.Is(err, ErrWrongKey) {
+		t.Errorf("no key list: %v", err)
+	}
+	o.AnyKey = true
+	if _, err := Open(sealed, testVerifier(t, o)); err != nil {
+		t.Errorf("any key: %v", err)
+	}
+	o = testOptions(t)
+	o.Trust = NewTrustStore()
+	if _, err := Open(sealed, testVerifier(t, o)); !errors.Is(err, ErrUnknownSigner) {
+		t.Errorf("nobody trusted: %v", err)
+	}
+}
+
+func TestTrustRotation(t *testing.T) {
+	o := testOptions(t)
+	v := testVerifier(t, o)
+	next := testKey(t, "board-7 next")
+	first := mustSeal(t, testReading(1), nil, next)
+	if _, err := Open(first, v); !errors.Is(err, ErrUnknownSigner) {
+		t.Fatalf("before it is trusted: %v", err)
+	}
+	if err := o.Trust.AddDevice("board-7", next.Public()); err != nil {
+		t.Fatal(err)
+	}
+	for i, k := range []*SigningKey{next, testKey(t, "board-7")} {
+		if _, err := Open(mustSeal(t, testReading(1), nil, k), v); err != nil {
+			t.Errorf("key %d during overlap: %v", i, err)
+		}
+	}
+	o.Trust.RemoveDevice("board-7")
+	if _, err := Open(mustSeal(t, testReading(2), nil, next), v); !errors.Is(err, ErrUnknownSigner) {
+		t.Errorf("after removal: %v", err)
+	}
+	if err := o.Trust.AddDevice("a/b", next.Public()); err == nil {
+		t.Error("a name with a slash was trusted")
+	}
+	if err := o.Trust.AddEvaluator(ed25519.PublicKey{1}); err == nil {
+		t.Error("a short key was trusted")
+	}
+}
+
+func TestMetaValidate(t *testing.T) {
+	ok := testResult(1)
+	for name, f := range map[string]func(*Meta){
+		"kind 0":             func(m *Meta) { m.Kind = 0 },
+		"kind 5":             func(m *Meta) { m.Kind = 5 },
+		"no device":          func(m *Meta) { m.Device = "" },
+		"device with slash":  func(m *Meta) { m.Device = "a/b" },
+		"device too long":    func(m *Meta) { m.Device = string(bytes.Repeat([]byte("a"), 65)) },
+		"device ..":          func(m *Meta) { m.Device = ".." },
+		"no program":         func(m *Meta) { m.Program = "" },
+		"wildcard stream":    func(m *Meta) { m.Stream = "+" },
+		"negative level":     func(m *Meta) { m.Level = -1 },
+		"level 64":           func(m *Meta) { m.Level = 64 },
+		"scale 0":            func(m *Meta) { m.Scale = 0 },
+		"scale NaN":          func(m *Meta) { m.Scale = math.NaN() },
+		"scale Inf":          func(m *Meta) { m.Scale = math.Inf(1) },
+		"start after end":    func(m *Meta) { m.Start = 8 },
+		"too many samples":   func(m *Meta) { m.Samples = MaxSamples + 1 },
+		"too many inputs":    func(m *Meta) { m.Inputs = make([][32]byte, MaxInputs+1) },
+		"post A 0":           func(m *Meta) { m.Post.A = 0 },
+		"post B NaN":         func(m *Meta) { m.Post.B = math.NaN() },
+		"post bound below 0": func(m *Meta) { m.Post.Bound = -1 },
+		"post count 0":       func(m *Meta) { m.Post.Count = 0 },
+		"post slots":         func(m *Meta) { m.Post.Slot, m.Post.Count = MaxSlots, 1 },
+		"post slot below 0":  func(m *Meta) { m.Post.Slot = -1 },
+		"reading program":    func(m *Meta) { m.Kind, m.Stream, m.Inputs, m.Post = KindReading, "s", nil, nil },
+		"status with post":   func(m *Meta) { m.Kind = KindStatus },
+	} {
+		m := ok
+		p := *ok.Post
+		m.Post = &p
+		f(&m)
+		if err := m.Validate(); !errors.Is(err, ErrMalformed) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := Seal(m, nil, testKey(t, "cloud-1")); !errors.Is(err, ErrMalformed) {
+			t.Errorf("%s: sealed with %v", name, err)
+		}
+	}
+	if err := ok.Validate(); err != nil {
+		t.Error(err)
+	}
+}
+
+// genMeta draws any valid header.
+func genMeta(t *rapid.T) Meta {
+	name := rapid.StringMatching(`[A-Za-z0-9_-][A-Za-z0-9_.-]{0,63}`)
+	hash := rapid.Custom(func(t *rapid.T) (h [32]byte) {
+		copy(h[:], rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(t, "hash"))
+		return h
+	})
+	m := Meta{
+		Kind: Kind(rapid.IntRange(1, 4).Draw(t, "kind")), Device: name.Draw(t, "device"),
+		KeyEpoch: rapid.Uint32().Draw(t, "epoch"), BootEpoch: rapid.Uint64().Draw(t, "boot"), Sequence: rapid.Uint64().Draw(t, "seq"),
+		Params: hash.Draw(t, "params"), Layout: hash.Draw(t, "layout"),
+		Level: rapid.IntRange(0, MaxLevel).Draw(t, "level"), Scale: rapid.Float64Range(1, MaxScale).Draw(t, "scale"),
+		Start: rapid.Int64Range(math.MinInt64, 0).Draw(t, "start"), End: rapid.Int64Range(0, math.MaxInt64).Draw(t, "end"),
+		Samples: rapid.Uint32Range(0, MaxSamples).Draw(t, "samples"),
+	}
+	copy(m.KeyID[:], rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "key id"))
+	switch m.Kind {
+	case KindReading:
+		m.Stream = name.Draw(t, "stream")
+	case KindResult:
+		m.Program = name.Draw(t, "program")
+		if rapid.Bool().Draw(t, "with post") {
+			m.Post = &Post{A: rapid.Float64Range(1e-300, 1e300).Draw(t, "A"), B: rapid.Float64Range(-1e300, 1e300).Draw(t, "B"),
+				Sqrt: rapid.Bool().Draw(t, "sqrt"), Slot: rapid.IntRange(0, 1000).Draw(t, "slot"), Count: rapid.IntRange(1, 1000).Draw(t, "count"),
+				Bound: rapid.Float64Range(0, 1e9).Draw(t, "bound")}
+		}
+		if in := rapid.SliceOfN(hash, 0, 5).Draw(t, "inputs"); len(in) > 0 {
+			m.Inputs = in
+		}
+	}
+	return m
+}
+
+func TestMetaRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := genMeta(t)
+		b, err := MarshalMeta(&m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := UnmarshalMeta(b)
+		if err != nil {
+			t.Fatalf("%v\n%x", err, b)
+		}
+		if !reflect.DeepEqual(*got, m) {
+			t.Fatalf("got %+v, want %+v", *got, m)
+		}
+		if len(b) > MaxMeta {
+			t.Fatalf("header of %d bytes", len(b))
+		}
+	})
+}
+
+// TestMetaMaxFits: the largest valid header is within MaxMeta.
+func TestMetaMaxFits(t *testing.T) {
+	m := testResult(math.MaxUint64)
+	m.Inputs = make([][32]byte, MaxInputs)
+	b, err := MarshalMeta(&m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(b) > MaxMeta-256 {
+		t.Errorf("header of %d bytes", len(b))
+	}
+	if _, err := UnmarshalMeta(b); err != nil {
+		t.Error(err)
+	}
+	if _, err := UnmarshalMeta(make([]byte, MaxMeta+1)); !errors.Is(err, ErrTooLarge) {
+		t.Error(err)
+	}
+}
+
+func TestPeekMeta(t *testing.T) {
+	m := testReading(4)
+	got, err := PeekMeta(mustSeal(t, m, pattern(9), testKey(t, "whoever")))
+	if err != nil || !reflect.DeepEqual(*got, m) {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if _, err := PeekMeta([]byte{1, 2, 3}); err == nil {
+		t.Error("peeked into nothing")
+	}
+}
+
+func TestReasonsAreDistinct(t *testing.T) {
+	if len(reasons) >= maxReasons {
+		t.Fatalf("%d reasons, the counters hold %d", len(reasons), maxReasons)
+	}
+	seen := map[string]bool{}
+	var c Counters
+	for _, r := range reasons {
+		if seen[r.label] || Reason(r.err) != r.label {
+			t.Errorf("label %q", r.label)
+		}
+		seen[r.label] = true
+		c.Refuse(r.err)
+	}
+	c.Refuse(errors.New("something else"))
+	c.Refuse(nil)
+	for label, n := range c.Snapshot() {
+		if n != 1 {
+			t.Errorf("%s counted %d times", label, n)
+		}
+	}
+	if Reason(nil) != "" || Reason(errors.New("x")) != ReasonOther || len(Reasons()) != len(reasons)+1 {
+		t.Error("labels of nil and unknown errors")
+	}
+	var none *Counters
+	none.Refuse(ErrMalformed)
+	none.Accept()
+	none.Duplicate()
+	if none.Accepted()+none.Duplicates()+none.Refused("malformed") != 0 {
+		t.Error("nil counters")
+	}
+}
