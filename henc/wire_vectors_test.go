@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/hencedge/hencedge/henc/internal/wire"
@@ -102,6 +103,26 @@ func wordsHash(x []uint32) string {
 		b = binary.LittleEndian.AppendUint32(b, v)
 	}
 	return fmt.Sprintf("%x", sha256.Sum256(b))
+}
+
+// TestWireDocument keeps the numbers in docs/wire-ciphertext.md true.
+func TestWireDocument(t *testing.T) {
+	b, err := os.ReadFile("../docs/wire-ciphertext.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc := string(b)
+	for name, hash := range hashVectors {
+		if row := fmt.Sprintf("| %s | `%s` |", name, hash); !strings.Contains(doc, row) {
+			t.Errorf("the document lacks %s", row)
+		}
+	}
+	f := readVectors(t)
+	for _, want := range []string{f.Ciphertexts[1].SHA256, f.Ciphertexts[1].C0FirstBytes[:24], f.Packing[2].Bytes[:16]} {
+		if !strings.Contains(doc, want) {
+			t.Errorf("the document lacks %s", want)
+		}
+	}
 }
 
 func TestPackingVectors(t *testing.T) {
