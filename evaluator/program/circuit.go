@@ -1,0 +1,158 @@
+package program
+
+import (
+	"math"
+	"slices"
+	"sync"
+
+	"github.com/expr-lang/expr/ast"
+
+	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/henc"
+)
+
+// Circuit is a compiled program. It is immutable and safe for concurrent use.
+type Circuit struct {
+	prog   Source
+	src    *source
+	tree   ast.Node
+	params henc.Parameters
+	steps  []step // in an order that they can run in; the last is the result
+	out    Output
+	sh     shape
+	lo, hi float64 // range of the value before the root
+	policy policy
+
+	mu     sync.Mutex
+	plains map[int]*henc.Plaintext // encoded for plainsFor
+	cached *henc.Context
+}
+
+// Output says how to read the slots of a decrypted result: value i is
+// A*Re(slot[Slot+i]) + B, then its square root if Sqrt is set, in natural units.
+type Output struct {
+	A, B  float64
+	Sqrt  bool
+	Slot  int
+	Count int
+	// Bound is the promised error: a value differs from Reference by more with
+	// probability below 10^-15.
+	Bound float64
+}
+
+// InputScale is the scale at which the windows of a stream are encrypted under
+// p: 2^LogScale, or the parameters' own scale at the stream's level.
+func InputScale(p henc.Parameters, st config.Stream) float64 {
+	if st.LogScale != 0 {
+		return math.Ldexp(1, st.LogScale)
+	}
+	return p.ScaleAt(st.LevelAt(p.MaxLevel()))
+}
+
+// Compile checks and plans a program for the parameters. It needs no keys. It
+// fails with an *Error that wraps one of the sentinels of this package and, when
+// the program does not fit, names parameters or a scale that would do.
+func Compile(prog Source, params henc.Parameters) (*Circuit, error) {
+	return compile(prog, params, true)
+}
+
+func compile(prog Source, params henc.Parameters, advise bool) (*Circuit, error) {
+	if params.N() == 0 {
+		return nil, &Error{Program: prog.Name, Kind: ErrParams, Message: "no parameters are given"}
+	}
+	if err := prog.check(params.Name(), params.Slots()); err != nil {
+		return nil, err
+	}
+	src, tree, err := parse(prog.Name, prog.Expr)
+	if err != nil {
+		return nil, err
+	}
+	root, err := lower(src, &prog, tree)
+	if err != nil {
+		return nil, err
+	}
+	s := &search{prog: &prog, src: src, root: root, ch: newChain(params)}
+	best, perr := s.run()
+	if perr != nil {
+		if advise {
+			perr.Hint = s.advice(perr)
+		}
+		return nil, perr
+	}
+	return &Circuit{prog: prog, src: src, tree: tree, params: params, steps: best.steps, out: best.out,
+		sh: best.sh, lo: best.lo, hi: best.hi, policy: best.policy}, nil
+}
+
+// Name is the program's name.
+func (c *Circuit) Name() string { return c.prog.Name }
+
+// Parameters are what the circuit was compiled for.
+func (c *Circuit) Parameters() henc.Parameters { return c.params }
+
+// Output says how to read the result.
+func (c *Circuit) Output() Output { return c.out }
+
+// Level and Scale are those of the result.
+func (c *Circuit) Level() int     { return c.steps[len(c.steps)-1].level }
+func (c *Circuit) Scale() float64 { return c.steps[len(c.steps)-1].scale }
+
+// Inputs are the ciphertexts that Run needs, in a fixed order.
+func (c *Circuit) Inputs() []Input {
+	var ins []Input
+	for i := range c.steps {
+		if c.steps[i].op == stepInput {
+			ins = append(ins, c.steps[i].in)
+		}
+	}
+	slices.SortFunc(ins, compareInputs)
+	return ins
+}
+
+func compareInputs(a, b Input) int {
+	for _, d := range []int{cmpString(a.Device, b.Device), cmpString(a.Stream, b.Stream), a.Lag - b.Lag} {
+		if d != 0 {
+			return d
+		}
+	}
+	return 0
+}
+
+func cmpString(a, b string) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// NeedsRelin reports whether Run multiplies ciphertexts and so needs the
+// relinearisation key.
+func (c *Circuit) NeedsRelin() bool {
+	return slices.ContainsFunc(c.steps, func(s step) bool { return s.op == stepMul })
+}
+
+// Rotations are the rotations whose Galois keys Run needs, ascending; those by
+// more than half the slots are given as negative ones.
+func (c *Circuit) Rotations() []int {
+	set := map[int]bool{}
+	slots := c.params.Slots()
+	for i := range c.steps {
+		for _, k := range c.steps[i].rotations() {
+			if k > slots/2 {
+				k -= slots
+			}
+			set[k] = true
+		}
+	}
+	out := make([]int, 0, len(set))
+	for k := range set {
+		out = append(out, k)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// Depth is the number of multiplications one after another.
+func (c *Circuit) Depth() int { return c.steps[len(c.steps)-1].depth }

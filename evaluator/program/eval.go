@@ -1,0 +1,258 @@
+package program
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// val is a planned value: A times the value of step w, plus B, in the slots
+// that it uses: sh.n slots from pos on, or the slot pos alone. In all other
+// slots of a window's blocks (from n to stride) the ciphertext is zero, unless
+// full is set; elsewhere it holds anything below the step's magnitude.
+type val struct {
+	a, b   float64
+	w      int
+	sh     shape
+	pos    int
+	full   bool
+	lo, hi float64 // bounds of the value, in natural units
+}
+
+// evaluator plans the nodes of a graph.
+type evaluator struct {
+	*planner
+	done map[*node]val
+}
+
+func (e *evaluator) eval(n *node) val {
+	if v, ok := e.done[n]; ok || e.err != nil {
+		return v
+	}
+	var v val
+	switch n.op {
+	case opVar:
+		v = e.variable(n)
+	case opLin:
+		terms := make([]valTerm, len(n.args))
+		for i, a := range n.args {
+			terms[i] = valTerm{n.coef[i], e.eval(a)}
+		}
+		e.at = n.at
+		v = e.linear(n.c, terms)
+	case opProd:
+		v = e.product(n)
+	case opSum:
+		a := e.eval(n.args[0])
+		e.at = n.at
+		v = e.reduce(a)
+	case opDot:
+		a := e.eval(n.args[0])
+		e.at = n.at
+		v = e.dot(a, n.coef)
+	case opCov:
+		x, y := e.eval(n.args[0]), e.eval(n.args[1])
+		e.at = n.at
+		v = e.cov(x, y)
+	case opPoly:
+		a := e.eval(n.args[0])
+		e.at = n.at
+		v = e.poly(a, n.coef)
+	case opCast:
+		a := e.eval(n.args[0])
+		e.at = n.at
+		v = val{a: a.a, b: a.b, sh: n.shape, pos: a.pos, full: n.shape.n < n.shape.stride, lo: a.lo, hi: a.hi}
+		if e.err == nil {
+			v.w = e.spread(a.w, a.pos, n.shape)
+		}
+	default:
+		e.at = n.at
+		e.fail(ErrUnsupported, "", "%s cannot be planned", e.text())
+	}
+	e.done[n] = v
+	return v
+}
+
+func (e *evaluator) variable(n *node) val {
+	st := e.prog.Vars[n.name].Stream
+	mid, half := st.Channels[n.channel].Affine()
+	e.at = n.at
+	return val{a: half, b: mid, w: e.input(n.in, st), sh: n.shape, pos: n.channel * n.shape.stride, lo: mid - half, hi: mid + half}
+}
+
+// valTerm is coef*v.
+type valTerm struct {
+	coef float64
+	v    val
+}
+
+// linear is c + sum coef_i*v_i. Terms in other places are moved to the place
+// that most terms have; terms of one place are added before they are moved.
+func (e *evaluator) linear(c float64, terms []valTerm) val {
+	if e.err != nil {
+		return val{}
+	}
+	out := val{a: 1, b: c, sh: terms[0].v.sh, lo: c, hi: c}
+	places := map[int][]linTerm{}
+	for _, t := range terms {
+		v := t.v
+		places[v.pos] = append(places[v.pos], linTerm{v.w, t.coef * v.a})
+		out.b += t.coef * v.b
+		out.full = out.full || v.full
+		out.lo += min(t.coef*v.lo, t.coef*v.hi)
+		out.hi += max(t.coef*v.lo, t.coef*v.hi)
+	}
+	order := make([]int, 0, len(places))
+	for pos := range places {
+		order = append(order, pos)
+	}
+	slices.SortFunc(order, func(a, b int) int {
+		if d := len(places[b]) - len(places[a]); d != 0 {
+			return d
+		}
+		return a - b
+	})
+	out.pos = order[0]
+	var sums []linTerm
+	for _, pos := range order {
+		w, gain := e.lin(places[pos])
+		if e.err != nil {
+			return val{}
+		}
+		if gain != 0 {
+			sums = append(sums, linTerm{e.rotate(w, pos-out.pos), gain})
+		}
+	}
+	if len(sums) == 0 {
+		e.fail(ErrConstant, "", "%s does not depend on its inputs", e.text())
+		return val{}
+	}
+	out.w, out.a = e.lin(sums)
+	return out
+}
+
+// times is x*y for values in one place or not:
+// (A1*c1 + B1)(A2*c2 + B2) = A1*A2*c1*c2 + A1*B2*c1 + A2*B1*c2 + B1*B2.
+func (e *evaluator) times(x, y val) val {
+	if e.err != nil {
+		return val{}
+	}
+	if y.pos != x.pos {
+		y.w, y.pos = e.rotate(y.w, y.pos-x.pos), x.pos
+	}
+	out := val{sh: x.sh, pos: x.pos}
+	out.full = x.full && y.full || x.full && y.b != 0 || y.full && x.b != 0
+	corners := []float64{x.lo * y.lo, x.lo * y.hi, x.hi * y.lo, x.hi * y.hi}
+	out.lo, out.hi = slices.Min(corners), slices.Max(corners)
+	if x.w == y.w && x.a == y.a && x.b == y.b {
+		out.lo, out.hi = max(out.lo, 0), max(x.lo*x.lo, x.hi*x.hi)
+		if x.lo*x.hi > 0 {
+			out.lo = min(x.lo*x.lo, x.hi*x.hi)
+		}
+	}
+	w := e.mul(x.w, y.w)
+	if e.err != nil {
+		return val{}
+	}
+	out.w, out.a = e.lin([]linTerm{{w, x.a * y.a}, {x.w, x.a * y.b}, {y.w, y.a * x.b}})
+	out.b = x.b * y.b
+	return out
+}
+
+// product multiplies powers with the least depth: every power is split into
+// squares of squares, and the two shallowest factors are multiplied first.
+func (e *evaluator) product(n *node) val {
+	var factors []val
+	for i, a := range n.args {
+		v := e.eval(a)
+		e.at = n.at
+		for k := n.exps[i]; k > 0 && e.err == nil; k >>= 1 {
+			if k&1 == 1 {
+				factors = append(factors, v)
+			}
+			if k > 1 {
+				v = e.times(v, v)
+			}
+		}
+	}
+	for len(factors) > 1 && e.err == nil {
+		slices.SortStableFunc(factors, func(a, b val) int { return e.get(a.w).depth - e.get(b.w).depth })
+		factors = append(factors[2:], e.times(factors[0], factors[1]))
+	}
+	if e.err != nil {
+		return val{}
+	}
+	return factors[0]
+}
+
+// reduce is the sum over the window.
+func (e *evaluator) reduce(x val) val {
+	if e.err != nil {
+		return val{}
+	}
+	n := float64(x.sh.n)
+	if x.full {
+		ones := make([]float64, x.sh.n)
+		for i := range ones {
+			ones[i] = 1
+		}
+		x.w = e.mulPlain(x.w, ones, x.pos, fmt.Sprintf("ones %d+%d", x.pos, x.sh.n))
+	}
+	return val{a: x.a, b: x.b * n, w: e.sum(x.w, x.sh.stride, n), pos: x.pos, lo: x.lo * n, hi: x.hi * n}
+}
+
+// dot is the sum over the window of weight times sample.
+func (e *evaluator) dot(x val, weights []float64) val {
+	if e.err != nil {
+		return val{}
+	}
+	largest, sum, abs := 0.0, 0.0, 0.0
+	lo, hi := 0.0, 0.0
+	h := sha256.New()
+	var word [8]byte
+	for _, w := range weights {
+		largest = max(largest, math.Abs(w))
+		sum += w
+		abs += math.Abs(w)
+		lo += min(w*x.lo, w*x.hi)
+		hi += max(w*x.lo, w*x.hi)
+		binary.LittleEndian.PutUint64(word[:], math.Float64bits(w))
+		h.Write(word[:])
+	}
+	scaled := make([]float64, len(weights))
+	for i, w := range weights {
+		scaled[i] = w / largest
+	}
+	key := fmt.Sprintf("weights %d %x", x.pos, h.Sum(nil))
+	w := e.mulPlain(x.w, scaled, x.pos, key)
+	return val{a: x.a * largest, b: x.b * sum, w: e.sum(w, x.sh.stride, abs/largest), pos: x.pos, lo: lo, hi: hi}
+}
+
+// cov is (n*sum(c1*c2) - sum(c1)*sum(c2))/n^2 on the ciphertexts themselves, so
+// that the offsets of the channels do not enter.
+func (e *evaluator) cov(x, y val) val {
+	if e.err != nil {
+		return val{}
+	}
+	if y.pos != x.pos {
+		y.w, y.pos = e.rotate(y.w, y.pos-x.pos), x.pos
+	}
+	u := val{a: 1, w: x.w, sh: x.sh, pos: x.pos, full: x.full}
+	v := val{a: 1, w: y.w, sh: y.sh, pos: y.pos, full: y.full}
+	n := float64(x.sh.n)
+	products := e.reduce(e.times(u, v))
+	sums := e.times(e.reduce(u), e.reduce(v))
+	if e.err != nil {
+		return val{}
+	}
+	out := val{pos: products.pos}
+	out.w, out.a = e.lin([]linTerm{{products.w, x.a * y.a * products.a / n}, {sums.w, -x.a * y.a * sums.a / (n * n)}})
+	out.hi = (x.hi - x.lo) / 2 * (y.hi - y.lo) / 2
+	out.lo = -out.hi
+	if x.w == y.w {
+		out.lo = 0
+	}
+	return out
+}

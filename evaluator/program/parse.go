@@ -1,0 +1,197 @@
+package program
+
+import (
+	"errors"
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/expr-lang/expr/ast"
+	"github.com/expr-lang/expr/builtin"
+	"github.com/expr-lang/expr/conf"
+	"github.com/expr-lang/expr/file"
+	"github.com/expr-lang/expr/parser"
+)
+
+// Limits of a program. They bound the time and memory of a compilation.
+const (
+	MaxSource   = 256 << 10 // bytes of the expression: 32768 weights fit
+	MaxNesting  = 64        // open brackets at any place
+	MaxNodes    = 1 << 17   // nodes of the syntax tree
+	MaxTreeDeep = 1 << 10   // depth of the syntax tree: operators in one chain
+	MaxPower    = 64        // largest exponent
+	MaxDegree   = 63        // largest degree of a polynomial
+	MaxTerms    = 512       // terms of one sum
+	MaxGraph    = 2048      // operations after lowering
+	MaxSteps    = 4096      // operations on ciphertexts
+	MaxLag      = 64        // how many windows back a program may look
+	MaxInputs   = 64        // ciphertexts that a program takes
+)
+
+// source is the text of a program with what error messages need.
+type source struct {
+	program string
+	text    string
+	runes   []rune
+	extents map[ast.Node]extent
+}
+
+func (s *source) fail(kind error, from, to int, hint, format string, args ...any) *Error {
+	return &Error{Program: s.program, Expr: s.text, From: from, To: to, Kind: kind,
+		Message: fmt.Sprintf(format, args...), Hint: hint}
+}
+
+// parse checks the limits that the parser does not and gives the syntax tree.
+func parse(name, text string) (*source, ast.Node, error) {
+	if len(text) > MaxSource {
+		s := &source{program: name}
+		return nil, nil, s.fail(ErrSize, 0, 0, "", "the expression has %d bytes, at most %d are allowed", len(text), MaxSource)
+	}
+	if !utf8.ValidString(text) {
+		s := &source{program: name}
+		return nil, nil, s.fail(ErrSyntax, 0, 0, "", "the expression is not valid UTF-8 text")
+	}
+	s := &source{program: name, text: text, runes: []rune(text), extents: map[ast.Node]extent{}}
+	depth := 0
+	for i, r := range s.runes {
+		switch r {
+		case '(', '[', '{':
+			if depth++; depth > MaxNesting {
+				return nil, nil, s.fail(ErrSize, i, i+1, "", "brackets are nested more than %d deep", MaxNesting)
+			}
+		case ')', ']', '}':
+			depth--
+		}
+	}
+	tree, err := parseTree(text)
+	if err != nil {
+		var fe *file.Error
+		if errors.As(err, &fe) {
+			from := max(min(fe.From, len(s.runes)-1), 0)
+			return nil, nil, s.fail(ErrSyntax, from, min(max(fe.To, from+1), max(len(s.runes), 1)), "", "%s", fe.Message)
+		}
+		return nil, nil, s.fail(ErrSyntax, 0, 0, "", "%v", err)
+	}
+	return s, tree, nil
+}
+
+// parseTree runs the parser. The parser is not ours: a panic in it becomes an
+// error instead of ending the process.
+func parseTree(text string) (node ast.Node, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			node, err = nil, fmt.Errorf("the expression cannot be parsed: %v", r)
+		}
+	}()
+	config := conf.CreateNew()
+	config.MaxNodes = MaxNodes
+	config.DisableIfOperator = true
+	for name := range functions {
+		config.Functions[name] = &builtin.Function{Name: name}
+	}
+	tree, err := parser.ParseWithConfig(text, config)
+	if err != nil {
+		return nil, err
+	}
+	if tree.Node == nil {
+		return nil, errors.New("the expression is empty")
+	}
+	return tree.Node, nil
+}
+
+// span is the part of the text that a syntax tree covers, with the closing
+// bracket of calls and lists.
+func (s *source) span(n ast.Node) (from, to int) {
+	w := s.cover(n, 0)
+	if w.from >= w.to {
+		return 0, 0
+	}
+	return s.balance(w.from, w.to)
+}
+
+// extent is a range of rune offsets; empty where from >= to.
+type extent struct{ from, to int }
+
+// cover is the smallest extent around all tokens below n. Every node is visited
+// once in the life of s.
+func (s *source) cover(n ast.Node, depth int) extent {
+	if n == nil || depth > MaxTreeDeep {
+		return extent{len(s.runes), 0}
+	}
+	if e, ok := s.extents[n]; ok {
+		return e
+	}
+	e := extent{len(s.runes), 0}
+	if loc := n.Location(); loc.To > loc.From {
+		e = extent{loc.From, loc.To}
+	}
+	for _, c := range children(n) {
+		k := s.cover(c, depth+1)
+		e = extent{min(e.from, k.from), max(e.to, k.to)}
+	}
+	s.extents[n] = e
+	return e
+}
+
+// balance extends [from, to) until its brackets match.
+func (s *source) balance(from, to int) (int, int) {
+	from, to = max(from, 0), min(to, len(s.runes))
+	open, missing := 0, 0
+	for _, r := range s.runes[from:to] {
+		switch r {
+		case '(', '[', '{':
+			open++
+		case ')', ']', '}':
+			if open--; open < 0 {
+				open, missing = 0, missing+1
+			}
+		}
+	}
+	for ; missing > 0 && from > 0; from-- {
+		switch s.runes[from-1] {
+		case '(', '[', '{':
+			missing--
+		case ')', ']', '}':
+			missing++
+		}
+	}
+	for ; open > 0 && to < len(s.runes); to++ {
+		switch s.runes[to] {
+		case '(', '[', '{':
+			open++
+		case ')', ']', '}':
+			open--
+		}
+	}
+	return from, to
+}
+
+// children are the operands of the kinds of nodes that the language has.
+func children(n ast.Node) []ast.Node {
+	switch t := n.(type) {
+	case *ast.UnaryNode:
+		return []ast.Node{t.Node}
+	case *ast.BinaryNode:
+		return []ast.Node{t.Left, t.Right}
+	case *ast.CallNode:
+		return append([]ast.Node{t.Callee}, t.Arguments...)
+	case *ast.BuiltinNode:
+		return t.Arguments
+	case *ast.ArrayNode:
+		return t.Nodes
+	case *ast.ConditionalNode:
+		return []ast.Node{t.Cond, t.Exp1, t.Exp2}
+	case *ast.VariableDeclaratorNode:
+		return []ast.Node{t.Value, t.Expr}
+	case *ast.MemberNode:
+		return []ast.Node{t.Node, t.Property}
+	case *ast.SliceNode:
+		return []ast.Node{t.Node, t.From, t.To}
+	case *ast.ChainNode:
+		return []ast.Node{t.Node}
+	case *ast.SequenceNode:
+		return t.Nodes
+	case *ast.PredicateNode:
+		return []ast.Node{t.Node}
+	}
+	return nil
+}

@@ -1,0 +1,302 @@
+package program
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/expr-lang/expr/ast"
+
+	"github.com/hencedge/hencedge/config"
+)
+
+// policy is one way to plan: the knobs that the search in search.go turns.
+type policy struct {
+	// keep is log2 of the slot magnitude (times scale) below which a factor of
+	// a product is not rescaled. +Inf never rescales before a product.
+	keep float64
+	// sumLow rescales before summing, which is cheaper and less exact.
+	sumLow bool
+	// giant evaluates polynomials by baby and giant steps instead of by the
+	// tree of all powers.
+	giant bool
+}
+
+// planner makes steps. Its first error sticks.
+type planner struct {
+	ch    *chain
+	prog  *Source
+	src   *source
+	pol   policy
+	steps []step
+	memo  map[stepKey]int
+	at    ast.Node // the part of the program that is being planned
+	err   *Error
+}
+
+func (p *planner) fail(kind error, hint, format string, args ...any) int {
+	if p.err == nil {
+		from, to := 0, 0
+		if p.at != nil {
+			from, to = p.src.span(p.at)
+		}
+		p.err = p.src.fail(kind, from, to, hint, format, args...)
+	}
+	return 0
+}
+
+func (p *planner) text() string {
+	from, to := p.src.span(p.at)
+	return "`" + excerpt(p.src.text, from, to) + "`"
+}
+
+// add makes a step, or finds the equal one that exists.
+func (p *planner) add(s step, plainKey string) int {
+	if p.err != nil {
+		return 0
+	}
+	key := stepKey{s.op, s.a, s.b, s.k, s.level, s.scale, s.in, plainKey}
+	if i, ok := p.memo[key]; ok {
+		return i
+	}
+	if len(p.steps) >= MaxSteps {
+		return p.fail(ErrSize, "", "the program needs more than %d operations on ciphertexts", MaxSteps)
+	}
+	s.at = p.at
+	i := len(p.steps)
+	switch s.op {
+	case stepInput:
+		s.roots = bits{}.with(i)
+	case stepAdd, stepSub, stepMul:
+		s.roots = p.steps[s.a].roots.or(p.steps[s.b].roots).with(i)
+	case stepDrop, stepMulInt:
+		s.roots = p.steps[s.a].roots
+	default:
+		s.roots = p.steps[s.a].roots.with(i)
+	}
+	p.steps = append(p.steps, s)
+	p.memo[key] = i
+	return i
+}
+
+// dummy keeps the planner going after an error.
+func (p *planner) get(i int) *step {
+	if i >= len(p.steps) {
+		return &step{scale: 1, mag: 1}
+	}
+	return &p.steps[i]
+}
+
+// input is the window of a stream.
+func (p *planner) input(in Input, st config.Stream) int {
+	level := st.LevelAt(p.ch.maxLevel)
+	if level < 0 || level > p.ch.maxLevel {
+		return p.fail(ErrParams, "", "%s is encrypted at level %d, parameters %s have levels 0 to %d",
+			in, level, p.ch.params.Name(), p.ch.maxLevel)
+	}
+	scale := InputScale(p.ch.params, st)
+	if !p.ch.fits(level, 1, 0, scale) {
+		return p.fail(ErrMagnitude, "choose a smaller log_scale", "%s is encrypted at scale 2^%.0f, level %d of parameters %s holds less than 2^%.1f",
+			in, math.Log2(scale), level, p.ch.params.Name(), p.ch.room(level))
+	}
+	inputs := 0
+	for i := range p.steps {
+		if p.steps[i].op == stepInput && p.steps[i].in != in {
+			inputs++
+		}
+	}
+	if inputs >= MaxInputs {
+		return p.fail(ErrSize, "", "the program reads more than %d windows", MaxInputs)
+	}
+	// A fresh error is v*e + s*e1: two products of equal size, hence the lighter
+	// tail. Seeded encryption has less noise and is covered.
+	fresh := p.ch.noise.FreshPK(scale)
+	d := deviation{own: spread{fresh, fresh / 2}, fixed: p.ch.rounding}
+	return p.add(step{op: stepInput, in: in, level: level, scale: scale, mag: 1, dev: d}, "")
+}
+
+// drop brings a to a lower level.
+func (p *planner) drop(a, level int) int {
+	s := p.get(a)
+	if s.level == level {
+		return a
+	}
+	p.check(level, s.mag, s.dev.limit(), s.scale, s.depth)
+	n := *s
+	n.op, n.a, n.b, n.k, n.level, n.plain = stepDrop, a, 0, 0, level, nil
+	n.in = Input{}
+	return p.add(n, "")
+}
+
+// canRescale reports whether rescaling a leaves at least 2^keep.
+func (p *planner) canRescale(a int, keep float64) bool {
+	s := p.get(a)
+	if s.level == 0 || len(p.steps) == 0 {
+		return false
+	}
+	left := math.Log2(s.scale) - math.Log2(p.ch.factor[s.level])
+	return left >= 4 && left+math.Log2(s.mag) >= keep
+}
+
+func (p *planner) rescale(a int) int {
+	s := p.get(a)
+	if p.err != nil {
+		return 0
+	}
+	return p.rescaleTo(a, s.scale/p.ch.factor[s.level])
+}
+
+// rescaleTo is rescale where the scale after it is known, to the last bit of a
+// float64, to be scale.
+func (p *planner) rescaleTo(a int, scale float64) int {
+	s := p.get(a)
+	n := step{op: stepRescale, a: a, level: s.level - 1, scale: scale, mag: s.mag, depth: s.depth}
+	n.dev = s.dev.noise(p.ch.noise.Rescale(n.scale))
+	return p.add(n, "")
+}
+
+// lower rescales a as long as the policy says so.
+func (p *planner) lower(a int) int {
+	for p.err == nil && p.canRescale(a, p.pol.keep) {
+		a = p.rescale(a)
+	}
+	return a
+}
+
+// mul is a*b. It brings both factors to the lower of their levels.
+func (p *planner) mul(a, b int) int {
+	if !p.switches("multiplying ciphertexts") {
+		return 0
+	}
+	a, b = p.lower(a), p.lower(b)
+	if p.err != nil {
+		return 0
+	}
+	level := min(p.get(a).level, p.get(b).level)
+	a, b = p.drop(a, level), p.drop(b, level)
+	if a > b {
+		a, b = b, a
+	}
+	x, y := p.get(a), p.get(b)
+	n := step{op: stepMul, a: a, b: b, level: level, scale: x.scale * y.scale, mag: x.mag * y.mag, depth: max(x.depth, y.depth) + 1}
+	n.dev = product(x.dev, y.dev, x.mag, y.mag, x.roots.meets(y.roots))
+	if p.err == nil {
+		n.dev = n.dev.noise(p.ch.noise.KeySwitch(level, n.scale))
+	}
+	p.check(level, n.mag, n.dev.limit(), n.scale, n.depth)
+	return p.add(n, "")
+}
+
+// mulPlain multiplies by plain slot values of magnitude at most 1. The values
+// are encoded just finely enough not to matter beside the noise of a.
+func (p *planner) mulPlain(a int, values []float64, first int, key string) int {
+	s := p.get(a)
+	err := max(s.dev.limit(), 0x1p-50*s.mag)
+	need := p.ch.noise.Encode(1) * s.mag * 8 / (err / 4)
+	bits := math.Ceil(math.Log2(max(need, 4)))
+	bits = max(min(bits, math.Log2(p.ch.params.DefaultScale())), 2)
+	if p.err == nil && !p.ch.fits(s.level, s.mag, s.dev.limit(), s.scale*math.Exp2(bits)) && p.canRescale(a, 0) {
+		a = p.rescale(a)
+		s = p.get(a)
+	}
+	scale := math.Exp2(bits)
+	n := step{op: stepMulPlain, a: a, level: s.level, scale: s.scale * scale, mag: s.mag, depth: s.depth + 1,
+		plain: &plain{values, first, scale}}
+	enc := deviation{fixed: p.ch.rounding}
+	enc.own = spread{sd: p.ch.noise.Encode(scale)}
+	n.dev = s.dev.plus(enc.times(s.mag + s.dev.limit()))
+	p.check(n.level, n.mag, n.dev.limit(), n.scale, n.depth)
+	return p.add(n, key)
+}
+
+// rotate moves slot j+k to slot j.
+func (p *planner) rotate(a, k int) int {
+	k = ((k % p.ch.slots) + p.ch.slots) % p.ch.slots
+	if k == 0 || !p.switches("rotating slots") {
+		return a
+	}
+	n := *p.get(a)
+	n.op, n.a, n.b, n.k, n.plain, n.in = stepRotate, a, 0, int64(k), nil, Input{}
+	n.dev = n.dev.noise(p.ch.noise.KeySwitch(n.level, n.scale))
+	p.check(n.level, n.mag, n.dev.limit(), n.scale, n.depth)
+	return p.add(n, "")
+}
+
+// sum adds the stride slots of a block. Their magnitudes add up to at most total
+// times the largest, for instance the number of samples.
+func (p *planner) sum(a, stride int, total float64) int {
+	if stride == 1 {
+		return a
+	}
+	if !p.switches("summing a window") {
+		return 0
+	}
+	if p.pol.sumLow {
+		a = p.lower(a)
+	}
+	s := p.get(a)
+	if !p.ch.fits(s.level, s.mag*total, s.dev.limit(), s.scale) && p.canRescale(a, 0) {
+		a = p.rescale(a)
+		s = p.get(a)
+	}
+	n := step{op: stepSum, a: a, k: int64(stride), level: s.level, scale: s.scale, mag: s.mag * total, depth: s.depth}
+	n.dev = s.dev.sum(stride, total)
+	ks := deviation{}.noise(p.ch.noise.KeySwitch(n.level, n.scale))
+	n.dev = n.dev.plus(ks.sum(stride-1, float64(stride-1)))
+	p.check(n.level, n.mag, n.dev.limit(), n.scale, n.depth)
+	return p.add(n, "")
+}
+
+// spread copies the value of slot pos to a window of n samples at pos.
+func (p *planner) spread(a, pos int, sh shape) int {
+	a = p.mulPlain(a, []float64{1}, pos, fmt.Sprintf("mask %d", pos))
+	if sh.stride == 1 {
+		return a
+	}
+	masked := *p.get(a)
+	a = p.rotate(a, -(sh.stride - 1))
+	rotated := *p.get(a)
+	if p.err != nil {
+		return 0
+	}
+	n := step{op: stepSum, a: a, k: int64(sh.stride), level: rotated.level, scale: rotated.scale, mag: masked.mag, depth: rotated.depth}
+	// Besides the value's own error each slot collects the noise of the empty
+	// slots: of the mask's encoding and of the key switches.
+	source := p.get(p.get(p.get(n.a).a).a)
+	ks := deviation{}.noise(p.ch.noise.KeySwitch(n.level, n.scale))
+	enc := deviation{own: spread{sd: p.ch.noise.Encode(p.get(p.get(n.a).a).plain.scale)}, fixed: p.ch.rounding}.times(source.mag)
+	empty := ks.plus(enc).sum(2*sh.stride, float64(sh.stride))
+	n.dev = masked.dev.plus(empty).shared()
+	p.check(n.level, n.mag, n.dev.limit(), n.scale, n.depth)
+	return p.add(n, "")
+}
+
+// switches refuses key switching under parameters without special primes.
+func (p *planner) switches(what string) bool {
+	if p.err == nil && !p.ch.switching {
+		p.fail(ErrDepth, "", "%s needs key switching (%s), but parameters %s have no special primes", p.text(), what, p.ch.params.Name())
+	}
+	return p.err == nil
+}
+
+// check refuses a value that its level cannot hold.
+func (p *planner) check(level int, mag, err, scale float64, depth int) {
+	if p.err != nil || p.ch.fits(level, mag, err, scale) {
+		return
+	}
+	name := p.ch.params.Name()
+	top := 0
+	for i := range p.steps {
+		if p.steps[i].op == stepInput {
+			top = max(top, p.steps[i].level)
+		}
+	}
+	switch {
+	case depth > p.ch.maxLevel:
+		p.fail(ErrDepth, "", "%s needs level %d (multiplications one after another), parameters %s have %d", p.text(), depth, name, p.ch.maxLevel)
+	case depth > top:
+		p.fail(ErrDepth, "encrypt at a higher level", "%s needs level %d (multiplications one after another), its inputs are encrypted at level %d", p.text(), depth, top)
+	default:
+		p.fail(ErrMagnitude, "", "%s does not fit: it needs %.1f bits (values up to %.4g at scale 2^%.1f), level %d of parameters %s holds %.1f",
+			p.text(), math.Log2(mag+err)+math.Log2(scale), mag, math.Log2(scale), level, name, p.ch.room(level))
+	}
+}

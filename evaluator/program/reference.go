@@ -1,0 +1,239 @@
+package program
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/expr-lang/expr/ast"
+)
+
+// value is a window (v != nil) or a single number.
+type value struct {
+	v []float64
+	x float64
+}
+
+// reference computes an expression in float64 straight from its syntax tree,
+// without the rewriting that the compiler does, so that it can be held against
+// the circuit. It relies on the tree having passed lower.
+type reference struct {
+	inputs map[string][]float64
+	prog   *Source
+}
+
+// refScope mirrors scope.
+type refScope struct {
+	lag int
+	let map[string]refBinding
+}
+
+type refBinding struct {
+	value ast.Node
+	scope refScope
+	memo  map[int]value
+}
+
+// Reference is the plain result in natural units for inputs in natural units:
+// one number, or one per sample of the window. inputs holds under VarKey(name,
+// lag) the samples of every window that the program reads (as many as are
+// present). The computation is ordinary float64 arithmetic: sums, products and
+// a two-pass covariance, in the order of the text. It fails with ErrInput when
+// a window is missing or has another length.
+func (c *Circuit) Reference(inputs map[string][]float64) ([]float64, error) {
+	r := &reference{inputs: inputs, prog: &c.prog}
+	out, err := r.eval(c.tree, refScope{})
+	if err != nil {
+		return nil, err
+	}
+	if out.v == nil {
+		return []float64{out.x}, nil
+	}
+	return out.v, nil
+}
+
+func (r *reference) eval(n ast.Node, sc refScope) (value, error) {
+	switch t := n.(type) {
+	case *ast.IntegerNode:
+		return value{x: float64(t.Value)}, nil
+	case *ast.FloatNode:
+		return value{x: t.Value}, nil
+	case *ast.IdentifierNode:
+		return r.variable(t.Value, sc)
+	case *ast.UnaryNode:
+		a, err := r.eval(t.Node, sc)
+		if t.Operator == "-" {
+			a = a.each(func(x float64) float64 { return -x })
+		}
+		return a, err
+	case *ast.VariableDeclaratorNode:
+		inner := refScope{lag: sc.lag, let: map[string]refBinding{}}
+		for k, v := range sc.let {
+			inner.let[k] = v
+		}
+		inner.let[t.Name] = refBinding{t.Value, sc, map[int]value{}}
+		return r.eval(t.Expr, inner)
+	case *ast.BinaryNode:
+		a, err := r.eval(t.Left, sc)
+		if err != nil {
+			return a, err
+		}
+		b, err := r.eval(t.Right, sc)
+		if err != nil {
+			return b, err
+		}
+		return zip(a, b, func(x, y float64) float64 { return arithmetic(t.Operator, x, y) })
+	case *ast.CallNode:
+		return r.call(t.Callee.String(), t.Arguments, sc)
+	}
+	return value{}, fmt.Errorf("%w: %T in a compiled program", ErrInput, n)
+}
+
+func arithmetic(op string, x, y float64) float64 {
+	switch op {
+	case "+":
+		return x + y
+	case "-":
+		return x - y
+	case "*":
+		return x * y
+	case "/":
+		return x / y
+	}
+	return math.Pow(x, y)
+}
+
+func (r *reference) variable(name string, sc refScope) (value, error) {
+	if b, ok := sc.let[name]; ok {
+		if v, ok := b.memo[sc.lag]; ok {
+			return v, nil
+		}
+		inner := b.scope
+		inner.lag = sc.lag
+		v, err := r.eval(b.value, inner)
+		b.memo[sc.lag] = v
+		return v, err
+	}
+	key := VarKey(name, sc.lag)
+	x, ok := r.inputs[key]
+	if !ok {
+		return value{}, fmt.Errorf("%w: no samples for %s", ErrInput, key)
+	}
+	v := r.prog.Vars[name]
+	in := Input{Device: v.Device, Stream: v.Stream.Name, Lag: sc.lag}
+	if want := r.prog.present(in, v.Stream); len(x) != want {
+		return value{}, fmt.Errorf("%w: %d samples for %s, its window has %d", ErrInput, len(x), key, want)
+	}
+	return value{v: x}, nil
+}
+
+func (r *reference) call(name string, args []ast.Node, sc refScope) (value, error) {
+	if name == "prev" || name == "lag" {
+		k := value{x: 1}
+		if name == "lag" {
+			var err error
+			if k, err = r.eval(args[1], sc); err != nil {
+				return k, err
+			}
+		}
+		sc.lag += int(k.x)
+		return r.eval(args[0], sc)
+	}
+	a, err := r.eval(args[0], sc)
+	if err != nil {
+		return a, err
+	}
+	if len(args) == 1 {
+		return value{x: single(name, a)}.or(name == "sqrt", a.each(math.Sqrt)), nil
+	}
+	var list []float64
+	if l, ok := args[1].(*ast.ArrayNode); ok {
+		for _, e := range l.Nodes {
+			w, err := r.eval(e, sc)
+			if err != nil {
+				return w, err
+			}
+			list = append(list, w.x)
+		}
+	}
+	if name == "poly" {
+		return a.each(func(x float64) float64 { return horner(list, x) }), nil
+	}
+	b := value{v: list}
+	if list == nil {
+		if b, err = r.eval(args[1], sc); err != nil {
+			return b, err
+		}
+	}
+	if name == "cov" {
+		ma, mb := average(a.v), average(b.v)
+		p, err := zip(a, b, func(x, y float64) float64 { return (x - ma) * (y - mb) })
+		return value{x: average(p.v)}, err
+	}
+	p, err := zip(a, b, func(x, y float64) float64 { return x * y })
+	return value{x: total(p.v)}, err
+}
+
+// single computes the functions of one window that give one number.
+func single(name string, a value) float64 {
+	switch name {
+	case "sum":
+		return total(a.v)
+	case "mean":
+		return average(a.v)
+	case "rms":
+		return math.Sqrt(average(a.each(func(x float64) float64 { return x * x }).v))
+	case "var", "std":
+		m := average(a.v)
+		v := average(a.each(func(x float64) float64 { return (x - m) * (x - m) }).v)
+		if name == "std" {
+			return math.Sqrt(v)
+		}
+		return v
+	}
+	return 0
+}
+
+func (a value) or(cond bool, b value) value {
+	if cond {
+		return b
+	}
+	return a
+}
+
+func total(v []float64) (s float64) {
+	for _, x := range v {
+		s += x
+	}
+	return s
+}
+
+func average(v []float64) float64 { return total(v) / float64(max(len(v), 1)) }
+
+func (a value) each(f func(float64) float64) value {
+	if a.v == nil {
+		return value{x: f(a.x)}
+	}
+	out := make([]float64, len(a.v))
+	for i, x := range a.v {
+		out[i] = f(x)
+	}
+	return value{v: out}
+}
+
+func zip(a, b value, f func(x, y float64) float64) (value, error) {
+	switch {
+	case a.v == nil && b.v == nil:
+		return value{x: f(a.x, b.x)}, nil
+	case a.v == nil:
+		return b.each(func(y float64) float64 { return f(a.x, y) }), nil
+	case b.v == nil:
+		return a.each(func(x float64) float64 { return f(x, b.x) }), nil
+	case len(a.v) != len(b.v):
+		return value{}, fmt.Errorf("%w: windows of %d and %d samples", ErrInput, len(a.v), len(b.v))
+	}
+	out := make([]float64, len(a.v))
+	for i := range out {
+		out[i] = f(a.v[i], b.v[i])
+	}
+	return value{v: out}, nil
+}

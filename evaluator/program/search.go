@@ -1,0 +1,307 @@
+package program
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/henc"
+)
+
+// search tries the planning policies and keeps the best plan.
+type search struct {
+	prog *Source
+	src  *source
+	root *node
+	ch   *chain
+}
+
+// plan is a finished plan.
+type plan struct {
+	steps  []step
+	out    Output
+	sh     shape
+	lo, hi float64
+	policy policy
+	cost   float64
+}
+
+// run plans under every policy. Among the plans whose promised error is within
+// half a bit of the best, it returns the cheapest one.
+func (s *search) run() (*plan, *Error) {
+	var plans []*plan
+	var first *Error
+	for i, pol := range s.policies() {
+		p, err := s.plan(pol)
+		if err != nil {
+			if first == nil {
+				first = err
+			}
+			if err.Kind == ErrSize || err.Kind == ErrParams || err.Kind == ErrConstant {
+				break
+			}
+			continue
+		}
+		plans = append(plans, p)
+		if i == 0 && !p.multiplies() {
+			break // the policies differ in nothing else
+		}
+	}
+	if len(plans) == 0 {
+		return nil, first
+	}
+	least := math.Inf(1)
+	for _, p := range plans {
+		least = min(least, p.out.Bound)
+	}
+	var best *plan
+	for _, p := range plans {
+		if p.out.Bound <= least*math.Sqrt2 && (best == nil || p.cost < best.cost) {
+			best = p
+		}
+	}
+	return best, nil
+}
+
+func (p *plan) multiplies() bool {
+	for i := range p.steps {
+		if o := p.steps[i].op; o == stepMul || o == stepMulPlain {
+			return true
+		}
+	}
+	return false
+}
+
+// policies lists what is tried, the ordinary policy first: keep factors of
+// products at about the scale of the inputs.
+func (s *search) policies() []policy {
+	scale := math.Inf(1)
+	for _, v := range s.prog.Vars {
+		scale = min(scale, math.Log2(InputScale(s.ch.params, v.Stream)))
+	}
+	keeps := []float64{scale - 1, scale - 4, scale - 8, scale - 13, scale - 18, scale + 6, math.Inf(1)}
+	var out []policy
+	for _, giant := range []bool{false, true} {
+		if giant && !s.hasPoly(s.root, map[*node]bool{}) {
+			continue
+		}
+		for _, low := range []bool{false, true} {
+			for _, k := range keeps {
+				out = append(out, policy{keep: k, sumLow: low, giant: giant})
+			}
+		}
+	}
+	return out
+}
+
+func (s *search) hasPoly(n *node, seen map[*node]bool) bool {
+	if seen[n] {
+		return false
+	}
+	seen[n] = true
+	if n.op == opPoly && len(n.coef) > 5 {
+		return true
+	}
+	for _, a := range n.args {
+		if s.hasPoly(a, seen) {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *search) plan(pol policy) (*plan, *Error) {
+	p := &planner{ch: s.ch, prog: s.prog, src: s.src, pol: pol, memo: map[stepKey]int{}}
+	e := &evaluator{planner: p, done: map[*node]val{}}
+	root, sqrt := s.root, false
+	if root.op == opSqrt {
+		root, sqrt = root.args[0], true
+	}
+	v := e.eval(root)
+	p.at = root.at
+	if p.err == nil && (v.a == 0 || !finite(v.a) || !finite(v.b)) {
+		p.fail(ErrConstant, "", "%s has no finite value", p.text())
+	}
+	if p.err == nil && sqrt && v.hi < 0 {
+		p.fail(ErrUnsupported, "", "%s is never positive, so it has no square root", p.text())
+	}
+	if p.err != nil {
+		return nil, p.err
+	}
+	w, bound := p.finish(v)
+	if p.err != nil {
+		return nil, p.err
+	}
+	out := Output{A: v.a, B: v.b, Sqrt: sqrt, Slot: v.pos, Count: max(v.sh.n, 1), Bound: bound}
+	if sqrt {
+		out.Bound = rootError(bound, v.lo)
+	}
+	pl := &plan{steps: p.live(w), out: out, sh: v.sh, lo: v.lo, hi: v.hi, policy: pol}
+	pl.cost = s.ch.cost(pl.steps)
+	return pl, nil
+}
+
+// rootError bounds |sqrt(v+e) - sqrt(v)| for |e| <= err and v >= lo, with the
+// square root of a negative number read as 0.
+func rootError(err, lo float64) float64 {
+	if lo > err {
+		return err / (math.Sqrt(lo) + math.Sqrt(lo-err))
+	}
+	return math.Sqrt(err)
+}
+
+// finish shortens the result: it rescales and drops levels to the fewest limbs
+// that cost at most a quarter more error than the best choice.
+func (p *planner) finish(v val) (w int, bound float64) {
+	type choice struct {
+		w, limbs int
+		bound    float64
+	}
+	var all []choice
+	least := math.Inf(1)
+	for w := v.w; p.err == nil; w = p.rescale(w) {
+		s := p.get(w)
+		err := s.dev.limit()
+		level := s.level
+		for level > 0 && p.ch.fits(level-1, s.mag, err, s.scale) {
+			level--
+		}
+		if s.scale <= maxResultScale && p.ch.fits(level, s.mag, err, s.scale) {
+			b := math.Abs(v.a)*(err+p.ch.rounding*s.mag) + 0x1p-50*(math.Abs(v.a)*s.mag+math.Abs(v.b))
+			all = append(all, choice{p.drop(w, level), p.ch.params.LimbsAt(level), b})
+			least = min(least, b)
+		}
+		if !p.canRescale(w, 0) {
+			break
+		}
+	}
+	best := -1
+	for i, c := range all {
+		if c.bound <= least*1.25 && (best < 0 || c.limbs < all[best].limbs || c.limbs == all[best].limbs && c.bound < all[best].bound) {
+			best = i
+		}
+	}
+	if best < 0 {
+		p.fail(ErrMagnitude, "", "%s has no scale at which the result can be sent", p.text())
+		return 0, 0
+	}
+	return all[best].w, all[best].bound
+}
+
+// maxResultScale is the largest scale that a signed header carries.
+const maxResultScale = 0x1p120
+
+// live are the steps that w depends on, renumbered, w last.
+func (p *planner) live(w int) []step {
+	used := make([]bool, len(p.steps))
+	used[w] = true
+	for i := w; i >= 0; i-- {
+		if !used[i] || p.steps[i].op == stepInput {
+			continue
+		}
+		used[p.steps[i].a] = true
+		if o := p.steps[i].op; o == stepAdd || o == stepSub || o == stepMul {
+			used[p.steps[i].b] = true
+		}
+	}
+	to := make([]int, len(p.steps))
+	var out []step
+	for i := range p.steps[:w+1] {
+		if used[i] {
+			s := p.steps[i]
+			s.a, s.b = to[s.a], to[s.b]
+			s.roots = nil
+			to[i] = len(out)
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// cost weighs a plan: limbs transformed in key switches, and a little for
+// everything else.
+func (c *chain) cost(steps []step) float64 {
+	sum := 0.0
+	for i := range steps {
+		s := &steps[i]
+		limbs := float64(c.params.LimbsAt(s.level))
+		if k := s.switches(); k > 0 {
+			sum += float64(k*c.params.Dnum(s.level)) * (limbs + float64(len(c.params.P())))
+		}
+		sum += limbs / 8
+	}
+	return sum
+}
+
+// advice says what would make a refused program fit.
+func (s *search) advice(err *Error) string {
+	if !errors.Is(err, ErrDepth) && !errors.Is(err, ErrMagnitude) {
+		return err.Hint
+	}
+	var ways []string
+	lowered := false
+	for _, v := range s.prog.Vars {
+		lowered = lowered || v.Stream.Level != nil && *v.Stream.Level < s.ch.maxLevel
+	}
+	if lowered {
+		if c, e := s.changed(s.ch.params, func(st *config.Stream) { st.Level = nil }); e == nil {
+			ways = append(ways, fmt.Sprintf("leave out level: of the streams (promised error %.2g)", c.out.Bound))
+		}
+	}
+	if errors.Is(err, ErrMagnitude) {
+		top := 0
+		for _, v := range s.prog.Vars {
+			top = max(top, int(math.Round(math.Log2(InputScale(s.ch.params, v.Stream)))))
+		}
+		for scale := top - 1; scale >= 12; scale-- {
+			c, e := s.changed(s.ch.params, func(st *config.Stream) { st.LogScale = scale })
+			if e == nil && c.useful() {
+				ways = append(ways, fmt.Sprintf("set log_scale: %d on the streams (promised error %.2g)", scale, c.out.Bound))
+				break
+			}
+		}
+	}
+	for _, name := range henc.Names() {
+		if name == s.ch.params.Name() {
+			continue
+		}
+		p, e := henc.Named(name)
+		if e != nil {
+			continue
+		}
+		if c, e := s.changed(p, func(st *config.Stream) { st.Params, st.LogScale, st.Level = name, 0, nil }); e == nil {
+			ways = append(ways, fmt.Sprintf("use parameters %s (promised error %.2g)", name, c.out.Bound))
+			break
+		}
+	}
+	if len(ways) == 0 {
+		if err.Hint != "" {
+			return err.Hint
+		}
+		return "no named parameters fit; split the program, or compute part of it after decryption"
+	}
+	return strings.Join(ways, "; or ")
+}
+
+// useful reports whether the promised error is below a hundredth of the range
+// of results.
+func (c *Circuit) useful() bool {
+	width := c.hi - c.lo
+	if c.out.Sqrt {
+		width = math.Sqrt(max(c.hi, 0)) - math.Sqrt(max(c.lo, 0))
+	}
+	return c.out.Bound < width/100
+}
+
+// changed compiles the program with changed streams.
+func (s *search) changed(p henc.Parameters, change func(*config.Stream)) (*Circuit, error) {
+	prog := *s.prog
+	prog.Vars = make(map[string]Var, len(s.prog.Vars))
+	for name, v := range s.prog.Vars {
+		change(&v.Stream)
+		prog.Vars[name] = v
+	}
+	return compile(prog, p, false)
+}

@@ -1,0 +1,113 @@
+package program
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/hencedge/hencedge/config"
+)
+
+// Source is a program before compilation.
+type Source struct {
+	Name string
+	Expr string
+	Vars map[string]Var // by the name that Expr uses
+	// Present says for windows that are not full how many samples they hold
+	// (windows that end by time). Inputs that it does not name are full.
+	Present map[Input]int
+}
+
+// Var is what a variable stands for: the windows of one channel.
+type Var struct {
+	Device  string
+	Stream  config.Stream
+	Channel int // index into Stream.Channels
+}
+
+// Input names one ciphertext: the window of a stream that is Lag windows older
+// than the newest one of the join.
+type Input struct {
+	Device string
+	Stream string
+	Lag    int
+}
+
+// String is "device/stream" or, for older windows, "device/stream@lag".
+func (in Input) String() string {
+	if in.Lag == 0 {
+		return in.Device + "/" + in.Stream
+	}
+	return fmt.Sprintf("%s/%s@%d", in.Device, in.Stream, in.Lag)
+}
+
+// VarKey names a window of a variable for Reference: "x", or "x@k" for the one
+// that is k windows old.
+func VarKey(name string, lag int) string {
+	if lag == 0 {
+		return name
+	}
+	return fmt.Sprintf("%s@%d", name, lag)
+}
+
+// check refuses a description that the planner could not rely on. slots is half
+// the ring degree.
+func (s *Source) check(params string, slots int) error {
+	fail := func(format string, args ...any) error {
+		return &Error{Program: s.Name, Kind: ErrParams, Message: fmt.Sprintf(format, args...)}
+	}
+	if len(s.Vars) == 0 {
+		return fail("no inputs are declared")
+	}
+	streams := map[[2]string]config.Stream{}
+	for _, name := range sortedKeys(s.Vars) {
+		v := s.Vars[name]
+		st := v.Stream
+		where := v.Device + "/" + st.Name
+		if v.Channel < 0 || v.Channel >= len(st.Channels) {
+			return fail("variable %s: %s has no channel %d", name, where, v.Channel)
+		}
+		if st.Params != "" && params != "" && st.Params != params {
+			return fail("variable %s: %s is encrypted under parameters %s, this program is compiled for %s", name, where, st.Params, params)
+		}
+		if st.Window.Samples < 1 || st.Slots() > slots {
+			return fail("variable %s: %s needs %d slots, parameters %s have %d", name, where, st.Slots(), params, slots)
+		}
+		for _, c := range st.Channels {
+			if mid, half := c.Affine(); !finite(mid) || !finite(half) || half <= 0 {
+				return fail("variable %s: %s channel %s has no usable range", name, where, c.Name)
+			}
+		}
+		key := [2]string{v.Device, st.Name}
+		if old, ok := streams[key]; ok && old.LayoutHash() != st.LayoutHash() {
+			return fail("variable %s: %s is described in two ways", name, where)
+		}
+		streams[key] = st
+	}
+	for in, n := range s.Present {
+		st, ok := streams[[2]string{in.Device, in.Stream}]
+		if !ok {
+			return fail("%s is not an input", in)
+		}
+		if n < 1 || n > st.Window.Samples {
+			return fail("%s has %d samples, its windows hold 1 to %d", in, n, st.Window.Samples)
+		}
+	}
+	return nil
+}
+
+// present is the number of samples of an input's window.
+func (s *Source) present(in Input, st config.Stream) int {
+	if n, ok := s.Present[in]; ok {
+		return n
+	}
+	return st.Window.Samples
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

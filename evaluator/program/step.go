@@ -1,0 +1,131 @@
+package program
+
+import (
+	"fmt"
+
+	"github.com/expr-lang/expr/ast"
+)
+
+// stepOp is an operation on ciphertexts.
+type stepOp uint8
+
+const (
+	stepInput    stepOp = iota // a ciphertext that arrives
+	stepMulInt                 // a times the integer k, read at another scale
+	stepAdd                    // a + b
+	stepSub                    // a - b
+	stepMul                    // a * b, relinearised
+	stepMulPlain               // a times plain slot values
+	stepRescale                // a with the level's primes divided out
+	stepDrop                   // a at a lower level
+	stepRotate                 // slot j gets slot j+k
+	stepSum                    // slot j gets the sum of slots j..j+k-1
+)
+
+var stepNames = [...]string{"input", "scale", "add", "subtract", "multiply", "multiply-plain", "rescale", "drop-level", "rotate", "sum-slots"}
+
+func (o stepOp) String() string { return stepNames[o] }
+
+// plain are slot values that a ciphertext is multiplied by: values in slots
+// first, first+1, ... and zero elsewhere, encoded at scale.
+type plain struct {
+	values []float64
+	first  int
+	scale  float64
+}
+
+// step is one operation and what is known of its result.
+type step struct {
+	op    stepOp
+	a, b  int // operands, indices of earlier steps
+	k     int64
+	plain *plain
+	in    Input
+
+	level int
+	scale float64
+	mag   float64   // bound on the magnitude of every slot
+	dev   deviation // error of a slot
+	depth int       // multiplications one after another
+	roots bits      // noisy steps that the result depends on
+	at    ast.Node  // the part of the program that needs it
+}
+
+// key identifies a step, so that equal ones are made once. Plain values are
+// told apart by the graph node that they come from.
+type stepKey struct {
+	op    stepOp
+	a, b  int
+	k     int64
+	level int
+	scale float64
+	in    Input
+	plain string
+}
+
+// bits is a set of small integers.
+type bits []uint64
+
+func (b bits) with(i int) bits {
+	out := make(bits, max(len(b), i/64+1))
+	copy(out, b)
+	out[i/64] |= 1 << (i % 64)
+	return out
+}
+
+func (b bits) or(c bits) bits {
+	out := make(bits, max(len(b), len(c)))
+	copy(out, b)
+	for i, w := range c {
+		out[i] |= w
+	}
+	return out
+}
+
+func (b bits) meets(c bits) bool {
+	for i := range min(len(b), len(c)) {
+		if b[i]&c[i] != 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// rotations lists what a step rotates by.
+func (s *step) rotations() []int {
+	switch s.op {
+	case stepRotate:
+		return []int{int(s.k)}
+	case stepSum:
+		var ks []int
+		for i := int64(1); i < s.k; i <<= 1 {
+			ks = append(ks, int(i))
+		}
+		return ks
+	}
+	return nil
+}
+
+// switches is the number of key switches of a step.
+func (s *step) switches() int {
+	if s.op == stepMul {
+		return 1
+	}
+	return len(s.rotations())
+}
+
+func (s *step) String() string {
+	switch s.op {
+	case stepInput:
+		return fmt.Sprintf("input %s", s.in)
+	case stepMulInt:
+		return fmt.Sprintf("scale #%d by %d", s.a, s.k)
+	case stepAdd, stepSub, stepMul:
+		return fmt.Sprintf("%s #%d #%d", s.op, s.a, s.b)
+	case stepRotate:
+		return fmt.Sprintf("rotate #%d by %d", s.a, s.k)
+	case stepSum:
+		return fmt.Sprintf("sum-slots #%d over %d", s.a, s.k)
+	}
+	return fmt.Sprintf("%s #%d", s.op, s.a)
+}
