@@ -37,8 +37,8 @@ type Encryptor struct {
 
 var _ SlotEncryptor = (*Encryptor)(nil)
 
-// NewEncryptor prepares pk. It fails with ErrParams if pk is nil or does not
-// belong to ctx.
+// NewEncryptor prepares pk. It fails with ErrParams if pk is nil or of the wrong
+// shape for ctx, and with cutrantt.ErrForeign if it was made in another context.
 func NewEncryptor(ctx *Context, pk *PublicKey) (*Encryptor, error) {
 	if ctx == nil || pk == nil {
 		return nil, fmt.Errorf("new encryptor: %w: nil context or public key", ErrParams)

@@ -91,6 +91,19 @@ func (ev *Evaluator) DropLevel(a *Ciphertext, levels int) (*Ciphertext, error) {
 	return r, err
 }
 
+// WithScale reinterprets the ciphertext at another scale: the same residues, so
+// the message is multiplied by the old scale over the new one, at no cost and
+// without noise. The result shares ct's residues; the scale is checked by whatever
+// uses it next. A nil ciphertext stays nil.
+func (ct *Ciphertext) WithScale(scale float64) *Ciphertext {
+	if ct == nil {
+		return nil
+	}
+	c := *ct
+	c.Scale = scale
+	return &c
+}
+
 // Rescale divides by the primes of the top level, one or two by the parameters'
 // mode, rounding: level falls by one, the scale by their product, and the noise
 // with it (plus the rounding noise, see NoiseModel.Rescale). It fails with

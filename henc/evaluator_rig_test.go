@@ -56,7 +56,7 @@ func newRigMethod(t testing.TB, set string, n2 int, method cutrantt.Method) *rig
 	if r, ok := rigs.m[name]; ok {
 		return r
 	}
-	p, err := henc.Named(set)
+	p, err := parameters(set)
 	check(t, err)
 	ctx, err := henc.NewContext(p, henc.WithBackend(cpu.New()), henc.WithN2(n2), henc.WithMethod(method))
 	check(t, err)
@@ -75,15 +75,32 @@ func newRigMethod(t testing.TB, set string, n2 int, method cutrantt.Method) *rig
 	return r
 }
 
+// parameters are a named set or one of the small test sets: "toy" (pair
+// rescaling, depth 2, one special prime) and "toy-single" (depth 3, digits of two
+// primes, the last one short), both with N = 2^10 and far from secure.
+func parameters(set string) (henc.Parameters, error) {
+	from := map[string]string{"toy": "edge13-d2p", "toy-single": "edge13-d3"}[set]
+	if from == "" {
+		return henc.Named(set)
+	}
+	p, err := henc.Named(from)
+	if err != nil {
+		return p, err
+	}
+	lit := p.Literal()
+	lit.Name, lit.LogN, lit.Insecure, lit.PsiQ, lit.PsiP = set, 10, true, nil, nil
+	return henc.NewParameters(lit)
+}
+
 // evaluator makes the evaluation keys on first use.
 func (r *rig) evaluator(t testing.TB) *henc.Evaluator {
 	t.Helper()
 	r.evOnce.Do(func() {
-		rotations := r.rotations
-		if r.p.Alpha() == 0 {
-			rotations = nil
+		rotations, conjugate := r.rotations, true
+		if r.p.Alpha() == 0 || r.p.LogN() >= 15 { // large rings: the relinearisation key only
+			rotations, conjugate = nil, false
 		}
-		keys, err := r.key.EvaluationKeys(rotations, r.p.Alpha() > 0)
+		keys, err := r.key.EvaluationKeys(rotations, conjugate)
 		check(t, err)
 		r.keys, r.ev = keys, henc.NewEvaluator(r.ctx, keys)
 	})
