@@ -28,14 +28,12 @@ func TestOperations(t *testing.T) {
 		if r.p.Alpha() == 0 {
 			t.Skip("additions only: no key switching in this set")
 		}
-		for _, k := range r.keysets(t) {
-			t.Run("keys="+k.origin, func(t *testing.T) {
-				libs := r.libraries(k)
-				for _, level := range r.levels() {
-					r.operations(t, k, libs, level)
-				}
-			})
-		}
+		r.eachKeyset(t, func(t *testing.T, k *keyset) {
+			libs := r.libraries(k)
+			for _, level := range r.levels() {
+				r.operations(t, k, libs, level)
+			}
+		})
 	})
 }
 

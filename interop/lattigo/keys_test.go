@@ -16,43 +16,41 @@ import (
 // and every digit of it; and they come back from the other side unchanged.
 func TestKeys(t *testing.T) {
 	eachSet(t, func(t *testing.T, r *rig) {
-		for _, k := range r.keysets(t) {
-			t.Run("keys="+k.origin, func(t *testing.T) {
-				sigma := ourSigma
-				if k.origin == "lattigo" {
-					sigma = lattigoSigma
+		r.eachKeyset(t, func(t *testing.T, k *keyset) {
+			sigma := ourSigma
+			if k.origin == "lattigo" {
+				sigma = lattigoSigma
+			}
+			r.secretRoundTrip(t, k)
+			within(t, "public key", r.publicKeyNoise(k), sigma)
+			back := must(r.b.PublicKeyFromLattigo(k.lpk))(t)
+			if again := must(r.b.PublicKeyToLattigo(back))(t); !again.Equal(k.lpk) {
+				t.Error("round trip of the public key differs")
+			}
+			if r.p.Alpha() == 0 {
+				return
+			}
+			s2 := k.lsk.CopyNew()
+			r.lp.RingQP().MulCoeffsMontgomery(s2.Value, s2.Value, s2.Value)
+			r.gadgetNoise(t, "relinearisation key", &k.levk.RelinearizationKey.GadgetCiphertext, s2.Value.Q, k.lsk, sigma)
+			rlk := must(r.b.RelinearizationKeyFromLattigo(k.levk.RelinearizationKey))(t)
+			if again := must(r.b.RelinearizationKeyToLattigo(rlk))(t); !again.GadgetCiphertext.Equal(&k.levk.RelinearizationKey.GadgetCiphertext) {
+				t.Error("round trip of the relinearisation key differs")
+			}
+			if want := len(rotations) + 1; len(k.levk.GaloisKeys) != want || len(k.evk.Galois) != want {
+				t.Fatalf("%d and %d Galois keys, want %d", len(k.evk.Galois), len(k.levk.GaloisKeys), want)
+			}
+			for g, gk := range k.levk.GaloisKeys {
+				under := k.lsk.CopyNew()
+				r.lp.RingQP().AutomorphismNTT(k.lsk.Value, r.lp.ModInvGaloisElement(g), under.Value)
+				r.gadgetNoise(t, fmt.Sprintf("galois key %d", g), &gk.GadgetCiphertext, k.lsk.Value.Q, under, sigma)
+				element, ours, err := r.b.GaloisKeyFromLattigo(gk)
+				check(t, err)
+				if again := must(r.b.GaloisKeyToLattigo(element, ours))(t); element != g || !again.GadgetCiphertext.Equal(&gk.GadgetCiphertext) {
+					t.Errorf("round trip of galois key %d differs", g)
 				}
-				r.secretRoundTrip(t, k)
-				within(t, "public key", r.publicKeyNoise(k), sigma)
-				back := must(r.b.PublicKeyFromLattigo(k.lpk))(t)
-				if again := must(r.b.PublicKeyToLattigo(back))(t); !again.Equal(k.lpk) {
-					t.Error("round trip of the public key differs")
-				}
-				if r.p.Alpha() == 0 {
-					return
-				}
-				s2 := k.lsk.CopyNew()
-				r.lp.RingQP().MulCoeffsMontgomery(s2.Value, s2.Value, s2.Value)
-				r.gadgetNoise(t, "relinearisation key", &k.levk.RelinearizationKey.GadgetCiphertext, s2.Value.Q, k.lsk, sigma)
-				rlk := must(r.b.RelinearizationKeyFromLattigo(k.levk.RelinearizationKey))(t)
-				if again := must(r.b.RelinearizationKeyToLattigo(rlk))(t); !again.GadgetCiphertext.Equal(&k.levk.RelinearizationKey.GadgetCiphertext) {
-					t.Error("round trip of the relinearisation key differs")
-				}
-				if want := len(rotations) + 1; len(k.levk.GaloisKeys) != want || len(k.evk.Galois) != want {
-					t.Fatalf("%d and %d Galois keys, want %d", len(k.evk.Galois), len(k.levk.GaloisKeys), want)
-				}
-				for g, gk := range k.levk.GaloisKeys {
-					under := k.lsk.CopyNew()
-					r.lp.RingQP().AutomorphismNTT(k.lsk.Value, r.lp.ModInvGaloisElement(g), under.Value)
-					r.gadgetNoise(t, fmt.Sprintf("galois key %d", g), &gk.GadgetCiphertext, k.lsk.Value.Q, under, sigma)
-					element, ours, err := r.b.GaloisKeyFromLattigo(gk)
-					check(t, err)
-					if again := must(r.b.GaloisKeyToLattigo(element, ours))(t); element != g || !again.GadgetCiphertext.Equal(&gk.GadgetCiphertext) {
-						t.Errorf("round trip of galois key %d differs", g)
-					}
-				}
-			})
-		}
+			}
+		})
 	})
 }
 

@@ -63,8 +63,11 @@ func (r *rig) lattigoKeys(t *testing.T) *keyset {
 	return k
 }
 
-func (r *rig) keysets(t *testing.T) []*keyset {
-	return []*keyset{r.ourKeys(t), r.lattigoKeys(t)}
+// eachKeyset runs f with our keys and then with Lattigo's, one after the other, so
+// that the largest sets hold one keyset in memory.
+func (r *rig) eachKeyset(t *testing.T, f func(t *testing.T, k *keyset)) {
+	t.Run("keys=hencedge", func(t *testing.T) { f(t, r.ourKeys(t)) })
+	t.Run("keys=lattigo", func(t *testing.T) { f(t, r.lattigoKeys(t)) })
 }
 
 // library is one of the two implementations with one keyset. Values are Lattigo's

@@ -97,50 +97,48 @@ func TestFresh(t *testing.T) {
 			// Lattigo encrypts over Q and the first special prime, then divides.
 			lattigoPK = math.Hypot(lattigoPK/float64(ps[0]), rounding)
 		}
-		for _, k := range r.keysets(t) {
-			t.Run("keys="+k.origin, func(t *testing.T) {
-				values := r.values()
-				libs := r.libraries(k)
-				pkEnc := must(henc.NewEncryptor(r.ctx, k.pk))(t)
-				seeded := secret.NewSeededEncryptor(r.ctx, k.sk)
-				lpkEnc, lskEnc := rlwe.NewEncryptor(r.lp, k.lpk), rlwe.NewEncryptor(r.lp, k.lsk)
-				for _, kind := range []struct {
-					name    string
-					sigma   float64
-					encrypt func(level int) (*rlwe.Ciphertext, *rlwe.Plaintext)
-				}{
-					{"hencedge public", r.freshPK(ourSigma), func(level int) (*rlwe.Ciphertext, *rlwe.Plaintext) {
-						return r.encryptOurs(t, pkEnc, values, level)
-					}},
-					{"hencedge seeded", ourSigma, func(level int) (*rlwe.Ciphertext, *rlwe.Plaintext) {
-						return r.encryptOurs(t, seeded, values, level)
-					}},
-					{"lattigo public", lattigoPK, func(level int) (*rlwe.Ciphertext, *rlwe.Plaintext) {
-						pt := r.lattigoEncode(t, values, level)
-						return must(lpkEnc.EncryptNew(pt))(t), pt
-					}},
-					{"lattigo secret", lattigoSigma, func(level int) (*rlwe.Ciphertext, *rlwe.Plaintext) {
-						pt := r.lattigoEncode(t, values, level)
-						return must(lskEnc.EncryptNew(pt))(t), pt
-					}},
-				} {
-					for _, level := range r.levels() {
-						ct, pt := kind.encrypt(level)
-						m := r.decryptBoth(t, libs, ct)
-						noise := r.deviation(m.Value, pt.Value)
-						within(t, kind.name, noise, kind.sigma)
-						bound := r.slotError(math.Hypot(noise, math.Sqrt(1.0/12)), r.p.ScaleAt(level)) + r.floatError(2)
-						for _, lib := range libs {
-							if e := maxError(must(lib.decode(m))(t), values); e > bound {
-								t.Errorf("%s, level %d, decoded by %s: error 2^%.1f above 2^%.1f", kind.name, level, lib.name(), math.Log2(e), math.Log2(bound))
-							} else if level == r.p.MaxLevel() {
-								t.Logf("%s, decoded by %s: noise %.2f, error 2^%.1f", kind.name, lib.name(), noise, math.Log2(e))
-							}
+		r.eachKeyset(t, func(t *testing.T, k *keyset) {
+			values := r.values()
+			libs := r.libraries(k)
+			pkEnc := must(henc.NewEncryptor(r.ctx, k.pk))(t)
+			seeded := secret.NewSeededEncryptor(r.ctx, k.sk)
+			lpkEnc, lskEnc := rlwe.NewEncryptor(r.lp, k.lpk), rlwe.NewEncryptor(r.lp, k.lsk)
+			for _, kind := range []struct {
+				name    string
+				sigma   float64
+				encrypt func(level int) (*rlwe.Ciphertext, *rlwe.Plaintext)
+			}{
+				{"hencedge public", r.freshPK(ourSigma), func(level int) (*rlwe.Ciphertext, *rlwe.Plaintext) {
+					return r.encryptOurs(t, pkEnc, values, level)
+				}},
+				{"hencedge seeded", ourSigma, func(level int) (*rlwe.Ciphertext, *rlwe.Plaintext) {
+					return r.encryptOurs(t, seeded, values, level)
+				}},
+				{"lattigo public", lattigoPK, func(level int) (*rlwe.Ciphertext, *rlwe.Plaintext) {
+					pt := r.lattigoEncode(t, values, level)
+					return must(lpkEnc.EncryptNew(pt))(t), pt
+				}},
+				{"lattigo secret", lattigoSigma, func(level int) (*rlwe.Ciphertext, *rlwe.Plaintext) {
+					pt := r.lattigoEncode(t, values, level)
+					return must(lskEnc.EncryptNew(pt))(t), pt
+				}},
+			} {
+				for _, level := range r.levels() {
+					ct, pt := kind.encrypt(level)
+					m := r.decryptBoth(t, libs, ct)
+					noise := r.deviation(m.Value, pt.Value)
+					within(t, kind.name, noise, kind.sigma)
+					bound := r.slotError(math.Hypot(noise, math.Sqrt(1.0/12)), r.p.ScaleAt(level)) + r.floatError(2)
+					for _, lib := range libs {
+						if e := maxError(must(lib.decode(m))(t), values); e > bound {
+							t.Errorf("%s, level %d, decoded by %s: error 2^%.1f above 2^%.1f", kind.name, level, lib.name(), math.Log2(e), math.Log2(bound))
+						} else if level == r.p.MaxLevel() {
+							t.Logf("%s, decoded by %s: noise %.2f, error 2^%.1f", kind.name, lib.name(), noise, math.Log2(e))
 						}
 					}
 				}
-			})
-		}
+			}
+		})
 	})
 }
 
