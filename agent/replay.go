@@ -1,0 +1,189 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hencedge/hencedge/config"
+)
+
+// ErrReplay is wrapped by every error about the contents of a replay file. The
+// message starts with file and line.
+var ErrReplay = errors.New("invalid replay file")
+
+// record is one line of a replay file.
+type record struct {
+	line   int
+	time   string   // text of the timestamp
+	values []string // text per column asked for; "" is missing
+}
+
+// recordReader reads the records of one format, io.EOF at the end.
+type recordReader interface {
+	next() (record, error)
+}
+
+// replay reads rows from a file, with the timestamps of the file.
+type replay struct {
+	cfg     config.Replay
+	file    *os.File
+	records recordReader
+	sources []config.Source
+	clock   Clock
+	factor  float64 // 0: do not wait
+
+	last    time.Time
+	started bool
+	first   time.Time
+	at      time.Duration // monotonic time of the first row
+}
+
+// replayError is an ErrReplay at a line.
+func replayError(file string, line int, format string, args ...any) error {
+	return fmt.Errorf("%s:%d: %w: %s", file, line, ErrReplay, fmt.Sprintf(format, args...))
+}
+
+// openReplay opens a stream's replay file and finds its columns.
+func openReplay(s config.Stream, clock Clock) (*replay, error) {
+	factor, err := s.Replay.ReplayFactor()
+	if err != nil {
+		return nil, err
+	}
+	f, err := os.Open(s.Replay.File)
+	if err != nil {
+		return nil, fmt.Errorf("open replay file: %w", err)
+	}
+	r := &replay{cfg: *s.Replay, file: f, clock: clock, factor: factor}
+	names := []string{}
+	for _, ch := range s.Channels {
+		r.sources = append(r.sources, *ch.Source)
+		names = append(names, ch.Source.Column)
+	}
+	if s.Replay.Format == "csv" {
+		r.records, err = newCSV(f, *s.Replay, names)
+	} else {
+		r.records = newNDJSON(f, *s.Replay, names)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+func (r *replay) close() error { return r.file.Close() }
+
+// next waits until the row's time has come, at the speed of the configuration.
+// It is io.EOF after the last row.
+func (r *replay) next(ctx context.Context) (row, error) {
+	if err := ctx.Err(); err != nil {
+		return row{}, err
+	}
+	rec, err := r.records.next()
+	if err != nil {
+		return row{}, err
+	}
+	out, err := r.row(rec)
+	if err != nil {
+		return row{}, err
+	}
+	if !r.started {
+		r.started, r.first, r.at = true, out.at, r.clock.Mono()
+	} else if r.factor > 0 {
+		due := r.at + time.Duration(min(float64(out.at.Sub(r.first))/r.factor, math.MaxInt64/2))
+		if err := r.clock.Sleep(ctx, due-r.clock.Mono()); err != nil {
+			return row{}, err
+		}
+	}
+	return out, nil
+}
+
+func (r *replay) row(rec record) (row, error) {
+	t, err := parseTime(rec.time, r.cfg.TimeFormat)
+	if err != nil {
+		return row{}, replayError(r.cfg.File, rec.line, "%s: %v", r.cfg.Time, err)
+	}
+	if r.started && t.Before(r.last) {
+		return row{}, replayError(r.cfg.File, rec.line, "the time %s is before that of the previous sample, %s; sort the file by time",
+			t.Format(time.RFC3339Nano), r.last.Format(time.RFC3339Nano))
+	}
+	r.last = t
+	out := newRow(t, len(r.sources))
+	for i, text := range rec.values {
+		text = strings.TrimSpace(text)
+		if text == "" || strings.EqualFold(text, "nan") || text == "null" {
+			out.miss(i, errEmptyCell)
+			continue
+		}
+		v, err := strconv.ParseFloat(text, 64)
+		if err != nil || math.IsInf(v, 0) || math.IsNaN(v) {
+			return row{}, replayError(r.cfg.File, rec.line, "%s: %q is not a finite number", r.sources[i].Column, clip(text))
+		}
+		out.set(i, r.sources[i], v)
+	}
+	return out, nil
+}
+
+var errEmptyCell = fmt.Errorf("%w: no value in the file", ErrReading)
+
+// Times are kept in nanoseconds of Unix time in 64 bits: 1678 to 2262.
+const maxSeconds = math.MaxInt64 / int64(time.Second)
+
+// parseTime reads a timestamp exactly, without going through a float.
+func parseTime(text, format string) (time.Time, error) {
+	text = strings.TrimSpace(text)
+	if text == "" {
+		return time.Time{}, errors.New("the timestamp is missing")
+	}
+	if format == "rfc3339" {
+		t, err := time.Parse(time.RFC3339Nano, text)
+		if err != nil {
+			return time.Time{}, fmt.Errorf("%q is not a time such as 2026-01-31T15:04:05.25Z", clip(text))
+		}
+		if s := t.Unix(); s >= maxSeconds || s <= -maxSeconds {
+			return time.Time{}, fmt.Errorf("the time %q is out of range", clip(text))
+		}
+		return t.UTC(), nil
+	}
+	unit := map[string]int64{"unix": 1e9, "unix_ms": 1e6, "unix_ns": 1}[format]
+	if unit == 0 {
+		return time.Time{}, fmt.Errorf("unknown time format %q", format)
+	}
+	ns, ok := decimal(text, unit)
+	if !ok {
+		return time.Time{}, fmt.Errorf("%q is not a %s timestamp", clip(text), format)
+	}
+	return time.Unix(0, ns).UTC(), nil
+}
+
+// decimal reads "[-]digits[.digits]" times unit, cutting digits below one.
+func decimal(text string, unit int64) (int64, bool) {
+	rest, negative := strings.CutPrefix(text, "-")
+	whole, fraction, _ := strings.Cut(rest, ".")
+	w, err := strconv.ParseUint(whole, 10, 63)
+	if err != nil || int64(w) > math.MaxInt64/unit-1 {
+		return 0, false
+	}
+	ns := int64(w) * unit
+	for _, c := range fraction {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		unit /= 10
+		ns += int64(c-'0') * unit
+	}
+	if negative {
+		ns = -ns
+	}
+	return ns, true
+}
+
+// isEnd reports whether err is the regular end of a source.
+func isEnd(err error) bool { return errors.Is(err, io.EOF) }

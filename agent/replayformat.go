@@ -1,0 +1,223 @@
+package agent
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/hencedge/hencedge/config"
+)
+
+// maxReplayLine bounds one line of a replay file, in bytes.
+const maxReplayLine = 1 << 20
+
+// csvRecords reads CSV (RFC 4180) with a header line. Every line must have as
+// many cells as the header.
+type csvRecords struct {
+	file    string
+	r       *csv.Reader
+	time    int
+	columns []int
+}
+
+func newCSV(in io.Reader, cfg config.Replay, names []string) (*csvRecords, error) {
+	b := bufio.NewReader(&lineLimit{r: in, file: cfg.File})
+	if mark, _ := b.Peek(3); bytes.Equal(mark, []byte("\xef\xbb\xbf")) {
+		_, _ = b.Discard(3)
+	}
+	r := csv.NewReader(b)
+	r.ReuseRecord = true
+	switch cfg.Delimiter {
+	case "":
+	case "tab":
+		r.Comma = '\t'
+	default:
+		r.Comma = []rune(cfg.Delimiter)[0]
+	}
+	c := &csvRecords{file: cfg.File, r: r}
+	header, err := r.Read()
+	if errors.Is(err, io.EOF) {
+		return nil, replayError(cfg.File, 1, "the file is empty; CSV starts with a line of column names")
+	}
+	if err != nil {
+		return nil, c.wrap(err)
+	}
+	header = slices.Clone(header)
+	find := func(name string) (int, error) {
+		at := slices.Index(header, name)
+		if at < 0 {
+			return 0, replayError(cfg.File, 1, "no column %q; there are %s", name, list(header))
+		}
+		if slices.Contains(header[at+1:], name) {
+			return 0, replayError(cfg.File, 1, "the column %q is there twice", name)
+		}
+		return at, nil
+	}
+	if c.time, err = find(cfg.Time); err != nil {
+		return nil, err
+	}
+	for _, n := range names {
+		at, err := find(n)
+		if err != nil {
+			return nil, err
+		}
+		c.columns = append(c.columns, at)
+	}
+	return c, nil
+}
+
+// list quotes at most a dozen names.
+func list(names []string) string {
+	var out []string
+	for i, n := range names {
+		if i == 12 {
+			out = append(out, "...")
+			break
+		}
+		out = append(out, fmt.Sprintf("%q", clip(n)))
+	}
+	return strings.Join(out, ", ")
+}
+
+func (c *csvRecords) next() (record, error) {
+	cells, err := c.r.Read()
+	if err != nil {
+		return record{}, c.wrap(err)
+	}
+	line, _ := c.r.FieldPos(0)
+	rec := record{line: line, time: cells[c.time], values: make([]string, len(c.columns))}
+	for i, at := range c.columns {
+		rec.values[i] = cells[at]
+	}
+	return rec, nil
+}
+
+// wrap gives the reader's errors file and line.
+func (c *csvRecords) wrap(err error) error {
+	var pe *csv.ParseError
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, ErrReplay):
+		return err
+	case errors.As(err, &pe) && errors.Is(pe.Err, csv.ErrFieldCount):
+		return replayError(c.file, pe.Line, "the number of cells differs from the header; check the delimiter")
+	case errors.As(err, &pe):
+		return replayError(c.file, pe.Line, "%v", pe.Err)
+	}
+	return fmt.Errorf("read %s: %w", c.file, err)
+}
+
+// lineLimit fails when a line (in CSV, also the lines of one quoted cell taken
+// singly) is longer than maxReplayLine, so that a broken file cannot take all
+// memory.
+type lineLimit struct {
+	r    io.Reader
+	file string
+	line int
+	run  int
+}
+
+func (l *lineLimit) Read(p []byte) (int, error) {
+	n, err := l.r.Read(p)
+	for b := p[:n]; ; {
+		i := bytes.IndexByte(b, '\n')
+		if i < 0 {
+			l.run += len(b)
+			break
+		}
+		l.line, l.run, b = l.line+1, 0, b[i+1:]
+	}
+	if l.run > maxReplayLine {
+		return 0, replayError(l.file, l.line+1, "the line is longer than %d bytes", maxReplayLine)
+	}
+	return n, err
+}
+
+// ndjsonRecords reads one JSON object per line. Fields are found by dotted
+// path; blank lines are skipped.
+type ndjsonRecords struct {
+	file    string
+	r       *bufio.Reader
+	line    int
+	time    []string
+	columns [][]string
+}
+
+func newNDJSON(in io.Reader, cfg config.Replay, names []string) *ndjsonRecords {
+	n := &ndjsonRecords{file: cfg.File, r: bufio.NewReader(&lineLimit{r: in, file: cfg.File}), time: strings.Split(cfg.Time, ".")}
+	for _, name := range names {
+		n.columns = append(n.columns, strings.Split(name, "."))
+	}
+	return n
+}
+
+func (n *ndjsonRecords) next() (record, error) {
+	for {
+		line, err := n.r.ReadBytes('\n')
+		n.line++
+		if err != nil && !errors.Is(err, io.EOF) {
+			if errors.Is(err, ErrReplay) {
+				return record{}, err
+			}
+			return record{}, fmt.Errorf("read %s: %w", n.file, err)
+		}
+		if len(bytes.TrimSpace(line)) > 0 {
+			return n.parse(line)
+		}
+		if err != nil {
+			return record{}, io.EOF
+		}
+	}
+}
+
+func (n *ndjsonRecords) parse(line []byte) (record, error) {
+	d := json.NewDecoder(bytes.NewReader(line))
+	d.UseNumber()
+	var object map[string]any
+	if err := d.Decode(&object); err != nil {
+		return record{}, replayError(n.file, n.line, "not a JSON object: %v", err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return record{}, replayError(n.file, n.line, "more than one JSON value in the line")
+	}
+	rec := record{line: n.line, values: make([]string, len(n.columns))}
+	var err error
+	if rec.time, err = n.field(object, n.time, true); err != nil {
+		return record{}, err
+	}
+	for i, path := range n.columns {
+		if rec.values[i], err = n.field(object, path, false); err != nil {
+			return record{}, err
+		}
+	}
+	return rec, nil
+}
+
+// field is the text of a scalar, "" when it is absent or null. Only timestamps
+// may be JSON strings; a number in quotes is taken as a mistake in the data.
+func (n *ndjsonRecords) field(object map[string]any, path []string, text bool) (string, error) {
+	var v any = object
+	for _, key := range path {
+		m, ok := v.(map[string]any)
+		if !ok {
+			return "", nil
+		}
+		v = m[key]
+	}
+	switch x := v.(type) {
+	case nil:
+		return "", nil
+	case json.Number:
+		return x.String(), nil
+	case string:
+		if text {
+			return x, nil
+		}
+	}
+	return "", replayError(n.file, n.line, "%s is not a number", strings.Join(path, "."))
+}

@@ -1,0 +1,115 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/hencedge/hencedge/config"
+)
+
+// row is one sample of every channel of a stream.
+type row struct {
+	at     time.Time
+	values []float64 // in the channels' units; NaN where missing
+	errs   []error   // why a value is missing
+}
+
+// rowSource gives the samples of a stream. next blocks until a sample is due;
+// it fails with the context's error, with io.EOF at the end, or for good.
+type rowSource interface {
+	next(ctx context.Context) (row, error)
+	close() error
+}
+
+func newRow(at time.Time, channels int) row {
+	r := row{at: at, values: make([]float64, channels), errs: make([]error, channels)}
+	for i := range r.values {
+		r.values[i] = math.NaN()
+	}
+	return r
+}
+
+func (r *row) miss(i int, err error) { r.values[i], r.errs[i] = math.NaN(), err }
+
+// set converts a reading to the channel's unit.
+func (r *row) set(i int, src config.Source, reading float64) {
+	scale := src.Scale
+	if scale == 0 {
+		scale = 1
+	}
+	v := reading*scale + src.Offset
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		r.miss(i, fmt.Errorf("%w: the value is not finite", ErrReading))
+		return
+	}
+	r.values[i], r.errs[i] = v, nil
+}
+
+// live samples sensors on monotonic ticks.
+type live struct {
+	clock    Clock
+	interval time.Duration
+	sensors  []Sensor
+	sources  []config.Source
+	missed   func(ticks int64)
+
+	started bool
+	start   time.Duration // monotonic
+	tick    int64         // of the last sample
+}
+
+// openLive opens the sensors of a stream.
+func openLive(m Machine, s config.Stream) (*live, error) {
+	l := &live{clock: m.clock(), interval: s.Interval, missed: func(int64) {}}
+	m.Clock = l.clock
+	for _, ch := range s.Channels {
+		sensor, err := m.Open(*ch.Source)
+		if err != nil {
+			return nil, fmt.Errorf("channel %s: %w", ch.Name, err)
+		}
+		l.sensors = append(l.sensors, sensor)
+		l.sources = append(l.sources, *ch.Source)
+	}
+	return l, nil
+}
+
+func (l *live) close() error { return nil }
+
+// next waits for the next tick and reads every sensor. The first call reads
+// once in advance, to give rates something to compare with, and the first
+// sample is one interval later. Ticks that have passed by a whole interval or
+// more are left out.
+func (l *live) next(ctx context.Context) (row, error) {
+	if !l.started {
+		l.started, l.start = true, l.clock.Mono()
+		for _, s := range l.sensors {
+			_, _, _ = s.Read(ctx) // only the baseline counts
+		}
+	}
+	l.tick++
+	due := l.start + time.Duration(l.tick)*l.interval
+	if late := l.clock.Mono() - due; late >= l.interval {
+		skip := int64(late / l.interval)
+		l.missed(skip)
+		l.tick += skip
+		due += time.Duration(skip) * l.interval
+	}
+	if err := l.clock.Sleep(ctx, due-l.clock.Mono()); err != nil {
+		return row{}, err
+	}
+	out := newRow(l.clock.Now(), len(l.sensors))
+	for i, s := range l.sensors {
+		v, _, err := s.Read(ctx)
+		if err != nil {
+			if ctx.Err() != nil {
+				return row{}, ctx.Err()
+			}
+			out.miss(i, err)
+			continue
+		}
+		out.set(i, l.sources[i], v)
+	}
+	return out, nil
+}

@@ -1,0 +1,181 @@
+package agent
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/google/renameio/v2"
+	"golang.org/x/sys/unix"
+)
+
+// Errors of the state file.
+var (
+	// ErrState: the state file cannot be used.
+	ErrState = errors.New("state file")
+	// ErrStateLocked: another process uses the state file.
+	ErrStateLocked = errors.New("state file is in use")
+)
+
+const (
+	stateVersion = 1
+	stateMax     = 1 << 20 // bytes
+	// sequenceBlock is how many sequence numbers of a stream are reserved by one
+	// write: a crash skips fewer than this many, and the disk sees one write per
+	// this many windows.
+	sequenceBlock = 256
+)
+
+// stateFile is the JSON form of the state.
+type stateFile struct {
+	Version   int               `json:"version"`
+	Device    string            `json:"device"`
+	BootEpoch uint64            `json:"boot_epoch"`
+	Reserved  map[string]uint64 `json:"reserved"` // by stream: numbers below may have been used
+}
+
+// state hands out boot epoch and sequence numbers. Whatever it hands out was on
+// disk, as used, before: no number is used twice, whenever the power fails.
+type state struct {
+	path string
+	lock *os.File
+
+	mu   sync.Mutex
+	file stateFile
+	next map[string]uint64
+}
+
+// openState locks the state file, counts the boot epoch up and writes it back.
+// A state that does not exist begins with the Unix time in seconds as its boot
+// epoch, so that a device whose state was lost is not taken for a replay of its
+// own past, unless its clock is wrong too.
+func openState(path, device string, now time.Time) (*state, error) {
+	lock, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrState, err)
+	}
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		lock.Close()
+		if errors.Is(err, unix.EWOULDBLOCK) {
+			return nil, fmt.Errorf("%w: %s: another agent is running with it; stop that one, or give this one its own state", ErrStateLocked, path)
+		}
+		return nil, fmt.Errorf("%w: lock %s: %w", ErrState, path, err)
+	}
+	s := &state{path: path, lock: lock, next: map[string]uint64{}}
+	f, err := readState(path, device)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		s.file = stateFile{Version: stateVersion, Device: device, BootEpoch: uint64(max(now.Unix(), 1)), Reserved: map[string]uint64{}}
+	case err != nil:
+		lock.Close()
+		return nil, err
+	default:
+		s.file = *f
+		s.file.BootEpoch++
+	}
+	for name, n := range s.file.Reserved {
+		s.next[name] = n
+	}
+	if err := s.save(); err != nil {
+		lock.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// readState reads and checks a state file.
+func readState(path, device string) (*stateFile, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrState, err)
+	}
+	if info.Size() > stateMax {
+		return nil, fmt.Errorf("%w: %s has %d bytes; it is not a state file", ErrState, path, info.Size())
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrState, err)
+	}
+	var f stateFile
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.DisallowUnknownFields()
+	const remedy = "restore it from a backup, or move it away: a new one continues with a higher boot epoch as long as the clock is right"
+	if err := d.Decode(&f); err != nil || d.More() {
+		return nil, fmt.Errorf("%w: %s is damaged; %s", ErrState, path, remedy)
+	}
+	switch {
+	case f.Version != stateVersion:
+		return nil, fmt.Errorf("%w: %s has version %d, want %d", ErrState, path, f.Version, stateVersion)
+	case f.Device != device:
+		return nil, fmt.Errorf("%w: %s belongs to the device %q, not to %q; give each device its own state", ErrState, path, f.Device, device)
+	case f.BootEpoch == 0 || f.BootEpoch >= 1<<62:
+		return nil, fmt.Errorf("%w: %s has the impossible boot epoch %d; %s", ErrState, path, f.BootEpoch, remedy)
+	}
+	if f.Reserved == nil {
+		f.Reserved = map[string]uint64{}
+	}
+	return &f, nil
+}
+
+// save writes the state and makes sure that it is on disk; mu is held or the
+// state is not shared yet.
+func (s *state) save() error {
+	data, err := json.Marshal(s.file)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrState, err)
+	}
+	if err := renameio.WriteFile(s.path, append(data, '\n'), 0o600, renameio.WithStaticPermissions(0o600), renameio.WithTempDir(filepath.Dir(s.path))); err != nil {
+		return fmt.Errorf("%w: %w", ErrState, err)
+	}
+	dir, err := os.Open(filepath.Dir(s.path))
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrState, err)
+	}
+	defer dir.Close()
+	if err := dir.Sync(); err != nil {
+		return fmt.Errorf("%w: %w", ErrState, err)
+	}
+	return nil
+}
+
+// boot is the boot epoch of this start.
+func (s *state) boot() uint64 { return s.file.BootEpoch }
+
+// take gives the next sequence number of a stream; "" is the status.
+func (s *state) take(stream string) (uint64, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.next[stream]
+	if n >= s.file.Reserved[stream] {
+		before := s.file.Reserved[stream]
+		s.file.Reserved[stream] = n + sequenceBlock
+		if err := s.save(); err != nil {
+			s.file.Reserved[stream] = before
+			return 0, err
+		}
+	}
+	s.next[stream] = n + 1
+	return n, nil
+}
+
+// close writes the exact numbers and lets go of the file.
+func (s *state) close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.lock == nil {
+		return nil
+	}
+	for name, n := range s.next {
+		s.file.Reserved[name] = n
+	}
+	err := s.save()
+	err = errors.Join(err, s.lock.Close())
+	s.lock = nil
+	return err
+}

@@ -1,0 +1,58 @@
+package agent
+
+import "sync/atomic"
+
+// streamCounters are the live counts of one stream.
+type streamCounters struct {
+	samples, skipped, missing, held, outside, clamped, overflow atomic.Uint64
+	missedTicks, clockSteps                                     atomic.Uint64
+	windows, partial, encryptErrors                             atomic.Uint64
+	bodyBytes, objectBytes, encryptNanos                        atomic.Uint64
+}
+
+// StreamStats are the counts of one stream since the start.
+type StreamStats struct {
+	Samples      uint64 // samples that went into windows
+	Skipped      uint64 // samples left out, by policy or before the first good value
+	Missing      uint64 // channel values that could not be read
+	Held         uint64 // of these, replaced by the last good value
+	Outside      uint64 // channel values out of range
+	Clamped      uint64 // of these, moved to the end of the range
+	Overflow     uint64 // samples beyond the capacity of a window by time
+	MissedTicks  uint64 // ticks left out because sampling was late
+	ClockSteps   uint64 // windows cut short because the clock went backwards
+	Windows      uint64 // windows sealed
+	Partial      uint64 // of these, with fewer samples than the window holds
+	Errors       uint64 // windows lost because they could not be encrypted or sealed
+	BodyBytes    uint64 // of ciphertexts
+	ObjectBytes  uint64 // of sealed objects
+	EncryptNanos uint64 // time spent encoding and encrypting
+}
+
+func (c *streamCounters) stats() StreamStats {
+	return StreamStats{
+		Samples: c.samples.Load(), Skipped: c.skipped.Load(), Missing: c.missing.Load(), Held: c.held.Load(),
+		Outside: c.outside.Load(), Clamped: c.clamped.Load(), Overflow: c.overflow.Load(),
+		MissedTicks: c.missedTicks.Load(), ClockSteps: c.clockSteps.Load(),
+		Windows: c.windows.Load(), Partial: c.partial.Load(), Errors: c.encryptErrors.Load(),
+		BodyBytes: c.bodyBytes.Load(), ObjectBytes: c.objectBytes.Load(), EncryptNanos: c.encryptNanos.Load(),
+	}
+}
+
+// SpoolStats are the counts of a spool.
+type SpoolStats struct {
+	Objects int    // waiting now
+	Bytes   int64  // waiting now
+	Dropped uint64 // lost to a full spool
+}
+
+// Stats are the counts of an agent since the start.
+type Stats struct {
+	Boot      uint64 // boot epoch of this start
+	Streams   map[string]StreamStats
+	Spool     SpoolStats
+	Sent      uint64 // objects acknowledged by the broker
+	SentBytes uint64 // their bytes, before chunking
+	Retries   uint64 // sends that failed and were tried again
+	Refused   uint64 // objects dropped because they can never be sent
+}

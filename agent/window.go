@@ -1,0 +1,171 @@
+package agent
+
+import (
+	"log/slog"
+	"math"
+	"time"
+
+	"github.com/hencedge/hencedge/config"
+)
+
+// window is a finished window in physical units.
+type window struct {
+	start, end time.Time
+	samples    int
+	values     [][]float64 // by channel, then sample; within the channels' ranges
+}
+
+// collector turns rows into windows and applies the policies for values that
+// are missing or out of range.
+type collector struct {
+	stream config.Stream
+	count  *streamCounters
+	log    *slog.Logger
+
+	held   []float64 // last good value per channel; NaN before the first
+	warned []bool    // per channel, in this window
+	cur    *window
+	bucket int64
+	last   time.Time
+}
+
+func newCollector(s config.Stream, count *streamCounters, log *slog.Logger) *collector {
+	c := &collector{stream: s, count: count, log: log, held: make([]float64, len(s.Channels)), warned: make([]bool, len(s.Channels))}
+	for i := range c.held {
+		c.held[i] = math.NaN()
+	}
+	return c
+}
+
+// add takes one row and gives the windows that it finishes: at most one that it
+// is not part of any more, and at most one that it completes.
+func (c *collector) add(r row) []*window {
+	var done []*window
+	finish := func() {
+		if w := c.flush(); w != nil {
+			done = append(done, w)
+		}
+	}
+	if c.cur != nil && r.at.Before(c.last) {
+		c.count.clockSteps.Add(1)
+		c.log.Warn("the clock went backwards; the window ends early", "from", c.last, "to", r.at)
+		finish()
+	}
+	if c.stream.Window.ByTime() {
+		b := bucketOf(r.at, c.stream.Window.Every)
+		if c.cur != nil && b != c.bucket {
+			finish()
+		}
+		c.bucket = b
+	}
+	c.last = r.at
+	sample, ok := c.policies(r)
+	if !ok {
+		c.count.skipped.Add(1)
+		return done
+	}
+	if c.cur == nil {
+		c.open(r.at)
+	}
+	if c.cur.samples >= c.stream.Window.Samples {
+		c.count.overflow.Add(1)
+		return done
+	}
+	for i, v := range sample {
+		c.cur.values[i] = append(c.cur.values[i], v)
+	}
+	c.cur.samples++
+	c.count.samples.Add(1)
+	if !c.stream.Window.ByTime() {
+		c.cur.end = r.at
+		if c.cur.samples == c.stream.Window.Samples {
+			finish()
+		}
+	}
+	return done
+}
+
+func (c *collector) open(at time.Time) {
+	w := &window{start: at, end: at, values: make([][]float64, len(c.stream.Channels))}
+	if every := c.stream.Window.Every; every > 0 {
+		w.start = time.Unix(0, c.bucket*int64(every)).UTC()
+		w.end = w.start.Add(every)
+	}
+	clear(c.warned)
+	c.cur = w
+}
+
+// flush gives the current window, however full, or nil when it is empty.
+func (c *collector) flush() *window {
+	w := c.cur
+	c.cur = nil
+	return w
+}
+
+// bucketOf is the number of the interval of Unix time that t lies in.
+func bucketOf(t time.Time, every time.Duration) int64 {
+	ns, e := t.UnixNano(), int64(every)
+	b := ns / e
+	if ns%e < 0 {
+		b--
+	}
+	return b
+}
+
+// policies turns a row into a sample with every value in range; ok is false
+// when the sample is to be left out.
+func (c *collector) policies(r row) (sample []float64, ok bool) {
+	sample, ok = make([]float64, len(r.values)), true
+	for i, ch := range c.stream.Channels {
+		v, err := r.values[i], r.errs[i]
+		if math.IsNaN(v) {
+			c.note(i, "a sample is missing", "error", err)
+		} else if v < ch.Range[0] || v > ch.Range[1] {
+			c.count.outside.Add(1)
+			c.note(i, "a value is out of range", "value", v, "min", ch.Range[0], "max", ch.Range[1], "policy", ch.OnRange)
+			if ch.OnRange == config.OutsideMissing {
+				v = math.NaN()
+			} else {
+				v = min(max(v, ch.Range[0]), ch.Range[1])
+				c.count.clamped.Add(1)
+			}
+		}
+		if !math.IsNaN(v) {
+			sample[i], c.held[i] = v, v
+			continue
+		}
+		c.count.missing.Add(1)
+		switch {
+		case ch.OnMissing == config.MissingMark && ch.MissingValue != nil:
+			sample[i] = *ch.MissingValue
+		case ch.OnMissing == config.MissingSkip || math.IsNaN(c.held[i]):
+			ok = false
+		default:
+			sample[i] = c.held[i]
+			c.count.held.Add(1)
+		}
+	}
+	return sample, ok
+}
+
+// note logs the first trouble of a channel in a window.
+func (c *collector) note(channel int, msg string, args ...any) {
+	if c.warned[channel] {
+		return
+	}
+	c.warned[channel] = true
+	c.log.Warn(msg, append([]any{"channel", c.stream.Channels[channel].Name}, args...)...)
+}
+
+// slots normalises and packs a window: sample i of channel k is
+// u = (x-mid)/half in [-1, 1], in slot k*stride+i. Slots without a sample are 0.
+func slots(s config.Stream, values [][]float64) []float64 {
+	out := make([]float64, s.Slots())
+	for k, ch := range s.Channels {
+		mid, half := ch.Affine()
+		for i, x := range values[k] {
+			out[k*s.Stride()+i] = min(max((x-mid)/half, -1), 1)
+		}
+	}
+	return out
+}
