@@ -61,7 +61,7 @@ func newGaloisIndex(n, n2, g int) *galoisIndex {
 }
 
 // permute needs n1 entries of the twiddle table t.
-func (x *galoisIndex) permute(dst, src []uint32, t []shoup, q uint32) {
+func (x *galoisIndex) permute(dst, src []uint32, t []factor, q uint32) {
 	n1, k := x.n1, log2(x.n1)
 	from := x.from
 	for j := range x.n2 {
@@ -79,7 +79,7 @@ func (x *galoisIndex) permute(dst, src []uint32, t []shoup, q uint32) {
 		for b, f := range from {
 			s := (2*reverse(uint32(b), k) + 1) * e & uint32(2*n1-1)
 			turn := -(s >> k)
-			y := mulShoup(col[f], t[reverse(s&uint32(n1-1), k)], q)
+			y := t[reverse(s&uint32(n1-1), k)].mul(col[f], uint64(q))
 			to[b] = y ^ turn&(y^neg(y, q))
 		}
 	}

@@ -14,14 +14,14 @@ const chunk = 256
 // primes of a source, S their product (Ring.Extend).
 type basis struct {
 	mods  []*modulus
-	scale []shoup  // (S/q_i)^-1 mod q_i
+	scale []factor // (S/q_i)^-1 mod q_i
 	round []uint64 // floor(2^56/q_i)
 }
 
 func newBasis(mods []*modulus) *basis {
-	s := &basis{mods: mods, scale: make([]shoup, len(mods)), round: make([]uint64, len(mods))}
+	s := &basis{mods: mods, scale: make([]factor, len(mods)), round: make([]uint64, len(mods))}
 	for i, m := range mods {
-		s.scale[i] = newShoup(m.inv(s.product(m, i)), m.q)
+		s.scale[i] = m.factor(m.inv(s.product(m, i)))
 		s.round[i] = (1 << 56) / uint64(m.q)
 	}
 	return s
@@ -48,9 +48,9 @@ func (s *basis) digits(x [][]uint32, v []uint32) {
 			acc[c] = 1 << 55
 		}
 		for i, xi := range x {
-			xi, q, w, round := xi[o:o+k], s.mods[i].q, s.scale[i], s.round[i]
+			xi, q, w, round := xi[o:o+k], uint64(s.mods[i].q), s.scale[i], s.round[i]
 			for c, y := range xi {
-				y = mulShoup(y, w, q)
+				y = w.mul(y, q)
 				xi[c] = y
 				acc[c&(chunk-1)] += uint64(y) * round // at most 255 terms below 2^56
 			}
@@ -171,11 +171,11 @@ func (r *ring) DivRound(dst, src *cutrantt.Batch) error {
 	defer buf.put()
 	y, v := digitRows(buf.words, k, r.n)
 	targets := make([]*target, keep)
-	inverses := make([]shoup, keep)
+	inverses := make([]factor, keep)
 	for j := range targets {
 		m := r.moduli[limbs[j]]
 		targets[j] = s.target(m)
-		inverses[j] = newShoup(m.inv(s.product(m, -1)), m.q)
+		inverses[j] = m.factor(m.inv(s.product(m, -1)))
 	}
 	for p := range src.Polys() {
 		r.run(k, r.n*r.logN, func(i int) {
@@ -183,7 +183,7 @@ func (r *ring) DivRound(dst, src *cutrantt.Batch) error {
 			if d.NTT {
 				m := s.mods[i]
 				t := m.twiddles(n1)
-				scale := m.inverseScale(n1, t)
+				scale := m.inverseScale(n1)
 				for c := range n2 {
 					inverse(y[i][c*n1:(c+1)*n1], t, scale, m.q)
 				}
@@ -207,9 +207,10 @@ func (r *ring) DivRound(dst, src *cutrantt.Batch) error {
 				}
 			}
 			x, z := r.limb(src, p, j), r.limb(dst, p, j)
-			z = z[:len(x)]
+			z, e = z[:len(x)], e[:len(x)]
+			w := inverses[j]
 			for i := range x {
-				z[i] = mulShoup(x[i]-e[i]+m.q, inverses[j], m.q) // from (0, 2q)
+				z[i] = w.mul(x[i]-e[i]+m.q, uint64(m.q)) // from (0, 2q)
 			}
 			tmp.put()
 		})

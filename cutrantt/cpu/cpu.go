@@ -1,11 +1,11 @@
 // Package cpu is the plain Go backend of cutrantt, for every GOARCH.
 //
-// Arithmetic is on 32-bit residues with Shoup products (Harvey, "Faster
-// arithmetic for number-theoretic transforms", 2014) in the transforms and one
-// 64-bit Barrett reduction per accumulated sum elsewhere. Work is split over
-// limbs and columns, or over rows where an operation joins the columns.
-// Conditional corrections are minima, which compile to conditional moves, so
-// that no branch or address depends on a residue.
+// Products with constants (twiddles, scalars) are Plantard products: two 64-bit
+// multiplications, fully reduced. Sums of products are accumulated in 64 bits
+// and take one Barrett reduction. Work is split over limbs and columns, or over
+// rows where an operation joins the columns. Conditional corrections are minima,
+// which compile to conditional moves, so that no branch or address depends on a
+// residue.
 package cpu
 
 import (

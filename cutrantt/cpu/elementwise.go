@@ -67,9 +67,9 @@ func (r *ring) MulScalar(dst, a *cutrantt.Batch, c []uint32) error {
 	}
 	return r.unary(dst, a, func(z, x []uint32, l int, q uint32) {
 		x = x[:len(z)]
-		w := newShoup(c[l], q)
+		w := r.moduli[dst.Limbs()[l]].factor(c[l])
 		for j := range z {
-			z[j] = mulShoup(x[j], w, q)
+			z[j] = w.mul(x[j], uint64(q))
 		}
 	})
 }

@@ -19,7 +19,7 @@ type kernel struct {
 	aWords int // prepared words of one block of a
 	bWords int // and of b
 	prepA  func(dst, tile []uint32, m *modulus)
-	prepB  func(dst, tile []uint32, w *[lanes]shoup, m *modulus)
+	prepB  func(dst, tile []uint32, w *[lanes]factor, m *modulus)
 	// mul sets the tile dst to the products of prepared operands.
 	mul func(dst, a, b []uint32, m *modulus)
 }
@@ -63,7 +63,7 @@ func autoMethod(int) cutrantt.Method { return cutrantt.MethodLazy }
 // workspace is the working memory of one task; it may hold secrets.
 type workspace struct {
 	*scratch
-	w             [lanes]shoup
+	w             [lanes]factor
 	a, b, x, y, z []uint32
 }
 
@@ -80,10 +80,10 @@ func (k *kernel) newWorkspace(results int) *workspace {
 }
 
 // roots sets w to the factors of blocks b0, b0+1, ... (b0 is even).
-func (ws *workspace) roots(t []shoup, n1, b0 int, q uint32) {
+func (ws *workspace) roots(t []factor, n1, b0 int) {
 	for l := 0; l < lanes; l += 2 {
 		ws.w[l] = t[n1/2+(b0+l)/2]
-		ws.w[l+1] = ws.w[l].neg(q)
+		ws.w[l+1] = ws.w[l].neg()
 	}
 }
 
@@ -150,7 +150,7 @@ func (r *ring) hadamard(dst, a, b *cutrantt.Batch, acc bool, all ...*cutrantt.Ba
 		for b0 := lo; b0 < hi; b0 += lanes {
 			load(ws.x, x, n2, b0)
 			load(ws.y, y, n2, b0)
-			ws.roots(t, n1, b0, m.q)
+			ws.roots(t, n1, b0)
 			k.prepA(ws.a, ws.x, m)
 			k.prepB(ws.b, ws.y, &ws.w, m)
 			k.mul(ws.z, ws.a, ws.b, m)

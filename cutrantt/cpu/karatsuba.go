@@ -25,7 +25,7 @@ func karatsubaKernel(n2 int) *kernel {
 				karatsubaA(dst[l*3*h:(l+1)*3*h], tile[l*n2:(l+1)*n2], h)
 			}
 		},
-		prepB: func(dst, tile []uint32, w *[lanes]shoup, m *modulus) {
+		prepB: func(dst, tile []uint32, w *[lanes]factor, m *modulus) {
 			for l := range lanes {
 				karatsubaB(dst[l*words:(l+1)*words], tile[l*n2:(l+1)*n2], h, w[l], m.q)
 			}
@@ -41,14 +41,14 @@ func karatsubaA(dst, a []uint32, h int) {
 	}
 }
 
-func karatsubaB(dst, b []uint32, h int, w shoup, q uint32) {
+func karatsubaB(dst, b []uint32, h int, w factor, q uint32) {
 	e0, e1, s := dst[:2*h-1], dst[2*h-1:4*h-1], dst[4*h-1:]
-	e1[0] = mulShoup(b[1], w, q)
+	e1[0] = w.mul(b[1], uint64(q))
 	e1 = e1[1:]
 	for i := range h {
 		e0[h-1+i], e1[h-1+i] = b[2*i], b[2*i+1]
 		if i > 0 {
-			e0[i-1], e1[i-1] = mulShoup(b[2*i], w, q), mulShoup(b[2*i+1], w, q)
+			e0[i-1], e1[i-1] = w.mul(b[2*i], uint64(q)), w.mul(b[2*i+1], uint64(q))
 		}
 	}
 	for i := range s {

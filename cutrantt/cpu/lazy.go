@@ -15,7 +15,7 @@ func lazyKernel(n2 int) *kernel {
 				reverseInto(dst[l*n2:(l+1)*n2], tile[l*n2:(l+1)*n2])
 			}
 		},
-		prepB: func(dst, tile []uint32, w *[lanes]shoup, m *modulus) {
+		prepB: func(dst, tile []uint32, w *[lanes]factor, m *modulus) {
 			for l := range lanes {
 				windows(dst[l*words:(l+1)*words], tile[l*n2:(l+1)*n2], w[l], m.q)
 			}
@@ -34,11 +34,11 @@ func reverseInto(dst, src []uint32) {
 }
 
 // windows prepares b (n words, in [0, q)) in e (2n-1 words) as above.
-func windows(e, b []uint32, w shoup, q uint32) {
+func windows(e, b []uint32, w factor, q uint32) {
 	n := len(b)
 	copy(e[n-1:], b)
 	for i, x := range b[1:] {
-		e[i] = mulShoup(x, w, q)
+		e[i] = w.mul(x, uint64(q))
 	}
 }
 

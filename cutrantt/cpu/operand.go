@@ -53,7 +53,7 @@ func (r *ring) Precompute(b *cutrantt.Batch) (cutrantt.Operand, error) {
 		defer ws.put()
 		for b0 := lo; b0 < hi; b0 += lanes {
 			load(ws.y, y, n2, b0)
-			ws.roots(t, n1, b0, m.q)
+			ws.roots(t, n1, b0)
 			k.prepB(to[b0*words:(b0+lanes)*words], ws.y, &ws.w, m)
 		}
 	})

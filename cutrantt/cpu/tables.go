@@ -16,7 +16,7 @@ type modulus struct {
 	logN int
 
 	grow  sync.Mutex
-	table atomic.Pointer[[]shoup]
+	table atomic.Pointer[[]factor]
 	toom  func() *toomConstants
 }
 
@@ -56,7 +56,7 @@ func sharedModulus(m cutrantt.Modulus, logN int) *modulus {
 //   - group i of the level with m groups multiplies by t[m+i];
 //   - the inverse of t[m+i] is -t[2m-1-i], as the exponents add up to N;
 //   - block 2g of n1 is modulo X^n2 - t[n1/2+g], block 2g+1 modulo X^n2 + it.
-func (m *modulus) twiddles(n int) []shoup {
+func (m *modulus) twiddles(n int) []factor {
 	if t := m.table.Load(); t != nil && len(*t) >= n {
 		return *t
 	}
@@ -65,14 +65,16 @@ func (m *modulus) twiddles(n int) []shoup {
 	if t := m.table.Load(); t != nil && len(*t) >= n {
 		return *t
 	}
-	t := make([]shoup, n)
-	t[0] = newShoup(1, m.q)
+	t, power := make([]factor, n), make([]uint32, n)
+	t[0] = m.factor(1)
 	for k := 1; k < n; k *= 2 {
 		// brv(k+i) = brv(k) + brv(i) for i < k, and brv(k) = N/(2k).
-		w := newShoup(m.pow(m.psi, uint32(1)<<m.logN/uint32(2*k)), m.q)
-		t[k] = w
+		w := m.pow(m.psi, uint32(1)<<m.logN/uint32(2*k))
+		by := m.factor(w)
+		power[k], t[k] = w, by
 		for i := 1; i < k; i++ {
-			t[k+i] = newShoup(mulShoup(t[i].w, w, m.q), m.q)
+			power[k+i] = by.mul(power[i], uint64(m.q))
+			t[k+i] = m.factor(power[k+i])
 		}
 	}
 	m.table.Store(&t)

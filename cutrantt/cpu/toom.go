@@ -21,7 +21,7 @@ package cpu
 //	90*c5 = 2*d2 - 20*d1 + h
 //
 // Prepared a: h words, reversed, at each of the seven points. Prepared b: the
-// windows of lazy.go at each point, then w and its Shoup quotient.
+// windows of lazy.go at each point, then the two halves of the factor w.
 
 const toomPoints = 7
 
@@ -72,7 +72,7 @@ func toomKernel(n2 int) *kernel {
 				}
 			}
 		},
-		prepB: func(dst, tile []uint32, w *[lanes]shoup, m *modulus) {
+		prepB: func(dst, tile []uint32, w *[lanes]factor, m *modulus) {
 			for l := range lanes {
 				to := dst[l*bWords : (l+1)*bWords]
 				for i := range h {
@@ -81,11 +81,11 @@ func toomKernel(n2 int) *kernel {
 						e := to[p*window : (p+1)*window]
 						e[h-1+i] = v
 						if i > 0 {
-							e[i-1] = mulShoup(v, w[l], m.q)
+							e[i-1] = w[l].mul(v, uint64(m.q))
 						}
 					}
 				}
-				to[bWords-2], to[bWords-1] = w[l].w, w[l].s
+				to[bWords-2], to[bWords-1] = uint32(w[l]), uint32(w[l]>>32)
 			}
 		},
 		mul: func(dst, a, b []uint32, m *modulus) {
@@ -94,13 +94,13 @@ func toomKernel(n2 int) *kernel {
 			var r, above [toomPoints]uint32 // coefficients of this and of the previous i
 			for l := range lanes {
 				x, y := a[l*aWords:(l+1)*aWords], b[l*bWords:(l+1)*bWords]
-				w := shoup{y[bWords-2], y[bWords-1]}
+				w := factor(y[bWords-2]) | factor(y[bWords-1])<<32
 				// Only the last i wraps: its c4, c5, c6 stand at X^n2, X^(n2+1)
 				// and X^(n2+2). It is computed first.
 				dot(&v, x, y, h-1)
 				last := c.interpolate(&v, &m.barrett)
 				for t := range 3 {
-					above[4+t] = mulShoup(last[4+t], w, m.q)
+					above[4+t] = w.mul(last[4+t], uint64(m.q))
 				}
 				for i := range h {
 					if r = last; i < h-1 {

@@ -30,7 +30,7 @@ func (r *ring) Inverse(dst, src *cutrantt.Batch) error {
 	n2 := int(src.Domain().N2)
 	r.eachColumn(dst, src, n2, func(col []uint32, m *modulus) {
 		t := m.twiddles(len(col))
-		inverse(col, t, m.inverseScale(len(col), t), m.q)
+		inverse(col, t, m.inverseScale(len(col)), m.q)
 	})
 	dst.SetDomain(cutrantt.Coeffs(n2))
 	return nil
@@ -90,7 +90,7 @@ func (r *ring) convert(a, b []uint32, from, to cutrantt.Domain, m *modulus) []ui
 	case from.NTT:
 		n1 := r.n / n2
 		t := m.twiddles(n1)
-		scale := m.inverseScale(n1, t)
+		scale := m.inverseScale(n1)
 		for c := range n2 {
 			inverse(a[c*n1:(c+1)*n1], t, scale, m.q)
 		}
@@ -135,14 +135,14 @@ func relayout(dst, src []uint32, n2, want int) {
 // finishLevel splits every block modulo X^n2 - w_b into two modulo
 // X^(n2/2) -+ z, z^2 = w_b, z = t[n1+b]: one more level of the transform over
 // all columns; in and out in [0, q).
-func finishLevel(dst, src []uint32, t []shoup, n2 int, q uint32) {
+func finishLevel(dst, src []uint32, t []factor, n2 int, q uint32) {
 	n1 := len(src) / n2
 	z := t[n1 : 2*n1]
 	for c := range n2 / 2 {
 		lo, hi := src[c*n1:(c+1)*n1], src[(c+n2/2)*n1:][:n1]
 		to := dst[2*c*n1 : 2*(c+1)*n1]
 		for b := range z {
-			u, v := lo[b], mulShoup(hi[b], z[b], q)
+			u, v := lo[b], z[b].mul(hi[b], uint64(q))
 			to[2*b], to[2*b+1] = add(u, v, q), sub(u, v, q)
 		}
 	}
@@ -150,7 +150,7 @@ func finishLevel(dst, src []uint32, t []shoup, n2 int, q uint32) {
 
 // undoLevel is the inverse of finishLevel and leaves n2 columns. The inverse
 // of t[n1+b] is -t[2*n1-1-b].
-func undoLevel(dst, src []uint32, t []shoup, n2 int, q uint32) {
+func undoLevel(dst, src []uint32, t []factor, n2 int, q uint32) {
 	n1 := len(src) / n2
 	z := t[n1 : 2*n1]
 	for c := range n2 / 2 {
@@ -159,7 +159,7 @@ func undoLevel(dst, src []uint32, t []shoup, n2 int, q uint32) {
 		for b := range z {
 			u, v := from[2*b], from[2*b+1]
 			lo[b] = half(add(u, v, q), q)
-			hi[b] = half(mulShoup(v-u+q, z[n1-1-b], q), q) // from (0, 2q)
+			hi[b] = half(z[n1-1-b].mul(v-u+q, uint64(q)), q) // from (0, 2q)
 		}
 	}
 }
