@@ -255,12 +255,11 @@ func emptyDir(dir string) error {
 	if err != nil {
 		return err
 	}
+	if _, err := os.Lstat(filepath.Join(dir, manifestName)); err == nil {
+		return fmt.Errorf("%w: %s holds a key set or an export of one; use another directory (a key set gets fresh keys with: hencedge keys rotate --dir %s)", ErrExists, dir, dir)
+	}
 	for _, e := range entries {
-		switch e.Name() {
-		case ".lock":
-		case manifestName:
-			return fmt.Errorf("%w: %s holds a key set; rotate it with: hencedge keys rotate --dir %s", ErrExists, dir, dir)
-		default:
+		if e.Name() != ".lock" {
 			return fmt.Errorf("%w: %s is not empty (it holds %s)", ErrExists, dir, e.Name())
 		}
 	}

@@ -164,7 +164,7 @@ func (r *Reader) Read(topic string, sealed []byte) (*Result, error) {
 	return &Result{
 		Program: m.Program, Evaluator: m.Device, Unit: r.o.Units[m.Program], KeyID: m.KeyID, Epoch: m.KeyEpoch,
 		BootEpoch: m.BootEpoch, Sequence: m.Sequence, Start: time.Unix(0, m.Start), End: time.Unix(0, m.End), Samples: m.Samples,
-		Values: values, Bound: m.Post.Bound, ID: obj.ID, Inputs: m.Inputs, Bytes: len(sealed),
+		Values: values, Bound: m.Post.Bound, ID: obj.ID, Inputs: m.Inputs, Sealed: sealed,
 	}, nil
 }
 

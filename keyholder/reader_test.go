@@ -117,7 +117,7 @@ func TestReadResult(t *testing.T) {
 		}
 	}
 	if len(got.Values) != 2 || got.Program != "mean" || got.Evaluator != "cloud" || got.Epoch != 1 || got.Bound != 1 || got.Unit != "degC" ||
-		got.Sequence == 0 || !got.Start.Equal(day0) || got.Samples != 60 || got.KeyID != c.pub.KeyID || got.Bytes == 0 {
+		got.Sequence == 0 || !got.Start.Equal(day0) || got.Samples != 60 || got.KeyID != c.pub.KeyID || len(got.Sealed) == 0 {
 		t.Errorf("got %+v", got)
 	}
 }

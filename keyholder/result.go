@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"path/filepath"
 	"time"
 
 	"github.com/hencedge/hencedge/transport"
@@ -29,7 +30,7 @@ type Result struct {
 
 	ID     [32]byte   // of the sealed object
 	Inputs [][32]byte // ids of the readings it was computed from
-	Bytes  int        // size of the sealed object
+	Sealed []byte     // the sealed object itself
 }
 
 // resultJSON is the NDJSON form of a Result.
@@ -56,7 +57,7 @@ func (r *Result) MarshalJSON() ([]byte, error) {
 	j := resultJSON{
 		Program: r.Program, Evaluator: r.Evaluator, Unit: r.Unit, KeyID: hex.EncodeToString(r.KeyID[:]), Epoch: r.Epoch,
 		BootEpoch: r.BootEpoch, Sequence: r.Sequence, Start: r.Start.UTC(), End: r.End.UTC(), Samples: r.Samples,
-		Values: r.Values, Bound: r.Bound, ID: hex.EncodeToString(r.ID[:]), Bytes: r.Bytes,
+		Values: r.Values, Bound: r.Bound, ID: hex.EncodeToString(r.ID[:]), Bytes: len(r.Sealed),
 	}
 	for _, in := range r.Inputs {
 		j.Inputs = append(j.Inputs, hex.EncodeToString(in[:]))
@@ -86,4 +87,13 @@ func apply(post *transport.Post, slots []float64) ([]float64, error) {
 		values[i] = v
 	}
 	return values, nil
+}
+
+// Save stores the sealed result in dir, named after program, evaluator and
+// number, for "results decrypt" and "results verify". Storing it again replaces
+// it by the same bytes.
+func (r *Result) Save(dir string) (path string, err error) {
+	// Names from a verified header hold no path separator.
+	path = filepath.Join(dir, fmt.Sprintf("%s-%s-%d-%d.cose", r.Program, r.Evaluator, r.BootEpoch, r.Sequence))
+	return path, writeFile(path, r.Sealed, publicMode)
 }

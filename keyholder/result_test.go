@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -16,7 +18,7 @@ func sample() *Result {
 	return &Result{
 		Program: "room-mean", Evaluator: "cloud", Unit: "degC", KeyID: [16]byte{0xab}, Epoch: 2, BootEpoch: 3, Sequence: 4,
 		Start: time.Unix(1700000000, 500), End: time.Unix(1700000060, 0), Samples: 60,
-		Values: []float64{21.5, -0.25}, Bound: 1e-3, ID: [32]byte{1, 2}, Inputs: [][32]byte{{9}}, Bytes: 1234,
+		Values: []float64{21.5, -0.25}, Bound: 1e-3, ID: [32]byte{1, 2}, Inputs: [][32]byte{{9}}, Sealed: []byte("sealed"),
 	}
 }
 
@@ -92,5 +94,22 @@ func TestWriterCSV(t *testing.T) {
 	}
 	if _, err := NewWriter(&b, "xml"); err == nil {
 		t.Error("xml was accepted")
+	}
+}
+
+func TestSave(t *testing.T) {
+	dir := t.TempDir()
+	for range 2 {
+		path, err := sample().Save(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := os.ReadFile(path)
+		if err != nil || string(b) != "sealed" || filepath.Base(path) != "room-mean-cloud-3-4.cose" {
+			t.Errorf("%s holds %q, %v", path, b, err)
+		}
+	}
+	if _, err := sample().Save(filepath.Join(dir, "absent")); err == nil {
+		t.Error("saved into a directory that does not exist")
 	}
 }

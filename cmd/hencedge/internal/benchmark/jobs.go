@@ -46,12 +46,13 @@ func (b *bed) jobs(op string) []job {
 	return nil
 }
 
-// copyJob copies within the backend's memory as many bytes as like's traffic:
-// half of them read, half of them written.
+// copyJob copies within the backend's memory as many bytes as like's traffic,
+// half of them read and half of them written, rounded up to whole limbs.
 func (b *bed) copyJob(op string, like job) job {
-	polys := int(max(1, like.bytes/(2*b.polyBytes(1, 1))))
+	limb := 2 * b.polyBytes(1, 1)
+	polys := int((like.bytes + limb - 1) / limb)
 	return job{
-		op: "copy", method: op, limbs: like.limbs, bytes: 2 * b.polyBytes(polys, 1), footprint: 2 * b.polyBytes(polys, 1),
+		op: "copy", method: op, limbs: like.limbs, bytes: int64(polys) * limb, footprint: int64(polys) * limb,
 		setup: func(sets int) (func(int) error, func() error, error) {
 			src, dst := make([]*cutrantt.Batch, sets), make([]*cutrantt.Batch, sets)
 			for i := range sets {

@@ -1,0 +1,300 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hencedge/hencedge/cmd/hencedge/internal/cli"
+	"github.com/hencedge/hencedge/cmd/hencedge/internal/programs"
+	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/keyholder"
+)
+
+// defaultKeys is the key set directory where no --dir is given.
+const defaultKeys = "keys"
+
+func (a *app) keysCommand() *cobra.Command {
+	return groupCommand("keys", "make key sets and hand out what each role may hold",
+		`A key set is one directory with everything that one key holder's data needs:
+the secret key (which never leaves it, unless you export it on purpose), the
+public key for agents, and the evaluation keys for evaluators. Rotating adds an
+epoch; results of earlier epochs can still be decrypted.`,
+		a.keysNew(), a.keysShow(), a.keysExport(), a.keysRotate())
+}
+
+// needsFlags say what evaluation keys are made.
+type needsFlags struct {
+	forFile     string
+	rotations   []int
+	conjugation bool
+}
+
+func (f *needsFlags) register(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.forFile, "for", "", "evaluator.yaml: make exactly the keys that its programs need")
+	cmd.Flags().IntSliceVar(&f.rotations, "rotations", nil, "rotations by slots to make keys for (default all powers of two)")
+	cmd.Flags().BoolVar(&f.conjugation, "conjugation", false, "also make the key of complex conjugation")
+}
+
+// needs reads the flags; params is zero unless --for names parameters.
+func (f *needsFlags) needs() (params henc.Parameters, n keyholder.Needs, err error) {
+	if f.forFile == "" {
+		return params, keyholder.Needs{Rotations: f.rotations, Conjugation: f.conjugation}, nil
+	}
+	if f.rotations != nil {
+		return params, n, cli.Usagef("--for and --rotations exclude each other")
+	}
+	cfg, err := config.LoadEvaluator(f.forFile)
+	if err != nil {
+		return params, n, cli.Usage(err)
+	}
+	circuits, err := programs.Compile(cfg)
+	if err != nil {
+		return params, n, cli.Usagef("%s: %w", f.forFile, err)
+	}
+	params, n, err = programs.Needs(circuits)
+	if err != nil {
+		return params, n, cli.Usagef("%s: %w", f.forFile, err)
+	}
+	n.Conjugation = f.conjugation
+	return params, n, nil
+}
+
+func (a *app) keysNew() *cobra.Command {
+	var dir, params string
+	var f needsFlags
+	cmd := &cobra.Command{
+		Use:   "new",
+		Short: "make a key set",
+		Long: `new makes a key set with its first epoch in an empty or new directory (mode 0700;
+secrets have mode 0600).
+
+Parameter sets, smallest first: ` + strings.Join(henc.Names(), ", ") + `.
+Insecure parameters have no key sets.`,
+		Example: `  hencedge keys new --params edge13-d3
+  hencedge keys new --dir plant7-keys --for evaluator.yaml`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			p, n, err := f.needs()
+			if err != nil {
+				return err
+			}
+			switch {
+			case params == "" && p.N() == 0:
+				return usageHint(cmd, errors.New("name the parameters with --params or a configuration with --for"))
+			case params != "" && p.N() > 0 && params != p.Name():
+				return usageHint(cmd, fmt.Errorf("--params %s: the programs of %s are for %s", params, f.forFile, p.Name()))
+			case p.N() == 0:
+				if p, err = henc.Named(params); err != nil {
+					return usageHint(cmd, fmt.Errorf("--params: %w", err))
+				}
+			}
+			set, err := keyholder.Create(dir, keyholder.CreateOptions{Params: p, Needs: n})
+			if err != nil {
+				return err
+			}
+			return a.describe(set)
+		},
+	}
+	cmd.Flags().StringVar(&dir, "dir", defaultKeys, "key set directory")
+	cmd.Flags().StringVar(&params, "params", "", "named parameter set")
+	f.register(cmd)
+	a.jsonFlag(cmd, "one JSON object")
+	return cmd
+}
+
+func (a *app) keysShow() *cobra.Command {
+	var dir string
+	cmd := &cobra.Command{
+		Use:     "show",
+		Short:   "show what a key set is, without secrets",
+		Example: "  hencedge keys show --dir plant7-keys --json",
+		Args:    noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			set, err := keyholder.Open(dir)
+			if err != nil {
+				return err
+			}
+			return a.describe(set)
+		},
+	}
+	cmd.Flags().StringVar(&dir, "dir", defaultKeys, "key set directory")
+	a.jsonFlag(cmd, "one JSON object")
+	return cmd
+}
+
+func (a *app) keysRotate() *cobra.Command {
+	var dir string
+	var overlap time.Duration
+	var f needsFlags
+	cmd := &cobra.Command{
+		Use:   "rotate",
+		Short: "add an epoch with fresh keys",
+		Long: `rotate adds an epoch with fresh keys and makes it the current one. It keeps the
+rotations of the current epoch unless --for or --rotations say otherwise.
+
+Afterwards export again: first to the evaluators, which then know both epochs,
+then to the agents. Readings under the old epoch are welcome during the overlap;
+what was computed from them can be decrypted for ever.`,
+		Example: `  hencedge keys rotate --dir plant7-keys --overlap 168h
+  hencedge keys rotate --for evaluator.yaml`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if overlap < 0 {
+				return usageHint(cmd, errors.New("--overlap must not be negative"))
+			}
+			p, n, err := f.needs()
+			if err != nil {
+				return err
+			}
+			set, err := keyholder.Open(dir)
+			if err != nil {
+				return err
+			}
+			if p.N() > 0 && !p.Equal(set.Parameters()) {
+				return cli.Usagef("the programs of %s are for %s, the key set is for %s", f.forFile, p.Name(), set.Parameters().Name())
+			}
+			o := keyholder.RotateOptions{Overlap: overlap}
+			if f.forFile != "" || f.rotations != nil {
+				o.Needs = &n
+			}
+			if _, err := set.Rotate(o); err != nil {
+				return err
+			}
+			return a.describe(set)
+		},
+	}
+	cmd.Flags().StringVar(&dir, "dir", defaultKeys, "key set directory")
+	cmd.Flags().DurationVar(&overlap, "overlap", 30*24*time.Hour, "how long readings under the old epoch stay welcome; 0 means for ever")
+	f.register(cmd)
+	a.jsonFlag(cmd, "one JSON object")
+	return cmd
+}
+
+func (a *app) keysExport() *cobra.Command {
+	var dir, role, out string
+	var symmetric bool
+	var epoch uint32
+	cmd := &cobra.Command{
+		Use:   "export",
+		Short: "write exactly what a role may hold",
+		Long: `export writes to an empty or new directory what a role may hold, and nothing else:
+
+  agent       public.key
+  evaluator   evaluation.key of every epoch that is still accepted
+
+and keyset.json, which says what it is, with keyset.cose, the holder's signature
+over it and over the digests of the files.
+
+--symmetric gives an agent the secret key too. It then sends half the bytes, and
+whoever takes the board can read everything under this key set: give such a
+device a key set of its own.`,
+		Example: `  hencedge keys export --role agent --out for-agents
+  hencedge keys export --role evaluator --out for-evaluators`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			r := keyholder.Role(role)
+			if !slices.Contains([]keyholder.Role{keyholder.RoleAgent, keyholder.RoleEvaluator}, r) {
+				return usageHint(cmd, fmt.Errorf("--role %q: use agent or evaluator", role))
+			}
+			if out == "" {
+				return usageHint(cmd, errors.New("--out names the directory to write"))
+			}
+			if symmetric && r != keyholder.RoleAgent {
+				return usageHint(cmd, errors.New("--symmetric is for agents: an evaluator never holds a secret key"))
+			}
+			set, err := keyholder.Open(dir)
+			if err != nil {
+				return err
+			}
+			done, err := set.Export(r, out, keyholder.ExportOptions{Symmetric: symmetric, Epoch: epoch})
+			if err != nil {
+				return err
+			}
+			return a.exported(done)
+		},
+	}
+	cmd.Flags().StringVar(&dir, "dir", defaultKeys, "key set directory")
+	cmd.Flags().StringVar(&role, "role", "", "agent or evaluator")
+	cmd.Flags().StringVar(&out, "out", "", "directory to write, empty or new")
+	cmd.Flags().BoolVar(&symmetric, "symmetric", false, "give an agent the secret key (read the help first)")
+	cmd.Flags().Uint32Var(&epoch, "epoch", 0, "only this epoch (default: agents the current one, evaluators all accepted ones)")
+	a.jsonFlag(cmd, "one JSON object")
+	return cmd
+}
+
+func (a *app) exported(done *keyholder.Exported) error {
+	if done.Secret {
+		fmt.Fprintf(a.std.Err, "warning: %s holds the secret key; whoever reads it can decrypt everything under this key set\n", done.Dir)
+	}
+	if a.json {
+		return cli.JSONLine(a.std.Out, struct {
+			Role   keyholder.Role `json:"role"`
+			Dir    string         `json:"dir"`
+			Epochs []uint32       `json:"epochs"`
+			Files  []string       `json:"files"`
+			Secret bool           `json:"secret"`
+		}{done.Role, done.Dir, done.Epochs, done.Files, done.Secret})
+	}
+	_, err := fmt.Fprintf(a.std.Out, "wrote for %s to %s: %s\n", done.Role, done.Dir, strings.Join(done.Files, ", "))
+	return err
+}
+
+// describe prints what a key set is.
+func (a *app) describe(set *keyholder.Set) error {
+	m, p := set.Manifest(), set.Parameters()
+	if a.json {
+		return cli.JSONLine(a.std.Out, struct {
+			Dir string `json:"dir"`
+			keyholder.Manifest
+			Current uint32 `json:"current"`
+		}{set.Dir(), m, m.Current().Epoch})
+	}
+	out := a.std.Out
+	fmt.Fprintf(out, "key set     %s\n", set.Dir())
+	fmt.Fprintf(out, "parameters  %s (N = 2^%d, depth %d, log2(QP) = %.0f of at most %d)\n", p.Name(), p.LogN(), p.MaxLevel(), p.LogQP(), p.SecurityBound())
+	fmt.Fprintf(out, "hash        %s\n", m.ParamsHash)
+	fmt.Fprintf(out, "signer      %s\n\n", m.Signer)
+	t := cli.NewTable(out,
+		cli.Column{Title: "epoch", Right: true}, cli.Column{Title: "key id", Width: 32}, cli.Column{Title: "created", Width: 20},
+		cli.Column{Title: "accepted until", Width: 20}, cli.Column{Title: "public", Width: 9, Right: true},
+		cli.Column{Title: "evaluation", Width: 10, Right: true}, cli.Column{Title: "rotations"})
+	if err := t.Header(); err != nil {
+		return err
+	}
+	for _, e := range m.Epochs {
+		until := "no end"
+		if !e.AcceptUntil.IsZero() {
+			until = e.AcceptUntil.Format(time.RFC3339)
+		}
+		err := t.Row(fmt.Sprint(e.Epoch), e.KeyID, e.Created.Format(time.RFC3339), until,
+			cli.Bytes(e.PublicBytes), cli.Bytes(e.EvaluationBytes), rotations(e))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func rotations(e keyholder.Epoch) string {
+	var parts []string
+	for i, k := range e.Rotations {
+		if i == 12 {
+			parts = append(parts, fmt.Sprintf("... (%d)", len(e.Rotations)))
+			break
+		}
+		parts = append(parts, fmt.Sprint(k))
+	}
+	if e.Conjugation {
+		parts = append(parts, "conjugation")
+	}
+	if len(parts) == 0 {
+		parts = append(parts, "none")
+	}
+	return strings.Join(parts, " ")
+}

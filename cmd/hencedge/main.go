@@ -1,0 +1,44 @@
+// Command hencedge computes on sensor data that stays encrypted: the edge
+// agent, the evaluator, the key holder's tools and their demo in one binary.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/hencedge/hencedge/cmd/hencedge/internal/cli"
+)
+
+func main() {
+	os.Exit(run(os.Args[1:], cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}))
+}
+
+// run executes one command line and returns the exit code. The first SIGINT
+// or SIGTERM cancels the command's context, which ends it in good order; the
+// second one kills the process as usual.
+func run(args []string, std cli.Streams) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	context.AfterFunc(ctx, stop)
+
+	root := newRoot(std)
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	if err != nil && !errors.Is(err, cli.ErrQuiet) {
+		report(std.Err, err)
+	}
+	return cli.ExitCode(err)
+}
+
+func report(w io.Writer, err error) {
+	fmt.Fprintf(w, "hencedge: %v\n", err)
+	var usage *cli.UsageError
+	if errors.As(err, &usage) && usage.Hint != "" {
+		fmt.Fprintln(w, usage.Hint)
+	}
+}

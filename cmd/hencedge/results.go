@@ -1,0 +1,373 @@
+package main
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hencedge/hencedge/cmd/hencedge/internal/cli"
+	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/keyholder"
+	"github.com/hencedge/hencedge/transport"
+)
+
+func (a *app) resultsCommand() *cobra.Command {
+	return groupCommand("results", "decrypt and check what evaluators publish",
+		`Results are sealed objects: an encrypted value with a signed header. The key
+holder trusts the evaluators whose public keys the configuration (or --signer)
+names, and refuses everything else, each kind of refusal with its own error.`,
+		a.resultsWatch(), a.resultsDecrypt(), a.resultsVerify())
+}
+
+// holderFlags say whose results are read with which keys.
+type holderFlags struct {
+	config  string
+	dir     string
+	signers []string
+}
+
+func (f *holderFlags) register(cmd *cobra.Command) {
+	cmd.Flags().StringVarP(&f.config, "config", "c", "", "keyholder.yaml")
+	cmd.Flags().StringVar(&f.dir, "dir", "", "key set directory (default the configuration's, or keys)")
+	cmd.Flags().StringArrayVar(&f.signers, "signer", nil, "trusted evaluator as name=ed25519:... (may be repeated)")
+}
+
+// open loads what the flags name. cfg is nil without a configuration.
+func (f *holderFlags) open(cmd *cobra.Command, o keyholder.ReaderOptions) (cfg *config.KeyHolder, r *keyholder.Reader, err error) {
+	if f.config != "" {
+		if cfg, err = config.LoadKeyHolder(f.config); err != nil {
+			return nil, nil, cli.Usage(err)
+		}
+		if o.Signers, err = keyholder.Signers(cfg.Evaluators); err != nil {
+			return nil, nil, cli.Usage(err)
+		}
+		o.MaxObject, o.TopicPrefix = int(cfg.Limits.Object), cfg.Broker.TopicPrefix
+		if f.dir == "" {
+			f.dir = cfg.KeySet
+		}
+	}
+	if f.dir == "" {
+		f.dir = defaultKeys
+	}
+	if err := f.addSigners(&o); err != nil {
+		return nil, nil, usageHint(cmd, err)
+	}
+	if len(o.Signers) == 0 {
+		return nil, nil, usageHint(cmd, errors.New("no evaluator is trusted: give --config keyholder.yaml or --signer name=ed25519:..."))
+	}
+	set, err := keyholder.Open(f.dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	r, err = keyholder.NewReader(set, o)
+	return cfg, r, err
+}
+
+func (f *holderFlags) addSigners(o *keyholder.ReaderOptions) error {
+	for _, s := range f.signers {
+		name, text, ok := strings.Cut(s, "=")
+		if !ok {
+			return fmt.Errorf("--signer %q: use name=ed25519:...", s)
+		}
+		if err := transport.CheckName(name); err != nil {
+			return fmt.Errorf("--signer: %w", err)
+		}
+		pub, err := transport.ParsePublicKey(text)
+		if err != nil {
+			return fmt.Errorf("--signer %s: %w", name, err)
+		}
+		if o.Signers == nil {
+			o.Signers = map[string][]ed25519.PublicKey{}
+		}
+		o.Signers[name] = append(o.Signers[name], pub)
+	}
+	return nil
+}
+
+func (a *app) resultsWatch() *cobra.Command {
+	var f holderFlags
+	var format, save string
+	var topics, only []string
+	var count int
+	cmd := &cobra.Command{
+		Use:   "watch",
+		Short: "follow decrypted results as they arrive",
+		Long: `watch subscribes to the results on the configured broker, verifies and decrypts
+each, and prints it as a table row, or as data with --format. Refused objects are
+logged on standard error and do not disturb later ones. It runs until it is
+interrupted, or for --count results.`,
+		Example: `  hencedge results watch -c keyholder.yaml
+  hencedge results watch -c keyholder.yaml --json --count 10`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if f.config == "" {
+				return usageHint(cmd, errors.New("--config names the keyholder.yaml with the broker"))
+			}
+			if a.json {
+				format = "ndjson"
+			}
+			if !slices.Contains([]string{"", "table", "ndjson", "csv"}, format) {
+				return usageHint(cmd, fmt.Errorf("--format %q: use table, ndjson or csv", format))
+			}
+			return a.watch(cmd, &f, watchFlags{format, save, topics, only, count})
+		},
+	}
+	f.register(cmd)
+	cmd.Flags().StringVar(&format, "format", "", "table, ndjson or csv (default the configuration's output)")
+	cmd.Flags().StringArrayVar(&topics, "topic", nil, "also follow this topic, for a program with a topic of its own")
+	cmd.Flags().StringSliceVar(&only, "program", nil, "follow only these programs (default the configuration's)")
+	cmd.Flags().StringVar(&save, "save", "", "also store every sealed result in this directory")
+	cmd.Flags().IntVar(&count, "count", 0, "stop after this many results")
+	a.jsonFlag(cmd, "one JSON object a line, the same as --format ndjson")
+	return cmd
+}
+
+type watchFlags struct {
+	format, save string
+	topics, only []string
+	count        int
+}
+
+func (a *app) watch(cmd *cobra.Command, f *holderFlags, w watchFlags) error {
+	cfg, r, err := f.open(cmd, keyholder.ReaderOptions{})
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	if w.format == "" {
+		w.format = cfg.Output
+	}
+	if len(w.only) == 0 {
+		w.only = cfg.Programs
+	}
+	log, err := a.logger()
+	if err != nil {
+		return err
+	}
+	write, err := a.resultWriter(w.format)
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(cmd.Context())
+	defer stop()
+	client, err := keyholder.Dial(ctx, cfg.Broker, log)
+	if err != nil {
+		if cmd.Context().Err() != nil {
+			return nil
+		}
+		return err
+	}
+	defer closeClient(client)
+	seen := 0
+	return keyholder.Watch(ctx, r, keyholder.WatchOptions{
+		Client: client, TopicPrefix: cfg.Broker.TopicPrefix, Programs: w.only, Topics: w.topics, Limits: keyholder.Limits(cfg.Limits),
+		OnResult: func(res *keyholder.Result) error {
+			if seen++; w.count > 0 && seen >= w.count {
+				defer stop()
+			}
+			if w.count > 0 && seen > w.count {
+				return nil
+			}
+			if w.save != "" {
+				if _, err := res.Save(w.save); err != nil {
+					return err
+				}
+			}
+			return write(res)
+		},
+		OnRefused: func(topic string, err error) {
+			log.Warn("result refused", "class", keyholder.Class(err), "topic", topic, "error", err)
+		},
+	})
+}
+
+// resultWriter prints results in a format.
+func (a *app) resultWriter(format string) (func(*keyholder.Result) error, error) {
+	if format != "table" {
+		w, err := keyholder.NewWriter(a.std.Out, format)
+		if err != nil {
+			return nil, err
+		}
+		return w.Write, nil
+	}
+	t := cli.NewTable(a.std.Out, cli.Column{Title: "window", Width: 19}, cli.Column{Title: "program", Width: 16},
+		cli.Column{Title: "value", Width: 14, Right: true}, cli.Column{Title: "+/-", Width: 9, Right: true},
+		cli.Column{Title: "samples", Right: true}, cli.Column{Title: "epoch", Right: true}, cli.Column{Title: "evaluator"})
+	headed := false
+	return func(r *keyholder.Result) error {
+		if !headed {
+			headed = true
+			if err := t.Header(); err != nil {
+				return err
+			}
+		}
+		return t.Row(r.Start.Local().Format("2006-01-02 15:04:05"), r.Program, resultValues(r), fmt.Sprintf("%.2g", r.Bound),
+			fmt.Sprint(r.Samples), fmt.Sprint(r.Epoch), r.Evaluator)
+	}, nil
+}
+
+// resultValues is the value with its unit, or the first few of a vector.
+func resultValues(r *keyholder.Result) string {
+	var parts []string
+	for i, v := range r.Values {
+		if i == 4 {
+			parts = append(parts, fmt.Sprintf("... (%d)", len(r.Values)))
+			break
+		}
+		parts = append(parts, strconv.FormatFloat(v, 'g', 8, 64))
+	}
+	s := strings.Join(parts, " ")
+	if r.Unit != "" {
+		s += " " + r.Unit
+	}
+	return s
+}
+
+func (a *app) resultsDecrypt() *cobra.Command {
+	var f holderFlags
+	var format string
+	cmd := &cobra.Command{
+		Use:   "decrypt [FILE...]",
+		Short: "decrypt stored results to NDJSON or CSV",
+		Long: `decrypt reads sealed results from files, or one from standard input, verifies and
+decrypts each, and prints it. Order and repetition do not matter. A file that is
+refused is reported on standard error, the others are still read, and the exit
+code is 1.`,
+		Example: `  hencedge results decrypt -c keyholder.yaml archive/*.cose > values.ndjson
+  hencedge results decrypt --signer cloud=ed25519:... --format csv result.cose`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if !slices.Contains(keyholder.Formats(), format) {
+				return usageHint(cmd, fmt.Errorf("--format %q: use %s", format, strings.Join(keyholder.Formats(), " or ")))
+			}
+			w, err := keyholder.NewWriter(a.std.Out, format)
+			if err != nil {
+				return err
+			}
+			return a.stored(cmd, &f, args, func(r *keyholder.Reader, _ string, sealed []byte) error {
+				res, err := r.Read("", sealed)
+				if err != nil {
+					return err
+				}
+				return w.Write(res)
+			})
+		},
+	}
+	f.register(cmd)
+	cmd.Flags().StringVar(&format, "format", "ndjson", "ndjson or csv")
+	return cmd
+}
+
+// verified is what "results verify --json" prints of one file.
+type verified struct {
+	File  string `json:"file"`
+	OK    bool   `json:"ok"`
+	Class string `json:"class,omitempty"` // of the refusal
+	Error string `json:"error,omitempty"`
+
+	Program   string `json:"program,omitempty"`
+	Evaluator string `json:"evaluator,omitempty"`
+	Epoch     uint32 `json:"epoch,omitempty"`
+	BootEpoch uint64 `json:"boot_epoch,omitempty"`
+	Sequence  uint64 `json:"sequence,omitempty"`
+	ID        string `json:"id,omitempty"`
+}
+
+func (a *app) resultsVerify() *cobra.Command {
+	var f holderFlags
+	cmd := &cobra.Command{
+		Use:   "verify [FILE...]",
+		Short: "check signature, key, epoch and parameters of stored results",
+		Long: `verify checks sealed results from files, or one from standard input, without
+decrypting them: who signed, that nothing was altered, and that key, epoch and
+parameters belong to the key set. No secret key is read. The exit code is 1 when
+any of them is refused.`,
+		Example: "  hencedge results verify -c keyholder.yaml archive/*.cose --json",
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.stored(cmd, &f, args, func(r *keyholder.Reader, name string, sealed []byte) error {
+				obj, err := r.Verify("", sealed)
+				v := verified{File: name, OK: err == nil}
+				if err != nil {
+					v.Class, v.Error = keyholder.Class(err), err.Error()
+				} else {
+					m := obj.Meta
+					v.Program, v.Evaluator, v.Epoch, v.BootEpoch, v.Sequence, v.ID = m.Program, m.Device, m.KeyEpoch, m.BootEpoch, m.Sequence, fmt.Sprintf("%x", obj.ID)
+				}
+				var werr error
+				switch {
+				case a.json:
+					werr = cli.JSONLine(a.std.Out, v)
+				case v.OK:
+					_, werr = fmt.Fprintf(a.std.Out, "%s: good: %s by %s, epoch %d, sequence %d.%d\n", name, v.Program, v.Evaluator, v.Epoch, v.BootEpoch, v.Sequence)
+				default:
+					_, werr = fmt.Fprintf(a.std.Out, "%s: refused (%s)\n", name, v.Class)
+				}
+				return errors.Join(err, werr)
+			})
+		},
+	}
+	f.register(cmd)
+	a.jsonFlag(cmd, "one JSON object a line")
+	return cmd
+}
+
+// maxStored is the largest stored object that is read into memory.
+const maxStored = transport.DefaultMaxObject
+
+// stored runs f over every file, or over standard input without any.
+func (a *app) stored(cmd *cobra.Command, f *holderFlags, files []string, do func(r *keyholder.Reader, name string, sealed []byte) error) error {
+	_, r, err := f.open(cmd, keyholder.ReaderOptions{Archive: true})
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	if len(files) == 0 {
+		files = []string{"-"}
+	}
+	failed := 0
+	for _, name := range files {
+		if err := cmd.Context().Err(); err != nil {
+			return err
+		}
+		sealed, err := a.readObject(name)
+		if err == nil {
+			err = do(r, name, sealed)
+		}
+		if err != nil {
+			failed++
+			fmt.Fprintf(a.std.Err, "hencedge: %s: %v\n", name, err)
+		}
+	}
+	if failed > 0 {
+		return fmt.Errorf("%d of %d results: %w", failed, len(files), cli.ErrQuiet)
+	}
+	return nil
+}
+
+// readObject reads a file, or standard input for "-".
+func (a *app) readObject(name string) ([]byte, error) {
+	in := a.std.In
+	if name != "-" {
+		file, err := os.Open(name)
+		if err != nil {
+			return nil, err
+		}
+		defer file.Close()
+		in = file
+	}
+	b, err := io.ReadAll(io.LimitReader(in, maxStored+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(b) > maxStored {
+		return nil, fmt.Errorf("%w: more than %d bytes", transport.ErrTooLarge, maxStored)
+	}
+	return b, nil
+}

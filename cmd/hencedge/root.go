@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hencedge/hencedge/cmd/hencedge/internal/cli"
+	"github.com/hencedge/hencedge/transport"
+)
+
+// app is what the commands of one invocation share.
+type app struct {
+	std       cli.Streams
+	json      bool
+	logLevel  string
+	logFormat string
+}
+
+func newRoot(std cli.Streams) *cobra.Command {
+	a := &app{std: std}
+	root := &cobra.Command{
+		Use:   "hencedge",
+		Short: "compute on sensor data that you never see",
+		Long: `hencedge encrypts sensor readings where they are taken, computes on the
+ciphertexts elsewhere, and lets only the key holder read the results.
+
+  edge operator    hencedge agent       reads sensors, encrypts, publishes over MQTT
+  cloud operator   hencedge evaluator   multiplies and sums ciphertexts, holds no secret key
+  key holder       hencedge keys        makes keys and hands out the public ones
+                   hencedge results     decrypts and checks what comes back
+
+Start with "hencedge demo": it runs all of it on this machine.
+
+Exit codes: 0 good, 1 failed, 2 wrong usage or invalid configuration. Machine
+output goes to standard output, everything else to standard error.`,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          noArgs,
+		RunE:          group,
+		PersistentPreRunE: func(*cobra.Command, []string) error {
+			_, err := a.logger()
+			return err
+		},
+	}
+	root.SetIn(std.In)
+	root.SetOut(std.Out)
+	root.SetErr(std.Err)
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return usageHint(cmd, err)
+	})
+	root.PersistentFlags().StringVar(&a.logLevel, "log-level", "info", "least severe log line shown: debug, info, warn or error")
+	root.PersistentFlags().StringVar(&a.logFormat, "log-format", "text", "log lines on standard error: text or json")
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.AddCommand(
+		a.keysCommand(), a.resultsCommand(), a.benchCommand(), a.versionCommand(),
+	)
+	return root
+}
+
+// logger makes the logger that the flags ask for.
+func (a *app) logger() (*slog.Logger, error) {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(a.logLevel)); err != nil {
+		return nil, cli.Usagef("--log-level %q: use debug, info, warn or error", a.logLevel)
+	}
+	opts := &slog.HandlerOptions{Level: level}
+	switch a.logFormat {
+	case "text":
+		return slog.New(slog.NewTextHandler(a.std.Err, opts)), nil
+	case "json":
+		return slog.New(slog.NewJSONHandler(a.std.Err, opts)), nil
+	}
+	return nil, cli.Usagef("--log-format %q: use text or json", a.logFormat)
+}
+
+// jsonFlag adds --json to a command.
+func (a *app) jsonFlag(cmd *cobra.Command, what string) {
+	cmd.Flags().BoolVar(&a.json, "json", false, what)
+}
+
+// groupCommand is a command that only holds others.
+func groupCommand(use, short, long string, children ...*cobra.Command) *cobra.Command {
+	cmd := &cobra.Command{Use: use, Short: short, Long: long, Args: noArgs, RunE: group}
+	cmd.AddCommand(children...)
+	return cmd
+}
+
+// group is the action of a command line that stops at a group of commands.
+func group(cmd *cobra.Command, _ []string) error {
+	names := make([]string, 0, len(cmd.Commands()))
+	for _, c := range cmd.Commands() {
+		if c.IsAvailableCommand() {
+			names = append(names, c.Name())
+		}
+	}
+	return usageHint(cmd, fmt.Errorf("%q needs a command: %s", cmd.CommandPath(), strings.Join(names, ", ")))
+}
+
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	if cmd.HasSubCommands() {
+		msg := fmt.Sprintf("unknown command %q for %q", args[0], cmd.CommandPath())
+		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+			msg += fmt.Sprintf(", did you mean %s?", strings.Join(near, " or "))
+		}
+		return usageHint(cmd, fmt.Errorf("%s", msg))
+	}
+	return usageHint(cmd, fmt.Errorf("%q takes no arguments, got %q", cmd.CommandPath(), args[0]))
+}
+
+// exactArgs demands the named arguments.
+func exactArgs(names ...string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		if len(args) == len(names) {
+			return nil
+		}
+		return usageHint(cmd, fmt.Errorf("%q takes %d argument(s) (%s), got %d",
+			cmd.CommandPath(), len(names), strings.Join(names, ", "), len(args)))
+	}
+}
+
+func usageHint(cmd *cobra.Command, err error) error {
+	return &cli.UsageError{Err: err, Hint: fmt.Sprintf("run \"%s --help\" for usage", cmd.CommandPath())}
+}
+
+// closeClient says goodbye to the broker; what was published is acknowledged
+// by then or lost.
+func closeClient(c transport.Client) {
+	ctx, stop := context.WithTimeout(context.Background(), 5*time.Second)
+	defer stop()
+	c.Close(ctx)
+}

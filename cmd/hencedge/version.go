@@ -1,0 +1,79 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hencedge/hencedge/cmd/hencedge/internal/cli"
+)
+
+// version and commit can be set by the linker: -X main.version=v1.2.3.
+var version, commit string
+
+// buildVersion is what "hencedge version --json" prints.
+type buildVersion struct {
+	Version  string `json:"version"`
+	Commit   string `json:"commit,omitempty"`
+	Modified bool   `json:"modified,omitempty"`
+	Built    string `json:"commit_time,omitempty"`
+	Go       string `json:"go"`
+	Platform string `json:"platform"`
+}
+
+// readVersion joins what the linker was told with what the Go toolchain
+// recorded; the former wins.
+func readVersion(info *debug.BuildInfo) buildVersion {
+	v := buildVersion{Version: version, Commit: commit, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	if info != nil {
+		if v.Version == "" && info.Main.Version != "" && info.Main.Version != "(devel)" {
+			v.Version = info.Main.Version
+		}
+		for _, s := range info.Settings {
+			switch s.Key {
+			case "vcs.revision":
+				if v.Commit == "" {
+					v.Commit = s.Value
+				}
+			case "vcs.modified":
+				v.Modified = s.Value == "true"
+			case "vcs.time":
+				v.Built = s.Value
+			}
+		}
+	}
+	if v.Version == "" {
+		v.Version = "development"
+	}
+	return v
+}
+
+func (a *app) versionCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:     "version",
+		Short:   "print version and commit",
+		Example: "  hencedge version --json",
+		Args:    noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			info, _ := debug.ReadBuildInfo()
+			v := readVersion(info)
+			if a.json {
+				return cli.JSONLine(a.std.Out, v)
+			}
+			line := "hencedge " + v.Version
+			if v.Commit != "" {
+				line += " (" + v.Commit
+				if v.Modified {
+					line += ", modified"
+				}
+				line += ")"
+			}
+			_, err := fmt.Fprintf(a.std.Out, "%s %s %s\n", line, v.Go, v.Platform)
+			return err
+		},
+	}
+	a.jsonFlag(cmd, "one JSON object")
+	return cmd
+}
