@@ -105,8 +105,7 @@ func (m NoiseModel) MulRescale(level int, scale float64) float64 {
 }
 
 // Product is the deviation of a product of two independent slots with root mean
-// squares a and b (per slot, real) and deviations da and db: a*db, b*da and da*db
-// add. For a square use Square.
+// square magnitudes a and b and deviations da and db: a*db, b*da and da*db add. For a square use Square.
 func (m NoiseModel) Product(a, da, b, db float64) float64 {
 	return math.Sqrt(a*a*db*db + b*b*da*da + da*da*db*db)
 }
