@@ -133,15 +133,24 @@ func (e *evaluator) linear(c float64, terms []valTerm) val {
 	return out
 }
 
+// together moves the value that lies higher to the place of the other.
+func (e *evaluator) together(x, y val) (val, val) {
+	switch {
+	case x.pos > y.pos:
+		x.w, x.pos = e.rotate(x.w, x.pos-y.pos), y.pos
+	case y.pos > x.pos:
+		y.w, y.pos = e.rotate(y.w, y.pos-x.pos), x.pos
+	}
+	return x, y
+}
+
 // times is x*y for values in one place or not:
 // (A1*c1 + B1)(A2*c2 + B2) = A1*A2*c1*c2 + A1*B2*c1 + A2*B1*c2 + B1*B2.
 func (e *evaluator) times(x, y val) val {
 	if e.err != nil {
 		return val{}
 	}
-	if y.pos != x.pos {
-		y.w, y.pos = e.rotate(y.w, y.pos-x.pos), x.pos
-	}
+	x, y = e.together(x, y)
 	out := val{sh: x.sh, pos: x.pos}
 	out.full = x.full && y.full || x.full && y.b != 0 || y.full && x.b != 0
 	corners := []float64{x.lo * y.lo, x.lo * y.hi, x.hi * y.lo, x.hi * y.hi}
@@ -236,9 +245,7 @@ func (e *evaluator) cov(x, y val) val {
 	if e.err != nil {
 		return val{}
 	}
-	if y.pos != x.pos {
-		y.w, y.pos = e.rotate(y.w, y.pos-x.pos), x.pos
-	}
+	x, y = e.together(x, y)
 	u := val{a: 1, w: x.w, sh: x.sh, pos: x.pos, full: x.full}
 	v := val{a: 1, w: y.w, sh: y.sh, pos: y.pos, full: y.full}
 	n := float64(x.sh.n)
@@ -248,7 +255,13 @@ func (e *evaluator) cov(x, y val) val {
 		return val{}
 	}
 	out := val{pos: products.pos}
-	out.w, out.a = e.lin([]linTerm{{products.w, x.a * y.a * products.a / n}, {sums.w, -x.a * y.a * sums.a / (n * n)}})
+	// In every slot this is a covariance of n numbers, so it cannot exceed the
+	// product of their magnitudes. (With full blocks it would be other sums.)
+	within := math.Inf(1)
+	if !x.full && !y.full {
+		within = math.Abs(x.a*y.a) * e.get(x.w).mag * e.get(y.w).mag
+	}
+	out.w, out.a = e.linWithin([]linTerm{{products.w, x.a * y.a * products.a / n}, {sums.w, -x.a * y.a * sums.a / (n * n)}}, within)
 	out.hi = (x.hi - x.lo) / 2 * (y.hi - y.lo) / 2
 	out.lo = -out.hi
 	if x.w == y.w {

@@ -3,6 +3,7 @@ package program
 import (
 	"fmt"
 	"math"
+	"math/bits"
 
 	"github.com/expr-lang/expr/ast"
 
@@ -65,7 +66,7 @@ func (p *planner) add(s step, plainKey string) int {
 	i := len(p.steps)
 	switch s.op {
 	case stepInput:
-		s.roots = bits{}.with(i)
+		s.roots = set{}.with(i)
 	case stepAdd, stepSub, stepMul:
 		s.roots = p.steps[s.a].roots.or(p.steps[s.b].roots).with(i)
 	case stepDrop, stepMulInt:
@@ -192,13 +193,12 @@ func (p *planner) mulPlain(a int, values []float64, first int, key string) int {
 	s := p.get(a)
 	err := max(s.dev.limit(), 0x1p-50*s.mag)
 	need := p.ch.noise.Encode(1) * s.mag * 8 / (err / 4)
-	bits := math.Ceil(math.Log2(max(need, 4)))
-	bits = max(min(bits, math.Log2(p.ch.params.DefaultScale())), 2)
-	if p.err == nil && !p.ch.fits(s.level, s.mag, s.dev.limit(), s.scale*math.Exp2(bits)) && p.canRescale(a, 0) {
+	scale := math.Exp2(math.Ceil(math.Log2(max(need, 4))))
+	scale = min(scale, math.Exp2(math.Round(math.Log2(p.ch.params.DefaultScale()))))
+	if p.err == nil && !p.ch.fits(s.level, s.mag, s.dev.limit(), s.scale*scale) && p.canRescale(a, 0) {
 		a = p.rescale(a)
 		s = p.get(a)
 	}
-	scale := math.Exp2(bits)
 	n := step{op: stepMulPlain, a: a, level: s.level, scale: s.scale * scale, mag: s.mag, depth: s.depth + 1,
 		plain: &plain{values, first, scale}}
 	enc := deviation{fixed: p.ch.rounding}
@@ -208,17 +208,24 @@ func (p *planner) mulPlain(a int, values []float64, first int, key string) int {
 	return p.add(n, key)
 }
 
-// rotate moves slot j+k to slot j.
+// rotate moves slot j+k to slot j, by rotations by powers of two: the only ones
+// that a key set holds unless more are asked for.
 func (p *planner) rotate(a, k int) int {
 	k = ((k % p.ch.slots) + p.ch.slots) % p.ch.slots
 	if k == 0 || !p.switches("rotating slots") {
 		return a
 	}
-	n := *p.get(a)
-	n.op, n.a, n.b, n.k, n.plain, n.in = stepRotate, a, 0, int64(k), nil, Input{}
-	n.dev = n.dev.noise(p.ch.noise.KeySwitch(n.level, n.scale))
-	p.check(n.level, n.mag, n.dev.limit(), n.scale, n.depth)
-	return p.add(n, "")
+	for power := 1; power <= k && p.err == nil; power <<= 1 {
+		if k&power == 0 {
+			continue
+		}
+		n := *p.get(a)
+		n.op, n.a, n.b, n.k, n.plain, n.in = stepRotate, a, 0, int64(power), nil, Input{}
+		n.dev = n.dev.noise(p.ch.noise.KeySwitch(n.level, n.scale))
+		p.check(n.level, n.mag, n.dev.limit(), n.scale, n.depth)
+		a = p.add(n, "")
+	}
+	return a
 }
 
 // sum adds the stride slots of a block. Their magnitudes add up to at most total
@@ -253,19 +260,18 @@ func (p *planner) spread(a, pos int, sh shape) int {
 		return a
 	}
 	masked := *p.get(a)
+	source := p.get(masked.a)
 	a = p.rotate(a, -(sh.stride - 1))
-	rotated := *p.get(a)
+	rotated := p.get(a)
 	if p.err != nil {
 		return 0
 	}
 	n := step{op: stepSum, a: a, k: int64(sh.stride), level: rotated.level, scale: rotated.scale, mag: masked.mag, depth: rotated.depth}
 	// Besides the value's own error each slot collects the noise of the empty
-	// slots: of the mask's encoding and of the key switches.
-	source := p.get(p.get(p.get(n.a).a).a)
-	ks := deviation{}.noise(p.ch.noise.KeySwitch(n.level, n.scale))
-	enc := deviation{own: spread{sd: p.ch.noise.Encode(p.get(p.get(n.a).a).plain.scale)}, fixed: p.ch.rounding}.times(source.mag)
-	empty := ks.plus(enc).sum(2*sh.stride, float64(sh.stride))
-	n.dev = masked.dev.plus(empty).shared()
+	// slots: of the mask's encoding, and of the rotations and the sum.
+	ks := laplace(p.ch.noise.KeySwitch(n.level, n.scale)).sum((bits.Len(uint(p.ch.slots)) + 1) * sh.stride)
+	enc := deviation{own: spread{sd: p.ch.noise.Encode(masked.plain.scale)}, fixed: p.ch.rounding}.times(source.mag)
+	n.dev = masked.dev.plus(enc.sum(sh.stride, float64(sh.stride))).plus(deviation{own: ks}).shared()
 	p.check(n.level, n.mag, n.dev.limit(), n.scale, n.depth)
 	return p.add(n, "")
 }

@@ -18,6 +18,12 @@ type linTerm struct {
 // less than a sixteenth of the noise that is there anyway. That rounding enters
 // the promised error.
 func (p *planner) lin(terms []linTerm) (w int, gain float64) {
+	return p.linWithin(terms, math.Inf(1))
+}
+
+// linWithin is lin where the sum is known to stay within limit in every slot,
+// although its terms might not.
+func (p *planner) linWithin(terms []linTerm, limit float64) (w int, gain float64) {
 	terms = mergeTerms(terms)
 	if p.err != nil || len(terms) == 0 {
 		return 0, 0
@@ -32,7 +38,7 @@ func (p *planner) lin(terms []linTerm) (w int, gain float64) {
 		terms[i].r /= gain
 	}
 	for p.err == nil {
-		if w, ok := p.tryLin(terms); ok {
+		if w, ok := p.tryLin(terms, limit/gain); ok {
 			return w, gain
 		}
 		// Too large: coarsen the term whose scale is finest, if a level is left.
@@ -43,7 +49,7 @@ func (p *planner) lin(terms []linTerm) (w int, gain float64) {
 			}
 		}
 		if finest < 0 {
-			p.failLin(terms)
+			p.failLin(terms, limit/gain)
 			break
 		}
 		terms[finest].w = p.rescale(terms[finest].w)
@@ -70,10 +76,10 @@ type aligned struct {
 }
 
 // align finds the common scale; ok is false where no scale fits the level.
-func (p *planner) align(terms []linTerm) (best aligned, ok bool) {
+func (p *planner) align(terms []linTerm, within float64) (best aligned, ok bool) {
 	level, scale, mag := math.MaxInt, 0.0, 0.0
 	var noise deviation
-	var roots bits
+	var roots set
 	for _, t := range terms {
 		s := p.get(t.w)
 		if s.level < level {
@@ -91,6 +97,7 @@ func (p *planner) align(terms []linTerm) (best aligned, ok bool) {
 		}
 		roots = roots.or(s.roots)
 	}
+	mag = min(mag, within)
 	limit := noise.limit()
 	for range 41 {
 		if !p.ch.fits(level, mag, limit, scale) {
@@ -141,8 +148,8 @@ func (p *planner) share(t linTerm, level int, scale, enough float64) (sh share, 
 }
 
 // tryLin emits the steps of a sum; ok is false where it does not fit.
-func (p *planner) tryLin(terms []linTerm) (w int, ok bool) {
-	a, ok := p.align(terms)
+func (p *planner) tryLin(terms []linTerm, within float64) (w int, ok bool) {
+	a, ok := p.align(terms, within)
 	if !ok {
 		return 0, false
 	}
@@ -163,9 +170,9 @@ func (p *planner) tryLin(terms []linTerm) (w int, ok bool) {
 		case w < 0:
 			w = v
 		case sh.k < 0:
-			w = p.combine(stepSub, w, v)
+			w = p.combine(stepSub, w, v, within)
 		default:
-			w = p.combine(stepAdd, w, v)
+			w = p.combine(stepAdd, w, v, within)
 		}
 	}
 	if p.err == nil {
@@ -197,9 +204,10 @@ func (p *planner) scaleBy(a int, k int64, scale, r, lost float64) int {
 	return p.add(n, "")
 }
 
-func (p *planner) combine(op stepOp, a, b int) int {
+// combine is a + b or a - b, of magnitude at most within.
+func (p *planner) combine(op stepOp, a, b int, within float64) int {
 	x, y := p.get(a), p.get(b)
-	n := step{op: op, a: a, b: b, level: x.level, scale: x.scale, mag: x.mag + y.mag, depth: max(x.depth, y.depth)}
+	n := step{op: op, a: a, b: b, level: x.level, scale: x.scale, mag: min(x.mag+y.mag, within), depth: max(x.depth, y.depth)}
 	if x.roots.meets(y.roots) {
 		n.dev = x.dev.with(y.dev)
 	} else {
@@ -208,7 +216,7 @@ func (p *planner) combine(op stepOp, a, b int) int {
 	return p.add(n, "")
 }
 
-func (p *planner) failLin(terms []linTerm) {
+func (p *planner) failLin(terms []linTerm, within float64) {
 	level, scale, mag, depth := math.MaxInt, 0.0, 0.0, 0
 	for _, t := range terms {
 		s := p.get(t.w)
@@ -221,7 +229,7 @@ func (p *planner) failLin(terms []linTerm) {
 		depth = max(depth, s.depth)
 		mag += math.Abs(t.r) * s.mag
 	}
-	p.check(level, mag, 0, scale, depth)
+	p.check(level, min(mag, within), 0, scale, depth)
 	if p.err == nil { // it missed by the noise or by a factor beyond 64 bits
 		p.fail(ErrMagnitude, "", "%s does not fit level %d of parameters %s: its terms are too far apart", p.text(), level, p.ch.params.Name())
 	}

@@ -47,7 +47,7 @@ type step struct {
 	mag   float64   // bound on the magnitude of every slot
 	dev   deviation // error of a slot
 	depth int       // multiplications one after another
-	roots bits      // noisy steps that the result depends on
+	roots set       // noisy steps that the result depends on
 	at    ast.Node  // the part of the program that needs it
 }
 
@@ -63,18 +63,18 @@ type stepKey struct {
 	plain string
 }
 
-// bits is a set of small integers.
-type bits []uint64
+// set is a set of small integers.
+type set []uint64
 
-func (b bits) with(i int) bits {
-	out := make(bits, max(len(b), i/64+1))
+func (b set) with(i int) set {
+	out := make(set, max(len(b), i/64+1))
 	copy(out, b)
 	out[i/64] |= 1 << (i % 64)
 	return out
 }
 
-func (b bits) or(c bits) bits {
-	out := make(bits, max(len(b), len(c)))
+func (b set) or(c set) set {
+	out := make(set, max(len(b), len(c)))
 	copy(out, b)
 	for i, w := range c {
 		out[i] |= w
@@ -82,7 +82,7 @@ func (b bits) or(c bits) bits {
 	return out
 }
 
-func (b bits) meets(c bits) bool {
+func (b set) meets(c set) bool {
 	for i := range min(len(b), len(c)) {
 		if b[i]&c[i] != 0 {
 			return true

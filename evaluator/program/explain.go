@@ -1,0 +1,211 @@
+package program
+
+import (
+	"math"
+	"math/bits"
+
+	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/henc"
+)
+
+// Explanation tells what a circuit does, needs and promises. Its JSON form is
+// stable; Text is for people.
+type Explanation struct {
+	Program string `json:"program"`
+	Expr    string `json:"expr"`
+	Params  string `json:"params"`
+
+	Inputs []InputInfo `json:"inputs"`
+	Result ResultInfo  `json:"result"`
+
+	Depth     int    `json:"depth"`       // multiplications one after another
+	Levels    int    `json:"levels"`      // rescalings one after another
+	MaxLevel  int    `json:"max_level"`   // of the parameters
+	Policy    string `json:"policy"`      // how rescalings were placed
+	KeySwitch int    `json:"keyswitches"` // products and rotations in all
+	// LimbSwitches counts, for each key switch, digits times limbs: what the
+	// time of a run is about proportional to.
+	LimbSwitches int `json:"limb_switches"`
+
+	// Least is the lowest level that all inputs could be encrypted at without
+	// doubling the promised error, where it is below the present one.
+	Least *LeastLevel `json:"least_level,omitempty"`
+
+	Keys  KeyInfo    `json:"keys"`
+	Steps []StepInfo `json:"steps"`
+}
+
+// InputInfo is a ciphertext that the program takes.
+type InputInfo struct {
+	Name     string  `json:"name"` // device/stream, or device/stream@lag
+	Level    int     `json:"level"`
+	LogScale float64 `json:"log_scale"`
+	Samples  int     `json:"samples"`
+	// Bytes of the ciphertext on the wire, without headers; SeededBytes under
+	// symmetric encryption.
+	Bytes       int `json:"bytes"`
+	SeededBytes int `json:"seeded_bytes"`
+}
+
+// ResultInfo is what the key holder gets: value i is A*slot[Slot+i] + B, then
+// its square root if Sqrt is set.
+type ResultInfo struct {
+	A     float64 `json:"a"`
+	B     float64 `json:"b"`
+	Sqrt  bool    `json:"sqrt"`
+	Slot  int     `json:"slot"`
+	Count int     `json:"count"`
+	// Low and High bound the value for inputs within their ranges.
+	Low  float64 `json:"low"`
+	High float64 `json:"high"`
+	// Bound is the promised error; Bits is log2 of (High-Low)/Bound.
+	Bound    float64 `json:"bound"`
+	Bits     float64 `json:"bits"`
+	Level    int     `json:"level"`
+	Limbs    int     `json:"limbs"`
+	LogScale float64 `json:"log_scale"`
+	Bytes    int     `json:"bytes"`
+}
+
+// KeyInfo is what an evaluator must hold to run the circuit.
+type KeyInfo struct {
+	Relinearise bool  `json:"relinearise"`
+	Rotations   []int `json:"rotations"`
+	Count       int   `json:"count"`
+	Bytes       int   `json:"bytes"` // of these keys in a file, with seeds
+}
+
+// StepInfo is one operation on ciphertexts.
+type StepInfo struct {
+	ID       int     `json:"id"`
+	Op       string  `json:"op"`
+	Text     string  `json:"text"` // operation and operands
+	Expr     string  `json:"expr"` // the part of the program that it serves
+	Level    int     `json:"level"`
+	Limbs    int     `json:"limbs"`
+	Depth    int     `json:"depth"`
+	LogScale float64 `json:"log_scale"`
+	// LogMag bounds log2 of any slot, LogError log2 of its error.
+	LogMag   float64 `json:"log_magnitude"`
+	LogError float64 `json:"log_error"`
+	// Room is how many bits are left below half the modulus.
+	Room float64 `json:"room"`
+}
+
+// LeastLevel is a lower level for the inputs that would do.
+type LeastLevel struct {
+	Level int     `json:"level"`
+	Bytes int     `json:"bytes"` // of one input
+	Bound float64 `json:"bound"`
+}
+
+// least looks for a lower level for the inputs.
+func (c *Circuit) least() *LeastLevel {
+	present := 0
+	for i := range c.steps {
+		if c.steps[i].op == stepInput {
+			present = max(present, c.steps[i].level)
+		}
+	}
+	s := &search{prog: &c.prog}
+	for level := range present {
+		low, err := s.changed(c.params, func(st *config.Stream) {
+			st.LogScale = int(math.Round(math.Log2(InputScale(c.params, *st))))
+			st.Level = &level
+		})
+		if err == nil && low.out.Bound <= 2*c.out.Bound {
+			return &LeastLevel{Level: level, Bytes: 2 * polyBytes(c.params, level), Bound: low.out.Bound}
+		}
+	}
+	return nil
+}
+
+// Explain describes the circuit.
+func (c *Circuit) Explain() Explanation {
+	last := len(c.steps) - 1
+	p := c.params
+	e := Explanation{
+		Program: c.prog.Name, Expr: c.prog.Expr, Params: p.Name(),
+		Depth: c.Depth(), MaxLevel: p.MaxLevel(), Policy: c.policy.String(),
+		Keys: KeyInfo{Relinearise: c.NeedsRelin(), Rotations: c.Rotations()},
+	}
+	for _, in := range c.Inputs() {
+		e.Inputs = append(e.Inputs, c.inputInfo(in))
+	}
+	rescaled := make([]int, len(c.steps))
+	for i := range c.steps {
+		s := &c.steps[i]
+		for _, a := range s.operands() {
+			rescaled[i] = max(rescaled[i], rescaled[a])
+		}
+		if s.op == stepRescale {
+			rescaled[i]++
+		}
+		k := s.switches()
+		e.KeySwitch += k
+		e.LimbSwitches += k * p.Dnum(s.level) * (p.LimbsAt(s.level) + len(p.P()))
+		from, to := c.src.span(s.at)
+		e.Steps = append(e.Steps, StepInfo{
+			ID: i, Op: s.op.String(), Text: s.String(), Expr: excerpt(c.src.text, from, to), Level: s.level,
+			Limbs: p.LimbsAt(s.level), Depth: s.depth, LogScale: math.Log2(s.scale), LogMag: math.Log2(s.mag),
+			LogError: math.Log2(max(s.dev.limit(), 0x1p-200)),
+			Room:     p.LogQ(s.level) - 1 - math.Log2(s.scale) - math.Log2(s.mag+s.dev.limit()),
+		})
+	}
+	e.Levels = rescaled[last]
+	e.Least = c.least()
+	e.Result = c.resultInfo()
+	e.Keys.Count = len(e.Keys.Rotations)
+	if e.Keys.Relinearise {
+		e.Keys.Count++
+	}
+	e.Keys.Bytes = e.Keys.Count * switchingKeyBytes(p)
+	return e
+}
+
+func (c *Circuit) inputInfo(in Input) InputInfo {
+	info := InputInfo{Name: in.String()}
+	for i := range c.steps {
+		if s := &c.steps[i]; s.op == stepInput && s.in == in {
+			info.Level, info.LogScale = s.level, math.Log2(s.scale)
+		}
+	}
+	for _, v := range c.prog.Vars {
+		if v.Device == in.Device && v.Stream.Name == in.Stream {
+			info.Samples = c.prog.present(in, v.Stream)
+		}
+	}
+	info.SeededBytes = polyBytes(c.params, info.Level)
+	info.Bytes = 2 * info.SeededBytes
+	return info
+}
+
+func (c *Circuit) resultInfo() ResultInfo {
+	r := ResultInfo{A: c.out.A, B: c.out.B, Sqrt: c.out.Sqrt, Slot: c.out.Slot, Count: c.out.Count,
+		Low: c.lo, High: c.hi, Bound: c.out.Bound, Level: c.Level(), Limbs: c.params.LimbsAt(c.Level()),
+		LogScale: math.Log2(c.Scale()), Bytes: 2 * polyBytes(c.params, c.Level())}
+	if r.Sqrt {
+		r.Low, r.High = math.Sqrt(max(r.Low, 0)), math.Sqrt(max(r.High, 0))
+	}
+	r.Bits = max(math.Log2((r.High-r.Low)/r.Bound), 0)
+	return r
+}
+
+// polyBytes is one polynomial with its residues packed to their bit length.
+func polyBytes(p henc.Parameters, level int) int {
+	n := 0
+	for _, q := range p.Q()[:p.LimbsAt(level)] {
+		n += bits.Len32(q) * p.N() / 8
+	}
+	return n
+}
+
+// switchingKeyBytes is a relinearisation or rotation key whose uniform halves
+// are seeds.
+func switchingKeyBytes(p henc.Parameters) int {
+	n := polyBytes(p, p.MaxLevel())
+	for _, q := range p.P() {
+		n += bits.Len32(q) * p.N() / 8
+	}
+	return n * p.Dnum(p.MaxLevel())
+}

@@ -1,0 +1,98 @@
+package program
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"text/tabwriter"
+)
+
+// String names a policy for Explain.
+func (p policy) String() string {
+	parts := []string{fmt.Sprintf("factors kept at 2^%.0f or more", p.keep)}
+	if math.IsInf(p.keep, 1) {
+		parts[0] = "factors not rescaled"
+	}
+	if p.sumLow {
+		parts = append(parts, "windows summed after rescaling")
+	}
+	if p.giant {
+		parts = append(parts, "polynomials in baby and giant steps")
+	}
+	return strings.Join(parts, ", ")
+}
+
+// Text is the explanation for people.
+func (e Explanation) Text() string {
+	var b strings.Builder
+	line := func(name, format string, args ...any) {
+		fmt.Fprintf(&b, "  %-11s ", name)
+		fmt.Fprintf(&b, format, args...)
+		b.WriteByte('\n')
+	}
+	fmt.Fprintf(&b, "%s = %s\n", e.Program, strings.Join(strings.Fields(e.Expr), " "))
+	line("parameters", "%s, levels 0 to %d", e.Params, e.MaxLevel)
+	for _, in := range e.Inputs {
+		line("input", "%s: %d samples, level %d, scale 2^%.2f, %s (%s symmetric)", in.Name, in.Samples, in.Level, in.LogScale,
+			size(in.Bytes), size(in.SeededBytes))
+	}
+	r := e.Result
+	what := "one value"
+	if r.Count > 1 {
+		what = fmt.Sprintf("%d values", r.Count)
+	}
+	line("result", "%s, level %d (%d limbs), scale 2^%.2f, %s", what, r.Level, r.Limbs, r.LogScale, size(r.Bytes))
+	formula := fmt.Sprintf("%.9g * slot[%s] %+.9g", r.A, slots(r), r.B)
+	if r.Sqrt {
+		formula = "sqrt(" + formula + ")"
+	}
+	line("read as", "%s", formula)
+	line("range", "%.6g to %.6g", r.Low, r.High)
+	line("promise", "error at most %.3g (%.1f bits of the range)", r.Bound, r.Bits)
+	line("depth", "%d, with %d rescalings; %s", e.Depth, e.Levels, e.Policy)
+	if l := e.Least; l != nil {
+		line("could do", "with level: %d on the streams (%s for an input), promising %.3g", l.Level, size(l.Bytes), l.Bound)
+	}
+	line("keys", "%s", e.Keys.text())
+	line("cost", "%d operations, %d key switches, %d limb switches", len(e.Steps), e.KeySwitch, e.LimbSwitches)
+	b.WriteByte('\n')
+	w := tabwriter.NewWriter(&b, 0, 4, 2, ' ', 0)
+	fmt.Fprintln(w, "  step\toperation\tlevel\tlimbs\tscale\tmagnitude\terror\troom\tfor")
+	for _, s := range e.Steps {
+		fmt.Fprintf(w, "  #%d\t%s\t%d\t%d\t2^%.2f\t2^%.1f\t2^%.1f\t%.1f\t%s\n", s.ID, s.Text, s.Level, s.Limbs, s.LogScale, s.LogMag, s.LogError, s.Room, s.Expr)
+	}
+	w.Flush()
+	return b.String()
+}
+
+func slots(r ResultInfo) string {
+	if r.Count == 1 {
+		return fmt.Sprint(r.Slot)
+	}
+	return fmt.Sprintf("%d..%d", r.Slot, r.Slot+r.Count-1)
+}
+
+func (k KeyInfo) text() string {
+	var parts []string
+	if k.Relinearise {
+		parts = append(parts, "relinearisation")
+	}
+	if len(k.Rotations) > 0 {
+		parts = append(parts, "rotations "+strings.Trim(fmt.Sprint(k.Rotations), "[]"))
+	}
+	if len(parts) == 0 {
+		return "none"
+	}
+	return fmt.Sprintf("%s (%s)", strings.Join(parts, ", "), size(k.Bytes))
+}
+
+// size is a number of bytes in binary units.
+func size(n int) string {
+	switch {
+	case n >= 1<<20:
+		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+	case n >= 1<<10:
+		return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
+	}
+	return fmt.Sprintf("%d B", n)
+}
