@@ -269,8 +269,9 @@ func (c *client) notified(_ paho.Client, n paho.ConnectionNotification) {
 // permanent reports whether waiting will not cure err.
 func permanent(err error) bool {
 	var cert *tls.CertificateVerificationError
-	var alert tls.AlertError
-	return errors.As(err, &cert) || errors.As(err, &alert) ||
+	var op *net.OpError
+	return errors.As(err, &cert) ||
+		(errors.As(err, &op) && op.Op == "remote error") || // a TLS alert from the broker
 		errors.Is(err, packets.ErrorRefusedBadProtocolVersion) ||
 		errors.Is(err, packets.ErrorRefusedIDRejected) ||
 		errors.Is(err, packets.ErrorRefusedBadUsernameOrPassword) ||

@@ -136,8 +136,33 @@ func (r *router) resubscribe(change <-chan struct{}) {
 
 var errNoSuback = errors.New("the broker does not answer")
 
-// request subscribes once and tells who waits for it.
-func (r *router) request(s *subscription) error {
+// subscribeTries is how often one filter is asked for in a row. Some brokers
+// (mochi-mqtt 2.7) refuse a subscription whose message id equals that of an
+// unacknowledged message in the other direction; each try has another id.
+const subscribeTries = 16
+
+// request subscribes and tells who waits for it.
+func (r *router) request(s *subscription) (err error) {
+	for range subscribeTries {
+		if err = r.ask(s); !errors.Is(err, ErrRefused) {
+			break
+		}
+	}
+	switch {
+	case err == nil:
+		s.once.Do(func() { close(s.granted) })
+	case errors.Is(err, ErrRefused):
+		r.c.log.Error("subscription refused", "filter", s.filter)
+		select {
+		case s.refused <- err:
+		default:
+		}
+	}
+	return err
+}
+
+// ask sends one subscription and waits for the answer.
+func (r *router) ask(s *subscription) error {
 	token := r.c.paho.Subscribe(s.filter, 1, nil)
 	wait := time.NewTimer(subscribeWait)
 	defer wait.Stop()
@@ -159,16 +184,9 @@ func (r *router) request(s *subscription) error {
 	}
 	for _, code := range t.Result() {
 		if code > 2 {
-			err := fmt.Errorf("%w: the broker does not grant %q", ErrRefused, s.filter)
-			r.c.log.Error("subscription refused", "filter", s.filter)
-			select {
-			case s.refused <- err:
-			default:
-			}
-			return err
+			return fmt.Errorf("%w: the broker does not grant %q", ErrRefused, s.filter)
 		}
 	}
-	s.once.Do(func() { close(s.granted) })
 	return nil
 }
 

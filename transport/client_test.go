@@ -1,0 +1,611 @@
+package transport
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hencedge/hencedge/transport/broker"
+	"github.com/hencedge/hencedge/transport/tlsutil"
+)
+
+// patience bounds waits that end at once when everything works.
+const patience = 60 * time.Second
+
+// testBroker is a broker that can be stopped and started on one address.
+type testBroker interface {
+	url() string
+	addr() string
+	start(t *testing.T)
+	stop(t *testing.T)
+	// durable: acknowledged messages survive stop and start.
+	durable() bool
+}
+
+type embedded struct {
+	address string
+	conf    *tls.Config
+	b       *broker.Broker
+}
+
+func (e *embedded) addr() string  { return e.address }
+func (e *embedded) durable() bool { return false }
+func (e *embedded) url() string {
+	if e.conf != nil {
+		return "tls://" + e.address
+	}
+	return "tcp://" + e.address
+}
+
+func (e *embedded) start(t *testing.T) {
+	t.Helper()
+	var err error
+	for range 100 { // the port may linger for a moment after stop
+		if e.b, e.address, err = broker.Start(broker.Options{Address: e.address, TLS: e.conf}); err == nil {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	t.Fatal(err)
+}
+
+func (e *embedded) stop(t *testing.T) {
+	t.Helper()
+	if err := e.b.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func newEmbedded(t *testing.T, conf *tls.Config) *embedded {
+	t.Helper()
+	e := &embedded{conf: conf}
+	e.start(t)
+	t.Cleanup(func() { e.b.Close() })
+	return e
+}
+
+// forEachBroker runs f against the embedded broker and a real mosquitto.
+func forEachBroker(t *testing.T, f func(t *testing.T, b testBroker)) {
+	t.Run("embedded", func(t *testing.T) { f(t, newEmbedded(t, nil)) })
+	t.Run("mosquitto", func(t *testing.T) { f(t, newMosquitto(t, nil)) })
+}
+
+func quiet() *slog.Logger {
+	if os.Getenv("HENCEDGE_TEST_LOG") != "" {
+		return slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	}
+	return slog.New(slog.DiscardHandler)
+}
+
+func testCtx(t *testing.T) context.Context {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func dial(t *testing.T, o Options) Client {
+	t.Helper()
+	if o.Logger == nil {
+		o.Logger = quiet()
+	}
+	c, err := Dial(testCtx(t), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+		defer cancel()
+		c.Close(ctx)
+	})
+	return c
+}
+
+// inbox collects messages by topic.
+type inbox struct {
+	mu   sync.Mutex
+	all  []Delivery
+	wake chan struct{}
+}
+
+func newInbox() *inbox { return &inbox{wake: make(chan struct{}, 1)} }
+
+func (in *inbox) take(d Delivery) {
+	in.mu.Lock()
+	in.all = append(in.all, d)
+	in.mu.Unlock()
+	d.Ack()
+	select {
+	case in.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (in *inbox) find(match func(Delivery) bool) (Delivery, bool) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for _, d := range in.all {
+		if match(d) {
+			return d, true
+		}
+	}
+	return Delivery{}, false
+}
+
+// await waits for a message with this payload.
+func (in *inbox) await(t *testing.T, payload string) Delivery {
+	t.Helper()
+	timeout := time.After(patience)
+	for {
+		if d, ok := in.find(func(d Delivery) bool { return string(d.Payload) == payload }); ok {
+			return d
+		}
+		select {
+		case <-in.wake:
+		case <-timeout:
+			t.Fatalf("message %.40q did not arrive", payload)
+		}
+	}
+}
+
+func eventually(t *testing.T, what string, f func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !f(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("waited in vain for: %s", what)
+		}
+	}
+}
+
+func TestPublishSubscribe(t *testing.T) {
+	forEachBroker(t, func(t *testing.T, b testBroker) {
+		ctx := testCtx(t)
+		sub := dial(t, Options{URL: b.url(), ClientID: "sub"})
+		pub := dial(t, Options{URL: b.url(), ClientID: "pub"})
+		in := newInbox()
+		if err := sub.Subscribe(ctx, "a/+/c", in.take); err != nil {
+			t.Fatal(err)
+		}
+		if !sub.Connected() || !pub.Connected() {
+			t.Error("not connected")
+		}
+		big := string(pattern(300 << 10))
+		for topic, payload := range map[string]string{"a/b/c": "one", "a/x/c": big, "a/y/c": ""} {
+			if err := pub.Publish(ctx, topic, []byte(payload), false); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := pub.Publish(ctx, "a/b/d", []byte("not for us"), true); err != nil {
+			t.Fatal(err)
+		}
+		if d := in.await(t, "one"); d.Topic != "a/b/c" {
+			t.Errorf("topic %q", d.Topic)
+		}
+		in.await(t, big)
+		in.await(t, "")
+		late := newInbox()
+		if err := sub.Subscribe(ctx, "a/b/d", late.take); err != nil {
+			t.Fatal(err)
+		}
+		if d := late.await(t, "not for us"); !d.Retained {
+			t.Error("not marked as retained")
+		}
+		if err := sub.Subscribe(ctx, "a/b/d", late.take); !errors.Is(err, ErrOptions) {
+			t.Errorf("subscribed twice: %v", err)
+		}
+		for _, topic := range []string{"", "a/+", "a/#", strings.Repeat("a", 2000), "a\x00"} {
+			if err := pub.Publish(ctx, topic, nil, false); !errors.Is(err, ErrMalformed) {
+				t.Errorf("topic %.10q: %v", topic, err)
+			}
+		}
+		for _, filter := range []string{"", "a/b#", "#/a", "a+", "a\x00"} {
+			if err := sub.Subscribe(ctx, filter, in.take); !errors.Is(err, ErrMalformed) {
+				t.Errorf("filter %q: %v", filter, err)
+			}
+		}
+		if err := pub.Close(ctx); err != nil {
+			t.Error(err)
+		}
+		if err := pub.Close(ctx); err != nil {
+			t.Error(err)
+		}
+		if err := pub.Publish(ctx, "a/b/c", nil, false); !errors.Is(err, ErrClosed) {
+			t.Errorf("publish after close: %v", err)
+		}
+		if err := pub.Subscribe(ctx, "z", in.take); !errors.Is(err, ErrClosed) {
+			t.Errorf("subscribe after close: %v", err)
+		}
+	})
+}
+
+// TestUnackedComesAgain: what a handler did not acknowledge is delivered again
+// to the same session, also when the process restarts and subscribes late.
+func TestUnackedComesAgain(t *testing.T) {
+	forEachBroker(t, func(t *testing.T, b testBroker) {
+		ctx := testCtx(t)
+		first := dial(t, Options{URL: b.url(), ClientID: "sub"})
+		seen := make(chan string, 10)
+		if err := first.Subscribe(ctx, "q", func(d Delivery) { seen <- string(d.Payload) }); err != nil {
+			t.Fatal(err)
+		}
+		pub := dial(t, Options{URL: b.url(), ClientID: "pub"})
+		if err := pub.Publish(ctx, "q", []byte("keep me"), false); err != nil {
+			t.Fatal(err)
+		}
+		if got := <-seen; got != "keep me" {
+			t.Fatal(got)
+		}
+		if err := first.Close(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if err := pub.Publish(ctx, "q", []byte("while away"), false); err != nil {
+			t.Fatal(err)
+		}
+		second := dial(t, Options{URL: b.url(), ClientID: "sub"})
+		in := newInbox()
+		eventually(t, "early messages in the stash", func() bool {
+			r := second.(*client).router
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			return len(r.stash) == 2
+		})
+		if err := second.Subscribe(ctx, "q", in.take); err != nil {
+			t.Fatal(err)
+		}
+		in.await(t, "keep me")
+		in.await(t, "while away")
+	})
+}
+
+func TestOversizedInboundIsSkipped(t *testing.T) {
+	forEachBroker(t, func(t *testing.T, b testBroker) {
+		ctx := testCtx(t)
+		var counters Counters
+		refused := make(chan error, 1)
+		lost := make(chan error, 1)
+		sub := dial(t, Options{URL: b.url(), ClientID: "sub", MaxInbound: 10_000, Counters: &counters,
+			OnRefused: func(_ string, err error) { refused <- err }, OnLost: func(err error) { lost <- err }})
+		in := newInbox()
+		if err := sub.Subscribe(ctx, "q", in.take); err != nil {
+			t.Fatal(err)
+		}
+		pub := dial(t, Options{URL: b.url(), ClientID: "pub"})
+		for _, payload := range [][]byte{pattern(10_000), pattern(10_001), []byte("after")} {
+			if err := pub.Publish(ctx, "q", payload, false); err != nil {
+				t.Fatal(err)
+			}
+		}
+		in.await(t, string(pattern(10_000)))
+		in.await(t, "after")
+		if err := <-refused; !errors.Is(err, ErrTooLarge) || !strings.Contains(err.Error(), "10001") {
+			t.Error(err)
+		}
+		if counters.Refused("too_large") != 1 {
+			t.Error("not counted")
+		}
+		select {
+		case err := <-lost:
+			t.Errorf("the connection was lost: %v", err)
+		default:
+		}
+	})
+}
+
+func TestWillAndBirth(t *testing.T) {
+	forEachBroker(t, func(t *testing.T, b testBroker) {
+		ctx := testCtx(t)
+		watch := dial(t, Options{URL: b.url(), ClientID: "watch"})
+		in := newInbox()
+		if err := watch.Subscribe(ctx, "st/+", in.take); err != nil {
+			t.Fatal(err)
+		}
+		p := newProxy(t, b.addr())
+		var n int
+		var mu sync.Mutex
+		msg := func(what string) func() (Message, error) {
+			return func() (Message, error) {
+				mu.Lock()
+				defer mu.Unlock()
+				n++
+				return Message{Topic: "st/a", Payload: fmt.Append(nil, what, n), Retain: true}, nil
+			}
+		}
+		dial(t, Options{URL: "tcp://" + p.addr(), ClientID: "a", Will: msg("off"), Birth: msg("on")})
+		in.await(t, "on2")
+		p.cut()
+		in.await(t, "off1")
+		in.await(t, "on4") // the will was renewed as number 3
+		p.cut()
+		in.await(t, "off3")
+	})
+}
+
+func TestDialErrors(t *testing.T) {
+	ctx := testCtx(t)
+	for _, o := range []Options{
+		{URL: "", ClientID: "a"}, {URL: "tls://", ClientID: "a"}, {URL: "http://x", ClientID: "a"}, {URL: "tls://u:p@x", ClientID: "a"},
+		{URL: "tls://x/path", ClientID: "a"}, {URL: "tcp://broker.example:1883", ClientID: "a"}, {URL: "mqtt://10.0.0.1", ClientID: "a"},
+		{URL: "tcp://127.0.0.1:1", ClientID: ""}, {URL: "tcp://127.0.0.1:1", ClientID: strings.Repeat("a", 200)},
+		{URL: "tcp://127.0.0.1:1", ClientID: "a", MaxInbound: 5}, {URL: "tcp://127.0.0.1:1", ClientID: "a", KeepAlive: time.Millisecond},
+	} {
+		if _, err := Dial(ctx, o); !errors.Is(err, ErrOptions) {
+			t.Errorf("%+v: %v", o, err)
+		}
+	}
+	for url, want := range map[string]endpoint{
+		"tls://b.example":         {"b.example:8883", "b.example", true},
+		"mqtts://b.example:443":   {"b.example:443", "b.example", true},
+		"tcp://localhost":         {"localhost:1883", "localhost", false},
+		"mqtt://[::1]:99":         {"[::1]:99", "::1", false},
+		"ssl://[2001:db8::1]:883": {"[2001:db8::1]:883", "2001:db8::1", true},
+	} {
+		o := Options{URL: url}
+		if got, err := o.endpoint(); err != nil || got != want {
+			t.Errorf("%s: %+v, %v", url, got, err)
+		}
+	}
+	// Nobody listens: Dial gives up with the context and names the cause.
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	l.Close()
+	short, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
+	defer cancel()
+	_, err = Dial(short, Options{URL: "tcp://" + addr, ClientID: "a", Logger: quiet()})
+	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "refused") {
+		t.Error(err)
+	}
+	// In the background it does not fail, and connects when the broker comes.
+	c, err := Dial(ctx, Options{URL: "tcp://" + addr, ClientID: "a", Logger: quiet(), Background: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(ctx)
+	if err := c.Publish(short, "q", nil, false); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("published to nobody: %v", err)
+	}
+	e := &embedded{address: addr}
+	e.start(t)
+	defer e.b.Close()
+	if err := c.Publish(ctx, "q", []byte("x"), false); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestPassword(t *testing.T) {
+	b, addr, err := broker.Start(broker.Options{Users: map[string]string{"alice": "secret"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	pw := func(s string) func() (string, error) { return func() (string, error) { return s, nil } }
+	dial(t, Options{URL: "tcp://" + addr, ClientID: "a", Username: "alice", Password: pw("secret")})
+	for _, o := range []Options{{}, {Username: "alice"}, {Username: "alice", Password: pw("guess")}, {Username: "bob", Password: pw("")}} {
+		o.URL, o.ClientID, o.Logger = "tcp://"+addr, "b", quiet()
+		if _, err := Dial(testCtx(t), o); !errors.Is(err, ErrRefused) {
+			t.Errorf("%q: %v", o.Username, err)
+		}
+	}
+}
+
+func TestTLS(t *testing.T) {
+	ca, err := tlsutil.NewDevCA("test CA")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, mutual := range []bool{false, true} {
+		conf, err := ca.ServerConfig(mutual)
+		if err != nil {
+			t.Fatal(err)
+		}
+		conf.NextProtos = []string{"mqtt"}
+		t.Run(fmt.Sprintf("embedded/mutual=%t", mutual), func(t *testing.T) { testTLS(t, ca, mutual, newEmbedded(t, conf)) })
+		t.Run(fmt.Sprintf("mosquitto/mutual=%t", mutual), func(t *testing.T) {
+			testTLS(t, ca, mutual, newMosquitto(t, &mosquittoTLS{ca: ca, mutual: mutual}))
+		})
+	}
+}
+
+func testTLS(t *testing.T, ca *tlsutil.DevCA, mutual bool, b testBroker) {
+	ctx := testCtx(t)
+	good, err := ca.ClientConfig("board-7")
+	if err != nil {
+		t.Fatal(err)
+	}
+	sub := dial(t, Options{URL: b.url(), ClientID: "sub", TLS: good})
+	in := newInbox()
+	if err := sub.Subscribe(ctx, "q", in.take); err != nil {
+		t.Fatal(err)
+	}
+	pub := dial(t, Options{URL: b.url(), ClientID: "pub", TLS: good, ALPN: []string{"mqtt"}})
+	payload := string(pattern(200 << 10))
+	if err := pub.Publish(ctx, "q", []byte(payload), false); err != nil {
+		t.Fatal(err)
+	}
+	in.await(t, payload)
+
+	anonymous, err := ca.ClientConfig("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := tlsutil.NewDevCA("another CA")
+	if err != nil {
+		t.Fatal(err)
+	}
+	foreign, err := other.ClientConfig("board-7")
+	if err != nil {
+		t.Fatal(err)
+	}
+	foreign.RootCAs = ca.Pool()
+	for name, tc := range map[string]struct {
+		conf *tls.Config
+		ok   bool
+	}{
+		"no client certificate":          {anonymous, !mutual},
+		"certificate of another CA":      {foreign, !mutual},
+		"server not trusted":             {nil, false},
+		"server name does not match":     {withName(anonymous, "other.example"), false},
+		"server trusted by another root": {&tls.Config{RootCAs: other.Pool()}, false},
+	} {
+		c, err := Dial(ctx, Options{URL: b.url(), ClientID: "x", TLS: tc.conf, Logger: quiet()})
+		if tc.ok {
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+				continue
+			}
+			c.Close(ctx)
+		} else if !errors.Is(err, ErrRefused) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func withName(c *tls.Config, name string) *tls.Config {
+	c = c.Clone()
+	c.ServerName = name
+	return c
+}
+
+func TestALPNReachesServer(t *testing.T) {
+	ca, err := tlsutil.NewDevCA("test CA")
+	if err != nil {
+		t.Fatal(err)
+	}
+	conf, err := ca.ServerConfig(false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := make(chan []string, 10)
+	inner := conf.Clone()
+	conf.GetConfigForClient = func(h *tls.ClientHelloInfo) (*tls.Config, error) {
+		asked <- h.SupportedProtos
+		return inner, nil
+	}
+	b := newEmbedded(t, conf)
+	client, err := ca.ClientConfig("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dial(t, Options{URL: b.url(), ClientID: "a", TLS: client, ALPN: []string{"x-amzn-mqtt-ca"}})
+	if got := <-asked; len(got) != 1 || got[0] != "x-amzn-mqtt-ca" {
+		t.Errorf("server saw %q", got)
+	}
+	// A server that speaks TLS 1.1 only is not talked to.
+	old := conf.Clone()
+	old.GetConfigForClient, old.MinVersion, old.MaxVersion = nil, tls.VersionTLS10, tls.VersionTLS11
+	b = newEmbedded(t, old)
+	if _, err := Dial(testCtx(t), Options{URL: b.url(), ClientID: "a", TLS: client, Logger: quiet()}); !errors.Is(err, ErrRefused) {
+		t.Errorf("TLS 1.1: %v", err)
+	}
+}
+
+// TestCertificateRotation: after the files change, the next connection shows
+// the new certificate, without a restart.
+func TestCertificateRotation(t *testing.T) {
+	ca, err := tlsutil.NewDevCA("test CA")
+	if err != nil {
+		t.Fatal(err)
+	}
+	conf, err := ca.ServerConfig(true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := make(chan string, 10)
+	conf.VerifyPeerCertificate = nil
+	conf.VerifyConnection = func(s tls.ConnectionState) error {
+		names <- s.PeerCertificates[0].Subject.CommonName
+		return nil
+	}
+	b := newEmbedded(t, conf)
+	p := newProxy(t, b.addr())
+	dir := t.TempDir()
+	write := func(name string, age time.Duration) {
+		cert, err := ca.Client(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		certPEM, keyPEM, err := tlsutil.PEM(cert)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for file, pem := range map[string][]byte{"cert.pem": certPEM, "key.pem": keyPEM, "ca.pem": ca.PEM()} {
+			path := filepath.Join(dir, file)
+			if err := os.WriteFile(path, pem, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.Chtimes(path, time.Time{}, time.Now().Add(-age)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	write("first", time.Hour)
+	files := tlsutil.Files{CA: filepath.Join(dir, "ca.pem"), Cert: filepath.Join(dir, "cert.pem"), Key: filepath.Join(dir, "key.pem"), ServerName: "localhost"}
+	client, err := files.Config()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dial(t, Options{URL: "tls://" + p.addr(), ClientID: "a", TLS: client})
+	if got := <-names; got != "first" {
+		t.Fatal(got)
+	}
+	write("second", 0)
+	p.cut()
+	if got := <-names; got != "second" {
+		t.Errorf("reconnected as %q", got)
+	}
+}
+
+// TestGuardedConn feeds hostile broker bytes: the guard ends the connection
+// instead of allocating or passing them on.
+func TestGuardedConn(t *testing.T) {
+	read := func(in []byte) ([]byte, error) {
+		a, b := net.Pipe()
+		go func() {
+			b.Write(in)
+			b.Close()
+		}()
+		g := newGuardedConn(a, 100, [16]byte{1, 2, 3})
+		return io.ReadAll(g)
+	}
+	small := []byte{0x32, 9, 0, 1, 'q', 0, 7, 'h', 'e', 'l', 'l'}
+	big := append([]byte{0x32, 0x80 | 106&0x7f, 0}, 0, 1, 'q', 0, 7)
+	big = append(big, make([]byte, 101)...)
+	fix := func(b []byte) []byte { b[1], b[2] = byte(106)|0x80, 0; return b }
+	for _, tc := range []struct {
+		name string
+		in   []byte
+		want []byte
+		bad  bool
+	}{
+		{"replies pass", []byte{0x20, 2, 0, 0, 0x40, 2, 0, 1, 0x90, 3, 0, 1, 1, 0xb0, 2, 0, 1, 0xd0, 0}, []byte{0x20, 2, 0, 0, 0x40, 2, 0, 1, 0x90, 3, 0, 1, 1, 0xb0, 2, 0, 1, 0xd0, 0}, false},
+		{"small message passes", small, small, false},
+		{"big message is marked", fix(big), append([]byte{0x32, 29, 0, 1, 'q', 0, 7, 1, 2, 3}, append(make([]byte, 13), 0, 0, 0, 0, 0, 0, 0, 101)...), false},
+		{"suback with two codes", []byte{0x90, 4, 0, 1, 1, 1}, nil, true},
+		{"puback of 200 MB", []byte{0x40, 0xff, 0xff, 0xff, 0x7f}, nil, true},
+		{"length of five bytes", []byte{0x30, 0xff, 0xff, 0xff, 0xff, 1}, nil, true},
+		{"QoS 2", []byte{0x34, 9, 0, 1, 'q', 0, 7, 'h', 'e', 'l', 'l'}, nil, true},
+		{"a CONNECT", []byte{0x10, 0}, nil, true},
+		{"a message without topic", []byte{0x30, 2, 0, 0}, nil, true},
+		{"topic longer than message", []byte{0x30, 4, 0, 200, 'q', 'q'}, nil, true},
+		{"message of one byte", []byte{0x30, 1, 0}, nil, true},
+		{"huge topic", []byte{0x30, 0xff, 0x7f, 0x10, 0}, nil, true},
+	} {
+		got, err := read(tc.in)
+		if tc.bad != errors.Is(err, ErrMalformed) || !bytes.Equal(got, tc.want) {
+			t.Errorf("%s: %x, %v", tc.name, got, err)
+		}
+	}
+}
