@@ -109,6 +109,14 @@ func (r *ring) MulOperand(dst, a *cutrantt.Batch, b cutrantt.Operand) error {
 func (r *ring) operandRows(dst, a *cutrantt.Batch, o *operand, l, at, lo, hi int, m *barrett) {
 	const rows = 128
 	terms, results := a.Polys(), dst.Polys()
+	if terms == 1 && results <= 2 { // HENC: no sums, and x is read before dst is written
+		x, y := r.limb(a, 0, l)[lo:hi], o.at(0, at)[lo:hi]
+		if results == 2 {
+			mulRows(r.limb(dst, 1, l)[lo:hi], x, o.at(1, at)[lo:hi], false, m)
+		}
+		mulRows(r.limb(dst, 0, l)[lo:hi], x, y, false, m)
+		return
+	}
 	buf := getScratch(results * rows)
 	defer buf.put()
 	var acc [rows]uint64

@@ -20,9 +20,13 @@ func (r *ring) SetSmall(dst *cutrantt.Batch, v []int32) error {
 		m, to := r.moduli[limbs[l]], r.limb(dst, 0, l)
 		const shift = 1 << 30
 		back := m.reduce(shift)
-		gather(to, n2, func(k int) uint32 {
-			return sub(m.reduce(uint64(int64(v[k])+shift)), back, m.q)
-		})
+		n1 := r.n / n2
+		for c := range n2 {
+			col := to[c*n1 : (c+1)*n1]
+			for row, k := 0, c; row < len(col); row, k = row+1, k+n2 {
+				col[row] = sub(m.reduce(uint64(int64(v[k])+shift)), back, m.q)
+			}
+		}
 	})
 	return nil
 }

@@ -19,7 +19,7 @@ import (
 const Sigma = 3.2403703492039302
 
 // Words fills dst with words start, start+1, ... of stream (seed, label,
-// index, attempt). start must be a multiple of 16.
+// index, attempt). A stream has 2^36 words; start and len(dst) stay within it.
 func Words(dst []uint32, seed *[32]byte, label, index, attempt uint32, start int) {
 	var nonce [12]byte
 	binary.LittleEndian.PutUint32(nonce[0:], label)
@@ -31,22 +31,24 @@ func Words(dst []uint32, seed *[32]byte, label, index, attempt uint32, start int
 	}
 	c.SetCounter(uint32(start / 16))
 	var buf [1024]byte
+	skip := start % 16 // words of the first block
 	for len(dst) > 0 {
 		clear(buf[:])
 		c.XORKeyStream(buf[:], buf[:])
-		k := min(len(dst), len(buf)/4)
+		k := min(len(dst), len(buf)/4-skip)
 		for i := range k {
-			dst[i] = binary.LittleEndian.Uint32(buf[4*i:])
+			dst[i] = binary.LittleEndian.Uint32(buf[4*(skip+i):])
 		}
-		dst = dst[k:]
+		dst, skip = dst[k:], 0
 	}
 	clear(buf[:])
 }
 
 // Uniform fills dst with exact uniform residues modulo q, 2 <= q < 2^32.
 // Residue j is word j of attempt 0 masked to bitlen(q); while the value is not
-// below q, word j of the next attempt is taken (shared CRYPTO notes, section 3;
-// the chance of an extra attempt is below one half).
+// below q, word j of the next attempt is taken (docs/cryptography.md; the chance
+// of another attempt is below one half). The number of attempts depends on the
+// values: uniform residues are public in every use.
 func Uniform(dst []uint32, seed *[32]byte, label, index, q uint32) {
 	mask := uint32(1)<<bits.Len32(q) - 1
 	Words(dst, seed, label, index, 0, 0)

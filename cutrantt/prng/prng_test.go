@@ -1,0 +1,289 @@
+package prng
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"math"
+	"math/bits"
+	"slices"
+	"testing"
+)
+
+// sequence is the key 00 01 02 ... 1f of RFC 8439.
+func sequence() *[32]byte {
+	var s [32]byte
+	for i := range s {
+		s[i] = byte(i)
+	}
+	return &s
+}
+
+// TestBlock maps ChaCha20 block vectors of RFC 8439 to (seed, label, index,
+// attempt, word).
+func TestBlock(t *testing.T) {
+	for _, c := range []struct {
+		source                string
+		seed                  *[32]byte
+		label, index, attempt uint32
+		start                 int
+		want                  [16]uint32
+	}{
+		{
+			// nonce 00:00:00:09:00:00:00:4a:00:00:00:00, block counter 1
+			"section 2.3.2", sequence(), 0x09000000, 0x4a000000, 0, 16,
+			[16]uint32{
+				0xe4e7f110, 0x15593bd1, 0x1fdd0f50, 0xc47120a3, 0xc7f4d1c7, 0x0368c033, 0x9aaa2204, 0x4e6cd4c3,
+				0x466482d2, 0x09aa9f07, 0x05d7c214, 0xa2028bd9, 0xd19c12b5, 0xb94e16de, 0xe883d0cb, 0x4e3c50a2,
+			},
+		},
+		{
+			"appendix A.1, vector 1", &[32]byte{}, 0, 0, 0, 0,
+			[16]uint32{
+				0xade0b876, 0x903df1a0, 0xe56a5d40, 0x28bd8653, 0xb819d2bd, 0x1aed8da0, 0xccef36a8, 0xc70d778b,
+				0x7c5941da, 0x8d485751, 0x3fe02477, 0x374ad8b8, 0xf4b8436a, 0x1ca11815, 0x69b687c3, 0x8665eeb2,
+			},
+		},
+		{
+			// nonce 00:00:00:00:00:00:00:00:00:00:00:02, block counter 0
+			"appendix A.1, vector 5", &[32]byte{}, 0, 0, 0x02000000, 0,
+			[16]uint32{
+				0x374dc6c2, 0x3736d58c, 0xb904e24a, 0xcd3f93ef, 0x88228b1a, 0x96a4dfb3, 0x5b76ab72, 0xc727ee54,
+				0x0e0e978a, 0xf3145c95, 0x1b748ea8, 0xf786c297, 0x99c28f5f, 0x628314e8, 0x398a19fa, 0x6ded1b53,
+			},
+		},
+	} {
+		var got [16]uint32
+		Words(got[:], c.seed, c.label, c.index, c.attempt, c.start)
+		if got != c.want {
+			t.Errorf("%s: %08x, want %08x", c.source, got, c.want)
+		}
+	}
+}
+
+// TestWordsAnywhere: a word does not depend on where reading starts.
+func TestWordsAnywhere(t *testing.T) {
+	all := make([]uint32, 1000)
+	Words(all, sequence(), 1, 2, 3, 0)
+	for _, start := range []int{0, 1, 15, 16, 17, 250, 256, 512, 997} {
+		for _, n := range []int{0, 1, 3, 16, 255, 256, 257} {
+			n = min(n, len(all)-start)
+			got := make([]uint32, n)
+			Words(got, sequence(), 1, 2, 3, start)
+			if !slices.Equal(got, all[start:start+n]) {
+				t.Errorf("%d words from %d differ", n, start)
+			}
+		}
+	}
+}
+
+// TestStreamsDiffer: every part of the address selects another stream.
+func TestStreamsDiffer(t *testing.T) {
+	seen := make(map[[4]uint32]string)
+	other := sequence()
+	other[31] ^= 1
+	for name, f := range map[string]func(dst []uint32){
+		"base":    func(d []uint32) { Words(d, sequence(), 0, 0, 0, 0) },
+		"seed":    func(d []uint32) { Words(d, other, 0, 0, 0, 0) },
+		"label":   func(d []uint32) { Words(d, sequence(), 1, 0, 0, 0) },
+		"index":   func(d []uint32) { Words(d, sequence(), 0, 1, 0, 0) },
+		"attempt": func(d []uint32) { Words(d, sequence(), 0, 0, 1, 0) },
+		"start":   func(d []uint32) { Words(d, sequence(), 0, 0, 0, 16) },
+	} {
+		var w [4]uint32
+		f(w[:])
+		if before, ok := seen[w]; ok {
+			t.Errorf("%s and %s give the same words", name, before)
+		}
+		seen[w] = name
+	}
+}
+
+// word is one word on its own.
+func word(seed *[32]byte, label, index, attempt uint32, j int) uint32 {
+	var w [1]uint32
+	Words(w[:], seed, label, index, attempt, j)
+	return w[0]
+}
+
+// TestDefinition computes each value from its own words.
+func TestDefinition(t *testing.T) {
+	const n, label = 1500, 77
+	seed := sequence()
+	for _, q := range []uint32{2, 3, 12289, 1<<29 + 1, 1<<29 - 3, 1073479681, math.MaxUint32} {
+		got := make([]uint32, n)
+		Uniform(got, seed, label, 5, q)
+		for j, x := range got {
+			want := q
+			for attempt := uint32(0); want >= q; attempt++ {
+				want = word(seed, label, 5, attempt, j) & uint32(1<<bits.Len32(q)-1)
+			}
+			if x != want {
+				t.Fatalf("uniform modulo %d, residue %d: %d, want %d", q, j, x, want)
+			}
+		}
+	}
+	ternary, cbd := make([]int32, n), make([]int32, n)
+	Ternary(ternary, seed, label)
+	CBD(cbd, seed, label)
+	for j := range n {
+		lo, hi := word(seed, label, 0, 0, 2*j), word(seed, label, 0, 0, 2*j+1)
+		x := float64(uint64(hi)<<32|uint64(lo)) * 3 / (1 << 64) // exact enough away from thirds
+		if want := int32(math.Floor(x)) - 1; ternary[j] != want && math.Abs(x-math.Round(x)) > 1e-9 {
+			t.Fatalf("ternary %d: %d, want %d", j, ternary[j], want)
+		}
+		var want int32
+		for b := range 21 {
+			want += int32(lo>>b&1) - int32(hi>>b&1)
+		}
+		if cbd[j] != want {
+			t.Fatalf("cbd %d: %d, want %d", j, cbd[j], want)
+		}
+	}
+}
+
+// TestPrefix: a longer draw begins with the shorter one.
+func TestPrefix(t *testing.T) {
+	long, short := make([]int32, 1000), make([]int32, 130)
+	for _, f := range []func([]int32, *[32]byte, uint32){Ternary, CBD} {
+		f(long, sequence(), 3)
+		f(short, sequence(), 3)
+		if !slices.Equal(long[:len(short)], short) {
+			t.Error("the length changes the values")
+		}
+	}
+}
+
+// TestFrozen keeps the bits: SHA-256 over little-endian words of the seed
+// 00 01 ... 1f. Ciphertexts and evaluation keys that are stored as seeds depend
+// on them. The values were also computed from RFC 8439 by a second program.
+func TestFrozen(t *testing.T) {
+	const n = 4096
+	u, s := make([]uint32, n), make([]int32, n)
+	signed := func(f func([]int32, *[32]byte, uint32), label uint32) func() []uint32 {
+		return func() []uint32 {
+			f(s, sequence(), label)
+			for i, x := range s {
+				u[i] = uint32(x)
+			}
+			return u
+		}
+	}
+	uniform := func(label, index, q uint32) func() []uint32 {
+		return func() []uint32 { Uniform(u, sequence(), label, index, q); return u }
+	}
+	for _, c := range []struct {
+		name string
+		f    func() []uint32
+		want string
+	}{
+		{"uniform 1073692673, label 1, index 0", uniform(1, 0, 1073692673), "b046c9c2641b39b80e660a842c5a151c2159162c02b90dd3ed5c699949656625"},
+		{"uniform 67084289, label 1, index 1", uniform(1, 1, 67084289), "1b0600171c900950cf10f9742dfe31144665d54bb0c817c7b959743759b4e2f7"},
+		{"uniform 536903681, label 9, index 65", uniform(9, 65, 536903681), "4d4e98026d17bf21996a1601e800b2e5f734b07ea334ae3f213655bf63a8f623"},
+		{"ternary, label 2", signed(Ternary, 2), "11b824f6fa4138b1d5a0c569c8dd03d38837f179f915399559428ea4257e6570"},
+		{"cbd, label 3", signed(CBD, 3), "22ea0179456cadadb0b8207c04f3057ed99d446deb0eeb5231e0e961619d4131"},
+	} {
+		h := sha256.New()
+		for _, x := range c.f() {
+			h.Write(binary.LittleEndian.AppendUint32(nil, x))
+		}
+		if got := hex.EncodeToString(h.Sum(nil)); got != c.want {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+	}
+}
+
+// chiSquare fails where the counts are farther from the expected ones than
+// chance allows: beyond the mean by 5 standard deviations of the chi-square
+// distribution. The seeds are fixed, so the outcome is too.
+func chiSquare(t *testing.T, what string, counts []int, expected []float64) {
+	t.Helper()
+	var x float64
+	for i, e := range expected {
+		d := float64(counts[i]) - e
+		x += d * d / e
+	}
+	free := float64(len(expected) - 1)
+	if limit := free + 5*math.Sqrt(2*free); x > limit {
+		t.Errorf("%s: chi-square %.1f with %.0f degrees of freedom, limit %.1f", what, x, free, limit)
+	}
+}
+
+func TestUniformDistribution(t *testing.T) {
+	const n, buckets = 1 << 18, 64
+	u := make([]uint32, n)
+	for i, q := range []uint32{12289, 67084289, 1<<29 + 11, 1073692673} {
+		Uniform(u, sequence(), 4, uint32(i), q)
+		counts, expected := make([]int, buckets), make([]float64, buckets)
+		for _, x := range u {
+			if x >= q {
+				t.Fatalf("residue %d, modulus %d", x, q)
+			}
+			counts[uint64(x)*buckets/uint64(q)]++
+		}
+		for b := range expected { // exact bucket sizes
+			first := (uint64(b)*uint64(q) + buckets - 1) / buckets
+			next := (uint64(b+1)*uint64(q) + buckets - 1) / buckets
+			expected[b] = n * float64(next-first) / float64(q)
+		}
+		chiSquare(t, fmt.Sprintf("uniform modulo %d", q), counts, expected)
+		low := make([]int, 2)
+		for _, x := range u {
+			low[x&1]++
+		}
+		odd := float64(q/2) / float64(q)
+		chiSquare(t, fmt.Sprintf("lowest bit modulo %d", q), low, []float64{n * (1 - odd), n * odd})
+	}
+}
+
+func TestTernaryDistribution(t *testing.T) {
+	const n = 1 << 18
+	v := make([]int32, n)
+	Ternary(v, sequence(), 5)
+	counts, pairs := make([]int, 3), make([]int, 9)
+	for j, x := range v {
+		if x < -1 || x > 1 {
+			t.Fatalf("coefficient %d", x)
+		}
+		counts[x+1]++
+		if j%2 == 1 {
+			pairs[3*(v[j-1]+1)+x+1]++
+		}
+	}
+	chiSquare(t, "ternary", counts, slices.Repeat([]float64{n / 3.0}, 3))
+	chiSquare(t, "ternary pairs", pairs, slices.Repeat([]float64{n / 18.0}, 9))
+}
+
+func TestCBDDistribution(t *testing.T) {
+	const n = 1 << 18
+	v := make([]int32, n)
+	CBD(v, sequence(), 6)
+	// P(x) = C(42, 21+x)/2^42; tails beyond 12 are counted together.
+	const tail = 12
+	counts, expected := make([]int, 2*tail+1), make([]float64, 2*tail+1)
+	binomial := 1.0
+	for k := range 43 {
+		expected[min(max(k-21, -tail), tail)+tail] += n * binomial / (1 << 42)
+		binomial = binomial * float64(42-k) / float64(k+1)
+	}
+	var sum, squares float64
+	for _, x := range v {
+		if x < -21 || x > 21 {
+			t.Fatalf("coefficient %d", x)
+		}
+		counts[min(max(x, -tail), tail)+tail]++
+		sum += float64(x)
+		squares += float64(x) * float64(x)
+	}
+	chiSquare(t, "cbd", counts, expected)
+	if mean := sum / n; math.Abs(mean) > 5*Sigma/math.Sqrt(n) {
+		t.Errorf("mean %g", mean)
+	}
+	if s := math.Sqrt(squares / n); math.Abs(s-Sigma) > 0.03 {
+		t.Errorf("standard deviation %g, want %g", s, Sigma)
+	}
+	if math.Abs(Sigma-math.Sqrt(10.5)) > 1e-15 {
+		t.Errorf("Sigma is %v, not the square root of 21/2", Sigma)
+	}
+}
