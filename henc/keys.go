@@ -15,7 +15,7 @@ import (
 // it. It is immutable once in use and safe for concurrent use.
 type PublicKey struct {
 	Value *cutrantt.Batch // 2 polynomials b, a; domain NTT(n2); limbs Q then P
-	Seed  *[32]byte       // public; set when a expands from it (see docs/wire-format.md)
+	Seed  *[32]byte       // public; set when a expands from it (see docs/wire-ciphertext.md)
 	KeyID [16]byte        // names the key pair: see ComputeKeyID
 	Epoch uint32          // counts the key pairs of one key set
 }

@@ -326,24 +326,21 @@ func (c *Context) readKey(r *wire.Reader, count int) (*cutrantt.Batch, *[32]byte
 	return kept, seed, nil
 }
 
-// readHalves unpacks polynomials half, half+2, ... of value; all zero is refused.
+// readHalves unpacks polynomials half, half+2, ... of value. One that is zero modulo a
+// prime is refused: honest keys have none.
 func (c *Context) readHalves(ch *chain.Chain, value, canon *cutrantt.Batch, packed []byte, half, count int) error {
 	n, moduli := value.N(), c.keyModuli(1)
 	host := make([]uint32, len(moduli)*n)
 	for d := range count {
-		var any uint32
 		for i, q := range moduli {
 			size, limb := wire.PackedLen(n, q), host[i*n:(i+1)*n]
 			if err := wire.Unpack(limb, packed[:size], q); err != nil {
 				return fmt.Errorf("digit %d, limb %d: %w", d, i, err)
 			}
 			packed = packed[size:]
-			for _, x := range limb {
-				any |= x
+			if slices.Max(limb) == 0 {
+				return fmt.Errorf("%w: half %d of digit %d of a key is zero modulo %d", ErrDegenerate, half, d, q)
 			}
-		}
-		if any == 0 {
-			return fmt.Errorf("%w: half %d of digit %d of a key is zero", ErrDegenerate, half, d)
 		}
 		if err := c.ring.Upload(canon, host); err != nil {
 			return err

@@ -1,0 +1,207 @@
+package henc_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/hencedge/hencedge/cutrantt"
+	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/henc/secret"
+)
+
+// keyRig is a small set whose keys may be written: N = 2^12 with one special
+// prime, one level.
+const keyRig = "edge12-d1"
+
+// TestPublicKeyRoundTrip: what is written is read back, by any n2, to the same
+// residues; the bytes are deterministic and do not depend on n2.
+func TestPublicKeyRoundTrip(t *testing.T) {
+	a, b := newRig(t, keyRig, 16), newRig(t, keyRig, 1)
+	pk := *a.pk
+	pk.Epoch = 7
+	bytesA := must(a.ctx.MarshalPublicKey(&pk))(t)
+	pkB := *b.pk
+	pkB.Epoch = 7
+	if !bytes.Equal(bytesA, must(b.ctx.MarshalPublicKey(&pkB))(t)) {
+		t.Error("the bytes depend on n2")
+	}
+	back := must(b.ctx.UnmarshalPublicKey(bytesA))(t)
+	if back.Epoch != 7 || back.KeyID != pk.KeyID || *back.Seed != *pk.Seed {
+		t.Error("epoch, key id or seed changed")
+	}
+	if !slices.Equal(download(t, b, back.Value), download(t, b, b.pk.Value)) {
+		t.Error("residues changed")
+	}
+	// Frozen: a changed key format, derivation or sampler changes this hash.
+	const want = "80ae60e4993463bceeedff7fa67430246df900aebc6632ca7d6cd692919b0587"
+	if got := hex.EncodeToString(sum(bytesA)); got != want {
+		t.Errorf("public key bytes hash to %s, want %s", got, want)
+	}
+	// Without the seed both halves travel.
+	pk.Seed = nil
+	pk.KeyID = must(henc.ComputeKeyID(a.ctx, pk.Value, nil))(t)
+	long := must(a.ctx.MarshalPublicKey(&pk))(t)
+	if len(long) < 19*len(bytesA)/10 {
+		t.Errorf("%d bytes without a seed, %d with", len(long), len(bytesA))
+	}
+	full := must(a.ctx.UnmarshalPublicKey(long))(t)
+	if full.Seed != nil || !slices.Equal(download(t, a, full.Value), download(t, a, pk.Value)) {
+		t.Error("residues of the full form changed")
+	}
+	ct := must(must(henc.NewEncryptor(a.ctx, full))(t).EncryptReal([]float64{0.5}, 1, 0, nil))(t)
+	if x := must(a.dec.DecryptReal(ct))(t)[0]; x < 0.49 || x > 0.51 {
+		t.Errorf("encrypted under the key read: %g", x)
+	}
+}
+
+func sum(b []byte) []byte {
+	h := sha256.Sum256(b)
+	return h[:]
+}
+
+func TestEvaluationKeysRoundTrip(t *testing.T) {
+	for _, set := range []string{keyRig, "edge12-add"} {
+		r, other := newRig(t, set, 16), newRig(t, set, 4)
+		r.evaluator(t)
+		keys := *r.keys
+		keys.Epoch = 9
+		b := must(r.ctx.MarshalEvaluationKeys(&keys))(t)
+		back := must(other.ctx.UnmarshalEvaluationKeys(b))(t)
+		if back.Epoch != 9 || back.KeyID != r.pk.KeyID || len(back.Galois) != len(keys.Galois) || (back.Relin == nil) != (keys.Relin == nil) {
+			t.Fatalf("%s: epoch, id or keys changed", set)
+		}
+		if !bytes.Equal(b, must(other.ctx.MarshalEvaluationKeys(back))(t)) {
+			t.Errorf("%s: writing again gives other bytes", set)
+		}
+		if set != keyRig {
+			continue
+		}
+		ev := henc.NewEvaluator(other.ctx, back)
+		x := reals(other.p.Slots(), 1)
+		ct := must(other.seeded.EncryptReal(x, 1, 0, nil))(t)
+		got := must(other.dec.DecryptReal(must(ev.Rotate(must(ev.MulRescale(ct, ct))(t), 5))(t)))(t)
+		for j := range got {
+			want := x[(j+5)%len(x)]
+			if d := got[j] - want*want; d > 0x1p-11 || d < -0x1p-11 {
+				t.Fatalf("slot %d is %g, want %g", j, got[j], want*want)
+			}
+		}
+		// Mixed: one key without a seed.
+		keys.Relin = &henc.SwitchingKey{Value: keys.Relin.Value}
+		mixed := must(r.ctx.UnmarshalEvaluationKeys(must(r.ctx.MarshalEvaluationKeys(&keys))(t)))(t)
+		if mixed.Relin.Seed != nil || !slices.Equal(download(t, r, mixed.Relin.Value), download(t, r, keys.Relin.Value)) {
+			t.Error("a key without a seed changed")
+		}
+	}
+}
+
+// TestInsecureKeysStayInMemory: no key of insecure parameters is written or read.
+func TestInsecureKeysStayInMemory(t *testing.T) {
+	r := newRig(t, "toy", 16)
+	r.evaluator(t)
+	_, err1 := r.ctx.MarshalPublicKey(r.pk)
+	_, err2 := r.ctx.MarshalEvaluationKeys(r.keys)
+	_, err3 := r.key.Marshal()
+	_, err4 := secret.Unmarshal(r.ctx, nil)
+	_, err5 := r.ctx.UnmarshalPublicKey(nil)
+	_, err6 := r.ctx.UnmarshalEvaluationKeys(nil)
+	for i, err := range []error{err1, err2, err3, err4, err5, err6} {
+		if !errors.Is(err, henc.ErrInsecureKey) {
+			t.Errorf("case %d: %v", i, err)
+		}
+	}
+}
+
+func TestKeyRefusals(t *testing.T) {
+	r, wrong := newRig(t, keyRig, 16), newRig(t, "edge12-add", 16)
+	r.evaluator(t)
+	pk := must(r.ctx.MarshalPublicKey(r.pk))(t)
+	ek := must(r.ctx.MarshalEvaluationKeys(r.keys))(t)
+	edit := func(b []byte, f func(b []byte)) []byte {
+		c := slices.Clone(b)
+		f(c)
+		return c
+	}
+	readPK := func(b []byte) error { _, err := r.ctx.UnmarshalPublicKey(b); return err }
+	readEK := func(b []byte) error { _, err := r.ctx.UnmarshalEvaluationKeys(b); return err }
+	const id, epoch = 3 + 2 + 32, 3 + 2 + 32 + 17 // offsets after the preamble
+	for _, tt := range []struct {
+		name string
+		err  error
+		want error
+	}{
+		{"nothing", readPK(nil), henc.ErrTruncated},
+		{"cut short", readPK(pk[:len(pk)-1]), henc.ErrTruncated},
+		{"cut in the preamble", readPK(pk[:20]), henc.ErrTruncated},
+		{"trailing byte", readPK(append(slices.Clone(pk), 0)), henc.ErrMalformed},
+		{"version", readPK(edit(pk, func(b []byte) { b[1] = 2 })), henc.ErrVersion},
+		{"kind", readPK(ek), henc.ErrKind},
+		{"kind of evaluation keys", readEK(pk), henc.ErrKind},
+		{"not an array", readPK(edit(pk, func(b []byte) { b[0] = 0xa0 })), henc.ErrMalformed},
+		{"parameter hash", readPK(edit(pk, func(b []byte) { b[10] ^= 1 })), henc.ErrParams},
+		{"other parameters", func() error { _, err := wrong.ctx.UnmarshalPublicKey(pk); return err }(), henc.ErrParams},
+		{"key id", readPK(edit(pk, func(b []byte) { b[id+5] ^= 1 })), henc.ErrMalformed},
+		{"flipped residue", readPK(edit(pk, func(b []byte) { b[len(b)/2] ^= 1 })), henc.ErrMalformed},
+		{"residue out of range", readPK(edit(pk, func(b []byte) {
+			for i := len(b) / 2; i < len(b)/2+64; i++ {
+				b[i] = 0xff
+			}
+		})), henc.ErrRange},
+		{"null for a seed", readPK(edit(pk, func(b []byte) { b[epoch+2] = 0xf6 })), henc.ErrMalformed},
+		{"evaluation keys cut short", readEK(ek[:len(ek)/2]), henc.ErrTruncated},
+		{"evaluation keys trailing", readEK(append(slices.Clone(ek), 0xf6)), henc.ErrMalformed},
+		{"nil public key", func() error { _, err := r.ctx.MarshalPublicKey(nil); return err }(), henc.ErrParams},
+		{"empty public key", func() error { _, err := r.ctx.MarshalPublicKey(&henc.PublicKey{}); return err }(), henc.ErrParams},
+		{"nil evaluation keys", func() error { _, err := r.ctx.MarshalEvaluationKeys(nil); return err }(), henc.ErrParams},
+		{"nil galois key", func() error {
+			_, err := r.ctx.MarshalEvaluationKeys(&henc.EvaluationKeys{Galois: map[uint64]*henc.SwitchingKey{5: nil}})
+			return err
+		}(), henc.ErrNoKey},
+		{"even element", func() error {
+			_, err := r.ctx.MarshalEvaluationKeys(&henc.EvaluationKeys{Galois: map[uint64]*henc.SwitchingKey{4: r.keys.Relin}})
+			return err
+		}(), henc.ErrMalformed},
+		{"zero key", func() error {
+			zero := must(r.ctx.Ring().NewBatch(2, r.pk.Value.Limbs(), r.ctx.Domain()))(t)
+			b := must(r.ctx.MarshalPublicKey(&henc.PublicKey{Value: zero}))(t)
+			return readPK(b)
+		}(), henc.ErrDegenerate},
+		{"nil context", func() error { _, err := (*henc.Context)(nil).UnmarshalPublicKey(pk); return err }(), henc.ErrParams},
+		{"key id of nothing", func() error { _, err := henc.ComputeKeyID(r.ctx, nil, nil); return err }(), henc.ErrParams},
+		{"foreign batch", func() error {
+			_, err := r.ctx.MarshalPublicKey(&henc.PublicKey{Value: must(newRig(t, keyRig, 16).ctx.Ring().NewBatch(2, []int{0}, cutrantt.NTT(16)))(t)})
+			return err
+		}(), henc.ErrParams},
+	} {
+		if !errors.Is(tt.err, tt.want) {
+			t.Errorf("%s: %v, want %q", tt.name, tt.err, tt.want)
+		}
+	}
+}
+
+// FuzzUnmarshalKeys: the decoders never panic, and what they accept is exactly
+// what they would write.
+func FuzzUnmarshalKeys(f *testing.F) {
+	r := newRig(f, keyRig, 16)
+	r.evaluator(f)
+	small := &henc.EvaluationKeys{Relin: r.keys.Relin, KeyID: r.pk.KeyID}
+	f.Add(must(r.ctx.MarshalPublicKey(r.pk))(f))
+	f.Add(must(r.ctx.MarshalEvaluationKeys(small))(f))
+	f.Add([]byte{})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if pk, err := r.ctx.UnmarshalPublicKey(b); err == nil {
+			if again, err := r.ctx.MarshalPublicKey(pk); err != nil || !bytes.Equal(again, b) {
+				t.Errorf("public key: accepted bytes are not what is written: %v", err)
+			}
+		}
+		if keys, err := r.ctx.UnmarshalEvaluationKeys(b); err == nil {
+			if again, err := r.ctx.MarshalEvaluationKeys(keys); err != nil || !bytes.Equal(again, b) {
+				t.Errorf("evaluation keys: accepted bytes are not what is written: %v", err)
+			}
+		}
+	})
+}
