@@ -21,6 +21,10 @@ func (a *Agent) check(c *checker) {
 	for i, s := range a.Streams {
 		names[i] = s.Name
 		c.stream(fmt.Sprintf("streams[%d]", i), s, true)
+		if first := a.Streams[0].Params; s.Params != first && c.sound("streams[0].params") {
+			c.fail(fmt.Sprintf("streams[%d].params", i), fmt.Sprintf("%s here, %s in streams[0]; one agent has one key, for one parameter set", s.Params, first),
+				"use the same params in all streams, or run a second agent")
+		}
 	}
 	c.unique("streams", "stream", names)
 }

@@ -44,7 +44,7 @@ func TestAgentExample(t *testing.T) {
 		t.Errorf("defaults: %+v %+v", a.Broker, a.Keys)
 	}
 	s := a.Streams[1]
-	if s.Window.Samples != 30 || s.Window.Every != time.Minute || s.LevelAt(3) != 2 || a.Streams[0].LevelAt(3) != 3 {
+	if s.Window.Samples != 30 || s.Window.Every != time.Minute || s.LevelAt(3) != 0 || a.Streams[0].LevelAt(3) != 3 {
 		t.Errorf("window %+v level %v", s.Window, s.Level)
 	}
 	if s.Stride() != 32 || s.Slots() != 96 {
@@ -57,7 +57,7 @@ func TestAgentExample(t *testing.T) {
 		t.Errorf("a loaded configuration fails its own check: %v", err)
 	}
 	p := a.Problem("streams[1].params", "cause", "remedy")
-	if p.Line != 43 || p.Column != 13 || !strings.Contains(p.Error(), "params: edge13-d3") {
+	if p.Line != 43 || p.Column != 13 || !strings.Contains(p.Error(), "params: edge12-d1") {
 		t.Errorf("problem at %d:%d: %v", p.Line, p.Column, p)
 	}
 	if p := a.Problem("streams[1].log_scale", "c", "r"); p.Line != 40 {

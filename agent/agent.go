@@ -1,0 +1,184 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/henc/secret"
+	"github.com/hencedge/hencedge/transport"
+)
+
+// Deps are what an agent may be given instead of what its configuration names.
+// The zero value is a service on this machine.
+type Deps struct {
+	// Client is a connection to the broker; nil dials as the configuration says
+	// and closes on return. A given client is left open.
+	Client transport.Client
+	// Context, with PublicKey or SecretKey, replaces the key file. Its
+	// parameters must be those of the streams.
+	Context   *henc.Context
+	PublicKey *henc.PublicKey
+	SecretKey *secret.Key
+	// SigningKey replaces the signing key file.
+	SigningKey *transport.SigningKey
+	// Clock and Root replace the machine's clock and file system (see Machine).
+	Clock Clock
+	Root  string
+	// Spool replaces the queue in memory.
+	Spool Spool
+	// Observer is told of every sealed window, before it is sent. It must not
+	// block for long.
+	Observer func(Observation)
+	Logger   *slog.Logger // nil: slog.Default
+	// Version of the software, for the status message.
+	Version string
+}
+
+// Observation is a sealed window with the plaintext that it holds. It exists on
+// the device only and is for demonstrations and tests.
+type Observation struct {
+	Meta   transport.Meta
+	Object [32]byte // id of the sealed object
+	// Values are the samples as they were encrypted, in physical units, by
+	// channel, then sample: after clamping and replacing missing samples. The
+	// observer owns them.
+	Values  [][]float64
+	Encrypt time.Duration // encoding and encrypting
+	Body    int           // bytes of the ciphertext
+	Sealed  int           // bytes of the sealed object
+	Chunks  int           // MQTT messages
+}
+
+// Errors of an agent.
+var (
+	// ErrUsed: an Agent runs once.
+	ErrUsed = errors.New("the agent has run already")
+	// ErrUndelivered: windows were still waiting when the stop timeout ended.
+	ErrUndelivered = errors.New("windows were not delivered")
+)
+
+// Agent is an edge service that is ready to run. Its methods are safe for
+// concurrent use; Run or Once is called once.
+type Agent struct {
+	cfg     *config.Agent
+	deps    Deps
+	log     *slog.Logger
+	clock   Clock
+	keys    keys
+	state   *state
+	spool   Spool
+	streams []*stream
+	since   time.Time
+	bootID  []byte
+
+	used                           atomic.Bool
+	sent, sentBytes, retry, refuse atomic.Uint64
+}
+
+// stream is one configured stream with its open source.
+type stream struct {
+	cfg    config.Stream
+	source rowSource
+	level  int
+	scale  float64 // 0: the parameters' own
+	layout [32]byte
+	topic  string
+	count  streamCounters
+}
+
+// New checks the configuration (as Check does), loads the keys, opens every
+// sensor and counts the boot epoch up. Mistakes that belong to a field are a
+// *config.Errors. Call Close when Run is not called.
+func New(cfg *config.Agent, deps Deps) (*Agent, error) {
+	p, err := prepare(cfg, deps)
+	if err != nil {
+		return nil, err
+	}
+	a := &Agent{cfg: cfg, deps: deps, log: deps.logger(), clock: p.machine.Clock, keys: p.keys, streams: p.streams, spool: deps.Spool}
+	a.log = a.log.With("device", cfg.Device)
+	for _, s := range a.streams {
+		if l, ok := s.source.(*live); ok {
+			count := &s.count
+			l.missed = func(n int64) { count.missedTicks.Add(uint64(n)) }
+		}
+	}
+	if a.spool == nil {
+		a.spool = NewMemorySpool(cfg.Queue)
+	}
+	a.since = a.clock.Now()
+	if id, err := p.machine.read(p.machine.path("proc/sys/kernel/random/boot_id")); err == nil {
+		a.bootID = []byte(id)
+	}
+	if a.state, err = openState(cfg.State, cfg.Device, a.since); err != nil {
+		p.close()
+		return nil, err
+	}
+	for _, w := range Warnings(cfg) {
+		a.log.Warn(w)
+	}
+	a.log.Info("agent is ready", "boot_epoch", a.state.boot(), "params", a.keys.ctx.Parameters().Name(), "streams", len(a.streams))
+	return a, nil
+}
+
+// Close lets go of files and wipes keys that the agent loaded itself. Run and
+// Once do it.
+func (a *Agent) Close() error {
+	var errs []error
+	for _, s := range a.streams {
+		errs = append(errs, s.source.close())
+	}
+	errs = append(errs, a.state.close())
+	a.keys.wipe()
+	return errors.Join(errs...)
+}
+
+// Stats are the counts so far.
+func (a *Agent) Stats() Stats {
+	s := Stats{Boot: a.state.boot(), Streams: map[string]StreamStats{}, Spool: a.spool.Stats(),
+		Sent: a.sent.Load(), SentBytes: a.sentBytes.Load(), Retries: a.retry.Load(), Refused: a.refuse.Load()}
+	for _, st := range a.streams {
+		s.Streams[st.cfg.Name] = st.count.stats()
+	}
+	return s
+}
+
+// Warnings are properties of a configuration that work but deserve thought.
+func Warnings(cfg *config.Agent) []string {
+	var out []string
+	if cfg.Keys.Mode == config.KeyModeSymmetric {
+		out = append(out, "symmetric mode: the secret key is on this device; whoever takes it can decrypt everything under that key")
+	}
+	if e, err := cfg.Broker.Endpoint(); err == nil && !e.TLS && !e.Loopback() {
+		out = append(out, fmt.Sprintf("no TLS to %s: topics, sizes and the broker's password travel in clear", e.Host))
+	}
+	return out
+}
+
+func (d Deps) logger() *slog.Logger {
+	if d.Logger == nil {
+		return slog.Default()
+	}
+	return d.Logger
+}
+
+func (d Deps) machine() Machine {
+	m := Machine{Root: d.Root, Clock: d.Clock}
+	m.Clock = m.clock()
+	return m
+}
+
+// streamNames are the names for the status message, at most as many as fit.
+func (a *Agent) streamNames() []string {
+	var names []string
+	for _, s := range a.streams {
+		names = append(names, s.cfg.Name)
+	}
+	slices.Sort(names)
+	return names[:min(len(names), transport.MaxStatusStreams)]
+}

@@ -1,0 +1,208 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/transport"
+	"github.com/hencedge/hencedge/transport/tlsutil"
+)
+
+// Check finds out whether an agent would start with this configuration: fields,
+// parameters, slots, keys, sensors, replay files, TLS files, secrets and the
+// state file. It changes nothing and does not connect. All mistakes are in one
+// *config.Errors, with their place in the file.
+func Check(cfg *config.Agent, deps Deps) error {
+	p, err := prepare(cfg, deps)
+	if err != nil {
+		return err
+	}
+	p.close()
+	return nil
+}
+
+// prepared is everything that an agent needs but the state file.
+type prepared struct {
+	machine Machine
+	keys    keys
+	streams []*stream
+}
+
+func (p *prepared) close() {
+	for _, s := range p.streams {
+		_ = s.source.close()
+	}
+	p.keys.wipe()
+}
+
+// checker collects mistakes with their place in the file.
+type checker struct {
+	cfg  *config.Agent
+	errs config.Errors
+}
+
+func (c *checker) fail(path, remedy string, err error) {
+	c.errs.Add(c.cfg.Problem(path, err.Error(), remedy))
+}
+
+func prepare(cfg *config.Agent, deps Deps) (*prepared, error) {
+	if cfg == nil {
+		return nil, fmt.Errorf("%w: no configuration", config.ErrInvalid)
+	}
+	if err := cfg.Check(); err != nil {
+		return nil, err
+	}
+	c := &checker{cfg: cfg}
+	p := &prepared{machine: deps.machine()}
+	if p.keys.ctx = c.context(deps); p.keys.ctx != nil {
+		p.keys.load(cfg, deps, func(path string, err error) {
+			remedy := "export the key again with `hencedge keys export --role agent`"
+			switch {
+			case path == "signing_key":
+				remedy = "make a signing key, or correct the path"
+			case errors.Is(err, os.ErrNotExist):
+				remedy = "correct the path, or " + remedy
+			}
+			c.fail(path, remedy, err)
+		})
+		for i := range cfg.Streams {
+			if s := c.stream(i, p); s != nil {
+				p.streams = append(p.streams, s)
+			}
+		}
+	}
+	c.broker(deps)
+	c.state()
+	if err := c.errs.Err(); err != nil {
+		p.close()
+		return nil, err
+	}
+	return p, nil
+}
+
+// context makes the context of the streams' parameters, which config has found
+// to be the same for all.
+func (c *checker) context(deps Deps) *henc.Context {
+	const path = "streams[0].params"
+	name := c.cfg.Streams[0].Params
+	if deps.Context != nil {
+		if have := deps.Context.Parameters().Name(); have != name {
+			c.fail(path, "use the parameters of the keys", fmt.Errorf("the keys are for %s, not %s", have, name))
+			return nil
+		}
+		return deps.Context
+	}
+	params, err := henc.Named(name)
+	if err != nil {
+		c.fail(path, "use one of "+strings.Join(henc.Names(), ", "), err)
+		return nil
+	}
+	ctx, err := henc.NewContext(params)
+	if err != nil {
+		c.fail(path, "try another parameter set", err)
+		return nil
+	}
+	return ctx
+}
+
+// stream checks one stream against the parameters and opens its source.
+func (c *checker) stream(i int, p *prepared) *stream {
+	cfg, params, at := c.cfg.Streams[i], p.keys.ctx.Parameters(), fmt.Sprintf("streams[%d]", i)
+	s := &stream{cfg: cfg, level: cfg.LevelAt(params.MaxLevel()), layout: cfg.LayoutHash(),
+		topic: transport.ReadingTopic(c.cfg.Broker.TopicPrefix, c.cfg.Device, cfg.Name)}
+	good := true
+	fail := func(path, remedy string, err error) {
+		c.fail(at+path, remedy, err)
+		good = false
+	}
+	if need := cfg.Slots(); need > params.Slots() {
+		fail(".channels", fmt.Sprintf("use at most %d samples per window, fewer channels, or a larger parameter set", fitting(len(cfg.Channels), params.Slots())),
+			fmt.Errorf("%d channels of %d samples take %d slots; %s has %d", len(cfg.Channels), cfg.Window.Samples, need, params.Name(), params.Slots()))
+	}
+	if s.level > params.MaxLevel() {
+		fail(".level", fmt.Sprintf("use a level from 0 to %d", params.MaxLevel()), fmt.Errorf("%s has no level %d", params.Name(), s.level))
+	} else if cfg.LogScale != 0 {
+		s.scale = math.Ldexp(1, cfg.LogScale)
+		// Coefficients are at most the scale, since |u| <= 1; leave a bit for noise.
+		if err := params.CheckScale(s.level, 4*s.scale); err != nil {
+			fail(".log_scale", fmt.Sprintf("leave it out; the scale of %s is 2^%.0f", params.Name(), math.Log2(params.ScaleAt(s.level))), err)
+		}
+	}
+	if !good {
+		return nil
+	}
+	if cfg.Replay != nil {
+		r, err := openReplay(cfg, p.machine.Clock)
+		if err != nil {
+			path := ".replay"
+			if !errors.Is(err, ErrReplay) {
+				path = ".replay.file"
+			}
+			fail(path, "correct the configuration or the file", err)
+			return nil
+		}
+		s.source = r
+		return s
+	}
+	for k, ch := range cfg.Channels {
+		if _, err := p.machine.Open(*ch.Source); err != nil {
+			fail(fmt.Sprintf(".channels[%d].source", k), "`hencedge agent plan` lists the sensors of this machine", err)
+		}
+	}
+	if !good {
+		return nil
+	}
+	l, err := openLive(p.machine, cfg)
+	if err != nil {
+		fail(".channels", "`hencedge agent plan` lists the sensors of this machine", err)
+		return nil
+	}
+	s.source = l
+	return s
+}
+
+// fitting is the most samples per window with which channels fit into slots.
+func fitting(channels, slots int) int {
+	n := 1
+	for 2*n*channels <= slots {
+		n *= 2
+	}
+	return n
+}
+
+// broker checks what is read when connecting.
+func (c *checker) broker(deps Deps) {
+	if deps.Client != nil {
+		return
+	}
+	b := c.cfg.Broker
+	files := tlsutil.Files{CA: b.CA, Cert: b.Cert, Key: b.Key, ServerName: b.ServerName}
+	if _, err := files.Config(); err != nil {
+		path := "broker.ca"
+		if b.Cert != "" && (b.CA == "" || !strings.Contains(err.Error(), b.CA)) {
+			path = "broker.cert"
+		}
+		c.fail(path, "correct the path or the file", err)
+	}
+	if _, err := b.Password.Resolve(); err != nil {
+		c.fail("broker.password", "make the secret available to this process", err)
+	}
+}
+
+// state checks the state file without changing it.
+func (c *checker) state() {
+	if _, err := readState(c.cfg.State, c.cfg.Device); err != nil && !errors.Is(err, os.ErrNotExist) {
+		c.fail("state", "see the message", err)
+		return
+	}
+	dir := filepath.Dir(c.cfg.State)
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+		c.fail("state", "make the directory, owned by the user that the agent runs as", fmt.Errorf("the directory %s does not exist", dir))
+	}
+}

@@ -1,0 +1,117 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/hencedge/hencedge/transport"
+	"github.com/hencedge/hencedge/transport/tlsutil"
+)
+
+// connectTimeout bounds the first connection of Once, goodbyeTimeout the last
+// messages of a stop.
+const (
+	connectTimeout = 30 * time.Second
+	goodbyeTimeout = 5 * time.Second
+)
+
+// connect dials the broker, or takes the client that was given. wait makes it
+// fail when there is no connection in time; otherwise connecting goes on in the
+// background. hangUp ends a connection that was made here.
+func (a *Agent) connect(ctx context.Context, wait bool) (client transport.Client, hangUp func(), err error) {
+	if c := a.deps.Client; c != nil {
+		m, err := a.status(true)
+		if err != nil {
+			return nil, nil, err
+		}
+		ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+		defer cancel()
+		if err := c.Publish(ctx, m.Topic, m.Payload, m.Retain); err != nil {
+			return nil, nil, fmt.Errorf("publish the birth message: %w", err)
+		}
+		return c, func() {}, nil
+	}
+	b := a.cfg.Broker
+	tls, err := tlsutil.Files{CA: b.CA, Cert: b.Cert, Key: b.Key, ServerName: b.ServerName}.Config()
+	if err != nil {
+		return nil, nil, err
+	}
+	o := transport.Options{
+		URL: b.URL, Insecure: b.Insecure, ClientID: b.ClientID, Username: b.Username, TLS: tls,
+		Will:       func() (transport.Message, error) { return a.status(false) },
+		Birth:      func() (transport.Message, error) { return a.status(true) },
+		KeepAlive:  b.KeepAlive,
+		Background: !wait,
+		Logger:     a.log,
+		OnConnect:  func() { a.log.Info("connected to the broker", "url", b.URL) },
+		OnLost:     func(err error) { a.log.Warn("connection to the broker lost", "error", err) },
+	}
+	if b.Password != "" {
+		o.Password = func() (string, error) {
+			p, err := b.Password.Resolve()
+			return string(p), err
+		}
+	}
+	if wait {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, connectTimeout)
+		defer cancel()
+	}
+	c, err := transport.Dial(ctx, o)
+	if err != nil {
+		return nil, nil, fmt.Errorf("connect to the broker: %w", err)
+	}
+	return c, func() {
+		ctx, cancel := context.WithTimeout(context.Background(), goodbyeTimeout)
+		defer cancel()
+		if err := c.Close(ctx); err != nil {
+			a.log.Warn("the connection did not close cleanly", "error", err)
+		}
+	}, nil
+}
+
+// status makes a signed birth message or last will: one chunk, retained.
+func (a *Agent) status(online bool) (transport.Message, error) {
+	body, err := transport.MarshalStatus(transport.Status{
+		Online: online, Version: a.deps.Version, Streams: a.streamNames(), Since: a.since.UnixNano()})
+	if err != nil {
+		return transport.Message{}, err
+	}
+	sequence, err := a.state.take("")
+	if err != nil {
+		return transport.Message{}, err
+	}
+	now := a.clock.Now().UnixNano()
+	object, err := transport.Seal(transport.Meta{Kind: transport.KindStatus, Device: a.cfg.Device,
+		BootEpoch: a.state.boot(), Sequence: sequence, Start: now, End: now}, body, a.keys.signing)
+	if err != nil {
+		return transport.Message{}, err
+	}
+	chunks, err := transport.Split(object, transport.DefaultChunkSize)
+	if err != nil {
+		return transport.Message{}, err
+	}
+	payload, err := chunks[0].Marshal()
+	if err != nil {
+		return transport.Message{}, err
+	}
+	return transport.Message{Topic: transport.StatusTopic(a.cfg.Broker.TopicPrefix, a.cfg.Device), Payload: payload, Retain: true}, nil
+}
+
+// goodbye reports the agent offline; the last will is not sent on an orderly
+// stop.
+func (a *Agent) goodbye(client transport.Client) {
+	if !client.Connected() {
+		return
+	}
+	m, err := a.status(false)
+	if err == nil {
+		ctx, cancel := context.WithTimeout(context.Background(), goodbyeTimeout)
+		defer cancel()
+		err = client.Publish(ctx, m.Topic, m.Payload, m.Retain)
+	}
+	if err != nil {
+		a.log.Warn("could not report the stop", "error", err)
+	}
+}

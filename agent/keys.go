@@ -1,0 +1,143 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+
+	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/henc/secret"
+	"github.com/hencedge/hencedge/transport"
+)
+
+// ErrKey: a key file cannot be used.
+var ErrKey = errors.New("key file")
+
+// keys are what windows are encrypted and signed with.
+type keys struct {
+	ctx       *henc.Context
+	encryptor henc.RealEncryptor
+	id        [16]byte
+	epoch     uint32
+	seeded    bool
+	signing   *transport.SigningKey
+
+	own []func() // wipes what was loaded here
+}
+
+func (k *keys) wipe() {
+	for _, f := range k.own {
+		f()
+	}
+	k.own = nil
+}
+
+// usePublic makes the encryptor of public-key mode.
+func (k *keys) usePublic(pk *henc.PublicKey) error {
+	e, err := henc.NewEncryptor(k.ctx, pk)
+	if err != nil {
+		return err
+	}
+	k.encryptor, k.id, k.epoch = e, pk.KeyID, pk.Epoch
+	return nil
+}
+
+// useSecret makes the encryptor of symmetric mode.
+func (k *keys) useSecret(sk *secret.Key) error {
+	pk, err := sk.PublicKey()
+	if err != nil {
+		return err
+	}
+	k.encryptor, k.id, k.epoch, k.seeded = secret.NewSeededEncryptor(k.ctx, sk), pk.KeyID, pk.Epoch, true
+	return nil
+}
+
+// load takes the keys of deps or reads the files.
+func (k *keys) load(cfg *config.Agent, deps Deps, fail func(path string, err error)) {
+	switch {
+	case deps.PublicKey != nil:
+		if err := k.usePublic(deps.PublicKey); err != nil {
+			fail("keys.public_key", err)
+		}
+	case deps.SecretKey != nil:
+		if err := k.useSecret(deps.SecretKey); err != nil {
+			fail("keys.secret_key", err)
+		}
+	case cfg.Keys.Mode == config.KeyModeSymmetric:
+		if err := k.readSecret(cfg.Keys.SecretKey); err != nil {
+			fail("keys.secret_key", err)
+		}
+	default:
+		if err := k.readPublic(cfg.Keys.PublicKey); err != nil {
+			fail("keys.public_key", err)
+		}
+	}
+	k.signing = deps.SigningKey
+	if k.signing == nil {
+		key, err := transport.LoadSigningKey(cfg.SigningKey)
+		if err != nil {
+			fail("signing_key", err)
+			return
+		}
+		k.signing = key
+		k.own = append(k.own, key.Wipe)
+	}
+}
+
+// maxKeyFile bounds a key file, in bytes: the public key of the largest named
+// set has 14 MiB.
+const maxKeyFile = 64 << 20
+
+func (k *keys) readPublic(path string) error {
+	b, err := readKey(path, 0o022)
+	if err != nil {
+		return err
+	}
+	pk, err := k.ctx.UnmarshalPublicKey(b)
+	if err != nil {
+		return fmt.Errorf("%w %s: %w", ErrKey, path, err)
+	}
+	return k.usePublic(pk)
+}
+
+func (k *keys) readSecret(path string) error {
+	b, err := readKey(path, 0o077)
+	if err != nil {
+		return err
+	}
+	defer clear(b)
+	sk, err := secret.Unmarshal(k.ctx, b)
+	if err != nil {
+		return fmt.Errorf("%w %s: %w", ErrKey, path, err)
+	}
+	k.own = append(k.own, func() { _ = sk.Wipe() })
+	return k.useSecret(sk)
+}
+
+// readKey reads a key file; none of the permission bits in barred may be set.
+func readKey(path string, barred fs.FileMode) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrKey, err)
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", ErrKey, err)
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%w %s: not a regular file", ErrKey, path)
+	case info.Mode().Perm()&barred != 0:
+		return nil, fmt.Errorf("%w %s: others than its owner can use it (mode %04o); run: chmod go-rwx %s", ErrKey, path, info.Mode().Perm(), path)
+	case info.Size() > maxKeyFile:
+		return nil, fmt.Errorf("%w %s: %d bytes, too large for a key", ErrKey, path, info.Size())
+	}
+	b := make([]byte, info.Size())
+	if _, err := io.ReadFull(f, b); err != nil {
+		return nil, fmt.Errorf("%w %s: %w", ErrKey, path, err)
+	}
+	return b, nil
+}

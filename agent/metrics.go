@@ -1,0 +1,113 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// metric is one exported count.
+type metric[T any] struct {
+	desc  *prometheus.Desc
+	kind  prometheus.ValueType
+	value func(T) float64
+}
+
+func perStream(name, help string, value func(StreamStats) float64) metric[StreamStats] {
+	return metric[StreamStats]{prometheus.NewDesc("hencedge_agent_"+name, help, []string{"stream"}, nil), prometheus.CounterValue, value}
+}
+
+func perAgent(name, help string, kind prometheus.ValueType, value func(Stats) float64) metric[Stats] {
+	return metric[Stats]{prometheus.NewDesc("hencedge_agent_"+name, help, nil, nil), kind, value}
+}
+
+var streamMetrics = []metric[StreamStats]{
+	perStream("samples_total", "Samples that went into windows.", func(s StreamStats) float64 { return float64(s.Samples) }),
+	perStream("samples_skipped_total", "Samples left out.", func(s StreamStats) float64 { return float64(s.Skipped) }),
+	perStream("values_missing_total", "Channel values that could not be read.", func(s StreamStats) float64 { return float64(s.Missing) }),
+	perStream("values_held_total", "Missing values replaced by the last good one.", func(s StreamStats) float64 { return float64(s.Held) }),
+	perStream("values_outside_total", "Channel values out of range.", func(s StreamStats) float64 { return float64(s.Outside) }),
+	perStream("values_clamped_total", "Values moved to the end of the range.", func(s StreamStats) float64 { return float64(s.Clamped) }),
+	perStream("samples_overflow_total", "Samples beyond the capacity of a window.", func(s StreamStats) float64 { return float64(s.Overflow) }),
+	perStream("ticks_missed_total", "Ticks left out because sampling was late.", func(s StreamStats) float64 { return float64(s.MissedTicks) }),
+	perStream("clock_steps_total", "Windows cut short because the clock went backwards.", func(s StreamStats) float64 { return float64(s.ClockSteps) }),
+	perStream("windows_total", "Windows encrypted and signed.", func(s StreamStats) float64 { return float64(s.Windows) }),
+	perStream("windows_partial_total", "Windows with fewer samples than they hold.", func(s StreamStats) float64 { return float64(s.Partial) }),
+	perStream("windows_lost_total", "Windows that could not be encrypted or signed.", func(s StreamStats) float64 { return float64(s.Errors) }),
+	perStream("object_bytes_total", "Bytes of sealed windows.", func(s StreamStats) float64 { return float64(s.ObjectBytes) }),
+	perStream("encrypt_seconds_total", "Time spent encoding and encrypting.", func(s StreamStats) float64 { return float64(s.EncryptNanos) / 1e9 }),
+}
+
+var agentMetrics = []metric[Stats]{
+	perAgent("boot_epoch", "Boot epoch of this start.", prometheus.GaugeValue, func(s Stats) float64 { return float64(s.Boot) }),
+	perAgent("queue_objects", "Sealed windows that wait.", prometheus.GaugeValue, func(s Stats) float64 { return float64(s.Spool.Objects) }),
+	perAgent("queue_bytes", "Bytes of sealed windows that wait.", prometheus.GaugeValue, func(s Stats) float64 { return float64(s.Spool.Bytes) }),
+	perAgent("queue_dropped_total", "Sealed windows lost to a full queue.", prometheus.CounterValue, func(s Stats) float64 { return float64(s.Spool.Dropped) }),
+	perAgent("sent_total", "Sealed windows acknowledged by the broker.", prometheus.CounterValue, func(s Stats) float64 { return float64(s.Sent) }),
+	perAgent("sent_bytes_total", "Their bytes.", prometheus.CounterValue, func(s Stats) float64 { return float64(s.SentBytes) }),
+	perAgent("send_retries_total", "Sends that failed and were tried again.", prometheus.CounterValue, func(s Stats) float64 { return float64(s.Retries) }),
+	perAgent("send_refused_total", "Sealed windows that can never be sent.", prometheus.CounterValue, func(s Stats) float64 { return float64(s.Refused) }),
+}
+
+// Describe makes an Agent a prometheus.Collector of its Stats.
+func (a *Agent) Describe(ch chan<- *prometheus.Desc) {
+	for _, m := range streamMetrics {
+		ch <- m.desc
+	}
+	for _, m := range agentMetrics {
+		ch <- m.desc
+	}
+}
+
+// Collect gives the counts as they are now.
+func (a *Agent) Collect(ch chan<- prometheus.Metric) {
+	s := a.Stats()
+	for _, m := range agentMetrics {
+		ch <- prometheus.MustNewConstMetric(m.desc, m.kind, m.value(s))
+	}
+	for name, st := range s.Streams {
+		for _, m := range streamMetrics {
+			ch <- prometheus.MustNewConstMetric(m.desc, m.kind, m.value(st), name)
+		}
+	}
+}
+
+var _ prometheus.Collector = (*Agent)(nil)
+
+// serveMetrics serves /metrics where the configuration says, if it does.
+func (a *Agent) serveMetrics() (stop func(), err error) {
+	if a.cfg.Metrics.Listen == "" {
+		return func() {}, nil
+	}
+	reg := prometheus.NewRegistry()
+	if err := reg.Register(a); err != nil {
+		return nil, fmt.Errorf("metrics: %w", err)
+	}
+	l, err := net.Listen("tcp", a.cfg.Metrics.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("metrics: %w", err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
+	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 30 * time.Second, MaxHeaderBytes: 16 << 10}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			a.log.Error("metrics are not served any more", "error", err)
+		}
+	}()
+	a.log.Info("metrics are served", "address", l.Addr().String())
+	return func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_ = srv.Shutdown(ctx)
+		<-done
+	}, nil
+}

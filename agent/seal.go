@@ -1,0 +1,94 @@
+package agent
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"time"
+
+	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/transport"
+)
+
+// sealed is an encrypted and signed window.
+type sealed struct {
+	meta    transport.Meta
+	object  []byte
+	body    int
+	encrypt time.Duration
+}
+
+// identity are the parts of the header that name the sender.
+type identity struct {
+	device         string
+	boot, sequence uint64
+	bootID         []byte
+}
+
+// seal encodes, encrypts and signs a window.
+func (k *keys) seal(s *stream, w *window, id identity, clock Clock) (*sealed, error) {
+	u := slots(s.cfg, w.values)
+	defer clear(u)
+	counter := binary.BigEndian.AppendUint64(nil, id.boot)
+	counter = binary.BigEndian.AppendUint64(counter, id.sequence)
+	seed, err := henc.NewSeed([]byte(id.device), []byte(s.cfg.Name), id.bootID, counter)
+	if err != nil {
+		return nil, err
+	}
+	defer seed.Wipe()
+	began := clock.Mono()
+	ct, err := k.encryptor.EncryptReal(u, s.level, s.scale, seed)
+	if err != nil {
+		return nil, fmt.Errorf("encrypt: %w", err)
+	}
+	took := clock.Mono() - began
+	defer k.ctx.Ring().Free(ct.Value)
+	body, err := k.ctx.MarshalCiphertext(ct)
+	if err != nil {
+		return nil, fmt.Errorf("encode the ciphertext: %w", err)
+	}
+	meta := transport.Meta{
+		Kind: transport.KindReading, Device: id.device, Stream: s.cfg.Name,
+		KeyID: k.id, KeyEpoch: k.epoch, BootEpoch: id.boot, Sequence: id.sequence,
+		Params: k.ctx.Parameters().Hash(), Layout: s.layout, Level: ct.Level, Scale: ct.Scale,
+		Start: w.start.UnixNano(), End: w.end.UnixNano(), Samples: uint32(w.samples),
+	}
+	object, err := transport.Seal(meta, body, k.signing)
+	if err != nil {
+		return nil, fmt.Errorf("sign: %w", err)
+	}
+	return &sealed{meta: meta, object: object, body: len(body), encrypt: took}, nil
+}
+
+// finish seals a window, counts it and tells the observer.
+func (a *Agent) finish(s *stream, w *window) (*sealed, error) {
+	sequence, err := a.state.take(s.cfg.Name)
+	if err != nil {
+		return nil, err
+	}
+	out, err := a.keys.seal(s, w, identity{a.cfg.Device, a.state.boot(), sequence, a.bootID}, a.clock)
+	if err != nil {
+		return nil, err
+	}
+	s.count.windows.Add(1)
+	if w.samples < s.cfg.Window.Samples {
+		s.count.partial.Add(1)
+	}
+	s.count.bodyBytes.Add(uint64(out.body))
+	s.count.objectBytes.Add(uint64(len(out.object)))
+	s.count.encryptNanos.Add(uint64(out.encrypt))
+	a.log.Debug("window sealed", "stream", s.cfg.Name, "sequence", sequence, "samples", w.samples, "bytes", len(out.object), "encrypt", out.encrypt)
+	if a.deps.Observer != nil {
+		chunks, err := transport.Split(out.object, int(a.cfg.Broker.ChunkSize))
+		if err != nil {
+			return nil, err
+		}
+		a.deps.Observer(Observation{Meta: out.meta, Object: sha256.Sum256(out.object), Values: w.values,
+			Encrypt: out.encrypt, Body: out.body, Sealed: len(out.object), Chunks: len(chunks)})
+		return out, nil
+	}
+	for _, v := range w.values {
+		clear(v)
+	}
+	return out, nil
+}
