@@ -1,0 +1,73 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hencedge/hencedge/cmd/hencedge/internal/cli"
+	"github.com/hencedge/hencedge/cmd/hencedge/internal/doctor"
+)
+
+func (a *app) doctorCommand() *cobra.Command {
+	var o doctor.Options
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "find what would make hencedge fail or leak on this machine",
+		Long: `doctor examines processor, memory, clock, swap and core dumps, and for each role
+whose configuration is given: the configuration itself, permissions of its files,
+secrets where none belong (by what the files hold), certificates, and the broker.
+
+The exit code is 1 when a check failed; warnings do not count.`,
+		Example: `  hencedge doctor
+  hencedge doctor --agent /etc/hencedge/agent.yaml
+  hencedge doctor --keyholder keyholder.yaml --offline --json`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if o.Timeout <= 0 {
+				return usageHint(cmd, errors.New("--timeout must be above zero"))
+			}
+			r, err := doctor.Examine(cmd.Context(), o)
+			if err != nil {
+				return err
+			}
+			if err := a.printReport(r); err != nil {
+				return err
+			}
+			if !r.OK {
+				return fmt.Errorf("doctor: %w", cli.ErrQuiet)
+			}
+			return nil
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&o.Agent, "agent", "", "agent.yaml to examine")
+	fs.StringVar(&o.Evaluator, "evaluator", "", "evaluator.yaml to examine")
+	fs.StringVar(&o.KeyHolder, "keyholder", "", "keyholder.yaml to examine")
+	fs.BoolVar(&o.Offline, "offline", false, "do not connect to the broker")
+	fs.DurationVar(&o.Timeout, "timeout", 10*time.Second, "how long to wait for the broker")
+	a.jsonFlag(cmd, "one JSON object")
+	return cmd
+}
+
+func (a *app) printReport(r *doctor.Report) error {
+	if a.json {
+		return cli.JSONLine(a.std.Out, r)
+	}
+	for _, c := range r.Checks {
+		// Details of several lines (configuration errors) are indented.
+		detail := strings.ReplaceAll(c.Detail, "\n", "\n      ")
+		if _, err := fmt.Fprintf(a.std.Out, "%-4s  %s: %s\n", c.Status, c.Name, detail); err != nil {
+			return err
+		}
+		if c.Remedy != "" {
+			if _, err := fmt.Fprintf(a.std.Out, "      -> %s\n", c.Remedy); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

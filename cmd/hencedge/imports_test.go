@@ -1,0 +1,119 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/hencedge/hencedge"
+
+// mayImport lists, for each part of the tree, the parts that its packages may
+// import (beside themselves, the standard library and other modules). It is the
+// dependency graph of ARCHITECTURE.md; the longest matching prefix applies.
+var mayImport = map[string][]string{
+	"config":      {},
+	"transport":   {},
+	"cutrantt":    {},
+	"henc":        {"cutrantt"},
+	"henc/secret": {"henc", "cutrantt"},
+	"agent":       {"config", "transport", "henc", "henc/secret", "cutrantt"},
+	"evaluator":   {"config", "transport", "henc", "cutrantt"},
+	"keyholder":   {"config", "transport", "henc", "henc/secret", "cutrantt"},
+	"cmd":         {"config", "transport", "cutrantt", "henc", "henc/secret", "agent", "evaluator", "keyholder"},
+}
+
+// neverLinks lists what a package must not depend on, directly or through
+// others: whoever takes over an evaluator must find no code that could read.
+var neverLinks = map[string][]string{
+	"evaluator":         {"henc/secret"},
+	"evaluator/program": {"henc/secret", "transport"},
+	"henc":              {"henc/secret"},
+}
+
+// TestImports checks the direction of every import between our packages, tests
+// left out.
+func TestImports(t *testing.T) {
+	pkgs := goList(t)
+	if len(pkgs) < 10 {
+		t.Fatalf("go list found %d packages; is the module path still %s?", len(pkgs), module)
+	}
+	for name, p := range pkgs {
+		part := partOf(name)
+		if part == "" {
+			t.Errorf("%s belongs to no part of the tree: add it to mayImport and to ARCHITECTURE.md", name)
+			continue
+		}
+		for _, imp := range p.Imports {
+			dep, ok := ours(imp)
+			if !ok || partOf(dep) == part {
+				continue
+			}
+			if !slices.Contains(mayImport[part], partOf(dep)) {
+				t.Errorf("%s imports %s: %s may import only %q", name, dep, part, mayImport[part])
+			}
+		}
+	}
+	for name, bad := range neverLinks {
+		p, ok := pkgs[name]
+		if !ok {
+			t.Errorf("%s does not exist: mend neverLinks", name)
+			continue
+		}
+		for _, d := range p.Deps {
+			if dep, ok := ours(d); ok && slices.Contains(bad, dep) {
+				t.Errorf("%s links %s", name, dep)
+			}
+		}
+	}
+}
+
+type listed struct {
+	ImportPath    string
+	Imports, Deps []string
+}
+
+// goList describes every package of the module by its path below the root.
+func goList(t *testing.T) map[string]listed {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-json=ImportPath,Imports,Deps", module+"/...")
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v\n%s", err, &stderr)
+	}
+	pkgs := make(map[string]listed)
+	for dec := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p listed
+		if err := dec.Decode(&p); errors.Is(err, io.EOF) {
+			return pkgs
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		if name, ok := ours(p.ImportPath); ok {
+			pkgs[name] = p
+		}
+	}
+}
+
+// ours strips the module path.
+func ours(path string) (string, bool) {
+	return strings.CutPrefix(path, module+"/")
+}
+
+// partOf is the longest key of mayImport that name lies in, or "".
+func partOf(name string) string {
+	best := ""
+	for part := range mayImport {
+		if (name == part || strings.HasPrefix(name, part+"/")) && len(part) > len(best) {
+			best = part
+		}
+	}
+	return best
+}

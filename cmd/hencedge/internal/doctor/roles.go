@@ -1,0 +1,144 @@
+package doctor
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+
+	"github.com/hencedge/hencedge/cmd/hencedge/internal/programs"
+	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/keyholder"
+)
+
+// roles examines the configured roles and what their files point to.
+func roles(ctx context.Context, o Options) []Check {
+	var out []Check
+	if o.Agent != "" {
+		cfg, err := config.LoadAgent(o.Agent)
+		out = append(out, loaded("agent", o.Agent, err))
+		if err == nil {
+			out = append(out, agentFiles(cfg, filepath.Dir(o.Agent))...)
+			out = append(out, brokerChecks(ctx, "agent", cfg.Broker, o)...)
+		}
+	}
+	if o.Evaluator != "" {
+		cfg, err := config.LoadEvaluator(o.Evaluator)
+		out = append(out, loaded("evaluator", o.Evaluator, err))
+		if err == nil {
+			out = append(out, evaluatorFiles(cfg, filepath.Dir(o.Evaluator))...)
+			out = append(out, brokerChecks(ctx, "evaluator", cfg.Broker, o)...)
+		}
+	}
+	if o.KeyHolder != "" {
+		cfg, err := config.LoadKeyHolder(o.KeyHolder)
+		out = append(out, loaded("key holder", o.KeyHolder, err))
+		if err == nil {
+			out = append(out, holderFiles(cfg)...)
+			out = append(out, brokerChecks(ctx, "key holder", cfg.Broker, o)...)
+		}
+	}
+	return out
+}
+
+func loaded(role, path string, err error) Check {
+	c := Check{Name: role + " configuration", Status: OK, Detail: path}
+	if err != nil {
+		c.Status, c.Detail, c.Remedy = Fail, err.Error(), "correct "+path
+	}
+	return c
+}
+
+// agentFiles: an edge board should hold nothing worth stealing.
+func agentFiles(cfg *config.Agent, dir string) []Check {
+	out := []Check{privateFile("agent signing key", cfg.SigningKey), writable("agent state", cfg.State)}
+	if cfg.Keys.Mode == config.KeyModeSymmetric {
+		c := privateFile("agent secret key", cfg.Keys.SecretKey)
+		if c.Status == OK {
+			c.Status, c.Detail = Warn, c.Detail+": symmetric mode, whoever takes this board can read everything under its key"
+			c.Remedy = "use mode public, or give this board a key set of its own"
+		}
+		return append(out, c)
+	}
+	out = append(out, publicKeys(cfg)...)
+	dirs := []string{dir, filepath.Dir(cfg.Keys.PublicKey), filepath.Dir(cfg.State), filepath.Dir(cfg.SigningKey)}
+	return append(out, noSecrets("secrets on this board", dirs))
+}
+
+// publicKeys checks that the public key is one, for every parameter set in use.
+func publicKeys(cfg *config.Agent) []Check {
+	var out []Check
+	seen := map[string]bool{}
+	for _, s := range cfg.Streams {
+		if seen[s.Params] {
+			continue
+		}
+		seen[s.Params] = true
+		c := Check{Name: "agent public key", Status: OK}
+		pk, err := publicKey(cfg.Keys.PublicKey, s.Params)
+		if err != nil {
+			c.Status, c.Detail = Fail, err.Error()
+			c.Remedy = "copy public.key from: hencedge keys export --role agent"
+		} else {
+			c.Detail = fmt.Sprintf("%s, key %x, epoch %d", s.Params, pk.KeyID, pk.Epoch)
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+func publicKey(path, params string) (*henc.PublicKey, error) {
+	p, err := henc.Named(params)
+	if err != nil {
+		return nil, err
+	}
+	ctx, err := henc.NewContext(p)
+	if err != nil {
+		return nil, err
+	}
+	b, err := readSmall(path, 64<<20)
+	if err != nil {
+		return nil, err
+	}
+	pk, err := ctx.UnmarshalPublicKey(b)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return pk, nil
+}
+
+func evaluatorFiles(cfg *config.Evaluator, dir string) []Check {
+	out := []Check{privateFile("evaluator signing key", cfg.SigningKey), writable("evaluator state", cfg.State)}
+	dirs := append([]string{dir}, cfg.KeySets...)
+	for _, d := range cfg.KeySets {
+		c := Check{Name: "evaluation keys", Status: OK}
+		m, err := keyholder.VerifyExport(d, "")
+		if err != nil {
+			c.Status, c.Detail, c.Remedy = Fail, err.Error(), "export again: hencedge keys export --role evaluator"
+		} else {
+			c.Detail = fmt.Sprintf("%s: %s, %d epochs, signed by %s", d, m.Params, len(m.Epochs), m.Signer)
+		}
+		out = append(out, c)
+	}
+	c := Check{Name: "programs", Status: OK}
+	circuits, err := programs.Compile(cfg)
+	if err != nil {
+		c.Status, c.Detail, c.Remedy = Fail, err.Error(), "see hencedge evaluator explain"
+	} else {
+		c.Detail = fmt.Sprintf("%d compile", len(circuits))
+	}
+	return append(out, c, noSecrets("secrets of the key holder here", dirs))
+}
+
+func holderFiles(cfg *config.KeyHolder) []Check {
+	set, err := keyholder.Open(cfg.KeySet)
+	if err != nil {
+		return []Check{{Name: "key set", Status: Fail, Detail: err.Error(), Remedy: "see hencedge keys show"}}
+	}
+	m := set.Manifest()
+	out := []Check{{Name: "key set", Status: OK, Detail: fmt.Sprintf("%s: %s, epoch %d", set.Dir(), m.Params, m.Current().Epoch)}}
+	for _, e := range m.Epochs {
+		out = append(out, privateFile(fmt.Sprintf("secret key of epoch %d", e.Epoch), filepath.Join(set.Dir(), e.Dir(), keyholder.SecretFile)))
+	}
+	return out
+}

@@ -1,0 +1,33 @@
+package main
+
+import (
+	"os"
+	"strconv"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/hencedge/hencedge/cmd/hencedge/internal/cli"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){
+		"hencedge": func() {
+			os.Exit(run(os.Args[1:], cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}))
+		},
+	})
+}
+
+// TestScripts runs the command lines in testdata.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{Dir: "testdata", RequireExplicitExec: true, RequireUniqueNames: true, Cmds: map[string]func(*testscript.TestScript, bool, []string){
+		"exit":   exitCode,
+		"result": makeResult,
+		"mode":   checkMode,
+		"truncate": func(ts *testscript.TestScript, _ bool, args []string) {
+			n, err := strconv.ParseInt(args[0], 10, 64)
+			ts.Check(err)
+			ts.Check(os.Truncate(ts.MkAbs(args[1]), n))
+		},
+	}})
+}
