@@ -38,11 +38,20 @@ type Domain struct {
 	NTT bool  // true: transformed, blocks modulo X^n2 - w_b; false: coefficients
 }
 
-// Coeffs is the coefficient domain with n2 columns.
-func Coeffs(n2 int) Domain { return Domain{N2: uint8(n2)} }
+// Coeffs is the coefficient domain with n2 columns, invalid for other n2.
+func Coeffs(n2 int) Domain {
+	if n2 < 0 || n2 > MaxN2 {
+		n2 = 0
+	}
+	return Domain{N2: uint8(n2)}
+}
 
-// NTT is the transform domain with n2 columns.
-func NTT(n2 int) Domain { return Domain{N2: uint8(n2), NTT: true} }
+// NTT is the transform domain with n2 columns, invalid for other n2.
+func NTT(n2 int) Domain {
+	d := Coeffs(n2)
+	d.NTT = true
+	return d
+}
 
 // Valid reports whether d names a domain.
 func (d Domain) Valid() bool {

@@ -60,7 +60,7 @@ func (m Method) Supports(n2 int) bool {
 	case MethodToomCook4:
 		least = 4
 	}
-	return m <= MethodToomCook4 && n2 >= least && Domain{N2: uint8(n2)}.Valid()
+	return m <= MethodToomCook4 && n2 >= least && Coeffs(n2).Valid()
 }
 
 // Backend makes rings on one kind of device.
