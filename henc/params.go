@@ -227,7 +227,7 @@ func (d *paramData) derive() {
 	d.scales = make([]float64, lit.Depth+1)
 	// 256 bits keep the value exact to float64 although each level doubles the
 	// relative error of the one above it.
-	s := new(big.Float).SetPrec(256).SetMantExp(big.NewFloat(1), lit.LogScale)
+	s := new(big.Float).SetMantExp(big.NewFloat(1).SetPrec(256), lit.LogScale)
 	for level := lit.Depth; ; level-- {
 		d.scales[level], _ = s.Float64()
 		if level == 0 {
