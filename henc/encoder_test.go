@@ -7,6 +7,7 @@ import (
 	"math/big"
 	"math/cmplx"
 	"math/rand/v2"
+	"sync"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -326,7 +327,13 @@ func TestDecoderRefuses(t *testing.T) {
 
 // TestDecodeBeyondFloat64: random residues at 1325 bits, as a wrong key gives.
 func TestDecodeBeyondFloat64(t *testing.T) {
-	c := mustContext(t, mustNamed(t, "deep16-d23"))
+	l := mustNamed(t, "deep16-d23").Literal()
+	l.Name, l.LogN, l.PsiQ, l.PsiP, l.Insecure = "deep10", 10, nil, nil, true
+	p, err := NewParameters(l)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := mustContext(t, p)
 	pt, err := c.NewPlaintext(23, 0x1p55)
 	if err != nil {
 		t.Fatal(err)
@@ -337,6 +344,51 @@ func TestDecodeBeyondFloat64(t *testing.T) {
 	if _, err := c.Encoder().DecodeReal(pt); !errors.Is(err, ErrMessage) {
 		t.Errorf("decode: %v", err)
 	}
+}
+
+// TestContextIsConcurrent uses one context from many goroutines, so that the race
+// detector sees the tables that are made on first use.
+func TestContextIsConcurrent(t *testing.T) {
+	p := smallParams(t)
+	c := mustContext(t, p, WithWorkers(2))
+	if p.PrimesPerLevel() != 2 {
+		t.Fatalf("%d primes per level", p.PrimesPerLevel())
+	}
+	var wg sync.WaitGroup
+	for g := range 8 {
+		wg.Go(func() {
+			level, scale := g%3, 0x1p45
+			if g%2 == 0 {
+				scale = 0x1p30
+			}
+			want := []float64{float64(g), 0.5, -1}
+			pt, err := c.Encoder().EncodePacked(want, level, scale)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			got, err := c.Encoder().DecodePacked(pt)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			for i, v := range want {
+				if math.Abs(got[i]-v) > 0x1p-20 {
+					t.Errorf("value %d is %g, want %g", i, got[i], v)
+				}
+			}
+			ct := randomCiphertext(t, c, level, scale, g%2 == 0)
+			b, err := c.MarshalCiphertext(ct)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if _, err := c.UnmarshalCiphertext(b); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
 }
 
 func TestEncodeRoundTripProperty(t *testing.T) {

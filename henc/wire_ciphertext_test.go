@@ -69,7 +69,7 @@ func TestSeededSize(t *testing.T) {
 				if !seeded {
 					ideal *= 2
 				}
-				if top := level == p.MaxLevel(); p.LogN() > 14 && !(top && seeded) || !top && level > 0 {
+				if top := level == p.MaxLevel(); p.LogN() > 15 || p.LogN() == 15 && !(top && seeded) || !top && level > 0 {
 					// Marshalling all of them would take long.
 					if n := p.CiphertextBytes(level, seeded); float64(n) > 1.01*ideal {
 						t.Errorf("%s level %d seeded %v: up to %d bytes, ideal %.0f", name, level, seeded, n, ideal)
