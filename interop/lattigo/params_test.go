@@ -5,6 +5,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/tuneinsight/lattigo/v6/core/rlwe"
 	"github.com/tuneinsight/lattigo/v6/schemes/ckks"
 
 	"github.com/hencedge/hencedge/henc"
@@ -50,6 +51,17 @@ func TestParameters(t *testing.T) {
 			}
 			if got, want := fmt.Sprintf("%.6f", p.LogQP()), fmt.Sprintf("%.6f", lp.LogQP()); got != want {
 				t.Errorf("log2(QP) %s, Lattigo has %s", got, want)
+			}
+			// Squaring and rescaling from the top, with Lattigo's 128-bit scales.
+			scale := lp.DefaultScale()
+			for level := p.MaxLevel(); level > 0; level-- {
+				scale = scale.Mul(scale)
+				for i := p.LimbsAt(level - 1); i < p.LimbsAt(level); i++ {
+					scale = scale.Div(rlwe.NewScale(lp.Q()[i]))
+				}
+				if got, want := p.ScaleAt(level-1), scale.Float64(); got != want {
+					t.Errorf("scale at level %d is %v, Lattigo has %v", level-1, got, want)
+				}
 			}
 			for _, rotation := range []int{0, 1, 2, -1, 7, p.Slots() - 1, p.Slots() / 2} {
 				if got, want := henc.GaloisElement(p, rotation), lp.GaloisElement(rotation); got != want {

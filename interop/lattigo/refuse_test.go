@@ -213,7 +213,7 @@ func TestBridgeRefuses(t *testing.T) {
 	ctx = must(henc.NewContext(must(henc.NewParameters(lit))(t)))(t)
 	b := must(NewBridge(ctx))(t)
 	sk := must(secret.Generate(ctx, nil))(t)
-	if _, err := b.SecretKeyToLattigo(sk); !errors.Is(err, henc.ErrSecurity) {
+	if _, err := b.SecretKeyToLattigo(sk); !errors.Is(err, henc.ErrInsecureKey) {
 		t.Errorf("insecure set: %v", err)
 	}
 }

@@ -13,11 +13,11 @@ import (
 // SecretKeyToLattigo converts a secret key: the N ternary coefficients of s,
 // transformed and in Montgomery form modulo Q and P. The result holds the secret
 // unprotected; WipeSecretKey clears it. Keys of insecure parameters are refused
-// (henc.ErrSecurity).
+// (henc.ErrInsecureKey).
 func (b *Bridge) SecretKeyToLattigo(k *secret.Key) (*rlwe.SecretKey, error) {
 	p := b.ctx.Parameters()
 	if p.Insecure() {
-		return nil, fmt.Errorf("secret key to lattigo: %w: keys of %s do not leave hencedge", henc.ErrSecurity, p.Name())
+		return nil, fmt.Errorf("secret key to lattigo: %w: %s", henc.ErrInsecureKey, p.Name())
 	}
 	if k == nil || k.Context() == nil || !k.Context().Parameters().Equal(p) {
 		return nil, fmt.Errorf("secret key to lattigo: %w: the key is not of %s", henc.ErrParams, p.Name())
