@@ -1,0 +1,212 @@
+package transport
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"testing"
+)
+
+// The targets share three claims: no input panics, every refusal has a label of
+// this package, and what is accepted has exactly the encoding that came.
+
+func refused(t *testing.T, err error) {
+	t.Helper()
+	if Reason(err) == ReasonOther {
+		t.Fatalf("%v has no label", err)
+	}
+}
+
+func FuzzChunk(f *testing.F) {
+	for _, n := range []int{1, 100, 5000} {
+		pieces, err := Split(pattern(n), 2048)
+		if err != nil {
+			f.Fatal(err)
+		}
+		for i := range pieces {
+			b, err := pieces[i].Marshal()
+			if err != nil {
+				f.Fatal(err)
+			}
+			f.Add(b)
+		}
+	}
+	f.Add([]byte{0x86, 0x18, 0x2c})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		c, err := UnmarshalChunk(b, 1<<20)
+		if err != nil {
+			refused(t, err)
+			return
+		}
+		again, err := c.Marshal()
+		if err != nil || !bytes.Equal(again, b) {
+			t.Fatalf("not canonical: %v", err)
+		}
+		r := NewReceiver(Limits{MaxObject: 1 << 20}, func(string, []byte) error { return nil })
+		if err := r.Feed("t", b); err != nil {
+			refused(t, err)
+		}
+		if _, held := r.Pending(); held > len(b) {
+			t.Fatalf("holds %d bytes of a chunk of %d", held, len(b))
+		}
+	})
+}
+
+func FuzzEnvelope(f *testing.F) {
+	good := mustSeal(f, testReading(1), pattern(50), testKey(f, "board-7"))
+	f.Add(good)
+	f.Add(mustSeal(f, testResult(1), pattern(5), testKey(f, "cloud-1")))
+	f.Add(good[:len(good)-1])
+	f.Add([]byte{0xd2, 0x84, 0x43, 0xa1, 0x01, 0x26, 0xa0, 0x40, 0x40})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		e, err := parseEnvelope(b, 1<<20, Version)
+		if err != nil {
+			refused(t, err)
+		} else {
+			// An envelope that parses is what its parts make.
+			key := &SigningKey{priv: testKey(t, "board-7").priv, kid: e.kid}
+			meta, err := MarshalMeta(e.meta)
+			if err != nil {
+				t.Fatal(err)
+			}
+			again, err := sealRaw(meta, e.body, key, e.alg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(again) != len(b) || !bytes.Equal(again[:len(b)-64], b[:len(b)-64]) {
+				t.Fatalf("not canonical:\n%x\n%x", b, again)
+			}
+		}
+		v := testVerifier(t, testOptions(t))
+		if obj, err := Open(b, v); err != nil {
+			refused(t, err)
+		} else if obj.ID != ObjectID(b) {
+			t.Fatal("wrong id")
+		}
+	})
+}
+
+func FuzzMeta(f *testing.F) {
+	for _, m := range []Meta{testReading(1), testResult(1<<40), {Kind: KindStatus, Device: "a"}} {
+		b, err := MarshalMeta(&m)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(b)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		m, err := UnmarshalMeta(b)
+		if err != nil {
+			refused(t, err)
+			return
+		}
+		again, err := MarshalMeta(m)
+		if err != nil || !bytes.Equal(again, b) {
+			t.Fatalf("not canonical: %v", err)
+		}
+	})
+}
+
+func FuzzStatus(f *testing.F) {
+	b, err := MarshalStatus(Status{Online: true, Version: "1.2", Streams: []string{"a", "b"}, Since: 5})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		s, err := UnmarshalStatus(b)
+		if err != nil {
+			refused(t, err)
+			return
+		}
+		again, err := MarshalStatus(*s)
+		if err != nil || !bytes.Equal(again, b) {
+			t.Fatalf("not canonical: %v", err)
+		}
+	})
+}
+
+func FuzzSigningKeyText(f *testing.F) {
+	text, err := testKey(f, "a").MarshalText()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(text)
+	f.Add([]byte(testKey(f, "a").PublicText()))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		if k, err := ParseSigningKey(b); err != nil {
+			refused(t, err)
+		} else if again, _ := k.MarshalText(); !bytes.Equal(again, bytes.TrimSpace(b)) {
+			t.Fatal("one key has two texts")
+		}
+		if pub, err := ParsePublicKey(string(b)); err != nil {
+			refused(t, err)
+		} else if FormatPublicKey(pub) != string(b) {
+			t.Fatal("one public key has two texts")
+		}
+	})
+}
+
+func FuzzReplayState(f *testing.F) {
+	g := NewReplayGuard(64)
+	for boot := range uint64(5) {
+		if err := g.accept(guardKey("a"), boot, boot*3); err != nil {
+			f.Fatal(err)
+		}
+	}
+	b, err := g.MarshalBinary()
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b)
+	f.Fuzz(func(t *testing.T, b []byte) {
+		g := NewReplayGuard(64)
+		if err := g.UnmarshalBinary(b); err != nil {
+			refused(t, err)
+			return
+		}
+		// Whatever was loaded, a number is taken at most once.
+		for _, boot := range []uint64{0, 1, 1 << 63} {
+			if g.accept(guardKey("a"), boot, 7) == nil && g.accept(guardKey("a"), boot, 7) == nil {
+				t.Fatal("accepted twice")
+			}
+		}
+	})
+}
+
+// FuzzBrokerBytes plays a hostile broker to the guard in front of the MQTT
+// library: what passes is framed, allowed and within the limit.
+func FuzzBrokerBytes(f *testing.F) {
+	f.Add([]byte{0x20, 2, 0, 0, 0x32, 9, 0, 1, 'q', 0, 7, 'h', 'e', 'l', 'l', 0xd0, 0})
+	f.Add([]byte{0x30, 0xff, 0x7f, 0, 1, 'q'})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		g := newGuardedConn(readOnly{Reader: bytes.NewReader(b)}, 64, [16]byte{1})
+		out, err := io.ReadAll(g)
+		if err != nil && err != io.ErrUnexpectedEOF {
+			refused(t, err)
+		}
+		for len(out) > 1 {
+			kind, length, head := out[0]>>4, int(out[1]&0x7f), 2
+			if out[1] >= 0x80 {
+				if len(out) < 3 {
+					t.Fatal("cut header")
+				}
+				length, head = length|int(out[2])<<7, 3
+			}
+			if _, reply := replySize[kind]; kind != typePublish && !reply {
+				t.Fatalf("packet type %d passed", kind)
+			}
+			if length > 64+4+maxTopic {
+				t.Fatalf("a packet of %d bytes passed", length)
+			}
+			out = out[min(len(out), head+length):]
+		}
+	})
+}
+
+type readOnly struct {
+	net.Conn
+	io.Reader
+}
+
+func (r readOnly) Read(p []byte) (int, error) { return r.Reader.Read(p) }
