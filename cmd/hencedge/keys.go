@@ -10,8 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/cli"
-	"github.com/hencedge/hencedge/cmd/hencedge/internal/programs"
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/evaluator"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/keyholder"
 )
@@ -53,14 +53,22 @@ func (f *needsFlags) needs() (params henc.Parameters, n keyholder.Needs, err err
 	if err != nil {
 		return params, n, cli.Usage(err)
 	}
-	circuits, err := programs.Compile(cfg)
+	checked, err := evaluator.Check(cfg)
 	if err != nil {
 		return params, n, cli.Usagef("%s: %w", f.forFile, err)
 	}
-	params, n, err = programs.Needs(circuits)
-	if err != nil {
+	needs := checked.Needs()
+	if len(needs) != 1 {
+		names := make([]string, len(needs))
+		for i, n := range needs {
+			names[i] = n.Params
+		}
+		return params, n, cli.Usagef("%s: its programs are for %s; a key set is for one parameter set, so split the file", f.forFile, strings.Join(names, " and "))
+	}
+	if params, err = henc.Named(needs[0].Params); err != nil {
 		return params, n, cli.Usagef("%s: %w", f.forFile, err)
 	}
+	n = keyholder.Needs{Rotations: append([]int{}, needs[0].Rotations...), NoRelinearise: !needs[0].Relinearise}
 	n.Conjugation = f.conjugation
 	return params, n, nil
 }

@@ -12,6 +12,8 @@ import (
 	"syscall"
 
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/cli"
+	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/evaluator"
 )
 
 func main() {
@@ -28,11 +30,19 @@ func run(args []string, std cli.Streams) int {
 
 	root := newRoot(std)
 	root.SetArgs(args)
-	err := root.ExecuteContext(ctx)
+	err := classify(root.ExecuteContext(ctx))
 	if err != nil && !errors.Is(err, cli.ErrQuiet) {
 		report(std.Err, err)
 	}
 	return cli.ExitCode(err)
+}
+
+// classify marks as wrong usage what the roles refuse in their configuration.
+func classify(err error) error {
+	if errors.Is(err, config.ErrInvalid) || errors.Is(err, evaluator.ErrConfig) {
+		return cli.Usage(err)
+	}
+	return err
 }
 
 func report(w io.Writer, err error) {

@@ -224,11 +224,7 @@ func resultValues(r *keyholder.Result) string {
 		}
 		parts = append(parts, strconv.FormatFloat(v, 'g', 8, 64))
 	}
-	s := strings.Join(parts, " ")
-	if r.Unit != "" {
-		s += " " + r.Unit
-	}
-	return s
+	return withUnit(strings.Join(parts, " "), r.Unit)
 }
 
 func (a *app) resultsDecrypt() *cobra.Command {

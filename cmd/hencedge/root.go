@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/cli"
+	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/transport"
 )
 
@@ -57,7 +58,7 @@ output goes to standard output, everything else to standard error.`,
 	root.PersistentFlags().StringVar(&a.logFormat, "log-format", "text", "log lines on standard error: text or json")
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(
-		a.keysCommand(), a.resultsCommand(), a.benchCommand(), a.doctorCommand(), a.versionCommand(),
+		a.keysCommand(), a.agentCommand(), a.evaluatorCommand(), a.resultsCommand(), a.benchCommand(), a.doctorCommand(), a.versionCommand(),
 	)
 	return root
 }
@@ -76,6 +77,18 @@ func (a *app) logger() (*slog.Logger, error) {
 		return slog.New(slog.NewJSONHandler(a.std.Err, opts)), nil
 	}
 	return nil, cli.Usagef("--log-format %q: use text or json", a.logFormat)
+}
+
+// serviceLogger is the logger of a service: its configuration says how it logs,
+// flags that are given win.
+func (a *app) serviceLogger(cmd *cobra.Command, c config.Log) (*slog.Logger, error) {
+	if !cmd.Flags().Changed("log-level") && c.Level != "" {
+		a.logLevel = c.Level
+	}
+	if !cmd.Flags().Changed("log-format") && c.Format != "" {
+		a.logFormat = c.Format
+	}
+	return a.logger()
 }
 
 // jsonFlag adds --json to a command.

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"path/filepath"
 
-	"github.com/hencedge/hencedge/cmd/hencedge/internal/programs"
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/evaluator"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/keyholder"
 )
@@ -121,11 +121,11 @@ func evaluatorFiles(cfg *config.Evaluator, dir string) []Check {
 		out = append(out, c)
 	}
 	c := Check{Name: "programs", Status: OK}
-	circuits, err := programs.Compile(cfg)
+	checked, err := evaluator.Check(cfg)
 	if err != nil {
 		c.Status, c.Detail, c.Remedy = Fail, err.Error(), "see hencedge evaluator explain"
 	} else {
-		c.Detail = fmt.Sprintf("%d compile", len(circuits))
+		c.Detail = fmt.Sprintf("%d compile", len(checked.Programs))
 	}
 	return append(out, c, noSecrets("secrets of the key holder here", dirs))
 }

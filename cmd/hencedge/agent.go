@@ -1,0 +1,346 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"runtime/debug"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hencedge/hencedge/agent"
+	"github.com/hencedge/hencedge/cmd/hencedge/internal/cli"
+	"github.com/hencedge/hencedge/cmd/hencedge/internal/plan"
+	"github.com/hencedge/hencedge/config"
+)
+
+func (a *app) agentCommand() *cobra.Command {
+	return groupCommand("agent", "the edge service: read sensors, encrypt, publish",
+		`The agent reads the sensors of its configuration, collects samples into windows,
+encrypts each window under the key holder's public key, signs it, and publishes
+it over MQTT. It holds no key that could decrypt anything.`,
+		a.agentRun(), a.agentOnce(), a.agentCheck(), a.agentPlan())
+}
+
+// configFlag adds --config.
+func configFlag(cmd *cobra.Command, file *string, name string) {
+	cmd.Flags().StringVarP(file, "config", "c", name, "configuration file")
+}
+
+func (a *app) agentRun() *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "run until stopped",
+		Long: `run samples, encrypts and publishes until it is interrupted (SIGINT, SIGTERM) or
+every replay file is through. A stop sends what is waiting, for at most the
+configured stop_timeout.`,
+		Example: "  hencedge agent run -c /etc/hencedge/agent.yaml",
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ag, err := a.openAgent(cmd, file)
+			if err != nil {
+				return err
+			}
+			return ag.Run(cmd.Context())
+		},
+	}
+	configFlag(cmd, &file, "agent.yaml")
+	return cmd
+}
+
+func (a *app) agentOnce() *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:     "once",
+		Short:   "send one window of every stream and stop",
+		Example: "  hencedge agent once -c agent.yaml --json",
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ag, err := a.openAgent(cmd, file)
+			if err != nil {
+				return err
+			}
+			if err := ag.Once(cmd.Context()); err != nil {
+				return err
+			}
+			s := ag.Stats()
+			if a.json {
+				return cli.JSONLine(a.std.Out, struct {
+					OK      bool   `json:"ok"`
+					Windows uint64 `json:"windows"`
+					Bytes   uint64 `json:"bytes"`
+				}{true, s.Sent, s.SentBytes})
+			}
+			_, err = fmt.Fprintf(a.std.Out, "sent %d windows, %s\n", s.Sent, cli.Bytes(int64(s.SentBytes)))
+			return err
+		},
+	}
+	configFlag(cmd, &file, "agent.yaml")
+	a.jsonFlag(cmd, "one JSON object")
+	return cmd
+}
+
+// openAgent loads a configuration and makes its agent.
+func (a *app) openAgent(cmd *cobra.Command, file string) (*agent.Agent, error) {
+	cfg, err := config.LoadAgent(file)
+	if err != nil {
+		return nil, cli.Usage(err)
+	}
+	log, err := a.serviceLogger(cmd, cfg.Log)
+	if err != nil {
+		return nil, err
+	}
+	return agent.New(cfg, agent.Deps{Logger: log, Version: thisVersion()})
+}
+
+// thisVersion is the version in status messages.
+func thisVersion() string {
+	info, _ := debug.ReadBuildInfo()
+	return readVersion(info).Version
+}
+
+func (a *app) agentCheck() *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:   "check",
+		Short: "find every mistake in a configuration, without connecting",
+		Long: `check reads a configuration and everything that it names: parameters, keys,
+sensors, replay files, TLS files, secrets and the state file. Every mistake is
+shown with file, line and column, the line itself, and what to do. It changes
+nothing. The exit code is 2 when the agent would not start.`,
+		Example: "  hencedge agent check -c agent.yaml --json",
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := config.LoadAgent(file)
+			var warnings []string
+			if err == nil {
+				warnings = agent.Warnings(cfg)
+				err = agent.Check(cfg, agent.Deps{})
+			}
+			return a.checked(file, err, warnings)
+		},
+	}
+	configFlag(cmd, &file, "agent.yaml")
+	a.jsonFlag(cmd, "one JSON object")
+	return cmd
+}
+
+// mistake is one error of "check --json".
+type mistake struct {
+	File   string `json:"file,omitempty"`
+	Line   int    `json:"line,omitempty"`
+	Column int    `json:"column,omitempty"`
+	Path   string `json:"path,omitempty"`
+	Cause  string `json:"cause"`
+	Remedy string `json:"remedy,omitempty"`
+}
+
+// checked reports the outcome of a check command.
+func (a *app) checked(file string, err error, warnings []string) error {
+	for _, w := range warnings {
+		fmt.Fprintf(a.std.Err, "warning: %s: %s\n", file, w)
+	}
+	if !a.json {
+		if err != nil {
+			return cli.Usage(err)
+		}
+		_, err := fmt.Fprintf(a.std.Out, "%s: good\n", file)
+		return err
+	}
+	out := struct {
+		OK       bool      `json:"ok"`
+		File     string    `json:"file"`
+		Errors   []mistake `json:"errors"`
+		Warnings []string  `json:"warnings,omitempty"`
+	}{err == nil, file, mistakes(err), warnings}
+	if werr := cli.JSONLine(a.std.Out, out); werr != nil {
+		return werr
+	}
+	if err != nil {
+		return cli.Usagef("%s: %w", file, cli.ErrQuiet)
+	}
+	return nil
+}
+
+// mistakes takes an error apart.
+func mistakes(err error) []mistake {
+	out := []mistake{}
+	if err == nil {
+		return out
+	}
+	var list *config.Errors
+	if !errors.As(err, &list) {
+		for line := range strings.SplitSeq(err.Error(), "\n\n") {
+			out = append(out, mistake{Cause: line})
+		}
+		return out
+	}
+	for _, e := range list.List {
+		out = append(out, mistake{e.File, e.Line, e.Column, e.Path, e.Cause, e.Remedy})
+	}
+	return out
+}
+
+func (a *app) agentPlan() *cobra.Command {
+	var file, link string
+	cmd := &cobra.Command{
+		Use:   "plan",
+		Short: "list this machine's sensors, or predict what a configuration costs",
+		Long: `plan without --config lists the sensors of this machine, as lines to paste into
+the channels of a stream.
+
+With --config it predicts traffic, time, storage writes and precision. Encryption
+is timed on this machine under a key that is thrown away. The exit code is 2 when
+the configuration cannot work: more encryption than processors, or, with --link,
+more traffic than the uplink carries. TLS and TCP add about 4 % to the traffic.`,
+		Example: `  hencedge agent plan
+  hencedge agent plan -c agent.yaml --link 64kbit`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if file == "" {
+				return a.sensors()
+			}
+			rate, err := parseRate(link)
+			if err != nil {
+				return usageHint(cmd, err)
+			}
+			cfg, err := config.LoadAgent(file)
+			if err != nil {
+				return cli.Usage(err)
+			}
+			p, err := plan.New(cmd.Context(), cfg, plan.Options{Link: rate})
+			if err != nil {
+				return err
+			}
+			return a.printPlan(p)
+		},
+	}
+	configFlag(cmd, &file, "")
+	cmd.Flags().StringVar(&link, "link", "", "uplink, for example 64kbit, 10Mbit")
+	a.jsonFlag(cmd, "one JSON object (sensors: one a line)")
+	return cmd
+}
+
+// parseRate reads "64kbit" and the like as bits per second; "" is 0.
+func parseRate(s string) (float64, error) {
+	if s == "" {
+		return 0, nil
+	}
+	for _, u := range []struct {
+		suffix string
+		factor float64
+	}{{"kbit", 1e3}, {"Mbit", 1e6}, {"Gbit", 1e9}, {"bit", 1}} {
+		num, ok := strings.CutSuffix(strings.TrimSuffix(s, "/s"), u.suffix)
+		if !ok {
+			continue
+		}
+		v, err := strconv.ParseFloat(num, 64)
+		if err != nil || !(v > 0) || math.IsInf(v, 0) {
+			break
+		}
+		return v * u.factor, nil
+	}
+	return 0, fmt.Errorf("--link %q: use a number with bit, kbit, Mbit or Gbit, such as 64kbit", s)
+}
+
+// sensors lists what Discover finds.
+func (a *app) sensors() error {
+	found := agent.Discover()
+	for _, f := range found {
+		var err error
+		if a.json {
+			var value *float64
+			if !math.IsNaN(f.Value) {
+				value = &f.Value
+			}
+			err = cli.JSONLine(a.std.Out, struct {
+				Name   string     `json:"name"`
+				Unit   string     `json:"unit"`
+				Range  [2]float64 `json:"range"`
+				Value  *float64   `json:"value"` // null for rates, which need two readings
+				Source string     `json:"source"`
+			}{f.Name, f.Unit, f.Range, value, sourceYAML(f.Source)})
+		} else {
+			_, err = fmt.Fprintf(a.std.Out, "- {name: %s, unit: %q, range: [%g, %g], source: %s}\n", f.Name, f.Unit, f.Range[0], f.Range[1], sourceYAML(f.Source))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if len(found) == 0 {
+		return errors.New("no sensor was found under /sys and /proc")
+	}
+	return nil
+}
+
+// sourceYAML is a source in YAML's flow form, which is also readable JSON5.
+func sourceYAML(s config.Source) string {
+	parts := []string{"type: " + string(s.Type)}
+	add := func(key, value string) {
+		if value != "" {
+			parts = append(parts, key+": "+strconv.Quote(value))
+		}
+	}
+	add("chip", s.Chip)
+	add("input", s.Input)
+	add("label", s.Label)
+	add("zone", s.Zone)
+	add("cpu", s.CPU)
+	add("device", s.Device)
+	add("interface", s.Interface)
+	add("field", s.Field)
+	return "{" + strings.Join(parts, ", ") + "}"
+}
+
+func (a *app) printPlan(p *plan.Plan) error {
+	refused := func() error {
+		for _, r := range p.Refusals {
+			fmt.Fprintf(a.std.Err, "hencedge: cannot work: %s\n", r)
+		}
+		if len(p.Refusals) > 0 {
+			return cli.Usagef("plan: %w", cli.ErrQuiet)
+		}
+		return nil
+	}
+	if a.json {
+		if err := cli.JSONLine(a.std.Out, p); err != nil {
+			return err
+		}
+		return refused()
+	}
+	out := a.std.Out
+	for _, s := range p.Streams {
+		fmt.Fprintf(out, "stream %s: %d channels of %d samples, %s, level %d, %s keys\n", s.Name, s.Channels, s.Samples, s.Params, s.Level, s.Mode)
+		fmt.Fprintf(out, "  slots      %d of %d\n", s.Slots, s.MaxSlots)
+		fmt.Fprintf(out, "  a window   %s ciphertext, %s sent in %d messages, %.1f bytes a sample\n", cli.Bytes(int64(s.Body)), cli.Bytes(int64(s.Sent)), s.Messages, s.PerValue)
+		fmt.Fprintf(out, "  encrypt    %.2f ms\n", s.Encrypt)
+		if s.Window > 0 {
+			fmt.Fprintf(out, "  each       %.4g s, %s a day\n", s.Window, cli.Bytes(int64(s.PerDay)))
+		} else {
+			fmt.Fprintf(out, "  each       at the pace of its file\n")
+		}
+		for _, c := range s.Precision {
+			fmt.Fprintf(out, "  precision  %s: %s (%.1f bits of the range)\n", c.Channel, withUnit(fmt.Sprintf("%.2g", c.Bound), c.Unit), c.Bits)
+		}
+		fmt.Fprintln(out)
+	}
+	fmt.Fprintf(out, "in all: %s and %.0f messages a day, %.2g %% of one processor", cli.Bytes(int64(p.BytesPerDay)), p.MessagesPerDay, 100*p.CPU)
+	if p.Link > 0 {
+		fmt.Fprintf(out, ", %.1f %% of the uplink", 100*p.Link)
+	}
+	if _, err := fmt.Fprintf(out, ", %.1f writes of the state file a day\n", p.StateWrites); err != nil {
+		return err
+	}
+	return refused()
+}
+
+// withUnit is a value with its unit; "1" is the unit of pure numbers.
+func withUnit(value, unit string) string {
+	if unit == "" || unit == "1" {
+		return value
+	}
+	return value + " " + unit
+}

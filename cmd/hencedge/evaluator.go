@@ -1,0 +1,144 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hencedge/hencedge/cmd/hencedge/internal/cli"
+	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/cutrantt"
+	"github.com/hencedge/hencedge/evaluator"
+	"github.com/hencedge/hencedge/henc"
+)
+
+func (a *app) evaluatorCommand() *cobra.Command {
+	return groupCommand("evaluator", "the cloud subscriber: compute on ciphertexts",
+		`The evaluator subscribes to encrypted windows, runs the programs of its
+configuration on them, and publishes encrypted results. It holds evaluation keys
+and no secret key.`,
+		a.evaluatorRun(), a.evaluatorCheck(), a.evaluatorExplain())
+}
+
+func (a *app) evaluatorRun() *cobra.Command {
+	var file, backendName string
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "run until stopped",
+		Long: `run subscribes and evaluates until it is interrupted (SIGINT, SIGTERM). A stop
+finishes what was taken, for at most the configured stop_timeout.`,
+		Example: "  hencedge evaluator run -c /etc/hencedge/evaluator.yaml",
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			be, err := backend(backendName)
+			if err != nil {
+				return err
+			}
+			cfg, err := config.LoadEvaluator(file)
+			if err != nil {
+				return cli.Usage(err)
+			}
+			log, err := a.serviceLogger(cmd, cfg.Log)
+			if err != nil {
+				return err
+			}
+			s, err := evaluator.New(cfg, evaluator.Deps{Logger: log, Context: contextOn(be), Version: thisVersion()})
+			if err != nil {
+				return err
+			}
+			return s.Run(cmd.Context())
+		},
+	}
+	configFlag(cmd, &file, "evaluator.yaml")
+	cmd.Flags().StringVar(&backendName, "backend", "auto", backendHelp)
+	return cmd
+}
+
+// contextOn makes contexts on a backend.
+func contextOn(b cutrantt.Backend) func(henc.Parameters) (*henc.Context, error) {
+	return func(p henc.Parameters) (*henc.Context, error) { return henc.NewContext(p, henc.WithBackend(b)) }
+}
+
+func (a *app) evaluatorCheck() *cobra.Command {
+	var file string
+	var noKeys bool
+	cmd := &cobra.Command{
+		Use:   "check",
+		Short: "find every mistake in a configuration, without connecting",
+		Long: `check reads a configuration, compiles its programs, and loads the key sets to see
+that they serve every program. A program that cannot fit its parameters is
+refused with the sub-expression that does not fit. The exit code is 2 when the
+evaluator would not start.`,
+		Example: `  hencedge evaluator check -c evaluator.yaml
+  hencedge evaluator check -c evaluator.yaml --no-keys --json`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			cfg, err := config.LoadEvaluator(file)
+			if err == nil {
+				err = checkEvaluator(cfg, !noKeys)
+			}
+			return a.checked(file, err, nil)
+		},
+	}
+	configFlag(cmd, &file, "evaluator.yaml")
+	cmd.Flags().BoolVar(&noKeys, "no-keys", false, "do not read the key sets and the signing key, for a configuration written before them")
+	a.jsonFlag(cmd, "one JSON object")
+	return cmd
+}
+
+// checkEvaluator compiles the programs and, with keys, makes the service that
+// would run, without running it.
+func checkEvaluator(cfg *config.Evaluator, keys bool) error {
+	if _, err := evaluator.Check(cfg); err != nil || !keys {
+		return err
+	}
+	probe := *cfg
+	probe.State = "" // nothing is changed
+	s, err := evaluator.New(&probe, evaluator.Deps{})
+	if err != nil {
+		return err
+	}
+	return s.Close()
+}
+
+func (a *app) evaluatorExplain() *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:   "explain [PROGRAM...]",
+		Short: "show a program's circuit, keys, cost and promised precision",
+		Long: `explain compiles the programs of a configuration (or those that are named) and
+prints for each its inputs, the operations on ciphertexts with level, scale and
+remaining room, the keys that it needs, and the error that it promises. It needs
+no keys and no broker.`,
+		Example: `  hencedge evaluator explain -c evaluator.yaml
+  hencedge evaluator explain -c evaluator.yaml cpu-variance --json`,
+		RunE: func(cmd *cobra.Command, names []string) error {
+			cfg, err := config.LoadEvaluator(file)
+			if err != nil {
+				return cli.Usage(err)
+			}
+			list, err := evaluator.Explain(cfg, names...)
+			for i, e := range list {
+				var werr error
+				if a.json {
+					werr = cli.JSONLine(a.std.Out, e)
+				} else {
+					sep := ""
+					if i > 0 {
+						sep = "\n"
+					}
+					_, werr = fmt.Fprintf(a.std.Out, "%s%s\n", sep, strings.TrimRight(e.Text(), "\n"))
+				}
+				if werr != nil {
+					return errors.Join(err, werr)
+				}
+			}
+			return cli.Usage(err)
+		},
+	}
+	configFlag(cmd, &file, "evaluator.yaml")
+	a.jsonFlag(cmd, "one JSON object a line")
+	return cmd
+}
