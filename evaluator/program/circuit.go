@@ -1,6 +1,8 @@
 package program
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"math"
 	"slices"
 	"sync"
@@ -156,3 +158,29 @@ func (c *Circuit) Rotations() []int {
 
 // Depth is the number of multiplications one after another.
 func (c *Circuit) Depth() int { return c.steps[len(c.steps)-1].depth }
+
+// Hash identifies what the program computes on what: SHA-256 over a tag, the
+// expression, the parameter hash and, for each variable in alphabetical order,
+// its name, device, channel and the layout hash of its stream. Strings stand
+// with their length (8 bytes, big endian). It does not depend on how the
+// circuit is planned or on how full the windows are.
+func (c *Circuit) Hash() [32]byte {
+	var b []byte
+	str := func(s string) {
+		b = binary.BigEndian.AppendUint64(b, uint64(len(s)))
+		b = append(b, s...)
+	}
+	str("hencedge program v1")
+	str(c.prog.Expr)
+	hash := c.params.Hash()
+	b = append(b, hash[:]...)
+	for _, name := range sortedKeys(c.prog.Vars) {
+		v := c.prog.Vars[name]
+		layout := v.Stream.LayoutHash()
+		str(name)
+		str(v.Device)
+		b = binary.BigEndian.AppendUint64(b, uint64(v.Channel))
+		b = append(b, layout[:]...)
+	}
+	return sha256.Sum256(b)
+}

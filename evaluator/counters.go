@@ -1,0 +1,125 @@
+package evaluator
+
+import (
+	"errors"
+	"maps"
+	"sync"
+
+	"github.com/hencedge/hencedge/evaluator/program"
+	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/transport"
+)
+
+// Reasons for refusals besides those of package transport.
+var (
+	// ErrSamples: a window says that it holds more samples than it can.
+	ErrSamples = errors.New("wrong number of samples")
+	// ErrWindow: a window by time does not lie on the common grid.
+	ErrWindow = errors.New("window is off the grid")
+	// ErrDuplicate: there is another window for the same time or number.
+	ErrDuplicate = errors.New("second window for the same place")
+	// ErrKeyChange: inputs of one result are under different keys.
+	ErrKeyChange = errors.New("inputs are under different keys")
+	// ErrUnjoined: a window left without all that it was to be joined with.
+	ErrUnjoined = errors.New("window left without its partners")
+)
+
+// bodyReasons labels errors of the ciphertext itself and of the join. Labels of
+// transport.Reason come first.
+var bodyReasons = []struct {
+	err   error
+	label string
+}{
+	{henc.ErrTruncated, "body_truncated"},
+	{henc.ErrLength, "body_length"},
+	{henc.ErrSeed, "body_seed"},
+	{henc.ErrVersion, "body_version"},
+	{henc.ErrKind, "body_kind"},
+	{henc.ErrTooLarge, "body_too_large"},
+	{henc.ErrParams, "body_params"},
+	{henc.ErrRange, "residue_range"},
+	{henc.ErrDegenerate, "degenerate"},
+	{henc.ErrDegree, "degree"},
+	{henc.ErrDomain, "domain"},
+	{henc.ErrLevel, "level"},
+	{henc.ErrScale, "scale"},
+	{henc.ErrMalformed, "body_malformed"},
+	{henc.ErrNoKey, "no_key"},
+	{program.ErrInput, "input_mismatch"},
+	{program.ErrType, "partial_window"},
+	{ErrSamples, "samples"},
+	{ErrWindow, "off_grid"},
+	{ErrDuplicate, "duplicate_window"},
+	{ErrKeyChange, "key_change"},
+	{ErrUnjoined, "unjoined"},
+}
+
+// Reason is the metric label of a refusal: transport.Reason's where it has one,
+// else the label of the ciphertext's or the join's fault, else "other".
+func Reason(err error) string {
+	if r := transport.Reason(err); r != transport.ReasonOther {
+		return r
+	}
+	for _, b := range bodyReasons {
+		if errors.Is(err, b.err) {
+			return b.label
+		}
+	}
+	return transport.ReasonOther
+}
+
+// Reasons lists every label that Reason can give.
+func Reasons() []string {
+	out := transport.Reasons()
+	for _, b := range bodyReasons {
+		out = append(out, b.label)
+	}
+	return out
+}
+
+// Stats counts what a service did since it started.
+type Stats struct {
+	Accepted uint64            // windows that passed every check
+	Results  uint64            // results that the broker acknowledged
+	Failed   uint64            // evaluations or publications that failed
+	Bytes    uint64            // of sealed results
+	Refused  map[string]uint64 // by Reason; only labels that were counted
+}
+
+// tally is Stats under a lock.
+type tally struct {
+	mu sync.Mutex
+	s  Stats
+}
+
+func (t *tally) change(f func(*Stats)) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.s.Refused == nil {
+		t.s.Refused = map[string]uint64{}
+	}
+	f(&t.s)
+}
+
+func (t *tally) refuse(err error) string {
+	label := Reason(err)
+	t.change(func(s *Stats) { s.Refused[label]++ })
+	return label
+}
+
+// snapshot adds the refusals of chunks.
+func (t *tally) snapshot(chunks *transport.Counters) Stats {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	out := t.s
+	out.Refused = maps.Clone(t.s.Refused)
+	if out.Refused == nil {
+		out.Refused = map[string]uint64{}
+	}
+	for label, n := range chunks.Snapshot() {
+		if n > 0 {
+			out.Refused[label] += n
+		}
+	}
+	return out
+}

@@ -1,0 +1,191 @@
+package evaluator
+
+import (
+	"container/list"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/hencedge/hencedge/evaluator/program"
+	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/transport"
+)
+
+// streamID names a stream of a device.
+type streamID struct{ device, stream string }
+
+// place is where a window lies in its stream: the interval of Unix time for
+// windows by time, else boot epoch and sequence number.
+type place struct {
+	boot uint64
+	n    int64
+}
+
+// window is a verified, decoded window.
+type window struct {
+	stream streamID
+	place  place
+	ct     *henc.Ciphertext
+	meta   transport.Meta
+	id     [32]byte
+	at     time.Time // of arrival
+	used   bool      // in at least one result
+}
+
+// job is one result to compute.
+type job struct {
+	prog   *runnable
+	place  place // of the newest inputs
+	inputs map[program.Input]*window
+}
+
+// joiner keeps recent windows and finds the sets that programs wait for. Per
+// stream it holds at most depth windows plus as many as programs look back; the
+// one that arrived first goes first. A window that is older than timeout goes
+// unless a program may still look back at it.
+type joiner struct {
+	depth   int
+	timeout time.Duration
+	lost    func(w *window) // called for a window that leaves unused
+
+	mu      sync.Mutex
+	streams map[streamID]*history
+}
+
+// history is what is kept of one stream.
+type history struct {
+	byPlace map[place]*list.Element // of *window
+	order   *list.List              // by arrival
+	newest  place
+	lag     int // the furthest that any program looks back
+	users   []*runnable
+}
+
+func newJoiner(depth int, timeout time.Duration, progs []*runnable, lost func(*window)) *joiner {
+	j := &joiner{depth: max(depth, 1), timeout: timeout, lost: lost, streams: map[streamID]*history{}}
+	for _, p := range progs {
+		p.done = newRecent(64)
+		seen := map[streamID]bool{}
+		for _, in := range p.planned.Circuit.Inputs() {
+			id := streamID{in.Device, in.Stream}
+			h := j.streams[id]
+			if h == nil {
+				h = &history{byPlace: map[place]*list.Element{}, order: list.New()}
+				j.streams[id] = h
+			}
+			h.lag = max(h.lag, in.Lag)
+			if !seen[id] {
+				seen[id] = true
+				h.users = append(h.users, p)
+			}
+		}
+	}
+	for _, h := range j.streams {
+		for _, p := range h.users {
+			p.done.limit = max(p.done.limit, 4*(j.depth+h.lag))
+		}
+	}
+	return j
+}
+
+// add keeps w and returns the jobs that it completes. It fails with
+// ErrDuplicate when the place is taken.
+func (j *joiner) add(w *window) ([]*job, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	h := j.streams[w.stream]
+	if h == nil {
+		return nil, nil // no program reads it
+	}
+	if _, taken := h.byPlace[w.place]; taken {
+		return nil, fmt.Errorf("%w: %s/%s window %d", ErrDuplicate, w.stream.device, w.stream.stream, w.place.n)
+	}
+	h.byPlace[w.place] = h.order.PushBack(w)
+	if w.place.boot > h.newest.boot || w.place.boot == h.newest.boot && w.place.n > h.newest.n {
+		h.newest = w.place
+	}
+	var jobs []*job
+	for _, p := range h.users {
+		for _, in := range p.planned.Circuit.Inputs() {
+			if in.Device != w.stream.device || in.Stream != w.stream.stream {
+				continue
+			}
+			at := place{w.place.boot, w.place.n + int64(in.Lag)}
+			if jb := j.complete(p, at); jb != nil {
+				jobs = append(jobs, jb)
+			}
+		}
+	}
+	for h.order.Len() > j.depth+h.lag {
+		j.evict(h, h.order.Front())
+	}
+	return jobs, nil
+}
+
+// complete gives the job of p at a place, if all its windows are here and it
+// was not given before.
+func (j *joiner) complete(p *runnable, at place) *job {
+	if p.done.has(at) {
+		return nil
+	}
+	ins := p.planned.Circuit.Inputs()
+	found := make(map[program.Input]*window, len(ins))
+	for _, in := range ins {
+		e := j.streams[streamID{in.Device, in.Stream}].byPlace[place{at.boot, at.n - int64(in.Lag)}]
+		if e == nil {
+			return nil
+		}
+		found[in] = e.Value.(*window)
+	}
+	p.done.add(at)
+	for _, w := range found {
+		w.used = true
+	}
+	return &job{prog: p, place: at, inputs: found}
+}
+
+// expire drops windows that arrived longer ago than the timeout.
+func (j *joiner) expire(now time.Time) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, h := range j.streams {
+		for e := h.order.Front(); e != nil; {
+			w, next := e.Value.(*window), e.Next()
+			if now.Sub(w.at) < j.timeout {
+				break
+			}
+			if w.place.boot != h.newest.boot || w.place.n+int64(h.lag) <= h.newest.n {
+				j.evict(h, e)
+			}
+			e = next
+		}
+	}
+}
+
+func (j *joiner) evict(h *history, e *list.Element) {
+	w := h.order.Remove(e).(*window)
+	delete(h.byPlace, w.place)
+	if !w.used && j.lost != nil {
+		j.lost(w)
+	}
+}
+
+// recent is a set that forgets its oldest members.
+type recent struct {
+	limit int
+	set   map[place]bool
+	order []place
+}
+
+func newRecent(limit int) *recent { return &recent{limit: limit, set: map[place]bool{}} }
+
+func (r *recent) has(p place) bool { return r.set[p] }
+
+func (r *recent) add(p place) {
+	r.set[p] = true
+	r.order = append(r.order, p)
+	for len(r.order) > r.limit {
+		delete(r.set, r.order[0])
+		r.order = r.order[1:]
+	}
+}

@@ -1,0 +1,203 @@
+package evaluator
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/evaluator/program"
+	"github.com/hencedge/hencedge/henc"
+)
+
+// ErrConfig: the configuration cannot be served; the message says why.
+var ErrConfig = errors.New("evaluator configuration")
+
+// Plan is a checked configuration: every program compiled.
+type Plan struct {
+	Programs []Planned
+}
+
+// Planned is one program of a plan.
+type Planned struct {
+	Name    string
+	Topic   string // where results go; empty: the default topic
+	Unit    string
+	Circuit *program.Circuit // for full windows
+	Join    JoinRule
+
+	source program.Source
+	params henc.Parameters
+}
+
+// JoinRule says which windows of a program's inputs belong together.
+type JoinRule struct {
+	// Every is the common length of windows by time. With 0 there is only one
+	// stream, and earlier windows are found by boot epoch and sequence number.
+	Every time.Duration
+}
+
+// String is the rule in words.
+func (j JoinRule) String() string {
+	if j.Every > 0 {
+		return fmt.Sprintf("windows of the same %v", j.Every)
+	}
+	return "windows by sequence number"
+}
+
+// Need is what the evaluation keys for some parameters must be able to do.
+type Need struct {
+	Params      string
+	Relinearise bool
+	Rotations   []int // ascending
+}
+
+// Needs gives, for each parameter set that programs use, what its evaluation
+// keys must serve, so that the key holder can make exactly these keys.
+func (p *Plan) Needs() []Need {
+	by := map[string]*Need{}
+	var order []string
+	for _, pr := range p.Programs {
+		name := pr.params.Name()
+		n := by[name]
+		if n == nil {
+			n = &Need{Params: name}
+			by[name] = n
+			order = append(order, name)
+		}
+		n.Relinearise = n.Relinearise || pr.Circuit.NeedsRelin()
+		for _, k := range pr.Circuit.Rotations() {
+			if !slices.Contains(n.Rotations, k) {
+				n.Rotations = append(n.Rotations, k)
+			}
+		}
+	}
+	slices.Sort(order)
+	out := make([]Need, 0, len(order))
+	for _, name := range order {
+		slices.Sort(by[name].Rotations)
+		out = append(out, *by[name])
+	}
+	return out
+}
+
+// Check compiles every program of cfg, without keys and without a broker. The
+// error joins the refusals of all programs; each wraps ErrConfig and, where the
+// expression is at fault, a sentinel of package program.
+func Check(cfg *config.Evaluator) (*Plan, error) {
+	plan := &Plan{}
+	var errs []error
+	for i := range cfg.Programs {
+		p, err := planProgram(cfg, &cfg.Programs[i])
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%w: %w", ErrConfig, err))
+			continue
+		}
+		plan.Programs = append(plan.Programs, *p)
+	}
+	if len(cfg.Programs) == 0 {
+		errs = append(errs, fmt.Errorf("%w: no programs are declared", ErrConfig))
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return plan, nil
+}
+
+// Explain describes the named programs of cfg, or all when none is named.
+func Explain(cfg *config.Evaluator, names ...string) ([]program.Explanation, error) {
+	var out []program.Explanation
+	var errs []error
+	for _, n := range names {
+		if !slices.ContainsFunc(cfg.Programs, func(p config.Program) bool { return p.Name == n }) {
+			errs = append(errs, fmt.Errorf("%w: there is no program %q; there are %s", ErrConfig, n, strings.Join(programNames(cfg), ", ")))
+		}
+	}
+	for i := range cfg.Programs {
+		if len(names) > 0 && !slices.Contains(names, cfg.Programs[i].Name) {
+			continue
+		}
+		p, err := planProgram(cfg, &cfg.Programs[i])
+		if err != nil {
+			errs = append(errs, fmt.Errorf("%w: %w", ErrConfig, err))
+			continue
+		}
+		out = append(out, p.Circuit.Explain())
+	}
+	return out, errors.Join(errs...)
+}
+
+func programNames(cfg *config.Evaluator) []string {
+	names := make([]string, len(cfg.Programs))
+	for i, p := range cfg.Programs {
+		names[i] = p.Name
+	}
+	return names
+}
+
+// planProgram resolves the inputs of a program and compiles it.
+func planProgram(cfg *config.Evaluator, p *config.Program) (*Planned, error) {
+	src := program.Source{Name: p.Name, Expr: p.Expr, Vars: map[string]program.Var{}}
+	var first *config.DeviceStream
+	for name, ref := range p.Inputs {
+		s, channel, err := cfg.Input(ref)
+		if err != nil {
+			return nil, fmt.Errorf("program %q: input %s: %w", p.Name, name, err)
+		}
+		if first != nil && s.Params != first.Params {
+			return nil, fmt.Errorf("program %q: its inputs are under parameters %s and %s; they must be under the same", p.Name, first.Params, s.Params)
+		}
+		first = s
+		src.Vars[name] = program.Var{Device: s.Device, Stream: s.Stream, Channel: channel}
+	}
+	if first == nil {
+		return nil, fmt.Errorf("program %q has no inputs", p.Name)
+	}
+	params, err := henc.Named(first.Params)
+	if err != nil {
+		return nil, fmt.Errorf("program %q: %w", p.Name, err)
+	}
+	circuit, err := program.Compile(src, params)
+	if err != nil {
+		return nil, err
+	}
+	rule, err := joinRule(cfg, circuit)
+	if err != nil {
+		return nil, err
+	}
+	return &Planned{Name: p.Name, Topic: p.Topic, Unit: p.Unit, Circuit: circuit, Join: rule, source: src, params: params}, nil
+}
+
+// joinRule decides how the inputs of a circuit are joined.
+func joinRule(cfg *config.Evaluator, c *program.Circuit) (JoinRule, error) {
+	var rule JoinRule
+	ins := c.Inputs()
+	for i, in := range ins {
+		st := findStream(cfg, in.Device, in.Stream)
+		every := st.Window.Every
+		if i == 0 {
+			rule.Every = every
+			continue
+		}
+		if every != rule.Every {
+			return rule, fmt.Errorf("program %q joins %s and %s, whose windows end differently (every: %v and %v); give them the same window",
+				c.Name(), ins[0], in, rule.Every, every)
+		}
+		if every == 0 && (in.Device != ins[0].Device || in.Stream != ins[0].Stream) {
+			return rule, fmt.Errorf("program %q joins %s and %s, whose windows end after a number of samples and so do not line up; give both the same every:",
+				c.Name(), ins[0], in)
+		}
+	}
+	return rule, nil
+}
+
+func findStream(cfg *config.Evaluator, device, stream string) *config.DeviceStream {
+	for i := range cfg.Streams {
+		if s := &cfg.Streams[i]; s.Device == device && s.Name == stream {
+			return s
+		}
+	}
+	return nil
+}

@@ -1,0 +1,309 @@
+package evaluator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/transport"
+)
+
+// Deps replaces what a Service would otherwise make from its configuration.
+// The zero value is usable.
+type Deps struct {
+	// Client is the connection; nil dials cfg.Broker. A client that was handed
+	// in is not closed.
+	Client transport.Client
+	// SigningKey signs results; nil loads cfg.SigningKey.
+	SigningKey *transport.SigningKey
+	// Keys are the evaluation keys; nil loads cfg.KeySets.
+	Keys []Keys
+	// Context makes the context for parameters, and so chooses the backend; nil
+	// is henc.NewContext.
+	Context func(henc.Parameters) (*henc.Context, error)
+	Logger  *slog.Logger     // nil: slog.Default
+	Now     func() time.Time // nil: time.Now
+	// OnResult is called after every published result, from the workers.
+	OnResult func(Event)
+	// OnRefused is called for every message and window that was refused.
+	OnRefused func(reason string, err error)
+	// Version is announced in the status message.
+	Version string
+}
+
+// heldKeys are the keys of one epoch in use.
+type heldKeys struct {
+	ctx       *henc.Context
+	evaluator *henc.Evaluator
+	until     time.Time
+}
+
+// Service is a running evaluator. Make it with New and run it once.
+type Service struct {
+	cfg      *config.Evaluator
+	deps     Deps
+	log      *slog.Logger
+	plan     *Plan
+	signer   *transport.SigningKey
+	keys     map[transport.KeyRef]*heldKeys
+	sources  map[streamID]*source
+	verifier *transport.Verifier
+	receiver *transport.Receiver
+	state    *state
+	join     *joiner
+	sender   *transport.Sender
+	tally    tally
+
+	staged chan staged
+	jobs   chan *job
+	quit   chan struct{} // closed when nothing more is taken
+}
+
+type staged struct {
+	topic  string
+	sealed []byte
+}
+
+// New checks the configuration, compiles the programs, loads the keys and
+// refuses to start when keys are missing that a program needs. It opens and
+// locks the state file; Run or Close gives it back. It fails with ErrConfig,
+// ErrKeys or ErrState.
+func New(cfg *config.Evaluator, deps Deps) (*Service, error) {
+	plan, err := Check(cfg)
+	if err != nil {
+		return nil, err
+	}
+	s := &Service{cfg: cfg, deps: deps, plan: plan, log: deps.Logger, signer: deps.SigningKey,
+		keys: map[transport.KeyRef]*heldKeys{}, sources: map[streamID]*source{}}
+	if s.log == nil {
+		s.log = slog.Default()
+	}
+	if s.signer == nil {
+		if s.signer, err = transport.LoadSigningKey(cfg.SigningKey); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrConfig, err)
+		}
+	}
+	held, err := s.holdKeys()
+	if err != nil {
+		return nil, err
+	}
+	progs := make([]*runnable, len(plan.Programs))
+	for i := range plan.Programs {
+		progs[i] = &runnable{planned: &plan.Programs[i]}
+	}
+	if err := s.makeSources(progs); err != nil {
+		return nil, err
+	}
+	if s.state, err = openState(cfg.State, cfg.Name, s.now()); err != nil {
+		return nil, err
+	}
+	if s.verifier, err = s.makeVerifier(held); err != nil {
+		s.state.close()
+		return nil, err
+	}
+	s.join = newJoiner(cfg.Join.Windows, cfg.Join.Timeout, progs, s.lost)
+	s.staged = make(chan staged, 8)
+	s.jobs = make(chan *job, 2*s.workers())
+	s.quit = make(chan struct{})
+	s.receiver = transport.NewReceiver(transport.Limits{
+		MaxObject: int(cfg.Limits.Object), MaxObjects: cfg.Limits.Pending, MaxBytes: int(cfg.Limits.Memory), MaxAge: cfg.Limits.Reassembly,
+	}, s.stage)
+	return s, nil
+}
+
+// stage queues a complete object, waiting for room; the broker waits with it.
+func (s *Service) stage(topic string, sealed []byte) error {
+	select {
+	case <-s.quit:
+		return errStopping
+	default:
+	}
+	select {
+	case s.staged <- staged{topic, sealed}:
+		return nil
+	case <-s.quit:
+		return errStopping
+	}
+}
+
+var errStopping = errors.New("the evaluator is stopping")
+
+func (s *Service) now() time.Time {
+	if s.deps.Now != nil {
+		return s.deps.Now()
+	}
+	return time.Now()
+}
+
+func (s *Service) workers() int {
+	if s.cfg.Workers > 0 {
+		return s.cfg.Workers
+	}
+	return runtime.GOMAXPROCS(0)
+}
+
+// Plan is what the service runs.
+func (s *Service) Plan() *Plan { return s.plan }
+
+// Stats counts what was done so far.
+func (s *Service) Stats() Stats { return s.tally.snapshot(s.receiver.Counters()) }
+
+// Close gives the state file back without running. After Run it does nothing.
+func (s *Service) Close() error { return s.state.close() }
+
+// lost reports a window that no result used.
+func (s *Service) lost(w *window) {
+	err := fmt.Errorf("%w: %s/%s window %d", ErrUnjoined, w.stream.device, w.stream.stream, w.place.n)
+	s.refuse("", err)
+}
+
+// refuse counts and reports a refusal.
+func (s *Service) refuse(topic string, err error) {
+	reason := s.tally.refuse(err)
+	s.log.Warn("refused", "reason", reason, "topic", topic, "error", err)
+	if s.deps.OnRefused != nil {
+		s.deps.OnRefused(reason, err)
+	}
+}
+
+// Run connects, subscribes and works until ctx ends; then it finishes what was
+// taken, for at most the configured stop timeout, and returns nil. Other ends
+// are errors.
+func (s *Service) Run(ctx context.Context) (err error) {
+	defer func() { err = errors.Join(err, s.state.close()) }()
+	client := s.deps.Client
+	if client == nil {
+		if client, err = s.dial(ctx); err != nil {
+			return err
+		}
+		defer s.goodbye(client)
+	}
+	if s.sender, err = transport.NewSender(client, int(s.cfg.Broker.ChunkSize)); err != nil {
+		return fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	working, stop := context.WithCancel(context.WithoutCancel(ctx))
+	defer stop()
+	done := s.start(ctx, working)
+	if err := s.subscribe(ctx, client); err != nil {
+		stop()
+		return err
+	}
+	s.log.Info("evaluator runs", "name", s.cfg.Name, "programs", len(s.plan.Programs), "streams", len(s.sources))
+	<-ctx.Done()
+	close(s.quit)
+	timer := time.AfterFunc(s.cfg.StopTimeout, stop)
+	defer timer.Stop()
+	<-done
+	return nil
+}
+
+// subscribe asks for the readings of every stream that programs use.
+func (s *Service) subscribe(ctx context.Context, client transport.Client) error {
+	for _, id := range slices.SortedFunc(maps.Keys(s.sources), compareStreams) {
+		topic := transport.ReadingTopic(s.cfg.Broker.TopicPrefix, id.device, id.stream)
+		if err := client.Subscribe(ctx, topic, s.receiver.Handle); err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return fmt.Errorf("subscribe %s: %w", topic, err)
+		}
+	}
+	return nil
+}
+
+// start runs the intake, the workers and the housekeeping until ctx ends, and
+// closes done when everything taken was worked off. working ends what is still
+// under way then.
+func (s *Service) start(ctx, working context.Context) (done chan struct{}) {
+	var intake, workers sync.WaitGroup
+	for range min(s.workers(), 4) {
+		intake.Go(func() { s.intakeLoop(ctx, working) })
+	}
+	for range s.workers() {
+		workers.Go(func() { s.workLoop(working) })
+	}
+	var keeping sync.WaitGroup
+	keeping.Go(func() { s.keepHouse(ctx) })
+	done = make(chan struct{})
+	go func() {
+		intake.Wait()
+		close(s.jobs)
+		workers.Wait()
+		keeping.Wait()
+		close(done)
+	}()
+	return done
+}
+
+func (s *Service) intakeLoop(ctx, working context.Context) {
+	for {
+		select {
+		case o := <-s.staged:
+			s.admit(working, o)
+		case <-ctx.Done():
+			for { // what was staged before the end
+				select {
+				case o := <-s.staged:
+					s.admit(working, o)
+				default:
+					return
+				}
+			}
+		}
+	}
+}
+
+// admit takes one object and queues its jobs.
+func (s *Service) admit(working context.Context, o staged) {
+	jobs, err := s.take(o.topic, o.sealed)
+	if err != nil {
+		s.refuse(o.topic, err)
+	}
+	for _, j := range jobs {
+		select {
+		case s.jobs <- j:
+		case <-working.Done():
+			s.failed(j, working.Err())
+		}
+	}
+}
+
+func (s *Service) workLoop(working context.Context) {
+	for j := range s.jobs {
+		if err := s.work(working, j); err != nil {
+			s.failed(j, err)
+		}
+	}
+}
+
+// failed reports a result that could not be made or sent.
+func (s *Service) failed(j *job, err error) {
+	s.tally.change(func(t *Stats) { t.Failed++ })
+	s.refuse(j.prog.planned.Name, err)
+}
+
+// keepHouse drops what waited too long and saves the state.
+func (s *Service) keepHouse(ctx context.Context) {
+	tick := time.NewTicker(min(max(s.cfg.Join.Timeout/4, 100*time.Millisecond), 5*time.Second))
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			s.join.expire(s.now())
+			s.receiver.Expire()
+			if err := s.state.save(); err != nil {
+				s.log.Error("state not saved", "error", err)
+			}
+		}
+	}
+}

@@ -1,0 +1,225 @@
+package evaluator
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/transport"
+	"github.com/hencedge/hencedge/transport/tlsutil"
+)
+
+func compareStreams(a, b streamID) int {
+	return cmp.Or(cmp.Compare(a.device, b.device), cmp.Compare(a.stream, b.stream))
+}
+
+// holdKeys loads the evaluation keys, checks that they can do what the programs
+// need, and returns their names. Parameters share one context.
+func (s *Service) holdKeys() ([]transport.KeyRef, error) {
+	contexts := map[[32]byte]*henc.Context{}
+	context := func(p henc.Parameters) (*henc.Context, error) {
+		if c := contexts[p.Hash()]; c != nil {
+			return c, nil
+		}
+		make := s.deps.Context
+		if make == nil {
+			make = func(p henc.Parameters) (*henc.Context, error) { return henc.NewContext(p) }
+		}
+		c, err := make(p)
+		if err == nil {
+			contexts[p.Hash()] = c
+		}
+		return c, err
+	}
+	all := s.deps.Keys
+	if all == nil {
+		for _, dir := range s.cfg.KeySets {
+			keys, err := LoadKeys(dir, context)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, keys...)
+		}
+	}
+	var refs []transport.KeyRef
+	for _, k := range all {
+		if k.Context == nil || k.Evaluation == nil {
+			return nil, fmt.Errorf("%w: keys without a context", ErrKeys)
+		}
+		hash := k.Context.Parameters().Hash()
+		if c := contexts[hash]; c != nil && c != k.Context {
+			return nil, fmt.Errorf("%w: keys for %s come with different contexts", ErrKeys, k.Context.Parameters().Name())
+		}
+		contexts[hash] = k.Context
+		ref := transport.KeyRef{ID: k.Evaluation.KeyID, Epoch: k.Evaluation.Epoch}
+		if s.keys[ref] != nil {
+			return nil, fmt.Errorf("%w: epoch %d of key set %x is there twice", ErrKeys, ref.Epoch, ref.ID)
+		}
+		s.keys[ref] = &heldKeys{ctx: k.Context, evaluator: henc.NewEvaluator(k.Context, k.Evaluation), until: k.AcceptUntil}
+		refs = append(refs, ref)
+	}
+	return refs, s.checkNeeds(all)
+}
+
+// checkNeeds refuses keys that lack something that a program needs.
+func (s *Service) checkNeeds(all []Keys) error {
+	for _, n := range s.plan.Needs() {
+		found := false
+		for _, k := range all {
+			p := k.Context.Parameters()
+			if p.Name() != n.Params {
+				continue
+			}
+			found = true
+			where := fmt.Sprintf("epoch %d of key set %x (%s)", k.Evaluation.Epoch, k.Evaluation.KeyID, n.Params)
+			if n.Relinearise && k.Evaluation.Relin == nil {
+				return fmt.Errorf("%w: %s has no relinearisation key; ask the key holder for keys made with --for this configuration", ErrKeys, where)
+			}
+			var missing []int
+			for _, r := range n.Rotations {
+				if k.Evaluation.Galois[henc.GaloisElement(p, r)] == nil {
+					missing = append(missing, r)
+				}
+			}
+			if len(missing) > 0 {
+				return fmt.Errorf("%w: %s lacks rotations by %v; ask the key holder for keys made with --for this configuration", ErrKeys, where, missing)
+			}
+		}
+		if !found {
+			return fmt.Errorf("%w: there are no keys for parameters %s; add the key set to key_sets", ErrKeys, n.Params)
+		}
+	}
+	return nil
+}
+
+// makeSources prepares the streams that programs read.
+func (s *Service) makeSources(progs []*runnable) error {
+	contexts := map[string]*henc.Context{}
+	for _, k := range s.keys {
+		contexts[k.ctx.Parameters().Name()] = k.ctx
+	}
+	for _, p := range progs {
+		for _, in := range p.planned.Circuit.Inputs() {
+			id := streamID{in.Device, in.Stream}
+			src := s.sources[id]
+			if src == nil {
+				st := findStream(s.cfg, in.Device, in.Stream)
+				src = &source{stream: st.Stream, params: p.planned.params, hash: p.planned.params.Hash(), layout: st.LayoutHash(),
+					ctx: contexts[st.Params]}
+				s.sources[id] = src
+			}
+			if !slices.Contains(src.users, p) {
+				src.users = append(src.users, p)
+			}
+		}
+	}
+	for _, st := range s.cfg.Streams {
+		if s.sources[streamID{st.Device, st.Name}] == nil {
+			s.log.Info("no program reads this stream", "device", st.Device, "stream", st.Name)
+		}
+	}
+	return nil
+}
+
+// makeVerifier lists what is accepted.
+func (s *Service) makeVerifier(held []transport.KeyRef) (*transport.Verifier, error) {
+	trust := transport.NewTrustStore()
+	for _, d := range s.cfg.Devices {
+		pub, err := transport.ParsePublicKey(d.PublicKey)
+		if err == nil {
+			err = trust.AddDevice(d.Name, pub)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%w: device %s: %w", ErrConfig, d.Name, err)
+		}
+	}
+	o := transport.VerifierOptions{
+		Trust: trust, Kinds: []transport.Kind{transport.KindReading}, Keys: held, Layouts: map[string][32]byte{},
+		Replay: s.state.guard, MaxObject: int(s.cfg.Limits.Object), TopicPrefix: s.cfg.Broker.TopicPrefix,
+	}
+	for id, src := range s.sources {
+		o.Layouts[transport.StreamKey(id.device, id.stream)] = src.layout
+		if !slices.Contains(o.Params, src.hash) {
+			o.Params = append(o.Params, src.hash)
+		}
+	}
+	v, err := transport.NewVerifier(o)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	return v, nil
+}
+
+// dial connects to the broker, with a birth message and a last will.
+func (s *Service) dial(ctx context.Context) (transport.Client, error) {
+	b := s.cfg.Broker
+	tls, err := tlsutil.Files{CA: b.CA, Cert: b.Cert, Key: b.Key, ServerName: b.ServerName}.Config()
+	if err != nil {
+		return nil, fmt.Errorf("%w: broker: %w", ErrConfig, err)
+	}
+	o := transport.Options{
+		URL: b.URL, Insecure: b.Insecure, ClientID: b.ClientID, Username: b.Username, TLS: tls, KeepAlive: b.KeepAlive,
+		MaxInbound: max(transport.DefaultMaxInbound, int(b.ChunkSize)+4096), Logger: s.log,
+		Birth:     func() (transport.Message, error) { return s.status(true) },
+		Will:      func() (transport.Message, error) { return s.status(false) },
+		OnRefused: s.refuse, Background: true,
+		OnConnect: func() { s.log.Info("connected to the broker", "url", b.URL) },
+		OnLost:    func(err error) { s.log.Warn("connection to the broker lost", "error", err) },
+	}
+	if b.Password != "" {
+		o.Password = func() (string, error) {
+			secret, err := b.Password.Resolve()
+			return string(secret), err
+		}
+	}
+	c, err := transport.Dial(ctx, o)
+	if err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", b.URL, err)
+	}
+	return c, nil
+}
+
+// status is a sealed birth or death message.
+func (s *Service) status(online bool) (transport.Message, error) {
+	body, err := transport.MarshalStatus(transport.Status{Online: online, Version: s.deps.Version, Since: s.now().UnixNano()})
+	if err != nil {
+		return transport.Message{}, err
+	}
+	now := s.now().UnixNano()
+	m := transport.Meta{Kind: transport.KindStatus, Device: s.cfg.Name, Start: now, End: now}
+	m.BootEpoch, m.Sequence = s.state.sequence("status")
+	sealed, err := transport.Seal(m, body, s.signer)
+	if err != nil {
+		return transport.Message{}, err
+	}
+	pieces, err := transport.Split(sealed, int(s.cfg.Broker.ChunkSize))
+	if err != nil || len(pieces) != 1 {
+		return transport.Message{}, fmt.Errorf("status of %d bytes in %d messages: %w", len(sealed), len(pieces), err)
+	}
+	payload, err := pieces[0].Marshal()
+	return transport.Message{Topic: m.Topic(s.cfg.Broker.TopicPrefix), Payload: payload, Retain: true}, err
+}
+
+// goodbye announces an orderly stop, for which the last will is not sent.
+func (s *Service) goodbye(client transport.Client) {
+	if !client.Connected() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), goodbyeTimeout)
+	defer cancel()
+	m, err := s.status(false)
+	if err == nil {
+		err = client.Publish(ctx, m.Topic, m.Payload, m.Retain)
+	}
+	if err == nil {
+		err = client.Close(ctx)
+	}
+	if err != nil {
+		s.log.Warn("the connection did not close cleanly", "error", err)
+	}
+}
+
+const goodbyeTimeout = 5 * time.Second

@@ -1,0 +1,144 @@
+package evaluator
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/google/renameio/v2"
+	"golang.org/x/sys/unix"
+
+	"github.com/hencedge/hencedge/transport"
+)
+
+// ErrState: the state file cannot be used.
+var ErrState = errors.New("evaluator state")
+
+const (
+	stateVersion = 1
+	maxState     = 128 << 20
+)
+
+// stateFile is the JSON form of the state.
+type stateFile struct {
+	Version   int    `json:"version"`
+	Name      string `json:"name"`
+	BootEpoch uint64 `json:"boot_epoch"`
+	Replay    []byte `json:"replay"`
+}
+
+// state holds what outlives a process: the boot epoch, which grows with every
+// start so that result numbers never repeat, and the replay guard.
+type state struct {
+	path  string // empty: nothing is kept
+	lock  *os.File
+	guard *transport.ReplayGuard
+
+	mu   sync.Mutex
+	file stateFile
+	next map[string]uint64
+	last []byte // replay state as written
+}
+
+// openState locks and reads the state, counts the boot epoch up and writes it
+// back before it is used. Without a file the boot epoch is the Unix time.
+func openState(path, name string, now time.Time) (*state, error) {
+	s := &state{path: path, guard: transport.NewReplayGuard(0), next: map[string]uint64{}}
+	s.file = stateFile{Version: stateVersion, Name: name, BootEpoch: uint64(max(now.Unix(), 1))}
+	if path == "" {
+		return s, nil
+	}
+	lock, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrState, err)
+	}
+	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		lock.Close()
+		return nil, fmt.Errorf("%w: %s is in use by another evaluator; stop that one, or give this one its own state: %w", ErrState, path, err)
+	}
+	s.lock = lock
+	if err := s.load(name); err != nil {
+		lock.Close()
+		return nil, err
+	}
+	if err := s.save(); err != nil {
+		lock.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *state) load(name string) error {
+	raw, err := readCapped(s.path, maxState)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrState, err)
+	}
+	var f stateFile
+	if err := json.Unmarshal(raw, &f); err != nil {
+		return fmt.Errorf("%w: %s is damaged; move it away to start afresh, after which old messages could be replayed once: %w", ErrState, s.path, err)
+	}
+	if f.Version != stateVersion {
+		return fmt.Errorf("%w: %s has version %d, this program reads %d", ErrState, s.path, f.Version, stateVersion)
+	}
+	if f.Name != name {
+		return fmt.Errorf("%w: %s belongs to evaluator %q, this is %q", ErrState, s.path, f.Name, name)
+	}
+	if len(f.Replay) > 0 {
+		if err := s.guard.UnmarshalBinary(f.Replay); err != nil {
+			return fmt.Errorf("%w: %s: %w", ErrState, s.path, err)
+		}
+	}
+	s.file = f
+	s.file.BootEpoch++
+	return nil
+}
+
+// save writes the state if it changed.
+func (s *state) save() error {
+	if s.path == "" {
+		return nil
+	}
+	replay, err := s.guard.MarshalBinary()
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrState, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.last != nil && string(s.last) == string(replay) {
+		return nil
+	}
+	s.file.Replay = replay
+	raw, err := json.Marshal(&s.file)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrState, err)
+	}
+	if err := renameio.WriteFile(s.path, raw, 0o600); err != nil {
+		return fmt.Errorf("%w: write %s: %w", ErrState, s.path, err)
+	}
+	s.last = replay
+	return nil
+}
+
+// sequence is the next number of a series, from 1.
+func (s *state) sequence(series string) (boot, seq uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.next[series]++
+	return s.file.BootEpoch, s.next[series]
+}
+
+// close saves a last time and gives the lock back.
+func (s *state) close() error {
+	err := s.save()
+	if s.lock != nil {
+		s.lock.Close()
+	}
+	return err
+}
