@@ -113,58 +113,71 @@ func (c *checker) context(deps Deps) *henc.Context {
 
 // stream checks one stream against the parameters and opens its source.
 func (c *checker) stream(i int, p *prepared) *stream {
-	cfg, params, at := c.cfg.Streams[i], p.keys.ctx.Parameters(), fmt.Sprintf("streams[%d]", i)
-	s := &stream{cfg: cfg, level: cfg.LevelAt(params.MaxLevel()), layout: cfg.LayoutHash(),
-		topic: transport.ReadingTopic(c.cfg.Broker.TopicPrefix, c.cfg.Device, cfg.Name)}
-	good := true
-	fail := func(path, remedy string, err error) {
-		c.fail(at+path, remedy, err)
-		good = false
-	}
-	if need := cfg.Slots(); need > params.Slots() {
-		fail(".channels", fmt.Sprintf("use at most %d samples per window, fewer channels, or a larger parameter set", fitting(len(cfg.Channels), params.Slots())),
-			fmt.Errorf("%d channels of %d samples take %d slots; %s has %d", len(cfg.Channels), cfg.Window.Samples, need, params.Name(), params.Slots()))
-	}
-	if s.level > params.MaxLevel() {
-		fail(".level", fmt.Sprintf("use a level from 0 to %d", params.MaxLevel()), fmt.Errorf("%s has no level %d", params.Name(), s.level))
-	} else if cfg.LogScale != 0 {
-		s.scale = math.Ldexp(1, cfg.LogScale)
-		// Coefficients are at most the scale, since |u| <= 1; leave a bit for noise.
-		if err := params.CheckScale(s.level, 4*s.scale); err != nil {
-			fail(".log_scale", fmt.Sprintf("leave it out; the scale of %s is 2^%.0f", params.Name(), math.Log2(params.ScaleAt(s.level))), err)
-		}
-	}
-	if !good {
+	s := c.layout(i, p.keys.ctx.Parameters())
+	if s == nil {
 		return nil
 	}
-	if cfg.Replay != nil {
-		r, err := openReplay(cfg, p.machine.Clock)
+	at := fmt.Sprintf("streams[%d]", i)
+	if s.cfg.Replay != nil {
+		r, err := openReplay(s.cfg, p.machine.Clock)
 		if err != nil {
-			path := ".replay"
+			path := at + ".replay"
 			if !errors.Is(err, ErrReplay) {
-				path = ".replay.file"
+				path += ".file"
 			}
-			fail(path, "correct the configuration or the file", err)
+			c.fail(path, "correct the configuration or the file", err)
 			return nil
 		}
 		s.source = r
 		return s
 	}
-	for k, ch := range cfg.Channels {
-		if _, err := p.machine.Open(*ch.Source); err != nil {
-			fail(fmt.Sprintf(".channels[%d].source", k), "`hencedge agent plan` lists the sensors of this machine", err)
+	l, missing := openLive(p.machine, s.cfg)
+	for k, err := range missing {
+		if err != nil {
+			c.fail(fmt.Sprintf("%s.channels[%d].source", at, k), listSensors, err)
+			l = nil
 		}
 	}
-	if !good {
-		return nil
-	}
-	l, err := openLive(p.machine, cfg)
-	if err != nil {
-		fail(".channels", "`hencedge agent plan` lists the sensors of this machine", err)
+	if l == nil {
 		return nil
 	}
 	s.source = l
 	return s
+}
+
+const listSensors = "`hencedge agent plan` lists the sensors of this machine"
+
+// layout checks one stream against the parameters.
+func (c *checker) layout(i int, params henc.Parameters) *stream {
+	cfg, at := c.cfg.Streams[i], fmt.Sprintf("streams[%d]", i)
+	s := &stream{cfg: cfg, level: cfg.LevelAt(params.MaxLevel()), layout: cfg.LayoutHash(),
+		topic: transport.ReadingTopic(c.cfg.Broker.TopicPrefix, c.cfg.Device, cfg.Name)}
+	before := len(c.errs.List)
+	if need := cfg.Slots(); need > params.Slots() {
+		c.fail(at+".channels", slotRemedy(len(cfg.Channels), params.Slots()),
+			fmt.Errorf("%d channels of %d samples take %d slots; %s has %d", len(cfg.Channels), cfg.Window.Samples, need, params.Name(), params.Slots()))
+	}
+	if s.level > params.MaxLevel() {
+		c.fail(at+".level", fmt.Sprintf("use a level from 0 to %d", params.MaxLevel()), fmt.Errorf("%s has no level %d", params.Name(), s.level))
+	} else if cfg.LogScale != 0 {
+		s.scale = math.Ldexp(1, cfg.LogScale)
+		// Coefficients are at most the scale, since |u| <= 1; leave a bit for noise.
+		if err := params.CheckScale(s.level, 4*s.scale); err != nil {
+			c.fail(at+".log_scale", fmt.Sprintf("leave it out; the scale of %s is 2^%.0f", params.Name(), math.Log2(params.ScaleAt(s.level))), err)
+		}
+	}
+	if len(c.errs.List) > before {
+		return nil
+	}
+	return s
+}
+
+// slotRemedy says what would fit.
+func slotRemedy(channels, slots int) string {
+	if channels > slots {
+		return "split the channels into several streams, or use a larger parameter set"
+	}
+	return fmt.Sprintf("use at most %d samples per window, fewer channels, or a larger parameter set", fitting(channels, slots))
 }
 
 // fitting is the most samples per window with which channels fit into slots.

@@ -60,19 +60,18 @@ type live struct {
 	tick    int64         // of the last sample
 }
 
-// openLive opens the sensors of a stream.
-func openLive(m Machine, s config.Stream) (*live, error) {
-	l := &live{clock: m.clock(), interval: s.Interval, missed: func(int64) {}}
+// openLive opens the sensors of a stream; errs has one entry per channel.
+func openLive(m Machine, s config.Stream) (l *live, errs []error) {
+	l = &live{clock: m.clock(), interval: s.Interval, missed: func(int64) {}}
 	m.Clock = l.clock
-	for _, ch := range s.Channels {
+	errs = make([]error, len(s.Channels))
+	for i, ch := range s.Channels {
 		sensor, err := m.Open(*ch.Source)
-		if err != nil {
-			return nil, fmt.Errorf("channel %s: %w", ch.Name, err)
-		}
+		errs[i] = err
 		l.sensors = append(l.sensors, sensor)
 		l.sources = append(l.sources, *ch.Source)
 	}
-	return l, nil
+	return l, errs
 }
 
 func (l *live) close() error { return nil }

@@ -1,0 +1,101 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"math"
+	"testing"
+	"time"
+
+	"github.com/hencedge/hencedge/config"
+)
+
+// scripted is a sensor that gives one result after the other.
+type scripted struct {
+	results []any // float64 or error
+	n       int
+}
+
+func (s *scripted) Read(context.Context) (float64, time.Time, error) {
+	r := s.results[min(s.n, len(s.results)-1)]
+	s.n++
+	if err, ok := r.(error); ok {
+		return 0, time.Time{}, err
+	}
+	return r.(float64), time.Time{}, nil
+}
+
+func TestLiveTicks(t *testing.T) {
+	clock := newFakeClock()
+	start := clock.Mono()
+	var missed int64
+	l := &live{clock: clock, interval: time.Second, missed: func(n int64) { missed += n },
+		sensors: []Sensor{&scripted{results: []any{1.0}}}, sources: []config.Source{{Scale: 2, Offset: 5}}}
+	tick := func() time.Duration {
+		t.Helper()
+		r, err := l.next(t.Context())
+		if err != nil || r.values[0] != 7 {
+			t.Fatalf("got %v, %v", r, err)
+		}
+		return clock.Mono() - start
+	}
+	if got := tick(); got != time.Second {
+		t.Errorf("first sample after %v", got)
+	}
+	clock.setLate(300 * time.Millisecond) // late, but by less than an interval
+	if got := tick(); got != 2300*time.Millisecond {
+		t.Errorf("second sample after %v", got)
+	}
+	if got := tick(); got != 3*time.Second {
+		t.Errorf("the schedule drifted: third sample after %v", got)
+	}
+	clock.setLate(5500 * time.Millisecond) // suspended
+	tick()
+	if got := tick(); missed != 4 || got != 9500*time.Millisecond {
+		t.Errorf("missed %d, next sample after %v", missed, got)
+	}
+	if got := tick(); got != 10*time.Second {
+		t.Errorf("after the gap: sample after %v", got)
+	}
+	clock.step(-24 * time.Hour) // ticks must not follow the wall clock
+	if got := tick(); got != 11*time.Second {
+		t.Errorf("after a clock step: sample after %v", got)
+	}
+}
+
+func TestLiveFailures(t *testing.T) {
+	boom := errors.New("boom")
+	l := &live{clock: newFakeClock(), interval: time.Second, missed: func(int64) {},
+		sensors: []Sensor{&scripted{results: []any{0.0, boom, 4.0}}, &scripted{results: []any{0.0, 2.0, math.Inf(1)}}}, sources: make([]config.Source, 2)}
+	r, err := l.next(t.Context())
+	if err != nil || !math.IsNaN(r.values[0]) || !errors.Is(r.errs[0], boom) || r.values[1] != 2 || r.errs[1] != nil {
+		t.Fatalf("got %v, %v", r, err)
+	}
+	r, err = l.next(t.Context())
+	if err != nil || r.values[0] != 4 || !math.IsNaN(r.values[1]) || !errors.Is(r.errs[1], ErrReading) {
+		t.Fatalf("got %v, %v", r, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := l.next(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestSystemClock(t *testing.T) {
+	c := SystemClock()
+	a := c.Mono()
+	if err := c.Sleep(t.Context(), time.Millisecond); err != nil {
+		t.Fatal(err)
+	}
+	if b := c.Mono(); b-a < time.Millisecond {
+		t.Errorf("slept %v", b-a)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, d := range []time.Duration{-1, time.Hour} {
+		if err := c.Sleep(ctx, d); !errors.Is(err, context.Canceled) {
+			t.Errorf("%v: %v", d, err)
+		}
+	}
+}

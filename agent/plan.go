@@ -1,0 +1,262 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"slices"
+	"time"
+
+	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/henc/secret"
+	"github.com/hencedge/hencedge/transport"
+)
+
+// Prediction is what an agent will do to its device and its link. Rates are
+// those of live streams; a replay has none.
+type Prediction struct {
+	Device      string          `json:"device"`
+	Params      string          `json:"params"`
+	LogN        int             `json:"log_n"`
+	Slots       int             `json:"slots"`
+	KeyMode     string          `json:"key_mode"`
+	BytesPerDay float64         `json:"bytes_per_day"`
+	Streams     []StreamOutlook `json:"streams"`
+	// QueueSeconds is how long the broker may be away before windows are lost.
+	QueueSeconds float64 `json:"queue_s"`
+	// StateWritesPerDay is how often the state file is written and flushed.
+	StateWritesPerDay float64  `json:"state_writes_per_day"`
+	Warnings          []string `json:"warnings,omitempty"`
+}
+
+// StreamOutlook is the prediction for one stream. Sizes are exact for the next
+// window: one was encrypted and sealed to find them. Later ones grow by at most
+// 8 bytes, as the sequence number does.
+type StreamOutlook struct {
+	Name          string           `json:"name"`
+	Level         int              `json:"level"`
+	LogScale      float64          `json:"log_scale"`
+	Samples       int              `json:"samples"`
+	SlotsUsed     int              `json:"slots_used"`
+	WindowSeconds float64          `json:"window_s"` // 0 for a replay
+	WindowsPerDay float64          `json:"windows_per_day"`
+	BodyBytes     int              `json:"body_bytes"`   // ciphertext
+	ObjectBytes   int              `json:"object_bytes"` // signed
+	Chunks        int              `json:"chunks"`       // MQTT messages
+	WireBytes     int              `json:"wire_bytes"`   // MQTT packets sent, without TLS, TCP and IP
+	BytesPerDay   float64          `json:"bytes_per_day"`
+	EncryptMs     float64          `json:"encrypt_ms"` // median of a few, on this machine
+	PrecisionBits float64          `json:"precision_bits"`
+	Channels      []ChannelOutlook `json:"channels"`
+}
+
+// ChannelOutlook is the predicted error of a fresh, decrypted sample.
+type ChannelOutlook struct {
+	Name  string  `json:"name"`
+	Unit  string  `json:"unit"`
+	Error float64 `json:"error"` // standard deviation, in Unit
+	Bound float64 `json:"bound"` // on all samples of a window, in Unit; see henc.NoiseModel.Max
+}
+
+// planRuns is how many windows are encrypted per stream to find the time.
+const planRuns = 5
+
+// Plan predicts sizes, traffic, time and precision. The configuration and its
+// fit to the parameters are checked as in Check. Keys that do not exist yet are
+// replaced by temporary ones of the same size, and sensors that this machine
+// does not have are only warned about, so that a plan can be made anywhere.
+func Plan(cfg *config.Agent, deps Deps) (*Prediction, error) {
+	if err := cfg.Check(); err != nil {
+		return nil, err
+	}
+	c := &checker{cfg: cfg}
+	m := deps.machine()
+	k := keys{ctx: c.context(deps)}
+	var streams []*stream
+	if k.ctx != nil {
+		for i := range cfg.Streams {
+			if s := c.layout(i, k.ctx.Parameters()); s != nil {
+				streams = append(streams, s)
+			}
+		}
+	}
+	if err := c.errs.Err(); err != nil {
+		return nil, err
+	}
+	defer k.wipe()
+	if err := k.loadOrMake(c, deps); err != nil {
+		return nil, err
+	}
+	params := k.ctx.Parameters()
+	p := &Prediction{Device: cfg.Device, Params: params.Name(), LogN: params.LogN(), Slots: params.Slots(),
+		KeyMode: string(cfg.Keys.Mode), Warnings: Warnings(cfg)}
+	next := nextNumbers(cfg, m.Clock.Now())
+	var objects, bytes float64 // per second
+	for _, s := range streams {
+		o, err := k.outlook(cfg, s, next, m.Clock)
+		if err != nil {
+			return nil, fmt.Errorf("stream %s: %w", s.cfg.Name, err)
+		}
+		p.Streams = append(p.Streams, *o)
+		p.BytesPerDay += o.BytesPerDay
+		p.StateWritesPerDay += o.WindowsPerDay / sequenceBlock
+		objects += o.WindowsPerDay / secondsPerDay
+		bytes += o.WindowsPerDay / secondsPerDay * float64(o.ObjectBytes)
+		p.Warnings = append(p.Warnings, s.doubts(m, params.Slots(), *o)...)
+	}
+	if objects > 0 {
+		p.QueueSeconds = min(float64(cfg.Queue.Objects)/objects, float64(cfg.Queue.Bytes)/bytes)
+	}
+	return p, nil
+}
+
+const secondsPerDay = 86400
+
+// loadOrMake loads the keys that exist and makes temporary ones for the rest.
+func (k *keys) loadOrMake(c *checker, deps Deps) error {
+	absent := func(path string) bool {
+		_, err := os.Stat(path)
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	cfg := c.cfg
+	file := cfg.Keys.PublicKey
+	if cfg.Keys.Mode == config.KeyModeSymmetric {
+		file = cfg.Keys.SecretKey
+	}
+	if deps.PublicKey == nil && deps.SecretKey == nil && absent(file) {
+		sk, err := secret.Generate(k.ctx, nil)
+		if err != nil {
+			return err
+		}
+		k.own = append(k.own, func() { _ = sk.Wipe() })
+		if cfg.Keys.Mode == config.KeyModeSymmetric {
+			deps.SecretKey = sk
+		} else if deps.PublicKey, err = sk.PublicKey(); err != nil {
+			return err
+		}
+	}
+	if deps.SigningKey == nil && absent(cfg.SigningKey) {
+		key, err := transport.NewSigningKey()
+		if err != nil {
+			return err
+		}
+		k.own = append(k.own, key.Wipe)
+		deps.SigningKey = key
+	}
+	k.load(cfg, deps, func(path string, err error) { c.fail(path, "correct the file or its path", err) })
+	return c.errs.Err()
+}
+
+// nextNumbers are the boot epoch and the reserved sequence numbers that the
+// next start would use.
+func nextNumbers(cfg *config.Agent, now time.Time) stateFile {
+	f, err := readState(cfg.State, cfg.Device)
+	if err != nil {
+		return stateFile{BootEpoch: uint64(max(now.Unix(), 1))}
+	}
+	f.BootEpoch++
+	return *f
+}
+
+// outlook encrypts and seals sample windows of a stream.
+func (k *keys) outlook(cfg *config.Agent, s *stream, next stateFile, clock Clock) (*StreamOutlook, error) {
+	w := &window{samples: s.cfg.Window.Samples, start: clock.Now(), end: clock.Now()}
+	for _, ch := range s.cfg.Channels {
+		v := make([]float64, w.samples)
+		for i := range v { // a sawtooth over the whole range
+			v[i] = ch.Range[0] + (ch.Range[1]-ch.Range[0])*float64(i%16)/15
+		}
+		w.values = append(w.values, v)
+	}
+	var out *sealed
+	times := make([]time.Duration, planRuns)
+	for i := range times {
+		var err error
+		out, err = k.seal(s, w, identity{device: cfg.Device, boot: next.BootEpoch, sequence: next.Reserved[s.cfg.Name]}, clock)
+		if err != nil {
+			return nil, err
+		}
+		times[i] = out.encrypt
+	}
+	slices.Sort(times)
+	wire, chunks, err := wireBytes(s.topic, out.object, int(cfg.Broker.ChunkSize))
+	if err != nil {
+		return nil, err
+	}
+	o := &StreamOutlook{Name: s.cfg.Name, Level: out.meta.Level, LogScale: math.Log2(out.meta.Scale), Samples: w.samples, SlotsUsed: s.cfg.Slots(),
+		BodyBytes: out.body, ObjectBytes: len(out.object), Chunks: chunks, WireBytes: wire,
+		EncryptMs: float64(times[planRuns/2].Microseconds()) / 1e3}
+	switch {
+	case s.cfg.Replay != nil:
+	case s.cfg.Window.ByTime():
+		o.WindowSeconds = s.cfg.Window.Every.Seconds()
+	default:
+		o.WindowSeconds = float64(w.samples) * s.cfg.Interval.Seconds()
+	}
+	if o.WindowSeconds > 0 {
+		o.WindowsPerDay = secondsPerDay / o.WindowSeconds
+		o.BytesPerDay = o.WindowsPerDay * float64(wire)
+	}
+	k.precision(o, s.cfg, out.meta.Scale)
+	return o, nil
+}
+
+// precision fills in the error of a fresh ciphertext from the noise model.
+func (k *keys) precision(o *StreamOutlook, s config.Stream, scale float64) {
+	noise := k.ctx.Parameters().Noise()
+	sigma := noise.FreshPK(scale)
+	if k.seeded {
+		sigma = noise.FreshSeeded(scale)
+	}
+	sigma = math.Hypot(sigma, henc.EncodingError(k.ctx.Parameters().LogN()))
+	o.PrecisionBits = -math.Log2(sigma)
+	for _, ch := range s.Channels {
+		_, half := ch.Affine()
+		o.Channels = append(o.Channels, ChannelOutlook{Name: ch.Name, Unit: ch.Unit, Error: half * sigma, Bound: half * noise.Max(sigma, o.Samples)})
+	}
+}
+
+// wireBytes is the size of the MQTT 3.1.1 PUBLISH packets (QoS 1) of an object:
+// fixed header, topic and packet id besides the chunk.
+func wireBytes(topic string, object []byte, chunkSize int) (bytes, chunks int, err error) {
+	pieces, err := transport.Split(object, chunkSize)
+	if err != nil {
+		return 0, 0, err
+	}
+	for i := range pieces {
+		payload, err := pieces[i].Marshal()
+		if err != nil {
+			return 0, 0, err
+		}
+		rest := 2 + len(topic) + 2 + len(payload)
+		length := 1
+		for v := rest; v >= 128; v >>= 7 {
+			length++
+		}
+		bytes += 1 + length + rest
+	}
+	return bytes, len(pieces), nil
+}
+
+// doubts are warnings about one stream.
+func (s *stream) doubts(m Machine, slots int, o StreamOutlook) []string {
+	var out []string
+	if o.WindowSeconds > 0 && o.EncryptMs/1e3 > o.WindowSeconds/2 {
+		out = append(out, fmt.Sprintf("stream %s: encrypting takes %.0f ms of every %.3g s on this machine", s.cfg.Name, o.EncryptMs, o.WindowSeconds))
+	}
+	if used := float64(o.SlotsUsed) / float64(slots); used < 0.05 {
+		out = append(out, fmt.Sprintf("stream %s: %.1f %% of the slots are used; longer windows or more channels cost no more bytes", s.cfg.Name, 100*used))
+	}
+	if s.cfg.Replay != nil {
+		return out
+	}
+	for _, ch := range s.cfg.Channels {
+		if _, err := m.Open(*ch.Source); err != nil {
+			out = append(out, fmt.Sprintf("stream %s: channel %s: %v", s.cfg.Name, ch.Name, err))
+		}
+	}
+	return out
+}

@@ -1,0 +1,246 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/hencedge/hencedge/config"
+)
+
+// replayStream is a stream over columns a and b.c of a file with this text.
+func replayStream(t testing.TB, name, text string, edit func(*config.Replay)) config.Stream {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s := config.Stream{Name: "r", Window: config.Window{Samples: 4}, Params: "edge12-d1", Replay: &config.Replay{File: path, Time: "t", Speed: "fast"},
+		Channels: []config.Channel{
+			{Name: "a", Unit: "V", Range: [2]float64{-10, 10}, Source: &config.Source{Type: config.SourceReplay, Column: "a"}},
+			{Name: "b", Unit: "V", Range: [2]float64{-10, 10}, Source: &config.Source{Type: config.SourceReplay, Column: "b.c", Scale: 2, Offset: 1}},
+		}}
+	if edit != nil {
+		edit(s.Replay)
+	}
+	s.SetDefaults()
+	return s
+}
+
+// rows reads a whole file.
+func rows(t testing.TB, s config.Stream, clock Clock) ([]row, error) {
+	t.Helper()
+	r, err := openReplay(s, clock)
+	if err != nil {
+		return nil, err
+	}
+	defer r.close()
+	var out []row
+	for {
+		x, err := r.next(t.Context())
+		if isEnd(err) {
+			return out, nil
+		}
+		if err != nil {
+			return out, err
+		}
+		out = append(out, x)
+	}
+}
+
+func TestReplayFormats(t *testing.T) {
+	nan := math.NaN()
+	at := func(s string) time.Time {
+		x, err := time.Parse(time.RFC3339Nano, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return x
+	}
+	one, two := at("2026-01-02T03:04:05.25Z"), at("2026-01-02T03:04:06Z")
+	for name, c := range map[string]struct {
+		file, text string
+		edit       func(*config.Replay)
+		want       []row
+	}{
+		"csv": {"x.csv", "t,unused,a,b.c\n2026-01-02T03:04:05.25Z,7,1.5,3\n2026-01-02T04:04:06+01:00,,-2e0, 4 \n", nil,
+			[]row{{at: one, values: []float64{1.5, 7}}, {at: two, values: []float64{-2, 9}}}},
+		"csv with a mark, line ends, quotes and gaps": {"x.csv", "\xef\xbb\xbf\"t\",a,b.c\r\n2026-01-02T03:04:05.25Z,\"\",NaN\r\n\r\n2026-01-02T03:04:06Z,null,1", nil,
+			[]row{{at: one, values: []float64{nan, nan}}, {at: two, values: []float64{nan, 3}}}},
+		"tsv": {"x.tsv", "a\tb.c\tt\n1\t2\t1767323045.25\n", func(r *config.Replay) { r.Delimiter, r.TimeFormat = "tab", "unix" },
+			[]row{{at: one, values: []float64{1, 5}}}},
+		"semicolon, milliseconds": {"x.csv", "a;b.c;t\n1;2;1767323045250\n", func(r *config.Replay) { r.Delimiter, r.TimeFormat = ";", "unix_ms" },
+			[]row{{at: one, values: []float64{1, 5}}}},
+		"ndjson": {"x.ndjson", "{\"t\":\"2026-01-02T03:04:05.25Z\",\"a\":1.5,\"b\":{\"c\":3}}\n\n  \n{\"t\":\"2026-01-02T03:04:06Z\",\"a\":null,\"b\":4}", nil,
+			[]row{{at: one, values: []float64{1.5, 7}}, {at: two, values: []float64{nan, nan}}}},
+		"ndjson, nanoseconds": {"x.jsonl", "{\"t\":1767323045250000000,\"a\":1e0,\"b\":{\"c\":3}}\n", func(r *config.Replay) { r.TimeFormat = "unix_ns" },
+			[]row{{at: one, values: []float64{1, 7}}}},
+	} {
+		got, err := rows(t, replayStream(t, c.file, c.text, c.edit), newFakeClock())
+		if err != nil || len(got) != len(c.want) {
+			t.Errorf("%s: got %v, %v", name, got, err)
+			continue
+		}
+		for i := range got {
+			if !got[i].at.Equal(c.want[i].at) || fmt.Sprint(got[i].values) != fmt.Sprint(c.want[i].values) {
+				t.Errorf("%s: row %d: got %v, want %v", name, i, got[i], c.want[i])
+			}
+		}
+	}
+}
+
+func TestReplayErrorsNameFileAndLine(t *testing.T) {
+	good := "2026-01-02T03:04:05Z,1,2\n"
+	for name, c := range map[string]struct {
+		file, text string
+		line       int
+		want       string
+	}{
+		"empty file":          {"x.csv", "", 1, "empty"},
+		"no column":           {"x.csv", "t,a\n", 1, `no column "b.c"; there are "t", "a"`},
+		"no time column":      {"x.csv", "a,b.c\n", 1, `no column "t"`},
+		"column twice":        {"x.csv", "t,a,b.c,a\n", 1, "twice"},
+		"short line":          {"x.csv", "t,a,b.c\n" + good + "2026-01-02T03:04:06Z,1\n", 3, "number of cells"},
+		"quote":               {"x.csv", "t,a,b.c\n" + good + good + "2026-01-02T03:04:06Z,\"1,2\n", 4, "quote"},
+		"no number":           {"x.csv", "t,a,b.c\n" + good + "2026-01-02T03:04:06Z,1,warm\n", 3, `b.c: "warm" is not a finite number`},
+		"infinity":            {"x.csv", "t,a,b.c\n2026-01-02T03:04:06Z,inf,1\n", 2, "not a finite number"},
+		"overflow":            {"x.csv", "t,a,b.c\n2026-01-02T03:04:06Z,1e999,1\n", 2, "not a finite number"},
+		"bad time":            {"x.csv", "t,a,b.c\nyesterday,1,1\n", 2, `t: "yesterday" is not a time`},
+		"no time":             {"x.csv", "t,a,b.c\n,1,1\n", 2, "the timestamp is missing"},
+		"time out of range":   {"x.csv", "t,a,b.c\n9999-01-01T00:00:00Z,1,1\n", 2, "out of range"},
+		"time goes back":      {"x.csv", "t,a,b.c\n" + good + "\n2026-01-02T03:04:04Z,1,1\n", 4, "before that of the previous"},
+		"long line":           {"x.csv", "t,a,b.c\n" + good + strings.Repeat("x", maxReplayLine+5000), 3, "longer than"},
+		"ndjson syntax":       {"x.ndjson", "{\"t\":\"2026-01-02T03:04:05Z\"}\n{\"t\":\n", 2, "not a JSON object"},
+		"ndjson array":        {"x.ndjson", "[1,2]\n", 1, "not a JSON object"},
+		"ndjson two values":   {"x.ndjson", "\n{\"t\":\"2026-01-02T03:04:05Z\"} {}\n", 2, "more than one"},
+		"ndjson text value":   {"x.ndjson", "{\"t\":\"2026-01-02T03:04:05Z\",\"a\":\"1\"}\n", 1, "a is not a number"},
+		"ndjson truth value":  {"x.ndjson", "{\"t\":\"2026-01-02T03:04:05Z\",\"b\":{\"c\":true}}\n", 1, "b.c is not a number"},
+		"ndjson time object":  {"x.ndjson", "{\"t\":{}}\n", 1, "t is not a number"},
+		"ndjson without time": {"x.ndjson", "{\"a\":1}\n", 1, "the timestamp is missing"},
+		"ndjson long line":    {"x.ndjson", "{\"t\":\"2026-01-02T03:04:05Z\"}\n\"" + strings.Repeat("x", maxReplayLine+5000), 2, "longer than"},
+	} {
+		s := replayStream(t, c.file, c.text, nil)
+		_, err := rows(t, s, newFakeClock())
+		if want := fmt.Sprintf("%s:%d: ", s.Replay.File, c.line); !errors.Is(err, ErrReplay) || !strings.HasPrefix(err.Error(), want) || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v, want %s ... %s", name, err, want, c.want)
+		}
+	}
+	s := replayStream(t, "x.csv", "", nil)
+	s.Replay.File += ".none"
+	if _, err := openReplay(s, newFakeClock()); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestReplayPace(t *testing.T) {
+	text := "t,a,b.c\n100,1,1\n101,1,1\n101,1,1\n111,1,1\n"
+	for speed, want := range map[string]time.Duration{"fast": 0, "realtime": 11 * time.Second, "10x": 1100 * time.Millisecond} {
+		clock := newFakeClock()
+		start := clock.Mono()
+		got, err := rows(t, replayStream(t, "x.csv", text, func(r *config.Replay) { r.TimeFormat, r.Speed = "unix", speed }), clock)
+		if err != nil || len(got) != 4 {
+			t.Fatalf("%s: %v, %v", speed, got, err)
+		}
+		if took := clock.Mono() - start; took != want {
+			t.Errorf("%s: took %v, want %v", speed, took, want)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	r, err := openReplay(replayStream(t, "x.csv", text, func(r *config.Replay) { r.TimeFormat, r.Speed = "unix", "realtime" }), SystemClock())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.close()
+	if _, err := r.next(ctx); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if _, err := r.next(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestParseTime(t *testing.T) {
+	for _, c := range []struct {
+		text, format string
+		want         int64 // ns
+		ok           bool
+	}{
+		{"0", "unix", 0, true}, {"1.5", "unix", 1500000000, true}, {"-1.5", "unix", -1500000000, true}, {"1700000000.123456789", "unix", 1700000000123456789, true},
+		{"1700000000.1234567899", "unix", 1700000000123456789, true}, {" 12 ", "unix_ms", 12000000, true}, {"12.5", "unix_ms", 12500000, true}, {"7", "unix_ns", 7, true},
+		{"9223372035", "unix", 9223372035000000000, true}, {"9223372036", "unix", 0, false}, {"1e9", "unix", 0, false}, {"", "unix", 0, false}, {"-", "unix", 0, false},
+		{".5", "unix", 0, false}, {"1.x", "unix", 0, false}, {"+1", "unix", 0, false}, {"--1", "unix", 0, false}, {"1", "epoch", 0, false},
+		{"1970-01-01T00:00:01Z", "rfc3339", 1000000000, true}, {"1970-01-01T01:00:01+01:00", "rfc3339", 1000000000, true}, {"1970-01-01", "rfc3339", 0, false},
+		{"1600-01-01T00:00:00Z", "rfc3339", 0, false},
+	} {
+		got, err := parseTime(c.text, c.format)
+		if (err == nil) != c.ok || c.ok && got.UnixNano() != c.want {
+			t.Errorf("%q as %s: got %v, %v", c.text, c.format, got.UnixNano(), err)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		ns := rapid.Int64Range(-1<<62, 1<<62).Draw(t, "ns")
+		want := time.Unix(0, ns).UTC()
+		sign, abs := "", ns
+		if ns < 0 {
+			sign, abs = "-", -ns
+		}
+		for format, text := range map[string]string{
+			"rfc3339": want.Format(time.RFC3339Nano), "unix": fmt.Sprintf("%s%d.%09d", sign, abs/1e9, abs%1e9),
+			"unix_ms": fmt.Sprintf("%s%d.%06d", sign, abs/1e6, abs%1e6), "unix_ns": fmt.Sprint(ns),
+		} {
+			got, err := parseTime(text, format)
+			if err != nil || !got.Equal(want) {
+				t.Fatalf("%q as %s: got %v, %v; want %v", text, format, got, err, want)
+			}
+		}
+	})
+}
+
+// fuzzReplay checks that no file crashes a reader: rows in order of time with
+// finite values or NaN, or an error that names the file.
+func fuzzReplay(t *testing.T, name, format string, data []byte) {
+	s := replayStream(t, name, string(data), func(r *config.Replay) { r.TimeFormat = format })
+	got, err := rows(t, s, newFakeClock())
+	if err != nil && (!errors.Is(err, ErrReplay) || !strings.HasPrefix(err.Error(), s.Replay.File+":")) {
+		t.Fatalf("got %v", err)
+	}
+	for i, r := range got {
+		if i > 0 && r.at.Before(got[i-1].at) {
+			t.Fatalf("row %d is before row %d", i, i-1)
+		}
+		for k, v := range r.values {
+			if math.IsInf(v, 0) || math.IsNaN(v) != (r.errs[k] != nil) {
+				t.Fatalf("row %d: %v, %v", i, r.values, r.errs)
+			}
+		}
+	}
+}
+
+func FuzzReplayCSV(f *testing.F) {
+	f.Add([]byte("t,a,b.c\n1,2,3\n2.5,,NaN\n"))
+	f.Add([]byte("\xef\xbb\xbf\"t\",\"a\",\"b.c\"\r\n-1,\"2\n\",3\r\n"))
+	f.Fuzz(func(t *testing.T, data []byte) { fuzzReplay(t, "x.csv", "unix", data) })
+}
+
+func FuzzReplayNDJSON(f *testing.F) {
+	f.Add([]byte("{\"t\":\"2026-01-02T03:04:05.25Z\",\"a\":1.5,\"b\":{\"c\":3}}\n\n{\"t\":\"2026-01-02T03:04:06Z\"}"))
+	f.Add([]byte("{\"t\":\"2026-01-02T03:04:05+01:00\",\"a\":null,\"b\":[{}]}"))
+	f.Fuzz(func(t *testing.T, data []byte) { fuzzReplay(t, "x.ndjson", "rfc3339", data) })
+}
+
+func TestLineLimit(t *testing.T) {
+	ok := strings.Repeat(strings.Repeat("x", maxReplayLine-1)+"\n", 3)
+	if b, err := io.ReadAll(&lineLimit{r: strings.NewReader(ok), file: "f"}); err != nil || len(b) != len(ok) {
+		t.Errorf("%d bytes, %v", len(b), err)
+	}
+}
