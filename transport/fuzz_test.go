@@ -87,7 +87,7 @@ func FuzzEnvelope(f *testing.F) {
 }
 
 func FuzzMeta(f *testing.F) {
-	for _, m := range []Meta{testReading(1), testResult(1<<40), {Kind: KindStatus, Device: "a"}} {
+	for _, m := range []Meta{testReading(1), testResult(1 << 40), {Kind: KindStatus, Device: "a"}} {
 		b, err := MarshalMeta(&m)
 		if err != nil {
 			f.Fatal(err)

@@ -1,0 +1,353 @@
+package transport
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"encoding/hex"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/veraison/go-cose"
+)
+
+// vectors is testdata/vectors.json. Run the tests with HENCEDGE_UPDATE_VECTORS=1
+// to write it again; a change of it is a change of the format.
+type vectors struct {
+	Comment string         `json:"comment"`
+	Key     vectorKey      `json:"key"`
+	Sealed  []vectorSealed `json:"sealed"`
+	Chunks  []vectorChunks `json:"chunks"`
+	Refused []vectorBad    `json:"refused"`
+}
+
+type vectorKey struct {
+	Seed   string `json:"seed"`
+	Public string `json:"public"`
+	Text   string `json:"public_text"`
+	KeyID  string `json:"cose_key_id"`
+}
+
+type vectorSealed struct {
+	Name      string     `json:"name"`
+	Algorithm int64      `json:"algorithm"`
+	Meta      vectorMeta `json:"header"`
+	Header    string     `json:"header_cbor"`
+	Body      string     `json:"body"`
+	Signed    string     `json:"sig_structure"`
+	Sealed    string     `json:"sealed"`
+	ID        string     `json:"object_id"`
+}
+
+// vectorMeta is Meta with byte strings in hexadecimal.
+type vectorMeta struct {
+	Kind      Kind     `json:"kind"`
+	Device    string   `json:"device"`
+	Stream    string   `json:"stream,omitempty"`
+	Program   string   `json:"program,omitempty"`
+	KeyID     string   `json:"key_id"`
+	KeyEpoch  uint32   `json:"key_epoch"`
+	BootEpoch uint64   `json:"boot_epoch"`
+	Sequence  uint64   `json:"sequence"`
+	Params    string   `json:"params"`
+	Layout    string   `json:"layout"`
+	Level     int      `json:"level"`
+	Scale     float64  `json:"scale"`
+	Start     int64    `json:"start_ns"`
+	End       int64    `json:"end_ns"`
+	Samples   uint32   `json:"samples"`
+	Inputs    []string `json:"inputs,omitempty"`
+	Post      *Post    `json:"post,omitempty"`
+}
+
+func toVector(m Meta) vectorMeta {
+	v := vectorMeta{m.Kind, m.Device, m.Stream, m.Program, hex.EncodeToString(m.KeyID[:]), m.KeyEpoch, m.BootEpoch, m.Sequence,
+		hex.EncodeToString(m.Params[:]), hex.EncodeToString(m.Layout[:]), m.Level, m.Scale, m.Start, m.End, m.Samples, nil, m.Post}
+	for _, id := range m.Inputs {
+		v.Inputs = append(v.Inputs, hex.EncodeToString(id[:]))
+	}
+	return v
+}
+
+func (v vectorMeta) meta(t *testing.T) Meta {
+	t.Helper()
+	m := Meta{v.Kind, v.Device, v.Stream, v.Program, [16]byte(unhex(t, v.KeyID)), v.KeyEpoch, v.BootEpoch, v.Sequence,
+		[32]byte(unhex(t, v.Params)), [32]byte(unhex(t, v.Layout)), v.Level, v.Scale, v.Start, v.End, v.Samples, nil, v.Post}
+	for _, id := range v.Inputs {
+		m.Inputs = append(m.Inputs, [32]byte(unhex(t, id)))
+	}
+	return m
+}
+
+type vectorChunks struct {
+	Name      string   `json:"name"`
+	Object    string   `json:"object"`
+	ChunkSize int      `json:"chunk_size"`
+	ID        string   `json:"object_id"`
+	Chunks    []string `json:"chunks"`
+}
+
+type vectorBad struct {
+	Name   string `json:"name"`
+	What   string `json:"what"` // "sealed" or "chunk"
+	Bytes  string `json:"bytes"`
+	Reason string `json:"reason"`
+}
+
+// ramp is n bytes 0, 7, 14, ... modulo 256.
+func ramp(n int) []byte {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = byte(7 * i)
+	}
+	return b
+}
+
+func makeVectors(t *testing.T) vectors {
+	t.Helper()
+	seed := make([]byte, 32)
+	for i := range seed {
+		seed[i] = byte(i)
+	}
+	key, err := SigningKeyFromSeed(seed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := vectors{
+		Comment: "Test vectors of docs/wire-format.md. All byte strings are hexadecimal. The one key signs for device board-7 and as evaluator.",
+		Key:     vectorKey{hex.EncodeToString(seed), hex.EncodeToString(key.Public()), key.PublicText(), hex.EncodeToString(key.kid[:])},
+	}
+	fill := func(b byte) (h [32]byte) {
+		for i := range h {
+			h[i] = b
+		}
+		return h
+	}
+	reading := Meta{Kind: KindReading, Device: "board-7", Stream: "vibration", KeyID: [16]byte(ramp(16)), KeyEpoch: 3, BootEpoch: 12, Sequence: 4711,
+		Params: fill(0xaa), Layout: fill(0xbb), Level: 1, Scale: 1 << 26, Start: 1_700_000_000_000_000_000, End: 1_700_000_010_000_000_000, Samples: 256}
+	result := Meta{Kind: KindResult, Device: "cloud-1", Program: "mean-power", KeyID: [16]byte(ramp(16)), KeyEpoch: 3, BootEpoch: 2, Sequence: 1,
+		Params: fill(0xaa), Layout: fill(0xcc), Scale: 0x1.00002p27, Start: 1_700_000_000_000_000_000, End: 1_700_000_010_000_000_000, Samples: 256,
+		Inputs: [][32]byte{fill(1), fill(2)}, Post: &Post{A: 0.00390625, B: -3.1, Sqrt: true, Slot: 4, Count: 2, Bound: 0.001}}
+	status, err := MarshalStatus(Status{Online: true, Version: "0.1.0", Streams: []string{"vibration"}, Since: 1_700_000_000_000_000_000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name string
+		meta Meta
+		body []byte
+		alg  int64
+	}{
+		{"reading", reading, ramp(40), -19},
+		{"reading-eddsa", reading, ramp(40), -8},
+		{"result", result, ramp(300), -19},
+		{"status", Meta{Kind: KindStatus, Device: "board-7", BootEpoch: 12, Sequence: 1}, status, -19},
+	} {
+		header, err := MarshalMeta(&c.meta)
+		if err != nil {
+			t.Fatal(err)
+		}
+		sealed, err := sealRaw(header, c.body, key, cose.Algorithm(c.alg))
+		if err != nil {
+			t.Fatal(err)
+		}
+		id := ObjectID(sealed)
+		v.Sealed = append(v.Sealed, vectorSealed{c.name, c.alg, toVector(c.meta), hex.EncodeToString(header), hex.EncodeToString(c.body),
+			hex.EncodeToString(sigStructure(c.alg, key.kid, header, c.body)), hex.EncodeToString(sealed), hex.EncodeToString(id[:])})
+	}
+	for _, c := range []struct {
+		name string
+		n    int
+	}{{"one", 100}, {"three", 2500}} {
+		vc := vectorChunks{Name: c.name, Object: hex.EncodeToString(ramp(c.n)), ChunkSize: 1024}
+		id := ObjectID(ramp(c.n))
+		vc.ID = hex.EncodeToString(id[:])
+		for _, b := range chunksOf(t, ramp(c.n), 1024) {
+			vc.Chunks = append(vc.Chunks, hex.EncodeToString(b))
+		}
+		v.Chunks = append(v.Chunks, vc)
+	}
+	v.Refused = badVectors(t, v, key, reading)
+	return v
+}
+
+func badVectors(t *testing.T, v vectors, key *SigningKey, reading Meta) []vectorBad {
+	t.Helper()
+	good := unhex(t, v.Sealed[0].Sealed)
+	chunk := unhex(t, v.Chunks[1].Chunks[1])
+	edit := func(b []byte, at int, to byte) []byte {
+		c := bytes.Clone(b)
+		c[at] = to
+		return c
+	}
+	version := func(n uint64) []byte {
+		m, err := marshalMeta(&reading, n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := sealRaw(m, ramp(40), key, algEd25519)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	long := append([]byte{0xd2, 0x84, 0x58}, good[2]&0x1f) // the protected header's length in two bytes
+	long = append(long, good[3:]...)
+	var out []vectorBad
+	for _, b := range []struct {
+		name, what string
+		b          []byte
+		reason     string
+	}{
+		{"cut", "sealed", good[:len(good)-1], "truncated"},
+		{"trailing byte", "sealed", append(bytes.Clone(good), 0), "malformed"},
+		{"length not in its shortest form", "sealed", long, "malformed"},
+		{"untagged", "sealed", good[1:], "malformed"},
+		{"body bit flipped", "sealed", edit(good, len(good)-70, good[len(good)-70]^1), "bad_signature"},
+		{"signature bit flipped", "sealed", edit(good, len(good)-1, good[len(good)-1]^1), "bad_signature"},
+		{"another signer's key id", "sealed", edit(good, 8, good[8]^1), "unknown_signer"},
+		{"format version 0", "sealed", version(0), "downgraded"},
+		{"format version 2", "sealed", version(2), "unsupported_version"},
+		{"algorithm ES256", "sealed", edit(good, 5, 0x26), "downgraded"},
+		{"cut", "chunk", chunk[:len(chunk)-1], "truncated"},
+		{"trailing byte", "chunk", append(bytes.Clone(chunk), 0), "malformed"},
+		{"version 0", "chunk", edit(chunk, 1, 0), "downgraded"},
+		{"version 2", "chunk", edit(chunk, 1, 2), "unsupported_version"},
+		{"index out of range", "chunk", edit(chunk, 36, 3), "malformed"},
+	} {
+		out = append(out, vectorBad{b.name, b.what, hex.EncodeToString(b.b), b.reason})
+	}
+	return out
+}
+
+func unhex(t *testing.T, s string) []byte {
+	t.Helper()
+	b, err := hex.DecodeString(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+const vectorFile = "testdata/vectors.json"
+
+func loadVectors(t *testing.T) vectors {
+	t.Helper()
+	b, err := os.ReadFile(vectorFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var v vectors
+	if err := json.Unmarshal(b, &v); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
+
+func TestVectors(t *testing.T) {
+	made := makeVectors(t)
+	if os.Getenv("HENCEDGE_UPDATE_VECTORS") != "" {
+		b, err := json.MarshalIndent(made, "", "  ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.MkdirAll(filepath.Dir(vectorFile), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(vectorFile, append(b, '\n'), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if v := loadVectors(t); !reflect.DeepEqual(v, made) {
+		t.Error("the code writes other bytes than testdata/vectors.json has; a new format needs a new version")
+	}
+}
+
+// TestVectorsOpen opens the recorded bytes.
+func TestVectorsOpen(t *testing.T) {
+	v := loadVectors(t)
+	pub, err := ParsePublicKey(v.Key.Text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	verifier := func() *Verifier {
+		trust, err := TrustKeys(map[string]ed25519.PublicKey{"board-7": pub}, pub)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return testVerifier(t, VerifierOptions{Trust: trust, AnyParams: true, AnyKey: true})
+	}
+	for _, s := range v.Sealed {
+		obj, err := Open(unhex(t, s.Sealed), verifier())
+		if err != nil {
+			t.Errorf("%s: %v", s.Name, err)
+			continue
+		}
+		if !reflect.DeepEqual(obj.Meta, s.Meta.meta(t)) || hex.EncodeToString(obj.Body) != s.Body || hex.EncodeToString(obj.ID[:]) != s.ID {
+			t.Errorf("%s: opened to something else", s.Name)
+		}
+	}
+	for _, c := range v.Chunks {
+		var s sink
+		r := NewReceiver(Limits{}, s.take)
+		for _, b := range c.Chunks {
+			feed(t, r, "t", unhex(t, b), nil)
+		}
+		if s.count("t") != 1 || hex.EncodeToString(s.got["t"][0]) != c.Object {
+			t.Errorf("chunks %q do not make up their object", c.Name)
+		}
+	}
+	for _, b := range v.Refused {
+		var err error
+		if b.What == "chunk" {
+			_, err = UnmarshalChunk(unhex(t, b.Bytes), 0)
+		} else {
+			_, err = Open(unhex(t, b.Bytes), verifier())
+		}
+		if Reason(err) != b.Reason {
+			t.Errorf("%s %q: %v, want reason %q", b.What, b.Name, err, b.Reason)
+		}
+	}
+}
+
+// TestDocument: every block "hex <name>" of the document is a vector, and the
+// document names every refusal reason.
+func TestDocument(t *testing.T) {
+	b, err := os.ReadFile("../docs/wire-format.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc := string(b)
+	v := loadVectors(t)
+	known := map[string]string{"seed": v.Key.Seed, "public": v.Key.Public, "key-id": v.Key.KeyID}
+	for _, s := range v.Sealed {
+		known[s.Name+"-header"], known[s.Name+"-body"], known[s.Name+"-signed"] = s.Header, s.Body, s.Signed
+		known[s.Name+"-sealed"], known[s.Name+"-id"] = s.Sealed, s.ID
+	}
+	for _, c := range v.Chunks {
+		known["chunk-"+c.Name+"-0"], known["chunk-"+c.Name+"-id"] = c.Chunks[0], c.ID
+	}
+	seen := 0
+	for _, m := range regexp.MustCompile("(?s)```hex ([a-z0-9-]+)\n(.*?)```").FindAllStringSubmatch(doc, -1) {
+		seen++
+		got := strings.Join(strings.Fields(m[2]), "")
+		if want, ok := known[m[1]]; !ok || got != want {
+			t.Errorf("block %q is not the vector", m[1])
+		}
+	}
+	if seen < 8 {
+		t.Errorf("the document shows %d vectors", seen)
+	}
+	for _, label := range Reasons() {
+		if !strings.Contains(doc, "`"+label+"`") {
+			t.Errorf("the document does not explain reason %q", label)
+		}
+	}
+	if !strings.Contains(doc, v.Key.Text) {
+		t.Error("the document does not show the public key text")
+	}
+}
