@@ -220,3 +220,5 @@ func testDeps(t testing.TB, client transport.Client) (Deps, *testKeys) {
 	k := keysFor(t)
 	return Deps{Client: client, Context: k.ctx, PublicKey: k.public, SigningKey: k.signing, Clock: newFakeClock(), Root: "testdata/board", Logger: quiet()}, k
 }
+
+func textLogger(w io.Writer) *slog.Logger { return slog.New(slog.NewTextHandler(w, nil)) }

@@ -1,0 +1,149 @@
+package agent
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+func TestStateFirstStart(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state")
+	now := time.Unix(1_700_000_000, 0)
+	s, err := openState(path, "d", now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.boot() != 1_700_000_000 {
+		t.Errorf("boot epoch %d", s.boot())
+	}
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
+	}
+	if _, err := openState(path, "d", now); !errors.Is(err, ErrStateLocked) {
+		t.Errorf("a second agent got %v", err)
+	}
+	if err := s.close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.close(); err != nil {
+		t.Errorf("second close: %v", err)
+	}
+	if s, err = openState(path, "d", time.Unix(5, 0)); err != nil || s.boot() != 1_700_000_001 {
+		t.Fatalf("second start: boot epoch %v, %v", s.boot(), err)
+	}
+	s.close()
+	if s, err = openState(path+"2", "d", time.Unix(-100, 0)); err != nil || s.boot() != 1 {
+		t.Fatalf("with a wrong clock: %v", err)
+	}
+	s.close()
+}
+
+func TestStateRefuses(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "state")
+	for name, text := range map[string]string{
+		"damaged": "{\"version\":1,\"dev", "empty": "", "other device": `{"version":1,"device":"e","boot_epoch":1,"reserved":{}}`,
+		"version": `{"version":2,"device":"d","boot_epoch":1}`, "no epoch": `{"version":1,"device":"d"}`, "huge epoch": `{"version":1,"device":"d","boot_epoch":18446744073709551615}`,
+		"unknown field": `{"version":1,"device":"d","boot_epoch":1,"x":1}`, "negative": `{"version":1,"device":"d","boot_epoch":-1}`,
+		"trailing": `{"version":1,"device":"d","boot_epoch":1}{}`, "too large": strings.Repeat(" ", stateMax+1),
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if s, err := openState(path, "d", t0); !errors.Is(err, ErrState) {
+			t.Errorf("%s: got %v, %v", name, s, err)
+		}
+		if after, _ := os.ReadFile(path); string(after) != text {
+			t.Errorf("%s: the file was changed", name)
+		}
+	}
+	if _, err := openState(filepath.Join(dir, "none", "state"), "d", t0); !errors.Is(err, ErrState) {
+		t.Errorf("missing directory: %v", err)
+	}
+}
+
+// A number whose reservation cannot be written is not handed out.
+func TestStatePersistsBeforeUse(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "sub")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s, err := openState(filepath.Join(dir, "state"), "d", t0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range uint64(sequenceBlock) {
+		if n, err := s.take("a"); err != nil || n != i {
+			t.Fatalf("got %d, %v; want %d", n, err, i)
+		}
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := s.take("a"); !errors.Is(err, ErrState) {
+		t.Fatalf("got %d, %v although nothing can be written", n, err)
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := s.take("a"); err != nil || n != sequenceBlock {
+		t.Errorf("after the disk came back: %d, %v", n, err)
+	}
+	s.close()
+}
+
+// Through any history of starts, stops and crashes, a (boot epoch, stream,
+// sequence) never repeats and a later start is always later.
+func TestStateNeverRepeats(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		dir, err := os.MkdirTemp("", "state")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer os.RemoveAll(dir)
+		path := filepath.Join(dir, "state")
+		type use struct {
+			stream   string
+			sequence uint64
+		}
+		last := map[string]uint64{}
+		seen := map[use]bool{}
+		boot := uint64(0)
+		for range rapid.IntRange(1, 5).Draw(t, "starts") {
+			s, err := openState(path, "d", t0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if s.boot() <= boot {
+				t.Fatalf("boot epoch %d after %d", s.boot(), boot)
+			}
+			boot = s.boot()
+			for range rapid.IntRange(0, 3).Draw(t, "rounds") {
+				stream := rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "stream")
+				for range rapid.IntRange(0, sequenceBlock+2).Draw(t, "takes") {
+					n, err := s.take(stream)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if before, ok := last[stream]; ok && n <= before || seen[use{stream, n}] {
+						t.Fatalf("sequence %d of %q after %d", n, stream, before)
+					}
+					last[stream], seen[use{stream, n}] = n, true
+				}
+			}
+			if rapid.Bool().Draw(t, "orderly") {
+				if err := s.close(); err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				s.lock.Close() // as the kernel does at a crash
+			}
+		}
+	})
+}
