@@ -154,7 +154,8 @@ func newRig(t *testing.T, cfg *config.Evaluator, change ...func(*Deps)) *rig {
 	cfg.Broker.URL = b.URL()
 	cfg.State = filepath.Join(t.TempDir(), "state.json")
 	r := &rig{holder: h, t: t, cfg: cfg, results: make(chan *transport.Object, 64), refused: make(chan string, 64), events: make(chan Event, 64)}
-	deps := Deps{SigningKey: signer(t, "cloud"), Keys: []Keys{{Context: h.ctx, Evaluation: h.keys}}, Logger: quiet(),
+	ready := make(chan struct{})
+	deps := Deps{OnReady: func() { close(ready) }, SigningKey: signer(t, "cloud"), Keys: []Keys{{Context: h.ctx, Evaluation: h.keys}}, Logger: quiet(),
 		OnResult: func(e Event) { r.events <- e }, OnRefused: func(reason string, _ error) { r.refused <- reason }}
 	for _, f := range change {
 		f(&deps)
@@ -179,32 +180,14 @@ func newRig(t *testing.T, cfg *config.Evaluator, change ...func(*Deps)) *rig {
 		}
 	})
 	t.Cleanup(r.stop)
-	r.awaitSubscribed()
-	return r
-}
-
-// awaitSubscribed sends garbage until the service refuses it, which shows that
-// it listens.
-func (r *rig) awaitSubscribed() {
-	r.t.Helper()
-	deadline := time.After(patience)
-	for _, in := range r.service.plan.Programs[0].Circuit.Inputs() {
-		for listening := false; !listening; {
-			before := r.service.Stats().Refused["malformed"]
-			r.publish(transport.ReadingTopic(r.cfg.Broker.TopicPrefix, in.Device, in.Stream), []byte("hello"))
-			for range 50 {
-				if r.service.Stats().Refused["malformed"] > before {
-					listening = true
-					break
-				}
-				select {
-				case <-deadline:
-					r.t.Fatal("the service does not listen")
-				case <-time.After(10 * time.Millisecond):
-				}
-			}
-		}
+	select {
+	case <-ready:
+	case err := <-ended:
+		t.Fatalf("run: %v", err)
+	case <-time.After(patience):
+		t.Fatal("the service does not get ready")
 	}
+	return r
 }
 
 func (r *rig) publish(topic string, payload []byte) {

@@ -31,6 +31,8 @@ type Deps struct {
 	Context func(henc.Parameters) (*henc.Context, error)
 	Logger  *slog.Logger     // nil: slog.Default
 	Now     func() time.Time // nil: time.Now
+	// OnReady is called once all subscriptions are granted.
+	OnReady func()
 	// OnResult is called after every published result, from the workers.
 	OnResult func(Event)
 	// OnRefused is called for every message and window that was refused.
@@ -119,6 +121,20 @@ func New(cfg *config.Evaluator, deps Deps) (*Service, error) {
 	return s, nil
 }
 
+// handle takes one message from the broker. Bad ones are acknowledged too: they
+// would only come back. What cannot be staged because the service stops is not,
+// so that the broker keeps it.
+func (s *Service) handle(d transport.Delivery) {
+	err := s.receiver.Feed(d.Topic, d.Payload)
+	if errors.Is(err, errStopping) {
+		return
+	}
+	if err != nil { // counted by the receiver
+		s.report(Reason(err), d.Topic, err)
+	}
+	d.Ack()
+}
+
 // stage queues a complete object, waiting for room; the broker waits with it.
 func (s *Service) stage(topic string, sealed []byte) error {
 	select {
@@ -167,7 +183,10 @@ func (s *Service) lost(w *window) {
 
 // refuse counts and reports a refusal.
 func (s *Service) refuse(topic string, err error) {
-	reason := s.tally.refuse(err)
+	s.report(s.tally.refuse(err), topic, err)
+}
+
+func (s *Service) report(reason, topic string, err error) {
 	s.log.Warn("refused", "reason", reason, "topic", topic, "error", err)
 	if s.deps.OnRefused != nil {
 		s.deps.OnRefused(reason, err)
@@ -196,6 +215,9 @@ func (s *Service) Run(ctx context.Context) (err error) {
 		stop()
 		return err
 	}
+	if s.deps.OnReady != nil && ctx.Err() == nil {
+		s.deps.OnReady()
+	}
 	s.log.Info("evaluator runs", "name", s.cfg.Name, "programs", len(s.plan.Programs), "streams", len(s.sources))
 	<-ctx.Done()
 	close(s.quit)
@@ -209,7 +231,7 @@ func (s *Service) Run(ctx context.Context) (err error) {
 func (s *Service) subscribe(ctx context.Context, client transport.Client) error {
 	for _, id := range slices.SortedFunc(maps.Keys(s.sources), compareStreams) {
 		topic := transport.ReadingTopic(s.cfg.Broker.TopicPrefix, id.device, id.stream)
-		if err := client.Subscribe(ctx, topic, s.receiver.Handle); err != nil {
+		if err := client.Subscribe(ctx, topic, s.handle); err != nil {
 			if ctx.Err() != nil {
 				return nil
 			}

@@ -41,10 +41,16 @@ func TestResults(t *testing.T) {
 
 func TestPrograms(t *testing.T) {
 	in := map[string]string{"x": "d1/count/temp", "y": "d1/count/load"}
-	cfg := testConfig(t, prog("product", "x*y", in), prog("sum", "x + 2*y", in))
-	cfg.Programs[1].Topic = "other/place"
-	r := newRig(t, cfg, func(d *Deps) {})
-	_ = r
+	cfg := testConfig(t, prog("product", "x*y", in))
+	cfg.Programs[0].Topic = "other/place"
+	r := newRig(t, cfg)
+	x, y := numbers(8, 1, 0.5), numbers(8, -2, 0.25)
+	want := make([]float64, len(x))
+	for i := range x {
+		want[i] = x[i] * y[i]
+	}
+	r.sendWindow(r.window("d1", "count", 1, epoch, x, y))
+	r.expect("product", want...)
 }
 
 func TestLookBack(t *testing.T) {
