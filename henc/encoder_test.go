@@ -278,6 +278,32 @@ func TestEncoderRefuses(t *testing.T) {
 	}
 }
 
+// TestLargestCoefficient: above 2^53 the limit (Q-1)/2 is no float64; the one below
+// it is accepted and comes back, the one above is refused.
+func TestLargestCoefficient(t *testing.T) {
+	for _, name := range []string{"edge12-add", "edge12-d1", "edge13-d3", "std14-d5"} {
+		c := mustContext(t, mustNamed(t, name))
+		level := c.Parameters().MaxLevel()
+		half := new(big.Int).Rsh(c.Parameters().QProduct(level), 1)
+		below, _ := new(big.Float).SetInt(half).Float64()
+		if v, _ := new(big.Float).SetFloat64(below).Int(nil); v.Cmp(half) > 0 {
+			below = math.Nextafter(below, 0)
+		}
+		pt, err := c.Encoder().FromCoeffs([]float64{below, -below}, level, 4)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if got, err := c.Encoder().Coeffs(pt); err != nil || got[0] != below || got[1] != -below {
+			t.Errorf("%s: %v came back as %v: %v", name, below, got[:2], err)
+		}
+		for _, sign := range []float64{1, -1} {
+			if _, err := c.Encoder().FromCoeffs([]float64{0, sign * math.Nextafter(below, math.Inf(1))}, level, 4); !errors.Is(err, ErrMessage) {
+				t.Errorf("%s: above the limit: %v", name, err)
+			}
+		}
+	}
+}
+
 func constant(n int, v float64) []float64 {
 	s := make([]float64, n)
 	for i := range s {

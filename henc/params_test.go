@@ -185,6 +185,13 @@ func TestNewParametersRefuses(t *testing.T) {
 	if _, err := NewParameters(good); err != nil {
 		t.Error(err)
 	}
+	for logScale, want := range map[int]error{57: nil, 59: ErrParams} { // Q has 60 bits
+		l := mustNamed(t, "edge12-add").Literal()
+		l.LogScale = logScale
+		if _, err := NewParameters(l); !errors.Is(err, want) {
+			t.Errorf("scale 2^%d: %v", logScale, err)
+		}
+	}
 	small := good.clone()
 	small.LogN, small.PsiQ, small.PsiP, small.Insecure = 10, nil, nil, true
 	if p, err := NewParameters(small); err != nil || !p.Insecure() {

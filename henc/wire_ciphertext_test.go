@@ -229,7 +229,8 @@ func TestUnmarshalCiphertextRefuses(t *testing.T) {
 		{"residue of c0 too large", with(func(r *rawCiphertext) { r.polys[0] = setAt(setAt(setAt(one, 1, 255), 2, 255), 3, 255) }), ErrRange},
 		{"last residue of c1 too large", with(func(r *rawCiphertext) { r.polys[1] = setAt(one, size-1, 255) }), ErrRange},
 		{"c1 zero", with(func(r *rawCiphertext) { r.polys[1] = make([]byte, size) }), ErrDegenerate},
-		{"c1 zero modulo one prime", with(func(r *rawCiphertext) { r.polys[1] = zeroLimb }), ErrDegenerate},
+		{"c1 zero modulo the first prime", with(func(r *rawCiphertext) { r.polys[1] = zeroLimb }), ErrDegenerate},
+		{"c1 zero modulo the last prime", with(func(r *rawCiphertext) { r.polys[1] = append(one[:limb0:limb0], make([]byte, size-limb0)...) }), ErrDegenerate},
 		{"trailing", append(good.bytes(t), 0xf6), ErrMalformed},
 		{"too large", append(good.bytes(t), make([]byte, 200)...), ErrTooLarge},
 		{"empty", nil, ErrTruncated},
@@ -242,6 +243,12 @@ func TestUnmarshalCiphertextRefuses(t *testing.T) {
 		ct, err := c.UnmarshalCiphertext(tc.b)
 		if !errors.Is(err, tc.want) || (ct == nil) != (tc.want != nil) {
 			t.Errorf("%s: %v, want %v", tc.name, err, tc.want)
+		}
+	}
+	for level, want := range map[uint64]error{MaxPrimes: nil, MaxPrimes + 1: ErrLevel, 1 << 63: ErrLevel} {
+		h, err := PeekCiphertext(with(func(r *rawCiphertext) { r.level = level }))
+		if !errors.Is(err, want) || err == nil && h.Level != int(level) {
+			t.Errorf("peek at level %d: %+v, %v", level, h, err)
 		}
 	}
 	if _, err := mustContext(t, smallParams(t)).UnmarshalCiphertext(good.bytes(t)); !errors.Is(err, ErrParams) {

@@ -303,7 +303,7 @@ func (r *Reader) OptionalBlob(size int) []byte {
 		return nil
 	}
 	rest := r.b[len(have):]
-	if len(rest) < size || len(have) < len(want) {
+	if len(rest) < size {
 		r.fail(fmt.Errorf("%w: %d of %d bytes of a byte string", ErrTruncated, len(rest), size))
 		return nil
 	}
