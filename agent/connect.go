@@ -32,26 +32,9 @@ func (a *Agent) connect(ctx context.Context, wait bool) (client transport.Client
 		}
 		return c, func() {}, nil
 	}
-	b := a.cfg.Broker
-	tls, err := tlsutil.Files{CA: b.CA, Cert: b.Cert, Key: b.Key, ServerName: b.ServerName}.Config()
+	o, err := a.options(!wait)
 	if err != nil {
 		return nil, nil, err
-	}
-	o := transport.Options{
-		URL: b.URL, Insecure: b.Insecure, ClientID: b.ClientID, Username: b.Username, TLS: tls,
-		Will:       func() (transport.Message, error) { return a.status(false) },
-		Birth:      func() (transport.Message, error) { return a.status(true) },
-		KeepAlive:  b.KeepAlive,
-		Background: !wait,
-		Logger:     a.log,
-		OnConnect:  func() { a.log.Info("connected to the broker", "url", b.URL) },
-		OnLost:     func(err error) { a.log.Warn("connection to the broker lost", "error", err) },
-	}
-	if b.Password != "" {
-		o.Password = func() (string, error) {
-			p, err := b.Password.Resolve()
-			return string(p), err
-		}
 	}
 	if wait {
 		var cancel context.CancelFunc
@@ -69,6 +52,32 @@ func (a *Agent) connect(ctx context.Context, wait bool) (client transport.Client
 			a.log.Warn("the connection did not close cleanly", "error", err)
 		}
 	}, nil
+}
+
+// options are how the configuration says to connect.
+func (a *Agent) options(background bool) (transport.Options, error) {
+	b := a.cfg.Broker
+	tls, err := tlsutil.Files{CA: b.CA, Cert: b.Cert, Key: b.Key, ServerName: b.ServerName}.Config()
+	if err != nil {
+		return transport.Options{}, err
+	}
+	o := transport.Options{
+		URL: b.URL, Insecure: b.Insecure, ClientID: b.ClientID, Username: b.Username, TLS: tls,
+		Will:       func() (transport.Message, error) { return a.status(false) },
+		Birth:      func() (transport.Message, error) { return a.status(true) },
+		KeepAlive:  b.KeepAlive,
+		Background: background,
+		Logger:     a.log,
+		OnConnect:  func() { a.log.Info("connected to the broker", "url", b.URL) },
+		OnLost:     func(err error) { a.log.Warn("connection to the broker lost", "error", err) },
+	}
+	if b.Password != "" {
+		o.Password = func() (string, error) {
+			p, err := b.Password.Resolve()
+			return string(p), err
+		}
+	}
+	return o, nil
 }
 
 // status makes a signed birth message or last will: one chunk, retained.
