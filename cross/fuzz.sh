@@ -10,7 +10,7 @@ while IFS=: read -r file name; do
   grep -Eq "$want" <<<"$name" || continue
   pkg=./$(dirname "$file")
   echo "== $pkg $name $duration"
-  go test -run '^$' -fuzz "^$name\$" -fuzztime "$duration" "$pkg"
+  go test -run '^$' -fuzz "^$name\$" -fuzztime "$duration" -fuzzminimizetime 10x "$pkg"
   ran=$((ran + 1))
 done < <(git ls-files '*_test.go' | xargs grep -oHE '^func Fuzz[A-Za-z0-9_]+' | sed 's/func //')
 [ "$ran" -gt 0 ] || { echo "fuzz: no target matches $want" >&2; exit 1; }
