@@ -116,6 +116,26 @@ func TestInsecureKeysStayInMemory(t *testing.T) {
 	}
 }
 
+// TestGaloisOrder: elements are odd, ascending and unique.
+func TestGaloisOrder(t *testing.T) {
+	r := newRig(t, keyRig, 16)
+	keys := &henc.EvaluationKeys{Galois: must(r.key.GaloisKeys([]uint64{5, 7, 1, 5}))(t)}
+	both := must(r.ctx.MarshalEvaluationKeys(keys))(t)
+	delete(keys.Galois, 7)
+	entry := len(both) - len(must(r.ctx.MarshalEvaluationKeys(keys))(t))
+	at := len(both) - entry // of [7, key]
+	if both[at] != 0x82 || both[at+1] != 7 {
+		t.Fatalf("% x where the second entry begins", both[at:at+2])
+	}
+	for _, g := range []byte{7, 9, 5, 3, 1, 0, 8} {
+		b := slices.Clone(both)
+		b[at+1] = g
+		if _, err := r.ctx.UnmarshalEvaluationKeys(b); errors.Is(err, henc.ErrMalformed) == (g == 7 || g == 9) {
+			t.Errorf("element %d after 5: %v", g, err)
+		}
+	}
+}
+
 func TestKeyRefusals(t *testing.T) {
 	r, wrong := newRig(t, keyRig, 16), newRig(t, "edge12-add", 16)
 	r.evaluator(t)
