@@ -125,14 +125,18 @@ func (g *graph) intern(n node) *node {
 func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
 // constant is a number.
-func (g *graph) constant(at ast.Node, c float64) *node {
+func (g *graph) constant(at ast.Node, c float64) *node { return g.constantOf(at, c, shape{}) }
+
+// constantOf is a number with a shape: what is left of a window whose samples
+// turn out not to matter.
+func (g *graph) constantOf(at ast.Node, c float64, sh shape) *node {
 	if !finite(c) {
 		return g.fail(ErrConstant, at, "", "%s is not a finite number", g.text(at))
 	}
 	if c == 0 {
 		c = 0 // no negative zero
 	}
-	return &node{op: opConst, c: c, at: at}
+	return &node{op: opConst, c: c, shape: sh, at: at}
 }
 
 // term is coef*node.
@@ -142,13 +146,23 @@ type term struct {
 }
 
 // pool gathers the terms of a sum by node.
-type pool map[*node]float64
+type pool map[*node]weight
 
+// weight is a sum of coefficients and of their magnitudes.
+type weight struct{ sum, abs float64 }
+
+func (p pool) add(n *node, c float64) {
+	w := p[n]
+	p[n] = weight{w.sum + c, w.abs + math.Abs(c)}
+}
+
+// sorted are the terms by age. What cancels, up to float64's rounding, is left
+// out: x - mean(x) has the mean 0, not a mean of 1e-17.
 func (p pool) sorted() []term {
 	ts := make([]term, 0, len(p))
-	for n, c := range p {
-		if c != 0 {
-			ts = append(ts, term{c, n})
+	for n, w := range p {
+		if math.Abs(w.sum) > w.abs*0x1p-46 {
+			ts = append(ts, term{w.sum, n})
 		}
 	}
 	slices.SortFunc(ts, func(a, b term) int { return a.node.id - b.node.id })
@@ -161,9 +175,6 @@ func (g *graph) lin(at ast.Node, c float64, terms ...term) *node {
 	windows, singles := pool{}, pool{}
 	var sh shape
 	for _, t := range terms {
-		if t.coef == 0 {
-			continue
-		}
 		if t.node.op == opSqrt {
 			return g.scaledRoot(at, c, terms)
 		}
@@ -173,12 +184,14 @@ func (g *graph) lin(at ast.Node, c float64, terms ...term) *node {
 			}
 			sh = s
 		}
-		c += t.coef * g.gather(t.node, t.coef, windows, singles)
+		if t.coef != 0 {
+			c += t.coef * g.gather(t.node, t.coef, windows, singles)
+		}
 	}
 	ones := singles.sorted()
 	if sh.window() && len(ones) > 0 {
 		inner := g.linNode(at, 0, ones, shape{})
-		windows[g.cast(at, inner, sh)] += 1
+		windows.add(g.cast(at, inner, sh), 1)
 		ones = nil
 	}
 	return g.linNode(at, c, append(windows.sorted(), ones...), sh)
@@ -198,22 +211,22 @@ func (g *graph) gather(n *node, coef float64, windows, singles pool) (c float64)
 	case n.op == opCast && n.args[0].op == opLin:
 		inner := n.args[0]
 		for i, a := range inner.args {
-			singles[a] += coef * inner.coef[i]
+			singles.add(a, coef*inner.coef[i])
 		}
 		return inner.c
 	case n.op == opCast:
-		singles[n.args[0]] += coef
+		singles.add(n.args[0], coef)
 	case n.shape.window():
-		windows[n] += coef
+		windows.add(n, coef)
 	default:
-		singles[n] += coef
+		singles.add(n, coef)
 	}
 	return 0
 }
 
 func (g *graph) linNode(at ast.Node, c float64, terms []term, sh shape) *node {
 	if len(terms) == 0 {
-		return g.constant(at, c)
+		return g.constantOf(at, c, sh)
 	}
 	if len(terms) > MaxTerms {
 		return g.fail(ErrSize, at, "", "%s has %d terms, at most %d are allowed", g.text(at), len(terms), MaxTerms)
@@ -263,7 +276,7 @@ func (g *graph) root(at ast.Node, n *node) *node {
 // cast makes a single value a window of equal samples.
 func (g *graph) cast(at ast.Node, n *node, sh shape) *node {
 	if n.op == opConst {
-		return n
+		return g.constantOf(at, n.c, sh)
 	}
 	return g.intern(node{op: opCast, args: []*node{n}, shape: sh, at: at})
 }

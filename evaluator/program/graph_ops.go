@@ -38,7 +38,7 @@ func (g *graph) mul(at ast.Node, args []*node, exps []int) *node {
 		f.add(a, k)
 	}
 	if f.c == 0 {
-		return g.constant(at, 0)
+		return g.constantOf(at, 0, f.sh)
 	}
 	single := g.prodNode(at, f.singles, shape{})
 	if !f.sh.window() {
@@ -52,7 +52,7 @@ func (g *graph) mul(at ast.Node, args []*node, exps []int) *node {
 	}
 	p := g.prodNode(at, f.windows, f.sh)
 	if p == nil {
-		return g.constant(at, f.c)
+		return g.constantOf(at, f.c, f.sh)
 	}
 	return g.lin(at, 0, term{f.c, p})
 }
@@ -123,6 +123,9 @@ func (g *graph) reduce(at ast.Node, a *node, w []float64) *node {
 		return g.insideRoot(at)
 	}
 	sh := a.shape
+	if a.op == opConst && !sh.window() {
+		return g.noWindow(at, a)
+	}
 	if !sh.window() {
 		return g.fail(ErrType, at, "", "%s needs a window, but its argument is a single value", g.text(at))
 	}
@@ -153,6 +156,10 @@ func (g *graph) reduce(at ast.Node, a *node, w []float64) *node {
 	return g.lin(at, c*total, out...)
 }
 
+func (g *graph) noWindow(at ast.Node, a *node) *node {
+	return g.fail(ErrConstant, at, "", "%s needs a window, but its argument is the constant %g, whatever the inputs are", g.text(at), a.c)
+}
+
 // reduceOne reduces a node, with a single value among its factors taken out.
 func (g *graph) reduceOne(at ast.Node, a *node, w []float64) *node {
 	if a.op == opProd {
@@ -179,7 +186,12 @@ func (g *graph) cov(at ast.Node, a, b *node) *node {
 	if a.op == opSqrt || b.op == opSqrt {
 		return g.insideRoot(at)
 	}
-	if !a.shape.window() || !b.shape.window() {
+	switch {
+	case a.op == opConst && !a.shape.window():
+		return g.noWindow(at, a)
+	case b.op == opConst && !b.shape.window():
+		return g.noWindow(at, b)
+	case !a.shape.window() || !b.shape.window():
 		return g.fail(ErrType, at, "", "%s needs windows, but an argument is a single value", g.text(at))
 	}
 	if a.shape != b.shape {
@@ -215,13 +227,13 @@ func (g *graph) poly(at ast.Node, a *node, coef []float64) *node {
 	case a.op == opSqrt:
 		return g.insideRoot(at)
 	case len(coef) == 0:
-		return g.constant(at, 0)
+		return g.constantOf(at, 0, a.shape)
 	case len(coef) == 1:
-		return g.constant(at, coef[0])
+		return g.constantOf(at, coef[0], a.shape)
 	case len(coef) == 2:
 		return g.lin(at, coef[0], term{coef[1], a})
 	case a.op == opConst:
-		return g.constant(at, horner(coef, a.c))
+		return g.constantOf(at, horner(coef, a.c), a.shape)
 	case a.op == opLin && len(a.args) == 1:
 		return g.poly(at, a.args[0], substitute(coef, a.coef[0], a.c))
 	case a.op == opCast:

@@ -160,10 +160,10 @@ func (g *graph) binary(t *ast.BinaryNode, sc scope, depth int) *node {
 				"%s divides by the encrypted value %s", g.text(t), g.text(t.Right))
 		case b.c == 0:
 			return g.fail(ErrConstant, t, "", "%s divides by zero", g.text(t))
-		case a.op == opConst:
+		case a.op == opConst && !a.shape.window() && !b.shape.window():
 			return g.constant(t, a.c/b.c)
 		}
-		return g.lin(t, 0, term{1 / b.c, a})
+		return g.mul(t, []*node{a, g.constantOf(t, 1/b.c, b.shape)}, nil)
 	}
 	return g.powerOp(t, a, b)
 }
@@ -173,7 +173,7 @@ func (g *graph) powerOp(t *ast.BinaryNode, a, b *node) *node {
 	case b.op != opConst:
 		return g.fail(ErrUnsupported, t, "exponents are constants", "%s has the encrypted exponent %s", g.text(t), g.text(t.Right))
 	case a.op == opConst:
-		return g.constant(t, math.Pow(a.c, b.c))
+		return g.constantOf(t, math.Pow(a.c, b.c), a.shape)
 	case b.c == 0.5:
 		return g.fail(ErrUnsupported, t, "write sqrt(...), outermost", "%s is a square root", g.text(t))
 	case b.c != math.Trunc(b.c) || b.c < 0:
@@ -240,7 +240,7 @@ func (g *graph) call(t ast.Node, name string, args []ast.Node, sc scope, depth i
 }
 
 func (g *graph) mean(t ast.Node, a *node) *node {
-	if a.op == opConst || !a.shape.window() {
+	if !a.shape.window() {
 		return g.reduce(t, a, nil)
 	}
 	return g.lin(t, 0, term{1 / float64(a.shape.n), g.reduce(t, a, nil)})

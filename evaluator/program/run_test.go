@@ -5,8 +5,6 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
-
-	"github.com/hencedge/hencedge/henc"
 )
 
 // readOutput applies an Output to decrypted slots.
@@ -85,5 +83,3 @@ func TestRunWithinPromise(t *testing.T) {
 		}
 	}
 }
-
-var _ = henc.ErrNoKey

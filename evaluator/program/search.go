@@ -134,6 +134,7 @@ func (s *search) plan(pol policy) (*plan, *Error) {
 	if p.err != nil {
 		return nil, p.err
 	}
+	bound += 0x1p-46 * max(math.Abs(v.lo), math.Abs(v.hi)) // Reference's own rounding
 	out := Output{A: v.a, B: v.b, Sqrt: sqrt, Slot: v.pos, Count: max(v.sh.n, 1), Bound: bound}
 	if sqrt {
 		out.Bound = rootError(bound, v.lo)
