@@ -75,8 +75,15 @@ func newEmbedded(t *testing.T, conf *tls.Config) *embedded {
 
 // forEachBroker runs f against the embedded broker and a real mosquitto.
 func forEachBroker(t *testing.T, f func(t *testing.T, b testBroker)) {
-	t.Run("embedded", func(t *testing.T) { f(t, newEmbedded(t, nil)) })
-	t.Run("mosquitto", func(t *testing.T) { f(t, newMosquitto(t, nil)) })
+	t.Parallel() // mostly waiting
+	t.Run("embedded", func(t *testing.T) {
+		t.Parallel()
+		f(t, newEmbedded(t, nil))
+	})
+	t.Run("mosquitto", func(t *testing.T) {
+		t.Parallel()
+		f(t, newMosquitto(t, nil))
+	})
 }
 
 func quiet() *slog.Logger {
@@ -330,6 +337,7 @@ func TestWillAndBirth(t *testing.T) {
 }
 
 func TestDialErrors(t *testing.T) {
+	t.Parallel()
 	ctx := testCtx(t)
 	for _, o := range []Options{
 		{URL: "", ClientID: "a"}, {URL: "tls://", ClientID: "a"}, {URL: "http://x", ClientID: "a"}, {URL: "tls://u:p@x", ClientID: "a"},
@@ -384,6 +392,7 @@ func TestDialErrors(t *testing.T) {
 }
 
 func TestPassword(t *testing.T) {
+	t.Parallel()
 	b, addr, err := broker.Start(broker.Options{Users: map[string]string{"alice": "secret"}})
 	if err != nil {
 		t.Fatal(err)

@@ -4,9 +4,11 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"net"
+	"sync/atomic"
 )
 
 // MQTT 3.1.1 packet types that a broker may send to a client that publishes
@@ -41,6 +43,26 @@ type guardedConn struct {
 	head   []byte // bytes to hand on first
 	pass   int    // bytes to hand on unchanged after head
 	err    error
+	killed atomic.Bool
+}
+
+// errKilled is what the library sees on a connection that was given up. It
+// ignores the error of a closed connection, taking it for its own doing.
+var errKilled = errors.New("connection given up")
+
+// kill closes the connection in a way that the library notices.
+func (g *guardedConn) kill() {
+	g.killed.Store(true)
+	g.Conn.Close()
+}
+
+// Write passes on; a killed connection has an error of its own.
+func (g *guardedConn) Write(p []byte) (int, error) {
+	n, err := g.Conn.Write(p)
+	if err != nil && g.killed.Load() {
+		err = errKilled
+	}
+	return n, err
 }
 
 func newGuardedConn(c net.Conn, limit int, marker [16]byte) *guardedConn {
@@ -49,6 +71,14 @@ func newGuardedConn(c net.Conn, limit int, marker [16]byte) *guardedConn {
 
 // Read hands on checked bytes.
 func (g *guardedConn) Read(p []byte) (int, error) {
+	n, err := g.read(p)
+	if err != nil && g.killed.Load() {
+		err = errKilled
+	}
+	return n, err
+}
+
+func (g *guardedConn) read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}

@@ -146,6 +146,7 @@ func received(t *testing.T, p *pipeline, topic string) bool {
 
 // TestBrokerKilled ends a real broker without warning.
 func TestBrokerKilled(t *testing.T) {
+	t.Parallel()
 	m := newMosquitto(t, nil)
 	p := newPipeline(t, m.url(), m.url())
 	p.sendAll(t, 8, func() {
@@ -178,9 +179,39 @@ func TestCuttingNetwork(t *testing.T) {
 	})
 }
 
+// TestStallingNetwork: a connection that takes no more bytes is given up after
+// the write timeout, and everything is sent again on the next one.
+func TestStallingNetwork(t *testing.T) {
+	t.Parallel()
+	e := newEmbedded(t, nil)
+	bad := newProxy(t, e.addr())
+	recv := newInbox()
+	sub := dial(t, Options{URL: e.url(), ClientID: "receiver", MaxInbound: 16 << 20})
+	if err := sub.Subscribe(testCtx(t), "q", recv.take); err != nil {
+		t.Fatal(err)
+	}
+	lost := make(chan error, 10)
+	pub := dial(t, Options{URL: "tcp://" + bad.addr(), ClientID: "sender", writeTimeout: 2 * time.Second, OnLost: func(err error) { lost <- err }})
+	end := bad.stall()
+	big := pattern(4 << 20) // three are more than the buffers on the way hold
+	var g errgroup.Group
+	for i := range 3 {
+		g.Go(func() error { return pub.Publish(testCtx(t), "q", big[i:], false) })
+	}
+	<-lost
+	end()
+	if err := g.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		recv.await(t, string(big[i:]))
+	}
+}
+
 // TestSendGivesUp: the context ends a Send that cannot get through, promptly,
 // and the sender is usable afterwards.
 func TestSendGivesUp(t *testing.T) {
+	t.Parallel()
 	e := newEmbedded(t, nil)
 	p := newPipeline(t, e.url(), e.url())
 	e.stop(t)

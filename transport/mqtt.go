@@ -117,7 +117,7 @@ func (c *client) pahoOptions() (*paho.ClientOptions, error) {
 		SetConnectTimeout(connectTimeout).
 		SetKeepAlive(c.opts.KeepAlive).
 		SetPingTimeout(pingTimeout).
-		SetWriteTimeout(writeTimeout).
+		SetWriteTimeout(c.opts.writeTimeout).
 		SetAutoAckDisabled(true).
 		SetStore(c.out).
 		SetDefaultPublishHandler(c.router.dispatch).
@@ -205,7 +205,7 @@ func (c *client) recycle() {
 	g := c.conn
 	c.mu.Unlock()
 	if g != nil {
-		g.Close()
+		g.kill()
 	}
 }
 

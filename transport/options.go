@@ -72,6 +72,8 @@ type Options struct {
 
 	// Dialer opens the TCP connection; nil: net.Dialer. Tests and tunnels set it.
 	Dialer func(ctx context.Context, network, address string) (net.Conn, error)
+
+	writeTimeout time.Duration // 0: the constant of that name
 }
 
 // endpoint is a checked Options.URL.
@@ -135,6 +137,9 @@ func (o *Options) check() error {
 	}
 	if o.KeepAlive < time.Second {
 		return fmt.Errorf("%w: keep-alive %v, want at least 1s", ErrOptions, o.KeepAlive)
+	}
+	if o.writeTimeout == 0 {
+		o.writeTimeout = writeTimeout
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()

@@ -18,6 +18,7 @@ type proxy struct {
 	conns    []net.Conn
 	cutAfter int           // bytes upstream, per connection; 0: never
 	pause    time.Duration // after every piece upstream
+	stalled  chan struct{} // not nil: upstream waits until it closes
 	cuts     atomic.Int32
 	opened   atomic.Int32
 }
@@ -43,6 +44,21 @@ func (p *proxy) set(cutAfter int, pause time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.cutAfter, p.pause = cutAfter, pause
+}
+
+// stall makes every present and new connection take no more bytes, until the
+// returned function ends those and lets new ones through.
+func (p *proxy) stall() (end func()) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	gate := make(chan struct{})
+	p.stalled = gate
+	return func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.stalled = nil
+		close(gate)
+	}
 }
 
 // cut ends every connection that is open now.
@@ -86,9 +102,13 @@ func (p *proxy) copy(to, from net.Conn, upstream bool) {
 			return
 		}
 		p.mu.Lock()
-		cutAfter, pause := p.cutAfter, p.pause
+		cutAfter, pause, stalled := p.cutAfter, p.pause, p.stalled
 		p.mu.Unlock()
 		if upstream {
+			if stalled != nil {
+				<-stalled
+				return
+			}
 			if cutAfter > 0 && total+n > cutAfter {
 				to.Write(buf[:cutAfter-total]) // in the middle of a packet
 				p.cuts.Add(1)

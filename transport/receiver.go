@@ -135,29 +135,42 @@ func (r *Receiver) Feed(topic string, payload []byte) error {
 		return err
 	}
 	key := partKey{topic, c.Object}
-	sealed, err := r.add(key, c)
+	p, err := r.add(key, c)
 	if err != nil {
 		r.counters.Refuse(err)
 		return err
 	}
-	if sealed == nil {
+	if p == nil {
 		return nil
 	}
+	// The object is complete and remembered as finished; what is slow happens
+	// outside the lock.
+	sealed := p.join()
+	if ObjectID(sealed) != key.id {
+		r.forget(key)
+		err := fmt.Errorf("%w: %d chunks do not make up object %x", ErrHash, p.total, key.id[:6])
+		r.counters.Refuse(err)
+		return err
+	}
 	if err := r.onObject(topic, sealed); err != nil {
-		r.mu.Lock()
-		if e := r.done[key]; e != nil {
-			r.order.Remove(e)
-			delete(r.done, key)
-		}
-		r.mu.Unlock()
+		r.forget(key)
 		return fmt.Errorf("%w: %w", ErrHandler, err)
 	}
 	r.counters.Accept()
 	return nil
 }
 
-// add keeps c and returns the object when c completes it.
-func (r *Receiver) add(key partKey, c *Chunk) ([]byte, error) {
+// join is the object that the pieces of a complete p make up.
+func (p *partial) join() []byte {
+	sealed := make([]byte, 0, p.size)
+	for i := range p.total {
+		sealed = append(sealed, p.pieces[i]...)
+	}
+	return sealed
+}
+
+// add keeps c and returns the object's pieces when c completes it.
+func (r *Receiver) add(key partKey, c *Chunk) (*partial, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	now := r.limits.Now()
@@ -195,16 +208,9 @@ func (r *Receiver) add(key partKey, c *Chunk) ([]byte, error) {
 	if len(p.pieces) < p.total {
 		return nil, nil
 	}
-	sealed := make([]byte, 0, p.size)
-	for i := range p.total {
-		sealed = append(sealed, p.pieces[i]...)
-	}
 	r.drop(p)
-	if ObjectID(sealed) != key.id {
-		return nil, fmt.Errorf("%w: %d chunks do not make up object %x", ErrHash, p.total, key.id[:6])
-	}
 	r.remember(&doneEntry{key: key, total: p.total})
-	return sealed, nil
+	return p, nil
 }
 
 // repeated counts a chunk of an object that is finished. Single repetitions are
@@ -320,6 +326,16 @@ func (r *Receiver) expire(now time.Time) (n int) {
 		}
 	}
 	return n
+}
+
+// forget lets a finished object come again.
+func (r *Receiver) forget(key partKey) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if e := r.done[key]; e != nil {
+		r.order.Remove(e)
+		delete(r.done, key)
+	}
 }
 
 func (r *Receiver) remember(d *doneEntry) {

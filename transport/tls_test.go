@@ -13,6 +13,7 @@ import (
 )
 
 func TestTLS(t *testing.T) {
+	t.Parallel()
 	ca, err := tlsutil.NewDevCA("test CA")
 	if err != nil {
 		t.Fatal(err)
@@ -91,6 +92,7 @@ func withName(c *tls.Config, name string) *tls.Config {
 }
 
 func TestALPNReachesServer(t *testing.T) {
+	t.Parallel()
 	ca, err := tlsutil.NewDevCA("test CA")
 	if err != nil {
 		t.Fatal(err)
@@ -126,6 +128,7 @@ func TestALPNReachesServer(t *testing.T) {
 // TestCertificateRotation: after the files change, the next connection shows
 // the new certificate, without a restart.
 func TestCertificateRotation(t *testing.T) {
+	t.Parallel()
 	ca, err := tlsutil.NewDevCA("test CA")
 	if err != nil {
 		t.Fatal(err)
