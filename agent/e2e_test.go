@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"net"
 	"os"
@@ -183,6 +184,18 @@ func TestEndToEnd(t *testing.T) {
 	}
 }
 
+// severed reads as if the other side had gone, where net.Conn would tell that
+// it was closed here.
+type severed struct{ net.Conn }
+
+func (s severed) Read(p []byte) (int, error) {
+	n, err := s.Conn.Read(p)
+	if errors.Is(err, net.ErrClosed) {
+		err = io.ErrUnexpectedEOF
+	}
+	return n, err
+}
+
 // When the connection breaks without a goodbye, the broker publishes the last
 // will, and the agent reports itself again when it is back.
 func TestLastWill(t *testing.T) {
@@ -204,10 +217,11 @@ func TestLastWill(t *testing.T) {
 	o.Dialer = func(ctx context.Context, network, address string) (net.Conn, error) {
 		var d net.Dialer
 		c, err := d.DialContext(ctx, network, address)
-		if err == nil {
-			once.Do(func() { first <- c })
+		if err != nil {
+			return nil, err
 		}
-		return c, err
+		once.Do(func() { first <- c })
+		return severed{c}, nil
 	}
 	c, err := transport.Dial(ctx, o)
 	if err != nil {
