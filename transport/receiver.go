@@ -11,14 +11,14 @@ import (
 
 // Limits bound what a Receiver keeps. A zero field means its default.
 type Limits struct {
-	MaxObject    int           // largest object, bytes; DefaultMaxObject
-	MaxObjects   int           // incomplete objects in all; 256
-	MaxBytes     int           // bytes of incomplete objects in all; 256 MiB
-	TopicObjects int           // incomplete objects per topic; 16
-	TopicBytes   int           // bytes of incomplete objects per topic; 2*MaxObject
-	MaxAge       time.Duration // an object without a new chunk for this long is dropped; 5 min
-	Remember     int           // finished objects remembered against repetition; 4096
-	Now          func() time.Time
+	MaxObject    int              // largest object, bytes; DefaultMaxObject
+	MaxObjects   int              // incomplete objects in all; 256
+	MaxBytes     int              // bytes of incomplete objects in all; 256 MiB
+	TopicObjects int              // incomplete objects per topic; 16
+	TopicBytes   int              // bytes of incomplete objects per topic; 2*MaxObject
+	MaxAge       time.Duration    // an object without a new chunk for this long is dropped; 5 min
+	Remember     int              // finished objects remembered against repetition; 4096
+	Now          func() time.Time // the clock; time.Now
 }
 
 func (l Limits) withDefaults() Limits {

@@ -12,7 +12,7 @@ const (
 	DefaultReplayWindow = 1024    // sequence numbers behind the highest that may still arrive
 	replayEpochs        = 4       // boot epochs of a stream that are open at once
 	maxReplayStreams    = 1 << 16 // streams in all
-	maxDeviceStreams    = 256     // streams of one signer
+	maxDeviceStreams    = 4096    // streams of one signer
 )
 
 // replayKey names one numbered series of objects.

@@ -5,6 +5,7 @@ import (
 	"crypto/ed25519"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -345,6 +346,31 @@ func TestDocument(t *testing.T) {
 	for _, label := range Reasons() {
 		if !strings.Contains(doc, "`"+label+"`") {
 			t.Errorf("the document does not explain reason %q", label)
+		}
+	}
+	flat := strings.Join(strings.Fields(doc), " ")
+	for _, limit := range []string{
+		fmt.Sprintf("default %d = 112 KiB", DefaultChunkSize), fmt.Sprintf("total = ceil(size / (M - %d))", chunkOverhead),
+		fmt.Sprintf("M is %d KiB to %d MiB", MinChunkSize>>10, MaxChunkSize>>20), fmt.Sprintf("L is at least %d", minChunkData),
+		fmt.Sprintf("| 3 | total | unsigned | 1 .. %d |", maxChunks), fmt.Sprintf("at most %d MiB by default, its header at most %d KiB", DefaultMaxObject>>20, MaxMeta>>10),
+		fmt.Sprintf("at most %d chunks and %d MiB unacknowledged", DefaultWindowChunks, DefaultWindowBytes>>20),
+		fmt.Sprintf("default %d MiB of payload", DefaultMaxInbound>>20), fmt.Sprintf("which of the %d numbers", DefaultReplayWindow),
+		fmt.Sprintf("may have %d series", maxDeviceStreams), fmt.Sprintf("of the ciphertext, 0 .. %d |", MaxLevel), fmt.Sprintf("at most %d |", MaxSamples),
+		fmt.Sprintf("1 .. %d; absent in a reading", MaxInputs), fmt.Sprintf("slot + count at most %d", MaxSlots), fmt.Sprintf("the %d bytes `%s`", len(sealContext), sealContext),
+		fmt.Sprintf("at most %d printable ASCII", MaxStatusText), fmt.Sprintf("array of at most %d names", MaxStatusStreams), fmt.Sprintf("1 to %d characters", MaxName),
+	} {
+		if !strings.Contains(flat, limit) {
+			t.Errorf("the document does not say %q", limit)
+		}
+	}
+	defaults := Limits{}.withDefaults()
+	for _, row := range []string{
+		fmt.Sprintf("| incomplete objects | %d | %d |", defaults.TopicObjects, defaults.MaxObjects),
+		fmt.Sprintf("| bytes | %d x the largest object | %d MiB |", defaults.TopicBytes/defaults.MaxObject, defaults.MaxBytes>>20),
+		fmt.Sprintf("| idle time of an object | %.0f minutes |", defaults.MaxAge.Minutes()), fmt.Sprintf("The last %d finished objects", defaults.Remember),
+	} {
+		if !strings.Contains(flat, row) {
+			t.Errorf("the document does not say %q", row)
 		}
 	}
 	if !strings.Contains(doc, v.Key.Text) {
