@@ -43,8 +43,8 @@ func TestPrecision(t *testing.T) {
 			x := reals(r.p.Slots(), 7)
 			fresh := must(r.seeded.EncryptReal(x, r.p.MaxLevel(), 0, seedOf("precision")))(t)
 			for _, fused := range []bool{false, true} {
-				if fused && row.depth == 0 {
-					continue
+				if fused && row.depth == 0 || r.p.LogN() >= 15 && fused != (n2 == 16) {
+					continue // large rings: one way for each n2
 				}
 				ct, want := fresh, append([]float64(nil), x...)
 				for range row.depth {

@@ -172,6 +172,28 @@ func TestKeysIndependentOfN2(t *testing.T) {
 	}
 }
 
+// TestSeedSurvivesDrop: c1 of fewer limbs still follows from the seed, so a dropped
+// fresh ciphertext stays short on the wire; computed ones have no seed.
+func TestSeedSurvivesDrop(t *testing.T) {
+	r := newRig(t, "toy", 16)
+	ev, x := r.evaluator(t), reals(r.p.Slots(), 8)
+	a := must(r.seeded.EncryptReal(x, 2, 0, nil))(t)
+	low := must(ev.DropLevel(a, 1))(t)
+	b := must(r.ctx.MarshalCiphertext(low))(t) // fails if the seed does not give c1
+	if len(b) > r.p.CiphertextBytes(1, true) {
+		t.Errorf("%d bytes at level 1", len(b))
+	}
+	back := must(r.dec.DecryptComplex(must(r.ctx.UnmarshalCiphertext(b))(t)))(t)
+	if e := maxError(back, complexes(x)); e > 0x1p-36 {
+		t.Errorf("error 2^%.1f", math.Log2(e))
+	}
+	for name, ct := range map[string]*henc.Ciphertext{"rotate": must(ev.Rotate(a, 0))(t), "sum": must(ev.SumSlots(a, 1, 1))(t), "add": must(ev.AddConst(a, 1))(t)} {
+		if ct.Seed != nil {
+			t.Errorf("%s keeps a seed", name)
+		}
+	}
+}
+
 // TestConcurrentEvaluation runs operations that share inputs, keys and the first
 // use of a key.
 func TestConcurrentEvaluation(t *testing.T) {
