@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// precision is the table of docs/cryptography.md: x is encrypted with the seeded
+// precision is the table of docs/parameters.md: x is encrypted with the seeded
 // encryptor at the top level (real slots, uniform in [-1, 1], all slots in use) and
 // squared depth times with a rescaling after each. The error is the largest
 // absolute value, over all slots, of the complex difference between the decrypted
