@@ -16,8 +16,10 @@ type WatchOptions struct {
 	Programs    []string         // programs to follow; empty: all
 	Topics      []string         // further topics, for programs with a topic of their own
 	Limits      transport.Limits // bounds of reassembly
+	// OnReady is called once the broker has granted the subscriptions.
+	OnReady func()
 	// OnResult gets every result that was read, in order; an error ends Watch.
-	// OnRefused gets every object that was refused. Both may be nil. They are
+	// OnRefused gets every object that was refused. All may be nil. They are
 	// called from one goroutine.
 	OnResult  func(*Result) error
 	OnRefused func(topic string, err error)
@@ -82,6 +84,9 @@ func Watch(ctx context.Context, r *Reader, o WatchOptions) error {
 			}
 			return fmt.Errorf("watch results: subscribe %s: %w", f, err)
 		}
+	}
+	if o.OnReady != nil {
+		o.OnReady()
 	}
 	for {
 		select {

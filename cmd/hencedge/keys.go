@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/hencedge/hencedge/evaluator"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/keyholder"
+	"github.com/hencedge/hencedge/transport"
 )
 
 // defaultKeys is the key set directory where no --dir is given.
@@ -25,7 +27,7 @@ func (a *app) keysCommand() *cobra.Command {
 the secret key (which never leaves it, unless you export it on purpose), the
 public key for agents, and the evaluation keys for evaluators. Rotating adds an
 epoch; results of earlier epochs can still be decrypted.`,
-		a.keysNew(), a.keysShow(), a.keysExport(), a.keysRotate())
+		a.keysNew(), a.keysShow(), a.keysExport(), a.keysRotate(), a.keysIdentity())
 }
 
 // needsFlags say what evaluation keys are made.
@@ -305,4 +307,40 @@ func rotations(e keyholder.Epoch) string {
 		parts = append(parts, "none")
 	}
 	return strings.Join(parts, " ")
+}
+
+func (a *app) keysIdentity() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "identity FILE",
+		Short: "make the signing key of a device or evaluator, and print its public half",
+		Long: `identity makes an Ed25519 signing key in FILE (mode 0600) unless it is there
+already, and prints its public half: the "public_key" by which the others' files
+know this device or evaluator. Make it on the machine that uses it.`,
+		Example: `  hencedge keys identity /etc/hencedge/signing.key`,
+		Args:    exactArgs("FILE"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			key, err := transport.LoadSigningKey(args[0])
+			made := errors.Is(err, fs.ErrNotExist)
+			if made {
+				if key, err = transport.NewSigningKey(); err == nil {
+					err = key.Save(args[0])
+				}
+			}
+			if err != nil {
+				return err
+			}
+			defer key.Wipe()
+			if a.json {
+				return cli.JSONLine(a.std.Out, struct {
+					File      string `json:"file"`
+					PublicKey string `json:"public_key"`
+					Made      bool   `json:"made"`
+				}{args[0], key.PublicText(), made})
+			}
+			_, err = fmt.Fprintln(a.std.Out, key.PublicText())
+			return err
+		},
+	}
+	a.jsonFlag(cmd, "one JSON object")
+	return cmd
 }

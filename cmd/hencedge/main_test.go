@@ -20,10 +20,13 @@ func TestMain(m *testing.M) {
 
 // TestScripts runs the command lines in testdata.
 func TestScripts(t *testing.T) {
+	s := &services{all: map[string]*service{}}
 	testscript.Run(t, testscript.Params{Dir: "testdata", RequireExplicitExec: true, RequireUniqueNames: true, Cmds: map[string]func(*testscript.TestScript, bool, []string){
 		"exit":   exitCode,
 		"result": makeResult,
 		"mode":   checkMode,
+		"broker": startBroker, "setenv": setenv, "expand": expand, "lastline": lastLine, "rename": rename,
+		"start": s.start, "ended": s.ended, "interrupt": s.interrupt,
 		"truncate": func(ts *testscript.TestScript, _ bool, args []string) {
 			n, err := strconv.ParseInt(args[0], 10, 64)
 			ts.Check(err)

@@ -169,6 +169,7 @@ func (a *app) watch(cmd *cobra.Command, f *holderFlags, w watchFlags) error {
 	seen := 0
 	return keyholder.Watch(ctx, r, keyholder.WatchOptions{
 		Client: client, TopicPrefix: cfg.Broker.TopicPrefix, Programs: w.only, Topics: w.topics, Limits: keyholder.Limits(cfg.Limits),
+		OnReady: func() { log.Info("watching results", "broker", cfg.Broker.URL, "programs", w.only) },
 		OnResult: func(res *keyholder.Result) error {
 			if seen++; w.count > 0 && seen >= w.count {
 				defer stop()

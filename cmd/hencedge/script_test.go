@@ -8,13 +8,25 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
+	"sync"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/transport"
+	"github.com/hencedge/hencedge/transport/broker"
+	"github.com/hencedge/hencedge/transport/tlsutil"
 )
+
+// hencedge is the program under test with arguments, in the script's directory.
+func hencedge(ts *testscript.TestScript, args []string) *exec.Cmd {
+	cmd := exec.Command(filepath.Join(filepath.SplitList(ts.Getenv("PATH"))[0], "hencedge"), args...)
+	cmd.Dir = ts.Getenv("WORK")
+	cmd.Env = []string{"HOME=" + ts.Getenv("WORK"), "PATH=" + ts.Getenv("PATH"), "TMPDIR=" + ts.Getenv("TMPDIR")}
+	return cmd
+}
 
 // exitCode is "exit CODE ARGS...": hencedge with ARGS must exit with CODE. Its
 // output goes to the files stdout and stderr of the work directory.
@@ -24,13 +36,7 @@ func exitCode(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	want, err := strconv.Atoi(args[0])
 	ts.Check(err)
-	exe, err := exec.LookPath("hencedge")
-	if err != nil {
-		exe = filepath.Join(filepath.SplitList(ts.Getenv("PATH"))[0], "hencedge")
-	}
-	cmd := exec.Command(exe, args[1:]...)
-	cmd.Dir = ts.Getenv("WORK")
-	cmd.Env = []string{"HOME=" + ts.Getenv("WORK"), "PATH=" + ts.Getenv("PATH")}
+	cmd := hencedge(ts, args[1:])
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	code := 0
@@ -101,4 +107,150 @@ func makeResult(ts *testscript.TestScript, neg bool, args []string) {
 	}, body, key)
 	ts.Check(err)
 	ts.Check(os.WriteFile(ts.MkAbs(args[2]), sealed, 0o644))
+}
+
+// startBroker is "broker": a TLS broker for the rest of the script. Its URL goes
+// to $BROKER, its authority to ca.pem.
+func startBroker(ts *testscript.TestScript, _ bool, _ []string) {
+	ca, err := tlsutil.NewDevCA("test")
+	ts.Check(err)
+	server, err := ca.ServerConfig(false)
+	ts.Check(err)
+	b, _, err := broker.Start(broker.Options{TLS: server})
+	ts.Check(err)
+	ts.Defer(func() { b.Close() })
+	ts.Check(os.WriteFile(ts.MkAbs("ca.pem"), ca.PEM(), 0o644))
+	ts.Setenv("BROKER", b.URL())
+}
+
+// readFile reads a file of the script, whatever its name (testscript's own
+// ReadFile takes "stdout" for something else).
+func readFile(ts *testscript.TestScript, name string) string {
+	b, err := os.ReadFile(ts.MkAbs(name))
+	ts.Check(err)
+	return string(b)
+}
+
+// setenv is "setenv NAME FILE": the file's text without its final newline.
+func setenv(ts *testscript.TestScript, _ bool, args []string) {
+	ts.Setenv(args[0], strings.TrimSpace(readFile(ts, args[1])))
+}
+
+// expand is "expand FILE...": writes FILE from FILE.in with $NAME replaced.
+func expand(ts *testscript.TestScript, _ bool, args []string) {
+	for _, name := range args {
+		text := os.Expand(ts.ReadFile(name+".in"), ts.Getenv)
+		ts.Check(os.WriteFile(ts.MkAbs(name), []byte(text), 0o644))
+	}
+}
+
+// lastLine is "lastline FILE TEXT": the last line must hold TEXT.
+func lastLine(ts *testscript.TestScript, _ bool, args []string) {
+	lines := strings.Split(strings.TrimSpace(readFile(ts, args[0])), "\n")
+	if !strings.Contains(lines[len(lines)-1], args[1]) {
+		ts.Fatalf("the last line of %s is %q", args[0], lines[len(lines)-1])
+	}
+}
+
+// services are the background processes of a script, by name.
+type services struct {
+	mu  sync.Mutex
+	all map[string]*service
+}
+
+type service struct {
+	cmd  *exec.Cmd
+	done chan struct{}
+	err  error
+}
+
+// watched is a file that reports when a text was written to it.
+type watched struct {
+	mu    sync.Mutex
+	file  *os.File
+	text  []byte
+	want  string
+	found chan struct{}
+	once  sync.Once
+}
+
+func (w *watched) Write(b []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.text = append(w.text, b...)
+	if bytes.Contains(w.text, []byte(w.want)) {
+		w.once.Do(func() { close(w.found) })
+	}
+	return w.file.Write(b)
+}
+
+// patience bounds every wait of a script.
+const patience = time.Minute
+
+// start is "start NAME TEXT ARGS...": runs hencedge in the background and waits
+// until TEXT is on its standard error. Output goes to NAME.stdout, NAME.stderr.
+func (s *services) start(ts *testscript.TestScript, _ bool, args []string) {
+	name := args[0]
+	out, err := os.Create(ts.MkAbs(name + ".stdout"))
+	ts.Check(err)
+	errs, err := os.Create(ts.MkAbs(name + ".stderr"))
+	ts.Check(err)
+	w := &watched{file: errs, want: args[1], found: make(chan struct{})}
+	cmd := hencedge(ts, args[2:])
+	cmd.Stdout, cmd.Stderr = out, w
+	ts.Check(cmd.Start())
+	p := &service{cmd: cmd, done: make(chan struct{})}
+	go func() { p.err = cmd.Wait(); out.Close(); errs.Close(); close(p.done) }()
+	ts.Defer(func() { cmd.Process.Kill(); <-p.done })
+	s.mu.Lock()
+	s.all[ts.Getenv("WORK")+name] = p
+	s.mu.Unlock()
+	select {
+	case <-w.found:
+	case <-p.done:
+		ts.Fatalf("%s ended: %v\n%s", name, p.err, ts.ReadFile(name+".stderr"))
+	case <-time.After(patience):
+		ts.Fatalf("%s does not say %q\n%s", name, args[1], ts.ReadFile(name+".stderr"))
+	}
+}
+
+// ended is "ended NAME CODE": NAME must end by itself with CODE.
+func (s *services) ended(ts *testscript.TestScript, _ bool, args []string) {
+	s.mu.Lock()
+	p := s.all[ts.Getenv("WORK")+args[0]]
+	s.mu.Unlock()
+	if p == nil {
+		ts.Fatalf("no service %q", args[0])
+	}
+	select {
+	case <-p.done:
+	case <-time.After(patience):
+		ts.Fatalf("%s does not end\n%s", args[0], ts.ReadFile(args[0]+".stderr"))
+	}
+	if got := p.cmd.ProcessState.ExitCode(); strconv.Itoa(got) != args[1] {
+		ts.Fatalf("%s exits with %d, want %s\n%s", args[0], got, args[1], ts.ReadFile(args[0]+".stderr"))
+	}
+}
+
+// interrupt is "interrupt NAME CODE": interrupts NAME, which must end with CODE.
+func (s *services) interrupt(ts *testscript.TestScript, neg bool, args []string) {
+	s.mu.Lock()
+	p := s.all[ts.Getenv("WORK")+args[0]]
+	s.mu.Unlock()
+	if p == nil {
+		ts.Fatalf("no service %q", args[0])
+	}
+	ts.Check(p.cmd.Process.Signal(os.Interrupt))
+	s.ended(ts, neg, args)
+}
+
+// rename is "rename DIR PREFIX FILE": the one file of DIR whose name starts with
+// PREFIX becomes FILE.
+func rename(ts *testscript.TestScript, _ bool, args []string) {
+	found, err := filepath.Glob(filepath.Join(ts.MkAbs(args[0]), args[1]+"*"))
+	ts.Check(err)
+	if len(found) != 1 {
+		ts.Fatalf("%d files %s/%s*: %v", len(found), args[0], args[1], found)
+	}
+	ts.Check(os.Rename(found[0], ts.MkAbs(args[2])))
 }
