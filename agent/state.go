@@ -43,8 +43,9 @@ type stateFile struct {
 // state hands out boot epoch and sequence numbers. Whatever it hands out was on
 // disk, as used, before: no number is used twice, whenever the power fails.
 type state struct {
-	path string
-	lock *os.File
+	path  string
+	lock  *os.File
+	write func(path string, data []byte) error // returns when data is on disk
 
 	mu   sync.Mutex
 	file stateFile
@@ -56,6 +57,10 @@ type state struct {
 // epoch, so that a device whose state was lost is not taken for a replay of its
 // own past, unless its clock is wrong too.
 func openState(path, device string, now time.Time) (*state, error) {
+	return openStateWith(path, device, now, writeDurably)
+}
+
+func openStateWith(path, device string, now time.Time, write func(string, []byte) error) (*state, error) {
 	lock, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrState, err)
@@ -67,7 +72,7 @@ func openState(path, device string, now time.Time) (*state, error) {
 		}
 		return nil, fmt.Errorf("%w: lock %s: %w", ErrState, path, err)
 	}
-	s := &state{path: path, lock: lock, next: map[string]uint64{}}
+	s := &state{path: path, lock: lock, write: write, next: map[string]uint64{}}
 	f, err := readState(path, device)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -123,25 +128,31 @@ func readState(path, device string) (*stateFile, error) {
 	return &f, nil
 }
 
-// save writes the state and makes sure that it is on disk; mu is held or the
-// state is not shared yet.
+// save writes the state; mu is held or the state is not shared yet.
 func (s *state) save() error {
 	data, err := json.Marshal(s.file)
+	if err == nil {
+		err = s.write(s.path, append(data, '\n'))
+	}
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrState, err)
-	}
-	if err := renameio.WriteFile(s.path, append(data, '\n'), 0o600, renameio.WithStaticPermissions(0o600), renameio.WithTempDir(filepath.Dir(s.path))); err != nil {
-		return fmt.Errorf("%w: %w", ErrState, err)
-	}
-	dir, err := os.Open(filepath.Dir(s.path))
-	if err != nil {
-		return fmt.Errorf("%w: %w", ErrState, err)
-	}
-	defer dir.Close()
-	if err := dir.Sync(); err != nil {
 		return fmt.Errorf("%w: %w", ErrState, err)
 	}
 	return nil
+}
+
+// writeDurably replaces a file and returns when the replacement is on disk: the
+// file is flushed before it is renamed, and the directory after.
+func writeDurably(path string, data []byte) error {
+	dir := filepath.Dir(path)
+	if err := renameio.WriteFile(path, data, 0o600, renameio.WithStaticPermissions(0o600), renameio.WithTempDir(dir)); err != nil {
+		return err
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
 }
 
 // boot is the boot epoch of this start.
