@@ -84,6 +84,8 @@ func (r *reference) eval(n ast.Node, sc refScope) (value, error) {
 		return zip(a, b, func(x, y float64) float64 { return arithmetic(t.Operator, x, y) })
 	case *ast.CallNode:
 		return r.call(t.Callee.String(), t.Arguments, sc)
+	case *ast.BuiltinNode:
+		return r.call(t.Name, t.Arguments, sc)
 	}
 	return value{}, fmt.Errorf("%w: %T in a compiled program", ErrInput, n)
 }

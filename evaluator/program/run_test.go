@@ -5,6 +5,9 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/hencedge/hencedge/henc"
+	"pgregory.net/rapid"
 )
 
 // readOutput applies an Output to decrypted slots.
@@ -81,5 +84,127 @@ func TestRunWithinPromise(t *testing.T) {
 		if set != "edge12-d1" && ran < len(samplePrograms)-4 {
 			t.Errorf("%s: only %d of %d programs fit", set, ran, len(samplePrograms))
 		}
+	}
+}
+
+// TestRandomProgramsWithinPromise draws programs with fixed seeds and runs them
+// on real ciphertexts.
+func TestRandomProgramsWithinPromise(t *testing.T) {
+	for _, c := range []struct {
+		set   string
+		count int
+	}{{"edge12-d1", 12}, {"edge13-d3", 10}, {"edge13-d2p", 8}, {"std14-d5", 2}} {
+		b := testBench(t, c.set)
+		vars := testVars(c.set, testSamples)
+		for i, ran := 0, 0; ran < c.count && i < 20*c.count; i++ {
+			expr := rapid.Custom(func(rt *rapid.T) string { return genExpr{rt}.program() }).Example(i)
+			circuit, err := compile(Source{Name: "p", Expr: expr, Vars: vars}, b.ctx.Parameters(), false)
+			if err != nil || len(circuit.steps) < 4 || circuit.Explain().KeySwitch > 40 {
+				continue
+			}
+			ran++
+			if w := b.worst(t, circuit, rand.New(rand.NewPCG(2, uint64(i)))); w > circuit.out.Bound {
+				t.Errorf("%s: %s: error %.3g, promised %.3g", c.set, expr, w, circuit.out.Bound)
+			} else {
+				t.Logf("%s: %s: error %.3g, promised %.3g", c.set, expr, w, circuit.out.Bound)
+			}
+		}
+	}
+}
+
+// TestPartialWindows: with fewer samples present the rest of the block is empty
+// and does not count.
+func TestPartialWindows(t *testing.T) {
+	b := testBench(t, "edge13-d3")
+	vars := testVars("edge13-d3", 20)
+	full := Input{"a", "one", 0}
+	for _, expr := range []string{"mean(y)", "std(y)", "y - mean(y)", "mean(y) - mean(w)"} {
+		c, err := Compile(Source{Name: "p", Expr: expr, Vars: vars, Present: map[Input]int{full: 7}}, b.ctx.Parameters())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if w := b.worst(t, c, rand.New(rand.NewPCG(3, 3))); w > c.out.Bound {
+			t.Errorf("%s: error %.3g, promised %.3g", expr, w, c.out.Bound)
+		}
+	}
+}
+
+// TestInputsStay: an input at a higher level than planned is brought
+// down, and inputs stay as they were.
+func TestInputsStay(t *testing.T) {
+	b := testBench(t, "edge13-d3")
+	vars := testVars("edge13-d3", 20)
+	level := 1
+	v := vars["x"]
+	v.Stream.Level = &level
+	v.Stream.LogScale = 29
+	c, err := Compile(Source{Name: "p", Expr: "x", Vars: map[string]Var{"x": v}}, b.ctx.Parameters())
+	if err != nil {
+		t.Fatal(err)
+	}
+	in := c.Inputs()[0]
+	values := []float64{0.25, -0.5}
+	ct, err := b.enc.EncryptReal(values, 3, math.Ldexp(1, 29), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		got, out, err := c.Run(b.evaluator(t, c), map[Input]*henc.Ciphertext{in: ct})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v := b.decrypt(t, got, out); math.Abs(v[0]-0.25) > out.Bound || math.Abs(v[1]+0.5) > out.Bound {
+			t.Errorf("got %v", v[:2])
+		}
+		if got.Value == ct.Value {
+			t.Error("the result shares the input's memory")
+		}
+		b.ctx.Ring().Free(got.Value)
+	}
+	if back, err := b.dec.DecryptReal(ct); err != nil || math.Abs(back[0]-0.25) > 0.01 {
+		t.Errorf("the input changed: %v %v", back[:2], err)
+	}
+}
+
+func TestRunRefuses(t *testing.T) {
+	b := testBench(t, "edge13-d3")
+	c := mustCompile(t, "edge13-d3", "mean(x*y)")
+	in := c.Inputs()[0]
+	fresh := func(level int, scale float64) *henc.Ciphertext {
+		ct, err := b.enc.EncryptReal([]float64{1}, level, scale, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ct
+	}
+	good := fresh(3, 0)
+	other, err := henc.NewContext(mustParams(t, "edge12-d1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, r := range map[string]struct {
+		ev     *henc.Evaluator
+		inputs map[Input]*henc.Ciphertext
+		want   error
+	}{
+		"no input":         {b.evaluator(t, c), nil, ErrInput},
+		"low level":        {b.evaluator(t, c), map[Input]*henc.Ciphertext{in: fresh(2, 0)}, ErrInput},
+		"another scale":    {b.evaluator(t, c), map[Input]*henc.Ciphertext{in: fresh(3, 0x1p28)}, ErrInput},
+		"no keys":          {henc.NewEvaluator(b.ctx, nil), map[Input]*henc.Ciphertext{in: good}, henc.ErrNoKey},
+		"other parameters": {henc.NewEvaluator(other, nil), map[Input]*henc.Ciphertext{in: good}, ErrParams},
+		"no evaluator":     {nil, map[Input]*henc.Ciphertext{in: good}, ErrParams},
+	} {
+		if _, _, err := c.Run(r.ev, r.inputs); !errors.Is(err, r.want) {
+			t.Errorf("%s: error %v, want %v", name, err, r.want)
+		}
+	}
+	if _, err := c.Reference(map[string][]float64{"x": make([]float64, 3)}); !errors.Is(err, ErrInput) {
+		t.Errorf("reference with a short window: %v", err)
+	}
+	if _, err := c.Reference(nil); !errors.Is(err, ErrInput) {
+		t.Errorf("reference without windows: %v", err)
+	}
+	if err := c.CheckInput(Input{"no", "such", 0}, 3, 1); !errors.Is(err, ErrInput) {
+		t.Errorf("unknown input: %v", err)
 	}
 }

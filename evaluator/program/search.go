@@ -256,7 +256,7 @@ func (s *search) advice(err *Error) string {
 		for _, v := range s.prog.Vars {
 			top = max(top, int(math.Round(math.Log2(InputScale(s.ch.params, v.Stream)))))
 		}
-		for scale := top - 1; scale >= 12; scale-- {
+		for scale := min(top-1, s.ch.params.LogScale()); scale >= 12; scale-- {
 			c, e := s.changed(s.ch.params, func(st *config.Stream) { st.LogScale = scale })
 			if e == nil && c.useful() {
 				ways = append(ways, fmt.Sprintf("set log_scale: %d on the streams (promised error %.2g)", scale, c.out.Bound))

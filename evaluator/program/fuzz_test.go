@@ -1,0 +1,51 @@
+package program
+
+import (
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"testing"
+)
+
+// FuzzCompile: no text makes the compiler panic, run long or give a plan that
+// contradicts itself.
+func FuzzCompile(f *testing.F) {
+	for _, s := range samplePrograms {
+		f.Add(s)
+	}
+	for _, s := range []string{
+		"", "(", "x;", "x[", "lag(x,", "x ?: y", "a.b.c", "{a: x}", "poly(x, [1,2,3,4,5,6,7,8,9,10,11,12,13,14])", "x^64", "1e308*1e308*x",
+		"dot(s, [1,1,1,1,1e-300])", strings.Repeat("-", 3000) + "x", strings.Repeat("x+", 2000) + "x", strings.Repeat("(x)*", 70) + "x",
+		"let a = x; let b = a*a; let c = b*b; let d = c*c; d", strings.Repeat("lag(", 70) + "x" + strings.Repeat(",1)", 70),
+		"sum(x, # > 1)", "x in [1,2]", "x..y", "`x`", "x /* y", "0x1p3*x", "std(x)^2", "not in x", "x|mean", "::mean(x)",
+	} {
+		f.Add(s)
+	}
+	sets := []string{"edge12-d1", "edge13-d2p"}
+	f.Fuzz(func(t *testing.T, expr string) {
+		if len(expr) > 4096 {
+			return
+		}
+		for _, set := range sets {
+			c, err := Compile(Source{Name: "p", Expr: expr, Vars: testVars(set, testSamples)}, mustParams(t, set))
+			if err != nil {
+				var e *Error
+				if !errors.As(err, &e) || e.Kind == nil {
+					t.Fatalf("error %v of an unexpected kind", err)
+				}
+				_, _, _ = e.Error(), e.Part(), e.Hint
+				continue
+			}
+			if text := c.Explain().Text(); !strings.Contains(text, "promise") {
+				t.Fatalf("explanation %q", text)
+			}
+			if len(c.steps) < 200 {
+				slots, samples := plainInputs(c, rand.New(rand.NewPCG(1, 1)))
+				simulate(t, c, slots)
+				if _, err := c.Reference(samples); err != nil {
+					t.Fatalf("%q: reference: %v", expr, err)
+				}
+			}
+		}
+	})
+}
