@@ -15,6 +15,7 @@ func (e *Encoder) DecodeComplex(pt *Plaintext) ([]complex128, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer clear(c)
 	n := e.fft.n
 	slots := make([]complex128, n)
 	for i := range slots {
@@ -35,6 +36,7 @@ func (e *Encoder) DecodeReal(pt *Plaintext) ([]float64, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer clear(slots)
 	r := make([]float64, len(slots))
 	for i, v := range slots {
 		r[i] = real(v)
@@ -49,6 +51,7 @@ func (e *Encoder) DecodePacked(pt *Plaintext) ([]float64, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer clear(slots)
 	r := make([]float64, 0, 2*len(slots))
 	for _, v := range slots {
 		r = append(r, real(v), imag(v))
@@ -58,8 +61,9 @@ func (e *Encoder) DecodePacked(pt *Plaintext) ([]float64, error) {
 
 // Coeffs returns the N coefficients of pt in natural order, centred in
 // (-Q_level/2, Q_level/2): each is the exact integer, rounded once to float64. It
-// fails like DecodeComplex.
-func (e *Encoder) Coeffs(pt *Plaintext) ([]float64, error) {
+// fails like DecodeComplex. Its own working memory is wiped; the result is the
+// caller's to wipe.
+func (e *Encoder) Coeffs(pt *Plaintext) (coeffs []float64, err error) {
 	if err := e.ctx.CheckPlaintext(pt); err != nil {
 		return nil, fmt.Errorf("decode: %w", err)
 	}
@@ -68,11 +72,19 @@ func (e *Encoder) Coeffs(pt *Plaintext) ([]float64, error) {
 	if err != nil {
 		return nil, fmt.Errorf("decode: %w", err)
 	}
-	defer ring.Free(tmp)
+	defer func() {
+		// The exact message is as secret as the key: with the ciphertext it
+		// gives the key away (docs/sharing.md).
+		if werr := ring.Wipe(tmp); werr != nil && err == nil {
+			coeffs, err = nil, fmt.Errorf("decode: %w", werr)
+		}
+		ring.Free(tmp)
+	}()
 	if err := ring.Convert(tmp, pt.Value); err != nil {
 		return nil, fmt.Errorf("decode: %w", err)
 	}
 	residues := make([]uint32, tmp.Len())
+	defer clear(residues)
 	if err := ring.Download(residues, tmp); err != nil {
 		return nil, fmt.Errorf("decode: %w", err)
 	}

@@ -18,7 +18,8 @@ type Ciphertext struct {
 	Scale float64
 	// Seed is set when c1 is Ring.SampleUniform(Seed, LabelCipherA) in the
 	// domain of Value: the wire then carries the seed instead of c1. It is
-	// public. Every operation on a ciphertext returns one without a seed.
+	// public. DropLevel and WithScale keep it, since c1 stays what it was; every
+	// other operation returns a ciphertext without a seed.
 	Seed *[32]byte
 }
 
