@@ -97,24 +97,24 @@ func randomProgram(t *rapid.T, r *rig, ev *henc.Evaluator) {
 		}
 		return nil
 	}
-	operations := map[string]func() (*henc.Ciphertext, error, step){
-		"add": func() (*henc.Ciphertext, error, step) {
+	operations := map[string]func() (*henc.Ciphertext, step, error){
+		"add": func() (*henc.Ciphertext, step, error) {
 			a, b := pick("a"), pick("b")
 			ct, err := ev.Add(a.ct, b.ct)
 			// The scales may differ within the tolerance, an error relative to b.
-			return ct, err, step{modelled{z: each(func(j int) complex128 { return a.z[j] + b.z[j] }), err: a.err + b.err + b.size*henc.ScaleTolerance}, a.ct.Level, a.ct.Scale, sums(a, b)}
+			return ct, step{modelled{z: each(func(j int) complex128 { return a.z[j] + b.z[j] }), err: a.err + b.err + b.size*henc.ScaleTolerance}, a.ct.Level, a.ct.Scale, sums(a, b)}, err
 		},
-		"sub": func() (*henc.Ciphertext, error, step) {
+		"sub": func() (*henc.Ciphertext, step, error) {
 			a, b := pick("a"), pick("b")
 			ct, err := ev.Sub(a.ct, b.ct)
-			return ct, err, step{modelled{z: each(func(j int) complex128 { return a.z[j] - b.z[j] }), err: a.err + b.err + b.size*henc.ScaleTolerance}, a.ct.Level, a.ct.Scale, sums(a, b)}
+			return ct, step{modelled{z: each(func(j int) complex128 { return a.z[j] - b.z[j] }), err: a.err + b.err + b.size*henc.ScaleTolerance}, a.ct.Level, a.ct.Scale, sums(a, b)}, err
 		},
-		"neg": func() (*henc.Ciphertext, error, step) {
+		"neg": func() (*henc.Ciphertext, step, error) {
 			a := pick("a")
 			ct, err := ev.Neg(a.ct)
-			return ct, err, step{modelled{z: each(func(j int) complex128 { return -a.z[j] }), err: a.err}, a.ct.Level, a.ct.Scale, nil}
+			return ct, step{modelled{z: each(func(j int) complex128 { return -a.z[j] }), err: a.err}, a.ct.Level, a.ct.Scale, nil}, err
 		},
-		"mul": func() (*henc.Ciphertext, error, step) {
+		"mul": func() (*henc.Ciphertext, step, error) {
 			a, b := pick("a"), pick("b")
 			ct, err := ev.Mul(a.ct, b.ct)
 			scale := a.ct.Scale * b.ct.Scale
@@ -122,9 +122,9 @@ func randomProgram(t *rapid.T, r *rig, ev *henc.Evaluator) {
 			if a.ct.Level != b.ct.Level {
 				s.refused = henc.ErrLevel
 			}
-			return ct, err, s
+			return ct, s, err
 		},
-		"mul rescale": func() (*henc.Ciphertext, error, step) {
+		"mul rescale": func() (*henc.Ciphertext, step, error) {
 			a, b := pick("a"), pick("b")
 			ct, err := ev.MulRescale(a.ct, b.ct)
 			level, product := a.ct.Level, a.ct.Scale*b.ct.Scale
@@ -137,9 +137,9 @@ func randomProgram(t *rapid.T, r *rig, ev *henc.Evaluator) {
 			} else if s.refused == nil {
 				s.refused = fits(level-1, scale)
 			}
-			return ct, err, s
+			return ct, s, err
 		},
-		"rescale": func() (*henc.Ciphertext, error, step) {
+		"rescale": func() (*henc.Ciphertext, step, error) {
 			a := pick("a")
 			ct, err := ev.Rescale(a.ct)
 			scale := a.ct.Scale / p.RescaleFactor(a.ct.Level)
@@ -147,33 +147,33 @@ func randomProgram(t *rapid.T, r *rig, ev *henc.Evaluator) {
 			if a.ct.Level == 0 {
 				s.refused = henc.ErrLevel
 			}
-			return ct, err, s
+			return ct, s, err
 		},
-		"drop": func() (*henc.Ciphertext, error, step) {
+		"drop": func() (*henc.Ciphertext, step, error) {
 			a, n := pick("a"), rapid.IntRange(-1, 3).Draw(t, "levels")
 			ct, err := ev.DropLevel(a.ct, n)
 			s := step{modelled{z: a.z, err: a.err}, a.ct.Level - n, a.ct.Scale, fits(a.ct.Level-n, a.ct.Scale)}
 			if n < 0 || n > a.ct.Level {
 				s.refused = henc.ErrLevel
 			}
-			return ct, err, s
+			return ct, s, err
 		},
-		"plain": func() (*henc.Ciphertext, error, step) {
+		"plain": func() (*henc.Ciphertext, step, error) {
 			a, z := pick("a"), uniform(slots, rapid.Uint64().Draw(t, "values"))
 			pt, err := r.ctx.Encoder().EncodeComplex(z, a.ct.Level, a.ct.Scale)
 			if err != nil { // the message is too large for the modulus left
-				return nil, err, step{refused: henc.ErrMessage}
+				return nil, step{refused: henc.ErrMessage}, err
 			}
 			rounding := bound(model.Encode(a.ct.Scale)) + math.Sqrt2*16*0x1p-52
 			if rapid.Bool().Draw(t, "product") {
 				ct, err := ev.MulPlain(a.ct, pt)
 				scale := a.ct.Scale * a.ct.Scale
-				return ct, err, step{modelled{z: each(func(j int) complex128 { return a.z[j] * z[j] }), err: 2*a.err + a.size*rounding}, a.ct.Level, scale, fits(a.ct.Level, scale)}
+				return ct, step{modelled{z: each(func(j int) complex128 { return a.z[j] * z[j] }), err: 2*a.err + a.size*rounding}, a.ct.Level, scale, fits(a.ct.Level, scale)}, err
 			}
 			ct, err := ev.SubPlain(a.ct, pt)
-			return ct, err, step{modelled{z: each(func(j int) complex128 { return a.z[j] - z[j] }), err: a.err + rounding}, a.ct.Level, a.ct.Scale, nil}
+			return ct, step{modelled{z: each(func(j int) complex128 { return a.z[j] - z[j] }), err: a.err + rounding}, a.ct.Level, a.ct.Scale, nil}, err
 		},
-		"constant": func() (*henc.Ciphertext, error, step) {
+		"constant": func() (*henc.Ciphertext, step, error) {
 			a, v := pick("a"), rapid.Float64Range(-2, 2).Draw(t, "constant")
 			if rapid.Bool().Draw(t, "add") {
 				ct, err := ev.AddConst(a.ct, v)
@@ -181,33 +181,33 @@ func randomProgram(t *rapid.T, r *rig, ev *henc.Evaluator) {
 				if math.Abs(math.RoundToEven(v*a.ct.Scale)) >= limit(a.ct.Level) {
 					s.refused = henc.ErrMessage
 				}
-				return ct, err, s
+				return ct, s, err
 			}
 			scale := a.ct.Scale * 0x1p20
 			ct, err := ev.MulConst(a.ct, v, 0x1p20)
 			s := step{modelled{z: each(func(j int) complex128 { return a.z[j] * complex(v, 0) }), err: 2*a.err + a.size*0x1p-21}, a.ct.Level, scale, fits(a.ct.Level, scale)}
-			return ct, err, s
+			return ct, s, err
 		},
-		"integer": func() (*henc.Ciphertext, error, step) {
+		"integer": func() (*henc.Ciphertext, step, error) {
 			a, v := pick("a"), rapid.Int64Range(-5, 5).Draw(t, "integer")
 			ct, err := ev.MulInt(a.ct, v)
-			return ct, err, step{modelled{z: each(func(j int) complex128 { return a.z[j] * complex(float64(v), 0) }), err: a.err * math.Abs(float64(v))}, a.ct.Level, a.ct.Scale, nil}
+			return ct, step{modelled{z: each(func(j int) complex128 { return a.z[j] * complex(float64(v), 0) }), err: a.err * math.Abs(float64(v))}, a.ct.Level, a.ct.Scale, nil}, err
 		},
-		"rotate": func() (*henc.Ciphertext, error, step) {
+		"rotate": func() (*henc.Ciphertext, step, error) {
 			a, k := pick("a"), rapid.SampledFrom([]int{0, 1, -1, 2, 4, 5, slots + 1, 3, math.MinInt, math.MaxInt}).Draw(t, "rotation")
 			ct, err := ev.Rotate(a.ct, k)
 			s := step{modelled{z: rot(a, k%slots), err: a.err + ksBound(a.ct.Level, a.ct.Scale)}, a.ct.Level, a.ct.Scale, nil}
 			if k == 3 {
 				s.refused = henc.ErrNoKey
 			}
-			return ct, err, s
+			return ct, s, err
 		},
-		"conjugate": func() (*henc.Ciphertext, error, step) {
+		"conjugate": func() (*henc.Ciphertext, step, error) {
 			a := pick("a")
 			ct, err := ev.Conjugate(a.ct)
-			return ct, err, step{modelled{z: each(func(j int) complex128 { return cmplx.Conj(a.z[j]) }), err: a.err + ksBound(a.ct.Level, a.ct.Scale)}, a.ct.Level, a.ct.Scale, nil}
+			return ct, step{modelled{z: each(func(j int) complex128 { return cmplx.Conj(a.z[j]) }), err: a.err + ksBound(a.ct.Level, a.ct.Scale)}, a.ct.Level, a.ct.Scale, nil}, err
 		},
-		"sum": func() (*henc.Ciphertext, error, step) {
+		"sum": func() (*henc.Ciphertext, step, error) {
 			a, n := pick("a"), rapid.SampledFrom([]int{0, 1, 2, 3, 4, 8}).Draw(t, "count")
 			ct, err := ev.SumSlots(a.ct, n, 1)
 			s := step{modelled{z: each(func(j int) complex128 {
@@ -220,13 +220,13 @@ func randomProgram(t *rapid.T, r *rig, ev *henc.Evaluator) {
 			if n == 0 || n == 3 {
 				s.refused = henc.ErrMessage
 			}
-			return ct, err, s
+			return ct, s, err
 		},
 	}
 	names := slices.Sorted(maps.Keys(operations))
 	for range rapid.IntRange(1, 8).Draw(t, "steps") {
 		name := rapid.SampledFrom(names).Draw(t, "operation")
-		ct, err, want := operations[name]()
+		ct, want, err := operations[name]()
 		if want.refused != nil {
 			if !errors.Is(err, want.refused) {
 				t.Fatalf("%s: %v, want %v", name, err, want.refused)
