@@ -41,7 +41,7 @@ type Options struct {
 var ErrSetup = errors.New("demo")
 
 // patience is how long the demo waits for the next result before it gives up.
-const patience = 30 * time.Second
+const patience = time.Minute
 
 func (o *Options) setDefaults() error {
 	if o.Windows == 0 {

@@ -1,0 +1,44 @@
+package keyholder
+
+import (
+	"bytes"
+	"testing"
+)
+
+// FuzzParseManifest: whatever parses is complete, and survives being written.
+func FuzzParseManifest(f *testing.F) {
+	f.Add([]byte(`{"version":1,"params":"edge12-d1","params_hash":"44ebc3e182a7654b044c8a1ac2e97fedc388cf55f4e5095cd4e2c8aae17b6a05","signer":"ed25519:7pR6r34mZzEWSerxeBGrgkGjo+mGr0+TllMo5s7gIkQ=","created":"2026-11-21T11:49:04Z","epochs":[{"epoch":1,"key_id":"20bc4ede8f91536f5d43f2bf4ad2fb6c","created":"2026-11-21T11:49:04Z","accept_until":"2026-12-21T11:49:04Z","rotations":[1,2],"conjugation":false,"relinearise":false,"public_bytes":44126,"evaluation_bytes":176272,"files":{"public.key":"40ebd351"}}]}`))
+	f.Add([]byte(`{"version":1,"epochs":[]}`))
+	f.Add([]byte(`{}`))
+	f.Add([]byte(`null`))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		m, err := parseManifest(b)
+		if err != nil {
+			return
+		}
+		if m.Current().Epoch == 0 {
+			t.Fatal("an epoch 0 was accepted")
+		}
+		for _, e := range m.Epochs {
+			id, err := e.ID()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, ok := m.epochByID(id); !ok || got.Epoch != e.Epoch {
+				t.Fatalf("epoch %d is found as %d, %v", e.Epoch, got.Epoch, ok)
+			}
+		}
+		first, err := m.encode()
+		if err != nil {
+			return // a time that JSON cannot write
+		}
+		again, err := parseManifest(first)
+		if err != nil {
+			t.Fatalf("what was written does not parse: %v\n%s", err, first)
+		}
+		second, err := again.encode()
+		if err != nil || !bytes.Equal(first, second) {
+			t.Fatalf("written differently: %v\n%s\n%s", err, first, second)
+		}
+	})
+}

@@ -1,0 +1,185 @@
+package keyholder
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/transport"
+	"github.com/hencedge/hencedge/transport/broker"
+)
+
+func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
+
+func dial(t *testing.T, b *broker.Broker, id string) transport.Client {
+	t.Helper()
+	cfg := config.Broker{URL: b.URL(), ClientID: id, TopicPrefix: transport.DefaultPrefix, ChunkSize: config.DefaultChunkSize, KeepAlive: time.Minute}
+	c, err := Dial(context.Background(), cfg, quiet())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close(context.Background()) })
+	return c
+}
+
+// TestWatch sends good and bad objects over a broker: bad ones are reported by
+// class and good ones keep coming.
+func TestWatch(t *testing.T) {
+	b, _, err := broker.Start(broker.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	s, key := newSet(t), signingKey(t)
+	good := newCloud(t, s, s.manifest.Current(), key)
+	stranger := newCloud(t, s, s.manifest.Current(), signingKey(t))
+	r := reader(t, s, ReaderOptions{Signers: trust(key)})
+
+	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+	defer stop()
+	ready, results, refusals := make(chan struct{}), make(chan *Result, 16), make(chan string, 16)
+	var tally Tally
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		err := Watch(ctx, r, WatchOptions{
+			Client: dial(t, b, "holder"), Topics: []string{"plant/mean"}, OnReady: func() { close(ready) },
+			OnResult:  func(res *Result) error { tally.Result(); results <- res; return nil },
+			OnRefused: func(_ string, err error) { refusals <- tally.Refuse(err) },
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	<-ready
+	client := dial(t, b, "cloud")
+	sender, err := transport.NewSender(client, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const topic = "hencedge/v1/res/mean"
+	send := func(topic string, sealed []byte) {
+		t.Helper()
+		if err := sender.Send(ctx, topic, sealed); err != nil {
+			t.Fatal(err)
+		}
+	}
+	read := func(what string) *Result {
+		t.Helper()
+		select {
+		case res := <-results:
+			return res
+		case class := <-refusals:
+			t.Fatalf("%s: refused (%s)", what, class)
+		case <-ctx.Done():
+			t.Fatalf("%s: nothing came", what)
+		}
+		return nil
+	}
+	refused := func(want string) {
+		t.Helper()
+		select {
+		case class := <-refusals:
+			if class != want {
+				t.Errorf("refused as %s, want %s", class, want)
+			}
+		case res := <-results:
+			t.Fatalf("want %s, read %+v", want, res)
+		case <-ctx.Done():
+			t.Fatalf("want %s, nothing came", want)
+		}
+	}
+	first := good.result([]float64{0.5}, nil)
+	send(topic, first)
+	if res := read("first"); res.Program != "mean" || len(res.Values) != 1 {
+		t.Errorf("read %+v", res)
+	}
+	if err := client.Publish(ctx, topic, []byte("junk"), false); err != nil {
+		t.Fatal(err)
+	}
+	refused("malformed")
+	send(topic, stranger.result([]float64{0.5}, nil))
+	refused("unknown_signer")
+	bad := slices.Clone(good.result([]float64{0.5}, nil))
+	bad[len(bad)/2] ^= 1
+	send(topic, bad)
+	refused("tampered")
+	send("hencedge/v1/res/other", good.result([]float64{0.5}, nil))
+	refused("tampered")
+	send(topic, good.result([]float64{0.5}, nil))
+	read("after the refusals")
+	send("plant/mean", good.result([]float64{0.5}, nil))
+	read("a topic of its own")
+
+	stop()
+	watch.Wait()
+	n, counts := tally.Counts()
+	if n != 3 || counts["tampered"] != 2 || counts["unknown_signer"] != 1 || counts["malformed"] != 1 {
+		t.Errorf("read %d, refused %v", n, counts)
+	}
+}
+
+func TestWatchEndsWithItsHandlersError(t *testing.T) {
+	b, _, err := broker.Start(broker.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	s, key := newSet(t), signingKey(t)
+	c := newCloud(t, s, s.manifest.Current(), key)
+	r := reader(t, s, ReaderOptions{Signers: trust(key)})
+	sender, err := transport.NewSender(dial(t, b, "cloud"), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	full := errors.New("disk full")
+	err = Watch(context.Background(), r, WatchOptions{
+		Client: dial(t, b, "holder"), Programs: []string{"mean"},
+		OnReady: func() {
+			if err := sender.Send(context.Background(), "hencedge/v1/res/mean", c.result([]float64{0.5}, nil)); err != nil {
+				t.Error(err)
+			}
+		},
+		OnResult: func(*Result) error { return full },
+	})
+	if !errors.Is(err, full) {
+		t.Errorf("got %v", err)
+	}
+	if err := Watch(context.Background(), r, WatchOptions{}); err == nil {
+		t.Error("watched without a client")
+	}
+	if err := Watch(context.Background(), r, WatchOptions{Client: dial(t, b, "h2"), Programs: []string{"a/b"}}); err == nil {
+		t.Error("followed a program with a separator in its name")
+	}
+}
+
+func TestSignersAndLimits(t *testing.T) {
+	key := signingKey(t)
+	got, err := Signers([]config.Device{{Name: "cloud", PublicKey: key.PublicText()}, {Name: "cloud", PublicKey: signingKey(t).PublicText()}})
+	if err != nil || len(got["cloud"]) != 2 || !got["cloud"][0].Equal(key.Public()) {
+		t.Errorf("got %v, %v", got, err)
+	}
+	if _, err := Signers([]config.Device{{Name: "cloud", PublicKey: "ed25519:junk"}}); err == nil {
+		t.Error("junk was accepted as a public key")
+	}
+	l := Limits(config.Limits{Object: 1, Pending: 2, Memory: 3, Reassembly: 4})
+	if l.MaxObject != 1 || l.MaxObjects != 2 || l.MaxBytes != 3 || l.MaxAge != 4 {
+		t.Errorf("got %+v", l)
+	}
+}
+
+func TestClass(t *testing.T) {
+	for err, want := range map[error]string{
+		ErrWrongKey: "wrong_key", ErrWrongEpoch: "wrong_epoch", ErrTampered: "tampered", ErrUnknownSigner: "unknown_signer",
+		ErrWrongParams: "wrong_params", ErrNotResult: "not_result", transport.ErrReplayed: "replayed", transport.ErrHash: "hash_mismatch",
+		errors.New("x"): "other",
+	} {
+		if got := Class(err); got != want {
+			t.Errorf("%v: %s, want %s", err, got, want)
+		}
+	}
+}
