@@ -4,6 +4,7 @@ import (
 	"errors"
 	"maps"
 	"sync"
+	"time"
 
 	"github.com/hencedge/hencedge/evaluator/program"
 	"github.com/hencedge/hencedge/henc"
@@ -84,6 +85,15 @@ type Stats struct {
 	Failed   uint64            // evaluations or publications that failed
 	Bytes    uint64            // of sealed results
 	Refused  map[string]uint64 // by Reason; only labels that were counted
+	Programs map[string]ProgramStats
+}
+
+// ProgramStats are the part of one program.
+type ProgramStats struct {
+	Results  uint64
+	Failed   uint64
+	Bytes    uint64
+	Evaluate time.Duration // on ciphertexts, in all
 }
 
 // tally is Stats under a lock.
@@ -96,9 +106,28 @@ func (t *tally) change(f func(*Stats)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.s.Refused == nil {
-		t.s.Refused = map[string]uint64{}
+		t.s.Refused, t.s.Programs = map[string]uint64{}, map[string]ProgramStats{}
 	}
 	f(&t.s)
+}
+
+// result counts a published result, failure one that was not.
+func (t *tally) result(program string, bytes int, took time.Duration) {
+	t.change(func(s *Stats) {
+		s.Results++
+		s.Bytes += uint64(bytes)
+		p := s.Programs[program]
+		s.Programs[program] = ProgramStats{p.Results + 1, p.Failed, p.Bytes + uint64(bytes), p.Evaluate + took}
+	})
+}
+
+func (t *tally) failure(program string) {
+	t.change(func(s *Stats) {
+		s.Failed++
+		p := s.Programs[program]
+		p.Failed++
+		s.Programs[program] = p
+	})
 }
 
 func (t *tally) refuse(err error) string {
@@ -112,7 +141,7 @@ func (t *tally) snapshot(chunks *transport.Counters) Stats {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	out := t.s
-	out.Refused = maps.Clone(t.s.Refused)
+	out.Refused, out.Programs = maps.Clone(t.s.Refused), maps.Clone(t.s.Programs)
 	if out.Refused == nil {
 		out.Refused = map[string]uint64{}
 	}

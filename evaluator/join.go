@@ -92,19 +92,33 @@ func newJoiner(depth int, timeout time.Duration, progs []*runnable, lost func(*w
 // ErrDuplicate when the place is taken.
 func (j *joiner) add(w *window) ([]*job, error) {
 	j.mu.Lock()
-	defer j.mu.Unlock()
+	jobs, gone, err := j.insert(w)
+	j.mu.Unlock()
+	j.report(gone)
+	return jobs, err
+}
+
+// report tells of unused windows that left, outside the lock.
+func (j *joiner) report(gone []*window) {
+	for _, w := range gone {
+		if j.lost != nil {
+			j.lost(w)
+		}
+	}
+}
+
+func (j *joiner) insert(w *window) (jobs []*job, gone []*window, err error) {
 	h := j.streams[w.stream]
 	if h == nil {
-		return nil, nil // no program reads it
+		return nil, nil, nil // no program reads it
 	}
 	if _, taken := h.byPlace[w.place]; taken {
-		return nil, fmt.Errorf("%w: %s/%s window %d", ErrDuplicate, w.stream.device, w.stream.stream, w.place.n)
+		return nil, nil, fmt.Errorf("%w: %s/%s window %d", ErrDuplicate, w.stream.device, w.stream.stream, w.place.n)
 	}
 	h.byPlace[w.place] = h.order.PushBack(w)
 	if w.place.boot > h.newest.boot || w.place.boot == h.newest.boot && w.place.n > h.newest.n {
 		h.newest = w.place
 	}
-	var jobs []*job
 	for _, p := range h.users {
 		for _, in := range p.planned.Circuit.Inputs() {
 			if in.Device != w.stream.device || in.Stream != w.stream.stream {
@@ -117,9 +131,9 @@ func (j *joiner) add(w *window) ([]*job, error) {
 		}
 	}
 	for h.order.Len() > j.depth+h.lag {
-		j.evict(h, h.order.Front())
+		gone = h.evict(h.order.Front(), gone)
 	}
-	return jobs, nil
+	return jobs, gone, nil
 }
 
 // complete gives the job of p at a place, if all its windows are here and it
@@ -146,8 +160,8 @@ func (j *joiner) complete(p *runnable, at place) *job {
 
 // expire drops windows that arrived longer ago than the timeout.
 func (j *joiner) expire(now time.Time) {
+	var gone []*window
 	j.mu.Lock()
-	defer j.mu.Unlock()
 	for _, h := range j.streams {
 		for e := h.order.Front(); e != nil; {
 			w, next := e.Value.(*window), e.Next()
@@ -155,19 +169,23 @@ func (j *joiner) expire(now time.Time) {
 				break
 			}
 			if w.place.boot != h.newest.boot || w.place.n+int64(h.lag) <= h.newest.n {
-				j.evict(h, e)
+				gone = h.evict(e, gone)
 			}
 			e = next
 		}
 	}
+	j.mu.Unlock()
+	j.report(gone)
 }
 
-func (j *joiner) evict(h *history, e *list.Element) {
+// evict takes a window out and adds it to gone if nothing used it.
+func (h *history) evict(e *list.Element, gone []*window) []*window {
 	w := h.order.Remove(e).(*window)
 	delete(h.byPlace, w.place)
-	if !w.used && j.lost != nil {
-		j.lost(w)
+	if !w.used {
+		gone = append(gone, w)
 	}
+	return gone
 }
 
 // recent is a set that forgets its oldest members.

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hencedge/hencedge/config"
@@ -67,6 +68,7 @@ type Service struct {
 	staged chan staged
 	jobs   chan *job
 	quit   chan struct{} // closed when nothing more is taken
+	ran    atomic.Bool
 }
 
 type staged struct {
@@ -197,7 +199,17 @@ func (s *Service) report(reason, topic string, err error) {
 // taken, for at most the configured stop timeout, and returns nil. Other ends
 // are errors.
 func (s *Service) Run(ctx context.Context) (err error) {
+	if s.ran.Swap(true) {
+		return errors.New("the evaluator ran already; make a new one")
+	}
 	defer func() { err = errors.Join(err, s.state.close()) }()
+	ctx, end := context.WithCancel(ctx)
+	defer end()
+	stopMetrics, err := s.serveMetrics()
+	if err != nil {
+		return err
+	}
+	defer stopMetrics()
 	client := s.deps.Client
 	if client == nil {
 		if client, err = s.dial(ctx); err != nil {
@@ -212,7 +224,10 @@ func (s *Service) Run(ctx context.Context) (err error) {
 	defer stop()
 	done := s.start(ctx, working)
 	if err := s.subscribe(ctx, client); err != nil {
+		end()
+		close(s.quit)
 		stop()
+		<-done
 		return err
 	}
 	if s.deps.OnReady != nil && ctx.Err() == nil {
@@ -308,7 +323,7 @@ func (s *Service) workLoop(working context.Context) {
 
 // failed reports a result that could not be made or sent.
 func (s *Service) failed(j *job, err error) {
-	s.tally.change(func(t *Stats) { t.Failed++ })
+	s.tally.failure(j.prog.planned.Name)
 	s.refuse(j.prog.planned.Name, err)
 }
 

@@ -134,6 +134,12 @@ func (s *state) sequence(series string) (boot, seq uint64) {
 	return s.file.BootEpoch, s.next[series]
 }
 
+func (s *state) boot() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.file.BootEpoch
+}
+
 // close saves a last time and gives the lock back.
 func (s *state) close() error {
 	err := s.save()

@@ -103,7 +103,7 @@ func (s *Service) work(ctx context.Context, j *job) error {
 	if err := s.sender.Send(ctx, topic, sealed); err != nil {
 		return fmt.Errorf("program %s: %w", circuit.Name(), err)
 	}
-	s.tally.change(func(t *Stats) { t.Results++; t.Bytes += uint64(len(sealed)) })
+	s.tally.result(circuit.Name(), len(sealed), took)
 	s.log.Debug("result published", "program", circuit.Name(), "sequence", meta.Sequence, "bytes", len(sealed), "evaluate", took)
 	if s.deps.OnResult != nil {
 		s.deps.OnResult(Event{Program: circuit.Name(), Meta: meta, ID: transport.ObjectID(sealed), Bytes: len(sealed),
