@@ -56,6 +56,7 @@ func TestModulusCheck(t *testing.T) {
 		{Modulus{12288, psi11}, 10, false},
 		{Modulus{0, 0}, 10, false},
 		{Modulus{1, 0}, 10, false},
+		{Modulus{12289 * 40961, 393041032}, 10, false}, // psi^1024 = -1 modulo both primes
 		{Modulus{MaxQ, 3}, 10, false},
 		{Modulus{2147473409, 3}, 10, false},
 	} {

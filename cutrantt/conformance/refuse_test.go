@@ -41,6 +41,7 @@ func TestRefuseRing(t *testing.T) {
 			{"one", 10, with(1, 1), cutrantt.Options{}, cutrantt.ErrModulus},
 			{"two", 10, with(2, 1), cutrantt.Options{}, cutrantt.ErrModulus},
 			{"composite", 10, with(2048*3+1, 3), cutrantt.Options{}, cutrantt.ErrModulus},
+			{"composite with a root", 10, with(12289*40961, 393041032), cutrantt.Options{}, cutrantt.ErrModulus},
 			{"prime, wrong residue", 10, with(1000003, 2), cutrantt.Options{}, cutrantt.ErrModulus},
 			{"above 2^30", 10, with(2147473409, 3), cutrantt.Options{}, cutrantt.ErrModulus},
 			{"psi of order N", 10, with(ms[1].Q, square), cutrantt.Options{}, cutrantt.ErrModulus},

@@ -127,6 +127,60 @@ func TestPassRanges(t *testing.T) {
 	}
 }
 
+// TestExtendRange sums more digits than one lazy run holds, all the largest.
+func TestExtendRange(t *testing.T) {
+	const q, terms = 1073741789, 255
+	p := &modulus{barrett: newBarrett(q)}
+	s := &target{p: p, hats: make([]uint32, terms), negS: q - 1}
+	y, v := make([][]uint32, terms), make([]uint32, chunk)
+	for i := range y {
+		s.hats[i], y[i] = q-1, make([]uint32, chunk)
+		for c := range y[i] {
+			y[i][c] = q - 1
+		}
+	}
+	for c := range v {
+		v[c] = terms
+	}
+	dst := make([]uint32, chunk)
+	s.extend(dst, y, v)
+	for c, x := range dst { // (-1)*(-1)*255 + 255*(-1)
+		if x != 0 {
+			t.Fatalf("coefficient %d is %d, want 0", c, x)
+		}
+	}
+}
+
+// TestLazyRange: 16 of the largest products of one block.
+func TestLazyRange(t *testing.T) {
+	const q = 1073741789
+	m := &modulus{barrett: newBarrett(q)}
+	m.toom = func() *toomConstants { return newToomConstants(&m.barrett) }
+	var w [lanes]factor
+	for l := range w {
+		w[l] = m.factor(q - 1) // X^n2 = -1
+	}
+	for key, k := range kernels {
+		if key.n2 == 1 {
+			continue
+		}
+		tile, z := make([]uint32, lanes*key.n2), make([]uint32, lanes*key.n2)
+		for i := range tile {
+			tile[i] = q - 1
+		}
+		a, b := make([]uint32, lanes*k.aWords), make([]uint32, lanes*k.bWords)
+		k.prepA(a, tile, m)
+		k.prepB(b, tile, &w, m)
+		k.mul(z, a, b, m)
+		for i, x := range z { // t+1 products of -1 by -1, n2-t-1 of them negated
+			want := uint32((2*(i%key.n2+1) - key.n2 + q) % q)
+			if x != want {
+				t.Fatalf("%v, n2 = %d: output %d is %d, want %d", key.method, key.n2, i, x, want)
+			}
+		}
+	}
+}
+
 func TestReverse(t *testing.T) {
 	for k := 1; k <= 17; k++ {
 		for _, x := range []uint32{0, 1, 2, 5, 1<<k - 1, 1 << (k - 1)} {

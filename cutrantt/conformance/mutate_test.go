@@ -1,0 +1,120 @@
+package conformance
+
+import (
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestMutations shows that the suite notices single faults: for each one it
+// copies the module, changes one place of one kernel, and runs the tests named
+// by the fault, which have to fail. It takes some minutes, so it runs only with
+// HENCEDGE_MUTATE=1 (make mutate). Any other value is a regular expression that
+// selects faults by their "file: what".
+func TestMutations(t *testing.T) {
+	selected := os.Getenv("HENCEDGE_MUTATE")
+	switch selected {
+	case "":
+		t.Skip("HENCEDGE_MUTATE is not set")
+	case "1":
+		selected = "."
+	}
+	wanted, err := regexp.Compile(selected)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := copyModule(t)
+	suite := mutationRun{"./cutrantt/conformance", "Test/cpu"}
+	for _, run := range []mutationRun{suite, generatorTests, rangeTests} {
+		if out, err := runTests(t, dir, run); err != nil {
+			t.Fatalf("the unchanged copy fails %v: %v\n%s", run, err, out)
+		}
+	}
+	for _, m := range mutations {
+		if !wanted.MatchString(m.file + ": " + m.what) {
+			continue
+		}
+		t.Run(m.what, func(t *testing.T) {
+			path := filepath.Join(dir, "cutrantt", filepath.FromSlash(m.file))
+			source, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := strings.Count(string(source), m.old); n != 1 {
+				t.Fatalf("%s has %d places with %q; the list of faults needs care", m.file, n, m.old)
+			}
+			changed := strings.Replace(string(source), m.old, m.new, 1)
+			if err := os.WriteFile(path, []byte(changed), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			defer func() {
+				if err := os.WriteFile(path, source, 0o600); err != nil {
+					t.Error(err)
+				}
+			}()
+			run := suite
+			if m.run.pattern != "" {
+				run = m.run
+			}
+			out, err := runTests(t, dir, run)
+			switch {
+			case err == nil:
+				t.Errorf("not noticed: %s: %q instead of %q", m.file, m.new, m.old)
+			case !strings.Contains(out, "--- FAIL") && !strings.Contains(out, "panic:"):
+				t.Errorf("does not build: %v\n%s", err, out)
+			}
+		})
+	}
+}
+
+// copyModule copies what the arithmetic needs of the module to a new directory.
+func copyModule(t *testing.T) string {
+	t.Helper()
+	root, dir := filepath.Join("..", ".."), t.TempDir()
+	for _, name := range []string{"go.mod", "go.sum"} {
+		data, err := os.ReadFile(filepath.Join(root, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	from := filepath.Join(root, "cutrantt")
+	err := filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			return os.MkdirAll(filepath.Join(dir, rel), 0o700)
+		}
+		data, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(dir, rel), data, 0o600)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+type mutationRun struct{ pkg, pattern string }
+
+func runTests(t *testing.T, dir string, r mutationRun) (string, error) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-failfast", "-timeout=5m", "-vet=off", "-run", r.pattern, r.pkg)
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "HENCEDGE_MUTATE=")
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
