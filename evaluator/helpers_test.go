@@ -145,6 +145,12 @@ func dialTest(t *testing.T, url, id string) transport.Client {
 
 func newRig(t *testing.T, cfg *config.Evaluator, change ...func(*Deps)) *rig {
 	t.Helper()
+	return newRigAt(t, cfg, filepath.Join(t.TempDir(), "state.json"), change...)
+}
+
+// newRigAt is newRig with a state file.
+func newRigAt(t *testing.T, cfg *config.Evaluator, state string, change ...func(*Deps)) *rig {
+	t.Helper()
 	h := testHolder(t)
 	b, _, err := broker.Start(broker.Options{})
 	if err != nil {
@@ -152,7 +158,7 @@ func newRig(t *testing.T, cfg *config.Evaluator, change ...func(*Deps)) *rig {
 	}
 	t.Cleanup(func() { b.Close() })
 	cfg.Broker.URL = b.URL()
-	cfg.State = filepath.Join(t.TempDir(), "state.json")
+	cfg.State = state
 	r := &rig{holder: h, t: t, cfg: cfg, results: make(chan *transport.Object, 64), refused: make(chan string, 64), events: make(chan Event, 64)}
 	ready := make(chan struct{})
 	deps := Deps{OnReady: func() { close(ready) }, SigningKey: signer(t, "cloud"), Keys: []Keys{{Context: h.ctx, Evaluation: h.keys}}, Logger: quiet(),

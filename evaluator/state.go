@@ -42,6 +42,8 @@ type state struct {
 	file stateFile
 	next map[string]uint64
 	last []byte // replay state as written
+
+	closed bool
 }
 
 // openState locks and reads the state, counts the boot epoch up and writes it
@@ -140,8 +142,15 @@ func (s *state) boot() uint64 {
 	return s.file.BootEpoch
 }
 
-// close saves a last time and gives the lock back.
+// close saves a last time and gives the lock back. Later calls do nothing.
 func (s *state) close() error {
+	s.mu.Lock()
+	closed := s.closed
+	s.closed = true
+	s.mu.Unlock()
+	if closed {
+		return nil
+	}
 	err := s.save()
 	if s.lock != nil {
 		s.lock.Close()

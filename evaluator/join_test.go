@@ -1,0 +1,132 @@
+package evaluator
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/hencedge/hencedge/config"
+)
+
+// joinRig is a joiner for one program on stream time of two devices.
+func joinRig(t *testing.T, expr string, depth int, lost func(*window)) *joiner {
+	t.Helper()
+	plan, err := Check(testConfig(t, config.Program{Name: "p", Expr: expr, Inputs: map[string]string{"x": "d1/time/temp", "y": "d2/time/temp"}}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newJoiner(depth, time.Minute, []*runnable{{planned: &plan.Programs[0]}}, lost)
+}
+
+func at(device string, n int64, arrived time.Time) *window {
+	return &window{stream: streamID{device, "time"}, place: place{0, n}, at: arrived}
+}
+
+// TestJoinAnyOrder: each place is given out exactly once, as soon as all its
+// windows are there, in whatever order they come.
+func TestJoinAnyOrder(t *testing.T) {
+	for seed := range uint64(50) {
+		rng := rand.New(rand.NewPCG(seed, 1))
+		j := joinRig(t, "mean(x) + mean(prev(x)) - mean(lag(y, 2))", 64, nil)
+		var all []*window
+		for n := range int64(12) {
+			all = append(all, at("d1", n, epoch), at("d2", n, epoch))
+		}
+		rng.Shuffle(len(all), func(a, b int) { all[a], all[b] = all[b], all[a] })
+		got := map[int64]int{}
+		for _, w := range all {
+			jobs, err := j.add(w)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, jb := range jobs {
+				got[jb.place.n]++
+				for in, w := range jb.inputs {
+					if w.place.n != jb.place.n-int64(in.Lag) || w.stream.device != in.Device {
+						t.Fatalf("place %d: input %s is window %d of %s", jb.place.n, in, w.place.n, w.stream.device)
+					}
+				}
+			}
+		}
+		for n := range int64(14) {
+			want := 0
+			if n >= 2 && n <= 11 { // 12 and 13 would need x at 12
+				want = 1
+			}
+			if got[n] != want {
+				t.Fatalf("seed %d: place %d came %d times, want %d (%v)", seed, n, got[n], want, got)
+			}
+		}
+	}
+}
+
+func TestJoinIsBounded(t *testing.T) {
+	var gone []int64
+	j := joinRig(t, "mean(x) - mean(prev(y))", 3, func(w *window) { gone = append(gone, w.place.n) })
+	for n := range int64(10) {
+		if _, err := j.add(at("d1", n, epoch)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if h := j.streams[streamID{"d1", "time"}]; h.order.Len() != 3 || len(h.byPlace) != 3 {
+		t.Errorf("%d windows are kept, want 3", h.order.Len())
+	}
+	if !slices.Equal(gone, []int64{0, 1, 2, 3, 4, 5, 6}) {
+		t.Errorf("left unused: %v", gone)
+	}
+	for n := range int64(10) {
+		if _, err := j.add(at("d2", n, epoch)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if h := j.streams[streamID{"d2", "time"}]; h.order.Len() != 4 { // one more to look back
+		t.Errorf("%d windows are kept, want 4", h.order.Len())
+	}
+}
+
+func TestJoinExpires(t *testing.T) {
+	var gone []string
+	j := joinRig(t, "mean(x) - mean(prev(y))", 16, func(w *window) { gone = append(gone, fmt.Sprint(w.stream.device, w.place.n)) })
+	for n := range int64(3) {
+		for _, d := range []string{"d1", "d2"} {
+			if _, err := j.add(at(d, n, epoch)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	j.expire(epoch.Add(59 * time.Second))
+	if len(gone) > 0 {
+		t.Errorf("gone too early: %v", gone)
+	}
+	j.expire(epoch.Add(time.Minute))
+	// x0 never had its y-1; all others were used, and y2 may still be looked back at.
+	if !slices.Equal(gone, []string{"d10"}) {
+		t.Errorf("left unused: %v", gone)
+	}
+	if jobs, _ := j.add(at("d1", 3, epoch.Add(2*time.Minute))); len(jobs) != 1 {
+		t.Errorf("%d results after expiry, want the one that looks back", len(jobs))
+	}
+}
+
+func TestJoinDuplicates(t *testing.T) {
+	j := joinRig(t, "mean(x) - mean(y)", 16, nil)
+	first := at("d1", 5, epoch)
+	if _, err := j.add(first); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := j.add(at("d1", 5, epoch)); !errors.Is(err, ErrDuplicate) {
+		t.Errorf("second window for a place: %v", err)
+	}
+	jobs, err := j.add(at("d2", 5, epoch))
+	if err != nil || len(jobs) != 1 {
+		t.Fatalf("%d jobs, %v", len(jobs), err)
+	}
+	for in, w := range jobs[0].inputs {
+		if in.Device == "d1" && w != first {
+			t.Error("the second window replaced the first")
+		}
+	}
+}

@@ -1,0 +1,90 @@
+package evaluator
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/keyholder"
+)
+
+func makeContext(p henc.Parameters) (*henc.Context, error) { return henc.NewContext(p) }
+
+// TestLoadKeys reads what the key holder exports, and refuses what was changed.
+func TestLoadKeys(t *testing.T) {
+	p := testHolder(t).ctx.Parameters()
+	set, err := keyholder.Create(filepath.Join(t.TempDir(), "set"), keyholder.CreateOptions{Params: p, Needs: keyholder.Needs{Rotations: []int{1, 2, 4}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	export := func(t *testing.T) string {
+		dir := filepath.Join(t.TempDir(), "export")
+		if _, err := set.Export(keyholder.RoleEvaluator, dir, keyholder.ExportOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		return dir
+	}
+	keys, err := LoadKeys(export(t), makeContext)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(keys) != 1 || keys[0].Evaluation.Epoch != 1 || keys[0].Evaluation.Relin == nil || len(keys[0].Evaluation.Galois) != 3 {
+		t.Fatalf("keys %+v", keys)
+	}
+	for name, spoil := range map[string]func(dir string) error{
+		"no manifest":  func(dir string) error { return os.Remove(filepath.Join(dir, manifestFile)) },
+		"no signature": func(dir string) error { return os.Remove(filepath.Join(dir, sealedFile)) },
+		"no key":       func(dir string) error { return os.Remove(filepath.Join(dir, "epoch-0001", keyFile)) },
+		"changed manifest": func(dir string) error {
+			return change(filepath.Join(dir, manifestFile), "\"version\": 1", "\"version\":  1")
+		},
+		"other version": func(dir string) error {
+			return change(filepath.Join(dir, manifestFile), "\"version\": 1", "\"version\": 2")
+		},
+		"other parameters": func(dir string) error { return change(filepath.Join(dir, manifestFile), "edge12-d1", "edge13-d3") },
+		"no json":          func(dir string) error { return os.WriteFile(filepath.Join(dir, manifestFile), []byte("{"), 0o600) },
+		"changed key":      func(dir string) error { return flip(filepath.Join(dir, "epoch-0001", keyFile)) },
+		"changed seal":     func(dir string) error { return flip(filepath.Join(dir, sealedFile)) },
+		"key is a directory": func(dir string) error {
+			f := filepath.Join(dir, "epoch-0001", keyFile)
+			return errors.Join(os.Remove(f), os.Mkdir(f, 0o700))
+		},
+	} {
+		dir := export(t)
+		if err := spoil(dir); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := LoadKeys(dir, makeContext); !errors.Is(err, ErrKeys) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	// A service with keys that lack a rotation does not start.
+	cfg := testConfig(t, prog("p", "x*y", map[string]string{"x": "d1/count/temp", "y": "d1/count/load"}))
+	_, err = New(cfg, Deps{SigningKey: signer(t, "cloud"), Keys: keys, Logger: quiet()})
+	wantError(t, err, ErrKeys, "lacks rotations by [8]", "--for")
+	keys[0].Evaluation.Relin = nil
+	_, err = New(cfg, Deps{SigningKey: signer(t, "cloud"), Keys: keys, Logger: quiet()})
+	wantError(t, err, ErrKeys, "no relinearisation key")
+	_, err = New(cfg, Deps{SigningKey: signer(t, "cloud"), Keys: []Keys{}, Logger: quiet()})
+	wantError(t, err, ErrKeys, "no keys for parameters edge12-d1")
+}
+
+func change(path, from, to string) error {
+	b, err := os.ReadFile(path)
+	if err == nil && !strings.Contains(string(b), from) {
+		err = errors.New("nothing to change in " + path)
+	}
+	return errors.Join(err, os.WriteFile(path, []byte(strings.Replace(string(b), from, to, 1)), 0o600))
+}
+
+func flip(path string) error {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	b[len(b)/2] ^= 1
+	return os.WriteFile(path, b, 0o600)
+}
