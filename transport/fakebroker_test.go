@@ -172,10 +172,15 @@ func TestSubscriptionRefused(t *testing.T) {
 	if err := c.Subscribe(testCtx(t), "q", func(Delivery) {}); !errors.Is(err, ErrRefused) {
 		t.Error(err)
 	}
-	if n := len(c.(*client).router.subs); n != 0 {
+	r := c.(*client).router
+	r.mu.Lock()
+	if n := len(r.subs); n != 0 {
 		t.Errorf("%d subscriptions kept", n)
 	}
-	if f.asked != subscribeTries {
+	r.mu.Unlock()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.asked < subscribeTries || f.asked > 2*subscribeTries { // the connection's own round may ask as well
 		t.Errorf("asked %d times", f.asked)
 	}
 }

@@ -22,7 +22,7 @@ type outbox struct {
 }
 
 type outEntry struct {
-	packet  packets.ControlPacket
+	packet  packets.PublishPacket // a copy: the library writes to the one it sends
 	claimed bool
 	acked   chan struct{} // closed on PUBACK
 	release func()        // gives the message's slot back
@@ -64,7 +64,8 @@ func (o *outbox) Open()  {}
 func (o *outbox) Close() {}
 
 func (o *outbox) Put(key string, m packets.ControlPacket) {
-	if _, publish := m.(*packets.PublishPacket); !publish || !strings.HasPrefix(key, "o.") {
+	p, publish := m.(*packets.PublishPacket)
+	if !publish || !strings.HasPrefix(key, "o.") {
 		return
 	}
 	o.mu.Lock()
@@ -74,7 +75,7 @@ func (o *outbox) Put(key string, m packets.ControlPacket) {
 		e = &outEntry{acked: make(chan struct{}), release: func() {}}
 	}
 	o.next = nil
-	e.packet, e.claimed = m, true
+	e.packet, e.claimed = *p, true
 	if _, replaced := o.entries[key]; !replaced {
 		o.order = append(o.order, key)
 	}
@@ -85,7 +86,8 @@ func (o *outbox) Get(key string) packets.ControlPacket {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if e := o.entries[key]; e != nil {
-		return e.packet
+		p := e.packet
+		return &p
 	}
 	return nil
 }

@@ -55,7 +55,7 @@ func Start(o Options) (b *Broker, addr string, err error) {
 	caps := mqtt.NewDefaultServerCapabilities()
 	caps.MaximumPacketSize = uint32(o.MaxPacket)
 	s := mqtt.New(&mqtt.Options{Capabilities: caps, Logger: o.Logger, SysTopicResendInterval: 60})
-	if err := s.AddHook(&gate{users: o.Users}, nil); err != nil {
+	if err := s.AddHook(&gate{server: s, users: o.Users}, nil); err != nil {
 		s.Close()
 		return nil, "", fmt.Errorf("start broker: %w", err)
 	}

@@ -2,6 +2,7 @@ package broker
 
 import (
 	"crypto/tls"
+	"io"
 	"net"
 	"testing"
 
@@ -66,4 +67,42 @@ func TestTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.Close()
+}
+
+// TestNoForgottenPuback breaks connections right after a message, before its
+// PUBACK can be written. The next connection of the session must not get a
+// PUBACK for a message that it has not sent.
+func TestNoForgottenPuback(t *testing.T) {
+	b, addr, err := Start(Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	connect := append([]byte{0x10, 13, 0, 4}, "MQTT\x04\x00\x00\x3c\x00\x01a"...)
+	for i := range 60 {
+		for phase := range 2 {
+			c, err := net.Dial("tcp", addr)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := c.Write(connect); err != nil {
+				t.Fatal(err)
+			}
+			connack := make([]byte, 4)
+			if _, err := io.ReadFull(c, connack); err != nil || connack[0] != 0x20 {
+				t.Fatalf("%x, %v", connack, err)
+			}
+			if phase == 0 {
+				c.Write([]byte{0x32, 6, 0, 1, 'q', 0, byte(i + 1), 'x'})
+				c.(*net.TCPConn).SetLinger(0) // a reset, not an orderly end
+			} else {
+				c.Write([]byte{0xc0, 0}) // the answer to a ping comes next, and nothing before it
+				answer := make([]byte, 2)
+				if _, err := io.ReadFull(c, answer); err != nil || answer[0] != 0xd0 {
+					t.Errorf("round %d: got packet %x, %v", i, answer, err)
+				}
+			}
+			c.Close()
+		}
+	}
 }
