@@ -122,6 +122,11 @@ func readState(path, device string) (*stateFile, error) {
 	case f.BootEpoch == 0 || f.BootEpoch >= 1<<62:
 		return nil, fmt.Errorf("%w: %s has the impossible boot epoch %d; %s", ErrState, path, f.BootEpoch, remedy)
 	}
+	for _, n := range f.Reserved {
+		if n >= 1<<62 {
+			return nil, fmt.Errorf("%w: %s has the impossible sequence number %d; %s", ErrState, path, n, remedy)
+		}
+	}
 	if f.Reserved == nil {
 		f.Reserved = map[string]uint64{}
 	}

@@ -50,6 +50,7 @@ func TestStateRefuses(t *testing.T) {
 	for name, text := range map[string]string{
 		"damaged": "{\"version\":1,\"dev", "empty": "", "other device": `{"version":1,"device":"e","boot_epoch":1,"reserved":{}}`,
 		"version": `{"version":2,"device":"d","boot_epoch":1}`, "no epoch": `{"version":1,"device":"d"}`, "huge epoch": `{"version":1,"device":"d","boot_epoch":18446744073709551615}`,
+		"huge sequence": `{"version":1,"device":"d","boot_epoch":1,"reserved":{"a":9223372036854775807}}`,
 		"unknown field": `{"version":1,"device":"d","boot_epoch":1,"x":1}`, "negative": `{"version":1,"device":"d","boot_epoch":-1}`,
 		"trailing": `{"version":1,"device":"d","boot_epoch":1}{}`, "too large": strings.Repeat(" ", stateMax+1),
 	} {
@@ -86,14 +87,19 @@ func TestStatePersistsBeforeUse(t *testing.T) {
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := s.take("a"); !errors.Is(err, ErrState) {
-		t.Fatalf("got %d, %v although nothing can be written", n, err)
+	for range 2 {
+		if n, err := s.take("a"); !errors.Is(err, ErrState) {
+			t.Fatalf("got %d, %v although nothing can be written", n, err)
+		}
 	}
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	if n, err := s.take("a"); err != nil || n != sequenceBlock {
 		t.Errorf("after the disk came back: %d, %v", n, err)
+	}
+	if f, err := readState(s.path, "d"); err != nil || f.Reserved["a"] <= sequenceBlock {
+		t.Errorf("on disk: %+v, %v", f, err)
 	}
 	s.close()
 }
@@ -145,6 +151,34 @@ func TestStateNeverRepeats(t *testing.T) {
 			} else {
 				s.lock.Close() // as the kernel does at a crash
 			}
+		}
+	})
+}
+
+// FuzzState checks that no file is taken for a state that it is not: what is
+// accepted has this device, a boot epoch that can grow, and survives a start.
+func FuzzState(f *testing.F) {
+	f.Add([]byte(`{"version":1,"device":"d","boot_epoch":7,"reserved":{"a":256,"":3}}`))
+	f.Add([]byte(`{"version":1,"device":"d","boot_epoch":4611686018427387903}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		path := filepath.Join(t.TempDir(), "state")
+		if err := os.WriteFile(path, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		before, err := readState(path, "d")
+		s, openErr := openStateWith(path, "d", t0, func(path string, data []byte) error { return os.WriteFile(path, data, 0o600) })
+		if (err == nil) != (openErr == nil) || err != nil && !errors.Is(err, ErrState) {
+			t.Fatalf("read: %v, open: %v", err, openErr)
+		}
+		if err != nil {
+			return
+		}
+		n, err := s.take("a")
+		if s.boot() != before.BootEpoch+1 || before.Device != "d" || err == nil && n < before.Reserved["a"] {
+			t.Fatalf("boot epoch %d after %d, sequence %d after %d, %v", s.boot(), before.BootEpoch, n, before.Reserved["a"], err)
+		}
+		if err := s.close(); err != nil {
+			t.Fatal(err)
 		}
 	})
 }
