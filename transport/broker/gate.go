@@ -3,7 +3,9 @@ package broker
 import (
 	"crypto/sha256"
 	"crypto/subtle"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	mqtt "github.com/mochi-mqtt/server/v2"
 	"github.com/mochi-mqtt/server/v2/packets"
@@ -12,23 +14,65 @@ import (
 // gate lets clients in: everybody, or those with a known name and password.
 // Whoever is in may publish and subscribe everywhere.
 //
-// It also keeps the broker from losing messages. The broker records a PUBACK
-// before it writes it, and hands the message on after that. When the connection
-// breaks in between, the record stays in the session, and the next connection
-// gets the PUBACK of a message that nobody received. Without the record the
-// publisher sends the message again, as it should.
+// It also keeps the broker from losing messages. The broker records a PUBACK in
+// the session before it writes it, and hands the message on after that. When
+// the connection breaks in between, the next connection inherits the record and
+// gets the PUBACK of a message that nobody received. So the record is removed
+// at once, and a new connection takes a session over only after the old one has
+// finished what it was doing. Without the record the publisher sends the message
+// again, as it should.
 type gate struct {
 	mqtt.HookBase
 	server *mqtt.Server
 	users  map[string]string
+	active sync.Map // *mqtt.Client -> chan struct{} that closes when it has finished
 }
+
+// finishTime bounds the wait for an old connection to finish.
+const finishTime = 5 * time.Second
 
 // ID names the hook in the broker's log.
 func (g *gate) ID() string { return "gate" }
 
 // Provides says which events the hook answers.
 func (g *gate) Provides(event byte) bool {
-	return event == mqtt.OnConnectAuthenticate || event == mqtt.OnACLCheck || event == mqtt.OnQosPublish
+	switch event {
+	case mqtt.OnConnectAuthenticate, mqtt.OnACLCheck, mqtt.OnQosPublish,
+		mqtt.OnSessionEstablish, mqtt.OnSessionEstablished, mqtt.OnDisconnect:
+		return true
+	}
+	return false
+}
+
+// OnSessionEstablish is called before cl takes over its session.
+func (g *gate) OnSessionEstablish(cl *mqtt.Client, _ packets.Packet) {
+	old, ok := g.server.Clients.Get(cl.ID)
+	if !ok {
+		return
+	}
+	finished, ok := g.active.Load(old)
+	if !ok {
+		return
+	}
+	old.Stop(packets.ErrSessionTakenOver)
+	limit := time.NewTimer(finishTime)
+	defer limit.Stop()
+	select {
+	case <-finished.(chan struct{}):
+	case <-limit.C:
+	}
+}
+
+// OnSessionEstablished is called before the first message of cl is read.
+func (g *gate) OnSessionEstablished(cl *mqtt.Client, _ packets.Packet) {
+	g.active.Store(cl, make(chan struct{}))
+}
+
+// OnDisconnect is called after the last message of cl was handled.
+func (g *gate) OnDisconnect(cl *mqtt.Client, _ error, _ bool) {
+	if finished, ok := g.active.LoadAndDelete(cl); ok {
+		close(finished.(chan struct{}))
+	}
 }
 
 // OnQosPublish is called when a message or an answer enters a session.
