@@ -42,7 +42,13 @@ func (e Explanation) Text() string {
 		what = fmt.Sprintf("%d values", r.Count)
 	}
 	line("result", "%s, level %d (%d limbs), scale 2^%.2f, %s", what, r.Level, r.Limbs, r.LogScale, size(r.Bytes))
-	formula := fmt.Sprintf("%.9g * slot[%s] %+.9g", r.A, slots(r), r.B)
+	formula := fmt.Sprintf("%.9g * slot[%s]", r.A, slots(r))
+	switch {
+	case r.B > 0:
+		formula += fmt.Sprintf(" + %.9g", r.B)
+	case r.B < 0:
+		formula += fmt.Sprintf(" - %.9g", -r.B)
+	}
 	if r.Sqrt {
 		formula = "sqrt(" + formula + ")"
 	}

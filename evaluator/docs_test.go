@@ -1,0 +1,148 @@
+package evaluator
+
+import (
+	"errors"
+	"flag"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/evaluator/program"
+	"github.com/hencedge/hencedge/henc"
+)
+
+var update = flag.Bool("update", false, "rewrite the generated parts of docs/programs.md")
+
+const programsDoc = "../docs/programs.md"
+
+// block is a fenced block: its info string and its text.
+type block struct{ info, text string }
+
+func blocks(t *testing.T, doc string) (out []block) {
+	t.Helper()
+	lines := strings.Split(doc, "\n")
+	for i := 0; i < len(lines); i++ {
+		info, ok := strings.CutPrefix(lines[i], "```")
+		if !ok {
+			continue
+		}
+		var text []string
+		for i++; i < len(lines) && lines[i] != "```"; i++ {
+			text = append(text, lines[i])
+		}
+		if i == len(lines) {
+			t.Fatalf("the block %q does not end", info)
+		}
+		out = append(out, block{info, strings.Join(text, "\n")})
+	}
+	return out
+}
+
+// TestProgramsDocument compiles every example of docs/programs.md, provokes
+// every refusal, and compares the explanation that it shows.
+func TestProgramsDocument(t *testing.T) {
+	raw, err := os.ReadFile(programsDoc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc := string(raw)
+	var cfg *config.Evaluator
+	seen := map[string]int{}
+	for _, b := range blocks(t, doc) {
+		kind, arg, _ := strings.Cut(b.info, " ")
+		seen[kind]++
+		switch kind {
+		case "yaml":
+			if cfg, err = config.ParseEvaluator("programs.md", []byte(b.text)); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := Check(cfg); err != nil {
+				t.Error(err)
+			}
+		case "program":
+			for _, line := range strings.Split(b.text, "\n") {
+				if _, err := compileExample(t, cfg, line); err != nil {
+					t.Errorf("%s: %v", line, err)
+				}
+			}
+		case "refused":
+			for _, line := range strings.Split(b.text, "\n") {
+				expr, says, _ := strings.Cut(line, "//")
+				var e *program.Error
+				if _, err := compileExample(t, cfg, expr); !errors.As(err, &e) || !strings.Contains(err.Error(), strings.TrimSpace(says)) {
+					t.Errorf("%s: %v", line, err)
+				}
+			}
+		case "message":
+			expr := strings.TrimSpace(strings.Split(b.text, "\n")[1])
+			if _, err := compileExample(t, cfg, expr); err == nil || err.Error() != b.text {
+				t.Errorf("message\n%v\nthe document shows\n%s", err, b.text)
+			}
+		case "explain":
+			list, err := Explain(cfg, arg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := strings.TrimRight(trimLines(list[0].Text()), "\n")
+			if b.text == want {
+				continue
+			}
+			if !*update {
+				t.Errorf("explain %s is now\n%s\nrun go test ./evaluator -run Document -update", arg, want)
+				continue
+			}
+			old := "```" + b.info + "\n" + b.text + "\n```"
+			if b.text == "" {
+				old = "```" + b.info + "\n```"
+			}
+			if err := os.WriteFile(programsDoc, []byte(strings.Replace(doc, old, "```"+b.info+"\n"+want+"\n```", 1)), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for _, kind := range []string{"yaml", "program", "refused", "message", "explain"} {
+		if seen[kind] == 0 {
+			t.Errorf("the document has no block of kind %q", kind)
+		}
+	}
+}
+
+func trimLines(s string) string {
+	lines := strings.Split(s, "\n")
+	for i := range lines {
+		lines[i] = strings.TrimRight(lines[i], " ")
+	}
+	return strings.Join(lines, "\n")
+}
+
+// compileExample compiles an expression over the document's variables.
+func compileExample(t *testing.T, cfg *config.Evaluator, expr string) (*program.Circuit, error) {
+	t.Helper()
+	src := program.Source{Name: "example", Expr: strings.TrimSpace(expr), Vars: map[string]program.Var{}}
+	for name, ref := range map[string]string{"i": "pump/motor/current", "u": "pump/motor/voltage", "v": "pump/motor/vibration", "h": "tank/level/height"} {
+		s, channel, err := cfg.Input(ref)
+		if err != nil {
+			t.Fatal(err)
+		}
+		src.Vars[name] = program.Var{Device: s.Device, Stream: s.Stream, Channel: channel}
+	}
+	p, err := henc.Named("edge13-d3")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return program.Compile(src, p)
+}
+
+// TestEveryFunctionIsDocumented keeps the table of the document complete.
+func TestEveryFunctionIsDocumented(t *testing.T) {
+	raw, err := os.ReadFile(programsDoc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range program.Functions() {
+		if !strings.Contains(string(raw), "`"+f.Call) {
+			t.Errorf("docs/programs.md does not show %s", f.Call)
+		}
+	}
+}
