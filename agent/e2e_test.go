@@ -278,7 +278,7 @@ func TestPlanIsExact(t *testing.T) {
 		if mode == config.KeyModeSymmetric {
 			cfg.Keys = config.AgentKeys{Mode: mode, SecretKey: filepath.Join(s.dir, "secret.key")}
 		}
-		p, err := Plan(cfg, Deps{Logger: quiet()})
+		p, err := Plan(cfg, Deps{Logger: quiet()}, 1e9)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -320,6 +320,9 @@ func TestPlanIsExact(t *testing.T) {
 				t.Errorf("%+v", o)
 			}
 		}
+		if want := p.BytesPerDay * 8 / 86400 / 1e9; math.Abs(p.Link-want) > 1e-12 || p.CPU <= 0 || p.MessagesPerDay < p.Streams[0].WindowsPerDay {
+			t.Errorf("link %v, want %v; %+v", p.Link, want, p)
+		}
 		if p.QueueSeconds <= 0 || p.StateWritesPerDay <= 0 || p.BytesPerDay <= p.Streams[0].BytesPerDay {
 			t.Errorf("%+v", p)
 		}
@@ -333,18 +336,21 @@ func TestPlanIsExact(t *testing.T) {
 func TestPlanWithoutKeys(t *testing.T) {
 	cfg := testConfig(t)
 	cfg.Streams[0].Channels[0].Source.Zone = "reactor"
-	p, err := Plan(cfg, Deps{Logger: quiet(), Root: "testdata/board"})
+	p, err := Plan(cfg, Deps{Logger: quiet(), Root: "testdata/board"}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(strings.Join(p.Warnings, "\n"), "reactor") {
 		t.Errorf("no warning about the sensor: %q", p.Warnings)
 	}
+	if p.Link <= 1 || len(p.Refusals) == 0 || !strings.Contains(p.Refusals[len(p.Refusals)-1], "uplink") {
+		t.Errorf("a link of one bit per second is enough: %+v", p)
+	}
 	if _, err := os.Stat(cfg.State); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the plan made a state file: %v", err)
 	}
 	cfg.Streams[0].Window.Samples = 2048
-	if _, err := Plan(cfg, Deps{Logger: quiet()}); !errors.Is(err, config.ErrInvalid) {
+	if _, err := Plan(cfg, Deps{Logger: quiet()}, 0); !errors.Is(err, config.ErrInvalid) {
 		t.Errorf("too many slots: %v", err)
 	}
 }

@@ -18,18 +18,26 @@ import (
 // Prediction is what an agent will do to its device and its link. Rates are
 // those of live streams; a replay has none.
 type Prediction struct {
-	Device      string          `json:"device"`
-	Params      string          `json:"params"`
-	LogN        int             `json:"log_n"`
-	Slots       int             `json:"slots"`
-	KeyMode     string          `json:"key_mode"`
-	BytesPerDay float64         `json:"bytes_per_day"`
-	Streams     []StreamOutlook `json:"streams"`
+	Device      string  `json:"device"`
+	Params      string  `json:"params"`
+	LogN        int     `json:"log_n"`
+	Slots       int     `json:"slots"`
+	KeyMode     string  `json:"key_mode"`
+	BytesPerDay float64 `json:"bytes_per_day"`
+	// MessagesPerDay counts MQTT messages, one per chunk.
+	MessagesPerDay float64 `json:"messages_per_day"`
+	// CPU is the share of one processor that encryption takes on this machine;
+	// Link the share of the uplink, 0 where its rate is not known.
+	CPU     float64         `json:"cpu"`
+	Link    float64         `json:"link,omitempty"`
+	Streams []StreamOutlook `json:"streams"`
 	// QueueSeconds is how long the broker may be away before windows are lost.
 	QueueSeconds float64 `json:"queue_s"`
 	// StateWritesPerDay is how often the state file is written and flushed.
-	StateWritesPerDay float64  `json:"state_writes_per_day"`
-	Warnings          []string `json:"warnings,omitempty"`
+	StateWritesPerDay float64 `json:"state_writes_per_day"`
+	// Refusals say what cannot work, Warnings what deserves thought.
+	Refusals []string `json:"refusals,omitempty"`
+	Warnings []string `json:"warnings,omitempty"`
 }
 
 // StreamOutlook is the prediction for one stream. Sizes are exact for the next
@@ -67,8 +75,9 @@ const planRuns = 5
 // Plan predicts sizes, traffic, time and precision. The configuration and its
 // fit to the parameters are checked as in Check. Keys that do not exist yet are
 // replaced by temporary ones of the same size, and sensors that this machine
-// does not have are only warned about, so that a plan can be made anywhere.
-func Plan(cfg *config.Agent, deps Deps) (*Prediction, error) {
+// does not have are only warned about, so that a plan can be made anywhere. link
+// is the uplink in bits per second, 0 where it is not known.
+func Plan(cfg *config.Agent, deps Deps, link float64) (*Prediction, error) {
 	if err := cfg.Check(); err != nil {
 		return nil, err
 	}
@@ -102,6 +111,8 @@ func Plan(cfg *config.Agent, deps Deps) (*Prediction, error) {
 		}
 		p.Streams = append(p.Streams, *o)
 		p.BytesPerDay += o.BytesPerDay
+		p.MessagesPerDay += o.WindowsPerDay * float64(o.Chunks)
+		p.CPU += o.WindowsPerDay / secondsPerDay * o.EncryptMs / 1e3
 		p.StateWritesPerDay += o.WindowsPerDay / sequenceBlock
 		objects += o.WindowsPerDay / secondsPerDay
 		bytes += o.WindowsPerDay / secondsPerDay * float64(o.ObjectBytes)
@@ -110,7 +121,31 @@ func Plan(cfg *config.Agent, deps Deps) (*Prediction, error) {
 	if objects > 0 {
 		p.QueueSeconds = min(float64(cfg.Queue.Objects)/objects, float64(cfg.Queue.Bytes)/bytes)
 	}
+	if link > 0 {
+		p.Link = p.BytesPerDay * 8 / secondsPerDay / link
+	}
+	p.judge()
 	return p, nil
+}
+
+// judge says whether processor and link can do it.
+func (p *Prediction) judge() {
+	for _, c := range []struct {
+		share  float64
+		what   string
+		remedy string
+	}{
+		{p.CPU, "encryption takes %.0f %% of a processor of this machine", "use longer windows, fewer channels or smaller parameters"},
+		{p.Link, "the streams take %.0f %% of the uplink", "use longer windows, a lower level or smaller parameters"},
+	} {
+		text := fmt.Sprintf(c.what+"; %s", 100*c.share, c.remedy)
+		switch {
+		case c.share > 1:
+			p.Refusals = append(p.Refusals, text)
+		case c.share > 0.5:
+			p.Warnings = append(p.Warnings, text)
+		}
+	}
 }
 
 const secondsPerDay = 86400
@@ -244,9 +279,6 @@ func wireBytes(topic string, object []byte, chunkSize int) (bytes, chunks int, e
 // doubts are warnings about one stream.
 func (s *stream) doubts(m Machine, slots int, o StreamOutlook) []string {
 	var out []string
-	if o.WindowSeconds > 0 && o.EncryptMs/1e3 > o.WindowSeconds/2 {
-		out = append(out, fmt.Sprintf("stream %s: encrypting takes %.0f ms of every %.3g s on this machine", s.cfg.Name, o.EncryptMs, o.WindowSeconds))
-	}
 	if used := float64(o.SlotsUsed) / float64(slots); used < 0.05 {
 		out = append(out, fmt.Sprintf("stream %s: %.1f %% of the slots are used; longer windows or more channels cost no more bytes", s.cfg.Name, 100*used))
 	}
