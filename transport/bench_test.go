@@ -1,0 +1,64 @@
+package transport
+
+import (
+	"fmt"
+	"testing"
+)
+
+// Sizes of sealed ciphertexts: edge12-d1 seeded, std14-d5 seeded, deep16-d23.
+var benchSizes = []int{28 << 10, 650 << 10, 10752 << 10}
+
+func BenchmarkSeal(b *testing.B) {
+	key := testKey(b, "board-7")
+	for _, n := range benchSizes {
+		body := pattern(n)
+		b.Run(fmt.Sprintf("%dKiB", n>>10), func(b *testing.B) {
+			b.SetBytes(int64(n))
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := Seal(testReading(1), body, key); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+func BenchmarkOpen(b *testing.B) {
+	for _, n := range benchSizes {
+		v := testVerifier(b, testOptions(b))
+		sealed := mustSeal(b, testReading(1), pattern(n), testKey(b, "board-7"))
+		b.Run(fmt.Sprintf("%dKiB", n>>10), func(b *testing.B) {
+			b.SetBytes(int64(n))
+			b.ReportAllocs()
+			for b.Loop() {
+				obj, err := Open(sealed, v)
+				if err != nil {
+					b.Fatal(err)
+				}
+				v.Forget(obj)
+			}
+		})
+	}
+}
+
+func BenchmarkReassemble(b *testing.B) {
+	for _, n := range benchSizes {
+		chunks := chunksOf(b, pattern(n), DefaultChunkSize)
+		b.Run(fmt.Sprintf("%dKiB", n>>10), func(b *testing.B) {
+			b.SetBytes(int64(n))
+			b.ReportAllocs()
+			for b.Loop() {
+				r := NewReceiver(Limits{}, func(string, []byte) error { return nil })
+				for _, c := range chunks {
+					if err := r.Feed("t", c); err != nil {
+						b.Fatal(err)
+					}
+				}
+				if r.Counters().Accepted() != 1 {
+					b.Fatal("not reassembled")
+				}
+			}
+		})
+	}
+}
