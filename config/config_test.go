@@ -57,7 +57,7 @@ func TestAgentExample(t *testing.T) {
 		t.Errorf("a loaded configuration fails its own check: %v", err)
 	}
 	p := a.Problem("streams[1].params", "cause", "remedy")
-	if p.Line != 43 || p.Column != 13 || !strings.Contains(p.Error(), "params: edge12-d1") {
+	if p.Line != 43 || p.Column != 13 || !strings.Contains(p.Error(), "params: edge13-d3") {
 		t.Errorf("problem at %d:%d: %v", p.Line, p.Column, p)
 	}
 	if p := a.Problem("streams[1].log_scale", "c", "r"); p.Line != 40 {
