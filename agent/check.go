@@ -65,7 +65,7 @@ func prepare(cfg *config.Agent, deps Deps) (*prepared, error) {
 			remedy := "export the key again with `hencedge keys export --role agent`"
 			switch {
 			case path == "signing_key":
-				remedy = "make a signing key, or correct the path"
+				remedy = "make one with `hencedge keys identity FILE`, or correct the path"
 			case errors.Is(err, os.ErrNotExist):
 				remedy = "correct the path, or " + remedy
 			}

@@ -126,7 +126,7 @@ func between[T int | Size | Duration](c *checker, path string, v, lo, hi T) {
 
 // publicKey checks "ed25519:<base64 of 32 bytes>".
 func (c *checker) publicKey(path, s string) {
-	const remedy = "copy the whole line that `hencedge keys show` prints for the device: ed25519: and 44 characters"
+	const remedy = "copy the whole line that `hencedge keys identity FILE` prints on the device: ed25519: and 44 characters"
 	b64, ok := strings.CutPrefix(s, "ed25519:")
 	if !ok {
 		c.fail(path, "not a public key", remedy)

@@ -16,7 +16,7 @@ var (
 func (c *checker) stream(path string, s Stream, live bool) {
 	c.name(path+".name", s.Name)
 	if !paramsPattern.MatchString(s.Params) {
-		c.fail(path+".params", fmt.Sprintf("invalid parameter set name %q", s.Params), "use a name such as edge12-d1; `hencedge bench --help` lists them")
+		c.fail(path+".params", fmt.Sprintf("invalid parameter set name %q", s.Params), "use a name such as edge12-d1; docs/parameters.md lists them")
 	}
 	if s.LogScale != 0 {
 		between(c, path+".log_scale", s.LogScale, 10, 60)

@@ -75,7 +75,7 @@ var examples = map[string]string{
 	"keys":        "\"keys:\" with \"public_key: public.key\" below it",
 	"key_set":     "\"key_set: keys\", the directory made by `hencedge keys new`",
 	"key_sets":    "\"key_sets: [evaluator-keys]\", directories made by `hencedge keys export --role evaluator`",
-	"signing_key": "\"signing_key: signing.key\", the file of the Ed25519 key",
+	"signing_key": "\"signing_key: signing.key\", the file that `hencedge keys identity` makes",
 	"state":       "\"state: state.cbor\", a file that survives restarts",
 	"streams":     "\"streams:\" with at least one stream",
 	"channels":    "\"channels:\" with at least one channel",
