@@ -132,7 +132,7 @@ func cmpString(a, b string) int {
 // NeedsRelin reports whether Run multiplies ciphertexts and so needs the
 // relinearisation key.
 func (c *Circuit) NeedsRelin() bool {
-	return slices.ContainsFunc(c.steps, func(s step) bool { return s.op == stepMul })
+	return slices.ContainsFunc(c.steps, func(s step) bool { return s.op == stepMul || s.op == stepMulRescale })
 }
 
 // Rotations are the rotations whose Galois keys Run needs, ascending; those by

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"math/bits"
 	"slices"
 )
 
@@ -88,8 +89,8 @@ type valTerm struct {
 	v    val
 }
 
-// linear is c + sum coef_i*v_i. Terms in other places are moved to the place
-// that most terms have; terms of one place are added before they are moved.
+// linear is c + sum coef_i*v_i. Terms of one place are added before they are
+// moved to the place that takes the fewest rotations.
 func (e *evaluator) linear(c float64, terms []valTerm) val {
 	if e.err != nil {
 		return val{}
@@ -108,13 +109,8 @@ func (e *evaluator) linear(c float64, terms []valTerm) val {
 	for pos := range places {
 		order = append(order, pos)
 	}
-	slices.SortFunc(order, func(a, b int) int {
-		if d := len(places[b]) - len(places[a]); d != 0 {
-			return d
-		}
-		return a - b
-	})
-	out.pos = order[0]
+	slices.Sort(order)
+	out.pos = e.meeting(order)
 	var sums []linTerm
 	for _, pos := range order {
 		w, gain := e.lin(places[pos])
@@ -133,13 +129,27 @@ func (e *evaluator) linear(c float64, terms []valTerm) val {
 	return out
 }
 
-// together moves the value that lies higher to the place of the other.
+// meeting is the one of some places that the others reach with the fewest
+// rotations by powers of two.
+func (e *evaluator) meeting(places []int) int {
+	best, least := places[0], math.MaxInt
+	for _, to := range places {
+		cost := 0
+		for _, from := range places {
+			cost += bits.OnesCount(uint((from - to + e.ch.slots) % e.ch.slots))
+		}
+		if cost < least {
+			best, least = to, cost
+		}
+	}
+	return best
+}
+
+// together moves one of two values to the place of the other.
 func (e *evaluator) together(x, y val) (val, val) {
-	switch {
-	case x.pos > y.pos:
-		x.w, x.pos = e.rotate(x.w, x.pos-y.pos), y.pos
-	case y.pos > x.pos:
-		y.w, y.pos = e.rotate(y.w, y.pos-x.pos), x.pos
+	if x.pos != y.pos {
+		to := e.meeting([]int{x.pos, y.pos})
+		x.w, x.pos, y.w, y.pos = e.rotate(x.w, x.pos-to), to, e.rotate(y.w, y.pos-to), to
 	}
 	return x, y
 }

@@ -139,6 +139,9 @@ func (g *graph) constantOf(at ast.Node, c float64, sh shape) *node {
 	return &node{op: opConst, c: c, shape: sh, at: at}
 }
 
+// number reports whether n is a plain number, not what is left of a window.
+func (n *node) number() bool { return n.op == opConst && !n.shape.window() }
+
 // term is coef*node.
 type term struct {
 	coef float64

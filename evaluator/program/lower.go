@@ -170,8 +170,8 @@ func (g *graph) binary(t *ast.BinaryNode, sc scope, depth int) *node {
 
 func (g *graph) powerOp(t *ast.BinaryNode, a, b *node) *node {
 	switch {
-	case b.op != opConst:
-		return g.fail(ErrUnsupported, t, "exponents are constants", "%s has the encrypted exponent %s", g.text(t), g.text(t.Right))
+	case !b.number():
+		return g.fail(ErrUnsupported, t, "exponents are constants", "%s has the exponent %s, which is not a constant", g.text(t), g.text(t.Right))
 	case a.op == opConst:
 		return g.constantOf(t, math.Pow(a.c, b.c), a.shape)
 	case b.c == 0.5:
@@ -254,7 +254,7 @@ func (g *graph) lag(t ast.Node, name string, args []ast.Node, sc scope, depth in
 		if g.err != nil {
 			return b
 		}
-		if b.op != opConst || b.c != math.Trunc(b.c) || b.c < 0 || b.c > MaxLag {
+		if !b.number() || b.c != math.Trunc(b.c) || b.c < 0 || b.c > MaxLag {
 			return g.fail(ErrType, args[1], "", "lag needs a whole number of windows from 0 to %d", MaxLag)
 		}
 		k = int(b.c)
@@ -300,7 +300,7 @@ func (g *graph) list(n ast.Node, sc scope, depth int) []float64 {
 		if g.err != nil {
 			return nil
 		}
-		if v.op != opConst {
+		if !v.number() {
 			g.fail(ErrType, e, "", "%s is not a constant", g.text(e))
 			return nil
 		}

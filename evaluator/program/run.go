@@ -122,16 +122,6 @@ func (r *runner) free(last int) {
 	}
 }
 
-func (s *step) operands() []int {
-	switch s.op {
-	case stepInput:
-		return nil
-	case stepAdd, stepSub, stepMul:
-		return []int{s.a, s.b}
-	}
-	return []int{s.a}
-}
-
 func (r *runner) step(s *step, i int, inputs map[Input]*henc.Ciphertext) (*henc.Ciphertext, error) {
 	if s.op == stepInput {
 		return r.input(s, inputs)
@@ -160,6 +150,8 @@ func (r *runner) step(s *step, i int, inputs map[Input]*henc.Ciphertext) (*henc.
 		return r.ev.Sub(a, b)
 	case stepMul:
 		return r.ev.Mul(a, b)
+	case stepMulRescale:
+		return r.ev.MulRescale(a, b)
 	case stepMulPlain:
 		pt, err := r.c.plaintext(r.ev.Context(), i)
 		if err != nil {

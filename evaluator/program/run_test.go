@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"sync"
 	"testing"
 
 	"github.com/hencedge/hencedge/henc"
@@ -207,4 +208,37 @@ func TestRunRefuses(t *testing.T) {
 	if err := c.CheckInput(Input{"no", "such", 0}, 3, 1); !errors.Is(err, ErrInput) {
 		t.Errorf("unknown input: %v", err)
 	}
+}
+
+// TestConcurrentRuns: one circuit serves several workers.
+func TestConcurrentRuns(t *testing.T) {
+	b := testBench(t, "edge12-d1")
+	c := mustCompile(t, "edge12-d1", "s - mean(s)")
+	ev := b.evaluator(t, c)
+	cts, plain := b.sample(t, c, rand.New(rand.NewPCG(4, 4)))
+	want, err := c.Reference(plain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			ct, out, err := c.Run(ev, cts)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			slots, err := b.dec.DecryptReal(ct)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			for i, v := range readOutput(slots, out) {
+				if math.Abs(v-want[i]) > out.Bound {
+					t.Errorf("value %d is %g, want %g within %g", i, v, want[i], out.Bound)
+				}
+			}
+		})
+	}
+	wg.Wait()
 }

@@ -194,24 +194,30 @@ func (p *planner) finish(v val) (w int, bound float64) {
 // maxResultScale is the largest scale that a signed header carries.
 const maxResultScale = 0x1p120
 
-// live are the steps that w depends on, renumbered, w last.
+// live are the steps that w depends on, with products and rescalings fused,
+// renumbered, w last.
 func (p *planner) live(w int) []step {
-	used := make([]bool, len(p.steps))
+	steps := prune(p.steps, w)
+	fuse(steps)
+	return prune(steps, len(steps)-1)
+}
+
+// prune keeps the steps that w depends on.
+func prune(steps []step, w int) []step {
+	used := make([]bool, len(steps))
 	used[w] = true
 	for i := w; i >= 0; i-- {
-		if !used[i] || p.steps[i].op == stepInput {
-			continue
-		}
-		used[p.steps[i].a] = true
-		if o := p.steps[i].op; o == stepAdd || o == stepSub || o == stepMul {
-			used[p.steps[i].b] = true
+		if used[i] {
+			for _, a := range steps[i].operands() {
+				used[a] = true
+			}
 		}
 	}
-	to := make([]int, len(p.steps))
+	to := make([]int, len(steps))
 	var out []step
-	for i := range p.steps[:w+1] {
+	for i := range steps[:w+1] {
 		if used[i] {
-			s := p.steps[i]
+			s := steps[i]
 			s.a, s.b = to[s.a], to[s.b]
 			s.roots = nil
 			to[i] = len(out)
@@ -258,24 +264,14 @@ func (s *search) advice(err *Error) string {
 		}
 		for scale := min(top-1, s.ch.params.LogScale()); scale >= 12; scale-- {
 			c, e := s.changed(s.ch.params, func(st *config.Stream) { st.LogScale = scale })
-			if e == nil && c.useful() {
+			if e == nil && c.Useful() {
 				ways = append(ways, fmt.Sprintf("set log_scale: %d on the streams (promised error %.2g)", scale, c.out.Bound))
 				break
 			}
 		}
 	}
-	for _, name := range henc.Names() {
-		if name == s.ch.params.Name() {
-			continue
-		}
-		p, e := henc.Named(name)
-		if e != nil {
-			continue
-		}
-		if c, e := s.changed(p, func(st *config.Stream) { st.Params, st.LogScale, st.Level = name, 0, nil }); e == nil {
-			ways = append(ways, fmt.Sprintf("use parameters %s (promised error %.2g)", name, c.out.Bound))
-			break
-		}
+	if c := s.otherParams(); c != nil {
+		ways = append(ways, fmt.Sprintf("use parameters %s (promised error %.2g)", c.params.Name(), c.out.Bound))
 	}
 	if len(ways) == 0 {
 		if err.Hint != "" {
@@ -286,9 +282,28 @@ func (s *search) advice(err *Error) string {
 	return strings.Join(ways, "; or ")
 }
 
-// useful reports whether the promised error is below a hundredth of the range
+// otherParams is the program under the first named parameters that give a
+// useful promise, else under the first that fit.
+func (s *search) otherParams() (fits *Circuit) {
+	for _, name := range henc.Names() {
+		p, err := henc.Named(name)
+		if err != nil || name == s.ch.params.Name() {
+			continue
+		}
+		c, err := s.changed(p, func(st *config.Stream) { st.Params, st.LogScale, st.Level = name, 0, nil })
+		if err == nil && c.Useful() {
+			return c
+		}
+		if err == nil && fits == nil {
+			fits = c
+		}
+	}
+	return fits
+}
+
+// Useful reports whether the promised error is below a hundredth of the range
 // of results.
-func (c *Circuit) useful() bool {
+func (c *Circuit) Useful() bool {
 	width := c.hi - c.lo
 	if c.out.Sqrt {
 		width = math.Sqrt(max(c.hi, 0)) - math.Sqrt(max(c.lo, 0))

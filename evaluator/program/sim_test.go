@@ -43,7 +43,10 @@ func simulate(t fataler, c *Circuit, inputs map[Input][]float64) []float64 {
 			for j := range out {
 				out[j] = a[j] + sign*b[j]
 			}
-		case stepMul:
+		case stepMul, stepMulRescale:
+			if f := c.params.RescaleFactor(c.steps[s.a].level); s.op == stepMulRescale && !near(s.scale*f, c.steps[s.a].scale*c.steps[s.b].scale) {
+				t.Fatalf("%s: step %d rescales to another scale", c.prog.Expr, i)
+			}
 			if c.steps[s.a].level != c.steps[s.b].level {
 				t.Fatalf("%s: step %d multiplies across levels", c.prog.Expr, i)
 			}

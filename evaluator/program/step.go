@@ -10,19 +10,20 @@ import (
 type stepOp uint8
 
 const (
-	stepInput    stepOp = iota // a ciphertext that arrives
-	stepMulInt                 // a times the integer k, read at another scale
-	stepAdd                    // a + b
-	stepSub                    // a - b
-	stepMul                    // a * b, relinearised
-	stepMulPlain               // a times plain slot values
-	stepRescale                // a with the level's primes divided out
-	stepDrop                   // a at a lower level
-	stepRotate                 // slot j gets slot j+k
-	stepSum                    // slot j gets the sum of slots j..j+k-1
+	stepInput      stepOp = iota // a ciphertext that arrives
+	stepMulInt                   // a times the integer k, read at another scale
+	stepAdd                      // a + b
+	stepSub                      // a - b
+	stepMul                      // a * b, relinearised
+	stepMulPlain                 // a times plain slot values
+	stepMulRescale               // a * b, relinearised and rescaled at once
+	stepRescale                  // a with the level's primes divided out
+	stepDrop                     // a at a lower level
+	stepRotate                   // slot j gets slot j+k
+	stepSum                      // slot j gets the sum of slots j..j+k-1
 )
 
-var stepNames = [...]string{"input", "scale", "add", "subtract", "multiply", "multiply-plain", "rescale", "drop-level", "rotate", "sum-slots"}
+var stepNames = [...]string{"input", "scale", "add", "subtract", "multiply", "multiply-plain", "multiply-rescale", "rescale", "drop-level", "rotate", "sum-slots"}
 
 func (o stepOp) String() string { return stepNames[o] }
 
@@ -108,7 +109,7 @@ func (s *step) rotations() []int {
 
 // switches is the number of key switches of a step.
 func (s *step) switches() int {
-	if s.op == stepMul {
+	if s.op == stepMul || s.op == stepMulRescale {
 		return 1
 	}
 	return len(s.rotations())
@@ -120,7 +121,7 @@ func (s *step) String() string {
 		return fmt.Sprintf("input %s", s.in)
 	case stepMulInt:
 		return fmt.Sprintf("scale #%d by %d", s.a, s.k)
-	case stepAdd, stepSub, stepMul:
+	case stepAdd, stepSub, stepMul, stepMulRescale:
 		return fmt.Sprintf("%s #%d #%d", s.op, s.a, s.b)
 	case stepRotate:
 		return fmt.Sprintf("rotate #%d by %d", s.a, s.k)
@@ -128,4 +129,32 @@ func (s *step) String() string {
 		return fmt.Sprintf("sum-slots #%d over %d", s.a, s.k)
 	}
 	return fmt.Sprintf("%s #%d", s.op, s.a)
+}
+
+// operands are the steps that a step works on.
+func (s *step) operands() []int {
+	switch s.op {
+	case stepInput:
+		return nil
+	case stepAdd, stepSub, stepMul, stepMulRescale:
+		return []int{s.a, s.b}
+	}
+	return []int{s.a}
+}
+
+// fuse replaces a product that is only rescaled by the one operation for both,
+// which is faster and adds no more noise than was counted.
+func fuse(steps []step) {
+	uses := make([]int, len(steps))
+	for i := range steps {
+		for _, a := range steps[i].operands() {
+			uses[a]++
+		}
+	}
+	for i := range steps {
+		s := &steps[i]
+		if m := &steps[s.a]; s.op == stepRescale && m.op == stepMul && uses[s.a] == 1 {
+			s.op, s.a, s.b = stepMulRescale, m.a, m.b
+		}
+	}
 }
