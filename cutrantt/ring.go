@@ -73,6 +73,21 @@ type Backend interface {
 	NewRing(logN int, moduli []Modulus, opts Options) (Ring, error)
 }
 
+// Preference is what a Backend may implement besides: Columns is the n2 with
+// which its device encrypts and switches keys fastest for degree 2^logN, by
+// measurement; 1 is the complete transform.
+type Preference interface {
+	Columns(logN int) int
+}
+
+// Columns is the preference of b, or MaxN2 if it has none.
+func Columns(b Backend, logN int) int {
+	if p, ok := b.(Preference); ok {
+		return p.Columns(logN)
+	}
+	return MaxN2
+}
+
 // Options of a ring. The zero value is usable.
 type Options struct {
 	Method  Method // Hadamard method; MethodAuto lets the backend choose

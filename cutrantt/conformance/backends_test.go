@@ -64,6 +64,11 @@ func TestDescription(t *testing.T) {
 		if b.Device() == "" {
 			t.Error("the device has no description")
 		}
+		for logN := cutrantt.MinLogN; logN <= cutrantt.MaxLogN; logN++ {
+			if n2 := cutrantt.Columns(b, logN); !cutrantt.NTT(n2).Valid() {
+				t.Errorf("degree 2^%d: %d columns", logN, n2)
+			}
+		}
 		ms := moduli(t, 10, 3)
 		r, err := b.NewRing(10, ms, cutrantt.Options{Method: cutrantt.MethodLazy, Workers: 2})
 		if err != nil {

@@ -148,3 +148,45 @@ func BenchmarkIntegers(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkColumns is the arithmetic of encryption (three transforms and two
+// products that share a factor) and of a key-switch inner product (three
+// transforms, six products), by which defaultColumns was chosen.
+func BenchmarkColumns(b *testing.B) {
+	for _, c := range []struct{ logN, limbs int }{{12, 2}, {13, 5}, {15, 16}} {
+		for _, n2 := range []int{1, 2, 4, 8, 16} {
+			r, batch := benchRing(b, c.logN, c.limbs, cutrantt.MethodAuto)
+			x, y, z := batch(3, cutrantt.Coeffs(n2)), batch(6, cutrantt.NTT(n2)), batch(2, cutrantt.NTT(n2))
+			long, err := r.Precompute(y)
+			if err != nil {
+				b.Fatal(err)
+			}
+			pair, err := y.Slice(0, 2, 0, c.limbs)
+			if err != nil {
+				b.Fatal(err)
+			}
+			short, err := r.Precompute(pair)
+			if err != nil {
+				b.Fatal(err)
+			}
+			f := batch(3, cutrantt.NTT(n2))
+			one, err := f.Slice(0, 1, 0, c.limbs)
+			if err != nil {
+				b.Fatal(err)
+			}
+			for name, run := range map[string]func() error{
+				"encrypt":   func() error { return r.MulOperand(z, one, short) },
+				"keyswitch": func() error { return r.MulOperand(z, f, long) },
+			} {
+				b.Run(fmt.Sprintf("%s/N=2^%d/limbs=%d/n2=%d", name, c.logN, c.limbs, n2), func(b *testing.B) {
+					perResidue(b, c.limbs*r.N(), func() error {
+						if err := r.Forward(f, x); err != nil {
+							return err
+						}
+						return run()
+					})
+				})
+			}
+		}
+	}
+}
