@@ -39,8 +39,9 @@ type job struct {
 	inputs map[program.Input]*window
 }
 
-// joiner keeps recent windows and finds the sets that programs wait for. Per
-// stream it holds at most depth windows plus as many as programs look back; the
+// joiner keeps recent windows and finds the sets that programs wait for. A
+// window goes as soon as every program has had all that it can make of it. Per
+// stream at most depth windows are held, plus as many as programs look back; the
 // one that arrived first goes first. A window that is older than timeout goes
 // unless a program may still look back at it.
 type joiner struct {
@@ -56,6 +57,7 @@ type joiner struct {
 type history struct {
 	byPlace map[place]*list.Element // of *window
 	order   *list.List              // by arrival
+	seen    *recent                 // places that were taken, also of windows that left
 	newest  place
 	lag     int // the furthest that any program looks back
 	users   []*runnable
@@ -70,7 +72,7 @@ func newJoiner(depth int, timeout time.Duration, progs []*runnable, lost func(*w
 			id := streamID{in.Device, in.Stream}
 			h := j.streams[id]
 			if h == nil {
-				h = &history{byPlace: map[place]*list.Element{}, order: list.New()}
+				h = &history{byPlace: map[place]*list.Element{}, order: list.New(), seen: newRecent(0)}
 				j.streams[id] = h
 			}
 			h.lag = max(h.lag, in.Lag)
@@ -81,6 +83,7 @@ func newJoiner(depth int, timeout time.Duration, progs []*runnable, lost func(*w
 		}
 	}
 	for _, h := range j.streams {
+		h.seen.limit = max(64, 4*(j.depth+h.lag))
 		for _, p := range h.users {
 			p.done.limit = max(p.done.limit, 4*(j.depth+h.lag))
 		}
@@ -112,9 +115,10 @@ func (j *joiner) insert(w *window) (jobs []*job, gone []*window, err error) {
 	if h == nil {
 		return nil, nil, nil // no program reads it
 	}
-	if _, taken := h.byPlace[w.place]; taken {
+	if h.seen.has(w.place) {
 		return nil, nil, fmt.Errorf("%w: %s/%s window %d", ErrDuplicate, w.stream.device, w.stream.stream, w.place.n)
 	}
+	h.seen.add(w.place)
 	h.byPlace[w.place] = h.order.PushBack(w)
 	if w.place.boot > h.newest.boot || w.place.boot == h.newest.boot && w.place.n > h.newest.n {
 		h.newest = w.place
@@ -130,10 +134,32 @@ func (j *joiner) insert(w *window) (jobs []*job, gone []*window, err error) {
 			}
 		}
 	}
+	for _, jb := range jobs {
+		for _, used := range jb.inputs {
+			j.release(used)
+		}
+	}
 	for h.order.Len() > j.depth+h.lag {
 		gone = h.evict(h.order.Front(), gone)
 	}
 	return jobs, gone, nil
+}
+
+// release lets a window go once it was used for everything that it can be.
+func (j *joiner) release(w *window) {
+	h := j.streams[w.stream]
+	e := h.byPlace[w.place]
+	if e == nil {
+		return
+	}
+	for _, p := range h.users {
+		for _, in := range p.planned.Circuit.Inputs() {
+			if in.Device == w.stream.device && in.Stream == w.stream.stream && !p.done.has(place{w.place.boot, w.place.n + int64(in.Lag)}) {
+				return
+			}
+		}
+	}
+	h.evict(e, nil)
 }
 
 // complete gives the job of p at a place, if all its windows are here and it

@@ -233,6 +233,7 @@ func (s *Service) Run(ctx context.Context) (err error) {
 	if s.deps.OnReady != nil && ctx.Err() == nil {
 		s.deps.OnReady()
 	}
+	s.warnUseless()
 	s.log.Info("evaluator runs", "name", s.cfg.Name, "programs", len(s.plan.Programs), "streams", len(s.sources))
 	<-ctx.Done()
 	close(s.quit)

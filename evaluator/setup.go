@@ -124,6 +124,16 @@ func (s *Service) makeSources(progs []*runnable) error {
 	return nil
 }
 
+// warnUseless points out programs whose results say little.
+func (s *Service) warnUseless() {
+	for i := range s.plan.Programs {
+		if c := s.plan.Programs[i].Circuit; !c.Useful() {
+			s.log.Warn("the promised error is more than a hundredth of the range of results; see evaluator explain",
+				"program", c.Name(), "promise", c.Output().Bound, "params", c.Parameters().Name())
+		}
+	}
+}
+
 // makeVerifier lists what is accepted.
 func (s *Service) makeVerifier(held []transport.KeyRef) (*transport.Verifier, error) {
 	trust := transport.NewTrustStore()
