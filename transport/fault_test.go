@@ -370,7 +370,16 @@ func TestBadMessagesDoNotDisturb(t *testing.T) {
 		}
 		raw := func(b []byte) func() error { return func() error { return pub.Publish(ctx, topic, b, false) } }
 		send := func(b []byte) func() error { return func() error { return sender.Send(ctx, topic, b) } }
+		arrived := func(seq uint64) bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return opened[seq]
+		}
 		replay := object(1000, nil)
+		first := func() error { // handlers run concurrently: the second delivery must come after the first
+			eventually(t, "the object to be replayed", func() bool { return arrived(1000) })
+			return nil
+		}
 		flipped := object(1001, nil)
 		flipped[len(flipped)-1000] ^= 1
 		chunks := chunksOf(t, object(1002, nil), 4096)
@@ -403,7 +412,7 @@ func TestBadMessagesDoNotDisturb(t *testing.T) {
 			{"too_large", &clientCounters, []func() error{raw(make([]byte, 65<<10))}},
 			{"too_large", o.Counters, []func() error{send(pattern(50_001))}},
 			{"conflict", recv.Counters(), []func() error{raw(chunks[0]), raw(conflict)}},
-			{"replayed", recv.Counters(), []func() error{send(replay), send(replay)}},
+			{"replayed", recv.Counters(), []func() error{send(replay), first, send(replay)}},
 			{"bad_signature", o.Counters, []func() error{send(flipped)}},
 			{"unknown_signer", o.Counters, []func() error{send(object(1, func(m *Meta) { m.Device = "board-8" }))}},
 			{"wrong_key", o.Counters, []func() error{send(object(2, func(m *Meta) { m.KeyID[3]++ }))}},
@@ -425,11 +434,7 @@ func TestBadMessagesDoNotDisturb(t *testing.T) {
 				t.Fatal(err)
 			}
 			eventually(t, "refusal as "+tc.reason, func() bool { return tc.c.Refused(tc.reason) > before })
-			eventually(t, "the good object after "+tc.reason, func() bool {
-				mu.Lock()
-				defer mu.Unlock()
-				return opened[seq]
-			})
+			eventually(t, "the good object after "+tc.reason, func() bool { return arrived(seq) })
 		}
 	})
 }
