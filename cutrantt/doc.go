@@ -14,8 +14,9 @@
 //
 // (see Modulus).
 //
-// The package holds the interface (Ring), the shapes (Shape, Batch, Domain) and
-// nothing that computes. Backends live below it: reference (slow, for clarity),
-// cpu (plain Go), and they are all run through the one suite in conformance.
+// The package holds the interface (Ring), the shapes (Shape, Batch, Domain), the
+// check of a modulus, and nothing that computes. Backends live below it, such as
+// reference (slow, for clarity) and cpu (plain Go), and they are all run through
+// the one suite in conformance.
 // It imports only the standard library.
 package cutrantt

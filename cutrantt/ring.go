@@ -126,7 +126,8 @@ type Ring interface {
 	Moduli() []Modulus // not to be modified
 	Method() Method    // what was asked for in Options
 
-	// NewBatch allocates a zeroed batch.
+	// NewBatch allocates a zeroed batch of at least one polynomial over one or
+	// more different moduli.
 	NewBatch(polys int, limbs []int, d Domain) (*Batch, error)
 	// Free gives the memory back; b and its views must not be used again.
 	// Freeing is optional (a finaliser may do it) and idempotent.
@@ -153,7 +154,8 @@ type Ring interface {
 
 	// Forward transforms coefficients/n2 to ntt/n2; Inverse undoes it.
 	// Convert brings src to dst's domain from any domain: transforms, layout
-	// changes, and finishing or undoing levels between n2 values directly.
+	// changes, and finishing or undoing levels between n2 values directly. In
+	// place it takes two views of one batch that differ in their labels.
 	Forward(dst, src *Batch) error
 	Inverse(dst, src *Batch) error
 	Convert(dst, src *Batch) error
@@ -184,19 +186,22 @@ type Ring interface {
 	// Extend is ModUp: it reads src (coefficient domain, modulus S = product
 	// of its limbs) as the centred integer x in about [-S/2, S/2] and writes
 	// x modulo every limb of dst (coefficient domain, same n2). Limbs of dst
-	// that are also in src are copied. The integer that rounds is fixed point:
+	// that are also in src are copied. dst shares no memory with src, and src
+	// has at most 255 limbs. The integer that rounds is fixed point:
 	// with y_i = x_i*(S/q_i)^-1 mod q_i and R_i = floor(2^56/q_i),
 	// v = (sum y_i*R_i + 2^55) >> 56, x = sum y_i*(S/q_i) - v*S. All backends
 	// therefore agree bit for bit.
 	Extend(dst, src *Batch) error
 	// DivRound is ModDown and RESCALE: src's limbs are dst's followed by the
 	// dropped ones with product D, in one domain; dst = (src - [src]_D)/D with
-	// [src]_D centred as in Extend, that is src/D rounded.
+	// [src]_D centred as in Extend, that is src/D rounded. dst may be the view
+	// of src's leading limbs.
 	DivRound(dst, src *Batch) error
 
 	// SampleUniform fills the single polynomial dst with exact uniform
 	// residues: limb with modulus index i takes stream i of prng.Uniform, in
-	// storage order of dst's domain.
+	// storage order of dst's domain. The time taken depends on the residues,
+	// which are public.
 	SampleUniform(dst *Batch, seed *[32]byte, label uint32) error
 	// SampleTernary and SampleCBD draw one small polynomial with prng.Ternary
 	// or prng.CBD (natural coefficient order, so that the polynomial does not

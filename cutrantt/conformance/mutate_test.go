@@ -71,6 +71,24 @@ func TestMutations(t *testing.T) {
 	}
 }
 
+// TestFaultList keeps the list of faults in step with the sources.
+func TestFaultList(t *testing.T) {
+	names := make(map[string]bool)
+	for _, m := range mutations {
+		source, err := os.ReadFile(filepath.Join("..", filepath.FromSlash(m.file)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(string(source), m.old); n != 1 {
+			t.Errorf("%s: %s has %d places with %q, not one", m.what, m.file, n, m.old)
+		}
+		if names[m.what] || m.old == m.new {
+			t.Errorf("%s: named twice or without a change", m.what)
+		}
+		names[m.what] = true
+	}
+}
+
 // copyModule copies what the arithmetic needs of the module to a new directory.
 func copyModule(t *testing.T) string {
 	t.Helper()
@@ -84,8 +102,18 @@ func copyModule(t *testing.T) string {
 			t.Fatal(err)
 		}
 	}
-	from := filepath.Join(root, "cutrantt")
-	err := filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+	for _, part := range []string{"cutrantt", "kernels"} {
+		if _, err := os.Stat(filepath.Join(root, part)); err == nil {
+			copyTree(t, root, dir, part)
+		}
+	}
+	return dir
+}
+
+// copyTree copies directory part of root to dir.
+func copyTree(t *testing.T, root, dir, part string) {
+	t.Helper()
+	err := filepath.WalkDir(filepath.Join(root, part), func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
@@ -105,14 +133,14 @@ func copyModule(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return dir
 }
 
 type mutationRun struct{ pkg, pattern string }
 
 func runTests(t *testing.T, dir string, r mutationRun) (string, error) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-failfast", "-timeout=5m", "-vet=off", "-run", r.pattern, r.pkg)
+	cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-failfast", "-timeout=5m", "-vet=off",
+		"-run", r.pattern, "-skip", "TestFaultList", r.pkg)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "HENCEDGE_MUTATE=")
 	out, err := cmd.CombinedOutput()

@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"fmt"
+	"math/bits"
 	"sync"
 
 	"github.com/hencedge/hencedge/cutrantt"
@@ -100,22 +101,28 @@ func (r *ring) Copy(dst, src *cutrantt.Batch) error {
 	return nil
 }
 
-// scratchPool recycles working memory. Buffers are cleared when they are put
-// back: they may have held secrets.
-var scratchPool sync.Pool
+// scratchPools recycle working memory of up to 2^k words. Buffers are cleared
+// when they are put back: they may have held secrets.
+var scratchPools [33]sync.Pool
 
 type scratch struct{ words []uint32 }
 
-// getScratch returns n words of any content.
+// getScratch returns n >= 1 words of any content.
 func getScratch(n int) *scratch {
-	if s, ok := scratchPool.Get().(*scratch); ok && cap(s.words) >= n {
+	k := bits.Len(uint(n - 1))
+	if k >= len(scratchPools) {
+		return &scratch{words: make([]uint32, n)}
+	}
+	if s, ok := scratchPools[k].Get().(*scratch); ok {
 		s.words = s.words[:n]
 		return s
 	}
-	return &scratch{words: make([]uint32, n)}
+	return &scratch{words: make([]uint32, n, 1<<k)}
 }
 
 func (s *scratch) put() {
 	clear(s.words)
-	scratchPool.Put(s)
+	if k := bits.Len(uint(cap(s.words) - 1)); k < len(scratchPools) && cap(s.words) == 1<<k {
+		scratchPools[k].Put(s)
+	}
 }
