@@ -129,12 +129,15 @@ func TestRunReplay(t *testing.T) {
 	}
 	cfg := testConfig(t)
 	cfg.Streams[0] = replayStream(t, "x.csv", text.String(), func(r *config.Replay) { r.TimeFormat = "unix" })
+	cfg.Queue = config.Queue{Objects: 1}
+	cfg.SetDefaults() // a file waits for a full queue
 	client := &fakeClient{}
 	deps, k := testDeps(t, client)
 	a, err := New(cfg, deps)
 	if err != nil {
 		t.Fatal(err)
 	}
+	cfg.StopTimeout = 0 // only a stop is bounded, not the end of a file
 	if err := a.Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -312,6 +315,22 @@ func TestRestart(t *testing.T) {
 	}
 	if string(readings[0].Body) == string(readings[1].Body) {
 		t.Error("two encryptions of the same window are equal")
+	}
+}
+
+func TestWarnings(t *testing.T) {
+	cfg := testConfig(t)
+	if w := Warnings(cfg); len(w) != 0 {
+		t.Errorf("got %q", w)
+	}
+	cfg.Keys.Mode = config.KeyModeSymmetric
+	cfg.Broker.URL, cfg.Broker.Insecure = "tcp://broker.example.org", true
+	cfg.Streams[0].Replay = &config.Replay{Speed: "fast"}
+	w := strings.Join(Warnings(cfg), "\n")
+	for _, want := range []string{"symmetric mode", "no TLS to broker.example.org", "queue.full to block"} {
+		if !strings.Contains(w, want) {
+			t.Errorf("no %q in %q", want, w)
+		}
 	}
 }
 

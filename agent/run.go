@@ -15,8 +15,9 @@ import (
 const windowQueue = 4
 
 // Run samples, encrypts and sends until ctx ends or every replay file is
-// through. Then it sends what it has, for at most the configured stop timeout,
-// reports itself offline and closes. It returns nil after an orderly stop;
+// through. Then it sends what it has (once ctx has ended for at most the
+// configured stop timeout), reports itself offline and closes. It returns nil
+// after an orderly stop;
 // otherwise what went wrong: a replay file (ErrReplay), windows that could not
 // be delivered in time (ErrUndelivered), a broker that refuses this client.
 func (a *Agent) Run(ctx context.Context) error { return a.run(ctx, 0) }
@@ -49,7 +50,7 @@ func (a *Agent) run(ctx context.Context, limit int) (err error) {
 	defer stopSampling()
 	deliver, stopDelivery := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopDelivery()
-	context.AfterFunc(sample, func() { a.later(deliver, stopDelivery) })
+	context.AfterFunc(ctx, func() { a.later(deliver, stopDelivery) })
 
 	sending := make(chan error, 1)
 	go func() {

@@ -65,6 +65,16 @@ func TestAgentExample(t *testing.T) {
 	}
 }
 
+func TestReplayExampleLosesNothing(t *testing.T) {
+	a, err := LoadAgent("examples/agent-replay.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.Queue.Full != QueueBlock || a.Streams[0].Replay.Format != "csv" || a.Streams[0].Replay.Delimiter != ";" {
+		t.Errorf("got %+v, %+v", a.Queue, a.Streams[0].Replay)
+	}
+}
+
 func TestEvaluatorInput(t *testing.T) {
 	e, err := LoadEvaluator("examples/evaluator.yaml")
 	if err != nil {

@@ -37,12 +37,23 @@ func (a *Agent) SetDefaults() {
 	orDefault(&a.Keys.Mode, KeyModePublic)
 	orDefault(&a.Queue.Objects, DefaultQueueObjects)
 	orDefault(&a.Queue.Bytes, DefaultQueueBytes)
-	orDefault(&a.Queue.Full, QueueDropOldest)
+	orDefault(&a.Queue.Full, a.defaultPolicy())
 	orDefault(&a.StopTimeout, DefaultStopTimeout)
 	a.Log.setDefaults()
 	for i := range a.Streams {
 		a.Streams[i].SetDefaults()
 	}
+}
+
+// defaultPolicy is to keep sensors on time, and not to lose anything of files,
+// which can wait.
+func (a *Agent) defaultPolicy() QueuePolicy {
+	for _, s := range a.Streams {
+		if s.Replay == nil {
+			return QueueDropOldest
+		}
+	}
+	return QueueBlock
 }
 
 // SetDefaults fills every optional field that is zero.
