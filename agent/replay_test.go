@@ -141,6 +141,29 @@ func TestReplayErrorsNameFileAndLine(t *testing.T) {
 	}
 }
 
+// The example's file fits its configuration.
+func TestReplayExample(t *testing.T) {
+	cfg, err := config.LoadAgent("../config/examples/agent-replay.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := rows(t, cfg.Streams[0], newFakeClock())
+	if err != nil || len(got) != 512 {
+		t.Fatalf("%d rows, %v", len(got), err)
+	}
+	c, count := collect(cfg.Streams[0])
+	var windows []*window
+	for _, r := range got {
+		windows = append(windows, c.add(r)...)
+	}
+	if st := count.stats(); len(windows) != 2 || st.Missing != 1 || st.Held != 1 || st.Outside != 0 || st.Samples != 512 {
+		t.Errorf("%d windows, %+v", len(windows), st)
+	}
+	if w := windows[0]; w.start.UnixMilli() != 1767225600000 || w.end.Sub(w.start) != 2550*time.Millisecond {
+		t.Errorf("from %v to %v", w.start, w.end)
+	}
+}
+
 func TestReplayPace(t *testing.T) {
 	text := "t,a,b.c\n100,1,1\n101,1,1\n101,1,1\n111,1,1\n"
 	for speed, want := range map[string]time.Duration{"fast": 0, "realtime": 11 * time.Second, "10x": 1100 * time.Millisecond} {
