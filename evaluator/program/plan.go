@@ -17,6 +17,9 @@ type policy struct {
 	keep float64
 	// sumLow rescales before summing, which is cheaper and less exact.
 	sumLow bool
+	// start is the level that inputs are brought down to at once, so that
+	// everything is done on fewer limbs.
+	start int
 	// giant evaluates polynomials by baby and giant steps instead of by the
 	// tree of all powers.
 	giant bool
@@ -112,7 +115,7 @@ func (p *planner) input(in Input, st config.Stream) int {
 	// tail. Seeded encryption has less noise and is covered.
 	fresh := p.ch.noise.FreshPK(scale)
 	d := deviation{own: spread{fresh, fresh / 2}, fixed: p.ch.rounding}
-	return p.add(step{op: stepInput, in: in, level: level, scale: scale, mag: 1, dev: d}, "")
+	return p.drop(p.add(step{op: stepInput, in: in, level: level, scale: scale, mag: 1, dev: d}, ""), min(level, p.pol.start))
 }
 
 // drop brings a to a lower level.

@@ -29,7 +29,8 @@ type plan struct {
 }
 
 // run plans under every policy. Among the plans whose promised error is within
-// half a bit of the best, it returns the cheapest one.
+// half a bit of the best, it takes the cheapest one, and starts that at the
+// lowest level at which the promise holds up.
 func (s *search) run() (*plan, *Error) {
 	var plans []*plan
 	var first *Error
@@ -62,7 +63,23 @@ func (s *search) run() (*plan, *Error) {
 			best = p
 		}
 	}
+	for level := range s.topLevel() {
+		pol := best.policy
+		pol.start = level
+		if p, err := s.plan(pol); err == nil && p.out.Bound <= least*math.Sqrt2 && p.cost < best.cost {
+			return p, nil
+		}
+	}
 	return best, nil
+}
+
+// topLevel is the highest level of an input.
+func (s *search) topLevel() int {
+	top := 0
+	for _, v := range s.prog.Vars {
+		top = max(top, v.Stream.LevelAt(s.ch.maxLevel))
+	}
+	return top
 }
 
 func (p *plan) multiplies() bool {
@@ -89,7 +106,7 @@ func (s *search) policies() []policy {
 		}
 		for _, low := range []bool{false, true} {
 			for _, k := range keeps {
-				out = append(out, policy{keep: k, sumLow: low, giant: giant})
+				out = append(out, policy{keep: k, sumLow: low, giant: giant, start: s.ch.maxLevel})
 			}
 		}
 	}
