@@ -60,7 +60,7 @@ func TestOnce(t *testing.T) {
 	m, o := readings[0].Meta, seen[0]
 	s := cfg.Streams[0]
 	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC).Add(100 * time.Millisecond)
-	if m.Samples != 4 || m.Level != 1 || m.Layout != s.LayoutHash() || m.KeyID != k.public.KeyID || m.Start != start.UnixNano() || m.End != start.Add(300*time.Millisecond).UnixNano() ||
+	if m.Samples != 4 || m.Level != 1 || m.Layout != s.LayoutHash() || m.KeyID != k.public.KeyID || m.KeyEpoch != 7 || m.Start != start.UnixNano() || m.End != start.Add(300*time.Millisecond).UnixNano() ||
 		m.BootEpoch != a.state.boot() || m.Sequence != 0 {
 		t.Errorf("header %+v", m)
 	}

@@ -111,6 +111,7 @@ var keyring = sync.OnceValues(func() (*testKeys, error) {
 	if err != nil {
 		return nil, err
 	}
+	sk.SetEpoch(7)
 	pk, err := sk.PublicKey()
 	if err != nil {
 		return nil, err
