@@ -110,7 +110,7 @@ func bigInts(n int) []*big.Int {
 func (r *rig) levels() []int {
 	top := r.p.MaxLevel()
 	if r.p.LogN() >= 14 {
-		return []int{0, 1, top / 2, top}
+		return []int{0, 1, top}
 	}
 	var all []int
 	for level := range top + 1 {
