@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"fmt"
+	"math"
 	"math/big"
 	"math/rand/v2"
 	"slices"
@@ -216,7 +217,7 @@ func TestSet(t *testing.T) {
 			small[k] = g.rng.Int32N(1<<31-1) - 1<<30 + 1
 		}
 		floats := [][]float64{make([]float64, n), make([]float64, n)}
-		copy(floats[0], []float64{0, -0.0, 1, -1, 1 << 53, -(1 << 53), 1<<62 + 1<<20, -(1 << 62), 1<<63 - 1024, -(1<<63 - 1024)})
+		copy(floats[0], []float64{0, math.Copysign(0, -1), 1, -1, 1 << 53, -(1 << 53), 1<<62 + 1<<20, -(1 << 62), 1<<63 - 1024, -(1<<63 - 1024)})
 		copy(floats[1], []float64{1 << 63, -(1 << 63), 1.7976931348623157e308, -1.7976931348623157e308, 1e300, -1e22, 3, -7})
 		for k := 16; k < n; k++ {
 			floats[0][k] = float64(g.rng.Int64N(1<<62)>>g.rng.IntN(60)) * float64(1-2*g.rng.IntN(2))
