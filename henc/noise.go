@@ -23,8 +23,10 @@ import (
 // v are uniform ternary, variance 2/3; the noise is centred binomial, variance
 // 21/2; rounding to integers has variance 1/12.
 //
-// The errors of the slots are close to Gaussian, so Max turns a standard deviation
-// into a bound for many slots at once.
+// A slot's error is dominated by noise times key: at one root of unity a product of
+// two independent complex normal numbers, whose real part follows Laplace's law.
+// Its tail is much heavier than a normal one; Max turns a standard deviation into a
+// bound for many slots at once.
 type NoiseModel struct{ p Parameters }
 
 // Noise is the noise model of the parameters.
@@ -117,9 +119,9 @@ func (m NoiseModel) Square(a, da float64) float64 {
 }
 
 // Max turns the deviation of one slot into a bound on the largest of count
-// (absolute) errors that fails with probability below 2^-40, by the Gaussian tail
-// P(|x| > t*sigma) <= exp(-t^2/2) and a union over the slots. One real slot gives a
-// factor of 7.5, 2^15 give 9.
+// (absolute) errors that fails with probability below 2^-40, by the tail of
+// Laplace's law, P(|x| > t*deviation) = exp(-sqrt(2)*t), and a union over the
+// slots. One real slot gives a factor of 19.6, 2^15 give 27.
 func (m NoiseModel) Max(deviation float64, count int) float64 {
-	return deviation * math.Sqrt(2*(math.Ln2*41+math.Log(float64(max(count, 1)))))
+	return deviation * (math.Ln2*40 + math.Log(float64(max(count, 1)))) / math.Sqrt2
 }

@@ -66,7 +66,7 @@ func TestNoiseModel(t *testing.T) {
 		}
 		// The bound holds and is not vacuous.
 		worst := maxError(exact, z)
-		if bound := m.Max(math.Sqrt2*m.FreshSeeded(s), p.Slots()); worst > bound || worst < bound/8 {
+		if bound := m.Max(math.Sqrt2*m.FreshSeeded(s), p.Slots()); worst > bound || worst < bound/16 {
 			t.Errorf("%s: largest fresh error 2^%.2f, bound 2^%.2f", set, math.Log2(worst), math.Log2(bound))
 		}
 	}
