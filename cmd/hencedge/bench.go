@@ -32,7 +32,7 @@ func (a *app) benchCommand() *cobra.Command {
 kernel computed against an independent path; a wrong result ends it with an error.
 
 Inputs are random and rotate through sets larger than twice the last-level cache,
-every set is used once before the clock starts, and the median over all calls is
+calls before the clock starts warm up, and the median over all timed calls is
 reported. "of copy" is the time divided by that of a copy of the same bytes: the
 distance to the memory's limit. docs/benchmarks.md describes the method.
 

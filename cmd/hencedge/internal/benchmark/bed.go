@@ -159,7 +159,14 @@ func (b *bed) uniform(ring cutrantt.Ring, d cutrantt.Domain) (*cutrantt.Batch, e
 	if err != nil {
 		return nil, err
 	}
-	return x, ring.SampleUniform(x, (*[32]byte)(b.seed()), 1)
+	host := make([]uint32, 0, x.Len())
+	for _, limb := range b.limbs {
+		q := ring.Moduli()[limb].Q
+		for range ring.N() {
+			host = append(host, b.rng.Uint32N(q))
+		}
+	}
+	return x, ring.Upload(x, host)
 }
 
 // residues downloads a batch.

@@ -4,8 +4,8 @@
 // Method: a case owns several sets of random inputs, together larger than
 // twice the last-level cache, and each timed call takes the next set, so that
 // operands come from memory as they do in a running pipeline (--cached keeps
-// one set instead). Every set is used once before the clock starts. Each call
-// is timed on its own; a record holds the median, the 95th percentile and the
+// one set instead). Calls before the clock starts warm up. Each call is timed on
+// its own; a record holds the median, the 95th percentile and the
 // least of the calls. After the timing one result is compared with a path that
 // shares no code with the kernel (check.go).
 package benchmark
@@ -56,25 +56,27 @@ type stats struct {
 // maxIters bounds the memory of the samples and the time of tiny kernels.
 const maxIters = 20000
 
-// measure calls f(0), f(1), ... f(sets-1), f(0), ... First every set once,
-// untimed; then for at least minTime and three calls, timed one by one.
+// measure calls f(0), f(1), ... f(sets-1), f(0), ... First untimed: two calls,
+// and more until a quarter of minTime is over or every set was used. Then, on
+// from there, for at least minTime and three calls, timed one by one.
 func measure(ctx context.Context, minTime time.Duration, sets int, f func(set int) error) (stats, error) {
-	for i := range sets {
+	next := 0
+	for start := time.Now(); next < 2 || (next < sets && time.Since(start) < minTime/4); next++ {
 		if err := ctx.Err(); err != nil {
 			return stats{}, err
 		}
-		if err := f(i); err != nil {
+		if err := f(next % sets); err != nil {
 			return stats{}, err
 		}
 	}
 	var samples []time.Duration
 	var total time.Duration
-	for i := 0; len(samples) < maxIters && (total < minTime || len(samples) < 3); i++ {
+	for ; len(samples) < maxIters && (total < minTime || len(samples) < 3); next++ {
 		if err := ctx.Err(); err != nil {
 			return stats{}, err
 		}
 		start := time.Now()
-		err := f(i % sets)
+		err := f(next % sets)
 		d := time.Since(start)
 		if err != nil {
 			return stats{}, err
