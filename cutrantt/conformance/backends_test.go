@@ -8,6 +8,7 @@ import (
 
 	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/cutrantt/cpu"
+	"github.com/hencedge/hencedge/cutrantt/cuda"
 	"github.com/hencedge/hencedge/cutrantt/reference"
 )
 
@@ -18,6 +19,7 @@ var candidates = []struct {
 }{
 	{"reference", func() (cutrantt.Backend, error) { return reference.New(), nil }},
 	{"cpu", func() (cutrantt.Backend, error) { return cpu.New(), nil }},
+	{"cuda", cuda.New},
 }
 
 // eachBackend runs f for every backend that is present.

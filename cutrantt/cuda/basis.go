@@ -1,0 +1,176 @@
+package cuda
+
+import (
+	"slices"
+
+	"github.com/hencedge/hencedge/cutrantt"
+)
+
+// basis is the constants of one change of basis on the device: those of the
+// digits, then, at targets, those of each limb of the destination, and after
+// them at inverses the factors of S^-1 (kernels/basis.cu).
+type basis struct {
+	at, targets, inverses pointer
+	words                 int
+}
+
+// basis computes the constants from the moduli of limbs from, with product S,
+// to those of limbs to. Limbs of to that are in from are copied if copied is
+// set, and have no inverse.
+func (r *ring) basis(from, to []int, copied bool) (basis, error) {
+	key := make([]byte, 0, 2*(len(from)+len(to))+3)
+	for _, l := range from {
+		key = append(key, byte(l), byte(l>>8))
+	}
+	key = append(key, 0xff, 0xff, 0)
+	if copied {
+		key[len(key)-1] = 1
+	}
+	for _, l := range to {
+		key = append(key, byte(l), byte(l>>8))
+	}
+	if b, ok := r.bases[string(key)]; ok {
+		return b, nil
+	}
+	w := r.basisWords(from, to, copied)
+	at, err := r.constant(w)
+	if err != nil {
+		return basis{}, err
+	}
+	targets := at + pointer(4*4*len(from))
+	b := basis{at, targets, targets + pointer(4*pad2(len(to)*(len(from)+2))), len(w)}
+	r.bases[string(key)] = b
+	return b, nil
+}
+
+// pad2 rounds up to an even number of words.
+func pad2(n int) int { return (n + 1) &^ 1 }
+
+func (r *ring) basisWords(from, to []int, copied bool) []uint32 {
+	moduli := r.check.Moduli()
+	// product is the product of the moduli of from, without the one at skip.
+	product := func(q uint32, skip int) uint32 {
+		p := uint32(1)
+		for i, l := range from {
+			if i != skip {
+				p = mulMod(p, moduli[l].Q%q, q)
+			}
+		}
+		return p
+	}
+	var w, inverses []uint32
+	for _, l := range from {
+		round := uint64(1<<56) / uint64(moduli[l].Q)
+		w = append(w, uint32(round), uint32(round>>32))
+	}
+	for i, l := range from {
+		q := moduli[l].Q
+		scale := invMod(product(q, i), q)
+		w = append(w, scale, quotient(scale, q))
+	}
+	for _, l := range to {
+		q := moduli[l].Q
+		at := ^uint32(0)
+		if i := slices.Index(from, l); copied && i >= 0 {
+			at = uint32(i)
+		}
+		s := product(q, -1)
+		w = append(w, (q-s)%q, at)
+		for i := range from {
+			w = append(w, product(q, i))
+		}
+		inv := invMod(s, q)
+		inverses = append(inverses, inv, quotient(inv, q))
+	}
+	for len(w)%2 != 0 {
+		w = append(w, 0)
+	}
+	return append(w, inverses...)
+}
+
+// digits queues y and v of polys polynomials: len(from)+1 limbs each.
+func (r *ring) digits(dst, src tensor, polys int, from []int, b basis) error {
+	list, err := r.list(from)
+	if err != nil {
+		return err
+	}
+	return r.launch("basis_digits", polys*(r.n>>8), 1, 256, 0, args{
+		dst: dst.at, ds: dst.stride, a: src.at, as: src.stride, limbs: list, x: b.at, i0: uint32(len(from)),
+	})
+}
+
+// extend queues the limbs to of the integers whose digits are in y.
+func (r *ring) extend(dst, y, src tensor, polys, digits int, to []int, b basis) error {
+	return r.simple("basis_extend", dst, y, polys, to, 1, 8, args{b: src.at, bs: src.stride, x: b.targets, i0: uint32(digits)})
+}
+
+func (r *ring) Extend(dst, src *cutrantt.Batch) error {
+	if err := r.check.Extend(dst, src); err != nil {
+		return err
+	}
+	return r.exec(func() error {
+		polys, from, to := src.Polys(), src.Limbs(), dst.Limbs()
+		b, err := r.basis(from, to, true)
+		if err != nil {
+			return err
+		}
+		y, release, err := r.scratch(polys, len(from)+1)
+		if err != nil {
+			return err
+		}
+		defer release()
+		if err := r.digits(y, r.tensor(src), polys, from, b); err != nil {
+			return err
+		}
+		return r.extend(r.tensor(dst), y, r.tensor(src), polys, len(from), to, b)
+	}, dst, src)
+}
+
+func (r *ring) DivRound(dst, src *cutrantt.Batch) error {
+	if err := r.check.DivRound(dst, src); err != nil {
+		return err
+	}
+	err := r.exec(func() error { return r.divRound(dst, src) }, dst, src)
+	if err == nil {
+		dst.SetDomain(src.Domain())
+	}
+	return err
+}
+
+func (r *ring) divRound(dst, src *cutrantt.Batch) error {
+	polys, keep, d := src.Polys(), dst.Limbs(), src.Domain()
+	drop, n2 := src.Limbs()[len(keep):], int(d.N2)
+	b, err := r.basis(drop, keep, false)
+	if err != nil {
+		return err
+	}
+	y, release, err := r.scratch(polys, len(drop)+1)
+	if err != nil {
+		return err
+	}
+	defer release()
+	rest := r.tensor(src).limb(len(keep), r.n)
+	if d.NTT {
+		if err := r.inverse(y, rest, polys, drop, n2); err != nil {
+			return err
+		}
+		rest = y
+	}
+	if err := r.digits(y, rest, polys, drop, b); err != nil {
+		return err
+	}
+	e, release, err := r.scratch(polys, len(keep))
+	if err != nil {
+		return err
+	}
+	defer release()
+	if err := r.extend(e, y, tensor{}, polys, len(drop), keep, b); err != nil {
+		return err
+	}
+	if d.NTT {
+		if err := r.forward(e, e, polys, keep, n2); err != nil {
+			return err
+		}
+	}
+	return r.element("element_subscale", r.tensor(dst), r.tensor(src), e, polys, keep, b.inverses)
+}

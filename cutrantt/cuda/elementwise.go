@@ -1,0 +1,110 @@
+package cuda
+
+import (
+	"github.com/hencedge/hencedge/cutrantt"
+	"github.com/hencedge/hencedge/cutrantt/internal/check"
+)
+
+// element queues an element-wise kernel; b may be the zero tensor, x constants.
+func (r *ring) element(name string, dst, a, b tensor, polys int, limbs []int, x pointer) error {
+	return r.simple(name, dst, a, polys, limbs, 1, 10, args{b: b.at, bs: b.stride, x: x})
+}
+
+func (r *ring) Wipe(b *cutrantt.Batch) error {
+	if err := r.check.Batches(b); err != nil {
+		return err
+	}
+	return r.exec(func() error {
+		return r.element("element_zero", r.tensor(b), tensor{}, tensor{}, b.Polys(), b.Limbs(), 0)
+	}, b)
+}
+
+func (r *ring) Copy(dst, src *cutrantt.Batch) error { return r.unary("element_copy", dst, src) }
+func (r *ring) Neg(dst, a *cutrantt.Batch) error    { return r.unary("element_neg", dst, a) }
+
+func (r *ring) unary(name string, dst, a *cutrantt.Batch) error {
+	if err := r.check.Elementwise(check.Equal, dst, a); err != nil {
+		return err
+	}
+	err := r.exec(func() error {
+		return r.element(name, r.tensor(dst), r.tensor(a), tensor{}, dst.Polys(), dst.Limbs(), 0)
+	}, dst, a)
+	if err == nil {
+		dst.SetDomain(a.Domain())
+	}
+	return err
+}
+
+func (r *ring) Add(dst, a, b *cutrantt.Batch) error { return r.binary("element_add", dst, a, b) }
+func (r *ring) Sub(dst, a, b *cutrantt.Batch) error { return r.binary("element_sub", dst, a, b) }
+
+func (r *ring) binary(name string, dst, a, b *cutrantt.Batch) error {
+	if err := r.check.Elementwise(check.Broadcast, dst, a, b); err != nil {
+		return err
+	}
+	err := r.exec(func() error {
+		return r.element(name, r.tensor(dst), r.source(a), r.source(b), dst.Polys(), dst.Limbs(), 0)
+	}, dst, a, b)
+	if err == nil {
+		dst.SetDomain(a.Domain())
+	}
+	return err
+}
+
+func (r *ring) MulScalar(dst, a *cutrantt.Batch, c []uint32) error {
+	w := make([]uint32, 0, 2*len(c))
+	return r.scalars(dst, a, c, func() error {
+		for i, l := range dst.Limbs() {
+			w = append(w, c[i], quotient(c[i], r.check.Moduli()[l].Q))
+		}
+		return r.with(bytesOf(w), func(x pointer) error {
+			return r.element("element_scale", r.tensor(dst), r.tensor(a), tensor{}, dst.Polys(), dst.Limbs(), x)
+		})
+	})
+}
+
+func (r *ring) AddScalar(dst, a *cutrantt.Batch, c []uint32) error {
+	return r.scalars(dst, a, c, func() error {
+		return r.with(bytesOf(c), func(x pointer) error {
+			all := args{x: x}
+			if a.Domain().NTT {
+				all.i0 = 1
+			}
+			return r.simple("element_constant", r.tensor(dst), r.tensor(a), dst.Polys(), dst.Limbs(), int(a.Domain().N2), 10, all)
+		})
+	})
+}
+
+func (r *ring) scalars(dst, a *cutrantt.Batch, c []uint32, f func() error) error {
+	if err := r.check.Batches(dst, a); err != nil {
+		return err
+	}
+	if err := r.check.Scalars(dst, c); err != nil {
+		return err
+	}
+	if err := r.check.Elementwise(check.Equal, dst, a); err != nil {
+		return err
+	}
+	err := r.exec(f, dst, a)
+	if err == nil {
+		dst.SetDomain(a.Domain())
+	}
+	return err
+}
+
+// with copies host data to device memory while f queues work that reads it.
+func (r *ring) with(data []byte, f func(x pointer) error) error {
+	if len(data) == 0 {
+		return nil
+	}
+	n := (len(data) + 3) / 4
+	x, err := r.pool.get(n)
+	if err != nil {
+		return err
+	}
+	defer r.pool.put(x, n)
+	if err := r.backend.drv.CopyIn(x, data, r.pool.stream); err != nil {
+		return err
+	}
+	return f(x)
+}

@@ -1,0 +1,179 @@
+package cuda
+
+import (
+	"fmt"
+	"runtime"
+
+	"github.com/hencedge/hencedge/cutrantt"
+	"github.com/hencedge/hencedge/cutrantt/internal/check"
+)
+
+// autoMethod is what MethodAuto means for blocks of n2 residues.
+func autoMethod(int) cutrantt.Method { return cutrantt.MethodLazy }
+
+// resolved is the method that runs.
+func (r *ring) resolved(n2 int) cutrantt.Method {
+	if r.method == cutrantt.MethodAuto {
+		return autoMethod(n2)
+	}
+	return r.method
+}
+
+func (r *ring) Mul(dst, a, b *cutrantt.Batch) error    { return r.hadamard(false, dst, a, b) }
+func (r *ring) MulAdd(dst, a, b *cutrantt.Batch) error { return r.hadamard(true, dst, a, b) }
+
+func (r *ring) hadamard(accumulate bool, dst, a, b *cutrantt.Batch) error {
+	srcs := []*cutrantt.Batch{a, b}
+	if accumulate {
+		srcs = append(srcs, dst)
+	}
+	if err := r.check.Elementwise(check.Broadcast, dst, srcs...); err != nil {
+		return err
+	}
+	if err := check.Method(r.method, a); err != nil {
+		return err
+	}
+	n2 := int(a.Domain().N2)
+	err := r.exec(func() error {
+		x, y := r.source(a), r.source(b)
+		p := product{terms: 1, results: dst.Polys(), a: x, b: y, as: x.stride, bs: y.stride, accumulate: accumulate}
+		return r.multiply(fmt.Sprintf("%v_%d", r.resolved(n2), n2), r.tensor(dst), dst.Limbs(), n2, p)
+	}, dst, a, b)
+	if err == nil {
+		dst.SetDomain(a.Domain())
+	}
+	return err
+}
+
+// product is a launch of a Hadamard kernel: result r is the sum over terms i of
+// a at r*as + i*ai times b at r*bs + i*bi.
+type product struct {
+	terms, results int
+	a, b           tensor
+	as, ai, bs, bi uint64
+	at             pointer // positions of b's limbs, nil if they are dst's
+	accumulate     bool
+}
+
+// multiply queues a Hadamard kernel.
+func (r *ring) multiply(name string, dst tensor, limbs []int, n2 int, p product) error {
+	n1 := r.n / n2
+	t, err := r.twiddles(n1)
+	if err != nil {
+		return err
+	}
+	list, err := r.list(limbs)
+	if err != nil {
+		return err
+	}
+	a := args{
+		dst: dst.at, ds: dst.stride, a: p.a.at, as: p.as, ai: p.ai, b: p.b.at, bs: p.bs, bi: p.bi,
+		limbs: list, at: p.at, tw: t.at, ts: t.stride, logN2: uint32(log2(n2)), i0: uint32(p.terms),
+	}
+	if p.accumulate {
+		a.i1 = 1
+	}
+	return r.launch(name, p.results*max(n1/128, 1), len(limbs), 128, 0, a)
+}
+
+// operand holds fixed factors: for Toom-Cook-4 their values at the evaluation
+// points, else a copy.
+type operand struct {
+	ring  *ring
+	shape cutrantt.Shape
+	words int // of a block
+	mem   *memory
+}
+
+func (o *operand) Shape() cutrantt.Shape { return o.shape }
+
+// Release wipes the operand.
+func (o *operand) Release() {
+	n := o.mem.Len()
+	if n == 0 {
+		return
+	}
+	_ = o.ring.exec(func() error { return o.ring.backend.drv.Fill(o.mem.at, 0, n, o.ring.pool.stream) })
+	o.mem.release()
+}
+
+// tensor is where the factors lie.
+func (o *operand) tensor() tensor {
+	return tensor{o.mem.at, uint64(len(o.shape.Limbs) * o.words * (o.ring.n / int(o.shape.Domain.N2)))}
+}
+
+func (r *ring) Precompute(b *cutrantt.Batch) (cutrantt.Operand, error) {
+	if err := r.check.Batches(b); err != nil {
+		return nil, err
+	}
+	if err := check.Method(r.method, b); err != nil {
+		return nil, err
+	}
+	n2 := int(b.Domain().N2)
+	o := &operand{ring: r, shape: b.Shape().Clone(), words: n2}
+	toom := r.resolved(n2) == cutrantt.MethodToomCook4
+	if toom {
+		o.words = 7 * n2 / 4
+	}
+	n1, polys := r.n/n2, b.Polys()
+	err := r.exec(func() (err error) {
+		if o.mem, err = r.allocate(max(1, polys*len(b.Limbs())*o.words*n1)); err != nil {
+			return err
+		}
+		if !toom {
+			return r.element("element_copy", o.tensor(), r.tensor(b), tensor{}, polys, b.Limbs(), 0)
+		}
+		x := r.tensor(b)
+		return r.multiply(fmt.Sprintf("evaluations_%d", n2), o.tensor(), b.Limbs(), n2, product{results: polys, a: x, as: x.stride})
+	}, b)
+	if err != nil {
+		return nil, err
+	}
+	return o, nil
+}
+
+func (r *ring) MulOperand(dst, a *cutrantt.Batch, b cutrantt.Operand) error {
+	o, ok := b.(*operand)
+	if !ok || o == nil || o.ring != r || o.mem.Len() == 0 {
+		return fmt.Errorf("%w: operand of another ring or backend, or released", cutrantt.ErrForeign)
+	}
+	where, err := r.check.Operand(dst, a, o.shape)
+	if err != nil {
+		return err
+	}
+	err = r.exec(func() error { return r.mulOperand(dst, a, o, where) }, dst, a)
+	runtime.KeepAlive(o)
+	if err == nil {
+		dst.SetDomain(a.Domain())
+	}
+	return err
+}
+
+func (r *ring) mulOperand(dst, a *cutrantt.Batch, o *operand, where []int) error {
+	n2, limbs, results := int(a.Domain().N2), dst.Limbs(), dst.Polys()
+	at, err := r.list(where)
+	if err != nil {
+		return err
+	}
+	x, y := r.tensor(a), o.tensor()
+	if results > 1 && dst.Mem() == a.Mem() {
+		// One result is written while another still reads a.
+		tmp, release, err := r.scratch(a.Polys(), len(limbs))
+		if err != nil {
+			return err
+		}
+		defer release()
+		if err := r.element("element_copy", tmp, x, tensor{}, a.Polys(), limbs, 0); err != nil {
+			return err
+		}
+		x = tmp
+	}
+	method := r.resolved(n2)
+	name := fmt.Sprintf("%v_%d", method, n2)
+	if method == cutrantt.MethodToomCook4 {
+		name = fmt.Sprintf("prepared_%d", n2)
+	}
+	return r.multiply(name, r.tensor(dst), limbs, n2, product{
+		terms: a.Polys(), results: results, a: x, ai: x.stride, b: y, bs: y.stride, bi: uint64(results) * y.stride, at: at,
+	})
+}

@@ -1,0 +1,37 @@
+package cuda
+
+import "fmt"
+
+// plan is how columns of 2^log residues are transformed by one kernel: a block
+// holds 2^block residues, a thread 2^each. It mirrors kernels/forward.cu and
+// inverse.cu; first is the number of levels of the first pass.
+type plan struct {
+	log, block, each, first int
+}
+
+// plans are the single kernels by log2 of the column.
+var plans = map[int]plan{
+	6: {6, 10, 3, 3}, 7: {7, 10, 4, 4}, 8: {8, 10, 4, 4}, 9: {9, 10, 3, 3}, 10: {10, 10, 4, 4},
+	11: {11, 11, 4, 4}, 12: {12, 12, 4, 4}, 13: {13, 13, 5, 5}, 14: {14, 14, 5, 5}, 15: {15, 15, 5, 5},
+}
+
+// tailLog is the size of the parts that long columns are cut into.
+const tailLog = 12
+
+func (p plan) name(direction string) string { return fmt.Sprintf("%s_%d", direction, p.log) }
+func (p plan) threads() int                 { return 1 << (p.block - p.each) }
+
+// shared is the shared memory of a block in bytes: its residues, and one word
+// of padding after every 2^each.
+func (p plan) shared() int { return 4 * (1<<p.block + 1<<(p.block-p.each)) }
+
+// planFor is the plan for columns of 2^log residues on a device whose blocks
+// may use limit bytes of shared memory. Where no single kernel fits, two do:
+// split is then the number of levels of the first one, else 0.
+func planFor(log, limit int) (p plan, split int) {
+	if p, ok := plans[log]; ok && p.shared() <= limit {
+		return p, 0
+	}
+	tail := plans[tailLog]
+	return plan{log, tail.block, tail.each, log - tailLog}, log - tailLog
+}

@@ -1,0 +1,148 @@
+package cuda
+
+import (
+	"fmt"
+	"runtime"
+	"sync"
+	"unsafe"
+
+	"github.com/hencedge/hencedge/cutrantt"
+	"github.com/hencedge/hencedge/cutrantt/cuda/internal/driver"
+	"github.com/hencedge/hencedge/cutrantt/internal/check"
+)
+
+type pointer = driver.Pointer
+
+// ring is one stream's worth of work. The mutex orders calls; it is held while
+// an operation queues its kernels.
+type ring struct {
+	backend *backend
+	check   *check.Ring
+	n, logN int
+	method  cutrantt.Method
+
+	mu     sync.Mutex
+	pool   *pool
+	mods   pointer            // struct Mod for each modulus
+	lists  map[string]pointer // lists of limbs on the device
+	bases  map[string]basis   // constants of Extend and DivRound
+	plain  table              // twiddles in plain order
+	passes map[plan]table     // and in the order of the passes
+	args   args               // of the launch under way
+}
+
+func (r *ring) Backend() cutrantt.Backend  { return r.backend }
+func (r *ring) LogN() int                  { return r.logN }
+func (r *ring) N() int                     { return r.n }
+func (r *ring) Moduli() []cutrantt.Modulus { return r.check.Moduli() }
+func (r *ring) Method() cutrantt.Method    { return r.method }
+
+// exec runs f, which queues work, alone and with the backend's context. The
+// batches stay alive until it is queued.
+func (r *ring) exec(f func() error, batches ...*cutrantt.Batch) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	defer runtime.KeepAlive(batches)
+	r.evict()
+	if err := r.backend.locked(f); err != nil {
+		return fmt.Errorf("cuda: %w", err)
+	}
+	return nil
+}
+
+// launch queues a kernel on a grid of x*y blocks.
+func (r *ring) launch(name string, x, y, threads, shared int, a args) error {
+	if x == 0 || y == 0 {
+		return nil
+	}
+	f, ok := r.backend.kernels[name]
+	if !ok {
+		return fmt.Errorf("no kernel %q", name)
+	}
+	a.mods, a.logN = r.mods, uint32(r.logN)
+	r.args = a
+	err := r.backend.drv.Launch(f, x, y, threads, shared, r.pool.stream, unsafe.Pointer(&r.args))
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+// tensor is where a checked batch lies.
+func (r *ring) tensor(b *cutrantt.Batch) tensor {
+	at := b.Mem().(*memory).at
+	return tensor{at + pointer(4*b.Offset(0, 0)), uint64(b.Offset(1, 0) - b.Offset(0, 0))}
+}
+
+// source is a tensor that is broadcast if it has one polynomial.
+func (r *ring) source(b *cutrantt.Batch) tensor {
+	t := r.tensor(b)
+	if b.Polys() == 1 {
+		t.stride = 0
+	}
+	return t
+}
+
+// poly is the tensor from polynomial p on.
+func (t tensor) poly(p int) tensor {
+	t.at += pointer(4 * uint64(p) * t.stride)
+	return t
+}
+
+// limb is the tensor from limb l on, of a ring of degree n.
+func (t tensor) limb(l, n int) tensor {
+	t.at += pointer(4 * l * n)
+	return t
+}
+
+// scratch is contiguous memory for polys polynomials of limbs limbs; release
+// puts it back.
+func (r *ring) scratch(polys, limbs int) (t tensor, release func(), err error) {
+	n := max(polys*limbs*r.n, 1)
+	at, err := r.pool.get(n)
+	return tensor{at, uint64(limbs * r.n)}, func() { r.pool.put(at, n) }, err
+}
+
+// maxLists bounds the caches of limb lists and bases; programs use few.
+const maxLists = 4096
+
+// evict empties caches that have grown too large. The memory goes back to the
+// pool, whose order of use is the stream's.
+func (r *ring) evict() {
+	if len(r.lists) > maxLists {
+		for key, p := range r.lists {
+			r.pool.put(p, len(key)/2)
+		}
+		clear(r.lists)
+	}
+	if len(r.bases) > maxLists {
+		for _, b := range r.bases {
+			r.pool.put(b.at, b.words)
+		}
+		clear(r.bases)
+	}
+}
+
+// list puts a list of numbers below 2^16 on the device, once.
+func (r *ring) list(v []int) (pointer, error) {
+	if len(v) == 0 {
+		return 0, nil
+	}
+	var buf [256]byte
+	key := buf[:0]
+	for _, l := range v {
+		key = append(key, byte(l), byte(l>>8))
+	}
+	if p, ok := r.lists[string(key)]; ok {
+		return p, nil
+	}
+	w := make([]uint32, len(v))
+	for i, l := range v {
+		w[i] = uint32(l)
+	}
+	p, err := r.constant(w)
+	if err == nil {
+		r.lists[string(key)] = p
+	}
+	return p, err
+}

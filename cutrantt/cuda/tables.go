@@ -1,0 +1,57 @@
+package cuda
+
+// table is a table of twiddle factors on the device: stride factors for each
+// modulus of the ring.
+type table struct {
+	at      pointer
+	entries int
+	stride  uint64
+}
+
+// twiddles is the table t[k] = psi^brv(k) with at least n entries (n a power of
+// two, at most N), computed on the device when it is first needed.
+func (r *ring) twiddles(n int) (table, error) {
+	if r.plain.entries >= n {
+		return r.plain, nil
+	}
+	n = max(n, 256)
+	moduli := len(r.check.Moduli())
+	at, err := r.pool.get(2 * n * moduli)
+	if err != nil {
+		return table{}, err
+	}
+	t := table{at, n, uint64(n)}
+	if err := r.launch("table_plain", n/256, moduli, 256, 0, args{dst: at, ts: t.stride, i0: uint32(n)}); err != nil {
+		return table{}, err
+	}
+	if old := r.plain; old.entries > 0 {
+		r.pool.put(old.at, 2*old.entries*moduli)
+	}
+	r.plain = t
+	return t, nil
+}
+
+// ordered is the table of a plan, in the order of its passes.
+func (r *ring) ordered(p plan) (table, error) {
+	if t, ok := r.passes[p]; ok {
+		return t, nil
+	}
+	n, moduli := 1<<p.log, len(r.check.Moduli())
+	plain, err := r.twiddles(n)
+	if err != nil {
+		return table{}, err
+	}
+	t := table{entries: n, stride: uint64(n) + 2}
+	if t.at, err = r.pool.get(2 * int(t.stride) * moduli); err != nil {
+		return table{}, err
+	}
+	err = r.launch("table_passes", (n+255)/256, moduli, 256, 0, args{
+		dst: t.at, ts: t.stride, tw: plain.at, bi: plain.stride,
+		i0: uint32(p.log), i1: uint32(p.first), i2: uint32(p.each),
+	})
+	if err != nil {
+		return table{}, err
+	}
+	r.passes[p] = t
+	return t, nil
+}

@@ -1,0 +1,72 @@
+// Modular arithmetic on 32-bit words, q < 2^30.
+#pragma once
+#include "args.cuh"
+
+#define DEV __device__ __forceinline__
+
+// corr: x in [0, 2m) to [0, m), m <= 2^31.
+DEV u32 corr(u32 x, u32 m) { return min(x, x - m); }
+
+// add, sub, neg: operands and result in [0, q).
+DEV u32 add(u32 x, u32 y, u32 q) { return corr(x + y, q); }
+DEV u32 sub(u32 x, u32 y, u32 q) { u32 d = x - y; return min(d, d + q); }
+DEV u32 neg(u32 x, u32 q) { return corr(q - x, q); }
+
+// shoup: x*w mod q in [0, 2q) for any x, with w = (w, floor(w*2^32/q)), w < q.
+DEV u32 shoup(u32 x, uint2 w, u32 q) { return x * w.x - __umulhi(x, w.y) * q; }
+
+// mulc: the same in [0, q).
+DEV u32 mulc(u32 x, uint2 w, u32 q) { return corr(shoup(x, w, q), q); }
+
+// negc: the prepared pair of q-w, for 0 < w < q (w*2^32/q is not an integer).
+DEV uint2 negc(uint2 w, u32 q) { return make_uint2(q - w.x, ~w.y); }
+
+// reduce: any x mod q in [0, q). Both halves are Shoup products (the low one by
+// 1) that share their subtractions: the sum is in [0, 4q).
+DEV u32 reduce(u64 x, const Mod& m) {
+  const u32 hi = (u32)(x >> 32), lo = (u32)x;
+  const u32 k = __umulhi(hi, m.r32s) + __umulhi(lo, m.ones);
+  return corr(corr(hi * m.r32 + lo - k * m.q, 2 * m.q), m.q);
+}
+
+// reduce32: any 32-bit x mod q in [0, q).
+DEV u32 reduce32(u32 x, const Mod& m) { return corr(x - __umulhi(x, m.ones) * m.q, m.q); }
+
+// mulmod: x*y mod q in [0, q), for any x and y.
+DEV u32 mulmod(u32 x, u32 y, const Mod& m) { return reduce((u64)x * y, m); }
+
+// powmod: x^e mod q, e public.
+DEV u32 powmod(u32 x, u32 e, const Mod& m) {
+  u32 r = 1;
+  for (; e; e >>= 1) {
+    if (e & 1) r = mulmod(r, x, m);
+    x = mulmod(x, x, m);
+  }
+  return r;
+}
+
+// pair: w < q as a factor for shoup.
+DEV uint2 pair(u32 w, u32 q) { return make_uint2(w, (u32)(((u64)w << 32) / q)); }
+
+// load constants of a modulus into registers, without the Toom-Cook tables.
+DEV Mod core(const Mod* p) {
+  Mod m;
+  m.q = p->q; m.r32 = p->r32; m.r32s = p->r32s; m.ones = p->ones;
+  return m;
+}
+
+// The grid of element-wise kernels: x is polynomial * N/PER + part, y the limb,
+// PER residues a block.
+struct Place {
+  u32 limb, poly, i;
+  DEV Place(const Args& p, u32 logPer) {
+    const u32 parts = p.logN - logPer;
+    limb = blockIdx.y;
+    poly = blockIdx.x >> parts;
+    i = (blockIdx.x & ((1u << parts) - 1)) << logPer;
+  }
+  DEV u32* in(u32* base, u64 stride, u32 logN) const { return base + poly * stride + ((u64)limb << logN) + i; }
+  DEV const u32* in(const u32* base, u64 stride, u32 logN) const { return base + poly * stride + ((u64)limb << logN) + i; }
+};
+
+#define KERNEL(threads, blocks, name) extern "C" __global__ void __launch_bounds__(threads, blocks) name

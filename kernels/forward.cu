@@ -1,0 +1,44 @@
+// Forward transforms, coefficients to blocks (Ring.Forward). The table of
+// launches in cutrantt/cuda/plans.go mirrors the parameters here.
+#include "transform.cuh"
+
+extern __shared__ u32 shared[];
+
+// a in [0, q), dst in [0, q); reads limbs, tw of n1 = 2^LOG.
+#define FORWARD(LOG, LB, EB, MINB) \
+  KERNEL((1 << (LB - EB)), MINB, forward_##LOG)(Args p) { forward<LOG, LB, EB, false>(p, shared); }
+FORWARD(6, 10, 3, 8)
+FORWARD(7, 10, 4, 8)
+FORWARD(8, 10, 4, 8)
+FORWARD(9, 10, 3, 8)
+FORWARD(10, 10, 4, 8)
+FORWARD(11, 11, 4, 8)
+FORWARD(12, 12, 4, 4)
+FORWARD(13, 13, 5, 2)
+FORWARD(14, 14, 5, 1)
+FORWARD(15, 15, 5, 1)
+
+// The last 12 levels of longer columns; a in [0, 4q), i0 levels done.
+KERNEL(256, 4, forward_tail)(Args p) { forward<12, 12, 4, true>(p, shared); }
+
+// The first R levels of columns too long for one block, 2^R residues a thread;
+// a in [0, q), dst in [0, 4q); may be in place.
+template <int R> DEV void head(const Args& p) {
+  const Place at(p, 8 + R);
+  const u32 id = p.limbs[at.limb], q = p.mods[id].q;
+  const u32 logn1 = p.logN - p.logN2, step = 1u << (logn1 - R);
+  const u32 set = (at.i >> R) + threadIdx.x; // sets of a limb: column, then place
+  const u64 off = at.poly * p.as + ((u64)at.limb << p.logN) + ((set >> (logn1 - R)) << logn1) + (set & (step - 1));
+  const u64 to = off + at.poly * (p.ds - p.as);
+  u32 x[1 << R];
+#pragma unroll
+  for (int k = 0; k < (1 << R); k++) x[k] = p.a[off + k * step];
+  ctPass<R>(x, p.tw + id * p.ts + 1, 1, q);
+#pragma unroll
+  for (int k = 0; k < (1 << R); k++) p.dst[to + k * step] = x[k];
+}
+KERNEL(256, 2, forward_head_1)(Args p) { head<1>(p); }
+KERNEL(256, 2, forward_head_2)(Args p) { head<2>(p); }
+KERNEL(256, 2, forward_head_3)(Args p) { head<3>(p); }
+KERNEL(256, 2, forward_head_4)(Args p) { head<4>(p); }
+KERNEL(256, 2, forward_head_5)(Args p) { head<5>(p); }

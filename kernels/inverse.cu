@@ -1,0 +1,44 @@
+// Inverse transforms, blocks to coefficients (Ring.Inverse). The table of
+// launches in cutrantt/cuda/plans.go mirrors the parameters here.
+#include "transform.cuh"
+
+extern __shared__ u32 shared[];
+
+// a in [0, q), dst in [0, q); reads limbs, tw of n1 = 2^LOG.
+#define INVERSE(LOG, LB, EB, MINB) \
+  KERNEL((1 << (LB - EB)), MINB, inverse_##LOG)(Args p) { inverse<LOG, LB, EB, false>(p, shared); }
+INVERSE(6, 10, 3, 8)
+INVERSE(7, 10, 4, 8)
+INVERSE(8, 10, 4, 8)
+INVERSE(9, 10, 3, 8)
+INVERSE(10, 10, 4, 8)
+INVERSE(11, 11, 4, 8)
+INVERSE(12, 12, 4, 4)
+INVERSE(13, 13, 5, 2)
+INVERSE(14, 14, 5, 1)
+INVERSE(15, 15, 5, 1)
+
+// The deepest 12 levels of longer columns; i0 levels are left, dst in [0, 2q).
+KERNEL(256, 4, inverse_tail)(Args p) { inverse<12, 12, 4, true>(p, shared); }
+
+// The last R levels undone and the factor 1/n1: a in [0, 2q), dst in [0, q).
+template <int R> DEV void head(const Args& p) {
+  const Place at(p, 8 + R);
+  const u32 id = p.limbs[at.limb], q = p.mods[id].q;
+  const u32 logn1 = p.logN - p.logN2, step = 1u << (logn1 - R);
+  const u32 set = (at.i >> R) + threadIdx.x;
+  const u64 off = at.poly * p.as + ((u64)at.limb << p.logN) + ((set >> (logn1 - R)) << logn1) + (set & (step - 1));
+  const u64 to = off + at.poly * (p.ds - p.as);
+  const uint2* tw = p.tw + id * p.ts;
+  u32 x[1 << R];
+#pragma unroll
+  for (int k = 0; k < (1 << R); k++) x[k] = p.a[off + k * step];
+  gsPass<R, true>(x, tw + 1, 1, q, tw + (1u << logn1));
+#pragma unroll
+  for (int k = 0; k < (1 << R); k++) p.dst[to + k * step] = corr(x[k], q);
+}
+KERNEL(256, 2, inverse_head_1)(Args p) { head<1>(p); }
+KERNEL(256, 2, inverse_head_2)(Args p) { head<2>(p); }
+KERNEL(256, 2, inverse_head_3)(Args p) { head<3>(p); }
+KERNEL(256, 2, inverse_head_4)(Args p) { head<4>(p); }
+KERNEL(256, 2, inverse_head_5)(Args p) { head<5>(p); }
