@@ -33,7 +33,7 @@ type recordReader interface {
 // replay reads rows from a file, with the timestamps of the file.
 type replay struct {
 	cfg     config.Replay
-	file    *os.File
+	file    io.Closer
 	records recordReader
 	sources []config.Source
 	clock   Clock
@@ -52,27 +52,36 @@ func replayError(file string, line int, format string, args ...any) error {
 
 // openReplay opens a stream's replay file and finds its columns.
 func openReplay(s config.Stream, clock Clock) (*replay, error) {
-	factor, err := s.Replay.ReplayFactor()
-	if err != nil {
-		return nil, err
-	}
 	f, err := os.Open(s.Replay.File)
 	if err != nil {
 		return nil, fmt.Errorf("open replay file: %w", err)
 	}
-	r := &replay{cfg: *s.Replay, file: f, clock: clock, factor: factor}
+	r, err := newReplay(f, s, clock)
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return r, nil
+}
+
+// newReplay reads rows from in, which it closes.
+func newReplay(in io.ReadCloser, s config.Stream, clock Clock) (*replay, error) {
+	factor, err := s.Replay.ReplayFactor()
+	if err != nil {
+		return nil, err
+	}
+	r := &replay{cfg: *s.Replay, file: in, clock: clock, factor: factor}
 	names := []string{}
 	for _, ch := range s.Channels {
 		r.sources = append(r.sources, *ch.Source)
 		names = append(names, ch.Source.Column)
 	}
 	if s.Replay.Format == "csv" {
-		r.records, err = newCSV(f, *s.Replay, names)
+		r.records, err = newCSV(in, *s.Replay, names)
 	} else {
-		r.records = newNDJSON(f, *s.Replay, names)
+		r.records = newNDJSON(in, *s.Replay, names)
 	}
 	if err != nil {
-		f.Close()
 		return nil, err
 	}
 	return r, nil

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -24,6 +25,10 @@ func replayStream(t testing.TB, name, text string, edit func(*config.Replay)) co
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	return replayOf(path, edit)
+}
+
+func replayOf(path string, edit func(*config.Replay)) config.Stream {
 	s := config.Stream{Name: "r", Window: config.Window{Samples: 4}, Params: "edge12-d1", Replay: &config.Replay{File: path, Time: "t", Speed: "fast"},
 		Channels: []config.Channel{
 			{Name: "a", Unit: "V", Range: [2]float64{-10, 10}, Source: &config.Source{Type: config.SourceReplay, Column: "a"}},
@@ -39,11 +44,20 @@ func replayStream(t testing.TB, name, text string, edit func(*config.Replay)) co
 // rows reads a whole file.
 func rows(t testing.TB, s config.Stream, clock Clock) ([]row, error) {
 	t.Helper()
-	r, err := openReplay(s, clock)
+	f, err := os.Open(s.Replay.File)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rowsOf(t, f, s, clock)
+}
+
+func rowsOf(t testing.TB, in io.ReadCloser, s config.Stream, clock Clock) ([]row, error) {
+	t.Helper()
+	defer in.Close()
+	r, err := newReplay(in, s, clock)
 	if err != nil {
 		return nil, err
 	}
-	defer r.close()
 	var out []row
 	for {
 		x, err := r.next(t.Context())
@@ -232,8 +246,8 @@ func TestParseTime(t *testing.T) {
 // fuzzReplay checks that no file crashes a reader: rows in order of time with
 // finite values or NaN, or an error that names the file.
 func fuzzReplay(t *testing.T, name, format string, data []byte) {
-	s := replayStream(t, name, string(data), func(r *config.Replay) { r.TimeFormat = format })
-	got, err := rows(t, s, newFakeClock())
+	s := replayOf(name, func(r *config.Replay) { r.TimeFormat = format })
+	got, err := rowsOf(t, io.NopCloser(bytes.NewReader(data)), s, newFakeClock())
 	if err != nil && (!errors.Is(err, ErrReplay) || !strings.HasPrefix(err.Error(), s.Replay.File+":")) {
 		t.Fatalf("got %v", err)
 	}
