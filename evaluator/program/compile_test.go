@@ -84,7 +84,9 @@ func TestRefusals(t *testing.T) {
 		{"edge13-d3", "x * 1e999", ErrSyntax, "", nil},
 		{"edge13-d3", "x * 1e200 * 1e200", ErrConstant, "", []string{"not a finite number"}},
 		{"edge12-d1", "x*x*y + z", ErrDepth, "x*x*y", []string{"needs level 2", "edge12-d1 have 1", "use parameters edge13-d3"}},
-		{"edge13-d3", "x^64", ErrDepth, "x^64", []string{"needs level", "use parameters"}},
+		{"edge13-d3", "x^64", ErrDepth, "x^64", []string{"needs level 6", "use parameters"}},
+		{"edge12-d1", "2*poly(x, [0, 1, 1, 1, 1, 1, 1, 1, 1, 1])", ErrDepth, "", []string{"needs level 4", "edge12-d1 have 1"}},
+		{"edge12-d1", "x^3*y^5 + z", ErrDepth, "x^3*y^5", []string{"needs level 3"}},
 		{"edge12-add", "z + x*y", ErrDepth, "x*y", []string{"no special primes", "use parameters edge12-d1"}},
 		{"edge12-add", "mean(x)", ErrDepth, "mean(x)", []string{"no special primes"}},
 		{"edge12-d1", "mean(x*y)", ErrMagnitude, "", []string{"does not fit", "set log_scale:", "use parameters edge13-d3"}},
@@ -194,8 +196,16 @@ func TestDepth(t *testing.T) {
 		"x + y": 0, "mean(x)": 0, "3*x": 0, "x*y": 1, "var(x)": 1, "x^3": 2, "x^4": 2, "x^5": 3, "x*y*z*w": 2, "x^3*y": 2,
 		"poly(x, [1, 1, 1, 1, 1])": 2, "poly(x, [1, 1, 1, 1, 1, 1, 1, 1, 1])": 3, "x^7*y": 3, "x - mean(x)": 1,
 	} {
-		if c := mustCompile(t, "std14-d5", expr); c.Depth() != depth {
+		c := mustCompile(t, "std14-d5", expr)
+		if c.Depth() != depth {
 			t.Errorf("%s has depth %d, want %d", expr, c.Depth(), depth)
+		}
+		root, err := lower(c.src, &c.prog, c.tree)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d := (depths{}).of(root); d != depth {
+			t.Errorf("%s is said to need depth %d, want %d", expr, d, depth)
 		}
 	}
 }

@@ -25,7 +25,8 @@ type val struct {
 // evaluator plans the nodes of a graph.
 type evaluator struct {
 	*planner
-	done map[*node]val
+	done   map[*node]val
+	depths depths
 }
 
 func (e *evaluator) eval(n *node) val {
@@ -41,45 +42,76 @@ func (e *evaluator) eval(n *node) val {
 		for i, a := range n.args {
 			terms[i] = valTerm{n.coef[i], e.eval(a)}
 		}
-		e.at = n.at
+		e.enter(n)
 		v = e.linear(n.c, terms)
 	case opProd:
 		v = e.product(n)
 	case opSum:
 		a := e.eval(n.args[0])
-		e.at = n.at
+		e.enter(n)
 		v = e.reduce(a)
 	case opDot:
 		a := e.eval(n.args[0])
-		e.at = n.at
+		e.enter(n)
 		v = e.dot(a, n.coef)
 	case opCov:
 		x, y := e.eval(n.args[0]), e.eval(n.args[1])
-		e.at = n.at
+		e.enter(n)
 		v = e.cov(x, y)
 	case opPoly:
 		a := e.eval(n.args[0])
-		e.at = n.at
+		e.enter(n)
 		v = e.poly(a, n.coef)
 	case opCast:
 		a := e.eval(n.args[0])
-		e.at = n.at
+		e.enter(n)
 		v = val{a: a.a, b: a.b, sh: n.shape, pos: a.pos, full: n.shape.n < n.shape.stride, lo: a.lo, hi: a.hi}
 		if e.err == nil {
 			v.w = e.spread(a.w, a.pos, n.shape)
 		}
 	default:
-		e.at = n.at
+		e.enter(n)
 		e.fail(ErrUnsupported, "", "%s cannot be planned", e.text())
 	}
 	e.done[n] = v
 	return v
 }
 
+// enter makes n the part of the program that errors point at.
+func (e *evaluator) enter(n *node) { e.at, e.need = n.at, e.depths.of(n) }
+
+// depths are the multiplications one after another that nodes need.
+type depths map[*node]int
+
+func (d depths) of(n *node) int {
+	if v, ok := d[n]; ok {
+		return v
+	}
+	deepest, leaves := 0, 0.0
+	for i, a := range n.args {
+		k := d.of(a)
+		deepest = max(deepest, k)
+		if n.op == opProd {
+			leaves += float64(n.exps[i]) * math.Exp2(float64(k))
+		}
+	}
+	v := deepest
+	switch n.op {
+	case opProd: // the shallowest factors are multiplied first
+		v = int(math.Ceil(math.Log2(leaves)))
+	case opPoly:
+		v += bits.Len(uint(len(n.coef) - 2))
+	case opCov, opDot, opCast:
+		v++
+	}
+	d[n] = v
+	return v
+}
+
 func (e *evaluator) variable(n *node) val {
 	st := e.prog.Vars[n.name].Stream
 	mid, half := st.Channels[n.channel].Affine()
-	e.at = n.at
+	e.enter(n)
 	return val{a: half, b: mid, w: e.input(n.in, st), sh: n.shape, pos: n.channel * n.shape.stride, lo: mid - half, hi: mid + half}
 }
 
@@ -186,7 +218,7 @@ func (e *evaluator) product(n *node) val {
 	var factors []val
 	for i, a := range n.args {
 		v := e.eval(a)
-		e.at = n.at
+		e.enter(n)
 		for k := n.exps[i]; k > 0 && e.err == nil; k >>= 1 {
 			if k&1 == 1 {
 				factors = append(factors, v)

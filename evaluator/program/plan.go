@@ -34,6 +34,7 @@ type planner struct {
 	steps []step
 	memo  map[stepKey]int
 	at    ast.Node // the part of the program that is being planned
+	need  int      // multiplications one after another that it needs
 	err   *Error
 }
 
@@ -223,7 +224,7 @@ func (p *planner) rotate(a, k int) int {
 			continue
 		}
 		n := *p.get(a)
-		n.op, n.a, n.b, n.k, n.plain, n.in = stepRotate, a, 0, int64(power), nil, Input{}
+		n.op, n.a, n.b, n.k, n.plain, n.in = stepRotate, a, 0, float64(power), nil, Input{}
 		n.dev = n.dev.noise(p.ch.noise.KeySwitch(n.level, n.scale))
 		p.check(n.level, n.mag, n.dev.limit(), n.scale, n.depth)
 		a = p.add(n, "")
@@ -248,7 +249,7 @@ func (p *planner) sum(a, stride int, total float64) int {
 		a = p.rescale(a)
 		s = p.get(a)
 	}
-	n := step{op: stepSum, a: a, k: int64(stride), level: s.level, scale: s.scale, mag: s.mag * total, depth: s.depth}
+	n := step{op: stepSum, a: a, k: float64(stride), level: s.level, scale: s.scale, mag: s.mag * total, depth: s.depth}
 	n.dev = s.dev.sum(stride, total)
 	ks := deviation{}.noise(p.ch.noise.KeySwitch(n.level, n.scale))
 	n.dev = n.dev.plus(ks.sum(stride-1, float64(stride-1)))
@@ -269,7 +270,7 @@ func (p *planner) spread(a, pos int, sh shape) int {
 	if p.err != nil {
 		return 0
 	}
-	n := step{op: stepSum, a: a, k: int64(sh.stride), level: rotated.level, scale: rotated.scale, mag: masked.mag, depth: rotated.depth}
+	n := step{op: stepSum, a: a, k: float64(sh.stride), level: rotated.level, scale: rotated.scale, mag: masked.mag, depth: rotated.depth}
 	// Besides the value's own error each slot collects the noise of the empty
 	// slots: of the mask's encoding, and of the rotations and the sum.
 	ks := laplace(p.ch.noise.KeySwitch(n.level, n.scale)).sum((bits.Len(uint(p.ch.slots)) + 1) * sh.stride)
@@ -299,6 +300,7 @@ func (p *planner) check(level int, mag, err, scale float64, depth int) {
 			top = max(top, p.steps[i].level)
 		}
 	}
+	depth = max(depth, p.need)
 	switch {
 	case depth > p.ch.maxLevel:
 		p.fail(ErrDepth, "", "%s needs level %d (multiplications one after another), parameters %s have %d", p.text(), depth, name, p.ch.maxLevel)

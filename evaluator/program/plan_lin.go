@@ -105,10 +105,7 @@ func (p *planner) align(terms []linTerm, within float64) (best aligned, ok bool)
 		}
 		a := aligned{level: level, scale: scale}
 		for _, t := range terms {
-			sh, fit := p.share(t, level, scale, limit/float64(16*len(terms)))
-			if !fit {
-				return best, ok
-			}
+			sh := p.share(t, level, scale, limit/float64(16*len(terms)))
 			a.shares, a.lost = append(a.shares, sh), a.lost+sh.lost
 		}
 		if !ok || a.lost < best.lost {
@@ -123,28 +120,25 @@ func (p *planner) align(terms []linTerm, within float64) (best aligned, ok bool)
 }
 
 // share finds the factor of one term; an error up to enough is good enough.
-func (p *planner) share(t linTerm, level int, scale, enough float64) (sh share, ok bool) {
+func (p *planner) share(t linTerm, level int, scale, enough float64) (sh share) {
 	s := p.get(t.w)
 	exact := t.r * scale / s.scale
 	sh.k = math.RoundToEven(exact)
-	if math.Abs(sh.k) > 1<<62 {
-		return sh, false
-	}
 	float := 0x1p-50 * math.Abs(t.r) * s.mag // of the arithmetic here
 	sh.lost = math.Abs(t.r-sh.k*s.scale/scale)*s.mag + float
 	if sh.lost <= enough || s.level == level {
-		return sh, true
+		return sh
 	}
 	q := p.ch.factor[s.level]
 	k := math.RoundToEven(exact * q)
-	if k == 0 || math.Abs(k) > 1<<62 || !p.ch.fits(s.level, s.mag*math.Abs(t.r), s.dev.limit()*math.Abs(t.r), scale*q) {
-		return sh, true
+	if k == 0 || !p.ch.fits(s.level, s.mag*math.Abs(t.r), s.dev.limit()*math.Abs(t.r), scale*q) {
+		return sh
 	}
 	lost := math.Abs(t.r-k*s.scale/(scale*q))*s.mag + float
 	if lost+laplace(p.ch.noise.Rescale(scale)).limit() < sh.lost {
-		return share{k, true, lost}, true
+		return share{k, true, lost}
 	}
-	return sh, true
+	return sh
 }
 
 // tryLin emits the steps of a sum; ok is false where it does not fit.
@@ -161,7 +155,7 @@ func (p *planner) tryLin(terms []linTerm, within float64) (w int, ok bool) {
 			left += sh.lost
 			continue
 		}
-		k := int64(sh.k)
+		k := sh.k
 		if w >= 0 && k < 0 {
 			k = -k
 		}
@@ -182,7 +176,7 @@ func (p *planner) tryLin(terms []linTerm, within float64) (w int, ok bool) {
 }
 
 // bring takes a term to the common level and scale.
-func (p *planner) bring(t linTerm, sh share, k int64, a aligned) int {
+func (p *planner) bring(t linTerm, sh share, k float64, a aligned) int {
 	r := math.Abs(t.r)
 	if !sh.rescale {
 		return p.scaleBy(p.drop(t.w, a.level), k, a.scale, r, sh.lost)
@@ -193,7 +187,7 @@ func (p *planner) bring(t linTerm, sh share, k int64, a aligned) int {
 
 // scaleBy multiplies by the integer k and reads the result at another scale, so
 // that its value is r times that of a up to the error lost.
-func (p *planner) scaleBy(a int, k int64, scale, r, lost float64) int {
+func (p *planner) scaleBy(a int, k, scale, r, lost float64) int {
 	s := p.get(a)
 	if k == 1 && s.scale == scale {
 		return a
@@ -230,8 +224,8 @@ func (p *planner) failLin(terms []linTerm, within float64) {
 		mag += math.Abs(t.r) * s.mag
 	}
 	p.check(level, min(mag, within), 0, scale, depth)
-	if p.err == nil { // it missed by the noise or by a factor beyond 64 bits
-		p.fail(ErrMagnitude, "", "%s does not fit level %d of parameters %s: its terms are too far apart", p.text(), level, p.ch.params.Name())
+	if p.err == nil { // it missed by the noise
+		p.fail(ErrMagnitude, "", "%s does not fit level %d of parameters %s", p.text(), level, p.ch.params.Name())
 	}
 }
 

@@ -131,7 +131,7 @@ func (r *runner) step(s *step, i int, inputs map[Input]*henc.Ciphertext) (*henc.
 	case stepMulInt:
 		ct := &henc.Ciphertext{Value: a.Value, Level: a.Level, Scale: s.scale}
 		if s.k != 1 {
-			prod, err := r.ev.MulInt(a, s.k)
+			prod, err := r.ev.MulConst(a, s.k, 1) // exact: k is an integer
 			if err != nil {
 				return nil, err
 			}

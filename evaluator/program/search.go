@@ -131,13 +131,13 @@ func (s *search) hasPoly(n *node, seen map[*node]bool) bool {
 
 func (s *search) plan(pol policy) (*plan, *Error) {
 	p := &planner{ch: s.ch, prog: s.prog, src: s.src, pol: pol, memo: map[stepKey]int{}}
-	e := &evaluator{planner: p, done: map[*node]val{}}
+	e := &evaluator{planner: p, done: map[*node]val{}, depths: depths{}}
 	root, sqrt := s.root, false
 	if root.op == opSqrt {
 		root, sqrt = root.args[0], true
 	}
 	v := e.eval(root)
-	p.at = root.at
+	e.enter(root)
 	if p.err == nil && (v.a == 0 || !finite(v.a) || !finite(v.b)) {
 		p.fail(ErrConstant, "", "%s has no finite value", p.text())
 	}

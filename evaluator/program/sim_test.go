@@ -28,7 +28,7 @@ func simulate(t fataler, c *Circuit, inputs map[Input][]float64) []float64 {
 		case stepInput:
 			copy(out, inputs[s.in])
 		case stepMulInt:
-			f := float64(s.k) * c.steps[s.a].scale / s.scale
+			f := s.k * c.steps[s.a].scale / s.scale
 			for j := range out {
 				out[j] = a[j] * f
 			}

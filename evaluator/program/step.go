@@ -38,8 +38,8 @@ type plain struct {
 // step is one operation and what is known of its result.
 type step struct {
 	op    stepOp
-	a, b  int // operands, indices of earlier steps
-	k     int64
+	a, b  int     // operands, indices of earlier steps
+	k     float64 // an integer: a factor, a rotation or a count
 	plain *plain
 	in    Input
 
@@ -57,7 +57,7 @@ type step struct {
 type stepKey struct {
 	op    stepOp
 	a, b  int
-	k     int64
+	k     float64
 	level int
 	scale float64
 	in    Input
@@ -99,8 +99,8 @@ func (s *step) rotations() []int {
 		return []int{int(s.k)}
 	case stepSum:
 		var ks []int
-		for i := int64(1); i < s.k; i <<= 1 {
-			ks = append(ks, int(i))
+		for i := 1; i < int(s.k); i <<= 1 {
+			ks = append(ks, i)
 		}
 		return ks
 	}
@@ -120,13 +120,13 @@ func (s *step) String() string {
 	case stepInput:
 		return fmt.Sprintf("input %s", s.in)
 	case stepMulInt:
-		return fmt.Sprintf("scale #%d by %d", s.a, s.k)
+		return fmt.Sprintf("scale #%d by %.12g", s.a, s.k)
 	case stepAdd, stepSub, stepMul, stepMulRescale:
 		return fmt.Sprintf("%s #%d #%d", s.op, s.a, s.b)
 	case stepRotate:
-		return fmt.Sprintf("rotate #%d by %d", s.a, s.k)
+		return fmt.Sprintf("rotate #%d by %.0f", s.a, s.k)
 	case stepSum:
-		return fmt.Sprintf("sum-slots #%d over %d", s.a, s.k)
+		return fmt.Sprintf("sum-slots #%d over %.0f", s.a, s.k)
 	}
 	return fmt.Sprintf("%s #%d", s.op, s.a)
 }
