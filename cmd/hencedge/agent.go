@@ -7,12 +7,12 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/hencedge/hencedge/agent"
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/cli"
-	"github.com/hencedge/hencedge/cmd/hencedge/internal/plan"
 	"github.com/hencedge/hencedge/config"
 )
 
@@ -211,9 +211,9 @@ more traffic than the uplink carries. TLS and TCP add about 4 % to the traffic.`
 			if err != nil {
 				return cli.Usage(err)
 			}
-			p, err := plan.New(cmd.Context(), cfg, plan.Options{Link: rate})
+			p, err := agent.Plan(cfg, agent.Deps{}, rate)
 			if err != nil {
-				return err
+				return cli.Usage(err)
 			}
 			return a.printPlan(p)
 		},
@@ -295,7 +295,7 @@ func sourceYAML(s config.Source) string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-func (a *app) printPlan(p *plan.Plan) error {
+func (a *app) printPlan(p *agent.Prediction) error {
 	refused := func() error {
 		for _, r := range p.Refusals {
 			fmt.Fprintf(a.std.Err, "hencedge: cannot work: %s\n", r)
@@ -313,17 +313,18 @@ func (a *app) printPlan(p *plan.Plan) error {
 	}
 	out := a.std.Out
 	for _, s := range p.Streams {
-		fmt.Fprintf(out, "stream %s: %d channels of %d samples, %s, level %d, %s keys\n", s.Name, s.Channels, s.Samples, s.Params, s.Level, s.Mode)
-		fmt.Fprintf(out, "  slots      %d of %d\n", s.Slots, s.MaxSlots)
-		fmt.Fprintf(out, "  a window   %s ciphertext, %s sent in %d messages, %.1f bytes a sample\n", cli.Bytes(int64(s.Body)), cli.Bytes(int64(s.Sent)), s.Messages, s.PerValue)
-		fmt.Fprintf(out, "  encrypt    %.2f ms\n", s.Encrypt)
-		if s.Window > 0 {
-			fmt.Fprintf(out, "  each       %.4g s, %s a day\n", s.Window, cli.Bytes(int64(s.PerDay)))
+		fmt.Fprintf(out, "stream %s: %d channels of %d samples, %s, level %d, %s keys\n", s.Name, len(s.Channels), s.Samples, p.Params, s.Level, p.KeyMode)
+		fmt.Fprintf(out, "  slots      %d of %d\n", s.SlotsUsed, p.Slots)
+		fmt.Fprintf(out, "  a window   %s ciphertext, %s sent in %d messages, %.1f bytes a sample\n", cli.Bytes(int64(s.BodyBytes)),
+			cli.Bytes(int64(s.WireBytes)), s.Chunks, float64(s.WireBytes)/float64(len(s.Channels)*s.Samples))
+		fmt.Fprintf(out, "  encrypt    %.2f ms\n", s.EncryptMs)
+		if s.WindowSeconds > 0 {
+			fmt.Fprintf(out, "  each       %.4g s, %s a day\n", s.WindowSeconds, cli.Bytes(int64(s.BytesPerDay)))
 		} else {
 			fmt.Fprintf(out, "  each       at the pace of its file\n")
 		}
-		for _, c := range s.Precision {
-			fmt.Fprintf(out, "  precision  %s: %s (%.1f bits of the range)\n", c.Channel, withUnit(fmt.Sprintf("%.2g", c.Bound), c.Unit), c.Bits)
+		for _, c := range s.Channels {
+			fmt.Fprintf(out, "  precision  %s: %s, typically %s\n", c.Name, withUnit(fmt.Sprintf("%.2g", c.Bound), c.Unit), withUnit(fmt.Sprintf("%.2g", c.Error), c.Unit))
 		}
 		fmt.Fprintln(out)
 	}
@@ -331,8 +332,12 @@ func (a *app) printPlan(p *plan.Plan) error {
 	if p.Link > 0 {
 		fmt.Fprintf(out, ", %.1f %% of the uplink", 100*p.Link)
 	}
-	if _, err := fmt.Fprintf(out, ", %.1f writes of the state file a day\n", p.StateWrites); err != nil {
-		return err
+	fmt.Fprintf(out, ", %.1f writes of the state file a day\n", p.StateWritesPerDay)
+	if p.QueueSeconds > 0 {
+		fmt.Fprintf(out, "the queue bridges an outage of %v\n", time.Duration(p.QueueSeconds)*time.Second)
+	}
+	for _, w := range p.Warnings {
+		fmt.Fprintf(a.std.Err, "hencedge: warning: %s\n", w)
 	}
 	return refused()
 }

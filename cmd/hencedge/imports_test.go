@@ -19,7 +19,8 @@ const module = "github.com/hencedge/hencedge"
 var mayImport = map[string][]string{
 	"config":      {},
 	"transport":   {},
-	"cutrantt":    {},
+	"kernels":     {},
+	"cutrantt":    {"kernels"},
 	"henc":        {"cutrantt"},
 	"henc/secret": {"henc", "cutrantt"},
 	"agent":       {"config", "transport", "henc", "henc/secret", "cutrantt"},
