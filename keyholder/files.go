@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/google/renameio/v2"
 	"golang.org/x/sys/unix"
@@ -29,8 +30,8 @@ const (
 	maxSecretFile = 1 << 24
 )
 
-// Private checks that path (a file or directory) is owned by this user or root
-// and that nobody else has any access. It fails with ErrPermissions and the
+// Private checks that nobody but its owner has any access to path (a file or
+// directory), and that this is the user running, or root. It fails with ErrPermissions and the
 // command that repairs it.
 func Private(path string) error {
 	info, err := os.Stat(path)
@@ -48,14 +49,16 @@ func private(path string, info fs.FileInfo) error {
 		}
 		return fmt.Errorf("%w: %s has mode %04o, run: chmod %03o %s", ErrPermissions, path, perm, fix, path)
 	}
-	if st, ok := info.Sys().(*unix.Stat_t); ok {
-		return owned(path, st.Uid)
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		return owned(path, int(st.Uid), os.Geteuid())
 	}
 	return nil
 }
 
-func owned(path string, uid uint32) error {
-	if me := os.Geteuid(); int64(uid) != int64(me) && uid != 0 {
+// owned: a file of another user can be changed by that user, whatever its mode.
+// Root may use everybody's.
+func owned(path string, uid, me int) error {
+	if uid != me && uid != 0 && me != 0 {
 		return fmt.Errorf("%w: %s belongs to user %d, not to this user (%d)", ErrPermissions, path, uid, me)
 	}
 	return nil

@@ -492,3 +492,14 @@ func TestExportedSecretIsTheKey(t *testing.T) {
 		t.Errorf("key %x, want %x", pub.KeyID, id)
 	}
 }
+
+func TestOwned(t *testing.T) {
+	for _, c := range []struct {
+		uid, me int
+		ok      bool
+	}{{1000, 1000, true}, {0, 1000, true}, {1000, 0, true}, {1001, 1000, false}} {
+		if err := owned("x", c.uid, c.me); (err == nil) != c.ok || (err != nil && !errors.Is(err, ErrPermissions)) {
+			t.Errorf("file of %d, user %d: %v", c.uid, c.me, err)
+		}
+	}
+}
