@@ -101,6 +101,10 @@ func (j *joiner) add(w *window) ([]*job, error) {
 	return jobs, err
 }
 
+func unjoined(w *window) error {
+	return fmt.Errorf("%w: %s/%s window %d", ErrUnjoined, w.stream.device, w.stream.stream, w.place.n)
+}
+
 // report tells of unused windows that left, outside the lock.
 func (j *joiner) report(gone []*window) {
 	for _, w := range gone {

@@ -28,7 +28,7 @@ type Deps struct {
 	// Keys are the evaluation keys; nil loads cfg.KeySets.
 	Keys []Keys
 	// Context makes the context for parameters, and so chooses the backend; nil
-	// is henc.NewContext.
+	// is henc.NewContext with henc.WithFastestN2.
 	Context func(henc.Parameters) (*henc.Context, error)
 	Logger  *slog.Logger     // nil: slog.Default
 	Now     func() time.Time // nil: time.Now
@@ -64,6 +64,7 @@ type Service struct {
 	join     *joiner
 	sender   *transport.Sender
 	tally    tally
+	reports  reporter
 
 	staged chan staged
 	jobs   chan *job
@@ -177,24 +178,6 @@ func (s *Service) Stats() Stats { return s.tally.snapshot(s.receiver.Counters())
 // Close gives the state file back without running. After Run it does nothing.
 func (s *Service) Close() error { return s.state.close() }
 
-// lost reports a window that no result used.
-func (s *Service) lost(w *window) {
-	err := fmt.Errorf("%w: %s/%s window %d", ErrUnjoined, w.stream.device, w.stream.stream, w.place.n)
-	s.refuse("", err)
-}
-
-// refuse counts and reports a refusal.
-func (s *Service) refuse(topic string, err error) {
-	s.report(s.tally.refuse(err), topic, err)
-}
-
-func (s *Service) report(reason, topic string, err error) {
-	s.log.Warn("refused", "reason", reason, "topic", topic, "error", err)
-	if s.deps.OnRefused != nil {
-		s.deps.OnRefused(reason, err)
-	}
-}
-
 // Run connects, subscribes and works until ctx ends; then it finishes what was
 // taken, for at most the configured stop timeout, and returns nil. Other ends
 // are errors.
@@ -203,6 +186,9 @@ func (s *Service) Run(ctx context.Context) (err error) {
 		return errors.New("the evaluator ran already; make a new one")
 	}
 	defer func() { err = errors.Join(err, s.state.close()) }()
+	if s.deps.SigningKey == nil { // then it is ours
+		defer s.signer.Wipe()
+	}
 	ctx, end := context.WithCancel(ctx)
 	defer end()
 	stopMetrics, err := s.serveMetrics()
@@ -320,12 +306,6 @@ func (s *Service) workLoop(working context.Context) {
 			s.failed(j, err)
 		}
 	}
-}
-
-// failed reports a result that could not be made or sent.
-func (s *Service) failed(j *job, err error) {
-	s.tally.failure(j.prog.planned.Name)
-	s.refuse(j.prog.planned.Name, err)
 }
 
 // keepHouse drops what waited too long and saves the state.

@@ -20,13 +20,13 @@ func compareStreams(a, b streamID) int {
 // need, and returns their names. Parameters share one context.
 func (s *Service) holdKeys() ([]transport.KeyRef, error) {
 	contexts := map[[32]byte]*henc.Context{}
-	context := func(p henc.Parameters) (*henc.Context, error) {
+	contextFor := func(p henc.Parameters) (*henc.Context, error) {
 		if c := contexts[p.Hash()]; c != nil {
 			return c, nil
 		}
 		make := s.deps.Context
 		if make == nil {
-			make = func(p henc.Parameters) (*henc.Context, error) { return henc.NewContext(p) }
+			make = func(p henc.Parameters) (*henc.Context, error) { return henc.NewContext(p, henc.WithFastestN2()) }
 		}
 		c, err := make(p)
 		if err == nil {
@@ -37,7 +37,7 @@ func (s *Service) holdKeys() ([]transport.KeyRef, error) {
 	all := s.deps.Keys
 	if all == nil {
 		for _, dir := range s.cfg.KeySets {
-			keys, err := LoadKeys(dir, context)
+			keys, err := LoadKeys(dir, contextFor)
 			if err != nil {
 				return nil, err
 			}
