@@ -68,8 +68,6 @@ func (a *Agent) options(background bool) (transport.Options, error) {
 		KeepAlive:  b.KeepAlive,
 		Background: background,
 		Logger:     a.log,
-		OnConnect:  func() { a.log.Info("connected to the broker", "url", b.URL) },
-		OnLost:     func(err error) { a.log.Warn("connection to the broker lost", "error", err) },
 	}
 	if b.Password != "" {
 		o.Password = func() (string, error) {
