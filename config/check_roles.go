@@ -206,4 +206,6 @@ func (k *KeyHolder) check(c *checker) {
 	c.distinct("programs", "program", k.Programs)
 	oneOf(c, "output", k.Output, "table", "ndjson", "csv")
 	c.limits(k.Limits)
+	c.log(k.Log)
+	c.metrics(k.Metrics)
 }

@@ -76,6 +76,7 @@ func (k *KeyHolder) SetDefaults() {
 	k.Broker.setDefaults("keyholder-" + k.Name)
 	orDefault(&k.Output, "table")
 	k.Limits.setDefaults()
+	k.Log.setDefaults()
 }
 
 // SetDefaults fills every optional field that is zero, and the capacity of a

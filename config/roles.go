@@ -145,8 +145,10 @@ type KeyHolder struct {
 	// Programs limits which results are read; empty means all.
 	Programs []string `yaml:"programs"`
 	// Output is "table", "ndjson" or "csv".
-	Output string `yaml:"output"`
-	Limits Limits `yaml:"limits"`
+	Output  string  `yaml:"output"`
+	Limits  Limits  `yaml:"limits"`
+	Log     Log     `yaml:"log"`
+	Metrics Metrics `yaml:"metrics"`
 
 	origin
 }
