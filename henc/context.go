@@ -32,8 +32,16 @@ type Option func(*options)
 // WithBackend selects the backend; the default is the CPU.
 func WithBackend(b cutrantt.Backend) Option { return func(o *options) { o.backend = b } }
 
-// WithN2 selects the columns of the transform domain, one of 1, 2, 4, 8, 16.
+// WithN2 selects the columns of the transform domain, one of 1, 2, 4, 8, 16; 0 is
+// WithFastestN2.
 func WithN2(n2 int) Option { return func(o *options) { o.n2 = n2 } }
+
+// WithFastestN2 selects the columns that the backend multiplies and switches keys
+// fastest with, by its own measurement (cutrantt.Columns). An evaluator wants it:
+// ciphertexts that arrive in another domain are converted when they are read. The
+// default, DefaultN2, is the layout of the single-kernel transform, which suits
+// encryption.
+func WithFastestN2() Option { return WithN2(0) }
 
 // WithWorkers bounds the CPU workers per operation; 0 means GOMAXPROCS.
 func WithWorkers(n int) Option { return func(o *options) { o.ring.Workers = n } }
@@ -53,11 +61,14 @@ func NewContext(p Parameters, opts ...Option) (*Context, error) {
 			f(&o)
 		}
 	}
-	if !slices.Contains([]int{1, 2, 4, 8, 16}, o.n2) {
-		return nil, fmt.Errorf("%w: n2 = %d is not one of 1, 2, 4, 8, 16", ErrDomain, o.n2)
-	}
 	if o.backend == nil {
 		o.backend = defaultBackend()
+	}
+	if o.n2 == 0 {
+		o.n2 = cutrantt.Columns(o.backend, p.LogN())
+	}
+	if !slices.Contains([]int{1, 2, 4, 8, 16}, o.n2) {
+		return nil, fmt.Errorf("%w: n2 = %d is not one of 1, 2, 4, 8, 16", ErrDomain, o.n2)
 	}
 	ring, err := o.backend.NewRing(p.LogN(), p.Moduli(), o.ring)
 	if err != nil {

@@ -58,7 +58,9 @@ finishes what was taken, for at most the configured stop_timeout.`,
 
 // contextOn makes contexts on a backend.
 func contextOn(b cutrantt.Backend) func(henc.Parameters) (*henc.Context, error) {
-	return func(p henc.Parameters) (*henc.Context, error) { return henc.NewContext(p, henc.WithBackend(b)) }
+	return func(p henc.Parameters) (*henc.Context, error) {
+		return henc.NewContext(p, henc.WithBackend(b), henc.WithFastestN2())
+	}
 }
 
 func (a *app) evaluatorCheck() *cobra.Command {

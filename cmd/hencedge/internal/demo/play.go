@@ -10,6 +10,7 @@ import (
 
 	"github.com/hencedge/hencedge/agent"
 	"github.com/hencedge/hencedge/evaluator"
+	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/keyholder"
 	"github.com/hencedge/hencedge/transport"
 )
@@ -122,7 +123,7 @@ func (s *stage) startEvaluator(ctx context.Context, m *matcher, role func(string
 	}
 	a := &announcer{Client: client, ready: make(chan struct{})}
 	service, err := evaluator.New(s.evaluator, evaluator.Deps{
-		Client: a, Context: s.newContext, Logger: s.o.Logger,
+		Client: a, Context: s.fastContext, Logger: s.o.Logger,
 		OnResult: func(e evaluator.Event) { m.send(ctx, e) },
 		OnRefused: func(reason string, err error) {
 			m.send(ctx, fmt.Errorf("the evaluator refused a window (%s): %w", reason, err))
@@ -137,7 +138,7 @@ func (s *stage) startEvaluator(ctx context.Context, m *matcher, role func(string
 }
 
 func (s *stage) startAgent(ctx context.Context, m *matcher, role func(string, func() error)) error {
-	c, err := s.newContext(s.params)
+	c, err := henc.NewContext(s.params, s.context()...)
 	if err != nil {
 		return err
 	}

@@ -194,7 +194,7 @@ func (s *stage) announce(stream config.Stream, left []string) {
 	s.cast = Cast{
 		Params: s.params.Name(), LogN: s.params.LogN(), Broker: s.broker.URL(), Samples: s.o.Samples, Interval: s.o.Interval.Seconds(), Left: left,
 	}
-	if ctx, err := s.newContext(s.params); err == nil {
+	if ctx, err := s.fastContext(s.params); err == nil {
 		b := ctx.Ring().Backend()
 		s.cast.Backend, s.cast.Device = b.Name(), b.Device()
 	}
@@ -234,7 +234,7 @@ func (s *stage) context() []henc.Option {
 	return []henc.Option{henc.WithBackend(s.o.Backend)}
 }
 
-// newContext makes the context of one role.
-func (s *stage) newContext(p henc.Parameters) (*henc.Context, error) {
-	return henc.NewContext(p, s.context()...)
+// fastContext makes the context of the evaluator.
+func (s *stage) fastContext(p henc.Parameters) (*henc.Context, error) {
+	return henc.NewContext(p, append(s.context(), henc.WithFastestN2())...)
 }
