@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	"github.com/hencedge/hencedge/transport"
 )
@@ -123,61 +122,4 @@ func (o *WatchOptions) refuse(topic string, err error) {
 	if o.OnRefused != nil {
 		o.OnRefused(topic, err)
 	}
-}
-
-// Tally counts results and refusals of a watch by class. The zero value is
-// ready; it is safe for concurrent use.
-type Tally struct {
-	mu      sync.Mutex
-	read    uint64
-	refused map[string]uint64
-}
-
-// Result counts a result that was read.
-func (t *Tally) Result() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.read++
-}
-
-// Refuse counts a refusal under its class and returns the class.
-func (t *Tally) Refuse(err error) string {
-	class := Class(err)
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.refused == nil {
-		t.refused = map[string]uint64{}
-	}
-	t.refused[class]++
-	return class
-}
-
-// Counts are the number of results read and the refusals by class.
-func (t *Tally) Counts() (read uint64, refused map[string]uint64) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	refused = make(map[string]uint64, len(t.refused))
-	for k, v := range t.refused {
-		refused[k] = v
-	}
-	return t.read, refused
-}
-
-// Class is the short name of a refusal: "wrong_key", "wrong_epoch", "tampered",
-// "unknown_signer", "wrong_params", "not_result", "replayed", or transport's
-// reason for anything else.
-func Class(err error) string {
-	for _, c := range []struct {
-		err  error
-		name string
-	}{
-		{ErrWrongKey, "wrong_key"}, {ErrWrongEpoch, "wrong_epoch"}, {ErrTampered, "tampered"},
-		{ErrUnknownSigner, "unknown_signer"}, {ErrWrongParams, "wrong_params"}, {ErrNotResult, "not_result"},
-		{transport.ErrReplayed, "replayed"},
-	} {
-		if errors.Is(err, c.err) {
-			return c.name
-		}
-	}
-	return transport.Reason(err)
 }

@@ -3,8 +3,11 @@ package keyholder
 import (
 	"context"
 	"errors"
+	"io"
 	"log/slog"
+	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -48,7 +51,7 @@ func TestWatch(t *testing.T) {
 	watch.Go(func() {
 		err := Watch(ctx, r, WatchOptions{
 			Client: dial(t, b, "holder"), Topics: []string{"plant/mean"}, OnReady: func() { close(ready) },
-			OnResult:  func(res *Result) error { tally.Result(); results <- res; return nil },
+			OnResult:  func(res *Result) error { tally.Result(res.Program); results <- res; return nil },
 			OnRefused: func(_ string, err error) { refusals <- tally.Refuse(err) },
 		})
 		if err != nil {
@@ -118,8 +121,8 @@ func TestWatch(t *testing.T) {
 	stop()
 	watch.Wait()
 	n, counts := tally.Counts()
-	if n != 3 || counts["tampered"] != 2 || counts["unknown_signer"] != 1 || counts["malformed"] != 1 {
-		t.Errorf("read %d, refused %v", n, counts)
+	if n["mean"] != 3 || counts["tampered"] != 2 || counts["unknown_signer"] != 1 || counts["malformed"] != 1 {
+		t.Errorf("read %v, refused %v", n, counts)
 	}
 }
 
@@ -171,6 +174,46 @@ func TestSignersAndLimits(t *testing.T) {
 		t.Errorf("got %+v", l)
 	}
 }
+
+func TestMetrics(t *testing.T) {
+	var tally Tally
+	tally.Result("mean")
+	tally.Refuse(ErrTampered)
+	lines := make(chan string, 64)
+	log := slog.New(slog.NewTextHandler(writerFunc(func(b []byte) (int, error) { lines <- string(b); return len(b), nil }), nil))
+	stop, err := ServeMetrics("127.0.0.1:0", &tally, log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	_, address, _ := strings.Cut(strings.TrimSpace(<-lines), "address=")
+	resp, err := http.Get("http://" + address + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`hencedge_keyholder_results_total{program="mean"} 1`, `hencedge_keyholder_refused_total{class="tampered"} 1`, `hencedge_keyholder_refused_total{class="replayed"} 0`} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	if _, err := ServeMetrics(address, &tally, log); err == nil {
+		t.Error("one address was taken twice")
+	}
+	if stop, err := ServeMetrics("", &tally, log); err != nil {
+		t.Error(err)
+	} else {
+		stop()
+	}
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
 
 func TestClass(t *testing.T) {
 	for err, want := range map[error]string{

@@ -26,7 +26,7 @@ func TestScripts(t *testing.T) {
 		"result": makeResult,
 		"mode":   checkMode,
 		"broker": startBroker, "setenv": setenv, "expand": expand, "lastline": lastLine, "rename": rename,
-		"start": s.start, "ended": s.ended, "interrupt": s.interrupt,
+		"start": s.start, "appears": appears, "ended": s.ended, "interrupt": s.interrupt,
 		"truncate": func(ts *testscript.TestScript, _ bool, args []string) {
 			n, err := strconv.ParseInt(args[0], 10, 64)
 			ts.Check(err)

@@ -94,7 +94,7 @@ func (f *holderFlags) addSigners(o *keyholder.ReaderOptions) error {
 
 func (a *app) resultsWatch() *cobra.Command {
 	var f holderFlags
-	var format, save string
+	var format, save, metrics string
 	var topics, only []string
 	var count int
 	cmd := &cobra.Command{
@@ -117,7 +117,7 @@ interrupted, or for --count results.`,
 			if !slices.Contains([]string{"", "table", "ndjson", "csv"}, format) {
 				return usageHint(cmd, fmt.Errorf("--format %q: use table, ndjson or csv", format))
 			}
-			return a.watch(cmd, &f, watchFlags{format, save, topics, only, count})
+			return a.watch(cmd, &f, watchFlags{format, save, metrics, topics, only, count})
 		},
 	}
 	f.register(cmd)
@@ -125,15 +125,16 @@ interrupted, or for --count results.`,
 	cmd.Flags().StringArrayVar(&topics, "topic", nil, "also follow this topic, for a program with a topic of its own")
 	cmd.Flags().StringSliceVar(&only, "program", nil, "follow only these programs (default the configuration's)")
 	cmd.Flags().StringVar(&save, "save", "", "also store every sealed result in this directory")
+	cmd.Flags().StringVar(&metrics, "metrics", "", "serve counts of results and refusals for Prometheus on this host:port")
 	cmd.Flags().IntVar(&count, "count", 0, "stop after this many results")
 	a.jsonFlag(cmd, "one JSON object a line, the same as --format ndjson")
 	return cmd
 }
 
 type watchFlags struct {
-	format, save string
-	topics, only []string
-	count        int
+	format, save, metrics string
+	topics, only          []string
+	count                 int
 }
 
 func (a *app) watch(cmd *cobra.Command, f *holderFlags, w watchFlags) error {
@@ -166,6 +167,12 @@ func (a *app) watch(cmd *cobra.Command, f *holderFlags, w watchFlags) error {
 		return err
 	}
 	defer closeClient(client)
+	var tally keyholder.Tally
+	stopMetrics, err := keyholder.ServeMetrics(w.metrics, &tally, log)
+	if err != nil {
+		return err
+	}
+	defer stopMetrics()
 	seen := 0
 	return keyholder.Watch(ctx, r, keyholder.WatchOptions{
 		Client: client, TopicPrefix: cfg.Broker.TopicPrefix, Programs: w.only, Topics: w.topics, Limits: keyholder.Limits(cfg.Limits),
@@ -177,6 +184,7 @@ func (a *app) watch(cmd *cobra.Command, f *holderFlags, w watchFlags) error {
 			if w.count > 0 && seen > w.count {
 				return nil
 			}
+			tally.Result(res.Program)
 			if w.save != "" {
 				if _, err := res.Save(w.save); err != nil {
 					return err
@@ -185,7 +193,7 @@ func (a *app) watch(cmd *cobra.Command, f *holderFlags, w watchFlags) error {
 			return write(res)
 		},
 		OnRefused: func(topic string, err error) {
-			log.Warn("result refused", "class", keyholder.Class(err), "topic", topic, "error", err)
+			log.Warn("result refused", "class", tally.Refuse(err), "topic", topic, "error", err)
 		},
 	})
 }

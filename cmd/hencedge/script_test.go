@@ -214,6 +214,15 @@ func (s *services) start(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
+// appears is "appears FILE TEXT": waits until FILE holds TEXT.
+func appears(ts *testscript.TestScript, _ bool, args []string) {
+	for deadline := time.Now().Add(patience); !strings.Contains(readFile(ts, args[0]), args[1]); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			ts.Fatalf("%s does not hold %q", args[0], args[1])
+		}
+	}
+}
+
 // ended is "ended NAME CODE": NAME must end by itself with CODE.
 func (s *services) ended(ts *testscript.TestScript, _ bool, args []string) {
 	s.mu.Lock()

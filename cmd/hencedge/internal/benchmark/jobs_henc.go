@@ -158,7 +158,7 @@ func mapped(f func(complex128) complex128) func([]complex128) []complex128 {
 
 // hadd adds two ciphertexts.
 func (b *bed) hadd() job {
-	return b.onCiphertexts("hadd", "", b.polyBytes(4, len(b.limbs)), nil,
+	return b.onCiphertexts("hadd", "limb by limb", b.polyBytes(4, len(b.limbs)), nil,
 		func(x, y *henc.Ciphertext) (*henc.Ciphertext, error) { return b.eval.Add(x, y) },
 		mapped(func(v complex128) complex128 { return 2 * v }))
 }
@@ -167,7 +167,7 @@ func (b *bed) hadd() job {
 func (b *bed) cmult() job {
 	var msg []complex128
 	var pt *henc.Plaintext
-	return b.onCiphertexts("cmult", "", b.polyBytes(3, len(b.limbs)),
+	return b.onCiphertexts("cmult", b.ring.Method().String(), b.polyBytes(3, len(b.limbs)),
 		func(ct *henc.Ciphertext) (*henc.Ciphertext, error) {
 			if pt == nil {
 				m, pts, err := b.encoded(1)
@@ -195,7 +195,7 @@ func (b *bed) keyBytes() int64 {
 
 // hmult multiplies two ciphertexts and relinearises; it does not rescale.
 func (b *bed) hmult() job {
-	return b.onCiphertexts("hmult", "", b.polyBytes(4, len(b.limbs))+b.keyBytes(), nil,
+	return b.onCiphertexts("hmult", b.ring.Method().String(), b.polyBytes(4, len(b.limbs))+b.keyBytes(), nil,
 		func(x, y *henc.Ciphertext) (*henc.Ciphertext, error) { return b.eval.Mul(x, y) },
 		mapped(func(v complex128) complex128 { return v * v }))
 }
@@ -221,7 +221,7 @@ func (b *bed) hrotate() job {
 func (b *bed) decrypt() job {
 	in := b.polyBytes(2, len(b.limbs))
 	return job{
-		op: "decrypt", method: "", limbs: len(b.limbs), bytes: in + b.polyBytes(2, len(b.limbs)), footprint: in,
+		op: "decrypt", method: b.ring.Method().String(), limbs: len(b.limbs), bytes: in + b.polyBytes(2, len(b.limbs)), footprint: in,
 		setup: func(sets int) (func(int) error, func() error, error) {
 			msg, cts, err := b.encrypted(sets)
 			if err != nil {

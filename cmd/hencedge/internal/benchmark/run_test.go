@@ -73,7 +73,7 @@ func TestRunFilters(t *testing.T) {
 		return ops
 	}
 	add := []henc.Parameters{named(t, "edge12-add")}
-	if got := run(Options{Params: add, Ops: []string{"hadd"}}); !slices.Equal(got, []string{"edge12-add hadd "}) {
+	if got := run(Options{Params: add, Ops: []string{"hadd"}}); !slices.Equal(got, []string{"edge12-add hadd limb by limb"}) {
 		t.Errorf("got %q", got)
 	}
 	// edge12-add has no special primes and no level to drop.

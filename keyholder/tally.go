@@ -1,0 +1,78 @@
+package keyholder
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/hencedge/hencedge/transport"
+)
+
+// Tally counts results by program and refusals by class. The zero value is
+// ready; it is safe for concurrent use.
+type Tally struct {
+	mu      sync.Mutex
+	read    map[string]uint64
+	refused map[string]uint64
+}
+
+// Result counts a result of a program that was read.
+func (t *Tally) Result(program string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.read == nil {
+		t.read = map[string]uint64{}
+	}
+	t.read[program]++
+}
+
+// Refuse counts a refusal under its class and returns the class.
+func (t *Tally) Refuse(err error) string {
+	class := Class(err)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.refused == nil {
+		t.refused = map[string]uint64{}
+	}
+	t.refused[class]++
+	return class
+}
+
+// Counts are the results read by program and the refusals by class.
+func (t *Tally) Counts() (read, refused map[string]uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return maps.Clone(t.read), maps.Clone(t.refused)
+}
+
+var classes = []struct {
+	err  error
+	name string
+}{
+	{ErrWrongKey, "wrong_key"}, {ErrWrongEpoch, "wrong_epoch"}, {ErrTampered, "tampered"},
+	{ErrUnknownSigner, "unknown_signer"}, {ErrWrongParams, "wrong_params"}, {ErrNotResult, "not_result"},
+	{transport.ErrReplayed, "replayed"},
+}
+
+// Class is the short name of a refusal: "wrong_key", "wrong_epoch", "tampered",
+// "unknown_signer", "wrong_params", "not_result", "replayed", or transport's
+// reason for anything else.
+func Class(err error) string {
+	for _, c := range classes {
+		if errors.Is(err, c.err) {
+			return c.name
+		}
+	}
+	return transport.Reason(err)
+}
+
+// Classes lists every name that Class can give, sorted.
+func Classes() []string {
+	out := transport.Reasons()
+	for _, c := range classes {
+		out = append(out, c.name)
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
