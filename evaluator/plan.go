@@ -10,6 +10,7 @@ import (
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/evaluator/program"
 	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/transport"
 )
 
 // ErrConfig: the configuration cannot be served; the message says why.
@@ -167,7 +168,23 @@ func planProgram(cfg *config.Evaluator, p *config.Program) (*Planned, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := fitsLimits(cfg, circuit); err != nil {
+		return nil, err
+	}
 	return &Planned{Name: p.Name, Topic: p.Topic, Unit: p.Unit, Circuit: circuit, Join: rule, source: src, params: params}, nil
+}
+
+// fitsLimits refuses inputs whose windows would all be refused as too large.
+func fitsLimits(cfg *config.Evaluator, c *program.Circuit) error {
+	for _, in := range c.Inputs() {
+		st := findStream(cfg, in.Device, in.Stream)
+		need := c.Parameters().CiphertextBytes(st.LevelAt(c.Parameters().MaxLevel()), false) + transport.MaxMeta
+		if limit := int64(cfg.Limits.Object); limit > 0 && int64(need) > limit {
+			return fmt.Errorf("program %q: windows of %s have up to %d KiB, limits.object is %d KiB; raise it",
+				c.Name(), in, (need+1023)>>10, limit>>10)
+		}
+	}
+	return nil
 }
 
 // joinRule decides how the inputs of a circuit are joined.

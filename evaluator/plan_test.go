@@ -29,6 +29,7 @@ func TestCheck(t *testing.T) {
 			cfg.Streams[1].Params = "edge13-d3"
 			cfg.Programs[0] = prog("p", "mean(x)-mean(y)", map[string]string{"x": "d1/count/temp", "y": "d1/time/temp"})
 		}, nil, []string{"edge12-d1", "edge13-d3", "must be under the same"}},
+		"small limit": {func(cfg *config.Evaluator) { cfg.Limits.Object = 64 << 10 }, nil, []string{"windows of d1/count have up to 73 KiB", "limits.object is 64 KiB"}},
 		"windows by count of two devices": {func(cfg *config.Evaluator) {
 			cfg.Programs[0] = prog("p", "mean(x)-mean(y)", map[string]string{"x": "d1/count/temp", "y": "d2/count/temp"})
 		}, nil, []string{"d1/count", "d2/count", "do not line up", "every:"}},
