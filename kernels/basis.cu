@@ -6,7 +6,7 @@
 // digits: dst holds, for each polynomial, i0 limbs of y_i and one of v; a the
 // residues x_i. x: i0 words of 64 bits floor(2^56/q_i), then i0 factors.
 // Grid (polys*N/256, 1).
-KERNEL(256, 4, basis_digits)(Args p) {
+KERNEL(256, 4, basis_digits) {
   const Place at(p, 8);
   const u64* round = (const u64*)p.x;
   const uint2* scale = (const uint2*)(round + p.i0);
@@ -25,7 +25,7 @@ KERNEL(256, 4, basis_digits)(Args p) {
 // extend: limb j of dst from the digits a. x: for each limb of dst i0+2 words:
 // -S mod p_j, the limb of b to copy or 2^32-1, and S/q_i mod p_j. Grid
 // (polys*N/256, limbs).
-KERNEL(256, 4, basis_extend)(Args p) {
+KERNEL(256, 4, basis_extend) {
   const Place at(p, 8);
   const u32* x = (const u32*)p.x + (u64)at.limb * (p.i0 + 2);
   const u32 c = at.i + threadIdx.x, copy = __ldg(x + 1);

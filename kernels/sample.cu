@@ -35,7 +35,7 @@ DEV void chacha(u32 (&w)[16], const u32* key, u32 counter, u32 label, u32 index,
 // sample_uniform: residue j of the limb is word j of attempt 0, masked to
 // bitlen(q); while it is not below q, word j of the next attempt. One stream
 // block a thread; i0 = label. Grid (N/2048, limbs), 128 threads.
-KERNEL(128, 4, sample_uniform)(Args p) {
+KERNEL(128, 4, sample_uniform) {
   const u32 id = p.limbs[blockIdx.y], q = p.mods[id].q, mask = 0xffffffffu >> __clz(q);
   const u32 block = blockIdx.x * 128 + threadIdx.x;
   if (block >= 1u << (p.logN - 4)) return;
@@ -68,10 +68,10 @@ template <class F> DEV void small(const Args& p, F f) {
   d[0] = make_int4(f(w[0], w[1]), f(w[2], w[3]), f(w[4], w[5]), f(w[6], w[7]));
   d[1] = make_int4(f(w[8], w[9]), f(w[10], w[11]), f(w[12], w[13]), f(w[14], w[15]));
 }
-KERNEL(128, 4, sample_ternary)(Args p) {
+KERNEL(128, 4, sample_ternary) {
   small(p, [](u32 lo, u32 hi) { return (i32)__umul64hi((u64)hi << 32 | lo, 3) - 1; });
 }
-KERNEL(128, 4, sample_cbd)(Args p) {
+KERNEL(128, 4, sample_cbd) {
   const u32 mask = (1u << 21) - 1;
   small(p, [mask](u32 lo, u32 hi) { return (i32)__popc(lo & mask) - (i32)__popc(hi & mask); });
 }
@@ -83,7 +83,7 @@ DEV u32 natural(const Args& p, u32 i) {
 }
 
 // set_small: dst from signed integers x in natural order, |x| < 2^31.
-KERNEL(256, 4, set_small)(Args p) {
+KERNEL(256, 4, set_small) {
   const Place at(p, 8);
   const Mod m = core(p.mods + p.limbs[at.limb]);
   const u32 i = at.i + threadIdx.x;
@@ -95,7 +95,7 @@ KERNEL(256, 4, set_small)(Args p) {
 // set_floats: dst from integral float64 x in natural order: the 53-bit
 // significand, shifted right below 2^53, times a power of 2. No branch depends
 // on the value.
-KERNEL(256, 4, set_floats)(Args p) {
+KERNEL(256, 4, set_floats) {
   const Place at(p, 8);
   const Mod m = core(p.mods + p.limbs[at.limb]);
   const u32 i = at.i + threadIdx.x;
