@@ -5,8 +5,6 @@ package kernels
 
 import _ "embed"
 
-//go:generate ./build.sh
-
 // Module is one image: a fatbin with machine code for several architectures
 // and PTX for later ones.
 type Module struct {

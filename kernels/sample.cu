@@ -58,12 +58,6 @@ KERNEL(128, 4, sample_uniform) {
   for (int j = 0; j < 4; j++) d[j] = make_uint4(z[4 * j], z[4 * j + 1], z[4 * j + 2], z[4 * j + 3]);
 }
 
-// fromSmall: a signed integer above -2^31 modulo q, without a branch on it.
-DEV u32 fromSmall(i32 v, const Mod& m) {
-  const u32 sign = (u32)(v >> 31), r = reduce32(((u32)v ^ sign) - sign, m);
-  return r ^ (sign & (r ^ neg(r, m.q)));
-}
-
 // small: eight coefficients from one stream block, modulo up to eight limbs; i0
 // = label, i1 = limbs. f is at most 21 in magnitude, below every q. Grid
 // (N/1024, limbs/8), 128 threads.
@@ -99,35 +93,53 @@ DEV u32 natural(const Args& p, u32 i) {
   return ((i & ((1u << logn1) - 1)) << p.logN2) + (i >> logn1);
 }
 
-// set_small: dst from signed integers x in natural order, |x| < 2^31.
-KERNEL(256, 4, set_small) {
-  const Place at(p, 8);
-  const Mod m = core(p.mods + p.limbs[at.limb]);
-  const u32 i = at.i + threadIdx.x;
-  const i32 v = ((const i32*)p.x)[natural(p, i)];
-  p.dst[((u64)at.limb << p.logN) + i] = fromSmall(v, m);
+// spread: residues of up to eight limbs from value(k) for coefficient k, which
+// is read once for them; reduce(v, m) is v modulo the prime of m. i1 = limbs.
+// Grid (N/256, limbs/8).
+template <class V, class R> DEV void spread(const Args& p, V value, R residue) {
+  const u32 i = blockIdx.x * 256 + threadIdx.x, first = blockIdx.y * 8;
+  const auto v = value(natural(p, i));
+  u32* d = p.dst + ((u64)first << p.logN) + i;
+#pragma unroll 4
+  for (u32 l = 0; l < min(8u, p.i1 - first); l++) d[(u64)l << p.logN] = residue(v, core(p.mods + p.limbs[first + l]));
 }
 
-// set_floats: dst from integral float64 x in natural order: the 53-bit
+// signedBy negates r in [0, q) where sign is 2^32-1.
+DEV u32 signedBy(u32 r, u32 sign, u32 q) { return r ^ (sign & (r ^ neg(r, q))); }
+
+// set_small: dst from signed 32-bit integers x in natural order.
+KERNEL(256, 4, set_small) {
+  spread(p, [&](u32 k) { return ((const i32*)p.x)[k]; }, [](i32 v, const Mod& m) {
+    const u32 sign = (u32)(v >> 31);
+    return signedBy(reduce32(((u32)v ^ sign) - sign, m), sign, m.q);
+  });
+}
+
+// set_floats: dst from integral float64 x below 2^63 in magnitude.
+KERNEL(256, 4, set_floats) {
+  spread(p, [&](u32 k) { return (long long)((const double*)p.x)[k]; }, [](long long v, const Mod& m) {
+    const u64 sign = (u64)(v >> 63);
+    return signedBy(reduce(((u64)v ^ sign) - sign, m), (u32)sign, m.q);
+  });
+}
+
+// set_large: dst from integral float64 x of any magnitude: the 53-bit
 // significand, shifted right below 2^53, times a power of 2. No branch depends
 // on the value.
-KERNEL(256, 4, set_floats) {
-  const Place at(p, 8);
-  const Mod m = core(p.mods + p.limbs[at.limb]);
-  const u32 i = at.i + threadIdx.x;
-  const u64 bits = ((const u64*)p.x)[natural(p, i)];
-  const u32 e = (u32)(bits >> 52) & 0x7ff, sign = 0 - (u32)(bits >> 63);
-  const u64 f = (bits & ((1ull << 52) - 1)) | 1ull << 52;
-  const i32 shift = (i32)e - 1075; // x = f * 2^shift for e > 0
-  const u64 g = shift < 0 ? (shift > -53 ? f >> -shift : 0) : f;
-  const u32 up = shift > 0 ? shift : 0; // at most 971
-  u32 pow = 1, base = 2;
+KERNEL(256, 4, set_large) {
+  spread(p, [&](u32 k) { return ((const u64*)p.x)[k]; }, [](u64 bits, const Mod& m) {
+    const u32 e = (u32)(bits >> 52) & 0x7ff;
+    const u64 f = (bits & ((1ull << 52) - 1)) | 1ull << 52;
+    const i32 shift = (i32)e - 1075; // |x| = f * 2^shift for e > 0
+    const u64 g = shift < 0 ? (shift > -53 ? f >> -shift : 0) : f;
+    const u32 up = shift > 0 ? shift : 0; // at most 971
+    u32 pow = 1, base = 2;
 #pragma unroll 1 // the compiler takes minutes over the unrolled chain
-  for (int k = 0; k < 10; k++) {
-    const u32 t = mulmod(pow, base, m);
-    pow = (up >> k) & 1 ? t : pow;
-    base = mulmod(base, base, m);
-  }
-  const u32 r = mulmod(reduce(g, m), pow, m);
-  p.dst[((u64)at.limb << p.logN) + i] = r ^ (sign & (r ^ neg(r, m.q)));
+    for (int k = 0; k < 10; k++) {
+      const u32 t = mulmod(pow, base, m);
+      pow = (up >> k) & 1 ? t : pow;
+      base = mulmod(base, base, m);
+    }
+    return signedBy(mulmod(reduce(g, m), pow, m), 0 - (u32)(bits >> 63), m.q);
+  });
 }

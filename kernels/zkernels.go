@@ -14,8 +14,8 @@ const (
 const (
 	Architectures = "80 86 87 89 90"
 	Compiler      = "nvcc 11.8.89, g++ 11.3.0"
-	SourceHash    = "d856c8b9bbcf0824edb3b183d01f6aeaa4fc0eedf2da5c9675c2e242c03b2087"
-	ImageHash     = "451b67cfb9d0210ffca81aa7339734746699804efc97bbeb7d298d1ca6401c6e"
+	SourceHash    = "638219699fe53163d2032b83f1ca193af7083d762650bbf57cd946d4f92b6b82"
+	ImageHash     = "57f39843e16546ffc759d0a25d6d85fa737310cc53e282ce2bc0eddd458df744"
 )
 
 // Modules lists the images in kernels.bin with their entry points.
@@ -116,14 +116,15 @@ var Modules = []Module{
 		"inverse_head_5",
 		"inverse_tail",
 	}},
-	{Name: "sample", Offset: 2624728, Size: 81864, Entries: []string{
+	{Name: "sample", Offset: 2624728, Size: 106264, Entries: []string{
 		"sample_cbd",
 		"sample_ternary",
 		"sample_uniform",
 		"set_floats",
+		"set_large",
 		"set_small",
 	}},
-	{Name: "tables", Offset: 2706592, Size: 25416, Entries: []string{
+	{Name: "tables", Offset: 2730992, Size: 25416, Entries: []string{
 		"table_passes",
 		"table_plain",
 	}},

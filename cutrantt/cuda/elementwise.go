@@ -1,6 +1,8 @@
 package cuda
 
 import (
+	"errors"
+
 	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/cutrantt/internal/check"
 )
@@ -92,19 +94,40 @@ func (r *ring) scalars(dst, a *cutrantt.Batch, c []uint32, f func() error) error
 	return err
 }
 
+// pageable is the most bytes that the driver copies from ordinary memory without
+// waiting; more go through a staging buffer.
+const pageable = 64 << 10
+
 // with copies host data to device memory while f queues work that reads it.
 func (r *ring) with(data []byte, f func(x pointer) error) error {
 	if len(data) == 0 {
 		return nil
 	}
-	n := (len(data) + 3) / 4
+	drv, n := r.backend.drv, (len(data)+3)/4
 	x, err := r.pool.get(n)
 	if err != nil {
 		return err
 	}
 	defer r.pool.put(x, n)
-	if err := r.backend.drv.CopyIn(x, data, r.pool.stream); err != nil {
+	if len(data) <= pageable || len(data) > chunk {
+		if err := drv.CopyIn(x, data, r.pool.stream); err != nil {
+			return err
+		}
+		return f(x)
+	}
+	b, err := r.backend.staging.get()
+	if err != nil {
 		return err
 	}
-	return f(x)
+	copy(b.bytes, data)
+	err = drv.CopyIn(x, b.bytes[:len(data)], r.pool.stream)
+	if err == nil {
+		err = drv.Record(b.done, r.pool.stream)
+	}
+	if err == nil {
+		err = f(x)
+		err = errors.Join(err, drv.WaitEvent(b.done)) // the buffer is wiped next
+	}
+	r.backend.staging.put(b, len(data))
+	return err
 }

@@ -136,7 +136,7 @@ type segment struct {
 	limb   int // position of its limb
 }
 
-// segments cuts a batch into parts of at most a staging buffer, within limbs.
+// segments are the limbs of a batch.
 func (r *ring) segments(b *cutrantt.Batch) []segment {
 	base := b.Mem().(*memory).at
 	var s []segment

@@ -3,6 +3,7 @@ package cuda
 import (
 	"encoding/binary"
 	"errors"
+	"math"
 
 	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/cutrantt/internal/check"
@@ -15,25 +16,49 @@ func (r *ring) SetSmall(dst *cutrantt.Batch, v []int32) error {
 	if err := check.Small(v); err != nil {
 		return err
 	}
-	return r.exec(func() error { return r.set("set_small", dst, bytesOf(v)) }, dst)
+	return r.set("set_small", dst, bytesOf(v))
 }
 
 func (r *ring) SetFloats(dst *cutrantt.Batch, v []float64) error {
 	if err := r.check.Coefficients(dst, len(v)); err != nil {
 		return err
 	}
-	if err := check.Floats(v); err != nil {
-		return err
+	var largest float64
+	for _, x := range v {
+		a := math.Abs(x)
+		if !(a <= math.MaxFloat64) || math.Trunc(x) != x {
+			return check.Floats(v)
+		}
+		largest = max(largest, a)
 	}
-	return r.exec(func() error { return r.set("set_floats", dst, bytesOf(v)) }, dst)
+	if largest < 1<<63 {
+		return r.set("set_floats", dst, bytesOf(v))
+	}
+	return r.set("set_large", dst, bytesOf(v))
 }
+
+// limbGroup is how many limbs a thread of kernels/sample.cu writes.
+const limbGroup = 8
 
 // set queues the reduction of host values; their device copy is wiped.
 func (r *ring) set(name string, dst *cutrantt.Batch, data []byte) error {
-	return r.with(data, func(x pointer) error {
-		err := r.simple(name, r.tensor(dst), tensor{}, 1, dst.Limbs(), int(dst.Domain().N2), 8, args{x: x})
-		return errors.Join(err, r.backend.drv.Fill(x, 0, len(data)/4, r.pool.stream))
-	})
+	return r.exec(func() error {
+		return r.with(data, func(x pointer) error {
+			err := r.spread(name, dst, r.n/256, 256, args{x: x})
+			return errors.Join(err, r.backend.drv.Fill(x, 0, len(data)/4, r.pool.stream))
+		})
+	}, dst)
+}
+
+// spread queues a kernel that writes limbs of a single polynomial in groups.
+func (r *ring) spread(name string, dst *cutrantt.Batch, blocks, threads int, a args) error {
+	limbs := dst.Limbs()
+	list, err := r.list(limbs)
+	if err != nil {
+		return err
+	}
+	a.dst, a.limbs, a.logN2, a.i1 = r.tensor(dst).at, list, uint32(log2(int(dst.Domain().N2))), uint32(len(limbs))
+	return r.launch(name, blocks, (len(limbs)+limbGroup-1)/limbGroup, threads, 0, a)
 }
 
 // seeded puts the seed and label into the arguments of a sampler.
@@ -67,9 +92,6 @@ func (r *ring) SampleCBD(dst *cutrantt.Batch, seed *[32]byte, label uint32) erro
 	return r.sample("sample_cbd", dst, seed, label)
 }
 
-// sampleGroup is how many limbs a thread of kernels/sample.cu expands to.
-const sampleGroup = 8
-
 // sample draws small polynomials and expands them over the limbs; the small
 // integers stay in registers.
 func (r *ring) sample(name string, dst *cutrantt.Batch, seed *[32]byte, label uint32) error {
@@ -80,13 +102,7 @@ func (r *ring) sample(name string, dst *cutrantt.Batch, seed *[32]byte, label ui
 		return err
 	}
 	return r.exec(func() error {
-		limbs := dst.Limbs()
-		list, err := r.list(limbs)
-		if err != nil {
-			return err
-		}
-		a := args{dst: r.tensor(dst).at, limbs: list, logN2: uint32(log2(int(dst.Domain().N2))), i1: uint32(len(limbs))}
-		err = r.launch(name, r.n/1024, (len(limbs)+sampleGroup-1)/sampleGroup, 128, 0, seeded(a, seed, label))
+		err := r.spread(name, dst, r.n/1024, 128, seeded(args{}, seed, label))
 		r.args.key = [8]uint32{}
 		return err
 	}, dst)

@@ -7,8 +7,8 @@ import (
 	"github.com/hencedge/hencedge/cutrantt"
 )
 
-// run is a row of segments that lie next to each other on both sides and fit
-// one staging buffer.
+// runs groups segments that lie next to each other on both sides and together
+// fit one staging buffer.
 func runs(s []segment) [][]segment {
 	var out [][]segment
 	for len(s) > 0 {
@@ -45,7 +45,7 @@ func (r *ring) Upload(dst *cutrantt.Batch, src []uint32) error {
 		if err != nil {
 			return err
 		}
-		defer r.settle(buffers)
+		defer r.settle(buffers, len(src))
 		for i, run := range runs(r.segments(dst)) {
 			b := buffers[i%2]
 			if i > 1 {
@@ -88,12 +88,12 @@ func (r *ring) outOfRange(from []uint32, q uint32, s segment) error {
 	return nil
 }
 
-// settle waits until the stream is done with the staging buffers and gives
-// them back.
-func (r *ring) settle(buffers [2]*buffer) {
+// settle waits until the stream is done with the staging buffers of a transfer
+// of n residues and gives them back.
+func (r *ring) settle(buffers [2]*buffer, n int) {
 	_ = r.backend.drv.Wait(r.pool.stream)
 	for _, b := range buffers {
-		r.backend.staging.put(b, chunk)
+		r.backend.staging.put(b, min(4*n, chunk))
 	}
 }
 
@@ -110,7 +110,7 @@ func (r *ring) Download(dst []uint32, src *cutrantt.Batch) error {
 		if err != nil {
 			return err
 		}
-		defer r.settle(buffers)
+		defer r.settle(buffers, len(dst))
 		parts := runs(r.segments(src))
 		fetch := func(i int) error {
 			b := buffers[i%2]
