@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/hencedge/hencedge/internal/daemon"
 	"github.com/hencedge/hencedge/transport"
-	"github.com/hencedge/hencedge/transport/tlsutil"
 )
 
 // connectTimeout bounds the first connection of Once, goodbyeTimeout the last
@@ -56,25 +56,13 @@ func (a *Agent) connect(ctx context.Context, wait bool) (client transport.Client
 
 // options are how the configuration says to connect.
 func (a *Agent) options(background bool) (transport.Options, error) {
-	b := a.cfg.Broker
-	tls, err := tlsutil.Files{CA: b.CA, Cert: b.Cert, Key: b.Key, ServerName: b.ServerName}.Config()
+	o, err := daemon.BrokerOptions(a.cfg.Broker, a.log)
 	if err != nil {
 		return transport.Options{}, err
 	}
-	o := transport.Options{
-		URL: b.URL, Insecure: b.Insecure, ClientID: b.ClientID, Username: b.Username, TLS: tls,
-		Will:       func() (transport.Message, error) { return a.status(false) },
-		Birth:      func() (transport.Message, error) { return a.status(true) },
-		KeepAlive:  b.KeepAlive,
-		Background: background,
-		Logger:     a.log,
-	}
-	if b.Password != "" {
-		o.Password = func() (string, error) {
-			p, err := b.Password.Resolve()
-			return string(p), err
-		}
-	}
+	o.Will = func() (transport.Message, error) { return a.status(false) }
+	o.Birth = func() (transport.Message, error) { return a.status(true) }
+	o.Background = background
 	return o, nil
 }
 

@@ -1,15 +1,7 @@
 package agent
 
 import (
-	"context"
-	"errors"
-	"fmt"
-	"net"
-	"net/http"
-	"time"
-
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
 // metric is one exported count.
@@ -79,35 +71,3 @@ func (a *Agent) Collect(ch chan<- prometheus.Metric) {
 }
 
 var _ prometheus.Collector = (*Agent)(nil)
-
-// serveMetrics serves /metrics where the configuration says, if it does.
-func (a *Agent) serveMetrics() (stop func(), err error) {
-	if a.cfg.Metrics.Listen == "" {
-		return func() {}, nil
-	}
-	reg := prometheus.NewRegistry()
-	if err := reg.Register(a); err != nil {
-		return nil, fmt.Errorf("metrics: %w", err)
-	}
-	l, err := net.Listen("tcp", a.cfg.Metrics.Listen)
-	if err != nil {
-		return nil, fmt.Errorf("metrics: %w", err)
-	}
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(reg, promhttp.HandlerOpts{}))
-	srv := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 30 * time.Second, MaxHeaderBytes: 16 << 10}
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		if err := srv.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			a.log.Error("metrics are not served any more", "error", err)
-		}
-	}()
-	a.log.Info("metrics are served", "address", l.Addr().String())
-	return func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		_ = srv.Shutdown(ctx)
-		<-done
-	}, nil
-}

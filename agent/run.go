@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hencedge/hencedge/internal/daemon"
 	"github.com/hencedge/hencedge/transport"
 )
 
@@ -39,7 +40,7 @@ func (a *Agent) run(ctx context.Context, limit int) (err error) {
 	if err != nil {
 		return err
 	}
-	stopMetrics, err := a.serveMetrics()
+	stopMetrics, err := daemon.ServeMetrics(a.cfg.Metrics.Listen, a, a.log)
 	if err != nil {
 		return err
 	}

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Builds the arm64 test binary of each package and runs it under qemu-user.
 # usage: cross/emulate.sh PACKAGE...
+# The binaries are static (-tags nogpu), as there is no arm64 C library here.
 # Emulation is some 10 to 20 times slower than the machine itself, so the tests
-# see HENCEDGE_TEST_EMULATED=1 and keep to the smaller rings. They are built
-# without GPU support, so that they are static and need no arm64 C library.
+# see HENCEDGE_TEST_EMULATED=1 and keep to the smaller rings.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 qemu=$(command -v qemu-aarch64-static || command -v qemu-aarch64 || true)
@@ -15,7 +15,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 for pkg in "$@"; do
   test=$work/$(basename "$pkg").test
-  CGO_ENABLED=0 GOOS=linux GOARCH=arm64 go test -tags nogpu -c -o "$test" "$pkg"
+  CGO_ENABLED=0 GOOS=linux GOARCH=arm64 go test -c -tags nogpu -o "$test" "$pkg"
   [ -e "$test" ] || { echo "emulate: $pkg has no tests" >&2; exit 1; }
   echo "== $pkg (arm64, $(basename "$qemu"))"
   (cd "$(go list -f '{{.Dir}}' "$pkg")" && HENCEDGE_TEST_EMULATED=1 "$qemu" "$test" -test.timeout 30m)

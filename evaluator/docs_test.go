@@ -146,3 +146,16 @@ func TestEveryFunctionIsDocumented(t *testing.T) {
 		}
 	}
 }
+
+// TestEveryReasonIsDocumented keeps docs/evaluator.md complete.
+func TestEveryReasonIsDocumented(t *testing.T) {
+	raw, err := os.ReadFile("../docs/evaluator.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, reason := range Reasons() {
+		if !strings.Contains(string(raw), "`"+reason+"`") {
+			t.Errorf("docs/evaluator.md does not explain the reason %s", reason)
+		}
+	}
+}

@@ -122,6 +122,7 @@ type rig struct {
 	results chan *transport.Object
 	refused chan string
 	events  chan Event
+	event   Event // of the latest result
 	stop    func()
 }
 
@@ -301,11 +302,16 @@ func (r *rig) sendWindow(w *reading) [32]byte {
 	return transport.ObjectID(sealed)
 }
 
-// result waits for the next result and reads it.
+// result waits for the next result, until it is counted, and reads it.
 func (r *rig) result() (*transport.Object, []float64) {
 	r.t.Helper()
 	select {
 	case obj := <-r.results:
+		select { // the broker delivers before the service knows that it took it
+		case r.event = <-r.events:
+		case <-time.After(patience):
+			r.t.Fatal("the result is not reported")
+		}
 		ct, err := r.ctx.UnmarshalCiphertext(obj.Body)
 		if err != nil {
 			r.t.Fatal(err)

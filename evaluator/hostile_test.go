@@ -3,7 +3,7 @@ package evaluator
 import (
 	"bytes"
 	"maps"
-	"math"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -224,7 +224,41 @@ func TestPartialWindowOfWeights(t *testing.T) {
 	r.expectRefusal("partial_window")
 	r.sendWindow(r.window("d1", "count", 2, epoch, numbers(8, 1, 1), numbers(8, 0, 0)))
 	r.expect("dot", 204)
-	if s := r.service.Stats(); s.Failed != 1 || s.Results != 1 || math.IsNaN(float64(s.Bytes)) {
+	if s := r.service.Stats(); s.Failed != 1 || s.Results != 1 || s.Bytes == 0 {
 		t.Errorf("stats %+v", s)
 	}
+}
+
+// TestUnjoined: a window that leaves without its partner is reported.
+func TestUnjoined(t *testing.T) {
+	cfg := testConfig(t, prog("difference", "mean(x) - mean(y)", map[string]string{"x": "d1/time/temp", "y": "d2/time/temp"}))
+	cfg.Join.Windows = 1
+	r := newRig(t, cfg)
+	for i := range 2 {
+		r.sendWindow(r.window("d1", "time", uint64(i+1), epoch.Add(time.Duration(i)*time.Second), numbers(8, 10, 1), numbers(8, 0, 0)))
+	}
+	r.expectRefusal("unjoined")
+	r.sendWindow(r.window("d2", "time", 1, epoch.Add(time.Second), numbers(8, 30, 1), numbers(8, 0, 0)))
+	r.expect("difference", -20)
+}
+
+// TestLostByAge: the housekeeping drops what waited too long.
+func TestLostByAge(t *testing.T) {
+	cfg := testConfig(t, prog("difference", "mean(x) - mean(y)", map[string]string{"x": "d1/time/temp", "y": "d2/time/temp"}))
+	cfg.Join.Timeout = time.Second
+	var late atomic.Bool
+	r := newRig(t, cfg, func(d *Deps) {
+		d.Now = func() time.Time {
+			if late.Load() {
+				return epoch.Add(time.Hour)
+			}
+			return epoch
+		}
+	})
+	r.sendWindow(r.window("d1", "time", 1, epoch, numbers(8, 10, 1), numbers(8, 0, 0)))
+	for r.service.Stats().Accepted == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	late.Store(true)
+	r.expectRefusal("unjoined")
 }

@@ -64,24 +64,11 @@ func LoadKeys(dir string, context func(henc.Parameters) (*henc.Context, error)) 
 	if err != nil {
 		return fail(err)
 	}
-	var m manifest
-	if err := json.Unmarshal(raw, &m); err != nil {
-		return fail(fmt.Errorf("%s: %w", manifestFile, err))
-	}
-	if m.Version != 1 {
-		return fail(fmt.Errorf("%s has version %d, this program reads 1", manifestFile, m.Version))
-	}
-	if len(m.Epochs) == 0 || len(m.Epochs) > maxEpochs {
-		return fail(fmt.Errorf("%s lists %d epochs, want 1 to %d", manifestFile, len(m.Epochs), maxEpochs))
-	}
-	params, err := henc.Named(m.Params)
+	m, params, err := parseManifest(raw)
 	if err != nil {
 		return fail(err)
 	}
-	if hash := params.Hash(); m.ParamsHash != hex.EncodeToString(hash[:]) {
-		return fail(fmt.Errorf("its parameters %s are not the ones that this program knows by that name", m.Params))
-	}
-	if err := checkSeal(dir, raw, &m, params); err != nil {
+	if err := checkSeal(dir, raw, m, params); err != nil {
 		return fail(err)
 	}
 	ctx, err := context(params)
@@ -108,6 +95,31 @@ func LoadKeys(dir string, context func(henc.Parameters) (*henc.Context, error)) 
 		out = append(out, Keys{Context: ctx, Evaluation: ev, AcceptUntil: e.AcceptUntil})
 	}
 	return out, nil
+}
+
+// parseManifest reads keyset.json and finds its parameters.
+func parseManifest(raw []byte) (*manifest, henc.Parameters, error) {
+	fail := func(format string, args ...any) (*manifest, henc.Parameters, error) {
+		return nil, henc.Parameters{}, fmt.Errorf(manifestFile+": "+format, args...)
+	}
+	m := new(manifest)
+	if err := json.Unmarshal(raw, m); err != nil {
+		return fail("%w", err)
+	}
+	if m.Version != 1 {
+		return fail("version %d, this program reads 1", m.Version)
+	}
+	if len(m.Epochs) == 0 || len(m.Epochs) > maxEpochs {
+		return fail("%d epochs, want 1 to %d", len(m.Epochs), maxEpochs)
+	}
+	params, err := henc.Named(m.Params)
+	if err != nil {
+		return fail("%w", err)
+	}
+	if hash := params.Hash(); m.ParamsHash != hex.EncodeToString(hash[:]) {
+		return fail("its parameters %s are not the ones that this program knows by that name", m.Params)
+	}
+	return m, params, nil
 }
 
 // checkSeal verifies the holder's signature over the manifest.

@@ -72,6 +72,55 @@ func TestLoadKeys(t *testing.T) {
 	wantError(t, err, ErrKeys, "no keys for parameters edge12-d1")
 }
 
+// TestNewFromFiles makes a service from nothing but its configuration.
+func TestNewFromFiles(t *testing.T) {
+	dir := t.TempDir()
+	set, err := keyholder.Create(filepath.Join(dir, "set"), keyholder.CreateOptions{Params: testHolder(t).ctx.Parameters(), Needs: keyholder.Needs{Rotations: []int{1, 2, 4}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := testConfig(t, prog("p", "mean(x)", map[string]string{"x": "d1/count/temp"}))
+	cfg.KeySets, cfg.SigningKey, cfg.State = []string{filepath.Join(dir, "keys")}, filepath.Join(dir, "signing.key"), filepath.Join(dir, "state")
+	if _, err := set.Export(keyholder.RoleEvaluator, cfg.KeySets[0], keyholder.ExportOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	_, err = New(cfg, Deps{Logger: quiet()})
+	wantError(t, err, ErrConfig, "signing.key")
+	if err := signer(t, "cloud").Save(cfg.SigningKey); err != nil {
+		t.Fatal(err)
+	}
+	s, err := New(cfg, Deps{Logger: quiet()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(s.keys) != 1 || len(s.Plan().Programs) != 1 {
+		t.Errorf("%d keys, %d programs", len(s.keys), len(s.Plan().Programs))
+	}
+	_, err = New(cfg, Deps{Logger: quiet()})
+	wantError(t, err, ErrState, "in use")
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	cfg.KeySets = append(cfg.KeySets, cfg.KeySets[0])
+	_, err = New(cfg, Deps{Logger: quiet()})
+	wantError(t, err, ErrKeys, "twice")
+	cfg.KeySets = []string{filepath.Join(dir, "elsewhere")}
+	_, err = New(cfg, Deps{Logger: quiet()})
+	wantError(t, err, ErrKeys, "elsewhere")
+	other, err := makeContext(testHolder(t).ctx.Parameters())
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := testHolder(t)
+	_, err = New(cfg, Deps{Logger: quiet(), Keys: []Keys{{Context: h.ctx, Evaluation: h.keys}, {Context: other, Evaluation: h.keys}}})
+	wantError(t, err, ErrKeys, "different contexts")
+	_, err = New(cfg, Deps{Logger: quiet(), Keys: []Keys{{}}})
+	wantError(t, err, ErrKeys, "without a context")
+	cfg.Devices[0].PublicKey = "ed25519:nonsense"
+	_, err = New(cfg, Deps{Logger: quiet(), Keys: []Keys{{Context: h.ctx, Evaluation: h.keys}}})
+	wantError(t, err, ErrConfig, "device d1")
+}
+
 func change(path, from, to string) error {
 	b, err := os.ReadFile(path)
 	if err == nil && !strings.Contains(string(b), from) {

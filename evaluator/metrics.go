@@ -1,15 +1,7 @@
 package evaluator
 
 import (
-	"context"
-	"errors"
-	"fmt"
-	"net"
-	"net/http"
-	"time"
-
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
 // The metrics of a service. Refusals have a sample for every reason from the
@@ -59,36 +51,3 @@ func (s *Service) Collect(ch chan<- prometheus.Metric) {
 }
 
 var _ prometheus.Collector = (*Service)(nil)
-
-// serveMetrics answers GET /metrics on the configured address, if there is one,
-// until stop is called.
-func (s *Service) serveMetrics() (stop func(), err error) {
-	if s.cfg.Metrics.Listen == "" {
-		return func() {}, nil
-	}
-	registry := prometheus.NewRegistry()
-	if err := registry.Register(s); err != nil {
-		return nil, fmt.Errorf("%w: metrics: %w", ErrConfig, err)
-	}
-	listener, err := net.Listen("tcp", s.cfg.Metrics.Listen)
-	if err != nil {
-		return nil, fmt.Errorf("%w: metrics: %w", ErrConfig, err)
-	}
-	handler := http.NewServeMux()
-	handler.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 30 * time.Second, MaxHeaderBytes: 16 << 10}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			s.log.Error("metrics are served no longer", "error", err)
-		}
-	}()
-	s.log.Info("metrics", "address", listener.Addr().String())
-	return func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		_ = server.Shutdown(ctx)
-		<-ended
-	}, nil
-}

@@ -23,7 +23,6 @@ func TestMetrics(t *testing.T) {
 	r := newRig(t, cfg)
 	r.sendWindow(r.window("d1", "count", 1, epoch, numbers(8, 1, 1), numbers(8, 0, 0)))
 	r.expect("mean", average(numbers(8, 1, 1)))
-	<-r.events
 	bad := r.window("d1", "count", 2, epoch, numbers(8, 1, 1), numbers(8, 0, 0))
 	bad.meta.KeyEpoch++
 	r.sendWindow(bad)

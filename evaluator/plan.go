@@ -10,6 +10,7 @@ import (
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/evaluator/program"
 	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/transport"
 )
 
 // ErrConfig: the configuration cannot be served; the message says why.
@@ -84,35 +85,36 @@ func (p *Plan) Needs() []Need {
 }
 
 // Check compiles every program of cfg, without keys and without a broker. The
-// error joins the refusals of all programs; each wraps ErrConfig and, where the
-// expression is at fault, a sentinel of package program.
+// error is a *CheckError with the faults of all programs.
 func Check(cfg *config.Evaluator) (*Plan, error) {
 	plan := &Plan{}
-	var errs []error
+	faults := newCheckError()
 	for i := range cfg.Programs {
 		p, err := planProgram(cfg, &cfg.Programs[i])
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%w: %w", ErrConfig, err))
+			faults.add(cfg, i, err)
 			continue
 		}
 		plan.Programs = append(plan.Programs, *p)
 	}
 	if len(cfg.Programs) == 0 {
-		errs = append(errs, fmt.Errorf("%w: no programs are declared", ErrConfig))
+		faults.add(cfg, -1, errors.New("no programs are declared"))
 	}
-	if err := errors.Join(errs...); err != nil {
+	if err := faults.err(); err != nil {
 		return nil, err
 	}
 	return plan, nil
 }
 
-// Explain describes the named programs of cfg, or all when none is named.
+// Explain describes the named programs of cfg, or all when none is named. It
+// returns those that it can describe even when it fails with a *CheckError for
+// others.
 func Explain(cfg *config.Evaluator, names ...string) ([]program.Explanation, error) {
 	var out []program.Explanation
-	var errs []error
+	faults := newCheckError()
 	for _, n := range names {
-		if !slices.ContainsFunc(cfg.Programs, func(p config.Program) bool { return p.Name == n }) {
-			errs = append(errs, fmt.Errorf("%w: there is no program %q; there are %s", ErrConfig, n, strings.Join(programNames(cfg), ", ")))
+		if !slices.Contains(programNames(cfg), n) {
+			faults.add(cfg, -1, fmt.Errorf("there is no program %q; there are %s", n, strings.Join(programNames(cfg), ", ")))
 		}
 	}
 	for i := range cfg.Programs {
@@ -121,12 +123,12 @@ func Explain(cfg *config.Evaluator, names ...string) ([]program.Explanation, err
 		}
 		p, err := planProgram(cfg, &cfg.Programs[i])
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%w: %w", ErrConfig, err))
+			faults.add(cfg, i, err)
 			continue
 		}
 		out = append(out, p.Circuit.Explain())
 	}
-	return out, errors.Join(errs...)
+	return out, faults.err()
 }
 
 func programNames(cfg *config.Evaluator) []string {
@@ -167,7 +169,23 @@ func planProgram(cfg *config.Evaluator, p *config.Program) (*Planned, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := fitsLimits(cfg, circuit); err != nil {
+		return nil, err
+	}
 	return &Planned{Name: p.Name, Topic: p.Topic, Unit: p.Unit, Circuit: circuit, Join: rule, source: src, params: params}, nil
+}
+
+// fitsLimits refuses inputs whose windows would all be refused as too large.
+func fitsLimits(cfg *config.Evaluator, c *program.Circuit) error {
+	for _, in := range c.Inputs() {
+		st := findStream(cfg, in.Device, in.Stream)
+		need := c.Parameters().CiphertextBytes(st.LevelAt(c.Parameters().MaxLevel()), false) + transport.MaxMeta
+		if limit := int64(cfg.Limits.Object); limit > 0 && int64(need) > limit {
+			return fmt.Errorf("program %q: windows of %s have up to %d KiB, limits.object is %d KiB; raise it",
+				c.Name(), in, (need+1023)>>10, limit>>10)
+		}
+	}
+	return nil
 }
 
 // joinRule decides how the inputs of a circuit are joined.

@@ -2,6 +2,8 @@ package evaluator
 
 import (
 	"errors"
+	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -29,6 +31,7 @@ func TestCheck(t *testing.T) {
 			cfg.Streams[1].Params = "edge13-d3"
 			cfg.Programs[0] = prog("p", "mean(x)-mean(y)", map[string]string{"x": "d1/count/temp", "y": "d1/time/temp"})
 		}, nil, []string{"edge12-d1", "edge13-d3", "must be under the same"}},
+		"small limit": {func(cfg *config.Evaluator) { cfg.Limits.Object = 64 << 10 }, nil, []string{"windows of d1/count have up to 73 KiB", "limits.object is 64 KiB"}},
 		"windows by count of two devices": {func(cfg *config.Evaluator) {
 			cfg.Programs[0] = prog("p", "mean(x)-mean(y)", map[string]string{"x": "d1/count/temp", "y": "d2/count/temp"})
 		}, nil, []string{"d1/count", "d2/count", "do not line up", "every:"}},
@@ -84,5 +87,37 @@ func TestExplain(t *testing.T) {
 	}
 	if _, err := Explain(cfg, "r"); err == nil || !strings.Contains(err.Error(), "there are p, q") {
 		t.Errorf("unknown program: %v", err)
+	}
+}
+
+// TestCheckShowsPlaces: faults in a file are reported with line and column.
+func TestCheckShowsPlaces(t *testing.T) {
+	raw, err := os.ReadFile("../config/examples/evaluator.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if cfg, err := config.ParseEvaluator("evaluator.yaml", raw); err != nil {
+		t.Fatal(err)
+	} else if _, err := Check(cfg); err != nil {
+		t.Errorf("the example does not check: %v", err)
+	}
+	text := strings.Replace(string(raw), "expr: var(x)", "expr: vra(x)", 1)
+	cfg, err := config.ParseEvaluator("evaluator.yaml", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = Check(cfg)
+	var places *config.Errors
+	var fault *program.Error
+	if !errors.As(err, &places) || !errors.As(err, &fault) || len(places.List) != 1 {
+		t.Fatalf("error %v", err)
+	}
+	line := 1 + strings.Count(text[:strings.Index(text, "vra(x)")], "\n")
+	p := places.List[0]
+	if p.Line != line || p.Path != "programs[1].expr" || p.Cause != fault.Message || p.Remedy != fault.Hint {
+		t.Errorf("place %+v, want line %d", p, line)
+	}
+	if want := fmt.Sprintf("evaluator.yaml:%d:%d: program \"cpu-variance\": unknown function", line, p.Column); !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("error\n%v\ndoes not start with %q", err, want)
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/internal/daemon"
 	"github.com/hencedge/hencedge/transport"
 )
 
@@ -191,7 +192,7 @@ func (s *Service) Run(ctx context.Context) (err error) {
 	}
 	ctx, end := context.WithCancel(ctx)
 	defer end()
-	stopMetrics, err := s.serveMetrics()
+	stopMetrics, err := daemon.ServeMetrics(s.cfg.Metrics.Listen, s, s.log)
 	if err != nil {
 		return err
 	}

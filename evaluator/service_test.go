@@ -29,7 +29,7 @@ func TestResults(t *testing.T) {
 		if m.Layout != r.service.plan.Programs[0].Circuit.Hash() {
 			t.Error("the result does not name its program")
 		}
-		e := <-r.events
+		e := r.event
 		if e.Program != "mean" || e.ID != obj.ID || e.Bytes == 0 || e.Evaluate <= 0 {
 			t.Errorf("event %+v", e)
 		}

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/internal/daemon"
 	"github.com/hencedge/hencedge/transport"
-	"github.com/hencedge/hencedge/transport/tlsutil"
 )
 
 func compareStreams(a, b streamID) int {
@@ -165,29 +165,18 @@ func (s *Service) makeVerifier(held []transport.KeyRef) (*transport.Verifier, er
 
 // dial connects to the broker, with a birth message and a last will.
 func (s *Service) dial(ctx context.Context) (transport.Client, error) {
-	b := s.cfg.Broker
-	tls, err := tlsutil.Files{CA: b.CA, Cert: b.Cert, Key: b.Key, ServerName: b.ServerName}.Config()
+	o, err := daemon.BrokerOptions(s.cfg.Broker, s.log)
 	if err != nil {
 		return nil, fmt.Errorf("%w: broker: %w", ErrConfig, err)
 	}
-	o := transport.Options{
-		URL: b.URL, Insecure: b.Insecure, ClientID: b.ClientID, Username: b.Username, TLS: tls, KeepAlive: b.KeepAlive,
-		MaxInbound: max(transport.DefaultMaxInbound, int(b.ChunkSize)+4096), Logger: s.log,
-		Birth:     func() (transport.Message, error) { return s.status(true) },
-		Will:      func() (transport.Message, error) { return s.status(false) },
-		OnRefused: s.refuse, Background: true,
-		OnConnect: func() { s.log.Info("connected to the broker", "url", b.URL) },
-		OnLost:    func(err error) { s.log.Warn("connection to the broker lost", "error", err) },
-	}
-	if b.Password != "" {
-		o.Password = func() (string, error) {
-			secret, err := b.Password.Resolve()
-			return string(secret), err
-		}
-	}
+	o.Birth = func() (transport.Message, error) { return s.status(true) }
+	o.Will = func() (transport.Message, error) { return s.status(false) }
+	o.OnRefused, o.Background = s.refuse, true
+	o.OnConnect = func() { s.log.Info("connected to the broker", "url", o.URL) }
+	o.OnLost = func(err error) { s.log.Warn("connection to the broker lost", "error", err) }
 	c, err := transport.Dial(ctx, o)
 	if err != nil {
-		return nil, fmt.Errorf("connect to %s: %w", b.URL, err)
+		return nil, fmt.Errorf("connect to %s: %w", o.URL, err)
 	}
 	return c, nil
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"sync"
 	"time"
@@ -82,19 +83,30 @@ func (s *state) load(name string) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrState, err)
 	}
+	if err := s.parse(raw, name); err != nil {
+		return fmt.Errorf("%w: %s %w", ErrState, s.path, err)
+	}
+	return nil
+}
+
+// parse takes over the state of an earlier process and counts the boot epoch up.
+func (s *state) parse(raw []byte, name string) error {
 	var f stateFile
 	if err := json.Unmarshal(raw, &f); err != nil {
-		return fmt.Errorf("%w: %s is damaged; move it away to start afresh, after which old messages could be replayed once: %w", ErrState, s.path, err)
+		return fmt.Errorf("is damaged; move it away to start afresh, after which old messages could be replayed once: %w", err)
 	}
 	if f.Version != stateVersion {
-		return fmt.Errorf("%w: %s has version %d, this program reads %d", ErrState, s.path, f.Version, stateVersion)
+		return fmt.Errorf("has version %d, this program reads %d", f.Version, stateVersion)
 	}
 	if f.Name != name {
-		return fmt.Errorf("%w: %s belongs to evaluator %q, this is %q", ErrState, s.path, f.Name, name)
+		return fmt.Errorf("belongs to evaluator %q, this is %q", f.Name, name)
+	}
+	if f.BootEpoch == math.MaxUint64 {
+		return errors.New("has no boot epochs left")
 	}
 	if len(f.Replay) > 0 {
 		if err := s.guard.UnmarshalBinary(f.Replay); err != nil {
-			return fmt.Errorf("%w: %s: %w", ErrState, s.path, err)
+			return fmt.Errorf("is damaged: %w", err)
 		}
 	}
 	s.file = f

@@ -67,8 +67,12 @@ type Event struct {
 	Waited   time.Duration  // from the arrival of the last input to the start
 }
 
-// work computes, seals and publishes one result.
+// work computes, seals and publishes one result. Once ctx is over it starts no
+// computation, so that a stop takes no longer than the jobs already running.
 func (s *Service) work(ctx context.Context, j *job) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("not started before the stop timeout: %w", err)
+	}
 	first, err := j.sameKey()
 	if err != nil {
 		return err

@@ -69,4 +69,20 @@ struct Place {
   DEV const u32* in(const u32* base, u64 stride, u32 logN) const { return base + poly * stride + ((u64)limb << logN) + i; }
 };
 
-#define KERNEL(threads, blocks, name) extern "C" __global__ void __launch_bounds__(threads, blocks) name
+// ready lets the next kernel of the stream be placed while this one runs, and
+// waits for the results of the one before (programmatic dependent launch). The
+// host asks for it on sm_90 only; elsewhere kernels follow each other as ever.
+DEV void ready() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;" ::: "memory");
+#endif
+}
+
+// KERNEL(threads, blocks, name) { body with the arguments p }
+#define KERNEL(threads, blocks, name)                                                            \
+  DEV void name##_body(const Args& p);                                                           \
+  extern "C" __global__ void __launch_bounds__(threads, blocks) name(const Args p) {             \
+    ready();                                                                                     \
+    name##_body(p);                                                                              \
+  }                                                                                              \
+  DEV void name##_body(const Args& p)

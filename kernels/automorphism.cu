@@ -3,7 +3,7 @@
 
 // automorphism_coeffs: coefficient k moves to k*g mod N, negated where k*g mod
 // 2N is not below N.
-KERNEL(256, 4, automorphism_coeffs)(Args p) {
+KERNEL(256, 4, automorphism_coeffs) {
   const Place at(p, 8);
   const u32 q = p.mods[p.limbs[at.limb]].q;
   const u32 i = at.i + threadIdx.x, logn1 = p.logN - p.logN2, n = 1u << p.logN;
@@ -17,7 +17,7 @@ KERNEL(256, 4, automorphism_coeffs)(Args p) {
 // automorphism_blocks: block b of f(X^g) comes from the block b' with w_b' =
 // w_b^g, and X^(g*j) = w_b^floor(g*j/n2) * X^(g*j mod n2); tw = plain table with
 // at least n1 entries.
-KERNEL(256, 4, automorphism_blocks)(Args p) {
+KERNEL(256, 4, automorphism_blocks) {
   const Place at(p, 8);
   const u32 id = p.limbs[at.limb], q = p.mods[id].q;
   const u32 i = at.i + threadIdx.x, logn1 = p.logN - p.logN2, n1 = 1u << logn1;

@@ -6,7 +6,7 @@ extern __shared__ u32 shared[];
 
 // a in [0, q), dst in [0, q); reads limbs, tw of n1 = 2^LOG.
 #define FORWARD(LOG, LB, EB, MINB) \
-  KERNEL((1 << (LB - EB)), MINB, forward_##LOG)(Args p) { forward<LOG, LB, EB, false>(p, shared); }
+  KERNEL((1 << (LB - EB)), MINB, forward_##LOG) { forward<LOG, LB, EB, false>(p, shared); }
 FORWARD(6, 10, 3, 8)
 FORWARD(7, 10, 4, 8)
 FORWARD(8, 10, 4, 8)
@@ -19,7 +19,7 @@ FORWARD(14, 14, 5, 1)
 FORWARD(15, 15, 5, 1)
 
 // The last 12 levels of longer columns; a in [0, 4q), i0 levels done.
-KERNEL(256, 4, forward_tail)(Args p) { forward<12, 12, 4, true>(p, shared); }
+KERNEL(256, 4, forward_tail) { forward<12, 12, 4, true>(p, shared); }
 
 // The first R levels of columns too long for one block, 2^R residues a thread;
 // a in [0, q), dst in [0, 4q); may be in place.
@@ -37,8 +37,8 @@ template <int R> DEV void head(const Args& p) {
 #pragma unroll
   for (int k = 0; k < (1 << R); k++) p.dst[to + k * step] = x[k];
 }
-KERNEL(256, 2, forward_head_1)(Args p) { head<1>(p); }
-KERNEL(256, 2, forward_head_2)(Args p) { head<2>(p); }
-KERNEL(256, 2, forward_head_3)(Args p) { head<3>(p); }
-KERNEL(256, 2, forward_head_4)(Args p) { head<4>(p); }
-KERNEL(256, 2, forward_head_5)(Args p) { head<5>(p); }
+KERNEL(256, 2, forward_head_1) { head<1>(p); }
+KERNEL(256, 2, forward_head_2) { head<2>(p); }
+KERNEL(256, 2, forward_head_3) { head<3>(p); }
+KERNEL(256, 2, forward_head_4) { head<4>(p); }
+KERNEL(256, 2, forward_head_5) { head<5>(p); }

@@ -5,56 +5,88 @@
 // r*as + i*ai times b at r*bs + i*bi. Limb l of b is at position at[l].
 #include "hadamard.cuh"
 
+// Where says which blocks of which results a thread has: V neighbouring blocks
+// of R results.
 struct Where {
   u32 block, result, limb, n1;
-  DEV Where(const Args& p) {
-    const u32 logn1 = p.logN - p.logN2, blocks = n1blocks(logn1);
+  DEV Where(const Args& p, u32 V, u32 R) {
+    const u32 logn1 = p.logN - p.logN2, per = 128 * V;
     n1 = 1u << logn1;
-    result = blockIdx.x / blocks;
-    block = (blockIdx.x % blocks) * 128 + threadIdx.x;
+    const u32 parts = n1 > per ? n1 / per : 1;
+    result = blockIdx.x / parts * R;
+    block = (blockIdx.x % parts * 128 + threadIdx.x) * V;
     limb = blockIdx.y;
   }
-  static DEV u32 n1blocks(u32 logn1) { return logn1 > 7 ? 1u << (logn1 - 7) : 1; }
 };
 
-template <int N> DEV void gather(u32 (&x)[N], const u32* from, u32 n1) {
+// gather and scatter V neighbouring blocks of N residues; V is 1, 2 or 4.
+template <int V, int N> DEV void gather(u32 (&x)[V][N], const u32* from, u32 n1) {
 #pragma unroll
-  for (int j = 0; j < N; j++) x[j] = from[j * n1];
+  for (int j = 0; j < N; j++) {
+    if constexpr (V == 4) {
+      const uint4 v = *(const uint4*)(from + j * n1);
+      x[0][j] = v.x; x[1][j] = v.y; x[2][j] = v.z; x[3][j] = v.w;
+    } else if constexpr (V == 2) {
+      const uint2 v = *(const uint2*)(from + j * n1);
+      x[0][j] = v.x; x[1][j] = v.y;
+    } else x[0][j] = from[j * n1];
+  }
 }
 
-// multiply: one method, blocks of N residues.
-template <class M, int N> DEV void multiply(const Args& p) {
-  const Where h(p);
+template <int V, int N> DEV void scatter(u32* to, const u32 (&x)[V][N], u32 n1) {
+#pragma unroll
+  for (int j = 0; j < N; j++) {
+    if constexpr (V == 4) *(uint4*)(to + j * n1) = make_uint4(x[0][j], x[1][j], x[2][j], x[3][j]);
+    else if constexpr (V == 2) *(uint2*)(to + j * n1) = make_uint2(x[0][j], x[1][j]);
+    else to[j * n1] = x[0][j];
+  }
+}
+
+// multiply: one method, blocks of N residues, R results that share a.
+template <class M, int N, int V, int R> DEV void multiply(const Args& p) {
+  const Where h(p, V, R);
   if (h.block >= h.n1) return;
   const u32 id = p.limbs[h.limb];
   const Mod* k = p.mods + id;
   const Mod m = core(k);
-  const uint2 w = N > 1 ? root(p.tw + id * p.ts, h.n1, h.block, m.q) : make_uint2(0, 0);
+  uint2 w[V];
+#pragma unroll
+  for (int v = 0; v < V; v++) w[v] = N > 1 ? root(p.tw + id * p.ts, h.n1, h.block + v, m.q) : make_uint2(0, 0);
   const u32* a = p.a + h.result * p.as + ((u64)h.limb << p.logN) + h.block;
   const u32* b = p.b + h.result * p.bs + ((u64)(p.at ? p.at[h.limb] : h.limb) << p.logN) + h.block;
   u32* d = p.dst + h.result * p.ds + ((u64)h.limb << p.logN) + h.block;
-  u32 z[N];
-  if (p.i1) gather<N>(z, d, h.n1);
-  else
+  u32 z[R][V][N];
 #pragma unroll
-    for (int j = 0; j < N; j++) z[j] = 0;
+  for (int r = 0; r < R; r++) {
+    if (p.i1) gather<V, N>(z[r], d + r * p.ds, h.n1);
+    else
+#pragma unroll
+      for (int v = 0; v < V; v++)
+#pragma unroll
+        for (int j = 0; j < N; j++) z[r][v][j] = 0;
+  }
   for (u32 i = 0; i < p.i0; i++) {
-    u32 x[N], y[N];
-    gather<N>(x, a, h.n1);
-    gather<N>(y, b, h.n1);
-    M::mul(z, x, y, w, m, k);
+    u32 x[V][N];
+    gather<V, N>(x, a, h.n1);
+#pragma unroll
+    for (int r = 0; r < R; r++) {
+      u32 y[V][N];
+      gather<V, N>(y, b + r * p.bs, h.n1);
+#pragma unroll
+      for (int v = 0; v < V; v++) M::mul(z[r][v], x[v], y[v], w[v], m, k);
+    }
     a += p.ai;
     b += p.bi;
   }
 #pragma unroll
-  for (int j = 0; j < N; j++) d[j * h.n1] = z[j];
+  for (int r = 0; r < R; r++) scatter<V, N>(d + r * p.ds, z[r], h.n1);
 }
 
 // prepared: the same with b as Toom-Cook-4 evaluations: word s of block i of a
 // limb is at s*n1 + i, 7*n2/4 words a block.
 template <int N> DEV void prepared(const Args& p) {
   typedef Toom<N> T;
-  const Where h(p);
+  const Where h(p, 1, 1);
   if (h.block >= h.n1) return;
   const u32 id = p.limbs[h.limb];
   const Mod* k = p.mods + id;
@@ -63,56 +95,62 @@ template <int N> DEV void prepared(const Args& p) {
   const u32* a = p.a + h.result * p.as + ((u64)h.limb << p.logN) + h.block;
   const u32* b = p.b + h.result * p.bs + (u64)p.at[h.limb] * (T::words * h.n1) + h.block;
   u32* d = p.dst + h.result * p.ds + ((u64)h.limb << p.logN) + h.block;
-  u32 z[N];
+  u32 z[1][N];
 #pragma unroll
-  for (int j = 0; j < N; j++) z[j] = 0;
+  for (int j = 0; j < N; j++) z[0][j] = 0;
   for (u32 i = 0; i < p.i0; i++) {
-    u32 x[N], fa[T::words], fb[T::words];
-    gather<N>(x, a, h.n1);
-    T::evaluate(fa, x, m.q);
-    gather<T::words>(fb, b, h.n1);
-    T::product(z, fa, fb, w, m, k);
+    u32 x[1][N], fa[T::words], fb[1][T::words];
+    gather<1, N>(x, a, h.n1);
+    T::evaluate(fa, x[0], m.q);
+    gather<1, T::words>(fb, b, h.n1);
+    T::product(z[0], fa, fb[0], w, m, k);
     a += p.ai;
     b += p.bi;
   }
-#pragma unroll
-  for (int j = 0; j < N; j++) d[j * h.n1] = z[j];
+  scatter<1, N>(d, z, h.n1);
 }
 
 // evaluations of b = a for prepared; result = polynomial.
 template <int N> DEV void evaluations(const Args& p) {
   typedef Toom<N> T;
-  const Where h(p);
+  const Where h(p, 1, 1);
   if (h.block >= h.n1) return;
   const u32 q = p.mods[p.limbs[h.limb]].q;
-  u32 x[N], e[T::words];
-  gather<N>(x, p.a + h.result * p.as + ((u64)h.limb << p.logN) + h.block, h.n1);
-  T::evaluate(e, x, q);
+  u32 x[1][N], e[1][T::words];
+  gather<1, N>(x, p.a + h.result * p.as + ((u64)h.limb << p.logN) + h.block, h.n1);
+  T::evaluate(e[0], x[0], q);
   u32* d = p.dst + h.result * p.ds + (u64)h.limb * (T::words * h.n1) + h.block;
-#pragma unroll
-  for (int j = 0; j < T::words; j++) d[j * h.n1] = e[j];
+  scatter<1, T::words>(d, e, h.n1);
 }
 
-KERNEL(128, 4, schoolbook_1)(Args p) { multiply<Lazy<1>, 1>(p); }
-KERNEL(128, 4, schoolbook_2)(Args p) { multiply<Schoolbook<2>, 2>(p); }
-KERNEL(128, 4, schoolbook_4)(Args p) { multiply<Schoolbook<4>, 4>(p); }
-KERNEL(128, 4, schoolbook_8)(Args p) { multiply<Schoolbook<8>, 8>(p); }
-KERNEL(128, 4, schoolbook_16)(Args p) { multiply<Schoolbook<16>, 16>(p); }
-KERNEL(128, 4, lazy_1)(Args p) { multiply<Lazy<1>, 1>(p); }
-KERNEL(128, 4, lazy_2)(Args p) { multiply<Lazy<2>, 2>(p); }
-KERNEL(128, 4, lazy_4)(Args p) { multiply<Lazy<4>, 4>(p); }
-KERNEL(128, 4, lazy_8)(Args p) { multiply<Lazy<8>, 8>(p); }
-KERNEL(128, 4, lazy_16)(Args p) { multiply<Lazy<16>, 16>(p); }
-KERNEL(128, 4, karatsuba_2)(Args p) { multiply<Karatsuba<2>, 2>(p); }
-KERNEL(128, 4, karatsuba_4)(Args p) { multiply<Karatsuba<4>, 4>(p); }
-KERNEL(128, 4, karatsuba_8)(Args p) { multiply<Karatsuba<8>, 8>(p); }
-KERNEL(128, 4, karatsuba_16)(Args p) { multiply<Karatsuba<16>, 16>(p); }
-KERNEL(128, 3, toomcook4_4)(Args p) { multiply<Toom<4>, 4>(p); }
-KERNEL(128, 3, toomcook4_8)(Args p) { multiply<Toom<8>, 8>(p); }
-KERNEL(128, 3, toomcook4_16)(Args p) { multiply<Toom<16>, 16>(p); }
-KERNEL(128, 3, prepared_4)(Args p) { prepared<4>(p); }
-KERNEL(128, 3, prepared_8)(Args p) { prepared<8>(p); }
-KERNEL(128, 3, prepared_16)(Args p) { prepared<16>(p); }
-KERNEL(128, 4, evaluations_4)(Args p) { evaluations<4>(p); }
-KERNEL(128, 4, evaluations_8)(Args p) { evaluations<8>(p); }
-KERNEL(128, 4, evaluations_16)(Args p) { evaluations<16>(p); }
+// V neighbouring blocks a thread for small n2; cutrantt/cuda/hadamard.go mirrors.
+KERNEL(128, 4, schoolbook_1) { multiply<Lazy<1>, 1, 4, 1>(p); }
+KERNEL(128, 4, schoolbook_2) { multiply<Schoolbook<2>, 2, 1, 1>(p); }
+KERNEL(128, 4, schoolbook_4) { multiply<Schoolbook<4>, 4, 1, 1>(p); }
+KERNEL(128, 4, schoolbook_8) { multiply<Schoolbook<8>, 8, 1, 1>(p); }
+KERNEL(128, 4, schoolbook_16) { multiply<Schoolbook<16>, 16, 1, 1>(p); }
+KERNEL(128, 4, lazy_1) { multiply<Lazy<1>, 1, 4, 1>(p); }
+KERNEL(128, 4, lazy_2) { multiply<Lazy<2>, 2, 4, 1>(p); }
+KERNEL(128, 4, lazy_4) { multiply<Lazy<4>, 4, 2, 1>(p); }
+KERNEL(128, 4, lazy_8) { multiply<Lazy<8>, 8, 1, 1>(p); }
+KERNEL(128, 4, lazy_16) { multiply<Lazy<16>, 16, 1, 1>(p); }
+KERNEL(128, 4, karatsuba_2) { multiply<Karatsuba<2>, 2, 4, 1>(p); }
+KERNEL(128, 4, karatsuba_4) { multiply<Karatsuba<4>, 4, 2, 1>(p); }
+KERNEL(128, 4, karatsuba_8) { multiply<Karatsuba<8>, 8, 1, 1>(p); }
+KERNEL(128, 4, karatsuba_16) { multiply<Karatsuba<16>, 16, 1, 1>(p); }
+KERNEL(128, 3, toomcook4_4) { multiply<Toom<4>, 4, 1, 1>(p); }
+KERNEL(128, 3, toomcook4_8) { multiply<Toom<8>, 8, 1, 1>(p); }
+KERNEL(128, 3, toomcook4_16) { multiply<Toom<16>, 16, 1, 1>(p); }
+// Two results that share a (encryption).
+KERNEL(128, 4, lazy2_1) { multiply<Lazy<1>, 1, 4, 2>(p); }
+KERNEL(128, 4, lazy2_2) { multiply<Lazy<2>, 2, 4, 2>(p); }
+KERNEL(128, 4, lazy2_4) { multiply<Lazy<4>, 4, 2, 2>(p); }
+KERNEL(128, 4, lazy2_8) { multiply<Lazy<8>, 8, 1, 2>(p); }
+KERNEL(128, 3, lazy2_16) { multiply<Lazy<16>, 16, 1, 2>(p); }
+KERNEL(128, 3, karatsuba2_16) { multiply<Karatsuba<16>, 16, 1, 2>(p); }
+KERNEL(128, 3, prepared_4) { prepared<4>(p); }
+KERNEL(128, 3, prepared_8) { prepared<8>(p); }
+KERNEL(128, 3, prepared_16) { prepared<16>(p); }
+KERNEL(128, 4, evaluations_4) { evaluations<4>(p); }
+KERNEL(128, 4, evaluations_8) { evaluations<8>(p); }
+KERNEL(128, 4, evaluations_16) { evaluations<16>(p); }

@@ -6,7 +6,7 @@ extern __shared__ u32 shared[];
 
 // a in [0, q), dst in [0, q); reads limbs, tw of n1 = 2^LOG.
 #define INVERSE(LOG, LB, EB, MINB) \
-  KERNEL((1 << (LB - EB)), MINB, inverse_##LOG)(Args p) { inverse<LOG, LB, EB, false>(p, shared); }
+  KERNEL((1 << (LB - EB)), MINB, inverse_##LOG) { inverse<LOG, LB, EB, false>(p, shared); }
 INVERSE(6, 10, 3, 8)
 INVERSE(7, 10, 4, 8)
 INVERSE(8, 10, 4, 8)
@@ -19,7 +19,7 @@ INVERSE(14, 14, 5, 1)
 INVERSE(15, 15, 5, 1)
 
 // The deepest 12 levels of longer columns; i0 levels are left, dst in [0, 2q).
-KERNEL(256, 4, inverse_tail)(Args p) { inverse<12, 12, 4, true>(p, shared); }
+KERNEL(256, 4, inverse_tail) { inverse<12, 12, 4, true>(p, shared); }
 
 // The last R levels undone and the factor 1/n1: a in [0, 2q), dst in [0, q).
 template <int R> DEV void head(const Args& p) {
@@ -37,8 +37,8 @@ template <int R> DEV void head(const Args& p) {
 #pragma unroll
   for (int k = 0; k < (1 << R); k++) p.dst[to + k * step] = corr(x[k], q);
 }
-KERNEL(256, 2, inverse_head_1)(Args p) { head<1>(p); }
-KERNEL(256, 2, inverse_head_2)(Args p) { head<2>(p); }
-KERNEL(256, 2, inverse_head_3)(Args p) { head<3>(p); }
-KERNEL(256, 2, inverse_head_4)(Args p) { head<4>(p); }
-KERNEL(256, 2, inverse_head_5)(Args p) { head<5>(p); }
+KERNEL(256, 2, inverse_head_1) { head<1>(p); }
+KERNEL(256, 2, inverse_head_2) { head<2>(p); }
+KERNEL(256, 2, inverse_head_3) { head<3>(p); }
+KERNEL(256, 2, inverse_head_4) { head<4>(p); }
+KERNEL(256, 2, inverse_head_5) { head<5>(p); }

@@ -35,7 +35,7 @@ DEV void chacha(u32 (&w)[16], const u32* key, u32 counter, u32 label, u32 index,
 // sample_uniform: residue j of the limb is word j of attempt 0, masked to
 // bitlen(q); while it is not below q, word j of the next attempt. One stream
 // block a thread; i0 = label. Grid (N/2048, limbs), 128 threads.
-KERNEL(128, 4, sample_uniform)(Args p) {
+KERNEL(128, 4, sample_uniform) {
   const u32 id = p.limbs[blockIdx.y], q = p.mods[id].q, mask = 0xffffffffu >> __clz(q);
   const u32 block = blockIdx.x * 128 + threadIdx.x;
   if (block >= 1u << (p.logN - 4)) return;
@@ -58,20 +58,36 @@ KERNEL(128, 4, sample_uniform)(Args p) {
   for (int j = 0; j < 4; j++) d[j] = make_uint4(z[4 * j], z[4 * j + 1], z[4 * j + 2], z[4 * j + 3]);
 }
 
-// small: eight coefficients from one stream block; dst as signed integers in
-// natural order; i0 = label. Grid (N/1024), 128 threads.
+// fromSmall: a signed integer above -2^31 modulo q, without a branch on it.
+DEV u32 fromSmall(i32 v, const Mod& m) {
+  const u32 sign = (u32)(v >> 31), r = reduce32(((u32)v ^ sign) - sign, m);
+  return r ^ (sign & (r ^ neg(r, m.q)));
+}
+
+// small: eight coefficients from one stream block, modulo up to eight limbs; i0
+// = label, i1 = limbs. Grid (N/1024, limbs/8), 128 threads.
 template <class F> DEV void small(const Args& p, F f) {
-  const u32 block = blockIdx.x * 128 + threadIdx.x;
+  const u32 block = blockIdx.x * 128 + threadIdx.x, first = blockIdx.y * 8, end = min(first + 8, p.i1);
   u32 w[16];
   chacha(w, p.key, block, p.i0, 0, 0);
-  int4* d = (int4*)p.dst + block * 2;
-  d[0] = make_int4(f(w[0], w[1]), f(w[2], w[3]), f(w[4], w[5]), f(w[6], w[7]));
-  d[1] = make_int4(f(w[8], w[9]), f(w[10], w[11]), f(w[12], w[13]), f(w[14], w[15]));
+  i32 v[8];
+#pragma unroll
+  for (int j = 0; j < 8; j++) v[j] = f(w[2 * j], w[2 * j + 1]);
+  const u32 logn1 = p.logN - p.logN2, mask = (1u << p.logN2) - 1;
+  for (u32 l = first; l < end; l++) {
+    const Mod m = core(p.mods + p.limbs[l]);
+    u32* d = p.dst + ((u64)l << p.logN);
+#pragma unroll
+    for (int j = 0; j < 8; j++) {
+      const u32 k = 8 * block + j;
+      d[((k & mask) << logn1) + (k >> p.logN2)] = fromSmall(v[j], m);
+    }
+  }
 }
-KERNEL(128, 4, sample_ternary)(Args p) {
+KERNEL(128, 4, sample_ternary) {
   small(p, [](u32 lo, u32 hi) { return (i32)__umul64hi((u64)hi << 32 | lo, 3) - 1; });
 }
-KERNEL(128, 4, sample_cbd)(Args p) {
+KERNEL(128, 4, sample_cbd) {
   const u32 mask = (1u << 21) - 1;
   small(p, [mask](u32 lo, u32 hi) { return (i32)__popc(lo & mask) - (i32)__popc(hi & mask); });
 }
@@ -83,19 +99,18 @@ DEV u32 natural(const Args& p, u32 i) {
 }
 
 // set_small: dst from signed integers x in natural order, |x| < 2^31.
-KERNEL(256, 4, set_small)(Args p) {
+KERNEL(256, 4, set_small) {
   const Place at(p, 8);
   const Mod m = core(p.mods + p.limbs[at.limb]);
   const u32 i = at.i + threadIdx.x;
   const i32 v = ((const i32*)p.x)[natural(p, i)];
-  const u32 sign = (u32)(v >> 31), r = reduce32(((u32)v ^ sign) - sign, m);
-  p.dst[((u64)at.limb << p.logN) + i] = r ^ (sign & (r ^ neg(r, m.q)));
+  p.dst[((u64)at.limb << p.logN) + i] = fromSmall(v, m);
 }
 
 // set_floats: dst from integral float64 x in natural order: the 53-bit
 // significand, shifted right below 2^53, times a power of 2. No branch depends
 // on the value.
-KERNEL(256, 4, set_floats)(Args p) {
+KERNEL(256, 4, set_floats) {
   const Place at(p, 8);
   const Mod m = core(p.mods + p.limbs[at.limb]);
   const u32 i = at.i + threadIdx.x;

@@ -5,7 +5,7 @@
 // dst = uint2 table, i0 = entries a modulus, ts = stride; grid (i0/256, moduli).
 // Its first n1 entries are the table of the n1-point column transform; group i
 // of the level with m groups multiplies by t[m+i].
-KERNEL(256, 4, table_plain)(Args p) {
+KERNEL(256, 4, table_plain) {
   const u32 k = blockIdx.x * 256 + threadIdx.x;
   const Mod m = core(p.mods + blockIdx.y);
   if (k >= p.i0) return;
@@ -16,7 +16,7 @@ KERNEL(256, 4, table_plain)(Args p) {
 // table_passes: the same factors in the order of transform.cuh for n1 = 2^i0
 // points; the first pass has i1 levels, the others i2, the last the rest.
 // tw = plain table of stride bi, dst = uint2 table of stride ts.
-KERNEL(256, 4, table_passes)(Args p) {
+KERNEL(256, 4, table_passes) {
   const u32 at = blockIdx.x * 256 + threadIdx.x, n1 = 1u << p.i0;
   const Mod m = core(p.mods + blockIdx.y);
   const uint2* t = p.tw + blockIdx.y * p.bi;

@@ -12,23 +12,23 @@ const (
 
 // What the images were made from, and by what.
 const (
-	Architectures = "90"
+	Architectures = "80 86 87 89 90"
 	Compiler      = "nvcc 11.8.89, g++ 11.3.0"
-	SourceHash    = "9fc3944ee97c40e945b811f27fb5c873725e91d2ec64579e33a1001fefd2fed3"
-	ImageHash     = "361fe0af7daad0d3b60d5723aded36e36317e55a59453a770e8a0127a5059ba2"
+	SourceHash    = "ea8264ad1b459e58233e48d387267432e963b0664731daf0e916f2377cc1cde0"
+	ImageHash     = "f6c06b2c09f45f6c2f908dc9ad01b2033afb6705dcc040d937d6c729b7c79f8f"
 )
 
 // Modules lists the images in kernels.bin with their entry points.
 var Modules = []Module{
-	{Name: "automorphism", Offset: 0, Size: 4720, Entries: []string{
+	{Name: "automorphism", Offset: 0, Size: 14848, Entries: []string{
 		"automorphism_blocks",
 		"automorphism_coeffs",
 	}},
-	{Name: "basis", Offset: 4720, Size: 10160, Entries: []string{
+	{Name: "basis", Offset: 14848, Size: 53360, Entries: []string{
 		"basis_digits",
 		"basis_extend",
 	}},
-	{Name: "convert", Offset: 14880, Size: 54248, Entries: []string{
+	{Name: "convert", Offset: 68208, Size: 151608, Entries: []string{
 		"finish_1",
 		"finish_2",
 		"finish_3",
@@ -39,7 +39,7 @@ var Modules = []Module{
 		"undo_3",
 		"undo_4",
 	}},
-	{Name: "elementwise", Offset: 69128, Size: 10808, Entries: []string{
+	{Name: "elementwise", Offset: 219816, Size: 35456, Entries: []string{
 		"element_add",
 		"element_constant",
 		"element_copy",
@@ -49,7 +49,7 @@ var Modules = []Module{
 		"element_subscale",
 		"element_zero",
 	}},
-	{Name: "forward", Offset: 79936, Size: 277528, Entries: []string{
+	{Name: "forward", Offset: 255272, Size: 700568, Entries: []string{
 		"forward_10",
 		"forward_11",
 		"forward_12",
@@ -67,14 +67,20 @@ var Modules = []Module{
 		"forward_head_5",
 		"forward_tail",
 	}},
-	{Name: "hadamard", Offset: 357464, Size: 290256, Entries: []string{
+	{Name: "hadamard", Offset: 955840, Size: 963352, Entries: []string{
 		"evaluations_16",
 		"evaluations_4",
 		"evaluations_8",
+		"karatsuba2_16",
 		"karatsuba_16",
 		"karatsuba_2",
 		"karatsuba_4",
 		"karatsuba_8",
+		"lazy2_1",
+		"lazy2_16",
+		"lazy2_2",
+		"lazy2_4",
+		"lazy2_8",
 		"lazy_1",
 		"lazy_16",
 		"lazy_2",
@@ -92,7 +98,7 @@ var Modules = []Module{
 		"toomcook4_4",
 		"toomcook4_8",
 	}},
-	{Name: "inverse", Offset: 647720, Size: 282056, Entries: []string{
+	{Name: "inverse", Offset: 1919192, Size: 705536, Entries: []string{
 		"inverse_10",
 		"inverse_11",
 		"inverse_12",
@@ -110,14 +116,14 @@ var Modules = []Module{
 		"inverse_head_5",
 		"inverse_tail",
 	}},
-	{Name: "sample", Offset: 929776, Size: 16216, Entries: []string{
+	{Name: "sample", Offset: 2624728, Size: 63520, Entries: []string{
 		"sample_cbd",
 		"sample_ternary",
 		"sample_uniform",
 		"set_floats",
 		"set_small",
 	}},
-	{Name: "tables", Offset: 945992, Size: 7544, Entries: []string{
+	{Name: "tables", Offset: 2688248, Size: 25416, Entries: []string{
 		"table_passes",
 		"table_plain",
 	}},

@@ -7,25 +7,15 @@ import (
 	"log/slog"
 
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/internal/daemon"
 	"github.com/hencedge/hencedge/transport"
-	"github.com/hencedge/hencedge/transport/tlsutil"
 )
 
 // Dial connects to the broker of a configuration.
 func Dial(ctx context.Context, b config.Broker, log *slog.Logger) (transport.Client, error) {
-	tls, err := tlsutil.Files{CA: b.CA, Cert: b.Cert, Key: b.Key, ServerName: b.ServerName}.Config()
+	o, err := daemon.BrokerOptions(b, log)
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", b.URL, err)
-	}
-	o := transport.Options{
-		URL: b.URL, Insecure: b.Insecure, ClientID: b.ClientID, Username: b.Username, TLS: tls, KeepAlive: b.KeepAlive, Logger: log,
-		MaxInbound: max(transport.DefaultMaxInbound, int(b.ChunkSize)+4096),
-	}
-	if b.Password != "" {
-		o.Password = func() (string, error) {
-			secret, err := b.Password.Resolve()
-			return string(secret), err
-		}
 	}
 	c, err := transport.Dial(ctx, o)
 	if err != nil {

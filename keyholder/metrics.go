@@ -1,16 +1,7 @@
 package keyholder
 
 import (
-	"context"
-	"errors"
-	"fmt"
-	"log/slog"
-	"net"
-	"net/http"
-	"time"
-
 	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
 var (
@@ -35,37 +26,4 @@ func (t *Tally) Collect(ch chan<- prometheus.Metric) {
 	for _, class := range Classes() {
 		ch <- prometheus.MustNewConstMetric(descNot, prometheus.CounterValue, float64(refused[class]), class)
 	}
-}
-
-// ServeMetrics answers GET /metrics on listen (host:port) until stop is called.
-// An empty listen serves nothing.
-func ServeMetrics(listen string, t *Tally, log *slog.Logger) (stop func(), err error) {
-	if listen == "" {
-		return func() {}, nil
-	}
-	registry := prometheus.NewRegistry()
-	if err := registry.Register(t); err != nil {
-		return nil, fmt.Errorf("metrics: %w", err)
-	}
-	l, err := net.Listen("tcp", listen)
-	if err != nil {
-		return nil, fmt.Errorf("metrics: %w", err)
-	}
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 30 * time.Second, MaxHeaderBytes: 16 << 10}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			log.Error("metrics are not served any more", "error", err)
-		}
-	}()
-	log.Info("metrics are served", "address", l.Addr().String())
-	return func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		_ = server.Shutdown(ctx)
-		<-ended
-	}, nil
 }

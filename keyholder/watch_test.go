@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/internal/daemon"
 	"github.com/hencedge/hencedge/transport"
 	"github.com/hencedge/hencedge/transport/broker"
 )
@@ -181,7 +182,7 @@ func TestMetrics(t *testing.T) {
 	tally.Refuse(ErrTampered)
 	lines := make(chan string, 64)
 	log := slog.New(slog.NewTextHandler(writerFunc(func(b []byte) (int, error) { lines <- string(b); return len(b), nil }), nil))
-	stop, err := ServeMetrics("127.0.0.1:0", &tally, log)
+	stop, err := daemon.ServeMetrics("127.0.0.1:0", &tally, log)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,10 +202,10 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
-	if _, err := ServeMetrics(address, &tally, log); err == nil {
+	if _, err := daemon.ServeMetrics(address, &tally, log); err == nil {
 		t.Error("one address was taken twice")
 	}
-	if stop, err := ServeMetrics("", &tally, log); err != nil {
+	if stop, err := daemon.ServeMetrics("", &tally, log); err != nil {
 		t.Error(err)
 	} else {
 		stop()

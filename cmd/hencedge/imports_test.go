@@ -22,11 +22,12 @@ var mayImport = map[string][]string{
 	"kernels":     {},
 	"cutrantt":    {"kernels"},
 	"henc":        {"cutrantt"},
+	"internal":    {"config", "transport"},
 	"henc/secret": {"henc", "cutrantt"},
-	"agent":       {"config", "transport", "henc", "henc/secret", "cutrantt"},
-	"evaluator":   {"config", "transport", "henc", "cutrantt"},
-	"keyholder":   {"config", "transport", "henc", "henc/secret", "cutrantt"},
-	"cmd":         {"config", "transport", "kernels", "cutrantt", "henc", "henc/secret", "agent", "evaluator", "keyholder"},
+	"agent":       {"internal", "config", "transport", "henc", "henc/secret", "cutrantt"},
+	"evaluator":   {"internal", "config", "transport", "henc", "cutrantt"},
+	"keyholder":   {"internal", "config", "transport", "henc", "henc/secret", "cutrantt"},
+	"cmd":         {"internal", "config", "transport", "kernels", "cutrantt", "henc", "henc/secret", "agent", "evaluator", "keyholder"},
 }
 
 // neverLinks lists what a package must not depend on, directly or through

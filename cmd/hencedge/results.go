@@ -15,6 +15,7 @@ import (
 
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/cli"
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/internal/daemon"
 	"github.com/hencedge/hencedge/keyholder"
 	"github.com/hencedge/hencedge/transport"
 )
@@ -168,7 +169,7 @@ func (a *app) watch(cmd *cobra.Command, f *holderFlags, w watchFlags) error {
 	}
 	defer closeClient(client)
 	var tally keyholder.Tally
-	stopMetrics, err := keyholder.ServeMetrics(w.metrics, &tally, log)
+	stopMetrics, err := daemon.ServeMetrics(w.metrics, &tally, log)
 	if err != nil {
 		return err
 	}

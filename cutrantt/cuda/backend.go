@@ -28,7 +28,8 @@ type backend struct {
 	drv     *driver.Driver
 	ctx     driver.Context
 	device  string
-	shared  int // bytes of shared memory that one block may use
+	shared  int  // bytes of shared memory that one block may use
+	early   bool // the kernels wait for their predecessors themselves
 	kernels map[string]driver.Function
 	staging staging
 }
@@ -128,6 +129,7 @@ func (b *backend) inspect(ordinal int) (driver.Device, error) {
 		return 0, fmt.Errorf("%s has compute capability %d.%d, at least %d.%d is needed", name, value[0], value[1], leastCapability/10, leastCapability%10)
 	}
 	b.shared = value[3]
+	b.early = value[0] == 9 // kernels/arith.cuh, in the machine code for sm_90
 	b.device = fmt.Sprintf("%s, compute capability %d.%d, %d multiprocessors, %d MiB, CUDA %d.%d", name, value[0], value[1], value[2], memory>>20, version/1000, version%1000/10)
 	return dev, nil
 }
@@ -189,6 +191,7 @@ func (b *backend) newRing(logN int, moduli []cutrantt.Modulus, opts cutrantt.Opt
 		if r.pool, err = newPool(b); err != nil {
 			return err
 		}
+		r.launcher = b.drv.NewLauncher(r.pool.stream, b.early)
 		words := make([]uint32, 0, len(moduli)*modWords)
 		for _, m := range moduli {
 			words = append(words, modulusWords(m)...)

@@ -37,14 +37,17 @@ func (r *ring) basis(from, to []int, copied bool) (basis, error) {
 	if err != nil {
 		return basis{}, err
 	}
-	targets := at + pointer(4*4*len(from))
-	b := basis{at, targets, targets + pointer(4*pad2(len(to)*(len(from)+2))), len(w)}
+	targets := at + pointer(4*(2*(len(from)+len(from)%2)+4*len(from)))
+	b := basis{at, targets, targets + pointer(4*groups(len(to))*basisGroup*(6+len(from))), len(w)}
 	r.bases[string(key)] = b
 	return b, nil
 }
 
-// pad2 rounds up to an even number of words.
-func pad2(n int) int { return (n + 1) &^ 1 }
+// basisGroup is how many limbs a thread of kernels/basis.cu computes.
+const basisGroup = 8
+
+// groups is how many groups n limbs make.
+func groups(n int) int { return (n + basisGroup - 1) / basisGroup }
 
 func (r *ring) basisWords(from, to []int, copied bool) []uint32 {
 	moduli := r.check.Moduli()
@@ -63,27 +66,31 @@ func (r *ring) basisWords(from, to []int, copied bool) []uint32 {
 		round := uint64(1<<56) / uint64(moduli[l].Q)
 		w = append(w, uint32(round), uint32(round>>32))
 	}
+	if len(from)%2 != 0 {
+		w = append(w, 0, 0) // what follows is read 16 bytes at a time
+	}
 	for i, l := range from {
 		q := moduli[l].Q
 		scale := invMod(product(q, i), q)
-		w = append(w, scale, quotient(scale, q))
+		w = append(w, scale, quotient(scale, q), q, 0)
 	}
-	for _, l := range to {
-		q := moduli[l].Q
-		at := ^uint32(0)
-		if i := slices.Index(from, l); copied && i >= 0 {
-			at = uint32(i)
+	for first := 0; first < len(to); first += basisGroup {
+		group := make([]uint32, basisGroup*(6+len(from)))
+		for j, l := range to[first:min(first+basisGroup, len(to))] {
+			q := moduli[l].Q
+			s := product(q, -1)
+			group[j], group[basisGroup+j] = (q-s)%q, ^uint32(0)
+			if i := slices.Index(from, l); copied && i >= 0 {
+				group[basisGroup+j] = uint32(i)
+			}
+			copy(group[basisGroup*2+4*j:], modulusWords(moduli[l])[:4])
+			for i := range from {
+				group[basisGroup*(6+i)+j] = product(q, i)
+			}
+			inv := invMod(s, q)
+			inverses = append(inverses, inv, quotient(inv, q))
 		}
-		s := product(q, -1)
-		w = append(w, (q-s)%q, at)
-		for i := range from {
-			w = append(w, product(q, i))
-		}
-		inv := invMod(s, q)
-		inverses = append(inverses, inv, quotient(inv, q))
-	}
-	for len(w)%2 != 0 {
-		w = append(w, 0)
+		w = append(w, group...)
 	}
 	return append(w, inverses...)
 }
@@ -101,7 +108,14 @@ func (r *ring) digits(dst, src tensor, polys int, from []int, b basis) error {
 
 // extend queues the limbs to of the integers whose digits are in y.
 func (r *ring) extend(dst, y, src tensor, polys, digits int, to []int, b basis) error {
-	return r.simple("basis_extend", dst, y, polys, to, 1, 8, args{b: src.at, bs: src.stride, x: b.targets, i0: uint32(digits)})
+	list, err := r.list(to)
+	if err != nil {
+		return err
+	}
+	return r.launch("basis_extend", polys*(r.n>>8), groups(len(to)), 256, 0, args{
+		dst: dst.at, ds: dst.stride, a: y.at, as: y.stride, b: src.at, bs: src.stride,
+		limbs: list, x: b.targets, i0: uint32(digits), i1: uint32(len(to)),
+	})
 }
 
 func (r *ring) Extend(dst, src *cutrantt.Batch) error {

@@ -186,3 +186,84 @@ func BenchmarkHadamard(b *testing.B) {
 		}
 	}
 }
+
+// BenchmarkBasis times Extend and DivRound in the shape of a key switch with 66
+// primes and 22 special ones.
+func BenchmarkBasis(b *testing.B) {
+	const q, p = 66, 22
+	r := benchRing(b, 16, q+p, cutrantt.MethodAuto)
+	d := cutrantt.Coeffs(16)
+	digit := r.randomBatches(b, 1, upTo(p), d)
+	wide := r.randomBatches(b, 1, upTo(q+p), d)
+	low := r.randomBatches(b, 1, upTo(q), d)
+	b.Run("extend/22to88", func(b *testing.B) {
+		timeGPU(b, r, benchSets, func(i int) error { return r.Extend(wide[i], digit[i]) })
+	})
+	b.Run("divround/88to66", func(b *testing.B) {
+		timeGPU(b, r, benchSets, func(i int) error { return r.DivRound(low[i], wide[i]) })
+	})
+	for _, x := range [][]*cutrantt.Batch{low, wide} {
+		for _, y := range x {
+			y.SetDomain(cutrantt.NTT(16))
+		}
+	}
+	b.Run("divround/ntt/88to66", func(b *testing.B) {
+		timeGPU(b, r, benchSets, func(i int) error { return r.DivRound(low[i], wide[i]) })
+	})
+	b.Run("automorphism/ntt/66", func(b *testing.B) {
+		timeGPU(b, r, benchSets, func(i int) error { return r.Automorphism(low[i], low[(i+1)%benchSets], 5) })
+	})
+}
+
+// BenchmarkEncrypt times public-key encryption on the device, sampling
+// included, from an encoded message: v, e0 and e1, three transforms a limb, two
+// products that share v, two sums.
+func BenchmarkEncrypt(b *testing.B) {
+	for _, c := range []struct{ logN, limbs int }{{16, 66}, {13, 5}} {
+		r := benchRing(b, c.logN, c.limbs, cutrantt.MethodAuto)
+		limbs := upTo(c.limbs)
+		key, err := r.Precompute(r.randomBatches(b, 2, limbs, cutrantt.NTT(16))[0])
+		if err != nil {
+			b.Fatal(err)
+		}
+		m := r.randomBatches(b, 1, limbs, cutrantt.Coeffs(16))
+		v := r.randomBatches(b, 1, limbs, cutrantt.Coeffs(16))
+		e := r.randomBatches(b, 2, limbs, cutrantt.Coeffs(16))
+		ct := r.randomBatches(b, 2, limbs, cutrantt.NTT(16))
+		seed := &[32]byte{7}
+		b.Run(fmt.Sprintf("N=2^%d/limbs=%d", c.logN, c.limbs), func(b *testing.B) {
+			timeGPU(b, r, benchSets, func(i int) error {
+				v, e, ct, m := v[i], e[i], ct[i], m[i]
+				v.SetDomain(cutrantt.Coeffs(16))
+				e.SetDomain(cutrantt.Coeffs(16))
+				e0, err := e.Slice(0, 1, 0, c.limbs)
+				if err != nil {
+					return err
+				}
+				e1, err := e.Slice(1, 2, 0, c.limbs)
+				if err != nil {
+					return err
+				}
+				return firstError(
+					func() error { return r.SampleTernary(v, seed, 1) },
+					func() error { return r.SampleCBD(e0, seed, 2) },
+					func() error { return r.SampleCBD(e1, seed, 3) },
+					func() error { return r.Add(e0, e0, m) },
+					func() error { return r.Forward(v, v) },
+					func() error { return r.Forward(e, e) },
+					func() error { return r.MulOperand(ct, v, key) },
+					func() error { return r.Add(ct, ct, e) },
+				)
+			})
+		})
+	}
+}
+
+func firstError(steps ...func() error) error {
+	for _, f := range steps {
+		if err := f(); err != nil {
+			return err
+		}
+	}
+	return nil
+}

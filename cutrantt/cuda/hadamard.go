@@ -8,8 +8,33 @@ import (
 	"github.com/hencedge/hencedge/cutrantt/internal/check"
 )
 
-// autoMethod is what MethodAuto means for blocks of n2 residues.
-func autoMethod(int) cutrantt.Method { return cutrantt.MethodLazy }
+// autoMethod is what MethodAuto means for blocks of n2 residues (measured on an
+// H200, docs/gpu-notes.md).
+func autoMethod(n2 int) cutrantt.Method {
+	if n2 == 16 {
+		return cutrantt.MethodKaratsuba
+	}
+	return cutrantt.MethodLazy
+}
+
+// variant is a compiled product: the blocks and the results of one thread. It
+// mirrors kernels/hadamard.cu.
+type variant struct {
+	name          string
+	rows, results int
+}
+
+// variantFor is the kernel of a method for products with so many results.
+func variantFor(m cutrantt.Method, n2, results int) variant {
+	v := variant{fmt.Sprintf("%v_%d", m, n2), 1, 1}
+	if m != cutrantt.MethodToomCook4 && (m != cutrantt.MethodSchoolbook || n2 == 1) {
+		v.rows = map[int]int{1: 4, 2: 4, 4: 2, 8: 1, 16: 1}[n2]
+	}
+	if results%2 == 0 && (m == cutrantt.MethodLazy || m == cutrantt.MethodKaratsuba && n2 == 16) {
+		v.name, v.results = fmt.Sprintf("%v2_%d", m, n2), 2
+	}
+	return v
+}
 
 // resolved is the method that runs.
 func (r *ring) resolved(n2 int) cutrantt.Method {
@@ -37,7 +62,7 @@ func (r *ring) hadamard(accumulate bool, dst, a, b *cutrantt.Batch) error {
 	err := r.exec(func() error {
 		x, y := r.source(a), r.source(b)
 		p := product{terms: 1, results: dst.Polys(), a: x, b: y, as: x.stride, bs: y.stride, accumulate: accumulate}
-		return r.multiply(fmt.Sprintf("%v_%d", r.resolved(n2), n2), r.tensor(dst), dst.Limbs(), n2, p)
+		return r.multiply(variantFor(r.resolved(n2), n2, 1), r.tensor(dst), dst.Limbs(), n2, p)
 	}, dst, a, b)
 	if err == nil {
 		dst.SetDomain(a.Domain())
@@ -56,7 +81,7 @@ type product struct {
 }
 
 // multiply queues a Hadamard kernel.
-func (r *ring) multiply(name string, dst tensor, limbs []int, n2 int, p product) error {
+func (r *ring) multiply(v variant, dst tensor, limbs []int, n2 int, p product) error {
 	n1 := r.n / n2
 	t, err := r.twiddles(n1)
 	if err != nil {
@@ -73,7 +98,7 @@ func (r *ring) multiply(name string, dst tensor, limbs []int, n2 int, p product)
 	if p.accumulate {
 		a.i1 = 1
 	}
-	return r.launch(name, p.results*max(n1/128, 1), len(limbs), 128, 0, a)
+	return r.launch(v.name, p.results/v.results*max(n1/(128*v.rows), 1), len(limbs), 128, 0, a)
 }
 
 // operand holds fixed factors: for Toom-Cook-4 their values at the evaluation
@@ -124,7 +149,7 @@ func (r *ring) Precompute(b *cutrantt.Batch) (cutrantt.Operand, error) {
 			return r.element("element_copy", o.tensor(), r.tensor(b), tensor{}, polys, b.Limbs(), 0)
 		}
 		x := r.tensor(b)
-		return r.multiply(fmt.Sprintf("evaluations_%d", n2), o.tensor(), b.Limbs(), n2, product{results: polys, a: x, as: x.stride})
+		return r.multiply(variant{fmt.Sprintf("evaluations_%d", n2), 1, 1}, o.tensor(), b.Limbs(), n2, product{results: polys, a: x, as: x.stride})
 	}, b)
 	if err != nil {
 		return nil, err
@@ -155,8 +180,12 @@ func (r *ring) mulOperand(dst, a *cutrantt.Batch, o *operand, where []int) error
 	if err != nil {
 		return err
 	}
-	x, y := r.tensor(a), o.tensor()
-	if results > 1 && dst.Mem() == a.Mem() {
+	x, y, method := r.tensor(a), o.tensor(), r.resolved(n2)
+	v := variantFor(method, n2, results)
+	if method == cutrantt.MethodToomCook4 {
+		v = variant{fmt.Sprintf("prepared_%d", n2), 1, 1}
+	}
+	if results > v.results && dst.Mem() == a.Mem() {
 		// One result is written while another still reads a.
 		tmp, release, err := r.scratch(a.Polys(), len(limbs))
 		if err != nil {
@@ -168,12 +197,7 @@ func (r *ring) mulOperand(dst, a *cutrantt.Batch, o *operand, where []int) error
 		}
 		x = tmp
 	}
-	method := r.resolved(n2)
-	name := fmt.Sprintf("%v_%d", method, n2)
-	if method == cutrantt.MethodToomCook4 {
-		name = fmt.Sprintf("prepared_%d", n2)
-	}
-	return r.multiply(name, r.tensor(dst), limbs, n2, product{
+	return r.multiply(v, r.tensor(dst), limbs, n2, product{
 		terms: a.Polys(), results: results, a: x, ai: x.stride, b: y, bs: y.stride, bi: uint64(results) * y.stride, at: at,
 	})
 }

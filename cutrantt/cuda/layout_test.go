@@ -58,6 +58,25 @@ func TestPlans(t *testing.T) {
 	}
 }
 
+// TestVariants: the module has a kernel for every method, n2 and count of results.
+func TestVariants(t *testing.T) {
+	have := make(map[string]bool)
+	for _, m := range kernels.Modules {
+		for _, e := range m.Entries {
+			have[e] = true
+		}
+	}
+	for _, m := range cutrantt.Methods() {
+		for _, n2 := range []int{1, 2, 4, 8, 16} {
+			for _, results := range []int{1, 2, 3, 4} {
+				if v := variantFor(m, n2, results); m.Supports(n2) && (!have[v.name] || results%v.results != 0) {
+					t.Errorf("%v, n2 = %d, %d results: %v", m, n2, results, v)
+				}
+			}
+		}
+	}
+}
+
 func TestSizeClasses(t *testing.T) {
 	for n := 1; n < 1<<20; n += 1 + n/7 {
 		if c := class(n); c < n || c > max(512, n+n/4+1) || class(c) != c {

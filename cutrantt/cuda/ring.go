@@ -29,6 +29,8 @@ type ring struct {
 	plain  table              // twiddles in plain order
 	passes map[plan]table     // and in the order of the passes
 	args   args               // of the launch under way
+
+	launcher *driver.Launcher
 }
 
 func (r *ring) Backend() cutrantt.Backend  { return r.backend }
@@ -61,7 +63,7 @@ func (r *ring) launch(name string, x, y, threads, shared int, a args) error {
 	}
 	a.mods, a.logN = r.mods, uint32(r.logN)
 	r.args = a
-	err := r.backend.drv.Launch(f, x, y, threads, shared, r.pool.stream, unsafe.Pointer(&r.args))
+	err := r.launcher.Launch(f, x, y, threads, shared, unsafe.Pointer(&r.args))
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}

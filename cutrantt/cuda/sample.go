@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"encoding/binary"
+	"errors"
 
 	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/cutrantt/internal/check"
@@ -30,16 +31,9 @@ func (r *ring) SetFloats(dst *cutrantt.Batch, v []float64) error {
 // set queues the reduction of host values; their device copy is wiped.
 func (r *ring) set(name string, dst *cutrantt.Batch, data []byte) error {
 	return r.with(data, func(x pointer) error {
-		if err := r.spread(name, dst, x); err != nil {
-			return err
-		}
-		return r.backend.drv.Fill(x, 0, len(data)/4, r.pool.stream)
+		err := r.simple(name, r.tensor(dst), tensor{}, 1, dst.Limbs(), int(dst.Domain().N2), 8, args{x: x})
+		return errors.Join(err, r.backend.drv.Fill(x, 0, len(data)/4, r.pool.stream))
 	})
-}
-
-// spread queues the reduction of device values modulo every limb.
-func (r *ring) spread(name string, dst *cutrantt.Batch, x pointer) error {
-	return r.simple(name, r.tensor(dst), tensor{}, 1, dst.Limbs(), int(dst.Domain().N2), 8, args{x: x})
 }
 
 // seeded puts the seed and label into the arguments of a sampler.
@@ -73,7 +67,11 @@ func (r *ring) SampleCBD(dst *cutrantt.Batch, seed *[32]byte, label uint32) erro
 	return r.sample("sample_cbd", dst, seed, label)
 }
 
-// sample draws one small polynomial, expands it over the limbs and wipes it.
+// sampleGroup is how many limbs a thread of kernels/sample.cu expands to.
+const sampleGroup = 8
+
+// sample draws small polynomials and expands them over the limbs; the small
+// integers stay in registers.
 func (r *ring) sample(name string, dst *cutrantt.Batch, seed *[32]byte, label uint32) error {
 	if err := r.check.Seeded(dst, seed); err != nil {
 		return err
@@ -82,19 +80,14 @@ func (r *ring) sample(name string, dst *cutrantt.Batch, seed *[32]byte, label ui
 		return err
 	}
 	return r.exec(func() error {
-		v, err := r.pool.get(r.n)
+		limbs := dst.Limbs()
+		list, err := r.list(limbs)
 		if err != nil {
 			return err
 		}
-		defer r.pool.put(v, r.n)
-		err = r.launch(name, r.n/1024, 1, 128, 0, seeded(args{dst: v}, seed, label))
+		a := args{dst: r.tensor(dst).at, limbs: list, logN2: uint32(log2(int(dst.Domain().N2))), i1: uint32(len(limbs))}
+		err = r.launch(name, r.n/1024, (len(limbs)+sampleGroup-1)/sampleGroup, 128, 0, seeded(a, seed, label))
 		r.args.key = [8]uint32{}
-		if err != nil {
-			return err
-		}
-		if err := r.spread("set_small", dst, v); err != nil {
-			return err
-		}
-		return r.backend.drv.Fill(v, 0, r.n, r.pool.stream)
+		return err
 	}, dst)
 }

@@ -33,9 +33,10 @@ func Words(dst []uint32, seed *[32]byte, label, index, attempt uint32, start int
 	var buf [1024]byte
 	skip := start % 16 // words of the first block
 	for len(dst) > 0 {
-		clear(buf[:])
-		c.XORKeyStream(buf[:], buf[:])
 		k := min(len(dst), len(buf)/4-skip)
+		b := buf[:4*(skip+k)]
+		clear(b)
+		c.XORKeyStream(b, b)
 		for i := range k {
 			dst[i] = binary.LittleEndian.Uint32(buf[4*(skip+i):])
 		}
@@ -59,15 +60,21 @@ func Uniform(dst []uint32, seed *[32]byte, label, index, q uint32) {
 			again = append(again, j)
 		}
 	}
+	var run [256]uint32
 	for attempt := uint32(1); len(again) > 0; attempt++ {
-		left := again[:0]
-		block, have := [16]uint32{}, -1
+		// While many are left, neighbouring blocks are drawn in one go.
+		span := 16
+		if len(again) > len(dst)/64 {
+			span = len(run)
+		}
+		left, have := again[:0], -1
 		for _, j := range again {
-			if j/16 != have {
-				have = j / 16
-				Words(block[:], seed, label, index, attempt, j&^15)
+			if j/span != have {
+				have = j / span
+				start := have * span
+				Words(run[:min(span, len(dst)-start)], seed, label, index, attempt, start)
 			}
-			dst[j] = block[j%16] & mask
+			dst[j] = run[j%span] & mask
 			if dst[j] >= q {
 				left = append(left, j)
 			}

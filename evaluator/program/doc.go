@@ -11,8 +11,8 @@
 //
 // A value is held as A*ct + B with public numbers A and B, so that units,
 // offsets and divisions cost neither a level nor noise. The planner tries a few
-// policies of when to rescale and keeps the plan with the best promised error.
-// Everything is decided at compile time, without keys; docs/programs.md explains
+// policies of when to rescale and keeps the cheapest plan whose promised error is
+// within half a bit of the best. Everything is decided at compile time, without keys; docs/programs.md explains
 // the language and how the promised error is computed.
 //
 // The package holds no secret and imports no secret-key code.

@@ -65,16 +65,25 @@ func (e *evaluator) eval(n *node) val {
 	case opCast:
 		a := e.eval(n.args[0])
 		e.enter(n)
-		v = val{a: a.a, b: a.b, sh: n.shape, pos: a.pos, full: n.shape.n < n.shape.stride, lo: a.lo, hi: a.hi}
-		if e.err == nil {
-			v.w = e.spread(a.w, a.pos, n.shape)
-		}
+		v = e.cast(a, n.shape)
 	default:
 		e.enter(n)
 		e.fail(ErrUnsupported, "", "%s cannot be planned", e.text())
 	}
 	e.done[n] = v
 	return v
+}
+
+// cast makes a single value a window, moved so that the window does not reach
+// over the last slot.
+func (e *evaluator) cast(a val, sh shape) val {
+	if e.err != nil {
+		return val{}
+	}
+	if last := e.ch.slots - sh.stride; a.pos > last {
+		a.w, a.pos = e.rotate(a.w, a.pos-last), last
+	}
+	return val{a: a.a, b: a.b, w: e.spread(a.w, a.pos, sh), sh: sh, pos: a.pos, full: sh.n < sh.stride, lo: a.lo, hi: a.hi}
 }
 
 // enter makes n the part of the program that errors point at.

@@ -83,7 +83,8 @@ func (p *planner) add(s step, plainKey string) int {
 	return i
 }
 
-// dummy keeps the planner going after an error.
+// get is step i; after an error, which may leave i without a step, a harmless
+// one.
 func (p *planner) get(i int) *step {
 	if i >= len(p.steps) {
 		return &step{scale: 1, mag: 1}

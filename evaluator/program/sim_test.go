@@ -1,6 +1,7 @@
 package program
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -282,4 +283,35 @@ func TestPropertyPlain(t *testing.T) {
 type fataler interface {
 	Helper()
 	Fatalf(format string, args ...any)
+}
+
+// TestLastSlots: values from the last block of a full ciphertext become windows
+// that do not reach over its end.
+func TestLastSlots(t *testing.T) {
+	p := mustParams(t, "edge12-d1")
+	ranges := make([][2]float64, p.Slots()/4)
+	for i := range ranges {
+		ranges[i] = [2]float64{-1, 1}
+	}
+	full := testStream("full", "edge12-d1", 4, ranges...)
+	wide := testStream("wide", "edge12-d1", 20, [2]float64{-1, 1}, [2]float64{0, 5})
+	vars := map[string]Var{"a": {"d", full, len(ranges) - 1}, "b": {"d", full, len(ranges) / 2}, "x": {"d", wide, 1}}
+	ran := 0
+	for _, expr := range []string{"mean(a) + 0*x", "mean(a) + x", "mean(b) - mean(a) + x", "mean(a)*x", "a - b", "a*b"} {
+		c, err := Compile(Source{Name: "p", Expr: expr, Vars: vars}, p)
+		if err != nil {
+			if errors.Is(err, ErrDepth) || errors.Is(err, ErrMagnitude) {
+				continue
+			}
+			t.Fatal(err)
+		}
+		ran++
+		if c.out.Slot+c.out.Count > p.Slots() {
+			t.Errorf("%s: %d values from slot %d of %d", expr, c.out.Count, c.out.Slot, p.Slots())
+		}
+		checkPlain(t, c, rand.New(rand.NewPCG(6, 6)))
+	}
+	if ran < 5 {
+		t.Errorf("only %d programs fit", ran)
+	}
 }

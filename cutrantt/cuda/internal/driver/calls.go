@@ -167,11 +167,3 @@ func (d *Driver) Elapsed(from, to Event) (float32, error) {
 	err := d.check(symEventElapsedTime, call(d.entry[symEventElapsedTime], uintptr(unsafe.Pointer(&ms)), uintptr(from), uintptr(to)))
 	return ms, err
 }
-
-// Launch starts f on a grid of x*y blocks of threads, with one argument: the
-// structure that args points to, which is copied.
-func (d *Driver) Launch(f Function, x, y, threads, shared int, s Stream, args unsafe.Pointer) error {
-	params := [1]unsafe.Pointer{args}
-	return d.check(symLaunchKernel, call(d.entry[symLaunchKernel], uintptr(f), uintptr(x), uintptr(y), 1, uintptr(threads), 1, 1,
-		uintptr(shared), uintptr(s), uintptr(unsafe.Pointer(&params)), 0))
-}

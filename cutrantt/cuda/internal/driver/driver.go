@@ -93,7 +93,8 @@ var names = [symbols]string{
 
 // Driver is the opened library with every symbol bound.
 type Driver struct {
-	entry [symbols]uintptr
+	entry    [symbols]uintptr
+	launchEx uintptr // cuLaunchKernelEx, since CUDA 11.8; 0 before
 }
 
 // Open opens the driver's library and binds its symbols; the error says which
@@ -113,6 +114,9 @@ func Open() (*Driver, error) {
 			return nil, fmt.Errorf("symbol: the CUDA driver has no %s, update it: %w", name, err)
 		}
 		d.entry[i] = p
+	}
+	if p, err := lookup("cuLaunchKernelEx"); err == nil {
+		d.launchEx = p
 	}
 	return d, nil
 }

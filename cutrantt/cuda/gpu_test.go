@@ -1,0 +1,219 @@
+package cuda
+
+import (
+	"errors"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hencedge/hencedge/cutrantt"
+	"github.com/hencedge/hencedge/cutrantt/cpu"
+)
+
+// gpu opens the GPU, or skips; CUTRANTT_TEST_REQUIRE=cuda makes that a failure.
+func gpu(t *testing.T) cutrantt.Backend {
+	t.Helper()
+	b, err := New()
+	if err != nil {
+		if slices.Contains(strings.Split(os.Getenv("CUTRANTT_TEST_REQUIRE"), ","), "cuda") {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	return b
+}
+
+// TestOpenFails: without a GPU the error says which step failed.
+func TestOpenFails(t *testing.T) {
+	_, err := Open(1000)
+	if !errors.Is(err, cutrantt.ErrNotSupported) {
+		t.Fatalf("device 1000: %v", err)
+	}
+	for _, step := range []string{"open: ", "symbol: ", "init: ", "capability: "} {
+		if strings.Contains(err.Error(), step) {
+			return
+		}
+	}
+	t.Errorf("no step in %q", err)
+}
+
+// twin is one ring on the GPU and one on the CPU.
+type twin struct {
+	*testing.T
+	rng  *rand.Rand
+	ring [2]cutrantt.Ring
+}
+
+func newTwin(t *testing.T, logN, moduli int) *twin {
+	w := &twin{T: t, rng: rand.New(rand.NewPCG(uint64(logN), uint64(moduli)))}
+	ms := benchModuli(t, logN, moduli)
+	for i, b := range []cutrantt.Backend{gpu(t), cpu.New()} {
+		r, err := b.NewRing(logN, ms, cutrantt.Options{})
+		w.ok(err)
+		w.ring[i] = r
+	}
+	return w
+}
+
+func (w *twin) ok(err error) {
+	w.Helper()
+	if err != nil {
+		w.Fatal(err)
+	}
+}
+
+// batch is a random batch on both.
+func (w *twin) batch(polys int, limbs []int, d cutrantt.Domain) (b [2]*cutrantt.Batch) {
+	w.Helper()
+	var x []uint32
+	for range polys {
+		for _, l := range limbs {
+			for range w.ring[0].N() {
+				x = append(x, w.rng.Uint32N(w.ring[0].Moduli()[l].Q))
+			}
+		}
+	}
+	for i, r := range w.ring {
+		var err error
+		b[i], err = r.NewBatch(polys, limbs, d)
+		w.ok(err)
+		w.ok(r.Upload(b[i], x))
+	}
+	return b
+}
+
+// same runs f on both rings and compares b.
+func (w *twin) same(what string, b [2]*cutrantt.Batch, f func(r cutrantt.Ring, i int) error) {
+	w.Helper()
+	var out [2][]uint32
+	for i, r := range w.ring {
+		w.ok(f(r, i))
+		out[i] = make([]uint32, b[i].Len())
+		w.ok(r.Download(out[i], b[i]))
+	}
+	if !slices.Equal(out[0], out[1]) {
+		w.Fatalf("%s: differs from the CPU", what)
+	}
+}
+
+// TestAgainstCPU compares every hot operation with the CPU on whole random
+// batches of realistic shapes, where the conformance suite checks single blocks.
+func TestAgainstCPU(t *testing.T) {
+	for _, c := range []struct{ logN, q, p, n2 int }{{12, 3, 1, 16}, {13, 5, 2, 16}, {13, 5, 2, 1}, {14, 12, 3, 8}, {15, 18, 5, 4}, {16, 40, 23, 16}, {16, 6, 2, 1}, {17, 4, 2, 2}} {
+		w := newTwin(t, c.logN, c.q+c.p)
+		q, all := upTo(c.q), upTo(c.q+c.p)
+		coeff, ntt := cutrantt.Coeffs(c.n2), cutrantt.NTT(c.n2)
+		x, y := w.batch(2, all, coeff), w.batch(2, all, coeff)
+		w.same("forward", y, func(r cutrantt.Ring, i int) error { return r.Forward(y[i], x[i]) })
+		w.same("inverse", x, func(r cutrantt.Ring, i int) error { return r.Inverse(x[i], y[i]) })
+		low := w.batch(2, q, ntt)
+		w.same("divround", low, func(r cutrantt.Ring, i int) error { return r.DivRound(low[i], y[i]) })
+		special := w.batch(1, all[c.q:], coeff)
+		wide := w.batch(1, all, coeff)
+		w.same("extend", wide, func(r cutrantt.Ring, i int) error { return r.Extend(wide[i], special[i]) })
+		digits, key := w.batch(3, q, ntt), w.batch(6, all, ntt)
+		w.same("muloperand", low, func(r cutrantt.Ring, i int) error {
+			o, err := r.Precompute(key[i])
+			if err != nil {
+				return err
+			}
+			defer o.Release()
+			return r.MulOperand(low[i], digits[i], o)
+		})
+		w.same("muladd", digits, func(r cutrantt.Ring, i int) error { return r.MulAdd(digits[i], digits[i], digits[i]) })
+		turned := w.batch(2, q, ntt)
+		w.same("automorphism", turned, func(r cutrantt.Ring, i int) error { return r.Automorphism(turned[i], low[i], 5) })
+		full := w.batch(2, q, cutrantt.NTT(16))
+		w.same("convert", full, func(r cutrantt.Ring, i int) error { return r.Convert(full[i], low[i]) })
+		one, seed := w.batch(1, q, coeff), &[32]byte{byte(c.logN), 9}
+		w.same("cbd", one, func(r cutrantt.Ring, i int) error { return r.SampleCBD(one[i], seed, 7) })
+		w.same("ternary", one, func(r cutrantt.Ring, i int) error { return r.SampleTernary(one[i], seed, 8) })
+		w.same("uniform", one, func(r cutrantt.Ring, i int) error { return r.SampleUniform(one[i], seed, 9) })
+	}
+}
+
+// TestMemoryReuse: repeated work takes no new memory from the driver, and
+// batches that nothing refers to come back.
+func TestMemoryReuse(t *testing.T) {
+	b := gpu(t)
+	r, err := b.NewRing(12, benchModuli(t, 12, 3), cutrantt.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	work := func() {
+		x, err := r.NewBatch(2, upTo(3), cutrantt.NTT(16))
+		if err != nil {
+			t.Fatal(err)
+		}
+		y, err := r.NewBatch(2, upTo(2), cutrantt.NTT(16))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(r.Mul(x, x, x), r.DivRound(y, x), r.Sync()); err != nil {
+			t.Fatal(err)
+		}
+		r.Free(x)
+		r.Free(y)
+	}
+	held := func() int {
+		p := r.(*ring).pool
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		return len(p.held)
+	}
+	work()
+	before := held()
+	for range 20 {
+		work()
+	}
+	if n := held(); n != before {
+		t.Errorf("%d blocks of device memory, %d before", n, before)
+	}
+	for range 200 {
+		if _, err := r.NewBatch(8, upTo(3), cutrantt.NTT(16)); err != nil {
+			t.Fatal(err)
+		}
+		runtime.GC()
+	}
+	if n := held(); n > before+100 {
+		t.Errorf("%d blocks after 200 batches were dropped", n)
+	}
+}
+
+// TestOutOfMemory fills the GPU: the error is ErrMemory, and when memory is
+// freed the ring works again.
+func TestOutOfMemory(t *testing.T) {
+	if os.Getenv("CUTRANTT_TEST_FILL") == "" {
+		t.Skip("CUTRANTT_TEST_FILL is not set")
+	}
+	b := gpu(t)
+	r, err := b.NewRing(17, benchModuli(t, 17, 64), cutrantt.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var held []*cutrantt.Batch
+	for len(held) < 64 {
+		x, err := r.NewBatch(128, upTo(64), cutrantt.Coeffs(16)) // 4 GiB
+		if err != nil {
+			if !errors.Is(err, ErrMemory) {
+				t.Fatalf("after %d batches: %v", len(held), err)
+			}
+			break
+		}
+		held = append(held, x)
+	}
+	t.Logf("%d batches of 4 GiB", len(held))
+	for _, x := range held {
+		r.Free(x)
+	}
+	x, err := r.NewBatch(192, upTo(64), cutrantt.Coeffs(16)) // another size: the freed ones go back first
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(r.Wipe(x), r.Sync()); err != nil {
+		t.Error(err)
+	}
+}
