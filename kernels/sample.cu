@@ -65,23 +65,24 @@ DEV u32 fromSmall(i32 v, const Mod& m) {
 }
 
 // small: eight coefficients from one stream block, modulo up to eight limbs; i0
-// = label, i1 = limbs. Grid (N/1024, limbs/8), 128 threads.
+// = label, i1 = limbs. f is at most 21 in magnitude, below every q. Grid
+// (N/1024, limbs/8), 128 threads.
 template <class F> DEV void small(const Args& p, F f) {
-  const u32 block = blockIdx.x * 128 + threadIdx.x, first = blockIdx.y * 8, end = min(first + 8, p.i1);
-  u32 w[16];
+  const u32 block = blockIdx.x * 128 + threadIdx.x, first = blockIdx.y * 8;
+  u32 q[8], w[16];
+#pragma unroll
+  for (int l = 0; l < 8; l++) q[l] = p.mods[p.limbs[min(first + l, p.i1 - 1)]].q;
   chacha(w, p.key, block, p.i0, 0, 0);
-  i32 v[8];
-#pragma unroll
-  for (int j = 0; j < 8; j++) v[j] = f(w[2 * j], w[2 * j + 1]);
   const u32 logn1 = p.logN - p.logN2, mask = (1u << p.logN2) - 1;
-  for (u32 l = first; l < end; l++) {
-    const Mod m = core(p.mods + p.limbs[l]);
-    u32* d = p.dst + ((u64)l << p.logN);
+  u32* d = p.dst + ((u64)first << p.logN);
 #pragma unroll
-    for (int j = 0; j < 8; j++) {
-      const u32 k = 8 * block + j;
-      d[((k & mask) << logn1) + (k >> p.logN2)] = fromSmall(v[j], m);
-    }
+  for (int j = 0; j < 8; j++) {
+    const i32 v = f(w[2 * j], w[2 * j + 1]);
+    const u32 k = 8 * block + j, sign = (u32)(v >> 31);
+    u32* to = d + ((k & mask) << logn1) + (k >> p.logN2);
+#pragma unroll
+    for (int l = 0; l < 8; l++)
+      if (first + l < p.i1) to[(u64)l << p.logN] = (u32)v + (q[l] & sign);
   }
 }
 KERNEL(128, 4, sample_ternary) {

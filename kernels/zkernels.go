@@ -14,8 +14,8 @@ const (
 const (
 	Architectures = "80 86 87 89 90"
 	Compiler      = "nvcc 11.8.89, g++ 11.3.0"
-	SourceHash    = "ea8264ad1b459e58233e48d387267432e963b0664731daf0e916f2377cc1cde0"
-	ImageHash     = "f6c06b2c09f45f6c2f908dc9ad01b2033afb6705dcc040d937d6c729b7c79f8f"
+	SourceHash    = "d856c8b9bbcf0824edb3b183d01f6aeaa4fc0eedf2da5c9675c2e242c03b2087"
+	ImageHash     = "451b67cfb9d0210ffca81aa7339734746699804efc97bbeb7d298d1ca6401c6e"
 )
 
 // Modules lists the images in kernels.bin with their entry points.
@@ -116,14 +116,14 @@ var Modules = []Module{
 		"inverse_head_5",
 		"inverse_tail",
 	}},
-	{Name: "sample", Offset: 2624728, Size: 63520, Entries: []string{
+	{Name: "sample", Offset: 2624728, Size: 81864, Entries: []string{
 		"sample_cbd",
 		"sample_ternary",
 		"sample_uniform",
 		"set_floats",
 		"set_small",
 	}},
-	{Name: "tables", Offset: 2688248, Size: 25416, Entries: []string{
+	{Name: "tables", Offset: 2706592, Size: 25416, Entries: []string{
 		"table_passes",
 		"table_plain",
 	}},
