@@ -85,12 +85,6 @@ func (r *ring) source(b *cutrantt.Batch) tensor {
 	return t
 }
 
-// poly is the tensor from polynomial p on.
-func (t tensor) poly(p int) tensor {
-	t.at += pointer(4 * uint64(p) * t.stride)
-	return t
-}
-
 // limb is the tensor from limb l on, of a ring of degree n.
 func (t tensor) limb(l, n int) tensor {
 	t.at += pointer(4 * l * n)
