@@ -24,8 +24,12 @@ help: ## list the targets
 	@awk 'BEGIN {FS = ":.*## "} /^[a-zA-Z0-9_-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
-build: ## build bin/hencedge for this machine (static, no cgo)
+build: ## build bin/hencedge for this machine: no cgo, opens the GPU's driver at run time, needs glibc
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/hencedge ./cmd/hencedge
+
+.PHONY: build-static
+build-static: ## build bin/hencedge-static without GPU support: fully static, for any libc or none
+	CGO_ENABLED=0 $(GO) build -tags nogpu -trimpath -ldflags '$(LDFLAGS)' -o bin/hencedge-static ./cmd/hencedge
 
 .PHONY: demo
 demo: ## the whole job on this machine: sensors, encryption, broker, evaluation, decryption
@@ -66,15 +70,25 @@ bench: build ## time every operation of every parameter set
 	bin/hencedge bench
 
 .PHONY: cross
-cross: ## build linux/amd64 and linux/arm64 into dist/
+cross: ## build linux/amd64 and linux/arm64 into dist/, each with GPU support and static without
 	cross/build.sh dist '$(LDFLAGS)'
 
 .PHONY: test-arm64
 test-arm64: ## run the arm64 test binaries of the arithmetic under qemu-user
 	cross/emulate.sh $(ARM64_PKGS)
 
+.PHONY: kernels
+kernels: ## compile the CUDA kernels into kernels/ (needs nvcc; nothing else does)
+	kernels/build.sh
+
+.PHONY: test-gpu
+test-gpu: ## the arithmetic and the scheme on this machine's GPU; fails without one
+	CUTRANTT_TEST_REQUIRE=cuda $(GO) test -count=1 ./cutrantt/... ./henc
+	CUTRANTT_TEST_BACKEND=cuda $(GO) test -count=1 ./henc ./henc/secret
+	CUTRANTT_TEST_REQUIRE=cuda HENCEDGE_TEST_ROUNDS=10000 $(GO) test -count=1 -run TestGPURounds -v ./henc
+
 .PHONY: lint
-lint: ## gofmt, go vet for each platform, staticcheck, and govulncheck where it can be reached
+lint: ## gofmt, go vet for each platform with and without GPU support, staticcheck, and govulncheck where it can be reached
 	cross/lint.sh $(MODULES)
 
 .PHONY: check-generated

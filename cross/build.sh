@@ -1,13 +1,29 @@
 #!/usr/bin/env bash
-# Builds the static hencedge binary for every platform that is supported.
+# Builds hencedge for every platform that is supported, twice: with GPU support
+# (no cgo, but linked against glibc, which opens the GPU's driver), and without
+# it, fully static.
 # usage: cross/build.sh OUTDIR [LDFLAGS]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 out=${1:?usage: cross/build.sh OUTDIR [LDFLAGS]}
 ldflags=${2:-"-s -w"}
 mkdir -p "$out"
+# interpreter says whether an ELF file asks for a dynamic linker: PT_INTERP.
+interpreter() { LC_ALL=C grep -aqE '/lib(64)?/ld-linux-[a-z0-9-]+\.so\.[0-9]' <(head -c 65536 "$1"); }
 for arch in amd64 arm64; do
-  bin=$out/hencedge-linux-$arch
-  CGO_ENABLED=0 GOOS=linux GOARCH=$arch go build -trimpath -ldflags "$ldflags" -o "$bin" ./cmd/hencedge
-  printf '%s\t%s bytes\n' "$bin" "$(stat -c %s "$bin")"
+  for kind in gpu static; do
+    bin=$out/hencedge-linux-$arch
+    tags=
+    if [ "$kind" = static ]; then
+      bin+=-static
+      tags=nogpu
+    fi
+    CGO_ENABLED=0 GOOS=linux GOARCH=$arch go build -tags "$tags" -trimpath -ldflags "$ldflags" -o "$bin" ./cmd/hencedge
+    if interpreter "$bin"; then linked="needs glibc"; else linked="static"; fi
+    printf '%s\t%s bytes\t%s\n' "$bin" "$(stat -c %s "$bin")" "$linked"
+    if [ "$kind" = static ] && [ "$linked" != static ]; then
+      echo "build: $bin is not static: something besides the GPU backend links a C library" >&2
+      exit 1
+    fi
+  done
 done

@@ -12,8 +12,10 @@ fi
 
 for dir in "$@"; do
   for arch in amd64 arm64; do
-    echo "== go vet $dir linux/$arch"
-    (cd "$dir" && CGO_ENABLED=0 GOOS=linux GOARCH=$arch go vet ./...)
+    for tags in "" nogpu; do
+      echo "== go vet $dir linux/$arch${tags:+ -tags $tags}"
+      (cd "$dir" && CGO_ENABLED=0 GOOS=linux GOARCH=$arch go vet -tags "$tags" ./...)
+    done
   done
 done
 

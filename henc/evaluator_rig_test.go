@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/hencedge/hencedge/cutrantt"
-	"github.com/hencedge/hencedge/cutrantt/cpu"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/henc/secret"
 )
@@ -58,7 +57,7 @@ func newRigMethod(t testing.TB, set string, n2 int, method cutrantt.Method) *rig
 	}
 	p, err := parameters(set)
 	check(t, err)
-	ctx, err := henc.NewContext(p, henc.WithBackend(cpu.New()), henc.WithN2(n2), henc.WithMethod(method))
+	ctx, err := henc.NewContext(p, henc.WithBackend(backend(t)), henc.WithN2(n2), henc.WithMethod(method))
 	check(t, err)
 	key, err := secret.Generate(ctx, seedOf("key "+set))
 	check(t, err)

@@ -1,23 +1,22 @@
 package main
 
 import (
+	"errors"
+	"fmt"
+
+	"github.com/hencedge/hencedge/cmd/hencedge/internal/arith"
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/cli"
-	"github.com/hencedge/hencedge/cutrantt"
-	"github.com/hencedge/hencedge/cutrantt/cpu"
-	"github.com/hencedge/hencedge/cutrantt/reference"
 )
 
-// backendHelp is the text of every --backend flag.
-const backendHelp = "arithmetic: auto, cpu, or reference (slow, for checking)"
-
-// backend makes the backend of a --backend flag. An explicit name never falls
+// backends opens what a --backend flag asks for. An explicit name never falls
 // back to another one.
-func backend(name string) (cutrantt.Backend, error) {
-	switch name {
-	case "auto", "cpu":
-		return cpu.New(), nil
-	case "reference":
-		return reference.New(), nil
+func backends(name string, note arith.Note) (*arith.Backends, error) {
+	b, err := arith.Open(name, note)
+	if errors.Is(err, arith.ErrName) {
+		return nil, cli.Usage(err)
 	}
-	return nil, cli.Usagef("--backend %q: use auto, cpu or reference", name)
+	return b, err
 }
+
+// remark is a note on standard error, for commands whose output is not a log.
+func (a *app) remark(message string) { fmt.Fprintf(a.std.Err, "hencedge: %s\n", message) }

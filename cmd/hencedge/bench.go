@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/hencedge/hencedge/cmd/hencedge/internal/arith"
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/benchmark"
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/cli"
 	"github.com/hencedge/hencedge/cutrantt"
@@ -39,6 +40,7 @@ distance to the memory's limit. docs/benchmarks.md describes the method.
 operations: ` + strings.Join(benchmark.Ops(), " "),
 		Example: `  hencedge bench --params edge13-d3
   hencedge bench --op ntt,hadamard --json
+  hencedge bench --backend cuda --params edge13-d2p
   hencedge bench --params bench-paper16-insecure --insecure --op hmult`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return a.bench(cmd, f) },
@@ -47,7 +49,7 @@ operations: ` + strings.Join(benchmark.Ops(), " "),
 	fs.StringSliceVar(&f.ops, "op", nil, "operations to time (default all)")
 	fs.StringSliceVar(&f.params, "params", nil, "parameter sets (default all secure ones)")
 	fs.StringSliceVar(&f.methods, "method", nil, "Hadamard methods: schoolbook, lazy, karatsuba, toomcook4 (default all)")
-	fs.StringVar(&f.backend, "backend", "auto", backendHelp)
+	fs.StringVar(&f.backend, "backend", arith.Auto, arith.Help)
 	fs.BoolVar(&f.insecure, "insecure", false, "allow the insecure benchmark set, and include it in the default")
 	fs.BoolVar(&f.cached, "cached", false, "use one set of inputs again and again, so that it stays in the cache")
 	fs.DurationVar(&f.minTime, "min-time", 300*time.Millisecond, "least time spent on timed calls of a case")
@@ -68,7 +70,21 @@ func (a *app) bench(cmd *cobra.Command, f benchFlags) error {
 		t := benchTable{app: a, copies: map[string]float64{}}
 		emit = t.emit
 	}
-	return benchmark.Run(cmd.Context(), o, emit)
+	b, err := backends(f.backend, a.remark)
+	if err != nil {
+		return err
+	}
+	for _, p := range o.Params {
+		one := o
+		one.Params = []henc.Parameters{p}
+		if one.Backend, err = b.For(p); err != nil {
+			return err
+		}
+		if err := benchmark.Run(cmd.Context(), one, emit); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // options checks the flags.
@@ -113,9 +129,7 @@ func (f benchFlags) options() (benchmark.Options, error) {
 		}
 		o.Params = append(o.Params, p)
 	}
-	var err error
-	o.Backend, err = backend(f.backend)
-	return o, err
+	return o, nil
 }
 
 // benchTable prints records for people: one block per parameter set, and each
@@ -123,14 +137,18 @@ func (f benchFlags) options() (benchmark.Options, error) {
 type benchTable struct {
 	app    *app
 	table  *cli.Table
+	device string // of the block
 	params string
 	copies map[string]float64 // microseconds a byte of the copy with an operation's traffic
 }
 
 func (t *benchTable) emit(r benchmark.Record) error {
 	out := t.app.std.Out
-	if t.table == nil {
+	if r.Device != t.device {
+		t.device = r.Device
 		fmt.Fprintf(out, "backend %s (%s), %d workers, n2 = %d, inputs from %s\n", r.Backend, r.Device, r.Workers, r.N2, r.Resident)
+	}
+	if t.table == nil {
 		t.table = cli.NewTable(out,
 			cli.Column{Title: "op", Width: 12}, cli.Column{Title: "method", Width: 16}, cli.Column{Title: "limbs", Right: true},
 			cli.Column{Title: "median", Width: 11, Right: true}, cli.Column{Title: "p95", Width: 11, Right: true}, cli.Column{Title: "min", Width: 11, Right: true},

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/hencedge/hencedge/cmd/hencedge/internal/arith"
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/cli"
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/demo"
 	"github.com/hencedge/hencedge/henc"
@@ -33,6 +34,7 @@ the result that came closest to its bound.
 Parameter sets: ` + strings.Join(henc.Names(), ", ") + `.`,
 		Example: `  hencedge demo
   hencedge demo --windows 3 --json
+  hencedge demo --backend cuda
   hencedge demo --params std14-d5 --windows 0`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -42,9 +44,15 @@ Parameter sets: ` + strings.Join(henc.Names(), ", ") + `.`,
 			if o.Windows == 0 {
 				o.Windows = -1
 			}
-			var err error
-			if o.Backend, err = backend(backendName); err != nil {
+			b, err := backends(backendName, a.remark)
+			if err != nil {
 				return err
+			}
+			// demo.Run says what is wrong with a name that is no set.
+			if p, err := henc.Named(o.Params); err == nil {
+				if o.Backend, err = b.For(p); err != nil {
+					return err
+				}
 			}
 			// The table is the output; the roles speak up when something is wrong.
 			if !cmd.Flags().Changed("log-level") {
@@ -58,7 +66,7 @@ Parameter sets: ` + strings.Join(henc.Names(), ", ") + `.`,
 	}
 	cmd.Flags().IntVar(&o.Windows, "windows", 5, "windows to run; 0 runs until interrupted")
 	cmd.Flags().StringVar(&o.Params, "params", demo.DefaultParams, "parameter set")
-	cmd.Flags().StringVar(&backendName, "backend", "auto", backendHelp)
+	cmd.Flags().StringVar(&backendName, "backend", arith.Auto, arith.Help)
 	cmd.Flags().IntVar(&o.Samples, "samples", 16, "samples of a window")
 	cmd.Flags().DurationVar(&o.Interval, "interval", 100*time.Millisecond, "time between samples")
 	a.jsonFlag(cmd, "one JSON object a line, the summary last")

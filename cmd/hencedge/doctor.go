@@ -17,7 +17,7 @@ func (a *app) doctorCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "find what would make hencedge fail or leak on this machine",
-		Long: `doctor examines processor, memory, clock, swap and core dumps, and for each role
+		Long: `doctor examines processor, GPU, memory, clock, swap and core dumps, and for each role
 whose configuration is given: the configuration itself, permissions of its files,
 secrets where none belong (by what the files hold), certificates, and the broker.
 

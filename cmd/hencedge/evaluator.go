@@ -7,9 +7,9 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/hencedge/hencedge/cmd/hencedge/internal/arith"
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/cli"
 	"github.com/hencedge/hencedge/config"
-	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/evaluator"
 	"github.com/hencedge/hencedge/henc"
 )
@@ -28,14 +28,15 @@ func (a *app) evaluatorRun() *cobra.Command {
 		Use:   "run",
 		Short: "run until stopped",
 		Long: `run subscribes and evaluates until it is interrupted (SIGINT, SIGTERM). A stop
-finishes what was taken, for at most the configured stop_timeout.`,
-		Example: "  hencedge evaluator run -c /etc/hencedge/evaluator.yaml",
-		Args:    noArgs,
+finishes what was taken, for at most the configured stop_timeout.
+
+--backend auto times the processor and, if there is one, the GPU on every
+parameter set, takes the faster one and logs which and why. --backend cuda ends
+with the step that failed when the GPU cannot be used.`,
+		Example: `  hencedge evaluator run -c /etc/hencedge/evaluator.yaml
+  hencedge evaluator run -c evaluator.yaml --backend cuda`,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			be, err := backend(backendName)
-			if err != nil {
-				return err
-			}
 			cfg, err := config.LoadEvaluator(file)
 			if err != nil {
 				return cli.Usage(err)
@@ -44,7 +45,11 @@ finishes what was taken, for at most the configured stop_timeout.`,
 			if err != nil {
 				return err
 			}
-			s, err := evaluator.New(cfg, evaluator.Deps{Logger: log, Context: contextOn(be), Version: thisVersion()})
+			b, err := backends(backendName, func(message string) { log.Info(message) })
+			if err != nil {
+				return err
+			}
+			s, err := evaluator.New(cfg, evaluator.Deps{Logger: log, Context: contextOn(b), Version: thisVersion()})
 			if err != nil {
 				return err
 			}
@@ -52,14 +57,18 @@ finishes what was taken, for at most the configured stop_timeout.`,
 		},
 	}
 	configFlag(cmd, &file, "evaluator.yaml")
-	cmd.Flags().StringVar(&backendName, "backend", "auto", backendHelp)
+	cmd.Flags().StringVar(&backendName, "backend", arith.Auto, arith.Help)
 	return cmd
 }
 
-// contextOn makes contexts on a backend.
-func contextOn(b cutrantt.Backend) func(henc.Parameters) (*henc.Context, error) {
+// contextOn makes contexts, each on the backend for its parameters.
+func contextOn(b *arith.Backends) func(henc.Parameters) (*henc.Context, error) {
 	return func(p henc.Parameters) (*henc.Context, error) {
-		return henc.NewContext(p, henc.WithBackend(b), henc.WithFastestN2())
+		chosen, err := b.For(p)
+		if err != nil {
+			return nil, err
+		}
+		return henc.NewContext(p, henc.WithBackend(chosen), henc.WithFastestN2())
 	}
 }
 

@@ -27,7 +27,7 @@ var mayImport = map[string][]string{
 	"agent":       {"internal", "config", "transport", "henc", "henc/secret", "cutrantt"},
 	"evaluator":   {"internal", "config", "transport", "henc", "cutrantt"},
 	"keyholder":   {"internal", "config", "transport", "henc", "henc/secret", "cutrantt"},
-	"cmd":         {"internal", "config", "transport", "cutrantt", "henc", "henc/secret", "agent", "evaluator", "keyholder"},
+	"cmd":         {"internal", "config", "transport", "kernels", "cutrantt", "henc", "henc/secret", "agent", "evaluator", "keyholder"},
 }
 
 // neverLinks lists what a package must not depend on, directly or through
@@ -37,6 +37,10 @@ var neverLinks = map[string][]string{
 	"evaluator/program": {"henc/secret", "transport"},
 	"henc":              {"henc/secret"},
 }
+
+// driverPackage is the only package that may call into a C library, by whichever
+// module that needs.
+const driverPackage, callsC = "cutrantt/cuda/internal/driver", "github.com/ebitengine/purego"
 
 // TestImports checks the direction of every import between our packages, tests
 // left out.
@@ -52,6 +56,9 @@ func TestImports(t *testing.T) {
 			continue
 		}
 		for _, imp := range p.Imports {
+			if strings.HasPrefix(imp, callsC) && name != driverPackage || imp == "C" {
+				t.Errorf("%s imports %s: only %s calls a C library, and without cgo", name, imp, driverPackage)
+			}
 			dep, ok := ours(imp)
 			if !ok || partOf(dep) == part {
 				continue

@@ -23,6 +23,7 @@ func TestScripts(t *testing.T) {
 	s := &services{all: map[string]*service{}}
 	testscript.Run(t, testscript.Params{Dir: "testdata", RequireExplicitExec: true, RequireUniqueNames: true, Cmds: map[string]func(*testscript.TestScript, bool, []string){
 		"exit":   exitCode,
+		"gpu":    onGPU,
 		"result": makeResult,
 		"mode":   checkMode,
 		"broker": startBroker, "setenv": setenv, "expand": expand, "lastline": lastLine, "rename": rename,

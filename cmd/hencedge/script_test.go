@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/hencedge/hencedge/cutrantt/cuda"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/transport"
 	"github.com/hencedge/hencedge/transport/broker"
@@ -51,6 +53,23 @@ func exitCode(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Logf("[stdout]\n%s[stderr]\n%s", out.String(), errs.String())
 	if code != want {
 		ts.Fatalf("hencedge %q exits with %d, want %d", args[1:], code, want)
+	}
+}
+
+// onGPU is "gpu CODE ARGS...": as exit where there is a GPU. Elsewhere hencedge
+// must name the step that failed, print nothing and exit with 1.
+func onGPU(ts *testscript.TestScript, neg bool, args []string) {
+	_, err := cuda.New()
+	if err == nil {
+		exitCode(ts, neg, args)
+		return
+	}
+	exitCode(ts, neg, append([]string{"1"}, args[1:]...))
+	if out := readFile(ts, "stdout"); out != "" {
+		ts.Fatalf("it printed %s", out)
+	}
+	if text := readFile(ts, "stderr"); !regexp.MustCompile(`--backend cuda: .*(open|symbol|init|capability|module|self-test): `).MatchString(text) {
+		ts.Fatalf("no step in %s", text)
 	}
 }
 

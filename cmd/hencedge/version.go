@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"runtime"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/cli"
+	"github.com/hencedge/hencedge/kernels"
 )
 
 // version and commit can be set by the linker: -X main.version=v1.2.3.
@@ -21,12 +23,30 @@ type buildVersion struct {
 	Built    string `json:"commit_time,omitempty"`
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
+	// Kernels is what the GPU's code was made from; nil in a build without it.
+	Kernels *kernelVersion `json:"kernels,omitempty"`
+}
+
+// kernelVersion names the GPU's code.
+type kernelVersion struct {
+	Source        string `json:"source_sha256"`
+	Image         string `json:"image_sha256"`
+	Compiler      string `json:"compiler"`
+	Architectures string `json:"architectures"` // compute capabilities times 10, with spaces between
+}
+
+// String has the first digits of the hashes.
+func (k kernelVersion) String() string {
+	return fmt.Sprintf("kernels source %.12s image %.12s for sm %s by %s", k.Source, k.Image, strings.ReplaceAll(k.Architectures, " ", ","), k.Compiler)
 }
 
 // readVersion joins what the linker was told with what the Go toolchain
 // recorded; the former wins.
 func readVersion(info *debug.BuildInfo) buildVersion {
 	v := buildVersion{Version: version, Commit: commit, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	if builtWithGPU {
+		v.Kernels = &kernelVersion{kernels.SourceHash, kernels.ImageHash, kernels.Compiler, kernels.Architectures}
+	}
 	if info != nil {
 		if v.Version == "" && info.Main.Version != "" && info.Main.Version != "(devel)" {
 			v.Version = info.Main.Version
@@ -53,7 +73,7 @@ func readVersion(info *debug.BuildInfo) buildVersion {
 func (a *app) versionCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "version",
-		Short:   "print version and commit",
+		Short:   "print version, commit and the GPU code's hashes",
 		Example: "  hencedge version --json",
 		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -70,7 +90,11 @@ func (a *app) versionCommand() *cobra.Command {
 				}
 				line += ")"
 			}
-			_, err := fmt.Fprintf(a.std.Out, "%s %s %s\n", line, v.Go, v.Platform)
+			gpu := "built without GPU support"
+			if v.Kernels != nil {
+				gpu = v.Kernels.String()
+			}
+			_, err := fmt.Fprintf(a.std.Out, "%s %s %s\n%s\n", line, v.Go, v.Platform, gpu)
 			return err
 		},
 	}

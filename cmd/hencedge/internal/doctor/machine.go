@@ -11,12 +11,14 @@ import (
 
 	"golang.org/x/sys/cpu"
 	"golang.org/x/sys/unix"
+
+	"github.com/hencedge/hencedge/cutrantt/cuda"
 )
 
 // machine examines what no configuration is needed for.
 func machine(proc string, now time.Time) []Check {
 	return []Check{
-		platform(), cpuFeatures(), memory(proc), clock(now, clockState),
+		platform(), cpuFeatures(), gpu(cuda.New), memory(proc), clock(now, clockState),
 		swap(proc), coreDumps(proc, coreLimit),
 	}
 }

@@ -1,0 +1,6 @@
+//go:build !linux || (!amd64 && !arm64) || nogpu
+
+package main
+
+// builtWithGPU: this build cannot open the CUDA driver.
+const builtWithGPU = false

@@ -1,0 +1,131 @@
+// Package arith opens the arithmetic backends of the command line and chooses
+// one for each parameter set.
+package arith
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hencedge/hencedge/cutrantt"
+	"github.com/hencedge/hencedge/cutrantt/cpu"
+	"github.com/hencedge/hencedge/cutrantt/cuda"
+	"github.com/hencedge/hencedge/cutrantt/reference"
+	"github.com/hencedge/hencedge/henc"
+)
+
+// Auto is the name that leaves the choice to a measurement.
+const Auto = "auto"
+
+// Help is the text of every --backend flag.
+const Help = "arithmetic: auto, cpu, cuda (NVIDIA GPU) or reference (slow, for checking)"
+
+// ErrName: no backend has this name.
+var ErrName = errors.New("use auto, cpu, cuda or reference")
+
+// Note reports a decision to a person or a log.
+type Note func(message string)
+
+// candidate is a backend that a name stands for, before it is opened.
+type candidate struct {
+	name string
+	auto bool // auto may choose it
+	open func() (cutrantt.Backend, error)
+}
+
+// candidates are the backends; where auto finds two equally fast, the first.
+func candidates() []candidate {
+	return []candidate{
+		{"cuda", true, cuda.New},
+		{"cpu", true, func() (cutrantt.Backend, error) { return cpu.New(), nil }},
+		{"reference", false, func() (cutrantt.Backend, error) { return reference.New(), nil }},
+	}
+}
+
+// Backends gives each parameter set its backend. It is safe for concurrent use.
+type Backends struct {
+	open []cutrantt.Backend // at least one
+	note Note
+	time func(cutrantt.Backend, henc.Parameters) (time.Duration, error)
+
+	mu     sync.Mutex
+	chosen map[[32]byte]cutrantt.Backend // by the parameters' hash
+}
+
+// Open opens what name asks for. An explicit name never falls back to another
+// backend: its error, which for cuda names the step that failed, is returned.
+// Auto takes what this machine has and notes why it has not the rest. It fails
+// with ErrName for an unknown name.
+func Open(name string, note Note) (*Backends, error) { return open(name, note, candidates()) }
+
+func open(name string, note Note, all []candidate) (*Backends, error) {
+	if note == nil {
+		note = func(string) {}
+	}
+	b := &Backends{note: note, time: probe, chosen: make(map[[32]byte]cutrantt.Backend)}
+	var refused []string
+	known := name == Auto
+	for _, c := range all {
+		if c.name != name && (name != Auto || !c.auto) {
+			continue
+		}
+		known = true
+		backend, err := c.open()
+		switch {
+		case err == nil:
+			b.open = append(b.open, backend)
+		case name != Auto:
+			return nil, fmt.Errorf("--backend %s: %w", name, err)
+		default:
+			refused = append(refused, err.Error())
+		}
+	}
+	switch {
+	case !known:
+		return nil, fmt.Errorf("--backend %q: %w", name, ErrName)
+	case len(b.open) == 0:
+		return nil, fmt.Errorf("--backend %s: no backend is usable: %s", name, strings.Join(refused, "; "))
+	case len(refused) > 0:
+		note(fmt.Sprintf("backend %s (%s)", b.open[0].Name(), strings.Join(refused, "; ")))
+	}
+	return b, nil
+}
+
+// For is the backend for a parameter set. Where there are several, each is timed
+// once on what a window costs, and the fastest is kept and noted; one that fails
+// is noted and left out. It fails if all of them do.
+func (b *Backends) For(p henc.Parameters) (cutrantt.Backend, error) {
+	if len(b.open) == 1 {
+		return b.open[0], nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if c := b.chosen[p.Hash()]; c != nil {
+		return c, nil
+	}
+	var best cutrantt.Backend
+	var least time.Duration
+	var outcomes []string
+	var failed []error
+	for _, c := range b.open {
+		d, err := b.time(c, p)
+		if err != nil {
+			err = fmt.Errorf("%s: %w", c.Name(), err)
+			failed = append(failed, err)
+			outcomes = append(outcomes, err.Error())
+			continue
+		}
+		outcomes = append(outcomes, fmt.Sprintf("%s %v", c.Name(), d.Round(time.Microsecond)))
+		if best == nil || d < least {
+			best, least = c, d
+		}
+	}
+	if best == nil {
+		return nil, fmt.Errorf("no backend can run %s: %w", p.Name(), errors.Join(failed...))
+	}
+	b.note(fmt.Sprintf("backend %s for %s (measured: %s)", best.Name(), p.Name(), strings.Join(outcomes, ", ")))
+	b.chosen[p.Hash()] = best
+	return best, nil
+}

@@ -1,0 +1,41 @@
+package doctor
+
+import (
+	"strings"
+
+	"github.com/hencedge/hencedge/cutrantt"
+)
+
+// gpuSteps are the steps of opening a GPU, in their order, as the errors of
+// package cuda name them.
+var gpuSteps = []string{"open", "symbol", "init", "capability", "module", "self-test"}
+
+// gpu says whether the GPU can be used, and if not which step failed. A machine
+// without one is in order; a GPU that is there and does not work is not.
+func gpu(open func() (cutrantt.Backend, error)) Check {
+	c := Check{Name: "gpu"}
+	b, err := open()
+	if err == nil {
+		c.Status, c.Detail = OK, b.Device()+"; passed: "+strings.Join(gpuSteps, ", ")
+		return c
+	}
+	c.Status, c.Detail = Info, "none in use: "+err.Error()
+	for i, step := range gpuSteps {
+		if !strings.Contains(err.Error(), ": "+step+": ") {
+			continue
+		}
+		if i > 0 {
+			c.Detail += "; passed before: " + strings.Join(gpuSteps[:i], ", ")
+		}
+		switch step {
+		case "symbol":
+			c.Status, c.Remedy = Warn, "update the GPU's driver, or use --backend cpu"
+		case "capability":
+			c.Remedy = "none needed: the processor does the arithmetic"
+		case "module", "self-test":
+			c.Status, c.Remedy = Warn, "the GPU is there but does not work: update its driver, and keep --backend cpu until this passes"
+		}
+		break
+	}
+	return c
+}

@@ -1,0 +1,39 @@
+#!/usr/bin/env bash
+# Fails if kernels/ does not belong together: the compiled images and the sources
+# must have the hashes that zkernels.go states. Where the compiler of the record
+# is installed, the images are made anew as well and must come out the same.
+# usage: cross/check-kernels.sh
+set -euo pipefail
+cd "$(dirname "$0")/../kernels"
+stated() { sed -n "s/^[[:space:]]*$1 *= \"\(.*\)\"\$/\1/p" zkernels.go; }
+
+images=$(sha256sum <kernels.bin | cut -d' ' -f1)
+if [ "$images" != "$(stated ImageHash)" ]; then
+  echo "check-kernels: kernels.bin has the hash $images, zkernels.go states $(stated ImageHash): run make kernels" >&2
+  exit 1
+fi
+sources=$(LC_ALL=C; cat *.cuh *.cu | sha256sum | cut -d' ' -f1)
+if [ "$sources" != "$(stated SourceHash)" ]; then
+  echo "check-kernels: the sources have the hash $sources, the images were made from $(stated SourceHash): run make kernels" >&2
+  exit 1
+fi
+
+: "${NVCC:=nvcc}" "${CCBIN:=g++-11}"
+have=none
+if command -v "$NVCC" >/dev/null && command -v "$CCBIN" >/dev/null && command -v cuobjdump >/dev/null; then
+  have="$("$NVCC" --version | sed -n 's/.*release.*, V/nvcc /p'), $("$CCBIN" -dumpfullversion | sed 's/^/g++ /')"
+fi
+if [ "$have" != "$(stated Compiler)" ]; then
+  echo "check-kernels: hashes agree; not compiled anew: it takes $(stated Compiler), here is $have"
+  exit 0
+fi
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+mkdir "$tmp/kernels"
+cp ./*.cu ./*.cuh build.sh "$tmp/kernels/"
+read -ra archs <<<"$(stated Architectures)"
+"$tmp/kernels/build.sh" "${archs[@]}"
+for f in kernels.bin zkernels.go; do
+  cmp "$f" "$tmp/kernels/$f" || { echo "check-kernels: $f is not what kernels/build.sh ${archs[*]} makes" >&2; exit 1; }
+done
+echo "check-kernels: the images came out the same with $have"
