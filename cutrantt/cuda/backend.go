@@ -25,13 +25,15 @@ const leastCapability = 80
 
 // backend is one GPU with its kernels loaded.
 type backend struct {
-	drv     *driver.Driver
-	ctx     driver.Context
-	device  string
-	shared  int  // bytes of shared memory that one block may use
-	early   bool // the kernels wait for their predecessors themselves
-	kernels map[string]driver.Function
-	staging staging
+	drv    *driver.Driver
+	ctx    driver.Context
+	device string
+	shared int  // bytes of shared memory that one block may use
+	early  bool // the kernels wait for their predecessors themselves
+	// collectAt is how much memory in use makes a ring look for dropped batches.
+	collectAt int
+	kernels   map[string]driver.Function
+	staging   staging
 }
 
 // opened keeps one backend per device for the life of the process, as contexts
@@ -129,6 +131,7 @@ func (b *backend) inspect(ordinal int) (driver.Device, error) {
 		return 0, fmt.Errorf("%s has compute capability %d.%d, at least %d.%d is needed", name, value[0], value[1], leastCapability/10, leastCapability%10)
 	}
 	b.shared = value[3]
+	b.collectAt = max(256<<20, int(memory/32))
 	b.early = value[0] == 9 // kernels/arith.cuh, in the machine code for sm_90
 	b.device = fmt.Sprintf("%s, compute capability %d.%d, %d multiprocessors, %d MiB, CUDA %d.%d", name, value[0], value[1], value[2], memory>>20, version/1000, version%1000/10)
 	return dev, nil

@@ -5,7 +5,8 @@
 //
 // A ring has one stream. Its operations are queued in call order and return
 // before they are done; Download and Sync wait. Device memory comes from a pool
-// of size classes, so that repeated work allocates nothing; memory is handed on
-// in the order of the stream. The driver's errors, exhausted memory included,
+// of size classes, so that repeated work allocates nothing; it is handed on
+// in the order of the stream, and batches that were dropped without Free are
+// collected before much is taken. The driver's errors, exhausted memory included,
 // become errors of the call that met them, or of a later Download or Sync.
 package cuda

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"math/rand/v2"
 	"os"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -172,14 +171,15 @@ func TestMemoryReuse(t *testing.T) {
 	if n := held(); n != before {
 		t.Errorf("%d blocks of device memory, %d before", n, before)
 	}
-	for range 200 {
-		if _, err := r.NewBatch(8, upTo(3), cutrantt.NTT(16)); err != nil {
+	p := r.(*ring).pool
+	p.limit, p.least = 256<<20, 256<<20
+	for range 2000 { // of 12 MiB: 24 GiB in all, dropped without Free
+		if _, err := r.NewBatch(256, upTo(3), cutrantt.NTT(16)); err != nil {
 			t.Fatal(err)
 		}
-		runtime.GC()
 	}
-	if n := held(); n > before+100 {
-		t.Errorf("%d blocks after 200 batches were dropped", n)
+	if n := held(); n > before+200 {
+		t.Errorf("%d blocks after 2000 batches were dropped", n)
 	}
 }
 
