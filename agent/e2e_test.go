@@ -227,22 +227,11 @@ func TestLastWill(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A message whose acknowledgement was cut off is sent again, byte for byte.
-	distinct := func() (out []transport.Message) {
-		seen := map[string]bool{}
-		for _, m := range messages() {
-			if !seen[string(m.Payload)] {
-				seen[string(m.Payload)] = true
-				out = append(out, m)
-			}
-		}
-		return out
-	}
 	wait := func(n int) []transport.Message {
-		for len(distinct()) < n && ctx.Err() == nil {
+		for len(distinct(messages())) < n && ctx.Err() == nil {
 			time.Sleep(10 * time.Millisecond)
 		}
-		return distinct()
+		return distinct(messages())
 	}
 	wait(1)
 	(<-first).Close()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -160,12 +161,29 @@ func opened(t testing.TB, k *testKeys, device string, messages []transport.Messa
 		}
 		return nil
 	})
-	for _, m := range messages {
+	for _, m := range distinct(messages) {
 		if err := r.Feed(m.Topic, m.Payload); err != nil {
 			t.Fatalf("chunk on %s: %v", m.Topic, err)
 		}
 	}
 	return readings, status
+}
+
+// distinct leaves out repeated status messages. The same bytes can come twice:
+// live and as the retained message of a new subscription, or again where the
+// connection cut off the acknowledgement. Readings are not filtered.
+func distinct(messages []transport.Message) (out []transport.Message) {
+	seen := map[string]bool{}
+	for _, m := range messages {
+		if strings.Contains(m.Topic, "/st/") {
+			if seen[string(m.Payload)] {
+				continue
+			}
+			seen[string(m.Payload)] = true
+		}
+		out = append(out, m)
+	}
+	return out
 }
 
 // decrypted are the values of a reading in physical units, by channel.
