@@ -2,16 +2,16 @@
 # Compiles every kernels/*.cu and writes kernels.bin (one compressed fatbin a
 # source file, end to end) and zkernels.go. Byte-reproducible with the pinned
 # compiler: no -lineinfo, no static device symbols, relative paths.
-# usage: kernels/build.sh [ARCH...]   default: 80 86 87 89 90; JOBS=n in parallel
+# usage: kernels/build.sh [ARCH...]   default: 72 80 86 87 89 90; JOBS=n in parallel
 set -euo pipefail
 cd "$(dirname "$0")"
 export LC_ALL=C
 archs=("$@")
-[ ${#archs[@]} -gt 0 ] || archs=(80 86 87 89 90)
+[ ${#archs[@]} -gt 0 ] || archs=(72 80 86 87 89 90)
 : "${NVCC:=nvcc}" "${CCBIN:=g++-11}" "${JOBS:=2}"
 flags=(-ccbin "$CCBIN" -std=c++17 -O3 -Xfatbin -compress-all)
 for a in "${archs[@]}"; do flags+=(-gencode "arch=compute_$a,code=sm_$a"); done
-flags+=(-gencode "arch=compute_${archs[0]},code=compute_${archs[0]}")
+flags+=(-gencode arch=compute_80,code=compute_80) # for GPUs newer than the list
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 export NVCC tmp

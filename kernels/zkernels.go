@@ -12,23 +12,23 @@ const (
 
 // What the images were made from, and by what.
 const (
-	Architectures = "80 86 87 89 90"
-	Compiler      = "nvcc 11.8.89, g++ 11.3.0"
+	Architectures = "72 80 86 87 89 90"
+	Compiler      = "nvcc 12.4.131, g++ 11.3.0"
 	SourceHash    = "638219699fe53163d2032b83f1ca193af7083d762650bbf57cd946d4f92b6b82"
-	ImageHash     = "57f39843e16546ffc759d0a25d6d85fa737310cc53e282ce2bc0eddd458df744"
+	ImageHash     = "42bf280f3abb353892a4e35ef9fdc43ed32a24a4f47447d729946b585ce5df31"
 )
 
 // Modules lists the images in kernels.bin with their entry points.
 var Modules = []Module{
-	{Name: "automorphism", Offset: 0, Size: 14848, Entries: []string{
+	{Name: "automorphism", Offset: 0, Size: 17176, Entries: []string{
 		"automorphism_blocks",
 		"automorphism_coeffs",
 	}},
-	{Name: "basis", Offset: 14848, Size: 53360, Entries: []string{
+	{Name: "basis", Offset: 17176, Size: 60952, Entries: []string{
 		"basis_digits",
 		"basis_extend",
 	}},
-	{Name: "convert", Offset: 68208, Size: 151608, Entries: []string{
+	{Name: "convert", Offset: 78128, Size: 170808, Entries: []string{
 		"finish_1",
 		"finish_2",
 		"finish_3",
@@ -39,7 +39,7 @@ var Modules = []Module{
 		"undo_3",
 		"undo_4",
 	}},
-	{Name: "elementwise", Offset: 219816, Size: 35456, Entries: []string{
+	{Name: "elementwise", Offset: 248936, Size: 39848, Entries: []string{
 		"element_add",
 		"element_constant",
 		"element_copy",
@@ -49,7 +49,7 @@ var Modules = []Module{
 		"element_subscale",
 		"element_zero",
 	}},
-	{Name: "forward", Offset: 255272, Size: 700568, Entries: []string{
+	{Name: "forward", Offset: 288784, Size: 806504, Entries: []string{
 		"forward_10",
 		"forward_11",
 		"forward_12",
@@ -67,7 +67,7 @@ var Modules = []Module{
 		"forward_head_5",
 		"forward_tail",
 	}},
-	{Name: "hadamard", Offset: 955840, Size: 963352, Entries: []string{
+	{Name: "hadamard", Offset: 1095288, Size: 1100880, Entries: []string{
 		"evaluations_16",
 		"evaluations_4",
 		"evaluations_8",
@@ -98,7 +98,7 @@ var Modules = []Module{
 		"toomcook4_4",
 		"toomcook4_8",
 	}},
-	{Name: "inverse", Offset: 1919192, Size: 705536, Entries: []string{
+	{Name: "inverse", Offset: 2196168, Size: 808120, Entries: []string{
 		"inverse_10",
 		"inverse_11",
 		"inverse_12",
@@ -116,7 +116,7 @@ var Modules = []Module{
 		"inverse_head_5",
 		"inverse_tail",
 	}},
-	{Name: "sample", Offset: 2624728, Size: 106264, Entries: []string{
+	{Name: "sample", Offset: 3004288, Size: 126688, Entries: []string{
 		"sample_cbd",
 		"sample_ternary",
 		"sample_uniform",
@@ -124,7 +124,7 @@ var Modules = []Module{
 		"set_large",
 		"set_small",
 	}},
-	{Name: "tables", Offset: 2730992, Size: 25416, Entries: []string{
+	{Name: "tables", Offset: 3130976, Size: 29552, Entries: []string{
 		"table_passes",
 		"table_plain",
 	}},
