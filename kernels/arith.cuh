@@ -67,6 +67,10 @@ struct Place {
   }
   DEV u32* in(u32* base, u64 stride, u32 logN) const { return base + poly * stride + ((u64)limb << logN) + i; }
   DEV const u32* in(const u32* base, u64 stride, u32 logN) const { return base + poly * stride + ((u64)limb << logN) + i; }
+
+  // start is the beginning of the limb that in points into.
+  DEV u32* start(u32* base, u64 stride, u32 logN) const { return base + poly * stride + ((u64)limb << logN); }
+  DEV const u32* start(const u32* base, u64 stride, u32 logN) const { return base + poly * stride + ((u64)limb << logN); }
 };
 
 // ready lets the next kernel of the stream be placed while this one runs, and

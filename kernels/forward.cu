@@ -2,24 +2,29 @@
 // launches in cutrantt/cuda/plans.go mirrors the parameters here.
 #include "transform.cuh"
 
-extern __shared__ u32 shared[];
-
 // a in [0, q), dst in [0, q); reads limbs, tw of n1 = 2^LOG.
-#define FORWARD(LOG, LB, EB, MINB) \
-  KERNEL((1 << (LB - EB)), MINB, forward_##LOG) { forward<LOG, LB, EB, false>(p, shared); }
-FORWARD(6, 10, 3, 8)
-FORWARD(7, 10, 4, 8)
-FORWARD(8, 10, 4, 8)
-FORWARD(9, 10, 3, 8)
-FORWARD(10, 10, 4, 8)
-FORWARD(11, 11, 4, 8)
-FORWARD(12, 12, 4, 4)
-FORWARD(13, 13, 5, 2)
-FORWARD(14, 14, 5, 1)
-FORWARD(15, 15, 5, 1)
+#define FORWARD(LOG)                                                                              \
+  COLUMNS(LOG, forward_##LOG) {                                                                   \
+    const Site at(p, Shape<LOG>::LB);                                                             \
+    forward<LOG>(at, shared, Reads{at.start(p.a, p.as, p.logN)}, Writes{at.start(p.dst, p.ds, p.logN)}); \
+  }
+FORWARD(6)
+FORWARD(7)
+FORWARD(8)
+FORWARD(9)
+FORWARD(10)
+FORWARD(11)
+FORWARD(12)
+FORWARD(13)
+FORWARD(14)
+FORWARD(15)
 
 // The last 12 levels of longer columns; a in [0, 4q), i0 levels done.
-KERNEL(256, 4, forward_tail) { forward<12, 12, 4, true>(p, shared); }
+COLUMNS(12, forward_tail) {
+  typedef Shape<12> T;
+  const Site at(p, T::LB);
+  forwardOf<12, T::LB, T::EB, true>(at, shared, p.i0, Reads{at.start(p.a, p.as, p.logN)}, Nothing(), Writes{at.start(p.dst, p.ds, p.logN)});
+}
 
 // The first R levels of columns too long for one block, 2^R residues a thread;
 // a in [0, q), dst in [0, 4q); may be in place.

@@ -2,24 +2,29 @@
 // launches in cutrantt/cuda/plans.go mirrors the parameters here.
 #include "transform.cuh"
 
-extern __shared__ u32 shared[];
-
 // a in [0, q), dst in [0, q); reads limbs, tw of n1 = 2^LOG.
-#define INVERSE(LOG, LB, EB, MINB) \
-  KERNEL((1 << (LB - EB)), MINB, inverse_##LOG) { inverse<LOG, LB, EB, false>(p, shared); }
-INVERSE(6, 10, 3, 8)
-INVERSE(7, 10, 4, 8)
-INVERSE(8, 10, 4, 8)
-INVERSE(9, 10, 3, 8)
-INVERSE(10, 10, 4, 8)
-INVERSE(11, 11, 4, 8)
-INVERSE(12, 12, 4, 4)
-INVERSE(13, 13, 5, 2)
-INVERSE(14, 14, 5, 1)
-INVERSE(15, 15, 5, 1)
+#define INVERSE(LOG)                                                                              \
+  COLUMNS(LOG, inverse_##LOG) {                                                                   \
+    const Site at(p, Shape<LOG>::LB);                                                             \
+    inverse<LOG>(at, shared, Reads{at.start(p.a, p.as, p.logN)}, Writes{at.start(p.dst, p.ds, p.logN)}); \
+  }
+INVERSE(6)
+INVERSE(7)
+INVERSE(8)
+INVERSE(9)
+INVERSE(10)
+INVERSE(11)
+INVERSE(12)
+INVERSE(13)
+INVERSE(14)
+INVERSE(15)
 
 // The deepest 12 levels of longer columns; i0 levels are left, dst in [0, 2q).
-KERNEL(256, 4, inverse_tail) { inverse<12, 12, 4, true>(p, shared); }
+COLUMNS(12, inverse_tail) {
+  typedef Shape<12> T;
+  const Site at(p, T::LB);
+  inverseOf<12, T::LB, T::EB, true>(at, shared, p.i0, Reads{at.start(p.a, p.as, p.logN)}, Nothing(), Writes{at.start(p.dst, p.ds, p.logN)});
+}
 
 // The last R levels undone and the factor 1/n1: a in [0, 2q), dst in [0, q).
 template <int R> DEV void head(const Args& p) {

@@ -11,6 +11,8 @@
 // the pass that starts at depth D (2^D groups) with R levels, factor g of level
 // l of group h is entry 2^D + (2^l-1+g)*2^D + h. Entries n1 and n1+1 are 1/n1
 // and t[1]/n1 for the inverse (tables.cu).
+//
+// Where residues come from and go to is the caller's: see Reads below.
 #pragma once
 #include "arith.cuh"
 
@@ -83,23 +85,85 @@ template <int LOG, int EB, int D, int R> DEV void between() {
   if (LOG - D <= 5 + EB) __syncwarp(); else __syncthreads();
 }
 
-template <int LOG, int LB, int EB, int I, bool SUB>
-DEV void forwardPass(u32* s, const u32* src, const uint2* tw, u32 sub, u32 depth, u32 q) {
+// Site is where a block works: the columns from residue i of a limb on (see
+// Place), the modulus of the limb (id in p.mods) and the factors of its table.
+struct Site : Place {
+  u32 id, q;
+  const uint2* tw;
+  DEV Site(const Args& p, u32 logPer) : Place(p, logPer), id(p.limbs[limb]), q(p.mods[id].q), tw(p.tw + id * p.ts) {}
+};
+
+// Reads and Writes are the loader and the storer of a plain transform: residues
+// of one limb. A fused kernel brings its own, as functors or lambdas over u64 i,
+// the index of the residue in the limb (column after column):
+//
+//   load(i)         the residue at i, in [0, 4q) forward, [0, 2q) inverse: from
+//                   memory, or computed (a small integer, a base conversion)
+//   store(i, v)     takes the result v in [0, q)
+//   fetch(i)        optional: what the storer needs besides, loaded for all
+//                   residues of a thread before the first is stored, so that
+//                   the loads are in flight together
+//   store(i, v, o)  the same with o = fetch(i)
+//
+// Each is called once for each residue of the block, in unrolled loops; all
+// loads come before all stores of a block. i is 64 bits wide so that p[i] costs
+// one addition for the thread and a constant offset for each residue.
+// Neighbouring lanes have neighbouring i in load and store of both directions.
+// Example: dst = (a - transform(digit)) * k mod q, digit below 2^30 from another
+// limb (Args::b) reduced on the way in:
+//
+//   COLUMNS(12, moddown_forward_12) {
+//     const Site at(p, Shape<12>::LB);
+//     const Mod m = core(p.mods + at.id);
+//     const u32* digit = p.b + at.poly * p.bs;
+//     const u32* a = at.start(p.a, p.as, p.logN);
+//     u32* dst = at.start(p.dst, p.ds, p.logN);
+//     const uint2 k = ((const uint2*)p.x)[at.limb];
+//     forward<12>(at, shared,
+//       [&](u64 i) { return reduce32(digit[i], m); },
+//       [&](u64 i) { return a[i]; },
+//       [&](u64 i, u32 v, u32 o) { dst[i] = mulc(o - v + m.q, k, m.q); });
+//   }
+//
+// launched by Go's ring.columns with the plan of its columns (plans.go).
+struct Reads {
+  const u32* at;
+  DEV u32 operator()(u64 i) const { return at[i]; }
+};
+struct Writes {
+  u32* at;
+  DEV void operator()(u64 i, u32 v) const { at[i] = v; }
+};
+
+// Nothing is the fetch of a storer that needs none.
+struct Nothing {
+  struct Value {};
+  DEV Value operator()(u64) const { return {}; }
+};
+template <class Store> DEV void put(const Store& store, u64 i, u32 v, Nothing::Value) { store(i, v); }
+template <class Store, class T> DEV void put(const Store& store, u64 i, u32 v, const T& o) { store(i, v, o); }
+
+template <int LOG, int LB, int EB, int I, bool SUB, class Load>
+DEV void forwardPass(u32* s, const Site& at, u32 sub, u32 depth, const Load& load) {
   constexpr int D = I * EB, R = LOG - D < EB ? LOG - D : EB, S = LOG - D - R;
   typedef Plan<LOG, LB, EB> P;
   typedef Set<LOG, LB, EB, D, R> Z;
+  const u32 q = at.q;
   u32 x[Z::J][1 << R];
 #pragma unroll
   for (int j = 0; j < Z::J; j++) {
     const Z z(j);
 #pragma unroll
-    for (int k = 0; k < (1 << R); k++) x[j][k] = I == 0 ? src[z.base + (k << S)] : s[P::pad(z.base) + P::pad(k << S)];
+    for (int k = 0; k < (1 << R); k++) {
+      if constexpr (I == 0) x[j][k] = load((u64)at.i + z.base + (k << S));
+      else x[j][k] = s[P::pad(z.base) + P::pad(k << S)];
+    }
   }
 #pragma unroll
   for (int j = 0; j < Z::J; j++) {
     const Z z(j);
-    if (SUB) ctPass<R>(x[j], tw + ((1u << (D + depth)) + (sub << D) + z.h), 1u << (D + depth), q);
-    else ctPass<R>(x[j], tw + (1 << D) + z.h, 1 << D, q);
+    if (SUB) ctPass<R>(x[j], at.tw + ((1u << (D + depth)) + (sub << D) + z.h), 1u << (D + depth), q);
+    else ctPass<R>(x[j], at.tw + (1 << D) + z.h, 1 << D, q);
 #pragma unroll
     for (int k = 0; k < (1 << R); k++) {
       u32 v = x[j][k];
@@ -110,30 +174,31 @@ DEV void forwardPass(u32* s, const u32* src, const uint2* tw, u32 sub, u32 depth
   between<LOG, EB, D, R>();
 }
 
-// forward: dst = transform of a. limbs, tw (of n1), i0 = levels done before on
-// each column (SUB; a then holds residues in [0, 4q)), else residues in [0, q).
-template <int LOG, int LB, int EB, bool SUB> DEV void forward(const Args& p, u32* s) {
+// forwardOf: the transform of what load gives, to store. s = Plan::words words
+// of shared memory; at.tw is the table of n1. With SUB, done levels were done
+// before on each column.
+template <int LOG, int LB, int EB, bool SUB, class Load, class Fetch, class Store>
+DEV void forwardOf(const Site& at, u32* s, u32 done, const Load& load, const Fetch& fetch, const Store& store) {
   typedef Plan<LOG, LB, EB> P;
-  const Place at(p, LB);
-  const u32 id = p.limbs[at.limb], q = p.mods[id].q;
-  const u32* src = at.in(p.a, p.as, p.logN);
-  u32* dst = at.in(p.dst, p.ds, p.logN);
-  const uint2* tw = p.tw + id * p.ts;
-  const u32 sub = SUB ? (at.i >> LOG) & ((1u << p.i0) - 1) : 0, depth = SUB ? p.i0 : 0;
-  forwardPass<LOG, LB, EB, 0, SUB>(s, src, tw, sub, depth, q);
-  if constexpr (P::passes > 1) forwardPass<LOG, LB, EB, 1, SUB>(s, src, tw, sub, depth, q);
-  if constexpr (P::passes > 2) forwardPass<LOG, LB, EB, 2, SUB>(s, src, tw, sub, depth, q);
-  if constexpr (P::passes > 3) forwardPass<LOG, LB, EB, 3, SUB>(s, src, tw, sub, depth, q);
+  const u32 sub = SUB ? (at.i >> LOG) & ((1u << done) - 1) : 0, depth = SUB ? done : 0;
+  forwardPass<LOG, LB, EB, 0, SUB>(s, at, sub, depth, load);
+  if constexpr (P::passes > 1) forwardPass<LOG, LB, EB, 1, SUB>(s, at, sub, depth, load);
+  if constexpr (P::passes > 2) forwardPass<LOG, LB, EB, 2, SUB>(s, at, sub, depth, load);
+  if constexpr (P::passes > 3) forwardPass<LOG, LB, EB, 3, SUB>(s, at, sub, depth, load);
   const u32 t = threadIdx.x, first = (t >> 5) * (32 << EB) + (t & 31);
+  decltype(fetch(0)) o[1 << EB];
 #pragma unroll
-  for (int k = 0; k < (1 << EB); k++) dst[first + k * 32] = s[P::pad(first) + P::pad(k * 32)];
+  for (int k = 0; k < (1 << EB); k++) o[k] = fetch((u64)at.i + first + k * 32);
+#pragma unroll
+  for (int k = 0; k < (1 << EB); k++) put(store, (u64)at.i + first + k * 32, s[P::pad(first) + P::pad(k * 32)], o[k]);
 }
 
-template <int LOG, int LB, int EB, int I, bool SUB>
-DEV void inversePass(u32* s, u32* dst, const uint2* tw, const uint2* last, u32 sub, u32 depth, u32 q) {
+template <int LOG, int LB, int EB, int I, bool SUB, class Fetch, class Store>
+DEV void inversePass(u32* s, const Site& at, u32 sub, u32 depth, const Fetch& fetch, const Store& store) {
   constexpr int D = I * EB, R = LOG - D < EB ? LOG - D : EB, S = LOG - D - R;
   typedef Plan<LOG, LB, EB> P;
   typedef Set<LOG, LB, EB, D, R> Z;
+  const u32 q = at.q;
   u32 x[Z::J][1 << R];
   between<LOG, EB, D, R>();
 #pragma unroll
@@ -146,32 +211,72 @@ DEV void inversePass(u32* s, u32* dst, const uint2* tw, const uint2* last, u32 s
   for (int j = 0; j < Z::J; j++) {
     const Z z(j);
     const u32 groups = SUB ? 1u << (D + depth) : 1u << D;
-    gsPass<R, I == 0 && !SUB>(x[j], tw + (2 * groups - 1 - (SUB ? sub << D : 0) - z.h), groups, q, last);
+    gsPass<R, I == 0 && !SUB>(x[j], at.tw + (2 * groups - 1 - (SUB ? sub << D : 0) - z.h), groups, q, at.tw + (1u << LOG));
+    if constexpr (I > 0) {
 #pragma unroll
-    for (int k = 0; k < (1 << R); k++) {
-      if (I > 0) s[P::pad(z.base) + P::pad(k << S)] = x[j][k];
-      else dst[z.base + (k << S)] = SUB ? x[j][k] : corr(x[j][k], q);
+      for (int k = 0; k < (1 << R); k++) s[P::pad(z.base) + P::pad(k << S)] = x[j][k];
+    } else {
+      decltype(fetch(0)) o[1 << R];
+#pragma unroll
+      for (int k = 0; k < (1 << R); k++) o[k] = fetch((u64)at.i + z.base + (k << S));
+#pragma unroll
+      for (int k = 0; k < (1 << R); k++) put(store, (u64)at.i + z.base + (k << S), SUB ? x[j][k] : corr(x[j][k], q), o[k]);
     }
   }
 }
 
-// inverse: dst = inverse transform of a, residues in [0, q). With SUB, i0 levels
-// and the factor 1/n1 are left to do and dst's residues are in [0, 2q).
-template <int LOG, int LB, int EB, bool SUB> DEV void inverse(const Args& p, u32* s) {
+// inverseOf: the inverse transform of what load gives. With SUB, done levels and
+// the factor 1/n1 are left to do, and store gets residues in [0, 2q).
+template <int LOG, int LB, int EB, bool SUB, class Load, class Fetch, class Store>
+DEV void inverseOf(const Site& at, u32* s, u32 done, const Load& load, const Fetch& fetch, const Store& store) {
   typedef Plan<LOG, LB, EB> P;
-  const Place at(p, LB);
-  const u32 id = p.limbs[at.limb], q = p.mods[id].q;
-  const u32* src = at.in(p.a, p.as, p.logN);
-  u32* dst = at.in(p.dst, p.ds, p.logN);
-  const uint2* tw = p.tw + id * p.ts;
-  const uint2* last = tw + (1u << LOG);
-  const u32 sub = SUB ? (at.i >> LOG) & ((1u << p.i0) - 1) : 0, depth = SUB ? p.i0 : 0;
+  const u32 sub = SUB ? (at.i >> LOG) & ((1u << done) - 1) : 0, depth = SUB ? done : 0;
   const u32 t = threadIdx.x, first = (t >> 5) * (32 << EB) + (t & 31);
 #pragma unroll
-  for (int k = 0; k < (1 << EB); k++) s[P::pad(first) + P::pad(k * 32)] = src[first + k * 32];
+  for (int k = 0; k < (1 << EB); k++) s[P::pad(first) + P::pad(k * 32)] = load((u64)at.i + first + k * 32);
   __syncwarp();
-  if constexpr (P::passes > 3) inversePass<LOG, LB, EB, 3, SUB>(s, dst, tw, last, sub, depth, q);
-  if constexpr (P::passes > 2) inversePass<LOG, LB, EB, 2, SUB>(s, dst, tw, last, sub, depth, q);
-  if constexpr (P::passes > 1) inversePass<LOG, LB, EB, 1, SUB>(s, dst, tw, last, sub, depth, q);
-  inversePass<LOG, LB, EB, 0, SUB>(s, dst, tw, last, sub, depth, q);
+  if constexpr (P::passes > 3) inversePass<LOG, LB, EB, 3, SUB>(s, at, sub, depth, fetch, store);
+  if constexpr (P::passes > 2) inversePass<LOG, LB, EB, 2, SUB>(s, at, sub, depth, fetch, store);
+  if constexpr (P::passes > 1) inversePass<LOG, LB, EB, 1, SUB>(s, at, sub, depth, fetch, store);
+  inversePass<LOG, LB, EB, 0, SUB>(s, at, sub, depth, fetch, store);
 }
+
+// Shape is how one kernel transforms columns of 2^LOG residues, see Plan; at
+// least blocks blocks share a multiprocessor. cutrantt/cuda/plans.go mirrors it.
+template <int LOG> struct Shape;
+#define SHAPE(LOG, LB_, EB_, MINB)                                              \
+  template <> struct Shape<LOG> {                                              \
+    static const int LB = LB_, EB = EB_, threads = 1 << (LB_ - EB_), blocks = MINB; \
+  };
+SHAPE(6, 10, 3, 8)
+SHAPE(7, 10, 4, 8)
+SHAPE(8, 10, 4, 8)
+SHAPE(9, 10, 3, 8)
+SHAPE(10, 10, 4, 8)
+SHAPE(11, 11, 4, 8)
+SHAPE(12, 12, 4, 4)
+SHAPE(13, 13, 5, 2)
+SHAPE(14, 14, 5, 1)
+SHAPE(15, 15, 5, 1)
+#undef SHAPE
+
+// forward, inverse: transforms of whole columns by one kernel, in its shape.
+template <int LOG, class Load, class Fetch, class Store>
+DEV void forward(const Site& at, u32* s, const Load& load, const Fetch& fetch, const Store& store) {
+  forwardOf<LOG, Shape<LOG>::LB, Shape<LOG>::EB, false>(at, s, 0, load, fetch, store);
+}
+template <int LOG, class Load, class Store> DEV void forward(const Site& at, u32* s, const Load& load, const Store& store) {
+  forward<LOG>(at, s, load, Nothing(), store);
+}
+template <int LOG, class Load, class Fetch, class Store>
+DEV void inverse(const Site& at, u32* s, const Load& load, const Fetch& fetch, const Store& store) {
+  inverseOf<LOG, Shape<LOG>::LB, Shape<LOG>::EB, false>(at, s, 0, load, fetch, store);
+}
+template <int LOG, class Load, class Store> DEV void inverse(const Site& at, u32* s, const Load& load, const Store& store) {
+  inverse<LOG>(at, s, load, Nothing(), store);
+}
+
+extern __shared__ u32 shared[];
+
+// COLUMNS(LOG, name) { body with the arguments p }: a kernel in the shape of LOG.
+#define COLUMNS(LOG, name) KERNEL(Shape<LOG>::threads, Shape<LOG>::blocks, name)

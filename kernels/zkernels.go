@@ -14,8 +14,8 @@ const (
 const (
 	Architectures = "72 80 86 87 89 90"
 	Compiler      = "nvcc 12.4.131, g++ 11.3.0"
-	SourceHash    = "638219699fe53163d2032b83f1ca193af7083d762650bbf57cd946d4f92b6b82"
-	ImageHash     = "42bf280f3abb353892a4e35ef9fdc43ed32a24a4f47447d729946b585ce5df31"
+	SourceHash    = "3163a49b2f8a22364bba2883b5cf02080406678048fb461fbab5c9319b024c63"
+	ImageHash     = "b5a336158ce75d672446aa3501c8415048a3459bb1fb7c61dba87fd8ca4ff41c"
 )
 
 // Modules lists the images in kernels.bin with their entry points.
@@ -49,7 +49,7 @@ var Modules = []Module{
 		"element_subscale",
 		"element_zero",
 	}},
-	{Name: "forward", Offset: 288784, Size: 806504, Entries: []string{
+	{Name: "forward", Offset: 288784, Size: 806720, Entries: []string{
 		"forward_10",
 		"forward_11",
 		"forward_12",
@@ -67,7 +67,7 @@ var Modules = []Module{
 		"forward_head_5",
 		"forward_tail",
 	}},
-	{Name: "hadamard", Offset: 1095288, Size: 1100880, Entries: []string{
+	{Name: "hadamard", Offset: 1095504, Size: 1100880, Entries: []string{
 		"evaluations_16",
 		"evaluations_4",
 		"evaluations_8",
@@ -98,7 +98,7 @@ var Modules = []Module{
 		"toomcook4_4",
 		"toomcook4_8",
 	}},
-	{Name: "inverse", Offset: 2196168, Size: 808120, Entries: []string{
+	{Name: "inverse", Offset: 2196384, Size: 808760, Entries: []string{
 		"inverse_10",
 		"inverse_11",
 		"inverse_12",
@@ -116,7 +116,7 @@ var Modules = []Module{
 		"inverse_head_5",
 		"inverse_tail",
 	}},
-	{Name: "sample", Offset: 3004288, Size: 126688, Entries: []string{
+	{Name: "sample", Offset: 3005144, Size: 126688, Entries: []string{
 		"sample_cbd",
 		"sample_ternary",
 		"sample_uniform",
@@ -124,7 +124,7 @@ var Modules = []Module{
 		"set_large",
 		"set_small",
 	}},
-	{Name: "tables", Offset: 3130976, Size: 29552, Entries: []string{
+	{Name: "tables", Offset: 3131832, Size: 29552, Entries: []string{
 		"table_passes",
 		"table_plain",
 	}},

@@ -43,35 +43,38 @@ func (r *ring) Inverse(dst, src *cutrantt.Batch) error {
 
 // forward queues the transform of polys polynomials over limbs.
 func (r *ring) forward(dst, src tensor, polys int, limbs []int, n2 int) error {
-	return r.transform(dst, src, polys, limbs, n2, func(p plan, split int, one, head, tail func(name string, from tensor) error) error {
-		if split == 0 {
-			return one(p.name("forward"), src)
-		}
-		if err := head(fmt.Sprintf("forward_head_%d", split), src); err != nil {
+	a := args{dst: dst.at, ds: dst.stride, a: src.at, as: src.stride}
+	if r.single(n2) {
+		return r.columns("forward", polys, limbs, n2, a)
+	}
+	return r.split(polys, limbs, n2, func(levels int, head, tail func(name string, a args) error) error {
+		if err := head(fmt.Sprintf("forward_head_%d", levels), a); err != nil {
 			return err
 		}
-		return tail("forward_tail", dst)
+		a.a, a.as = a.dst, a.ds
+		return tail("forward_tail", a)
 	})
 }
 
 // inverse queues the inverse transform.
 func (r *ring) inverse(dst, src tensor, polys int, limbs []int, n2 int) error {
-	return r.transform(dst, src, polys, limbs, n2, func(p plan, split int, one, head, tail func(name string, from tensor) error) error {
-		if split == 0 {
-			return one(p.name("inverse"), src)
-		}
-		if err := tail("inverse_tail", src); err != nil {
+	a := args{dst: dst.at, ds: dst.stride, a: src.at, as: src.stride}
+	if r.single(n2) {
+		return r.columns("inverse", polys, limbs, n2, a)
+	}
+	return r.split(polys, limbs, n2, func(levels int, head, tail func(name string, a args) error) error {
+		if err := tail("inverse_tail", a); err != nil {
 			return err
 		}
-		return head(fmt.Sprintf("inverse_head_%d", split), dst)
+		a.a, a.as = a.dst, a.ds
+		return head(fmt.Sprintf("inverse_head_%d", levels), a)
 	})
 }
 
-// transform prepares the launches of one direction: of a single kernel, or of
-// the head (the first levels) and tail of a long column.
-func (r *ring) transform(dst, src tensor, polys int, limbs []int, n2 int,
-	f func(p plan, split int, one, head, tail func(name string, from tensor) error) error) error {
-	p, split := planFor(log2(r.n/n2), r.backend.shared)
+// split prepares the launches for columns too long for one kernel: of the head
+// (the first levels) and of the tail. Both take dst and a from f.
+func (r *ring) split(polys int, limbs []int, n2 int, f func(levels int, head, tail func(name string, a args) error) error) error {
+	p, levels := planFor(log2(r.n/n2), r.backend.shared)
 	t, err := r.ordered(p)
 	if err != nil {
 		return err
@@ -80,16 +83,43 @@ func (r *ring) transform(dst, src tensor, polys int, limbs []int, n2 int,
 	if err != nil {
 		return err
 	}
-	a := args{dst: dst.at, ds: dst.stride, limbs: list, tw: t.at, ts: t.stride, logN2: uint32(log2(n2)), i0: uint32(split)}
-	one := func(name string, from tensor) error {
-		a.a, a.as = from.at, from.stride
-		return r.launch(name, polys*(r.n>>p.block), len(limbs), p.threads(), p.shared(), a)
+	common := func(x args) args {
+		x.limbs, x.tw, x.ts, x.logN2, x.i0 = list, t.at, t.stride, uint32(log2(n2)), uint32(levels)
+		return x
 	}
-	head := func(name string, from tensor) error {
-		a.a, a.as = from.at, from.stride
-		return r.launch(name, polys*(r.n>>(8+split)), len(limbs), 256, 0, a)
+	head := func(name string, x args) error {
+		return r.launch(name, polys*(r.n>>(8+levels)), len(limbs), 256, 0, common(x))
 	}
-	return f(p, split, one, head, one)
+	tail := func(name string, x args) error {
+		return r.launch(name, polys*(r.n>>p.block), len(limbs), p.threads(), p.shared(), common(x))
+	}
+	return f(levels, head, tail)
+}
+
+// single says whether one kernel transforms columns of n2, so that columns works.
+func (r *ring) single(n2 int) bool {
+	_, split := planFor(log2(r.n/n2), r.backend.shared)
+	return split == 0
+}
+
+// columns queues kernel NAME_LOG, made with COLUMNS(LOG, NAME_LOG) of
+// kernels/transform.cuh: a transform of columns of 2^LOG = N/n2 residues fused
+// with what comes before and after. It sets limbs, tw, ts and logN2 of a. Ask
+// single first: longer columns have no such kernel.
+func (r *ring) columns(name string, polys int, limbs []int, n2 int, a args) error {
+	p, split := planFor(log2(r.n/n2), r.backend.shared)
+	if split != 0 {
+		return fmt.Errorf("%s: columns of %d residues are transformed by two kernels", name, r.n/n2)
+	}
+	t, err := r.ordered(p)
+	if err != nil {
+		return err
+	}
+	if a.limbs, err = r.list(limbs); err != nil {
+		return err
+	}
+	a.tw, a.ts, a.logN2 = t.at, t.stride, uint32(log2(n2))
+	return r.launch(p.name(name), polys*(r.n>>p.block), len(limbs), p.threads(), p.shared(), a)
 }
 
 // log2 of a power of two.
