@@ -29,6 +29,7 @@ type backend struct {
 	ctx    driver.Context
 	device string
 	shared int  // bytes of shared memory that one block may use
+	tensor bool // mma of bytes (kernels/extend.cu)
 	early  bool // the kernels wait for their predecessors themselves
 	// collectAt is how much memory in use makes a ring look for dropped batches.
 	collectAt int
@@ -130,7 +131,7 @@ func (b *backend) inspect(ordinal int) (driver.Device, error) {
 	if 10*value[0]+value[1] < leastCapability {
 		return 0, fmt.Errorf("%s has compute capability %d.%d, at least %d.%d is needed", name, value[0], value[1], leastCapability/10, leastCapability%10)
 	}
-	b.shared = value[3]
+	b.shared, b.tensor = value[3], value[0] >= 8
 	b.collectAt = max(256<<20, int(memory/32))
 	b.early = value[0] == 9 // kernels/arith.cuh, in the machine code for sm_90
 	b.device = fmt.Sprintf("%s, compute capability %d.%d, %d multiprocessors, %d MiB, CUDA %d.%d", name, value[0], value[1], value[2], memory>>20, version/1000, version%1000/10)
@@ -190,6 +191,7 @@ func (b *backend) newRing(logN int, moduli []cutrantt.Modulus, opts cutrantt.Opt
 	}
 	r := &ring{backend: b, check: c, n: c.N(), logN: c.LogN(), method: opts.Method}
 	r.lists, r.bases, r.passes = make(map[string]pointer), make(map[string]basis), make(map[plan]table)
+	r.conversions = make(map[string]conversion)
 	err = b.locked(func() (err error) {
 		if r.pool, err = newPool(b); err != nil {
 			return err

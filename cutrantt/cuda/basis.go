@@ -124,6 +124,13 @@ func (r *ring) Extend(dst, src *cutrantt.Batch) error {
 	}
 	return r.exec(func() error {
 		polys, from, to := src.Polys(), src.Limbs(), dst.Limbs()
+		if r.converts(len(from)) {
+			c, err := r.extension(from, to)
+			if err != nil {
+				return err
+			}
+			return r.convertBasis(r.tensor(dst), r.tensor(src), polys, c)
+		}
 		b, err := r.basis(from, to, true)
 		if err != nil {
 			return err
@@ -154,31 +161,25 @@ func (r *ring) DivRound(dst, src *cutrantt.Batch) error {
 func (r *ring) divRound(dst, src *cutrantt.Batch) error {
 	polys, keep, d := src.Polys(), dst.Limbs(), src.Domain()
 	drop, n2 := src.Limbs()[len(keep):], int(d.N2)
-	b, err := r.basis(drop, keep, false)
-	if err != nil {
-		return err
-	}
-	y, release, err := r.scratch(polys, len(drop)+1)
-	if err != nil {
-		return err
-	}
-	defer release()
 	rest := r.tensor(src).limb(len(keep), r.n)
 	if d.NTT {
-		if err := r.inverse(y, rest, polys, drop, n2); err != nil {
+		x, release, err := r.scratch(polys, len(drop))
+		if err != nil {
 			return err
 		}
-		rest = y
-	}
-	if err := r.digits(y, rest, polys, drop, b); err != nil {
-		return err
+		defer release()
+		if err := r.inverse(x, rest, polys, drop, n2); err != nil {
+			return err
+		}
+		rest = x
 	}
 	e, release, err := r.scratch(polys, len(keep))
 	if err != nil {
 		return err
 	}
 	defer release()
-	if err := r.extend(e, y, tensor{}, polys, len(drop), keep, b); err != nil {
+	inverses, err := r.remainder(e, rest, polys, drop, keep)
+	if err != nil {
 		return err
 	}
 	if d.NTT {
@@ -186,5 +187,30 @@ func (r *ring) divRound(dst, src *cutrantt.Batch) error {
 			return err
 		}
 	}
-	return r.element("element_subscale", r.tensor(dst), r.tensor(src), e, polys, keep, b.inverses)
+	return r.element("element_subscale", r.tensor(dst), r.tensor(src), e, polys, keep, inverses)
+}
+
+// remainder queues the limbs keep of the integers given by the limbs drop, and
+// returns the factors that divide by the product of drop.
+func (r *ring) remainder(dst, src tensor, polys int, drop, keep []int) (pointer, error) {
+	if r.converts(len(drop)) {
+		c, err := r.division(drop, keep)
+		if err != nil {
+			return 0, err
+		}
+		return c.inverses, r.convertBasis(dst, src, polys, c)
+	}
+	b, err := r.basis(drop, keep, false)
+	if err != nil {
+		return 0, err
+	}
+	y, release, err := r.scratch(polys, len(drop)+1)
+	if err != nil {
+		return 0, err
+	}
+	defer release()
+	if err := r.digits(y, src, polys, drop, b); err != nil {
+		return 0, err
+	}
+	return b.inverses, r.extend(dst, y, tensor{}, polys, len(drop), keep, b)
 }

@@ -21,14 +21,15 @@ type ring struct {
 	n, logN int
 	method  cutrantt.Method
 
-	mu     sync.Mutex
-	pool   *pool
-	mods   pointer            // struct Mod for each modulus
-	lists  map[string]pointer // lists of limbs on the device
-	bases  map[string]basis   // constants of Extend and DivRound
-	plain  table              // twiddles in plain order
-	passes map[plan]table     // and in the order of the passes
-	args   args               // of the launch under way
+	mu          sync.Mutex
+	pool        *pool
+	mods        pointer               // struct Mod for each modulus
+	lists       map[string]pointer    // lists of limbs on the device
+	bases       map[string]basis      // constants of Extend and DivRound
+	conversions map[string]conversion // the same for the tensor cores
+	plain       table                 // twiddles in plain order
+	passes      map[plan]table        // and in the order of the passes
+	args        args                  // of the launch under way
 
 	launcher *driver.Launcher
 }
@@ -116,6 +117,12 @@ func (r *ring) evict() {
 			r.pool.put(b.at, b.words)
 		}
 		clear(r.bases)
+	}
+	if len(r.conversions) > maxLists {
+		for _, c := range r.conversions {
+			r.pool.put(c.at, c.words)
+		}
+		clear(r.conversions)
 	}
 }
 
