@@ -14,8 +14,8 @@ const (
 const (
 	Architectures = "72 80 86 87 89 90"
 	Compiler      = "nvcc 12.4.131, g++ 11.3.0"
-	SourceHash    = "3163a49b2f8a22364bba2883b5cf02080406678048fb461fbab5c9319b024c63"
-	ImageHash     = "b5a336158ce75d672446aa3501c8415048a3459bb1fb7c61dba87fd8ca4ff41c"
+	SourceHash    = "ebc2e3ce351ca8711c62e215361906a8b5a975daf10440477f8eb2245b1c4d1b"
+	ImageHash     = "4a4e3e0a7dbfa3ca09212962e5e9fb6a87c2da969a501fb3db707159328c7419"
 )
 
 // Modules lists the images in kernels.bin with their entry points.
@@ -49,7 +49,13 @@ var Modules = []Module{
 		"element_subscale",
 		"element_zero",
 	}},
-	{Name: "forward", Offset: 288784, Size: 806720, Entries: []string{
+	{Name: "extend", Offset: 288784, Size: 137624, Entries: []string{
+		"extend_1",
+		"extend_2",
+		"extend_3",
+		"extend_4",
+	}},
+	{Name: "forward", Offset: 426408, Size: 806720, Entries: []string{
 		"forward_10",
 		"forward_11",
 		"forward_12",
@@ -67,7 +73,7 @@ var Modules = []Module{
 		"forward_head_5",
 		"forward_tail",
 	}},
-	{Name: "hadamard", Offset: 1095504, Size: 1100880, Entries: []string{
+	{Name: "hadamard", Offset: 1233128, Size: 1100880, Entries: []string{
 		"evaluations_16",
 		"evaluations_4",
 		"evaluations_8",
@@ -98,7 +104,7 @@ var Modules = []Module{
 		"toomcook4_4",
 		"toomcook4_8",
 	}},
-	{Name: "inverse", Offset: 2196384, Size: 808760, Entries: []string{
+	{Name: "inverse", Offset: 2334008, Size: 808760, Entries: []string{
 		"inverse_10",
 		"inverse_11",
 		"inverse_12",
@@ -116,7 +122,7 @@ var Modules = []Module{
 		"inverse_head_5",
 		"inverse_tail",
 	}},
-	{Name: "sample", Offset: 3005144, Size: 126688, Entries: []string{
+	{Name: "sample", Offset: 3142768, Size: 126688, Entries: []string{
 		"sample_cbd",
 		"sample_ternary",
 		"sample_uniform",
@@ -124,7 +130,7 @@ var Modules = []Module{
 		"set_large",
 		"set_small",
 	}},
-	{Name: "tables", Offset: 3131832, Size: 29552, Entries: []string{
+	{Name: "tables", Offset: 3269456, Size: 29552, Entries: []string{
 		"table_passes",
 		"table_plain",
 	}},
