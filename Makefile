@@ -78,8 +78,12 @@ test-arm64: ## run the arm64 test binaries of the arithmetic under qemu-user
 	cross/emulate.sh $(ARM64_PKGS)
 
 .PHONY: kernels
-kernels: ## compile the CUDA kernels into kernels/ (needs nvcc; nothing else does)
+kernels: ## compile the CUDA kernels into kernels/ (needs nvcc 12.4: make cuda-toolkit; nothing else does)
 	kernels/build.sh
+
+.PHONY: cuda-toolkit
+cuda-toolkit: ## put the CUDA compiler of the record into .cuda/ (1 GB from Debian), for make kernels NVCC=.cuda/bin/nvcc
+	cross/cuda-toolkit.sh .cuda
 
 .PHONY: test-gpu
 test-gpu: ## the arithmetic and the scheme on this machine's GPU; fails without one

@@ -1,14 +1,18 @@
 #!/usr/bin/env bash
 # Compiles every kernels/*.cu and writes kernels.bin (one compressed fatbin a
 # source file, end to end) and zkernels.go. Byte-reproducible with the pinned
-# compiler: no -lineinfo, no static device symbols, relative paths.
+# compiler (cross/cuda-toolkit.sh installs it): no -lineinfo, no static device
+# symbols, relative paths. The host compiler only reads headers.
 # usage: kernels/build.sh [ARCH...]   default: 72 80 86 87 89 90; JOBS=n in parallel
 set -euo pipefail
+NVCC=$(realpath "$(command -v "${NVCC:-nvcc}")" 2>/dev/null) || { echo "build.sh: no such compiler: cross/cuda-toolkit.sh DIR installs it, then NVCC=DIR/bin/nvcc" >&2; exit 1; }
 cd "$(dirname "$0")"
 export LC_ALL=C
 archs=("$@")
 [ ${#archs[@]} -gt 0 ] || archs=(72 80 86 87 89 90)
-: "${NVCC:=nvcc}" "${CCBIN:=g++-11}" "${JOBS:=2}"
+: "${JOBS:=2}"
+: "${CCBIN:=$(command -v g++-12 || command -v g++-11 || command -v g++-13 || echo g++)}"
+PATH="$(dirname "$NVCC"):$PATH" # for cuobjdump
 flags=(-ccbin "$CCBIN" -std=c++17 -O3 -Xfatbin -compress-all)
 for a in "${archs[@]}"; do flags+=(-gencode "arch=compute_$a,code=sm_$a"); done
 flags+=(-gencode arch=compute_80,code=compute_80) # for GPUs newer than the list
@@ -51,7 +55,7 @@ const (
 // What the images were made from, and by what.
 const (
 	Architectures = "${archs[*]}"
-	Compiler      = "$("$NVCC" --version | sed -n 's/.*release.*, V/nvcc /p'), $("$CCBIN" -dumpfullversion | sed 's/^/g++ /')"
+	Compiler      = "$("$NVCC" --version | sed -n 's/.*release.*, V/nvcc /p')"
 	SourceHash    = "$(cat args.cuh arith.cuh hadamard.cuh transform.cuh *.cu | sha256sum | cut -d' ' -f1)"
 	ImageHash     = "$(sha256sum < kernels.bin | cut -d' ' -f1)"
 )
