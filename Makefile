@@ -10,8 +10,9 @@ LDFLAGS   := -s -w -X main.version=$(VERSION)
 FUZZTIME  ?= 10s
 BENCHTIME ?= 300ms
 
-# Modules of this repository: the product, and the checks against another library.
-MODULES := . interop/lattigo
+# Modules of this repository: the product, and the checks and the comparison
+# against another library.
+MODULES := . interop/lattigo bench
 
 # Packages with goroutines of their own: these run under the race detector.
 RACE_PKGS := ./agent/... ./evaluator/... ./keyholder/... ./transport/...
@@ -39,6 +40,7 @@ demo: ## the whole job on this machine: sensors, encryption, broker, evaluation,
 test: ## every test, the race detector on the concurrent packages, the Lattigo checks
 	$(GO) test ./...
 	$(GO) test -C interop/lattigo ./...
+	$(GO) test -C bench ./...
 	$(MAKE) test-race
 
 .PHONY: test-race
@@ -68,6 +70,11 @@ fuzz: ## run every fuzz target for FUZZTIME (default 10s)
 .PHONY: bench
 bench: build ## time every operation of every parameter set
 	bin/hencedge bench
+
+.PHONY: bench-compare
+bench-compare: ## time encryption and evaluation beside Lattigo, one core, interleaved; JSON in bin/bench-compare.json
+	mkdir -p bin
+	$(GO) run -C bench . -json ../bin/bench-compare.json
 
 .PHONY: cross
 cross: ## build linux/amd64 and linux/arm64 into dist/, each with GPU support and static without

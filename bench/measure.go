@@ -1,0 +1,67 @@
+package main
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+	"time"
+)
+
+// operations in the order of the table.
+var operations = []string{"encrypt pk", "encrypt seeded", "decrypt", "mul+relin", "rescale", "rotate", "encode", "decode", "ntt", "intt"}
+
+// record is one line of the table and of the JSON file; times in microseconds.
+type record struct {
+	Shape      string  `json:"shape"`
+	LogN       int     `json:"logN"`
+	LogQ       int     `json:"logQ"`
+	Dnum       int     `json:"dnum"`
+	Op         string  `json:"op"`
+	Rounds     int     `json:"rounds"`
+	OursMedian float64 `json:"ours_median_us"`
+	OursMin    float64 `json:"ours_min_us"`
+	Lattigo    float64 `json:"lattigo_median_us"`
+	LattigoMin float64 `json:"lattigo_min_us"`
+	Ratio      float64 `json:"ratio"`     // of the medians: above 1 ours is faster
+	RatioMin   float64 `json:"ratio_min"` // of the least times
+}
+
+// compare runs f and g in turn, rounds times, each for about span a time.
+func compare(f, g func() error, rounds int, span time.Duration) (r record, err error) {
+	repeat := [2]int{}
+	for i, op := range [2]func() error{f, g} {
+		if err := op(); err != nil { // builds tables
+			return r, err
+		}
+		start := time.Now()
+		if err := op(); err != nil {
+			return r, err
+		}
+		repeat[i] = max(1, int(span/max(1, time.Since(start))))
+	}
+	var times [2][]float64
+	for range rounds {
+		for i, op := range [2]func() error{f, g} {
+			runtime.GC()
+			start := time.Now()
+			for range repeat[i] {
+				if err := op(); err != nil {
+					return r, err
+				}
+			}
+			times[i] = append(times[i], time.Since(start).Seconds()*1e6/float64(repeat[i]))
+		}
+	}
+	slices.Sort(times[0])
+	slices.Sort(times[1])
+	r.Rounds = rounds
+	r.OursMedian, r.OursMin = times[0][rounds/2], times[0][0]
+	r.Lattigo, r.LattigoMin = times[1][rounds/2], times[1][0]
+	r.Ratio, r.RatioMin = r.Lattigo/r.OursMedian, r.LattigoMin/r.OursMin
+	return r, nil
+}
+
+func (r record) String() string {
+	return fmt.Sprintf("| %-2s | %-14s | %9.1f | %9.1f | %9.1f | %9.1f | %5.2f | %5.2f |",
+		r.Shape, r.Op, r.OursMedian, r.OursMin, r.Lattigo, r.LattigoMin, r.Ratio, r.RatioMin)
+}

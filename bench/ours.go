@@ -1,0 +1,90 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/hencedge/hencedge/cutrantt"
+	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/henc/secret"
+)
+
+// ours are the operations of our side for one shape. n2 is the number of columns,
+// 0 for the fastest.
+func ours(s shape, n2 int, values []complex128) (map[string]func() error, string, error) {
+	p, err := s.parameters()
+	if err != nil {
+		return nil, "", err
+	}
+	ctx, err := henc.NewContext(p, henc.WithN2(n2), henc.WithWorkers(1))
+	if err != nil {
+		return nil, "", err
+	}
+	key, err := secret.Generate(ctx, nil)
+	if err != nil {
+		return nil, "", err
+	}
+	pk, err := key.PublicKey()
+	if err != nil {
+		return nil, "", err
+	}
+	keys, err := key.EvaluationKeys([]int{1}, false)
+	if err != nil {
+		return nil, "", err
+	}
+	enc, err := henc.NewEncryptor(ctx, pk)
+	if err != nil {
+		return nil, "", err
+	}
+	seeded, dec, ev := secret.NewSeededEncryptor(ctx, key), secret.NewDecryptor(ctx, key), henc.NewEvaluator(ctx, keys)
+	top := p.MaxLevel()
+	coeffs, err := ctx.Encoder().EncodeCoeffs(values, p.DefaultScale())
+	if err != nil {
+		return nil, "", err
+	}
+	pt, err := ctx.Encoder().EncodeComplex(values, top, p.DefaultScale())
+	if err != nil {
+		return nil, "", err
+	}
+	a, err := enc.Encrypt(coeffs, top, 0, nil)
+	if err != nil {
+		return nil, "", err
+	}
+	b, err := seeded.Encrypt(coeffs, top, 0, nil)
+	if err != nil {
+		return nil, "", err
+	}
+	product, err := ev.Mul(a, b)
+	if err != nil {
+		return nil, "", err
+	}
+	r := ctx.Ring()
+	x, err := r.NewBatch(1, p.QLimbs(top), cutrantt.Coeffs(ctx.N2()))
+	if err != nil {
+		return nil, "", err
+	}
+	if err := r.SampleUniform(x, new([32]byte), 1); err != nil {
+		return nil, "", err
+	}
+	y, err := r.NewBatch(1, p.QLimbs(top), ctx.Domain())
+	if err != nil {
+		return nil, "", err
+	}
+	z, err := r.NewBatch(1, p.QLimbs(top), cutrantt.Coeffs(ctx.N2()))
+	if err != nil {
+		return nil, "", err
+	}
+	ops := map[string]func() error{
+		"encrypt pk":     func() error { _, err := enc.Encrypt(coeffs, top, 0, nil); return err },
+		"encrypt seeded": func() error { _, err := seeded.Encrypt(coeffs, top, 0, nil); return err },
+		"decrypt":        func() error { _, err := dec.Decrypt(a); return err },
+		"mul+relin":      func() error { _, err := ev.Mul(a, b); return err },
+		"rescale":        func() error { _, err := ev.Rescale(product); return err },
+		"rotate":         func() error { _, err := ev.Rotate(a, 1); return err },
+		"encode":         func() error { _, err := ctx.Encoder().EncodeComplex(values, top, p.DefaultScale()); return err },
+		"decode":         func() error { _, err := ctx.Encoder().DecodeComplex(pt); return err },
+		"ntt":            func() error { return r.Forward(y, x) },
+		"intt":           func() error { return r.Inverse(z, y) },
+	}
+	about := fmt.Sprintf("%d primes, logQ %.1f, %d special, dnum %d, n2 %d", len(p.Q()), p.LogQ(top), len(p.P()), p.Dnum(top), ctx.N2())
+	return ops, about, nil
+}
