@@ -26,6 +26,12 @@ var (
 	ErrRange = errors.New("cutrantt: residue out of range")
 	// ErrNotSupported: the backend or method cannot do this.
 	ErrNotSupported = errors.New("cutrantt: not supported")
+	// ErrMemory: the device's memory, or pinned host memory, is exhausted. What
+	// was there before is untouched, and the ring works on once memory is free.
+	ErrMemory = errors.New("cutrantt: out of device memory")
+	// ErrDevice: the device failed. What its memory held is gone, and every call
+	// of its rings fails with this from then on (see Broken).
+	ErrDevice = errors.New("cutrantt: the device failed")
 	// ErrModulus: a modulus or root is not usable for the ring.
 	ErrModulus = errors.New("cutrantt: unusable modulus")
 )

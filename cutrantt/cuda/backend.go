@@ -1,9 +1,12 @@
 package cuda
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/cutrantt/cuda/internal/driver"
@@ -12,29 +15,36 @@ import (
 )
 
 var (
-	_ cutrantt.Backend = (*backend)(nil)
-	_ cutrantt.Ring    = (*ring)(nil)
-	_ cutrantt.Operand = (*operand)(nil)
+	_ cutrantt.Backend  = (*backend)(nil)
+	_ cutrantt.Profiler = (*backend)(nil)
+	_ cutrantt.Tuner    = (*backend)(nil)
+	_ cutrantt.Ring     = (*ring)(nil)
+	_ cutrantt.Health   = (*ring)(nil)
+	_ cutrantt.Meter    = (*ring)(nil)
+	_ cutrantt.Operand  = (*operand)(nil)
 )
 
 // ErrMemory: the GPU's memory, or pinned host memory, is exhausted.
-var ErrMemory = driver.ErrMemory
-
-// leastCapability is the oldest supported compute capability, times 10.
-const leastCapability = 80
+var ErrMemory = cutrantt.ErrMemory
 
 // backend is one GPU with its kernels loaded.
 type backend struct {
 	drv    *driver.Driver
+	dev    driver.Device
 	ctx    driver.Context
-	device string
+	about  Device
 	shared int  // bytes of shared memory that one block may use
 	tensor bool // mma of bytes (kernels/extend.cu)
 	early  bool // the kernels wait for their predecessors themselves
+	mapped bool // batches lie in host memory that the GPU uses in place
 	// collectAt is how much memory in use makes a ring look for dropped batches.
 	collectAt int
-	kernels   map[string]driver.Function
+	kernels   map[string]*kernel
 	staging   staging
+	tuning    tuning
+
+	lost  atomic.Pointer[error] // what the context failed with
+	calls atomic.Int64          // under way in the driver
 }
 
 // opened keeps one backend per device for the life of the process, as contexts
@@ -48,12 +58,17 @@ var opened struct {
 // init, capability, module or self-test, and wraps cutrantt.ErrNotSupported.
 func New() (cutrantt.Backend, error) { return Open(0) }
 
-// Open opens the GPU with an ordinal; see New.
+// Open opens the GPU with an ordinal; see New. A GPU that failed since it was
+// opened is opened anew, with a new context; rings on the old one stay broken.
 func Open(ordinal int) (cutrantt.Backend, error) {
 	opened.Lock()
 	defer opened.Unlock()
-	if b := opened.m[ordinal]; b != nil {
-		return b, nil
+	old := opened.m[ordinal]
+	if old != nil && old.err() == nil {
+		return old, nil
+	}
+	if old != nil {
+		old.abandon()
 	}
 	b, err := open(ordinal)
 	if err != nil {
@@ -67,22 +82,18 @@ func Open(ordinal int) (cutrantt.Backend, error) {
 }
 
 func open(ordinal int) (*backend, error) {
-	drv, err := driver.Open()
+	drv, err := start()
 	if err != nil {
 		return nil, err
 	}
-	if err := drv.Init(); err != nil {
-		return nil, fmt.Errorf("init: %w", err)
-	}
-	b := &backend{drv: drv, kernels: make(map[string]driver.Function)}
+	b := &backend{drv: drv, kernels: make(map[string]*kernel)}
 	b.staging.b = b
-	dev, err := b.inspect(ordinal)
-	if err != nil {
+	if err := b.inspect(ordinal); err != nil {
 		return nil, fmt.Errorf("capability: %w", err)
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	if b.ctx, err = drv.PrimaryContext(dev); err == nil {
+	if b.ctx, err = drv.PrimaryContext(b.dev); err == nil {
 		err = drv.SetCurrent(b.ctx)
 	}
 	if err != nil {
@@ -97,45 +108,44 @@ func open(ordinal int) (*backend, error) {
 	return b, nil
 }
 
+// start opens and initialises the driver.
+func start() (*driver.Driver, error) {
+	drv, err := driver.Open()
+	if err != nil {
+		return nil, err
+	}
+	if err := drv.Init(); err != nil {
+		return nil, fmt.Errorf("init: %w", err)
+	}
+	return drv, nil
+}
+
 // inspect finds the device and checks what it can do.
-func (b *backend) inspect(ordinal int) (driver.Device, error) {
+func (b *backend) inspect(ordinal int) error {
 	n, err := b.drv.Count()
 	if err != nil {
-		return 0, err
+		return err
 	}
 	if ordinal < 0 || ordinal >= n {
-		return 0, fmt.Errorf("no device %d, this machine has %d", ordinal, n)
+		return fmt.Errorf("no device %d, this machine has %d", ordinal, n)
 	}
-	dev, err := b.drv.Device(ordinal)
-	if err != nil {
-		return 0, err
+	if b.about, err = describe(b.drv, ordinal); err != nil {
+		return err
 	}
-	name, err := b.drv.Name(dev)
-	if err != nil {
-		return 0, err
+	if err := b.about.usable(); err != nil {
+		return err
 	}
-	var value [4]int
-	for i, a := range []driver.Attribute{driver.ComputeMajor, driver.ComputeMinor, driver.Multiprocessors, driver.SharedOptInMemory} {
-		if value[i], err = b.drv.Attribute(dev, a); err != nil {
-			return 0, err
-		}
+	if b.dev, err = b.drv.Device(ordinal); err != nil {
+		return err
 	}
-	version, err := b.drv.Version()
-	if err != nil {
-		return 0, err
+	if b.shared, err = b.drv.Attribute(b.dev, driver.SharedOptInMemory); err != nil {
+		return err
 	}
-	memory, err := b.drv.TotalMemory(dev)
-	if err != nil {
-		return 0, err
-	}
-	if 10*value[0]+value[1] < leastCapability {
-		return 0, fmt.Errorf("%s has compute capability %d.%d, at least %d.%d is needed", name, value[0], value[1], leastCapability/10, leastCapability%10)
-	}
-	b.shared, b.tensor = value[3], value[0] >= 8
-	b.collectAt = max(256<<20, int(memory/32))
-	b.early = value[0] == 9 // kernels/arith.cuh, in the machine code for sm_90
-	b.device = fmt.Sprintf("%s, compute capability %d.%d, %d multiprocessors, %d MiB, CUDA %d.%d", name, value[0], value[1], value[2], memory>>20, version/1000, version%1000/10)
-	return dev, nil
+	b.collectAt = max(256<<20, int(b.about.Memory/32))
+	b.tensor = b.about.Capability >= 80
+	b.early = b.about.Capability/10 == 9 // kernels/arith.cuh, in the machine code for sm_90
+	b.mapped, err = memoryMode(b.drv, b.dev, b.about.Integrated)
+	return err
 }
 
 // load loads every module and finds every kernel.
@@ -150,13 +160,13 @@ func (b *backend) load() error {
 			if err != nil {
 				return fmt.Errorf("%s: %s: %w", m.Name, name, err)
 			}
-			b.kernels[name] = f
+			b.kernels[name] = &kernel{fn: f}
 		}
 	}
 	for _, p := range plans {
 		if n := p.shared(); n > 48<<10 && n <= b.shared {
 			for _, name := range []string{p.name("forward"), p.name("inverse")} {
-				if err := b.drv.AllowShared(b.kernels[name], n); err != nil {
+				if err := b.drv.AllowShared(b.kernels[name].fn, n); err != nil {
 					return fmt.Errorf("%s: %w", name, err)
 				}
 			}
@@ -166,7 +176,7 @@ func (b *backend) load() error {
 }
 
 func (b *backend) Name() string   { return "cuda" }
-func (b *backend) Device() string { return b.device }
+func (b *backend) Device() string { return b.about.String() }
 
 // NewRing checks the moduli and puts them on the device; tables are computed
 // there by the first operation that needs them.
@@ -210,12 +220,39 @@ func (b *backend) newRing(logN int, moduli []cutrantt.Modulus, opts cutrantt.Opt
 	return r, nil
 }
 
-// locked runs f on a thread with the backend's context.
+// locked runs f on a thread with the backend's context. On a GPU that failed it
+// does not: the error then is what it failed with.
 func (b *backend) locked(f func() error) error {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	if err := b.drv.SetCurrent(b.ctx); err != nil {
+	b.calls.Add(1)
+	defer b.calls.Add(-1)
+	if err := b.err(); err != nil {
 		return err
 	}
-	return f()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	err := b.drv.SetCurrent(b.ctx)
+	if err == nil {
+		err = f()
+	}
+	if errors.Is(err, cutrantt.ErrDevice) {
+		b.lost.CompareAndSwap(nil, &err)
+	}
+	return err
+}
+
+// err is what the GPU failed with, or nil.
+func (b *backend) err() error {
+	if p := b.lost.Load(); p != nil {
+		return fmt.Errorf("%w, earlier: %w", cutrantt.ErrDevice, *p)
+	}
+	return nil
+}
+
+// abandon gives up the context of a GPU that failed, when no call is under way
+// in it. Afterwards its rings call the driver no more.
+func (b *backend) abandon() {
+	for start := time.Now(); b.calls.Load() > 0 && time.Since(start) < 10*time.Second; {
+		time.Sleep(time.Millisecond)
+	}
+	_ = b.drv.ResetContext(b.dev) // a failed context may refuse even this; opening it anew then fails and says why
 }

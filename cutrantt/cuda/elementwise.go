@@ -103,6 +103,9 @@ func (r *ring) with(data []byte, f func(x pointer) error) error {
 	if len(data) == 0 {
 		return nil
 	}
+	if r.backend.mapped && len(data) <= chunk {
+		return r.inPlace(data, f)
+	}
 	drv, n := r.backend.drv, (len(data)+3)/4
 	x, err := r.pool.get(n)
 	if err != nil {
@@ -129,5 +132,27 @@ func (r *ring) with(data []byte, f func(x pointer) error) error {
 		err = errors.Join(err, drv.WaitEvent(b.done)) // the buffer is wiped next
 	}
 	r.backend.staging.put(b, len(data))
+	return err
+}
+
+// inPlace is with for GPUs that read host memory: f's work reads the staging
+// buffer itself.
+func (r *ring) inPlace(data []byte, f func(x pointer) error) error {
+	drv, st := r.backend.drv, &r.backend.staging
+	b, err := st.get()
+	if err != nil {
+		return err
+	}
+	copy(b.bytes, data)
+	err = f(b.pointer())
+	if err == nil {
+		err = drv.Record(b.done, r.pool.stream)
+	}
+	if err == nil {
+		err = drv.WaitEvent(b.done) // the buffer is wiped next
+	} else {
+		_ = drv.Wait(r.pool.stream)
+	}
+	st.put(b, len(data))
 	return err
 }

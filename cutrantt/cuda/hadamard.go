@@ -8,8 +8,8 @@ import (
 	"github.com/hencedge/hencedge/cutrantt/internal/check"
 )
 
-// autoMethod is what MethodAuto means for blocks of n2 residues (measured on an
-// H200, docs/gpu-notes.md).
+// autoMethod is what MethodAuto means for blocks of n2 residues where nothing is
+// measured (an H200's choice, docs/gpu-notes.md).
 func autoMethod(n2 int) cutrantt.Method {
 	if n2 == 16 {
 		return cutrantt.MethodKaratsuba
@@ -34,14 +34,6 @@ func variantFor(m cutrantt.Method, n2, results int) variant {
 		v.name, v.results = fmt.Sprintf("%v2_%d", m, n2), 2
 	}
 	return v
-}
-
-// resolved is the method that runs.
-func (r *ring) resolved(n2 int) cutrantt.Method {
-	if r.method == cutrantt.MethodAuto {
-		return autoMethod(n2)
-	}
-	return r.method
 }
 
 func (r *ring) Mul(dst, a, b *cutrantt.Batch) error    { return r.hadamard(false, dst, a, b) }

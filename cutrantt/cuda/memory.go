@@ -1,19 +1,58 @@
 package cuda
 
 import (
+	"fmt"
+	"os"
 	"runtime"
 	"sync"
+	"unsafe"
 
 	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/cutrantt/cuda/internal/driver"
 	"github.com/hencedge/hencedge/cutrantt/internal/check"
 )
 
+// MemoryVariable is the environment variable that says where batches lie:
+// "device" for the GPU's own memory, "mapped" for host memory that the GPU reads
+// and writes in place, "auto" or nothing for mapped memory on integrated GPUs.
+const MemoryVariable = "CUTRANTT_CUDA_MEMORY"
+
+// memoryMode reports whether batches lie in mapped host memory. An integrated
+// GPU has no memory of its own: a copy to device memory would move each residue
+// through the same chips twice. Mapped memory is not cached by such a GPU, which
+// is why only batches lie there, whose residues a kernel reads once; tables, keys
+// and intermediate results are read again and again and stay in device memory.
+func memoryMode(drv *driver.Driver, dev driver.Device, integrated bool) (mapped bool, err error) {
+	mode := os.Getenv(MemoryVariable)
+	switch {
+	case mode == "device" || (mode == "" || mode == "auto") && !integrated:
+		return false, nil
+	case mode != "" && mode != "auto" && mode != "mapped":
+		return false, fmt.Errorf("%s is %q: use auto, device or mapped", MemoryVariable, mode)
+	}
+	for _, a := range []driver.Attribute{driver.MapHostMemory, driver.UnifiedAddressing} {
+		can, err := drv.Attribute(dev, a)
+		if err != nil {
+			return false, err
+		}
+		if can == 0 {
+			if mode == "mapped" {
+				return false, fmt.Errorf("%s is mapped, and this GPU cannot use host memory in place", MemoryVariable)
+			}
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
 // memory is the handle in a batch.
 type memory struct {
 	owner *check.Ring
 	pool  *pool
 	at    driver.Pointer
+	// mapped: the processor may use it too, at the same address, when the
+	// stream is done with it.
+	mapped bool
 
 	mu    sync.Mutex
 	words int // 0 once freed
@@ -32,19 +71,21 @@ func (m *memory) release() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.words > 0 {
-		m.pool.put(m.at, m.words)
+		m.pool.back(m.at, block{class(4 * m.words), m.mapped})
 		m.words = 0
 	}
 }
 
-// allocate makes memory of n words, of any content, that goes back to the pool
-// when nothing refers to it.
-func (r *ring) allocate(n int) (*memory, error) {
-	at, err := r.pool.get(n)
+// allocate makes device memory of n words, of any content, that goes back to
+// the pool when nothing refers to it.
+func (r *ring) allocate(n int) (*memory, error) { return r.allocateKind(n, false) }
+
+func (r *ring) allocateKind(n int, mapped bool) (*memory, error) {
+	at, err := r.pool.kind(block{class(4 * n), mapped})
 	if err != nil {
 		return nil, err
 	}
-	m := &memory{owner: r.check, pool: r.pool, at: at, words: n}
+	m := &memory{owner: r.check, pool: r.pool, at: at, mapped: mapped, words: n}
 	runtime.SetFinalizer(m, (*memory).release)
 	return m, nil
 }
@@ -53,10 +94,11 @@ func (r *ring) NewBatch(polys int, limbs []int, d cutrantt.Domain) (*cutrantt.Ba
 	if err := r.check.Shape(polys, limbs, d); err != nil {
 		return nil, err
 	}
+	r.tune(int(d.N2))
 	n := polys * len(limbs) * r.n
 	var m *memory
 	err := r.exec(func() (err error) {
-		if m, err = r.allocate(n); err != nil {
+		if m, err = r.allocateKind(n, r.backend.mapped); err != nil {
 			return err
 		}
 		return r.backend.drv.Fill(m.at, 0, n, r.pool.stream)
@@ -87,6 +129,12 @@ type staging struct {
 type buffer struct {
 	bytes []byte
 	done  driver.Event
+}
+
+// pointer is where the GPU finds the buffer: with unified addressing, at the
+// processor's address.
+func (b *buffer) pointer() driver.Pointer {
+	return driver.Pointer(uintptr(unsafe.Pointer(&b.bytes[0])))
 }
 
 func (s *staging) get() (*buffer, error) {

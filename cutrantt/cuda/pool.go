@@ -18,11 +18,18 @@ type pool struct {
 	stream driver.Stream
 
 	mu    sync.Mutex
-	free  map[int][]driver.Pointer // by size class, in bytes
-	held  []driver.Pointer         // every block
-	out   int                      // bytes handed out
-	limit int                      // of out, at which dropped batches are collected
-	least int                      // least limit
+	free  map[block][]driver.Pointer
+	held  map[driver.Pointer]bool // every block: whether it is mapped host memory
+	out   int                     // bytes handed out
+	limit int                     // of out, at which dropped batches are collected
+	least int                     // least limit
+}
+
+// block is a kind of memory: its size class in bytes, and whether it is host
+// memory that the GPU uses in place.
+type block struct {
+	size   int
+	mapped bool
 }
 
 // newPool needs the backend's context on this thread.
@@ -31,7 +38,7 @@ func newPool(b *backend) (*pool, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &pool{b: b, stream: s, free: make(map[int][]driver.Pointer), limit: b.collectAt, least: b.collectAt}
+	p := &pool{b: b, stream: s, free: make(map[block][]driver.Pointer), held: make(map[driver.Pointer]bool), limit: b.collectAt, least: b.collectAt}
 	runtime.SetFinalizer(p, (*pool).destroy)
 	return p, nil
 }
@@ -41,12 +48,20 @@ func (p *pool) destroy() {
 	go func() { // finalisers have to be quick
 		_ = p.b.locked(func() error {
 			err := p.b.drv.Wait(p.stream)
-			for _, m := range p.held {
-				err = errors.Join(err, p.b.drv.Free(m))
+			for m, mapped := range p.held {
+				err = errors.Join(err, p.release(m, mapped))
 			}
 			return errors.Join(err, p.b.drv.DestroyStream(p.stream))
 		})
 	}()
+}
+
+// release gives one block back to the driver.
+func (p *pool) release(m driver.Pointer, mapped bool) error {
+	if mapped {
+		return p.b.drv.FreeMapped(m)
+	}
+	return p.b.drv.Free(m)
 }
 
 // class rounds a size up to four steps per octave, at least 512 bytes.
@@ -56,19 +71,21 @@ func class(bytes int) int {
 	return (bytes + step - 1) / step * step
 }
 
-// get allocates memory for at least n words of any content. It needs the
+// get allocates device memory for at least n words of any content. It needs the
 // backend's context on this thread. Go's collector does not see device memory,
 // so it is run when much has been handed out since it ran last.
-func (p *pool) get(n int) (driver.Pointer, error) {
-	size := class(4 * n)
-	if p.full(size) {
-		p.collect(size)
+func (p *pool) get(n int) (driver.Pointer, error) { return p.kind(block{class(4 * n), false}) }
+
+// kind is get for a kind of memory.
+func (p *pool) kind(k block) (driver.Pointer, error) {
+	if p.full(k.size) {
+		p.collect(k)
 	}
-	m, err := p.take(size)
+	m, err := p.take(k)
 	if errors.Is(err, ErrMemory) {
-		p.collect(size)
+		p.collect(k)
 		p.trim()
-		m, err = p.take(size)
+		m, err = p.take(k)
 	}
 	return m, err
 }
@@ -81,27 +98,34 @@ func (p *pool) full(size int) bool {
 }
 
 // take hands out a free block, or asks the driver for one.
-func (p *pool) take(size int) (m driver.Pointer, err error) {
+func (p *pool) take(k block) (m driver.Pointer, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if l := p.free[size]; len(l) > 0 {
-		m, p.free[size] = l[len(l)-1], l[:len(l)-1]
-	} else if m, err = p.b.drv.Alloc(size); err != nil {
-		return 0, err
-	} else {
-		p.held = append(p.held, m)
+	if l := p.free[k]; len(l) > 0 {
+		m, p.free[k] = l[len(l)-1], l[:len(l)-1]
+		p.out += k.size
+		return m, nil
 	}
-	p.out += size
+	if k.mapped {
+		m, err = p.b.drv.AllocMapped(k.size)
+	} else {
+		m, err = p.b.drv.Alloc(k.size)
+	}
+	if err != nil {
+		return 0, err
+	}
+	p.held[m] = k.mapped
+	p.out += k.size
 	return m, nil
 }
 
 // collect runs Go's collector, whose finalisers put dropped batches back, and
 // waits a little for one of this size. The limit becomes twice what is in use.
-func (p *pool) collect(size int) {
+func (p *pool) collect(k block) {
 	runtime.GC()
 	for range 10 { // the finalisers run on their own
 		p.mu.Lock()
-		ready := len(p.free[size]) > 0
+		ready := len(p.free[k]) > 0
 		p.limit = max(p.least, 2*p.out)
 		p.mu.Unlock()
 		if ready {
@@ -111,12 +135,14 @@ func (p *pool) collect(size int) {
 	}
 }
 
-// put takes back memory of n words.
-func (p *pool) put(m driver.Pointer, n int) {
-	size := class(4 * n)
+// put takes back memory of n words that get gave.
+func (p *pool) put(m driver.Pointer, n int) { p.back(m, block{class(4 * n), false}) }
+
+// back takes back a block of a kind.
+func (p *pool) back(m driver.Pointer, k block) {
 	p.mu.Lock()
-	p.free[size] = append(p.free[size], m)
-	p.out -= size
+	p.free[k] = append(p.free[k], m)
+	p.out -= k.size
 	p.mu.Unlock()
 }
 
@@ -127,20 +153,12 @@ func (p *pool) trim() {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	gone := make(map[driver.Pointer]bool)
-	for size, l := range p.free {
+	for k, l := range p.free {
 		for _, m := range l {
-			if p.b.drv.Free(m) == nil {
-				gone[m] = true
+			if p.release(m, k.mapped) == nil {
+				delete(p.held, m)
 			}
 		}
-		delete(p.free, size)
+		delete(p.free, k)
 	}
-	left := p.held[:0]
-	for _, m := range p.held {
-		if !gone[m] {
-			left = append(left, m)
-		}
-	}
-	p.held = left
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"unsafe"
 
 	"github.com/hencedge/hencedge/cutrantt"
@@ -32,6 +33,8 @@ type ring struct {
 	args        args                  // of the launch under way
 
 	launcher *driver.Launcher
+	launches atomic.Uint64
+	chosen   [maxLogN2 + 1]atomic.Uint32 // Hadamard method for each log2 n2, once it is known
 }
 
 func (r *ring) Backend() cutrantt.Backend  { return r.backend }
@@ -58,16 +61,18 @@ func (r *ring) launch(name string, x, y, threads, shared int, a args) error {
 	if x == 0 || y == 0 {
 		return nil
 	}
-	f, ok := r.backend.kernels[name]
-	if !ok {
+	k := r.backend.kernels[name]
+	if k == nil {
 		return fmt.Errorf("no kernel %q", name)
 	}
 	a.mods, a.logN = r.mods, uint32(r.logN)
 	r.args = a
-	err := r.launcher.Launch(f, x, y, threads, shared, unsafe.Pointer(&r.args))
+	err := r.launcher.Launch(k.fn, x, y, threads, shared, unsafe.Pointer(&r.args))
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
+	k.launched(threads, shared)
+	r.launches.Add(1)
 	return nil
 }
 

@@ -40,6 +40,9 @@ func (r *ring) Upload(dst *cutrantt.Batch, src []uint32) error {
 		return nil
 	}
 	return r.exec(func() error {
+		if dst.Mem().(*memory).mapped {
+			return r.uploadMapped(dst, src)
+		}
 		drv, st := r.backend.drv, &r.backend.staging
 		buffers, err := st.pair()
 		if err != nil {
@@ -56,14 +59,8 @@ func (r *ring) Upload(dst *cutrantt.Batch, src []uint32) error {
 			at := 0
 			for _, s := range run {
 				from := src[s.host : s.host+s.n]
-				q := r.check.Moduli()[dst.Limbs()[s.limb]].Q
-				var bad uint32
-				for _, x := range from {
-					bad |= q - 1 - x // the sign bit: x >= q, as q and x-q are below 2^31, or x is large
-					bad |= x
-				}
-				if bad>>31 != 0 {
-					return r.outOfRange(from, q, s)
+				if err := r.inRange(from, dst, s); err != nil {
+					return err
 				}
 				at += copy(b.bytes[at:], bytesOf(from))
 			}
@@ -78,12 +75,48 @@ func (r *ring) Upload(dst *cutrantt.Batch, src []uint32) error {
 	}, dst)
 }
 
-func (r *ring) outOfRange(from []uint32, q uint32, s segment) error {
+// inRange checks the residues of a segment of dst.
+func (r *ring) inRange(from []uint32, dst *cutrantt.Batch, s segment) error {
+	q := r.check.Moduli()[dst.Limbs()[s.limb]].Q
+	var bad uint32
+	for _, x := range from {
+		bad |= q - 1 - x // the sign bit: x >= q, as q and x-q are below 2^31, or x is large
+		bad |= x
+	}
+	if bad>>31 == 0 {
+		return nil
+	}
 	for j, x := range from {
 		if x >= q {
-			limb := s.host / r.n
-			return fmt.Errorf("%w: limb %d of the host's residues, position %d is %d, modulus %d", cutrantt.ErrRange, limb, j, x, q)
+			return fmt.Errorf("%w: limb %d of the host's residues, position %d is %d, modulus %d", cutrantt.ErrRange, s.host/r.n, j, x, q)
 		}
+	}
+	return nil
+}
+
+// uploadMapped writes residues where the GPU reads them, when it is done with
+// what was there.
+func (r *ring) uploadMapped(dst *cutrantt.Batch, src []uint32) error {
+	if err := r.backend.drv.Wait(r.pool.stream); err != nil {
+		return err
+	}
+	for _, s := range r.segments(dst) {
+		from := src[s.host : s.host+s.n]
+		if err := r.inRange(from, dst, s); err != nil {
+			return err
+		}
+		copy(s.device.Words(s.n), from)
+	}
+	return nil
+}
+
+// downloadMapped reads residues where the GPU wrote them.
+func (r *ring) downloadMapped(dst []uint32, src *cutrantt.Batch) error {
+	if err := r.backend.drv.Wait(r.pool.stream); err != nil {
+		return err
+	}
+	for _, s := range r.segments(src) {
+		copy(dst[s.host:s.host+s.n], s.device.Words(s.n))
 	}
 	return nil
 }
@@ -105,6 +138,9 @@ func (r *ring) Download(dst []uint32, src *cutrantt.Batch) error {
 		drv, st := r.backend.drv, &r.backend.staging
 		if len(dst) == 0 {
 			return drv.Wait(r.pool.stream)
+		}
+		if src.Mem().(*memory).mapped {
+			return r.downloadMapped(dst, src)
 		}
 		buffers, err := st.pair()
 		if err != nil {

@@ -1,6 +1,9 @@
 package driver
 
-import "unsafe"
+import (
+	"errors"
+	"unsafe"
+)
 
 // Init initialises the driver. It has to be called before anything else.
 func (d *Driver) Init() error { return d.check(symInit, call(d.entry[symInit], 0)) }
@@ -47,11 +50,23 @@ func (d *Driver) TotalMemory(dev Device) (uint64, error) {
 	return v, err
 }
 
+// UUID is the device's unique identifier.
+func (d *Driver) UUID(dev Device) (id [16]byte, err error) {
+	err = d.check(symDeviceGetUUID, call(d.entry[symDeviceGetUUID], uintptr(unsafe.Pointer(&id)), uintptr(dev)))
+	return id, err
+}
+
 // PrimaryContext retains the device's primary context.
 func (d *Driver) PrimaryContext(dev Device) (Context, error) {
 	var c Context
 	err := d.check(symPrimaryCtxRetain, call(d.entry[symPrimaryCtxRetain], uintptr(unsafe.Pointer(&c)), uintptr(dev)))
 	return c, err
+}
+
+// ResetContext destroys the device's primary context, with everything in it,
+// for this process; PrimaryContext makes it anew.
+func (d *Driver) ResetContext(dev Device) error {
+	return d.check(symPrimaryCtxReset, call(d.entry[symPrimaryCtxReset], uintptr(dev)))
 }
 
 // SetCurrent makes c the context of the calling thread, which has to stay
@@ -80,6 +95,21 @@ func (d *Driver) AllowShared(f Function, n int) error {
 	return d.check(symFuncSetAttribute, call(d.entry[symFuncSetAttribute], uintptr(f), funcMaxShared, uintptr(n)))
 }
 
+// FunctionAttribute is a property of a kernel on the current device.
+func (d *Driver) FunctionAttribute(f Function, a FunctionAttribute) (int, error) {
+	var v int32
+	err := d.check(symFuncGetAttribute, call(d.entry[symFuncGetAttribute], uintptr(unsafe.Pointer(&v)), uintptr(a), uintptr(f)))
+	return int(v), err
+}
+
+// Occupancy is how many blocks of f, of so many threads and bytes of dynamic
+// shared memory, a multiprocessor holds at once.
+func (d *Driver) Occupancy(f Function, threads, shared int) (int, error) {
+	var v int32
+	err := d.check(symOccupancy, call(d.entry[symOccupancy], uintptr(unsafe.Pointer(&v)), uintptr(f), uintptr(threads), uintptr(shared)))
+	return int(v), err
+}
+
 // Alloc allocates n bytes of device memory.
 func (d *Driver) Alloc(n int) (Pointer, error) {
 	var p Pointer
@@ -99,6 +129,33 @@ func (d *Driver) AllocHost(n int) ([]byte, error) {
 		return nil, err
 	}
 	return unsafe.Slice(p, n), nil
+}
+
+// AllocMapped allocates n bytes of host memory that the device reads and writes
+// in place. With unified addressing both use one address; where they would not,
+// it fails.
+func (d *Driver) AllocMapped(n int) (Pointer, error) {
+	var host uintptr
+	if err := d.check(symMemHostAlloc, call(d.entry[symMemHostAlloc], uintptr(unsafe.Pointer(&host)), uintptr(n), hostMapped)); err != nil {
+		return 0, err
+	}
+	var p Pointer
+	err := d.check(symMemHostGetDevicePointer, call(d.entry[symMemHostGetDevicePointer], uintptr(unsafe.Pointer(&p)), host, 0))
+	if err == nil && p != Pointer(host) {
+		err = errNotUnified
+	}
+	if err != nil {
+		_ = d.FreeMapped(Pointer(host))
+		return 0, err
+	}
+	return p, nil
+}
+
+var errNotUnified = errors.New("mapped memory has another address on the GPU than on the processor")
+
+// FreeMapped gives memory of AllocMapped back.
+func (d *Driver) FreeMapped(p Pointer) error {
+	return d.check(symMemFreeHost, call(d.entry[symMemFreeHost], uintptr(p)))
 }
 
 // FreeHost gives pinned memory back.

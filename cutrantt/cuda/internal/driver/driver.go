@@ -6,16 +6,25 @@ import (
 	"errors"
 	"fmt"
 	"unsafe"
+
+	"github.com/hencedge/hencedge/cutrantt"
 )
 
 // ErrNotBuilt: this build or platform has no way to the CUDA driver.
 var ErrNotBuilt = errors.New("built without GPU support")
 
-// ErrMemory: the device or pinned host memory is exhausted.
-var ErrMemory = errors.New("out of GPU memory")
+// LibraryVariable is the environment variable that names the driver's library
+// where it lies in an unusual place.
+const LibraryVariable = "CUTRANTT_CUDA_LIBRARY"
 
 // Pointer is an address in device memory.
 type Pointer uint64
+
+// Words views n words of mapped host memory at p.
+func (p Pointer) Words(n int) []uint32 {
+	at := uintptr(p)
+	return unsafe.Slice(*(**uint32)(unsafe.Pointer(&at)), n) // memory that Go does not manage
+}
 
 // Handles of the driver.
 type (
@@ -32,19 +41,51 @@ type Attribute int32
 
 // The attributes that matter here.
 const (
-	Multiprocessors   Attribute = 16
-	Integrated        Attribute = 18
-	ComputeMajor      Attribute = 75
-	ComputeMinor      Attribute = 76
-	SharedOptInMemory Attribute = 97
+	Multiprocessors     Attribute = 16
+	Integrated          Attribute = 18
+	MapHostMemory       Attribute = 19
+	L2Cache             Attribute = 38 // bytes
+	ThreadsPerProcessor Attribute = 39
+	UnifiedAddressing   Attribute = 41
+	ComputeMajor        Attribute = 75
+	ComputeMinor        Attribute = 76
+	SharedOptInMemory   Attribute = 97
+)
+
+// FunctionAttribute is a CUfunction_attribute.
+type FunctionAttribute int32
+
+// The attributes of a kernel that reports show.
+const (
+	FuncMaxThreads   FunctionAttribute = 0 // threads of a block
+	FuncStaticShared FunctionAttribute = 1 // bytes of shared memory, without the dynamic ones
+	FuncLocal        FunctionAttribute = 3 // bytes of local memory a thread: spills and stack
+	FuncRegisters    FunctionAttribute = 4 // registers a thread
+	FuncBinary       FunctionAttribute = 6 // architecture of the machine code, times 10
 )
 
 const (
-	codeOutOfMemory  = 2
 	funcMaxShared    = 8 // CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 	eventTiming      = 0
 	streamNonBlocked = 1
+	hostMapped       = 1 | 2 // CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP
 )
+
+// Results of the driver that mean more than that one call failed.
+const codeOutOfMemory = 2
+
+// lost are the results after which the context cannot be used any more, as
+// cuda.h says of each: the process has to make a new one, or end.
+var lost = map[int32]bool{
+	3: true, 4: true, // not initialised, deinitialised
+	46: true, 100: true, // device unavailable, no device
+	201: true, 709: true, // invalid context, context is destroyed
+	214: true, 220: true, // uncorrectable ECC error, uncorrectable NVLink error
+	304: true, 719: true, 999: true, // operating system, launch failed, unknown
+	700: true, 702: true, // illegal address, launch timeout
+	710: true, 714: true, 715: true, 716: true, 717: true, 718: true, // assert, hardware stack, illegal instruction, misaligned, address space, program counter
+	721: true, 802: true, // exited, system not ready
+}
 
 type symbol int
 
@@ -56,14 +97,20 @@ const (
 	symDeviceGetName
 	symDeviceGetAttribute
 	symDeviceTotalMem
+	symDeviceGetUUID
 	symPrimaryCtxRetain
+	symPrimaryCtxReset
 	symCtxSetCurrent
 	symModuleLoadData
 	symModuleGetFunction
 	symFuncSetAttribute
+	symFuncGetAttribute
+	symOccupancy
 	symMemAlloc
 	symMemFree
 	symMemAllocHost
+	symMemHostAlloc
+	symMemHostGetDevicePointer
 	symMemFreeHost
 	symMemcpyHtoDAsync
 	symMemcpyDtoHAsync
@@ -84,8 +131,9 @@ const (
 
 var names = [symbols]string{
 	"cuInit", "cuDriverGetVersion", "cuDeviceGetCount", "cuDeviceGet", "cuDeviceGetName", "cuDeviceGetAttribute",
-	"cuDeviceTotalMem_v2", "cuDevicePrimaryCtxRetain", "cuCtxSetCurrent", "cuModuleLoadData", "cuModuleGetFunction",
-	"cuFuncSetAttribute", "cuMemAlloc_v2", "cuMemFree_v2", "cuMemAllocHost_v2", "cuMemFreeHost",
+	"cuDeviceTotalMem_v2", "cuDeviceGetUuid", "cuDevicePrimaryCtxRetain", "cuDevicePrimaryCtxReset_v2", "cuCtxSetCurrent", "cuModuleLoadData", "cuModuleGetFunction",
+	"cuFuncSetAttribute", "cuFuncGetAttribute", "cuOccupancyMaxActiveBlocksPerMultiprocessor", "cuMemAlloc_v2", "cuMemFree_v2",
+	"cuMemAllocHost_v2", "cuMemHostAlloc", "cuMemHostGetDevicePointer_v2", "cuMemFreeHost",
 	"cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuMemsetD32Async", "cuStreamCreate", "cuStreamDestroy_v2",
 	"cuStreamSynchronize", "cuEventCreate", "cuEventDestroy_v2", "cuEventRecord", "cuEventSynchronize",
 	"cuEventElapsedTime", "cuLaunchKernel", "cuGetErrorName", "cuGetErrorString",
@@ -131,8 +179,12 @@ type Error struct {
 
 func (e *Error) Error() string { return fmt.Sprintf("%s: %s (%s)", e.Call, e.Text, e.Name) }
 
-// Is makes errors.Is(err, ErrMemory) hold for exhausted memory.
-func (e *Error) Is(target error) bool { return target == ErrMemory && e.Code == codeOutOfMemory }
+// Is makes errors.Is(err, cutrantt.ErrMemory) hold for exhausted memory, and
+// errors.Is(err, cutrantt.ErrDevice) after what no later call of the context
+// survives.
+func (e *Error) Is(target error) bool {
+	return target == cutrantt.ErrMemory && e.Code == codeOutOfMemory || target == cutrantt.ErrDevice && lost[e.Code]
+}
 
 // check turns the result of a call into an error.
 func (d *Driver) check(s symbol, result uintptr) error {

@@ -2,15 +2,38 @@
 
 package driver
 
-import "github.com/ebitengine/purego"
+import (
+	"os"
 
-// openLibrary opens libcuda.so.1, which comes with the GPU's driver.
+	"github.com/ebitengine/purego"
+)
+
+// libraries are where the GPU's driver lies: by the dynamic linker's search,
+// then where JetPack 5 and 6 and WSL put it, should that search not know of it.
+var libraries = []string{
+	"libcuda.so.1",
+	"/usr/lib/aarch64-linux-gnu/tegra/libcuda.so.1",
+	"/usr/lib/aarch64-linux-gnu/nvidia/libcuda.so.1",
+	"/usr/lib/wsl/lib/libcuda.so.1",
+}
+
+// openLibrary opens the driver's library, or the one that LibraryVariable names.
 func openLibrary() (func(name string) (uintptr, error), error) {
-	handle, err := purego.Dlopen("libcuda.so.1", purego.RTLD_NOW|purego.RTLD_GLOBAL)
-	if err != nil {
-		return nil, err
+	names := libraries
+	if name := os.Getenv(LibraryVariable); name != "" {
+		names = []string{name}
 	}
-	return func(name string) (uintptr, error) { return purego.Dlsym(handle, name) }, nil
+	var first error
+	for _, name := range names {
+		handle, err := purego.Dlopen(name, purego.RTLD_NOW|purego.RTLD_GLOBAL)
+		if err == nil {
+			return func(name string) (uintptr, error) { return purego.Dlsym(handle, name) }, nil
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return nil, first
 }
 
 // call calls a C function of up to 11 integer or pointer arguments. Memory that

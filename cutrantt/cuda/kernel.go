@@ -1,0 +1,123 @@
+package cuda
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"github.com/hencedge/hencedge/cutrantt"
+	"github.com/hencedge/hencedge/cutrantt/cuda/internal/driver"
+)
+
+// kernel is a loaded kernel with what is known of its launches.
+type kernel struct {
+	fn       driver.Function
+	launches atomic.Uint64
+	shape    atomic.Uint64 // of the last launch: threads<<32 | dynamic shared memory
+}
+
+// launched counts a launch, or the node of a graph at every launch of it.
+func (k *kernel) launched(threads, shared int) {
+	k.launches.Add(1)
+	k.shape.Store(uint64(threads)<<32 | uint64(uint32(shared)))
+}
+
+// CacheBytes is the L2 cache.
+func (b *backend) CacheBytes() int64 { return int64(b.about.L2) }
+
+// Kernels asks the driver about every kernel that was launched.
+func (b *backend) Kernels() ([]cutrantt.Kernel, error) {
+	var out []cutrantt.Kernel
+	err := b.locked(func() error {
+		most, err := b.drv.Attribute(b.dev, driver.ThreadsPerProcessor)
+		if err != nil {
+			return err
+		}
+		for _, name := range slices.Sorted(maps.Keys(b.kernels)) {
+			k := b.kernels[name]
+			if k.launches.Load() == 0 {
+				continue
+			}
+			report, err := k.report(b.drv, most)
+			if err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			report.Name = name
+			out = append(out, report)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cuda: %w", err)
+	}
+	return out, nil
+}
+
+// report is what the driver says of k; most is how many threads a
+// multiprocessor can hold.
+func (k *kernel) report(drv *driver.Driver, most int) (r cutrantt.Kernel, err error) {
+	shape := k.shape.Load()
+	dynamic := int(uint32(shape))
+	r.Threads, r.Launches = int(shape>>32), k.launches.Load()
+	for a, to := range map[driver.FunctionAttribute]*int{
+		driver.FuncRegisters: &r.Registers, driver.FuncLocal: &r.LocalBytes, driver.FuncStaticShared: &r.SharedBytes, driver.FuncBinary: &r.Architecture,
+	} {
+		if *to, err = drv.FunctionAttribute(k.fn, a); err != nil {
+			return r, err
+		}
+	}
+	r.SharedBytes += dynamic
+	if r.Blocks, err = drv.Occupancy(k.fn, r.Threads, dynamic); err != nil {
+		return r, err
+	}
+	r.Occupancy = float64(r.Blocks*r.Threads) / float64(max(most, 1))
+	return r, nil
+}
+
+// Err is what the GPU failed with, or nil.
+func (r *ring) Err() error { return r.backend.err() }
+
+// Launches counts kernels.
+func (r *ring) Launches() uint64 { return r.launches.Load() }
+
+// Time measures by events around what f queues.
+func (r *ring) Time(f func() error) (time.Duration, error) {
+	var from, to driver.Event
+	events := func(g func() error) error { return r.exec(g) }
+	drv := r.backend.drv
+	err := events(func() (err error) {
+		if from, err = drv.NewEvent(); err != nil {
+			return err
+		}
+		if to, err = drv.NewEvent(); err != nil {
+			_ = drv.DestroyEvent(from)
+			return err
+		}
+		return drv.Record(from, r.pool.stream)
+	})
+	if err != nil {
+		return 0, err
+	}
+	ferr := f()
+	var ms float32
+	err = events(func() (err error) {
+		defer func() {
+			_ = drv.DestroyEvent(from)
+			_ = drv.DestroyEvent(to)
+		}()
+		if err = drv.Record(to, r.pool.stream); err != nil {
+			return err
+		}
+		if err = drv.WaitEvent(to); err != nil {
+			return err
+		}
+		ms, err = drv.Elapsed(from, to)
+		return err
+	})
+	if ferr != nil {
+		return 0, ferr
+	}
+	return time.Duration(float64(ms) * float64(time.Millisecond)), err
+}

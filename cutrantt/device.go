@@ -1,0 +1,74 @@
+package cutrantt
+
+import "time"
+
+// What a Backend or a Ring may implement besides, found by type assertion. A
+// backend that runs in the process itself needs none of it.
+
+// Health is a Ring on a device that can fail.
+type Health interface {
+	// Err is nil while the device works, and later what it failed with, which
+	// wraps ErrDevice.
+	Err() error
+}
+
+// Broken is why r cannot work any more, or nil.
+func Broken(r Ring) error {
+	if h, ok := r.(Health); ok {
+		return h.Err()
+	}
+	return nil
+}
+
+// Meter is a Ring that measures on its device.
+type Meter interface {
+	// Time runs f and returns how long the device took from the start of the
+	// first to the end of the last operation that f queued on this ring, gaps
+	// included. It waits for them.
+	Time(f func() error) (time.Duration, error)
+	// Launches counts the kernels that the ring has queued so far, those inside
+	// of graphs included.
+	Launches() uint64
+}
+
+// Profiler is a Backend that tells what its kernels take.
+type Profiler interface {
+	// CacheBytes is the size of the cache that all multiprocessors share; inputs
+	// that are to come from memory must exceed it.
+	CacheBytes() int64
+	// Kernels are the kernels that ran in this process, by name.
+	Kernels() ([]Kernel, error)
+}
+
+// Kernel is a compiled kernel and its last launch.
+type Kernel struct {
+	Name         string
+	Architecture int     // compute capability of the machine code, times 10
+	Registers    int     // a thread
+	LocalBytes   int     // a thread: spilled registers and arrays; 0 is wanted
+	SharedBytes  int     // a block, static and dynamic
+	Threads      int     // a block
+	Blocks       int     // that one multiprocessor holds at once
+	Occupancy    float64 // threads that a multiprocessor holds, of those that it could
+	Launches     uint64  // in this process
+}
+
+// Tuner is a Backend that measures which Hadamard method is fastest.
+type Tuner interface {
+	// Choices are what MethodAuto stood for so far in this process.
+	Choices() []Choice
+}
+
+// Choice is the method for one degree and n2.
+type Choice struct {
+	LogN, N2 int
+	Method   Method
+	Source   string // ChoiceDefault, ChoiceMeasured or ChoiceCached
+}
+
+// Where a choice comes from.
+const (
+	ChoiceDefault  = "default"  // a table
+	ChoiceMeasured = "measured" // now, on this device
+	ChoiceCached   = "cached"   // measured by an earlier process
+)
