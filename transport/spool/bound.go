@@ -1,0 +1,141 @@
+package spool
+
+import (
+	"context"
+	"fmt"
+	"time"
+)
+
+// reserve waits or makes room until h fits, and numbers it.
+func (s *Spool) reserve(ctx context.Context, h *Header) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q := s.queue(h.Stream)
+	if q.limit.Bytes > 0 && h.Size > q.limit.Bytes || s.o.Bytes > 0 && h.Size > s.o.Bytes {
+		s.stats.Dropped++
+		return fmt.Errorf("%w: an object of %d bytes never fits", ErrFull, h.Size)
+	}
+	for {
+		if s.closed {
+			return ErrClosed
+		}
+		s.expire()
+		full := s.full(q, h.Size)
+		if full == nil {
+			h.Number = s.next
+			s.next++
+			s.pending++
+			s.pbytes += h.Size
+			return nil
+		}
+		switch q.limit.Full {
+		case DropNewest:
+			s.stats.Dropped++
+			return fmt.Errorf("%w: %w", ErrFull, full)
+		case Block:
+			if err := s.wait(ctx); err != nil {
+				return err
+			}
+		default:
+			if !s.dropFor(q) { // all that is there is being sent
+				s.stats.Dropped++
+				return fmt.Errorf("%w: %w", ErrFull, full)
+			}
+		}
+	}
+}
+
+// full says which bound one more object of n bytes would break; mu is held.
+func (s *Spool) full(q *queue, n int64) error {
+	switch {
+	case q.limit.Objects > 0 && q.live >= q.limit.Objects:
+		return fmt.Errorf("%d objects of stream %s wait", q.live, q.name)
+	case q.limit.Bytes > 0 && q.bytes+n > q.limit.Bytes:
+		return fmt.Errorf("%d bytes of stream %s wait", q.bytes, q.name)
+	case s.o.Objects > 0 && s.objects+s.pending >= s.o.Objects:
+		return fmt.Errorf("%d objects wait", s.objects)
+	case s.o.Bytes > 0 && s.bytes+s.pbytes+n > s.o.Bytes:
+		return fmt.Errorf("%d bytes wait", s.bytes)
+	}
+	return nil
+}
+
+// wait lets go of mu until something changes.
+func (s *Spool) wait(ctx context.Context) error {
+	changed := s.changed
+	s.mu.Unlock()
+	defer s.mu.Lock()
+	select {
+	case <-changed:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// dropFor drops the oldest object that makes room for q: of q itself, else, when
+// the bound on all streams is the trouble, of another stream that drops its
+// oldest. mu is held.
+func (s *Spool) dropFor(q *queue) bool {
+	if e := oldest(q); e != nil {
+		s.drop(q, e)
+		s.stats.Dropped++
+		return true
+	}
+	if q.limit.Objects > 0 && q.live >= q.limit.Objects {
+		return false
+	}
+	var victim *entry
+	var of *queue
+	for _, name := range s.names {
+		o := s.streams[name]
+		if o.limit.Full != DropOldest && o.limit.Full != "" {
+			continue
+		}
+		if e := oldest(o); e != nil && (victim == nil || e.number < victim.number) {
+			victim, of = e, o
+		}
+	}
+	if victim == nil {
+		return false
+	}
+	s.drop(of, victim)
+	s.stats.Dropped++
+	return true
+}
+
+// oldest is the first object of q that nobody is sending.
+func oldest(q *queue) *entry {
+	for _, e := range q.entries {
+		if !e.leased && !e.gone {
+			return e
+		}
+	}
+	return nil
+}
+
+// drop removes an object that was not delivered; mu is held.
+func (s *Spool) drop(q *queue, e *entry) {
+	s.log.Warn("a window is dropped", "stream", q.name, "number", e.number, "age", s.age(e).Round(time.Second))
+	s.remove(q, e)
+}
+
+// expire drops what is too old; mu is held.
+func (s *Spool) expire() {
+	for _, name := range s.names {
+		q := s.streams[name]
+		if q.limit.Age <= 0 {
+			continue
+		}
+		for _, e := range append([]*entry(nil), q.entries...) {
+			if e.gone || e.leased {
+				continue
+			}
+			if s.age(e) <= q.limit.Age {
+				break
+			}
+			s.stats.Expired++
+			s.drop(q, e)
+		}
+	}
+}

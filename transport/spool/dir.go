@@ -1,0 +1,177 @@
+package spool
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Names in a spool directory.
+const (
+	objectSuffix = ".obj"
+	tempSuffix   = ".tmp"
+	markSuffix   = ".mark" // where an input was when its newest object left
+	damagedDir   = "damaged"
+)
+
+func objectName(number uint64) string { return fmt.Sprintf("%016x%s", number, objectSuffix) }
+
+// numberOf is the number in the name of an object, or of its temporary file.
+func numberOf(name, suffix string) (uint64, bool) {
+	text, ok := strings.CutSuffix(name, suffix)
+	if !ok || len(text) != 16 {
+		return 0, false
+	}
+	n, err := strconv.ParseUint(text, 16, 64)
+	return n, err == nil
+}
+
+// directory is one copy of a spool.
+type directory struct {
+	fs   fsys
+	path string
+}
+
+func (d directory) join(name string) string { return filepath.Join(d.path, name) }
+
+// write makes a file of the directory, whole and flushed, or leaves nothing but
+// perhaps a temporary file.
+func (d directory) write(name string, content []byte) (err error) {
+	temp := d.join(name + tempSuffix)
+	f, err := d.fs.Create(temp)
+	if errors.Is(err, fs.ErrExist) { // of an attempt that failed
+		if err = d.fs.Remove(temp); err == nil {
+			f, err = d.fs.Create(temp)
+		}
+	}
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	if err == nil {
+		err = f.Sync()
+	}
+	err = errors.Join(err, f.Close())
+	if err == nil {
+		err = d.fs.Rename(temp, d.join(name))
+	}
+	if err != nil {
+		_ = d.fs.Remove(temp)
+		return err
+	}
+	if err = d.fs.SyncDir(d.path); err != nil {
+		// It may or may not be there after a crash; the caller keeps the object.
+		_ = d.fs.Remove(d.join(name))
+	}
+	return err
+}
+
+// read gives a whole file, at most limit bytes.
+func (d directory) read(name string, limit int64) ([]byte, error) {
+	f, err := d.fs.Open(d.join(name))
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%w: %s is not a regular file", ErrFormat, name)
+	}
+	b := make([]byte, min(info.Size(), limit))
+	n, err := io.ReadFull(f, b)
+	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	return b[:n], nil
+}
+
+// object reads and verifies an object. Bytes after its end are cut off.
+func (d directory) object(number uint64) (Header, []byte, error) {
+	name := objectName(number)
+	b, err := d.read(name, maxHeader+MaxObject+trailer+1)
+	if err != nil {
+		return Header{}, nil, err
+	}
+	h, object, extra, err := Decode(b)
+	if err == nil && h.Number != number {
+		err = fmt.Errorf("%w: %s holds number %016x", ErrFormat, name, h.Number)
+	}
+	if err == nil && extra > 0 {
+		_ = d.fs.Truncate(d.join(name), h.fileSize())
+	}
+	return h, object, err
+}
+
+// header reads the header of a file and compares the file's length with it.
+// extra is the number of bytes too many.
+func (d directory) header(name string) (h Header, extra int64, err error) {
+	f, err := d.fs.Open(d.join(name))
+	if err != nil {
+		return h, 0, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return h, 0, err
+	}
+	if !info.Mode().IsRegular() {
+		return h, 0, fmt.Errorf("%w: not a regular file", ErrFormat)
+	}
+	b := make([]byte, min(info.Size(), maxHeader))
+	if _, err := io.ReadFull(f, b); err != nil {
+		return h, 0, err
+	}
+	if h, _, err = DecodeHeader(b); err != nil {
+		return h, 0, err
+	}
+	if extra = info.Size() - h.fileSize(); extra < 0 {
+		return h, 0, fmt.Errorf("%w: %d of %d bytes", ErrTorn, info.Size(), h.fileSize())
+	}
+	return h, extra, nil
+}
+
+// quarantine moves a damaged file away and keeps the newest few.
+func (d directory) quarantine(name string, keepFiles int, keepBytes int64) error {
+	aside := d.join(damagedDir)
+	if err := d.fs.Mkdir(aside); err != nil {
+		return err
+	}
+	to := filepath.Join(aside, strings.TrimSuffix(name, objectSuffix)+".bad")
+	if err := d.fs.Rename(d.join(name), to); err != nil {
+		return err
+	}
+	list, err := d.fs.ReadDir(aside)
+	if err != nil {
+		return err
+	}
+	type old struct {
+		name string
+		size int64
+		at   time.Time
+	}
+	var files []old
+	for _, e := range list {
+		if info, err := e.Info(); err == nil && info.Mode().IsRegular() {
+			files = append(files, old{e.Name(), info.Size(), info.ModTime()})
+		}
+	}
+	slices.SortFunc(files, func(a, b old) int { return cmp.Or(b.at.Compare(a.at), cmp.Compare(b.name, a.name)) })
+	total := int64(0)
+	for i, f := range files {
+		if total += f.size; i >= keepFiles || total > keepBytes {
+			_ = d.fs.Remove(filepath.Join(aside, f.name))
+			total -= f.size
+		}
+	}
+	return nil
+}

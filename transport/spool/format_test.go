@@ -1,0 +1,81 @@
+package spool
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"testing"
+)
+
+func sample() (*Header, []byte) {
+	object := []byte("a sealed object")
+	return &Header{Number: 0x0102, Created: 1767225600e9, ID: sha256.Sum256(object), Size: int64(len(object)), Stream: "env", Topic: "t/env", Cursor: []byte{7}}, object
+}
+
+// The bytes of a file, written out: a change of the format must be meant.
+func TestFormatVector(t *testing.T) {
+	h, object := sample()
+	const want = "6873706c00010053000000000000010218867251edfa0000c4c64704338477010d9b3871e97129ca2c2c2664aa4ad777" +
+		"269c640fc87dd088000000000000000f000300050001656e76742f656e76077b0e8f9661207365616c6564206f626a6563742cda4cff" // made by a Python script of its own
+	got := encode(h, object)
+	if int64(len(got)) != h.fileSize() {
+		t.Errorf("%d bytes, want %d", len(got), h.fileSize())
+	}
+	if text := hex.EncodeToString(got); text != want {
+		t.Errorf("got  %s\nwant %s", text, want)
+	}
+}
+
+func TestDecode(t *testing.T) {
+	h, object := sample()
+	file := encode(h, object)
+	got, body, extra, err := Decode(file)
+	if err != nil || extra != 0 || !bytes.Equal(body, object) || got.Number != h.Number || got.Stream != h.Stream || got.Topic != h.Topic ||
+		!bytes.Equal(got.Cursor, h.Cursor) || got.ID != h.ID || got.Created != h.Created {
+		t.Fatalf("%+v, %q, %d, %v", got, body, extra, err)
+	}
+	if _, _, extra, err := Decode(append(bytes.Clone(file), "tail"...)); extra != 4 || err != nil {
+		t.Errorf("a tail: %d, %v", extra, err)
+	}
+	for n := range file {
+		if _, _, _, err := Decode(file[:n]); !errors.Is(err, ErrTorn) {
+			t.Fatalf("%d bytes: %v", n, err)
+		}
+	}
+	for i := range file {
+		for bit := range 8 {
+			bad := bytes.Clone(file)
+			bad[i] ^= 1 << bit
+			if _, _, _, err := Decode(bad); err == nil {
+				t.Fatalf("bit %d of byte %d flipped, and nothing noticed", bit, i)
+			}
+		}
+	}
+	bad := bytes.Clone(file)
+	bad[5] = 2
+	if _, _, err := DecodeHeader(bad); !errors.Is(err, ErrVersion) {
+		t.Error(err)
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	h, object := sample()
+	file := encode(h, object)
+	f.Add(file)
+	f.Add(file[:70])
+	f.Add(append(bytes.Clone(file), 0))
+	f.Add(encode(&Header{Stream: "s", ID: emptyID, Cursor: []byte("c")}, nil))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		h, body, extra, err := Decode(b)
+		if err != nil {
+			if h.Size != 0 && !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrTorn) {
+				t.Errorf("a header with the error %v", err)
+			}
+			return
+		}
+		if again := encode(&h, body); !bytes.Equal(again, b[:int64(len(b))-extra]) {
+			t.Errorf("two encodings of one file")
+		}
+	})
+}

@@ -1,0 +1,264 @@
+package spool
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"slices"
+	"time"
+)
+
+// Lane says which objects a lease may be of.
+type Lane int
+
+// The lanes.
+const (
+	// Oldest first, over all streams: the backlog.
+	Oldest Lane = iota
+	// Live: objects younger than the age given, oldest of these first, of a
+	// stream that has older ones waiting too.
+	Live
+)
+
+// Lease is an object that is being delivered. Exactly one of Done, Return and
+// Park ends it.
+type Lease struct {
+	Stream   string
+	Topic    string
+	Number   uint64
+	ID       [32]byte
+	Size     int64
+	Live     bool // taken from the live lane
+	Attempts int  // earlier leases of this object by this process
+	// Recovered says that an earlier process put it in and may have sent it.
+	Recovered bool
+
+	s *Spool
+	q *queue
+	e *entry
+}
+
+// TryLease gives the next object of a lane, or nil. Of each stream one object is
+// out at a time, and one more from the live lane, so that a stream arrives in
+// order within its lane. live is the age below which objects are live.
+func (s *Spool) TryLease(lane Lane, live time.Duration) *Lease {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.expire()
+	now := s.o.Mono()
+	var best *entry
+	var of *queue
+	for _, name := range s.names {
+		q := s.streams[name]
+		e := s.candidate(q, lane, live, now)
+		if e != nil && (best == nil || e.number < best.number) {
+			best, of = e, q
+		}
+	}
+	if best == nil {
+		return nil
+	}
+	best.leased, best.liveLane = true, lane == Live
+	l := &Lease{Stream: of.name, Topic: best.topic, Number: best.number, ID: best.id, Size: best.size, Live: lane == Live,
+		Attempts: best.attempts, Recovered: best.recovered, s: s, q: of, e: best}
+	best.attempts++
+	return l
+}
+
+// candidate is the object of q that lane would take; mu is held.
+func (s *Spool) candidate(q *queue, lane Lane, live, now time.Duration) *entry {
+	older := false // something waits that is not live
+	for _, e := range q.entries {
+		switch {
+		case e.gone, e.parked && !e.leased && now < e.notBefore:
+			continue
+		case lane == Oldest && e.leased && e.liveLane:
+			continue
+		case lane == Live && s.age(e) >= live:
+			older = true
+			continue
+		case lane == Live && !older, e.leased, now < e.notBefore:
+			return nil
+		}
+		return e
+	}
+	return nil
+}
+
+// Waiting reports whether anything waits, leased or not, and after how long the
+// next delayed object may be leased (0: none is delayed).
+func (s *Spool) Waiting() (any bool, next time.Duration) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.o.Mono()
+	for _, q := range s.streams {
+		for _, e := range q.entries {
+			if e.gone {
+				continue
+			}
+			any = true
+			if d := e.notBefore - now; d > 0 && !e.leased && (next == 0 || d < next) {
+				next = d
+			}
+		}
+	}
+	return any, next
+}
+
+// Closed reports whether Close was called.
+func (s *Spool) Closed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.closed
+}
+
+// Sealed reads and verifies the object. A file that is damaged is replaced by
+// its mirror; without one it is quarantined, counted, the lease is over, and the
+// error wraps ErrDamaged, ErrTorn or ErrFormat. Other errors are of the disk: the
+// lease goes on.
+func (l *Lease) Sealed() ([]byte, error) {
+	l.s.mu.Lock()
+	body := l.e.body
+	l.s.mu.Unlock()
+	if body != nil {
+		return body, nil
+	}
+	var first error
+	for i, d := range l.s.dirs {
+		h, object, err := d.object(l.Number)
+		if err == nil && h.ID != l.ID {
+			err = ErrDamaged
+		}
+		if err == nil {
+			if i > 0 {
+				l.s.heal(&h, object, first)
+			}
+			return object, nil
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	if !damage(first) {
+		return nil, first
+	}
+	l.s.lose(l.q, l.e, first)
+	return nil, errors.Join(ErrDamaged, first)
+}
+
+// damage tells an unreadable object from a disk that does not answer.
+func damage(err error) bool {
+	return errors.Is(err, ErrDamaged) || errors.Is(err, ErrTorn) || errors.Is(err, ErrFormat) || errors.Is(err, ErrVersion) ||
+		errors.Is(err, fs.ErrNotExist) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF)
+}
+
+// heal writes the first copy again from the second.
+func (s *Spool) heal(h *Header, object []byte, why error) {
+	s.writing.Lock()
+	defer s.writing.Unlock()
+	name := objectName(h.Number)
+	if !errors.Is(why, fs.ErrNotExist) {
+		_ = s.dirs[0].quarantine(name, s.o.KeepDamaged, s.o.KeepDamagedBytes)
+	}
+	err := s.dirs[0].write(name, encode(h, object))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stats.Repaired++
+	s.log.Warn("a damaged file was restored from the mirror", "file", name, "damage", why, "error", err)
+}
+
+// lose quarantines an object that no copy has any more.
+func (s *Spool) lose(q *queue, e *entry, why error) {
+	s.writing.Lock()
+	for _, d := range s.dirs {
+		_ = d.quarantine(objectName(e.number), s.o.KeepDamaged, s.o.KeepDamagedBytes)
+	}
+	s.writing.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.stats.Damaged++
+	s.log.Error("a window is lost: its file is damaged", "stream", q.name, "file", objectName(e.number), "error", why)
+	s.remove(q, e)
+	s.signal()
+}
+
+// Done removes the object: it is delivered.
+func (l *Lease) Done() {
+	l.s.mu.Lock()
+	defer l.s.mu.Unlock()
+	l.e.leased = false
+	l.s.remove(l.q, l.e)
+	l.s.signal()
+}
+
+// Return gives the object back, to be leased again after d. Its stream waits
+// with it.
+func (l *Lease) Return(d time.Duration) { l.giveBack(d, false) }
+
+// Park gives the object back, to be leased again after d. Later objects of its
+// stream may pass.
+func (l *Lease) Park(d time.Duration) { l.giveBack(d, true) }
+
+func (l *Lease) giveBack(d time.Duration, parked bool) {
+	l.s.mu.Lock()
+	defer l.s.mu.Unlock()
+	l.e.leased, l.e.parked, l.e.notBefore = false, parked, l.s.o.Mono()+d
+	l.s.signal()
+}
+
+// remove takes an object out: from the counts at once, from the disk as soon as
+// that works. mu is held.
+func (s *Spool) remove(q *queue, e *entry) {
+	s.discount(q, e)
+	e.leased = false
+	if e.body == nil && s.Durable() && !s.erase(q, e) {
+		return // Tick tries again
+	}
+	e.body = nil
+	if i := slices.Index(q.entries, e); i >= 0 {
+		q.entries = slices.Delete(q.entries, i, i+1)
+	}
+}
+
+// erase removes the files of e, after its cursor is safe elsewhere; mu is held.
+func (s *Spool) erase(q *queue, e *entry) bool {
+	if e.cursor && !s.safeCursor(q, e) {
+		return false
+	}
+	for _, d := range s.dirs {
+		if err := d.fs.Remove(d.join(objectName(e.number))); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			if s.failure == nil {
+				s.log.Warn("a delivered window cannot be removed from the spool yet", "file", objectName(e.number), "cause", Cause(err), "error", err)
+			}
+			return false
+		}
+	}
+	return true
+}
+
+// safeCursor makes sure that the disk knows a position at or after that of e
+// without e's file; mu is held.
+func (s *Spool) safeCursor(q *queue, e *entry) bool {
+	if q.mark >= e.number {
+		return true
+	}
+	for _, o := range slices.Backward(q.entries) {
+		if o.number <= e.number {
+			break
+		}
+		if o.cursor && o.body == nil && !o.gone {
+			return true
+		}
+	}
+	h := Header{Number: e.number, Created: s.o.Now().UnixNano(), ID: emptyID, Stream: q.name, Cursor: q.cursor}
+	content := encode(&h, nil)
+	for _, d := range s.dirs {
+		if err := d.write(q.name+markSuffix, content); err != nil {
+			return false
+		}
+		s.stats.Written += uint64(len(content))
+		s.stats.Syncs += 2
+	}
+	q.mark = e.number
+	return true
+}
