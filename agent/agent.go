@@ -35,7 +35,9 @@ type Deps struct {
 	// Observer is told of every sealed window, before it is sent. It must not
 	// block for long.
 	Observer func(Observation)
-	Logger   *slog.Logger // nil: slog.Default
+	// OnReady is called once, when sampling starts; the broker may be away.
+	OnReady func()
+	Logger  *slog.Logger // nil: slog.Default
 	// Version of the software, for the status message.
 	Version string
 }
@@ -76,6 +78,7 @@ type Agent struct {
 	streams []*stream
 	since   time.Time
 	bootID  []byte
+	link    link
 
 	used                           atomic.Bool
 	sent, sentBytes, retry, refuse atomic.Uint64

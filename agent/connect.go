@@ -63,6 +63,11 @@ func (a *Agent) options(background bool) (transport.Options, error) {
 	o.Will = func() (transport.Message, error) { return a.status(false) }
 	o.Birth = func() (transport.Message, error) { return a.status(true) }
 	o.Background = background
+	o.OnConnect = func() { a.link.set(true, a.clock.Now()) }
+	o.OnLost = func(err error) {
+		a.link.set(false, a.clock.Now())
+		a.link.failed(err, a.clock.Now())
+	}
 	return o, nil
 }
 

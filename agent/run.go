@@ -36,6 +36,7 @@ func (a *Agent) run(ctx context.Context, limit int) (err error) {
 		return err
 	}
 	defer hangUp()
+	a.link.use(client, a.clock.Now())
 	sender, err := transport.NewSender(client, int(a.cfg.Broker.ChunkSize))
 	if err != nil {
 		return err
@@ -62,6 +63,9 @@ func (a *Agent) run(ctx context.Context, limit int) (err error) {
 		}
 		sending <- err
 	}()
+	if a.deps.OnReady != nil {
+		a.deps.OnReady()
+	}
 	var wg sync.WaitGroup
 	errs := make([]error, len(a.streams))
 	for i, s := range a.streams {
@@ -163,6 +167,7 @@ func (a *Agent) send(ctx context.Context, sender *transport.Sender) error {
 		switch {
 		case err == nil:
 			a.sent.Add(1)
+			a.link.acknowledged(a.clock.Now())
 			a.sentBytes.Add(uint64(len(it.Sealed)))
 			a.spool.Done()
 			delay = firstRetry
@@ -176,6 +181,7 @@ func (a *Agent) send(ctx context.Context, sender *transport.Sender) error {
 			a.spool.Done()
 		default:
 			a.retry.Add(1)
+			a.link.failed(err, a.clock.Now())
 			a.log.Warn("sending failed; it will be tried again", "topic", it.Topic, "in", delay, "error", err)
 			if a.clock.Sleep(ctx, delay) != nil {
 				return nil

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -91,6 +92,7 @@ func (c *checker) broker(b Broker) {
 	} else if len(b.ClientID) > 128 || strings.ContainsFunc(b.ClientID, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		c.fail(p+".client_id", "not a usable client id", "use up to 128 printable ASCII characters without spaces")
 	}
+	c.alpn(b.ALPN)
 	c.topic(p+".topic_prefix", b.TopicPrefix, 128)
 	if strings.Count(b.TopicPrefix, "/") >= maxPrefixLevels {
 		c.fail(p+".topic_prefix", fmt.Sprintf("more than %d levels", maxPrefixLevels), "use a shorter prefix, such as "+DefaultTopicPrefix)
@@ -123,7 +125,8 @@ func (c *checker) endpoint(b Broker) {
 	if !b.Insecure && !e.Loopback() {
 		c.fail(p+".url", fmt.Sprintf("no TLS to %s", e.Host), "use tls://; or, in a network that you trust, add \"insecure: true\"")
 	}
-	for key, v := range map[string]string{"ca": b.CA, "cert": b.Cert, "server_name": b.ServerName} {
+	alpn := strings.Join(b.ALPN, " ")
+	for key, v := range map[string]string{"ca": b.CA, "cert": b.Cert, "server_name": b.ServerName, "alpn": alpn} {
 		if v != "" {
 			c.failKey(p+"."+key, fmt.Sprintf("%q is used only with TLS", key), "use tls:// in the URL, or remove it")
 		}
@@ -161,10 +164,44 @@ func (c *checker) metrics(m Metrics) {
 	if m.Listen == "" {
 		return
 	}
+	if path, local := strings.CutPrefix(m.Listen, "unix:"); local {
+		c.socket("metrics.listen", path)
+		return
+	}
 	_, port, err := net.SplitHostPort(m.Listen)
 	if n, e := strconv.Atoi(port); err != nil || e != nil || n < 0 || n > 65535 {
-		c.fail("metrics.listen", fmt.Sprintf("invalid address %q", m.Listen), "write host:port, such as 127.0.0.1:9464")
+		c.fail("metrics.listen", fmt.Sprintf("invalid address %q", m.Listen), "write host:port, such as 127.0.0.1:9464, or unix:/run/hencedge/agent/metrics.sock")
 	}
+}
+
+// maxSocketPath is what a socket address holds, less its final zero, bytes.
+const maxSocketPath = 107
+
+// socket checks the path of a local socket.
+func (c *checker) socket(path, file string) {
+	switch {
+	case !filepath.IsAbs(file) && path == "metrics.listen":
+		c.fail(path, fmt.Sprintf("%q is no absolute path", file), "write unix: and an absolute path, such as unix:/run/hencedge/agent/metrics.sock")
+	case len(file) > maxSocketPath:
+		c.fail(path, fmt.Sprintf("the path of a socket has at most %d bytes, this one %d", maxSocketPath, len(file)), "use a shorter path, such as one below /run/hencedge")
+	}
+}
+
+// control checks the control socket.
+func (c *checker) control(k Control) {
+	if k.Socket != "" {
+		c.socket("control.socket", k.Socket)
+	}
+}
+
+// alpn checks the protocol names.
+func (c *checker) alpn(names []string) {
+	for i, n := range names {
+		if len(n) > 255 || strings.ContainsFunc(n, func(r rune) bool { return r <= ' ' || r > '~' }) {
+			c.fail(fmt.Sprintf("broker.alpn[%d]", i), fmt.Sprintf("%q is no protocol name", n), "write up to 255 printable ASCII characters, such as x-amzn-mqtt-ca")
+		}
+	}
+	c.distinct("broker.alpn", "protocol", names)
 }
 
 func (c *checker) limits(l Limits) {

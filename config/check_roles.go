@@ -17,6 +17,7 @@ func (a *Agent) check(c *checker) {
 	between(c, "stop_timeout", a.StopTimeout, time.Second, time.Hour)
 	c.log(a.Log)
 	c.metrics(a.Metrics)
+	c.control(a.Control)
 	names := make([]string, len(a.Streams))
 	for i, s := range a.Streams {
 		names[i] = s.Name
@@ -67,6 +68,7 @@ func (e *Evaluator) check(c *checker) {
 	between(c, "stop_timeout", e.StopTimeout, time.Second, time.Hour)
 	c.log(e.Log)
 	c.metrics(e.Metrics)
+	c.control(e.Control)
 }
 
 func (c *checker) distinct(path, kind string, list []string) {

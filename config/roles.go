@@ -19,6 +19,7 @@ type Agent struct {
 	StopTimeout Duration `yaml:"stop_timeout"`
 	Log         Log      `yaml:"log"`
 	Metrics     Metrics  `yaml:"metrics"`
+	Control     Control  `yaml:"control"`
 
 	origin
 }
@@ -88,6 +89,7 @@ type Evaluator struct {
 	StopTimeout Duration `yaml:"stop_timeout"`
 	Log         Log      `yaml:"log"`
 	Metrics     Metrics  `yaml:"metrics"`
+	Control     Control  `yaml:"control"`
 
 	origin
 }
@@ -171,8 +173,11 @@ type Broker struct {
 	// ServerName overrides the host name that the broker's certificate must
 	// carry.
 	ServerName string `yaml:"server_name"`
-	Username   string `yaml:"username"`
-	Password   Secret `yaml:"password"`
+	// ALPN are the protocol names offered in the TLS handshake, for brokers
+	// that share port 443, such as "x-amzn-mqtt-ca".
+	ALPN     []string `yaml:"alpn"`
+	Username string   `yaml:"username"`
+	Password Secret   `yaml:"password"`
 	// TopicPrefix starts every topic.
 	TopicPrefix string `yaml:"topic_prefix"`
 	// ChunkSize is the largest MQTT payload that is sent.
@@ -186,7 +191,15 @@ type Log struct {
 	Format string `yaml:"format"` // text or json
 }
 
-// Metrics says where metrics are served; an empty Listen means nowhere.
+// Metrics says where metrics and health are served; an empty Listen means
+// nowhere.
 type Metrics struct {
-	Listen string `yaml:"listen"` // host:port
+	Listen string `yaml:"listen"` // host:port, or unix: and an absolute path
+}
+
+// Control says where a service answers `status` on this machine.
+type Control struct {
+	// Socket is the path of a local socket; by default control.sock in the
+	// directory that the service manager made ($RUNTIME_DIRECTORY).
+	Socket string `yaml:"socket" cfg:"path"`
 }

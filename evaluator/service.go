@@ -67,6 +67,12 @@ type Service struct {
 	tally    tally
 	reports  reporter
 
+	link struct {
+		sync.Mutex
+		client transport.Client
+		since  time.Time // of client
+	}
+
 	staged chan staged
 	jobs   chan *job
 	quit   chan struct{} // closed when nothing more is taken
@@ -204,6 +210,9 @@ func (s *Service) Run(ctx context.Context) (err error) {
 		}
 		defer s.goodbye(client)
 	}
+	s.link.Lock()
+	s.link.client, s.link.since = client, s.now()
+	s.link.Unlock()
 	if s.sender, err = transport.NewSender(client, int(s.cfg.Broker.ChunkSize)); err != nil {
 		return fmt.Errorf("%w: %w", ErrConfig, err)
 	}

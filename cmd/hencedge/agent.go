@@ -14,6 +14,8 @@ import (
 	"github.com/hencedge/hencedge/agent"
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/cli"
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/internal/daemon"
+	"github.com/hencedge/hencedge/systemd"
 )
 
 func (a *app) agentCommand() *cobra.Command {
@@ -21,7 +23,7 @@ func (a *app) agentCommand() *cobra.Command {
 		`The agent reads the sensors of its configuration, collects samples into windows,
 encrypts each window under the key holder's public key, signs it, and publishes
 it over MQTT. It holds no key that could decrypt anything.`,
-		a.agentRun(), a.agentOnce(), a.agentCheck(), a.agentPlan())
+		a.agentRun(), a.agentOnce(), a.agentCheck(), a.agentPlan(), a.statusCommand(systemd.Agent))
 }
 
 // configFlag adds --config.
@@ -36,15 +38,15 @@ func (a *app) agentRun() *cobra.Command {
 		Short: "run until stopped",
 		Long: `run samples, encrypts and publishes until it is interrupted (SIGINT, SIGTERM) or
 every replay file is through. A stop sends what is waiting, for at most the
-configured stop_timeout.`,
+configured stop_timeout.
+
+SIGHUP reloads: the configuration is read and checked first, and a bad one
+changes nothing. Started by systemd it reports readiness, its state and signs of
+life (Type=notify, WatchdogSec), and answers "agent status".`,
 		Example: "  hencedge agent run -c /etc/hencedge/agent.yaml",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ag, err := a.openAgent(cmd, file)
-			if err != nil {
-				return err
-			}
-			return ag.Run(cmd.Context())
+			return a.supervise(cmd.Context(), systemd.Agent, func() (*daemon.Candidate, error) { return a.agentCandidate(cmd, file) }, nil)
 		},
 	}
 	configFlag(cmd, &file, "agent.yaml")

@@ -12,6 +12,8 @@ import (
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/evaluator"
 	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/internal/daemon"
+	"github.com/hencedge/hencedge/systemd"
 )
 
 func (a *app) evaluatorCommand() *cobra.Command {
@@ -19,7 +21,7 @@ func (a *app) evaluatorCommand() *cobra.Command {
 		`The evaluator subscribes to encrypted windows, runs the programs of its
 configuration on them, and publishes encrypted results. It holds evaluation keys
 and no secret key.`,
-		a.evaluatorRun(), a.evaluatorCheck(), a.evaluatorExplain())
+		a.evaluatorRun(), a.evaluatorCheck(), a.evaluatorExplain(), a.statusCommand(systemd.Evaluator))
 }
 
 func (a *app) evaluatorRun() *cobra.Command {
@@ -28,7 +30,8 @@ func (a *app) evaluatorRun() *cobra.Command {
 		Use:   "run",
 		Short: "run until stopped",
 		Long: `run subscribes and evaluates until it is interrupted (SIGINT, SIGTERM). A stop
-finishes what was taken, for at most the configured stop_timeout.
+finishes what was taken, for at most the configured stop_timeout. SIGHUP reloads
+the configuration, unless the new one is not good.
 
 --backend auto times the processor and, if there is one, the GPU on every
 parameter set, takes the faster one and logs which and why. --backend cuda ends
@@ -37,23 +40,7 @@ with the step that failed when the GPU cannot be used.`,
   hencedge evaluator run -c evaluator.yaml --backend cuda`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			cfg, err := config.LoadEvaluator(file)
-			if err != nil {
-				return cli.Usage(err)
-			}
-			log, err := a.serviceLogger(cmd, cfg.Log)
-			if err != nil {
-				return err
-			}
-			b, err := backends(backendName, func(message string) { log.Info(message) })
-			if err != nil {
-				return err
-			}
-			s, err := evaluator.New(cfg, evaluator.Deps{Logger: log, Context: contextOn(b), Version: thisVersion()})
-			if err != nil {
-				return err
-			}
-			return s.Run(cmd.Context())
+			return a.supervise(cmd.Context(), systemd.Evaluator, func() (*daemon.Candidate, error) { return a.evaluatorCandidate(cmd, file, backendName) }, nil)
 		},
 	}
 	configFlag(cmd, &file, "evaluator.yaml")

@@ -20,6 +20,7 @@ var mayImport = map[string][]string{
 	"config":      {},
 	"transport":   {},
 	"kernels":     {},
+	"systemd":     {},
 	"cutrantt":    {"kernels"},
 	"henc":        {"cutrantt"},
 	"internal":    {"config", "transport"},
@@ -27,7 +28,7 @@ var mayImport = map[string][]string{
 	"agent":       {"internal", "config", "transport", "henc", "henc/secret", "cutrantt"},
 	"evaluator":   {"internal", "config", "transport", "henc", "cutrantt"},
 	"keyholder":   {"internal", "config", "transport", "henc", "henc/secret", "cutrantt"},
-	"cmd":         {"internal", "config", "transport", "kernels", "cutrantt", "henc", "henc/secret", "agent", "evaluator", "keyholder"},
+	"cmd":         {"internal", "systemd", "config", "transport", "kernels", "cutrantt", "henc", "henc/secret", "agent", "evaluator", "keyholder"},
 }
 
 // neverLinks lists what a package must not depend on, directly or through

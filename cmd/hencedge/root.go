@@ -11,6 +11,7 @@ import (
 
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/cli"
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/internal/daemon"
 	"github.com/hencedge/hencedge/transport"
 )
 
@@ -58,7 +59,7 @@ output goes to standard output, everything else to standard error.`,
 	root.PersistentFlags().StringVar(&a.logFormat, "log-format", "text", "log lines on standard error: text or json")
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(
-		a.demoCommand(), a.keysCommand(), a.agentCommand(), a.evaluatorCommand(), a.resultsCommand(), a.benchCommand(), a.doctorCommand(), a.versionCommand(),
+		a.demoCommand(), a.keysCommand(), a.agentCommand(), a.evaluatorCommand(), a.resultsCommand(), a.serviceCommand(), a.benchCommand(), a.doctorCommand(), a.versionCommand(),
 	)
 	return root
 }
@@ -69,12 +70,9 @@ func (a *app) logger() (*slog.Logger, error) {
 	if err := level.UnmarshalText([]byte(a.logLevel)); err != nil {
 		return nil, cli.Usagef("--log-level %q: use debug, info, warn or error", a.logLevel)
 	}
-	opts := &slog.HandlerOptions{Level: level}
 	switch a.logFormat {
-	case "text":
-		return slog.New(slog.NewTextHandler(a.std.Err, opts)), nil
-	case "json":
-		return slog.New(slog.NewJSONHandler(a.std.Err, opts)), nil
+	case "text", "json":
+		return daemon.NewLogger(a.std.Err, a.logFormat, level), nil
 	}
 	return nil, cli.Usagef("--log-format %q: use text or json", a.logFormat)
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
@@ -27,6 +29,11 @@ func hencedge(ts *testscript.TestScript, args []string) *exec.Cmd {
 	cmd := exec.Command(filepath.Join(filepath.SplitList(ts.Getenv("PATH"))[0], "hencedge"), args...)
 	cmd.Dir = ts.Getenv("WORK")
 	cmd.Env = []string{"HOME=" + ts.Getenv("WORK"), "PATH=" + ts.Getenv("PATH"), "TMPDIR=" + ts.Getenv("TMPDIR")}
+	for _, name := range []string{"NOTIFY_SOCKET", "WATCHDOG_USEC", "RUNTIME_DIRECTORY", "CREDENTIALS_DIRECTORY"} {
+		if v := ts.Getenv(name); v != "" {
+			cmd.Env = append(cmd.Env, name+"="+v)
+		}
+	}
 	return cmd
 }
 
@@ -270,6 +277,40 @@ func (s *services) interrupt(ts *testscript.TestScript, neg bool, args []string)
 	}
 	ts.Check(p.cmd.Process.Signal(os.Interrupt))
 	s.ended(ts, neg, args)
+}
+
+// reload is "reload NAME": sends SIGHUP to NAME.
+func (s *services) reload(ts *testscript.TestScript, _ bool, args []string) {
+	s.mu.Lock()
+	p := s.all[ts.Getenv("WORK")+args[0]]
+	s.mu.Unlock()
+	if p == nil {
+		ts.Fatalf("no service %q", args[0])
+	}
+	ts.Check(p.cmd.Process.Signal(syscall.SIGHUP))
+}
+
+// manager is "manager FILE": a service manager that writes what it is told,
+// by sd_notify(3), to FILE. Programs find it by $NOTIFY_SOCKET.
+func manager(ts *testscript.TestScript, _ bool, args []string) {
+	address := fmt.Sprintf("@hencedge-%d-%d", os.Getpid(), time.Now().UnixNano())
+	c, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: address, Net: "unixgram"})
+	ts.Check(err)
+	out, err := os.Create(ts.MkAbs(args[0]))
+	ts.Check(err)
+	go func() {
+		defer out.Close()
+		b := make([]byte, 4096)
+		for {
+			n, err := c.Read(b)
+			if err != nil {
+				return
+			}
+			fmt.Fprintf(out, "%s\n", b[:n])
+		}
+	}()
+	ts.Defer(func() { c.Close() })
+	ts.Setenv("NOTIFY_SOCKET", address)
 }
 
 // rename is "rename DIR PREFIX FILE": the one file of DIR whose name starts with

@@ -1,19 +1,11 @@
 // Package daemon holds what the long-running roles share: how a configuration
-// says to reach the broker, and the metrics page. It imports config and
-// transport only.
+// says to reach the broker, the metrics page and the control socket, the talk
+// with the service manager, reloading, and logs. It imports config and transport
+// only.
 package daemon
 
 import (
-	"context"
-	"errors"
-	"fmt"
 	"log/slog"
-	"net"
-	"net/http"
-	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/transport"
@@ -29,7 +21,7 @@ func BrokerOptions(b config.Broker, log *slog.Logger) (transport.Options, error)
 		return transport.Options{}, err
 	}
 	o := transport.Options{
-		URL: b.URL, Insecure: b.Insecure, ClientID: b.ClientID, Username: b.Username, TLS: tls, KeepAlive: b.KeepAlive,
+		URL: b.URL, Insecure: b.Insecure, ClientID: b.ClientID, Username: b.Username, TLS: tls, ALPN: b.ALPN, KeepAlive: b.KeepAlive,
 		MaxInbound: max(transport.DefaultMaxInbound, int(b.ChunkSize)+4096), Logger: log,
 	}
 	if b.Password != "" {
@@ -39,37 +31,4 @@ func BrokerOptions(b config.Broker, log *slog.Logger) (transport.Options, error)
 		}
 	}
 	return o, nil
-}
-
-// ServeMetrics answers GET /metrics on listen (host:port) with what c collects,
-// until stop is called. An empty listen serves nothing.
-func ServeMetrics(listen string, c prometheus.Collector, log *slog.Logger) (stop func(), err error) {
-	if listen == "" {
-		return func() {}, nil
-	}
-	registry := prometheus.NewRegistry()
-	if err := registry.Register(c); err != nil {
-		return nil, fmt.Errorf("metrics: %w", err)
-	}
-	l, err := net.Listen("tcp", listen)
-	if err != nil {
-		return nil, fmt.Errorf("metrics: %w", err)
-	}
-	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 30 * time.Second, MaxHeaderBytes: 16 << 10}
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			log.Error("metrics are not served any more", "error", err)
-		}
-	}()
-	log.Info("metrics are served", "address", l.Addr().String())
-	return func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		_ = server.Shutdown(ctx)
-		<-ended
-	}, nil
 }

@@ -1,0 +1,142 @@
+package agent
+
+import (
+	"encoding/hex"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/hencedge/hencedge/transport"
+)
+
+// link is what is known of the way to the broker.
+type link struct {
+	mu       sync.Mutex
+	client   transport.Client
+	up       bool
+	changed  time.Time // of up
+	lastAck  time.Time
+	lastErr  string
+	lastFail time.Time
+}
+
+func (l *link) use(c transport.Client, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.client, l.changed, l.up = c, now, c.Connected()
+}
+
+func (l *link) set(up bool, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.up, l.changed = up, now
+}
+
+func (l *link) acknowledged(now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lastAck = now
+}
+
+func (l *link) failed(err error, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lastErr, l.lastFail = err.Error(), now
+}
+
+// Report is the state of an agent for people and programs; times are absent
+// until there is something to tell.
+type Report struct {
+	Device string    `json:"device"`
+	Boot   uint64    `json:"boot_epoch"`
+	Since  time.Time `json:"since"`
+	Broker struct {
+		URL       string     `json:"url"`
+		Connected bool       `json:"connected"`
+		LastAck   *time.Time `json:"last_ack,omitempty"` // of a window
+		LastError string     `json:"last_error,omitempty"`
+		FailedAt  *time.Time `json:"last_error_at,omitempty"`
+	} `json:"broker"`
+	Queue struct {
+		Objects int    `json:"objects"`
+		Bytes   int64  `json:"bytes"`
+		Dropped uint64 `json:"dropped"`
+	} `json:"queue"`
+	Keys struct {
+		Mode      string `json:"mode"`
+		Params    string `json:"params"`
+		ID        string `json:"id"`
+		Epoch     uint32 `json:"epoch"`
+		PublicKey string `json:"signing_public_key"`
+	} `json:"keys"`
+	Sent      uint64                 `json:"sent"`
+	SentBytes uint64                 `json:"sent_bytes"`
+	Retries   uint64                 `json:"retries"`
+	Refused   uint64                 `json:"refused"`
+	Streams   map[string]StreamStats `json:"streams"`
+}
+
+// Report describes the agent as it is now.
+func (a *Agent) Report() Report {
+	s := a.Stats()
+	r := Report{Device: a.cfg.Device, Boot: s.Boot, Since: a.since, Streams: s.Streams,
+		Sent: s.Sent, SentBytes: s.SentBytes, Retries: s.Retries, Refused: s.Refused}
+	r.Queue.Objects, r.Queue.Bytes, r.Queue.Dropped = s.Spool.Objects, s.Spool.Bytes, s.Spool.Dropped
+	r.Keys.Mode, r.Keys.ID, r.Keys.Epoch = string(a.cfg.Keys.Mode), hex.EncodeToString(a.keys.id[:]), a.keys.epoch
+	r.Keys.Params = a.keys.ctx.Parameters().Name()
+	r.Keys.PublicKey = a.keys.signing.PublicText()
+	r.Broker.URL = a.cfg.Broker.URL
+	a.link.mu.Lock()
+	defer a.link.mu.Unlock()
+	r.Broker.Connected = a.link.client != nil && a.link.client.Connected()
+	r.Broker.LastError = a.link.lastErr
+	if t := a.link.lastAck; !t.IsZero() {
+		r.Broker.LastAck = &t
+	}
+	if t := a.link.lastFail; !t.IsZero() {
+		r.Broker.FailedAt = &t
+	}
+	return r
+}
+
+// Connected reports whether there is a connection to the broker now.
+func (a *Agent) Connected() bool {
+	a.link.mu.Lock()
+	defer a.link.mu.Unlock()
+	return a.link.client != nil && a.link.client.Connected()
+}
+
+// offlineTooLong is how long the broker may be away before the agent calls
+// itself unhealthy. Windows wait meanwhile.
+const offlineTooLong = 5 * time.Minute
+
+// Health says what is wrong now: no connection for too long, and what a spool
+// that has a Health method of its own adds.
+func (a *Agent) Health() []string {
+	var out []string
+	a.link.mu.Lock()
+	if c := a.link.client; c != nil && !c.Connected() {
+		if since := a.clock.Now().Sub(a.link.changed); since > offlineTooLong {
+			out = append(out, fmt.Sprintf("no connection to the broker for %v", since.Round(time.Second)))
+		}
+	}
+	a.link.mu.Unlock()
+	if h, ok := a.spool.(interface{ Health() []string }); ok {
+		out = append(out, h.Health()...)
+	}
+	return out
+}
+
+// Line is the state in one line.
+func (a *Agent) Line() string {
+	r := a.Report()
+	where := "connected"
+	if !r.Broker.Connected {
+		where = "not connected"
+	}
+	line := fmt.Sprintf("%s, %d windows wait, %d sent", where, r.Queue.Objects, r.Sent)
+	if r.Broker.LastAck != nil {
+		line += ", last acknowledged " + r.Broker.LastAck.UTC().Format(time.RFC3339)
+	}
+	return line
+}

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hencedge/hencedge/agent"
+	"github.com/hencedge/hencedge/cmd/hencedge/internal/cli"
+	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/evaluator"
+	"github.com/hencedge/hencedge/internal/daemon"
+	"github.com/hencedge/hencedge/systemd"
+)
+
+// supervise runs a role as a service: SIGHUP reloads, the service manager is
+// kept informed, and the control socket answers.
+func (a *app) supervise(ctx context.Context, role systemd.Role, load func() (*daemon.Candidate, error), more <-chan string) error {
+	hup := make(chan os.Signal, 1)
+	signal.Notify(hup, syscall.SIGHUP)
+	defer signal.Stop(hup)
+	reload := make(chan string)
+	go func() {
+		for {
+			reason := "SIGHUP"
+			select {
+			case <-hup:
+			case reason = <-more:
+			case <-ctx.Done():
+				return
+			}
+			select {
+			case reload <- reason:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	hardened := daemon.Harden()
+	s := &daemon.Supervisor{Role: string(role), Version: thisVersion(), Load: func() (*daemon.Candidate, error) {
+		c, err := load()
+		if err == nil && hardened != nil {
+			c.Log.Info("memory is not protected as a unit of hencedge would", "detail", hardened)
+			hardened = nil
+		}
+		return c, err
+	}, Notify: daemon.NewNotifier(), Reload: reload}
+	return s.Run(ctx)
+}
+
+// fileHash names the text of a configuration: SHA-256, hexadecimal.
+func fileHash(file string) (string, error) {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return "", fmt.Errorf("cannot read the configuration: %w", err)
+	}
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// controlSocket is where a service answers: as configured, else in the directory
+// that the service manager made for it, else nowhere.
+func controlSocket(c config.Control) string {
+	switch {
+	case c.Socket != "":
+		return c.Socket
+	case os.Getenv("RUNTIME_DIRECTORY") != "":
+		return filepath.Join(filepath.SplitList(os.Getenv("RUNTIME_DIRECTORY"))[0], "control.sock")
+	}
+	return ""
+}
+
+// agentService is an agent under a supervisor.
+type agentService struct {
+	*agent.Agent
+	ready func()
+}
+
+func (s *agentService) Run(ctx context.Context, ready func()) error {
+	s.ready = ready
+	return s.Agent.Run(ctx)
+}
+
+func (s *agentService) Status() any { return s.Report() }
+
+// agentCandidate reads and checks an agent's configuration.
+func (a *app) agentCandidate(cmd *cobra.Command, file string) (*daemon.Candidate, error) {
+	hash, err := fileHash(file)
+	if err != nil {
+		return nil, cli.Usage(err)
+	}
+	cfg, err := config.LoadAgent(file)
+	if err != nil {
+		return nil, cli.Usage(err)
+	}
+	return a.candidateOf(cmd, cfg, hash)
+}
+
+// candidateOf checks a configuration that was read.
+func (a *app) candidateOf(cmd *cobra.Command, cfg *config.Agent, hash string) (*daemon.Candidate, error) {
+	log, err := a.serviceLogger(cmd, cfg.Log)
+	if err != nil {
+		return nil, err
+	}
+	if err := agent.Check(cfg, agent.Deps{}); err != nil {
+		return nil, err
+	}
+	return &daemon.Candidate{Hash: hash, Stop: cfg.StopTimeout, Control: controlSocket(cfg.Control), Log: log,
+		Open: func() (daemon.Service, error) {
+			s := &agentService{}
+			var err error
+			s.Agent, err = agent.New(cfg, agent.Deps{Logger: log, Version: thisVersion(), OnReady: func() { s.ready() }})
+			return s, err
+		}}, nil
+}
+
+// evaluatorService is an evaluator under a supervisor.
+type evaluatorService struct{ *evaluator.Service }
+
+// Run is ready at once: the broker may be away, and the service waits for it.
+func (s evaluatorService) Run(ctx context.Context, ready func()) error {
+	ready()
+	return s.Service.Run(ctx)
+}
+
+func (s evaluatorService) Status() any { return s.State() }
+
+// evaluatorCandidate reads and checks an evaluator's configuration.
+func (a *app) evaluatorCandidate(cmd *cobra.Command, file, backendName string) (*daemon.Candidate, error) {
+	hash, err := fileHash(file)
+	if err != nil {
+		return nil, cli.Usage(err)
+	}
+	cfg, err := config.LoadEvaluator(file)
+	if err != nil {
+		return nil, cli.Usage(err)
+	}
+	log, err := a.serviceLogger(cmd, cfg.Log)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := evaluator.Check(cfg); err != nil {
+		return nil, err
+	}
+	b, err := backends(backendName, func(message string) { log.Info(message) })
+	if err != nil {
+		return nil, err
+	}
+	return &daemon.Candidate{Hash: hash, Stop: cfg.StopTimeout, Control: controlSocket(cfg.Control), Log: log,
+		Open: func() (daemon.Service, error) {
+			s, err := evaluator.New(cfg, evaluator.Deps{Logger: log, Context: contextOn(b), Version: thisVersion()})
+			if err != nil {
+				return nil, err
+			}
+			return evaluatorService{s}, nil
+		}}, nil
+}

@@ -1,0 +1,256 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strings"
+
+	kardianos "github.com/kardianos/service"
+	"github.com/spf13/cobra"
+
+	"github.com/hencedge/hencedge/cmd/hencedge/internal/cli"
+	"github.com/hencedge/hencedge/systemd"
+)
+
+func (a *app) serviceCommand() *cobra.Command {
+	return groupCommand("service", "install and control the services of this machine",
+		`The service commands install hencedge's own unit (systemd, Type=notify, hardened)
+for a copy of the program that did not come from a package, and control it. The
+packages bring the same unit.`,
+		a.serviceInstall(), a.serviceUninstall(), a.serviceControl("start"), a.serviceControl("stop"), a.serviceControl("restart"), a.serviceStatus())
+}
+
+// Where units lie: those of the administrator, which win, and those of packages.
+var (
+	adminUnits   = "/etc/systemd/system"
+	packageUnits = []string{"/usr/lib/systemd/system", "/lib/systemd/system"}
+)
+
+// controlled is a role's service in the service manager. script is the whole unit,
+// for Install.
+func controlled(r systemd.Role, script string) (kardianos.Service, error) {
+	if p := kardianos.Platform(); p != "linux-systemd" {
+		return nil, fmt.Errorf("no systemd here (found %q): run \"hencedge %s run\" under this machine's own service manager", p, r)
+	}
+	// The library fills in templates; a unit without "{{" passes unchanged, and it
+	// is compared after the installation.
+	if strings.Contains(script, "{{") {
+		return nil, errors.New("the unit holds a template")
+	}
+	return kardianos.New(nil, &kardianos.Config{Name: r.Name(), Option: kardianos.KeyValue{"SystemdScript": script}})
+}
+
+func roleFlag(cmd *cobra.Command, role *string) {
+	cmd.Flags().StringVar(role, "role", string(systemd.Agent), "agent or evaluator")
+}
+
+func (a *app) serviceInstall() *cobra.Command {
+	var role, file string
+	var dropins []string
+	var show bool
+	cmd := &cobra.Command{
+		Use:   "install",
+		Short: "install and enable a service, without starting it",
+		Long: `install writes the unit to /etc/systemd/system, makes the service's user if it does
+not exist, and enables the service. It changes nothing when there is a unit
+already, from a package or from an earlier installation.
+
+--drop-in gpu opens the GPU to the service, devices the buses of sensors,
+credentials hands over files that only root may read; look at what they say.`,
+		Example: `  sudo hencedge service install --config /etc/hencedge/agent.yaml
+  sudo hencedge service install --role evaluator --drop-in gpu
+  hencedge service install --show`,
+		Args: noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			r, err := systemd.ParseRole(role)
+			if err != nil {
+				return cli.Usage(err)
+			}
+			unit, err := unitFor(r, file)
+			if err != nil {
+				return cli.Usage(err)
+			}
+			for _, d := range dropins {
+				if _, ok := systemd.DropIns()[d+".conf"]; !ok {
+					return cli.Usagef("--drop-in %q: use gpu, devices or credentials", d)
+				}
+			}
+			if show {
+				_, err := fmt.Fprint(a.std.Out, unit)
+				return err
+			}
+			if err := a.install(r, unit, dropins); err != nil {
+				return err
+			}
+			_, err = fmt.Fprintf(a.std.Out, "%s is installed and enabled; start it with: hencedge service start --role %s\n", r.Name(), r)
+			return err
+		},
+	}
+	roleFlag(cmd, &role)
+	cmd.Flags().StringVarP(&file, "config", "c", "", "configuration file (default /etc/hencedge/ROLE.yaml)")
+	cmd.Flags().StringSliceVar(&dropins, "drop-in", nil, "also install: gpu, devices, credentials")
+	cmd.Flags().BoolVar(&show, "show", false, "print the unit and install nothing")
+	return cmd
+}
+
+// unitFor renders the unit for this copy of the program.
+func unitFor(r systemd.Role, file string) (string, error) {
+	self, err := os.Executable()
+	if err == nil {
+		self, err = filepath.EvalSymlinks(self)
+	}
+	if err != nil {
+		return "", fmt.Errorf("find this program: %w", err)
+	}
+	if file != "" {
+		if file, err = filepath.Abs(file); err != nil {
+			return "", err
+		}
+	}
+	return systemd.Unit(r, systemd.Options{Binary: self, Config: file})
+}
+
+// existing finds a unit of the role that is there already.
+func existing(r systemd.Role) (path string, packaged bool) {
+	for i, dir := range append([]string{adminUnits}, packageUnits...) {
+		path := filepath.Join(dir, r.Name()+".service")
+		if _, err := os.Lstat(path); err == nil {
+			return path, i > 0
+		}
+	}
+	return "", false
+}
+
+func (a *app) install(r systemd.Role, unit string, dropins []string) error {
+	if path, packaged := existing(r); packaged {
+		return fmt.Errorf("%s comes from a package and would be hidden by a second unit: use \"systemctl enable --now %s\", and \"systemctl edit %s\" for changes", path, r.Name(), r.Name())
+	} else if path != "" {
+		return fmt.Errorf("%s exists: remove it with \"hencedge service uninstall --role %s\" first", path, r)
+	}
+	s, err := controlled(r, unit)
+	if err != nil {
+		return err
+	}
+	if err := needRoot(); err != nil {
+		return err
+	}
+	if err := ensureUser(r); err != nil {
+		return err
+	}
+	for _, d := range dropins {
+		path := filepath.Join(adminUnits, r.Name()+".service.d", d+".conf")
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
+		if err := os.WriteFile(path, []byte(systemd.DropIns()[d+".conf"]), 0o644); err != nil {
+			return err
+		}
+	}
+	if err := s.Install(); err != nil {
+		return fmt.Errorf("install %s: %w", r.Name(), err)
+	}
+	path := filepath.Join(adminUnits, r.Name()+".service")
+	got, err := os.ReadFile(path)
+	if err != nil || string(got) != unit {
+		return fmt.Errorf("%s is not what was to be installed (%w); compare it with \"hencedge service install --show\"", path, err)
+	}
+	return nil
+}
+
+func needRoot() error {
+	if os.Geteuid() != 0 {
+		return errors.New("this needs root: run it with sudo")
+	}
+	return nil
+}
+
+// ensureUser makes the user of a role with systemd-sysusers, as the packages do,
+// or with useradd where there is none.
+func ensureUser(r systemd.Role) error {
+	if _, err := user.Lookup(r.Name()); err == nil {
+		return nil
+	}
+	cmd := exec.Command("systemd-sysusers", "--inline", fmt.Sprintf("u %s - \"hencedge %s\" %s -", r.Name(), r, r.StateDir()))
+	if _, err := exec.LookPath("systemd-sysusers"); err != nil {
+		cmd = exec.Command("useradd", "--system", "--user-group", "--no-create-home", "--home-dir", r.StateDir(), "--shell", "/usr/sbin/nologin", r.Name())
+	}
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("make the user %s: %w: %s", r.Name(), err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}
+
+func (a *app) serviceUninstall() *cobra.Command {
+	var role string
+	cmd := &cobra.Command{
+		Use:   "uninstall",
+		Short: "stop and remove a service that install made",
+		Long: `uninstall stops and disables the service and removes its unit. Configuration, keys
+and state stay. A unit that came from a package is left to the package manager.`,
+		Example: "  sudo hencedge service uninstall",
+		Args:    noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			r, err := systemd.ParseRole(role)
+			if err != nil {
+				return cli.Usage(err)
+			}
+			path, packaged := existing(r)
+			switch {
+			case path == "":
+				return fmt.Errorf("%s is not installed", r.Name())
+			case packaged:
+				return fmt.Errorf("%s comes from a package: remove the package instead", path)
+			}
+			s, err := controlled(r, "")
+			if err != nil {
+				return err
+			}
+			if err := needRoot(); err != nil {
+				return err
+			}
+			if err := s.Stop(); err != nil {
+				return fmt.Errorf("stop %s: %w", r.Name(), err)
+			}
+			if err := s.Uninstall(); err != nil {
+				return fmt.Errorf("remove %s: %w", r.Name(), err)
+			}
+			_, err = fmt.Fprintf(a.std.Out, "%s is removed; /etc/hencedge and %s stay\n", r.Name(), r.StateDir())
+			return err
+		},
+	}
+	roleFlag(cmd, &role)
+	return cmd
+}
+
+func (a *app) serviceControl(verb string) *cobra.Command {
+	var role string
+	cmd := &cobra.Command{
+		Use:     verb,
+		Short:   verb + " a service",
+		Example: "  sudo hencedge service " + verb + " --role agent",
+		Args:    noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			r, err := systemd.ParseRole(role)
+			if err != nil {
+				return cli.Usage(err)
+			}
+			s, err := controlled(r, "")
+			if err != nil {
+				return err
+			}
+			if path, _ := existing(r); path == "" {
+				return fmt.Errorf("%s is not installed: see \"hencedge service install --help\"", r.Name())
+			}
+			if err := kardianos.Control(s, verb); err != nil {
+				return fmt.Errorf("%s %s: %w", verb, r.Name(), err)
+			}
+			return nil
+		},
+	}
+	roleFlag(cmd, &role)
+	return cmd
+}

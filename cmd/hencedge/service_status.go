@@ -1,0 +1,123 @@
+package main
+
+import (
+	"fmt"
+	"os/exec"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hencedge/hencedge/cmd/hencedge/internal/cli"
+	"github.com/hencedge/hencedge/systemd"
+)
+
+// unitState is what the service manager says of a service.
+type unitState struct {
+	Service  string `json:"service"`
+	Unit     string `json:"unit"`   // path
+	Load     string `json:"load"`   // loaded, not-found, ...
+	Active   string `json:"active"` // active, failed, inactive, ...
+	Sub      string `json:"sub"`    // running, auto-restart, ...
+	Enabled  string `json:"enabled"`
+	Result   string `json:"result"` // success, watchdog, exit-code, ...
+	Restarts int    `json:"restarts"`
+	ExitCode int    `json:"exit_code"` // of the last main process
+	PID      int    `json:"pid"`
+	Since    string `json:"since"`
+	Text     string `json:"text"` // the service's own line
+	Memory   string `json:"memory_bytes"`
+}
+
+// unitProperties are asked of systemctl, in the order of no importance.
+var unitProperties = []string{"FragmentPath", "LoadState", "ActiveState", "SubState", "UnitFileState", "Result", "NRestarts",
+	"ExecMainStatus", "MainPID", "ActiveEnterTimestamp", "StatusText", "MemoryCurrent"}
+
+// parseUnit reads the output of systemctl show.
+func parseUnit(r systemd.Role, out string) unitState {
+	p := map[string]string{}
+	for line := range strings.Lines(out) {
+		if key, value, ok := strings.Cut(strings.TrimRight(line, "\n"), "="); ok {
+			p[key] = value
+		}
+	}
+	number := func(key string) int {
+		n, err := strconv.Atoi(p[key])
+		if err != nil {
+			return 0
+		}
+		return n
+	}
+	return unitState{Service: r.Name(), Unit: p["FragmentPath"], Load: p["LoadState"], Active: p["ActiveState"], Sub: p["SubState"],
+		Enabled: p["UnitFileState"], Result: p["Result"], Restarts: number("NRestarts"), ExitCode: number("ExecMainStatus"),
+		PID: number("MainPID"), Since: p["ActiveEnterTimestamp"], Text: p["StatusText"], Memory: p["MemoryCurrent"]}
+}
+
+// verdict says what the state means. A service that starts again and again is
+// "active" in the service manager's words for much of the time.
+func (u unitState) verdict() (text string, good bool) {
+	switch {
+	case u.Load == "not-found":
+		return "not installed", false
+	case u.Active == "active" && u.Sub == "running" && u.Restarts == 0:
+		return "running", true
+	case u.Active == "active" && u.Sub == "running":
+		return fmt.Sprintf("running, after %d restarts; last result: %s", u.Restarts, u.Result), true
+	case u.Sub == "auto-restart":
+		return fmt.Sprintf("crashing: %d restarts, last result %s, exit code %d", u.Restarts, u.Result, u.ExitCode), false
+	case u.Active == "failed" && u.ExitCode == cli.ExitUsage:
+		return "failed: the configuration is not valid; see the log", false
+	case u.Active == "failed":
+		return fmt.Sprintf("failed: %s, exit code %d, after %d restarts", u.Result, u.ExitCode, u.Restarts), false
+	}
+	return strings.TrimSpace(u.Active + " " + u.Sub), false
+}
+
+func (a *app) serviceStatus() *cobra.Command {
+	var role string
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "show what the service manager says of a service",
+		Long: `status shows whether the service runs, since when, how often it was restarted and
+how it ended last. "hencedge agent status" asks the running agent itself.
+
+The exit code is 1 unless the service runs.`,
+		Example: "  hencedge service status\n  hencedge service status --role evaluator --json",
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			r, err := systemd.ParseRole(role)
+			if err != nil {
+				return cli.Usage(err)
+			}
+			if _, err := controlled(r, ""); err != nil {
+				return err
+			}
+			out, err := exec.CommandContext(cmd.Context(), "systemctl", "show", "--property="+strings.Join(unitProperties, ","), r.Name()+".service").Output()
+			if err != nil {
+				return fmt.Errorf("systemctl show %s: %w", r.Name(), err)
+			}
+			u := parseUnit(r, string(out))
+			text, good := u.verdict()
+			if a.json {
+				err = cli.JSONLine(a.std.Out, struct {
+					OK bool `json:"ok"`
+					unitState
+				}{good, u})
+			} else {
+				_, err = fmt.Fprintf(a.std.Out, "%s: %s\n", u.Service, text)
+				for _, l := range [][2]string{{"unit", u.Unit}, {"enabled", u.Enabled}, {"since", u.Since}, {"says", u.Text}} {
+					if err == nil && l[1] != "" {
+						_, err = fmt.Fprintf(a.std.Out, "  %-8s %s\n", l[0], l[1])
+					}
+				}
+			}
+			if err == nil && !good {
+				err = fmt.Errorf("%s: %w", u.Service, cli.ErrQuiet)
+			}
+			return err
+		},
+	}
+	roleFlag(cmd, &role)
+	a.jsonFlag(cmd, "one JSON object")
+	return cmd
+}

@@ -1,0 +1,30 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/hencedge/hencedge/systemd"
+)
+
+// A crash loop is not "running", and the reason for a failure is named.
+func TestVerdict(t *testing.T) {
+	for out, want := range map[string]struct {
+		text string
+		good bool
+	}{
+		"LoadState=loaded\nActiveState=active\nSubState=running\nNRestarts=0\nResult=success\nMainPID=12": {"running", true},
+		"LoadState=loaded\nActiveState=active\nSubState=running\nNRestarts=7\nResult=watchdog":            {"7 restarts; last result: watchdog", true},
+		"LoadState=loaded\nActiveState=activating\nSubState=auto-restart\nNRestarts=3\nResult=exit-code\nExecMainStatus=1": {
+			"crashing: 3 restarts, last result exit-code, exit code 1", false},
+		"LoadState=loaded\nActiveState=failed\nSubState=failed\nResult=exit-code\nExecMainStatus=2": {"the configuration is not valid", false},
+		"LoadState=loaded\nActiveState=failed\nSubState=failed\nResult=oom-kill\nNRestarts=20":      {"failed: oom-kill", false},
+		"LoadState=not-found\nActiveState=inactive\nSubState=dead":                                  {"not installed", false},
+		"LoadState=loaded\nActiveState=inactive\nSubState=dead\nStatusText=a=b":                     {"inactive dead", false},
+	} {
+		u := parseUnit(systemd.Agent, out)
+		if text, good := u.verdict(); !strings.Contains(text, want.text) || good != want.good {
+			t.Errorf("%q: %q, %v, want %q, %v", out, text, good, want.text, want.good)
+		}
+	}
+}

@@ -1,0 +1,196 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hencedge/hencedge/agent"
+	"github.com/hencedge/hencedge/cmd/hencedge/internal/cli"
+	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/evaluator"
+	"github.com/hencedge/hencedge/internal/daemon"
+	"github.com/hencedge/hencedge/systemd"
+)
+
+// statusOf is the answer of a control socket.
+type statusOf[T any] struct {
+	daemon.SupervisorStatus
+	Service T `json:"service"`
+}
+
+// statusCommand is `agent status` and `evaluator status`.
+func (a *app) statusCommand(role systemd.Role) *cobra.Command {
+	var file, socket string
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "show what a running " + string(role) + " does",
+		Long: fmt.Sprintf(`status asks the running %s over its local socket: --socket, else control.socket of
+the configuration, else %s.
+
+The exit code is 1 when it does not answer or is not healthy; the reasons are
+listed.`, role, role.ControlSocket()),
+		Example: fmt.Sprintf("  hencedge %s status\n  hencedge %s status --json", role, role),
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			path, err := socketOf(role, file, socket)
+			if err != nil {
+				return err
+			}
+			b, err := daemon.Ask(cmd.Context(), path, "/status")
+			if err != nil {
+				return fmt.Errorf("the %s does not answer; is it running? %w", role, err)
+			}
+			return a.printStatus(role, b)
+		},
+	}
+	cmd.Flags().StringVarP(&file, "config", "c", "", "configuration file, for its control.socket")
+	cmd.Flags().StringVar(&socket, "socket", "", "control socket")
+	a.jsonFlag(cmd, "one JSON object, as the service gave it")
+	return cmd
+}
+
+// socketOf finds the control socket of a role.
+func socketOf(role systemd.Role, file, socket string) (string, error) {
+	if socket != "" {
+		return socket, nil
+	}
+	explicit := file != ""
+	if !explicit {
+		file = role.Config()
+	}
+	var c config.Control
+	var err error
+	if role == systemd.Agent {
+		var cfg *config.Agent
+		if cfg, err = config.LoadAgent(file); err == nil {
+			c = cfg.Control
+		}
+	} else {
+		var cfg *config.Evaluator
+		if cfg, err = config.LoadEvaluator(file); err == nil {
+			c = cfg.Control
+		}
+	}
+	switch {
+	case err != nil && (explicit || !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, os.ErrPermission)):
+		return "", cli.Usage(err)
+	case c.Socket != "":
+		return c.Socket, nil
+	}
+	return role.ControlSocket(), nil
+}
+
+func (a *app) printStatus(role systemd.Role, b []byte) error {
+	var s statusOf[json.RawMessage]
+	if err := json.Unmarshal(b, &s); err != nil {
+		return fmt.Errorf("the answer cannot be read: %w", err)
+	}
+	if a.json {
+		if _, err := fmt.Fprintf(a.std.Out, "%s\n", strings.TrimSpace(string(b))); err != nil {
+			return err
+		}
+	} else {
+		lines := []string{
+			fmt.Sprintf("%-14s %s, version %s, since %s", s.Role, s.State, s.Version, when(s.Since)),
+			fmt.Sprintf("%-14s %.12s", "configuration", s.Config),
+		}
+		if r := s.LastReload; r != nil {
+			outcome := "good"
+			if !r.OK {
+				outcome = "refused: " + r.Error
+			}
+			lines = append(lines, fmt.Sprintf("%-14s %s, %s, %s", "last reload", r.Reason, when(r.Time), outcome))
+		}
+		more, err := describeService(role, s.Service)
+		if err != nil {
+			return fmt.Errorf("the answer cannot be read: %w", err)
+		}
+		lines = append(lines, more...)
+		health := "good"
+		if !s.Healthy {
+			health = strings.Join(s.Reasons, "\n               ")
+		}
+		lines = append(lines, fmt.Sprintf("%-14s %s", "health", health))
+		if _, err := fmt.Fprintln(a.std.Out, strings.Join(lines, "\n")); err != nil {
+			return err
+		}
+	}
+	if !s.Healthy {
+		return fmt.Errorf("%s: %w", role, cli.ErrQuiet)
+	}
+	return nil
+}
+
+func describeService(role systemd.Role, raw json.RawMessage) ([]string, error) {
+	if role == systemd.Agent {
+		var r agent.Report
+		if err := json.Unmarshal(raw, &r); err != nil {
+			return nil, err
+		}
+		return describeAgent(r), nil
+	}
+	var st evaluator.State
+	if err := json.Unmarshal(raw, &st); err != nil {
+		return nil, err
+	}
+	lines := []string{
+		fmt.Sprintf("%-14s %s, %s", "broker", st.URL, connection(st.Connected)),
+		fmt.Sprintf("%-14s %d accepted, %d results, %d failed", "windows", st.Accepted, st.Results, st.Failed),
+	}
+	for _, reason := range sorted(st.Refused) {
+		lines = append(lines, fmt.Sprintf("%-14s %s: %d", "refused", reason, st.Refused[reason]))
+	}
+	for _, k := range st.Keys {
+		lines = append(lines, fmt.Sprintf("%-14s %s, epoch %d, %s", "keys", k.ID, k.Epoch, k.Params))
+	}
+	return append(lines, fmt.Sprintf("%-14s %s", "signs as", st.PublicKey)), nil
+}
+
+func describeAgent(r agent.Report) []string {
+	lines := []string{
+		fmt.Sprintf("%-14s %s, boot epoch %d", "device", r.Device, r.Boot),
+		fmt.Sprintf("%-14s %s, %s", "broker", r.Broker.URL, connection(r.Broker.Connected)),
+	}
+	if t := r.Broker.LastAck; t != nil {
+		lines = append(lines, fmt.Sprintf("%-14s %s", "last ack", when(*t)))
+	}
+	if t := r.Broker.FailedAt; t != nil {
+		lines = append(lines, fmt.Sprintf("%-14s %s: %s", "last error", when(*t), r.Broker.LastError))
+	}
+	lines = append(lines,
+		fmt.Sprintf("%-14s %d windows, %s; %d dropped", "queue", r.Queue.Objects, cli.Bytes(r.Queue.Bytes), r.Queue.Dropped),
+		fmt.Sprintf("%-14s %d windows, %s; %d tried again, %d refused", "sent", r.Sent, cli.Bytes(int64(r.SentBytes)), r.Retries, r.Refused),
+		fmt.Sprintf("%-14s %s, %s, epoch %d, %s", "keys", r.Keys.ID, r.Keys.Mode, r.Keys.Epoch, r.Keys.Params),
+		fmt.Sprintf("%-14s %s", "signs as", r.Keys.PublicKey))
+	for _, name := range sorted(r.Streams) {
+		s := r.Streams[name]
+		lines = append(lines, fmt.Sprintf("%-14s %s: %d samples, %d missing, %d windows, %d lost", "stream", name, s.Samples, s.Missing, s.Windows, s.Errors))
+	}
+	return lines
+}
+
+func connection(up bool) string {
+	if up {
+		return "connected"
+	}
+	return "not connected"
+}
+
+func when(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+func sorted[V any](m map[string]V) []string {
+	names := make([]string, 0, len(m))
+	for name := range m {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}

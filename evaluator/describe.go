@@ -1,0 +1,96 @@
+package evaluator
+
+import (
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/hencedge/hencedge/transport"
+)
+
+// State is a service as it is now, for people and programs.
+type State struct {
+	Name      string             `json:"name"`
+	Boot      uint64             `json:"boot_epoch"`
+	URL       string             `json:"broker"`
+	Connected bool               `json:"connected"`
+	Accepted  uint64             `json:"windows_accepted"`
+	Results   uint64             `json:"results"`
+	Failed    uint64             `json:"results_failed"`
+	Refused   map[string]uint64  `json:"refused"` // by reason
+	Programs  map[string]Counted `json:"programs"`
+	Keys      []KeyState         `json:"keys"`
+	PublicKey string             `json:"signing_public_key"`
+}
+
+// Counted are the results of one program.
+type Counted struct {
+	Results uint64        `json:"results"`
+	Failed  uint64        `json:"failed"`
+	Compute time.Duration `json:"compute_ns"` // on ciphertexts, in all
+}
+
+// KeyState is a key epoch in use.
+type KeyState struct {
+	ID     string `json:"id"`
+	Epoch  uint32 `json:"epoch"`
+	Params string `json:"params"`
+}
+
+// State describes the service. Client answers, counts and keys are each as they
+// are at the moment they are read.
+func (s *Service) State() State {
+	st := s.Stats()
+	out := State{Name: s.cfg.Name, Boot: s.state.boot(), URL: s.cfg.Broker.URL, Connected: s.Connected(),
+		Accepted: st.Accepted, Results: st.Results, Failed: st.Failed, Refused: st.Refused,
+		Programs: map[string]Counted{}, PublicKey: s.signer.PublicText()}
+	for i := range s.plan.Programs {
+		p := st.Programs[s.plan.Programs[i].Name]
+		out.Programs[s.plan.Programs[i].Name] = Counted{p.Results, p.Failed, p.Evaluate}
+	}
+	for ref, k := range s.keys {
+		out.Keys = append(out.Keys, KeyState{hex.EncodeToString(ref.ID[:]), ref.Epoch, k.ctx.Parameters().Name()})
+	}
+	slices.SortFunc(out.Keys, func(a, b KeyState) int { return int(int64(a.Epoch) - int64(b.Epoch)) })
+	return out
+}
+
+func (s *Service) client() (c transport.Client, since time.Time) {
+	s.link.Lock()
+	defer s.link.Unlock()
+	return s.link.client, s.link.since
+}
+
+// Connected reports whether there is a connection to the broker now.
+func (s *Service) Connected() bool {
+	c, _ := s.client()
+	return c != nil && c.Connected()
+}
+
+// startOffline is how long a service may go without its first connection before
+// it calls itself unhealthy.
+const startOffline = time.Minute
+
+// Health says what is wrong now.
+func (s *Service) Health() []string {
+	c, since := s.client()
+	if c == nil || c.Connected() || s.now().Sub(since) < startOffline {
+		return nil
+	}
+	return []string{"no connection to the broker"}
+}
+
+// Line is the state in one line.
+func (s *Service) Line() string {
+	st := s.Stats()
+	where := "connected"
+	if !s.Connected() {
+		where = "not connected"
+	}
+	var refused uint64
+	for _, n := range st.Refused {
+		refused += n
+	}
+	return fmt.Sprintf("%s, %d windows accepted, %d results, %d refused", where, st.Accepted, st.Results, refused)
+}

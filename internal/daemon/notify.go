@@ -1,0 +1,123 @@
+package daemon
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Notifier talks to the service manager by the sd_notify(3) protocol. The zero
+// value has nobody to talk to; its methods then do nothing.
+type Notifier struct {
+	address  string
+	watchdog time.Duration
+}
+
+// NewNotifier reads $NOTIFY_SOCKET, $WATCHDOG_USEC and $WATCHDOG_PID, and removes
+// them, so that programs that the service starts do not speak for it.
+func NewNotifier() *Notifier {
+	n := &Notifier{address: os.Getenv("NOTIFY_SOCKET")}
+	usec, err := strconv.ParseInt(os.Getenv("WATCHDOG_USEC"), 10, 64)
+	pid := os.Getenv("WATCHDOG_PID")
+	if err == nil && usec > 0 && (pid == "" || pid == strconv.Itoa(os.Getpid())) {
+		n.watchdog = time.Duration(usec) * time.Microsecond
+	}
+	for _, name := range []string{"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"} {
+		os.Unsetenv(name)
+	}
+	return n
+}
+
+// Watchdog is how often the manager wants a sign of life at the latest; 0 means
+// never.
+func (n *Notifier) Watchdog() time.Duration { return n.watchdog }
+
+// Send sends lines such as "READY=1" in one message. Without a manager it does
+// nothing and returns nil.
+func (n *Notifier) Send(lines ...string) error {
+	if n == nil || n.address == "" {
+		return nil
+	}
+	if n.address[0] != '/' && n.address[0] != '@' {
+		return fmt.Errorf("notify the service manager: unknown socket %q", n.address)
+	}
+	// net maps a leading '@' to the abstract namespace, as sd_notify does.
+	c, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: n.address, Net: "unixgram"})
+	if err != nil {
+		return fmt.Errorf("notify the service manager: %w", err)
+	}
+	defer c.Close()
+	for i, l := range lines {
+		lines[i] = strings.Map(func(r rune) rune { // a line is a line
+			if r < ' ' {
+				return ' '
+			}
+			return r
+		}, l)
+	}
+	if _, err := c.Write([]byte(strings.Join(lines, "\n"))); err != nil {
+		return fmt.Errorf("notify the service manager: %w", err)
+	}
+	return nil
+}
+
+// Ready, Reloading and Stopping announce the state of the service, Status a line
+// of text for `systemctl status`, Alive feeds the watchdog.
+func (n *Notifier) Ready(status string) error { return n.Send("READY=1", "STATUS="+status) }
+
+// Reloading must be followed by Ready.
+func (n *Notifier) Reloading() error {
+	var ts unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
+		return err
+	}
+	return n.Send("RELOADING=1", fmt.Sprintf("MONOTONIC_USEC=%d", ts.Nano()/1000), "STATUS=reloading")
+}
+
+// Stopping also asks for the time that a stop may take.
+func (n *Notifier) Stopping(within time.Duration) error {
+	return n.Send("STOPPING=1", fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d", within.Microseconds()), "STATUS=stopping: delivering what waits")
+}
+
+// Status shows a line of text.
+func (n *Notifier) Status(text string) error { return n.Send("STATUS=" + text) }
+
+// Alive is a sign of life.
+func (n *Notifier) Alive() error { return n.Send("WATCHDOG=1") }
+
+// Harden makes memory of this process harder to reach: no core dumps, no reading
+// by other processes of the same user, and, where the limit allows it, every page
+// locked in memory as it is touched. It returns what could not be done.
+func Harden() error {
+	var errs []error
+	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
+		errs = append(errs, fmt.Errorf("switch off core dumps: %w", err))
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}); err != nil && !errors.Is(err, unix.EPERM) {
+		errs = append(errs, fmt.Errorf("switch off core dumps: %w", err))
+	}
+	if err := lockMemory(); err != nil {
+		errs = append(errs, fmt.Errorf("keep memory off the swap device: %w", err))
+	}
+	return errors.Join(errs...)
+}
+
+// lockMemory locks pages when they are first touched. The limit counts address
+// space, of which Go reserves far more than it uses, so that anything but an
+// unlimited one would make allocations fail later.
+func lockMemory() error {
+	var l unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_MEMLOCK, &l); err != nil {
+		return err
+	}
+	if l.Cur != unix.RLIM_INFINITY {
+		return fmt.Errorf("the limit on locked memory is %d bytes; set LimitMEMLOCK=infinity, as hencedge's units do", l.Cur)
+	}
+	return unix.Mlockall(unix.MCL_CURRENT | unix.MCL_FUTURE | unix.MCL_ONFAULT)
+}

@@ -1,0 +1,89 @@
+package daemon
+
+import (
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// manager is a service manager's side of sd_notify: a datagram socket.
+func manager(t *testing.T, address string) *net.UnixConn {
+	t.Helper()
+	c, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: address, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+func hear(t *testing.T, c *net.UnixConn) string {
+	t.Helper()
+	b := make([]byte, 4096)
+	if err := c.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	n, err := c.Read(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b[:n])
+}
+
+func TestNotify(t *testing.T) {
+	for _, address := range []string{filepath.Join(t.TempDir(), "notify"), "@hencedge-test-" + strconv.Itoa(os.Getpid())} {
+		c := manager(t, address)
+		t.Setenv("NOTIFY_SOCKET", address)
+		t.Setenv("WATCHDOG_USEC", "20000000")
+		t.Setenv("WATCHDOG_PID", strconv.Itoa(os.Getpid()))
+		n := NewNotifier()
+		if n.Watchdog() != 20*time.Second {
+			t.Errorf("watchdog %v", n.Watchdog())
+		}
+		for _, name := range []string{"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"} {
+			if _, set := os.LookupEnv(name); set {
+				t.Errorf("%s is left for children", name)
+			}
+		}
+		if err := n.Ready("all\nis well"); err != nil {
+			t.Fatal(err)
+		}
+		if got := hear(t, c); got != "READY=1\nSTATUS=all is well" {
+			t.Errorf("%q", got)
+		}
+		if err := n.Reloading(); err != nil {
+			t.Fatal(err)
+		}
+		if got := hear(t, c); !strings.HasPrefix(got, "RELOADING=1\nMONOTONIC_USEC=") {
+			t.Errorf("%q", got)
+		}
+		if err := n.Stopping(45 * time.Second); err != nil {
+			t.Fatal(err)
+		}
+		if got := hear(t, c); !strings.HasPrefix(got, "STOPPING=1\nEXTEND_TIMEOUT_USEC=45000000\n") {
+			t.Errorf("%q", got)
+		}
+	}
+}
+
+func TestNotifyWithoutManager(t *testing.T) {
+	t.Setenv("NOTIFY_SOCKET", "")
+	t.Setenv("WATCHDOG_USEC", "1000000")
+	t.Setenv("WATCHDOG_PID", strconv.Itoa(os.Getpid()+1)) // somebody else's
+	n := NewNotifier()
+	if err := n.Ready("x"); err != nil || n.Watchdog() != 0 {
+		t.Errorf("%v, watchdog %v", err, n.Watchdog())
+	}
+	t.Setenv("NOTIFY_SOCKET", "vsock:2:1")
+	if err := NewNotifier().Ready("x"); err == nil {
+		t.Error("an unknown kind of socket was taken")
+	}
+	t.Setenv("NOTIFY_SOCKET", filepath.Join(t.TempDir(), "nobody"))
+	if err := NewNotifier().Ready("x"); err == nil {
+		t.Error("a socket without a listener was taken")
+	}
+}

@@ -1,0 +1,263 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Service is a role that is ready to run with one configuration.
+type Service interface {
+	prometheus.Collector
+	Healther
+	Statuser
+	// Run works until ctx ends, then ends in good order. It calls ready once it
+	// does what it is there for, and gives back everything on return.
+	Run(ctx context.Context, ready func()) error
+	// Connected reports whether there is a connection to the broker.
+	Connected() bool
+	// Line is the state in a few words, for `systemctl status`.
+	Line() string
+}
+
+// Candidate is a configuration that was read and found good; nothing has been
+// changed or locked for it.
+type Candidate struct {
+	Hash    string        // of the configuration's text, in hexadecimal
+	Stop    time.Duration // how long an orderly stop may take
+	Control string        // path of the control socket; only that of the first counts
+	Log     *slog.Logger
+	// Open makes the service. It is called when no other service of this
+	// supervisor runs.
+	Open func() (Service, error)
+	// Trial, if above 0, is the time within which the service must have been
+	// connected to the broker once; else the supervisor goes back.
+	Trial time.Duration
+	// Confirmed is called when a trial has succeeded, Failed when it has not.
+	Confirmed func() error
+	Failed    func(reason error)
+}
+
+// Supervisor runs one role: it reloads configurations, talks to the service
+// manager and answers on the control socket. Its fields are set before Run.
+type Supervisor struct {
+	Role, Version string
+	Load          func() (*Candidate, error) // reads and checks the configuration as it is now
+	Notify        *Notifier
+	Reload        <-chan string // a reason a time, such as "SIGHUP"
+
+	mu      sync.Mutex
+	current *Candidate
+	service Service
+	since   time.Time
+	last    ReloadReport
+	state   string
+}
+
+// ReloadReport says how the last reload went.
+type ReloadReport struct {
+	Time   time.Time `json:"time"`
+	Reason string    `json:"reason"`
+	OK     bool      `json:"ok"`
+	Error  string    `json:"error,omitempty"`
+}
+
+// ErrWentBack: a new configuration did not work; the one before is in use again.
+var ErrWentBack = errors.New("the configuration before is in use again")
+
+// Run runs the role until ctx ends or the role ends by itself. A reload reads and
+// checks the configuration first; a bad one is reported and changes nothing. With
+// a good one the service ends in good order and a new one starts; if that cannot
+// start, or is on trial and finds no broker, the one before starts again.
+func (s *Supervisor) Run(ctx context.Context) error {
+	c, err := s.Load()
+	if err != nil {
+		return err
+	}
+	s.since = time.Now()
+	service, err := c.Open()
+	if err != nil {
+		return err
+	}
+	s.use(c, service, "starting")
+	stopControl, err := ServeControl(c.Control, s, c.Log)
+	if err != nil {
+		c.Log.Warn("there will be no answer to status", "error", err)
+		stopControl = func() {}
+	}
+	defer stopControl()
+	stopAlive := s.keepAlive(ctx)
+	defer stopAlive()
+	var before *Candidate
+	for {
+		next, err := s.generation(ctx, c, service)
+		switch {
+		case next != nil:
+			before = c
+			c, service, err = s.replace(before, next)
+		case errors.Is(err, errTrial) && before != nil && ctx.Err() == nil:
+			c, service, err = s.goBack(before, c, err)
+			before = nil
+		default:
+			return err
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// generation runs one service. It returns the candidate that is to follow, or nil
+// and how the service ended.
+func (s *Supervisor) generation(ctx context.Context, c *Candidate, service Service) (*Candidate, error) {
+	run, stop := context.WithCancel(ctx)
+	defer stop()
+	done := make(chan error, 1)
+	go func() {
+		done <- service.Run(run, func() {
+			s.setState("running")
+			s.tell(s.Notify.Ready(s.line()))
+		})
+	}()
+	for {
+		select {
+		case err := <-done:
+			return nil, err
+		case <-ctx.Done():
+			s.setState("stopping")
+			s.tell(s.Notify.Stopping(c.Stop + stopMargin))
+			return nil, <-done
+		case reason := <-s.Reload:
+			next := s.prepare(reason)
+			if next == nil {
+				continue
+			}
+			stop()
+			if err := <-done; err != nil {
+				c.Log.Warn("the service did not end cleanly before the reload", "error", err)
+			}
+			if ctx.Err() != nil {
+				return nil, nil
+			}
+			return next, nil
+		}
+	}
+}
+
+// stopMargin is what a stop takes beyond delivering: saying goodbye, closing.
+const stopMargin = 15 * time.Second
+
+// prepare reads the configuration for a reload, or returns nil and says why not.
+func (s *Supervisor) prepare(reason string) *Candidate {
+	s.tell(s.Notify.Reloading())
+	log := s.logger()
+	log.Info("reloading the configuration", "reason", reason)
+	next, err := s.Load()
+	if err != nil {
+		s.report(reason, err)
+		log.Error("the configuration is not good; the one before stays in use", "reason", reason, "error", err)
+		s.tell(s.Notify.Ready("reload refused, the configuration before stays in use: " + firstLine(err)))
+		return nil
+	}
+	s.setReason(reason)
+	return next
+}
+
+// replace starts next in place of before, or before again.
+func (s *Supervisor) replace(before, next *Candidate) (*Candidate, Service, error) {
+	s.setState("reloading")
+	service, err := next.Open()
+	if err == nil {
+		service = s.trial(next, service)
+		s.use(next, service, "starting")
+		s.report("", nil)
+		next.Log.Info("the configuration was reloaded", "hash", next.Hash)
+		return next, service, nil
+	}
+	return s.goBack(before, next, err)
+}
+
+// goBack starts the configuration before again after bad failed.
+func (s *Supervisor) goBack(before, bad *Candidate, reason error) (*Candidate, Service, error) {
+	if bad.Failed != nil {
+		bad.Failed(reason)
+	}
+	s.report("", fmt.Errorf("%w: %w", ErrWentBack, reason))
+	before.Log.Error("the new configuration does not work; going back", "error", reason)
+	again, err := before.Open()
+	if err != nil {
+		return nil, nil, errors.Join(reason, fmt.Errorf("start again with the configuration before: %w", err))
+	}
+	s.use(before, again, "starting")
+	return before, again, nil
+}
+
+// use makes a service the current one.
+func (s *Supervisor) use(c *Candidate, service Service, state string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.current, s.service, s.state = c, service, state
+}
+
+func (s *Supervisor) setState(state string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.state = state
+}
+
+func (s *Supervisor) setReason(reason string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last = ReloadReport{Time: time.Now(), Reason: reason}
+}
+
+// report records the outcome of a reload; an empty reason keeps the one that
+// setReason gave.
+func (s *Supervisor) report(reason string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if reason == "" {
+		reason = s.last.Reason
+	}
+	s.last = ReloadReport{Time: time.Now(), Reason: reason, OK: err == nil}
+	if err != nil {
+		s.last.Error = err.Error()
+	}
+}
+
+func (s *Supervisor) logger() *slog.Logger {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.current.Log
+}
+
+func (s *Supervisor) now() (Service, *Candidate) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.service, s.current
+}
+
+// tell logs a failure to reach the service manager; the service goes on.
+func (s *Supervisor) tell(err error) {
+	if err != nil {
+		s.logger().Warn("the service manager does not hear", "error", err)
+	}
+}
+
+// line is the service's own state, and that of the last reload if it failed.
+func (s *Supervisor) line() string {
+	service, _ := s.now()
+	s.mu.Lock()
+	last := s.last
+	s.mu.Unlock()
+	text := service.Line()
+	if !last.Time.IsZero() && !last.OK && last.Error != "" {
+		text += "; the last reload was refused: " + firstLine(errors.New(last.Error))
+	}
+	return text
+}

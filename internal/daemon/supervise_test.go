@@ -1,0 +1,315 @@
+package daemon
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// role is a service that says what it is told to say.
+type role struct {
+	name   string
+	online atomic.Bool
+	ended  chan struct{}
+	fails  error // of Run, at once
+}
+
+var desc = prometheus.NewDesc("hencedge_test_generation", "", []string{"name"}, nil)
+
+func (r *role) Describe(ch chan<- *prometheus.Desc) { ch <- desc }
+func (r *role) Collect(ch chan<- prometheus.Metric) {
+	ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, 1, r.name)
+}
+func (r *role) Health() []string {
+	if r.online.Load() {
+		return nil
+	}
+	return []string{"offline"}
+}
+func (r *role) Status() any     { return map[string]string{"name": r.name} }
+func (r *role) Connected() bool { return r.online.Load() }
+func (r *role) Line() string    { return "this is " + r.name }
+func (r *role) Run(ctx context.Context, ready func()) error {
+	defer close(r.ended)
+	if r.fails != nil {
+		return r.fails
+	}
+	ready()
+	<-ctx.Done()
+	return nil
+}
+
+var _ Service = (*role)(nil)
+
+// stage is a supervisor in a test. next is what Load gives; runs are the
+// services in the order in which they were made.
+type stage struct {
+	*Supervisor
+	reload chan string
+	socket string
+	conn   *net.UnixConn
+
+	mu   sync.Mutex
+	next func() (*Candidate, error)
+	runs []*role
+	log  strings.Builder
+}
+
+func (s *stage) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.log.Write(b)
+}
+
+func (s *stage) candidate(name string, change ...func(*Candidate)) {
+	c := &Candidate{Hash: name, Stop: time.Second, Control: s.socket, Log: slog.New(slog.NewTextHandler(s, nil)), Open: func() (Service, error) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		for _, r := range s.runs {
+			select {
+			case <-r.ended:
+			default:
+				return nil, fmt.Errorf("%s is opened while %s runs", name, r.name)
+			}
+		}
+		r := &role{name: name, ended: make(chan struct{})}
+		r.online.Store(name != "offline")
+		if name == "broken" {
+			return nil, errors.New("it does not open")
+		}
+		s.runs = append(s.runs, r)
+		return r, nil
+	}}
+	for _, f := range change {
+		f(c)
+	}
+	s.load(func() (*Candidate, error) { return c, nil })
+}
+
+func (s *stage) load(f func() (*Candidate, error)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.next = f
+}
+
+func (s *stage) names() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []string
+	for _, r := range s.runs {
+		out = append(out, r.name)
+	}
+	return out
+}
+
+func newStage(t *testing.T) *stage {
+	dir := t.TempDir()
+	s := &stage{reload: make(chan string), socket: filepath.Join(dir, "control.sock"), conn: manager(t, filepath.Join(dir, "notify"))}
+	t.Setenv("NOTIFY_SOCKET", filepath.Join(dir, "notify"))
+	t.Setenv("WATCHDOG_USEC", "100000")
+	t.Setenv("WATCHDOG_PID", "")
+	s.Supervisor = &Supervisor{Role: "agent", Version: "v1", Notify: NewNotifier(), Reload: s.reload, Load: func() (*Candidate, error) {
+		s.mu.Lock()
+		f := s.next
+		s.mu.Unlock()
+		return f()
+	}}
+	return s
+}
+
+// start runs the supervisor; end stops it and gives its error.
+func (s *stage) start(t *testing.T) (end func() error) {
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- s.Run(ctx) }()
+	return func() error {
+		cancel()
+		select {
+		case err := <-done:
+			return err
+		case <-time.After(10 * time.Second):
+			t.Fatal("the supervisor does not end")
+			return nil
+		}
+	}
+}
+
+// await hears the manager's messages until one holds text.
+func (s *stage) await(t *testing.T, text string) string {
+	t.Helper()
+	for range 1000 {
+		if m := hear(t, s.conn); strings.Contains(m, text) {
+			return m
+		}
+	}
+	t.Fatalf("the manager never heard %q", text)
+	return ""
+}
+
+func TestReload(t *testing.T) {
+	s := newStage(t)
+	s.candidate("one")
+	end := s.start(t)
+	s.await(t, "READY=1\nSTATUS=this is one")
+	s.await(t, "WATCHDOG=1")
+
+	// A bad configuration changes nothing and is told everywhere.
+	s.load(func() (*Candidate, error) { return nil, errors.New("line 3 is wrong\nand more") })
+	s.reload <- "SIGHUP"
+	s.await(t, "RELOADING=1")
+	if m := s.await(t, "READY=1"); !strings.Contains(m, "line 3 is wrong") || strings.Contains(m, "and more") {
+		t.Errorf("%q", m)
+	}
+	var st SupervisorStatus
+	b, err := Ask(t.Context(), s.socket, "/status")
+	if err == nil {
+		err = json.Unmarshal(b, &st)
+	}
+	if err != nil || st.Healthy || st.State != "running" || st.Config != "one" || st.LastReload == nil || st.LastReload.OK ||
+		!strings.Contains(st.LastReload.Error, "and more") || !strings.Contains(fmt.Sprint(st.Service), "one") {
+		t.Errorf("%v: %s", err, b)
+	}
+	if _, err := Ask(t.Context(), s.socket, "/healthz"); err == nil || !strings.Contains(err.Error(), "503") {
+		t.Errorf("a refused reload is healthy: %v", err)
+	}
+
+	// A good one ends the old service before it starts the new one.
+	s.candidate("two")
+	s.reload <- "SIGHUP"
+	s.await(t, "READY=1\nSTATUS=this is two")
+	if b, err := Ask(t.Context(), s.socket, "/metrics"); err != nil || !strings.Contains(string(b), `hencedge_test_generation{name="two"} 1`) || strings.Contains(string(b), "one") {
+		t.Errorf("%v: %s", err, b)
+	}
+	if b, err := Ask(t.Context(), s.socket, "/healthz"); err != nil || !strings.Contains(string(b), `"ok":true`) {
+		t.Errorf("%v: %s", err, b)
+	}
+
+	// One that passes the check and does not open gives way to the one before.
+	s.candidate("broken")
+	s.reload <- "SIGHUP"
+	s.await(t, "READY=1\nSTATUS=this is two; the last reload was refused")
+	if err := end(); err != nil {
+		t.Error(err)
+	}
+	s.await(t, "STOPPING=1")
+	if got := s.names(); !slices.Equal(got, []string{"one", "two", "two"}) {
+		t.Errorf("services %v", got)
+	}
+	if _, err := os.Stat(s.socket); err == nil {
+		t.Error("the socket is left behind")
+	}
+}
+
+func TestTrial(t *testing.T) {
+	s := newStage(t)
+	var confirmed, failed atomic.Int32
+	onTrial := func(c *Candidate) {
+		c.Trial = time.Minute
+		if c.Hash == "offline" {
+			c.Trial = 50 * time.Millisecond
+		}
+		c.Confirmed = func() error { confirmed.Add(1); return nil }
+		c.Failed = func(error) { failed.Add(1) }
+	}
+	s.candidate("one")
+	end := s.start(t)
+	s.await(t, "STATUS=this is one")
+	s.candidate("good", onTrial)
+	s.reload <- "remote"
+	s.await(t, "READY=1\nSTATUS=this is good")
+	for deadline := time.Now().Add(10 * time.Second); confirmed.Load() == 0 && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
+	}
+	s.candidate("offline", onTrial)
+	s.reload <- "remote"
+	s.await(t, "READY=1\nSTATUS=this is offline")
+	s.await(t, "READY=1\nSTATUS=this is good; the last reload was refused")
+	if err := end(); err != nil {
+		t.Error(err)
+	}
+	if confirmed.Load() != 1 || failed.Load() != 1 {
+		t.Errorf("%d confirmed, %d failed", confirmed.Load(), failed.Load())
+	}
+	if got := s.names(); !slices.Equal(got, []string{"one", "good", "offline", "good"}) {
+		t.Errorf("services %v", got)
+	}
+}
+
+func TestFirstStartFails(t *testing.T) {
+	s := newStage(t)
+	s.candidate("broken")
+	if err := s.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "does not open") {
+		t.Error(err)
+	}
+	s.load(func() (*Candidate, error) { return nil, io.ErrUnexpectedEOF })
+	if err := s.Run(t.Context()); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Error(err)
+	}
+}
+
+// A socket that a killed process left is replaced, one in use and a file are not.
+func TestSocketIsTakenOver(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	left, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	left.SetUnlinkOnClose(false)
+	left.Close()
+	stop, err := ServeMetrics("unix:"+path, &role{name: "x"}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o660 {
+		t.Errorf("%v, %v", info, err)
+	}
+	if _, err := ServeMetrics("unix:"+path, &role{}, slog.New(slog.DiscardHandler)); err == nil {
+		t.Error("a socket in use was taken over")
+	}
+	stop()
+	if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ServeMetrics("unix:"+path, &role{}, slog.New(slog.DiscardHandler)); err == nil {
+		t.Error("a file was replaced by a socket")
+	}
+}
+
+func TestHealthOverTCP(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	l.Close()
+	stop, err := ServeMetrics(address, &role{name: "x"}, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stop()
+	for page, want := range map[string]int{"/metrics": 200, "/healthz": 503, "/status": 404, "/": 404} {
+		resp, err := http.Get("http://" + address + page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != want {
+			t.Errorf("%s: %s, want %d", page, resp.Status, want)
+		}
+	}
+}

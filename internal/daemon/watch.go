@@ -1,0 +1,162 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// statusEvery is how often the line of `systemctl status` is renewed.
+const statusEvery = 15 * time.Second
+
+// keepAlive renews the status line, and feeds the watchdog twice in its time. For
+// either the service is asked for its state, which takes the locks that its work
+// takes: a service that hangs in one is not reported alive.
+func (s *Supervisor) keepAlive(ctx context.Context) (stop func()) {
+	if s.Notify == nil || s.Notify.address == "" {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // a stop that drains is alive too
+	every := statusEvery
+	if w := s.Notify.Watchdog(); w > 0 {
+		every = min(every, w/2)
+	}
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		tick := time.NewTicker(max(every, 10*time.Millisecond))
+		defer tick.Stop()
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+			lines := []string{"STATUS=" + s.line()}
+			if s.Notify.Watchdog() > 0 {
+				lines = append(lines, "WATCHDOG=1")
+			}
+			s.tell(s.Notify.Send(lines...))
+		}
+	})
+	return func() { cancel(); wg.Wait() }
+}
+
+// trial wraps a service on trial: one that is not connected within the time ends
+// with errTrial. Without a trial it is the service itself.
+func (s *Supervisor) trial(c *Candidate, service Service) Service {
+	if c.Trial <= 0 {
+		return service
+	}
+	return &onTrial{Service: service, c: c}
+}
+
+type onTrial struct {
+	Service
+	c *Candidate
+}
+
+// errTrial: a trial has failed. errOffline is the usual reason.
+var (
+	errTrial   = errors.New("the configuration failed its trial")
+	errOffline = fmt.Errorf("%w: no connection to the broker in time", errTrial)
+)
+
+func (o *onTrial) Run(ctx context.Context, ready func()) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	var wg sync.WaitGroup
+	ended := make(chan struct{})
+	wg.Go(func() {
+		tick := time.NewTicker(max(o.c.Trial/100, 10*time.Millisecond))
+		defer tick.Stop()
+		over := time.After(o.c.Trial)
+		for {
+			select {
+			case <-ended:
+				return
+			case <-ctx.Done():
+				return
+			case <-over:
+				cancel(errOffline)
+				return
+			case <-tick.C:
+				if !o.Connected() {
+					continue
+				}
+				if o.c.Confirmed != nil {
+					if err := o.c.Confirmed(); err != nil {
+						cancel(fmt.Errorf("%w: it cannot be kept: %w", errTrial, err))
+					}
+				}
+				return
+			}
+		}
+	})
+	err := o.Service.Run(ctx, ready)
+	close(ended)
+	wg.Wait()
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
+		return errors.Join(cause, err)
+	}
+	return err
+}
+
+// SupervisorStatus is what `status` shows.
+type SupervisorStatus struct {
+	Role       string        `json:"role"`
+	Version    string        `json:"version"`
+	State      string        `json:"state"` // starting, running, reloading, stopping
+	Since      time.Time     `json:"since"`
+	Config     string        `json:"config_hash"` // SHA-256 of the configuration's text
+	LastReload *ReloadReport `json:"last_reload,omitempty"`
+	Healthy    bool          `json:"healthy"`
+	Reasons    []string      `json:"reasons"` // why not
+	Service    any           `json:"service"`
+}
+
+// Status describes the supervisor and its service.
+func (s *Supervisor) Status() any {
+	service, c := s.now()
+	reasons := s.Health()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := SupervisorStatus{Role: s.Role, Version: s.Version, State: s.state, Since: s.since, Config: c.Hash,
+		Healthy: len(reasons) == 0, Reasons: append([]string{}, reasons...), Service: service.Status()}
+	if !s.last.Time.IsZero() {
+		last := s.last
+		out.LastReload = &last
+	}
+	return out
+}
+
+// Health is the service's, and a refused reload.
+func (s *Supervisor) Health() []string {
+	service, _ := s.now()
+	out := service.Health()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.last.Time.IsZero() && !s.last.OK && s.last.Error != "" {
+		out = append(out, "the last reload was refused: "+firstLine(errors.New(s.last.Error)))
+	}
+	return out
+}
+
+// Describe says nothing: what is collected changes with the service.
+func (s *Supervisor) Describe(chan<- *prometheus.Desc) {}
+
+// Collect gives the metrics of the service that runs now.
+func (s *Supervisor) Collect(ch chan<- prometheus.Metric) {
+	service, _ := s.now()
+	service.Collect(ch)
+}
+
+// firstLine is the first line of an error.
+func firstLine(err error) string {
+	text, _, _ := strings.Cut(err.Error(), "\n")
+	return text
+}
