@@ -76,6 +76,7 @@ type Agent struct {
 	state   *state
 	spool   Spool
 	streams []*stream
+	inputs  *inputs
 	since   time.Time
 	bootID  []byte
 	link    link
@@ -103,7 +104,8 @@ func New(cfg *config.Agent, deps Deps) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Agent{cfg: cfg, deps: deps, log: deps.logger(), clock: p.machine.Clock, keys: p.keys, streams: p.streams, spool: deps.Spool}
+	a := &Agent{cfg: cfg, deps: deps, log: deps.logger(), clock: p.machine.Clock, keys: p.keys, streams: p.streams,
+		inputs: p.machine.shared, spool: deps.Spool}
 	a.log = a.log.With("device", cfg.Device)
 	for _, s := range a.streams {
 		if l, ok := s.source.(*live); ok {
@@ -136,7 +138,7 @@ func (a *Agent) Close() error {
 	for _, s := range a.streams {
 		errs = append(errs, s.source.close())
 	}
-	errs = append(errs, a.state.close())
+	errs = append(errs, a.inputs.close(), a.state.close())
 	a.keys.wipe()
 	return errors.Join(errs...)
 }

@@ -38,6 +38,7 @@ func (p *prepared) close() {
 	for _, s := range p.streams {
 		_ = s.source.close()
 	}
+	_ = p.machine.shared.close()
 	p.keys.wipe()
 }
 
@@ -60,6 +61,7 @@ func prepare(cfg *config.Agent, deps Deps) (*prepared, error) {
 	}
 	c := &checker{cfg: cfg}
 	p := &prepared{machine: deps.machine()}
+	p.machine.shared = c.inputs(deps)
 	if p.keys.ctx = c.context(deps); p.keys.ctx != nil {
 		p.keys.load(cfg, deps, func(path string, err error) {
 			remedy := "export the key again with `hencedge keys export --role agent`"
@@ -109,6 +111,13 @@ func (c *checker) context(deps Deps) *henc.Context {
 		return nil
 	}
 	return ctx
+}
+
+// inputs makes the inputs.
+func (c *checker) inputs(deps Deps) *inputs {
+	return openInputs(c.cfg.Inputs, deps.logger().With("device", c.cfg.Device), func(i int, err error) {
+		c.fail(fmt.Sprintf("inputs[%d]", i), "correct the input, or what it names", err)
+	})
 }
 
 // stream checks one stream against the parameters and opens its source.

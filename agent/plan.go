@@ -83,6 +83,8 @@ func Plan(cfg *config.Agent, deps Deps, link float64) (*Prediction, error) {
 	}
 	c := &checker{cfg: cfg}
 	m := deps.machine()
+	m.shared = c.inputs(deps)
+	defer m.shared.close()
 	k := keys{ctx: c.context(deps)}
 	var streams []*stream
 	if k.ctx != nil {

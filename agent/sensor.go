@@ -4,31 +4,25 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"math"
-	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 	"time"
 
+	"github.com/hencedge/hencedge/agent/input"
+	"github.com/hencedge/hencedge/agent/input/iio"
+	"github.com/hencedge/hencedge/agent/input/power"
 	"github.com/hencedge/hencedge/config"
 )
 
 // Sensor gives one value at a time, in its own unit before the channel's scale
-// and offset.
-type Sensor interface {
-	// Read takes a sample and the wall time at which it was taken. An error
-	// makes the sample missing; the sensor stays usable.
-	Read(ctx context.Context) (float64, time.Time, error)
-}
+// and offset (see package input).
+type Sensor = input.Sensor
 
 // Errors of sensors.
 var (
 	// ErrNoSensor: the source names something that is not on this machine.
-	ErrNoSensor = errors.New("no such sensor")
+	ErrNoSensor = input.ErrNoSensor
 	// ErrReading: the sensor is there but its reading cannot be used.
-	ErrReading = errors.New("unusable reading")
+	ErrReading = input.ErrReading
 	// ErrNoBaseline: a rate has no earlier reading to compare with yet.
 	ErrNoBaseline = errors.New("first reading of a rate")
 )
@@ -38,6 +32,8 @@ var (
 type Machine struct {
 	Root  string
 	Clock Clock // nil: the machine's clock
+
+	shared *inputs // of the configuration
 }
 
 func (m Machine) clock() Clock {
@@ -55,47 +51,14 @@ func (m Machine) path(elem ...string) string {
 	return filepath.Join(append([]string{root}, elem...)...)
 }
 
-// maxFile bounds what is read from one file of /proc or /sys, in bytes.
-const maxFile = 1 << 20
-
 // read reads a small file.
-func (m Machine) read(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err != nil {
-		return "", err
-	}
-	if len(b) > maxFile {
-		return "", fmt.Errorf("%w: %s is larger than %d bytes", ErrReading, path, maxFile)
-	}
-	return string(b), nil
-}
+func (m Machine) read(path string) (string, error) { return input.ReadText(path) }
 
 // readNumber reads a file with one number.
-func (m Machine) readNumber(path string) (float64, error) {
-	text, err := m.read(path)
-	if err != nil {
-		return 0, err
-	}
-	v, err := strconv.ParseFloat(strings.TrimSpace(text), 64)
-	if err != nil || math.IsNaN(v) || math.IsInf(v, 0) {
-		return 0, fmt.Errorf("%w: %s holds %q, not a number", ErrReading, path, clip(text))
-	}
-	return v, nil
-}
+func (m Machine) readNumber(path string) (float64, error) { return input.ReadNumber(path) }
 
 // clip shortens foreign text for messages.
-func clip(s string) string {
-	s = strings.TrimSpace(s)
-	if len(s) > 40 {
-		return s[:40] + "..."
-	}
-	return s
-}
+func clip(s string) string { return input.Clip(s) }
 
 // Open makes the sensor that src describes. It fails with ErrNoSensor, naming
 // what there is instead, when this machine has no such thing. Replay columns
@@ -117,6 +80,15 @@ func (m Machine) Open(src config.Source) (Sensor, error) {
 		return m.openDisk(src)
 	case config.SourceNet:
 		return m.openNet(src)
+	case config.SourceIIO:
+		return iio.Open(m.Root, src)
+	case config.SourcePower:
+		return power.OpenRail(m.Root, src)
+	case config.SourceGPU:
+		return power.OpenGPU(m.Root, src)
+	}
+	if src.From != "" {
+		return m.shared.sensor(src)
 	}
 	return nil, fmt.Errorf("%w: a source of type %q cannot be opened", ErrNoSensor, src.Type)
 }
@@ -136,13 +108,4 @@ func (g gauge) Read(ctx context.Context) (float64, time.Time, error) {
 }
 
 // noSensor is ErrNoSensor with what exists.
-func noSensor(what, name string, have []string) error {
-	if len(have) == 0 {
-		return fmt.Errorf("%w: %s %q; this machine has none", ErrNoSensor, what, name)
-	}
-	const most = 12
-	if len(have) > most {
-		have = append(have[:most:most], "...")
-	}
-	return fmt.Errorf("%w: %s %q; this machine has %s", ErrNoSensor, what, name, strings.Join(have, ", "))
-}
+func noSensor(what, name string, have []string) error { return input.Missing(what, name, have) }

@@ -6,9 +6,9 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
+	"github.com/hencedge/hencedge/agent/input"
 	"github.com/hencedge/hencedge/config"
 )
 
@@ -93,13 +93,7 @@ func (m Machine) inputs(c hwmonChip) []hwmonInput {
 }
 
 // byNumber orders names by the number that they end in.
-func byNumber(a, b string) int {
-	num := func(s string) int {
-		n, _ := strconv.Atoi(s[len(strings.TrimRight(s, "0123456789")):])
-		return n
-	}
-	return cmp.Or(cmp.Compare(num(a), num(b)), cmp.Compare(a, b))
-}
+func byNumber(a, b string) int { return input.ByNumber(a, b) }
 
 func (m Machine) openHwmon(src config.Source) (Sensor, error) {
 	var found []hwmonInput

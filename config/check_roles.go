@@ -28,6 +28,8 @@ func (a *Agent) check(c *checker) {
 		}
 	}
 	c.unique("streams", "stream", names)
+	c.agentInputs(a.Inputs)
+	c.froms(a)
 }
 
 func (c *checker) agentKeys(k AgentKeys) {

@@ -30,11 +30,30 @@ var sourceKinds = map[SourceType]sourceKind{
 		"rx_bytes": "B/s", "tx_bytes": "B/s", "rx_packets": "1/s", "tx_packets": "1/s",
 		"rx_errors": "1/s", "tx_errors": "1/s", "rx_dropped": "1/s", "tx_dropped": "1/s"}},
 	SourceReplay: {keys: []string{"column"}, required: []string{"column"}},
+	SourceIIO:    {keys: []string{"chip", "input"}, required: []string{"chip", "input"}},
+	SourcePower: {keys: []string{"rail", "field"}, required: []string{"rail"}, fields: map[string]string{
+		"power": "W", "voltage": "V", "current": "A"}},
+	SourceGPU:    {keys: []string{"chip", "field"}, fields: map[string]string{"load": "%", "clock": "MHz"}},
+	SourceI2C:    {keys: registerKeys, required: []string{"from", "register"}},
+	SourceSPI:    {keys: registerKeys, required: []string{"from", "register"}},
+	SourceModbus: {keys: append([]string{"table"}, registerKeys...), required: []string{"from", "register"}},
+	SourceCAN: {keys: []string{"from", "id", "mask", "extended", "start", "length", "data", "order"},
+		required: []string{"from", "id", "start", "length"}},
+	SourceSerial: {keys: []string{"from", "column", "path", "pattern", "sentence", "field"}, required: []string{"from"}},
+	SourceExec:   {keys: []string{"from", "path", "pattern"}, required: []string{"from"}},
+	SourceHTTP:   {keys: []string{"from", "path", "pattern"}, required: []string{"from"}},
+	SourceMQTT:   {keys: []string{"from", "topic", "path", "pattern"}, required: []string{"from", "topic"}},
 }
+
+var registerKeys = []string{"from", "register", "data", "order", "start", "length"}
+
+// freeText are keys whose text may have any character.
+var freeText = []string{"column", "field", "path", "pattern", "topic"}
 
 // SourceTypes lists the kinds of sources.
 func SourceTypes() []SourceType {
-	return []SourceType{SourceHwmon, SourceThermal, SourceCPU, SourceMemory, SourceLoad, SourceDisk, SourceNet, SourceReplay}
+	return []SourceType{SourceHwmon, SourceThermal, SourceCPU, SourceMemory, SourceLoad, SourceDisk, SourceNet, SourceReplay,
+		SourceIIO, SourcePower, SourceGPU, SourceI2C, SourceSPI, SourceModbus, SourceCAN, SourceSerial, SourceExec, SourceHTTP, SourceMQTT}
 }
 
 // FieldsOf lists the fields of a kind of source, sorted.
@@ -55,14 +74,10 @@ func (s Source) NativeUnit() string {
 		return "degC"
 	case SourceHwmon:
 		return hwmonUnits[strings.TrimRight(s.Input, "0123456789")]
+	case SourceIIO:
+		return iioUnits[IIOKind(s.Input)]
 	}
 	return sourceKinds[s.Type].fields[s.Field]
-}
-
-// texts are the text fields of a source by key.
-func (s Source) texts() map[string]string {
-	return map[string]string{"chip": s.Chip, "input": s.Input, "label": s.Label, "zone": s.Zone, "cpu": s.CPU,
-		"device": s.Device, "interface": s.Interface, "field": s.Field, "column": s.Column}
 }
 
 func (c *checker) source(path string, s Source, unit string) {
@@ -74,21 +89,31 @@ func (c *checker) source(path string, s Source, unit string) {
 		oneOf(c, path+".type", s.Type, SourceTypes()...)
 		return
 	}
-	texts := s.texts()
-	for _, key := range sortedKeys(texts) {
-		v := texts[key]
-		switch p := path + "." + key; {
-		case v != "" && !slices.Contains(kind.keys, key):
-			c.failKey(p, fmt.Sprintf("a %s source has no %q", s.Type, key), "remove it; keys of this source: "+strings.Join(append([]string{"type"}, kind.keys...), ", "))
-		case v == "" && slices.Contains(kind.required, key) && c.sound(p):
-			c.fail(path, fmt.Sprintf("%q is missing", key), fmt.Sprintf("add %q; `hencedge agent plan` lists the sensors of this machine", key))
-		case key != "column" && key != "field" && v != "" && !plainString.MatchString(v):
-			c.fail(p, fmt.Sprintf("invalid %s %q", key, v), "use the plain name, without a path")
+	given := map[string]bool{}
+	for _, k := range s.keys() {
+		given[k.name] = true
+		switch p := path + "." + k.name; {
+		case !slices.Contains(kind.keys, k.name):
+			c.failKey(p, fmt.Sprintf("a %s source has no %q", s.Type, k.name), "remove it; keys of this source: "+strings.Join(append([]string{"type"}, kind.keys...), ", "))
+		case k.str && !slices.Contains(freeText, k.name) && !plainString.MatchString(k.text):
+			c.fail(p, fmt.Sprintf("invalid %s %q", k.name, k.text), "use the plain name, without a path")
+		}
+	}
+	for _, key := range kind.required {
+		if !given[key] && c.sound(path+"."+key) {
+			remedy := fmt.Sprintf("add %q; `hencedge agent plan` lists the sensors of this machine", key)
+			if key == "from" {
+				remedy = "add \"from\", the name of an entry of \"inputs\" at the top level"
+			} else if slices.Contains(kind.keys, "from") {
+				remedy = fmt.Sprintf("add %q; docs/configuration.md shows an example", key)
+			}
+			c.fail(path, fmt.Sprintf("%q is missing", key), remedy)
 		}
 	}
 	if _, ok := kind.fields[s.Field]; kind.fields != nil && s.Field != "" && !ok {
 		c.fail(path+".field", fmt.Sprintf("a %s source has no field %q", s.Type, s.Field), suggestValue(s.Field, FieldsOf(s.Type)))
 	}
+	c.point(path, s)
 	switch s.Type {
 	case SourceHwmon:
 		c.hwmon(path, s)

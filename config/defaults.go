@@ -43,6 +43,7 @@ func (a *Agent) SetDefaults() {
 	for i := range a.Streams {
 		a.Streams[i].SetDefaults()
 	}
+	a.inputDefaults()
 }
 
 // defaultPolicy is to keep sensors on time, and not to lose anything of files,
@@ -115,6 +116,7 @@ func (s *Source) setDefaults() {
 	case SourceLoad:
 		orDefault(&s.Field, "1m")
 	}
+	s.setPointDefaults()
 }
 
 func (b *Broker) setDefaults(clientID string) {

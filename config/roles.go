@@ -14,7 +14,9 @@ type Agent struct {
 	// numbers; it must survive restarts.
 	State   string   `yaml:"state" cfg:"required,path"`
 	Streams []Stream `yaml:"streams" cfg:"required"`
-	Queue   Queue    `yaml:"queue"`
+	// Inputs are devices and connections that sources refer to.
+	Inputs []Input `yaml:"inputs"`
+	Queue  Queue   `yaml:"queue"`
 	// StopTimeout bounds how long a stop waits for the queue to drain.
 	StopTimeout Duration `yaml:"stop_timeout"`
 	Log         Log      `yaml:"log"`

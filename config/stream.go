@@ -143,6 +143,8 @@ type Source struct {
 	// value = reading*Scale + Offset. Scale 0 means 1.
 	Scale  float64 `yaml:"scale"`
 	Offset float64 `yaml:"offset" cfg:"zero"`
+	// Point says which quantity of an input is read (see Input).
+	Point `yaml:",inline"`
 }
 
 // Replay reads samples with their original timestamps from a file.

@@ -83,7 +83,7 @@ var examples = map[string]string{
 	"params":      "\"params: edge12-d1\"",
 	"unit":        "\"unit: degC\"",
 	"range":       "\"range: [minimum, maximum]\" in the channel's unit",
-	"type":        "\"type: cpu\", or hwmon, thermal, memory, load, disk, net, replay",
+	"type":        "\"type: cpu\", or another type of docs/configuration.md",
 	"devices":     "\"devices:\" with the name and public_key of each agent",
 	"evaluators":  "\"evaluators:\" with the name and public_key of each evaluator",
 	"public_key":  "\"public_key: ed25519:...\"",
@@ -91,6 +91,13 @@ var examples = map[string]string{
 	"expr":        "\"expr: mean(x)\"",
 	"inputs":      "\"inputs: {x: device/stream/channel}\"",
 	"file":        "\"file: data.csv\"",
+	"bus":         "\"bus: 1\", the number of the bus",
+	"address":     "\"address: 0x48\", the 7-bit address of the device",
+	"register":    "\"register: 0\"",
+	"value":       "\"value: 0\"",
+	"interface":   "\"interface: can0\"",
+	"command":     "\"command: [/usr/local/bin/sensor]\"",
+	"format":      "\"format: csv\", or json, nmea, text",
 	"time":        "\"time: timestamp\", the column of the timestamps",
 }
 

@@ -1,0 +1,65 @@
+package input
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Counters count what an input did since the start.
+type Counters struct {
+	Values   atomic.Uint64 // values received
+	Bad      atomic.Uint64 // of what was received, what held no usable value
+	Failures atomic.Uint64 // polls and connections that failed
+}
+
+// Cell holds the newest value of a quantity that is received in the background.
+// It is a Sensor.
+type Cell struct {
+	maxAge time.Duration
+
+	mu    sync.Mutex
+	value float64
+	at    time.Time // with the monotonic reading; zero before the first value
+	err   error     // why there is no value
+}
+
+// NewCell makes a cell whose values live for maxAge.
+func NewCell(maxAge time.Duration) *Cell { return &Cell{maxAge: maxAge} }
+
+// Set stores a value that was received now.
+func (c *Cell) Set(v float64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.value, c.at, c.err = v, time.Now(), nil
+}
+
+// Fail says that what was received now holds no usable value: the value is
+// missing until the next Set.
+func (c *Cell) Fail(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at, c.err = time.Time{}, err
+}
+
+// Read gives the newest value and when it was received.
+func (c *Cell) Read(ctx context.Context) (float64, time.Time, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, time.Time{}, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch age := time.Since(c.at); {
+	case c.at.IsZero() && c.err != nil:
+		return 0, time.Time{}, c.err
+	case c.at.IsZero():
+		return 0, time.Time{}, ErrNoValue
+	case age > c.maxAge:
+		return 0, time.Time{}, fmt.Errorf("%w: %s, more than max_age %s", ErrStale, age.Round(time.Millisecond), c.maxAge)
+	}
+	return c.value, c.at.Round(0), nil
+}
+
+var _ Sensor = (*Cell)(nil)

@@ -1,0 +1,67 @@
+package input
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"time"
+
+	"github.com/hencedge/hencedge/config"
+)
+
+// Sensor gives one value at a time, in its own unit before the channel's scale
+// and offset.
+type Sensor interface {
+	// Read takes a sample and the wall time at which it was taken. An error
+	// makes the sample missing; the sensor stays usable.
+	Read(ctx context.Context) (float64, time.Time, error)
+}
+
+// Input is an open device or connection. All sensors are made before the first
+// of them is read; after that, reads are safe for concurrent use.
+type Input interface {
+	// Sensor makes the sensor of one source. It touches no device. An error is
+	// a mistake in the configuration.
+	Sensor(src config.Source) (Sensor, error)
+	// Close stops the input and waits until it has stopped.
+	Close() error
+}
+
+// Errors of sensors.
+var (
+	// ErrNoSensor: the source names something that is not on this machine.
+	ErrNoSensor = errors.New("no such sensor")
+	// ErrReading: the sensor is there but its reading cannot be used.
+	ErrReading = errors.New("unusable reading")
+	// ErrNoValue: nothing has been received yet.
+	ErrNoValue = errors.New("no value yet")
+	// ErrStale: the newest value is too old.
+	ErrStale = errors.New("the newest value is too old")
+	// ErrWaiting: the device failed and is left alone for a while.
+	ErrWaiting = errors.New("waiting after a failure")
+)
+
+// Env is what an input is given by the agent.
+type Env struct {
+	// Log is told when the input begins to fail and when it works again; nil
+	// means slog.Default.
+	Log *slog.Logger
+	// Count may be nil.
+	Count *Counters
+}
+
+// Logger is never nil.
+func (e Env) Logger() *slog.Logger {
+	if e.Log == nil {
+		return slog.Default()
+	}
+	return e.Log
+}
+
+// Counters is never nil.
+func (e Env) Counters() *Counters {
+	if e.Count == nil {
+		return new(Counters)
+	}
+	return e.Count
+}

@@ -1,0 +1,183 @@
+package modbus
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+// Function codes (MODBUS Application Protocol V1.1b3, section 6).
+const (
+	readCoils    = 1
+	readDiscrete = 2
+	readHolding  = 3
+	readInput    = 4
+	exception    = 0x80
+)
+
+// Limits of one request (the same, sections 6.1 to 6.4).
+const (
+	maxBits      = 2000
+	maxRegisters = 125
+)
+
+// Errors of an exchange.
+var (
+	// ErrException: the device refused the request.
+	ErrException = errors.New("modbus exception")
+	// ErrFrame: what came back is no answer to the request.
+	ErrFrame = errors.New("modbus: unusable answer")
+)
+
+// exceptions are the exception codes (the same, section 7).
+var exceptions = map[byte]string{
+	1: "illegal function", 2: "illegal data address", 3: "illegal data value", 4: "device failure", 5: "acknowledge", 6: "device busy",
+	8: "memory parity error", 10: "gateway path unavailable", 11: "gateway target does not respond",
+}
+
+// request asks for count bits or registers from address on.
+type request struct {
+	function byte
+	address  uint16
+	count    uint16
+}
+
+func (r request) pdu() []byte {
+	b := []byte{r.function}
+	b = binary.BigEndian.AppendUint16(b, r.address)
+	return binary.BigEndian.AppendUint16(b, r.count)
+}
+
+// payload is the number of data bytes of the answer.
+func (r request) payload() int {
+	if r.function == readCoils || r.function == readDiscrete {
+		return (int(r.count) + 7) / 8
+	}
+	return 2 * int(r.count)
+}
+
+// answer takes the data out of the answer's PDU.
+func (r request) answer(pdu []byte) ([]byte, error) {
+	switch {
+	case len(pdu) == 2 && pdu[0] == r.function|exception:
+		text, ok := exceptions[pdu[1]]
+		if !ok {
+			text = "unknown"
+		}
+		return nil, fmt.Errorf("%w %d (%s) at address %d, count %d", ErrException, pdu[1], text, r.address, r.count)
+	case len(pdu) < 2 || pdu[0] != r.function:
+		return nil, fmt.Errorf("%w: function 0x%02x", ErrFrame, first(pdu))
+	case int(pdu[1]) != r.payload() || len(pdu) != 2+r.payload():
+		return nil, fmt.Errorf("%w: %d bytes of data, want %d", ErrFrame, len(pdu)-2, r.payload())
+	}
+	return pdu[2:], nil
+}
+
+func first(b []byte) byte {
+	if len(b) == 0 {
+		return 0
+	}
+	return b[0]
+}
+
+// link is a connection to a device.
+type link interface {
+	io.ReadWriteCloser
+	SetDeadline(t time.Time) error
+}
+
+// framing sends a request in the frames of one transport and gives the PDU that
+// comes back.
+type framing interface {
+	exchange(l link, unit byte, r request) ([]byte, error)
+}
+
+// mbap is Modbus TCP (MODBUS Messaging on TCP/IP Implementation Guide V1.0b,
+// section 3.1.3): transaction, protocol 0, length, unit, PDU.
+type mbap struct{ transaction uint16 }
+
+func (m *mbap) exchange(l link, unit byte, r request) ([]byte, error) {
+	m.transaction++
+	pdu := r.pdu()
+	b := binary.BigEndian.AppendUint16(nil, m.transaction)
+	b = binary.BigEndian.AppendUint16(b, 0)
+	b = binary.BigEndian.AppendUint16(b, uint16(1+len(pdu)))
+	b = append(append(b, unit), pdu...)
+	if _, err := l.Write(b); err != nil {
+		return nil, err
+	}
+	return m.receive(l, unit)
+}
+
+func (m *mbap) receive(r io.Reader, unit byte) ([]byte, error) {
+	var head [7]byte
+	if _, err := io.ReadFull(r, head[:]); err != nil {
+		return nil, err
+	}
+	n := int(binary.BigEndian.Uint16(head[4:])) - 1
+	switch {
+	case binary.BigEndian.Uint16(head[2:]) != 0:
+		return nil, fmt.Errorf("%w: protocol %d", ErrFrame, binary.BigEndian.Uint16(head[2:]))
+	case n < 2 || n > 253:
+		return nil, fmt.Errorf("%w: %d bytes long", ErrFrame, n)
+	case binary.BigEndian.Uint16(head[0:]) != m.transaction:
+		return nil, fmt.Errorf("%w: it belongs to another transaction", ErrFrame)
+	case head[6] != unit:
+		return nil, fmt.Errorf("%w: it comes from unit %d, not %d", ErrFrame, head[6], unit)
+	}
+	pdu := make([]byte, n)
+	_, err := io.ReadFull(r, pdu)
+	return pdu, err
+}
+
+// rtu is the serial framing (MODBUS over Serial Line V1.02, section 2.5.1):
+// unit, PDU, CRC. gap is the silence before a frame: 3.5 characters, at least
+// 1.75 ms.
+type rtu struct{ gap time.Duration }
+
+func (f rtu) exchange(l link, unit byte, r request) ([]byte, error) {
+	time.Sleep(f.gap)
+	b := append([]byte{unit}, r.pdu()...)
+	b = binary.LittleEndian.AppendUint16(b, crc16(b))
+	if _, err := l.Write(b); err != nil {
+		return nil, err
+	}
+	return f.receive(l, unit)
+}
+
+func (rtu) receive(r io.Reader, unit byte) ([]byte, error) {
+	var frame [256]byte
+	if _, err := io.ReadFull(r, frame[:3]); err != nil {
+		return nil, err
+	}
+	size := 5 // exception: unit, function, code, CRC
+	if frame[1]&exception == 0 {
+		size = 3 + int(frame[2]) + 2
+	}
+	if frame[0] != unit || size > len(frame) {
+		return nil, fmt.Errorf("%w: noise, or an answer of unit %d", ErrFrame, frame[0])
+	}
+	if _, err := io.ReadFull(r, frame[3:size]); err != nil {
+		return nil, err
+	}
+	if crc16(frame[:size-2]) != binary.LittleEndian.Uint16(frame[size-2:]) {
+		return nil, fmt.Errorf("%w: wrong checksum", ErrFrame)
+	}
+	return frame[1 : size-2], nil
+}
+
+// crc16 is the checksum of serial frames: polynomial 0xA001 (reflected 0x8005),
+// start 0xFFFF (the same, section 6.2.2).
+func crc16(b []byte) uint16 {
+	crc := uint16(0xffff)
+	for _, c := range b {
+		crc ^= uint16(c)
+		for range 8 {
+			bit := crc & 1
+			crc = crc>>1 ^ bit*0xa001
+		}
+	}
+	return crc
+}

@@ -1,0 +1,398 @@
+package modbus
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"log/slog"
+	"math"
+	"net"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	server "github.com/simonvetter/modbus"
+	"golang.org/x/sys/unix"
+
+	"github.com/hencedge/hencedge/agent/input"
+	"github.com/hencedge/hencedge/config"
+)
+
+// plant is the data of a Modbus server of another library.
+type plant struct {
+	holding  [64]uint16
+	analog   [64]uint16
+	coils    [32]bool
+	discrete [32]bool
+	unit     uint8
+	reads    atomic.Int64
+	refuse   uint16 // an address that does not exist
+}
+
+func within[T any](p *plant, unit uint8, table []T, addr, n uint16) ([]T, error) {
+	p.reads.Add(1)
+	if unit != p.unit {
+		return nil, server.ErrIllegalFunction
+	}
+	end := int(addr) + int(n)
+	if end > len(table) || p.refuse != 0 && int(p.refuse) >= int(addr) && int(p.refuse) < end {
+		return nil, server.ErrIllegalDataAddress
+	}
+	return table[addr:end], nil
+}
+
+func (p *plant) HandleCoils(r *server.CoilsRequest) ([]bool, error) {
+	return within(p, r.UnitId, p.coils[:], r.Addr, r.Quantity)
+}
+func (p *plant) HandleDiscreteInputs(r *server.DiscreteInputsRequest) ([]bool, error) {
+	return within(p, r.UnitId, p.discrete[:], r.Addr, r.Quantity)
+}
+func (p *plant) HandleHoldingRegisters(r *server.HoldingRegistersRequest) ([]uint16, error) {
+	return within(p, r.UnitId, p.holding[:], r.Addr, r.Quantity)
+}
+func (p *plant) HandleInputRegisters(r *server.InputRegistersRequest) ([]uint16, error) {
+	return within(p, r.UnitId, p.analog[:], r.Addr, r.Quantity)
+}
+
+// serve starts the server and gives its address.
+func serve(t *testing.T, p *plant) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	l.Close()
+	s, err := server.NewServer(&server.ServerConfiguration{URL: "tcp://" + addr, Timeout: time.Minute, Logger: log.New(io.Discard, "", 0)}, p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Stop() })
+	return addr
+}
+
+func open(t *testing.T, url string) *Input {
+	t.Helper()
+	in := config.Input{Name: "plc", Every: 10 * time.Millisecond, Timeout: 5 * time.Second, MaxAge: time.Minute,
+		Retry: 10 * time.Millisecond, RetryMax: 20 * time.Millisecond,
+		Modbus: &config.Modbus{URL: url, Unit: new(7), Line: config.Line{Baud: 115200, DataBits: 8, Parity: "none", StopBits: 1}}}
+	m, err := New(in, input.Env{Log: slog.New(slog.DiscardHandler), Count: new(input.Counters)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { m.Close() })
+	return m
+}
+
+func source(table string, register int, data, order string) config.Source {
+	return config.Source{Type: config.SourceModbus, Point: config.Point{Table: table, Register: &register, Data: data, Order: order}}
+}
+
+func sensor(t *testing.T, m *Input, src config.Source) input.Sensor {
+	t.Helper()
+	s, err := m.Sensor(src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// until reads until want accepts what comes.
+func until(t *testing.T, s input.Sensor, want func(v float64, err error) bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for {
+		v, _, err := s.Read(ctx)
+		if ctx.Err() != nil {
+			t.Fatalf("last: %v, %v", v, err)
+		}
+		if want(v, err) {
+			return
+		}
+		time.Sleep(2 * time.Millisecond)
+	}
+}
+
+func equals(want float64) func(float64, error) bool {
+	return func(v float64, err error) bool { return err == nil && v == want }
+}
+
+// fill puts known values into every table. The registers are written here by
+// hand, in the byte orders that devices use.
+func fill(p *plant) {
+	p.unit = 7
+	p.holding[0], p.holding[1] = 0x1234, 0xfffe
+	f := math.Float32bits(-273.15)
+	p.holding[2], p.holding[3] = uint16(f>>16), uint16(f) // high word first
+	p.holding[4], p.holding[5] = uint16(f), uint16(f>>16) // low word first
+	d := math.Float64bits(math.Pi)
+	for i := range 4 {
+		p.holding[10+i] = uint16(d >> (48 - 16*i))
+	}
+	p.analog[20] = 0b1010_1100_0000_0101
+	p.coils[3], p.discrete[9] = true, true
+}
+
+type point1 struct {
+	src  config.Source
+	want float64
+}
+
+func points() []point1 {
+	bits := source("input", 20, "int16", "big")
+	bits.Start, bits.Length = new(10), new(4) // 1011: -5
+	return []point1{
+		{source("holding", 0, "uint16", "big"), 0x1234},
+		{source("holding", 1, "int16", "big"), -2},
+		{source("holding", 0, "uint16", "byte_swap"), 0x3412},
+		{source("holding", 2, "float32", "big"), float64(float32(-273.15))},
+		{source("holding", 4, "float32", "word_swap"), float64(float32(-273.15))},
+		{source("holding", 10, "float64", "big"), math.Pi},
+		{source("input", 20, "uint16", "big"), 0b1010_1100_0000_0101},
+		{bits, -5},
+		{source("coil", 3, "", ""), 1},
+		{source("coil", 2, "", ""), 0},
+		{source("discrete", 9, "", ""), 1},
+	}
+}
+
+func check(t *testing.T, url string) {
+	t.Helper()
+	m := open(t, url)
+	var list []input.Sensor
+	for _, p := range points() {
+		list = append(list, sensor(t, m, p.src))
+	}
+	for i, p := range points() {
+		until(t, list[i], func(v float64, err error) bool {
+			if err == nil && v != p.want {
+				t.Fatalf("point %d: got %v, want %v", i, v, p.want)
+			}
+			return err == nil
+		})
+	}
+}
+
+func TestTCP(t *testing.T) {
+	p := &plant{}
+	fill(p)
+	check(t, "tcp://"+serve(t, p))
+}
+
+// gateway passes serial frames to a Modbus TCP server, checking them as a
+// device would.
+func gateway(serial io.ReadWriter, tcp string) error {
+	c, err := net.Dial("tcp", tcp)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	for n := uint16(1); ; n++ {
+		req := make([]byte, 8)
+		if _, err := io.ReadFull(serial, req); err != nil {
+			return nil // the other side is gone
+		}
+		// The checksum of the whole frame with its CRC appended is 0.
+		if crc16(req) != 0 {
+			return fmt.Errorf("request % x has a wrong checksum", req)
+		}
+		head := binary.BigEndian.AppendUint16(nil, n)
+		head = append(head, 0, 0, 0, 6)
+		if _, err := c.Write(append(head, req[:6]...)); err != nil {
+			return err
+		}
+		head = make([]byte, 6)
+		if _, err := io.ReadFull(c, head); err != nil {
+			return err
+		}
+		body := make([]byte, binary.BigEndian.Uint16(head[4:]))
+		if _, err := io.ReadFull(c, body); err != nil {
+			return err
+		}
+		crc := crc16(body)
+		if _, err := serial.Write(append(body, byte(crc), byte(crc>>8))); err != nil {
+			return nil
+		}
+	}
+}
+
+// pty is a pair of pseudo terminals: what the device holds, and the path of the
+// serial port.
+func pty(t *testing.T) (*os.File, string) {
+	t.Helper()
+	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		t.Skipf("no pseudo terminals here: %v", err)
+	}
+	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := os.NewFile(uintptr(fd), "ptmx")
+	t.Cleanup(func() { f.Close() })
+	return f, fmt.Sprintf("/dev/pts/%d", n)
+}
+
+func TestRTU(t *testing.T) {
+	p := &plant{}
+	fill(p)
+	addr := serve(t, p)
+	device, path := pty(t)
+	done := make(chan error, 1)
+	go func() { done <- gateway(device, addr) }()
+	check(t, "rtu://"+path)
+	device.Close()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestRTUOverTCP(t *testing.T) {
+	p := &plant{}
+	fill(p)
+	addr := serve(t, p)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() { defer c.Close(); _ = gateway(c, addr) }()
+		}
+	}()
+	check(t, "rtu+tcp://"+l.Addr().String())
+}
+
+// A register that the device refuses is missing; the others go on.
+func TestException(t *testing.T) {
+	p := &plant{refuse: 30}
+	fill(p)
+	m := open(t, "tcp://"+serve(t, p))
+	good, bad := sensor(t, m, source("holding", 0, "uint16", "big")), sensor(t, m, source("holding", 30, "uint16", "big"))
+	until(t, good, equals(0x1234))
+	until(t, bad, func(v float64, err error) bool {
+		return errors.Is(err, ErrException) && errors.Is(err, input.ErrReading) && strings.Contains(err.Error(), "illegal data address")
+	})
+	until(t, good, equals(0x1234))
+}
+
+// The input comes back by itself when the device does.
+func TestReconnect(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &plant{}
+	fill(p)
+	addr := serve(t, p)
+	cuts := 0
+	go func() { // a proxy that cuts the first connections in the middle of a frame
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			if cuts++; cuts <= 3 {
+				b := make([]byte, 4)
+				_, _ = io.ReadFull(c, b)
+				c.Close()
+				continue
+			}
+			go func() {
+				defer c.Close()
+				d, err := net.Dial("tcp", addr)
+				if err != nil {
+					return
+				}
+				defer d.Close()
+				go func() { _, _ = io.Copy(d, c); d.Close() }()
+				_, _ = io.Copy(c, d)
+			}()
+		}
+	}()
+	defer l.Close()
+	m := open(t, "tcp://"+l.Addr().String())
+	until(t, sensor(t, m, source("holding", 0, "uint16", "big")), equals(0x1234))
+	if m.count.Failures.Load() != 3 {
+		t.Errorf("%d failures", m.count.Failures.Load())
+	}
+}
+
+// Neighbours share a request; nothing else is read.
+func TestJoin(t *testing.T) {
+	m := open(t, "tcp://127.0.0.1:1")
+	for _, s := range []config.Source{
+		source("holding", 10, "float32", "big"), source("holding", 12, "uint16", "big"), source("holding", 11, "uint16", "big"),
+		source("holding", 20, "uint16", "big"), source("input", 13, "uint16", "big"), source("coil", 5, "", ""), source("coil", 6, "", "")} {
+		sensor(t, m, s)
+	}
+	got := ""
+	for _, b := range join(m.points) {
+		got += fmt.Sprintf("%d:%d+%d(%d) ", b.function, b.address, b.count, len(b.points))
+	}
+	if want := "1:5+2(2) 3:10+3(3) 3:20+1(1) 4:13+1(1) "; got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	for i := range 300 {
+		sensor(t, m, source("holding", 1000+i, "uint16", "big"))
+	}
+	covered := 0
+	for _, b := range join(m.points) {
+		if b.function == readHolding && b.count > maxRegisters {
+			t.Errorf("a request for %d registers", b.count)
+		}
+		covered += len(b.points)
+	}
+	if covered != len(m.points) {
+		t.Errorf("%d of %d points are read", covered, len(m.points))
+	}
+}
+
+// The example of MODBUS over Serial Line V1.02, appendix B: the CRC of 02 07 is
+// 41 12 on the line.
+func TestCRC(t *testing.T) {
+	if got := crc16([]byte{2, 7}); got != 0x1241 {
+		t.Errorf("got %04x", got)
+	}
+}
+
+// FuzzAnswer checks that no frame crashes the client and that what it accepts
+// has the length that was asked for.
+func FuzzAnswer(f *testing.F) {
+	f.Add([]byte{0, 1, 0, 0, 0, 5, 7, 3, 2, 0x12, 0x34}, uint16(1))
+	f.Add([]byte{7, 3, 2, 0x12, 0x34, 0xbc, 0xf3}, uint16(1))
+	f.Add([]byte{7, 0x83, 2, 0x61, 0x31}, uint16(1))
+	f.Fuzz(func(t *testing.T, frame []byte, count uint16) {
+		for _, fn := range []byte{readCoils, readHolding} {
+			r := request{fn, 0, count%125 + 1}
+			m := &mbap{transaction: 1}
+			if pdu, err := m.receive(strings.NewReader(string(frame)), 7); err == nil {
+				if data, err := r.answer(pdu); err == nil && len(data) != r.payload() {
+					t.Fatalf("%d bytes", len(data))
+				}
+			}
+			if pdu, err := (rtu{}).receive(strings.NewReader(string(frame)), 7); err == nil {
+				if data, err := r.answer(pdu); err == nil && len(data) != r.payload() {
+					t.Fatalf("%d bytes", len(data))
+				}
+			}
+		}
+	})
+}

@@ -1,0 +1,73 @@
+package input
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// maxFile bounds what is read from one file of /proc or /sys, in bytes.
+const maxFile = 1 << 20
+
+// ReadText reads a small file of /proc or /sys.
+func ReadText(path string) (string, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err != nil {
+		return "", err
+	}
+	if len(b) > maxFile {
+		return "", fmt.Errorf("%w: %s is larger than %d bytes", ErrReading, path, maxFile)
+	}
+	return string(b), nil
+}
+
+// ReadNumber reads a file with one number.
+func ReadNumber(path string) (float64, error) {
+	text, err := ReadText(path)
+	if err != nil {
+		return 0, err
+	}
+	v, err := ParseNumber(text)
+	if err != nil {
+		return 0, fmt.Errorf("%w: %s holds %q, not a number", ErrReading, path, Clip(text))
+	}
+	return v, nil
+}
+
+// ByNumber orders names by the number that they end in, then by their text.
+func ByNumber(a, b string) int {
+	num := func(s string) int {
+		n, _ := strconv.Atoi(s[len(strings.TrimRight(s, "0123456789")):])
+		return n
+	}
+	return cmp.Or(cmp.Compare(num(a), num(b)), cmp.Compare(a, b))
+}
+
+// Missing is ErrNoSensor with what there is instead.
+func Missing(what, name string, have []string) error {
+	if len(have) == 0 {
+		return fmt.Errorf("%w: %s %q; this machine has none", ErrNoSensor, what, name)
+	}
+	const most = 12
+	if len(have) > most {
+		have = append(have[:most:most], "...")
+	}
+	return fmt.Errorf("%w: %s %q; this machine has %s", ErrNoSensor, what, name, strings.Join(have, ", "))
+}
+
+// Under is a path below root, which is the machine's own when empty.
+func Under(root string, elem ...string) string {
+	if root == "" {
+		root = "/"
+	}
+	return filepath.Join(append([]string{root}, elem...)...)
+}

@@ -1,0 +1,62 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/hencedge/hencedge/agent/input"
+	"github.com/hencedge/hencedge/agent/input/modbus"
+	"github.com/hencedge/hencedge/config"
+)
+
+// inputs are the open inputs of an agent by name.
+type inputs struct {
+	open  map[string]input.Input
+	count map[string]*input.Counters
+}
+
+// openInputs makes the inputs of a configuration. Nothing is connected before a
+// sensor is read. fail is told of each input that cannot be made.
+func openInputs(list []config.Input, log *slog.Logger, fail func(i int, err error)) *inputs {
+	all := &inputs{open: map[string]input.Input{}, count: map[string]*input.Counters{}}
+	for i, in := range list {
+		env := input.Env{Log: log, Count: new(input.Counters)}
+		opened, err := openInput(in, env)
+		if err != nil {
+			fail(i, err)
+			continue
+		}
+		all.open[in.Name], all.count[in.Name] = opened, env.Count
+	}
+	return all
+}
+
+func openInput(in config.Input, env input.Env) (input.Input, error) {
+	switch in.Type() {
+	case config.SourceModbus:
+		return modbus.New(in, env)
+	}
+	return nil, fmt.Errorf("%w: an input of type %q cannot be opened", ErrNoSensor, in.Type())
+}
+
+// sensor makes the sensor of a source that names an input.
+func (a *inputs) sensor(src config.Source) (Sensor, error) {
+	if a == nil || a.open[src.From] == nil {
+		return nil, fmt.Errorf("%w: the input %q is not open", ErrNoSensor, src.From)
+	}
+	return a.open[src.From].Sensor(src)
+}
+
+// close stops all inputs.
+func (a *inputs) close() error {
+	if a == nil {
+		return nil
+	}
+	var errs []error
+	for _, in := range a.open {
+		errs = append(errs, in.Close())
+	}
+	a.open = nil
+	return errors.Join(errs...)
+}
