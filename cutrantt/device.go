@@ -23,8 +23,9 @@ func Broken(r Ring) error {
 // Meter is a Ring that measures on its device.
 type Meter interface {
 	// Time runs f and returns how long the device took from the start of the
-	// first to the end of the last operation that f queued on this ring, gaps
-	// included. It waits for them.
+	// first kernel to the end of the last operation that f queued on this ring,
+	// gaps included; what comes before the first kernel, such as a copy to the
+	// device, does not count. It waits for all of it.
 	Time(f func() error) (time.Duration, error)
 	// Launches counts the kernels that the ring has queued so far, those inside
 	// of graphs included.

@@ -11,7 +11,6 @@ import (
 
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/arith"
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/benchmark"
-	"github.com/hencedge/hencedge/cmd/hencedge/internal/cli"
 	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/henc"
 )
@@ -20,6 +19,7 @@ type benchFlags struct {
 	ops, params, methods []string
 	backend              string
 	insecure, cached     bool
+	table                bool
 	minTime              time.Duration
 	n2, workers, memory  int
 }
@@ -37,13 +37,26 @@ calls before the clock starts warm up, and the median over all timed calls is
 reported. "of copy" is the time divided by that of a copy of the same bytes: the
 distance to the memory's limit. docs/benchmarks.md describes the method.
 
+On a GPU times are the device's, by events around runs of calls, and the host's
+time of one call stands beside them. --table, the default for --backend cuda when
+neither --op nor --params is given, measures the shapes of the table in
+docs/benchmarks.md (N = 2^16 included, whose parameters are insecure and whose
+keys protect nothing) and compares every result with the processor's, bit for bit;
+the kernels that ran follow with their registers, spills and occupancy.
+
 operations: ` + strings.Join(benchmark.Ops(), " "),
 		Example: `  hencedge bench --params edge13-d3
   hencedge bench --op ntt,hadamard --json
+  hencedge bench --backend cuda --json
   hencedge bench --backend cuda --params edge13-d2p
   hencedge bench --params bench-paper16-insecure --insecure --op hmult`,
 		Args: noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.bench(cmd, f) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !cmd.Flags().Changed("table") {
+				f.table = f.backend == "cuda" && len(f.ops) == 0 && len(f.params) == 0
+			}
+			return a.bench(cmd, f)
+		},
 	}
 	fs := cmd.Flags()
 	fs.StringSliceVar(&f.ops, "op", nil, "operations to time (default all)")
@@ -51,6 +64,7 @@ operations: ` + strings.Join(benchmark.Ops(), " "),
 	fs.StringSliceVar(&f.methods, "method", nil, "Hadamard methods: schoolbook, lazy, karatsuba, toomcook4 (default all)")
 	fs.StringVar(&f.backend, "backend", arith.Auto, arith.Help)
 	fs.BoolVar(&f.insecure, "insecure", false, "allow the insecure benchmark set, and include it in the default")
+	fs.BoolVar(&f.table, "table", false, "measure the table of docs/benchmarks.md, restricted by --op and --params (default for --backend cuda without them)")
 	fs.BoolVar(&f.cached, "cached", false, "use one set of inputs again and again, so that it stays in the cache")
 	fs.DurationVar(&f.minTime, "min-time", 300*time.Millisecond, "least time spent on timed calls of a case")
 	fs.IntVar(&f.n2, "n2", henc.DefaultN2, "columns of the transposed layout: 1, 2, 4, 8 or 16")
@@ -65,22 +79,37 @@ func (a *app) bench(cmd *cobra.Command, f benchFlags) error {
 	if err != nil {
 		return usageHint(cmd, err)
 	}
-	emit := func(r benchmark.Record) error { return cli.JSONLine(a.std.Out, r) }
-	if !a.json {
-		t := benchTable{app: a, copies: map[string]float64{}}
-		emit = t.emit
-	}
+	out := benchOutput{app: a}
 	b, err := backends(f.backend, a.remark)
 	if err != nil {
 		return err
 	}
+	if f.table {
+		if len(f.params) == 0 {
+			o.Params = nil // every case
+		}
+		o.Backend = b.First()
+		if err := benchmark.RunTable(cmd.Context(), o, benchmark.Table(), out.record); err != nil {
+			return err
+		}
+		return out.kernels(o.Backend)
+	}
+	var ran []cutrantt.Backend
 	for _, p := range o.Params {
 		one := o
 		one.Params = []henc.Parameters{p}
 		if one.Backend, err = b.For(p); err != nil {
 			return err
 		}
-		if err := benchmark.Run(cmd.Context(), one, emit); err != nil {
+		if err := benchmark.Run(cmd.Context(), one, out.record); err != nil {
+			return err
+		}
+		if !slices.Contains(ran, one.Backend) {
+			ran = append(ran, one.Backend)
+		}
+	}
+	for _, b := range ran {
+		if err := out.kernels(b); err != nil {
 			return err
 		}
 	}
@@ -117,7 +146,7 @@ func (f benchFlags) options() (benchmark.Options, error) {
 	}
 	for _, name := range names {
 		get := henc.Named
-		if f.insecure {
+		if f.insecure || f.table {
 			get = henc.NamedInsecure
 		}
 		p, err := get(name)
@@ -130,52 +159,4 @@ func (f benchFlags) options() (benchmark.Options, error) {
 		o.Params = append(o.Params, p)
 	}
 	return o, nil
-}
-
-// benchTable prints records for people: one block per parameter set, and each
-// time beside that of a copy of the same bytes.
-type benchTable struct {
-	app    *app
-	table  *cli.Table
-	device string // of the block
-	params string
-	copies map[string]float64 // microseconds a byte of the copy with an operation's traffic
-}
-
-func (t *benchTable) emit(r benchmark.Record) error {
-	out := t.app.std.Out
-	if r.Device != t.device {
-		t.device = r.Device
-		fmt.Fprintf(out, "backend %s (%s), %d workers, n2 = %d, inputs from %s\n", r.Backend, r.Device, r.Workers, r.N2, r.Resident)
-	}
-	if t.table == nil {
-		t.table = cli.NewTable(out,
-			cli.Column{Title: "op", Width: 12}, cli.Column{Title: "method", Width: 16}, cli.Column{Title: "limbs", Right: true},
-			cli.Column{Title: "median", Width: 11, Right: true}, cli.Column{Title: "p95", Width: 11, Right: true}, cli.Column{Title: "min", Width: 11, Right: true},
-			cli.Column{Title: "traffic", Width: 10, Right: true}, cli.Column{Title: "of copy", Width: 8, Right: true}, cli.Column{Title: "calls", Width: 6, Right: true})
-	}
-	if r.Params != t.params {
-		t.params, t.copies = r.Params, map[string]float64{}
-		fmt.Fprintf(out, "\n%s  (N = 2^%d, dnum %d)\n", r.Params, r.LogN, r.Dnum)
-		if err := t.table.Header(); err != nil {
-			return err
-		}
-	}
-	ratio := ""
-	if r.Op == "copy" {
-		t.copies[r.Method] = r.MedianUS / float64(r.Bytes)
-	} else if c := t.copies[r.Op]; c > 0 {
-		ratio = fmt.Sprintf("%.1f", r.MedianUS/float64(r.Bytes)/c)
-	}
-	return t.table.Row(r.Op, r.Method, fmt.Sprint(r.Limbs), micros(r.MedianUS), micros(r.P95US), micros(r.MinUS), cli.Bytes(r.Bytes), ratio, fmt.Sprint(r.Iters))
-}
-
-func micros(us float64) string {
-	switch {
-	case us >= 1e6:
-		return fmt.Sprintf("%.3f s", us/1e6)
-	case us >= 1e4:
-		return fmt.Sprintf("%.2f ms", us/1e3)
-	}
-	return fmt.Sprintf("%.1f us", us)
 }

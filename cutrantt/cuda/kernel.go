@@ -82,12 +82,25 @@ func (r *ring) Err() error { return r.backend.err() }
 // Launches counts kernels.
 func (r *ring) Launches() uint64 { return r.launches.Load() }
 
-// Time measures by events around what f queues.
+// begin is called before a kernel or a graph is queued; it starts the clock that
+// Time set up.
+func (r *ring) begin() error {
+	if r.timed == 0 {
+		return nil
+	}
+	e := r.timed
+	r.timed = 0
+	return r.backend.drv.Record(e, r.pool.stream)
+}
+
+// Time measures by events around the kernels that f queues. One call at a time
+// can measure.
 func (r *ring) Time(f func() error) (time.Duration, error) {
-	var from, to driver.Event
-	events := func(g func() error) error { return r.exec(g) }
+	r.timing.Lock()
+	defer r.timing.Unlock()
 	drv := r.backend.drv
-	err := events(func() (err error) {
+	var from, to driver.Event
+	err := r.exec(func() (err error) {
 		if from, err = drv.NewEvent(); err != nil {
 			return err
 		}
@@ -95,18 +108,22 @@ func (r *ring) Time(f func() error) (time.Duration, error) {
 			_ = drv.DestroyEvent(from)
 			return err
 		}
-		return drv.Record(from, r.pool.stream)
+		r.timed = from
+		return nil
 	})
 	if err != nil {
 		return 0, err
 	}
 	ferr := f()
 	var ms float32
-	err = events(func() (err error) {
+	err = r.exec(func() (err error) {
 		defer func() {
 			_ = drv.DestroyEvent(from)
 			_ = drv.DestroyEvent(to)
 		}()
+		if err = r.begin(); err != nil { // f queued no kernel
+			return err
+		}
 		if err = drv.Record(to, r.pool.stream); err != nil {
 			return err
 		}

@@ -34,6 +34,8 @@ type ring struct {
 
 	launcher *driver.Launcher
 	launches atomic.Uint64
+	timing   sync.Mutex                  // of Time
+	timed    driver.Event                // to be recorded before the next kernel; 0: none
 	chosen   [maxLogN2 + 1]atomic.Uint32 // Hadamard method for each log2 n2, once it is known
 }
 
@@ -67,6 +69,9 @@ func (r *ring) launch(name string, x, y, threads, shared int, a args) error {
 	}
 	a.mods, a.logN = r.mods, uint32(r.logN)
 	r.args = a
+	if err := r.begin(); err != nil {
+		return err
+	}
 	err := r.launcher.Launch(k.fn, x, y, threads, shared, unsafe.Pointer(&r.args))
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)

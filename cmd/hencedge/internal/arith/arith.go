@@ -93,6 +93,10 @@ func open(name string, note Note, all []candidate) (*Backends, error) {
 	return b, nil
 }
 
+// First is the backend that For would start from: the one that was asked for, or
+// of those that auto found the one that it prefers without measuring.
+func (b *Backends) First() cutrantt.Backend { return b.open[0] }
+
 // For is the backend for a parameter set. Where there are several, each is timed
 // once on what a window costs, and the fastest is kept and noted; one that fails
 // is noted and left out. It fails if all of them do.

@@ -10,20 +10,23 @@ import (
 	"github.com/hencedge/hencedge/henc/secret"
 )
 
-// bed holds what the cases of one parameter set share. Keys are made when the
-// first case needs them.
+// bed holds what the cases of one parameter set, or of one bare ring, share.
+// Keys are made when the first case needs them.
 type bed struct {
 	o      Options
-	params henc.Parameters
-	ctx    *henc.Context
+	name   string
+	params henc.Parameters // zero for a bare ring
+	ctx    *henc.Context   // nil for a bare ring
 	ring   cutrantt.Ring
 	rng    *rand.Rand
 	level  int
 	limbs  []int
 
-	key  *secret.Key
-	pub  *henc.PublicKey
-	eval *henc.Evaluator
+	key    *secret.Key
+	pub    *henc.PublicKey
+	keys   *henc.EvaluationKeys
+	eval   *henc.Evaluator
+	oracle *oracle
 }
 
 func newBed(p henc.Parameters, o Options) (*bed, error) {
@@ -32,14 +35,54 @@ func newBed(p henc.Parameters, o Options) (*bed, error) {
 		return nil, err
 	}
 	level := p.MaxLevel()
-	return &bed{
-		o: o, params: p, ctx: ctx, ring: ctx.Ring(), level: level, limbs: p.QLimbs(level),
-		rng: rand.New(rand.NewPCG(o.Seed, uint64(p.LogN()))),
-	}, nil
+	b := &bed{o: o, name: p.Name(), params: p, ctx: ctx, ring: ctx.Ring(), level: level, limbs: p.QLimbs(level)}
+	return b.seeded(), nil
+}
+
+// newRingBed is a bed for transforms and products over count primes below 2^30.
+func newRingBed(logN, count int, o Options) (*bed, error) {
+	ring, err := o.Backend.NewRing(logN, primes(logN, count), cutrantt.Options{Workers: o.Workers})
+	if err != nil {
+		return nil, err
+	}
+	b := &bed{o: o, name: fmt.Sprintf("ring-2^%d-%d", logN, count), ring: ring}
+	for i := range ring.Moduli() {
+		b.limbs = append(b.limbs, i)
+	}
+	return b.seeded(), nil
+}
+
+func (b *bed) seeded() *bed {
+	b.rng = rand.New(rand.NewPCG(b.o.Seed, uint64(b.ring.LogN())))
+	return b
+}
+
+// dnum is the number of digits of a key switch, 0 where there is none.
+func (b *bed) dnum() int {
+	if b.ctx == nil {
+		return 0
+	}
+	return b.params.Dnum(b.params.MaxLevel())
+}
+
+// primes are the largest count primes below 2^30 that serve degree 2^logN.
+func primes(logN, count int) []cutrantt.Modulus {
+	var out []cutrantt.Modulus
+	step := uint32(2) << logN
+	for q := cutrantt.MaxQ - step + 1; len(out) < count && q > step; q -= step {
+		for g := uint32(3); g < 60; g++ { // half of all g give a primitive root
+			m := cutrantt.Modulus{Q: q, Psi: powmod(g, uint64(q-1)>>(logN+1), q)}
+			if m.Check(logN) == nil {
+				out = append(out, m)
+				break
+			}
+		}
+	}
+	return out
 }
 
 // polyBytes is the size of k polynomials over limbs limbs.
-func (b *bed) polyBytes(k, limbs int) int64 { return int64(k) * int64(limbs) * int64(b.params.N()) * 4 }
+func (b *bed) polyBytes(k, limbs int) int64 { return int64(k) * int64(limbs) * int64(b.ring.N()) * 4 }
 
 // seed is a fresh 32-byte seed from the bed's generator. The keys made from it
 // protect nothing: they never leave the process.
@@ -76,14 +119,13 @@ func (b *bed) evaluator() (*henc.Evaluator, error) {
 	if err := b.secretKey(); err != nil {
 		return nil, err
 	}
-	var keys *henc.EvaluationKeys
 	if b.params.Alpha() > 0 {
 		var err error
-		if keys, err = b.key.EvaluationKeys([]int{1}, false); err != nil {
+		if b.keys, err = b.key.EvaluationKeys([]int{1}, false); err != nil {
 			return nil, fmt.Errorf("make evaluation keys: %w", err)
 		}
 	}
-	b.eval = henc.NewEvaluator(b.ctx, keys)
+	b.eval = henc.NewEvaluator(b.ctx, b.keys)
 	return b.eval, nil
 }
 

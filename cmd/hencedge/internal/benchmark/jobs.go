@@ -11,9 +11,9 @@ import (
 func (b *bed) jobs(op string) []job {
 	switch op {
 	case "ntt":
-		return []job{b.transform(op, cutrantt.Coeffs(b.o.N2), cutrantt.NTT(b.o.N2), b.ring.Forward)}
+		return []job{b.transform(op, cutrantt.Coeffs(b.o.N2), cutrantt.NTT(b.o.N2), cutrantt.Ring.Forward)}
 	case "intt":
-		return []job{b.transform(op, cutrantt.NTT(b.o.N2), cutrantt.Coeffs(b.o.N2), b.ring.Inverse)}
+		return []job{b.transform(op, cutrantt.NTT(b.o.N2), cutrantt.Coeffs(b.o.N2), cutrantt.Ring.Inverse)}
 	case "hadamard":
 		return b.hadamards()
 	case "encode":
@@ -34,6 +34,12 @@ func (b *bed) jobs(op string) []job {
 		if b.params.Alpha() > 0 && b.level > 0 {
 			return []job{b.hmult()}
 		}
+	case "hmult_rescale":
+		if b.params.Alpha() > 0 && b.level > 0 {
+			return []job{b.hmultRescale()}
+		}
+	case "henc":
+		return []job{b.encryptWhole(1)}
 	case "rescale":
 		if b.level > 0 {
 			return []job{b.rescale()}
@@ -94,7 +100,7 @@ func (b *bed) copyJob(op string, like job) job {
 }
 
 // transform is ntt or intt of one polynomial over every Q limb.
-func (b *bed) transform(op string, from, to cutrantt.Domain, f func(dst, src *cutrantt.Batch) error) job {
+func (b *bed) transform(op string, from, to cutrantt.Domain, f func(r cutrantt.Ring, dst, src *cutrantt.Batch) error) job {
 	bytes := b.polyBytes(2, len(b.limbs))
 	return job{
 		op: op, method: fmt.Sprintf("n2=%d", b.o.N2), limbs: len(b.limbs), bytes: bytes, footprint: bytes,
@@ -114,11 +120,17 @@ func (b *bed) transform(op string, from, to cutrantt.Domain, f func(dst, src *cu
 				if from.NTT {
 					coeffs, transformed = dst[0], src[0]
 				}
-				return b.eachLimb(b.ring, func(m cutrantt.Modulus, v ...[]uint32) error {
+				err := b.eachLimb(b.ring, func(m cutrantt.Modulus, v ...[]uint32) error {
 					return checkTransform(op, m, b.o.N2, v[0], v[1], b.rng)
 				}, coeffs, transformed)
+				if err != nil || !b.onDevice() {
+					return err
+				}
+				return b.sameOnCPU(op, b.ring, dst[0], func(r cutrantt.Ring, dst *cutrantt.Batch, src ...*cutrantt.Batch) error {
+					return f(r, dst, src[0])
+				}, src[0])
 			}
-			return func(i int) error { return f(dst[i], src[i]) }, check, nil
+			return func(i int) error { return f(b.ring, dst[i], src[i]) }, check, nil
 		},
 	}
 }
@@ -127,13 +139,13 @@ func (b *bed) transform(op string, from, to cutrantt.Domain, f func(dst, src *cu
 func (b *bed) hadamards() []job {
 	var jobs []job
 	for _, m := range b.o.Methods {
-		ring, err := b.o.Backend.NewRing(b.params.LogN(), b.params.Moduli(), cutrantt.Options{Method: m, Workers: b.o.Workers})
+		ring, err := b.o.Backend.NewRing(b.ring.LogN(), b.ring.Moduli(), cutrantt.Options{Method: m, Workers: b.o.Workers})
 		if err != nil || !b.supports(ring) {
 			continue
 		}
 		bytes := b.polyBytes(3, len(b.limbs))
 		jobs = append(jobs, job{
-			op: "hadamard", method: m.String(), limbs: len(b.limbs), bytes: bytes, footprint: bytes,
+			op: "hadamard", method: m.String(), limbs: len(b.limbs), bytes: bytes, footprint: bytes, ring: ring,
 			setup: func(sets int) (func(int) error, func() error, error) {
 				x := make([][3]*cutrantt.Batch, sets) // a, b, product
 				for i := range x {
@@ -145,6 +157,11 @@ func (b *bed) hadamards() []job {
 					}
 				}
 				check := func() error {
+					if b.onDevice() { // which the CPU backend's own tests compare with the definition
+						return b.sameOnCPU("hadamard", ring, x[0][2], func(r cutrantt.Ring, dst *cutrantt.Batch, src ...*cutrantt.Batch) error {
+							return r.Mul(dst, src[0], src[1])
+						}, x[0][:2]...)
+					}
 					return b.eachLimb(ring, func(m cutrantt.Modulus, v ...[]uint32) error {
 						return checkHadamard(m, b.o.N2, v[0], v[1], v[2])
 					}, x[0][:]...)

@@ -81,6 +81,7 @@ func (b *bed) encryption(op, method string, bytes int64, made func() (coeffEncry
 			}
 			var out *henc.Ciphertext
 			run := func(i int) (err error) {
+				b.free(out)
 				out, err = enc.Encrypt(coeffs[i], b.level, b.params.DefaultScale(), b.seed())
 				return err
 			}
@@ -109,7 +110,7 @@ func (b *bed) encryptSeeded() job {
 
 // operation is an operation on ciphertexts: a is the set's ciphertext, b another one
 // of the same message in memory of its own.
-type operation func(a, b *henc.Ciphertext) (*henc.Ciphertext, error)
+type operation func(ev *henc.Evaluator, a, b *henc.Ciphertext) (*henc.Ciphertext, error)
 
 // onCiphertexts is a case whose inputs are ciphertexts of one message. prepare,
 // where given, turns a fresh ciphertext into the operation's input; want turns
@@ -137,10 +138,17 @@ func (b *bed) onCiphertexts(op, method string, extra int64, prepare func(*henc.C
 			}
 			var out *henc.Ciphertext
 			run := func(i int) (err error) {
-				out, err = f(cts[i], cts[i+1])
+				b.free(out)
+				out, err = f(b.eval, cts[i], cts[i+1])
 				return err
 			}
-			return run, func() error { return b.decrypts(op, out, want(msg)) }, nil
+			check := func() error {
+				if err := b.decrypts(op, out, want(msg)); err != nil || !b.onDevice() {
+					return err
+				}
+				return b.sameCiphertext(op, out, f, cts[0], cts[1])
+			}
+			return run, check, nil
 		},
 	}
 }
@@ -159,7 +167,7 @@ func mapped(f func(complex128) complex128) func([]complex128) []complex128 {
 // hadd adds two ciphertexts.
 func (b *bed) hadd() job {
 	return b.onCiphertexts("hadd", "limb by limb", b.polyBytes(4, len(b.limbs)), nil,
-		func(x, y *henc.Ciphertext) (*henc.Ciphertext, error) { return b.eval.Add(x, y) },
+		func(ev *henc.Evaluator, x, y *henc.Ciphertext) (*henc.Ciphertext, error) { return ev.Add(x, y) },
 		mapped(func(v complex128) complex128 { return 2 * v }))
 }
 
@@ -178,7 +186,16 @@ func (b *bed) cmult() job {
 			}
 			return ct, nil
 		},
-		func(x, _ *henc.Ciphertext) (*henc.Ciphertext, error) { return b.eval.MulPlain(x, pt) },
+		func(ev *henc.Evaluator, x, _ *henc.Ciphertext) (*henc.Ciphertext, error) {
+			if ev != b.eval { // the CPU's: the plaintext comes along
+				own, err := b.plaintextOnCPU(pt)
+				if err != nil {
+					return nil, err
+				}
+				return ev.MulPlain(x, own)
+			}
+			return ev.MulPlain(x, pt)
+		},
 		func(v []complex128) []complex128 {
 			out := make([]complex128, len(v))
 			for i := range v {
@@ -196,7 +213,15 @@ func (b *bed) keyBytes() int64 {
 // hmult multiplies two ciphertexts and relinearises; it does not rescale.
 func (b *bed) hmult() job {
 	return b.onCiphertexts("hmult", b.ring.Method().String(), b.polyBytes(4, len(b.limbs))+b.keyBytes(), nil,
-		func(x, y *henc.Ciphertext) (*henc.Ciphertext, error) { return b.eval.Mul(x, y) },
+		func(ev *henc.Evaluator, x, y *henc.Ciphertext) (*henc.Ciphertext, error) { return ev.Mul(x, y) },
+		mapped(func(v complex128) complex128 { return v * v }))
+}
+
+// hmultRescale is the product followed by a rescaling, with one division for both.
+func (b *bed) hmultRescale() job {
+	bytes := b.polyBytes(2, len(b.limbs)) + b.polyBytes(2, b.params.LimbsAt(b.level-1)) + b.keyBytes()
+	return b.onCiphertexts("hmult_rescale", b.ring.Method().String(), bytes, nil,
+		func(ev *henc.Evaluator, x, y *henc.Ciphertext) (*henc.Ciphertext, error) { return ev.MulRescale(x, y) },
 		mapped(func(v complex128) complex128 { return v * v }))
 }
 
@@ -206,14 +231,14 @@ func (b *bed) rescale() job {
 		func(ct *henc.Ciphertext) (*henc.Ciphertext, error) {
 			return b.eval.MulConst(ct, 1, b.params.RescaleFactor(b.level))
 		},
-		func(x, _ *henc.Ciphertext) (*henc.Ciphertext, error) { return b.eval.Rescale(x) },
+		func(ev *henc.Evaluator, x, _ *henc.Ciphertext) (*henc.Ciphertext, error) { return ev.Rescale(x) },
 		mapped(func(v complex128) complex128 { return v }))
 }
 
 // hrotate moves every slot by one.
 func (b *bed) hrotate() job {
 	return b.onCiphertexts("hrotate", "by 1", b.polyBytes(2, len(b.limbs))+b.keyBytes(), nil,
-		func(x, _ *henc.Ciphertext) (*henc.Ciphertext, error) { return b.eval.Rotate(x, 1) },
+		func(ev *henc.Evaluator, x, _ *henc.Ciphertext) (*henc.Ciphertext, error) { return ev.Rotate(x, 1) },
 		func(v []complex128) []complex128 { return append(append([]complex128(nil), v[1:]...), v[0]) })
 }
 
@@ -230,6 +255,9 @@ func (b *bed) decrypt() job {
 			d := secret.NewDecryptor(b.ctx, b.key)
 			var out *henc.Plaintext
 			run := func(i int) (err error) {
+				if out != nil {
+					b.ring.Free(out.Value)
+				}
 				out, err = d.Decrypt(cts[i])
 				return err
 			}

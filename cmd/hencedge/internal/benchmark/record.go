@@ -22,7 +22,7 @@ import (
 type Record struct {
 	Op       string  `json:"op"`       // one of Ops
 	Method   string  `json:"method"`   // Hadamard method, n2 of the transform, or variant; for copy: the operation whose traffic it has
-	Params   string  `json:"params"`   // named parameter set
+	Params   string  `json:"params"`   // named parameter set, or the shape of a bare ring
 	LogN     int     `json:"logN"`     // ring degree 2^logN
 	Limbs    int     `json:"limbs"`    // limbs of the input
 	Dnum     int     `json:"dnum"`     // digits of key switching, 0 where the set has none
@@ -32,18 +32,35 @@ type Record struct {
 	Workers  int     `json:"workers"`  // CPU workers per operation
 	N2       int     `json:"n2"`       // columns of the layout
 	Resident string  `json:"resident"` // "memory" or "cache": where inputs come from
+	Clock    string  `json:"clock"`    // "device": events on the GPU; "host": the call, waiting included
 	Iters    int     `json:"iters"`    // timed calls
 	MedianUS float64 `json:"median_us"`
 	P95US    float64 `json:"p95_us"`
 	MinUS    float64 `json:"min_us"`
 	Bytes    int64   `json:"bytes"` // least traffic of one call: operands read once, results written once
+
+	// Of the same call by the host's clock, where Clock is "device".
+	WallUS    float64 `json:"wall_us,omitempty"`
+	WallP95US float64 `json:"wall_p95_us,omitempty"`
+	// CopyUS is the median of a copy of Bytes bytes, measured in the same run, and
+	// OfCopy the median over it: the distance to the memory's limit.
+	CopyUS   float64            `json:"copy_us,omitempty"`
+	OfCopy   float64            `json:"of_copy,omitempty"`
+	Launches float64            `json:"launches,omitempty"` // kernels per call
+	Split    map[string]float64 `json:"split_us,omitempty"` // medians of the parts of a call
 }
+
+// The clocks of a record.
+const (
+	ClockHost   = "host"
+	ClockDevice = "device"
+)
 
 // Ops lists the operations in the order in which they are reported.
 func Ops() []string {
 	return []string{
 		"ntt", "intt", "hadamard", "encode", "henc_pk", "henc_seeded", "decrypt", "decode",
-		"hadd", "cmult", "hmult", "rescale", "hrotate", "copy",
+		"hadd", "cmult", "hmult", "hmult_rescale", "rescale", "hrotate", "henc", "copy",
 	}
 }
 
@@ -98,8 +115,9 @@ func summarise(samples []time.Duration) stats {
 	return stats{iters: n, median: median, p95: samples[(95*n+99)/100-1], min: samples[0]}
 }
 
+func us(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
+
 func (s stats) fill(r *Record) {
-	us := func(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
 	r.Iters, r.MedianUS, r.P95US, r.MinUS = s.iters, us(s.median), us(s.p95), us(s.min)
 }
 

@@ -70,8 +70,14 @@ func (o *Options) setDefaults() error {
 type job struct {
 	op, method string
 	limbs      int
-	bytes      int64 // least traffic of a call
-	footprint  int64 // memory of one set of inputs (and outputs that are reused)
+	bytes      int64         // least traffic of a call
+	footprint  int64         // memory of one set of inputs (and outputs that are reused)
+	batch      int           // polynomials or ciphertexts a call; 0 means 1
+	ring       cutrantt.Ring // that does the work; nil: the bed's
+	// alone: one call between two events, since what a call does on the host
+	// would count otherwise. host: the host's clock alone counts.
+	alone, host bool
+	parts       *parts // of a call, where they are told apart
 	// setup makes the sets; run uses one of them; check compares the result
 	// of run(0) with an independent path.
 	setup func(sets int) (run func(set int) error, check func() error, err error)
@@ -84,7 +90,6 @@ func Run(ctx context.Context, o Options, emit func(Record) error) error {
 	if err := o.setDefaults(); err != nil {
 		return err
 	}
-	cache := lastLevelCache("/sys/devices/system/cpu/cpu0/cache")
 	for _, p := range o.Params {
 		b, err := newBed(p, o)
 		if err != nil {
@@ -101,55 +106,104 @@ func Run(ctx context.Context, o Options, emit func(Record) error) error {
 			if slices.Contains(o.Ops, "copy") && (len(o.Ops) == 1 || slices.Contains(o.Ops, op)) {
 				jobs = append([]job{b.copyJob(op, jobs[0])}, jobs...)
 			}
-			for _, j := range jobs {
-				if !slices.Contains(o.Ops, j.op) {
-					continue
-				}
-				r, err := b.time(ctx, j, cache)
-				if err != nil {
-					return fmt.Errorf("benchmark %s %s %s: %w", p.Name(), j.op, j.method, err)
-				}
-				if err := emit(r); err != nil {
-					return err
-				}
+			if err := b.emitAll(ctx, jobs, emit); err != nil {
+				return err
 			}
 		}
 	}
 	return nil
 }
 
+// emitAll times the selected jobs; a copy that comes before others with the same
+// traffic is their limit.
+func (b *bed) emitAll(ctx context.Context, jobs []job, emit func(Record) error) error {
+	var copied Record
+	for _, j := range jobs {
+		if !slices.Contains(b.o.Ops, j.op) {
+			continue
+		}
+		r, err := b.time(ctx, j)
+		if err != nil {
+			return fmt.Errorf("benchmark %s %s %s: %w", b.name, j.op, j.method, err)
+		}
+		if r.Op == "copy" {
+			copied = r
+		} else {
+			r.limit(copied)
+		}
+		if err := emit(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// limit sets the distance to a copy.
+func (r *Record) limit(copied Record) {
+	if copied.MedianUS > 0 && copied.Clock == r.Clock {
+		r.CopyUS = copied.MedianUS * float64(r.Bytes) / float64(copied.Bytes)
+		r.OfCopy = r.MedianUS / r.CopyUS
+	}
+}
+
+// cache is the size of the cache that inputs have to exceed.
+func (b *bed) cache() int64 {
+	if p, ok := b.o.Backend.(cutrantt.Profiler); ok {
+		return p.CacheBytes()
+	}
+	return lastLevelCache("/sys/devices/system/cpu/cpu0/cache")
+}
+
 // time runs one case.
-func (b *bed) time(ctx context.Context, j job, cache int64) (Record, error) {
+func (b *bed) time(ctx context.Context, j job) (Record, error) {
 	sets, resident := 1, "cache"
 	if !b.o.Cached {
-		sets, resident = setCount(j.footprint, cache, b.o.MaxBytes), "memory"
+		sets, resident = setCount(j.footprint, b.cache(), b.o.MaxBytes), "memory"
 	}
 	run, check, err := j.setup(sets)
 	if err != nil {
 		return Record{}, err
 	}
+	ring := j.ring
+	if ring == nil {
+		ring = b.ring
+	}
+	r := Record{
+		Op: j.op, Method: j.method, Params: b.name, LogN: ring.LogN(), Limbs: j.limbs, Dnum: b.dnum(), Batch: max(j.batch, 1),
+		Backend: b.o.Backend.Name(), Device: b.o.Backend.Device(), Workers: b.o.Workers, N2: b.o.N2, Resident: resident, Bytes: j.bytes, Clock: ClockHost,
+	}
 	// What the set-up left behind must not be collected on the clock.
 	runtime.GC()
-	s, err := measure(ctx, b.o.MinTime, sets, func(i int) error {
+	wall, err := measure(ctx, b.o.MinTime, sets, func(i int) error {
 		if err := run(i); err != nil {
 			return err
 		}
-		return b.ring.Sync()
+		return ring.Sync()
 	})
 	if err != nil {
 		return Record{}, err
 	}
+	wall.fill(&r)
+	if j.parts != nil {
+		r.Split = j.parts.medians()
+	}
+	if m, ok := ring.(cutrantt.Meter); ok {
+		before := m.Launches()
+		if err := errors.Join(run(0), ring.Sync()); err != nil {
+			return Record{}, err
+		}
+		r.Launches = float64(m.Launches() - before)
+		if !j.host {
+			s, err := measureDevice(ctx, m, b.o.MinTime, sets, j.alone, run)
+			if err != nil {
+				return Record{}, err
+			}
+			s.fill(&r)
+			r.Clock, r.WallUS, r.WallP95US = ClockDevice, us(wall.median), us(wall.p95)
+		}
+	}
 	if err := run(0); err != nil {
 		return Record{}, err
 	}
-	if err := check(); err != nil {
-		return Record{}, err
-	}
-	p := b.params
-	r := Record{
-		Op: j.op, Method: j.method, Params: p.Name(), LogN: p.LogN(), Limbs: j.limbs, Dnum: p.Dnum(p.MaxLevel()), Batch: 1,
-		Backend: b.o.Backend.Name(), Device: b.o.Backend.Device(), Workers: b.o.Workers, N2: b.o.N2, Resident: resident, Bytes: j.bytes,
-	}
-	s.fill(&r)
-	return r, nil
+	return r, check()
 }

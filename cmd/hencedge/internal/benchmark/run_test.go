@@ -33,7 +33,7 @@ func TestRunEveryOperation(t *testing.T) {
 			got = append(got, r.Op)
 			medians[r.Op+"/"+r.Method] = r.MedianUS
 			if r.Params != "edge12-d1" || r.LogN != 12 || r.Limbs != 2 || r.Dnum != 2 || r.Batch != 1 || r.Backend != "cpu" || r.Device == "" ||
-				r.N2 != n2 || r.Workers != 1 || r.Resident != "cache" || r.Iters < 3 || r.Bytes < 4*4096 || !(r.MinUS > 0) || r.MedianUS < r.MinUS || r.P95US < r.MedianUS {
+				r.N2 != n2 || r.Workers != 1 || r.Resident != "cache" || r.Clock != ClockHost || r.Iters < 3 || r.Bytes < 4*4096 || !(r.MinUS > 0) || r.MedianUS < r.MinUS || r.P95US < r.MedianUS {
 				t.Errorf("n2=%d: incomplete record %+v", n2, r)
 			}
 			return nil

@@ -1,0 +1,122 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/hencedge/hencedge/cmd/hencedge/internal/benchmark"
+	"github.com/hencedge/hencedge/cmd/hencedge/internal/cli"
+	"github.com/hencedge/hencedge/cutrantt"
+)
+
+// benchOutput prints records as they come: a JSON object a line, or tables for
+// people, one block per parameter set.
+type benchOutput struct {
+	app    *app
+	table  *cli.Table
+	device string // of the block
+	params string
+}
+
+// record prints one case.
+func (t *benchOutput) record(r benchmark.Record) error {
+	out := t.app.std.Out
+	if t.app.json {
+		return cli.JSONLine(out, r)
+	}
+	if r.Device != t.device {
+		t.device = r.Device
+		fmt.Fprintf(out, "backend %s (%s), %d workers, inputs from %s\n", r.Backend, r.Device, r.Workers, r.Resident)
+	}
+	if t.table == nil {
+		t.table = cli.NewTable(out,
+			cli.Column{Title: "op", Width: 13}, cli.Column{Title: "method", Width: 21}, cli.Column{Title: "n2", Width: 2, Right: true}, cli.Column{Title: "limbs", Right: true},
+			cli.Column{Title: "batch", Right: true}, cli.Column{Title: "median", Width: 10, Right: true}, cli.Column{Title: "p95", Width: 10, Right: true},
+			cli.Column{Title: "min", Width: 10, Right: true}, cli.Column{Title: "clock", Width: 6}, cli.Column{Title: "call", Width: 10, Right: true},
+			cli.Column{Title: "traffic", Width: 10, Right: true}, cli.Column{Title: "of copy", Width: 7, Right: true},
+			cli.Column{Title: "launches", Width: 8, Right: true}, cli.Column{Title: "calls", Width: 6, Right: true})
+	}
+	if r.Params != t.params {
+		t.params = r.Params
+		fmt.Fprintf(out, "\n%s  (N = 2^%d, dnum %d)\n", r.Params, r.LogN, r.Dnum)
+		if err := t.table.Header(); err != nil {
+			return err
+		}
+	}
+	ratio, call, launches := "", "", ""
+	if r.OfCopy > 0 {
+		ratio = fmt.Sprintf("%.1f", r.OfCopy)
+	}
+	if r.WallUS > 0 {
+		call = micros(r.WallUS)
+	}
+	if r.Launches > 0 {
+		launches = fmt.Sprintf("%.0f", r.Launches)
+	}
+	err := t.table.Row(r.Op, r.Method, fmt.Sprint(r.N2), fmt.Sprint(r.Limbs), fmt.Sprint(r.Batch), micros(r.MedianUS), micros(r.P95US), micros(r.MinUS),
+		r.Clock, call, cli.Bytes(r.Bytes), ratio, launches, fmt.Sprint(r.Iters))
+	if err != nil || len(r.Split) == 0 {
+		return err
+	}
+	var parts []string
+	for name, us := range r.Split {
+		parts = append(parts, name+" "+micros(us))
+	}
+	slices.Sort(parts)
+	_, err = fmt.Fprintf(out, "  of which %s\n", strings.Join(parts, ", "))
+	return err
+}
+
+// kernels prints what is known of the kernels of b that ran, and of its choices.
+func (t *benchOutput) kernels(b cutrantt.Backend) error {
+	ks, choices, err := benchmark.Kernels(b)
+	if err != nil {
+		return err
+	}
+	out := t.app.std.Out
+	if t.app.json {
+		for _, k := range ks {
+			if err := cli.JSONLine(out, k); err != nil {
+				return err
+			}
+		}
+		for _, c := range choices {
+			if err := cli.JSONLine(out, c); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if len(ks) > 0 {
+		fmt.Fprintf(out, "\nkernels of %s\n", b.Device())
+		table := cli.NewTable(out, cli.Column{Title: "kernel", Width: 22}, cli.Column{Title: "sm", Right: true}, cli.Column{Title: "registers", Right: true},
+			cli.Column{Title: "local B", Right: true}, cli.Column{Title: "shared B", Right: true}, cli.Column{Title: "threads", Right: true},
+			cli.Column{Title: "blocks/SM", Right: true}, cli.Column{Title: "occupancy", Right: true}, cli.Column{Title: "launches", Width: 9, Right: true})
+		if err := table.Header(); err != nil {
+			return err
+		}
+		for _, k := range ks {
+			if err := table.Row(k.Method, fmt.Sprint(k.Architecture), fmt.Sprint(k.Registers), fmt.Sprint(k.LocalBytes), fmt.Sprint(k.SharedBytes),
+				fmt.Sprint(k.Threads), fmt.Sprint(k.Blocks), fmt.Sprintf("%.0f %%", 100*k.Occupancy), fmt.Sprint(k.Launches)); err != nil {
+				return err
+			}
+		}
+	}
+	for _, c := range choices {
+		if _, err := fmt.Fprintf(out, "products for N = 2^%d, n2 = %d: %s (%s)\n", c.LogN, c.N2, c.Method, c.Source); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func micros(us float64) string {
+	switch {
+	case us >= 1e6:
+		return fmt.Sprintf("%.3f s", us/1e6)
+	case us >= 1e4:
+		return fmt.Sprintf("%.2f ms", us/1e3)
+	}
+	return fmt.Sprintf("%.1f us", us)
+}

@@ -1,0 +1,279 @@
+package benchmark
+
+import (
+	"github.com/hencedge/hencedge/cutrantt"
+	"github.com/hencedge/hencedge/henc"
+)
+
+// encryptResident times the arithmetic of an encryption alone: the message is on
+// the device, as coefficients modulo every prime; sampling is included.
+func (b *bed) encryptResident(public bool) job {
+	op, method := "henc_seeded", "message on the device"
+	if public {
+		op = "henc_pk"
+	}
+	limbs := len(b.limbs)
+	coeffs, ntt := cutrantt.Coeffs(b.o.N2), cutrantt.NTT(b.o.N2)
+	// The message and the key are read, two polynomials written.
+	bytes := b.polyBytes(4, limbs)
+	if public {
+		bytes = b.polyBytes(5, limbs)
+	}
+	return job{
+		op: op, method: method, limbs: limbs, bytes: bytes, footprint: bytes,
+		setup: func(sets int) (func(int) error, func() error, error) {
+			var key [2]*cutrantt.Batch // the halves of a public key; the first alone is a secret one
+			all, err := b.ring.NewBatch(2, b.limbs, ntt)
+			if err != nil {
+				return nil, nil, err
+			}
+			for i := range key {
+				if key[i], err = all.Slice(i, i+1, 0, limbs); err != nil {
+					return nil, nil, err
+				}
+				if err := b.ring.SampleUniform(key[i], (*[32]byte)(b.seed()), uint32(i)); err != nil {
+					return nil, nil, err
+				}
+			}
+			operand, err := b.ring.Precompute(all)
+			if err != nil {
+				return nil, nil, err
+			}
+			x := make([]stepwise, sets)
+			for i := range x {
+				if x[i], err = b.newStepwise(b.ring, coeffs, ntt); err != nil {
+					return nil, nil, err
+				}
+			}
+			seed, mask := (*[32]byte)(b.seed()), (*[32]byte)(b.seed())
+			run := func(i int) error {
+				if public {
+					return x[i].public(b.ring, coeffs, operand, seed)
+				}
+				return x[i].seeded(b.ring, coeffs, key[0], seed, mask)
+			}
+			check := func() error {
+				return b.sameOnCPU(op, b.ring, x[0].out, func(r cutrantt.Ring, dst *cutrantt.Batch, src ...*cutrantt.Batch) error {
+					own, err := b.newStepwise(r, coeffs, ntt)
+					if err != nil {
+						return err
+					}
+					own.message, own.out = src[0], dst
+					if !public {
+						k, err := src[1].Slice(0, 1, 0, limbs)
+						if err != nil {
+							return err
+						}
+						return own.seeded(r, coeffs, k, seed, mask)
+					}
+					o, err := r.Precompute(src[1])
+					if err != nil {
+						return err
+					}
+					return own.public(r, coeffs, o, seed)
+				}, x[0].message, all)
+			}
+			return run, check, nil
+		},
+	}
+}
+
+// stepwise is the memory of an encryption that is done step by step.
+type stepwise struct{ message, v, e, out *cutrantt.Batch }
+
+func (b *bed) newStepwise(r cutrantt.Ring, coeffs, ntt cutrantt.Domain) (s stepwise, err error) {
+	for to, of := range map[**cutrantt.Batch]struct {
+		polys int
+		d     cutrantt.Domain
+	}{&s.message: {1, coeffs}, &s.v: {1, coeffs}, &s.e: {2, coeffs}, &s.out: {2, ntt}} {
+		if *to, err = r.NewBatch(of.polys, b.limbs, of.d); err != nil {
+			return s, err
+		}
+	}
+	message := make([]float64, r.N())
+	for i := range message {
+		message[i] = float64(b.rng.Int64N(1<<41) - 1<<40)
+	}
+	return s, r.SetFloats(s.message, message)
+}
+
+// steps runs functions until one fails.
+func steps(f ...func() error) error {
+	for _, g := range f {
+		if err := g(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// public is (v*b + m + e0, v*a + e1): three transforms, two products.
+func (s stepwise) public(r cutrantt.Ring, coeffs cutrantt.Domain, key cutrantt.Operand, seed *[32]byte) error {
+	s.v.SetDomain(coeffs)
+	s.e.SetDomain(coeffs)
+	limbs := len(s.v.Limbs())
+	e0, err := s.e.Slice(0, 1, 0, limbs)
+	if err != nil {
+		return err
+	}
+	e1, err := s.e.Slice(1, 2, 0, limbs)
+	if err != nil {
+		return err
+	}
+	return steps(
+		func() error { return r.SampleTernary(s.v, seed, 1) },
+		func() error { return r.SampleCBD(e0, seed, 2) },
+		func() error { return r.SampleCBD(e1, seed, 3) },
+		func() error { return r.Add(e0, e0, s.message) },
+		func() error { return r.Forward(s.v, s.v) },
+		func() error { return r.Forward(s.e, s.e) },
+		func() error { return r.MulOperand(s.out, s.v, key) },
+		func() error { return r.Add(s.out, s.out, s.e) },
+	)
+}
+
+// seeded is (m + e0 - c1*s, c1) with c1 from a public seed: one transform, one
+// product.
+func (s stepwise) seeded(r cutrantt.Ring, coeffs cutrantt.Domain, key *cutrantt.Batch, seed, mask *[32]byte) error {
+	s.v.SetDomain(coeffs)
+	limbs := len(s.v.Limbs())
+	c0, err := s.out.Slice(0, 1, 0, limbs)
+	if err != nil {
+		return err
+	}
+	c1, err := s.out.Slice(1, 2, 0, limbs)
+	if err != nil {
+		return err
+	}
+	return steps(
+		func() error { return r.SampleCBD(s.v, seed, 2) },
+		func() error { return r.Add(s.v, s.v, s.message) },
+		func() error { return r.Forward(s.v, s.v) },
+		func() error { return r.SampleUniform(c1, mask, 4) },
+		func() error { return r.Mul(c0, c1, key) },
+		func() error { return r.Sub(c0, s.v, c0) },
+	)
+}
+
+// hmultBatch multiplies batch pairs of independent ciphertexts, all under one key.
+func (b *bed) hmultBatch(batch int) job {
+	in := int64(batch) * b.polyBytes(4, len(b.limbs))
+	j := b.hmult()
+	j.method, j.batch, j.bytes, j.footprint = "one by one", batch, in+int64(batch)*b.polyBytes(2, len(b.limbs))+b.keyBytes(), in
+	j.setup = func(sets int) (func(int) error, func() error, error) {
+		if _, err := b.evaluator(); err != nil {
+			return nil, nil, err
+		}
+		msg, cts, err := b.encrypted(sets*batch + 1)
+		if err != nil {
+			return nil, nil, err
+		}
+		out := make([]*henc.Ciphertext, batch)
+		run := func(set int) (err error) {
+			for i := range out {
+				b.free(out[i])
+				if out[i], err = b.eval.Mul(cts[set*batch+i], cts[set*batch+i+1]); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		check := func() error {
+			want := mapped(func(v complex128) complex128 { return v * v })(msg)
+			for _, ct := range []*henc.Ciphertext{out[0], out[batch-1]} {
+				if err := b.decrypts("hmult", ct, want); err != nil {
+					return err
+				}
+			}
+			if !b.onDevice() {
+				return nil
+			}
+			return b.sameCiphertext("hmult", out[batch-1], func(ev *henc.Evaluator, x, y *henc.Ciphertext) (*henc.Ciphertext, error) {
+				return ev.Mul(x, y)
+			}, cts[batch-1], cts[batch])
+		}
+		return run, check, nil
+	}
+	return j
+}
+
+// encryptWhole is HENC as an agent does it: real values on the host to the bytes
+// of a ciphertext on the host, a batch at a time.
+func (b *bed) encryptWhole(batch int) job {
+	n := int64(b.params.N())
+	p := &parts{}
+	return job{
+		op: "henc", method: "values to bytes", limbs: len(b.limbs), batch: batch, host: true, parts: p,
+		bytes: int64(batch) * (4*n + b.polyBytes(2, len(b.limbs))), footprint: int64(batch) * 4 * n,
+		setup: func(sets int) (func(int) error, func() error, error) {
+			if err := b.secretKey(); err != nil {
+				return nil, nil, err
+			}
+			enc, err := henc.NewEncryptor(b.ctx, b.pub)
+			if err != nil {
+				return nil, nil, err
+			}
+			values := make([][]float64, sets*batch)
+			for i := range values {
+				values[i] = make([]float64, b.params.Slots())
+				for k := range values[i] {
+					values[i][k] = b.rng.Float64() - 0.5
+				}
+			}
+			scale := b.params.DefaultScale()
+			coeffs, cts, out := make([][]float64, batch), make([]*henc.Ciphertext, batch), make([][]byte, batch)
+			run := func(set int) error {
+				return steps(
+					func() error {
+						return p.time("encode", func() (err error) {
+							for i := range coeffs {
+								if coeffs[i], err = b.ctx.Encoder().EncodeCoeffsReal(values[set*batch+i], scale); err != nil {
+									return err
+								}
+							}
+							return nil
+						})
+					},
+					func() error {
+						return p.time("encrypt", func() (err error) {
+							for i := range cts {
+								b.free(cts[i])
+								if cts[i], err = enc.Encrypt(coeffs[i], b.level, scale, b.seed()); err != nil {
+									return err
+								}
+							}
+							return b.ring.Sync()
+						})
+					},
+					func() error {
+						return p.time("bytes", func() (err error) {
+							for i := range out {
+								if out[i], err = b.ctx.MarshalCiphertext(cts[i]); err != nil {
+									return err
+								}
+							}
+							return nil
+						})
+					},
+				)
+			}
+			check := func() error {
+				for _, i := range []int{0, batch - 1} {
+					ct, err := b.ctx.UnmarshalCiphertext(out[i])
+					if err != nil {
+						return err
+					}
+					want := make([]complex128, len(values[i]))
+					for k, v := range values[i] {
+						want[k] = complex(v, 0)
+					}
+					if err := b.decrypts("henc", ct, want); err != nil {
+						return err
+					}
+				}
+				return nil
+			}
+			return run, check, nil
+		},
+	}
+}

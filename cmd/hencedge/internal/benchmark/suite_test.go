@@ -1,0 +1,175 @@
+package benchmark
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hencedge/hencedge/cutrantt"
+	"github.com/hencedge/hencedge/cutrantt/cpu"
+	"github.com/hencedge/hencedge/henc"
+)
+
+// device is the CPU backend under another name, with what a GPU offers besides,
+// so that the paths for devices run everywhere. wrong spoils one residue of
+// every product.
+type device struct {
+	cutrantt.Backend
+	wrong bool
+}
+
+func (device) Name() string      { return "device" }
+func (device) CacheBytes() int64 { return 1 << 16 }
+func (device) Kernels() ([]cutrantt.Kernel, error) {
+	return []cutrantt.Kernel{{Name: "forward", Registers: 64, Threads: 256, Blocks: 4, Occupancy: 0.5, Launches: 3}}, nil
+}
+func (device) Choices() []cutrantt.Choice {
+	return []cutrantt.Choice{{LogN: 12, N2: 16, Method: cutrantt.MethodLazy, Source: cutrantt.ChoiceMeasured}}
+}
+
+func (d device) NewRing(logN int, m []cutrantt.Modulus, o cutrantt.Options) (cutrantt.Ring, error) {
+	r, err := d.Backend.NewRing(logN, m, o)
+	return &deviceRing{Ring: r, wrong: d.wrong}, err
+}
+
+type deviceRing struct {
+	cutrantt.Ring
+	wrong bool
+	n     uint64
+}
+
+func (r *deviceRing) Launches() uint64 { return r.n }
+func (r *deviceRing) Time(f func() error) (time.Duration, error) {
+	start := time.Now()
+	err := f()
+	return time.Since(start), err
+}
+
+func (r *deviceRing) Forward(dst, src *cutrantt.Batch) error { r.n++; return r.Ring.Forward(dst, src) }
+
+func (r *deviceRing) Mul(dst, a, b *cutrantt.Batch) error {
+	r.n++
+	err := r.Ring.Mul(dst, a, b)
+	if err == nil && r.wrong {
+		host := make([]uint32, dst.Len())
+		if err = r.Download(host, dst); err == nil {
+			host[7] ^= 1 // in range: the prime is odd
+			err = r.Upload(dst, host)
+		}
+	}
+	return err
+}
+
+var smallTable = []Case{
+	{Ops: []string{"ntt", "intt"}, LogN: 11, Limbs: 2, N2: 4},
+	{Ops: []string{"hadamard"}, LogN: 10, Limbs: 2, N2: 16},
+	{Ops: []string{"henc_pk", "henc_seeded"}, Params: "edge12-d1", N2: 16},
+	{Ops: []string{"hmult", "hmult_rescale", "hrotate", "rescale"}, Params: "edge12-d1"},
+	{Ops: []string{"hmult"}, Params: "edge12-d1", Batch: 3},
+	{Ops: []string{"henc"}, Params: "edge12-d1", N2: 16, Batch: 2},
+}
+
+// TestTable: every case of a table gives records with a copy, both clocks and
+// launches, and every result is compared with the CPU's.
+func TestTable(t *testing.T) {
+	var got []string
+	o := Options{Backend: device{Backend: cpu.New()}, MinTime: 1, Workers: 1, Seed: 3, MaxBytes: 4 << 20}
+	err := RunTable(context.Background(), o, smallTable, func(r Record) error {
+		if r.Op == "copy" {
+			return nil
+		}
+		got = append(got, fmt.Sprintf("%s %s n2=%d batch=%d", r.Op, r.Params, r.N2, r.Batch))
+		device := r.Op != "henc"
+		if (r.Clock == ClockDevice) != device || device && (!(r.WallUS > 0) || !(r.CopyUS > 0) || !(r.OfCopy > 0)) || !(r.MedianUS > 0) || r.Bytes <= 0 {
+			t.Errorf("incomplete record %+v", r)
+		}
+		if r.Op == "ntt" && (r.Launches != 1 || r.Params != "ring-2^11-2" || r.Limbs != 2 || r.LogN != 11) {
+			t.Errorf("transform %+v", r)
+		}
+		if r.Op == "henc" && (len(r.Split) != 3 || !(r.Split["encrypt"] > 0)) {
+			t.Errorf("whole encryption %+v", r)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"ntt ring-2^11-2 n2=4 batch=1", "intt ring-2^11-2 n2=4 batch=1",
+		"hadamard ring-2^10-2 n2=16 batch=1", "henc_pk edge12-d1 n2=16 batch=1", "henc_seeded edge12-d1 n2=16 batch=1",
+		"hmult edge12-d1 n2=16 batch=1", "hmult_rescale edge12-d1 n2=16 batch=1", "hrotate edge12-d1 n2=16 batch=1", "rescale edge12-d1 n2=16 batch=1",
+		"hmult edge12-d1 n2=16 batch=3", "henc edge12-d1 n2=16 batch=2",
+	}
+	if got = slices.Compact(got); !slices.Equal(got, want) {
+		t.Errorf("records %q, want %q", got, want)
+	}
+	ks, cs, err := Kernels(o.Backend)
+	if err != nil || len(ks) != 1 || ks[0].Method != "forward" || len(cs) != 1 || cs[0].Method != "lazy" || cs[0].Source != "measured" {
+		t.Errorf("%+v, %+v, %v", ks, cs, err)
+	}
+}
+
+// TestTableSelects: operations and parameters restrict a table.
+func TestTableSelects(t *testing.T) {
+	p := named(t, "edge12-d1")
+	for _, c := range []struct {
+		o    Options
+		want []string
+	}{
+		{Options{Ops: []string{"rescale"}}, []string{"edge12-d1 rescale"}},
+		{Options{Ops: []string{"ntt", "rescale"}, Params: []henc.Parameters{p}}, []string{"edge12-d1 rescale"}},
+		{Options{Ops: []string{"ntt", "copy"}}, []string{"ring-2^11-2 copy", "ring-2^11-2 ntt"}},
+	} {
+		var got []string
+		c.o.Backend, c.o.MinTime, c.o.MaxBytes, c.o.Workers = cpu.New(), 1, 1<<20, 1
+		if err := RunTable(context.Background(), c.o, smallTable, func(r Record) error { got = append(got, r.Params+" "+r.Op); return nil }); err != nil {
+			t.Fatal(err)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%q, want %q", got, c.want)
+		}
+	}
+}
+
+// TestTableFindsAWrongResult: one wrong residue of a device ends the run.
+func TestTableFindsAWrongResult(t *testing.T) {
+	o := Options{Backend: device{cpu.New(), true}, MinTime: 1, Workers: 1, MaxBytes: 1 << 20}
+	for _, c := range smallTable[1:3] {
+		err := RunTable(context.Background(), o, []Case{c}, func(Record) error { return nil })
+		if err == nil || !strings.Contains(err.Error(), "wrong result") {
+			t.Errorf("%v: %v", c.Ops, err)
+		}
+	}
+}
+
+// TestTableIsWhole: the table has every row of the record, in sets that exist.
+func TestTableIsWhole(t *testing.T) {
+	seen := map[string]bool{}
+	for _, c := range Table() {
+		for _, op := range c.Ops {
+			if !slices.Contains(Ops(), op) {
+				t.Errorf("no operation %q", op)
+			}
+			seen[fmt.Sprintf("%s %s/%d/%d n2=%d x%d", op, c.Params, c.LogN, c.Limbs, c.N2, c.Batch)] = true
+		}
+		if c.Params == "" {
+			if len(primes(c.LogN, c.Limbs)) != c.Limbs {
+				t.Errorf("2^%d has no %d primes", c.LogN, c.Limbs)
+			}
+		} else if _, err := henc.NamedInsecure(c.Params); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, want := range []string{
+		"ntt /16/66 n2=16 x0", "intt /16/66 n2=1 x0", "ntt /16/1 n2=16 x0", "ntt /13/16 n2=16 x0", "hadamard /16/66 n2=16 x0",
+		"henc_pk bench-paper16-insecure/0/0 n2=16 x0", "henc_seeded edge13-d3/0/0 n2=16 x0", "hmult bench-paper16-insecure/0/0 n2=0 x0",
+		"hmult_rescale bench-paper16-insecure/0/0 n2=0 x0", "hmult std14-d5/0/0 n2=0 x64", "henc edge13-d2p/0/0 n2=16 x64",
+	} {
+		if !seen[want] {
+			t.Errorf("the table lacks %q", want)
+		}
+	}
+}
