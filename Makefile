@@ -10,9 +10,9 @@ LDFLAGS   := -s -w -X main.version=$(VERSION)
 FUZZTIME  ?= 10s
 BENCHTIME ?= 300ms
 
-# Modules of this repository: the product, and the checks and the comparison
-# against another library.
-MODULES := . interop/lattigo bench
+# Modules of this repository: the product, the checks and the comparison against
+# another library, the generator of the vector code.
+MODULES := . interop/lattigo bench cutrantt/cpu/_asm
 
 # Packages with goroutines of their own: these run under the race detector.
 RACE_PKGS := ./agent/... ./evaluator/... ./keyholder/... ./transport/...

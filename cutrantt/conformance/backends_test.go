@@ -12,14 +12,19 @@ import (
 	"github.com/hencedge/hencedge/cutrantt/reference"
 )
 
-// candidates are the backends of this build. open returns why one is absent.
-var candidates = []struct {
-	name string
-	open func() (cutrantt.Backend, error)
-}{
-	{"reference", func() (cutrantt.Backend, error) { return reference.New(), nil }},
-	{"cpu", func() (cutrantt.Backend, error) { return cpu.New(), nil }},
-	{"cuda", cuda.New},
+// candidates are the backends of this build, the CPU's once for each variant of its
+// code ("cpu-avx512", "cpu-generic"). open returns why one is absent.
+var candidates = func() []candidate {
+	list := []candidate{{"reference", "reference", func() (cutrantt.Backend, error) { return reference.New(), nil }}}
+	for _, v := range cpu.Variants() {
+		list = append(list, candidate{"cpu-" + v, "cpu", func() (cutrantt.Backend, error) { return cpu.NewVariant(v) }})
+	}
+	return append(list, candidate{"cuda", "cuda", cuda.New})
+}()
+
+type candidate struct {
+	name, backend string
+	open          func() (cutrantt.Backend, error)
 }
 
 // eachBackend runs f for every backend that is present.
@@ -35,8 +40,8 @@ func eachBackend(t *testing.T, f func(t *testing.T, b cutrantt.Backend)) {
 	}
 }
 
-// TestRequired fails when a backend listed in CUTRANTT_TEST_REQUIRE is absent
-// or goes by another name.
+// TestRequired fails when a backend, or a variant of the CPU's code ("avx512"),
+// listed in CUTRANTT_TEST_REQUIRE is absent or goes by another name.
 func TestRequired(t *testing.T) {
 	required := os.Getenv("CUTRANTT_TEST_REQUIRE")
 	if required == "" {
@@ -49,10 +54,10 @@ func TestRequired(t *testing.T) {
 			t.Logf("backend %s: %v", c.name, err)
 			continue
 		}
-		if b.Name() != c.name {
+		if b.Name() != c.backend {
 			t.Errorf("backend %s calls itself %q", c.name, b.Name())
 		}
-		present = append(present, c.name)
+		present = append(present, c.backend, strings.TrimPrefix(c.name, "cpu-"))
 	}
 	for name := range strings.SplitSeq(required, ",") {
 		if name = strings.TrimSpace(name); name != "" && !slices.Contains(present, name) {

@@ -32,6 +32,13 @@ var mutations = []mutation{
 	{what: "bit reversal", file: "cpu/tables.go", old: ">> (32 - k)", new: ">> (31 - k)"},
 	{what: "table shared between roots", file: "cpu/tables.go", old: "k := modulusKey{m, logN}", new: "k := modulusKey{cutrantt.Modulus{Q: m.Q}, 0}"},
 
+	// Vector code: tables and the order of passes.
+	{what: "stream quarter order", file: "cpu/vector.go", old: "quarterGroup = [4]int{0, 2, 1, 3}", new: "quarterGroup = [4]int{0, 1, 2, 3}"},
+	{what: "vector group of a part", file: "cpu/vector.go", old: "(groups+b)*inner", new: "groups*inner"},
+	{what: "vector mirror of a part", file: "cpu/vector.go", old: "mirror := groups - 1 - b", new: "mirror := b"},
+	{what: "vector quotient", file: "cpu/vector.go", old: "uint64(w)<<32/uint64(b.q)", new: "(uint64(w)<<32/uint64(b.q)-4)"},
+	{what: "vector scale", file: "cpu/vector.go", old: "m.mul(n, w[1])", new: "w[1]"},
+
 	// Forward transform.
 	{what: "butterfly sign", file: "cpu/forward.go", old: "return a + v, a - v + uint32(q)", new: "return a - v + uint32(q), a + v"},
 	{what: "butterfly without lift", file: "cpu/forward.go", old: "a - v + uint32(q)", new: "a - v"},
@@ -125,7 +132,7 @@ var mutations = []mutation{
 	{what: "digit scale", file: "cpu/basis.go", old: "m.factor(m.inv(s.product(m, i)))", new: "m.factor(s.product(m, i))"},
 	{what: "division by D", file: "cpu/basis.go", old: "m.factor(m.inv(s.product(m, -1)))", new: "m.factor(s.product(m, -1))"},
 	{what: "division difference without lift", file: "cpu/basis.go", old: "x[i]-e[i]+m.q, uint64(m.q)", new: "x[i]-e[i], uint64(m.q)"},
-	{what: "dropped limb index", file: "cpu/basis.go", old: "copy(y[i], r.limb(src, p, keep+i))", new: "copy(y[i], r.limb(src, p, i))"},
+	{what: "dropped limb index", file: "cpu/basis.go", old: "x := r.limb(src, p, keep+i)", new: "x := r.limb(src, p, i)"},
 	{what: "automorphism sign", file: "cpu/automorphism.go", old: "turn := -uint32(e >> logN)", new: "turn := -uint32(e >> (logN + 1))"},
 	{what: "automorphism step", file: "cpu/automorphism.go", old: "step := g * n2 & (2*n - 1)", new: "step := g * n2 & (n - 1)"},
 	{what: "automorphism block", file: "cpu/automorphism.go", old: "uint32(2*n1-1)>>1, k)", new: "uint32(n1-1)>>1, k)"},

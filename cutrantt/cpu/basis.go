@@ -179,14 +179,13 @@ func (r *ring) DivRound(dst, src *cutrantt.Batch) error {
 	}
 	for p := range src.Polys() {
 		r.run(k, r.n*r.logN, func(i int) {
-			copy(y[i], r.limb(src, p, keep+i))
-			if d.NTT {
-				m := s.mods[i]
-				t := m.twiddles(n1)
-				scale := m.inverseScale(n1)
-				for c := range n2 {
-					inverse(y[i][c*n1:(c+1)*n1], t, scale, m.q)
-				}
+			x := r.limb(src, p, keep+i)
+			if !d.NTT {
+				copy(y[i], x)
+				return
+			}
+			for c := range n2 {
+				r.inverse(y[i][c*n1:(c+1)*n1], x[c*n1:(c+1)*n1], s.mods[i])
 			}
 		})
 		r.run(r.n/chunk, chunk*k, func(c int) {
@@ -201,9 +200,9 @@ func (r *ring) DivRound(dst, src *cutrantt.Batch) error {
 			e := tmp.words
 			targets[j].extend(e, y, v)
 			if d.NTT {
-				t := m.twiddles(n1)
 				for c := range n2 {
-					forward(e[c*n1:(c+1)*n1], t, m.q)
+					col := e[c*n1 : (c+1)*n1]
+					r.forward(col, col, m)
 				}
 			}
 			x, z := r.limb(src, p, j), r.limb(dst, p, j)

@@ -23,15 +23,24 @@ var (
 	_ cutrantt.Operand    = (*operand)(nil)
 )
 
-type backend struct{}
+type backend struct {
+	vec *vectorCode // nil: plain Go
+	err error       // why NewRing fails
+}
 
-// New returns the backend.
-func New() cutrantt.Backend { return backend{} }
+// New returns the backend with the fastest code for this CPU, or the code that the
+// environment variable CUTRANTT_CPU names (VariantVariable); where the machine
+// cannot run that, NewRing fails with cutrantt.ErrNotSupported.
+func New() cutrantt.Backend { return selected() }
 
 func (backend) Name() string { return "cpu" }
 
-func (backend) Device() string {
-	return fmt.Sprintf("%s/%s, generic Go, %d CPUs", runtime.GOOS, runtime.GOARCH, runtime.NumCPU())
+func (b backend) Device() string {
+	code := "generic Go"
+	if b.vec != nil {
+		code = b.vec.about
+	}
+	return fmt.Sprintf("%s/%s, %s, %d CPUs", runtime.GOOS, runtime.GOARCH, code, runtime.NumCPU())
 }
 
 // Columns is 1. Here a multiplication is as cheap as in the transform itself, so
@@ -47,12 +56,15 @@ func (backend) Columns(int) int { return 1 }
 // NewRing checks the moduli; tables are built by the first operation that
 // needs them and shared by all rings of the process.
 func (b backend) NewRing(logN int, moduli []cutrantt.Modulus, opts cutrantt.Options) (cutrantt.Ring, error) {
+	if b.err != nil {
+		return nil, b.err
+	}
 	c, err := check.NewRing(logN, moduli, opts)
 	if err != nil {
 		return nil, err
 	}
 	r := &ring{
-		backend: b, check: c, n: c.N(), logN: c.LogN(), method: opts.Method,
+		backend: b, vec: b.vec, check: c, n: c.N(), logN: c.LogN(), method: opts.Method,
 		workers: opts.Workers, moduli: make([]*modulus, len(moduli)),
 	}
 	if r.workers == 0 {
@@ -66,6 +78,7 @@ func (b backend) NewRing(logN int, moduli []cutrantt.Modulus, opts cutrantt.Opti
 
 type ring struct {
 	backend cutrantt.Backend
+	vec     *vectorCode // nil: plain Go
 	check   *check.Ring
 	n, logN int
 	moduli  []*modulus

@@ -18,6 +18,8 @@ type modulus struct {
 	grow  sync.Mutex
 	table atomic.Pointer[[]factor]
 	toom  func() *toomConstants
+
+	vectors [2][cutrantt.MaxLogN + 1]atomic.Pointer[vectorTable] // by variant and log2 n1
 }
 
 type modulusKey struct {
@@ -65,20 +67,26 @@ func (m *modulus) twiddles(n int) []factor {
 	if t := m.table.Load(); t != nil && len(*t) >= n {
 		return *t
 	}
-	t, power := make([]factor, n), make([]uint32, n)
-	t[0] = m.factor(1)
-	for k := 1; k < n; k *= 2 {
-		// brv(k+i) = brv(k) + brv(i) for i < k, and brv(k) = N/(2k).
-		w := m.pow(m.psi, uint32(1)<<m.logN/uint32(2*k))
-		by := m.factor(w)
-		power[k], t[k] = w, by
-		for i := 1; i < k; i++ {
-			power[k+i] = by.mul(power[i], uint64(m.q))
-			t[k+i] = m.factor(power[k+i])
-		}
+	t := make([]factor, n)
+	for k, w := range m.powers(n) {
+		t[k] = m.factor(w)
 	}
 	m.table.Store(&t)
 	return t
+}
+
+// powers are the residues psi^brv(k), k < n, n a power of two.
+func (m *modulus) powers(n int) []uint32 {
+	power := make([]uint32, n)
+	power[0] = 1
+	for k := 1; k < n; k *= 2 {
+		// brv(k+i) = brv(k) + brv(i) for i < k, and brv(k) = N/(2k).
+		by := m.factor(m.pow(m.psi, uint32(1)<<m.logN/uint32(2*k)))
+		for i := range k {
+			power[k+i] = by.mul(power[i], uint64(m.q))
+		}
+	}
+	return power
 }
 
 // reverse reverses the low k bits of x, k >= 1.

@@ -13,9 +13,7 @@ func (r *ring) Forward(dst, src *cutrantt.Batch) error {
 		return err
 	}
 	n2 := int(src.Domain().N2)
-	r.eachColumn(dst, src, n2, func(col []uint32, m *modulus) {
-		forward(col, m.twiddles(len(col)), m.q)
-	})
+	r.eachColumn(dst, src, n2, r.forward)
 	dst.SetDomain(cutrantt.NTT(n2))
 	return nil
 }
@@ -28,16 +26,34 @@ func (r *ring) Inverse(dst, src *cutrantt.Batch) error {
 		return err
 	}
 	n2 := int(src.Domain().N2)
-	r.eachColumn(dst, src, n2, func(col []uint32, m *modulus) {
-		t := m.twiddles(len(col))
-		inverse(col, t, m.inverseScale(len(col)), m.q)
-	})
+	r.eachColumn(dst, src, n2, r.inverse)
 	dst.SetDomain(cutrantt.Coeffs(n2))
 	return nil
 }
 
-// eachColumn copies every column of src to dst and runs f on it there.
-func (r *ring) eachColumn(dst, src *cutrantt.Batch, n2 int, f func(col []uint32, m *modulus)) {
+// forward transforms the column src to dst, which are equal or apart; in and out in
+// [0, q).
+func (r *ring) forward(dst, src []uint32, m *modulus) {
+	if r.vec != nil {
+		r.vec.transform(dst, src, m)
+		return
+	}
+	copy(dst, src)
+	forward(dst, m.twiddles(len(dst)), m.q)
+}
+
+// inverse undoes forward.
+func (r *ring) inverse(dst, src []uint32, m *modulus) {
+	if r.vec != nil {
+		r.vec.invert(dst, src, m)
+		return
+	}
+	copy(dst, src)
+	inverse(dst, m.twiddles(len(dst)), m.inverseScale(len(dst)), m.q)
+}
+
+// eachColumn runs f for every column of dst and the one of src.
+func (r *ring) eachColumn(dst, src *cutrantt.Batch, n2 int, f func(dst, src []uint32, m *modulus)) {
 	n1, limbs := r.n/n2, dst.Limbs()
 	per := n2 // columns per task: whole limbs when there are enough of them
 	if dst.Polys()*len(limbs) < 2*r.workers {
@@ -45,12 +61,10 @@ func (r *ring) eachColumn(dst, src *cutrantt.Batch, n2 int, f func(col []uint32,
 	}
 	r.run(dst.Polys()*len(limbs)*n2/per, per*n1*log2(n1), func(i int) {
 		at, c0 := i*per/n2, i*per%n2
-		p, l := at/len(limbs), at%len(limbs)
+		l, p := at/dst.Polys(), at%dst.Polys() // the polynomials of a limb share its table
 		to, from := r.limb(dst, p, l), r.limb(src, p, l)
 		for c := c0; c < c0+per; c++ {
-			col := to[c*n1 : (c+1)*n1 : (c+1)*n1]
-			copy(col, from[c*n1:])
-			f(col, r.moduli[limbs[l]])
+			f(to[c*n1:(c+1)*n1:(c+1)*n1], from[c*n1:(c+1)*n1], r.moduli[limbs[l]])
 		}
 	})
 }
@@ -89,10 +103,9 @@ func (r *ring) convert(a, b []uint32, from, to cutrantt.Domain, m *modulus) []ui
 		return a
 	case from.NTT:
 		n1 := r.n / n2
-		t := m.twiddles(n1)
-		scale := m.inverseScale(n1)
 		for c := range n2 {
-			inverse(a[c*n1:(c+1)*n1], t, scale, m.q)
+			col := a[c*n1 : (c+1)*n1]
+			r.inverse(col, col, m)
 		}
 	}
 	if n2 != want {
@@ -101,9 +114,9 @@ func (r *ring) convert(a, b []uint32, from, to cutrantt.Domain, m *modulus) []ui
 	}
 	if to.NTT {
 		n1 := r.n / want
-		t := m.twiddles(n1)
 		for c := range want {
-			forward(a[c*n1:(c+1)*n1], t, m.q)
+			col := a[c*n1 : (c+1)*n1]
+			r.forward(col, col, m)
 		}
 	}
 	return a

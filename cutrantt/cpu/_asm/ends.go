@@ -1,0 +1,199 @@
+package main
+
+import (
+	"fmt"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// The last five levels work on 32 neighbours x (first half) and y. Between levels,
+// lanes are regrouped so that a and b of every butterfly stand in one lane of two
+// registers:
+//
+//	distance 16: x, y
+//	distance 8:  A = x.lo y.lo,  B = x.hi y.hi  (lo, hi: halves)
+//	distance 4:  from sums S, differences D: A = S0 S2 D0 D2, B = S1 S3 D1 D3 (quarters)
+//	distance 2:  in each quarter: P = low pairs of A and B, Q = high pairs
+//	distance 1:  in each quarter: E = even words of P and Q, O = odd words
+//
+// The twiddles of a block of 32 stand in this order in 256 bytes of the stream
+// (vectorTable in vector.go): pairs (quotient, w) for the distances 16, 8, 4 (1, 2
+// and 4 of them, at 0, 16 and 32 bytes) and 2 (8, at 64), then the quotients (128)
+// and the factors (192) of distance 1.
+
+// group is the group of eight that a quarter holds from distance 4 on.
+var group = [4]int{0, 2, 1, 3}
+
+// pairOf is the pair of neighbours, 0..15, that lane l holds at distance 1.
+func pairOf(l int) int { return 4*group[l/4] + [4]int{0, 2, 1, 3}[l%4] }
+
+// constant is a register of the words f(0), f(1), ... of a table by that name.
+func (g *gen) constant(name string, f func(l int) int) vec {
+	m, ok := g.consts[name]
+	if !ok {
+		m = GLOBL(name+g.name, RODATA|NOPTR)
+		for l := range g.lanes {
+			DATA(4*l, U32(uint32(f(l))))
+		}
+		g.consts[name] = m
+	}
+	return g.load(m)
+}
+
+// expand gives every lane its twiddle: pairs of table by the index of 64-bit words.
+func (g *gen) expand(index, table vec) twiddle {
+	h, l := g.reg(), g.reg()
+	VPERMQ(table, index, h)
+	VMOVSHDUP(h, l)
+	return twiddle{h, h, l}
+}
+
+func qwords(f func(i int) int) func(l int) int {
+	return func(l int) int { return (1 - l&1) * f(l/2) }
+}
+
+// streamTwiddles loads what distance 16 >> level needs at s.
+func (g *gen) streamTwiddles(s Register, disp, level int, eight, four vec) twiddle {
+	switch level {
+	case 0:
+		return g.pair(at(s, disp))
+	case 1:
+		return g.expand(eight, at(s, disp))
+	case 2:
+		return g.expand(four, at(s, disp))
+	case 3:
+		h, l := g.load(at(s, disp+64)), g.reg()
+		VMOVSHDUP(h, l)
+		return twiddle{h, h, l}
+	}
+	return twiddle{at(s, disp+128), at(s, disp+132), at(s, disp+192)}
+}
+
+func (g *gen) two(op func(...Op), x, y vec) vec {
+	r := g.reg()
+	op(y, x, r) // x is the first source
+	return r
+}
+
+func (g *gen) shuffle(op func(...Op), imm uint8, x, y vec) vec {
+	r := g.reg()
+	op(U8(imm), y, x, r)
+	return r
+}
+
+// permute2 is VPERMT2D of words of x (0..15) and y (16..31) by index.
+func (g *gen) permute2(index, x, y vec) vec {
+	r := g.reg()
+	VMOVDQA32(x, r)
+	VPERMT2D(y, index, r)
+	return r
+}
+
+// forwardLast works on together blocks at a time: one alone is a chain of dependent
+// operations that leaves the multipliers idle.
+func (g *gen) forwardLast(together int) {
+	g.function(fmt.Sprintf("forwardLast%d", together), "x *uint32, blocks int, s *uint64, q uint32", `is the last five levels of the forward transform, in place, over blocks of 32
+neighbours: [0, 4q) to [0, q). s is the stream of their twiddles. The number of
+blocks is a multiple of %d.`, together)
+	p, n := Load(Param("x"), GP64()).(Register), Load(Param("blocks"), GP64()).(Register)
+	s := Load(Param("s"), GP64()).(Register)
+	eight := g.constant("eight", qwords(func(i int) int { return 2 + i/4 }))
+	four := g.constant("four", qwords(func(i int) int { return 4 + i/2 }))
+	from := make([]int, 32) // from[position]: lane of (E, O)
+	for l := range 16 {
+		from[2*pairOf(l)], from[2*pairOf(l)+1] = l, 16+l
+	}
+	low := g.constant("low", func(l int) int { return from[l] })
+	high := g.constant("high", func(l int) int { return from[16+l] })
+	block := fmt.Sprintf("block%d", together)
+	Label(block)
+	x, y := make([]vec, together), make([]vec, together)
+	for i := range x {
+		x[i], y[i] = g.load(at(p, 128*i)), g.load(at(p, 128*i+64))
+	}
+	regroup := [4]func(a, b vec) (_, _ vec){
+		func(a, b vec) (_, _ vec) { return g.shuffle(VSHUFI64X2, 0x44, a, b), g.shuffle(VSHUFI64X2, 0xee, a, b) },
+		func(a, b vec) (_, _ vec) { return g.shuffle(VSHUFI64X2, 0x88, a, b), g.shuffle(VSHUFI64X2, 0xdd, a, b) },
+		func(a, b vec) (_, _ vec) { return g.two(VPUNPCKLQDQ, a, b), g.two(VPUNPCKHQDQ, a, b) },
+		func(a, b vec) (_, _ vec) { return g.shuffle(VSHUFPS, 0x88, a, b), g.shuffle(VSHUFPS, 0xdd, a, b) },
+	}
+	for level := range 4 {
+		for i := range x {
+			w := g.streamTwiddles(s, 256*i, level, eight, four)
+			x[i], y[i] = regroup[level](g.butterfly(x[i], y[i], w))
+		}
+	}
+	for i := range x { // the last butterfly, with a and the product reduced to [0, q)
+		a := g.corr(g.corr(x[i], g.q2), g.q)
+		v := g.corr(g.mul(y[i], g.streamTwiddles(s, 256*i, 4, eight, four)), g.q)
+		sum, d, t := g.reg(), g.reg(), g.reg()
+		VPADDD(v, a, sum)
+		VPSUBD(v, a, d)
+		VPADDD(g.q, d, t)
+		VPMINUD(d, t, d)
+		x[i], y[i] = g.corr(sum, g.q), d
+	}
+	for i := range x {
+		g.store(g.permute2(low, x[i], y[i]), at(p, 128*i))
+		g.store(g.permute2(high, x[i], y[i]), at(p, 128*i+64))
+	}
+	ADDQ(U32(uint32(128*together)), p)
+	ADDQ(U32(uint32(256*together)), s)
+	SUBQ(U8(uint8(together)), n)
+	JNE(LabelRef(block))
+	g.end()
+}
+
+// The inverse works on reversed blocks: word p of 32 stands where word 31-p would.
+// Then a block needs the twiddles of the mirrored block in the same lanes, the
+// butterflies have their operands and results the other way round.
+func (g *gen) inverseFirst(together int) {
+	g.function(fmt.Sprintf("inverseFirst%d", together), "dst, src *uint32, blocks int, s *uint64, q uint32", `undoes forwardLast from src to dst, which are equal or apart: [0, 2q) to
+[0, 2q). s is the last block of the stream, which is read backwards. The number of
+blocks is a multiple of %d.`, together)
+	dst, src := Load(Param("dst"), GP64()).(Register), Load(Param("src"), GP64()).(Register)
+	n, s := Load(Param("blocks"), GP64()).(Register), Load(Param("s"), GP64()).(Register)
+	eight := g.constant("turnedEight", qwords(func(i int) int { return 2 + i/2%2 }))
+	four := g.constant("four", qwords(func(i int) int { return 4 + i/2 }))
+	even := g.constant("turnedEven", func(l int) int { return 31 - 2*pairOf(l) })
+	odd := g.constant("turnedOdd", func(l int) int { return 30 - 2*pairOf(l) })
+	turn := g.constant("turn", func(l int) int { return 15 - l })
+	block := fmt.Sprintf("inverseBlock%d", together)
+	Label(block)
+	x, y := make([]vec, together), make([]vec, together)
+	for i := range x {
+		u, v := g.load(at(src, 128*i)), g.load(at(src, 128*i+64))
+		x[i], y[i] = g.permute2(even, u, v), g.permute2(odd, u, v)
+	}
+	regroup := [4]func(a, b vec) (_, _ vec){
+		func(a, b vec) (_, _ vec) { return g.shuffle(VSHUFI64X2, 0x88, a, b), g.shuffle(VSHUFI64X2, 0xdd, a, b) },
+		func(a, b vec) (_, _ vec) { return g.shuffle(VSHUFI64X2, 0x44, a, b), g.shuffle(VSHUFI64X2, 0xee, a, b) },
+		func(a, b vec) (_, _ vec) { return g.two(VPUNPCKLQDQ, a, b), g.two(VPUNPCKHQDQ, a, b) },
+		func(a, b vec) (_, _ vec) { return g.two(VPUNPCKLDQ, a, b), g.two(VPUNPCKHDQ, a, b) },
+	}
+	for level := 4; level >= 0; level-- {
+		for i := range x {
+			w := g.streamTwiddles(s, -256*i, level, eight, four)
+			b, a := g.inverseButterfly(y[i], x[i], w)
+			if level > 0 {
+				a, b = regroup[level-1](a, b)
+			}
+			x[i], y[i] = a, b
+		}
+	}
+	for i := range x {
+		u, v := g.reg(), g.reg()
+		VPERMD(y[i], turn, u)
+		VPERMD(x[i], turn, v)
+		g.store(u, at(dst, 128*i))
+		g.store(v, at(dst, 128*i+64))
+	}
+	ADDQ(U32(uint32(128*together)), src)
+	ADDQ(U32(uint32(128*together)), dst)
+	SUBQ(U32(uint32(256*together)), s)
+	SUBQ(U8(uint8(together)), n)
+	JNE(LabelRef(block))
+	g.end()
+}

@@ -1,0 +1,131 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// vec is a vector register, or a memory operand in its place.
+type vec = Op
+
+// gen describes the functions of one variant: vectors of bytes bytes, lanes
+// residues of 32 bits each.
+type gen struct {
+	name         string
+	bytes, lanes int
+	q, q2        vec // the modulus and twice the modulus, in every lane
+	even         Op  // mask of the even lanes
+	consts       map[string]Mem
+}
+
+func newGen(name string) *gen {
+	return &gen{name: name, bytes: 64, lanes: 16, consts: make(map[string]Mem)}
+}
+
+func (g *gen) reg() VecVirtual { return ZMM() }
+
+// at is memory at a pointer.
+func at(p Register, disp int) Mem { return Mem{Base: p, Disp: disp} }
+
+func (g *gen) load(m Mem) vec {
+	r := g.reg()
+	VMOVDQU32(m, r)
+	return r
+}
+
+func (g *gen) store(v vec, m Mem) { VMOVDQU32(v, m) }
+
+// function starts a function with the modulus ready in q and q2.
+func (g *gen) function(name, signature, doc string, args ...any) {
+	TEXT(name+g.name, NOSPLIT, "func("+signature+")")
+	Doc(strings.Split(name+g.name+" "+fmt.Sprintf(doc, args...), "\n")...)
+	Pragma("noescape")
+	m := GP32()
+	MOVL(U32(0x5555), m)
+	g.even = K()
+	KMOVW(m, g.even)
+	q := GP32()
+	Load(Param("q"), q)
+	qv, q2 := g.reg(), g.reg()
+	VPBROADCASTD(q, qv)
+	VPADDD(qv, qv, q2)
+	g.q, g.q2 = qv, q2
+}
+
+func (g *gen) end() {
+	VZEROUPPER()
+	RET()
+}
+
+// twiddle is a constant w for Shoup products: high has floor(w*2^32/q) in its even
+// lanes, odd has it for the odd lanes of the other operand (in even lanes), and low
+// has w in every lane.
+type twiddle struct{ high, odd, low vec }
+
+// pair loads the twiddle that stands as (quotient, w) in 64 bits at m.
+func (g *gen) pair(m Mem) twiddle {
+	h, l := g.reg(), g.reg()
+	VPBROADCASTQ(m, h)
+	VPBROADCASTD(m.Offset(4), l)
+	return twiddle{h, h, l}
+}
+
+// mul is x*w mod q in [0, 2q) for any x < 2^32: Harvey's form of Shoup's product,
+// x*w - floor(x*w'/2^32)*q with w' = floor(w*2^32/q).
+func (g *gen) mul(x vec, w twiddle) vec {
+	odd, a, b, l, h := g.reg(), g.reg(), g.reg(), g.reg(), g.reg()
+	VPSRLQ(U8(32), x, odd)
+	VPMULUDQ(w.high, x, a)
+	VPMULUDQ(w.odd, odd, b)
+	VMOVSHDUP(a, g.even, b)
+	VPMULLD(w.low, x, l)
+	VPMULLD(g.q, b, h)
+	VPSUBD(h, l, l)
+	return l
+}
+
+// corr brings x in [0, 2m) to [0, m).
+func (g *gen) corr(x, m vec) vec {
+	t := g.reg()
+	VPSUBD(m, x, t)
+	VPMINUD(x, t, t)
+	return t
+}
+
+// butterfly is the Cooley-Tukey butterfly (a + w*b, a - w*b): [0, 4q) to [0, 4q).
+func (g *gen) butterfly(a, b vec, w twiddle) (_, _ vec) {
+	c, v := g.corr(a, g.q2), g.mul(b, w)
+	s, d := g.reg(), g.reg()
+	VPADDD(v, c, s)
+	VPADDD(g.q2, c, d)
+	VPSUBD(v, d, d)
+	return s, d
+}
+
+// inverseButterfly is the Gentleman-Sande butterfly (a + b, w*(b - a)) with the
+// negated inverse twiddle: [0, 2q) to [0, 2q).
+func (g *gen) inverseButterfly(a, b vec, w twiddle) (_, _ vec) {
+	s, d := g.reg(), g.reg()
+	VPADDD(a, b, s)
+	VPADDD(g.q2, b, d)
+	VPSUBD(a, d, d)
+	return g.corr(s, g.q2), g.mul(d, w)
+}
+
+// parts are the addresses of 1<<k equal parts at p, each size bytes apart.
+// three is 3*size and four is p + 4*size; they are used for k = 2 and k = 3.
+func parts(k int, p, size, three, four Register) []Mem {
+	m := []Mem{{Base: p}, {Base: p, Index: size, Scale: 1}}
+	if k >= 2 {
+		m = append(m, Mem{Base: p, Index: size, Scale: 2}, Mem{Base: p, Index: three, Scale: 1})
+	}
+	if k >= 3 {
+		m = append(m, Mem{Base: four}, Mem{Base: four, Index: size, Scale: 1},
+			Mem{Base: four, Index: size, Scale: 2}, Mem{Base: four, Index: three, Scale: 1})
+	}
+	return m
+}

@@ -1,0 +1,18 @@
+// Command _asm writes the vector code of package cpu: see the go:generate lines in
+// vector_amd64.go. Functions for the variants are made from one description, with
+// the width of a vector as a parameter.
+package main
+
+import . "github.com/mmcloughlin/avo/build"
+
+func main() {
+	ConstraintExpr("amd64")
+	g := newGen("AVX512")
+	g.forwardPasses()
+	g.forwardLast(2)
+	g.forwardLast(4)
+	g.inverseFirst(2)
+	g.inverseFirst(4)
+	g.inversePasses()
+	Generate()
+}

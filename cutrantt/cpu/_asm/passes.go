@@ -1,0 +1,143 @@
+package main
+
+import (
+	"fmt"
+
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+const passArgs = "dst, src *uint32, size, first, groups int, t *uint64, q uint32"
+
+// pass is the common frame of the passes that merge k levels whose distances are
+// whole vectors. A group has 1<<k parts of size residues; its twiddles are those of
+// index first (going up or down by step for the next group) of the outermost level,
+// two from twice that index of the next level, and so on. body gets the parts of a
+// group and w[level][i] and returns the parts.
+func (g *gen) pass(k, step int, body func(x []vec, w [][]twiddle) []vec) {
+	dst, src := Load(Param("dst"), GP64()).(Register), Load(Param("src"), GP64()).(Register)
+	size, first := Load(Param("size"), GP64()).(Register), Load(Param("first"), GP64()).(Register)
+	groups, t := Load(Param("groups"), GP64()).(Register), Load(Param("t"), GP64()).(Register)
+	SHLQ(U8(2), size) // bytes
+	levels := make([]Register, k)
+	for j := range levels {
+		levels[j] = GP64()
+		MOVQ(first, levels[j])
+		SHLQ(U8(3+j), levels[j])
+		ADDQ(t, levels[j])
+	}
+	three, dst4, src4 := Register(size), dst, src
+	if k >= 2 {
+		three = GP64()
+		LEAQ(Mem{Base: size, Index: size, Scale: 2}, three)
+	}
+	if k >= 3 {
+		dst4, src4 = GP64(), GP64()
+	}
+	label := fmt.Sprintf("pass%d", k)
+	Label(label + "group")
+	w := make([][]twiddle, k)
+	for j := range w {
+		for i := range 1 << j {
+			w[j] = append(w[j], g.pair(at(levels[j], 8*i)))
+		}
+	}
+	n := GP64()
+	MOVQ(size, n)
+	Label(label + "vector")
+	if k >= 3 {
+		LEAQ(Mem{Base: src, Index: size, Scale: 4}, src4)
+		LEAQ(Mem{Base: dst, Index: size, Scale: 4}, dst4)
+	}
+	var x []vec
+	for _, m := range parts(k, src, size, three, src4) {
+		x = append(x, g.load(m))
+	}
+	x = body(x, w)
+	for i, m := range parts(k, dst, size, three, dst4) {
+		g.store(x[i], m)
+	}
+	ADDQ(U32(uint32(g.bytes)), src)
+	ADDQ(U32(uint32(g.bytes)), dst)
+	SUBQ(U32(uint32(g.bytes)), n)
+	JNE(LabelRef(label + "vector"))
+	// To the next group: over the other parts.
+	for _, p := range []Register{src, dst} {
+		for range 1<<k - 1 {
+			ADDQ(size, p)
+		}
+	}
+	for j := range levels {
+		if step > 0 {
+			ADDQ(U8(8<<j), levels[j])
+		} else {
+			SUBQ(U8(8<<j), levels[j])
+		}
+	}
+	DECQ(groups)
+	JNE(LabelRef(label + "group"))
+	g.end()
+}
+
+func (g *gen) forwardPasses() {
+	for k := 1; k <= 3; k++ {
+		g.function(fmt.Sprintf("forward%d", k), passArgs, `is %d levels of the forward transform over groups of %d parts of size
+residues, from src to dst, which are equal or apart: [0, 4q) to [0, 4q). The
+twiddles of the first group have index first in the outermost level.`, k, 1<<k)
+		g.pass(k, 1, func(x []vec, w [][]twiddle) []vec {
+			for j := range k {
+				d := len(x) >> (j + 1) // distance
+				for s := range 1 << j {
+					for i := s * 2 * d; i < s*2*d+d; i++ {
+						x[i], x[i+d] = g.butterfly(x[i], x[i+d], w[j][s])
+					}
+				}
+			}
+			return x
+		})
+	}
+}
+
+func (g *gen) inversePasses() {
+	for k := 1; k <= 3; k++ {
+		g.function(fmt.Sprintf("inverse%d", k), passArgs, `undoes forward%d: [0, 2q) to [0, 2q). The twiddles are read backwards: first
+is the mirrored index 2m-1-i of group i of m.`, k)
+		g.pass(k, -1, func(x []vec, w [][]twiddle) []vec {
+			for j := k - 1; j >= 0; j-- {
+				d := len(x) >> (j + 1)
+				for s := range 1 << j {
+					for i := s * 2 * d; i < s*2*d+d; i++ {
+						x[i], x[i+d] = g.inverseButterfly(x[i], x[i+d], w[j][1<<j-1-s])
+					}
+				}
+			}
+			return x
+		})
+	}
+	for k := 1; k <= 3; k++ {
+		g.function(fmt.Sprintf("inverseEnd%d", k), passArgs+", scale *uint64", `is inverse%d for the last levels, with one group: [0, 2q) to [0, q). scale is
+the pair of factors of the sums and of the differences of the last level.`, k)
+		scale := Load(Param("scale"), GP64()).(Register)
+		sum, diff := g.pair(at(scale, 0)), g.pair(at(scale, 8))
+		g.pass(k, -1, func(x []vec, w [][]twiddle) []vec {
+			for j := k - 1; j >= 1; j-- {
+				d := len(x) >> (j + 1)
+				for s := range 1 << j {
+					for i := s * 2 * d; i < s*2*d+d; i++ {
+						x[i], x[i+d] = g.inverseButterfly(x[i], x[i+d], w[j][1<<j-1-s])
+					}
+				}
+			}
+			for i := range len(x) / 2 {
+				a, b := x[i], x[i+len(x)/2]
+				s, d := g.reg(), g.reg()
+				VPADDD(a, b, s)
+				VPADDD(g.q2, b, d)
+				VPSUBD(a, d, d)
+				x[i], x[i+len(x)/2] = g.corr(g.mul(s, sum), g.q), g.corr(g.mul(d, diff), g.q)
+			}
+			return x
+		})
+	}
+}

@@ -1,0 +1,22 @@
+package cpu
+
+import "golang.org/x/sys/cpu"
+
+//go:generate go run -C _asm . -out ../zvector_amd64.s -stubs ../zvector_amd64.go -pkg cpu
+
+// vectorCodes are the variants that this machine can run, best first.
+func vectorCodes() (have []*vectorCode) {
+	if x := &cpu.X86; x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL {
+		have = append(have, avx512)
+	}
+	return have
+}
+
+var avx512 = &vectorCode{
+	name: "avx512", about: "AVX-512", index: 0,
+	forward:      [4]func(dst, src *uint32, size, first, groups int, t *uint64, q uint32){nil, forward1AVX512, forward2AVX512, forward3AVX512},
+	inverse:      [4]func(dst, src *uint32, size, first, groups int, t *uint64, q uint32){nil, inverse1AVX512, inverse2AVX512, inverse3AVX512},
+	inverseEnd:   [4]func(dst, src *uint32, size, first, groups int, t *uint64, q uint32, scale *uint64){nil, inverseEnd1AVX512, inverseEnd2AVX512, inverseEnd3AVX512},
+	forwardLast:  [2]func(x *uint32, blocks int, s *uint64, q uint32){forwardLast2AVX512, forwardLast4AVX512},
+	inverseFirst: [2]func(dst, src *uint32, blocks int, s *uint64, q uint32){inverseFirst2AVX512, inverseFirst4AVX512},
+}

@@ -1,0 +1,6 @@
+//go:build !amd64
+
+package cpu
+
+// vectorCodes is empty: there is no vector code for this GOARCH.
+func vectorCodes() []*vectorCode { return nil }
