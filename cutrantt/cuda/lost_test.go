@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/hencedge/hencedge/cutrantt"
+	"github.com/hencedge/hencedge/cutrantt/cuda/internal/selftest"
 )
 
 // wildWrite is a kernel that writes to an address that nothing is at.
@@ -93,14 +94,14 @@ func TestDeviceLost(t *testing.T) {
 		return
 	}
 	t.Log("the GPU works again with a new context")
-	got, err := testProduct(again)
+	got, err := selftest.Product(again)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if again.(*backend) == b || cutrantt.Broken(r) == nil {
 		t.Error("the old ring is not broken any more")
 	}
-	want, err := testProduct(again)
+	want, err := selftest.Product(again)
 	if err != nil || !slices.Equal(got, want) {
 		t.Errorf("two products differ, %v", err)
 	}
@@ -132,7 +133,8 @@ func TestReports(t *testing.T) {
 	}
 	for _, k := range ks {
 		t.Logf("%+v", k)
-		if k.LocalBytes != 0 || k.Registers == 0 || k.Blocks == 0 || !(k.Occupancy > 0 && k.Occupancy <= 1) || k.Architecture == 0 {
+		spills := k.LocalBytes != 0 && k.Name != "schoolbook_16" // an oracle, never chosen
+		if spills || k.Registers == 0 || k.Blocks == 0 || !(k.Occupancy > 0 && k.Occupancy <= 1) || k.Architecture == 0 {
 			t.Errorf("%+v", k)
 		}
 	}

@@ -4,19 +4,19 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/cutrantt/cpu"
+	"github.com/hencedge/hencedge/cutrantt/cuda/internal/selftest"
 )
 
 var errSelfTest = errors.New("the GPU computes wrong residues")
 
 // selfTest multiplies two polynomials of degree 1024 on the GPU and on the CPU.
 func selfTest(b *backend) error {
-	got, err := testProduct(b)
+	got, err := selftest.Product(b)
 	if err != nil {
 		return err
 	}
-	want, err := testProduct(cpu.New())
+	want, err := selftest.Product(cpu.New())
 	if err != nil {
 		return err
 	}
@@ -24,36 +24,4 @@ func selfTest(b *backend) error {
 		return errSelfTest
 	}
 	return nil
-}
-
-// testProduct is a sampled polynomial times another through the transform.
-func testProduct(b cutrantt.Backend) (out []uint32, err error) {
-	do := func(e error) {
-		if err == nil {
-			err = e
-		}
-	}
-	r, err := b.NewRing(10, []cutrantt.Modulus{{Q: 1073707009, Psi: 110668061}}, cutrantt.Options{Method: cutrantt.MethodLazy, Workers: 1})
-	if err != nil {
-		return nil, err
-	}
-	x, err := r.NewBatch(1, []int{0}, cutrantt.Coeffs(16))
-	if err != nil {
-		return nil, err
-	}
-	defer r.Free(x)
-	y, err := r.NewBatch(1, []int{0}, cutrantt.NTT(16))
-	if err != nil {
-		return nil, err
-	}
-	defer r.Free(y)
-	seed := &[32]byte{1}
-	do(r.SampleTernary(x, seed, 1))
-	do(r.SampleUniform(y, seed, 2))
-	do(r.Forward(x, x))
-	do(r.Mul(x, x, y))
-	do(r.Inverse(x, x))
-	out = make([]uint32, x.Len())
-	do(r.Download(out, x))
-	return out, err
 }

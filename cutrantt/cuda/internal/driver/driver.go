@@ -5,6 +5,7 @@ package driver
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"unsafe"
 
 	"github.com/hencedge/hencedge/cutrantt"
@@ -138,6 +139,9 @@ var names = [symbols]string{
 	"cuStreamSynchronize", "cuEventCreate", "cuEventDestroy_v2", "cuEventRecord", "cuEventSynchronize",
 	"cuEventElapsedTime", "cuLaunchKernel", "cuGetErrorName", "cuGetErrorString",
 }
+
+// Symbols are the entry points that a driver must have.
+func Symbols() []string { return slices.Clone(names[:]) }
 
 // Driver is the opened library with every symbol bound.
 type Driver struct {

@@ -1,0 +1,113 @@
+// Package cudatest makes CUDA drivers for tests: shared objects, built from C,
+// that fail where a test wants it. Everything above the driver's interface, the
+// loading of the library included, runs as it does on a GPU; only the kernels do
+// nothing, unless a real driver is put behind (see Driver.Real). It is no part of
+// the product.
+package cudatest
+
+import (
+	_ "embed"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/hencedge/hencedge/cutrantt/cpu"
+	"github.com/hencedge/hencedge/cutrantt/cuda/internal/driver"
+	"github.com/hencedge/hencedge/cutrantt/cuda/internal/selftest"
+)
+
+//go:embed testdata/fakecuda.c
+var source string
+
+// Driver is one driver. Its settings take effect at the next call into it.
+type Driver struct {
+	t       testing.TB
+	Library string // the shared object
+	dir     string
+	lines   []string
+}
+
+// New builds a driver without the named entry points. Without gcc it skips the
+// test, or fails it where HENCEDGE_TEST_REQUIRE lists gcc.
+func New(t testing.TB, without ...string) *Driver {
+	t.Helper()
+	compiler, err := exec.LookPath("gcc")
+	if err != nil {
+		if slices.Contains(strings.Split(os.Getenv("HENCEDGE_TEST_REQUIRE"), ","), "gcc") {
+			t.Fatal(err)
+		}
+		t.Skipf("a CUDA driver for this test needs gcc: %v", err)
+	}
+	d := &Driver{t: t, dir: t.TempDir()}
+	d.Library = filepath.Join(d.dir, "libfake.so")
+	var stubs strings.Builder
+	for _, name := range driver.Symbols() {
+		if !strings.Contains(source, "FN("+name+")") {
+			fmt.Fprintf(&stubs, "STUB(%s)\n", name)
+		}
+	}
+	d.write("fakecuda.c", source)
+	d.write("stubs.h", stubs.String())
+	args := []string{"-shared", "-fPIC", "-O1", "-Wall", "-o", d.Library, filepath.Join(d.dir, "fakecuda.c"), "-ldl", "-lpthread",
+		fmt.Sprintf("-DCONTROL=%q", filepath.Join(d.dir, "control")), fmt.Sprintf("-DSTUBS=%q", filepath.Join(d.dir, "stubs.h"))}
+	for _, name := range without {
+		args = append(args, "-D"+name+"=absent_"+name)
+	}
+	if out, err := exec.Command(compiler, args...).CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", compiler, err, out)
+	}
+	d.Set()
+	return d
+}
+
+func (d *Driver) write(name, content string) {
+	d.t.Helper()
+	if err := os.WriteFile(filepath.Join(d.dir, name), []byte(content), 0o600); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// Set replaces the settings of earlier calls of Set; testdata/fakecuda.c
+// describes the lines.
+func (d *Driver) Set(lines ...string) {
+	d.t.Helper()
+	all := append(slices.Clone(d.lines), lines...)
+	d.write("next", strings.Join(append(all, ""), "\n"))
+	if err := os.Rename(filepath.Join(d.dir, "next"), filepath.Join(d.dir, "control")); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// Working makes the driver pass the self-test: it gives the residues that the
+// test expects. What it computes later is wrong.
+func (d *Driver) Working() {
+	d.t.Helper()
+	want, err := selftest.Product(cpu.New())
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	raw := make([]byte, 0, 4*len(want))
+	for _, x := range want {
+		raw = append(raw, byte(x), byte(x>>8), byte(x>>16), byte(x>>24)) // as both platforms with a GPU store words
+	}
+	d.write("answer", string(raw))
+	d.lines = append(d.lines, fmt.Sprintf("answer %d %s", len(raw), filepath.Join(d.dir, "answer")))
+	d.Set()
+}
+
+// Real puts this machine's driver behind: what this one does not fail, that one
+// does, kernels included.
+func (d *Driver) Real() {
+	d.t.Helper()
+	d.lines = append(d.lines, "real libcuda.so.1")
+	d.Set()
+}
+
+// Use makes package cuda open this driver in the rest of the test.
+func (d *Driver) Use() {
+	d.t.(interface{ Setenv(key, value string) }).Setenv(driver.LibraryVariable, d.Library)
+}
