@@ -8,10 +8,10 @@ import (
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/cli"
 )
 
-// backends opens what a --backend flag asks for. An explicit name never falls
+// backends opens what the flags --backend and --device ask for. An explicit name never falls
 // back to another one.
-func backends(name string, note arith.Note) (*arith.Backends, error) {
-	b, err := arith.Open(name, note)
+func backends(name, devices string, note arith.Note) (*arith.Backends, error) {
+	b, err := arith.Open(name, devices, note)
 	if errors.Is(err, arith.ErrName) {
 		return nil, cli.Usage(err)
 	}

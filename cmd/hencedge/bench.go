@@ -17,7 +17,7 @@ import (
 
 type benchFlags struct {
 	ops, params, methods []string
-	backend              string
+	backend, device      string
 	insecure, cached     bool
 	table                bool
 	minTime              time.Duration
@@ -63,6 +63,7 @@ operations: ` + strings.Join(benchmark.Ops(), " "),
 	fs.StringSliceVar(&f.params, "params", nil, "parameter sets (default all secure ones)")
 	fs.StringSliceVar(&f.methods, "method", nil, "Hadamard methods: schoolbook, lazy, karatsuba, toomcook4 (default all)")
 	fs.StringVar(&f.backend, "backend", arith.Auto, arith.Help)
+	fs.StringVar(&f.device, "device", arith.Auto, "GPU to use: auto (the first), its number or its identifier (GPU-...)")
 	fs.BoolVar(&f.insecure, "insecure", false, "allow the insecure benchmark set, and include it in the default")
 	fs.BoolVar(&f.table, "table", false, "measure the table of docs/benchmarks.md, restricted by --op and --params (default for --backend cuda without them)")
 	fs.BoolVar(&f.cached, "cached", false, "use one set of inputs again and again, so that it stays in the cache")
@@ -80,7 +81,7 @@ func (a *app) bench(cmd *cobra.Command, f benchFlags) error {
 		return usageHint(cmd, err)
 	}
 	out := benchOutput{app: a}
-	b, err := backends(f.backend, a.remark)
+	b, err := backends(f.backend, f.device, a.remark)
 	if err != nil {
 		return err
 	}

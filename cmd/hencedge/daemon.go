@@ -149,7 +149,7 @@ func (a *app) evaluatorCandidate(cmd *cobra.Command, file, backendName string) (
 	if _, err := evaluator.Check(cfg); err != nil {
 		return nil, err
 	}
-	b, err := backends(backendName, func(message string) { log.Info(message) })
+	b, err := backends(backendName, "", func(message string) { log.Info(message) })
 	if err != nil {
 		return nil, err
 	}

@@ -18,7 +18,7 @@ import (
 
 func (a *app) demoCommand() *cobra.Command {
 	var o demo.Options
-	var backendName string
+	var backendName, device string
 	cmd := &cobra.Command{
 		Use:   "demo",
 		Short: "the whole job on this machine, checked against the plaintext",
@@ -44,7 +44,7 @@ Parameter sets: ` + strings.Join(henc.Names(), ", ") + `.`,
 			if o.Windows == 0 {
 				o.Windows = -1
 			}
-			b, err := backends(backendName, a.remark)
+			b, err := backends(backendName, device, a.remark)
 			if err != nil {
 				return err
 			}
@@ -67,6 +67,7 @@ Parameter sets: ` + strings.Join(henc.Names(), ", ") + `.`,
 	cmd.Flags().IntVar(&o.Windows, "windows", 5, "windows to run; 0 runs until interrupted")
 	cmd.Flags().StringVar(&o.Params, "params", demo.DefaultParams, "parameter set")
 	cmd.Flags().StringVar(&backendName, "backend", arith.Auto, arith.Help)
+	cmd.Flags().StringVar(&device, "device", arith.Auto, "GPU to use: auto (the first), its number or its identifier (GPU-...)")
 	cmd.Flags().IntVar(&o.Samples, "samples", 16, "samples of a window")
 	cmd.Flags().DurationVar(&o.Interval, "interval", 100*time.Millisecond, "time between samples")
 	a.jsonFlag(cmd, "one JSON object a line, the summary last")

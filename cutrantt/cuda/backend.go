@@ -3,6 +3,7 @@ package cuda
 import (
 	"errors"
 	"fmt"
+	"os"
 	"runtime"
 	"sync"
 	"sync/atomic"
@@ -51,7 +52,13 @@ type backend struct {
 // and kernels are costly.
 var opened struct {
 	sync.Mutex
-	m map[int]*backend
+	m map[place]*backend
+}
+
+// place is a device as one driver counts it.
+type place struct {
+	library string
+	ordinal int
 }
 
 // New opens the first GPU. The error names the step that failed: open, symbol,
@@ -63,7 +70,8 @@ func New() (cutrantt.Backend, error) { return Open(0) }
 func Open(ordinal int) (cutrantt.Backend, error) {
 	opened.Lock()
 	defer opened.Unlock()
-	old := opened.m[ordinal]
+	at := place{os.Getenv(driver.LibraryVariable), ordinal}
+	old := opened.m[at]
 	if old != nil && old.err() == nil {
 		return old, nil
 	}
@@ -75,9 +83,9 @@ func Open(ordinal int) (cutrantt.Backend, error) {
 		return nil, fmt.Errorf("cuda: %w: %w", cutrantt.ErrNotSupported, err)
 	}
 	if opened.m == nil {
-		opened.m = make(map[int]*backend)
+		opened.m = make(map[place]*backend)
 	}
-	opened.m[ordinal] = b
+	opened.m[at] = b
 	return b, nil
 }
 
@@ -174,6 +182,9 @@ func (b *backend) load() error {
 	}
 	return nil
 }
+
+// Ordinal is the number that Open takes.
+func (b *backend) Ordinal() int { return b.about.Ordinal }
 
 func (b *backend) Name() string   { return "cuda" }
 func (b *backend) Device() string { return b.about.String() }

@@ -1,8 +1,13 @@
 package cuda
 
 import (
+	"errors"
 	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 
+	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/cutrantt/cuda/internal/driver"
 )
 
@@ -30,23 +35,77 @@ func (d Device) String() string {
 }
 
 // Devices lists the GPUs of this machine, usable or not. The error names the
-// step that failed: open, symbol, init or capability.
+// step that failed (open, symbol, init or capability) and wraps
+// cutrantt.ErrNotSupported.
 func Devices() ([]Device, error) {
+	devices, err := enumerate()
+	if err != nil {
+		return nil, fmt.Errorf("cuda: %w: %w", cutrantt.ErrNotSupported, err)
+	}
+	return devices, nil
+}
+
+func enumerate() ([]Device, error) {
 	drv, err := start()
 	if err != nil {
-		return nil, fmt.Errorf("cuda: %w", err)
+		return nil, err
 	}
 	n, err := drv.Count()
 	if err != nil {
-		return nil, fmt.Errorf("cuda: capability: %w", err)
+		return nil, fmt.Errorf("capability: %w", err)
 	}
 	list := make([]Device, n)
 	for i := range list {
 		if list[i], err = describe(drv, i); err != nil {
-			return nil, fmt.Errorf("cuda: capability: device %d: %w", i, err)
+			return nil, fmt.Errorf("capability: device %d: %w", i, err)
 		}
 	}
 	return list, nil
+}
+
+// Select gives the ordinals that a list names: "auto" or nothing for the first
+// usable GPU, "all" for every usable one, or ordinals and identifiers as
+// nvidia-smi prints them (or their beginnings), separated by commas.
+func Select(list string) ([]int, error) {
+	devices, err := Devices()
+	if err != nil {
+		return nil, err
+	}
+	found, err := pick(devices, list)
+	if err != nil {
+		return nil, fmt.Errorf("cuda: %w: capability: %w", cutrantt.ErrNotSupported, err)
+	}
+	return found, nil
+}
+
+func pick(devices []Device, list string) (found []int, err error) {
+	if list == "" || list == "auto" || list == "all" {
+		reasons := []error{fmt.Errorf("no device 0, this machine has %d", len(devices))}[min(len(devices), 1):]
+		for _, d := range devices {
+			if err := d.usable(); err != nil {
+				reasons = append(reasons, err)
+			} else if found = append(found, d.Ordinal); list != "all" {
+				break
+			}
+		}
+		if len(found) == 0 {
+			return nil, errors.Join(reasons...)
+		}
+		return found, nil
+	}
+	for name := range strings.SplitSeq(list, ",") {
+		name = strings.TrimSpace(name)
+		at := slices.IndexFunc(devices, func(d Device) bool {
+			return name == strconv.Itoa(d.Ordinal) || len(name) >= len("GPU-")+4 && strings.HasPrefix(strings.ToLower(d.UUID), strings.ToLower(name))
+		})
+		if at < 0 {
+			return nil, fmt.Errorf("no GPU %q, this machine has %d: give a number from 0, or an identifier as nvidia-smi -L prints it", name, len(devices))
+		}
+		if d := devices[at]; !slices.Contains(found, d.Ordinal) {
+			found = append(found, d.Ordinal)
+		}
+	}
+	return found, nil
 }
 
 // describe asks the driver about a device.

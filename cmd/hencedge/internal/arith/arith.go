@@ -25,46 +25,84 @@ const Help = "arithmetic: auto, cpu, cuda (NVIDIA GPU) or reference (slow, for c
 // ErrName: no backend has this name.
 var ErrName = errors.New("use auto, cpu, cuda or reference")
 
+// DeviceHelp is the text of every --device flag.
+const DeviceHelp = "GPUs to use: auto (the first), all, or numbers and identifiers (GPU-...) separated by commas"
+
 // Note reports a decision to a person or a log.
 type Note func(message string)
 
-// candidate is a backend that a name stands for, before it is opened.
+// candidate is a backend that a name stands for, before it is opened: on
+// several devices, one for each.
 type candidate struct {
 	name string
 	auto bool // auto may choose it
-	open func() (cutrantt.Backend, error)
+	open func(devices string) ([]cutrantt.Backend, error)
 }
 
 // candidates are the backends; where auto finds two equally fast, the first.
 func candidates() []candidate {
-	return []candidate{
-		{"cuda", true, cuda.New},
-		{"cpu", true, func() (cutrantt.Backend, error) { return cpu.New(), nil }},
-		{"reference", false, func() (cutrantt.Backend, error) { return reference.New(), nil }},
+	one := func(b cutrantt.Backend) func(string) ([]cutrantt.Backend, error) {
+		return func(string) ([]cutrantt.Backend, error) { return []cutrantt.Backend{b}, nil }
 	}
+	return []candidate{
+		{"cuda", true, gpus},
+		{"cpu", true, one(cpu.New())},
+		{"reference", false, one(reference.New())},
+	}
+}
+
+// gpus opens the GPUs that a list names.
+func gpus(devices string) ([]cutrantt.Backend, error) {
+	ordinals, err := cuda.Select(devices)
+	if err != nil {
+		return nil, err
+	}
+	var out []cutrantt.Backend
+	for _, o := range ordinals {
+		b, err := cuda.Open(o)
+		if err != nil {
+			if len(ordinals) > 1 {
+				err = fmt.Errorf("device %d: %w", o, err)
+			}
+			return nil, err
+		}
+		out = append(out, b)
+	}
+	return out, nil
+}
+
+// Reopen opens the device of a backend anew, after it failed.
+func Reopen(b cutrantt.Backend) (cutrantt.Backend, error) {
+	if d, ok := b.(interface{ Ordinal() int }); ok {
+		return cuda.Open(d.Ordinal())
+	}
+	return b, nil
 }
 
 // Backends gives each parameter set its backend. It is safe for concurrent use.
 type Backends struct {
-	open []cutrantt.Backend // at least one
+	open [][]cutrantt.Backend // at least one; each with at least one device
 	note Note
 	time func(cutrantt.Backend, henc.Parameters) (time.Duration, error)
 
 	mu     sync.Mutex
-	chosen map[[32]byte]cutrantt.Backend // by the parameters' hash
+	chosen map[[32]byte][]cutrantt.Backend // by the parameters' hash
 }
 
-// Open opens what name asks for. An explicit name never falls back to another
-// backend: its error, which for cuda names the step that failed, is returned.
-// Auto takes what this machine has and notes why it has not the rest. It fails
-// with ErrName for an unknown name.
-func Open(name string, note Note) (*Backends, error) { return open(name, note, candidates()) }
+// Open opens what name asks for, on the GPUs that devices names (see
+// cuda.Select; it says nothing about other backends). An explicit name never
+// falls back to another backend: its error, which for cuda names the step that
+// failed, is returned. Auto takes what this machine has and notes why it has not
+// the rest. It fails with ErrName for an unknown name.
+func Open(name, devices string, note Note) (*Backends, error) {
+	return open(name, devices, note, candidates())
+}
 
-func open(name string, note Note, all []candidate) (*Backends, error) {
+func open(name, devices string, note Note, all []candidate) (*Backends, error) {
 	if note == nil {
 		note = func(string) {}
 	}
-	b := &Backends{note: note, time: probe, chosen: make(map[[32]byte]cutrantt.Backend)}
+	b := &Backends{note: note, time: probe, chosen: make(map[[32]byte][]cutrantt.Backend)}
 	var refused []string
 	known := name == Auto
 	for _, c := range all {
@@ -72,10 +110,10 @@ func open(name string, note Note, all []candidate) (*Backends, error) {
 			continue
 		}
 		known = true
-		backend, err := c.open()
+		backends, err := c.open(devices)
 		switch {
 		case err == nil:
-			b.open = append(b.open, backend)
+			b.open = append(b.open, backends)
 		case name != Auto:
 			return nil, fmt.Errorf("--backend %s: %w", name, err)
 		default:
@@ -88,19 +126,30 @@ func open(name string, note Note, all []candidate) (*Backends, error) {
 	case len(b.open) == 0:
 		return nil, fmt.Errorf("--backend %s: no backend is usable: %s", name, strings.Join(refused, "; "))
 	case len(refused) > 0:
-		note(fmt.Sprintf("backend %s (%s)", b.open[0].Name(), strings.Join(refused, "; ")))
+		note(fmt.Sprintf("backend %s (%s)", b.First().Name(), strings.Join(refused, "; ")))
 	}
 	return b, nil
 }
 
 // First is the backend that For would start from: the one that was asked for, or
 // of those that auto found the one that it prefers without measuring.
-func (b *Backends) First() cutrantt.Backend { return b.open[0] }
+func (b *Backends) First() cutrantt.Backend { return b.open[0][0] }
 
-// For is the backend for a parameter set. Where there are several, each is timed
-// once on what a window costs, and the fastest is kept and noted; one that fails
-// is noted and left out. It fails if all of them do.
+// For is the backend for a parameter set, the first where there are several
+// devices.
 func (b *Backends) For(p henc.Parameters) (cutrantt.Backend, error) {
+	all, err := b.All(p)
+	if err != nil {
+		return nil, err
+	}
+	return all[0], nil
+}
+
+// All are the backends for a parameter set: one, or one for each GPU. Where there
+// are several kinds, the first of each is timed once on what a window costs, and
+// the fastest is kept and noted; one that fails is noted and left out. It fails if
+// all of them do.
+func (b *Backends) All(p henc.Parameters) ([]cutrantt.Backend, error) {
 	if len(b.open) == 1 {
 		return b.open[0], nil
 	}
@@ -109,19 +158,20 @@ func (b *Backends) For(p henc.Parameters) (cutrantt.Backend, error) {
 	if c := b.chosen[p.Hash()]; c != nil {
 		return c, nil
 	}
-	var best cutrantt.Backend
+	var best []cutrantt.Backend
 	var least time.Duration
 	var outcomes []string
 	var failed []error
 	for _, c := range b.open {
-		d, err := b.time(c, p)
+		name := c[0].Name()
+		d, err := b.time(c[0], p)
 		if err != nil {
-			err = fmt.Errorf("%s: %w", c.Name(), err)
+			err = fmt.Errorf("%s: %w", name, err)
 			failed = append(failed, err)
 			outcomes = append(outcomes, err.Error())
 			continue
 		}
-		outcomes = append(outcomes, fmt.Sprintf("%s %v", c.Name(), d.Round(time.Microsecond)))
+		outcomes = append(outcomes, fmt.Sprintf("%s %v", name, d.Round(time.Microsecond)))
 		if best == nil || d < least {
 			best, least = c, d
 		}
@@ -129,7 +179,7 @@ func (b *Backends) For(p henc.Parameters) (cutrantt.Backend, error) {
 	if best == nil {
 		return nil, fmt.Errorf("no backend can run %s: %w", p.Name(), errors.Join(failed...))
 	}
-	b.note(fmt.Sprintf("backend %s for %s (measured: %s)", best.Name(), p.Name(), strings.Join(outcomes, ", ")))
+	b.note(fmt.Sprintf("backend %s for %s (measured: %s)", best[0].Name(), p.Name(), strings.Join(outcomes, ", ")))
 	b.chosen[p.Hash()] = best
 	return best, nil
 }
