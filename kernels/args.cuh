@@ -41,3 +41,13 @@ struct Args {
   u64 ai, bi;         // residues from one term of a sum to the next, in a and b
   u32 key[8];         // seed of the samplers, little-endian words
 };
+
+// Job is one encryption of a launch of encrypt.cu, in device memory.
+struct Job {
+  u32 seed[8];        // secret seed of v, e0 and e1, little-endian words
+  u32 mask[8];        // public seed of c1 (seeded encryption)
+  const double* x;    // N integral coefficients, natural order, device memory
+  u32* dst;           // limb 0 of c0
+  u64 ds;             // residues from c0 to c1
+  u64 large;          // 1 where a coefficient may reach 2^62, else 0
+};

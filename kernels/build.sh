@@ -25,10 +25,10 @@ cat > "$tmp/layout.cpp" <<'CPP'
 #include <cstdio>
 struct uint2 { unsigned x, y; };
 #include "args.cuh"
-int main() { printf("%zu %zu %zu %zu\n", sizeof(Args), offsetof(Args, key), sizeof(Mod), offsetof(Mod, c5)); }
+int main() { printf("%zu %zu %zu %zu %zu %zu\n", sizeof(Args), offsetof(Args, key), sizeof(Mod), offsetof(Mod, c5), sizeof(Job), offsetof(Job, large)); }
 CPP
 "$CCBIN" -I. -o "$tmp/layout" "$tmp/layout.cpp"
-read -r args key mod c5 < <("$tmp/layout")
+read -r args key mod c5 job large < <("$tmp/layout")
 
 : > "$tmp/kernels.bin"
 : > "$tmp/modules"
@@ -50,13 +50,16 @@ const (
 	KeyOffset = $key
 	ModSize   = $mod
 	C5Offset  = $c5
+
+	JobSize     = $job
+	LargeOffset = $large
 )
 
 // What the images were made from, and by what.
 const (
 	Architectures = "${archs[*]}"
 	Compiler      = "$("$NVCC" --version | sed -n 's/.*release.*, V/nvcc /p')"
-	SourceHash    = "$(cat args.cuh arith.cuh hadamard.cuh transform.cuh *.cu | sha256sum | cut -d' ' -f1)"
+	SourceHash    = "$(cat *.cuh *.cu | sha256sum | cut -d' ' -f1)"
 	ImageHash     = "$(sha256sum < kernels.bin | cut -d' ' -f1)"
 )
 

@@ -19,29 +19,6 @@ struct Where {
   }
 };
 
-// gather and scatter V neighbouring blocks of N residues; V is 1, 2 or 4.
-template <int V, int N> DEV void gather(u32 (&x)[V][N], const u32* from, u32 n1) {
-#pragma unroll
-  for (int j = 0; j < N; j++) {
-    if constexpr (V == 4) {
-      const uint4 v = *(const uint4*)(from + j * n1);
-      x[0][j] = v.x; x[1][j] = v.y; x[2][j] = v.z; x[3][j] = v.w;
-    } else if constexpr (V == 2) {
-      const uint2 v = *(const uint2*)(from + j * n1);
-      x[0][j] = v.x; x[1][j] = v.y;
-    } else x[0][j] = from[j * n1];
-  }
-}
-
-template <int V, int N> DEV void scatter(u32* to, const u32 (&x)[V][N], u32 n1) {
-#pragma unroll
-  for (int j = 0; j < N; j++) {
-    if constexpr (V == 4) *(uint4*)(to + j * n1) = make_uint4(x[0][j], x[1][j], x[2][j], x[3][j]);
-    else if constexpr (V == 2) *(uint2*)(to + j * n1) = make_uint2(x[0][j], x[1][j]);
-    else to[j * n1] = x[0][j];
-  }
-}
-
 // multiply: one method, blocks of N residues, R results that share a.
 template <class M, int N, int V, int R> DEV void multiply(const Args& p) {
   const Where h(p, V, R);

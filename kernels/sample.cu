@@ -1,36 +1,5 @@
 // Small integers, floats and the samplers of cutrantt/prng, bit for bit.
-#include "arith.cuh"
-
-template <int K> DEV u32 rotate(u32 x) { return __funnelshift_l(x, x, K); }
-
-DEV void quarter(u32& a, u32& b, u32& c, u32& d) {
-  a += b; d = rotate<16>(d ^ a);
-  c += d; b = rotate<12>(b ^ c);
-  a += b; d = rotate<8>(d ^ a);
-  c += d; b = rotate<7>(b ^ c);
-}
-
-// chacha: block counter of the ChaCha20 stream (RFC 8439) with the nonce
-// (label, index, attempt).
-DEV void chacha(u32 (&w)[16], const u32* key, u32 counter, u32 label, u32 index, u32 attempt) {
-  const u32 s[16] = {0x61707865, 0x3320646e, 0x79622d32, 0x6b206574, key[0], key[1], key[2], key[3],
-                     key[4], key[5], key[6], key[7], counter, label, index, attempt};
-#pragma unroll
-  for (int i = 0; i < 16; i++) w[i] = s[i];
-#pragma unroll 1
-  for (int r = 0; r < 10; r++) {
-    quarter(w[0], w[4], w[8], w[12]);
-    quarter(w[1], w[5], w[9], w[13]);
-    quarter(w[2], w[6], w[10], w[14]);
-    quarter(w[3], w[7], w[11], w[15]);
-    quarter(w[0], w[5], w[10], w[15]);
-    quarter(w[1], w[6], w[11], w[12]);
-    quarter(w[2], w[7], w[8], w[13]);
-    quarter(w[3], w[4], w[9], w[14]);
-  }
-#pragma unroll
-  for (int i = 0; i < 16; i++) w[i] += s[i];
-}
+#include "sample.cuh"
 
 // sample_uniform: residue j of the limb is word j of attempt 0, masked to
 // bitlen(q); while it is not below q, word j of the next attempt. One stream
@@ -80,17 +49,10 @@ template <class F> DEV void small(const Args& p, F f) {
   }
 }
 KERNEL(128, 4, sample_ternary) {
-  small(p, [](u32 lo, u32 hi) { return (i32)__umul64hi((u64)hi << 32 | lo, 3) - 1; });
+  small(p, [](u32 lo, u32 hi) { return ternary(lo, hi); });
 }
 KERNEL(128, 4, sample_cbd) {
-  const u32 mask = (1u << 21) - 1;
-  small(p, [mask](u32 lo, u32 hi) { return (i32)__popc(lo & mask) - (i32)__popc(hi & mask); });
-}
-
-// natural: the coefficient at residue i of a limb with 2^logN2 columns.
-DEV u32 natural(const Args& p, u32 i) {
-  const u32 logn1 = p.logN - p.logN2;
-  return ((i & ((1u << logn1) - 1)) << p.logN2) + (i >> logn1);
+  small(p, [](u32 lo, u32 hi) { return binomial(lo, hi); });
 }
 
 // spread: residues of up to eight limbs from value(k) for coefficient k, which
@@ -104,42 +66,17 @@ template <class V, class R> DEV void spread(const Args& p, V value, R residue) {
   for (u32 l = 0; l < min(8u, p.i1 - first); l++) d[(u64)l << p.logN] = residue(v, core(p.mods + p.limbs[first + l]));
 }
 
-// signedBy negates r in [0, q) where sign is 2^32-1.
-DEV u32 signedBy(u32 r, u32 sign, u32 q) { return r ^ (sign & (r ^ neg(r, q))); }
-
 // set_small: dst from signed 32-bit integers x in natural order.
 KERNEL(256, 4, set_small) {
-  spread(p, [&](u32 k) { return ((const i32*)p.x)[k]; }, [](i32 v, const Mod& m) {
-    const u32 sign = (u32)(v >> 31);
-    return signedBy(reduce32(((u32)v ^ sign) - sign, m), sign, m.q);
-  });
+  spread(p, [&](u32 k) { return ((const i32*)p.x)[k]; }, [](i32 v, const Mod& m) { return residueOf32(v, m); });
 }
 
 // set_floats: dst from integral float64 x below 2^63 in magnitude.
 KERNEL(256, 4, set_floats) {
-  spread(p, [&](u32 k) { return (long long)((const double*)p.x)[k]; }, [](long long v, const Mod& m) {
-    const u64 sign = (u64)(v >> 63);
-    return signedBy(reduce(((u64)v ^ sign) - sign, m), (u32)sign, m.q);
-  });
+  spread(p, [&](u32 k) { return (i64)((const double*)p.x)[k]; }, [](i64 v, const Mod& m) { return residueOf64(v, m); });
 }
 
-// set_large: dst from integral float64 x of any magnitude: the 53-bit
-// significand, shifted right below 2^53, times a power of 2. No branch depends
-// on the value.
+// set_large: dst from integral float64 x of any magnitude.
 KERNEL(256, 4, set_large) {
-  spread(p, [&](u32 k) { return ((const u64*)p.x)[k]; }, [](u64 bits, const Mod& m) {
-    const u32 e = (u32)(bits >> 52) & 0x7ff;
-    const u64 f = (bits & ((1ull << 52) - 1)) | 1ull << 52;
-    const i32 shift = (i32)e - 1075; // |x| = f * 2^shift for e > 0
-    const u64 g = shift < 0 ? (shift > -53 ? f >> -shift : 0) : f;
-    const u32 up = shift > 0 ? shift : 0; // at most 971
-    u32 pow = 1, base = 2;
-#pragma unroll 1 // the compiler takes minutes over the unrolled chain
-    for (int k = 0; k < 10; k++) {
-      const u32 t = mulmod(pow, base, m);
-      pow = (up >> k) & 1 ? t : pow;
-      base = mulmod(base, base, m);
-    }
-    return signedBy(mulmod(reduce(g, m), pow, m), 0 - (u32)(bits >> 63), m.q);
-  });
+  spread(p, [&](u32 k) { return ((const u64*)p.x)[k]; }, [](u64 bits, const Mod& m) { return residueOfFloat(bits, m); });
 }

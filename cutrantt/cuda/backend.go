@@ -173,7 +173,7 @@ func (b *backend) load() error {
 	}
 	for _, p := range plans {
 		if n := p.shared(); n > 48<<10 && n <= b.shared {
-			for _, name := range []string{p.name("forward"), p.name("inverse")} {
+			for _, name := range []string{p.name("forward"), p.name("inverse"), p.name("encrypt_forward")} {
 				if err := b.drv.AllowShared(b.kernels[name].fn, n); err != nil {
 					return fmt.Errorf("%s: %w", name, err)
 				}

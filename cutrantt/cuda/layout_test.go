@@ -18,6 +18,8 @@ func TestLayout(t *testing.T) {
 	}{
 		{"size of args", unsafe.Sizeof(a), kernels.ArgsSize},
 		{"offset of key", unsafe.Offsetof(a.key), kernels.KeyOffset},
+		{"size of a job", unsafe.Sizeof(job{}), kernels.JobSize},
+		{"last field of a job", unsafe.Offsetof(job{}.large), kernels.LargeOffset},
 		{"size of a modulus", 4 * modWords, kernels.ModSize},
 	} {
 		if c.got != c.want {

@@ -1,0 +1,272 @@
+package cuda
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"unsafe"
+
+	"github.com/hencedge/hencedge/cutrantt"
+	"github.com/hencedge/hencedge/cutrantt/internal/check"
+)
+
+var _ cutrantt.Encrypting = (*ring)(nil)
+
+// job mirrors struct Job of kernels/args.cuh.
+type job struct {
+	seed, mask [32]byte
+	x, dst     pointer
+	ds         uint64
+	large      uint64
+}
+
+// encryption is what the messages of one call have in common.
+type encryption struct {
+	kinds     int // transforms of a message and limb: 3, or 1 in seeded encryption
+	product   string
+	n2        int
+	limbs     []int
+	key       tensor // (b, a), or s
+	positions []int  // of limbs in key
+	labels    cutrantt.EncryptionLabels
+}
+
+// largeBound is where a coefficient plus its noise may leave 64 bits.
+const largeBound = 1 << 62
+
+// transformBytes is how much memory the transforms of one step may take: so
+// little that the products find them in the second-level cache.
+const transformBytes = 24 << 20
+
+func (r *ring) EncryptPublic(key cutrantt.Operand, limbs []int, labels cutrantt.EncryptionLabels, jobs []cutrantt.Encryption) ([]*cutrantt.Batch, error) {
+	o, ok := key.(*operand)
+	if !ok || o == nil || o.ring != r || o.mem.Len() == 0 {
+		return nil, fmt.Errorf("%w: operand of another ring or backend, or released", cutrantt.ErrForeign)
+	}
+	if o.shape.Polys != 2 {
+		return nil, fmt.Errorf("%w: a public key of %d polynomials, not 2", cutrantt.ErrShape, o.shape.Polys)
+	}
+	e := &encryption{kinds: 3, product: "public", n2: int(o.shape.Domain.N2), limbs: limbs, key: o.tensor(), labels: labels}
+	if o.words != e.n2 {
+		return nil, fmt.Errorf("%w: encryption with an operand in Toom-Cook-4 form", cutrantt.ErrNotSupported)
+	}
+	return r.encryptAll(e, o.shape.Limbs, jobs)
+}
+
+func (r *ring) EncryptSeeded(s *cutrantt.Batch, limbs []int, labels cutrantt.EncryptionLabels, jobs []cutrantt.Encryption) ([]*cutrantt.Batch, error) {
+	if err := r.check.Single(s); err != nil {
+		return nil, err
+	}
+	if err := check.NTT(s); err != nil {
+		return nil, err
+	}
+	for i, j := range jobs {
+		if j.Mask == nil {
+			return nil, fmt.Errorf("%w: message %d has no public seed", cutrantt.ErrRange, i)
+		}
+	}
+	e := &encryption{kinds: 1, product: "seeded", n2: int(s.Domain().N2), limbs: limbs, key: r.tensor(s), labels: labels}
+	return r.encryptAll(e, s.Limbs(), jobs)
+}
+
+// encryptAll checks the jobs, makes their results and encrypts window by window.
+func (r *ring) encryptAll(e *encryption, have []int, jobs []cutrantt.Encryption) ([]*cutrantt.Batch, error) {
+	if m := r.method; m == cutrantt.MethodSchoolbook || m == cutrantt.MethodToomCook4 {
+		return nil, fmt.Errorf("%w: encryption in few kernels with method %v", cutrantt.ErrNotSupported, m)
+	}
+	if _, split := planFor(log2(r.n/e.n2), r.backend.shared); split != 0 {
+		return nil, fmt.Errorf("%w: encryption in few kernels with columns of %d", cutrantt.ErrNotSupported, r.n/e.n2)
+	}
+	domain := cutrantt.NTT(e.n2)
+	if err := r.check.Shape(max(2*len(jobs), 1), e.limbs, domain); err != nil {
+		return nil, err
+	}
+	for _, l := range e.limbs {
+		at := slices.Index(have, l)
+		if at < 0 {
+			return nil, fmt.Errorf("%w: the key has no limb for modulus %d", cutrantt.ErrShape, l)
+		}
+		e.positions = append(e.positions, at)
+	}
+	for i, j := range jobs {
+		if len(j.Message) != r.n {
+			return nil, fmt.Errorf("%w: message %d has %d coefficients for degree %d", cutrantt.ErrShape, i, len(j.Message), r.n)
+		}
+		if j.Seed == nil {
+			return nil, fmt.Errorf("%w: message %d has no seed", cutrantt.ErrRange, i)
+		}
+	}
+	out := make([]*cutrantt.Batch, 0, len(jobs))
+	err := r.exec(func() error {
+		for range jobs {
+			m, err := r.allocateKind(2*len(e.limbs)*r.n, r.backend.mapped)
+			if err != nil {
+				return err
+			}
+			out = append(out, cutrantt.MakeBatch(cutrantt.Shape{Polys: 2, Limbs: e.limbs, Domain: domain}, r.n, m))
+		}
+		return r.encryptWindows(e, jobs, out)
+	})
+	if err != nil {
+		for _, b := range out {
+			r.Free(b)
+		}
+		return nil, err
+	}
+	return out, nil
+}
+
+// encryptWindows encrypts as many messages at a time as a staging buffer holds;
+// the host fills one buffer while the other is copied.
+func (r *ring) encryptWindows(e *encryption, jobs []cutrantt.Encryption, out []*cutrantt.Batch) (err error) {
+	if len(jobs) == 0 {
+		return nil
+	}
+	each := int(unsafe.Sizeof(job{})) + 8*r.n
+	most := min(chunk/each, max(1, transformBytes/(4*e.kinds*r.n)))
+	var used []*buffer
+	defer func() { // the messages leave the host's memory in any case
+		for _, b := range used {
+			err = errors.Join(err, r.backend.drv.WaitEvent(b.done))
+			r.backend.staging.put(b, min(most, len(jobs))*each)
+		}
+	}()
+	for i := 0; len(jobs) > 0; i++ {
+		k := min(most, len(jobs))
+		var b *buffer
+		if i < 2 {
+			if b, err = r.backend.staging.get(); err != nil {
+				return err
+			}
+			used = append(used, b)
+		} else if b = used[i%2]; true {
+			if err = r.backend.drv.WaitEvent(b.done); err != nil {
+				return err
+			}
+		}
+		if err = r.encryptWindow(e, jobs[:k], out[:k], b); err != nil {
+			return err
+		}
+		jobs, out = jobs[k:], out[k:]
+	}
+	return nil
+}
+
+// secrets is device memory that holds secrets while a window is encrypted.
+type secrets struct {
+	at    pointer
+	words int
+}
+
+// encryptWindow queues one window: the messages' way to the device, and their
+// encryption group of limbs by group.
+func (r *ring) encryptWindow(e *encryption, jobs []cutrantt.Encryption, out []*cutrantt.Batch, b *buffer) (err error) {
+	drv, s, k := r.backend.drv, r.pool.stream, len(jobs)
+	group := max(1, min(len(e.limbs), transformBytes/(4*e.kinds*r.n*k)))
+	groups := (len(e.limbs) + group - 1) / group
+	group = (len(e.limbs) + groups - 1) / groups
+	size := int(unsafe.Sizeof(job{}))
+	parts := [3]secrets{{words: k * (size/4 + 2*r.n)}, {words: k * 10 * r.n / 4}, {words: e.kinds * k * group * r.n}}
+	defer func() {
+		for _, p := range parts {
+			if p.at == 0 {
+				continue
+			}
+			if err != nil { // the last kernel has not wiped it
+				err = errors.Join(err, drv.Fill(p.at, 0, p.words, s))
+			}
+			r.pool.put(p.at, p.words)
+		}
+	}()
+	for i := range parts {
+		if parts[i].at, err = r.pool.get(parts[i].words); err != nil {
+			return err
+		}
+	}
+	input := parts[0].at
+	records := unsafe.Slice((*job)(unsafe.Pointer(&b.bytes[0])), k)
+	for i, j := range jobs {
+		t := r.tensor(out[i])
+		at := k*size + 8*r.n*i
+		records[i] = job{seed: *j.Seed, x: input + pointer(at), dst: t.at, ds: t.stride}
+		if j.Mask != nil {
+			records[i].mask = *j.Mask
+		}
+		if !(j.Bound < largeBound) {
+			records[i].large = 1
+		}
+		copy(b.bytes[at:], bytesOf(j.Message))
+	}
+	err = drv.CopyIn(input, b.bytes[:4*parts[0].words], s)
+	if err == nil {
+		err = drv.Record(b.done, s)
+	}
+	if err != nil {
+		return err
+	}
+	return r.encryptQueued(e, k, input, parts[1], parts[2], group, true)
+}
+
+// encryptQueued queues the kernels for k jobs whose records are at input; wipe
+// overwrites everything secret behind them.
+func (r *ring) encryptQueued(e *encryption, k int, input pointer, small, mid secrets, group int, wipe bool) error {
+	logN2 := uint32(log2(e.n2))
+	l := e.labels
+	err := r.launch("encrypt_small", e.kinds*r.n/1024, k, 128, 0, args{
+		dst: small.at, x: input, logN2: logN2, i1: l.E0, i2: l.V, i3: l.E1,
+	})
+	for first := 0; first < len(e.limbs) && err == nil; first += group {
+		last := min(first+group, len(e.limbs))
+		err = r.encryptGroup(e, k, input, small, mid, first, last, wipe && last == len(e.limbs))
+	}
+	return err
+}
+
+// productRows is how many blocks a thread of encrypt_product.cu multiplies.
+var productRows = map[int]int{1: 4, 2: 4, 4: 2, 8: 1, 16: 1}
+
+// encryptGroup queues the transforms and products of limbs [first, last).
+func (r *ring) encryptGroup(e *encryption, k int, input pointer, small, mid secrets, first, last int, wipe bool) error {
+	p, _ := planFor(log2(r.n/e.n2), r.backend.shared)
+	ordered, err := r.ordered(p)
+	if err != nil {
+		return err
+	}
+	plain, err := r.twiddles(r.n / e.n2)
+	if err != nil {
+		return err
+	}
+	limbs, err := r.list(e.limbs[first:last])
+	if err != nil {
+		return err
+	}
+	at, err := r.list(e.positions[first:last])
+	if err != nil {
+		return err
+	}
+	stride := uint64((last - first) * r.n)
+	a := args{
+		dst: mid.at, ds: stride, a: small.at, limbs: limbs, tw: ordered.at, ts: ordered.stride, x: input,
+		logN2: uint32(log2(e.n2)), i0: uint32(e.kinds), i2: e.labels.Mask, i3: uint32(first),
+	}
+	blocks := e.kinds * k * (r.n >> p.block)
+	a.ai = uint64(blocks)
+	if e.kinds == 1 {
+		draws := max(1, r.n/16/p.threads())
+		a.i1 = uint32(draws)
+		blocks += draws * k
+	}
+	if err := r.launch(p.name("encrypt_forward"), blocks, last-first, p.threads(), p.shared(), a); err != nil {
+		return err
+	}
+	a = args{
+		a: mid.at, as: stride, b: e.key.at, bs: e.key.stride, limbs: limbs, at: at, tw: plain.at, ts: plain.stride, x: input,
+		logN2: uint32(log2(e.n2)), i0: uint32(first),
+	}
+	if wipe {
+		a.i1 = uint32(k)
+		a.dst, a.ds = small.at, uint64(small.words/4)
+		a.ai, a.bi = uint64(mid.words/4), uint64(2*k*r.n/4)
+	}
+	return r.launch(fmt.Sprintf("encrypt_%s_%d", e.product, e.n2), k*max(r.n/e.n2/(128*productRows[e.n2]), 1), last-first, 128, 0, a)
+}
