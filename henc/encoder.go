@@ -144,23 +144,51 @@ func finite(x float64) bool { return x-x == 0 }
 // CheckCoeffs fails with ErrMessage unless there are at most N coefficients, all
 // integral and at most Q_level/2 in magnitude.
 func (e *Encoder) CheckCoeffs(coeffs []float64, level int) error {
+	_, err := e.boundCoeffs(coeffs, level)
+	return err
+}
+
+// boundCoeffs is CheckCoeffs that also returns the largest magnitude.
+func (e *Encoder) boundCoeffs(coeffs []float64, level int) (float64, error) {
 	if err := e.ctx.params.CheckLevel(level); err != nil {
-		return err
+		return 0, err
 	}
 	if n := e.ctx.params.N(); len(coeffs) > n {
-		return fmt.Errorf("%w: %d coefficients, %q holds %d", ErrMessage, len(coeffs), e.ctx.params.Name(), n)
+		return 0, fmt.Errorf("%w: %d coefficients, %q holds %d", ErrMessage, len(coeffs), e.ctx.params.Name(), n)
 	}
 	limit := e.ctx.params.maxCoeff(level)
+	largest, ok := magnitude(coeffs)
+	if ok && largest <= limit {
+		return largest, nil
+	}
 	for i, c := range coeffs {
 		if !finite(c) || c != math.Trunc(c) {
-			return fmt.Errorf("%w: coefficient %d is not an integer", ErrMessage, i)
+			return 0, fmt.Errorf("%w: coefficient %d is not an integer", ErrMessage, i)
 		}
 		if math.Abs(c) > limit {
-			return fmt.Errorf("%w: coefficient %d has magnitude 2^%.1f, the modulus of level %d holds 2^%.1f; use smaller values, a smaller scale or a higher level",
+			return 0, fmt.Errorf("%w: coefficient %d has magnitude 2^%.1f, the modulus of level %d holds 2^%.1f; use smaller values, a smaller scale or a higher level",
 				ErrMessage, i, math.Log2(math.Abs(c)), level, e.ctx.params.LogQ(level)-1)
 		}
 	}
-	return nil
+	return largest, nil
+}
+
+// magnitude is the largest magnitude in c and whether all of c is finite and
+// integral, without a branch on a value: below 2^52, adding and subtracting 2^52
+// rounds to an integer; from there on every float64 is one.
+func magnitude(c []float64) (largest float64, ok bool) {
+	const whole = 1 << 52
+	least := math.Float64bits(whole)
+	var top, bad uint64
+	for _, x := range c {
+		b := math.Float64bits(x) &^ (1 << 63)
+		a := math.Float64frombits(b)
+		below := uint64(int64(b-least) >> 63)
+		bad |= (math.Float64bits(a+whole-whole) ^ b) & below
+		top = max(top, b)
+	}
+	largest = math.Float64frombits(top)
+	return largest, bad == 0 && finite(largest)
 }
 
 // FromCoeffs makes a plaintext from at most N integral coefficients in natural

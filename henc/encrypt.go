@@ -35,7 +35,7 @@ type Encryptor struct {
 	op  cutrantt.Operand // (b, a) over the Q limbs
 }
 
-var _ SlotEncryptor = (*Encryptor)(nil)
+var _ BatchEncryptor = (*Encryptor)(nil)
 
 // NewEncryptor prepares pk. It fails with ErrParams if pk is nil or of the wrong
 // shape for ctx, and with cutrantt.ErrForeign if it was made in another context.
@@ -73,11 +73,26 @@ func (e *Encryptor) EncryptPacked(values []float64, level int, scale float64, se
 	return e.slots().EncryptPacked(values, level, scale, seed)
 }
 
+// EncryptRealBatch encrypts several vectors together; see BatchEncryptor.
+func (e *Encryptor) EncryptRealBatch(values [][]float64, level int, scale float64, seeds []*Seed) ([]*Ciphertext, error) {
+	return e.slots().EncryptRealBatch(values, level, scale, seeds)
+}
+
+// EncryptComplexBatch encrypts several vectors together; see BatchEncryptor.
+func (e *Encryptor) EncryptComplexBatch(values [][]complex128, level int, scale float64, seeds []*Seed) ([]*Ciphertext, error) {
+	return e.slots().EncryptComplexBatch(values, level, scale, seeds)
+}
+
+// EncryptPackedBatch encrypts several vectors together; see BatchEncryptor.
+func (e *Encryptor) EncryptPackedBatch(values [][]float64, level int, scale float64, seeds []*Seed) ([]*Ciphertext, error) {
+	return e.slots().EncryptPackedBatch(values, level, scale, seeds)
+}
+
 func (e *Encryptor) slots() slotEncryptor {
 	if e == nil {
 		return slotEncryptor{}
 	}
-	return slotEncryptor{ctx: e.ctx, encrypt: e.Encrypt}
+	return slotEncryptor{ctx: e.ctx, encrypt: e.EncryptBatch}
 }
 
 // Encrypt encrypts the polynomial with the N integral coefficients coeffs, each
@@ -89,67 +104,75 @@ func (e *Encryptor) slots() slotEncryptor {
 // LabelE1 of seed, see internal/keymat). Each small polynomial is drawn once and
 // expanded over the limbs; adding e0 to m before the transform leaves three
 // forward transforms per limb, and both products share v. Everything secret is
-// wiped before the call returns, also when it fails.
-func (e *Encryptor) Encrypt(coeffs []float64, level int, scale float64, seed *Seed) (ct *Ciphertext, err error) {
+// wiped before the call returns, also when it fails; on a GPU it is wiped by the
+// kernels of the call, which may still run.
+func (e *Encryptor) Encrypt(coeffs []float64, level int, scale float64, seed *Seed) (*Ciphertext, error) {
+	return one(e.EncryptBatch([][]float64{coeffs}, level, scale, []*Seed{seed}))
+}
+
+// EncryptBatch is Encrypt for several messages at one level and scale, each with
+// its own seed: seeds is nil, or has an entry, which may be nil, for each
+// message. A GPU encrypts them together. It fails as a whole.
+func (e *Encryptor) EncryptBatch(coeffs [][]float64, level int, scale float64, seeds []*Seed) ([]*Ciphertext, error) {
 	if e == nil || e.ctx == nil {
 		return nil, fmt.Errorf("encrypt: %w: encryptor not made by NewEncryptor", ErrParams)
 	}
-	scale, err = CheckMessage(e.ctx, coeffs, level, scale)
+	cts, err := EncryptJobs(e.ctx, coeffs, level, scale, seeds, Steps{
+		Job: func(m []float64, bound float64, seed *Seed) (cutrantt.Encryption, error) {
+			return cutrantt.Encryption{Message: m, Bound: bound, Seed: (*[32]byte)(seed)}, nil
+		},
+		Together: func(r cutrantt.Encrypting, limbs []int, jobs []cutrantt.Encryption) ([]*cutrantt.Batch, error) {
+			labels := cutrantt.EncryptionLabels{V: keymat.LabelV, E0: keymat.LabelE0, E1: keymat.LabelE1}
+			return r.EncryptPublic(e.op, limbs, labels, jobs)
+		},
+		Single: e.encryptSteps,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("encrypt: %w", err)
 	}
-	secret, err := takeSeed(seed)
-	if err != nil {
-		return nil, fmt.Errorf("encrypt: %w", err)
-	}
-	defer secret.Wipe()
+	return cts, nil
+}
 
-	r, p := e.ctx.Ring(), e.ctx.Parameters()
-	limbs, n2 := p.QLimbs(level), e.ctx.N2()
+// encryptSteps encrypts with the methods of Ring.
+func (e *Encryptor) encryptSteps(limbs []int, j cutrantt.Encryption) (*cutrantt.Batch, error) {
+	r, n2 := e.ctx.Ring(), e.ctx.N2()
 	c := chain.Secret(r)
-	defer func() {
-		if cerr := c.Close(); cerr != nil {
-			ct, err = nil, fmt.Errorf("encrypt: %w", cerr)
-		}
-	}()
 	small := c.Batch(3, limbs, cutrantt.Coeffs(n2)) // v, m + e0, e1
 	out := c.Batch(2, limbs, cutrantt.NTT(n2))
 	m := c.Poly(small, 1)
 	e0 := c.Poly(out, 0) // lent as scratch: the product overwrites it
-	c.Sample(r.SampleTernary, c.Poly(small, 0), (*[32]byte)(secret), keymat.LabelV)
-	c.Do(func() error { e0.SetDomain(cutrantt.Coeffs(n2)); return r.SetFloats(m, coeffs) })
-	c.Sample(r.SampleCBD, e0, (*[32]byte)(secret), keymat.LabelE0)
+	c.Sample(r.SampleTernary, c.Poly(small, 0), j.Seed, keymat.LabelV)
+	c.Do(func() error { e0.SetDomain(cutrantt.Coeffs(n2)); return r.SetFloats(m, j.Message) })
+	c.Sample(r.SampleCBD, e0, j.Seed, keymat.LabelE0)
 	c.Op3(r.Add, m, m, e0)
-	c.Sample(r.SampleCBD, c.Poly(small, 2), (*[32]byte)(secret), keymat.LabelE1)
+	c.Sample(r.SampleCBD, c.Poly(small, 2), j.Seed, keymat.LabelE1)
 	c.Op2(r.Forward, small, small)
 	c.Do(func() error { return r.MulOperand(out, c.Poly(small, 0), e.op) })
 	c.Op3(r.Add, out, out, c.View(small, 1, 3, 0, len(limbs)))
-	v, err := c.Keep(out)
-	if err != nil {
-		return nil, err // wrapped by the deferred Close
-	}
-	return &Ciphertext{Value: v, Level: level, Scale: scale}, nil
+	v, _ := c.Keep(out)
+	return v, c.Close()
 }
 
 // CheckMessage refuses what cannot be encrypted: an unknown level (ErrLevel), a
 // scale outside [1, Q_level/2] (ErrScale), other than N coefficients, or one that
 // is not integral or exceeds Q_level/2 in magnitude (ErrMessage). It returns the
-// scale to use: scale itself, or ScaleAt(level) for 0.
-func CheckMessage(ctx *Context, coeffs []float64, level int, scale float64) (float64, error) {
+// scale to use: scale itself, or ScaleAt(level) for 0; and the largest magnitude.
+func CheckMessage(ctx *Context, coeffs []float64, level int, scale float64) (use, bound float64, err error) {
 	if ctx == nil {
-		return 0, fmt.Errorf("%w: nil context", ErrParams)
+		return 0, 0, fmt.Errorf("%w: nil context", ErrParams)
 	}
 	p := ctx.Parameters()
 	if scale == 0 {
 		scale = p.ScaleAt(level)
 	}
 	if err := p.CheckScale(level, scale); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	if len(coeffs) != p.N() {
-		return 0, fmt.Errorf("%w: %d coefficients, the ring degree is %d", ErrMessage, len(coeffs), p.N())
+		return 0, 0, fmt.Errorf("%w: %d coefficients, the ring degree is %d", ErrMessage, len(coeffs), p.N())
 	}
-	return scale, ctx.Encoder().CheckCoeffs(coeffs, level)
+	bound, err = ctx.Encoder().boundCoeffs(coeffs, level)
+	return scale, bound, err
 }
 
 // takeSeed copies seed, or draws a fresh one for nil. The caller wipes the copy.

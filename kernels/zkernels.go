@@ -15,23 +15,23 @@ const (
 
 // What the images were made from, and by what.
 const (
-	Architectures = "90"
+	Architectures = "72 80 86 87 89 90"
 	Compiler      = "nvcc 12.4.131"
 	SourceHash    = "3c5cc4cc9617f3d9cf3c465057a0a1d42376db9826cbc798deb96e00b44a02fa"
-	ImageHash     = "5926dab77271d97d4aac3abc94ddbee14ff18c4ada9257e7be9cc67d9740341f"
+	ImageHash     = "322a6f29b08a117d7987153718d9e01d8f924de18e4ebc24ddfc5b735d73bdcf"
 )
 
 // Modules lists the images in kernels.bin with their entry points.
 var Modules = []Module{
-	{Name: "automorphism", Offset: 0, Size: 4720, Entries: []string{
+	{Name: "automorphism", Offset: 0, Size: 17176, Entries: []string{
 		"automorphism_blocks",
 		"automorphism_coeffs",
 	}},
-	{Name: "basis", Offset: 4720, Size: 21328, Entries: []string{
+	{Name: "basis", Offset: 17176, Size: 60952, Entries: []string{
 		"basis_digits",
 		"basis_extend",
 	}},
-	{Name: "convert", Offset: 26048, Size: 52008, Entries: []string{
+	{Name: "convert", Offset: 78128, Size: 170808, Entries: []string{
 		"finish_1",
 		"finish_2",
 		"finish_3",
@@ -42,7 +42,7 @@ var Modules = []Module{
 		"undo_3",
 		"undo_4",
 	}},
-	{Name: "elementwise", Offset: 78056, Size: 10744, Entries: []string{
+	{Name: "elementwise", Offset: 248936, Size: 39848, Entries: []string{
 		"element_add",
 		"element_constant",
 		"element_copy",
@@ -52,7 +52,7 @@ var Modules = []Module{
 		"element_subscale",
 		"element_zero",
 	}},
-	{Name: "encrypt", Offset: 88800, Size: 677744, Entries: []string{
+	{Name: "encrypt", Offset: 288784, Size: 1616608, Entries: []string{
 		"encrypt_forward_10",
 		"encrypt_forward_11",
 		"encrypt_forward_12",
@@ -65,7 +65,7 @@ var Modules = []Module{
 		"encrypt_forward_9",
 		"encrypt_small",
 	}},
-	{Name: "encrypt_product", Offset: 766544, Size: 110528, Entries: []string{
+	{Name: "encrypt_product", Offset: 1905392, Size: 325008, Entries: []string{
 		"encrypt_public_1",
 		"encrypt_public_16",
 		"encrypt_public_2",
@@ -77,13 +77,13 @@ var Modules = []Module{
 		"encrypt_seeded_4",
 		"encrypt_seeded_8",
 	}},
-	{Name: "extend", Offset: 877072, Size: 49464, Entries: []string{
+	{Name: "extend", Offset: 2230400, Size: 137624, Entries: []string{
 		"extend_1",
 		"extend_2",
 		"extend_3",
 		"extend_4",
 	}},
-	{Name: "forward", Offset: 926536, Size: 275816, Entries: []string{
+	{Name: "forward", Offset: 2368024, Size: 806720, Entries: []string{
 		"forward_10",
 		"forward_11",
 		"forward_12",
@@ -101,7 +101,7 @@ var Modules = []Module{
 		"forward_head_5",
 		"forward_tail",
 	}},
-	{Name: "hadamard", Offset: 1202352, Size: 382640, Entries: []string{
+	{Name: "hadamard", Offset: 3174744, Size: 1100880, Entries: []string{
 		"evaluations_16",
 		"evaluations_4",
 		"evaluations_8",
@@ -132,7 +132,7 @@ var Modules = []Module{
 		"toomcook4_4",
 		"toomcook4_8",
 	}},
-	{Name: "inverse", Offset: 1584992, Size: 280136, Entries: []string{
+	{Name: "inverse", Offset: 4275624, Size: 808760, Entries: []string{
 		"inverse_10",
 		"inverse_11",
 		"inverse_12",
@@ -150,7 +150,7 @@ var Modules = []Module{
 		"inverse_head_5",
 		"inverse_tail",
 	}},
-	{Name: "sample", Offset: 1865128, Size: 47080, Entries: []string{
+	{Name: "sample", Offset: 5084384, Size: 126688, Entries: []string{
 		"sample_cbd",
 		"sample_ternary",
 		"sample_uniform",
@@ -158,7 +158,7 @@ var Modules = []Module{
 		"set_large",
 		"set_small",
 	}},
-	{Name: "tables", Offset: 1912208, Size: 7600, Entries: []string{
+	{Name: "tables", Offset: 5211072, Size: 29552, Entries: []string{
 		"table_passes",
 		"table_plain",
 	}},

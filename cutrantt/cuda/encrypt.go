@@ -38,18 +38,19 @@ const largeBound = 1 << 62
 // little that the products find them in the second-level cache.
 const transformBytes = 24 << 20
 
-func (r *ring) EncryptPublic(key cutrantt.Operand, limbs []int, labels cutrantt.EncryptionLabels, jobs []cutrantt.Encryption) ([]*cutrantt.Batch, error) {
-	o, ok := key.(*operand)
+func (r *ring) EncryptPublic(pk cutrantt.Operand, limbs []int, labels cutrantt.EncryptionLabels, jobs []cutrantt.Encryption) ([]*cutrantt.Batch, error) {
+	o, ok := pk.(*operand)
 	if !ok || o == nil || o.ring != r || o.mem.Len() == 0 {
 		return nil, fmt.Errorf("%w: operand of another ring or backend, or released", cutrantt.ErrForeign)
 	}
 	if o.shape.Polys != 2 {
 		return nil, fmt.Errorf("%w: a public key of %d polynomials, not 2", cutrantt.ErrShape, o.shape.Polys)
 	}
-	e := &encryption{kinds: 3, product: "public", n2: int(o.shape.Domain.N2), limbs: limbs, key: o.tensor(), labels: labels}
-	if o.words != e.n2 {
-		return nil, fmt.Errorf("%w: encryption with an operand in Toom-Cook-4 form", cutrantt.ErrNotSupported)
+	key, ok := o.factors()
+	if !ok {
+		return nil, fmt.Errorf("%w: encryption in few kernels with method %v", cutrantt.ErrNotSupported, r.method)
 	}
+	e := &encryption{kinds: 3, product: "public", n2: int(o.shape.Domain.N2), limbs: limbs, key: key, labels: labels}
 	return r.encryptAll(e, o.shape.Limbs, jobs)
 }
 

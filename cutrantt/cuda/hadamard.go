@@ -100,6 +100,19 @@ type operand struct {
 	shape cutrantt.Shape
 	words int // of a block
 	mem   *memory
+	plain *memory // a copy besides, for whole encryptions, where mem is in another form
+}
+
+// factors is where a copy of the factors lies, or false.
+func (o *operand) factors() (tensor, bool) {
+	m, n2 := o.mem, int(o.shape.Domain.N2)
+	if o.words != n2 {
+		m = o.plain
+	}
+	if m == nil {
+		return tensor{}, false
+	}
+	return tensor{m.at, uint64(len(o.shape.Limbs) * o.ring.n)}, true
 }
 
 func (o *operand) Shape() cutrantt.Shape { return o.shape }
@@ -112,6 +125,10 @@ func (o *operand) Release() {
 	}
 	_ = o.ring.exec(func() error { return o.ring.backend.drv.Fill(o.mem.at, 0, n, o.ring.pool.stream) })
 	o.mem.release()
+	if o.plain != nil {
+		_ = o.ring.exec(func() error { return o.ring.backend.drv.Fill(o.plain.at, 0, o.plain.Len(), o.ring.pool.stream) })
+		o.plain.release()
+	}
 }
 
 // tensor is where the factors lie.
@@ -141,6 +158,15 @@ func (r *ring) Precompute(b *cutrantt.Batch) (cutrantt.Operand, error) {
 			return r.element("element_copy", o.tensor(), r.tensor(b), tensor{}, polys, b.Limbs(), 0)
 		}
 		x := r.tensor(b)
+		if r.method == cutrantt.MethodAuto && polys == 2 { // perhaps a public key
+			if o.plain, err = r.allocate(2 * len(b.Limbs()) * r.n); err != nil {
+				return err
+			}
+			t, _ := o.factors()
+			if err := r.element("element_copy", t, x, tensor{}, 2, b.Limbs(), 0); err != nil {
+				return err
+			}
+		}
 		return r.multiply(variant{fmt.Sprintf("evaluations_%d", n2), 1, 1}, o.tensor(), b.Limbs(), n2, product{results: polys, a: x, as: x.stride})
 	}, b)
 	if err != nil {

@@ -18,7 +18,7 @@ type SeededEncryptor struct {
 	key *Key
 }
 
-var _ henc.SlotEncryptor = (*SeededEncryptor)(nil)
+var _ henc.BatchEncryptor = (*SeededEncryptor)(nil)
 
 // NewSeededEncryptor makes an encryptor; k must belong to ctx.
 func NewSeededEncryptor(ctx *henc.Context, k *Key) *SeededEncryptor {
@@ -40,11 +40,26 @@ func (e *SeededEncryptor) EncryptPacked(values []float64, level int, scale float
 	return e.slots().EncryptPacked(values, level, scale, seed)
 }
 
-func (e *SeededEncryptor) slots() henc.SlotEncryptor {
+// EncryptRealBatch encrypts several vectors together; see henc.BatchEncryptor.
+func (e *SeededEncryptor) EncryptRealBatch(values [][]float64, level int, scale float64, seeds []*henc.Seed) ([]*henc.Ciphertext, error) {
+	return e.slots().EncryptRealBatch(values, level, scale, seeds)
+}
+
+// EncryptComplexBatch encrypts several vectors together; see henc.BatchEncryptor.
+func (e *SeededEncryptor) EncryptComplexBatch(values [][]complex128, level int, scale float64, seeds []*henc.Seed) ([]*henc.Ciphertext, error) {
+	return e.slots().EncryptComplexBatch(values, level, scale, seeds)
+}
+
+// EncryptPackedBatch encrypts several vectors together; see henc.BatchEncryptor.
+func (e *SeededEncryptor) EncryptPackedBatch(values [][]float64, level int, scale float64, seeds []*henc.Seed) ([]*henc.Ciphertext, error) {
+	return e.slots().EncryptPackedBatch(values, level, scale, seeds)
+}
+
+func (e *SeededEncryptor) slots() henc.BatchEncryptor {
 	if e == nil {
 		return henc.NewSlotEncryptor(nil, nil)
 	}
-	return henc.NewSlotEncryptor(e.ctx, e.Encrypt)
+	return henc.NewSlotEncryptor(e.ctx, e.EncryptBatch)
 }
 
 // Encrypt encrypts the polynomial with the N integral coefficients coeffs, each
@@ -54,62 +69,66 @@ func (e *SeededEncryptor) slots() henc.SlotEncryptor {
 // labels: neither determines the other, and two seeds never share a c1. scale 0
 // means ScaleAt(level); a nil seed draws a fresh one.
 func (e *SeededEncryptor) Encrypt(coeffs []float64, level int, scale float64, seed *henc.Seed) (*henc.Ciphertext, error) {
-	ct, err := e.encrypt(coeffs, level, scale, seed)
+	cts, err := e.EncryptBatch([][]float64{coeffs}, level, scale, []*henc.Seed{seed})
+	if err != nil {
+		return nil, err
+	}
+	return cts[0], nil
+}
+
+// EncryptBatch is Encrypt for several messages at one level and scale, each with
+// its own seed: seeds is nil, or has an entry, which may be nil, for each
+// message. A GPU encrypts them together. It fails as a whole.
+func (e *SeededEncryptor) EncryptBatch(coeffs [][]float64, level int, scale float64, seeds []*henc.Seed) ([]*henc.Ciphertext, error) {
+	cts, err := e.encrypt(coeffs, level, scale, seeds)
 	if err != nil {
 		return nil, fmt.Errorf("seeded encryption: %w", err)
 	}
-	return ct, nil
+	return cts, nil
 }
 
-func (e *SeededEncryptor) encrypt(coeffs []float64, level int, scale float64, seed *henc.Seed) (*henc.Ciphertext, error) {
+func (e *SeededEncryptor) encrypt(coeffs [][]float64, level int, scale float64, seeds []*henc.Seed) ([]*henc.Ciphertext, error) {
 	if e == nil || e.ctx == nil {
 		return nil, fmt.Errorf("%w: encryptor without a context", henc.ErrParams)
-	}
-	scale, err := henc.CheckMessage(e.ctx, coeffs, level, scale)
-	if err != nil {
-		return nil, err
 	}
 	s, release, err := e.key.in(e.ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	public, noise, err := splitSeed(seed)
-	if err != nil {
-		return nil, err
-	}
-	defer noise.Wipe()
+	return henc.EncryptJobs(e.ctx, coeffs, level, scale, seeds, henc.Steps{
+		Job: func(m []float64, bound float64, seed *henc.Seed) (cutrantt.Encryption, error) {
+			public, noise, err := splitSeed(seed)
+			return cutrantt.Encryption{Message: m, Bound: bound, Seed: (*[32]byte)(noise), Mask: (*[32]byte)(public)}, err
+		},
+		Together: func(r cutrantt.Encrypting, limbs []int, jobs []cutrantt.Encryption) ([]*cutrantt.Batch, error) {
+			return r.EncryptSeeded(s, limbs, cutrantt.EncryptionLabels{E0: keymat.LabelE0, Mask: henc.LabelCipherA}, jobs)
+		},
+		Single: func(limbs []int, j cutrantt.Encryption) (*cutrantt.Batch, error) { return e.steps(s, limbs, j) },
+	})
+}
 
-	r, limbs, n2 := e.ctx.Ring(), e.ctx.Parameters().QLimbs(level), e.ctx.N2()
+// steps encrypts with the methods of Ring.
+func (e *SeededEncryptor) steps(s *cutrantt.Batch, limbs []int, j cutrantt.Encryption) (*cutrantt.Batch, error) {
+	r, n2 := e.ctx.Ring(), e.ctx.N2()
 	c := chain.Secret(r)
 	m := c.Batch(1, limbs, cutrantt.Coeffs(n2))
 	out := c.Batch(2, limbs, cutrantt.NTT(n2))
 	c0, c1, e0 := c.Poly(out, 0), c.Poly(out, 1), c.Poly(out, 0)
-	c.Do(func() error { return r.SetFloats(m, coeffs) })
+	c.Do(func() error { return r.SetFloats(m, j.Message) })
 	c.Do(func() error { e0.SetDomain(cutrantt.Coeffs(n2)); return nil }) // c0's memory, lent as scratch
-	c.Sample(r.SampleCBD, e0, (*[32]byte)(noise), keymat.LabelE0)
+	c.Sample(r.SampleCBD, e0, j.Seed, keymat.LabelE0)
 	c.Op3(r.Add, m, m, e0)
 	c.Op2(r.Forward, m, m)
-	c.Sample(r.SampleUniform, c1, (*[32]byte)(public), henc.LabelCipherA)
+	c.Sample(r.SampleUniform, c1, j.Mask, henc.LabelCipherA)
 	c.Op3(r.Mul, c0, c1, c.View(s, 0, 1, 0, len(limbs)))
 	c.Op3(r.Sub, c0, m, c0)
 	v, _ := c.Keep(out)
-	if err := c.Close(); err != nil {
-		return nil, err
-	}
-	return &henc.Ciphertext{Value: v, Level: level, Scale: scale, Seed: (*[32]byte)(public)}, nil
+	return v, c.Close()
 }
 
 // splitSeed derives the public seed of c1 and the secret seed of the noise.
 func splitSeed(seed *henc.Seed) (public, noise *henc.Seed, err error) {
-	if seed == nil {
-		fresh, err := henc.NewSeed()
-		if err != nil {
-			return nil, nil, err
-		}
-		defer fresh.Wipe()
-		seed = fresh
-	}
 	if public, err = seed.Derive("hencedge seeded c1"); err != nil {
 		return nil, nil, err
 	}

@@ -1,0 +1,92 @@
+package cuda
+
+import (
+	"math/rand/v2"
+	"testing"
+	"unsafe"
+
+	"github.com/hencedge/hencedge/cutrantt"
+)
+
+// TestEncryptLeavesNothing: the device memory that held messages, seeds and small
+// polynomials is zero after an encryption, and after one that failed between any
+// two of its kernels.
+func TestEncryptLeavesNothing(t *testing.T) {
+	b := gpu(t).(*backend)
+	const n2, limbs, k = 16, 3, 2
+	do := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := b.newRing(13, benchModuli(t, 13, limbs), cutrantt.Options{})
+	do(err)
+	key, err := r.NewBatch(2, upTo(limbs), cutrantt.NTT(n2))
+	do(err)
+	s, err := key.Slice(0, 1, 0, limbs)
+	do(err)
+	a, err := key.Slice(1, 2, 0, limbs)
+	do(err)
+	do(r.SampleUniform(s, &[32]byte{1}, 1))
+	do(r.SampleUniform(a, &[32]byte{1}, 2))
+	op, err := r.Precompute(key)
+	do(err)
+	rng := rand.New(rand.NewPCG(5, 6))
+	var jobs []cutrantt.Encryption
+	for i := range k {
+		j := cutrantt.Encryption{Message: make([]float64, r.n), Bound: 1 << 40, Seed: &[32]byte{byte(i), 9}, Mask: &[32]byte{byte(i), 8}}
+		for i := range j.Message {
+			j.Message[i] = float64(rng.IntN(1<<40) + 1)
+		}
+		jobs = append(jobs, j)
+	}
+	kinds := map[string]struct {
+		transforms int
+		f          func() ([]*cutrantt.Batch, error)
+	}{
+		"public": {3, func() ([]*cutrantt.Batch, error) {
+			return r.EncryptPublic(op, upTo(limbs), cutrantt.EncryptionLabels{V: 1, E0: 2, E1: 3}, jobs)
+		}},
+		"seeded": {1, func() ([]*cutrantt.Batch, error) {
+			return r.EncryptSeeded(s, upTo(limbs), cutrantt.EncryptionLabels{E0: 2, Mask: 4}, jobs)
+		}},
+	}
+	for name, kind := range kinds {
+		for _, missing := range []string{"", "encrypt_small", "encrypt_forward_9", "encrypt_" + name + "_16"} {
+			saved := b.kernels[missing]
+			delete(b.kernels, missing)
+			out, err := kind.f()
+			if saved != nil {
+				b.kernels[missing] = saved
+			}
+			if (err == nil) != (missing == "") || (err == nil) != (len(out) == k) {
+				t.Fatalf("%s without %q: %v, %d results", name, missing, err, len(out))
+			}
+			// The pool hands the same blocks out again: the records without their
+			// public parts, the messages, the small integers, the transforms.
+			words := unsafe.Sizeof(job{}) / 4
+			for what, n := range map[string]int{"messages": k * (int(words) + 2*r.n), "small integers": k * 10 * r.n / 4, "transforms": kind.transforms * k * limbs * r.n} {
+				got := make([]uint32, n)
+				do(r.exec(func() error {
+					at, err := r.pool.get(n)
+					if err != nil {
+						return err
+					}
+					defer r.pool.put(at, n)
+					if err := b.drv.CopyOut(bytesOf(got), at, r.pool.stream); err != nil {
+						return err
+					}
+					return b.drv.Wait(r.pool.stream)
+				}))
+				for i, w := range got {
+					public := what == "messages" && missing == "" && i < k*int(words) && i%int(words) >= 8 // after the seed
+					if w != 0 && !public {
+						t.Errorf("%s without %q: word %d of the %s is %#x", name, missing, i, what, w)
+						break
+					}
+				}
+			}
+		}
+	}
+}
