@@ -1,0 +1,160 @@
+// Package serial takes values from lines of text that a serial port sends:
+// columns, JSON, patterns, or NMEA 0183 sentences. It only receives.
+package serial
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/hencedge/hencedge/agent/input"
+	"github.com/hencedge/hencedge/agent/input/tty"
+	"github.com/hencedge/hencedge/config"
+)
+
+// maxLine bounds a line, in bytes; longer ones are left out.
+const maxLine = 4096
+
+// Input is one port.
+type Input struct {
+	cfg       config.Input
+	worker    *input.Worker
+	count     *input.Counters
+	texts     *input.Texts // json and text
+	columns   []column
+	sentences []field
+
+	input.Background
+}
+
+// column is a quantity of a csv line.
+type column struct {
+	index int // from 0
+	cell  *input.Cell
+}
+
+// field is a quantity of an NMEA sentence.
+type field struct {
+	kind, name string
+	cell       *input.Cell
+}
+
+// New makes the input; it opens no port.
+func New(in config.Input, env input.Env) (*Input, error) {
+	if in.Serial == nil {
+		return nil, fmt.Errorf("%w: input %s is no serial port", input.ErrNoSensor, in.Name)
+	}
+	count := env.Counters()
+	return &Input{cfg: in, worker: input.NewWorker(in, env), count: count, texts: input.NewTexts(count)}, nil
+}
+
+// Sensor adds a quantity.
+func (s *Input) Sensor(src config.Source) (input.Sensor, error) {
+	cell := input.NewCell(s.cfg.MaxAge)
+	switch s.cfg.Serial.Format {
+	case "csv":
+		n, err := strconv.Atoi(src.Column)
+		if err != nil || n < 1 {
+			return nil, fmt.Errorf("%w: column %q", input.ErrNoSensor, src.Column)
+		}
+		s.columns = append(s.columns, column{n - 1, cell})
+	case "nmea":
+		if err := checkNMEA(src); err != nil {
+			return nil, err
+		}
+		s.sentences = append(s.sentences, field{src.Sentence, src.Field, cell})
+	default:
+		var err error
+		if cell, err = s.texts.Add(src, s.cfg); err != nil {
+			return nil, err
+		}
+	}
+	return input.Started{Sensor: cell, Begin: func() { s.Start(s.run) }}, nil
+}
+
+func (s *Input) run(ctx context.Context) { s.worker.Receive(ctx, s.receive) }
+
+// receive takes lines until the port fails or ctx ends.
+func (s *Input) receive(ctx context.Context) error {
+	port, err := tty.Open(s.cfg.Serial.Device, s.cfg.Serial.Line)
+	if err != nil {
+		return err
+	}
+	defer port.Close()
+	stop := context.AfterFunc(ctx, func() { _ = port.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	err = lines(port, func(line string) {
+		s.worker.Working()
+		s.take(line)
+	})
+	return fmt.Errorf("read %s: %w", s.cfg.Serial.Device, err)
+}
+
+// lines calls f with every complete line, without its end. What comes before
+// the first line end is the rest of a line that began before the port was
+// opened, and is left out; so are lines of more than maxLine bytes and empty
+// ones. It returns why reading ended.
+func lines(r io.Reader, f func(line string)) error {
+	in := bufio.NewReaderSize(r, maxLine)
+	for skip := true; ; {
+		b, err := in.ReadSlice('\n')
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			skip = true
+		case err != nil:
+			return err
+		case skip:
+			skip = false
+		default:
+			if line := strings.TrimRight(string(b), "\r\n"); line != "" {
+				f(line)
+			}
+		}
+	}
+}
+
+// take takes every quantity out of a line.
+func (s *Input) take(line string) {
+	switch s.cfg.Serial.Format {
+	case "csv":
+		cells := strings.Split(line, s.delimiter())
+		for _, c := range s.columns {
+			if c.index >= len(cells) {
+				s.texts.Put(c.cell, 0, fmt.Errorf("%w: the line has %d columns", input.ErrReading, len(cells)))
+				continue
+			}
+			v, err := input.ParseNumber(strings.Trim(cells[c.index], " \""))
+			s.texts.Put(c.cell, v, err)
+		}
+	case "nmea":
+		n, err := parseNMEA(line)
+		if err != nil {
+			s.count.Bad.Add(1) // it is not known whose value was lost
+			return
+		}
+		for _, f := range s.sentences {
+			if f.kind == n.kind {
+				v, err := n.number(f.name)
+				s.texts.Put(f.cell, v, err)
+			}
+		}
+	case "text":
+		s.texts.TakeMatching(line) // ports send lines of several kinds
+	default:
+		s.texts.Take(line)
+	}
+}
+
+func (s *Input) delimiter() string {
+	if s.cfg.Serial.Delimiter == "tab" {
+		return "\t"
+	}
+	return s.cfg.Serial.Delimiter
+}
+
+var _ input.Input = (*Input)(nil)
