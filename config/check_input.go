@@ -57,7 +57,11 @@ func (c *checker) input(path string, in Input) {
 	case SourceSerial:
 		c.serial(p, *in.Serial)
 	case SourceExec:
-		if prog := in.Exec.Command[0]; !filepath.IsAbs(prog) {
+		if len(in.Exec.Command) == 0 {
+			if c.sound(p + ".command") { // built in code
+				c.fail(p, "\"command\" is missing", "add "+exampleOf("command"))
+			}
+		} else if prog := in.Exec.Command[0]; !filepath.IsAbs(prog) {
 			c.fail(p+".command[0]", fmt.Sprintf("%q is not an absolute path", prog), "write the whole path of the program, such as /usr/bin/sensors; a shell line needs [/bin/sh, -c, ...]")
 		}
 	case SourceHTTP:

@@ -1,0 +1,138 @@
+package exec
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/hencedge/hencedge/agent/input"
+	"github.com/hencedge/hencedge/config"
+)
+
+func sh(script string) []string { return []string{"/bin/sh", "-c", script} }
+
+func open(t *testing.T, command []string, timeout time.Duration) *Input {
+	t.Helper()
+	e, err := New(config.Input{Name: "x", Every: 10 * time.Millisecond, Timeout: timeout, MaxAge: time.Minute, Retry: time.Millisecond,
+		RetryMax: 2 * time.Millisecond, Exec: &config.Exec{Command: command}}, input.Env{Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	return e
+}
+
+func sensor(t *testing.T, e *Input, path, pattern string) input.Sensor {
+	t.Helper()
+	s, err := e.Sensor(config.Source{Type: config.SourceExec, Point: config.Point{Path: path, Pattern: pattern}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// until reads until want accepts what comes.
+func until(t *testing.T, s input.Sensor, want func(v float64, err error) bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for {
+		v, _, err := s.Read(ctx)
+		if ctx.Err() != nil {
+			t.Fatalf("last: %v, %v", v, err)
+		}
+		if want(v, err) {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func is(want float64) func(float64, error) bool {
+	return func(v float64, err error) bool { return err == nil && v == want }
+}
+
+func TestOutputs(t *testing.T) {
+	until(t, sensor(t, open(t, sh("echo ' 23.5 '"), time.Minute), "", ""), is(23.5))
+	until(t, sensor(t, open(t, sh("printf 'a 1\\ntemp: 7\\n'"), time.Minute), "", `temp: (\d+)`), is(7))
+	e := open(t, sh(`echo '{"t": [1, {"v": 4.5}]}'`), time.Minute)
+	good, bad := sensor(t, e, "t.1.v", ""), sensor(t, e, "t.2.v", "")
+	until(t, good, is(4.5))
+	until(t, bad, func(_ float64, err error) bool { return errors.Is(err, input.ErrReading) })
+}
+
+func TestFailuresAndRecovery(t *testing.T) {
+	mark := filepath.Join(t.TempDir(), "works")
+	e := open(t, sh("cat "+mark+" || exit 3"), time.Minute)
+	s := sensor(t, e, "", "")
+	if _, _, err := s.Read(t.Context()); !errors.Is(err, input.ErrNoValue) {
+		t.Errorf("got %v", err)
+	}
+	if err := os.WriteFile(mark, []byte("5"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	until(t, s, is(5))
+}
+
+func TestOutput(t *testing.T) {
+	for _, c := range []struct {
+		script, want string
+	}{
+		{"exit 3", "exit status 3"},
+		{"echo 'no sensor' >&2; exit 1", "no sensor"},
+		{"head -c 2000000 /dev/zero", "more than"},
+	} {
+		if _, err := output(t.Context(), sh(c.script)); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v", c.script, err)
+		}
+	}
+	t.Setenv("HENCEDGE_SECRET", "x")
+	got, err := output(t.Context(), sh("pwd; env; cat"))
+	if err != nil || !strings.HasPrefix(got, "/\n") || strings.Contains(got, "SECRET") || !strings.Contains(got, "LANG=C") {
+		t.Errorf("got %q, %v", got, err)
+	}
+	if _, err := output(t.Context(), []string{"/no/such/program"}); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// At the timeout the whole group dies, children too.
+func TestTimeout(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "pid")
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() {
+		for {
+			if b, _ := os.ReadFile(file); strings.HasSuffix(string(b), "\n") {
+				cancel()
+				return
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	if _, err := output(ctx, sh("sleep 1000 & echo $! > "+file+"; wait")); !errors.Is(err, context.Canceled) {
+		t.Fatalf("got %v", err)
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(b)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2000 { // the orphan is reaped by init, or stays a zombie
+		stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+		if syscall.Kill(pid, 0) != nil || err != nil || strings.Contains(string(stat), ") Z ") {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+	t.Error("a child of the command lives on")
+}
