@@ -1,0 +1,110 @@
+// Package httppoll takes values from the answers of a web server: JSON, text, or
+// a bare number.
+package httppoll
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/hencedge/hencedge/agent/input"
+	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/transport/tlsutil"
+)
+
+// Input is one page.
+type Input struct {
+	cfg    config.Input
+	worker *input.Worker
+	texts  *input.Texts
+	client *http.Client
+
+	input.Background
+}
+
+// New makes the input; it fails when a certificate or a key cannot be read.
+func New(in config.Input, env input.Env) (*Input, error) {
+	if in.HTTP == nil {
+		return nil, fmt.Errorf("%w: input %s has no page", input.ErrNoSensor, in.Name)
+	}
+	tls, err := tlsutil.Files{CA: in.HTTP.CA, Cert: in.HTTP.Cert, Key: in.HTTP.Key, ServerName: in.HTTP.ServerName}.Config()
+	if err != nil {
+		return nil, fmt.Errorf("input %s: %w", in.Name, err)
+	}
+	return &Input{cfg: in, worker: input.NewWorker(in, env), texts: input.NewTexts(env.Counters()), client: &http.Client{
+		Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: tls, MaxConnsPerHost: 1, IdleConnTimeout: 2*in.Every + 10*time.Second,
+			MaxResponseHeaderBytes: 64 << 10, ForceAttemptHTTP2: false},
+		// Credentials must not go anywhere else.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}, nil
+}
+
+// Sensor adds a quantity.
+func (h *Input) Sensor(src config.Source) (input.Sensor, error) {
+	cell, err := h.texts.Add(src, h.cfg)
+	if err != nil {
+		return nil, err
+	}
+	return input.Started{Sensor: cell, Begin: func() { h.Start(h.run) }}, nil
+}
+
+func (h *Input) run(ctx context.Context) {
+	defer h.client.CloseIdleConnections()
+	h.worker.Poll(ctx, h.cfg.Every, h.cfg.Timeout, h.poll)
+}
+
+func (h *Input) poll(ctx context.Context) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, h.cfg.HTTP.URL, nil)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("User-Agent", "hencedge")
+	req.Header.Set("Accept", "application/json, text/plain;q=0.9, */*;q=0.1")
+	if err := h.authorize(req); err != nil {
+		return err
+	}
+	resp, err := h.client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, input.MaxText+1))
+	switch {
+	case err != nil:
+		return err
+	case resp.StatusCode != http.StatusOK:
+		return fmt.Errorf("%s answers %s", req.URL.Host, resp.Status)
+	case len(body) > input.MaxText:
+		return fmt.Errorf("%s answers with more than %d bytes", req.URL.Host, input.MaxText)
+	}
+	h.texts.Take(string(body))
+	return nil
+}
+
+// authorize adds the credentials, which are read anew for every request, so that
+// they can be changed.
+func (h *Input) authorize(req *http.Request) error {
+	c := h.cfg.HTTP
+	if c.Username != "" {
+		password, err := c.Password.Resolve()
+		if err != nil {
+			return err
+		}
+		req.SetBasicAuth(c.Username, string(password))
+	}
+	token, err := c.Token.Resolve()
+	switch {
+	case err != nil:
+		return err
+	case token == nil:
+	case c.Header != "":
+		req.Header.Set(c.Header, string(token))
+	default:
+		req.Header.Set("Authorization", "Bearer "+string(token))
+	}
+	return nil
+}
+
+var _ input.Input = (*Input)(nil)

@@ -1,0 +1,180 @@
+package httppoll
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hencedge/hencedge/agent/input"
+	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/transport/tlsutil"
+)
+
+// server is a web server with TLS; ca is the file that vouches for it.
+func server(t *testing.T, h http.HandlerFunc) (url, ca string) {
+	t.Helper()
+	authority, err := tlsutil.NewDevCA("test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := httptest.NewUnstartedServer(h)
+	if s.TLS, err = authority.ServerConfig(false, "127.0.0.1"); err != nil {
+		t.Fatal(err)
+	}
+	s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	ca = filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(ca, authority.PEM(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return s.URL, ca
+}
+
+func open(t *testing.T, h config.HTTP) *Input {
+	t.Helper()
+	in, err := New(config.Input{Name: "w", Every: 5 * time.Millisecond, Timeout: 10 * time.Second, MaxAge: time.Minute, Retry: time.Millisecond,
+		RetryMax: 2 * time.Millisecond, HTTP: &h}, input.Env{Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { in.Close() })
+	return in
+}
+
+func sensor(t *testing.T, h *Input, path, pattern string) input.Sensor {
+	t.Helper()
+	s, err := h.Sensor(config.Source{Type: config.SourceHTTP, Point: config.Point{Path: path, Pattern: pattern}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// until reads until want accepts what comes.
+func until(t *testing.T, s input.Sensor, want func(v float64, err error) bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	for {
+		v, _, err := s.Read(ctx)
+		if ctx.Err() != nil {
+			t.Fatalf("last: %v, %v", v, err)
+		}
+		if want(v, err) {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+func is(want float64) func(float64, error) bool {
+	return func(v float64, err error) bool { return err == nil && v == want }
+}
+
+func TestJSONOverTLS(t *testing.T) {
+	url, ca := server(t, func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, `{"sensors": [{"name": "air", "value": 21.25}, {"name": "door", "open": true}]}`)
+	})
+	h := open(t, config.HTTP{URL: url + "/state", CA: ca})
+	air, door, none := sensor(t, h, `sensors.#(name=="air").value`, ""), sensor(t, h, "sensors.1.open", ""), sensor(t, h, "sensors.7.value", "")
+	until(t, air, is(21.25))
+	until(t, door, is(1))
+	until(t, none, func(_ float64, err error) bool { return errors.Is(err, input.ErrReading) })
+}
+
+// A server that nobody vouches for is not asked.
+func TestUntrusted(t *testing.T) {
+	var asked atomic.Bool
+	url, _ := server(t, func(http.ResponseWriter, *http.Request) { asked.Store(true) })
+	h := open(t, config.HTTP{URL: url})
+	if err := h.poll(t.Context()); err == nil || !strings.Contains(err.Error(), "certificate") || asked.Load() {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestCredentials(t *testing.T) {
+	dir := t.TempDir()
+	secret := func(name, text string) config.Secret {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return config.Secret("file:" + path)
+	}
+	for name, c := range map[string]struct {
+		h    config.HTTP
+		want func(r *http.Request) bool
+	}{
+		"basic":  {config.HTTP{Username: "u", Password: secret("p", "pw")}, func(r *http.Request) bool { u, p, ok := r.BasicAuth(); return ok && u == "u" && p == "pw" }},
+		"bearer": {config.HTTP{Token: secret("t", "tok")}, func(r *http.Request) bool { return r.Header.Get("Authorization") == "Bearer tok" }},
+		"header": {config.HTTP{Token: secret("k", "key"), Header: "X-API-Key"}, func(r *http.Request) bool {
+			return r.Header.Get("X-Api-Key") == "key" && r.Header.Get("Authorization") == ""
+		}},
+	} {
+		url, ca := server(t, func(w http.ResponseWriter, r *http.Request) {
+			if !c.want(r) {
+				w.WriteHeader(http.StatusUnauthorized)
+			}
+			fmt.Fprint(w, "1")
+		})
+		c.h.URL, c.h.CA = url, ca
+		if err := open(t, c.h).poll(t.Context()); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	h := open(t, config.HTTP{URL: "https://127.0.0.1:1", Token: "env:HENCEDGE_NOT_SET"})
+	if err := h.poll(t.Context()); !errors.Is(err, config.ErrSecret) {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestFailures(t *testing.T) {
+	for name, c := range map[string]struct {
+		h    http.HandlerFunc
+		want string
+	}{
+		"status": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) }, "500"},
+		"redirect": {func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "https://example.org", http.StatusFound)
+		}, "302"},
+		"large": {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, input.MaxText+1)) }, "more than"},
+	} {
+		url, ca := server(t, c.h)
+		if err := open(t, config.HTTP{URL: url, CA: ca}).poll(t.Context()); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got %v", name, err)
+		}
+	}
+	// A server that hangs costs one timeout.
+	url, ca := server(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	if err := open(t, config.HTTP{URL: url, CA: ca}).poll(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := New(config.Input{HTTP: &config.HTTP{URL: url, CA: "none.pem"}}, input.Env{}); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// The input comes back when the server does.
+func TestRecovery(t *testing.T) {
+	var n atomic.Int32
+	url, ca := server(t, func(w http.ResponseWriter, _ *http.Request) {
+		if n.Add(1) < 4 {
+			w.WriteHeader(503)
+			return
+		}
+		fmt.Fprint(w, "T=-4.5")
+	})
+	until(t, sensor(t, open(t, config.HTTP{URL: url, CA: ca}), "", "T=([-0-9.]+)"), is(-4.5))
+}
