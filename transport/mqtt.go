@@ -107,8 +107,8 @@ func (c *client) pahoOptions() (*paho.ClientOptions, error) {
 		AddBroker(scheme + "://" + c.end.address).
 		SetClientID(c.opts.ClientID).
 		SetProtocolVersion(4).
-		SetCleanSession(false).
-		SetOrderMatters(false).
+		SetCleanSession(c.opts.Live).
+		SetOrderMatters(c.opts.Live).
 		SetResumeSubs(false).
 		SetAutoReconnect(true).
 		SetConnectRetry(true).

@@ -55,6 +55,11 @@ type Options struct {
 	Will  func() (Message, error)
 	Birth func() (Message, error)
 
+	// Live asks for what is published now, in order, and for nothing that was
+	// missed: the broker keeps no session, and handlers are called one at a
+	// time and must not block.
+	Live bool
+
 	MaxInbound int           // largest payload to take, bytes; 0: DefaultMaxInbound
 	KeepAlive  time.Duration // 0: DefaultKeepAlive
 
