@@ -145,7 +145,7 @@ func (a *Agent) Close() error {
 
 // Stats are the counts so far.
 func (a *Agent) Stats() Stats {
-	s := Stats{Boot: a.state.boot(), Streams: map[string]StreamStats{}, Spool: a.spool.Stats(),
+	s := Stats{Boot: a.state.boot(), Streams: map[string]StreamStats{}, Inputs: a.inputs.stats(), Spool: a.spool.Stats(),
 		Sent: a.sent.Load(), SentBytes: a.sentBytes.Load(), Retries: a.retry.Load(), Refused: a.refuse.Load()}
 	for _, st := range a.streams {
 		s.Streams[st.cfg.Name] = st.count.stats()

@@ -6,7 +6,13 @@ import (
 	"log/slog"
 
 	"github.com/hencedge/hencedge/agent/input"
+	"github.com/hencedge/hencedge/agent/input/bus"
+	"github.com/hencedge/hencedge/agent/input/can"
+	"github.com/hencedge/hencedge/agent/input/exec"
+	"github.com/hencedge/hencedge/agent/input/httppoll"
 	"github.com/hencedge/hencedge/agent/input/modbus"
+	"github.com/hencedge/hencedge/agent/input/mqttin"
+	"github.com/hencedge/hencedge/agent/input/serial"
 	"github.com/hencedge/hencedge/config"
 )
 
@@ -34,8 +40,20 @@ func openInputs(list []config.Input, log *slog.Logger, fail func(i int, err erro
 
 func openInput(in config.Input, env input.Env) (input.Input, error) {
 	switch in.Type() {
+	case config.SourceI2C, config.SourceSPI:
+		return bus.New(in, env)
 	case config.SourceModbus:
 		return modbus.New(in, env)
+	case config.SourceCAN:
+		return can.New(in, env)
+	case config.SourceSerial:
+		return serial.New(in, env)
+	case config.SourceExec:
+		return exec.New(in, env)
+	case config.SourceHTTP:
+		return httppoll.New(in, env)
+	case config.SourceMQTT:
+		return mqttin.New(in, env)
 	}
 	return nil, fmt.Errorf("%w: an input of type %q cannot be opened", ErrNoSensor, in.Type())
 }

@@ -47,12 +47,26 @@ var agentMetrics = []metric[Stats]{
 	perAgent("send_refused_total", "Sealed windows that can never be sent.", prometheus.CounterValue, func(s Stats) float64 { return float64(s.Refused) }),
 }
 
+func perInput(name, help string, value func(InputStats) uint64) metric[InputStats] {
+	return metric[InputStats]{prometheus.NewDesc("hencedge_agent_input_"+name, help, []string{"input"}, nil), prometheus.CounterValue,
+		func(s InputStats) float64 { return float64(value(s)) }}
+}
+
+var inputMetrics = []metric[InputStats]{
+	perInput("values_total", "Values received.", func(s InputStats) uint64 { return s.Values }),
+	perInput("bad_total", "Values received that could not be used.", func(s InputStats) uint64 { return s.Bad }),
+	perInput("failures_total", "Polls and connections that failed.", func(s InputStats) uint64 { return s.Failures }),
+}
+
 // Describe makes an Agent a prometheus.Collector of its Stats.
 func (a *Agent) Describe(ch chan<- *prometheus.Desc) {
 	for _, m := range streamMetrics {
 		ch <- m.desc
 	}
 	for _, m := range agentMetrics {
+		ch <- m.desc
+	}
+	for _, m := range inputMetrics {
 		ch <- m.desc
 	}
 }
@@ -62,6 +76,11 @@ func (a *Agent) Collect(ch chan<- prometheus.Metric) {
 	s := a.Stats()
 	for _, m := range agentMetrics {
 		ch <- prometheus.MustNewConstMetric(m.desc, m.kind, m.value(s))
+	}
+	for name, in := range s.Inputs {
+		for _, m := range inputMetrics {
+			ch <- prometheus.MustNewConstMetric(m.desc, m.kind, m.value(in), name)
+		}
 	}
 	for name, st := range s.Streams {
 		for _, m := range streamMetrics {

@@ -50,9 +50,25 @@ type SpoolStats struct {
 type Stats struct {
 	Boot      uint64 // boot epoch of this start
 	Streams   map[string]StreamStats
+	Inputs    map[string]InputStats
 	Spool     SpoolStats
 	Sent      uint64 // objects acknowledged by the broker
 	SentBytes uint64 // their bytes, before chunking
 	Retries   uint64 // sends that failed and were tried again
 	Refused   uint64 // objects dropped because they can never be sent
+}
+
+// InputStats are the counts of one input since the start.
+type InputStats struct {
+	Values   uint64 // values received
+	Bad      uint64 // of what was received, what held no usable value
+	Failures uint64 // polls and connections that failed
+}
+
+func (a *inputs) stats() map[string]InputStats {
+	out := map[string]InputStats{}
+	for name, c := range a.count {
+		out[name] = InputStats{c.Values.Load(), c.Bad.Load(), c.Failures.Load()}
+	}
+	return out
 }
