@@ -7,7 +7,7 @@ import (
 )
 
 // chunk is how many coefficients of all limbs are converted at a time: the
-// scaled residues of 32 limbs then fill 32 KiB.
+// scaled residues of 32 limbs then fill 32 KiB. It divides N.
 const chunk = 256
 
 // basis holds the constants that read an integer from its residues modulo the
@@ -16,13 +16,24 @@ type basis struct {
 	mods  []*modulus
 	scale []factor // (S/q_i)^-1 mod q_i
 	round []uint64 // floor(2^56/q_i)
+	words []uint64 // 3 for each prime for vector code (vectorCode.digits); nil without it
 }
 
-func newBasis(mods []*modulus) *basis {
+// minVectorQ is the least prime for the vector code of digits: round is below 2^32.
+const minVectorQ = 1 << 24
+
+func (r *ring) newBasis(mods []*modulus) *basis {
 	s := &basis{mods: mods, scale: make([]factor, len(mods)), round: make([]uint64, len(mods))}
+	vec := r.vec != nil
 	for i, m := range mods {
-		s.scale[i] = m.factor(m.inv(s.product(m, i)))
+		w := m.inv(s.product(m, i))
+		s.scale[i] = m.factor(w)
 		s.round[i] = (1 << 56) / uint64(m.q)
+		s.words = append(s.words, m.shoup(w), s.round[i], uint64(m.q))
+		vec = vec && m.q > minVectorQ
+	}
+	if !vec {
+		s.words = nil
 	}
 	return s
 }
@@ -38,25 +49,38 @@ func (s *basis) product(m *modulus, skip int) uint32 {
 	return p
 }
 
-// digits replaces residues x_i by y_i = x_i*(S/q_i)^-1 mod q_i, in place, and
-// sets v to the rounded sum of y_i/q_i. The slices have one length.
-func (s *basis) digits(x [][]uint32, v []uint32) {
+// rows is k rows of residues, each stride after the one before.
+type rows struct {
+	words  []uint32
+	stride int
+}
+
+// row is part [lo, hi) of row i.
+func (r rows) row(i, lo, hi int) []uint32 { return r.words[i*r.stride+lo : i*r.stride+hi] }
+
+// digits sets y_i = x_i*(S/q_i)^-1 mod q_i and v to the rounded sum of y_i/q_i, for
+// the coefficients in [lo, hi), a multiple of chunk of them. y may be x.
+func (r *ring) digits(s *basis, y, x rows, v []uint32, lo, hi int) {
+	if s.words != nil {
+		r.vec.digits(&y.words[lo], &x.words[lo], y.stride, x.stride, len(s.mods), hi-lo, &s.words[0], &v[lo], 0)
+		return
+	}
 	var acc [chunk]uint64
-	for o := 0; o < len(v); o += chunk {
-		k := min(chunk, len(v)-o)
-		for c := range k {
+	for o := lo; o < hi; o += chunk {
+		for c := range acc {
 			acc[c] = 1 << 55
 		}
-		for i, xi := range x {
-			xi, q, w, round := xi[o:o+k], uint64(s.mods[i].q), s.scale[i], s.round[i]
-			for c, y := range xi {
-				y = w.mul(y, q)
-				xi[c] = y
-				acc[c&(chunk-1)] += uint64(y) * round // at most 255 terms below 2^56
+		for i, m := range s.mods {
+			q, w, round := uint64(m.q), s.scale[i], s.round[i]
+			from, to := (*[chunk]uint32)(x.row(i, o, o+chunk)), (*[chunk]uint32)(y.row(i, o, o+chunk))
+			for c, d := range from {
+				d = w.mul(d, q)
+				to[c] = d
+				acc[c] += uint64(d) * round // at most 255 terms below 2^56
 			}
 		}
-		for c := range k {
-			v[o+c] = uint32(acc[c] >> 56)
+		for c, a := range acc {
+			v[o+c] = uint32(a >> 56)
 		}
 	}
 }
@@ -64,39 +88,50 @@ func (s *basis) digits(x [][]uint32, v []uint32) {
 // target holds the constants that take the digits of a basis to one modulus p.
 type target struct {
 	p    *modulus
-	hats []uint32 // S/q_i mod p
-	negS uint32   // -S mod p
+	hats []uint64 // S/q_i mod p, then -S mod p; for vector code times 2^32 mod p
 }
 
-func (s *basis) target(p *modulus) *target {
-	t := &target{p: p, hats: make([]uint32, len(s.mods)), negS: neg(s.product(p, -1), p.q)}
-	for i := range s.mods {
-		t.hats[i] = s.product(p, i)
+func (r *ring) target(s *basis, p *modulus) *target {
+	t := &target{p: p, hats: make([]uint64, 0, len(s.mods)+1)}
+	add := func(h uint32) {
+		if r.vec != nil {
+			h = p.montgomery(h)
+		}
+		t.hats = append(t.hats, uint64(h))
 	}
+	for i := range s.mods {
+		add(s.product(p, i))
+	}
+	add(neg(s.product(p, -1), p.q))
 	return t
 }
 
-// extend sets dst to the sum of y_i*(S/q_i) - v*S mod p.
-func (t *target) extend(dst []uint32, y [][]uint32, v []uint32) {
+// extend sets dst to the sum of y_i*(S/q_i) - v*S mod p, for the coefficients in
+// [lo, hi) of y and v, a multiple of chunk of them. v is below 2^8.
+func (r *ring) extend(t *target, dst []uint32, y rows, v []uint32, lo, hi int) {
+	k := len(t.hats) - 1
+	if r.vec != nil {
+		r.vec.extend(&dst[0], &y.words[lo], y.stride, k, hi-lo, &v[lo], &t.hats[0], uint32(t.p.qinv), t.p.q)
+		return
+	}
 	var acc [chunk]uint64
-	for o := 0; o < len(dst); o += chunk {
-		to := dst[o:min(o+chunk, len(dst))]
-		for c, x := range v[o : o+len(to)] {
-			acc[c&(chunk-1)] = uint64(x) * uint64(t.negS) // below 2^38
+	for o := lo; o < hi; o += chunk {
+		for c, x := range v[o : o+chunk] {
+			acc[c&(chunk-1)] = uint64(x) * t.hats[k] // below 2^38
 		}
-		for i, yi := range y {
+		for i, h := range t.hats[:k] {
 			if i > 0 && i%15 == 0 {
-				for c := range to {
+				for c := range acc {
 					acc[c] = uint64(t.p.reduce(acc[c]))
 				}
 			}
-			h := uint64(t.hats[i])
-			for c, x := range yi[o : o+len(to)] {
-				acc[c&(chunk-1)] += uint64(x) * h // 15 terms below 2^60, and 2^38
+			for c, x := range (*[chunk]uint32)(y.row(i, o, o+chunk)) {
+				acc[c] += uint64(x) * h // 15 terms below 2^60, and 2^38
 			}
 		}
+		to := (*[chunk]uint32)(dst[o-lo:])
 		for c := range to {
-			to[c] = t.p.reduce(acc[c&(chunk-1)])
+			to[c] = t.p.reduce(acc[c])
 		}
 	}
 }
@@ -110,13 +145,9 @@ func (r *ring) lookup(limbs []int) []*modulus {
 	return m
 }
 
-// digitRows is working memory for k rows of n digits and the row of v.
-func digitRows(words []uint32, k, n int) (y [][]uint32, v []uint32) {
-	y = make([][]uint32, k)
-	for i := range y {
-		y[i] = words[i*n : (i+1)*n]
-	}
-	return y, words[k*n : (k+1)*n]
+// rowsOf is the limbs from the first on of polynomial p of b.
+func (r *ring) rowsOf(b *cutrantt.Batch, p, first int) rows {
+	return rows{b.Mem().(*memory).data[b.Offset(p, first):], r.n}
 }
 
 func (r *ring) Extend(dst, src *cutrantt.Batch) error {
@@ -125,33 +156,27 @@ func (r *ring) Extend(dst, src *cutrantt.Batch) error {
 	}
 	to, from := dst.Limbs(), src.Limbs()
 	k := len(from)
-	s := newBasis(r.lookup(from))
+	s := r.newBasis(r.lookup(from))
 	buf := getScratch((k + 1) * r.n)
 	defer buf.put()
-	y, v := digitRows(buf.words, k, r.n)
+	y, v := rows{buf.words[:k*r.n], r.n}, buf.words[k*r.n:]
 	targets := make([]*target, len(to)) // nil for a limb that is copied
 	for j, l := range to {
 		if !slices.Contains(from, l) {
-			targets[j] = s.target(r.moduli[l])
+			targets[j] = r.target(s, r.moduli[l])
 		}
 	}
 	for p := range src.Polys() {
-		for i := range y {
-			copy(y[i], r.limb(src, p, i))
-		}
+		x := r.rowsOf(src, p, 0)
 		r.run(r.n/chunk, chunk*(k+len(to)*k/2+1), func(c int) {
 			lo, hi := c*chunk, (c+1)*chunk
-			part := make([][]uint32, k)
-			for i := range y {
-				part[i] = y[i][lo:hi]
-			}
-			s.digits(part, v[lo:hi])
+			r.digits(s, y, x, v, lo, hi)
 			for j, t := range targets {
 				z := r.limb(dst, p, j)[lo:hi]
 				if t == nil {
 					copy(z, r.limb(src, p, slices.Index(from, to[j]))[lo:hi])
 				} else {
-					t.extend(z, part, v[lo:hi])
+					r.extend(t, z, y, v, lo, hi)
 				}
 			}
 		})
@@ -166,54 +191,57 @@ func (r *ring) DivRound(dst, src *cutrantt.Batch) error {
 	d, limbs := src.Domain(), src.Limbs()
 	keep, n2 := len(dst.Limbs()), int(d.N2)
 	k, n1 := len(limbs)-keep, r.n/n2
-	s := newBasis(r.lookup(limbs[keep:]))
+	s := r.newBasis(r.lookup(limbs[keep:]))
 	buf := getScratch((k + 1) * r.n)
 	defer buf.put()
-	y, v := digitRows(buf.words, k, r.n)
+	y, v := rows{buf.words[:k*r.n], r.n}, buf.words[k*r.n:]
 	targets := make([]*target, keep)
-	inverses := make([]factor, keep)
+	inverses := make([]uint32, keep)
 	for j := range targets {
 		m := r.moduli[limbs[j]]
-		targets[j] = s.target(m)
-		inverses[j] = m.factor(m.inv(s.product(m, -1)))
+		targets[j] = r.target(s, m)
+		inverses[j] = m.inv(s.product(m, -1))
 	}
 	for p := range src.Polys() {
-		r.run(k, r.n*r.logN, func(i int) {
-			x := r.limb(src, p, keep+i)
-			if !d.NTT {
-				copy(y[i], x)
-				return
-			}
-			for c := range n2 {
-				r.inverse(y[i][c*n1:(c+1)*n1], x[c*n1:(c+1)*n1], s.mods[i])
-			}
-		})
-		r.run(r.n/chunk, chunk*k, func(c int) {
-			part := make([][]uint32, k)
-			for i := range y {
-				part[i] = y[i][c*chunk : (c+1)*chunk]
-			}
-			s.digits(part, v[c*chunk:(c+1)*chunk])
-		})
+		x := r.rowsOf(src, p, keep)
+		if d.NTT {
+			r.run(k, r.n*r.logN, func(i int) {
+				to, from := y.row(i, 0, r.n), x.row(i, 0, r.n)
+				for c := range n2 {
+					r.inverse(to[c*n1:(c+1)*n1], from[c*n1:(c+1)*n1], s.mods[i])
+				}
+			})
+			x = y
+		}
+		r.run(r.n/chunk, chunk*k, func(c int) { r.digits(s, y, x, v, c*chunk, (c+1)*chunk) })
 		r.run(keep, r.n*r.logN, func(j int) {
 			m, tmp := r.moduli[limbs[j]], getScratch(r.n)
 			e := tmp.words
-			targets[j].extend(e, y, v)
+			r.extend(targets[j], e, y, v, 0, r.n)
 			if d.NTT {
 				for c := range n2 {
 					col := e[c*n1 : (c+1)*n1]
 					r.forward(col, col, m)
 				}
 			}
-			x, z := r.limb(src, p, j), r.limb(dst, p, j)
-			z, e = z[:len(x)], e[:len(x)]
-			w := inverses[j]
-			for i := range x {
-				z[i] = w.mul(x[i]-e[i]+m.q, uint64(m.q)) // from (0, 2q)
-			}
+			r.subScale(r.limb(dst, p, j), r.limb(src, p, j), e, inverses[j], m)
 			tmp.put()
 		})
 	}
 	dst.SetDomain(d)
 	return nil
+}
+
+// subScale sets z = (x - y)*w; all in [0, q).
+func (r *ring) subScale(z, x, y []uint32, w uint32, m *modulus) {
+	if r.vec != nil {
+		pair := m.shoup(w)
+		r.vec.subScale(&z[0], &x[0], &y[0], len(z), &pair, m.q)
+		return
+	}
+	x, y = x[:len(z)], y[:len(z)]
+	f := m.factor(w)
+	for i := range z {
+		z[i] = f.mul(x[i]-y[i]+m.q, uint64(m.q)) // from (0, 2q)
+	}
 }

@@ -7,6 +7,10 @@ import (
 
 func (r *ring) Add(dst, a, b *cutrantt.Batch) error {
 	return r.binary(dst, a, b, func(z, x, y []uint32, q uint32) {
+		if r.vec != nil {
+			r.vec.add(&z[0], &x[0], &y[0], len(z), q)
+			return
+		}
 		x, y = x[:len(z)], y[:len(z)]
 		for j := range z {
 			z[j] = add(x[j], y[j], q)
@@ -16,6 +20,10 @@ func (r *ring) Add(dst, a, b *cutrantt.Batch) error {
 
 func (r *ring) Sub(dst, a, b *cutrantt.Batch) error {
 	return r.binary(dst, a, b, func(z, x, y []uint32, q uint32) {
+		if r.vec != nil {
+			r.vec.sub(&z[0], &x[0], &y[0], len(z), q)
+			return
+		}
 		x, y = x[:len(z)], y[:len(z)]
 		for j := range z {
 			z[j] = sub(x[j], y[j], q)
@@ -66,8 +74,14 @@ func (r *ring) MulScalar(dst, a *cutrantt.Batch, c []uint32) error {
 		return err
 	}
 	return r.unary(dst, a, func(z, x []uint32, l int, q uint32) {
+		m := r.moduli[dst.Limbs()[l]]
+		if r.vec != nil {
+			w := m.shoup(c[l])
+			r.vec.scale(&z[0], &x[0], len(z), &w, q)
+			return
+		}
 		x = x[:len(z)]
-		w := r.moduli[dst.Limbs()[l]].factor(c[l])
+		w := m.factor(c[l])
 		for j := range z {
 			z[j] = w.mul(x[j], uint64(q))
 		}

@@ -160,7 +160,7 @@ func (r *ring) hadamard(dst, a, b *cutrantt.Batch, acc bool, all ...*cutrantt.Ba
 		m := r.moduli[limbs[l]]
 		x, y, z := r.source(a, p, l), r.source(b, p, l), r.limb(dst, p, l)
 		if n2 == 1 {
-			mulRows(z[lo:hi], x[lo:hi], y[lo:hi], acc, &m.barrett)
+			r.mulRows(z[lo:hi], x[lo:hi], y[lo:hi], acc, &m.barrett)
 			return
 		}
 		t, ws := m.twiddles(n1), k.newWorkspace(1)
@@ -184,7 +184,16 @@ func (r *ring) hadamard(dst, a, b *cutrantt.Batch, acc bool, all ...*cutrantt.Ba
 }
 
 // mulRows is the product for n2 = 1, where every method is the same.
-func mulRows(z, x, y []uint32, acc bool, m *barrett) {
+func (r *ring) mulRows(z, x, y []uint32, acc bool, m *barrett) {
+	if r.vec != nil {
+		mu, s := m.vector()
+		f := r.vec.mul
+		if acc {
+			f = r.vec.mulAdd
+		}
+		f(&z[0], &x[0], &y[0], len(z), mu, s, m.q)
+		return
+	}
 	x, y = x[:len(z)], y[:len(z)]
 	if acc {
 		for j := range z {

@@ -8,7 +8,8 @@ import (
 )
 
 // operand holds polynomials prepared as the b side of a kernel: for each
-// (poly, limb), n1 blocks of bWords words. For n2 = 1 it is a copy.
+// (poly, limb), n1 blocks of bWords words. For n2 = 1 it is a copy, for vector code
+// a copy times 2^32 (barrett.montgomery).
 type operand struct {
 	owner *check.Ring
 	shape cutrantt.Shape
@@ -46,6 +47,11 @@ func (r *ring) Precompute(b *cutrantt.Batch) (cutrantt.Operand, error) {
 	r.eachRows(b.Polys(), len(limbs), n2, 4, func(p, l, lo, hi int) {
 		m, y, to := r.moduli[limbs[l]], r.limb(b, p, l), o.at(p, l)
 		if n2 == 1 {
+			if r.vec != nil {
+				w := m.shoup(m.montgomery(1))
+				r.vec.scale(&to[lo], &y[lo], hi-lo, &w, m.q)
+				return
+			}
 			copy(to[lo:hi], y[lo:hi])
 			return
 		}
@@ -109,12 +115,16 @@ func (r *ring) MulOperand(dst, a *cutrantt.Batch, b cutrantt.Operand) error {
 func (r *ring) operandRows(dst, a *cutrantt.Batch, o *operand, l, at, lo, hi int, m *barrett) {
 	const rows = 128
 	terms, results := a.Polys(), dst.Polys()
+	if r.vec != nil {
+		r.vectorRows(dst, a, o, l, at, lo, hi, m)
+		return
+	}
 	if terms == 1 && results <= 2 { // HENC: no sums, and x is read before dst is written
 		x, y := r.limb(a, 0, l)[lo:hi], o.at(0, at)[lo:hi]
 		if results == 2 {
-			mulRows(r.limb(dst, 1, l)[lo:hi], x, o.at(1, at)[lo:hi], false, m)
+			r.mulRows(r.limb(dst, 1, l)[lo:hi], x, o.at(1, at)[lo:hi], false, m)
 		}
-		mulRows(r.limb(dst, 0, l)[lo:hi], x, y, false, m)
+		r.mulRows(r.limb(dst, 0, l)[lo:hi], x, y, false, m)
 		return
 	}
 	buf := getScratch(results * rows)
@@ -143,5 +153,31 @@ func (r *ring) operandRows(dst, a *cutrantt.Batch, o *operand, l, at, lo, hi int
 		for j := range results {
 			copy(r.limb(dst, j, l)[r0:], buf.words[j*rows:(j+1)*rows])
 		}
+	}
+}
+
+// vectorRows is operandRows by vector code, two results together or else one by one;
+// more than two go through a copy of a, which dst may be.
+func (r *ring) vectorRows(dst, a *cutrantt.Batch, o *operand, l, at, lo, hi int, m *barrett) {
+	terms, results, n := a.Polys(), dst.Polys(), hi-lo
+	x, xStride := &r.limb(a, 0, l)[lo], 0
+	if terms > 1 {
+		xStride = a.Offset(1, l) - a.Offset(0, l)
+	}
+	if results > 2 {
+		buf := getScratch(terms * n)
+		defer buf.put()
+		for i := range terms {
+			copy(buf.words[i*n:(i+1)*n], r.limb(a, i, l)[lo:hi])
+		}
+		x, xStride = &buf.words[0], n
+	}
+	yStride := len(o.shape.Limbs) * o.limb // term i of result j is polynomial i*results+j
+	if results == 2 {
+		r.vec.inner[1](&r.limb(dst, 0, l)[lo], x, &o.at(0, at)[lo], dst.Offset(1, l)-dst.Offset(0, l), xStride, yStride, terms, n, uint32(m.qinv), m.q)
+		return
+	}
+	for j := range results {
+		r.vec.inner[0](&r.limb(dst, j, l)[lo], x, &o.at(j, at)[lo], 0, xStride, results*yStride, terms, n, uint32(m.qinv), m.q)
 	}
 }

@@ -131,23 +131,29 @@ func TestPassRanges(t *testing.T) {
 func TestExtendRange(t *testing.T) {
 	const q, terms = 1073741789, 255
 	p := &modulus{barrett: newBarrett(q)}
-	s := &target{p: p, hats: make([]uint32, terms), negS: q - 1}
-	y, v := make([][]uint32, terms), make([]uint32, chunk)
-	for i := range y {
-		s.hats[i], y[i] = q-1, make([]uint32, chunk)
-		for c := range y[i] {
-			y[i][c] = q - 1
-		}
+	s := &target{p: p, hats: make([]uint64, terms+1)}
+	for i := range s.hats {
+		s.hats[i] = q - 1
+	}
+	y, v := rows{make([]uint32, terms*chunk), chunk}, make([]uint32, chunk)
+	for i := range y.words {
+		y.words[i] = q - 1
 	}
 	for c := range v {
-		v[c] = terms
+		v[c] = terms - 1
 	}
-	dst := make([]uint32, chunk)
-	s.extend(dst, y, v)
-	for c, x := range dst { // (-1)*(-1)*255 + 255*(-1)
-		if x != 0 {
-			t.Fatalf("coefficient %d is %d, want 0", c, x)
+	run := func(r *ring, want uint32) { // (-1)*(-1)*255 + 254*(-1) = 1
+		dst := make([]uint32, chunk)
+		r.extend(s, dst, y, v, 0, chunk)
+		for c, x := range dst {
+			if x != want {
+				t.Fatalf("coefficient %d is %d, want %d", c, x, want)
+			}
 		}
+	}
+	run(&ring{}, 1)
+	for _, c := range variants() { // divides by 2^32
+		run(&ring{vec: c}, p.inv(p.montgomery(1)))
 	}
 }
 

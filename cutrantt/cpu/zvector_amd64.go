@@ -88,3 +88,63 @@ func inverseEnd2AVX512(dst *uint32, src *uint32, size int, first int, groups int
 //
 //go:noescape
 func inverseEnd3AVX512(dst *uint32, src *uint32, size int, first int, groups int, t *uint64, q uint32, scale *uint64)
+
+// addAVX512 sets dst = x + y; n is a multiple of 16, residues in [0, q).
+//
+//go:noescape
+func addAVX512(dst *uint32, x *uint32, y *uint32, n int, q uint32)
+
+// subAVX512 sets dst = x - y; n is a multiple of 16, residues in [0, q).
+//
+//go:noescape
+func subAVX512(dst *uint32, x *uint32, y *uint32, n int, q uint32)
+
+// scaleAVX512 sets dst = x * w with the Shoup pair w, in [0, q) for any x; n is a multiple of 32.
+//
+//go:noescape
+func scaleAVX512(dst *uint32, x *uint32, n int, w *uint64, q uint32)
+
+// subScaleAVX512 sets dst = (x - y) * w with the Shoup pair w; n is a multiple of 32, residues in [0, q).
+//
+//go:noescape
+func subScaleAVX512(dst *uint32, x *uint32, y *uint32, n int, w *uint64, q uint32)
+
+// mulAVX512 sets dst = x * y; mu and s are the constants of
+// barrett.vector. n is a multiple of 32, residues in [0, q).
+//
+//go:noescape
+func mulAVX512(dst *uint32, x *uint32, y *uint32, n int, mu uint64, s uint64, q uint32)
+
+// mulAddAVX512 adds x * y to dst; mu and s are the constants of
+// barrett.vector. n is a multiple of 32, residues in [0, q).
+//
+//go:noescape
+func mulAddAVX512(dst *uint32, x *uint32, y *uint32, n int, mu uint64, s uint64, q uint32)
+
+// innerAVX512 sets dst_k to the sum over the terms i of x_i * y_(i*results+k) / 2^32, k below the number of results;
+// each polynomial lies a stride (in residues) behind the one before. qinv is 1/q mod
+// 2^32. n is a multiple of 32, residues in [0, q).
+//
+//go:noescape
+func innerAVX512(dst *uint32, x *uint32, y *uint32, dstStride int, xStride int, yStride int, terms int, n int, qinv uint32, q uint32)
+
+// innerPairAVX512 sets dst_k to the sum over the terms i of x_i * y_(i*results+k) / 2^32, k below the number of results;
+// each polynomial lies a stride (in residues) behind the one before. qinv is 1/q mod
+// 2^32. n is a multiple of 32, residues in [0, q).
+//
+//go:noescape
+func innerPairAVX512(dst *uint32, x *uint32, y *uint32, dstStride int, xStride int, yStride int, terms int, n int, qinv uint32, q uint32)
+
+// digitsAVX512 sets the rows of dst to y_i = x_i * w_i mod q_i and v to the rounded sum of y_i/q_i. A
+// row lies a stride (in residues) behind the one before. n is a multiple of 32,
+// residues in [0, q_i), round below 2^32; q is not used.
+//
+//go:noescape
+func digitsAVX512(dst *uint32, src *uint32, dstStride int, srcStride int, limbs int, n int, c *uint64, v *uint32, q uint32)
+
+// extendAVX512 sets dst to the sum of y_i * h_i and v * h_limbs, divided by 2^32, modulo q; row
+// i of y lies i strides (in residues) behind y. qinv is 1/q mod 2^32, h in [0, q) and y
+// below 2^30, v below 2^8. n is a multiple of 64.
+//
+//go:noescape
+func extendAVX512(dst *uint32, y *uint32, stride int, limbs int, n int, v *uint32, h *uint64, qinv uint32, q uint32)

@@ -2553,3 +2553,822 @@ pass3vector:
 	JNE       pass3group
 	VZEROUPPER
 	RET
+
+// func addAVX512(dst *uint32, x *uint32, y *uint32, n int, q uint32)
+// Requires: AVX, AVX512F
+TEXT ·addAVX512(SB), NOSPLIT, $0-36
+	MOVL         $0x00005555, AX
+	KMOVW        AX, K1
+	MOVL         q+32(FP), AX
+	VPBROADCASTD AX, Z0
+	VPADDD       Z0, Z0, Z1
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         y+16(FP), DX
+	MOVQ         n+24(FP), BX
+
+add:
+	VMOVDQU32 (CX), Z1
+	VMOVDQU32 (DX), Z2
+	VPADDD    Z2, Z1, Z1
+	VPSUBD    Z0, Z1, Z2
+	VPMINUD   Z1, Z2, Z2
+	VMOVDQU32 Z2, (AX)
+	ADDQ      $0x00000040, AX
+	ADDQ      $0x00000040, CX
+	ADDQ      $0x00000040, DX
+	SUBQ      $0x00000010, BX
+	JNE       add
+	VZEROUPPER
+	RET
+
+// func subAVX512(dst *uint32, x *uint32, y *uint32, n int, q uint32)
+// Requires: AVX, AVX512F
+TEXT ·subAVX512(SB), NOSPLIT, $0-36
+	MOVL         $0x00005555, AX
+	KMOVW        AX, K1
+	MOVL         q+32(FP), AX
+	VPBROADCASTD AX, Z0
+	VPADDD       Z0, Z0, Z1
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         y+16(FP), DX
+	MOVQ         n+24(FP), BX
+
+sub:
+	VMOVDQU32 (CX), Z1
+	VMOVDQU32 (DX), Z2
+	VPSUBD    Z2, Z1, Z1
+	VPADDD    Z0, Z1, Z2
+	VPMINUD   Z1, Z2, Z2
+	VMOVDQU32 Z2, (AX)
+	ADDQ      $0x00000040, AX
+	ADDQ      $0x00000040, CX
+	ADDQ      $0x00000040, DX
+	SUBQ      $0x00000010, BX
+	JNE       sub
+	VZEROUPPER
+	RET
+
+// func scaleAVX512(dst *uint32, x *uint32, n int, w *uint64, q uint32)
+// Requires: AVX, AVX512F
+TEXT ·scaleAVX512(SB), NOSPLIT, $0-36
+	MOVL         $0x00005555, AX
+	KMOVW        AX, K1
+	MOVL         q+32(FP), AX
+	VPBROADCASTD AX, Z0
+	VPADDD       Z0, Z0, Z1
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         n+16(FP), DX
+	MOVQ         w+24(FP), BX
+	VPBROADCASTQ (BX), Z1
+	VPBROADCASTD 4(BX), Z2
+
+scale:
+	VMOVDQU32 (CX), Z3
+	VPSRLQ    $0x20, Z3, Z4
+	VPMULUDQ  Z1, Z3, Z5
+	VPMULUDQ  Z1, Z4, Z4
+	VMOVSHDUP Z5, K1, Z4
+	VPMULLD   Z2, Z3, Z3
+	VPMULLD   Z0, Z4, Z4
+	VPSUBD    Z4, Z3, Z3
+	VPSUBD    Z0, Z3, Z4
+	VPMINUD   Z3, Z4, Z4
+	VMOVDQU32 Z4, (AX)
+	VMOVDQU32 64(CX), Z3
+	VPSRLQ    $0x20, Z3, Z4
+	VPMULUDQ  Z1, Z3, Z5
+	VPMULUDQ  Z1, Z4, Z4
+	VMOVSHDUP Z5, K1, Z4
+	VPMULLD   Z2, Z3, Z3
+	VPMULLD   Z0, Z4, Z4
+	VPSUBD    Z4, Z3, Z3
+	VPSUBD    Z0, Z3, Z4
+	VPMINUD   Z3, Z4, Z4
+	VMOVDQU32 Z4, 64(AX)
+	ADDQ      $0x00000080, AX
+	ADDQ      $0x00000080, CX
+	SUBQ      $0x00000020, DX
+	JNE       scale
+	VZEROUPPER
+	RET
+
+// func subScaleAVX512(dst *uint32, x *uint32, y *uint32, n int, w *uint64, q uint32)
+// Requires: AVX, AVX512F
+TEXT ·subScaleAVX512(SB), NOSPLIT, $0-44
+	MOVL         $0x00005555, AX
+	KMOVW        AX, K1
+	MOVL         q+40(FP), AX
+	VPBROADCASTD AX, Z0
+	VPADDD       Z0, Z0, Z1
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         n+24(FP), DX
+	MOVQ         y+16(FP), BX
+	MOVQ         w+32(FP), SI
+	VPBROADCASTQ (SI), Z1
+	VPBROADCASTD 4(SI), Z2
+
+subScale:
+	VMOVDQU32 (CX), Z3
+	VMOVDQU32 (BX), Z4
+	VPSUBD    Z4, Z3, Z3
+	VPADDD    Z0, Z3, Z3
+	VPSRLQ    $0x20, Z3, Z4
+	VPMULUDQ  Z1, Z3, Z5
+	VPMULUDQ  Z1, Z4, Z4
+	VMOVSHDUP Z5, K1, Z4
+	VPMULLD   Z2, Z3, Z3
+	VPMULLD   Z0, Z4, Z4
+	VPSUBD    Z4, Z3, Z3
+	VPSUBD    Z0, Z3, Z4
+	VPMINUD   Z3, Z4, Z4
+	VMOVDQU32 Z4, (AX)
+	VMOVDQU32 64(CX), Z3
+	VMOVDQU32 64(BX), Z4
+	VPSUBD    Z4, Z3, Z3
+	VPADDD    Z0, Z3, Z3
+	VPSRLQ    $0x20, Z3, Z4
+	VPMULUDQ  Z1, Z3, Z5
+	VPMULUDQ  Z1, Z4, Z4
+	VMOVSHDUP Z5, K1, Z4
+	VPMULLD   Z2, Z3, Z3
+	VPMULLD   Z0, Z4, Z4
+	VPSUBD    Z4, Z3, Z3
+	VPSUBD    Z0, Z3, Z4
+	VPMINUD   Z3, Z4, Z4
+	VMOVDQU32 Z4, 64(AX)
+	ADDQ      $0x00000080, AX
+	ADDQ      $0x00000080, CX
+	ADDQ      $0x00000080, BX
+	SUBQ      $0x00000020, DX
+	JNE       subScale
+	VZEROUPPER
+	RET
+
+// func mulAVX512(dst *uint32, x *uint32, y *uint32, n int, mu uint64, s uint64, q uint32)
+// Requires: AVX, AVX512F
+TEXT ·mulAVX512(SB), NOSPLIT, $0-52
+	MOVL         $0x00005555, AX
+	KMOVW        AX, K1
+	MOVL         q+48(FP), AX
+	VPBROADCASTD AX, Z0
+	VPADDD       Z0, Z0, Z1
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         y+16(FP), DX
+	MOVQ         n+24(FP), BX
+	MOVQ         mu+32(FP), SI
+	VPBROADCASTQ SI, Z2
+	MOVQ         s+40(FP), SI
+	VMOVQ        SI, X3
+
+mul:
+	VMOVDQU32 (CX), Z4
+	VMOVDQU32 (DX), Z5
+	VPMULUDQ  Z5, Z4, Z6
+	VPSRLQ    $0x20, Z4, Z7
+	VPSRLQ    $0x20, Z5, Z8
+	VPMULUDQ  Z8, Z7, Z7
+	VPSRLQ    X3, Z6, Z6
+	VPSRLQ    X3, Z7, Z7
+	VPMULUDQ  Z2, Z6, Z6
+	VPMULUDQ  Z2, Z7, Z7
+	VMOVSHDUP Z6, K1, Z7
+	VPMULLD   Z5, Z4, Z4
+	VPMULLD   Z0, Z7, Z5
+	VPSUBD    Z5, Z4, Z4
+	VPSUBD    Z1, Z4, Z5
+	VPMINUD   Z4, Z5, Z5
+	VPSUBD    Z0, Z5, Z4
+	VPMINUD   Z5, Z4, Z4
+	VMOVDQU32 Z4, (AX)
+	VMOVDQU32 64(CX), Z4
+	VMOVDQU32 64(DX), Z5
+	VPMULUDQ  Z5, Z4, Z6
+	VPSRLQ    $0x20, Z4, Z7
+	VPSRLQ    $0x20, Z5, Z8
+	VPMULUDQ  Z8, Z7, Z7
+	VPSRLQ    X3, Z6, Z6
+	VPSRLQ    X3, Z7, Z7
+	VPMULUDQ  Z2, Z6, Z6
+	VPMULUDQ  Z2, Z7, Z7
+	VMOVSHDUP Z6, K1, Z7
+	VPMULLD   Z5, Z4, Z4
+	VPMULLD   Z0, Z7, Z5
+	VPSUBD    Z5, Z4, Z4
+	VPSUBD    Z1, Z4, Z5
+	VPMINUD   Z4, Z5, Z5
+	VPSUBD    Z0, Z5, Z4
+	VPMINUD   Z5, Z4, Z4
+	VMOVDQU32 Z4, 64(AX)
+	ADDQ      $0x00000080, AX
+	ADDQ      $0x00000080, CX
+	ADDQ      $0x00000080, DX
+	SUBQ      $0x00000020, BX
+	JNE       mul
+	VZEROUPPER
+	RET
+
+// func mulAddAVX512(dst *uint32, x *uint32, y *uint32, n int, mu uint64, s uint64, q uint32)
+// Requires: AVX, AVX512F
+TEXT ·mulAddAVX512(SB), NOSPLIT, $0-52
+	MOVL         $0x00005555, AX
+	KMOVW        AX, K1
+	MOVL         q+48(FP), AX
+	VPBROADCASTD AX, Z0
+	VPADDD       Z0, Z0, Z1
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         y+16(FP), DX
+	MOVQ         n+24(FP), BX
+	MOVQ         mu+32(FP), SI
+	VPBROADCASTQ SI, Z2
+	MOVQ         s+40(FP), SI
+	VMOVQ        SI, X3
+
+mulAdd:
+	VMOVDQU32 (CX), Z4
+	VMOVDQU32 (DX), Z5
+	VPMULUDQ  Z5, Z4, Z6
+	VPSRLQ    $0x20, Z4, Z7
+	VPSRLQ    $0x20, Z5, Z8
+	VPMULUDQ  Z8, Z7, Z7
+	VPSRLQ    X3, Z6, Z6
+	VPSRLQ    X3, Z7, Z7
+	VPMULUDQ  Z2, Z6, Z6
+	VPMULUDQ  Z2, Z7, Z7
+	VMOVSHDUP Z6, K1, Z7
+	VPMULLD   Z5, Z4, Z4
+	VPMULLD   Z0, Z7, Z5
+	VPSUBD    Z5, Z4, Z4
+	VPADDD    (AX), Z4, Z4
+	VPSUBD    Z1, Z4, Z5
+	VPMINUD   Z4, Z5, Z5
+	VPSUBD    Z0, Z5, Z4
+	VPMINUD   Z5, Z4, Z4
+	VMOVDQU32 Z4, (AX)
+	VMOVDQU32 64(CX), Z4
+	VMOVDQU32 64(DX), Z5
+	VPMULUDQ  Z5, Z4, Z6
+	VPSRLQ    $0x20, Z4, Z7
+	VPSRLQ    $0x20, Z5, Z8
+	VPMULUDQ  Z8, Z7, Z7
+	VPSRLQ    X3, Z6, Z6
+	VPSRLQ    X3, Z7, Z7
+	VPMULUDQ  Z2, Z6, Z6
+	VPMULUDQ  Z2, Z7, Z7
+	VMOVSHDUP Z6, K1, Z7
+	VPMULLD   Z5, Z4, Z4
+	VPMULLD   Z0, Z7, Z5
+	VPSUBD    Z5, Z4, Z4
+	VPADDD    64(AX), Z4, Z4
+	VPSUBD    Z1, Z4, Z5
+	VPMINUD   Z4, Z5, Z5
+	VPSUBD    Z0, Z5, Z4
+	VPMINUD   Z5, Z4, Z4
+	VMOVDQU32 Z4, 64(AX)
+	ADDQ      $0x00000080, AX
+	ADDQ      $0x00000080, CX
+	ADDQ      $0x00000080, DX
+	SUBQ      $0x00000020, BX
+	JNE       mulAdd
+	VZEROUPPER
+	RET
+
+// func innerAVX512(dst *uint32, x *uint32, y *uint32, dstStride int, xStride int, yStride int, terms int, n int, qinv uint32, q uint32)
+// Requires: AVX, AVX512F
+TEXT ·innerAVX512(SB), NOSPLIT, $0-72
+	MOVL         $0x00005555, AX
+	KMOVW        AX, K1
+	MOVL         q+68(FP), AX
+	VPBROADCASTD AX, Z0
+	VPADDD       Z0, Z0, Z1
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         y+16(FP), DX
+	MOVQ         n+56(FP), BX
+	MOVQ         dstStride+24(FP), SI
+	MOVQ         xStride+32(FP), DI
+	MOVQ         yStride+40(FP), R8
+	MOVQ         terms+48(FP), R9
+	SHLQ         $0x02, SI
+	SHLQ         $0x02, DI
+	SHLQ         $0x02, R8
+	MOVL         qinv+64(FP), SI
+	VPBROADCASTD SI, Z2
+	VPSLLQ       $0x20, Z1, Z1
+
+inner:
+	VPXORQ Z3, Z3, Z3
+	VPXORQ Z4, Z4, Z4
+	VPXORQ Z5, Z5, Z5
+	VPXORQ Z6, Z6, Z6
+	MOVQ   CX, SI
+	MOVQ   DX, R10
+	MOVQ   R9, R11
+	MOVQ   $0x00000007, R12
+
+innerterm:
+	VMOVDQU32 (SI), Z7
+	VPSRLQ    $0x20, Z7, Z8
+	VMOVDQU32 (R10), Z9
+	VPMULUDQ  Z9, Z7, Z7
+	VPADDQ    Z7, Z3, Z3
+	VPSRLQ    $0x20, Z9, Z7
+	VPMULUDQ  Z7, Z8, Z7
+	VPADDQ    Z7, Z4, Z4
+	VMOVDQU32 64(SI), Z7
+	VPSRLQ    $0x20, Z7, Z8
+	VMOVDQU32 64(R10), Z9
+	VPMULUDQ  Z9, Z7, Z7
+	VPADDQ    Z7, Z5, Z5
+	VPSRLQ    $0x20, Z9, Z7
+	VPMULUDQ  Z7, Z8, Z7
+	VPADDQ    Z7, Z6, Z6
+	ADDQ      DI, SI
+	ADDQ      R8, R10
+	DECQ      R12
+	JNE       innernext
+	VPSUBQ    Z1, Z3, Z7
+	VPMINUQ   Z3, Z7, Z3
+	VPSUBQ    Z1, Z4, Z7
+	VPMINUQ   Z4, Z7, Z4
+	VPSUBQ    Z1, Z5, Z7
+	VPMINUQ   Z5, Z7, Z5
+	VPSUBQ    Z1, Z6, Z7
+	VPMINUQ   Z6, Z7, Z6
+	MOVQ      $0x00000007, R12
+
+innernext:
+	DECQ    R11
+	JNE     innerterm
+	CMPQ    R9, $0x08
+	JLT     innerend
+	VPSUBQ  Z1, Z3, Z7
+	VPMINUQ Z3, Z7, Z3
+	VPSUBQ  Z1, Z4, Z7
+	VPMINUQ Z4, Z7, Z4
+	VPSUBQ  Z1, Z5, Z7
+	VPMINUQ Z5, Z7, Z5
+	VPSUBQ  Z1, Z6, Z7
+	VPMINUQ Z6, Z7, Z6
+
+innerend:
+	VPMULUDQ  Z2, Z3, Z7
+	VPMULUDQ  Z2, Z4, Z8
+	VPMULUDQ  Z0, Z7, Z7
+	VPMULUDQ  Z0, Z8, Z8
+	VPSUBQ    Z7, Z3, Z7
+	VPSUBQ    Z8, Z4, Z8
+	VMOVSHDUP Z7, K1, Z8
+	VPADDD    Z0, Z8, Z7
+	VPMINUD   Z8, Z7, Z7
+	VPSUBD    Z0, Z7, Z8
+	VPMINUD   Z7, Z8, Z8
+	VMOVDQU32 Z8, (AX)
+	VPMULUDQ  Z2, Z5, Z7
+	VPMULUDQ  Z2, Z6, Z8
+	VPMULUDQ  Z0, Z7, Z7
+	VPMULUDQ  Z0, Z8, Z8
+	VPSUBQ    Z7, Z5, Z7
+	VPSUBQ    Z8, Z6, Z8
+	VMOVSHDUP Z7, K1, Z8
+	VPADDD    Z0, Z8, Z7
+	VPMINUD   Z8, Z7, Z7
+	VPSUBD    Z0, Z7, Z8
+	VPMINUD   Z7, Z8, Z8
+	VMOVDQU32 Z8, 64(AX)
+	ADDQ      $0x00000080, AX
+	ADDQ      $0x00000080, CX
+	ADDQ      $0x00000080, DX
+	SUBQ      $0x00000020, BX
+	JNE       inner
+	VZEROUPPER
+	RET
+
+// func innerPairAVX512(dst *uint32, x *uint32, y *uint32, dstStride int, xStride int, yStride int, terms int, n int, qinv uint32, q uint32)
+// Requires: AVX, AVX512F
+TEXT ·innerPairAVX512(SB), NOSPLIT, $0-72
+	MOVL         $0x00005555, AX
+	KMOVW        AX, K1
+	MOVL         q+68(FP), AX
+	VPBROADCASTD AX, Z0
+	VPADDD       Z0, Z0, Z1
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         y+16(FP), DX
+	MOVQ         n+56(FP), BX
+	MOVQ         dstStride+24(FP), SI
+	MOVQ         xStride+32(FP), DI
+	MOVQ         yStride+40(FP), R8
+	MOVQ         terms+48(FP), R9
+	SHLQ         $0x02, SI
+	SHLQ         $0x02, DI
+	SHLQ         $0x02, R8
+	MOVL         qinv+64(FP), R10
+	VPBROADCASTD R10, Z2
+	VPSLLQ       $0x20, Z1, Z1
+
+innerPair:
+	VPXORQ Z3, Z3, Z3
+	VPXORQ Z4, Z4, Z4
+	VPXORQ Z5, Z5, Z5
+	VPXORQ Z6, Z6, Z6
+	VPXORQ Z7, Z7, Z7
+	VPXORQ Z8, Z8, Z8
+	VPXORQ Z9, Z9, Z9
+	VPXORQ Z10, Z10, Z10
+	MOVQ   CX, R10
+	MOVQ   DX, R11
+	MOVQ   R9, R12
+	MOVQ   $0x00000007, R13
+
+innerPairterm:
+	VMOVDQU32 (R10), Z11
+	VPSRLQ    $0x20, Z11, Z12
+	VMOVDQU32 (R11), Z13
+	VPMULUDQ  Z13, Z11, Z14
+	VPADDQ    Z14, Z3, Z3
+	VPSRLQ    $0x20, Z13, Z13
+	VPMULUDQ  Z13, Z12, Z13
+	VPADDQ    Z13, Z4, Z4
+	VMOVDQU32 (R11)(R8*1), Z13
+	VPMULUDQ  Z13, Z11, Z11
+	VPADDQ    Z11, Z5, Z5
+	VPSRLQ    $0x20, Z13, Z11
+	VPMULUDQ  Z11, Z12, Z11
+	VPADDQ    Z11, Z6, Z6
+	VMOVDQU32 64(R10), Z11
+	VPSRLQ    $0x20, Z11, Z12
+	VMOVDQU32 64(R11), Z13
+	VPMULUDQ  Z13, Z11, Z14
+	VPADDQ    Z14, Z7, Z7
+	VPSRLQ    $0x20, Z13, Z13
+	VPMULUDQ  Z13, Z12, Z13
+	VPADDQ    Z13, Z8, Z8
+	VMOVDQU32 64(R11)(R8*1), Z13
+	VPMULUDQ  Z13, Z11, Z11
+	VPADDQ    Z11, Z9, Z9
+	VPSRLQ    $0x20, Z13, Z11
+	VPMULUDQ  Z11, Z12, Z11
+	VPADDQ    Z11, Z10, Z10
+	ADDQ      DI, R10
+	ADDQ      R8, R11
+	ADDQ      R8, R11
+	DECQ      R13
+	JNE       innerPairnext
+	VPSUBQ    Z1, Z3, Z11
+	VPMINUQ   Z3, Z11, Z3
+	VPSUBQ    Z1, Z4, Z11
+	VPMINUQ   Z4, Z11, Z4
+	VPSUBQ    Z1, Z5, Z11
+	VPMINUQ   Z5, Z11, Z5
+	VPSUBQ    Z1, Z6, Z11
+	VPMINUQ   Z6, Z11, Z6
+	VPSUBQ    Z1, Z7, Z11
+	VPMINUQ   Z7, Z11, Z7
+	VPSUBQ    Z1, Z8, Z11
+	VPMINUQ   Z8, Z11, Z8
+	VPSUBQ    Z1, Z9, Z11
+	VPMINUQ   Z9, Z11, Z9
+	VPSUBQ    Z1, Z10, Z11
+	VPMINUQ   Z10, Z11, Z10
+	MOVQ      $0x00000007, R13
+
+innerPairnext:
+	DECQ    R12
+	JNE     innerPairterm
+	CMPQ    R9, $0x08
+	JLT     innerPairend
+	VPSUBQ  Z1, Z3, Z11
+	VPMINUQ Z3, Z11, Z3
+	VPSUBQ  Z1, Z4, Z11
+	VPMINUQ Z4, Z11, Z4
+	VPSUBQ  Z1, Z5, Z11
+	VPMINUQ Z5, Z11, Z5
+	VPSUBQ  Z1, Z6, Z11
+	VPMINUQ Z6, Z11, Z6
+	VPSUBQ  Z1, Z7, Z11
+	VPMINUQ Z7, Z11, Z7
+	VPSUBQ  Z1, Z8, Z11
+	VPMINUQ Z8, Z11, Z8
+	VPSUBQ  Z1, Z9, Z11
+	VPMINUQ Z9, Z11, Z9
+	VPSUBQ  Z1, Z10, Z11
+	VPMINUQ Z10, Z11, Z10
+
+innerPairend:
+	VPMULUDQ  Z2, Z3, Z11
+	VPMULUDQ  Z2, Z4, Z12
+	VPMULUDQ  Z0, Z11, Z11
+	VPMULUDQ  Z0, Z12, Z12
+	VPSUBQ    Z11, Z3, Z11
+	VPSUBQ    Z12, Z4, Z12
+	VMOVSHDUP Z11, K1, Z12
+	VPADDD    Z0, Z12, Z11
+	VPMINUD   Z12, Z11, Z11
+	VPSUBD    Z0, Z11, Z12
+	VPMINUD   Z11, Z12, Z12
+	VMOVDQU32 Z12, (AX)
+	VPMULUDQ  Z2, Z5, Z11
+	VPMULUDQ  Z2, Z6, Z12
+	VPMULUDQ  Z0, Z11, Z11
+	VPMULUDQ  Z0, Z12, Z12
+	VPSUBQ    Z11, Z5, Z11
+	VPSUBQ    Z12, Z6, Z12
+	VMOVSHDUP Z11, K1, Z12
+	VPADDD    Z0, Z12, Z11
+	VPMINUD   Z12, Z11, Z11
+	VPSUBD    Z0, Z11, Z12
+	VPMINUD   Z11, Z12, Z12
+	VMOVDQU32 Z12, (AX)(SI*1)
+	VPMULUDQ  Z2, Z7, Z11
+	VPMULUDQ  Z2, Z8, Z12
+	VPMULUDQ  Z0, Z11, Z11
+	VPMULUDQ  Z0, Z12, Z12
+	VPSUBQ    Z11, Z7, Z11
+	VPSUBQ    Z12, Z8, Z12
+	VMOVSHDUP Z11, K1, Z12
+	VPADDD    Z0, Z12, Z11
+	VPMINUD   Z12, Z11, Z11
+	VPSUBD    Z0, Z11, Z12
+	VPMINUD   Z11, Z12, Z12
+	VMOVDQU32 Z12, 64(AX)
+	VPMULUDQ  Z2, Z9, Z11
+	VPMULUDQ  Z2, Z10, Z12
+	VPMULUDQ  Z0, Z11, Z11
+	VPMULUDQ  Z0, Z12, Z12
+	VPSUBQ    Z11, Z9, Z11
+	VPSUBQ    Z12, Z10, Z12
+	VMOVSHDUP Z11, K1, Z12
+	VPADDD    Z0, Z12, Z11
+	VPMINUD   Z12, Z11, Z11
+	VPSUBD    Z0, Z11, Z12
+	VPMINUD   Z11, Z12, Z12
+	VMOVDQU32 Z12, 64(AX)(SI*1)
+	ADDQ      $0x00000080, AX
+	ADDQ      $0x00000080, CX
+	ADDQ      $0x00000080, DX
+	SUBQ      $0x00000020, BX
+	JNE       innerPair
+	VZEROUPPER
+	RET
+
+// func digitsAVX512(dst *uint32, src *uint32, dstStride int, srcStride int, limbs int, n int, c *uint64, v *uint32, q uint32)
+// Requires: AVX, AVX512F
+TEXT ·digitsAVX512(SB), NOSPLIT, $0-68
+	MOVL         $0x00005555, AX
+	KMOVW        AX, K1
+	MOVL         q+64(FP), AX
+	VPBROADCASTD AX, Z0
+	VPADDD       Z0, Z0, Z0
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         n+40(FP), DX
+	MOVQ         dstStride+16(FP), BX
+	MOVQ         srcStride+24(FP), SI
+	MOVQ         limbs+32(FP), DI
+	MOVQ         c+48(FP), R8
+	MOVQ         v+56(FP), R9
+	SHLQ         $0x02, BX
+	SHLQ         $0x02, SI
+	MOVQ         $0x0080000000000000, R10
+	VPBROADCASTQ R10, Z0
+	KNOTW        K1, K2
+
+digits:
+	VMOVDQA64 Z0, Z1
+	VMOVDQA64 Z0, Z2
+	VMOVDQA64 Z0, Z3
+	VMOVDQA64 Z0, Z4
+	MOVQ      AX, R10
+	MOVQ      CX, R11
+	MOVQ      R8, R12
+	MOVQ      DI, R13
+
+digitsRow:
+	VPBROADCASTQ (R12), Z5
+	VPBROADCASTD 4(R12), Z6
+	VPBROADCASTQ 8(R12), Z7
+	VPBROADCASTD 16(R12), Z8
+	VMOVDQU32    (R11), Z9
+	VPSRLQ       $0x20, Z9, Z10
+	VPMULUDQ     Z5, Z9, Z11
+	VPMULUDQ     Z5, Z10, Z10
+	VMOVSHDUP    Z11, K1, Z10
+	VPMULLD      Z6, Z9, Z9
+	VPMULLD      Z8, Z10, Z10
+	VPSUBD       Z10, Z9, Z9
+	VPSUBD       Z8, Z9, Z10
+	VPMINUD      Z9, Z10, Z10
+	VMOVDQU32    Z10, (R10)
+	VPMULUDQ     Z7, Z10, Z9
+	VPADDQ       Z9, Z1, Z1
+	VPSRLQ       $0x20, Z10, Z9
+	VPMULUDQ     Z7, Z9, Z9
+	VPADDQ       Z9, Z2, Z2
+	VMOVDQU32    64(R11), Z9
+	VPSRLQ       $0x20, Z9, Z10
+	VPMULUDQ     Z5, Z9, Z11
+	VPMULUDQ     Z5, Z10, Z5
+	VMOVSHDUP    Z11, K1, Z5
+	VPMULLD      Z6, Z9, Z6
+	VPMULLD      Z8, Z5, Z5
+	VPSUBD       Z5, Z6, Z6
+	VPSUBD       Z8, Z6, Z5
+	VPMINUD      Z6, Z5, Z5
+	VMOVDQU32    Z5, 64(R10)
+	VPMULUDQ     Z7, Z5, Z6
+	VPADDQ       Z6, Z3, Z3
+	VPSRLQ       $0x20, Z5, Z5
+	VPMULUDQ     Z7, Z5, Z5
+	VPADDQ       Z5, Z4, Z4
+	ADDQ         BX, R10
+	ADDQ         SI, R11
+	ADDQ         $0x18, R12
+	DECQ         R13
+	JNE          digitsRow
+	VPSRLQ       $0x38, Z1, Z1
+	VPSRLQ       $0x18, Z2, Z2
+	VMOVDQA32    Z2, K2, Z1
+	VMOVDQU32    Z1, (R9)
+	VPSRLQ       $0x38, Z3, Z3
+	VPSRLQ       $0x18, Z4, Z4
+	VMOVDQA32    Z4, K2, Z3
+	VMOVDQU32    Z3, 64(R9)
+	ADDQ         $0x00000080, AX
+	ADDQ         $0x00000080, CX
+	ADDQ         $0x00000080, R9
+	SUBQ         $0x00000020, DX
+	JNE          digits
+	VZEROUPPER
+	RET
+
+// func extendAVX512(dst *uint32, y *uint32, stride int, limbs int, n int, v *uint32, h *uint64, qinv uint32, q uint32)
+// Requires: AVX, AVX512F
+TEXT ·extendAVX512(SB), NOSPLIT, $0-64
+	MOVL         $0x00005555, AX
+	KMOVW        AX, K1
+	MOVL         q+60(FP), AX
+	VPBROADCASTD AX, Z0
+	VPADDD       Z0, Z0, Z1
+	MOVQ         dst+0(FP), AX
+	MOVQ         y+8(FP), CX
+	MOVQ         n+32(FP), DX
+	MOVQ         stride+16(FP), BX
+	MOVQ         limbs+24(FP), SI
+	MOVQ         v+40(FP), DI
+	MOVQ         h+48(FP), R8
+	SHLQ         $0x02, BX
+	MOVL         qinv+56(FP), R9
+	VPBROADCASTD R9, Z2
+	VPSLLQ       $0x20, Z1, Z1
+
+extend:
+	VPBROADCASTQ (R8)(SI*8), Z3
+	VMOVDQU32    (DI), Z4
+	VPMULUDQ     Z3, Z4, Z5
+	VPSRLQ       $0x20, Z4, Z4
+	VPMULUDQ     Z3, Z4, Z4
+	VMOVDQU32    64(DI), Z6
+	VPMULUDQ     Z3, Z6, Z7
+	VPSRLQ       $0x20, Z6, Z6
+	VPMULUDQ     Z3, Z6, Z6
+	VMOVDQU32    128(DI), Z8
+	VPMULUDQ     Z3, Z8, Z9
+	VPSRLQ       $0x20, Z8, Z8
+	VPMULUDQ     Z3, Z8, Z8
+	VMOVDQU32    192(DI), Z10
+	VPMULUDQ     Z3, Z10, Z11
+	VPSRLQ       $0x20, Z10, Z10
+	VPMULUDQ     Z3, Z10, Z3
+	MOVQ         CX, R9
+	MOVQ         R8, R10
+	MOVQ         SI, R11
+	MOVQ         $0x00000007, R12
+
+extendRow:
+	VPBROADCASTQ (R10), Z10
+	VMOVDQU32    (R9), Z12
+	VPMULUDQ     Z10, Z12, Z13
+	VPADDQ       Z13, Z5, Z5
+	VPSRLQ       $0x20, Z12, Z12
+	VPMULUDQ     Z10, Z12, Z12
+	VPADDQ       Z12, Z4, Z4
+	VMOVDQU32    64(R9), Z12
+	VPMULUDQ     Z10, Z12, Z13
+	VPADDQ       Z13, Z7, Z7
+	VPSRLQ       $0x20, Z12, Z12
+	VPMULUDQ     Z10, Z12, Z12
+	VPADDQ       Z12, Z6, Z6
+	VMOVDQU32    128(R9), Z12
+	VPMULUDQ     Z10, Z12, Z13
+	VPADDQ       Z13, Z9, Z9
+	VPSRLQ       $0x20, Z12, Z12
+	VPMULUDQ     Z10, Z12, Z12
+	VPADDQ       Z12, Z8, Z8
+	VMOVDQU32    192(R9), Z12
+	VPMULUDQ     Z10, Z12, Z13
+	VPADDQ       Z13, Z11, Z11
+	VPSRLQ       $0x20, Z12, Z12
+	VPMULUDQ     Z10, Z12, Z10
+	VPADDQ       Z10, Z3, Z3
+	ADDQ         BX, R9
+	ADDQ         $0x08, R10
+	DECQ         R12
+	JNE          extendNext
+	VPSUBQ       Z1, Z5, Z10
+	VPMINUQ      Z5, Z10, Z5
+	VPSUBQ       Z1, Z4, Z10
+	VPMINUQ      Z4, Z10, Z4
+	VPSUBQ       Z1, Z7, Z10
+	VPMINUQ      Z7, Z10, Z7
+	VPSUBQ       Z1, Z6, Z10
+	VPMINUQ      Z6, Z10, Z6
+	VPSUBQ       Z1, Z9, Z10
+	VPMINUQ      Z9, Z10, Z9
+	VPSUBQ       Z1, Z8, Z10
+	VPMINUQ      Z8, Z10, Z8
+	VPSUBQ       Z1, Z11, Z10
+	VPMINUQ      Z11, Z10, Z11
+	VPSUBQ       Z1, Z3, Z10
+	VPMINUQ      Z3, Z10, Z3
+	MOVQ         $0x00000007, R12
+
+extendNext:
+	DECQ      R11
+	JNE       extendRow
+	VPSUBQ    Z1, Z5, Z10
+	VPMINUQ   Z5, Z10, Z5
+	VPSUBQ    Z1, Z4, Z10
+	VPMINUQ   Z4, Z10, Z4
+	VPSUBQ    Z1, Z7, Z10
+	VPMINUQ   Z7, Z10, Z7
+	VPSUBQ    Z1, Z6, Z10
+	VPMINUQ   Z6, Z10, Z6
+	VPSUBQ    Z1, Z9, Z10
+	VPMINUQ   Z9, Z10, Z9
+	VPSUBQ    Z1, Z8, Z10
+	VPMINUQ   Z8, Z10, Z8
+	VPSUBQ    Z1, Z11, Z10
+	VPMINUQ   Z11, Z10, Z11
+	VPSUBQ    Z1, Z3, Z10
+	VPMINUQ   Z3, Z10, Z3
+	VPMULUDQ  Z2, Z5, Z10
+	VPMULUDQ  Z2, Z4, Z12
+	VPMULUDQ  Z0, Z10, Z10
+	VPMULUDQ  Z0, Z12, Z12
+	VPSUBQ    Z10, Z5, Z10
+	VPSUBQ    Z12, Z4, Z12
+	VMOVSHDUP Z10, K1, Z12
+	VPADDD    Z0, Z12, Z4
+	VPMINUD   Z12, Z4, Z4
+	VPSUBD    Z0, Z4, Z5
+	VPMINUD   Z4, Z5, Z5
+	VMOVDQU32 Z5, (AX)
+	VPMULUDQ  Z2, Z7, Z4
+	VPMULUDQ  Z2, Z6, Z5
+	VPMULUDQ  Z0, Z4, Z4
+	VPMULUDQ  Z0, Z5, Z5
+	VPSUBQ    Z4, Z7, Z4
+	VPSUBQ    Z5, Z6, Z5
+	VMOVSHDUP Z4, K1, Z5
+	VPADDD    Z0, Z5, Z4
+	VPMINUD   Z5, Z4, Z4
+	VPSUBD    Z0, Z4, Z5
+	VPMINUD   Z4, Z5, Z5
+	VMOVDQU32 Z5, 64(AX)
+	VPMULUDQ  Z2, Z9, Z4
+	VPMULUDQ  Z2, Z8, Z5
+	VPMULUDQ  Z0, Z4, Z4
+	VPMULUDQ  Z0, Z5, Z5
+	VPSUBQ    Z4, Z9, Z4
+	VPSUBQ    Z5, Z8, Z5
+	VMOVSHDUP Z4, K1, Z5
+	VPADDD    Z0, Z5, Z4
+	VPMINUD   Z5, Z4, Z4
+	VPSUBD    Z0, Z4, Z5
+	VPMINUD   Z4, Z5, Z5
+	VMOVDQU32 Z5, 128(AX)
+	VPMULUDQ  Z2, Z11, Z4
+	VPMULUDQ  Z2, Z3, Z5
+	VPMULUDQ  Z0, Z4, Z4
+	VPMULUDQ  Z0, Z5, Z5
+	VPSUBQ    Z4, Z11, Z4
+	VPSUBQ    Z5, Z3, Z5
+	VMOVSHDUP Z4, K1, Z5
+	VPADDD    Z0, Z5, Z3
+	VPMINUD   Z5, Z3, Z3
+	VPSUBD    Z0, Z3, Z4
+	VPMINUD   Z3, Z4, Z4
+	VMOVDQU32 Z4, 192(AX)
+	ADDQ      $0x00000100, AX
+	ADDQ      $0x00000100, CX
+	ADDQ      $0x00000100, DI
+	SUBQ      $0x00000040, DX
+	JNE       extend
+	VZEROUPPER
+	RET

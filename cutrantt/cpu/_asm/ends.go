@@ -94,9 +94,9 @@ func (g *gen) permute2(index, x, y vec) vec {
 // forwardLast works on together blocks at a time: one alone is a chain of dependent
 // operations that leaves the multipliers idle.
 func (g *gen) forwardLast(together int) {
-	g.function(fmt.Sprintf("forwardLast%d", together), "x *uint32, blocks int, s *uint64, q uint32", `is the last five levels of the forward transform, in place, over blocks of 32
+	g.function(fmt.Sprintf("forwardLast%d", together), "x *uint32, blocks int, s *uint64, q uint32", fmt.Sprintf(`is the last five levels of the forward transform, in place, over blocks of 32
 neighbours: [0, 4q) to [0, q). s is the stream of their twiddles. The number of
-blocks is a multiple of %d.`, together)
+blocks is a multiple of %d.`, together))
 	p, n := Load(Param("x"), GP64()).(Register), Load(Param("blocks"), GP64()).(Register)
 	s := Load(Param("s"), GP64()).(Register)
 	eight := g.constant("eight", qwords(func(i int) int { return 2 + i/4 }))
@@ -150,9 +150,9 @@ blocks is a multiple of %d.`, together)
 // Then a block needs the twiddles of the mirrored block in the same lanes, the
 // butterflies have their operands and results the other way round.
 func (g *gen) inverseFirst(together int) {
-	g.function(fmt.Sprintf("inverseFirst%d", together), "dst, src *uint32, blocks int, s *uint64, q uint32", `undoes forwardLast from src to dst, which are equal or apart: [0, 2q) to
+	g.function(fmt.Sprintf("inverseFirst%d", together), "dst, src *uint32, blocks int, s *uint64, q uint32", fmt.Sprintf(`undoes forwardLast from src to dst, which are equal or apart: [0, 2q) to
 [0, 2q). s is the last block of the stream, which is read backwards. The number of
-blocks is a multiple of %d.`, together)
+blocks is a multiple of %d.`, together))
 	dst, src := Load(Param("dst"), GP64()).(Register), Load(Param("src"), GP64()).(Register)
 	n, s := Load(Param("blocks"), GP64()).(Register), Load(Param("s"), GP64()).(Register)
 	eight := g.constant("turnedEight", qwords(func(i int) int { return 2 + i/2%2 }))

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"strings"
 
 	. "github.com/mmcloughlin/avo/build"
@@ -40,20 +39,48 @@ func (g *gen) load(m Mem) vec {
 func (g *gen) store(v vec, m Mem) { VMOVDQU32(v, m) }
 
 // function starts a function with the modulus ready in q and q2.
-func (g *gen) function(name, signature, doc string, args ...any) {
+func (g *gen) function(name, signature, doc string) {
 	TEXT(name+g.name, NOSPLIT, "func("+signature+")")
-	Doc(strings.Split(name+g.name+" "+fmt.Sprintf(doc, args...), "\n")...)
+	Doc(strings.Split(name+g.name+" "+doc, "\n")...)
 	Pragma("noescape")
 	m := GP32()
 	MOVL(U32(0x5555), m)
 	g.even = K()
 	KMOVW(m, g.even)
-	q := GP32()
-	Load(Param("q"), q)
-	qv, q2 := g.reg(), g.reg()
-	VPBROADCASTD(q, qv)
+	qv, q2 := g.param32("q"), g.reg()
 	VPADDD(qv, qv, q2)
 	g.q, g.q2 = qv, q2
+}
+
+// param32 is a 32-bit argument in every lane.
+func (g *gen) param32(name string) vec {
+	p, r := GP32(), g.reg()
+	Load(Param(name), p)
+	VPBROADCASTD(p, r)
+	return r
+}
+
+// param64 is a 64-bit argument in every 64-bit lane.
+func (g *gen) param64(name string) vec {
+	p, r := GP64(), g.reg()
+	Load(Param(name), p)
+	VPBROADCASTQ(p, r)
+	return r
+}
+
+// pointer loads a pointer or an int argument.
+func pointer(name string) Register { return Load(Param(name), GP64()).(Register) }
+
+// over runs body for vectors at a time until n (in residues) is used up; the
+// pointers advance.
+func (g *gen) over(label string, n Register, vectors int, pointers []Register, body func()) {
+	Label(label)
+	body()
+	for _, p := range pointers {
+		ADDQ(U32(uint32(vectors*g.bytes)), p)
+	}
+	SUBQ(U32(uint32(vectors*g.lanes)), n)
+	JNE(LabelRef(label))
 }
 
 func (g *gen) end() {
@@ -114,6 +141,27 @@ func (g *gen) inverseButterfly(a, b vec, w twiddle) (_, _ vec) {
 	VPADDD(g.q2, b, d)
 	VPSUBD(a, d, d)
 	return g.corr(s, g.q2), g.mul(d, w)
+}
+
+// lift brings x in (-m, 2^31) modulo 2^32 to [0, 2^31).
+func (g *gen) lift(x, m vec) vec {
+	t := g.reg()
+	VPADDD(m, x, t)
+	VPMINUD(x, t, t)
+	return t
+}
+
+// odd moves the odd lanes to the even ones.
+func (g *gen) odd(x vec) vec {
+	r := g.reg()
+	VPSRLQ(U8(32), x, r)
+	return r
+}
+
+// high joins the upper halves of the 64-bit lanes of even and odd; odd is used up.
+func (g *gen) high(even, odd vec) vec {
+	VMOVSHDUP(even, g.even, odd)
+	return odd
 }
 
 // parts are the addresses of 1<<k equal parts at p, each size bytes apart.

@@ -14,5 +14,9 @@ func main() {
 	g.inverseFirst(2)
 	g.inverseFirst(4)
 	g.inversePasses()
+	g.elementwise()
+	g.products()
+	g.inner()
+	g.basis()
 	Generate()
 }

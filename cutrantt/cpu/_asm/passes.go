@@ -82,9 +82,9 @@ func (g *gen) pass(k, step int, body func(x []vec, w [][]twiddle) []vec) {
 
 func (g *gen) forwardPasses() {
 	for k := 1; k <= 3; k++ {
-		g.function(fmt.Sprintf("forward%d", k), passArgs, `is %d levels of the forward transform over groups of %d parts of size
+		g.function(fmt.Sprintf("forward%d", k), passArgs, fmt.Sprintf(`is %d levels of the forward transform over groups of %d parts of size
 residues, from src to dst, which are equal or apart: [0, 4q) to [0, 4q). The
-twiddles of the first group have index first in the outermost level.`, k, 1<<k)
+twiddles of the first group have index first in the outermost level.`, k, 1<<k))
 		g.pass(k, 1, func(x []vec, w [][]twiddle) []vec {
 			for j := range k {
 				d := len(x) >> (j + 1) // distance
@@ -101,8 +101,8 @@ twiddles of the first group have index first in the outermost level.`, k, 1<<k)
 
 func (g *gen) inversePasses() {
 	for k := 1; k <= 3; k++ {
-		g.function(fmt.Sprintf("inverse%d", k), passArgs, `undoes forward%d: [0, 2q) to [0, 2q). The twiddles are read backwards: first
-is the mirrored index 2m-1-i of group i of m.`, k)
+		g.function(fmt.Sprintf("inverse%d", k), passArgs, fmt.Sprintf(`undoes forward%d: [0, 2q) to [0, 2q). The twiddles are read backwards: first
+is the mirrored index 2m-1-i of group i of m.`, k))
 		g.pass(k, -1, func(x []vec, w [][]twiddle) []vec {
 			for j := k - 1; j >= 0; j-- {
 				d := len(x) >> (j + 1)
@@ -116,8 +116,8 @@ is the mirrored index 2m-1-i of group i of m.`, k)
 		})
 	}
 	for k := 1; k <= 3; k++ {
-		g.function(fmt.Sprintf("inverseEnd%d", k), passArgs+", scale *uint64", `is inverse%d for the last levels, with one group: [0, 2q) to [0, q). scale is
-the pair of factors of the sums and of the differences of the last level.`, k)
+		g.function(fmt.Sprintf("inverseEnd%d", k), passArgs+", scale *uint64", fmt.Sprintf(`is inverse%d for the last levels, with one group: [0, 2q) to [0, q). scale is
+the pair of factors of the sums and of the differences of the last level.`, k))
 		scale := Load(Param("scale"), GP64()).(Register)
 		sum, diff := g.pair(at(scale, 0)), g.pair(at(scale, 8))
 		g.pass(k, -1, func(x []vec, w [][]twiddle) []vec {

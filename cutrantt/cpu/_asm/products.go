@@ -1,0 +1,195 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// op2 is r = x op y.
+func (g *gen) op2(op func(...Op), x, y vec) vec {
+	r := g.reg()
+	op(y, x, r)
+	return r
+}
+
+// binary is a function of two slices, residue by residue.
+func (g *gen) binary(name, doc string, f func(x, y vec) vec) {
+	g.function(name, "dst, x, y *uint32, n int, q uint32", doc)
+	dst, x, y, n := pointer("dst"), pointer("x"), pointer("y"), pointer("n")
+	g.over(name, n, 1, []Register{dst, x, y}, func() {
+		g.store(f(g.load(at(x, 0)), g.load(at(y, 0))), at(dst, 0))
+	})
+	g.end()
+}
+
+func (g *gen) elementwise() {
+	g.binary("add", "sets dst = x + y; n is a multiple of 16, residues in [0, q).", func(x, y vec) vec {
+		return g.corr(g.op2(VPADDD, x, y), g.q)
+	})
+	g.binary("sub", "sets dst = x - y; n is a multiple of 16, residues in [0, q).", func(x, y vec) vec {
+		return g.lift(g.op2(VPSUBD, x, y), g.q)
+	})
+
+	g.function("scale", "dst, x *uint32, n int, w *uint64, q uint32",
+		"sets dst = x * w with the Shoup pair w, in [0, q) for any x; n is a multiple of 32.")
+	dst, x, n := pointer("dst"), pointer("x"), pointer("n")
+	w := g.pair(at(pointer("w"), 0))
+	g.over("scale", n, 2, []Register{dst, x}, func() {
+		for i := range 2 {
+			g.store(g.corr(g.mul(g.load(at(x, i*g.bytes)), w), g.q), at(dst, i*g.bytes))
+		}
+	})
+	g.end()
+
+	g.function("subScale", "dst, x, y *uint32, n int, w *uint64, q uint32",
+		"sets dst = (x - y) * w with the Shoup pair w; n is a multiple of 32, residues in [0, q).")
+	dst, x, n = pointer("dst"), pointer("x"), pointer("n")
+	y := pointer("y")
+	w = g.pair(at(pointer("w"), 0))
+	g.over("subScale", n, 2, []Register{dst, x, y}, func() {
+		for i := range 2 {
+			d := g.op2(VPSUBD, g.load(at(x, i*g.bytes)), g.load(at(y, i*g.bytes)))
+			g.store(g.corr(g.mul(g.op2(VPADDD, d, g.q), w), g.q), at(dst, i*g.bytes))
+		}
+	})
+	g.end()
+}
+
+// products are dst = x*y and dst += x*y by Barrett reduction. With q of k bits,
+// s = k-2 and mu = floor(2^(32+s)/q) < 2^32, h = floor(floor(p/2^s)*mu/2^32) is at
+// most two and a half below p/q for p < q^2: the parts dropped of p and of mu count
+// for 1/2 and 1, the rounding down for 1. So p - h*q is in [0, 3q).
+func (g *gen) products() {
+	for _, acc := range []bool{false, true} {
+		name, doc := "mul", "sets dst = x * y"
+		if acc {
+			name, doc = "mulAdd", "adds x * y to dst"
+		}
+		g.function(name, "dst, x, y *uint32, n int, mu, s uint64, q uint32", doc+`; mu and s are the constants of
+barrett.vector. n is a multiple of 32, residues in [0, q).`)
+		dst, x, y, n := pointer("dst"), pointer("x"), pointer("y"), pointer("n")
+		mu, shift := g.param64("mu"), XMM()
+		s := GP64()
+		Load(Param("s"), s)
+		VMOVQ(s, shift)
+		g.over(name, n, 2, []Register{dst, x, y}, func() {
+			for i := range 2 {
+				a, b := g.load(at(x, i*g.bytes)), g.load(at(y, i*g.bytes))
+				even, odd := g.op2(VPMULUDQ, a, b), g.op2(VPMULUDQ, g.odd(a), g.odd(b))
+				VPSRLQ(shift, even, even)
+				VPSRLQ(shift, odd, odd)
+				h := g.high(g.op2(VPMULUDQ, even, mu), g.op2(VPMULUDQ, odd, mu))
+				r := g.op2(VPSUBD, g.op2(VPMULLD, a, b), g.op2(VPMULLD, h, g.q))
+				if acc { // [0, 4q)
+					r = g.op2(VPADDD, r, at(dst, i*g.bytes))
+				}
+				g.store(g.corr(g.corr(r, g.q2), g.q), at(dst, i*g.bytes))
+			}
+		})
+		g.end()
+	}
+}
+
+// montgomery is acc/2^32 mod q for even and odd lanes of sums acc < 2q*2^32:
+// [0, 2q) first, corrected to [0, q). With m = acc/q mod 2^32, acc and m*q agree in
+// their low halves, and the high halves differ by a number in (-q, 2q).
+func (g *gen) montgomery(even, odd, qinv vec) vec {
+	a, b := g.op2(VPMULUDQ, even, qinv), g.op2(VPMULUDQ, odd, qinv)
+	VPMULUDQ(g.q, a, a)
+	VPMULUDQ(g.q, b, b)
+	VPSUBQ(a, even, a)
+	VPSUBQ(b, odd, b)
+	return g.corr(g.lift(g.high(a, b), g.q), g.q)
+}
+
+// fold brings sums in [0, 2m) to [0, m), m = 2q*2^32.
+func (g *gen) fold(acc []vec, m vec) {
+	for _, a := range acc {
+		t := g.reg()
+		VPSUBQ(m, a, t)
+		VPMINUQ(a, t, a)
+	}
+}
+
+// foldAt is 2q*2^32 in every 64-bit lane.
+func (g *gen) foldAt() vec {
+	r := g.reg()
+	VPSLLQ(U8(32), g.q2, r)
+	return r
+}
+
+// lazyTerms is how many products below 2^30*q may be added to a folded sum below
+// 2q*2^32 before it is folded again: 7 leave room for a value below 2^38 besides.
+const lazyTerms = 7
+
+// inner is the inner product of key switching.
+func (g *gen) inner() {
+	const vectors = 2
+	for results := 1; results <= 2; results++ {
+		name := map[int]string{1: "inner", 2: "innerPair"}[results]
+		g.function(name, "dst, x, y *uint32, dstStride, xStride, yStride, terms, n int, qinv, q uint32",
+			`sets dst_k to the sum over the terms i of x_i * y_(i*results+k) / 2^32, k below the number of results;
+each polynomial lies a stride (in residues) behind the one before. qinv is 1/q mod
+2^32. n is a multiple of 32, residues in [0, q).`)
+		dst, x, y, n := pointer("dst"), pointer("x"), pointer("y"), pointer("n")
+		dstStride, xStride, yStride, terms := pointer("dstStride"), pointer("xStride"), pointer("yStride"), pointer("terms")
+		for _, s := range []Register{dstStride, xStride, yStride} {
+			SHLQ(U8(2), s)
+		}
+		qinv, full := g.param32("qinv"), g.foldAt()
+		g.over(name, n, vectors, []Register{dst, x, y}, func() {
+			acc := make([]vec, 2*results*vectors)
+			for i := range acc {
+				acc[i] = g.reg()
+				VPXORQ(acc[i], acc[i], acc[i])
+			}
+			xi, yi, left, batch := GP64(), GP64(), GP64(), GP64()
+			MOVQ(x, xi)
+			MOVQ(y, yi)
+			MOVQ(terms, left)
+			MOVQ(U32(lazyTerms), batch)
+			Label(name + "term")
+			for v := range vectors {
+				even := g.load(at(xi, v*g.bytes))
+				odd := g.odd(even)
+				for k := range results {
+					m := Mem{Base: yi, Disp: v * g.bytes}
+					if k == 1 {
+						m.Index, m.Scale = yStride, 1
+					}
+					b := g.load(m)
+					a := acc[2*(results*v+k):]
+					VPADDQ(g.op2(VPMULUDQ, even, b), a[0], a[0])
+					VPADDQ(g.op2(VPMULUDQ, odd, g.odd(b)), a[1], a[1])
+				}
+			}
+			ADDQ(xStride, xi)
+			for range results {
+				ADDQ(yStride, yi)
+			}
+			DECQ(batch)
+			JNE(LabelRef(name + "next"))
+			g.fold(acc, full)
+			MOVQ(U32(lazyTerms), batch)
+			Label(name + "next")
+			DECQ(left)
+			JNE(LabelRef(name + "term"))
+			CMPQ(terms, Imm(lazyTerms+1))
+			JLT(LabelRef(name + "end"))
+			g.fold(acc, full)
+			Label(name + "end")
+			for v := range vectors {
+				for k := range results {
+					a := acc[2*(results*v+k):]
+					m := Mem{Base: dst, Disp: v * g.bytes}
+					if k == 1 {
+						m.Index, m.Scale = dstStride, 1
+					}
+					g.store(g.montgomery(a[0], a[1], qinv), m)
+				}
+			}
+		})
+		g.end()
+	}
+}

@@ -1,0 +1,147 @@
+package cpu
+
+// vectorBlock is the size of the blocks of the last levels of a column; its columns
+// have at least two (MinLogN and MaxN2 leave 64 rows).
+const vectorBlock = 32
+
+// vectorTable holds the twiddles of n1-point columns as Shoup pairs: w in the high
+// half, floor(w*2^32/q) in the low one.
+type vectorTable struct {
+	pairs  []uint64  // the first n1/32, as in modulus.twiddles
+	stream []uint64  // 32 words for each block of 32, for the last five levels
+	scale  [2]uint64 // 1/n1 and t[1]/n1
+}
+
+// vectorTable returns the table for n1-point columns.
+func (m *modulus) vectorTable(c *vectorCode, n1 int) *vectorTable {
+	at := &m.vectors[c.index][log2(n1)]
+	if t := at.Load(); t != nil {
+		return t
+	}
+	m.grow.Lock()
+	defer m.grow.Unlock()
+	if t := at.Load(); t != nil {
+		return t
+	}
+	w, blocks := m.powers(n1), n1/vectorBlock
+	t := &vectorTable{pairs: make([]uint64, blocks), stream: make([]uint64, n1)}
+	for k := range t.pairs {
+		t.pairs[k] = m.shoup(w[k])
+	}
+	n := m.inv(uint32(n1))
+	t.scale = [2]uint64{m.shoup(n), m.shoup(m.mul(n, w[1]))}
+	for b := range blocks {
+		m.fillStream(t.stream[32*b:32*(b+1)], w, b)
+	}
+	at.Store(t)
+	return t
+}
+
+// quarterGroup is the group of eight neighbours that quarter i of a vector holds
+// from distance 4 on; _asm/ends.go has the whole order.
+var quarterGroup = [4]int{0, 2, 1, 3}
+
+// fillStream sets s to the twiddles of block b of the last five levels.
+func (m *modulus) fillStream(s []uint64, w []uint32, b int) {
+	n1 := len(w)
+	level := func(distance, group int) uint32 {
+		groups := vectorBlock / 2 / distance // of a block
+		return w[n1/2/distance+b*groups+group]
+	}
+	s[0], s[1] = m.shoup(level(16, 0)), 0
+	s[2], s[3] = m.shoup(level(8, 0)), m.shoup(level(8, 1))
+	for i, g := range quarterGroup {
+		s[4+i] = m.shoup(level(4, g))
+		s[8+2*i], s[9+2*i] = m.shoup(level(2, 2*g)), m.shoup(level(2, 2*g+1))
+		for j, h := range quarterGroup {
+			p := m.shoup(level(1, 4*g+h))
+			at, shift := 16+(4*i+j)/2, 32*(j%2)
+			s[at] |= p & 0xffffffff << shift
+			s[at+8] |= p >> 32 << shift
+		}
+	}
+}
+
+// blockLimit is the size of a part of a column that is finished before the next one
+// begins, so that it stays in the first-level cache.
+const blockLimit = 4096
+
+// levelPlan splits levels into passes of at most three.
+func levelPlan(levels int) (ks [6]int, n int) {
+	for ; levels > 0; n++ {
+		k := min(3, levels)
+		if levels == 4 {
+			k = 2
+		}
+		ks[n], levels = k, levels-k
+	}
+	return ks, n
+}
+
+// fours is 1 if blocks is a multiple of four, and 0 otherwise.
+func fours(blocks int) int {
+	if blocks%4 == 0 {
+		return 1
+	}
+	return 0
+}
+
+// transform is the forward transform of a column, from src to dst, which are equal or apart:
+// in and out in [0, q).
+func (c *vectorCode) transform(dst, src []uint32, m *modulus) {
+	n1 := len(dst)
+	t := m.vectorTable(c, n1)
+	ks, n := levelPlan(log2(n1) - 5)
+	size, groups, from := n1, 1, &src[0]
+	i := 0
+	for ; i < n && (i == 0 || size > blockLimit); i++ {
+		c.forward[ks[i]](&dst[0], from, size>>ks[i], groups, groups, &t.pairs[0], m.q)
+		from, size, groups = &dst[0], size>>ks[i], groups<<ks[i]
+	}
+	if i == n {
+		size, groups = n1, 1 // the last levels of all parts in one go
+	}
+	for b := range groups {
+		part, inner := dst[b*size:(b+1)*size], 1
+		for j := i; j < n; j++ {
+			k := ks[j]
+			c.forward[k](&part[0], &part[0], size/inner>>k, (groups+b)*inner, inner, &t.pairs[0], m.q)
+			inner <<= k
+		}
+		c.forwardLast[fours(size/vectorBlock)](&part[0], size/vectorBlock, &t.stream[b*size], m.q)
+	}
+}
+
+// invert undoes transform.
+func (c *vectorCode) invert(dst, src []uint32, m *modulus) {
+	n1 := len(dst)
+	t := m.vectorTable(c, n1)
+	ks, n := levelPlan(log2(n1) - 5)
+	size, groups := n1, 1
+	i := 0
+	for ; i < n && (i == 0 || size > blockLimit); i++ {
+		size, groups = size>>ks[i], groups<<ks[i]
+	}
+	if i == n {
+		size, groups = n1, 1
+	}
+	for b := range groups {
+		mirror := groups - 1 - b
+		part, inner := dst[b*size:(b+1)*size], size/vectorBlock
+		c.inverseFirst[fours(inner)](&part[0], &src[b*size], inner, &t.stream[(mirror+1)*size-vectorBlock], m.q)
+		for j := n - 1; j >= i; j-- {
+			k := ks[j]
+			inner >>= k
+			c.inverse[k](&part[0], &part[0], size/inner>>k, (groups+mirror+1)*inner-1, inner, &t.pairs[0], m.q)
+		}
+	}
+	groups = n1 / vectorBlock
+	for j := n - 1; j > 0; j-- {
+		k := ks[j]
+		groups >>= k
+		if j < i {
+			c.inverse[k](&dst[0], &dst[0], n1/groups>>k, 2*groups-1, groups, &t.pairs[0], m.q)
+		}
+	}
+	c.inverseEnd[ks[0]](&dst[0], &dst[0], n1>>ks[0], 1, 1, &t.pairs[0], m.q, &t.scale[0])
+}
