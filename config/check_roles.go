@@ -68,6 +68,7 @@ func (e *Evaluator) check(c *checker) {
 	c.limits(e.Limits)
 	between(c, "workers", e.Workers, 0, 1024)
 	between(c, "stop_timeout", e.StopTimeout, time.Second, time.Hour)
+	oneOf(c, "backend_fallback", e.BackendFallback, FallbackCPU, FallbackRetry, FallbackStop)
 	c.log(e.Log)
 	c.metrics(e.Metrics)
 	c.control(e.Control)

@@ -61,6 +61,7 @@ func (a *Agent) defaultPolicy() QueuePolicy {
 func (e *Evaluator) SetDefaults() {
 	orDefault(&e.Version, SchemaVersion)
 	e.Broker.setDefaults("evaluator-" + e.Name)
+	orDefault(&e.BackendFallback, FallbackCPU)
 	orDefault(&e.Join.Timeout, DefaultJoinTimeout)
 	orDefault(&e.Join.Windows, DefaultJoinWindows)
 	e.Limits.setDefaults()

@@ -85,6 +85,8 @@ type Evaluator struct {
 	Programs []Program      `yaml:"programs" cfg:"required"`
 	Join     Join           `yaml:"join"`
 	Limits   Limits         `yaml:"limits"`
+	// BackendFallback says what happens when the device that computes fails.
+	BackendFallback FallbackPolicy `yaml:"backend_fallback"`
 	// Workers is the number of programs evaluated at a time; 0 means one per
 	// CPU.
 	Workers     int      `yaml:"workers"`
@@ -95,6 +97,16 @@ type Evaluator struct {
 
 	origin
 }
+
+// FallbackPolicy says what happens when a GPU fails.
+type FallbackPolicy string
+
+// What is under way is computed again in the first two cases.
+const (
+	FallbackCPU   FallbackPolicy = "cpu"   // the processor takes over
+	FallbackRetry FallbackPolicy = "retry" // a new context on the GPU, then the processor
+	FallbackStop  FallbackPolicy = "stop"  // the service ends with an error
+)
 
 // A Device is a signer: an agent or, for the key holder, an evaluator.
 type Device struct {

@@ -80,12 +80,15 @@ func Reasons() []string {
 
 // Stats counts what a service did since it started.
 type Stats struct {
-	Accepted uint64            // windows that passed every check
-	Results  uint64            // results that the broker acknowledged
-	Failed   uint64            // evaluations or publications that failed
-	Bytes    uint64            // of sealed results
-	Refused  map[string]uint64 // by Reason; only labels that were counted
-	Programs map[string]ProgramStats
+	Accepted uint64 // windows that passed every check
+	Results  uint64 // results that the broker acknowledged
+	Failed   uint64 // evaluations or publications that failed
+	Bytes    uint64 // of sealed results
+	// Fallbacks counts devices that failed, and jobs that exhausted their memory:
+	// what was under way was computed again elsewhere.
+	Fallbacks uint64
+	Refused   map[string]uint64 // by Reason; only labels that were counted
+	Programs  map[string]ProgramStats
 }
 
 // ProgramStats are the part of one program.

@@ -50,7 +50,7 @@ func (s *Service) State() State {
 		out.Programs[s.plan.Programs[i].Name] = Counted{p.Results, p.Failed, p.Evaluate}
 	}
 	for ref, k := range s.keys {
-		out.Keys = append(out.Keys, KeyState{hex.EncodeToString(ref.ID[:]), ref.Epoch, k.ctx.Parameters().Name()})
+		out.Keys = append(out.Keys, KeyState{hex.EncodeToString(ref.ID[:]), ref.Epoch, k.params.Name()})
 	}
 	slices.SortFunc(out.Keys, func(a, b KeyState) int { return int(int64(a.Epoch) - int64(b.Epoch)) })
 	return out

@@ -124,6 +124,7 @@ type rig struct {
 	events  chan Event
 	event   Event // of the latest result
 	stop    func()
+	ended   chan error
 }
 
 func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
@@ -174,6 +175,7 @@ func newRigAt(t *testing.T, cfg *config.Evaluator, state string, change ...func(
 	r.watch(dialTest(t, b.URL(), "watcher"))
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
+	r.ended = ended
 	go func() { ended <- r.service.Run(ctx) }()
 	r.stop = sync.OnceFunc(func() {
 		cancel()

@@ -17,7 +17,7 @@ type source struct {
 	params henc.Parameters
 	hash   [32]byte
 	layout [32]byte
-	ctx    *henc.Context
+	lane   *lane
 	users  []*runnable
 }
 
@@ -57,11 +57,11 @@ func (s *Service) take(topic string, sealed []byte) ([]*job, error) {
 			return nil, err
 		}
 	}
-	ct, err := src.ctx.UnmarshalCiphertext(obj.Body)
+	data, err := s.receive(src.lane, obj.Body)
 	if err != nil {
 		return nil, fmt.Errorf("%s/%s: %w", m.Device, m.Stream, err)
 	}
-	jobs, err := s.join.add(&window{stream: id, place: at, ct: ct, meta: *m, id: obj.ID, at: s.now()})
+	jobs, err := s.join.add(&window{stream: id, place: at, data: data, meta: *m, id: obj.ID, at: s.now()})
 	if err != nil {
 		return nil, err
 	}
@@ -81,8 +81,8 @@ func (s *Service) inTime(m *transport.Meta) error {
 		return fmt.Errorf("%w: epoch %d is accepted for readings until %s, this window ends %s", transport.ErrWrongEpoch, m.KeyEpoch,
 			k.until.Format(time.RFC3339), time.Unix(0, m.End).UTC().Format(time.RFC3339))
 	}
-	if k.ctx.Parameters().Hash() != m.Params {
-		return fmt.Errorf("%w: key set %x is for %s", transport.ErrWrongParams, m.KeyID, k.ctx.Parameters().Name())
+	if k.params.Hash() != m.Params {
+		return fmt.Errorf("%w: key set %x is for %s", transport.ErrWrongParams, m.KeyID, k.params.Name())
 	}
 	return nil
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/hencedge/hencedge/evaluator/program"
-	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/transport"
 )
 
@@ -25,7 +24,7 @@ type place struct {
 type window struct {
 	stream streamID
 	place  place
-	ct     *henc.Ciphertext
+	data   *received
 	meta   transport.Meta
 	id     [32]byte
 	at     time.Time // of arrival

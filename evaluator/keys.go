@@ -27,6 +27,11 @@ type Keys struct {
 	AcceptUntil time.Time
 }
 
+// ref names the keys.
+func (k Keys) ref() transport.KeyRef {
+	return transport.KeyRef{ID: k.Evaluation.KeyID, Epoch: k.Evaluation.Epoch}
+}
+
 // Limits of what is read of a key set directory.
 const (
 	maxManifest  = 1 << 20

@@ -14,6 +14,7 @@ var (
 	descBytes    = describe("result_bytes_total", "Bytes of sealed results.", "program")
 	descSeconds  = describe("evaluate_seconds_total", "Time spent computing on ciphertexts.", "program")
 	descPromise  = describe("promised_error", "Error that is promised for full windows, in the unit of the result.", "program")
+	descFallback = describe("fallbacks_total", "Devices that failed or ran out of memory, whose work went elsewhere.")
 	descBoot     = describe("boot_epoch", "Boot epoch of this start.")
 )
 
@@ -23,7 +24,7 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 
 // Describe makes a Service a prometheus.Collector of its Stats.
 func (s *Service) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descAccepted, descRefused, descResults, descFailed, descBytes, descSeconds, descPromise, descBoot} {
+	for _, d := range []*prometheus.Desc{descAccepted, descRefused, descResults, descFailed, descBytes, descSeconds, descPromise, descFallback, descBoot} {
 		ch <- d
 	}
 }
@@ -47,6 +48,7 @@ func (s *Service) Collect(ch chan<- prometheus.Metric) {
 		count(descSeconds, ps.Evaluate.Seconds(), p.Name)
 		ch <- prometheus.MustNewConstMetric(descPromise, prometheus.GaugeValue, p.Circuit.Output().Bound, p.Name)
 	}
+	count(descFallback, float64(st.Fallbacks))
 	ch <- prometheus.MustNewConstMetric(descBoot, prometheus.GaugeValue, float64(s.state.boot()))
 }
 

@@ -29,10 +29,18 @@ type Deps struct {
 	// Keys are the evaluation keys; nil loads cfg.KeySets.
 	Keys []Keys
 	// Context makes the context for parameters, and so chooses the backend; nil
-	// is henc.NewContext with henc.WithFastestN2.
+	// is henc.NewContext with henc.WithFastestN2. More makes contexts on further
+	// devices, over which windows and programs are spread; nil means none.
 	Context func(henc.Parameters) (*henc.Context, error)
-	Logger  *slog.Logger     // nil: slog.Default
-	Now     func() time.Time // nil: time.Now
+	More    func(henc.Parameters) ([]*henc.Context, error)
+	// Reopen makes a context on the device of one that failed; nil means that
+	// there is no way (config.FallbackRetry then is config.FallbackCPU).
+	Reopen func(*henc.Context) (*henc.Context, error)
+	// ReadKeys reads the evaluation keys into another context; nil reads
+	// cfg.KeySets. With Keys and without ReadKeys a failed device fails its jobs.
+	ReadKeys func(*henc.Context) ([]Keys, error)
+	Logger   *slog.Logger     // nil: slog.Default
+	Now      func() time.Time // nil: time.Now
 	// OnReady is called once all subscriptions are granted.
 	OnReady func()
 	// OnResult is called after every published result, from the workers.
@@ -45,9 +53,8 @@ type Deps struct {
 
 // heldKeys are the keys of one epoch in use.
 type heldKeys struct {
-	ctx       *henc.Context
-	evaluator *henc.Evaluator
-	until     time.Time
+	params henc.Parameters
+	until  time.Time
 }
 
 // Service is a running evaluator. Make it with New and run it once.
@@ -58,6 +65,7 @@ type Service struct {
 	plan     *Plan
 	signer   *transport.SigningKey
 	keys     map[transport.KeyRef]*heldKeys
+	lanes    map[[32]byte]*lane // by the parameters' hash
 	sources  map[streamID]*source
 	verifier *transport.Verifier
 	receiver *transport.Receiver
@@ -77,6 +85,7 @@ type Service struct {
 	jobs   chan *job
 	quit   chan struct{} // closed when nothing more is taken
 	ran    atomic.Bool
+	fatal  chan error // what ends Run early
 }
 
 type staged struct {
@@ -94,7 +103,7 @@ func New(cfg *config.Evaluator, deps Deps) (*Service, error) {
 		return nil, err
 	}
 	s := &Service{cfg: cfg, deps: deps, plan: plan, log: deps.Logger, signer: deps.SigningKey,
-		keys: map[transport.KeyRef]*heldKeys{}, sources: map[streamID]*source{}}
+		keys: map[transport.KeyRef]*heldKeys{}, lanes: map[[32]byte]*lane{}, fatal: make(chan error, 1), sources: map[streamID]*source{}}
 	if s.log == nil {
 		s.log = slog.Default()
 	}
@@ -187,7 +196,7 @@ func (s *Service) Close() error { return s.state.close() }
 
 // Run connects, subscribes and works until ctx ends; then it finishes what was
 // taken, for at most the configured stop timeout, and returns nil. Other ends
-// are errors.
+// are errors: with config.FallbackStop, a device that failed is ErrBackend.
 func (s *Service) Run(ctx context.Context) (err error) {
 	if s.ran.Swap(true) {
 		return errors.New("the evaluator ran already; make a new one")
@@ -231,12 +240,13 @@ func (s *Service) Run(ctx context.Context) (err error) {
 	}
 	s.warnUseless()
 	s.log.Info("evaluator runs", "name", s.cfg.Name, "programs", len(s.plan.Programs), "streams", len(s.sources))
-	<-ctx.Done()
+	failure := s.ended(ctx)
+	end()
 	close(s.quit)
 	timer := time.AfterFunc(s.cfg.StopTimeout, stop)
 	defer timer.Stop()
 	<-done
-	return nil
+	return failure
 }
 
 // subscribe asks for the readings of every stream that programs use.

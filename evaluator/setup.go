@@ -54,14 +54,17 @@ func (s *Service) holdKeys() ([]transport.KeyRef, error) {
 			return nil, fmt.Errorf("%w: keys for %s come with different contexts", ErrKeys, k.Context.Parameters().Name())
 		}
 		contexts[hash] = k.Context
-		ref := transport.KeyRef{ID: k.Evaluation.KeyID, Epoch: k.Evaluation.Epoch}
+		ref := k.ref()
 		if s.keys[ref] != nil {
 			return nil, fmt.Errorf("%w: epoch %d of key set %x is there twice", ErrKeys, ref.Epoch, ref.ID)
 		}
-		s.keys[ref] = &heldKeys{ctx: k.Context, evaluator: henc.NewEvaluator(k.Context, k.Evaluation), until: k.AcceptUntil}
+		s.keys[ref] = &heldKeys{params: k.Context.Parameters(), until: k.AcceptUntil}
 		refs = append(refs, ref)
 	}
-	return refs, s.checkNeeds(all)
+	if err := s.checkNeeds(all); err != nil {
+		return nil, err
+	}
+	return refs, s.makeLanes(all)
 }
 
 // checkNeeds refuses keys that lack something that a program needs.
@@ -97,10 +100,6 @@ func (s *Service) checkNeeds(all []Keys) error {
 
 // makeSources prepares the streams that programs read.
 func (s *Service) makeSources(progs []*runnable) error {
-	contexts := map[string]*henc.Context{}
-	for _, k := range s.keys {
-		contexts[k.ctx.Parameters().Name()] = k.ctx
-	}
 	for _, p := range progs {
 		for _, in := range p.planned.Circuit.Inputs() {
 			id := streamID{in.Device, in.Stream}
@@ -108,7 +107,7 @@ func (s *Service) makeSources(progs []*runnable) error {
 			if src == nil {
 				st := findStream(s.cfg, in.Device, in.Stream)
 				src = &source{stream: st.Stream, params: p.planned.params, hash: p.planned.params.Hash(), layout: st.LayoutHash(),
-					ctx: contexts[st.Params]}
+					lane: s.lanes[p.planned.params.Hash()]}
 				s.sources[id] = src
 			}
 			if !slices.Contains(src.users, p) {

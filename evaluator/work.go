@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/hencedge/hencedge/evaluator/program"
-	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/transport"
 )
 
@@ -77,25 +76,14 @@ func (s *Service) work(ctx context.Context, j *job) error {
 	if err != nil {
 		return err
 	}
-	k := s.keys[transport.KeyRef{ID: first.meta.KeyID, Epoch: first.meta.KeyEpoch}]
 	circuit, err := j.prog.circuit(j.present())
 	if err != nil {
 		return err
 	}
-	inputs := make(map[program.Input]*henc.Ciphertext, len(j.inputs))
-	for in, w := range j.inputs {
-		inputs[in] = w.ct
-	}
 	start := time.Now()
-	ct, out, err := circuit.Run(k.evaluator, inputs)
-	took := time.Since(start)
+	body, out, took, err := s.evaluate(j, circuit, transport.KeyRef{ID: first.meta.KeyID, Epoch: first.meta.KeyEpoch})
 	if err != nil {
 		return err
-	}
-	body, err := k.ctx.MarshalCiphertext(ct)
-	k.ctx.Ring().Free(ct.Value)
-	if err != nil {
-		return fmt.Errorf("program %s: result: %w", circuit.Name(), err)
 	}
 	meta := s.resultMeta(j, circuit, out)
 	meta.KeyID, meta.KeyEpoch = first.meta.KeyID, first.meta.KeyEpoch

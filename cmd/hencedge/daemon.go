@@ -133,7 +133,7 @@ func (s evaluatorService) Run(ctx context.Context, ready func()) error {
 func (s evaluatorService) Status() any { return s.State() }
 
 // evaluatorCandidate reads and checks an evaluator's configuration.
-func (a *app) evaluatorCandidate(cmd *cobra.Command, file, backendName string) (*daemon.Candidate, error) {
+func (a *app) evaluatorCandidate(cmd *cobra.Command, file, backendName, devices string) (*daemon.Candidate, error) {
 	hash, err := fileHash(file)
 	if err != nil {
 		return nil, cli.Usage(err)
@@ -149,13 +149,13 @@ func (a *app) evaluatorCandidate(cmd *cobra.Command, file, backendName string) (
 	if _, err := evaluator.Check(cfg); err != nil {
 		return nil, err
 	}
-	b, err := backends(backendName, "", func(message string) { log.Info(message) })
+	b, err := backends(backendName, devices, func(message string) { log.Info(message) })
 	if err != nil {
 		return nil, err
 	}
 	return &daemon.Candidate{Hash: hash, Stop: cfg.StopTimeout, Control: controlSocket(cfg.Control), Log: log,
 		Open: func() (daemon.Service, error) {
-			s, err := evaluator.New(cfg, evaluator.Deps{Logger: log, Context: contextOn(b), Version: thisVersion()})
+			s, err := evaluator.New(cfg, evaluator.Deps{Logger: log, Context: contextOn(b), More: moreContexts(b), Reopen: reopen, Version: thisVersion()})
 			if err != nil {
 				return nil, err
 			}

@@ -10,6 +10,7 @@ import (
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/arith"
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/cli"
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/evaluator"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/internal/daemon"
@@ -25,7 +26,7 @@ and no secret key.`,
 }
 
 func (a *app) evaluatorRun() *cobra.Command {
-	var file, backendName string
+	var file, backendName, devices string
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "run until stopped",
@@ -35,16 +36,19 @@ the configuration, unless the new one is not good.
 
 --backend auto times the processor and, if there is one, the GPU on every
 parameter set, takes the faster one and logs which and why. --backend cuda ends
-with the step that failed when the GPU cannot be used.`,
+with the step that failed when the GPU cannot be used. With several GPUs in
+--device, windows and programs are spread over them. backend_fallback in the
+configuration says what happens when a GPU fails.`,
 		Example: `  hencedge evaluator run -c /etc/hencedge/evaluator.yaml
-  hencedge evaluator run -c evaluator.yaml --backend cuda`,
+  hencedge evaluator run -c evaluator.yaml --backend cuda --device all`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.supervise(cmd.Context(), systemd.Evaluator, func() (*daemon.Candidate, error) { return a.evaluatorCandidate(cmd, file, backendName) }, nil)
+			return a.supervise(cmd.Context(), systemd.Evaluator, func() (*daemon.Candidate, error) { return a.evaluatorCandidate(cmd, file, backendName, devices) }, nil)
 		},
 	}
 	configFlag(cmd, &file, "evaluator.yaml")
 	cmd.Flags().StringVar(&backendName, "backend", arith.Auto, arith.Help)
+	cmd.Flags().StringVar(&devices, "device", arith.Auto, arith.DeviceHelp)
 	return cmd
 }
 
@@ -55,8 +59,40 @@ func contextOn(b *arith.Backends) func(henc.Parameters) (*henc.Context, error) {
 		if err != nil {
 			return nil, err
 		}
-		return henc.NewContext(p, henc.WithBackend(chosen), henc.WithFastestN2())
+		return fastContext(p, chosen)
 	}
+}
+
+func fastContext(p henc.Parameters, b cutrantt.Backend) (*henc.Context, error) {
+	return henc.NewContext(p, henc.WithBackend(b), henc.WithFastestN2())
+}
+
+// moreContexts makes contexts on the devices beside the one of contextOn.
+func moreContexts(b *arith.Backends) func(henc.Parameters) ([]*henc.Context, error) {
+	return func(p henc.Parameters) ([]*henc.Context, error) {
+		all, err := b.All(p)
+		if err != nil {
+			return nil, err
+		}
+		var out []*henc.Context
+		for _, one := range all[1:] {
+			ctx, err := fastContext(p, one)
+			if err != nil {
+				return nil, err
+			}
+			out = append(out, ctx)
+		}
+		return out, nil
+	}
+}
+
+// reopen makes a context on the device of one that failed.
+func reopen(failed *henc.Context) (*henc.Context, error) {
+	b, err := arith.Reopen(failed.Ring().Backend())
+	if err != nil {
+		return nil, err
+	}
+	return fastContext(failed.Parameters(), b)
 }
 
 func (a *app) evaluatorCheck() *cobra.Command {
