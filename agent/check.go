@@ -154,7 +154,7 @@ func (c *checker) stream(i int, p *prepared) *stream {
 	return s
 }
 
-const listSensors = "`hencedge agent plan` lists the sensors of this machine"
+const listSensors = "`hencedge agent discover` lists the sensors of this machine"
 
 // layout checks one stream against the parameters.
 func (c *checker) layout(i int, params henc.Parameters) *stream {

@@ -55,7 +55,7 @@ func TestCheckNamesThePlace(t *testing.T) {
 		"state":             {"agent.state", "foreign.state", []string{"5:8: state", `belongs to the device "x"`}},
 		"state directory":   {"agent.state", "none/agent.state", []string{"5:8: state", "does not exist"}},
 		"sensor": {"source: {type: load}", "source: {type: thermal, zone: reactor}, on_missing: skip", []string{
-			"14:60: streams[0].channels[2].source", "reactor", "agent plan"}},
+			"14:60: streams[0].channels[2].source", "reactor", "agent discover"}},
 		"replay file":   {"interval: 30ms", "replay: {file: none.csv, time: t}", []string{"streams[0].replay.file", "none.csv"}},
 		"replay column": {"interval: 30ms", "replay: {file: bad.csv, time: t}", []string{"8:13: streams[0].replay", `no column "v2"; there are "t", "v"`}},
 	} {

@@ -31,7 +31,7 @@ func (f Found) Channel() config.Channel {
 }
 
 // Discover lists the sensors of this machine: thermal zones and hwmon inputs
-// first, then processor, memory, load, network and disks. Every one was read
+// first, then IIO devices, power rails and GPUs, then processor, memory, load, network and disks. Every one was read
 // once successfully.
 func Discover() []Found { return Machine{}.Discover() }
 
@@ -51,6 +51,7 @@ func (m Machine) Discover() []Found {
 		d.add(z.kind, "degC", fixed(-40, 125), config.Source{Type: config.SourceThermal, Zone: name})
 	}
 	d.hwmon()
+	d.board()
 	d.proc()
 	return d.list
 }

@@ -101,7 +101,7 @@ func (c *checker) source(path string, s Source, unit string) {
 	}
 	for _, key := range kind.required {
 		if !given[key] && c.sound(path+"."+key) {
-			remedy := fmt.Sprintf("add %q; `hencedge agent plan` lists the sensors of this machine", key)
+			remedy := fmt.Sprintf("add %q; `hencedge agent discover` lists the sensors of this machine", key)
 			if key == "from" {
 				remedy = "add \"from\", the name of an entry of \"inputs\" at the top level"
 			} else if slices.Contains(kind.keys, "from") {

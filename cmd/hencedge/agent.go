@@ -23,7 +23,7 @@ func (a *app) agentCommand() *cobra.Command {
 		`The agent reads the sensors of its configuration, collects samples into windows,
 encrypts each window under the key holder's public key, signs it, and publishes
 it over MQTT. It holds no key that could decrypt anything.`,
-		a.agentRun(), a.agentOnce(), a.agentCheck(), a.agentPlan(), a.statusCommand(systemd.Agent))
+		a.agentRun(), a.agentOnce(), a.agentCheck(), a.agentPlan(), a.agentDiscover(), a.statusCommand(systemd.Agent))
 }
 
 // configFlag adds --config.
@@ -190,17 +190,14 @@ func (a *app) agentPlan() *cobra.Command {
 	var file, link string
 	cmd := &cobra.Command{
 		Use:   "plan",
-		Short: "list this machine's sensors, or predict what a configuration costs",
-		Long: `plan without --config lists the sensors of this machine, as lines to paste into
-the channels of a stream.
-
-With --config it predicts traffic, time, storage writes and precision. Encryption
+		Short: "predict what a configuration costs, and whether it can work",
+		Long: `plan predicts traffic, time, storage writes and precision of a configuration.
+Without --config it lists the sensors of this machine, as discover does. Encryption
 is timed on this machine under a key that is thrown away. The exit code is 2 when
 the configuration cannot work: more encryption than processors, or, with --link,
 more traffic than the uplink carries. TLS and TCP add about 4 % to the traffic.`,
-		Example: `  hencedge agent plan
-  hencedge agent plan -c agent.yaml --link 64kbit`,
-		Args: noArgs,
+		Example: "  hencedge agent plan -c agent.yaml --link 64kbit",
+		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if file == "" {
 				return a.sensors()
@@ -246,55 +243,6 @@ func parseRate(s string) (float64, error) {
 		return v * u.factor, nil
 	}
 	return 0, fmt.Errorf("--link %q: use a number with bit, kbit, Mbit or Gbit, such as 64kbit", s)
-}
-
-// sensors lists what Discover finds.
-func (a *app) sensors() error {
-	found := agent.Discover()
-	for _, f := range found {
-		var err error
-		if a.json {
-			var value *float64
-			if !math.IsNaN(f.Value) {
-				value = &f.Value
-			}
-			err = cli.JSONLine(a.std.Out, struct {
-				Name   string     `json:"name"`
-				Unit   string     `json:"unit"`
-				Range  [2]float64 `json:"range"`
-				Value  *float64   `json:"value"` // null for rates, which need two readings
-				Source string     `json:"source"`
-			}{f.Name, f.Unit, f.Range, value, sourceYAML(f.Source)})
-		} else {
-			_, err = fmt.Fprintf(a.std.Out, "- {name: %s, unit: %q, range: [%g, %g], source: %s}\n", f.Name, f.Unit, f.Range[0], f.Range[1], sourceYAML(f.Source))
-		}
-		if err != nil {
-			return err
-		}
-	}
-	if len(found) == 0 {
-		return errors.New("no sensor was found under /sys and /proc")
-	}
-	return nil
-}
-
-// sourceYAML is a source in YAML's flow form, which is also readable JSON5.
-func sourceYAML(s config.Source) string {
-	parts := []string{"type: " + string(s.Type)}
-	add := func(key, value string) {
-		if value != "" {
-			parts = append(parts, key+": "+strconv.Quote(value))
-		}
-	}
-	add("chip", s.Chip)
-	add("input", s.Input)
-	add("label", s.Label)
-	add("zone", s.Zone)
-	add("cpu", s.CPU)
-	add("device", s.Device)
-	add("interface", s.Interface)
-	add("field", s.Field)
-	return "{" + strings.Join(parts, ", ") + "}"
 }
 
 func (a *app) printPlan(p *agent.Prediction) error {

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hencedge/hencedge/agent"
+	"github.com/hencedge/hencedge/cmd/hencedge/internal/cli"
+)
+
+func (a *app) agentDiscover() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "discover",
+		Short: "list this machine's sensors and devices, as YAML to paste",
+		Long: `discover reads every sensor that describes itself once (thermal zones, hwmon,
+IIO, power rails, GPUs, processor, memory, network, disks) and prints it as an
+entry for the channels of a stream. Ranges are guesses: narrow them to what the
+sensor can give.
+
+It also lists devices that need a description (CAN interfaces, serial ports, I2C
+and SPI), as entries for the inputs of a configuration. Nothing is opened or
+probed there.`,
+		Example: "  hencedge agent discover\n  hencedge agent discover --json",
+		Args:    noArgs,
+		RunE:    func(*cobra.Command, []string) error { return a.sensors() },
+	}
+	a.jsonFlag(cmd, "one JSON object a line")
+	return cmd
+}
+
+// sensors lists what is found, ready to be pasted.
+func (a *app) sensors() error {
+	found, inputs := agent.Discover(), agent.DiscoverInputs()
+	if len(found)+len(inputs) == 0 {
+		return errors.New("no sensor was found under /sys and /proc")
+	}
+	if a.json {
+		return a.sensorsJSON(found, inputs)
+	}
+	out := a.std.Out
+	if len(found) > 0 {
+		fmt.Fprintln(out, "channels:")
+	}
+	for _, f := range found {
+		fmt.Fprintf(out, "  - {name: %s, unit: %q, range: [%g, %g], source: %s}\n", f.Name, f.Unit, f.Range[0], f.Range[1], f.Source.YAML())
+	}
+	if len(inputs) > 0 {
+		fmt.Fprintln(out, "\n# Devices whose data must be described, for the top level:\ninputs:")
+	}
+	for _, in := range inputs {
+		if _, err := fmt.Fprintf(out, "  # %s\n  - %s\n", in.Note, in.YAML); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (a *app) sensorsJSON(found []agent.Found, inputs []agent.FoundInput) error {
+	for _, f := range found {
+		var value *float64
+		if !math.IsNaN(f.Value) {
+			value = &f.Value
+		}
+		if err := cli.JSONLine(a.std.Out, struct {
+			Name   string     `json:"name"`
+			Unit   string     `json:"unit"`
+			Range  [2]float64 `json:"range"`
+			Value  *float64   `json:"value"` // null for rates, which need two readings
+			Source string     `json:"source"`
+		}{f.Name, f.Unit, f.Range, value, f.Source.YAML()}); err != nil {
+			return err
+		}
+	}
+	for _, in := range inputs {
+		if err := cli.JSONLine(a.std.Out, struct {
+			Input string `json:"input"`
+			Note  string `json:"note"`
+		}{in.YAML, in.Note}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
