@@ -27,3 +27,6 @@ for arch in amd64 arm64; do
     fi
   done
 done
+# What the binaries hold: the kernels of every board in those with GPU support,
+# none in the others.
+HENCEDGE_TEST_BINARIES=$(cd "$out" && pwd) go test -count=1 -run TestBinaries ./kernels

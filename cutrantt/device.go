@@ -56,7 +56,7 @@ type Kernel struct {
 
 // Tuner is a Backend that measures which Hadamard method is fastest.
 type Tuner interface {
-	// Choices are what MethodAuto stood for so far in this process.
+	// Choices are what MethodAuto stands for, as far as that is known by now.
 	Choices() []Choice
 }
 

@@ -186,8 +186,13 @@ func (b *backend) load() error {
 // Ordinal is the number that Open takes.
 func (b *backend) Ordinal() int { return b.about.Ordinal }
 
-func (b *backend) Name() string   { return "cuda" }
-func (b *backend) Device() string { return b.about.String() }
+func (b *backend) Name() string { return "cuda" }
+func (b *backend) Device() string {
+	if b.mapped {
+		return b.about.String() + ", batches in mapped host memory"
+	}
+	return b.about.String()
+}
 
 // NewRing checks the moduli and puts them on the device; tables are computed
 // there by the first operation that needs them.

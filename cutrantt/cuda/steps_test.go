@@ -298,3 +298,56 @@ func TestMemoryMode(t *testing.T) {
 		r.Free(x)
 	}
 }
+
+// TestTuningOff: switched off, or where the device cannot be measured, a method
+// is the table's, and it is the same for the life of a ring.
+func TestTuningOff(t *testing.T) {
+	t.Setenv("XDG_CACHE_HOME", t.TempDir())
+	_, b := working(t)
+	ask := func(b *backend, n2 int) cutrantt.Method {
+		t.Helper()
+		r, err := b.newRing(12, benchModuli(t, 12, 2), cutrantt.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		x, err := r.NewBatch(1, upTo(2), cutrantt.NTT(n2))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Free(x)
+		return r.resolved(n2)
+	}
+	for _, n2 := range []int{1, 4, 16} {
+		if m := ask(b, n2); m != autoMethod(n2) {
+			t.Errorf("n2 = %d: %v", n2, m)
+		}
+	}
+	for _, c := range b.Choices() {
+		if c.Source != cutrantt.ChoiceDefault || c.LogN != 12 {
+			t.Errorf("%+v", c)
+		}
+	}
+	if files, _ := filepath.Glob(filepath.Join(os.Getenv("XDG_CACHE_HOME"), "*", "*")); len(files) > 0 {
+		t.Errorf("files were written: %q", files)
+	}
+	// Switched on, a choice is measured once, kept, and taken over by the next process.
+	t.Setenv(TuningVariable, "")
+	first, err := open(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := ask(first, 8)
+	if c := first.Choices(); len(c) != 1 || c[0] != (cutrantt.Choice{LogN: 12, N2: 8, Method: m, Source: cutrantt.ChoiceMeasured}) {
+		t.Errorf("%+v", c)
+	}
+	second, err := open(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c := second.Choices(); len(c) != 1 || c[0].Method != m || c[0].Source != cutrantt.ChoiceCached {
+		t.Errorf("before it is asked: %+v", c)
+	}
+	if got := ask(second, 8); got != m {
+		t.Errorf("%v, an earlier process measured %v", got, m)
+	}
+}

@@ -61,11 +61,8 @@ func (t *tuning) choose(b *backend, s size, moduli []cutrantt.Modulus) cutrantt.
 		t.made = make(map[size]cutrantt.Choice)
 	}
 	c := cutrantt.Choice{LogN: s.logN, N2: s.n2, Method: autoMethod(s.n2), Source: cutrantt.ChoiceDefault}
-	if off := os.Getenv(TuningVariable); off != "off" && s.n2 > 1 {
-		if !t.loaded {
-			t.loaded = true
-			t.cache = loadCache(cachePath(b.about), b.about)
-		}
+	if !tuningOff() && s.n2 > 1 {
+		t.load(b)
 		if m, ok := t.cache.method(s); ok {
 			c.Method, c.Source = m, cutrantt.ChoiceCached
 		} else if m, err := fastest(b, s, moduli); err == nil {
@@ -78,13 +75,36 @@ func (t *tuning) choose(b *backend, s size, moduli []cutrantt.Modulus) cutrantt.
 	return c.Method
 }
 
-// Choices are the methods that MethodAuto stands for so far, by degree and n2.
+func tuningOff() bool { return os.Getenv(TuningVariable) == "off" }
+
+// load reads the cache once; it needs the lock.
+func (t *tuning) load(b *backend) {
+	if !t.loaded {
+		t.loaded = true
+		t.cache = loadCache(cachePath(b.about), b.about)
+	}
+}
+
+// Choices are the methods that MethodAuto stands for, by degree and n2: those of
+// this process, and those that earlier ones measured.
 func (b *backend) Choices() []cutrantt.Choice {
-	b.tuning.mu.Lock()
-	defer b.tuning.mu.Unlock()
+	t := &b.tuning
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	var out []cutrantt.Choice
-	for _, c := range b.tuning.made {
+	for _, c := range t.made {
 		out = append(out, c)
+	}
+	if !tuningOff() {
+		t.load(b)
+		for logN := cutrantt.MinLogN; logN <= cutrantt.MaxLogN; logN++ {
+			for _, n2 := range []int{1, 2, 4, 8, 16} {
+				m, ok := t.cache.method(size{logN, n2})
+				if _, here := t.made[size{logN, n2}]; ok && !here {
+					out = append(out, cutrantt.Choice{LogN: logN, N2: n2, Method: m, Source: cutrantt.ChoiceCached})
+				}
+			}
+		}
 	}
 	slices.SortFunc(out, func(x, y cutrantt.Choice) int { return cmp.Or(cmp.Compare(x.LogN, y.LogN), cmp.Compare(y.N2, x.N2)) })
 	return out

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/hencedge/hencedge/cutrantt"
@@ -10,13 +11,31 @@ import (
 // package cuda name them.
 var gpuSteps = []string{"open", "symbol", "init", "capability", "module", "self-test"}
 
+// choices are the Hadamard methods that a GPU's measurements chose.
+func choices(b cutrantt.Backend) string {
+	t, ok := b.(cutrantt.Tuner)
+	if !ok {
+		return ""
+	}
+	var list []string
+	for _, c := range t.Choices() {
+		if c.Source != cutrantt.ChoiceDefault {
+			list = append(list, fmt.Sprintf("2^%d/%d %s", c.LogN, c.N2, c.Method))
+		}
+	}
+	if len(list) == 0 {
+		return "; no products measured yet"
+	}
+	return "; fastest products (degree/columns): " + strings.Join(list, ", ")
+}
+
 // gpu says whether the GPU can be used, and if not which step failed. A machine
 // without one is in order; a GPU that is there and does not work is not.
 func gpu(open func() (cutrantt.Backend, error)) Check {
 	c := Check{Name: "gpu"}
 	b, err := open()
 	if err == nil {
-		c.Status, c.Detail = OK, b.Device()+"; passed: "+strings.Join(gpuSteps, ", ")
+		c.Status, c.Detail = OK, b.Device()+"; passed: "+strings.Join(gpuSteps, ", ")+choices(b)
 		return c
 	}
 	c.Status, c.Detail = Info, "none in use: "+err.Error()

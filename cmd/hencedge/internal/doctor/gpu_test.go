@@ -9,6 +9,13 @@ import (
 	"github.com/hencedge/hencedge/cutrantt/cpu"
 )
 
+// tuned is a backend with a measured choice.
+type tuned struct{ cutrantt.Backend }
+
+func (tuned) Choices() []cutrantt.Choice {
+	return []cutrantt.Choice{{LogN: 16, N2: 16, Method: cutrantt.MethodKaratsuba, Source: cutrantt.ChoiceCached}, {LogN: 12, N2: 1, Source: cutrantt.ChoiceDefault}}
+}
+
 // TestGPU: each failed step is named with what passed before it, and only a GPU
 // that is there and does not work is a warning.
 func TestGPU(t *testing.T) {
@@ -31,6 +38,10 @@ func TestGPU(t *testing.T) {
 		if got.Status != c.status || !strings.Contains(got.Detail, c.holds) || (got.Status == Warn) && got.Remedy == "" {
 			t.Errorf("%s: %+v", c.err, got)
 		}
+	}
+	measured := gpu(func() (cutrantt.Backend, error) { return tuned{cpu.New()}, nil })
+	if !strings.HasSuffix(measured.Detail, "; fastest products (degree/columns): 2^16/16 karatsuba") {
+		t.Errorf("%+v", measured)
 	}
 	got := gpu(func() (cutrantt.Backend, error) { return cpu.New(), nil })
 	if got.Status != OK || !strings.Contains(got.Detail, "self-test") {
