@@ -80,6 +80,16 @@ bench-compare: ## time encryption and evaluation beside Lattigo, one core, inter
 cross: ## build linux/amd64 and linux/arm64 into dist/, each with GPU support and static without
 	cross/build.sh dist '$(LDFLAGS)'
 
+.PHONY: package
+package: ## build the Debian packages for amd64 and arm64 into dist/
+	cross/package.sh dist '$(VERSION)'
+
+.PHONY: test-package
+test-package: ## install, run, reload, upgrade, remove and purge the package under a systemd booted in namespaces (root, mosquitto)
+	cross/package.sh dist/test v0.0.1 "$$($(GO) env GOARCH)"
+	cross/package.sh dist/test v0.0.2 "$$($(GO) env GOARCH)"
+	cross/test-package.sh dist/test/hencedge_0.0.1_*.deb dist/test/hencedge_0.0.2_*.deb
+
 .PHONY: test-arm64
 test-arm64: ## run the arm64 test binaries of the arithmetic under qemu-user
 	cross/emulate.sh $(ARM64_PKGS)

@@ -104,6 +104,14 @@ func New(cfg *config.Agent, deps Deps) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
+	if p.keys.make {
+		if err := p.keys.first(cfg.SigningKey); err != nil {
+			p.close()
+			return nil, err
+		}
+		deps.logger().Warn("made the signing key of this device; windows are refused until the evaluator knows it",
+			"file", cfg.SigningKey, "public_key", p.keys.signing.PublicText(), "enrol", "hencedge agent enroll")
+	}
 	a := &Agent{cfg: cfg, deps: deps, log: deps.logger(), clock: p.machine.Clock, keys: p.keys, streams: p.streams,
 		inputs: p.machine.shared, spool: deps.Spool}
 	a.log = a.log.With("device", cfg.Device)
@@ -158,6 +166,9 @@ func Warnings(cfg *config.Agent) []string {
 	var out []string
 	if cfg.Keys.Mode == config.KeyModeSymmetric {
 		out = append(out, "symmetric mode: the secret key is on this device; whoever takes it can decrypt everything under that key")
+	}
+	if FirstStart(cfg) {
+		out = append(out, fmt.Sprintf("signing_key: %s does not exist; it is made at the first start, or by `hencedge agent enroll`", cfg.SigningKey))
 	}
 	if e, err := cfg.Broker.Endpoint(); err == nil && !e.TLS && !e.Loopback() {
 		out = append(out, fmt.Sprintf("no TLS to %s: topics, sizes and the broker's password travel in clear", e.Host))

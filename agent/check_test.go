@@ -48,7 +48,7 @@ func TestCheckNamesThePlace(t *testing.T) {
 		"key of other set":  {"edge12-d1", "edge13-d3", []string{"3:20: keys.public_key", "edge13-d3"}},
 		"loose secret":      {"{public_key: public.key}", "{mode: symmetric, secret_key: loose.secret}", []string{"3:37: keys.secret_key", "chmod go-rwx"}},
 		"loose signing key": {"signing_key: signing.key", "signing_key: loose.key", []string{"4:14: signing_key"}},
-		"no signing key":    {"signing_key: signing.key", "signing_key: none.key", []string{"4:14: signing_key", "hencedge keys identity"}},
+		"no signing key":    {"signing_key: signing.key", "signing_key: gone/none.key", []string{"4:14: signing_key", "hencedge keys identity"}},
 		"ca":                {"ca: ca.pem", "ca: password", []string{"broker.ca", "password"}},
 		"client cert":       {"cert: client.pem", "cert: none.pem", []string{"broker.cert", "none.pem"}},
 		"password":          {"file:password", "file:nothing", []string{"broker.password", "nothing"}},
@@ -106,6 +106,7 @@ func TestCheckReportsAll(t *testing.T) {
 	cfg := testConfig(t)
 	cfg.Streams[0].Level = new(9)
 	cfg.State = filepath.Join(t.TempDir(), "none", "state")
+	cfg.SigningKey = filepath.Join(t.TempDir(), "none", "signing.key")
 	cfg.Broker.CA = "none.pem"
 	cfg.Broker.URL = "tls://h"
 	err := Check(cfg, Deps{Logger: quiet(), Root: "testdata/board"})

@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/henc"
@@ -24,6 +25,7 @@ type keys struct {
 	epoch     uint32
 	seeded    bool
 	signing   *transport.SigningKey
+	make      bool // there is no signing key yet; New makes it
 
 	own []func() // wipes what was loaded here
 }
@@ -76,15 +78,43 @@ func (k *keys) load(cfg *config.Agent, deps Deps, fail func(path string, err err
 		}
 	}
 	k.signing = deps.SigningKey
-	if k.signing == nil {
-		key, err := transport.LoadSigningKey(cfg.SigningKey)
-		if err != nil {
-			fail("signing_key", err)
-			return
-		}
+	if k.signing != nil {
+		return
+	}
+	key, err := transport.LoadSigningKey(cfg.SigningKey)
+	switch {
+	case err == nil:
 		k.signing = key
 		k.own = append(k.own, key.Wipe)
+	case errors.Is(err, fs.ErrNotExist) && FirstStart(cfg):
+		k.make = true
+	default:
+		fail("signing_key", err)
 	}
+}
+
+// FirstStart reports whether an agent of this configuration would make its
+// signing key: there is neither a key nor a state, so nobody can know this device
+// by another key yet.
+func FirstStart(cfg *config.Agent) bool {
+	_, keyErr := os.Lstat(cfg.SigningKey)
+	_, stateErr := os.Lstat(cfg.State)
+	dir, dirErr := os.Stat(filepath.Dir(cfg.SigningKey))
+	return errors.Is(keyErr, fs.ErrNotExist) && errors.Is(stateErr, fs.ErrNotExist) && dirErr == nil && dir.IsDir()
+}
+
+// first makes the signing key of a first start; it is on disk when first returns.
+func (k *keys) first(path string) error {
+	key, err := transport.NewSigningKey()
+	if err != nil {
+		return err
+	}
+	if err := key.Save(path); err != nil {
+		return err
+	}
+	k.signing, k.make = key, false
+	k.own = append(k.own, key.Wipe)
+	return nil
 }
 
 // maxKeyFile bounds a key file, in bytes: the public key of the largest named

@@ -3,6 +3,7 @@ package keyholder
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"time"
@@ -54,7 +55,8 @@ type Exported struct {
 }
 
 // Export writes to dir what role may hold, and nothing else. dir must be empty
-// or not exist; it is made with mode 0700. The layout is
+// or not exist; it is made with mode 0755, since everything in it is
+// public, or 0700 with a secret key. The layout is
 //
 //	keyset.json, keyset.cose          what it is, and the holder's signature over it
 //	public.key, [secret.key]          for an agent
@@ -77,7 +79,7 @@ func (s *Set) Export(role Role, dir string, o ExportOptions) (*Exported, error) 
 	}
 	defer signer.Wipe()
 	dir = filepath.Clean(dir)
-	if err := makeDir(dir); err != nil {
+	if err := makeDir(dir, exportMode(o)); err != nil {
 		return fail(err)
 	}
 	if err := emptyDir(dir); err != nil {
@@ -114,6 +116,15 @@ func (s *Set) Export(role Role, dir string, o ExportOptions) (*Exported, error) 
 	return out, nil
 }
 
+// exportMode is the mode of an export's directory: a service under a user of its
+// own must be able to read the public ones.
+func exportMode(o ExportOptions) fs.FileMode {
+	if o.Symmetric {
+		return dirMode
+	}
+	return openMode
+}
+
 // exported chooses the epochs of an export.
 func (s *Set) exported(role Role, o ExportOptions) ([]Epoch, error) {
 	if o.Epoch != 0 {
@@ -142,7 +153,7 @@ func (s *Set) exportEpoch(role Role, dir string, e Epoch, symmetric bool) (files
 	name, to := PublicFile, PublicFile
 	if role == RoleEvaluator {
 		name, to = EvaluationFile, filepath.Join(e.Dir(), EvaluationFile)
-		if err := makeDir(filepath.Join(dir, e.Dir())); err != nil {
+		if err := makeDir(filepath.Join(dir, e.Dir()), openMode); err != nil {
 			return nil, nil, err
 		}
 	}

@@ -18,6 +18,7 @@ import (
 // Modes of what a key set consists of.
 const (
 	dirMode    fs.FileMode = 0o700
+	openMode   fs.FileMode = 0o755 // of a directory with public keys only
 	secretMode fs.FileMode = 0o600
 	publicMode fs.FileMode = 0o644
 )
@@ -141,17 +142,24 @@ func syncDir(dir string) error {
 	return nil
 }
 
-// makeDir makes dir and its parents; dir itself gets mode 0700 if it is new,
-// and is checked if it is not.
-func makeDir(dir string) error {
+// makeDir makes dir and its parents; dir itself gets mode if it is new. If it is
+// not, it is checked: for dirMode that nobody else has access, else that nobody
+// else can write.
+func makeDir(dir string, mode fs.FileMode) error {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return err
 	}
-	switch err := os.Mkdir(dir, dirMode); {
+	switch err := os.Mkdir(dir, mode); {
 	case err == nil:
-		return os.Chmod(dir, dirMode)
-	case errors.Is(err, fs.ErrExist):
+		return os.Chmod(dir, mode)
+	case errors.Is(err, fs.ErrExist) && mode == dirMode:
 		return Private(dir)
+	case errors.Is(err, fs.ErrExist):
+		info, err := os.Stat(dir)
+		if err == nil && info.Mode().Perm()&0o022 != 0 {
+			err = fmt.Errorf("%w: %s has mode %04o, run: chmod go-w %s", ErrPermissions, dir, info.Mode().Perm(), dir)
+		}
+		return err
 	default:
 		return err
 	}

@@ -62,7 +62,7 @@ func Create(dir string, o CreateOptions) (*Set, error) {
 		return nil, fmt.Errorf("%w: %s: its keys are never written", ErrInsecure, o.Params.Name())
 	}
 	dir = filepath.Clean(dir)
-	if err := makeDir(dir); err != nil {
+	if err := makeDir(dir, dirMode); err != nil {
 		return nil, fmt.Errorf("create key set: %w", err)
 	}
 	unlock, err := lock(dir)

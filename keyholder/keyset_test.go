@@ -392,7 +392,11 @@ func TestExport(t *testing.T) {
 		if !slices.Equal(found, c.want) || !slices.Equal(listed, c.want) {
 			t.Errorf("%s: wrote %v, listed %v, want %v", c.name, found, listed, c.want)
 		}
-		if mode(t, dir) != 0o700 || (c.o.Symmetric && mode(t, filepath.Join(dir, SecretFile)) != 0o600) {
+		want := fs.FileMode(0o755)
+		if c.o.Symmetric {
+			want = 0o700
+		}
+		if mode(t, dir) != want || (c.o.Symmetric && mode(t, filepath.Join(dir, SecretFile)) != 0o600) {
 			t.Errorf("%s: modes", c.name)
 		}
 		m, err := VerifyExport(dir, s.manifest.Signer)

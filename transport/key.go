@@ -10,6 +10,7 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"strings"
 )
 
@@ -138,8 +139,8 @@ func parseKeyText(s, scheme string, size int) ([]byte, error) {
 	return b, nil
 }
 
-// Save writes the secret to a new file with mode 0600 and flushes it to disk.
-// It refuses to overwrite.
+// Save writes the secret to a new file with mode 0600 and flushes file and
+// directory to disk. It refuses to overwrite.
 func (k *SigningKey) Save(path string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -155,11 +156,24 @@ func (k *SigningKey) Save(path string) error {
 	if cerr := f.Close(); err == nil {
 		err = cerr
 	}
+	if err == nil {
+		err = syncDir(filepath.Dir(path))
+	}
 	if err != nil {
 		os.Remove(path)
 		return fmt.Errorf("save signing key: %w", err)
 	}
 	return nil
+}
+
+// syncDir flushes the entries of a directory.
+func syncDir(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
 }
 
 // LoadSigningKey reads a file that Save wrote. A file that others than its

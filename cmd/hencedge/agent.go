@@ -23,7 +23,7 @@ func (a *app) agentCommand() *cobra.Command {
 		`The agent reads the sensors of its configuration, collects samples into windows,
 encrypts each window under the key holder's public key, signs it, and publishes
 it over MQTT. It holds no key that could decrypt anything.`,
-		a.agentRun(), a.agentOnce(), a.agentCheck(), a.agentPlan(), a.agentDiscover(), a.statusCommand(systemd.Agent))
+		a.agentRun(), a.agentOnce(), a.agentCheck(), a.agentPlan(), a.agentDiscover(), a.agentEnroll(), a.statusCommand(systemd.Agent), a.reloadCommand(systemd.Agent))
 }
 
 // configFlag adds --config.

@@ -29,7 +29,7 @@ func hencedge(ts *testscript.TestScript, args []string) *exec.Cmd {
 	cmd := exec.Command(filepath.Join(filepath.SplitList(ts.Getenv("PATH"))[0], "hencedge"), args...)
 	cmd.Dir = ts.Getenv("WORK")
 	cmd.Env = []string{"HOME=" + ts.Getenv("WORK"), "PATH=" + ts.Getenv("PATH"), "TMPDIR=" + ts.Getenv("TMPDIR")}
-	for _, name := range []string{"NOTIFY_SOCKET", "WATCHDOG_USEC", "RUNTIME_DIRECTORY", "CREDENTIALS_DIRECTORY"} {
+	for _, name := range []string{"NOTIFY_SOCKET", "WATCHDOG_USEC", "RUNTIME_DIRECTORY", "CREDENTIALS_DIRECTORY", "SOURCE_DATE_EPOCH"} {
 		if v := ts.Getenv(name); v != "" {
 			cmd.Env = append(cmd.Env, name+"="+v)
 		}

@@ -57,6 +57,30 @@ listed.`, role, role.ControlSocket()),
 	return cmd
 }
 
+// reloadCommand is `agent reload` and `evaluator reload`.
+func (a *app) reloadCommand(role systemd.Role) *cobra.Command {
+	var file, socket string
+	cmd := &cobra.Command{
+		Use:   "reload",
+		Short: "make a running " + string(role) + " read its configuration again",
+		Long: fmt.Sprintf(`reload asks the running %s, over its local socket, to read its configuration again,
+and waits for the outcome. A bad configuration is refused with its mistakes and
+changes nothing; the exit code is then 1. "systemctl reload" does the same.`, role),
+		Example: fmt.Sprintf("  hencedge %s reload", role),
+		Args:    noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			path, err := socketOf(role, file, socket)
+			if err != nil {
+				return err
+			}
+			return daemon.Reload(cmd.Context(), path)
+		},
+	}
+	cmd.Flags().StringVarP(&file, "config", "c", "", "configuration file, for its control.socket")
+	cmd.Flags().StringVar(&socket, "socket", "", "control socket")
+	return cmd
+}
+
 // socketOf finds the control socket of a role.
 func socketOf(role systemd.Role, file, socket string) (string, error) {
 	if socket != "" {
@@ -64,6 +88,9 @@ func socketOf(role systemd.Role, file, socket string) (string, error) {
 	}
 	explicit := file != ""
 	if !explicit {
+		if s := controlSocket(config.Control{}); s != "" { // within the service itself
+			return s, nil
+		}
 		file = role.Config()
 	}
 	var c config.Control

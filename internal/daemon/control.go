@@ -40,13 +40,22 @@ func ServeMetrics(listen string, c prometheus.Collector, log *slog.Logger) (stop
 	return serve(listen, mux, "metrics", log)
 }
 
-// ServeControl is ServeMetrics with GET /status besides, for `agent status` on
-// the same machine. The socket is for its owner and group.
-func ServeControl(socket string, c interface {
+// Controlled is what a control socket gives access to.
+type Controlled interface {
 	prometheus.Collector
 	Healther
 	Statuser
-}, log *slog.Logger) (stop func(), err error) {
+	AskReload(ctx context.Context, reason string) error
+}
+
+// reloadTime bounds a reload that is asked for over the socket; a stop before it
+// may take as long as the configuration says.
+const reloadTime = 10 * time.Minute
+
+// ServeControl is ServeMetrics with GET /status and POST /reload besides, for
+// `agent status` and `agent reload` on the same machine. The socket is for its
+// owner and group.
+func ServeControl(socket string, c Controlled, log *slog.Logger) (stop func(), err error) {
 	if socket == "" {
 		return func() {}, nil
 	}
@@ -56,6 +65,16 @@ func ServeControl(socket string, c interface {
 	}
 	mux.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
 		writeJSON(w, http.StatusOK, c.Status())
+	})
+	mux.HandleFunc("POST /reload", func(w http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(reloadTime)) // what fails shows in the answer
+		ctx, cancel := context.WithTimeout(r.Context(), reloadTime)
+		defer cancel()
+		if err := c.AskReload(ctx, "asked for"); err != nil {
+			writeJSON(w, http.StatusConflict, map[string]string{"error": err.Error()})
+			return
+		}
+		writeJSON(w, http.StatusOK, map[string]bool{"ok": true})
 	})
 	return serve("unix:"+socket, mux, "control socket", log)
 }
@@ -148,29 +167,57 @@ const maxAnswer = 4 << 20
 
 // Ask gets a page ("/status") from a control socket.
 func Ask(ctx context.Context, socket, page string) ([]byte, error) {
-	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	code, b, err := call(ctx, socket, http.MethodGet, page)
+	if err == nil && code != http.StatusOK {
+		err = fmt.Errorf("ask %s: %d %s", socket, code, http.StatusText(code))
+	}
+	return b, err
+}
+
+// ErrReload: the service keeps the configuration that it has.
+var ErrReload = errors.New("the reload was refused")
+
+// Reload asks for a reload over a control socket and waits for its outcome.
+func Reload(ctx context.Context, socket string) error {
+	ctx, cancel := context.WithTimeout(ctx, reloadTime)
+	defer cancel()
+	code, b, err := call(ctx, socket, http.MethodPost, "/reload")
+	if err != nil || code == http.StatusOK {
+		return err
+	}
+	var answer struct {
+		Error string `json:"error"`
+	}
+	if err := json.Unmarshal(b, &answer); err != nil || answer.Error == "" {
+		return fmt.Errorf("ask %s: %d %s", socket, code, http.StatusText(code))
+	}
+	return fmt.Errorf("%w:\n%s", ErrReload, answer.Error)
+}
+
+func call(ctx context.Context, socket, method, page string) (code int, body []byte, err error) {
+	client := &http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", socket)
 		},
 	}}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://hencedge"+page, nil)
+	req, err := http.NewRequestWithContext(ctx, method, "http://hencedge"+page, nil)
 	if err != nil {
-		return nil, err
+		return 0, nil, err
 	}
 	resp, err := client.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("ask %s: %w", socket, errors.Unwrap(err))
+		return 0, nil, fmt.Errorf("ask %s: %w", socket, errors.Unwrap(err))
 	}
 	defer resp.Body.Close()
 	b, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("ask %s: %w", socket, err)
+		return 0, nil, fmt.Errorf("ask %s: %w", socket, err)
 	case len(b) > maxAnswer:
-		return nil, fmt.Errorf("ask %s: the answer is larger than %d bytes", socket, maxAnswer)
-	case resp.StatusCode != http.StatusOK:
-		return nil, fmt.Errorf("ask %s: %s", socket, resp.Status)
+		return 0, nil, fmt.Errorf("ask %s: the answer is larger than %d bytes", socket, maxAnswer)
 	}
-	return b, nil
+	return resp.StatusCode, b, nil
 }

@@ -51,12 +51,21 @@ type Supervisor struct {
 	Notify        *Notifier
 	Reload        <-chan string // a reason a time, such as "SIGHUP"
 
+	asked   chan request // by `reload` over the control socket
+	pending chan<- error // of the reload under way, from generation and replace only
+
 	mu      sync.Mutex
 	current *Candidate
 	service Service
 	since   time.Time
 	last    ReloadReport
 	state   string
+}
+
+// request is a reload that somebody waits for.
+type request struct {
+	reason string
+	done   chan<- error // with room for one
 }
 
 // ReloadReport says how the last reload went.
@@ -79,7 +88,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.since = time.Now()
+	s.since, s.asked = time.Now(), make(chan request)
 	service, err := c.Open()
 	if err != nil {
 		return err
@@ -125,6 +134,7 @@ func (s *Supervisor) generation(ctx context.Context, c *Candidate, service Servi
 		})
 	}()
 	for {
+		var next *Candidate
 		select {
 		case err := <-done:
 			return nil, err
@@ -133,19 +143,23 @@ func (s *Supervisor) generation(ctx context.Context, c *Candidate, service Servi
 			s.tell(s.Notify.Stopping(c.Stop + stopMargin))
 			return nil, <-done
 		case reason := <-s.Reload:
-			next := s.prepare(reason)
-			if next == nil {
+			if next = s.prepare(request{reason, make(chan error, 1)}); next == nil {
 				continue
 			}
-			stop()
-			if err := <-done; err != nil {
-				c.Log.Warn("the service did not end cleanly before the reload", "error", err)
+		case r := <-s.asked:
+			if next = s.prepare(r); next == nil {
+				continue
 			}
-			if ctx.Err() != nil {
-				return nil, nil
-			}
-			return next, nil
 		}
+		stop()
+		if err := <-done; err != nil {
+			c.Log.Warn("the service did not end cleanly before the reload", "error", err)
+		}
+		if ctx.Err() != nil {
+			s.reply(errors.New("the service is stopping"))
+			return nil, nil
+		}
+		return next, nil
 	}
 }
 
@@ -153,7 +167,9 @@ func (s *Supervisor) generation(ctx context.Context, c *Candidate, service Servi
 const stopMargin = 15 * time.Second
 
 // prepare reads the configuration for a reload, or returns nil and says why not.
-func (s *Supervisor) prepare(reason string) *Candidate {
+func (s *Supervisor) prepare(r request) *Candidate {
+	reason := r.reason
+	s.pending = r.done
 	s.tell(s.Notify.Reloading())
 	log := s.logger()
 	log.Info("reloading the configuration", "reason", reason)
@@ -162,6 +178,7 @@ func (s *Supervisor) prepare(reason string) *Candidate {
 		s.report(reason, err)
 		log.Error("the configuration is not good; the one before stays in use", "reason", reason, "error", err)
 		s.tell(s.Notify.Ready("reload refused, the configuration before stays in use: " + firstLine(err)))
+		s.reply(err)
 		return nil
 	}
 	s.setReason(reason)
@@ -177,6 +194,7 @@ func (s *Supervisor) replace(before, next *Candidate) (*Candidate, Service, erro
 		s.use(next, service, "starting")
 		s.report("", nil)
 		next.Log.Info("the configuration was reloaded", "hash", next.Hash)
+		s.reply(nil)
 		return next, service, nil
 	}
 	return s.goBack(before, next, err)
@@ -188,6 +206,7 @@ func (s *Supervisor) goBack(before, bad *Candidate, reason error) (*Candidate, S
 		bad.Failed(reason)
 	}
 	s.report("", fmt.Errorf("%w: %w", ErrWentBack, reason))
+	s.reply(fmt.Errorf("%w: %w", ErrWentBack, reason))
 	before.Log.Error("the new configuration does not work; going back", "error", reason)
 	again, err := before.Open()
 	if err != nil {
@@ -195,6 +214,31 @@ func (s *Supervisor) goBack(before, bad *Candidate, reason error) (*Candidate, S
 	}
 	s.use(before, again, "starting")
 	return before, again, nil
+}
+
+// reply tells who asked for the reload under way, if anybody still does.
+func (s *Supervisor) reply(err error) {
+	if s.pending != nil {
+		s.pending <- err
+		s.pending = nil
+	}
+}
+
+// AskReload reloads and returns when the new configuration is in use, or why it is
+// not.
+func (s *Supervisor) AskReload(ctx context.Context, reason string) error {
+	done := make(chan error, 1)
+	select {
+	case s.asked <- request{reason, done}:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // use makes a service the current one.

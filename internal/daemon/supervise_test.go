@@ -188,9 +188,16 @@ func TestReload(t *testing.T) {
 		t.Errorf("a refused reload is healthy: %v", err)
 	}
 
+	// The same when somebody asks over the socket.
+	if err := Reload(t.Context(), s.socket); !errors.Is(err, ErrReload) || !strings.Contains(err.Error(), "line 3 is wrong\nand more") {
+		t.Errorf("%v", err)
+	}
+
 	// A good one ends the old service before it starts the new one.
 	s.candidate("two")
-	s.reload <- "SIGHUP"
+	if err := Reload(t.Context(), s.socket); err != nil {
+		t.Errorf("%v", err)
+	}
 	s.await(t, "READY=1\nSTATUS=this is two")
 	if b, err := Ask(t.Context(), s.socket, "/metrics"); err != nil || !strings.Contains(string(b), `hencedge_test_generation{name="two"} 1`) || strings.Contains(string(b), "one") {
 		t.Errorf("%v: %s", err, b)
@@ -201,7 +208,9 @@ func TestReload(t *testing.T) {
 
 	// One that passes the check and does not open gives way to the one before.
 	s.candidate("broken")
-	s.reload <- "SIGHUP"
+	if err := Reload(t.Context(), s.socket); !errors.Is(err, ErrReload) || !strings.Contains(err.Error(), "does not open") {
+		t.Errorf("%v", err)
+	}
 	s.await(t, "READY=1\nSTATUS=this is two; the last reload was refused")
 	if err := end(); err != nil {
 		t.Error(err)

@@ -12,7 +12,7 @@ import (
 )
 
 // statusEvery is how often the line of `systemctl status` is renewed.
-const statusEvery = 15 * time.Second
+const statusEvery = 5 * time.Second
 
 // keepAlive renews the status line, and feeds the watchdog twice in its time. For
 // either the service is asked for its state, which takes the locks that its work

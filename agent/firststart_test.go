@@ -1,0 +1,53 @@
+package agent
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/hencedge/hencedge/transport"
+)
+
+// A device makes its key at its first start only: later a missing key is a loss,
+// which a new key would hide.
+func TestFirstStartMakesTheKey(t *testing.T) {
+	cfg := testConfig(t)
+	cfg.SigningKey = filepath.Join(filepath.Dir(cfg.State), "signing.key")
+	deps, _ := testDeps(t, &fakeClient{})
+	deps.SigningKey = nil
+	if err := Check(cfg, deps); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(cfg.SigningKey); err == nil {
+		t.Fatal("a check made the key")
+	}
+	if w := strings.Join(Warnings(cfg), "\n"); !strings.Contains(w, "made at the first start") {
+		t.Errorf("warnings %q", w)
+	}
+	a, err := New(cfg, deps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := a.Report().Keys.PublicKey
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+	key, err := transport.LoadSigningKey(cfg.SigningKey) // refuses loose permissions
+	if err != nil || key.PublicText() != made {
+		t.Fatalf("%v: the key on disk is %v, in use was %s", err, key, made)
+	}
+	if a, err = New(cfg, deps); err != nil {
+		t.Fatal(err)
+	}
+	if got := a.Report().Keys.PublicKey; got != made {
+		t.Errorf("the second start uses %s, the first %s", got, made)
+	}
+	a.Close()
+	if err := os.Remove(cfg.SigningKey); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := New(cfg, deps); err == nil || !strings.Contains(err.Error(), "signing_key") {
+		t.Errorf("a lost key was replaced: %v", err)
+	}
+}

@@ -1,0 +1,46 @@
+#!/usr/bin/env bash
+# Builds the Debian packages for linux/amd64 and linux/arm64 into OUTDIR. The same
+# commit gives the same bytes: dates are $SOURCE_DATE_EPOCH, by default the
+# commit's.
+# usage: cross/package.sh OUTDIR VERSION [ARCH...]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+out=${1:?usage: cross/package.sh OUTDIR VERSION [ARCH...]}
+version=${2:?usage: cross/package.sh OUTDIR VERSION [ARCH...]}
+shift 2
+arches=${*:-amd64 arm64}
+
+# nfpm is pinned so that a new release cannot change the packages of an old commit.
+nfpm_version=v2.43.1
+
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || date +%s)}
+MTIME=$(date -u -d "@$SOURCE_DATE_EPOCH" +%Y-%m-%dT%H:%M:%SZ)
+# v1.2.3 is 1.2.3; without a tag, 0~COMMIT sorts below every release.
+PACKAGE_VERSION=${version#v}
+case $PACKAGE_VERSION in [0-9]*.*) PACKAGE_VERSION=${PACKAGE_VERSION//-/+} ;; *) PACKAGE_VERSION=0~$SOURCE_DATE_EPOCH.${PACKAGE_VERSION//-/.} ;; esac
+
+STAGE=$(mktemp -d)
+DIST=$out
+trap 'rm -rf "$STAGE"' EXIT
+mkdir -p "$out" "$STAGE/doc"
+export SOURCE_DATE_EPOCH TZ=UTC
+umask 022
+
+ldflags="-s -w -X main.version=$version"
+CGO_ENABLED=0 go build -tags nogpu -trimpath -ldflags "$ldflags" -o "$STAGE/hencedge" ./cmd/hencedge
+"$STAGE/hencedge" package-files "$STAGE"
+cp README.md docs/*.md "$STAGE/doc/"
+gzip -9 -n -c CHANGELOG.md >"$STAGE/doc/changelog.gz"
+{
+  printf 'Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\nUpstream-Name: hencedge\nSource: https://github.com/hencedge/hencedge\n\n'
+  printf 'Files: *\nCopyright: the hencedge authors\nLicense: Apache-2.0\n On Debian systems the full text is in /usr/share/common-licenses/Apache-2.0.\n'
+} >"$STAGE/doc/copyright"
+
+for ARCH in $arches; do
+  CGO_ENABLED=0 GOOS=linux GOARCH=$ARCH go build -trimpath -ldflags "$ldflags" -o "$out/hencedge-linux-$ARCH" ./cmd/hencedge
+  sed -e "s|\${ARCH}|$ARCH|g; s|\${PACKAGE_VERSION}|$PACKAGE_VERSION|g; s|\${MTIME}|$MTIME|g; s|\${STAGE}|$STAGE|g; s|\${DIST}|$DIST|g" \
+    cross/package/nfpm.yaml >"$STAGE/nfpm.yaml"
+  go run "github.com/goreleaser/nfpm/v2/cmd/nfpm@$nfpm_version" package --config "$STAGE/nfpm.yaml" --packager deb \
+    --target "$out/hencedge_${PACKAGE_VERSION}_$ARCH.deb" >"$STAGE/log" || { cat "$STAGE/log" >&2; exit 1; }
+  printf '%s\t%s bytes\n' "$out/hencedge_${PACKAGE_VERSION}_$ARCH.deb" "$(stat -c %s "$out/hencedge_${PACKAGE_VERSION}_$ARCH.deb")"
+done

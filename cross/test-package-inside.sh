@@ -1,0 +1,193 @@
+#!/bin/bash
+# What cross/test-package.sh does under the booted systemd.
+set -euo pipefail
+cd /root
+step() { printf '== %s (%ss)\n' "$*" "$SECONDS"; }
+trap 'code=$?; [ $code = 0 ] || { set +e; echo "FAILED in line $LINENO"; systemctl status --no-pager -l hencedge-agent hencedge-evaluator; journalctl --no-pager -n 40; tail -n 30 /console; systemctl --no-pager status systemd-journald | head -5; dmesg 2>/dev/null | tail -3; }; exit $code' EXIT
+must() { "$@" || { echo "failed: $*"; return 1; }; }
+must_not() { if "$@"; then echo "did not fail: $*"; return 1; fi; }
+await() { # SECONDS COMMAND...: until it succeeds
+  local n=$(($1 * 10)); shift
+  until "$@" >/dev/null 2>&1; do n=$((n - 1)); [ $n -gt 0 ] || { echo "never: $*"; return 1; }; sleep 0.1; done
+}
+prop() { systemctl show -P "$2" "hencedge-$1"; }
+export DEBIAN_FRONTEND=noninteractive
+getent hosts localhost >/dev/null || echo '127.0.0.1 localhost' >>/etc/hosts
+
+step install
+must dpkg -i /one.deb
+for role in agent evaluator; do
+  must systemctl is-enabled --quiet "hencedge-$role"
+  must_not systemctl is-active --quiet "hencedge-$role" # nothing is configured
+  must getent passwd "hencedge-$role" >/dev/null
+done
+must test "$(stat -c '%U %a' /etc/hencedge/credentials)" = "root 700"
+must grep -q __complete /usr/share/bash-completion/completions/hencedge
+must bash -n /usr/share/bash-completion/completions/hencedge
+must zcat /usr/share/man/man1/hencedge-agent.1.gz >/dev/null
+if hencedge service install >/dev/null 2>refusal; then echo "a second unit was installed"; exit 1; fi
+must grep -q 'comes from a package' refusal
+
+step 'broker with TLS'
+mkdir /srv/broker && cd /srv/broker
+openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=ca -keyout ca.key -out ca.pem 2>/dev/null
+openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=localhost -keyout server.key -out server.csr 2>/dev/null
+openssl x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile <(echo subjectAltName=DNS:localhost) -out server.pem 2>/dev/null
+mosquitto_passwd -c -b passwords board1 secret1 && mosquitto_passwd -b passwords cloud secret2 && mosquitto_passwd -b passwords home secret3
+chmod 644 server.key passwords
+cat >mosquitto.conf <<'CONF'
+listener 8883
+cafile /srv/broker/ca.pem
+certfile /srv/broker/server.pem
+keyfile /srv/broker/server.key
+password_file /srv/broker/passwords
+CONF
+systemd-run --quiet --unit=broker /usr/sbin/mosquitto -c /srv/broker/mosquitto.conf
+
+step 'key holder, evaluator, agent'
+mkdir /root/holder && cd /root/holder
+cp /srv/broker/ca.pem /etc/hencedge/ca.pem
+cp /srv/broker/ca.pem .
+cat >/etc/hencedge/evaluator.yaml <<'YAML'
+name: cloud
+broker: {url: "tls://localhost:8883", ca: ca.pem, username: cloud, password: "cred:broker"}
+key_sets: [evaluator-keys]
+signing_key: /var/lib/hencedge/evaluator/signing.key
+state: /var/lib/hencedge/evaluator/state
+devices:
+  - {name: board1, public_key: "ed25519:A6EHv/POEL4dcN0Y50vAmWfk1jCbpQ1fHdyGZBJVMbg="}
+streams:
+  - device: board1
+    name: system
+    window: {samples: 8}
+    params: edge12-d1
+    channels:
+      - {name: memory, unit: "%", range: [0, 100]}
+programs:
+  - {name: memory-mean, expr: mean(x), inputs: {x: board1/system/memory}, unit: "%"}
+YAML
+must hencedge keys new --dir keys --for /etc/hencedge/evaluator.yaml
+must hencedge keys export --dir keys --role agent --out /etc/hencedge/agent-keys
+must hencedge keys export --dir keys --role evaluator --out /etc/hencedge/evaluator-keys
+cat >/etc/hencedge/agent.yaml <<'YAML'
+device: board1
+broker: {url: "tls://localhost:8883", ca: ca.pem, username: board1, password: "cred:broker"}
+keys: {public_key: agent-keys/public.key}
+signing_key: /var/lib/hencedge/agent/signing.key
+state: /var/lib/hencedge/agent/state
+stop_timeout: 5s
+streams:
+  - name: system
+    interval: 100ms
+    window: {samples: 8}
+    params: edge12-d1
+    channels:
+      - {name: memory, unit: "%", range: [0, 100], source: {type: memory}}
+YAML
+for pair in agent:secret1 evaluator:secret2; do
+  role=${pair%:*}
+  printf %s "${pair#*:}" >"/etc/hencedge/credentials/$role"
+  chmod 600 "/etc/hencedge/credentials/$role"
+  mkdir -p "/etc/systemd/system/hencedge-$role.service.d"
+  sed "s|credentials/broker|credentials/$role|" /usr/share/hencedge/drop-ins/credentials.conf >"/etc/systemd/system/hencedge-$role.service.d/credentials.conf"
+done
+systemctl daemon-reload
+must systemctl start hencedge-agent # Type=notify: returns when the agent is ready
+board=$(hencedge agent status --json | sed 's/.*"signing_public_key":"\([^"]*\)".*/\1/')
+must test "$(stat -c '%U %a' /var/lib/hencedge/agent/signing.key)" = "hencedge-agent 600"
+sed -i "s|ed25519:[A-Za-z0-9+/=]*|$board|" /etc/hencedge/evaluator.yaml
+install -d -o hencedge-evaluator -g hencedge-evaluator -m 700 /var/lib/hencedge/evaluator
+cloud=$(setpriv --reuid hencedge-evaluator --regid hencedge-evaluator --clear-groups hencedge keys identity /var/lib/hencedge/evaluator/signing.key)
+must systemctl start hencedge-evaluator
+printf secret3 >password && chmod 600 password
+cat >keyholder.yaml <<YAML
+name: home
+broker: {url: "tls://localhost:8883", ca: ca.pem, username: home, password: "file:password"}
+key_set: keys
+evaluators: [{name: cloud, public_key: "$cloud"}]
+YAML
+
+step 'a decrypted reading'
+must timeout 60 hencedge results watch -c keyholder.yaml --format ndjson --count 2
+must await 20 hencedge agent status
+hencedge agent status
+hencedge evaluator status
+await 20 sh -c "hencedge service status | grep -q 'says *connected'"
+hencedge service status
+must test "$(prop agent NRestarts)" = 0
+pid=$(prop agent MainPID)
+must grep -q "Max core file size *0 *0" "/proc/$pid/limits"
+if (ulimit -l unlimited) 2>/dev/null; then # a container may not be allowed to raise it
+  must test "$(awk '/^VmLck/ {print ($2 > 0)}' "/proc/$pid/status")" = 1
+else
+  echo 'not checked: this systemd may not raise the limit on locked memory'
+fi
+must test "$(awk '/^(CapEff|CapBnd)/ {s = s $2} END {print s}' "/proc/$pid/status")" = 00000000000000000000000000000000
+must test "$(awk '/^(Seccomp|NoNewPrivs):/ {s = s $2} END {print s}' "/proc/$pid/status")" = 12
+must journalctl -q --no-pager -u hencedge-agent -p info -g 'agent is ready'
+
+step 'doctor, as the agent'
+setpriv --reuid hencedge-agent --regid hencedge-agent --clear-groups hencedge doctor --agent /etc/hencedge/agent.yaml --offline | tee report || true
+must grep -q 'ok    secrets on this board' report
+
+step reload
+sed -i 's/interval: 100ms/interval: 50ms/' /etc/hencedge/agent.yaml
+must systemctl reload hencedge-agent
+await 20 sh -c "hencedge agent status | grep -q 'last reload *asked for, .*good'"
+must test "$(prop agent MainPID)" = "$pid"
+cp /etc/hencedge/agent.yaml good.yaml
+sed -i 's/interval: 50ms/interval: soon/' /etc/hencedge/agent.yaml
+must_not systemctl reload hencedge-agent
+must journalctl -q --no-pager -u hencedge-agent -g 'agent.yaml:.*interval' >/dev/null
+must systemctl is-active --quiet hencedge-agent
+kill -HUP "$pid" # and refused by the agent itself
+await 20 sh -c "systemctl show -P StatusText hencedge-agent | grep -q refused"
+must test "$(prop agent MainPID)" = "$pid"
+cp good.yaml /etc/hencedge/agent.yaml
+
+step 'a crash and a hang'
+kill -KILL "$pid"
+await 20 sh -c '[ "$(systemctl show -P NRestarts hencedge-agent)" = 1 ] && systemctl is-active --quiet hencedge-agent'
+mkdir -p /etc/systemd/system/hencedge-agent.service.d
+printf '[Service]\nWatchdogSec=2s\nRestartSec=100ms\n' >/etc/systemd/system/hencedge-agent.service.d/test.conf
+systemctl daemon-reload && systemctl restart hencedge-agent
+sleep 3 # longer than the watchdog waits: the agent feeds it
+must test "$(prop agent NRestarts)" = 0
+kill -STOP "$(prop agent MainPID)"
+await 30 sh -c '[ "$(systemctl show -P NRestarts hencedge-agent)" -ge 1 ] && systemctl is-active --quiet hencedge-agent'
+must journalctl -q --no-pager -u hencedge-agent -g 'Watchdog timeout' >/dev/null
+
+step 'an invalid configuration is not retried'
+sed -i 's/interval: 50ms/interval: soon/' /etc/hencedge/agent.yaml
+must_not systemctl restart hencedge-agent
+sleep 1
+must test "$(prop agent ActiveState)" = failed
+hencedge service status | tee state || true
+must grep -q 'configuration is not valid' state
+cp good.yaml /etc/hencedge/agent.yaml
+systemctl reset-failed hencedge-agent && must systemctl start hencedge-agent
+
+step upgrade
+echo '# mine' >>/etc/default/hencedge-agent
+pid=$(prop agent MainPID)
+must dpkg -i /two.deb
+must test "$(prop agent MainPID)" != "$pid"
+must systemctl is-active --quiet hencedge-agent
+must grep -q '# mine' /etc/default/hencedge-agent
+must timeout 60 hencedge results watch -c keyholder.yaml --format ndjson --count 1
+hencedge version | head -n 1
+
+step 'remove keeps, purge forgets'
+must dpkg -r hencedge
+must_not systemctl is-active --quiet hencedge-agent
+must test -e /var/lib/hencedge/agent/signing.key
+must test -e /etc/default/hencedge-agent
+must_not test -e /usr/bin/hencedge
+must dpkg -i /two.deb
+must systemctl start hencedge-agent
+must dpkg -P hencedge
+must_not test -e /var/lib/hencedge
+must_not test -e /etc/default/hencedge-agent
+must test -e /etc/hencedge/agent.yaml # the operator's own
+must_not systemctl is-enabled --quiet hencedge-agent
+step 'all good'

@@ -1,0 +1,109 @@
+#!/usr/bin/env bash
+# Installs, configures, starts, reloads, upgrades, removes and purges the Debian
+# package under a booted systemd: namespaces of their own, and an overlay over this
+# machine's root, so that nothing here changes. From the package to a decrypted
+# reading it does what docs/install.md says, with mosquitto as the broker.
+# usage: cross/test-package.sh DEB NEWER-DEB      (as root)
+# Where systemd cannot be booted it says so; that is a failure if
+# HENCEDGE_TEST_REQUIRE holds "systemd-boot".
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+
+cannot() {
+  case ${HENCEDGE_TEST_REQUIRE:-} in *systemd-boot*) echo "test-package: $1" >&2; exit 1 ;; esac
+  echo "test-package: NOT RUN: $1" >&2
+  exit 0
+}
+
+if [ "${1:-}" != --inside ]; then
+  deb=$(readlink -f "${1:?usage: cross/test-package.sh DEB NEWER-DEB}")
+  newer=$(readlink -f "${2:?usage: cross/test-package.sh DEB NEWER-DEB}")
+  [ "$(id -u)" = 0 ] || cannot "needs root"
+  for tool in /lib/systemd/systemd unshare mosquitto openssl; do
+    PATH=$PATH:/usr/sbin command -v "$tool" >/dev/null || cannot "$tool is not there"
+  done
+  work=$(mktemp -d)
+  # A control group of its own, which becomes the root of the group namespace.
+  group=
+  hierarchy=/sys/fs/cgroup
+  [ -e "$hierarchy/cgroup.procs" ] || hierarchy=/sys/fs/cgroup/unified
+  cleanup() {
+    umount -R "$work" 2>/dev/null || true
+    if [ -n "$group" ]; then
+      find "$group" -depth -type d -exec rmdir {} \; 2>/dev/null || true
+    fi
+    rm -rf "$work"
+  }
+  trap cleanup EXIT
+  if ! mkdir "$hierarchy/hencedge-test-$$" 2>/dev/null; then cannot "no control group can be made"; fi
+  group=$hierarchy/hencedge-test-$$
+  mount -t tmpfs tmpfs "$work" 2>/dev/null || cannot "nothing can be mounted"
+  mkdir "$work"/{upper,tmp,root}
+  mount -t overlay overlay -o "lowerdir=/,upperdir=$work/upper,workdir=$work/tmp" "$work/root" 2>/dev/null || cannot "no overlay can be mounted"
+  cp "$here/test-package-inside.sh" "$work/root/inside.sh"
+  cp "$deb" "$work/root/one.deb"
+  cp "$newer" "$work/root/two.deb"
+  # Joining the group and leaving it to a namespace: the shell that does it ends.
+  code=0
+  timeout -k 5 "${TEST_PACKAGE_TIMEOUT:-240}" bash -c "echo \$\$ >$group/cgroup.procs && exec unshare --cgroup --mount --pid --fork --uts --ipc --net --kill-child \
+    bash '$here/test-package.sh' --inside '$work/root'" || code=$?
+  if [ ! -e "$work/upper/result" ]; then
+    tail -n 20 "$work/upper/console" >&2 2>/dev/null || true
+    cannot "systemd did not boot (exit code $code)"
+  fi
+  cat "$work/upper/output"
+  exit "$(cat "$work/upper/result")"
+fi
+
+# Inside the namespaces, as the process that becomes PID 1.
+root=$2
+mount --make-rprivate /
+cd "$root"
+mount -t proc proc proc
+mount -t sysfs -o ro sysfs sys 2>/dev/null || mount --rbind /sys sys
+umount -R sys/fs/cgroup 2>/dev/null || true
+mount -t cgroup2 cgroup2 sys/fs/cgroup
+mount -t tmpfs -o mode=755 tmpfs run
+mount -t tmpfs tmpfs tmp
+mount -t tmpfs -o mode=755 tmpfs dev
+for d in "null 1 3" "zero 1 5" "full 1 7" "random 1 8" "urandom 1 9" "tty 5 0" "ptmx 5 2"; do
+  read -r name major minor <<<"$d"
+  mknod -m 666 "dev/$name" c "$major" "$minor"
+done
+mkdir dev/{shm,pts,mqueue,hugepages}
+mount -t tmpfs tmpfs dev/shm
+mount -t devpts -o newinstance,ptmxmode=666 devpts dev/pts
+mount -t mqueue mqueue dev/mqueue
+ln -s /proc/self/fd dev/fd && ln -s fd/0 dev/stdin && ln -s fd/1 dev/stdout && ln -s fd/2 dev/stderr
+touch console dev/console && mount --bind console dev/console
+ip link set lo up 2>/dev/null || true
+# Only what the services need is started, and what is installed may start.
+rm -f usr/sbin/policy-rc.d
+: >etc/fstab
+rm -rf var/log/journal
+rm -rf etc/systemd/system
+mkdir -p etc/systemd/system/multi-user.target.wants
+for u in systemd-binfmt systemd-modules-load systemd-sysctl systemd-udevd systemd-udev-trigger systemd-remount-fs systemd-networkd systemd-resolved \
+  systemd-timesyncd systemd-logind systemd-journal-flush mosquitto dbus getty@tty1 console-getty; do
+  ln -s /dev/null "etc/systemd/system/$u.service"
+done
+for u in dev-hugepages.mount dev-mqueue.mount sys-kernel-debug.mount sys-kernel-tracing.mount sys-kernel-config.mount sys-fs-fuse-connections.mount proc-sys-fs-binfmt_misc.automount; do
+  ln -s /dev/null "etc/systemd/system/$u"
+done
+cat >etc/systemd/system/hencedge-test.service <<'UNIT'
+[Unit]
+After=multi-user.target
+[Service]
+Type=oneshot
+Environment=HOME=/root
+StandardOutput=file:/output
+StandardError=inherit
+ExecStart=/bin/bash /inside.sh
+ExecStopPost=/bin/sh -c 'sync; echo "$EXIT_STATUS" >/result; kill -s RTMIN+14 1'
+UNIT
+ln -s ../hencedge-test.service etc/systemd/system/multi-user.target.wants/
+# A root of its own: services get mount namespaces, which a chroot does not allow.
+mkdir -p old
+pivot_root . old
+exec env -i TEST_PACKAGE_LOG="${TEST_PACKAGE_LOG:-warning}" PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin container=hencedge-test \
+  /bin/sh -c 'umount -l /old && mount --make-rshared / && exec /lib/systemd/systemd --system --unit=multi-user.target --log-target=journal --log-level=${TEST_PACKAGE_LOG:-warning} --show-status=no' </dev/null >/console 2>&1
