@@ -21,6 +21,14 @@ const Sigma = 3.2403703492039302
 // Words fills dst with words start, start+1, ... of stream (seed, label,
 // index, attempt). A stream has 2^36 words; start and len(dst) stay within it.
 func Words(dst []uint32, seed *[32]byte, label, index, attempt uint32, start int) {
+	if vectorized() {
+		vectorWords(dst, seed, label, index, attempt, start)
+		return
+	}
+	genericWords(dst, seed, label, index, attempt, start)
+}
+
+func genericWords(dst []uint32, seed *[32]byte, label, index, attempt uint32, start int) {
 	var nonce [12]byte
 	binary.LittleEndian.PutUint32(nonce[0:], label)
 	binary.LittleEndian.PutUint32(nonce[4:], index)
@@ -52,7 +60,15 @@ func Words(dst []uint32, seed *[32]byte, label, index, attempt uint32, start int
 // values: uniform residues are public in every use.
 func Uniform(dst []uint32, seed *[32]byte, label, index, q uint32) {
 	mask := uint32(1)<<bits.Len32(q) - 1
-	Words(dst, seed, label, index, 0, 0)
+	if len(dst)%16 == 0 && vectorized() {
+		vectorUniform(dst, seed, label, index, q, mask)
+		return
+	}
+	genericUniform(dst, seed, label, index, q, mask)
+}
+
+func genericUniform(dst []uint32, seed *[32]byte, label, index, q, mask uint32) {
+	genericWords(dst, seed, label, index, 0, 0)
 	var again []int
 	for j := range dst {
 		dst[j] &= mask
@@ -72,7 +88,7 @@ func Uniform(dst []uint32, seed *[32]byte, label, index, q uint32) {
 			if j/span != have {
 				have = j / span
 				start := have * span
-				Words(run[:min(span, len(dst)-start)], seed, label, index, attempt, start)
+				genericWords(run[:min(span, len(dst)-start)], seed, label, index, attempt, start)
 			}
 			dst[j] = run[j%span] & mask
 			if dst[j] >= q {
@@ -87,6 +103,14 @@ func Uniform(dst []uint32, seed *[32]byte, label, index, q uint32) {
 // coefficient j is floor(3*x/2^64) - 1 for x = word 2j + 2^32 * word 2j+1 of
 // stream (seed, label, 0, 0). No branch or address depends on the values.
 func Ternary(dst []int32, seed *[32]byte, label uint32) {
+	if len(dst)%8 == 0 && vectorized() {
+		vectorSmall(dst, seed, label, false)
+		return
+	}
+	genericTernary(dst, seed, label)
+}
+
+func genericTernary(dst []int32, seed *[32]byte, label uint32) {
 	pairs(len(dst), seed, label, func(j int, lo, hi uint32) {
 		t, _ := bits.Mul64(uint64(hi)<<32|uint64(lo), 3)
 		dst[j] = int32(t) - 1
@@ -98,6 +122,14 @@ func Ternary(dst []int32, seed *[32]byte, label uint32) {
 // (2^21-1)) of stream (seed, label, 0, 0); standard deviation Sigma, support
 // [-21, 21]. No branch or address depends on the values.
 func CBD(dst []int32, seed *[32]byte, label uint32) {
+	if len(dst)%8 == 0 && vectorized() {
+		vectorSmall(dst, seed, label, true)
+		return
+	}
+	genericCBD(dst, seed, label)
+}
+
+func genericCBD(dst []int32, seed *[32]byte, label uint32) {
 	const mask = 1<<21 - 1
 	pairs(len(dst), seed, label, func(j int, lo, hi uint32) {
 		dst[j] = int32(bits.OnesCount32(lo&mask)) - int32(bits.OnesCount32(hi&mask))
@@ -108,7 +140,7 @@ func pairs(n int, seed *[32]byte, label uint32, f func(j int, lo, hi uint32)) {
 	var w [256]uint32
 	for j := 0; j < n; j += len(w) / 2 {
 		k := min(len(w)/2, n-j)
-		Words(w[:2*k], seed, label, 0, 0, 2*j)
+		genericWords(w[:2*k], seed, label, 0, 0, 2*j)
 		for i := range k {
 			f(j+i, w[2*i], w[2*i+1])
 		}
