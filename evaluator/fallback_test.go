@@ -184,3 +184,29 @@ func TestFallbackOnGPU(t *testing.T) {
 		}
 	}
 }
+
+// TestSeveralGPUs spreads windows over two GPUs of this machine: both compute,
+// and a program whose inputs lie on different ones is right.
+func TestSeveralGPUs(t *testing.T) {
+	list, err := cuda.Devices()
+	if err != nil || len(list) < 2 {
+		t.Skipf("%d GPUs: %v", len(list), err)
+	}
+	r := newRig(t, meanConfig(t, config.FallbackCPU), onGPU(t, 2))
+	engines := r.service.lanes[r.ctx.Parameters().Hash()].engines
+	before := make([]uint64, len(engines))
+	for i, e := range engines {
+		before[i] = e.ctx.Ring().(cutrantt.Meter).Launches()
+	}
+	r.sendAndExpect(1, 9)
+	for i, e := range engines {
+		n := e.ctx.Ring().(cutrantt.Meter).Launches() - before[i]
+		t.Logf("%s: %d launches", e.device(), n)
+		if n == 0 {
+			t.Errorf("%s did nothing", e.device())
+		}
+	}
+	if s := r.service.Stats(); s.Accepted != 8 || s.Results != 7 || s.Fallbacks != 0 {
+		t.Errorf("%+v", s)
+	}
+}

@@ -1,6 +1,8 @@
 package benchmark
 
 import (
+	"golang.org/x/sync/errgroup"
+
 	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/henc"
 )
@@ -78,6 +80,108 @@ func (b *bed) encryptResident(public bool) job {
 	}
 }
 
+// labels of the streams that stepwise and fused draw from.
+var labels = cutrantt.EncryptionLabels{V: 1, E0: 2, E1: 3, Mask: 4}
+
+// encryptFused times encryptions that the ring makes in a few kernels, from
+// where the messages and seeds have reached the device: the events begin with the
+// first kernel.
+func (b *bed) encryptFused(public bool, batch int) job {
+	op, limbs := "henc_seeded", len(b.limbs)
+	ntt, coeffs := cutrantt.NTT(b.o.N2), cutrantt.Coeffs(b.o.N2)
+	message := int64(8 * b.ring.N())
+	// The key is read once, a message and a ciphertext for each job.
+	bytes := b.polyBytes(1, limbs) + int64(batch)*(message+b.polyBytes(2, limbs))
+	if public {
+		op, bytes = "henc_pk", bytes+b.polyBytes(1, limbs)
+	}
+	return job{
+		op: op, method: "message on the device", limbs: limbs, batch: batch, bytes: bytes, footprint: bytes, alone: true,
+		setup: func(sets int) (func(int) error, func() error, error) {
+			all, err := b.ring.NewBatch(2, b.limbs, ntt)
+			if err != nil {
+				return nil, nil, err
+			}
+			var key [2]*cutrantt.Batch
+			for i := range key {
+				if key[i], err = all.Slice(i, i+1, 0, limbs); err != nil {
+					return nil, nil, err
+				}
+				if err := b.ring.SampleUniform(key[i], (*[32]byte)(b.seed()), uint32(i)); err != nil {
+					return nil, nil, err
+				}
+			}
+			operand, err := b.ring.Precompute(all)
+			if err != nil {
+				return nil, nil, err
+			}
+			jobs, out := make([][]cutrantt.Encryption, sets), make([][]*cutrantt.Batch, sets)
+			for i := range jobs {
+				for range batch {
+					jobs[i] = append(jobs[i], cutrantt.Encryption{Message: b.coefficientsOf(), Bound: 1 << 40, Seed: (*[32]byte)(b.seed()), Mask: (*[32]byte)(b.seed())})
+				}
+			}
+			fused := b.ring.(cutrantt.Encrypting)
+			run := func(i int) (err error) {
+				for _, x := range out[i] { // results rotate with the inputs
+					b.ring.Free(x)
+				}
+				if public {
+					out[i], err = fused.EncryptPublic(operand, b.limbs, labels, jobs[i])
+				} else {
+					out[i], err = fused.EncryptSeeded(key[0], b.limbs, labels, jobs[i])
+				}
+				return err
+			}
+			check := func() error {
+				for _, i := range []int{0, batch - 1} {
+					err := b.sameOnCPU(op, b.ring, out[0][i], func(r cutrantt.Ring, dst *cutrantt.Batch, src ...*cutrantt.Batch) error {
+						return b.encryptSteps(r, dst, src[0], public, coeffs, jobs[0][i])
+					}, all)
+					if err != nil {
+						return err
+					}
+				}
+				return nil
+			}
+			return run, check, nil
+		},
+	}
+}
+
+// encryptSteps is one encryption step by step under the key all.
+func (b *bed) encryptSteps(r cutrantt.Ring, dst, all *cutrantt.Batch, public bool, coeffs cutrantt.Domain, j cutrantt.Encryption) error {
+	s, err := b.newStepwise(r, coeffs, dst.Domain())
+	if err != nil {
+		return err
+	}
+	s.out = dst
+	if err := r.SetFloats(s.message, j.Message); err != nil {
+		return err
+	}
+	if !public {
+		k, err := all.Slice(0, 1, 0, len(b.limbs))
+		if err != nil {
+			return err
+		}
+		return s.seeded(r, coeffs, k, j.Seed, j.Mask)
+	}
+	o, err := r.Precompute(all)
+	if err != nil {
+		return err
+	}
+	return s.public(r, coeffs, o, j.Seed)
+}
+
+// coefficientsOf is a random encoded message below 2^40.
+func (b *bed) coefficientsOf() []float64 {
+	m := make([]float64, b.ring.N())
+	for i := range m {
+		m[i] = float64(b.rng.Int64N(1<<41) - 1<<40)
+	}
+	return m
+}
+
 // stepwise is the memory of an encryption that is done step by step.
 type stepwise struct{ message, v, e, out *cutrantt.Batch }
 
@@ -90,11 +194,7 @@ func (b *bed) newStepwise(r cutrantt.Ring, coeffs, ntt cutrantt.Domain) (s stepw
 			return s, err
 		}
 	}
-	message := make([]float64, r.N())
-	for i := range message {
-		message[i] = float64(b.rng.Int64N(1<<41) - 1<<40)
-	}
-	return s, r.SetFloats(s.message, message)
+	return s, r.SetFloats(s.message, b.coefficientsOf())
 }
 
 // steps runs functions until one fails.
@@ -121,9 +221,9 @@ func (s stepwise) public(r cutrantt.Ring, coeffs cutrantt.Domain, key cutrantt.O
 		return err
 	}
 	return steps(
-		func() error { return r.SampleTernary(s.v, seed, 1) },
-		func() error { return r.SampleCBD(e0, seed, 2) },
-		func() error { return r.SampleCBD(e1, seed, 3) },
+		func() error { return r.SampleTernary(s.v, seed, labels.V) },
+		func() error { return r.SampleCBD(e0, seed, labels.E0) },
+		func() error { return r.SampleCBD(e1, seed, labels.E1) },
 		func() error { return r.Add(e0, e0, s.message) },
 		func() error { return r.Forward(s.v, s.v) },
 		func() error { return r.Forward(s.e, s.e) },
@@ -146,10 +246,10 @@ func (s stepwise) seeded(r cutrantt.Ring, coeffs cutrantt.Domain, key *cutrantt.
 		return err
 	}
 	return steps(
-		func() error { return r.SampleCBD(s.v, seed, 2) },
+		func() error { return r.SampleCBD(s.v, seed, labels.E0) },
 		func() error { return r.Add(s.v, s.v, s.message) },
 		func() error { return r.Forward(s.v, s.v) },
-		func() error { return r.SampleUniform(c1, mask, 4) },
+		func() error { return r.SampleUniform(c1, mask, labels.Mask) },
 		func() error { return r.Mul(c0, c1, key) },
 		func() error { return r.Sub(c0, s.v, c0) },
 	)
@@ -198,7 +298,8 @@ func (b *bed) hmultBatch(batch int) job {
 }
 
 // encryptWhole is HENC as an agent does it: real values on the host to the bytes
-// of a ciphertext on the host, a batch at a time.
+// of a ciphertext on the host, a batch at a time. What the host does to the
+// messages of a batch, its processors share.
 func (b *bed) encryptWhole(batch int) job {
 	n := int64(b.params.N())
 	p := &parts{}
@@ -225,34 +326,30 @@ func (b *bed) encryptWhole(batch int) job {
 			run := func(set int) error {
 				return steps(
 					func() error {
-						return p.time("encode", func() (err error) {
-							for i := range coeffs {
-								if coeffs[i], err = b.ctx.Encoder().EncodeCoeffsReal(values[set*batch+i], scale); err != nil {
-									return err
-								}
-							}
-							return nil
+						return p.time("encode", func() error {
+							return b.each(batch, func(i int) (err error) {
+								coeffs[i], err = b.ctx.Encoder().EncodeCoeffsReal(values[set*batch+i], scale)
+								return err
+							})
 						})
 					},
 					func() error {
 						return p.time("encrypt", func() (err error) {
 							for i := range cts {
 								b.free(cts[i])
-								if cts[i], err = enc.Encrypt(coeffs[i], b.level, scale, b.seed()); err != nil {
-									return err
-								}
+							}
+							if cts, err = enc.EncryptBatch(coeffs, b.level, scale, nil); err != nil {
+								return err
 							}
 							return b.ring.Sync()
 						})
 					},
 					func() error {
-						return p.time("bytes", func() (err error) {
-							for i := range out {
-								if out[i], err = b.ctx.MarshalCiphertext(cts[i]); err != nil {
-									return err
-								}
-							}
-							return nil
+						return p.time("bytes", func() error {
+							return b.each(batch, func(i int) (err error) {
+								out[i], err = b.ctx.MarshalCiphertext(cts[i])
+								return err
+							})
 						})
 					},
 				)
@@ -276,4 +373,15 @@ func (b *bed) encryptWhole(batch int) job {
 			return run, check, nil
 		},
 	}
+}
+
+// each runs f for every message of a batch, on as many workers as the options
+// say.
+func (b *bed) each(batch int, f func(i int) error) error {
+	var g errgroup.Group
+	g.SetLimit(max(1, b.o.Workers))
+	for i := range batch {
+		g.Go(func() error { return f(i) })
+	}
+	return g.Wait()
 }

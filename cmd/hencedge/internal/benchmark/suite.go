@@ -41,6 +41,7 @@ func Table() []Case {
 	for _, p := range []string{wide, "edge13-d3", "edge13-d2p"} {
 		t = append(t, Case{Ops: []string{"henc_pk", "henc_seeded"}, Params: p, N2: 16})
 	}
+	t = append(t, Case{Ops: []string{"henc_pk", "henc_seeded"}, Params: "edge13-d2p", N2: 16, Batch: 64})
 	return append(t,
 		Case{Ops: []string{"hmult", "hmult_rescale", "hrotate", "rescale"}, Params: wide},
 		Case{Ops: []string{"hmult"}, Params: "std14-d5"},
@@ -162,10 +163,11 @@ func (b *bed) tableJobs(op string, batch int) []job {
 		return []job{b.encryptWhole(batch)}
 	case op == "hmult" && batch > 1:
 		return []job{b.hmultBatch(batch)}
-	case op == "henc_pk" && b.onDevice():
-		return []job{b.encryptResident(true)}
-	case op == "henc_seeded" && b.onDevice():
-		return []job{b.encryptResident(false)}
+	case (op == "henc_pk" || op == "henc_seeded") && b.onDevice():
+		if _, ok := b.ring.(cutrantt.Encrypting); ok {
+			return []job{b.encryptFused(op == "henc_pk", batch)}
+		}
+		return []job{b.encryptResident(op == "henc_pk")}
 	}
 	return b.jobs(op)
 }

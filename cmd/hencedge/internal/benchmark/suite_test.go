@@ -72,6 +72,83 @@ var smallTable = []Case{
 	{Ops: []string{"henc"}, Params: "edge12-d1", N2: 16, Batch: 2},
 }
 
+// fused is a device whose rings encrypt whole batches.
+type fused struct{ device }
+
+func (d fused) NewRing(logN int, m []cutrantt.Modulus, o cutrantt.Options) (cutrantt.Ring, error) {
+	r, err := d.device.NewRing(logN, m, o)
+	if err != nil {
+		return nil, err
+	}
+	return &fusedRing{r.(*deviceRing)}, nil
+}
+
+type fusedRing struct{ *deviceRing }
+
+// encrypt takes the steps that the benchmark compares with, on this ring.
+func (r *fusedRing) encrypt(limbs []int, d cutrantt.Domain, l cutrantt.EncryptionLabels, jobs []cutrantt.Encryption, last func(out, m, v, e *cutrantt.Batch, j cutrantt.Encryption) error) (all []*cutrantt.Batch, err error) {
+	for _, j := range jobs {
+		var x [4]*cutrantt.Batch // out, m, v, e
+		for i, polys := range []int{2, 1, 1, 2} {
+			domain := cutrantt.Coeffs(int(d.N2))
+			if i == 0 {
+				domain = d
+			}
+			if x[i], err = r.NewBatch(polys, limbs, domain); err != nil {
+				return nil, err
+			}
+		}
+		if err = r.SetFloats(x[1], j.Message); err != nil {
+			return nil, err
+		}
+		if err = last(x[0], x[1], x[2], x[3], j); err != nil {
+			return nil, err
+		}
+		all = append(all, x[0])
+	}
+	return all, nil
+}
+
+func (r *fusedRing) EncryptPublic(key cutrantt.Operand, limbs []int, l cutrantt.EncryptionLabels, jobs []cutrantt.Encryption) ([]*cutrantt.Batch, error) {
+	d := key.Shape().Domain
+	return r.encrypt(limbs, d, l, jobs, func(out, m, v, e *cutrantt.Batch, j cutrantt.Encryption) error {
+		s := stepwise{message: m, v: v, e: e, out: out}
+		return s.public(r, cutrantt.Coeffs(int(d.N2)), key, j.Seed)
+	})
+}
+
+func (r *fusedRing) EncryptSeeded(key *cutrantt.Batch, limbs []int, l cutrantt.EncryptionLabels, jobs []cutrantt.Encryption) ([]*cutrantt.Batch, error) {
+	d := key.Domain()
+	return r.encrypt(limbs, d, l, jobs, func(out, m, v, e *cutrantt.Batch, j cutrantt.Encryption) error {
+		if r.wrong {
+			j.Mask = j.Seed
+		}
+		s := stepwise{message: m, v: v, e: e, out: out}
+		return s.seeded(r, cutrantt.Coeffs(int(d.N2)), key, j.Seed, j.Mask)
+	})
+}
+
+// TestTableFused: encryptions in few kernels are timed as such, and compared.
+func TestTableFused(t *testing.T) {
+	cases := []Case{{Ops: []string{"henc_pk", "henc_seeded"}, Params: "edge12-d1", N2: 16, Batch: 3}}
+	o := Options{Backend: fused{device{Backend: cpu.New()}}, MinTime: 1, Workers: 1, MaxBytes: 1 << 20, Ops: []string{"henc_pk", "henc_seeded"}}
+	n := 0
+	err := RunTable(context.Background(), o, cases, func(r Record) error {
+		n++
+		if r.Batch != 3 || r.Clock != ClockDevice || r.Method != "message on the device" {
+			t.Errorf("%+v", r)
+		}
+		return nil
+	})
+	if err != nil || n != 2 {
+		t.Errorf("%d records, %v", n, err)
+	}
+	o.Backend = fused{device{cpu.New(), true}}
+	if err := RunTable(context.Background(), o, cases, func(Record) error { return nil }); err == nil || !strings.Contains(err.Error(), "wrong result") {
+		t.Errorf("%v", err)
+	}
+}
+
 // TestTable: every case of a table gives records with a copy, both clocks and
 // launches, and every result is compared with the CPU's.
 func TestTable(t *testing.T) {
