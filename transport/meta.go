@@ -33,7 +33,8 @@ const (
 	KindReading Kind = 1 // one encrypted window of one stream, signed by its device
 	KindResult  Kind = 2 // one encrypted program result, signed by an evaluator
 	KindStatus  Kind = 3 // birth or last will of a client, in clear, retained
-	KindReceipt Kind = 4 // a signed compute receipt
+	KindReceipt Kind = 4 // what became of objects, signed by who took them: see Receipt
+	KindAsk     Kind = 5 // asks for a receipt, signed by the sender of the objects: see Ask
 )
 
 // String is the label of the kind in logs and metrics.
@@ -47,13 +48,15 @@ func (k Kind) String() string {
 		return "status"
 	case KindReceipt:
 		return "receipt"
+	case KindAsk:
+		return "ask"
 	}
 	return "invalid"
 }
 
 // Meta is the signed header of an object. What a field means depends on Kind:
 //
-//	            reading            result              status, receipt
+//	            reading            result              status, receipt, ask
 //	Device      the device         the evaluator       the sender
 //	Stream      the stream         optional            optional
 //	Program     empty              the program         optional
@@ -125,7 +128,7 @@ func (m *Meta) Validate() error {
 	switch m.Kind {
 	case KindReading, KindResult:
 		encrypted = true
-	case KindStatus, KindReceipt:
+	case KindStatus, KindReceipt, KindAsk:
 	default:
 		return fmt.Errorf("%w: header: kind %d", ErrMalformed, m.Kind)
 	}

@@ -308,7 +308,7 @@ func TestMetaValidate(t *testing.T) {
 	ok := testResult(1)
 	for name, f := range map[string]func(*Meta){
 		"kind 0":             func(m *Meta) { m.Kind = 0 },
-		"kind 5":             func(m *Meta) { m.Kind = 5 },
+		"kind 6":             func(m *Meta) { m.Kind = 6 },
 		"no device":          func(m *Meta) { m.Device = "" },
 		"device with slash":  func(m *Meta) { m.Device = "a/b" },
 		"device too long":    func(m *Meta) { m.Device = string(bytes.Repeat([]byte("a"), 65)) },
@@ -356,7 +356,7 @@ func genMeta(t *rapid.T) Meta {
 		return h
 	})
 	m := Meta{
-		Kind: Kind(rapid.IntRange(1, 4).Draw(t, "kind")), Device: name.Draw(t, "device"),
+		Kind: Kind(rapid.IntRange(1, 5).Draw(t, "kind")), Device: name.Draw(t, "device"),
 		KeyEpoch: rapid.Uint32().Draw(t, "epoch"), BootEpoch: rapid.Uint64().Draw(t, "boot"), Sequence: rapid.Uint64().Draw(t, "seq"),
 		Params: hash.Draw(t, "params"), Layout: hash.Draw(t, "layout"),
 		Level: rapid.IntRange(0, MaxLevel).Draw(t, "level"), Scale: rapid.Float64Range(1, MaxScale).Draw(t, "scale"),

@@ -19,6 +19,9 @@ const (
 type Window struct {
 	Chunks int // chunks published and not yet acknowledged
 	Bytes  int // their bytes
+	// Pace is asked before each message and waits until n bytes may go; nil:
+	// at once. An error gives the object up.
+	Pace func(ctx context.Context, n int) error
 }
 
 // Sender cuts objects into chunks and publishes them with a bounded number in
@@ -29,6 +32,7 @@ type Sender struct {
 	bytes  int64
 	slots  *semaphore.Weighted
 	room   *semaphore.Weighted
+	pace   func(ctx context.Context, n int) error
 
 	objects, chunks, sent atomic.Uint64
 }
@@ -55,7 +59,7 @@ func NewSender(c Client, chunkSize int, window ...Window) (*Sender, error) {
 	bytes := int64(max(w.Bytes, chunkSize)) // one chunk always fits
 	return &Sender{
 		client: c, size: chunkSize, bytes: bytes,
-		slots: semaphore.NewWeighted(int64(w.Chunks)), room: semaphore.NewWeighted(bytes),
+		slots: semaphore.NewWeighted(int64(w.Chunks)), room: semaphore.NewWeighted(bytes), pace: w.Pace,
 	}, nil
 }
 
@@ -68,6 +72,15 @@ func (s *Sender) Send(ctx context.Context, topic string, sealed []byte) error {
 	if err != nil {
 		return fmt.Errorf("send to %q: %w", topic, err)
 	}
+	return s.SendChunks(ctx, topic, pieces)
+}
+
+// Split cuts an object into chunks of the sender's size.
+func (s *Sender) Split(sealed []byte) ([]Chunk, error) { return Split(sealed, s.size) }
+
+// SendChunks is Send for some of an object's chunks: those that a receiver still
+// needs.
+func (s *Sender) SendChunks(ctx context.Context, topic string, pieces []Chunk) error {
 	g, gctx := errgroup.WithContext(ctx)
 	for i := range pieces {
 		weight := int64(len(pieces[i].Data) + chunkOverhead)
@@ -85,6 +98,11 @@ func (s *Sender) Send(ctx context.Context, topic string, sealed []byte) error {
 			if err != nil {
 				return err
 			}
+			if s.pace != nil {
+				if err := s.pace(gctx, len(payload)); err != nil {
+					return err
+				}
+			}
 			if err := s.client.Publish(gctx, topic, payload, false); err != nil {
 				return err
 			}
@@ -93,7 +111,7 @@ func (s *Sender) Send(ctx context.Context, topic string, sealed []byte) error {
 			return nil
 		})
 	}
-	err = g.Wait()
+	err := g.Wait()
 	if err == nil {
 		err = ctx.Err()
 	}

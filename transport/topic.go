@@ -66,10 +66,15 @@ func StatusTopic(prefix, device string) string { return prefix + "/st/" + device
 // StatusFilter matches the status of every device.
 func StatusFilter(prefix string) string { return prefix + "/st/+" }
 
-// ReceiptTopic is <prefix>/rcp/<device>: compute receipts addressed to a device.
-func ReceiptTopic(prefix, device string) string { return prefix + "/rcp/" + device }
+// ReceiptTopic is <prefix>/rcp/<name>: receipts addressed to the sender of
+// objects of that name, a device or an evaluator.
+func ReceiptTopic(prefix, name string) string { return prefix + "/rcp/" + name }
 
-// Topic is where an object with this header is published under prefix.
+// AskTopic is <prefix>/ask/<name>: where that sender asks for receipts.
+func AskTopic(prefix, name string) string { return prefix + "/ask/" + name }
+
+// Topic is where an object with this header is published under prefix. A receipt
+// is published under its addressee's topic, which the header does not name.
 func (m *Meta) Topic(prefix string) string {
 	switch m.Kind {
 	case KindReading:
@@ -78,6 +83,8 @@ func (m *Meta) Topic(prefix string) string {
 		return ResultTopic(prefix, m.Program)
 	case KindStatus:
 		return StatusTopic(prefix, m.Device)
+	case KindAsk:
+		return AskTopic(prefix, m.Device)
 	default:
 		return ReceiptTopic(prefix, m.Device)
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // TrustStore says whose signature counts for what. A device key signs the
-// readings, status and receipts of its own device only; an evaluator key signs
+// readings, status, asks and receipts of its own device only; an evaluator key signs
 // results, whatever evaluator name they carry. Several keys per name allow
 // rotation with overlap. It is safe for concurrent use, so a service can swap
 // keys on reload.

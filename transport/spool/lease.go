@@ -1,6 +1,7 @@
 package spool
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"io/fs"
@@ -58,10 +59,54 @@ func (s *Spool) TryLease(lane Lane, live time.Duration) *Lease {
 	if best == nil {
 		return nil
 	}
-	best.leased, best.liveLane = true, lane == Live
-	l := &Lease{Stream: of.name, Topic: best.topic, Number: best.number, ID: best.id, Size: best.size, Live: lane == Live,
-		Attempts: best.attempts, Recovered: best.recovered, s: s, q: of, e: best}
-	best.attempts++
+	return s.lease(of, best, lane == Live)
+}
+
+// Entry is an object that waits.
+type Entry struct {
+	Stream, Topic string
+	Number        uint64
+	ID            [32]byte
+	Size          int64
+}
+
+// Entries are the objects that wait, oldest first.
+func (s *Spool) Entries() (out []Entry) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, q := range s.streams {
+		for _, e := range q.entries {
+			if !e.gone {
+				out = append(out, Entry{q.name, e.topic, e.number, e.id, e.size})
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b Entry) int { return cmp.Compare(a.Number, b.Number) })
+	return out
+}
+
+// Take leases a certain object, whatever its place, or gives nil when it is not
+// there or leased already.
+func (s *Spool) Take(stream string, number uint64) *Lease {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	q := s.streams[stream]
+	if q == nil {
+		return nil
+	}
+	i, ok := slices.BinarySearchFunc(q.entries, number, func(e *entry, n uint64) int { return cmp.Compare(e.number, n) })
+	if !ok || q.entries[i].gone || q.entries[i].leased {
+		return nil
+	}
+	return s.lease(q, q.entries[i], false)
+}
+
+// lease makes the lease of e; mu is held.
+func (s *Spool) lease(q *queue, e *entry, live bool) *Lease {
+	e.leased, e.liveLane = true, live
+	l := &Lease{Stream: q.name, Topic: e.topic, Number: e.number, ID: e.id, Size: e.size, Live: live,
+		Attempts: e.attempts, Recovered: e.recovered, s: s, q: q, e: e}
+	e.attempts++
 	return l
 }
 

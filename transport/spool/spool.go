@@ -49,7 +49,10 @@ type Options struct {
 	Bytes   int64 // of objects on disk in all (in memory, without Dir); 0: no bound
 	// Memory bounds the bytes of objects that wait in memory while the disk
 	// takes nothing; 0: 64 MiB.
-	Memory  int64
+	Memory int64
+	// Strict makes Put fail when the disk takes nothing, instead of keeping the
+	// object in memory.
+	Strict  bool
 	Streams map[string]Limit // by stream
 	Default Limit            // of other streams
 
@@ -260,25 +263,31 @@ func (s *Spool) age(e *entry) time.Duration { return e.age0 + s.o.Mono() - e.sin
 // fails when ctx ends, with ErrClosed after Close, with ErrFull for an object
 // that was itself dropped, or because the item is not valid.
 func (s *Spool) Put(ctx context.Context, it Item) error {
+	_, err := s.Add(ctx, it)
+	return err
+}
+
+// Add is Put that gives the object's number.
+func (s *Spool) Add(ctx context.Context, it Item) (number uint64, err error) {
 	h := Header{Created: s.o.Now().UnixNano(), ID: transport.ObjectID(it.Sealed), Size: int64(len(it.Sealed)), Stream: it.Stream, Topic: it.Topic, Cursor: it.Cursor}
 	if err := h.check(); err != nil {
-		return fmt.Errorf("spool: %w", err)
+		return 0, fmt.Errorf("spool: %w", err)
 	}
 	if h.Size == 0 {
-		return errors.New("spool: an empty object")
+		return 0, errors.New("spool: an empty object")
 	}
 	if err := s.reserve(ctx, &h); err != nil {
-		return err
+		return 0, err
 	}
 	e := &entry{number: h.Number, size: h.Size, id: h.ID, topic: it.Topic, cursor: len(it.Cursor) > 0, since: s.o.Mono()}
-	err := s.place(ctx, &h, it, e)
+	err = s.place(ctx, &h, it, e)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pending--
 	s.pbytes -= h.Size
 	if err != nil {
 		s.signal()
-		return err
+		return 0, err
 	}
 	q := s.queue(it.Stream)
 	s.insert(q, e)
@@ -286,7 +295,7 @@ func (s *Spool) Put(ctx context.Context, it Item) error {
 		q.cursor = slices.Clone(it.Cursor)
 	}
 	s.signal()
-	return nil
+	return h.Number, nil
 }
 
 // place writes the object, or keeps it in memory, or waits for the disk.
@@ -299,6 +308,9 @@ func (s *Spool) place(ctx context.Context, h *Header, it Item, e *entry) error {
 		err := s.store(h, it.Sealed)
 		if err == nil {
 			return nil
+		}
+		if s.o.Strict {
+			return fmt.Errorf("write the spool: %w", err)
 		}
 		if !e.cursor {
 			return s.toMemory(ctx, h, it, e)

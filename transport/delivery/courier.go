@@ -1,0 +1,320 @@
+package delivery
+
+import (
+	"cmp"
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"log/slog"
+	mathrand "math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hencedge/hencedge/transport"
+	"github.com/hencedge/hencedge/transport/spool"
+)
+
+// Level says when an object counts as delivered.
+type Level string
+
+// The levels.
+const (
+	Broker   Level = "broker"   // the broker has acknowledged it (PUBACK)
+	Receiver Level = "receiver" // the receiver has signed that it has it on disk
+)
+
+// Options of a Courier. Spool, Client, Name and Key are required.
+type Options struct {
+	Spool     *spool.Spool
+	Client    transport.Client
+	ChunkSize int
+	Prefix    string // of topics
+
+	Name string                // of this sender
+	Key  *transport.SigningKey // signs asks
+	// Number gives the boot epoch and the next sequence number of an ask.
+	Number func() (boot, sequence uint64, err error)
+
+	Level  Level            // of streams that Levels does not name; empty: Broker
+	Levels map[string]Level // by stream
+	// Receivers are the public keys by name whose receipts count.
+	Receivers map[string][]ed25519.PublicKey
+
+	Objects int           // objects under way at a time, over all streams; 0: 4
+	Receipt time.Duration // wait for a receipt before asking; 0: 30 s
+	First   time.Duration // shortest delay after a failure; 0: 1 s
+	Last    time.Duration // longest; 0: 1 min
+	Held    time.Duration // delay after a refusal; 0: 5 min
+	Rate    float64       // bytes a second of payloads; 0: no bound
+	Burst   float64       // bytes; 0: what Rate gives in a second, at least a chunk
+	Share   float64       // of bytes for live data while there is a backlog, 0 to 1
+	Live    time.Duration // age below which data is live
+	Hours   []Hours       // when to send; none: always
+
+	// Before is called when an object is delivered, before it leaves the spool;
+	// an error keeps it there, to be tried again. It may be nil.
+	Before func(*spool.Lease) error
+	// Notify is told of every attempt: nil, or why it failed. It may be nil.
+	Notify func(error)
+
+	Clock  Clock
+	Logger *slog.Logger
+}
+
+// Stats are the counts of a courier.
+type Stats struct {
+	Delivered, DeliveredBytes uint64 // objects that left the spool
+	Live                      uint64 // of these, from the live lane
+	Chunks, ChunkBytes        uint64 // messages that the broker acknowledged
+	Skipped                   uint64 // chunks that the receiver had already
+	Asks, Receipts, Forged    uint64 // sent; that counted; that did not verify
+	Retries                   uint64 // attempts after a failure or without a receipt
+	Refused                   uint64 // refusals by the receiver
+	Dropped                   uint64 // objects that can never be sent
+	LastDelivered             int64  // unix nanoseconds
+	Closed                    bool   // outside the hours
+	Throttled                 time.Duration
+	LastTrouble               string // why the last attempt failed; empty after a success
+}
+
+// Courier delivers what is in a spool. Make it with New and run it once.
+type Courier struct {
+	o        Options
+	log      *slog.Logger
+	sender   *transport.Sender
+	bucket   *bucket
+	verifier *transport.Verifier
+
+	mu      sync.Mutex
+	waiting map[[32]byte]chan transport.ReceiptItem
+	trouble string
+
+	asking                  chan struct{} // held while an ask is published
+	liveBytes, allBytes     float64
+	delivered, bytes, live  atomic.Uint64
+	skipped, asks, receipts atomic.Uint64
+	forged, retries         atomic.Uint64
+	refused, dropped        atomic.Uint64
+	last                    atomic.Int64
+	closed                  atomic.Bool
+}
+
+// New checks the options.
+func New(o Options) (*Courier, error) {
+	o.Objects = cmp.Or(o.Objects, 4)
+	o.Receipt = cmp.Or(o.Receipt, 30*time.Second)
+	o.First, o.Last, o.Held = cmp.Or(o.First, time.Second), cmp.Or(o.Last, time.Minute), cmp.Or(o.Held, 5*time.Minute)
+	o.Level, o.Prefix = cmp.Or(o.Level, Broker), cmp.Or(o.Prefix, transport.DefaultPrefix)
+	o.ChunkSize = cmp.Or(o.ChunkSize, transport.DefaultChunkSize)
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	c := &Courier{o: o, log: o.Logger, waiting: map[[32]byte]chan transport.ReceiptItem{}, asking: make(chan struct{}, 1)}
+	window := transport.Window{}
+	if o.Rate > 0 {
+		c.bucket = newBucket(o.Rate, cmp.Or(o.Burst, max(o.Rate, float64(o.ChunkSize))), o.Clock)
+		window.Pace = c.bucket.take
+	}
+	var err error
+	if c.sender, err = transport.NewSender(o.Client, o.ChunkSize, window); err != nil {
+		return nil, err
+	}
+	trust := transport.NewTrustStore()
+	for name, keys := range o.Receivers {
+		for _, pub := range keys {
+			if err := trust.AddDevice(name, pub); err != nil {
+				return nil, fmt.Errorf("receiver: %w", err)
+			}
+		}
+	}
+	c.verifier, err = transport.NewVerifier(transport.VerifierOptions{Trust: trust, Kinds: []transport.Kind{transport.KindReceipt}, NoReplay: true, MaxObject: 2 << 20})
+	return c, err
+}
+
+func (c *Courier) level(stream string) Level { return cmp.Or(c.o.Levels[stream], c.o.Level) }
+
+// needsReceipts reports whether any stream waits for them.
+func (c *Courier) needsReceipts() bool {
+	need := c.o.Level == Receiver
+	for _, l := range c.o.Levels {
+		need = need || l == Receiver
+	}
+	return need
+}
+
+// Run delivers until ctx ends, or until the spool is closed and nothing waits
+// any more. It fails when nothing can be delivered any more.
+func (c *Courier) Run(ctx context.Context) (err error) {
+	ctx, stop := context.WithCancelCause(ctx)
+	var work sync.WaitGroup
+	defer func() {
+		stop(nil)
+		work.Wait()
+	}()
+	if c.needsReceipts() {
+		// In the background: without a connection Subscribe waits for one.
+		work.Go(func() {
+			if err := c.o.Client.Subscribe(ctx, transport.ReceiptTopic(c.o.Prefix, c.o.Name), c.handle); err != nil && ctx.Err() == nil {
+				stop(fmt.Errorf("subscribe to receipts: %w", err))
+			}
+		})
+	}
+	work.Go(func() { c.tick(ctx) })
+	slots := make(chan struct{}, c.o.Objects)
+	for {
+		select {
+		case slots <- struct{}{}:
+		case <-ctx.Done():
+			return c.end(ctx)
+		}
+		l := c.next(ctx)
+		if l == nil {
+			if ctx.Err() == nil { // drained
+				return nil
+			}
+			return c.end(ctx)
+		}
+		work.Go(func() {
+			defer func() { <-slots }()
+			if err := c.deliver(ctx, l); err != nil {
+				stop(err)
+			}
+		})
+	}
+}
+
+// end is the cause of an end that is a failure, or nil.
+func (c *Courier) end(ctx context.Context) error {
+	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	return nil
+}
+
+// tick lets the spool do what waits for the disk, in real time.
+func (c *Courier) tick(ctx context.Context) {
+	t := time.NewTicker(250 * time.Millisecond)
+	defer t.Stop()
+	for {
+		select {
+		case <-t.C:
+			c.o.Spool.Tick()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// next waits for an object to deliver; nil when ctx ends or the spool is closed
+// and empty.
+func (c *Courier) next(ctx context.Context) *spool.Lease {
+	for {
+		changed, closed := c.o.Spool.Changed(), c.o.Spool.Closed()
+		wait := time.Minute // until the hours are looked at again
+		if c.mayDeliver() {
+			wait = 0 // until something changes
+			lanes := []spool.Lane{spool.Oldest, spool.Live}
+			if c.o.Share > 0 && c.liveBytes <= c.o.Share*c.allBytes {
+				lanes = []spool.Lane{spool.Live, spool.Oldest}
+			}
+			for _, lane := range lanes {
+				if lane == spool.Live && c.o.Share == 0 {
+					continue
+				}
+				if l := c.o.Spool.TryLease(lane, c.o.Live); l != nil {
+					c.account(l)
+					return l
+				}
+			}
+		}
+		any, delayed := c.o.Spool.Waiting()
+		if closed && !any || ctx.Err() != nil {
+			return nil
+		}
+		if wait == 0 {
+			wait = delayed
+		}
+		if !c.pause(ctx, changed, wait) {
+			return nil
+		}
+	}
+}
+
+// mayDeliver follows the hours.
+func (c *Courier) mayDeliver() bool {
+	closed := !open(c.o.Hours, c.o.Clock.Now())
+	if c.closed.Swap(closed) != closed {
+		c.log.Info("sending follows the hours of the configuration", "open", !closed)
+	}
+	return !closed
+}
+
+// account keeps the balance between lanes while there is a backlog: of the bytes
+// sent since it began.
+func (c *Courier) account(l *spool.Lease) {
+	if c.o.Share == 0 {
+		return
+	}
+	// The balance forgets, so that a long quiet time gives no credit.
+	c.liveBytes, c.allBytes = c.liveBytes*0.98, c.allBytes*0.98
+	c.allBytes += float64(l.Size)
+	if l.Live {
+		c.liveBytes += float64(l.Size)
+	}
+}
+
+// pause waits for a change, or, unless d is 0, for d by the courier's clock.
+func (c *Courier) pause(ctx context.Context, changed <-chan struct{}, d time.Duration) bool {
+	if d == 0 {
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		}
+		return ctx.Err() == nil
+	}
+	sleep, stop := context.WithCancel(ctx)
+	defer stop()
+	due := make(chan struct{})
+	go func() {
+		_ = c.o.Clock.Sleep(sleep, d)
+		close(due)
+	}()
+	select {
+	case <-changed:
+	case <-due:
+	case <-ctx.Done():
+		return false
+	}
+	return ctx.Err() == nil
+}
+
+// backoff is the delay after n failures in a row: doubling, the upper half of it
+// random, so that a fleet does not come back all at once.
+func (c *Courier) backoff(n int) time.Duration {
+	d := c.o.First << min(n, 20)
+	if d <= 0 || d > c.o.Last {
+		d = c.o.Last
+	}
+	return d/2 + mathrand.N(d/2+1)
+}
+
+// Stats gives the counts so far.
+func (c *Courier) Stats() Stats {
+	c.mu.Lock()
+	trouble := c.trouble
+	c.mu.Unlock()
+	sent := c.sender.Stats()
+	out := Stats{
+		Delivered: c.delivered.Load(), DeliveredBytes: c.bytes.Load(), Live: c.live.Load(), Chunks: sent.Chunks, ChunkBytes: sent.Bytes,
+		Skipped: c.skipped.Load(), Asks: c.asks.Load(), Receipts: c.receipts.Load(), Forged: c.forged.Load(), Retries: c.retries.Load(),
+		Refused: c.refused.Load(), Dropped: c.dropped.Load(), LastDelivered: c.last.Load(), Closed: c.closed.Load(), LastTrouble: trouble,
+	}
+	if c.bucket != nil {
+		c.bucket.mu.Lock()
+		out.Throttled = c.bucket.waited
+		c.bucket.mu.Unlock()
+	}
+	return out
+}

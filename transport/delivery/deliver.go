@@ -1,0 +1,274 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/hencedge/hencedge/transport"
+	"github.com/hencedge/hencedge/transport/spool"
+)
+
+// silence is after how many attempts in a row that the broker acknowledged and
+// the receiver did not see a hint is given.
+const silence = 3
+
+// deliver takes one object to its receiver, or gives the lease back. An error
+// means that nothing can be delivered any more.
+func (c *Courier) deliver(ctx context.Context, l *spool.Lease) error {
+	err := c.attempt(ctx, l)
+	if err == nil && c.o.Before != nil {
+		err = c.o.Before(l)
+	}
+	if c.o.Notify != nil && ctx.Err() == nil {
+		c.o.Notify(err)
+	}
+	switch {
+	case err == nil:
+		c.delivered.Add(1)
+		c.bytes.Add(uint64(l.Size))
+		if l.Live {
+			c.live.Add(1)
+		}
+		c.last.Store(c.o.Clock.Now().UnixNano())
+		c.remember("")
+		l.Done()
+	case ctx.Err() != nil:
+		l.Return(0)
+	case errors.Is(err, spool.ErrDamaged):
+		c.remember(err.Error()) // the spool has counted it and ended the lease
+	case errors.Is(err, errRefused):
+		c.refused.Add(1)
+		c.remember(err.Error())
+		c.log.Error("the receiver refuses a window; it stays in the spool and is offered again", "stream", l.Stream, "in", c.o.Held, "error", err)
+		l.Park(c.o.Held)
+	case errors.Is(err, errReplayed):
+		c.dropped.Add(1)
+		c.log.Warn("the receiver has had a window with this number before; this one is dropped", "stream", l.Stream, "error", err)
+		l.Done()
+	case errors.Is(err, transport.ErrTooLarge), errors.Is(err, transport.ErrMalformed):
+		c.dropped.Add(1)
+		c.remember(err.Error())
+		c.log.Error("an object can never be sent; raise broker.chunk_size", "topic", l.Topic, "error", err)
+		l.Done()
+	case errors.Is(err, transport.ErrClosed), errors.Is(err, transport.ErrRefused), errors.Is(err, transport.ErrOptions):
+		l.Return(0)
+		return fmt.Errorf("send: %w", err)
+	default:
+		d := c.backoff(l.Attempts)
+		c.retries.Add(1)
+		c.remember(err.Error())
+		c.log.Warn("sending failed; it will be tried again", "stream", l.Stream, "in", d.Round(time.Millisecond), "attempt", l.Attempts+1, "error", err)
+		l.Return(d)
+	}
+	return nil
+}
+
+func (c *Courier) remember(trouble string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.trouble = trouble
+}
+
+var (
+	errRefused  = errors.New("refused")
+	errReplayed = errors.New("this number was used before")
+	errSilent   = errors.New("no receipt")
+)
+
+// attempt sends what is missing of an object and waits for its acknowledgement.
+func (c *Courier) attempt(ctx context.Context, l *spool.Lease) error {
+	sealed, err := l.Sealed()
+	if err != nil {
+		return err
+	}
+	pieces, err := c.sender.Split(sealed)
+	if err != nil {
+		return err
+	}
+	if c.level(l.Stream) == Broker {
+		return c.sender.SendChunks(ctx, l.Topic, pieces)
+	}
+	answers := c.listen(l.ID)
+	defer c.forget(l.ID)
+	if l.Recovered || l.Attempts > 0 {
+		it, err := c.ask(ctx, l, len(pieces), len(sealed), answers)
+		if err != nil {
+			return err
+		}
+		if done, err := settled(it); done {
+			return err
+		}
+		switch {
+		case it.Outcome == transport.Working:
+			return c.await(ctx, l, answers)
+		case it.Outcome == transport.Partial && it.Total == len(pieces):
+			missing := pieces[:0:0]
+			for i := range pieces {
+				if !it.Has(i) {
+					missing = append(missing, pieces[i])
+				}
+			}
+			c.skipped.Add(uint64(len(pieces) - len(missing)))
+			pieces = missing
+		}
+	}
+	// A receiver that is away must not hold the chunks up for ever: the broker
+	// may have lost what it acknowledged.
+	if err := c.sender.SendChunks(ctx, l.Topic, pieces); err != nil {
+		return err
+	}
+	return c.await(ctx, l, answers)
+}
+
+// final are the refusals that no change of the receiver's configuration cures:
+// it has had this number, or this place in time, from the same sender.
+var final = map[string]bool{transport.Reason(transport.ErrReplayed): true, "duplicate_window": true}
+
+// settled reports whether a receipt ends the matter, and how.
+func settled(it transport.ReceiptItem) (done bool, err error) {
+	switch {
+	case it.Outcome == transport.Taken:
+		return true, nil
+	case it.Outcome == transport.Refused && final[it.Reason]:
+		return true, fmt.Errorf("%w: object %x", errReplayed, it.Object[:6])
+	case it.Outcome == transport.Refused:
+		return true, fmt.Errorf("%w: %s", errRefused, it.Reason)
+	}
+	return false, nil
+}
+
+// await waits for the receipt of an object that was sent.
+func (c *Courier) await(ctx context.Context, l *spool.Lease, answers <-chan transport.ReceiptItem) error {
+	limit, stop := c.timeout(ctx)
+	defer stop()
+	for {
+		select {
+		case it := <-answers:
+			if done, err := settled(it); done {
+				return err
+			}
+		case <-limit.Done():
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			if l.Attempts+1 == silence {
+				c.log.Warn("the broker acknowledges and no receipt comes: is the evaluator running with a store, does it know this stream, and is broker.chunk_size below the broker's limit?", "stream", l.Stream)
+			}
+			return fmt.Errorf("%w for object %x within %v", errSilent, l.ID[:6], c.o.Receipt)
+		}
+	}
+}
+
+// timeout ends after the wait for a receipt, by the courier's clock.
+func (c *Courier) timeout(ctx context.Context) (context.Context, func()) {
+	limit, stop := context.WithCancel(ctx)
+	go func() {
+		_ = c.o.Clock.Sleep(limit, c.o.Receipt)
+		stop()
+	}()
+	return limit, stop
+}
+
+// ask asks what the receiver has of an object and waits for the answer.
+func (c *Courier) ask(ctx context.Context, l *spool.Lease, total, size int, answers <-chan transport.ReceiptItem) (transport.ReceiptItem, error) {
+	var none transport.ReceiptItem
+	body, err := transport.MarshalAsk(transport.Ask{Items: []transport.AskItem{{Object: l.ID, Topic: l.Topic, Total: total, Size: size}}})
+	if err != nil {
+		return none, err
+	}
+	if err := c.publishAsk(ctx, body); err != nil {
+		return none, err
+	}
+	limit, stop := c.timeout(ctx)
+	defer stop()
+	select {
+	case it := <-answers:
+		return it, nil
+	case <-limit.Done():
+		if err := ctx.Err(); err != nil {
+			return none, err
+		}
+		return none, fmt.Errorf("%w: nobody answers for object %x within %v", errSilent, l.ID[:6], c.o.Receipt)
+	}
+}
+
+// publishAsk seals and publishes an ask, one at a time.
+func (c *Courier) publishAsk(ctx context.Context, body []byte) error {
+	select {
+	case c.asking <- struct{}{}:
+		defer func() { <-c.asking }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	boot, sequence, err := c.o.Number()
+	if err != nil {
+		return err
+	}
+	now := c.o.Clock.Now().UnixNano()
+	sealed, err := transport.Seal(transport.Meta{Kind: transport.KindAsk, Device: c.o.Name, BootEpoch: boot, Sequence: sequence, Start: now, End: now}, body, c.o.Key)
+	if err != nil {
+		return err
+	}
+	payload, err := transport.Whole(sealed, c.o.ChunkSize)
+	if err != nil {
+		return err
+	}
+	c.asks.Add(1)
+	return c.o.Client.Publish(ctx, transport.AskTopic(c.o.Prefix, c.o.Name), payload, false)
+}
+
+// listen registers for receipts of an object.
+func (c *Courier) listen(id [32]byte) <-chan transport.ReceiptItem {
+	ch := make(chan transport.ReceiptItem, 4)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.waiting[id] = ch
+	return ch
+}
+
+func (c *Courier) forget(id [32]byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.waiting, id)
+}
+
+// handle takes a receipt from the broker. What does not verify is counted. A
+// receipt that comes again does no harm: it names objects by content.
+func (c *Courier) handle(d transport.Delivery) {
+	if d.Ack != nil {
+		defer d.Ack()
+	}
+	r, err := c.read(d.Payload)
+	if err != nil {
+		c.forged.Add(1)
+		c.log.Warn("a receipt does not count", "reason", transport.Reason(err), "error", err)
+		return
+	}
+	c.receipts.Add(1)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, it := range r.Items {
+		select {
+		case c.waiting[it.Object] <- it:
+		default: // nobody waits, or not for so many
+		}
+	}
+}
+
+func (c *Courier) read(payload []byte) (*transport.Receipt, error) {
+	sealed, err := transport.ReadWhole(payload, 2<<20)
+	if err != nil {
+		return nil, err
+	}
+	obj, err := transport.Open(sealed, c.verifier)
+	if err != nil {
+		return nil, err
+	}
+	r, err := transport.UnmarshalReceipt(obj.Body)
+	if err == nil && r.To != c.o.Name {
+		err = fmt.Errorf("%w: a receipt for %q", transport.ErrWrongTopic, r.To)
+	}
+	return r, err
+}
