@@ -30,6 +30,7 @@ func (a *Agent) check(c *checker) {
 	c.unique("streams", "stream", names)
 	c.agentInputs(a.Inputs)
 	c.froms(a)
+	c.delivery(a)
 }
 
 func (c *checker) agentKeys(k AgentKeys) {
@@ -66,6 +67,9 @@ func (e *Evaluator) check(c *checker) {
 	between(c, "join.timeout", e.Join.Timeout, time.Second, 24*time.Hour)
 	between(c, "join.windows", e.Join.Windows, 1, 1<<16)
 	c.limits(e.Limits)
+	if e.Store != nil {
+		c.store(e.Store)
+	}
 	between(c, "workers", e.Workers, 0, 1024)
 	between(c, "stop_timeout", e.StopTimeout, time.Second, time.Hour)
 	oneOf(c, "backend_fallback", e.BackendFallback, FallbackCPU, FallbackRetry, FallbackStop)

@@ -38,6 +38,10 @@ func (a *Agent) SetDefaults() {
 	orDefault(&a.Queue.Objects, DefaultQueueObjects)
 	orDefault(&a.Queue.Bytes, DefaultQueueBytes)
 	orDefault(&a.Queue.Full, a.defaultPolicy())
+	if a.Spool != nil {
+		a.Spool.setDefaults()
+	}
+	a.Delivery.setDefaults()
 	orDefault(&a.StopTimeout, DefaultStopTimeout)
 	a.Log.setDefaults()
 	for i := range a.Streams {
@@ -65,6 +69,9 @@ func (e *Evaluator) SetDefaults() {
 	orDefault(&e.Join.Timeout, DefaultJoinTimeout)
 	orDefault(&e.Join.Windows, DefaultJoinWindows)
 	e.Limits.setDefaults()
+	if e.Store != nil {
+		e.Store.setDefaults()
+	}
 	orDefault(&e.StopTimeout, DefaultStopTimeout)
 	e.Log.setDefaults()
 	for i := range e.Streams {

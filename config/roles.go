@@ -17,6 +17,9 @@ type Agent struct {
 	// Inputs are devices and connections that sources refer to.
 	Inputs []Input `yaml:"inputs"`
 	Queue  Queue   `yaml:"queue"`
+	// Spool keeps sealed windows on disk; nil keeps them in memory only.
+	Spool    *Spool   `yaml:"spool"`
+	Delivery Delivery `yaml:"delivery"`
 	// StopTimeout bounds how long a stop waits for the queue to drain.
 	StopTimeout Duration `yaml:"stop_timeout"`
 	Log         Log      `yaml:"log"`
@@ -87,6 +90,9 @@ type Evaluator struct {
 	Limits   Limits         `yaml:"limits"`
 	// BackendFallback says what happens when the device that computes fails.
 	BackendFallback FallbackPolicy `yaml:"backend_fallback"`
+	// Store keeps windows and results on disk until they are worked off and
+	// delivered, and answers with receipts; nil keeps them in memory.
+	Store *Store `yaml:"store"`
 	// Workers is the number of programs evaluated at a time; 0 means one per
 	// CPU.
 	Workers     int      `yaml:"workers"`
@@ -158,6 +164,11 @@ type KeyHolder struct {
 	KeySet string `yaml:"key_set" cfg:"required,path"`
 	// Evaluators are the signers whose results are accepted.
 	Evaluators []Device `yaml:"evaluators" cfg:"required"`
+	// Receipts makes the key holder sign receipts for the results that it read,
+	// which evaluators with "results: keyholder" wait for. State is the file
+	// that remembers what was read over restarts.
+	Receipts bool   `yaml:"receipts"`
+	State    string `yaml:"state" cfg:"path"`
 	// Programs limits which results are read; empty means all.
 	Programs []string `yaml:"programs"`
 	// Output is "table", "ndjson" or "csv".
