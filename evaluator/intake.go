@@ -29,6 +29,27 @@ func (s *Service) take(topic string, sealed []byte) ([]*job, error) {
 	if err != nil {
 		return nil, err
 	}
+	w, err := s.window(obj)
+	if err != nil {
+		return nil, err
+	}
+	jobs, err := s.join.add(w)
+	if err != nil {
+		return nil, err
+	}
+	s.accepted(w, len(jobs))
+	return jobs, nil
+}
+
+// accepted counts a window that passed every check.
+func (s *Service) accepted(w *window, results int) {
+	s.tally.change(func(t *Stats) { t.Accepted++ })
+	s.log.Debug("window accepted", "device", w.meta.Device, "stream", w.meta.Stream, "sequence", w.meta.Sequence, "samples", w.meta.Samples, "results", results)
+}
+
+// window checks what the header and the body of a verified object say, and
+// decodes it.
+func (s *Service) window(obj *transport.Object) (*window, error) {
 	m := &obj.Meta
 	id := streamID{m.Device, m.Stream}
 	src := s.sources[id]
@@ -61,14 +82,7 @@ func (s *Service) take(topic string, sealed []byte) ([]*job, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s/%s: %w", m.Device, m.Stream, err)
 	}
-	jobs, err := s.join.add(&window{stream: id, place: at, data: data, meta: *m, id: obj.ID, at: s.now()})
-	if err != nil {
-		return nil, err
-	}
-	s.tally.change(func(t *Stats) { t.Accepted++ })
-	s.log.Debug("window accepted", "device", m.Device, "stream", m.Stream, "sequence", m.Sequence, "samples", m.Samples,
-		"bytes", len(sealed), "results", len(jobs))
-	return jobs, nil
+	return &window{stream: id, place: at, data: data, meta: *m, id: obj.ID, at: s.now()}, nil
 }
 
 // inTime refuses readings that were made after their epoch's overlap ended.

@@ -36,6 +36,20 @@ type job struct {
 	prog   *runnable
 	place  place // of the newest inputs
 	inputs map[program.Input]*window
+
+	// With a store: the result's name, and the turn of its program: after is
+	// closed when the result before is made (nil: there is none), over by this one.
+	key         [32]byte
+	after, over chan struct{}
+}
+
+// ids are the content ids of the inputs.
+func (j *job) ids() [][32]byte {
+	var ids [][32]byte
+	for _, w := range j.inputs {
+		ids = append(ids, w.id)
+	}
+	return ids
 }
 
 // joiner keeps recent windows and finds the sets that programs wait for. A
@@ -47,6 +61,7 @@ type joiner struct {
 	depth   int
 	timeout time.Duration
 	lost    func(w *window) // called for a window that leaves unused
+	left    func(w *window) // called for every window that leaves, under the lock; may be nil
 
 	mu      sync.Mutex
 	streams map[streamID]*history
@@ -143,7 +158,7 @@ func (j *joiner) insert(w *window) (jobs []*job, gone []*window, err error) {
 		}
 	}
 	for h.order.Len() > j.depth+h.lag {
-		gone = h.evict(h.order.Front(), gone)
+		gone = j.evict(h, h.order.Front(), gone)
 	}
 	return jobs, gone, nil
 }
@@ -162,7 +177,7 @@ func (j *joiner) release(w *window) {
 			}
 		}
 	}
-	h.evict(e, nil)
+	j.evict(h, e, nil)
 }
 
 // complete gives the job of p at a place, if all its windows are here and it
@@ -198,7 +213,7 @@ func (j *joiner) expire(now time.Time) {
 				break
 			}
 			if w.place.boot != h.newest.boot || w.place.n+int64(h.lag) <= h.newest.n {
-				gone = h.evict(e, gone)
+				gone = j.evict(h, e, gone)
 			}
 			e = next
 		}
@@ -208,9 +223,12 @@ func (j *joiner) expire(now time.Time) {
 }
 
 // evict takes a window out and adds it to gone if nothing used it.
-func (h *history) evict(e *list.Element, gone []*window) []*window {
+func (j *joiner) evict(h *history, e *list.Element, gone []*window) []*window {
 	w := h.order.Remove(e).(*window)
 	delete(h.byPlace, w.place)
+	if j.left != nil {
+		j.left(w)
+	}
 	if !w.used {
 		gone = append(gone, w)
 	}

@@ -1,6 +1,7 @@
 package evaluator
 
 import (
+	"crypto/ed25519"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -25,6 +26,8 @@ type Keys struct {
 	// AcceptUntil ends the overlap after a rotation: readings whose window ends
 	// later are refused under this epoch. Zero means no end.
 	AcceptUntil time.Time
+	// Holder is the key that the key holder signs with; nil when unknown.
+	Holder ed25519.PublicKey
 }
 
 // ref names the keys.
@@ -80,6 +83,10 @@ func LoadKeys(dir string, context func(henc.Parameters) (*henc.Context, error)) 
 	if err != nil {
 		return fail(err)
 	}
+	holder, err := transport.ParsePublicKey(m.Signer)
+	if err != nil {
+		return fail(err)
+	}
 	var out []Keys
 	for _, e := range m.Epochs {
 		name := filepath.Join(fmt.Sprintf("epoch-%04d", e.Epoch), keyFile)
@@ -97,7 +104,7 @@ func LoadKeys(dir string, context func(henc.Parameters) (*henc.Context, error)) 
 		if ev.Epoch != e.Epoch || hex.EncodeToString(ev.KeyID[:]) != e.KeyID {
 			return fail(fmt.Errorf("%s holds epoch %d of key set %x, the manifest says epoch %d of %s", name, ev.Epoch, ev.KeyID, e.Epoch, e.KeyID))
 		}
-		out = append(out, Keys{Context: ctx, Evaluation: ev, AcceptUntil: e.AcceptUntil})
+		out = append(out, Keys{Context: ctx, Evaluation: ev, AcceptUntil: e.AcceptUntil, Holder: holder})
 	}
 	return out, nil
 }

@@ -74,6 +74,7 @@ type Service struct {
 	sender   *transport.Sender
 	tally    tally
 	reports  reporter
+	durable  *durable // nil without a store
 
 	link struct {
 		sync.Mutex
@@ -112,7 +113,7 @@ func New(cfg *config.Evaluator, deps Deps) (*Service, error) {
 			return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 		}
 	}
-	held, err := s.holdKeys()
+	held, all, err := s.holdKeys()
 	if err != nil {
 		return nil, err
 	}
@@ -126,9 +127,11 @@ func New(cfg *config.Evaluator, deps Deps) (*Service, error) {
 	if s.state, err = openState(cfg.State, cfg.Name, s.now()); err != nil {
 		return nil, err
 	}
-	if s.verifier, err = s.makeVerifier(held); err != nil {
-		s.state.close()
-		return nil, err
+	if err = s.openDurable(all); err == nil {
+		s.verifier, err = s.makeVerifier(held)
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
 	}
 	s.join = newJoiner(cfg.Join.Windows, cfg.Join.Timeout, progs, s.lost)
 	s.staged = make(chan staged, 8)
@@ -137,6 +140,11 @@ func New(cfg *config.Evaluator, deps Deps) (*Service, error) {
 	s.receiver = transport.NewReceiver(transport.Limits{
 		MaxObject: int(cfg.Limits.Object), MaxObjects: cfg.Limits.Pending, MaxBytes: int(cfg.Limits.Memory), MaxAge: cfg.Limits.Reassembly,
 	}, s.stage)
+	if s.durable != nil {
+		if err := s.durable.start(); err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+	}
 	return s, nil
 }
 
@@ -192,7 +200,13 @@ func (s *Service) Plan() *Plan { return s.plan }
 func (s *Service) Stats() Stats { return s.tally.snapshot(s.receiver.Counters()) }
 
 // Close gives the state file back without running. After Run it does nothing.
-func (s *Service) Close() error { return s.state.close() }
+func (s *Service) Close() error {
+	err := s.state.close()
+	if s.durable != nil {
+		err = errors.Join(err, s.durable.store.close())
+	}
+	return err
+}
 
 // Run connects, subscribes and works until ctx ends; then it finishes what was
 // taken, for at most the configured stop timeout, and returns nil. Other ends
@@ -201,7 +215,7 @@ func (s *Service) Run(ctx context.Context) (err error) {
 	if s.ran.Swap(true) {
 		return errors.New("the evaluator ran already; make a new one")
 	}
-	defer func() { err = errors.Join(err, s.state.close()) }()
+	defer func() { err = errors.Join(err, s.Close()) }()
 	if s.deps.SigningKey == nil { // then it is ours
 		defer s.signer.Wipe()
 	}
@@ -228,6 +242,8 @@ func (s *Service) Run(ctx context.Context) (err error) {
 	working, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	done := s.start(ctx, working)
+	hangUp := s.startDelivery(ctx, working, client, end, done)
+	defer func() { err = errors.Join(err, hangUp()) }()
 	if err := s.subscribe(ctx, client); err != nil {
 		end()
 		close(s.quit)
@@ -260,6 +276,9 @@ func (s *Service) subscribe(ctx context.Context, client transport.Client) error 
 			return fmt.Errorf("subscribe %s: %w", topic, err)
 		}
 	}
+	if s.durable != nil {
+		return s.durable.listen(ctx, client)
+	}
 	return nil
 }
 
@@ -268,7 +287,11 @@ func (s *Service) subscribe(ctx context.Context, client transport.Client) error 
 // under way then.
 func (s *Service) start(ctx, working context.Context) (done chan struct{}) {
 	var intake, workers sync.WaitGroup
-	for range min(s.workers(), 4) {
+	intakes := min(s.workers(), 4)
+	if s.durable != nil {
+		intakes = 1 // windows are taken, and results made, in their order
+	}
+	for range intakes {
 		intake.Go(func() { s.intakeLoop(ctx, working) })
 	}
 	for range s.workers() {
@@ -288,6 +311,9 @@ func (s *Service) start(ctx, working context.Context) (done chan struct{}) {
 }
 
 func (s *Service) intakeLoop(ctx, working context.Context) {
+	if s.durable != nil {
+		s.durable.reload(working)
+	}
 	for {
 		select {
 		case o := <-s.staged:
@@ -307,6 +333,10 @@ func (s *Service) intakeLoop(ctx, working context.Context) {
 
 // admit takes one object and queues its jobs.
 func (s *Service) admit(working context.Context, o staged) {
+	if s.durable != nil {
+		s.durable.take(working, o.topic, o.sealed)
+		return
+	}
 	jobs, err := s.take(o.topic, o.sealed)
 	if err != nil {
 		s.refuse(o.topic, err)
@@ -337,7 +367,11 @@ func (s *Service) keepHouse(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			s.join.expire(s.now())
+			if s.durable != nil {
+				s.durable.expire(s.now())
+			} else {
+				s.join.expire(s.now())
+			}
 			s.receiver.Expire()
 			if err := s.state.save(); err != nil {
 				s.log.Error("state not saved", "error", err)

@@ -18,7 +18,7 @@ func compareStreams(a, b streamID) int {
 
 // holdKeys loads the evaluation keys, checks that they can do what the programs
 // need, and returns their names. Parameters share one context.
-func (s *Service) holdKeys() ([]transport.KeyRef, error) {
+func (s *Service) holdKeys() ([]transport.KeyRef, []Keys, error) {
 	contexts := map[[32]byte]*henc.Context{}
 	contextFor := func(p henc.Parameters) (*henc.Context, error) {
 		if c := contexts[p.Hash()]; c != nil {
@@ -39,7 +39,7 @@ func (s *Service) holdKeys() ([]transport.KeyRef, error) {
 		for _, dir := range s.cfg.KeySets {
 			keys, err := LoadKeys(dir, contextFor)
 			if err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			all = append(all, keys...)
 		}
@@ -47,24 +47,24 @@ func (s *Service) holdKeys() ([]transport.KeyRef, error) {
 	var refs []transport.KeyRef
 	for _, k := range all {
 		if k.Context == nil || k.Evaluation == nil {
-			return nil, fmt.Errorf("%w: keys without a context", ErrKeys)
+			return nil, nil, fmt.Errorf("%w: keys without a context", ErrKeys)
 		}
 		hash := k.Context.Parameters().Hash()
 		if c := contexts[hash]; c != nil && c != k.Context {
-			return nil, fmt.Errorf("%w: keys for %s come with different contexts", ErrKeys, k.Context.Parameters().Name())
+			return nil, nil, fmt.Errorf("%w: keys for %s come with different contexts", ErrKeys, k.Context.Parameters().Name())
 		}
 		contexts[hash] = k.Context
 		ref := k.ref()
 		if s.keys[ref] != nil {
-			return nil, fmt.Errorf("%w: epoch %d of key set %x is there twice", ErrKeys, ref.Epoch, ref.ID)
+			return nil, nil, fmt.Errorf("%w: epoch %d of key set %x is there twice", ErrKeys, ref.Epoch, ref.ID)
 		}
 		s.keys[ref] = &heldKeys{params: k.Context.Parameters(), until: k.AcceptUntil}
 		refs = append(refs, ref)
 	}
 	if err := s.checkNeeds(all); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return refs, s.makeLanes(all)
+	return refs, all, s.makeLanes(all)
 }
 
 // checkNeeds refuses keys that lack something that a program needs.
@@ -135,19 +135,13 @@ func (s *Service) warnUseless() {
 
 // makeVerifier lists what is accepted.
 func (s *Service) makeVerifier(held []transport.KeyRef) (*transport.Verifier, error) {
-	trust := transport.NewTrustStore()
-	for _, d := range s.cfg.Devices {
-		pub, err := transport.ParsePublicKey(d.PublicKey)
-		if err == nil {
-			err = trust.AddDevice(d.Name, pub)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%w: device %s: %w", ErrConfig, d.Name, err)
-		}
+	trust, err := s.trust()
+	if err != nil {
+		return nil, err
 	}
 	o := transport.VerifierOptions{
 		Trust: trust, Kinds: []transport.Kind{transport.KindReading}, Keys: held, Layouts: map[string][32]byte{},
-		Replay: s.state.guard, MaxObject: int(s.cfg.Limits.Object), TopicPrefix: s.cfg.Broker.TopicPrefix,
+		Replay: s.state.guard, NoReplay: s.durable != nil, MaxObject: int(s.cfg.Limits.Object), TopicPrefix: s.cfg.Broker.TopicPrefix,
 	}
 	for id, src := range s.sources {
 		o.Layouts[transport.StreamKey(id.device, id.stream)] = src.layout
@@ -160,6 +154,21 @@ func (s *Service) makeVerifier(held []transport.KeyRef) (*transport.Verifier, er
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	return v, nil
+}
+
+// trust are the devices' keys.
+func (s *Service) trust() (*transport.TrustStore, error) {
+	trust := transport.NewTrustStore()
+	for _, d := range s.cfg.Devices {
+		pub, err := transport.ParsePublicKey(d.PublicKey)
+		if err == nil {
+			err = trust.AddDevice(d.Name, pub)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%w: device %s: %w", ErrConfig, d.Name, err)
+		}
+	}
+	return trust, nil
 }
 
 // dial connects to the broker, with a birth message and a last will.

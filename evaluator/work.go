@@ -18,7 +18,8 @@ import (
 // full.
 type runnable struct {
 	planned *Planned
-	done    *recent // places whose results were given out; under the joiner's lock
+	done    *recent       // places whose results were given out; under the joiner's lock
+	tail    chan struct{} // closed when the newest job is over; under the store's admission
 
 	mu       sync.Mutex
 	variants map[string]*program.Circuit
@@ -68,7 +69,10 @@ type Event struct {
 
 // work computes, seals and publishes one result. Once ctx is over it starts no
 // computation, so that a stop takes no longer than the jobs already running.
-func (s *Service) work(ctx context.Context, j *job) error {
+func (s *Service) work(ctx context.Context, j *job) (err error) {
+	if s.durable != nil {
+		defer func() { s.durable.finished(ctx, j, err) }()
+	}
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("not started before the stop timeout: %w", err)
 	}
@@ -85,14 +89,25 @@ func (s *Service) work(ctx context.Context, j *job) error {
 	if err != nil {
 		return err
 	}
-	meta := s.resultMeta(j, circuit, out)
-	meta.KeyID, meta.KeyEpoch = first.meta.KeyID, first.meta.KeyEpoch
-	sealed, err := transport.Seal(meta, body, s.signer)
-	if err != nil {
-		return fmt.Errorf("program %s: seal result: %w", circuit.Name(), err)
+	var meta transport.Meta
+	var sealed []byte
+	seal := func() ([]byte, string, error) {
+		meta = s.resultMeta(j, circuit, out)
+		meta.KeyID, meta.KeyEpoch = first.meta.KeyID, first.meta.KeyEpoch
+		var err error
+		if sealed, err = transport.Seal(meta, body, s.signer); err != nil {
+			return nil, "", fmt.Errorf("seal result: %w", err)
+		}
+		return sealed, cmp.Or(j.prog.planned.Topic, transport.ResultTopic(s.cfg.Broker.TopicPrefix, circuit.Name())), nil
 	}
-	topic := cmp.Or(j.prog.planned.Topic, transport.ResultTopic(s.cfg.Broker.TopicPrefix, circuit.Name()))
-	if err := s.sender.Send(ctx, topic, sealed); err != nil {
+	if s.durable != nil {
+		err = s.durable.commit(ctx, j, seal)
+	} else if sealed, topic, serr := seal(); serr != nil {
+		err = serr
+	} else {
+		err = s.sender.Send(ctx, topic, sealed)
+	}
+	if err != nil {
 		return fmt.Errorf("program %s: %w", circuit.Name(), err)
 	}
 	s.tally.result(circuit.Name(), len(sealed), took)

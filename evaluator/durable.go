@@ -1,0 +1,375 @@
+package evaluator
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/transport"
+	"github.com/hencedge/hencedge/transport/delivery"
+	"github.com/hencedge/hencedge/transport/spool"
+)
+
+// durable is the part of a Service that has a store: it answers for the windows
+// that it takes.
+type durable struct {
+	s       *Service
+	store   *store
+	asks    *transport.Verifier
+	holders map[string][]ed25519.PublicKey
+
+	admit sync.Mutex // from the joiner to the count of jobs
+	leave []*window  // that the joiner let go; under admit
+
+	outgoing chan answer
+	courier  atomic.Pointer[delivery.Courier]
+
+	mu      sync.Mutex
+	refused map[[32]byte]string // reasons, for asks
+	order   [][32]byte
+
+	known, sent, asked atomic.Uint64
+}
+
+// answer is one item of a receipt.
+type answer struct {
+	to   string
+	item transport.ReceiptItem
+}
+
+// maxRefused bounds the refusals that are remembered.
+const maxRefused = 4096
+
+// holderName is the name that the key holder signs receipts under.
+const holderName = holderDevice
+
+// openDurable opens the store of a configuration; without one it is nil.
+func (s *Service) openDurable(all []Keys) error {
+	c := s.cfg.Store
+	if c == nil {
+		return nil
+	}
+	d := &durable{s: s, outgoing: make(chan answer, 1024), refused: map[[32]byte]string{}, holders: map[string][]ed25519.PublicKey{}}
+	for _, k := range all {
+		if k.Holder != nil {
+			d.holders[holderName] = append(d.holders[holderName], k.Holder)
+		}
+	}
+	if c.Results == config.AckKeyHolder && len(d.holders) == 0 {
+		return fmt.Errorf("%w: store.results is keyholder, and no key set names its holder's signing key", ErrKeys)
+	}
+	var err error
+	if d.store, err = openStore(c, s.log); err != nil {
+		return err
+	}
+	s.durable = d
+	return nil
+}
+
+// start prepares what needs the verifier: the asks of devices, and the windows
+// of an earlier process, which count as taken from now on.
+func (d *durable) start() error {
+	s := d.s
+	trust, err := s.trust()
+	if err != nil {
+		return err
+	}
+	if d.asks, err = transport.NewVerifier(transport.VerifierOptions{Trust: trust, Kinds: []transport.Kind{transport.KindAsk}, NoReplay: true, MaxObject: 2 << 20,
+		TopicPrefix: s.cfg.Broker.TopicPrefix}); err != nil {
+		return fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	s.join.left = func(w *window) { d.leave = append(d.leave, w) }
+	for _, e := range d.store.inbox.Entries() {
+		l := d.store.inbox.Take(e.Stream, e.Number)
+		sealed, err := l.Sealed()
+		if errors.Is(err, spool.ErrDamaged) {
+			continue // counted and reported by the spool
+		}
+		l.Return(0)
+		if err != nil {
+			return fmt.Errorf("%w: inbox: %w", ErrState, err)
+		}
+		obj, err := transport.Open(sealed, s.verifier)
+		if err != nil {
+			s.log.Warn("a window in the store is not accepted by this configuration; it stays there", "topic", e.Topic, "error", err)
+			continue
+		}
+		d.store.hold(obj, e.Stream, e.Number)
+	}
+	return nil
+}
+
+// reload hands the windows of an earlier process to the joiner, in the order in
+// which they were taken.
+func (d *durable) reload(working context.Context) {
+	for _, e := range d.store.inbox.Entries() {
+		if working.Err() != nil {
+			return
+		}
+		l := d.store.inbox.Take(e.Stream, e.Number)
+		if l == nil {
+			continue
+		}
+		sealed, err := l.Sealed()
+		if errors.Is(err, spool.ErrDamaged) {
+			continue
+		}
+		l.Return(0)
+		var obj *transport.Object
+		if err == nil {
+			obj, err = transport.Open(sealed, d.s.verifier)
+		}
+		var w *window
+		if err == nil {
+			w, err = d.s.window(obj)
+		}
+		if err != nil {
+			continue // start has told why
+		}
+		d.insert(working, e.Topic, w)
+	}
+}
+
+// take is the intake of a window: verified, not had before, written into the
+// inbox, acknowledged, joined.
+func (d *durable) take(working context.Context, topic string, sealed []byte) {
+	s := d.s
+	obj, err := s.verifier.OpenFrom(topic, sealed)
+	var w *window
+	if err == nil {
+		if err = d.store.fresh(obj); err == nil {
+			w, err = s.window(obj)
+		}
+	}
+	if err == nil {
+		err = d.store.keep(working, obj, topic, sealed)
+	}
+	id := transport.ObjectID(sealed)
+	switch {
+	case err == nil:
+		d.answer(obj.Meta.Device, transport.ReceiptItem{Object: id, Outcome: transport.Taken})
+		d.insert(working, topic, w)
+	case errors.Is(err, errKnown):
+		d.known.Add(1)
+		d.answer(obj.Meta.Device, transport.ReceiptItem{Object: id, Outcome: transport.Taken})
+	case errors.Is(err, errStore):
+		s.receiver.Forget(topic, id) // so that it can be sent again
+		s.refuse(topic, err)
+	default:
+		s.refuse(topic, err)
+		if reason := Reason(err); tellable(reason) {
+			d.refuse(id, reason)
+			if device, ok := d.deviceOf(topic); ok {
+				d.answer(device, transport.ReceiptItem{Object: id, Outcome: transport.Refused, Reason: reason})
+			}
+		}
+	}
+}
+
+// tellable are the reasons that a sender can do something about. Objects that
+// anybody could have made get no answer.
+func tellable(reason string) bool {
+	switch reason {
+	case "malformed", "truncated", "too_large", "bad_signature", "unknown_signer", "wrong_topic", "wrong_kind", "unsupported_version", "downgraded", transport.ReasonOther:
+		return false
+	}
+	return true
+}
+
+// deviceOf is the device that a topic of readings belongs to.
+func (d *durable) deviceOf(topic string) (string, bool) {
+	rest, ok := strings.CutPrefix(topic, d.s.cfg.Broker.TopicPrefix+"/up/")
+	device, _, slash := strings.Cut(rest, "/")
+	return device, ok && slash
+}
+
+// insert joins a window and queues the jobs that it completes, those aside whose
+// results were made before. Jobs of a program follow each other in their order.
+func (d *durable) insert(working context.Context, topic string, w *window) {
+	s := d.s
+	d.admit.Lock()
+	jobs, err := s.join.add(w)
+	if err != nil {
+		d.leave = append(d.leave, w)
+	}
+	var do []*job
+	for _, j := range jobs {
+		j.key = resultKey(j.prog.planned.Name, j.ids())
+		if d.store.wasMade(j.key) {
+			continue
+		}
+		d.store.need(j)
+		j.after, j.over = j.prog.tail, make(chan struct{})
+		j.prog.tail = j.over
+		do = append(do, j)
+	}
+	d.admit.Unlock()
+	d.settle()
+	if err != nil {
+		s.refuse(topic, err)
+		return
+	}
+	s.accepted(w, len(do))
+	for _, j := range do {
+		select {
+		case s.jobs <- j:
+		case <-working.Done():
+			close(j.over)
+			s.failed(j, working.Err())
+		}
+	}
+}
+
+// settle lets go of the windows that the joiner let go.
+func (d *durable) settle() {
+	d.admit.Lock()
+	leave := d.leave
+	d.leave = nil
+	d.admit.Unlock()
+	for _, w := range leave {
+		if err := d.store.left(w.id); err != nil {
+			d.s.log.Error("a window cannot be signed off yet", "error", err)
+		}
+	}
+}
+
+// expire is the housekeeping.
+func (d *durable) expire(now time.Time) {
+	d.admit.Lock()
+	d.s.join.expire(now)
+	d.admit.Unlock()
+	d.settle()
+	if err := d.store.sweep(); err != nil {
+		d.s.log.Error("windows cannot be signed off yet", "error", err)
+	}
+	d.store.inbox.Tick()
+}
+
+// commit puts a result into the outbox, after the earlier results of its
+// program. While the disk takes nothing it waits: the windows are safe.
+func (d *durable) commit(ctx context.Context, j *job, make func() (sealed []byte, topic string, err error)) error {
+	if j.after != nil {
+		select {
+		case <-j.after:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	sealed, topic, err := make()
+	if err != nil {
+		return err
+	}
+	for {
+		err := d.store.put(ctx, j.key, spool.Item{Stream: j.prog.planned.Name, Topic: topic, Sealed: sealed})
+		if err == nil || ctx.Err() != nil || errors.Is(err, spool.ErrClosed) {
+			return err
+		}
+		d.s.log.Error("a result waits for the disk", "program", j.prog.planned.Name, "error", err)
+		t := time.NewTimer(time.Second)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return ctx.Err()
+		}
+	}
+}
+
+// finished ends a job: its windows may go when its result is in the outbox, or
+// when it failed for a reason that will not change.
+func (d *durable) finished(ctx context.Context, j *job, err error) {
+	if err == nil || ctx.Err() == nil && !errors.Is(err, errStore) && !errors.Is(err, spool.ErrClosed) {
+		var serr error
+		if err != nil {
+			serr = d.store.failed(j.key)
+		}
+		if serr == nil {
+			serr = d.store.settle(j)
+		}
+		if serr != nil {
+			d.s.log.Error("a window cannot be signed off yet", "error", serr)
+		}
+	}
+	if j.after != nil {
+		select { // the order holds for those that fail too
+		case <-j.after:
+		case <-ctx.Done():
+		}
+	}
+	close(j.over)
+}
+
+// refuse remembers a refusal for asks.
+func (d *durable) refuse(id [32]byte, reason string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if _, ok := d.refused[id]; !ok {
+		d.order = append(d.order, id)
+	}
+	d.refused[id] = reason
+	if len(d.order) > maxRefused {
+		delete(d.refused, d.order[0])
+		d.order = d.order[1:]
+	}
+}
+
+// sweep tries again what could not be signed off.
+func (s *store) sweep() error {
+	s.mu.Lock()
+	var ids [][32]byte
+	for id, h := range s.held {
+		if h.left && h.refs == 0 {
+			ids = append(ids, id)
+		}
+	}
+	s.mu.Unlock()
+	var err error
+	for _, id := range ids {
+		err = errors.Join(err, s.release(id))
+	}
+	return err
+}
+
+// startDelivery runs receipts and the delivery of results. The function that it
+// returns waits for what was begun; call it when the work is done.
+func (s *Service) startDelivery(ctx, working context.Context, client transport.Client, end func(), done <-chan struct{}) (hangUp func() error) {
+	if s.durable == nil {
+		return func() error { return nil }
+	}
+	sending, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var wg sync.WaitGroup
+	var failure error
+	wg.Go(func() { s.durable.sendReceipts(sending, client) })
+	wg.Go(func() {
+		if failure = s.durable.deliver(sending, client); failure != nil {
+			end() // results cannot be delivered any more
+		}
+	})
+	return func() error {
+		<-done
+		s.durable.store.outbox.Close()
+		// What is not delivered soon is delivered after the next start.
+		t := time.AfterFunc(min(s.cfg.StopTimeout, lastDelivery), stop)
+		defer t.Stop()
+		go func() { // without a connection there is nothing to wait for
+			for client.Connected() && sending.Err() == nil {
+				if any, _ := s.durable.store.outbox.Waiting(); !any {
+					break
+				}
+				time.Sleep(10 * time.Millisecond)
+			}
+			stop()
+		}()
+		wg.Wait()
+		return failure
+	}
+}
+
+// lastDelivery is how long a stop waits for results to be delivered.
+const lastDelivery = 2 * time.Second

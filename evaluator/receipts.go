@@ -1,0 +1,182 @@
+package evaluator
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/transport"
+	"github.com/hencedge/hencedge/transport/delivery"
+)
+
+// receiptDelay is how long answers gather before a receipt goes.
+const receiptDelay = 5 * time.Millisecond
+
+// answer queues an item of a receipt. When too many wait, it is left out: who
+// misses it asks.
+func (d *durable) answer(to string, it transport.ReceiptItem) {
+	select {
+	case d.outgoing <- answer{to, it}:
+	default:
+	}
+}
+
+// ask answers a device that asks what became of its objects.
+func (d *durable) ask(m transport.Delivery) {
+	if m.Ack != nil {
+		defer m.Ack()
+	}
+	s := d.s
+	device, items, err := d.readAsk(m)
+	if err != nil {
+		s.refuse(m.Topic, err)
+		return
+	}
+	d.asked.Add(1)
+	for _, it := range items {
+		d.answer(device, d.outcome(it))
+	}
+}
+
+// readAsk verifies an ask; a device may ask for its own objects only.
+func (d *durable) readAsk(m transport.Delivery) (device string, items []transport.AskItem, err error) {
+	sealed, err := transport.ReadWhole(m.Payload, 2<<20)
+	if err != nil {
+		return "", nil, err
+	}
+	obj, err := d.asks.OpenFrom(m.Topic, sealed)
+	if err != nil {
+		return "", nil, err
+	}
+	a, err := transport.UnmarshalAsk(obj.Body)
+	if err != nil {
+		return "", nil, err
+	}
+	device = obj.Meta.Device
+	for _, it := range a.Items {
+		if !strings.HasPrefix(it.Topic, transport.ReadingTopic(d.s.cfg.Broker.TopicPrefix, device, "")) {
+			return "", nil, fmt.Errorf("%w: %q asks about %q", transport.ErrWrongTopic, device, it.Topic)
+		}
+	}
+	return device, a.Items, nil
+}
+
+// outcome is what became of an object.
+func (d *durable) outcome(it transport.AskItem) transport.ReceiptItem {
+	if d.store.known(it.Object) {
+		return transport.ReceiptItem{Object: it.Object, Outcome: transport.Taken}
+	}
+	d.mu.Lock()
+	reason := d.refused[it.Object]
+	d.mu.Unlock()
+	if reason != "" {
+		return transport.ReceiptItem{Object: it.Object, Outcome: transport.Refused, Reason: reason}
+	}
+	out := d.s.receiver.Progress(it.Topic, it.Object, it.Total, it.Size)
+	if out.Outcome == transport.Working && d.store.known(it.Object) { // meanwhile
+		out.Outcome = transport.Taken
+	}
+	return out
+}
+
+// sendReceipts signs and publishes answers, several at a time, until ctx ends.
+func (d *durable) sendReceipts(ctx context.Context, client transport.Client) {
+	for {
+		var first answer
+		select {
+		case first = <-d.outgoing:
+		case <-ctx.Done():
+			return
+		}
+		batch := map[string][]transport.ReceiptItem{first.to: {first.item}}
+		gather := time.NewTimer(receiptDelay)
+	more:
+		for n := 1; n < transport.MaxReceiptItems; n++ {
+			select {
+			case a := <-d.outgoing:
+				batch[a.to] = append(batch[a.to], a.item)
+			case <-gather.C:
+				break more
+			}
+		}
+		gather.Stop()
+		for to, items := range batch {
+			if err := d.publish(ctx, client, to, items); err != nil && ctx.Err() == nil {
+				d.s.log.Warn("a receipt was not sent; its addressee will ask", "to", to, "error", err)
+			}
+		}
+	}
+}
+
+func (d *durable) publish(ctx context.Context, client transport.Client, to string, items []transport.ReceiptItem) error {
+	s := d.s
+	payload, err := transport.SealReceipt(transport.Receipt{To: to, Items: items}, s.cfg.Name, s.signer, s.now(), func() (uint64, uint64) { return s.state.sequence("receipt") })
+	if err != nil {
+		return err
+	}
+	d.sent.Add(1)
+	return client.Publish(ctx, transport.ReceiptTopic(s.cfg.Broker.TopicPrefix, to), payload, false)
+}
+
+// listen subscribes to the asks of every device whose streams are read.
+func (d *durable) listen(ctx context.Context, client transport.Client) error {
+	var devices []string
+	for id := range d.s.sources {
+		if !slices.Contains(devices, id.device) {
+			devices = append(devices, id.device)
+		}
+	}
+	slices.Sort(devices)
+	for _, device := range devices {
+		topic := transport.AskTopic(d.s.cfg.Broker.TopicPrefix, device)
+		if err := client.Subscribe(ctx, topic, d.ask); err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return fmt.Errorf("subscribe %s: %w", topic, err)
+		}
+	}
+	return nil
+}
+
+// evaluatorClock is the time of the service, slept in real time.
+type evaluatorClock struct {
+	now   func() time.Time
+	start time.Time
+}
+
+func (c evaluatorClock) Now() time.Time      { return c.now() }
+func (c evaluatorClock) Mono() time.Duration { return time.Since(c.start) }
+func (c evaluatorClock) Sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// deliver takes results from the outbox to the broker, or to the key holder.
+func (d *durable) deliver(ctx context.Context, client transport.Client) error {
+	s, c := d.s, d.s.cfg.Store
+	level := delivery.Broker
+	if c.Results == config.AckKeyHolder {
+		level = delivery.Receiver
+	}
+	courier, err := delivery.New(delivery.Options{
+		Spool: d.store.outbox, Client: client, ChunkSize: int(s.cfg.Broker.ChunkSize), Prefix: s.cfg.Broker.TopicPrefix, Name: s.cfg.Name, Key: s.signer,
+		Number: func() (uint64, uint64, error) { boot, n := s.state.sequence("ask"); return boot, n, nil },
+		Level:  level, Receivers: d.holders, Objects: 8, Receipt: c.ReceiptTimeout, First: c.RetryMin, Last: c.RetryMax,
+		Before: d.store.delivered, Clock: evaluatorClock{s.now, time.Now()}, Logger: s.log,
+	})
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	d.courier.Store(courier)
+	return courier.Run(ctx)
+}
