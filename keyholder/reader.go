@@ -22,6 +22,8 @@ type ReaderOptions struct {
 	// Archive reads stored results in any order, each as often as asked.
 	// Otherwise a result that was read before is refused as replayed.
 	Archive bool
+	// Replay is the guard against results that were read before; nil: a new one.
+	Replay *transport.ReplayGuard
 	// Units are the units of results by program name, for display.
 	Units       map[string]string
 	MaxObject   int // largest sealed result in bytes; 0: transport's default
@@ -87,8 +89,16 @@ func (r *Reader) verifier() (*transport.Verifier, error) {
 	return transport.NewVerifier(transport.VerifierOptions{
 		Trust: trust, Kinds: []transport.Kind{transport.KindResult},
 		Params: [][32]byte{r.set.params.Hash()}, Keys: refs,
-		MaxObject: r.o.MaxObject, TopicPrefix: r.o.TopicPrefix, Counters: r.o.Counters,
+		Replay: r.replay(), MaxObject: r.o.MaxObject, TopicPrefix: r.o.TopicPrefix, Counters: r.o.Counters,
 	})
+}
+
+// replay is the guard of the options, which is not for archives.
+func (r *Reader) replay() *transport.ReplayGuard {
+	if r.o.Archive {
+		return nil
+	}
+	return r.o.Replay
 }
 
 // Verify checks a sealed result without decrypting it: signature, signer, key,

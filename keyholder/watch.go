@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 
 	"github.com/hencedge/hencedge/transport"
 )
@@ -15,6 +16,7 @@ type WatchOptions struct {
 	Programs    []string         // programs to follow; empty: all
 	Topics      []string         // further topics, for programs with a topic of their own
 	Limits      transport.Limits // bounds of reassembly
+	Receipts    *Receipts        // tells evaluators what was read; may be nil
 	// OnReady is called once the broker has granted the subscriptions.
 	OnReady func()
 	// OnResult gets every result that was read, in order; an error ends Watch.
@@ -84,6 +86,18 @@ func Watch(ctx context.Context, r *Reader, o WatchOptions) error {
 			return fmt.Errorf("watch results: subscribe %s: %w", f, err)
 		}
 	}
+	if o.Receipts != nil {
+		if err := o.Receipts.listen(ctx, receiver); err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return fmt.Errorf("watch results: %w", err)
+		}
+		var sending sync.WaitGroup
+		defer sending.Wait()
+		defer stop()
+		sending.Go(func() { o.Receipts.send(ctx) })
+	}
 	if o.OnReady != nil {
 		o.OnReady()
 	}
@@ -100,14 +114,21 @@ func Watch(ctx context.Context, r *Reader, o WatchOptions) error {
 			}
 			res, err := r.Read(topic, s.sealed)
 			if err != nil {
+				if o.Receipts != nil {
+					o.Receipts.again(s.sealed, err)
+				}
 				o.refuse(s.topic, err)
 				continue
 			}
-			if o.OnResult == nil {
-				continue
+			if o.OnResult != nil {
+				if err := o.OnResult(res); err != nil {
+					return err
+				}
 			}
-			if err := o.OnResult(res); err != nil {
-				return err
+			if o.Receipts != nil {
+				if err := o.Receipts.read(res); err != nil {
+					return err
+				}
 			}
 		}
 	}

@@ -129,7 +129,7 @@ func checkEvaluator(cfg *config.Evaluator, keys bool) error {
 		return err
 	}
 	probe := *cfg
-	probe.State = "" // nothing is changed
+	probe.State, probe.Store = "", nil // nothing is changed
 	s, err := evaluator.New(&probe, evaluator.Deps{})
 	if err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"slices"
 	"strconv"
@@ -70,6 +71,30 @@ func (f *holderFlags) open(cmd *cobra.Command, o keyholder.ReaderOptions) (cfg *
 	}
 	r, err = keyholder.NewReader(set, o)
 	return cfg, r, err
+}
+
+// receipts prepares the receipts that the configuration asks for, or gives nil.
+func (f *holderFlags) receipts(log *slog.Logger) (*keyholder.Receipts, error) {
+	cfg, err := config.LoadKeyHolder(f.config)
+	if err != nil {
+		return nil, cli.Usage(err)
+	}
+	if !cfg.Receipts {
+		return nil, nil
+	}
+	dir := f.dir
+	if dir == "" {
+		dir = cfg.KeySet
+	}
+	set, err := keyholder.Open(dir)
+	if err != nil {
+		return nil, err
+	}
+	signers, err := keyholder.Signers(cfg.Evaluators)
+	if err != nil {
+		return nil, cli.Usage(err)
+	}
+	return keyholder.NewReceipts(set, keyholder.ReceiptOptions{TopicPrefix: cfg.Broker.TopicPrefix, Evaluators: signers, State: cfg.State, Logger: log})
 }
 
 func (f *holderFlags) addSigners(o *keyholder.ReaderOptions) error {
@@ -139,7 +164,20 @@ type watchFlags struct {
 }
 
 func (a *app) watch(cmd *cobra.Command, f *holderFlags, w watchFlags) error {
-	cfg, r, err := f.open(cmd, keyholder.ReaderOptions{})
+	log, err := a.logger()
+	if err != nil {
+		return err
+	}
+	receipts, err := f.receipts(log)
+	if err != nil {
+		return err
+	}
+	o := keyholder.ReaderOptions{}
+	if receipts != nil {
+		defer receipts.Close()
+		o.Replay = receipts.Guard()
+	}
+	cfg, r, err := f.open(cmd, o)
 	if err != nil {
 		return err
 	}
@@ -149,10 +187,6 @@ func (a *app) watch(cmd *cobra.Command, f *holderFlags, w watchFlags) error {
 	}
 	if len(w.only) == 0 {
 		w.only = cfg.Programs
-	}
-	log, err := a.logger()
-	if err != nil {
-		return err
 	}
 	write, err := a.resultWriter(w.format)
 	if err != nil {
@@ -168,6 +202,9 @@ func (a *app) watch(cmd *cobra.Command, f *holderFlags, w watchFlags) error {
 		return err
 	}
 	defer closeClient(client)
+	if receipts != nil {
+		receipts.Use(client)
+	}
 	var tally keyholder.Tally
 	stopMetrics, err := daemon.ServeMetrics(w.metrics, &tally, log)
 	if err != nil {
@@ -176,7 +213,7 @@ func (a *app) watch(cmd *cobra.Command, f *holderFlags, w watchFlags) error {
 	defer stopMetrics()
 	seen := 0
 	return keyholder.Watch(ctx, r, keyholder.WatchOptions{
-		Client: client, TopicPrefix: cfg.Broker.TopicPrefix, Programs: w.only, Topics: w.topics, Limits: keyholder.Limits(cfg.Limits),
+		Client: client, TopicPrefix: cfg.Broker.TopicPrefix, Programs: w.only, Topics: w.topics, Limits: keyholder.Limits(cfg.Limits), Receipts: receipts,
 		OnReady: func() { log.Info("watching results", "broker", cfg.Broker.URL, "programs", w.only) },
 		OnResult: func(res *keyholder.Result) error {
 			if seen++; w.count > 0 && seen >= w.count {

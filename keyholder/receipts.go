@@ -1,0 +1,214 @@
+package keyholder
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/hencedge/hencedge/transport"
+)
+
+// Receipts tells evaluators which of their results were read, so that they
+// keep each until then. Give it to Watch.
+type Receipts struct {
+	key    *transport.SigningKey
+	asks   *transport.Verifier
+	names  []string
+	client transport.Client
+	prefix string
+	log    *slog.Logger
+	store  transport.ReplayStore // nil: nothing is kept over restarts
+	guard  *transport.ReplayGuard
+
+	mu    sync.Mutex
+	known map[[32]byte]bool // results that were read, the newest maxKnown
+	order [][32]byte
+	boot  uint64
+	next  uint64
+
+	outgoing chan receipt
+}
+
+type receipt struct {
+	to   string
+	item transport.ReceiptItem
+}
+
+// maxKnown bounds the ids that are remembered.
+const maxKnown = 1 << 16
+
+// ReceiptOptions of NewReceipts. Client and Evaluators are required.
+type ReceiptOptions struct {
+	Client      transport.Client
+	TopicPrefix string
+	Evaluators  map[string][]ed25519.PublicKey
+	// State is the file that remembers the numbers of results that were read;
+	// empty: nothing is kept over restarts.
+	State  string
+	Logger *slog.Logger
+}
+
+// NewReceipts loads the signing key of a set and the state. Give Guard's value
+// to the Reader.
+func NewReceipts(set *Set, o ReceiptOptions) (*Receipts, error) {
+	trust := transport.NewTrustStore()
+	r := &Receipts{client: o.Client, prefix: o.TopicPrefix, log: o.Logger, known: map[[32]byte]bool{}, boot: uint64(max(time.Now().UnixNano(), 1)),
+		guard: transport.NewReplayGuard(0), outgoing: make(chan receipt, 256)}
+	if r.prefix == "" {
+		r.prefix = transport.DefaultPrefix
+	}
+	if r.log == nil {
+		r.log = slog.Default()
+	}
+	for name, keys := range o.Evaluators {
+		r.names = append(r.names, name)
+		for _, pub := range keys {
+			if err := trust.AddDevice(name, pub); err != nil {
+				return nil, fmt.Errorf("receipts: %w", err)
+			}
+		}
+	}
+	var err error
+	r.asks, err = transport.NewVerifier(transport.VerifierOptions{Trust: trust, Kinds: []transport.Kind{transport.KindAsk}, NoReplay: true,
+		MaxObject: 2 << 20, TopicPrefix: r.prefix})
+	if err == nil && o.State != "" {
+		r.store = transport.FileReplayStore(o.State)
+		err = transport.LoadReplay(r.guard, r.store)
+	}
+	if err == nil {
+		r.key, err = transport.LoadSigningKey(filepath.Join(set.dir, signerFile))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("receipts: %w", err)
+	}
+	return r, nil
+}
+
+// Guard is what refuses results that were read before; ReaderOptions.Replay.
+func (r *Receipts) Guard() *transport.ReplayGuard { return r.guard }
+
+// Use sets the connection, before Watch.
+func (r *Receipts) Use(c transport.Client) { r.client = c }
+
+// Close wipes the key.
+func (r *Receipts) Close() { r.key.Wipe() }
+
+// read notes a result that was handed on and queues its receipt.
+func (r *Receipts) read(res *Result) error {
+	if r.store != nil {
+		if err := transport.SaveReplay(r.guard, r.store); err != nil {
+			return fmt.Errorf("receipts: %w", err)
+		}
+	}
+	r.mu.Lock()
+	r.known[res.ID] = true
+	r.order = append(r.order, res.ID)
+	if len(r.order) > maxKnown {
+		delete(r.known, r.order[0])
+		r.order = r.order[1:]
+	}
+	r.mu.Unlock()
+	r.answer(res.Evaluator, transport.ReceiptItem{Object: res.ID, Outcome: transport.Taken})
+	return nil
+}
+
+// again answers for a result that came again or was refused.
+func (r *Receipts) again(sealed []byte, err error) {
+	if !errors.Is(err, transport.ErrReplayed) {
+		return
+	}
+	m, perr := transport.PeekMeta(sealed)
+	if perr != nil {
+		return
+	}
+	it := transport.ReceiptItem{Object: transport.ObjectID(sealed), Outcome: transport.Taken}
+	if !r.has(it.Object) {
+		it.Outcome, it.Reason = transport.Refused, transport.Reason(err)
+	}
+	r.answer(m.Device, it)
+}
+
+func (r *Receipts) has(id [32]byte) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.known[id]
+}
+
+func (r *Receipts) answer(to string, it transport.ReceiptItem) {
+	select {
+	case r.outgoing <- receipt{to, it}:
+	default: // who misses it asks
+	}
+}
+
+// listen subscribes to the questions of the evaluators.
+func (r *Receipts) listen(ctx context.Context, receiver *transport.Receiver) error {
+	for _, name := range r.names {
+		err := r.client.Subscribe(ctx, transport.AskTopic(r.prefix, name), func(d transport.Delivery) {
+			if d.Ack != nil {
+				defer d.Ack()
+			}
+			if err := r.ask(d, receiver); err != nil {
+				r.log.Warn("a question is not answered", "topic", d.Topic, "reason", transport.Reason(err), "error", err)
+			}
+		})
+		if err != nil {
+			return fmt.Errorf("subscribe to questions of %s: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// ask answers a question.
+func (r *Receipts) ask(d transport.Delivery, receiver *transport.Receiver) error {
+	sealed, err := transport.ReadWhole(d.Payload, 2<<20)
+	if err != nil {
+		return err
+	}
+	obj, err := r.asks.OpenFrom(d.Topic, sealed)
+	if err != nil {
+		return err
+	}
+	a, err := transport.UnmarshalAsk(obj.Body)
+	if err != nil {
+		return err
+	}
+	for _, it := range a.Items {
+		out := transport.ReceiptItem{Object: it.Object, Outcome: transport.Taken}
+		if !r.has(it.Object) {
+			out = receiver.Progress(it.Topic, it.Object, it.Total, it.Size)
+		}
+		r.answer(obj.Meta.Device, out)
+	}
+	return nil
+}
+
+// send signs and publishes receipts until ctx ends.
+func (r *Receipts) send(ctx context.Context) {
+	for {
+		select {
+		case m := <-r.outgoing:
+			payload, err := transport.SealReceipt(transport.Receipt{To: m.to, Items: []transport.ReceiptItem{m.item}}, holderDevice, r.key, time.Now(), r.number)
+			if err == nil {
+				err = r.client.Publish(ctx, transport.ReceiptTopic(r.prefix, m.to), payload, false)
+			}
+			if err != nil && ctx.Err() == nil {
+				r.log.Warn("a receipt was not sent; the evaluator will ask", "evaluator", m.to, "error", err)
+			}
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+func (r *Receipts) number() (boot, sequence uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.next++
+	return r.boot, r.next
+}
