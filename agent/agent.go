@@ -12,6 +12,8 @@ import (
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/henc/secret"
 	"github.com/hencedge/hencedge/transport"
+	"github.com/hencedge/hencedge/transport/delivery"
+	"github.com/hencedge/hencedge/transport/spool"
 )
 
 // Deps are what an agent may be given instead of what its configuration names.
@@ -30,8 +32,8 @@ type Deps struct {
 	// Clock and Root replace the machine's clock and file system (see Machine).
 	Clock Clock
 	Root  string
-	// Spool replaces the queue in memory.
-	Spool Spool
+	// Spool replaces the queue that the configuration describes.
+	Spool *spool.Spool
 	// Observer is told of every sealed window, before it is sent. It must not
 	// block for long.
 	Observer func(Observation)
@@ -74,15 +76,15 @@ type Agent struct {
 	clock   Clock
 	keys    keys
 	state   *state
-	spool   Spool
+	spool   *spool.Spool
+	courier atomic.Pointer[delivery.Courier] // nil until Run
 	streams []*stream
 	inputs  *inputs
 	since   time.Time
 	bootID  []byte
 	link    link
 
-	used                           atomic.Bool
-	sent, sentBytes, retry, refuse atomic.Uint64
+	used atomic.Bool
 }
 
 // stream is one configured stream with its open source.
@@ -121,9 +123,6 @@ func New(cfg *config.Agent, deps Deps) (*Agent, error) {
 			l.missed = func(n int64) { count.missedTicks.Add(uint64(n)) }
 		}
 	}
-	if a.spool == nil {
-		a.spool = NewMemorySpool(cfg.Queue)
-	}
 	a.since = a.clock.Now()
 	if id, err := p.machine.read(p.machine.path("proc/sys/kernel/random/boot_id")); err == nil {
 		a.bootID = []byte(id)
@@ -131,6 +130,18 @@ func New(cfg *config.Agent, deps Deps) (*Agent, error) {
 	if a.state, err = openState(cfg.State, cfg.Device, a.since); err != nil {
 		p.close()
 		return nil, err
+	}
+	// The configuration is sound and the state is ours before the spool is touched.
+	if a.spool == nil {
+		if a.spool, err = openSpool(cfg, a.clock, a.log); err != nil {
+			p.close()
+			return nil, errors.Join(err, a.state.close())
+		}
+	}
+	for _, s := range a.streams {
+		if err := a.resume(s); err != nil {
+			return nil, errors.Join(fmt.Errorf("stream %s: %w", s.cfg.Name, err), a.Close())
+		}
 	}
 	for _, w := range Warnings(cfg) {
 		a.log.Warn(w)
@@ -153,8 +164,11 @@ func (a *Agent) Close() error {
 
 // Stats are the counts so far.
 func (a *Agent) Stats() Stats {
-	s := Stats{Boot: a.state.boot(), Streams: map[string]StreamStats{}, Inputs: a.inputs.stats(), Spool: a.spool.Stats(),
-		Sent: a.sent.Load(), SentBytes: a.sentBytes.Load(), Retries: a.retry.Load(), Refused: a.refuse.Load()}
+	s := Stats{Boot: a.state.boot(), Streams: map[string]StreamStats{}, Inputs: a.inputs.stats(), Spool: a.spool.Stats()}
+	if c := a.courier.Load(); c != nil {
+		s.Delivery = c.Stats()
+	}
+	s.Sent, s.SentBytes, s.Retries, s.Refused = s.Delivery.Delivered, s.Delivery.DeliveredBytes, s.Delivery.Retries, s.Delivery.Dropped
 	for _, st := range a.streams {
 		s.Streams[st.cfg.Name] = st.count.stats()
 	}

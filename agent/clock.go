@@ -21,7 +21,7 @@ type systemClock struct{ start time.Time }
 // SystemClock is the machine's clock.
 func SystemClock() Clock { return systemClock{time.Now()} }
 
-func (systemClock) Now() time.Time        { return time.Now().Round(0) }
+func (systemClock) Now() time.Time        { return wallClock().Round(0) }
 func (c systemClock) Mono() time.Duration { return time.Since(c.start) }
 
 func (systemClock) Sleep(ctx context.Context, d time.Duration) error {

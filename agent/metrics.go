@@ -40,10 +40,33 @@ var agentMetrics = []metric[Stats]{
 	perAgent("boot_epoch", "Boot epoch of this start.", prometheus.GaugeValue, func(s Stats) float64 { return float64(s.Boot) }),
 	perAgent("queue_objects", "Sealed windows that wait.", prometheus.GaugeValue, func(s Stats) float64 { return float64(s.Spool.Objects) }),
 	perAgent("queue_bytes", "Bytes of sealed windows that wait.", prometheus.GaugeValue, func(s Stats) float64 { return float64(s.Spool.Bytes) }),
+	perAgent("queue_memory_objects", "Of these, in memory because the disk takes nothing (all, without a spool).", prometheus.GaugeValue, func(s Stats) float64 { return float64(s.Spool.MemoryObjects) }),
+	perAgent("queue_oldest_seconds", "Age of the oldest window that waits.", prometheus.GaugeValue, func(s Stats) float64 { return s.Spool.Oldest.Seconds() }),
+	perAgent("queue_expired_total", "Sealed windows lost to age.", prometheus.CounterValue, func(s Stats) float64 { return float64(s.Spool.Expired) }),
+	perAgent("spool_damaged_total", "Sealed windows lost to damage; their files are in the quarantine.", prometheus.CounterValue, func(s Stats) float64 { return float64(s.Spool.Damaged) }),
+	perAgent("spool_repaired_total", "Spool files completed, cut to their length, or restored from the mirror.", prometheus.CounterValue, func(s Stats) float64 { return float64(s.Spool.Repaired) }),
+	perAgent("spool_write_errors_total", "Writes that the disk refused.", prometheus.CounterValue, func(s Stats) float64 { return float64(s.Spool.WriteErrors) }),
+	perAgent("spool_written_bytes_total", "Bytes written into spool files.", prometheus.CounterValue, func(s Stats) float64 { return float64(s.Spool.Written) }),
+	perAgent("spool_syncs_total", "Flushes of spool files and directories.", prometheus.CounterValue, func(s Stats) float64 { return float64(s.Spool.Syncs) }),
 	perAgent("queue_dropped_total", "Sealed windows lost to a full queue.", prometheus.CounterValue, func(s Stats) float64 { return float64(s.Spool.Dropped) }),
-	perAgent("sent_total", "Sealed windows acknowledged by the broker.", prometheus.CounterValue, func(s Stats) float64 { return float64(s.Sent) }),
+	perAgent("sent_total", "Sealed windows delivered, at the acknowledgement level of their streams.", prometheus.CounterValue, func(s Stats) float64 { return float64(s.Sent) }),
 	perAgent("sent_bytes_total", "Their bytes.", prometheus.CounterValue, func(s Stats) float64 { return float64(s.SentBytes) }),
 	perAgent("send_retries_total", "Sends that failed and were tried again.", prometheus.CounterValue, func(s Stats) float64 { return float64(s.Retries) }),
+	perAgent("live_sent_total", "Of these, live data sent before older windows.", prometheus.CounterValue, func(s Stats) float64 { return float64(s.Delivery.Live) }),
+	perAgent("chunks_total", "Messages acknowledged by the broker.", prometheus.CounterValue, func(s Stats) float64 { return float64(s.Delivery.Chunks) }),
+	perAgent("chunk_bytes_total", "Their bytes.", prometheus.CounterValue, func(s Stats) float64 { return float64(s.Delivery.ChunkBytes) }),
+	perAgent("chunks_skipped_total", "Chunks not sent again because the evaluator had them.", prometheus.CounterValue, func(s Stats) float64 { return float64(s.Delivery.Skipped) }),
+	perAgent("asks_total", "Questions to the evaluator what it has of a window.", prometheus.CounterValue, func(s Stats) float64 { return float64(s.Delivery.Asks) }),
+	perAgent("receipts_total", "Signed receipts that counted.", prometheus.CounterValue, func(s Stats) float64 { return float64(s.Delivery.Receipts) }),
+	perAgent("receipts_bad_total", "Receipts that did not verify.", prometheus.CounterValue, func(s Stats) float64 { return float64(s.Delivery.Forged) }),
+	perAgent("receiver_refused_total", "Refusals by the evaluator.", prometheus.CounterValue, func(s Stats) float64 { return float64(s.Delivery.Refused) }),
+	perAgent("send_throttled_seconds_total", "Time spent waiting for the bandwidth cap.", prometheus.CounterValue, func(s Stats) float64 { return s.Delivery.Throttled.Seconds() }),
+	perAgent("send_closed", "1 while the configured hours forbid sending.", prometheus.GaugeValue, func(s Stats) float64 {
+		if s.Delivery.Closed {
+			return 1
+		}
+		return 0
+	}),
 	perAgent("send_refused_total", "Sealed windows that can never be sent.", prometheus.CounterValue, func(s Stats) float64 { return float64(s.Refused) }),
 }
 

@@ -39,6 +39,7 @@ type replay struct {
 	clock   Clock
 	factor  float64 // 0: do not wait
 
+	count   uint64 // records read
 	last    time.Time
 	started bool
 	first   time.Time
@@ -87,6 +88,20 @@ func newReplay(in io.ReadCloser, s config.Stream, clock Clock) (*replay, error) 
 	return r, nil
 }
 
+// skip passes over the first records, which were read by an earlier process. A
+// file that has become shorter is at its end.
+func (r *replay) skip(records uint64) error {
+	for r.count < records {
+		if _, err := r.records.next(); isEnd(err) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		r.count++
+	}
+	return nil
+}
+
 func (r *replay) close() error { return r.file.Close() }
 
 // next waits until the row's time has come, at the speed of the configuration.
@@ -99,10 +114,12 @@ func (r *replay) next(ctx context.Context) (row, error) {
 	if err != nil {
 		return row{}, err
 	}
+	r.count++
 	out, err := r.row(rec)
 	if err != nil {
 		return row{}, err
 	}
+	out.cursor = r.count
 	if !r.started {
 		r.started, r.first, r.at = true, out.at, r.clock.Mono()
 	} else if r.factor > 0 {

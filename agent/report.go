@@ -110,8 +110,8 @@ func (a *Agent) Connected() bool {
 // itself unhealthy. Windows wait meanwhile.
 const offlineTooLong = 5 * time.Minute
 
-// Health says what is wrong now: no connection for too long, and what a spool
-// that has a Health method of its own adds.
+// Health says what is wrong now: no connection for too long, a spool that cannot
+// be written.
 func (a *Agent) Health() []string {
 	var out []string
 	a.link.mu.Lock()
@@ -121,8 +121,8 @@ func (a *Agent) Health() []string {
 		}
 	}
 	a.link.mu.Unlock()
-	if h, ok := a.spool.(interface{ Health() []string }); ok {
-		out = append(out, h.Health()...)
+	if err := a.spool.Health(); err != nil {
+		out = append(out, err.Error())
 	}
 	return out
 }

@@ -14,6 +14,7 @@ type row struct {
 	at     time.Time
 	values []float64 // in the channels' units; NaN where missing
 	errs   []error   // why a value is missing
+	cursor uint64    // records of a replay up to and with this one; 0 for sensors
 }
 
 // rowSource gives the samples of a stream. next blocks until a sample is due;

@@ -37,10 +37,11 @@ func (a *Agent) run(ctx context.Context, limit int) (err error) {
 	}
 	defer hangUp()
 	a.link.use(client, a.clock.Now())
-	sender, err := transport.NewSender(client, int(a.cfg.Broker.ChunkSize))
+	courier, err := a.newCourier(client)
 	if err != nil {
 		return err
 	}
+	a.courier.Store(courier)
 	stopMetrics, err := daemon.ServeMetrics(a.cfg.Metrics.Listen, a, a.log)
 	if err != nil {
 		return err
@@ -52,11 +53,11 @@ func (a *Agent) run(ctx context.Context, limit int) (err error) {
 	defer stopSampling()
 	deliver, stopDelivery := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopDelivery()
-	context.AfterFunc(ctx, func() { a.later(deliver, stopDelivery) })
+	context.AfterFunc(ctx, func() { a.later(deliver, client, stopDelivery) })
 
 	sending := make(chan error, 1)
 	go func() {
-		err := a.send(deliver, sender)
+		err := courier.Run(deliver)
 		if err != nil {
 			stopSampling() // nothing more can be delivered
 			stopDelivery()
@@ -75,23 +76,37 @@ func (a *Agent) run(ctx context.Context, limit int) (err error) {
 	stopSampling()
 	a.spool.Close()
 	errs = append(errs, <-sending)
-	if left := a.spool.Stats().Objects; left > 0 {
-		errs = append(errs, fmt.Errorf("%w: %d objects were still waiting after %s", ErrUndelivered, left, a.cfg.StopTimeout))
+	a.spool.Tick() // what is in memory, if the disk takes it now
+	switch left := a.spool.Stats(); {
+	case left.Objects > 0 && a.spool.Durable() && left.MemoryObjects == 0:
+		a.log.Info("windows stay in the spool for the next start", "objects", left.Objects, "bytes", left.Bytes)
+	case left.Objects > 0:
+		errs = append(errs, fmt.Errorf("%w: %d objects were still waiting after %s", ErrUndelivered, left.Objects, a.cfg.StopTimeout))
 	}
 	a.goodbye(client)
-	a.log.Info("agent has stopped", "sent", a.sent.Load())
+	a.log.Info("agent has stopped", "sent", courier.Stats().Delivered)
 	return errors.Join(errs...)
 }
 
-// later calls stop after the stop timeout, unless ctx ends first. The timeout
-// is real time whatever the agent's clock: it bounds a shutdown.
-func (a *Agent) later(ctx context.Context, stop func()) {
+// later calls stop after the stop timeout, unless ctx ends first; when what
+// waits is on disk, also as soon as there is no connection. The timeout is real
+// time whatever the agent's clock: it bounds a shutdown.
+func (a *Agent) later(ctx context.Context, client transport.Client, stop func()) {
 	t := time.NewTimer(a.cfg.StopTimeout)
 	defer t.Stop()
-	select {
-	case <-t.C:
-		stop()
-	case <-ctx.Done():
+	look := time.NewTicker(200 * time.Millisecond)
+	defer look.Stop()
+	for {
+		select {
+		case <-t.C:
+			stop()
+		case <-look.C:
+			if a.spool.Durable() && !client.Connected() && a.spool.Closed() && a.spool.Stats().MemoryObjects == 0 {
+				stop()
+			}
+		case <-ctx.Done():
+			return
+		}
 	}
 }
 
@@ -132,61 +147,28 @@ func (a *Agent) sample(ctx, deliver context.Context, s *stream, limit int) error
 }
 
 // encrypt seals a window and puts it into the spool. A window that cannot be
-// sealed is lost, counted and logged; the stream goes on.
+// sealed is lost, counted and logged; the stream goes on. Only a state file that
+// cannot be written is waited for: the window is not to blame.
 func (a *Agent) encrypt(ctx context.Context, s *stream, w *window) {
 	out, err := a.finish(s, w)
+	for delay := firstRetry; errors.Is(err, ErrState) && ctx.Err() == nil; delay = min(2*delay, lastRetry) {
+		a.log.Error("a window waits for the state file", "stream", s.cfg.Name, "in", delay, "error", err)
+		if a.clock.Sleep(ctx, delay) == nil {
+			out, err = a.finish(s, w)
+		}
+	}
 	if err != nil {
 		s.count.encryptErrors.Add(1)
 		a.log.Error("a window is lost", "stream", s.cfg.Name, "start", w.start, "error", err)
 		return
 	}
-	if err := a.spool.Put(ctx, Item{Topic: s.topic, Sealed: out.object}); err != nil {
+	if err := a.place(ctx, s, w, out.object); err != nil {
 		a.log.Warn("a window is dropped", "stream", s.cfg.Name, "sequence", out.meta.Sequence, "error", err)
 	}
 }
 
-// Delays between attempts to send.
+// Delays between attempts to write the state.
 const (
 	firstRetry = time.Second
 	lastRetry  = time.Minute
 )
-
-// send delivers the spool's items in order until it is closed and empty or ctx
-// ends. It fails when nothing can be delivered any more.
-func (a *Agent) send(ctx context.Context, sender *transport.Sender) error {
-	delay := firstRetry
-	for {
-		it, err := a.spool.Next(ctx)
-		if errors.Is(err, ErrSpoolClosed) || ctx.Err() != nil {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("read the queue: %w", err)
-		}
-		err = sender.Send(ctx, it.Topic, it.Sealed)
-		switch {
-		case err == nil:
-			a.sent.Add(1)
-			a.link.acknowledged(a.clock.Now())
-			a.sentBytes.Add(uint64(len(it.Sealed)))
-			a.spool.Done()
-			delay = firstRetry
-		case ctx.Err() != nil:
-			return nil
-		case errors.Is(err, transport.ErrClosed), errors.Is(err, transport.ErrRefused), errors.Is(err, transport.ErrOptions):
-			return fmt.Errorf("send: %w", err)
-		case errors.Is(err, transport.ErrTooLarge), errors.Is(err, transport.ErrMalformed):
-			a.refuse.Add(1)
-			a.log.Error("an object can never be sent; raise broker.chunk_size", "topic", it.Topic, "error", err)
-			a.spool.Done()
-		default:
-			a.retry.Add(1)
-			a.link.failed(err, a.clock.Now())
-			a.log.Warn("sending failed; it will be tried again", "topic", it.Topic, "in", delay, "error", err)
-			if a.clock.Sleep(ctx, delay) != nil {
-				return nil
-			}
-			delay = min(2*delay, lastRetry)
-		}
-	}
-}

@@ -26,9 +26,9 @@ var (
 const (
 	stateVersion = 1
 	stateMax     = 1 << 20 // bytes
-	// sequenceBlock is how many sequence numbers of a stream are reserved by one
-	// write: a crash skips fewer than this many, and the disk sees one write per
-	// this many windows.
+	// sequenceBlock is how many windows of a stream pass per write of the state.
+	// Numbers are reserved half a block before they run out, so that a disk that
+	// is full for a while stops nothing; a crash skips at most one and a half.
 	sequenceBlock = 256
 )
 
@@ -168,12 +168,13 @@ func (s *state) take(stream string) (uint64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	n := s.next[stream]
-	if n >= s.file.Reserved[stream] {
-		before := s.file.Reserved[stream]
-		s.file.Reserved[stream] = n + sequenceBlock
+	if before := s.file.Reserved[stream]; n+sequenceBlock/2 >= before {
+		s.file.Reserved[stream] = n + sequenceBlock*3/2
 		if err := s.save(); err != nil {
 			s.file.Reserved[stream] = before
-			return 0, err
+			if n >= before {
+				return 0, err
+			}
 		}
 	}
 	s.next[stream] = n + 1

@@ -87,6 +87,11 @@ func TestStatePersistsBeforeUse(t *testing.T) {
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
+	for i := uint64(sequenceBlock); i < sequenceBlock*3/2; i++ { // reserved before
+		if n, err := s.take("a"); err != nil || n != i {
+			t.Fatalf("got %d, %v; want %d", n, err, i)
+		}
+	}
 	for range 2 {
 		if n, err := s.take("a"); !errors.Is(err, ErrState) {
 			t.Fatalf("got %d, %v although nothing can be written", n, err)
@@ -95,10 +100,10 @@ func TestStatePersistsBeforeUse(t *testing.T) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := s.take("a"); err != nil || n != sequenceBlock {
+	if n, err := s.take("a"); err != nil || n != sequenceBlock*3/2 {
 		t.Errorf("after the disk came back: %d, %v", n, err)
 	}
-	if f, err := readState(s.path, "d"); err != nil || f.Reserved["a"] <= sequenceBlock {
+	if f, err := readState(s.path, "d"); err != nil || f.Reserved["a"] <= sequenceBlock*3/2 {
 		t.Errorf("on disk: %+v, %v", f, err)
 	}
 	s.close()

@@ -1,6 +1,11 @@
 package agent
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"github.com/hencedge/hencedge/transport/delivery"
+	"github.com/hencedge/hencedge/transport/spool"
+)
 
 // streamCounters are the live counts of one stream.
 type streamCounters struct {
@@ -39,20 +44,14 @@ func (c *streamCounters) stats() StreamStats {
 	}
 }
 
-// SpoolStats are the counts of a spool.
-type SpoolStats struct {
-	Objects int    // waiting now
-	Bytes   int64  // waiting now
-	Dropped uint64 // lost to a full spool
-}
-
 // Stats are the counts of an agent since the start.
 type Stats struct {
 	Boot      uint64 // boot epoch of this start
 	Streams   map[string]StreamStats
 	Inputs    map[string]InputStats
-	Spool     SpoolStats
-	Sent      uint64 // objects acknowledged by the broker
+	Spool     spool.Stats
+	Delivery  delivery.Stats
+	Sent      uint64 // objects delivered, at the acknowledgement level of their streams
 	SentBytes uint64 // their bytes, before chunking
 	Retries   uint64 // sends that failed and were tried again
 	Refused   uint64 // objects dropped because they can never be sent

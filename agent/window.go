@@ -13,6 +13,7 @@ type window struct {
 	start, end time.Time
 	samples    int
 	values     [][]float64 // by channel, then sample; within the channels' ranges
+	cursor     uint64      // of the last row that it was made of, or that was left out after it
 }
 
 // collector turns rows into windows and applies the policies for values that
@@ -27,6 +28,7 @@ type collector struct {
 	cur    *window
 	bucket int64
 	last   time.Time
+	cursor uint64 // of the last row
 }
 
 func newCollector(s config.Stream, count *streamCounters, log *slog.Logger) *collector {
@@ -58,7 +60,7 @@ func (c *collector) add(r row) []*window {
 		}
 		c.bucket = b
 	}
-	c.last = r.at
+	c.last, c.cursor = r.at, r.cursor
 	sample, ok := c.policies(r)
 	if !ok {
 		c.count.skipped.Add(1)
@@ -99,6 +101,9 @@ func (c *collector) open(at time.Time) {
 func (c *collector) flush() *window {
 	w := c.cur
 	c.cur = nil
+	if w != nil {
+		w.cursor = c.cursor
+	}
 	return w
 }
 

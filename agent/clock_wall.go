@@ -1,0 +1,8 @@
+//go:build !chaos
+
+package agent
+
+import "time"
+
+// wallClock is the machine's wall time.
+func wallClock() time.Time { return time.Now() }

@@ -1,0 +1,140 @@
+package agent
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"log/slog"
+	"slices"
+
+	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/transport"
+	"github.com/hencedge/hencedge/transport/delivery"
+	"github.com/hencedge/hencedge/transport/spool"
+)
+
+// openSpool opens the queue that a configuration describes: on disk, or in
+// memory.
+func openSpool(cfg *config.Agent, clock Clock, log *slog.Logger) (*spool.Spool, error) {
+	o := spool.Options{Now: clock.Now, Mono: clock.Mono, Logger: log, Streams: map[string]spool.Limit{}}
+	limit := spool.Limit{Full: spool.Policy(cfg.Queue.Full)}
+	if s := cfg.Spool; s != nil {
+		o.Dir, o.Mirror, o.Bytes, o.Memory = s.Dir, s.Mirror, int64(s.Bytes), int64(cfg.Queue.Bytes)
+		limit.Age = s.Age
+	} else {
+		o.Objects, o.Bytes = cfg.Queue.Objects, int64(cfg.Queue.Bytes)
+	}
+	o.Default = limit
+	for _, d := range cfg.Delivery.Streams {
+		l := limit
+		if d.Full != "" {
+			l.Full = spool.Policy(d.Full)
+		}
+		l.Bytes = int64(d.Bytes)
+		if d.Age != 0 {
+			l.Age = d.Age
+		}
+		o.Streams[d.Stream] = l
+	}
+	return spool.Open(o)
+}
+
+// hours are the times of day as the courier takes them; they are checked.
+func hours(list []config.Hours) (out []delivery.Hours, err error) {
+	for _, h := range list {
+		var o delivery.Hours
+		if o.From, o.To, o.Days, o.Zone, err = h.Window(); err != nil {
+			return nil, err
+		}
+		out = append(out, o)
+	}
+	return out, nil
+}
+
+// newCourier makes what takes windows from the spool to the broker.
+func (a *Agent) newCourier(client transport.Client) (*delivery.Courier, error) {
+	d := &a.cfg.Delivery
+	o := delivery.Options{
+		Spool: a.spool, Client: client, ChunkSize: int(a.cfg.Broker.ChunkSize), Prefix: a.cfg.Broker.TopicPrefix,
+		Name: a.cfg.Device, Key: a.keys.signing, Levels: map[string]delivery.Level{}, Receivers: map[string][]ed25519.PublicKey{},
+		Number: func() (uint64, uint64, error) {
+			n, err := a.state.take("")
+			return a.state.boot(), n, err
+		},
+		Receipt: d.ReceiptTimeout, First: d.RetryMin, Last: d.RetryMax,
+		Rate: float64(d.Bandwidth), Share: d.LiveShare, Live: d.LiveAge, Clock: a.clock, Logger: a.log,
+		Notify: func(err error) {
+			if err == nil {
+				a.link.acknowledged(a.clock.Now())
+			} else {
+				a.link.failed(err, a.clock.Now())
+			}
+		},
+	}
+	level := func(ack config.Ack) delivery.Level {
+		if ack == config.AckEvaluator {
+			return delivery.Receiver
+		}
+		return delivery.Broker
+	}
+	o.Level = level(d.Ack)
+	for _, s := range d.Streams {
+		o.Levels[s.Stream] = level(s.Ack)
+	}
+	for _, e := range d.Evaluators {
+		pub, err := transport.ParsePublicKey(e.PublicKey)
+		if err != nil {
+			return nil, fmt.Errorf("evaluator %s: %w", e.Name, err)
+		}
+		o.Receivers[e.Name] = append(o.Receivers[e.Name], pub)
+	}
+	var err error
+	if o.Hours, err = hours(d.Hours); err != nil {
+		return nil, fmt.Errorf("delivery.hours: %w", err)
+	}
+	return delivery.New(o)
+}
+
+// cursor is the position of a replay as the spool keeps it: how many records of
+// the file have gone into windows, and which file that is.
+func cursor(file string, records uint64) []byte {
+	if records == 0 {
+		return nil
+	}
+	sum := sha256.Sum256([]byte(file))
+	return binary.BigEndian.AppendUint64(slices.Clone(sum[:8]), records)
+}
+
+// resume lets a replay go on after the last window that the spool has or had.
+// Another file under the stream's name starts from its beginning.
+func (a *Agent) resume(s *stream) error {
+	r, ok := s.source.(*replay)
+	if !ok || !a.spool.Durable() {
+		return nil
+	}
+	at := a.spool.Cursor(s.cfg.Name)
+	if len(at) != 16 {
+		return nil
+	}
+	records := binary.BigEndian.Uint64(at[8:])
+	if !slices.Equal(at, cursor(r.cfg.File, records)) {
+		a.log.Info("another replay file: it starts from its beginning", "stream", s.cfg.Name, "file", r.cfg.File)
+		return nil
+	}
+	if err := r.skip(records); err != nil {
+		return err
+	}
+	a.log.Info("the replay continues", "stream", s.cfg.Name, "file", r.cfg.File, "records", records)
+	return nil
+}
+
+// place puts a sealed window into the spool.
+func (a *Agent) place(ctx context.Context, s *stream, w *window, sealed []byte) error {
+	it := spool.Item{Stream: s.cfg.Name, Topic: s.topic, Sealed: sealed}
+	if r, ok := s.source.(*replay); ok && a.spool.Durable() {
+		it.Cursor = cursor(r.cfg.File, w.cursor)
+	}
+	return a.spool.Put(ctx, it)
+}
