@@ -59,6 +59,16 @@ test-deep: ## the largest parameter sets as well (deep16-d23, std15-d11): minute
 	HENCEDGE_TEST_DEEP=1 $(GO) test -timeout 60m ./henc/...
 	HENCEDGE_TEST_DEEP=1 $(GO) test -C interop/lattigo -timeout 60m ./...
 
+ROUNDS ?= 1000
+
+.PHONY: chaos
+chaos: ## kill, cut, fill and damage the running programs for ROUNDS rounds and count every sample (about 2 s a round; root for the full disk)
+	HENCEDGE_CHAOS_ROUNDS=$(ROUNDS) $(GO) test -count=1 -timeout 24h -run TestChaos -v ./chaos
+
+.PHONY: outage
+outage: ## an outage of 24 hours with 32 channels at 10 Hz, on a simulated clock: several minutes and 2 GiB of disk
+	HENCEDGE_OUTAGE_HOURS=24 $(GO) test -count=1 -timeout 2h -run TestOutage -v ./agent
+
 .PHONY: mutate
 mutate: ## put one-line faults into the kernels and show that the conformance suite finds each
 	HENCEDGE_MUTATE=1 $(GO) test -count=1 -timeout 60m -run TestMutations -v ./cutrantt/conformance

@@ -158,7 +158,7 @@ func (d *durable) take(working context.Context, topic string, sealed []byte) {
 	case errors.Is(err, errKnown):
 		d.known.Add(1)
 		d.answer(obj.Meta.Device, transport.ReceiptItem{Object: id, Outcome: transport.Taken})
-	case errors.Is(err, errStore):
+	case errors.Is(err, errStore), deviceFault(err):
 		s.receiver.Forget(topic, id) // so that it can be sent again
 		s.refuse(topic, err)
 	default:
@@ -282,9 +282,10 @@ func (d *durable) commit(ctx context.Context, j *job, make func() (sealed []byte
 }
 
 // finished ends a job: its windows may go when its result is in the outbox, or
-// when it failed for a reason that will not change.
+// when it failed for a reason that will not change. After a device that failed
+// they stay, for the next start.
 func (d *durable) finished(ctx context.Context, j *job, err error) {
-	if err == nil || ctx.Err() == nil && !errors.Is(err, errStore) && !errors.Is(err, spool.ErrClosed) {
+	if err == nil || ctx.Err() == nil && !errors.Is(err, errStore) && !errors.Is(err, spool.ErrClosed) && !deviceFault(err) {
 		var serr error
 		if err != nil {
 			serr = d.store.failed(j.key)

@@ -19,6 +19,7 @@ const module = "github.com/hencedge/hencedge"
 var mayImport = map[string][]string{
 	"config":      {},
 	"transport":   {},
+	"chaos":       {"transport"},
 	"kernels":     {},
 	"systemd":     {},
 	"cutrantt":    {"kernels"},

@@ -1,0 +1,360 @@
+package chaos
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/hencedge/hencedge/transport/broker"
+)
+
+// process is a program that is started, killed and started again.
+type process struct {
+	name string
+	args []string
+	env  []string
+	log  string // file that its standard error is appended to
+
+	mu     sync.Mutex
+	cmd    *exec.Cmd
+	exited chan error
+	starts int
+}
+
+func (p *process) start() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	cmd := exec.Command(p.args[0], p.args[1:]...)
+	cmd.Env = append(os.Environ(), p.env...)
+	cmd.Stderr = log
+	if strings.HasSuffix(p.name, "holder") {
+		out, err := os.OpenFile(p.log+".results", os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		if err != nil {
+			return err
+		}
+		defer out.Close()
+		cmd.Stdout = out
+	} else {
+		cmd.Stdout = log
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	p.starts++
+	exited := make(chan error, 1)
+	p.cmd, p.exited = cmd, exited
+	go func() { exited <- cmd.Wait() }()
+	return nil
+}
+
+// kill ends the process as a power cut does.
+func (p *process) kill() { p.end(syscall.SIGKILL, time.Minute) }
+
+// end signals and waits; a process that takes longer is killed.
+func (p *process) end(sig syscall.Signal, wait time.Duration) (err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cmd == nil {
+		return nil
+	}
+	_ = p.cmd.Process.Signal(sig)
+	select {
+	case err = <-p.exited:
+	case <-time.After(wait):
+		_ = p.cmd.Process.Kill()
+		<-p.exited
+		err = errors.New("it did not stop in time")
+	}
+	p.cmd = nil
+	return err
+}
+
+// wait waits for the process to end by itself.
+func (p *process) wait(limit time.Duration) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	select {
+	case err := <-p.exited:
+		p.cmd = nil
+		return err
+	case <-time.After(limit):
+		return fmt.Errorf("%s still runs after %v", p.name, limit)
+	}
+}
+
+// alive reports whether the process runs; err is how it ended.
+func (p *process) alive() (ok bool, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.cmd == nil {
+		return false, nil
+	}
+	select {
+	case err := <-p.exited:
+		p.exited <- err
+		return false, err
+	default:
+		return true, nil
+	}
+}
+
+// leg is one broker with one limit.
+type leg struct {
+	broker string // "mosquitto" or "embedded"
+	limit  int    // bytes of a PUBLISH that the proxies let through
+	chunk  string // broker.chunk_size
+}
+
+// rig is everything that runs in a leg.
+type rig struct {
+	t       *testing.T
+	dir     string
+	binary  string
+	samples int
+	speed   string
+
+	broker, agent, evaluator, holder *process
+	toAgent, toEvaluator, toHolder   *proxy
+	spool                            string // small tmpfs where that can be mounted
+	mounted                          bool
+}
+
+const (
+	windowSamples = 16
+	modulus       = 97 // the two channels carry a sample's number in this base
+)
+
+// origin is the time of sample 0; sample i is i seconds later.
+var origin = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// run runs the program to its end.
+func (r *rig) run(args ...string) string {
+	r.t.Helper()
+	cmd := exec.Command(r.binary, args...)
+	cmd.Dir = r.dir
+	var stderr bytes.Buffer
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		r.t.Fatalf("hencedge %v: %v\n%s", args, err, &stderr)
+	}
+	return strings.TrimSpace(string(out))
+}
+
+func (r *rig) write(name, text string) {
+	r.t.Helper()
+	if err := os.WriteFile(filepath.Join(r.dir, name), []byte(text), 0o600); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// newRig makes keys, configurations, proxies and processes; nothing runs yet.
+func newRig(t *testing.T, binary string, l leg, samples int) *rig {
+	t.Helper()
+	r := &rig{t: t, dir: t.TempDir(), binary: binary, samples: samples, speed: "96x"}
+	for _, d := range []string{"holder", "board", "cloud", "cloud/store", "board/mirror", "board/disk"} {
+		if err := os.Mkdir(filepath.Join(r.dir, d), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.spool = filepath.Join(r.dir, "board/disk")
+	if os.Geteuid() == 0 && unix.Mount("tmpfs", r.spool, "tmpfs", 0, "size=3m") == nil {
+		r.mounted = true
+		t.Cleanup(func() { _ = unix.Unmount(r.spool, unix.MNT_DETACH) })
+	} else if strings.Contains(os.Getenv("HENCEDGE_TEST_REQUIRE"), "root") {
+		t.Fatal("a small file system cannot be mounted")
+	}
+	address := freePort(t)
+	r.toAgent, r.toEvaluator, r.toHolder = newProxy(t, address, l.limit), newProxy(t, address, l.limit), newProxy(t, address, l.limit)
+	r.broker = &process{name: "broker", log: filepath.Join(r.dir, "broker.log")}
+	if l.broker == "mosquitto" {
+		_, port, _ := net.SplitHostPort(address)
+		// Nothing is persisted: a broker that is killed forgets every session and
+		// every message that it acknowledged.
+		r.write("mosquitto.conf", "listener "+port+" 127.0.0.1\nallow_anonymous true\npersistence false\nmax_queued_messages 0\nlog_type error\nuser root\n")
+		r.broker.args = []string{"/usr/sbin/mosquitto", "-c", filepath.Join(r.dir, "mosquitto.conf")}
+	} else {
+		r.broker.args = []string{os.Args[0]}
+		r.broker.env = []string{"HENCEDGE_CHAOS_BROKER=" + address}
+	}
+	board, cloud := r.run("keys", "identity", "board/signing.key"), r.run("keys", "identity", "cloud/signing.key")
+	const channels = `
+    params: edge12-d1
+    channels:
+`
+	r.write("cloud/evaluator.yaml", fmt.Sprintf(`name: cloud
+broker: {url: "tcp://%s", chunk_size: %s, keep_alive: 5s}
+key_sets: [keys]
+signing_key: signing.key
+state: evaluator.state
+devices: [{name: board, public_key: "%s"}]
+streams:
+  - device: board
+    name: counter
+    window: {samples: %d}%s      - {name: lo, unit: "1", range: [0, 100]}
+      - {name: hi, unit: "1", range: [0, 100]}
+programs:
+  - {name: lo, expr: 2*x + 1, inputs: {x: board/counter/lo}}
+  - {name: hi, expr: 2*x + 1, inputs: {x: board/counter/hi}}
+store: {dir: store, results: keyholder, receipt_timeout: 1s, retry_min: 100ms, retry_max: 1s}
+stop_timeout: 5s
+workers: 2
+log: {level: warn}
+`, r.toEvaluator.l.Addr(), l.chunk, board, windowSamples, channels))
+	r.write("holder/keyholder.yaml", fmt.Sprintf(`name: home
+broker: {url: "tcp://%s", chunk_size: %s, keep_alive: 5s}
+key_set: keys
+evaluators: [{name: cloud, public_key: "%s"}]
+receipts: true
+state: holder.state
+`, r.toHolder.l.Addr(), l.chunk, cloud))
+	r.configureAgent(l, cloud, channels)
+	var csv strings.Builder
+	csv.WriteString("t,lo,hi\n")
+	for i := range samples {
+		fmt.Fprintf(&csv, "%d,%d,%d\n", origin.Unix()+int64(i), i%modulus, i/modulus%modulus)
+	}
+	r.write("board/counter.csv", csv.String())
+	r.run("keys", "new", "--dir", "holder/keys", "--for", "cloud/evaluator.yaml")
+	r.run("keys", "export", "--dir", "holder/keys", "--role", "agent", "--out", "board/keys")
+	r.run("keys", "export", "--dir", "holder/keys", "--role", "evaluator", "--out", "cloud/keys")
+	program := func(name string, args ...string) *process {
+		return &process{name: name, args: append([]string{binary}, args...), log: filepath.Join(r.dir, name+".log"),
+			env: []string{"HENCEDGE_CHAOS_CLOCK=" + filepath.Join(r.dir, "clock"), "GOMAXPROCS=2"}}
+	}
+	r.agent = program("agent", "agent", "run", "-c", filepath.Join(r.dir, "board/agent.yaml"))
+	r.evaluator = program("evaluator", "evaluator", "run", "--backend", "cpu", "-c", filepath.Join(r.dir, "cloud/evaluator.yaml"))
+	r.holder = program("holder", "results", "watch", "-c", filepath.Join(r.dir, "holder/keyholder.yaml"), "--json")
+	t.Cleanup(func() {
+		for _, p := range []*process{r.agent, r.evaluator, r.holder, r.broker} {
+			p.kill()
+		}
+	})
+	return r
+}
+
+func (r *rig) configureAgent(l leg, cloud, channels string) {
+	r.write("board/agent.yaml", fmt.Sprintf(`device: board
+broker: {url: "tcp://%s", chunk_size: %s, keep_alive: 5s}
+keys: {public_key: keys/public.key}
+signing_key: signing.key
+state: agent.state
+streams:
+  - name: counter
+    window: {samples: %d}
+    replay: {file: counter.csv, time: t, time_format: unix, speed: %s}%s      - {name: lo, unit: "1", range: [0, 100], source: {type: replay, column: lo}}
+      - {name: hi, unit: "1", range: [0, 100], source: {type: replay, column: hi}}
+spool: {dir: disk/spool, mirror: mirror/spool, bytes: 64MiB}
+queue: {full: block}
+delivery:
+  ack: evaluator
+  evaluators: [{name: cloud, public_key: "%s"}]
+  receipt_timeout: 1s
+  retry_min: 100ms
+  retry_max: 1s
+stop_timeout: 120s
+log: {level: warn}
+`, r.toAgent.l.Addr(), l.chunk, windowSamples, r.speed, channels, cloud))
+}
+
+// hurry makes the agent read the rest as fast as it can.
+func (r *rig) hurry() {
+	name := filepath.Join(r.dir, "board/agent.yaml")
+	b, err := os.ReadFile(name)
+	if err == nil {
+		err = os.WriteFile(name, bytes.Replace(b, []byte("speed: "+r.speed), []byte("speed: fast"), 1), 0o600)
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *rig) start(list ...*process) {
+	r.t.Helper()
+	for _, p := range list {
+		if err := p.start(); err != nil {
+			r.t.Fatalf("start %s: %v", p.name, err)
+		}
+	}
+}
+
+// logs are the last lines of every log.
+func (r *rig) logs() string {
+	var b strings.Builder
+	for _, p := range []*process{r.agent, r.evaluator, r.holder, r.broker} {
+		text, _ := os.ReadFile(p.log)
+		lines := strings.Split(strings.TrimSpace(string(text)), "\n")
+		fmt.Fprintf(&b, "--- %s (%d starts)\n%s\n", p.name, p.starts, strings.Join(lines[max(0, len(lines)-12):], "\n"))
+	}
+	return b.String()
+}
+
+// result is what the harness reads of a line of "results watch --json".
+type result struct {
+	Program string    `json:"program"`
+	Start   time.Time `json:"start"`
+	Samples int       `json:"samples"`
+	Values  []float64 `json:"values"`
+	ID      string    `json:"id"`
+	Boot    uint64    `json:"boot_epoch"`
+	Seq     uint64    `json:"sequence"`
+}
+
+// results are the results so far.
+func (r *rig) results() (out []result) {
+	r.t.Helper()
+	raw, err := os.ReadFile(r.holder.log + ".results")
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for line := range bytes.Lines(raw) {
+		if !bytes.HasSuffix(line, []byte("\n")) {
+			break // being written
+		}
+		var x result
+		if err := json.Unmarshal(line, &x); err != nil {
+			r.t.Fatalf("%v: %s", err, line)
+		}
+		out = append(out, x)
+	}
+	return out
+}
+
+func TestMain(m *testing.M) {
+	if address := os.Getenv("HENCEDGE_CHAOS_BROKER"); address != "" {
+		if _, _, err := broker.Start(broker.Options{Address: address}); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		select {} // until it is killed
+	}
+	os.Exit(m.Run())
+}
