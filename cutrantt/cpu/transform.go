@@ -31,8 +31,8 @@ func (r *ring) Inverse(dst, src *cutrantt.Batch) error {
 	return nil
 }
 
-// forward transforms the column src to dst, which are equal or apart; in and out in
-// [0, q).
+// forward transforms the column src to dst, which are equal or apart: from [0, q),
+// or with vector code from [0, 4q), to [0, q).
 func (r *ring) forward(dst, src []uint32, m *modulus) {
 	if r.vec != nil {
 		r.vec.transform(dst, src, m)
@@ -42,7 +42,7 @@ func (r *ring) forward(dst, src []uint32, m *modulus) {
 	forward(dst, m.twiddles(len(dst)), m.q)
 }
 
-// inverse undoes forward.
+// inverse undoes forward; in and out in [0, q).
 func (r *ring) inverse(dst, src []uint32, m *modulus) {
 	if r.vec != nil {
 		r.vec.invert(dst, src, m)

@@ -19,14 +19,20 @@ type vectorCode struct {
 	forwardLast  [2]func(x *uint32, blocks int, s *uint64, q uint32)
 	inverseFirst [2]func(dst, src *uint32, blocks int, s *uint64, q uint32)
 
-	add, sub    func(dst, x, y *uint32, n int, q uint32)
-	scale       func(dst, x *uint32, n int, w *uint64, q uint32)
-	subScale    func(dst, x, y *uint32, n int, w *uint64, q uint32)
-	mul, mulAdd func(dst, x, y *uint32, n int, mu, s uint64, q uint32)
+	add, sub func(dst, x, y *uint32, n int, q uint32)
+	scale    func(dst, x *uint32, n int, w *uint64, q uint32)
+	subScale func(dst, x, y *uint32, n int, w *uint64, q uint32)
+
+	mul, mulAdd, mulSub func(dst, x, y *uint32, n int, mu, s uint64, q uint32)
+	operandAdd          func(dst, x, y *uint32, n int, qinv, q uint32)
 	// inner[k-1] has k results.
 	inner  [2]func(dst, x, y *uint32, dstStride, xStride, yStride, terms, n int, qinv, q uint32)
 	digits func(dst, src *uint32, dstStride, srcStride, limbs, n int, c *uint64, v *uint32, q uint32)
 	extend func(dst, y *uint32, stride, limbs, n int, v *uint32, h *uint64, qinv, q uint32)
+
+	liftSmall func(dst *uint32, src *int32, n int, q uint32)
+	split     func(high *int32, low *uint32, m *float64, e *int32, n int)
+	liftWide  func(dst *uint32, high *int32, low *uint32, n int, w *uint64, bias, q uint32)
 }
 
 // shoup is w in [0, q) as a Shoup pair: floor(w*2^32/q) in the low half.

@@ -121,6 +121,12 @@ func mulAVX512(dst *uint32, x *uint32, y *uint32, n int, mu uint64, s uint64, q 
 //go:noescape
 func mulAddAVX512(dst *uint32, x *uint32, y *uint32, n int, mu uint64, s uint64, q uint32)
 
+// mulSubAVX512 subtracts x * y from dst; mu and s are the constants of
+// barrett.vector. n is a multiple of 32, residues in [0, q).
+//
+//go:noescape
+func mulSubAVX512(dst *uint32, x *uint32, y *uint32, n int, mu uint64, s uint64, q uint32)
+
 // innerAVX512 sets dst_k to the sum over the terms i of x_i * y_(i*results+k) / 2^32, k below the number of results;
 // each polynomial lies a stride (in residues) behind the one before. qinv is 1/q mod
 // 2^32. n is a multiple of 32, residues in [0, q).
@@ -148,3 +154,25 @@ func digitsAVX512(dst *uint32, src *uint32, dstStride int, srcStride int, limbs 
 //
 //go:noescape
 func extendAVX512(dst *uint32, y *uint32, stride int, limbs int, n int, v *uint32, h *uint64, qinv uint32, q uint32)
+
+// liftSmallAVX512 sets dst = src modulo q, for src in (-q, q); n is a multiple of 16.
+//
+//go:noescape
+func liftSmallAVX512(dst *uint32, src *int32, n int, q uint32)
+
+// splitAVX512 sets high*2^32 + low = m + e, for integral m, |m| < 2^62; n is a multiple of 8.
+//
+//go:noescape
+func splitAVX512(high *int32, low *uint32, m *float64, e *int32, n int)
+
+// liftWideAVX512 sets dst = high*2^32 + low modulo q, in [0, 4q). w has the Shoup pairs of
+// 2^32 and of 1, bias is a multiple of q and high + bias is in [0, 2^32); n is a
+// multiple of 32.
+//
+//go:noescape
+func liftWideAVX512(dst *uint32, high *int32, low *uint32, n int, w *uint64, bias uint32, q uint32)
+
+// operandAddAVX512 adds x * y / 2^32 to dst. qinv is 1/q mod 2^32. n is a multiple of 32, residues in [0, q).
+//
+//go:noescape
+func operandAddAVX512(dst *uint32, x *uint32, y *uint32, n int, qinv uint32, q uint32)

@@ -2838,6 +2838,76 @@ mulAdd:
 	VZEROUPPER
 	RET
 
+// func mulSubAVX512(dst *uint32, x *uint32, y *uint32, n int, mu uint64, s uint64, q uint32)
+// Requires: AVX, AVX512F
+TEXT ·mulSubAVX512(SB), NOSPLIT, $0-52
+	MOVL         $0x00005555, AX
+	KMOVW        AX, K1
+	MOVL         q+48(FP), AX
+	VPBROADCASTD AX, Z0
+	VPADDD       Z0, Z0, Z1
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         y+16(FP), DX
+	MOVQ         n+24(FP), BX
+	MOVQ         mu+32(FP), SI
+	VPBROADCASTQ SI, Z2
+	MOVQ         s+40(FP), SI
+	VMOVQ        SI, X3
+
+mulSub:
+	VMOVDQU32 (CX), Z4
+	VMOVDQU32 (DX), Z5
+	VPMULUDQ  Z5, Z4, Z6
+	VPSRLQ    $0x20, Z4, Z7
+	VPSRLQ    $0x20, Z5, Z8
+	VPMULUDQ  Z8, Z7, Z7
+	VPSRLQ    X3, Z6, Z6
+	VPSRLQ    X3, Z7, Z7
+	VPMULUDQ  Z2, Z6, Z6
+	VPMULUDQ  Z2, Z7, Z7
+	VMOVSHDUP Z6, K1, Z7
+	VPMULLD   Z5, Z4, Z4
+	VPMULLD   Z0, Z7, Z5
+	VPSUBD    Z5, Z4, Z4
+	VPADDD    Z1, Z0, Z5
+	VPADDD    (AX), Z5, Z5
+	VPSUBD    Z4, Z5, Z4
+	VPSUBD    Z1, Z4, Z5
+	VPMINUD   Z4, Z5, Z5
+	VPSUBD    Z0, Z5, Z4
+	VPMINUD   Z5, Z4, Z4
+	VMOVDQU32 Z4, (AX)
+	VMOVDQU32 64(CX), Z4
+	VMOVDQU32 64(DX), Z5
+	VPMULUDQ  Z5, Z4, Z6
+	VPSRLQ    $0x20, Z4, Z7
+	VPSRLQ    $0x20, Z5, Z8
+	VPMULUDQ  Z8, Z7, Z7
+	VPSRLQ    X3, Z6, Z6
+	VPSRLQ    X3, Z7, Z7
+	VPMULUDQ  Z2, Z6, Z6
+	VPMULUDQ  Z2, Z7, Z7
+	VMOVSHDUP Z6, K1, Z7
+	VPMULLD   Z5, Z4, Z4
+	VPMULLD   Z0, Z7, Z5
+	VPSUBD    Z5, Z4, Z4
+	VPADDD    Z1, Z0, Z5
+	VPADDD    64(AX), Z5, Z5
+	VPSUBD    Z4, Z5, Z4
+	VPSUBD    Z1, Z4, Z5
+	VPMINUD   Z4, Z5, Z5
+	VPSUBD    Z0, Z5, Z4
+	VPMINUD   Z5, Z4, Z4
+	VMOVDQU32 Z4, 64(AX)
+	ADDQ      $0x00000080, AX
+	ADDQ      $0x00000080, CX
+	ADDQ      $0x00000080, DX
+	SUBQ      $0x00000020, BX
+	JNE       mulSub
+	VZEROUPPER
+	RET
+
 // func innerAVX512(dst *uint32, x *uint32, y *uint32, dstStride int, xStride int, yStride int, terms int, n int, qinv uint32, q uint32)
 // Requires: AVX, AVX512F
 TEXT ·innerAVX512(SB), NOSPLIT, $0-72
@@ -3370,5 +3440,180 @@ extendNext:
 	ADDQ      $0x00000100, DI
 	SUBQ      $0x00000040, DX
 	JNE       extend
+	VZEROUPPER
+	RET
+
+// func liftSmallAVX512(dst *uint32, src *int32, n int, q uint32)
+// Requires: AVX, AVX512F
+TEXT ·liftSmallAVX512(SB), NOSPLIT, $0-28
+	MOVL         $0x00005555, AX
+	KMOVW        AX, K1
+	MOVL         q+24(FP), AX
+	VPBROADCASTD AX, Z0
+	VPADDD       Z0, Z0, Z1
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         n+16(FP), DX
+
+liftSmall:
+	VMOVDQU32 (CX), Z1
+	VPADDD    Z0, Z1, Z2
+	VPMINUD   Z1, Z2, Z2
+	VMOVDQU32 Z2, (AX)
+	ADDQ      $0x00000040, AX
+	ADDQ      $0x00000040, CX
+	SUBQ      $0x00000010, DX
+	JNE       liftSmall
+	VZEROUPPER
+	RET
+
+// func splitAVX512(high *int32, low *uint32, m *float64, e *int32, n int)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·splitAVX512(SB), NOSPLIT, $0-40
+	MOVQ high+0(FP), AX
+	MOVQ low+8(FP), CX
+	MOVQ m+16(FP), DX
+	MOVQ e+24(FP), BX
+	MOVQ n+32(FP), SI
+
+split:
+	VCVTTPD2QQ (DX), Z0
+	VPMOVSXDQ  (BX), Z1
+	VPADDQ     Z0, Z1, Z0
+	VPMOVQD    Z0, (CX)
+	VPSRLQ     $0x20, Z0, Z0
+	VPMOVQD    Z0, (AX)
+	ADDQ       $0x40, DX
+	ADDQ       $0x20, AX
+	ADDQ       $0x20, CX
+	ADDQ       $0x20, BX
+	SUBQ       $0x08, SI
+	JNE        split
+	VZEROUPPER
+	RET
+
+// func liftWideAVX512(dst *uint32, high *int32, low *uint32, n int, w *uint64, bias uint32, q uint32)
+// Requires: AVX, AVX512F
+TEXT ·liftWideAVX512(SB), NOSPLIT, $0-48
+	MOVL         $0x00005555, AX
+	KMOVW        AX, K1
+	MOVL         q+44(FP), AX
+	VPBROADCASTD AX, Z0
+	VPADDD       Z0, Z0, Z1
+	MOVQ         dst+0(FP), AX
+	MOVQ         n+24(FP), CX
+	MOVQ         high+8(FP), DX
+	MOVQ         low+16(FP), BX
+	MOVQ         w+32(FP), SI
+	MOVL         bias+40(FP), DI
+	VPBROADCASTD DI, Z1
+	VPBROADCASTQ (SI), Z2
+	VPBROADCASTD 4(SI), Z3
+	VPBROADCASTQ 8(SI), Z4
+
+liftWide:
+	VMOVDQU32 (DX), Z5
+	VPADDD    Z5, Z1, Z5
+	VPSRLQ    $0x20, Z5, Z6
+	VPMULUDQ  Z2, Z5, Z7
+	VPMULUDQ  Z2, Z6, Z6
+	VMOVSHDUP Z7, K1, Z6
+	VPMULLD   Z3, Z5, Z5
+	VPMULLD   Z0, Z6, Z6
+	VPSUBD    Z6, Z5, Z5
+	VMOVDQU32 (BX), Z6
+	VPMULUDQ  Z4, Z6, Z7
+	VPSRLQ    $0x20, Z6, Z8
+	VPMULUDQ  Z4, Z8, Z8
+	VMOVSHDUP Z7, K1, Z8
+	VPMULLD   Z0, Z8, Z7
+	VPSUBD    Z7, Z6, Z6
+	VPADDD    Z6, Z5, Z5
+	VMOVDQU32 Z5, (AX)
+	VMOVDQU32 64(DX), Z5
+	VPADDD    Z5, Z1, Z5
+	VPSRLQ    $0x20, Z5, Z6
+	VPMULUDQ  Z2, Z5, Z7
+	VPMULUDQ  Z2, Z6, Z6
+	VMOVSHDUP Z7, K1, Z6
+	VPMULLD   Z3, Z5, Z5
+	VPMULLD   Z0, Z6, Z6
+	VPSUBD    Z6, Z5, Z5
+	VMOVDQU32 64(BX), Z6
+	VPMULUDQ  Z4, Z6, Z7
+	VPSRLQ    $0x20, Z6, Z8
+	VPMULUDQ  Z4, Z8, Z8
+	VMOVSHDUP Z7, K1, Z8
+	VPMULLD   Z0, Z8, Z7
+	VPSUBD    Z7, Z6, Z6
+	VPADDD    Z6, Z5, Z5
+	VMOVDQU32 Z5, 64(AX)
+	ADDQ      $0x00000080, AX
+	ADDQ      $0x00000080, DX
+	ADDQ      $0x00000080, BX
+	SUBQ      $0x00000020, CX
+	JNE       liftWide
+	VZEROUPPER
+	RET
+
+// func operandAddAVX512(dst *uint32, x *uint32, y *uint32, n int, qinv uint32, q uint32)
+// Requires: AVX, AVX512F
+TEXT ·operandAddAVX512(SB), NOSPLIT, $0-40
+	MOVL         $0x00005555, AX
+	KMOVW        AX, K1
+	MOVL         q+36(FP), AX
+	VPBROADCASTD AX, Z0
+	VPADDD       Z0, Z0, Z1
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         y+16(FP), DX
+	MOVQ         n+24(FP), BX
+	MOVL         qinv+32(FP), SI
+	VPBROADCASTD SI, Z1
+
+operandAdd:
+	VMOVDQU32 (CX), Z2
+	VMOVDQU32 (DX), Z3
+	VPMULUDQ  Z3, Z2, Z4
+	VPSRLQ    $0x20, Z2, Z2
+	VPSRLQ    $0x20, Z3, Z3
+	VPMULUDQ  Z3, Z2, Z2
+	VPMULUDQ  Z1, Z4, Z3
+	VPMULUDQ  Z1, Z2, Z5
+	VPMULUDQ  Z0, Z3, Z3
+	VPMULUDQ  Z0, Z5, Z5
+	VPSUBQ    Z3, Z4, Z3
+	VPSUBQ    Z5, Z2, Z5
+	VMOVSHDUP Z3, K1, Z5
+	VPADDD    Z0, Z5, Z2
+	VPMINUD   Z5, Z2, Z2
+	VPADDD    (AX), Z2, Z2
+	VPSUBD    Z0, Z2, Z3
+	VPMINUD   Z2, Z3, Z3
+	VMOVDQU32 Z3, (AX)
+	VMOVDQU32 64(CX), Z2
+	VMOVDQU32 64(DX), Z3
+	VPMULUDQ  Z3, Z2, Z4
+	VPSRLQ    $0x20, Z2, Z2
+	VPSRLQ    $0x20, Z3, Z3
+	VPMULUDQ  Z3, Z2, Z2
+	VPMULUDQ  Z1, Z4, Z3
+	VPMULUDQ  Z1, Z2, Z5
+	VPMULUDQ  Z0, Z3, Z3
+	VPMULUDQ  Z0, Z5, Z5
+	VPSUBQ    Z3, Z4, Z3
+	VPSUBQ    Z5, Z2, Z5
+	VMOVSHDUP Z3, K1, Z5
+	VPADDD    Z0, Z5, Z2
+	VPMINUD   Z5, Z2, Z2
+	VPADDD    64(AX), Z2, Z2
+	VPSUBD    Z0, Z2, Z3
+	VPMINUD   Z2, Z3, Z3
+	VMOVDQU32 Z3, 64(AX)
+	ADDQ      $0x00000080, AX
+	ADDQ      $0x00000080, CX
+	ADDQ      $0x00000080, DX
+	SUBQ      $0x00000020, BX
+	JNE       operandAdd
 	VZEROUPPER
 	RET

@@ -18,5 +18,7 @@ func main() {
 	g.products()
 	g.inner()
 	g.basis()
+	g.integers()
+	g.operands()
 	Generate()
 }

@@ -56,24 +56,31 @@ func (g *gen) elementwise() {
 	g.end()
 }
 
-// products are dst = x*y and dst += x*y by Barrett reduction. With q of k bits,
+// products are dst = x*y, dst += x*y and dst -= x*y by Barrett reduction. With q of k bits,
 // s = k-2 and mu = floor(2^(32+s)/q) < 2^32, h = floor(floor(p/2^s)*mu/2^32) is at
 // most two and a half below p/q for p < q^2: the parts dropped of p and of mu count
 // for 1/2 and 1, the rounding down for 1. So p - h*q is in [0, 3q).
 func (g *gen) products() {
-	for _, acc := range []bool{false, true} {
-		name, doc := "mul", "sets dst = x * y"
-		if acc {
-			name, doc = "mulAdd", "adds x * y to dst"
-		}
-		g.function(name, "dst, x, y *uint32, n int, mu, s uint64, q uint32", doc+`; mu and s are the constants of
+	finish := func(r vec) vec { return g.corr(g.corr(r, g.q2), g.q) } // from [0, 4q)
+	for _, p := range []struct {
+		name, doc string
+		join      func(r vec, m Mem) vec
+	}{
+		{"mul", "sets dst = x * y", func(r vec, _ Mem) vec { return finish(r) }},
+		{"mulAdd", "adds x * y to dst", func(r vec, m Mem) vec { return finish(g.op2(VPADDD, r, m)) }},
+		{"mulSub", "subtracts x * y from dst", func(r vec, m Mem) vec {
+			d := g.op2(VPADDD, g.op2(VPADDD, g.q, g.q2), m)
+			return finish(g.op2(VPSUBD, d, r))
+		}},
+	} {
+		g.function(p.name, "dst, x, y *uint32, n int, mu, s uint64, q uint32", p.doc+`; mu and s are the constants of
 barrett.vector. n is a multiple of 32, residues in [0, q).`)
 		dst, x, y, n := pointer("dst"), pointer("x"), pointer("y"), pointer("n")
 		mu, shift := g.param64("mu"), XMM()
 		s := GP64()
 		Load(Param("s"), s)
 		VMOVQ(s, shift)
-		g.over(name, n, 2, []Register{dst, x, y}, func() {
+		g.over(p.name, n, 2, []Register{dst, x, y}, func() {
 			for i := range 2 {
 				a, b := g.load(at(x, i*g.bytes)), g.load(at(y, i*g.bytes))
 				even, odd := g.op2(VPMULUDQ, a, b), g.op2(VPMULUDQ, g.odd(a), g.odd(b))
@@ -81,26 +88,28 @@ barrett.vector. n is a multiple of 32, residues in [0, q).`)
 				VPSRLQ(shift, odd, odd)
 				h := g.high(g.op2(VPMULUDQ, even, mu), g.op2(VPMULUDQ, odd, mu))
 				r := g.op2(VPSUBD, g.op2(VPMULLD, a, b), g.op2(VPMULLD, h, g.q))
-				if acc { // [0, 4q)
-					r = g.op2(VPADDD, r, at(dst, i*g.bytes))
-				}
-				g.store(g.corr(g.corr(r, g.q2), g.q), at(dst, i*g.bytes))
+				g.store(p.join(r, at(dst, i*g.bytes)), at(dst, i*g.bytes))
 			}
 		})
 		g.end()
 	}
 }
 
-// montgomery is acc/2^32 mod q for even and odd lanes of sums acc < 2q*2^32:
-// [0, 2q) first, corrected to [0, q). With m = acc/q mod 2^32, acc and m*q agree in
-// their low halves, and the high halves differ by a number in (-q, 2q).
+// montgomery is acc/2^32 mod q in [0, q) for even and odd lanes of sums acc <
+// 2q*2^32, whose differences are in (-q, 2q).
 func (g *gen) montgomery(even, odd, qinv vec) vec {
+	return g.corr(g.lift(g.difference(even, odd, qinv), g.q), g.q)
+}
+
+// difference is acc/2^32 modulo q: with m = acc/q mod 2^32, acc and m*q agree in
+// their low halves, and it is the difference of the high halves.
+func (g *gen) difference(even, odd, qinv vec) vec {
 	a, b := g.op2(VPMULUDQ, even, qinv), g.op2(VPMULUDQ, odd, qinv)
 	VPMULUDQ(g.q, a, a)
 	VPMULUDQ(g.q, b, b)
 	VPSUBQ(a, even, a)
 	VPSUBQ(b, odd, b)
-	return g.corr(g.lift(g.high(a, b), g.q), g.q)
+	return g.high(a, b)
 }
 
 // fold brings sums in [0, 2m) to [0, m), m = 2q*2^32.

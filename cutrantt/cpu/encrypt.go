@@ -1,0 +1,155 @@
+package cpu
+
+import (
+	"fmt"
+	"slices"
+	"unsafe"
+
+	"github.com/hencedge/hencedge/cutrantt"
+	"github.com/hencedge/hencedge/cutrantt/internal/check"
+	"github.com/hencedge/hencedge/cutrantt/prng"
+)
+
+var _ cutrantt.Encrypting = (*ring)(nil)
+
+// maxWide is the bound of coefficients with their noise that fused encryption takes.
+const maxWide = 1 << 61
+
+// EncryptPublic works limb by limb, so that everything of a limb stays in the cache;
+// with vector code and n2 = 1 only.
+func (r *ring) EncryptPublic(key cutrantt.Operand, limbs []int, labels cutrantt.EncryptionLabels, jobs []cutrantt.Encryption) ([]*cutrantt.Batch, error) {
+	o, ok := key.(*operand)
+	if !ok || o == nil || o.owner != r.check || o.words == nil {
+		return nil, fmt.Errorf("%w: operand of another ring or backend, or released", cutrantt.ErrForeign)
+	}
+	if o.shape.Polys != 2 {
+		return nil, fmt.Errorf("%w: a public key of %d polynomials, not 2", cutrantt.ErrShape, o.shape.Polys)
+	}
+	where, err := r.encryptable(o.shape, limbs, jobs)
+	if err != nil {
+		return nil, err
+	}
+	return r.encryptAll(limbs, jobs, func(dst *cutrantt.Batch, j cutrantt.Encryption) {
+		s := r.newMessage(j, labels, true)
+		defer s.put()
+		r.eachLimb(1, len(limbs), 3*r.n*r.logN, func(_, l int) {
+			m, at := r.moduli[limbs[l]], where[l]
+			v := getScratch(r.n)
+			defer v.put()
+			c0, c1 := r.limb(dst, 0, l), r.limb(dst, 1, l)
+			r.vec.liftSmall(&v.words[0], &s.v[0], r.n, m.q)
+			r.forward(v.words, v.words, m)
+			s.lift(r, c0, m)
+			r.forward(c0, c0, m)
+			r.vec.liftSmall(&c1[0], &s.e1[0], r.n, m.q)
+			r.forward(c1, c1, m)
+			r.vec.operandAdd(&c0[0], &v.words[0], &o.at(0, at)[0], r.n, uint32(m.qinv), m.q)
+			r.vec.operandAdd(&c1[0], &v.words[0], &o.at(1, at)[0], r.n, uint32(m.qinv), m.q)
+		})
+	})
+}
+
+// EncryptSeeded is like EncryptPublic, with one transform for each limb.
+func (r *ring) EncryptSeeded(s *cutrantt.Batch, limbs []int, labels cutrantt.EncryptionLabels, jobs []cutrantt.Encryption) ([]*cutrantt.Batch, error) {
+	if err := r.check.Single(s); err != nil {
+		return nil, err
+	}
+	if err := check.NTT(s); err != nil {
+		return nil, err
+	}
+	for i, j := range jobs {
+		if j.Mask == nil {
+			return nil, fmt.Errorf("%w: message %d has no public seed", cutrantt.ErrRange, i)
+		}
+	}
+	where, err := r.encryptable(s.Shape(), limbs, jobs)
+	if err != nil {
+		return nil, err
+	}
+	return r.encryptAll(limbs, jobs, func(dst *cutrantt.Batch, j cutrantt.Encryption) {
+		small := r.newMessage(j, labels, false)
+		defer small.put()
+		r.eachLimb(1, len(limbs), 2*r.n*r.logN, func(_, l int) {
+			m := r.moduli[limbs[l]]
+			c0, c1 := r.limb(dst, 0, l), r.limb(dst, 1, l)
+			small.lift(r, c0, m)
+			r.forward(c0, c0, m)
+			prng.Uniform(c1, j.Mask, labels.Mask, uint32(limbs[l]), m.q)
+			mu, shift := m.vector()
+			r.vec.mulSub(&c0[0], &c1[0], &r.limb(s, 0, where[l])[0], r.n, mu, shift, m.q)
+		})
+	})
+}
+
+// encryptable refuses what fused encryption does not do and wrong arguments. It
+// returns where limbs stand in the key's shape.
+func (r *ring) encryptable(key cutrantt.Shape, limbs []int, jobs []cutrantt.Encryption) ([]int, error) {
+	if r.vec == nil || key.Domain.N2 != 1 {
+		return nil, fmt.Errorf("%w: encryption as a whole with %d columns of %s code", cutrantt.ErrNotSupported, key.Domain.N2, r.backend.(backend).variant())
+	}
+	if err := r.check.Shape(2, limbs, key.Domain); err != nil {
+		return nil, err
+	}
+	where := make([]int, len(limbs))
+	for i, l := range limbs {
+		if where[i] = slices.Index(key.Limbs, l); where[i] < 0 {
+			return nil, fmt.Errorf("%w: the key has no limb for modulus %d", cutrantt.ErrShape, l)
+		}
+	}
+	for i, j := range jobs {
+		if len(j.Message) != r.n {
+			return nil, fmt.Errorf("%w: message %d has %d coefficients for degree %d", cutrantt.ErrShape, i, len(j.Message), r.n)
+		}
+		if j.Seed == nil {
+			return nil, fmt.Errorf("%w: message %d has no seed", cutrantt.ErrRange, i)
+		}
+		if !(j.Bound < maxWide) {
+			return nil, fmt.Errorf("%w: coefficients of message %d up to %g", cutrantt.ErrNotSupported, i, j.Bound)
+		}
+	}
+	return where, nil
+}
+
+// encryptAll makes the results and runs f for each job.
+func (r *ring) encryptAll(limbs []int, jobs []cutrantt.Encryption, f func(dst *cutrantt.Batch, j cutrantt.Encryption)) ([]*cutrantt.Batch, error) {
+	out := make([]*cutrantt.Batch, len(jobs))
+	for i, j := range jobs {
+		b, err := r.NewBatch(2, limbs, cutrantt.NTT(1))
+		if err != nil {
+			return nil, err
+		}
+		f(b, j)
+		out[i] = b
+	}
+	return out, nil
+}
+
+// message is the small polynomials of one encryption in scratch memory, which is
+// cleared when it is put back: v, e1 and m + e0 = high*2^32 + low.
+type message struct {
+	*scratch
+	v, e1, high []int32
+	low         []uint32
+}
+
+func (r *ring) newMessage(j cutrantt.Encryption, labels cutrantt.EncryptionLabels, public bool) *message {
+	n := r.n
+	s := &message{scratch: getScratch(4 * n)}
+	signed := unsafe.Slice((*int32)(unsafe.Pointer(&s.words[0])), 3*n)
+	s.v, s.e1, s.high, s.low = signed[:n], signed[n:2*n], signed[2*n:], s.words[3*n:]
+	prng.CBD(s.v, j.Seed, labels.E0) // until v itself is drawn
+	r.vec.split(&s.high[0], &s.low[0], &j.Message[0], &s.v[0], n)
+	if public {
+		prng.Ternary(s.v, j.Seed, labels.V)
+		prng.CBD(s.e1, j.Seed, labels.E1)
+	}
+	return s
+}
+
+// lift sets dst to m + e0 modulo q, in [0, 4q), which forward takes.
+func (s *message) lift(r *ring, dst []uint32, m *modulus) {
+	// |high| < 2^29 + 1: the least multiple of q from 2^30 on makes it positive.
+	bias := (1<<30 + m.q - 1) / m.q * m.q
+	w := [2]uint64{m.shoup(m.montgomery(1)), m.shoup(1)}
+	r.vec.liftWide(&dst[0], &s.high[0], &s.low[0], len(dst), &w[0], bias, m.q)
+}
