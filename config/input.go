@@ -68,7 +68,7 @@ type SPI struct {
 
 // A Register is one byte that is written into a device.
 type Register struct {
-	Register *int `yaml:"register" cfg:"required,zero"`
+	Register *int `yaml:"register" cfg:"required,zero"` // address of the byte, 0 to 255
 	Value    *int `yaml:"value" cfg:"required,zero"`
 }
 

@@ -123,6 +123,7 @@ type Device struct {
 
 // DeviceStream is a stream as the evaluator knows it: with its device.
 type DeviceStream struct {
+	// Device is the one that sends this stream.
 	Device string `yaml:"device" cfg:"required"`
 	Stream `yaml:",inline"`
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/cli"
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/manual"
+	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/systemd"
 )
 
@@ -78,6 +79,13 @@ func shareFiles(root *cobra.Command, info manual.Info) (map[string][]byte, error
 		}
 		files["units/"+r.Name()+".service"] = []byte(unit)
 		files["default/"+r.Name()] = fmt.Appendf(nil, "# Options of %s.service; see hencedge-%s(1).\n#HENCEDGE_OPTIONS=\"--log-level debug\"\n", r.Name(), r)
+	}
+	for _, role := range config.Roles() {
+		text, err := config.Schema(role)
+		if err != nil {
+			return nil, err
+		}
+		files["schema/"+role+".json"] = text
 	}
 	for name, text := range systemd.DropIns() {
 		files["drop-ins/"+name] = []byte(text)
