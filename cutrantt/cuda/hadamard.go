@@ -145,7 +145,7 @@ func (r *ring) Precompute(b *cutrantt.Batch) (cutrantt.Operand, error) {
 	}
 	n2 := int(b.Domain().N2)
 	o := &operand{ring: r, shape: b.Shape().Clone(), words: n2}
-	toom := r.resolved(n2) == cutrantt.MethodToomCook4
+	toom := r.fixed(n2) == cutrantt.MethodToomCook4
 	if toom {
 		o.words = 7 * n2 / 4
 	}
@@ -198,7 +198,7 @@ func (r *ring) mulOperand(dst, a *cutrantt.Batch, o *operand, where []int) error
 	if err != nil {
 		return err
 	}
-	x, y, method := r.tensor(a), o.tensor(), r.resolved(n2)
+	x, y, method := r.tensor(a), o.tensor(), r.fixed(n2)
 	v := variantFor(method, n2, results)
 	if method == cutrantt.MethodToomCook4 {
 		v = variant{fmt.Sprintf("prepared_%d", n2), 1, 1}

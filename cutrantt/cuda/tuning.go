@@ -2,7 +2,6 @@ package cuda
 
 import (
 	"cmp"
-	"errors"
 	"os"
 	"slices"
 	"sync"
@@ -48,6 +47,16 @@ func (r *ring) resolved(n2 int) cutrantt.Method {
 	}
 	r.chosen[log2(n2)].CompareAndSwap(0, uint32(autoMethod(n2)))
 	return cutrantt.Method(r.chosen[log2(n2)].Load())
+}
+
+// fixed is the method of products with operands. Where the ring may choose it is
+// never Toom-Cook-4: encryption and key switching in few kernels read operands as
+// they are, and need no evaluations of them.
+func (r *ring) fixed(n2 int) cutrantt.Method {
+	if m := r.resolved(n2); r.method != cutrantt.MethodAuto || m != cutrantt.MethodToomCook4 {
+		return m
+	}
+	return autoMethod(n2)
 }
 
 // choose is the method for s; the moduli are those of a ring that asks.
@@ -121,8 +130,8 @@ const (
 	tuneMargin = 0.95
 )
 
-// fastest times every method on random residues: products, and two sums of
-// products with a prepared operand. It takes a few milliseconds.
+// fastest times the products of every method on random residues. It takes a few
+// milliseconds.
 func fastest(b *backend, s size, moduli []cutrantt.Modulus) (cutrantt.Method, error) {
 	moduli = moduli[:min(len(moduli), tuneLimbs)]
 	table := autoMethod(s.n2)
@@ -157,7 +166,7 @@ func timeMethod(b *backend, s size, moduli []cutrantt.Modulus, m cutrantt.Method
 	for i := range limbs {
 		limbs[i] = i
 	}
-	polys := 2 * max(1, min(256, tuneFill/(2*len(limbs)*r.n)))
+	polys := max(1, min(512, tuneFill/(len(limbs)*r.n)))
 	x, err := r.NewBatch(polys, limbs, cutrantt.NTT(s.n2))
 	if err != nil {
 		return 0, err
@@ -172,24 +181,9 @@ func timeMethod(b *backend, s size, moduli []cutrantt.Modulus, m cutrantt.Method
 			return 0, err
 		}
 	}
-	// The operand is every polynomial: a sum of polys/2 terms for two results.
-	o, err := r.Precompute(x)
-	if err != nil {
-		return 0, err
-	}
-	defer o.Release()
-	terms, err := x.Slice(0, polys/2, 0, len(limbs))
-	if err != nil {
-		return 0, err
-	}
-	out, err := r.NewBatch(2, limbs, cutrantt.NTT(s.n2))
-	if err != nil {
-		return 0, err
-	}
-	defer r.Free(out)
 	least := time.Duration(1<<63 - 1)
 	for call := range tuneWarm + tuneCalls {
-		d, err := r.Time(func() error { return errors.Join(r.Mul(x, x, x), r.MulOperand(out, terms, o)) })
+		d, err := r.Time(func() error { return r.Mul(x, x, x) })
 		if err != nil {
 			return 0, err
 		}
