@@ -122,6 +122,9 @@ func New(cfg *config.Agent, deps Deps) (*Agent, error) {
 			count := &s.count
 			l.missed = func(n int64) { count.missedTicks.Add(uint64(n)) }
 		}
+		if r, ok := s.source.(*replay); ok {
+			r.late = func() { s.count.late.Add(1) }
+		}
 	}
 	a.since = a.clock.Now()
 	if id, err := p.machine.read(p.machine.path("proc/sys/kernel/random/boot_id")); err == nil {

@@ -12,10 +12,14 @@
 // channel's range is config.Missing and config.Outside. Times:
 //
 //   - Ticks follow the monotonic clock. A tick that is late by a whole interval
-//     or more (suspend, a slow sensor) is counted and left out, not made up for.
+//     or more (a slow sensor) is counted and left out; config.Gap says whether
+//     missing samples take its place or the window ends.
 //   - Samples carry wall time, replayed samples the time in their file. When
-//     the wall clock steps backwards, the current window ends early, so that
-//     the times within a window never go backwards.
+//     the wall clock moves against the monotonic one by an interval, or goes
+//     backwards, the current window ends early: it was set, or the machine
+//     slept. So times within a window never go backwards and mean one clock.
+//   - Replayed samples may be out of order by config.Stream.Lateness; they are
+//     put in order before windows are made, and later ones are counted.
 //   - A window by count starts and ends at its first and last sample. A window
 //     by time covers [k*every, (k+1)*every) of Unix time.
 //   - A window that is cut short (stop, end of file, clock step, time) is sent

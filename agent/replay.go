@@ -38,6 +38,10 @@ type replay struct {
 	sources []config.Source
 	clock   Clock
 	factor  float64 // 0: do not wait
+	// order puts rows that come late into their place; nil: they must not.
+	order *reorder
+	ready []row  // in order, to be given next
+	late  func() // a row was too late
 
 	count   uint64 // records read
 	last    time.Time
@@ -71,7 +75,10 @@ func newReplay(in io.ReadCloser, s config.Stream, clock Clock) (*replay, error) 
 	if err != nil {
 		return nil, err
 	}
-	r := &replay{cfg: *s.Replay, file: in, clock: clock, factor: factor}
+	r := &replay{cfg: *s.Replay, file: in, clock: clock, factor: factor, late: func() {}}
+	if s.Lateness > 0 {
+		r.order = &reorder{lateness: s.Lateness}
+	}
 	names := []string{}
 	for _, ch := range s.Channels {
 		r.sources = append(r.sources, *ch.Source)
@@ -88,16 +95,25 @@ func newReplay(in io.ReadCloser, s config.Stream, clock Clock) (*replay, error) 
 	return r, nil
 }
 
-// skip passes over the first records, which were read by an earlier process. A
+// skip passes over the first rows, which were given by an earlier process. A
 // file that has become shorter is at its end.
-func (r *replay) skip(records uint64) error {
-	for r.count < records {
-		if _, err := r.records.next(); isEnd(err) {
+func (r *replay) skip(rows uint64) error {
+	late := r.late
+	r.late = func() {}
+	defer func() { r.late, r.started = late, false }()
+	for r.count < rows {
+		var err error
+		if r.order == nil {
+			_, err = r.records.next()
+			r.count++
+		} else { // which row is which is known only in order
+			_, err = r.sorted(context.Background(), false)
+		}
+		if isEnd(err) {
 			return nil
 		} else if err != nil {
 			return err
 		}
-		r.count++
 	}
 	return nil
 }
@@ -107,6 +123,45 @@ func (r *replay) close() error { return r.file.Close() }
 // next waits until the row's time has come, at the speed of the configuration.
 // It is io.EOF after the last row.
 func (r *replay) next(ctx context.Context) (row, error) {
+	if r.order != nil {
+		return r.sorted(ctx, true)
+	}
+	out, err := r.read(ctx, true)
+	if err == nil {
+		r.count++
+		out.cursor = r.count
+	}
+	return out, err
+}
+
+// sorted gives the next row in the order of time. Its cursor counts rows in that
+// order, which is the same whenever the file is read from its beginning.
+func (r *replay) sorted(ctx context.Context, wait bool) (row, error) {
+	for len(r.ready) == 0 {
+		in, err := r.read(ctx, wait)
+		switch {
+		case isEnd(err):
+			if r.ready = r.order.drain(); len(r.ready) == 0 {
+				return row{}, err
+			}
+		case err != nil:
+			return row{}, err
+		default:
+			var ok bool
+			if r.ready, ok = r.order.add(in); !ok {
+				r.late()
+			}
+		}
+	}
+	out := r.ready[0]
+	r.ready = r.ready[1:]
+	r.count++
+	out.cursor = r.count
+	return out, nil
+}
+
+// read gives the next row of the file, when its time has come or at once.
+func (r *replay) read(ctx context.Context, wait bool) (row, error) {
 	if err := ctx.Err(); err != nil {
 		return row{}, err
 	}
@@ -114,15 +169,13 @@ func (r *replay) next(ctx context.Context) (row, error) {
 	if err != nil {
 		return row{}, err
 	}
-	r.count++
 	out, err := r.row(rec)
 	if err != nil {
 		return row{}, err
 	}
-	out.cursor = r.count
 	if !r.started {
 		r.started, r.first, r.at = true, out.at, r.clock.Mono()
-	} else if r.factor > 0 {
+	} else if wait && r.factor > 0 {
 		due := r.at + time.Duration(min(float64(out.at.Sub(r.first))/r.factor, math.MaxInt64/2))
 		if err := r.clock.Sleep(ctx, due-r.clock.Mono()); err != nil {
 			return row{}, err
@@ -136,8 +189,8 @@ func (r *replay) row(rec record) (row, error) {
 	if err != nil {
 		return row{}, replayError(r.cfg.File, rec.line, "%s: %v", r.cfg.Time, err)
 	}
-	if r.started && t.Before(r.last) {
-		return row{}, replayError(r.cfg.File, rec.line, "the time %s is before that of the previous sample, %s; sort the file by time",
+	if r.started && t.Before(r.last) && r.order == nil {
+		return row{}, replayError(r.cfg.File, rec.line, "the time %s is before that of the previous sample, %s; sort the file by time, or set lateness",
 			t.Format(time.RFC3339Nano), r.last.Format(time.RFC3339Nano))
 	}
 	r.last = t

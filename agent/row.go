@@ -15,6 +15,10 @@ type row struct {
 	values []float64 // in the channels' units; NaN where missing
 	errs   []error   // why a value is missing
 	cursor uint64    // records of a replay up to and with this one; 0 for sensors
+	lost   int64     // ticks before this one at which no sample was taken
+	// stepped says that the wall clock has moved against the monotonic one
+	// since the last row: it was set, or the machine slept.
+	stepped bool
 }
 
 // rowSource gives the samples of a stream. next blocks until a sample is due;
@@ -24,6 +28,7 @@ type rowSource interface {
 	close() error
 }
 
+// newRow is a row in which every value is missing.
 func newRow(at time.Time, channels int) row {
 	r := row{at: at, values: make([]float64, channels), errs: make([]error, channels)}
 	for i := range r.values {
@@ -48,6 +53,10 @@ func (r *row) set(i int, src config.Source, reading float64) {
 	r.values[i], r.errs[i] = v, nil
 }
 
+// smallestStep is the least change of the wall clock that counts as a step:
+// slewing it, as time synchronisation does, changes it by less between samples.
+const smallestStep = time.Second
+
 // live samples sensors on monotonic ticks.
 type live struct {
 	clock    Clock
@@ -59,6 +68,7 @@ type live struct {
 	started bool
 	start   time.Duration // monotonic
 	tick    int64         // of the last sample
+	lead    time.Duration // of the wall clock before the monotonic one at the last sample
 }
 
 // openLive opens the sensors of a stream; errs has one entry per channel.
@@ -88,18 +98,23 @@ func (l *live) next(ctx context.Context) (row, error) {
 			_, _, _ = s.Read(ctx) // only the baseline counts
 		}
 	}
+	lost := int64(0)
 	l.tick++
 	due := l.start + time.Duration(l.tick)*l.interval
 	if late := l.clock.Mono() - due; late >= l.interval {
-		skip := int64(late / l.interval)
-		l.missed(skip)
-		l.tick += skip
-		due += time.Duration(skip) * l.interval
+		lost = int64(late / l.interval)
+		l.missed(lost)
+		l.tick += lost
+		due += time.Duration(lost) * l.interval
 	}
 	if err := l.clock.Sleep(ctx, due-l.clock.Mono()); err != nil {
 		return row{}, err
 	}
 	out := newRow(l.clock.Now(), len(l.sensors))
+	out.lost = lost
+	lead := time.Duration(out.at.UnixNano()) - l.clock.Mono()
+	out.stepped = l.tick > 1+lost && (lead-l.lead).Abs() >= max(l.interval, smallestStep)
+	l.lead = lead
 	for i, s := range l.sensors {
 		v, _, err := s.Read(ctx)
 		if err != nil {

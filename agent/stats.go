@@ -9,10 +9,10 @@ import (
 
 // streamCounters are the live counts of one stream.
 type streamCounters struct {
-	samples, skipped, missing, held, outside, clamped, overflow atomic.Uint64
-	missedTicks, clockSteps                                     atomic.Uint64
-	windows, partial, encryptErrors                             atomic.Uint64
-	bodyBytes, objectBytes, encryptNanos                        atomic.Uint64
+	samples, skipped, missing, held, outside, clamped, overflow, late, marked atomic.Uint64
+	missedTicks, clockSteps                                                   atomic.Uint64
+	windows, partial, encryptErrors                                           atomic.Uint64
+	bodyBytes, objectBytes, encryptNanos                                      atomic.Uint64
 }
 
 // StreamStats are the counts of one stream since the start.
@@ -24,8 +24,10 @@ type StreamStats struct {
 	Outside      uint64 // channel values out of range
 	Clamped      uint64 // of these, moved to the end of the range
 	Overflow     uint64 // samples beyond the capacity of a window by time
+	Late         uint64 // samples that came too late for their window
 	MissedTicks  uint64 // ticks left out because sampling was late
-	ClockSteps   uint64 // windows cut short because the clock went backwards
+	Marked       uint64 // of these, replaced by missing samples
+	ClockSteps   uint64 // windows cut short because the clock was set or the machine slept
 	Windows      uint64 // windows sealed
 	Partial      uint64 // of these, with fewer samples than the window holds
 	Errors       uint64 // windows lost because they could not be encrypted or sealed
@@ -38,7 +40,7 @@ func (c *streamCounters) stats() StreamStats {
 	return StreamStats{
 		Samples: c.samples.Load(), Skipped: c.skipped.Load(), Missing: c.missing.Load(), Held: c.held.Load(),
 		Outside: c.outside.Load(), Clamped: c.clamped.Load(), Overflow: c.overflow.Load(),
-		MissedTicks: c.missedTicks.Load(), ClockSteps: c.clockSteps.Load(),
+		Late: c.late.Load(), Marked: c.marked.Load(), MissedTicks: c.missedTicks.Load(), ClockSteps: c.clockSteps.Load(),
 		Windows: c.windows.Load(), Partial: c.partial.Load(), Errors: c.encryptErrors.Load(),
 		BodyBytes: c.bodyBytes.Load(), ObjectBytes: c.objectBytes.Load(), EncryptNanos: c.encryptNanos.Load(),
 	}

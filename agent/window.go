@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"fmt"
 	"log/slog"
 	"math"
 	"time"
@@ -39,19 +40,58 @@ func newCollector(s config.Stream, count *streamCounters, log *slog.Logger) *col
 	return c
 }
 
-// add takes one row and gives the windows that it finishes: at most one that it
-// is not part of any more, and at most one that it completes.
-func (c *collector) add(r row) []*window {
-	var done []*window
+// add takes one row, in the order of time except for steps of the clock, and
+// gives the windows that it finishes, oldest first.
+func (c *collector) add(r row) (done []*window) {
 	finish := func() {
 		if w := c.flush(); w != nil {
 			done = append(done, w)
 		}
 	}
-	if c.cur != nil && r.at.Before(c.last) {
+	if c.cur != nil && (r.stepped || r.at.Before(c.last)) {
 		c.count.clockSteps.Add(1)
-		c.log.Warn("the clock went backwards; the window ends early", "from", c.last, "to", r.at)
+		c.log.Warn("the clock was set or the machine slept; the window ends early", "from", c.last, "to", r.at)
 		finish()
+	}
+	if r.lost > 0 {
+		switch c.stream.OnGap {
+		case config.GapEnd:
+			finish()
+		case config.GapMark:
+			done = append(done, c.mark(r)...)
+		}
+	}
+	return append(done, c.put(r)...)
+}
+
+// mark puts missing samples in the place of lost ones, as far as they belong to
+// the present window.
+func (c *collector) mark(r row) (done []*window) {
+	for k := r.lost; k > 0 && c.cur != nil && c.cur.samples < c.stream.Window.Samples; k-- {
+		gap := newRow(r.at.Add(-time.Duration(k)*c.stream.Interval), len(r.values))
+		if c.stream.Window.ByTime() && bucketOf(gap.at, c.stream.Window.Every) != c.bucket {
+			break
+		}
+		for i := range gap.errs {
+			gap.errs[i] = errLost
+		}
+		c.count.marked.Add(1)
+		before := c.cur.samples
+		if done = append(done, c.put(gap)...); c.cur != nil && c.cur.samples == before {
+			break // the policy leaves such samples out
+		}
+	}
+	return done
+}
+
+var errLost = fmt.Errorf("%w: no sample was taken", ErrReading)
+
+// put puts one row into the window that it belongs to.
+func (c *collector) put(r row) (done []*window) {
+	finish := func() {
+		if w := c.flush(); w != nil {
+			done = append(done, w)
+		}
 	}
 	if c.stream.Window.ByTime() {
 		b := bucketOf(r.at, c.stream.Window.Every)

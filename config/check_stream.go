@@ -26,7 +26,10 @@ func (c *checker) stream(path string, s Stream, live bool) {
 	}
 	oneOf(c, path+".packing", s.Packing, PackingReal)
 	c.timing(path, s, live)
-	c.window(path, s)
+	c.eventTime(path, s)
+	if !s.Window.Fill || c.filled(path, s) {
+		c.window(path, s)
+	}
 	if s.Replay != nil {
 		c.replay(path+".replay", *s.Replay)
 	}

@@ -92,6 +92,10 @@ func (k *KeyHolder) SetDefaults() {
 // window by time from the interval.
 func (s *Stream) SetDefaults() {
 	orDefault(&s.Packing, PackingReal)
+	orDefault(&s.OnGap, GapIgnore)
+	if s.Window.Fill && s.Window.Samples == 0 {
+		s.Window.Samples = s.filling()
+	}
 	if s.Window.Samples == 0 && s.Window.Every > 0 && s.Interval > 0 {
 		s.Window.Samples = int(min((s.Window.Every+s.Interval-1)/s.Interval, MaxSamples+1))
 	}

@@ -27,6 +27,11 @@ type Stream struct {
 	Interval Duration `yaml:"interval"`
 	// Window says when a window is complete.
 	Window Window `yaml:"window" cfg:"required"`
+	// OnGap says what becomes of samples that were never taken (agent only).
+	OnGap Gap `yaml:"on_gap"`
+	// Lateness is how long samples of a replay may come after younger ones and
+	// still find their place; later ones are left out (agent only).
+	Lateness Duration `yaml:"lateness"`
 	// Params names the parameter set, such as "edge12-d1".
 	Params string `yaml:"params" cfg:"required"`
 	// LogScale is log2 of the encoding scale; 0 means the parameters' own.
@@ -77,6 +82,20 @@ const (
 	MissingMark Missing = "mark"
 )
 
+// Gap is the policy for samples that were never taken: ticks that passed while
+// the machine slept or a sensor took too long.
+type Gap string
+
+const (
+	// GapIgnore leaves them out. The default.
+	GapIgnore Gap = "ignore"
+	// GapMark puts missing samples in their place, as far as they belong to the
+	// present window; OnMissing says what they become.
+	GapMark Gap = "mark"
+	// GapEnd ends the window, so that none spans a gap.
+	GapEnd Gap = "end"
+)
+
 // Outside is the policy for a value outside the channel's range.
 type Outside string
 
@@ -96,6 +115,9 @@ const (
 type Window struct {
 	Samples int      `yaml:"samples"`
 	Every   Duration `yaml:"every"`
+	// Fill takes as many samples as the slots of the parameters hold; Samples
+	// is then set from them (SlotsOf).
+	Fill bool `yaml:"fill"`
 }
 
 // ByTime reports whether windows end by time instead of by count.

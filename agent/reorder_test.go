@@ -1,0 +1,268 @@
+package agent
+
+import (
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/hencedge/hencedge/config"
+)
+
+func TestReorder(t *testing.T) {
+	o := &reorder{lateness: 3 * time.Second}
+	at := func(s int) row { return sampleAt(t0.Add(time.Duration(s)*time.Second), float64(s), 0) }
+	var got []float64
+	feed := func(s int) bool {
+		rows, ok := o.add(at(s))
+		for _, r := range rows {
+			got = append(got, r.values[0])
+		}
+		return ok
+	}
+	for _, c := range []struct {
+		s    int
+		late bool
+		want []float64
+	}{
+		{10, false, nil}, {12, false, nil}, {11, false, nil}, {13, false, []float64{10}}, {10, false, []float64{10, 10}}, {9, true, []float64{10, 10}},
+		{15, false, []float64{10, 10, 11, 12}}, {11, true, []float64{10, 10, 11, 12}}, {14, false, []float64{10, 10, 11, 12}},
+	} {
+		if ok := feed(c.s); ok == c.late || !slices.Equal(got, c.want) {
+			t.Fatalf("after %d: got %v, late %v; want %v, late %v", c.s, got, !ok, c.want, c.late)
+		}
+	}
+	for _, r := range o.drain() {
+		got = append(got, r.values[0])
+	}
+	if !slices.Equal(got, []float64{10, 10, 11, 12, 13, 14, 15}) {
+		t.Errorf("got %v", got)
+	}
+}
+
+// Memory is bounded: the oldest goes on early.
+func TestReorderBound(t *testing.T) {
+	o := &reorder{lateness: time.Hour, most: 4}
+	for i := range 100 {
+		rows, ok := o.add(sampleAt(t0.Add(time.Duration(i)*time.Millisecond), float64(i), 0))
+		if !ok || i >= 4 != (len(rows) == 1) || len(o.waiting) > 4 {
+			t.Fatalf("row %d: %d given back, %d wait", i, len(rows), len(o.waiting))
+		}
+	}
+	if _, ok := o.add(sampleAt(t0, 0, 0)); ok {
+		t.Error("a row from before those that went on is taken")
+	}
+}
+
+// event is a sample with a mark of its own, and when it arrives.
+type event struct {
+	at      time.Time
+	arrives time.Duration
+	id      float64
+}
+
+// In whatever order samples arrive: each is in exactly one window, the one of
+// its time, or is counted as late; within the lateness none is late; windows and
+// the samples in them are in the order of time.
+func TestLatenessProperty(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		lateness := time.Duration(rapid.IntRange(1, 5000).Draw(t, "lateness")) * time.Millisecond
+		s := config.Stream{Name: "s", Lateness: lateness, Replay: &config.Replay{}, Channels: []config.Channel{{Name: "a", Range: [2]float64{0, 1e6}}}}
+		s.Window.Samples = rapid.IntRange(1, 8).Draw(t, "samples")
+		if rapid.Bool().Draw(t, "by time") {
+			s.Window.Every = time.Duration(rapid.IntRange(500, 9000).Draw(t, "every")) * time.Millisecond
+			s.Window.Samples = 1000 // nothing overflows
+		}
+		s.SetDefaults()
+		var events []event
+		at := t0
+		for i := range rapid.IntRange(0, 80).Draw(t, "events") {
+			at = at.Add(time.Duration(rapid.IntRange(0, 1500).Draw(t, "dt")) * time.Millisecond)
+			delay := time.Duration(rapid.IntRange(0, 8000).Draw(t, "delay")) * time.Millisecond
+			events = append(events, event{at, at.Sub(t0) + delay, float64(i)})
+		}
+		slices.SortStableFunc(events, func(a, b event) int { return int(a.arrives - b.arrives) })
+
+		count := new(streamCounters)
+		c, order := newCollector(s, count, quiet()), &reorder{lateness: s.Lateness}
+		var done []*window
+		take := func(rows []row) {
+			for _, r := range rows {
+				done = append(done, c.add(r)...)
+			}
+		}
+		newest, timely := time.Time{}, 0
+		for _, e := range events {
+			if e.at.After(newest) {
+				newest = e.at
+			}
+			if !e.at.Before(newest.Add(-lateness)) {
+				timely++
+			}
+			rows, ok := order.add(sampleAt(e.at, e.id))
+			take(rows)
+			if !ok {
+				count.late.Add(1)
+			}
+		}
+		take(order.drain())
+		if w := c.flush(); w != nil {
+			done = append(done, w)
+		}
+
+		seen, lastStart, before := map[float64]int{}, time.Time{}, time.Time{}
+		of := map[float64]event{}
+		for _, e := range events {
+			of[e.id] = e
+		}
+		for _, w := range done {
+			if w.start.Before(lastStart) || w.samples == 0 {
+				t.Fatalf("window %+v after %v", w, lastStart)
+			}
+			lastStart = w.start
+			for _, id := range w.values[0] {
+				seen[id]++
+				e := of[id]
+				if e.at.Before(before) {
+					t.Fatalf("sample %v is out of order", id)
+				}
+				before = e.at
+				if e.at.Before(w.start) || e.at.After(w.end) || s.Window.ByTime() && !e.at.Before(w.end) {
+					t.Fatalf("sample %v at %v is in %v to %v", id, e.at, w.start, w.end)
+				}
+			}
+		}
+		for id, n := range seen {
+			if n != 1 {
+				t.Fatalf("sample %v is there %d times", id, n)
+			}
+		}
+		st := count.stats()
+		if len(seen)+int(st.Late) != len(events) || st.Skipped+st.Overflow+st.ClockSteps != 0 {
+			t.Fatalf("%d samples in windows of %d, %+v", len(seen), len(events), st)
+		}
+		if int(st.Late) > len(events)-timely {
+			t.Fatalf("%d are late, of which %d were in time", st.Late, int(st.Late)-(len(events)-timely))
+		}
+	})
+}
+
+// A live stream with lost ticks and a stepping clock: every row is in exactly
+// one window, and no window spans what the policy says it must not.
+func TestGapProperty(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := config.Stream{Name: "s", Interval: time.Second, Channels: []config.Channel{{Name: "a", Range: [2]float64{-1, 1e6}, OnMissing: config.MissingMark, MissingValue: new(-1.0)}}}
+		s.OnGap = rapid.SampledFrom([]config.Gap{config.GapIgnore, config.GapMark, config.GapEnd}).Draw(t, "policy")
+		s.Window.Samples = rapid.IntRange(1, 6).Draw(t, "samples")
+		if rapid.Bool().Draw(t, "by time") {
+			s.Window.Every = time.Duration(s.Window.Samples) * time.Second
+		}
+		s.SetDefaults()
+		count := new(streamCounters)
+		c := newCollector(s, count, quiet())
+		var done []*window
+		at := t0
+		n := rapid.IntRange(0, 50).Draw(t, "rows")
+		fresh := map[float64]bool{} // begins after a gap or a step
+		for i := range n {
+			r := sampleAt(at, float64(i))
+			if i > 0 {
+				r.lost = int64(max(rapid.IntRange(-6, 9).Draw(t, "lost"), 0))
+				r.stepped = rapid.IntRange(0, 9).Draw(t, "step") == 0
+			}
+			at = at.Add(time.Duration(r.lost+1) * time.Second)
+			if r.stepped {
+				at = at.Add(time.Duration(rapid.IntRange(-100, 100).Draw(t, "by")) * time.Second)
+			}
+			r.at = at
+			if r.stepped || r.lost > 0 && s.OnGap == config.GapEnd {
+				fresh[float64(i)] = true
+			}
+			done = append(done, c.add(r)...)
+		}
+		if w := c.flush(); w != nil {
+			done = append(done, w)
+		}
+		next, marks := 0.0, 0
+		for _, w := range done {
+			if w.samples > s.Window.Samples || w.end.Before(w.start) {
+				t.Fatalf("window %+v", w)
+			}
+			for k, v := range w.values[0] {
+				if v == -1 {
+					marks++
+					continue
+				}
+				if v != next {
+					t.Fatalf("sample %v where %v should be", v, next)
+				}
+				next++
+				if fresh[v] && k > 0 {
+					t.Fatalf("sample %v is not the first of its window", v)
+				}
+			}
+		}
+		st := count.stats()
+		if int(next)+int(st.Overflow) != n && s.Window.Every == 0 || marks != int(st.Marked) || s.OnGap != config.GapMark && marks > 0 {
+			t.Fatalf("%d of %d rows, %d marks, %+v", int(next), n, marks, st)
+		}
+	})
+}
+
+func TestGapMark(t *testing.T) {
+	s := twoChannels(config.Window{Samples: 5})
+	s.OnGap = config.GapMark
+	c, count := collect(s)
+	c.add(sampleAt(t0, 1, 0))
+	r := sampleAt(t0.Add(4*time.Second), 5, 0.5)
+	r.lost = 3
+	done := c.add(r)
+	// hold is the default: the last good value stands in their place.
+	if len(done) != 1 || !equal(done[0].values, [][]float64{{1, 1, 1, 1, 5}, {0, 0, 0, 0, 0.5}}) || !done[0].end.Equal(t0.Add(4*time.Second)) {
+		t.Fatalf("got %+v", done)
+	}
+	if st := count.stats(); st.Marked != 3 || st.Held != 6 || st.Samples != 5 {
+		t.Errorf("got %+v", st)
+	}
+	// A gap that is longer than the window ends it and leaves the rest out.
+	c.add(sampleAt(t0.Add(5*time.Second), 2, 0))
+	r = sampleAt(t0.Add(100*time.Second), 7, 0)
+	r.lost = 94
+	if done = c.add(r); len(done) != 1 || !equal(done[0].values, [][]float64{{2, 2, 2, 2, 2}, {0, 0, 0, 0, 0}}) || !done[0].end.Equal(t0.Add(9*time.Second)) {
+		t.Fatalf("got %+v", done)
+	}
+	if w := c.flush(); w == nil || w.samples != 1 || w.values[0][0] != 7 {
+		t.Errorf("got %+v", w)
+	}
+}
+
+// The wall clock is set forwards, as when a board without a battery finds its
+// time server: no window spans 1970 and today.
+func TestLiveClockStep(t *testing.T) {
+	clock := newFakeClock()
+	l := &live{clock: clock, interval: time.Second, missed: func(int64) {}, sensors: []Sensor{&scripted{results: []any{1.0}}}, sources: make([]config.Source, 1)}
+	next := func() row {
+		t.Helper()
+		r, err := l.next(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	for i, c := range []struct {
+		step    time.Duration
+		stepped bool
+	}{{0, false}, {0, false}, {500 * 24 * time.Hour, true}, {0, false}, {-time.Hour, true}, {300 * time.Millisecond, false}, {math.MaxInt32, true}} {
+		clock.step(c.step)
+		if r := next(); r.stepped != c.stepped {
+			t.Errorf("row %d: stepped %v", i, r.stepped)
+		}
+	}
+	clock.setLate(2500 * time.Millisecond)
+	next() // late by more than a tick
+	if r := next(); r.lost != 1 || r.stepped {
+		t.Errorf("got %+v", r)
+	}
+}
