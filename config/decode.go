@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"math"
+	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -74,7 +75,7 @@ func (d *decoder) value(n ast.Node, v reflect.Value, path, opts string) {
 			case v.Type() == secretType:
 				s = d.resolveSecret(s)
 			case strings.Contains(opts, "path"):
-				s = d.resolve(s)
+				s = d.path(n, s, path)
 			}
 			v.SetString(s)
 		}
@@ -234,10 +235,32 @@ func (d *decoder) resolve(path string) string {
 	return filepath.Join(d.doc.dir, path)
 }
 
-// resolveSecret resolves the path of a file: reference.
+// path resolves the value of a field that names a file. "cred:name" is the file of
+// a systemd credential.
+func (d *decoder) path(n ast.Node, value, path string) string {
+	name, credential := strings.CutPrefix(value, "cred:")
+	if !credential {
+		return d.resolve(value)
+	}
+	dir := os.Getenv("CREDENTIALS_DIRECTORY")
+	switch {
+	case name == "" || strings.ContainsAny(name, `/\`) || name == "." || name == "..":
+		d.fail(n, path, fmt.Sprintf("%q is no credential", value), "write cred: and the plain name that LoadCredential= gives it")
+	case dir == "":
+		d.fail(n, path, fmt.Sprintf("the credential %q is there only for a service that systemd started", name),
+			fmt.Sprintf("add LoadCredential=%s:/path to the unit, and try `systemctl reload`; or name a file", name))
+	}
+	return filepath.Join(dir, name)
+}
+
+// resolveSecret resolves the paths of file: and age: references.
 func (d *decoder) resolveSecret(ref string) string {
 	if path, ok := strings.CutPrefix(ref, "file:"); ok {
 		return "file:" + d.resolve(path)
+	}
+	if sealed, ok := strings.CutPrefix(ref, "age:"); ok {
+		file, identity := splitSealed(sealed)
+		return "age:" + d.resolve(file) + "@" + d.resolveSecret(string(identity))
 	}
 	return ref
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -8,6 +9,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"filippo.io/age"
+	"filippo.io/age/armor"
 )
 
 // ErrSecret is wrapped by every failure to read a secret.
@@ -21,6 +25,9 @@ const maxSecret = 64 << 10
 //	file:/etc/hencedge/password   the contents of a file, one final newline removed
 //	env:HENCEDGE_PASSWORD         an environment variable
 //	cred:password                 a systemd credential, $CREDENTIALS_DIRECTORY/password
+//	age:password.age@cred:id      a file encrypted with age (age-encryption.org), and where
+//	                              the identity is that opens it: file:, env: or cred:;
+//	                              without "@...", cred:age-identity
 //
 // The empty Secret means that there is none.
 type Secret string
@@ -33,7 +40,7 @@ func (s Secret) Resolve() ([]byte, error) {
 	}
 	scheme, ref, ok := strings.Cut(string(s), ":")
 	if !ok || ref == "" {
-		return nil, fmt.Errorf("%w: not a reference of the form file:, env: or cred:", ErrSecret)
+		return nil, fmt.Errorf("%w: not a reference of the form file:, env:, cred: or age:", ErrSecret)
 	}
 	switch scheme {
 	case "file":
@@ -50,8 +57,52 @@ func (s Secret) Resolve() ([]byte, error) {
 			return nil, fmt.Errorf("%w: cred:%s needs a service started by systemd with LoadCredential=%s", ErrSecret, ref, ref)
 		}
 		return readSecret(filepath.Join(dir, ref))
+	case "age":
+		return openSealed(splitSealed(ref))
 	}
-	return nil, fmt.Errorf("%w: unknown kind of reference, use file:, env: or cred:", ErrSecret)
+	return nil, fmt.Errorf("%w: unknown kind of reference, use file:, env:, cred: or age:", ErrSecret)
+}
+
+// defaultIdentity opens age files whose reference names no identity.
+const defaultIdentity Secret = "cred:age-identity"
+
+// splitSealed takes the part after "age:" apart.
+func splitSealed(ref string) (file string, identity Secret) {
+	for _, scheme := range []string{"@file:", "@env:", "@cred:"} {
+		if i := strings.LastIndex(ref, scheme); i >= 0 {
+			return ref[:i], Secret(ref[i+1:])
+		}
+	}
+	return ref, defaultIdentity
+}
+
+// openSealed decrypts an age file, in its binary or its text form, with the
+// identity that a reference names.
+func openSealed(file string, identity Secret) ([]byte, error) {
+	text, err := identity.Resolve()
+	if err != nil {
+		return nil, fmt.Errorf("identity for %s: %w", file, err)
+	}
+	defer clear(text)
+	ids, err := age.ParseIdentities(bytes.NewReader(text))
+	if err != nil { // the error could quote the identity
+		return nil, fmt.Errorf("%w: %s holds no age identity (AGE-SECRET-KEY-...)", ErrSecret, identity)
+	}
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrSecret, err)
+	}
+	defer f.Close()
+	in := bufio.NewReader(io.LimitReader(f, 2*maxSecret))
+	var sealed io.Reader = in
+	if head, err := in.Peek(len(armor.Header)); err == nil && string(head) == armor.Header {
+		sealed = armor.NewReader(in)
+	}
+	plain, err := age.Decrypt(sealed, ids...)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s cannot be decrypted with %s: %w", ErrSecret, file, identity, err)
+	}
+	return readAll(file, plain)
 }
 
 func readSecret(path string) ([]byte, error) {
@@ -60,9 +111,14 @@ func readSecret(path string) ([]byte, error) {
 		return nil, fmt.Errorf("%w: %w", ErrSecret, err)
 	}
 	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxSecret+1))
+	return readAll(path, f)
+}
+
+// readAll reads a secret and drops one final line end.
+func readAll(path string, r io.Reader) ([]byte, error) {
+	b, err := io.ReadAll(io.LimitReader(r, maxSecret+1))
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrSecret, err)
+		return nil, fmt.Errorf("%w: %s: %w", ErrSecret, path, err)
 	}
 	if len(b) > maxSecret {
 		return nil, fmt.Errorf("%w: %s is larger than %d bytes", ErrSecret, path, maxSecret)
@@ -78,8 +134,15 @@ func readSecret(path string) ([]byte, error) {
 // problem says why s is not a well-formed reference, or "".
 func (s Secret) problem() string {
 	scheme, ref, ok := strings.Cut(string(s), ":")
-	if !ok || (scheme != "file" && scheme != "env" && scheme != "cred") {
+	if !ok || (scheme != "file" && scheme != "env" && scheme != "cred" && scheme != "age") {
 		return "a secret must not be written into the file"
+	}
+	if scheme == "age" {
+		file, identity := splitSealed(ref)
+		if file == "" {
+			return "the reference names nothing"
+		}
+		return identity.problem()
 	}
 	if ref == "" {
 		return "the reference names nothing"
