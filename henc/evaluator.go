@@ -146,23 +146,11 @@ func (p Parameters) RescaleFactor(level int) float64 {
 	return f
 }
 
-// run allocates the result, runs f, and returns the result only if all of it
-// worked.
+// run allocates the result, runs f, which writes all of it, and returns the
+// result only if all of it worked.
 func (ev *Evaluator) run(op string, level int, scale float64, f func(c *chain.Chain, out *cutrantt.Batch)) (*Ciphertext, error) {
-	p := ev.ctx.params
-	if err := p.CheckScale(level, scale); err != nil {
-		return nil, fmt.Errorf("%s: result: %w", op, err)
-	}
-	c := chain.New(ev.ctx.ring)
-	out := c.Batch(2, p.QLimbs(level), ev.ctx.Domain())
-	if c.Err() == nil {
-		f(c, out)
-	}
-	v, _ := c.Keep(out)
-	if err := c.Close(); err != nil {
-		return nil, fmt.Errorf("%s: %w", op, err)
-	}
-	return &Ciphertext{Value: v, Level: level, Scale: scale}, nil
+	r, err := ev.ctx.results(op, level, []float64{scale}, func(c *chain.Chain, dst []*cutrantt.Batch) { f(c, dst[0]) })
+	return first(r, err)
 }
 
 // valid refuses an unusable evaluator or operand.

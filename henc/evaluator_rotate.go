@@ -26,17 +26,17 @@ func (ev *Evaluator) RotateMany(a *Ciphertext, ks []int) ([]*Ciphertext, error) 
 	if err := ev.valid(op, a); err != nil {
 		return nil, err
 	}
-	elements := make([]uint64, len(ks))
+	if len(ks) == 0 {
+		return []*Ciphertext{}, nil
+	}
+	elements, evs, cts := make([]uint64, len(ks)), make([]*Evaluator, len(ks)), make([]*Ciphertext, len(ks))
 	for i, k := range ks {
-		elements[i] = GaloisElement(ev.ctx.params, k)
-		if elements[i] == 1 {
-			continue
-		}
-		if ev.galois(elements[i]) == nil {
+		elements[i], evs[i], cts[i] = GaloisElement(ev.ctx.params, k), ev, a
+		if elements[i] != 1 && (ev.keys == nil || ev.keys.Galois[elements[i]] == nil) {
 			return nil, fmt.Errorf("%s by %d: %w: there is no Galois key for element %d", op, k, ErrNoKey, elements[i])
 		}
 	}
-	return ev.automorphisms(op, a, elements)
+	return automorphisms(op, evs, cts, elements)
 }
 
 // Conjugate replaces every slot by its complex conjugate. It needs the Galois
@@ -47,14 +47,10 @@ func (ev *Evaluator) Conjugate(a *Ciphertext) (*Ciphertext, error) {
 		return nil, err
 	}
 	g := ConjugationElement(ev.ctx.params)
-	if ev.galois(g) == nil {
+	if ev.keys == nil || ev.keys.Galois[g] == nil {
 		return nil, fmt.Errorf("%s: %w: there is no Galois key for conjugation (element %d)", op, ErrNoKey, g)
 	}
-	r, err := ev.automorphisms(op, a, []uint64{g})
-	if err != nil {
-		return nil, err
-	}
-	return r[0], nil
+	return first(automorphisms(op, []*Evaluator{ev}, []*Ciphertext{a}, []uint64{g}))
 }
 
 // SumSlots sets slot j to the sum over i < n of slot j + i*stride, by log2(n)
@@ -100,52 +96,59 @@ func SumRotations(n, stride int) []int {
 	return ks
 }
 
-func (ev *Evaluator) galois(g uint64) *SwitchingKey {
-	if ev.keys == nil {
-		return nil
-	}
-	return ev.keys.Galois[g]
-}
-
-// automorphisms applies X -> X^g for each g: (c0, c1) becomes
-// phi_g(c0 + k0, k1), where (k0, k1) is c1 switched from s to phi_(1/g)(s).
-// The digits of c1 are shared.
-func (ev *Evaluator) automorphisms(op string, a *Ciphertext, elements []uint64) ([]*Ciphertext, error) {
-	ctx, level := ev.ctx, a.Level
-	shared := chain.New(ctx.ring)
-	defer shared.Close()
-	var digits *cutrantt.Batch
-	results := make([]*Ciphertext, len(elements))
+// automorphisms applies X -> X^elements[i] to a[i] under the keys of evs[i]:
+// (c0, c1) becomes phi_g(c0 + k0, k1), where (k0, k1) is c1 switched from s to
+// phi_(1/g)(s). The digits of one c1 are shared by the elements that follow each
+// other. g = 1 is a copy.
+func automorphisms(op string, evs []*Evaluator, a []*Ciphertext, elements []uint64) ([]*Ciphertext, error) {
+	var items []cutrantt.KeySwitch
+	var turned []int // their positions
+	var scales []float64
+	out := make([]*Ciphertext, len(elements))
+	c := chain.New(evs[0].ctx.ring) // for views only
 	for i, g := range elements {
-		var err error
 		if g == 1 {
-			if results[i], err = a.Clone(ctx); err != nil {
-				return nil, fmt.Errorf("%s: %w", op, err)
-			}
-			results[i].Seed = nil
 			continue
 		}
-		key, err := ev.switching(ev.galois(g), level)
+		key, err := evs[i].galois(op, g, a[i].Level)
 		if err != nil {
-			return nil, fmt.Errorf("%s: key of element %d: %w", op, g, err)
+			return nil, err
 		}
-		if digits == nil {
-			digits = ev.decompose(shared, shared.Poly(a.Value, 1), level)
-			if err := shared.Err(); err != nil {
-				return nil, fmt.Errorf("%s: %w", op, err)
+		it := cutrantt.KeySwitch{Low: c.Poly(a[i].Value, 0), Key: key, Galois: g}
+		if n := len(turned); n > 0 && a[turned[n-1]] == a[i] {
+			it.X = items[n-1].X
+		} else {
+			it.X = c.Poly(a[i].Value, 1)
+		}
+		items, turned, scales = append(items, it), append(turned, i), append(scales, a[i].Scale)
+	}
+	if err := c.Err(); err != nil {
+		return nil, fmt.Errorf("%s: %w", op, err)
+	}
+	if len(items) > 0 {
+		ctx := evs[0].ctx
+		rotated, err := ctx.results(op, a[0].Level, scales, func(c *chain.Chain, dst []*cutrantt.Batch) {
+			for i := range items {
+				items[i].Dst = dst[i]
 			}
-		}
-		results[i], err = ev.run(op, level, a.Scale, func(c *chain.Chain, out *cutrantt.Batch) {
-			acc := ev.innerProduct(c, digits, key, level)
-			ks := c.Batch(2, out.Limbs(), ctx.Domain())
-			c.Op2(ctx.ring.DivRound, ks, acc)
-			ks0 := c.Poly(ks, 0)
-			c.Op3(ctx.ring.Add, ks0, ks0, c.Poly(a.Value, 0))
-			c.Do(func() error { return ctx.ring.Automorphism(out, ks, g) })
+			c.Do(func() error { return cutrantt.SwitchKeys(ctx.ring, ctx.gadget(), items) })
 		})
 		if err != nil {
 			return nil, err
 		}
+		for n, i := range turned {
+			out[i] = rotated[n]
+		}
 	}
-	return results, nil
+	for i, g := range elements {
+		if g != 1 {
+			continue
+		}
+		var err error
+		if out[i], err = a[i].Clone(evs[i].ctx); err != nil {
+			return nil, fmt.Errorf("%s: %w", op, err)
+		}
+		out[i].Seed = nil
+	}
+	return out, nil
 }

@@ -51,3 +51,20 @@ struct Job {
   u64 ds;             // residues from c0 to c1
   u64 large;          // 1 where a coefficient may reach 2^62, else 0
 };
+
+// Slot is one operand of one item of a batch: limb 0 of polynomial 0, and the
+// residues from one polynomial to the next. Some slots hold numbers instead.
+struct Slot {
+  u32* at;
+  u64 stride;
+};
+
+// Many are the arguments of kernels that take independent items, each with
+// operands of its own: four slots an item, in table, or in one for one item.
+struct Many {
+  Args p;
+  const Slot* table; // or null
+  const uint2* roots; // a second table of twiddles, rs entries a modulus
+  u64 rs;
+  Slot one[4];
+};

@@ -25,10 +25,10 @@ cat > "$tmp/layout.cpp" <<'CPP'
 #include <cstdio>
 struct uint2 { unsigned x, y; };
 #include "args.cuh"
-int main() { printf("%zu %zu %zu %zu %zu %zu\n", sizeof(Args), offsetof(Args, key), sizeof(Mod), offsetof(Mod, c5), sizeof(Job), offsetof(Job, large)); }
+int main() { printf("%zu %zu %zu %zu %zu %zu %zu %zu\n", sizeof(Args), offsetof(Args, key), sizeof(Mod), offsetof(Mod, c5), sizeof(Job), offsetof(Job, large), sizeof(Many), offsetof(Many, one)); }
 CPP
 "$CCBIN" -I. -o "$tmp/layout" "$tmp/layout.cpp"
-read -r args key mod c5 job large < <("$tmp/layout")
+read -r args key mod c5 job large many one < <("$tmp/layout")
 
 : > "$tmp/kernels.bin"
 : > "$tmp/modules"
@@ -53,6 +53,9 @@ const (
 
 	JobSize     = $job
 	LargeOffset = $large
+
+	ManySize  = $many
+	OneOffset = $one
 )
 
 // What the images were made from, and by what.

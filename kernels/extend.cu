@@ -102,6 +102,8 @@ template <int C> DEV void extend(const Args& p) {
 
   for (u32 o = share; o < groups; o += p.i1) {
     const uint4* tile = tiles + o * (64 * C);
+    const uint4 k = __ldg(mods + 8 * o + g);
+    const u32 at = __ldg(place + 8 * o + g);
     u32 d[2][4][4];
 #pragma unroll
     for (int m = 0; m < 2; m++)
@@ -117,21 +119,24 @@ template <int C> DEV void extend(const Args& p) {
 #pragma unroll
         for (int j = 0; j < 4; j++) mma(d[m][j], f, y[k][0][j], y[k][1][j]);
       }
-    const uint4 k = __ldg(mods + 8 * o + g);
-    const u32 at = __ldg(place + 8 * o + g);
-    u32* to = dst + ((u64)at << p.logN) + 4 * t;
+    uint4 z[2];
 #pragma unroll
     for (int e = 0; e < 2; e++) {
-      u32 z[4];
-#pragma unroll
-      for (int j = 0; j < 4; j++) z[j] = weigh(d[0][j][e], d[0][j][2 + e], d[1][j][e], d[1][j][2 + e], k);
-      if (at != ~0u) *(uint4*)(to + 16 * e) = make_uint4(z[0], z[1], z[2], z[3]);
+      z[e].x = weigh(d[0][0][e], d[0][0][2 + e], d[1][0][e], d[1][0][2 + e], k);
+      z[e].y = weigh(d[0][1][e], d[0][1][2 + e], d[1][1][e], d[1][1][2 + e], k);
+      z[e].z = weigh(d[0][2][e], d[0][2][2 + e], d[1][2][e], d[1][2][2 + e], k);
+      z[e].w = weigh(d[0][3][e], d[0][3][2 + e], d[1][3][e], d[1][3][2 + e], k);
+    }
+    if (at != ~0u) {
+      uint4* to = (uint4*)(dst + ((u64)at << p.logN) + 4 * t);
+      to[0] = z[0];
+      to[4] = z[1];
     }
     __syncwarp(); // mma needs the whole warp
   }
 }
 
-KERNEL(256, 2, extend_1) { extend<1>(p); }
-KERNEL(256, 2, extend_2) { extend<2>(p); }
-KERNEL(256, 2, extend_3) { extend<3>(p); }
+KERNEL(256, 3, extend_1) { extend<1>(p); }
+KERNEL(256, 3, extend_2) { extend<2>(p); }
+KERNEL(256, 3, extend_3) { extend<3>(p); }
 KERNEL(256, 2, extend_4) { extend<4>(p); }

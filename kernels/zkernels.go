@@ -11,14 +11,17 @@ const (
 
 	JobSize     = 96
 	LargeOffset = 88
+
+	ManySize  = 256
+	OneOffset = 192
 )
 
 // What the images were made from, and by what.
 const (
 	Architectures = "72 80 86 87 89 90"
 	Compiler      = "nvcc 12.4.131"
-	SourceHash    = "3c5cc4cc9617f3d9cf3c465057a0a1d42376db9826cbc798deb96e00b44a02fa"
-	ImageHash     = "322a6f29b08a117d7987153718d9e01d8f924de18e4ebc24ddfc5b735d73bdcf"
+	SourceHash    = "1d9d1c0f98c8baa15436605ab3464f93ecc49e1d98602f1ccb2386f28706d76a"
+	ImageHash     = "95e077abfa6df16516c600acf881d6fe2fb00c121ee83882e7045b0fdff26315"
 )
 
 // Modules lists the images in kernels.bin with their entry points.
@@ -42,7 +45,16 @@ var Modules = []Module{
 		"undo_3",
 		"undo_4",
 	}},
-	{Name: "elementwise", Offset: 248936, Size: 39848, Entries: []string{
+	{Name: "down", Offset: 248936, Size: 484040, Entries: []string{
+		"collect",
+		"down",
+		"down_10",
+		"down_11",
+		"down_12",
+		"down_13",
+		"down_9",
+	}},
+	{Name: "elementwise", Offset: 732976, Size: 39848, Entries: []string{
 		"element_add",
 		"element_constant",
 		"element_copy",
@@ -52,7 +64,7 @@ var Modules = []Module{
 		"element_subscale",
 		"element_zero",
 	}},
-	{Name: "encrypt", Offset: 288784, Size: 1616608, Entries: []string{
+	{Name: "encrypt", Offset: 772824, Size: 1616608, Entries: []string{
 		"encrypt_forward_10",
 		"encrypt_forward_11",
 		"encrypt_forward_12",
@@ -65,7 +77,7 @@ var Modules = []Module{
 		"encrypt_forward_9",
 		"encrypt_small",
 	}},
-	{Name: "encrypt_product", Offset: 1905392, Size: 325008, Entries: []string{
+	{Name: "encrypt_product", Offset: 2389432, Size: 325008, Entries: []string{
 		"encrypt_public_1",
 		"encrypt_public_16",
 		"encrypt_public_2",
@@ -77,13 +89,13 @@ var Modules = []Module{
 		"encrypt_seeded_4",
 		"encrypt_seeded_8",
 	}},
-	{Name: "extend", Offset: 2230400, Size: 137624, Entries: []string{
+	{Name: "extend", Offset: 2714440, Size: 141536, Entries: []string{
 		"extend_1",
 		"extend_2",
 		"extend_3",
 		"extend_4",
 	}},
-	{Name: "forward", Offset: 2368024, Size: 806720, Entries: []string{
+	{Name: "forward", Offset: 2855976, Size: 806720, Entries: []string{
 		"forward_10",
 		"forward_11",
 		"forward_12",
@@ -101,7 +113,7 @@ var Modules = []Module{
 		"forward_head_5",
 		"forward_tail",
 	}},
-	{Name: "hadamard", Offset: 3174744, Size: 1100880, Entries: []string{
+	{Name: "hadamard", Offset: 3662696, Size: 1100880, Entries: []string{
 		"evaluations_16",
 		"evaluations_4",
 		"evaluations_8",
@@ -132,7 +144,7 @@ var Modules = []Module{
 		"toomcook4_4",
 		"toomcook4_8",
 	}},
-	{Name: "inverse", Offset: 4275624, Size: 808760, Entries: []string{
+	{Name: "inverse", Offset: 4763576, Size: 808760, Entries: []string{
 		"inverse_10",
 		"inverse_11",
 		"inverse_12",
@@ -150,7 +162,21 @@ var Modules = []Module{
 		"inverse_head_5",
 		"inverse_tail",
 	}},
-	{Name: "sample", Offset: 5084384, Size: 126688, Entries: []string{
+	{Name: "keyswitch", Offset: 5572336, Size: 548112, Entries: []string{
+		"inner_1",
+		"inner_16",
+		"inner_2",
+		"inner_4",
+		"inner_8",
+		"square_4",
+		"square_8",
+		"tensor_1",
+		"tensor_16",
+		"tensor_2",
+		"tensor_4",
+		"tensor_8",
+	}},
+	{Name: "sample", Offset: 6120448, Size: 126688, Entries: []string{
 		"sample_cbd",
 		"sample_ternary",
 		"sample_uniform",
@@ -158,7 +184,7 @@ var Modules = []Module{
 		"set_large",
 		"set_small",
 	}},
-	{Name: "tables", Offset: 5211072, Size: 29552, Entries: []string{
+	{Name: "tables", Offset: 6247136, Size: 29552, Entries: []string{
 		"table_passes",
 		"table_plain",
 	}},

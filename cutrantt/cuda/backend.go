@@ -174,7 +174,11 @@ func (b *backend) load() error {
 	for _, p := range plans {
 		if n := p.shared(); n > 48<<10 && n <= b.shared {
 			for _, name := range []string{p.name("forward"), p.name("inverse"), p.name("encrypt_forward")} {
-				if err := b.drv.AllowShared(b.kernels[name].fn, n); err != nil {
+				k := b.kernels[name]
+				if k == nil {
+					continue
+				}
+				if err := b.drv.AllowShared(k.fn, n); err != nil {
 					return fmt.Errorf("%s: %w", name, err)
 				}
 			}
@@ -217,7 +221,7 @@ func (b *backend) newRing(logN int, moduli []cutrantt.Modulus, opts cutrantt.Opt
 	}
 	r := &ring{backend: b, check: c, n: c.N(), logN: c.LogN(), method: opts.Method}
 	r.lists, r.bases, r.passes = make(map[string]pointer), make(map[string]basis), make(map[plan]table)
-	r.conversions = make(map[string]conversion)
+	r.conversions, r.switchings = make(map[string]conversion), make(map[string]*switching)
 	err = b.locked(func() (err error) {
 		if r.pool, err = newPool(b); err != nil {
 			return err

@@ -160,18 +160,11 @@ func (r *ring) DivRound(dst, src *cutrantt.Batch) error {
 
 func (r *ring) divRound(dst, src *cutrantt.Batch) error {
 	polys, keep, d := src.Polys(), dst.Limbs(), src.Domain()
-	drop, n2 := src.Limbs()[len(keep):], int(d.N2)
-	rest := r.tensor(src).limb(len(keep), r.n)
+	drop, x := src.Limbs()[len(keep):], r.tensor(src)
+	rest := x.limb(len(keep), r.n)
 	if d.NTT {
-		x, release, err := r.scratch(polys, len(drop))
-		if err != nil {
-			return err
-		}
-		defer release()
-		if err := r.inverse(x, rest, polys, drop, n2); err != nil {
-			return err
-		}
-		rest = x
+		item := slots{r.tensor(dst).slot(), {}, {at: 1}, x.slot()}
+		return r.divide([]slots{item}, []tensor{rest}, polys, drop, keep, int(d.N2))
 	}
 	e, release, err := r.scratch(polys, len(keep))
 	if err != nil {
@@ -182,12 +175,7 @@ func (r *ring) divRound(dst, src *cutrantt.Batch) error {
 	if err != nil {
 		return err
 	}
-	if d.NTT {
-		if err := r.forward(e, e, polys, keep, n2); err != nil {
-			return err
-		}
-	}
-	return r.element("element_subscale", r.tensor(dst), r.tensor(src), e, polys, keep, inverses)
+	return r.element("element_subscale", r.tensor(dst), x, e, polys, keep, inverses)
 }
 
 // remainder queues the limbs keep of the integers given by the limbs drop, and

@@ -125,12 +125,46 @@ func TestAgainstCPU(t *testing.T) {
 		w.same("muladd", digits, func(r cutrantt.Ring, i int) error { return r.MulAdd(digits[i], digits[i], digits[i]) })
 		turned := w.batch(2, q, ntt)
 		w.same("automorphism", turned, func(r cutrantt.Ring, i int) error { return r.Automorphism(turned[i], low[i], 5) })
+		w.switches(c.q, c.p, c.n2)
 		full := w.batch(2, q, cutrantt.NTT(16))
 		w.same("convert", full, func(r cutrantt.Ring, i int) error { return r.Convert(full[i], low[i]) })
 		one, seed := w.batch(1, q, coeff), &[32]byte{byte(c.logN), 9}
 		w.same("cbd", one, func(r cutrantt.Ring, i int) error { return r.SampleCBD(one[i], seed, 7) })
 		w.same("ternary", one, func(r cutrantt.Ring, i int) error { return r.SampleTernary(one[i], seed, 8) })
 		w.same("uniform", one, func(r cutrantt.Ring, i int) error { return r.SampleUniform(one[i], seed, 9) })
+	}
+}
+
+// switches compares the fused operations.
+func (w *twin) switches(q, p, n2 int) {
+	w.Helper()
+	d, limbs, all := cutrantt.NTT(n2), upTo(q), upTo(q+p)
+	a, b, t := w.batch(2, limbs, d), w.batch(2, limbs, d), w.batch(3, limbs, d)
+	type list = []*cutrantt.Batch
+	w.same("tensor", t, func(r cutrantt.Ring, i int) error { return cutrantt.MulTensor(r, list{t[i]}, list{a[i]}, list{b[i]}) })
+	w.same("square", t, func(r cutrantt.Ring, i int) error { return cutrantt.MulTensor(r, list{t[i]}, list{a[i]}, list{a[i]}) })
+	g := cutrantt.Gadget{Alpha: min(p, 31), Special: all[q:]}
+	key := w.batch(2*g.Digits(q), all, d)
+	for _, keep := range []int{q, q - 2} {
+		for _, galois := range []uint64{1, 5, uint64(2*w.ring[0].N() - 1)} {
+			dst := w.batch(2, limbs[:keep], d)
+			w.same("key switch", dst, func(r cutrantt.Ring, i int) error {
+				o, err := r.Precompute(key[i])
+				if err != nil {
+					return err
+				}
+				defer o.Release()
+				x, err := t[i].Slice(2, 3, 0, q)
+				if err != nil {
+					return err
+				}
+				low, err := t[i].Slice(0, 2, 0, q)
+				if err != nil {
+					return err
+				}
+				return cutrantt.SwitchKeys(r, g, []cutrantt.KeySwitch{{Dst: dst[i], X: x, Low: low, Key: o, Galois: galois}})
+			})
+		}
 	}
 }
 

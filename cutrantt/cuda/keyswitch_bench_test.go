@@ -7,26 +7,158 @@ import (
 	"github.com/hencedge/hencedge/cutrantt"
 )
 
-// BenchmarkRescale times DivRound by a pair of primes on both polynomials of a
-// ciphertext of 66 limbs, and the transforms alone, by the number of columns.
-func BenchmarkRescale(b *testing.B) {
-	const limbs = 66
-	r := benchRing(b, 16, limbs, cutrantt.MethodAuto)
-	x := r.randomBatches(b, 2, upTo(limbs), cutrantt.NTT(16))
-	y := r.randomBatches(b, 2, upTo(limbs-2), cutrantt.NTT(16))
-	for _, n2 := range []int{16, 8, 4} {
-		for i := range x {
-			x[i].SetDomain(cutrantt.NTT(n2))
-			y[i].SetDomain(cutrantt.NTT(n2))
+// benchSwitch is the shape of a key switch: q primes and p special ones, digits
+// of p limbs, with its random operands.
+type benchSwitch struct {
+	r              *ring
+	gadget         cutrantt.Gadget
+	a, t, out, key []*cutrantt.Batch
+	ops            []cutrantt.Operand
+}
+
+func newBenchSwitch(b *testing.B, logN, q, p, n2 int) *benchSwitch {
+	r := benchRing(b, logN, q+p, cutrantt.MethodAuto)
+	d := cutrantt.NTT(n2)
+	s := &benchSwitch{r: r, gadget: cutrantt.Gadget{Alpha: p, Special: upTo(q + p)[q:]}}
+	s.a, s.t = r.uniform(b, benchSets, 2, upTo(q), d), r.uniform(b, benchSets, 3, upTo(q), d)
+	s.out = r.uniform(b, benchSets, 2, upTo(q), d)
+	s.key = r.uniform(b, 3, 2*s.gadget.Digits(q), upTo(q+p), d)
+	for _, k := range s.key {
+		o, err := r.Precompute(k)
+		if err != nil {
+			b.Fatal(err)
 		}
-		b.Run(fmt.Sprintf("n2=%d", n2), func(b *testing.B) {
-			timeGPU(b, r, benchSets, func(i int) error { return r.DivRound(y[i], x[i]) })
-		})
-		b.Run(fmt.Sprintf("2x66ntt/n2=%d", n2), func(b *testing.B) {
-			timeGPU(b, r, benchSets, func(i int) error {
-				x[i].SetDomain(cutrantt.Coeffs(n2))
-				return r.Forward(x[i], x[i])
-			})
-		})
+		s.ops = append(s.ops, o)
 	}
+	return s
+}
+
+// uniform is count batches of uniform residues, made on the device.
+func (r *ring) uniform(b *testing.B, count, polys int, limbs []int, d cutrantt.Domain) []*cutrantt.Batch {
+	b.Helper()
+	out := make([]*cutrantt.Batch, count)
+	for i := range out {
+		x, err := r.NewResult(polys, limbs, d)
+		if err != nil {
+			b.Fatal(err)
+		}
+		for p := range polys {
+			v, err := x.Slice(p, p+1, 0, len(limbs))
+			if err != nil {
+				b.Fatal(err)
+			}
+			if err := r.SampleUniform(v, &[32]byte{byte(i)}, uint32(p)); err != nil {
+				b.Fatal(err)
+			}
+		}
+		out[i] = x
+	}
+	return out
+}
+
+func (s *benchSwitch) part(b *cutrantt.Batch, lo, hi int) *cutrantt.Batch {
+	v, _ := b.Slice(lo, hi, 0, len(b.Limbs()))
+	return v
+}
+
+func (s *benchSwitch) tensor(i int) error {
+	return cutrantt.MulTensor(s.r, s.t[i:i+1], s.a[i:i+1], s.a[(i+1)%benchSets:][:1])
+}
+
+func (s *benchSwitch) item(dst *cutrantt.Batch, i int) cutrantt.KeySwitch {
+	return cutrantt.KeySwitch{Dst: dst, X: s.part(s.t[i], 2, 3), Low: s.part(s.t[i], 0, 2), Key: s.ops[i%3]}
+}
+
+// BenchmarkKeySwitch times whole operations of a server by the number of columns:
+// the product of two ciphertexts, the same merged with a rescaling by two primes,
+// a rotation, and a rescaling alone. Results are checked by the other tests.
+func BenchmarkKeySwitch(b *testing.B) {
+	for _, c := range []struct {
+		logN, q, p int
+		n2         []int
+	}{{16, 66, 22, []int{16, 8, 4, 2}}, {15, 24, 8, []int{16, 8, 4, 2}}, {14, 12, 3, []int{16, 8, 4, 2, 1}}, {13, 6, 1, []int{16, 8, 4, 2, 1}}, {13, 5, 2, []int{8, 4}}} {
+		for _, n2 := range c.n2 {
+			s := newBenchSwitch(b, c.logN, c.q, c.p, n2)
+			at := func(op string) string { return fmt.Sprintf("%s/2^%d/%d+%d/n2=%d", op, c.logN, c.q, c.p, n2) }
+			run := func(op string, f func(i int) error) {
+				b.Run(at(op), func(b *testing.B) {
+					before := s.r.launches.Load()
+					if err := f(0); err != nil {
+						b.Fatal(err)
+					}
+					n := s.r.launches.Load() - before
+					timeGPU(b, s.r, benchSets, f)
+					b.ReportMetric(float64(n), "launches")
+				})
+			}
+			run("hmult", func(i int) error {
+				if err := s.tensor(i); err != nil {
+					return err
+				}
+				return cutrantt.SwitchKeys(s.r, s.gadget, []cutrantt.KeySwitch{s.item(s.out[i], i)})
+			})
+			run("hrotate", func(i int) error {
+				return cutrantt.SwitchKeys(s.r, s.gadget, []cutrantt.KeySwitch{{
+					Dst: s.out[i], X: s.part(s.a[i], 1, 2), Low: s.part(s.a[i], 0, 1), Key: s.ops[i%3], Galois: 5,
+				}})
+			})
+			low := make([]*cutrantt.Batch, benchSets)
+			for i := range low {
+				low[i], _ = s.r.NewResult(2, upTo(c.q-2), cutrantt.NTT(n2))
+			}
+			run("hmult+rescale", func(i int) error {
+				if err := s.tensor(i); err != nil {
+					return err
+				}
+				return cutrantt.SwitchKeys(s.r, s.gadget, []cutrantt.KeySwitch{s.item(low[i], i)})
+			})
+			run("rescale", func(i int) error { return s.r.DivRound(low[i], s.a[i]) })
+			if c.logN == 16 {
+				s.steps(b, run)
+			}
+		}
+	}
+}
+
+// steps times the parts of a key switch of the first set's shape.
+func (s *benchSwitch) steps(b *testing.B, run func(op string, f func(i int) error)) {
+	r, q, n2 := s.r, len(s.a[0].Limbs()), int(s.a[0].Domain().N2)
+	all := q + len(s.gadget.Special)
+	run("step/tensor", s.tensor)
+	run("step/square", func(i int) error { return cutrantt.MulTensor(r, s.t[i:i+1], s.a[i:i+1], s.a[i:i+1]) })
+	wide := r.uniform(b, benchSets, 3, upTo(all), cutrantt.Coeffs(n2)) // as many residues as three digits
+	var sw *switching
+	if err := r.exec(func() (err error) {
+		sw, err = r.switching(s.gadget, upTo(q), upTo(q), upTo(all))
+		return err
+	}); err != nil {
+		b.Fatal(err)
+	}
+	do := func(f func(i int) error) func(i int) error {
+		return func(i int) error { return r.exec(func() error { return f(i) }) }
+	}
+	run("step/inverse", do(func(i int) error {
+		return r.inverse(r.tensor(s.out[i]), r.tensor(s.part(s.t[i], 2, 3)), 1, upTo(q), n2)
+	}))
+	run("step/modup", do(func(i int) error {
+		return r.convertBasis(r.tensor(wide[i]), r.tensor(s.a[i]), 1, sw.modUp)
+	}))
+	run("step/forward", do(func(i int) error {
+		return r.forward(r.tensor(wide[i]), r.tensor(wide[i]), 1, sw.up, n2)
+	}))
+	run("step/inner", do(func(i int) error {
+		x := keySwitch{x: r.tensor(s.part(s.a[i], 0, 1)), key: s.ops[i%3].(*operand).tensor()}
+		t := r.tensor(wide[i])
+		return r.inner(t, r.tensor(wide[(i+1)%benchSets]), sw, n2, 0, false, []int{0}, []keySwitch{x})
+	}))
+	run("step/divide", do(func(i int) error {
+		t := r.tensor(wide[i])
+		item := slots{r.tensor(s.out[i]).slot(), r.tensor(s.a[i]).slot(), {1, 2}, t.slot()}
+		return r.divide([]slots{item}, []tensor{t.limb(q, r.n)}, 2, sw.drop, sw.keep, n2)
+	}))
+	run("step/divide+turn", do(func(i int) error {
+		t := r.tensor(wide[i])
+		item := slots{r.tensor(s.out[i]).slot(), r.tensor(s.a[i]).slot(), {5, 1}, t.slot()}
+		return r.divide([]slots{item}, []tensor{t.limb(q, r.n)}, 2, sw.drop, sw.keep, n2)
+	}))
 }

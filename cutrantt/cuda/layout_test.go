@@ -12,6 +12,7 @@ import (
 // compiled from.
 func TestLayout(t *testing.T) {
 	var a args
+	var items manyArgs
 	for _, c := range []struct {
 		what      string
 		got, want uintptr
@@ -20,6 +21,8 @@ func TestLayout(t *testing.T) {
 		{"offset of key", unsafe.Offsetof(a.key), kernels.KeyOffset},
 		{"size of a job", unsafe.Sizeof(job{}), kernels.JobSize},
 		{"last field of a job", unsafe.Offsetof(job{}.large), kernels.LargeOffset},
+		{"size of many", unsafe.Sizeof(items), kernels.ManySize},
+		{"offset of one", unsafe.Offsetof(items.one), kernels.OneOffset},
 		{"size of a modulus", 4 * modWords, kernels.ModSize},
 	} {
 		if c.got != c.want {

@@ -30,7 +30,9 @@ type ring struct {
 	conversions map[string]conversion // the same for the tensor cores
 	plain       table                 // twiddles in plain order
 	passes      map[plan]table        // and in the order of the passes
+	switchings  map[string]*switching // the shapes of key switches
 	args        args                  // of the launch under way
+	manyArgs    manyArgs
 
 	launcher *driver.Launcher
 	launches atomic.Uint64
@@ -63,16 +65,21 @@ func (r *ring) launch(name string, x, y, threads, shared int, a args) error {
 	if x == 0 || y == 0 {
 		return nil
 	}
+	a.mods, a.logN = r.mods, uint32(r.logN)
+	r.args = a
+	return r.start(name, x, y, threads, shared, unsafe.Pointer(&r.args))
+}
+
+// start queues a kernel with its one argument, a structure that is copied.
+func (r *ring) start(name string, x, y, threads, shared int, args unsafe.Pointer) error {
 	k := r.backend.kernels[name]
 	if k == nil {
 		return fmt.Errorf("no kernel %q", name)
 	}
-	a.mods, a.logN = r.mods, uint32(r.logN)
-	r.args = a
 	if err := r.begin(); err != nil {
 		return err
 	}
-	err := r.launcher.Launch(k.fn, x, y, threads, shared, unsafe.Pointer(&r.args))
+	err := r.launcher.Launch(k.fn, x, y, threads, shared, args)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
@@ -133,6 +140,10 @@ func (r *ring) evict() {
 			r.pool.put(c.at, c.words)
 		}
 		clear(r.conversions)
+		for _, s := range r.switchings { // they refer to conversions
+			r.pool.put(s.sources, s.words)
+		}
+		clear(r.switchings)
 	}
 }
 

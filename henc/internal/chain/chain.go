@@ -49,6 +49,21 @@ func (c *Chain) Batch(polys int, limbs []int, d cutrantt.Domain) *cutrantt.Batch
 	return b
 }
 
+// Result is Batch without the zeros, for what the next step overwrites as a
+// whole (cutrantt.NewResult).
+func (c *Chain) Result(polys int, limbs []int, d cutrantt.Domain) *cutrantt.Batch {
+	if c.err != nil {
+		return nil
+	}
+	b, err := cutrantt.NewResult(c.ring, polys, limbs, d)
+	if err != nil {
+		c.err = err
+		return nil
+	}
+	c.owned = append(c.owned, b)
+	return b
+}
+
 // View is Batch.Slice.
 func (c *Chain) View(b *cutrantt.Batch, polyLo, polyHi, limbLo, limbHi int) *cutrantt.Batch {
 	if c.err != nil {

@@ -1,0 +1,243 @@
+package conformance
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/hencedge/hencedge/cutrantt"
+)
+
+// TestMulTensor compares products of ciphertexts, squares among them, with the
+// reference, which composes them; one and several items.
+func TestMulTensor(t *testing.T) {
+	eachFused(t, func(t *testing.T, b cutrantt.Backend, logN, n2 int) {
+		g := newRig(t, b, logN, moduli(t, logN, 3), cutrantt.MethodAuto)
+		limbs, d := []int{2, 0, 1}, cutrantt.NTT(n2)
+		var dst, x, y []pair
+		for i := range 3 {
+			x = append(x, g.batch(limbs, d, patterns[i%len(patterns)], random))
+			y = append(y, g.batch(limbs, d, largest, patterns[(i+4)%len(patterns)]))
+			dst = append(dst, g.blank(3, limbs, cutrantt.Coeffs(1)))
+		}
+		y = append(y[:2], x[2]) // the last is a square
+		for _, c := range [][2]int{{0, 1}, {2, 3}, {0, 3}} {
+			g.many(fmt.Sprintf("products %d to %d", c[0], c[1]), dst[c[0]:c[1]], func(r cutrantt.Ring, of func([]pair) []*cutrantt.Batch) error {
+				return cutrantt.MulTensor(r, of(dst[c[0]:c[1]]), of(x[c[0]:c[1]]), of(y[c[0]:c[1]]))
+			})
+		}
+	})
+}
+
+// TestDivRounds compares division of several batches at once with the reference.
+func TestDivRounds(t *testing.T) {
+	eachFused(t, func(t *testing.T, b cutrantt.Backend, logN, n2 int) {
+		g := newRig(t, b, logN, moduli(t, logN, 6), cutrantt.MethodAuto)
+		for _, keep := range []int{1, 4} {
+			var dst, src []pair
+			for range 3 {
+				src = append(src, g.batch(upTo(6), cutrantt.NTT(n2), random, extremes))
+				dst = append(dst, g.blank(2, upTo(keep), cutrantt.Coeffs(1)))
+			}
+			g.many(fmt.Sprintf("divide 6 limbs to %d", keep), dst, func(r cutrantt.Ring, of func([]pair) []*cutrantt.Batch) error {
+				return cutrantt.DivRounds(r, of(dst), of(src))
+			})
+		}
+	})
+}
+
+// TestSwitchKeys compares key switches with the reference: digits of one and of
+// several limbs, a short last digit, sums of one and two polynomials, merged with
+// rescaling, turned, hoisted, and several at once under different keys.
+func TestSwitchKeys(t *testing.T) {
+	eachFused(t, func(t *testing.T, b cutrantt.Backend, logN, n2 int) {
+		g := newRig(t, b, logN, moduli(t, logN, 8), cutrantt.MethodAuto)
+		d := cutrantt.NTT(n2)
+		q, special := []int{3, 0, 1, 4, 2}, []int{5, 6}
+		key := func(digits int) (k [2]cutrantt.Operand) {
+			p := g.batch([]int{3, 0, 7, 1, 4, 2, 5, 6}, d, patternsFor(2*digits)...) // one limb more
+			var err error
+			k[0], err = g.ring.Precompute(p.got)
+			g.ok(err)
+			k[1], err = g.ref.Precompute(p.want)
+			g.ok(err)
+			return k
+		}
+		for _, c := range []struct {
+			what         string
+			alpha, limbs int
+			keep, lows   int
+			items        int
+			galois       []uint64
+			hoisted      bool
+		}{
+			{what: "one limb a digit", alpha: 1, limbs: 5, keep: 5, items: 1},
+			{what: "short last digit, sum", alpha: 2, limbs: 5, keep: 5, lows: 2, items: 1},
+			{what: "one digit, merged", alpha: 5, limbs: 5, keep: 3, lows: 2, items: 1},
+			{what: "merged with a sum of one", alpha: 2, limbs: 5, keep: 4, lows: 1, items: 2},
+			{what: "lower level, turned", alpha: 2, limbs: 3, keep: 3, lows: 1, items: 1, galois: []uint64{5}},
+			{what: "hoisted", alpha: 3, limbs: 5, keep: 5, lows: 1, items: 3, galois: []uint64{25, 1, uint64(2<<logN - 1)}, hoisted: true},
+			{what: "independent", alpha: 2, limbs: 5, keep: 5, lows: 2, items: 3, galois: []uint64{0, 5, 3}},
+		} {
+			gadget := cutrantt.Gadget{Alpha: c.alpha, Special: special}
+			var dst, x, low []pair
+			var keys [][2]cutrantt.Operand
+			for i := range c.items {
+				if i == 0 || !c.hoisted {
+					x = append(x, g.batch(q[:c.limbs], d, patterns[(i+c.alpha)%2*3]))
+				} else {
+					x = append(x, x[0])
+				}
+				if c.lows > 0 {
+					low = append(low, g.batch(q[:c.limbs], d, patternsFor(c.lows)...))
+				}
+				dst = append(dst, g.blank(2, q[:c.keep], cutrantt.Coeffs(1)))
+				keys = append(keys, key(gadget.Digits(c.limbs)))
+			}
+			g.many(c.what, dst, func(r cutrantt.Ring, of func([]pair) []*cutrantt.Batch) error {
+				items := make([]cutrantt.KeySwitch, c.items)
+				for i := range items {
+					items[i] = cutrantt.KeySwitch{Dst: of(dst)[i], X: of(x)[i], Key: keys[i][0]}
+					if r != g.ring {
+						items[i].Key = keys[i][1]
+					}
+					if c.lows > 0 {
+						items[i].Low = of(low)[i]
+					}
+					if c.galois != nil {
+						items[i].Galois = c.galois[i]
+					}
+				}
+				return cutrantt.SwitchKeys(r, gadget, items)
+			})
+			for _, p := range append(x, low...) {
+				g.same("source of "+c.what, p)
+			}
+		}
+	})
+}
+
+// TestFusedRefuses: what the items have to agree in.
+func TestFusedRefuses(t *testing.T) {
+	eachBackend(t, func(t *testing.T, b cutrantt.Backend) {
+		r, err := b.NewRing(10, moduli(t, 10, 5), cutrantt.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := cutrantt.NTT(4)
+		batch := func(polys int, limbs []int, d cutrantt.Domain) *cutrantt.Batch {
+			x, err := cutrantt.NewResult(r, polys, limbs, d)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := r.Wipe(x); err != nil {
+				t.Fatal(err)
+			}
+			return x
+		}
+		q := []int{0, 1, 2}
+		x, low, dst := batch(1, q, d), batch(2, q, d), batch(2, q, d)
+		key, err := r.Precompute(batch(4, upTo(5), d))
+		if err != nil {
+			t.Fatal(err)
+		}
+		good := cutrantt.KeySwitch{Dst: dst, X: x, Low: low, Key: key}
+		gadget := cutrantt.Gadget{Alpha: 2, Special: []int{3, 4}}
+		if err := cutrantt.SwitchKeys(r, gadget, []cutrantt.KeySwitch{good}); err != nil {
+			t.Fatal(err)
+		}
+		with := func(f func(*cutrantt.KeySwitch)) []cutrantt.KeySwitch {
+			k := good
+			f(&k)
+			return []cutrantt.KeySwitch{k}
+		}
+		type item = cutrantt.KeySwitch
+		for _, c := range []struct {
+			what   string
+			gadget cutrantt.Gadget
+			items  []item
+			want   error
+		}{
+			{"no digit", cutrantt.Gadget{Special: []int{3}}, []item{good}, cutrantt.ErrShape},
+			{"no special modulus", cutrantt.Gadget{Alpha: 2}, []item{good}, cutrantt.ErrShape},
+			{"an unknown special modulus", cutrantt.Gadget{Alpha: 2, Special: []int{9}}, []item{good}, cutrantt.ErrShape},
+			{"a special modulus of X", cutrantt.Gadget{Alpha: 2, Special: []int{2}}, []item{good}, cutrantt.ErrShape},
+			{"no key", gadget, with(func(k *item) { k.Key = nil }), cutrantt.ErrForeign},
+			{"nothing to switch", gadget, with(func(k *item) { k.X = nil }), cutrantt.ErrForeign},
+			{"no result", gadget, with(func(k *item) { k.Dst = nil }), cutrantt.ErrForeign},
+			{"coefficients", gadget, with(func(k *item) { k.X = batch(1, q, cutrantt.Coeffs(4)) }), cutrantt.ErrDomain},
+			{"another layout", gadget, with(func(k *item) { k.X = batch(1, q, cutrantt.NTT(8)) }), cutrantt.ErrShape},
+			{"two polynomials", gadget, with(func(k *item) { k.X = low }), cutrantt.ErrShape},
+			{"a result of one polynomial", gadget, with(func(k *item) { k.Dst = batch(1, q, d) }), cutrantt.ErrShape},
+			{"limbs that do not lead", gadget, with(func(k *item) { k.Dst = batch(2, []int{1, 2}, d) }), cutrantt.ErrShape},
+			{"a sum of three", gadget, with(func(k *item) { k.Low = batch(3, q, d) }), cutrantt.ErrShape},
+			{"a sum of other limbs", gadget, with(func(k *item) { k.Low = batch(2, q[:2], d) }), cutrantt.ErrShape},
+			{"the result in the sum", gadget, with(func(k *item) { k.Low = dst }), cutrantt.ErrShape},
+			{"too few digits in the key", cutrantt.Gadget{Alpha: 1, Special: []int{3, 4}}, []item{good}, cutrantt.ErrShape},
+			{"an even element", gadget, with(func(k *item) { k.Galois = 4 }), cutrantt.ErrRange},
+			{"a large element", gadget, with(func(k *item) { k.Galois = 2049 }), cutrantt.ErrRange},
+			{"one result twice", gadget, []item{good, good}, cutrantt.ErrShape},
+		} {
+			wantErr(t, c.what, cutrantt.SwitchKeys(r, c.gadget, c.items), c.want)
+		}
+		type list = []*cutrantt.Batch
+		three := batch(3, q, d)
+		wantErr(t, "products of two factors", cutrantt.MulTensor(r, list{three}, list{low, low}, list{low, low}), cutrantt.ErrShape)
+		wantErr(t, "a product of two polynomials", cutrantt.MulTensor(r, list{dst}, list{low}, list{low}), cutrantt.ErrShape)
+		wantErr(t, "a product without a factor", cutrantt.MulTensor(r, list{three}, list{low}, list{nil}), cutrantt.ErrForeign)
+		wantErr(t, "a product of coefficients", cutrantt.MulTensor(r, list{three}, list{batch(2, q, cutrantt.Coeffs(4))}, list{low}), cutrantt.ErrDomain)
+		wantErr(t, "quotients of other shapes", cutrantt.DivRounds(r, list{batch(2, q[:1], d), batch(2, q[:2], d)}, list{low, dst}), cutrantt.ErrShape)
+		wantErr(t, "a quotient in its source", cutrantt.DivRounds(r, list{low}, list{low}), cutrantt.ErrShape)
+	})
+}
+
+// eachFused runs f for every backend but the reference: those that compose with
+// one number of columns, as the operations themselves are tested with all.
+func eachFused(t *testing.T, f func(t *testing.T, b cutrantt.Backend, logN, n2 int)) {
+	eachBackend(t, func(t *testing.T, b cutrantt.Backend) {
+		if b.Name() == "reference" {
+			t.Skip("would be compared with itself")
+		}
+		r, err := b.NewRing(10, moduli(t, 10, 1), cutrantt.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, fused := r.(cutrantt.Fused)
+		for _, n2 := range columns {
+			if fused || n2 == 4 {
+				t.Run(fmt.Sprintf("n2=%d", n2), func(t *testing.T) { f(t, b, 10, n2) })
+			}
+		}
+	})
+}
+
+// patternsFor is count patterns, not all alike.
+func patternsFor(count int) []pattern {
+	p := make([]pattern, count)
+	for i := range p {
+		p[i] = patterns[i*5%len(patterns)]
+	}
+	return p
+}
+
+// many is run for several results.
+func (g *rig) many(what string, dst []pair, op func(r cutrantt.Ring, of func([]pair) []*cutrantt.Batch) error) {
+	g.Helper()
+	side := func(f func(pair) *cutrantt.Batch) func([]pair) []*cutrantt.Batch {
+		return func(ps []pair) []*cutrantt.Batch {
+			out := make([]*cutrantt.Batch, len(ps))
+			for i, p := range ps {
+				out[i] = f(p)
+			}
+			return out
+		}
+	}
+	if err := op(g.ring, side(func(p pair) *cutrantt.Batch { return p.got })); err != nil {
+		g.Fatalf("%s: %v", what, err)
+	}
+	if err := op(g.ref, side(func(p pair) *cutrantt.Batch { return p.want })); err != nil {
+		g.Fatalf("%s: reference: %v", what, err)
+	}
+	for i, p := range dst {
+		g.same(fmt.Sprintf("%s, item %d", what, i), p)
+	}
+}

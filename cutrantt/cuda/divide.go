@@ -1,0 +1,137 @@
+package cuda
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/hencedge/hencedge/cutrantt"
+)
+
+// Columns of 2^leastDown to 2^mostDown residues have kernels in kernels/down.cu.
+const (
+	leastDown = 9
+	mostDown  = 13
+)
+
+// divide queues the end of a division by dropped limbs in the transform domain
+// for items of polys polynomials. rest has the dropped limbs drop: of each item,
+// or, if it is one tensor, of all items next to each other. The slots are those of
+// kernels/down.cu: dst, low, (g, polynomials of low), the limbs to divide.
+func (r *ring) divide(items []slots, rest []tensor, polys int, drop, keep []int, n2 int) error {
+	all := len(items) * polys
+	coeffs, release, err := r.scratch(all, len(drop))
+	if err != nil {
+		return err
+	}
+	defer release()
+	if len(rest) == 1 {
+		err = r.inverse(coeffs, rest[0], all, drop, n2)
+	} else {
+		err = r.inverseOf(coeffs, rest, polys, drop, n2)
+	}
+	if err != nil {
+		return err
+	}
+	e, release, err := r.scratch(all, len(keep))
+	if err != nil {
+		return err
+	}
+	defer release()
+	inverses, err := r.remainder(e, coeffs, all, drop, keep)
+	if err != nil {
+		return err
+	}
+	turned := slices.ContainsFunc(items, func(s slots) bool { return s[2].at > 1 })
+	a := args{a: e.at, as: e.stride, x: inverses, i0: uint32(polys)}
+	if log := log2(r.n / n2); r.single(n2) && leastDown <= log && log <= mostDown {
+		var plain table
+		if turned {
+			if plain, err = r.twiddles(r.n / n2); err != nil {
+				return err
+			}
+		}
+		return r.manyColumns("down", all, keep, n2, a, plain, items)
+	}
+	if err := r.forward(e, e, all, keep, n2); err != nil {
+		return err
+	}
+	if a.limbs, err = r.list(keep); err != nil {
+		return err
+	}
+	if !turned {
+		return r.many("down", all*(r.n>>10), len(keep), 256, 0, a, table{}, items)
+	}
+	return r.divideAndTurn(items, polys, keep, n2, a)
+}
+
+// divideAndTurn is the last step of divide where no kernel has both.
+func (r *ring) divideAndTurn(items []slots, polys int, keep []int, n2 int, a args) error {
+	all := len(items) * polys
+	t, release, err := r.scratch(all, len(keep))
+	if err != nil {
+		return err
+	}
+	defer release()
+	to := slices.Clone(items)
+	for i := range to {
+		to[i][0] = slot{t.at + pointer(4*i*polys*int(t.stride)), t.stride}
+	}
+	if err := r.many("down", all*(r.n>>10), len(keep), 256, 0, a, table{}, to); err != nil {
+		return err
+	}
+	for i, it := range items {
+		if err := r.turn(tensor(it[0]), tensor(to[i][0]), polys, keep, n2, uint64(it[2].at)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// turn queues the automorphism X -> X^g in the transform domain.
+func (r *ring) turn(dst, src tensor, polys int, limbs []int, n2 int, g uint64) error {
+	t, err := r.twiddles(r.n / n2)
+	if err != nil {
+		return err
+	}
+	return r.simple("automorphism_blocks", dst, src, polys, limbs, n2, 8, args{tw: t.at, ts: t.stride, i0: uint32(g)})
+}
+
+func (r *ring) DivRounds(dst, src []*cutrantt.Batch) error {
+	if len(dst) == 0 {
+		return nil
+	}
+	for i := range dst {
+		if err := r.check.DivRound(dst[i], src[i]); err != nil {
+			return err
+		}
+	}
+	d, polys, keep := src[0].Domain(), src[0].Polys(), dst[0].Limbs()
+	drop := src[0].Limbs()[len(keep):]
+	if !d.NTT {
+		return fmt.Errorf("%w: fused division in %v", cutrantt.ErrNotSupported, d)
+	}
+	perItem := 4 * r.n * polys * len(src[0].Limbs())
+	err := r.exec(func() error {
+		most := max(min(mostScratch/perItem, mostItems), 1)
+		for lo := 0; lo < len(dst); lo += most {
+			var items []slots
+			var rest []tensor
+			for i := lo; i < min(lo+most, len(dst)); i++ {
+				x := r.tensor(src[i])
+				items = append(items, slots{r.tensor(dst[i]).slot(), {}, {at: 1}, x.slot()})
+				rest = append(rest, x.limb(len(keep), r.n))
+			}
+			if err := r.divide(items, rest, polys, drop, keep, int(d.N2)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, slices.Concat(dst, src)...)
+	if err != nil {
+		return err
+	}
+	for _, x := range dst {
+		x.SetDomain(d)
+	}
+	return nil
+}

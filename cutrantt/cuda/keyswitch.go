@@ -1,0 +1,322 @@
+package cuda
+
+import (
+	"fmt"
+	"runtime"
+	"slices"
+
+	"github.com/hencedge/hencedge/cutrantt"
+)
+
+var _ cutrantt.Fused = (*ring)(nil)
+
+// mostScratch bounds the intermediate results of one set of launches in bytes;
+// more items take several.
+const mostScratch = 4 << 30
+
+// fusedRows is how many neighbouring blocks a thread of kernels/keyswitch.cu has.
+var fusedRows = map[int]int{1: 4, 2: 4, 4: 2, 8: 1, 16: 1}
+
+func (r *ring) NewResult(polys int, limbs []int, d cutrantt.Domain) (*cutrantt.Batch, error) {
+	if err := r.check.Shape(polys, limbs, d); err != nil {
+		return nil, err
+	}
+	r.tune(int(d.N2))
+	var m *memory
+	err := r.exec(func() (err error) {
+		m, err = r.allocateKind(polys*len(limbs)*r.n, r.backend.mapped)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return cutrantt.MakeBatch(cutrantt.Shape{Polys: polys, Limbs: limbs, Domain: d}, r.n, m), nil
+}
+
+func (r *ring) MulTensor(dst, a, b []*cutrantt.Batch) error {
+	if len(dst) == 0 {
+		return nil
+	}
+	all := slices.Concat(dst, a, b)
+	if err := r.check.Batches(all...); err != nil {
+		return err
+	}
+	limbs, d := a[0].Limbs(), a[0].Domain()
+	squares := 0
+	items := make([]slots, len(dst))
+	for i := range dst {
+		items[i] = slots{r.tensor(a[i]).slot(), r.tensor(b[i]).slot(), r.tensor(dst[i]).slot()}
+		if items[i][0] == items[i][1] {
+			squares++
+		}
+	}
+	name := "tensor"
+	if squares == len(dst) && (d.N2 == 4 || d.N2 == 8) { // where it has a kernel
+		name = "square"
+	}
+	err := r.exec(func() error {
+		for part := range slices.Chunk(items, mostItems) {
+			if err := r.products(fmt.Sprintf("%s_%d", name, d.N2), limbs, int(d.N2), args{}, part); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, all...)
+	if err != nil {
+		return err
+	}
+	for _, x := range dst {
+		x.SetDomain(d)
+	}
+	return nil
+}
+
+// products queues a kernel of kernels/keyswitch.cu.
+func (r *ring) products(name string, limbs []int, n2 int, a args, items []slots) error {
+	n1 := r.n / n2
+	t, err := r.twiddles(n1)
+	if err != nil {
+		return err
+	}
+	if a.limbs, err = r.list(limbs); err != nil {
+		return err
+	}
+	a.tw, a.ts, a.logN2 = t.at, t.stride, uint32(log2(n2))
+	return r.many(name, len(items)*max(n1/(128*fusedRows[n2]), 1), len(limbs), 128, 0, a, table{}, items)
+}
+
+// keySwitch is one item of SwitchKeys.
+type keySwitch struct {
+	dst, x, low, key tensor
+	galois           uint64
+}
+
+func (r *ring) SwitchKeys(g cutrantt.Gadget, items []cutrantt.KeySwitch) error {
+	if len(items) == 0 {
+		return nil
+	}
+	first := items[0]
+	limbs, keep, n2 := first.X.Limbs(), first.Dst.Limbs(), int(first.X.Domain().N2)
+	all := slices.Concat(limbs, g.Special)
+	if err := r.check.Shape(2, all, first.X.Domain()); err != nil {
+		return err
+	}
+	if !r.converts(min(g.Alpha, len(limbs))) || !r.converts(len(all)-len(keep)) {
+		return fmt.Errorf("%w: a change of basis from more than %d limbs, or without tensor cores", cutrantt.ErrNotSupported, mostConverted)
+	}
+	var batches []*cutrantt.Batch
+	work := make([]keySwitch, len(items))
+	lows := 0
+	for i, it := range items {
+		batches = append(batches, it.Dst, it.X)
+		if it.Low != nil {
+			batches, lows = append(batches, it.Low), it.Low.Polys()
+		}
+		if err := r.check.Batches(batches[len(batches)-2:]...); err != nil {
+			return err
+		}
+		o, ok := it.Key.(*operand)
+		if !ok || o.ring != r || o.mem.Len() == 0 {
+			return fmt.Errorf("%w: operand of another ring or backend, or released", cutrantt.ErrForeign)
+		}
+		if o.words != n2 {
+			return fmt.Errorf("%w: the key is prepared for another method", cutrantt.ErrNotSupported)
+		}
+		work[i] = keySwitch{dst: r.tensor(it.Dst), x: r.tensor(it.X), key: o.tensor(), galois: max(it.Galois, 1)}
+		if it.Low != nil {
+			work[i].low = r.tensor(it.Low)
+		}
+	}
+	if err := r.check.Batches(first.Dst, first.X); err != nil {
+		return err
+	}
+	perItem := 4 * r.n * (g.Digits(len(limbs))*len(all) + 3*len(all) + 2*len(keep))
+	err := r.exec(func() error {
+		s, err := r.switching(g, limbs, keep, first.Key.Shape().Limbs)
+		if err != nil {
+			return err
+		}
+		for part := range slices.Chunk(work, max(min(mostScratch/perItem, mostItems), 1)) {
+			if err := r.switchKeys(s, n2, lows, part); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, batches...)
+	runtime.KeepAlive(items)
+	if err != nil {
+		return err
+	}
+	for _, it := range items {
+		it.Dst.SetDomain(first.X.Domain())
+	}
+	return nil
+}
+
+// switching is what a key switch of a shape needs, on the device.
+type switching struct {
+	digits                          int
+	limbs, special, keep, all, drop []int
+	up                              []int // modulus of each limb of all digits' extensions
+	modUp                           conversion
+	where                           []int   // limbs of all in the key
+	sources                         pointer // of kernels/keyswitch.cu, inner
+	lift, words                     int     // the words of sources before P, and in all
+}
+
+// switching makes the constants of a shape once.
+func (r *ring) switching(g cutrantt.Gadget, limbs, keep, key []int) (*switching, error) {
+	name := limbsKey([]byte{'s'}, []int{g.Alpha, len(keep)}, limbs, g.Special, key)
+	if s, ok := r.switchings[string(name)]; ok {
+		return s, nil
+	}
+	s := &switching{digits: g.Digits(len(limbs)), limbs: slices.Clone(limbs), special: slices.Clone(g.Special), all: slices.Concat(limbs, g.Special)}
+	s.keep, s.drop = s.all[:len(keep)], s.all[len(keep):]
+	for _, l := range s.all {
+		at := slices.Index(key, l)
+		if at < 0 {
+			return nil, fmt.Errorf("%w: the key has no limb for modulus %d", cutrantt.ErrShape, l)
+		}
+		s.where = append(s.where, at)
+	}
+	parts := make([]part, s.digits)
+	words := make([]uint32, len(s.all)*s.digits)
+	for d := range parts {
+		lo, hi := d*g.Alpha, min((d+1)*g.Alpha, len(limbs))
+		p := part{from: s.all[lo:hi], first: lo}
+		for i, l := range s.all {
+			if lo <= i && i < hi {
+				words[i*s.digits+d] = 1<<31 | uint32(i)
+				continue
+			}
+			words[i*s.digits+d] = uint32(len(s.up))
+			p.to, p.place = append(p.to, l), append(p.place, len(s.up))
+			s.up = append(s.up, l)
+		}
+		parts[d] = p
+	}
+	var err error
+	if s.modUp, err = r.conversion(append(name, 'u'), func() []part { return parts }); err != nil {
+		return nil, err
+	}
+	if len(words)%2 != 0 {
+		words = append(words, 0)
+	}
+	s.lift = len(words)
+	for i, c := range g.Product(r.check.Moduli(), limbs) {
+		words = append(words, c, quotient(c, r.check.Moduli()[limbs[i]].Q))
+	}
+	s.words = len(words)
+	if s.sources, err = r.constant(words); err != nil {
+		return nil, err
+	}
+	r.switchings[string(name)] = s
+	return s, nil
+}
+
+// switchKeys queues the launches for items: the inverse transform of X, the
+// extension of all digits, their transform, the sums with the keys, and the
+// division. lows is the number of polynomials of low.
+func (r *ring) switchKeys(s *switching, n2, lows int, items []keySwitch) error {
+	var free []func()
+	defer func() {
+		for _, f := range free {
+			f()
+		}
+	}()
+	scratch := func(polys, limbs int) (tensor, error) {
+		t, release, err := r.scratch(polys, limbs)
+		if err == nil {
+			free = append(free, release)
+		}
+		return t, err
+	}
+
+	var xs []tensor // different ones
+	which := make([]int, len(items))
+	for i, it := range items {
+		if i == 0 || it.x != items[i-1].x {
+			xs = append(xs, it.x)
+		}
+		which[i] = len(xs) - 1
+	}
+	coeffs, err := scratch(len(xs), len(s.limbs))
+	if err != nil {
+		return err
+	}
+	if err := r.inverseOf(coeffs, xs, 1, s.limbs, n2); err != nil {
+		return err
+	}
+	digits, err := scratch(len(xs), len(s.up))
+	if err != nil {
+		return err
+	}
+	if err := r.convertBasis(digits, coeffs, len(xs), s.modUp); err != nil {
+		return err
+	}
+	if err := r.forward(digits, digits, len(xs), s.up, n2); err != nil {
+		return err
+	}
+	acc, err := scratch(2*len(items), len(s.all))
+	if err != nil {
+		return err
+	}
+	merged := lows > 0 && len(s.keep) < len(s.limbs)
+	if err := r.inner(acc, digits, s, n2, lows, merged, which, items); err != nil {
+		return err
+	}
+	out := make([]slots, len(items))
+	for i, it := range items {
+		low := slot{}
+		if lows > 0 && !merged {
+			low = it.low.slot()
+		}
+		from := slot{acc.at + pointer(4*2*i*int(acc.stride)), acc.stride}
+		out[i] = slots{it.dst.slot(), low, slot{pointer(it.galois), uint64(lows)}, from}
+	}
+	rest := acc.limb(len(s.keep), r.n)
+	return r.divide(out, []tensor{rest}, 2, s.drop, s.keep, n2)
+}
+
+// inner queues the sums of digits times keys.
+func (r *ring) inner(acc, digits tensor, s *switching, n2, lows int, merged bool, which []int, items []keySwitch) error {
+	in := make([]slots, len(items))
+	a := args{dst: acc.at, ds: acc.stride, x: s.sources, i0: uint32(s.digits), i2: uint32(s.lift), i3: uint32(lows)}
+	if merged {
+		a.i1 = uint32(len(s.limbs))
+	}
+	for i, it := range items {
+		own := slot{digits.at + pointer(4*which[i]*int(digits.stride)), 0}
+		in[i] = slots{it.key.slot(), it.low.slot(), it.x.slot(), own}
+	}
+	var err error
+	if a.at, err = r.list(s.where); err != nil {
+		return err
+	}
+	return r.products(fmt.Sprintf("inner_%d", n2), s.all, n2, a, in)
+}
+
+// inverseOf queues the inverse transforms of polys polynomials at each of xs to
+// dst, next to each other.
+func (r *ring) inverseOf(dst tensor, xs []tensor, polys int, limbs []int, n2 int) error {
+	if len(xs) == 1 {
+		return r.inverse(dst, xs[0], polys, limbs, n2)
+	}
+	step := xs[1].at - xs[0].at
+	even := polys == 1 && xs[1].at > xs[0].at
+	for i := range xs[1:] {
+		even = even && xs[i+1].at == xs[i].at+step
+	}
+	if even {
+		return r.inverse(dst, tensor{xs[0].at, uint64(step / 4)}, len(xs), limbs, n2)
+	}
+	items := make([]slots, len(xs))
+	for i, x := range xs {
+		items[i] = slots{x.slot()}
+	}
+	n := len(xs) * polys
+	if err := r.many("collect", n*(r.n>>10), len(limbs), 256, 0, args{dst: dst.at, ds: dst.stride, i0: uint32(polys)}, table{}, items); err != nil {
+		return err
+	}
+	return r.inverse(dst, dst, n, limbs, n2)
+}
