@@ -27,6 +27,11 @@ type Deps struct {
 	Context   *henc.Context
 	PublicKey *henc.PublicKey
 	SecretKey *secret.Key
+	// NewContext makes the context for the streams' parameters, and so chooses the
+	// device that encrypts; nil is henc.NewContext. Reopen makes one on the device
+	// of a context that failed; nil means that there is no way.
+	NewContext func(henc.Parameters) (*henc.Context, error)
+	Reopen     func(*henc.Context) (*henc.Context, error)
 	// SigningKey replaces the signing key file.
 	SigningKey *transport.SigningKey
 	// Clock and Root replace the machine's clock and file system (see Machine).
@@ -83,6 +88,7 @@ type Agent struct {
 	since   time.Time
 	bootID  []byte
 	link    link
+	device  device
 
 	used atomic.Bool
 }
@@ -161,7 +167,9 @@ func (a *Agent) Close() error {
 		errs = append(errs, s.source.close())
 	}
 	errs = append(errs, a.inputs.close(), a.state.close())
+	a.device.Lock()
 	a.keys.wipe()
+	a.device.Unlock()
 	return errors.Join(errs...)
 }
 
@@ -175,6 +183,9 @@ func (a *Agent) Stats() Stats {
 	for _, st := range a.streams {
 		s.Streams[st.cfg.Name] = st.count.stats()
 	}
+	a.device.RLock()
+	s.Fallbacks = a.device.fallbacks
+	a.device.RUnlock()
 	return s
 }
 

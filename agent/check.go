@@ -105,7 +105,11 @@ func (c *checker) context(deps Deps) *henc.Context {
 		c.fail(path, "use one of "+strings.Join(henc.Names(), ", "), err)
 		return nil
 	}
-	ctx, err := henc.NewContext(params)
+	make := deps.NewContext
+	if make == nil {
+		make = func(p henc.Parameters) (*henc.Context, error) { return henc.NewContext(p) }
+	}
+	ctx, err := make(params)
 	if err != nil {
 		c.fail(path, "try another parameter set", err)
 		return nil

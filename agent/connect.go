@@ -84,7 +84,7 @@ func (a *Agent) status(online bool) (transport.Message, error) {
 	}
 	now := a.clock.Now().UnixNano()
 	object, err := transport.Seal(transport.Meta{Kind: transport.KindStatus, Device: a.cfg.Device,
-		BootEpoch: a.state.boot(), Sequence: sequence, Start: now, End: now}, body, a.keys.signing)
+		BootEpoch: a.state.boot(), Sequence: sequence, Start: now, End: now}, body, a.current().signing)
 	if err != nil {
 		return transport.Message{}, err
 	}

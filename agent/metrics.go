@@ -69,6 +69,7 @@ var agentMetrics = []metric[Stats]{
 		}
 		return 0
 	}),
+	perAgent("fallbacks_total", "GPUs that failed while they encrypted.", prometheus.CounterValue, func(s Stats) float64 { return float64(s.Fallbacks) }),
 	perAgent("send_refused_total", "Sealed windows that can never be sent.", prometheus.CounterValue, func(s Stats) float64 { return float64(s.Refused) }),
 }
 

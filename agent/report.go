@@ -78,13 +78,13 @@ type Report struct {
 
 // Report describes the agent as it is now.
 func (a *Agent) Report() Report {
-	s := a.Stats()
+	s, keys := a.Stats(), a.current()
 	r := Report{Device: a.cfg.Device, Boot: s.Boot, Since: a.since, Streams: s.Streams,
 		Sent: s.Sent, SentBytes: s.SentBytes, Retries: s.Retries, Refused: s.Refused}
 	r.Queue.Objects, r.Queue.Bytes, r.Queue.Dropped = s.Spool.Objects, s.Spool.Bytes, s.Spool.Dropped
-	r.Keys.Mode, r.Keys.ID, r.Keys.Epoch = string(a.cfg.Keys.Mode), hex.EncodeToString(a.keys.id[:]), a.keys.epoch
-	r.Keys.Params = a.keys.ctx.Parameters().Name()
-	r.Keys.PublicKey = a.keys.signing.PublicText()
+	r.Keys.Mode, r.Keys.ID, r.Keys.Epoch = string(a.cfg.Keys.Mode), hex.EncodeToString(keys.id[:]), keys.epoch
+	r.Keys.Params = keys.ctx.Parameters().Name()
+	r.Keys.PublicKey = keys.signing.PublicText()
 	r.Broker.URL = a.cfg.Broker.URL
 	a.link.mu.Lock()
 	defer a.link.mu.Unlock()

@@ -67,6 +67,7 @@ func (a *Agent) run(ctx context.Context, limit int) (err error) {
 	if a.deps.OnReady != nil {
 		a.deps.OnReady()
 	}
+	a.stopping(stopSampling)
 	var wg sync.WaitGroup
 	errs := make([]error, len(a.streams))
 	for i, s := range a.streams {
@@ -75,7 +76,7 @@ func (a *Agent) run(ctx context.Context, limit int) (err error) {
 	wg.Wait()
 	stopSampling()
 	a.spool.Close()
-	errs = append(errs, <-sending)
+	errs = append(errs, <-sending, a.failure())
 	a.spool.Tick() // what is in memory, if the disk takes it now
 	switch left := a.spool.Stats(); {
 	case left.Objects > 0 && a.spool.Durable() && left.MemoryObjects == 0:

@@ -66,7 +66,7 @@ func (a *Agent) finish(s *stream, w *window) (*sealed, error) {
 	if err != nil {
 		return nil, err
 	}
-	out, err := a.keys.seal(s, w, identity{a.cfg.Device, a.state.boot(), sequence, a.bootID}, a.clock)
+	out, err := a.sealed(s, w, identity{a.cfg.Device, a.state.boot(), sequence, a.bootID})
 	if err != nil {
 		return nil, err
 	}

@@ -57,6 +57,7 @@ type Stats struct {
 	SentBytes uint64 // their bytes, before chunking
 	Retries   uint64 // sends that failed and were tried again
 	Refused   uint64 // objects dropped because they can never be sent
+	Fallbacks uint64 // devices that failed while they encrypted
 }
 
 // InputStats are the counts of one input since the start.

@@ -35,6 +35,7 @@ func (a *Agent) SetDefaults() {
 	orDefault(&a.Version, SchemaVersion)
 	a.Broker.setDefaults("agent-" + a.Device)
 	orDefault(&a.Keys.Mode, KeyModePublic)
+	orDefault(&a.BackendFallback, FallbackCPU)
 	orDefault(&a.Queue.Objects, DefaultQueueObjects)
 	orDefault(&a.Queue.Bytes, DefaultQueueBytes)
 	orDefault(&a.Queue.Full, a.defaultPolicy())

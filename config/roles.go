@@ -20,6 +20,8 @@ type Agent struct {
 	// Spool keeps sealed windows on disk; nil keeps them in memory only.
 	Spool    *Spool   `yaml:"spool"`
 	Delivery Delivery `yaml:"delivery"`
+	// BackendFallback says what happens when the GPU that encrypts fails.
+	BackendFallback FallbackPolicy `yaml:"backend_fallback"`
 	// StopTimeout bounds how long a stop waits for the queue to drain.
 	StopTimeout Duration `yaml:"stop_timeout"`
 	Log         Log      `yaml:"log"`

@@ -5,6 +5,7 @@ package config
 // fieldDoc is the comment of each field and type, by "Type.Field" and "Type".
 var fieldDoc = map[string]string{
 	"Agent":                     "Agent is the configuration of the edge service.",
+	"Agent.BackendFallback":     "when a GPU that encrypts (--backend) fails: the processor takes over; or the same GPU with a new context, then the processor; or the agent ends with an error. In the first two cases the window at hand is encrypted again",
 	"Agent.Broker":              "where to publish",
 	"Agent.Control":             "where status is answered",
 	"Agent.Delivery":            "how windows leave the agent",
@@ -242,9 +243,11 @@ var fieldDoc = map[string]string{
 	"Stream":                    "A Stream is one series of windows of one device. The agent and the evaluator hold the same description; LayoutHash binds the two.",
 	"Stream.Channels":           "the sensors that share a window, in slot order",
 	"Stream.Interval":           "time between samples (agent)",
+	"Stream.Lateness":           "how late samples of a replay may come, see windows (agent)",
 	"Stream.Level":              "level to encrypt at: lower levels are smaller and allow fewer multiplications (not in the hash)",
 	"Stream.LogScale":           "log2 of the encoding scale",
 	"Stream.Name":               "unique on the device",
+	"Stream.OnGap":              "samples that were never taken, see windows (agent)",
 	"Stream.Packing":            "one sample per slot",
 	"Stream.Params":             "parameter set, such as edge12-d1 (list), the same for all streams of an agent, since keys belong to one; hencedge evaluator explain says which one a program needs",
 	"Stream.Replay":             "take samples from a file (agent)",
@@ -257,5 +260,6 @@ var fieldDoc = map[string]string{
 	"StreamDelivery.Stream":     "",
 	"Window":                    "A Window says when a window is complete. With every == 0 it is complete after samples samples. With every > 0 windows are the half-open intervals [k*every, (k+1)*every) of Unix time, so that windows of different devices line up, and samples is the most that one holds; the number present travels with the window.",
 	"Window.Every":              "end windows by time",
+	"Window.Fill":               "as many samples as the slots hold: the largest power of two with which all channels fit",
 	"Window.Samples":            "samples of a window, or the most that fit",
 }

@@ -33,6 +33,7 @@ func configFlag(cmd *cobra.Command, file *string, name string) {
 
 func (a *app) agentRun() *cobra.Command {
 	var file string
+	var on gpuFlags
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "run until stopped",
@@ -42,26 +43,31 @@ configured stop_timeout.
 
 SIGHUP reloads: the configuration is read and checked first, and a bad one
 changes nothing. Started by systemd it reports readiness, its state and signs of
-life (Type=notify, WatchdogSec), and answers "agent status".`,
+life (Type=notify, WatchdogSec), and answers "agent status".
+
+The processor encrypts unless --backend says otherwise; backend_fallback in the
+configuration says what happens when a GPU fails.`,
 		Example: "  hencedge agent run -c /etc/hencedge/agent.yaml",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.supervise(cmd.Context(), systemd.Agent, func() (*daemon.Candidate, error) { return a.agentCandidate(cmd, file) }, nil)
+			return a.supervise(cmd.Context(), systemd.Agent, func() (*daemon.Candidate, error) { return a.agentCandidate(cmd, file, on) }, nil)
 		},
 	}
 	configFlag(cmd, &file, "agent.yaml")
+	on.add(cmd)
 	return cmd
 }
 
 func (a *app) agentOnce() *cobra.Command {
 	var file string
+	var on gpuFlags
 	cmd := &cobra.Command{
 		Use:     "once",
 		Short:   "send one window of every stream and stop",
 		Example: "  hencedge agent once -c agent.yaml --json",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			ag, err := a.openAgent(cmd, file)
+			ag, err := a.openAgent(cmd, file, on)
 			if err != nil {
 				return err
 			}
@@ -82,11 +88,12 @@ func (a *app) agentOnce() *cobra.Command {
 	}
 	configFlag(cmd, &file, "agent.yaml")
 	a.jsonFlag(cmd, "one JSON object")
+	on.add(cmd)
 	return cmd
 }
 
 // openAgent loads a configuration and makes its agent.
-func (a *app) openAgent(cmd *cobra.Command, file string) (*agent.Agent, error) {
+func (a *app) openAgent(cmd *cobra.Command, file string, on gpuFlags) (*agent.Agent, error) {
 	cfg, err := config.LoadAgent(file)
 	if err != nil {
 		return nil, cli.Usage(err)
@@ -95,7 +102,11 @@ func (a *app) openAgent(cmd *cobra.Command, file string) (*agent.Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	return agent.New(cfg, agent.Deps{Logger: log, Version: thisVersion()})
+	deps := agent.Deps{Logger: log, Version: thisVersion()}
+	if err := on.encrypt(&deps); err != nil {
+		return nil, err
+	}
+	return agent.New(cfg, deps)
 }
 
 // thisVersion is the version in status messages.

@@ -91,7 +91,7 @@ func (s *agentService) Run(ctx context.Context, ready func()) error {
 func (s *agentService) Status() any { return s.Report() }
 
 // agentCandidate reads and checks an agent's configuration.
-func (a *app) agentCandidate(cmd *cobra.Command, file string) (*daemon.Candidate, error) {
+func (a *app) agentCandidate(cmd *cobra.Command, file string, on gpuFlags) (*daemon.Candidate, error) {
 	hash, err := fileHash(file)
 	if err != nil {
 		return nil, cli.Usage(err)
@@ -100,11 +100,11 @@ func (a *app) agentCandidate(cmd *cobra.Command, file string) (*daemon.Candidate
 	if err != nil {
 		return nil, cli.Usage(err)
 	}
-	return a.candidateOf(cmd, cfg, hash)
+	return a.candidateOf(cmd, cfg, hash, on)
 }
 
 // candidateOf checks a configuration that was read.
-func (a *app) candidateOf(cmd *cobra.Command, cfg *config.Agent, hash string) (*daemon.Candidate, error) {
+func (a *app) candidateOf(cmd *cobra.Command, cfg *config.Agent, hash string, on gpuFlags) (*daemon.Candidate, error) {
 	log, err := a.serviceLogger(cmd, cfg.Log)
 	if err != nil {
 		return nil, err
@@ -112,11 +112,17 @@ func (a *app) candidateOf(cmd *cobra.Command, cfg *config.Agent, hash string) (*
 	if err := agent.Check(cfg, agent.Deps{}); err != nil {
 		return nil, err
 	}
+	deps := agent.Deps{Logger: log, Version: thisVersion()}
+	if err := on.encrypt(&deps); err != nil {
+		return nil, err
+	}
 	return &daemon.Candidate{Hash: hash, Stop: cfg.StopTimeout, Control: controlSocket(cfg.Control), Log: log,
 		Open: func() (daemon.Service, error) {
 			s := &agentService{}
 			var err error
-			s.Agent, err = agent.New(cfg, agent.Deps{Logger: log, Version: thisVersion(), OnReady: func() { s.ready() }})
+			deps := deps
+			deps.OnReady = func() { s.ready() }
+			s.Agent, err = agent.New(cfg, deps)
 			return s, err
 		}}, nil
 }
