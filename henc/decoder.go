@@ -16,18 +16,22 @@ func (e *Encoder) DecodeComplex(pt *Plaintext) ([]complex128, error) {
 		return nil, err
 	}
 	defer clear(c)
-	n := e.fft.n
-	slots := make([]complex128, n)
-	for i := range slots {
-		slots[i] = complex(c[i]/pt.Scale, c[n+i]/pt.Scale)
+	n := e.fft.Slots()
+	for i := range c {
+		c[i] /= pt.Scale
 	}
-	e.fft.toSlots(slots)
-	for i, v := range slots {
-		if !finite(real(v)) || !finite(imag(v)) {
+	z := e.free.Get().(*slots)
+	defer e.release(z)
+	e.fft.ToSlots(z.re, z.im, c[:n], c[n:])
+	values := make([]complex128, n)
+	for i := range values {
+		if !finite(z.re[i]) || !finite(z.im[i]) {
+			clear(values)
 			return nil, fmt.Errorf("%w: the value of slot %d is beyond float64; wrong key or overflow", ErrMessage, i)
 		}
+		values[i] = complex(z.re[i], z.im[i])
 	}
-	return slots, nil
+	return values, nil
 }
 
 // DecodeReal returns the real parts of the N/2 slots.

@@ -3,8 +3,10 @@ package henc
 import (
 	"fmt"
 	"math"
+	"sync"
 
 	"github.com/hencedge/hencedge/cutrantt"
+	"github.com/hencedge/hencedge/henc/internal/embed"
 )
 
 // Encoder maps vectors of numbers to plaintext polynomials and back by the
@@ -20,12 +22,18 @@ import (
 // but float64's own precision.
 type Encoder struct {
 	ctx *Context
-	fft *embedding
+	fft *embed.Embedding
 	crt []crtTable // by number of limbs, less one
+	// free holds *slots that are zero.
+	free *sync.Pool
 }
 
 func newEncoder(c *Context) *Encoder {
-	e := &Encoder{ctx: c, fft: newEmbedding(c.params.Slots()), crt: make([]crtTable, c.params.LimbsAt(c.params.MaxLevel()))}
+	n := c.params.Slots()
+	e := &Encoder{
+		ctx: c, fft: embed.New(n), crt: make([]crtTable, c.params.LimbsAt(c.params.MaxLevel())),
+		free: &sync.Pool{New: func() any { return &slots{make([]float64, n), make([]float64, n)} }},
+	}
 	for i := range e.crt {
 		e.crt[i].q = c.params.data().lit.Q[:i+1]
 	}
@@ -73,67 +81,66 @@ func (e *Encoder) encode(level int, scale float64, coeffs func() ([]float64, err
 // that no level limits the size, and with ErrScale unless scale is finite and at
 // least 1.
 func (e *Encoder) EncodeCoeffs(values []complex128, scale float64) ([]float64, error) {
-	slots, err := e.newSlots(len(values), e.fft.n, "complex")
-	if err != nil {
-		return nil, err
-	}
-	copy(slots, values)
-	return e.coeffs(slots, scale)
+	return e.coeffs(len(values), e.fft.Slots(), "complex", scale, func(z *slots) {
+		for i, v := range values {
+			z.re[i], z.im[i] = real(v), imag(v)
+		}
+	})
 }
 
 // EncodeCoeffsReal is EncodeCoeffs for real slots.
 func (e *Encoder) EncodeCoeffsReal(values []float64, scale float64) ([]float64, error) {
-	slots, err := e.newSlots(len(values), e.fft.n, "real")
-	if err != nil {
-		return nil, err
-	}
-	for i, v := range values {
-		slots[i] = complex(v, 0)
-	}
-	return e.coeffs(slots, scale)
+	return e.coeffs(len(values), e.fft.Slots(), "real", scale, func(z *slots) { copy(z.re, values) })
 }
 
 // EncodeCoeffsPacked is EncodeCoeffs for two reals per slot.
 func (e *Encoder) EncodeCoeffsPacked(values []float64, scale float64) ([]float64, error) {
-	slots, err := e.newSlots(len(values), 2*e.fft.n, "packed")
-	if err != nil {
-		return nil, err
-	}
-	for i, v := range values {
-		if i%2 == 0 {
-			slots[i/2] = complex(v, 0)
-		} else {
-			slots[i/2] = complex(real(slots[i/2]), v)
+	return e.coeffs(len(values), 2*e.fft.Slots(), "packed", scale, func(z *slots) {
+		for i, v := range values {
+			if i%2 == 0 {
+				z.re[i/2] = v
+			} else {
+				z.im[i/2] = v
+			}
 		}
-	}
-	return e.coeffs(slots, scale)
+	})
 }
 
-func (e *Encoder) newSlots(have, most int, what string) ([]complex128, error) {
+// slots is working memory for the values of N/2 slots.
+type slots struct{ re, im []float64 }
+
+// release wipes z and gives it back.
+func (e *Encoder) release(z *slots) {
+	clear(z.re)
+	clear(z.im)
+	e.free.Put(z)
+}
+
+// coeffs encodes the slots that fill writes into zeros.
+func (e *Encoder) coeffs(have, most int, what string, scale float64, fill func(z *slots)) ([]float64, error) {
 	if have > most {
 		return nil, fmt.Errorf("%w: %d %s values, %q holds %d", ErrMessage, have, what, e.ctx.params.Name(), most)
 	}
-	return make([]complex128, e.fft.n), nil
-}
-
-// coeffs consumes slots.
-func (e *Encoder) coeffs(slots []complex128, scale float64) ([]float64, error) {
 	if !(scale >= 1) || math.IsInf(scale, 0) {
 		return nil, fmt.Errorf("encode: %w: %g is not a finite number of at least 1", ErrScale, scale)
 	}
-	for i, v := range slots {
-		if !finite(real(v)) || !finite(imag(v)) {
+	z := e.free.Get().(*slots)
+	defer e.release(z)
+	fill(z)
+	for i, v := range z.re {
+		if !finite(v) || !finite(z.im[i]) {
 			return nil, fmt.Errorf("%w: the value of slot %d is not finite", ErrMessage, i)
 		}
 	}
-	e.fft.fromSlots(slots)
-	n := len(slots)
+	n := len(z.re)
 	c := make([]float64, 2*n)
-	for i, v := range slots {
-		c[i] = math.RoundToEven(real(v) * scale)
-		c[n+i] = math.RoundToEven(imag(v) * scale)
-		if !finite(c[i]) || !finite(c[n+i]) {
-			return nil, fmt.Errorf("%w: coefficient %d overflows float64 at scale %g; use smaller values or a smaller scale", ErrMessage, i, scale)
+	e.fft.FromSlots(c[:n], c[n:], z.re, z.im)
+	embed.ScaleRound(c, scale)
+	if _, ok := embed.Magnitude(c); !ok {
+		for i, v := range c {
+			if !finite(v) {
+				return nil, fmt.Errorf("%w: coefficient %d overflows float64 at scale %g; use smaller values or a smaller scale", ErrMessage, i, scale)
+			}
 		}
 	}
 	return c, nil
@@ -157,7 +164,7 @@ func (e *Encoder) boundCoeffs(coeffs []float64, level int) (float64, error) {
 		return 0, fmt.Errorf("%w: %d coefficients, %q holds %d", ErrMessage, len(coeffs), e.ctx.params.Name(), n)
 	}
 	limit := e.ctx.params.maxCoeff(level)
-	largest, ok := magnitude(coeffs)
+	largest, ok := embed.Magnitude(coeffs)
 	if ok && largest <= limit {
 		return largest, nil
 	}
@@ -171,24 +178,6 @@ func (e *Encoder) boundCoeffs(coeffs []float64, level int) (float64, error) {
 		}
 	}
 	return largest, nil
-}
-
-// magnitude is the largest magnitude in c and whether all of c is finite and
-// integral, without a branch on a value: below 2^52, adding and subtracting 2^52
-// rounds to an integer; from there on every float64 is one.
-func magnitude(c []float64) (largest float64, ok bool) {
-	const whole = 1 << 52
-	least := math.Float64bits(whole)
-	var top, bad uint64
-	for _, x := range c {
-		b := math.Float64bits(x) &^ (1 << 63)
-		a := math.Float64frombits(b)
-		below := uint64(int64(b-least) >> 63)
-		bad |= (math.Float64bits(a+whole-whole) ^ b) & below
-		top = max(top, b)
-	}
-	largest = math.Float64frombits(top)
-	return largest, bad == 0 && finite(largest)
 }
 
 // FromCoeffs makes a plaintext from at most N integral coefficients in natural

@@ -39,7 +39,7 @@ func (r *ring) EncryptPublic(key cutrantt.Operand, limbs []int, labels cutrantt.
 			c0, c1 := r.limb(dst, 0, l), r.limb(dst, 1, l)
 			r.vec.liftSmall(&v.words[0], &s.v[0], r.n, m.q)
 			r.forward(v.words, v.words, m)
-			s.lift(r, c0, m)
+			s.m.lift(r, c0, m)
 			r.forward(c0, c0, m)
 			r.vec.liftSmall(&c1[0], &s.e1[0], r.n, m.q)
 			r.forward(c1, c1, m)
@@ -72,7 +72,7 @@ func (r *ring) EncryptSeeded(s *cutrantt.Batch, limbs []int, labels cutrantt.Enc
 		r.eachLimb(1, len(limbs), 2*r.n*r.logN, func(_, l int) {
 			m := r.moduli[limbs[l]]
 			c0, c1 := r.limb(dst, 0, l), r.limb(dst, 1, l)
-			small.lift(r, c0, m)
+			small.m.lift(r, c0, m)
 			r.forward(c0, c0, m)
 			prng.Uniform(c1, j.Mask, labels.Mask, uint32(limbs[l]), m.q)
 			mu, shift := m.vector()
@@ -84,9 +84,6 @@ func (r *ring) EncryptSeeded(s *cutrantt.Batch, limbs []int, labels cutrantt.Enc
 // encryptable refuses what fused encryption does not do and wrong arguments. It
 // returns where limbs stand in the key's shape.
 func (r *ring) encryptable(key cutrantt.Shape, limbs []int, jobs []cutrantt.Encryption) ([]int, error) {
-	if r.vec == nil || key.Domain.N2 != 1 {
-		return nil, fmt.Errorf("%w: encryption as a whole with %d columns of %s code", cutrantt.ErrNotSupported, key.Domain.N2, r.backend.(backend).variant())
-	}
 	if err := r.check.Shape(2, limbs, key.Domain); err != nil {
 		return nil, err
 	}
@@ -103,8 +100,11 @@ func (r *ring) encryptable(key cutrantt.Shape, limbs []int, jobs []cutrantt.Encr
 		if j.Seed == nil {
 			return nil, fmt.Errorf("%w: message %d has no seed", cutrantt.ErrRange, i)
 		}
-		if !(j.Bound < maxWide) {
-			return nil, fmt.Errorf("%w: coefficients of message %d up to %g", cutrantt.ErrNotSupported, i, j.Bound)
+	}
+	for i, j := range jobs {
+		if r.vec == nil || key.Domain.N2 != 1 || !(j.Bound < maxWide) {
+			return nil, fmt.Errorf("%w: encryption of message %d as a whole, with %d columns of %s code and coefficients up to %g",
+				cutrantt.ErrNotSupported, i, key.Domain.N2, r.backend.(backend).variant(), j.Bound)
 		}
 	}
 	return where, nil
@@ -124,21 +124,54 @@ func (r *ring) encryptAll(limbs []int, jobs []cutrantt.Encryption, f func(dst *c
 	return out, nil
 }
 
-// message is the small polynomials of one encryption in scratch memory, which is
-// cleared when it is put back: v, e1 and m + e0 = high*2^32 + low.
+// wide is integers as high*2^32 + low in scratch memory, which is cleared when it is
+// put back.
+type wide struct {
+	*scratch
+	high []int32
+	low  []uint32
+}
+
+// newWide splits the integral m + e, |m| < maxWide; nil e stands for zeros.
+func (r *ring) newWide(m []float64, e []int32) *wide {
+	s := &wide{scratch: getScratch(2 * r.n)}
+	s.high, s.low = signed(s.words[:r.n]), s.words[r.n:]
+	if e == nil {
+		e = s.high // read before it is written
+		clear(e)
+	}
+	r.vec.split(&s.high[0], &s.low[0], &m[0], &e[0], r.n)
+	return s
+}
+
+// lift sets dst to the integers modulo q, in [0, 4q), which forward takes.
+func (s *wide) lift(r *ring, dst []uint32, m *modulus) {
+	// |high| < 2^29 + 1: the least multiple of q from 2^30 on makes it positive.
+	bias := (1<<30 + m.q - 1) / m.q * m.q
+	w := [2]uint64{m.shoup(m.montgomery(1)), m.shoup(1)}
+	r.vec.liftWide(&dst[0], &s.high[0], &s.low[0], len(dst), &w[0], bias, m.q)
+}
+
+// residues is lift to [0, q).
+func (s *wide) residues(r *ring, dst []uint32, m *modulus) {
+	s.lift(r, dst, m)
+	one := m.shoup(1)
+	r.vec.scale(&dst[0], &dst[0], len(dst), &one, m.q)
+}
+
+// message is the small polynomials of one encryption in scratch memory: v, e1 and
+// m + e0.
 type message struct {
 	*scratch
-	v, e1, high []int32
-	low         []uint32
+	v, e1 []int32
+	m     *wide
 }
 
 func (r *ring) newMessage(j cutrantt.Encryption, labels cutrantt.EncryptionLabels, public bool) *message {
-	n := r.n
-	s := &message{scratch: getScratch(4 * n)}
-	signed := unsafe.Slice((*int32)(unsafe.Pointer(&s.words[0])), 3*n)
-	s.v, s.e1, s.high, s.low = signed[:n], signed[n:2*n], signed[2*n:], s.words[3*n:]
+	s := &message{scratch: getScratch(2 * r.n)}
+	s.v, s.e1 = signed(s.words[:r.n]), signed(s.words[r.n:])
 	prng.CBD(s.v, j.Seed, labels.E0) // until v itself is drawn
-	r.vec.split(&s.high[0], &s.low[0], &j.Message[0], &s.v[0], n)
+	s.m = r.newWide(j.Message, s.v)
 	if public {
 		prng.Ternary(s.v, j.Seed, labels.V)
 		prng.CBD(s.e1, j.Seed, labels.E1)
@@ -146,10 +179,12 @@ func (r *ring) newMessage(j cutrantt.Encryption, labels cutrantt.EncryptionLabel
 	return s
 }
 
-// lift sets dst to m + e0 modulo q, in [0, 4q), which forward takes.
-func (s *message) lift(r *ring, dst []uint32, m *modulus) {
-	// |high| < 2^29 + 1: the least multiple of q from 2^30 on makes it positive.
-	bias := (1<<30 + m.q - 1) / m.q * m.q
-	w := [2]uint64{m.shoup(m.montgomery(1)), m.shoup(1)}
-	r.vec.liftWide(&dst[0], &s.high[0], &s.low[0], len(dst), &w[0], bias, m.q)
+func (s *message) put() {
+	s.m.put()
+	s.scratch.put()
+}
+
+// signed is the same memory as signed integers.
+func signed(x []uint32) []int32 {
+	return unsafe.Slice((*int32)(unsafe.Pointer(unsafe.SliceData(x))), len(x))
 }

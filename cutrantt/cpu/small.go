@@ -16,6 +16,10 @@ func (r *ring) SetSmall(dst *cutrantt.Batch, v []int32) error {
 		return err
 	}
 	n2, limbs := int(dst.Domain().N2), dst.Limbs()
+	if r.vec != nil && r.fits(v, limbs) {
+		r.eachNatural(dst, func(to []uint32, m *modulus) { r.vec.liftSmall(&to[0], &v[0], r.n, m.q) })
+		return nil
+	}
 	r.eachLimb(1, len(limbs), r.n, func(_, l int) {
 		m, to := r.moduli[limbs[l]], r.limb(dst, 0, l)
 		const shift = 1 << 30
@@ -29,6 +33,37 @@ func (r *ring) SetSmall(dst *cutrantt.Batch, v []int32) error {
 		}
 	})
 	return nil
+}
+
+// fits reports whether all of v is below every modulus in magnitude.
+func (r *ring) fits(v []int32, limbs []int) bool {
+	q := uint32(cutrantt.MaxQ)
+	for _, l := range limbs {
+		q = min(q, r.moduli[l].q)
+	}
+	var top uint32
+	for _, x := range v {
+		sign := x >> 31 // 0 or -1
+		top = max(top, uint32((x^sign)-sign))
+	}
+	return top < q
+}
+
+// eachNatural runs f for every limb of the single polynomial dst with natural order
+// of coefficients, and brings what it writes into the layout of dst.
+func (r *ring) eachNatural(dst *cutrantt.Batch, f func(to []uint32, m *modulus)) {
+	n2, limbs := int(dst.Domain().N2), dst.Limbs()
+	r.eachLimb(1, len(limbs), r.n, func(_, l int) {
+		to := r.limb(dst, 0, l)
+		if n2 == 1 {
+			f(to, r.moduli[limbs[l]])
+			return
+		}
+		tmp := getScratch(r.n)
+		defer tmp.put()
+		f(tmp.words, r.moduli[limbs[l]])
+		relayout(to, tmp.words, 1, n2)
+	})
 }
 
 // gather fills a limb of n2 columns from a function of the coefficient index.
@@ -52,6 +87,12 @@ func (r *ring) SetFloats(dst *cutrantt.Batch, v []float64) error {
 	var largest float64
 	for _, x := range v {
 		largest = max(largest, math.Abs(x))
+	}
+	if r.vec != nil && largest < maxWide {
+		s := r.newWide(v, nil)
+		defer s.put()
+		r.eachNatural(dst, func(to []uint32, m *modulus) { s.residues(r, to, m) })
+		return nil
 	}
 	n2, limbs := int(dst.Domain().N2), dst.Limbs()
 	r.eachLimb(1, len(limbs), 2*r.n, func(_, l int) {
