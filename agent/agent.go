@@ -42,6 +42,9 @@ type Deps struct {
 	// Observer is told of every sealed window, before it is sent. It must not
 	// block for long.
 	Observer func(Observation)
+	// OnRemote takes the messages on the device's configuration topic, unchecked.
+	// It is used when the configuration has a remote section.
+	OnRemote func(payload []byte)
 	// OnReady is called once, when sampling starts; the broker may be away.
 	OnReady func()
 	Logger  *slog.Logger // nil: slog.Default

@@ -64,6 +64,8 @@ func (a *Agent) run(ctx context.Context, limit int) (err error) {
 		}
 		sending <- err
 	}()
+	stopListening := a.listen(ctx, client)
+	defer stopListening()
 	if a.deps.OnReady != nil {
 		a.deps.OnReady()
 	}

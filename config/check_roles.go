@@ -19,6 +19,7 @@ func (a *Agent) check(c *checker) {
 	c.log(a.Log)
 	c.metrics(a.Metrics)
 	c.control(a.Control)
+	c.remote(a.Remote)
 	names := make([]string, len(a.Streams))
 	for i, s := range a.Streams {
 		names[i] = s.Name

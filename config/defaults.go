@@ -45,6 +45,7 @@ func (a *Agent) SetDefaults() {
 	a.Delivery.setDefaults()
 	orDefault(&a.StopTimeout, DefaultStopTimeout)
 	a.Log.setDefaults()
+	a.Remote.setDefaults()
 	for i := range a.Streams {
 		a.Streams[i].SetDefaults()
 	}

@@ -99,26 +99,35 @@ func load[T any](path string, parse func(string, []byte) (*T, error)) (*T, error
 
 // parse decodes data into r, remembers the text in o and checks everything.
 func parse(name string, data []byte, r role, o *origin) error {
+	doc, d, body, err := tree(name, data)
+	o.doc = doc
+	if err != nil {
+		return err
+	}
+	d.structure(body, reflect.ValueOf(r).Elem(), "")
+	r.SetDefaults()
+	return check(r, doc, d.errs, d.bad)
+}
+
+// tree parses data as far as the top of its only document.
+func tree(name string, data []byte) (*document, *decoder, ast.Node, error) {
 	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
 	doc := newDocument(name, data)
-	o.doc = doc
 	one := func(e *Error) error { return &Errors{List: []*Error{e}} }
 	if e := screen(doc, data); e != nil {
-		return one(e)
+		return doc, nil, nil, one(e)
 	}
 	file, err := parseTree(data)
 	if err != nil {
-		return one(syntaxError(doc, err))
+		return doc, nil, nil, one(syntaxError(doc, err))
 	}
 	d := &decoder{doc: doc}
 	body := d.body(file)
 	if body == nil {
-		return one(doc.errorAt(position{1, 1}, "", "the file is empty", "start from an example in docs/configuration.md"))
+		return doc, nil, nil, one(doc.errorAt(position{1, 1}, "", "the file is empty", "start from an example in docs/configuration.md"))
 	}
 	doc.at[""] = nodePosition(body)
-	d.structure(body, reflect.ValueOf(r).Elem(), "")
-	r.SetDefaults()
-	return check(r, doc, d.errs, d.bad)
+	return doc, d, body, nil
 }
 
 // body is the content of the only document of the file, or nil.

@@ -27,6 +27,7 @@ type Agent struct {
 	Log         Log      `yaml:"log"`
 	Metrics     Metrics  `yaml:"metrics"`
 	Control     Control  `yaml:"control"`
+	Remote      *Remote  `yaml:"remote"`
 
 	origin
 }

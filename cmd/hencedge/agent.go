@@ -50,7 +50,8 @@ configuration says what happens when a GPU fails.`,
 		Example: "  hencedge agent run -c /etc/hencedge/agent.yaml",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.supervise(cmd.Context(), systemd.Agent, func() (*daemon.Candidate, error) { return a.agentCandidate(cmd, file, on) }, nil)
+			r := newRemote()
+			return a.supervise(cmd.Context(), systemd.Agent, func() (*daemon.Candidate, error) { return a.agentCandidate(cmd, file, on, r) }, r.tell)
 		},
 	}
 	configFlag(cmd, &file, "agent.yaml")

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"fmt"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/cli"
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/transport"
 )
 
 func (a *app) configCommand() *cobra.Command {
@@ -33,5 +36,64 @@ Mistakes between fields are beyond a schema; the role's check command finds them
 	}
 	return groupCommand("config", "about configuration files",
 		`The configuration of each role is one YAML file; docs/configuration.md explains
-every key. "hencedge agent check" and "hencedge evaluator check" find mistakes.`, schema)
+every key. "hencedge agent check" and "hencedge evaluator check" find mistakes.`, schema, a.configSign())
+}
+
+func (a *app) configSign() *cobra.Command {
+	var key, device, base, out string
+	var version uint64
+	cmd := &cobra.Command{
+		Use:   "sign FILE",
+		Short: "sign a remote configuration for a device",
+		Long: `sign makes the message by which an operator changes a device's configuration from
+afar: a COSE_Sign1 with the sections of FILE, the device's name and a version. The
+device must have the operator's public key under "remote" in its own file, and
+opens only some sections. The version must grow from message to message.
+
+--check checks FILE against the device's own file before it is signed. Publish the
+message, retained, on <prefix>/cfg/<device>.`,
+		Example: `  hencedge keys identity operator.key
+  hencedge config sign --key operator.key --device board1 --revision 3 --out board1.cfg faster.yaml
+  mosquitto_pub -r -q 1 -t hencedge/v1/cfg/board1 -f board1.cfg ...`,
+		Args: exactArgs("FILE"),
+		RunE: func(_ *cobra.Command, args []string) error {
+			switch {
+			case device == "" || version == 0 || out == "":
+				return cli.Usagef("--device, --revision (1 or more) and --out are needed")
+			}
+			text, err := a.readInput(args[0])
+			if err != nil {
+				return err
+			}
+			if base != "" {
+				cfg, err := config.LoadAgent(base)
+				if err == nil && cfg.Device != device {
+					err = fmt.Errorf("%s is the configuration of %q, not of %q", base, cfg.Device, device)
+				}
+				if err == nil {
+					_, err = cfg.WithRemote(args[0], text)
+				}
+				if err != nil {
+					return cli.Usage(err)
+				}
+			}
+			k, err := transport.LoadSigningKey(key)
+			if err != nil {
+				return err
+			}
+			defer k.Wipe()
+			sealed, err := transport.SealRemote(transport.RemoteConfig{Device: device, Version: version, Text: text}, k)
+			if err != nil {
+				return err
+			}
+			return os.WriteFile(out, sealed, 0o644)
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&key, "key", "operator.key", "the operator's signing key")
+	fs.StringVar(&device, "device", "", "the device that it is for")
+	fs.Uint64Var(&version, "revision", 0, "version of this configuration, higher than all before")
+	fs.StringVar(&base, "check", "", "the device's agent.yaml, to check FILE against")
+	fs.StringVar(&out, "out", "", "file for the message")
+	return cmd
 }

@@ -80,7 +80,8 @@ func controlSocket(c config.Control) string {
 // agentService is an agent under a supervisor.
 type agentService struct {
 	*agent.Agent
-	ready func()
+	remote *remote
+	ready  func()
 }
 
 func (s *agentService) Run(ctx context.Context, ready func()) error {
@@ -88,10 +89,17 @@ func (s *agentService) Run(ctx context.Context, ready func()) error {
 	return s.Agent.Run(ctx)
 }
 
-func (s *agentService) Status() any { return s.Report() }
+// agentState is the agent's part of `agent status`.
+type agentState struct {
+	agent.Report
+	Remote *remoteStatus `json:"remote,omitempty"`
+}
 
-// agentCandidate reads and checks an agent's configuration.
-func (a *app) agentCandidate(cmd *cobra.Command, file string, on gpuFlags) (*daemon.Candidate, error) {
+func (s *agentService) Status() any { return agentState{s.Report(), s.remote.status()} }
+
+// agentCandidate reads and checks an agent's configuration, with what r has on top
+// of it.
+func (a *app) agentCandidate(cmd *cobra.Command, file string, on gpuFlags, r *remote) (*daemon.Candidate, error) {
 	hash, err := fileHash(file)
 	if err != nil {
 		return nil, cli.Usage(err)
@@ -100,31 +108,42 @@ func (a *app) agentCandidate(cmd *cobra.Command, file string, on gpuFlags) (*dae
 	if err != nil {
 		return nil, cli.Usage(err)
 	}
-	return a.candidateOf(cmd, cfg, hash, on)
-}
-
-// candidateOf checks a configuration that was read.
-func (a *app) candidateOf(cmd *cobra.Command, cfg *config.Agent, hash string, on gpuFlags) (*daemon.Candidate, error) {
 	log, err := a.serviceLogger(cmd, cfg.Log)
 	if err != nil {
 		return nil, err
 	}
-	if err := agent.Check(cfg, agent.Deps{}); err != nil {
+	cfg, sealed, pending, err := r.apply(cfg, log)
+	if err != nil {
 		return nil, err
 	}
-	deps := agent.Deps{Logger: log, Version: thisVersion()}
+	if sealed != nil {
+		if log, err = a.serviceLogger(cmd, cfg.Log); err != nil {
+			return nil, err
+		}
+	}
+	if err := agent.Check(cfg, agent.Deps{}); err != nil {
+		if pending {
+			r.discard(err)
+		}
+		return nil, err
+	}
+	deps := agent.Deps{Logger: log, Version: thisVersion(), OnRemote: r.receive}
 	if err := on.encrypt(&deps); err != nil {
 		return nil, err
 	}
-	return &daemon.Candidate{Hash: hash, Stop: cfg.StopTimeout, Control: controlSocket(cfg.Control), Log: log,
-		Open: func() (daemon.Service, error) {
-			s := &agentService{}
-			var err error
-			deps := deps
-			deps.OnReady = func() { s.ready() }
-			s.Agent, err = agent.New(cfg, deps)
-			return s, err
-		}}, nil
+	c := &daemon.Candidate{Hash: hashWith(hash, sealed), Stop: cfg.StopTimeout, Control: controlSocket(cfg.Control), Log: log}
+	c.Open = func() (daemon.Service, error) {
+		s := &agentService{remote: r}
+		var err error
+		deps := deps
+		deps.OnReady = func() { s.ready() }
+		s.Agent, err = agent.New(cfg, deps)
+		return s, err
+	}
+	if pending {
+		r.onTrial(c, sealed, cfg.Remote.Trial)
+	}
+	return c, nil
 }
 
 // evaluatorService is an evaluator under a supervisor.

@@ -28,7 +28,7 @@ func TestScripts(t *testing.T) {
 		"mode":   checkMode,
 		"broker": startBroker, "setenv": setenv, "expand": expand, "lastline": lastLine, "rename": rename,
 		"start": s.start, "appears": appears, "ended": s.ended, "interrupt": s.interrupt,
-		"reload": s.reload, "manager": manager,
+		"reload": s.reload, "manager": manager, "publish": publish,
 		"truncate": func(ts *testscript.TestScript, _ bool, args []string) {
 			n, err := strconv.ParseInt(args[0], 10, 64)
 			ts.Check(err)

@@ -2,8 +2,10 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"os"
 	"os/exec"
@@ -277,6 +279,19 @@ func (s *services) interrupt(ts *testscript.TestScript, neg bool, args []string)
 	}
 	ts.Check(p.cmd.Process.Signal(os.Interrupt))
 	s.ended(ts, neg, args)
+}
+
+// publish is "publish TOPIC FILE": a retained message, at $BROKER.
+func publish(ts *testscript.TestScript, _ bool, args []string) {
+	files := tlsutil.Files{CA: ts.MkAbs("ca.pem")}
+	conf, err := files.Config()
+	ts.Check(err)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	c, err := transport.Dial(ctx, transport.Options{URL: ts.Getenv("BROKER"), ClientID: "publisher", TLS: conf, Logger: slog.New(slog.DiscardHandler)})
+	ts.Check(err)
+	defer c.Close(ctx)
+	ts.Check(c.Publish(ctx, args[0], []byte(readFile(ts, args[1])), true))
 }
 
 // reload is "reload NAME": sends SIGHUP to NAME.

@@ -158,11 +158,18 @@ func (a *app) printStatus(role systemd.Role, b []byte) error {
 
 func describeService(role systemd.Role, raw json.RawMessage) ([]string, error) {
 	if role == systemd.Agent {
-		var r agent.Report
-		if err := json.Unmarshal(raw, &r); err != nil {
+		var s agentState
+		if err := json.Unmarshal(raw, &s); err != nil {
 			return nil, err
 		}
-		return describeAgent(r), nil
+		lines := describeAgent(s.Report)
+		if r := s.Remote; r != nil {
+			lines = append(lines, fmt.Sprintf("%-14s version %d in use, %d seen", "remote", r.InUse, r.Seen))
+			if r.Refused != "" {
+				lines = append(lines, fmt.Sprintf("%-14s %s", "", strings.ReplaceAll(r.Refused, "\n", "\n               ")))
+			}
+		}
+		return lines, nil
 	}
 	var st evaluator.State
 	if err := json.Unmarshal(raw, &st); err != nil {

@@ -1,0 +1,230 @@
+package main
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/google/renameio/v2"
+
+	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/internal/daemon"
+	"github.com/hencedge/hencedge/transport"
+)
+
+// remote keeps the configuration that an operator sent: what is in use, which
+// version was tried last, and what is on its way. Its file lies beside the agent's
+// state, <state>.remote.
+type remote struct {
+	tell chan string // asks for a reload
+
+	mu      sync.Mutex
+	file    remoteFile
+	read    bool
+	cfg     *config.Agent // of the last load, for its keys and its name
+	log     *slog.Logger
+	pending []byte // sealed; checked, not yet in use
+	last    string // why the last message was refused
+}
+
+// remoteFile is what outlives the process. Seen is stored before a version is
+// tried, so that one that kills the agent is tried once.
+type remoteFile struct {
+	Seen   uint64 `json:"seen"`             // highest version tried
+	Sealed []byte `json:"sealed,omitempty"` // that is in use
+}
+
+// remoteStatus is the part of `agent status` about remote configuration.
+type remoteStatus struct {
+	Seen    uint64 `json:"seen"`              // highest version tried
+	InUse   uint64 `json:"in_use"`            // 0: none
+	Refused string `json:"refused,omitempty"` // why the last message was
+}
+
+func newRemote() *remote { return &remote{tell: make(chan string, 1)} }
+
+// maxRemoteFile bounds the file, bytes.
+const maxRemoteFile = 1 << 20
+
+func (r *remote) path() string { return r.cfg.State + ".remote" }
+
+// load reads the file once; a damaged one counts as absent, with a warning.
+func (r *remote) load() {
+	if r.read {
+		return
+	}
+	r.read = true
+	b, err := os.ReadFile(r.path())
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	if err == nil && len(b) > maxRemoteFile {
+		err = fmt.Errorf("%d bytes", len(b))
+	}
+	if err == nil {
+		err = json.Unmarshal(b, &r.file)
+	}
+	if err != nil {
+		r.file = remoteFile{}
+		r.log.Warn("the stored remote configuration cannot be read and is not used", "file", r.path(), "error", err)
+	}
+}
+
+// save writes the file and returns when it is on disk.
+func (r *remote) save() error {
+	b, err := json.Marshal(r.file)
+	if err != nil {
+		return err
+	}
+	if err := renameio.WriteFile(r.path(), append(b, '\n'), 0o600, renameio.WithStaticPermissions(0o600)); err != nil {
+		return fmt.Errorf("store the remote configuration: %w", err)
+	}
+	return nil
+}
+
+// receive takes a message from the broker: one that is signed by the operator, for
+// this device and newer than all before asks for a reload.
+func (r *remote) receive(payload []byte) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.cfg == nil || r.cfg.Remote == nil {
+		return
+	}
+	refuse := func(err error) {
+		r.last = err.Error()
+		r.log.Warn("a remote configuration is refused", "error", err)
+	}
+	msg, err := openRemote(r.cfg, payload)
+	switch {
+	case err != nil:
+		refuse(err)
+		return
+	case msg.Version <= r.file.Seen:
+		if !bytes.Equal(payload, r.file.Sealed) { // the retained one comes again with every connection
+			r.log.Info("an older remote configuration is ignored", "version", msg.Version, "seen", r.file.Seen)
+		}
+		return
+	}
+	before := r.file.Seen
+	r.file.Seen = msg.Version
+	if err := r.save(); err != nil {
+		r.file.Seen = before
+		refuse(err)
+		return
+	}
+	r.pending, r.last = bytes.Clone(payload), ""
+	select {
+	case r.tell <- fmt.Sprintf("remote configuration %d", msg.Version):
+	default: // one is asked for already; it will find this message
+	}
+}
+
+func openRemote(cfg *config.Agent, sealed []byte) (*transport.RemoteConfig, error) {
+	pub, err := transport.ParsePublicKey(cfg.Remote.OperatorKey)
+	if err != nil {
+		return nil, err
+	}
+	return transport.OpenRemote(sealed, pub, cfg.Device)
+}
+
+// apply puts the remote configuration, if there is one, on top of that of the
+// file. A pending one that is not good is an error and forgotten; one in use that
+// does not fit the file any more is left out, with a warning.
+func (r *remote) apply(cfg *config.Agent, log *slog.Logger) (out *config.Agent, sealed []byte, pending bool, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.cfg, r.log = cfg, log
+	if cfg.Remote == nil {
+		return cfg, nil, false, nil
+	}
+	r.load()
+	if r.pending != nil {
+		out, err := overlaid(cfg, r.pending)
+		if err != nil {
+			r.last, r.pending = err.Error(), nil
+			return nil, nil, false, err
+		}
+		return out, r.pending, true, nil
+	}
+	if r.file.Sealed == nil {
+		return cfg, nil, false, nil
+	}
+	out, err = overlaid(cfg, r.file.Sealed)
+	if err != nil {
+		r.last = err.Error()
+		log.Warn("the stored remote configuration does not fit any more; the file alone is used", "error", err)
+		return cfg, nil, false, nil
+	}
+	return out, r.file.Sealed, false, nil
+}
+
+func overlaid(cfg *config.Agent, sealed []byte) (*config.Agent, error) {
+	msg, err := openRemote(cfg, sealed)
+	if err != nil {
+		return nil, err
+	}
+	return cfg.WithRemote(fmt.Sprintf("remote configuration %d", msg.Version), msg.Text)
+}
+
+// onTrial makes c a candidate on trial with a pending configuration.
+func (r *remote) onTrial(c *daemon.Candidate, sealed []byte, trial time.Duration) {
+	c.Trial = trial
+	c.Confirmed = func() error {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.file.Sealed = sealed
+		if bytes.Equal(r.pending, sealed) {
+			r.pending = nil
+		}
+		r.log.Info("the remote configuration has proved itself and is kept")
+		return r.save()
+	}
+	c.Failed = func(reason error) {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if bytes.Equal(r.pending, sealed) {
+			r.pending = nil
+		}
+		r.last = reason.Error()
+	}
+}
+
+// discard forgets a pending configuration that was found bad after all.
+func (r *remote) discard(reason error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.pending, r.last = nil, reason.Error()
+}
+
+// status is nil where the configuration has no remote section.
+func (r *remote) status() *remoteStatus {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.cfg == nil || r.cfg.Remote == nil {
+		return nil
+	}
+	s := &remoteStatus{Seen: r.file.Seen, Refused: r.last}
+	if r.file.Sealed != nil {
+		if msg, err := openRemote(r.cfg, r.file.Sealed); err == nil {
+			s.InUse = msg.Version
+		}
+	}
+	return s
+}
+
+// hashWith is the hash of a file's text and what is laid on top of it.
+func hashWith(hash string, sealed []byte) string {
+	if sealed == nil {
+		return hash
+	}
+	sum := sha256.Sum256(append([]byte(hash), sealed...))
+	return hex.EncodeToString(sum[:])
+}

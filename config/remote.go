@@ -1,0 +1,102 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"time"
+)
+
+// Remote lets an operator change parts of an agent's configuration from afar, by
+// a signed message. Without the section nothing can.
+type Remote struct {
+	// OperatorKey is the only key whose messages count.
+	OperatorKey string `yaml:"operator_key" cfg:"required"`
+	// Sections are the top-level keys that may be changed.
+	Sections []string `yaml:"sections"`
+	// Trial is the time within which the agent must reach the broker with a new
+	// configuration; else it goes back to the one before.
+	Trial Duration `yaml:"trial"`
+}
+
+// DefaultTrial is Remote.Trial where it is not given.
+const DefaultTrial = 5 * time.Minute
+
+// RemoteSections lists the sections that can be opened to changes from afar. The
+// others say whom this device trusts, what it runs and what it reads: they are
+// changed on the device.
+func RemoteSections() []string { return []string{"streams", "queue", "log", "stop_timeout"} }
+
+func (r *Remote) setDefaults() {
+	if r == nil {
+		return
+	}
+	if r.Sections == nil {
+		r.Sections = RemoteSections()
+	}
+	orDefault(&r.Trial, DefaultTrial)
+}
+
+func (c *checker) remote(r *Remote) {
+	if r == nil {
+		return
+	}
+	c.publicKey("remote.operator_key", r.OperatorKey)
+	for i, s := range r.Sections {
+		oneOf(c, fmt.Sprintf("remote.sections[%d]", i), s, RemoteSections()...)
+	}
+	c.distinct("remote.sections", "section", r.Sections)
+	between(c, "remote.trial", r.Trial, 10*time.Second, 24*time.Hour)
+}
+
+// overlay is what a remote configuration may hold: RemoteSections.
+type overlay struct {
+	Version     int      `yaml:"version"`
+	Streams     []Stream `yaml:"streams"`
+	Queue       Queue    `yaml:"queue"`
+	Log         Log      `yaml:"log"`
+	StopTimeout Duration `yaml:"stop_timeout"`
+}
+
+// WithRemote is the configuration with the sections of a remote one in place of
+// its own; a is not changed. name stands in errors. Mistakes are an *Errors:
+// those of a file, sections that a does not open, and replays, which would let
+// the sender choose a file to be read.
+func (a *Agent) WithRemote(name string, data []byte) (*Agent, error) {
+	if a.Remote == nil {
+		return nil, fmt.Errorf("%w: no remote configuration is accepted here", ErrInvalid)
+	}
+	var o overlay
+	doc, d, body, err := tree(name, data)
+	if err != nil {
+		return nil, err
+	}
+	d.structure(body, reflect.ValueOf(&o).Elem(), "")
+	out := *a
+	out.doc = doc
+	set := func(section string, apply func()) {
+		at, given := doc.keys[section]
+		switch {
+		case !given:
+		case !slices.Contains(a.Remote.Sections, section):
+			d.errs = append(d.errs, doc.errorAt(at, section, "this section is not open to remote changes", "change it on the device, or open it there under remote.sections"))
+		default:
+			apply()
+		}
+	}
+	set("streams", func() { out.Streams = o.Streams })
+	set("queue", func() { out.Queue = o.Queue })
+	set("log", func() { out.Log = o.Log })
+	set("stop_timeout", func() { out.StopTimeout = o.StopTimeout })
+	for i, s := range o.Streams {
+		if s.Replay != nil {
+			path := fmt.Sprintf("streams[%d].replay", i)
+			d.errs = append(d.errs, doc.problem(path, "a remote configuration cannot replay files", "configure replays on the device"))
+		}
+	}
+	out.SetDefaults()
+	if err := check(&out, doc, d.errs, d.bad); err != nil {
+		return nil, err
+	}
+	return &out, nil
+}
