@@ -169,7 +169,7 @@ func TestFallbackOnGPU(t *testing.T) {
 				d.Use()
 				r := newRig(t, meanConfig(t, policy), onGPU(t, 1))
 				r.sendAndExpect(1, 4)
-				d.Set("fail " + call + " 719 3")
+				d.Set("fail " + call + " 719 0 1")
 				r.sendAndExpect(4, 6)
 				d.Set()
 				r.sendAndExpect(6, 8)

@@ -16,13 +16,14 @@ import (
 )
 
 var (
-	_ cutrantt.Backend  = (*backend)(nil)
-	_ cutrantt.Profiler = (*backend)(nil)
-	_ cutrantt.Tuner    = (*backend)(nil)
-	_ cutrantt.Ring     = (*ring)(nil)
-	_ cutrantt.Health   = (*ring)(nil)
-	_ cutrantt.Meter    = (*ring)(nil)
-	_ cutrantt.Operand  = (*operand)(nil)
+	_ cutrantt.Backend    = (*backend)(nil)
+	_ cutrantt.Profiler   = (*backend)(nil)
+	_ cutrantt.Preference = (*backend)(nil)
+	_ cutrantt.Tuner      = (*backend)(nil)
+	_ cutrantt.Ring       = (*ring)(nil)
+	_ cutrantt.Health     = (*ring)(nil)
+	_ cutrantt.Meter      = (*ring)(nil)
+	_ cutrantt.Operand    = (*operand)(nil)
 )
 
 // ErrMemory: the GPU's memory, or pinned host memory, is exhausted.
@@ -185,6 +186,16 @@ func (b *backend) load() error {
 		}
 	}
 	return nil
+}
+
+// Columns is the n2 with which an H200 switches keys fastest (docs/benchmarks.md):
+// small rings fill the GPU better with few columns, in large ones the transforms
+// of more columns are cheaper. Encryption keeps henc.DefaultN2.
+func (b *backend) Columns(logN int) int {
+	if logN <= 14 {
+		return 4
+	}
+	return 8
 }
 
 // Ordinal is the number that Open takes.

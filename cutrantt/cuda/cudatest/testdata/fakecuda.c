@@ -2,10 +2,12 @@
 // binds. Memory, copies and events are real and happen at once; kernels do
 // nothing. The control file (its path is compiled in) is read at every call:
 //
-//   fail NAME CODE [SKIP]   NAME ("*": every call that needs a context) returns
-//                           CODE, after SKIP calls of it that do not. Where CODE
-//                           is one that no context survives, all later calls
-//                           that need the context return it too.
+//   fail NAME CODE [SKIP [COUNT]]
+//                           NAME ("*": every call that needs a context) returns
+//                           CODE, after SKIP calls of it that do not, COUNT
+//                           times. Where CODE is one that no context survives,
+//                           all calls that need the context then return it, until
+//                           the context is reset.
 //   answer SIZE PATH        downloads of SIZE bytes, and mapped memory of SIZE
 //                           bytes when a stream is waited for, hold the file
 //   attribute ID VALUE      of every device
@@ -37,7 +39,7 @@ static void *real;
 struct control {
   char fail[128], answer[512], log[512], real[512], line[256];
   int code, devices;
-  long skip, size;
+  long skip, count, size;
   int attribute[16], value[16], attributes;
 };
 
@@ -54,7 +56,8 @@ static void control(struct control *c) {
   char line[1024];
   while (fgets(line, sizeof line, f)) {
     long x = 0, y = 0;
-    if (sscanf(line, "fail %127s %d %ld", c->fail, &c->code, &c->skip) >= 2) snprintf(c->line, sizeof c->line, "%.255s", line);
+    c->count = c->code ? c->count : 1L << 40;
+    if (sscanf(line, "fail %127s %d %ld %ld", c->fail, &c->code, &c->skip, &c->count) >= 2) snprintf(c->line, sizeof c->line, "%.255s", line);
     else if (sscanf(line, "answer %ld %511s", &c->size, c->answer) == 2) {}
     else if (sscanf(line, "attribute %ld %ld", &x, &y) == 2 && c->attributes < 16) c->attribute[c->attributes] = x, c->value[c->attributes++] = y;
     else if (sscanf(line, "devices %ld", &x) == 1) c->devices = x;
@@ -88,8 +91,9 @@ static int injected(const char *name, struct control *c) {
     snprintf(failing, sizeof failing, "%s", c->line);
     seen = 0;
   }
+  if (!strcmp(name, "cuDevicePrimaryCtxReset_v2")) sticky = 0;
   if (sticky && needs(name)) code = sticky;
-  else if (c->code && (!strcmp(c->fail, name) || (!strcmp(c->fail, "*") && needs(name))) && seen++ >= c->skip) {
+  else if (c->code && (!strcmp(c->fail, name) || (!strcmp(c->fail, "*") && needs(name))) && seen++ >= c->skip && seen <= c->skip + c->count) {
     code = c->code;
     if (!survives(code)) sticky = code;
   }
@@ -150,7 +154,7 @@ FN(cuDeviceGetAttribute) {
   return 0;
 }
 FN(cuDevicePrimaryCtxRetain) { NOTHING; SET(word, a, 1 + (int)b); return 0; }
-FN(cuDevicePrimaryCtxReset_v2) { NOTHING; sticky = 0; return 0; }
+FN(cuDevicePrimaryCtxReset_v2) { NOTHING; return 0; }
 FN(cuCtxSetCurrent) { NOTHING; return 0; }
 FN(cuModuleLoadData) { NOTHING; SET(word, a, 2); return *(uint32_t *)b == 0xba55ed50u ? 0 : 200; }
 FN(cuModuleGetFunction) { NOTHING; SET(word, a, 3); return 0; }
