@@ -5,6 +5,7 @@ go 1.26.0
 require (
 	github.com/hencedge/hencedge v0.0.0
 	github.com/tuneinsight/lattigo/v6 v6.1.1
+	golang.org/x/sys v0.49.0
 )
 
 require (
@@ -18,7 +19,6 @@ require (
 	github.com/x448/float16 v0.8.4 // indirect
 	golang.org/x/crypto v0.58.0 // indirect
 	golang.org/x/exp v0.0.0-20230321023759-10a507213a29 // indirect
-	golang.org/x/sys v0.49.0 // indirect
 	gopkg.in/yaml.v3 v3.0.1 // indirect
 )
 

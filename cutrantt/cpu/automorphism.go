@@ -13,6 +13,12 @@ func (r *ring) Automorphism(dst, a *cutrantt.Batch, g uint64) error {
 			permuteCoeffs(r.limb(dst, p, l), r.limb(a, p, l), n2, int(g), r.moduli[limbs[l]].q)
 		})
 	} else {
+		if n2 == 1 && r.vec != nil {
+			t := newTurn(r.n, int(g))
+			r.eachLimb(dst.Polys(), len(limbs), r.n, func(p, l int) { t.apply(r, r.limb(dst, p, l), r.limb(a, p, l)) })
+			dst.SetDomain(d)
+			return nil
+		}
 		idx := newGaloisIndex(r.n, n2, int(g))
 		r.eachLimb(dst.Polys(), len(limbs), 2*r.n, func(p, l int) {
 			m := r.moduli[limbs[l]]
@@ -83,4 +89,33 @@ func (x *galoisIndex) permute(dst, src []uint32, t []factor, q uint32) {
 			to[b] = y ^ turn&(y^neg(y, q))
 		}
 	}
+}
+
+// turn is galoisIndex for n2 = 1 in blocks of 16. With b = 16*B + l the odd number
+// o = 2*brv(b) + 1 is 2*brv(B) + 1 plus brv(l) times the 16th part of its range, so
+// o*g leaves a block in one block: the words of block B are those of one other
+// block, in an order that depends on the upper bits of o*g and on l alone.
+type turn struct {
+	from  []uint32 // block, 16 times, plus the number of its order
+	lanes [16 * 16]uint32
+}
+
+func newTurn(n, g int) *turn {
+	k := log2(n)
+	t := &turn{from: make([]uint32, n/16)}
+	for c := range uint32(16) {
+		for l := range uint32(16) {
+			t.lanes[16*c+l] = reverse((c+reverse(l, 4)*uint32(g))&15, 4)
+		}
+	}
+	for b := range t.from {
+		o := 2*reverse(uint32(b), k-4) + 1
+		e := o * uint32(g) & uint32(2*n-1) >> 1
+		t.from[b] = reverse(e&uint32(n/16-1), k-4)<<4 | e>>(k-4)
+	}
+	return t
+}
+
+func (t *turn) apply(r *ring, dst, src []uint32) {
+	r.vec.permute(&dst[0], &src[0], &t.from[0], &t.lanes[0], len(t.from))
 }

@@ -158,7 +158,7 @@ func (r *ring) Extend(dst, src *cutrantt.Batch) error {
 	k := len(from)
 	s := r.newBasis(r.lookup(from))
 	buf := getScratch((k + 1) * r.n)
-	defer buf.put()
+	defer buf.put() // src may be secret
 	y, v := rows{buf.words[:k*r.n], r.n}, buf.words[k*r.n:]
 	targets := make([]*target, len(to)) // nil for a limb that is copied
 	for j, l := range to {
@@ -184,51 +184,111 @@ func (r *ring) Extend(dst, src *cutrantt.Batch) error {
 	return nil
 }
 
+// divider holds the constants of a division by the product D of the moduli after
+// the first keep ones.
+type divider struct {
+	mods     []*modulus // of what is divided
+	keep     int
+	basis    *basis
+	targets  []*target
+	inverses []uint32 // D^-1 mod q_j
+}
+
+func (r *ring) newDivider(mods []*modulus, keep int) *divider {
+	d := &divider{mods: mods, keep: keep, basis: r.newBasis(mods[keep:])}
+	for _, m := range mods[:keep] {
+		d.targets = append(d.targets, r.target(d.basis, m))
+		d.inverses = append(d.inverses, m.inv(d.basis.product(m, -1)))
+	}
+	return d
+}
+
+// groupWords is how much of the rows of a basis, in residues, stays in the
+// second-level cache from one target to the next.
+const groupWords = 1 << 17
+
+// groupSize is how many targets are extended together from k rows of n digits:
+// large rows are read in parts that serve several targets.
+func groupSize(k, n int) int {
+	if k*n <= groupWords {
+		return 1
+	}
+	return 8
+}
+
+// extendGroup sets row i of dst to targets[i]; nil targets are left alone. y is the
+// k digits of a basis.
+func (r *ring) extendGroup(targets []*target, dst func(i int) []uint32, y rows, v []uint32, k int) {
+	part := r.n
+	for part > chunk && len(targets) > 1 && part*k > 4096 {
+		part /= 2
+	}
+	for lo := 0; lo < r.n; lo += part {
+		for i, t := range targets {
+			if t != nil {
+				r.extend(t, dst(i)[lo:lo+part], y, v, lo, lo+part)
+			}
+		}
+	}
+}
+
+// divide takes the division of one polynomial, whose limbs are rows of src, as far
+// as the remainder: it calls finish(j, e) with e = [src]_D mod q_j for every kept
+// limb, in the domain of src. n2 is 0 for coefficients.
+func (r *ring) divide(d *divider, src func(i int) []uint32, n2 int, finish func(j int, e []uint32)) {
+	k := len(d.mods) - d.keep
+	buf := getScratch((k + 1) * r.n)
+	defer buf.putPublic()
+	y, v := rows{buf.words[:k*r.n], r.n}, buf.words[k*r.n:]
+	r.run(k, r.n*r.logN, func(i int) {
+		to, from := y.row(i, 0, r.n), src(d.keep+i)
+		if n2 == 0 {
+			copy(to, from)
+		} else {
+			r.columns(to, from, n2, d.mods[d.keep+i], r.inverse)
+		}
+	})
+	r.run(r.n/chunk, chunk*k, func(c int) { r.digits(d.basis, y, y, v, c*chunk, (c+1)*chunk) })
+	size := groupSize(k, r.n)
+	r.run((d.keep+size-1)/size, size*r.n*r.logN, func(g int) {
+		first, last := g*size, min((g+1)*size, d.keep)
+		tmp := getScratch((last - first) * r.n)
+		defer tmp.putPublic()
+		row := func(i int) []uint32 { return tmp.words[i*r.n : (i+1)*r.n] }
+		r.extendGroup(d.targets[first:last], row, y, v, k)
+		for j := first; j < last; j++ {
+			e := row(j - first)
+			if n2 > 0 {
+				r.columns(e, e, n2, d.mods[j], r.forward)
+			}
+			finish(j, e)
+		}
+	})
+}
+
+// columns runs f for the n2 columns of a limb.
+func (r *ring) columns(dst, src []uint32, n2 int, m *modulus, f func(dst, src []uint32, m *modulus)) {
+	n1 := r.n / n2
+	for c := range n2 {
+		f(dst[c*n1:(c+1)*n1], src[c*n1:(c+1)*n1], m)
+	}
+}
+
 func (r *ring) DivRound(dst, src *cutrantt.Batch) error {
 	if err := r.check.DivRound(dst, src); err != nil {
 		return err
 	}
-	d, limbs := src.Domain(), src.Limbs()
-	keep, n2 := len(dst.Limbs()), int(d.N2)
-	k, n1 := len(limbs)-keep, r.n/n2
-	s := r.newBasis(r.lookup(limbs[keep:]))
-	buf := getScratch((k + 1) * r.n)
-	defer buf.put()
-	y, v := rows{buf.words[:k*r.n], r.n}, buf.words[k*r.n:]
-	targets := make([]*target, keep)
-	inverses := make([]uint32, keep)
-	for j := range targets {
-		m := r.moduli[limbs[j]]
-		targets[j] = r.target(s, m)
-		inverses[j] = m.inv(s.product(m, -1))
+	domain, n2 := src.Domain(), 0
+	if domain.NTT {
+		n2 = int(domain.N2)
 	}
+	d := r.newDivider(r.lookup(src.Limbs()), len(dst.Limbs()))
 	for p := range src.Polys() {
-		x := r.rowsOf(src, p, keep)
-		if d.NTT {
-			r.run(k, r.n*r.logN, func(i int) {
-				to, from := y.row(i, 0, r.n), x.row(i, 0, r.n)
-				for c := range n2 {
-					r.inverse(to[c*n1:(c+1)*n1], from[c*n1:(c+1)*n1], s.mods[i])
-				}
-			})
-			x = y
-		}
-		r.run(r.n/chunk, chunk*k, func(c int) { r.digits(s, y, x, v, c*chunk, (c+1)*chunk) })
-		r.run(keep, r.n*r.logN, func(j int) {
-			m, tmp := r.moduli[limbs[j]], getScratch(r.n)
-			e := tmp.words
-			r.extend(targets[j], e, y, v, 0, r.n)
-			if d.NTT {
-				for c := range n2 {
-					col := e[c*n1 : (c+1)*n1]
-					r.forward(col, col, m)
-				}
-			}
-			r.subScale(r.limb(dst, p, j), r.limb(src, p, j), e, inverses[j], m)
-			tmp.put()
+		r.divide(d, func(i int) []uint32 { return r.limb(src, p, i) }, n2, func(j int, e []uint32) {
+			r.subScale(r.limb(dst, p, j), r.limb(src, p, j), e, d.inverses[j], d.mods[j])
 		})
 	}
-	dst.SetDomain(d)
+	dst.SetDomain(domain)
 	return nil
 }
 

@@ -11,6 +11,7 @@ package cpu
 import (
 	"fmt"
 	"runtime"
+	"sync"
 
 	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/cutrantt/internal/check"
@@ -84,6 +85,7 @@ type ring struct {
 	moduli  []*modulus
 	method  cutrantt.Method
 	workers int
+	pools   sync.Map // memory of freed batches: *sync.Pool by number of residues
 }
 
 func (r *ring) Backend() cutrantt.Backend  { return r.backend }

@@ -33,17 +33,48 @@ func (r *ring) source(b *cutrantt.Batch, poly, l int) []uint32 {
 }
 
 func (r *ring) NewBatch(polys int, limbs []int, d cutrantt.Domain) (*cutrantt.Batch, error) {
+	return r.newBatch(polys, limbs, d, true)
+}
+
+// NewResult is NewBatch with what is left of earlier batches in it.
+func (r *ring) NewResult(polys int, limbs []int, d cutrantt.Domain) (*cutrantt.Batch, error) {
+	return r.newBatch(polys, limbs, d, false)
+}
+
+func (r *ring) newBatch(polys int, limbs []int, d cutrantt.Domain, zero bool) (*cutrantt.Batch, error) {
 	if err := r.check.Shape(polys, limbs, d); err != nil {
 		return nil, err
 	}
-	m := &memory{owner: r.check, data: make([]uint32, polys*len(limbs)*r.n)}
+	m := &memory{owner: r.check}
+	n := polys * len(limbs) * r.n
+	if old, ok := r.freed(n).Get().(*[]uint32); ok {
+		if m.data = *old; zero {
+			clear(m.data)
+		}
+	} else {
+		m.data = make([]uint32, n)
+	}
 	return cutrantt.MakeBatch(cutrantt.Shape{Polys: polys, Limbs: limbs, Domain: d}, r.n, m), nil
 }
 
-func (r *ring) Free(b *cutrantt.Batch) {
-	if r.check.Batches(b) == nil {
-		b.Mem().(*memory).data = nil
+// freed is the pool of *[]uint32 with n residues. A context works with few sizes.
+func (r *ring) freed(n int) *sync.Pool {
+	if p, ok := r.pools.Load(n); ok {
+		return p.(*sync.Pool)
 	}
+	p, _ := r.pools.LoadOrStore(n, new(sync.Pool))
+	return p.(*sync.Pool)
+}
+
+// Free keeps the memory for the next batch of the size.
+func (r *ring) Free(b *cutrantt.Batch) {
+	if r.check.Batches(b) != nil {
+		return
+	}
+	m := b.Mem().(*memory)
+	data := m.data
+	m.data = nil
+	r.freed(len(data)).Put(&data)
 }
 
 func (r *ring) Wipe(b *cutrantt.Batch) error {
@@ -101,8 +132,8 @@ func (r *ring) Copy(dst, src *cutrantt.Batch) error {
 	return nil
 }
 
-// scratchPools recycle working memory of up to 2^k words. Buffers are cleared
-// when they are put back: they may have held secrets.
+// scratchPools recycle working memory of up to 2^k words. Buffers that may have held
+// secrets are cleared when they are put back.
 var scratchPools [33]sync.Pool
 
 type scratch struct{ words []uint32 }
@@ -122,6 +153,11 @@ func getScratch(n int) *scratch {
 
 func (s *scratch) put() {
 	clear(s.words)
+	s.putPublic()
+}
+
+// putPublic is put for words that held no secret.
+func (s *scratch) putPublic() {
 	if k := bits.Len(uint(cap(s.words) - 1)); k < len(scratchPools) && cap(s.words) == 1<<k {
 		scratchPools[k].Put(s)
 	}

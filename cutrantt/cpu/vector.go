@@ -24,6 +24,8 @@ type vectorCode struct {
 	subScale func(dst, x, y *uint32, n int, w *uint64, q uint32)
 
 	mul, mulAdd, mulSub func(dst, x, y *uint32, n int, mu, s uint64, q uint32)
+	tensor              func(dst, a, b *uint32, dstStride, aStride, bStride, n int, mu, s uint64, q uint32)
+	permute             func(dst, src, from, lanes *uint32, n int)
 	operandAdd          func(dst, x, y *uint32, n int, qinv, q uint32)
 	// inner[k-1] has k results.
 	inner  [2]func(dst, x, y *uint32, dstStride, xStride, yStride, terms, n int, qinv, q uint32)
@@ -43,6 +45,12 @@ func (b *barrett) shoup(w uint32) uint64 {
 // vector is the constants mu and s of vector products (see _asm/products.go).
 func (b *barrett) vector() (mu, s uint64) {
 	s = uint64(max(bits.Len32(b.q), 2) - 2)
+	return 1 << (32 + s) / uint64(b.q), s
+}
+
+// sums is vector for sums of two products (see _asm/fused.go).
+func (b *barrett) sums() (mu, s uint64) {
+	s = uint64(max(bits.Len32(b.q), 2) - 1)
 	return 1 << (32 + s) / uint64(b.q), s
 }
 

@@ -21,6 +21,7 @@ var avx512 = &vectorCode{
 	inverseFirst: [2]func(dst, src *uint32, blocks int, s *uint64, q uint32){inverseFirst2AVX512, inverseFirst4AVX512},
 	add:          addAVX512, sub: subAVX512, scale: scaleAVX512, subScale: subScaleAVX512,
 	mul: mulAVX512, mulAdd: mulAddAVX512, mulSub: mulSubAVX512, operandAdd: operandAddAVX512,
+	tensor: tensorAVX512, permute: permuteAVX512,
 	liftSmall: liftSmallAVX512, split: splitAVX512, liftWide: liftWideAVX512,
 	inner:  [2]func(dst, x, y *uint32, dstStride, xStride, yStride, terms, n int, qinv, q uint32){innerAVX512, innerPairAVX512},
 	digits: digitsAVX512, extend: extendAVX512,

@@ -3617,3 +3617,119 @@ operandAdd:
 	JNE       operandAdd
 	VZEROUPPER
 	RET
+
+// func tensorAVX512(dst *uint32, a *uint32, b *uint32, dstStride int, aStride int, bStride int, n int, mu uint64, s uint64, q uint32)
+// Requires: AVX, AVX512F
+TEXT ·tensorAVX512(SB), NOSPLIT, $0-76
+	MOVL         $0x00005555, AX
+	KMOVW        AX, K1
+	MOVL         q+72(FP), AX
+	VPBROADCASTD AX, Z0
+	VPADDD       Z0, Z0, Z1
+	MOVQ         dst+0(FP), AX
+	MOVQ         a+8(FP), CX
+	MOVQ         b+16(FP), DX
+	MOVQ         n+48(FP), BX
+	MOVQ         dstStride+24(FP), SI
+	MOVQ         aStride+32(FP), DI
+	MOVQ         bStride+40(FP), R8
+	SHLQ         $0x02, SI
+	SHLQ         $0x02, DI
+	SHLQ         $0x02, R8
+	MOVQ         mu+56(FP), R9
+	VPBROADCASTQ R9, Z2
+	MOVQ         s+64(FP), R9
+	VMOVQ        R9, X3
+
+tensor:
+	VMOVDQU32 (CX), Z4
+	VMOVDQU32 (CX)(DI*1), Z5
+	VMOVDQU32 (DX), Z6
+	VMOVDQU32 (DX)(R8*1), Z7
+	VPSRLQ    $0x20, Z4, Z8
+	VPSRLQ    $0x20, Z5, Z9
+	VPSRLQ    $0x20, Z6, Z10
+	VPSRLQ    $0x20, Z7, Z11
+	VPMULUDQ  Z6, Z4, Z12
+	VPMULUDQ  Z10, Z8, Z13
+	VPMULLD   Z6, Z4, Z14
+	VPSRLQ    X3, Z12, Z12
+	VPSRLQ    X3, Z13, Z13
+	VPMULUDQ  Z2, Z12, Z12
+	VPMULUDQ  Z2, Z13, Z13
+	VMOVSHDUP Z12, K1, Z13
+	VPMULLD   Z0, Z13, Z12
+	VPSUBD    Z12, Z14, Z12
+	VPSUBD    Z1, Z12, Z13
+	VPMINUD   Z12, Z13, Z13
+	VPSUBD    Z0, Z13, Z12
+	VPMINUD   Z13, Z12, Z12
+	VMOVDQU32 Z12, (AX)
+	VPMULUDQ  Z7, Z4, Z12
+	VPMULUDQ  Z11, Z8, Z8
+	VPMULLD   Z7, Z4, Z4
+	VPMULUDQ  Z6, Z5, Z13
+	VPMULUDQ  Z10, Z9, Z10
+	VPMULLD   Z6, Z5, Z6
+	VPADDQ    Z13, Z12, Z12
+	VPADDQ    Z10, Z8, Z8
+	VPADDD    Z6, Z4, Z4
+	VPSRLQ    X3, Z12, Z6
+	VPSRLQ    X3, Z8, Z8
+	VPMULUDQ  Z2, Z6, Z6
+	VPMULUDQ  Z2, Z8, Z8
+	VMOVSHDUP Z6, K1, Z8
+	VPMULLD   Z0, Z8, Z6
+	VPSUBD    Z6, Z4, Z4
+	VPSUBD    Z1, Z4, Z6
+	VPMINUD   Z4, Z6, Z6
+	VPSUBD    Z0, Z6, Z4
+	VPMINUD   Z6, Z4, Z4
+	VMOVDQU32 Z4, (AX)(SI*1)
+	VPMULUDQ  Z7, Z5, Z4
+	VPMULUDQ  Z11, Z9, Z6
+	VPMULLD   Z7, Z5, Z5
+	VPSRLQ    X3, Z4, Z4
+	VPSRLQ    X3, Z6, Z6
+	VPMULUDQ  Z2, Z4, Z4
+	VPMULUDQ  Z2, Z6, Z6
+	VMOVSHDUP Z4, K1, Z6
+	VPMULLD   Z0, Z6, Z4
+	VPSUBD    Z4, Z5, Z4
+	VPSUBD    Z1, Z4, Z5
+	VPMINUD   Z4, Z5, Z5
+	VPSUBD    Z0, Z5, Z4
+	VPMINUD   Z5, Z4, Z4
+	VMOVDQU32 Z4, (AX)(SI*2)
+	ADDQ      $0x00000040, AX
+	ADDQ      $0x00000040, CX
+	ADDQ      $0x00000040, DX
+	SUBQ      $0x00000010, BX
+	JNE       tensor
+	VZEROUPPER
+	RET
+
+// func permuteAVX512(dst *uint32, src *uint32, from *uint32, lanes *uint32, n int)
+// Requires: AVX, AVX512F
+TEXT ·permuteAVX512(SB), NOSPLIT, $0-40
+	MOVQ dst+0(FP), AX
+	MOVQ src+8(FP), CX
+	MOVQ from+16(FP), DX
+	MOVQ lanes+24(FP), BX
+	MOVQ n+32(FP), SI
+
+permute:
+	MOVL      (DX), DI
+	MOVQ      DI, R8
+	ANDQ      $0x0f, R8
+	SHLQ      $0x06, R8
+	ANDQ      $-16, DI
+	VMOVDQU32 (BX)(R8*1), Z0
+	VPERMD    (CX)(DI*4), Z0, Z0
+	VMOVDQU32 Z0, (AX)
+	ADDQ      $0x04, DX
+	ADDQ      $0x40, AX
+	DECQ      SI
+	JNE       permute
+	VZEROUPPER
+	RET

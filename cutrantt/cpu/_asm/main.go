@@ -20,5 +20,7 @@ func main() {
 	g.basis()
 	g.integers()
 	g.operands()
+	g.tensor()
+	g.permute()
 	Generate()
 }
