@@ -7,6 +7,21 @@
 // corr: x in [0, 2m) to [0, m), m <= 2^31.
 DEV u32 corr(u32 x, u32 m) { return min(x, x - m); }
 
+// fold: the same with nm = 2^32 - m, one instruction on sm_90 (add and min).
+DEV u32 fold(u32 x, u32 nm) { return min(x, x + nm); }
+
+// Multiples of q that the compiler cannot trace to q: it would make x - 2q a
+// multiplication, and the multiplier is the busiest unit of a transform.
+// hidden is x << SHIFT.
+template <int SHIFT> DEV u32 hidden(u32 x) {
+  u32 r;
+  asm("shf.l.wrap.b32 %0, 0, %1, %2;" : "=r"(r) : "r"(x), "n"(SHIFT));
+  return r;
+}
+DEV u32 twice(u32 q) { return hidden<1>(q); }
+DEV u32 minusTwice(u32 q) { return hidden<1>(0 - q); }
+DEV u32 minus(u32 q) { return hidden<0>(0 - q); }
+
 // add, sub, neg: operands and result in [0, q).
 DEV u32 add(u32 x, u32 y, u32 q) { return corr(x + y, q); }
 DEV u32 sub(u32 x, u32 y, u32 q) { u32 d = x - y; return min(d, d + q); }

@@ -40,7 +40,7 @@ template <int R> DEV void head(const Args& p) {
   for (int k = 0; k < (1 << R); k++) x[k] = p.a[off + k * step];
   gsPass<R, true>(x, tw + 1, 1, q, tw + (1u << logn1));
 #pragma unroll
-  for (int k = 0; k < (1 << R); k++) p.dst[to + k * step] = corr(x[k], q);
+  for (int k = 0; k < (1 << R); k++) p.dst[to + k * step] = fold(x[k], minus(q));
 }
 KERNEL(256, 2, inverse_head_1) { head<1>(p); }
 KERNEL(256, 2, inverse_head_2) { head<2>(p); }

@@ -18,14 +18,14 @@
 
 // ctPass: R Cooley-Tukey levels on 2^R residues; in and out in [0, 4q).
 template <int R> DEV void ctPass(u32 (&x)[1 << R], const uint2* __restrict__ tw, u32 stride, u32 q) {
-  const u32 q2 = 2 * q;
+  const u32 q2 = twice(q), nq2 = minusTwice(q);
 #pragma unroll
   for (int l = 0; l < R; l++) {
 #pragma unroll
     for (int i = 0; i < (1 << (R - 1)); i++) {
       const int sh = R - 1 - l, g = i >> sh, k = i & ((1 << sh) - 1), ia = ((2 * g) << sh) + k, ib = ia + (1 << sh);
       const uint2 w = __ldg(tw + ((1 << l) - 1 + g) * stride);
-      const u32 a = corr(x[ia], q2);        // [0, 2q)
+      const u32 a = fold(x[ia], nq2);        // [0, 2q)
       const u32 b = shoup(x[ib], w, q);     // [0, 2q)
       x[ia] = a + b;                        // [0, 4q)
       x[ib] = a - b + q2;                   // (0, 4q)
@@ -38,7 +38,7 @@ template <int R> DEV void ctPass(u32 (&x)[1 << R], const uint2* __restrict__ tw,
 // the difference is taken the other way round. With LAST, level 0 multiplies by
 // last[0] = 1/n1 and last[1] = t[1]/n1; the result stays in [0, 2q).
 template <int R, bool LAST> DEV void gsPass(u32 (&x)[1 << R], const uint2* __restrict__ tw, u32 stride, u32 q, const uint2* __restrict__ last) {
-  const u32 q2 = 2 * q;
+  const u32 q2 = twice(q), nq2 = minusTwice(q);
 #pragma unroll
   for (int l = R - 1; l >= 0; l--) {
 #pragma unroll
@@ -50,7 +50,7 @@ template <int R, bool LAST> DEV void gsPass(u32 (&x)[1 << R], const uint2* __res
         x[ib] = shoup(b - a + q2, __ldg(last + 1), q);
       } else {
         const uint2 w = __ldg(tw + ((1 << l) - 1 + ((1 << l) - 1 - g)) * stride);
-        x[ia] = corr(a + b, q2);            // from [0, 4q)
+        x[ia] = fold(a + b, nq2);            // from [0, 4q)
         x[ib] = shoup(b - a + q2, w, q);    // from (0, 4q)
       }
     }
@@ -167,7 +167,7 @@ DEV void forwardPass(u32* s, const Site& at, u32 sub, u32 depth, const Load& loa
 #pragma unroll
     for (int k = 0; k < (1 << R); k++) {
       u32 v = x[j][k];
-      if (I == P::passes - 1) v = corr(corr(v, 2 * q), q);
+      if (I == P::passes - 1) v = fold(fold(v, minusTwice(q)), minus(q));
       s[P::pad(z.base) + P::pad(k << S)] = v;
     }
   }
@@ -220,7 +220,7 @@ DEV void inversePass(u32* s, const Site& at, u32 sub, u32 depth, const Fetch& fe
 #pragma unroll
       for (int k = 0; k < (1 << R); k++) o[k] = fetch((u64)at.i + z.base + (k << S));
 #pragma unroll
-      for (int k = 0; k < (1 << R); k++) put(store, (u64)at.i + z.base + (k << S), SUB ? x[j][k] : corr(x[j][k], q), o[k]);
+      for (int k = 0; k < (1 << R); k++) put(store, (u64)at.i + z.base + (k << S), SUB ? x[j][k] : fold(x[j][k], minus(q)), o[k]);
     }
   }
 }
