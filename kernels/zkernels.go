@@ -20,8 +20,8 @@ const (
 const (
 	Architectures = "72 80 86 87 89 90"
 	Compiler      = "nvcc 12.4.131"
-	SourceHash    = "1d9d1c0f98c8baa15436605ab3464f93ecc49e1d98602f1ccb2386f28706d76a"
-	ImageHash     = "95e077abfa6df16516c600acf881d6fe2fb00c121ee83882e7045b0fdff26315"
+	SourceHash    = "73ba1a53afe56ee353f9d3723c38fa77d5cd9dfb271d3a93bcc81da8cad33b41"
+	ImageHash     = "58df6651fe29fdda166c6828825a6a8541525df24dfb277d8e5ad5c98b4f2945"
 )
 
 // Modules lists the images in kernels.bin with their entry points.
@@ -45,7 +45,7 @@ var Modules = []Module{
 		"undo_3",
 		"undo_4",
 	}},
-	{Name: "down", Offset: 248936, Size: 484040, Entries: []string{
+	{Name: "down", Offset: 248936, Size: 478624, Entries: []string{
 		"collect",
 		"down",
 		"down_10",
@@ -54,7 +54,7 @@ var Modules = []Module{
 		"down_13",
 		"down_9",
 	}},
-	{Name: "elementwise", Offset: 732976, Size: 39848, Entries: []string{
+	{Name: "elementwise", Offset: 727560, Size: 39848, Entries: []string{
 		"element_add",
 		"element_constant",
 		"element_copy",
@@ -64,7 +64,7 @@ var Modules = []Module{
 		"element_subscale",
 		"element_zero",
 	}},
-	{Name: "encrypt", Offset: 772824, Size: 1616608, Entries: []string{
+	{Name: "encrypt", Offset: 767408, Size: 1576848, Entries: []string{
 		"encrypt_forward_10",
 		"encrypt_forward_11",
 		"encrypt_forward_12",
@@ -77,7 +77,7 @@ var Modules = []Module{
 		"encrypt_forward_9",
 		"encrypt_small",
 	}},
-	{Name: "encrypt_product", Offset: 2389432, Size: 325008, Entries: []string{
+	{Name: "encrypt_product", Offset: 2344256, Size: 325008, Entries: []string{
 		"encrypt_public_1",
 		"encrypt_public_16",
 		"encrypt_public_2",
@@ -89,13 +89,13 @@ var Modules = []Module{
 		"encrypt_seeded_4",
 		"encrypt_seeded_8",
 	}},
-	{Name: "extend", Offset: 2714440, Size: 141536, Entries: []string{
+	{Name: "extend", Offset: 2669264, Size: 141536, Entries: []string{
 		"extend_1",
 		"extend_2",
 		"extend_3",
 		"extend_4",
 	}},
-	{Name: "forward", Offset: 2855976, Size: 806720, Entries: []string{
+	{Name: "forward", Offset: 2810800, Size: 790592, Entries: []string{
 		"forward_10",
 		"forward_11",
 		"forward_12",
@@ -113,7 +113,7 @@ var Modules = []Module{
 		"forward_head_5",
 		"forward_tail",
 	}},
-	{Name: "hadamard", Offset: 3662696, Size: 1100880, Entries: []string{
+	{Name: "hadamard", Offset: 3601392, Size: 1100880, Entries: []string{
 		"evaluations_16",
 		"evaluations_4",
 		"evaluations_8",
@@ -144,7 +144,7 @@ var Modules = []Module{
 		"toomcook4_4",
 		"toomcook4_8",
 	}},
-	{Name: "inverse", Offset: 4763576, Size: 808760, Entries: []string{
+	{Name: "inverse", Offset: 4702272, Size: 803528, Entries: []string{
 		"inverse_10",
 		"inverse_11",
 		"inverse_12",
@@ -162,7 +162,7 @@ var Modules = []Module{
 		"inverse_head_5",
 		"inverse_tail",
 	}},
-	{Name: "keyswitch", Offset: 5572336, Size: 548112, Entries: []string{
+	{Name: "keyswitch", Offset: 5505800, Size: 548112, Entries: []string{
 		"inner_1",
 		"inner_16",
 		"inner_2",
@@ -176,7 +176,7 @@ var Modules = []Module{
 		"tensor_4",
 		"tensor_8",
 	}},
-	{Name: "sample", Offset: 6120448, Size: 126688, Entries: []string{
+	{Name: "sample", Offset: 6053912, Size: 126688, Entries: []string{
 		"sample_cbd",
 		"sample_ternary",
 		"sample_uniform",
@@ -184,7 +184,7 @@ var Modules = []Module{
 		"set_large",
 		"set_small",
 	}},
-	{Name: "tables", Offset: 6247136, Size: 29552, Entries: []string{
+	{Name: "tables", Offset: 6180600, Size: 29552, Entries: []string{
 		"table_passes",
 		"table_plain",
 	}},
