@@ -6,8 +6,9 @@ package cutrantt
 // it puts on the device are wiped there, also when it fails.
 //
 // It returns an error that wraps ErrNotSupported, before anything is done, where
-// the ring has no such way for the number of columns or the Hadamard method; the
-// caller then takes the steps itself. All other errors are final.
+// the ring has no such way for the number of columns, the Hadamard method or the
+// size of the coefficients; the caller then takes the steps itself. All other
+// errors are final.
 type Encrypting interface {
 	// EncryptPublic makes, for each job, a new batch of two polynomials over
 	// limbs in the NTT domain of key, which holds (b, a) over these limbs and

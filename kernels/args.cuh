@@ -38,6 +38,8 @@ struct Args {
   const void* x;      // constants or host data of the kernel
   u32 logN, logN2;    // degree and columns
   u32 i0, i1, i2, i3; // small numbers
+  const uint2* roots; // a second table, of kernels that transform and multiply
+  u64 rs;
   u64 ai, bi;         // residues from one term of a sum to the next, in a and b
   u32 key[8];         // seed of the samplers, little-endian words
 };
@@ -49,7 +51,7 @@ struct Job {
   const double* x;    // N integral coefficients, natural order, device memory
   u32* dst;           // limb 0 of c0
   u64 ds;             // residues from c0 to c1
-  u64 large;          // 1 where a coefficient may reach 2^62, else 0
+  u64 pad;            // jobs and what follows them lie on 16 bytes
 };
 
 // Slot is one operand of one item of a batch: limb 0 of polynomial 0, and the

@@ -74,6 +74,7 @@ DEV Mod core(const Mod* p) {
 // PER residues a block.
 struct Place {
   u32 limb, poly, i;
+  DEV Place(u32 limb, u32 poly, u32 i) : limb(limb), poly(poly), i(i) {}
   DEV Place(const Args& p, u32 logPer) {
     const u32 parts = p.logN - logPer;
     limb = blockIdx.y;
@@ -88,13 +89,25 @@ struct Place {
   DEV const u32* start(const u32* base, u64 stride, u32 logN) const { return base + poly * stride + ((u64)limb << logN); }
 };
 
-// ready lets the next kernel of the stream be placed while this one runs, and
-// waits for the results of the one before (programmatic dependent launch). The
-// host asks for it on sm_90 only; elsewhere kernels follow each other as ever.
-DEV void ready() {
+// announce lets the next kernel of the stream be placed while this one runs,
+// settle waits for the results of all kernels before (programmatic dependent
+// launch). The host asks for it on sm_90 only; elsewhere kernels follow each
+// other as ever. Every kernel does both, as a rule at once (ready); what comes
+// before settle must touch no memory that a kernel still running may write or
+// read.
+DEV void announce() {
 #if __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.launch_dependents;\n\tgriddepcontrol.wait;" ::: "memory");
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
+}
+DEV void settle() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
+DEV void ready() {
+  announce();
+  settle();
 }
 
 // KERNEL(threads, blocks, name) { body with the arguments p }

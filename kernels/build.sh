@@ -25,10 +25,10 @@ cat > "$tmp/layout.cpp" <<'CPP'
 #include <cstdio>
 struct uint2 { unsigned x, y; };
 #include "args.cuh"
-int main() { printf("%zu %zu %zu %zu %zu %zu %zu %zu\n", sizeof(Args), offsetof(Args, key), sizeof(Mod), offsetof(Mod, c5), sizeof(Job), offsetof(Job, large), sizeof(Many), offsetof(Many, one)); }
+int main() { printf("%zu %zu %zu %zu %zu %zu %zu %zu\n", sizeof(Args), offsetof(Args, key), sizeof(Mod), offsetof(Mod, c5), sizeof(Job), offsetof(Job, ds), sizeof(Many), offsetof(Many, one)); }
 CPP
 "$CCBIN" -I. -o "$tmp/layout" "$tmp/layout.cpp"
-read -r args key mod c5 job large many one < <("$tmp/layout")
+read -r args key mod c5 job stride many one < <("$tmp/layout")
 
 : > "$tmp/kernels.bin"
 : > "$tmp/modules"
@@ -51,8 +51,8 @@ const (
 	ModSize   = $mod
 	C5Offset  = $c5
 
-	JobSize     = $job
-	LargeOffset = $large
+	JobSize      = $job
+	StrideOffset = $stride
 
 	ManySize  = $many
 	OneOffset = $one

@@ -90,7 +90,8 @@ template <int LOG, int EB, int D, int R> DEV void between() {
 struct Site : Place {
   u32 id, q;
   const uint2* tw;
-  DEV Site(const Args& p, u32 logPer) : Place(p, logPer), id(p.limbs[limb]), q(p.mods[id].q), tw(p.tw + id * p.ts) {}
+  DEV Site(const Args& p, u32 logPer) : Site(p, Place(p, logPer)) {}
+  DEV Site(const Args& p, const Place& at) : Place(at), id(p.limbs[limb]), q(p.mods[id].q), tw(p.tw + id * p.ts) {}
 };
 
 // Reads and Writes are the loader and the storer of a plain transform: residues

@@ -16,6 +16,8 @@ type args struct {
 	x               driver.Pointer
 	logN, logN2     uint32
 	i0, i1, i2, i3  uint32
+	roots           driver.Pointer
+	rs              uint64
 	ai, bi          uint64
 	key             [8]uint32
 }

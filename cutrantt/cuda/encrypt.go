@@ -17,7 +17,7 @@ type job struct {
 	seed, mask [32]byte
 	x, dst     pointer
 	ds         uint64
-	large      uint64
+	_          uint64
 }
 
 // encryption is what the messages of one call have in common.
@@ -34,9 +34,9 @@ type encryption struct {
 // largeBound is where a coefficient plus its noise may leave 64 bits.
 const largeBound = 1 << 62
 
-// transformBytes is how much memory the transforms of one step may take: so
-// little that the products find them in the second-level cache.
-const transformBytes = 24 << 20
+// transformBytes is how much memory the transforms of one launch may take. More
+// launches with less each cost more than what they save (docs/gpu-notes.md).
+const transformBytes = 256 << 20
 
 func (r *ring) EncryptPublic(pk cutrantt.Operand, limbs []int, labels cutrantt.EncryptionLabels, jobs []cutrantt.Encryption) ([]*cutrantt.Batch, error) {
 	o, ok := pk.(*operand)
@@ -95,6 +95,9 @@ func (r *ring) encryptAll(e *encryption, have []int, jobs []cutrantt.Encryption)
 		}
 		if j.Seed == nil {
 			return nil, fmt.Errorf("%w: message %d has no seed", cutrantt.ErrRange, i)
+		}
+		if !(j.Bound < largeBound) {
+			return nil, fmt.Errorf("%w: encryption in few kernels of coefficients up to %g", cutrantt.ErrNotSupported, j.Bound)
 		}
 	}
 	out := make([]*cutrantt.Batch, 0, len(jobs))
@@ -193,9 +196,6 @@ func (r *ring) encryptWindow(e *encryption, jobs []cutrantt.Encryption, out []*c
 		if j.Mask != nil {
 			records[i].mask = *j.Mask
 		}
-		if !(j.Bound < largeBound) {
-			records[i].large = 1
-		}
 		copy(b.bytes[at:], bytesOf(j.Message))
 	}
 	err = drv.CopyIn(input, b.bytes[:4*parts[0].words], s)
@@ -223,12 +223,16 @@ func (r *ring) encryptQueued(e *encryption, k int, input pointer, small, mid sec
 	return err
 }
 
-// productRows is how many blocks a thread of encrypt_product.cu multiplies.
+// productRows is how many blocks a thread of kernels/encrypt_public.cu multiplies.
 var productRows = map[int]int{1: 4, 2: 4, 4: 2, 8: 1, 16: 1}
+
+// seededTile is how many residues a block of kernels/encrypt_seeded.cu draws.
+const seededTile = 4096
 
 // encryptGroup queues the transforms and products of limbs [first, last).
 func (r *ring) encryptGroup(e *encryption, k int, input pointer, small, mid secrets, first, last int, wipe bool) error {
-	p, _ := planFor(log2(r.n/e.n2), r.backend.shared)
+	log := log2(r.n / e.n2)
+	p, _ := planFor(log, r.backend.shared)
 	ordered, err := r.ordered(p)
 	if err != nil {
 		return err
@@ -245,29 +249,35 @@ func (r *ring) encryptGroup(e *encryption, k int, input pointer, small, mid secr
 	if err != nil {
 		return err
 	}
-	stride := uint64((last - first) * r.n)
-	a := args{
+	stride, logN2 := uint64((last-first)*r.n), uint32(log2(e.n2))
+	err = r.launch(p.name("encrypt_forward"), e.kinds*k*(r.n>>p.block), last-first, p.threads(), p.shared(), args{
 		dst: mid.at, ds: stride, a: small.at, limbs: limbs, tw: ordered.at, ts: ordered.stride, x: input,
-		logN2: uint32(log2(e.n2)), i0: uint32(e.kinds), i2: e.labels.Mask, i3: uint32(first),
-	}
-	blocks := e.kinds * k * (r.n >> p.block)
-	a.ai = uint64(blocks)
-	if e.kinds == 1 {
-		draws := max(1, r.n/16/p.threads())
-		a.i1 = uint32(draws)
-		blocks += draws * k
-	}
-	if err := r.launch(p.name("encrypt_forward"), blocks, last-first, p.threads(), p.shared(), a); err != nil {
+		logN2: logN2, i0: uint32(e.kinds),
+	})
+	if err != nil {
 		return err
 	}
-	a = args{
+	a := args{
 		a: mid.at, as: stride, b: e.key.at, bs: e.key.stride, limbs: limbs, at: at, tw: plain.at, ts: plain.stride, x: input,
-		logN2: uint32(log2(e.n2)), i0: uint32(first),
+		logN2: logN2, i0: uint32(first),
 	}
+	a.key[0] = e.labels.Mask
 	if wipe {
 		a.i1 = uint32(k)
 		a.dst, a.ds = small.at, uint64(small.words/4)
 		a.ai, a.bi = uint64(mid.words/4), uint64(2*k*r.n/4)
 	}
-	return r.launch(fmt.Sprintf("encrypt_%s_%d", e.product, e.n2), k*max(r.n/e.n2/(128*productRows[e.n2]), 1), last-first, 128, 0, a)
+	blocks, threads := k*max(r.n/e.n2/(128*productRows[e.n2]), 1), 128
+	if e.kinds == 1 {
+		blocks, threads = k*max(r.n/seededTile, 1), 256
+	}
+	return r.launch(productName(e.product, e.n2, log), blocks, last-first, threads, 0, a)
+}
+
+// productName is the kernel of the last step; for 16 columns, of one length.
+func productName(product string, n2, log int) string {
+	if n2 == 16 {
+		return fmt.Sprintf("encrypt_%s16_%d", product, log)
+	}
+	return fmt.Sprintf("encrypt_%s_%d", product, n2)
 }

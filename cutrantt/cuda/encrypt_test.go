@@ -53,7 +53,7 @@ func TestEncryptLeavesNothing(t *testing.T) {
 		}},
 	}
 	for name, kind := range kinds {
-		for _, missing := range []string{"", "encrypt_small", "encrypt_forward_9", "encrypt_" + name + "_16"} {
+		for _, missing := range []string{"", "encrypt_small", "encrypt_forward_9", "encrypt_" + name + "16_9"} {
 			saved := b.kernels[missing]
 			delete(b.kernels, missing)
 			out, err := kind.f()

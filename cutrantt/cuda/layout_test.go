@@ -20,7 +20,7 @@ func TestLayout(t *testing.T) {
 		{"size of args", unsafe.Sizeof(a), kernels.ArgsSize},
 		{"offset of key", unsafe.Offsetof(a.key), kernels.KeyOffset},
 		{"size of a job", unsafe.Sizeof(job{}), kernels.JobSize},
-		{"last field of a job", unsafe.Offsetof(job{}.large), kernels.LargeOffset},
+		{"stride of a job", unsafe.Offsetof(job{}.ds), kernels.StrideOffset},
 		{"size of many", unsafe.Sizeof(items), kernels.ManySize},
 		{"offset of one", unsafe.Offsetof(items.one), kernels.OneOffset},
 		{"size of a modulus", 4 * modWords, kernels.ModSize},
