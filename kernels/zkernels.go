@@ -4,24 +4,24 @@ package kernels
 
 // Sizes and offsets of the structures in args.cuh.
 const (
-	ArgsSize  = 168
-	KeyOffset = 136
+	ArgsSize  = 184
+	KeyOffset = 152
 	ModSize   = 96
 	C5Offset  = 84
 
-	JobSize     = 96
-	LargeOffset = 88
+	JobSize      = 96
+	StrideOffset = 80
 
-	ManySize  = 256
-	OneOffset = 192
+	ManySize  = 272
+	OneOffset = 208
 )
 
 // What the images were made from, and by what.
 const (
 	Architectures = "72 80 86 87 89 90"
 	Compiler      = "nvcc 12.4.131"
-	SourceHash    = "73ba1a53afe56ee353f9d3723c38fa77d5cd9dfb271d3a93bcc81da8cad33b41"
-	ImageHash     = "58df6651fe29fdda166c6828825a6a8541525df24dfb277d8e5ad5c98b4f2945"
+	SourceHash    = "1f436ce690c9fba6a411597581f9bb211a3fae34d67f6f3cb3599c752798a325"
+	ImageHash     = "4ef03418dcc586f83041b0e86f95e7350346a71b8477a9999f8a2ed2a970c064"
 )
 
 // Modules lists the images in kernels.bin with their entry points.
@@ -30,11 +30,11 @@ var Modules = []Module{
 		"automorphism_blocks",
 		"automorphism_coeffs",
 	}},
-	{Name: "basis", Offset: 17176, Size: 60952, Entries: []string{
+	{Name: "basis", Offset: 17176, Size: 60960, Entries: []string{
 		"basis_digits",
 		"basis_extend",
 	}},
-	{Name: "convert", Offset: 78128, Size: 170808, Entries: []string{
+	{Name: "convert", Offset: 78136, Size: 170816, Entries: []string{
 		"finish_1",
 		"finish_2",
 		"finish_3",
@@ -45,7 +45,7 @@ var Modules = []Module{
 		"undo_3",
 		"undo_4",
 	}},
-	{Name: "down", Offset: 248936, Size: 478624, Entries: []string{
+	{Name: "down", Offset: 248952, Size: 478680, Entries: []string{
 		"collect",
 		"down",
 		"down_10",
@@ -54,7 +54,7 @@ var Modules = []Module{
 		"down_13",
 		"down_9",
 	}},
-	{Name: "elementwise", Offset: 727560, Size: 39848, Entries: []string{
+	{Name: "elementwise", Offset: 727632, Size: 39856, Entries: []string{
 		"element_add",
 		"element_constant",
 		"element_copy",
@@ -64,7 +64,7 @@ var Modules = []Module{
 		"element_subscale",
 		"element_zero",
 	}},
-	{Name: "encrypt", Offset: 767408, Size: 1576848, Entries: []string{
+	{Name: "encrypt", Offset: 767488, Size: 906272, Entries: []string{
 		"encrypt_forward_10",
 		"encrypt_forward_11",
 		"encrypt_forward_12",
@@ -77,25 +77,41 @@ var Modules = []Module{
 		"encrypt_forward_9",
 		"encrypt_small",
 	}},
-	{Name: "encrypt_product", Offset: 2344256, Size: 325008, Entries: []string{
+	{Name: "encrypt_public", Offset: 1673760, Size: 239752, Entries: []string{
+		"encrypt_public16_10",
+		"encrypt_public16_11",
+		"encrypt_public16_12",
+		"encrypt_public16_13",
+		"encrypt_public16_6",
+		"encrypt_public16_7",
+		"encrypt_public16_8",
+		"encrypt_public16_9",
 		"encrypt_public_1",
-		"encrypt_public_16",
 		"encrypt_public_2",
 		"encrypt_public_4",
 		"encrypt_public_8",
+	}},
+	{Name: "encrypt_seeded", Offset: 1913512, Size: 373840, Entries: []string{
+		"encrypt_seeded16_10",
+		"encrypt_seeded16_11",
+		"encrypt_seeded16_12",
+		"encrypt_seeded16_13",
+		"encrypt_seeded16_6",
+		"encrypt_seeded16_7",
+		"encrypt_seeded16_8",
+		"encrypt_seeded16_9",
 		"encrypt_seeded_1",
-		"encrypt_seeded_16",
 		"encrypt_seeded_2",
 		"encrypt_seeded_4",
 		"encrypt_seeded_8",
 	}},
-	{Name: "extend", Offset: 2669264, Size: 141536, Entries: []string{
+	{Name: "extend", Offset: 2287352, Size: 141552, Entries: []string{
 		"extend_1",
 		"extend_2",
 		"extend_3",
 		"extend_4",
 	}},
-	{Name: "forward", Offset: 2810800, Size: 790592, Entries: []string{
+	{Name: "forward", Offset: 2428904, Size: 790616, Entries: []string{
 		"forward_10",
 		"forward_11",
 		"forward_12",
@@ -113,7 +129,7 @@ var Modules = []Module{
 		"forward_head_5",
 		"forward_tail",
 	}},
-	{Name: "hadamard", Offset: 3601392, Size: 1100880, Entries: []string{
+	{Name: "hadamard", Offset: 3219520, Size: 1100960, Entries: []string{
 		"evaluations_16",
 		"evaluations_4",
 		"evaluations_8",
@@ -144,7 +160,7 @@ var Modules = []Module{
 		"toomcook4_4",
 		"toomcook4_8",
 	}},
-	{Name: "inverse", Offset: 4702272, Size: 803528, Entries: []string{
+	{Name: "inverse", Offset: 4320480, Size: 803536, Entries: []string{
 		"inverse_10",
 		"inverse_11",
 		"inverse_12",
@@ -162,7 +178,7 @@ var Modules = []Module{
 		"inverse_head_5",
 		"inverse_tail",
 	}},
-	{Name: "keyswitch", Offset: 5505800, Size: 548112, Entries: []string{
+	{Name: "keyswitch", Offset: 5124016, Size: 548112, Entries: []string{
 		"inner_1",
 		"inner_16",
 		"inner_2",
@@ -176,7 +192,7 @@ var Modules = []Module{
 		"tensor_4",
 		"tensor_8",
 	}},
-	{Name: "sample", Offset: 6053912, Size: 126688, Entries: []string{
+	{Name: "sample", Offset: 5672128, Size: 126696, Entries: []string{
 		"sample_cbd",
 		"sample_ternary",
 		"sample_uniform",
@@ -184,7 +200,7 @@ var Modules = []Module{
 		"set_large",
 		"set_small",
 	}},
-	{Name: "tables", Offset: 6180600, Size: 29552, Entries: []string{
+	{Name: "tables", Offset: 5798824, Size: 29568, Entries: []string{
 		"table_passes",
 		"table_plain",
 	}},
