@@ -18,6 +18,8 @@ import (
 type benchFlags struct {
 	ops, params, methods []string
 	backend, device      string
+	read                 string
+	markdown             bool
 	insecure, cached     bool
 	table                bool
 	minTime              time.Duration
@@ -71,16 +73,22 @@ operations: ` + strings.Join(benchmark.Ops(), " "),
 	fs.IntVar(&f.n2, "n2", henc.DefaultN2, "columns of the transposed layout: 1, 2, 4, 8 or 16")
 	fs.IntVar(&f.workers, "workers", 0, "CPU workers per operation (default all CPUs)")
 	fs.IntVar(&f.memory, "memory", 1024, "most memory for the inputs of a case, in MiB")
+	fs.BoolVar(&f.markdown, "markdown", false, "tables in Markdown, without the copies")
+	fs.StringVar(&f.read, "read", "", "measure nothing: print the records that --json wrote to a file")
 	a.jsonFlag(cmd, "one JSON object a line")
 	return cmd
 }
 
 func (a *app) bench(cmd *cobra.Command, f benchFlags) error {
+	if f.read != "" {
+		out := benchOutput{app: a, markdown: f.markdown}
+		return out.read(f.read)
+	}
 	o, err := f.options()
 	if err != nil {
 		return usageHint(cmd, err)
 	}
-	out := benchOutput{app: a}
+	out := benchOutput{app: a, markdown: f.markdown}
 	b, err := backends(f.backend, f.device, a.remark)
 	if err != nil {
 		return err

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"bufio"
+	"encoding/json"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
@@ -17,6 +20,8 @@ type benchOutput struct {
 	table  *cli.Table
 	device string // of the block
 	params string
+
+	markdown bool
 }
 
 // record prints one case.
@@ -24,6 +29,9 @@ func (t *benchOutput) record(r benchmark.Record) error {
 	out := t.app.std.Out
 	if t.app.json {
 		return cli.JSONLine(out, r)
+	}
+	if t.markdown {
+		return t.markdownRecord(r)
 	}
 	if r.Device != t.device {
 		t.device = r.Device
@@ -74,6 +82,60 @@ func (t *benchOutput) kernels(b cutrantt.Backend) error {
 	if err != nil {
 		return err
 	}
+	return t.compiled(ks, choices)
+}
+
+// read prints records that an earlier run wrote with --json.
+func (t *benchOutput) read(file string) error {
+	f, err := os.Open(file)
+	if err != nil {
+		return fmt.Errorf("--read: %w", err)
+	}
+	defer f.Close()
+	var ks []benchmark.KernelRecord
+	var choices []benchmark.ChoiceRecord
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 1<<20)
+	for n := 1; lines.Scan(); n++ {
+		var err error
+		var kind struct {
+			Op string `json:"op"`
+		}
+		line := lines.Bytes()
+		if err = json.Unmarshal(line, &kind); err == nil {
+			switch kind.Op {
+			case "kernel":
+				var k benchmark.KernelRecord
+				err = json.Unmarshal(line, &k)
+				ks = append(ks, k)
+			case "choice":
+				var c benchmark.ChoiceRecord
+				err = json.Unmarshal(line, &c)
+				choices = append(choices, c)
+			default:
+				var r benchmark.Record
+				if err = json.Unmarshal(line, &r); err == nil && !slices.Contains(benchmark.Ops(), r.Op) {
+					err = fmt.Errorf("no operation %q", r.Op)
+				}
+				if err == nil {
+					if err := t.record(r); err != nil {
+						return err
+					}
+				}
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("--read: %s:%d: not a record of bench --json: %w", file, n, err)
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return fmt.Errorf("--read: %s: %w", file, err)
+	}
+	return t.compiled(ks, choices)
+}
+
+// compiled prints kernels and choices.
+func (t *benchOutput) compiled(ks []benchmark.KernelRecord, choices []benchmark.ChoiceRecord) error {
 	out := t.app.std.Out
 	if t.app.json {
 		for _, k := range ks {
@@ -88,8 +150,11 @@ func (t *benchOutput) kernels(b cutrantt.Backend) error {
 		}
 		return nil
 	}
+	if t.markdown {
+		return t.markdownCompiled(ks, choices)
+	}
 	if len(ks) > 0 {
-		fmt.Fprintf(out, "\nkernels of %s\n", b.Device())
+		fmt.Fprintf(out, "\nkernels of %s\n", ks[0].Device)
 		table := cli.NewTable(out, cli.Column{Title: "kernel", Width: 22}, cli.Column{Title: "sm", Right: true}, cli.Column{Title: "registers", Right: true},
 			cli.Column{Title: "local B", Right: true}, cli.Column{Title: "shared B", Right: true}, cli.Column{Title: "threads", Right: true},
 			cli.Column{Title: "blocks/SM", Right: true}, cli.Column{Title: "occupancy", Right: true}, cli.Column{Title: "launches", Width: 9, Right: true})
