@@ -34,6 +34,9 @@ type process struct {
 }
 
 func (p *process) start() error {
+	if ok, _ := p.alive(); ok { // two faults of a round had it down
+		return nil
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)

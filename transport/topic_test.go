@@ -34,6 +34,7 @@ func TestTopics(t *testing.T) {
 		{Meta{Kind: KindResult, Device: "d", Program: "x"}, "p/res/x"},
 		{Meta{Kind: KindStatus, Device: "d", Stream: "s"}, "p/st/d"},
 		{Meta{Kind: KindReceipt, Device: "d"}, "p/rcp/d"},
+		{Meta{Kind: KindAsk, Device: "d"}, "p/ask/d"},
 	} {
 		if got := tc.meta.Topic("p"); got != tc.topic {
 			t.Errorf("%v: %q", tc.meta.Kind, got)

@@ -1,0 +1,616 @@
+package delivery
+
+import (
+	"bytes"
+	"context"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	mathrand "math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hencedge/hencedge/transport"
+	"github.com/hencedge/hencedge/transport/broker"
+	"github.com/hencedge/hencedge/transport/spool"
+)
+
+func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
+
+type realClock struct{ start time.Time }
+
+func (realClock) Now() time.Time        { return time.Now() }
+func (c realClock) Mono() time.Duration { return time.Since(c.start) }
+func (realClock) Sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func testKey(t testing.TB, name string) *transport.SigningKey {
+	t.Helper()
+	seed := sha256.Sum256([]byte(name))
+	k, err := transport.SigningKeyFromSeed(seed[:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func dial(t testing.TB, url, id string) transport.Client {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	c, err := transport.Dial(ctx, transport.Options{URL: url, ClientID: id, Logger: quiet(), MaxInbound: 2 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		_ = c.Close(ctx)
+	})
+	return c
+}
+
+// farEnd is a receiver that signs receipts. swallow says for each chunk whether
+// it is lost on the way.
+type farEnd struct {
+	t       testing.TB
+	client  transport.Client
+	key     *transport.SigningKey
+	rx      *transport.Receiver
+	swallow func(c *transport.Chunk) bool
+	outcome func(id [32]byte) transport.ReceiptItem // nil: taken
+
+	mu     sync.Mutex
+	got    [][]byte
+	taken  map[[32]byte]bool
+	chunks map[[32]byte]int
+	seq    atomic.Uint64
+	asks   atomic.Int64
+}
+
+func newFarEnd(t testing.TB, url string) *farEnd {
+	e := &farEnd{t: t, client: dial(t, url, "cloud"), key: testKey(t, "cloud"), taken: map[[32]byte]bool{}, chunks: map[[32]byte]int{}}
+	e.rx = transport.NewReceiver(transport.Limits{}, func(_ string, sealed []byte) error {
+		id := transport.ObjectID(sealed)
+		e.mu.Lock()
+		e.got, e.taken[id] = append(e.got, sealed), true
+		e.mu.Unlock()
+		it := transport.ReceiptItem{Object: id, Outcome: transport.Taken}
+		if e.outcome != nil {
+			it = e.outcome(id)
+		}
+		go e.send("board", it)
+		return nil
+	})
+	trust, err := transport.TrustKeys(map[string]ed25519.PublicKey{"board": testKey(t, "board").Public()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := transport.NewVerifier(transport.VerifierOptions{Trust: trust, Kinds: []transport.Kind{transport.KindAsk}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	subscribe := func(topic string, h func(transport.Delivery)) {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		if err := e.client.Subscribe(ctx, topic, h); err != nil {
+			t.Fatal(err)
+		}
+	}
+	subscribe(transport.ReadingFilter(transport.DefaultPrefix), func(d transport.Delivery) {
+		defer d.Ack()
+		c, err := transport.UnmarshalChunk(d.Payload, 0)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		e.mu.Lock()
+		e.chunks[c.Object]++
+		e.mu.Unlock()
+		if e.swallow != nil && e.swallow(c) {
+			return
+		}
+		if err := e.rx.Feed(d.Topic, d.Payload); err != nil && !errors.Is(err, transport.ErrReplayed) {
+			t.Error(err)
+		}
+	})
+	subscribe(transport.AskTopic(transport.DefaultPrefix, "board"), func(d transport.Delivery) {
+		defer d.Ack()
+		e.asks.Add(1)
+		sealed, err := transport.ReadWhole(d.Payload, 0)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		obj, err := v.OpenFrom(d.Topic, sealed)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		a, err := transport.UnmarshalAsk(obj.Body)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		for _, it := range a.Items {
+			e.mu.Lock()
+			taken := e.taken[it.Object]
+			e.mu.Unlock()
+			if taken {
+				e.send("board", transport.ReceiptItem{Object: it.Object, Outcome: transport.Taken})
+			} else {
+				e.send("board", e.rx.Progress(it.Topic, it.Object, it.Total, it.Size))
+			}
+		}
+	})
+	return e
+}
+
+func (e *farEnd) send(to string, it transport.ReceiptItem) {
+	payload, err := transport.SealReceipt(transport.Receipt{To: to, Items: []transport.ReceiptItem{it}}, "cloud", e.key, time.Now(),
+		func() (uint64, uint64) { return 1, e.seq.Add(1) })
+	if err == nil {
+		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		defer cancel()
+		err = e.client.Publish(ctx, transport.ReceiptTopic(transport.DefaultPrefix, "board"), payload, false)
+	}
+	if err != nil && e.t.Context().Err() == nil {
+		e.t.Error(err)
+	}
+}
+
+func object(seed uint64, size int) []byte {
+	rng := mathrand.New(mathrand.NewPCG(seed, 0))
+	b := make([]byte, size)
+	for i := range b {
+		b[i] = byte(rng.Uint32())
+	}
+	return b
+}
+
+func courier(t testing.TB, s *spool.Spool, c transport.Client, change func(*Options)) *Courier {
+	t.Helper()
+	var seq atomic.Uint64
+	o := Options{Spool: s, Client: c, Name: "board", Key: testKey(t, "board"), Level: Receiver,
+		Number:    func() (uint64, uint64, error) { return 1, seq.Add(1), nil },
+		Receivers: map[string][]ed25519.PublicKey{"cloud": {testKey(t, "cloud").Public()}},
+		Receipt:   400 * time.Millisecond, First: 10 * time.Millisecond, Last: 100 * time.Millisecond, Clock: realClock{time.Now()}, Logger: quiet()}
+	if change != nil {
+		change(&o)
+	}
+	cr, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cr
+}
+
+func run(t testing.TB, c *Courier) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	defer cancel()
+	if err := c.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if ctx.Err() != nil {
+		t.Fatalf("not delivered in time: %+v", c.Stats())
+	}
+}
+
+func newSpool(t testing.TB, dir string) *spool.Spool {
+	t.Helper()
+	s, err := spool.Open(spool.Options{Dir: dir, Logger: quiet()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+func put(t testing.TB, s *spool.Spool, stream string, sealed []byte) {
+	t.Helper()
+	if err := s.Put(t.Context(), spool.Item{Stream: stream, Topic: transport.ReadingTopic(transport.DefaultPrefix, "board", stream), Sealed: sealed}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func start(t testing.TB, o broker.Options) *broker.Broker {
+	t.Helper()
+	b, _, err := broker.Start(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.Close() })
+	return b
+}
+
+// Objects of 3 MiB pass brokers with every limit, each chunk below it, in order
+// per stream, and leave the spool on their receipts.
+func TestBrokerLimits(t *testing.T) {
+	for _, c := range []struct {
+		limit int
+		chunk int
+	}{{128 << 10, 112 << 10}, {256 << 10, 240 << 10}, {1 << 20, 1000 << 10}} {
+		for _, kind := range []string{"embedded", "mosquitto"} {
+			t.Run(fmt.Sprintf("%s-%dKiB", kind, c.limit>>10), func(t *testing.T) {
+				url := ""
+				if kind == "embedded" {
+					url = start(t, broker.Options{MaxPacket: c.limit}).URL()
+				} else {
+					url = mosquitto(t, c.limit)
+				}
+				end := newFarEnd(t, url)
+				s := newSpool(t, t.TempDir())
+				var sent [][]byte
+				for i := range 3 {
+					sent = append(sent, object(uint64(i), 3<<20))
+					put(t, s, "env", sent[i])
+				}
+				s.Close()
+				cr := courier(t, s, dial(t, url, "board"), func(o *Options) { o.ChunkSize, o.Receipt = c.chunk, 10*time.Second })
+				run(t, cr)
+				if len(end.got) != 3 {
+					t.Fatalf("%d objects", len(end.got))
+				}
+				for i := range sent {
+					if !bytes.Equal(end.got[i], sent[i]) {
+						t.Errorf("object %d is another one", i)
+					}
+				}
+				if st := cr.Stats(); st.Delivered != 3 || st.Retries != 0 || st.Asks != 0 || s.Stats().Objects != 0 {
+					t.Errorf("%+v", st)
+				}
+			})
+		}
+	}
+}
+
+// mosquitto runs the real broker with a limit.
+func mosquitto(t *testing.T, limit int) string {
+	t.Helper()
+	path := "/usr/sbin/mosquitto"
+	if _, err := os.Stat(path); err != nil {
+		if strings.Contains(os.Getenv("HENCEDGE_TEST_REQUIRE"), "mosquitto") {
+			t.Fatal(err)
+		}
+		t.Skip("no mosquitto")
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	l.Close()
+	_, port, _ := net.SplitHostPort(address)
+	conf := filepath.Join(t.TempDir(), "conf")
+	text := fmt.Sprintf("listener %s 127.0.0.1\nallow_anonymous true\nmessage_size_limit %d\nuser root\nlog_type none\n", port, limit)
+	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(path, "-c", conf)
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	for range 200 {
+		if c, err := net.Dial("tcp", address); err == nil {
+			c.Close()
+			return "tcp://" + address
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatal("mosquitto does not listen")
+	return ""
+}
+
+// Chunks that were lost on the way are sent again, and only those.
+func TestResume(t *testing.T) {
+	b := start(t, broker.Options{})
+	end := newFarEnd(t, b.URL())
+	lost := map[int]bool{2: true, 5: true}
+	var mu sync.Mutex
+	end.swallow = func(c *transport.Chunk) bool {
+		mu.Lock()
+		defer mu.Unlock()
+		gone := lost[c.Index]
+		delete(lost, c.Index)
+		return gone
+	}
+	s := newSpool(t, t.TempDir())
+	sealed := object(1, 100_000)
+	put(t, s, "env", sealed)
+	s.Close()
+	cr := courier(t, s, dial(t, b.URL(), "board"), func(o *Options) { o.ChunkSize = 10 << 10 })
+	run(t, cr)
+	st := cr.Stats()
+	if len(end.got) != 1 || !bytes.Equal(end.got[0], sealed) || st.Delivered != 1 {
+		t.Fatalf("%d objects, %+v", len(end.got), st)
+	}
+	pieces, _ := transport.Split(sealed, 10<<10)
+	if n := end.chunks[transport.ObjectID(sealed)]; n != len(pieces)+2 || st.Skipped != uint64(len(pieces)-2) {
+		t.Errorf("%d chunks were sent for an object of %d; %+v", n, len(pieces), st)
+	}
+}
+
+// After a restart the sender asks before it sends: an object whose receipt was
+// lost costs one question, one that is there in part its missing chunks.
+func TestRestartAsksFirst(t *testing.T) {
+	b := start(t, broker.Options{})
+	end := newFarEnd(t, b.URL())
+	dir := t.TempDir()
+	s := newSpool(t, dir)
+	taken, partial, fresh := object(1, 50_000), object(2, 50_000), object(3, 50_000)
+	for i, o := range [][]byte{taken, partial, fresh} {
+		put(t, s, fmt.Sprint("s", i), o)
+	}
+	client := dial(t, b.URL(), "board")
+	sender, err := transport.NewSender(client, 10<<10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	topic := func(i int) string {
+		return transport.ReadingTopic(transport.DefaultPrefix, "board", fmt.Sprint("s", i))
+	}
+	if err := sender.Send(t.Context(), topic(0), taken); err != nil {
+		t.Fatal(err)
+	}
+	pieces, err := sender.Split(partial)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := sender.SendChunks(t.Context(), topic(1), pieces[:3]); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+		end.mu.Lock()
+		done := end.taken[transport.ObjectID(taken)] && end.chunks[transport.ObjectID(partial)] == 3
+		end.mu.Unlock()
+		if done {
+			break
+		}
+	}
+	s = newSpool(t, dir) // the process is another one now
+	s.Close()
+	cr := courier(t, s, client, func(o *Options) { o.ChunkSize, o.Receipt = 10<<10, 5*time.Second })
+	run(t, cr)
+	st := cr.Stats()
+	if len(end.got) != 3 || st.Delivered != 3 || st.Asks != 3 || st.Skipped != 3 {
+		t.Errorf("%d objects, %+v", len(end.got), st)
+	}
+	if n := end.chunks[transport.ObjectID(taken)]; n != len(pieces) {
+		t.Errorf("an object that was there was sent again: %d chunks", n)
+	}
+	if n := end.chunks[transport.ObjectID(partial)]; n != len(pieces) {
+		t.Errorf("an object that was there in part took %d chunks", n)
+	}
+}
+
+// A refusal that a configuration can cure keeps the object and lets later ones
+// pass; one that nothing cures drops it.
+func TestRefusals(t *testing.T) {
+	b := start(t, broker.Options{})
+	end := newFarEnd(t, b.URL())
+	bad, used, good := object(1, 5000), object(2, 5000), object(3, 5000)
+	end.outcome = func(id [32]byte) transport.ReceiptItem {
+		switch id {
+		case transport.ObjectID(bad):
+			return transport.ReceiptItem{Object: id, Outcome: transport.Refused, Reason: "wrong_layout"}
+		case transport.ObjectID(used):
+			return transport.ReceiptItem{Object: id, Outcome: transport.Refused, Reason: "replayed"}
+		}
+		return transport.ReceiptItem{Object: id, Outcome: transport.Taken}
+	}
+	s := newSpool(t, t.TempDir())
+	for _, o := range [][]byte{bad, used, good} {
+		put(t, s, "env", o)
+	}
+	cr := courier(t, s, dial(t, b.URL(), "board"), func(o *Options) { o.Held, o.Receipt = time.Hour, 10*time.Second })
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- cr.Run(ctx) }()
+	for deadline := time.Now().Add(20 * time.Second); cr.Stats().Delivered == 0 && time.Now().Before(deadline); {
+		time.Sleep(5 * time.Millisecond)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	st := cr.Stats()
+	if st.Delivered != 1 || st.Refused != 1 || st.Dropped != 1 || s.Stats().Objects != 1 {
+		t.Fatalf("%+v, %+v", st, s.Stats())
+	}
+	if left := s.Entries(); left[0].ID != transport.ObjectID(bad) {
+		t.Error("another object is left")
+	}
+}
+
+// Receipts that are not signed by a trusted receiver, or not for this sender,
+// delete nothing.
+func TestForgedReceipts(t *testing.T) {
+	b := start(t, broker.Options{})
+	end := newFarEnd(t, b.URL())
+	end.swallow = func(*transport.Chunk) bool { return true }
+	s := newSpool(t, t.TempDir())
+	sealed := object(1, 5000)
+	put(t, s, "env", sealed)
+	cr := courier(t, s, dial(t, b.URL(), "board"), func(o *Options) { o.Receipt = time.Hour })
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- cr.Run(ctx) }()
+	it := transport.ReceiptItem{Object: transport.ObjectID(sealed), Outcome: transport.Taken}
+	for deadline := time.Now().Add(20 * time.Second); cr.Stats().Forged < 3 && time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		end.key = testKey(t, "mallory")
+		end.send("board", it)
+		end.key = testKey(t, "cloud")
+		payload, err := transport.SealReceipt(transport.Receipt{To: "other", Items: []transport.ReceiptItem{it}}, "cloud", end.key, time.Now(),
+			func() (uint64, uint64) { return 1, end.seq.Add(1) })
+		if err == nil {
+			err = end.client.Publish(ctx, transport.ReceiptTopic(transport.DefaultPrefix, "board"), payload, false)
+		}
+		if err == nil {
+			err = end.client.Publish(ctx, transport.ReceiptTopic(transport.DefaultPrefix, "board"), []byte("rubbish"), false)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if st := cr.Stats(); st.Forged < 3 || st.Delivered != 0 || s.Stats().Objects != 1 {
+		t.Errorf("%+v", st)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// fakeClient acknowledges at once and writes down in what order.
+type fakeClient struct {
+	mu    sync.Mutex
+	order []string
+	bytes int
+	fail  func(n int) error
+	n     int
+}
+
+func (c *fakeClient) Publish(ctx context.Context, topic string, payload []byte, _ bool) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.n++
+	if c.fail != nil {
+		if err := c.fail(c.n); err != nil {
+			return err
+		}
+	}
+	ch, err := transport.UnmarshalChunk(payload, 0)
+	if err != nil {
+		return err
+	}
+	c.order = append(c.order, fmt.Sprintf("%s:%d", filepath.Base(topic), ch.Data[0]))
+	c.bytes += len(payload)
+	return ctx.Err()
+}
+func (*fakeClient) Subscribe(context.Context, string, func(transport.Delivery)) error { return nil }
+func (*fakeClient) Connected() bool                                                   { return true }
+func (*fakeClient) Close(context.Context) error                                       { return nil }
+
+// With a share for live data the young objects of a stream go in their order
+// between the old ones, which go in theirs, and take their share of the bytes.
+func TestLiveShare(t *testing.T) {
+	clock := &fakeClock{}
+	s, err := spool.Open(spool.Options{Mono: clock.Mono, Logger: quiet()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	numbered := func(n byte) []byte { return append([]byte{n}, make([]byte, 2000)...) }
+	for i := range 40 {
+		put(t, s, "env", numbered(byte(i)))
+	}
+	_ = clock.Sleep(t.Context(), time.Hour)
+	for i := 40; i < 60; i++ {
+		put(t, s, "env", numbered(byte(i)))
+	}
+	s.Close()
+	client := &fakeClient{}
+	cr := courier(t, s, client, func(o *Options) {
+		o.Level, o.Share, o.Live, o.Clock, o.Objects = Broker, 0.25, time.Minute, clock, 1
+	})
+	run(t, cr)
+	var old, young []string
+	youngFirst := 0
+	for i, text := range client.order {
+		n := 0
+		fmt.Sscanf(text, "env:%d", &n)
+		if n < 40 {
+			old = append(old, fmt.Sprintf("%02d", n))
+			continue
+		}
+		young = append(young, fmt.Sprintf("%02d", n))
+		if i < 20 {
+			youngFirst++
+		}
+	}
+	if !slices.IsSorted(old) || !slices.IsSorted(young) || len(old) != 40 || len(young) != 20 {
+		t.Errorf("old %v, young %v", old, young)
+	}
+	if youngFirst < 4 || youngFirst > 6 {
+		t.Errorf("%d of the first 20 are live, want a quarter: %v", youngFirst, client.order)
+	}
+	if st := cr.Stats(); st.Live < 10 || st.Delivered != 60 {
+		t.Errorf("%+v", st)
+	}
+}
+
+// The cap holds on the way out, failures are tried again in order, and nothing
+// goes outside the hours.
+func TestBandwidthHoursAndRetries(t *testing.T) {
+	clock := &fakeClock{wall: time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)}
+	s, err := spool.Open(spool.Options{Mono: clock.Mono, Now: clock.Now, Logger: quiet()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 10 {
+		put(t, s, "env", append([]byte{byte(i)}, make([]byte, 5000)...))
+	}
+	s.Close()
+	client := &fakeClient{}
+	var first time.Time
+	client.fail = func(n int) error {
+		if first.IsZero() {
+			first = clock.Now()
+		}
+		if n%3 == 0 {
+			return errors.New("the network is away")
+		}
+		return nil
+	}
+	cr := courier(t, s, client, func(o *Options) {
+		o.Level, o.Rate, o.Burst, o.Clock = Broker, 1000, 1000, clock
+		o.Hours = []Hours{{From: 22 * time.Hour, To: 24 * time.Hour, Zone: time.UTC}}
+	})
+	run(t, cr)
+	if want := time.Date(2026, 3, 2, 22, 0, 0, 0, time.UTC); first.Before(want) || first.After(want.Add(2*time.Minute)) {
+		t.Errorf("sent first at %v", first)
+	}
+	if took := clock.Now().Sub(first); took < 45*time.Second {
+		t.Errorf("50 kB at 1 kB/s took %v", took)
+	}
+	for i, text := range client.order {
+		if text != fmt.Sprintf("env:%d", i) {
+			t.Fatalf("order %v", client.order)
+		}
+	}
+	if st := cr.Stats(); st.Retries < 3 || st.Throttled < 30*time.Second || st.Delivered != 10 {
+		t.Errorf("%+v", st)
+	}
+}
+
+// A client that is closed ends the run with an error; the objects stay.
+func TestClosedClient(t *testing.T) {
+	s := newSpool(t, t.TempDir())
+	put(t, s, "env", object(1, 2000))
+	client := &fakeClient{fail: func(int) error { return transport.ErrClosed }}
+	cr := courier(t, s, client, func(o *Options) { o.Level = Broker })
+	if err := cr.Run(t.Context()); !errors.Is(err, transport.ErrClosed) {
+		t.Errorf("got %v", err)
+	}
+	if s.Stats().Objects != 1 {
+		t.Error("the object is gone")
+	}
+}

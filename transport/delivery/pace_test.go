@@ -1,0 +1,109 @@
+package delivery
+
+import (
+	"context"
+	"math"
+	"sync"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// fakeClock jumps to the end of every sleep.
+type fakeClock struct {
+	mu   sync.Mutex
+	wall time.Time
+	mono time.Duration
+}
+
+func (c *fakeClock) Now() time.Time      { c.mu.Lock(); defer c.mu.Unlock(); return c.wall }
+func (c *fakeClock) Mono() time.Duration { c.mu.Lock(); defer c.mu.Unlock(); return c.mono }
+func (c *fakeClock) Sleep(ctx context.Context, d time.Duration) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.wall, c.mono = c.wall.Add(d), c.mono+d
+	return ctx.Err()
+}
+
+// However the messages are sized, the bytes of any time are at most the rate
+// plus one burst and one message.
+func TestBucket(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		rate := rapid.Float64Range(100, 1e6).Draw(t, "rate")
+		burst := rapid.Float64Range(1, 2e6).Draw(t, "burst")
+		c := &fakeClock{}
+		b := newBucket(rate, burst, c)
+		total, largest := 0, 0
+		for range rapid.IntRange(1, 60).Draw(t, "messages") {
+			n := rapid.IntRange(1, 200_000).Draw(t, "bytes")
+			if err := b.take(t.Context(), n); err != nil {
+				t.Fatal(err)
+			}
+			total, largest = total+n, max(largest, n)
+			if most := rate*c.Mono().Seconds() + burst + float64(largest); float64(total) > most+1 {
+				t.Fatalf("%d bytes in %v, at most %.0f", total, c.Mono(), most)
+			}
+		}
+		// And it is not slower than it must be.
+		if least := max((float64(total)-burst)/rate, 0) + float64(largest)/rate; c.Mono().Seconds() > least+60*0.002 {
+			t.Fatalf("%d bytes took %v, %.3f s would do", total, c.Mono(), least)
+		}
+	})
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := newBucket(1, 1, &fakeClock{}).take(ctx, 10); err == nil {
+		t.Error("went on after the end")
+	}
+}
+
+func TestHours(t *testing.T) {
+	berlin, err := time.LoadLocation("Europe/Berlin")
+	if err != nil {
+		t.Fatal(err)
+	}
+	days := func(list ...time.Weekday) (d [7]bool) {
+		for _, x := range list {
+			d[x] = true
+		}
+		return d
+	}
+	night := []Hours{{From: 22 * time.Hour, To: 6 * time.Hour, Days: days(time.Monday, time.Tuesday, time.Wednesday, time.Thursday, time.Friday), Zone: berlin},
+		{From: 0, To: 24 * time.Hour, Days: days(time.Sunday), Zone: berlin}}
+	for text, want := range map[string]bool{
+		"2026-03-02T21:59:59+01:00": false, // Monday
+		"2026-03-02T22:00:00+01:00": true,
+		"2026-03-03T05:59:59+01:00": true, // began on Monday
+		"2026-03-03T06:00:00+01:00": false,
+		"2026-03-02T05:00:00+01:00": false, // would have begun on Sunday
+		"2026-03-07T05:00:00+01:00": true,  // Saturday, began on Friday
+		"2026-03-07T23:00:00+01:00": false,
+		"2026-03-08T12:00:00+01:00": true,
+		"2026-03-08T23:59:59+01:00": true,
+		"2026-07-06T20:30:00Z":      true,  // Monday 22:30 in summer
+		"2026-07-06T19:30:00Z":      false, // 21:30
+	} {
+		at, err := time.Parse(time.RFC3339, text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := open(night, at); got != want {
+			t.Errorf("%s: %v", text, got)
+		}
+	}
+	if !open(nil, time.Now()) {
+		t.Error("without hours nothing goes")
+	}
+}
+
+func TestBackoff(t *testing.T) {
+	c := &Courier{o: Options{First: 100 * time.Millisecond, Last: 5 * time.Second}}
+	for n := range 70 {
+		top := time.Duration(math.Min(float64(5*time.Second), float64(100*time.Millisecond)*math.Pow(2, float64(n))))
+		for range 20 {
+			if d := c.backoff(n); d < top/2 || d > top {
+				t.Fatalf("after %d failures %v, want %v to %v", n, d, top/2, top)
+			}
+		}
+	}
+}
