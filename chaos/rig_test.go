@@ -214,7 +214,7 @@ func newRig(t *testing.T, binary string, l leg, samples int) *rig {
     channels:
 `
 	r.write("cloud/evaluator.yaml", fmt.Sprintf(`name: cloud
-broker: {url: "tcp://%s", chunk_size: %s, keep_alive: 5s}
+broker: {url: "tcp://%s", chunk_size: %s, keep_alive: 5s, reconnect_max: 1s}
 key_sets: [keys]
 signing_key: signing.key
 state: evaluator.state
@@ -233,7 +233,7 @@ workers: 2
 log: {level: warn}
 `, r.toEvaluator.l.Addr(), l.chunk, board, windowSamples, channels))
 	r.write("holder/keyholder.yaml", fmt.Sprintf(`name: home
-broker: {url: "tcp://%s", chunk_size: %s, keep_alive: 5s}
+broker: {url: "tcp://%s", chunk_size: %s, keep_alive: 5s, reconnect_max: 1s}
 key_set: keys
 evaluators: [{name: cloud, public_key: "%s"}]
 receipts: true
@@ -266,7 +266,7 @@ state: holder.state
 
 func (r *rig) configureAgent(l leg, cloud, channels string) {
 	r.write("board/agent.yaml", fmt.Sprintf(`device: board
-broker: {url: "tcp://%s", chunk_size: %s, keep_alive: 5s}
+broker: {url: "tcp://%s", chunk_size: %s, keep_alive: 5s, reconnect_max: 1s}
 keys: {public_key: keys/public.key}
 signing_key: signing.key
 state: agent.state

@@ -99,6 +99,7 @@ func (c *checker) broker(b Broker) {
 	}
 	between(c, p+".chunk_size", b.ChunkSize, KiB, 16*MiB)
 	between(c, p+".keep_alive", b.KeepAlive, time.Second, 65535*time.Second)
+	between(c, p+".reconnect_max", b.ReconnectMax, time.Second, time.Hour)
 }
 
 func (c *checker) endpoint(b Broker) {

@@ -138,6 +138,7 @@ func (b *Broker) setDefaults(clientID string) {
 	orDefault(&b.TopicPrefix, DefaultTopicPrefix)
 	orDefault(&b.ChunkSize, DefaultChunkSize)
 	orDefault(&b.KeepAlive, DefaultKeepAlive)
+	orDefault(&b.ReconnectMax, DefaultReconnectMax)
 }
 
 func (l *Limits) setDefaults() {

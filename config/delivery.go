@@ -95,6 +95,7 @@ const (
 	DefaultSendRetryMin   = time.Second
 	DefaultSendRetryMax   = time.Minute
 	DefaultLiveAge        = time.Minute
+	DefaultReconnectMax   = time.Minute
 	DefaultStoreBytes     = 1 * GiB
 	DefaultRemember       = 1 << 17
 )

@@ -212,6 +212,8 @@ type Broker struct {
 	// ChunkSize is the largest MQTT payload that is sent.
 	ChunkSize Size     `yaml:"chunk_size"`
 	KeepAlive Duration `yaml:"keep_alive"`
+	// ReconnectMax is the longest delay between attempts to connect.
+	ReconnectMax Duration `yaml:"reconnect_max"`
 }
 
 // Log says what is logged to stderr.

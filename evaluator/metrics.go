@@ -15,6 +15,16 @@ var (
 	descSeconds  = describe("evaluate_seconds_total", "Time spent computing on ciphertexts.", "program")
 	descPromise  = describe("promised_error", "Error that is promised for full windows, in the unit of the result.", "program")
 	descFallback = describe("fallbacks_total", "Devices that failed or ran out of memory, whose work went elsewhere.")
+	descInbox    = describe("store_windows", "Windows in the store.")
+	descInBytes  = describe("store_window_bytes", "Their bytes.")
+	descOutbox   = describe("store_results", "Results in the store that are not delivered yet.")
+	descOutBytes = describe("store_result_bytes", "Their bytes.")
+	descKnown    = describe("windows_repeated_total", "Windows that came again and were recognised by content id.")
+	descReceipts = describe("receipts_total", "Receipts sent.")
+	descAsks     = describe("asks_total", "Questions of devices answered.")
+	descSent     = describe("results_delivered_total", "Results that left the store.")
+	descRetries  = describe("result_retries_total", "Attempts to deliver a result that failed.")
+	descDamaged  = describe("store_damaged_total", "Files of the store lost to damage.")
 	descBoot     = describe("boot_epoch", "Boot epoch of this start.")
 )
 
@@ -49,7 +59,34 @@ func (s *Service) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(descPromise, prometheus.GaugeValue, p.Circuit.Output().Bound, p.Name)
 	}
 	count(descFallback, float64(st.Fallbacks))
+	if s.durable != nil {
+		s.durable.collect(ch)
+	}
 	ch <- prometheus.MustNewConstMetric(descBoot, prometheus.GaugeValue, float64(s.state.boot()))
+}
+
+// collect gives the counts of the store.
+func (d *durable) collect(ch chan<- prometheus.Metric) {
+	in, out := d.store.inbox.Stats(), d.store.outbox.Stats()
+	gauge := func(desc *prometheus.Desc, v float64) {
+		ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, v)
+	}
+	count := func(desc *prometheus.Desc, v uint64) {
+		ch <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, float64(v))
+	}
+	gauge(descInbox, float64(in.Objects))
+	gauge(descInBytes, float64(in.Bytes))
+	gauge(descOutbox, float64(out.Objects))
+	gauge(descOutBytes, float64(out.Bytes))
+	count(descKnown, d.known.Load())
+	count(descReceipts, d.sent.Load())
+	count(descAsks, d.asked.Load())
+	count(descDamaged, in.Damaged+out.Damaged)
+	if c := d.courier.Load(); c != nil {
+		st := c.Stats()
+		count(descSent, st.Delivered)
+		count(descRetries, st.Retries)
+	}
 }
 
 var _ prometheus.Collector = (*Service)(nil)

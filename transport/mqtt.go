@@ -113,7 +113,7 @@ func (c *client) pahoOptions() (*paho.ClientOptions, error) {
 		SetAutoReconnect(true).
 		SetConnectRetry(true).
 		SetConnectRetryInterval(time.Second). // plus the growing delay in open
-		SetMaxReconnectInterval(maxReconnect).
+		SetMaxReconnectInterval(c.opts.MaxReconnect).
 		SetConnectTimeout(connectTimeout).
 		SetKeepAlive(c.opts.KeepAlive).
 		SetPingTimeout(pingTimeout).
@@ -164,7 +164,7 @@ func (c *client) open(_ *url.URL, _ paho.ClientOptions) (net.Conn, error) {
 	c.attempts++
 	c.mu.Unlock()
 	if n > 0 || ever {
-		top := min(time.Second<<min(n, 6), maxReconnect)
+		top := min(time.Second<<min(n, 6), c.opts.MaxReconnect)
 		wait := time.NewTimer(mathrand.N(top) / 2)
 		defer wait.Stop()
 		select {

@@ -17,7 +17,7 @@ const (
 	pingTimeout       = 30 * time.Second // for the answer to a ping
 	writeTimeout      = 30 * time.Second // for one chunk to leave: links below 4 KB/s need smaller chunks
 	connectTimeout    = 30 * time.Second // for TCP, TLS and MQTT handshakes
-	maxReconnect      = 60 * time.Second // between attempts
+	maxReconnect      = 60 * time.Second // between attempts, unless the options say otherwise
 	maxPending        = 64               // messages published and not yet acknowledged
 	maxTopic          = 1024             // bytes of a topic
 )
@@ -62,6 +62,9 @@ type Options struct {
 
 	MaxInbound int           // largest payload to take, bytes; 0: DefaultMaxInbound
 	KeepAlive  time.Duration // 0: DefaultKeepAlive
+
+	// MaxReconnect is the longest delay between attempts to connect; 0: 60 s.
+	MaxReconnect time.Duration
 
 	// Background makes Dial return at once and connect in the background, for
 	// a service that must start while the broker is away.
@@ -142,6 +145,12 @@ func (o *Options) check() error {
 	}
 	if o.KeepAlive < time.Second {
 		return fmt.Errorf("%w: keep-alive %v, want at least 1s", ErrOptions, o.KeepAlive)
+	}
+	if o.MaxReconnect == 0 {
+		o.MaxReconnect = maxReconnect
+	}
+	if o.MaxReconnect < time.Second {
+		return fmt.Errorf("%w: longest delay between connections %v, want at least 1s", ErrOptions, o.MaxReconnect)
 	}
 	if o.writeTimeout == 0 {
 		o.writeTimeout = writeTimeout

@@ -21,7 +21,7 @@ func BrokerOptions(b config.Broker, log *slog.Logger) (transport.Options, error)
 		return transport.Options{}, err
 	}
 	o := transport.Options{
-		URL: b.URL, Insecure: b.Insecure, ClientID: b.ClientID, Username: b.Username, TLS: tls, ALPN: b.ALPN, KeepAlive: b.KeepAlive,
+		URL: b.URL, Insecure: b.Insecure, ClientID: b.ClientID, Username: b.Username, TLS: tls, ALPN: b.ALPN, KeepAlive: b.KeepAlive, MaxReconnect: b.ReconnectMax,
 		MaxInbound: max(transport.DefaultMaxInbound, int(b.ChunkSize)+4096), Logger: log,
 	}
 	if b.Password != "" {

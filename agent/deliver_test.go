@@ -1,0 +1,376 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/transport"
+)
+
+// durable gives a configuration a spool.
+func durable(t testing.TB, cfg *config.Agent, dir string) *config.Agent {
+	t.Helper()
+	cfg.Spool = &config.Spool{Dir: dir}
+	cfg.SetDefaults()
+	if err := cfg.Check(); err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}
+
+// numbered is a replay of n samples whose channel a carries the number.
+func numbered(t *testing.T, n int) config.Stream {
+	var text strings.Builder
+	text.WriteString("t,a,b.c\n")
+	for i := range n {
+		fmt.Fprintf(&text, "%d,%d,0\n", 1000+i, i%50)
+	}
+	return replayStream(t, "x.csv", text.String(), func(r *config.Replay) { r.TimeFormat, r.Speed = "unix", "500x" })
+}
+
+// A replay goes on after the last window that is safe: across a stop while the
+// broker is away, across the delivery of everything, and at the end of the file.
+func TestReplayContinues(t *testing.T) {
+	cfg := durable(t, testConfig(t), filepath.Join(t.TempDir(), "spool"))
+	cfg.Streams[0] = numbered(t, 200)
+	client := &fakeClient{}
+	away := func(topic string) error {
+		if strings.Contains(topic, "/up/") {
+			return errors.New("broker is away")
+		}
+		return nil
+	}
+	run := func(fail func(string) error, windows int) *Agent {
+		t.Helper()
+		client.fail = fail
+		deps, _ := testDeps(t, client)
+		deps.Clock = SystemClock()
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		seen := 0
+		deps.Observer = func(Observation) {
+			if seen++; seen == windows {
+				cancel()
+			}
+		}
+		cfg.StopTimeout = config.DefaultStopTimeout
+		a, err := New(cfg, deps)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cfg.StopTimeout = 300 * time.Millisecond // below what a file may say
+		if err := a.Run(ctx); err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	if a := run(away, 3); a.Stats().Spool.Objects < 3 || a.Stats().Sent != 0 {
+		t.Fatalf("%+v", a.Stats().Spool)
+	}
+	if a := run(away, 2); a.Stats().Spool.Recovered < 3 {
+		t.Fatalf("%+v", a.Stats().Spool)
+	}
+	run(nil, -1)
+	if a := run(nil, -1); a.Stats().Streams["r"].Samples != 0 {
+		t.Errorf("%d samples were read beyond the end", a.Stats().Streams["r"].Samples)
+	}
+	readings, _ := opened(t, keysFor(t), "board1", client.messages)
+	next := int64(1000)
+	for _, o := range readings {
+		if o.Meta.Start != next*1e9 {
+			t.Fatalf("a window starts at %d, want %d", o.Meta.Start/1e9, next)
+		}
+		next += int64(o.Meta.Samples)
+	}
+	if next != 1200 {
+		t.Errorf("%d of 200 samples arrived", next-1000)
+	}
+	// Another file under the stream's name starts from its beginning.
+	cfg.Streams[0] = numbered(t, 8)
+	if a := run(nil, -1); a.Stats().Streams["r"].Samples != 8 {
+		t.Errorf("%d samples of another file", a.Stats().Streams["r"].Samples)
+	}
+}
+
+// What is in the spool and what is given to the broker is ciphertext: no byte of
+// the samples' text is in any file of the agent.
+func TestNoPlaintextOnDisk(t *testing.T) {
+	dir := t.TempDir()
+	cfg := durable(t, testConfig(t), filepath.Join(dir, "spool"))
+	cfg.State = filepath.Join(dir, "state")
+	client := &fakeClient{fail: func(topic string) error {
+		if strings.Contains(topic, "/up/") {
+			return errors.New("broker is away")
+		}
+		return nil
+	}}
+	deps, k := testDeps(t, client)
+	deps.Clock = SystemClock()
+	cfg.Streams[0].Interval = time.Millisecond
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	var truth []Observation
+	deps.Observer = func(o Observation) {
+		if truth = append(truth, o); len(truth) == 4 {
+			cancel()
+		}
+	}
+	a, err := New(cfg, deps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.StopTimeout = 100 * time.Millisecond
+	if err := a.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	client.fail = nil
+	deps.Observer, cfg.StopTimeout = nil, config.DefaultStopTimeout
+	a, err = New(cfg, deps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries := a.spool.Entries()
+	if len(entries) < 4 {
+		t.Fatalf("%d windows in the spool", len(entries))
+	}
+	for i, e := range entries[:4] {
+		l := a.spool.Take(e.Stream, e.Number)
+		sealed, err := l.Sealed()
+		l.Return(0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := transport.PeekMeta(sealed)
+		if err != nil || transport.ObjectID(sealed) != truth[i].Object || m.Params != k.ctx.Parameters().Hash() {
+			t.Errorf("window %d: %+v, %v", i, m, err)
+		}
+		if len(sealed) < truth[i].Body {
+			t.Errorf("window %d has %d bytes, its ciphertext %d", i, len(sealed), truth[i].Body)
+		}
+	}
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// simClock is a simulated clock: sleepers are woken in the order of their times,
+// and time passes only when everybody sleeps or a step is taken.
+type simClock struct {
+	mu   sync.Mutex
+	now  time.Duration
+	wall time.Time
+	wait []*sleeper
+}
+
+type sleeper struct {
+	at   time.Duration
+	wake chan struct{}
+}
+
+func (c *simClock) Now() time.Time      { c.mu.Lock(); defer c.mu.Unlock(); return c.wall.Add(c.now) }
+func (c *simClock) Mono() time.Duration { c.mu.Lock(); defer c.mu.Unlock(); return c.now }
+
+func (c *simClock) Sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	c.mu.Lock()
+	s := &sleeper{c.now + d, make(chan struct{})}
+	c.wait = append(c.wait, s)
+	c.mu.Unlock()
+	select {
+	case <-s.wake:
+		return ctx.Err()
+	case <-ctx.Done():
+		c.mu.Lock()
+		c.wait = slices.DeleteFunc(c.wait, func(x *sleeper) bool { return x == s })
+		c.mu.Unlock()
+		return ctx.Err()
+	}
+}
+
+// step lets time pass to the next sleeper's moment, at most to limit, and
+// reports whether it got anywhere.
+func (c *simClock) step(limit time.Duration) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.wait) == 0 {
+		return false
+	}
+	next := limit
+	for _, s := range c.wait {
+		next = min(next, s.at)
+	}
+	c.now = max(c.now, next)
+	c.wait = slices.DeleteFunc(c.wait, func(s *sleeper) bool {
+		if s.at <= c.now {
+			close(s.wake)
+			return true
+		}
+		return false
+	})
+	return true
+}
+
+func (c *simClock) sleepers() int { c.mu.Lock(); defer c.mu.Unlock(); return len(c.wait) }
+
+// outageClient is a broker that is away until it is back, and then reads the
+// headers of what comes.
+type outageClient struct {
+	mu       sync.Mutex
+	back     chan struct{}
+	metas    []transport.Meta
+	receiver *transport.Receiver
+}
+
+func (c *outageClient) Publish(ctx context.Context, topic string, payload []byte, _ bool) error {
+	if !strings.Contains(topic, "/up/") {
+		return nil
+	}
+	select {
+	case <-c.back:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return c.receiver.Feed(topic, payload)
+}
+func (*outageClient) Subscribe(context.Context, string, func(transport.Delivery)) error { return nil }
+func (c *outageClient) Connected() bool {
+	select {
+	case <-c.back:
+		return true
+	default:
+		return false
+	}
+}
+func (*outageClient) Close(context.Context) error { return nil }
+
+// TestOutage samples 32 channels at 10 Hz on a simulated clock while the broker
+// is away, for HENCEDGE_OUTAGE_HOURS (a few minutes without it), then lets it
+// come back: every window must arrive, in order, and neither the time away nor
+// the way back may take memory that grows with it.
+func TestOutage(t *testing.T) {
+	length := 10 * time.Minute
+	if h, err := strconv.Atoi(os.Getenv("HENCEDGE_OUTAGE_HOURS")); err == nil {
+		length = time.Duration(h) * time.Hour
+	}
+	const channels, samples = 32, 64
+	cfg := testConfig(t)
+	s := &cfg.Streams[0]
+	s.Interval, s.Window.Samples, s.Channels = 100*time.Millisecond, samples, nil
+	for i := range channels {
+		s.Channels = append(s.Channels, config.Channel{Name: fmt.Sprint("c", i), Unit: "1", Range: [2]float64{0, 64}, Source: &config.Source{Type: config.SourceLoad}})
+	}
+	durable(t, cfg, filepath.Join(t.TempDir(), "spool"))
+	cfg.Spool.Bytes = 16 * config.GiB
+	clock := &simClock{wall: time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)}
+	client := &outageClient{back: make(chan struct{})}
+	client.receiver = transport.NewReceiver(transport.Limits{}, func(_ string, sealed []byte) error {
+		m, err := transport.PeekMeta(sealed)
+		if err == nil {
+			client.mu.Lock()
+			client.metas = append(client.metas, *m)
+			client.mu.Unlock()
+		}
+		return err
+	})
+	deps, _ := testDeps(t, client)
+	deps.Clock = clock
+	a, err := New(cfg, deps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- a.Run(ctx) }()
+
+	heap := func() uint64 {
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	var early, most, away uint64
+	quarter := length / 16
+	next := quarter
+	for clock.Mono() < length {
+		// Time passes when the sampler sleeps and the encrypter has nothing to do.
+		st := a.Stats().Streams["system"]
+		if clock.sleepers() == 0 || st.Samples/samples > st.Windows+2 || st.Windows > uint64(a.Stats().Spool.Objects)+2 {
+			time.Sleep(50 * time.Microsecond)
+			continue
+		}
+		clock.step(length)
+		if clock.Mono() >= next {
+			next += quarter
+			if h := heap(); early == 0 {
+				early = h
+			} else {
+				most = max(most, h)
+			}
+		}
+	}
+	made := a.Stats().Streams["system"].Windows
+	waiting := a.Stats().Spool
+	away = most
+	close(client.back)
+	cancel() // sampling ends; the backlog goes out
+	back := time.Now()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; ; i++ { // a stop may leave some for the next start
+		left := a.Stats().Spool.Objects
+		if left == 0 || i == 100 {
+			break
+		}
+		if a, err = New(cfg, deps); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		err := a.Run(ctx)
+		cancel()
+		if err != nil {
+			t.Fatal(err)
+		}
+		most = max(most, heap())
+	}
+	took := time.Since(back)
+	var got, last, seen uint64
+	for i, m := range client.metas {
+		if i > 0 && m.Sequence != last+1 && m.BootEpoch == client.metas[i-1].BootEpoch {
+			t.Fatalf("window %d has sequence %d after %d", i, m.Sequence, last)
+		}
+		last = m.Sequence
+		got++
+		seen += uint64(m.Samples)
+	}
+	if want := uint64(length / (100 * time.Millisecond)); seen < want-1 || got < made {
+		t.Errorf("%d samples in %d windows arrived, %d samples were due and %d windows made", seen, got, want, made)
+	}
+	if st := a.Stats().Spool; st.Dropped+st.Expired+st.Damaged > 0 {
+		t.Errorf("%+v", st)
+	}
+	// The index takes about 200 bytes for each window that waits, and this test a
+	// header for each that arrived.
+	if bound := early + 4<<20 + 300*uint64(waiting.Objects); away > bound {
+		t.Errorf("the heap grew from %d to %d KiB while the broker was away", early>>10, away>>10)
+	}
+	if bound := early + 4<<20 + 1200*got; most > bound {
+		t.Errorf("the heap grew from %d to %d KiB on the way back", early>>10, most>>10)
+	}
+	t.Logf("%v away: %d windows, %.1f MB on disk, replayed in %v; heap %d KiB after a sixteenth, at most %d KiB later and %d KiB on the way back", length, waiting.Objects,
+		float64(waiting.Bytes)/1e6, took.Round(time.Millisecond), early>>10, away>>10, most>>10)
+}

@@ -1,0 +1,241 @@
+package evaluator
+
+import (
+	"context"
+	"crypto/ed25519"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/transport"
+)
+
+// receipts are what a device is told.
+type receipts struct {
+	r     *rig
+	items chan transport.ReceiptItem
+	seq   uint64
+}
+
+func (r *rig) receipts(device string) *receipts {
+	r.t.Helper()
+	out := &receipts{r: r, items: make(chan transport.ReceiptItem, 64)}
+	trust, err := transport.TrustKeys(map[string]ed25519.PublicKey{"cloud": signer(r.t, "cloud").Public()})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	v, err := transport.NewVerifier(transport.VerifierOptions{Trust: trust, Kinds: []transport.Kind{transport.KindReceipt}, NoReplay: true})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	err = r.device.Subscribe(ctx, transport.ReceiptTopic(transport.DefaultPrefix, device), func(d transport.Delivery) {
+		defer d.Ack()
+		sealed, err := transport.ReadWhole(d.Payload, 0)
+		if err != nil {
+			r.t.Error(err)
+			return
+		}
+		obj, err := transport.Open(sealed, v)
+		if err != nil {
+			r.t.Error(err)
+			return
+		}
+		rc, err := transport.UnmarshalReceipt(obj.Body)
+		if err != nil || rc.To != device {
+			r.t.Errorf("%+v, %v", rc, err)
+			return
+		}
+		for _, it := range rc.Items {
+			out.items <- it
+		}
+	})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return out
+}
+
+func (c *receipts) expect(id [32]byte, outcome transport.Outcome, reason string) transport.ReceiptItem {
+	c.r.t.Helper()
+	select {
+	case it := <-c.items:
+		if it.Object != id || it.Outcome != outcome || it.Reason != reason {
+			c.r.t.Fatalf("receipt %v %q, want %v %q", it.Outcome, it.Reason, outcome, reason)
+		}
+		return it
+	case <-time.After(patience):
+		c.r.t.Fatalf("no receipt, want %v", outcome)
+	}
+	return transport.ReceiptItem{}
+}
+
+// ask asks as the device would.
+func (c *receipts) ask(device, topic string, id [32]byte, total, size int) {
+	c.r.t.Helper()
+	body, err := transport.MarshalAsk(transport.Ask{Items: []transport.AskItem{{Object: id, Topic: topic, Total: total, Size: size}}})
+	if err != nil {
+		c.r.t.Fatal(err)
+	}
+	c.seq++
+	sealed, err := transport.Seal(transport.Meta{Kind: transport.KindAsk, Device: device, BootEpoch: 1, Sequence: c.seq}, body, signer(c.r.t, device))
+	if err != nil {
+		c.r.t.Fatal(err)
+	}
+	payload, err := transport.Whole(sealed, 0)
+	if err != nil {
+		c.r.t.Fatal(err)
+	}
+	c.r.publish(transport.AskTopic(transport.DefaultPrefix, device), payload)
+}
+
+func storeConfig(t *testing.T, dir string, programs ...config.Program) *config.Evaluator {
+	t.Helper()
+	cfg := testConfig(t, programs...)
+	cfg.Store = &config.Store{Dir: dir}
+	cfg.SetDefaults()
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}
+
+func inputs(text string) map[string]string { return map[string]string{"x": text} }
+
+// A window is acknowledged when it is on disk; a device that asks again, or
+// sends again, also after a restart, gets the same answer and makes no second
+// result.
+func TestTakenOnce(t *testing.T) {
+	dir, state := filepath.Join(t.TempDir(), "store"), filepath.Join(t.TempDir(), "state")
+	program := prog("mean", "mean(x)", inputs("d1/count/temp"))
+	r := newRigAt(t, storeConfig(t, dir, program), state)
+	rc := r.receipts("d1")
+	temp, load := numbers(8, 10, 2), numbers(8, 0, 0.1)
+	w := r.window("d1", "count", 1, time.Unix(1000, 0), temp, load)
+	sealed := r.seal(w)
+	oid := transport.ObjectID(sealed)
+	pieces, err := transport.Split(sealed, int(r.cfg.Broker.ChunkSize))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rc.ask("d1", w.topic, oid, len(pieces), len(sealed))
+	rc.expect(oid, transport.Unknown, "")
+	r.send(w.topic, sealed)
+	rc.expect(oid, transport.Taken, "")
+	first := r.expect("mean", average(temp))
+	rc.ask("d1", w.topic, oid, len(pieces), len(sealed))
+	rc.expect(oid, transport.Taken, "")
+	r.stop()
+
+	r = newRigAt(t, storeConfig(t, dir, program), state)
+	rc = r.receipts("d1")
+	rc.ask("d1", w.topic, oid, len(pieces), len(sealed))
+	rc.expect(oid, transport.Taken, "")
+	r.send(w.topic, sealed)
+	rc.expect(oid, transport.Taken, "")
+	// Another window under the same number is refused, to the device's knowledge.
+	other := r.window("d1", "count", 1, time.Unix(2000, 0), temp, load)
+	r.send(other.topic, r.seal(other))
+	rc.expect(transport.ObjectID(r.seal(other)), transport.Refused, "replayed")
+	r.expectRefusal("replayed")
+	next := r.window("d1", "count", 2, time.Unix(3000, 0), numbers(8, 30, 1), load)
+	r.sendWindow(next)
+	second := r.expect("mean", average(numbers(8, 30, 1)))
+	if second.Meta.BootEpoch == first.Meta.BootEpoch || len(r.results) != 0 {
+		t.Errorf("after %+v came %+v, and %d more", first.Meta, second.Meta, len(r.results))
+	}
+}
+
+// A window that waits for others survives a restart, and is used then.
+func TestWaitsOnDisk(t *testing.T) {
+	dir, state := filepath.Join(t.TempDir(), "store"), filepath.Join(t.TempDir(), "state")
+	program := prog("change", "mean(x) - mean(lag(x, 1))", inputs("d1/count/temp"))
+	r := newRigAt(t, storeConfig(t, dir, program), state)
+	rc := r.receipts("d1")
+	load := numbers(8, 0, 0.1)
+	w := r.window("d1", "count", 1, time.Unix(1000, 0), numbers(8, 10, 2), load)
+	rc.expect(r.sendWindow(w), transport.Taken, "")
+	r.stop()
+	for n := uint64(2); n <= 4; n++ { // each after another restart
+		r = newRigAt(t, storeConfig(t, dir, program), state)
+		r.sendWindow(r.window("d1", "count", n, time.Unix(int64(1000*n), 0), numbers(8, 10+5*float64(n-1), 2), load))
+		if obj := r.expect("change", 5); len(obj.Meta.Inputs) != 2 {
+			t.Errorf("%+v", obj.Meta)
+		}
+		r.stop()
+		if len(r.results) != 0 {
+			t.Errorf("restart %d: %d more results", n, len(r.results))
+		}
+	}
+	// Windows whose neighbours left before a restart stay until the joiner's bound.
+	entries, err := os.ReadDir(filepath.Join(dir, "inbox"))
+	if err != nil || len(entries) == 0 || len(entries) > 3 {
+		t.Errorf("%d windows are in the inbox; %v", len(entries), err)
+	}
+}
+
+// Chunks that are there are told one by one; a device cannot ask about another's.
+func TestPartialReceipt(t *testing.T) {
+	cfg := storeConfig(t, filepath.Join(t.TempDir(), "store"), prog("mean", "mean(x)", inputs("d1/count/temp")))
+	cfg.Broker.ChunkSize = 4 << 10
+	r := newRig(t, cfg)
+	rc := r.receipts("d1")
+	w := r.window("d1", "count", 1, time.Unix(1000, 0), numbers(8, 1, 1), numbers(8, 0, 0))
+	sealed := r.seal(w)
+	pieces, err := transport.Split(sealed, 4<<10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range []int{0, 2} {
+		b, err := pieces[i].Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.publish(w.topic, b)
+	}
+	oid := transport.ObjectID(sealed)
+	var it transport.ReceiptItem
+	for range 200 { // the chunks may still be under way
+		rc.ask("d1", w.topic, oid, len(pieces), len(sealed))
+		if it = <-rc.items; it.Outcome == transport.Partial && it.Has(0) && it.Has(2) {
+			break
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+	if it.Total != len(pieces) || !it.Has(0) || it.Has(1) || !it.Has(2) {
+		t.Fatalf("%+v", it)
+	}
+	for i := range pieces {
+		if !it.Has(i) {
+			b, err := pieces[i].Marshal()
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.publish(w.topic, b)
+		}
+	}
+	rc.expect(oid, transport.Taken, "")
+	r.expect("mean", average(numbers(8, 1, 1)))
+	rc.ask("d1", transport.ReadingTopic(transport.DefaultPrefix, "d2", "count"), oid, 1, 1)
+	r.expectRefusal("wrong_topic")
+}
+
+// Refusals that a configuration can cure are told, those of strangers are not.
+func TestRefusalReceipt(t *testing.T) {
+	r := newRig(t, storeConfig(t, filepath.Join(t.TempDir(), "store"), prog("mean", "mean(x)", inputs("d1/count/temp"))))
+	rc := r.receipts("d1")
+	w := r.window("d1", "count", 1, time.Unix(1000, 0), numbers(8, 1, 1), numbers(8, 0, 0))
+	w.signer = signer(t, "mallory")
+	r.sendWindow(w)
+	r.expectRefusal("unknown_signer")
+	w = r.window("d1", "count", 1, time.Unix(1000, 0), numbers(8, 1, 1), numbers(8, 0, 0))
+	w.meta.KeyEpoch++
+	oid := r.sendWindow(w)
+	rc.expect(oid, transport.Refused, "wrong_epoch")
+	r.expectRefusal("wrong_epoch")
+	rc.ask("d1", w.topic, oid, 3, 100)
+	rc.expect(oid, transport.Refused, "wrong_epoch")
+}

@@ -1,0 +1,171 @@
+package evaluator
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func openTestLedger(t testing.TB, path string, limit int) *ledger {
+	t.Helper()
+	l, err := openLedger(path, limit)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.close() })
+	return l
+}
+
+type ident [32]byte
+
+func id(n uint64) ident {
+	return sha256.Sum256(binary.BigEndian.AppendUint64(nil, n))
+}
+
+// Numbers are exactly those that were used, across restarts and compactions,
+// whatever their order; ids are at least the newest.
+func TestLedgerRemembers(t *testing.T) {
+	root := t.TempDir()
+	runs := 0
+	rapid.Check(t, func(t *rapid.T) {
+		runs++
+		path := filepath.Join(root, id(uint64(runs)).name())
+		const limit = 8
+		l, err := openLedger(path, limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { l.close() }()
+		used := map[seriesKey]map[uint64]bool{}
+		var order []uint64
+		for range rapid.IntRange(0, 40).Draw(t, "steps") {
+			k := seriesKey{[8]byte{byte(rapid.IntRange(1, 2).Draw(t, "series"))}, rapid.Uint64Range(1, 2).Draw(t, "boot")}
+			n := rapid.Uint64Range(0, 30).Draw(t, "number")
+			if rapid.IntRange(0, 9).Draw(t, "what") == 0 {
+				l.close()
+				if l, err = openLedger(path, limit); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if used[k] == nil {
+				used[k] = map[uint64]bool{}
+			}
+			used[k][n] = true
+			name := uint64(len(order))
+			order = append(order, name)
+			if err := l.add(record{kind: recTaken, id: id(name), series: k.series, boot: k.boot, number: n}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		l.close()
+		if l, err = openLedger(path, limit); err != nil {
+			t.Fatal(err)
+		}
+		for s := byte(1); s <= 2; s++ {
+			for boot := uint64(1); boot <= 2; boot++ {
+				k := seriesKey{[8]byte{s}, boot}
+				for n := range uint64(32) {
+					if l.used(k, n) != used[k][n] {
+						t.Fatalf("series %d, boot %d, number %d: %v", s, boot, n, l.used(k, n))
+					}
+				}
+			}
+		}
+		for i, name := range order {
+			if i >= len(order)-limit && !l.hasTaken(id(name)) {
+				t.Fatalf("id %d of %d is forgotten", i, len(order))
+			}
+		}
+	})
+}
+
+func (i ident) name() string {
+	return string('a'+i[0]%26) + string('a'+i[1]%26) + string('a'+i[2]%26) + string('a'+i[3]%26)
+}
+
+// What arrives in order takes one interval, and a bound holds for what does not.
+func TestLedgerIntervals(t *testing.T) {
+	l := openTestLedger(t, filepath.Join(t.TempDir(), "ledger"), 100)
+	k := seriesKey{[8]byte{1}, 1}
+	l.mu.Lock()
+	for n := range uint64(1000) {
+		l.use(k, n, n)
+	}
+	if len(l.series[k]) != 1 || l.series[k][0] != (interval{0, 999}) {
+		t.Errorf("%v", l.series[k])
+	}
+	for n := uint64(2000); n < 2000+3*maxIntervals; n += 2 {
+		l.use(k, n, n)
+	}
+	if n := len(l.series[k]); n != maxIntervals {
+		t.Errorf("%d intervals", n)
+	}
+	l.mu.Unlock()
+	if !l.used(k, 1500) || l.used(k, 2000+3*maxIntervals-1) {
+		t.Error("the oldest gap closes, not another")
+	}
+	if l.use(k, 0, ^uint64(0)); !l.used(k, ^uint64(0)) {
+		t.Error("the last number")
+	}
+}
+
+// A torn end is cut off; damage before it stops the start.
+func TestLedgerDamage(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ledger")
+	l := openTestLedger(t, path, 100)
+	for n := range uint64(4) {
+		if err := l.add(record{kind: recMade, id: id(n)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.close()
+	whole, err := os.ReadFile(path)
+	if err != nil || len(whole) != 4*recordSize {
+		t.Fatalf("%d bytes, %v", len(whole), err)
+	}
+	for cut := range recordSize {
+		for _, tail := range [][]byte{whole[:3*recordSize+cut], append(whole[:3*recordSize:3*recordSize], make([]byte, 2*recordSize+cut)...)} {
+			if err := os.WriteFile(path, tail, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			l := openTestLedger(t, path, 100)
+			if !l.hasMade(id(0)) || !l.hasMade(id(2)) || l.hasMade(id(3)) {
+				t.Fatalf("cut at %d: not what was whole", cut)
+			}
+			if err := l.add(record{kind: recMade, id: id(9)}); err != nil {
+				t.Fatal(err)
+			}
+			l.close()
+			if l = openTestLedger(t, path, 100); !l.hasMade(id(9)) || !l.hasMade(id(2)) {
+				t.Fatalf("cut at %d: what came after is lost", cut)
+			}
+			l.close()
+		}
+	}
+	whole[recordSize+7] ^= 1
+	if err := os.WriteFile(path, whole, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := openLedger(path, 100); !errors.Is(err, ErrState) {
+		t.Errorf("damage in the middle: %v", err)
+	}
+}
+
+func FuzzRecord(f *testing.F) {
+	r := record{kind: recTaken, id: id(1), series: [8]byte{2}, boot: 3, number: 4}
+	f.Add(r.append(nil))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		r, err := parseRecord(b)
+		if err != nil {
+			return
+		}
+		if again := r.append(nil); string(again) != string(b) {
+			t.Errorf("%x is also %x", b, again)
+		}
+	})
+}

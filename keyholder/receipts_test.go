@@ -1,0 +1,147 @@
+package keyholder
+
+import (
+	"context"
+	"crypto/ed25519"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/hencedge/hencedge/transport"
+	"github.com/hencedge/hencedge/transport/broker"
+)
+
+// A result that was read gets a receipt, once more when it comes again or is
+// asked about; it is read once, over a restart too.
+func TestReceipts(t *testing.T) {
+	b, _, err := broker.Start(broker.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	s, key := newSet(t), signingKey(t)
+	good := newCloud(t, s, s.manifest.Current(), key)
+	state := filepath.Join(t.TempDir(), "state")
+	holder, err := transport.ParsePublicKey(s.manifest.Signer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	trusted, err := transport.TrustKeys(map[string]ed25519.PublicKey{holderDevice: holder})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := transport.NewVerifier(transport.VerifierOptions{Trust: trusted, Kinds: []transport.Kind{transport.KindReceipt}, NoReplay: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
+	defer stop()
+	client := dial(t, b, "cloud")
+	items := make(chan transport.ReceiptItem, 16)
+	if err := client.Subscribe(ctx, transport.ReceiptTopic(transport.DefaultPrefix, "cloud"), func(d transport.Delivery) {
+		defer d.Ack()
+		sealed, err := transport.ReadWhole(d.Payload, 0)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		obj, err := transport.Open(sealed, v)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		r, err := transport.UnmarshalReceipt(obj.Body)
+		if err != nil || r.To != "cloud" || len(r.Items) != 1 {
+			t.Errorf("%+v, %v", r, err)
+			return
+		}
+		items <- r.Items[0]
+	}); err != nil {
+		t.Fatal(err)
+	}
+	expect := func(sealed []byte, outcome transport.Outcome, reason string) {
+		t.Helper()
+		select {
+		case it := <-items:
+			if it.Object != transport.ObjectID(sealed) || it.Outcome != outcome || it.Reason != reason {
+				t.Errorf("%v %q, want %v %q", it.Outcome, it.Reason, outcome, reason)
+			}
+		case <-ctx.Done():
+			t.Fatalf("no receipt, want %v", outcome)
+		}
+	}
+	sender, err := transport.NewSender(client, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const topic = "hencedge/v1/res/mean"
+	send := func(sealed []byte) {
+		t.Helper()
+		if err := sender.Send(ctx, topic, sealed); err != nil {
+			t.Fatal(err)
+		}
+	}
+	asks := uint64(0)
+	ask := func(sealed []byte) {
+		t.Helper()
+		asks++
+		body, err := transport.MarshalAsk(transport.Ask{Items: []transport.AskItem{{Object: transport.ObjectID(sealed), Topic: topic, Total: 1, Size: len(sealed)}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := transport.Meta{Kind: transport.KindAsk, Device: "cloud", BootEpoch: 1, Sequence: asks}
+		q, err := transport.Seal(m, body, key)
+		if err == nil {
+			q, err = transport.Whole(q, 0)
+		}
+		if err == nil {
+			err = client.Publish(ctx, transport.AskTopic(transport.DefaultPrefix, "cloud"), q, false)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	read := make(chan [32]byte, 16)
+	watch := func(name string) (end func()) {
+		t.Helper()
+		rc, err := NewReceipts(s, ReceiptOptions{Client: dial(t, b, name), Evaluators: trust(key), State: state, Logger: quiet()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := reader(t, s, ReaderOptions{Signers: trust(key), Replay: rc.Guard()})
+		ctx, cancel := context.WithCancel(ctx)
+		ready := make(chan struct{})
+		var run sync.WaitGroup
+		run.Go(func() {
+			if err := Watch(ctx, r, WatchOptions{Client: rc.client, Receipts: rc, OnReady: func() { close(ready) },
+				OnResult: func(res *Result) error { read <- res.ID; return nil }}); err != nil {
+				t.Error(err)
+			}
+		})
+		<-ready
+		return func() {
+			cancel()
+			run.Wait()
+			rc.Close()
+		}
+	}
+	end := watch("holder1")
+	first, second := good.result([]float64{0.5}, nil), good.result([]float64{0.25}, nil)
+	ask(first)
+	expect(first, transport.Unknown, "")
+	send(first)
+	expect(first, transport.Taken, "")
+	ask(first)
+	expect(first, transport.Taken, "")
+	end()
+	end = watch("holder2") // another process: it knows the number, not the bytes
+	send(first)
+	expect(first, transport.Refused, "replayed")
+	send(second)
+	expect(second, transport.Taken, "")
+	end()
+	if len(read) != 2 || <-read != transport.ObjectID(first) || <-read != transport.ObjectID(second) {
+		t.Errorf("%d results were read, want each once", len(read))
+	}
+}
