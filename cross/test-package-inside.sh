@@ -130,6 +130,8 @@ step 'doctor, as the agent'
 setpriv --reuid hencedge-agent --regid hencedge-agent --clear-groups hencedge doctor --agent /etc/hencedge/agent.yaml --offline | tee report || true
 must grep -q 'ok    secrets on this board' report
 
+must grep -q "public_key: $board" <(setpriv --reuid hencedge-agent --regid hencedge-agent --clear-groups hencedge agent enroll -c /etc/hencedge/agent.yaml)
+
 step reload
 sed -i 's/interval: 100ms/interval: 50ms/' /etc/hencedge/agent.yaml
 must systemctl reload hencedge-agent
@@ -178,6 +180,7 @@ must timeout 60 hencedge results watch -c keyholder.yaml --format ndjson --count
 hencedge version | head -n 1
 
 step 'remove keeps, purge forgets'
+cp /usr/bin/hencedge /root/hencedge
 must dpkg -r hencedge
 must_not systemctl is-active --quiet hencedge-agent
 must test -e /var/lib/hencedge/agent/signing.key
@@ -190,4 +193,20 @@ must_not test -e /var/lib/hencedge
 must_not test -e /etc/default/hencedge-agent
 must test -e /etc/hencedge/agent.yaml # the operator's own
 must_not systemctl is-enabled --quiet hencedge-agent
+
+step 'without the package'
+cp /root/hencedge /usr/local/bin/hencedge
+must hencedge service install --drop-in credentials
+must cmp /etc/systemd/system/hencedge-agent.service <(hencedge service install --show)
+must systemctl is-enabled --quiet hencedge-agent
+must_not hencedge service install 2>/dev/null # there is one already
+must hencedge service start
+must hencedge agent status >/dev/null
+must hencedge service restart
+must hencedge service status
+must hencedge service stop
+must_not hencedge service status
+must hencedge service uninstall
+must_not test -e /etc/systemd/system/hencedge-agent.service
+must_not hencedge service start 2>/dev/null
 step 'all good'

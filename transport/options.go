@@ -49,6 +49,9 @@ type Options struct {
 	// names, for brokers that share port 443.
 	TLS  *tls.Config
 	ALPN []string
+	// TLSSource, where set, is asked for the configuration of every connection
+	// instead of TLS, so that roots can change while the client runs.
+	TLSSource func() *tls.Config
 
 	// Will makes the last will, anew for every connection; Birth is published
 	// on every connection. Either may be nil.
@@ -167,7 +170,10 @@ func (o *Options) check() error {
 // tlsConfig is the configuration for one connection to e.
 func (o *Options) tlsConfig(e endpoint) *tls.Config {
 	c := &tls.Config{}
-	if o.TLS != nil {
+	switch {
+	case o.TLSSource != nil:
+		c = o.TLSSource().Clone()
+	case o.TLS != nil:
 		c = o.TLS.Clone()
 	}
 	c.MinVersion = max(c.MinVersion, tls.VersionTLS12)

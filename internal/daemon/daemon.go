@@ -16,12 +16,12 @@ import (
 // birth message, last will and callbacks. Messages are taken up to one chunk of
 // b's size with its header. It fails when a certificate or key cannot be read.
 func BrokerOptions(b config.Broker, log *slog.Logger) (transport.Options, error) {
-	tls, err := tlsutil.Files{CA: b.CA, Cert: b.Cert, Key: b.Key, ServerName: b.ServerName}.Config()
+	tls, err := tlsutil.Files{CA: b.CA, Cert: b.Cert, Key: b.Key, ServerName: b.ServerName}.Source()
 	if err != nil {
 		return transport.Options{}, err
 	}
 	o := transport.Options{
-		URL: b.URL, Insecure: b.Insecure, ClientID: b.ClientID, Username: b.Username, TLS: tls, ALPN: b.ALPN, KeepAlive: b.KeepAlive, MaxReconnect: b.ReconnectMax,
+		URL: b.URL, Insecure: b.Insecure, ClientID: b.ClientID, Username: b.Username, TLSSource: tls.Config, ALPN: b.ALPN, KeepAlive: b.KeepAlive, MaxReconnect: b.ReconnectMax,
 		MaxInbound: max(transport.DefaultMaxInbound, int(b.ChunkSize)+4096), Logger: log,
 	}
 	if b.Password != "" {

@@ -89,7 +89,9 @@ func (s *Supervisor) Run(ctx context.Context) error {
 		return err
 	}
 	s.since, s.asked = time.Now(), make(chan request)
+	opened := s.takeTime(ctx)
 	service, err := c.Open()
+	opened()
 	if err != nil {
 		return err
 	}

@@ -46,6 +46,32 @@ func (s *Supervisor) keepAlive(ctx context.Context) (stop func()) {
 	return func() { cancel(); wg.Wait() }
 }
 
+// startStep is how much more time a start asks for at once, and keeps asking:
+// evaluation keys can have gigabytes.
+const startStep = time.Minute
+
+// takeTime asks the service manager for patience until done is called.
+func (s *Supervisor) takeTime(ctx context.Context) (done func()) {
+	if s.Notify == nil || s.Notify.address == "" {
+		return func() {}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		tick := time.NewTicker(startStep / 3)
+		defer tick.Stop()
+		for {
+			_ = s.Notify.Send(fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d", startStep.Microseconds()), "STATUS=starting") // nobody to tell yet
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+			}
+		}
+	})
+	return func() { cancel(); wg.Wait() }
+}
+
 // trial wraps a service on trial: one that is not connected within the time ends
 // with errTrial. Without a trial it is the service itself.
 func (s *Supervisor) trial(c *Candidate, service Service) Service {

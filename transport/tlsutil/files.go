@@ -47,6 +47,49 @@ func (f Files) Config() (*tls.Config, error) {
 	return c, nil
 }
 
+// Source makes client configurations that follow the files: of the roots too,
+// which one tls.Config holds for good.
+type Source struct {
+	files Files
+
+	mu      sync.Mutex
+	ca      stamp
+	current *tls.Config
+}
+
+// Source reads the files once, so that a mistake shows at start.
+func (f Files) Source() (*Source, error) {
+	s := &Source{files: f, ca: stampOf(f.CA)}
+	var err error
+	s.current, err = f.Config()
+	return s, err
+}
+
+// Config is the configuration for one more connection: with the roots as they are
+// now, or, while their file is not good, as they were. The caller must not change
+// it.
+func (s *Source) Config() *tls.Config {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := stampOf(s.files.CA)
+	if now == s.ca {
+		return s.current
+	}
+	if c, err := s.files.Config(); err == nil {
+		s.current, s.ca = c, now
+	}
+	return s.current
+}
+
+// stampOf is the zero stamp for a file that is not there.
+func stampOf(path string) stamp {
+	info, err := os.Stat(path)
+	if path == "" || err != nil {
+		return stamp{}
+	}
+	return stamp{info.ModTime(), info.Size()}
+}
+
 // pair caches a certificate until one of its files changes.
 type pair struct {
 	cert, key string

@@ -174,3 +174,63 @@ func TestFiles(t *testing.T) {
 		t.Errorf("no files: %v", err)
 	}
 }
+
+// New roots are used for the next connection, without a restart; a file that is
+// half written is not.
+func TestSourceFollowsTheRoots(t *testing.T) {
+	old, err := NewDevCA("dev")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fresh, err := NewDevCA("dev")
+	if err != nil {
+		t.Fatal(err)
+	}
+	oldServer, err := old.ServerConfig(false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	freshServer, err := fresh.ServerConfig(false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "ca.pem")
+	put := func(pem []byte, age time.Duration) {
+		if err := os.WriteFile(path, pem, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		at := time.Now().Add(-age)
+		if err := os.Chtimes(path, at, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(old.PEM(), time.Hour)
+	s, err := Files{CA: path, ServerName: "localhost"}.Source()
+	if err != nil {
+		t.Fatal(err)
+	}
+	try := func(server *tls.Config) error { _, err := handshake(t, server, s.Config()); return err }
+	if err := try(oldServer); err != nil {
+		t.Fatal(err)
+	}
+	if try(freshServer) == nil {
+		t.Fatal("a server under other roots was trusted")
+	}
+	put(fresh.PEM()[:100], 30*time.Minute)
+	if err := try(oldServer); err != nil {
+		t.Errorf("a half written file cut the connection off: %v", err)
+	}
+	put(fresh.PEM(), time.Minute)
+	if err := try(freshServer); err != nil {
+		t.Errorf("the new roots are not used: %v", err)
+	}
+	if try(oldServer) == nil {
+		t.Error("the old roots are still trusted")
+	}
+	if c := s.Config(); c.MinVersion != tls.VersionTLS12 || c.MaxVersion != 0 {
+		t.Errorf("TLS versions %x to %x", c.MinVersion, c.MaxVersion)
+	}
+	if _, err := (Files{CA: path + "x"}).Source(); err == nil {
+		t.Error("a missing file was accepted")
+	}
+}
