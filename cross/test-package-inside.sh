@@ -195,8 +195,9 @@ must test -e /etc/hencedge/agent.yaml # the operator's own
 must_not systemctl is-enabled --quiet hencedge-agent
 
 step 'without the package'
-cp /root/hencedge /usr/local/bin/hencedge
-must hencedge service install --drop-in credentials
+cp /root/hencedge /usr/local/bin/hencedge && hash -r
+must hencedge service install --drop-in credentials 2>said
+must grep -q 'credentials.conf is there already and stays' said
 must cmp /etc/systemd/system/hencedge-agent.service <(hencedge service install --show)
 must systemctl is-enabled --quiet hencedge-agent
 must_not hencedge service install 2>/dev/null # there is one already

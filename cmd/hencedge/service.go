@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"os/user"
@@ -146,7 +147,9 @@ func (a *app) install(r systemd.Role, unit string, dropins []string) error {
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			return err
 		}
-		if err := os.WriteFile(path, []byte(systemd.DropIns()[d+".conf"]), 0o644); err != nil {
+		if err := writeDropIn(path, systemd.DropIns()[d+".conf"]); errors.Is(err, fs.ErrExist) {
+			fmt.Fprintf(a.std.Err, "hencedge: %s is there already and stays as it is\n", path)
+		} else if err != nil {
 			return err
 		}
 	}
@@ -159,6 +162,16 @@ func (a *app) install(r systemd.Role, unit string, dropins []string) error {
 		return fmt.Errorf("%s is not what was to be installed (%w); compare it with \"hencedge service install --show\"", path, err)
 	}
 	return nil
+}
+
+// writeDropIn writes a new file; it fails with fs.ErrExist for one that is there.
+func writeDropIn(path, text string) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(text)
+	return errors.Join(err, f.Close())
 }
 
 func needRoot() error {
