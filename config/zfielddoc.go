@@ -36,6 +36,7 @@ var fieldDoc = map[string]string{
 	"Broker.KeepAlive":          "time between pings on an idle connection",
 	"Broker.Key":                "PEM file of its private key",
 	"Broker.Password":           "password",
+	"Broker.ReconnectMax":       "longest delay between attempts to connect; it doubles, at random, and grows when connections break soon",
 	"Broker.ServerName":         "name that the broker's certificate must carry",
 	"Broker.TopicPrefix":        "start of every topic",
 	"Broker.URL":                "tls://host:8883 (mqtts, ssl mean the same); tcp:// only to this machine or with insecure",
