@@ -374,3 +374,37 @@ func TestOutage(t *testing.T) {
 	t.Logf("%v away: %d windows, %.1f MB on disk, replayed in %v; heap %d KiB after a sixteenth, at most %d KiB later and %d KiB on the way back", length, waiting.Objects,
 		float64(waiting.Bytes)/1e6, took.Round(time.Millisecond), early>>10, away>>10, most>>10)
 }
+
+// Plan's bytes and flushes of the spool are those that a spool counts, and a cap
+// or hours that are too tight are refused.
+func TestPlanOfSpool(t *testing.T) {
+	cfg := durable(t, testConfig(t), filepath.Join(t.TempDir(), "spool"))
+	cfg.Spool.Mirror = filepath.Join(t.TempDir(), "mirror")
+	deps, _ := testDeps(t, &fakeClient{})
+	p, err := Plan(cfg, deps, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := New(cfg, deps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Once(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	st := a.Stats().Spool
+	if got, want := float64(st.Written), p.SpoolBytesPerDay/p.Streams[0].WindowsPerDay; got != want || float64(st.Syncs) != p.SpoolSyncsPerDay/p.Streams[0].WindowsPerDay {
+		t.Errorf("a window writes %v bytes with %d flushes, predicted %v with %v", got, st.Syncs, want, p.SpoolSyncsPerDay/p.Streams[0].WindowsPerDay)
+	}
+	if want := cfg.Spool.Age.Seconds(); p.QueueSeconds > want || p.QueueSeconds <= 0 || p.Open != 1 || p.Cap != 0 {
+		t.Errorf("%+v", p)
+	}
+	cfg.Delivery.Bandwidth = config.Size(2 * p.BytesPerDay / 86400)
+	if p, err := Plan(cfg, deps, 0); err != nil || len(p.Refusals) != 0 || p.Cap < 0.49 || p.Cap > 0.51 {
+		t.Errorf("half of the cap: %+v, %v", p, err)
+	}
+	cfg.Delivery.Hours = []config.Hours{{From: "00:00", To: "06:00", Zone: "UTC"}}
+	if p, err := Plan(cfg, deps, 0); err != nil || len(p.Refusals) != 1 || !strings.Contains(p.Refusals[0], "delivery.bandwidth") || p.Open != 0.25 {
+		t.Errorf("in a quarter of the day: %+v, %v", p, err)
+	}
+}

@@ -13,6 +13,8 @@ import (
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/henc/secret"
 	"github.com/hencedge/hencedge/transport"
+	"github.com/hencedge/hencedge/transport/delivery"
+	"github.com/hencedge/hencedge/transport/spool"
 )
 
 // Prediction is what an agent will do to its device and its link. Rates are
@@ -35,6 +37,15 @@ type Prediction struct {
 	QueueSeconds float64 `json:"queue_s"`
 	// StateWritesPerDay is how often the state file is written and flushed.
 	StateWritesPerDay float64 `json:"state_writes_per_day"`
+	// SpoolBytesPerDay are written into files of the spool, both copies, and
+	// SpoolSyncsPerDay flushes of files and directories; a file system writes
+	// more (docs/benchmarks.md has measured factors). 0 without a spool.
+	SpoolBytesPerDay float64 `json:"spool_bytes_per_day,omitempty"`
+	SpoolSyncsPerDay float64 `json:"spool_syncs_per_day,omitempty"`
+	// Open is the part of the time in which windows may be sent, 1 without hours.
+	Open float64 `json:"open"`
+	// Cap is the share of the bandwidth cap, 0 without one.
+	Cap float64 `json:"cap,omitempty"`
 	// Refusals say what cannot work, Warnings what deserves thought.
 	Refusals []string `json:"refusals,omitempty"`
 	Warnings []string `json:"warnings,omitempty"`
@@ -123,11 +134,37 @@ func Plan(cfg *config.Agent, deps Deps, link float64) (*Prediction, error) {
 	if objects > 0 {
 		p.QueueSeconds = min(float64(cfg.Queue.Objects)/objects, float64(cfg.Queue.Bytes)/bytes)
 	}
+	p.spool(cfg, streams, bytes)
 	if link > 0 {
-		p.Link = p.BytesPerDay * 8 / secondsPerDay / link
+		p.Link = p.BytesPerDay * 8 / secondsPerDay / link / p.Open
+	}
+	if cap := float64(cfg.Delivery.Bandwidth); cap > 0 {
+		p.Cap = p.BytesPerDay / secondsPerDay / cap / p.Open
 	}
 	p.judge()
 	return p, nil
+}
+
+// spool predicts what the disk sees. bytes is the rate of sealed objects.
+func (p *Prediction) spool(cfg *config.Agent, streams []*stream, bytes float64) {
+	p.Open = 1
+	if list, err := hours(cfg.Delivery.Hours); err == nil && len(list) > 0 {
+		p.Open = delivery.OpenShare(list)
+	}
+	if cfg.Spool == nil {
+		return
+	}
+	copies := 1.0
+	if cfg.Spool.Mirror != "" {
+		copies = 2
+	}
+	for i, o := range p.Streams {
+		p.SpoolBytesPerDay += copies * o.WindowsPerDay * float64(spool.FileSize(o.Name, streams[i].topic, 0, int64(o.ObjectBytes)))
+		p.SpoolSyncsPerDay += copies * 2 * o.WindowsPerDay
+	}
+	if bytes > 0 {
+		p.QueueSeconds = min(float64(cfg.Spool.Bytes)/bytes, cfg.Spool.Age.Seconds())
+	}
 }
 
 // judge says whether processor and link can do it.
@@ -138,6 +175,7 @@ func (p *Prediction) judge() {
 		remedy string
 	}{
 		{p.CPU, "encryption takes %.0f %% of a processor of this machine", "use longer windows, fewer channels or smaller parameters"},
+		{p.Cap, "the streams take %.0f %% of delivery.bandwidth in the hours in which they may be sent", "raise it, or use longer windows, a lower level or smaller parameters"},
 		{p.Link, "the streams take %.0f %% of the uplink", "use longer windows, a lower level or smaller parameters"},
 	} {
 		text := fmt.Sprintf(c.what+"; %s", 100*c.share, c.remedy)

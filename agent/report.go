@@ -58,9 +58,13 @@ type Report struct {
 		FailedAt  *time.Time `json:"last_error_at,omitempty"`
 	} `json:"broker"`
 	Queue struct {
-		Objects int    `json:"objects"`
-		Bytes   int64  `json:"bytes"`
-		Dropped uint64 `json:"dropped"`
+		Objects int     `json:"objects"`
+		Bytes   int64   `json:"bytes"`
+		Dropped uint64  `json:"dropped"`
+		Memory  int     `json:"memory_objects"` // of Objects, not on disk
+		Oldest  float64 `json:"oldest_s"`
+		Expired uint64  `json:"expired"`
+		Damaged uint64  `json:"damaged"`
 	} `json:"queue"`
 	Keys struct {
 		Mode      string `json:"mode"`
@@ -82,6 +86,7 @@ func (a *Agent) Report() Report {
 	r := Report{Device: a.cfg.Device, Boot: s.Boot, Since: a.since, Streams: s.Streams,
 		Sent: s.Sent, SentBytes: s.SentBytes, Retries: s.Retries, Refused: s.Refused}
 	r.Queue.Objects, r.Queue.Bytes, r.Queue.Dropped = s.Spool.Objects, s.Spool.Bytes, s.Spool.Dropped
+	r.Queue.Memory, r.Queue.Oldest, r.Queue.Expired, r.Queue.Damaged = s.Spool.MemoryObjects, s.Spool.Oldest.Seconds(), s.Spool.Expired, s.Spool.Damaged
 	r.Keys.Mode, r.Keys.ID, r.Keys.Epoch = string(a.cfg.Keys.Mode), hex.EncodeToString(keys.id[:]), keys.epoch
 	r.Keys.Params = keys.ctx.Parameters().Name()
 	r.Keys.PublicKey = keys.signing.PublicText()

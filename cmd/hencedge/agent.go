@@ -295,6 +295,9 @@ func (a *app) printPlan(p *agent.Prediction) error {
 		fmt.Fprintf(out, ", %.1f %% of the uplink", 100*p.Link)
 	}
 	fmt.Fprintf(out, ", %.1f writes of the state file a day\n", p.StateWritesPerDay)
+	if p.SpoolBytesPerDay > 0 {
+		fmt.Fprintf(out, "the spool writes %s in files a day, with %.0f flushes\n", cli.Bytes(int64(p.SpoolBytesPerDay)), p.SpoolSyncsPerDay)
+	}
 	if p.QueueSeconds > 0 {
 		fmt.Fprintf(out, "the queue bridges an outage of %v\n", time.Duration(p.QueueSeconds)*time.Second)
 	}

@@ -601,6 +601,57 @@ func TestBandwidthHoursAndRetries(t *testing.T) {
 	}
 }
 
+// busyClient counts the messages that are not acknowledged at a time.
+type busyClient struct {
+	fakeClient
+	now, most atomic.Int64
+}
+
+func (c *busyClient) Publish(ctx context.Context, topic string, payload []byte, retain bool) error {
+	n := c.now.Add(1)
+	defer c.now.Add(-1)
+	for most := c.most.Load(); n > most && !c.most.CompareAndSwap(most, n); most = c.most.Load() {
+	}
+	time.Sleep(2 * time.Millisecond)
+	if strings.Contains(topic, "/ask/") {
+		return nil
+	}
+	return c.fakeClient.Publish(ctx, topic, payload, retain)
+}
+
+// Whatever is under way, at most eight chunks and one question are
+// unacknowledged: with a status message ten, the least Receive Maximum.
+func TestInFlight(t *testing.T) {
+	dir := t.TempDir()
+	s := newSpool(t, dir)
+	for i := range 12 {
+		put(t, s, fmt.Sprint("s", i), object(uint64(i), 60_000))
+	}
+	s = newSpool(t, dir) // so that questions come first
+	for i := range 12 {
+		put(t, s, fmt.Sprint("s", i), object(uint64(100+i), 60_000))
+	}
+	client := &busyClient{}
+	cr := courier(t, s, client, func(o *Options) {
+		o.ChunkSize, o.Objects, o.Receipt = 4<<10, 12, 100*time.Millisecond
+		o.Levels = map[string]Level{}
+		for i := range 6 {
+			o.Levels[fmt.Sprint("s", i)] = Broker
+		}
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+	defer cancel()
+	if err := cr.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if most := client.most.Load(); most > 9 || most < 8 {
+		t.Errorf("%d messages at a time, want 8 or 9", most)
+	}
+	if st := cr.Stats(); st.Asks == 0 || st.Delivered < 12 {
+		t.Errorf("%+v", st)
+	}
+}
+
 // A client that is closed ends the run with an error; the objects stay.
 func TestClosedClient(t *testing.T) {
 	s := newSpool(t, t.TempDir())

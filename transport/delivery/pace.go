@@ -81,3 +81,16 @@ func open(hours []Hours, t time.Time) bool {
 	}
 	return len(hours) == 0
 }
+
+// OpenShare is the part of a week in which the hours are open, to the minute.
+func OpenShare(hours []Hours) float64 {
+	const minutes = 7 * 24 * 60
+	start := time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC) // a week without a change of summer time
+	n := 0
+	for m := range minutes {
+		if open(hours, start.Add(time.Duration(m)*time.Minute)) {
+			n++
+		}
+	}
+	return float64(n) / minutes
+}

@@ -91,6 +91,9 @@ func TestHours(t *testing.T) {
 			t.Errorf("%s: %v", text, got)
 		}
 	}
+	if share := OpenShare(night); math.Abs(share-(5*8+24-0)/168.0) > 1e-9 {
+		t.Errorf("open %v of the week", share*168)
+	}
 	if !open(nil, time.Now()) {
 		t.Error("without hours nothing goes")
 	}

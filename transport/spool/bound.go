@@ -127,13 +127,7 @@ func (s *Spool) expire() {
 		if q.limit.Age <= 0 {
 			continue
 		}
-		for _, e := range append([]*entry(nil), q.entries...) {
-			if e.gone || e.leased {
-				continue
-			}
-			if s.age(e) <= q.limit.Age {
-				break
-			}
+		for e := oldest(q); e != nil && s.age(e) > q.limit.Age; e = oldest(q) {
 			s.stats.Expired++
 			s.drop(q, e)
 		}

@@ -92,6 +92,13 @@ func (h *Header) fileSize() int64 {
 	return int64(fixedHeader+len(h.Stream)+len(h.Topic)+len(h.Cursor)) + h.Size + trailer
 }
 
+// FileSize is the length in bytes of the file of an object of size bytes, with a
+// cursor of that many bytes.
+func FileSize(stream, topic string, cursor int, size int64) int64 {
+	h := Header{Stream: stream, Topic: topic, Size: size}
+	return h.fileSize() + int64(cursor)
+}
+
 // DecodeHeader reads the header at the start of b and gives its length in bytes.
 // It fails with ErrTorn when b ends within the header, ErrVersion or ErrFormat.
 func DecodeHeader(b []byte) (h Header, length int, err error) {
