@@ -1,0 +1,148 @@
+#!/usr/bin/env bash
+# Measures what a running agent costs: a real process, a real mosquitto, 32
+# channels at 1 Hz from /proc. Prints one JSON object for each parameter set.
+#
+#   cross/measure-agent.sh [binary [seconds [params...]]]
+#
+# For every set: memory (resident, steady and peak, of which mapped from the
+# binary), the share of one processor between windows and over all, the time from
+# the start of the process to the first sample, bytes on the wire for each
+# window, and allocations. SAMPLES (default 16) is the samples of a window,
+# LEVEL the level (default the highest), MODE public or symmetric.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+bin=${1:-bin/hencedge-static}
+seconds=${2:-60}
+shift $(($# < 2 ? $# : 2))
+sets=("$@")
+[ "${#sets[@]}" -gt 0 ] || sets=(edge12-d1 edge13-d3 edge13-d2p)
+samples=${SAMPLES:-16}
+bin=$(realpath "$bin")
+broker=$(command -v mosquitto || echo /usr/sbin/mosquitto)
+[ -x "$broker" ] || { echo "measure-agent: install mosquitto" >&2; exit 1; }
+
+dir=$(mktemp -d)
+pids=()
+finish() {
+  for p in "${pids[@]}"; do kill "$p" 2>/dev/null && wait "$p" 2>/dev/null; done
+  rm -rf "$dir"
+}
+trap finish EXIT
+
+# port gives a free one.
+port() {
+  local p
+  while :; do
+    p=$((20000 + RANDOM % 20000))
+    (exec 3<>"/dev/tcp/127.0.0.1/$p") 2>/dev/null || { echo "$p"; return; }
+  done
+}
+
+mqtt=$(port)
+printf 'listener %s 127.0.0.1\nallow_anonymous true\n' "$mqtt" >"$dir/mosquitto.conf"
+[ "$(id -u)" != 0 ] || echo 'user root' >>"$dir/mosquitto.conf"
+"$broker" -c "$dir/mosquitto.conf" >/dev/null 2>&1 &
+pids+=($!)
+
+# channels writes 32 of them, all from files that every Linux has.
+channels() {
+  local f
+  for f in busy user nice system idle iowait irq softirq steal; do
+    echo "      - {name: cpu_$f, unit: '%', range: [0, 100], source: {type: cpu, field: $f}}"
+  done
+  echo "      - {name: cpu0, unit: '%', range: [0, 100], source: {type: cpu, cpu: cpu0}}"
+  for f in used_percent swap_used_percent; do
+    echo "      - {name: memory_$f, unit: '%', range: [0, 100], source: {type: memory, field: $f}}"
+  done
+  for f in total free available used buffers cached swap_total swap_free swap_used; do
+    echo "      - {name: memory_$f, unit: B, range: [0, 1.0e+12], source: {type: memory, field: $f}}"
+  done
+  for f in 1m 5m 15m; do
+    echo "      - {name: load_$f, unit: '1', range: [0, 1000], source: {type: load, field: $f}}"
+  done
+  for f in rx_bytes tx_bytes; do
+    echo "      - {name: lo_$f, unit: B/s, range: [0, 1.0e+10], source: {type: net, interface: lo, field: $f}}"
+  done
+  for f in rx_packets tx_packets rx_errors tx_errors rx_dropped tx_dropped; do
+    echo "      - {name: lo_$f, unit: 1/s, range: [0, 1.0e+7], source: {type: net, interface: lo, field: $f}}"
+  done
+}
+
+# status gives a field of /proc/PID/status in KiB.
+status() { awk -v f="$2:" '$1 == f {print $2}' "/proc/$1/status"; }
+# ticks gives the processor time of a process in clock ticks.
+ticks() { sed 's/.*) //' "/proc/$1/stat" | awk '{print $12 + $13}'; }
+# metric gives the value of an exported metric, 0 when there is none.
+metric() { curl -s --max-time 2 "http://127.0.0.1:$http/metrics" | awk -v m="$1" 'index($1, m) == 1 {v = $2} END {printf "%.0f\n", v + 0}'; }
+now() { date +%s%N; }
+
+measure() {
+  local params=$1 work="$dir/$1" level='' keys
+  mkdir "$work"
+  # Without evaluation keys, which agents do not have: they take long to make.
+  "$bin" keys new --params "$params" --dir "$work/keys" --rotations 1 >/dev/null 2>&1
+  if [ "${MODE:-public}" = symmetric ]; then
+    "$bin" keys export --dir "$work/keys" --role agent --symmetric --out "$work/agent" >/dev/null 2>&1
+    keys="{mode: symmetric, secret_key: $(ls "$work"/agent/*secret*)}"
+  else
+    "$bin" keys export --dir "$work/keys" --role agent --out "$work/agent" >/dev/null 2>&1
+    keys="{public_key: $work/agent/public.key}"
+  fi
+  rm -rf "$work/keys"
+  "$bin" keys identity "$work/signing.key" >/dev/null
+  http=$(port)
+  [ -z "${LEVEL:-}" ] || level="    level: $LEVEL"
+  cat >"$work/agent.yaml" <<YAML
+device: board1
+broker: {url: "tcp://127.0.0.1:$mqtt"}
+keys: $keys
+signing_key: $work/signing.key
+state: $work/state
+metrics: {listen: "127.0.0.1:$http"}
+log: {level: warn}
+streams:
+  - name: system
+    interval: 1s
+    window: {samples: $samples}
+    params: $params
+$level
+    channels:
+$(channels)
+YAML
+  local began first='' pid
+  began=$(now)
+  "$bin" agent run -c "$work/agent.yaml" 2>"$work/log" &
+  pid=$!
+  pids+=("$pid")
+  for _ in $(seq 1000); do
+    if [ "$(metric hencedge_agent_samples_total)" -gt 0 ]; then
+      first=$((($(now) - began) / 1000000))
+      break
+    fi
+    kill -0 "$pid" 2>/dev/null || { cat "$work/log" >&2; exit 1; }
+  done
+  sleep 3 # past the start: what is idle is measured up to the first window
+  local hz idle0 idle1 all0 all1 t0 t1 t2 w0 wire
+  hz=$(getconf CLK_TCK)
+  t0=$(now) idle0=$(ticks "$pid")
+  sleep $((samples > 8 ? samples - 6 : 1))
+  t1=$(now) idle1=$(ticks "$pid")
+  all0=$idle0 w0=$(metric hencedge_agent_windows_total)
+  sleep $((seconds > samples ? seconds - samples : 1))
+  t2=$(now) all1=$(ticks "$pid")
+  local windows sent wire body
+  windows=$(metric hencedge_agent_windows_total)
+  sent=$(metric hencedge_agent_sent_bytes_total)
+  body=$(metric hencedge_agent_object_bytes_total)
+  encrypt=$(curl -s "http://127.0.0.1:$http/metrics" | awk '/^hencedge_agent_encrypt_seconds_total/ {v = $2} END {print v + 0}')
+  awk -v params="$params" -v mode="${MODE:-public}" -v rss="$(status "$pid" VmRSS)" -v peak="$(status "$pid" VmHWM)" -v file="$(status "$pid" RssFile)" -v anon="$(status "$pid" RssAnon)" \
+    -v idle=$((idle1 - idle0)) -v all=$((all1 - all0)) -v hz="$hz" -v dt=$((t1 - t0)) -v dtall=$((t2 - t0)) \
+    -v first="${first:-0}" -v windows="$windows" -v body="$body" -v encrypt="$encrypt" -v samples="$samples" 'BEGIN {
+    printf "{\"params\":\"%s\",\"mode\":\"%s\",\"channels\":32,\"interval_s\":1,\"samples\":%d,\"rss_mib\":%.1f,\"peak_rss_mib\":%.1f,\"binary_mib\":%.1f,\"heap_mib\":%.1f,", params, mode, samples, rss/1024, peak/1024, file/1024, anon/1024
+    printf "\"idle_cpu_percent\":%.2f,\"cpu_percent\":%.2f,\"first_sample_ms\":%d,\"windows\":%d,\"bytes_per_window\":%.0f,\"encrypt_ms\":%.1f}\n", 100*idle/hz/(dt/1e9), 100*all/hz/(dtall/1e9), first, windows, windows ? body/windows : 0, windows ? 1000*encrypt/windows : 0
+  }'
+  kill -TERM "$pid" && wait "$pid" || true
+}
+
+for s in "${sets[@]}"; do measure "$s"; done
