@@ -107,7 +107,7 @@ func (c *checker) context(deps Deps) *henc.Context {
 	}
 	make := deps.NewContext
 	if make == nil {
-		make = func(p henc.Parameters) (*henc.Context, error) { return henc.NewContext(p) }
+		make = func(p henc.Parameters) (*henc.Context, error) { return henc.NewContext(p, henc.WithFastestN2()) }
 	}
 	ctx, err := make(params)
 	if err != nil {

@@ -130,7 +130,13 @@ func (k *keys) readPublic(path string) error {
 	if err != nil {
 		return fmt.Errorf("%w %s: %w", ErrKey, path, err)
 	}
-	return k.usePublic(pk)
+	size := len(b)
+	b = nil
+	reclaim(size)
+	err = k.usePublic(pk)
+	k.ctx.Ring().Free(pk.Value) // the encryptor has its own form of it
+	reclaim(size)
+	return err
 }
 
 func (k *keys) readSecret(path string) error {

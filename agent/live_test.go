@@ -39,26 +39,26 @@ func TestLiveTicks(t *testing.T) {
 		}
 		return clock.Mono() - start
 	}
-	if got := tick(); got != time.Second {
+	if got := tick(); got != firstSample {
 		t.Errorf("first sample after %v", got)
 	}
 	clock.setLate(300 * time.Millisecond) // late, but by less than an interval
-	if got := tick(); got != 2300*time.Millisecond {
+	if got := tick(); got != 1800*time.Millisecond {
 		t.Errorf("second sample after %v", got)
 	}
-	if got := tick(); got != 3*time.Second {
+	if got := tick(); got != 2500*time.Millisecond {
 		t.Errorf("the schedule drifted: third sample after %v", got)
 	}
 	clock.setLate(5500 * time.Millisecond) // suspended
 	tick()
-	if got := tick(); missed != 4 || got != 9500*time.Millisecond {
+	if got := tick(); missed != 4 || got != 9*time.Second {
 		t.Errorf("missed %d, next sample after %v", missed, got)
 	}
-	if got := tick(); got != 10*time.Second {
+	if got := tick(); got != 9500*time.Millisecond {
 		t.Errorf("after the gap: sample after %v", got)
 	}
 	clock.step(-24 * time.Hour) // ticks must not follow the wall clock
-	if got := tick(); got != 11*time.Second {
+	if got := tick(); got != 10500*time.Millisecond {
 		t.Errorf("after a clock step: sample after %v", got)
 	}
 }

@@ -57,6 +57,11 @@ func (r *row) set(i int, src config.Source, reading float64) {
 // slewing it, as time synchronisation does, changes it by less between samples.
 const smallestStep = time.Second
 
+// firstSample is how long after the start the first sample is taken at the
+// latest: long enough for the rates of processors, which count in hundredths of
+// a second, and for devices nearby.
+const firstSample = 500 * time.Millisecond
+
 // live samples sensors on monotonic ticks.
 type live struct {
 	clock    Clock
@@ -88,12 +93,14 @@ func openLive(m Machine, s config.Stream) (l *live, errs []error) {
 func (l *live) close() error { return nil }
 
 // next waits for the next tick and reads every sensor. The first call reads
-// once in advance, to give rates something to compare with, and the first
-// sample is one interval later. Ticks that have passed by a whole interval or
+// once in advance, to give rates something to compare with and inputs a reason
+// to start; the first sample is one interval later, or firstSample where that is
+// shorter. Ticks that have passed by a whole interval or
 // more are left out.
 func (l *live) next(ctx context.Context) (row, error) {
 	if !l.started {
-		l.started, l.start = true, l.clock.Mono()
+		// Tick 1, an interval after start, is the first sample.
+		l.started, l.start = true, l.clock.Mono()+min(l.interval, firstSample)-l.interval
 		for _, s := range l.sensors {
 			_, _, _ = s.Read(ctx) // only the baseline counts
 		}

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"runtime"
 	"time"
 
 	"github.com/hencedge/hencedge/henc"
@@ -25,6 +26,18 @@ type identity struct {
 	bootID         []byte
 }
 
+// largeBody is the size, in bytes, from which dead memory is collected at once
+// instead of when the heap has grown by a share: with objects of 20 MiB that
+// share is most of what a board has.
+const largeBody = 4 << 20
+
+// reclaim collects dead memory after something of size bytes has been freed.
+func reclaim(size int) {
+	if size >= largeBody {
+		runtime.GC()
+	}
+}
+
 // seal encodes, encrypts and signs a window.
 func (k *keys) seal(s *stream, w *window, id identity, clock Clock) (*sealed, error) {
 	u := slots(s.cfg, w.values)
@@ -36,14 +49,16 @@ func (k *keys) seal(s *stream, w *window, id identity, clock Clock) (*sealed, er
 		return nil, err
 	}
 	defer seed.Wipe()
+	reclaim(k.ctx.Parameters().CiphertextBytes(s.level, k.seeded)) // of the window before, and its delivery
 	began := clock.Mono()
 	ct, err := k.encryptor.EncryptReal(u, s.level, s.scale, seed)
 	if err != nil {
 		return nil, fmt.Errorf("encrypt: %w", err)
 	}
 	took := clock.Mono() - began
-	defer k.ctx.Ring().Free(ct.Value)
 	body, err := k.ctx.MarshalCiphertext(ct)
+	k.ctx.Ring().Free(ct.Value) // before the object is made: both are large
+	reclaim(len(body))
 	if err != nil {
 		return nil, fmt.Errorf("encode the ciphertext: %w", err)
 	}

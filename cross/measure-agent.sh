@@ -99,6 +99,7 @@ broker: {url: "tcp://127.0.0.1:$mqtt"}
 keys: $keys
 signing_key: $work/signing.key
 state: $work/state
+spool: {dir: $work/spool}
 metrics: {listen: "127.0.0.1:$http"}
 log: {level: warn}
 streams:

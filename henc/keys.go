@@ -77,21 +77,31 @@ func ComputeKeyID(ctx *Context, value *cutrantt.Batch, seed *[32]byte) ([16]byte
 		polys = 1
 	}
 	c := chain.New(r)
-	canon := c.Batch(polys, value.Limbs(), cutrantt.NTT(1))
-	c.Op2(r.Convert, canon, c.View(value, 0, polys, 0, len(value.Limbs())))
-	host := make([]uint32, polys*len(value.Limbs())*value.N())
-	c.Do(func() error { return r.Download(host, canon) })
-	if err := c.Close(); err != nil {
+	defer c.Close()
+	canon := value
+	if value.Domain() != cutrantt.NTT(1) {
+		canon = c.Batch(polys, value.Limbs(), cutrantt.NTT(1))
+		c.Op2(r.Convert, canon, c.View(value, 0, polys, 0, len(value.Limbs())))
+	}
+	if err := c.Err(); err != nil {
 		return id, fmt.Errorf("key id: %w", err)
 	}
 	h := sha256.New()
 	hash := ctx.Parameters().Hash()
 	h.Write([]byte("hencedge key id v1"))
 	h.Write(hash[:])
-	var word [4]byte
-	for _, x := range host {
-		binary.LittleEndian.PutUint32(word[:], x)
-		h.Write(word[:])
+	words, from := make([]byte, 4*value.N()), ctx.newLimbReader(canon)
+	for p := range polys {
+		for l := range value.Limbs() {
+			x, err := from.limb(p, l)
+			if err != nil {
+				return id, fmt.Errorf("key id: %w", err)
+			}
+			for i, v := range x {
+				binary.LittleEndian.PutUint32(words[4*i:], v)
+			}
+			h.Write(words)
+		}
 	}
 	if seed != nil {
 		h.Write(seed[:])

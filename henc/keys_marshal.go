@@ -308,8 +308,7 @@ func (c *Context) readKey(r *wire.Reader, count int) (*cutrantt.Batch, *[32]byte
 	ch := chain.New(c.ring)
 	limbs := c.params.data().limbs
 	value := ch.Batch(2*count, limbs, c.Domain())
-	canon := ch.Batch(1, limbs, cutrantt.NTT(1))
-	ch.Do(func() error { return c.readHalves(ch, value, canon, b, 0, count) })
+	ch.Do(func() error { return c.readHalves(ch, value, b, 0, count) })
 	var seed *[32]byte
 	if s != nil {
 		seed = (*[32]byte)(slices.Clone(s))
@@ -317,7 +316,7 @@ func (c *Context) readKey(r *wire.Reader, count int) (*cutrantt.Batch, *[32]byte
 			ch.Do(func() error { return keymat.UniformA(c.ring, ch.Poly(value, 2*d+1), seed, keymat.LabelKeyA+uint32(d)) })
 		}
 	} else {
-		ch.Do(func() error { return c.readHalves(ch, value, canon, a, 1, count) })
+		ch.Do(func() error { return c.readHalves(ch, value, a, 1, count) })
 	}
 	kept, _ := ch.Keep(value)
 	if err := ch.Close(); err != nil {
@@ -328,26 +327,47 @@ func (c *Context) readKey(r *wire.Reader, count int) (*cutrantt.Batch, *[32]byte
 
 // readHalves unpacks polynomials half, half+2, ... of value. One that is zero modulo a
 // prime is refused: honest keys have none.
-func (c *Context) readHalves(ch *chain.Chain, value, canon *cutrantt.Batch, packed []byte, half, count int) error {
+func (c *Context) readHalves(ch *chain.Chain, value *cutrantt.Batch, packed []byte, half, count int) error {
 	n, moduli := value.N(), c.keyModuli(1)
-	host := make([]uint32, len(moduli)*n)
+	block := min(max(downloadWords/n, 1), len(moduli)) // limbs at a time
+	host := make([]uint32, block*n)
 	for d := range count {
-		for i, q := range moduli {
-			size, limb := wire.PackedLen(n, q), host[i*n:(i+1)*n]
-			if err := wire.Unpack(limb, packed[:size], q); err != nil {
-				return fmt.Errorf("digit %d, limb %d: %w", d, i, err)
+		for lo := 0; lo < len(moduli); lo += block {
+			hi := min(lo+block, len(moduli))
+			for i, q := range moduli[lo:hi] {
+				size, limb := wire.PackedLen(n, q), host[i*n:(i+1)*n]
+				if err := wire.Unpack(limb, packed[:size], q); err != nil {
+					return fmt.Errorf("digit %d, limb %d: %w", d, lo+i, err)
+				}
+				packed = packed[size:]
+				if slices.Max(limb) == 0 {
+					return fmt.Errorf("%w: half %d of digit %d of a key is zero modulo %d", ErrDegenerate, half, d, q)
+				}
 			}
-			packed = packed[size:]
-			if slices.Max(limb) == 0 {
-				return fmt.Errorf("%w: half %d of digit %d of a key is zero modulo %d", ErrDegenerate, half, d, q)
+			to := ch.View(value, 2*d+half, 2*d+half+1, lo, hi)
+			if err := c.uploadCanonical(to, host[:(hi-lo)*n]); err != nil {
+				return err
 			}
-		}
-		if err := c.ring.Upload(canon, host); err != nil {
-			return err
-		}
-		if err := c.ring.Convert(ch.Poly(value, 2*d+half), canon); err != nil {
-			return err
 		}
 	}
 	return nil
+}
+
+// uploadCanonical sets dst to residues of the complete transform.
+func (c *Context) uploadCanonical(dst *cutrantt.Batch, x []uint32) error {
+	if dst == nil {
+		return ErrParams
+	}
+	if c.n2 == 1 {
+		return c.ring.Upload(dst, x)
+	}
+	canon, err := c.ring.NewBatch(1, dst.Limbs(), cutrantt.NTT(1))
+	if err != nil {
+		return err
+	}
+	defer c.ring.Free(canon)
+	if err := c.ring.Upload(canon, x); err != nil {
+		return err
+	}
+	return c.ring.Convert(dst, canon)
 }

@@ -63,19 +63,9 @@ func (c *Context) MarshalCiphertext(ct *Ciphertext) ([]byte, error) {
 	}
 	n, limbs := c.params.N(), len(ct.Value.Limbs())
 	q := c.params.data().lit.Q[:limbs]
-	x := make([]uint32, ct.Value.Len())
-	if err := c.ring.Download(x, ct.Value); err != nil {
-		return nil, fmt.Errorf("marshal ciphertext: %w", err)
-	}
-	c0, c1 := x[:n*limbs], x[n*limbs:]
 	var seed []byte
 	if ct.Seed != nil {
-		if err := c.checkSeed(c1[:n], ct.Seed); err != nil {
-			return nil, fmt.Errorf("marshal ciphertext: %w", err)
-		}
 		seed = ct.Seed[:]
-	} else if err := checkHides(c1, n); err != nil {
-		return nil, fmt.Errorf("marshal ciphertext: %w", err)
 	}
 	w := wire.NewWriter(wire.KindCiphertext, c.params.Hash(), ciphertextElements, c.params.CiphertextBytes(ct.Level, seed != nil))
 	w.Uint(uint64(ct.Level))
@@ -83,13 +73,27 @@ func (c *Context) MarshalCiphertext(ct *Ciphertext) ([]byte, error) {
 	w.Uint(uint64(c.n2))
 	w.Uint(transformNTT)
 	w.Blob(seed)
+	d := c.newLimbReader(ct.Value)
 	if seed != nil {
+		c1, err := d.limb(1, 0)
+		if err == nil {
+			err = c.checkSeed(c1, ct.Seed)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("marshal ciphertext: %w", err)
+		}
 		w.Array(1)
-		w.Residues(c0, n, q)
+		w.ResiduesBy(n, q, func(i int) ([]uint32, error) { return d.limb(0, i) })
 	} else {
 		w.Array(2)
-		w.Residues(c0, n, q)
-		w.Residues(c1, n, q)
+		w.ResiduesBy(n, q, func(i int) ([]uint32, error) { return d.limb(0, i) })
+		w.ResiduesBy(n, q, func(i int) ([]uint32, error) {
+			x, err := d.limb(1, i)
+			if err == nil {
+				err = checkHides(x, i)
+			}
+			return x, err
+		})
 	}
 	b, err := w.Bytes()
 	if err != nil {
@@ -121,13 +125,57 @@ func (c *Context) checkSeed(limb0 []uint32, seed *[32]byte) error {
 
 // checkHides refuses a c1 that is zero modulo one of its primes: c0 is then the
 // message modulo that prime, for everybody to read. Chance gives q^-N.
-func checkHides(c1 []uint32, n int) error {
+func checkHides(c1 []uint32, limb int) error {
+	if !slices.ContainsFunc(c1, func(v uint32) bool { return v != 0 }) {
+		return fmt.Errorf("%w: limb %d of c1 is zero, so c0 is not encrypted", ErrDegenerate, limb)
+	}
+	return nil
+}
+
+// checkAllHide is checkHides for every limb of c1.
+func checkAllHide(c1 []uint32, n int) error {
 	for i := 0; i < len(c1); i += n {
-		if !slices.ContainsFunc(c1[i:i+n], func(v uint32) bool { return v != 0 }) {
-			return fmt.Errorf("%w: limb %d of c1 is zero, so c0 is not encrypted", ErrDegenerate, i/n)
+		if err := checkHides(c1[i:i+n], i/n); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// limbReader fetches the limbs of a batch a few at a time, so that a large
+// ciphertext is not in memory twice while it is written.
+type limbReader struct {
+	c       *Context
+	from    *cutrantt.Batch
+	buf     []uint32
+	poly    int
+	lo, end int // limbs in buf
+}
+
+// downloadWords bounds what is fetched at once, unless a limb has more.
+const downloadWords = 1 << 20
+
+func (c *Context) newLimbReader(b *cutrantt.Batch) *limbReader {
+	n := c.params.N()
+	return &limbReader{c: c, from: b, buf: make([]uint32, n*min(max(downloadWords/n, 1), len(b.Limbs())))}
+}
+
+// limb gives a limb; it is valid until the next call.
+func (d *limbReader) limb(poly, l int) ([]uint32, error) {
+	n := d.c.params.N()
+	if poly != d.poly || l < d.lo || l >= d.end {
+		lo, end := l, min(l+len(d.buf)/n, len(d.from.Limbs()))
+		part, err := d.from.Slice(poly, poly+1, lo, end)
+		if err != nil {
+			return nil, err
+		}
+		d.lo, d.end = 0, 0 // nothing, should it fail
+		if err := d.c.ring.Download(d.buf[:(end-lo)*n], part); err != nil {
+			return nil, err
+		}
+		d.poly, d.lo, d.end = poly, lo, end
+	}
+	return d.buf[(l-d.lo)*n : (l-d.lo+1)*n], nil
 }
 
 // PeekCiphertext reads the header without the residues, whose presence and length
@@ -254,7 +302,7 @@ func (c *Context) unpack(packed [][]byte, h Header) (*cutrantt.Batch, error) {
 		}
 	}
 	if len(packed) == 2 {
-		if err := checkHides(x[len(x)/2:], n); err != nil {
+		if err := checkAllHide(x[len(x)/2:], n); err != nil {
 			return nil, err
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/ed25519"
 	"crypto/sha256"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -96,22 +97,49 @@ func sealRaw(meta, body []byte, key *SigningKey, alg cose.Algorithm) ([]byte, er
 	if body == nil {
 		body = []byte{}
 	}
-	payload, err := wireEnc.Marshal(wirePayload{Meta: meta, Body: body})
-	if err != nil {
-		return nil, fmt.Errorf("seal: encode payload: %w", err)
+	// What is signed is the Sig_structure ["Signature1", protected, aad, payload]
+	// and what is sent the tagged array [protected, {}, payload, signature]
+	// (RFC 9052, sections 4.2 and 4.4). Both hold the payload, which may be large;
+	// so both are made in one buffer, the second in the place of the first.
+	protected := protectedHeader(alg, key.kid)
+	signed := append([]byte{0x84, 0x6a}, "Signature1"...)
+	signed = append(signed, protected...)
+	signed = append(appendHead(signed, 2, len(sealContext)), sealContext...)
+	sent := append(append([]byte{0xd2, 0x84}, protected...), 0xa0)
+
+	frame := append([]byte{0x82}, meta...) // the payload [meta, body] up to its body
+	frame = appendHead(frame, 2, len(body))
+	head := appendHead(nil, 2, len(frame)+len(body))
+	if len(signed) < len(sent) {
+		return nil, errors.New("seal: the frame does not fit")
 	}
-	msg := cose.NewSign1Message()
-	msg.Headers.Protected[cose.HeaderLabelAlgorithm] = alg
-	msg.Headers.Protected[cose.HeaderLabelKeyID] = key.kid[:]
-	msg.Payload = payload
-	if err := msg.Sign(nil, sealContext, edSigner{key.priv, alg}); err != nil {
+	b := make([]byte, 0, len(signed)+len(head)+len(frame)+len(body)+2+ed25519.SignatureSize)
+	b = append(append(append(append(b, signed...), head...), frame...), body...)
+	signature, err := edSigner{key.priv, alg}.Sign(nil, b)
+	if err != nil {
 		return nil, fmt.Errorf("seal: sign: %w", err)
 	}
-	out, err := msg.MarshalCBOR()
-	if err != nil {
-		return nil, fmt.Errorf("seal: encode envelope: %w", err)
+	b = append(appendHead(b, 2, len(signature)), signature...)
+	b = b[len(signed)-len(sent):]
+	copy(b, sent)
+	return b, nil
+}
+
+// appendHead appends the shortest head of a CBOR item of the major type with n
+// as its argument (RFC 8949, section 3).
+func appendHead(b []byte, major byte, n int) []byte {
+	major <<= 5
+	switch {
+	case n < 24:
+		return append(b, major|byte(n))
+	case n < 1<<8:
+		return append(b, major|24, byte(n))
+	case n < 1<<16:
+		return binary.BigEndian.AppendUint16(append(b, major|25), uint16(n))
+	case n < 1<<32:
+		return binary.BigEndian.AppendUint32(append(b, major|26), uint32(n))
 	}
-	return out, nil
+	return binary.BigEndian.AppendUint64(append(b, major|27), uint64(n))
 }
 
 // ObjectID is the name of a sealed object: its SHA-256. Envelopes are

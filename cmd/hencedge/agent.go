@@ -107,6 +107,7 @@ func (a *app) openAgent(cmd *cobra.Command, file string, on gpuFlags) (*agent.Ag
 	if err := on.encrypt(&deps); err != nil {
 		return nil, err
 	}
+	agent.TuneMemory(cfg)
 	return agent.New(cfg, deps)
 }
 

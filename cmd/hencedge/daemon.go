@@ -137,6 +137,7 @@ func (a *app) agentCandidate(cmd *cobra.Command, file string, on gpuFlags, r *re
 		var err error
 		deps := deps
 		deps.OnReady = func() { s.ready() }
+		agent.TuneMemory(cfg)
 		s.Agent, err = agent.New(cfg, deps)
 		return s, err
 	}

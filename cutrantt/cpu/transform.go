@@ -92,11 +92,14 @@ func (r *ring) convert(a, b []uint32, from, to cutrantt.Domain, m *modulus) []ui
 	n2, want := int(from.N2), int(to.N2)
 	switch {
 	case from.NTT && to.NTT:
-		for t := m.twiddles(r.n / want); n2 > want; n2 /= 2 {
+		if n2 == want {
+			return a // without the tables, which are large
+		}
+		for t := m.twiddles(r.n / min(n2, want)); n2 > want; n2 /= 2 {
 			finishLevel(b, a, t, n2, m.q)
 			a, b = b, a
 		}
-		for t := m.twiddles(r.n / int(from.N2)); n2 < want; n2 *= 2 {
+		for t := m.twiddles(r.n / n2); n2 < want; n2 *= 2 {
 			undoLevel(b, a, t, 2*n2, m.q)
 			a, b = b, a
 		}

@@ -105,6 +105,27 @@ func (w *Writer) Residues(x []uint32, n int, q []uint32) {
 	}
 }
 
+// ResiduesBy is Residues for limbs that are fetched one after another: next gives
+// limb i, which is used before the next call.
+func (w *Writer) ResiduesBy(n int, q []uint32, next func(i int) ([]uint32, error)) {
+	if w.err != nil {
+		return
+	}
+	w.b = appendBlobHead(w.b, uint64(ResiduesLen(n, q)))
+	for i, m := range q {
+		x, err := next(i)
+		if err != nil {
+			w.fail(err)
+			return
+		}
+		if len(x) != n || n%16 != 0 {
+			w.fail(fmt.Errorf("%w: %d residues in a limb of %d", ErrLength, len(x), n))
+			return
+		}
+		w.b = Pack(w.b, x, m)
+	}
+}
+
 func (w *Writer) fail(err error) {
 	if w.err == nil {
 		w.err = err

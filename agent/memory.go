@@ -1,0 +1,55 @@
+package agent
+
+import (
+	"os"
+	"runtime/debug"
+
+	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/henc"
+)
+
+// How the garbage collector is set for an agent: it runs when the heap has grown
+// by a quarter, which costs little since almost all memory is numbers without
+// pointers, and earlier where the heap comes near to what an agent with these
+// parameters needs at its peak.
+const (
+	gcPercent = 25
+	memorySet = 3 << 20 // of the runtime, the connection, small things
+)
+
+// TuneMemory sets the garbage collector of this process for an agent with this
+// configuration. It is for a process that is nothing but an agent. GOGC and
+// GOMEMLIMIT in the environment win.
+func TuneMemory(cfg *config.Agent) {
+	if os.Getenv("GOGC") == "" {
+		debug.SetGCPercent(gcPercent)
+	}
+	if limit := memoryLimit(cfg); limit > 0 && os.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(limit)
+	}
+}
+
+// memoryLimit is what an agent needs at its peak, in bytes, without the binary:
+// the prepared key and the tables of the transform (8 bytes a residue each way),
+// one ciphertext as residues with its encoding, or its encoding with the sealed
+// object, and what waits in memory. It is 0 for unknown parameters.
+func memoryLimit(cfg *config.Agent) int64 {
+	limit := int64(memorySet)
+	if cfg.Spool == nil {
+		limit += int64(cfg.Queue.Bytes)
+	}
+	largest := int64(0)
+	for i, s := range cfg.Streams {
+		p, err := henc.Named(s.Params)
+		if err != nil {
+			return 0
+		}
+		limbs := int64(p.LimbsAt(p.MaxLevel()))
+		if i == 0 { // one key for all streams
+			limit += 16 * limbs * int64(p.N())
+		}
+		body := int64(p.CiphertextBytes(min(s.LevelAt(p.MaxLevel()), p.MaxLevel()), cfg.Keys.Mode == config.KeyModeSymmetric))
+		largest = max(largest, body)
+	}
+	return limit + 2*largest
+}
