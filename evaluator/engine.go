@@ -163,13 +163,15 @@ func (s *Service) evaluate(j *job, circuit *program.Circuit, key transport.KeyRe
 	return body, out, evaluated, err
 }
 
-// nearest is the engine in use that holds most inputs of a job.
+// nearest is the engine in use that holds most inputs of a job; of several, each
+// in turn.
 func (l *lane) nearest(j *job) *engine {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.turn++
 	best, most := l.engines[0], -1
-	for _, e := range l.engines {
-		n := 0
+	for i := range l.engines {
+		e, n := l.engines[(l.turn+i)%len(l.engines)], 0
 		for _, w := range j.inputs {
 			if w.data.has(e) {
 				n++
