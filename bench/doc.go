@@ -12,6 +12,6 @@
 // Lattigo's limbs are about 50 bits wide and ours below 30, so its chains have
 // about half as many limbs for one modulus; our sets rescale by pairs of primes.
 // Lattigo encrypts a plaintext that was transformed before and ours starts from
-// integral coefficients, one transform per limb more; Lattigo writes into a
-// ciphertext that exists, ours allocates its result.
+// integral coefficients, one transform per limb more. Lattigo writes into a result
+// that exists; ours is freed after each call, so that the next finds its memory.
 package main

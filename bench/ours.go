@@ -73,14 +73,26 @@ func ours(s shape, n2 int, values []complex128) (map[string]func() error, string
 	if err != nil {
 		return nil, "", err
 	}
+	done := func(ct *henc.Ciphertext, err error) error {
+		if err == nil {
+			r.Free(ct.Value)
+		}
+		return err
+	}
+	plain := func(pt *henc.Plaintext, err error) error {
+		if err == nil {
+			r.Free(pt.Value)
+		}
+		return err
+	}
 	ops := map[string]func() error{
-		"encrypt pk":     func() error { _, err := enc.Encrypt(coeffs, top, 0, nil); return err },
-		"encrypt seeded": func() error { _, err := seeded.Encrypt(coeffs, top, 0, nil); return err },
-		"decrypt":        func() error { _, err := dec.Decrypt(a); return err },
-		"mul+relin":      func() error { _, err := ev.Mul(a, b); return err },
-		"rescale":        func() error { _, err := ev.Rescale(product); return err },
-		"rotate":         func() error { _, err := ev.Rotate(a, 1); return err },
-		"encode":         func() error { _, err := ctx.Encoder().EncodeComplex(values, top, p.DefaultScale()); return err },
+		"encrypt pk":     func() error { return done(enc.Encrypt(coeffs, top, 0, nil)) },
+		"encrypt seeded": func() error { return done(seeded.Encrypt(coeffs, top, 0, nil)) },
+		"decrypt":        func() error { return plain(dec.Decrypt(a)) },
+		"mul+relin":      func() error { return done(ev.Mul(a, b)) },
+		"rescale":        func() error { return done(ev.Rescale(product)) },
+		"rotate":         func() error { return done(ev.Rotate(a, 1)) },
+		"encode":         func() error { return plain(ctx.Encoder().EncodeComplex(values, top, p.DefaultScale())) },
 		"decode":         func() error { _, err := ctx.Encoder().DecodeComplex(pt); return err },
 		"ntt":            func() error { return r.Forward(y, x) },
 		"intt":           func() error { return r.Inverse(z, y) },

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"math"
 	"math/big"
 
 	"github.com/tuneinsight/lattigo/v6/ring"
@@ -19,8 +18,8 @@ type shape struct {
 	ours, theirs     chain
 }
 
-// chain is count primes of bits/count bits each, and p special ones. Every digit
-// takes p primes.
+// chain is count primes that share the bits of the modulus, and p special ones.
+// Every digit takes p primes.
 type chain struct{ count, p int }
 
 var shapes = []shape{
@@ -35,11 +34,11 @@ const logScale = 45
 
 // parameters is our set of the shape. One level is all that is timed.
 func (s shape) parameters() (henc.Parameters, error) {
-	q, err := primes(s.logN, float64(s.logQ)/float64(s.ours.count), s.ours.count, nil)
+	p, err := primes(s.logN, 30*s.ours.p, s.ours.p, nil)
 	if err != nil {
 		return henc.Parameters{}, err
 	}
-	p, err := primes(s.logN, 30, s.ours.p, q)
+	q, err := primes(s.logN, s.logQ, s.ours.count, p)
 	if err != nil {
 		return henc.Parameters{}, err
 	}
@@ -51,52 +50,37 @@ func (s shape) parameters() (henc.Parameters, error) {
 
 // lattigo is Lattigo's set of the shape.
 func (s shape) lattigo() (ckks.Parameters, error) {
-	q, err := primes(s.logN, float64(s.logQ)/float64(s.theirs.count), s.theirs.count, nil)
+	q, err := primes(s.logN, s.logQ, s.theirs.count, nil)
 	if err != nil {
 		return ckks.Parameters{}, err
 	}
-	p, err := primes(s.logN, float64(s.logQ)/float64(s.theirs.count)+1, s.theirs.p, q)
+	bits := s.logQ/s.theirs.count + 2 // so that P covers a digit
+	p, err := primes(s.logN, bits*s.theirs.p, s.theirs.p, q)
 	if err != nil {
 		return ckks.Parameters{}, err
 	}
 	return ckks.NewParametersFromLiteral(ckks.ParametersLiteral{LogN: s.logN, Q: q, P: p, LogDefaultScale: logScale, Xs: ring.Ternary{P: 2.0 / 3}})
 }
 
-// primes are count primes q = 1 mod 2N whose product has about count*bits bits,
-// taken alternately above and below 2^bits (only below where 2^bits is 2^30), none
-// of them in used.
-func primes(logN int, bits float64, count int, used []uint64) ([]uint64, error) {
+// primes are count primes q = 1 mod 2N with a product of about 2^bits, each the
+// next below a power of two, none of them in used.
+func primes(logN, bits, count int, used []uint64) ([]uint64, error) {
 	step := uint64(2) << logN
-	middle := uint64(math.Exp2(bits))/step*step + 1
 	taken := make(map[uint64]bool)
 	for _, q := range used {
 		taken[q] = true
 	}
-	up, down := middle, middle-step
-	next := func(q *uint64, by uint64) (uint64, bool) {
-		for ; *q > step && (*q < 1<<30 || bits > 30); *q += by {
-			if c := *q; !taken[c] && new(big.Int).SetUint64(c).ProbablyPrime(0) {
-				*q += by
-				return c, true
-			}
-		}
-		return 0, false
-	}
 	var out []uint64
-	sum := 0.0
-	for len(out) < count {
-		var q uint64
-		var ok bool
-		if sum <= bits*float64(len(out)) {
-			q, ok = next(&up, step)
+	for i := range count {
+		size := (bits + count - 1 - i) / count // the larger ones first
+		q := uint64(1)<<size + 1 - step
+		for ; q > step && (taken[q] || !new(big.Int).SetUint64(q).ProbablyPrime(0)); q -= step {
 		}
-		if !ok {
-			q, ok = next(&down, -step)
+		if q <= step {
+			return nil, fmt.Errorf("degree 2^%d has no %d primes of %d bits together", logN, count, bits)
 		}
-		if !ok {
-			return nil, fmt.Errorf("degree 2^%d has no %d primes of %.1f bits", logN, count, bits)
-		}
-		out, sum = append(out, q), sum+math.Log2(float64(q))
+		taken[q] = true
+		out = append(out, q)
 	}
 	return out, nil
 }

@@ -43,7 +43,7 @@ var mutations = []mutation{
 	{what: "vector digits of small primes", file: "cpu/basis.go", old: "vec = vec && m.q > minVectorQ", new: "_ = minVectorQ"},
 	{what: "vector sum of products", file: "cpu/vector.go", old: "max(bits.Len32(b.q), 2) - 1)", new: "max(bits.Len32(b.q), 2) - 2)"},
 	{what: "vector turn order", file: "cpu/automorphism.go", old: "e>>(k-4)", new: "e>>(k-3)"},
-	{what: "fused digits of the first limbs", file: "cpu/fused.go", old: "rows{y.words[lo*n:], n}, v.row(d, 0, n), hi-lo)", new: "rows{y.words, n}, v.row(d, 0, n), hi-lo)"},
+	{what: "fused digits of the first limbs", file: "cpu/fused.go", old: "rows{y.words[lo*stride:], stride}, v.row(d, 0, n), hi-lo)", new: "rows{y.words, stride}, v.row(d, 0, n), hi-lo)"},
 	{what: "fused sum not added", file: "cpu/fused.go", old: "if low && !merged {", new: "if low && merged {"},
 	{what: "fused sum not lifted", file: "cpu/fused.go", old: "p = m.mul(p, m.reduce(uint64(s.q)))", new: "p = m.mul(p, m.reduce(uint64(s.q)-1))"},
 

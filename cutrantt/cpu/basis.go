@@ -55,6 +55,17 @@ type rows struct {
 	stride int
 }
 
+// rowStride is the distance of rows that are read together: not a power of two, at
+// which all of them would compete for the same lines of a cache.
+func rowStride(n int) int { return n + chunk }
+
+// newRows is k rows of n digits and the row of v in scratch memory.
+func newRows(k, n int) (buf *scratch, y rows, v []uint32) {
+	stride := rowStride(n)
+	buf = getScratch(k*stride + n)
+	return buf, rows{buf.words[:k*stride], stride}, buf.words[k*stride:]
+}
+
 // row is part [lo, hi) of row i.
 func (r rows) row(i, lo, hi int) []uint32 { return r.words[i*r.stride+lo : i*r.stride+hi] }
 
@@ -157,9 +168,8 @@ func (r *ring) Extend(dst, src *cutrantt.Batch) error {
 	to, from := dst.Limbs(), src.Limbs()
 	k := len(from)
 	s := r.newBasis(r.lookup(from))
-	buf := getScratch((k + 1) * r.n)
-	defer buf.put() // src may be secret
-	y, v := rows{buf.words[:k*r.n], r.n}, buf.words[k*r.n:]
+	buf, y, v := newRows(k, r.n)
+	defer buf.put()                     // src may be secret
 	targets := make([]*target, len(to)) // nil for a limb that is copied
 	for j, l := range to {
 		if !slices.Contains(from, l) {
@@ -237,9 +247,8 @@ func (r *ring) extendGroup(targets []*target, dst func(i int) []uint32, y rows, 
 // limb, in the domain of src. n2 is 0 for coefficients.
 func (r *ring) divide(d *divider, src func(i int) []uint32, n2 int, finish func(j int, e []uint32)) {
 	k := len(d.mods) - d.keep
-	buf := getScratch((k + 1) * r.n)
+	buf, y, v := newRows(k, r.n)
 	defer buf.putPublic()
-	y, v := rows{buf.words[:k*r.n], r.n}, buf.words[k*r.n:]
 	r.run(k, r.n*r.logN, func(i int) {
 		to, from := y.row(i, 0, r.n), src(d.keep+i)
 		if n2 == 0 {

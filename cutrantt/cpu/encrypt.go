@@ -43,8 +43,10 @@ func (r *ring) EncryptPublic(key cutrantt.Operand, limbs []int, labels cutrantt.
 			r.forward(c0, c0, m)
 			r.vec.liftSmall(&c1[0], &s.e1[0], r.n, m.q)
 			r.forward(c1, c1, m)
-			r.vec.operandAdd(&c0[0], &v.words[0], &o.at(0, at)[0], r.n, uint32(m.qinv), m.q)
-			r.vec.operandAdd(&c1[0], &v.words[0], &o.at(1, at)[0], r.n, uint32(m.qinv), m.q)
+			for p, c := range [2][]uint32{c0, c1} {
+				y, step := o.pieces(p, at, 0)
+				r.vec.operandAdd(&c[0], &v.words[0], y, step, r.n, uint32(m.qinv), m.q)
+			}
 		})
 	})
 }
@@ -114,7 +116,7 @@ func (r *ring) encryptable(key cutrantt.Shape, limbs []int, jobs []cutrantt.Encr
 func (r *ring) encryptAll(limbs []int, jobs []cutrantt.Encryption, f func(dst *cutrantt.Batch, j cutrantt.Encryption)) ([]*cutrantt.Batch, error) {
 	out := make([]*cutrantt.Batch, len(jobs))
 	for i, j := range jobs {
-		b, err := r.NewBatch(2, limbs, cutrantt.NTT(1))
+		b, err := r.NewResult(2, limbs, cutrantt.NTT(1))
 		if err != nil {
 			return nil, err
 		}

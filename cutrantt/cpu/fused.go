@@ -110,15 +110,16 @@ func (r *ring) innerProducts(g cutrantt.Gadget, items []cutrantt.KeySwitch, mods
 	limbs := len(x.Limbs())
 	count := g.Digits(limbs)
 	span := func(d int) (lo, hi int) { return d * g.Alpha, min((d+1)*g.Alpha, limbs) }
-	buf := getScratch((limbs + count) * n)
+	stride := rowStride(n)
+	buf := getScratch(limbs*stride + count*n)
 	defer buf.putPublic()
-	y, v := rows{buf.words, n}, rows{buf.words[limbs*n:], n}
+	y, v := rows{buf.words, stride}, rows{buf.words[limbs*stride:], n}
 	r.run(limbs, n*r.logN, func(i int) { r.inverse(y.row(i, 0, n), r.limb(x, 0, i), mods[i]) })
 	bases := make([]*basis, count)
 	r.run(count, n*g.Alpha, func(d int) {
 		lo, hi := span(d)
 		bases[d] = r.newBasis(mods[lo:hi])
-		part := rows{y.words[lo*n:], n}
+		part := rows{y.words[lo*stride:], stride}
 		r.digits(bases[d], part, part, v.row(d, 0, n), 0, n)
 	})
 	size := groupSize(limbs, n)
@@ -136,7 +137,7 @@ func (r *ring) innerProducts(g cutrantt.Gadget, items []cutrantt.KeySwitch, mods
 					targets[j-first] = r.target(bases[d], mods[j])
 				}
 			}
-			r.extendGroup(targets, row, rows{y.words[lo*n:], n}, v.row(d, 0, n), hi-lo)
+			r.extendGroup(targets, row, rows{y.words[lo*stride:], stride}, v.row(d, 0, n), hi-lo)
 			for i, t := range targets {
 				if t == nil { // a digit's own limb: it is x's
 					copy(row(i), r.limb(x, 0, first+i))
@@ -148,9 +149,8 @@ func (r *ring) innerProducts(g cutrantt.Gadget, items []cutrantt.KeySwitch, mods
 		for j := first; j < last; j++ {
 			m := mods[j]
 			for i, it := range items {
-				o := it.Key.(*operand)
-				r.vec.inner[1](&sums[i].words[j*n], &tmp.words[(j-first)*count*n], &o.at(0, where[j])[0],
-					len(mods)*n, n, len(o.shape.Limbs)*o.limb, count, n, uint32(m.qinv), m.q)
+				y, step := it.Key.(*operand).pieces(0, where[j], 0)
+				r.vec.inner[1](&sums[i].words[j*n], &tmp.words[(j-first)*count*n], y, len(mods)*n, n, piece, step, count, n, uint32(m.qinv), m.q)
 			}
 		}
 	})

@@ -8,8 +8,11 @@ import (
 )
 
 // operand holds polynomials prepared as the b side of a kernel: for each
-// (poly, limb), n1 blocks of bWords words. For n2 = 1 it is a copy, for vector code
-// a copy times 2^32 (barrett.montgomery).
+// (poly, limb), n1 blocks of bWords words. For n2 = 1 it is a copy.
+//
+// For n2 = 1 and vector code it is a copy times 2^32 (barrett.montgomery) in another
+// order: for each limb, pieces of 32 residues of every polynomial in turn, so that
+// a sum of products reads the words of a limb one after the other.
 type operand struct {
 	owner *check.Ring
 	shape cutrantt.Shape
@@ -32,6 +35,17 @@ func (o *operand) at(p, l int) []uint32 {
 	return o.words[i : i+o.limb]
 }
 
+// piece is the number of residues of one polynomial that stand together.
+const piece = 32
+
+// pieces points to the piece of residues lo to lo + piece of polynomial p and the
+// limb at position l. The next polynomial's is piece words further on, and the next
+// of the same step words.
+func (o *operand) pieces(p, l, lo int) (first *uint32, step int) {
+	polys := o.shape.Polys
+	return &o.words[(l*o.limb+lo)*polys+p*piece], polys * piece
+}
+
 func (r *ring) Precompute(b *cutrantt.Batch) (cutrantt.Operand, error) {
 	if err := r.check.Batches(b); err != nil {
 		return nil, err
@@ -45,13 +59,17 @@ func (r *ring) Precompute(b *cutrantt.Batch) (cutrantt.Operand, error) {
 	o := &operand{owner: r.check, shape: b.Shape().Clone(), k: k, limb: n1 * words}
 	o.words = make([]uint32, b.Polys()*len(limbs)*o.limb)
 	r.eachRows(b.Polys(), len(limbs), n2, 4, func(p, l, lo, hi int) {
-		m, y, to := r.moduli[limbs[l]], r.limb(b, p, l), o.at(p, l)
-		if n2 == 1 {
-			if r.vec != nil {
-				w := m.shoup(m.montgomery(1))
-				r.vec.scale(&to[lo], &y[lo], hi-lo, &w, m.q)
-				return
+		m, y := r.moduli[limbs[l]], r.limb(b, p, l)
+		if n2 == 1 && r.vec != nil {
+			w := m.shoup(m.montgomery(1))
+			for ; lo < hi; lo += piece {
+				to, _ := o.pieces(p, l, lo)
+				r.vec.scale(to, &y[lo], piece, &w, m.q)
 			}
+			return
+		}
+		to := o.at(p, l)
+		if n2 == 1 {
 			copy(to[lo:hi], y[lo:hi])
 			return
 		}
@@ -172,12 +190,14 @@ func (r *ring) vectorRows(dst, a *cutrantt.Batch, o *operand, l, at, lo, hi int,
 		}
 		x, xStride = &buf.words[0], n
 	}
-	yStride := len(o.shape.Limbs) * o.limb // term i of result j is polynomial i*results+j
+	qinv := uint32(m.qinv)
 	if results == 2 {
-		r.vec.inner[1](&r.limb(dst, 0, l)[lo], x, &o.at(0, at)[lo], dst.Offset(1, l)-dst.Offset(0, l), xStride, yStride, terms, n, uint32(m.qinv), m.q)
+		y, step := o.pieces(0, at, lo)
+		r.vec.inner[1](&r.limb(dst, 0, l)[lo], x, y, dst.Offset(1, l)-dst.Offset(0, l), xStride, piece, step, terms, n, qinv, m.q)
 		return
 	}
-	for j := range results {
-		r.vec.inner[0](&r.limb(dst, j, l)[lo], x, &o.at(j, at)[lo], 0, xStride, results*yStride, terms, n, uint32(m.qinv), m.q)
+	for j := range results { // term i of result j is polynomial i*results+j
+		y, step := o.pieces(j, at, lo)
+		r.vec.inner[0](&r.limb(dst, j, l)[lo], x, y, 0, xStride, results*piece, step, terms, n, qinv, m.q)
 	}
 }

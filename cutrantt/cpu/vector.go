@@ -26,9 +26,9 @@ type vectorCode struct {
 	mul, mulAdd, mulSub func(dst, x, y *uint32, n int, mu, s uint64, q uint32)
 	tensor              func(dst, a, b *uint32, dstStride, aStride, bStride, n int, mu, s uint64, q uint32)
 	permute             func(dst, src, from, lanes *uint32, n int)
-	operandAdd          func(dst, x, y *uint32, n int, qinv, q uint32)
+	operandAdd          func(dst, x, y *uint32, yStep, n int, qinv, q uint32)
 	// inner[k-1] has k results.
-	inner  [2]func(dst, x, y *uint32, dstStride, xStride, yStride, terms, n int, qinv, q uint32)
+	inner  [2]func(dst, x, y *uint32, dstStride, xStride, yStride, yStep, terms, n int, qinv, q uint32)
 	digits func(dst, src *uint32, dstStride, srcStride, limbs, n int, c *uint64, v *uint32, q uint32)
 	extend func(dst, y *uint32, stride, limbs, n int, v *uint32, h *uint64, qinv, q uint32)
 

@@ -23,6 +23,6 @@ var avx512 = &vectorCode{
 	mul: mulAVX512, mulAdd: mulAddAVX512, mulSub: mulSubAVX512, operandAdd: operandAddAVX512,
 	tensor: tensorAVX512, permute: permuteAVX512,
 	liftSmall: liftSmallAVX512, split: splitAVX512, liftWide: liftWideAVX512,
-	inner:  [2]func(dst, x, y *uint32, dstStride, xStride, yStride, terms, n int, qinv, q uint32){innerAVX512, innerPairAVX512},
+	inner:  [2]func(dst, x, y *uint32, dstStride, xStride, yStride, yStep, terms, n int, qinv, q uint32){innerAVX512, innerPairAVX512},
 	digits: digitsAVX512, extend: extendAVX512,
 }

@@ -127,19 +127,23 @@ func mulAddAVX512(dst *uint32, x *uint32, y *uint32, n int, mu uint64, s uint64,
 //go:noescape
 func mulSubAVX512(dst *uint32, x *uint32, y *uint32, n int, mu uint64, s uint64, q uint32)
 
-// innerAVX512 sets dst_k to the sum over the terms i of x_i * y_(i*results+k) / 2^32, k below the number of results;
-// each polynomial lies a stride (in residues) behind the one before. qinv is 1/q mod
-// 2^32. n is a multiple of 32, residues in [0, q).
+// innerAVX512 sets dst_k to the sum over the terms i of x_i * y_(i*results+k) / 2^32, k below
+// the number of results. Each polynomial of dst and x lies a stride (in residues)
+// behind the one before; y stands in pieces of 32 residues, those of the polynomials a
+// stride apart and those of one polynomial a step. qinv is 1/q mod 2^32. n is a
+// multiple of 32, residues in [0, q).
 //
 //go:noescape
-func innerAVX512(dst *uint32, x *uint32, y *uint32, dstStride int, xStride int, yStride int, terms int, n int, qinv uint32, q uint32)
+func innerAVX512(dst *uint32, x *uint32, y *uint32, dstStride int, xStride int, yStride int, yStep int, terms int, n int, qinv uint32, q uint32)
 
-// innerPairAVX512 sets dst_k to the sum over the terms i of x_i * y_(i*results+k) / 2^32, k below the number of results;
-// each polynomial lies a stride (in residues) behind the one before. qinv is 1/q mod
-// 2^32. n is a multiple of 32, residues in [0, q).
+// innerPairAVX512 sets dst_k to the sum over the terms i of x_i * y_(i*results+k) / 2^32, k below
+// the number of results. Each polynomial of dst and x lies a stride (in residues)
+// behind the one before; y stands in pieces of 32 residues, those of the polynomials a
+// stride apart and those of one polynomial a step. qinv is 1/q mod 2^32. n is a
+// multiple of 32, residues in [0, q).
 //
 //go:noescape
-func innerPairAVX512(dst *uint32, x *uint32, y *uint32, dstStride int, xStride int, yStride int, terms int, n int, qinv uint32, q uint32)
+func innerPairAVX512(dst *uint32, x *uint32, y *uint32, dstStride int, xStride int, yStride int, yStep int, terms int, n int, qinv uint32, q uint32)
 
 // digitsAVX512 sets the rows of dst to y_i = x_i * w_i mod q_i and v to the rounded sum of y_i/q_i. A
 // row lies a stride (in residues) behind the one before. n is a multiple of 32,
@@ -172,10 +176,11 @@ func splitAVX512(high *int32, low *uint32, m *float64, e *int32, n int)
 //go:noescape
 func liftWideAVX512(dst *uint32, high *int32, low *uint32, n int, w *uint64, bias uint32, q uint32)
 
-// operandAddAVX512 adds x * y / 2^32 to dst. qinv is 1/q mod 2^32. n is a multiple of 32, residues in [0, q).
+// operandAddAVX512 adds x * y / 2^32 to dst; y stands in pieces of 32 residues a step (in residues)
+// apart. qinv is 1/q mod 2^32. n is a multiple of 32, residues in [0, q).
 //
 //go:noescape
-func operandAddAVX512(dst *uint32, x *uint32, y *uint32, n int, qinv uint32, q uint32)
+func operandAddAVX512(dst *uint32, x *uint32, y *uint32, yStep int, n int, qinv uint32, q uint32)
 
 // tensorAVX512 sets dst to (a0*b0, a0*b1 + a1*b0, a1*b1); each polynomial lies a stride (in
 // residues) behind the one before. mu and s are the constants of barrett.sums. n is a

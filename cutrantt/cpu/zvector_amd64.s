@@ -2908,26 +2908,28 @@ mulSub:
 	VZEROUPPER
 	RET
 
-// func innerAVX512(dst *uint32, x *uint32, y *uint32, dstStride int, xStride int, yStride int, terms int, n int, qinv uint32, q uint32)
+// func innerAVX512(dst *uint32, x *uint32, y *uint32, dstStride int, xStride int, yStride int, yStep int, terms int, n int, qinv uint32, q uint32)
 // Requires: AVX, AVX512F
-TEXT ·innerAVX512(SB), NOSPLIT, $0-72
+TEXT ·innerAVX512(SB), NOSPLIT, $0-80
 	MOVL         $0x00005555, AX
 	KMOVW        AX, K1
-	MOVL         q+68(FP), AX
+	MOVL         q+76(FP), AX
 	VPBROADCASTD AX, Z0
 	VPADDD       Z0, Z0, Z1
 	MOVQ         dst+0(FP), AX
 	MOVQ         x+8(FP), CX
 	MOVQ         y+16(FP), DX
-	MOVQ         n+56(FP), BX
+	MOVQ         n+64(FP), BX
 	MOVQ         dstStride+24(FP), SI
 	MOVQ         xStride+32(FP), DI
 	MOVQ         yStride+40(FP), R8
-	MOVQ         terms+48(FP), R9
+	MOVQ         terms+56(FP), R9
+	MOVQ         yStep+48(FP), R10
 	SHLQ         $0x02, SI
 	SHLQ         $0x02, DI
 	SHLQ         $0x02, R8
-	MOVL         qinv+64(FP), SI
+	SHLQ         $0x02, R10
+	MOVL         qinv+72(FP), SI
 	VPBROADCASTD SI, Z2
 	VPSLLQ       $0x20, Z1, Z1
 
@@ -2937,14 +2939,15 @@ inner:
 	VPXORQ Z5, Z5, Z5
 	VPXORQ Z6, Z6, Z6
 	MOVQ   CX, SI
-	MOVQ   DX, R10
-	MOVQ   R9, R11
-	MOVQ   $0x00000007, R12
+	MOVQ   DX, R11
+	ADDQ   R10, DX
+	MOVQ   R9, R12
+	MOVQ   $0x00000007, R13
 
 innerterm:
 	VMOVDQU32 (SI), Z7
 	VPSRLQ    $0x20, Z7, Z8
-	VMOVDQU32 (R10), Z9
+	VMOVDQU32 (R11), Z9
 	VPMULUDQ  Z9, Z7, Z7
 	VPADDQ    Z7, Z3, Z3
 	VPSRLQ    $0x20, Z9, Z7
@@ -2952,15 +2955,15 @@ innerterm:
 	VPADDQ    Z7, Z4, Z4
 	VMOVDQU32 64(SI), Z7
 	VPSRLQ    $0x20, Z7, Z8
-	VMOVDQU32 64(R10), Z9
+	VMOVDQU32 64(R11), Z9
 	VPMULUDQ  Z9, Z7, Z7
 	VPADDQ    Z7, Z5, Z5
 	VPSRLQ    $0x20, Z9, Z7
 	VPMULUDQ  Z7, Z8, Z7
 	VPADDQ    Z7, Z6, Z6
 	ADDQ      DI, SI
-	ADDQ      R8, R10
-	DECQ      R12
+	ADDQ      R8, R11
+	DECQ      R13
 	JNE       innernext
 	VPSUBQ    Z1, Z3, Z7
 	VPMINUQ   Z3, Z7, Z3
@@ -2970,10 +2973,10 @@ innerterm:
 	VPMINUQ   Z5, Z7, Z5
 	VPSUBQ    Z1, Z6, Z7
 	VPMINUQ   Z6, Z7, Z6
-	MOVQ      $0x00000007, R12
+	MOVQ      $0x00000007, R13
 
 innernext:
-	DECQ    R11
+	DECQ    R12
 	JNE     innerterm
 	CMPQ    R9, $0x08
 	JLT     innerend
@@ -3013,33 +3016,34 @@ innerend:
 	VMOVDQU32 Z8, 64(AX)
 	ADDQ      $0x00000080, AX
 	ADDQ      $0x00000080, CX
-	ADDQ      $0x00000080, DX
 	SUBQ      $0x00000020, BX
 	JNE       inner
 	VZEROUPPER
 	RET
 
-// func innerPairAVX512(dst *uint32, x *uint32, y *uint32, dstStride int, xStride int, yStride int, terms int, n int, qinv uint32, q uint32)
+// func innerPairAVX512(dst *uint32, x *uint32, y *uint32, dstStride int, xStride int, yStride int, yStep int, terms int, n int, qinv uint32, q uint32)
 // Requires: AVX, AVX512F
-TEXT ·innerPairAVX512(SB), NOSPLIT, $0-72
+TEXT ·innerPairAVX512(SB), NOSPLIT, $0-80
 	MOVL         $0x00005555, AX
 	KMOVW        AX, K1
-	MOVL         q+68(FP), AX
+	MOVL         q+76(FP), AX
 	VPBROADCASTD AX, Z0
 	VPADDD       Z0, Z0, Z1
 	MOVQ         dst+0(FP), AX
 	MOVQ         x+8(FP), CX
 	MOVQ         y+16(FP), DX
-	MOVQ         n+56(FP), BX
+	MOVQ         n+64(FP), BX
 	MOVQ         dstStride+24(FP), SI
 	MOVQ         xStride+32(FP), DI
 	MOVQ         yStride+40(FP), R8
-	MOVQ         terms+48(FP), R9
+	MOVQ         terms+56(FP), R9
+	MOVQ         yStep+48(FP), R10
 	SHLQ         $0x02, SI
 	SHLQ         $0x02, DI
 	SHLQ         $0x02, R8
-	MOVL         qinv+64(FP), R10
-	VPBROADCASTD R10, Z2
+	SHLQ         $0x02, R10
+	MOVL         qinv+72(FP), R11
+	VPBROADCASTD R11, Z2
 	VPSLLQ       $0x20, Z1, Z1
 
 innerPair:
@@ -3051,44 +3055,45 @@ innerPair:
 	VPXORQ Z8, Z8, Z8
 	VPXORQ Z9, Z9, Z9
 	VPXORQ Z10, Z10, Z10
-	MOVQ   CX, R10
-	MOVQ   DX, R11
-	MOVQ   R9, R12
-	MOVQ   $0x00000007, R13
+	MOVQ   CX, R11
+	MOVQ   DX, R12
+	ADDQ   R10, DX
+	MOVQ   R9, R13
+	MOVQ   $0x00000007, R14
 
 innerPairterm:
-	VMOVDQU32 (R10), Z11
+	VMOVDQU32 (R11), Z11
 	VPSRLQ    $0x20, Z11, Z12
-	VMOVDQU32 (R11), Z13
+	VMOVDQU32 (R12), Z13
 	VPMULUDQ  Z13, Z11, Z14
 	VPADDQ    Z14, Z3, Z3
 	VPSRLQ    $0x20, Z13, Z13
 	VPMULUDQ  Z13, Z12, Z13
 	VPADDQ    Z13, Z4, Z4
-	VMOVDQU32 (R11)(R8*1), Z13
+	VMOVDQU32 (R12)(R8*1), Z13
 	VPMULUDQ  Z13, Z11, Z11
 	VPADDQ    Z11, Z5, Z5
 	VPSRLQ    $0x20, Z13, Z11
 	VPMULUDQ  Z11, Z12, Z11
 	VPADDQ    Z11, Z6, Z6
-	VMOVDQU32 64(R10), Z11
+	VMOVDQU32 64(R11), Z11
 	VPSRLQ    $0x20, Z11, Z12
-	VMOVDQU32 64(R11), Z13
+	VMOVDQU32 64(R12), Z13
 	VPMULUDQ  Z13, Z11, Z14
 	VPADDQ    Z14, Z7, Z7
 	VPSRLQ    $0x20, Z13, Z13
 	VPMULUDQ  Z13, Z12, Z13
 	VPADDQ    Z13, Z8, Z8
-	VMOVDQU32 64(R11)(R8*1), Z13
+	VMOVDQU32 64(R12)(R8*1), Z13
 	VPMULUDQ  Z13, Z11, Z11
 	VPADDQ    Z11, Z9, Z9
 	VPSRLQ    $0x20, Z13, Z11
 	VPMULUDQ  Z11, Z12, Z11
 	VPADDQ    Z11, Z10, Z10
-	ADDQ      DI, R10
-	ADDQ      R8, R11
-	ADDQ      R8, R11
-	DECQ      R13
+	ADDQ      DI, R11
+	ADDQ      R8, R12
+	ADDQ      R8, R12
+	DECQ      R14
 	JNE       innerPairnext
 	VPSUBQ    Z1, Z3, Z11
 	VPMINUQ   Z3, Z11, Z3
@@ -3106,10 +3111,10 @@ innerPairterm:
 	VPMINUQ   Z9, Z11, Z9
 	VPSUBQ    Z1, Z10, Z11
 	VPMINUQ   Z10, Z11, Z10
-	MOVQ      $0x00000007, R13
+	MOVQ      $0x00000007, R14
 
 innerPairnext:
-	DECQ    R12
+	DECQ    R13
 	JNE     innerPairterm
 	CMPQ    R9, $0x08
 	JLT     innerPairend
@@ -3181,7 +3186,6 @@ innerPairend:
 	VMOVDQU32 Z12, 64(AX)(SI*1)
 	ADDQ      $0x00000080, AX
 	ADDQ      $0x00000080, CX
-	ADDQ      $0x00000080, DX
 	SUBQ      $0x00000020, BX
 	JNE       innerPair
 	VZEROUPPER
@@ -3369,24 +3373,28 @@ extendRow:
 	MOVQ         $0x00000007, R12
 
 extendNext:
-	DECQ      R11
-	JNE       extendRow
-	VPSUBQ    Z1, Z5, Z10
-	VPMINUQ   Z5, Z10, Z5
-	VPSUBQ    Z1, Z4, Z10
-	VPMINUQ   Z4, Z10, Z4
-	VPSUBQ    Z1, Z7, Z10
-	VPMINUQ   Z7, Z10, Z7
-	VPSUBQ    Z1, Z6, Z10
-	VPMINUQ   Z6, Z10, Z6
-	VPSUBQ    Z1, Z9, Z10
-	VPMINUQ   Z9, Z10, Z9
-	VPSUBQ    Z1, Z8, Z10
-	VPMINUQ   Z8, Z10, Z8
-	VPSUBQ    Z1, Z11, Z10
-	VPMINUQ   Z11, Z10, Z11
-	VPSUBQ    Z1, Z3, Z10
-	VPMINUQ   Z3, Z10, Z3
+	DECQ    R11
+	JNE     extendRow
+	CMPQ    SI, $0x08
+	JLT     extendEnd
+	VPSUBQ  Z1, Z5, Z10
+	VPMINUQ Z5, Z10, Z5
+	VPSUBQ  Z1, Z4, Z10
+	VPMINUQ Z4, Z10, Z4
+	VPSUBQ  Z1, Z7, Z10
+	VPMINUQ Z7, Z10, Z7
+	VPSUBQ  Z1, Z6, Z10
+	VPMINUQ Z6, Z10, Z6
+	VPSUBQ  Z1, Z9, Z10
+	VPMINUQ Z9, Z10, Z9
+	VPSUBQ  Z1, Z8, Z10
+	VPMINUQ Z8, Z10, Z8
+	VPSUBQ  Z1, Z11, Z10
+	VPMINUQ Z11, Z10, Z11
+	VPSUBQ  Z1, Z3, Z10
+	VPMINUQ Z3, Z10, Z3
+
+extendEnd:
 	VPMULUDQ  Z2, Z5, Z10
 	VPMULUDQ  Z2, Z4, Z12
 	VPMULUDQ  Z0, Z10, Z10
@@ -3556,20 +3564,22 @@ liftWide:
 	VZEROUPPER
 	RET
 
-// func operandAddAVX512(dst *uint32, x *uint32, y *uint32, n int, qinv uint32, q uint32)
+// func operandAddAVX512(dst *uint32, x *uint32, y *uint32, yStep int, n int, qinv uint32, q uint32)
 // Requires: AVX, AVX512F
-TEXT ·operandAddAVX512(SB), NOSPLIT, $0-40
+TEXT ·operandAddAVX512(SB), NOSPLIT, $0-48
 	MOVL         $0x00005555, AX
 	KMOVW        AX, K1
-	MOVL         q+36(FP), AX
+	MOVL         q+44(FP), AX
 	VPBROADCASTD AX, Z0
 	VPADDD       Z0, Z0, Z1
 	MOVQ         dst+0(FP), AX
 	MOVQ         x+8(FP), CX
 	MOVQ         y+16(FP), DX
-	MOVQ         n+24(FP), BX
-	MOVL         qinv+32(FP), SI
+	MOVQ         n+32(FP), BX
+	MOVL         qinv+40(FP), SI
 	VPBROADCASTD SI, Z1
+	MOVQ         yStep+24(FP), SI
+	SHLQ         $0x02, SI
 
 operandAdd:
 	VMOVDQU32 (CX), Z2
@@ -3610,9 +3620,9 @@ operandAdd:
 	VPSUBD    Z0, Z2, Z3
 	VPMINUD   Z2, Z3, Z3
 	VMOVDQU32 Z3, 64(AX)
+	ADDQ      SI, DX
 	ADDQ      $0x00000080, AX
 	ADDQ      $0x00000080, CX
-	ADDQ      $0x00000080, DX
 	SUBQ      $0x00000020, BX
 	JNE       operandAdd
 	VZEROUPPER

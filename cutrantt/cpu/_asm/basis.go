@@ -101,7 +101,10 @@ below 2^30, v below 2^8. n is a multiple of %d.`, wide*g.lanes))
 		Label("extendNext")
 		DECQ(left)
 		JNE(LabelRef("extendRow"))
+		CMPQ(limbs, Imm(lazyTerms+1))
+		JLT(LabelRef("extendEnd"))
 		g.fold(acc, full)
+		Label("extendEnd")
 		for i := range wide {
 			g.store(g.montgomery(acc[2*i], acc[2*i+1], qinv), at(dst, i*g.bytes))
 		}

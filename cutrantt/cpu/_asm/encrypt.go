@@ -60,11 +60,13 @@ multiple of 32.`)
 
 // operands are dst += x*y/2^32 and dst -= x*y.
 func (g *gen) operands() {
-	g.function("operandAdd", "dst, x, y *uint32, n int, qinv, q uint32",
-		"adds x * y / 2^32 to dst. qinv is 1/q mod 2^32. n is a multiple of 32, residues in [0, q).")
+	g.function("operandAdd", "dst, x, y *uint32, yStep, n int, qinv, q uint32",
+		`adds x * y / 2^32 to dst; y stands in pieces of 32 residues a step (in residues)
+apart. qinv is 1/q mod 2^32. n is a multiple of 32, residues in [0, q).`)
 	dst, x, y, n := pointer("dst"), pointer("x"), pointer("y"), pointer("n")
-	qinv := g.param32("qinv")
-	g.over("operandAdd", n, 2, []Register{dst, x, y}, func() {
+	qinv, yStep := g.param32("qinv"), pointer("yStep")
+	SHLQ(U8(2), yStep)
+	g.over("operandAdd", n, 2, []Register{dst, x}, func() {
 		for i := range 2 {
 			a, b := g.load(at(x, i*g.bytes)), g.load(at(y, i*g.bytes))
 			even, odd := g.op2(VPMULUDQ, a, b), g.op2(VPMULUDQ, g.odd(a), g.odd(b))
@@ -72,6 +74,7 @@ func (g *gen) operands() {
 			r := g.lift(g.difference(even, odd, qinv), g.q)
 			g.store(g.corr(g.op2(VPADDD, r, at(dst, i*g.bytes)), g.q), at(dst, i*g.bytes))
 		}
+		ADDQ(yStep, y)
 	})
 	g.end()
 }

@@ -137,17 +137,20 @@ func (g *gen) inner() {
 	const vectors = 2
 	for results := 1; results <= 2; results++ {
 		name := map[int]string{1: "inner", 2: "innerPair"}[results]
-		g.function(name, "dst, x, y *uint32, dstStride, xStride, yStride, terms, n int, qinv, q uint32",
-			`sets dst_k to the sum over the terms i of x_i * y_(i*results+k) / 2^32, k below the number of results;
-each polynomial lies a stride (in residues) behind the one before. qinv is 1/q mod
-2^32. n is a multiple of 32, residues in [0, q).`)
+		g.function(name, "dst, x, y *uint32, dstStride, xStride, yStride, yStep, terms, n int, qinv, q uint32",
+			`sets dst_k to the sum over the terms i of x_i * y_(i*results+k) / 2^32, k below
+the number of results. Each polynomial of dst and x lies a stride (in residues)
+behind the one before; y stands in pieces of 32 residues, those of the polynomials a
+stride apart and those of one polynomial a step. qinv is 1/q mod 2^32. n is a
+multiple of 32, residues in [0, q).`)
 		dst, x, y, n := pointer("dst"), pointer("x"), pointer("y"), pointer("n")
 		dstStride, xStride, yStride, terms := pointer("dstStride"), pointer("xStride"), pointer("yStride"), pointer("terms")
-		for _, s := range []Register{dstStride, xStride, yStride} {
+		yStep := pointer("yStep")
+		for _, s := range []Register{dstStride, xStride, yStride, yStep} {
 			SHLQ(U8(2), s)
 		}
 		qinv, full := g.param32("qinv"), g.foldAt()
-		g.over(name, n, vectors, []Register{dst, x, y}, func() {
+		g.over(name, n, vectors, []Register{dst, x}, func() {
 			acc := make([]vec, 2*results*vectors)
 			for i := range acc {
 				acc[i] = g.reg()
@@ -156,6 +159,7 @@ each polynomial lies a stride (in residues) behind the one before. qinv is 1/q m
 			xi, yi, left, batch := GP64(), GP64(), GP64(), GP64()
 			MOVQ(x, xi)
 			MOVQ(y, yi)
+			ADDQ(yStep, y)
 			MOVQ(terms, left)
 			MOVQ(U32(lazyTerms), batch)
 			Label(name + "term")
