@@ -10,37 +10,63 @@
 // that a thread gets all four of its outputs. v is one limb more, with -S.
 #include "arith.cuh"
 
-// Conversion heads the constants of one change of basis, a multiple of 16 bytes.
-// There follow, for C chunks of 8 limbs: uint4 for each limb: (S/q_i)^-1 mod q_i
-// with its quotient, q_i, and the limb of dst that x_i is copied to (or ~0); a
-// u64 for each: floor(2^56/q_i); uint4 for each output: p_j, 2^16 mod p_j with
-// its quotient, floor(2^32/p_j); a word for each: its limb of dst (or ~0: none);
-// then the A operands, [group of 8 outputs][chunk][tile][lane] of uint4. Limbs
-// and outputs are filled up with zeros.
-struct Conversion {
-  u32 limbs, first; // limbs of the source, from this one on
-  u32 groups;       // of 8 outputs
-  u32 pad;
-};
+// The constants of one change of basis, a multiple of 16 bytes: uint4 (limbs of
+// the source, the first of them, groups of 8 outputs, 0); then, for C chunks of 8
+// limbs, uint4 for each limb: (S/q_i)^-1 mod q_i with its quotient, q_i, and the
+// limb of dst that x_i is copied to (or ~0); a u64 for each: floor(2^56/q_i); then
+// the groups. A group is uint4 for each output: -p_j, 2^16 mod p_j with its
+// quotient, floor(2^32/p_j); uint2 for each: -2p_j and its limb of dst (or ~0:
+// none); and the A operands, [chunk][tile][lane] of uint4. Limbs and outputs are
+// filled up with zeros.
+template <int C> struct Group { static const int words = 8 + 4 + 64 * C; }; // of 16 bytes
 
-DEV void mma(u32 (&d)[4], uint4 a, u32 b0, u32 b1) {
+// mma: d = a*b, or d += a*b with SUM.
+template <bool SUM> DEV void mma(u32 (&d)[4], uint4 a, u32 b0, u32 b1) {
 #if __CUDA_ARCH__ >= 800
-  asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.u8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-      : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
-      : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
+  if (SUM)
+    asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.u8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+        : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
+        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
+  else
+    asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.u8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%10,%10,%10};"
+        : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
+        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1), "r"(0));
 #endif
 }
 
-// weigh: s0 + 2^8*s1 + 2^16*s2 + 2^24*s3 mod p for s below 2^23.1, in [0, p);
-// k = (p, w, quotient of w, floor(2^32/p)), w = 2^16 mod p. See reduce.
-DEV u32 weigh(u32 s0, u32 s1, u32 s2, u32 s3, uint4 k) {
-  const u32 lo = s0 + (s1 << 8), hi = s2 + (s3 << 8); // below 2^31.1
-  const u32 n = __umulhi(hi, k.z) + __umulhi(lo, k.w);
-  return corr(corr(hi * k.y + lo - n * k.x, 2 * k.x), k.x);
+// copyAsync brings 16 bytes to shared memory, copied waits for all of a block's.
+DEV void copyAsync(uint4* to, const uint4* from) {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((u32)__cvta_generic_to_shared(to)), "l"(from) : "memory");
+#endif
+}
+DEV void copied() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+  __syncthreads();
 }
 
+// store is 16 bytes in one instruction, which the compiler else takes apart.
+DEV void store(u32* to, uint4 v) {
+  asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
+}
+
+// weigh: s0 + 2^8*s1 + 2^16*s2 + 2^24*s3 mod p for s below 2^23.1, in [0, p);
+// k = (-p, w, quotient of w, floor(2^32/p)), w = 2^16 mod p, twice = -2p. See reduce;
+// the negatives come from memory so that a correction is one instruction.
+DEV u32 weigh(u32 s0, u32 s1, u32 s2, u32 s3, uint4 k, u32 twice) {
+  const u32 lo = s0 + (s1 << 8), hi = s2 + (s3 << 8); // below 2^31.1
+  const u32 n = __umulhi(hi, k.z) + __umulhi(lo, k.w);
+  u32 x = hi * k.y + lo + n * k.x;
+  x = min(x, x + twice);
+  return min(x, x + k.x);
+}
+
+extern __shared__ uint4 groups[]; // of a block
+
 // extend: 32 coefficients a warp, 256 a block; i0 = words of one conversion, i1
-// = shares that the outputs are dealt to. Grid (polys*N/256, conversions*i1).
+// = shares that the groups are dealt to. Grid (polys*N/256, conversions*i1).
 //
 // Column n of tile j is coefficient 4*(n/2) + 16*(n%2) + j, so that a thread
 // loads 16 bytes of a limb for its column and stores 16 bytes for each of two.
@@ -50,12 +76,10 @@ template <int C> DEV void extend(const Args& p) {
   const u32 poly = blockIdx.x >> parts, base = ((blockIdx.x & ((1u << parts) - 1)) << 8) + (threadIdx.x & ~31u);
   const u32* words = (const u32*)p.x + (u64)conversion * p.i0;
   const uint4 h = __ldg((const uint4*)words);
-  const u32 limbs = h.x, groups = h.z;
+  const u32 limbs = h.x, from = share * h.z / p.i1, count = (share + 1) * h.z / p.i1 - from;
   const uint4* scale = (const uint4*)words + 1;
   const u64* round = (const u64*)(scale + 8 * C);
-  const uint4* mods = (const uint4*)(round + 8 * C);
-  const u32* place = (const u32*)(mods + 8 * groups);
-  const uint4* tiles = (const uint4*)(place + 8 * groups) + lane;
+  const uint4* mine = (const uint4*)(round + 8 * C) + from * Group<C>::words;
   const u32 c = base + 4 * (g >> 1) + 16 * (g & 1);
   const u32* a = p.a + poly * p.as + ((u64)h.y << p.logN) + c;
   u32* dst = p.dst + poly * p.ds + base;
@@ -71,6 +95,7 @@ template <int C> DEV void extend(const Args& p) {
       if (i < limbs) x = __ldg((const uint4*)(a + ((u64)i << p.logN)));
       y[k][s][0] = x.x; y[k][s][1] = x.y; y[k][s][2] = x.z; y[k][s][3] = x.w;
     }
+  for (u32 i = threadIdx.x; i < count * Group<C>::words; i += 256) copyAsync(groups + i, mine + i);
 #pragma unroll
   for (int k = 0; k < C; k++)
 #pragma unroll
@@ -100,43 +125,59 @@ template <int C> DEV void extend(const Args& p) {
       for (int j = 0; j < 4; j++)
         if (8 * k + 4 * s + t == limbs) y[k][s][j] = (u32)v[j];
 
-  for (u32 o = share; o < groups; o += p.i1) {
-    const uint4* tile = tiles + o * (64 * C);
-    const uint4 k = __ldg(mods + 8 * o + g);
-    const u32 at = __ldg(place + 8 * o + g);
-    u32 d[2][4][4];
-#pragma unroll
-    for (int m = 0; m < 2; m++)
-#pragma unroll
-      for (int j = 0; j < 4; j++)
-#pragma unroll
-        for (int e = 0; e < 4; e++) d[m][j][e] = 0;
+  copied();
+  const auto sums = [&](u32 (&d)[2][4][4], u32 o) {
+    const uint4* tile = groups + o * Group<C>::words + 12 + lane;
 #pragma unroll
     for (int k = 0; k < C; k++)
 #pragma unroll
       for (int m = 0; m < 2; m++) {
-        const uint4 f = __ldg(tile + (2 * k + m) * 32);
+        const uint4 f = tile[(2 * k + m) * 32];
 #pragma unroll
-        for (int j = 0; j < 4; j++) mma(d[m][j], f, y[k][0][j], y[k][1][j]);
+        for (int j = 0; j < 4; j++) {
+          if (k == 0) mma<false>(d[m][j], f, y[k][0][j], y[k][1][j]);
+          else mma<true>(d[m][j], f, y[k][0][j], y[k][1][j]);
+        }
       }
+  };
+  const auto finish = [&](const u32 (&d)[2][4][4], u32 o) {
+    const uint4 k = groups[o * Group<C>::words + g];
+    const uint2 e = ((const uint2*)(groups + o * Group<C>::words + 8))[g];
     uint4 z[2];
 #pragma unroll
-    for (int e = 0; e < 2; e++) {
-      z[e].x = weigh(d[0][0][e], d[0][0][2 + e], d[1][0][e], d[1][0][2 + e], k);
-      z[e].y = weigh(d[0][1][e], d[0][1][2 + e], d[1][1][e], d[1][1][2 + e], k);
-      z[e].z = weigh(d[0][2][e], d[0][2][2 + e], d[1][2][e], d[1][2][2 + e], k);
-      z[e].w = weigh(d[0][3][e], d[0][3][2 + e], d[1][3][e], d[1][3][2 + e], k);
+    for (int i = 0; i < 2; i++) {
+      z[i].x = weigh(d[0][0][i], d[0][0][2 + i], d[1][0][i], d[1][0][2 + i], k, e.x);
+      z[i].y = weigh(d[0][1][i], d[0][1][2 + i], d[1][1][i], d[1][1][2 + i], k, e.x);
+      z[i].z = weigh(d[0][2][i], d[0][2][2 + i], d[1][2][i], d[1][2][2 + i], k, e.x);
+      z[i].w = weigh(d[0][3][i], d[0][3][2 + i], d[1][3][i], d[1][3][2 + i], k, e.x);
     }
-    if (at != ~0u) {
-      uint4* to = (uint4*)(dst + ((u64)at << p.logN) + 4 * t);
-      to[0] = z[0];
-      to[4] = z[1];
+    u32* to = dst + ((u64)e.y << p.logN) + 4 * t;
+    if (e.y != ~0u) store(to, z[0]);
+    if (e.y != ~0u) store(to + 16, z[1]);
+  };
+  u32 d0[2][4][4];
+  if constexpr (C == 3) { // two groups at a time: it has the registers, and the sums to overlap
+    if (count == 0) return; // limbs are copied only
+    u32 d1[2][4][4];
+    sums(d0, 0);
+    for (u32 o = 0; o + 2 <= count; o += 2) {
+      __syncwarp(); // mma needs the whole warp
+      sums(d1, o + 1);
+      finish(d0, o);
+      sums(d0, min(o + 2, count - 1));
+      finish(d1, o + 1);
     }
-    __syncwarp(); // mma needs the whole warp
+    if (count & 1) finish(d0, count - 1);
+  } else {
+    for (u32 o = 0; o < count; o++) {
+      __syncwarp();
+      sums(d0, o);
+      finish(d0, o);
+    }
   }
 }
 
 KERNEL(256, 3, extend_1) { extend<1>(p); }
 KERNEL(256, 3, extend_2) { extend<2>(p); }
-KERNEL(256, 3, extend_3) { extend<3>(p); }
+KERNEL(256, 2, extend_3) { extend<3>(p); }
 KERNEL(256, 2, extend_4) { extend<4>(p); }

@@ -47,13 +47,13 @@ func TestDivRound(t *testing.T) {
 		if b.Name() == "reference" {
 			t.Skip("would be compared with itself; see TestIntegers")
 		}
-		g := newRig(t, b, 10, moduli(t, 10, 20), cutrantt.MethodAuto)
+		g := newRig(t, b, 10, moduli(t, 10, 36), cutrantt.MethodAuto)
 		for _, n2 := range columns {
 			for _, d := range []cutrantt.Domain{cutrantt.Coeffs(n2), cutrantt.NTT(n2)} {
 				for _, c := range []struct {
 					limbs []int
 					keep  int
-				}{{[]int{0, 2}, 1}, {[]int{1, 2, 0}, 1}, {[]int{4, 0, 2, 1, 3}, 3}, {upTo(20), 3}} {
+				}{{[]int{0, 2}, 1}, {[]int{1, 2, 0}, 1}, {[]int{4, 0, 2, 1, 3}, 3}, {upTo(20), 3}, {upTo(36), 2}} {
 					if len(c.limbs) > 5 && n2 != 16 {
 						continue
 					}

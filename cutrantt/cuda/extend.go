@@ -46,7 +46,7 @@ func (r *ring) conversion(key []byte, parts func() []part) (conversion, error) {
 		c.chunks = max(c.chunks, (len(p.from)+8)/8)
 		c.groups = max(c.groups, groups(len(p.to)))
 	}
-	c.stride = 4 + 8*c.chunks*(4+2) + 8*c.groups*(4+1) + c.groups*c.chunks*2*32*4
+	c.stride = 4 + 8*c.chunks*(4+2) + c.groups*groupWords(c.chunks)
 	var w, inverses []uint32
 	for _, p := range ps {
 		w = append(w, r.conversionWords(p, c)...)
@@ -102,48 +102,62 @@ func (r *ring) conversionWords(p part, c conversion) []uint32 {
 		}
 		w = append(w, uint32(round), uint32(round>>32))
 	}
-	outputs := 8 * groups(len(p.to))
-	place := make([]uint32, outputs)
-	for j := range outputs {
-		if place[j] = none; j >= len(p.to) {
+	for first := 0; first < len(p.to); first += basisGroup {
+		w = r.groupConstants(w, p, first, c.chunks)
+	}
+	return append(w, make([]uint32, c.stride-len(w))...)
+}
+
+// groupWords is the length of the constants of a group of 8 outputs.
+func groupWords(chunks int) int { return 8*(4+2) + chunks*2*32*4 }
+
+// groupConstants appends the constants of the outputs of p from first on.
+func (r *ring) groupConstants(w []uint32, p part, first, chunks int) []uint32 {
+	const none = ^uint32(0)
+	var q [basisGroup]uint32 // 0 beyond the outputs
+	for j := range q {
+		if first+j < len(p.to) {
+			q[j] = r.check.Moduli()[p.to[first+j]].Q
+		}
+	}
+	for _, q := range q {
+		if q == 0 {
 			w = append(w, 0, 0, 0, 0)
 			continue
 		}
-		place[j] = uint32(p.place[j])
-		q := moduli[p.to[j]].Q
 		weight := uint32(1<<16) % q
-		w = append(w, q, weight, quotient(weight, q), quotient(1, q))
+		w = append(w, -q, weight, quotient(weight, q), quotient(1, q))
 	}
-	w = append(w, place...)
-	// matrix[j][i] are the factors of limb i, of v, and zeros.
-	matrix := make([][]uint32, outputs)
-	for j := range matrix {
-		matrix[j] = make([]uint32, 8*c.chunks)
-		if j < len(p.to) {
-			q := moduli[p.to[j]].Q
-			for i := range p.from {
-				matrix[j][i] = r.product(p.from, q, i)
-			}
-			matrix[j][len(p.from)] = (q - r.product(p.from, q, -1)) % q
+	for j, q := range q {
+		place := none
+		if q != 0 {
+			place = uint32(p.place[first+j])
 		}
+		w = append(w, -(2 * q), place)
 	}
-	for group := 0; group < outputs; group += 8 {
-		for chunk := range c.chunks {
-			for tile := range 2 {
-				for lane := range 32 {
-					j, i := group+lane/4, 8*chunk+lane%4
-					var q uint32
-					if j < len(p.to) {
-						q = moduli[p.to[j]].Q
-					}
-					for _, limb := range []int{i, i + 4} {
-						w = append(w, bytesRow(matrix[j][limb], 2*tile, q), bytesRow(matrix[j][limb], 2*tile+1, q))
-					}
+	// matrix[j][i] are the factors of limb i, of v, and zeros.
+	var matrix [basisGroup][]uint32
+	for j, q := range q {
+		matrix[j] = make([]uint32, 8*chunks)
+		if q == 0 {
+			continue
+		}
+		for i := range p.from {
+			matrix[j][i] = r.product(p.from, q, i)
+		}
+		matrix[j][len(p.from)] = (q - r.product(p.from, q, -1)) % q
+	}
+	for chunk := range chunks {
+		for tile := range 2 {
+			for lane := range 32 {
+				j, i := lane/4, 8*chunk+lane%4
+				for _, limb := range []int{i, i + 4} {
+					w = append(w, bytesRow(matrix[j][limb], 2*tile, q[j]), bytesRow(matrix[j][limb], 2*tile+1, q[j]))
 				}
 			}
 		}
 	}
-	return append(w, make([]uint32, c.stride-len(w))...)
+	return w
 }
 
 // bytesRow is byte d of f*2^(8b) mod q, for b = 0, ..., 3 in the bytes of a word.
@@ -158,14 +172,20 @@ func bytesRow(f uint32, d int, q uint32) uint32 {
 	return w
 }
 
-// convert queues all parts of c for polys polynomials.
+// convertBasis queues all parts of c for polys polynomials.
 func (r *ring) convertBasis(dst, src tensor, polys int, c conversion) error {
 	blocks := polys * (r.n >> 8)
-	shares := max(min(fillBlocks/(blocks*c.count), c.groups), 1)
-	return r.launch(fmt.Sprintf("extend_%d", c.chunks), blocks, c.count*shares, 256, 0, args{
+	group := 4 * groupWords(c.chunks)
+	least := (c.groups*group + mostGroups - 1) / mostGroups // of shared memory
+	shares := max(min(fillBlocks/(blocks*c.count), c.groups), least, 1)
+	return r.launch(fmt.Sprintf("extend_%d", c.chunks), blocks, c.count*shares, 256, (c.groups+shares-1)/shares*group, args{
 		dst: dst.at, ds: dst.stride, a: src.at, as: src.stride, x: c.at, i0: uint32(c.stride), i1: uint32(shares),
 	})
 }
+
+// mostGroups is the shared memory that a block may fill with groups, in bytes; at
+// least one fits.
+const mostGroups = 40 << 10
 
 // fillBlocks is how many blocks of 256 threads occupy a large GPU: fewer deal
 // their outputs to several blocks.

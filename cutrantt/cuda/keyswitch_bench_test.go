@@ -120,6 +120,47 @@ func BenchmarkKeySwitch(b *testing.B) {
 	}
 }
 
+// BenchmarkBatch times products of 64 independent ciphertexts under 64 keys in
+// one set of launches, in us for each ciphertext, beside one at a time.
+func BenchmarkBatch(b *testing.B) {
+	for _, c := range []struct{ logN, q, p, alpha int }{{14, 12, 3, 3}, {13, 6, 1, 1}} {
+		for _, n2 := range []int{16, 8, 4} {
+			r := benchRing(b, c.logN, c.q+c.p, cutrantt.MethodAuto)
+			g := cutrantt.Gadget{Alpha: c.alpha, Special: upTo(c.q + c.p)[c.q:]}
+			const most = 64
+			d := cutrantt.NTT(n2)
+			x, y, out := r.uniform(b, most, 2, upTo(c.q), d), r.uniform(b, most, 2, upTo(c.q), d), r.uniform(b, most, 2, upTo(c.q), d)
+			keys := r.uniform(b, most, 2*g.Digits(c.q), upTo(c.q+c.p), d)
+			t := r.uniform(b, 1, 3*most, upTo(c.q), d)[0]
+			products, items := make([]*cutrantt.Batch, most), make([]cutrantt.KeySwitch, most)
+			for i := range items {
+				op, err := r.Precompute(keys[i])
+				if err != nil {
+					b.Fatal(err)
+				}
+				part := func(lo, hi int) *cutrantt.Batch {
+					v, _ := t.Slice(3*i+lo, 3*i+hi, 0, c.q)
+					return v
+				}
+				products[i] = part(0, 3)
+				items[i] = cutrantt.KeySwitch{Dst: out[i], X: part(2, 3), Low: part(0, 2), Key: op}
+			}
+			for _, count := range []int{1, 4, 16, 64} {
+				b.Run(fmt.Sprintf("2^%d/%d+%d/n2=%d/%d", c.logN, c.q, c.p, n2, count), func(b *testing.B) {
+					timeGPU(b, r, benchSets, func(i int) error {
+						lo := i * count % most
+						if err := cutrantt.MulTensor(r, products[lo:lo+count], x[lo:lo+count], y[lo:lo+count]); err != nil {
+							return err
+						}
+						return cutrantt.SwitchKeys(r, g, items[lo:lo+count])
+					})
+					b.ReportMetric(float64(count), "ciphertexts")
+				})
+			}
+		}
+	}
+}
+
 // steps times the parts of a key switch of the first set's shape.
 func (s *benchSwitch) steps(b *testing.B, run func(op string, f func(i int) error)) {
 	r, q, n2 := s.r, len(s.a[0].Limbs()), int(s.a[0].Domain().N2)
