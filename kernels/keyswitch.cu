@@ -27,8 +27,8 @@ template <int V, int N> DEV void read(u32 (&x)[N][V], const u32* from, u32 n1) {
 }
 template <int V> DEV void write(u32* to, u32 (&x)[V]) { *(typename Words<V>::T*)to = *(typename Words<V>::T*)x; }
 
-// fold: any x to a value below 2^32 that is congruent modulo q < 2^30; see reduce.
-DEV u32 fold(u64 x, const Mod& m) {
+// folded: any x to a value below 2^32 that is congruent modulo q < 2^30; see reduce.
+DEV u32 folded(u64 x, const Mod& m) {
   const u32 hi = (u32)(x >> 32), lo = (u32)x;
   const u32 k = __umulhi(hi, m.r32s) + __umulhi(lo, m.ones);
   return hi * m.r32 + lo - k * m.q;
@@ -88,7 +88,7 @@ template <int N, int V, bool SQUARE> DEV void tensor(const Many& m) {
         z[1][v] = add(z[1][v], z[1][v], k.q);
       } else if (N < 16) z[1][v] = reduce(s1 - s0 - s2, k); // 2N products below 2^60: right modulo 2^64
       else {
-        s1 = fold(s1, k);
+        s1 = folded(s1, k);
 #pragma unroll
         for (int i = 0; i < N; i++) s1 += (u64)a1[i][v] * b0[(t - i) & (N - 1)][v];
         z[1][v] = reduce(s1, k);
@@ -166,7 +166,7 @@ template <int N, int V> DEV void inner(const Many& m) {
           s0 += (u64)a[j][v] * b0[(t - j) & (N - 1)][v];
           s1 += (u64)a[j][v] * b1[(t - j) & (N - 1)][v];
         }
-        if (N == 16) { s0 = fold(s0, k); s1 = fold(s1, k); }
+        if (N == 16) { s0 = folded(s0, k); s1 = folded(s1, k); }
         z[0][t][v] = (T)s0;
         z[1][t][v] = (T)s1;
       }
@@ -178,7 +178,7 @@ template <int N, int V> DEV void inner(const Many& m) {
 #pragma unroll
         for (int j = 0; j < N; j++)
 #pragma unroll
-          for (int v = 0; v < V; v++) z[r][j][v] = fold(z[r][j][v], k);
+          for (int v = 0; v < V; v++) z[r][j][v] = folded(z[r][j][v], k);
   }
   u32* d = p.dst + 2 * h.item * p.ds + ((u64)limb << p.logN) + h.block;
 #pragma unroll

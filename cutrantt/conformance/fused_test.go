@@ -82,6 +82,9 @@ func TestSwitchKeys(t *testing.T) {
 			{what: "hoisted", alpha: 3, limbs: 5, keep: 5, lows: 1, items: 3, galois: []uint64{25, 1, uint64(2<<logN - 1)}, hoisted: true},
 			{what: "independent", alpha: 2, limbs: 5, keep: 5, lows: 2, items: 3, galois: []uint64{0, 5, 3}},
 		} {
+			if n2 <= 2 && c.keep != c.limbs || n2 == 1 && c.items > 1 {
+				continue // the reference is slow there
+			}
 			gadget := cutrantt.Gadget{Alpha: c.alpha, Special: special}
 			var dst, x, low []pair
 			var keys [][2]cutrantt.Operand
