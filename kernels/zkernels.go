@@ -20,8 +20,8 @@ const (
 const (
 	Architectures = "72 80 86 87 89 90"
 	Compiler      = "nvcc 12.4.131"
-	SourceHash    = "1f436ce690c9fba6a411597581f9bb211a3fae34d67f6f3cb3599c752798a325"
-	ImageHash     = "4ef03418dcc586f83041b0e86f95e7350346a71b8477a9999f8a2ed2a970c064"
+	SourceHash    = "1892ba40282aa0bb3b7fc40bf350c03b33832536fe25dab2a378da6f8c0725c5"
+	ImageHash     = "227d1b33055b969a39f0b8f21dbd17fb16ed13502d721d3e0ccfe1d5d9304582"
 )
 
 // Modules lists the images in kernels.bin with their entry points.
@@ -105,13 +105,13 @@ var Modules = []Module{
 		"encrypt_seeded_4",
 		"encrypt_seeded_8",
 	}},
-	{Name: "extend", Offset: 2287352, Size: 141552, Entries: []string{
+	{Name: "extend", Offset: 2287352, Size: 167576, Entries: []string{
 		"extend_1",
 		"extend_2",
 		"extend_3",
 		"extend_4",
 	}},
-	{Name: "forward", Offset: 2428904, Size: 790616, Entries: []string{
+	{Name: "forward", Offset: 2454928, Size: 790616, Entries: []string{
 		"forward_10",
 		"forward_11",
 		"forward_12",
@@ -129,7 +129,7 @@ var Modules = []Module{
 		"forward_head_5",
 		"forward_tail",
 	}},
-	{Name: "hadamard", Offset: 3219520, Size: 1100960, Entries: []string{
+	{Name: "hadamard", Offset: 3245544, Size: 1100960, Entries: []string{
 		"evaluations_16",
 		"evaluations_4",
 		"evaluations_8",
@@ -160,7 +160,7 @@ var Modules = []Module{
 		"toomcook4_4",
 		"toomcook4_8",
 	}},
-	{Name: "inverse", Offset: 4320480, Size: 803536, Entries: []string{
+	{Name: "inverse", Offset: 4346504, Size: 803536, Entries: []string{
 		"inverse_10",
 		"inverse_11",
 		"inverse_12",
@@ -178,7 +178,7 @@ var Modules = []Module{
 		"inverse_head_5",
 		"inverse_tail",
 	}},
-	{Name: "keyswitch", Offset: 5124016, Size: 548112, Entries: []string{
+	{Name: "keyswitch", Offset: 5150040, Size: 548112, Entries: []string{
 		"inner_1",
 		"inner_16",
 		"inner_2",
@@ -192,7 +192,7 @@ var Modules = []Module{
 		"tensor_4",
 		"tensor_8",
 	}},
-	{Name: "sample", Offset: 5672128, Size: 126696, Entries: []string{
+	{Name: "sample", Offset: 5698152, Size: 126696, Entries: []string{
 		"sample_cbd",
 		"sample_ternary",
 		"sample_uniform",
@@ -200,7 +200,7 @@ var Modules = []Module{
 		"set_large",
 		"set_small",
 	}},
-	{Name: "tables", Offset: 5798824, Size: 29568, Entries: []string{
+	{Name: "tables", Offset: 5824848, Size: 29568, Entries: []string{
 		"table_passes",
 		"table_plain",
 	}},
