@@ -58,13 +58,17 @@ type Report struct {
 		FailedAt  *time.Time `json:"last_error_at,omitempty"`
 	} `json:"broker"`
 	Queue struct {
-		Objects int     `json:"objects"`
-		Bytes   int64   `json:"bytes"`
-		Dropped uint64  `json:"dropped"`
-		Memory  int     `json:"memory_objects"` // of Objects, not on disk
-		Oldest  float64 `json:"oldest_s"`
-		Expired uint64  `json:"expired"`
-		Damaged uint64  `json:"damaged"`
+		Objects  int     `json:"objects"`
+		Bytes    int64   `json:"bytes"`
+		Durable  bool    `json:"durable"`        // on disk; those in memory are lost with the process
+		Memory   int     `json:"memory_objects"` // of the objects, not on disk
+		Oldest   float64 `json:"oldest_s"`       // age of the oldest
+		Dropped  uint64  `json:"dropped"`        // lost to a full queue
+		Expired  uint64  `json:"expired"`        // lost to age
+		Damaged  uint64  `json:"damaged"`        // lost to damage on disk
+		Repaired uint64  `json:"repaired"`
+		// Waits is why nothing is delivered at the moment; empty when it is.
+		Waits string `json:"waits,omitempty"`
 	} `json:"queue"`
 	Keys struct {
 		Mode      string `json:"mode"`
@@ -78,6 +82,7 @@ type Report struct {
 	Retries   uint64                 `json:"retries"`
 	Refused   uint64                 `json:"refused"`
 	Streams   map[string]StreamStats `json:"streams"`
+	Inputs    map[string]InputStats  `json:"inputs,omitempty"`
 }
 
 // Report describes the agent as it is now.
@@ -85,8 +90,17 @@ func (a *Agent) Report() Report {
 	s, keys := a.Stats(), a.current()
 	r := Report{Device: a.cfg.Device, Boot: s.Boot, Since: a.since, Streams: s.Streams,
 		Sent: s.Sent, SentBytes: s.SentBytes, Retries: s.Retries, Refused: s.Refused}
-	r.Queue.Objects, r.Queue.Bytes, r.Queue.Dropped = s.Spool.Objects, s.Spool.Bytes, s.Spool.Dropped
-	r.Queue.Memory, r.Queue.Oldest, r.Queue.Expired, r.Queue.Damaged = s.Spool.MemoryObjects, s.Spool.Oldest.Seconds(), s.Spool.Expired, s.Spool.Damaged
+	r.Inputs = s.Inputs
+	q := &r.Queue
+	q.Objects, q.Bytes, q.Durable, q.Memory, q.Oldest = s.Spool.Objects, s.Spool.Bytes, a.spool.Durable(), s.Spool.MemoryObjects, s.Spool.Oldest.Seconds()
+	q.Dropped, q.Expired, q.Damaged, q.Repaired = s.Spool.Dropped, s.Spool.Expired, s.Spool.Damaged, s.Spool.Repaired
+	switch {
+	case q.Objects == 0:
+	case s.Delivery.Closed:
+		q.Waits = "outside the hours of delivery"
+	case s.Delivery.LastTrouble != "":
+		q.Waits = s.Delivery.LastTrouble
+	}
 	r.Keys.Mode, r.Keys.ID, r.Keys.Epoch = string(a.cfg.Keys.Mode), hex.EncodeToString(keys.id[:]), keys.epoch
 	r.Keys.Params = keys.ctx.Parameters().Name()
 	r.Keys.PublicKey = keys.signing.PublicText()
@@ -94,6 +108,9 @@ func (a *Agent) Report() Report {
 	a.link.mu.Lock()
 	defer a.link.mu.Unlock()
 	r.Broker.Connected = a.link.client != nil && a.link.client.Connected()
+	if q.Objects > 0 && q.Waits == "" && !r.Broker.Connected {
+		q.Waits = "no connection to the broker"
+	}
 	r.Broker.LastError = a.link.lastErr
 	if t := a.link.lastAck; !t.IsZero() {
 		r.Broker.LastAck = &t

@@ -75,6 +75,7 @@ broker: {url: "tls://localhost:8883", ca: ca.pem, username: board1, password: "c
 keys: {public_key: agent-keys/public.key}
 signing_key: /var/lib/hencedge/agent/signing.key
 state: /var/lib/hencedge/agent/state
+spool: {dir: /var/lib/hencedge/agent/spool}
 stop_timeout: 5s
 streams:
   - name: system

@@ -77,8 +77,9 @@ mount -t mqueue mqueue dev/mqueue
 ln -s /proc/self/fd dev/fd && ln -s fd/0 dev/stdin && ln -s fd/1 dev/stdout && ln -s fd/2 dev/stderr
 touch console dev/console && mount --bind console dev/console
 ip link set lo up 2>/dev/null || true
-# Only what the services need is started, and what is installed may start.
-rm -f usr/sbin/policy-rc.d
+# Only what the services need is started, what is installed may start,
+# and the index of manual pages is not made again at every step.
+rm -f usr/sbin/policy-rc.d var/lib/man-db/auto-update
 : >etc/fstab
 rm -rf var/log/journal
 rm -rf etc/systemd/system

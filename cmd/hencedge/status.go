@@ -200,15 +200,38 @@ func describeAgent(r agent.Report) []string {
 		lines = append(lines, fmt.Sprintf("%-14s %s: %s", "last error", when(*t), r.Broker.LastError))
 	}
 	lines = append(lines,
-		fmt.Sprintf("%-14s %d windows, %s; %d dropped", "queue", r.Queue.Objects, cli.Bytes(r.Queue.Bytes), r.Queue.Dropped),
+		fmt.Sprintf("%-14s %s", "queue", describeQueue(r)),
 		fmt.Sprintf("%-14s %d windows, %s; %d tried again, %d refused", "sent", r.Sent, cli.Bytes(int64(r.SentBytes)), r.Retries, r.Refused),
 		fmt.Sprintf("%-14s %s, %s, epoch %d, %s", "keys", r.Keys.ID, r.Keys.Mode, r.Keys.Epoch, r.Keys.Params),
 		fmt.Sprintf("%-14s %s", "signs as", r.Keys.PublicKey))
+	if r.Queue.Waits != "" {
+		lines = append(lines, fmt.Sprintf("%-14s %s", "waits", r.Queue.Waits))
+	}
+	for _, name := range sorted(r.Inputs) {
+		in := r.Inputs[name]
+		lines = append(lines, fmt.Sprintf("%-14s %s: %d values, %d bad, %d failures", "input", name, in.Values, in.Bad, in.Failures))
+	}
 	for _, name := range sorted(r.Streams) {
 		s := r.Streams[name]
 		lines = append(lines, fmt.Sprintf("%-14s %s: %d samples, %d missing, %d windows, %d lost", "stream", name, s.Samples, s.Missing, s.Windows, s.Errors))
 	}
 	return lines
+}
+
+func describeQueue(r agent.Report) string {
+	q := r.Queue
+	where := "in memory"
+	switch {
+	case q.Durable && q.Memory > 0:
+		where = fmt.Sprintf("%d of them in memory", q.Memory)
+	case q.Durable:
+		where = "on disk"
+	}
+	text := fmt.Sprintf("%d windows, %s, %s", q.Objects, cli.Bytes(q.Bytes), where)
+	if q.Objects > 0 {
+		text += fmt.Sprintf(", the oldest of %v ago", time.Duration(q.Oldest*float64(time.Second)).Round(time.Second))
+	}
+	return text + fmt.Sprintf("; lost: %d dropped, %d expired, %d damaged", q.Dropped, q.Expired, q.Damaged)
 }
 
 func connection(up bool) string {
