@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/transport"
@@ -81,6 +83,7 @@ func prepare(cfg *config.Agent, deps Deps) (*prepared, error) {
 	}
 	c.broker(deps)
 	c.state()
+	c.spool()
 	if err := c.errs.Err(); err != nil {
 		p.close()
 		return nil, err
@@ -230,5 +233,40 @@ func (c *checker) state() {
 	dir := filepath.Dir(c.cfg.State)
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 		c.fail("state", "make the directory, owned by the user that the agent runs as", fmt.Errorf("the directory %s does not exist", dir))
+	}
+}
+
+// spool checks that the spool's directories are there or can be made, and can be
+// written, without changing anything. What is in them is not looked at: the agent
+// deals with that.
+func (c *checker) spool() {
+	s := c.cfg.Spool
+	if s == nil {
+		return
+	}
+	for path, dir := range map[string]string{"spool.dir": s.Dir, "spool.mirror": s.Mirror} {
+		if dir == "" {
+			continue
+		}
+		info, err := os.Stat(dir)
+		if errors.Is(err, os.ErrNotExist) {
+			dir = filepath.Dir(dir)
+			if info, err = os.Stat(dir); errors.Is(err, os.ErrNotExist) {
+				err = fmt.Errorf("the directory %s does not exist", dir)
+			}
+		}
+		if err == nil && !info.IsDir() {
+			err = fmt.Errorf("%s is not a directory", dir)
+		}
+		if err == nil {
+			if err = unix.Access(dir, unix.W_OK|unix.X_OK); err != nil && !errors.Is(err, unix.EROFS) { // read-only now may be writable later
+				err = fmt.Errorf("the directory %s cannot be written: %w", dir, err)
+			} else {
+				err = nil
+			}
+		}
+		if err != nil {
+			c.fail(path, "make the directory, owned by the user that the agent runs as", err)
+		}
 	}
 }

@@ -10,10 +10,9 @@ import (
 
 // op is one system call that changes the file system.
 type op struct {
-	kind     string // create, write, sync, rename, remove, truncate, mkdir, syncdir
+	kind     string // create, write, sync, rename, remove, syncdir
 	name, to string
 	data     []byte
-	size     int64
 }
 
 // recorder is the real file system that also writes down what is done to it.

@@ -99,7 +99,6 @@ type entry struct {
 	topic  string
 	cursor bool
 	body   []byte // not nil: in memory only
-	keep   []byte // cursor of an object in memory
 
 	age0      time.Duration // age at since
 	since     time.Duration // monotonic
