@@ -79,7 +79,7 @@ func (a *Agent) run(ctx context.Context, limit int) (err error) {
 	stopSampling()
 	a.spool.Close()
 	errs = append(errs, <-sending, a.failure())
-	a.spool.Tick() // what is in memory, if the disk takes it now
+	a.spool.Flush() // what is in memory, if the disk takes it now
 	switch left := a.spool.Stats(); {
 	case left.Objects > 0 && a.spool.Durable() && left.MemoryObjects == 0:
 		a.log.Info("windows stay in the spool for the next start", "objects", left.Objects, "bytes", left.Bytes)

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -127,6 +128,12 @@ evaluator would not start.`,
 func checkEvaluator(cfg *config.Evaluator, keys bool) error {
 	if _, err := evaluator.Check(cfg); err != nil || !keys {
 		return err
+	}
+	if st := cfg.Store; st != nil {
+		if info, err := os.Stat(st.Dir); err != nil || !info.IsDir() {
+			return &config.Errors{List: []*config.Error{cfg.Problem("store.dir", fmt.Sprintf("the directory %s does not exist", st.Dir),
+				"make it, owned by the user that the evaluator runs as")}}
+		}
 	}
 	probe := *cfg
 	probe.State, probe.Store = "", nil // nothing is changed

@@ -7,6 +7,8 @@ import (
 	"io/fs"
 	"slices"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Lane says which objects a lease may be of.
@@ -184,12 +186,16 @@ func (l *Lease) Sealed() ([]byte, error) {
 			first = err
 		}
 	}
-	if !damage(first) {
+	if !damage(first) && !(errors.Is(first, unix.EIO) && l.Attempts >= badReads) {
 		return nil, first
 	}
 	l.s.lose(l.q, l.e, first)
 	return nil, errors.Join(ErrDamaged, first)
 }
+
+// badReads is after how many attempts a file that the disk fails to read counts
+// as damaged, so that it does not hold its stream up for ever.
+const badReads = 5
 
 // damage tells an unreadable object from a disk that does not answer.
 func damage(err error) bool {

@@ -20,7 +20,7 @@ func (s *Spool) Tick() {
 	due := s.inMem > 0 && s.o.Mono() >= s.retryAt
 	s.mu.Unlock()
 	if due {
-		s.flush()
+		s.Flush()
 	}
 }
 
@@ -60,10 +60,10 @@ func (s *Spool) dropMemory(q *queue) bool {
 	return false
 }
 
-// flush writes the objects that are in memory, oldest first, until the disk
-// refuses one.
-func (s *Spool) flush() {
-	for {
+// Flush writes the objects that are in memory, oldest first, until the disk
+// refuses one; those that are leased stay. Tick does it when it is time.
+func (s *Spool) Flush() {
+	for s.Durable() {
 		s.mu.Lock()
 		var e *entry
 		var of *queue

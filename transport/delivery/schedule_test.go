@@ -1,0 +1,203 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hencedge/hencedge/transport"
+	"github.com/hencedge/hencedge/transport/spool"
+)
+
+// fakeClient acknowledges at once and writes down in what order.
+type fakeClient struct {
+	mu    sync.Mutex
+	order []string
+	bytes int
+	fail  func(n int) error
+	n     int
+}
+
+func (c *fakeClient) Publish(ctx context.Context, topic string, payload []byte, _ bool) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.n++
+	if c.fail != nil {
+		if err := c.fail(c.n); err != nil {
+			return err
+		}
+	}
+	ch, err := transport.UnmarshalChunk(payload, 0)
+	if err != nil {
+		return err
+	}
+	c.order = append(c.order, fmt.Sprintf("%s:%d", filepath.Base(topic), ch.Data[0]))
+	c.bytes += len(payload)
+	return ctx.Err()
+}
+func (*fakeClient) Subscribe(context.Context, string, func(transport.Delivery)) error { return nil }
+func (*fakeClient) Connected() bool                                                   { return true }
+func (*fakeClient) Close(context.Context) error                                       { return nil }
+
+// With a share for live data the young objects of a stream go in their order
+// between the old ones, which go in theirs, and take their share of the bytes.
+func TestLiveShare(t *testing.T) {
+	clock := &fakeClock{}
+	s, err := spool.Open(spool.Options{Mono: clock.Mono, Logger: quiet()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	numbered := func(n byte) []byte { return append([]byte{n}, make([]byte, 2000)...) }
+	for i := range 40 {
+		put(t, s, "env", numbered(byte(i)))
+	}
+	_ = clock.Sleep(t.Context(), time.Hour)
+	for i := 40; i < 60; i++ {
+		put(t, s, "env", numbered(byte(i)))
+	}
+	s.Close()
+	client := &fakeClient{}
+	cr := courier(t, s, client, func(o *Options) {
+		o.Level, o.Share, o.Live, o.Clock, o.Objects = Broker, 0.25, time.Minute, clock, 1
+	})
+	run(t, cr)
+	var old, young []string
+	youngFirst := 0
+	for i, text := range client.order {
+		n := 0
+		fmt.Sscanf(text, "env:%d", &n)
+		if n < 40 {
+			old = append(old, fmt.Sprintf("%02d", n))
+			continue
+		}
+		young = append(young, fmt.Sprintf("%02d", n))
+		if i < 20 {
+			youngFirst++
+		}
+	}
+	if !slices.IsSorted(old) || !slices.IsSorted(young) || len(old) != 40 || len(young) != 20 {
+		t.Errorf("old %v, young %v", old, young)
+	}
+	if youngFirst < 4 || youngFirst > 6 {
+		t.Errorf("%d of the first 20 are live, want a quarter: %v", youngFirst, client.order)
+	}
+	if st := cr.Stats(); st.Live < 10 || st.Delivered != 60 {
+		t.Errorf("%+v", st)
+	}
+}
+
+// The cap holds on the way out, failures are tried again in order, and nothing
+// goes outside the hours.
+func TestBandwidthHoursAndRetries(t *testing.T) {
+	clock := &fakeClock{wall: time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)}
+	s, err := spool.Open(spool.Options{Mono: clock.Mono, Now: clock.Now, Logger: quiet()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 10 {
+		put(t, s, "env", append([]byte{byte(i)}, make([]byte, 5000)...))
+	}
+	s.Close()
+	client := &fakeClient{}
+	var first time.Time
+	client.fail = func(n int) error {
+		if first.IsZero() {
+			first = clock.Now()
+		}
+		if n%3 == 0 {
+			return errors.New("the network is away")
+		}
+		return nil
+	}
+	cr := courier(t, s, client, func(o *Options) {
+		o.Level, o.Rate, o.Burst, o.Clock = Broker, 1000, 1000, clock
+		o.Hours = []Hours{{From: 22 * time.Hour, To: 24 * time.Hour, Zone: time.UTC}}
+	})
+	run(t, cr)
+	if want := time.Date(2026, 3, 2, 22, 0, 0, 0, time.UTC); first.Before(want) || first.After(want.Add(2*time.Minute)) {
+		t.Errorf("sent first at %v", first)
+	}
+	if took := clock.Now().Sub(first); took < 45*time.Second {
+		t.Errorf("50 kB at 1 kB/s took %v", took)
+	}
+	for i, text := range client.order {
+		if text != fmt.Sprintf("env:%d", i) {
+			t.Fatalf("order %v", client.order)
+		}
+	}
+	if st := cr.Stats(); st.Retries < 3 || st.Throttled < 30*time.Second || st.Delivered != 10 {
+		t.Errorf("%+v", st)
+	}
+}
+
+// busyClient counts the messages that are not acknowledged at a time.
+type busyClient struct {
+	fakeClient
+	now, most atomic.Int64
+}
+
+func (c *busyClient) Publish(ctx context.Context, topic string, payload []byte, retain bool) error {
+	n := c.now.Add(1)
+	defer c.now.Add(-1)
+	for most := c.most.Load(); n > most && !c.most.CompareAndSwap(most, n); most = c.most.Load() {
+	}
+	time.Sleep(2 * time.Millisecond)
+	if strings.Contains(topic, "/ask/") {
+		return nil
+	}
+	return c.fakeClient.Publish(ctx, topic, payload, retain)
+}
+
+// Whatever is under way, at most eight chunks and one question are
+// unacknowledged: with a status message ten, the least Receive Maximum.
+func TestInFlight(t *testing.T) {
+	dir := t.TempDir()
+	s := newSpool(t, dir)
+	for i := range 12 {
+		put(t, s, fmt.Sprint("s", i), object(uint64(i), 60_000))
+	}
+	s = newSpool(t, dir) // so that questions come first
+	for i := range 12 {
+		put(t, s, fmt.Sprint("s", i), object(uint64(100+i), 60_000))
+	}
+	client := &busyClient{}
+	cr := courier(t, s, client, func(o *Options) {
+		o.ChunkSize, o.Objects, o.Receipt = 4<<10, 12, 100*time.Millisecond
+		o.Levels = map[string]Level{}
+		for i := range 6 {
+			o.Levels[fmt.Sprint("s", i)] = Broker
+		}
+	})
+	ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+	defer cancel()
+	if err := cr.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if most := client.most.Load(); most > 9 || most < 8 {
+		t.Errorf("%d messages at a time, want 8 or 9", most)
+	}
+	if st := cr.Stats(); st.Asks == 0 || st.Delivered < 12 {
+		t.Errorf("%+v", st)
+	}
+}
+
+// A client that is closed ends the run with an error; the objects stay.
+func TestClosedClient(t *testing.T) {
+	s := newSpool(t, t.TempDir())
+	put(t, s, "env", object(1, 2000))
+	client := &fakeClient{fail: func(int) error { return transport.ErrClosed }}
+	cr := courier(t, s, client, func(o *Options) { o.Level = Broker })
+	if err := cr.Run(t.Context()); !errors.Is(err, transport.ErrClosed) {
+		t.Errorf("got %v", err)
+	}
+	if s.Stats().Objects != 1 {
+		t.Error("the object is gone")
+	}
+}
