@@ -86,6 +86,10 @@ bench-compare: ## time encryption and evaluation beside Lattigo, one core, inter
 	mkdir -p bin
 	$(GO) run -C bench . -json ../bin/bench-compare.json
 
+.PHONY: measure
+measure: build-static ## memory, processor share, start and traffic of a running agent against mosquitto, as JSON (2 minutes a set)
+	cross/measure-agent.sh bin/hencedge-static
+
 .PHONY: cross
 cross: ## build linux/amd64 and linux/arm64 into dist/, each with GPU support and static without
 	cross/build.sh dist '$(LDFLAGS)'

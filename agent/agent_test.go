@@ -7,6 +7,8 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -320,6 +322,10 @@ func TestRestart(t *testing.T) {
 
 func TestWarnings(t *testing.T) {
 	cfg := testConfig(t)
+	cfg.SigningKey = filepath.Join(t.TempDir(), "signing.key") // one that is not there is warned of
+	if err := os.WriteFile(cfg.SigningKey, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	if w := Warnings(cfg); len(w) != 0 {
 		t.Errorf("got %q", w)
 	}

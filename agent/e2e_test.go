@@ -349,6 +349,15 @@ func TestPlanWithoutKeys(t *testing.T) {
 	if _, err := os.Stat(cfg.State); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the plan made a state file: %v", err)
 	}
+	large := *cfg
+	large.Streams = []config.Stream{cfg.Streams[0]}
+	large.Streams[0].Params, large.Queue.Bytes = "std14-d5", config.MiB
+	if p, err = Plan(&large, Deps{Logger: quiet(), Root: "testdata/board"}, 0); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(strings.Join(p.Refusals, "\n"), "never fits into queue.bytes") || p.MemoryBytes < 20<<20 {
+		t.Errorf("a window of %d bytes fits into 1 MiB: %+v", p.Streams[0].ObjectBytes, p)
+	}
 	cfg.Streams[0].Window.Samples = 2048
 	if _, err := Plan(cfg, Deps{Logger: quiet()}, 0); !errors.Is(err, config.ErrInvalid) {
 		t.Errorf("too many slots: %v", err)

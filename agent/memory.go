@@ -14,7 +14,9 @@ import (
 // parameters needs at its peak.
 const (
 	gcPercent = 25
-	memorySet = 3 << 20 // of the runtime, the connection, small things
+	// binaryMemory is what is mapped of the binary, as measured.
+	binaryMemory = 17 << 20
+	memorySet    = 3 << 20 // of the runtime, the connection, small things
 )
 
 // TuneMemory sets the garbage collector of this process for an agent with this

@@ -42,6 +42,9 @@ type Prediction struct {
 	// more (docs/benchmarks.md has measured factors). 0 without a spool.
 	SpoolBytesPerDay float64 `json:"spool_bytes_per_day,omitempty"`
 	SpoolSyncsPerDay float64 `json:"spool_syncs_per_day,omitempty"`
+	// MemoryBytes is what the process takes at its peak, about: with its binary,
+	// and with the windows that wait where no spool keeps them on disk.
+	MemoryBytes int64 `json:"memory_bytes"`
 	// Open is the part of the time in which windows may be sent, 1 without hours.
 	Open float64 `json:"open"`
 	// Cap is the share of the bandwidth cap, 0 without one.
@@ -55,21 +58,24 @@ type Prediction struct {
 // window: one was encrypted and sealed to find them. Later ones grow by at most
 // 8 bytes, as the sequence number does.
 type StreamOutlook struct {
-	Name          string           `json:"name"`
-	Level         int              `json:"level"`
-	LogScale      float64          `json:"log_scale"`
-	Samples       int              `json:"samples"`
-	SlotsUsed     int              `json:"slots_used"`
-	WindowSeconds float64          `json:"window_s"` // 0 for a replay
-	WindowsPerDay float64          `json:"windows_per_day"`
-	BodyBytes     int              `json:"body_bytes"`   // ciphertext
-	ObjectBytes   int              `json:"object_bytes"` // signed
-	Chunks        int              `json:"chunks"`       // MQTT messages
-	WireBytes     int              `json:"wire_bytes"`   // MQTT packets sent, without TLS, TCP and IP
-	BytesPerDay   float64          `json:"bytes_per_day"`
-	EncryptMs     float64          `json:"encrypt_ms"` // median of a few, on this machine
-	PrecisionBits float64          `json:"precision_bits"`
-	Channels      []ChannelOutlook `json:"channels"`
+	Name          string  `json:"name"`
+	Level         int     `json:"level"`
+	LogScale      float64 `json:"log_scale"`
+	Samples       int     `json:"samples"`
+	SlotsUsed     int     `json:"slots_used"`
+	WindowSeconds float64 `json:"window_s"` // 0 for a replay
+	WindowsPerDay float64 `json:"windows_per_day"`
+	BodyBytes     int     `json:"body_bytes"`   // ciphertext
+	ObjectBytes   int     `json:"object_bytes"` // signed
+	Chunks        int     `json:"chunks"`       // MQTT messages
+	WireBytes     int     `json:"wire_bytes"`   // MQTT packets sent, without TLS, TCP and IP
+	BytesPerDay   float64 `json:"bytes_per_day"`
+	EncryptMs     float64 `json:"encrypt_ms"` // median of a few, on this machine
+	PrecisionBits float64 `json:"precision_bits"`
+	// Programs read the stream and need ProgramLevel; see Prediction.Needs.
+	Programs     []string         `json:"programs,omitempty"`
+	ProgramLevel *int             `json:"program_level,omitempty"`
+	Channels     []ChannelOutlook `json:"channels"`
 }
 
 // ChannelOutlook is the predicted error of a fresh, decrypted sample.
@@ -135,6 +141,7 @@ func Plan(cfg *config.Agent, deps Deps, link float64) (*Prediction, error) {
 		p.QueueSeconds = min(float64(cfg.Queue.Objects)/objects, float64(cfg.Queue.Bytes)/bytes)
 	}
 	p.spool(cfg, streams, bytes)
+	p.MemoryBytes = memoryLimit(cfg) + binaryMemory
 	if link > 0 {
 		p.Link = p.BytesPerDay * 8 / secondsPerDay / link / p.Open
 	}
@@ -142,7 +149,22 @@ func Plan(cfg *config.Agent, deps Deps, link float64) (*Prediction, error) {
 		p.Cap = p.BytesPerDay / secondsPerDay / cap / p.Open
 	}
 	p.judge()
+	p.fits(cfg)
 	return p, nil
+}
+
+// fits refuses windows for which there is no room where they wait.
+func (p *Prediction) fits(cfg *config.Agent) {
+	where, room := "queue.bytes", cfg.Queue.Bytes
+	if cfg.Spool != nil {
+		where, room = "spool.bytes", cfg.Spool.Bytes
+	}
+	for _, o := range p.Streams {
+		if int64(o.ObjectBytes) > int64(room) {
+			p.Refusals = append(p.Refusals, fmt.Sprintf("a window of stream %s has %d bytes and never fits into %s, %s; raise it, or use a lower level or smaller parameters",
+				o.Name, o.ObjectBytes, where, room))
+		}
+	}
 }
 
 // spool predicts what the disk sees. bytes is the rate of sealed objects.

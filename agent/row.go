@@ -69,6 +69,7 @@ type live struct {
 	sensors  []Sensor
 	sources  []config.Source
 	missed   func(ticks int64)
+	files    fileCache
 
 	started bool
 	start   time.Duration // monotonic
@@ -79,7 +80,7 @@ type live struct {
 // openLive opens the sensors of a stream; errs has one entry per channel.
 func openLive(m Machine, s config.Stream) (l *live, errs []error) {
 	l = &live{clock: m.clock(), interval: s.Interval, missed: func(int64) {}}
-	m.Clock = l.clock
+	m.Clock, m.files = l.clock, &l.files
 	errs = make([]error, len(s.Channels))
 	for i, ch := range s.Channels {
 		sensor, err := m.Open(*ch.Source)
@@ -117,6 +118,7 @@ func (l *live) next(ctx context.Context) (row, error) {
 	if err := l.clock.Sleep(ctx, due-l.clock.Mono()); err != nil {
 		return row{}, err
 	}
+	l.files.forget()
 	out := newRow(l.clock.Now(), len(l.sensors))
 	out.lost = lost
 	lead := time.Duration(out.at.UnixNano()) - l.clock.Mono()

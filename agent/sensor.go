@@ -33,7 +33,8 @@ type Machine struct {
 	Root  string
 	Clock Clock // nil: the machine's clock
 
-	shared *inputs // of the configuration
+	shared *inputs    // of the configuration
+	files  *fileCache // of one stream; nil: none
 }
 
 func (m Machine) clock() Clock {
@@ -52,7 +53,7 @@ func (m Machine) path(elem ...string) string {
 }
 
 // read reads a small file.
-func (m Machine) read(path string) (string, error) { return input.ReadText(path) }
+func (m Machine) read(path string) (string, error) { return m.files.read(path) }
 
 // readNumber reads a file with one number.
 func (m Machine) readNumber(path string) (float64, error) { return input.ReadNumber(path) }

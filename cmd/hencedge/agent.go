@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -200,7 +201,7 @@ func mistakes(err error) []mistake {
 }
 
 func (a *app) agentPlan() *cobra.Command {
-	var file, link string
+	var file, link, programs string
 	cmd := &cobra.Command{
 		Use:   "plan",
 		Short: "predict what a configuration costs, and whether it can work",
@@ -209,7 +210,7 @@ Without --config it lists the sensors of this machine, as discover does. Encrypt
 is timed on this machine under a key that is thrown away. The exit code is 2 when
 the configuration cannot work: more encryption than processors, or, with --link,
 more traffic than the uplink carries. TLS and TCP add about 4 % to the traffic.`,
-		Example: "  hencedge agent plan -c agent.yaml --link 64kbit",
+		Example: "  hencedge agent plan -c agent.yaml --link 64kbit\n  hencedge agent plan -c agent.yaml --programs evaluator.yaml",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if file == "" {
@@ -227,10 +228,20 @@ more traffic than the uplink carries. TLS and TCP add about 4 % to the traffic.`
 			if err != nil {
 				return cli.Usage(err)
 			}
+			if programs != "" {
+				needs, err := programNeeds(cfg, programs)
+				if err != nil {
+					return cli.Usage(err)
+				}
+				if err := p.Needs(needs); err != nil {
+					return err
+				}
+			}
 			return a.printPlan(p)
 		},
 	}
 	configFlag(cmd, &file, "")
+	cmd.Flags().StringVar(&programs, "programs", "", "evaluator.yaml: find the lowest level that its programs need of each stream")
 	cmd.Flags().StringVar(&link, "link", "", "uplink, for example 64kbit, 10Mbit")
 	a.jsonFlag(cmd, "one JSON object (sensors: one a line)")
 	return cmd
@@ -281,6 +292,9 @@ func (a *app) printPlan(p *agent.Prediction) error {
 		fmt.Fprintf(out, "  a window   %s ciphertext, %s sent in %d messages, %.1f bytes a sample\n", cli.Bytes(int64(s.BodyBytes)),
 			cli.Bytes(int64(s.WireBytes)), s.Chunks, float64(s.WireBytes)/float64(len(s.Channels)*s.Samples))
 		fmt.Fprintf(out, "  encrypt    %.2f ms\n", s.EncryptMs)
+		if s.ProgramLevel != nil {
+			fmt.Fprintf(out, "  programs   %s: level %d is enough\n", cmp.Or(strings.Join(s.Programs, ", "), "none"), *s.ProgramLevel)
+		}
 		if s.WindowSeconds > 0 {
 			fmt.Fprintf(out, "  each       %.4g s, %s a day\n", s.WindowSeconds, cli.Bytes(int64(s.BytesPerDay)))
 		} else {
@@ -299,6 +313,7 @@ func (a *app) printPlan(p *agent.Prediction) error {
 	if p.SpoolBytesPerDay > 0 {
 		fmt.Fprintf(out, "the spool writes %s in files a day, with %.0f flushes\n", cli.Bytes(int64(p.SpoolBytesPerDay)), p.SpoolSyncsPerDay)
 	}
+	fmt.Fprintf(out, "memory: about %s\n", cli.Bytes(p.MemoryBytes))
 	if p.QueueSeconds > 0 {
 		fmt.Fprintf(out, "the queue bridges an outage of %v\n", time.Duration(p.QueueSeconds)*time.Second)
 	}

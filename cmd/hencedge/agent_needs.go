@@ -1,0 +1,55 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/hencedge/hencedge/agent"
+	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/evaluator"
+)
+
+// programNeeds compiles the programs of an evaluator's file and finds what they
+// need of this agent's streams. It fails when both files describe a stream
+// differently.
+func programNeeds(cfg *config.Agent, file string) (map[string]agent.LevelNeed, error) {
+	ev, err := config.LoadEvaluator(file)
+	if err != nil {
+		return nil, err
+	}
+	plan, err := evaluator.Check(ev)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range cfg.Streams {
+		for _, theirs := range ev.Streams {
+			if theirs.Device == cfg.Device && theirs.Name == s.Name && theirs.LayoutHash() != s.LayoutHash() {
+				return nil, fmt.Errorf("%w: stream %s is packed differently in %s; its name, window, params, log_scale and its channels' names, units and ranges must be the same",
+					config.ErrInvalid, s.Name, file)
+			}
+		}
+	}
+	needs := map[string]agent.LevelNeed{}
+	for _, p := range plan.Programs {
+		e := p.Circuit.Explain()
+		for _, in := range e.Inputs {
+			name, _, _ := strings.Cut(in.Name, "@") // without the lag
+			stream, ours := strings.CutPrefix(name, cfg.Device+"/")
+			if !ours {
+				continue
+			}
+			least := in.Level
+			if e.Least != nil {
+				least = e.Least.Level
+			}
+			n := needs[stream]
+			if !slices.Contains(n.Programs, p.Name) {
+				n.Programs = append(n.Programs, p.Name)
+			}
+			n.Level, n.Accepts = max(n.Level, least), max(n.Accepts, in.Level)
+			needs[stream] = n
+		}
+	}
+	return needs, nil
+}

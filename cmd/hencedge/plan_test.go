@@ -1,0 +1,115 @@
+package main
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hencedge/hencedge/agent"
+	"github.com/hencedge/hencedge/cmd/hencedge/internal/demo"
+	"github.com/hencedge/hencedge/config"
+)
+
+// within fails when a prediction is more than a fifth off.
+func within(t *testing.T, what string, predicted, measured float64) {
+	t.Helper()
+	t.Logf("%s: predicted %.6g, measured %.6g", what, predicted, measured)
+	if !(math.Abs(predicted-measured) <= 0.2*measured) {
+		t.Errorf("%s: predicted %g, measured %g", what, predicted, measured)
+	}
+}
+
+// What plan says of a configuration like the demo's is what the demo measures:
+// sizes, counts and slots. Times are told, not judged.
+func TestPlanPredictsTheDemo(t *testing.T) {
+	var cast demo.Cast
+	var bytes, encrypt []float64
+	windows := map[int]bool{}
+	summary, err := demo.Run(t.Context(), demo.Options{Windows: 3, Params: "edge13-d3", Samples: 8, Interval: 10 * time.Millisecond,
+		OnStart: func(c demo.Cast) { cast = c },
+		OnRow: func(r demo.Row) error {
+			if !windows[r.Window] {
+				windows[r.Window] = true
+				bytes, encrypt = append(bytes, float64(r.Uploaded)), append(encrypt, r.Encrypt)
+			}
+			return nil
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := &config.Agent{Device: "edge1", Broker: config.Broker{URL: "tcp://127.0.0.1:1"}, Keys: config.AgentKeys{PublicKey: "none.key"},
+		SigningKey: "none.key", State: filepath.Join(t.TempDir(), "state"),
+		Streams: []config.Stream{{Name: "sensors", Interval: 10 * time.Millisecond, Window: config.Window{Samples: 8}, Params: cast.Params}}}
+	for _, ch := range cast.Channels {
+		cfg.Streams[0].Channels = append(cfg.Streams[0].Channels, config.Channel{Name: ch.Name, Unit: "1", Range: ch.Range, Source: &config.Source{Type: config.SourceLoad}})
+	}
+	cfg.SetDefaults()
+	p, err := agent.Plan(cfg, agent.Deps{}, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := p.Streams[0]
+	for _, b := range bytes {
+		within(t, "bytes of a window", float64(o.ObjectBytes), b)
+	}
+	within(t, "bytes of all windows", 3*float64(o.ObjectBytes), float64(summary.Uploaded))
+	within(t, "messages of a window", float64(o.Chunks), math.Ceil(bytes[0]/float64(config.DefaultChunkSize)))
+	within(t, "seconds of a window", o.WindowSeconds, 8*0.01)
+	within(t, "bytes a day", o.BytesPerDay, bytes[0]*86400/0.08)
+	for i, ch := range o.Channels {
+		if ch.Name != cast.Channels[i].Name || !(ch.Bound > ch.Error) || !(ch.Error > 0) {
+			t.Errorf("channel %+v", ch)
+		}
+	}
+	t.Logf("encryption: predicted %.2f ms, measured %.2f ms", o.EncryptMs, encrypt)
+}
+
+// The examples of agent and evaluator: what the programs need is found, and a
+// stream that is packed differently is told.
+func TestProgramNeeds(t *testing.T) {
+	const dir = "../../config/examples/"
+	cfg, err := config.LoadAgent(dir + "agent.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(dir + "evaluator.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "evaluator.yaml")
+	write := func(s string) {
+		if err := os.WriteFile(file, []byte(s), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(string(text))
+	needs, err := programNeeds(cfg, file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := needs["system"]
+	if len(n.Programs) == 0 || n.Level < 0 || n.Level > n.Accepts || n.Accepts != 3 {
+		t.Errorf("got %+v", needs)
+	}
+	// A sum needs no level at all, a product one.
+	one := func(expr string) agent.LevelNeed {
+		t.Helper()
+		from := strings.Index(string(text), "programs:")
+		write(string(text)[:from] + "programs:\n  - {name: p, expr: " + expr + ", inputs: {x: board1/system/cpu}}\n")
+		needs, err := programNeeds(cfg, file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return needs["system"]
+	}
+	if sum, square := one("x + 1"), one("x*x"); sum.Level != 0 || square.Level < 1 || square.Level > 2 {
+		t.Errorf("x+1 needs level %d, x*x level %d", sum.Level, square.Level)
+	}
+	write(strings.Replace(string(text), "samples: 64", "samples: 32", 1))
+	if _, err := programNeeds(cfg, file); err == nil || !strings.Contains(err.Error(), "packed differently") {
+		t.Errorf("got %v", err)
+	}
+}
