@@ -273,6 +273,14 @@ func TestMemoryMode(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		one, err := x.Slice(0, 1, 0, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		message := make([]float64, r.n)
+		if err := r.SetFloats(one, message); err != nil { // puts its list of limbs on the device
+			t.Fatal(err)
+		}
 		if c.want == "mapped" { // then none of these is called
 			d.Set(append(c.set, "fail cuMemcpyHtoDAsync_v2 1", "fail cuMemcpyDtoHAsync_v2 1")...)
 		}
@@ -280,7 +288,7 @@ func TestMemoryMode(t *testing.T) {
 		for i := range in {
 			in[i] = uint32(i) * 7
 		}
-		if err := errors.Join(r.Upload(x, in), r.Download(out, x)); err != nil || !slices.Equal(in, out) {
+		if err := errors.Join(r.SetFloats(one, message), r.Upload(x, in), r.Download(out, x)); err != nil || !slices.Equal(in, out) {
 			t.Errorf("%+v: %v", c, err)
 		}
 		view, err := x.Slice(1, 2, 1, 2)
