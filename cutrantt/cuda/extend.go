@@ -1,9 +1,6 @@
 package cuda
 
-import (
-	"fmt"
-	"slices"
-)
+import "slices"
 
 // conversion is the constants of one or more changes of basis that run in one
 // launch of kernels/extend.cu, where their layout is described.
@@ -178,7 +175,7 @@ func (r *ring) convertBasis(dst, src tensor, polys int, c conversion) error {
 	group := 4 * groupWords(c.chunks)
 	least := (c.groups*group + mostGroups - 1) / mostGroups // of shared memory
 	shares := max(min(fillBlocks/(blocks*c.count), c.groups), least, 1)
-	return r.launch(fmt.Sprintf("extend_%d", c.chunks), blocks, c.count*shares, 256, (c.groups+shares-1)/shares*group, args{
+	return r.launch(numbered("extend", c.chunks), blocks, c.count*shares, 256, (c.groups+shares-1)/shares*group, args{
 		dst: dst.at, ds: dst.stride, a: src.at, as: src.stride, x: c.at, i0: uint32(c.stride), i1: uint32(shares),
 	})
 }

@@ -24,14 +24,26 @@ type variant struct {
 	rows, results int
 }
 
+// neighbours is how many neighbouring blocks of n2 residues a thread of
+// kernels/hadamard.cu and keyswitch.cu has.
+func neighbours(n2 int) int {
+	switch n2 {
+	case 1, 2:
+		return 4
+	case 4:
+		return 2
+	}
+	return 1
+}
+
 // variantFor is the kernel of a method for products with so many results.
 func variantFor(m cutrantt.Method, n2, results int) variant {
-	v := variant{fmt.Sprintf("%v_%d", m, n2), 1, 1}
+	v := variant{numbered(m.String(), n2), 1, 1}
 	if m != cutrantt.MethodToomCook4 && (m != cutrantt.MethodSchoolbook || n2 == 1) {
-		v.rows = map[int]int{1: 4, 2: 4, 4: 2, 8: 1, 16: 1}[n2]
+		v.rows = neighbours(n2)
 	}
 	if results%2 == 0 && (m == cutrantt.MethodLazy || m == cutrantt.MethodKaratsuba && n2 == 16) {
-		v.name, v.results = fmt.Sprintf("%v2_%d", m, n2), 2
+		v.name, v.results = numbered(m.String()+"2", n2), 2
 	}
 	return v
 }
@@ -167,7 +179,7 @@ func (r *ring) Precompute(b *cutrantt.Batch) (cutrantt.Operand, error) {
 				return err
 			}
 		}
-		return r.multiply(variant{fmt.Sprintf("evaluations_%d", n2), 1, 1}, o.tensor(), b.Limbs(), n2, product{results: polys, a: x, as: x.stride})
+		return r.multiply(variant{numbered("evaluations", n2), 1, 1}, o.tensor(), b.Limbs(), n2, product{results: polys, a: x, as: x.stride})
 	}, b)
 	if err != nil {
 		return nil, err
@@ -201,7 +213,7 @@ func (r *ring) mulOperand(dst, a *cutrantt.Batch, o *operand, where []int) error
 	x, y, method := r.tensor(a), o.tensor(), r.fixed(n2)
 	v := variantFor(method, n2, results)
 	if method == cutrantt.MethodToomCook4 {
-		v = variant{fmt.Sprintf("prepared_%d", n2), 1, 1}
+		v = variant{numbered("prepared", n2), 1, 1}
 	}
 	if results > v.results && dst.Mem() == a.Mem() {
 		// One result is written while another still reads a.

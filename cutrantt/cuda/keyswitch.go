@@ -14,9 +14,6 @@ var _ cutrantt.Fused = (*ring)(nil)
 // more items take several.
 const mostScratch = 4 << 30
 
-// fusedRows is how many neighbouring blocks a thread of kernels/keyswitch.cu has.
-var fusedRows = map[int]int{1: 4, 2: 4, 4: 2, 8: 1, 16: 1}
-
 func (r *ring) NewResult(polys int, limbs []int, d cutrantt.Domain) (*cutrantt.Batch, error) {
 	if err := r.check.Shape(polys, limbs, d); err != nil {
 		return nil, err
@@ -56,7 +53,7 @@ func (r *ring) MulTensor(dst, a, b []*cutrantt.Batch) error {
 	}
 	err := r.exec(func() error {
 		for part := range slices.Chunk(items, mostItems) {
-			if err := r.products(fmt.Sprintf("%s_%d", name, d.N2), limbs, int(d.N2), args{}, part); err != nil {
+			if err := r.products(numbered(name, int(d.N2)), limbs, int(d.N2), args{}, part); err != nil {
 				return err
 			}
 		}
@@ -82,7 +79,7 @@ func (r *ring) products(name string, limbs []int, n2 int, a args, items []slots)
 		return err
 	}
 	a.tw, a.ts, a.logN2 = t.at, t.stride, uint32(log2(n2))
-	return r.many(name, len(items)*max(n1/(128*fusedRows[n2]), 1), len(limbs), 128, 0, a, table{}, items)
+	return r.many(name, len(items)*max(n1/(128*neighbours(n2)), 1), len(limbs), 128, 0, a, table{}, items)
 }
 
 // keySwitch is one item of SwitchKeys.
@@ -293,7 +290,7 @@ func (r *ring) inner(acc, digits tensor, s *switching, n2, lows int, merged bool
 	if a.at, err = r.list(s.where); err != nil {
 		return err
 	}
-	return r.products(fmt.Sprintf("inner_%d", n2), s.all, n2, a, in)
+	return r.products(numbered("inner", n2), s.all, n2, a, in)
 }
 
 // inverseOf queues the inverse transforms of polys polynomials at each of xs to

@@ -1,6 +1,6 @@
 package cuda
 
-import "fmt"
+import "strconv"
 
 // plan is how columns of 2^log residues are transformed by one kernel: a block
 // holds 2^block residues, a thread 2^each. It mirrors kernels/forward.cu and
@@ -18,12 +18,15 @@ var plans = map[int]plan{
 // tailLog is the size of the parts that long columns are cut into.
 const tailLog = 12
 
-func (p plan) name(direction string) string { return fmt.Sprintf("%s_%d", direction, p.log) }
+func (p plan) name(direction string) string { return numbered(direction, p.log) }
 func (p plan) threads() int                 { return 1 << (p.block - p.each) }
 
 // shared is the shared memory of a block in bytes: its residues, and one word
 // of padding after every 2^each.
 func (p plan) shared() int { return 4 * (1<<p.block + 1<<(p.block-p.each)) }
+
+// numbered is the name of a kernel that exists for several sizes.
+func numbered(name string, n int) string { return name + "_" + strconv.Itoa(n) }
 
 // planFor is the plan for columns of 2^log residues on a device whose blocks
 // may use limit bytes of shared memory. Where no single kernel fits, two do:
