@@ -33,8 +33,23 @@ cp README.md docs/*.md "$STAGE/doc/"
 gzip -9 -n -c CHANGELOG.md >"$STAGE/doc/changelog.gz"
 {
   printf 'Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\nUpstream-Name: hencedge\nSource: https://github.com/hencedge/hencedge\n\n'
-  printf 'Files: *\nCopyright: the hencedge authors\nLicense: Apache-2.0\n On Debian systems the full text is in /usr/share/common-licenses/Apache-2.0.\n'
+  printf 'Files: *\nCopyright: the hencedge authors\nLicense: Apache-2.0\n On Debian systems the full text is in /usr/share/common-licenses/Apache-2.0.\nComment: The licences of the modules linked into the program are in\n third-party-licenses.gz.\n'
 } >"$STAGE/doc/copyright"
+
+# The licences of what is linked into the program, for the architecture that links
+# most; a module without one is an error.
+{
+  printf '# Licences of the software that hencedge is built with\n\n## The Go standard library and runtime\n\n'
+  cat "$(go env GOROOT)/LICENSE"
+  GOOS=linux GOARCH=amd64 CGO_ENABLED=0 go list -deps -f '{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}} {{.Dir}}{{end}}{{end}}' ./cmd/hencedge |
+    LC_ALL=C sort -u | while read -r path ver dir; do
+    files=$(find "$dir" -maxdepth 1 -type f \( -iname 'LICENSE*' -o -iname 'LICENCE*' -o -iname 'COPYING*' -o -iname 'NOTICE*' -o -iname 'edl-v*' \) | LC_ALL=C sort)
+    [ -n "$files" ] || { echo "package: $path has no licence file" >&2; exit 1; }
+    printf '\n## %s %s\n\n' "$path" "$ver"
+    for f in $files; do cat "$f"; done
+  done
+} >"$STAGE/licenses"
+gzip -9 -n -c "$STAGE/licenses" >"$STAGE/doc/third-party-licenses.gz"
 
 for ARCH in $arches; do
   CGO_ENABLED=0 GOOS=linux GOARCH=$ARCH go build -trimpath -ldflags "$ldflags" -o "$out/hencedge-linux-$ARCH" ./cmd/hencedge

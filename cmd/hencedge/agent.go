@@ -52,7 +52,8 @@ configuration says what happens when a GPU fails.`,
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r := newRemote()
-			return a.supervise(cmd.Context(), systemd.Agent, func() (*daemon.Candidate, error) { return a.agentCandidate(cmd, file, on, r) }, r.tell)
+			// A GPU's driver maps far more than it uses, and pins what it needs itself.
+			return a.supervise(cmd.Context(), systemd.Agent, on.backend == "cpu", func() (*daemon.Candidate, error) { return a.agentCandidate(cmd, file, on, r) }, r.tell)
 		},
 	}
 	configFlag(cmd, &file, "agent.yaml")

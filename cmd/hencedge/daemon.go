@@ -21,8 +21,9 @@ import (
 )
 
 // supervise runs a role as a service: SIGHUP reloads, the service manager is
-// kept informed, and the control socket answers.
-func (a *app) supervise(ctx context.Context, role systemd.Role, load func() (*daemon.Candidate, error), more <-chan string) error {
+// kept informed, and the control socket answers. lock keeps its memory off the
+// swap device.
+func (a *app) supervise(ctx context.Context, role systemd.Role, lock bool, load func() (*daemon.Candidate, error), more <-chan string) error {
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
@@ -43,7 +44,7 @@ func (a *app) supervise(ctx context.Context, role systemd.Role, load func() (*da
 			}
 		}
 	}()
-	hardened := daemon.Harden()
+	hardened := daemon.Harden(lock)
 	s := &daemon.Supervisor{Role: string(role), Version: thisVersion(), Load: func() (*daemon.Candidate, error) {
 		c, err := load()
 		if err == nil && hardened != nil {

@@ -44,7 +44,8 @@ configuration says what happens when a GPU fails.`,
   hencedge evaluator run -c evaluator.yaml --backend cuda --device all`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.supervise(cmd.Context(), systemd.Evaluator, func() (*daemon.Candidate, error) { return a.evaluatorCandidate(cmd, file, backendName, devices) }, nil)
+			// No lock: the gigabytes that an evaluator holds are public keys.
+			return a.supervise(cmd.Context(), systemd.Evaluator, false, func() (*daemon.Candidate, error) { return a.evaluatorCandidate(cmd, file, backendName, devices) }, nil)
 		},
 	}
 	configFlag(cmd, &file, "evaluator.yaml")

@@ -93,12 +93,13 @@ func (n *Notifier) Status(text string) error { return n.Send("STATUS=" + text) }
 func (n *Notifier) Alive() error { return n.Send("WATCHDOG=1") }
 
 // Harden makes memory of this process harder to reach: no core dumps, no reading
-// by other processes of the same user, and, where the limit allows it, every page
-// locked in memory as it is touched. It returns what could not be done.
+// by other processes of the same user, and, with lock and where the limit allows
+// it, every page locked in memory as it is touched. It returns what could not be
+// done.
 //
 // It also makes a fatal error of the Go runtime end in SIGABRT. Otherwise the exit
 // code would be 2, which says "invalid configuration, do not start again".
-func Harden() error {
+func Harden(lock bool) error {
 	debug.SetTraceback("crash")
 	var errs []error
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
@@ -107,8 +108,10 @@ func Harden() error {
 	if err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}); err != nil && !errors.Is(err, unix.EPERM) {
 		errs = append(errs, fmt.Errorf("switch off core dumps: %w", err))
 	}
-	if err := lockMemory(); err != nil {
-		errs = append(errs, fmt.Errorf("keep memory off the swap device: %w", err))
+	if lock {
+		if err := lockMemory(); err != nil {
+			errs = append(errs, fmt.Errorf("keep memory off the swap device: %w", err))
+		}
 	}
 	return errors.Join(errs...)
 }
