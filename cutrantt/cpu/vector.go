@@ -15,9 +15,10 @@ type vectorCode struct {
 	forward, inverse [4]func(dst, src *uint32, size, first, groups int, t *uint64, q uint32)
 	inverseEnd       [4]func(dst, src *uint32, size, first, groups int, t *uint64, q uint32, scale *uint64)
 	// forwardLast and inverseFirst are the five levels at the other end: [0] for a
-	// multiple of two blocks, [1] for a multiple of four.
-	forwardLast  [2]func(x *uint32, blocks int, s *uint64, q uint32)
-	inverseFirst [2]func(dst, src *uint32, blocks int, s *uint64, q uint32)
+	// multiple of two blocks, [1] for a multiple of four, [2] the same with twiddles
+	// that are fetched ahead.
+	forwardLast  [3]func(x *uint32, blocks int, s *uint64, q uint32)
+	inverseFirst [3]func(dst, src *uint32, blocks int, s *uint64, q uint32)
 
 	add, sub func(dst, x, y *uint32, n int, q uint32)
 	scale    func(dst, x *uint32, n int, w *uint64, q uint32)

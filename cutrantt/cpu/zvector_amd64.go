@@ -25,13 +25,6 @@ func forward2AVX512(dst *uint32, src *uint32, size int, first int, groups int, t
 //go:noescape
 func forward3AVX512(dst *uint32, src *uint32, size int, first int, groups int, t *uint64, q uint32)
 
-// forwardLast2AVX512 is the last five levels of the forward transform, in place, over blocks of 32
-// neighbours: [0, 4q) to [0, q). s is the stream of their twiddles. The number of
-// blocks is a multiple of 2.
-//
-//go:noescape
-func forwardLast2AVX512(x *uint32, blocks int, s *uint64, q uint32)
-
 // forwardLast4AVX512 is the last five levels of the forward transform, in place, over blocks of 32
 // neighbours: [0, 4q) to [0, q). s is the stream of their twiddles. The number of
 // blocks is a multiple of 4.
@@ -39,19 +32,40 @@ func forwardLast2AVX512(x *uint32, blocks int, s *uint64, q uint32)
 //go:noescape
 func forwardLast4AVX512(x *uint32, blocks int, s *uint64, q uint32)
 
-// inverseFirst2AVX512 undoes forwardLast from src to dst, which are equal or apart: [0, 2q) to
-// [0, 2q). s is the last block of the stream, which is read backwards. The number of
-// blocks is a multiple of 2.
-//
-//go:noescape
-func inverseFirst2AVX512(dst *uint32, src *uint32, blocks int, s *uint64, q uint32)
-
 // inverseFirst4AVX512 undoes forwardLast from src to dst, which are equal or apart: [0, 2q) to
 // [0, 2q). s is the last block of the stream, which is read backwards. The number of
 // blocks is a multiple of 4.
 //
 //go:noescape
 func inverseFirst4AVX512(dst *uint32, src *uint32, blocks int, s *uint64, q uint32)
+
+// forwardLast4FarAVX512 is the last five levels of the forward transform, in place, over blocks of 32
+// neighbours: [0, 4q) to [0, q). s is the stream of their twiddles. The number of
+// blocks is a multiple of 4.
+//
+//go:noescape
+func forwardLast4FarAVX512(x *uint32, blocks int, s *uint64, q uint32)
+
+// inverseFirst4FarAVX512 undoes forwardLast from src to dst, which are equal or apart: [0, 2q) to
+// [0, 2q). s is the last block of the stream, which is read backwards. The number of
+// blocks is a multiple of 4.
+//
+//go:noescape
+func inverseFirst4FarAVX512(dst *uint32, src *uint32, blocks int, s *uint64, q uint32)
+
+// forwardLast2AVX512 is the last five levels of the forward transform, in place, over blocks of 32
+// neighbours: [0, 4q) to [0, q). s is the stream of their twiddles. The number of
+// blocks is a multiple of 2.
+//
+//go:noescape
+func forwardLast2AVX512(x *uint32, blocks int, s *uint64, q uint32)
+
+// inverseFirst2AVX512 undoes forwardLast from src to dst, which are equal or apart: [0, 2q) to
+// [0, 2q). s is the last block of the stream, which is read backwards. The number of
+// blocks is a multiple of 2.
+//
+//go:noescape
+func inverseFirst2AVX512(dst *uint32, src *uint32, blocks int, s *uint64, q uint32)
 
 // inverse1AVX512 undoes forward1: [0, 2q) to [0, 2q). The twiddles are read backwards: first
 // is the mirrored index 2m-1-i of group i of m.

@@ -91,10 +91,24 @@ func (g *gen) permute2(index, x, y vec) vec {
 	return r
 }
 
+// ahead is how far before its use, in bytes, a stream from memory is fetched.
+const ahead = 4096
+
+func endName(together int, far bool) string {
+	if far {
+		return fmt.Sprintf("%dFar", together)
+	}
+	return fmt.Sprint(together)
+}
+
 // forwardLast works on together blocks at a time: one alone is a chain of dependent
 // operations that leaves the multipliers idle.
-func (g *gen) forwardLast(together int) {
-	g.function(fmt.Sprintf("forwardLast%d", together), "x *uint32, blocks int, s *uint64, q uint32", fmt.Sprintf(`is the last five levels of the forward transform, in place, over blocks of 32
+//
+// With far, the stream is fetched ahead: it is as long as two limbs, and the caches
+// do not hold it where rings are large.
+func (g *gen) forwardLast(together int, far bool) {
+	name := endName(together, far)
+	g.function("forwardLast"+name, "x *uint32, blocks int, s *uint64, q uint32", fmt.Sprintf(`is the last five levels of the forward transform, in place, over blocks of 32
 neighbours: [0, 4q) to [0, q). s is the stream of their twiddles. The number of
 blocks is a multiple of %d.`, together))
 	p, n := Load(Param("x"), GP64()).(Register), Load(Param("blocks"), GP64()).(Register)
@@ -107,9 +121,12 @@ blocks is a multiple of %d.`, together))
 	}
 	low := g.constant("low", func(l int) int { return from[l] })
 	high := g.constant("high", func(l int) int { return from[16+l] })
-	block := fmt.Sprintf("block%d", together)
+	block := "block" + name
 	Label(block)
 	x, y := make([]vec, together), make([]vec, together)
+	for i := 0; far && i < 4*together; i++ {
+		PREFETCHT0(at(s, ahead+64*i))
+	}
 	for i := range x {
 		x[i], y[i] = g.load(at(p, 128*i)), g.load(at(p, 128*i+64))
 	}
@@ -149,8 +166,9 @@ blocks is a multiple of %d.`, together))
 // The inverse works on reversed blocks: word p of 32 stands where word 31-p would.
 // Then a block needs the twiddles of the mirrored block in the same lanes, the
 // butterflies have their operands and results the other way round.
-func (g *gen) inverseFirst(together int) {
-	g.function(fmt.Sprintf("inverseFirst%d", together), "dst, src *uint32, blocks int, s *uint64, q uint32", fmt.Sprintf(`undoes forwardLast from src to dst, which are equal or apart: [0, 2q) to
+func (g *gen) inverseFirst(together int, far bool) {
+	name := endName(together, far)
+	g.function("inverseFirst"+name, "dst, src *uint32, blocks int, s *uint64, q uint32", fmt.Sprintf(`undoes forwardLast from src to dst, which are equal or apart: [0, 2q) to
 [0, 2q). s is the last block of the stream, which is read backwards. The number of
 blocks is a multiple of %d.`, together))
 	dst, src := Load(Param("dst"), GP64()).(Register), Load(Param("src"), GP64()).(Register)
@@ -160,9 +178,12 @@ blocks is a multiple of %d.`, together))
 	even := g.constant("turnedEven", func(l int) int { return 31 - 2*pairOf(l) })
 	odd := g.constant("turnedOdd", func(l int) int { return 30 - 2*pairOf(l) })
 	turn := g.constant("turn", func(l int) int { return 15 - l })
-	block := fmt.Sprintf("inverseBlock%d", together)
+	block := "inverseBlock" + name
 	Label(block)
 	x, y := make([]vec, together), make([]vec, together)
+	for i := 0; far && i < 4*together; i++ {
+		PREFETCHT0(at(s, 192-ahead-64*i))
+	}
 	for i := range x {
 		u, v := g.load(at(src, 128*i)), g.load(at(src, 128*i+64))
 		x[i], y[i] = g.permute2(even, u, v), g.permute2(odd, u, v)

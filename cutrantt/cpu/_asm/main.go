@@ -9,10 +9,12 @@ func main() {
 	ConstraintExpr("amd64")
 	g := newGen("AVX512")
 	g.forwardPasses()
-	g.forwardLast(2)
-	g.forwardLast(4)
-	g.inverseFirst(2)
-	g.inverseFirst(4)
+	for _, far := range []bool{false, true} {
+		g.forwardLast(4, far)
+		g.inverseFirst(4, far)
+	}
+	g.forwardLast(2, false)
+	g.inverseFirst(2, false)
 	g.inversePasses()
 	g.elementwise()
 	g.products()

@@ -166,6 +166,11 @@ multiple of 32, residues in [0, q).`)
 			for v := range vectors {
 				even := g.load(at(xi, v*g.bytes))
 				odd := g.odd(even)
+				if v == 0 {
+					for k := range 2 * results {
+						PREFETCHT0(at(yi, ahead+64*k))
+					}
+				}
 				for k := range results {
 					m := Mem{Base: yi, Disp: v * g.bytes}
 					if k == 1 {
