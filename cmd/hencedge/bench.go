@@ -24,6 +24,7 @@ type benchFlags struct {
 	table                bool
 	minTime              time.Duration
 	n2, workers, memory  int
+	batch                int
 }
 
 func (a *app) benchCommand() *cobra.Command {
@@ -71,6 +72,7 @@ operations: ` + strings.Join(benchmark.Ops(), " "),
 	fs.BoolVar(&f.cached, "cached", false, "use one set of inputs again and again, so that it stays in the cache")
 	fs.DurationVar(&f.minTime, "min-time", 300*time.Millisecond, "least time spent on timed calls of a case")
 	fs.IntVar(&f.n2, "n2", henc.DefaultN2, "columns of the transposed layout: 1, 2, 4, 8 or 16")
+	fs.IntVar(&f.batch, "batch", 1, "ciphertexts a call, for hmult, hmult_rescale, hrotate, rescale and henc")
 	fs.IntVar(&f.workers, "workers", 0, "CPU workers per operation (default all CPUs)")
 	fs.IntVar(&f.memory, "memory", 1024, "most memory for the inputs of a case, in MiB")
 	fs.BoolVar(&f.markdown, "markdown", false, "tables in Markdown, without the copies")
@@ -127,7 +129,7 @@ func (a *app) bench(cmd *cobra.Command, f benchFlags) error {
 
 // options checks the flags.
 func (f benchFlags) options() (benchmark.Options, error) {
-	o := benchmark.Options{Ops: f.ops, N2: f.n2, Workers: f.workers, MinTime: f.minTime, Cached: f.cached, MaxBytes: int64(f.memory) << 20}
+	o := benchmark.Options{Ops: f.ops, N2: f.n2, Batch: f.batch, Workers: f.workers, MinTime: f.minTime, Cached: f.cached, MaxBytes: int64(f.memory) << 20}
 	for _, op := range f.ops {
 		if !slices.Contains(benchmark.Ops(), op) {
 			return o, fmt.Errorf("--op %q: use %s", op, strings.Join(benchmark.Ops(), ", "))
@@ -142,6 +144,9 @@ func (f benchFlags) options() (benchmark.Options, error) {
 	}
 	if !cutrantt.NTT(f.n2).Valid() || f.n2 > cutrantt.MaxN2 {
 		return o, fmt.Errorf("--n2 %d: use 1, 2, 4, 8 or 16", f.n2)
+	}
+	if f.batch < 1 || f.batch > 4096 {
+		return o, fmt.Errorf("--batch %d: use 1 to 4096", f.batch)
 	}
 	if f.minTime <= 0 || f.memory <= 0 || f.workers < 0 {
 		return o, errors.New("--min-time and --memory must be above zero, --workers at least zero")

@@ -39,7 +39,7 @@ func (b *bed) jobs(op string) []job {
 			return []job{b.hmultRescale()}
 		}
 	case "henc":
-		return []job{b.encryptWhole(1)}
+		return []job{b.encryptWhole(max(b.o.Batch, 1))}
 	case "rescale":
 		if b.level > 0 {
 			return []job{b.rescale()}

@@ -255,51 +255,6 @@ func (s stepwise) seeded(r cutrantt.Ring, coeffs cutrantt.Domain, key *cutrantt.
 	)
 }
 
-// hmultBatch multiplies batch pairs of independent ciphertexts together, all under
-// one key.
-func (b *bed) hmultBatch(batch int) job {
-	in := int64(batch) * b.polyBytes(4, len(b.limbs))
-	j := b.hmult()
-	j.method, j.batch, j.bytes, j.footprint = "together, one key", batch, in+int64(batch)*b.polyBytes(2, len(b.limbs))+b.keyBytes(), in
-	j.setup = func(sets int) (func(int) error, func() error, error) {
-		if _, err := b.evaluator(); err != nil {
-			return nil, nil, err
-		}
-		msg, cts, err := b.encrypted(sets*batch + 1)
-		if err != nil {
-			return nil, nil, err
-		}
-		evs := make([]*henc.Evaluator, batch)
-		for i := range evs {
-			evs[i] = b.eval
-		}
-		var out []*henc.Ciphertext
-		run := func(set int) (err error) {
-			for _, ct := range out {
-				b.free(ct)
-			}
-			out, err = henc.MulBatch(evs, cts[set*batch:(set+1)*batch], cts[set*batch+1:(set+1)*batch+1])
-			return err
-		}
-		check := func() error {
-			want := mapped(func(v complex128) complex128 { return v * v })(msg)
-			for _, ct := range []*henc.Ciphertext{out[0], out[batch-1]} {
-				if err := b.decrypts("hmult", ct, want); err != nil {
-					return err
-				}
-			}
-			if !b.onDevice() {
-				return nil
-			}
-			return b.sameCiphertext("hmult", out[batch-1], func(ev *henc.Evaluator, x, y *henc.Ciphertext) (*henc.Ciphertext, error) {
-				return ev.Mul(x, y)
-			}, cts[batch-1], cts[batch])
-		}
-		return run, check, nil
-	}
-	return j
-}
-
 // encryptWhole is HENC as an agent does it: real values on the host to the bytes
 // of a ciphertext on the host, a batch at a time. What the host does to the
 // messages of a batch, its processors share.

@@ -20,6 +20,7 @@ type Options struct {
 	Ops      []string          // default: all of Ops
 	Methods  []cutrantt.Method // Hadamard methods; default: all
 	N2       int               // default: henc.DefaultN2
+	Batch    int               // ciphertexts a call, of the operations that take several; default 1
 	Workers  int               // default: GOMAXPROCS
 	MinTime  time.Duration     // least timed time of a case; default 300 ms
 	Cached   bool              // one set of inputs instead of memory-resident sets
@@ -99,7 +100,7 @@ func Run(ctx context.Context, o Options, emit func(Record) error) error {
 			if op == "copy" {
 				continue
 			}
-			jobs := b.jobs(op)
+			jobs := b.batches(b.jobs(op), o.Batch)
 			if len(jobs) == 0 {
 				continue
 			}

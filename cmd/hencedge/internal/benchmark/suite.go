@@ -161,13 +161,11 @@ func (b *bed) tableJobs(op string, batch int) []job {
 	switch {
 	case op == "henc":
 		return []job{b.encryptWhole(batch)}
-	case op == "hmult" && batch > 1:
-		return []job{b.hmultBatch(batch)}
 	case (op == "henc_pk" || op == "henc_seeded") && b.onDevice():
 		if _, ok := b.ring.(cutrantt.Encrypting); ok {
 			return []job{b.encryptFused(op == "henc_pk", batch)}
 		}
 		return []job{b.encryptResident(op == "henc_pk")}
 	}
-	return b.jobs(op)
+	return b.batches(b.jobs(op), batch)
 }
