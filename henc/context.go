@@ -3,6 +3,7 @@ package henc
 import (
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/hencedge/hencedge/cutrantt"
 )
@@ -18,6 +19,7 @@ type Context struct {
 	ring    cutrantt.Ring
 	n2      int
 	encoder *Encoder
+	free    sync.Pool // *limbReader
 }
 
 type options struct {

@@ -31,33 +31,38 @@ type Steps struct {
 
 // EncryptJobs checks messages, encrypts them all, and wipes their seeds. It is
 // for package henc/secret.
-func EncryptJobs(ctx *Context, messages [][]float64, level int, scale float64, seeds []*Seed, s Steps) (_ []*Ciphertext, err error) {
+func EncryptJobs(ctx *Context, messages [][]float64, level int, scale float64, seeds []*Seed, s Steps) ([]*Ciphertext, error) {
 	if seeds != nil && len(seeds) != len(messages) {
 		return nil, fmt.Errorf("%w: %d seeds for %d messages", ErrParams, len(seeds), len(messages))
 	}
-	jobs := make([]cutrantt.Encryption, 0, len(messages))
+	jobs, errs := make([]cutrantt.Encryption, len(messages)), make([]error, len(messages))
 	defer func() {
 		for _, j := range jobs {
 			(*Seed)(j.Seed).Wipe()
 		}
 	}()
-	for i, m := range messages {
-		var bound float64
-		if scale, bound, err = CheckMessage(ctx, m, level, scale); err != nil {
-			return nil, inBatch(err, i, len(messages))
+	spread(len(messages), func(i int) {
+		_, bound, err := CheckMessage(ctx, messages[i], level, scale)
+		if err != nil {
+			errs[i] = inBatch(err, i, len(messages))
+			return
 		}
 		var given *Seed
 		if seeds != nil {
 			given = seeds[i]
 		}
-		j, err := newJob(s, m, bound, given)
+		jobs[i], errs[i] = newJob(s, messages[i], bound, given)
+	})
+	for _, err := range errs {
 		if err != nil {
 			return nil, err
 		}
-		jobs = append(jobs, j)
 	}
 	if len(jobs) == 0 {
 		return nil, nil
+	}
+	if scale == 0 {
+		scale = ctx.Parameters().ScaleAt(level)
 	}
 	values, err := encryptJobs(ctx.Ring(), ctx.Parameters().QLimbs(level), jobs, s)
 	if err != nil {

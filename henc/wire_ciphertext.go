@@ -74,8 +74,9 @@ func (c *Context) MarshalCiphertext(ct *Ciphertext) ([]byte, error) {
 	w.Uint(transformNTT)
 	w.Blob(seed)
 	d := c.newLimbReader(ct.Value)
+	defer d.release()
 	if seed != nil {
-		c1, err := d.limb(1, 0)
+		c1, err := d.first(1)
 		if err == nil {
 			err = c.checkSeed(c1, ct.Seed)
 		}
@@ -83,14 +84,14 @@ func (c *Context) MarshalCiphertext(ct *Ciphertext) ([]byte, error) {
 			return nil, fmt.Errorf("marshal ciphertext: %w", err)
 		}
 		w.Array(1)
-		w.ResiduesBy(n, q, func(i int) ([]uint32, error) { return d.limb(0, i) })
+		w.ResiduesBy(n, q, func(i int) ([]uint32, error) { return d.limbs(0, i) })
 	} else {
 		w.Array(2)
-		w.ResiduesBy(n, q, func(i int) ([]uint32, error) { return d.limb(0, i) })
+		w.ResiduesBy(n, q, func(i int) ([]uint32, error) { return d.limbs(0, i) })
 		w.ResiduesBy(n, q, func(i int) ([]uint32, error) {
-			x, err := d.limb(1, i)
-			if err == nil {
-				err = checkHides(x, i)
+			x, err := d.limbs(1, i)
+			for k := 0; err == nil && k < len(x); k += n {
+				err = checkHides(x[k:k+n], i+k/n)
 			}
 			return x, err
 		})
@@ -155,27 +156,62 @@ type limbReader struct {
 // downloadWords bounds what is fetched at once, unless a limb has more.
 const downloadWords = 1 << 20
 
+// newLimbReader's memory comes from c.free: what is read is public.
 func (c *Context) newLimbReader(b *cutrantt.Batch) *limbReader {
 	n := c.params.N()
-	return &limbReader{c: c, from: b, buf: make([]uint32, n*min(max(downloadWords/n, 1), len(b.Limbs())))}
+	d, _ := c.free.Get().(*limbReader)
+	if size := n * min(max(downloadWords/n, 1), len(b.Limbs())); d == nil || len(d.buf) < size {
+		d = &limbReader{buf: make([]uint32, size)}
+	}
+	d.c, d.from, d.lo, d.end = c, b, 0, 0
+	return d
+}
+
+// release gives the reader's memory back; what it gave is not valid any more.
+func (d *limbReader) release() {
+	c := d.c
+	d.c, d.from = nil, nil
+	c.free.Put(d)
 }
 
 // limb gives a limb; it is valid until the next call.
 func (d *limbReader) limb(poly, l int) ([]uint32, error) {
+	x, err := d.limbs(poly, l)
+	if err != nil {
+		return nil, err
+	}
+	return x[:d.c.params.N()], nil
+}
+
+// limbs gives limb l and those after it that are in memory; they are valid until
+// the next call.
+func (d *limbReader) limbs(poly, l int) ([]uint32, error) {
 	n := d.c.params.N()
 	if poly != d.poly || l < d.lo || l >= d.end {
-		lo, end := l, min(l+len(d.buf)/n, len(d.from.Limbs()))
-		part, err := d.from.Slice(poly, poly+1, lo, end)
-		if err != nil {
+		if err := d.fetch(poly, l, min(l+len(d.buf)/n, len(d.from.Limbs()))); err != nil {
 			return nil, err
 		}
-		d.lo, d.end = 0, 0 // nothing, should it fail
-		if err := d.c.ring.Download(d.buf[:(end-lo)*n], part); err != nil {
-			return nil, err
-		}
-		d.poly, d.lo, d.end = poly, lo, end
 	}
-	return d.buf[(l-d.lo)*n : (l-d.lo+1)*n], nil
+	return d.buf[(l-d.lo)*n : (d.end-d.lo)*n], nil
+}
+
+// first gives limb 0 alone.
+func (d *limbReader) first(poly int) ([]uint32, error) {
+	err := d.fetch(poly, 0, 1)
+	return d.buf[:d.c.params.N()], err
+}
+
+func (d *limbReader) fetch(poly, lo, end int) error {
+	part, err := d.from.Slice(poly, poly+1, lo, end)
+	if err != nil {
+		return err
+	}
+	d.lo, d.end = 0, 0 // nothing, should it fail
+	if err := d.c.ring.Download(d.buf[:(end-lo)*d.c.params.N()], part); err != nil {
+		return err
+	}
+	d.poly, d.lo, d.end = poly, lo, end
+	return nil
 }
 
 // PeekCiphertext reads the header without the residues, whose presence and length

@@ -120,35 +120,43 @@ func (r *ring) encryptAll(e *encryption, have []int, jobs []cutrantt.Encryption)
 	return out, nil
 }
 
-// encryptWindows encrypts as many messages at a time as a staging buffer holds;
-// the host fills one buffer while the other is copied.
+// windowBytes is how much of the messages of a call goes to the device at a time:
+// the host fills one staging buffer while the other is copied.
+const windowBytes = 1 << 20
+
+// encryptWindows encrypts the messages window by window.
 func (r *ring) encryptWindows(e *encryption, jobs []cutrantt.Encryption, out []*cutrantt.Batch) (err error) {
 	if len(jobs) == 0 {
 		return nil
 	}
+	drv, st := r.backend.drv, &r.backend.staging
 	each := int(unsafe.Sizeof(job{})) + 8*r.n
-	most := min(chunk/each, max(1, transformBytes/(4*e.kinds*r.n)))
-	var used []*buffer
+	windows := (len(jobs) + max(1, windowBytes/each) - 1) / max(1, windowBytes/each)
+	most := (len(jobs) + windows - 1) / windows
+	var buffers []*buffer
 	defer func() { // the messages leave the host's memory in any case
-		for _, b := range used {
-			err = errors.Join(err, r.backend.drv.WaitEvent(b.done))
-			r.backend.staging.put(b, min(most, len(jobs))*each)
+		if err != nil {
+			_ = drv.Wait(r.pool.stream) // a copy may be under way
+		}
+		for _, b := range buffers {
+			if err == nil {
+				err = drv.WaitEvent(b.done)
+			}
+			st.put(b, most*each)
 		}
 	}()
 	for i := 0; len(jobs) > 0; i++ {
-		k := min(most, len(jobs))
-		var b *buffer
 		if i < 2 {
-			if b, err = r.backend.staging.get(); err != nil {
+			b, err := st.get()
+			if err != nil {
 				return err
 			}
-			used = append(used, b)
-		} else if b = used[i%2]; true {
-			if err = r.backend.drv.WaitEvent(b.done); err != nil {
-				return err
-			}
+			buffers = append(buffers, b)
+		} else if err := drv.WaitEvent(buffers[i%2].done); err != nil {
+			return err
 		}
-		if err = r.encryptWindow(e, jobs[:k], out[:k], b); err != nil {
+		k := min(most, len(jobs))
+		if err := r.encryptWindow(e, jobs[:k], out[:k], buffers[i%2]); err != nil {
 			return err
 		}
 		jobs, out = jobs[k:], out[k:]
@@ -196,8 +204,8 @@ func (r *ring) encryptWindow(e *encryption, jobs []cutrantt.Encryption, out []*c
 		if j.Mask != nil {
 			records[i].mask = *j.Mask
 		}
-		copy(b.bytes[at:], bytesOf(j.Message))
 	}
+	share(k, 8*r.n*k, func(i int) { copy(b.bytes[k*size+8*r.n*i:], bytesOf(jobs[i].Message)) })
 	err = drv.CopyIn(input, b.bytes[:4*parts[0].words], s)
 	if err == nil {
 		err = drv.Record(b.done, s)

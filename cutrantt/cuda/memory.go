@@ -165,17 +165,6 @@ func (s *staging) put(b *buffer, used int) {
 	s.mu.Unlock()
 }
 
-// pair returns two buffers, for transfers that overlap the host's copying.
-func (s *staging) pair() (p [2]*buffer, err error) {
-	if p[0], err = s.get(); err != nil {
-		return p, err
-	}
-	if p[1], err = s.get(); err != nil {
-		s.put(p[0], 0)
-	}
-	return p, err
-}
-
 // segment is a contiguous part of a transfer.
 type segment struct {
 	device driver.Pointer

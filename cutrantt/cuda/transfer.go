@@ -3,6 +3,9 @@ package cuda
 import (
 	"errors"
 	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
 
 	"github.com/hencedge/hencedge/cutrantt"
 )
@@ -44,12 +47,13 @@ func (r *ring) Upload(dst *cutrantt.Batch, src []uint32) error {
 			return r.uploadMapped(dst, src)
 		}
 		drv, st := r.backend.drv, &r.backend.staging
-		buffers, err := st.pair()
+		parts := runs(r.segments(dst))
+		buffers, err := st.several(len(parts))
 		if err != nil {
 			return err
 		}
-		defer r.settle(buffers, len(src))
-		for i, run := range runs(r.segments(dst)) {
+		defer r.settle(buffers, parts)
+		for i, run := range parts {
 			b := buffers[i%2]
 			if i > 1 {
 				if err := drv.WaitEvent(b.done); err != nil {
@@ -121,58 +125,121 @@ func (r *ring) downloadMapped(dst []uint32, src *cutrantt.Batch) error {
 	return nil
 }
 
-// settle waits until the stream is done with the staging buffers of a transfer
-// of n residues and gives them back.
-func (r *ring) settle(buffers [2]*buffer, n int) {
+// settle waits until the stream is done with the staging buffers of a transfer in
+// parts and gives them back.
+func (r *ring) settle(buffers []*buffer, parts [][]segment) {
 	_ = r.backend.drv.Wait(r.pool.stream)
-	for _, b := range buffers {
-		r.backend.staging.put(b, min(4*n, chunk))
+	r.backend.staging.putUsed(buffers, parts)
+}
+
+// putUsed gives back the buffers of a transfer whose parts went through them by
+// turns.
+func (s *staging) putUsed(buffers []*buffer, parts [][]segment) {
+	for i, b := range buffers {
+		used := 0
+		for k := i; k < len(parts); k += len(buffers) {
+			used = max(used, 4*words(parts[k]))
+		}
+		s.put(b, used)
 	}
 }
 
+// several returns two buffers, for transfers that overlap the host's copying, or
+// one for a single part.
+func (s *staging) several(parts int) (bs []*buffer, err error) {
+	for range min(parts, 2) {
+		b, err := s.get()
+		if err != nil {
+			for _, b := range bs {
+				s.put(b, 0)
+			}
+			return nil, err
+		}
+		bs = append(bs, b)
+	}
+	return bs, nil
+}
+
+// Download holds the ring only while it queues copies: what the host does with
+// one batch goes on beside the next.
 func (r *ring) Download(dst []uint32, src *cutrantt.Batch) error {
 	if err := r.check.Transfer(src, len(dst)); err != nil {
 		return err
 	}
-	return r.exec(func() error {
-		drv, st := r.backend.drv, &r.backend.staging
-		if len(dst) == 0 {
-			return drv.Wait(r.pool.stream)
-		}
-		if src.Mem().(*memory).mapped {
-			return r.downloadMapped(dst, src)
-		}
-		buffers, err := st.pair()
-		if err != nil {
-			return err
-		}
-		defer r.settle(buffers, len(dst))
-		parts := runs(r.segments(src))
-		fetch := func(i int) error {
-			b := buffers[i%2]
-			if err := drv.CopyOut(b.bytes[:4*words(parts[i])], parts[i][0].device, r.pool.stream); err != nil {
-				return err
-			}
-			return drv.Record(b.done, r.pool.stream)
-		}
-		if err := fetch(0); err != nil {
-			return err
-		}
-		for i, part := range parts {
-			if i+1 < len(parts) {
-				if err := fetch(i + 1); err != nil {
-					return err
+	if len(dst) == 0 {
+		return r.Sync()
+	}
+	if src.Mem().(*memory).mapped {
+		return r.exec(func() error { return r.downloadMapped(dst, src) }, src)
+	}
+	defer runtime.KeepAlive(src)
+	parts := runs(r.segments(src))
+	var buffers []*buffer
+	err := r.exec(func() (err error) {
+		buffers, err = r.backend.staging.several(len(parts))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	drv := r.backend.drv
+	for i := 0; i < len(parts) && err == nil; i++ {
+		err = r.exec(func() error { // the first copy, and always the next one
+			for k := i; k <= min(i+1, len(parts)-1); k++ {
+				if k > i || i == 0 {
+					b := buffers[k%2]
+					if err := drv.CopyOut(b.bytes[:4*words(parts[k])], parts[k][0].device, r.pool.stream); err != nil {
+						return err
+					}
+					if err := drv.Record(b.done, r.pool.stream); err != nil {
+						return err
+					}
 				}
 			}
-			b := buffers[i%2]
-			if err := drv.WaitEvent(b.done); err != nil {
-				return err
+			return nil
+		})
+		if err == nil {
+			if err = r.backend.locked(func() error { return drv.WaitEvent(buffers[i%2].done) }); err != nil {
+				err = fmt.Errorf("cuda: %w", err)
 			}
-			n := words(part)
-			copy(bytesOf(dst[part[0].host:part[0].host+n]), b.bytes[:4*n])
 		}
-		return nil
-	}, src)
+		if err == nil {
+			to, from := dst[parts[i][0].host:], buffers[i%2].bytes
+			const piece = 64 << 10 // words
+			n := words(parts[i])
+			share((n+piece-1)/piece, 4*n, func(k int) {
+				lo, hi := k*piece, min((k+1)*piece, n)
+				copy(bytesOf(to[lo:hi]), from[4*lo:4*hi])
+			})
+		}
+	}
+	if err != nil {
+		_ = r.Sync() // a copy may be under way
+	}
+	r.backend.staging.putUsed(buffers, parts)
+	return err
+}
+
+// share calls f for 0, 1, ..., count-1, on several processors where there are
+// enough bytes for them to do.
+func share(count, bytes int, f func(i int)) {
+	workers := min(count, bytes>>18, runtime.GOMAXPROCS(0), 8)
+	if workers < 2 {
+		for i := range count {
+			f(i)
+		}
+		return
+	}
+	var next atomic.Int64
+	var all sync.WaitGroup
+	for range workers {
+		all.Go(func() {
+			for i := next.Add(1) - 1; i < int64(count); i = next.Add(1) - 1 {
+				f(int(i))
+			}
+		})
+	}
+	all.Wait()
 }
 
 // Sync waits for the ring's stream.

@@ -5,6 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
 
 	"github.com/fxamacker/cbor/v2"
 )
@@ -100,29 +104,63 @@ func (w *Writer) Residues(x []uint32, n int, q []uint32) {
 		return
 	}
 	w.b = appendBlobHead(w.b, uint64(size))
-	for i, m := range q {
-		w.b = Pack(w.b, x[i*n:(i+1)*n], m)
-	}
+	w.pack(x, n, q)
 }
 
-// ResiduesBy is Residues for limbs that are fetched one after another: next gives
-// limb i, which is used before the next call.
+// pack appends whole limbs.
+func (w *Writer) pack(x []uint32, n int, q []uint32) {
+	from, at := len(w.b), make([]int, len(q)+1)
+	for i, m := range q {
+		at[i+1] = at[i] + PackedLen(n, m)
+	}
+	w.b = slices.Grow(w.b, at[len(q)])[:from+at[len(q)]]
+	share(len(q), len(x), func(i int) {
+		PackInto(w.b[from+at[i]:from+at[i+1]], x[i*n:(i+1)*n], q[i])
+	})
+}
+
+// share calls f for every limb, on several processors where there are enough
+// residues for them to do.
+func share(limbs, residues int, f func(i int)) {
+	workers := min(limbs, residues>>14, runtime.GOMAXPROCS(0))
+	if workers < 2 {
+		for i := range limbs {
+			f(i)
+		}
+		return
+	}
+	var next atomic.Int64
+	var all sync.WaitGroup
+	for range workers {
+		all.Go(func() {
+			for i := next.Add(1) - 1; i < int64(limbs); i = next.Add(1) - 1 {
+				f(int(i))
+			}
+		})
+	}
+	all.Wait()
+}
+
+// ResiduesBy is Residues for limbs that are fetched some at a time: next gives limb
+// i, and perhaps those after it, which are used before the next call.
 func (w *Writer) ResiduesBy(n int, q []uint32, next func(i int) ([]uint32, error)) {
 	if w.err != nil {
 		return
 	}
 	w.b = appendBlobHead(w.b, uint64(ResiduesLen(n, q)))
-	for i, m := range q {
+	for i := 0; i < len(q); {
 		x, err := next(i)
 		if err != nil {
 			w.fail(err)
 			return
 		}
-		if len(x) != n || n%16 != 0 {
-			w.fail(fmt.Errorf("%w: %d residues in a limb of %d", ErrLength, len(x), n))
+		k := len(x) / max(n, 1)
+		if k < 1 || i+k > len(q) || len(x) != k*n || n%16 != 0 {
+			w.fail(fmt.Errorf("%w: %d residues in limbs of %d", ErrLength, len(x), n))
 			return
 		}
-		w.b = Pack(w.b, x, m)
+		w.pack(x, n, q[i:i+k])
+		i += k
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/bits"
+	"slices"
 )
 
 // pairBits is the width of two packed residues modulo q: bitlen(q^2-1).
@@ -18,23 +19,32 @@ func PackedLen(n int, q uint32) int { return n / 16 * pairBits(q) }
 // in bitlen(q^2-1) bits, lowest bit first, one pair straight after the other, lowest
 // bit of each byte first. A pair loses less than a bit against 2*log2(q).
 func Pack(dst []byte, x []uint32, q uint32) []byte {
+	from, size := len(dst), PackedLen(len(x), q)
+	dst = slices.Grow(dst, size)[:from+size]
+	PackInto(dst[from:], x, q)
+	return dst
+}
+
+// PackInto is Pack into the PackedLen(len(x), q) bytes of dst.
+func PackInto(dst []byte, x []uint32, q uint32) {
 	w := uint(pairBits(q)) // <= 60
 	var acc uint64         // the low n bits wait to be written
-	var n uint
-	for i := 0; i+1 < len(x); i += 2 {
-		v := uint64(x[i]) + uint64(q)*uint64(x[i+1])
-		acc |= v << n
+	var n uint             // < 64
+	for ; len(x) >= 2; x = x[2:] {
+		v := uint64(x[0]) + uint64(q)*uint64(x[1])
+		acc |= v << (n & 63)
 		if n += w; n >= 64 {
-			dst = binary.LittleEndian.AppendUint64(dst, acc)
+			binary.LittleEndian.PutUint64(dst, acc)
+			dst = dst[8:]
 			n -= 64
-			acc = v >> (w - n)
+			acc = v >> ((w - n) & 63)
 		}
 	}
 	for ; n >= 8; n -= 8 {
-		dst = append(dst, byte(acc))
+		dst[0] = byte(acc)
+		dst = dst[1:]
 		acc >>= 8
 	}
-	return dst
 }
 
 // Unpack is the inverse of Pack. It fails with ErrLength unless src has
