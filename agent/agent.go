@@ -131,6 +131,10 @@ func New(cfg *config.Agent, deps Deps) (*Agent, error) {
 			count := &s.count
 			l.missed = func(n int64) { count.missedTicks.Add(uint64(n)) }
 		}
+		if e, ok := s.source.(*events); ok {
+			e.late = func() { s.count.late.Add(1) }
+			e.lost = func() { s.count.skipped.Add(1) }
+		}
 		if r, ok := s.source.(*replay); ok {
 			r.late = func() { s.count.late.Add(1) }
 		}

@@ -147,6 +147,15 @@ func (c *checker) stream(i int, p *prepared) *stream {
 		s.source = r
 		return s
 	}
+	if s.cfg.Events != nil {
+		e, err := openEvents(p.machine, s.cfg)
+		if err != nil {
+			c.fail(at+".events", "correct the events or the channels' sources", err)
+			return nil
+		}
+		s.source = e
+		return s
+	}
 	l, missing := openLive(p.machine, s.cfg)
 	for k, err := range missing {
 		if err != nil {

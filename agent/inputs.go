@@ -66,6 +66,14 @@ func (a *inputs) sensor(src config.Source) (Sensor, error) {
 	return a.open[src.From].Sensor(src)
 }
 
+// input gives an open input, or nil.
+func (a *inputs) input(name string) input.Input {
+	if a == nil {
+		return nil
+	}
+	return a.open[name]
+}
+
 // close stops all inputs.
 func (a *inputs) close() error {
 	if a == nil {

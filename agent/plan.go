@@ -287,7 +287,7 @@ func (k *keys) outlook(cfg *config.Agent, s *stream, next stateFile, clock Clock
 		BodyBytes: out.body, ObjectBytes: len(out.object), Chunks: chunks, WireBytes: wire,
 		EncryptMs: float64(times[planRuns/2].Microseconds()) / 1e3}
 	switch {
-	case s.cfg.Replay != nil:
+	case s.cfg.Replay != nil, s.cfg.Events != nil && !s.cfg.Window.ByTime():
 	case s.cfg.Window.ByTime():
 		o.WindowSeconds = s.cfg.Window.Every.Seconds()
 	default:
@@ -344,7 +344,7 @@ func (s *stream) doubts(m Machine, slots int, o StreamOutlook) []string {
 	if used := float64(o.SlotsUsed) / float64(slots); used < 0.05 {
 		out = append(out, fmt.Sprintf("stream %s: %.1f %% of the slots are used; longer windows or more channels cost no more bytes", s.cfg.Name, 100*used))
 	}
-	if s.cfg.Replay != nil {
+	if s.cfg.Replay != nil || s.cfg.Events != nil {
 		return out
 	}
 	for _, ch := range s.cfg.Channels {

@@ -18,7 +18,7 @@ type streamCounters struct {
 // StreamStats are the counts of one stream since the start.
 type StreamStats struct {
 	Samples      uint64 // samples that went into windows
-	Skipped      uint64 // samples left out, by policy or before the first good value
+	Skipped      uint64 // samples left out: by policy, before the first good value, messages without a usable time
 	Missing      uint64 // channel values that could not be read
 	Held         uint64 // of these, replaced by the last good value
 	Outside      uint64 // channel values out of range

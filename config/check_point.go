@@ -223,6 +223,9 @@ func (c *checker) froms(a *Agent) {
 		names[i] = a.Inputs[i].Name
 	}
 	for i, s := range a.Streams {
+		if s.Events != nil {
+			c.eventInput(a, fmt.Sprintf("streams[%d]", i), s)
+		}
 		for k, ch := range s.Channels {
 			if ch.Source == nil || ch.Source.From == "" {
 				continue

@@ -27,6 +27,9 @@ func (c *checker) stream(path string, s Stream, live bool) {
 	oneOf(c, path+".packing", s.Packing, PackingReal)
 	c.timing(path, s, live)
 	c.eventTime(path, s)
+	if s.Events != nil {
+		c.events(path, s)
+	}
 	if !s.Window.Fill || c.filled(path, s) {
 		c.window(path, s)
 	}
@@ -51,7 +54,7 @@ func (c *checker) timing(path string, s Stream, live bool) {
 		c.failKey(path+".interval", "a replay takes its times from the file", "remove the interval")
 	case s.Interval != 0:
 		between(c, path+".interval", s.Interval, time.Millisecond, 24*time.Hour)
-	case live && s.Replay == nil && c.sound(path+".interval", path+".replay"):
+	case live && s.Replay == nil && s.Events == nil && c.sound(path+".interval", path+".replay", path+".events"):
 		c.fail(path, "\"interval\" is missing", "add \"interval: 1s\", the time between samples")
 	}
 }

@@ -74,8 +74,8 @@ func (c *checker) eventTime(path string, s Stream) {
 	}
 	switch {
 	case s.Lateness == 0:
-	case s.Replay == nil:
-		c.failKey(path+".lateness", "sensors are read in the order of time", "remove it; it is for replays")
+	case s.Replay == nil && s.Events == nil:
+		c.failKey(path+".lateness", "sensors are read in the order of time", "remove it; it is for replays and events")
 	default:
 		between(c, path+".lateness", s.Lateness, time.Millisecond, MaxLateness)
 	}

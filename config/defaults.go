@@ -101,6 +101,9 @@ func (s *Stream) SetDefaults() {
 	if s.Window.Samples == 0 && s.Window.Every > 0 && s.Interval > 0 {
 		s.Window.Samples = int(min((s.Window.Every+s.Interval-1)/s.Interval, MaxSamples+1))
 	}
+	if e := s.Events; e != nil && e.Time != "" {
+		orDefault(&e.TimeFormat, "rfc3339")
+	}
 	if r := s.Replay; r != nil {
 		orDefault(&r.Format, formatOf(r.File))
 		orDefault(&r.TimeFormat, "rfc3339")

@@ -29,7 +29,8 @@ type Stream struct {
 	Window Window `yaml:"window" cfg:"required"`
 	// OnGap says what becomes of samples that were never taken (agent only).
 	OnGap Gap `yaml:"on_gap"`
-	// Lateness is how long samples of a replay may come after younger ones and
+	// Lateness is how long samples of a replay or of messages with their own time
+	// may come after younger ones and
 	// still find their place; later ones are left out (agent only).
 	Lateness Duration `yaml:"lateness"`
 	// Params names the parameter set, such as "edge12-d1".
@@ -45,6 +46,9 @@ type Stream struct {
 	// Replay, when set, takes samples and timestamps from a file instead of
 	// live sensors (agent only).
 	Replay *Replay `yaml:"replay"`
+	// Events, when set, makes samples of messages instead of taking them at an
+	// interval (agent only).
+	Events *Events `yaml:"events"`
 	// Channels are the sensors that share a window, in slot order.
 	Channels []Channel `yaml:"channels" cfg:"required"`
 }

@@ -27,6 +27,15 @@ type Input interface {
 	Close() error
 }
 
+// Messenger is an Input of messages.
+type Messenger interface {
+	Input
+	// Messages calls f with each message on the topic filter (inputs without
+	// topics ignore it), in order, from the call of begin on. f must not block.
+	// It is called before the first sensor is read.
+	Messages(topic string, f func(text string)) (begin func(), err error)
+}
+
 // Errors of sensors.
 var (
 	// ErrNoSensor: the source names something that is not on this machine.

@@ -299,7 +299,7 @@ func (a *app) printPlan(p *agent.Prediction) error {
 		if s.WindowSeconds > 0 {
 			fmt.Fprintf(out, "  each       %.4g s, %s a day\n", s.WindowSeconds, cli.Bytes(int64(s.BytesPerDay)))
 		} else {
-			fmt.Fprintf(out, "  each       at the pace of its file\n")
+			fmt.Fprintf(out, "  each       at the pace of its samples\n")
 		}
 		for _, c := range s.Channels {
 			fmt.Fprintf(out, "  precision  %s: %s, typically %s\n", c.Name, withUnit(fmt.Sprintf("%.2g", c.Bound), c.Unit), withUnit(fmt.Sprintf("%.2g", c.Error), c.Unit))

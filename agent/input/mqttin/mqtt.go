@@ -22,6 +22,7 @@ type Input struct {
 	worker *input.Worker
 	env    input.Env
 	texts  map[string]*input.Texts // by topic filter
+	taps   map[string][]func(text string)
 
 	input.Background
 }
@@ -36,7 +37,7 @@ func New(in config.Input, env input.Env) (*Input, error) {
 		return nil, fmt.Errorf("input %s: %w", in.Name, err)
 	}
 	env.Count = env.Counters()
-	return &Input{cfg: in, worker: input.NewWorker(in, env), env: env, texts: map[string]*input.Texts{}}, nil
+	return &Input{cfg: in, worker: input.NewWorker(in, env), env: env, texts: map[string]*input.Texts{}, taps: map[string][]func(string){}}, nil
 }
 
 // Sensor adds a quantity of the messages on a topic.
@@ -51,6 +52,18 @@ func (m *Input) Sensor(src config.Source) (input.Sensor, error) {
 	}
 	m.texts[src.Topic] = t
 	return input.Started{Sensor: cell, Begin: func() { m.Start(m.run) }}, nil
+}
+
+// Messages gives the messages on a topic filter.
+func (m *Input) Messages(topic string, f func(text string)) (begin func(), err error) {
+	if topic == "" {
+		return nil, fmt.Errorf("%w: no topic", input.ErrNoSensor)
+	}
+	if m.texts[topic] == nil {
+		m.texts[topic] = input.NewTexts(m.env.Count)
+	}
+	m.taps[topic] = append(m.taps[topic], f)
+	return func() { m.Start(m.run) }, nil
 }
 
 func (m *Input) run(ctx context.Context) { m.worker.Receive(ctx, m.receive) }
@@ -78,7 +91,11 @@ func (m *Input) receive(ctx context.Context) error {
 	for filter, texts := range m.texts {
 		err := c.Subscribe(ctx, filter, func(d transport.Delivery) {
 			if !d.Retained {
-				texts.Take(string(d.Payload))
+				text := string(d.Payload)
+				texts.Take(text)
+				for _, f := range m.taps[filter] {
+					f(text)
+				}
 			}
 			d.Ack()
 		})
@@ -91,4 +108,4 @@ func (m *Input) receive(ctx context.Context) error {
 	return ctx.Err()
 }
 
-var _ input.Input = (*Input)(nil)
+var _ input.Messenger = (*Input)(nil)

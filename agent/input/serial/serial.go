@@ -28,6 +28,7 @@ type Input struct {
 	texts     *input.Texts // json and text
 	columns   []column
 	sentences []field
+	taps      []func(line string)
 
 	input.Background
 }
@@ -77,6 +78,12 @@ func (s *Input) Sensor(src config.Source) (input.Sensor, error) {
 	return input.Started{Sensor: cell, Begin: func() { s.Start(s.run) }}, nil
 }
 
+// Messages gives every line.
+func (s *Input) Messages(_ string, f func(text string)) (begin func(), err error) {
+	s.taps = append(s.taps, f)
+	return func() { s.Start(s.run) }, nil
+}
+
 func (s *Input) run(ctx context.Context) { s.worker.Receive(ctx, s.receive) }
 
 // receive takes lines until the port fails or ctx ends.
@@ -120,6 +127,9 @@ func lines(r io.Reader, f func(line string)) error {
 
 // take takes every quantity out of a line.
 func (s *Input) take(line string) {
+	for _, f := range s.taps {
+		f(line)
+	}
 	switch s.cfg.Serial.Format {
 	case "csv":
 		cells := strings.Split(line, s.delimiter())
@@ -157,4 +167,4 @@ func (s *Input) delimiter() string {
 	return s.cfg.Serial.Delimiter
 }
 
-var _ input.Input = (*Input)(nil)
+var _ input.Messenger = (*Input)(nil)

@@ -1,0 +1,138 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/hencedge/hencedge/agent/input"
+	"github.com/hencedge/hencedge/config"
+)
+
+// waitingEvents is how many messages may wait for a stream; further ones are
+// lost and counted.
+const waitingEvents = 4096
+
+// events makes rows of messages. Rows with a time of their own are put in order
+// within the lateness.
+type events struct {
+	cfg     config.Events
+	clock   Clock
+	sources []config.Source
+	texts   []input.Text
+	rows    chan row
+	begin   func()
+
+	order *reorder // nil: rows keep the order in which they come
+	ready []row
+	late  func() // a row was too late
+	lost  func() // a message was lost, or had no usable time
+}
+
+// openEvents finds the input of the stream's messages.
+func openEvents(m Machine, s config.Stream) (*events, error) {
+	e := &events{cfg: *s.Events, clock: m.clock(), rows: make(chan row, waitingEvents), late: func() {}, lost: func() {}}
+	if s.Lateness > 0 {
+		e.order = &reorder{lateness: s.Lateness}
+	}
+	for _, ch := range s.Channels {
+		t, err := input.NewText(*ch.Source)
+		if err != nil {
+			return nil, err
+		}
+		e.sources, e.texts = append(e.sources, *ch.Source), append(e.texts, t)
+	}
+	in, ok := m.shared.input(s.Events.From).(input.Messenger)
+	if !ok {
+		return nil, fmt.Errorf("%w: the input %q gives no messages", ErrNoSensor, s.Events.From)
+	}
+	var err error
+	e.begin, err = in.Messages(s.Topic(), e.take)
+	return e, err
+}
+
+// take makes a row of a message. It never blocks.
+func (e *events) take(text string) {
+	r, err := e.row(text)
+	if err != nil {
+		e.lost()
+		return
+	}
+	select {
+	case e.rows <- r:
+	default:
+		e.lost()
+	}
+}
+
+// row reads time and values of a message. Only the time must be there.
+func (e *events) row(text string) (row, error) {
+	at := e.clock.Now()
+	if e.cfg.Time != "" {
+		v := gjson.Result{}
+		if len(text) <= input.MaxText && gjson.Valid(text) {
+			v = gjson.Get(text, e.cfg.Time)
+		}
+		stamp := v.Str
+		if v.Type == gjson.Number {
+			stamp = v.Raw
+		}
+		var err error
+		if at, err = parseTime(strings.TrimSpace(stamp), e.cfg.TimeFormat); err != nil {
+			return row{}, fmt.Errorf("%w: %w", ErrReading, err)
+		}
+	}
+	out := newRow(at, len(e.texts))
+	for i, t := range e.texts {
+		v, err := t.Number(text)
+		if err != nil {
+			out.miss(i, err)
+			continue
+		}
+		out.set(i, e.sources[i], v)
+	}
+	return out, nil
+}
+
+func (e *events) close() error { return nil }
+
+// next waits for a row. When ctx ends, what has come is given first.
+func (e *events) next(ctx context.Context) (row, error) {
+	e.begin()
+	for len(e.ready) == 0 {
+		select {
+		case r := <-e.rows:
+			e.sort(r)
+			continue
+		default:
+		}
+		select {
+		case r := <-e.rows:
+			e.sort(r)
+		case <-ctx.Done():
+			if e.order != nil {
+				e.ready = e.order.drain()
+			}
+			if len(e.ready) == 0 {
+				return row{}, ctx.Err()
+			}
+		}
+	}
+	out := e.ready[0]
+	e.ready = e.ready[1:]
+	return out, nil
+}
+
+// sort takes a row that has come.
+func (e *events) sort(r row) {
+	if e.order == nil {
+		e.ready = []row{r}
+		return
+	}
+	var ok bool
+	if e.ready, ok = e.order.add(r); !ok {
+		e.late()
+	}
+}

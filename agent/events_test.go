@@ -1,0 +1,136 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/transport"
+	"github.com/hencedge/hencedge/transport/broker"
+)
+
+// eventStream is a stream of messages with a time of their own.
+func eventStream(lateness time.Duration) config.Stream {
+	s := config.Stream{Name: "meter", Lateness: lateness, Params: "edge12-d1", Window: config.Window{Every: 10 * time.Second, Samples: 8},
+		Events: &config.Events{From: "plant", Time: "ts", TimeFormat: "unix"},
+		Channels: []config.Channel{
+			{Name: "a", Unit: "V", Range: [2]float64{0, 100}, Source: &config.Source{Type: config.SourceMQTT, Point: config.Point{From: "plant", Topic: "m/+", Path: "v.a"}}},
+			{Name: "b", Unit: "A", Range: [2]float64{0, 100}, OnMissing: config.MissingMark, MissingValue: new(0.0),
+				Source: &config.Source{Type: config.SourceMQTT, Scale: 10, Point: config.Point{From: "plant", Topic: "m/+", Path: "v.b"}}},
+		}}
+	s.SetDefaults()
+	return s
+}
+
+// message is what a device publishes.
+func message(at int, a, b float64) string {
+	return fmt.Sprintf(`{"ts": %d.25, "v": {"a": %g, "b": %g}}`, t0.Unix()+int64(at), a, b)
+}
+
+// Messages over a real connection, out of order, become windows of their time.
+func TestEventsToCiphertext(t *testing.T) {
+	b, addr, err := broker.Start(broker.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	cfg := testConfig(t)
+	cfg.Inputs = []config.Input{{Name: "plant", MQTT: &config.MQTT{URL: "tcp://" + addr}}}
+	cfg.Streams = []config.Stream{eventStream(5 * time.Second)}
+	cfg.SetDefaults()
+	if err := cfg.Check(); err != nil {
+		t.Fatal(err)
+	}
+	client := &fakeClient{}
+	deps, k := testDeps(t, client)
+	a, err := New(cfg, deps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- a.Run(ctx) }()
+
+	device, err := transport.Dial(t.Context(), transport.Options{URL: "tcp://" + addr, ClientID: "device", Logger: quiet()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer device.Close(context.Background())
+	publish := func(text string) {
+		t.Helper()
+		if err := device.Publish(t.Context(), "m/1", []byte(text), false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	// Until the subscription stands messages are for nobody.
+	for a.Stats().Inputs["plant"].Values == 0 && a.Stats().Streams["meter"].Skipped == 0 {
+		publish(`{"v": {}}`)
+		time.Sleep(5 * time.Millisecond)
+	}
+	for _, m := range []string{
+		message(1, 1, 0.1), message(3, 3, 0.3), message(2, 2, 0.2), `{"ts": "soon"}`,
+		message(11, 11, 1), message(9, 9, 0.9), fmt.Sprintf(`{"ts": "%d", "v": {"a": 12}}`, t0.Unix()+12),
+		message(21, 21, 2), message(1, 50, 5), // too late
+		message(31, 31, 3),
+	} {
+		publish(m)
+	}
+	for a.Stats().Streams["meter"].Late == 0 || a.Stats().Streams["meter"].Windows < 2 {
+		if t.Context().Err() != nil {
+			t.Fatalf("got %+v", a.Stats().Streams["meter"])
+		}
+		time.Sleep(time.Millisecond)
+	}
+	stop()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	readings, _ := opened(t, k, cfg.Device, client.messages)
+	want := [][][]float64{{{1, 2, 3, 9}, {1, 2, 3, 9}}, {{11, 12}, {10, 0}}, {{21}, {20}}, {{31}, {30}}}
+	if len(readings) != len(want) {
+		t.Fatalf("%d windows, want %d; %+v", len(readings), len(want), a.Stats().Streams["meter"])
+	}
+	for i, r := range readings {
+		if start := time.Unix(0, r.Meta.Start); !start.Equal(t0.Add(time.Duration(i) * 10 * time.Second)) {
+			t.Errorf("window %d starts at %v", i, start)
+		}
+		got := decrypted(t, k, cfg.Streams[0], r)
+		for c := range got {
+			if !slices.EqualFunc(got[c], want[i][c], func(x, y float64) bool { return math.Abs(x-y) < 0.1 }) {
+				t.Errorf("window %d, channel %d: got %v, want %v", i, c, got[c], want[i][c])
+			}
+		}
+	}
+	if st := a.Stats().Streams["meter"]; st.Late != 1 || st.Samples != 8 || st.Skipped < 1 {
+		t.Errorf("got %+v", st)
+	}
+}
+
+// A stream whose agent does not keep up loses messages, counted, and never
+// makes the input wait; what has come is given before the end.
+func TestEventsBound(t *testing.T) {
+	e := &events{cfg: config.Events{}, clock: newFakeClock(), rows: make(chan row, 2), begin: func() {}, late: func() {}}
+	lost := 0
+	e.lost = func() { lost++ }
+	for range 5 {
+		e.take("{}")
+	}
+	if lost != 3 {
+		t.Errorf("%d lost", lost)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 2 {
+		if _, err := e.next(ctx); err != nil {
+			t.Error(err)
+		}
+	}
+	if _, err := e.next(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
