@@ -3,6 +3,7 @@ package evaluator
 import (
 	"context"
 	"crypto/ed25519"
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -238,4 +239,49 @@ func TestRefusalReceipt(t *testing.T) {
 	r.expectRefusal("wrong_epoch")
 	rc.ask("d1", w.topic, oid, 3, 100)
 	rc.expect(oid, transport.Refused, "wrong_epoch")
+}
+
+// Results of a program are numbered and kept in the order of its windows, though
+// a later one is computed first.
+func TestResultsInOrder(t *testing.T) {
+	cfg := storeConfig(t, filepath.Join(t.TempDir(), "store"), prog("mean", "mean(x)", inputs("d1/count/temp")))
+	r := newRig(t, cfg) // for its keys; its service works on a store of its own
+	cfg.Store.Dir, cfg.State = t.TempDir(), filepath.Join(t.TempDir(), "state")
+	s, err := New(cfg, Deps{SigningKey: signer(t, "cloud"), Keys: []Keys{{Context: r.ctx, Evaluation: r.keys}}, Logger: quiet()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	var ids [][32]byte
+	for n := range 2 {
+		sealed := r.seal(r.window("d1", "count", uint64(n+1), time.Unix(int64(n), 0), numbers(8, 1, 1), numbers(8, 0, 0)))
+		ids = append(ids, transport.ObjectID(sealed))
+		s.durable.take(t.Context(), transport.ReadingTopic(transport.DefaultPrefix, "d1", "count"), sealed)
+	}
+	first, second := <-s.jobs, <-s.jobs
+	later := make(chan error, 1)
+	go func() { later <- s.work(t.Context(), second) }()
+	select {
+	case err := <-later:
+		t.Errorf("the second result did not wait for the first: %v", err)
+		later <- err
+	case <-time.After(300 * time.Millisecond):
+	}
+	if err := errors.Join(s.work(t.Context(), first), <-later); err != nil {
+		t.Fatal(err)
+	}
+	entries := s.durable.store.outbox.Entries()
+	if len(entries) != 2 {
+		t.Fatalf("%d results", len(entries))
+	}
+	for i, e := range entries {
+		sealed, err := s.durable.store.outbox.Take(e.Stream, e.Number).Sealed()
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := transport.PeekMeta(sealed)
+		if err != nil || m.Inputs[0] != ids[i] || m.Sequence != uint64(i+1) {
+			t.Errorf("result %d: sequence %d, of the other window: %v; %v", i, m.Sequence, m.Inputs[0] != ids[i], err)
+		}
+	}
 }
