@@ -408,3 +408,65 @@ func TestPlanOfSpool(t *testing.T) {
 		t.Errorf("in a quarter of the day: %+v, %v", p, err)
 	}
 }
+
+// A bit that flips in the only copy of a window loses that window and no other:
+// it is counted, set aside, and leaves a hole in the sequence numbers.
+func TestFlippedOnlyCopy(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "spool")
+	cfg := durable(t, testConfig(t), dir)
+	cfg.Streams[0] = numbered(t, 40)
+	client := &fakeClient{fail: func(topic string) error {
+		if strings.Contains(topic, "/up/") {
+			return errors.New("broker is away")
+		}
+		return nil
+	}}
+	deps, k := testDeps(t, client)
+	deps.Clock = SystemClock()
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	seen := 0
+	deps.Observer = func(Observation) {
+		if seen++; seen == 10 {
+			cancel()
+		}
+	}
+	a, err := New(cfg, deps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg.StopTimeout = 100 * time.Millisecond
+	if err := a.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(dir, "0000000000000004.obj")
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[len(b)/2] ^= 1
+	if err := os.WriteFile(name, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	client.fail, deps.Observer, cfg.StopTimeout = nil, nil, config.DefaultStopTimeout
+	if a, err = New(cfg, deps); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	readings, _ := opened(t, k, "board1", client.messages)
+	var got []uint64
+	for _, o := range readings {
+		got = append(got, o.Meta.Sequence)
+	}
+	if want := []uint64{0, 1, 2, 4, 5, 6, 7, 8, 9}; !slices.Equal(got, want) {
+		t.Errorf("windows %v arrived, want %v", got, want)
+	}
+	if st := a.Stats().Spool; st.Damaged != 1 || st.Objects != 0 {
+		t.Errorf("%+v", st)
+	}
+	if aside, _ := filepath.Glob(filepath.Join(dir, "damaged", "*")); len(aside) != 1 {
+		t.Errorf("set aside: %q", aside)
+	}
+}
