@@ -15,7 +15,7 @@ BENCHTIME ?= 300ms
 MODULES := . interop/lattigo bench cutrantt/cpu/_asm
 
 # Packages with goroutines of their own: these run under the race detector.
-RACE_PKGS := ./agent/... ./evaluator/... ./keyholder/... ./transport/...
+RACE_PKGS := ./agent/... ./evaluator/... ./internal/... ./keyholder/... ./transport/...
 
 # The arithmetic that must be right on the boards: run under emulation.
 ARM64_PKGS := ./cutrantt/prng ./cutrantt/cpu ./cutrantt/conformance ./henc ./henc/secret
