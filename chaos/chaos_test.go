@@ -54,7 +54,8 @@ var faults = []fault{
 	{"slow link", network(func(p *proxy, rng *mathrand.Rand) { p.rate = 20_000 + rng.IntN(200_000) })},
 	{"delay", network(func(p *proxy, rng *mathrand.Rand) { p.delay = time.Duration(rng.IntN(50)) * time.Millisecond })},
 	{"stall", network(func(p *proxy, rng *mathrand.Rand) { p.stall = true })},
-	{"disk full", fillDisk},
+	{"agent's disk full", fillDisk(func(r *rig) string { return r.spool })},
+	{"evaluator's disk full", fillDisk(func(r *rig) string { return r.store })},
 	{"flip a bit", func(r *rig, rng *mathrand.Rand) func() {
 		return damage(r, rng, func(f *os.File, size int64) error {
 			at, b := rng.Int64N(size), make([]byte, 1)
@@ -78,31 +79,42 @@ var faults = []fault{
 	}},
 }
 
-// fillDisk leaves no room on the spool's file system.
-func fillDisk(r *rig, _ *mathrand.Rand) func() {
-	if !r.mounted {
-		return nil
+// fillDisk leaves no room on a file system.
+func fillDisk(where func(*rig) string) func(*rig, *mathrand.Rand) func() {
+	return func(r *rig, _ *mathrand.Rand) func() {
+		if !r.mounted {
+			return nil
+		}
+		name := filepath.Join(where(r), "ballast")
+		f, err := os.Create(name)
+		if err != nil {
+			return nil // full already
+		}
+		defer f.Close()
+		block := make([]byte, 4096)
+		for err == nil {
+			_, err = f.Write(block)
+		}
+		return func() { _ = os.Remove(name) }
 	}
-	name := filepath.Join(r.spool, "ballast")
-	f, err := os.Create(name)
-	if err != nil {
-		return nil // full already
-	}
-	defer f.Close()
-	block := make([]byte, 4096)
-	for err == nil {
-		_, err = f.Write(block)
-	}
-	return func() { _ = os.Remove(name) }
 }
 
-// damage hurts one file of the spool's first copy; the mirror is whole.
+// damage hurts one copy of one file of the spool: the first copy of those with
+// an odd number, the mirror of the others, so that never both are hurt.
 func damage(r *rig, rng *mathrand.Rand, hurt func(f *os.File, size int64) error) func() {
 	list, _ := filepath.Glob(filepath.Join(r.spool, "spool", "*.obj"))
 	if len(list) == 0 {
 		return nil
 	}
-	f, err := os.OpenFile(list[rng.IntN(len(list))], os.O_RDWR, 0)
+	name := list[rng.IntN(len(list))]
+	var number uint64
+	if _, err := fmt.Sscanf(filepath.Base(name), "%016x.obj", &number); err != nil {
+		r.t.Fatal(err)
+	}
+	if number%2 == 0 {
+		name = filepath.Join(r.dir, "board/mirror/spool", filepath.Base(name))
+	}
+	f, err := os.OpenFile(name, os.O_RDWR, 0)
 	if err != nil {
 		return nil // delivered meanwhile
 	}

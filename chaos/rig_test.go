@@ -136,7 +136,7 @@ type rig struct {
 
 	broker, agent, evaluator, holder *process
 	toAgent, toEvaluator, toHolder   *proxy
-	spool                            string // small tmpfs where that can be mounted
+	spool, store                     string // small file systems where they can be mounted
 	mounted                          bool
 }
 
@@ -188,11 +188,14 @@ func newRig(t *testing.T, binary string, l leg, samples int) *rig {
 			t.Fatal(err)
 		}
 	}
-	r.spool = filepath.Join(r.dir, "board/disk")
-	if os.Geteuid() == 0 && unix.Mount("tmpfs", r.spool, "tmpfs", 0, "size=3m") == nil {
-		r.mounted = true
-		t.Cleanup(func() { _ = unix.Unmount(r.spool, unix.MNT_DETACH) })
-	} else if strings.Contains(os.Getenv("HENCEDGE_TEST_REQUIRE"), "root") {
+	r.spool, r.store = filepath.Join(r.dir, "board/disk"), filepath.Join(r.dir, "cloud/store")
+	r.mounted = os.Geteuid() == 0
+	for _, dir := range []string{r.spool, r.store} {
+		if r.mounted = r.mounted && unix.Mount("tmpfs", dir, "tmpfs", 0, "size=3m") == nil; r.mounted {
+			t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+		}
+	}
+	if !r.mounted && strings.Contains(os.Getenv("HENCEDGE_TEST_REQUIRE"), "root") {
 		t.Fatal("a small file system cannot be mounted")
 	}
 	address := freePort(t)

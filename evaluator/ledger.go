@@ -148,6 +148,7 @@ func openLedger(path string, limit int) (*ledger, error) {
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("%w: ledger: %w", ErrState, err)
 	}
+	good := 0
 	for n := 0; n < len(raw); n += recordSize {
 		r, err := parseRecord(raw[n:min(n+recordSize, len(raw))])
 		if err != nil {
@@ -157,11 +158,30 @@ func openLedger(path string, limit int) (*ledger, error) {
 			return nil, fmt.Errorf("%w: %s is damaged at byte %d; restore it, or move it away and accept that windows that come again are computed again", ErrState, path, n)
 		}
 		l.apply(&r)
+		good = n + recordSize
 	}
 	if err := l.compact(); err != nil {
-		return nil, fmt.Errorf("%w: ledger: %w", ErrState, err)
+		// A disk that is full must not keep the evaluator from starting: without
+		// its torn end the old file will do.
+		if aerr := l.adopt(int64(good)); aerr != nil {
+			return nil, fmt.Errorf("%w: ledger: %w", ErrState, errors.Join(err, aerr))
+		}
 	}
 	return l, nil
+}
+
+// adopt goes on with the file as it is, cut to size.
+func (l *ledger) adopt(size int64) error {
+	f, err := os.OpenFile(l.path, os.O_RDWR|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(f.Truncate(size), f.Sync()); err != nil {
+		f.Close()
+		return err
+	}
+	l.file, l.size = f, size
+	return nil
 }
 
 // apply takes a record into memory; mu is held or l is not shared yet.

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 )
 
@@ -153,6 +154,62 @@ func TestLedgerDamage(t *testing.T) {
 	}
 	if _, err := openLedger(path, 100); !errors.Is(err, ErrState) {
 		t.Errorf("damage in the middle: %v", err)
+	}
+}
+
+// On a disk that is full the ledger still opens, refuses what it cannot keep,
+// and goes on when there is room. A real, small file system, filled.
+func TestLedgerFullDisk(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("mounting a file system needs root")
+	}
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {
+		t.Skip("root here may not mount: ", err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	path := filepath.Join(dir, "ledger")
+	l := openTestLedger(t, path, 1000)
+	for n := range uint64(3) {
+		if err := l.add(record{kind: recMade, id: id(n)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.close()
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.WriteString("torn")
+	f.Close()
+	ballast := filepath.Join(dir, "ballast")
+	if err := os.WriteFile(ballast, make([]byte, 1<<20), 0o600); err == nil {
+		t.Fatal("the disk is not full")
+	}
+	l = openTestLedger(t, path, 1000)
+	if !l.hasMade(id(0)) || !l.hasMade(id(2)) {
+		t.Error("what was there is forgotten")
+	}
+	refused := 0
+	for n := uint64(3); n < 200; n++ {
+		if err := l.add(record{kind: recMade, id: id(n)}); err == nil {
+			continue
+		} else if refused++; !errors.Is(err, ErrState) || !errors.Is(err, unix.ENOSPC) || l.hasMade(id(n)) {
+			t.Fatalf("record %d: %v, counted %v", n, err, l.hasMade(id(n)))
+		}
+	}
+	if refused == 0 {
+		t.Fatal("nothing was refused")
+	}
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.add(record{kind: recMade, id: id(500)}); err != nil {
+		t.Fatal(err)
+	}
+	l.close()
+	if l = openTestLedger(t, path, 1000); !l.hasMade(id(2)) || !l.hasMade(id(500)) {
+		t.Error("not all is there afterwards")
 	}
 }
 
