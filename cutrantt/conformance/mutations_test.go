@@ -33,7 +33,7 @@ var mutations = []mutation{
 	{what: "table shared between roots", file: "cpu/tables.go", old: "k := modulusKey{m, logN}", new: "k := modulusKey{cutrantt.Modulus{Q: m.Q}, 0}"},
 
 	// Vector code: tables and the order of passes.
-	{what: "stream quarter order", file: "cpu/vector_ntt.go", old: "quarterGroup = [4]int{0, 2, 1, 3}", new: "quarterGroup = [4]int{0, 1, 2, 3}"},
+	{what: "stream pair order", file: "cpu/vector_ntt.go", old: "pairOrder = [4]int{0, 2, 1, 3}", new: "pairOrder = [4]int{0, 1, 2, 3}"},
 	{what: "vector group of a part", file: "cpu/vector_ntt.go", old: "(groups+b)*inner", new: "groups*inner"},
 	{what: "vector mirror of a part", file: "cpu/vector_ntt.go", old: "mirror := groups - 1 - b", new: "mirror := b"},
 	{what: "vector quotient", file: "cpu/vector.go", old: "uint64(w)<<32/uint64(b.q)", new: "(uint64(w)<<32/uint64(b.q)-4)"},

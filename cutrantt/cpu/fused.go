@@ -27,6 +27,9 @@ func (r *ring) MulTensor(dst, a, b []*cutrantt.Batch) error {
 			return err
 		}
 	}
+	if len(dst) > 0 && r.vec.tensor == nil {
+		return fmt.Errorf("%w: products at once in %s code", cutrantt.ErrNotSupported, r.vec.name)
+	}
 	for i, z := range dst {
 		limbs, x, y := z.Limbs(), a[i], b[i]
 		r.eachRows(1, len(limbs), 1, 4, func(_, l, lo, hi int) {
@@ -149,8 +152,9 @@ func (r *ring) innerProducts(g cutrantt.Gadget, items []cutrantt.KeySwitch, mods
 		for j := first; j < last; j++ {
 			m := mods[j]
 			for i, it := range items {
-				y, step := it.Key.(*operand).pieces(0, where[j], 0)
-				r.vec.inner[1](&sums[i].words[j*n], &tmp.words[(j-first)*count*n], y, len(mods)*n, n, piece, step, count, n, uint32(m.qinv), m.q)
+				o := it.Key.(*operand)
+				y, step := o.pieces(0, where[j], 0)
+				r.vec.inner[1](&sums[i].words[j*n], &tmp.words[(j-first)*count*n], y, len(mods)*n, n, o.piece, step, count, n, uint32(m.qinv), m.q)
 			}
 		}
 	})

@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"fmt"
+	"unsafe"
 
 	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/cutrantt/internal/check"
@@ -11,13 +12,14 @@ import (
 // (poly, limb), n1 blocks of bWords words. For n2 = 1 it is a copy.
 //
 // For n2 = 1 and vector code it is a copy times 2^32 (barrett.montgomery) in another
-// order: for each limb, pieces of 32 residues of every polynomial in turn, so that
+// order: for each limb, pieces (vectorCode.piece) of every polynomial in turn, so that
 // a sum of products reads the words of a limb one after the other.
 type operand struct {
 	owner *check.Ring
 	shape cutrantt.Shape
 	k     *kernel
 	limb  int // words of one limb
+	piece int
 	words []uint32
 }
 
@@ -35,15 +37,12 @@ func (o *operand) at(p, l int) []uint32 {
 	return o.words[i : i+o.limb]
 }
 
-// piece is the number of residues of one polynomial that stand together.
-const piece = 32
-
-// pieces points to the piece of residues lo to lo + piece of polynomial p and the
-// limb at position l. The next polynomial's is piece words further on, and the next
-// of the same step words.
+// pieces points to the piece from residue lo on of polynomial p and the limb at
+// position l. The next polynomial's is a piece further on, and the next of the same
+// step words.
 func (o *operand) pieces(p, l, lo int) (first *uint32, step int) {
 	polys := o.shape.Polys
-	return &o.words[(l*o.limb+lo)*polys+p*piece], polys * piece
+	return &o.words[(l*o.limb+lo)*polys+p*o.piece], polys * o.piece
 }
 
 func (r *ring) Precompute(b *cutrantt.Batch) (cutrantt.Operand, error) {
@@ -57,14 +56,20 @@ func (r *ring) Precompute(b *cutrantt.Batch) (cutrantt.Operand, error) {
 	k := kernelFor(r.method, n2)
 	n1, words := r.n/n2, k.bWords
 	o := &operand{owner: r.check, shape: b.Shape().Clone(), k: k, limb: n1 * words}
+	if r.vec != nil {
+		o.piece = r.vec.piece
+	}
 	o.words = make([]uint32, b.Polys()*len(limbs)*o.limb)
 	r.eachRows(b.Polys(), len(limbs), n2, 4, func(p, l, lo, hi int) {
 		m, y := r.moduli[limbs[l]], r.limb(b, p, l)
 		if n2 == 1 && r.vec != nil {
 			w := m.shoup(m.montgomery(1))
-			for ; lo < hi; lo += piece {
-				to, _ := o.pieces(p, l, lo)
-				r.vec.scale(to, &y[lo], piece, &w, m.q)
+			tmp := getScratch(hi - lo)
+			defer tmp.put()
+			r.vec.scale(&tmp.words[0], &y[lo], hi-lo, &w, m.q)
+			for at := lo; at < hi; at += o.piece {
+				to, _ := o.pieces(p, l, at)
+				copy(unsafe.Slice(to, o.piece), tmp.words[at-lo:])
 			}
 			return
 		}
@@ -193,11 +198,11 @@ func (r *ring) vectorRows(dst, a *cutrantt.Batch, o *operand, l, at, lo, hi int,
 	qinv := uint32(m.qinv)
 	if results == 2 {
 		y, step := o.pieces(0, at, lo)
-		r.vec.inner[1](&r.limb(dst, 0, l)[lo], x, y, dst.Offset(1, l)-dst.Offset(0, l), xStride, piece, step, terms, n, qinv, m.q)
+		r.vec.inner[1](&r.limb(dst, 0, l)[lo], x, y, dst.Offset(1, l)-dst.Offset(0, l), xStride, o.piece, step, terms, n, qinv, m.q)
 		return
 	}
 	for j := range results { // term i of result j is polynomial i*results+j
 		y, step := o.pieces(j, at, lo)
-		r.vec.inner[0](&r.limb(dst, j, l)[lo], x, y, 0, xStride, results*piece, step, terms, n, qinv, m.q)
+		r.vec.inner[0](&r.limb(dst, j, l)[lo], x, y, 0, xStride, results*o.piece, step, terms, n, qinv, m.q)
 	}
 }

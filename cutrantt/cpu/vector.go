@@ -1,6 +1,9 @@
 package cpu
 
-import "math/bits"
+import (
+	"math/bits"
+	"unsafe"
+)
 
 // vectorCode is the code of one variant with vectors. Its functions work on
 // residues that lie at the pointers they get; the slices' lengths are the caller's
@@ -9,6 +12,10 @@ type vectorCode struct {
 	name  string
 	about string // for people
 	index int    // of its tables in modulus.vectors
+
+	merged int    // most levels of a pass, 2 or 3
+	piece  int    // residues of one polynomial that stand together in an operand
+	groups [4]int // group of eight neighbours by its place in the stream of twiddles
 
 	// forward[k] and inverse[k] merge k levels, inverseEnd[k] the last k of the
 	// inverse with its scaling.
@@ -25,9 +32,10 @@ type vectorCode struct {
 	subScale func(dst, x, y *uint32, n int, w *uint64, q uint32)
 
 	mul, mulAdd, mulSub func(dst, x, y *uint32, n int, mu, s uint64, q uint32)
-	tensor              func(dst, a, b *uint32, dstStride, aStride, bStride, n int, mu, s uint64, q uint32)
-	permute             func(dst, src, from, lanes *uint32, n int)
-	operandAdd          func(dst, x, y *uint32, yStep, n int, qinv, q uint32)
+	// tensor is nil where products are made one by one.
+	tensor     func(dst, a, b *uint32, dstStride, aStride, bStride, n int, mu, s uint64, q uint32)
+	permute    func(dst, src, from, lanes *uint32, n int)
+	operandAdd func(dst, x, y *uint32, yStep, n int, qinv, q uint32)
 	// inner[k-1] has k results.
 	inner  [2]func(dst, x, y *uint32, dstStride, xStride, yStride, yStep, terms, n int, qinv, q uint32)
 	digits func(dst, src *uint32, dstStride, srcStride, limbs, n int, c *uint64, v *uint32, q uint32)
@@ -58,3 +66,25 @@ func (b *barrett) sums() (mu, s uint64) {
 // montgomery is w*2^32 mod q, w in [0, q): sums of products with it that are divided
 // by 2^32 modulo q are sums of products with w.
 func (b *barrett) montgomery(w uint32) uint32 { return b.reduce(uint64(w) << 32) }
+
+// splitWide is vectorCode.split in plain Go.
+func splitWide(high *int32, low *uint32, m *float64, e *int32, n int) {
+	h, l := unsafe.Slice(high, n), unsafe.Slice(low, n)
+	x, y := unsafe.Slice(m, n), unsafe.Slice(e, n)
+	for i := range h {
+		v := int64(x[i]) + int64(y[i])
+		h[i], l[i] = int32(v>>32), uint32(v)
+	}
+}
+
+// permuteBlocks is vectorCode.permute in plain Go.
+func permuteBlocks(dst, src, from, lanes *uint32, n int) {
+	to, x := unsafe.Slice(dst, 16*n), unsafe.Slice(src, 16*n)
+	orders := unsafe.Slice(lanes, 16*16)
+	for b, f := range unsafe.Slice(from, n) {
+		block, order := (*[16]uint32)(x[f&^15:]), (*[16]uint32)(orders[16*(f&15):])
+		for l, i := range order {
+			to[16*b+l] = block[i&15]
+		}
+	}
+}

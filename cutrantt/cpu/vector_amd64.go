@@ -9,11 +9,14 @@ func vectorCodes() (have []*vectorCode) {
 	if x := &cpu.X86; x.HasAVX512F && x.HasAVX512BW && x.HasAVX512DQ && x.HasAVX512VL {
 		have = append(have, avx512)
 	}
+	if cpu.X86.HasAVX2 {
+		have = append(have, avx2)
+	}
 	return have
 }
 
 var avx512 = &vectorCode{
-	name: "avx512", about: "AVX-512", index: 0,
+	name: "avx512", about: "AVX-512", index: 0, merged: 3, piece: 32, groups: [4]int{0, 2, 1, 3},
 	forward:      [4]func(dst, src *uint32, size, first, groups int, t *uint64, q uint32){nil, forward1AVX512, forward2AVX512, forward3AVX512},
 	inverse:      [4]func(dst, src *uint32, size, first, groups int, t *uint64, q uint32){nil, inverse1AVX512, inverse2AVX512, inverse3AVX512},
 	inverseEnd:   [4]func(dst, src *uint32, size, first, groups int, t *uint64, q uint32, scale *uint64){nil, inverseEnd1AVX512, inverseEnd2AVX512, inverseEnd3AVX512},
@@ -25,4 +28,19 @@ var avx512 = &vectorCode{
 	liftSmall: liftSmallAVX512, split: splitAVX512, liftWide: liftWideAVX512,
 	inner:  [2]func(dst, x, y *uint32, dstStride, xStride, yStride, yStep, terms, n int, qinv, q uint32){innerAVX512, innerPairAVX512},
 	digits: digitsAVX512, extend: extendAVX512,
+}
+
+var avx2 = &vectorCode{
+	name: "avx2", about: "AVX2", index: 1, merged: 2, piece: 8, groups: [4]int{0, 1, 2, 3},
+	forward:      [4]func(dst, src *uint32, size, first, groups int, t *uint64, q uint32){nil, forward1AVX2, forward2AVX2},
+	inverse:      [4]func(dst, src *uint32, size, first, groups int, t *uint64, q uint32){nil, inverse1AVX2, inverse2AVX2},
+	inverseEnd:   [4]func(dst, src *uint32, size, first, groups int, t *uint64, q uint32, scale *uint64){nil, inverseEnd1AVX2, inverseEnd2AVX2},
+	forwardLast:  [3]func(x *uint32, blocks int, s *uint64, q uint32){forwardLastAVX2, forwardLastAVX2, forwardLastAVX2},
+	inverseFirst: [3]func(dst, src *uint32, blocks int, s *uint64, q uint32){inverseFirstAVX2, inverseFirstAVX2, inverseFirstAVX2},
+	add:          addAVX2, sub: subAVX2, scale: scaleAVX2, subScale: subScaleAVX2,
+	mul: mulAVX2, mulAdd: mulAddAVX2, mulSub: mulSubAVX2, operandAdd: operandAddAVX2,
+	permute:   permuteBlocks,
+	liftSmall: liftSmallAVX2, split: splitWide, liftWide: liftWideAVX2,
+	inner:  [2]func(dst, x, y *uint32, dstStride, xStride, yStride, yStep, terms, n int, qinv, q uint32){innerAVX2, innerPairAVX2},
+	digits: digitsAVX2, extend: extendAVX2,
 }

@@ -31,18 +31,20 @@ func (m *modulus) vectorTable(c *vectorCode, n1 int) *vectorTable {
 	n := m.inv(uint32(n1))
 	t.scale = [2]uint64{m.shoup(n), m.shoup(m.mul(n, w[1]))}
 	for b := range blocks {
-		m.fillStream(t.stream[32*b:32*(b+1)], w, b)
+		m.fillStream(t.stream[32*b:32*(b+1)], w, b, c.groups)
 	}
 	at.Store(t)
 	return t
 }
 
-// quarterGroup is the group of eight neighbours that quarter i of a vector holds
-// from distance 4 on; _asm/ends.go has the whole order.
-var quarterGroup = [4]int{0, 2, 1, 3}
+// pairOrder is the order of the four pairs of neighbours of a group of eight in the
+// last level.
+var pairOrder = [4]int{0, 2, 1, 3}
 
-// fillStream sets s to the twiddles of block b of the last five levels.
-func (m *modulus) fillStream(s []uint64, w []uint32, b int) {
+// fillStream sets s to the twiddles of block b of the last five levels, with its
+// groups of eight in the given order; _asm/ends.go and _asm/narrow.go say where they
+// are used.
+func (m *modulus) fillStream(s []uint64, w []uint32, b int, groups [4]int) {
 	n1 := len(w)
 	level := func(distance, group int) uint32 {
 		groups := vectorBlock / 2 / distance // of a block
@@ -50,10 +52,10 @@ func (m *modulus) fillStream(s []uint64, w []uint32, b int) {
 	}
 	s[0], s[1] = m.shoup(level(16, 0)), 0
 	s[2], s[3] = m.shoup(level(8, 0)), m.shoup(level(8, 1))
-	for i, g := range quarterGroup {
+	for i, g := range groups {
 		s[4+i] = m.shoup(level(4, g))
 		s[8+2*i], s[9+2*i] = m.shoup(level(2, 2*g)), m.shoup(level(2, 2*g+1))
-		for j, h := range quarterGroup {
+		for j, h := range pairOrder {
 			p := m.shoup(level(1, 4*g+h))
 			at, shift := 16+(4*i+j)/2, 32*(j%2)
 			s[at] |= p & 0xffffffff << shift
@@ -66,10 +68,10 @@ func (m *modulus) fillStream(s []uint64, w []uint32, b int) {
 // begins, so that it stays in the first-level cache.
 const blockLimit = 4096
 
-// levelPlan splits levels into passes of at most three.
-func levelPlan(levels int) (ks [6]int, n int) {
+// levelPlan splits levels into passes of at most most, 2 or 3.
+func levelPlan(levels, most int) (ks [6]int, n int) {
 	for ; levels > 0; n++ {
-		k := min(3, levels)
+		k := min(most, levels)
 		if levels == 4 {
 			k = 2
 		}
@@ -99,7 +101,7 @@ func endCode(blocks, n1 int) int {
 func (c *vectorCode) transform(dst, src []uint32, m *modulus) {
 	n1 := len(dst)
 	t := m.vectorTable(c, n1)
-	ks, n := levelPlan(log2(n1) - 5)
+	ks, n := levelPlan(log2(n1)-5, c.merged)
 	size, groups, from := n1, 1, &src[0]
 	i := 0
 	for ; i < n && (i == 0 || size > blockLimit); i++ {
@@ -124,7 +126,7 @@ func (c *vectorCode) transform(dst, src []uint32, m *modulus) {
 func (c *vectorCode) invert(dst, src []uint32, m *modulus) {
 	n1 := len(dst)
 	t := m.vectorTable(c, n1)
-	ks, n := levelPlan(log2(n1) - 5)
+	ks, n := levelPlan(log2(n1)-5, c.merged)
 	size, groups := n1, 1
 	i := 0
 	for ; i < n && (i == 0 || size > blockLimit); i++ {

@@ -4,27 +4,6 @@
 
 package cpu
 
-// forward1AVX512 is 1 levels of the forward transform over groups of 2 parts of size
-// residues, from src to dst, which are equal or apart: [0, 4q) to [0, 4q). The
-// twiddles of the first group have index first in the outermost level.
-//
-//go:noescape
-func forward1AVX512(dst *uint32, src *uint32, size int, first int, groups int, t *uint64, q uint32)
-
-// forward2AVX512 is 2 levels of the forward transform over groups of 4 parts of size
-// residues, from src to dst, which are equal or apart: [0, 4q) to [0, 4q). The
-// twiddles of the first group have index first in the outermost level.
-//
-//go:noescape
-func forward2AVX512(dst *uint32, src *uint32, size int, first int, groups int, t *uint64, q uint32)
-
-// forward3AVX512 is 3 levels of the forward transform over groups of 8 parts of size
-// residues, from src to dst, which are equal or apart: [0, 4q) to [0, 4q). The
-// twiddles of the first group have index first in the outermost level.
-//
-//go:noescape
-func forward3AVX512(dst *uint32, src *uint32, size int, first int, groups int, t *uint64, q uint32)
-
 // forwardLast4AVX512 is the last five levels of the forward transform, in place, over blocks of 32
 // neighbours: [0, 4q) to [0, q). s is the stream of their twiddles. The number of
 // blocks is a multiple of 4.
@@ -66,6 +45,27 @@ func forwardLast2AVX512(x *uint32, blocks int, s *uint64, q uint32)
 //
 //go:noescape
 func inverseFirst2AVX512(dst *uint32, src *uint32, blocks int, s *uint64, q uint32)
+
+// forward1AVX512 is 1 levels of the forward transform over groups of 2 parts of size
+// residues, from src to dst, which are equal or apart: [0, 4q) to [0, 4q). The
+// twiddles of the first group have index first in the outermost level.
+//
+//go:noescape
+func forward1AVX512(dst *uint32, src *uint32, size int, first int, groups int, t *uint64, q uint32)
+
+// forward2AVX512 is 2 levels of the forward transform over groups of 4 parts of size
+// residues, from src to dst, which are equal or apart: [0, 4q) to [0, 4q). The
+// twiddles of the first group have index first in the outermost level.
+//
+//go:noescape
+func forward2AVX512(dst *uint32, src *uint32, size int, first int, groups int, t *uint64, q uint32)
+
+// forward3AVX512 is 3 levels of the forward transform over groups of 8 parts of size
+// residues, from src to dst, which are equal or apart: [0, 4q) to [0, 4q). The
+// twiddles of the first group have index first in the outermost level.
+//
+//go:noescape
+func forward3AVX512(dst *uint32, src *uint32, size int, first int, groups int, t *uint64, q uint32)
 
 // inverse1AVX512 undoes forward1: [0, 2q) to [0, 2q). The twiddles are read backwards: first
 // is the mirrored index 2m-1-i of group i of m.
@@ -143,18 +143,18 @@ func mulSubAVX512(dst *uint32, x *uint32, y *uint32, n int, mu uint64, s uint64,
 
 // innerAVX512 sets dst_k to the sum over the terms i of x_i * y_(i*results+k) / 2^32, k below
 // the number of results. Each polynomial of dst and x lies a stride (in residues)
-// behind the one before; y stands in pieces of 32 residues, those of the polynomials a
-// stride apart and those of one polynomial a step. qinv is 1/q mod 2^32. n is a
-// multiple of 32, residues in [0, q).
+// behind the one before; y stands in pieces (vectorCode.piece), those of the
+// polynomials a stride apart and those of one polynomial a step. qinv is 1/q mod
+// 2^32. n is a multiple of 32, residues in [0, q).
 //
 //go:noescape
 func innerAVX512(dst *uint32, x *uint32, y *uint32, dstStride int, xStride int, yStride int, yStep int, terms int, n int, qinv uint32, q uint32)
 
 // innerPairAVX512 sets dst_k to the sum over the terms i of x_i * y_(i*results+k) / 2^32, k below
 // the number of results. Each polynomial of dst and x lies a stride (in residues)
-// behind the one before; y stands in pieces of 32 residues, those of the polynomials a
-// stride apart and those of one polynomial a step. qinv is 1/q mod 2^32. n is a
-// multiple of 32, residues in [0, q).
+// behind the one before; y stands in pieces (vectorCode.piece), those of the
+// polynomials a stride apart and those of one polynomial a step. qinv is 1/q mod
+// 2^32. n is a multiple of 32, residues in [0, q).
 //
 //go:noescape
 func innerPairAVX512(dst *uint32, x *uint32, y *uint32, dstStride int, xStride int, yStride int, yStep int, terms int, n int, qinv uint32, q uint32)
@@ -178,11 +178,6 @@ func extendAVX512(dst *uint32, y *uint32, stride int, limbs int, n int, v *uint3
 //go:noescape
 func liftSmallAVX512(dst *uint32, src *int32, n int, q uint32)
 
-// splitAVX512 sets high*2^32 + low = m + e, for integral m, |m| < 2^62; n is a multiple of 8.
-//
-//go:noescape
-func splitAVX512(high *int32, low *uint32, m *float64, e *int32, n int)
-
 // liftWideAVX512 sets dst = high*2^32 + low modulo q, in [0, 4q). w has the Shoup pairs of
 // 2^32 and of 1, bias is a multiple of q and high + bias is in [0, 2^32); n is a
 // multiple of 32.
@@ -190,7 +185,12 @@ func splitAVX512(high *int32, low *uint32, m *float64, e *int32, n int)
 //go:noescape
 func liftWideAVX512(dst *uint32, high *int32, low *uint32, n int, w *uint64, bias uint32, q uint32)
 
-// operandAddAVX512 adds x * y / 2^32 to dst; y stands in pieces of 32 residues a step (in residues)
+// splitAVX512 sets high*2^32 + low = m + e, for integral m, |m| < 2^62; n is a multiple of 8.
+//
+//go:noescape
+func splitAVX512(high *int32, low *uint32, m *float64, e *int32, n int)
+
+// operandAddAVX512 adds x * y / 2^32 to dst; y stands in pieces (vectorCode.piece) a step (in residues)
 // apart. qinv is 1/q mod 2^32. n is a multiple of 32, residues in [0, q).
 //
 //go:noescape
@@ -208,3 +208,141 @@ func tensorAVX512(dst *uint32, a *uint32, b *uint32, dstStride int, aStride int,
 //
 //go:noescape
 func permuteAVX512(dst *uint32, src *uint32, from *uint32, lanes *uint32, n int)
+
+// forwardLastAVX2 is the last five levels of the forward transform, in place, over blocks of 32
+// neighbours: [0, 4q) to [0, q). s is the stream of their twiddles.
+//
+//go:noescape
+func forwardLastAVX2(x *uint32, blocks int, s *uint64, q uint32)
+
+// inverseFirstAVX2 undoes forwardLast from src to dst, which are equal or apart: [0, 2q) to
+// [0, 2q). s is the last block of the stream, which is read backwards.
+//
+//go:noescape
+func inverseFirstAVX2(dst *uint32, src *uint32, blocks int, s *uint64, q uint32)
+
+// forward1AVX2 is 1 levels of the forward transform over groups of 2 parts of size
+// residues, from src to dst, which are equal or apart: [0, 4q) to [0, 4q). The
+// twiddles of the first group have index first in the outermost level.
+//
+//go:noescape
+func forward1AVX2(dst *uint32, src *uint32, size int, first int, groups int, t *uint64, q uint32)
+
+// forward2AVX2 is 2 levels of the forward transform over groups of 4 parts of size
+// residues, from src to dst, which are equal or apart: [0, 4q) to [0, 4q). The
+// twiddles of the first group have index first in the outermost level.
+//
+//go:noescape
+func forward2AVX2(dst *uint32, src *uint32, size int, first int, groups int, t *uint64, q uint32)
+
+// inverse1AVX2 undoes forward1: [0, 2q) to [0, 2q). The twiddles are read backwards: first
+// is the mirrored index 2m-1-i of group i of m.
+//
+//go:noescape
+func inverse1AVX2(dst *uint32, src *uint32, size int, first int, groups int, t *uint64, q uint32)
+
+// inverse2AVX2 undoes forward2: [0, 2q) to [0, 2q). The twiddles are read backwards: first
+// is the mirrored index 2m-1-i of group i of m.
+//
+//go:noescape
+func inverse2AVX2(dst *uint32, src *uint32, size int, first int, groups int, t *uint64, q uint32)
+
+// inverseEnd1AVX2 is inverse1 for the last levels, with one group: [0, 2q) to [0, q). scale is
+// the pair of factors of the sums and of the differences of the last level.
+//
+//go:noescape
+func inverseEnd1AVX2(dst *uint32, src *uint32, size int, first int, groups int, t *uint64, q uint32, scale *uint64)
+
+// inverseEnd2AVX2 is inverse2 for the last levels, with one group: [0, 2q) to [0, q). scale is
+// the pair of factors of the sums and of the differences of the last level.
+//
+//go:noescape
+func inverseEnd2AVX2(dst *uint32, src *uint32, size int, first int, groups int, t *uint64, q uint32, scale *uint64)
+
+// addAVX2 sets dst = x + y; n is a multiple of 16, residues in [0, q).
+//
+//go:noescape
+func addAVX2(dst *uint32, x *uint32, y *uint32, n int, q uint32)
+
+// subAVX2 sets dst = x - y; n is a multiple of 16, residues in [0, q).
+//
+//go:noescape
+func subAVX2(dst *uint32, x *uint32, y *uint32, n int, q uint32)
+
+// scaleAVX2 sets dst = x * w with the Shoup pair w, in [0, q) for any x; n is a multiple of 32.
+//
+//go:noescape
+func scaleAVX2(dst *uint32, x *uint32, n int, w *uint64, q uint32)
+
+// subScaleAVX2 sets dst = (x - y) * w with the Shoup pair w; n is a multiple of 32, residues in [0, q).
+//
+//go:noescape
+func subScaleAVX2(dst *uint32, x *uint32, y *uint32, n int, w *uint64, q uint32)
+
+// mulAVX2 sets dst = x * y; mu and s are the constants of
+// barrett.vector. n is a multiple of 32, residues in [0, q).
+//
+//go:noescape
+func mulAVX2(dst *uint32, x *uint32, y *uint32, n int, mu uint64, s uint64, q uint32)
+
+// mulAddAVX2 adds x * y to dst; mu and s are the constants of
+// barrett.vector. n is a multiple of 32, residues in [0, q).
+//
+//go:noescape
+func mulAddAVX2(dst *uint32, x *uint32, y *uint32, n int, mu uint64, s uint64, q uint32)
+
+// mulSubAVX2 subtracts x * y from dst; mu and s are the constants of
+// barrett.vector. n is a multiple of 32, residues in [0, q).
+//
+//go:noescape
+func mulSubAVX2(dst *uint32, x *uint32, y *uint32, n int, mu uint64, s uint64, q uint32)
+
+// innerAVX2 sets dst_k to the sum over the terms i of x_i * y_(i*results+k) / 2^32, k below
+// the number of results. Each polynomial of dst and x lies a stride (in residues)
+// behind the one before; y stands in pieces (vectorCode.piece), those of the
+// polynomials a stride apart and those of one polynomial a step. qinv is 1/q mod
+// 2^32. n is a multiple of 32, residues in [0, q).
+//
+//go:noescape
+func innerAVX2(dst *uint32, x *uint32, y *uint32, dstStride int, xStride int, yStride int, yStep int, terms int, n int, qinv uint32, q uint32)
+
+// innerPairAVX2 sets dst_k to the sum over the terms i of x_i * y_(i*results+k) / 2^32, k below
+// the number of results. Each polynomial of dst and x lies a stride (in residues)
+// behind the one before; y stands in pieces (vectorCode.piece), those of the
+// polynomials a stride apart and those of one polynomial a step. qinv is 1/q mod
+// 2^32. n is a multiple of 32, residues in [0, q).
+//
+//go:noescape
+func innerPairAVX2(dst *uint32, x *uint32, y *uint32, dstStride int, xStride int, yStride int, yStep int, terms int, n int, qinv uint32, q uint32)
+
+// digitsAVX2 sets the rows of dst to y_i = x_i * w_i mod q_i and v to the rounded sum of y_i/q_i. A
+// row lies a stride (in residues) behind the one before. n is a multiple of 32,
+// residues in [0, q_i), round below 2^32; q is not used.
+//
+//go:noescape
+func digitsAVX2(dst *uint32, src *uint32, dstStride int, srcStride int, limbs int, n int, c *uint64, v *uint32, q uint32)
+
+// extendAVX2 sets dst to the sum of y_i * h_i and v * h_limbs, divided by 2^32, modulo q; row
+// i of y lies i strides (in residues) behind y. qinv is 1/q mod 2^32, h in [0, q) and y
+// below 2^30, v below 2^8. n is a multiple of 16.
+//
+//go:noescape
+func extendAVX2(dst *uint32, y *uint32, stride int, limbs int, n int, v *uint32, h *uint64, qinv uint32, q uint32)
+
+// liftSmallAVX2 sets dst = src modulo q, for src in (-q, q); n is a multiple of 16.
+//
+//go:noescape
+func liftSmallAVX2(dst *uint32, src *int32, n int, q uint32)
+
+// liftWideAVX2 sets dst = high*2^32 + low modulo q, in [0, 4q). w has the Shoup pairs of
+// 2^32 and of 1, bias is a multiple of q and high + bias is in [0, 2^32); n is a
+// multiple of 32.
+//
+//go:noescape
+func liftWideAVX2(dst *uint32, high *int32, low *uint32, n int, w *uint64, bias uint32, q uint32)
+
+// operandAddAVX2 adds x * y / 2^32 to dst; y stands in pieces (vectorCode.piece) a step (in residues)
+// apart. qinv is 1/q mod 2^32. n is a multiple of 32, residues in [0, q).
+//
+//go:noescape
+func operandAddAVX2(dst *uint32, x *uint32, y *uint32, yStep int, n int, qinv uint32, q uint32)

@@ -4,394 +4,6 @@
 
 #include "textflag.h"
 
-// func forward1AVX512(dst *uint32, src *uint32, size int, first int, groups int, t *uint64, q uint32)
-// Requires: AVX, AVX512F
-TEXT ·forward1AVX512(SB), NOSPLIT, $0-52
-	MOVL         $0x00005555, AX
-	KMOVW        AX, K1
-	MOVL         q+48(FP), AX
-	VPBROADCASTD AX, Z0
-	VPADDD       Z0, Z0, Z1
-	MOVQ         dst+0(FP), AX
-	MOVQ         src+8(FP), CX
-	MOVQ         size+16(FP), DX
-	MOVQ         first+24(FP), BX
-	MOVQ         groups+32(FP), SI
-	MOVQ         t+40(FP), DI
-	SHLQ         $0x02, DX
-	SHLQ         $0x03, BX
-	ADDQ         DI, BX
-
-pass1group:
-	VPBROADCASTQ (BX), Z2
-	VPBROADCASTD 4(BX), Z3
-	MOVQ         DX, DI
-
-pass1vector:
-	VMOVDQU32 (CX), Z4
-	VMOVDQU32 (CX)(DX*1), Z5
-	VPSUBD    Z1, Z4, Z6
-	VPMINUD   Z4, Z6, Z6
-	VPSRLQ    $0x20, Z5, Z4
-	VPMULUDQ  Z2, Z5, Z7
-	VPMULUDQ  Z2, Z4, Z4
-	VMOVSHDUP Z7, K1, Z4
-	VPMULLD   Z3, Z5, Z5
-	VPMULLD   Z0, Z4, Z4
-	VPSUBD    Z4, Z5, Z5
-	VPADDD    Z5, Z6, Z4
-	VPADDD    Z1, Z6, Z6
-	VPSUBD    Z5, Z6, Z6
-	VMOVDQU32 Z4, (AX)
-	VMOVDQU32 Z6, (AX)(DX*1)
-	ADDQ      $0x00000040, CX
-	ADDQ      $0x00000040, AX
-	SUBQ      $0x00000040, DI
-	JNE       pass1vector
-	ADDQ      DX, CX
-	ADDQ      DX, AX
-	ADDQ      $0x08, BX
-	DECQ      SI
-	JNE       pass1group
-	VZEROUPPER
-	RET
-
-// func forward2AVX512(dst *uint32, src *uint32, size int, first int, groups int, t *uint64, q uint32)
-// Requires: AVX, AVX512F
-TEXT ·forward2AVX512(SB), NOSPLIT, $0-52
-	MOVL         $0x00005555, AX
-	KMOVW        AX, K1
-	MOVL         q+48(FP), AX
-	VPBROADCASTD AX, Z0
-	VPADDD       Z0, Z0, Z1
-	MOVQ         dst+0(FP), AX
-	MOVQ         src+8(FP), CX
-	MOVQ         size+16(FP), DX
-	MOVQ         first+24(FP), BX
-	MOVQ         groups+32(FP), SI
-	MOVQ         t+40(FP), DI
-	SHLQ         $0x02, DX
-	MOVQ         BX, R8
-	SHLQ         $0x03, R8
-	ADDQ         DI, R8
-	SHLQ         $0x04, BX
-	ADDQ         DI, BX
-	LEAQ         (DX)(DX*2), DI
-
-pass2group:
-	VPBROADCASTQ (R8), Z2
-	VPBROADCASTD 4(R8), Z3
-	VPBROADCASTQ (BX), Z4
-	VPBROADCASTD 4(BX), Z5
-	VPBROADCASTQ 8(BX), Z6
-	VPBROADCASTD 12(BX), Z7
-	MOVQ         DX, R9
-
-pass2vector:
-	VMOVDQU32 (CX), Z8
-	VMOVDQU32 (CX)(DX*1), Z9
-	VMOVDQU32 (CX)(DX*2), Z10
-	VMOVDQU32 (CX)(DI*1), Z11
-	VPSUBD    Z1, Z8, Z12
-	VPMINUD   Z8, Z12, Z12
-	VPSRLQ    $0x20, Z10, Z8
-	VPMULUDQ  Z2, Z10, Z13
-	VPMULUDQ  Z2, Z8, Z8
-	VMOVSHDUP Z13, K1, Z8
-	VPMULLD   Z3, Z10, Z10
-	VPMULLD   Z0, Z8, Z8
-	VPSUBD    Z8, Z10, Z10
-	VPADDD    Z10, Z12, Z8
-	VPADDD    Z1, Z12, Z12
-	VPSUBD    Z10, Z12, Z12
-	VPSUBD    Z1, Z9, Z10
-	VPMINUD   Z9, Z10, Z10
-	VPSRLQ    $0x20, Z11, Z9
-	VPMULUDQ  Z2, Z11, Z13
-	VPMULUDQ  Z2, Z9, Z9
-	VMOVSHDUP Z13, K1, Z9
-	VPMULLD   Z3, Z11, Z11
-	VPMULLD   Z0, Z9, Z9
-	VPSUBD    Z9, Z11, Z11
-	VPADDD    Z11, Z10, Z9
-	VPADDD    Z1, Z10, Z10
-	VPSUBD    Z11, Z10, Z10
-	VPSUBD    Z1, Z8, Z11
-	VPMINUD   Z8, Z11, Z11
-	VPSRLQ    $0x20, Z9, Z8
-	VPMULUDQ  Z4, Z9, Z13
-	VPMULUDQ  Z4, Z8, Z8
-	VMOVSHDUP Z13, K1, Z8
-	VPMULLD   Z5, Z9, Z9
-	VPMULLD   Z0, Z8, Z8
-	VPSUBD    Z8, Z9, Z9
-	VPADDD    Z9, Z11, Z8
-	VPADDD    Z1, Z11, Z11
-	VPSUBD    Z9, Z11, Z11
-	VPSUBD    Z1, Z12, Z9
-	VPMINUD   Z12, Z9, Z9
-	VPSRLQ    $0x20, Z10, Z12
-	VPMULUDQ  Z6, Z10, Z13
-	VPMULUDQ  Z6, Z12, Z12
-	VMOVSHDUP Z13, K1, Z12
-	VPMULLD   Z7, Z10, Z10
-	VPMULLD   Z0, Z12, Z12
-	VPSUBD    Z12, Z10, Z10
-	VPADDD    Z10, Z9, Z12
-	VPADDD    Z1, Z9, Z9
-	VPSUBD    Z10, Z9, Z9
-	VMOVDQU32 Z8, (AX)
-	VMOVDQU32 Z11, (AX)(DX*1)
-	VMOVDQU32 Z12, (AX)(DX*2)
-	VMOVDQU32 Z9, (AX)(DI*1)
-	ADDQ      $0x00000040, CX
-	ADDQ      $0x00000040, AX
-	SUBQ      $0x00000040, R9
-	JNE       pass2vector
-	ADDQ      DX, CX
-	ADDQ      DX, CX
-	ADDQ      DX, CX
-	ADDQ      DX, AX
-	ADDQ      DX, AX
-	ADDQ      DX, AX
-	ADDQ      $0x08, R8
-	ADDQ      $0x10, BX
-	DECQ      SI
-	JNE       pass2group
-	VZEROUPPER
-	RET
-
-// func forward3AVX512(dst *uint32, src *uint32, size int, first int, groups int, t *uint64, q uint32)
-// Requires: AVX, AVX512F
-TEXT ·forward3AVX512(SB), NOSPLIT, $0-52
-	MOVL         $0x00005555, AX
-	KMOVW        AX, K1
-	MOVL         q+48(FP), AX
-	VPBROADCASTD AX, Z0
-	VPADDD       Z0, Z0, Z1
-	MOVQ         dst+0(FP), AX
-	MOVQ         src+8(FP), CX
-	MOVQ         size+16(FP), DX
-	MOVQ         first+24(FP), BX
-	MOVQ         groups+32(FP), SI
-	MOVQ         t+40(FP), DI
-	SHLQ         $0x02, DX
-	MOVQ         BX, R8
-	SHLQ         $0x03, R8
-	ADDQ         DI, R8
-	MOVQ         BX, R9
-	SHLQ         $0x04, R9
-	ADDQ         DI, R9
-	SHLQ         $0x05, BX
-	ADDQ         DI, BX
-	LEAQ         (DX)(DX*2), DI
-
-pass3group:
-	VPBROADCASTQ (R8), Z2
-	VPBROADCASTD 4(R8), Z3
-	VPBROADCASTQ (R9), Z4
-	VPBROADCASTD 4(R9), Z5
-	VPBROADCASTQ 8(R9), Z6
-	VPBROADCASTD 12(R9), Z7
-	VPBROADCASTQ (BX), Z8
-	VPBROADCASTD 4(BX), Z9
-	VPBROADCASTQ 8(BX), Z10
-	VPBROADCASTD 12(BX), Z11
-	VPBROADCASTQ 16(BX), Z12
-	VPBROADCASTD 20(BX), Z13
-	VPBROADCASTQ 24(BX), Z14
-	VPBROADCASTD 28(BX), Z15
-	MOVQ         DX, R12
-
-pass3vector:
-	LEAQ      (CX)(DX*4), R11
-	LEAQ      (AX)(DX*4), R10
-	VMOVDQU32 (CX), Z16
-	VMOVDQU32 (CX)(DX*1), Z17
-	VMOVDQU32 (CX)(DX*2), Z18
-	VMOVDQU32 (CX)(DI*1), Z19
-	VMOVDQU32 (R11), Z20
-	VMOVDQU32 (R11)(DX*1), Z21
-	VMOVDQU32 (R11)(DX*2), Z22
-	VMOVDQU32 (R11)(DI*1), Z23
-	VPSUBD    Z1, Z16, Z24
-	VPMINUD   Z16, Z24, Z24
-	VPSRLQ    $0x20, Z20, Z16
-	VPMULUDQ  Z2, Z20, Z25
-	VPMULUDQ  Z2, Z16, Z16
-	VMOVSHDUP Z25, K1, Z16
-	VPMULLD   Z3, Z20, Z20
-	VPMULLD   Z0, Z16, Z16
-	VPSUBD    Z16, Z20, Z20
-	VPADDD    Z20, Z24, Z16
-	VPADDD    Z1, Z24, Z24
-	VPSUBD    Z20, Z24, Z24
-	VPSUBD    Z1, Z17, Z20
-	VPMINUD   Z17, Z20, Z20
-	VPSRLQ    $0x20, Z21, Z17
-	VPMULUDQ  Z2, Z21, Z25
-	VPMULUDQ  Z2, Z17, Z17
-	VMOVSHDUP Z25, K1, Z17
-	VPMULLD   Z3, Z21, Z21
-	VPMULLD   Z0, Z17, Z17
-	VPSUBD    Z17, Z21, Z21
-	VPADDD    Z21, Z20, Z17
-	VPADDD    Z1, Z20, Z20
-	VPSUBD    Z21, Z20, Z20
-	VPSUBD    Z1, Z18, Z21
-	VPMINUD   Z18, Z21, Z21
-	VPSRLQ    $0x20, Z22, Z18
-	VPMULUDQ  Z2, Z22, Z25
-	VPMULUDQ  Z2, Z18, Z18
-	VMOVSHDUP Z25, K1, Z18
-	VPMULLD   Z3, Z22, Z22
-	VPMULLD   Z0, Z18, Z18
-	VPSUBD    Z18, Z22, Z22
-	VPADDD    Z22, Z21, Z18
-	VPADDD    Z1, Z21, Z21
-	VPSUBD    Z22, Z21, Z21
-	VPSUBD    Z1, Z19, Z22
-	VPMINUD   Z19, Z22, Z22
-	VPSRLQ    $0x20, Z23, Z19
-	VPMULUDQ  Z2, Z23, Z25
-	VPMULUDQ  Z2, Z19, Z19
-	VMOVSHDUP Z25, K1, Z19
-	VPMULLD   Z3, Z23, Z23
-	VPMULLD   Z0, Z19, Z19
-	VPSUBD    Z19, Z23, Z23
-	VPADDD    Z23, Z22, Z19
-	VPADDD    Z1, Z22, Z22
-	VPSUBD    Z23, Z22, Z22
-	VPSUBD    Z1, Z16, Z23
-	VPMINUD   Z16, Z23, Z23
-	VPSRLQ    $0x20, Z18, Z16
-	VPMULUDQ  Z4, Z18, Z25
-	VPMULUDQ  Z4, Z16, Z16
-	VMOVSHDUP Z25, K1, Z16
-	VPMULLD   Z5, Z18, Z18
-	VPMULLD   Z0, Z16, Z16
-	VPSUBD    Z16, Z18, Z18
-	VPADDD    Z18, Z23, Z16
-	VPADDD    Z1, Z23, Z23
-	VPSUBD    Z18, Z23, Z23
-	VPSUBD    Z1, Z17, Z18
-	VPMINUD   Z17, Z18, Z18
-	VPSRLQ    $0x20, Z19, Z17
-	VPMULUDQ  Z4, Z19, Z25
-	VPMULUDQ  Z4, Z17, Z17
-	VMOVSHDUP Z25, K1, Z17
-	VPMULLD   Z5, Z19, Z19
-	VPMULLD   Z0, Z17, Z17
-	VPSUBD    Z17, Z19, Z19
-	VPADDD    Z19, Z18, Z17
-	VPADDD    Z1, Z18, Z18
-	VPSUBD    Z19, Z18, Z18
-	VPSUBD    Z1, Z24, Z19
-	VPMINUD   Z24, Z19, Z19
-	VPSRLQ    $0x20, Z21, Z24
-	VPMULUDQ  Z6, Z21, Z25
-	VPMULUDQ  Z6, Z24, Z24
-	VMOVSHDUP Z25, K1, Z24
-	VPMULLD   Z7, Z21, Z21
-	VPMULLD   Z0, Z24, Z24
-	VPSUBD    Z24, Z21, Z21
-	VPADDD    Z21, Z19, Z24
-	VPADDD    Z1, Z19, Z19
-	VPSUBD    Z21, Z19, Z19
-	VPSUBD    Z1, Z20, Z21
-	VPMINUD   Z20, Z21, Z21
-	VPSRLQ    $0x20, Z22, Z20
-	VPMULUDQ  Z6, Z22, Z25
-	VPMULUDQ  Z6, Z20, Z20
-	VMOVSHDUP Z25, K1, Z20
-	VPMULLD   Z7, Z22, Z22
-	VPMULLD   Z0, Z20, Z20
-	VPSUBD    Z20, Z22, Z22
-	VPADDD    Z22, Z21, Z20
-	VPADDD    Z1, Z21, Z21
-	VPSUBD    Z22, Z21, Z21
-	VPSUBD    Z1, Z16, Z22
-	VPMINUD   Z16, Z22, Z22
-	VPSRLQ    $0x20, Z17, Z16
-	VPMULUDQ  Z8, Z17, Z25
-	VPMULUDQ  Z8, Z16, Z16
-	VMOVSHDUP Z25, K1, Z16
-	VPMULLD   Z9, Z17, Z17
-	VPMULLD   Z0, Z16, Z16
-	VPSUBD    Z16, Z17, Z17
-	VPADDD    Z17, Z22, Z16
-	VPADDD    Z1, Z22, Z22
-	VPSUBD    Z17, Z22, Z22
-	VPSUBD    Z1, Z23, Z17
-	VPMINUD   Z23, Z17, Z17
-	VPSRLQ    $0x20, Z18, Z23
-	VPMULUDQ  Z10, Z18, Z25
-	VPMULUDQ  Z10, Z23, Z23
-	VMOVSHDUP Z25, K1, Z23
-	VPMULLD   Z11, Z18, Z18
-	VPMULLD   Z0, Z23, Z23
-	VPSUBD    Z23, Z18, Z18
-	VPADDD    Z18, Z17, Z23
-	VPADDD    Z1, Z17, Z17
-	VPSUBD    Z18, Z17, Z17
-	VPSUBD    Z1, Z24, Z18
-	VPMINUD   Z24, Z18, Z18
-	VPSRLQ    $0x20, Z20, Z24
-	VPMULUDQ  Z12, Z20, Z25
-	VPMULUDQ  Z12, Z24, Z24
-	VMOVSHDUP Z25, K1, Z24
-	VPMULLD   Z13, Z20, Z20
-	VPMULLD   Z0, Z24, Z24
-	VPSUBD    Z24, Z20, Z20
-	VPADDD    Z20, Z18, Z24
-	VPADDD    Z1, Z18, Z18
-	VPSUBD    Z20, Z18, Z18
-	VPSUBD    Z1, Z19, Z20
-	VPMINUD   Z19, Z20, Z20
-	VPSRLQ    $0x20, Z21, Z19
-	VPMULUDQ  Z14, Z21, Z25
-	VPMULUDQ  Z14, Z19, Z19
-	VMOVSHDUP Z25, K1, Z19
-	VPMULLD   Z15, Z21, Z21
-	VPMULLD   Z0, Z19, Z19
-	VPSUBD    Z19, Z21, Z21
-	VPADDD    Z21, Z20, Z19
-	VPADDD    Z1, Z20, Z20
-	VPSUBD    Z21, Z20, Z20
-	VMOVDQU32 Z16, (AX)
-	VMOVDQU32 Z22, (AX)(DX*1)
-	VMOVDQU32 Z23, (AX)(DX*2)
-	VMOVDQU32 Z17, (AX)(DI*1)
-	VMOVDQU32 Z24, (R10)
-	VMOVDQU32 Z18, (R10)(DX*1)
-	VMOVDQU32 Z19, (R10)(DX*2)
-	VMOVDQU32 Z20, (R10)(DI*1)
-	ADDQ      $0x00000040, CX
-	ADDQ      $0x00000040, AX
-	SUBQ      $0x00000040, R12
-	JNE       pass3vector
-	ADDQ      DX, CX
-	ADDQ      DX, CX
-	ADDQ      DX, CX
-	ADDQ      DX, CX
-	ADDQ      DX, CX
-	ADDQ      DX, CX
-	ADDQ      DX, CX
-	ADDQ      DX, AX
-	ADDQ      DX, AX
-	ADDQ      DX, AX
-	ADDQ      DX, AX
-	ADDQ      DX, AX
-	ADDQ      DX, AX
-	ADDQ      DX, AX
-	ADDQ      $0x08, R8
-	ADDQ      $0x10, R9
-	ADDQ      $0x20, BX
-	DECQ      SI
-	JNE       pass3group
-	VZEROUPPER
-	RET
-
 // func forwardLast4AVX512(x *uint32, blocks int, s *uint64, q uint32)
 // Requires: AVX, AVX512F
 TEXT ·forwardLast4AVX512(SB), NOSPLIT, $0-28
@@ -2491,6 +2103,394 @@ inverseBlock2:
 	VZEROUPPER
 	RET
 
+// func forward1AVX512(dst *uint32, src *uint32, size int, first int, groups int, t *uint64, q uint32)
+// Requires: AVX, AVX512F
+TEXT ·forward1AVX512(SB), NOSPLIT, $0-52
+	MOVL         $0x00005555, AX
+	KMOVW        AX, K1
+	MOVL         q+48(FP), AX
+	VPBROADCASTD AX, Z0
+	VPADDD       Z0, Z0, Z1
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         size+16(FP), DX
+	MOVQ         first+24(FP), BX
+	MOVQ         groups+32(FP), SI
+	MOVQ         t+40(FP), DI
+	SHLQ         $0x02, DX
+	SHLQ         $0x03, BX
+	ADDQ         DI, BX
+
+pass1group:
+	VPBROADCASTQ (BX), Z2
+	VPBROADCASTD 4(BX), Z3
+	MOVQ         DX, DI
+
+pass1vector:
+	VMOVDQU32 (CX), Z4
+	VMOVDQU32 (CX)(DX*1), Z5
+	VPSUBD    Z1, Z4, Z6
+	VPMINUD   Z4, Z6, Z6
+	VPSRLQ    $0x20, Z5, Z4
+	VPMULUDQ  Z2, Z5, Z7
+	VPMULUDQ  Z2, Z4, Z4
+	VMOVSHDUP Z7, K1, Z4
+	VPMULLD   Z3, Z5, Z5
+	VPMULLD   Z0, Z4, Z4
+	VPSUBD    Z4, Z5, Z5
+	VPADDD    Z5, Z6, Z4
+	VPADDD    Z1, Z6, Z6
+	VPSUBD    Z5, Z6, Z6
+	VMOVDQU32 Z4, (AX)
+	VMOVDQU32 Z6, (AX)(DX*1)
+	ADDQ      $0x00000040, CX
+	ADDQ      $0x00000040, AX
+	SUBQ      $0x00000040, DI
+	JNE       pass1vector
+	ADDQ      DX, CX
+	ADDQ      DX, AX
+	ADDQ      $0x08, BX
+	DECQ      SI
+	JNE       pass1group
+	VZEROUPPER
+	RET
+
+// func forward2AVX512(dst *uint32, src *uint32, size int, first int, groups int, t *uint64, q uint32)
+// Requires: AVX, AVX512F
+TEXT ·forward2AVX512(SB), NOSPLIT, $0-52
+	MOVL         $0x00005555, AX
+	KMOVW        AX, K1
+	MOVL         q+48(FP), AX
+	VPBROADCASTD AX, Z0
+	VPADDD       Z0, Z0, Z1
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         size+16(FP), DX
+	MOVQ         first+24(FP), BX
+	MOVQ         groups+32(FP), SI
+	MOVQ         t+40(FP), DI
+	SHLQ         $0x02, DX
+	MOVQ         BX, R8
+	SHLQ         $0x03, R8
+	ADDQ         DI, R8
+	SHLQ         $0x04, BX
+	ADDQ         DI, BX
+	LEAQ         (DX)(DX*2), DI
+
+pass2group:
+	VPBROADCASTQ (R8), Z2
+	VPBROADCASTD 4(R8), Z3
+	VPBROADCASTQ (BX), Z4
+	VPBROADCASTD 4(BX), Z5
+	VPBROADCASTQ 8(BX), Z6
+	VPBROADCASTD 12(BX), Z7
+	MOVQ         DX, R9
+
+pass2vector:
+	VMOVDQU32 (CX), Z8
+	VMOVDQU32 (CX)(DX*1), Z9
+	VMOVDQU32 (CX)(DX*2), Z10
+	VMOVDQU32 (CX)(DI*1), Z11
+	VPSUBD    Z1, Z8, Z12
+	VPMINUD   Z8, Z12, Z12
+	VPSRLQ    $0x20, Z10, Z8
+	VPMULUDQ  Z2, Z10, Z13
+	VPMULUDQ  Z2, Z8, Z8
+	VMOVSHDUP Z13, K1, Z8
+	VPMULLD   Z3, Z10, Z10
+	VPMULLD   Z0, Z8, Z8
+	VPSUBD    Z8, Z10, Z10
+	VPADDD    Z10, Z12, Z8
+	VPADDD    Z1, Z12, Z12
+	VPSUBD    Z10, Z12, Z12
+	VPSUBD    Z1, Z9, Z10
+	VPMINUD   Z9, Z10, Z10
+	VPSRLQ    $0x20, Z11, Z9
+	VPMULUDQ  Z2, Z11, Z13
+	VPMULUDQ  Z2, Z9, Z9
+	VMOVSHDUP Z13, K1, Z9
+	VPMULLD   Z3, Z11, Z11
+	VPMULLD   Z0, Z9, Z9
+	VPSUBD    Z9, Z11, Z11
+	VPADDD    Z11, Z10, Z9
+	VPADDD    Z1, Z10, Z10
+	VPSUBD    Z11, Z10, Z10
+	VPSUBD    Z1, Z8, Z11
+	VPMINUD   Z8, Z11, Z11
+	VPSRLQ    $0x20, Z9, Z8
+	VPMULUDQ  Z4, Z9, Z13
+	VPMULUDQ  Z4, Z8, Z8
+	VMOVSHDUP Z13, K1, Z8
+	VPMULLD   Z5, Z9, Z9
+	VPMULLD   Z0, Z8, Z8
+	VPSUBD    Z8, Z9, Z9
+	VPADDD    Z9, Z11, Z8
+	VPADDD    Z1, Z11, Z11
+	VPSUBD    Z9, Z11, Z11
+	VPSUBD    Z1, Z12, Z9
+	VPMINUD   Z12, Z9, Z9
+	VPSRLQ    $0x20, Z10, Z12
+	VPMULUDQ  Z6, Z10, Z13
+	VPMULUDQ  Z6, Z12, Z12
+	VMOVSHDUP Z13, K1, Z12
+	VPMULLD   Z7, Z10, Z10
+	VPMULLD   Z0, Z12, Z12
+	VPSUBD    Z12, Z10, Z10
+	VPADDD    Z10, Z9, Z12
+	VPADDD    Z1, Z9, Z9
+	VPSUBD    Z10, Z9, Z9
+	VMOVDQU32 Z8, (AX)
+	VMOVDQU32 Z11, (AX)(DX*1)
+	VMOVDQU32 Z12, (AX)(DX*2)
+	VMOVDQU32 Z9, (AX)(DI*1)
+	ADDQ      $0x00000040, CX
+	ADDQ      $0x00000040, AX
+	SUBQ      $0x00000040, R9
+	JNE       pass2vector
+	ADDQ      DX, CX
+	ADDQ      DX, CX
+	ADDQ      DX, CX
+	ADDQ      DX, AX
+	ADDQ      DX, AX
+	ADDQ      DX, AX
+	ADDQ      $0x08, R8
+	ADDQ      $0x10, BX
+	DECQ      SI
+	JNE       pass2group
+	VZEROUPPER
+	RET
+
+// func forward3AVX512(dst *uint32, src *uint32, size int, first int, groups int, t *uint64, q uint32)
+// Requires: AVX, AVX512F
+TEXT ·forward3AVX512(SB), NOSPLIT, $0-52
+	MOVL         $0x00005555, AX
+	KMOVW        AX, K1
+	MOVL         q+48(FP), AX
+	VPBROADCASTD AX, Z0
+	VPADDD       Z0, Z0, Z1
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         size+16(FP), DX
+	MOVQ         first+24(FP), BX
+	MOVQ         groups+32(FP), SI
+	MOVQ         t+40(FP), DI
+	SHLQ         $0x02, DX
+	MOVQ         BX, R8
+	SHLQ         $0x03, R8
+	ADDQ         DI, R8
+	MOVQ         BX, R9
+	SHLQ         $0x04, R9
+	ADDQ         DI, R9
+	SHLQ         $0x05, BX
+	ADDQ         DI, BX
+	LEAQ         (DX)(DX*2), DI
+
+pass3group:
+	VPBROADCASTQ (R8), Z2
+	VPBROADCASTD 4(R8), Z3
+	VPBROADCASTQ (R9), Z4
+	VPBROADCASTD 4(R9), Z5
+	VPBROADCASTQ 8(R9), Z6
+	VPBROADCASTD 12(R9), Z7
+	VPBROADCASTQ (BX), Z8
+	VPBROADCASTD 4(BX), Z9
+	VPBROADCASTQ 8(BX), Z10
+	VPBROADCASTD 12(BX), Z11
+	VPBROADCASTQ 16(BX), Z12
+	VPBROADCASTD 20(BX), Z13
+	VPBROADCASTQ 24(BX), Z14
+	VPBROADCASTD 28(BX), Z15
+	MOVQ         DX, R12
+
+pass3vector:
+	LEAQ      (CX)(DX*4), R11
+	LEAQ      (AX)(DX*4), R10
+	VMOVDQU32 (CX), Z16
+	VMOVDQU32 (CX)(DX*1), Z17
+	VMOVDQU32 (CX)(DX*2), Z18
+	VMOVDQU32 (CX)(DI*1), Z19
+	VMOVDQU32 (R11), Z20
+	VMOVDQU32 (R11)(DX*1), Z21
+	VMOVDQU32 (R11)(DX*2), Z22
+	VMOVDQU32 (R11)(DI*1), Z23
+	VPSUBD    Z1, Z16, Z24
+	VPMINUD   Z16, Z24, Z24
+	VPSRLQ    $0x20, Z20, Z16
+	VPMULUDQ  Z2, Z20, Z25
+	VPMULUDQ  Z2, Z16, Z16
+	VMOVSHDUP Z25, K1, Z16
+	VPMULLD   Z3, Z20, Z20
+	VPMULLD   Z0, Z16, Z16
+	VPSUBD    Z16, Z20, Z20
+	VPADDD    Z20, Z24, Z16
+	VPADDD    Z1, Z24, Z24
+	VPSUBD    Z20, Z24, Z24
+	VPSUBD    Z1, Z17, Z20
+	VPMINUD   Z17, Z20, Z20
+	VPSRLQ    $0x20, Z21, Z17
+	VPMULUDQ  Z2, Z21, Z25
+	VPMULUDQ  Z2, Z17, Z17
+	VMOVSHDUP Z25, K1, Z17
+	VPMULLD   Z3, Z21, Z21
+	VPMULLD   Z0, Z17, Z17
+	VPSUBD    Z17, Z21, Z21
+	VPADDD    Z21, Z20, Z17
+	VPADDD    Z1, Z20, Z20
+	VPSUBD    Z21, Z20, Z20
+	VPSUBD    Z1, Z18, Z21
+	VPMINUD   Z18, Z21, Z21
+	VPSRLQ    $0x20, Z22, Z18
+	VPMULUDQ  Z2, Z22, Z25
+	VPMULUDQ  Z2, Z18, Z18
+	VMOVSHDUP Z25, K1, Z18
+	VPMULLD   Z3, Z22, Z22
+	VPMULLD   Z0, Z18, Z18
+	VPSUBD    Z18, Z22, Z22
+	VPADDD    Z22, Z21, Z18
+	VPADDD    Z1, Z21, Z21
+	VPSUBD    Z22, Z21, Z21
+	VPSUBD    Z1, Z19, Z22
+	VPMINUD   Z19, Z22, Z22
+	VPSRLQ    $0x20, Z23, Z19
+	VPMULUDQ  Z2, Z23, Z25
+	VPMULUDQ  Z2, Z19, Z19
+	VMOVSHDUP Z25, K1, Z19
+	VPMULLD   Z3, Z23, Z23
+	VPMULLD   Z0, Z19, Z19
+	VPSUBD    Z19, Z23, Z23
+	VPADDD    Z23, Z22, Z19
+	VPADDD    Z1, Z22, Z22
+	VPSUBD    Z23, Z22, Z22
+	VPSUBD    Z1, Z16, Z23
+	VPMINUD   Z16, Z23, Z23
+	VPSRLQ    $0x20, Z18, Z16
+	VPMULUDQ  Z4, Z18, Z25
+	VPMULUDQ  Z4, Z16, Z16
+	VMOVSHDUP Z25, K1, Z16
+	VPMULLD   Z5, Z18, Z18
+	VPMULLD   Z0, Z16, Z16
+	VPSUBD    Z16, Z18, Z18
+	VPADDD    Z18, Z23, Z16
+	VPADDD    Z1, Z23, Z23
+	VPSUBD    Z18, Z23, Z23
+	VPSUBD    Z1, Z17, Z18
+	VPMINUD   Z17, Z18, Z18
+	VPSRLQ    $0x20, Z19, Z17
+	VPMULUDQ  Z4, Z19, Z25
+	VPMULUDQ  Z4, Z17, Z17
+	VMOVSHDUP Z25, K1, Z17
+	VPMULLD   Z5, Z19, Z19
+	VPMULLD   Z0, Z17, Z17
+	VPSUBD    Z17, Z19, Z19
+	VPADDD    Z19, Z18, Z17
+	VPADDD    Z1, Z18, Z18
+	VPSUBD    Z19, Z18, Z18
+	VPSUBD    Z1, Z24, Z19
+	VPMINUD   Z24, Z19, Z19
+	VPSRLQ    $0x20, Z21, Z24
+	VPMULUDQ  Z6, Z21, Z25
+	VPMULUDQ  Z6, Z24, Z24
+	VMOVSHDUP Z25, K1, Z24
+	VPMULLD   Z7, Z21, Z21
+	VPMULLD   Z0, Z24, Z24
+	VPSUBD    Z24, Z21, Z21
+	VPADDD    Z21, Z19, Z24
+	VPADDD    Z1, Z19, Z19
+	VPSUBD    Z21, Z19, Z19
+	VPSUBD    Z1, Z20, Z21
+	VPMINUD   Z20, Z21, Z21
+	VPSRLQ    $0x20, Z22, Z20
+	VPMULUDQ  Z6, Z22, Z25
+	VPMULUDQ  Z6, Z20, Z20
+	VMOVSHDUP Z25, K1, Z20
+	VPMULLD   Z7, Z22, Z22
+	VPMULLD   Z0, Z20, Z20
+	VPSUBD    Z20, Z22, Z22
+	VPADDD    Z22, Z21, Z20
+	VPADDD    Z1, Z21, Z21
+	VPSUBD    Z22, Z21, Z21
+	VPSUBD    Z1, Z16, Z22
+	VPMINUD   Z16, Z22, Z22
+	VPSRLQ    $0x20, Z17, Z16
+	VPMULUDQ  Z8, Z17, Z25
+	VPMULUDQ  Z8, Z16, Z16
+	VMOVSHDUP Z25, K1, Z16
+	VPMULLD   Z9, Z17, Z17
+	VPMULLD   Z0, Z16, Z16
+	VPSUBD    Z16, Z17, Z17
+	VPADDD    Z17, Z22, Z16
+	VPADDD    Z1, Z22, Z22
+	VPSUBD    Z17, Z22, Z22
+	VPSUBD    Z1, Z23, Z17
+	VPMINUD   Z23, Z17, Z17
+	VPSRLQ    $0x20, Z18, Z23
+	VPMULUDQ  Z10, Z18, Z25
+	VPMULUDQ  Z10, Z23, Z23
+	VMOVSHDUP Z25, K1, Z23
+	VPMULLD   Z11, Z18, Z18
+	VPMULLD   Z0, Z23, Z23
+	VPSUBD    Z23, Z18, Z18
+	VPADDD    Z18, Z17, Z23
+	VPADDD    Z1, Z17, Z17
+	VPSUBD    Z18, Z17, Z17
+	VPSUBD    Z1, Z24, Z18
+	VPMINUD   Z24, Z18, Z18
+	VPSRLQ    $0x20, Z20, Z24
+	VPMULUDQ  Z12, Z20, Z25
+	VPMULUDQ  Z12, Z24, Z24
+	VMOVSHDUP Z25, K1, Z24
+	VPMULLD   Z13, Z20, Z20
+	VPMULLD   Z0, Z24, Z24
+	VPSUBD    Z24, Z20, Z20
+	VPADDD    Z20, Z18, Z24
+	VPADDD    Z1, Z18, Z18
+	VPSUBD    Z20, Z18, Z18
+	VPSUBD    Z1, Z19, Z20
+	VPMINUD   Z19, Z20, Z20
+	VPSRLQ    $0x20, Z21, Z19
+	VPMULUDQ  Z14, Z21, Z25
+	VPMULUDQ  Z14, Z19, Z19
+	VMOVSHDUP Z25, K1, Z19
+	VPMULLD   Z15, Z21, Z21
+	VPMULLD   Z0, Z19, Z19
+	VPSUBD    Z19, Z21, Z21
+	VPADDD    Z21, Z20, Z19
+	VPADDD    Z1, Z20, Z20
+	VPSUBD    Z21, Z20, Z20
+	VMOVDQU32 Z16, (AX)
+	VMOVDQU32 Z22, (AX)(DX*1)
+	VMOVDQU32 Z23, (AX)(DX*2)
+	VMOVDQU32 Z17, (AX)(DI*1)
+	VMOVDQU32 Z24, (R10)
+	VMOVDQU32 Z18, (R10)(DX*1)
+	VMOVDQU32 Z19, (R10)(DX*2)
+	VMOVDQU32 Z20, (R10)(DI*1)
+	ADDQ      $0x00000040, CX
+	ADDQ      $0x00000040, AX
+	SUBQ      $0x00000040, R12
+	JNE       pass3vector
+	ADDQ      DX, CX
+	ADDQ      DX, CX
+	ADDQ      DX, CX
+	ADDQ      DX, CX
+	ADDQ      DX, CX
+	ADDQ      DX, CX
+	ADDQ      DX, CX
+	ADDQ      DX, AX
+	ADDQ      DX, AX
+	ADDQ      DX, AX
+	ADDQ      DX, AX
+	ADDQ      DX, AX
+	ADDQ      DX, AX
+	ADDQ      DX, AX
+	ADDQ      $0x08, R8
+	ADDQ      $0x10, R9
+	ADDQ      $0x20, BX
+	DECQ      SI
+	JNE       pass3group
+	VZEROUPPER
+	RET
+
 // func inverse1AVX512(dst *uint32, src *uint32, size int, first int, groups int, t *uint64, q uint32)
 // Requires: AVX, AVX512F
 TEXT ·inverse1AVX512(SB), NOSPLIT, $0-52
@@ -4011,10 +4011,10 @@ TEXT ·digitsAVX512(SB), NOSPLIT, $0-68
 	KNOTW        K1, K2
 
 digits:
-	VMOVDQA64 Z0, Z1
-	VMOVDQA64 Z0, Z2
-	VMOVDQA64 Z0, Z3
-	VMOVDQA64 Z0, Z4
+	VMOVDQA32 Z0, Z1
+	VMOVDQA32 Z0, Z2
+	VMOVDQA32 Z0, Z3
+	VMOVDQA32 Z0, Z4
 	MOVQ      AX, R10
 	MOVQ      CX, R11
 	MOVQ      R8, R12
@@ -4272,31 +4272,6 @@ liftSmall:
 	VZEROUPPER
 	RET
 
-// func splitAVX512(high *int32, low *uint32, m *float64, e *int32, n int)
-// Requires: AVX, AVX512DQ, AVX512F
-TEXT ·splitAVX512(SB), NOSPLIT, $0-40
-	MOVQ high+0(FP), AX
-	MOVQ low+8(FP), CX
-	MOVQ m+16(FP), DX
-	MOVQ e+24(FP), BX
-	MOVQ n+32(FP), SI
-
-split:
-	VCVTTPD2QQ (DX), Z0
-	VPMOVSXDQ  (BX), Z1
-	VPADDQ     Z0, Z1, Z0
-	VPMOVQD    Z0, (CX)
-	VPSRLQ     $0x20, Z0, Z0
-	VPMOVQD    Z0, (AX)
-	ADDQ       $0x40, DX
-	ADDQ       $0x20, AX
-	ADDQ       $0x20, CX
-	ADDQ       $0x20, BX
-	SUBQ       $0x08, SI
-	JNE        split
-	VZEROUPPER
-	RET
-
 // func liftWideAVX512(dst *uint32, high *int32, low *uint32, n int, w *uint64, bias uint32, q uint32)
 // Requires: AVX, AVX512F
 TEXT ·liftWideAVX512(SB), NOSPLIT, $0-48
@@ -4358,6 +4333,31 @@ liftWide:
 	ADDQ      $0x00000080, BX
 	SUBQ      $0x00000020, CX
 	JNE       liftWide
+	VZEROUPPER
+	RET
+
+// func splitAVX512(high *int32, low *uint32, m *float64, e *int32, n int)
+// Requires: AVX, AVX512DQ, AVX512F
+TEXT ·splitAVX512(SB), NOSPLIT, $0-40
+	MOVQ high+0(FP), AX
+	MOVQ low+8(FP), CX
+	MOVQ m+16(FP), DX
+	MOVQ e+24(FP), BX
+	MOVQ n+32(FP), SI
+
+split:
+	VCVTTPD2QQ (DX), Z0
+	VPMOVSXDQ  (BX), Z1
+	VPADDQ     Z0, Z1, Z0
+	VPMOVQD    Z0, (CX)
+	VPSRLQ     $0x20, Z0, Z0
+	VPMOVQD    Z0, (AX)
+	ADDQ       $0x40, DX
+	ADDQ       $0x20, AX
+	ADDQ       $0x20, CX
+	ADDQ       $0x20, BX
+	SUBQ       $0x08, SI
+	JNE        split
 	VZEROUPPER
 	RET
 
@@ -4538,5 +4538,1726 @@ permute:
 	ADDQ      $0x40, AX
 	DECQ      SI
 	JNE       permute
+	VZEROUPPER
+	RET
+
+// func forwardLastAVX2(x *uint32, blocks int, s *uint64, q uint32)
+// Requires: AVX, AVX2
+TEXT ·forwardLastAVX2(SB), NOSPLIT, $0-28
+	MOVL         q+24(FP), AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VPADDD       Y0, Y0, Y1
+	MOVQ         x+0(FP), AX
+	MOVQ         blocks+8(FP), CX
+	MOVQ         s+16(FP), DX
+
+block:
+	VMOVDQU      (AX), Y2
+	VMOVDQU      32(AX), Y3
+	VMOVDQU      64(AX), Y4
+	VMOVDQU      96(AX), Y5
+	VPBROADCASTQ (DX), Y6
+	VPBROADCASTD 4(DX), Y7
+	VPSUBD       Y1, Y2, Y8
+	VPMINUD      Y2, Y8, Y8
+	VPSRLQ       $0x20, Y4, Y2
+	VPMULUDQ     Y6, Y4, Y9
+	VPMULUDQ     Y6, Y2, Y2
+	VPSRLQ       $0x20, Y9, Y6
+	VPBLENDD     $0xaa, Y2, Y6, Y6
+	VPMULLD      Y7, Y4, Y2
+	VPMULLD      Y0, Y6, Y6
+	VPSUBD       Y6, Y2, Y2
+	VPADDD       Y2, Y8, Y4
+	VPADDD       Y1, Y8, Y6
+	VPSUBD       Y2, Y6, Y6
+	VPBROADCASTQ (DX), Y2
+	VPBROADCASTD 4(DX), Y7
+	VPSUBD       Y1, Y3, Y8
+	VPMINUD      Y3, Y8, Y8
+	VPSRLQ       $0x20, Y5, Y3
+	VPMULUDQ     Y2, Y5, Y9
+	VPMULUDQ     Y2, Y3, Y2
+	VPSRLQ       $0x20, Y9, Y3
+	VPBLENDD     $0xaa, Y2, Y3, Y3
+	VPMULLD      Y7, Y5, Y2
+	VPMULLD      Y0, Y3, Y3
+	VPSUBD       Y3, Y2, Y2
+	VPADDD       Y2, Y8, Y3
+	VPADDD       Y1, Y8, Y5
+	VPSUBD       Y2, Y5, Y5
+	VPBROADCASTQ 16(DX), Y2
+	VPBROADCASTD 20(DX), Y7
+	VPSUBD       Y1, Y4, Y8
+	VPMINUD      Y4, Y8, Y8
+	VPSRLQ       $0x20, Y3, Y4
+	VPMULUDQ     Y2, Y3, Y9
+	VPMULUDQ     Y2, Y4, Y2
+	VPSRLQ       $0x20, Y9, Y4
+	VPBLENDD     $0xaa, Y2, Y4, Y4
+	VPMULLD      Y7, Y3, Y2
+	VPMULLD      Y0, Y4, Y4
+	VPSUBD       Y4, Y2, Y2
+	VPADDD       Y2, Y8, Y3
+	VPADDD       Y1, Y8, Y4
+	VPSUBD       Y2, Y4, Y4
+	VPBROADCASTQ 24(DX), Y2
+	VPBROADCASTD 28(DX), Y7
+	VPSUBD       Y1, Y6, Y8
+	VPMINUD      Y6, Y8, Y8
+	VPSRLQ       $0x20, Y5, Y6
+	VPMULUDQ     Y2, Y5, Y9
+	VPMULUDQ     Y2, Y6, Y2
+	VPSRLQ       $0x20, Y9, Y6
+	VPBLENDD     $0xaa, Y2, Y6, Y6
+	VPMULLD      Y7, Y5, Y2
+	VPMULLD      Y0, Y6, Y6
+	VPSUBD       Y6, Y2, Y2
+	VPADDD       Y2, Y8, Y5
+	VPADDD       Y1, Y8, Y6
+	VPSUBD       Y2, Y6, Y6
+	VPERM2I128   $0x20, Y4, Y3, Y2
+	VPERM2I128   $0x31, Y4, Y3, Y3
+	VPERMQ       $0x50, 32(DX), Y4
+	VMOVSHDUP    Y4, Y7
+	VPSUBD       Y1, Y2, Y8
+	VPMINUD      Y2, Y8, Y8
+	VPSRLQ       $0x20, Y3, Y2
+	VPMULUDQ     Y4, Y3, Y9
+	VPMULUDQ     Y4, Y2, Y2
+	VPSRLQ       $0x20, Y9, Y4
+	VPBLENDD     $0xaa, Y2, Y4, Y4
+	VPMULLD      Y7, Y3, Y2
+	VPMULLD      Y0, Y4, Y4
+	VPSUBD       Y4, Y2, Y2
+	VPADDD       Y2, Y8, Y3
+	VPADDD       Y1, Y8, Y4
+	VPSUBD       Y2, Y4, Y4
+	VPUNPCKLQDQ  Y4, Y3, Y2
+	VPUNPCKHQDQ  Y4, Y3, Y3
+	VMOVDQU      64(DX), Y7
+	VMOVSHDUP    Y7, Y4
+	VPSUBD       Y1, Y2, Y8
+	VPMINUD      Y2, Y8, Y8
+	VPSRLQ       $0x20, Y3, Y2
+	VPMULUDQ     Y7, Y3, Y9
+	VPMULUDQ     Y7, Y2, Y2
+	VPSRLQ       $0x20, Y9, Y7
+	VPBLENDD     $0xaa, Y2, Y7, Y7
+	VPMULLD      Y4, Y3, Y2
+	VPMULLD      Y0, Y7, Y7
+	VPSUBD       Y7, Y2, Y2
+	VPADDD       Y2, Y8, Y3
+	VPADDD       Y1, Y8, Y4
+	VPSUBD       Y2, Y4, Y4
+	VSHUFPS      $0x88, Y4, Y3, Y2
+	VSHUFPS      $0xdd, Y4, Y3, Y3
+	VPSUBD       Y1, Y2, Y4
+	VPMINUD      Y2, Y4, Y4
+	VPSRLQ       $0x20, Y3, Y2
+	VPMULUDQ     128(DX), Y3, Y7
+	VPMULUDQ     132(DX), Y2, Y2
+	VPSRLQ       $0x20, Y7, Y7
+	VPBLENDD     $0xaa, Y2, Y7, Y7
+	VPMULLD      192(DX), Y3, Y2
+	VPMULLD      Y0, Y7, Y7
+	VPSUBD       Y7, Y2, Y2
+	VPADDD       Y2, Y4, Y3
+	VPADDD       Y1, Y4, Y4
+	VPSUBD       Y2, Y4, Y4
+	VPUNPCKLDQ   Y4, Y3, Y2
+	VPUNPCKHDQ   Y4, Y3, Y3
+	VPUNPCKLQDQ  Y3, Y2, Y4
+	VPUNPCKHQDQ  Y3, Y2, Y2
+	VPERM2I128   $0x20, Y2, Y4, Y3
+	VPERM2I128   $0x31, Y2, Y4, Y2
+	VPERM2I128   $0x20, Y6, Y5, Y4
+	VPERM2I128   $0x31, Y6, Y5, Y5
+	VPERMQ       $0x50, 48(DX), Y6
+	VMOVSHDUP    Y6, Y7
+	VPSUBD       Y1, Y4, Y8
+	VPMINUD      Y4, Y8, Y8
+	VPSRLQ       $0x20, Y5, Y4
+	VPMULUDQ     Y6, Y5, Y9
+	VPMULUDQ     Y6, Y4, Y4
+	VPSRLQ       $0x20, Y9, Y6
+	VPBLENDD     $0xaa, Y4, Y6, Y6
+	VPMULLD      Y7, Y5, Y4
+	VPMULLD      Y0, Y6, Y6
+	VPSUBD       Y6, Y4, Y4
+	VPADDD       Y4, Y8, Y5
+	VPADDD       Y1, Y8, Y6
+	VPSUBD       Y4, Y6, Y6
+	VPUNPCKLQDQ  Y6, Y5, Y4
+	VPUNPCKHQDQ  Y6, Y5, Y5
+	VMOVDQU      96(DX), Y7
+	VMOVSHDUP    Y7, Y6
+	VPSUBD       Y1, Y4, Y8
+	VPMINUD      Y4, Y8, Y8
+	VPSRLQ       $0x20, Y5, Y4
+	VPMULUDQ     Y7, Y5, Y9
+	VPMULUDQ     Y7, Y4, Y4
+	VPSRLQ       $0x20, Y9, Y7
+	VPBLENDD     $0xaa, Y4, Y7, Y7
+	VPMULLD      Y6, Y5, Y4
+	VPMULLD      Y0, Y7, Y7
+	VPSUBD       Y7, Y4, Y4
+	VPADDD       Y4, Y8, Y5
+	VPADDD       Y1, Y8, Y6
+	VPSUBD       Y4, Y6, Y6
+	VSHUFPS      $0x88, Y6, Y5, Y4
+	VSHUFPS      $0xdd, Y6, Y5, Y5
+	VPSUBD       Y1, Y4, Y6
+	VPMINUD      Y4, Y6, Y6
+	VPSRLQ       $0x20, Y5, Y4
+	VPMULUDQ     160(DX), Y5, Y7
+	VPMULUDQ     164(DX), Y4, Y4
+	VPSRLQ       $0x20, Y7, Y7
+	VPBLENDD     $0xaa, Y4, Y7, Y7
+	VPMULLD      224(DX), Y5, Y4
+	VPMULLD      Y0, Y7, Y7
+	VPSUBD       Y7, Y4, Y4
+	VPADDD       Y4, Y6, Y5
+	VPADDD       Y1, Y6, Y6
+	VPSUBD       Y4, Y6, Y6
+	VPUNPCKLDQ   Y6, Y5, Y4
+	VPUNPCKHDQ   Y6, Y5, Y5
+	VPUNPCKLQDQ  Y5, Y4, Y6
+	VPUNPCKHQDQ  Y5, Y4, Y4
+	VPERM2I128   $0x20, Y4, Y6, Y5
+	VPERM2I128   $0x31, Y4, Y6, Y4
+	VPSUBD       Y1, Y3, Y6
+	VPMINUD      Y3, Y6, Y6
+	VPSUBD       Y0, Y6, Y3
+	VPMINUD      Y6, Y3, Y3
+	VMOVDQU      Y3, (AX)
+	VPSUBD       Y1, Y2, Y3
+	VPMINUD      Y2, Y3, Y3
+	VPSUBD       Y0, Y3, Y2
+	VPMINUD      Y3, Y2, Y2
+	VMOVDQU      Y2, 32(AX)
+	VPSUBD       Y1, Y5, Y2
+	VPMINUD      Y5, Y2, Y2
+	VPSUBD       Y0, Y2, Y3
+	VPMINUD      Y2, Y3, Y3
+	VMOVDQU      Y3, 64(AX)
+	VPSUBD       Y1, Y4, Y2
+	VPMINUD      Y4, Y2, Y2
+	VPSUBD       Y0, Y2, Y3
+	VPMINUD      Y2, Y3, Y3
+	VMOVDQU      Y3, 96(AX)
+	ADDQ         $0x00000080, AX
+	ADDQ         $0x00000100, DX
+	DECQ         CX
+	JNE          block
+	VZEROUPPER
+	RET
+
+// func inverseFirstAVX2(dst *uint32, src *uint32, blocks int, s *uint64, q uint32)
+// Requires: AVX, AVX2
+TEXT ·inverseFirstAVX2(SB), NOSPLIT, $0-36
+	MOVL         q+32(FP), AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VPADDD       Y0, Y0, Y1
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         blocks+16(FP), DX
+	MOVQ         s+24(FP), BX
+	VMOVDQU      turnAVX2<>+0(SB), Y2
+
+inverseBlock:
+	VPERMD       96(CX), Y2, Y3
+	VPERMD       64(CX), Y2, Y4
+	VPERMD       32(CX), Y2, Y5
+	VPERMD       (CX), Y2, Y6
+	VPERM2I128   $0x20, Y4, Y3, Y7
+	VPERM2I128   $0x31, Y4, Y3, Y3
+	VPUNPCKLQDQ  Y3, Y7, Y4
+	VPUNPCKHQDQ  Y3, Y7, Y3
+	VSHUFPS      $0x88, Y3, Y4, Y7
+	VSHUFPS      $0xdd, Y3, Y4, Y3
+	VPADDD       Y3, Y7, Y4
+	VPADDD       Y1, Y7, Y7
+	VPSUBD       Y3, Y7, Y7
+	VPSUBD       Y1, Y4, Y3
+	VPMINUD      Y4, Y3, Y3
+	VPSRLQ       $0x20, Y7, Y4
+	VPMULUDQ     128(BX), Y7, Y8
+	VPMULUDQ     132(BX), Y4, Y4
+	VPSRLQ       $0x20, Y8, Y8
+	VPBLENDD     $0xaa, Y4, Y8, Y8
+	VPMULLD      192(BX), Y7, Y4
+	VPMULLD      Y0, Y8, Y8
+	VPSUBD       Y8, Y4, Y4
+	VPUNPCKLDQ   Y3, Y4, Y7
+	VPUNPCKHDQ   Y3, Y4, Y3
+	VMOVDQU      64(BX), Y8
+	VMOVSHDUP    Y8, Y4
+	VPADDD       Y3, Y7, Y9
+	VPADDD       Y1, Y7, Y7
+	VPSUBD       Y3, Y7, Y7
+	VPSUBD       Y1, Y9, Y3
+	VPMINUD      Y9, Y3, Y3
+	VPSRLQ       $0x20, Y7, Y9
+	VPMULUDQ     Y8, Y7, Y10
+	VPMULUDQ     Y8, Y9, Y8
+	VPSRLQ       $0x20, Y10, Y9
+	VPBLENDD     $0xaa, Y8, Y9, Y9
+	VPMULLD      Y4, Y7, Y4
+	VPMULLD      Y0, Y9, Y9
+	VPSUBD       Y9, Y4, Y4
+	VPUNPCKLQDQ  Y3, Y4, Y7
+	VPUNPCKHQDQ  Y3, Y4, Y3
+	VPERMQ       $0x50, 32(BX), Y4
+	VMOVSHDUP    Y4, Y8
+	VPADDD       Y3, Y7, Y9
+	VPADDD       Y1, Y7, Y7
+	VPSUBD       Y3, Y7, Y7
+	VPSUBD       Y1, Y9, Y3
+	VPMINUD      Y9, Y3, Y3
+	VPSRLQ       $0x20, Y7, Y9
+	VPMULUDQ     Y4, Y7, Y10
+	VPMULUDQ     Y4, Y9, Y4
+	VPSRLQ       $0x20, Y10, Y9
+	VPBLENDD     $0xaa, Y4, Y9, Y9
+	VPMULLD      Y8, Y7, Y4
+	VPMULLD      Y0, Y9, Y9
+	VPSUBD       Y9, Y4, Y4
+	VPERM2I128   $0x20, Y3, Y4, Y7
+	VPERM2I128   $0x31, Y3, Y4, Y3
+	VPERM2I128   $0x20, Y6, Y5, Y4
+	VPERM2I128   $0x31, Y6, Y5, Y5
+	VPUNPCKLQDQ  Y5, Y4, Y6
+	VPUNPCKHQDQ  Y5, Y4, Y4
+	VSHUFPS      $0x88, Y4, Y6, Y5
+	VSHUFPS      $0xdd, Y4, Y6, Y4
+	VPADDD       Y4, Y5, Y6
+	VPADDD       Y1, Y5, Y5
+	VPSUBD       Y4, Y5, Y5
+	VPSUBD       Y1, Y6, Y4
+	VPMINUD      Y6, Y4, Y4
+	VPSRLQ       $0x20, Y5, Y6
+	VPMULUDQ     160(BX), Y5, Y8
+	VPMULUDQ     164(BX), Y6, Y6
+	VPSRLQ       $0x20, Y8, Y8
+	VPBLENDD     $0xaa, Y6, Y8, Y8
+	VPMULLD      224(BX), Y5, Y5
+	VPMULLD      Y0, Y8, Y8
+	VPSUBD       Y8, Y5, Y5
+	VPUNPCKLDQ   Y4, Y5, Y6
+	VPUNPCKHDQ   Y4, Y5, Y4
+	VMOVDQU      96(BX), Y8
+	VMOVSHDUP    Y8, Y5
+	VPADDD       Y4, Y6, Y9
+	VPADDD       Y1, Y6, Y6
+	VPSUBD       Y4, Y6, Y6
+	VPSUBD       Y1, Y9, Y4
+	VPMINUD      Y9, Y4, Y4
+	VPSRLQ       $0x20, Y6, Y9
+	VPMULUDQ     Y8, Y6, Y10
+	VPMULUDQ     Y8, Y9, Y8
+	VPSRLQ       $0x20, Y10, Y9
+	VPBLENDD     $0xaa, Y8, Y9, Y9
+	VPMULLD      Y5, Y6, Y5
+	VPMULLD      Y0, Y9, Y9
+	VPSUBD       Y9, Y5, Y5
+	VPUNPCKLQDQ  Y4, Y5, Y6
+	VPUNPCKHQDQ  Y4, Y5, Y4
+	VPERMQ       $0x50, 48(BX), Y5
+	VMOVSHDUP    Y5, Y8
+	VPADDD       Y4, Y6, Y9
+	VPADDD       Y1, Y6, Y6
+	VPSUBD       Y4, Y6, Y6
+	VPSUBD       Y1, Y9, Y4
+	VPMINUD      Y9, Y4, Y4
+	VPSRLQ       $0x20, Y6, Y9
+	VPMULUDQ     Y5, Y6, Y10
+	VPMULUDQ     Y5, Y9, Y5
+	VPSRLQ       $0x20, Y10, Y9
+	VPBLENDD     $0xaa, Y5, Y9, Y9
+	VPMULLD      Y8, Y6, Y5
+	VPMULLD      Y0, Y9, Y9
+	VPSUBD       Y9, Y5, Y5
+	VPERM2I128   $0x20, Y4, Y5, Y6
+	VPERM2I128   $0x31, Y4, Y5, Y4
+	VPBROADCASTQ 16(BX), Y5
+	VPBROADCASTD 20(BX), Y8
+	VPADDD       Y3, Y7, Y9
+	VPADDD       Y1, Y7, Y7
+	VPSUBD       Y3, Y7, Y7
+	VPSUBD       Y1, Y9, Y3
+	VPMINUD      Y9, Y3, Y3
+	VPSRLQ       $0x20, Y7, Y9
+	VPMULUDQ     Y5, Y7, Y10
+	VPMULUDQ     Y5, Y9, Y5
+	VPSRLQ       $0x20, Y10, Y9
+	VPBLENDD     $0xaa, Y5, Y9, Y9
+	VPMULLD      Y8, Y7, Y5
+	VPMULLD      Y0, Y9, Y9
+	VPSUBD       Y9, Y5, Y5
+	VPBROADCASTQ 24(BX), Y7
+	VPBROADCASTD 28(BX), Y8
+	VPADDD       Y4, Y6, Y9
+	VPADDD       Y1, Y6, Y6
+	VPSUBD       Y4, Y6, Y6
+	VPSUBD       Y1, Y9, Y4
+	VPMINUD      Y9, Y4, Y4
+	VPSRLQ       $0x20, Y6, Y9
+	VPMULUDQ     Y7, Y6, Y10
+	VPMULUDQ     Y7, Y9, Y7
+	VPSRLQ       $0x20, Y10, Y9
+	VPBLENDD     $0xaa, Y7, Y9, Y9
+	VPMULLD      Y8, Y6, Y6
+	VPMULLD      Y0, Y9, Y9
+	VPSUBD       Y9, Y6, Y6
+	VPBROADCASTQ (BX), Y7
+	VPBROADCASTD 4(BX), Y8
+	VPADDD       Y6, Y5, Y9
+	VPADDD       Y1, Y5, Y5
+	VPSUBD       Y6, Y5, Y5
+	VPSUBD       Y1, Y9, Y6
+	VPMINUD      Y9, Y6, Y6
+	VPSRLQ       $0x20, Y5, Y9
+	VPMULUDQ     Y7, Y5, Y10
+	VPMULUDQ     Y7, Y9, Y7
+	VPSRLQ       $0x20, Y10, Y9
+	VPBLENDD     $0xaa, Y7, Y9, Y9
+	VPMULLD      Y8, Y5, Y5
+	VPMULLD      Y0, Y9, Y9
+	VPSUBD       Y9, Y5, Y5
+	VPBROADCASTQ (BX), Y7
+	VPBROADCASTD 4(BX), Y8
+	VPADDD       Y4, Y3, Y9
+	VPADDD       Y1, Y3, Y3
+	VPSUBD       Y4, Y3, Y3
+	VPSUBD       Y1, Y9, Y4
+	VPMINUD      Y9, Y4, Y4
+	VPSRLQ       $0x20, Y3, Y9
+	VPMULUDQ     Y7, Y3, Y10
+	VPMULUDQ     Y7, Y9, Y7
+	VPSRLQ       $0x20, Y10, Y9
+	VPBLENDD     $0xaa, Y7, Y9, Y9
+	VPMULLD      Y8, Y3, Y3
+	VPMULLD      Y0, Y9, Y9
+	VPSUBD       Y9, Y3, Y3
+	VPERMD       Y5, Y2, Y5
+	VMOVDQU      Y5, 96(AX)
+	VPERMD       Y3, Y2, Y3
+	VMOVDQU      Y3, 64(AX)
+	VPERMD       Y6, Y2, Y3
+	VMOVDQU      Y3, 32(AX)
+	VPERMD       Y4, Y2, Y3
+	VMOVDQU      Y3, (AX)
+	ADDQ         $0x00000080, CX
+	ADDQ         $0x00000080, AX
+	SUBQ         $0x00000100, BX
+	DECQ         DX
+	JNE          inverseBlock
+	VZEROUPPER
+	RET
+
+DATA turnAVX2<>+0(SB)/4, $0x00000007
+DATA turnAVX2<>+4(SB)/4, $0x00000006
+DATA turnAVX2<>+8(SB)/4, $0x00000005
+DATA turnAVX2<>+12(SB)/4, $0x00000004
+DATA turnAVX2<>+16(SB)/4, $0x00000003
+DATA turnAVX2<>+20(SB)/4, $0x00000002
+DATA turnAVX2<>+24(SB)/4, $0x00000001
+DATA turnAVX2<>+28(SB)/4, $0x00000000
+GLOBL turnAVX2<>(SB), RODATA|NOPTR, $32
+
+// func forward1AVX2(dst *uint32, src *uint32, size int, first int, groups int, t *uint64, q uint32)
+// Requires: AVX, AVX2
+TEXT ·forward1AVX2(SB), NOSPLIT, $0-52
+	MOVL         q+48(FP), AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VPADDD       Y0, Y0, Y1
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         size+16(FP), DX
+	MOVQ         first+24(FP), BX
+	MOVQ         groups+32(FP), SI
+	MOVQ         t+40(FP), DI
+	SHLQ         $0x02, DX
+	SHLQ         $0x03, BX
+	ADDQ         DI, BX
+
+pass1group:
+	MOVQ DX, DI
+
+pass1vector:
+	VMOVDQU      (CX), Y2
+	VMOVDQU      (CX)(DX*1), Y3
+	VPBROADCASTQ (BX), Y4
+	VPBROADCASTD 4(BX), Y5
+	VPSUBD       Y1, Y2, Y6
+	VPMINUD      Y2, Y6, Y6
+	VPSRLQ       $0x20, Y3, Y2
+	VPMULUDQ     Y4, Y3, Y7
+	VPMULUDQ     Y4, Y2, Y2
+	VPSRLQ       $0x20, Y7, Y4
+	VPBLENDD     $0xaa, Y2, Y4, Y4
+	VPMULLD      Y5, Y3, Y2
+	VPMULLD      Y0, Y4, Y4
+	VPSUBD       Y4, Y2, Y2
+	VPADDD       Y2, Y6, Y3
+	VPADDD       Y1, Y6, Y4
+	VPSUBD       Y2, Y4, Y4
+	VMOVDQU      Y3, (AX)
+	VMOVDQU      Y4, (AX)(DX*1)
+	ADDQ         $0x00000020, CX
+	ADDQ         $0x00000020, AX
+	SUBQ         $0x00000020, DI
+	JNE          pass1vector
+	ADDQ         DX, CX
+	ADDQ         DX, AX
+	ADDQ         $0x08, BX
+	DECQ         SI
+	JNE          pass1group
+	VZEROUPPER
+	RET
+
+// func forward2AVX2(dst *uint32, src *uint32, size int, first int, groups int, t *uint64, q uint32)
+// Requires: AVX, AVX2
+TEXT ·forward2AVX2(SB), NOSPLIT, $0-52
+	MOVL         q+48(FP), AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VPADDD       Y0, Y0, Y1
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         size+16(FP), DX
+	MOVQ         first+24(FP), BX
+	MOVQ         groups+32(FP), SI
+	MOVQ         t+40(FP), DI
+	SHLQ         $0x02, DX
+	MOVQ         BX, R8
+	SHLQ         $0x03, R8
+	ADDQ         DI, R8
+	SHLQ         $0x04, BX
+	ADDQ         DI, BX
+	LEAQ         (DX)(DX*2), DI
+
+pass2group:
+	MOVQ DX, R9
+
+pass2vector:
+	VMOVDQU      (CX), Y2
+	VMOVDQU      (CX)(DX*1), Y3
+	VMOVDQU      (CX)(DX*2), Y4
+	VMOVDQU      (CX)(DI*1), Y5
+	VPBROADCASTQ (R8), Y6
+	VPBROADCASTD 4(R8), Y7
+	VPSUBD       Y1, Y2, Y8
+	VPMINUD      Y2, Y8, Y8
+	VPSRLQ       $0x20, Y4, Y2
+	VPMULUDQ     Y6, Y4, Y9
+	VPMULUDQ     Y6, Y2, Y2
+	VPSRLQ       $0x20, Y9, Y6
+	VPBLENDD     $0xaa, Y2, Y6, Y6
+	VPMULLD      Y7, Y4, Y2
+	VPMULLD      Y0, Y6, Y6
+	VPSUBD       Y6, Y2, Y2
+	VPADDD       Y2, Y8, Y4
+	VPADDD       Y1, Y8, Y6
+	VPSUBD       Y2, Y6, Y6
+	VPBROADCASTQ (R8), Y2
+	VPBROADCASTD 4(R8), Y7
+	VPSUBD       Y1, Y3, Y8
+	VPMINUD      Y3, Y8, Y8
+	VPSRLQ       $0x20, Y5, Y3
+	VPMULUDQ     Y2, Y5, Y9
+	VPMULUDQ     Y2, Y3, Y2
+	VPSRLQ       $0x20, Y9, Y3
+	VPBLENDD     $0xaa, Y2, Y3, Y3
+	VPMULLD      Y7, Y5, Y2
+	VPMULLD      Y0, Y3, Y3
+	VPSUBD       Y3, Y2, Y2
+	VPADDD       Y2, Y8, Y3
+	VPADDD       Y1, Y8, Y5
+	VPSUBD       Y2, Y5, Y5
+	VPBROADCASTQ (BX), Y2
+	VPBROADCASTD 4(BX), Y7
+	VPSUBD       Y1, Y4, Y8
+	VPMINUD      Y4, Y8, Y8
+	VPSRLQ       $0x20, Y3, Y4
+	VPMULUDQ     Y2, Y3, Y9
+	VPMULUDQ     Y2, Y4, Y2
+	VPSRLQ       $0x20, Y9, Y4
+	VPBLENDD     $0xaa, Y2, Y4, Y4
+	VPMULLD      Y7, Y3, Y2
+	VPMULLD      Y0, Y4, Y4
+	VPSUBD       Y4, Y2, Y2
+	VPADDD       Y2, Y8, Y3
+	VPADDD       Y1, Y8, Y4
+	VPSUBD       Y2, Y4, Y4
+	VPBROADCASTQ 8(BX), Y2
+	VPBROADCASTD 12(BX), Y7
+	VPSUBD       Y1, Y6, Y8
+	VPMINUD      Y6, Y8, Y8
+	VPSRLQ       $0x20, Y5, Y6
+	VPMULUDQ     Y2, Y5, Y9
+	VPMULUDQ     Y2, Y6, Y2
+	VPSRLQ       $0x20, Y9, Y6
+	VPBLENDD     $0xaa, Y2, Y6, Y6
+	VPMULLD      Y7, Y5, Y2
+	VPMULLD      Y0, Y6, Y6
+	VPSUBD       Y6, Y2, Y2
+	VPADDD       Y2, Y8, Y5
+	VPADDD       Y1, Y8, Y6
+	VPSUBD       Y2, Y6, Y6
+	VMOVDQU      Y3, (AX)
+	VMOVDQU      Y4, (AX)(DX*1)
+	VMOVDQU      Y5, (AX)(DX*2)
+	VMOVDQU      Y6, (AX)(DI*1)
+	ADDQ         $0x00000020, CX
+	ADDQ         $0x00000020, AX
+	SUBQ         $0x00000020, R9
+	JNE          pass2vector
+	ADDQ         DX, CX
+	ADDQ         DX, CX
+	ADDQ         DX, CX
+	ADDQ         DX, AX
+	ADDQ         DX, AX
+	ADDQ         DX, AX
+	ADDQ         $0x08, R8
+	ADDQ         $0x10, BX
+	DECQ         SI
+	JNE          pass2group
+	VZEROUPPER
+	RET
+
+// func inverse1AVX2(dst *uint32, src *uint32, size int, first int, groups int, t *uint64, q uint32)
+// Requires: AVX, AVX2
+TEXT ·inverse1AVX2(SB), NOSPLIT, $0-52
+	MOVL         q+48(FP), AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VPADDD       Y0, Y0, Y1
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         size+16(FP), DX
+	MOVQ         first+24(FP), BX
+	MOVQ         groups+32(FP), SI
+	MOVQ         t+40(FP), DI
+	SHLQ         $0x02, DX
+	SHLQ         $0x03, BX
+	ADDQ         DI, BX
+
+pass1group:
+	MOVQ DX, DI
+
+pass1vector:
+	VMOVDQU      (CX), Y2
+	VMOVDQU      (CX)(DX*1), Y3
+	VPBROADCASTQ (BX), Y4
+	VPBROADCASTD 4(BX), Y5
+	VPADDD       Y2, Y3, Y6
+	VPADDD       Y1, Y3, Y3
+	VPSUBD       Y2, Y3, Y3
+	VPSUBD       Y1, Y6, Y2
+	VPMINUD      Y6, Y2, Y2
+	VPSRLQ       $0x20, Y3, Y6
+	VPMULUDQ     Y4, Y3, Y7
+	VPMULUDQ     Y4, Y6, Y4
+	VPSRLQ       $0x20, Y7, Y6
+	VPBLENDD     $0xaa, Y4, Y6, Y6
+	VPMULLD      Y5, Y3, Y3
+	VPMULLD      Y0, Y6, Y6
+	VPSUBD       Y6, Y3, Y3
+	VMOVDQU      Y2, (AX)
+	VMOVDQU      Y3, (AX)(DX*1)
+	ADDQ         $0x00000020, CX
+	ADDQ         $0x00000020, AX
+	SUBQ         $0x00000020, DI
+	JNE          pass1vector
+	ADDQ         DX, CX
+	ADDQ         DX, AX
+	SUBQ         $0x08, BX
+	DECQ         SI
+	JNE          pass1group
+	VZEROUPPER
+	RET
+
+// func inverse2AVX2(dst *uint32, src *uint32, size int, first int, groups int, t *uint64, q uint32)
+// Requires: AVX, AVX2
+TEXT ·inverse2AVX2(SB), NOSPLIT, $0-52
+	MOVL         q+48(FP), AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VPADDD       Y0, Y0, Y1
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         size+16(FP), DX
+	MOVQ         first+24(FP), BX
+	MOVQ         groups+32(FP), SI
+	MOVQ         t+40(FP), DI
+	SHLQ         $0x02, DX
+	MOVQ         BX, R8
+	SHLQ         $0x03, R8
+	ADDQ         DI, R8
+	SHLQ         $0x04, BX
+	ADDQ         DI, BX
+	LEAQ         (DX)(DX*2), DI
+
+pass2group:
+	MOVQ DX, R9
+
+pass2vector:
+	VMOVDQU      (CX), Y2
+	VMOVDQU      (CX)(DX*1), Y3
+	VMOVDQU      (CX)(DX*2), Y4
+	VMOVDQU      (CX)(DI*1), Y5
+	VPBROADCASTQ 8(BX), Y6
+	VPBROADCASTD 12(BX), Y7
+	VPADDD       Y2, Y3, Y8
+	VPADDD       Y1, Y3, Y3
+	VPSUBD       Y2, Y3, Y3
+	VPSUBD       Y1, Y8, Y2
+	VPMINUD      Y8, Y2, Y2
+	VPSRLQ       $0x20, Y3, Y8
+	VPMULUDQ     Y6, Y3, Y9
+	VPMULUDQ     Y6, Y8, Y6
+	VPSRLQ       $0x20, Y9, Y8
+	VPBLENDD     $0xaa, Y6, Y8, Y8
+	VPMULLD      Y7, Y3, Y3
+	VPMULLD      Y0, Y8, Y8
+	VPSUBD       Y8, Y3, Y3
+	VPBROADCASTQ (BX), Y6
+	VPBROADCASTD 4(BX), Y7
+	VPADDD       Y4, Y5, Y8
+	VPADDD       Y1, Y5, Y5
+	VPSUBD       Y4, Y5, Y5
+	VPSUBD       Y1, Y8, Y4
+	VPMINUD      Y8, Y4, Y4
+	VPSRLQ       $0x20, Y5, Y8
+	VPMULUDQ     Y6, Y5, Y9
+	VPMULUDQ     Y6, Y8, Y6
+	VPSRLQ       $0x20, Y9, Y8
+	VPBLENDD     $0xaa, Y6, Y8, Y8
+	VPMULLD      Y7, Y5, Y5
+	VPMULLD      Y0, Y8, Y8
+	VPSUBD       Y8, Y5, Y5
+	VPBROADCASTQ (R8), Y6
+	VPBROADCASTD 4(R8), Y7
+	VPADDD       Y2, Y4, Y8
+	VPADDD       Y1, Y4, Y4
+	VPSUBD       Y2, Y4, Y4
+	VPSUBD       Y1, Y8, Y2
+	VPMINUD      Y8, Y2, Y2
+	VPSRLQ       $0x20, Y4, Y8
+	VPMULUDQ     Y6, Y4, Y9
+	VPMULUDQ     Y6, Y8, Y6
+	VPSRLQ       $0x20, Y9, Y8
+	VPBLENDD     $0xaa, Y6, Y8, Y8
+	VPMULLD      Y7, Y4, Y4
+	VPMULLD      Y0, Y8, Y8
+	VPSUBD       Y8, Y4, Y4
+	VPBROADCASTQ (R8), Y6
+	VPBROADCASTD 4(R8), Y7
+	VPADDD       Y3, Y5, Y8
+	VPADDD       Y1, Y5, Y5
+	VPSUBD       Y3, Y5, Y5
+	VPSUBD       Y1, Y8, Y3
+	VPMINUD      Y8, Y3, Y3
+	VPSRLQ       $0x20, Y5, Y8
+	VPMULUDQ     Y6, Y5, Y9
+	VPMULUDQ     Y6, Y8, Y6
+	VPSRLQ       $0x20, Y9, Y8
+	VPBLENDD     $0xaa, Y6, Y8, Y8
+	VPMULLD      Y7, Y5, Y5
+	VPMULLD      Y0, Y8, Y8
+	VPSUBD       Y8, Y5, Y5
+	VMOVDQU      Y2, (AX)
+	VMOVDQU      Y3, (AX)(DX*1)
+	VMOVDQU      Y4, (AX)(DX*2)
+	VMOVDQU      Y5, (AX)(DI*1)
+	ADDQ         $0x00000020, CX
+	ADDQ         $0x00000020, AX
+	SUBQ         $0x00000020, R9
+	JNE          pass2vector
+	ADDQ         DX, CX
+	ADDQ         DX, CX
+	ADDQ         DX, CX
+	ADDQ         DX, AX
+	ADDQ         DX, AX
+	ADDQ         DX, AX
+	SUBQ         $0x08, R8
+	SUBQ         $0x10, BX
+	DECQ         SI
+	JNE          pass2group
+	VZEROUPPER
+	RET
+
+// func inverseEnd1AVX2(dst *uint32, src *uint32, size int, first int, groups int, t *uint64, q uint32, scale *uint64)
+// Requires: AVX, AVX2
+TEXT ·inverseEnd1AVX2(SB), NOSPLIT, $0-64
+	MOVL         q+48(FP), AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VPADDD       Y0, Y0, Y1
+	MOVQ         scale+56(FP), AX
+	MOVQ         dst+0(FP), CX
+	MOVQ         src+8(FP), DX
+	MOVQ         size+16(FP), BX
+	MOVQ         first+24(FP), SI
+	MOVQ         groups+32(FP), DI
+	MOVQ         t+40(FP), R8
+	SHLQ         $0x02, BX
+	SHLQ         $0x03, SI
+	ADDQ         R8, SI
+
+pass1group:
+	MOVQ BX, R8
+
+pass1vector:
+	VMOVDQU      (DX), Y2
+	VMOVDQU      (DX)(BX*1), Y3
+	VPADDD       Y2, Y3, Y4
+	VPADDD       Y1, Y3, Y3
+	VPSUBD       Y2, Y3, Y3
+	VPBROADCASTQ (AX), Y2
+	VPBROADCASTD 4(AX), Y5
+	VPSRLQ       $0x20, Y4, Y6
+	VPMULUDQ     Y2, Y4, Y7
+	VPMULUDQ     Y2, Y6, Y2
+	VPSRLQ       $0x20, Y7, Y6
+	VPBLENDD     $0xaa, Y2, Y6, Y6
+	VPMULLD      Y5, Y4, Y2
+	VPMULLD      Y0, Y6, Y6
+	VPSUBD       Y6, Y2, Y2
+	VPSUBD       Y0, Y2, Y4
+	VPMINUD      Y2, Y4, Y4
+	VPBROADCASTQ 8(AX), Y2
+	VPBROADCASTD 12(AX), Y5
+	VPSRLQ       $0x20, Y3, Y6
+	VPMULUDQ     Y2, Y3, Y7
+	VPMULUDQ     Y2, Y6, Y2
+	VPSRLQ       $0x20, Y7, Y6
+	VPBLENDD     $0xaa, Y2, Y6, Y6
+	VPMULLD      Y5, Y3, Y2
+	VPMULLD      Y0, Y6, Y6
+	VPSUBD       Y6, Y2, Y2
+	VPSUBD       Y0, Y2, Y3
+	VPMINUD      Y2, Y3, Y3
+	VMOVDQU      Y4, (CX)
+	VMOVDQU      Y3, (CX)(BX*1)
+	ADDQ         $0x00000020, DX
+	ADDQ         $0x00000020, CX
+	SUBQ         $0x00000020, R8
+	JNE          pass1vector
+	ADDQ         BX, DX
+	ADDQ         BX, CX
+	SUBQ         $0x08, SI
+	DECQ         DI
+	JNE          pass1group
+	VZEROUPPER
+	RET
+
+// func inverseEnd2AVX2(dst *uint32, src *uint32, size int, first int, groups int, t *uint64, q uint32, scale *uint64)
+// Requires: AVX, AVX2
+TEXT ·inverseEnd2AVX2(SB), NOSPLIT, $0-64
+	MOVL         q+48(FP), AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VPADDD       Y0, Y0, Y1
+	MOVQ         scale+56(FP), AX
+	MOVQ         dst+0(FP), CX
+	MOVQ         src+8(FP), DX
+	MOVQ         size+16(FP), BX
+	MOVQ         first+24(FP), SI
+	MOVQ         groups+32(FP), DI
+	MOVQ         t+40(FP), R8
+	SHLQ         $0x02, BX
+	MOVQ         SI, R9
+	SHLQ         $0x03, R9
+	ADDQ         R8, R9
+	SHLQ         $0x04, SI
+	ADDQ         R8, SI
+	LEAQ         (BX)(BX*2), R8
+
+pass2group:
+	MOVQ BX, R10
+
+pass2vector:
+	VMOVDQU      (DX), Y2
+	VMOVDQU      (DX)(BX*1), Y3
+	VMOVDQU      (DX)(BX*2), Y4
+	VMOVDQU      (DX)(R8*1), Y5
+	VPBROADCASTQ 8(SI), Y6
+	VPBROADCASTD 12(SI), Y7
+	VPADDD       Y2, Y3, Y8
+	VPADDD       Y1, Y3, Y3
+	VPSUBD       Y2, Y3, Y3
+	VPSUBD       Y1, Y8, Y2
+	VPMINUD      Y8, Y2, Y2
+	VPSRLQ       $0x20, Y3, Y8
+	VPMULUDQ     Y6, Y3, Y9
+	VPMULUDQ     Y6, Y8, Y6
+	VPSRLQ       $0x20, Y9, Y8
+	VPBLENDD     $0xaa, Y6, Y8, Y8
+	VPMULLD      Y7, Y3, Y3
+	VPMULLD      Y0, Y8, Y8
+	VPSUBD       Y8, Y3, Y3
+	VPBROADCASTQ (SI), Y6
+	VPBROADCASTD 4(SI), Y7
+	VPADDD       Y4, Y5, Y8
+	VPADDD       Y1, Y5, Y5
+	VPSUBD       Y4, Y5, Y5
+	VPSUBD       Y1, Y8, Y4
+	VPMINUD      Y8, Y4, Y4
+	VPSRLQ       $0x20, Y5, Y8
+	VPMULUDQ     Y6, Y5, Y9
+	VPMULUDQ     Y6, Y8, Y6
+	VPSRLQ       $0x20, Y9, Y8
+	VPBLENDD     $0xaa, Y6, Y8, Y8
+	VPMULLD      Y7, Y5, Y5
+	VPMULLD      Y0, Y8, Y8
+	VPSUBD       Y8, Y5, Y5
+	VPADDD       Y2, Y4, Y6
+	VPADDD       Y1, Y4, Y4
+	VPSUBD       Y2, Y4, Y4
+	VPBROADCASTQ (AX), Y2
+	VPBROADCASTD 4(AX), Y7
+	VPSRLQ       $0x20, Y6, Y8
+	VPMULUDQ     Y2, Y6, Y9
+	VPMULUDQ     Y2, Y8, Y2
+	VPSRLQ       $0x20, Y9, Y8
+	VPBLENDD     $0xaa, Y2, Y8, Y8
+	VPMULLD      Y7, Y6, Y2
+	VPMULLD      Y0, Y8, Y8
+	VPSUBD       Y8, Y2, Y2
+	VPSUBD       Y0, Y2, Y6
+	VPMINUD      Y2, Y6, Y6
+	VPBROADCASTQ 8(AX), Y2
+	VPBROADCASTD 12(AX), Y7
+	VPSRLQ       $0x20, Y4, Y8
+	VPMULUDQ     Y2, Y4, Y9
+	VPMULUDQ     Y2, Y8, Y2
+	VPSRLQ       $0x20, Y9, Y8
+	VPBLENDD     $0xaa, Y2, Y8, Y8
+	VPMULLD      Y7, Y4, Y2
+	VPMULLD      Y0, Y8, Y8
+	VPSUBD       Y8, Y2, Y2
+	VPSUBD       Y0, Y2, Y4
+	VPMINUD      Y2, Y4, Y4
+	VPADDD       Y3, Y5, Y2
+	VPADDD       Y1, Y5, Y5
+	VPSUBD       Y3, Y5, Y5
+	VPBROADCASTQ (AX), Y3
+	VPBROADCASTD 4(AX), Y7
+	VPSRLQ       $0x20, Y2, Y8
+	VPMULUDQ     Y3, Y2, Y9
+	VPMULUDQ     Y3, Y8, Y3
+	VPSRLQ       $0x20, Y9, Y8
+	VPBLENDD     $0xaa, Y3, Y8, Y8
+	VPMULLD      Y7, Y2, Y2
+	VPMULLD      Y0, Y8, Y8
+	VPSUBD       Y8, Y2, Y2
+	VPSUBD       Y0, Y2, Y3
+	VPMINUD      Y2, Y3, Y3
+	VPBROADCASTQ 8(AX), Y2
+	VPBROADCASTD 12(AX), Y7
+	VPSRLQ       $0x20, Y5, Y8
+	VPMULUDQ     Y2, Y5, Y9
+	VPMULUDQ     Y2, Y8, Y2
+	VPSRLQ       $0x20, Y9, Y8
+	VPBLENDD     $0xaa, Y2, Y8, Y8
+	VPMULLD      Y7, Y5, Y2
+	VPMULLD      Y0, Y8, Y8
+	VPSUBD       Y8, Y2, Y2
+	VPSUBD       Y0, Y2, Y5
+	VPMINUD      Y2, Y5, Y5
+	VMOVDQU      Y6, (CX)
+	VMOVDQU      Y3, (CX)(BX*1)
+	VMOVDQU      Y4, (CX)(BX*2)
+	VMOVDQU      Y5, (CX)(R8*1)
+	ADDQ         $0x00000020, DX
+	ADDQ         $0x00000020, CX
+	SUBQ         $0x00000020, R10
+	JNE          pass2vector
+	ADDQ         BX, DX
+	ADDQ         BX, DX
+	ADDQ         BX, DX
+	ADDQ         BX, CX
+	ADDQ         BX, CX
+	ADDQ         BX, CX
+	SUBQ         $0x08, R9
+	SUBQ         $0x10, SI
+	DECQ         DI
+	JNE          pass2group
+	VZEROUPPER
+	RET
+
+// func addAVX2(dst *uint32, x *uint32, y *uint32, n int, q uint32)
+// Requires: AVX, AVX2
+TEXT ·addAVX2(SB), NOSPLIT, $0-36
+	MOVL         q+32(FP), AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VPADDD       Y0, Y0, Y1
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         y+16(FP), DX
+	MOVQ         n+24(FP), BX
+
+add:
+	VMOVDQU (CX), Y1
+	VMOVDQU (DX), Y2
+	VPADDD  Y2, Y1, Y1
+	VPSUBD  Y0, Y1, Y2
+	VPMINUD Y1, Y2, Y2
+	VMOVDQU Y2, (AX)
+	ADDQ    $0x00000020, AX
+	ADDQ    $0x00000020, CX
+	ADDQ    $0x00000020, DX
+	SUBQ    $0x00000008, BX
+	JNE     add
+	VZEROUPPER
+	RET
+
+// func subAVX2(dst *uint32, x *uint32, y *uint32, n int, q uint32)
+// Requires: AVX, AVX2
+TEXT ·subAVX2(SB), NOSPLIT, $0-36
+	MOVL         q+32(FP), AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VPADDD       Y0, Y0, Y1
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         y+16(FP), DX
+	MOVQ         n+24(FP), BX
+
+sub:
+	VMOVDQU (CX), Y1
+	VMOVDQU (DX), Y2
+	VPSUBD  Y2, Y1, Y1
+	VPADDD  Y0, Y1, Y2
+	VPMINUD Y1, Y2, Y2
+	VMOVDQU Y2, (AX)
+	ADDQ    $0x00000020, AX
+	ADDQ    $0x00000020, CX
+	ADDQ    $0x00000020, DX
+	SUBQ    $0x00000008, BX
+	JNE     sub
+	VZEROUPPER
+	RET
+
+// func scaleAVX2(dst *uint32, x *uint32, n int, w *uint64, q uint32)
+// Requires: AVX, AVX2
+TEXT ·scaleAVX2(SB), NOSPLIT, $0-36
+	MOVL         q+32(FP), AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VPADDD       Y0, Y0, Y1
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         n+16(FP), DX
+	MOVQ         w+24(FP), BX
+	VPBROADCASTQ (BX), Y1
+	VPBROADCASTD 4(BX), Y2
+
+scale:
+	VMOVDQU  (CX), Y3
+	VPSRLQ   $0x20, Y3, Y4
+	VPMULUDQ Y1, Y3, Y5
+	VPMULUDQ Y1, Y4, Y4
+	VPSRLQ   $0x20, Y5, Y5
+	VPBLENDD $0xaa, Y4, Y5, Y5
+	VPMULLD  Y2, Y3, Y3
+	VPMULLD  Y0, Y5, Y5
+	VPSUBD   Y5, Y3, Y3
+	VPSUBD   Y0, Y3, Y4
+	VPMINUD  Y3, Y4, Y4
+	VMOVDQU  Y4, (AX)
+	ADDQ     $0x00000020, AX
+	ADDQ     $0x00000020, CX
+	SUBQ     $0x00000008, DX
+	JNE      scale
+	VZEROUPPER
+	RET
+
+// func subScaleAVX2(dst *uint32, x *uint32, y *uint32, n int, w *uint64, q uint32)
+// Requires: AVX, AVX2
+TEXT ·subScaleAVX2(SB), NOSPLIT, $0-44
+	MOVL         q+40(FP), AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VPADDD       Y0, Y0, Y1
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         n+24(FP), DX
+	MOVQ         y+16(FP), BX
+	MOVQ         w+32(FP), SI
+	VPBROADCASTQ (SI), Y1
+	VPBROADCASTD 4(SI), Y2
+
+subScale:
+	VMOVDQU  (CX), Y3
+	VMOVDQU  (BX), Y4
+	VPSUBD   Y4, Y3, Y3
+	VPADDD   Y0, Y3, Y3
+	VPSRLQ   $0x20, Y3, Y4
+	VPMULUDQ Y1, Y3, Y5
+	VPMULUDQ Y1, Y4, Y4
+	VPSRLQ   $0x20, Y5, Y5
+	VPBLENDD $0xaa, Y4, Y5, Y5
+	VPMULLD  Y2, Y3, Y3
+	VPMULLD  Y0, Y5, Y5
+	VPSUBD   Y5, Y3, Y3
+	VPSUBD   Y0, Y3, Y4
+	VPMINUD  Y3, Y4, Y4
+	VMOVDQU  Y4, (AX)
+	ADDQ     $0x00000020, AX
+	ADDQ     $0x00000020, CX
+	ADDQ     $0x00000020, BX
+	SUBQ     $0x00000008, DX
+	JNE      subScale
+	VZEROUPPER
+	RET
+
+// func mulAVX2(dst *uint32, x *uint32, y *uint32, n int, mu uint64, s uint64, q uint32)
+// Requires: AVX, AVX2
+TEXT ·mulAVX2(SB), NOSPLIT, $0-52
+	MOVL         q+48(FP), AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VPADDD       Y0, Y0, Y1
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         y+16(FP), DX
+	MOVQ         n+24(FP), BX
+	MOVQ         mu+32(FP), SI
+	VMOVQ        SI, X2
+	VPBROADCASTQ X2, Y2
+	MOVQ         s+40(FP), SI
+	VMOVQ        SI, X3
+
+mul:
+	VMOVDQU  (CX), Y4
+	VMOVDQU  (DX), Y5
+	VPMULUDQ Y5, Y4, Y6
+	VPSRLQ   $0x20, Y4, Y7
+	VPSRLQ   $0x20, Y5, Y8
+	VPMULUDQ Y8, Y7, Y7
+	VPSRLQ   X3, Y6, Y6
+	VPSRLQ   X3, Y7, Y7
+	VPMULUDQ Y2, Y6, Y6
+	VPMULUDQ Y2, Y7, Y7
+	VPSRLQ   $0x20, Y6, Y6
+	VPBLENDD $0xaa, Y7, Y6, Y6
+	VPMULLD  Y5, Y4, Y4
+	VPMULLD  Y0, Y6, Y5
+	VPSUBD   Y5, Y4, Y4
+	VPSUBD   Y1, Y4, Y5
+	VPMINUD  Y4, Y5, Y5
+	VPSUBD   Y0, Y5, Y4
+	VPMINUD  Y5, Y4, Y4
+	VMOVDQU  Y4, (AX)
+	ADDQ     $0x00000020, AX
+	ADDQ     $0x00000020, CX
+	ADDQ     $0x00000020, DX
+	SUBQ     $0x00000008, BX
+	JNE      mul
+	VZEROUPPER
+	RET
+
+// func mulAddAVX2(dst *uint32, x *uint32, y *uint32, n int, mu uint64, s uint64, q uint32)
+// Requires: AVX, AVX2
+TEXT ·mulAddAVX2(SB), NOSPLIT, $0-52
+	MOVL         q+48(FP), AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VPADDD       Y0, Y0, Y1
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         y+16(FP), DX
+	MOVQ         n+24(FP), BX
+	MOVQ         mu+32(FP), SI
+	VMOVQ        SI, X2
+	VPBROADCASTQ X2, Y2
+	MOVQ         s+40(FP), SI
+	VMOVQ        SI, X3
+
+mulAdd:
+	VMOVDQU  (CX), Y4
+	VMOVDQU  (DX), Y5
+	VPMULUDQ Y5, Y4, Y6
+	VPSRLQ   $0x20, Y4, Y7
+	VPSRLQ   $0x20, Y5, Y8
+	VPMULUDQ Y8, Y7, Y7
+	VPSRLQ   X3, Y6, Y6
+	VPSRLQ   X3, Y7, Y7
+	VPMULUDQ Y2, Y6, Y6
+	VPMULUDQ Y2, Y7, Y7
+	VPSRLQ   $0x20, Y6, Y6
+	VPBLENDD $0xaa, Y7, Y6, Y6
+	VPMULLD  Y5, Y4, Y4
+	VPMULLD  Y0, Y6, Y5
+	VPSUBD   Y5, Y4, Y4
+	VPADDD   (AX), Y4, Y4
+	VPSUBD   Y1, Y4, Y5
+	VPMINUD  Y4, Y5, Y5
+	VPSUBD   Y0, Y5, Y4
+	VPMINUD  Y5, Y4, Y4
+	VMOVDQU  Y4, (AX)
+	ADDQ     $0x00000020, AX
+	ADDQ     $0x00000020, CX
+	ADDQ     $0x00000020, DX
+	SUBQ     $0x00000008, BX
+	JNE      mulAdd
+	VZEROUPPER
+	RET
+
+// func mulSubAVX2(dst *uint32, x *uint32, y *uint32, n int, mu uint64, s uint64, q uint32)
+// Requires: AVX, AVX2
+TEXT ·mulSubAVX2(SB), NOSPLIT, $0-52
+	MOVL         q+48(FP), AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VPADDD       Y0, Y0, Y1
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         y+16(FP), DX
+	MOVQ         n+24(FP), BX
+	MOVQ         mu+32(FP), SI
+	VMOVQ        SI, X2
+	VPBROADCASTQ X2, Y2
+	MOVQ         s+40(FP), SI
+	VMOVQ        SI, X3
+
+mulSub:
+	VMOVDQU  (CX), Y4
+	VMOVDQU  (DX), Y5
+	VPMULUDQ Y5, Y4, Y6
+	VPSRLQ   $0x20, Y4, Y7
+	VPSRLQ   $0x20, Y5, Y8
+	VPMULUDQ Y8, Y7, Y7
+	VPSRLQ   X3, Y6, Y6
+	VPSRLQ   X3, Y7, Y7
+	VPMULUDQ Y2, Y6, Y6
+	VPMULUDQ Y2, Y7, Y7
+	VPSRLQ   $0x20, Y6, Y6
+	VPBLENDD $0xaa, Y7, Y6, Y6
+	VPMULLD  Y5, Y4, Y4
+	VPMULLD  Y0, Y6, Y5
+	VPSUBD   Y5, Y4, Y4
+	VPADDD   Y1, Y0, Y5
+	VPADDD   (AX), Y5, Y5
+	VPSUBD   Y4, Y5, Y4
+	VPSUBD   Y1, Y4, Y5
+	VPMINUD  Y4, Y5, Y5
+	VPSUBD   Y0, Y5, Y4
+	VPMINUD  Y5, Y4, Y4
+	VMOVDQU  Y4, (AX)
+	ADDQ     $0x00000020, AX
+	ADDQ     $0x00000020, CX
+	ADDQ     $0x00000020, DX
+	SUBQ     $0x00000008, BX
+	JNE      mulSub
+	VZEROUPPER
+	RET
+
+// func innerAVX2(dst *uint32, x *uint32, y *uint32, dstStride int, xStride int, yStride int, yStep int, terms int, n int, qinv uint32, q uint32)
+// Requires: AVX, AVX2, MMX+
+TEXT ·innerAVX2(SB), NOSPLIT, $0-80
+	MOVL         q+76(FP), AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VPADDD       Y0, Y0, Y1
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         y+16(FP), DX
+	MOVQ         n+64(FP), BX
+	MOVQ         dstStride+24(FP), SI
+	MOVQ         xStride+32(FP), DI
+	MOVQ         yStride+40(FP), R8
+	MOVQ         terms+56(FP), R9
+	MOVQ         yStep+48(FP), R10
+	SHLQ         $0x02, SI
+	SHLQ         $0x02, DI
+	SHLQ         $0x02, R8
+	SHLQ         $0x02, R10
+	MOVL         qinv+72(FP), SI
+	VMOVD        SI, X2
+	VPBROADCASTD X2, Y2
+	VPSLLQ       $0x20, Y1, Y1
+
+inner:
+	VPXOR Y3, Y3, Y3
+	VPXOR Y4, Y4, Y4
+	MOVQ  CX, SI
+	MOVQ  DX, R11
+	ADDQ  R10, DX
+	MOVQ  R9, R12
+	MOVQ  $0x00000007, R13
+
+innerterm:
+	VMOVDQU    (SI), Y5
+	VPSRLQ     $0x20, Y5, Y6
+	PREFETCHT0 4096(R11)
+	PREFETCHT0 4160(R11)
+	VMOVDQU    (R11), Y7
+	VPMULUDQ   Y7, Y5, Y5
+	VPADDQ     Y5, Y3, Y3
+	VPSRLQ     $0x20, Y7, Y5
+	VPMULUDQ   Y5, Y6, Y5
+	VPADDQ     Y5, Y4, Y4
+	ADDQ       DI, SI
+	ADDQ       R8, R11
+	DECQ       R13
+	JNE        innernext
+	VPSUBQ     Y1, Y3, Y5
+	VBLENDVPD  Y5, Y3, Y5, Y3
+	VPSUBQ     Y1, Y4, Y5
+	VBLENDVPD  Y5, Y4, Y5, Y4
+	MOVQ       $0x00000007, R13
+
+innernext:
+	DECQ      R12
+	JNE       innerterm
+	CMPQ      R9, $0x08
+	JLT       innerend
+	VPSUBQ    Y1, Y3, Y5
+	VBLENDVPD Y5, Y3, Y5, Y3
+	VPSUBQ    Y1, Y4, Y5
+	VBLENDVPD Y5, Y4, Y5, Y4
+
+innerend:
+	VPMULUDQ Y2, Y3, Y5
+	VPMULUDQ Y2, Y4, Y6
+	VPMULUDQ Y0, Y5, Y5
+	VPMULUDQ Y0, Y6, Y6
+	VPSUBQ   Y5, Y3, Y5
+	VPSUBQ   Y6, Y4, Y6
+	VPSRLQ   $0x20, Y5, Y3
+	VPBLENDD $0xaa, Y6, Y3, Y3
+	VPADDD   Y0, Y3, Y4
+	VPMINUD  Y3, Y4, Y4
+	VPSUBD   Y0, Y4, Y3
+	VPMINUD  Y4, Y3, Y3
+	VMOVDQU  Y3, (AX)
+	ADDQ     $0x00000020, AX
+	ADDQ     $0x00000020, CX
+	SUBQ     $0x00000008, BX
+	JNE      inner
+	VZEROUPPER
+	RET
+
+// func innerPairAVX2(dst *uint32, x *uint32, y *uint32, dstStride int, xStride int, yStride int, yStep int, terms int, n int, qinv uint32, q uint32)
+// Requires: AVX, AVX2, MMX+
+TEXT ·innerPairAVX2(SB), NOSPLIT, $0-80
+	MOVL         q+76(FP), AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VPADDD       Y0, Y0, Y1
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         y+16(FP), DX
+	MOVQ         n+64(FP), BX
+	MOVQ         dstStride+24(FP), SI
+	MOVQ         xStride+32(FP), DI
+	MOVQ         yStride+40(FP), R8
+	MOVQ         terms+56(FP), R9
+	MOVQ         yStep+48(FP), R10
+	SHLQ         $0x02, SI
+	SHLQ         $0x02, DI
+	SHLQ         $0x02, R8
+	SHLQ         $0x02, R10
+	MOVL         qinv+72(FP), R11
+	VMOVD        R11, X2
+	VPBROADCASTD X2, Y2
+	VPSLLQ       $0x20, Y1, Y1
+
+innerPair:
+	VPXOR Y3, Y3, Y3
+	VPXOR Y4, Y4, Y4
+	VPXOR Y5, Y5, Y5
+	VPXOR Y6, Y6, Y6
+	MOVQ  CX, R11
+	MOVQ  DX, R12
+	ADDQ  R10, DX
+	MOVQ  R9, R13
+	MOVQ  $0x00000007, R14
+
+innerPairterm:
+	VMOVDQU    (R11), Y7
+	VPSRLQ     $0x20, Y7, Y8
+	PREFETCHT0 4096(R12)
+	PREFETCHT0 4160(R12)
+	PREFETCHT0 4224(R12)
+	PREFETCHT0 4288(R12)
+	VMOVDQU    (R12), Y9
+	VPMULUDQ   Y9, Y7, Y10
+	VPADDQ     Y10, Y3, Y3
+	VPSRLQ     $0x20, Y9, Y9
+	VPMULUDQ   Y9, Y8, Y9
+	VPADDQ     Y9, Y4, Y4
+	VMOVDQU    (R12)(R8*1), Y9
+	VPMULUDQ   Y9, Y7, Y7
+	VPADDQ     Y7, Y5, Y5
+	VPSRLQ     $0x20, Y9, Y7
+	VPMULUDQ   Y7, Y8, Y7
+	VPADDQ     Y7, Y6, Y6
+	ADDQ       DI, R11
+	ADDQ       R8, R12
+	ADDQ       R8, R12
+	DECQ       R14
+	JNE        innerPairnext
+	VPSUBQ     Y1, Y3, Y7
+	VBLENDVPD  Y7, Y3, Y7, Y3
+	VPSUBQ     Y1, Y4, Y7
+	VBLENDVPD  Y7, Y4, Y7, Y4
+	VPSUBQ     Y1, Y5, Y7
+	VBLENDVPD  Y7, Y5, Y7, Y5
+	VPSUBQ     Y1, Y6, Y7
+	VBLENDVPD  Y7, Y6, Y7, Y6
+	MOVQ       $0x00000007, R14
+
+innerPairnext:
+	DECQ      R13
+	JNE       innerPairterm
+	CMPQ      R9, $0x08
+	JLT       innerPairend
+	VPSUBQ    Y1, Y3, Y7
+	VBLENDVPD Y7, Y3, Y7, Y3
+	VPSUBQ    Y1, Y4, Y7
+	VBLENDVPD Y7, Y4, Y7, Y4
+	VPSUBQ    Y1, Y5, Y7
+	VBLENDVPD Y7, Y5, Y7, Y5
+	VPSUBQ    Y1, Y6, Y7
+	VBLENDVPD Y7, Y6, Y7, Y6
+
+innerPairend:
+	VPMULUDQ Y2, Y3, Y7
+	VPMULUDQ Y2, Y4, Y8
+	VPMULUDQ Y0, Y7, Y7
+	VPMULUDQ Y0, Y8, Y8
+	VPSUBQ   Y7, Y3, Y7
+	VPSUBQ   Y8, Y4, Y8
+	VPSRLQ   $0x20, Y7, Y3
+	VPBLENDD $0xaa, Y8, Y3, Y3
+	VPADDD   Y0, Y3, Y4
+	VPMINUD  Y3, Y4, Y4
+	VPSUBD   Y0, Y4, Y3
+	VPMINUD  Y4, Y3, Y3
+	VMOVDQU  Y3, (AX)
+	VPMULUDQ Y2, Y5, Y3
+	VPMULUDQ Y2, Y6, Y4
+	VPMULUDQ Y0, Y3, Y3
+	VPMULUDQ Y0, Y4, Y4
+	VPSUBQ   Y3, Y5, Y3
+	VPSUBQ   Y4, Y6, Y4
+	VPSRLQ   $0x20, Y3, Y3
+	VPBLENDD $0xaa, Y4, Y3, Y3
+	VPADDD   Y0, Y3, Y4
+	VPMINUD  Y3, Y4, Y4
+	VPSUBD   Y0, Y4, Y3
+	VPMINUD  Y4, Y3, Y3
+	VMOVDQU  Y3, (AX)(SI*1)
+	ADDQ     $0x00000020, AX
+	ADDQ     $0x00000020, CX
+	SUBQ     $0x00000008, BX
+	JNE      innerPair
+	VZEROUPPER
+	RET
+
+// func digitsAVX2(dst *uint32, src *uint32, dstStride int, srcStride int, limbs int, n int, c *uint64, v *uint32, q uint32)
+// Requires: AVX, AVX2
+TEXT ·digitsAVX2(SB), NOSPLIT, $0-68
+	MOVL         q+64(FP), AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VPADDD       Y0, Y0, Y0
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         n+40(FP), DX
+	MOVQ         dstStride+16(FP), BX
+	MOVQ         srcStride+24(FP), SI
+	MOVQ         limbs+32(FP), DI
+	MOVQ         c+48(FP), R8
+	MOVQ         v+56(FP), R9
+	SHLQ         $0x02, BX
+	SHLQ         $0x02, SI
+	MOVQ         $0x0080000000000000, R10
+	VMOVQ        R10, X0
+	VPBROADCASTQ X0, Y0
+
+digits:
+	VMOVDQA Y0, Y1
+	VMOVDQA Y0, Y2
+	MOVQ    AX, R10
+	MOVQ    CX, R11
+	MOVQ    R8, R12
+	MOVQ    DI, R13
+
+digitsRow:
+	VPBROADCASTQ (R12), Y3
+	VPBROADCASTD 4(R12), Y4
+	VPBROADCASTQ 8(R12), Y5
+	VPBROADCASTD 16(R12), Y6
+	VMOVDQU      (R11), Y7
+	VPSRLQ       $0x20, Y7, Y8
+	VPMULUDQ     Y3, Y7, Y9
+	VPMULUDQ     Y3, Y8, Y3
+	VPSRLQ       $0x20, Y9, Y8
+	VPBLENDD     $0xaa, Y3, Y8, Y8
+	VPMULLD      Y4, Y7, Y3
+	VPMULLD      Y6, Y8, Y8
+	VPSUBD       Y8, Y3, Y3
+	VPSUBD       Y6, Y3, Y4
+	VPMINUD      Y3, Y4, Y4
+	VMOVDQU      Y4, (R10)
+	VPMULUDQ     Y5, Y4, Y3
+	VPADDQ       Y3, Y1, Y1
+	VPSRLQ       $0x20, Y4, Y3
+	VPMULUDQ     Y5, Y3, Y3
+	VPADDQ       Y3, Y2, Y2
+	ADDQ         BX, R10
+	ADDQ         SI, R11
+	ADDQ         $0x18, R12
+	DECQ         R13
+	JNE          digitsRow
+	VPSRLQ       $0x38, Y1, Y1
+	VPSRLQ       $0x18, Y2, Y2
+	VPBLENDD     $0xaa, Y2, Y1, Y1
+	VMOVDQU      Y1, (R9)
+	ADDQ         $0x00000020, AX
+	ADDQ         $0x00000020, CX
+	ADDQ         $0x00000020, R9
+	SUBQ         $0x00000008, DX
+	JNE          digits
+	VZEROUPPER
+	RET
+
+// func extendAVX2(dst *uint32, y *uint32, stride int, limbs int, n int, v *uint32, h *uint64, qinv uint32, q uint32)
+// Requires: AVX, AVX2
+TEXT ·extendAVX2(SB), NOSPLIT, $0-64
+	MOVL         q+60(FP), AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VPADDD       Y0, Y0, Y1
+	MOVQ         dst+0(FP), AX
+	MOVQ         y+8(FP), CX
+	MOVQ         n+32(FP), DX
+	MOVQ         stride+16(FP), BX
+	MOVQ         limbs+24(FP), SI
+	MOVQ         v+40(FP), DI
+	MOVQ         h+48(FP), R8
+	SHLQ         $0x02, BX
+	MOVL         qinv+56(FP), R9
+	VMOVD        R9, X2
+	VPBROADCASTD X2, Y2
+	VPSLLQ       $0x20, Y1, Y1
+
+extend:
+	VPBROADCASTQ (R8)(SI*8), Y3
+	VMOVDQU      (DI), Y4
+	VPMULUDQ     Y3, Y4, Y5
+	VPSRLQ       $0x20, Y4, Y4
+	VPMULUDQ     Y3, Y4, Y4
+	VMOVDQU      32(DI), Y6
+	VPMULUDQ     Y3, Y6, Y7
+	VPSRLQ       $0x20, Y6, Y6
+	VPMULUDQ     Y3, Y6, Y3
+	MOVQ         CX, R9
+	MOVQ         R8, R10
+	MOVQ         SI, R11
+	MOVQ         $0x00000007, R12
+
+extendRow:
+	VPBROADCASTQ (R10), Y6
+	VMOVDQU      (R9), Y8
+	VPMULUDQ     Y6, Y8, Y9
+	VPADDQ       Y9, Y5, Y5
+	VPSRLQ       $0x20, Y8, Y8
+	VPMULUDQ     Y6, Y8, Y8
+	VPADDQ       Y8, Y4, Y4
+	VMOVDQU      32(R9), Y8
+	VPMULUDQ     Y6, Y8, Y9
+	VPADDQ       Y9, Y7, Y7
+	VPSRLQ       $0x20, Y8, Y8
+	VPMULUDQ     Y6, Y8, Y6
+	VPADDQ       Y6, Y3, Y3
+	ADDQ         BX, R9
+	ADDQ         $0x08, R10
+	DECQ         R12
+	JNE          extendNext
+	VPSUBQ       Y1, Y5, Y6
+	VBLENDVPD    Y6, Y5, Y6, Y5
+	VPSUBQ       Y1, Y4, Y6
+	VBLENDVPD    Y6, Y4, Y6, Y4
+	VPSUBQ       Y1, Y7, Y6
+	VBLENDVPD    Y6, Y7, Y6, Y7
+	VPSUBQ       Y1, Y3, Y6
+	VBLENDVPD    Y6, Y3, Y6, Y3
+	MOVQ         $0x00000007, R12
+
+extendNext:
+	DECQ      R11
+	JNE       extendRow
+	CMPQ      SI, $0x08
+	JLT       extendEnd
+	VPSUBQ    Y1, Y5, Y6
+	VBLENDVPD Y6, Y5, Y6, Y5
+	VPSUBQ    Y1, Y4, Y6
+	VBLENDVPD Y6, Y4, Y6, Y4
+	VPSUBQ    Y1, Y7, Y6
+	VBLENDVPD Y6, Y7, Y6, Y7
+	VPSUBQ    Y1, Y3, Y6
+	VBLENDVPD Y6, Y3, Y6, Y3
+
+extendEnd:
+	VPMULUDQ Y2, Y5, Y6
+	VPMULUDQ Y2, Y4, Y8
+	VPMULUDQ Y0, Y6, Y6
+	VPMULUDQ Y0, Y8, Y8
+	VPSUBQ   Y6, Y5, Y6
+	VPSUBQ   Y8, Y4, Y8
+	VPSRLQ   $0x20, Y6, Y4
+	VPBLENDD $0xaa, Y8, Y4, Y4
+	VPADDD   Y0, Y4, Y5
+	VPMINUD  Y4, Y5, Y5
+	VPSUBD   Y0, Y5, Y4
+	VPMINUD  Y5, Y4, Y4
+	VMOVDQU  Y4, (AX)
+	VPMULUDQ Y2, Y7, Y4
+	VPMULUDQ Y2, Y3, Y5
+	VPMULUDQ Y0, Y4, Y4
+	VPMULUDQ Y0, Y5, Y5
+	VPSUBQ   Y4, Y7, Y4
+	VPSUBQ   Y5, Y3, Y5
+	VPSRLQ   $0x20, Y4, Y3
+	VPBLENDD $0xaa, Y5, Y3, Y3
+	VPADDD   Y0, Y3, Y4
+	VPMINUD  Y3, Y4, Y4
+	VPSUBD   Y0, Y4, Y3
+	VPMINUD  Y4, Y3, Y3
+	VMOVDQU  Y3, 32(AX)
+	ADDQ     $0x00000040, AX
+	ADDQ     $0x00000040, CX
+	ADDQ     $0x00000040, DI
+	SUBQ     $0x00000010, DX
+	JNE      extend
+	VZEROUPPER
+	RET
+
+// func liftSmallAVX2(dst *uint32, src *int32, n int, q uint32)
+// Requires: AVX, AVX2
+TEXT ·liftSmallAVX2(SB), NOSPLIT, $0-28
+	MOVL         q+24(FP), AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VPADDD       Y0, Y0, Y1
+	MOVQ         dst+0(FP), AX
+	MOVQ         src+8(FP), CX
+	MOVQ         n+16(FP), DX
+
+liftSmall:
+	VMOVDQU (CX), Y1
+	VPADDD  Y0, Y1, Y2
+	VPMINUD Y1, Y2, Y2
+	VMOVDQU Y2, (AX)
+	ADDQ    $0x00000020, AX
+	ADDQ    $0x00000020, CX
+	SUBQ    $0x00000008, DX
+	JNE     liftSmall
+	VZEROUPPER
+	RET
+
+// func liftWideAVX2(dst *uint32, high *int32, low *uint32, n int, w *uint64, bias uint32, q uint32)
+// Requires: AVX, AVX2
+TEXT ·liftWideAVX2(SB), NOSPLIT, $0-48
+	MOVL         q+44(FP), AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VPADDD       Y0, Y0, Y1
+	MOVQ         dst+0(FP), AX
+	MOVQ         n+24(FP), CX
+	MOVQ         high+8(FP), DX
+	MOVQ         low+16(FP), BX
+	MOVQ         w+32(FP), SI
+	MOVL         bias+40(FP), DI
+	VMOVD        DI, X1
+	VPBROADCASTD X1, Y1
+	VPBROADCASTQ (SI), Y2
+	VPBROADCASTD 4(SI), Y3
+	VPBROADCASTQ 8(SI), Y4
+
+liftWide:
+	VMOVDQU  (DX), Y5
+	VPADDD   Y5, Y1, Y5
+	VPSRLQ   $0x20, Y5, Y6
+	VPMULUDQ Y2, Y5, Y7
+	VPMULUDQ Y2, Y6, Y6
+	VPSRLQ   $0x20, Y7, Y7
+	VPBLENDD $0xaa, Y6, Y7, Y7
+	VPMULLD  Y3, Y5, Y5
+	VPMULLD  Y0, Y7, Y7
+	VPSUBD   Y7, Y5, Y5
+	VMOVDQU  (BX), Y6
+	VPMULUDQ Y4, Y6, Y7
+	VPSRLQ   $0x20, Y6, Y8
+	VPMULUDQ Y4, Y8, Y8
+	VPSRLQ   $0x20, Y7, Y7
+	VPBLENDD $0xaa, Y8, Y7, Y7
+	VPMULLD  Y0, Y7, Y7
+	VPSUBD   Y7, Y6, Y6
+	VPADDD   Y6, Y5, Y5
+	VMOVDQU  Y5, (AX)
+	ADDQ     $0x00000020, AX
+	ADDQ     $0x00000020, DX
+	ADDQ     $0x00000020, BX
+	SUBQ     $0x00000008, CX
+	JNE      liftWide
+	VZEROUPPER
+	RET
+
+// func operandAddAVX2(dst *uint32, x *uint32, y *uint32, yStep int, n int, qinv uint32, q uint32)
+// Requires: AVX, AVX2
+TEXT ·operandAddAVX2(SB), NOSPLIT, $0-48
+	MOVL         q+44(FP), AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VPADDD       Y0, Y0, Y1
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         y+16(FP), DX
+	MOVQ         n+32(FP), BX
+	MOVL         qinv+40(FP), SI
+	VMOVD        SI, X1
+	VPBROADCASTD X1, Y1
+	MOVQ         yStep+24(FP), SI
+	SHLQ         $0x02, SI
+
+operandAdd:
+	VMOVDQU  (CX), Y2
+	VMOVDQU  (DX), Y3
+	VPMULUDQ Y3, Y2, Y4
+	VPSRLQ   $0x20, Y2, Y2
+	VPSRLQ   $0x20, Y3, Y3
+	VPMULUDQ Y3, Y2, Y2
+	VPMULUDQ Y1, Y4, Y3
+	VPMULUDQ Y1, Y2, Y5
+	VPMULUDQ Y0, Y3, Y3
+	VPMULUDQ Y0, Y5, Y5
+	VPSUBQ   Y3, Y4, Y3
+	VPSUBQ   Y5, Y2, Y5
+	VPSRLQ   $0x20, Y3, Y2
+	VPBLENDD $0xaa, Y5, Y2, Y2
+	VPADDD   Y0, Y2, Y3
+	VPMINUD  Y2, Y3, Y3
+	VPADDD   (AX), Y3, Y2
+	VPSUBD   Y0, Y2, Y3
+	VPMINUD  Y2, Y3, Y3
+	VMOVDQU  Y3, (AX)
+	ADDQ     SI, DX
+	ADDQ     $0x00000020, AX
+	ADDQ     $0x00000020, CX
+	SUBQ     $0x00000008, BX
+	JNE      operandAdd
 	VZEROUPPER
 	RET

@@ -10,7 +10,7 @@ import (
 
 // digits and extend are the two halves of Ring.Extend.
 func (g *gen) basis() {
-	const vectors = 2
+	vectors := g.unroll()
 	g.function("digits", "dst, src *uint32, dstStride, srcStride, limbs, n int, c *uint64, v *uint32, q uint32",
 		`sets the rows of dst to y_i = x_i * w_i mod q_i and v to the rounded sum of y_i/q_i. A
 row lies a stride (in residues) behind the one before. n is a multiple of 32,
@@ -20,16 +20,18 @@ residues in [0, q_i), round below 2^32; q is not used.`)
 	c, v := pointer("c"), pointer("v")
 	SHLQ(U8(2), dstStride)
 	SHLQ(U8(2), srcStride)
-	start, half := g.reg(), GP64()
+	half := GP64()
 	MOVQ(U64(1<<55), half)
-	VPBROADCASTQ(half, start)
-	oddLanes := K()
-	KNOTW(g.even, oddLanes)
+	start := g.broadcast64(half)
+	var oddLanes Register
+	if !g.narrow() {
+		oddLanes = K()
+		KNOTW(g.even, oddLanes)
+	}
 	g.over("digits", n, vectors, []Register{dst, src, v}, func() {
 		acc := make([]vec, 2*vectors)
 		for i := range acc {
-			acc[i] = g.reg()
-			VMOVDQA64(start, acc[i])
+			acc[i] = g.copy(start)
 		}
 		d, s, ci, left := GP64(), GP64(), GP64(), GP64()
 		MOVQ(dst, d)
@@ -56,13 +58,17 @@ residues in [0, q_i), round below 2^32; q is not used.`)
 		for i := range vectors {
 			VPSRLQ(U8(56), acc[2*i], acc[2*i])
 			VPSRLQ(U8(24), acc[2*i+1], acc[2*i+1])
-			VMOVDQA32(acc[2*i+1], oddLanes, acc[2*i])
+			if g.narrow() {
+				VPBLENDD(U8(0xaa), acc[2*i+1], acc[2*i], acc[2*i])
+			} else {
+				VMOVDQA32(acc[2*i+1], oddLanes, acc[2*i])
+			}
 			g.store(acc[2*i], at(v, i*g.bytes))
 		}
 	})
 	g.end()
 
-	const wide = 4
+	wide := 2 * g.unroll()
 	g.function("extend", "dst, y *uint32, stride, limbs, n int, v *uint32, h *uint64, qinv, q uint32",
 		fmt.Sprintf(`sets dst to the sum of y_i * h_i and v * h_limbs, divided by 2^32, modulo q; row
 i of y lies i strides (in residues) behind y. qinv is 1/q mod 2^32, h in [0, q) and y

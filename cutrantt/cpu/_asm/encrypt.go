@@ -16,6 +16,10 @@ func (g *gen) integers() {
 	})
 	g.end()
 
+	g.liftWide()
+	if g.narrow() {
+		return // no conversion to 64-bit integers: see splitWide
+	}
 	TEXT("split"+g.name, NOSPLIT, "func(high *int32, low *uint32, m *float64, e *int32, n int)")
 	Doc("split" + g.name + " sets high*2^32 + low = m + e, for integral m, |m| < 2^62; n is a multiple of 8.")
 	Pragma("noescape")
@@ -36,18 +40,20 @@ func (g *gen) integers() {
 	SUBQ(U8(8), n)
 	JNE(LabelRef("split"))
 	g.end()
+}
 
+func (g *gen) liftWide() {
 	g.function("liftWide", "dst *uint32, high *int32, low *uint32, n int, w *uint64, bias, q uint32",
 		`sets dst = high*2^32 + low modulo q, in [0, 4q). w has the Shoup pairs of
 2^32 and of 1, bias is a multiple of q and high + bias is in [0, 2^32); n is a
 multiple of 32.`)
-	dst, n = pointer("dst"), pointer("n")
-	high, low = pointer("high"), pointer("low")
+	dst, n := pointer("dst"), pointer("n")
+	high, low := pointer("high"), pointer("low")
 	w := pointer("w")
 	bias, top, one := g.param32("bias"), g.pair(at(w, 0)), g.reg()
 	VPBROADCASTQ(at(w, 8), one)
-	g.over("liftWide", n, 2, []Register{dst, high, low}, func() {
-		for i := range 2 {
+	g.over("liftWide", n, g.unroll(), []Register{dst, high, low}, func() {
+		for i := range g.unroll() {
 			h := g.mul(g.op2(VPADDD, bias, g.load(at(high, i*g.bytes))), top)
 			l := g.load(at(low, i*g.bytes)) // times 1: no product
 			quotient := g.high(g.op2(VPMULUDQ, l, one), g.op2(VPMULUDQ, g.odd(l), one))
@@ -61,13 +67,13 @@ multiple of 32.`)
 // operands are dst += x*y/2^32 and dst -= x*y.
 func (g *gen) operands() {
 	g.function("operandAdd", "dst, x, y *uint32, yStep, n int, qinv, q uint32",
-		`adds x * y / 2^32 to dst; y stands in pieces of 32 residues a step (in residues)
+		`adds x * y / 2^32 to dst; y stands in pieces (vectorCode.piece) a step (in residues)
 apart. qinv is 1/q mod 2^32. n is a multiple of 32, residues in [0, q).`)
 	dst, x, y, n := pointer("dst"), pointer("x"), pointer("y"), pointer("n")
 	qinv, yStep := g.param32("qinv"), pointer("yStep")
 	SHLQ(U8(2), yStep)
-	g.over("operandAdd", n, 2, []Register{dst, x}, func() {
-		for i := range 2 {
+	g.over("operandAdd", n, g.unroll(), []Register{dst, x}, func() {
+		for i := range g.unroll() {
 			a, b := g.load(at(x, i*g.bytes)), g.load(at(y, i*g.bytes))
 			even, odd := g.op2(VPMULUDQ, a, b), g.op2(VPMULUDQ, g.odd(a), g.odd(b))
 			// The product is below q*2^30, so the difference is in (-q, q/4).

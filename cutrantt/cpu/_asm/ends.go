@@ -85,8 +85,7 @@ func (g *gen) shuffle(op func(...Op), imm uint8, x, y vec) vec {
 
 // permute2 is VPERMT2D of words of x (0..15) and y (16..31) by index.
 func (g *gen) permute2(index, x, y vec) vec {
-	r := g.reg()
-	VMOVDQA32(x, r)
+	r := g.copy(x)
 	VPERMT2D(y, index, r)
 	return r
 }

@@ -17,36 +17,86 @@ type gen struct {
 	name         string
 	bytes, lanes int
 	q, q2        vec // the modulus and twice the modulus, in every lane
-	even         Op  // mask of the even lanes
+	even         Op  // mask of the even lanes, AVX-512 only
 	consts       map[string]Mem
 }
 
-func newGen(name string) *gen {
-	return &gen{name: name, bytes: 64, lanes: 16, consts: make(map[string]Mem)}
+// narrow is AVX2: vectors of 8 residues, 16 registers, no masks.
+func (g *gen) narrow() bool { return g.bytes == 32 }
+
+func newGen(name string, bytes int) *gen {
+	return &gen{name: name, bytes: bytes, lanes: bytes / 4, consts: make(map[string]Mem)}
 }
 
-func (g *gen) reg() VecVirtual { return ZMM() }
+func (g *gen) reg() VecVirtual {
+	if g.narrow() {
+		return YMM()
+	}
+	return ZMM()
+}
+
+// unroll is how many vectors a function of slices works on at a time.
+func (g *gen) unroll() int {
+	if g.narrow() {
+		return 1
+	}
+	return 2
+}
 
 // at is memory at a pointer.
 func at(p Register, disp int) Mem { return Mem{Base: p, Disp: disp} }
 
 func (g *gen) load(m Mem) vec {
 	r := g.reg()
-	VMOVDQU32(m, r)
+	if g.narrow() {
+		VMOVDQU(m, r)
+	} else {
+		VMOVDQU32(m, r)
+	}
 	return r
 }
 
-func (g *gen) store(v vec, m Mem) { VMOVDQU32(v, m) }
+func (g *gen) store(v vec, m Mem) {
+	if g.narrow() {
+		VMOVDQU(v, m)
+	} else {
+		VMOVDQU32(v, m)
+	}
+}
+
+// copy is a register of its own.
+func (g *gen) copy(v vec) vec {
+	r := g.reg()
+	if g.narrow() {
+		VMOVDQA(v, r)
+	} else {
+		VMOVDQA32(v, r)
+	}
+	return r
+}
+
+// zero is a register of zeros.
+func (g *gen) zero() vec {
+	r := g.reg()
+	if g.narrow() {
+		VPXOR(r, r, r)
+	} else {
+		VPXORQ(r, r, r)
+	}
+	return r
+}
 
 // function starts a function with the modulus ready in q and q2.
 func (g *gen) function(name, signature, doc string) {
 	TEXT(name+g.name, NOSPLIT, "func("+signature+")")
 	Doc(strings.Split(name+g.name+" "+doc, "\n")...)
 	Pragma("noescape")
-	m := GP32()
-	MOVL(U32(0x5555), m)
-	g.even = K()
-	KMOVW(m, g.even)
+	if !g.narrow() {
+		m := GP32()
+		MOVL(U32(0x5555), m)
+		g.even = K()
+		KMOVW(m, g.even)
+	}
 	qv, q2 := g.param32("q"), g.reg()
 	VPADDD(qv, qv, q2)
 	g.q, g.q2 = qv, q2
@@ -54,17 +104,39 @@ func (g *gen) function(name, signature, doc string) {
 
 // param32 is a 32-bit argument in every lane.
 func (g *gen) param32(name string) vec {
-	p, r := GP32(), g.reg()
+	p := GP32()
 	Load(Param(name), p)
-	VPBROADCASTD(p, r)
+	return g.broadcast32(p)
+}
+
+func (g *gen) broadcast32(p Register) vec {
+	r := g.reg()
+	if g.narrow() {
+		x := XMM()
+		VMOVD(p, x)
+		VPBROADCASTD(x, r)
+	} else {
+		VPBROADCASTD(p, r)
+	}
 	return r
 }
 
 // param64 is a 64-bit argument in every 64-bit lane.
 func (g *gen) param64(name string) vec {
-	p, r := GP64(), g.reg()
+	p := GP64()
 	Load(Param(name), p)
-	VPBROADCASTQ(p, r)
+	return g.broadcast64(p)
+}
+
+func (g *gen) broadcast64(p Register) vec {
+	r := g.reg()
+	if g.narrow() {
+		x := XMM()
+		VMOVQ(p, x)
+		VPBROADCASTQ(x, r)
+	} else {
+		VPBROADCASTQ(p, r)
+	}
 	return r
 }
 
@@ -104,13 +176,13 @@ func (g *gen) pair(m Mem) twiddle {
 // mul is x*w mod q in [0, 2q) for any x < 2^32: Harvey's form of Shoup's product,
 // x*w - floor(x*w'/2^32)*q with w' = floor(w*2^32/q).
 func (g *gen) mul(x vec, w twiddle) vec {
-	odd, a, b, l, h := g.reg(), g.reg(), g.reg(), g.reg(), g.reg()
-	VPSRLQ(U8(32), x, odd)
+	odd := g.odd(x)
+	a, b, l := g.reg(), g.reg(), g.reg()
 	VPMULUDQ(w.high, x, a)
 	VPMULUDQ(w.odd, odd, b)
-	VMOVSHDUP(a, g.even, b)
+	h := g.high(a, b)
 	VPMULLD(w.low, x, l)
-	VPMULLD(g.q, b, h)
+	VPMULLD(g.q, h, h)
 	VPSUBD(h, l, l)
 	return l
 }
@@ -160,6 +232,12 @@ func (g *gen) odd(x vec) vec {
 
 // high joins the upper halves of the 64-bit lanes of even and odd; odd is used up.
 func (g *gen) high(even, odd vec) vec {
+	if g.narrow() {
+		r := g.reg()
+		VPSRLQ(U8(32), even, r)
+		VPBLENDD(U8(0xaa), odd, r, r)
+		return r
+	}
 	VMOVSHDUP(even, g.even, odd)
 	return odd
 }

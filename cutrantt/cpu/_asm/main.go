@@ -7,14 +7,26 @@ import . "github.com/mmcloughlin/avo/build"
 
 func main() {
 	ConstraintExpr("amd64")
-	g := newGen("AVX512")
-	g.forwardPasses()
+	g := newGen("AVX512", 64)
 	for _, far := range []bool{false, true} {
 		g.forwardLast(4, far)
 		g.inverseFirst(4, far)
 	}
 	g.forwardLast(2, false)
 	g.inverseFirst(2, false)
+	g.common()
+	g.tensor()
+	g.permute()
+	n := newGen("AVX2", 32)
+	n.narrowLast()
+	n.narrowFirst()
+	n.common()
+	Generate()
+}
+
+// common is what all variants have.
+func (g *gen) common() {
+	g.forwardPasses()
 	g.inversePasses()
 	g.elementwise()
 	g.products()
@@ -22,7 +34,4 @@ func main() {
 	g.basis()
 	g.integers()
 	g.operands()
-	g.tensor()
-	g.permute()
-	Generate()
 }

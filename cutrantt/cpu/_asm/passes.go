@@ -8,6 +8,24 @@ import (
 	. "github.com/mmcloughlin/avo/reg"
 )
 
+// merged is the most levels of a pass that the registers hold.
+func (g *gen) merged() int {
+	if g.narrow() {
+		return 2
+	}
+	return 3
+}
+
+// held is the twiddle at m: in registers from now on, or where they are few loaded
+// for each use.
+func (g *gen) held(m Mem) func() twiddle {
+	if g.narrow() {
+		return func() twiddle { return g.pair(m) }
+	}
+	w := g.pair(m)
+	return func() twiddle { return w }
+}
+
 const passArgs = "dst, src *uint32, size, first, groups int, t *uint64, q uint32"
 
 // pass is the common frame of the passes that merge k levels whose distances are
@@ -15,7 +33,7 @@ const passArgs = "dst, src *uint32, size, first, groups int, t *uint64, q uint32
 // index first (going up or down by step for the next group) of the outermost level,
 // two from twice that index of the next level, and so on. body gets the parts of a
 // group and w[level][i] and returns the parts.
-func (g *gen) pass(k, step int, body func(x []vec, w [][]twiddle) []vec) {
+func (g *gen) pass(k, step int, body func(x []vec, w [][]func() twiddle) []vec) {
 	dst, src := Load(Param("dst"), GP64()).(Register), Load(Param("src"), GP64()).(Register)
 	size, first := Load(Param("size"), GP64()).(Register), Load(Param("first"), GP64()).(Register)
 	groups, t := Load(Param("groups"), GP64()).(Register), Load(Param("t"), GP64()).(Register)
@@ -37,10 +55,10 @@ func (g *gen) pass(k, step int, body func(x []vec, w [][]twiddle) []vec) {
 	}
 	label := fmt.Sprintf("pass%d", k)
 	Label(label + "group")
-	w := make([][]twiddle, k)
+	w := make([][]func() twiddle, k)
 	for j := range w {
 		for i := range 1 << j {
-			w[j] = append(w[j], g.pair(at(levels[j], 8*i)))
+			w[j] = append(w[j], g.held(at(levels[j], 8*i)))
 		}
 	}
 	n := GP64()
@@ -81,16 +99,16 @@ func (g *gen) pass(k, step int, body func(x []vec, w [][]twiddle) []vec) {
 }
 
 func (g *gen) forwardPasses() {
-	for k := 1; k <= 3; k++ {
+	for k := 1; k <= g.merged(); k++ {
 		g.function(fmt.Sprintf("forward%d", k), passArgs, fmt.Sprintf(`is %d levels of the forward transform over groups of %d parts of size
 residues, from src to dst, which are equal or apart: [0, 4q) to [0, 4q). The
 twiddles of the first group have index first in the outermost level.`, k, 1<<k))
-		g.pass(k, 1, func(x []vec, w [][]twiddle) []vec {
+		g.pass(k, 1, func(x []vec, w [][]func() twiddle) []vec {
 			for j := range k {
 				d := len(x) >> (j + 1) // distance
 				for s := range 1 << j {
 					for i := s * 2 * d; i < s*2*d+d; i++ {
-						x[i], x[i+d] = g.butterfly(x[i], x[i+d], w[j][s])
+						x[i], x[i+d] = g.butterfly(x[i], x[i+d], w[j][s]())
 					}
 				}
 			}
@@ -100,32 +118,32 @@ twiddles of the first group have index first in the outermost level.`, k, 1<<k))
 }
 
 func (g *gen) inversePasses() {
-	for k := 1; k <= 3; k++ {
+	for k := 1; k <= g.merged(); k++ {
 		g.function(fmt.Sprintf("inverse%d", k), passArgs, fmt.Sprintf(`undoes forward%d: [0, 2q) to [0, 2q). The twiddles are read backwards: first
 is the mirrored index 2m-1-i of group i of m.`, k))
-		g.pass(k, -1, func(x []vec, w [][]twiddle) []vec {
+		g.pass(k, -1, func(x []vec, w [][]func() twiddle) []vec {
 			for j := k - 1; j >= 0; j-- {
 				d := len(x) >> (j + 1)
 				for s := range 1 << j {
 					for i := s * 2 * d; i < s*2*d+d; i++ {
-						x[i], x[i+d] = g.inverseButterfly(x[i], x[i+d], w[j][1<<j-1-s])
+						x[i], x[i+d] = g.inverseButterfly(x[i], x[i+d], w[j][1<<j-1-s]())
 					}
 				}
 			}
 			return x
 		})
 	}
-	for k := 1; k <= 3; k++ {
+	for k := 1; k <= g.merged(); k++ {
 		g.function(fmt.Sprintf("inverseEnd%d", k), passArgs+", scale *uint64", fmt.Sprintf(`is inverse%d for the last levels, with one group: [0, 2q) to [0, q). scale is
 the pair of factors of the sums and of the differences of the last level.`, k))
 		scale := Load(Param("scale"), GP64()).(Register)
-		sum, diff := g.pair(at(scale, 0)), g.pair(at(scale, 8))
-		g.pass(k, -1, func(x []vec, w [][]twiddle) []vec {
+		sum, diff := g.held(at(scale, 0)), g.held(at(scale, 8))
+		g.pass(k, -1, func(x []vec, w [][]func() twiddle) []vec {
 			for j := k - 1; j >= 1; j-- {
 				d := len(x) >> (j + 1)
 				for s := range 1 << j {
 					for i := s * 2 * d; i < s*2*d+d; i++ {
-						x[i], x[i+d] = g.inverseButterfly(x[i], x[i+d], w[j][1<<j-1-s])
+						x[i], x[i+d] = g.inverseButterfly(x[i], x[i+d], w[j][1<<j-1-s]())
 					}
 				}
 			}
@@ -135,7 +153,7 @@ the pair of factors of the sums and of the differences of the last level.`, k))
 				VPADDD(a, b, s)
 				VPADDD(g.q2, b, d)
 				VPSUBD(a, d, d)
-				x[i], x[i+len(x)/2] = g.corr(g.mul(s, sum), g.q), g.corr(g.mul(d, diff), g.q)
+				x[i], x[i+len(x)/2] = g.corr(g.mul(s, sum()), g.q), g.corr(g.mul(d, diff()), g.q)
 			}
 			return x
 		})

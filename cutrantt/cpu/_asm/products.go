@@ -35,8 +35,8 @@ func (g *gen) elementwise() {
 		"sets dst = x * w with the Shoup pair w, in [0, q) for any x; n is a multiple of 32.")
 	dst, x, n := pointer("dst"), pointer("x"), pointer("n")
 	w := g.pair(at(pointer("w"), 0))
-	g.over("scale", n, 2, []Register{dst, x}, func() {
-		for i := range 2 {
+	g.over("scale", n, g.unroll(), []Register{dst, x}, func() {
+		for i := range g.unroll() {
 			g.store(g.corr(g.mul(g.load(at(x, i*g.bytes)), w), g.q), at(dst, i*g.bytes))
 		}
 	})
@@ -47,8 +47,8 @@ func (g *gen) elementwise() {
 	dst, x, n = pointer("dst"), pointer("x"), pointer("n")
 	y := pointer("y")
 	w = g.pair(at(pointer("w"), 0))
-	g.over("subScale", n, 2, []Register{dst, x, y}, func() {
-		for i := range 2 {
+	g.over("subScale", n, g.unroll(), []Register{dst, x, y}, func() {
+		for i := range g.unroll() {
 			d := g.op2(VPSUBD, g.load(at(x, i*g.bytes)), g.load(at(y, i*g.bytes)))
 			g.store(g.corr(g.mul(g.op2(VPADDD, d, g.q), w), g.q), at(dst, i*g.bytes))
 		}
@@ -80,8 +80,8 @@ barrett.vector. n is a multiple of 32, residues in [0, q).`)
 		s := GP64()
 		Load(Param("s"), s)
 		VMOVQ(s, shift)
-		g.over(p.name, n, 2, []Register{dst, x, y}, func() {
-			for i := range 2 {
+		g.over(p.name, n, g.unroll(), []Register{dst, x, y}, func() {
+			for i := range g.unroll() {
 				a, b := g.load(at(x, i*g.bytes)), g.load(at(y, i*g.bytes))
 				even, odd := g.op2(VPMULUDQ, a, b), g.op2(VPMULUDQ, g.odd(a), g.odd(b))
 				VPSRLQ(shift, even, even)
@@ -117,7 +117,11 @@ func (g *gen) fold(acc []vec, m vec) {
 	for _, a := range acc {
 		t := g.reg()
 		VPSUBQ(m, a, t)
-		VPMINUQ(a, t, a)
+		if g.narrow() { // t has its sign bit set where a < m
+			VBLENDVPD(t, a, t, a)
+		} else {
+			VPMINUQ(a, t, a)
+		}
 	}
 }
 
@@ -134,15 +138,15 @@ const lazyTerms = 7
 
 // inner is the inner product of key switching.
 func (g *gen) inner() {
-	const vectors = 2
+	vectors := g.unroll()
 	for results := 1; results <= 2; results++ {
 		name := map[int]string{1: "inner", 2: "innerPair"}[results]
 		g.function(name, "dst, x, y *uint32, dstStride, xStride, yStride, yStep, terms, n int, qinv, q uint32",
 			`sets dst_k to the sum over the terms i of x_i * y_(i*results+k) / 2^32, k below
 the number of results. Each polynomial of dst and x lies a stride (in residues)
-behind the one before; y stands in pieces of 32 residues, those of the polynomials a
-stride apart and those of one polynomial a step. qinv is 1/q mod 2^32. n is a
-multiple of 32, residues in [0, q).`)
+behind the one before; y stands in pieces (vectorCode.piece), those of the
+polynomials a stride apart and those of one polynomial a step. qinv is 1/q mod
+2^32. n is a multiple of 32, residues in [0, q).`)
 		dst, x, y, n := pointer("dst"), pointer("x"), pointer("y"), pointer("n")
 		dstStride, xStride, yStride, terms := pointer("dstStride"), pointer("xStride"), pointer("yStride"), pointer("terms")
 		yStep := pointer("yStep")
@@ -153,8 +157,7 @@ multiple of 32, residues in [0, q).`)
 		g.over(name, n, vectors, []Register{dst, x}, func() {
 			acc := make([]vec, 2*results*vectors)
 			for i := range acc {
-				acc[i] = g.reg()
-				VPXORQ(acc[i], acc[i], acc[i])
+				acc[i] = g.zero()
 			}
 			xi, yi, left, batch := GP64(), GP64(), GP64(), GP64()
 			MOVQ(x, xi)

@@ -1,0 +1,125 @@
+package main
+
+import (
+	. "github.com/mmcloughlin/avo/build"
+	. "github.com/mmcloughlin/avo/operand"
+	. "github.com/mmcloughlin/avo/reg"
+)
+
+// The last five levels of AVX2 work on the same blocks of 32 in four vectors v, and
+// the same stream with its groups in natural order. After distance 8, each half of a
+// block is two vectors x and y of one group of eight each:
+//
+//	distance 4: A = x.lo y.lo, B = x.hi y.hi (lo, hi: halves of a vector)
+//	distance 2: in each half: P = low pairs of A and B, Q = high pairs
+//	distance 1: in each half: E = even words of P and Q, O = odd words
+//
+// In each half of E and O the pairs of neighbours 0, 1, 2, 3 stand in the order 0, 2,
+// 1, 3.
+
+// halves joins halves of x and y: 0x20 the low ones, 0x31 the high ones.
+func (g *gen) halves(imm uint8, x, y vec) vec {
+	r := g.reg()
+	VPERM2I128(U8(imm), y, x, r)
+	return r
+}
+
+// narrowTwiddle loads what distance 4 >> level needs for half u of a block at s.
+func (g *gen) narrowTwiddle(s Register, level, u int) twiddle {
+	h, l := g.reg(), g.reg()
+	switch level {
+	case 0:
+		VPERMQ(U8(0x50), at(s, 32+16*u), h)
+	case 1:
+		h = g.load(at(s, 64+32*u)).(VecVirtual)
+	default:
+		return twiddle{at(s, 128+32*u), at(s, 132+32*u), at(s, 192+32*u)}
+	}
+	VMOVSHDUP(h, l)
+	return twiddle{h, h, l}
+}
+
+func (g *gen) narrowLast() {
+	g.function("forwardLast", "x *uint32, blocks int, s *uint64, q uint32", `is the last five levels of the forward transform, in place, over blocks of 32
+neighbours: [0, 4q) to [0, q). s is the stream of their twiddles.`)
+	p, n, s := pointer("x"), pointer("blocks"), pointer("s")
+	Label("block")
+	var v [4]vec
+	for i := range v {
+		v[i] = g.load(at(p, 32*i))
+	}
+	for i := range 2 {
+		v[i], v[i+2] = g.butterfly(v[i], v[i+2], g.pair(at(s, 0)))
+	}
+	for u := range 2 {
+		v[2*u], v[2*u+1] = g.butterfly(v[2*u], v[2*u+1], g.pair(at(s, 16+8*u)))
+	}
+	for u := range 2 {
+		x, y := v[2*u], v[2*u+1]
+		a, b := g.halves(0x20, x, y), g.halves(0x31, x, y)
+		a, b = g.butterfly(a, b, g.narrowTwiddle(s, 0, u))
+		a, b = g.two(VPUNPCKLQDQ, a, b), g.two(VPUNPCKHQDQ, a, b)
+		a, b = g.butterfly(a, b, g.narrowTwiddle(s, 1, u))
+		a, b = g.shuffle(VSHUFPS, 0x88, a, b), g.shuffle(VSHUFPS, 0xdd, a, b)
+		a, b = g.butterfly(a, b, g.narrowTwiddle(s, 2, u))
+		a, b = g.two(VPUNPCKLDQ, a, b), g.two(VPUNPCKHDQ, a, b)   // pairs 0 2, 1 3 of each half
+		a, b = g.two(VPUNPCKLQDQ, a, b), g.two(VPUNPCKHQDQ, a, b) // 0 1, 2 3
+		v[2*u], v[2*u+1] = g.halves(0x20, a, b), g.halves(0x31, a, b)
+	}
+	for i := range v {
+		g.store(g.corr(g.corr(v[i], g.q2), g.q), at(p, 32*i))
+	}
+	ADDQ(U32(128), p)
+	ADDQ(U32(256), s)
+	DECQ(n)
+	JNE(LabelRef("block"))
+	g.end()
+}
+
+// narrowFirst works on reversed blocks, like inverseFirst.
+func (g *gen) narrowFirst() {
+	g.function("inverseFirst", "dst, src *uint32, blocks int, s *uint64, q uint32", `undoes forwardLast from src to dst, which are equal or apart: [0, 2q) to
+[0, 2q). s is the last block of the stream, which is read backwards.`)
+	dst, src, n, s := pointer("dst"), pointer("src"), pointer("blocks"), pointer("s")
+	turn := g.constant("turn", func(l int) int { return 7 - l })
+	undo := func(a, b vec, w twiddle) (_, _ vec) {
+		b, a = g.inverseButterfly(b, a, w)
+		return a, b
+	}
+	Label("inverseBlock")
+	var v [4]vec
+	for i := range v {
+		r := g.reg()
+		VPERMD(at(src, 32*(3-i)), turn, r)
+		v[i] = r
+	}
+	for u := range 2 {
+		x, y := v[2*u], v[2*u+1]
+		a, b := g.halves(0x20, x, y), g.halves(0x31, x, y)
+		a, b = g.two(VPUNPCKLQDQ, a, b), g.two(VPUNPCKHQDQ, a, b)
+		a, b = g.shuffle(VSHUFPS, 0x88, a, b), g.shuffle(VSHUFPS, 0xdd, a, b)
+		a, b = undo(a, b, g.narrowTwiddle(s, 2, u))
+		a, b = g.two(VPUNPCKLDQ, a, b), g.two(VPUNPCKHDQ, a, b)
+		a, b = undo(a, b, g.narrowTwiddle(s, 1, u))
+		a, b = g.two(VPUNPCKLQDQ, a, b), g.two(VPUNPCKHQDQ, a, b)
+		a, b = undo(a, b, g.narrowTwiddle(s, 0, u))
+		v[2*u], v[2*u+1] = g.halves(0x20, a, b), g.halves(0x31, a, b)
+	}
+	for u := range 2 {
+		v[2*u], v[2*u+1] = undo(v[2*u], v[2*u+1], g.pair(at(s, 16+8*u)))
+	}
+	for i := range 2 {
+		v[i], v[i+2] = undo(v[i], v[i+2], g.pair(at(s, 0)))
+	}
+	for i := range v {
+		r := g.reg()
+		VPERMD(v[i], turn, r)
+		g.store(r, at(dst, 32*(3-i)))
+	}
+	ADDQ(U32(128), src)
+	ADDQ(U32(128), dst)
+	SUBQ(U32(256), s)
+	DECQ(n)
+	JNE(LabelRef("inverseBlock"))
+	g.end()
+}
