@@ -54,7 +54,7 @@ func (s Secret) Resolve() ([]byte, error) {
 	case "cred":
 		dir := os.Getenv("CREDENTIALS_DIRECTORY")
 		if dir == "" {
-			return nil, fmt.Errorf("%w: cred:%s needs a service started by systemd with LoadCredential=%s", ErrSecret, ref, ref)
+			return nil, fmt.Errorf("%w: cred:%s needs a service started by systemd with LoadCredential=%s, or --credentials where there is one", ErrSecret, ref, ref)
 		}
 		return readSecret(filepath.Join(dir, ref))
 	case "age":

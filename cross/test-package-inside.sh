@@ -87,12 +87,16 @@ streams:
 YAML
 for pair in agent:secret1 evaluator:secret2; do
   role=${pair%:*}
-  printf %s "${pair#*:}" >"/etc/hencedge/credentials/$role"
-  chmod 600 "/etc/hencedge/credentials/$role"
-  mkdir -p "/etc/systemd/system/hencedge-$role.service.d"
-  sed "s|credentials/broker|credentials/$role|" /usr/share/hencedge/drop-ins/credentials.conf >"/etc/systemd/system/hencedge-$role.service.d/credentials.conf"
+  printf %s "${pair#*:}" >"/etc/hencedge/credentials/hencedge-$role/broker"
+  chmod 600 "/etc/hencedge/credentials/hencedge-$role/broker"
+  install -D -m 644 /usr/share/hencedge/drop-ins/credentials.conf "/etc/systemd/system/hencedge-$role.service.d/credentials.conf"
 done
 systemctl daemon-reload
+must systemd-analyze verify --man=no /usr/lib/systemd/system/hencedge-agent.service /usr/lib/systemd/system/hencedge-evaluator.service
+must_not hencedge agent check -c /etc/hencedge/agent.yaml 2>said
+must grep -q 'credentials' said
+install -d -o hencedge-agent -g hencedge-agent -m 700 /var/lib/hencedge/agent
+must hencedge agent check -c /etc/hencedge/agent.yaml --credentials /etc/hencedge/credentials/hencedge-agent
 must systemctl start hencedge-agent # Type=notify: returns when the agent is ready
 board=$(hencedge agent status --json | sed 's/.*"signing_public_key":"\([^"]*\)".*/\1/')
 must test "$(stat -c '%U %a' /var/lib/hencedge/agent/signing.key)" = "hencedge-agent 600"
@@ -159,6 +163,18 @@ must test "$(prop agent NRestarts)" = 0
 kill -STOP "$(prop agent MainPID)"
 await 30 sh -c '[ "$(systemctl show -P NRestarts hencedge-agent)" -ge 1 ] && systemctl is-active --quiet hencedge-agent'
 must journalctl -q --no-pager -u hencedge-agent -g 'Watchdog timeout' >/dev/null
+
+step 'the broker is away'
+systemctl stop broker
+await 20 sh -c "hencedge agent status | grep -q 'not connected'"
+await 20 sh -c "hencedge agent status | grep -q 'queue *[1-9].* on disk'"
+must systemctl restart hencedge-agent # what waits is on disk: nothing to drain
+must test "$(prop agent Result)" = success
+must systemctl reload hencedge-agent
+await 20 sh -c "hencedge agent status | grep -q 'queue *[1-9].* on disk'"
+systemd-run --quiet --unit=broker /usr/sbin/mosquitto -c /srv/broker/mosquitto.conf
+await 90 sh -c "hencedge agent status | grep -q 'queue *[0-2] windows'"
+must sh -c "hencedge agent status | grep -q 'lost: 0 dropped, 0 expired, 0 damaged'"
 
 step 'an invalid configuration is not retried'
 sed -i 's/interval: 50ms/interval: soon/' /etc/hencedge/agent.yaml

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"runtime/debug"
 	"strconv"
 	"strings"
@@ -120,7 +121,7 @@ func thisVersion() string {
 }
 
 func (a *app) agentCheck() *cobra.Command {
-	var file string
+	var file, dir string
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "find every mistake in a configuration, without connecting",
@@ -131,6 +132,7 @@ nothing. The exit code is 2 when the agent would not start.`,
 		Example: "  hencedge agent check -c agent.yaml --json",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			credentials(dir)
 			cfg, err := config.LoadAgent(file)
 			var warnings []string
 			if err == nil {
@@ -141,8 +143,21 @@ nothing. The exit code is 2 when the agent would not start.`,
 		},
 	}
 	configFlag(cmd, &file, "agent.yaml")
+	credentialsFlag(cmd, &dir)
 	a.jsonFlag(cmd, "one JSON object")
 	return cmd
+}
+
+// credentialsFlag adds --credentials.
+func credentialsFlag(cmd *cobra.Command, dir *string) {
+	cmd.Flags().StringVar(dir, "credentials", "", "`directory` to read cred: references from, in place of the one that systemd makes for the service")
+}
+
+// credentials makes dir the directory of credentials, if it is given.
+func credentials(dir string) {
+	if dir != "" {
+		os.Setenv("CREDENTIALS_DIRECTORY", dir)
+	}
 }
 
 // mistake is one error of "check --json".

@@ -98,7 +98,7 @@ func reopen(failed *henc.Context) (*henc.Context, error) {
 }
 
 func (a *app) evaluatorCheck() *cobra.Command {
-	var file string
+	var file, dir string
 	var noKeys bool
 	cmd := &cobra.Command{
 		Use:   "check",
@@ -111,6 +111,7 @@ evaluator would not start.`,
   hencedge evaluator check -c evaluator.yaml --no-keys --json`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			credentials(dir)
 			cfg, err := config.LoadEvaluator(file)
 			if err == nil {
 				err = checkEvaluator(cfg, !noKeys)
@@ -119,6 +120,7 @@ evaluator would not start.`,
 		},
 	}
 	configFlag(cmd, &file, "evaluator.yaml")
+	credentialsFlag(cmd, &dir)
 	cmd.Flags().BoolVar(&noKeys, "no-keys", false, "do not read the key sets and the signing key, for a configuration written before them")
 	a.jsonFlag(cmd, "one JSON object")
 	return cmd
