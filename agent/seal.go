@@ -49,16 +49,18 @@ func (k *keys) seal(s *stream, w *window, id identity, clock Clock) (*sealed, er
 		return nil, err
 	}
 	defer seed.Wipe()
-	reclaim(k.ctx.Parameters().CiphertextBytes(s.level, k.seeded)) // of the window before, and its delivery
+	size := k.ctx.Parameters().CiphertextBytes(s.level, k.seeded)
+	reclaim(size) // of the window before, and its delivery
 	began := clock.Mono()
 	ct, err := k.encryptor.EncryptReal(u, s.level, s.scale, seed)
 	if err != nil {
 		return nil, fmt.Errorf("encrypt: %w", err)
 	}
 	took := clock.Mono() - began
-	body, err := k.ctx.MarshalCiphertext(ct)
-	k.ctx.Ring().Free(ct.Value) // before the object is made: both are large
-	reclaim(len(body))
+	// The ciphertext is written into the buffer that is signed and sent.
+	b, err := k.ctx.AppendCiphertext(make([]byte, transport.SealRoom, transport.SealRoom+size+transport.SealTail), ct)
+	k.ctx.Ring().Free(ct.Value)
+	reclaim(size)
 	if err != nil {
 		return nil, fmt.Errorf("encode the ciphertext: %w", err)
 	}
@@ -68,11 +70,12 @@ func (k *keys) seal(s *stream, w *window, id identity, clock Clock) (*sealed, er
 		Params: k.ctx.Parameters().Hash(), Layout: s.layout, Level: ct.Level, Scale: ct.Scale,
 		Start: w.start.UnixNano(), End: w.end.UnixNano(), Samples: uint32(w.samples),
 	}
-	object, err := transport.Seal(meta, body, k.signing)
+	body := len(b) - transport.SealRoom
+	object, err := transport.SealInPlace(meta, b, transport.SealRoom, k.signing)
 	if err != nil {
 		return nil, fmt.Errorf("sign: %w", err)
 	}
-	return &sealed{meta: meta, object: object, body: len(body), encrypt: took}, nil
+	return &sealed{meta: meta, object: object, body: body, encrypt: took}, nil
 }
 
 // finish seals a window, counts it and tells the observer.

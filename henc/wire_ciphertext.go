@@ -58,6 +58,12 @@ func (p Parameters) MaxCiphertextBytes() int { return p.CiphertextBytes(p.MaxLev
 // c1 was expanded from (ErrSeed). It fails as CheckCiphertext, and with
 // ErrDegenerate for a ciphertext that hides nothing.
 func (c *Context) MarshalCiphertext(ct *Ciphertext) ([]byte, error) {
+	return c.AppendCiphertext(nil, ct)
+}
+
+// AppendCiphertext appends what MarshalCiphertext gives to b, whose capacity
+// should have room for Parameters.CiphertextBytes more.
+func (c *Context) AppendCiphertext(b []byte, ct *Ciphertext) ([]byte, error) {
 	if err := c.CheckCiphertext(ct); err != nil {
 		return nil, fmt.Errorf("marshal ciphertext: %w", err)
 	}
@@ -67,7 +73,8 @@ func (c *Context) MarshalCiphertext(ct *Ciphertext) ([]byte, error) {
 	if ct.Seed != nil {
 		seed = ct.Seed[:]
 	}
-	w := wire.NewWriter(wire.KindCiphertext, c.params.Hash(), ciphertextElements, c.params.CiphertextBytes(ct.Level, seed != nil))
+	b = slices.Grow(b, c.params.CiphertextBytes(ct.Level, seed != nil))
+	w := wire.NewWriterOn(b, wire.KindCiphertext, c.params.Hash(), ciphertextElements)
 	w.Uint(uint64(ct.Level))
 	w.Float(ct.Scale)
 	w.Uint(uint64(c.n2))
@@ -96,11 +103,11 @@ func (c *Context) MarshalCiphertext(ct *Ciphertext) ([]byte, error) {
 			return x, err
 		})
 	}
-	b, err := w.Bytes()
+	out, err := w.Bytes()
 	if err != nil {
 		return nil, fmt.Errorf("marshal ciphertext: %w", err)
 	}
-	return b, nil
+	return out, nil
 }
 
 // checkSeed compares the first limb of c1 with what the seed gives: enough to catch

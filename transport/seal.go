@@ -74,6 +74,23 @@ var payloadDec = must(cbor.DecOptions{
 // whose payload is the deterministic CBOR array [meta, body]. The same input
 // always gives the same bytes. body is copied.
 func Seal(meta Meta, body []byte, key *SigningKey) ([]byte, error) {
+	return SealInPlace(meta, append(make([]byte, SealRoom, SealRoom+len(body)+SealTail), body...), SealRoom, key)
+}
+
+// What SealInPlace wants before and after a body, in bytes.
+const (
+	SealRoom = 1024
+	SealTail = 2 + ed25519.SignatureSize
+)
+
+// SealInPlace is Seal for a body that stands in b from at on, with room before it
+// and, in its capacity, after it: a large body is not copied. With less than
+// SealRoom before or SealTail after it works too, by a copy. b must not be used
+// any more.
+func SealInPlace(meta Meta, b []byte, at int, key *SigningKey) ([]byte, error) {
+	if at < 0 || at > len(b) {
+		return nil, fmt.Errorf("seal: a body at %d of %d bytes", at, len(b))
+	}
 	if key == nil {
 		return nil, errors.New("seal: no signing key")
 	}
@@ -87,15 +104,17 @@ func Seal(meta Meta, body []byte, key *SigningKey) ([]byte, error) {
 	if len(m) > MaxMeta {
 		return nil, fmt.Errorf("seal: %w: header of %d bytes, want at most %d", ErrTooLarge, len(m), MaxMeta)
 	}
-	return sealRaw(m, body, key, algEd25519)
+	return sealAt(m, b, at, key, algEd25519)
 }
 
 func sealRaw(meta, body []byte, key *SigningKey, alg cose.Algorithm) ([]byte, error) {
+	return sealAt(meta, body, 0, key, alg)
+}
+
+// sealAt seals the body b[at:].
+func sealAt(meta, b []byte, at int, key *SigningKey, alg cose.Algorithm) ([]byte, error) {
 	if bytes.Equal(key.priv[:32], make([]byte, 32)) {
 		return nil, errors.New("seal: the signing key was wiped")
-	}
-	if body == nil {
-		body = []byte{}
 	}
 	// What is signed is the Sig_structure ["Signature1", protected, aad, payload]
 	// and what is sent the tagged array [protected, {}, payload, signature]
@@ -108,13 +127,19 @@ func sealRaw(meta, body []byte, key *SigningKey, alg cose.Algorithm) ([]byte, er
 	sent := append(append([]byte{0xd2, 0x84}, protected...), 0xa0)
 
 	frame := append([]byte{0x82}, meta...) // the payload [meta, body] up to its body
-	frame = appendHead(frame, 2, len(body))
-	head := appendHead(nil, 2, len(frame)+len(body))
+	body := len(b) - at
+	frame = appendHead(frame, 2, body)
+	head := appendHead(nil, 2, len(frame)+body)
 	if len(signed) < len(sent) {
 		return nil, errors.New("seal: the frame does not fit")
 	}
-	b := make([]byte, 0, len(signed)+len(head)+len(frame)+len(body)+2+ed25519.SignatureSize)
-	b = append(append(append(append(b, signed...), head...), frame...), body...)
+	before := len(signed) + len(head) + len(frame)
+	if at < before || cap(b) < len(b)+SealTail {
+		b = append(make([]byte, before, before+body+SealTail), b[at:]...)
+		at = before
+	}
+	b = b[at-before:]
+	copy(b[copy(b[copy(b, signed):], head)+len(signed):], frame)
 	signature, err := edSigner{key.priv, alg}.Sign(nil, b)
 	if err != nil {
 		return nil, fmt.Errorf("seal: sign: %w", err)

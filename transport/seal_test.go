@@ -462,3 +462,36 @@ func TestReasonsAreDistinct(t *testing.T) {
 		t.Error("nil counters")
 	}
 }
+
+// A body sealed where it stands gives the bytes of Seal, with room or without.
+func TestSealInPlace(t *testing.T) {
+	key, err := NewSigningKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	meta := testReading(7)
+	for _, size := range []int{0, 1, 23, 24, 255, 256, 65535, 65536, 1 << 20} {
+		body := bytes.Repeat([]byte{0xa5}, size)
+		want, err := Seal(meta, body, key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, room := range []int{0, 1, 100, SealRoom, 2 * SealRoom} {
+			for _, tail := range []int{0, SealTail, 2 * SealTail} {
+				b := append(make([]byte, room, room+size+tail), body...)
+				got, err := SealInPlace(meta, b, room, key)
+				if err != nil || !bytes.Equal(got, want) {
+					t.Fatalf("%d bytes, room %d, tail %d: %v", size, room, tail, err)
+				}
+				if in := room >= SealRoom && tail >= SealTail; in != (size > 0 && &got[len(got)-SealTail-1] == &b[:cap(b)][room+size-1]) && size > 0 {
+					t.Errorf("%d bytes, room %d, tail %d: in place %v", size, room, tail, !in)
+				}
+			}
+		}
+	}
+	for _, at := range []int{-1, 2} {
+		if _, err := SealInPlace(meta, []byte{1}, at, key); err == nil {
+			t.Errorf("a body at %d of 1", at)
+		}
+	}
+}

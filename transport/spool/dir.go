@@ -43,7 +43,7 @@ func (d directory) join(name string) string { return filepath.Join(d.path, name)
 
 // write makes a file of the directory, whole and flushed, or leaves nothing but
 // perhaps a temporary file.
-func (d directory) write(name string, content []byte) (err error) {
+func (d directory) write(name string, content [][]byte) (err error) {
 	temp := d.join(name + tempSuffix)
 	f, err := d.fs.Create(temp)
 	if errors.Is(err, fs.ErrExist) { // of an attempt that failed
@@ -54,7 +54,11 @@ func (d directory) write(name string, content []byte) (err error) {
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(content)
+	for _, part := range content {
+		if err == nil {
+			_, err = f.Write(part)
+		}
+	}
 	if err == nil {
 		err = f.Sync()
 	}

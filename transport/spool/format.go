@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
+	"slices"
 
 	"github.com/hencedge/hencedge/transport"
 )
@@ -141,10 +142,12 @@ func DecodeHeader(b []byte) (h Header, length int, err error) {
 }
 
 // encode is a whole file.
-func encode(h *Header, object []byte) []byte {
-	b := make([]byte, 0, h.fileSize())
-	b = append(appendHeader(b, h), object...)
-	return binary.BigEndian.AppendUint32(b, crc32.Checksum(object, castagnoli))
+func encode(h *Header, object []byte) []byte { return slices.Concat(pieces(h, object)...) }
+
+// pieces are the parts of a file one after another; the object, which may be
+// large, is not copied.
+func pieces(h *Header, object []byte) [][]byte {
+	return [][]byte{appendHeader(nil, h), object, binary.BigEndian.AppendUint32(nil, crc32.Checksum(object, castagnoli))}
 }
 
 // Decode reads a whole file; object shares b's memory. Bytes after the file's

@@ -211,7 +211,7 @@ func (s *Spool) heal(h *Header, object []byte, why error) {
 	if !errors.Is(why, fs.ErrNotExist) {
 		_ = s.dirs[0].quarantine(name, s.o.KeepDamaged, s.o.KeepDamagedBytes)
 	}
-	err := s.dirs[0].write(name, encode(h, object))
+	err := s.dirs[0].write(name, pieces(h, object))
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stats.Repaired++
@@ -302,7 +302,7 @@ func (s *Spool) safeCursor(q *queue, e *entry) bool {
 		}
 	}
 	h := Header{Number: e.number, Created: s.o.Now().UnixNano(), ID: emptyID, Stream: q.name, Cursor: q.cursor}
-	content := encode(&h, nil)
+	content := pieces(&h, nil)
 	for _, d := range s.dirs {
 		if err := d.write(q.name+markSuffix, content); err != nil {
 			return false

@@ -196,7 +196,7 @@ func (s *Spool) restore(number uint64, o *found) bool {
 	if !errors.Is(o.bad[0], fs.ErrNotExist) {
 		_ = s.dirs[0].quarantine(objectName(number), s.o.KeepDamaged, s.o.KeepDamagedBytes)
 	}
-	if err := s.dirs[0].write(objectName(number), encode(&h, object)); err != nil {
+	if err := s.dirs[0].write(objectName(number), pieces(&h, object)); err != nil {
 		s.log.Warn("a file could not be restored from the mirror yet", "file", objectName(number), "error", err)
 	}
 	s.stats.Repaired++

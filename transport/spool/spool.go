@@ -325,7 +325,7 @@ func (s *Spool) place(ctx context.Context, h *Header, it Item, e *entry) error {
 func (s *Spool) store(h *Header, object []byte) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
-	content := encode(h, object)
+	content := pieces(h, object)
 	name := objectName(h.Number)
 	err := s.dirs[0].write(name, content)
 	if err == nil && len(s.dirs) > 1 {

@@ -57,7 +57,12 @@ type Writer struct {
 // NewWriter starts an object of kind with elements elements in all, the three of
 // the preamble included; size is a hint of the whole length in bytes.
 func NewWriter(kind Kind, params [32]byte, elements, size int) *Writer {
-	w := &Writer{b: make([]byte, 0, max(size, 0)+96)}
+	return NewWriterOn(make([]byte, 0, max(size, 0)+96), kind, params, elements)
+}
+
+// NewWriterOn is NewWriter for an object that is appended to b.
+func NewWriterOn(b []byte, kind Kind, params [32]byte, elements int) *Writer {
+	w := &Writer{b: b}
 	w.Array(elements)
 	w.Uint(Version)
 	w.Uint(uint64(kind))
@@ -170,7 +175,7 @@ func (w *Writer) fail(err error) {
 	}
 }
 
-// Bytes returns the object.
+// Bytes returns the object, after what it was appended to.
 func (w *Writer) Bytes() ([]byte, error) {
 	if w.err != nil {
 		return nil, w.err
