@@ -63,7 +63,7 @@ configuration says what happens when a GPU fails.`,
 }
 
 func (a *app) agentOnce() *cobra.Command {
-	var file string
+	var file, dir string
 	var on gpuFlags
 	cmd := &cobra.Command{
 		Use:     "once",
@@ -71,6 +71,7 @@ func (a *app) agentOnce() *cobra.Command {
 		Example: "  hencedge agent once -c agent.yaml --json",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			credentials(dir)
 			ag, err := a.openAgent(cmd, file, on)
 			if err != nil {
 				return err
@@ -91,6 +92,7 @@ func (a *app) agentOnce() *cobra.Command {
 		},
 	}
 	configFlag(cmd, &file, "agent.yaml")
+	credentialsFlag(cmd, &dir)
 	a.jsonFlag(cmd, "one JSON object")
 	on.add(cmd)
 	return cmd

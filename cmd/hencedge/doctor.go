@@ -14,6 +14,7 @@ import (
 
 func (a *app) doctorCommand() *cobra.Command {
 	var o doctor.Options
+	var dir string
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "find what would make hencedge fail or leak on this machine",
@@ -30,6 +31,7 @@ The exit code is 1 when a check failed; warnings do not count.`,
 			if o.Timeout <= 0 {
 				return usageHint(cmd, errors.New("--timeout must be above zero"))
 			}
+			credentials(dir)
 			r, err := doctor.Examine(cmd.Context(), o)
 			if err != nil {
 				return err

@@ -81,38 +81,48 @@ changes nothing; the exit code is then 1. "systemctl reload" does the same.`, ro
 	return cmd
 }
 
-// socketOf finds the control socket of a role.
+// socketOf finds the control socket of a role: the one that is given, that of the
+// configuration, or the usual one. A configuration that is not good, or that this
+// user cannot read, must not hide a service that runs with an earlier one.
 func socketOf(role systemd.Role, file, socket string) (string, error) {
 	if socket != "" {
 		return socket, nil
 	}
+	usual := controlSocket(config.Control{}) // within the service itself
+	if usual == "" {
+		usual = role.ControlSocket()
+	}
 	explicit := file != ""
 	if !explicit {
-		if s := controlSocket(config.Control{}); s != "" { // within the service itself
-			return s, nil
-		}
 		file = role.Config()
 	}
-	var c config.Control
-	var err error
-	if role == systemd.Agent {
-		var cfg *config.Agent
-		if cfg, err = config.LoadAgent(file); err == nil {
-			c = cfg.Control
-		}
-	} else {
-		var cfg *config.Evaluator
-		if cfg, err = config.LoadEvaluator(file); err == nil {
-			c = cfg.Control
-		}
-	}
+	c, err := controlOf(role, file)
 	switch {
-	case err != nil && (explicit || !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, os.ErrPermission)):
-		return "", cli.Usage(err)
-	case c.Socket != "":
+	case err == nil && c.Socket != "":
 		return c.Socket, nil
+	case err == nil:
+		return usual, nil
 	}
-	return role.ControlSocket(), nil
+	if _, serr := os.Stat(usual); serr == nil || !explicit && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission)) {
+		return usual, nil
+	}
+	return "", cli.Usage(err)
+}
+
+// controlOf reads the control section of a role's configuration.
+func controlOf(role systemd.Role, file string) (config.Control, error) {
+	if role == systemd.Agent {
+		cfg, err := config.LoadAgent(file)
+		if err != nil {
+			return config.Control{}, err
+		}
+		return cfg.Control, nil
+	}
+	cfg, err := config.LoadEvaluator(file)
+	if err != nil {
+		return config.Control{}, err
+	}
+	return cfg.Control, nil
 }
 
 func (a *app) printStatus(role systemd.Role, b []byte) error {
