@@ -8,7 +8,13 @@
 DEV u32 corr(u32 x, u32 m) { return min(x, x - m); }
 
 // fold: the same with nm = 2^32 - m, one instruction on sm_90 (add and min).
-DEV u32 fold(u32 x, u32 nm) { return min(x, x + nm); }
+DEV u32 fold(u32 x, u32 nm) {
+#if __CUDA_ARCH__ >= 900
+  return __viaddmin_u32(x, nm, x);
+#else
+  return min(x, x + nm);
+#endif
+}
 
 // Multiples of q that the compiler cannot trace to q: it would make x - 2q a
 // multiplication, and the multiplier is the busiest unit of a transform.

@@ -257,7 +257,7 @@ SHAPE(10, 10, 4, 8)
 SHAPE(11, 11, 4, 8)
 SHAPE(12, 12, 4, 4)
 SHAPE(13, 13, 5, 2)
-SHAPE(14, 14, 5, 1)
+SHAPE(14, 14, 5, 2)
 SHAPE(15, 15, 5, 1)
 #undef SHAPE
 

@@ -20,8 +20,8 @@ const (
 const (
 	Architectures = "72 80 86 87 89 90"
 	Compiler      = "nvcc 12.4.131"
-	SourceHash    = "1892ba40282aa0bb3b7fc40bf350c03b33832536fe25dab2a378da6f8c0725c5"
-	ImageHash     = "227d1b33055b969a39f0b8f21dbd17fb16ed13502d721d3e0ccfe1d5d9304582"
+	SourceHash    = "8e97c92ccf617fd79005f08f3265b71b38851d3fa92ab631afbee50d9eb0594c"
+	ImageHash     = "d95b9eb8a1d3008c108cc9163d4a8827c9bce90ee1d4eda4f32c2167dd88444c"
 )
 
 // Modules lists the images in kernels.bin with their entry points.
@@ -45,7 +45,7 @@ var Modules = []Module{
 		"undo_3",
 		"undo_4",
 	}},
-	{Name: "down", Offset: 248952, Size: 478680, Entries: []string{
+	{Name: "down", Offset: 248952, Size: 477896, Entries: []string{
 		"collect",
 		"down",
 		"down_10",
@@ -54,7 +54,7 @@ var Modules = []Module{
 		"down_13",
 		"down_9",
 	}},
-	{Name: "elementwise", Offset: 727632, Size: 39856, Entries: []string{
+	{Name: "elementwise", Offset: 726848, Size: 39856, Entries: []string{
 		"element_add",
 		"element_constant",
 		"element_copy",
@@ -64,7 +64,7 @@ var Modules = []Module{
 		"element_subscale",
 		"element_zero",
 	}},
-	{Name: "encrypt", Offset: 767488, Size: 906272, Entries: []string{
+	{Name: "encrypt", Offset: 766704, Size: 902464, Entries: []string{
 		"encrypt_forward_10",
 		"encrypt_forward_11",
 		"encrypt_forward_12",
@@ -77,7 +77,7 @@ var Modules = []Module{
 		"encrypt_forward_9",
 		"encrypt_small",
 	}},
-	{Name: "encrypt_public", Offset: 1673760, Size: 239752, Entries: []string{
+	{Name: "encrypt_public", Offset: 1669168, Size: 239752, Entries: []string{
 		"encrypt_public16_10",
 		"encrypt_public16_11",
 		"encrypt_public16_12",
@@ -91,7 +91,7 @@ var Modules = []Module{
 		"encrypt_public_4",
 		"encrypt_public_8",
 	}},
-	{Name: "encrypt_seeded", Offset: 1913512, Size: 373840, Entries: []string{
+	{Name: "encrypt_seeded", Offset: 1908920, Size: 373840, Entries: []string{
 		"encrypt_seeded16_10",
 		"encrypt_seeded16_11",
 		"encrypt_seeded16_12",
@@ -105,13 +105,13 @@ var Modules = []Module{
 		"encrypt_seeded_4",
 		"encrypt_seeded_8",
 	}},
-	{Name: "extend", Offset: 2287352, Size: 167576, Entries: []string{
+	{Name: "extend", Offset: 2282760, Size: 167576, Entries: []string{
 		"extend_1",
 		"extend_2",
 		"extend_3",
 		"extend_4",
 	}},
-	{Name: "forward", Offset: 2454928, Size: 790616, Entries: []string{
+	{Name: "forward", Offset: 2450336, Size: 785256, Entries: []string{
 		"forward_10",
 		"forward_11",
 		"forward_12",
@@ -129,7 +129,7 @@ var Modules = []Module{
 		"forward_head_5",
 		"forward_tail",
 	}},
-	{Name: "hadamard", Offset: 3245544, Size: 1100960, Entries: []string{
+	{Name: "hadamard", Offset: 3235592, Size: 1100960, Entries: []string{
 		"evaluations_16",
 		"evaluations_4",
 		"evaluations_8",
@@ -160,7 +160,7 @@ var Modules = []Module{
 		"toomcook4_4",
 		"toomcook4_8",
 	}},
-	{Name: "inverse", Offset: 4346504, Size: 803536, Entries: []string{
+	{Name: "inverse", Offset: 4336552, Size: 802752, Entries: []string{
 		"inverse_10",
 		"inverse_11",
 		"inverse_12",
@@ -178,7 +178,7 @@ var Modules = []Module{
 		"inverse_head_5",
 		"inverse_tail",
 	}},
-	{Name: "keyswitch", Offset: 5150040, Size: 548112, Entries: []string{
+	{Name: "keyswitch", Offset: 5139304, Size: 548112, Entries: []string{
 		"inner_1",
 		"inner_16",
 		"inner_2",
@@ -192,7 +192,7 @@ var Modules = []Module{
 		"tensor_4",
 		"tensor_8",
 	}},
-	{Name: "sample", Offset: 5698152, Size: 126696, Entries: []string{
+	{Name: "sample", Offset: 5687416, Size: 126696, Entries: []string{
 		"sample_cbd",
 		"sample_ternary",
 		"sample_uniform",
@@ -200,7 +200,7 @@ var Modules = []Module{
 		"set_large",
 		"set_small",
 	}},
-	{Name: "tables", Offset: 5824848, Size: 29568, Entries: []string{
+	{Name: "tables", Offset: 5814112, Size: 29568, Entries: []string{
 		"table_passes",
 		"table_plain",
 	}},
