@@ -100,6 +100,15 @@ func FileSize(stream, topic string, cursor int, size int64) int64 {
 	return h.fileSize() + int64(cursor)
 }
 
+// length is the bytes of pieces.
+func length(pieces [][]byte) int {
+	n := 0
+	for _, p := range pieces {
+		n += len(p)
+	}
+	return n
+}
+
 // DecodeHeader reads the header at the start of b and gives its length in bytes.
 // It fails with ErrTorn when b ends within the header, ErrVersion or ErrFormat.
 func DecodeHeader(b []byte) (h Header, length int, err error) {

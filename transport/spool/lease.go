@@ -307,7 +307,7 @@ func (s *Spool) safeCursor(q *queue, e *entry) bool {
 		if err := d.write(q.name+markSuffix, content); err != nil {
 			return false
 		}
-		s.stats.Written += uint64(len(content))
+		s.stats.Written += uint64(length(content))
 		s.stats.Syncs += 2
 	}
 	q.mark = e.number

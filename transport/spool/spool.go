@@ -333,7 +333,7 @@ func (s *Spool) store(h *Header, object []byte) error {
 			s.note(merr, "mirror")
 		}
 	}
-	s.outcome(err, len(content))
+	s.outcome(err, length(content))
 	return err
 }
 
