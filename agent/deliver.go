@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"time"
 
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/transport"
@@ -128,6 +129,22 @@ func (a *Agent) resume(s *stream) error {
 	}
 	a.log.Info("the replay continues", "stream", s.cfg.Name, "file", r.cfg.File, "records", records)
 	return nil
+}
+
+// gap counts and reports the time between the newest window of an earlier process
+// and the first sample of this one: samples of sensors that nobody took. A clock
+// that was stepped back in between makes it unknown.
+func (a *Agent) gap(s *stream, first time.Time) {
+	if _, file := s.source.(*replay); file {
+		return // a replay takes them now
+	}
+	last := a.spool.Last(s.cfg.Name)
+	away := first.Sub(last)
+	if last.IsZero() || away <= 2*s.cfg.Interval {
+		return
+	}
+	s.count.gapNanos.Store(uint64(away))
+	a.log.Warn("there are no samples for the time in which the agent was away", "stream", s.cfg.Name, "from", last.UTC(), "to", first, "gap", away.Round(time.Second))
 }
 
 // place puts a sealed window into the spool.

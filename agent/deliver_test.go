@@ -164,6 +164,31 @@ func TestNoPlaintextOnDisk(t *testing.T) {
 	}
 }
 
+// A start after a while without samples says for how long there are none.
+func TestGap(t *testing.T) {
+	cfg := durable(t, testConfig(t), filepath.Join(t.TempDir(), "spool"))
+	client := &fakeClient{}
+	clock := newFakeClock()
+	for i, away := range []time.Duration{0, time.Hour, -3 * time.Hour, 0} {
+		clock.step(away)
+		deps, _ := testDeps(t, client)
+		var out strings.Builder
+		deps.Clock, deps.Logger = clock, textLogger(&out)
+		a, err := New(cfg, deps)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := a.Once(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		gap := time.Duration(a.Stats().Streams["system"].GapNanos)
+		told := strings.Contains(out.String(), "no samples for the time")
+		if want := max(away, 0); gap < want || gap > want+2*time.Second || told != (want > 0) {
+			t.Errorf("start %d, away for %v: gap %v, told %v", i, away, gap, told)
+		}
+	}
+}
+
 // simClock is a simulated clock: sleepers are woken in the order of their times,
 // and time passes only when everybody sleeps or a step is taken.
 type simClock struct {

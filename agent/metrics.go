@@ -35,6 +35,7 @@ var streamMetrics = []metric[StreamStats]{
 	perStream("windows_partial_total", "Windows with fewer samples than they hold.", func(s StreamStats) float64 { return float64(s.Partial) }),
 	perStream("windows_lost_total", "Windows that could not be encrypted or signed.", func(s StreamStats) float64 { return float64(s.Errors) }),
 	perStream("object_bytes_total", "Bytes of sealed windows.", func(s StreamStats) float64 { return float64(s.ObjectBytes) }),
+	perStream("gap_seconds_total", "Time before this start for which there are no samples.", func(s StreamStats) float64 { return float64(s.GapNanos) / 1e9 }),
 	perStream("encrypt_seconds_total", "Time spent encoding and encrypting.", func(s StreamStats) float64 { return float64(s.EncryptNanos) / 1e9 }),
 }
 

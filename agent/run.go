@@ -128,6 +128,7 @@ func (a *Agent) sample(ctx, deliver context.Context, s *stream, limit int) error
 	defer wg.Wait()
 	defer close(windows)
 	c := newCollector(s.cfg, &s.count, log)
+	begun := false
 	for n := 0; ; {
 		r, err := s.source.next(ctx)
 		if err != nil {
@@ -139,6 +140,10 @@ func (a *Agent) sample(ctx, deliver context.Context, s *stream, limit int) error
 			}
 			log.Error("the stream has ended", "error", err)
 			return fmt.Errorf("stream %s: %w", s.cfg.Name, err)
+		}
+		if !begun {
+			begun = true
+			a.gap(s, r.at)
 		}
 		for _, w := range c.add(r) {
 			windows <- w

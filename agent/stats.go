@@ -12,7 +12,7 @@ type streamCounters struct {
 	samples, skipped, missing, held, outside, clamped, overflow, late, marked atomic.Uint64
 	missedTicks, clockSteps                                                   atomic.Uint64
 	windows, partial, encryptErrors                                           atomic.Uint64
-	bodyBytes, objectBytes, encryptNanos                                      atomic.Uint64
+	bodyBytes, objectBytes, encryptNanos, gapNanos                            atomic.Uint64
 }
 
 // StreamStats are the counts of one stream since the start.
@@ -34,6 +34,7 @@ type StreamStats struct {
 	BodyBytes    uint64 // of ciphertexts
 	ObjectBytes  uint64 // of sealed objects
 	EncryptNanos uint64 // time spent encoding and encrypting
+	GapNanos     uint64 // time before this start for which there are no samples
 }
 
 func (c *streamCounters) stats() StreamStats {
@@ -42,7 +43,7 @@ func (c *streamCounters) stats() StreamStats {
 		Outside: c.outside.Load(), Clamped: c.clamped.Load(), Overflow: c.overflow.Load(),
 		Late: c.late.Load(), Marked: c.marked.Load(), MissedTicks: c.missedTicks.Load(), ClockSteps: c.clockSteps.Load(),
 		Windows: c.windows.Load(), Partial: c.partial.Load(), Errors: c.encryptErrors.Load(),
-		BodyBytes: c.bodyBytes.Load(), ObjectBytes: c.objectBytes.Load(), EncryptNanos: c.encryptNanos.Load(),
+		BodyBytes: c.bodyBytes.Load(), ObjectBytes: c.objectBytes.Load(), EncryptNanos: c.encryptNanos.Load(), GapNanos: c.gapNanos.Load(),
 	}
 }
 

@@ -18,6 +18,7 @@ const (
 	objectSuffix = ".obj"
 	tempSuffix   = ".tmp"
 	markSuffix   = ".mark" // where an input was when its newest object left
+	lastSuffix   = ".last" // the newest object of a stream that left
 	damagedDir   = "damaged"
 )
 
@@ -111,7 +112,7 @@ func (d directory) object(number uint64) (Header, []byte, error) {
 		err = fmt.Errorf("%w: %s holds number %016x", ErrFormat, name, h.Number)
 	}
 	if err == nil && extra > 0 {
-		_ = d.fs.Truncate(d.join(name), h.fileSize())
+		_ = d.fs.Truncate(d.join(name), h.fileSize(), true)
 	}
 	return h, object, err
 }

@@ -16,8 +16,8 @@ type fsys interface {
 	Open(name string) (file, error)   // for reading
 	Rename(from, to string) error
 	Remove(name string) error
-	Truncate(name string, size int64) error // and flush
-	Mkdir(name string) error                // mode 0700; an existing one is fine
+	Truncate(name string, size int64, flush bool) error
+	Mkdir(name string) error // mode 0700; an existing one is fine
 	ReadDir(name string) ([]os.DirEntry, error)
 	SyncDir(name string) error
 }
@@ -52,13 +52,13 @@ func (disk) Open(name string) (file, error) {
 func (disk) Rename(from, to string) error { return os.Rename(from, to) }
 func (disk) Remove(name string) error     { return os.Remove(name) }
 
-func (disk) Truncate(name string, size int64) error {
+func (disk) Truncate(name string, size int64, flush bool) error {
 	f, err := os.OpenFile(name, os.O_WRONLY|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
 	if err != nil {
 		return err
 	}
 	err = f.Truncate(size)
-	if err == nil {
+	if err == nil && flush {
 		err = f.Sync()
 	}
 	return errors.Join(err, f.Close())

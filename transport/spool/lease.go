@@ -276,14 +276,29 @@ func (s *Spool) erase(q *queue, e *entry) bool {
 	if e.cursor && !s.safeCursor(q, e) {
 		return false
 	}
-	for _, d := range s.dirs {
-		if err := d.fs.Remove(d.join(objectName(e.number))); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	for i, d := range s.dirs {
+		name, gone := d.join(objectName(e.number)), d.fs.Remove
+		if i == 0 && !e.cursor && e.number > q.left {
+			// The newest one that left is kept, so that the next start knows until
+			// when there are samples. It costs no more than removing it.
+			gone = func(name string) error {
+				h := Header{Stream: q.name, Topic: e.topic}
+				last := d.join(q.name + lastSuffix)
+				err := d.fs.Rename(name, last)
+				if err == nil {
+					_ = d.fs.Truncate(last, h.fileSize()-trailer, false) // its header is enough
+				}
+				return err
+			}
+		}
+		if err := gone(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			if s.failure == nil {
 				s.log.Warn("a delivered window cannot be removed from the spool yet", "file", objectName(e.number), "cause", Cause(err), "error", err)
 			}
 			return false
 		}
 	}
+	q.left = max(q.left, e.number)
 	return true
 }
 

@@ -46,6 +46,8 @@ func (s *Spool) load() error {
 			}
 			if strings.HasSuffix(name, markSuffix) {
 				s.loadMark(d, name)
+			} else if strings.HasSuffix(name, lastSuffix) {
+				s.loadLast(d, name)
 			} else if number, ok := numberOf(name, objectSuffix); ok {
 				s.next = max(s.next, number+1)
 				o := objects[number]
@@ -120,7 +122,7 @@ func (s *Spool) inspect(d directory, name string, number uint64) (Header, error)
 	case h.Size == 0:
 		return h, fmt.Errorf("%w: an empty object", ErrFormat)
 	case extra > 0:
-		if err := d.fs.Truncate(d.join(name), h.fileSize()); err == nil {
+		if err := d.fs.Truncate(d.join(name), h.fileSize(), true); err == nil {
 			s.stats.Repaired++
 		}
 	}
@@ -148,6 +150,22 @@ func (s *Spool) loadMark(d directory, name string) {
 	if q := s.queue(stream); h.Number > q.mark {
 		q.mark, q.cursor = h.Number, h.Cursor
 	}
+}
+
+// loadLast takes over the time of the newest object that left.
+func (s *Spool) loadLast(d directory, name string) {
+	var h Header
+	b, err := d.read(name, maxHeader)
+	if err == nil {
+		h, _, err = DecodeHeader(b)
+	}
+	if err != nil || h.Stream != strings.TrimSuffix(name, lastSuffix) {
+		_ = d.fs.Remove(d.join(name)) // nothing but a time is lost
+		return
+	}
+	s.next = max(s.next, h.Number+1)
+	q := s.queue(h.Stream)
+	q.left, q.last = max(q.left, h.Number), max(q.last, h.Created)
 }
 
 // adopt puts an object of an earlier process into the index, restores what only
@@ -180,6 +198,7 @@ func (s *Spool) adopt(number uint64, o *found) {
 		e.age0 = max(now.Sub(then), 0)
 	}
 	s.stats.Recovered++
+	q.last = max(q.last, h.Created)
 	s.insert(q, e)
 	if e.cursor && number > q.mark { // numbers ascend: the newest wins
 		q.cursor = h.Cursor

@@ -120,6 +120,8 @@ type queue struct {
 	bytes   int64
 	mark    uint64 // number in the mark file
 	cursor  []byte // newest on disk
+	left    uint64 // number of the object in the file of the newest that left
+	last    int64  // time of the newest object of earlier processes, unix nanoseconds
 }
 
 // Spool keeps objects until they are delivered. It is safe for concurrent use;
@@ -409,6 +411,17 @@ func (s *Spool) Cursor(stream string) []byte {
 		return slices.Clone(q.cursor)
 	}
 	return nil
+}
+
+// Last is when an earlier process put the newest object of a stream in, whether
+// it waits still or has left; zero when that is not known.
+func (s *Spool) Last(stream string) time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if q := s.streams[stream]; q != nil && q.last != 0 {
+		return time.Unix(0, q.last)
+	}
+	return time.Time{}
 }
 
 // Stats gives the counts so far.

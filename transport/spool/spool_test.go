@@ -100,7 +100,7 @@ func TestOrderAcrossRestart(t *testing.T) {
 	l.Return(0)
 	want(t, drain(t, s), "1", "2", "3", "4", "5", "6")
 	left, _ := filepath.Glob(dir + "/*")
-	if len(left) != 0 {
+	if !slices.Equal(left, []string{dir + "/a.last", dir + "/b.last"}) {
 		t.Errorf("files are left: %q", left)
 	}
 	s.Close()
@@ -326,6 +326,45 @@ func TestCursor(t *testing.T) {
 	if n := s.TryLease(Oldest, 0).Number; n != 4 {
 		t.Errorf("number %d: numbers must not repeat", n)
 	}
+}
+
+// The time of the newest object is known after a restart, whether it waits, was
+// delivered, or was delivered before an older one.
+func TestLast(t *testing.T) {
+	dir := t.TempDir()
+	wall := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	o := Options{Dir: dir, Now: func() time.Time { return wall }}
+	check := func(want time.Time) *Spool {
+		t.Helper()
+		s := open(t, o)
+		if got := s.Last("a"); !got.Equal(want) {
+			t.Errorf("last %v, want %v", got, want)
+		}
+		return s
+	}
+	s := check(time.Time{})
+	start := wall
+	for i := range 3 {
+		wall = start.Add(time.Duration(i) * time.Minute)
+		put(t, s, item("a", i, 10))
+	}
+	if !s.Last("a").IsZero() {
+		t.Error("of this process")
+	}
+	check(start.Add(2 * time.Minute))
+	s.TryLease(Oldest, 0).Done()
+	check(start.Add(2 * time.Minute))
+	s.Take("a", 3).Done() // the newest before the one between
+	check(start.Add(2 * time.Minute))
+	s.TryLease(Oldest, 0).Done()
+	s = check(start.Add(2 * time.Minute))
+	if s.Stats().Objects != 0 {
+		t.Error("what left is there again")
+	}
+	if err := os.WriteFile(dir+"/a.last", []byte("rubbish"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	check(time.Time{})
 }
 
 // Several producers and a consumer: whatever was accepted and not dropped
