@@ -5,8 +5,10 @@
 //	sensor -> row -> window -> slots -> ciphertext -> sealed object -> spool -> broker
 //
 // One goroutine per stream samples on monotonic ticks, one per stream encrypts
-// and seals, and one per agent sends. Sampling is never delayed by the broker
-// unless the queue's policy says so (config.QueueBlock).
+// and seals, and a courier sends (transport/delivery). Sampling is never delayed
+// by the broker unless the queue's policy says so (config.QueueBlock). With a
+// spool a window is on disk before it is sent, and what was read is what is in
+// the spool: docs/delivery.md.
 //
 // What becomes of samples that could not be read or that lie outside their
 // channel's range is config.Missing and config.Outside. Times:

@@ -10,6 +10,11 @@
 //	join       windows of several streams and times           join.go
 //	worker     program, result sealed and published           work.go
 //
+// With a store (config.Store) it answers for what it takes: a window is on disk
+// before its device gets a receipt, a result before the window is signed off, and
+// a ledger keeps either from being taken or made twice (durable.go, store.go,
+// ledger.go, receipts.go; docs/delivery.md).
+//
 // Whatever is refused is counted under its own reason and changes nothing for
 // later messages. Check and Explain work without keys and without a broker.
 package evaluator

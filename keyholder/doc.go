@@ -15,4 +15,7 @@
 // be decrypted. Every file is written beside its place and renamed, and an
 // epoch appears in keyset.json only after all of its files are on disk.
 // Secrets that other users of the machine could read are refused.
+//
+// Receipts tells evaluators with a store which results were read, signed with
+// holder.key, so that they keep each until then.
 package keyholder

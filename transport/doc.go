@@ -7,6 +7,10 @@
 //	Sender    sealed bytes -> chunks below the broker's limit -> MQTT QoS 1
 //	Receiver  chunks in any order -> sealed bytes, bounded in count, bytes, time
 //	Open      sealed bytes -> signature, allow-lists, replay guard -> Object
+//	Receipt   what became of an object, signed by who took it; Ask asks for one
+//
+// Package spool keeps objects on disk meanwhile, package delivery brings them to
+// who answers for them.
 //
 // The format is specified in docs/wire-format.md, with test vectors in
 // transport/testdata.
