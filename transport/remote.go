@@ -98,6 +98,10 @@ func OpenRemote(sealed []byte, operator ed25519.PublicKey, device string) (*Remo
 	if !bytes.Equal(msg.Headers.RawProtected, protectedHeader(alg, hint)) || !bytes.Equal(msg.Headers.RawUnprotected, []byte{0xa0}) {
 		return nil, fmt.Errorf("%w: the remote configuration is not under the operator's key", ErrUnknownSigner)
 	}
+	if len(msg.Signature) != ed25519.SignatureSize ||
+		len(sealed) != 2+len(msg.Headers.RawProtected)+1+byteStringSize(len(msg.Payload))+byteStringSize(ed25519.SignatureSize) {
+		return nil, fmt.Errorf("%w: remote configuration is not in canonical form", ErrMalformed)
+	}
 	if err := msg.Verify(remoteContext, edVerifier{operator, alg}); err != nil {
 		return nil, fmt.Errorf("%w: remote configuration: %w", ErrSignature, err)
 	}

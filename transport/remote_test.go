@@ -53,6 +53,12 @@ func TestRemoteConfig(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
 		}
 	}
+	// The signature's length written in two bytes instead of one.
+	i := len(sealed) - 66
+	longer := append(append(bytes.Clone(sealed[:i]), 0x59, 0x00, 0x40), sealed[i+2:]...)
+	if _, err := OpenRemote(longer, op.Public(), "board1"); !errors.Is(err, ErrMalformed) {
+		t.Errorf("another encoding of the same message: %v", err)
+	}
 	for n := range len(sealed) {
 		if _, err := OpenRemote(sealed[:n], op.Public(), "board1"); err == nil {
 			t.Fatalf("%d of %d bytes were accepted", n, len(sealed))
