@@ -43,22 +43,22 @@ func TestLiveTicks(t *testing.T) {
 		t.Errorf("first sample after %v", got)
 	}
 	clock.setLate(300 * time.Millisecond) // late, but by less than an interval
-	if got := tick(); got != 1800*time.Millisecond {
+	if got := tick(); got != 1550*time.Millisecond {
 		t.Errorf("second sample after %v", got)
 	}
-	if got := tick(); got != 2500*time.Millisecond {
+	if got := tick(); got != 2250*time.Millisecond {
 		t.Errorf("the schedule drifted: third sample after %v", got)
 	}
 	clock.setLate(5500 * time.Millisecond) // suspended
 	tick()
-	if got := tick(); missed != 4 || got != 9*time.Second {
+	if got := tick(); missed != 4 || got != 8750*time.Millisecond {
 		t.Errorf("missed %d, next sample after %v", missed, got)
 	}
-	if got := tick(); got != 9500*time.Millisecond {
+	if got := tick(); got != 9250*time.Millisecond {
 		t.Errorf("after the gap: sample after %v", got)
 	}
 	clock.step(-24 * time.Hour) // ticks must not follow the wall clock
-	if got := tick(); got != 10500*time.Millisecond {
+	if got := tick(); got != 10250*time.Millisecond {
 		t.Errorf("after a clock step: sample after %v", got)
 	}
 }

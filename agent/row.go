@@ -60,7 +60,7 @@ const smallestStep = time.Second
 // firstSample is how long after the start the first sample is taken at the
 // latest: long enough for the rates of processors, which count in hundredths of
 // a second, and for devices nearby.
-const firstSample = 500 * time.Millisecond
+const firstSample = 250 * time.Millisecond
 
 // live samples sensors on monotonic ticks.
 type live struct {

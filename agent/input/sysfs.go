@@ -2,6 +2,7 @@ package input
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -20,14 +21,24 @@ func ReadText(path string) (string, error) {
 		return "", err
 	}
 	defer f.Close()
-	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
-	if err != nil {
-		return "", err
+	// The kernel makes up such files as they are read, so few large reads cost
+	// less than io.ReadAll's many small ones.
+	b := make([]byte, 8<<10)
+	n := 0
+	for {
+		k, err := f.Read(b[n:])
+		n += k
+		switch {
+		case errors.Is(err, io.EOF):
+			return string(b[:n]), nil
+		case err != nil:
+			return "", err
+		case n > maxFile:
+			return "", fmt.Errorf("%w: %s is larger than %d bytes", ErrReading, path, maxFile)
+		case n == len(b):
+			b = append(b, make([]byte, len(b))...)
+		}
 	}
-	if len(b) > maxFile {
-		return "", fmt.Errorf("%w: %s is larger than %d bytes", ErrReading, path, maxFile)
-	}
-	return string(b), nil
 }
 
 // ReadNumber reads a file with one number.
