@@ -16,6 +16,8 @@
 //   - Ticks follow the monotonic clock. A tick that is late by a whole interval
 //     or more (a slow sensor) is counted and left out; config.Gap says whether
 //     missing samples take its place or the window ends.
+//   - The first sample is taken one interval after the start, or 250 ms after it
+//     where that is sooner; the others follow at the interval.
 //   - Samples carry wall time, replayed samples the time in their file. When
 //     the wall clock moves against the monotonic one by an interval, or goes
 //     backwards, the current window ends early: it was set, or the machine
