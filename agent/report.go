@@ -17,6 +17,8 @@ type link struct {
 	changed  time.Time // of up
 	lastAck  time.Time
 	lastErr  string
+	lost     uint64    // windows, when Health was asked last
+	lostAt   time.Time // when Health noticed the last of them
 	lastFail time.Time
 }
 
@@ -132,8 +134,26 @@ func (a *Agent) Connected() bool {
 // itself unhealthy. Windows wait meanwhile.
 const offlineTooLong = 5 * time.Minute
 
-// Health says what is wrong now: no connection for too long, a spool that cannot
-// be written.
+// lossMatters is how long a loss of windows counts against the agent's health once
+// it was noticed.
+const lossMatters = 10 * time.Minute
+
+// losses says whether windows were lost lately.
+func (l *link) losses(s Stats, now time.Time) (reason string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if n := s.Spool.Dropped + s.Spool.Expired + s.Spool.Damaged + s.Refused; n > l.lost {
+		l.lost, l.lostAt = n, now
+	}
+	if l.lost == 0 || now.Sub(l.lostAt) >= lossMatters {
+		return ""
+	}
+	return fmt.Sprintf("%d windows were lost: %d to a full queue, %d to age, %d to damage on disk, %d that can never be sent",
+		l.lost, s.Spool.Dropped, s.Spool.Expired, s.Spool.Damaged, s.Refused)
+}
+
+// Health says what is wrong now: no connection for too long, windows lost lately,
+// a spool that cannot be written.
 func (a *Agent) Health() []string {
 	var out []string
 	a.link.mu.Lock()
@@ -143,6 +163,9 @@ func (a *Agent) Health() []string {
 		}
 	}
 	a.link.mu.Unlock()
+	if reason := a.link.losses(a.Stats(), a.clock.Now()); reason != "" {
+		out = append(out, reason)
+	}
 	if err := a.spool.Health(); err != nil {
 		out = append(out, err.Error())
 	}

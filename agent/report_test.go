@@ -1,0 +1,77 @@
+package agent
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hencedge/hencedge/transport/spool"
+)
+
+// gone is a client without a connection.
+type gone struct{ fakeClient }
+
+func (*gone) Connected() bool { return false }
+
+func TestHealth(t *testing.T) {
+	cfg := testConfig(t)
+	clock := newFakeClock()
+	deps, _ := testDeps(t, &fakeClient{})
+	deps.Clock = clock
+	a, err := New(cfg, deps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	if got := a.Health(); len(got) != 0 || a.Connected() {
+		t.Errorf("before it runs: %q", got)
+	}
+	a.link.use(&fakeClient{}, clock.Now())
+	if got := a.Health(); len(got) != 0 || !a.Connected() {
+		t.Errorf("connected: %q", got)
+	}
+	a.link.use(&gone{}, clock.Now())
+	if got := a.Health(); len(got) != 0 {
+		t.Errorf("just disconnected: %q", got)
+	}
+	clock.step(offlineTooLong + time.Second)
+	if got := a.Health(); len(got) != 1 || !strings.Contains(got[0], "no connection to the broker for 5m1s") {
+		t.Errorf("offline for long: %q", got)
+	}
+	now := clock.Now()
+	a.link.failed(errors.New("connection refused"), now)
+	a.link.acknowledged(now.Add(-time.Minute))
+	r := a.Report()
+	if r.Broker.LastError != "connection refused" || !r.Broker.FailedAt.Equal(now) || !r.Broker.LastAck.Equal(now.Add(-time.Minute)) || r.Broker.Connected {
+		t.Errorf("%+v", r.Broker)
+	}
+	if line := a.Line(); !strings.HasPrefix(line, "not connected, 0 windows wait, 0 sent, last acknowledged ") {
+		t.Errorf("%q", line)
+	}
+}
+
+// A loss counts for a while after it was noticed, and again when there is more.
+func TestLossesCount(t *testing.T) {
+	var l link
+	now := time.Unix(1_000_000, 0)
+	s := func(dropped, expired uint64) Stats {
+		return Stats{Spool: spool.Stats{Dropped: dropped, Expired: expired}}
+	}
+	for i, c := range []struct {
+		after            time.Duration
+		dropped, expired uint64
+		want             string
+	}{
+		{0, 0, 0, ""},
+		{time.Second, 3, 0, "3 windows were lost: 3 to a full queue"},
+		{lossMatters - time.Second, 3, 0, "3 windows were lost"},
+		{time.Second, 3, 0, ""},
+		{time.Hour, 3, 2, "5 windows were lost: 3 to a full queue, 2 to age"},
+	} {
+		now = now.Add(c.after)
+		if got := l.losses(s(c.dropped, c.expired), now); (c.want == "") != (got == "") || !strings.Contains(got, c.want) {
+			t.Errorf("%d: %q, want %q", i, got, c.want)
+		}
+	}
+}
