@@ -210,7 +210,8 @@ func eachFused(t *testing.T, f func(t *testing.T, b cutrantt.Backend, logN, n2 i
 		}
 		_, fused := r.(cutrantt.Fused)
 		for _, n2 := range columns {
-			if fused || n2 == 4 || n2 == 8 {
+			// The CPU fuses with one column, and takes the steps otherwise.
+			if n2 == 4 || fused && (n2 == 1 || b.Name() != "cpu") {
 				t.Run(fmt.Sprintf("n2=%d", n2), func(t *testing.T) { f(t, b, 10, n2) })
 			}
 		}
