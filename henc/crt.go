@@ -13,6 +13,7 @@ type crtTable struct {
 	q    []uint32
 	once sync.Once
 
+	m     []uint64    // floor((2^64-1)/q_i), for mod
 	k     int         // primes in the short form, min(4, len(q))
 	inv   [4]uint64   // inv[j] = (q_0...q_(j-1))^-1 mod q_j
 	place [][5]uint64 // place[i][j] = q_0...q_(j-1) mod q_i for j < k, place[i][4] = -q_0...q_(k-1) mod q_i
@@ -28,6 +29,9 @@ const crtBlock = 256
 
 func (t *crtTable) init() {
 	t.k = min(4, len(t.q))
+	for _, q := range t.q {
+		t.m = append(t.m, math.MaxUint64/uint64(q))
+	}
 	t.place = make([][5]uint64, len(t.q))
 	for i, q := range t.q {
 		m, p := uint64(q), uint64(1)
@@ -61,23 +65,33 @@ func (t *crtTable) centred(out []float64, x []uint32) {
 	for at := 0; at < n; at += crtBlock {
 		size := min(crtBlock, n-at)
 		for j := range t.k {
-			q, row := uint64(t.q[j]), x[j*n+at:][:size]
-			for c, v := range row {
-				s := uint64(0) // the digits below, mod q
-				for i := range j {
-					s += d[i][c] * t.place[j][i] // < 3*2^60
+			q, m, row := uint64(t.q[j]), t.m[j], x[j*n+at:][:size]
+			if j == 0 {
+				for c, v := range row {
+					d[0][c] = uint64(v)
 				}
-				d[j][c] = (uint64(v) + q - s%q) % q * t.inv[j] % q
+				continue
+			}
+			p, inv := &t.place[j], t.inv[j]
+			for c, v := range row {
+				s := d[0][c] // the digits below, mod q
+				if j > 1 {
+					s += d[1][c] * p[1]
+				}
+				if j > 2 {
+					s += d[2][c] * p[2] // < 2^62
+				}
+				d[j][c] = mod((uint64(v)+q-mod(s, q, m))*inv, q, m)
 			}
 		}
 		for c := range size {
 			out[at+c], neg[c] = t.short(d[0][c], d[1][c], d[2][c], d[3][c])
 		}
 		for i := t.k; i < len(t.q); i++ {
-			q, p, row := uint64(t.q[i]), &t.place[i], x[i*n+at:][:size]
+			q, m, p, row := uint64(t.q[i]), t.m[i], &t.place[i], x[i*n+at:][:size]
 			for c, v := range row {
 				s := d[0][c] + d[1][c]*p[1] + d[2][c]*p[2] + d[3][c]*p[3] + neg[c]*p[4] // < 2^62
-				if s%q != uint64(v) {
+				if mod(s, q, m) != uint64(v) {
 					neg[c] = notShort
 				}
 			}
@@ -88,6 +102,14 @@ func (t *crtTable) centred(out []float64, x []uint32) {
 			}
 		}
 	}
+}
+
+// mod is x mod q for any x, with m = floor((2^64-1)/q): the estimate of the quotient
+// is at most one too small.
+func mod(x, q, m uint64) uint64 {
+	h, _ := bits.Mul64(x, m)
+	r := x - h*q
+	return min(r, r-q)
 }
 
 // notShort marks an integer that the first primes alone do not give.
