@@ -16,7 +16,7 @@
 //
 // The package holds the interface (Ring), the shapes (Shape, Batch, Domain), the
 // check of a modulus, and nothing that computes. Backends live below it, such as
-// reference (slow, for clarity) and cpu (plain Go), and they are all run through
+// reference (slow, for clarity) and cpu (plain Go and vector code), and they are all run through
 // the one suite in conformance.
 // It imports only the standard library.
 package cutrantt

@@ -41,6 +41,8 @@ var mutations = []mutation{
 	{what: "vector Barrett factor", file: "cpu/vector.go", old: "max(bits.Len32(b.q), 2) - 2)\n\treturn 1 << (32 + s)", new: "max(bits.Len32(b.q), 2) - 2)\n\treturn 1 << (31 + s)"},
 	{what: "vector operand without its factor", file: "cpu/operand.go", old: "m.shoup(m.montgomery(1))", new: "m.shoup(1)"},
 	{what: "vector digits of small primes", file: "cpu/basis.go", old: "vec = vec && m.q > minVectorQ", new: "_ = minVectorQ"},
+	{what: "vector window order", file: "cpu/windows.go", old: "place(j-1, turned)", new: "place(j, turned)"},
+	{what: "vector roots of odd blocks", file: "cpu/vector_ntt.go", old: "neg(t.roots[2*g], m.q)", new: "t.roots[2*g]"},
 	{what: "vector sum of products", file: "cpu/vector.go", old: "max(bits.Len32(b.q), 2) - 1)", new: "max(bits.Len32(b.q), 2) - 2)"},
 	{what: "vector turn order", file: "cpu/automorphism.go", old: "e>>(k-4)", new: "e>>(k-3)"},
 	{what: "fused digits of the first limbs", file: "cpu/fused.go", old: "rows{y.words[lo*stride:], stride}, v.row(d, 0, n), hi-lo)", new: "rows{y.words, stride}, v.row(d, 0, n), hi-lo)"},

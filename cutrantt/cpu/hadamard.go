@@ -155,6 +155,11 @@ func (r *ring) hadamard(dst, a, b *cutrantt.Batch, acc bool, all ...*cutrantt.Ba
 		return err
 	}
 	n2, limbs := int(a.Domain().N2), dst.Limbs()
+	if r.lazyVector(n2) {
+		r.hadamardWindows(dst, a, b, acc, n2)
+		dst.SetDomain(a.Domain())
+		return nil
+	}
 	k, n1 := kernelFor(r.method, n2), r.n/n2
 	r.eachRows(dst.Polys(), len(limbs), n2, n2, func(p, l, lo, hi int) {
 		m := r.moduli[limbs[l]]

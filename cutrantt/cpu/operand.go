@@ -13,7 +13,8 @@ import (
 //
 // For n2 = 1 and vector code it is a copy times 2^32 (barrett.montgomery) in another
 // order: for each limb, pieces (vectorCode.piece) of every polynomial in turn, so that
-// a sum of products reads the words of a limb one after the other.
+// a sum of products reads the words of a limb one after the other. For n2 > 1 and
+// vector code it is the windows of each (poly, limb) (windows.go).
 type operand struct {
 	owner *check.Ring
 	shape cutrantt.Shape
@@ -59,7 +60,16 @@ func (r *ring) Precompute(b *cutrantt.Batch) (cutrantt.Operand, error) {
 	if r.vec != nil {
 		o.piece = r.vec.piece
 	}
+	if r.lazyVector(n2) {
+		o.limb = r.windowWords(n2)
+	}
 	o.words = make([]uint32, b.Polys()*len(limbs)*o.limb)
+	if r.lazyVector(n2) {
+		r.eachLimb(b.Polys(), len(limbs), 2*r.n, func(p, l int) {
+			r.setWindows(o.at(p, l), r.limb(b, p, l), n2, r.moduli[limbs[l]])
+		})
+		return o, nil
+	}
 	r.eachRows(b.Polys(), len(limbs), n2, 4, func(p, l, lo, hi int) {
 		m, y := r.moduli[limbs[l]], r.limb(b, p, l)
 		if n2 == 1 && r.vec != nil {
@@ -100,6 +110,11 @@ func (r *ring) MulOperand(dst, a *cutrantt.Batch, b cutrantt.Operand) error {
 	}
 	k, n2, limbs := o.k, int(a.Domain().N2), dst.Limbs()
 	terms, results := a.Polys(), dst.Polys()
+	if r.lazyVector(n2) {
+		r.eachLimb(1, len(limbs), n2*terms*results*r.n, func(_, l int) { r.operandWindows(dst, a, o, l, where[l], n2) })
+		dst.SetDomain(a.Domain())
+		return nil
+	}
 	r.eachRows(1, len(limbs), n2, n2*terms*results, func(_, l, lo, hi int) {
 		m := r.moduli[limbs[l]]
 		if n2 == 1 {

@@ -10,6 +10,7 @@ type vectorTable struct {
 	pairs  []uint64  // the first n1/32, as in modulus.twiddles
 	stream []uint64  // 32 words for each block of 32, for the last five levels
 	scale  [2]uint64 // 1/n1 and t[1]/n1
+	roots  []uint32  // times 2^32: block b is modulo X^n2 - roots[b]; for n2 > 1
 }
 
 // vectorTable returns the table for n1-point columns.
@@ -32,6 +33,13 @@ func (m *modulus) vectorTable(c *vectorCode, n1 int) *vectorTable {
 	t.scale = [2]uint64{m.shoup(n), m.shoup(m.mul(n, w[1]))}
 	for b := range blocks {
 		m.fillStream(t.stream[32*b:32*(b+1)], w, b, c.groups)
+	}
+	if log2(n1) < m.logN {
+		t.roots = make([]uint32, n1)
+		for g, w := range w[n1/2:] {
+			t.roots[2*g] = m.montgomery(w)
+			t.roots[2*g+1] = neg(t.roots[2*g], m.q)
+		}
 	}
 	at.Store(t)
 	return t
