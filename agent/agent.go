@@ -208,6 +208,7 @@ func Warnings(cfg *config.Agent) []string {
 	if e, err := cfg.Broker.Endpoint(); err == nil && !e.TLS && !e.Loopback() {
 		out = append(out, fmt.Sprintf("no TLS to %s: topics, sizes and the broker's password travel in clear", e.Host))
 	}
+	out = append(out, inputWarnings(cfg)...)
 	for _, s := range cfg.Streams {
 		if s.Replay != nil && s.Replay.Speed == "fast" && cfg.Queue.Full != config.QueueBlock {
 			out = append(out, fmt.Sprintf("stream %s replays as fast as it can, and a full queue drops windows; set queue.full to block to lose none", s.Name))

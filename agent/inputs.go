@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"strings"
 
 	"github.com/hencedge/hencedge/agent/input"
 	"github.com/hencedge/hencedge/agent/input/bus"
@@ -56,6 +58,52 @@ func openInput(in config.Input, env input.Env) (input.Input, error) {
 		return mqttin.New(in, env)
 	}
 	return nil, fmt.Errorf("%w: an input of type %q cannot be opened", ErrNoSensor, in.Type())
+}
+
+// inputWarnings are inputs that nobody reads, that travel in clear, or whose
+// device is not there now.
+func inputWarnings(cfg *config.Agent) []string {
+	used := map[string]bool{}
+	for _, s := range cfg.Streams {
+		for _, ch := range s.Channels {
+			if ch.Source != nil {
+				used[ch.Source.From] = true
+			}
+		}
+	}
+	var out []string
+	for _, in := range cfg.Inputs {
+		if !used[in.Name] {
+			out = append(out, fmt.Sprintf("input %s: no channel reads it", in.Name))
+		}
+		device, clear := "", ""
+		switch {
+		case in.Serial != nil:
+			device = in.Serial.Device
+		case in.I2C != nil:
+			device = fmt.Sprintf("/dev/i2c-%d", *in.I2C.Bus)
+		case in.SPI != nil:
+			device = fmt.Sprintf("/dev/spidev%d.%d", *in.SPI.Bus, in.SPI.ChipSelect)
+		case in.CAN != nil:
+			device = "/sys/class/net/" + in.CAN.Interface
+		case in.HTTP != nil && in.HTTP.Insecure:
+			clear = in.HTTP.URL
+		case in.MQTT != nil && in.MQTT.Insecure:
+			clear = in.MQTT.URL
+		case in.Modbus != nil:
+			device, _ = strings.CutPrefix(in.Modbus.URL, "rtu://")
+			if device == in.Modbus.URL {
+				device = ""
+			}
+		}
+		if _, err := os.Stat(device); device != "" && err != nil {
+			out = append(out, fmt.Sprintf("input %s: %s is not there now; the agent waits for it", in.Name, device))
+		}
+		if clear != "" {
+			out = append(out, fmt.Sprintf("input %s: no TLS to %s: its readings travel in clear, and anybody on the way can change them", in.Name, clear))
+		}
+	}
+	return out
 }
 
 // sensor makes the sensor of a source that names an input.

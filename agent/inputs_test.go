@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -96,5 +97,28 @@ func TestInputsToCiphertext(t *testing.T) {
 	}
 	if st := a.Stats().Inputs; st["tool"].Values == 0 || st["web"].Values == 0 || st["web"].Failures != 0 {
 		t.Errorf("got %+v", st)
+	}
+}
+
+func TestInputWarnings(t *testing.T) {
+	cfg := testConfig(t)
+	cfg.Inputs = []config.Input{
+		{Name: "gps", Serial: &config.Serial{Device: "/dev/none/ttyX", Format: "nmea"}},
+		{Name: "pump", Modbus: &config.Modbus{URL: "rtu:///dev/none/ttyY"}},
+		{Name: "plc", Modbus: &config.Modbus{URL: "tcp://192.0.2.1"}},
+		{Name: "bus", CAN: &config.CAN{Interface: "nocan9"}},
+		{Name: "web", HTTP: &config.HTTP{URL: "http://192.0.2.1/x", Insecure: true}},
+		{Name: "imu", I2C: &config.I2C{Bus: new(250), Address: 0x68}},
+	}
+	cfg.Streams[0].Channels[0].Source = &config.Source{Type: config.SourceSerial, Point: config.Point{From: "gps"}}
+	got := strings.Join(inputWarnings(cfg), "\n")
+	for _, want := range []string{"gps: /dev/none/ttyX is not there", "pump: /dev/none/ttyY is not", "pump: no channel", "plc: no channel", "nocan9 is not there",
+		"web: no TLS to http://192.0.2.1/x", "/dev/i2c-250 is not there"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("no %q in\n%s", want, got)
+		}
+	}
+	if strings.Contains(got, "gps: no channel") || strings.Count(got, "plc") != 1 {
+		t.Errorf("got\n%s", got)
 	}
 }
