@@ -110,8 +110,8 @@ func (g *gen) forwardLast(together int, far bool) {
 	g.function("forwardLast"+name, "x *uint32, blocks int, s *uint64, q uint32", fmt.Sprintf(`is the last five levels of the forward transform, in place, over blocks of 32
 neighbours: [0, 4q) to [0, q). s is the stream of their twiddles. The number of
 blocks is a multiple of %d.`, together))
-	p, n := Load(Param("x"), GP64()).(Register), Load(Param("blocks"), GP64()).(Register)
-	s := Load(Param("s"), GP64()).(Register)
+	p, n := Load(Param("x"), GP64()), Load(Param("blocks"), GP64())
+	s := Load(Param("s"), GP64())
 	eight := g.constant("eight", qwords(func(i int) int { return 2 + i/4 }))
 	four := g.constant("four", qwords(func(i int) int { return 4 + i/2 }))
 	from := make([]int, 32) // from[position]: lane of (E, O)
@@ -170,8 +170,8 @@ func (g *gen) inverseFirst(together int, far bool) {
 	g.function("inverseFirst"+name, "dst, src *uint32, blocks int, s *uint64, q uint32", fmt.Sprintf(`undoes forwardLast from src to dst, which are equal or apart: [0, 2q) to
 [0, 2q). s is the last block of the stream, which is read backwards. The number of
 blocks is a multiple of %d.`, together))
-	dst, src := Load(Param("dst"), GP64()).(Register), Load(Param("src"), GP64()).(Register)
-	n, s := Load(Param("blocks"), GP64()).(Register), Load(Param("s"), GP64()).(Register)
+	dst, src := Load(Param("dst"), GP64()), Load(Param("src"), GP64())
+	n, s := Load(Param("blocks"), GP64()), Load(Param("s"), GP64())
 	eight := g.constant("turnedEight", qwords(func(i int) int { return 2 + i/2%2 }))
 	four := g.constant("four", qwords(func(i int) int { return 4 + i/2 }))
 	even := g.constant("turnedEven", func(l int) int { return 31 - 2*pairOf(l) })

@@ -141,7 +141,7 @@ func (g *gen) broadcast64(p Register) vec {
 }
 
 // pointer loads a pointer or an int argument.
-func pointer(name string) Register { return Load(Param(name), GP64()).(Register) }
+func pointer(name string) Register { return Load(Param(name), GP64()) }
 
 // over runs body for vectors at a time until n (in residues) is used up; the
 // pointers advance.

@@ -34,9 +34,9 @@ const passArgs = "dst, src *uint32, size, first, groups int, t *uint64, q uint32
 // two from twice that index of the next level, and so on. body gets the parts of a
 // group and w[level][i] and returns the parts.
 func (g *gen) pass(k, step int, body func(x []vec, w [][]func() twiddle) []vec) {
-	dst, src := Load(Param("dst"), GP64()).(Register), Load(Param("src"), GP64()).(Register)
-	size, first := Load(Param("size"), GP64()).(Register), Load(Param("first"), GP64()).(Register)
-	groups, t := Load(Param("groups"), GP64()).(Register), Load(Param("t"), GP64()).(Register)
+	dst, src := Load(Param("dst"), GP64()), Load(Param("src"), GP64())
+	size, first := Load(Param("size"), GP64()), Load(Param("first"), GP64())
+	groups, t := Load(Param("groups"), GP64()), Load(Param("t"), GP64())
 	SHLQ(U8(2), size) // bytes
 	levels := make([]Register, k)
 	for j := range levels {
@@ -136,7 +136,7 @@ is the mirrored index 2m-1-i of group i of m.`, k))
 	for k := 1; k <= g.merged(); k++ {
 		g.function(fmt.Sprintf("inverseEnd%d", k), passArgs+", scale *uint64", fmt.Sprintf(`is inverse%d for the last levels, with one group: [0, 2q) to [0, q). scale is
 the pair of factors of the sums and of the differences of the last level.`, k))
-		scale := Load(Param("scale"), GP64()).(Register)
+		scale := Load(Param("scale"), GP64())
 		sum, diff := g.held(at(scale, 0)), g.held(at(scale, 8))
 		g.pass(k, -1, func(x []vec, w [][]func() twiddle) []vec {
 			for j := k - 1; j >= 1; j-- {

@@ -31,7 +31,7 @@ func function(name, signature, doc string) {
 	Pragma("noescape")
 }
 
-func pointer(name string) Register { return Load(Param(name), GP64()).(Register) }
+func pointer(name string) Register { return Load(Param(name), GP64()) }
 
 // number is a complex number in each of the eight lanes.
 type number struct{ re, im VecVirtual }

@@ -26,7 +26,7 @@ func function(name, signature, doc string) {
 	Pragma("noescape")
 }
 
-func pointer(name string) Register { return Load(Param(name), GP64()).(Register) }
+func pointer(name string) Register { return Load(Param(name), GP64()) }
 
 func at(p Register, disp int) Mem { return Mem{Base: p, Disp: disp} }
 
