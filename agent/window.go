@@ -26,6 +26,7 @@ type collector struct {
 
 	held   []float64 // last good value per channel; NaN before the first
 	warned []bool    // per channel, in this window
+	sample []float64 // of the row at hand
 	cur    *window
 	bucket int64
 	last   time.Time
@@ -129,6 +130,9 @@ func (c *collector) put(r row) (done []*window) {
 
 func (c *collector) open(at time.Time) {
 	w := &window{start: at, end: at, values: make([][]float64, len(c.stream.Channels))}
+	for i := range w.values {
+		w.values[i] = make([]float64, 0, c.stream.Window.Samples)
+	}
 	if every := c.stream.Window.Every; every > 0 {
 		w.start = time.Unix(0, c.bucket*int64(every)).UTC()
 		w.end = w.start.Add(every)
@@ -157,10 +161,13 @@ func bucketOf(t time.Time, every time.Duration) int64 {
 	return b
 }
 
-// policies turns a row into a sample with every value in range; ok is false
-// when the sample is to be left out.
+// policies turns a row into a sample with every value in range, which is valid
+// until the next call; ok is false when the sample is to be left out.
 func (c *collector) policies(r row) (sample []float64, ok bool) {
-	sample, ok = make([]float64, len(r.values)), true
+	if c.sample == nil {
+		c.sample = make([]float64, len(c.stream.Channels))
+	}
+	sample, ok = c.sample, true
 	for i, ch := range c.stream.Channels {
 		v, err := r.values[i], r.errs[i]
 		if math.IsNaN(v) {
