@@ -45,9 +45,9 @@ var mutations = []mutation{
 	{what: "vector roots of odd blocks", file: "cpu/vector_ntt.go", old: "neg(t.roots[2*g], m.q)", new: "t.roots[2*g]"},
 	{what: "vector sum of products", file: "cpu/vector.go", old: "max(bits.Len32(b.q), 2) - 1)", new: "max(bits.Len32(b.q), 2) - 2)"},
 	{what: "vector turn order", file: "cpu/automorphism.go", old: "e>>(k-4)", new: "e>>(k-3)"},
-	{what: "fused digits of the first limbs", file: "cpu/fused.go", old: "rows{y.words[lo*stride:], stride}, v.row(d, 0, n), hi-lo)", new: "rows{y.words, stride}, v.row(d, 0, n), hi-lo)"},
-	{what: "fused sum not added", file: "cpu/fused.go", old: "if low && !merged {", new: "if low && merged {"},
-	{what: "fused sum not lifted", file: "cpu/fused.go", old: "p = m.mul(p, m.reduce(uint64(s.q)))", new: "p = m.mul(p, m.reduce(uint64(s.q)-1))"},
+	{what: "fused digits of the first limbs", file: "cpu/fused.go", old: "rows{y.words[lo*stride:], stride}, v.row(d, 0, n), hi-lo)", new: "rows{y.words, stride}, v.row(d, 0, n), hi-lo)", run: rangeTests},
+	{what: "fused sum not added", file: "cpu/fused.go", old: "if low && !merged {", new: "if low && merged {", run: rangeTests},
+	{what: "fused sum not lifted", file: "cpu/fused.go", old: "p = m.mul(p, m.reduce(uint64(s.q)))", new: "p = m.mul(p, m.reduce(uint64(s.q)-1))", run: rangeTests},
 
 	// Forward transform.
 	{what: "butterfly sign", file: "cpu/forward.go", old: "return a + v, a - v + uint32(q)", new: "return a - v + uint32(q), a + v"},

@@ -1,58 +1,90 @@
 package cpu
 
 import (
+	"errors"
 	"slices"
 	"testing"
 
 	"github.com/hencedge/hencedge/cutrantt"
 )
 
-// TestSwitchKeysLarge compares vector code with plain Go, which takes the steps of
-// Ring, where the rows of digits are read in parts that serve several targets.
-func TestSwitchKeysLarge(t *testing.T) {
-	const logN, limbs, special = 15, 10, 2
-	ms := testModuli(t, logN, limbs+special)
-	if groupSize(limbs, 1<<logN) == 1 {
-		t.Fatal("the case is too small for its purpose")
+// TestSwitchKeys compares vector code with plain Go, which takes the steps of Ring:
+// sums of one and of two polynomials, merged with a rescaling, turned, several items
+// with one X and with two, and a case where the rows of digits are read in parts
+// that serve several targets.
+func TestSwitchKeys(t *testing.T) {
+	if groupSize(10, 1<<15) == 1 {
+		t.Fatal("the large case is too small for its purpose")
 	}
-	g := cutrantt.Gadget{Alpha: 5, Special: []int{limbs, limbs + 1}}
-	run := func(b backend) []uint32 {
-		r, err := b.NewRing(logN, ms, cutrantt.Options{})
+	for _, c := range []struct {
+		what                           string
+		logN, limbs, alpha, keep, lows int
+		galois                         []uint64
+	}{
+		{"large", 15, 10, 5, 10, 2, []uint64{25}},
+		{"merged", 11, 5, 2, 3, 2, []uint64{0}},
+		{"merged, a sum of one, turned", 11, 5, 5, 4, 1, []uint64{5}},
+		{"hoisted", 11, 4, 2, 4, 1, []uint64{5, 1, 25, 4095}},
+		{"no sum", 11, 3, 1, 3, 0, []uint64{3, 0}},
+	} {
+		want, err := switched(backend{}, c.logN, c.limbs, c.alpha, c.keep, c.lows, c.galois, t)
 		if err != nil {
-			t.Fatal(err)
+			t.Fatalf("%s: %v", c.what, err)
 		}
-		k, err := key(r, 4)
-		if err != nil {
-			t.Fatal(err)
-		}
-		op, err := r.Precompute(k)
-		if err != nil {
-			t.Fatal(err)
-		}
-		x, err := k.Slice(0, 1, 0, limbs)
-		if err != nil {
-			t.Fatal(err)
-		}
-		low, err := k.Slice(1, 3, 0, limbs)
-		if err != nil {
-			t.Fatal(err)
-		}
-		dst, err := cutrantt.NewResult(r, 2, x.Limbs(), cutrantt.NTT(1))
-		if err != nil {
-			t.Fatal(err)
-		}
-		words, err := residues(r, []*cutrantt.Batch{dst}, cutrantt.SwitchKeys(r, g, []cutrantt.KeySwitch{{Dst: dst, X: x, Low: low, Key: op, Galois: 25}}))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return words
-	}
-	want := run(backend{})
-	for _, c := range variants() {
-		if !slices.Equal(run(backend{vec: c}), want) {
-			t.Errorf("%s: the switched polynomials differ", c.name)
+		for _, v := range variants() {
+			got, err := switched(backend{vec: v}, c.logN, c.limbs, c.alpha, c.keep, c.lows, c.galois, t)
+			if err != nil || !slices.Equal(got, want) {
+				t.Errorf("%s: %s: the switched polynomials differ (%v)", c.what, v.name, err)
+			}
 		}
 	}
+}
+
+// switched are the residues of key switches, one for each of galois: the first half
+// of them has one X and the others another.
+func switched(b backend, logN, limbs, alpha, keep, lows int, galois []uint64, t *testing.T) (all []uint32, err error) {
+	r, err := b.NewRing(logN, testModuli(t, logN, limbs+2), cutrantt.Options{})
+	if err != nil {
+		return nil, err
+	}
+	g := cutrantt.Gadget{Alpha: alpha, Special: []int{limbs, limbs + 1}}
+	k, err := key(r, max(2*g.Digits(limbs), 4))
+	if err != nil {
+		return nil, err
+	}
+	slice := func(p0, p1, l1 int) *cutrantt.Batch {
+		v, serr := k.Slice(p0, p1, 0, l1)
+		err = errors.Join(err, serr)
+		return v
+	}
+	op, perr := r.Precompute(slice(0, 2*g.Digits(limbs), limbs+2))
+	xs := [2]*cutrantt.Batch{slice(0, 1, limbs), slice(3, 4, limbs)}
+	var low *cutrantt.Batch
+	if lows > 0 {
+		low = slice(1, 1+lows, limbs)
+	}
+	var items []cutrantt.KeySwitch
+	var dsts []*cutrantt.Batch
+	for i, e := range galois {
+		dst, nerr := cutrantt.NewResult(r, 2, xs[0].Limbs()[:keep], cutrantt.NTT(1))
+		err = errors.Join(err, nerr)
+		dsts = append(dsts, dst)
+		items = append(items, cutrantt.KeySwitch{Dst: dst, X: xs[2*i/len(galois)], Low: low, Key: op, Galois: e})
+	}
+	if err := errors.Join(err, perr); err != nil {
+		return nil, err
+	}
+	if err := cutrantt.SwitchKeys(r, g, items); err != nil {
+		return nil, err
+	}
+	for _, dst := range dsts {
+		words, err := residues(r, []*cutrantt.Batch{dst}, nil)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, words...)
+	}
+	return all, nil
 }
 
 // TestMemoryComesBack: NewBatch gives zeros also where it gives memory again.
