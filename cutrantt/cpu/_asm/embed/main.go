@@ -1,5 +1,5 @@
 // Command embed writes the vector code of package henc/internal/embed: see the
-// go:generate line in its vector_amd64.go. Complex numbers stand in two slices, of
+// generate directive in its vector_amd64.go. Complex numbers stand in two slices, of
 // real and of imaginary parts. No product is fused with a sum, so that the results
 // are those of the plain Go code bit for bit.
 package main
