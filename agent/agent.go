@@ -92,6 +92,7 @@ type Agent struct {
 	bootID  []byte
 	link    link
 	device  device
+	energy  energy
 
 	used atomic.Bool
 }
@@ -159,6 +160,7 @@ func New(cfg *config.Agent, deps Deps) (*Agent, error) {
 			return nil, errors.Join(fmt.Errorf("stream %s: %w", s.cfg.Name, err), a.Close())
 		}
 	}
+	a.openEnergy(deps.Root)
 	for _, w := range Warnings(cfg) {
 		a.log.Warn(w)
 	}

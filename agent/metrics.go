@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"math"
+
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -85,6 +87,30 @@ var inputMetrics = []metric[InputStats]{
 	perInput("failures_total", "Polls and connections that failed.", func(s InputStats) uint64 { return s.Failures }),
 }
 
+func perBoard(name, help string, kind prometheus.ValueType, value func(Energy) (float64, bool)) metric[Energy] {
+	return metric[Energy]{prometheus.NewDesc("hencedge_agent_"+name, help, []string{"sensor", "scope"}, nil), kind, func(e Energy) float64 {
+		if v, ok := value(e); ok {
+			return v
+		}
+		return math.NaN() // left out
+	}}
+}
+
+// energyMetrics are there on boards with a power sensor only.
+var energyMetrics = []metric[Energy]{
+	perBoard("energy_joules_total", "Energy of what the sensor covers, since the start.", prometheus.CounterValue, func(e Energy) (float64, bool) { return e.Joules, true }),
+	perBoard("energy_seconds_total", "Time that this energy covers.", prometheus.CounterValue, func(e Energy) (float64, bool) { return e.Seconds, true }),
+	perBoard("energy_failures_total", "Readings of the power sensor that failed.", prometheus.CounterValue, func(e Energy) (float64, bool) { return float64(e.Failures), true }),
+	perBoard("energy_watts", "Mean power over the last five minutes.", prometheus.GaugeValue, func(e Energy) (float64, bool) { return e.Recent.Watts, e.Recent.Seconds > 0 }),
+	perBoard("energy_joules_per_reading", "Energy for each sample over the last five minutes.", prometheus.GaugeValue, func(e Energy) (float64, bool) { return e.Recent.PerReading, e.Recent.PerReading > 0 }),
+	perBoard("energy_own_joules", "Estimate of the agent's part: energy times its share of the busy processor time.", prometheus.GaugeValue, func(e Energy) (float64, bool) {
+		if e.Own == nil {
+			return 0, false
+		}
+		return *e.Own, true
+	}),
+}
+
 // Describe makes an Agent a prometheus.Collector of its Stats.
 func (a *Agent) Describe(ch chan<- *prometheus.Desc) {
 	for _, m := range streamMetrics {
@@ -96,6 +122,9 @@ func (a *Agent) Describe(ch chan<- *prometheus.Desc) {
 	for _, m := range inputMetrics {
 		ch <- m.desc
 	}
+	for _, m := range energyMetrics {
+		ch <- m.desc
+	}
 }
 
 // Collect gives the counts as they are now.
@@ -103,6 +132,13 @@ func (a *Agent) Collect(ch chan<- prometheus.Metric) {
 	s := a.Stats()
 	for _, m := range agentMetrics {
 		ch <- prometheus.MustNewConstMetric(m.desc, m.kind, m.value(s))
+	}
+	if e := a.Energy(); e.Sensor != "" {
+		for _, m := range energyMetrics {
+			if v := m.value(e); !math.IsNaN(v) {
+				ch <- prometheus.MustNewConstMetric(m.desc, m.kind, v, e.Sensor, string(e.Scope))
+			}
+		}
 	}
 	for name, in := range s.Inputs {
 		for _, m := range inputMetrics {

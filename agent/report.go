@@ -85,6 +85,7 @@ type Report struct {
 	Refused   uint64                 `json:"refused"`
 	Streams   map[string]StreamStats `json:"streams"`
 	Inputs    map[string]InputStats  `json:"inputs,omitempty"`
+	Energy    Energy                 `json:"energy"`
 }
 
 // Report describes the agent as it is now.
@@ -92,7 +93,7 @@ func (a *Agent) Report() Report {
 	s, keys := a.Stats(), a.current()
 	r := Report{Device: a.cfg.Device, Boot: s.Boot, Since: a.since, Streams: s.Streams,
 		Sent: s.Sent, SentBytes: s.SentBytes, Retries: s.Retries, Refused: s.Refused}
-	r.Inputs = s.Inputs
+	r.Inputs, r.Energy = s.Inputs, a.Energy()
 	q := &r.Queue
 	q.Objects, q.Bytes, q.Durable, q.Memory, q.Oldest = s.Spool.Objects, s.Spool.Bytes, a.spool.Durable(), s.Spool.MemoryObjects, s.Spool.Oldest.Seconds()
 	q.Dropped, q.Expired, q.Damaged, q.Repaired = s.Spool.Dropped, s.Spool.Expired, s.Spool.Damaged, s.Spool.Repaired

@@ -70,6 +70,10 @@ func (a *Agent) run(ctx context.Context, limit int) (err error) {
 		a.deps.OnReady()
 	}
 	a.stopping(stopSampling)
+	counting, stopCounting := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopCounting()
+	var counted sync.WaitGroup
+	counted.Go(func() { a.energy.count(counting) })
 	var wg sync.WaitGroup
 	errs := make([]error, len(a.streams))
 	for i, s := range a.streams {
@@ -79,6 +83,8 @@ func (a *Agent) run(ctx context.Context, limit int) (err error) {
 	stopSampling()
 	a.spool.Close()
 	errs = append(errs, <-sending, a.failure())
+	stopCounting()
+	counted.Wait()
 	a.spool.Flush() // what is in memory, if the disk takes it now
 	switch left := a.spool.Stats(); {
 	case left.Objects > 0 && a.spool.Durable() && left.MemoryObjects == 0:

@@ -36,6 +36,7 @@ func (a *Agent) SetDefaults() {
 	a.Broker.setDefaults("agent-" + a.Device)
 	orDefault(&a.Keys.Mode, KeyModePublic)
 	orDefault(&a.BackendFallback, FallbackCPU)
+	orDefault(&a.Energy, EnergyAuto)
 	orDefault(&a.Queue.Objects, DefaultQueueObjects)
 	orDefault(&a.Queue.Bytes, DefaultQueueBytes)
 	orDefault(&a.Queue.Full, a.defaultPolicy())

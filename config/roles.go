@@ -28,9 +28,19 @@ type Agent struct {
 	Metrics     Metrics  `yaml:"metrics"`
 	Control     Control  `yaml:"control"`
 	Remote      *Remote  `yaml:"remote"`
+	// Energy says whether the board's power sensor is read.
+	Energy EnergyPolicy `yaml:"energy"`
 
 	origin
 }
+
+// EnergyPolicy says whether energy is counted.
+type EnergyPolicy string
+
+const (
+	EnergyAuto EnergyPolicy = "auto" // where the board has a power sensor
+	EnergyOff  EnergyPolicy = "off"
+)
 
 // KeyMode says how an agent encrypts.
 type KeyMode string

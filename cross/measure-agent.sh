@@ -7,8 +7,10 @@
 # For every set: memory (resident, steady and peak, of which mapped from the
 # binary), the share of one processor between windows and over all, the time from
 # the start of the process to the first sample, bytes on the wire for each
-# window, and allocations. SAMPLES (default 16) is the samples of a window,
-# LEVEL the level (default the highest), MODE public or symmetric.
+# window, and allocations; where the machine has a power sensor that this user may
+# read, also joules for each reading, of all that the sensor covers. SAMPLES
+# (default 16) is the samples of a window, LEVEL the level (default the highest),
+# MODE public or symmetric.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -137,11 +139,13 @@ YAML
   sent=$(metric hencedge_agent_sent_bytes_total)
   body=$(metric hencedge_agent_object_bytes_total)
   encrypt=$(curl -s "http://127.0.0.1:$http/metrics" | awk '/^hencedge_agent_encrypt_seconds_total/ {v = $2} END {print v + 0}')
-  awk -v params="$params" -v mode="${MODE:-public}" -v rss="$(status "$pid" VmRSS)" -v peak="$(status "$pid" VmHWM)" -v file="$(status "$pid" RssFile)" -v anon="$(status "$pid" RssAnon)" \
+  local joules
+  joules=$(curl -s "http://127.0.0.1:$http/metrics" | awk '/^hencedge_agent_energy_joules_per_reading/ {v = $NF} END {if (v != "") printf ",\"joules_per_reading\":%.4g", v}')
+  awk -v joules="$joules" -v params="$params" -v mode="${MODE:-public}" -v rss="$(status "$pid" VmRSS)" -v peak="$(status "$pid" VmHWM)" -v file="$(status "$pid" RssFile)" -v anon="$(status "$pid" RssAnon)" \
     -v idle=$((idle1 - idle0)) -v all=$((all1 - all0)) -v hz="$hz" -v dt=$((t1 - t0)) -v dtall=$((t2 - t0)) \
     -v first="${first:-0}" -v windows="$windows" -v body="$body" -v encrypt="$encrypt" -v samples="$samples" 'BEGIN {
     printf "{\"params\":\"%s\",\"mode\":\"%s\",\"channels\":32,\"interval_s\":1,\"samples\":%d,\"rss_mib\":%.1f,\"peak_rss_mib\":%.1f,\"binary_mib\":%.1f,\"heap_mib\":%.1f,", params, mode, samples, rss/1024, peak/1024, file/1024, anon/1024
-    printf "\"idle_cpu_percent\":%.2f,\"cpu_percent\":%.2f,\"first_sample_ms\":%d,\"windows\":%d,\"bytes_per_window\":%.0f,\"encrypt_ms\":%.1f}\n", 100*idle/hz/(dt/1e9), 100*all/hz/(dtall/1e9), first, windows, windows ? body/windows : 0, windows ? 1000*encrypt/windows : 0
+    printf "\"idle_cpu_percent\":%.2f,\"cpu_percent\":%.2f,\"first_sample_ms\":%d,\"windows\":%d,\"bytes_per_window\":%.0f,\"encrypt_ms\":%.1f%s}\n", 100*idle/hz/(dt/1e9), 100*all/hz/(dtall/1e9), first, windows, windows ? body/windows : 0, windows ? 1000*encrypt/windows : 0, joules
   }'
   kill -TERM "$pid" && wait "$pid" || true
 }

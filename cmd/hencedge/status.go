@@ -225,7 +225,7 @@ func describeAgent(r agent.Report) []string {
 		s := r.Streams[name]
 		lines = append(lines, fmt.Sprintf("%-14s %s: %d samples, %d missing, %d windows, %d lost", "stream", name, s.Samples, s.Missing, s.Windows, s.Errors))
 	}
-	return lines
+	return append(lines, fmt.Sprintf("%-14s %s", "energy", r.Energy))
 }
 
 func describeQueue(r agent.Report) string {

@@ -5,6 +5,7 @@
 //     inN_label, inN_input in mV, currN_input in mA, powerN_input in uW;
 //   - the ina3221x driver of JetPack 4: rail_name_N, in_voltageN_input in mV,
 //     in_currentN_input in mA, in_powerN_input in mW;
+//   - energy: what the sensor that covers most of the board says was spent;
 //   - GPU load of Tegra (tenths of a percent) and of amdgpu, and clocks of
 //     devfreq (Hz) and i915 (MHz).
 package power
