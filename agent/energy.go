@@ -22,6 +22,8 @@ const (
 	// recentSpan is what recent figures cover, in steps of recentStep.
 	recentSpan = 5 * time.Minute
 	recentStep = 10 * time.Second
+	// cpuEvery is how often processor time is read: /proc/stat is not cheap.
+	cpuEvery = 10 * time.Second
 	// shareAfter is the processor time, of all processes, from which on the
 	// agent's share of it is told: /proc/stat counts in steps of 10 ms.
 	shareAfter = time.Second
@@ -90,28 +92,26 @@ func (e Energy) String() string {
 type spent struct {
 	joules, seconds   float64
 	readings, windows uint64
-	own, busy         time.Duration // processor time
 }
 
-// grown adds what b has more than a to s; energy and its seconds come apart.
-func (s *spent) grown(a, b spent) {
-	s.readings += b.readings - a.readings
-	s.windows += b.windows - a.windows
-	s.own += max(0, b.own-a.own)
-	s.busy += max(0, b.busy-a.busy)
-}
+// processorTime is that of this process and that of all.
+type processorTime struct{ own, busy time.Duration }
 
 // energy counts what the board spends.
 type energy struct {
 	mu     sync.Mutex
 	sensor *power.Energy // nil: none
 	reason string
-	now    func() spent // counts so far
-	gpu    func() bool  // a GPU encrypts
+	now    func() spent         // counts so far
+	cpu    func() processorTime // so far
+	gpu    func() bool          // a GPU encrypts
 
 	base     spent // at the last reading that succeeded
 	total    spent
 	recent   []spent // of total, at least recentStep apart
+	cpuBase  processorTime
+	cpuAt    time.Duration // of cpuBase
+	cpuTotal processorTime // in the time covered, up to cpuAt
 	failures uint64
 	last     string
 }
@@ -136,9 +136,9 @@ func (a *Agent) openEnergy(root string) {
 			s.readings += st.count.samples.Load()
 			s.windows += st.count.windows.Load()
 		}
-		s.own, s.busy = ownTime(), m.busyTime()
 		return s
 	}
+	e.cpu = func() processorTime { return processorTime{ownTime(), m.busyTime()} }
 	a.log.Info("counts energy", "sensor", e.sensor.Sensor, "scope", string(e.sensor.Scope))
 }
 
@@ -192,10 +192,18 @@ func (e *energy) count(ctx context.Context) {
 }
 
 // add reads the sensor at a monotonic time. Readings, windows and processor time
-// count for the time that the energy covers, and for no other.
+// count for the time that the energy covers, and for no other; processor time is
+// up to cpuEvery behind.
 func (e *energy) add(now time.Duration) {
 	joules, seconds, err := e.sensor.Add(now) // not under the lock: a bus may be slow
 	counts := e.now()
+	// A reading that covers nothing begins a new span.
+	begins := err == nil && seconds == 0
+	var cpu processorTime
+	readsCPU := begins || err == nil && now-e.cpuAt >= cpuEvery
+	if readsCPU {
+		cpu = e.cpu()
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if err != nil {
@@ -206,9 +214,17 @@ func (e *energy) add(now time.Duration) {
 	if seconds > 0 {
 		e.total.joules += joules
 		e.total.seconds += seconds
-		e.total.grown(e.base, counts)
+		e.total.readings += counts.readings - e.base.readings
+		e.total.windows += counts.windows - e.base.windows
 	}
 	e.base = counts
+	if readsCPU {
+		if !begins {
+			e.cpuTotal.own += max(0, cpu.own-e.cpuBase.own)
+			e.cpuTotal.busy += max(0, cpu.busy-e.cpuBase.busy)
+		}
+		e.cpuBase, e.cpuAt = cpu, now
+	}
 	if n := len(e.recent); n == 0 || e.total.seconds-e.recent[n-1].seconds >= recentStep.Seconds() {
 		e.recent = append(e.recent, e.total)
 	}
@@ -237,8 +253,8 @@ func (e *energy) report() Energy {
 			out.Recent = RecentEnergy{Seconds: dt, Watts: j / dt, PerReading: per(j, t.readings-first.readings)}
 		}
 	}
-	if t.busy >= shareAfter && t.own > 0 && !e.gpu() {
-		share := min(1, float64(t.own)/float64(t.busy))
+	if c := e.cpuTotal; c.busy >= shareAfter && c.own > 0 && !e.gpu() {
+		share := min(1, float64(c.own)/float64(c.busy))
 		own := t.joules * share
 		out.Share, out.Own = &share, &own
 	}

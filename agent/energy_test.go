@@ -57,11 +57,12 @@ func TestEnergyFigures(t *testing.T) {
 		t.Fatal(err)
 	}
 	var counts spent
+	var cpu processorTime
 	gpu := false
-	e := &energy{sensor: sensor, now: func() spent { return counts }, gpu: func() bool { return gpu }}
+	e := &energy{sensor: sensor, now: func() spent { return counts }, cpu: func() processorTime { return cpu }, gpu: func() bool { return gpu }}
 	step := func(at time.Duration, watts string, readings, windows uint64, own, busy time.Duration) {
 		set("power1_input", watts)
-		counts.readings, counts.windows, counts.own, counts.busy = readings, windows, own, busy
+		counts.readings, counts.windows, cpu.own, cpu.busy = readings, windows, own, busy
 		e.add(at)
 	}
 	step(0, "4000000", 100, 10, time.Second, time.Hour) // before the first reading: not ours to count
@@ -79,18 +80,23 @@ func TestEnergyFigures(t *testing.T) {
 		got.Recent != (RecentEnergy{4, 4, 4}) || got.Scope != power.ScopeBoard {
 		t.Errorf("a failure bridged: %+v", got)
 	}
-	if got.Share == nil || math.Abs(*got.Share-0.05) > 1e-9 || math.Abs(*got.Own-0.8) > 1e-9 {
-		t.Errorf("the own part: %v of %v J, want a twentieth of 16 J", got.Share, got.Own)
+	if got.Share != nil {
+		t.Errorf("a share before processor time was read again: %v", *got.Share)
+	}
+	step(10*time.Second, "4000000", 110, 12, time.Second+100*time.Millisecond, time.Hour+2*time.Second)
+	got = e.report()
+	if got.Share == nil || math.Abs(*got.Share-0.05) > 1e-9 || math.Abs(*got.Own-2) > 1e-9 {
+		t.Errorf("the own part: %+v, want a twentieth of 40 J", got)
 	}
 	if gpu = true; e.report().Share != nil {
 		t.Error("processor time stands for a GPU's work")
 	}
 	gpu = false
 	step(1000*time.Second, "9000000", 1000, 100, time.Minute, 2*time.Hour) // a gap
-	if again := e.report(); again.Joules != 16 || again.Readings != 4 || *again.Share != *got.Share {
+	if again := e.report(); again.Joules != 40 || again.Readings != 10 || *again.Share != *got.Share {
 		t.Errorf("after a gap: %+v", again)
 	}
-	const line = "VIN (hwmon0), board: 16 J in 4s, 4 W lately; 4 J per reading, 16 J per window; own part about 0.8 J (5 % of the busy processor time); 1 readings failed"
+	const line = "VIN (hwmon0), board: 40 J in 10s, 4 W lately; 4 J per reading, 20 J per window; own part about 2 J (5 % of the busy processor time); 1 readings failed"
 	if text := e.report().String(); !strings.HasPrefix(text, line) {
 		t.Errorf("got %q", text)
 	}
