@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"time"
@@ -14,10 +15,12 @@ import (
 	"github.com/hencedge/hencedge/config"
 )
 
-// How often energy is read. A power is integrated, so it is read every second; a
-// counter loses nothing between readings, and the fastest takes minutes to wrap.
+// How often energy is read, on average. Waking up costs more than reading. A power
+// is integrated between readings at random moments, so that the rhythm of the
+// windows does not hide in it; a counter loses nothing between readings, and the
+// fastest takes minutes to wrap.
 const (
-	powerEvery   = time.Second
+	powerEvery   = 4 * time.Second
 	counterEvery = 10 * time.Second
 	// recentSpan is what recent figures cover, in steps of recentStep.
 	recentSpan = 5 * time.Minute
@@ -178,12 +181,14 @@ func (e *energy) count(ctx context.Context) {
 	}
 	start := time.Now()
 	e.add(0)
-	t := time.NewTicker(every)
+	pause := func() time.Duration { return every*3/4 + rand.N(every/2) }
+	t := time.NewTimer(pause())
 	defer t.Stop()
 	for {
 		select {
 		case <-t.C:
 			e.add(time.Since(start))
+			t.Reset(pause())
 		case <-ctx.Done():
 			e.add(time.Since(start))
 			return

@@ -152,7 +152,7 @@ func TestAgentCountsEnergy(t *testing.T) {
 	}
 }
 
-// What one reading of the sensor costs, once a second.
+// What one reading of the sensor costs, every few seconds.
 func BenchmarkEnergy(b *testing.B) {
 	cfg := testConfig(b)
 	deps, _ := testDeps(b, &fakeClient{})

@@ -24,7 +24,7 @@ const (
 
 // MaxGap is the longest time between two readings of a power over which it is
 // integrated. Energy counters count by themselves and have no such bound.
-const MaxGap = 10 * time.Second
+const MaxGap = 15 * time.Second
 
 // Energy adds up what one sensor of the board, or the sum of several that do not
 // overlap, says was spent. It is not safe for concurrent use.

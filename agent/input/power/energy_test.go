@@ -147,7 +147,7 @@ func TestAddPower(t *testing.T) {
 		{time.Second, "12000000", 11, 1, false},
 		{2 * time.Second, "", 0, 0, true},
 		{3 * time.Second, "8000000", 20, 2, false},
-		{3*time.Second + MaxGap, "8000000", 80, 10, false},
+		{3*time.Second + MaxGap, "8000000", 120, 15, false},
 		{4*time.Second + 2*MaxGap, "6000000", 0, 0, false},
 		{5*time.Second + 2*MaxGap, "6000000", 6, 1, false},
 	} {
