@@ -10,7 +10,7 @@ var fieldDoc = map[string]string{
 	"Agent.Control":             "where status is answered",
 	"Agent.Delivery":            "how windows leave the agent",
 	"Agent.Device":              "this device, on every topic and in every signature",
-	"Agent.Energy":              "count the energy that the board spends, where it has a power sensor (read once a second; see operations.md)",
+	"Agent.Energy":              "count the energy that the board spends, where it has a power sensor (read every few seconds; see operations.md)",
 	"Agent.Inputs":              "devices and connections that sources refer to",
 	"Agent.Keys":                "what to encrypt with",
 	"Agent.Log":                 "what is logged",
