@@ -132,8 +132,9 @@ must test "$(awk '/^(Seccomp|NoNewPrivs):/ {s = s $2} END {print s}' "/proc/$pid
 must journalctl -q --no-pager -u hencedge-agent -p info -g 'agent is ready'
 
 step 'doctor, as the agent'
-setpriv --reuid hencedge-agent --regid hencedge-agent --clear-groups hencedge doctor --agent /etc/hencedge/agent.yaml --offline | tee report || true
+setpriv --reuid hencedge-agent --regid hencedge-agent --clear-groups hencedge doctor --agent /etc/hencedge/agent.yaml --offline --walk /etc,/home,/root/holder,/run,/srv,/var | tee report || true
 must grep -q 'ok    secrets on this board' report
+must grep -q 'ok    keys that this user can read: no secret key in .* hencedge-agent can read' report
 
 must grep -q "public_key: $board" <(setpriv --reuid hencedge-agent --regid hencedge-agent --clear-groups hencedge agent enroll -c /etc/hencedge/agent.yaml)
 

@@ -18,13 +18,19 @@ func (a *app) doctorCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "doctor",
 		Short: "find what would make hencedge fail or leak on this machine",
-		Long: `doctor examines processor, GPU, memory, clock, swap and core dumps, and for each role
+		Long: `doctor examines processor, GPU, memory, clock, entropy, swap and core dumps, and for each role
 whose configuration is given: the configuration itself, permissions of its files,
 secrets where none belong (by what the files hold), certificates, and the broker.
 
+For an agent in public-key mode it shows that there is nothing to steal: it looks
+into every file that this user can read, below the usual directories or those of
+--walk, for half a minute at most. Run it as the agent's user:
+sudo -u hencedge-agent hencedge doctor --agent /etc/hencedge/agent.yaml
+
 The exit code is 1 when a check failed; warnings do not count.`,
 		Example: `  hencedge doctor
-  hencedge doctor --agent /etc/hencedge/agent.yaml
+  hencedge doctor --agent agent.yaml
+  hencedge doctor --agent /etc/hencedge/agent.yaml --credentials /etc/hencedge/credentials/hencedge-agent
   hencedge doctor --keyholder keyholder.yaml --offline --json`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -51,6 +57,8 @@ The exit code is 1 when a check failed; warnings do not count.`,
 	fs.StringVar(&o.KeyHolder, "keyholder", "", "keyholder.yaml to examine")
 	fs.BoolVar(&o.Offline, "offline", false, "do not connect to the broker")
 	fs.DurationVar(&o.Timeout, "timeout", 10*time.Second, "how long to wait for the broker")
+	fs.StringSliceVar(&o.Roots, "walk", doctor.ReadRoots(), "`directories` in which to look for keys that decrypt, with --agent")
+	credentialsFlag(cmd, &dir)
 	a.jsonFlag(cmd, "one JSON object")
 	return cmd
 }

@@ -41,12 +41,18 @@ type Options struct {
 	Offline   bool          // do not try to reach the broker
 	Timeout   time.Duration // for the broker; 0 means 10 s
 	Proc      string        // where proc is mounted; "" means /proc
+	// Roots are where an agent's files are looked for keys that decrypt; nil means
+	// ReadRoots.
+	Roots []string
 }
 
 // Examine runs every check that o asks for. It fails only when ctx ends.
 func Examine(ctx context.Context, o Options) (*Report, error) {
 	if o.Proc == "" {
 		o.Proc = "/proc"
+	}
+	if o.Roots == nil {
+		o.Roots = ReadRoots()
 	}
 	if o.Timeout <= 0 {
 		o.Timeout = 10 * time.Second

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/keyholder"
 	"github.com/hencedge/hencedge/transport"
@@ -231,5 +232,34 @@ func TestExamineBrokenConfiguration(t *testing.T) {
 	}
 	if c := find(t, r, "agent configuration"); r.OK || c.Status != Fail || !strings.Contains(c.Detail, "bogus") {
 		t.Errorf("%+v", c)
+	}
+}
+
+// TestBrokerPassword: without the password the broker is not tried, since its
+// refusal would hide why; with the directory of credentials it is.
+func TestBrokerPassword(t *testing.T) {
+	dir := t.TempDir()
+	b := config.Broker{URL: "tcp://127.0.0.1:1", ClientID: "board1", Username: "board1", Password: "cred:broker"}
+	t.Setenv("CREDENTIALS_DIRECTORY", dir)
+	r := &Report{Checks: brokerChecks(context.Background(), "agent", b, Options{Timeout: time.Second})}
+	if c := find(t, r, "agent broker password"); c.Status != Fail {
+		t.Errorf("a credential that is not there: %+v", c)
+	}
+	if c := find(t, r, "agent broker"); c.Status != Info || !strings.Contains(c.Detail, "password") {
+		t.Errorf("without a password: %+v", c)
+	}
+	t.Setenv("CREDENTIALS_DIRECTORY", "")
+	r = &Report{Checks: brokerChecks(context.Background(), "agent", b, Options{Offline: true})}
+	if c := find(t, r, "agent broker password"); c.Status != Info { // a shell is not the service
+		t.Errorf("offline, outside the service: %+v", c)
+	}
+	t.Setenv("CREDENTIALS_DIRECTORY", dir)
+	write(t, filepath.Join(dir, "broker"), "secret1", 0o600)
+	r = &Report{Checks: brokerChecks(context.Background(), "agent", b, Options{Timeout: time.Second})}
+	if c := find(t, r, "agent broker password"); c.Status != OK {
+		t.Errorf("a credential that is there: %+v", c)
+	}
+	if c := find(t, r, "agent broker"); c.Status != Fail { // nothing listens on port 1
+		t.Errorf("with a password: %+v", c)
 	}
 }

@@ -19,7 +19,7 @@ import (
 func machine(proc string, now time.Time) []Check {
 	return []Check{
 		platform(), cpuFeatures(), gpu(cuda.New), memory(proc), clock(now, clockState),
-		swap(proc), coreDumps(proc, coreLimit),
+		entropy(proc, getrandom), swap(proc), coreDumps(proc, coreLimit), lockedMemory(memlockLimit), tracing(proc),
 	}
 }
 

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/hencedge/hencedge/agent"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/evaluator"
 	"github.com/hencedge/hencedge/henc"
@@ -18,7 +21,7 @@ func roles(ctx context.Context, o Options) []Check {
 		cfg, err := config.LoadAgent(o.Agent)
 		out = append(out, loaded("agent", o.Agent, err))
 		if err == nil {
-			out = append(out, agentFiles(cfg, filepath.Dir(o.Agent))...)
+			out = append(out, agentFiles(cfg, filepath.Dir(o.Agent), o.Roots)...)
 			out = append(out, brokerChecks(ctx, "agent", cfg.Broker, o)...)
 		}
 	}
@@ -50,8 +53,8 @@ func loaded(role, path string, err error) Check {
 }
 
 // agentFiles: an edge board should hold nothing worth stealing.
-func agentFiles(cfg *config.Agent, dir string) []Check {
-	out := []Check{privateFile("agent signing key", cfg.SigningKey), writable("agent state", cfg.State)}
+func agentFiles(cfg *config.Agent, dir string, roots []string) []Check {
+	out := []Check{signingKey(cfg), writable("agent state", cfg.State), disk("disk of the agent's state", filepath.Dir(cfg.State), unix.Statfs)}
 	if cfg.Keys.Mode == config.KeyModeSymmetric {
 		c := privateFile("agent secret key", cfg.Keys.SecretKey)
 		if c.Status == OK {
@@ -62,7 +65,15 @@ func agentFiles(cfg *config.Agent, dir string) []Check {
 	}
 	out = append(out, publicKeys(cfg)...)
 	dirs := []string{dir, filepath.Dir(cfg.Keys.PublicKey), filepath.Dir(cfg.State), filepath.Dir(cfg.SigningKey)}
-	return append(out, noSecrets("secrets on this board", dirs))
+	return append(out, noSecrets("secrets on this board", dirs), nothingToSteal(roots, cfg.SigningKey))
+}
+
+// signingKey is the device's, which need not exist before the first start.
+func signingKey(cfg *config.Agent) Check {
+	if agent.FirstStart(cfg) {
+		return Check{Name: "agent signing key", Status: Info, Detail: cfg.SigningKey + " is made at the first start"}
+	}
+	return privateFile("agent signing key", cfg.SigningKey)
 }
 
 // publicKeys checks that the public key is one, for every parameter set in use.
@@ -108,7 +119,8 @@ func publicKey(path, params string) (*henc.PublicKey, error) {
 }
 
 func evaluatorFiles(cfg *config.Evaluator, dir string) []Check {
-	out := []Check{privateFile("evaluator signing key", cfg.SigningKey), writable("evaluator state", cfg.State)}
+	out := []Check{privateFile("evaluator signing key", cfg.SigningKey), writable("evaluator state", cfg.State),
+		disk("disk of the evaluator's state", filepath.Dir(cfg.State), unix.Statfs)}
 	dirs := append([]string{dir}, cfg.KeySets...)
 	for _, d := range cfg.KeySets {
 		c := Check{Name: "evaluation keys", Status: OK}

@@ -1,0 +1,132 @@
+package doctor
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// ReadRoots are where files of people and services usually lie.
+func ReadRoots() []string {
+	return []string{"/etc", "/home", "/media", "/mnt", "/opt", "/root", "/run", "/srv", "/tmp", "/usr/local", "/var"}
+}
+
+// notFiles are directories whose files are the kernel's.
+var notFiles = []string{"/proc", "/sys", "/dev"}
+
+// Bounds of a walk.
+const (
+	maxWalked = 500_000
+	maxWalk   = 30 * time.Second
+)
+
+// secretHead is how a serialised secret key begins: a CBOR array of six, version 1,
+// kind 4 (secret key), then the 32-byte hash of the parameters.
+var secretHead = []byte{0x86, 0x01, 0x04, 0x58, 0x20}
+
+// signingHead is how a file of a signing key begins.
+var signingHead = []byte("ed25519-secret:")
+
+// walked is what a walk found.
+type walked struct {
+	files   int  // that this user can read
+	cut     bool // a bound was reached
+	secrets []string
+	signing []string
+}
+
+// walk looks at every regular file below roots that this user can open, for secret
+// keys of ciphertexts and for signing keys other than own.
+func walk(roots []string, own string, now func() time.Time) walked {
+	var w walked
+	end := now().Add(maxWalk)
+	own, _ = filepath.Abs(own)
+	seen := map[string]bool{}
+	for _, root := range roots {
+		root, err := filepath.Abs(root)
+		if err != nil {
+			continue
+		}
+		_ = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error { // what cannot be read is no finding
+			switch {
+			case err != nil && d != nil && d.IsDir():
+				return fs.SkipDir
+			case err != nil:
+				return nil
+			case d.IsDir():
+				for _, n := range notFiles {
+					if path == n {
+						return fs.SkipDir
+					}
+				}
+				if seen[path] {
+					return fs.SkipDir
+				}
+				seen[path] = true
+				return nil
+			case !d.Type().IsRegular():
+				return nil
+			case w.files >= maxWalked || w.files%256 == 0 && now().After(end):
+				w.cut = true
+				return fs.SkipAll
+			}
+			head, ok := headOf(path)
+			if !ok {
+				return nil
+			}
+			w.files++
+			switch {
+			case bytes.HasPrefix(head, secretHead) && holdsSecret(path, d):
+				w.secrets = append(w.secrets, path)
+			case bytes.HasPrefix(head, signingHead) && path != own:
+				w.signing = append(w.signing, path)
+			}
+			return nil
+		})
+	}
+	return w
+}
+
+// headOf reads the first bytes of a file; ok is false when this user cannot.
+func headOf(path string) (head []byte, ok bool) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, false
+	}
+	defer f.Close()
+	head = make([]byte, len(signingHead))
+	n, err := io.ReadFull(f, head)
+	return head[:n], err == nil || err == io.ErrUnexpectedEOF || err == io.EOF
+}
+
+// nothingToSteal proves, within the bounds of a walk, that a device in public-key
+// mode holds no key that decrypts: none in any file that this user can read.
+func nothingToSteal(roots []string, own string) Check {
+	c := Check{Name: "keys that this user can read", Status: OK}
+	w := walk(roots, own, time.Now)
+	who := "this user"
+	if u, err := user.Current(); err == nil {
+		who = u.Username
+	}
+	switch {
+	case len(w.secrets) > 0:
+		c.Status, c.Detail = Fail, "secret key in "+strings.Join(w.secrets, ", ")
+		c.Remedy = "remove it (shred -u) and rotate the key set: a secret key belongs to the key holder alone"
+		return c
+	case len(w.signing) > 0:
+		c.Status, c.Detail = Warn, "signing keys of others: "+strings.Join(w.signing, ", ")
+		c.Remedy = "keep each device's and evaluator's signing key readable by its own user only"
+		return c
+	}
+	c.Detail = fmt.Sprintf("no secret key in the %d files that %s can read below %s", w.files, who, strings.Join(roots, " "))
+	if w.cut {
+		c.Status, c.Detail = Info, c.Detail+"; the search was cut short"
+	}
+	return c
+}
