@@ -4,6 +4,10 @@
 # machine's root, so that nothing here changes. From the package to a decrypted
 # reading it does what docs/install.md says, with mosquitto as the broker.
 # usage: cross/test-package.sh DEB NEWER-DEB      (as root)
+#        cross/test-package.sh --shell FILE...    boots the same and opens a shell
+#                              with these files in /root: to walk through
+#                              docs/install.md by hand. There is no network, and
+#                              what was done is gone when the shell ends.
 # Where systemd cannot be booted it says so; that is a failure if
 # HENCEDGE_TEST_REQUIRE holds "systemd-boot".
 set -euo pipefail
@@ -16,8 +20,16 @@ cannot() {
 }
 
 if [ "${1:-}" != --inside ]; then
-  deb=$(readlink -f "${1:?usage: cross/test-package.sh DEB NEWER-DEB}")
-  newer=$(readlink -f "${2:?usage: cross/test-package.sh DEB NEWER-DEB}")
+  usage='usage: cross/test-package.sh DEB NEWER-DEB, or --shell FILE...'
+  shell=
+  if [ "${1:-}" = --shell ]; then
+    shell=yes
+    shift
+    files=$(readlink -e "${@:?$usage}")
+  else
+    deb=$(readlink -f "${1:?$usage}")
+    newer=$(readlink -f "${2:?$usage}")
+  fi
   [ "$(id -u)" = 0 ] || cannot "needs root"
   for tool in /lib/systemd/systemd unshare mosquitto openssl; do
     PATH=$PATH:/usr/sbin command -v "$tool" >/dev/null || cannot "$tool is not there"
@@ -27,10 +39,19 @@ if [ "${1:-}" != --inside ]; then
   group=
   hierarchy=/sys/fs/cgroup
   [ -e "$hierarchy/cgroup.procs" ] || hierarchy=/sys/fs/cgroup/unified
+  booted=
   cleanup() {
+    if [ -n "$booted" ]; then
+      kill -9 "$booted" 2>/dev/null || true
+      wait "$booted" 2>/dev/null || true
+    fi
     umount -R "$work" 2>/dev/null || true
     if [ -n "$group" ]; then
-      find "$group" -depth -type d -exec rmdir {} \; 2>/dev/null || true
+      for _ in $(seq 20); do # its last processes may still be ending
+        find "$group" -depth -type d -exec rmdir {} \; 2>/dev/null || true
+        [ -e "$group" ] || break
+        sleep 0.1
+      done
     fi
     rm -rf "$work"
   }
@@ -40,13 +61,34 @@ if [ "${1:-}" != --inside ]; then
   mount -t tmpfs tmpfs "$work" 2>/dev/null || cannot "nothing can be mounted"
   mkdir "$work"/{upper,tmp,root}
   mount -t overlay overlay -o "lowerdir=/,upperdir=$work/upper,workdir=$work/tmp" "$work/root" 2>/dev/null || cannot "no overlay can be mounted"
+  # Joining the group and leaving it to a namespace: the shell that does it ends.
+  boot="echo \$\$ >$group/cgroup.procs && exec unshare --cgroup --mount --pid --fork --uts --ipc --net --kill-child \
+    bash '$here/test-package.sh' --inside '$work/root' $shell"
+  if [ -n "$shell" ]; then
+    xargs -d '\n' cp -t "$work/root/root" <<<"$files"
+    bash -c "$boot" &
+    booted=$!
+    for _ in $(seq 300); do
+      [ ! -e "$work/upper/result" ] || break
+      kill -0 "$booted" 2>/dev/null || break
+      sleep 0.1
+    done
+    init=$(pgrep -P "$booted" || true)
+    if [ ! -e "$work/upper/result" ] || [ -z "$init" ]; then
+      tail -n 20 "$work/upper/console" >&2 2>/dev/null || true
+      cannot "systemd did not boot"
+    fi
+    echo "test-package: systemd runs; the files are in /root; leave with exit" >&2
+    nsenter --target "$init" --mount --uts --ipc --net --pid --cgroup \
+      env -i HOME=/root TERM="${TERM:-dumb}" PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+      bash -c 'cd && exec bash -i' || true
+    exit 0
+  fi
   cp "$here/test-package-inside.sh" "$work/root/inside.sh"
   cp "$deb" "$work/root/one.deb"
   cp "$newer" "$work/root/two.deb"
-  # Joining the group and leaving it to a namespace: the shell that does it ends.
   code=0
-  timeout -k 5 "${TEST_PACKAGE_TIMEOUT:-240}" bash -c "echo \$\$ >$group/cgroup.procs && exec unshare --cgroup --mount --pid --fork --uts --ipc --net --kill-child \
-    bash '$here/test-package.sh' --inside '$work/root'" || code=$?
+  timeout -k 5 "${TEST_PACKAGE_TIMEOUT:-240}" bash -c "$boot" || code=$?
   if [ ! -e "$work/upper/result" ]; then
     tail -n 20 "$work/upper/console" >&2 2>/dev/null || true
     cannot "systemd did not boot (exit code $code)"
@@ -57,6 +99,7 @@ fi
 
 # Inside the namespaces, as the process that becomes PID 1.
 root=$2
+shell=${3:-}
 mount --make-rprivate /
 cd "$root"
 mount -t proc proc proc
@@ -84,14 +127,19 @@ rm -f usr/sbin/policy-rc.d var/lib/man-db/auto-update
 rm -rf var/log/journal
 rm -rf etc/systemd/system
 mkdir -p etc/systemd/system/multi-user.target.wants
+broker=mosquitto
+[ -z "$shell" ] || broker= # the reader of docs/install.md starts it
 for u in systemd-binfmt systemd-modules-load systemd-sysctl systemd-udevd systemd-udev-trigger systemd-remount-fs systemd-networkd systemd-resolved \
-  systemd-timesyncd systemd-logind systemd-journal-flush mosquitto dbus getty@tty1 console-getty; do
+  systemd-timesyncd systemd-logind systemd-journal-flush $broker dbus getty@tty1 console-getty; do
   ln -s /dev/null "etc/systemd/system/$u.service"
 done
 for u in dev-hugepages.mount dev-mqueue.mount sys-kernel-debug.mount sys-kernel-tracing.mount sys-kernel-config.mount sys-fs-fuse-connections.mount proc-sys-fs-binfmt_misc.automount; do
   ln -s /dev/null "etc/systemd/system/$u"
 done
-cat >etc/systemd/system/hencedge-test.service <<'UNIT'
+inside='/bin/bash /inside.sh'
+after='sync; echo "$EXIT_STATUS" >/result; kill -s RTMIN+14 1'
+if [ -n "$shell" ]; then inside=/bin/true after='echo 0 >/result'; fi
+cat >etc/systemd/system/hencedge-test.service <<UNIT
 [Unit]
 After=multi-user.target
 [Service]
@@ -99,8 +147,8 @@ Type=oneshot
 Environment=HOME=/root
 StandardOutput=file:/output
 StandardError=inherit
-ExecStart=/bin/bash /inside.sh
-ExecStopPost=/bin/sh -c 'sync; echo "$EXIT_STATUS" >/result; kill -s RTMIN+14 1'
+ExecStart=$inside
+ExecStopPost=/bin/sh -c '$after'
 UNIT
 ln -s ../hencedge-test.service etc/systemd/system/multi-user.target.wants/
 # A root of its own: services get mount namespaces, which a chroot does not allow.
