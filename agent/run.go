@@ -52,8 +52,16 @@ func (a *Agent) run(ctx context.Context, limit int) (err error) {
 	sample, stopSampling := context.WithCancel(ctx)
 	defer stopSampling()
 	deliver, stopDelivery := context.WithCancel(context.WithoutCancel(ctx))
+	var bound sync.WaitGroup // nothing of the agent outlives Run
+	defer bound.Wait()
 	defer stopDelivery()
-	context.AfterFunc(ctx, func() { a.later(deliver, client, stopDelivery) })
+	bound.Go(func() {
+		select {
+		case <-ctx.Done():
+			a.later(deliver, client, stopDelivery)
+		case <-deliver.Done():
+		}
+	})
 
 	sending := make(chan error, 1)
 	go func() {
