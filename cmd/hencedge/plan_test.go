@@ -9,8 +9,11 @@ import (
 	"time"
 
 	"github.com/hencedge/hencedge/agent"
+	"github.com/hencedge/hencedge/cmd/hencedge/internal/benchmark"
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/demo"
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/cutrantt/cpu"
+	"github.com/hencedge/hencedge/henc"
 )
 
 // within fails when a prediction is more than a fifth off.
@@ -65,6 +68,40 @@ func TestPlanPredictsTheDemo(t *testing.T) {
 		}
 	}
 	t.Logf("encryption: predicted %.2f ms, measured %.2f ms", o.EncryptMs, encrypt)
+}
+
+// The size of a window's ciphertext by plan is that of the ciphertexts that bench
+// makes, under a public and under a symmetric key.
+func TestPlanPredictsTheBench(t *testing.T) {
+	for _, params := range []string{"edge13-d3", "edge13-d2p"} {
+		set, err := henc.Named(params)
+		if err != nil {
+			t.Fatal(err)
+		}
+		size := map[string]int{}
+		options := benchmark.Options{Backend: cpu.New(), Params: []henc.Parameters{set}, Ops: []string{"henc_pk", "henc_seeded"}, MinTime: time.Millisecond, Cached: true}
+		if err := benchmark.Run(t.Context(), options, func(r benchmark.Record) error {
+			size[r.Op] = r.CiphertextBytes
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		for op, keys := range map[string]config.AgentKeys{
+			"henc_pk":     {PublicKey: "none.key"},
+			"henc_seeded": {Mode: config.KeyModeSymmetric, SecretKey: "none.key"},
+		} {
+			cfg := &config.Agent{Device: "edge1", Broker: config.Broker{URL: "tcp://127.0.0.1:1"}, Keys: keys, SigningKey: "none.key", State: filepath.Join(t.TempDir(), "state"),
+				Streams: []config.Stream{{Name: "s", Interval: time.Second, Window: config.Window{Samples: 8}, Params: params,
+					Channels: []config.Channel{{Name: "load", Unit: "1", Range: [2]float64{0, 100}, Source: &config.Source{Type: config.SourceLoad}}}}}}
+			cfg.SetDefaults()
+			p, err := agent.Plan(cfg, agent.Deps{}, 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			within(t, params+", "+op+": bytes of a ciphertext", float64(p.Streams[0].BodyBytes), float64(size[op]))
+			within(t, params+", "+op+": MQTT messages of a window", float64(p.Streams[0].Chunks), math.Ceil(float64(size[op])/float64(config.DefaultChunkSize)))
+		}
+	}
 }
 
 // The examples of agent and evaluator: what the programs need is found, and a

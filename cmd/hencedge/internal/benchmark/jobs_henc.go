@@ -68,8 +68,9 @@ type coeffEncryptor interface {
 
 // encryption times Encrypt on encoded coefficients; made makes the encryptor.
 func (b *bed) encryption(op, method string, bytes int64, made func() (coeffEncryptor, error)) job {
+	packed := new(int)
 	return job{
-		op: op, method: method, limbs: len(b.limbs), bytes: bytes, footprint: int64(b.params.N()) * 8,
+		op: op, method: method, limbs: len(b.limbs), bytes: bytes, footprint: int64(b.params.N()) * 8, packed: packed,
 		setup: func(sets int) (func(int) error, func() error, error) {
 			msg, coeffs, err := b.coefficients(sets)
 			if err != nil {
@@ -85,7 +86,15 @@ func (b *bed) encryption(op, method string, bytes int64, made func() (coeffEncry
 				out, err = enc.Encrypt(coeffs[i], b.level, b.params.DefaultScale(), b.seed())
 				return err
 			}
-			return run, func() error { return b.decrypts(op, out, msg) }, nil
+			check := func() error {
+				wire, err := b.ctx.MarshalCiphertext(out)
+				if err != nil {
+					return err
+				}
+				*packed = len(wire)
+				return b.decrypts(op, out, msg)
+			}
+			return run, check, nil
 		},
 	}
 }

@@ -39,6 +39,10 @@ type Record struct {
 	MinUS    float64 `json:"min_us"`
 	Bytes    int64   `json:"bytes"` // least traffic of one call: operands read once, results written once
 
+	// CiphertextBytes is what one ciphertext that was made takes on the wire, packed
+	// (henc.Context.MarshalCiphertext); 0 for operations that encrypt nothing.
+	CiphertextBytes int `json:"ciphertext_bytes,omitempty"`
+
 	// Of the same call by the host's clock, where Clock is "device".
 	WallUS    float64 `json:"wall_us,omitempty"`
 	WallP95US float64 `json:"wall_p95_us,omitempty"`

@@ -79,6 +79,7 @@ type job struct {
 	// would count otherwise. host: the host's clock alone counts.
 	alone, host bool
 	parts       *parts // of a call, where they are told apart
+	packed      *int   // set by check: the bytes of one ciphertext on the wire
 	// setup makes the sets; run uses one of them; check compares the result
 	// of run(0) with an independent path.
 	setup func(sets int) (run func(set int) error, check func() error, err error)
@@ -206,5 +207,11 @@ func (b *bed) time(ctx context.Context, j job) (Record, error) {
 	if err := run(0); err != nil {
 		return Record{}, err
 	}
-	return r, check()
+	if err := check(); err != nil {
+		return Record{}, err
+	}
+	if j.packed != nil {
+		r.CiphertextBytes = *j.packed
+	}
+	return r, nil
 }
