@@ -236,6 +236,9 @@ func TestUnjoined(t *testing.T) {
 	r := newRig(t, cfg)
 	for i := range 2 {
 		r.sendWindow(r.window("d1", "time", uint64(i+1), epoch.Add(time.Duration(i)*time.Second), numbers(8, 10, 1), numbers(8, 0, 0)))
+		for r.service.Stats().Accepted == uint64(i) { // several windows are opened at once: the first that is ready goes first
+			time.Sleep(time.Millisecond)
+		}
 	}
 	r.expectRefusal("unjoined")
 	r.sendWindow(r.window("d2", "time", 1, epoch.Add(time.Second), numbers(8, 30, 1), numbers(8, 0, 0)))
