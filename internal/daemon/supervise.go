@@ -126,7 +126,8 @@ func (s *Supervisor) Run(ctx context.Context) error {
 // generation runs one service. It returns the candidate that is to follow, or nil
 // and how the service ended.
 func (s *Supervisor) generation(ctx context.Context, c *Candidate, service Service) (*Candidate, error) {
-	run, stop := context.WithCancel(ctx)
+	// A service that ends at once must not hide that it was told to.
+	run, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	done := make(chan error, 1)
 	go func() {
@@ -143,6 +144,7 @@ func (s *Supervisor) generation(ctx context.Context, c *Candidate, service Servi
 		case <-ctx.Done():
 			s.setState("stopping")
 			s.tell(s.Notify.Stopping(c.Stop + stopMargin))
+			stop()
 			return nil, <-done
 		case reason := <-s.Reload:
 			if next = s.prepare(request{reason, make(chan error, 1)}); next == nil {
