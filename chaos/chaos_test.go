@@ -144,9 +144,6 @@ func TestChaos(t *testing.T) {
 	rounds, _ := strconv.Atoi(os.Getenv("HENCEDGE_CHAOS_ROUNDS"))
 	long := rounds > 0
 	if !long {
-		if testing.Short() {
-			t.Skip("takes 40 s")
-		}
 		rounds = 24
 	}
 	seed := uint64(time.Now().UnixNano())

@@ -3,6 +3,8 @@ package henc
 import (
 	"math/rand/v2"
 	"testing"
+
+	"github.com/hencedge/hencedge/henc/internal/embed/embedtest"
 )
 
 var benchSets = []string{"edge12-d1", "edge13-d2p", "std14-d5", "std15-d11"}
@@ -12,7 +14,7 @@ func BenchmarkEncode(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			c := mustContext(b, mustNamed(b, name))
 			p := c.Parameters()
-			z := randomSlots(rand.New(rand.NewPCG(1, 1)), p.Slots())
+			z := embedtest.RandomSlots(rand.New(rand.NewPCG(1, 1)), p.Slots())
 			for b.Loop() {
 				if _, err := c.Encoder().EncodeComplex(z, p.MaxLevel(), p.DefaultScale()); err != nil {
 					b.Fatal(err)
@@ -27,7 +29,7 @@ func BenchmarkDecode(b *testing.B) {
 		b.Run(name, func(b *testing.B) {
 			c := mustContext(b, mustNamed(b, name))
 			p := c.Parameters()
-			z := randomSlots(rand.New(rand.NewPCG(1, 1)), p.Slots())
+			z := embedtest.RandomSlots(rand.New(rand.NewPCG(1, 1)), p.Slots())
 			pt, err := c.Encoder().EncodeComplex(z, p.MaxLevel(), p.DefaultScale())
 			if err != nil {
 				b.Fatal(err)

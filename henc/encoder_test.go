@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/hencedge/hencedge/cutrantt"
+	"github.com/hencedge/hencedge/henc/internal/embed/embedtest"
 )
 
 func mustContext(t testing.TB, p Parameters, opts ...Option) *Context {
@@ -43,12 +44,12 @@ func TestEncodeIsTheEmbedding(t *testing.T) {
 	r := rand.New(rand.NewPCG(11, 12))
 	c := mustContext(t, smallParams(t))
 	e, scale := c.Encoder(), math.Ldexp(1, 50)
-	z := randomSlots(r, c.Parameters().Slots())
+	z := embedtest.RandomSlots(r, c.Parameters().Slots())
 	coeffs, err := e.EncodeCoeffs(z, scale)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for j, v := range directSlots(coeffs) {
+	for j, v := range embedtest.DirectSlots(coeffs) {
 		if cmplx.Abs(v/complex(scale, 0)-z[j]) > 0x1p-42 {
 			t.Fatalf("slot %d is %v, want %v", j, v/complex(scale, 0), z[j])
 		}
@@ -107,7 +108,7 @@ func TestEncodeDecodeNamedSets(t *testing.T) {
 		c := mustContext(t, p)
 		for _, level := range []int{p.MaxLevel(), 0} {
 			scale := p.ScaleAt(level)
-			z := randomSlots(r, p.Slots())
+			z := embedtest.RandomSlots(r, p.Slots())
 			pt, err := c.Encoder().EncodeComplex(z, level, scale)
 			if err != nil {
 				t.Fatalf("%s: %v", name, err)
@@ -117,8 +118,8 @@ func TestEncodeDecodeNamedSets(t *testing.T) {
 				t.Fatalf("%s: %v", name, err)
 			}
 			// Rounding has standard deviation sqrt(N/12)/scale in a slot.
-			bound := 1.05*math.Sqrt(float64(p.N())/12)/scale + 2*EncodingError(p.LogN())*rms(z)
-			if d := rms(diff(got, z)); d > bound {
+			bound := 1.05*math.Sqrt(float64(p.N())/12)/scale + 2*EncodingError(p.LogN())*embedtest.RMS(z)
+			if d := embedtest.RMS(embedtest.Diff(got, z)); d > bound {
 				t.Errorf("%s level %d: error 2^%.1f, bound 2^%.1f", name, level, math.Log2(d), math.Log2(bound))
 			}
 			if p.LogScale() >= 50 {

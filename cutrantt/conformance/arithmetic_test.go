@@ -102,9 +102,6 @@ func TestMemory(t *testing.T) {
 // TestConcurrent uses one ring from many goroutines, with several workers each.
 func TestConcurrent(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b cutrantt.Backend) {
-		if b.Name() == "reference" {
-			t.Skip("has no shared state")
-		}
 		const logN = 12
 		ms := moduli(t, logN, 5)
 		single, err := b.NewRing(logN, ms, cutrantt.Options{Workers: 1})

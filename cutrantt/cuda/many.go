@@ -1,7 +1,6 @@
 package cuda
 
 import (
-	"fmt"
 	"unsafe"
 
 	"github.com/hencedge/hencedge/cutrantt/cuda/internal/driver"
@@ -50,17 +49,9 @@ func (r *ring) many(name string, x, y, threads, shared int, a args, roots table,
 // manyColumns is ring.columns for kernels over items; plain is the table of
 // twiddles in plain order besides.
 func (r *ring) manyColumns(name string, polys int, limbs []int, n2 int, a args, plain table, items []slots) error {
-	p, split := planFor(log2(r.n/n2), r.backend.shared)
-	if split != 0 {
-		return fmt.Errorf("%s: columns of %d residues are transformed by two kernels", name, r.n/n2)
-	}
-	t, err := r.ordered(p)
+	p, a, err := r.columnArgs(name, limbs, n2, a)
 	if err != nil {
 		return err
 	}
-	if a.limbs, err = r.list(limbs); err != nil {
-		return err
-	}
-	a.tw, a.ts, a.logN2 = t.at, t.stride, uint32(log2(n2))
 	return r.many(p.name(name), polys*(r.n>>p.block), len(limbs), p.threads(), p.shared(), a, plain, items)
 }

@@ -107,19 +107,29 @@ func (r *ring) single(n2 int) bool {
 // with what comes before and after. It sets limbs, tw, ts and logN2 of a. Ask
 // single first: longer columns have no such kernel.
 func (r *ring) columns(name string, polys int, limbs []int, n2 int, a args) error {
-	p, split := planFor(log2(r.n/n2), r.backend.shared)
-	if split != 0 {
-		return fmt.Errorf("%s: columns of %d residues are transformed by two kernels", name, r.n/n2)
-	}
-	t, err := r.ordered(p)
+	p, a, err := r.columnArgs(name, limbs, n2, a)
 	if err != nil {
 		return err
 	}
+	return r.launch(p.name(name), polys*(r.n>>p.block), len(limbs), p.threads(), p.shared(), a)
+}
+
+// columnArgs is the plan of the columns of limbs, and a with what every kernel over
+// them reads.
+func (r *ring) columnArgs(name string, limbs []int, n2 int, a args) (plan, args, error) {
+	p, split := planFor(log2(r.n/n2), r.backend.shared)
+	if split != 0 {
+		return p, a, fmt.Errorf("%s: columns of %d residues are transformed by two kernels", name, r.n/n2)
+	}
+	t, err := r.ordered(p)
+	if err != nil {
+		return p, a, err
+	}
 	if a.limbs, err = r.list(limbs); err != nil {
-		return err
+		return p, a, err
 	}
 	a.tw, a.ts, a.logN2 = t.at, t.stride, uint32(log2(n2))
-	return r.launch(p.name(name), polys*(r.n>>p.block), len(limbs), p.threads(), p.shared(), a)
+	return p, a, nil
 }
 
 // log2 of a power of two.

@@ -1,7 +1,6 @@
 package can
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -18,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/hencedge/hencedge/agent/input"
+	"github.com/hencedge/hencedge/agent/input/inputtest"
 	"github.com/hencedge/hencedge/config"
 )
 
@@ -156,27 +156,6 @@ func sensor(t *testing.T, c *Input, src config.Source) input.Sensor {
 	return s
 }
 
-// until reads until want accepts what comes.
-func until(t *testing.T, s input.Sensor, want func(v float64, err error) bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	for {
-		v, _, err := s.Read(ctx)
-		if ctx.Err() != nil {
-			t.Fatalf("last: %v, %v", v, err)
-		}
-		if want(v, err) {
-			return
-		}
-		time.Sleep(time.Millisecond)
-	}
-}
-
-func is(want float64) func(float64, error) bool {
-	return func(v float64, err error) bool { return err == nil && v == want }
-}
-
 // Frames in the kernel's form through the reader of the input.
 func TestFrames(t *testing.T) {
 	c := openInput(t, "can0")
@@ -206,13 +185,13 @@ func TestFrames(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	until(t, speed, is(0x1234))
-	until(t, grouped, is(5))
-	until(t, extended, is(7))
+	inputtest.Until(t, speed, nil, inputtest.Is(0x1234))
+	inputtest.Until(t, grouped, nil, inputtest.Is(5))
+	inputtest.Until(t, extended, nil, inputtest.Is(7))
 	if _, err := far.Write(raw(0x100, false, 1)); err != nil {
 		t.Fatal(err)
 	}
-	until(t, speed, func(v float64, err error) bool { return errors.Is(err, input.ErrReading) })
+	inputtest.Until(t, speed, nil, func(v float64, err error) bool { return errors.Is(err, input.ErrReading) })
 	if n := c.count.Values.Load(); n != 3 {
 		t.Errorf("%d values", n)
 	}
@@ -246,7 +225,7 @@ func TestVCAN(t *testing.T) {
 	if err := unix.Bind(fd, &unix.SockaddrCAN{Ifindex: dev.Index}); err != nil {
 		t.Fatal(err)
 	}
-	until(t, speed, func(v float64, err error) bool {
+	inputtest.Until(t, speed, nil, func(v float64, err error) bool {
 		if _, werr := unix.Write(fd, raw(0x123, false, 0xff, 0xfe)); werr != nil {
 			t.Fatal(werr)
 		}

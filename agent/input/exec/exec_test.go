@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/hencedge/hencedge/agent/input"
+	"github.com/hencedge/hencedge/agent/input/inputtest"
 	"github.com/hencedge/hencedge/config"
 )
 
@@ -38,34 +39,13 @@ func sensor(t *testing.T, e *Input, path, pattern string) input.Sensor {
 	return s
 }
 
-// until reads until want accepts what comes.
-func until(t *testing.T, s input.Sensor, want func(v float64, err error) bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	for {
-		v, _, err := s.Read(ctx)
-		if ctx.Err() != nil {
-			t.Fatalf("last: %v, %v", v, err)
-		}
-		if want(v, err) {
-			return
-		}
-		time.Sleep(time.Millisecond)
-	}
-}
-
-func is(want float64) func(float64, error) bool {
-	return func(v float64, err error) bool { return err == nil && v == want }
-}
-
 func TestOutputs(t *testing.T) {
-	until(t, sensor(t, open(t, sh("echo ' 23.5 '"), time.Minute), "", ""), is(23.5))
-	until(t, sensor(t, open(t, sh("printf 'a 1\\ntemp: 7\\n'"), time.Minute), "", `temp: (\d+)`), is(7))
+	inputtest.Until(t, sensor(t, open(t, sh("echo ' 23.5 '"), time.Minute), "", ""), nil, inputtest.Is(23.5))
+	inputtest.Until(t, sensor(t, open(t, sh("printf 'a 1\\ntemp: 7\\n'"), time.Minute), "", `temp: (\d+)`), nil, inputtest.Is(7))
 	e := open(t, sh(`echo '{"t": [1, {"v": 4.5}]}'`), time.Minute)
 	good, bad := sensor(t, e, "t.1.v", ""), sensor(t, e, "t.2.v", "")
-	until(t, good, is(4.5))
-	until(t, bad, func(_ float64, err error) bool { return errors.Is(err, input.ErrReading) })
+	inputtest.Until(t, good, nil, inputtest.Is(4.5))
+	inputtest.Until(t, bad, nil, func(_ float64, err error) bool { return errors.Is(err, input.ErrReading) })
 }
 
 func TestFailuresAndRecovery(t *testing.T) {
@@ -78,7 +58,7 @@ func TestFailuresAndRecovery(t *testing.T) {
 	if err := os.WriteFile(mark, []byte("5"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	until(t, s, is(5))
+	inputtest.Until(t, s, nil, inputtest.Is(5))
 }
 
 func TestOutput(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/hencedge/hencedge/agent/input"
+	"github.com/hencedge/hencedge/agent/input/inputtest"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/transport/tlsutil"
 )
@@ -60,36 +61,15 @@ func sensor(t *testing.T, h *Input, path, pattern string) input.Sensor {
 	return s
 }
 
-// until reads until want accepts what comes.
-func until(t *testing.T, s input.Sensor, want func(v float64, err error) bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	for {
-		v, _, err := s.Read(ctx)
-		if ctx.Err() != nil {
-			t.Fatalf("last: %v, %v", v, err)
-		}
-		if want(v, err) {
-			return
-		}
-		time.Sleep(time.Millisecond)
-	}
-}
-
-func is(want float64) func(float64, error) bool {
-	return func(v float64, err error) bool { return err == nil && v == want }
-}
-
 func TestJSONOverTLS(t *testing.T) {
 	url, ca := server(t, func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, `{"sensors": [{"name": "air", "value": 21.25}, {"name": "door", "open": true}]}`)
 	})
 	h := open(t, config.HTTP{URL: url + "/state", CA: ca})
 	air, door, none := sensor(t, h, `sensors.#(name=="air").value`, ""), sensor(t, h, "sensors.1.open", ""), sensor(t, h, "sensors.7.value", "")
-	until(t, air, is(21.25))
-	until(t, door, is(1))
-	until(t, none, func(_ float64, err error) bool { return errors.Is(err, input.ErrReading) })
+	inputtest.Until(t, air, nil, inputtest.Is(21.25))
+	inputtest.Until(t, door, nil, inputtest.Is(1))
+	inputtest.Until(t, none, nil, func(_ float64, err error) bool { return errors.Is(err, input.ErrReading) })
 }
 
 // A server that nobody vouches for is not asked.
@@ -176,5 +156,5 @@ func TestRecovery(t *testing.T) {
 		}
 		fmt.Fprint(w, "T=-4.5")
 	})
-	until(t, sensor(t, open(t, config.HTTP{URL: url, CA: ca}), "", "T=([-0-9.]+)"), is(-4.5))
+	inputtest.Until(t, sensor(t, open(t, config.HTTP{URL: url, CA: ca}), "", "T=([-0-9.]+)"), nil, inputtest.Is(-4.5))
 }

@@ -1,7 +1,6 @@
 package modbus
 
 import (
-	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -10,16 +9,15 @@ import (
 	"log/slog"
 	"math"
 	"net"
-	"os"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	server "github.com/simonvetter/modbus"
-	"golang.org/x/sys/unix"
 
 	"github.com/hencedge/hencedge/agent/input"
+	"github.com/hencedge/hencedge/agent/input/inputtest"
 	"github.com/hencedge/hencedge/config"
 )
 
@@ -105,23 +103,6 @@ func sensor(t *testing.T, m *Input, src config.Source) input.Sensor {
 	return s
 }
 
-// until reads until want accepts what comes.
-func until(t *testing.T, s input.Sensor, want func(v float64, err error) bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	for {
-		v, _, err := s.Read(ctx)
-		if ctx.Err() != nil {
-			t.Fatalf("last: %v, %v", v, err)
-		}
-		if want(v, err) {
-			return
-		}
-		time.Sleep(2 * time.Millisecond)
-	}
-}
-
 func equals(want float64) func(float64, error) bool {
 	return func(v float64, err error) bool { return err == nil && v == want }
 }
@@ -173,7 +154,7 @@ func check(t *testing.T, url string) {
 		list = append(list, sensor(t, m, p.src))
 	}
 	for i, p := range points() {
-		until(t, list[i], func(v float64, err error) bool {
+		inputtest.Until(t, list[i], nil, func(v float64, err error) bool {
 			if err == nil && v != p.want {
 				t.Fatalf("point %d: got %v, want %v", i, v, p.want)
 			}
@@ -225,31 +206,11 @@ func gateway(serial io.ReadWriter, tcp string) error {
 	}
 }
 
-// pty is a pair of pseudo terminals: what the device holds, and the path of the
-// serial port.
-func pty(t *testing.T) (*os.File, string) {
-	t.Helper()
-	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-	if err != nil {
-		t.Skipf("no pseudo terminals here: %v", err)
-	}
-	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
-	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := os.NewFile(uintptr(fd), "ptmx")
-	t.Cleanup(func() { f.Close() })
-	return f, fmt.Sprintf("/dev/pts/%d", n)
-}
-
 func TestRTU(t *testing.T) {
 	p := &plant{}
 	fill(p)
 	addr := serve(t, p)
-	device, path := pty(t)
+	device, path := inputtest.PTY(t)
 	done := make(chan error, 1)
 	go func() { done <- gateway(device, addr) }()
 	check(t, "rtu://"+path)
@@ -286,11 +247,11 @@ func TestException(t *testing.T) {
 	fill(p)
 	m := open(t, "tcp://"+serve(t, p))
 	good, bad := sensor(t, m, source("holding", 0, "uint16", "big")), sensor(t, m, source("holding", 30, "uint16", "big"))
-	until(t, good, equals(0x1234))
-	until(t, bad, func(v float64, err error) bool {
+	inputtest.Until(t, good, nil, equals(0x1234))
+	inputtest.Until(t, bad, nil, func(v float64, err error) bool {
 		return errors.Is(err, ErrException) && errors.Is(err, input.ErrReading) && strings.Contains(err.Error(), "illegal data address")
 	})
-	until(t, good, equals(0x1234))
+	inputtest.Until(t, good, nil, equals(0x1234))
 }
 
 // The input comes back by itself when the device does.
@@ -329,7 +290,7 @@ func TestReconnect(t *testing.T) {
 	}()
 	defer l.Close()
 	m := open(t, "tcp://"+l.Addr().String())
-	until(t, sensor(t, m, source("holding", 0, "uint16", "big")), equals(0x1234))
+	inputtest.Until(t, sensor(t, m, source("holding", 0, "uint16", "big")), nil, equals(0x1234))
 	if m.count.Failures.Load() != 3 {
 		t.Errorf("%d failures", m.count.Failures.Load())
 	}

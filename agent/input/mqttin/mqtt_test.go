@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/hencedge/hencedge/agent/input"
+	"github.com/hencedge/hencedge/agent/input/inputtest"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/transport"
 	"github.com/hencedge/hencedge/transport/tlsutil"
@@ -147,28 +148,6 @@ func sensor(t *testing.T, m *Input, topic, path string) input.Sensor {
 	return s
 }
 
-// until reads until want accepts what comes; each says what to do before a read.
-func until(t *testing.T, s input.Sensor, each func(), want func(v float64, err error) bool) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 25*time.Second)
-	defer cancel()
-	for {
-		each()
-		v, _, err := s.Read(ctx)
-		if ctx.Err() != nil {
-			t.Fatalf("last: %v, %v", v, err)
-		}
-		if want(v, err) {
-			return
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
-}
-
-func is(want float64) func(float64, error) bool {
-	return func(v float64, err error) bool { return err == nil && v == want }
-}
-
 func TestMosquitto(t *testing.T) {
 	b := newBroker(t)
 	publish := b.publisher(t)
@@ -180,9 +159,9 @@ func TestMosquitto(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	// Readings count from the subscription on.
-	until(t, wild, func() { publish("plant/1/state", `{"pump": {"speed": 1450.5, "on": true}}`, false) }, is(1450.5))
-	until(t, other, func() {}, is(1))
-	until(t, number, func() { publish("plant/boiler/temp", " 71.5\n", false) }, func(v float64, err error) bool {
+	inputtest.Until(t, wild, func() { publish("plant/1/state", `{"pump": {"speed": 1450.5, "on": true}}`, false) }, inputtest.Is(1450.5))
+	inputtest.Until(t, other, nil, inputtest.Is(1))
+	inputtest.Until(t, number, func() { publish("plant/boiler/temp", " 71.5\n", false) }, func(v float64, err error) bool {
 		if v == 99 {
 			t.Fatal("a retained message counts")
 		}
@@ -192,13 +171,13 @@ func TestMosquitto(t *testing.T) {
 	for i := range 200 {
 		publish("plant/boiler/temp", fmt.Sprint(i), false)
 	}
-	until(t, number, func() {}, is(199))
+	inputtest.Until(t, number, nil, inputtest.Is(199))
 	publish("plant/2/state", `{"pump": {}}`, false)
-	until(t, wild, func() {}, func(_ float64, err error) bool { return errors.Is(err, input.ErrReading) })
+	inputtest.Until(t, wild, nil, func(_ float64, err error) bool { return errors.Is(err, input.ErrReading) })
 	// After the broker's restart everything goes on.
 	b.stop()
 	b.start(t)
-	until(t, number, func() { publish("plant/boiler/temp", "5", false) }, is(5))
+	inputtest.Until(t, number, func() { publish("plant/boiler/temp", "5", false) }, inputtest.Is(5))
 	if m.env.Count.Failures.Load() == 0 {
 		t.Error("the loss is not counted")
 	}

@@ -1,7 +1,6 @@
 package serial
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -12,32 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/hencedge/hencedge/agent/input"
+	"github.com/hencedge/hencedge/agent/input/inputtest"
 	"github.com/hencedge/hencedge/agent/input/tty"
 	"github.com/hencedge/hencedge/config"
 )
-
-// pty is a pair of pseudo terminals: what the device holds, and the path of the
-// serial port.
-func pty(t *testing.T) (*os.File, string) {
-	t.Helper()
-	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
-	if err != nil {
-		t.Skipf("no pseudo terminals here: %v", err)
-	}
-	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
-		t.Fatal(err)
-	}
-	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
-	if err != nil {
-		t.Fatal(err)
-	}
-	f := os.NewFile(uintptr(fd), "ptmx")
-	t.Cleanup(func() { f.Close() })
-	return f, fmt.Sprintf("/dev/pts/%d", n)
-}
 
 var usual = config.Line{Baud: 115200, DataBits: 8, Parity: "none", StopBits: 1}
 
@@ -63,53 +41,39 @@ func sensor(t *testing.T, in *Input, src config.Source) input.Sensor {
 	return s
 }
 
-// until sends text and reads, until want accepts what comes.
+// until sends text again and again, since what came before the port was opened is
+// gone, until want accepts what comes.
 func until(t *testing.T, port *os.File, text string, s input.Sensor, want func(v float64, err error) bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-	defer cancel()
-	for {
-		v, _, err := s.Read(ctx)
-		if ctx.Err() != nil {
-			t.Fatalf("last: %v, %v", v, err)
-		}
-		if want(v, err) {
-			return
-		}
-		// Again and again: what came before the port was opened is gone.
+	inputtest.Until(t, s, func() {
 		if _, err := port.WriteString(text); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(2 * time.Millisecond)
-	}
-}
-
-func is(want float64) func(float64, error) bool {
-	return func(v float64, err error) bool { return err == nil && math.Abs(v-want) < 1e-9 }
+	}, want)
 }
 
 func TestCSV(t *testing.T) {
-	port, path := pty(t)
+	port, path := inputtest.PTY(t)
 	in := open(t, config.Serial{Device: path, Format: "csv", Delimiter: ";"})
 	first, third := sensor(t, in, config.Source{Column: "1"}), sensor(t, in, config.Source{Column: "3"})
-	until(t, port, "1.5; on ;\" -7e1 \"\r\n", third, is(-70))
-	until(t, port, "", first, is(1.5))
+	until(t, port, "1.5; on ;\" -7e1 \"\r\n", third, inputtest.Is(-70))
+	until(t, port, "", first, inputtest.Is(1.5))
 	until(t, port, "2;on\n", third, func(_ float64, err error) bool { return errors.Is(err, input.ErrReading) })
-	until(t, port, "", first, is(2))
+	until(t, port, "", first, inputtest.Is(2))
 }
 
 func TestJSONAndText(t *testing.T) {
-	port, path := pty(t)
+	port, path := inputtest.PTY(t)
 	in := open(t, config.Serial{Device: path, Format: "json"})
-	until(t, port, `{"t": {"v": 4.25}}`+"\n", sensor(t, in, config.Source{Point: config.Point{Path: "t.v"}}), is(4.25))
-	port, path = pty(t)
+	until(t, port, `{"t": {"v": 4.25}}`+"\n", sensor(t, in, config.Source{Point: config.Point{Path: "t.v"}}), inputtest.Is(4.25))
+	port, path = inputtest.PTY(t)
 	in = open(t, config.Serial{Device: path, Format: "text"})
 	temp := sensor(t, in, config.Source{Point: config.Point{Pattern: `T=([-0-9.]+)`}})
 	humidity := sensor(t, in, config.Source{Point: config.Point{Pattern: `H=([-0-9.]+)`}})
 	// Lines of several kinds: each keeps its value.
 	const text = "T=21.5\nH=40\nhello\n"
-	until(t, port, text, humidity, is(40))
-	until(t, port, text, temp, is(21.5))
+	until(t, port, text, humidity, inputtest.Is(40))
+	until(t, port, text, temp, inputtest.Is(21.5))
 }
 
 // Sentences of public receivers' manuals, with their checksums.
@@ -121,7 +85,7 @@ const (
 )
 
 func TestNMEA(t *testing.T) {
-	port, path := pty(t)
+	port, path := inputtest.PTY(t)
 	in := open(t, config.Serial{Device: path, Format: "nmea"})
 	of := func(kind, name string) input.Sensor {
 		return sensor(t, in, config.Source{Field: name, Point: config.Point{Sentence: kind}})
@@ -130,12 +94,12 @@ func TestNMEA(t *testing.T) {
 	south, west, speed := of("RMC", "lat"), of("RMC", "lon"), of("VTG", "speed")
 	bad := strings.Replace(gga, "08", "09", 1)
 	all := rmc + "\r\n" + gga + "\r\n" + bad + "\r\n" + vtg + "\r\n"
-	until(t, port, all, speed, is(5.5))
+	until(t, port, all, speed, inputtest.Is(5.5))
 	for _, c := range []struct {
 		s    input.Sensor
 		want float64
 	}{{lat, 48 + 7.038/60}, {lon, 11 + 31.0/60}, {alt, 545.4}, {sats, 8}, {south, -(48 + 7.038/60)}, {west, -(11 + 31.0/60)}} {
-		until(t, port, all, c.s, is(c.want))
+		until(t, port, all, c.s, inputtest.Is(c.want))
 	}
 	if in.count.Bad.Load() == 0 {
 		t.Error("a wrong checksum is not counted")
@@ -180,11 +144,11 @@ func TestReconnect(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	for i := range 2 {
-		port, path := pty(t)
+		port, path := inputtest.PTY(t)
 		if err := os.Symlink(path, link); err != nil {
 			t.Fatal(err)
 		}
-		until(t, port, fmt.Sprintf("%d\n", i+10), s, is(float64(i+10)))
+		until(t, port, fmt.Sprintf("%d\n", i+10), s, inputtest.Is(float64(i+10)))
 		os.Remove(link)
 		port.Close()
 	}
@@ -195,7 +159,7 @@ func TestReconnect(t *testing.T) {
 
 // A port has one reader.
 func TestBusy(t *testing.T) {
-	_, path := pty(t)
+	_, path := inputtest.PTY(t)
 	f, err := tty.Open(path, usual)
 	if err != nil {
 		t.Fatal(err)

@@ -10,46 +10,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/hencedge/hencedge/henc/internal/embed/embedtest"
 )
-
-// directSlots evaluates the real polynomial f at zeta^(5^j), j < N/2, term by term.
-func directSlots(f []float64) []complex128 {
-	n := len(f)
-	root := make([]complex128, 2*n)
-	for k := range root {
-		s, c := math.Sincos(math.Pi * float64(k) / float64(n))
-		root[k] = complex(c, s)
-	}
-	z := make([]complex128, n/2)
-	g := 1
-	for j := range z {
-		var re, im float64
-		for k, v := range f {
-			w := root[k*g%(2*n)]
-			re += v * real(w)
-			im += v * imag(w)
-		}
-		z[j] = complex(re, im)
-		g = g * 5 % (2 * n)
-	}
-	return z
-}
-
-func randomSlots(r *rand.Rand, n int) []complex128 {
-	z := make([]complex128, n)
-	for i := range z {
-		z[i] = complex(2*r.Float64()-1, 2*r.Float64()-1)
-	}
-	return z
-}
-
-func rms(z []complex128) float64 {
-	s := 0.0
-	for _, v := range z {
-		s += real(v)*real(v) + imag(v)*imag(v)
-	}
-	return math.Sqrt(s / float64(len(z)))
-}
 
 func split(z []complex128) (re, im []float64) {
 	for _, v := range z {
@@ -91,7 +54,7 @@ func TestVariantsAgree(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for n := 64; n <= 1<<13; n *= 2 {
 		e := New(n)
-		re, im := split(randomSlots(r, n))
+		re, im := split(embedtest.RandomSlots(r, n))
 		var got, want [2][]float64
 		for i := range got {
 			got[i], want[i] = make([]float64, n), make([]float64, n)
@@ -145,7 +108,7 @@ func TestMagnitude(t *testing.T) {
 func BenchmarkTransforms(b *testing.B) {
 	for _, n := range []int{1 << 12, 1 << 15} {
 		e := New(n)
-		re, im := split(randomSlots(rand.New(rand.NewPCG(1, 1)), n))
+		re, im := split(embedtest.RandomSlots(rand.New(rand.NewPCG(1, 1)), n))
 		aRe, aIm := make([]float64, n), make([]float64, n)
 		b.Run(fmt.Sprintf("to/%d", n), func(b *testing.B) {
 			for b.Loop() {
@@ -180,10 +143,10 @@ func TestEmbeddingAgainstDirectEvaluation(t *testing.T) {
 		for i := range a {
 			a[i] = complex(f[i], f[n/2+i])
 		}
-		want := directSlots(f)
+		want := embedtest.DirectSlots(f)
 		e := New(n / 2)
 		a = toSlots(e, a)
-		if d := rms(diff(a, want)) / rms(want); d > 1e-13 {
+		if d := embedtest.RMS(diff(a, want)) / embedtest.RMS(want); d > 1e-13 {
 			t.Fatalf("N = %d: to slots is off by %g", n, d)
 		}
 		a = fromSlots(e, a)
@@ -214,17 +177,17 @@ func TestEmbeddingError(t *testing.T) {
 				want[j] = complex(unitRoot(k*g%(4*n), 4*n))
 				g = g * 5 % (4 * n)
 			}
-			if d := rms(diff(toSlots(e, a), want)); d > bound {
+			if d := embedtest.RMS(diff(toSlots(e, a), want)); d > bound {
 				t.Errorf("N = 2^%d: X^%d is off by 2^%.1f", logN, k, math.Log2(d))
 			}
 		}
-		z := randomSlots(r, n)
+		z := embedtest.RandomSlots(r, n)
 		d := diff(toSlots(e, fromSlots(e, z)), z)
 		worst := 0.0
 		for _, v := range d {
 			worst = max(worst, cmplx.Abs(v))
 		}
-		if rel := rms(d) / rms(z); rel > 2*bound || worst > 0x1p-47 {
+		if rel := embedtest.RMS(d) / embedtest.RMS(z); rel > 2*bound || worst > 0x1p-47 {
 			t.Errorf("N = 2^%d: there and back is off by rms 2^%.1f, most 2^%.1f", logN, math.Log2(rel), math.Log2(worst))
 		}
 	}

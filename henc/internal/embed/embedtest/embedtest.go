@@ -1,12 +1,14 @@
-package henc
+// Package embedtest is the slow reference of the embedding, for the tests of
+// package embed and of henc.
+package embedtest
 
 import (
 	"math"
 	"math/rand/v2"
 )
 
-// directSlots evaluates the real polynomial f at zeta^(5^j), j < N/2, term by term.
-func directSlots(f []float64) []complex128 {
+// DirectSlots evaluates the real polynomial f at zeta^(5^j), j < N/2, term by term.
+func DirectSlots(f []float64) []complex128 {
 	n := len(f)
 	root := make([]complex128, 2*n)
 	for k := range root {
@@ -28,7 +30,8 @@ func directSlots(f []float64) []complex128 {
 	return z
 }
 
-func randomSlots(r *rand.Rand, n int) []complex128 {
+// RandomSlots draws n values whose parts are uniform in [-1, 1).
+func RandomSlots(r *rand.Rand, n int) []complex128 {
 	z := make([]complex128, n)
 	for i := range z {
 		z[i] = complex(2*r.Float64()-1, 2*r.Float64()-1)
@@ -36,7 +39,8 @@ func randomSlots(r *rand.Rand, n int) []complex128 {
 	return z
 }
 
-func rms(z []complex128) float64 {
+// RMS is the root mean square of the magnitudes.
+func RMS(z []complex128) float64 {
 	s := 0.0
 	for _, v := range z {
 		s += real(v)*real(v) + imag(v)*imag(v)
@@ -44,7 +48,8 @@ func rms(z []complex128) float64 {
 	return math.Sqrt(s / float64(len(z)))
 }
 
-func diff(a, b []complex128) []complex128 {
+// Diff is a - b, element by element.
+func Diff(a, b []complex128) []complex128 {
 	d := make([]complex128, len(a))
 	for i := range d {
 		d[i] = a[i] - b[i]

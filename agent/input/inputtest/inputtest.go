@@ -1,0 +1,70 @@
+// Package inputtest is what the tests of inputs share.
+package inputtest
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/hencedge/hencedge/agent/input"
+)
+
+// Patience bounds Until; it decides nothing but when a broken test ends.
+const Patience = 25 * time.Second
+
+// Until reads s until want accepts what comes, and fails the test after
+// Patience. each, where given, runs before every read.
+func Until(t *testing.T, s input.Sensor, each func(), want func(v float64, err error) bool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), Patience)
+	defer cancel()
+	for {
+		if each != nil {
+			each()
+		}
+		v, _, err := s.Read(ctx)
+		if ctx.Err() != nil {
+			t.Fatalf("last: %v, %v", v, err)
+		}
+		if want(v, err) {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// Is accepts want within 1e-9, and no error.
+func Is(want float64) func(float64, error) bool {
+	return func(v float64, err error) bool { return err == nil && math.Abs(v-want) < 1e-9 }
+}
+
+// PTY is a pair of pseudo terminals: what the device holds, and the path of the
+// serial port. Without them the test is skipped, or fails where
+// HENCEDGE_TEST_REQUIRE names pty.
+func PTY(t *testing.T) (device *os.File, path string) {
+	t.Helper()
+	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		why := fmt.Sprintf("no pseudo terminals here: open /dev/ptmx: %v", err)
+		if strings.Contains(os.Getenv("HENCEDGE_TEST_REQUIRE"), "pty") {
+			t.Fatal(why)
+		}
+		t.Skip(why)
+	}
+	f := os.NewFile(uintptr(fd), "ptmx")
+	t.Cleanup(func() { f.Close() })
+	if err := unix.IoctlSetPointerInt(fd, unix.TIOCSPTLCK, 0); err != nil {
+		t.Fatal(err)
+	}
+	n, err := unix.IoctlGetInt(fd, unix.TIOCGPTN)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f, fmt.Sprintf("/dev/pts/%d", n)
+}
