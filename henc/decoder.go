@@ -93,7 +93,7 @@ func (e *Encoder) Coeffs(pt *Plaintext) (coeffs []float64, err error) {
 		return nil, fmt.Errorf("decode: %w", err)
 	}
 	out := make([]float64, e.ctx.params.N())
-	e.crt[limbs-1].centred(out, residues)
+	e.crt[limbs-1].Centred(out, residues)
 	for i, v := range out {
 		if !finite(v) {
 			return nil, fmt.Errorf("%w: coefficient %d is beyond float64; wrong key or overflow", ErrMessage, i)

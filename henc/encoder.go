@@ -6,6 +6,7 @@ import (
 	"sync"
 
 	"github.com/hencedge/hencedge/cutrantt"
+	"github.com/hencedge/hencedge/henc/internal/crt"
 	"github.com/hencedge/hencedge/henc/internal/embed"
 )
 
@@ -23,7 +24,7 @@ import (
 type Encoder struct {
 	ctx *Context
 	fft *embed.Embedding
-	crt []crtTable // by number of limbs, less one
+	crt []*crt.Table // by number of limbs, less one
 	// free holds *slots that are zero.
 	free *sync.Pool
 }
@@ -31,11 +32,11 @@ type Encoder struct {
 func newEncoder(c *Context) *Encoder {
 	n := c.params.Slots()
 	e := &Encoder{
-		ctx: c, fft: embed.New(n), crt: make([]crtTable, c.params.LimbsAt(c.params.MaxLevel())),
+		ctx: c, fft: embed.New(n), crt: make([]*crt.Table, c.params.LimbsAt(c.params.MaxLevel())),
 		free: &sync.Pool{New: func() any { return &slots{make([]float64, n), make([]float64, n)} }},
 	}
 	for i := range e.crt {
-		e.crt[i].q = c.params.data().lit.Q[:i+1]
+		e.crt[i] = crt.New(c.params.data().lit.Q[:i+1])
 	}
 	return e
 }
