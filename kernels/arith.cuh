@@ -4,11 +4,23 @@
 
 #define DEV __device__ __forceinline__
 
+// BELOW states that x < bound. The emulator (cutrantt/cuda/cudatest/emulator)
+// checks it; for a GPU it is nothing.
+#ifdef EMULATED
+#define BELOW(x, bound) ((u64)(x) < (u64)(bound) ? (void)0 : emulate::range(__FILE__, __LINE__, #x, x, bound))
+#else
+#define BELOW(x, bound) ((void)0)
+#endif
+
 // corr: x in [0, 2m) to [0, m), m <= 2^31.
-DEV u32 corr(u32 x, u32 m) { return min(x, x - m); }
+DEV u32 corr(u32 x, u32 m) {
+  BELOW(x, 2ull * m);
+  return min(x, x - m);
+}
 
 // fold: the same with nm = 2^32 - m, one instruction on sm_90 (add and min).
 DEV u32 fold(u32 x, u32 nm) {
+  BELOW(x, 2ull * (0 - nm));
 #if __CUDA_ARCH__ >= 900
   return __viaddmin_u32(x, nm, x);
 #else
@@ -20,33 +32,54 @@ DEV u32 fold(u32 x, u32 nm) {
 // multiplication, and the multiplier is the busiest unit of a transform.
 // hidden is x << SHIFT.
 template <int SHIFT> DEV u32 hidden(u32 x) {
+#ifdef EMULATED
+  return x << SHIFT;
+#else
   u32 r;
   asm("shf.l.wrap.b32 %0, 0, %1, %2;" : "=r"(r) : "r"(x), "n"(SHIFT));
   return r;
+#endif
 }
 DEV u32 twice(u32 q) { return hidden<1>(q); }
 DEV u32 minusTwice(u32 q) { return hidden<1>(0 - q); }
 DEV u32 minus(u32 q) { return hidden<0>(0 - q); }
 
 // add, sub, neg: operands and result in [0, q).
-DEV u32 add(u32 x, u32 y, u32 q) { return corr(x + y, q); }
-DEV u32 sub(u32 x, u32 y, u32 q) { u32 d = x - y; return min(d, d + q); }
-DEV u32 neg(u32 x, u32 q) { return corr(q - x, q); }
+DEV u32 add(u32 x, u32 y, u32 q) {
+  BELOW(x, q), BELOW(y, q);
+  return corr(x + y, q);
+}
+DEV u32 sub(u32 x, u32 y, u32 q) {
+  BELOW(x, q), BELOW(y, q);
+  u32 d = x - y;
+  return min(d, d + q);
+}
+DEV u32 neg(u32 x, u32 q) {
+  BELOW(x, q);
+  return corr(q - x, q);
+}
 
 // shoup: x*w mod q in [0, 2q) for any x, with w = (w, floor(w*2^32/q)), w < q.
-DEV u32 shoup(u32 x, uint2 w, u32 q) { return x * w.x - __umulhi(x, w.y) * q; }
+DEV u32 shoup(u32 x, uint2 w, u32 q) {
+  BELOW(w.x, q ? q : 1), BELOW(((u64)w.x << 32) - (u64)w.y * q, q ? q : 1);
+  return x * w.x - __umulhi(x, w.y) * q;
+}
 
 // mulc: the same in [0, q).
 DEV u32 mulc(u32 x, uint2 w, u32 q) { return corr(shoup(x, w, q), q); }
 
 // negc: the prepared pair of q-w, for 0 < w < q (w*2^32/q is not an integer).
-DEV uint2 negc(uint2 w, u32 q) { return make_uint2(q - w.x, ~w.y); }
+DEV uint2 negc(uint2 w, u32 q) {
+  BELOW(w.x - 1, q - 1);
+  return make_uint2(q - w.x, ~w.y);
+}
 
 // reduce: any x mod q in [0, q). Both halves are Shoup products (the low one by
 // 1) that share their subtractions: the sum is in [0, 4q).
 DEV u32 reduce(u64 x, const Mod& m) {
   const u32 hi = (u32)(x >> 32), lo = (u32)x;
   const u32 k = __umulhi(hi, m.r32s) + __umulhi(lo, m.ones);
+  BELOW((u64)hi * m.r32 + lo - ((u64)__umulhi(hi, m.r32s) + __umulhi(lo, m.ones)) * m.q, 4ull * m.q);
   return corr(corr(hi * m.r32 + lo - k * m.q, 2 * m.q), m.q);
 }
 
@@ -67,7 +100,10 @@ DEV u32 powmod(u32 x, u32 e, const Mod& m) {
 }
 
 // pair: w < q as a factor for shoup.
-DEV uint2 pair(u32 w, u32 q) { return make_uint2(w, (u32)(((u64)w << 32) / q)); }
+DEV uint2 pair(u32 w, u32 q) {
+  BELOW(w, q);
+  return make_uint2(w, (u32)(((u64)w << 32) / q));
+}
 
 // load constants of a modulus into registers, without the Toom-Cook tables.
 DEV Mod core(const Mod* p) {
@@ -102,12 +138,16 @@ struct Place {
 // before settle must touch no memory that a kernel still running may write or
 // read.
 DEV void announce() {
-#if __CUDA_ARCH__ >= 900
+#ifdef EMULATED
+  emulate::announce();
+#elif __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
 #endif
 }
 DEV void settle() {
-#if __CUDA_ARCH__ >= 900
+#ifdef EMULATED
+  emulate::settle();
+#elif __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");
 #endif
 }

@@ -22,7 +22,10 @@ template <int C> struct Group { static const int words = 8 + 4 + 64 * C; }; // o
 
 // mma: d = a*b, or d += a*b with SUM.
 template <bool SUM> DEV void mma(u32 (&d)[4], uint4 a, u32 b0, u32 b1) {
-#if __CUDA_ARCH__ >= 800
+#ifdef EMULATED
+  const uint4 z = emulate::mma(SUM ? make_uint4(d[0], d[1], d[2], d[3]) : make_uint4(0, 0, 0, 0), a, b0, b1);
+  d[0] = z.x; d[1] = z.y; d[2] = z.z; d[3] = z.w;
+#elif __CUDA_ARCH__ >= 800
   if (SUM)
     asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.u8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
         : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
@@ -36,12 +39,16 @@ template <bool SUM> DEV void mma(u32 (&d)[4], uint4 a, u32 b0, u32 b1) {
 
 // copyAsync brings 16 bytes to shared memory, copied waits for all of a block's.
 DEV void copyAsync(uint4* to, const uint4* from) {
-#if __CUDA_ARCH__ >= 800
+#ifdef EMULATED
+  emulate::copyAsync(to, from);
+#elif __CUDA_ARCH__ >= 800
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((u32)__cvta_generic_to_shared(to)), "l"(from) : "memory");
 #endif
 }
 DEV void copied() {
-#if __CUDA_ARCH__ >= 800
+#ifdef EMULATED
+  emulate::copied();
+#elif __CUDA_ARCH__ >= 800
   asm volatile("cp.async.wait_all;" ::: "memory");
 #endif
   __syncthreads();
@@ -49,7 +56,11 @@ DEV void copied() {
 
 // store is 16 bytes in one instruction, which the compiler else takes apart.
 DEV void store(u32* to, uint4 v) {
+#ifdef EMULATED
+  *(uint4*)to = v;
+#else
   asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
+#endif
 }
 
 // weigh: s0 + 2^8*s1 + 2^16*s2 + 2^24*s3 mod p for s below 2^23.1, in [0, p);
@@ -57,8 +68,10 @@ DEV void store(u32* to, uint4 v) {
 // the negatives come from memory so that a correction is one instruction.
 DEV u32 weigh(u32 s0, u32 s1, u32 s2, u32 s3, uint4 k, u32 twice) {
   const u32 lo = s0 + (s1 << 8), hi = s2 + (s3 << 8); // below 2^31.1
+  BELOW(max(max(s0, s1), max(s2, s3)), 8990000); // 2^23.1
   const u32 n = __umulhi(hi, k.z) + __umulhi(lo, k.w);
   u32 x = hi * k.y + lo + n * k.x;
+  BELOW(x, k.x ? 4ull * (0 - k.x) : 1ull << 32);
   x = min(x, x + twice);
   return min(x, x + k.x);
 }

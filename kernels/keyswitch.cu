@@ -31,6 +31,7 @@ template <int V> DEV void write(u32* to, u32 (&x)[V]) { *(typename Words<V>::T*)
 DEV u32 folded(u64 x, const Mod& m) {
   const u32 hi = (u32)(x >> 32), lo = (u32)x;
   const u32 k = __umulhi(hi, m.r32s) + __umulhi(lo, m.ones);
+  BELOW((u64)hi * m.r32 + lo - ((u64)__umulhi(hi, m.r32s) + __umulhi(lo, m.ones)) * m.q, 1ull << 32);
   return hi * m.r32 + lo - k * m.q;
 }
 

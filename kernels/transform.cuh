@@ -25,6 +25,7 @@ template <int R> DEV void ctPass(u32 (&x)[1 << R], const uint2* __restrict__ tw,
     for (int i = 0; i < (1 << (R - 1)); i++) {
       const int sh = R - 1 - l, g = i >> sh, k = i & ((1 << sh) - 1), ia = ((2 * g) << sh) + k, ib = ia + (1 << sh);
       const uint2 w = __ldg(tw + ((1 << l) - 1 + g) * stride);
+      BELOW(x[ia], 4ull * q), BELOW(x[ib], 4ull * q);
       const u32 a = fold(x[ia], nq2);        // [0, 2q)
       const u32 b = shoup(x[ib], w, q);     // [0, 2q)
       x[ia] = a + b;                        // [0, 4q)
@@ -45,6 +46,7 @@ template <int R, bool LAST> DEV void gsPass(u32 (&x)[1 << R], const uint2* __res
     for (int i = 0; i < (1 << (R - 1)); i++) {
       const int sh = R - 1 - l, g = i >> sh, k = i & ((1 << sh) - 1), ia = ((2 * g) << sh) + k, ib = ia + (1 << sh);
       const u32 a = x[ia], b = x[ib];
+      BELOW(a, 2ull * q), BELOW(b, 2ull * q);
       if (LAST && l == 0) {
         x[ia] = shoup(a + b, __ldg(last), q);
         x[ib] = shoup(b - a + q2, __ldg(last + 1), q);

@@ -20,7 +20,7 @@ const (
 const (
 	Architectures = "72 80 86 87 89 90"
 	Compiler      = "nvcc 12.4.131"
-	SourceHash    = "8e97c92ccf617fd79005f08f3265b71b38851d3fa92ab631afbee50d9eb0594c"
+	SourceHash    = "9c02cf3bc3003966457ca365e6f29083d28d215d51bb72c12d84fdb58d02f76f"
 	ImageHash     = "d95b9eb8a1d3008c108cc9163d4a8827c9bce90ee1d4eda4f32c2167dd88444c"
 )
 
