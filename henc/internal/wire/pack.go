@@ -3,6 +3,7 @@ package wire
 import (
 	"encoding/binary"
 	"fmt"
+	"math"
 	"math/bits"
 	"slices"
 )
@@ -26,7 +27,14 @@ func Pack(dst []byte, x []uint32, q uint32) []byte {
 }
 
 // PackInto is Pack into the PackedLen(len(x), q) bytes of dst.
-func PackInto(dst []byte, x []uint32, q uint32) {
+func PackInto(dst []byte, x []uint32, q uint32) { packInto(selected(), dst, x, q) }
+
+// packInto is PackInto with the given vector code, nil for plain Go.
+func packInto(c *code, dst []byte, x []uint32, q uint32) {
+	if c != nil {
+		done := c.packSome(dst, x, q)
+		dst, x = dst[PackedLen(done, q):], x[done:]
+	}
 	w := uint(pairBits(q)) // <= 60
 	var acc uint64         // the low n bits wait to be written
 	var n uint             // < 64
@@ -49,16 +57,24 @@ func PackInto(dst []byte, x []uint32, q uint32) {
 
 // Unpack is the inverse of Pack. It fails with ErrLength unless src has
 // PackedLen(len(dst), q) bytes, and with ErrRange for a pair that is not below q^2.
-func Unpack(dst []uint32, src []byte, q uint32) error {
+func Unpack(dst []uint32, src []byte, q uint32) error { return unpack(selected(), dst, src, q) }
+
+// unpack is Unpack with the given vector code, nil for plain Go.
+func unpack(c *code, dst []uint32, src []byte, q uint32) error {
 	if len(dst)%16 != 0 || q < 2 || len(src) != PackedLen(len(dst), q) {
 		return fmt.Errorf("%w: %d bytes for %d residues modulo %d", ErrLength, len(src), len(dst), q)
 	}
+	done := 0
+	if c != nil {
+		done = c.unpackSome(dst, src, q)
+		src = src[PackedLen(done, q):]
+	}
 	w := uint(pairBits(q))
 	mask, q64 := uint64(1)<<w-1, uint64(q)
-	limit := q64 * q64
+	limit, m := q64*q64, math.MaxUint64/q64
 	var acc uint64 // the low n bits are read but not used
 	var n uint
-	for i := 0; i < len(dst); i += 2 {
+	for i := done; i < len(dst); i += 2 {
 		v := acc
 		if n >= w {
 			acc >>= w
@@ -83,7 +99,12 @@ func Unpack(dst []uint32, src []byte, q uint32) error {
 		if v >= limit {
 			return fmt.Errorf("%w: pair %d is not below %d^2", ErrRange, i/2, q)
 		}
-		dst[i], dst[i+1] = uint32(v%q64), uint32(v/q64)
+		h, _ := bits.Mul64(v, m) // v/q, or one less
+		r := v - h*q64
+		if r >= q64 {
+			r, h = r-q64, h+1
+		}
+		dst[i], dst[i+1] = uint32(r), uint32(h)
 	}
 	return nil
 }

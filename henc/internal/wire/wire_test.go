@@ -5,82 +5,10 @@ import (
 	"encoding/hex"
 	"errors"
 	"math"
-	"math/big"
-	"slices"
 	"testing"
 
 	"github.com/fxamacker/cbor/v2"
-	"pgregory.net/rapid"
 )
-
-// packSlow is Pack by one big integer: pair i is added at bit i*bitlen(q^2-1).
-func packSlow(x []uint32, q uint32) []byte {
-	qq := new(big.Int).Mul(big.NewInt(int64(q)), big.NewInt(int64(q)))
-	w := uint(new(big.Int).Sub(qq, big.NewInt(1)).BitLen())
-	sum := new(big.Int)
-	for i := 0; i < len(x); i += 2 {
-		v := big.NewInt(int64(x[i+1]))
-		v.Mul(v, big.NewInt(int64(q))).Add(v, big.NewInt(int64(x[i])))
-		sum.Or(sum, v.Lsh(v, w*uint(i/2)))
-	}
-	b := sum.Bytes()
-	slices.Reverse(b)
-	return append(b, make([]byte, len(x)/16*int(w)-len(b))...)
-}
-
-var moduli = []uint32{12289, 40961, 10223617, 18137089, 67084289, 67239937, 536903681, 1073692673, 1073741789, 3, 2, 65537}
-
-func TestPackAgainstBigInteger(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		q := rapid.SampledFrom(moduli).Draw(t, "q")
-		n := 16 * rapid.IntRange(0, 20).Draw(t, "n")
-		x := rapid.SliceOfN(rapid.OneOf(rapid.Uint32Range(0, q-1), rapid.Just(q-1), rapid.Just(uint32(0))), n, n).Draw(t, "x")
-		got := Pack([]byte{1, 2, 3}, x, q)
-		if !bytes.Equal(got[:3], []byte{1, 2, 3}) || !bytes.Equal(got[3:], packSlow(x, q)) {
-			t.Fatalf("pack modulo %d: %x", q, got)
-		}
-		if len(got)-3 != PackedLen(n, q) {
-			t.Fatalf("length %d, want %d", len(got)-3, PackedLen(n, q))
-		}
-		back := make([]uint32, n)
-		if err := Unpack(back, got[3:], q); err != nil || !slices.Equal(back, x) {
-			t.Fatalf("unpack: %v", err)
-		}
-	})
-}
-
-func TestUnpackRefuses(t *testing.T) {
-	q := uint32(67084289)
-	x := make([]uint32, 32)
-	b := Pack(nil, x, q)
-	for _, bad := range [][]byte{nil, b[:len(b)-1], append(slices.Clone(b), 0)} {
-		if err := Unpack(x, bad, q); !errors.Is(err, ErrLength) {
-			t.Errorf("%d bytes: %v", len(bad), err)
-		}
-	}
-	if err := Unpack(make([]uint32, 8), b, q); !errors.Is(err, ErrLength) {
-		t.Errorf("8 residues: %v", err)
-	}
-	// Every value q^2 .. 2^w-1 of any pair is refused, q^2-1 is not.
-	w := uint(pairBits(q))
-	for pair := range 16 {
-		for _, tc := range []struct {
-			v    uint64
-			want error
-		}{{uint64(q)*uint64(q) - 1, nil}, {uint64(q) * uint64(q), ErrRange}, {1<<w - 1, ErrRange}} {
-			sum := new(big.Int).Lsh(new(big.Int).SetUint64(tc.v), w*uint(pair))
-			c := sum.Bytes()
-			slices.Reverse(c)
-			c = append(c, make([]byte, len(b)-len(c))...)
-			if err := Unpack(x, c, q); !errors.Is(err, tc.want) {
-				t.Errorf("pair %d value %d: %v", pair, tc.v, err)
-			}
-			if tc.want == nil && (x[2*pair] != q-1 || x[2*pair+1] != q-1) {
-				t.Errorf("pair %d: %v", pair, x)
-			}
-		}
-	}
-}
 
 // TestWriterIsDeterministicCBOR compares with the library's encoder.
 func TestWriterIsDeterministicCBOR(t *testing.T) {

@@ -1,0 +1,9 @@
+//go:build !amd64
+
+package wire
+
+// There is no vector code for this GOARCH.
+
+var codes map[string]*code
+
+func selected() *code { return nil }
