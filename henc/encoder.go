@@ -25,15 +25,16 @@ type Encoder struct {
 	ctx *Context
 	fft *embed.Embedding
 	crt []*crt.Table // by number of limbs, less one
-	// free holds *slots that are zero.
-	free *sync.Pool
+	// free holds *slots that are zero, decoding *decoding that are.
+	free, decoding *sync.Pool
 }
 
 func newEncoder(c *Context) *Encoder {
 	n := c.params.Slots()
 	e := &Encoder{
 		ctx: c, fft: embed.New(n), crt: make([]*crt.Table, c.params.LimbsAt(c.params.MaxLevel())),
-		free: &sync.Pool{New: func() any { return &slots{make([]float64, n), make([]float64, n)} }},
+		free:     &sync.Pool{New: func() any { return &slots{make([]float64, n), make([]float64, n)} }},
+		decoding: &sync.Pool{New: func() any { return &decoding{coeffs: make([]float64, 2*n)} }},
 	}
 	for i := range e.crt {
 		e.crt[i] = crt.New(c.params.data().lit.Q[:i+1])
@@ -110,6 +111,19 @@ func (e *Encoder) EncodeCoeffsPacked(values []float64, scale float64) ([]float64
 // slots is working memory for the values of N/2 slots.
 type slots struct{ re, im []float64 }
 
+// notFinite is the first slot whose value is not finite, or -1.
+func (z *slots) notFinite() int {
+	if embed.Finite(z.re) && embed.Finite(z.im) {
+		return -1
+	}
+	for i, v := range z.re {
+		if !finite(v) || !finite(z.im[i]) {
+			return i
+		}
+	}
+	return -1
+}
+
 // release wipes z and gives it back.
 func (e *Encoder) release(z *slots) {
 	clear(z.re)
@@ -128,10 +142,8 @@ func (e *Encoder) coeffs(have, most int, what string, scale float64, fill func(z
 	z := e.free.Get().(*slots)
 	defer e.release(z)
 	fill(z)
-	for i, v := range z.re {
-		if !finite(v) || !finite(z.im[i]) {
-			return nil, fmt.Errorf("%w: the value of slot %d is not finite", ErrMessage, i)
-		}
+	if i := z.notFinite(); i >= 0 {
+		return nil, fmt.Errorf("%w: the value of slot %d is not finite", ErrMessage, i)
 	}
 	n := len(z.re)
 	c := make([]float64, 2*n)

@@ -25,16 +25,25 @@ import (
 // An Embedding is safe for concurrent use.
 type Embedding struct {
 	n    int
+	vec  *code // nil for plain Go
 	once sync.Once
 	// cos[h+j] and sin[h+j] are twiddle j < h of distance h = len/2.
 	cos, sin []float64
-	// reversed[m] is m < n/64 with its bits reversed.
+	// reversed[m] is m < n/lanes^2 with its bits reversed, for vector code.
 	reversed []uint32
 }
 
 // New is the transform over n slots, a power of two. Its tables are made by the
 // first transform.
-func New(n int) *Embedding { return &Embedding{n: n} }
+func New(n int) *Embedding { return newEmbedding(n, selected()) }
+
+// newEmbedding is New with the given vector code, nil for plain Go.
+func newEmbedding(n int, c *code) *Embedding {
+	if c != nil && n < c.lanes*c.lanes {
+		c = nil
+	}
+	return &Embedding{n: n, vec: c}
+}
 
 // Slots is n.
 func (e *Embedding) Slots() int { return e.n }
@@ -48,10 +57,10 @@ func (e *Embedding) init() {
 			power = power * 5 & (8*h - 1)
 		}
 	}
-	if e.n >= 64 {
-		e.reversed = make([]uint32, e.n/64)
+	if e.vec != nil {
+		e.reversed = make([]uint32, e.n/(e.vec.lanes*e.vec.lanes))
 		for m := range e.reversed {
-			e.reversed[m] = uint32(reverse(m, e.n/64))
+			e.reversed[m] = uint32(reverse(m, len(e.reversed)))
 		}
 	}
 }
@@ -94,8 +103,8 @@ func unitRoot(k, m int) (re, im float64) {
 // entries, and the result lies apart from the source.
 func (e *Embedding) ToSlots(zRe, zIm, aRe, aIm []float64) {
 	e.once.Do(e.init)
-	if e.n >= 64 && vectorized() {
-		e.vectorToSlots(zRe, zIm, aRe, aIm)
+	if e.vec != nil {
+		e.vec.toSlots(e, zRe, zIm, aRe, aIm)
 		return
 	}
 	e.genericToSlots(zRe, zIm, aRe, aIm)
@@ -104,47 +113,66 @@ func (e *Embedding) ToSlots(zRe, zIm, aRe, aIm []float64) {
 // FromSlots is the inverse of ToSlots. It uses up (zRe, zIm).
 func (e *Embedding) FromSlots(aRe, aIm, zRe, zIm []float64) {
 	e.once.Do(e.init)
-	if e.n >= 64 && vectorized() {
-		e.vectorFromSlots(aRe, aIm, zRe, zIm)
+	if e.vec != nil {
+		e.vec.fromSlots(e, aRe, aIm, zRe, zIm)
 		return
 	}
 	e.genericFromSlots(aRe, aIm, zRe, zIm)
 }
 
 // ScaleRound multiplies x by scale and rounds to integers, ties to even.
-func ScaleRound(x []float64, scale float64) {
-	if len(x)%8 == 0 && vectorized() {
-		vectorScaleRound(x, scale)
+func ScaleRound(x []float64, scale float64) { scaleRound(selected(), x, scale) }
+
+func scaleRound(c *code, x []float64, scale float64) {
+	if c.takes(len(x)) {
+		c.scaleRound(&x[0], len(x), scale)
 		return
 	}
-	genericScaleRound(x, scale)
-}
-
-func genericScaleRound(x []float64, scale float64) {
 	for i, v := range x {
 		x[i] = math.RoundToEven(v * scale)
 	}
 }
 
-// Magnitude is the largest magnitude in c and whether all of c is finite and
+// Divide divides x by the number by.
+func Divide(x []float64, by float64) { divide(selected(), x, by) }
+
+func divide(c *code, x []float64, by float64) {
+	if c.takes(len(x)) {
+		c.divide(&x[0], len(x), by)
+		return
+	}
+	for i := range x {
+		x[i] /= by
+	}
+}
+
+// Finite reports whether no number of x is infinite or NaN, without a branch on one.
+func Finite(x []float64) bool {
+	largest, _ := Magnitude(x)
+	return largest-largest == 0
+}
+
+// Magnitude is the largest magnitude in c and whether all of x is finite and
 // integral, without a branch on a value.
-func Magnitude(c []float64) (largest float64, ok bool) {
-	if len(c)%8 == 0 && vectorized() {
-		largest, ok = vectorMagnitude(c)
+func Magnitude(x []float64) (largest float64, ok bool) { return magnitude(selected(), x) }
+
+func magnitude(c *code, x []float64) (largest float64, ok bool) {
+	if c.takes(len(x)) {
+		largest, ok = c.largest(x)
 	} else {
-		largest, ok = genericMagnitude(c)
+		largest, ok = genericMagnitude(x)
 	}
 	return largest, ok && largest-largest == 0
 }
 
 // genericMagnitude: below 2^52, adding and subtracting 2^52 rounds to an integer;
 // from there on every float64 is one. Infinities and NaNs are the largest.
-func genericMagnitude(c []float64) (largest float64, ok bool) {
+func genericMagnitude(x []float64) (largest float64, ok bool) {
 	const whole = 1 << 52
 	least := math.Float64bits(whole)
 	var top, bad uint64
-	for _, x := range c {
-		b := math.Float64bits(x) &^ (1 << 63)
+	for _, v := range x {
+		b := math.Float64bits(v) &^ (1 << 63)
 		a := math.Float64frombits(b)
 		below := uint64(int64(b-least) >> 63)
 		bad |= (math.Float64bits(a+whole-whole) ^ b) & below
@@ -157,10 +185,7 @@ func genericMagnitude(c []float64) (largest float64, ok bool) {
 // float64 keep compilers from fusing a product with a sum.
 func (e *Embedding) genericToSlots(zRe, zIm, aRe, aIm []float64) {
 	for i := range zRe {
-		j := 0
-		if e.n > 1 {
-			j = reverse(i, e.n)
-		}
+		j := reverse(i, e.n)
 		zRe[i], zIm[i] = aRe[j], aIm[j]
 	}
 	for h := 1; h < e.n; h *= 2 {
@@ -193,10 +218,7 @@ func (e *Embedding) genericFromSlots(aRe, aIm, zRe, zIm []float64) {
 	}
 	inv := 1 / float64(e.n) // exact, n is a power of two
 	for i := range aRe {
-		j := 0
-		if e.n > 1 {
-			j = reverse(i, e.n)
-		}
+		j := reverse(i, e.n)
 		aRe[i], aIm[i] = zRe[j]*inv, zIm[j]*inv
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/hencedge/hencedge/henc/internal/embed/embedtest"
+	"github.com/hencedge/hencedge/henc/internal/simd"
 )
 
 func split(z []complex128) (re, im []float64) {
@@ -43,44 +44,74 @@ func fromSlots(e *Embedding, z []complex128) []complex128 {
 	return join(aRe, aIm)
 }
 
+// vectors are the vector codes of this machine by name.
+func vectors(t testing.TB) map[string]*code {
+	have := make(map[string]*code)
+	for _, name := range simd.Have() {
+		if codes[name] != nil {
+			have[name] = codes[name]
+		}
+	}
+	for _, name := range []string{simd.AVX512, simd.AVX2} {
+		if have[name] == nil && strings.Contains(os.Getenv("CUTRANTT_TEST_REQUIRE"), name) {
+			t.Fatalf("the code for %s is required but not here", name)
+		}
+	}
+	return have
+}
+
 // TestVariantsAgree: vector code and plain Go give the same bits.
 func TestVariantsAgree(t *testing.T) {
-	if !vectorized() {
-		if strings.Contains(os.Getenv("CUTRANTT_TEST_REQUIRE"), "avx512") {
-			t.Fatal("the AVX-512 code is required but not used")
-		}
-		t.Skip("no vector code here")
-	}
 	r := rand.New(rand.NewPCG(5, 6))
-	for n := 64; n <= 1<<13; n *= 2 {
-		e := New(n)
-		re, im := split(embedtest.RandomSlots(r, n))
-		var got, want [2][]float64
-		for i := range got {
-			got[i], want[i] = make([]float64, n), make([]float64, n)
-		}
-		e.ToSlots(got[0], got[1], re, im)
-		e.genericToSlots(want[0], want[1], re, im)
-		if !slices.Equal(got[0], want[0]) || !slices.Equal(got[1], want[1]) {
-			t.Fatalf("%d slots: to slots differs", n)
-		}
-		re2, im2 := slices.Clone(re), slices.Clone(im)
-		e.FromSlots(got[0], got[1], re, im)
-		e.genericFromSlots(want[0], want[1], re2, im2)
-		if !slices.Equal(got[0], want[0]) || !slices.Equal(got[1], want[1]) {
-			t.Fatalf("%d slots: from slots differs", n)
-		}
-		x := append(got[0], 0.5, 1.5, -0.5, 2.5, math.Inf(1), 1e300, -1e-300, 0x1p52+0.5)
-		y := slices.Clone(x)
-		ScaleRound(x, 3)
-		genericScaleRound(y, 3)
-		if !slices.Equal(x, y) {
-			t.Fatalf("%d slots: rounding differs", n)
+	for name, c := range vectors(t) {
+		for n := c.lanes; n <= 1<<13; n *= 2 {
+			e, plain := newEmbedding(n, c), newEmbedding(n, nil)
+			if (e.vec != nil) != (n >= c.lanes*c.lanes) {
+				t.Fatalf("%s, %d slots: vector code is %v", name, n, e.vec)
+			}
+			re, im := split(embedtest.RandomSlots(r, n))
+			var got, want [2][]float64
+			for i := range got {
+				got[i], want[i] = make([]float64, n), make([]float64, n)
+			}
+			e.ToSlots(got[0], got[1], re, im)
+			plain.ToSlots(want[0], want[1], re, im)
+			if !slices.Equal(got[0], want[0]) || !slices.Equal(got[1], want[1]) {
+				t.Fatalf("%s, %d slots: to slots differs", name, n)
+			}
+			re2, im2 := slices.Clone(re), slices.Clone(im)
+			e.FromSlots(got[0], got[1], re, im)
+			plain.FromSlots(want[0], want[1], re2, im2)
+			if !slices.Equal(got[0], want[0]) || !slices.Equal(got[1], want[1]) {
+				t.Fatalf("%s, %d slots: from slots differs", name, n)
+			}
+			x := append(got[0], 0.5, 1.5, -0.5, 2.5, math.Inf(1), 1e300, -1e-300, 0x1p52+0.5)
+			y := slices.Clone(x)
+			scaleRound(c, x, 3)
+			scaleRound(nil, y, 3)
+			if !slices.Equal(x, y) {
+				t.Fatalf("%s, %d slots: rounding differs", name, n)
+			}
+			for i := range got[1] {
+				x[i], y[i] = got[1][i], got[1][i]
+			}
+			divide(c, x, 0x1.23456789p40)
+			divide(nil, y, 0x1.23456789p40)
+			if !slices.Equal(x, y) {
+				t.Fatalf("%s, %d slots: quotients differ", name, n)
+			}
 		}
 	}
 }
 
 func TestMagnitude(t *testing.T) {
+	testMagnitude(t, nil)
+	for _, c := range vectors(t) {
+		testMagnitude(t, c)
+	}
+}
+
+func testMagnitude(t *testing.T, code *code) {
 	for _, tt := range []struct {
 		x    float64
 		ok   bool
@@ -97,8 +128,11 @@ func TestMagnitude(t *testing.T) {
 				if at > 0 {
 					want = tt.most
 				}
-				if got, ok := Magnitude(c); ok != tt.ok || got != want && got == got {
+				if got, ok := magnitude(code, c); ok != tt.ok || got != want && got == got {
 					t.Fatalf("%v at %d of %d: %v, %v", tt.x, at, n, got, ok)
+				}
+				if Finite(c) != (tt.x-tt.x == 0) {
+					t.Fatalf("%v at %d of %d: finite is %v", tt.x, at, n, Finite(c))
 				}
 			}
 		}
@@ -107,19 +141,21 @@ func TestMagnitude(t *testing.T) {
 
 func BenchmarkTransforms(b *testing.B) {
 	for _, n := range []int{1 << 12, 1 << 15} {
-		e := New(n)
 		re, im := split(embedtest.RandomSlots(rand.New(rand.NewPCG(1, 1)), n))
 		aRe, aIm := make([]float64, n), make([]float64, n)
-		b.Run(fmt.Sprintf("to/%d", n), func(b *testing.B) {
-			for b.Loop() {
-				e.ToSlots(aRe, aIm, re, im)
-			}
-		})
-		b.Run(fmt.Sprintf("from/%d", n), func(b *testing.B) {
-			for b.Loop() {
-				e.FromSlots(aRe, aIm, re, im)
-			}
-		})
+		for _, name := range simd.Have() {
+			e := newEmbedding(n, codes[name])
+			b.Run(fmt.Sprintf("to/%d/%s", n, name), func(b *testing.B) {
+				for b.Loop() {
+					e.ToSlots(aRe, aIm, re, im)
+				}
+			})
+			b.Run(fmt.Sprintf("from/%d/%s", n, name), func(b *testing.B) {
+				for b.Loop() {
+					e.FromSlots(aRe, aIm, re, im)
+				}
+			})
+		}
 	}
 }
 

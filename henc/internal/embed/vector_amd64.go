@@ -1,57 +1,24 @@
 package embed
 
 import (
-	"math"
-	"math/bits"
-	"os"
 	"sync"
 
-	"golang.org/x/sys/cpu"
+	"github.com/hencedge/hencedge/henc/internal/simd"
 )
 
 //go:generate go run -C ../../../cutrantt/cpu/_asm ./embed -out ../../../henc/internal/embed/zvector_amd64.s -stubs ../../../henc/internal/embed/zvector_amd64.go -pkg embed
 
-// vectorized reports whether the AVX-512 code is used. CUTRANTT_CPU=generic (or avx2)
-// switches it off, as in package cutrantt/cpu.
-var vectorized = sync.OnceValue(func() bool {
-	name := os.Getenv("CUTRANTT_CPU")
-	return (name == "" || name == "avx512") && cpu.X86.HasAVX512F && cpu.X86.HasAVX512DQ && cpu.X86.HasAVX512VL
-})
-
-func (e *Embedding) vectorFromSlots(aRe, aIm, zRe, zIm []float64) {
-	h := e.n / 2 // the next distance
-	if bits.TrailingZeros(uint(e.n))%2 == 0 {
-		downAVX512(&zRe[0], &zIm[0], e.n/2/h, h, &e.cos[0], &e.sin[0])
-		h /= 2
-	}
-	for ; h >= 16; h /= 4 {
-		down2AVX512(&zRe[0], &zIm[0], e.n/2/h, h/2, &e.cos[0], &e.sin[0])
-	}
-	inv := 1 / float64(e.n)
-	tileDownAVX512(&aRe[0], &aIm[0], &zRe[0], &zIm[0], e.n, &e.reversed[0], &e.cos[0], &e.sin[0], &inv)
+// codes are the variants by the names of package simd.
+var codes = map[string]*code{
+	simd.AVX512: {
+		lanes: 8, down: downAVX512, up: upAVX512, down2: down2AVX512, up2: up2AVX512, tileDown: tileDownAVX512, tileUp: tileUpAVX512,
+		scaleRound: scaleRoundAVX512, divide: divideAVX512, magnitude: magnitudeAVX512,
+	},
+	simd.AVX2: {
+		lanes: 4, down: downAVX2, up: upAVX2, down2: down2AVX2, up2: up2AVX2, tileDown: tileDownAVX2, tileUp: tileUpAVX2,
+		scaleRound: scaleRoundAVX2, divide: divideAVX2, magnitude: magnitudeAVX2,
+	},
 }
 
-func (e *Embedding) vectorToSlots(zRe, zIm, aRe, aIm []float64) {
-	tileUpAVX512(&zRe[0], &zIm[0], &aRe[0], &aIm[0], e.n, &e.reversed[0], &e.cos[0], &e.sin[0], nil)
-	h := 8
-	for ; 2*h < e.n; h *= 4 {
-		up2AVX512(&zRe[0], &zIm[0], e.n/4/h, h, &e.cos[0], &e.sin[0])
-	}
-	if h < e.n {
-		upAVX512(&zRe[0], &zIm[0], e.n/2/h, h, &e.cos[0], &e.sin[0])
-	}
-}
-
-func vectorScaleRound(x []float64, scale float64) {
-	if len(x) > 0 {
-		scaleRoundAVX512(&x[0], len(x), &scale)
-	}
-}
-
-func vectorMagnitude(x []float64) (largest float64, ok bool) {
-	var result [2]uint64
-	if len(x) > 0 {
-		magnitudeAVX512(&x[0], len(x), &result[0])
-	}
-	return math.Float64frombits(result[0]), result[1] == 0
-}
+// selected is the code to use, nil for plain Go.
+var selected = sync.OnceValue(func() *code { return codes[simd.Selected()] })

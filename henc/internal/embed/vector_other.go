@@ -4,12 +4,6 @@ package embed
 
 // There is no vector code for this GOARCH.
 
-func vectorized() bool { return false }
+var codes map[string]*code
 
-func (e *Embedding) vectorToSlots(_, _, _, _ []float64) {}
-
-func (e *Embedding) vectorFromSlots(_, _, _, _ []float64) {}
-
-func vectorScaleRound([]float64, float64) {}
-
-func vectorMagnitude([]float64) (float64, bool) { return 0, false }
+func selected() *code { return nil }

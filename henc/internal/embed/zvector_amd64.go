@@ -5,54 +5,119 @@
 package embed
 
 // downAVX512 is one level over blocks of parts of size numbers, size a
-// multiple of 8. cos and sin are the whole tables: the twiddles of distance h begin
-// at index h.
+// multiple of the lanes. cos and sin are the whole tables: the twiddles of distance h
+// begin at index h.
 //
 //go:noescape
 func downAVX512(re *float64, im *float64, blocks int, size int, cos *float64, sin *float64)
 
 // upAVX512 is one level over blocks of parts of size numbers, size a
-// multiple of 8. cos and sin are the whole tables: the twiddles of distance h begin
-// at index h.
+// multiple of the lanes. cos and sin are the whole tables: the twiddles of distance h
+// begin at index h.
 //
 //go:noescape
 func upAVX512(re *float64, im *float64, blocks int, size int, cos *float64, sin *float64)
 
 // down2AVX512 is two levels, outer level first, over blocks of parts of size numbers, size a
-// multiple of 8. cos and sin are the whole tables: the twiddles of distance h begin
-// at index h.
+// multiple of the lanes. cos and sin are the whole tables: the twiddles of distance h
+// begin at index h.
 //
 //go:noescape
 func down2AVX512(re *float64, im *float64, blocks int, size int, cos *float64, sin *float64)
 
 // up2AVX512 is two levels, inner level first, over blocks of parts of size numbers, size a
-// multiple of 8. cos and sin are the whole tables: the twiddles of distance h begin
-// at index h.
+// multiple of the lanes. cos and sin are the whole tables: the twiddles of distance h
+// begin at index h.
 //
 //go:noescape
 func up2AVX512(re *float64, im *float64, blocks int, size int, cos *float64, sin *float64)
 
-// tileDownAVX512 is the levels of distance 4, 2 and 1 and the reversal of bits after them, times
-// factor, from src to dst, which lie apart; n is a multiple of 64 and reversed has the n/64
-// middle indices in reversed order.
+// tileDownAVX512 is the levels of distance less than the lanes, largest first, and the reversal of bits
+// after them, times factor, from src to dst, which lie apart. n is a multiple of the square of the lanes
+// and reversed has the n over that square middle indices in reversed order.
 //
 //go:noescape
-func tileDownAVX512(dstRe *float64, dstIm *float64, srcRe *float64, srcIm *float64, n int, reversed *uint32, cos *float64, sin *float64, factor *float64)
+func tileDownAVX512(dstRe *float64, dstIm *float64, srcRe *float64, srcIm *float64, n int, reversed *uint32, cos *float64, sin *float64, factor float64)
 
-// tileUpAVX512 is the reversal of bits and the levels of distance 1, 2 and 4 after it, from src
-// to dst, which lie apart; n is a multiple of 64 and reversed has the n/64
-// middle indices in reversed order.
+// tileUpAVX512 is the reversal of bits and the levels of distance less than the lanes after it,
+// smallest first, from src to dst, which lie apart; factor is not used. n is a multiple of the square of the lanes
+// and reversed has the n over that square middle indices in reversed order.
 //
 //go:noescape
-func tileUpAVX512(dstRe *float64, dstIm *float64, srcRe *float64, srcIm *float64, n int, reversed *uint32, cos *float64, sin *float64, factor *float64)
+func tileUpAVX512(dstRe *float64, dstIm *float64, srcRe *float64, srcIm *float64, n int, reversed *uint32, cos *float64, sin *float64, factor float64)
 
-// scaleRoundAVX512 multiplies the n numbers x, a multiple of 8, by scale and rounds them to integers, ties to even.
+// scaleRoundAVX512 multiplies the n numbers x, a multiple of the lanes, by scale and rounds them to
+// integers, ties to even.
 //
 //go:noescape
-func scaleRoundAVX512(x *float64, n int, scale *float64)
+func scaleRoundAVX512(x *float64, n int, scale float64)
 
-// magnitudeAVX512 sets result to the largest of the bits of |x_i|, and result[1] to 0 if every |x_i|
-// below 2^52 is an integer; n is a multiple of 8.
+// divideAVX512 divides the n numbers x, a multiple of the lanes, by by.
 //
 //go:noescape
-func magnitudeAVX512(x *float64, n int, result *uint64)
+func divideAVX512(x *float64, n int, by float64)
+
+// magnitudeAVX512 is the largest of the bits of |x_i|, and 0 if every |x_i| below 2^52 is an integer; n is a
+// multiple of the lanes.
+//
+//go:noescape
+func magnitudeAVX512(x *float64, n int) (largest uint64, bad uint64)
+
+// downAVX2 is one level over blocks of parts of size numbers, size a
+// multiple of the lanes. cos and sin are the whole tables: the twiddles of distance h
+// begin at index h.
+//
+//go:noescape
+func downAVX2(re *float64, im *float64, blocks int, size int, cos *float64, sin *float64)
+
+// upAVX2 is one level over blocks of parts of size numbers, size a
+// multiple of the lanes. cos and sin are the whole tables: the twiddles of distance h
+// begin at index h.
+//
+//go:noescape
+func upAVX2(re *float64, im *float64, blocks int, size int, cos *float64, sin *float64)
+
+// down2AVX2 is two levels, outer level first, over blocks of parts of size numbers, size a
+// multiple of the lanes. cos and sin are the whole tables: the twiddles of distance h
+// begin at index h.
+//
+//go:noescape
+func down2AVX2(re *float64, im *float64, blocks int, size int, cos *float64, sin *float64)
+
+// up2AVX2 is two levels, inner level first, over blocks of parts of size numbers, size a
+// multiple of the lanes. cos and sin are the whole tables: the twiddles of distance h
+// begin at index h.
+//
+//go:noescape
+func up2AVX2(re *float64, im *float64, blocks int, size int, cos *float64, sin *float64)
+
+// tileDownAVX2 is the levels of distance less than the lanes, largest first, and the reversal of bits
+// after them, times factor, from src to dst, which lie apart. n is a multiple of the square of the lanes
+// and reversed has the n over that square middle indices in reversed order.
+//
+//go:noescape
+func tileDownAVX2(dstRe *float64, dstIm *float64, srcRe *float64, srcIm *float64, n int, reversed *uint32, cos *float64, sin *float64, factor float64)
+
+// tileUpAVX2 is the reversal of bits and the levels of distance less than the lanes after it,
+// smallest first, from src to dst, which lie apart; factor is not used. n is a multiple of the square of the lanes
+// and reversed has the n over that square middle indices in reversed order.
+//
+//go:noescape
+func tileUpAVX2(dstRe *float64, dstIm *float64, srcRe *float64, srcIm *float64, n int, reversed *uint32, cos *float64, sin *float64, factor float64)
+
+// scaleRoundAVX2 multiplies the n numbers x, a multiple of the lanes, by scale and rounds them to
+// integers, ties to even.
+//
+//go:noescape
+func scaleRoundAVX2(x *float64, n int, scale float64)
+
+// divideAVX2 divides the n numbers x, a multiple of the lanes, by by.
+//
+//go:noescape
+func divideAVX2(x *float64, n int, by float64)
+
+// magnitudeAVX2 is the largest of the bits of |x_i|, and 0 if every |x_i| below 2^52 is an integer; n is a
+// multiple of the lanes.
+//
+//go:noescape
+func magnitudeAVX2(x *float64, n int) (largest uint64, bad uint64)

@@ -18,12 +18,12 @@ TEXT ·downAVX512(SB), NOSPLIT, $0-48
 	ADDQ BX, DI
 	LEAQ (BX)(BX*2), R8
 
-downblock:
+downAVX512block:
 	MOVQ SI, R8
 	MOVQ DI, R9
 	MOVQ BX, R10
 
-downvector:
+downAVX512vector:
 	VMOVUPD (AX), Z0
 	VMOVUPD (CX), Z1
 	VMOVUPD (AX)(BX*1), Z2
@@ -49,11 +49,11 @@ downvector:
 	ADDQ    $0x40, R8
 	ADDQ    $0x40, R9
 	SUBQ    $0x40, R10
-	JNE     downvector
+	JNE     downAVX512vector
 	ADDQ    BX, AX
 	ADDQ    BX, CX
 	DECQ    DX
-	JNE     downblock
+	JNE     downAVX512block
 	VZEROUPPER
 	RET
 
@@ -71,12 +71,12 @@ TEXT ·upAVX512(SB), NOSPLIT, $0-48
 	ADDQ BX, DI
 	LEAQ (BX)(BX*2), R8
 
-upblock:
+upAVX512block:
 	MOVQ SI, R8
 	MOVQ DI, R9
 	MOVQ BX, R10
 
-upvector:
+upAVX512vector:
 	VMOVUPD (AX), Z0
 	VMOVUPD (CX), Z1
 	VMOVUPD (AX)(BX*1), Z2
@@ -102,11 +102,11 @@ upvector:
 	ADDQ    $0x40, R8
 	ADDQ    $0x40, R9
 	SUBQ    $0x40, R10
-	JNE     upvector
+	JNE     upAVX512vector
 	ADDQ    BX, AX
 	ADDQ    BX, CX
 	DECQ    DX
-	JNE     upblock
+	JNE     upAVX512block
 	VZEROUPPER
 	RET
 
@@ -124,12 +124,12 @@ TEXT ·down2AVX512(SB), NOSPLIT, $0-48
 	ADDQ BX, DI
 	LEAQ (BX)(BX*2), R8
 
-down2block:
+down2AVX512block:
 	MOVQ SI, R9
 	MOVQ DI, R10
 	MOVQ BX, R11
 
-down2vector:
+down2AVX512vector:
 	VMOVUPD (AX), Z0
 	VMOVUPD (CX), Z1
 	VMOVUPD (AX)(BX*1), Z2
@@ -197,7 +197,7 @@ down2vector:
 	ADDQ    $0x40, R9
 	ADDQ    $0x40, R10
 	SUBQ    $0x40, R11
-	JNE     down2vector
+	JNE     down2AVX512vector
 	ADDQ    BX, AX
 	ADDQ    BX, CX
 	ADDQ    BX, AX
@@ -205,7 +205,7 @@ down2vector:
 	ADDQ    BX, AX
 	ADDQ    BX, CX
 	DECQ    DX
-	JNE     down2block
+	JNE     down2AVX512block
 	VZEROUPPER
 	RET
 
@@ -223,12 +223,12 @@ TEXT ·up2AVX512(SB), NOSPLIT, $0-48
 	ADDQ BX, DI
 	LEAQ (BX)(BX*2), R8
 
-up2block:
+up2AVX512block:
 	MOVQ SI, R9
 	MOVQ DI, R10
 	MOVQ BX, R11
 
-up2vector:
+up2AVX512vector:
 	VMOVUPD (AX), Z0
 	VMOVUPD (CX), Z1
 	VMOVUPD (AX)(BX*1), Z2
@@ -296,7 +296,7 @@ up2vector:
 	ADDQ    $0x40, R9
 	ADDQ    $0x40, R10
 	SUBQ    $0x40, R11
-	JNE     up2vector
+	JNE     up2AVX512vector
 	ADDQ    BX, AX
 	ADDQ    BX, CX
 	ADDQ    BX, AX
@@ -304,262 +304,263 @@ up2vector:
 	ADDQ    BX, AX
 	ADDQ    BX, CX
 	DECQ    DX
-	JNE     up2block
+	JNE     up2AVX512block
 	VZEROUPPER
 	RET
 
-// func tileDownAVX512(dstRe *float64, dstIm *float64, srcRe *float64, srcIm *float64, n int, reversed *uint32, cos *float64, sin *float64, factor *float64)
-// Requires: AVX, AVX512F
+// func tileDownAVX512(dstRe *float64, dstIm *float64, srcRe *float64, srcIm *float64, n int, reversed *uint32, cos *float64, sin *float64, factor float64)
+// Requires: AVX, AVX512F, SSE2
 TEXT ·tileDownAVX512(SB), NOSPLIT, $0-72
-	MOVQ dstRe+0(FP), AX
-	MOVQ dstIm+8(FP), CX
-	MOVQ srcRe+16(FP), DX
-	MOVQ srcIm+24(FP), BX
-	MOVQ n+32(FP), SI
-	MOVQ reversed+40(FP), DI
-	MOVQ cos+48(FP), R8
-	MOVQ sin+56(FP), R9
-	MOVQ factor+64(FP), R10
-	MOVQ SI, R11
-	SHRQ $0x06, R11
-	LEAQ (SI)(SI*2), R14
-	XORQ R12, R12
+	MOVQ         dstRe+0(FP), AX
+	MOVQ         dstIm+8(FP), CX
+	MOVQ         srcRe+16(FP), DX
+	MOVQ         srcIm+24(FP), BX
+	MOVQ         n+32(FP), SI
+	MOVQ         reversed+40(FP), DI
+	MOVQ         cos+48(FP), R8
+	MOVQ         sin+56(FP), R9
+	MOVSD        factor+64(FP), X0
+	VBROADCASTSD X0, Z0
+	MOVQ         SI, R10
+	SHRQ         $0x06, R10
+	LEAQ         (SI)(SI*2), R13
+	XORQ         R11, R11
 
-tileDown:
-	MOVL        (DI), R13
-	SHLQ        $0x06, R13
-	LEAQ        (DX)(R12*1), R15
-	VMOVUPD     (R15), Z0
-	VMOVUPD     (R15)(SI*1), Z1
-	VMOVUPD     (R15)(SI*2), Z2
-	VMOVUPD     (R15)(R14*1), Z3
-	LEAQ        (R15)(SI*4), R15
-	VMOVUPD     (R15), Z4
-	VMOVUPD     (R15)(SI*1), Z5
-	VMOVUPD     (R15)(SI*2), Z6
-	VMOVUPD     (R15)(R14*1), Z7
-	VUNPCKLPD   Z4, Z0, Z8
-	VUNPCKHPD   Z4, Z0, Z0
-	VUNPCKLPD   Z6, Z2, Z4
-	VUNPCKHPD   Z6, Z2, Z2
-	VUNPCKLPD   Z5, Z1, Z6
+tileDownAVX512:
+	MOVL        (DI), R12
+	SHLQ        $0x06, R12
+	LEAQ        (DX)(R11*1), R14
+	VMOVUPD     (R14), Z1
+	VMOVUPD     (R14)(SI*1), Z2
+	VMOVUPD     (R14)(SI*2), Z3
+	VMOVUPD     (R14)(R13*1), Z4
+	LEAQ        (R14)(SI*4), R14
+	VMOVUPD     (R14), Z5
+	VMOVUPD     (R14)(SI*1), Z6
+	VMOVUPD     (R14)(SI*2), Z7
+	VMOVUPD     (R14)(R13*1), Z8
+	VUNPCKLPD   Z5, Z1, Z9
 	VUNPCKHPD   Z5, Z1, Z1
 	VUNPCKLPD   Z7, Z3, Z5
 	VUNPCKHPD   Z7, Z3, Z3
-	VSHUFF64X2  $0x88, Z4, Z8, Z7
-	VSHUFF64X2  $0xdd, Z4, Z8, Z4
-	VSHUFF64X2  $0x88, Z5, Z6, Z8
-	VSHUFF64X2  $0xdd, Z5, Z6, Z5
-	VSHUFF64X2  $0x88, Z8, Z7, Z6
-	VSHUFF64X2  $0xdd, Z8, Z7, Z7
-	VSHUFF64X2  $0x88, Z5, Z4, Z8
-	VSHUFF64X2  $0xdd, Z5, Z4, Z4
-	VSHUFF64X2  $0x88, Z2, Z0, Z5
-	VSHUFF64X2  $0xdd, Z2, Z0, Z0
-	VSHUFF64X2  $0x88, Z3, Z1, Z2
+	VUNPCKLPD   Z6, Z2, Z7
+	VUNPCKHPD   Z6, Z2, Z2
+	VUNPCKLPD   Z8, Z4, Z6
+	VUNPCKHPD   Z8, Z4, Z4
+	VSHUFF64X2  $0x88, Z5, Z9, Z8
+	VSHUFF64X2  $0xdd, Z5, Z9, Z5
+	VSHUFF64X2  $0x88, Z6, Z7, Z9
+	VSHUFF64X2  $0xdd, Z6, Z7, Z6
+	VSHUFF64X2  $0x88, Z9, Z8, Z7
+	VSHUFF64X2  $0xdd, Z9, Z8, Z8
+	VSHUFF64X2  $0x88, Z6, Z5, Z9
+	VSHUFF64X2  $0xdd, Z6, Z5, Z5
+	VSHUFF64X2  $0x88, Z3, Z1, Z6
 	VSHUFF64X2  $0xdd, Z3, Z1, Z1
-	VSHUFF64X2  $0x88, Z2, Z5, Z3
-	VSHUFF64X2  $0xdd, Z2, Z5, Z2
-	VSHUFF64X2  $0x88, Z1, Z0, Z5
-	VSHUFF64X2  $0xdd, Z1, Z0, Z0
-	LEAQ        (BX)(R12*1), R15
-	VMOVUPD     (R15), Z1
-	VMOVUPD     (R15)(SI*1), Z9
-	VMOVUPD     (R15)(SI*2), Z10
-	VMOVUPD     (R15)(R14*1), Z11
-	LEAQ        (R15)(SI*4), R15
-	VMOVUPD     (R15), Z12
-	VMOVUPD     (R15)(SI*1), Z13
-	VMOVUPD     (R15)(SI*2), Z14
-	VMOVUPD     (R15)(R14*1), Z15
-	VUNPCKLPD   Z12, Z1, Z16
-	VUNPCKHPD   Z12, Z1, Z1
-	VUNPCKLPD   Z14, Z10, Z12
-	VUNPCKHPD   Z14, Z10, Z10
-	VUNPCKLPD   Z13, Z9, Z14
-	VUNPCKHPD   Z13, Z9, Z9
+	VSHUFF64X2  $0x88, Z4, Z2, Z3
+	VSHUFF64X2  $0xdd, Z4, Z2, Z2
+	VSHUFF64X2  $0x88, Z3, Z6, Z4
+	VSHUFF64X2  $0xdd, Z3, Z6, Z3
+	VSHUFF64X2  $0x88, Z2, Z1, Z6
+	VSHUFF64X2  $0xdd, Z2, Z1, Z1
+	LEAQ        (BX)(R11*1), R14
+	VMOVUPD     (R14), Z2
+	VMOVUPD     (R14)(SI*1), Z10
+	VMOVUPD     (R14)(SI*2), Z11
+	VMOVUPD     (R14)(R13*1), Z12
+	LEAQ        (R14)(SI*4), R14
+	VMOVUPD     (R14), Z13
+	VMOVUPD     (R14)(SI*1), Z14
+	VMOVUPD     (R14)(SI*2), Z15
+	VMOVUPD     (R14)(R13*1), Z16
+	VUNPCKLPD   Z13, Z2, Z17
+	VUNPCKHPD   Z13, Z2, Z2
 	VUNPCKLPD   Z15, Z11, Z13
 	VUNPCKHPD   Z15, Z11, Z11
-	VSHUFF64X2  $0x88, Z12, Z16, Z15
-	VSHUFF64X2  $0xdd, Z12, Z16, Z12
-	VSHUFF64X2  $0x88, Z13, Z14, Z16
-	VSHUFF64X2  $0xdd, Z13, Z14, Z13
-	VSHUFF64X2  $0x88, Z16, Z15, Z14
-	VSHUFF64X2  $0xdd, Z16, Z15, Z15
-	VSHUFF64X2  $0x88, Z13, Z12, Z16
-	VSHUFF64X2  $0xdd, Z13, Z12, Z12
-	VSHUFF64X2  $0x88, Z10, Z1, Z13
-	VSHUFF64X2  $0xdd, Z10, Z1, Z1
-	VSHUFF64X2  $0x88, Z11, Z9, Z10
-	VSHUFF64X2  $0xdd, Z11, Z9, Z9
-	VSHUFF64X2  $0x88, Z10, Z13, Z11
-	VSHUFF64X2  $0xdd, Z10, Z13, Z10
-	VSHUFF64X2  $0x88, Z9, Z1, Z13
-	VSHUFF64X2  $0xdd, Z9, Z1, Z1
-	VADDPD      Z7, Z6, Z9
-	VADDPD      Z15, Z14, Z17
-	VSUBPD      Z7, Z6, Z6
-	VSUBPD      Z15, Z14, Z7
-	VMULPD.BCST 32(R8), Z6, Z14
-	VMULPD.BCST 32(R9), Z7, Z15
-	VMULPD.BCST 32(R9), Z6, Z6
-	VMULPD.BCST 32(R8), Z7, Z7
-	VADDPD      Z15, Z14, Z14
-	VSUBPD      Z6, Z7, Z6
-	VADDPD      Z2, Z3, Z7
-	VADDPD      Z10, Z11, Z15
-	VSUBPD      Z2, Z3, Z2
-	VSUBPD      Z10, Z11, Z3
-	VMULPD.BCST 40(R8), Z2, Z10
-	VMULPD.BCST 40(R9), Z3, Z11
-	VMULPD.BCST 40(R9), Z2, Z2
-	VMULPD.BCST 40(R8), Z3, Z3
-	VADDPD      Z11, Z10, Z10
-	VSUBPD      Z2, Z3, Z2
-	VADDPD      Z4, Z8, Z3
-	VADDPD      Z12, Z16, Z11
-	VSUBPD      Z4, Z8, Z4
-	VSUBPD      Z12, Z16, Z8
-	VMULPD.BCST 48(R8), Z4, Z12
-	VMULPD.BCST 48(R9), Z8, Z16
-	VMULPD.BCST 48(R9), Z4, Z4
-	VMULPD.BCST 48(R8), Z8, Z8
-	VADDPD      Z16, Z12, Z12
-	VSUBPD      Z4, Z8, Z4
-	VADDPD      Z0, Z5, Z8
-	VADDPD      Z1, Z13, Z16
-	VSUBPD      Z0, Z5, Z0
-	VSUBPD      Z1, Z13, Z1
-	VMULPD.BCST 56(R8), Z0, Z5
-	VMULPD.BCST 56(R9), Z1, Z13
-	VMULPD.BCST 56(R9), Z0, Z0
-	VMULPD.BCST 56(R8), Z1, Z1
-	VADDPD      Z13, Z5, Z5
-	VSUBPD      Z0, Z1, Z0
-	VADDPD      Z3, Z9, Z1
-	VADDPD      Z11, Z17, Z13
-	VSUBPD      Z3, Z9, Z3
-	VSUBPD      Z11, Z17, Z9
-	VMULPD.BCST 16(R8), Z3, Z11
-	VMULPD.BCST 16(R9), Z9, Z17
-	VMULPD.BCST 16(R9), Z3, Z3
-	VMULPD.BCST 16(R8), Z9, Z9
-	VADDPD      Z17, Z11, Z11
-	VSUBPD      Z3, Z9, Z3
-	VADDPD      Z8, Z7, Z9
-	VADDPD      Z16, Z15, Z17
+	VUNPCKLPD   Z14, Z10, Z15
+	VUNPCKHPD   Z14, Z10, Z10
+	VUNPCKLPD   Z16, Z12, Z14
+	VUNPCKHPD   Z16, Z12, Z12
+	VSHUFF64X2  $0x88, Z13, Z17, Z16
+	VSHUFF64X2  $0xdd, Z13, Z17, Z13
+	VSHUFF64X2  $0x88, Z14, Z15, Z17
+	VSHUFF64X2  $0xdd, Z14, Z15, Z14
+	VSHUFF64X2  $0x88, Z17, Z16, Z15
+	VSHUFF64X2  $0xdd, Z17, Z16, Z16
+	VSHUFF64X2  $0x88, Z14, Z13, Z17
+	VSHUFF64X2  $0xdd, Z14, Z13, Z13
+	VSHUFF64X2  $0x88, Z11, Z2, Z14
+	VSHUFF64X2  $0xdd, Z11, Z2, Z2
+	VSHUFF64X2  $0x88, Z12, Z10, Z11
+	VSHUFF64X2  $0xdd, Z12, Z10, Z10
+	VSHUFF64X2  $0x88, Z11, Z14, Z12
+	VSHUFF64X2  $0xdd, Z11, Z14, Z11
+	VSHUFF64X2  $0x88, Z10, Z2, Z14
+	VSHUFF64X2  $0xdd, Z10, Z2, Z2
+	VADDPD      Z8, Z7, Z10
+	VADDPD      Z16, Z15, Z18
 	VSUBPD      Z8, Z7, Z7
 	VSUBPD      Z16, Z15, Z8
-	VMULPD.BCST 24(R8), Z7, Z15
-	VMULPD.BCST 24(R9), Z8, Z16
-	VMULPD.BCST 24(R9), Z7, Z7
-	VMULPD.BCST 24(R8), Z8, Z8
+	VMULPD.BCST 32(R8), Z7, Z15
+	VMULPD.BCST 32(R9), Z8, Z16
+	VMULPD.BCST 32(R9), Z7, Z7
+	VMULPD.BCST 32(R8), Z8, Z8
 	VADDPD      Z16, Z15, Z15
 	VSUBPD      Z7, Z8, Z7
-	VADDPD      Z12, Z14, Z8
-	VADDPD      Z4, Z6, Z16
-	VSUBPD      Z12, Z14, Z12
-	VSUBPD      Z4, Z6, Z4
-	VMULPD.BCST 16(R8), Z12, Z6
-	VMULPD.BCST 16(R9), Z4, Z14
-	VMULPD.BCST 16(R9), Z12, Z12
-	VMULPD.BCST 16(R8), Z4, Z4
-	VADDPD      Z14, Z6, Z6
-	VSUBPD      Z12, Z4, Z4
-	VADDPD      Z5, Z10, Z12
-	VADDPD      Z0, Z2, Z14
-	VSUBPD      Z5, Z10, Z5
-	VSUBPD      Z0, Z2, Z0
-	VMULPD.BCST 24(R8), Z5, Z2
-	VMULPD.BCST 24(R9), Z0, Z10
-	VMULPD.BCST 24(R9), Z5, Z5
-	VMULPD.BCST 24(R8), Z0, Z0
-	VADDPD      Z10, Z2, Z2
-	VSUBPD      Z5, Z0, Z0
-	VADDPD      Z9, Z1, Z5
-	VADDPD      Z17, Z13, Z10
-	VSUBPD      Z9, Z1, Z1
-	VSUBPD      Z17, Z13, Z9
-	VMULPD.BCST 8(R8), Z1, Z13
-	VMULPD.BCST 8(R9), Z9, Z17
-	VMULPD.BCST 8(R9), Z1, Z1
-	VMULPD.BCST 8(R8), Z9, Z9
+	VADDPD      Z3, Z4, Z8
+	VADDPD      Z11, Z12, Z16
+	VSUBPD      Z3, Z4, Z3
+	VSUBPD      Z11, Z12, Z4
+	VMULPD.BCST 40(R8), Z3, Z11
+	VMULPD.BCST 40(R9), Z4, Z12
+	VMULPD.BCST 40(R9), Z3, Z3
+	VMULPD.BCST 40(R8), Z4, Z4
+	VADDPD      Z12, Z11, Z11
+	VSUBPD      Z3, Z4, Z3
+	VADDPD      Z5, Z9, Z4
+	VADDPD      Z13, Z17, Z12
+	VSUBPD      Z5, Z9, Z5
+	VSUBPD      Z13, Z17, Z9
+	VMULPD.BCST 48(R8), Z5, Z13
+	VMULPD.BCST 48(R9), Z9, Z17
+	VMULPD.BCST 48(R9), Z5, Z5
+	VMULPD.BCST 48(R8), Z9, Z9
 	VADDPD      Z17, Z13, Z13
-	VSUBPD      Z1, Z9, Z1
-	VADDPD      Z15, Z11, Z9
-	VADDPD      Z7, Z3, Z17
-	VSUBPD      Z15, Z11, Z11
-	VSUBPD      Z7, Z3, Z3
-	VMULPD.BCST 8(R8), Z11, Z7
-	VMULPD.BCST 8(R9), Z3, Z15
-	VMULPD.BCST 8(R9), Z11, Z11
-	VMULPD.BCST 8(R8), Z3, Z3
+	VSUBPD      Z5, Z9, Z5
+	VADDPD      Z1, Z6, Z9
+	VADDPD      Z2, Z14, Z17
+	VSUBPD      Z1, Z6, Z1
+	VSUBPD      Z2, Z14, Z2
+	VMULPD.BCST 56(R8), Z1, Z6
+	VMULPD.BCST 56(R9), Z2, Z14
+	VMULPD.BCST 56(R9), Z1, Z1
+	VMULPD.BCST 56(R8), Z2, Z2
+	VADDPD      Z14, Z6, Z6
+	VSUBPD      Z1, Z2, Z1
+	VADDPD      Z4, Z10, Z2
+	VADDPD      Z12, Z18, Z14
+	VSUBPD      Z4, Z10, Z4
+	VSUBPD      Z12, Z18, Z10
+	VMULPD.BCST 16(R8), Z4, Z12
+	VMULPD.BCST 16(R9), Z10, Z18
+	VMULPD.BCST 16(R9), Z4, Z4
+	VMULPD.BCST 16(R8), Z10, Z10
+	VADDPD      Z18, Z12, Z12
+	VSUBPD      Z4, Z10, Z4
+	VADDPD      Z9, Z8, Z10
+	VADDPD      Z17, Z16, Z18
+	VSUBPD      Z9, Z8, Z8
+	VSUBPD      Z17, Z16, Z9
+	VMULPD.BCST 24(R8), Z8, Z16
+	VMULPD.BCST 24(R9), Z9, Z17
+	VMULPD.BCST 24(R9), Z8, Z8
+	VMULPD.BCST 24(R8), Z9, Z9
+	VADDPD      Z17, Z16, Z16
+	VSUBPD      Z8, Z9, Z8
+	VADDPD      Z13, Z15, Z9
+	VADDPD      Z5, Z7, Z17
+	VSUBPD      Z13, Z15, Z13
+	VSUBPD      Z5, Z7, Z5
+	VMULPD.BCST 16(R8), Z13, Z7
+	VMULPD.BCST 16(R9), Z5, Z15
+	VMULPD.BCST 16(R9), Z13, Z13
+	VMULPD.BCST 16(R8), Z5, Z5
 	VADDPD      Z15, Z7, Z7
-	VSUBPD      Z11, Z3, Z3
-	VADDPD      Z12, Z8, Z11
-	VADDPD      Z14, Z16, Z15
-	VSUBPD      Z12, Z8, Z8
-	VSUBPD      Z14, Z16, Z12
-	VMULPD.BCST 8(R8), Z8, Z14
-	VMULPD.BCST 8(R9), Z12, Z16
-	VMULPD.BCST 8(R9), Z8, Z8
-	VMULPD.BCST 8(R8), Z12, Z12
-	VADDPD      Z16, Z14, Z14
-	VSUBPD      Z8, Z12, Z8
-	VADDPD      Z2, Z6, Z12
-	VADDPD      Z0, Z4, Z16
-	VSUBPD      Z2, Z6, Z2
-	VSUBPD      Z0, Z4, Z0
-	VMULPD.BCST 8(R8), Z2, Z4
-	VMULPD.BCST 8(R9), Z0, Z6
+	VSUBPD      Z13, Z5, Z5
+	VADDPD      Z6, Z11, Z13
+	VADDPD      Z1, Z3, Z15
+	VSUBPD      Z6, Z11, Z6
+	VSUBPD      Z1, Z3, Z1
+	VMULPD.BCST 24(R8), Z6, Z3
+	VMULPD.BCST 24(R9), Z1, Z11
+	VMULPD.BCST 24(R9), Z6, Z6
+	VMULPD.BCST 24(R8), Z1, Z1
+	VADDPD      Z11, Z3, Z3
+	VSUBPD      Z6, Z1, Z1
+	VADDPD      Z10, Z2, Z6
+	VADDPD      Z18, Z14, Z11
+	VSUBPD      Z10, Z2, Z2
+	VSUBPD      Z18, Z14, Z10
+	VMULPD.BCST 8(R8), Z2, Z14
+	VMULPD.BCST 8(R9), Z10, Z18
 	VMULPD.BCST 8(R9), Z2, Z2
-	VMULPD.BCST 8(R8), Z0, Z0
-	VADDPD      Z6, Z4, Z4
-	VSUBPD      Z2, Z0, Z0
-	LEAQ        (AX)(R13*1), R15
-	VMULPD.BCST (R10), Z5, Z5
-	VMOVUPD     Z5, (R15)
-	VMULPD.BCST (R10), Z11, Z11
-	VMOVUPD     Z11, (R15)(SI*1)
-	VMULPD.BCST (R10), Z9, Z9
-	VMOVUPD     Z9, (R15)(SI*2)
-	VMULPD.BCST (R10), Z12, Z12
-	VMOVUPD     Z12, (R15)(R14*1)
-	LEAQ        (R15)(SI*4), R15
-	VMULPD.BCST (R10), Z13, Z13
-	VMOVUPD     Z13, (R15)
-	VMULPD.BCST (R10), Z14, Z14
-	VMOVUPD     Z14, (R15)(SI*1)
-	VMULPD.BCST (R10), Z7, Z7
-	VMOVUPD     Z7, (R15)(SI*2)
-	VMULPD.BCST (R10), Z4, Z4
-	VMOVUPD     Z4, (R15)(R14*1)
-	LEAQ        (CX)(R13*1), R15
-	VMULPD.BCST (R10), Z10, Z10
-	VMOVUPD     Z10, (R15)
-	VMULPD.BCST (R10), Z15, Z15
-	VMOVUPD     Z15, (R15)(SI*1)
-	VMULPD.BCST (R10), Z17, Z17
-	VMOVUPD     Z17, (R15)(SI*2)
-	VMULPD.BCST (R10), Z16, Z16
-	VMOVUPD     Z16, (R15)(R14*1)
-	LEAQ        (R15)(SI*4), R15
-	VMULPD.BCST (R10), Z1, Z1
-	VMOVUPD     Z1, (R15)
-	VMULPD.BCST (R10), Z8, Z8
-	VMOVUPD     Z8, (R15)(SI*1)
-	VMULPD.BCST (R10), Z3, Z3
-	VMOVUPD     Z3, (R15)(SI*2)
-	VMULPD.BCST (R10), Z0, Z0
-	VMOVUPD     Z0, (R15)(R14*1)
-	ADDQ        $0x40, R12
+	VMULPD.BCST 8(R8), Z10, Z10
+	VADDPD      Z18, Z14, Z14
+	VSUBPD      Z2, Z10, Z2
+	VADDPD      Z16, Z12, Z10
+	VADDPD      Z8, Z4, Z18
+	VSUBPD      Z16, Z12, Z12
+	VSUBPD      Z8, Z4, Z4
+	VMULPD.BCST 8(R8), Z12, Z8
+	VMULPD.BCST 8(R9), Z4, Z16
+	VMULPD.BCST 8(R9), Z12, Z12
+	VMULPD.BCST 8(R8), Z4, Z4
+	VADDPD      Z16, Z8, Z8
+	VSUBPD      Z12, Z4, Z4
+	VADDPD      Z13, Z9, Z12
+	VADDPD      Z15, Z17, Z16
+	VSUBPD      Z13, Z9, Z9
+	VSUBPD      Z15, Z17, Z13
+	VMULPD.BCST 8(R8), Z9, Z15
+	VMULPD.BCST 8(R9), Z13, Z17
+	VMULPD.BCST 8(R9), Z9, Z9
+	VMULPD.BCST 8(R8), Z13, Z13
+	VADDPD      Z17, Z15, Z15
+	VSUBPD      Z9, Z13, Z9
+	VADDPD      Z3, Z7, Z13
+	VADDPD      Z1, Z5, Z17
+	VSUBPD      Z3, Z7, Z3
+	VSUBPD      Z1, Z5, Z1
+	VMULPD.BCST 8(R8), Z3, Z5
+	VMULPD.BCST 8(R9), Z1, Z7
+	VMULPD.BCST 8(R9), Z3, Z3
+	VMULPD.BCST 8(R8), Z1, Z1
+	VADDPD      Z7, Z5, Z5
+	VSUBPD      Z3, Z1, Z1
+	LEAQ        (AX)(R12*1), R14
+	VMULPD      Z0, Z6, Z6
+	VMOVUPD     Z6, (R14)
+	VMULPD      Z0, Z12, Z12
+	VMOVUPD     Z12, (R14)(SI*1)
+	VMULPD      Z0, Z10, Z10
+	VMOVUPD     Z10, (R14)(SI*2)
+	VMULPD      Z0, Z13, Z13
+	VMOVUPD     Z13, (R14)(R13*1)
+	LEAQ        (R14)(SI*4), R14
+	VMULPD      Z0, Z14, Z14
+	VMOVUPD     Z14, (R14)
+	VMULPD      Z0, Z15, Z15
+	VMOVUPD     Z15, (R14)(SI*1)
+	VMULPD      Z0, Z8, Z8
+	VMOVUPD     Z8, (R14)(SI*2)
+	VMULPD      Z0, Z5, Z5
+	VMOVUPD     Z5, (R14)(R13*1)
+	LEAQ        (CX)(R12*1), R14
+	VMULPD      Z0, Z11, Z11
+	VMOVUPD     Z11, (R14)
+	VMULPD      Z0, Z16, Z16
+	VMOVUPD     Z16, (R14)(SI*1)
+	VMULPD      Z0, Z18, Z18
+	VMOVUPD     Z18, (R14)(SI*2)
+	VMULPD      Z0, Z17, Z17
+	VMOVUPD     Z17, (R14)(R13*1)
+	LEAQ        (R14)(SI*4), R14
+	VMULPD      Z0, Z2, Z2
+	VMOVUPD     Z2, (R14)
+	VMULPD      Z0, Z9, Z9
+	VMOVUPD     Z9, (R14)(SI*1)
+	VMULPD      Z0, Z4, Z4
+	VMOVUPD     Z4, (R14)(SI*2)
+	VMULPD      Z0, Z1, Z1
+	VMOVUPD     Z1, (R14)(R13*1)
+	ADDQ        $0x40, R11
 	ADDQ        $0x04, DI
-	DECQ        R11
-	JNE         tileDown
+	DECQ        R10
+	JNE         tileDownAVX512
 	VZEROUPPER
 	RET
 
-// func tileUpAVX512(dstRe *float64, dstIm *float64, srcRe *float64, srcIm *float64, n int, reversed *uint32, cos *float64, sin *float64, factor *float64)
+// func tileUpAVX512(dstRe *float64, dstIm *float64, srcRe *float64, srcIm *float64, n int, reversed *uint32, cos *float64, sin *float64, factor float64)
 // Requires: AVX, AVX512F
 TEXT ·tileUpAVX512(SB), NOSPLIT, $0-72
 	MOVQ dstRe+0(FP), AX
@@ -570,13 +571,12 @@ TEXT ·tileUpAVX512(SB), NOSPLIT, $0-72
 	MOVQ reversed+40(FP), DI
 	MOVQ cos+48(FP), R8
 	MOVQ sin+56(FP), R9
-	MOVQ factor+64(FP), R10
 	MOVQ SI, R10
 	SHRQ $0x06, R10
 	LEAQ (SI)(SI*2), R13
 	XORQ R11, R11
 
-tileUp:
+tileUpAVX512:
 	MOVL        (DI), R12
 	SHLQ        $0x06, R12
 	LEAQ        (DX)(R12*1), R14
@@ -790,60 +790,714 @@ tileUp:
 	ADDQ        $0x40, R11
 	ADDQ        $0x04, DI
 	DECQ        R10
-	JNE         tileUp
+	JNE         tileUpAVX512
 	VZEROUPPER
 	RET
 
-// func scaleRoundAVX512(x *float64, n int, scale *float64)
-// Requires: AVX, AVX512F
+// func scaleRoundAVX512(x *float64, n int, scale float64)
+// Requires: AVX, AVX512F, SSE2
 TEXT ·scaleRoundAVX512(SB), NOSPLIT, $0-24
+	MOVSD        scale+16(FP), X0
+	VBROADCASTSD X0, Z0
 	MOVQ         x+0(FP), AX
 	MOVQ         n+8(FP), CX
-	MOVQ         scale+16(FP), DX
-	VBROADCASTSD (DX), Z0
 
-scaleRound:
+scaleRoundAVX512:
 	VMULPD      (AX), Z0, Z1
 	VRNDSCALEPD $0x08, Z1, Z1
 	VMOVUPD     Z1, (AX)
 	ADDQ        $0x40, AX
 	SUBQ        $0x08, CX
-	JNE         scaleRound
+	JNE         scaleRoundAVX512
 	VZEROUPPER
 	RET
 
-// func magnitudeAVX512(x *float64, n int, result *uint64)
-// Requires: AVX, AVX512DQ, AVX512F, AVX512VL
-TEXT ·magnitudeAVX512(SB), NOSPLIT, $0-24
+// func divideAVX512(x *float64, n int, by float64)
+// Requires: AVX, AVX512F, SSE2
+TEXT ·divideAVX512(SB), NOSPLIT, $0-24
+	MOVSD        by+16(FP), X0
+	VBROADCASTSD X0, Z0
 	MOVQ         x+0(FP), AX
 	MOVQ         n+8(FP), CX
-	MOVQ         result+16(FP), DX
-	MOVQ         $0x7fffffffffffffff, BX
-	VPBROADCASTQ BX, Z0
-	MOVQ         $0x4330000000000000, BX
-	VPBROADCASTQ BX, Z1
-	VPXORQ       Z2, Z2, Z2
-	KXORW        K1, K1, K1
 
-magnitude:
-	VPANDQ        (AX), Z0, Z3
-	VPMAXUQ       Z3, Z2, Z2
-	VADDPD        Z1, Z3, Z4
-	VSUBPD        Z1, Z4, Z4
-	VPCMPUQ       $0x01, Z1, Z3, K2
-	VPCMPUQ       $0x04, Z3, Z4, K2, K2
-	KORW          K2, K1, K1
+divideAVX512:
+	VMOVUPD (AX), Z1
+	VDIVPD  Z0, Z1, Z1
+	VMOVUPD Z1, (AX)
+	ADDQ    $0x40, AX
+	SUBQ    $0x08, CX
+	JNE     divideAVX512
+	VZEROUPPER
+	RET
+
+// func magnitudeAVX512(x *float64, n int) (largest uint64, bad uint64)
+// Requires: AVX, AVX2, AVX512F, AVX512VL
+TEXT ·magnitudeAVX512(SB), NOSPLIT, $0-32
+	MOVQ         x+0(FP), AX
+	MOVQ         n+8(FP), CX
+	MOVQ         $0x7fffffffffffffff, DX
+	VMOVQ        DX, X0
+	VPBROADCASTQ X0, Z0
+	MOVQ         $0x4330000000000000, DX
+	VMOVQ        DX, X1
+	VPBROADCASTQ X1, Z1
+	VPXORQ       Z2, Z2, Z2
+	VPXORQ       Z3, Z3, Z3
+
+magnitudeAVX512:
+	VMOVDQU64     (AX), Z4
+	VPANDQ        Z0, Z4, Z4
+	VPMAXUQ       Z4, Z2, Z2
+	VPSUBQ        Z1, Z4, Z5
+	VPSRAQ        $0x3f, Z5, Z5
+	VADDPD        Z1, Z4, Z6
+	VSUBPD        Z1, Z6, Z6
+	VPXORQ        Z4, Z6, Z4
+	VPANDQ        Z5, Z4, Z4
+	VPORQ         Z4, Z3, Z3
 	ADDQ          $0x40, AX
 	SUBQ          $0x08, CX
-	JNE           magnitude
-	KMOVW         K1, AX
-	MOVQ          AX, 8(DX)
+	JNE           magnitudeAVX512
+	VEXTRACTI64X4 $0x01, Z3, Y0
+	VPOR          Y3, Y0, Y0
+	VEXTRACTI128  $0x01, Y0, X1
+	VPOR          X0, X1, X1
+	VPSHUFD       $0xee, X1, X0
+	VPOR          X0, X1, X1
+	VMOVQ         X1, AX
+	MOVQ          AX, bad+24(FP)
 	VEXTRACTI64X4 $0x01, Z2, Y0
 	VPMAXUQ       Y2, Y0, Y0
-	VEXTRACTI64X2 $0x01, Y0, X1
-	VPMAXUQ       X0, X1, X1
-	VPSHUFD       $0xee, X1, X0
-	VPMAXUQ       X0, X1, X1
-	VMOVQ         X1, (DX)
+	VPERMQ        $0x4e, Y0, Y1
+	VPCMPGTQ      Y0, Y1, Y2
+	VPBLENDVB     Y2, Y1, Y0, Y0
+	VPERMQ        $0xb1, Y0, Y1
+	VPCMPGTQ      Y0, Y1, Y2
+	VPBLENDVB     Y2, Y1, Y0, Y0
+	VEXTRACTI128  $0x00, Y0, X0
+	VMOVQ         X0, AX
+	MOVQ          AX, largest+16(FP)
+	VZEROUPPER
+	RET
+
+// func downAVX2(re *float64, im *float64, blocks int, size int, cos *float64, sin *float64)
+// Requires: AVX
+TEXT ·downAVX2(SB), NOSPLIT, $0-48
+	MOVQ re+0(FP), AX
+	MOVQ im+8(FP), CX
+	MOVQ blocks+16(FP), DX
+	MOVQ size+24(FP), BX
+	MOVQ cos+32(FP), SI
+	MOVQ sin+40(FP), DI
+	SHLQ $0x03, BX
+	ADDQ BX, SI
+	ADDQ BX, DI
+	LEAQ (BX)(BX*2), R8
+
+downAVX2block:
+	MOVQ SI, R8
+	MOVQ DI, R9
+	MOVQ BX, R10
+
+downAVX2vector:
+	VMOVUPD (AX), Y0
+	VMOVUPD (CX), Y1
+	VMOVUPD (AX)(BX*1), Y2
+	VMOVUPD (CX)(BX*1), Y3
+	VMOVUPD (R8), Y4
+	VMOVUPD (R9), Y5
+	VADDPD  Y2, Y0, Y6
+	VADDPD  Y3, Y1, Y7
+	VSUBPD  Y2, Y0, Y0
+	VSUBPD  Y3, Y1, Y1
+	VMULPD  Y4, Y0, Y2
+	VMULPD  Y5, Y1, Y3
+	VMULPD  Y5, Y0, Y0
+	VMULPD  Y4, Y1, Y1
+	VADDPD  Y3, Y2, Y2
+	VSUBPD  Y0, Y1, Y0
+	VMOVUPD Y6, (AX)
+	VMOVUPD Y7, (CX)
+	VMOVUPD Y2, (AX)(BX*1)
+	VMOVUPD Y0, (CX)(BX*1)
+	ADDQ    $0x20, AX
+	ADDQ    $0x20, CX
+	ADDQ    $0x20, R8
+	ADDQ    $0x20, R9
+	SUBQ    $0x20, R10
+	JNE     downAVX2vector
+	ADDQ    BX, AX
+	ADDQ    BX, CX
+	DECQ    DX
+	JNE     downAVX2block
+	VZEROUPPER
+	RET
+
+// func upAVX2(re *float64, im *float64, blocks int, size int, cos *float64, sin *float64)
+// Requires: AVX
+TEXT ·upAVX2(SB), NOSPLIT, $0-48
+	MOVQ re+0(FP), AX
+	MOVQ im+8(FP), CX
+	MOVQ blocks+16(FP), DX
+	MOVQ size+24(FP), BX
+	MOVQ cos+32(FP), SI
+	MOVQ sin+40(FP), DI
+	SHLQ $0x03, BX
+	ADDQ BX, SI
+	ADDQ BX, DI
+	LEAQ (BX)(BX*2), R8
+
+upAVX2block:
+	MOVQ SI, R8
+	MOVQ DI, R9
+	MOVQ BX, R10
+
+upAVX2vector:
+	VMOVUPD (AX), Y0
+	VMOVUPD (CX), Y1
+	VMOVUPD (AX)(BX*1), Y2
+	VMOVUPD (CX)(BX*1), Y3
+	VMOVUPD (R8), Y4
+	VMOVUPD (R9), Y5
+	VMULPD  Y4, Y2, Y6
+	VMULPD  Y5, Y3, Y7
+	VMULPD  Y5, Y2, Y2
+	VMULPD  Y4, Y3, Y3
+	VSUBPD  Y7, Y6, Y4
+	VADDPD  Y3, Y2, Y2
+	VADDPD  Y4, Y0, Y3
+	VADDPD  Y2, Y1, Y5
+	VSUBPD  Y4, Y0, Y0
+	VSUBPD  Y2, Y1, Y1
+	VMOVUPD Y3, (AX)
+	VMOVUPD Y5, (CX)
+	VMOVUPD Y0, (AX)(BX*1)
+	VMOVUPD Y1, (CX)(BX*1)
+	ADDQ    $0x20, AX
+	ADDQ    $0x20, CX
+	ADDQ    $0x20, R8
+	ADDQ    $0x20, R9
+	SUBQ    $0x20, R10
+	JNE     upAVX2vector
+	ADDQ    BX, AX
+	ADDQ    BX, CX
+	DECQ    DX
+	JNE     upAVX2block
+	VZEROUPPER
+	RET
+
+// func down2AVX2(re *float64, im *float64, blocks int, size int, cos *float64, sin *float64)
+// Requires: AVX
+TEXT ·down2AVX2(SB), NOSPLIT, $0-48
+	MOVQ re+0(FP), AX
+	MOVQ im+8(FP), CX
+	MOVQ blocks+16(FP), DX
+	MOVQ size+24(FP), BX
+	MOVQ cos+32(FP), SI
+	MOVQ sin+40(FP), DI
+	SHLQ $0x03, BX
+	ADDQ BX, SI
+	ADDQ BX, DI
+	LEAQ (BX)(BX*2), R8
+
+down2AVX2block:
+	MOVQ SI, R9
+	MOVQ DI, R10
+	MOVQ BX, R11
+
+down2AVX2vector:
+	VMOVUPD (AX), Y0
+	VMOVUPD (CX), Y1
+	VMOVUPD (AX)(BX*1), Y2
+	VMOVUPD (CX)(BX*1), Y3
+	VMOVUPD (AX)(BX*2), Y4
+	VMOVUPD (CX)(BX*2), Y5
+	VMOVUPD (AX)(R8*1), Y6
+	VMOVUPD (CX)(R8*1), Y7
+	VMOVUPD (R9)(BX*1), Y8
+	VMOVUPD (R10)(BX*1), Y9
+	VADDPD  Y4, Y0, Y10
+	VADDPD  Y5, Y1, Y11
+	VSUBPD  Y4, Y0, Y0
+	VSUBPD  Y5, Y1, Y1
+	VMULPD  Y8, Y0, Y4
+	VMULPD  Y9, Y1, Y5
+	VMULPD  Y9, Y0, Y0
+	VMULPD  Y8, Y1, Y1
+	VADDPD  Y5, Y4, Y4
+	VSUBPD  Y0, Y1, Y0
+	VMOVUPD (R9)(BX*2), Y1
+	VMOVUPD (R10)(BX*2), Y5
+	VADDPD  Y6, Y2, Y8
+	VADDPD  Y7, Y3, Y9
+	VSUBPD  Y6, Y2, Y2
+	VSUBPD  Y7, Y3, Y3
+	VMULPD  Y1, Y2, Y6
+	VMULPD  Y5, Y3, Y7
+	VMULPD  Y5, Y2, Y2
+	VMULPD  Y1, Y3, Y1
+	VADDPD  Y7, Y6, Y3
+	VSUBPD  Y2, Y1, Y1
+	VMOVUPD (R9), Y2
+	VMOVUPD (R10), Y5
+	VADDPD  Y8, Y10, Y6
+	VADDPD  Y9, Y11, Y7
+	VSUBPD  Y8, Y10, Y8
+	VSUBPD  Y9, Y11, Y9
+	VMULPD  Y2, Y8, Y10
+	VMULPD  Y5, Y9, Y11
+	VMULPD  Y5, Y8, Y8
+	VMULPD  Y2, Y9, Y9
+	VADDPD  Y11, Y10, Y10
+	VSUBPD  Y8, Y9, Y8
+	VADDPD  Y3, Y4, Y9
+	VADDPD  Y1, Y0, Y11
+	VSUBPD  Y3, Y4, Y3
+	VSUBPD  Y1, Y0, Y0
+	VMULPD  Y2, Y3, Y1
+	VMULPD  Y5, Y0, Y4
+	VMULPD  Y5, Y3, Y3
+	VMULPD  Y2, Y0, Y0
+	VADDPD  Y4, Y1, Y1
+	VSUBPD  Y3, Y0, Y0
+	VMOVUPD Y6, (AX)
+	VMOVUPD Y7, (CX)
+	VMOVUPD Y10, (AX)(BX*1)
+	VMOVUPD Y8, (CX)(BX*1)
+	VMOVUPD Y9, (AX)(BX*2)
+	VMOVUPD Y11, (CX)(BX*2)
+	VMOVUPD Y1, (AX)(R8*1)
+	VMOVUPD Y0, (CX)(R8*1)
+	ADDQ    $0x20, AX
+	ADDQ    $0x20, CX
+	ADDQ    $0x20, R9
+	ADDQ    $0x20, R10
+	SUBQ    $0x20, R11
+	JNE     down2AVX2vector
+	ADDQ    BX, AX
+	ADDQ    BX, CX
+	ADDQ    BX, AX
+	ADDQ    BX, CX
+	ADDQ    BX, AX
+	ADDQ    BX, CX
+	DECQ    DX
+	JNE     down2AVX2block
+	VZEROUPPER
+	RET
+
+// func up2AVX2(re *float64, im *float64, blocks int, size int, cos *float64, sin *float64)
+// Requires: AVX
+TEXT ·up2AVX2(SB), NOSPLIT, $0-48
+	MOVQ re+0(FP), AX
+	MOVQ im+8(FP), CX
+	MOVQ blocks+16(FP), DX
+	MOVQ size+24(FP), BX
+	MOVQ cos+32(FP), SI
+	MOVQ sin+40(FP), DI
+	SHLQ $0x03, BX
+	ADDQ BX, SI
+	ADDQ BX, DI
+	LEAQ (BX)(BX*2), R8
+
+up2AVX2block:
+	MOVQ SI, R9
+	MOVQ DI, R10
+	MOVQ BX, R11
+
+up2AVX2vector:
+	VMOVUPD (AX), Y0
+	VMOVUPD (CX), Y1
+	VMOVUPD (AX)(BX*1), Y2
+	VMOVUPD (CX)(BX*1), Y3
+	VMOVUPD (AX)(BX*2), Y4
+	VMOVUPD (CX)(BX*2), Y5
+	VMOVUPD (AX)(R8*1), Y6
+	VMOVUPD (CX)(R8*1), Y7
+	VMOVUPD (R9), Y8
+	VMOVUPD (R10), Y9
+	VMULPD  Y8, Y2, Y10
+	VMULPD  Y9, Y3, Y11
+	VMULPD  Y9, Y2, Y2
+	VMULPD  Y8, Y3, Y3
+	VSUBPD  Y11, Y10, Y10
+	VADDPD  Y3, Y2, Y2
+	VADDPD  Y10, Y0, Y3
+	VADDPD  Y2, Y1, Y11
+	VSUBPD  Y10, Y0, Y0
+	VSUBPD  Y2, Y1, Y1
+	VMULPD  Y8, Y6, Y2
+	VMULPD  Y9, Y7, Y10
+	VMULPD  Y9, Y6, Y6
+	VMULPD  Y8, Y7, Y7
+	VSUBPD  Y10, Y2, Y2
+	VADDPD  Y7, Y6, Y6
+	VADDPD  Y2, Y4, Y7
+	VADDPD  Y6, Y5, Y8
+	VSUBPD  Y2, Y4, Y2
+	VSUBPD  Y6, Y5, Y4
+	VMOVUPD (R9)(BX*1), Y5
+	VMOVUPD (R10)(BX*1), Y6
+	VMULPD  Y5, Y7, Y9
+	VMULPD  Y6, Y8, Y10
+	VMULPD  Y6, Y7, Y6
+	VMULPD  Y5, Y8, Y5
+	VSUBPD  Y10, Y9, Y7
+	VADDPD  Y5, Y6, Y5
+	VADDPD  Y7, Y3, Y6
+	VADDPD  Y5, Y11, Y8
+	VSUBPD  Y7, Y3, Y3
+	VSUBPD  Y5, Y11, Y5
+	VMOVUPD (R9)(BX*2), Y7
+	VMOVUPD (R10)(BX*2), Y9
+	VMULPD  Y7, Y2, Y10
+	VMULPD  Y9, Y4, Y11
+	VMULPD  Y9, Y2, Y2
+	VMULPD  Y7, Y4, Y4
+	VSUBPD  Y11, Y10, Y7
+	VADDPD  Y4, Y2, Y2
+	VADDPD  Y7, Y0, Y4
+	VADDPD  Y2, Y1, Y9
+	VSUBPD  Y7, Y0, Y0
+	VSUBPD  Y2, Y1, Y1
+	VMOVUPD Y6, (AX)
+	VMOVUPD Y8, (CX)
+	VMOVUPD Y4, (AX)(BX*1)
+	VMOVUPD Y9, (CX)(BX*1)
+	VMOVUPD Y3, (AX)(BX*2)
+	VMOVUPD Y5, (CX)(BX*2)
+	VMOVUPD Y0, (AX)(R8*1)
+	VMOVUPD Y1, (CX)(R8*1)
+	ADDQ    $0x20, AX
+	ADDQ    $0x20, CX
+	ADDQ    $0x20, R9
+	ADDQ    $0x20, R10
+	SUBQ    $0x20, R11
+	JNE     up2AVX2vector
+	ADDQ    BX, AX
+	ADDQ    BX, CX
+	ADDQ    BX, AX
+	ADDQ    BX, CX
+	ADDQ    BX, AX
+	ADDQ    BX, CX
+	DECQ    DX
+	JNE     up2AVX2block
+	VZEROUPPER
+	RET
+
+// func tileDownAVX2(dstRe *float64, dstIm *float64, srcRe *float64, srcIm *float64, n int, reversed *uint32, cos *float64, sin *float64, factor float64)
+// Requires: AVX, AVX2, SSE2
+TEXT ·tileDownAVX2(SB), NOSPLIT, $0-72
+	MOVQ         dstRe+0(FP), AX
+	MOVQ         dstIm+8(FP), CX
+	MOVQ         srcRe+16(FP), DX
+	MOVQ         srcIm+24(FP), BX
+	MOVQ         n+32(FP), SI
+	MOVQ         reversed+40(FP), DI
+	MOVQ         cos+48(FP), R8
+	MOVQ         sin+56(FP), R9
+	MOVSD        factor+64(FP), X0
+	VBROADCASTSD X0, Y0
+	MOVQ         SI, R10
+	SHRQ         $0x04, R10
+	SHLQ         $0x01, SI
+	LEAQ         (SI)(SI*2), R13
+	XORQ         R11, R11
+
+tileDownAVX2:
+	MOVL         (DI), R12
+	SHLQ         $0x05, R12
+	LEAQ         (DX)(R11*1), R14
+	VMOVUPD      (R14), Y1
+	VMOVUPD      (R14)(SI*1), Y2
+	VMOVUPD      (R14)(SI*2), Y3
+	VMOVUPD      (R14)(R13*1), Y4
+	VUNPCKLPD    Y3, Y1, Y5
+	VUNPCKHPD    Y3, Y1, Y1
+	VUNPCKLPD    Y4, Y2, Y3
+	VUNPCKHPD    Y4, Y2, Y2
+	VPERM2F128   $0x20, Y3, Y5, Y4
+	VPERM2F128   $0x31, Y3, Y5, Y3
+	VPERM2F128   $0x20, Y2, Y1, Y5
+	VPERM2F128   $0x31, Y2, Y1, Y1
+	LEAQ         (BX)(R11*1), R14
+	VMOVUPD      (R14), Y2
+	VMOVUPD      (R14)(SI*1), Y6
+	VMOVUPD      (R14)(SI*2), Y7
+	VMOVUPD      (R14)(R13*1), Y8
+	VUNPCKLPD    Y7, Y2, Y9
+	VUNPCKHPD    Y7, Y2, Y2
+	VUNPCKLPD    Y8, Y6, Y7
+	VUNPCKHPD    Y8, Y6, Y6
+	VPERM2F128   $0x20, Y7, Y9, Y8
+	VPERM2F128   $0x31, Y7, Y9, Y7
+	VPERM2F128   $0x20, Y6, Y2, Y9
+	VPERM2F128   $0x31, Y6, Y2, Y2
+	VADDPD       Y3, Y4, Y6
+	VADDPD       Y7, Y8, Y10
+	VSUBPD       Y3, Y4, Y3
+	VSUBPD       Y7, Y8, Y4
+	VBROADCASTSD 16(R8), Y7
+	VBROADCASTSD 16(R9), Y8
+	VMULPD       Y7, Y3, Y11
+	VMULPD       Y8, Y4, Y12
+	VMULPD       Y8, Y3, Y3
+	VMULPD       Y7, Y4, Y4
+	VADDPD       Y12, Y11, Y7
+	VSUBPD       Y3, Y4, Y3
+	VADDPD       Y1, Y5, Y4
+	VADDPD       Y2, Y9, Y8
+	VSUBPD       Y1, Y5, Y1
+	VSUBPD       Y2, Y9, Y2
+	VBROADCASTSD 24(R8), Y5
+	VBROADCASTSD 24(R9), Y9
+	VMULPD       Y5, Y1, Y11
+	VMULPD       Y9, Y2, Y12
+	VMULPD       Y9, Y1, Y1
+	VMULPD       Y5, Y2, Y2
+	VADDPD       Y12, Y11, Y5
+	VSUBPD       Y1, Y2, Y1
+	VADDPD       Y4, Y6, Y2
+	VADDPD       Y8, Y10, Y9
+	VSUBPD       Y4, Y6, Y4
+	VSUBPD       Y8, Y10, Y6
+	VBROADCASTSD 8(R8), Y8
+	VBROADCASTSD 8(R9), Y10
+	VMULPD       Y8, Y4, Y11
+	VMULPD       Y10, Y6, Y12
+	VMULPD       Y10, Y4, Y4
+	VMULPD       Y8, Y6, Y6
+	VADDPD       Y12, Y11, Y8
+	VSUBPD       Y4, Y6, Y4
+	VADDPD       Y5, Y7, Y6
+	VADDPD       Y1, Y3, Y10
+	VSUBPD       Y5, Y7, Y5
+	VSUBPD       Y1, Y3, Y1
+	VBROADCASTSD 8(R8), Y3
+	VBROADCASTSD 8(R9), Y7
+	VMULPD       Y3, Y5, Y11
+	VMULPD       Y7, Y1, Y12
+	VMULPD       Y7, Y5, Y5
+	VMULPD       Y3, Y1, Y1
+	VADDPD       Y12, Y11, Y3
+	VSUBPD       Y5, Y1, Y1
+	LEAQ         (AX)(R12*1), R14
+	VMULPD       Y0, Y2, Y2
+	VMOVUPD      Y2, (R14)
+	VMULPD       Y0, Y6, Y6
+	VMOVUPD      Y6, (R14)(SI*1)
+	VMULPD       Y0, Y8, Y8
+	VMOVUPD      Y8, (R14)(SI*2)
+	VMULPD       Y0, Y3, Y3
+	VMOVUPD      Y3, (R14)(R13*1)
+	LEAQ         (CX)(R12*1), R14
+	VMULPD       Y0, Y9, Y9
+	VMOVUPD      Y9, (R14)
+	VMULPD       Y0, Y10, Y10
+	VMOVUPD      Y10, (R14)(SI*1)
+	VMULPD       Y0, Y4, Y4
+	VMOVUPD      Y4, (R14)(SI*2)
+	VMULPD       Y0, Y1, Y1
+	VMOVUPD      Y1, (R14)(R13*1)
+	ADDQ         $0x20, R11
+	ADDQ         $0x04, DI
+	DECQ         R10
+	JNE          tileDownAVX2
+	VZEROUPPER
+	RET
+
+// func tileUpAVX2(dstRe *float64, dstIm *float64, srcRe *float64, srcIm *float64, n int, reversed *uint32, cos *float64, sin *float64, factor float64)
+// Requires: AVX
+TEXT ·tileUpAVX2(SB), NOSPLIT, $0-72
+	MOVQ dstRe+0(FP), AX
+	MOVQ dstIm+8(FP), CX
+	MOVQ srcRe+16(FP), DX
+	MOVQ srcIm+24(FP), BX
+	MOVQ n+32(FP), SI
+	MOVQ reversed+40(FP), DI
+	MOVQ cos+48(FP), R8
+	MOVQ sin+56(FP), R9
+	MOVQ SI, R10
+	SHRQ $0x04, R10
+	SHLQ $0x01, SI
+	LEAQ (SI)(SI*2), R13
+	XORQ R11, R11
+
+tileUpAVX2:
+	MOVL         (DI), R12
+	SHLQ         $0x05, R12
+	LEAQ         (DX)(R12*1), R14
+	VMOVUPD      (R14), Y0
+	VMOVUPD      (R14)(SI*1), Y1
+	VMOVUPD      (R14)(SI*2), Y2
+	VMOVUPD      (R14)(R13*1), Y3
+	LEAQ         (BX)(R12*1), R14
+	VMOVUPD      (R14), Y4
+	VMOVUPD      (R14)(SI*1), Y5
+	VMOVUPD      (R14)(SI*2), Y6
+	VMOVUPD      (R14)(R13*1), Y7
+	VBROADCASTSD 8(R8), Y8
+	VBROADCASTSD 8(R9), Y9
+	VMULPD       Y8, Y2, Y10
+	VMULPD       Y9, Y6, Y11
+	VMULPD       Y9, Y2, Y2
+	VMULPD       Y8, Y6, Y6
+	VSUBPD       Y11, Y10, Y8
+	VADDPD       Y6, Y2, Y2
+	VADDPD       Y8, Y0, Y6
+	VADDPD       Y2, Y4, Y9
+	VSUBPD       Y8, Y0, Y0
+	VSUBPD       Y2, Y4, Y2
+	VBROADCASTSD 8(R8), Y4
+	VBROADCASTSD 8(R9), Y8
+	VMULPD       Y4, Y3, Y10
+	VMULPD       Y8, Y7, Y11
+	VMULPD       Y8, Y3, Y3
+	VMULPD       Y4, Y7, Y4
+	VSUBPD       Y11, Y10, Y7
+	VADDPD       Y4, Y3, Y3
+	VADDPD       Y7, Y1, Y4
+	VADDPD       Y3, Y5, Y8
+	VSUBPD       Y7, Y1, Y1
+	VSUBPD       Y3, Y5, Y3
+	VBROADCASTSD 16(R8), Y5
+	VBROADCASTSD 16(R9), Y7
+	VMULPD       Y5, Y4, Y10
+	VMULPD       Y7, Y8, Y11
+	VMULPD       Y7, Y4, Y4
+	VMULPD       Y5, Y8, Y5
+	VSUBPD       Y11, Y10, Y7
+	VADDPD       Y5, Y4, Y4
+	VADDPD       Y7, Y6, Y5
+	VADDPD       Y4, Y9, Y8
+	VSUBPD       Y7, Y6, Y6
+	VSUBPD       Y4, Y9, Y4
+	VBROADCASTSD 24(R8), Y7
+	VBROADCASTSD 24(R9), Y9
+	VMULPD       Y7, Y1, Y10
+	VMULPD       Y9, Y3, Y11
+	VMULPD       Y9, Y1, Y1
+	VMULPD       Y7, Y3, Y3
+	VSUBPD       Y11, Y10, Y7
+	VADDPD       Y3, Y1, Y1
+	VADDPD       Y7, Y0, Y3
+	VADDPD       Y1, Y2, Y9
+	VSUBPD       Y7, Y0, Y0
+	VSUBPD       Y1, Y2, Y1
+	VUNPCKLPD    Y3, Y5, Y2
+	VUNPCKHPD    Y3, Y5, Y3
+	VUNPCKLPD    Y0, Y6, Y5
+	VUNPCKHPD    Y0, Y6, Y0
+	VPERM2F128   $0x20, Y5, Y2, Y6
+	VPERM2F128   $0x31, Y5, Y2, Y2
+	VPERM2F128   $0x20, Y0, Y3, Y5
+	VPERM2F128   $0x31, Y0, Y3, Y0
+	LEAQ         (AX)(R11*1), R14
+	VMOVUPD      Y6, (R14)
+	VMOVUPD      Y2, (R14)(SI*1)
+	VMOVUPD      Y5, (R14)(SI*2)
+	VMOVUPD      Y0, (R14)(R13*1)
+	VUNPCKLPD    Y9, Y8, Y0
+	VUNPCKHPD    Y9, Y8, Y2
+	VUNPCKLPD    Y1, Y4, Y3
+	VUNPCKHPD    Y1, Y4, Y1
+	VPERM2F128   $0x20, Y3, Y0, Y4
+	VPERM2F128   $0x31, Y3, Y0, Y0
+	VPERM2F128   $0x20, Y1, Y2, Y3
+	VPERM2F128   $0x31, Y1, Y2, Y1
+	LEAQ         (CX)(R11*1), R14
+	VMOVUPD      Y4, (R14)
+	VMOVUPD      Y0, (R14)(SI*1)
+	VMOVUPD      Y3, (R14)(SI*2)
+	VMOVUPD      Y1, (R14)(R13*1)
+	ADDQ         $0x20, R11
+	ADDQ         $0x04, DI
+	DECQ         R10
+	JNE          tileUpAVX2
+	VZEROUPPER
+	RET
+
+// func scaleRoundAVX2(x *float64, n int, scale float64)
+// Requires: AVX, AVX2, SSE2
+TEXT ·scaleRoundAVX2(SB), NOSPLIT, $0-24
+	MOVSD        scale+16(FP), X0
+	VBROADCASTSD X0, Y0
+	MOVQ         x+0(FP), AX
+	MOVQ         n+8(FP), CX
+
+scaleRoundAVX2:
+	VMULPD   (AX), Y0, Y1
+	VROUNDPD $0x08, Y1, Y1
+	VMOVUPD  Y1, (AX)
+	ADDQ     $0x20, AX
+	SUBQ     $0x04, CX
+	JNE      scaleRoundAVX2
+	VZEROUPPER
+	RET
+
+// func divideAVX2(x *float64, n int, by float64)
+// Requires: AVX, AVX2, SSE2
+TEXT ·divideAVX2(SB), NOSPLIT, $0-24
+	MOVSD        by+16(FP), X0
+	VBROADCASTSD X0, Y0
+	MOVQ         x+0(FP), AX
+	MOVQ         n+8(FP), CX
+
+divideAVX2:
+	VMOVUPD (AX), Y1
+	VDIVPD  Y0, Y1, Y1
+	VMOVUPD Y1, (AX)
+	ADDQ    $0x20, AX
+	SUBQ    $0x04, CX
+	JNE     divideAVX2
+	VZEROUPPER
+	RET
+
+// func magnitudeAVX2(x *float64, n int) (largest uint64, bad uint64)
+// Requires: AVX, AVX2
+TEXT ·magnitudeAVX2(SB), NOSPLIT, $0-32
+	MOVQ         x+0(FP), AX
+	MOVQ         n+8(FP), CX
+	MOVQ         $0x7fffffffffffffff, DX
+	VMOVQ        DX, X0
+	VPBROADCASTQ X0, Y0
+	MOVQ         $0x4330000000000000, DX
+	VMOVQ        DX, X1
+	VPBROADCASTQ X1, Y1
+	VPXOR        Y2, Y2, Y2
+	VPXOR        Y3, Y3, Y3
+
+magnitudeAVX2:
+	VMOVDQU      (AX), Y4
+	VPAND        Y0, Y4, Y4
+	VPCMPGTQ     Y2, Y4, Y5
+	VPBLENDVB    Y5, Y4, Y2, Y2
+	VPSUBQ       Y1, Y4, Y5
+	VPXOR        Y6, Y6, Y6
+	VPCMPGTQ     Y5, Y6, Y5
+	VADDPD       Y1, Y4, Y6
+	VSUBPD       Y1, Y6, Y6
+	VPXOR        Y4, Y6, Y4
+	VPAND        Y5, Y4, Y4
+	VPOR         Y4, Y3, Y3
+	ADDQ         $0x20, AX
+	SUBQ         $0x04, CX
+	JNE          magnitudeAVX2
+	VMOVDQA      Y3, Y0
+	VEXTRACTI128 $0x01, Y0, X1
+	VPOR         X0, X1, X1
+	VPSHUFD      $0xee, X1, X0
+	VPOR         X0, X1, X1
+	VMOVQ        X1, AX
+	MOVQ         AX, bad+24(FP)
+	VMOVDQA      Y2, Y0
+	VPERMQ       $0x4e, Y0, Y1
+	VPCMPGTQ     Y0, Y1, Y2
+	VPBLENDVB    Y2, Y1, Y0, Y0
+	VPERMQ       $0xb1, Y0, Y1
+	VPCMPGTQ     Y0, Y1, Y2
+	VPBLENDVB    Y2, Y1, Y0, Y0
+	VEXTRACTI128 $0x00, Y0, X0
+	VMOVQ        X0, AX
+	MOVQ         AX, largest+16(FP)
 	VZEROUPPER
 	RET

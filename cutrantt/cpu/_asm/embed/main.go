@@ -5,8 +5,9 @@
 package main
 
 import (
-	"strings"
+	"math/bits"
 
+	"github.com/hencedge/hencedge/cutrantt/cpu/_asm/lane"
 	. "github.com/mmcloughlin/avo/build"
 	. "github.com/mmcloughlin/avo/operand"
 	. "github.com/mmcloughlin/avo/reg"
@@ -14,49 +15,46 @@ import (
 
 func main() {
 	ConstraintExpr("amd64")
-	for _, k := range []int{1, 2} {
-		levels(k, true)
-		levels(k, false)
+	for _, w := range lane.Widths {
+		g := &gen{w}
+		for _, k := range []int{1, 2} {
+			g.levels(k, true)
+			g.levels(k, false)
+		}
+		g.tile(true)
+		g.tile(false)
+		g.scaleRound()
+		g.divide()
+		g.magnitude()
 	}
-	tile(true)
-	tile(false)
-	scaleRound()
-	magnitude()
 	Generate()
 }
 
-func function(name, signature, doc string) {
-	TEXT(name, NOSPLIT, "func("+signature+")")
-	Doc(strings.Split(name+" "+doc, "\n")...)
-	Pragma("noescape")
+type gen struct{ *lane.Gen }
+
+// number is a complex number in each lane.
+type number struct{ re, im lane.Words }
+
+func (g *gen) vector(m Mem) lane.Words {
+	r := g.Reg()
+	VMOVUPD(m, r)
+	return r
 }
 
-func pointer(name string) Register { return Load(Param(name), GP64()) }
-
-// number is a complex number in each of the eight lanes.
-type number struct{ re, im VecVirtual }
-
-func load(re, im Mem) number {
-	x := number{ZMM(), ZMM()}
-	VMOVUPD(re, x.re)
-	VMOVUPD(im, x.im)
-	return x
-}
+func (g *gen) load(re, im Mem) number { return number{g.vector(re), g.vector(im)} }
 
 func (x number) store(re, im Mem) {
 	VMOVUPD(x.re, re)
 	VMOVUPD(x.im, im)
 }
 
-// op is r = a op b.
-func op(f func(...Op), a, b Op) VecVirtual {
-	r := ZMM()
-	f(b, a, r)
-	return r
+func (g *gen) add(a, b number) number {
+	return number{g.Op(VADDPD, a.re, b.re), g.Op(VADDPD, a.im, b.im)}
 }
 
-func add(a, b number) number { return number{op(VADDPD, a.re, b.re), op(VADDPD, a.im, b.im)} }
-func sub(a, b number) number { return number{op(VSUBPD, a.re, b.re), op(VSUBPD, a.im, b.im)} }
+func (g *gen) sub(a, b number) number {
+	return number{g.Op(VSUBPD, a.re, b.re), g.Op(VSUBPD, a.im, b.im)}
+}
 
 // twiddle is a factor: in registers, or one number in memory for all lanes.
 type twiddle struct {
@@ -65,31 +63,36 @@ type twiddle struct {
 }
 
 // times is x*t, or x times the conjugate of t.
-func (t twiddle) times(x number, conjugate bool) number {
+func (g *gen) times(t twiddle, x number, conjugate bool) number {
 	mul := VMULPD
-	if t.one {
+	if t.one && g.Narrow() {
+		re, im := g.Reg(), g.Reg()
+		VBROADCASTSD(t.re, re)
+		VBROADCASTSD(t.im, im)
+		t.re, t.im = re, im
+	} else if t.one {
 		mul = VMULPD_BCST
 	}
-	rr, ii := op(mul, x.re, t.re), op(mul, x.im, t.im)
-	ri, ir := op(mul, x.re, t.im), op(mul, x.im, t.re)
+	rr, ii := g.Op(mul, x.re, t.re), g.Op(mul, x.im, t.im)
+	ri, ir := g.Op(mul, x.re, t.im), g.Op(mul, x.im, t.re)
 	if conjugate {
-		return number{op(VADDPD, rr, ii), op(VSUBPD, ir, ri)}
+		return number{g.Op(VADDPD, rr, ii), g.Op(VSUBPD, ir, ri)}
 	}
-	return number{op(VSUBPD, rr, ii), op(VADDPD, ri, ir)}
+	return number{g.Op(VSUBPD, rr, ii), g.Op(VADDPD, ri, ir)}
 }
 
 // butterfly is (a + b, (a - b)*conj(t)) going down, (a + t*b, a - t*b) going up.
-func butterfly(a, b number, t twiddle, down bool) (_, _ number) {
+func (g *gen) butterfly(a, b number, t twiddle, down bool) (_, _ number) {
 	if down {
-		return add(a, b), t.times(sub(a, b), true)
+		return g.add(a, b), g.times(t, g.sub(a, b), true)
 	}
-	b = t.times(b, false)
-	return add(a, b), sub(a, b)
+	b = g.times(t, b, false)
+	return g.add(a, b), g.sub(a, b)
 }
 
 // levels is k levels in place, over blocks of 1<<k parts of size numbers; the
 // largest distance is part * 1<<(k-1).
-func levels(k int, down bool) {
+func (g *gen) levels(k int, down bool) {
 	name, order := "up", "inner level first"
 	if down {
 		name, order = "down", "outer level first"
@@ -97,12 +100,12 @@ func levels(k int, down bool) {
 	if k == 2 {
 		name += "2"
 	}
-	function(name+"AVX512", "re, im *float64, blocks, size int, cos, sin *float64",
+	g.Function(name, "re, im *float64, blocks, size int, cos, sin *float64",
 		map[int]string{1: "is one level", 2: "is two levels, " + order + ","}[k]+` over blocks of parts of size numbers, size a
-multiple of 8. cos and sin are the whole tables: the twiddles of distance h begin
-at index h.`)
-	re, im, blocks, size := pointer("re"), pointer("im"), pointer("blocks"), pointer("size")
-	cos, sin := pointer("cos"), pointer("sin")
+multiple of the lanes. cos and sin are the whole tables: the twiddles of distance h
+begin at index h.`)
+	re, im, blocks, size := lane.Pointer("re"), lane.Pointer("im"), lane.Pointer("blocks"), lane.Pointer("size")
+	cos, sin := lane.Pointer("cos"), lane.Pointer("sin")
 	SHLQ(U8(3), size)
 	ADDQ(size, cos) // the twiddles of distance size
 	ADDQ(size, sin)
@@ -111,6 +114,7 @@ at index h.`)
 	part := func(p Register, i int) Mem {
 		return [4]Mem{{Base: p}, {Base: p, Index: size, Scale: 1}, {Base: p, Index: size, Scale: 2}, {Base: p, Index: three, Scale: 1}}[i]
 	}
+	name += g.Name
 	Label(name + "block")
 	c, s, n := GP64(), GP64(), GP64()
 	MOVQ(cos, c)
@@ -119,18 +123,18 @@ at index h.`)
 	Label(name + "vector")
 	var x []number
 	for i := range 1 << k {
-		x = append(x, load(part(re, i), part(im, i)))
+		x = append(x, g.load(part(re, i), part(im, i)))
 	}
 	inner := func() {
-		w := load(part(c, 0), part(s, 0))
+		w := g.load(part(c, 0), part(s, 0))
 		for i := 0; i < 1<<k; i += 2 {
-			x[i], x[i+1] = butterfly(x[i], x[i+1], twiddle{w.re, w.im, false}, down)
+			x[i], x[i+1] = g.butterfly(x[i], x[i+1], twiddle{w.re, w.im, false}, down)
 		}
 	}
 	outer := func() { // distance 2*size: its twiddles begin size further on
 		for i := range 2 {
-			w := load(part(c, 1+i), part(s, 1+i))
-			x[i], x[2+i] = butterfly(x[i], x[2+i], twiddle{w.re, w.im, false}, down)
+			w := g.load(part(c, 1+i), part(s, 1+i))
+			x[i], x[2+i] = g.butterfly(x[i], x[2+i], twiddle{w.re, w.im, false}, down)
 		}
 	}
 	switch {
@@ -147,9 +151,9 @@ at index h.`)
 		x[i].store(part(re, i), part(im, i))
 	}
 	for _, p := range []Register{re, im, c, s} {
-		ADDQ(U8(64), p)
+		ADDQ(U8(g.Bytes), p)
 	}
-	SUBQ(U8(64), n)
+	SUBQ(U8(g.Bytes), n)
 	JNE(LabelRef(name + "vector"))
 	for range 1<<k - 1 {
 		ADDQ(size, re)
@@ -161,54 +165,70 @@ at index h.`)
 	RET()
 }
 
-// rev reverses three bits.
-func rev(i int) int { return i>>2&1 | i&2 | i&1<<2 }
+// rev reverses the bits of a lane's number.
+func (g *gen) rev(i int) int { return int(bits.Reverse8(uint8(i))) * g.Lanes() >> 8 }
 
-// transpose swaps rows and lanes of 8 by 8.
-func transpose(x []VecVirtual) []VecVirtual {
-	shuffle := func(imm uint8, a, b VecVirtual) VecVirtual {
-		r := ZMM()
-		VSHUFF64X2(U8(imm), b, a, r)
+// transpose swaps rows and lanes.
+func (g *gen) transpose(x []lane.Words) []lane.Words {
+	pick := func(f func(_, _, _, _ Op), imm uint8, a, b lane.Words) lane.Words {
+		r := g.Reg()
+		f(U8(imm), b, a, r)
 		return r
 	}
-	p := make([]VecVirtual, 8) // pairs: lanes 2k+(0, 1) of rows i, i+1 in quarter k
-	for i := 0; i < 8; i += 2 {
-		p[i], p[i+1] = op(VUNPCKLPD, x[i], x[i+1]), op(VUNPCKHPD, x[i], x[i+1])
+	quarters := func(imm uint8, a, b lane.Words) lane.Words {
+		return pick(func(i, b, a, r Op) { VSHUFF64X2(i, b, a, r) }, imm, a, b)
 	}
-	y := make([]VecVirtual, 8)
+	p := make([]lane.Words, g.Lanes()) // pairs: lanes 2k+(0, 1) of rows i, i+1 in quarter k
+	for i := 0; i < len(p); i += 2 {
+		p[i], p[i+1] = g.Op(VUNPCKLPD, x[i], x[i+1]), g.Op(VUNPCKHPD, x[i], x[i+1])
+	}
+	y := make([]lane.Words, len(p))
 	for j := range 2 {
-		a, b := shuffle(0x88, p[j], p[2+j]), shuffle(0xdd, p[j], p[2+j])
-		c, d := shuffle(0x88, p[4+j], p[6+j]), shuffle(0xdd, p[4+j], p[6+j])
-		y[j], y[4+j] = shuffle(0x88, a, c), shuffle(0xdd, a, c)
-		y[2+j], y[6+j] = shuffle(0x88, b, d), shuffle(0xdd, b, d)
+		if g.Narrow() {
+			y[j], y[2+j] = pick(VPERM2F128, 0x20, p[j], p[2+j]), pick(VPERM2F128, 0x31, p[j], p[2+j])
+			continue
+		}
+		a, b := quarters(0x88, p[j], p[2+j]), quarters(0xdd, p[j], p[2+j])
+		c, d := quarters(0x88, p[4+j], p[6+j]), quarters(0xdd, p[4+j], p[6+j])
+		y[j], y[4+j] = quarters(0x88, a, c), quarters(0xdd, a, c)
+		y[2+j], y[6+j] = quarters(0x88, b, d), quarters(0xdd, b, d)
 	}
 	return y
 }
 
-// tile is the three inner levels with the reversal of bits. An index is a|m|b with
-// three bits in a and b: a tile is the rows a of one m, whose lanes are b. Its
-// transpose has the b in rows, so the levels join registers.
-func tile(down bool) {
-	name, doc := "tileUp", `is the reversal of bits and the levels of distance 1, 2 and 4 after it, from src
-to dst, which lie apart`
+// tile is the inner levels with the reversal of bits. An index is a|m|b where a and b
+// count lanes: a tile is the rows a of one m, whose lanes are b. Its transpose has the b
+// in rows, so the levels join registers.
+func (g *gen) tile(down bool) {
+	name, doc := "tileUp", `is the reversal of bits and the levels of distance less than the lanes after it,
+smallest first, from src to dst, which lie apart; factor is not used`
 	if down {
-		name, doc = "tileDown", `is the levels of distance 4, 2 and 1 and the reversal of bits after them, times
-factor, from src to dst, which lie apart`
+		name, doc = "tileDown", `is the levels of distance less than the lanes, largest first, and the reversal of bits
+after them, times factor, from src to dst, which lie apart`
 	}
-	function(name+"AVX512", "dstRe, dstIm, srcRe, srcIm *float64, n int, reversed *uint32, cos, sin, factor *float64",
-		doc+`; n is a multiple of 64 and reversed has the n/64
-middle indices in reversed order.`)
-	dst, src := [2]Register{pointer("dstRe"), pointer("dstIm")}, [2]Register{pointer("srcRe"), pointer("srcIm")}
-	n, reversed, cos, sin := pointer("n"), pointer("reversed"), pointer("cos"), pointer("sin")
-	factor := pointer("factor")
+	g.Function(name, "dstRe, dstIm, srcRe, srcIm *float64, n int, reversed *uint32, cos, sin *float64, factor float64",
+		doc+`. n is a multiple of the square of the lanes
+and reversed has the n over that square middle indices in reversed order.`)
+	name += g.Name
+	dst := [2]Register{lane.Pointer("dstRe"), lane.Pointer("dstIm")}
+	src := [2]Register{lane.Pointer("srcRe"), lane.Pointer("srcIm")}
+	n, reversed, cos, sin := lane.Pointer("n"), lane.Pointer("reversed"), lane.Pointer("cos"), lane.Pointer("sin")
+	var factor lane.Words
+	if down {
+		factor = g.number("factor")
+	}
 	tiles, m, at, three, base := GP64(), GP64(), GP64(), GP64(), GP64()
+	shift := bits.TrailingZeros(uint(g.Lanes()))
 	MOVQ(n, tiles)
-	SHRQ(U8(6), tiles) // and n is the bytes of a row: n/8 numbers of 8
+	SHRQ(U8(2*shift), tiles)
+	if g.Narrow() {
+		SHLQ(U8(1), n)
+	} // n is the bytes of a row: n/lanes numbers of 8
 	LEAQ(Mem{Base: n, Index: n, Scale: 2}, three)
 	XORQ(m, m)
 	rows := func(p, offset Register, f func(i int, m Mem)) {
 		LEAQ(Mem{Base: p, Index: offset, Scale: 1}, base)
-		for i := range 8 {
+		for i := range g.Lanes() {
 			if i == 4 {
 				LEAQ(Mem{Base: base, Index: n, Scale: 4}, base)
 			}
@@ -217,54 +237,49 @@ middle indices in reversed order.`)
 	}
 	Label(name)
 	MOVL(Mem{Base: reversed}, at.As32())
-	SHLQ(U8(6), at)
+	SHLQ(U8(shift+3), at)
 	read, write := m, at
 	if !down {
 		read, write = at, m
 	}
-	var x [2][]VecVirtual
+	var x [2][]lane.Words
 	for c := range 2 {
-		x[c] = make([]VecVirtual, 8)
-		rows(src[c], read, func(i int, a Mem) {
-			x[c][rev(i)] = ZMM()
-			VMOVUPD(a, x[c][rev(i)])
-		})
+		x[c] = make([]lane.Words, g.Lanes())
+		rows(src[c], read, func(i int, a Mem) { x[c][g.rev(i)] = g.vector(a) })
 		if down {
-			x[c] = transpose(x[c])
+			x[c] = g.transpose(x[c])
 		}
 	}
 	level := func(h int) {
-		for b := range 8 {
+		for b := range g.Lanes() {
 			if b&h != 0 {
 				continue
 			}
 			d := 8 * (h + b%h)
 			t := twiddle{Mem{Base: cos, Disp: d}, Mem{Base: sin, Disp: d}, true}
-			p, q := butterfly(number{x[0][b], x[1][b]}, number{x[0][b+h], x[1][b+h]}, t, down)
+			p, q := g.butterfly(number{x[0][b], x[1][b]}, number{x[0][b+h], x[1][b+h]}, t, down)
 			x[0][b], x[1][b], x[0][b+h], x[1][b+h] = p.re, p.im, q.re, q.im
 		}
 	}
-	if down {
-		level(4)
-		level(2)
-		level(1)
-	} else {
-		level(1)
-		level(2)
-		level(4)
+	for i := range shift {
+		if down {
+			i = shift - 1 - i
+		}
+		level(1 << i)
 	}
 	for c := range 2 {
 		if !down {
-			x[c] = transpose(x[c])
+			x[c] = g.transpose(x[c])
 		}
 		rows(dst[c], write, func(i int, a Mem) {
+			v := x[c][g.rev(i)]
 			if down {
-				VMULPD_BCST(Mem{Base: factor}, x[c][rev(i)], x[c][rev(i)])
+				VMULPD(factor, v, v)
 			}
-			VMOVUPD(x[c][rev(i)], a)
+			VMOVUPD(v, a)
 		})
 	}
-	ADDQ(U8(64), m)
+	ADDQ(U8(g.Bytes), m)
 	ADDQ(U8(4), reversed)
 	DECQ(tiles)
 	JNE(LabelRef(name))
@@ -272,62 +287,95 @@ middle indices in reversed order.`)
 	RET()
 }
 
-func scaleRound() {
-	function("scaleRoundAVX512", "x *float64, n int, scale *float64",
-		"multiplies the n numbers x, a multiple of 8, by scale and rounds them to integers, ties to even.")
-	x, n := pointer("x"), pointer("n")
-	scale := ZMM()
-	VBROADCASTSD(Mem{Base: pointer("scale")}, scale)
-	Label("scaleRound")
-	v := ZMM()
-	VMULPD(Mem{Base: x}, scale, v)
-	VRNDSCALEPD(U8(8), v, v)
-	VMOVUPD(v, Mem{Base: x})
-	ADDQ(U8(64), x)
-	SUBQ(U8(8), n)
-	JNE(LabelRef("scaleRound"))
+// number is the argument of that name in every lane.
+func (g *gen) number(name string) lane.Words {
+	r := g.Reg()
+	VBROADCASTSD(Load(Param(name), XMM()), r)
+	return r
+}
+
+func (g *gen) scaleRound() {
+	g.Function("scaleRound", "x *float64, n int, scale float64",
+		"multiplies the n numbers x, a multiple of the lanes, by scale and rounds them to\nintegers, ties to even.")
+	g.each("scaleRound", g.number("scale"), func(x Mem, scale lane.Words) lane.Words {
+		v := g.Reg()
+		VMULPD(x, scale, v)
+		if g.Narrow() {
+			VROUNDPD(U8(8), v, v)
+		} else {
+			VRNDSCALEPD(U8(8), v, v)
+		}
+		return v
+	})
+}
+
+func (g *gen) divide() {
+	g.Function("divide", "x *float64, n int, by float64", "divides the n numbers x, a multiple of the lanes, by by.")
+	g.each("divide", g.number("by"), func(x Mem, by lane.Words) lane.Words {
+		v := g.vector(x)
+		VDIVPD(by, v, v)
+		return v
+	})
+}
+
+// each writes f of every vector of the n numbers x in its place.
+func (g *gen) each(name string, by lane.Words, f func(x Mem, by lane.Words) lane.Words) {
+	x, n := lane.Pointer("x"), lane.Pointer("n")
+	Label(name + g.Name)
+	VMOVUPD(f(Mem{Base: x}, by), Mem{Base: x})
+	ADDQ(U8(g.Bytes), x)
+	SUBQ(U8(g.Lanes()), n)
+	JNE(LabelRef(name + g.Name))
 	VZEROUPPER()
 	RET()
 }
 
-func magnitude() {
-	function("magnitudeAVX512", "x *float64, n int, result *uint64", `sets result to the largest of the bits of |x_i|, and result[1] to 0 if every |x_i|
-below 2^52 is an integer; n is a multiple of 8.`)
-	x, n, result := pointer("x"), pointer("n"), pointer("result")
-	constant := func(v uint64) VecVirtual {
-		g, z := GP64(), ZMM()
-		MOVQ(U64(v), g)
-		VPBROADCASTQ(g, z)
-		return z
+// magnitude: the order of numbers that are not negative is that of their bits.
+func (g *gen) magnitude() {
+	g.Function("magnitude", "x *float64, n int", `is the largest of the bits of |x_i|, and 0 if every |x_i| below 2^52 is an integer; n is a
+multiple of the lanes.`, "(largest, bad uint64)")
+	x, n := lane.Pointer("x"), lane.Pointer("n")
+	constant := func(v uint64) lane.Words {
+		r := GP64()
+		MOVQ(U64(v), r)
+		return g.Spread(r)
 	}
-	abs, whole, top := constant(1<<63-1), constant(0x433<<52), ZMM()
-	VPXORQ(top, top, top)
-	bad := K()
-	KXORW(bad, bad, bad)
-	Label("magnitude")
-	a, t, below, wrong := ZMM(), ZMM(), K(), K()
-	VPANDQ(Mem{Base: x}, abs, a)
-	VPMAXUQ(a, top, top)
-	VADDPD(whole, a, t)
-	VSUBPD(whole, t, t)
-	VPCMPUQ(U8(1), whole, a, below) // a < whole
-	VPCMPUQ(U8(4), a, t, below, wrong)
-	KORW(wrong, bad, bad)
-	ADDQ(U8(64), x)
-	SUBQ(U8(8), n)
-	JNE(LabelRef("magnitude"))
-	flags := GP32()
-	KMOVW(bad, flags)
-	MOVQ(flags.As64(), Mem{Base: result, Disp: 8})
-	half := YMM()
-	VEXTRACTI64X4(U8(1), top, half)
-	VPMAXUQ(top.AsY(), half, half)
-	quarter := XMM()
-	VEXTRACTI64X2(U8(1), half, quarter)
-	VPMAXUQ(half.AsX(), quarter, quarter)
-	VPSHUFD(U8(0xee), quarter, half.AsX())
-	VPMAXUQ(half.AsX(), quarter, quarter)
-	VMOVQ(quarter, Mem{Base: result})
+	abs, whole := constant(1<<63-1), constant(0x433<<52)
+	top, bad := g.Zero(), g.Zero()
+	label := "magnitude" + g.Name
+	Label(label)
+	a := g.And(g.Load(Mem{Base: x}), abs)
+	if g.Narrow() {
+		above := g.Reg()
+		VPCMPGTQ(top, a, above)
+		VPBLENDVB(above, a, top, top)
+	} else {
+		VPMAXUQ(a, top, top)
+	}
+	below := g.Negative(g.Sub(a, whole))
+	t := g.Op(VSUBPD, g.Op(VADDPD, a, whole), whole)
+	g.Gather(g.And(g.Xor(t, a), below), bad)
+	ADDQ(U8(g.Bytes), x)
+	SUBQ(U8(g.Lanes()), n)
+	JNE(LabelRef(label))
+	Store(g.Any(bad), Return("bad"))
+	half, other := YMM(), YMM()
+	if g.Narrow() {
+		VMOVDQA(top, half)
+	} else {
+		VEXTRACTI64X4(U8(1), top, half)
+		VPMAXUQ(top.AsY(), half, half)
+	}
+	for _, imm := range []uint8{0x4e, 0xb1} { // swap halves, then neighbours
+		above := YMM()
+		VPERMQ(U8(imm), half, other)
+		VPCMPGTQ(half, other, above)
+		VPBLENDVB(above, other, half, half)
+	}
+	largest, low := GP64(), XMM()
+	VEXTRACTI128(U8(0), half, low)
+	VMOVQ(low, largest)
+	Store(largest, Return("largest"))
 	VZEROUPPER()
 	RET()
 }
