@@ -3,7 +3,8 @@
 # usage: cross/emulate.sh PACKAGE...
 # The binaries are static (-tags nogpu), as there is no arm64 C library here.
 # Emulation is some 10 to 20 times slower than the machine itself, so the tests
-# see HENCEDGE_TEST_EMULATED=1 and keep to the smaller rings.
+# see HENCEDGE_TEST_EMULATED=1 and keep to the smaller rings. The NEON code is required:
+# the conformance suite runs it and plain Go.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 qemu=$(command -v qemu-aarch64-static || command -v qemu-aarch64 || true)
@@ -18,5 +19,5 @@ for pkg in "$@"; do
   CGO_ENABLED=0 GOOS=linux GOARCH=arm64 go test -c -tags nogpu -o "$test" "$pkg"
   [ -e "$test" ] || { echo "emulate: $pkg has no tests" >&2; exit 1; }
   echo "== $pkg (arm64, $(basename "$qemu"))"
-  (cd "$(go list -f '{{.Dir}}' "$pkg")" && HENCEDGE_TEST_EMULATED=1 "$qemu" "$test" -test.timeout 30m)
+  (cd "$(go list -f '{{.Dir}}' "$pkg")" && CUTRANTT_TEST_REQUIRE=reference,cpu,neon,generic HENCEDGE_TEST_EMULATED=1 "$qemu" "$test" -test.timeout 30m)
 done

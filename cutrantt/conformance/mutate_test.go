@@ -28,8 +28,8 @@ func TestMutations(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := copyModule(t)
-	suite := mutationRun{"./cutrantt/conformance", "Test/cpu"}
-	for _, run := range []mutationRun{suite, generatorTests, rangeTests} {
+	suite := mutationRun{pkg: "./cutrantt/conformance", pattern: "Test/cpu"}
+	for _, run := range []mutationRun{suite, generatorTests, rangeTests, emulated} {
 		if out, err := runTests(t, dir, run); err != nil {
 			t.Fatalf("the unchanged copy fails %v: %v\n%s", run, err, out)
 		}
@@ -135,14 +135,28 @@ func copyTree(t *testing.T, root, dir, part string) {
 	}
 }
 
-type mutationRun struct{ pkg, pattern string }
+// A mutationRun is tests of a package; with arm64 the generator of the NEON code runs
+// before, and the tests under qemu-user.
+type mutationRun struct {
+	pkg, pattern string
+	arm64        bool
+}
 
 func runTests(t *testing.T, dir string, r mutationRun) (string, error) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "go", "test", "-count=1", "-failfast", "-timeout=5m", "-vet=off",
-		"-run", r.pattern, "-skip", "TestFaultList", r.pkg)
-	cmd.Dir = dir
-	cmd.Env = append(os.Environ(), "HENCEDGE_MUTATE=")
+	args := []string{"test", "-count=1", "-failfast", "-timeout=5m", "-vet=off", "-run", r.pattern, "-skip", "TestFaultList"}
+	env := append(os.Environ(), "HENCEDGE_MUTATE=")
+	if r.arm64 {
+		generate := exec.CommandContext(t.Context(), "go", "run", "./arm64", "-out", "../zvector_arm64.s", "-stubs", "../zvector_arm64.go")
+		generate.Dir = filepath.Join(dir, "cutrantt", "cpu", "_asm")
+		if out, err := generate.CombinedOutput(); err != nil {
+			return string(out), err
+		}
+		args = append(args, "-tags", "nogpu", "-exec", "qemu-aarch64-static")
+		env = append(env, "GOARCH=arm64", "CGO_ENABLED=0", "HENCEDGE_TEST_EMULATED=1")
+	}
+	cmd := exec.CommandContext(t.Context(), "go", append(args, r.pkg)...)
+	cmd.Dir, cmd.Env = dir, env
 	out, err := cmd.CombinedOutput()
 	return string(out), err
 }

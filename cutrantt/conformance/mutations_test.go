@@ -8,8 +8,9 @@ type mutation struct {
 }
 
 var (
-	generatorTests = mutationRun{"./cutrantt/prng", "."}
-	rangeTests     = mutationRun{"./cutrantt/cpu", "."} // beyond what moduli and residues of a ring reach
+	generatorTests = mutationRun{pkg: "./cutrantt/prng", pattern: "."}
+	rangeTests     = mutationRun{pkg: "./cutrantt/cpu", pattern: "."}                          // beyond what moduli and residues of a ring reach
+	emulated       = mutationRun{pkg: "./cutrantt/cpu", pattern: "Vector|Signed", arm64: true} // NEON, generated again
 )
 
 var mutations = []mutation{
@@ -33,7 +34,7 @@ var mutations = []mutation{
 	{what: "table shared between roots", file: "cpu/tables.go", old: "k := modulusKey{m, logN}", new: "k := modulusKey{cutrantt.Modulus{Q: m.Q}, 0}"},
 
 	// Vector code: tables and the order of passes.
-	{what: "stream pair order", file: "cpu/vector_ntt.go", old: "pairOrder = [4]int{0, 2, 1, 3}", new: "pairOrder = [4]int{0, 1, 2, 3}"},
+	{what: "stream pair order", file: "cpu/vector_amd64.go", old: "pairOrder = [4]int{0, 2, 1, 3}", new: "pairOrder = [4]int{0, 1, 2, 3}"},
 	{what: "vector group of a part", file: "cpu/vector_ntt.go", old: "(groups+b)*inner", new: "groups*inner"},
 	{what: "vector mirror of a part", file: "cpu/vector_ntt.go", old: "mirror := groups - 1 - b", new: "mirror := b"},
 	{what: "vector quotient", file: "cpu/vector.go", old: "uint64(w)<<32/uint64(b.q)", new: "(uint64(w)<<32/uint64(b.q)-4)"},
@@ -45,6 +46,16 @@ var mutations = []mutation{
 	{what: "vector roots of odd blocks", file: "cpu/vector_ntt.go", old: "neg(t.roots[2*g], m.q)", new: "t.roots[2*g]"},
 	{what: "vector sum of products", file: "cpu/vector.go", old: "max(bits.Len32(b.q), 2) - 1)", new: "max(bits.Len32(b.q), 2) - 2)"},
 	{what: "vector turn order", file: "cpu/automorphism.go", old: "e>>(k-4)", new: "e>>(k-3)"},
+	{what: "twiddle of a block", file: "cpu/vector_ntt.go", old: "b*(vectorBlock/2/distance)+group", new: "b+group"},
+	{what: "NEON quotient", file: "cpu/vector_arm64.go", old: "uint64(b.q)/2)/uint64(b.q)", new: "uint64(b.q)/2)/uint64(b.q) - 8", run: emulated},
+	{what: "NEON pairs of a group", file: "cpu/vector_arm64.go", old: "8*half+4*j+lane", new: "8*half+4*(1-j)+lane", run: emulated},
+	{what: "NEON reduction of a butterfly", file: "cpu/_asm/arm64/passes.go", old: "	f.op(sub, *a, *a, f.q)\n", new: "", run: emulated},
+	{what: "NEON kind of sums", file: "cpu/_asm/arm64/passes.go", old: "f.op1(negate, *turn, *turn)", new: "f.zero(*turn)", run: emulated},
+	{what: "NEON lanes of sums", file: "cpu/_asm/arm64/ends.go", old: "c = lanes", new: "c = minus", run: emulated},
+	{what: "NEON Barrett factor", file: "cpu/_asm/arm64/products.go", old: "ADD $%d, %v\", under, s) // k", new: "ADD $%d, %v\", under-1, s)", run: emulated},
+	{what: "NEON fold lost", file: "cpu/_asm/arm64/basis.go", old: "f.fold(acc, full)\n			f.line", new: "f.line", run: emulated},
+	{what: "NEON sign of the lower word", file: "cpu/_asm/arm64/encrypt.go", old: "f.opBy(addRight32, h, l, 31)", new: "f.opBy(addRight32, h, l, 32)", run: emulated},
+	{what: "NEON difference of halves", file: "cpu/_asm/arm64/encrypt.go", old: "f.op(hsub, a, a, t)", new: "f.op(sub, a, a, t)", run: emulated},
 	{what: "fused digits of the first limbs", file: "cpu/fused.go", old: "rows{y.words[lo*stride:], stride}, v.row(d, 0, n), hi-lo)", new: "rows{y.words, stride}, v.row(d, 0, n), hi-lo)", run: rangeTests},
 	{what: "fused sum not added", file: "cpu/fused.go", old: "if low && !merged {", new: "if low && merged {", run: rangeTests},
 	{what: "fused sum not lifted", file: "cpu/fused.go", old: "p = m.mul(p, m.reduce(uint64(s.q)))", new: "p = m.mul(p, m.reduce(uint64(s.q)-1))", run: rangeTests},
@@ -155,11 +166,11 @@ var mutations = []mutation{
 	{what: "uniform stream index", file: "cpu/small.go", old: "uint32(limbs[l]), r.moduli", new: "uint32(l), r.moduli"},
 
 	// Arguments.
-	{what: "overlap accepted", file: "internal/check/check.go", old: "if lo < hi && !allowed(", new: "if lo < hi && false && !allowed(", run: mutationRun{"./cutrantt/conformance", "TestRefuse/cpu"}},
-	{what: "foreign batch accepted", file: "internal/check/check.go", old: "if !ok || h.Owner() != r || b.N() != r.n {", new: "if !ok || b.N() != r.n {", run: mutationRun{"./cutrantt/conformance", "TestRefuse/cpu"}},
-	{what: "order of limbs ignored", file: "batch.go", old: "return slices.Equal(s.Limbs, t.Limbs)", new: "return len(s.Limbs) == len(t.Limbs)", run: mutationRun{"./cutrantt/conformance", "TestRefuse/cpu"}},
-	{what: "composite modulus accepted", file: "modulus.go", old: "if !isPrime(m.Q) {", new: "if m.Q < 2 {", run: mutationRun{"./cutrantt/conformance", "TestRefuseRing/cpu"}},
-	{what: "small coefficients at the bound", file: "internal/check/check.go", old: "uint32((1<<30-1)-x) & (1 << 31)", new: "uint32((1<<30)-x) & (1 << 31)", run: mutationRun{"./cutrantt/conformance", "TestRefuse/cpu"}},
+	{what: "overlap accepted", file: "internal/check/check.go", old: "if lo < hi && !allowed(", new: "if lo < hi && false && !allowed(", run: mutationRun{pkg: "./cutrantt/conformance", pattern: "TestRefuse/cpu"}},
+	{what: "foreign batch accepted", file: "internal/check/check.go", old: "if !ok || h.Owner() != r || b.N() != r.n {", new: "if !ok || b.N() != r.n {", run: mutationRun{pkg: "./cutrantt/conformance", pattern: "TestRefuse/cpu"}},
+	{what: "order of limbs ignored", file: "batch.go", old: "return slices.Equal(s.Limbs, t.Limbs)", new: "return len(s.Limbs) == len(t.Limbs)", run: mutationRun{pkg: "./cutrantt/conformance", pattern: "TestRefuse/cpu"}},
+	{what: "composite modulus accepted", file: "modulus.go", old: "if !isPrime(m.Q) {", new: "if m.Q < 2 {", run: mutationRun{pkg: "./cutrantt/conformance", pattern: "TestRefuseRing/cpu"}},
+	{what: "small coefficients at the bound", file: "internal/check/check.go", old: "uint32((1<<30-1)-x) & (1 << 31)", new: "uint32((1<<30)-x) & (1 << 31)", run: mutationRun{pkg: "./cutrantt/conformance", pattern: "TestRefuse/cpu"}},
 
 	// The generator: against RFC 8439 and frozen values.
 	{what: "nonce order", file: "prng/prng.go", old: "nonce[4:], index)", new: "nonce[4:], attempt)", run: generatorTests},

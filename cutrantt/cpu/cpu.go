@@ -1,13 +1,14 @@
 // Package cpu is the backend of cutrantt for processors: plain Go for every GOARCH,
-// and code with vectors for amd64 (AVX-512, AVX2), which gives the same bits. New
-// takes the best that the processor has; CUTRANTT_CPU names another.
+// and code with vectors for amd64 (AVX-512, AVX2) and arm64 (NEON), which gives the same
+// bits. New takes the best that the processor has; CUTRANTT_CPU names another.
 //
 // In plain Go products with constants (twiddles, scalars) are Plantard products: two
 // 64-bit multiplications, fully reduced. Sums of products are accumulated in 64 bits
 // and take one Barrett reduction. Vector code works on 32-bit lanes: Shoup products
 // with constants, sums of 64 bits for even and odd lanes with one Montgomery
-// reduction, whose factor 2^32 is part of the constants. It is written by the module
-// _asm and drives transforms, element-wise operations, products (with n2 > 1 by the
+// reduction, whose factor 2^32 is part of the constants. NEON has a product that keeps
+// the upper half of signed numbers, so there residues are signed between the levels of a
+// transform. Vector code is written by the module _asm and drives transforms, element-wise operations, products (with n2 > 1 by the
 // lazy method), base conversion, encryption and key switching; the other methods of
 // products are plain Go.
 //

@@ -5,6 +5,8 @@ import (
 	"unsafe"
 )
 
+//go:generate go run -C _asm ./arm64 -out ../zvector_arm64.s -stubs ../zvector_arm64.go -pkg cpu
+
 // vectorCode is the code of one variant with vectors. Its functions work on
 // residues that lie at the pointers they get; the slices' lengths are the caller's
 // business. The comments of the functions are in the generated files.
@@ -13,9 +15,13 @@ type vectorCode struct {
 	about string // for people
 	index int    // of its tables in modulus.vectors
 
-	merged int    // most levels of a pass, 2 or 3
-	piece  int    // residues of one polynomial that stand together in an operand
-	groups [4]int // group of eight neighbours by its place in the stream of twiddles
+	merged int // most levels of a pass, 2 or 3
+	piece  int // residues of one polynomial that stand together in an operand
+
+	// pair is a twiddle as the transforms take it, fill the twiddles of block b of the
+	// last five levels in 32 words.
+	pair func(m *barrett, w uint32) uint64
+	fill func(m *modulus, s []uint64, w []uint32, b int)
 
 	// forward[k] and inverse[k] merge k levels, inverseEnd[k] the last k of the
 	// inverse with its scaling.

@@ -16,7 +16,9 @@ func vectorCodes() (have []*vectorCode) {
 }
 
 var avx512 = &vectorCode{
-	name: "avx512", about: "AVX-512", index: 0, merged: 3, piece: 32, groups: [4]int{0, 2, 1, 3},
+	name: "avx512", about: "AVX-512", index: 0, merged: 3, piece: 32,
+	pair:         (*barrett).shoup,
+	fill:         func(m *modulus, s []uint64, w []uint32, b int) { fillStream(m, s, w, b, [4]int{0, 2, 1, 3}) },
 	forward:      [4]func(dst, src *uint32, size, first, groups int, t *uint64, q uint32){nil, forward1AVX512, forward2AVX512, forward3AVX512},
 	inverse:      [4]func(dst, src *uint32, size, first, groups int, t *uint64, q uint32){nil, inverse1AVX512, inverse2AVX512, inverse3AVX512},
 	inverseEnd:   [4]func(dst, src *uint32, size, first, groups int, t *uint64, q uint32, scale *uint64){nil, inverseEnd1AVX512, inverseEnd2AVX512, inverseEnd3AVX512},
@@ -31,7 +33,9 @@ var avx512 = &vectorCode{
 }
 
 var avx2 = &vectorCode{
-	name: "avx2", about: "AVX2", index: 1, merged: 2, piece: 8, groups: [4]int{0, 1, 2, 3},
+	name: "avx2", about: "AVX2", index: 1, merged: 2, piece: 8,
+	pair:         (*barrett).shoup,
+	fill:         func(m *modulus, s []uint64, w []uint32, b int) { fillStream(m, s, w, b, [4]int{0, 1, 2, 3}) },
 	forward:      [4]func(dst, src *uint32, size, first, groups int, t *uint64, q uint32){nil, forward1AVX2, forward2AVX2},
 	inverse:      [4]func(dst, src *uint32, size, first, groups int, t *uint64, q uint32){nil, inverse1AVX2, inverse2AVX2},
 	inverseEnd:   [4]func(dst, src *uint32, size, first, groups int, t *uint64, q uint32, scale *uint64){nil, inverseEnd1AVX2, inverseEnd2AVX2},
@@ -43,4 +47,26 @@ var avx2 = &vectorCode{
 	liftSmall: liftSmallAVX2, split: splitWide, liftWide: liftWideAVX2,
 	inner:  [2]func(dst, x, y *uint32, dstStride, xStride, yStride, yStep, terms, n int, qinv, q uint32){innerAVX2, innerPairAVX2},
 	digits: digitsAVX2, extend: extendAVX2,
+}
+
+// pairOrder is the order of the four pairs of neighbours of a group of eight in the
+// last level.
+var pairOrder = [4]int{0, 2, 1, 3}
+
+// fillStream is vectorCode.fill with the groups of eight in the given order; _asm/ends.go
+// and _asm/narrow.go say where they are used.
+func fillStream(m *modulus, s []uint64, w []uint32, b int, groups [4]int) {
+	level := func(distance, group int) uint32 { return twiddle(w, distance, b, group) }
+	s[0], s[1] = m.shoup(level(16, 0)), 0
+	s[2], s[3] = m.shoup(level(8, 0)), m.shoup(level(8, 1))
+	for i, g := range groups {
+		s[4+i] = m.shoup(level(4, g))
+		s[8+2*i], s[9+2*i] = m.shoup(level(2, 2*g)), m.shoup(level(2, 2*g+1))
+		for j, h := range pairOrder {
+			p := m.shoup(level(1, 4*g+h))
+			at, shift := 16+(4*i+j)/2, 32*(j%2)
+			s[at] |= p & 0xffffffff << shift
+			s[at+8] |= p >> 32 << shift
+		}
+	}
 }

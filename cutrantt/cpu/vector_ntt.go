@@ -4,8 +4,8 @@ package cpu
 // have at least two (MinLogN and MaxN2 leave 64 rows).
 const vectorBlock = 32
 
-// vectorTable holds the twiddles of n1-point columns as Shoup pairs: w in the high
-// half, floor(w*2^32/q) in the low one.
+// vectorTable holds the twiddles of n1-point columns as pairs: w in the high half and
+// in the low one its quotient, floor(w*2^32/q) or what vectorCode.pair makes.
 type vectorTable struct {
 	pairs  []uint64  // the first n1/32, as in modulus.twiddles
 	stream []uint64  // 32 words for each block of 32, for the last five levels
@@ -27,12 +27,12 @@ func (m *modulus) vectorTable(c *vectorCode, n1 int) *vectorTable {
 	w, blocks := m.powers(n1), n1/vectorBlock
 	t := &vectorTable{pairs: make([]uint64, blocks), stream: make([]uint64, n1)}
 	for k := range t.pairs {
-		t.pairs[k] = m.shoup(w[k])
+		t.pairs[k] = c.pair(&m.barrett, w[k])
 	}
 	n := m.inv(uint32(n1))
-	t.scale = [2]uint64{m.shoup(n), m.shoup(m.mul(n, w[1]))}
+	t.scale = [2]uint64{c.pair(&m.barrett, n), c.pair(&m.barrett, m.mul(n, w[1]))}
 	for b := range blocks {
-		m.fillStream(t.stream[32*b:32*(b+1)], w, b, c.groups)
+		c.fill(m, t.stream[32*b:32*(b+1)], w, b)
 	}
 	if log2(n1) < m.logN {
 		t.roots = make([]uint32, n1)
@@ -45,31 +45,10 @@ func (m *modulus) vectorTable(c *vectorCode, n1 int) *vectorTable {
 	return t
 }
 
-// pairOrder is the order of the four pairs of neighbours of a group of eight in the
-// last level.
-var pairOrder = [4]int{0, 2, 1, 3}
-
-// fillStream sets s to the twiddles of block b of the last five levels, with its
-// groups of eight in the given order; _asm/ends.go and _asm/narrow.go say where they
-// are used.
-func (m *modulus) fillStream(s []uint64, w []uint32, b int, groups [4]int) {
-	n1 := len(w)
-	level := func(distance, group int) uint32 {
-		groups := vectorBlock / 2 / distance // of a block
-		return w[n1/2/distance+b*groups+group]
-	}
-	s[0], s[1] = m.shoup(level(16, 0)), 0
-	s[2], s[3] = m.shoup(level(8, 0)), m.shoup(level(8, 1))
-	for i, g := range groups {
-		s[4+i] = m.shoup(level(4, g))
-		s[8+2*i], s[9+2*i] = m.shoup(level(2, 2*g)), m.shoup(level(2, 2*g+1))
-		for j, h := range pairOrder {
-			p := m.shoup(level(1, 4*g+h))
-			at, shift := 16+(4*i+j)/2, 32*(j%2)
-			s[at] |= p & 0xffffffff << shift
-			s[at+8] |= p >> 32 << shift
-		}
-	}
+// twiddle is the factor of a group of neighbours of block b, at a distance of the last
+// five levels; w are the powers of an n1-point column.
+func twiddle(w []uint32, distance, b, group int) uint32 {
+	return w[len(w)/2/distance+b*(vectorBlock/2/distance)+group]
 }
 
 // blockLimit is the size of a part of a column that is finished before the next one
