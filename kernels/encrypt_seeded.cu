@@ -1,7 +1,7 @@
 // The last step of seeded encryption, see encrypt.cu: c1 is drawn, and c0 = (m+e0)
-// - c1*s, with products of blocks modulo X^n2 - w. 256 threads, each with one
-// block of the stream: 4096 residues, that is 4096/n2 rows of all columns, which
-// meet in shared memory. Grid (K*max(N/4096, 1), limbs).
+// - c1*s, with products of blocks modulo X^n2 - w. 128 threads, each with one
+// block of the stream: 2048 residues, that is 2048/n2 rows of all columns, which
+// meet in shared memory. Grid (K*max(N/2048, 1), limbs).
 //
 // x = K Jobs; limb l of a launch goes to limb i0 + l of a job's destination. The
 // transforms of m + e0 lie in a, one a job, as residues apart; s is at b, limb l at
@@ -14,12 +14,12 @@
 DEV u32 place(u32 i) { return i + (i >> 4); }
 
 // draw: the 16 residues of the stream block of each thread, to 16*threadIdx.x of
-// tile: word j of attempt 0, masked to bitlen(q), and while that is not below q,
-// word j of the next attempt. After the first attempt the blocks with words to
+// tile: what word j of attempt 0 gives, and where that is not accepted, word j of the
+// next attempt; below = 2^32 mod q. After the first attempt the blocks with words to
 // redraw are listed, so that warps stay full. c1 is public.
-DEV void draw(u32* tile, const u32* key, u32 label, u32 id, u32 q, u32 block, bool any) {
-  __shared__ u32 list[2][256], of[256], count[3];
-  const u32 t = threadIdx.x, mask = 0xffffffffu >> __clz(q);
+DEV void draw(u32* tile, const u32* key, u32 label, u32 id, u32 q, u32 below, u32 block, bool any) {
+  __shared__ u32 list[2][128], of[128], count[3];
+  const u32 t = threadIdx.x;
   if (t < 3) count[t] = 0;
   of[t] = block;
   __syncthreads();
@@ -29,9 +29,9 @@ DEV void draw(u32* tile, const u32* key, u32 label, u32 id, u32 q, u32 block, bo
     u32 left = 0;
 #pragma unroll
     for (int j = 0; j < 16; j++) {
-      w[j] &= mask;
-      tile[place(16 * t) + j] = w[j];
-      left |= (w[j] < q ? 0u : 1u) << j;
+      bool accepted;
+      tile[place(16 * t) + j] = residue(w[j], q, below, accepted);
+      left |= (accepted ? 0u : 1u) << j;
     }
     if (left) list[1][atomicAdd(count + 1, 1)] = t << 16 | left;
   }
@@ -46,9 +46,10 @@ DEV void draw(u32* tile, const u32* key, u32 label, u32 id, u32 q, u32 block, bo
       chacha(w, key, of[at], label, id, attempt);
 #pragma unroll
       for (int j = 0; j < 16; j++) {
-        const u32 v = w[j] & mask;
-        if ((left >> j & 1) && v < q) {
-          tile[place(16 * at) + j] = v;
+        bool accepted;
+        const u32 r = residue(w[j], q, below, accepted);
+        if ((left >> j & 1) && accepted) {
+          tile[place(16 * at) + j] = r;
           left ^= 1u << j;
         }
       }
@@ -62,7 +63,7 @@ DEV void draw(u32* tile, const u32* key, u32 label, u32 id, u32 q, u32 block, bo
 // waits for the kernels before: the stream needs nothing that they make, and the
 // jobs and constants were copied before them.
 template <int N> struct Tile {
-  static const u32 rows = 4096 / N;
+  static const u32 rows = 2048 / N;
   u32 k, row0, limb, id;
   Job* job;
   DEV Tile(const Args& p, u32 logn1) {
@@ -76,7 +77,7 @@ template <int N> struct Tile {
   DEV void start(const Args& p, u32* c1, u32 logn1, u32 q) const {
     announce();
     const u32 column = threadIdx.x / (rows / 16), row = row0 + threadIdx.x % (rows / 16) * 16;
-    draw(c1, job->mask, p.key[0], id, q, ((column << logn1) + row) >> 4, row < 1u << logn1);
+    draw(c1, job->mask, p.key[0], id, q, p.mods[id].r32, ((column << logn1) + row) >> 4, row < 1u << logn1);
     settle();
     if (p.i1) wipe(p, 1);
   }
@@ -84,7 +85,7 @@ template <int N> struct Tile {
 
 // encrypt_seeded_n2, n2 < 16.
 template <int N> DEV void seededRows(const Args& p) {
-  __shared__ u32 tile[4096 + 256];
+  __shared__ u32 tile[2048 + 128];
   const u32 logn1 = p.logN - p.logN2, n1 = 1u << logn1;
   const Tile<N> h(p, logn1);
   const Mod m = core(p.mods + h.id);
@@ -94,7 +95,7 @@ template <int N> DEV void seededRows(const Args& p) {
   u32* c0 = h.job->dst + ((u64)(p.i0 + h.limb) << p.logN);
   u32* c1 = c0 + h.job->ds;
 #pragma unroll 1
-  for (u32 i = threadIdx.x; i < h.rows && h.row0 + i < n1; i += 256) {
+  for (u32 i = threadIdx.x; i < h.rows && h.row0 + i < n1; i += 128) {
     const u32 row = h.row0 + i;
     const uint2 w = N > 1 ? root(p.tw + h.id * p.ts, n1, row, m.q) : make_uint2(0, 0);
     u32 x[1][N], y[1][N], z[1][N];
@@ -115,15 +116,15 @@ template <int N> DEV void seededRows(const Args& p) {
   }
 }
 #define SEEDED(N, MINB) \
-  extern "C" __global__ void __launch_bounds__(256, MINB) encrypt_seeded_##N(const Args p) { seededRows<N>(p); }
-SEEDED(1, 4)
-SEEDED(2, 4)
-SEEDED(4, 4)
-SEEDED(8, 3)
+  extern "C" __global__ void __launch_bounds__(128, MINB) encrypt_seeded_##N(const Args p) { seededRows<N>(p); }
+SEEDED(1, 8)
+SEEDED(2, 8)
+SEEDED(4, 8)
+SEEDED(8, 6)
 
 // encrypt_seeded16_LOG: n2 = 16, n1 = 2^LOG, one row a thread.
 template <int LOG> DEV void seeded16(const Args& p) {
-  __shared__ u32 tile[4096 + 256];
+  __shared__ u32 tile[2048 + 128];
   constexpr u32 n1 = 1u << LOG;
   const Tile<16> h(p, LOG);
   const Mod m = core(p.mods + h.id);
@@ -140,7 +141,7 @@ template <int LOG> DEV void seeded16(const Args& p) {
   for (int j = 0; j < 16; j++) b[j] = s[j * n1];
 #pragma unroll
   for (int j = 0; j < 16; j++) {
-    a[j] = tile[place(j * 256 + threadIdx.x)];
+    a[j] = tile[place(j * 128 + threadIdx.x)];
     b[j] = neg(b[j], m.q);
     c1[j * n1] = a[j];
   }
@@ -150,12 +151,12 @@ template <int LOG> DEV void seeded16(const Args& p) {
     for (int j = 0; j < 16; j++) from[j * n1] = 0;
 }
 #define SEEDED16(LOG, MINB) \
-  extern "C" __global__ void __launch_bounds__(256, MINB) encrypt_seeded16_##LOG(const Args p) { seeded16<LOG>(p); }
-SEEDED16(6, 2)
-SEEDED16(7, 2)
-SEEDED16(8, 2)
-SEEDED16(9, 2)
-SEEDED16(10, 2)
-SEEDED16(11, 2)
-SEEDED16(12, 2)
-SEEDED16(13, 2)
+  extern "C" __global__ void __launch_bounds__(128, MINB) encrypt_seeded16_##LOG(const Args p) { seeded16<LOG>(p); }
+SEEDED16(6, 4)
+SEEDED16(7, 4)
+SEEDED16(8, 4)
+SEEDED16(9, 4)
+SEEDED16(10, 4)
+SEEDED16(11, 4)
+SEEDED16(12, 4)
+SEEDED16(13, 4)

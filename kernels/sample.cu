@@ -1,27 +1,25 @@
 // Small integers, floats and the samplers of cutrantt/prng, bit for bit.
 #include "sample.cuh"
 
-// sample_uniform: residue j of the limb is word j of attempt 0, masked to
-// bitlen(q); while it is not below q, word j of the next attempt. One stream
-// block a thread; i0 = label. Grid (N/2048, limbs), 128 threads.
+// sample_uniform: residue j of the limb is what word j of attempt 0 gives, or of
+// the first later attempt whose word is accepted. One stream block a thread; i0 =
+// label. Grid (N/2048, limbs), 128 threads.
 KERNEL(128, 4, sample_uniform) {
-  const u32 id = p.limbs[blockIdx.y], q = p.mods[id].q, mask = 0xffffffffu >> __clz(q);
+  const u32 id = p.limbs[blockIdx.y], q = p.mods[id].q, below = p.mods[id].r32;
   const u32 block = blockIdx.x * 128 + threadIdx.x;
   if (block >= 1u << (p.logN - 4)) return;
-  u32 z[16], worst;
-#pragma unroll
-  for (int j = 0; j < 16; j++) z[j] = ~0u;
-  u32 attempt = 0;
-  do {
+  u32 z[16] = {}, left = 0xffff; // bit j: z[j] has no value yet
+  for (u32 attempt = 0; left; attempt++) {
     u32 w[16];
-    chacha(w, p.key, block, p.i0, id, attempt++);
-    worst = 0;
+    chacha(w, p.key, block, p.i0, id, attempt);
 #pragma unroll
     for (int j = 0; j < 16; j++) {
-      z[j] = z[j] < q ? z[j] : w[j] & mask;
-      worst = max(worst, z[j]);
+      bool accepted;
+      const u32 r = residue(w[j], q, below, accepted);
+      z[j] = left >> j & 1 ? r : z[j];
+      left &= ~((accepted ? 1u : 0u) << j);
     }
-  } while (worst >= q);
+  }
   uint4* d = (uint4*)(p.dst + ((u64)blockIdx.y << p.logN)) + block * 4;
 #pragma unroll
   for (int j = 0; j < 4; j++) d[j] = make_uint4(z[4 * j], z[4 * j + 1], z[4 * j + 2], z[4 * j + 3]);

@@ -36,6 +36,14 @@ DEV void chacha(u32 (&w)[16], const u32* key, u32 counter, u32 label, u32 index,
   for (int i = 0; i < 16; i++) w[i] += s[i];
 }
 
+// residue: what word x of the stream gives modulo q, floor(x*q/2^32); not accepted
+// where x*q mod 2^32 < below = 2^32 mod q (Lemire 2019, Algorithm 5).
+DEV u32 residue(u32 x, u32 q, u32 below, bool& accepted) {
+  const u64 m = (u64)x * q;
+  accepted = (u32)m >= below;
+  return (u32)(m >> 32);
+}
+
 // ternary and binomial: coefficient j from words 2j and 2j+1 of its stream.
 DEV i32 ternary(u32 lo, u32 hi) { return (i32)__umul64hi((u64)hi << 32 | lo, 3) - 1; }
 DEV i32 binomial(u32 lo, u32 hi) {

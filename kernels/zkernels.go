@@ -20,8 +20,8 @@ const (
 const (
 	Architectures = "72 80 86 87 89 90"
 	Compiler      = "nvcc 12.4.131"
-	SourceHash    = "9c02cf3bc3003966457ca365e6f29083d28d215d51bb72c12d84fdb58d02f76f"
-	ImageHash     = "d95b9eb8a1d3008c108cc9163d4a8827c9bce90ee1d4eda4f32c2167dd88444c"
+	SourceHash    = "ee2c8d511afa8a8a2ca614dee9a671e78bfeff20a9eb26f309786d68b4a8c0bf"
+	ImageHash     = "053800c11c42dcb518385e2ccecd22d58ed3dfae504b365866cc3efdb5c6401a"
 )
 
 // Modules lists the images in kernels.bin with their entry points.
@@ -91,7 +91,7 @@ var Modules = []Module{
 		"encrypt_public_4",
 		"encrypt_public_8",
 	}},
-	{Name: "encrypt_seeded", Offset: 1908920, Size: 373840, Entries: []string{
+	{Name: "encrypt_seeded", Offset: 1908920, Size: 373760, Entries: []string{
 		"encrypt_seeded16_10",
 		"encrypt_seeded16_11",
 		"encrypt_seeded16_12",
@@ -105,13 +105,13 @@ var Modules = []Module{
 		"encrypt_seeded_4",
 		"encrypt_seeded_8",
 	}},
-	{Name: "extend", Offset: 2282760, Size: 167576, Entries: []string{
+	{Name: "extend", Offset: 2282680, Size: 167576, Entries: []string{
 		"extend_1",
 		"extend_2",
 		"extend_3",
 		"extend_4",
 	}},
-	{Name: "forward", Offset: 2450336, Size: 785256, Entries: []string{
+	{Name: "forward", Offset: 2450256, Size: 785256, Entries: []string{
 		"forward_10",
 		"forward_11",
 		"forward_12",
@@ -129,7 +129,7 @@ var Modules = []Module{
 		"forward_head_5",
 		"forward_tail",
 	}},
-	{Name: "hadamard", Offset: 3235592, Size: 1100960, Entries: []string{
+	{Name: "hadamard", Offset: 3235512, Size: 1100960, Entries: []string{
 		"evaluations_16",
 		"evaluations_4",
 		"evaluations_8",
@@ -160,7 +160,7 @@ var Modules = []Module{
 		"toomcook4_4",
 		"toomcook4_8",
 	}},
-	{Name: "inverse", Offset: 4336552, Size: 802752, Entries: []string{
+	{Name: "inverse", Offset: 4336472, Size: 802752, Entries: []string{
 		"inverse_10",
 		"inverse_11",
 		"inverse_12",
@@ -178,7 +178,7 @@ var Modules = []Module{
 		"inverse_head_5",
 		"inverse_tail",
 	}},
-	{Name: "keyswitch", Offset: 5139304, Size: 548112, Entries: []string{
+	{Name: "keyswitch", Offset: 5139224, Size: 548112, Entries: []string{
 		"inner_1",
 		"inner_16",
 		"inner_2",
@@ -192,7 +192,7 @@ var Modules = []Module{
 		"tensor_4",
 		"tensor_8",
 	}},
-	{Name: "sample", Offset: 5687416, Size: 126696, Entries: []string{
+	{Name: "sample", Offset: 5687336, Size: 130856, Entries: []string{
 		"sample_cbd",
 		"sample_ternary",
 		"sample_uniform",
@@ -200,7 +200,7 @@ var Modules = []Module{
 		"set_large",
 		"set_small",
 	}},
-	{Name: "tables", Offset: 5814112, Size: 29568, Entries: []string{
+	{Name: "tables", Offset: 5818192, Size: 29568, Entries: []string{
 		"table_passes",
 		"table_plain",
 	}},

@@ -175,8 +175,8 @@ var mutations = []mutation{
 	// The generator: against RFC 8439 and frozen values.
 	{what: "nonce order", file: "prng/prng.go", old: "nonce[4:], index)", new: "nonce[4:], attempt)", run: generatorTests},
 	{what: "block counter", file: "prng/prng.go", old: "uint32(start / 16)", new: "uint32(start / 15)", run: generatorTests},
-	{what: "mask", file: "prng/prng.go", old: "uint32(1)<<bits.Len32(q) - 1", new: "uint32(1)<<bits.Len32(q-1) - 1", run: generatorTests},
-	{what: "biased rejection", file: "prng/prng.go", old: "if dst[j] >= q {\n\t\t\tagain", new: "if dst[j] > q {\n\t\t\tagain", run: generatorTests},
+	{what: "rejection threshold", file: "prng/prng.go", old: "return -q % q", new: "return -q % q + 1", run: generatorTests},
+	{what: "biased rejection", file: "prng/prng.go", old: "uint32(m) < below", new: "uint32(m) <= below", run: generatorTests},
 	{what: "attempt not counted", file: "prng/prng.go", old: "index, attempt, start)\n\t\t\t}", new: "index, attempt+1, start)\n\t\t\t}", run: generatorTests},
 	{what: "run start", file: "prng/prng.go", old: "start := have * span", new: "start := have * 16", run: generatorTests},
 	{what: "ternary bias", file: "prng/prng.go", old: "bits.Mul64(uint64(hi)<<32|uint64(lo), 3)", new: "bits.Mul64(uint64(hi)<<32|uint64(lo), 3+1)", run: generatorTests},

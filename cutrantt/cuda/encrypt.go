@@ -235,7 +235,7 @@ func (r *ring) encryptQueued(e *encryption, k int, input pointer, small, mid sec
 var productRows = map[int]int{1: 4, 2: 4, 4: 2, 8: 1, 16: 1}
 
 // seededTile is how many residues a block of kernels/encrypt_seeded.cu draws.
-const seededTile = 4096
+const seededTile = 2048
 
 // encryptGroup queues the transforms and products of limbs [first, last).
 func (r *ring) encryptGroup(e *encryption, k int, input pointer, small, mid secrets, first, last int, wipe bool) error {
@@ -277,7 +277,7 @@ func (r *ring) encryptGroup(e *encryption, k int, input pointer, small, mid secr
 	}
 	blocks, threads := k*max(r.n/e.n2/(128*productRows[e.n2]), 1), 128
 	if e.kinds == 1 {
-		blocks, threads = k*max(r.n/seededTile, 1), 256
+		blocks, threads = k*max(r.n/seededTile, 1), seededTile/16
 	}
 	return r.launch(productName(e.product, e.n2, log), blocks, last-first, threads, 0, a)
 }

@@ -21,8 +21,8 @@ const Sigma = 3.2403703492039302
 // Words fills dst with words start, start+1, ... of stream (seed, label,
 // index, attempt). A stream has 2^36 words; start and len(dst) stay within it.
 func Words(dst []uint32, seed *[32]byte, label, index, attempt uint32, start int) {
-	if vectorized() {
-		vectorWords(dst, seed, label, index, attempt, start)
+	if c := selected(); c != generic {
+		vectorWords(c, dst, seed, label, index, attempt, start)
 		return
 	}
 	genericWords(dst, seed, label, index, attempt, start)
@@ -53,26 +53,38 @@ func genericWords(dst []uint32, seed *[32]byte, label, index, attempt uint32, st
 	clear(buf[:])
 }
 
-// Uniform fills dst with exact uniform residues modulo q, 2 <= q < 2^32.
-// Residue j is word j of attempt 0 masked to bitlen(q); while the value is not
-// below q, word j of the next attempt is taken (docs/cryptography.md; the chance
-// of another attempt is below one half). The number of attempts depends on the
-// values: uniform residues are public in every use.
+// Uniform fills dst with exact uniform residues modulo q, 2 <= q < 2^32, by
+// multiplication (Lemire, "Fast Random Integer Generation in an Interval", ACM
+// TOMACS 29(1), 2019, Algorithm 5). For residue j the words x at position j of
+// attempts 0, 1, ... are tried in turn: m = x*q gives floor(m/2^32), unless m mod
+// 2^32 is below 2^32 mod q (docs/cryptography.md). Every residue has then
+// floor(2^32/q) words. Of all words (2^32 mod q)/2^32 are rejected, less than q/2^32:
+// a fifth at worst for q < 2^30. The number of attempts depends on the words: uniform
+// residues are public in every use, and what is rejected is used nowhere.
 func Uniform(dst []uint32, seed *[32]byte, label, index, q uint32) {
-	mask := uint32(1)<<bits.Len32(q) - 1
-	if len(dst)%16 == 0 && vectorized() {
-		vectorUniform(dst, seed, label, index, q, mask)
+	if c := selected(); c != generic && len(dst)%16 == 0 {
+		vectorUniform(c, dst, seed, label, index, q)
 		return
 	}
-	genericUniform(dst, seed, label, index, q, mask)
+	genericUniform(dst, seed, label, index, q)
 }
 
-func genericUniform(dst []uint32, seed *[32]byte, label, index, q, mask uint32) {
+// rejectBelow is 2^32 mod q.
+func rejectBelow(q uint32) uint32 { return -q % q }
+
+// residue is the residue modulo q from word x, and whether x is rejected.
+func residue(x, q, below uint32) (r uint32, rejected bool) {
+	m := uint64(x) * uint64(q)
+	return uint32(m >> 32), uint32(m) < below
+}
+
+func genericUniform(dst []uint32, seed *[32]byte, label, index, q uint32) {
+	below := rejectBelow(q)
 	genericWords(dst, seed, label, index, 0, 0)
 	var again []int
-	for j := range dst {
-		dst[j] &= mask
-		if dst[j] >= q {
+	for j, x := range dst {
+		r, rejected := residue(x, q, below)
+		if dst[j] = r; rejected {
 			again = append(again, j)
 		}
 	}
@@ -90,8 +102,8 @@ func genericUniform(dst []uint32, seed *[32]byte, label, index, q, mask uint32) 
 				start := have * span
 				genericWords(run[:min(span, len(dst)-start)], seed, label, index, attempt, start)
 			}
-			dst[j] = run[j%span] & mask
-			if dst[j] >= q {
+			r, rejected := residue(run[j%span], q, below)
+			if dst[j] = r; rejected {
 				left = append(left, j)
 			}
 		}
@@ -103,8 +115,8 @@ func genericUniform(dst []uint32, seed *[32]byte, label, index, q, mask uint32) 
 // coefficient j is floor(3*x/2^64) - 1 for x = word 2j + 2^32 * word 2j+1 of
 // stream (seed, label, 0, 0). No branch or address depends on the values.
 func Ternary(dst []int32, seed *[32]byte, label uint32) {
-	if len(dst)%8 == 0 && vectorized() {
-		vectorSmall(dst, seed, label, false)
+	if c := selected(); c != generic {
+		vectorSmall(c, dst, seed, label, false)
 		return
 	}
 	genericTernary(dst, seed, label)
@@ -122,8 +134,8 @@ func genericTernary(dst []int32, seed *[32]byte, label uint32) {
 // (2^21-1)) of stream (seed, label, 0, 0); standard deviation Sigma, support
 // [-21, 21]. No branch or address depends on the values.
 func CBD(dst []int32, seed *[32]byte, label uint32) {
-	if len(dst)%8 == 0 && vectorized() {
-		vectorSmall(dst, seed, label, true)
+	if c := selected(); c != generic {
+		vectorSmall(c, dst, seed, label, true)
 		return
 	}
 	genericCBD(dst, seed, label)

@@ -6,7 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math"
-	"math/bits"
+	"math/big"
 	"slices"
 	"testing"
 )
@@ -107,17 +107,51 @@ func word(seed *[32]byte, label, index, attempt uint32, j int) uint32 {
 	return w[0]
 }
 
+// simpleResidue is the definition in big integers: the residue that word x gives,
+// unless it is rejected.
+func simpleResidue(x, q uint32) (r uint32, ok bool) {
+	words, modulus := new(big.Int).Lsh(big.NewInt(1), 32), big.NewInt(int64(q))
+	high, low := new(big.Int).DivMod(new(big.Int).Mul(big.NewInt(int64(x)), modulus), words, new(big.Int))
+	return uint32(high.Uint64()), low.Cmp(words.Mod(words, modulus)) >= 0
+}
+
+// TestUniformExact counts the words of a residue: floor(2^32/q) for every residue, at
+// both ends and in between, so that none is likelier than another.
+func TestUniformExact(t *testing.T) {
+	for _, q := range []uint32{1<<24 + 43, 67084289, 536903681, 859586561, 1073692673, 1 << 29, 1<<31 + 11, math.MaxUint32} {
+		below := rejectBelow(q)
+		for _, r := range []uint32{0, 1, 2, q / 7, q / 3, q / 2, q - 3, q - 2, q - 1} {
+			first := (uint64(r)<<32 + uint64(q) - 1) / uint64(q) // the least x with floor(x*q/2^32) = r
+			next := (uint64(r+1)<<32 + uint64(q) - 1) / uint64(q)
+			var accepted uint32
+			for x := first; x < next; x++ {
+				got, rejected := residue(uint32(x), q, below)
+				if want, ok := simpleResidue(uint32(x), q); got != r || want != r || rejected == ok {
+					t.Fatalf("modulus %d, word %d: residue %d, rejected %v; want %d, %v", q, x, got, rejected, want, !ok)
+				}
+				if !rejected {
+					accepted++
+				}
+			}
+			if want := uint32((1 << 32) / uint64(q)); accepted != want {
+				t.Errorf("modulus %d: residue %d has %d words, want %d", q, r, accepted, want)
+			}
+		}
+	}
+}
+
 // TestDefinition computes each value from its own words.
 func TestDefinition(t *testing.T) {
 	const n, label = 1500, 77
 	seed := sequence()
-	for _, q := range []uint32{2, 3, 12289, 1<<29 + 1, 1<<29 - 3, 1073479681, math.MaxUint32} {
+	for _, q := range []uint32{2, 3, 12289, 1<<29 + 1, 1<<29 - 3, 859586561, 1073479681, 1<<31 + 11, math.MaxUint32} {
 		got := make([]uint32, n)
 		Uniform(got, seed, label, 5, q)
 		for j, x := range got {
-			want := q
-			for attempt := uint32(0); want >= q; attempt++ {
-				want = word(seed, label, 5, attempt, j) & uint32(1<<bits.Len32(q)-1)
+			attempt := uint32(0)
+			want, ok := simpleResidue(word(seed, label, 5, attempt, j), q)
+			for ; !ok; want, ok = simpleResidue(word(seed, label, 5, attempt, j), q) {
+				attempt++
 			}
 			if x != want {
 				t.Fatalf("uniform modulo %d, residue %d: %d, want %d", q, j, x, want)
@@ -157,7 +191,8 @@ func TestPrefix(t *testing.T) {
 
 // TestFrozen keeps the bits: SHA-256 over little-endian words of the seed
 // 00 01 ... 1f. Ciphertexts and evaluation keys that are stored as seeds depend
-// on them. The values were also computed from RFC 8439 by a second program.
+// on them. The values were also computed from RFC 8439 by a second program, with
+// henc/testdata/ciphertext_vectors.py.
 func TestFrozen(t *testing.T) {
 	const n = 4096
 	u, s := make([]uint32, n), make([]int32, n)
@@ -178,9 +213,11 @@ func TestFrozen(t *testing.T) {
 		f    func() []uint32
 		want string
 	}{
-		{"uniform 1073692673, label 1, index 0", uniform(1, 0, 1073692673), "b046c9c2641b39b80e660a842c5a151c2159162c02b90dd3ed5c699949656625"},
-		{"uniform 67084289, label 1, index 1", uniform(1, 1, 67084289), "1b0600171c900950cf10f9742dfe31144665d54bb0c817c7b959743759b4e2f7"},
-		{"uniform 536903681, label 9, index 65", uniform(9, 65, 536903681), "4d4e98026d17bf21996a1601e800b2e5f734b07ea334ae3f213655bf63a8f623"},
+		{"uniform 1073692673, label 1, index 0", uniform(1, 0, 1073692673), "e98dfe81ebbd27d1247308c013a91eda011f23c3bba9622060b7162ec32b1ba2"},
+		{"uniform 67084289, label 1, index 1", uniform(1, 1, 67084289), "2067b5ba70b2b890da1d50ddfe34ac42bbe69febe8d6e79f397d00d9c7805535"},
+		{"uniform 536903681, label 9, index 65", uniform(9, 65, 536903681), "7bd568c8a3ad0f41ac399974868f18991a520cc9ae2bdd93a3478dd3b82c1609"},
+		{"uniform 859586561, a fifth rejected", uniform(7, 3, 859586561), "a897c8baf0707b2c625db8d98209d775ce509f31c42edb9add75e6f14f05edc6"},
+		{"uniform 22724609, 4 in a million rejected", uniform(7, 4, 22724609), "e5b9c15f821afa9389ae2cc8a18e1a08a96c2714ae46a2b3e8512f1e80cb003e"},
 		{"ternary, label 2", signed(Ternary, 2), "11b824f6fa4138b1d5a0c569c8dd03d38837f179f915399559428ea4257e6570"},
 		{"cbd, label 3", signed(CBD, 3), "22ea0179456cadadb0b8207c04f3057ed99d446deb0eeb5231e0e961619d4131"},
 	} {
@@ -213,7 +250,7 @@ func chiSquare(t *testing.T, what string, counts []int, expected []float64) {
 func TestUniformDistribution(t *testing.T) {
 	const n, buckets = 1 << 18, 64
 	u := make([]uint32, n)
-	for i, q := range []uint32{12289, 67084289, 1<<29 + 11, 1073692673} {
+	for i, q := range []uint32{12289, 67084289, 536903681, 859586561, 1073692673} {
 		Uniform(u, sequence(), 4, uint32(i), q)
 		counts, expected := make([]int, buckets), make([]float64, buckets)
 		for _, x := range u {

@@ -2,12 +2,25 @@
 
 package prng
 
-// There is no vector code for this GOARCH.
+// code names a variant of the vector code; there is none for this GOARCH.
+type code string
 
-func vectorized() bool { return false }
+const generic code = "generic"
 
-func vectorWords([]uint32, *[32]byte, uint32, uint32, uint32, int) {}
+func variants() []code { return []code{generic} }
 
-func vectorUniform([]uint32, *[32]byte, uint32, uint32, uint32, uint32) {}
+func selected() code { return generic }
 
-func vectorSmall([]int32, *[32]byte, uint32, bool) {}
+func (code) few() int { return 1 }
+
+func (code) many() int { return 1 }
+
+func (code) words(*uint32, int, *source) {}
+
+func (code) uniform(*uint32, int, *source, *byte) {}
+
+func (code) again(*uint32, int, *source, *byte) {}
+
+func (code) retry(dst, src, blocks *uint32, n int, left *uint32) (still int) { return 0 }
+
+func (code) small(*int32, int, *source, bool) {}

@@ -4,32 +4,40 @@
 
 package prng
 
-// blocksAVX512 writes the 16 ChaCha20 blocks (RFC 8439) with the 16 counters, 16 words each, one
-// after the other.
+// wordsAVX512 writes groups of 16 blocks, 256 words each, with the counters of s, which move on.
 //
 //go:noescape
-func blocksAVX512(dst *uint32, seed *[32]byte, counters *uint32, nonce *uint32)
+func wordsAVX512(dst *uint32, groups int, s *uint32)
 
-// ternaryAVX512 sets dst_j = floor(3*(src_2j + 2^32*src_(2j+1))/2^64) - 1; n is the number of integers,
-// a multiple of 8.
+// uniformAVX512 is againAVX512 for groups of 32 blocks.
 //
 //go:noescape
-func ternaryAVX512(dst *int32, src *uint32, n int)
+func uniformAVX512(dst *uint32, groups int, s *uint32, rejected *byte)
 
-// cbdAVX512 sets dst_j to the ones in the low 21 bits of src_2j less those of src_(2j+1); n is the number of integers,
-// a multiple of 8.
+// againAVX512 writes floor(x*q/2^32) for the words x of groups of 16 blocks with the
+// counters of s, which move on, and 2^32-1 where x*q mod 2^32 is below s.below; bits of
+// rejected, a byte for 8 blocks, tell which blocks have such words.
 //
 //go:noescape
-func cbdAVX512(dst *int32, src *uint32, n int)
+func againAVX512(dst *uint32, groups int, s *uint32, rejected *byte)
 
-// rejectAVX512 masks every word of dst and sets a bit of rejected for each that is not below q; n
-// is a multiple of 16.
+// retryAVX512 replaces the words 2^32-1 of n blocks of dst, 16 words each, which stand at the
+// numbers in blocks, by those of src, where the blocks follow each other. It writes the
+// numbers of the blocks that still have such words to left, which may be blocks, and
+// returns how many.
 //
 //go:noescape
-func rejectAVX512(dst *uint32, n int, mask uint32, q uint32, rejected *uint16)
+func retryAVX512(dst *uint32, src *uint32, blocks *uint32, n int, left *uint32) (still int)
 
-// retryAVX512 replaces the rejected words of n blocks of dst, 16 words each, which stand at the
-// numbers in blocks, by those of src, where the blocks follow each other.
+// ternaryAVX512 writes 256 integers for each of groups of 32 blocks
+// with the counters of s, which move on: floor(3*x/2^64) - 1 of pairs x.
 //
 //go:noescape
-func retryAVX512(dst *uint32, src *uint32, blocks *uint32, n int, mask uint32, q uint32, rejected *uint16)
+func ternaryAVX512(dst *int32, groups int, s *uint32)
+
+// cbdAVX512 writes 256 integers for each of groups of 32 blocks
+// with the counters of s, which move on: the ones in the low 21 bits of the
+// first word of a pair less those of the second.
+//
+//go:noescape
+func cbdAVX512(dst *int32, groups int, s *uint32)

@@ -21,6 +21,7 @@ SETS = {
                        Q=[268369921, 268271617, 18137089, 62078977, 28704769, 39223297], P=[1073692673]),
 }
 LABEL_CIPHER_A = 1
+VERSION = 2
 
 
 def chacha_block(key, counter, nonce):
@@ -42,16 +43,16 @@ def chacha_block(key, counter, nonce):
 
 
 def uniform(seed, label, index, q, n):
-    """n exact uniform residues: word j of attempt 0, 1, ... until one, masked, is below q."""
-    mask, out = (1 << q.bit_length()) - 1, [q] * n
-    attempt = 0
-    while any(v >= q for v in out):
+    """n exact uniform residues: x*q div 2^32 for word j of attempt 0, 1, ... until x*q mod 2^32 is at least 2^32 mod q."""
+    out, attempt = [None] * n, 0
+    while None in out:
         for block in range(0, n, 16):
-            if any(v >= q for v in out[block:block + 16]):
+            if None in out[block:block + 16]:
                 words = chacha_block(seed, block // 16, (label, index, attempt))
                 for k in range(16):
-                    if out[block + k] >= q:
-                        out[block + k] = words[k] & mask
+                    high, low = divmod(words[k] * q, 2 ** 32)
+                    if out[block + k] is None and low >= 2 ** 32 % q:
+                        out[block + k] = high
         attempt += 1
     return out
 
@@ -120,7 +121,7 @@ def vector(name, level, scale, n2, seeded, c0_seed, c1_seed):
     c0_label, c1_label = 0x76300000, LABEL_CIPHER_A if seeded else 0x76310000
     c0 = [uniform(c0_seed, c0_label, i, m, n) for i, m in enumerate(q)]
     c1 = [uniform(c1_seed, c1_label, i, m, n) for i, m in enumerate(q)]
-    preamble = head(4, 9) + head(0, 1) + head(0, 1) + blob(params_hash(s))
+    preamble = head(4, 9) + head(0, VERSION) + head(0, 1) + blob(params_hash(s))
     preamble += head(0, level) + number(scale) + head(0, n2) + head(0, 1)
     preamble += blob(c1_seed) if seeded else b"\xf6"
     polys = [b"".join(pack(x, m) for x, m in zip(p, q)) for p in ([c0] if seeded else [c0, c1])]

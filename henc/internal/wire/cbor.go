@@ -231,7 +231,7 @@ func NewReader(b []byte, kind Kind, elements int) (*Reader, error) {
 	n := r.Array()
 	v := r.Uint()
 	if r.err == nil && v != Version {
-		return nil, fmt.Errorf("%w: version %d, this program speaks %d", ErrVersion, v, Version)
+		return nil, fmt.Errorf("%w: version %d, this program speaks version %d only; make the object anew", ErrVersion, v, Version)
 	}
 	k := Kind(r.Uint())
 	if r.err == nil && k != kind {

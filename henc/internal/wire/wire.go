@@ -12,8 +12,9 @@ import (
 	"fmt"
 )
 
-// Version is the format version, the first element of every object.
-const Version = 1
+// Version is the format version, the first element of every object. Version 1 drew
+// uniform residues from seeds by masks, which gives other polynomials.
+const Version = 2
 
 // Kind is the second element of every object.
 type Kind uint64

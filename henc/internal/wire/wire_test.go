@@ -26,7 +26,7 @@ func TestWriterIsDeterministicCBOR(t *testing.T) {
 				t.Fatal(err)
 			}
 			em, _ := cbor.CoreDetEncOptions().EncMode()
-			want, _ := em.Marshal([]any{1, 1, hash[:], size, f, blob, nil})
+			want, _ := em.Marshal([]any{Version, 1, hash[:], size, f, blob, nil})
 			if !bytes.Equal(got, want) {
 				t.Fatalf("size %d float %g: %x, want %x", size, f, got[:60], want[:60])
 			}
@@ -89,29 +89,30 @@ func TestReaderRefuses(t *testing.T) {
 		{"good", hex.EncodeToString(good), nil},
 		{"empty", "", ErrTruncated},
 		{"map", "a4", ErrMalformed},
-		{"indefinite array", "9f0101ff", ErrMalformed},
-		{"long array head", "98040101", ErrMalformed},
+		{"indefinite array", "9f0201ff", ErrMalformed},
+		{"long array head", "98040201", ErrMalformed},
 		{"only a head", "84", ErrTruncated},
-		{"version 2", "840201", ErrVersion},
+		{"version 1", "840101", ErrVersion},
+		{"version 3", "840301", ErrVersion},
 		{"version 0", "840001", ErrVersion},
-		{"version 2 of another shape", "8102", ErrVersion},
+		{"version 3 of another shape", "8103", ErrVersion},
 		{"version as text", "846131", ErrMalformed},
 		{"version null", "84f601", ErrMalformed},
-		{"version 1 in two bytes", "841801", ErrMalformed},
-		{"version 1.0", "84f93c00", ErrMalformed},
-		{"tagged version", "84c101", ErrMalformed},
+		{"version 2 in two bytes", "841802", ErrMalformed},
+		{"version 2.0", "84f94000", ErrMalformed},
+		{"tagged version", "84c102", ErrMalformed},
 		{"version true", "84f5", ErrMalformed},
-		{"bignum version", "84c24101", ErrMalformed},
-		{"public key", "840102", ErrKind},
-		{"five elements", "850101", ErrMalformed},
-		{"short hash", "8401015803000000", ErrLength},
-		{"hash with a long head", "840101590020" + hash, ErrLength},
-		{"hash in chunks", "8401015f5820" + hash + "ff", ErrLength},
-		{"hash null", "840101f60a", ErrMalformed},
-		{"hash cut", "8401015820" + hash[:10], ErrTruncated},
-		{"hash head cut", "84010158", ErrTruncated},
-		{"hash as text", "8401017820" + hash, ErrMalformed},
-		{"last missing", "8401015820" + hash, ErrTruncated},
+		{"bignum version", "84c24102", ErrMalformed},
+		{"public key", "840202", ErrKind},
+		{"five elements", "850201", ErrMalformed},
+		{"short hash", "8402015803000000", ErrLength},
+		{"hash with a long head", "840201590020" + hash, ErrLength},
+		{"hash in chunks", "8402015f5820" + hash + "ff", ErrLength},
+		{"hash null", "840201f60a", ErrMalformed},
+		{"hash cut", "8402015820" + hash[:10], ErrTruncated},
+		{"hash head cut", "84020158", ErrTruncated},
+		{"hash as text", "8402017820" + hash, ErrMalformed},
+		{"last missing", "8402015820" + hash, ErrTruncated},
 		{"trailing", hex.EncodeToString(good) + "00", ErrMalformed},
 	} {
 		b, _ := hex.DecodeString(tc.hex)
