@@ -19,19 +19,21 @@ type vectorCode struct {
 	piece  int // residues of one polynomial that stand together in an operand
 
 	// pair is a twiddle as the transforms take it, fill the twiddles of block b of the
-	// last five levels in 32 words.
+	// last five levels in 32 words, each by the given pair.
 	pair func(m *barrett, w uint32) uint64
-	fill func(m *modulus, s []uint64, w []uint32, b int)
+	fill func(s []uint64, w []uint32, b int, pair func(w uint32) uint64)
 
 	// forward[k] and inverse[k] merge k levels, inverseEnd[k] the last k of the
 	// inverse with its scaling.
 	forward, inverse [4]func(dst, src *uint32, size, first, groups int, t *uint64, q uint32)
 	inverseEnd       [4]func(dst, src *uint32, size, first, groups int, t *uint64, q uint32, scale *uint64)
 	// forwardLast and inverseFirst are the five levels at the other end: [0] for a
-	// multiple of two blocks, [1] for a multiple of four, [2] the same with twiddles
-	// that are fetched ahead.
-	forwardLast  [3]func(x *uint32, blocks int, s *uint64, q uint32)
-	inverseFirst [3]func(dst, src *uint32, blocks int, s *uint64, q uint32)
+	// multiple of two blocks, [1] for a multiple of four.
+	forwardLast  [2]func(x *uint32, blocks int, s *uint64, q uint32)
+	inverseFirst [2]func(dst, src *uint32, blocks int, s *uint64, q uint32)
+
+	compact *compactCode // for large columns; nil: the functions above take all sizes
+	lazy    *lazyCode    // for primes below 2^28; nil: the functions above take all primes
 
 	add, sub func(dst, x, y *uint32, n int, q uint32)
 	scale    func(dst, x *uint32, n int, w *uint64, q uint32)
@@ -50,6 +52,14 @@ type vectorCode struct {
 	liftSmall func(dst *uint32, src *int32, n int, q uint32)
 	split     func(high *int32, low *uint32, m *float64, e *int32, n int)
 	liftWide  func(dst *uint32, high *int32, low *uint32, n int, w *uint64, bias, q uint32)
+}
+
+// compactCode is the last five levels for compact streams: 9 words a block, in groups of
+// four, with the constants c.
+type compactCode struct {
+	fill         func(w []uint32, pair func(w uint32) uint64) (stream, c []uint64)
+	forwardLast  func(x *uint32, blocks int, s, c *uint64, q uint32)
+	inverseFirst func(dst, src *uint32, blocks int, s, c *uint64, q uint32)
 }
 
 // shoup is w in [0, q) as a Shoup pair: floor(w*2^32/q) in the low half.

@@ -18,12 +18,14 @@ func vectorCodes() (have []*vectorCode) {
 var avx512 = &vectorCode{
 	name: "avx512", about: "AVX-512", index: 0, merged: 3, piece: 32,
 	pair:         (*barrett).shoup,
-	fill:         func(m *modulus, s []uint64, w []uint32, b int) { fillStream(m, s, w, b, [4]int{0, 2, 1, 3}) },
+	fill:         func(s []uint64, w []uint32, b int, pair func(w uint32) uint64) { fillStream(s, w, b, groupOrder, pair) },
 	forward:      [4]func(dst, src *uint32, size, first, groups int, t *uint64, q uint32){nil, forward1AVX512, forward2AVX512, forward3AVX512},
 	inverse:      [4]func(dst, src *uint32, size, first, groups int, t *uint64, q uint32){nil, inverse1AVX512, inverse2AVX512, inverse3AVX512},
 	inverseEnd:   [4]func(dst, src *uint32, size, first, groups int, t *uint64, q uint32, scale *uint64){nil, inverseEnd1AVX512, inverseEnd2AVX512, inverseEnd3AVX512},
-	forwardLast:  [3]func(x *uint32, blocks int, s *uint64, q uint32){forwardLast2AVX512, forwardLast4AVX512, forwardLast4FarAVX512},
-	inverseFirst: [3]func(dst, src *uint32, blocks int, s *uint64, q uint32){inverseFirst2AVX512, inverseFirst4AVX512, inverseFirst4FarAVX512},
+	forwardLast:  [2]func(x *uint32, blocks int, s *uint64, q uint32){forwardLast2AVX512, forwardLast4AVX512},
+	inverseFirst: [2]func(dst, src *uint32, blocks int, s *uint64, q uint32){inverseFirst2AVX512, inverseFirst4AVX512},
+	compact:      &compactCode{fillCompact, forwardLastCompactAVX512, inverseFirstCompactAVX512},
+	lazy:         lazyAVX512,
 	add:          addAVX512, sub: subAVX512, scale: scaleAVX512, subScale: subScaleAVX512,
 	mul: mulAVX512, mulAdd: mulAddAVX512, mulSub: mulSubAVX512, operandAdd: operandAddAVX512,
 	tensor: tensorAVX512, permute: permuteAVX512,
@@ -34,13 +36,16 @@ var avx512 = &vectorCode{
 
 var avx2 = &vectorCode{
 	name: "avx2", about: "AVX2", index: 1, merged: 2, piece: 8,
-	pair:         (*barrett).shoup,
-	fill:         func(m *modulus, s []uint64, w []uint32, b int) { fillStream(m, s, w, b, [4]int{0, 1, 2, 3}) },
+	pair: (*barrett).shoup,
+	fill: func(s []uint64, w []uint32, b int, pair func(w uint32) uint64) {
+		fillStream(s, w, b, [4]int{0, 1, 2, 3}, pair)
+	},
 	forward:      [4]func(dst, src *uint32, size, first, groups int, t *uint64, q uint32){nil, forward1AVX2, forward2AVX2},
 	inverse:      [4]func(dst, src *uint32, size, first, groups int, t *uint64, q uint32){nil, inverse1AVX2, inverse2AVX2},
 	inverseEnd:   [4]func(dst, src *uint32, size, first, groups int, t *uint64, q uint32, scale *uint64){nil, inverseEnd1AVX2, inverseEnd2AVX2},
-	forwardLast:  [3]func(x *uint32, blocks int, s *uint64, q uint32){forwardLastAVX2, forwardLastAVX2, forwardLastAVX2},
-	inverseFirst: [3]func(dst, src *uint32, blocks int, s *uint64, q uint32){inverseFirstAVX2, inverseFirstAVX2, inverseFirstAVX2},
+	forwardLast:  [2]func(x *uint32, blocks int, s *uint64, q uint32){forwardLastAVX2, forwardLastAVX2},
+	inverseFirst: [2]func(dst, src *uint32, blocks int, s *uint64, q uint32){inverseFirstAVX2, inverseFirstAVX2},
+	lazy:         lazyAVX2,
 	add:          addAVX2, sub: subAVX2, scale: scaleAVX2, subScale: subScaleAVX2,
 	mul: mulAVX2, mulAdd: mulAddAVX2, mulSub: mulSubAVX2, operandAdd: operandAddAVX2,
 	permute:   permuteBlocks,
@@ -49,24 +54,50 @@ var avx2 = &vectorCode{
 	digits: digitsAVX2, extend: extendAVX2,
 }
 
-// pairOrder is the order of the four pairs of neighbours of a group of eight in the
-// last level.
-var pairOrder = [4]int{0, 2, 1, 3}
+var lazyAVX512 = &lazyCode{
+	forward: [2][4]lazyPass{
+		{nil, forward1LazyAVX512, forward2LazyAVX512, forward3LazyAVX512},
+		{nil, forward1ReducedAVX512, forward2ReducedAVX512, forward3ReducedAVX512},
+	},
+	forwardLast: [2][2]lazyLast{
+		{forwardLast2LazyAVX512, forwardLast4LazyAVX512},
+		{forwardLast2ReducedAVX512, forwardLast4ReducedAVX512},
+	},
+	compactLast: [2]lazyCompactLast{forwardLastCompactLazyAVX512, forwardLastCompactReducedAVX512},
+	inverse: [2][4]lazyPass{
+		{nil, inverse1Lazy26AVX512, inverse2Lazy26AVX512, inverse3Lazy26AVX512},
+		{nil, inverse1Lazy28AVX512, inverse2Lazy28AVX512, inverse3Lazy28AVX512},
+	},
+	inverseEnd: [2][4]lazyEnd{
+		{nil, inverseEnd1Lazy26AVX512, inverseEnd2Lazy26AVX512, inverseEnd3Lazy26AVX512},
+		{nil, inverseEnd1Lazy28AVX512, inverseEnd2Lazy28AVX512, inverseEnd3Lazy28AVX512},
+	},
+	inverseFirst: [2][2]lazyFirst{
+		{inverseFirst2Lazy26AVX512, inverseFirst4Lazy26AVX512},
+		{inverseFirst2Lazy28AVX512, inverseFirst4Lazy28AVX512},
+	},
+	compactFirst: [2]lazyCompactFirst{inverseFirstCompactLazy26AVX512, inverseFirstCompactLazy28AVX512},
+}
 
-// fillStream is vectorCode.fill with the groups of eight in the given order; _asm/ends.go
-// and _asm/narrow.go say where they are used.
-func fillStream(m *modulus, s []uint64, w []uint32, b int, groups [4]int) {
-	level := func(distance, group int) uint32 { return twiddle(w, distance, b, group) }
-	s[0], s[1] = m.shoup(level(16, 0)), 0
-	s[2], s[3] = m.shoup(level(8, 0)), m.shoup(level(8, 1))
-	for i, g := range groups {
-		s[4+i] = m.shoup(level(4, g))
-		s[8+2*i], s[9+2*i] = m.shoup(level(2, 2*g)), m.shoup(level(2, 2*g+1))
-		for j, h := range pairOrder {
-			p := m.shoup(level(1, 4*g+h))
-			at, shift := 16+(4*i+j)/2, 32*(j%2)
-			s[at] |= p & 0xffffffff << shift
-			s[at+8] |= p >> 32 << shift
-		}
-	}
+var lazyAVX2 = &lazyCode{
+	forward: [2][4]lazyPass{
+		{nil, forward1LazyAVX2, forward2LazyAVX2},
+		{nil, forward1ReducedAVX2, forward2ReducedAVX2},
+	},
+	forwardLast: [2][2]lazyLast{
+		{forwardLastLazyAVX2, forwardLastLazyAVX2},
+		{forwardLastReducedAVX2, forwardLastReducedAVX2},
+	},
+	inverse: [2][4]lazyPass{
+		{nil, inverse1Lazy26AVX2, inverse2Lazy26AVX2},
+		{nil, inverse1Lazy28AVX2, inverse2Lazy28AVX2},
+	},
+	inverseEnd: [2][4]lazyEnd{
+		{nil, inverseEnd1Lazy26AVX2, inverseEnd2Lazy26AVX2},
+		{nil, inverseEnd1Lazy28AVX2, inverseEnd2Lazy28AVX2},
+	},
+	inverseFirst: [2][2]lazyFirst{
+		{inverseFirstLazy26AVX2, inverseFirstLazy26AVX2},
+		{inverseFirstLazy28AVX2, inverseFirstLazy28AVX2},
+	},
 }

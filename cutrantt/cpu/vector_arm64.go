@@ -18,8 +18,8 @@ var neon = &vectorCode{
 	forward:      [4]func(dst, src *uint32, size, first, groups int, t *uint64, q uint32){nil, forward1NEON, forward2NEON, forward3NEON},
 	inverse:      [4]func(dst, src *uint32, size, first, groups int, t *uint64, q uint32){nil, inverse1NEON, inverse2NEON, inverse3NEON},
 	inverseEnd:   [4]func(dst, src *uint32, size, first, groups int, t *uint64, q uint32, scale *uint64){nil, inverseEnd1NEON, inverseEnd2NEON, inverseEnd3NEON},
-	forwardLast:  [3]func(x *uint32, blocks int, s *uint64, q uint32){forwardLastNEON, forwardLastNEON, forwardLastNEON},
-	inverseFirst: [3]func(dst, src *uint32, blocks int, s *uint64, q uint32){inverseFirstNEON, inverseFirstNEON, inverseFirstNEON},
+	forwardLast:  [2]func(x *uint32, blocks int, s *uint64, q uint32){forwardLastNEON, forwardLastNEON},
+	inverseFirst: [2]func(dst, src *uint32, blocks int, s *uint64, q uint32){inverseFirstNEON, inverseFirstNEON},
 	add:          addNEON, sub: subNEON, scale: scaleNEON, subScale: subScaleNEON,
 	mul: mulNEON, mulAdd: mulAddNEON, mulSub: mulSubNEON, operandAdd: operandAddNEON,
 	tensor: tensorNEON, permute: permuteNEON,
@@ -35,8 +35,8 @@ func (b *barrett) signedPair(w uint32) uint64 {
 
 // fillTransposed is vectorCode.fill; _asm/arm64/ends.go says where the twiddles are
 // used.
-func fillTransposed(m *modulus, s []uint64, w []uint32, b int) {
-	pair := func(distance, group int) uint64 { return m.signedPair(twiddle(w, distance, b, group)) }
+func fillTransposed(s []uint64, w []uint32, b int, of func(w uint32) uint64) {
+	pair := func(distance, group int) uint64 { return of(twiddle(w, distance, b, group)) }
 	s[0], s[1] = pair(16, 0), 0
 	s[2], s[3] = pair(8, 0), pair(8, 1)
 	for i := range 4 {

@@ -108,7 +108,7 @@ func TestSignedEnds(t *testing.T) {
 		}
 		stream := make([]uint64, vectorN)
 		for b := range blocks {
-			c.fill(m, stream[32*b:32*b+32], w, b)
+			c.fill(stream[32*b:32*b+32], w, b, m.signedPair)
 		}
 		x, want := signedColumn(rng, 2*uint64(q)), make([]int64, vectorN)
 		for i := range x {

@@ -5,12 +5,15 @@ package cpu
 const vectorBlock = 32
 
 // vectorTable holds the twiddles of n1-point columns as pairs: w in the high half and
-// in the low one its quotient, floor(w*2^32/q) or what vectorCode.pair makes.
+// in the low one its quotient, as vectorCode.pair makes them or, for lazy code,
+// modulus.lazyPair.
 type vectorTable struct {
-	pairs  []uint64  // the first n1/32, as in modulus.twiddles
-	stream []uint64  // 32 words for each block of 32, for the last five levels
-	scale  [2]uint64 // 1/n1 and t[1]/n1
-	roots  []uint32  // times 2^32: block b is modulo X^n2 - roots[b]; for n2 > 1
+	lazy   *lazyPrime // nil: the code for all primes
+	pairs  []uint64   // the first n1/32, as in modulus.twiddles
+	stream []uint64   // for the last five levels of blocks of 32: 32 words a block, or 9
+	lanes  []uint64   // not nil: stream is compact, and these are its constants
+	scale  [2]uint64  // 1/n1 and t[1]/n1, as vectorCode.pair makes them
+	roots  []uint32   // times 2^32: block b is modulo X^n2 - roots[b]; for n2 > 1
 }
 
 // vectorTable returns the table for n1-point columns.
@@ -25,14 +28,23 @@ func (m *modulus) vectorTable(c *vectorCode, n1 int) *vectorTable {
 		return t
 	}
 	w, blocks := m.powers(n1), n1/vectorBlock
-	t := &vectorTable{pairs: make([]uint64, blocks), stream: make([]uint64, n1)}
-	for k := range t.pairs {
-		t.pairs[k] = c.pair(&m.barrett, w[k])
-	}
+	t := &vectorTable{lazy: m.lazyPrime(c), pairs: make([]uint64, blocks)}
+	pair := func(w uint32) uint64 { return c.pair(&m.barrett, w) }
 	n := m.inv(uint32(n1))
-	t.scale = [2]uint64{c.pair(&m.barrett, n), c.pair(&m.barrett, m.mul(n, w[1]))}
-	for b := range blocks {
-		c.fill(m, t.stream[32*b:32*(b+1)], w, b)
+	t.scale = [2]uint64{pair(n), pair(m.mul(n, w[1]))}
+	if t.lazy != nil {
+		pair = m.lazyPair
+	}
+	for k := range t.pairs {
+		t.pairs[k] = pair(w[k])
+	}
+	if c.compact != nil && n1 >= compactColumn {
+		t.stream, t.lanes = c.compact.fill(w, pair)
+	} else {
+		t.stream = make([]uint64, n1)
+		for b := range blocks {
+			c.fill(t.stream[32*b:32*(b+1)], w, b, pair)
+		}
 	}
 	if log2(n1) < m.logN {
 		t.roots = make([]uint32, n1)
@@ -67,32 +79,26 @@ func levelPlan(levels, most int) (ks [6]int, n int) {
 	return ks, n
 }
 
-// farColumn is the size of columns whose twiddles are fetched ahead: from here on
-// they come from beyond the second-level cache. (Times of 57 limbs of 2^16 fall by a
-// quarter; at 2^13 the instructions cost 3 %.)
-const farColumn = 1 << 15
-
-// endCode selects the code of the last five levels for blocks of an n1-point column.
-func endCode(blocks, n1 int) int {
-	switch {
-	case blocks%4 != 0:
-		return 0
-	case n1 < farColumn:
-		return 1
-	}
-	return 2
-}
+// compactColumn is the size of columns from which their twiddles are compact: 144 KiB
+// a limb at 2^16 instead of 512 KiB, for 14 more operations on a block of 32. At 2^16
+// the tables of all limbs fit in the third-level cache, where they came from memory;
+// at 2^15 they leave room there for keys.
+const compactColumn = 1 << 15
 
 // transform is the forward transform of a column, from src to dst, which are equal or apart:
-// in and out in [0, q).
+// in [0, 4q), out in [0, q).
 func (c *vectorCode) transform(dst, src []uint32, m *modulus) {
 	n1 := len(dst)
 	t := m.vectorTable(c, n1)
 	ks, n := levelPlan(log2(n1)-5, c.merged)
+	var reduced [len(ks) + 1]bool
+	if t.lazy != nil {
+		reduced = t.lazy.reductions(ks[:n])
+	}
 	size, groups, from := n1, 1, &src[0]
 	i := 0
 	for ; i < n && (i == 0 || size > blockLimit); i++ {
-		c.forward[ks[i]](&dst[0], from, size>>ks[i], groups, groups, &t.pairs[0], m.q)
+		c.pass(t, ks[i], reduced[i], &dst[0], from, size>>ks[i], groups, groups, m.q)
 		from, size, groups = &dst[0], size>>ks[i], groups<<ks[i]
 	}
 	if i == n {
@@ -102,14 +108,61 @@ func (c *vectorCode) transform(dst, src []uint32, m *modulus) {
 		part, inner := dst[b*size:(b+1)*size], 1
 		for j := i; j < n; j++ {
 			k := ks[j]
-			c.forward[k](&part[0], &part[0], size/inner>>k, (groups+b)*inner, inner, &t.pairs[0], m.q)
+			c.pass(t, k, reduced[j], &part[0], &part[0], size/inner>>k, (groups+b)*inner, inner, m.q)
 			inner <<= k
 		}
-		c.forwardLast[endCode(size/vectorBlock, n1)](&part[0], size/vectorBlock, &t.stream[b*size], m.q)
+		c.last(t, &part[0], size/vectorBlock, b, reduced[n], m.q)
 	}
 }
 
-// invert undoes transform.
+// last is the last five levels of part b of a column, in parts of that many blocks.
+func (c *vectorCode) last(t *vectorTable, x *uint32, blocks, b int, reduced bool, q uint32) {
+	r, four := index(reduced), index(blocks%4 == 0)
+	switch {
+	case t.lanes != nil && t.lazy != nil:
+		c.lazy.compactLast[r](x, blocks, &t.stream[9*blocks*b], &t.lanes[0], &t.lazy.words[0])
+	case t.lanes != nil:
+		c.compact.forwardLast(x, blocks, &t.stream[9*blocks*b], &t.lanes[0], q)
+	case t.lazy != nil:
+		c.lazy.forwardLast[r][four](x, blocks, &t.stream[32*blocks*b], &t.lazy.words[0])
+	default:
+		c.forwardLast[four](x, blocks, &t.stream[32*blocks*b], q)
+	}
+}
+
+// first is the first five levels of the inverse of a part whose twiddles are those of
+// part b.
+func (c *vectorCode) first(t *vectorTable, dst, src *uint32, blocks, b int, q uint32) {
+	four := index(blocks%4 == 0)
+	switch {
+	case t.lanes != nil && t.lazy != nil:
+		c.lazy.compactFirst[t.lazy.class](dst, src, blocks, &t.stream[9*blocks*(b+1)-36], &t.lanes[0], &t.lazy.words[0])
+	case t.lanes != nil:
+		c.compact.inverseFirst(dst, src, blocks, &t.stream[9*blocks*(b+1)-36], &t.lanes[0], q)
+	case t.lazy != nil:
+		c.lazy.inverseFirst[t.lazy.class][four](dst, src, blocks, &t.stream[32*blocks*(b+1)-32], &t.lazy.words[0])
+	default:
+		c.inverseFirst[four](dst, src, blocks, &t.stream[32*blocks*(b+1)-32], q)
+	}
+}
+
+// pass is k levels of the forward transform.
+func (c *vectorCode) pass(t *vectorTable, k int, reduced bool, dst, src *uint32, size, first, groups int, q uint32) {
+	if t.lazy != nil {
+		c.lazy.forward[index(reduced)][k](dst, src, size, first, groups, &t.pairs[0], &t.lazy.words[0])
+		return
+	}
+	c.forward[k](dst, src, size, first, groups, &t.pairs[0], q)
+}
+
+func index(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// invert undoes transform; in and out in [0, q).
 func (c *vectorCode) invert(dst, src []uint32, m *modulus) {
 	n1 := len(dst)
 	t := m.vectorTable(c, n1)
@@ -125,11 +178,11 @@ func (c *vectorCode) invert(dst, src []uint32, m *modulus) {
 	for b := range groups {
 		mirror := groups - 1 - b
 		part, inner := dst[b*size:(b+1)*size], size/vectorBlock
-		c.inverseFirst[endCode(inner, n1)](&part[0], &src[b*size], inner, &t.stream[(mirror+1)*size-vectorBlock], m.q)
+		c.first(t, &part[0], &src[b*size], inner, mirror, m.q)
 		for j := n - 1; j >= i; j-- {
 			k := ks[j]
 			inner >>= k
-			c.inverse[k](&part[0], &part[0], size/inner>>k, (groups+mirror+1)*inner-1, inner, &t.pairs[0], m.q)
+			c.undo(t, k, &part[0], size/inner>>k, (groups+mirror+1)*inner-1, inner, m.q)
 		}
 	}
 	groups = n1 / vectorBlock
@@ -137,8 +190,21 @@ func (c *vectorCode) invert(dst, src []uint32, m *modulus) {
 		k := ks[j]
 		groups >>= k
 		if j < i {
-			c.inverse[k](&dst[0], &dst[0], n1/groups>>k, 2*groups-1, groups, &t.pairs[0], m.q)
+			c.undo(t, k, &dst[0], n1/groups>>k, 2*groups-1, groups, m.q)
 		}
 	}
-	c.inverseEnd[ks[0]](&dst[0], &dst[0], n1>>ks[0], 1, 1, &t.pairs[0], m.q, &t.scale[0])
+	if k := ks[0]; t.lazy != nil {
+		c.lazy.inverseEnd[t.lazy.class][k](&dst[0], &dst[0], n1>>k, 1, 1, &t.pairs[0], &t.lazy.words[0], &t.scale[0])
+	} else {
+		c.inverseEnd[k](&dst[0], &dst[0], n1>>k, 1, 1, &t.pairs[0], m.q, &t.scale[0])
+	}
+}
+
+// undo is k levels of the inverse, in place.
+func (c *vectorCode) undo(t *vectorTable, k int, x *uint32, size, first, groups int, q uint32) {
+	if t.lazy != nil {
+		c.lazy.inverse[t.lazy.class][k](x, x, size, first, groups, &t.pairs[0], &t.lazy.words[0])
+		return
+	}
+	c.inverse[k](x, x, size, first, groups, &t.pairs[0], q)
 }

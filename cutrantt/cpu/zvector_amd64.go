@@ -4,6 +4,44 @@
 
 package cpu
 
+// forwardLast2AVX512 is the last five levels of the forward transform, in place, over blocks of 32
+// neighbours: [0, 4q) to [0, q). s is the stream of their twiddles. The number of
+// blocks is a multiple of 2.
+//
+//go:noescape
+func forwardLast2AVX512(x *uint32, blocks int, s *uint64, q uint32)
+
+// inverseFirst2AVX512 undoes forwardLast from src to dst, which are equal or apart: [0, 2q) to
+// [0, 2q). s is the last block of the stream, which is read backwards. The number of
+// blocks is a multiple of 2.
+//
+//go:noescape
+func inverseFirst2AVX512(dst *uint32, src *uint32, blocks int, s *uint64, q uint32)
+
+// forwardLast2LazyAVX512 is forwardLast for signed residues and the twiddles of lazyPair; to [0, q).
+// The number of blocks is a multiple of 2. No operand is reduced: bounds grow by 5q/4 a level.
+//
+//go:noescape
+func forwardLast2LazyAVX512(x *uint32, blocks int, s *uint64, m *uint32)
+
+// forwardLast2ReducedAVX512 is forwardLast for signed residues and the twiddles of lazyPair; to [0, q).
+// The number of blocks is a multiple of 2. Operands of the first level that are not multiplied are reduced before.
+//
+//go:noescape
+func forwardLast2ReducedAVX512(x *uint32, blocks int, s *uint64, m *uint32)
+
+// inverseFirst2Lazy26AVX512 is inverseFirst for q below 2^26 and the twiddles of lazyPair: [0, q) to
+// (-4, 20) quarters of q. The number of blocks is a multiple of 2.
+//
+//go:noescape
+func inverseFirst2Lazy26AVX512(dst *uint32, src *uint32, blocks int, s *uint64, m *uint32)
+
+// inverseFirst2Lazy28AVX512 is inverseFirst for q below 2^28 and the twiddles of lazyPair: [0, q) to
+// (-2, 10) quarters of q. The number of blocks is a multiple of 2.
+//
+//go:noescape
+func inverseFirst2Lazy28AVX512(dst *uint32, src *uint32, blocks int, s *uint64, m *uint32)
+
 // forwardLast4AVX512 is the last five levels of the forward transform, in place, over blocks of 32
 // neighbours: [0, 4q) to [0, q). s is the stream of their twiddles. The number of
 // blocks is a multiple of 4.
@@ -18,33 +56,67 @@ func forwardLast4AVX512(x *uint32, blocks int, s *uint64, q uint32)
 //go:noescape
 func inverseFirst4AVX512(dst *uint32, src *uint32, blocks int, s *uint64, q uint32)
 
-// forwardLast4FarAVX512 is the last five levels of the forward transform, in place, over blocks of 32
+// forwardLast4LazyAVX512 is forwardLast for signed residues and the twiddles of lazyPair; to [0, q).
+// The number of blocks is a multiple of 4. No operand is reduced: bounds grow by 5q/4 a level.
+//
+//go:noescape
+func forwardLast4LazyAVX512(x *uint32, blocks int, s *uint64, m *uint32)
+
+// forwardLast4ReducedAVX512 is forwardLast for signed residues and the twiddles of lazyPair; to [0, q).
+// The number of blocks is a multiple of 4. Operands of the first level that are not multiplied are reduced before.
+//
+//go:noescape
+func forwardLast4ReducedAVX512(x *uint32, blocks int, s *uint64, m *uint32)
+
+// inverseFirst4Lazy26AVX512 is inverseFirst for q below 2^26 and the twiddles of lazyPair: [0, q) to
+// (-4, 20) quarters of q. The number of blocks is a multiple of 4.
+//
+//go:noescape
+func inverseFirst4Lazy26AVX512(dst *uint32, src *uint32, blocks int, s *uint64, m *uint32)
+
+// inverseFirst4Lazy28AVX512 is inverseFirst for q below 2^28 and the twiddles of lazyPair: [0, q) to
+// (-2, 10) quarters of q. The number of blocks is a multiple of 4.
+//
+//go:noescape
+func inverseFirst4Lazy28AVX512(dst *uint32, src *uint32, blocks int, s *uint64, m *uint32)
+
+// forwardLastCompactAVX512 is the last five levels of the forward transform, in place, over blocks of 32
 // neighbours: [0, 4q) to [0, q). s is the stream of their twiddles. The number of
 // blocks is a multiple of 4.
 //
 //go:noescape
-func forwardLast4FarAVX512(x *uint32, blocks int, s *uint64, q uint32)
+func forwardLastCompactAVX512(x *uint32, blocks int, s *uint64, c *uint64, q uint32)
 
-// inverseFirst4FarAVX512 undoes forwardLast from src to dst, which are equal or apart: [0, 2q) to
-// [0, 2q). s is the last block of the stream, which is read backwards. The number of
+// inverseFirstCompactAVX512 undoes forwardLast from src to dst, which are equal or apart: [0, 2q) to
+// [0, 2q). s is the last four blocks of the stream, which is read backwards. The number of
 // blocks is a multiple of 4.
 //
 //go:noescape
-func inverseFirst4FarAVX512(dst *uint32, src *uint32, blocks int, s *uint64, q uint32)
+func inverseFirstCompactAVX512(dst *uint32, src *uint32, blocks int, s *uint64, c *uint64, q uint32)
 
-// forwardLast2AVX512 is the last five levels of the forward transform, in place, over blocks of 32
-// neighbours: [0, 4q) to [0, q). s is the stream of their twiddles. The number of
-// blocks is a multiple of 2.
+// forwardLastCompactLazyAVX512 is forwardLast for signed residues and the twiddles of lazyPair; to [0, q).
+// The number of blocks is a multiple of 4. No operand is reduced: bounds grow by 5q/4 a level.
 //
 //go:noescape
-func forwardLast2AVX512(x *uint32, blocks int, s *uint64, q uint32)
+func forwardLastCompactLazyAVX512(x *uint32, blocks int, s *uint64, c *uint64, m *uint32)
 
-// inverseFirst2AVX512 undoes forwardLast from src to dst, which are equal or apart: [0, 2q) to
-// [0, 2q). s is the last block of the stream, which is read backwards. The number of
-// blocks is a multiple of 2.
+// forwardLastCompactReducedAVX512 is forwardLast for signed residues and the twiddles of lazyPair; to [0, q).
+// The number of blocks is a multiple of 4. Operands of the first level that are not multiplied are reduced before.
 //
 //go:noescape
-func inverseFirst2AVX512(dst *uint32, src *uint32, blocks int, s *uint64, q uint32)
+func forwardLastCompactReducedAVX512(x *uint32, blocks int, s *uint64, c *uint64, m *uint32)
+
+// inverseFirstCompactLazy26AVX512 is inverseFirst for q below 2^26 and the twiddles of lazyPair: [0, q) to
+// (-4, 20) quarters of q. The number of blocks is a multiple of 4.
+//
+//go:noescape
+func inverseFirstCompactLazy26AVX512(dst *uint32, src *uint32, blocks int, s *uint64, c *uint64, m *uint32)
+
+// inverseFirstCompactLazy28AVX512 is inverseFirst for q below 2^28 and the twiddles of lazyPair: [0, q) to
+// (-2, 10) quarters of q. The number of blocks is a multiple of 4.
+//
+//go:noescape
+func inverseFirstCompactLazy28AVX512(dst *uint32, src *uint32, blocks int, s *uint64, c *uint64, m *uint32)
 
 // forward1AVX512 is 1 levels of the forward transform over groups of 2 parts of size
 // residues, from src to dst, which are equal or apart: [0, 4q) to [0, 4q). The
@@ -102,6 +174,114 @@ func inverseEnd2AVX512(dst *uint32, src *uint32, size int, first int, groups int
 //
 //go:noescape
 func inverseEnd3AVX512(dst *uint32, src *uint32, size int, first int, groups int, t *uint64, q uint32, scale *uint64)
+
+// forward1LazyAVX512 is forward1 for signed residues and the twiddles of lazyPair.
+// No operand is reduced: bounds grow by 5q/4 a level.
+//
+//go:noescape
+func forward1LazyAVX512(dst *uint32, src *uint32, size int, first int, groups int, t *uint64, m *uint32)
+
+// forward2LazyAVX512 is forward2 for signed residues and the twiddles of lazyPair.
+// No operand is reduced: bounds grow by 5q/4 a level.
+//
+//go:noescape
+func forward2LazyAVX512(dst *uint32, src *uint32, size int, first int, groups int, t *uint64, m *uint32)
+
+// forward3LazyAVX512 is forward3 for signed residues and the twiddles of lazyPair.
+// No operand is reduced: bounds grow by 5q/4 a level.
+//
+//go:noescape
+func forward3LazyAVX512(dst *uint32, src *uint32, size int, first int, groups int, t *uint64, m *uint32)
+
+// forward1ReducedAVX512 is forward1 for signed residues and the twiddles of lazyPair.
+// Operands of the first level that are not multiplied are reduced before.
+//
+//go:noescape
+func forward1ReducedAVX512(dst *uint32, src *uint32, size int, first int, groups int, t *uint64, m *uint32)
+
+// forward2ReducedAVX512 is forward2 for signed residues and the twiddles of lazyPair.
+// Operands of the first level that are not multiplied are reduced before.
+//
+//go:noescape
+func forward2ReducedAVX512(dst *uint32, src *uint32, size int, first int, groups int, t *uint64, m *uint32)
+
+// forward3ReducedAVX512 is forward3 for signed residues and the twiddles of lazyPair.
+// Operands of the first level that are not multiplied are reduced before.
+//
+//go:noescape
+func forward3ReducedAVX512(dst *uint32, src *uint32, size int, first int, groups int, t *uint64, m *uint32)
+
+// inverse1Lazy26AVX512 is inverse1 for q below 2^26 and the twiddles of lazyPair:
+// (-4, 20) to (-4, 20) quarters of q.
+//
+//go:noescape
+func inverse1Lazy26AVX512(dst *uint32, src *uint32, size int, first int, groups int, t *uint64, m *uint32)
+
+// inverse2Lazy26AVX512 is inverse2 for q below 2^26 and the twiddles of lazyPair:
+// (-4, 20) to (-4, 20) quarters of q.
+//
+//go:noescape
+func inverse2Lazy26AVX512(dst *uint32, src *uint32, size int, first int, groups int, t *uint64, m *uint32)
+
+// inverse3Lazy26AVX512 is inverse3 for q below 2^26 and the twiddles of lazyPair:
+// (-4, 20) to (-4, 20) quarters of q.
+//
+//go:noescape
+func inverse3Lazy26AVX512(dst *uint32, src *uint32, size int, first int, groups int, t *uint64, m *uint32)
+
+// inverseEnd1Lazy26AVX512 is inverseEnd1 for q below 2^26 and the twiddles of lazyPair; those at
+// scale are Shoup pairs: (-4, 20) quarters of q to [0, q).
+//
+//go:noescape
+func inverseEnd1Lazy26AVX512(dst *uint32, src *uint32, size int, first int, groups int, t *uint64, m *uint32, scale *uint64)
+
+// inverseEnd2Lazy26AVX512 is inverseEnd2 for q below 2^26 and the twiddles of lazyPair; those at
+// scale are Shoup pairs: (-4, 20) quarters of q to [0, q).
+//
+//go:noescape
+func inverseEnd2Lazy26AVX512(dst *uint32, src *uint32, size int, first int, groups int, t *uint64, m *uint32, scale *uint64)
+
+// inverseEnd3Lazy26AVX512 is inverseEnd3 for q below 2^26 and the twiddles of lazyPair; those at
+// scale are Shoup pairs: (-4, 20) quarters of q to [0, q).
+//
+//go:noescape
+func inverseEnd3Lazy26AVX512(dst *uint32, src *uint32, size int, first int, groups int, t *uint64, m *uint32, scale *uint64)
+
+// inverse1Lazy28AVX512 is inverse1 for q below 2^28 and the twiddles of lazyPair:
+// (-2, 10) to (-2, 10) quarters of q.
+//
+//go:noescape
+func inverse1Lazy28AVX512(dst *uint32, src *uint32, size int, first int, groups int, t *uint64, m *uint32)
+
+// inverse2Lazy28AVX512 is inverse2 for q below 2^28 and the twiddles of lazyPair:
+// (-2, 10) to (-2, 10) quarters of q.
+//
+//go:noescape
+func inverse2Lazy28AVX512(dst *uint32, src *uint32, size int, first int, groups int, t *uint64, m *uint32)
+
+// inverse3Lazy28AVX512 is inverse3 for q below 2^28 and the twiddles of lazyPair:
+// (-2, 10) to (-2, 10) quarters of q.
+//
+//go:noescape
+func inverse3Lazy28AVX512(dst *uint32, src *uint32, size int, first int, groups int, t *uint64, m *uint32)
+
+// inverseEnd1Lazy28AVX512 is inverseEnd1 for q below 2^28 and the twiddles of lazyPair; those at
+// scale are Shoup pairs: (-2, 10) quarters of q to [0, q).
+//
+//go:noescape
+func inverseEnd1Lazy28AVX512(dst *uint32, src *uint32, size int, first int, groups int, t *uint64, m *uint32, scale *uint64)
+
+// inverseEnd2Lazy28AVX512 is inverseEnd2 for q below 2^28 and the twiddles of lazyPair; those at
+// scale are Shoup pairs: (-2, 10) quarters of q to [0, q).
+//
+//go:noescape
+func inverseEnd2Lazy28AVX512(dst *uint32, src *uint32, size int, first int, groups int, t *uint64, m *uint32, scale *uint64)
+
+// inverseEnd3Lazy28AVX512 is inverseEnd3 for q below 2^28 and the twiddles of lazyPair; those at
+// scale are Shoup pairs: (-2, 10) quarters of q to [0, q).
+//
+//go:noescape
+func inverseEnd3Lazy28AVX512(dst *uint32, src *uint32, size int, first int, groups int, t *uint64, m *uint32, scale *uint64)
 
 // addAVX512 sets dst = x + y; n is a multiple of 16, residues in [0, q).
 //
@@ -221,6 +401,30 @@ func forwardLastAVX2(x *uint32, blocks int, s *uint64, q uint32)
 //go:noescape
 func inverseFirstAVX2(dst *uint32, src *uint32, blocks int, s *uint64, q uint32)
 
+// forwardLastLazyAVX2 is forwardLast for signed residues and the twiddles of lazyPair; to [0, q).
+// The number of blocks is a multiple of 1. No operand is reduced: bounds grow by 5q/4 a level.
+//
+//go:noescape
+func forwardLastLazyAVX2(x *uint32, blocks int, s *uint64, m *uint32)
+
+// forwardLastReducedAVX2 is forwardLast for signed residues and the twiddles of lazyPair; to [0, q).
+// The number of blocks is a multiple of 1. Operands of the first level that are not multiplied are reduced before.
+//
+//go:noescape
+func forwardLastReducedAVX2(x *uint32, blocks int, s *uint64, m *uint32)
+
+// inverseFirstLazy26AVX2 is inverseFirst for q below 2^26 and the twiddles of lazyPair: [0, q) to
+// (-4, 20) quarters of q. The number of blocks is a multiple of 1.
+//
+//go:noescape
+func inverseFirstLazy26AVX2(dst *uint32, src *uint32, blocks int, s *uint64, m *uint32)
+
+// inverseFirstLazy28AVX2 is inverseFirst for q below 2^28 and the twiddles of lazyPair: [0, q) to
+// (-2, 10) quarters of q. The number of blocks is a multiple of 1.
+//
+//go:noescape
+func inverseFirstLazy28AVX2(dst *uint32, src *uint32, blocks int, s *uint64, m *uint32)
+
 // forward1AVX2 is 1 levels of the forward transform over groups of 2 parts of size
 // residues, from src to dst, which are equal or apart: [0, 4q) to [0, 4q). The
 // twiddles of the first group have index first in the outermost level.
@@ -258,6 +462,78 @@ func inverseEnd1AVX2(dst *uint32, src *uint32, size int, first int, groups int, 
 //
 //go:noescape
 func inverseEnd2AVX2(dst *uint32, src *uint32, size int, first int, groups int, t *uint64, q uint32, scale *uint64)
+
+// forward1LazyAVX2 is forward1 for signed residues and the twiddles of lazyPair.
+// No operand is reduced: bounds grow by 5q/4 a level.
+//
+//go:noescape
+func forward1LazyAVX2(dst *uint32, src *uint32, size int, first int, groups int, t *uint64, m *uint32)
+
+// forward2LazyAVX2 is forward2 for signed residues and the twiddles of lazyPair.
+// No operand is reduced: bounds grow by 5q/4 a level.
+//
+//go:noescape
+func forward2LazyAVX2(dst *uint32, src *uint32, size int, first int, groups int, t *uint64, m *uint32)
+
+// forward1ReducedAVX2 is forward1 for signed residues and the twiddles of lazyPair.
+// Operands of the first level that are not multiplied are reduced before.
+//
+//go:noescape
+func forward1ReducedAVX2(dst *uint32, src *uint32, size int, first int, groups int, t *uint64, m *uint32)
+
+// forward2ReducedAVX2 is forward2 for signed residues and the twiddles of lazyPair.
+// Operands of the first level that are not multiplied are reduced before.
+//
+//go:noescape
+func forward2ReducedAVX2(dst *uint32, src *uint32, size int, first int, groups int, t *uint64, m *uint32)
+
+// inverse1Lazy26AVX2 is inverse1 for q below 2^26 and the twiddles of lazyPair:
+// (-4, 20) to (-4, 20) quarters of q.
+//
+//go:noescape
+func inverse1Lazy26AVX2(dst *uint32, src *uint32, size int, first int, groups int, t *uint64, m *uint32)
+
+// inverse2Lazy26AVX2 is inverse2 for q below 2^26 and the twiddles of lazyPair:
+// (-4, 20) to (-4, 20) quarters of q.
+//
+//go:noescape
+func inverse2Lazy26AVX2(dst *uint32, src *uint32, size int, first int, groups int, t *uint64, m *uint32)
+
+// inverseEnd1Lazy26AVX2 is inverseEnd1 for q below 2^26 and the twiddles of lazyPair; those at
+// scale are Shoup pairs: (-4, 20) quarters of q to [0, q).
+//
+//go:noescape
+func inverseEnd1Lazy26AVX2(dst *uint32, src *uint32, size int, first int, groups int, t *uint64, m *uint32, scale *uint64)
+
+// inverseEnd2Lazy26AVX2 is inverseEnd2 for q below 2^26 and the twiddles of lazyPair; those at
+// scale are Shoup pairs: (-4, 20) quarters of q to [0, q).
+//
+//go:noescape
+func inverseEnd2Lazy26AVX2(dst *uint32, src *uint32, size int, first int, groups int, t *uint64, m *uint32, scale *uint64)
+
+// inverse1Lazy28AVX2 is inverse1 for q below 2^28 and the twiddles of lazyPair:
+// (-2, 10) to (-2, 10) quarters of q.
+//
+//go:noescape
+func inverse1Lazy28AVX2(dst *uint32, src *uint32, size int, first int, groups int, t *uint64, m *uint32)
+
+// inverse2Lazy28AVX2 is inverse2 for q below 2^28 and the twiddles of lazyPair:
+// (-2, 10) to (-2, 10) quarters of q.
+//
+//go:noescape
+func inverse2Lazy28AVX2(dst *uint32, src *uint32, size int, first int, groups int, t *uint64, m *uint32)
+
+// inverseEnd1Lazy28AVX2 is inverseEnd1 for q below 2^28 and the twiddles of lazyPair; those at
+// scale are Shoup pairs: (-2, 10) quarters of q to [0, q).
+//
+//go:noescape
+func inverseEnd1Lazy28AVX2(dst *uint32, src *uint32, size int, first int, groups int, t *uint64, m *uint32, scale *uint64)
+
+// inverseEnd2Lazy28AVX2 is inverseEnd2 for q below 2^28 and the twiddles of lazyPair; those at
+// scale are Shoup pairs: (-2, 10) quarters of q to [0, q).
+//
+//go:noescape
+func inverseEnd2Lazy28AVX2(dst *uint32, src *uint32, size int, first int, groups int, t *uint64, m *uint32, scale *uint64)
 
 // addAVX2 sets dst = x + y; n is a multiple of 16, residues in [0, q).
 //

@@ -68,7 +68,12 @@ func (g *gen) streamTwiddles(s Register, disp, level int, eight, four vec) twidd
 		VMOVSHDUP(h, l)
 		return twiddle{h, h, l}
 	}
-	return twiddle{at(s, disp+128), at(s, disp+132), at(s, disp+192)}
+	return laneTwiddle(s, disp+128)
+}
+
+// laneTwiddle is a twiddle for each lane, in memory: quotients, then factors.
+func laneTwiddle(s Register, disp int) twiddle {
+	return twiddle{at(s, disp), at(s, disp+4), at(s, disp+64)}
 }
 
 func (g *gen) two(op func(...Op), x, y vec) vec {
@@ -93,25 +98,92 @@ func (g *gen) permute2(index, x, y vec) vec {
 // ahead is how far before its use, in bytes, a stream from memory is fetched.
 const ahead = 4096
 
-func endName(together int, far bool) string {
-	if far {
-		return fmt.Sprintf("%dFar", together)
-	}
-	return fmt.Sprint(together)
+// ends is a form of the code of the last five levels.
+type ends struct {
+	together int // blocks at a time: one alone is a chain of dependent operations
+	// compact is for large rings: a stream of 72 bytes a block instead of 256, fetched
+	// ahead. The twiddles of the last two levels are products of a constant for the
+	// lane and one for the block: entry m+16k+j of the table is entry j times entry
+	// m+16k, as bit reversal adds over disjoint bits. The first stand at c (pairs of
+	// distance 2, then those of distance 1 like laneTwiddle), the others in the stream:
+	// of each four blocks 64 bytes for a block, as above with the block's twiddle of
+	// distance 1 at 8, and then four twiddles of distance 2.
+	compact bool
 }
 
-// forwardLast works on together blocks at a time: one alone is a chain of dependent
-// operations that leaves the multipliers idle.
-//
-// With far, the stream is fetched ahead: it is as long as two limbs, and the caches
-// do not hold it where rings are large.
-func (g *gen) forwardLast(together int, far bool) {
-	name := endName(together, far)
-	g.function("forwardLast"+name, "x *uint32, blocks int, s *uint64, q uint32", fmt.Sprintf(`is the last five levels of the forward transform, in place, over blocks of 32
+// forms are the forms of AVX-512.
+var forms = []ends{{together: 2}, {together: 4}, {together: 4, compact: true}}
+
+func (e ends) name() string {
+	if e.compact {
+		return "Compact"
+	}
+	return fmt.Sprint(e.together)
+}
+
+// stride is the bytes of the stream that one round takes.
+func (e ends) stride() int {
+	if e.compact {
+		return 4*64 + 4*8
+	}
+	return 256 * e.together
+}
+
+// arg is the argument that compact code has before the modulus.
+func (e ends) arg() string {
+	if e.compact {
+		return "c *uint64, "
+	}
+	return ""
+}
+
+// twiddles are those of a level for n blocks from i on, of which block i stands at
+// place(i), and the constants of the lanes or nil.
+func (g *gen) twiddles(e ends, s, c Register, level, i, n int, place func(i int) int, eight, four vec) (w, lanes []twiddle) {
+	for ; n > 0; i, n = i+1, n-1 {
+		at := func(disp int) Mem { return Mem{Base: s, Disp: disp} }
+		switch k := place(i); {
+		case e.compact && level == 4:
+			w, lanes = append(w, g.pair(at(64*k+8))), append(lanes, laneTwiddle(c, 128))
+		case e.compact && level == 3:
+			w, lanes = append(w, g.pair(at(256+8*k))), append(lanes, twiddle{Mem{Base: c}, Mem{Base: c}, Mem{Base: c, Disp: 64}})
+		case e.compact:
+			w = append(w, g.streamTwiddles(s, 64*k, level, eight, four))
+		default:
+			w = append(w, g.streamTwiddles(s, 256*k, level, eight, four))
+		}
+	}
+	return w, lanes
+}
+
+func (g *gen) forwardLast(e ends) {
+	g.function("forwardLast"+e.name(), "x *uint32, blocks int, s *uint64, "+e.arg()+"q uint32", fmt.Sprintf(`is the last five levels of the forward transform, in place, over blocks of 32
 neighbours: [0, 4q) to [0, q). s is the stream of their twiddles. The number of
-blocks is a multiple of %d.`, together))
-	p, n := Load(Param("x"), GP64()), Load(Param("blocks"), GP64())
-	s := Load(Param("s"), GP64())
+blocks is a multiple of %d.`, e.together))
+	g.lastLevels(e, VPMULUDQ, g.butterflies, g.lastButterfly)
+}
+
+// lastButterfly is the butterfly of the last level: [0, 4q) to [0, q).
+func (g *gen) lastButterfly(a, b vec, w twiddle) (_, _ vec) {
+	a = g.corr(g.corr(a, g.q2), g.q)
+	v := g.corr(g.mul(b, w), g.q)
+	sum, d, t := g.reg(), g.reg(), g.reg()
+	VPADDD(v, a, sum)
+	VPSUBD(v, a, d)
+	VPADDD(g.q, d, t)
+	VPMINUD(d, t, d)
+	return g.corr(sum, g.q), d
+}
+
+// lastLevels is the body of forwardLast: four levels of f and one of last; wide is the
+// product of the residues.
+func (g *gen) lastLevels(e ends, wide func(...Op), f butterflies[vec], last func(a, b vec, w twiddle) (_, _ vec)) {
+	p, n, s := pointer("x"), pointer("blocks"), pointer("s")
+	var c Register
+	if e.compact {
+		c = pointer("c")
+	}
+	together, place := e.together, func(i int) int { return i }
 	eight := g.constant("eight", qwords(func(i int) int { return 2 + i/4 }))
 	four := g.constant("four", qwords(func(i int) int { return 4 + i/2 }))
 	from := make([]int, 32) // from[position]: lane of (E, O)
@@ -120,11 +192,11 @@ blocks is a multiple of %d.`, together))
 	}
 	low := g.constant("low", func(l int) int { return from[l] })
 	high := g.constant("high", func(l int) int { return from[16+l] })
-	block := "block" + name
+	const block = "block"
 	Label(block)
 	x, y := make([]vec, together), make([]vec, together)
-	for i := 0; far && i < 4*together; i++ {
-		PREFETCHT0(at(s, ahead+64*i))
+	for i := 0; e.compact && i < e.stride(); i += 64 {
+		PREFETCHT0(at(s, ahead+i))
 	}
 	for i := range x {
 		x[i], y[i] = g.load(at(p, 128*i)), g.load(at(p, 128*i+64))
@@ -136,27 +208,32 @@ blocks is a multiple of %d.`, together))
 		func(a, b vec) (_, _ vec) { return g.shuffle(VSHUFPS, 0x88, a, b), g.shuffle(VSHUFPS, 0xdd, a, b) },
 	}
 	for level := range 4 {
-		for i := range x {
-			w := g.streamTwiddles(s, 256*i, level, eight, four)
-			x[i], y[i] = regroup[level](g.butterfly(x[i], y[i], w))
+		for i := 0; i < together; i += g.abreast() {
+			a, b := x[i:i+g.abreast()], y[i:i+g.abreast()]
+			w, lanes := g.twiddles(e, s, c, level, i, len(a), place, eight, four)
+			if lanes != nil {
+				b = g.shoup(wide, b, lanes)
+			}
+			sums, diffs := f(level, a, b, w)
+			for j := range w {
+				x[i+j], y[i+j] = regroup[level](sums[j], diffs[j])
+			}
 		}
 	}
-	for i := range x { // the last butterfly, with a and the product reduced to [0, q)
-		a := g.corr(g.corr(x[i], g.q2), g.q)
-		v := g.corr(g.mul(y[i], g.streamTwiddles(s, 256*i, 4, eight, four)), g.q)
-		sum, d, t := g.reg(), g.reg(), g.reg()
-		VPADDD(v, a, sum)
-		VPSUBD(v, a, d)
-		VPADDD(g.q, d, t)
-		VPMINUD(d, t, d)
-		x[i], y[i] = g.corr(sum, g.q), d
+	for i := range x {
+		w, lanes := g.twiddles(e, s, c, 4, i, 1, place, eight, four)
+		b := y[i]
+		if lanes != nil {
+			b = g.shoup(wide, []vec{b}, lanes)[0]
+		}
+		x[i], y[i] = last(x[i], b, w[0])
 	}
 	for i := range x {
 		g.store(g.permute2(low, x[i], y[i]), at(p, 128*i))
 		g.store(g.permute2(high, x[i], y[i]), at(p, 128*i+64))
 	}
 	ADDQ(U32(uint32(128*together)), p)
-	ADDQ(U32(uint32(256*together)), s)
+	ADDQ(U32(uint32(e.stride())), s)
 	SUBQ(U8(uint8(together)), n)
 	JNE(LabelRef(block))
 	g.end()
@@ -165,23 +242,39 @@ blocks is a multiple of %d.`, together))
 // The inverse works on reversed blocks: word p of 32 stands where word 31-p would.
 // Then a block needs the twiddles of the mirrored block in the same lanes, the
 // butterflies have their operands and results the other way round.
-func (g *gen) inverseFirst(together int, far bool) {
-	name := endName(together, far)
-	g.function("inverseFirst"+name, "dst, src *uint32, blocks int, s *uint64, q uint32", fmt.Sprintf(`undoes forwardLast from src to dst, which are equal or apart: [0, 2q) to
-[0, 2q). s is the last block of the stream, which is read backwards. The number of
-blocks is a multiple of %d.`, together))
-	dst, src := Load(Param("dst"), GP64()), Load(Param("src"), GP64())
-	n, s := Load(Param("blocks"), GP64()), Load(Param("s"), GP64())
+func (g *gen) inverseFirst(e ends) {
+	g.function("inverseFirst"+e.name(), "dst, src *uint32, blocks int, s *uint64, "+e.arg()+"q uint32", fmt.Sprintf(`undoes forwardLast from src to dst, which are equal or apart: [0, 2q) to
+[0, 2q). s is the last %s of the stream, which is read backwards. The number of
+blocks is a multiple of %d.`, e.last(), e.together))
+	g.firstLevels(e, VPMULUDQ, g.inverseButterflies)
+}
+
+// last is the part of the stream that the inverse begins with.
+func (e ends) last() string {
+	if e.compact {
+		return "four blocks"
+	}
+	return "block"
+}
+
+// firstLevels is the body of inverseFirst: five levels, 4 down to 0, of f.
+func (g *gen) firstLevels(e ends, wide func(...Op), f butterflies[vec]) {
+	dst, src, n, s := pointer("dst"), pointer("src"), pointer("blocks"), pointer("s")
+	var c Register
+	together, place := e.together, func(i int) int { return -i }
+	if e.compact {
+		c, place = pointer("c"), func(i int) int { return 3 - i }
+	}
 	eight := g.constant("turnedEight", qwords(func(i int) int { return 2 + i/2%2 }))
 	four := g.constant("four", qwords(func(i int) int { return 4 + i/2 }))
 	even := g.constant("turnedEven", func(l int) int { return 31 - 2*pairOf(l) })
 	odd := g.constant("turnedOdd", func(l int) int { return 30 - 2*pairOf(l) })
 	turn := g.constant("turn", func(l int) int { return 15 - l })
-	block := "inverseBlock" + name
+	const block = "inverseBlock"
 	Label(block)
 	x, y := make([]vec, together), make([]vec, together)
-	for i := 0; far && i < 4*together; i++ {
-		PREFETCHT0(at(s, 192-ahead-64*i))
+	for i := 0; e.compact && i < e.stride(); i += 64 {
+		PREFETCHT0(at(s, 192-ahead-i))
 	}
 	for i := range x {
 		u, v := g.load(at(src, 128*i)), g.load(at(src, 128*i+64))
@@ -194,13 +287,19 @@ blocks is a multiple of %d.`, together))
 		func(a, b vec) (_, _ vec) { return g.two(VPUNPCKLDQ, a, b), g.two(VPUNPCKHDQ, a, b) },
 	}
 	for level := 4; level >= 0; level-- {
-		for i := range x {
-			w := g.streamTwiddles(s, -256*i, level, eight, four)
-			b, a := g.inverseButterfly(y[i], x[i], w)
-			if level > 0 {
-				a, b = regroup[level-1](a, b)
+		for i := 0; i < together; i += g.abreast() {
+			a, b := x[i:i+g.abreast()], y[i:i+g.abreast()]
+			w, lanes := g.twiddles(e, s, c, level, i, len(a), place, eight, four)
+			sums, diffs := f(level, b, a, w)
+			if lanes != nil {
+				diffs = g.shoup(wide, diffs, lanes)
 			}
-			x[i], y[i] = a, b
+			for j := range w {
+				a[j], b[j] = diffs[j], sums[j]
+				if level > 0 {
+					a[j], b[j] = regroup[level-1](a[j], b[j])
+				}
+			}
 		}
 	}
 	for i := range x {
@@ -212,7 +311,7 @@ blocks is a multiple of %d.`, together))
 	}
 	ADDQ(U32(uint32(128*together)), src)
 	ADDQ(U32(uint32(128*together)), dst)
-	SUBQ(U32(uint32(256*together)), s)
+	SUBQ(U32(uint32(e.stride())), s)
 	SUBQ(U8(uint8(together)), n)
 	JNE(LabelRef(block))
 	g.end()

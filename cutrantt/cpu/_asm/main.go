@@ -8,18 +8,19 @@ import . "github.com/mmcloughlin/avo/build"
 func main() {
 	ConstraintExpr("amd64")
 	g := newGen("AVX512", 64)
-	for _, far := range []bool{false, true} {
-		g.forwardLast(4, far)
-		g.inverseFirst(4, far)
+	for _, e := range forms {
+		g.forwardLast(e)
+		g.inverseFirst(e)
+		g.lazyForwardLast(e)
+		g.lazyInverseFirst(e)
 	}
-	g.forwardLast(2, false)
-	g.inverseFirst(2, false)
 	g.common()
 	g.tensor()
 	g.permute()
 	n := newGen("AVX2", 32)
 	n.narrowLast()
 	n.narrowFirst()
+	n.lazyNarrow()
 	n.common()
 	Generate()
 }
@@ -28,6 +29,8 @@ func main() {
 func (g *gen) common() {
 	g.forwardPasses()
 	g.inversePasses()
+	g.lazyForward()
+	g.lazyInverse()
 	g.elementwise()
 	g.products()
 	g.inner()

@@ -39,9 +39,25 @@ func (g *gen) narrowTwiddle(s Register, level, u int) twiddle {
 	return twiddle{h, h, l}
 }
 
+// one is f for a single butterfly.
+func one(f butterflies[vec]) func(level int, a, b vec, w twiddle) (_, _ vec) {
+	return func(level int, a, b vec, w twiddle) (_, _ vec) {
+		s, d := f(level, []vec{a}, []vec{b}, []twiddle{w})
+		return s[0], d[0]
+	}
+}
+
 func (g *gen) narrowLast() {
 	g.function("forwardLast", "x *uint32, blocks int, s *uint64, q uint32", `is the last five levels of the forward transform, in place, over blocks of 32
 neighbours: [0, 4q) to [0, q). s is the stream of their twiddles.`)
+	g.narrowLevels(g.butterflies,
+		func(x vec) vec { return g.corr(g.corr(x, g.q2), g.q) })
+}
+
+// narrowLevels is the body of forwardLast: five levels of f, and finish for
+// each of the four vectors of a block.
+func (g *gen) narrowLevels(f butterflies[vec], finish func(x vec) vec) {
+	butterfly := one(f)
 	p, n, s := pointer("x"), pointer("blocks"), pointer("s")
 	Label("block")
 	var v [4]vec
@@ -49,25 +65,25 @@ neighbours: [0, 4q) to [0, q). s is the stream of their twiddles.`)
 		v[i] = g.load(at(p, 32*i))
 	}
 	for i := range 2 {
-		v[i], v[i+2] = g.butterfly(v[i], v[i+2], g.pair(at(s, 0)))
+		v[i], v[i+2] = butterfly(0, v[i], v[i+2], g.pair(at(s, 0)))
 	}
 	for u := range 2 {
-		v[2*u], v[2*u+1] = g.butterfly(v[2*u], v[2*u+1], g.pair(at(s, 16+8*u)))
+		v[2*u], v[2*u+1] = butterfly(1, v[2*u], v[2*u+1], g.pair(at(s, 16+8*u)))
 	}
 	for u := range 2 {
 		x, y := v[2*u], v[2*u+1]
 		a, b := g.halves(0x20, x, y), g.halves(0x31, x, y)
-		a, b = g.butterfly(a, b, g.narrowTwiddle(s, 0, u))
+		a, b = butterfly(2, a, b, g.narrowTwiddle(s, 0, u))
 		a, b = g.two(VPUNPCKLQDQ, a, b), g.two(VPUNPCKHQDQ, a, b)
-		a, b = g.butterfly(a, b, g.narrowTwiddle(s, 1, u))
+		a, b = butterfly(3, a, b, g.narrowTwiddle(s, 1, u))
 		a, b = g.shuffle(VSHUFPS, 0x88, a, b), g.shuffle(VSHUFPS, 0xdd, a, b)
-		a, b = g.butterfly(a, b, g.narrowTwiddle(s, 2, u))
+		a, b = butterfly(4, a, b, g.narrowTwiddle(s, 2, u))
 		a, b = g.two(VPUNPCKLDQ, a, b), g.two(VPUNPCKHDQ, a, b)   // pairs 0 2, 1 3 of each half
 		a, b = g.two(VPUNPCKLQDQ, a, b), g.two(VPUNPCKHQDQ, a, b) // 0 1, 2 3
 		v[2*u], v[2*u+1] = g.halves(0x20, a, b), g.halves(0x31, a, b)
 	}
 	for i := range v {
-		g.store(g.corr(g.corr(v[i], g.q2), g.q), at(p, 32*i))
+		g.store(finish(v[i]), at(p, 32*i))
 	}
 	ADDQ(U32(128), p)
 	ADDQ(U32(256), s)
@@ -80,10 +96,15 @@ neighbours: [0, 4q) to [0, q). s is the stream of their twiddles.`)
 func (g *gen) narrowFirst() {
 	g.function("inverseFirst", "dst, src *uint32, blocks int, s *uint64, q uint32", `undoes forwardLast from src to dst, which are equal or apart: [0, 2q) to
 [0, 2q). s is the last block of the stream, which is read backwards.`)
+	g.narrowUndo(g.inverseButterflies)
+}
+
+// narrowUndo is the body of inverseFirst: five levels, 4 down to 0, of f.
+func (g *gen) narrowUndo(f butterflies[vec]) {
 	dst, src, n, s := pointer("dst"), pointer("src"), pointer("blocks"), pointer("s")
 	turn := g.constant("turn", func(l int) int { return 7 - l })
-	undo := func(a, b vec, w twiddle) (_, _ vec) {
-		b, a = g.inverseButterfly(b, a, w)
+	undo := func(level int, a, b vec, w twiddle) (_, _ vec) {
+		b, a = one(f)(level, b, a, w)
 		return a, b
 	}
 	Label("inverseBlock")
@@ -98,18 +119,18 @@ func (g *gen) narrowFirst() {
 		a, b := g.halves(0x20, x, y), g.halves(0x31, x, y)
 		a, b = g.two(VPUNPCKLQDQ, a, b), g.two(VPUNPCKHQDQ, a, b)
 		a, b = g.shuffle(VSHUFPS, 0x88, a, b), g.shuffle(VSHUFPS, 0xdd, a, b)
-		a, b = undo(a, b, g.narrowTwiddle(s, 2, u))
+		a, b = undo(4, a, b, g.narrowTwiddle(s, 2, u))
 		a, b = g.two(VPUNPCKLDQ, a, b), g.two(VPUNPCKHDQ, a, b)
-		a, b = undo(a, b, g.narrowTwiddle(s, 1, u))
+		a, b = undo(3, a, b, g.narrowTwiddle(s, 1, u))
 		a, b = g.two(VPUNPCKLQDQ, a, b), g.two(VPUNPCKHQDQ, a, b)
-		a, b = undo(a, b, g.narrowTwiddle(s, 0, u))
+		a, b = undo(2, a, b, g.narrowTwiddle(s, 0, u))
 		v[2*u], v[2*u+1] = g.halves(0x20, a, b), g.halves(0x31, a, b)
 	}
 	for u := range 2 {
-		v[2*u], v[2*u+1] = undo(v[2*u], v[2*u+1], g.pair(at(s, 16+8*u)))
+		v[2*u], v[2*u+1] = undo(1, v[2*u], v[2*u+1], g.pair(at(s, 16+8*u)))
 	}
 	for i := range 2 {
-		v[i], v[i+2] = undo(v[i], v[i+2], g.pair(at(s, 0)))
+		v[i], v[i+2] = undo(0, v[i], v[i+2], g.pair(at(s, 0)))
 	}
 	for i := range v {
 		r := g.reg()

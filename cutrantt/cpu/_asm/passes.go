@@ -98,21 +98,63 @@ func (g *gen) pass(k, step int, body func(x []vec, w [][]func() twiddle) []vec) 
 	g.end()
 }
 
+// butterflies writes butterflies of a level next to each other.
+type butterflies[T any] func(level int, a, b []T, w []twiddle) (_, _ []T)
+
+// inLevels writes the levels of a pass in the given order, n butterflies abreast; those
+// of group s of level j take twiddle w[j][turn(j, s)].
+func inLevels[T any](order []int, turn func(j, s int) int, n int, x []T, w [][]func() twiddle, f butterflies[T]) []T {
+	for _, j := range order {
+		d := len(x) >> (j + 1) // distance
+		var at, group []int
+		for s := range 1 << j {
+			for i := s * 2 * d; i < s*2*d+d; i++ {
+				at, group = append(at, i), append(group, turn(j, s))
+			}
+		}
+		for len(at) > 0 {
+			m := min(n, len(at))
+			var a, b []T
+			var t []twiddle
+			for i, k := range at[:m] {
+				a, b, t = append(a, x[k]), append(b, x[k+d]), append(t, w[j][group[i]]())
+			}
+			sums, diffs := f(j, a, b, t)
+			for i, k := range at[:m] {
+				x[k], x[k+d] = sums[i], diffs[i]
+			}
+			at, group = at[m:], group[m:]
+		}
+	}
+	return x
+}
+
+// levels writes the k levels of a pass of the forward transform.
+func (g *gen) levels(k int, x []vec, w [][]func() twiddle, f butterflies[vec]) []vec {
+	order := make([]int, k)
+	for j := range order {
+		order[j] = j
+	}
+	return inLevels(order, func(_, s int) int { return s }, g.abreast(), x, w, f)
+}
+
+// undo writes the levels k-1 down to last of a pass of the inverse, n butterflies
+// abreast.
+func undo[T any](k, last, n int, x []T, w [][]func() twiddle, f butterflies[T]) []T {
+	var order []int
+	for j := k - 1; j >= last; j-- {
+		order = append(order, j)
+	}
+	return inLevels(order, func(j, s int) int { return 1<<j - 1 - s }, n, x, w, f)
+}
+
 func (g *gen) forwardPasses() {
 	for k := 1; k <= g.merged(); k++ {
 		g.function(fmt.Sprintf("forward%d", k), passArgs, fmt.Sprintf(`is %d levels of the forward transform over groups of %d parts of size
 residues, from src to dst, which are equal or apart: [0, 4q) to [0, 4q). The
 twiddles of the first group have index first in the outermost level.`, k, 1<<k))
 		g.pass(k, 1, func(x []vec, w [][]func() twiddle) []vec {
-			for j := range k {
-				d := len(x) >> (j + 1) // distance
-				for s := range 1 << j {
-					for i := s * 2 * d; i < s*2*d+d; i++ {
-						x[i], x[i+d] = g.butterfly(x[i], x[i+d], w[j][s]())
-					}
-				}
-			}
-			return x
+			return g.levels(k, x, w, g.butterflies)
 		})
 	}
 }
@@ -121,17 +163,7 @@ func (g *gen) inversePasses() {
 	for k := 1; k <= g.merged(); k++ {
 		g.function(fmt.Sprintf("inverse%d", k), passArgs, fmt.Sprintf(`undoes forward%d: [0, 2q) to [0, 2q). The twiddles are read backwards: first
 is the mirrored index 2m-1-i of group i of m.`, k))
-		g.pass(k, -1, func(x []vec, w [][]func() twiddle) []vec {
-			for j := k - 1; j >= 0; j-- {
-				d := len(x) >> (j + 1)
-				for s := range 1 << j {
-					for i := s * 2 * d; i < s*2*d+d; i++ {
-						x[i], x[i+d] = g.inverseButterfly(x[i], x[i+d], w[j][1<<j-1-s]())
-					}
-				}
-			}
-			return x
-		})
+		g.pass(k, -1, func(x []vec, w [][]func() twiddle) []vec { return undo(k, 0, g.abreast(), x, w, g.inverseButterflies) })
 	}
 	for k := 1; k <= g.merged(); k++ {
 		g.function(fmt.Sprintf("inverseEnd%d", k), passArgs+", scale *uint64", fmt.Sprintf(`is inverse%d for the last levels, with one group: [0, 2q) to [0, q). scale is
@@ -139,14 +171,7 @@ the pair of factors of the sums and of the differences of the last level.`, k))
 		scale := Load(Param("scale"), GP64())
 		sum, diff := g.held(at(scale, 0)), g.held(at(scale, 8))
 		g.pass(k, -1, func(x []vec, w [][]func() twiddle) []vec {
-			for j := k - 1; j >= 1; j-- {
-				d := len(x) >> (j + 1)
-				for s := range 1 << j {
-					for i := s * 2 * d; i < s*2*d+d; i++ {
-						x[i], x[i+d] = g.inverseButterfly(x[i], x[i+d], w[j][1<<j-1-s]())
-					}
-				}
-			}
+			undo(k, 1, g.abreast(), x, w, g.inverseButterflies)
 			for i := range len(x) / 2 {
 				a, b := x[i], x[i+len(x)/2]
 				s, d := g.reg(), g.reg()
