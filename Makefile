@@ -74,6 +74,10 @@ outage: ## an outage of 24 hours with 32 channels at 10 Hz, on a simulated clock
 mutate: ## put one-line faults into the kernels and show that the conformance suite finds each
 	HENCEDGE_MUTATE=1 $(GO) test -count=1 -timeout 60m -run TestMutations -v ./cutrantt/conformance
 
+.PHONY: timing
+timing: ## show that no branch and no address depends on a secret in samplers, keys, encryption and decryption (needs valgrind; 20 s)
+	cross/timing.sh
+
 .PHONY: fuzz
 fuzz: ## run every fuzz target for FUZZTIME (default 10s)
 	cross/fuzz.sh $(FUZZTIME)

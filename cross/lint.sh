@@ -19,6 +19,9 @@ for dir in "$@"; do
   done
 done
 
+echo "== go vet -tags valgrind"
+GOARCH=amd64 go vet -tags valgrind ./henc/... ./internal/taint
+
 # staticcheck is pinned so that a new release cannot break an old commit.
 staticcheck_version=v0.8.2
 for dir in "$@"; do

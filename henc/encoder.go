@@ -8,6 +8,7 @@ import (
 	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/henc/internal/crt"
 	"github.com/hencedge/hencedge/henc/internal/embed"
+	"github.com/hencedge/hencedge/internal/taint"
 )
 
 // Encoder maps vectors of numbers to plaintext polynomials and back by the
@@ -178,7 +179,7 @@ func (e *Encoder) boundCoeffs(coeffs []float64, level int) (float64, error) {
 	}
 	limit := e.ctx.params.maxCoeff(level)
 	largest, ok := embed.Magnitude(coeffs)
-	if ok && largest <= limit {
+	if ok && taint.Outcome(largest <= limit) {
 		return largest, nil
 	}
 	for i, c := range coeffs {

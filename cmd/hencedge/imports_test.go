@@ -17,19 +17,20 @@ const module = "github.com/hencedge/hencedge"
 // import (beside themselves, the standard library and other modules). It is the
 // dependency graph of ARCHITECTURE.md; the longest matching prefix applies.
 var mayImport = map[string][]string{
-	"config":      {},
-	"transport":   {},
-	"chaos":       {"transport"},
-	"kernels":     {},
-	"systemd":     {},
-	"cutrantt":    {"kernels"},
-	"henc":        {"cutrantt"},
-	"internal":    {"config", "transport"},
-	"henc/secret": {"henc", "cutrantt"},
-	"agent":       {"internal", "config", "transport", "henc", "henc/secret", "cutrantt"},
-	"evaluator":   {"internal", "config", "transport", "henc", "cutrantt"},
-	"keyholder":   {"internal", "config", "transport", "henc", "henc/secret", "cutrantt"},
-	"cmd":         {"internal", "systemd", "config", "transport", "kernels", "cutrantt", "henc", "henc/secret", "agent", "evaluator", "keyholder"},
+	"config":         {},
+	"transport":      {},
+	"chaos":          {"transport"},
+	"kernels":        {},
+	"systemd":        {},
+	"internal/taint": {},
+	"cutrantt":       {"kernels", "internal/taint"},
+	"henc":           {"cutrantt", "internal/taint"},
+	"internal":       {"config", "transport"},
+	"henc/secret":    {"henc", "cutrantt", "internal/taint"},
+	"agent":          {"internal", "config", "transport", "henc", "henc/secret", "cutrantt"},
+	"evaluator":      {"internal", "config", "transport", "henc", "cutrantt"},
+	"keyholder":      {"internal", "config", "transport", "henc", "henc/secret", "cutrantt"},
+	"cmd":            {"internal", "systemd", "config", "transport", "kernels", "cutrantt", "henc", "henc/secret", "agent", "evaluator", "keyholder"},
 }
 
 // neverLinks lists what a package must not depend on, directly or through

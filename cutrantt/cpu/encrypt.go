@@ -8,6 +8,7 @@ import (
 	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/cutrantt/internal/check"
 	"github.com/hencedge/hencedge/cutrantt/prng"
+	"github.com/hencedge/hencedge/internal/taint"
 )
 
 var _ cutrantt.Encrypting = (*ring)(nil)
@@ -104,9 +105,9 @@ func (r *ring) encryptable(key cutrantt.Shape, limbs []int, jobs []cutrantt.Encr
 		}
 	}
 	for i, j := range jobs {
-		if r.vec == nil || key.Domain.N2 != 1 || !(j.Bound < maxWide) {
-			return nil, fmt.Errorf("%w: encryption of message %d as a whole, with %d columns of %s code and coefficients up to %g",
-				cutrantt.ErrNotSupported, i, key.Domain.N2, r.backend.(backend).variant(), j.Bound)
+		if r.vec == nil || key.Domain.N2 != 1 || !taint.Outcome(j.Bound < maxWide) {
+			return nil, fmt.Errorf("%w: encryption of message %d as a whole, with %d columns of %s code, or with coefficients of 2^61 and more",
+				cutrantt.ErrNotSupported, i, key.Domain.N2, r.backend.(backend).variant())
 		}
 	}
 	return where, nil

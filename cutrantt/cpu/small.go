@@ -6,6 +6,7 @@ import (
 	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/cutrantt/internal/check"
 	"github.com/hencedge/hencedge/cutrantt/prng"
+	"github.com/hencedge/hencedge/internal/taint"
 )
 
 func (r *ring) SetSmall(dst *cutrantt.Batch, v []int32) error {
@@ -46,7 +47,7 @@ func (r *ring) fits(v []int32, limbs []int) bool {
 		sign := x >> 31 // 0 or -1
 		top = max(top, uint32((x^sign)-sign))
 	}
-	return top < q
+	return taint.Outcome(top < q)
 }
 
 // eachNatural runs f for every limb of the single polynomial dst with natural order
@@ -88,7 +89,7 @@ func (r *ring) SetFloats(dst *cutrantt.Batch, v []float64) error {
 	for _, x := range v {
 		largest = max(largest, math.Abs(x))
 	}
-	if r.vec != nil && largest < maxWide {
+	if r.vec != nil && taint.Outcome(largest < maxWide) {
 		s := r.newWide(v, nil)
 		defer s.put()
 		r.eachNatural(dst, func(to []uint32, m *modulus) { s.residues(r, to, m) })
@@ -97,7 +98,7 @@ func (r *ring) SetFloats(dst *cutrantt.Batch, v []float64) error {
 	n2, limbs := int(dst.Domain().N2), dst.Limbs()
 	r.eachLimb(1, len(limbs), 2*r.n, func(_, l int) {
 		m, to := r.moduli[limbs[l]], r.limb(dst, 0, l)
-		if largest < 1<<63 {
+		if taint.Outcome(largest < 1<<63) {
 			gather(to, n2, func(k int) uint32 { return m.reduceInt64(int64(v[k])) })
 			return
 		}

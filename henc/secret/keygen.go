@@ -8,6 +8,7 @@ import (
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/henc/internal/chain"
 	"github.com/hencedge/hencedge/henc/internal/keymat"
+	"github.com/hencedge/hencedge/internal/taint"
 )
 
 // PublicKey is (b, a) = (-a*s + e, a) over Q and P, with a expanded from a public
@@ -152,6 +153,7 @@ func (k *Key) uniformPairs(under, target *cutrantt.Batch, count int, label strin
 		return nil, nil, err
 	}
 	seed := (*[32]byte)(public)
+	taint.Public(seed[:])
 
 	p, r := k.ctx.Parameters(), k.ctx.Ring()
 	all, nq := p.QPLimbs(p.MaxLevel()), p.LimbsAt(p.MaxLevel())

@@ -7,6 +7,7 @@ import (
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/henc/internal/chain"
 	"github.com/hencedge/hencedge/henc/internal/keymat"
+	"github.com/hencedge/hencedge/internal/taint"
 )
 
 // SeededEncryptor encrypts under the secret key itself: one transform and one
@@ -132,6 +133,7 @@ func splitSeed(seed *henc.Seed) (public, noise *henc.Seed, err error) {
 	if public, err = seed.Derive("hencedge seeded c1"); err != nil {
 		return nil, nil, err
 	}
+	taint.Public(public[:])
 	if noise, err = seed.Derive("hencedge seeded noise"); err != nil {
 		return nil, nil, err
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/hencedge/hencedge/cutrantt"
+	"github.com/hencedge/hencedge/internal/taint"
 )
 
 // MaxResidues bounds one batch: 2^31 residues are 8 GiB.
@@ -251,20 +252,30 @@ func Small(v []int32) error {
 		bad |= uint32(x+(1<<30-1)) & (1 << 31) // set below -(2^30-1)
 		bad |= uint32((1<<30-1)-x) & (1 << 31) // set above 2^30-1
 	}
-	if bad != 0 {
+	if !taint.Outcome(bad == 0) {
 		return fmt.Errorf("%w: a coefficient is not below 2^30 in magnitude", cutrantt.ErrRange)
 	}
 	return nil
 }
 
-// Floats checks that every element is finite and integral.
+// Floats checks that every element is finite and integral, without a branch on one: a
+// message is refused as a whole. Below 2^52, adding and subtracting 2^52 rounds to an
+// integer; from there on every finite float64 is one.
 func Floats(v []float64) error {
-	for i, x := range v {
-		if math.IsNaN(x) || math.IsInf(x, 0) || math.Trunc(x) != x {
-			return fmt.Errorf("%w: coefficient %d is %v, not a finite integer", cutrantt.ErrRange, i, x)
-		}
+	const whole, infinite = 1 << 52, 0x7ff << 52
+	least := math.Float64bits(whole)
+	var top, bad uint64
+	for _, x := range v {
+		b := math.Float64bits(x) &^ (1 << 63)
+		below := uint64(int64(b-least) >> 63)
+		bad |= (math.Float64bits(math.Float64frombits(b)+whole-whole) ^ b) & below
+		top = max(top, b)
 	}
-	return nil
+	if taint.Outcome(bad == 0) && taint.Outcome(top < infinite) {
+		return nil
+	}
+	i := slices.IndexFunc(v, func(x float64) bool { return math.IsInf(x, 0) || math.Trunc(x) != x })
+	return fmt.Errorf("%w: coefficient %d is not a finite integer", cutrantt.ErrRange, i)
 }
 
 // Seeded checks the destination and the seed of a sampler.

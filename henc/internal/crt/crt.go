@@ -8,6 +8,8 @@ import (
 	"math/big"
 	"math/bits"
 	"sync"
+
+	"github.com/hencedge/hencedge/internal/taint"
 )
 
 // Table reconstructs from residues modulo the primes q. It is safe for concurrent use.
@@ -15,17 +17,16 @@ type Table struct {
 	q    []uint32
 	once sync.Once
 
-	m     []uint64    // floor((2^64-1)/q_i), for mod
-	k     int         // primes in the short form, min(4, len(q))
-	inv   [4]uint64   // inv[j] = (q_0...q_(j-1))^-1 mod q_j
-	place [][5]uint64 // place[i][j] = q_0...q_(j-1) mod q_i for j < k, place[i][4] = -q_0...q_(k-1) mod q_i
-	whole [2]uint64   // q_0...q_(k-1) < 2^120, low word first
-	vec   *vectorTable
-	long  sync.Once  // makes what follows
-	prod  *big.Int   // Q
-	half  *big.Int   // (Q-1)/2
-	co    []*big.Int // Q/q_i
-	coInv []uint64   // (Q/q_i)^-1 mod q_i
+	m     []uint64     // floor((2^64-1)/q_i), for mod
+	k     int          // primes in the short form, min(4, len(q))
+	inv   [4]uint64    // inv[j] = (q_0...q_(j-1))^-1 mod q_j
+	place [][5]uint64  // place[i][j] = q_0...q_(j-1) mod q_i for j < k, place[i][4] = -q_0...q_(k-1) mod q_i
+	vec   *vectorTable // constants, for plain Go too
+	long  sync.Once    // makes what follows
+	prod  *big.Int     // Q
+	half  *big.Int     // (Q-1)/2
+	co    []*big.Int   // Q/q_i
+	coInv []uint64     // (Q/q_i)^-1 mod q_i
 }
 
 // block is how many integers are reconstructed at a time.
@@ -52,9 +53,6 @@ func (t *Table) init() {
 		}
 		t.place[i][4] = (m - p) % m
 	}
-	w := product(t.q[:t.k])
-	t.whole[0] = new(big.Int).And(w, new(big.Int).SetUint64(math.MaxUint64)).Uint64()
-	t.whole[1] = new(big.Int).Rsh(w, 64).Uint64()
 	t.vec = newVectorTable(t)
 }
 
@@ -88,7 +86,7 @@ func (t *Table) centred(c *code, out []float64, x []uint32) {
 }
 
 // digits is working memory: the four mixed radix digits of the integers of a block,
-// and what tells the negative ones. It holds secrets, so it is wiped after use.
+// and all ones for the negative ones. It holds secrets, so it is wiped after use.
 type digits struct {
 	d   [4][block]uint64
 	neg [block]uint64
@@ -100,7 +98,7 @@ var free = sync.Pool{New: func() any { return new(digits) }}
 
 // genericBlock is Centred for out[at:at+size], size <= block.
 func (t *Table) genericBlock(w *digits, out []float64, x []uint32, at, size int) {
-	d, neg := &w.d, &w.neg // 1: the integer is the mixed radix value less whole
+	d, neg := &w.d, &w.neg
 	n := len(out)
 	for j := t.k; j < len(d); j++ {
 		clear(d[j][:])
@@ -128,17 +126,22 @@ func (t *Table) genericBlock(w *digits, out []float64, x []uint32, at, size int)
 	for c := range size {
 		out[at+c], neg[c] = t.short(d[0][c], d[1][c], d[2][c], d[3][c])
 	}
+	var wrong [block]uint64 // not 0: the first primes alone do not give the integer
+	var any uint64
 	for i := t.k; i < len(t.q); i++ {
 		q, m, p, row := uint64(t.q[i]), t.m[i], &t.place[i], x[i*n+at:][:size]
 		for c, v := range row {
-			s := d[0][c] + d[1][c]*p[1] + d[2][c]*p[2] + d[3][c]*p[3] + neg[c]*p[4] // < 2^62
-			if mod(s, q, m) != uint64(v) {
-				neg[c] = notShort
-			}
+			s := d[0][c] + d[1][c]*p[1] + d[2][c]*p[2] + d[3][c]*p[3] + neg[c]&p[4] // < 2^62
+			differs := mod(s, q, m) ^ uint64(v)
+			wrong[c] |= differs
+			any |= differs
 		}
 	}
+	if taint.Outcome(any == 0) {
+		return
+	}
 	for c := range size {
-		if neg[c] == notShort {
+		if wrong[c] != 0 {
 			out[at+c] = t.reconstruct(x, at+c, n)
 		}
 	}
@@ -152,43 +155,55 @@ func mod(x, q, m uint64) uint64 {
 	return min(r, r-q)
 }
 
-// notShort marks an integer that the first primes alone do not give.
-const notShort = 2
-
 // short is the centred integer with the given mixed radix digits, rounded to
-// float64, and 1 where it is negative.
+// float64, and all ones where it is negative, else 0. It is the arithmetic of the
+// vector code: parts of 30 bits and no branch on them.
 func (t *Table) short(d0, d1, d2, d3 uint64) (float64, uint64) {
-	hi, lo := uint64(0), d3
-	for j, d := range [3]uint64{d2, d1, d0} {
-		if 2-j >= len(t.q) {
-			continue // the digits above are zero
-		}
-		q := uint64(t.q[2-j])
-		h, l := bits.Mul64(lo, q)
-		var carry uint64
-		lo, carry = bits.Add64(l, d, 0)
-		hi = hi*q + h + carry // below 2^56: the value is below 2^120
+	const mask = 1<<30 - 1
+	s := &t.vec.short
+	low := d0 + d1*s[shortPlaces] + d2*s[shortPlaces+1] + d3*s[shortPlaces+3] // < 2^62
+	mid := d2*s[shortPlaces+2] + d3*s[shortPlaces+4] + low>>30
+	high := d3*s[shortPlaces+5] + mid>>30
+	v := [4]uint64{low & mask, mid & mask, high & mask, high >> 30}
+	_, neg := less((*[4]uint64)(s[shortHalf:]), &v)
+	rest, _ := less((*[4]uint64)(s[shortWhole:]), &v)
+	for i := range v {
+		v[i] ^= (v[i] ^ rest[i]) & neg
 	}
-	halfHi, halfLo := t.whole[1]>>1, t.whole[1]<<63|t.whole[0]>>1
-	if hi < halfHi || hi == halfHi && lo <= halfLo {
-		return float128(hi, lo), 0
-	}
-	lo, borrow := bits.Sub64(t.whole[0], lo, 0)
-	hi, _ = bits.Sub64(t.whole[1], hi, borrow)
-	return -float128(hi, lo), 1
+	return round(&v, neg), neg
 }
 
-// float128 is hi*2^64 + lo rounded to the nearest float64, ties to even.
-func float128(hi, lo uint64) float64 {
-	if hi == 0 {
-		return float64(lo)
+// less is a - v in parts of 30 bits, low part first, and all ones where it is
+// negative, else 0.
+func less(a, v *[4]uint64) (parts [4]uint64, negative uint64) {
+	for i := range v {
+		d := a[i] - v[i] + negative // all ones is -1, the borrow
+		negative = uint64(int64(d) >> 63)
+		parts[i] = d & (1<<30 - 1)
 	}
-	s := bits.LeadingZeros64(hi)
-	top := hi<<s | lo>>1>>(63-s)
-	if lo<<s != 0 {
-		top |= 1 // sticky: below the rounding position, which is bit 10
+	return parts, negative
+}
+
+// round is the number with the given parts of 30 bits, low part first, and the sign
+// neg, rounded to the nearest float64, ties to even.
+//
+// Of a number of 90 bits or more the lowest part only says that it is not 0: 2^30 is
+// below half of the last place. Three parts a, b and c are left. As float64 they are
+// exact, and so are a*2^60 + b*2^30 = s + e (T. J. Dekker, A floating-point technique
+// for extending the available precision, 1971) and e + c, because e is a multiple of
+// 2^30 of at most 2^36: the last sum is the only rounding.
+func round(v *[4]uint64, neg uint64) float64 {
+	large := uint64(int64(-v[3]) >> 63)
+	sticky := -v[0] >> 63
+	part := func(high, low, two uint64) float64 {
+		return math.Float64frombits(low^(low^high)&large|two) - math.Float64frombits(two)
 	}
-	return math.Ldexp(float64(top), 64-s)
+	const two112, two82, two52 = (1023 + 112) << 52, (1023 + 82) << 52, (1023 + 52) << 52
+	a, b, c := part(v[3], v[2], two112), part(v[2], v[1], two82), part(v[1]|sticky, v[0], two52)
+	s := a + b
+	e := b - (s - a)
+	r := math.Float64bits(s+(e+c)) + large&(30<<52)
+	return math.Float64frombits(r | neg&(1<<63))
 }
 
 // reconstruct is the centred integer with residues x[i*n+j] mod q_i, from all

@@ -163,23 +163,28 @@ func BenchmarkCentred(b *testing.B) {
 	}
 }
 
-func TestFloat128(t *testing.T) {
+func TestRound(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	for i := range 20000 {
-		hi, lo := r.Uint64()>>(r.IntN(64)), r.Uint64()
-		if i%3 == 0 {
-			lo = 1 << (i % 64)
+		var v [4]uint64
+		x := new(big.Int)
+		for j := r.IntN(5) - 1; j >= 0; j-- {
+			switch v[j] = r.Uint64() >> (34 + r.IntN(30)); i % 5 {
+			case 0:
+				v[j] = 0
+			case 1:
+				v[j] = 1 << (i % 30)
+			case 2:
+				v[j] = 1<<30 - 1
+			}
+			x.Add(x, new(big.Int).Lsh(new(big.Int).SetUint64(v[j]), uint(30*j)))
 		}
-		if i%7 == 0 {
-			lo = 0
+		want, _ := new(big.Float).SetInt(x).Float64()
+		if got := round(&v, 0); got != want {
+			t.Fatalf("%v: %g, want %g", x, got, want)
 		}
-		x := new(big.Int).SetUint64(hi)
-		x.Lsh(x, 64).Or(x, new(big.Int).SetUint64(lo))
-		if want, _ := new(big.Float).SetInt(x).Float64(); float128(hi, lo) != want {
-			t.Fatalf("%d*2^64+%d: %g, want %g", hi, lo, float128(hi, lo), want)
+		if got := round(&v, ^uint64(0)); got != -want {
+			t.Fatalf("-%v: %g, want %g", x, got, -want)
 		}
-	}
-	if float128(math.MaxUint64, math.MaxUint64) != 0x1p128 {
-		t.Error("the largest value")
 	}
 }

@@ -1,6 +1,10 @@
 package crt
 
-import "math/big"
+import (
+	"math/big"
+
+	"github.com/hencedge/hencedge/internal/taint"
+)
 
 // code is one variant of vector code. Vectors work on lanes of 64 bits; t is a
 // vectorTable's constants.
@@ -125,5 +129,5 @@ func (t *Table) vectorBlock(c *code, d *digits, out []float64, x []uint32, at, s
 	for i := range t.vec.check {
 		c.check(&d.bad, &d.d[0][0], &x[(t.k+i)*n+at], size, &t.vec.check[i][0])
 	}
-	return d.bad == 0
+	return taint.Outcome(d.bad == 0)
 }

@@ -7,6 +7,8 @@ import (
 	"math"
 	"math/bits"
 	"sync"
+
+	"github.com/hencedge/hencedge/internal/taint"
 )
 
 // Embedding is the transform over n = N/2 slots. With zeta = exp(i*pi/N), it maps
@@ -149,8 +151,11 @@ func divide(c *code, x []float64, by float64) {
 // Finite reports whether no number of x is infinite or NaN, without a branch on one.
 func Finite(x []float64) bool {
 	largest, _ := Magnitude(x)
-	return largest-largest == 0
+	return finite(largest)
 }
+
+// finite makes public whether the largest of many numbers is finite.
+func finite(largest float64) bool { return taint.Outcome(largest-largest == 0) }
 
 // Magnitude is the largest magnitude in c and whether all of x is finite and
 // integral, without a branch on a value.
@@ -162,7 +167,7 @@ func magnitude(c *code, x []float64) (largest float64, ok bool) {
 	} else {
 		largest, ok = genericMagnitude(x)
 	}
-	return largest, ok && largest-largest == 0
+	return largest, taint.Outcome(ok) && finite(largest)
 }
 
 // genericMagnitude: below 2^52, adding and subtracting 2^52 rounds to an integer;
