@@ -14,7 +14,7 @@ func (r *ring) Automorphism(dst, a *cutrantt.Batch, g uint64) error {
 		})
 	} else {
 		if n2 == 1 && r.vec != nil {
-			t := newTurn(r.n, int(g))
+			t := r.turn(g)
 			r.eachLimb(dst.Polys(), len(limbs), r.n, func(p, l int) { t.apply(r, r.limb(dst, p, l), r.limb(a, p, l)) })
 			dst.SetDomain(d)
 			return nil
@@ -114,6 +114,11 @@ func newTurn(n, g int) *turn {
 		t.from[b] = reverse(e&uint32(n/16-1), k-4)<<4 | e>>(k-4)
 	}
 	return t
+}
+
+// turn is newTurn, kept.
+func (r *ring) turn(g uint64) *turn {
+	return r.turns.get(shape{keep: int(g)}, func() *turn { return newTurn(r.n, int(g)) })
 }
 
 func (t *turn) apply(r *ring, dst, src []uint32) {

@@ -66,6 +66,9 @@ func newRows(k, n int) (buf *scratch, y rows, v []uint32) {
 	return buf, rows{buf.words[:k*stride], stride}, buf.words[k*stride:]
 }
 
+// from is the rows from number i on.
+func (r rows) from(i int) rows { return rows{r.words[i*r.stride:], r.stride} }
+
 // row is part [lo, hi) of row i.
 func (r rows) row(i, lo, hi int) []uint32 { return r.words[i*r.stride+lo : i*r.stride+hi] }
 
@@ -192,125 +195,4 @@ func (r *ring) Extend(dst, src *cutrantt.Batch) error {
 		})
 	}
 	return nil
-}
-
-// divider holds the constants of a division by the product D of the moduli after
-// the first keep ones.
-type divider struct {
-	mods     []*modulus // of what is divided
-	keep     int
-	basis    *basis
-	targets  []*target
-	inverses []uint32 // D^-1 mod q_j
-}
-
-func (r *ring) newDivider(mods []*modulus, keep int) *divider {
-	d := &divider{mods: mods, keep: keep, basis: r.newBasis(mods[keep:])}
-	for _, m := range mods[:keep] {
-		d.targets = append(d.targets, r.target(d.basis, m))
-		d.inverses = append(d.inverses, m.inv(d.basis.product(m, -1)))
-	}
-	return d
-}
-
-// groupWords is how much of the rows of a basis, in residues, stays in the
-// second-level cache from one target to the next.
-const groupWords = 1 << 17
-
-// groupSize is how many targets are extended together from k rows of n digits:
-// large rows are read in parts that serve several targets.
-func groupSize(k, n int) int {
-	if k*n <= groupWords {
-		return 1
-	}
-	return 8
-}
-
-// extendGroup sets row i of dst to targets[i]; nil targets are left alone. y is the
-// k digits of a basis.
-func (r *ring) extendGroup(targets []*target, dst func(i int) []uint32, y rows, v []uint32, k int) {
-	part := r.n
-	for part > chunk && len(targets) > 1 && part*k > 4096 {
-		part /= 2
-	}
-	for lo := 0; lo < r.n; lo += part {
-		for i, t := range targets {
-			if t != nil {
-				r.extend(t, dst(i)[lo:lo+part], y, v, lo, lo+part)
-			}
-		}
-	}
-}
-
-// divide takes the division of one polynomial, whose limbs are rows of src, as far
-// as the remainder: it calls finish(j, e) with e = [src]_D mod q_j for every kept
-// limb, in the domain of src. n2 is 0 for coefficients.
-func (r *ring) divide(d *divider, src func(i int) []uint32, n2 int, finish func(j int, e []uint32)) {
-	k := len(d.mods) - d.keep
-	buf, y, v := newRows(k, r.n)
-	defer buf.putPublic()
-	r.run(k, r.n*r.logN, func(i int) {
-		to, from := y.row(i, 0, r.n), src(d.keep+i)
-		if n2 == 0 {
-			copy(to, from)
-		} else {
-			r.columns(to, from, n2, d.mods[d.keep+i], r.inverse)
-		}
-	})
-	r.run(r.n/chunk, chunk*k, func(c int) { r.digits(d.basis, y, y, v, c*chunk, (c+1)*chunk) })
-	size := groupSize(k, r.n)
-	r.run((d.keep+size-1)/size, size*r.n*r.logN, func(g int) {
-		first, last := g*size, min((g+1)*size, d.keep)
-		tmp := getScratch((last - first) * r.n)
-		defer tmp.putPublic()
-		row := func(i int) []uint32 { return tmp.words[i*r.n : (i+1)*r.n] }
-		r.extendGroup(d.targets[first:last], row, y, v, k)
-		for j := first; j < last; j++ {
-			e := row(j - first)
-			if n2 > 0 {
-				r.columns(e, e, n2, d.mods[j], r.forward)
-			}
-			finish(j, e)
-		}
-	})
-}
-
-// columns runs f for the n2 columns of a limb.
-func (r *ring) columns(dst, src []uint32, n2 int, m *modulus, f func(dst, src []uint32, m *modulus)) {
-	n1 := r.n / n2
-	for c := range n2 {
-		f(dst[c*n1:(c+1)*n1], src[c*n1:(c+1)*n1], m)
-	}
-}
-
-func (r *ring) DivRound(dst, src *cutrantt.Batch) error {
-	if err := r.check.DivRound(dst, src); err != nil {
-		return err
-	}
-	domain, n2 := src.Domain(), 0
-	if domain.NTT {
-		n2 = int(domain.N2)
-	}
-	d := r.newDivider(r.lookup(src.Limbs()), len(dst.Limbs()))
-	for p := range src.Polys() {
-		r.divide(d, func(i int) []uint32 { return r.limb(src, p, i) }, n2, func(j int, e []uint32) {
-			r.subScale(r.limb(dst, p, j), r.limb(src, p, j), e, d.inverses[j], d.mods[j])
-		})
-	}
-	dst.SetDomain(domain)
-	return nil
-}
-
-// subScale sets z = (x - y)*w; all in [0, q).
-func (r *ring) subScale(z, x, y []uint32, w uint32, m *modulus) {
-	if r.vec != nil {
-		pair := m.shoup(w)
-		r.vec.subScale(&z[0], &x[0], &y[0], len(z), &pair, m.q)
-		return
-	}
-	x, y = x[:len(z)], y[:len(z)]
-	f := m.factor(w)
-	for i := range z {
-		z[i] = f.mul(x[i]-y[i]+m.q, uint64(m.q)) // from (0, 2q)
-	}
 }

@@ -99,6 +99,10 @@ type ring struct {
 	method  cutrantt.Method
 	workers int
 	pools   sync.Map // memory of freed batches: *sync.Pool by number of residues
+
+	dividers, looseDividers plans[divider] // the second for transforms with n2 = 1 in vector code
+	switches                plans[switchPlan]
+	turns                   plans[turn] // by Galois element
 }
 
 func (r *ring) Backend() cutrantt.Backend  { return r.backend }

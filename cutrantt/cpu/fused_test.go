@@ -13,9 +13,6 @@ import (
 // with one X and with two, and a case where the rows of digits are read in parts
 // that serve several targets.
 func TestSwitchKeys(t *testing.T) {
-	if groupSize(10, 1<<15) == 1 {
-		t.Fatal("the large case is too small for its purpose")
-	}
 	for _, c := range []struct {
 		what                           string
 		logN, limbs, alpha, keep, lows int

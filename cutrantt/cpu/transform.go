@@ -45,7 +45,7 @@ func (r *ring) forward(dst, src []uint32, m *modulus) {
 // inverse undoes forward; in and out in [0, q).
 func (r *ring) inverse(dst, src []uint32, m *modulus) {
 	if r.vec != nil {
-		r.vec.invert(dst, src, m)
+		r.vec.invert(dst, src, m, nil)
 		return
 	}
 	copy(dst, src)

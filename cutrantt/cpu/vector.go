@@ -38,6 +38,8 @@ type vectorCode struct {
 	add, sub func(dst, x, y *uint32, n int, q uint32)
 	scale    func(dst, x *uint32, n int, w *uint64, q uint32)
 	subScale func(dst, x, y *uint32, n int, w *uint64, q uint32)
+	// subScaleAdd is nil where it is subScale and add.
+	subScaleAdd func(dst, x, y, z *uint32, n int, w *uint64, q uint32)
 
 	mul, mulAdd, mulSub func(dst, x, y *uint32, n int, mu, s uint64, q uint32)
 	// tensor is nil where products are made one by one.
@@ -48,6 +50,11 @@ type vectorCode struct {
 	inner  [2]func(dst, x, y *uint32, dstStride, xStride, yStride, yStep, terms, n int, qinv, q uint32)
 	digits func(dst, src *uint32, dstStride, srcStride, limbs, n int, c *uint64, v *uint32, q uint32)
 	extend func(dst, y *uint32, stride, limbs, n int, v *uint32, h *uint64, qinv, q uint32)
+	// rounds is the second half of digits, extendFew[k-1] is extend of k rows and
+	// extendMany[k-2] extend to k moduli, both to [0, 4q). All may be nil.
+	rounds     func(src *uint32, stride, limbs, n int, c *uint64, v *uint32, q uint32)
+	extendFew  [2]func(dst, y *uint32, stride, n int, v *uint32, c *uint64, q uint32)
+	extendMany [3]func(dst, y *uint32, dstStride, stride, limbs, n int, v *uint32, c *uint64, cStride int, q uint32)
 
 	liftSmall func(dst *uint32, src *int32, n int, q uint32)
 	split     func(high *int32, low *uint32, m *float64, e *int32, n int)

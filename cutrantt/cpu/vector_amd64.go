@@ -31,7 +31,9 @@ var avx512 = &vectorCode{
 	tensor: tensorAVX512, permute: permuteAVX512,
 	liftSmall: liftSmallAVX512, split: splitAVX512, liftWide: liftWideAVX512,
 	inner:  [2]func(dst, x, y *uint32, dstStride, xStride, yStride, yStep, terms, n int, qinv, q uint32){innerAVX512, innerPairAVX512},
-	digits: digitsAVX512, extend: extendAVX512,
+	digits: digitsAVX512, extend: extendAVX512, rounds: roundsAVX512, subScaleAdd: subScaleAddAVX512,
+	extendFew:  [2]func(dst, y *uint32, stride, n int, v *uint32, c *uint64, q uint32){extendFew1AVX512, extendFew2AVX512},
+	extendMany: [3]func(dst, y *uint32, dstStride, stride, limbs, n int, v *uint32, c *uint64, cStride int, q uint32){extendMany2AVX512, extendMany3AVX512, extendMany4AVX512},
 }
 
 var avx2 = &vectorCode{
@@ -51,7 +53,8 @@ var avx2 = &vectorCode{
 	permute:   permuteBlocks,
 	liftSmall: liftSmallAVX2, split: splitWide, liftWide: liftWideAVX2,
 	inner:  [2]func(dst, x, y *uint32, dstStride, xStride, yStride, yStep, terms, n int, qinv, q uint32){innerAVX2, innerPairAVX2},
-	digits: digitsAVX2, extend: extendAVX2,
+	digits: digitsAVX2, extend: extendAVX2, rounds: roundsAVX2, subScaleAdd: subScaleAddAVX2,
+	extendFew: [2]func(dst, y *uint32, stride, n int, v *uint32, c *uint64, q uint32){extendFew1AVX2, extendFew2AVX2},
 }
 
 var lazyAVX512 = &lazyCode{

@@ -81,7 +81,7 @@ func TestVectorTransforms(t *testing.T) {
 					}
 					copy(want, x)
 					inverse(want, m.twiddles(n), m.inverseScale(n), m.q)
-					if c.invert(got, x, m); !slices.Equal(got, want) {
+					if c.invert(got, x, m, nil); !slices.Equal(got, want) {
 						t.Fatalf("%s: inverse of %s, 2^%d, q = %d", c.name, name, logN, m.q)
 					}
 					if c.lazy == nil {

@@ -162,10 +162,14 @@ func index(b bool) int {
 	return 0
 }
 
-// invert undoes transform; in and out in [0, q).
-func (c *vectorCode) invert(dst, src []uint32, m *modulus) {
+// invert undoes transform; in and out in [0, q). scale is nil or that of the table
+// times a constant, by which the result is then multiplied.
+func (c *vectorCode) invert(dst, src []uint32, m *modulus, scale *[2]uint64) {
 	n1 := len(dst)
 	t := m.vectorTable(c, n1)
+	if scale == nil {
+		scale = &t.scale
+	}
 	ks, n := levelPlan(log2(n1)-5, c.merged)
 	size, groups := n1, 1
 	i := 0
@@ -194,9 +198,9 @@ func (c *vectorCode) invert(dst, src []uint32, m *modulus) {
 		}
 	}
 	if k := ks[0]; t.lazy != nil {
-		c.lazy.inverseEnd[t.lazy.class][k](&dst[0], &dst[0], n1>>k, 1, 1, &t.pairs[0], &t.lazy.words[0], &t.scale[0])
+		c.lazy.inverseEnd[t.lazy.class][k](&dst[0], &dst[0], n1>>k, 1, 1, &t.pairs[0], &t.lazy.words[0], &scale[0])
 	} else {
-		c.inverseEnd[k](&dst[0], &dst[0], n1>>k, 1, 1, &t.pairs[0], m.q, &t.scale[0])
+		c.inverseEnd[k](&dst[0], &dst[0], n1>>k, 1, 1, &t.pairs[0], m.q, &scale[0])
 	}
 }
 

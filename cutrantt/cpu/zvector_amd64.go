@@ -303,6 +303,11 @@ func scaleAVX512(dst *uint32, x *uint32, n int, w *uint64, q uint32)
 //go:noescape
 func subScaleAVX512(dst *uint32, x *uint32, y *uint32, n int, w *uint64, q uint32)
 
+// subScaleAddAVX512 sets dst = (x - y) * w + z with the Shoup pair w; n is a multiple of 32, residues in [0, q).
+//
+//go:noescape
+func subScaleAddAVX512(dst *uint32, x *uint32, y *uint32, z *uint32, n int, w *uint64, q uint32)
+
 // mulAVX512 sets dst = x * y; mu and s are the constants of
 // barrett.vector. n is a multiple of 32, residues in [0, q).
 //
@@ -346,12 +351,56 @@ func innerPairAVX512(dst *uint32, x *uint32, y *uint32, dstStride int, xStride i
 //go:noescape
 func digitsAVX512(dst *uint32, src *uint32, dstStride int, srcStride int, limbs int, n int, c *uint64, v *uint32, q uint32)
 
+// roundsAVX512 sets v to the rounded sum of y_i/q_i for rows y_i of src, with the constants of
+// digits. n is a multiple of 64, residues in [0, q_i); q is not used.
+//
+//go:noescape
+func roundsAVX512(src *uint32, stride int, limbs int, n int, c *uint64, v *uint32, q uint32)
+
 // extendAVX512 sets dst to the sum of y_i * h_i and v * h_limbs, divided by 2^32, modulo q; row
 // i of y lies i strides (in residues) behind y. qinv is 1/q mod 2^32, h in [0, q) and y
 // below 2^30, v below 2^8. n is a multiple of 64.
 //
 //go:noescape
 func extendAVX512(dst *uint32, y *uint32, stride int, limbs int, n int, v *uint32, h *uint64, qinv uint32, q uint32)
+
+// extendFew1AVX512 sets dst to the sum of y_i * w_i and v * h modulo q, in [0, 4q); row i of y lies
+// i strides (in residues) behind y. c holds the Shoup pairs of 1 w_i and then h in [0, q). y
+// is below 2^30, v at most 1, n a multiple of 32.
+//
+//go:noescape
+func extendFew1AVX512(dst *uint32, y *uint32, stride int, n int, v *uint32, c *uint64, q uint32)
+
+// extendFew2AVX512 sets dst to the sum of y_i * w_i and v * h modulo q, in [0, 4q); row i of y lies
+// i strides (in residues) behind y. c holds the Shoup pairs of 2 w_i and then h in [0, q). y
+// is below 2^30, v at most 2, n a multiple of 32.
+//
+//go:noescape
+func extendFew2AVX512(dst *uint32, y *uint32, stride int, n int, v *uint32, c *uint64, q uint32)
+
+// extendMany2AVX512 is extend for 2 moduli, with results in [0, 4q): result j goes to row j of dst,
+// dstStride residues behind the one before. The constants of a modulus are h_0, ...,
+// h_limbs, 1/q mod 2^32 and q, 64 bits each; those of the next are cStride words behind.
+// n is a multiple of 64; q is not used.
+//
+//go:noescape
+func extendMany2AVX512(dst *uint32, y *uint32, dstStride int, stride int, limbs int, n int, v *uint32, c *uint64, cStride int, q uint32)
+
+// extendMany3AVX512 is extend for 3 moduli, with results in [0, 4q): result j goes to row j of dst,
+// dstStride residues behind the one before. The constants of a modulus are h_0, ...,
+// h_limbs, 1/q mod 2^32 and q, 64 bits each; those of the next are cStride words behind.
+// n is a multiple of 32; q is not used.
+//
+//go:noescape
+func extendMany3AVX512(dst *uint32, y *uint32, dstStride int, stride int, limbs int, n int, v *uint32, c *uint64, cStride int, q uint32)
+
+// extendMany4AVX512 is extend for 4 moduli, with results in [0, 4q): result j goes to row j of dst,
+// dstStride residues behind the one before. The constants of a modulus are h_0, ...,
+// h_limbs, 1/q mod 2^32 and q, 64 bits each; those of the next are cStride words behind.
+// n is a multiple of 32; q is not used.
+//
+//go:noescape
+func extendMany4AVX512(dst *uint32, y *uint32, dstStride int, stride int, limbs int, n int, v *uint32, c *uint64, cStride int, q uint32)
 
 // liftSmallAVX512 sets dst = src modulo q, for src in (-q, q); n is a multiple of 16.
 //
@@ -555,6 +604,11 @@ func scaleAVX2(dst *uint32, x *uint32, n int, w *uint64, q uint32)
 //go:noescape
 func subScaleAVX2(dst *uint32, x *uint32, y *uint32, n int, w *uint64, q uint32)
 
+// subScaleAddAVX2 sets dst = (x - y) * w + z with the Shoup pair w; n is a multiple of 32, residues in [0, q).
+//
+//go:noescape
+func subScaleAddAVX2(dst *uint32, x *uint32, y *uint32, z *uint32, n int, w *uint64, q uint32)
+
 // mulAVX2 sets dst = x * y; mu and s are the constants of
 // barrett.vector. n is a multiple of 32, residues in [0, q).
 //
@@ -598,12 +652,32 @@ func innerPairAVX2(dst *uint32, x *uint32, y *uint32, dstStride int, xStride int
 //go:noescape
 func digitsAVX2(dst *uint32, src *uint32, dstStride int, srcStride int, limbs int, n int, c *uint64, v *uint32, q uint32)
 
+// roundsAVX2 sets v to the rounded sum of y_i/q_i for rows y_i of src, with the constants of
+// digits. n is a multiple of 16, residues in [0, q_i); q is not used.
+//
+//go:noescape
+func roundsAVX2(src *uint32, stride int, limbs int, n int, c *uint64, v *uint32, q uint32)
+
 // extendAVX2 sets dst to the sum of y_i * h_i and v * h_limbs, divided by 2^32, modulo q; row
 // i of y lies i strides (in residues) behind y. qinv is 1/q mod 2^32, h in [0, q) and y
 // below 2^30, v below 2^8. n is a multiple of 16.
 //
 //go:noescape
 func extendAVX2(dst *uint32, y *uint32, stride int, limbs int, n int, v *uint32, h *uint64, qinv uint32, q uint32)
+
+// extendFew1AVX2 sets dst to the sum of y_i * w_i and v * h modulo q, in [0, 4q); row i of y lies
+// i strides (in residues) behind y. c holds the Shoup pairs of 1 w_i and then h in [0, q). y
+// is below 2^30, v at most 1, n a multiple of 32.
+//
+//go:noescape
+func extendFew1AVX2(dst *uint32, y *uint32, stride int, n int, v *uint32, c *uint64, q uint32)
+
+// extendFew2AVX2 sets dst to the sum of y_i * w_i and v * h modulo q, in [0, 4q); row i of y lies
+// i strides (in residues) behind y. c holds the Shoup pairs of 2 w_i and then h in [0, q). y
+// is below 2^30, v at most 2, n a multiple of 32.
+//
+//go:noescape
+func extendFew2AVX2(dst *uint32, y *uint32, stride int, n int, v *uint32, c *uint64, q uint32)
 
 // liftSmallAVX2 sets dst = src modulo q, for src in (-q, q); n is a multiple of 16.
 //

@@ -9757,6 +9757,69 @@ subScale:
 	VZEROUPPER
 	RET
 
+// func subScaleAddAVX512(dst *uint32, x *uint32, y *uint32, z *uint32, n int, w *uint64, q uint32)
+// Requires: AVX, AVX512F
+TEXT ·subScaleAddAVX512(SB), NOSPLIT, $0-52
+	MOVL         $0x00005555, AX
+	KMOVW        AX, K1
+	MOVL         q+48(FP), AX
+	VPBROADCASTD AX, Z0
+	VPADDD       Z0, Z0, Z1
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         n+32(FP), DX
+	MOVQ         y+16(FP), BX
+	MOVQ         z+24(FP), SI
+	MOVQ         w+40(FP), DI
+	VPBROADCASTQ (DI), Z2
+	VPBROADCASTD 4(DI), Z3
+
+subScaleAdd:
+	VMOVDQU32 (CX), Z4
+	VMOVDQU32 (BX), Z5
+	VPSUBD    Z5, Z4, Z4
+	VPADDD    Z0, Z4, Z4
+	VPSRLQ    $0x20, Z4, Z6
+	VPMULUDQ  Z2, Z4, Z5
+	VPMULUDQ  Z2, Z6, Z6
+	VMOVSHDUP Z5, K1, Z6
+	VPMULLD   Z3, Z4, Z4
+	VPMULLD   Z0, Z6, Z6
+	VPSUBD    Z6, Z4, Z4
+	VMOVDQU32 (SI), Z5
+	VPADDD    Z5, Z4, Z4
+	VPSUBD    Z1, Z4, Z5
+	VPMINUD   Z4, Z5, Z5
+	VPSUBD    Z0, Z5, Z4
+	VPMINUD   Z5, Z4, Z4
+	VMOVDQU32 Z4, (AX)
+	VMOVDQU32 64(CX), Z4
+	VMOVDQU32 64(BX), Z5
+	VPSUBD    Z5, Z4, Z4
+	VPADDD    Z0, Z4, Z4
+	VPSRLQ    $0x20, Z4, Z6
+	VPMULUDQ  Z2, Z4, Z5
+	VPMULUDQ  Z2, Z6, Z6
+	VMOVSHDUP Z5, K1, Z6
+	VPMULLD   Z3, Z4, Z4
+	VPMULLD   Z0, Z6, Z6
+	VPSUBD    Z6, Z4, Z4
+	VMOVDQU32 64(SI), Z5
+	VPADDD    Z5, Z4, Z4
+	VPSUBD    Z1, Z4, Z5
+	VPMINUD   Z4, Z5, Z5
+	VPSUBD    Z0, Z5, Z4
+	VPMINUD   Z5, Z4, Z4
+	VMOVDQU32 Z4, 64(AX)
+	ADDQ      $0x00000080, AX
+	ADDQ      $0x00000080, CX
+	ADDQ      $0x00000080, BX
+	ADDQ      $0x00000080, SI
+	SUBQ      $0x00000020, DX
+	JNE       subScaleAdd
+	VZEROUPPER
+	RET
+
 // func mulAVX512(dst *uint32, x *uint32, y *uint32, n int, mu uint64, s uint64, q uint32)
 // Requires: AVX, AVX512F
 TEXT ·mulAVX512(SB), NOSPLIT, $0-52
@@ -10336,6 +10399,91 @@ digitsRow:
 	VZEROUPPER
 	RET
 
+// func roundsAVX512(src *uint32, stride int, limbs int, n int, c *uint64, v *uint32, q uint32)
+// Requires: AVX, AVX512F
+TEXT ·roundsAVX512(SB), NOSPLIT, $0-52
+	MOVL         $0x00005555, AX
+	KMOVW        AX, K1
+	MOVL         q+48(FP), AX
+	VPBROADCASTD AX, Z0
+	VPADDD       Z0, Z0, Z0
+	MOVQ         src+0(FP), AX
+	MOVQ         n+24(FP), CX
+	MOVQ         stride+8(FP), DX
+	MOVQ         limbs+16(FP), BX
+	MOVQ         c+32(FP), SI
+	MOVQ         v+40(FP), DI
+	SHLQ         $0x02, DX
+	MOVQ         $0x0080000000000000, R8
+	VPBROADCASTQ R8, Z0
+	KNOTW        K1, K1
+
+rounds:
+	VMOVDQA32 Z0, Z1
+	VMOVDQA32 Z0, Z2
+	VMOVDQA32 Z0, Z3
+	VMOVDQA32 Z0, Z4
+	VMOVDQA32 Z0, Z5
+	VMOVDQA32 Z0, Z6
+	VMOVDQA32 Z0, Z7
+	VMOVDQA32 Z0, Z8
+	MOVQ      AX, R8
+	MOVQ      SI, R9
+	MOVQ      BX, R10
+
+roundsRow:
+	VPBROADCASTQ 8(R9), Z9
+	VMOVDQU32    (R8), Z10
+	VPMULUDQ     Z9, Z10, Z11
+	VPADDQ       Z11, Z1, Z1
+	VPSRLQ       $0x20, Z10, Z10
+	VPMULUDQ     Z9, Z10, Z10
+	VPADDQ       Z10, Z2, Z2
+	VMOVDQU32    64(R8), Z10
+	VPMULUDQ     Z9, Z10, Z11
+	VPADDQ       Z11, Z3, Z3
+	VPSRLQ       $0x20, Z10, Z10
+	VPMULUDQ     Z9, Z10, Z10
+	VPADDQ       Z10, Z4, Z4
+	VMOVDQU32    128(R8), Z10
+	VPMULUDQ     Z9, Z10, Z11
+	VPADDQ       Z11, Z5, Z5
+	VPSRLQ       $0x20, Z10, Z10
+	VPMULUDQ     Z9, Z10, Z10
+	VPADDQ       Z10, Z6, Z6
+	VMOVDQU32    192(R8), Z10
+	VPMULUDQ     Z9, Z10, Z11
+	VPADDQ       Z11, Z7, Z7
+	VPSRLQ       $0x20, Z10, Z10
+	VPMULUDQ     Z9, Z10, Z9
+	VPADDQ       Z9, Z8, Z8
+	ADDQ         DX, R8
+	ADDQ         $0x18, R9
+	DECQ         R10
+	JNE          roundsRow
+	VPSRLQ       $0x38, Z1, Z1
+	VPSRLQ       $0x18, Z2, Z2
+	VMOVDQA32    Z2, K1, Z1
+	VMOVDQU32    Z1, (DI)
+	VPSRLQ       $0x38, Z3, Z3
+	VPSRLQ       $0x18, Z4, Z4
+	VMOVDQA32    Z4, K1, Z3
+	VMOVDQU32    Z3, 64(DI)
+	VPSRLQ       $0x38, Z5, Z5
+	VPSRLQ       $0x18, Z6, Z6
+	VMOVDQA32    Z6, K1, Z5
+	VMOVDQU32    Z5, 128(DI)
+	VPSRLQ       $0x38, Z7, Z7
+	VPSRLQ       $0x18, Z8, Z8
+	VMOVDQA32    Z8, K1, Z7
+	VMOVDQU32    Z7, 192(DI)
+	ADDQ         $0x00000100, AX
+	ADDQ         $0x00000100, DI
+	SUBQ         $0x00000040, CX
+	JNE          rounds
+	VZEROUPPER
+	RET
+
 // func extendAVX512(dst *uint32, y *uint32, stride int, limbs int, n int, v *uint32, h *uint64, qinv uint32, q uint32)
 // Requires: AVX, AVX512F
 TEXT ·extendAVX512(SB), NOSPLIT, $0-64
@@ -10503,6 +10651,924 @@ extendEnd:
 	ADDQ      $0x00000100, DI
 	SUBQ      $0x00000040, DX
 	JNE       extend
+	VZEROUPPER
+	RET
+
+// func extendFew1AVX512(dst *uint32, y *uint32, stride int, n int, v *uint32, c *uint64, q uint32)
+// Requires: AVX, AVX512F
+TEXT ·extendFew1AVX512(SB), NOSPLIT, $0-52
+	MOVL         $0x00005555, AX
+	KMOVW        AX, K1
+	MOVL         q+48(FP), AX
+	VPBROADCASTD AX, Z0
+	VPADDD       Z0, Z0, Z1
+	MOVQ         dst+0(FP), AX
+	MOVQ         y+8(FP), CX
+	MOVQ         n+24(FP), DX
+	MOVQ         stride+16(FP), BX
+	MOVQ         v+32(FP), SI
+	MOVQ         c+40(FP), DI
+	SHLQ         $0x02, BX
+	VPBROADCASTQ (DI), Z1
+	VPBROADCASTD 4(DI), Z2
+	VPBROADCASTD 8(DI), Z3
+
+extendFew1:
+	VMOVDQU32 (SI), Z4
+	VPMULLD   Z3, Z4, Z4
+	VMOVDQU32 (CX), Z5
+	VPMULUDQ  Z1, Z5, Z6
+	VPSRLQ    $0x20, Z5, Z7
+	VPMULUDQ  Z1, Z7, Z7
+	VPMULLD   Z2, Z5, Z5
+	VPADDD    Z5, Z4, Z4
+	VMOVSHDUP Z6, K1, Z7
+	VPMULLD   Z0, Z7, Z5
+	VPSUBD    Z5, Z4, Z4
+	VMOVDQU32 Z4, (AX)
+	VMOVDQU32 64(SI), Z4
+	VPMULLD   Z3, Z4, Z4
+	VMOVDQU32 64(CX), Z5
+	VPMULUDQ  Z1, Z5, Z6
+	VPSRLQ    $0x20, Z5, Z7
+	VPMULUDQ  Z1, Z7, Z7
+	VPMULLD   Z2, Z5, Z5
+	VPADDD    Z5, Z4, Z4
+	VMOVSHDUP Z6, K1, Z7
+	VPMULLD   Z0, Z7, Z5
+	VPSUBD    Z5, Z4, Z4
+	VMOVDQU32 Z4, 64(AX)
+	ADDQ      $0x00000080, AX
+	ADDQ      $0x00000080, CX
+	ADDQ      $0x00000080, SI
+	SUBQ      $0x00000020, DX
+	JNE       extendFew1
+	VZEROUPPER
+	RET
+
+// func extendFew2AVX512(dst *uint32, y *uint32, stride int, n int, v *uint32, c *uint64, q uint32)
+// Requires: AVX, AVX512F
+TEXT ·extendFew2AVX512(SB), NOSPLIT, $0-52
+	MOVL         $0x00005555, AX
+	KMOVW        AX, K1
+	MOVL         q+48(FP), AX
+	VPBROADCASTD AX, Z0
+	VPADDD       Z0, Z0, Z1
+	MOVQ         dst+0(FP), AX
+	MOVQ         y+8(FP), CX
+	MOVQ         n+24(FP), DX
+	MOVQ         stride+16(FP), BX
+	MOVQ         v+32(FP), SI
+	MOVQ         c+40(FP), DI
+	SHLQ         $0x02, BX
+	VPBROADCASTQ (DI), Z1
+	VPBROADCASTD 4(DI), Z2
+	VPBROADCASTQ 8(DI), Z3
+	VPBROADCASTD 12(DI), Z4
+	VPBROADCASTD 16(DI), Z5
+
+extendFew2:
+	VMOVDQU32 (SI), Z6
+	VPMULLD   Z5, Z6, Z6
+	VMOVDQU32 (CX), Z7
+	VPMULUDQ  Z1, Z7, Z8
+	VPSRLQ    $0x20, Z7, Z9
+	VPMULUDQ  Z1, Z9, Z9
+	VPMULLD   Z2, Z7, Z7
+	VPADDD    Z7, Z6, Z6
+	VMOVDQU32 (CX)(BX*1), Z7
+	VPMULUDQ  Z3, Z7, Z10
+	VPSRLQ    $0x20, Z7, Z11
+	VPMULUDQ  Z3, Z11, Z11
+	VPMULLD   Z4, Z7, Z7
+	VPADDD    Z7, Z6, Z6
+	VPADDQ    Z10, Z8, Z8
+	VPADDQ    Z11, Z9, Z9
+	VMOVSHDUP Z8, K1, Z9
+	VPMULLD   Z0, Z9, Z7
+	VPSUBD    Z7, Z6, Z6
+	VMOVDQU32 Z6, (AX)
+	VMOVDQU32 64(SI), Z6
+	VPMULLD   Z5, Z6, Z6
+	VMOVDQU32 64(CX), Z7
+	VPMULUDQ  Z1, Z7, Z8
+	VPSRLQ    $0x20, Z7, Z9
+	VPMULUDQ  Z1, Z9, Z9
+	VPMULLD   Z2, Z7, Z7
+	VPADDD    Z7, Z6, Z6
+	VMOVDQU32 64(CX)(BX*1), Z7
+	VPMULUDQ  Z3, Z7, Z10
+	VPSRLQ    $0x20, Z7, Z11
+	VPMULUDQ  Z3, Z11, Z11
+	VPMULLD   Z4, Z7, Z7
+	VPADDD    Z7, Z6, Z6
+	VPADDQ    Z10, Z8, Z8
+	VPADDQ    Z11, Z9, Z9
+	VMOVSHDUP Z8, K1, Z9
+	VPMULLD   Z0, Z9, Z7
+	VPSUBD    Z7, Z6, Z6
+	VMOVDQU32 Z6, 64(AX)
+	ADDQ      $0x00000080, AX
+	ADDQ      $0x00000080, CX
+	ADDQ      $0x00000080, SI
+	SUBQ      $0x00000020, DX
+	JNE       extendFew2
+	VZEROUPPER
+	RET
+
+// func extendMany2AVX512(dst *uint32, y *uint32, dstStride int, stride int, limbs int, n int, v *uint32, c *uint64, cStride int, q uint32)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·extendMany2AVX512(SB), NOSPLIT, $0-76
+	MOVL         $0x00005555, AX
+	KMOVW        AX, K1
+	MOVL         q+72(FP), AX
+	VPBROADCASTD AX, Z0
+	VPADDD       Z0, Z0, Z0
+	MOVQ         dst+0(FP), AX
+	MOVQ         y+8(FP), CX
+	MOVQ         n+40(FP), DX
+	MOVQ         dstStride+16(FP), BX
+	MOVQ         stride+24(FP), SI
+	MOVQ         v+48(FP), DI
+	MOVQ         c+56(FP), R8
+	MOVQ         cStride+64(FP), R9
+	SHLQ         $0x02, BX
+	SHLQ         $0x02, SI
+	SHLQ         $0x03, R9
+	LEAQ         (BX)(BX*2), R10
+	LEAQ         (R9)(R9*2), R10
+	MOVQ         limbs+32(FP), R10
+	LEAQ         (R8)(R10*8), R8
+
+extendMany2:
+	VMOVDQU32    (DI), Z0
+	VPSRLQ       $0x20, Z0, Z1
+	VPBROADCASTQ (R8), Z2
+	VPMULUDQ     Z2, Z0, Z3
+	VPMULUDQ     Z2, Z1, Z2
+	VPBROADCASTQ (R8)(R9*1), Z4
+	VPMULUDQ     Z4, Z0, Z0
+	VPMULUDQ     Z4, Z1, Z1
+	VMOVDQU32    64(DI), Z4
+	VPSRLQ       $0x20, Z4, Z5
+	VPBROADCASTQ (R8), Z6
+	VPMULUDQ     Z6, Z4, Z7
+	VPMULUDQ     Z6, Z5, Z6
+	VPBROADCASTQ (R8)(R9*1), Z8
+	VPMULUDQ     Z8, Z4, Z4
+	VPMULUDQ     Z8, Z5, Z5
+	VMOVDQU32    128(DI), Z8
+	VPSRLQ       $0x20, Z8, Z9
+	VPBROADCASTQ (R8), Z10
+	VPMULUDQ     Z10, Z8, Z11
+	VPMULUDQ     Z10, Z9, Z10
+	VPBROADCASTQ (R8)(R9*1), Z12
+	VPMULUDQ     Z12, Z8, Z8
+	VPMULUDQ     Z12, Z9, Z9
+	VMOVDQU32    192(DI), Z12
+	VPSRLQ       $0x20, Z12, Z13
+	VPBROADCASTQ (R8), Z14
+	VPMULUDQ     Z14, Z12, Z15
+	VPMULUDQ     Z14, Z13, Z14
+	VPBROADCASTQ (R8)(R9*1), Z16
+	VPMULUDQ     Z16, Z12, Z12
+	VPMULUDQ     Z16, Z13, Z13
+	MOVQ         limbs+32(FP), R12
+	MOVQ         CX, R10
+	MOVQ         R12, R11
+	NEGQ         R11
+	LEAQ         (R8)(R11*8), R11
+	MOVQ         $0x0000000f, R13
+
+extendMany2Row:
+	VMOVDQU32    (R10), Z16
+	VPSRLQ       $0x20, Z16, Z17
+	PREFETCHT0   1024(R10)
+	VMOVDQU32    64(R10), Z18
+	VPSRLQ       $0x20, Z18, Z19
+	PREFETCHT0   1088(R10)
+	VMOVDQU32    128(R10), Z20
+	VPSRLQ       $0x20, Z20, Z21
+	PREFETCHT0   1152(R10)
+	VMOVDQU32    192(R10), Z22
+	VPSRLQ       $0x20, Z22, Z23
+	PREFETCHT0   1216(R10)
+	VPBROADCASTQ (R11), Z24
+	VPMULUDQ     Z24, Z16, Z25
+	VPADDQ       Z25, Z3, Z3
+	VPMULUDQ     Z24, Z17, Z25
+	VPADDQ       Z25, Z2, Z2
+	VPMULUDQ     Z24, Z18, Z25
+	VPADDQ       Z25, Z7, Z7
+	VPMULUDQ     Z24, Z19, Z25
+	VPADDQ       Z25, Z6, Z6
+	VPMULUDQ     Z24, Z20, Z25
+	VPADDQ       Z25, Z11, Z11
+	VPMULUDQ     Z24, Z21, Z25
+	VPADDQ       Z25, Z10, Z10
+	VPMULUDQ     Z24, Z22, Z25
+	VPADDQ       Z25, Z15, Z15
+	VPMULUDQ     Z24, Z23, Z24
+	VPADDQ       Z24, Z14, Z14
+	VPBROADCASTQ (R11)(R9*1), Z24
+	VPMULUDQ     Z24, Z16, Z16
+	VPADDQ       Z16, Z0, Z0
+	VPMULUDQ     Z24, Z17, Z16
+	VPADDQ       Z16, Z1, Z1
+	VPMULUDQ     Z24, Z18, Z16
+	VPADDQ       Z16, Z4, Z4
+	VPMULUDQ     Z24, Z19, Z16
+	VPADDQ       Z16, Z5, Z5
+	VPMULUDQ     Z24, Z20, Z16
+	VPADDQ       Z16, Z8, Z8
+	VPMULUDQ     Z24, Z21, Z16
+	VPADDQ       Z16, Z9, Z9
+	VPMULUDQ     Z24, Z22, Z16
+	VPADDQ       Z16, Z12, Z12
+	VPMULUDQ     Z24, Z23, Z16
+	VPADDQ       Z16, Z13, Z13
+	ADDQ         SI, R10
+	ADDQ         $0x08, R11
+	DECQ         R13
+	JNE          extendMany2Next
+	VPBROADCASTQ 16(R8), Z16
+	VPSLLQ       $0x21, Z16, Z16
+	VPSUBQ       Z16, Z3, Z17
+	VPMINUQ      Z3, Z17, Z3
+	VPSUBQ       Z16, Z2, Z17
+	VPMINUQ      Z2, Z17, Z2
+	VPSUBQ       Z16, Z7, Z17
+	VPMINUQ      Z7, Z17, Z7
+	VPSUBQ       Z16, Z6, Z17
+	VPMINUQ      Z6, Z17, Z6
+	VPSUBQ       Z16, Z11, Z17
+	VPMINUQ      Z11, Z17, Z11
+	VPSUBQ       Z16, Z10, Z17
+	VPMINUQ      Z10, Z17, Z10
+	VPSUBQ       Z16, Z15, Z17
+	VPMINUQ      Z15, Z17, Z15
+	VPSUBQ       Z16, Z14, Z16
+	VPMINUQ      Z14, Z16, Z14
+	VPBROADCASTQ 16(R8)(R9*1), Z16
+	VPSLLQ       $0x21, Z16, Z16
+	VPSUBQ       Z16, Z0, Z17
+	VPMINUQ      Z0, Z17, Z0
+	VPSUBQ       Z16, Z1, Z17
+	VPMINUQ      Z1, Z17, Z1
+	VPSUBQ       Z16, Z4, Z17
+	VPMINUQ      Z4, Z17, Z4
+	VPSUBQ       Z16, Z5, Z17
+	VPMINUQ      Z5, Z17, Z5
+	VPSUBQ       Z16, Z8, Z17
+	VPMINUQ      Z8, Z17, Z8
+	VPSUBQ       Z16, Z9, Z17
+	VPMINUQ      Z9, Z17, Z9
+	VPSUBQ       Z16, Z12, Z17
+	VPMINUQ      Z12, Z17, Z12
+	VPSUBQ       Z16, Z13, Z16
+	VPMINUQ      Z13, Z16, Z13
+	MOVQ         $0x00000007, R13
+
+extendMany2Next:
+	DECQ         R12
+	JNE          extendMany2Row
+	MOVQ         limbs+32(FP), R10
+	CMPQ         R10, $0x0c
+	JLT          extendMany2End
+	VPBROADCASTQ 16(R8), Z16
+	VPSLLQ       $0x21, Z16, Z16
+	VPSUBQ       Z16, Z3, Z17
+	VPMINUQ      Z3, Z17, Z3
+	VPSUBQ       Z16, Z2, Z17
+	VPMINUQ      Z2, Z17, Z2
+	VPSUBQ       Z16, Z7, Z17
+	VPMINUQ      Z7, Z17, Z7
+	VPSUBQ       Z16, Z6, Z17
+	VPMINUQ      Z6, Z17, Z6
+	VPSUBQ       Z16, Z11, Z17
+	VPMINUQ      Z11, Z17, Z11
+	VPSUBQ       Z16, Z10, Z17
+	VPMINUQ      Z10, Z17, Z10
+	VPSUBQ       Z16, Z15, Z17
+	VPMINUQ      Z15, Z17, Z15
+	VPSUBQ       Z16, Z14, Z16
+	VPMINUQ      Z14, Z16, Z14
+	VPBROADCASTQ 16(R8)(R9*1), Z16
+	VPSLLQ       $0x21, Z16, Z16
+	VPSUBQ       Z16, Z0, Z17
+	VPMINUQ      Z0, Z17, Z0
+	VPSUBQ       Z16, Z1, Z17
+	VPMINUQ      Z1, Z17, Z1
+	VPSUBQ       Z16, Z4, Z17
+	VPMINUQ      Z4, Z17, Z4
+	VPSUBQ       Z16, Z5, Z17
+	VPMINUQ      Z5, Z17, Z5
+	VPSUBQ       Z16, Z8, Z17
+	VPMINUQ      Z8, Z17, Z8
+	VPSUBQ       Z16, Z9, Z17
+	VPMINUQ      Z9, Z17, Z9
+	VPSUBQ       Z16, Z12, Z17
+	VPMINUQ      Z12, Z17, Z12
+	VPSUBQ       Z16, Z13, Z16
+	VPMINUQ      Z13, Z16, Z13
+
+extendMany2End:
+	VPBROADCASTQ 8(R8), Z16
+	VPBROADCASTD 16(R8), Z17
+	VPMULUDQ     Z16, Z3, Z18
+	VPMULUDQ     Z16, Z2, Z19
+	VPMULUDQ     Z17, Z18, Z18
+	VPMULUDQ     Z17, Z19, Z19
+	VPSUBQ       Z18, Z3, Z18
+	VPSUBQ       Z19, Z2, Z19
+	VMOVSHDUP    Z18, K1, Z19
+	VPADDD       Z17, Z19, Z2
+	VMOVDQU32    Z2, (AX)
+	VPMULUDQ     Z16, Z7, Z2
+	VPMULUDQ     Z16, Z6, Z3
+	VPMULUDQ     Z17, Z2, Z2
+	VPMULUDQ     Z17, Z3, Z3
+	VPSUBQ       Z2, Z7, Z2
+	VPSUBQ       Z3, Z6, Z3
+	VMOVSHDUP    Z2, K1, Z3
+	VPADDD       Z17, Z3, Z2
+	VMOVDQU32    Z2, 64(AX)
+	VPMULUDQ     Z16, Z11, Z2
+	VPMULUDQ     Z16, Z10, Z3
+	VPMULUDQ     Z17, Z2, Z2
+	VPMULUDQ     Z17, Z3, Z3
+	VPSUBQ       Z2, Z11, Z2
+	VPSUBQ       Z3, Z10, Z3
+	VMOVSHDUP    Z2, K1, Z3
+	VPADDD       Z17, Z3, Z2
+	VMOVDQU32    Z2, 128(AX)
+	VPMULUDQ     Z16, Z15, Z2
+	VPMULUDQ     Z16, Z14, Z3
+	VPMULUDQ     Z17, Z2, Z2
+	VPMULUDQ     Z17, Z3, Z3
+	VPSUBQ       Z2, Z15, Z2
+	VPSUBQ       Z3, Z14, Z3
+	VMOVSHDUP    Z2, K1, Z3
+	VPADDD       Z17, Z3, Z2
+	VMOVDQU32    Z2, 192(AX)
+	VPBROADCASTQ 8(R8)(R9*1), Z2
+	VPBROADCASTD 16(R8)(R9*1), Z3
+	VPMULUDQ     Z2, Z0, Z6
+	VPMULUDQ     Z2, Z1, Z7
+	VPMULUDQ     Z3, Z6, Z6
+	VPMULUDQ     Z3, Z7, Z7
+	VPSUBQ       Z6, Z0, Z6
+	VPSUBQ       Z7, Z1, Z7
+	VMOVSHDUP    Z6, K1, Z7
+	VPADDD       Z3, Z7, Z0
+	VMOVDQU32    Z0, (AX)(BX*1)
+	VPMULUDQ     Z2, Z4, Z0
+	VPMULUDQ     Z2, Z5, Z1
+	VPMULUDQ     Z3, Z0, Z0
+	VPMULUDQ     Z3, Z1, Z1
+	VPSUBQ       Z0, Z4, Z0
+	VPSUBQ       Z1, Z5, Z1
+	VMOVSHDUP    Z0, K1, Z1
+	VPADDD       Z3, Z1, Z0
+	VMOVDQU32    Z0, 64(AX)(BX*1)
+	VPMULUDQ     Z2, Z8, Z0
+	VPMULUDQ     Z2, Z9, Z1
+	VPMULUDQ     Z3, Z0, Z0
+	VPMULUDQ     Z3, Z1, Z1
+	VPSUBQ       Z0, Z8, Z0
+	VPSUBQ       Z1, Z9, Z1
+	VMOVSHDUP    Z0, K1, Z1
+	VPADDD       Z3, Z1, Z0
+	VMOVDQU32    Z0, 128(AX)(BX*1)
+	VPMULUDQ     Z2, Z12, Z0
+	VPMULUDQ     Z2, Z13, Z1
+	VPMULUDQ     Z3, Z0, Z0
+	VPMULUDQ     Z3, Z1, Z1
+	VPSUBQ       Z0, Z12, Z0
+	VPSUBQ       Z1, Z13, Z1
+	VMOVSHDUP    Z0, K1, Z1
+	VPADDD       Z3, Z1, Z0
+	VMOVDQU32    Z0, 192(AX)(BX*1)
+	ADDQ         $0x00000100, AX
+	ADDQ         $0x00000100, CX
+	ADDQ         $0x00000100, DI
+	SUBQ         $0x00000040, DX
+	JNE          extendMany2
+	VZEROUPPER
+	RET
+
+// func extendMany3AVX512(dst *uint32, y *uint32, dstStride int, stride int, limbs int, n int, v *uint32, c *uint64, cStride int, q uint32)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·extendMany3AVX512(SB), NOSPLIT, $0-76
+	MOVL         $0x00005555, AX
+	KMOVW        AX, K1
+	MOVL         q+72(FP), AX
+	VPBROADCASTD AX, Z0
+	VPADDD       Z0, Z0, Z0
+	MOVQ         dst+0(FP), AX
+	MOVQ         y+8(FP), CX
+	MOVQ         n+40(FP), DX
+	MOVQ         dstStride+16(FP), BX
+	MOVQ         stride+24(FP), SI
+	MOVQ         v+48(FP), DI
+	MOVQ         c+56(FP), R8
+	MOVQ         cStride+64(FP), R9
+	SHLQ         $0x02, BX
+	SHLQ         $0x02, SI
+	SHLQ         $0x03, R9
+	LEAQ         (BX)(BX*2), R10
+	LEAQ         (R9)(R9*2), R10
+	MOVQ         limbs+32(FP), R10
+	LEAQ         (R8)(R10*8), R8
+
+extendMany3:
+	VMOVDQU32    (DI), Z0
+	VPSRLQ       $0x20, Z0, Z1
+	VPBROADCASTQ (R8), Z2
+	VPMULUDQ     Z2, Z0, Z3
+	VPMULUDQ     Z2, Z1, Z2
+	VPBROADCASTQ (R8)(R9*1), Z4
+	VPMULUDQ     Z4, Z0, Z5
+	VPMULUDQ     Z4, Z1, Z4
+	VPBROADCASTQ (R8)(R9*2), Z6
+	VPMULUDQ     Z6, Z0, Z0
+	VPMULUDQ     Z6, Z1, Z1
+	VMOVDQU32    64(DI), Z6
+	VPSRLQ       $0x20, Z6, Z7
+	VPBROADCASTQ (R8), Z8
+	VPMULUDQ     Z8, Z6, Z9
+	VPMULUDQ     Z8, Z7, Z8
+	VPBROADCASTQ (R8)(R9*1), Z10
+	VPMULUDQ     Z10, Z6, Z11
+	VPMULUDQ     Z10, Z7, Z10
+	VPBROADCASTQ (R8)(R9*2), Z12
+	VPMULUDQ     Z12, Z6, Z6
+	VPMULUDQ     Z12, Z7, Z7
+	MOVQ         limbs+32(FP), R12
+	MOVQ         CX, R10
+	MOVQ         R12, R11
+	NEGQ         R11
+	LEAQ         (R8)(R11*8), R11
+	MOVQ         $0x0000000f, R13
+
+extendMany3Row:
+	VMOVDQU32    (R10), Z12
+	VPSRLQ       $0x20, Z12, Z13
+	PREFETCHT0   1024(R10)
+	VMOVDQU32    64(R10), Z14
+	VPSRLQ       $0x20, Z14, Z15
+	PREFETCHT0   1088(R10)
+	VPBROADCASTQ (R11), Z16
+	VPMULUDQ     Z16, Z12, Z17
+	VPADDQ       Z17, Z3, Z3
+	VPMULUDQ     Z16, Z13, Z17
+	VPADDQ       Z17, Z2, Z2
+	VPMULUDQ     Z16, Z14, Z17
+	VPADDQ       Z17, Z9, Z9
+	VPMULUDQ     Z16, Z15, Z16
+	VPADDQ       Z16, Z8, Z8
+	VPBROADCASTQ (R11)(R9*1), Z16
+	VPMULUDQ     Z16, Z12, Z17
+	VPADDQ       Z17, Z5, Z5
+	VPMULUDQ     Z16, Z13, Z17
+	VPADDQ       Z17, Z4, Z4
+	VPMULUDQ     Z16, Z14, Z17
+	VPADDQ       Z17, Z11, Z11
+	VPMULUDQ     Z16, Z15, Z16
+	VPADDQ       Z16, Z10, Z10
+	VPBROADCASTQ (R11)(R9*2), Z16
+	VPMULUDQ     Z16, Z12, Z12
+	VPADDQ       Z12, Z0, Z0
+	VPMULUDQ     Z16, Z13, Z12
+	VPADDQ       Z12, Z1, Z1
+	VPMULUDQ     Z16, Z14, Z12
+	VPADDQ       Z12, Z6, Z6
+	VPMULUDQ     Z16, Z15, Z12
+	VPADDQ       Z12, Z7, Z7
+	ADDQ         SI, R10
+	ADDQ         $0x08, R11
+	DECQ         R13
+	JNE          extendMany3Next
+	VPBROADCASTQ 16(R8), Z12
+	VPSLLQ       $0x21, Z12, Z12
+	VPSUBQ       Z12, Z3, Z13
+	VPMINUQ      Z3, Z13, Z3
+	VPSUBQ       Z12, Z2, Z13
+	VPMINUQ      Z2, Z13, Z2
+	VPSUBQ       Z12, Z9, Z13
+	VPMINUQ      Z9, Z13, Z9
+	VPSUBQ       Z12, Z8, Z12
+	VPMINUQ      Z8, Z12, Z8
+	VPBROADCASTQ 16(R8)(R9*1), Z12
+	VPSLLQ       $0x21, Z12, Z12
+	VPSUBQ       Z12, Z5, Z13
+	VPMINUQ      Z5, Z13, Z5
+	VPSUBQ       Z12, Z4, Z13
+	VPMINUQ      Z4, Z13, Z4
+	VPSUBQ       Z12, Z11, Z13
+	VPMINUQ      Z11, Z13, Z11
+	VPSUBQ       Z12, Z10, Z12
+	VPMINUQ      Z10, Z12, Z10
+	VPBROADCASTQ 16(R8)(R9*2), Z12
+	VPSLLQ       $0x21, Z12, Z12
+	VPSUBQ       Z12, Z0, Z13
+	VPMINUQ      Z0, Z13, Z0
+	VPSUBQ       Z12, Z1, Z13
+	VPMINUQ      Z1, Z13, Z1
+	VPSUBQ       Z12, Z6, Z13
+	VPMINUQ      Z6, Z13, Z6
+	VPSUBQ       Z12, Z7, Z12
+	VPMINUQ      Z7, Z12, Z7
+	MOVQ         $0x00000007, R13
+
+extendMany3Next:
+	DECQ         R12
+	JNE          extendMany3Row
+	MOVQ         limbs+32(FP), R10
+	CMPQ         R10, $0x0c
+	JLT          extendMany3End
+	VPBROADCASTQ 16(R8), Z12
+	VPSLLQ       $0x21, Z12, Z12
+	VPSUBQ       Z12, Z3, Z13
+	VPMINUQ      Z3, Z13, Z3
+	VPSUBQ       Z12, Z2, Z13
+	VPMINUQ      Z2, Z13, Z2
+	VPSUBQ       Z12, Z9, Z13
+	VPMINUQ      Z9, Z13, Z9
+	VPSUBQ       Z12, Z8, Z12
+	VPMINUQ      Z8, Z12, Z8
+	VPBROADCASTQ 16(R8)(R9*1), Z12
+	VPSLLQ       $0x21, Z12, Z12
+	VPSUBQ       Z12, Z5, Z13
+	VPMINUQ      Z5, Z13, Z5
+	VPSUBQ       Z12, Z4, Z13
+	VPMINUQ      Z4, Z13, Z4
+	VPSUBQ       Z12, Z11, Z13
+	VPMINUQ      Z11, Z13, Z11
+	VPSUBQ       Z12, Z10, Z12
+	VPMINUQ      Z10, Z12, Z10
+	VPBROADCASTQ 16(R8)(R9*2), Z12
+	VPSLLQ       $0x21, Z12, Z12
+	VPSUBQ       Z12, Z0, Z13
+	VPMINUQ      Z0, Z13, Z0
+	VPSUBQ       Z12, Z1, Z13
+	VPMINUQ      Z1, Z13, Z1
+	VPSUBQ       Z12, Z6, Z13
+	VPMINUQ      Z6, Z13, Z6
+	VPSUBQ       Z12, Z7, Z12
+	VPMINUQ      Z7, Z12, Z7
+
+extendMany3End:
+	VPBROADCASTQ 8(R8), Z12
+	VPBROADCASTD 16(R8), Z13
+	VPMULUDQ     Z12, Z3, Z14
+	VPMULUDQ     Z12, Z2, Z15
+	VPMULUDQ     Z13, Z14, Z14
+	VPMULUDQ     Z13, Z15, Z15
+	VPSUBQ       Z14, Z3, Z14
+	VPSUBQ       Z15, Z2, Z15
+	VMOVSHDUP    Z14, K1, Z15
+	VPADDD       Z13, Z15, Z2
+	VMOVDQU32    Z2, (AX)
+	VPMULUDQ     Z12, Z9, Z2
+	VPMULUDQ     Z12, Z8, Z3
+	VPMULUDQ     Z13, Z2, Z2
+	VPMULUDQ     Z13, Z3, Z3
+	VPSUBQ       Z2, Z9, Z2
+	VPSUBQ       Z3, Z8, Z3
+	VMOVSHDUP    Z2, K1, Z3
+	VPADDD       Z13, Z3, Z2
+	VMOVDQU32    Z2, 64(AX)
+	VPBROADCASTQ 8(R8)(R9*1), Z2
+	VPBROADCASTD 16(R8)(R9*1), Z3
+	VPMULUDQ     Z2, Z5, Z8
+	VPMULUDQ     Z2, Z4, Z9
+	VPMULUDQ     Z3, Z8, Z8
+	VPMULUDQ     Z3, Z9, Z9
+	VPSUBQ       Z8, Z5, Z8
+	VPSUBQ       Z9, Z4, Z9
+	VMOVSHDUP    Z8, K1, Z9
+	VPADDD       Z3, Z9, Z4
+	VMOVDQU32    Z4, (AX)(BX*1)
+	VPMULUDQ     Z2, Z11, Z4
+	VPMULUDQ     Z2, Z10, Z2
+	VPMULUDQ     Z3, Z4, Z4
+	VPMULUDQ     Z3, Z2, Z2
+	VPSUBQ       Z4, Z11, Z4
+	VPSUBQ       Z2, Z10, Z2
+	VMOVSHDUP    Z4, K1, Z2
+	VPADDD       Z3, Z2, Z2
+	VMOVDQU32    Z2, 64(AX)(BX*1)
+	VPBROADCASTQ 8(R8)(R9*2), Z2
+	VPBROADCASTD 16(R8)(R9*2), Z3
+	VPMULUDQ     Z2, Z0, Z4
+	VPMULUDQ     Z2, Z1, Z5
+	VPMULUDQ     Z3, Z4, Z4
+	VPMULUDQ     Z3, Z5, Z5
+	VPSUBQ       Z4, Z0, Z4
+	VPSUBQ       Z5, Z1, Z5
+	VMOVSHDUP    Z4, K1, Z5
+	VPADDD       Z3, Z5, Z0
+	VMOVDQU32    Z0, (AX)(BX*2)
+	VPMULUDQ     Z2, Z6, Z0
+	VPMULUDQ     Z2, Z7, Z1
+	VPMULUDQ     Z3, Z0, Z0
+	VPMULUDQ     Z3, Z1, Z1
+	VPSUBQ       Z0, Z6, Z0
+	VPSUBQ       Z1, Z7, Z1
+	VMOVSHDUP    Z0, K1, Z1
+	VPADDD       Z3, Z1, Z0
+	VMOVDQU32    Z0, 64(AX)(BX*2)
+	ADDQ         $0x00000080, AX
+	ADDQ         $0x00000080, CX
+	ADDQ         $0x00000080, DI
+	SUBQ         $0x00000020, DX
+	JNE          extendMany3
+	VZEROUPPER
+	RET
+
+// func extendMany4AVX512(dst *uint32, y *uint32, dstStride int, stride int, limbs int, n int, v *uint32, c *uint64, cStride int, q uint32)
+// Requires: AVX, AVX512F, MMX+
+TEXT ·extendMany4AVX512(SB), NOSPLIT, $0-76
+	MOVL         $0x00005555, AX
+	KMOVW        AX, K1
+	MOVL         q+72(FP), AX
+	VPBROADCASTD AX, Z0
+	VPADDD       Z0, Z0, Z0
+	MOVQ         dst+0(FP), AX
+	MOVQ         y+8(FP), CX
+	MOVQ         n+40(FP), DX
+	MOVQ         dstStride+16(FP), BX
+	MOVQ         stride+24(FP), SI
+	MOVQ         v+48(FP), DI
+	MOVQ         c+56(FP), R8
+	MOVQ         cStride+64(FP), R9
+	SHLQ         $0x02, BX
+	SHLQ         $0x02, SI
+	SHLQ         $0x03, R9
+	LEAQ         (BX)(BX*2), R10
+	LEAQ         (R9)(R9*2), R11
+	MOVQ         limbs+32(FP), R12
+	LEAQ         (R8)(R12*8), R8
+
+extendMany4:
+	VMOVDQU32    (DI), Z0
+	VPSRLQ       $0x20, Z0, Z1
+	VPBROADCASTQ (R8), Z2
+	VPMULUDQ     Z2, Z0, Z3
+	VPMULUDQ     Z2, Z1, Z2
+	VPBROADCASTQ (R8)(R9*1), Z4
+	VPMULUDQ     Z4, Z0, Z5
+	VPMULUDQ     Z4, Z1, Z4
+	VPBROADCASTQ (R8)(R9*2), Z6
+	VPMULUDQ     Z6, Z0, Z7
+	VPMULUDQ     Z6, Z1, Z6
+	VPBROADCASTQ (R8)(R11*1), Z8
+	VPMULUDQ     Z8, Z0, Z0
+	VPMULUDQ     Z8, Z1, Z1
+	VMOVDQU32    64(DI), Z8
+	VPSRLQ       $0x20, Z8, Z9
+	VPBROADCASTQ (R8), Z10
+	VPMULUDQ     Z10, Z8, Z11
+	VPMULUDQ     Z10, Z9, Z10
+	VPBROADCASTQ (R8)(R9*1), Z12
+	VPMULUDQ     Z12, Z8, Z13
+	VPMULUDQ     Z12, Z9, Z12
+	VPBROADCASTQ (R8)(R9*2), Z14
+	VPMULUDQ     Z14, Z8, Z15
+	VPMULUDQ     Z14, Z9, Z14
+	VPBROADCASTQ (R8)(R11*1), Z16
+	VPMULUDQ     Z16, Z8, Z8
+	VPMULUDQ     Z16, Z9, Z9
+	MOVQ         limbs+32(FP), R14
+	MOVQ         CX, R12
+	MOVQ         R14, R13
+	NEGQ         R13
+	LEAQ         (R8)(R13*8), R13
+	MOVQ         $0x0000000f, R15
+
+extendMany4Row:
+	VMOVDQU32    (R12), Z16
+	VPSRLQ       $0x20, Z16, Z17
+	PREFETCHT0   1024(R12)
+	VMOVDQU32    64(R12), Z18
+	VPSRLQ       $0x20, Z18, Z19
+	PREFETCHT0   1088(R12)
+	VPBROADCASTQ (R13), Z20
+	VPMULUDQ     Z20, Z16, Z21
+	VPADDQ       Z21, Z3, Z3
+	VPMULUDQ     Z20, Z17, Z21
+	VPADDQ       Z21, Z2, Z2
+	VPMULUDQ     Z20, Z18, Z21
+	VPADDQ       Z21, Z11, Z11
+	VPMULUDQ     Z20, Z19, Z20
+	VPADDQ       Z20, Z10, Z10
+	VPBROADCASTQ (R13)(R9*1), Z20
+	VPMULUDQ     Z20, Z16, Z21
+	VPADDQ       Z21, Z5, Z5
+	VPMULUDQ     Z20, Z17, Z21
+	VPADDQ       Z21, Z4, Z4
+	VPMULUDQ     Z20, Z18, Z21
+	VPADDQ       Z21, Z13, Z13
+	VPMULUDQ     Z20, Z19, Z20
+	VPADDQ       Z20, Z12, Z12
+	VPBROADCASTQ (R13)(R9*2), Z20
+	VPMULUDQ     Z20, Z16, Z21
+	VPADDQ       Z21, Z7, Z7
+	VPMULUDQ     Z20, Z17, Z21
+	VPADDQ       Z21, Z6, Z6
+	VPMULUDQ     Z20, Z18, Z21
+	VPADDQ       Z21, Z15, Z15
+	VPMULUDQ     Z20, Z19, Z20
+	VPADDQ       Z20, Z14, Z14
+	VPBROADCASTQ (R13)(R11*1), Z20
+	VPMULUDQ     Z20, Z16, Z16
+	VPADDQ       Z16, Z0, Z0
+	VPMULUDQ     Z20, Z17, Z16
+	VPADDQ       Z16, Z1, Z1
+	VPMULUDQ     Z20, Z18, Z16
+	VPADDQ       Z16, Z8, Z8
+	VPMULUDQ     Z20, Z19, Z16
+	VPADDQ       Z16, Z9, Z9
+	ADDQ         SI, R12
+	ADDQ         $0x08, R13
+	DECQ         R15
+	JNE          extendMany4Next
+	VPBROADCASTQ 16(R8), Z16
+	VPSLLQ       $0x21, Z16, Z16
+	VPSUBQ       Z16, Z3, Z17
+	VPMINUQ      Z3, Z17, Z3
+	VPSUBQ       Z16, Z2, Z17
+	VPMINUQ      Z2, Z17, Z2
+	VPSUBQ       Z16, Z11, Z17
+	VPMINUQ      Z11, Z17, Z11
+	VPSUBQ       Z16, Z10, Z16
+	VPMINUQ      Z10, Z16, Z10
+	VPBROADCASTQ 16(R8)(R9*1), Z16
+	VPSLLQ       $0x21, Z16, Z16
+	VPSUBQ       Z16, Z5, Z17
+	VPMINUQ      Z5, Z17, Z5
+	VPSUBQ       Z16, Z4, Z17
+	VPMINUQ      Z4, Z17, Z4
+	VPSUBQ       Z16, Z13, Z17
+	VPMINUQ      Z13, Z17, Z13
+	VPSUBQ       Z16, Z12, Z16
+	VPMINUQ      Z12, Z16, Z12
+	VPBROADCASTQ 16(R8)(R9*2), Z16
+	VPSLLQ       $0x21, Z16, Z16
+	VPSUBQ       Z16, Z7, Z17
+	VPMINUQ      Z7, Z17, Z7
+	VPSUBQ       Z16, Z6, Z17
+	VPMINUQ      Z6, Z17, Z6
+	VPSUBQ       Z16, Z15, Z17
+	VPMINUQ      Z15, Z17, Z15
+	VPSUBQ       Z16, Z14, Z16
+	VPMINUQ      Z14, Z16, Z14
+	VPBROADCASTQ 16(R8)(R11*1), Z16
+	VPSLLQ       $0x21, Z16, Z16
+	VPSUBQ       Z16, Z0, Z17
+	VPMINUQ      Z0, Z17, Z0
+	VPSUBQ       Z16, Z1, Z17
+	VPMINUQ      Z1, Z17, Z1
+	VPSUBQ       Z16, Z8, Z17
+	VPMINUQ      Z8, Z17, Z8
+	VPSUBQ       Z16, Z9, Z16
+	VPMINUQ      Z9, Z16, Z9
+	MOVQ         $0x00000007, R15
+
+extendMany4Next:
+	DECQ         R14
+	JNE          extendMany4Row
+	MOVQ         limbs+32(FP), R12
+	CMPQ         R12, $0x0c
+	JLT          extendMany4End
+	VPBROADCASTQ 16(R8), Z16
+	VPSLLQ       $0x21, Z16, Z16
+	VPSUBQ       Z16, Z3, Z17
+	VPMINUQ      Z3, Z17, Z3
+	VPSUBQ       Z16, Z2, Z17
+	VPMINUQ      Z2, Z17, Z2
+	VPSUBQ       Z16, Z11, Z17
+	VPMINUQ      Z11, Z17, Z11
+	VPSUBQ       Z16, Z10, Z16
+	VPMINUQ      Z10, Z16, Z10
+	VPBROADCASTQ 16(R8)(R9*1), Z16
+	VPSLLQ       $0x21, Z16, Z16
+	VPSUBQ       Z16, Z5, Z17
+	VPMINUQ      Z5, Z17, Z5
+	VPSUBQ       Z16, Z4, Z17
+	VPMINUQ      Z4, Z17, Z4
+	VPSUBQ       Z16, Z13, Z17
+	VPMINUQ      Z13, Z17, Z13
+	VPSUBQ       Z16, Z12, Z16
+	VPMINUQ      Z12, Z16, Z12
+	VPBROADCASTQ 16(R8)(R9*2), Z16
+	VPSLLQ       $0x21, Z16, Z16
+	VPSUBQ       Z16, Z7, Z17
+	VPMINUQ      Z7, Z17, Z7
+	VPSUBQ       Z16, Z6, Z17
+	VPMINUQ      Z6, Z17, Z6
+	VPSUBQ       Z16, Z15, Z17
+	VPMINUQ      Z15, Z17, Z15
+	VPSUBQ       Z16, Z14, Z16
+	VPMINUQ      Z14, Z16, Z14
+	VPBROADCASTQ 16(R8)(R11*1), Z16
+	VPSLLQ       $0x21, Z16, Z16
+	VPSUBQ       Z16, Z0, Z17
+	VPMINUQ      Z0, Z17, Z0
+	VPSUBQ       Z16, Z1, Z17
+	VPMINUQ      Z1, Z17, Z1
+	VPSUBQ       Z16, Z8, Z17
+	VPMINUQ      Z8, Z17, Z8
+	VPSUBQ       Z16, Z9, Z16
+	VPMINUQ      Z9, Z16, Z9
+
+extendMany4End:
+	VPBROADCASTQ 8(R8), Z16
+	VPBROADCASTD 16(R8), Z17
+	VPMULUDQ     Z16, Z3, Z18
+	VPMULUDQ     Z16, Z2, Z19
+	VPMULUDQ     Z17, Z18, Z18
+	VPMULUDQ     Z17, Z19, Z19
+	VPSUBQ       Z18, Z3, Z18
+	VPSUBQ       Z19, Z2, Z19
+	VMOVSHDUP    Z18, K1, Z19
+	VPADDD       Z17, Z19, Z2
+	VMOVDQU32    Z2, (AX)
+	VPMULUDQ     Z16, Z11, Z2
+	VPMULUDQ     Z16, Z10, Z3
+	VPMULUDQ     Z17, Z2, Z2
+	VPMULUDQ     Z17, Z3, Z3
+	VPSUBQ       Z2, Z11, Z2
+	VPSUBQ       Z3, Z10, Z3
+	VMOVSHDUP    Z2, K1, Z3
+	VPADDD       Z17, Z3, Z2
+	VMOVDQU32    Z2, 64(AX)
+	VPBROADCASTQ 8(R8)(R9*1), Z2
+	VPBROADCASTD 16(R8)(R9*1), Z3
+	VPMULUDQ     Z2, Z5, Z10
+	VPMULUDQ     Z2, Z4, Z11
+	VPMULUDQ     Z3, Z10, Z10
+	VPMULUDQ     Z3, Z11, Z11
+	VPSUBQ       Z10, Z5, Z10
+	VPSUBQ       Z11, Z4, Z11
+	VMOVSHDUP    Z10, K1, Z11
+	VPADDD       Z3, Z11, Z4
+	VMOVDQU32    Z4, (AX)(BX*1)
+	VPMULUDQ     Z2, Z13, Z4
+	VPMULUDQ     Z2, Z12, Z2
+	VPMULUDQ     Z3, Z4, Z4
+	VPMULUDQ     Z3, Z2, Z2
+	VPSUBQ       Z4, Z13, Z4
+	VPSUBQ       Z2, Z12, Z2
+	VMOVSHDUP    Z4, K1, Z2
+	VPADDD       Z3, Z2, Z2
+	VMOVDQU32    Z2, 64(AX)(BX*1)
+	VPBROADCASTQ 8(R8)(R9*2), Z2
+	VPBROADCASTD 16(R8)(R9*2), Z3
+	VPMULUDQ     Z2, Z7, Z4
+	VPMULUDQ     Z2, Z6, Z5
+	VPMULUDQ     Z3, Z4, Z4
+	VPMULUDQ     Z3, Z5, Z5
+	VPSUBQ       Z4, Z7, Z4
+	VPSUBQ       Z5, Z6, Z5
+	VMOVSHDUP    Z4, K1, Z5
+	VPADDD       Z3, Z5, Z4
+	VMOVDQU32    Z4, (AX)(BX*2)
+	VPMULUDQ     Z2, Z15, Z4
+	VPMULUDQ     Z2, Z14, Z2
+	VPMULUDQ     Z3, Z4, Z4
+	VPMULUDQ     Z3, Z2, Z2
+	VPSUBQ       Z4, Z15, Z4
+	VPSUBQ       Z2, Z14, Z2
+	VMOVSHDUP    Z4, K1, Z2
+	VPADDD       Z3, Z2, Z2
+	VMOVDQU32    Z2, 64(AX)(BX*2)
+	VPBROADCASTQ 8(R8)(R11*1), Z2
+	VPBROADCASTD 16(R8)(R11*1), Z3
+	VPMULUDQ     Z2, Z0, Z4
+	VPMULUDQ     Z2, Z1, Z5
+	VPMULUDQ     Z3, Z4, Z4
+	VPMULUDQ     Z3, Z5, Z5
+	VPSUBQ       Z4, Z0, Z4
+	VPSUBQ       Z5, Z1, Z5
+	VMOVSHDUP    Z4, K1, Z5
+	VPADDD       Z3, Z5, Z0
+	VMOVDQU32    Z0, (AX)(R10*1)
+	VPMULUDQ     Z2, Z8, Z0
+	VPMULUDQ     Z2, Z9, Z1
+	VPMULUDQ     Z3, Z0, Z0
+	VPMULUDQ     Z3, Z1, Z1
+	VPSUBQ       Z0, Z8, Z0
+	VPSUBQ       Z1, Z9, Z1
+	VMOVSHDUP    Z0, K1, Z1
+	VPADDD       Z3, Z1, Z0
+	VMOVDQU32    Z0, 64(AX)(R10*1)
+	ADDQ         $0x00000080, AX
+	ADDQ         $0x00000080, CX
+	ADDQ         $0x00000080, DI
+	SUBQ         $0x00000020, DX
+	JNE          extendMany4
 	VZEROUPPER
 	RET
 
@@ -13656,6 +14722,51 @@ subScale:
 	VZEROUPPER
 	RET
 
+// func subScaleAddAVX2(dst *uint32, x *uint32, y *uint32, z *uint32, n int, w *uint64, q uint32)
+// Requires: AVX, AVX2
+TEXT ·subScaleAddAVX2(SB), NOSPLIT, $0-52
+	MOVL         q+48(FP), AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VPADDD       Y0, Y0, Y1
+	MOVQ         dst+0(FP), AX
+	MOVQ         x+8(FP), CX
+	MOVQ         n+32(FP), DX
+	MOVQ         y+16(FP), BX
+	MOVQ         z+24(FP), SI
+	MOVQ         w+40(FP), DI
+	VPBROADCASTQ (DI), Y2
+	VPBROADCASTD 4(DI), Y3
+
+subScaleAdd:
+	VMOVDQU  (CX), Y4
+	VMOVDQU  (BX), Y5
+	VPSUBD   Y5, Y4, Y4
+	VPADDD   Y0, Y4, Y4
+	VPSRLQ   $0x20, Y4, Y6
+	VPMULUDQ Y2, Y4, Y5
+	VPMULUDQ Y2, Y6, Y6
+	VPSRLQ   $0x20, Y5, Y5
+	VPBLENDD $0xaa, Y6, Y5, Y5
+	VPMULLD  Y3, Y4, Y4
+	VPMULLD  Y0, Y5, Y5
+	VPSUBD   Y5, Y4, Y4
+	VMOVDQU  (SI), Y5
+	VPADDD   Y5, Y4, Y4
+	VPSUBD   Y1, Y4, Y5
+	VPMINUD  Y4, Y5, Y5
+	VPSUBD   Y0, Y5, Y4
+	VPMINUD  Y5, Y4, Y4
+	VMOVDQU  Y4, (AX)
+	ADDQ     $0x00000020, AX
+	ADDQ     $0x00000020, CX
+	ADDQ     $0x00000020, BX
+	ADDQ     $0x00000020, SI
+	SUBQ     $0x00000008, DX
+	JNE      subScaleAdd
+	VZEROUPPER
+	RET
+
 // func mulAVX2(dst *uint32, x *uint32, y *uint32, n int, mu uint64, s uint64, q uint32)
 // Requires: AVX, AVX2
 TEXT ·mulAVX2(SB), NOSPLIT, $0-52
@@ -14070,6 +15181,66 @@ digitsRow:
 	VZEROUPPER
 	RET
 
+// func roundsAVX2(src *uint32, stride int, limbs int, n int, c *uint64, v *uint32, q uint32)
+// Requires: AVX, AVX2
+TEXT ·roundsAVX2(SB), NOSPLIT, $0-52
+	MOVL         q+48(FP), AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VPADDD       Y0, Y0, Y0
+	MOVQ         src+0(FP), AX
+	MOVQ         n+24(FP), CX
+	MOVQ         stride+8(FP), DX
+	MOVQ         limbs+16(FP), BX
+	MOVQ         c+32(FP), SI
+	MOVQ         v+40(FP), DI
+	SHLQ         $0x02, DX
+	MOVQ         $0x0080000000000000, R8
+	VMOVQ        R8, X0
+	VPBROADCASTQ X0, Y0
+
+rounds:
+	VMOVDQA Y0, Y1
+	VMOVDQA Y0, Y2
+	VMOVDQA Y0, Y3
+	VMOVDQA Y0, Y4
+	MOVQ    AX, R8
+	MOVQ    SI, R9
+	MOVQ    BX, R10
+
+roundsRow:
+	VPBROADCASTQ 8(R9), Y5
+	VMOVDQU      (R8), Y6
+	VPMULUDQ     Y5, Y6, Y7
+	VPADDQ       Y7, Y1, Y1
+	VPSRLQ       $0x20, Y6, Y6
+	VPMULUDQ     Y5, Y6, Y6
+	VPADDQ       Y6, Y2, Y2
+	VMOVDQU      32(R8), Y6
+	VPMULUDQ     Y5, Y6, Y7
+	VPADDQ       Y7, Y3, Y3
+	VPSRLQ       $0x20, Y6, Y6
+	VPMULUDQ     Y5, Y6, Y5
+	VPADDQ       Y5, Y4, Y4
+	ADDQ         DX, R8
+	ADDQ         $0x18, R9
+	DECQ         R10
+	JNE          roundsRow
+	VPSRLQ       $0x38, Y1, Y1
+	VPSRLQ       $0x18, Y2, Y2
+	VPBLENDD     $0xaa, Y2, Y1, Y1
+	VMOVDQU      Y1, (DI)
+	VPSRLQ       $0x38, Y3, Y3
+	VPSRLQ       $0x18, Y4, Y4
+	VPBLENDD     $0xaa, Y4, Y3, Y3
+	VMOVDQU      Y3, 32(DI)
+	ADDQ         $0x00000040, AX
+	ADDQ         $0x00000040, DI
+	SUBQ         $0x00000010, CX
+	JNE          rounds
+	VZEROUPPER
+	RET
+
 // func extendAVX2(dst *uint32, y *uint32, stride int, limbs int, n int, v *uint32, h *uint64, qinv uint32, q uint32)
 // Requires: AVX, AVX2
 TEXT ·extendAVX2(SB), NOSPLIT, $0-64
@@ -14179,6 +15350,96 @@ extendEnd:
 	ADDQ     $0x00000040, DI
 	SUBQ     $0x00000010, DX
 	JNE      extend
+	VZEROUPPER
+	RET
+
+// func extendFew1AVX2(dst *uint32, y *uint32, stride int, n int, v *uint32, c *uint64, q uint32)
+// Requires: AVX, AVX2
+TEXT ·extendFew1AVX2(SB), NOSPLIT, $0-52
+	MOVL         q+48(FP), AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VPADDD       Y0, Y0, Y1
+	MOVQ         dst+0(FP), AX
+	MOVQ         y+8(FP), CX
+	MOVQ         n+24(FP), DX
+	MOVQ         stride+16(FP), BX
+	MOVQ         v+32(FP), SI
+	MOVQ         c+40(FP), DI
+	SHLQ         $0x02, BX
+	VPBROADCASTQ (DI), Y1
+	VPBROADCASTD 4(DI), Y2
+	VPBROADCASTD 8(DI), Y3
+
+extendFew1:
+	VMOVDQU  (SI), Y4
+	VPMULLD  Y3, Y4, Y4
+	VMOVDQU  (CX), Y5
+	VPMULUDQ Y1, Y5, Y6
+	VPSRLQ   $0x20, Y5, Y7
+	VPMULUDQ Y1, Y7, Y7
+	VPMULLD  Y2, Y5, Y5
+	VPADDD   Y5, Y4, Y4
+	VPSRLQ   $0x20, Y6, Y5
+	VPBLENDD $0xaa, Y7, Y5, Y5
+	VPMULLD  Y0, Y5, Y5
+	VPSUBD   Y5, Y4, Y4
+	VMOVDQU  Y4, (AX)
+	ADDQ     $0x00000020, AX
+	ADDQ     $0x00000020, CX
+	ADDQ     $0x00000020, SI
+	SUBQ     $0x00000008, DX
+	JNE      extendFew1
+	VZEROUPPER
+	RET
+
+// func extendFew2AVX2(dst *uint32, y *uint32, stride int, n int, v *uint32, c *uint64, q uint32)
+// Requires: AVX, AVX2
+TEXT ·extendFew2AVX2(SB), NOSPLIT, $0-52
+	MOVL         q+48(FP), AX
+	VMOVD        AX, X0
+	VPBROADCASTD X0, Y0
+	VPADDD       Y0, Y0, Y1
+	MOVQ         dst+0(FP), AX
+	MOVQ         y+8(FP), CX
+	MOVQ         n+24(FP), DX
+	MOVQ         stride+16(FP), BX
+	MOVQ         v+32(FP), SI
+	MOVQ         c+40(FP), DI
+	SHLQ         $0x02, BX
+	VPBROADCASTQ (DI), Y1
+	VPBROADCASTD 4(DI), Y2
+	VPBROADCASTQ 8(DI), Y3
+	VPBROADCASTD 12(DI), Y4
+	VPBROADCASTD 16(DI), Y5
+
+extendFew2:
+	VMOVDQU  (SI), Y6
+	VPMULLD  Y5, Y6, Y6
+	VMOVDQU  (CX), Y7
+	VPMULUDQ Y1, Y7, Y8
+	VPSRLQ   $0x20, Y7, Y9
+	VPMULUDQ Y1, Y9, Y9
+	VPMULLD  Y2, Y7, Y7
+	VPADDD   Y7, Y6, Y6
+	VMOVDQU  (CX)(BX*1), Y7
+	VPMULUDQ Y3, Y7, Y10
+	VPSRLQ   $0x20, Y7, Y11
+	VPMULUDQ Y3, Y11, Y11
+	VPMULLD  Y4, Y7, Y7
+	VPADDD   Y7, Y6, Y6
+	VPADDQ   Y10, Y8, Y8
+	VPADDQ   Y11, Y9, Y9
+	VPSRLQ   $0x20, Y8, Y7
+	VPBLENDD $0xaa, Y9, Y7, Y7
+	VPMULLD  Y0, Y7, Y7
+	VPSUBD   Y7, Y6, Y6
+	VMOVDQU  Y6, (AX)
+	ADDQ     $0x00000020, AX
+	ADDQ     $0x00000020, CX
+	ADDQ     $0x00000020, SI
+	SUBQ     $0x00000008, DX
+	JNE      extendFew2
 	VZEROUPPER
 	RET
 

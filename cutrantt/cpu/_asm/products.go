@@ -54,6 +54,20 @@ func (g *gen) elementwise() {
 		}
 	})
 	g.end()
+
+	g.function("subScaleAdd", "dst, x, y, z *uint32, n int, w *uint64, q uint32",
+		"sets dst = (x - y) * w + z with the Shoup pair w; n is a multiple of 32, residues in [0, q).")
+	dst, x, n = pointer("dst"), pointer("x"), pointer("n")
+	y, z := pointer("y"), pointer("z")
+	w = g.pair(at(pointer("w"), 0))
+	g.over("subScaleAdd", n, g.unroll(), []Register{dst, x, y, z}, func() {
+		for i := range g.unroll() {
+			d := g.op2(VPSUBD, g.load(at(x, i*g.bytes)), g.load(at(y, i*g.bytes)))
+			r := g.op2(VPADDD, g.mul(g.op2(VPADDD, d, g.q), w), g.load(at(z, i*g.bytes))) // [0, 3q)
+			g.store(g.corr(g.corr(r, g.q2), g.q), at(dst, i*g.bytes))
+		}
+	})
+	g.end()
 }
 
 // products are dst = x*y, dst += x*y and dst -= x*y by Barrett reduction. With q of k bits,

@@ -1,0 +1,177 @@
+package cpu
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/hencedge/hencedge/cutrantt"
+)
+
+// keySwitch is a key switch at work. It goes limb by limb: the limbs that are dropped
+// first, whose sums of digits times keys become the digits of a division, and then the
+// kept ones, whose sums are divided at once and never lie in memory together. The
+// transforms of one limb follow each other and share its twiddles.
+type keySwitch struct {
+	*switchPlan
+	r     *ring
+	items []cutrantt.KeySwitch // with one X
+	x     *cutrantt.Batch
+	where []int // the limb of the key for each of mods
+
+	y rows // digits of x
+	v rows // of each digit
+	// Digits of each sum over the dropped limbs, polynomial by polynomial of the
+	// items, each followed by its v.
+	z rows
+}
+
+// switchTogether switches items with one X.
+func (r *ring) switchTogether(g cutrantt.Gadget, items []cutrantt.KeySwitch) error {
+	x := items[0].X
+	p := r.findSwitch(g, x.Limbs(), len(items[0].Dst.Limbs()))
+	if p == nil {
+		all := append(slices.Clone(x.Limbs()), g.Special...)
+		if err := r.check.Shape(1, all, x.Domain()); err != nil {
+			return err
+		}
+		p = r.switchPlan(g, x.Limbs(), len(items[0].Dst.Limbs()))
+	}
+	key := items[0].Key.Shape().Limbs
+	where := make([]int, len(p.mods))
+	for i := range where {
+		l := 0
+		if i < p.own {
+			l = x.Limbs()[i]
+		} else {
+			l = g.Special[i-p.own]
+		}
+		if where[i] = slices.Index(key, l); where[i] < 0 {
+			return fmt.Errorf("%w: the key has no limb for modulus %d", cutrantt.ErrShape, l)
+		}
+	}
+	n, stride := r.n, rowStride(r.n)
+	sums, dropped := 2*len(items), len(p.mods)-p.down.keep
+	buf := getScratch((p.own+len(p.digits))*stride + sums*(dropped+1)*stride)
+	defer buf.putPublic()
+	all := rows{buf.words, stride}
+	s := &keySwitch{switchPlan: p, r: r, items: items, x: x, where: where,
+		y: all, v: all.from(p.own), z: all.from(p.own + len(p.digits))}
+
+	r.run(p.own, n*r.logN, func(i int) {
+		d := p.digits[i/g.Alpha]
+		r.digit(d.basis, i-d.lo, s.y.row(i, 0, n), r.limb(x, 0, i))
+	})
+	r.run(len(p.digits), n*g.Alpha, func(d int) { r.rounds(p.digits[d].basis, s.y.from(p.digits[d].lo), s.v.row(d, 0, n)) })
+	s.limbs(p.down.keep, len(p.mods), len(p.digits))
+	r.run(sums, n*dropped, func(i int) {
+		digits, v := s.sum(i)
+		r.rounds(p.down.basis, digits, v)
+	})
+	s.limbs(0, p.down.keep, len(p.digits)+sums)
+	for _, it := range items {
+		it.Dst.SetDomain(x.Domain())
+	}
+	return nil
+}
+
+// sum is the digits over the dropped limbs of polynomial i of the items.
+func (s *keySwitch) sum(i int) (digits rows, v []uint32) {
+	k := len(s.mods) - s.down.keep
+	return s.z.from(i * (k + 1)), s.z.row(i*(k+1)+k, 0, s.r.n)
+}
+
+// limbs works off the limbs from lo up to hi, all dropped or all kept, with per rows
+// of working memory for each.
+func (s *keySwitch) limbs(lo, hi, per int) {
+	r := s.r
+	words := per * rowStride(r.n)
+	size := r.liftGroup(s.few, hi-lo, words, s.own*r.n)
+	r.run((hi-lo+size-1)/size, size*per*r.n*r.logN, func(g int) {
+		first := lo + g*size
+		s.group(first, min(first+size, hi), per)
+	})
+}
+
+// group works off the limbs from first up to last: the digits of x modulo them, their
+// products with the keys, and for kept limbs the remainders of the sums.
+func (s *keySwitch) group(first, last, per int) {
+	r, n, stride := s.r, s.r.n, rowStride(s.r.n)
+	count := len(s.digits)
+	buf := getScratch(((last-first)*per + 2) * stride)
+	defer buf.putPublic()
+	all := rows{buf.words, stride}
+	sums := all.from((last - first) * per)
+	of := func(i int) rows { return rows{buf.words[i*stride:], per * stride} } // row i of every limb
+	for d, digit := range s.digits {
+		r.lift(digit.lift, first, last, of(d), s.y.from(digit.lo), s.v.row(d, 0, n))
+	}
+	for i := range per - count { // none for dropped limbs
+		digits, v := s.sum(i)
+		r.lift(s.down.lift, first, last, of(count+i), digits, v)
+	}
+	for j := first; j < last; j++ {
+		m, row := s.mods[j], all.from((j-first)*per)
+		for d, digit := range s.digits {
+			e := row.row(d, 0, n)
+			if digit.lift.mods[j] == nil { // the digit's own limb
+				copy(e, r.limb(s.x, 0, j))
+			} else {
+				r.forward(e, e, m)
+			}
+		}
+		for i, it := range s.items {
+			o := it.Key.(*operand)
+			key, step := o.pieces(0, s.where[j], 0)
+			r.vec.inner[1](&sums.words[0], &row.words[0], key, stride, stride, o.piece, step, count, n, uint32(m.qinv), m.q)
+			for p := range 2 {
+				sum := sums.row(p, 0, n)
+				merged := s.down.keep < s.own
+				if merged && j < s.own && it.Low != nil && p < it.Low.Polys() {
+					s.addLow(sum, r.limb(it.Low, p, j), j)
+				}
+				if j >= s.down.keep {
+					digits, _ := s.sum(2*i + p)
+					k := j - s.down.keep
+					r.digit(s.down.basis, k, digits.row(k, 0, n), sum)
+					continue
+				}
+				e := row.row(count+2*i+p, 0, n)
+				r.forward(e, e, m)
+				s.finish(it, p, j, sum, e, merged)
+			}
+		}
+	}
+}
+
+// finish divides limb j of polynomial p of an item, given the sum and its remainder
+// e, and adds and turns what the item asks for.
+func (s *keySwitch) finish(it cutrantt.KeySwitch, p, j int, sum, e []uint32, merged bool) {
+	r, m, z := s.r, s.mods[j], s.r.limb(it.Dst, p, j)
+	to := z
+	if it.Galois > 1 {
+		to = e
+	}
+	w := m.shoup(s.down.inverse[j])
+	low := it.Low != nil && p < it.Low.Polys() && !merged
+	switch {
+	case low && r.vec.subScaleAdd != nil:
+		r.vec.subScaleAdd(&to[0], &sum[0], &e[0], &r.limb(it.Low, p, j)[0], r.n, &w, m.q)
+	default:
+		r.vec.subScale(&to[0], &sum[0], &e[0], r.n, &w, m.q)
+		if low {
+			r.vec.add(&to[0], &to[0], &r.limb(it.Low, p, j)[0], r.n, m.q)
+		}
+	}
+	if it.Galois > 1 {
+		r.turn(it.Galois).apply(r, z, to)
+	}
+}
+
+// addLow adds the product of the special moduli times low to limb j of a sum.
+func (s *keySwitch) addLow(sum, low []uint32, j int) {
+	r, m := s.r, s.mods[j]
+	tmp := getScratch(r.n)
+	defer tmp.putPublic()
+	r.vec.scale(&tmp.words[0], &low[0], r.n, &s.low[j], m.q)
+	r.vec.add(&sum[0], &sum[0], &tmp.words[0], r.n, m.q)
+}
