@@ -73,6 +73,21 @@ func ours(s shape, n2 int, values []complex128) (map[string]func() error, string
 	if err != nil {
 		return nil, "", err
 	}
+	sixteen, err := r.NewBatch(1, p.QLimbs(top), cutrantt.Coeffs(16))
+	if err != nil {
+		return nil, "", err
+	}
+	if err := r.SampleUniform(sixteen, new([32]byte), 1); err != nil {
+		return nil, "", err
+	}
+	incomplete, err := r.NewBatch(1, p.QLimbs(top), cutrantt.NTT(16))
+	if err != nil {
+		return nil, "", err
+	}
+	back, err := r.NewBatch(1, p.QLimbs(top), cutrantt.Coeffs(16))
+	if err != nil {
+		return nil, "", err
+	}
 	done := func(ct *henc.Ciphertext, err error) error {
 		if err == nil {
 			r.Free(ct.Value)
@@ -96,6 +111,8 @@ func ours(s shape, n2 int, values []complex128) (map[string]func() error, string
 		"decode":         func() error { _, err := ctx.Encoder().DecodeComplex(pt); return err },
 		"ntt":            func() error { return r.Forward(y, x) },
 		"intt":           func() error { return r.Inverse(z, y) },
+		"ntt n2=16":      func() error { return r.Forward(incomplete, sixteen) },
+		"intt n2=16":     func() error { return r.Inverse(back, incomplete) },
 	}
 	about := fmt.Sprintf("%d primes, logQ %.1f, %d special, dnum %d, n2 %d", len(p.Q()), p.LogQ(top), len(p.P()), p.Dnum(top), ctx.N2())
 	return ops, about, nil
