@@ -194,6 +194,11 @@ var mutations = []mutation{
 	{what: "biased rejection", file: "prng/prng.go", old: "uint32(m) < below", new: "uint32(m) <= below", run: generatorTests},
 	{what: "attempt not counted", file: "prng/prng.go", old: "index, attempt, start)\n\t\t\t}", new: "index, attempt+1, start)\n\t\t\t}", run: generatorTests},
 	{what: "run start", file: "prng/prng.go", old: "start := have * span", new: "start := have * 16", run: generatorTests},
+	{what: "vector redraw of another part", file: "prng/vector.go", old: "= base + b", new: "= min(base, 0) + b", run: generatorTests},
+	{what: "vector attempts", file: "prng/vector.go", old: "s.state[15] = 0", new: "s.state[15] = 1", run: generatorTests},
+	{what: "vector tail", file: "prng/vector.go", old: "copy(to[16*done:], buf[:])", new: "copy(to, buf[:])", run: generatorTests},
+	{what: "AVX2 binomial mask", file: "prng/zvector_amd64.s", old: "DATA low21<>+2(SB)/1, $0x1f", new: "DATA low21<>+2(SB)/1, $0x0f", run: generatorTests},
+	{what: "AVX2 ternary limit", file: "prng/zvector_amd64.s", old: "DATA third<>+4(SB)/1, $0x55", new: "DATA third<>+4(SB)/1, $0x54", run: generatorTests},
 	{what: "ternary bias", file: "prng/prng.go", old: "bits.Mul64(uint64(hi)<<32|uint64(lo), 3)", new: "bits.Mul64(uint64(hi)<<32|uint64(lo), 3+1)", run: generatorTests},
 	{what: "cbd width", file: "prng/prng.go", old: "1<<21 - 1", new: "1<<20 - 1", run: generatorTests},
 }

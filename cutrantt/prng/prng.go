@@ -6,6 +6,13 @@
 // key, the nonce is the three little-endian 32-bit words label, index,
 // attempt, and word j of the stream is word j%16 of block j/16 (the block
 // counter starts at 0). Labels keep the uses of one seed apart.
+//
+// Secret seeds give Words, Ternary and CBD. Their branches and addresses depend on
+// lengths, the position in the stream and the machine's vector code, never on the
+// seed or on what is drawn: ChaCha20 is additions, exclusive ors and rotations by
+// constants, and what follows is products, comparisons into masks and counts of ones
+// in registers. Buffers on the way are cleared. Uniform takes public seeds; its
+// branches depend on which words are rejected, see there.
 package prng
 
 import (
@@ -59,8 +66,13 @@ func genericWords(dst []uint32, seed *[32]byte, label, index, attempt uint32, st
 // attempts 0, 1, ... are tried in turn: m = x*q gives floor(m/2^32), unless m mod
 // 2^32 is below 2^32 mod q (docs/cryptography.md). Every residue has then
 // floor(2^32/q) words. Of all words (2^32 mod q)/2^32 are rejected, less than q/2^32:
-// a fifth at worst for q < 2^30. The number of attempts depends on the words: uniform
-// residues are public in every use, and what is rejected is used nowhere.
+// a fifth at worst for q < 2^30.
+//
+// Time and addresses depend on which words are rejected. Uniform residues and their
+// seeds are public in every use. Even below a secret seed they would tell nothing of
+// the residues: whether a word is rejected depends on that word alone, a rejected word
+// is used nowhere, and an accepted one is uniform among the floor(2^32/q) words of
+// each residue.
 func Uniform(dst []uint32, seed *[32]byte, label, index, q uint32) {
 	if c := selected(); c != generic && len(dst)%16 == 0 {
 		vectorUniform(c, dst, seed, label, index, q)
@@ -143,8 +155,10 @@ func CBD(dst []int32, seed *[32]byte, label uint32) {
 
 func genericCBD(dst []int32, seed *[32]byte, label uint32) {
 	const mask = 1<<21 - 1
+	// OnesCount64 where the processor has no instruction is shifts and sums;
+	// OnesCount32 would be look-ups in a table.
 	pairs(len(dst), seed, label, func(j int, lo, hi uint32) {
-		dst[j] = int32(bits.OnesCount32(lo&mask)) - int32(bits.OnesCount32(hi&mask))
+		dst[j] = int32(bits.OnesCount64(uint64(lo&mask)) - bits.OnesCount64(uint64(hi&mask)))
 	})
 }
 

@@ -124,17 +124,26 @@ func vectorUniform(c code, dst []uint32, seed *[32]byte, label, index, q uint32)
 
 // vectorSmall is CBD or Ternary.
 func vectorSmall(c code, dst []int32, seed *[32]byte, label uint32, cbd bool) {
-	var s source
+	var (
+		s   source
+		buf [8 * most]int32
+	)
 	s.open(seed, label, 0, 0)
-	var buf [8 * most]int32
 	s.from(0)
+	draw := func(dst *int32, groups int) {
+		if cbd {
+			c.cbd(dst, groups, &s)
+		} else {
+			c.ternary(dst, groups, &s)
+		}
+	}
 	group := 8 * c.many()
 	if groups := len(dst) / group; groups > 0 {
-		c.small(&dst[0], groups, &s, cbd)
+		draw(&dst[0], groups)
 		dst = dst[groups*group:]
 	}
 	if len(dst) > 0 {
-		c.small(&buf[0], 1, &s, cbd)
+		draw(&buf[0], 1)
 		copy(dst, buf[:])
 	}
 	clear(buf[:])

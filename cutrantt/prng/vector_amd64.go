@@ -15,12 +15,16 @@ type code string
 const (
 	generic code = "generic"
 	avx512  code = "avx512"
+	avx2    code = "avx2"
 )
 
 // variants are the codes that this machine can run, best first.
 func variants() (have []code) {
 	if x := &cpu.X86; x.HasAVX512F && x.HasAVX512BW && x.HasAVX512VPOPCNTDQ {
 		have = append(have, avx512)
+	}
+	if cpu.X86.HasAVX2 {
+		have = append(have, avx2)
 	}
 	return append(have, generic)
 }
@@ -38,30 +42,63 @@ var selected = sync.OnceValue(func() code {
 })
 
 // few and many are the blocks of a group: few of words and again, many of the others.
-func (c code) few() int { return 16 }
+func (c code) few() int {
+	if c == avx2 {
+		return 8
+	}
+	return 16
+}
 
-func (c code) many() int { return 32 }
+func (c code) many() int {
+	if c == avx2 {
+		return 8
+	}
+	return 32
+}
 
 func (c code) words(dst *uint32, groups int, s *source) {
+	if c == avx2 {
+		wordsAVX2(dst, groups, &s.state[0])
+		return
+	}
 	wordsAVX512(dst, groups, &s.state[0])
 }
 
 func (c code) uniform(dst *uint32, groups int, s *source, rejected *byte) {
+	if c == avx2 {
+		uniformAVX2(dst, groups, &s.state[0], rejected)
+		return
+	}
 	uniformAVX512(dst, groups, &s.state[0], rejected)
 }
 
 func (c code) again(dst *uint32, groups int, s *source, rejected *byte) {
+	if c == avx2 {
+		uniformAVX2(dst, groups, &s.state[0], rejected)
+		return
+	}
 	againAVX512(dst, groups, &s.state[0], rejected)
 }
 
 func (c code) retry(dst, src, blocks *uint32, n int, left *uint32) (still int) {
+	if c == avx2 {
+		return retryAVX2(dst, src, blocks, n, left)
+	}
 	return retryAVX512(dst, src, blocks, n, left)
 }
 
-func (c code) small(dst *int32, groups int, s *source, cbd bool) {
-	if cbd {
-		cbdAVX512(dst, groups, &s.state[0])
-	} else {
-		ternaryAVX512(dst, groups, &s.state[0])
+func (c code) ternary(dst *int32, groups int, s *source) {
+	if c == avx2 {
+		ternaryAVX2(dst, groups, &s.state[0])
+		return
 	}
+	ternaryAVX512(dst, groups, &s.state[0])
+}
+
+func (c code) cbd(dst *int32, groups int, s *source) {
+	if c == avx2 {
+		cbdAVX2(dst, groups, &s.state[0])
+		return
+	}
+	cbdAVX512(dst, groups, &s.state[0])
 }

@@ -23,4 +23,6 @@ func (code) again(*uint32, int, *source, *byte) {}
 
 func (code) retry(dst, src, blocks *uint32, n int, left *uint32) (still int) { return 0 }
 
-func (code) small(*int32, int, *source, bool) {}
+func (code) ternary(*int32, int, *source) {}
+
+func (code) cbd(*int32, int, *source) {}

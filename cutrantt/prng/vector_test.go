@@ -73,6 +73,39 @@ func agrees(t *testing.T, c code) {
 	}
 }
 
+// TestTernaryEdges: coefficients whose high word is floor(2^32/3) or twice that, where
+// the low word decides. One word in 2^32 is like that; these were searched for.
+func TestTernaryEdges(t *testing.T) {
+	for _, e := range []struct {
+		label     uint32
+		at        int
+		low, high uint32
+		want      int32
+	}{
+		{429456, 2184, 0x44fcf262, 0x55555555, -1},
+		{1055946, 724, 0x86d279cb, 0x55555555, 0},
+		{9033581, 3134, 0x73cf101a, 0xaaaaaaaa, 0},
+		{1495333, 56, 0xbfe62508, 0xaaaaaaaa, 1},
+	} {
+		v, w := make([]int32, e.at+1), make([]uint32, 2)
+		genericWords(w, sequence(), e.label, 0, 0, 2*e.at)
+		if w[0] != e.low || w[1] != e.high {
+			t.Fatalf("words %08x of label %d, want %08x %08x", w, e.label, e.low, e.high)
+		}
+		genericTernary(v, sequence(), e.label)
+		if v[e.at] != e.want {
+			t.Errorf("plain Go: %08x gives %d, want %d", w, v[e.at], e.want)
+		}
+		for _, c := range variants() {
+			if c != generic {
+				if vectorSmall(c, v, sequence(), e.label, false); v[e.at] != e.want {
+					t.Errorf("%s: %08x gives %d, want %d", c, w, v[e.at], e.want)
+				}
+			}
+		}
+	}
+}
+
 func BenchmarkSamplers(b *testing.B) {
 	seed, u, v := sequence(), make([]uint32, 8192), make([]int32, 8192)
 	for _, c := range variants() {

@@ -41,3 +41,28 @@ func ternaryAVX512(dst *int32, groups int, s *uint32)
 //
 //go:noescape
 func cbdAVX512(dst *int32, groups int, s *uint32)
+
+// wordsAVX2 is wordsAVX512 for groups of 8 blocks.
+//
+//go:noescape
+func wordsAVX2(dst *uint32, groups int, s *uint32)
+
+// uniformAVX2 is uniformAVX512 for groups of 8 blocks: a byte of rejected each.
+//
+//go:noescape
+func uniformAVX2(dst *uint32, groups int, s *uint32, rejected *byte)
+
+// retryAVX2 is retryAVX512.
+//
+//go:noescape
+func retryAVX2(dst *uint32, src *uint32, blocks *uint32, n int, left *uint32) (still int)
+
+// ternaryAVX2 is ternaryAVX512 for groups of 8 blocks: 64 integers each.
+//
+//go:noescape
+func ternaryAVX2(dst *int32, groups int, s *uint32)
+
+// cbdAVX2 is cbdAVX512 for groups of 8 blocks: 64 integers each.
+//
+//go:noescape
+func cbdAVX2(dst *int32, groups int, s *uint32)

@@ -2439,3 +2439,1902 @@ rounds:
 	JNE          group
 	VZEROUPPER
 	RET
+
+DATA rotate16<>+0(SB)/1, $0x02
+DATA rotate16<>+1(SB)/1, $0x03
+DATA rotate16<>+2(SB)/1, $0x00
+DATA rotate16<>+3(SB)/1, $0x01
+DATA rotate16<>+4(SB)/1, $0x06
+DATA rotate16<>+5(SB)/1, $0x07
+DATA rotate16<>+6(SB)/1, $0x04
+DATA rotate16<>+7(SB)/1, $0x05
+DATA rotate16<>+8(SB)/1, $0x0a
+DATA rotate16<>+9(SB)/1, $0x0b
+DATA rotate16<>+10(SB)/1, $0x08
+DATA rotate16<>+11(SB)/1, $0x09
+DATA rotate16<>+12(SB)/1, $0x0e
+DATA rotate16<>+13(SB)/1, $0x0f
+DATA rotate16<>+14(SB)/1, $0x0c
+DATA rotate16<>+15(SB)/1, $0x0d
+DATA rotate16<>+16(SB)/1, $0x02
+DATA rotate16<>+17(SB)/1, $0x03
+DATA rotate16<>+18(SB)/1, $0x00
+DATA rotate16<>+19(SB)/1, $0x01
+DATA rotate16<>+20(SB)/1, $0x06
+DATA rotate16<>+21(SB)/1, $0x07
+DATA rotate16<>+22(SB)/1, $0x04
+DATA rotate16<>+23(SB)/1, $0x05
+DATA rotate16<>+24(SB)/1, $0x0a
+DATA rotate16<>+25(SB)/1, $0x0b
+DATA rotate16<>+26(SB)/1, $0x08
+DATA rotate16<>+27(SB)/1, $0x09
+DATA rotate16<>+28(SB)/1, $0x0e
+DATA rotate16<>+29(SB)/1, $0x0f
+DATA rotate16<>+30(SB)/1, $0x0c
+DATA rotate16<>+31(SB)/1, $0x0d
+GLOBL rotate16<>(SB), RODATA|NOPTR, $32
+
+DATA rotate8<>+0(SB)/1, $0x03
+DATA rotate8<>+1(SB)/1, $0x00
+DATA rotate8<>+2(SB)/1, $0x01
+DATA rotate8<>+3(SB)/1, $0x02
+DATA rotate8<>+4(SB)/1, $0x07
+DATA rotate8<>+5(SB)/1, $0x04
+DATA rotate8<>+6(SB)/1, $0x05
+DATA rotate8<>+7(SB)/1, $0x06
+DATA rotate8<>+8(SB)/1, $0x0b
+DATA rotate8<>+9(SB)/1, $0x08
+DATA rotate8<>+10(SB)/1, $0x09
+DATA rotate8<>+11(SB)/1, $0x0a
+DATA rotate8<>+12(SB)/1, $0x0f
+DATA rotate8<>+13(SB)/1, $0x0c
+DATA rotate8<>+14(SB)/1, $0x0d
+DATA rotate8<>+15(SB)/1, $0x0e
+DATA rotate8<>+16(SB)/1, $0x03
+DATA rotate8<>+17(SB)/1, $0x00
+DATA rotate8<>+18(SB)/1, $0x01
+DATA rotate8<>+19(SB)/1, $0x02
+DATA rotate8<>+20(SB)/1, $0x07
+DATA rotate8<>+21(SB)/1, $0x04
+DATA rotate8<>+22(SB)/1, $0x05
+DATA rotate8<>+23(SB)/1, $0x06
+DATA rotate8<>+24(SB)/1, $0x0b
+DATA rotate8<>+25(SB)/1, $0x08
+DATA rotate8<>+26(SB)/1, $0x09
+DATA rotate8<>+27(SB)/1, $0x0a
+DATA rotate8<>+28(SB)/1, $0x0f
+DATA rotate8<>+29(SB)/1, $0x0c
+DATA rotate8<>+30(SB)/1, $0x0d
+DATA rotate8<>+31(SB)/1, $0x0e
+GLOBL rotate8<>(SB), RODATA|NOPTR, $32
+
+DATA flip<>+0(SB)/1, $0x00
+DATA flip<>+1(SB)/1, $0x00
+DATA flip<>+2(SB)/1, $0x00
+DATA flip<>+3(SB)/1, $0x80
+DATA flip<>+4(SB)/1, $0x00
+DATA flip<>+5(SB)/1, $0x00
+DATA flip<>+6(SB)/1, $0x00
+DATA flip<>+7(SB)/1, $0x80
+DATA flip<>+8(SB)/1, $0x00
+DATA flip<>+9(SB)/1, $0x00
+DATA flip<>+10(SB)/1, $0x00
+DATA flip<>+11(SB)/1, $0x80
+DATA flip<>+12(SB)/1, $0x00
+DATA flip<>+13(SB)/1, $0x00
+DATA flip<>+14(SB)/1, $0x00
+DATA flip<>+15(SB)/1, $0x80
+DATA flip<>+16(SB)/1, $0x00
+DATA flip<>+17(SB)/1, $0x00
+DATA flip<>+18(SB)/1, $0x00
+DATA flip<>+19(SB)/1, $0x80
+DATA flip<>+20(SB)/1, $0x00
+DATA flip<>+21(SB)/1, $0x00
+DATA flip<>+22(SB)/1, $0x00
+DATA flip<>+23(SB)/1, $0x80
+DATA flip<>+24(SB)/1, $0x00
+DATA flip<>+25(SB)/1, $0x00
+DATA flip<>+26(SB)/1, $0x00
+DATA flip<>+27(SB)/1, $0x80
+DATA flip<>+28(SB)/1, $0x00
+DATA flip<>+29(SB)/1, $0x00
+DATA flip<>+30(SB)/1, $0x00
+DATA flip<>+31(SB)/1, $0x80
+GLOBL flip<>(SB), RODATA|NOPTR, $32
+
+DATA low21<>+0(SB)/1, $0xff
+DATA low21<>+1(SB)/1, $0xff
+DATA low21<>+2(SB)/1, $0x1f
+DATA low21<>+3(SB)/1, $0x00
+DATA low21<>+4(SB)/1, $0xff
+DATA low21<>+5(SB)/1, $0xff
+DATA low21<>+6(SB)/1, $0x1f
+DATA low21<>+7(SB)/1, $0x00
+DATA low21<>+8(SB)/1, $0xff
+DATA low21<>+9(SB)/1, $0xff
+DATA low21<>+10(SB)/1, $0x1f
+DATA low21<>+11(SB)/1, $0x00
+DATA low21<>+12(SB)/1, $0xff
+DATA low21<>+13(SB)/1, $0xff
+DATA low21<>+14(SB)/1, $0x1f
+DATA low21<>+15(SB)/1, $0x00
+DATA low21<>+16(SB)/1, $0xff
+DATA low21<>+17(SB)/1, $0xff
+DATA low21<>+18(SB)/1, $0x1f
+DATA low21<>+19(SB)/1, $0x00
+DATA low21<>+20(SB)/1, $0xff
+DATA low21<>+21(SB)/1, $0xff
+DATA low21<>+22(SB)/1, $0x1f
+DATA low21<>+23(SB)/1, $0x00
+DATA low21<>+24(SB)/1, $0xff
+DATA low21<>+25(SB)/1, $0xff
+DATA low21<>+26(SB)/1, $0x1f
+DATA low21<>+27(SB)/1, $0x00
+DATA low21<>+28(SB)/1, $0xff
+DATA low21<>+29(SB)/1, $0xff
+DATA low21<>+30(SB)/1, $0x1f
+DATA low21<>+31(SB)/1, $0x00
+GLOBL low21<>(SB), RODATA|NOPTR, $32
+
+DATA nibble<>+0(SB)/1, $0x0f
+DATA nibble<>+1(SB)/1, $0x0f
+DATA nibble<>+2(SB)/1, $0x0f
+DATA nibble<>+3(SB)/1, $0x0f
+DATA nibble<>+4(SB)/1, $0x0f
+DATA nibble<>+5(SB)/1, $0x0f
+DATA nibble<>+6(SB)/1, $0x0f
+DATA nibble<>+7(SB)/1, $0x0f
+DATA nibble<>+8(SB)/1, $0x0f
+DATA nibble<>+9(SB)/1, $0x0f
+DATA nibble<>+10(SB)/1, $0x0f
+DATA nibble<>+11(SB)/1, $0x0f
+DATA nibble<>+12(SB)/1, $0x0f
+DATA nibble<>+13(SB)/1, $0x0f
+DATA nibble<>+14(SB)/1, $0x0f
+DATA nibble<>+15(SB)/1, $0x0f
+DATA nibble<>+16(SB)/1, $0x0f
+DATA nibble<>+17(SB)/1, $0x0f
+DATA nibble<>+18(SB)/1, $0x0f
+DATA nibble<>+19(SB)/1, $0x0f
+DATA nibble<>+20(SB)/1, $0x0f
+DATA nibble<>+21(SB)/1, $0x0f
+DATA nibble<>+22(SB)/1, $0x0f
+DATA nibble<>+23(SB)/1, $0x0f
+DATA nibble<>+24(SB)/1, $0x0f
+DATA nibble<>+25(SB)/1, $0x0f
+DATA nibble<>+26(SB)/1, $0x0f
+DATA nibble<>+27(SB)/1, $0x0f
+DATA nibble<>+28(SB)/1, $0x0f
+DATA nibble<>+29(SB)/1, $0x0f
+DATA nibble<>+30(SB)/1, $0x0f
+DATA nibble<>+31(SB)/1, $0x0f
+GLOBL nibble<>(SB), RODATA|NOPTR, $32
+
+DATA ones<>+0(SB)/1, $0x00
+DATA ones<>+1(SB)/1, $0x01
+DATA ones<>+2(SB)/1, $0x01
+DATA ones<>+3(SB)/1, $0x02
+DATA ones<>+4(SB)/1, $0x01
+DATA ones<>+5(SB)/1, $0x02
+DATA ones<>+6(SB)/1, $0x02
+DATA ones<>+7(SB)/1, $0x03
+DATA ones<>+8(SB)/1, $0x01
+DATA ones<>+9(SB)/1, $0x02
+DATA ones<>+10(SB)/1, $0x02
+DATA ones<>+11(SB)/1, $0x03
+DATA ones<>+12(SB)/1, $0x02
+DATA ones<>+13(SB)/1, $0x03
+DATA ones<>+14(SB)/1, $0x03
+DATA ones<>+15(SB)/1, $0x04
+DATA ones<>+16(SB)/1, $0x00
+DATA ones<>+17(SB)/1, $0x01
+DATA ones<>+18(SB)/1, $0x01
+DATA ones<>+19(SB)/1, $0x02
+DATA ones<>+20(SB)/1, $0x01
+DATA ones<>+21(SB)/1, $0x02
+DATA ones<>+22(SB)/1, $0x02
+DATA ones<>+23(SB)/1, $0x03
+DATA ones<>+24(SB)/1, $0x01
+DATA ones<>+25(SB)/1, $0x02
+DATA ones<>+26(SB)/1, $0x02
+DATA ones<>+27(SB)/1, $0x03
+DATA ones<>+28(SB)/1, $0x02
+DATA ones<>+29(SB)/1, $0x03
+DATA ones<>+30(SB)/1, $0x03
+DATA ones<>+31(SB)/1, $0x04
+GLOBL ones<>(SB), RODATA|NOPTR, $32
+
+DATA bytes<>+0(SB)/1, $0x01
+DATA bytes<>+1(SB)/1, $0x01
+DATA bytes<>+2(SB)/1, $0x01
+DATA bytes<>+3(SB)/1, $0x01
+DATA bytes<>+4(SB)/1, $0x01
+DATA bytes<>+5(SB)/1, $0x01
+DATA bytes<>+6(SB)/1, $0x01
+DATA bytes<>+7(SB)/1, $0x01
+DATA bytes<>+8(SB)/1, $0x01
+DATA bytes<>+9(SB)/1, $0x01
+DATA bytes<>+10(SB)/1, $0x01
+DATA bytes<>+11(SB)/1, $0x01
+DATA bytes<>+12(SB)/1, $0x01
+DATA bytes<>+13(SB)/1, $0x01
+DATA bytes<>+14(SB)/1, $0x01
+DATA bytes<>+15(SB)/1, $0x01
+DATA bytes<>+16(SB)/1, $0x01
+DATA bytes<>+17(SB)/1, $0x01
+DATA bytes<>+18(SB)/1, $0x01
+DATA bytes<>+19(SB)/1, $0x01
+DATA bytes<>+20(SB)/1, $0x01
+DATA bytes<>+21(SB)/1, $0x01
+DATA bytes<>+22(SB)/1, $0x01
+DATA bytes<>+23(SB)/1, $0x01
+DATA bytes<>+24(SB)/1, $0x01
+DATA bytes<>+25(SB)/1, $0x01
+DATA bytes<>+26(SB)/1, $0x01
+DATA bytes<>+27(SB)/1, $0x01
+DATA bytes<>+28(SB)/1, $0x01
+DATA bytes<>+29(SB)/1, $0x01
+DATA bytes<>+30(SB)/1, $0x01
+DATA bytes<>+31(SB)/1, $0x01
+GLOBL bytes<>(SB), RODATA|NOPTR, $32
+
+DATA words<>+0(SB)/1, $0x01
+DATA words<>+1(SB)/1, $0x00
+DATA words<>+2(SB)/1, $0x01
+DATA words<>+3(SB)/1, $0x00
+DATA words<>+4(SB)/1, $0x01
+DATA words<>+5(SB)/1, $0x00
+DATA words<>+6(SB)/1, $0x01
+DATA words<>+7(SB)/1, $0x00
+DATA words<>+8(SB)/1, $0x01
+DATA words<>+9(SB)/1, $0x00
+DATA words<>+10(SB)/1, $0x01
+DATA words<>+11(SB)/1, $0x00
+DATA words<>+12(SB)/1, $0x01
+DATA words<>+13(SB)/1, $0x00
+DATA words<>+14(SB)/1, $0x01
+DATA words<>+15(SB)/1, $0x00
+DATA words<>+16(SB)/1, $0x01
+DATA words<>+17(SB)/1, $0x00
+DATA words<>+18(SB)/1, $0x01
+DATA words<>+19(SB)/1, $0x00
+DATA words<>+20(SB)/1, $0x01
+DATA words<>+21(SB)/1, $0x00
+DATA words<>+22(SB)/1, $0x01
+DATA words<>+23(SB)/1, $0x00
+DATA words<>+24(SB)/1, $0x01
+DATA words<>+25(SB)/1, $0x00
+DATA words<>+26(SB)/1, $0x01
+DATA words<>+27(SB)/1, $0x00
+DATA words<>+28(SB)/1, $0x01
+DATA words<>+29(SB)/1, $0x00
+DATA words<>+30(SB)/1, $0x01
+DATA words<>+31(SB)/1, $0x00
+GLOBL words<>(SB), RODATA|NOPTR, $32
+
+// func wordsAVX2(dst *uint32, groups int, s *uint32)
+// Requires: AVX, AVX2
+TEXT ·wordsAVX2(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ groups+8(FP), CX
+	MOVQ s+16(FP), DX
+
+group:
+	VPBROADCASTD (DX), Y0
+	VPBROADCASTD 4(DX), Y1
+	VPBROADCASTD 8(DX), Y2
+	VPBROADCASTD 12(DX), Y3
+	VPBROADCASTD 16(DX), Y4
+	VPBROADCASTD 20(DX), Y5
+	VPBROADCASTD 24(DX), Y6
+	VPBROADCASTD 28(DX), Y7
+	VPBROADCASTD 32(DX), Y8
+	VPBROADCASTD 36(DX), Y9
+	VPBROADCASTD 40(DX), Y10
+	VMOVDQU      Y10, 520(DX)
+	VPBROADCASTD 44(DX), Y10
+	VMOVDQU      Y10, 552(DX)
+	VMOVDQU      64(DX), Y10
+	VPBROADCASTD 52(DX), Y11
+	VPBROADCASTD 56(DX), Y12
+	VPBROADCASTD 60(DX), Y13
+	MOVQ         $0x0000000a, BX
+
+rounds:
+	VPADDD       Y4, Y0, Y0
+	VPADDD       Y5, Y1, Y1
+	VPXOR        Y0, Y10, Y10
+	VPXOR        Y1, Y11, Y11
+	VPSHUFB      rotate16<>+0(SB), Y10, Y10
+	VPSHUFB      rotate16<>+0(SB), Y11, Y11
+	VPADDD       Y10, Y8, Y8
+	VPADDD       Y11, Y9, Y9
+	VPXOR        Y8, Y4, Y4
+	VPXOR        Y9, Y5, Y5
+	VPSLLD       $0x0c, Y4, Y14
+	VPSRLD       $0x14, Y4, Y4
+	VPOR         Y14, Y4, Y4
+	VPSLLD       $0x0c, Y5, Y14
+	VPSRLD       $0x14, Y5, Y5
+	VPOR         Y14, Y5, Y5
+	VPADDD       Y4, Y0, Y0
+	VPADDD       Y5, Y1, Y1
+	VPXOR        Y0, Y10, Y10
+	VPXOR        Y1, Y11, Y11
+	VPSHUFB      rotate8<>+0(SB), Y10, Y10
+	VPSHUFB      rotate8<>+0(SB), Y11, Y11
+	VPADDD       Y10, Y8, Y8
+	VPADDD       Y11, Y9, Y9
+	VPXOR        Y8, Y4, Y4
+	VPXOR        Y9, Y5, Y5
+	VPSLLD       $0x07, Y4, Y14
+	VPSRLD       $0x19, Y4, Y4
+	VPOR         Y14, Y4, Y4
+	VPSLLD       $0x07, Y5, Y14
+	VPSRLD       $0x19, Y5, Y5
+	VPOR         Y14, Y5, Y5
+	VMOVDQU      Y8, 456(DX)
+	VMOVDQU      520(DX), Y8
+	VMOVDQU      Y9, 488(DX)
+	VMOVDQU      552(DX), Y9
+	VPADDD       Y6, Y2, Y2
+	VPADDD       Y7, Y3, Y3
+	VPXOR        Y2, Y12, Y12
+	VPXOR        Y3, Y13, Y13
+	VPSHUFB      rotate16<>+0(SB), Y12, Y12
+	VPSHUFB      rotate16<>+0(SB), Y13, Y13
+	VPADDD       Y12, Y8, Y8
+	VPADDD       Y13, Y9, Y9
+	VPXOR        Y8, Y6, Y6
+	VPXOR        Y9, Y7, Y7
+	VPSLLD       $0x0c, Y6, Y14
+	VPSRLD       $0x14, Y6, Y6
+	VPOR         Y14, Y6, Y6
+	VPSLLD       $0x0c, Y7, Y14
+	VPSRLD       $0x14, Y7, Y7
+	VPOR         Y14, Y7, Y7
+	VPADDD       Y6, Y2, Y2
+	VPADDD       Y7, Y3, Y3
+	VPXOR        Y2, Y12, Y12
+	VPXOR        Y3, Y13, Y13
+	VPSHUFB      rotate8<>+0(SB), Y12, Y12
+	VPSHUFB      rotate8<>+0(SB), Y13, Y13
+	VPADDD       Y12, Y8, Y8
+	VPADDD       Y13, Y9, Y9
+	VPXOR        Y8, Y6, Y6
+	VPXOR        Y9, Y7, Y7
+	VPSLLD       $0x07, Y6, Y14
+	VPSRLD       $0x19, Y6, Y6
+	VPOR         Y14, Y6, Y6
+	VPSLLD       $0x07, Y7, Y14
+	VPSRLD       $0x19, Y7, Y7
+	VPOR         Y14, Y7, Y7
+	VPADDD       Y5, Y0, Y0
+	VPADDD       Y6, Y1, Y1
+	VPXOR        Y0, Y13, Y13
+	VPXOR        Y1, Y10, Y10
+	VPSHUFB      rotate16<>+0(SB), Y13, Y13
+	VPSHUFB      rotate16<>+0(SB), Y10, Y10
+	VPADDD       Y13, Y8, Y8
+	VPADDD       Y10, Y9, Y9
+	VPXOR        Y8, Y5, Y5
+	VPXOR        Y9, Y6, Y6
+	VPSLLD       $0x0c, Y5, Y14
+	VPSRLD       $0x14, Y5, Y5
+	VPOR         Y14, Y5, Y5
+	VPSLLD       $0x0c, Y6, Y14
+	VPSRLD       $0x14, Y6, Y6
+	VPOR         Y14, Y6, Y6
+	VPADDD       Y5, Y0, Y0
+	VPADDD       Y6, Y1, Y1
+	VPXOR        Y0, Y13, Y13
+	VPXOR        Y1, Y10, Y10
+	VPSHUFB      rotate8<>+0(SB), Y13, Y13
+	VPSHUFB      rotate8<>+0(SB), Y10, Y10
+	VPADDD       Y13, Y8, Y8
+	VPADDD       Y10, Y9, Y9
+	VPXOR        Y8, Y5, Y5
+	VPXOR        Y9, Y6, Y6
+	VPSLLD       $0x07, Y5, Y14
+	VPSRLD       $0x19, Y5, Y5
+	VPOR         Y14, Y5, Y5
+	VPSLLD       $0x07, Y6, Y14
+	VPSRLD       $0x19, Y6, Y6
+	VPOR         Y14, Y6, Y6
+	VMOVDQU      Y8, 520(DX)
+	VMOVDQU      456(DX), Y8
+	VMOVDQU      Y9, 552(DX)
+	VMOVDQU      488(DX), Y9
+	VPADDD       Y7, Y2, Y2
+	VPADDD       Y4, Y3, Y3
+	VPXOR        Y2, Y11, Y11
+	VPXOR        Y3, Y12, Y12
+	VPSHUFB      rotate16<>+0(SB), Y11, Y11
+	VPSHUFB      rotate16<>+0(SB), Y12, Y12
+	VPADDD       Y11, Y8, Y8
+	VPADDD       Y12, Y9, Y9
+	VPXOR        Y8, Y7, Y7
+	VPXOR        Y9, Y4, Y4
+	VPSLLD       $0x0c, Y7, Y14
+	VPSRLD       $0x14, Y7, Y7
+	VPOR         Y14, Y7, Y7
+	VPSLLD       $0x0c, Y4, Y14
+	VPSRLD       $0x14, Y4, Y4
+	VPOR         Y14, Y4, Y4
+	VPADDD       Y7, Y2, Y2
+	VPADDD       Y4, Y3, Y3
+	VPXOR        Y2, Y11, Y11
+	VPXOR        Y3, Y12, Y12
+	VPSHUFB      rotate8<>+0(SB), Y11, Y11
+	VPSHUFB      rotate8<>+0(SB), Y12, Y12
+	VPADDD       Y11, Y8, Y8
+	VPADDD       Y12, Y9, Y9
+	VPXOR        Y8, Y7, Y7
+	VPXOR        Y9, Y4, Y4
+	VPSLLD       $0x07, Y7, Y14
+	VPSRLD       $0x19, Y7, Y7
+	VPOR         Y14, Y7, Y7
+	VPSLLD       $0x07, Y4, Y14
+	VPSRLD       $0x19, Y4, Y4
+	VPOR         Y14, Y4, Y4
+	DECQ         BX
+	JNE          rounds
+	VPBROADCASTD 32(DX), Y14
+	VPADDD       Y14, Y8, Y8
+	VMOVDQU      Y8, 456(DX)
+	VPBROADCASTD 36(DX), Y8
+	VPADDD       Y8, Y9, Y9
+	VMOVDQU      Y9, 488(DX)
+	VMOVDQU      520(DX), Y9
+	VPBROADCASTD 40(DX), Y8
+	VPADDD       Y8, Y9, Y9
+	VMOVDQU      Y9, 520(DX)
+	VMOVDQU      552(DX), Y9
+	VPBROADCASTD 44(DX), Y8
+	VPADDD       Y8, Y9, Y9
+	VMOVDQU      Y9, 552(DX)
+	VPADDD       64(DX), Y10, Y10
+	VMOVDQU      Y10, 584(DX)
+	VPBROADCASTD 52(DX), Y8
+	VPADDD       Y8, Y11, Y11
+	VMOVDQU      Y11, 616(DX)
+	VPBROADCASTD 56(DX), Y8
+	VPADDD       Y8, Y12, Y12
+	VMOVDQU      Y12, 648(DX)
+	VPBROADCASTD 60(DX), Y8
+	VPADDD       Y8, Y13, Y13
+	VMOVDQU      Y13, 680(DX)
+	VPBROADCASTD (DX), Y8
+	VPADDD       Y8, Y0, Y0
+	VPBROADCASTD 4(DX), Y8
+	VPADDD       Y8, Y1, Y1
+	VPBROADCASTD 8(DX), Y8
+	VPADDD       Y8, Y2, Y2
+	VPBROADCASTD 12(DX), Y8
+	VPADDD       Y8, Y3, Y3
+	VPBROADCASTD 16(DX), Y8
+	VPADDD       Y8, Y4, Y4
+	VPBROADCASTD 20(DX), Y8
+	VPADDD       Y8, Y5, Y5
+	VPBROADCASTD 24(DX), Y8
+	VPADDD       Y8, Y6, Y6
+	VPBROADCASTD 28(DX), Y8
+	VPADDD       Y8, Y7, Y7
+	VPUNPCKLDQ   Y1, Y0, Y8
+	VPUNPCKHDQ   Y1, Y0, Y0
+	VPUNPCKLDQ   Y3, Y2, Y1
+	VPUNPCKHDQ   Y3, Y2, Y2
+	VPUNPCKLQDQ  Y1, Y8, Y3
+	VPUNPCKHQDQ  Y1, Y8, Y1
+	VPUNPCKLQDQ  Y2, Y0, Y8
+	VPUNPCKHQDQ  Y2, Y0, Y0
+	VPUNPCKLDQ   Y5, Y4, Y2
+	VPUNPCKHDQ   Y5, Y4, Y4
+	VPUNPCKLDQ   Y7, Y6, Y5
+	VPUNPCKHDQ   Y7, Y6, Y6
+	VPUNPCKLQDQ  Y5, Y2, Y7
+	VPUNPCKHQDQ  Y5, Y2, Y2
+	VPUNPCKLQDQ  Y6, Y4, Y5
+	VPUNPCKHQDQ  Y6, Y4, Y4
+	VPERM2I128   $0x20, Y7, Y3, Y6
+	VMOVDQU      Y6, (AX)
+	VPERM2I128   $0x31, Y7, Y3, Y3
+	VMOVDQU      Y3, 256(AX)
+	VPERM2I128   $0x20, Y2, Y1, Y3
+	VMOVDQU      Y3, 64(AX)
+	VPERM2I128   $0x31, Y2, Y1, Y1
+	VMOVDQU      Y1, 320(AX)
+	VPERM2I128   $0x20, Y5, Y8, Y1
+	VMOVDQU      Y1, 128(AX)
+	VPERM2I128   $0x31, Y5, Y8, Y1
+	VMOVDQU      Y1, 384(AX)
+	VPERM2I128   $0x20, Y4, Y0, Y1
+	VMOVDQU      Y1, 192(AX)
+	VPERM2I128   $0x31, Y4, Y0, Y0
+	VMOVDQU      Y0, 448(AX)
+	VMOVDQU      456(DX), Y0
+	VMOVDQU      488(DX), Y1
+	VMOVDQU      520(DX), Y2
+	VMOVDQU      552(DX), Y3
+	VMOVDQU      584(DX), Y4
+	VMOVDQU      616(DX), Y5
+	VMOVDQU      648(DX), Y6
+	VMOVDQU      680(DX), Y7
+	VPUNPCKLDQ   Y1, Y0, Y8
+	VPUNPCKHDQ   Y1, Y0, Y0
+	VPUNPCKLDQ   Y3, Y2, Y1
+	VPUNPCKHDQ   Y3, Y2, Y2
+	VPUNPCKLQDQ  Y1, Y8, Y3
+	VPUNPCKHQDQ  Y1, Y8, Y1
+	VPUNPCKLQDQ  Y2, Y0, Y8
+	VPUNPCKHQDQ  Y2, Y0, Y0
+	VPUNPCKLDQ   Y5, Y4, Y2
+	VPUNPCKHDQ   Y5, Y4, Y4
+	VPUNPCKLDQ   Y7, Y6, Y5
+	VPUNPCKHDQ   Y7, Y6, Y6
+	VPUNPCKLQDQ  Y5, Y2, Y7
+	VPUNPCKHQDQ  Y5, Y2, Y2
+	VPUNPCKLQDQ  Y6, Y4, Y5
+	VPUNPCKHQDQ  Y6, Y4, Y4
+	VPERM2I128   $0x20, Y7, Y3, Y6
+	VMOVDQU      Y6, 32(AX)
+	VPERM2I128   $0x31, Y7, Y3, Y3
+	VMOVDQU      Y3, 288(AX)
+	VPERM2I128   $0x20, Y2, Y1, Y3
+	VMOVDQU      Y3, 96(AX)
+	VPERM2I128   $0x31, Y2, Y1, Y1
+	VMOVDQU      Y1, 352(AX)
+	VPERM2I128   $0x20, Y5, Y8, Y1
+	VMOVDQU      Y1, 160(AX)
+	VPERM2I128   $0x31, Y5, Y8, Y1
+	VMOVDQU      Y1, 416(AX)
+	VPERM2I128   $0x20, Y4, Y0, Y1
+	VMOVDQU      Y1, 224(AX)
+	VPERM2I128   $0x31, Y4, Y0, Y0
+	VMOVDQU      Y0, 480(AX)
+	ADDQ         $0x00000200, AX
+	MOVL         $0x00000008, BX
+	VMOVD        BX, X0
+	VPBROADCASTD X0, Y0
+	VPADDD       64(DX), Y0, Y0
+	VMOVDQU      Y0, 64(DX)
+	DECQ         CX
+	JNE          group
+	VZEROUPPER
+	RET
+
+// func uniformAVX2(dst *uint32, groups int, s *uint32, rejected *byte)
+// Requires: AVX, AVX2
+TEXT ·uniformAVX2(SB), NOSPLIT, $0-32
+	MOVQ dst+0(FP), AX
+	MOVQ groups+8(FP), CX
+	MOVQ s+16(FP), DX
+	MOVQ rejected+24(FP), BX
+
+group:
+	VPBROADCASTD (DX), Y0
+	VPBROADCASTD 4(DX), Y1
+	VPBROADCASTD 8(DX), Y2
+	VPBROADCASTD 12(DX), Y3
+	VPBROADCASTD 16(DX), Y4
+	VPBROADCASTD 20(DX), Y5
+	VPBROADCASTD 24(DX), Y6
+	VPBROADCASTD 28(DX), Y7
+	VPBROADCASTD 32(DX), Y8
+	VPBROADCASTD 36(DX), Y9
+	VPBROADCASTD 40(DX), Y10
+	VMOVDQU      Y10, 520(DX)
+	VPBROADCASTD 44(DX), Y10
+	VMOVDQU      Y10, 552(DX)
+	VMOVDQU      64(DX), Y10
+	VPBROADCASTD 52(DX), Y11
+	VPBROADCASTD 56(DX), Y12
+	VPBROADCASTD 60(DX), Y13
+	MOVQ         $0x0000000a, SI
+
+rounds:
+	VPADDD       Y4, Y0, Y0
+	VPADDD       Y5, Y1, Y1
+	VPXOR        Y0, Y10, Y10
+	VPXOR        Y1, Y11, Y11
+	VPSHUFB      rotate16<>+0(SB), Y10, Y10
+	VPSHUFB      rotate16<>+0(SB), Y11, Y11
+	VPADDD       Y10, Y8, Y8
+	VPADDD       Y11, Y9, Y9
+	VPXOR        Y8, Y4, Y4
+	VPXOR        Y9, Y5, Y5
+	VPSLLD       $0x0c, Y4, Y14
+	VPSRLD       $0x14, Y4, Y4
+	VPOR         Y14, Y4, Y4
+	VPSLLD       $0x0c, Y5, Y14
+	VPSRLD       $0x14, Y5, Y5
+	VPOR         Y14, Y5, Y5
+	VPADDD       Y4, Y0, Y0
+	VPADDD       Y5, Y1, Y1
+	VPXOR        Y0, Y10, Y10
+	VPXOR        Y1, Y11, Y11
+	VPSHUFB      rotate8<>+0(SB), Y10, Y10
+	VPSHUFB      rotate8<>+0(SB), Y11, Y11
+	VPADDD       Y10, Y8, Y8
+	VPADDD       Y11, Y9, Y9
+	VPXOR        Y8, Y4, Y4
+	VPXOR        Y9, Y5, Y5
+	VPSLLD       $0x07, Y4, Y14
+	VPSRLD       $0x19, Y4, Y4
+	VPOR         Y14, Y4, Y4
+	VPSLLD       $0x07, Y5, Y14
+	VPSRLD       $0x19, Y5, Y5
+	VPOR         Y14, Y5, Y5
+	VMOVDQU      Y8, 456(DX)
+	VMOVDQU      520(DX), Y8
+	VMOVDQU      Y9, 488(DX)
+	VMOVDQU      552(DX), Y9
+	VPADDD       Y6, Y2, Y2
+	VPADDD       Y7, Y3, Y3
+	VPXOR        Y2, Y12, Y12
+	VPXOR        Y3, Y13, Y13
+	VPSHUFB      rotate16<>+0(SB), Y12, Y12
+	VPSHUFB      rotate16<>+0(SB), Y13, Y13
+	VPADDD       Y12, Y8, Y8
+	VPADDD       Y13, Y9, Y9
+	VPXOR        Y8, Y6, Y6
+	VPXOR        Y9, Y7, Y7
+	VPSLLD       $0x0c, Y6, Y14
+	VPSRLD       $0x14, Y6, Y6
+	VPOR         Y14, Y6, Y6
+	VPSLLD       $0x0c, Y7, Y14
+	VPSRLD       $0x14, Y7, Y7
+	VPOR         Y14, Y7, Y7
+	VPADDD       Y6, Y2, Y2
+	VPADDD       Y7, Y3, Y3
+	VPXOR        Y2, Y12, Y12
+	VPXOR        Y3, Y13, Y13
+	VPSHUFB      rotate8<>+0(SB), Y12, Y12
+	VPSHUFB      rotate8<>+0(SB), Y13, Y13
+	VPADDD       Y12, Y8, Y8
+	VPADDD       Y13, Y9, Y9
+	VPXOR        Y8, Y6, Y6
+	VPXOR        Y9, Y7, Y7
+	VPSLLD       $0x07, Y6, Y14
+	VPSRLD       $0x19, Y6, Y6
+	VPOR         Y14, Y6, Y6
+	VPSLLD       $0x07, Y7, Y14
+	VPSRLD       $0x19, Y7, Y7
+	VPOR         Y14, Y7, Y7
+	VPADDD       Y5, Y0, Y0
+	VPADDD       Y6, Y1, Y1
+	VPXOR        Y0, Y13, Y13
+	VPXOR        Y1, Y10, Y10
+	VPSHUFB      rotate16<>+0(SB), Y13, Y13
+	VPSHUFB      rotate16<>+0(SB), Y10, Y10
+	VPADDD       Y13, Y8, Y8
+	VPADDD       Y10, Y9, Y9
+	VPXOR        Y8, Y5, Y5
+	VPXOR        Y9, Y6, Y6
+	VPSLLD       $0x0c, Y5, Y14
+	VPSRLD       $0x14, Y5, Y5
+	VPOR         Y14, Y5, Y5
+	VPSLLD       $0x0c, Y6, Y14
+	VPSRLD       $0x14, Y6, Y6
+	VPOR         Y14, Y6, Y6
+	VPADDD       Y5, Y0, Y0
+	VPADDD       Y6, Y1, Y1
+	VPXOR        Y0, Y13, Y13
+	VPXOR        Y1, Y10, Y10
+	VPSHUFB      rotate8<>+0(SB), Y13, Y13
+	VPSHUFB      rotate8<>+0(SB), Y10, Y10
+	VPADDD       Y13, Y8, Y8
+	VPADDD       Y10, Y9, Y9
+	VPXOR        Y8, Y5, Y5
+	VPXOR        Y9, Y6, Y6
+	VPSLLD       $0x07, Y5, Y14
+	VPSRLD       $0x19, Y5, Y5
+	VPOR         Y14, Y5, Y5
+	VPSLLD       $0x07, Y6, Y14
+	VPSRLD       $0x19, Y6, Y6
+	VPOR         Y14, Y6, Y6
+	VMOVDQU      Y8, 520(DX)
+	VMOVDQU      456(DX), Y8
+	VMOVDQU      Y9, 552(DX)
+	VMOVDQU      488(DX), Y9
+	VPADDD       Y7, Y2, Y2
+	VPADDD       Y4, Y3, Y3
+	VPXOR        Y2, Y11, Y11
+	VPXOR        Y3, Y12, Y12
+	VPSHUFB      rotate16<>+0(SB), Y11, Y11
+	VPSHUFB      rotate16<>+0(SB), Y12, Y12
+	VPADDD       Y11, Y8, Y8
+	VPADDD       Y12, Y9, Y9
+	VPXOR        Y8, Y7, Y7
+	VPXOR        Y9, Y4, Y4
+	VPSLLD       $0x0c, Y7, Y14
+	VPSRLD       $0x14, Y7, Y7
+	VPOR         Y14, Y7, Y7
+	VPSLLD       $0x0c, Y4, Y14
+	VPSRLD       $0x14, Y4, Y4
+	VPOR         Y14, Y4, Y4
+	VPADDD       Y7, Y2, Y2
+	VPADDD       Y4, Y3, Y3
+	VPXOR        Y2, Y11, Y11
+	VPXOR        Y3, Y12, Y12
+	VPSHUFB      rotate8<>+0(SB), Y11, Y11
+	VPSHUFB      rotate8<>+0(SB), Y12, Y12
+	VPADDD       Y11, Y8, Y8
+	VPADDD       Y12, Y9, Y9
+	VPXOR        Y8, Y7, Y7
+	VPXOR        Y9, Y4, Y4
+	VPSLLD       $0x07, Y7, Y14
+	VPSRLD       $0x19, Y7, Y7
+	VPOR         Y14, Y7, Y7
+	VPSLLD       $0x07, Y4, Y14
+	VPSRLD       $0x19, Y4, Y4
+	VPOR         Y14, Y4, Y4
+	DECQ         SI
+	JNE          rounds
+	VPBROADCASTD 32(DX), Y14
+	VPADDD       Y14, Y8, Y8
+	VMOVDQU      Y8, 456(DX)
+	VPBROADCASTD 36(DX), Y8
+	VPADDD       Y8, Y9, Y9
+	VMOVDQU      Y9, 488(DX)
+	VMOVDQU      520(DX), Y9
+	VPBROADCASTD 40(DX), Y8
+	VPADDD       Y8, Y9, Y9
+	VMOVDQU      Y9, 520(DX)
+	VMOVDQU      552(DX), Y9
+	VPBROADCASTD 44(DX), Y8
+	VPADDD       Y8, Y9, Y9
+	VMOVDQU      Y9, 552(DX)
+	VPADDD       64(DX), Y10, Y10
+	VMOVDQU      Y10, 584(DX)
+	VPBROADCASTD 52(DX), Y8
+	VPADDD       Y8, Y11, Y11
+	VMOVDQU      Y11, 616(DX)
+	VPBROADCASTD 56(DX), Y8
+	VPADDD       Y8, Y12, Y12
+	VMOVDQU      Y12, 648(DX)
+	VPBROADCASTD 60(DX), Y8
+	VPADDD       Y8, Y13, Y13
+	VMOVDQU      Y13, 680(DX)
+	VPBROADCASTD (DX), Y8
+	VPADDD       Y8, Y0, Y0
+	VPBROADCASTD 4(DX), Y8
+	VPADDD       Y8, Y1, Y1
+	VPBROADCASTD 8(DX), Y8
+	VPADDD       Y8, Y2, Y2
+	VPBROADCASTD 12(DX), Y8
+	VPADDD       Y8, Y3, Y3
+	VPBROADCASTD 16(DX), Y8
+	VPADDD       Y8, Y4, Y4
+	VPBROADCASTD 20(DX), Y8
+	VPADDD       Y8, Y5, Y5
+	VPBROADCASTD 24(DX), Y8
+	VPADDD       Y8, Y6, Y6
+	VPBROADCASTD 28(DX), Y8
+	VPADDD       Y8, Y7, Y7
+	VPXOR        Y8, Y8, Y8
+	VPBROADCASTD 192(DX), Y9
+	VPBROADCASTD 196(DX), Y10
+	VPXOR        flip<>+0(SB), Y10, Y10
+	VPSRLQ       $0x20, Y0, Y12
+	VPMULUDQ     Y9, Y0, Y11
+	VPMULUDQ     Y9, Y12, Y12
+	VPMULLD      Y9, Y0, Y0
+	VPSRLQ       $0x20, Y11, Y11
+	VPBLENDD     $0xaa, Y12, Y11, Y12
+	VPXOR        flip<>+0(SB), Y0, Y0
+	VPCMPGTD     Y0, Y10, Y11
+	VPOR         Y11, Y12, Y0
+	VPOR         Y11, Y8, Y8
+	VPSRLQ       $0x20, Y1, Y12
+	VPMULUDQ     Y9, Y1, Y11
+	VPMULUDQ     Y9, Y12, Y12
+	VPMULLD      Y9, Y1, Y1
+	VPSRLQ       $0x20, Y11, Y11
+	VPBLENDD     $0xaa, Y12, Y11, Y12
+	VPXOR        flip<>+0(SB), Y1, Y1
+	VPCMPGTD     Y1, Y10, Y11
+	VPOR         Y11, Y12, Y1
+	VPOR         Y11, Y8, Y8
+	VPSRLQ       $0x20, Y2, Y12
+	VPMULUDQ     Y9, Y2, Y11
+	VPMULUDQ     Y9, Y12, Y12
+	VPMULLD      Y9, Y2, Y2
+	VPSRLQ       $0x20, Y11, Y11
+	VPBLENDD     $0xaa, Y12, Y11, Y12
+	VPXOR        flip<>+0(SB), Y2, Y2
+	VPCMPGTD     Y2, Y10, Y11
+	VPOR         Y11, Y12, Y2
+	VPOR         Y11, Y8, Y8
+	VPSRLQ       $0x20, Y3, Y12
+	VPMULUDQ     Y9, Y3, Y11
+	VPMULUDQ     Y9, Y12, Y12
+	VPMULLD      Y9, Y3, Y3
+	VPSRLQ       $0x20, Y11, Y11
+	VPBLENDD     $0xaa, Y12, Y11, Y12
+	VPXOR        flip<>+0(SB), Y3, Y3
+	VPCMPGTD     Y3, Y10, Y11
+	VPOR         Y11, Y12, Y3
+	VPOR         Y11, Y8, Y8
+	VPSRLQ       $0x20, Y4, Y12
+	VPMULUDQ     Y9, Y4, Y11
+	VPMULUDQ     Y9, Y12, Y12
+	VPMULLD      Y9, Y4, Y4
+	VPSRLQ       $0x20, Y11, Y11
+	VPBLENDD     $0xaa, Y12, Y11, Y12
+	VPXOR        flip<>+0(SB), Y4, Y4
+	VPCMPGTD     Y4, Y10, Y11
+	VPOR         Y11, Y12, Y4
+	VPOR         Y11, Y8, Y8
+	VPSRLQ       $0x20, Y5, Y12
+	VPMULUDQ     Y9, Y5, Y11
+	VPMULUDQ     Y9, Y12, Y12
+	VPMULLD      Y9, Y5, Y5
+	VPSRLQ       $0x20, Y11, Y11
+	VPBLENDD     $0xaa, Y12, Y11, Y12
+	VPXOR        flip<>+0(SB), Y5, Y5
+	VPCMPGTD     Y5, Y10, Y11
+	VPOR         Y11, Y12, Y5
+	VPOR         Y11, Y8, Y8
+	VPSRLQ       $0x20, Y6, Y12
+	VPMULUDQ     Y9, Y6, Y11
+	VPMULUDQ     Y9, Y12, Y12
+	VPMULLD      Y9, Y6, Y6
+	VPSRLQ       $0x20, Y11, Y11
+	VPBLENDD     $0xaa, Y12, Y11, Y12
+	VPXOR        flip<>+0(SB), Y6, Y6
+	VPCMPGTD     Y6, Y10, Y11
+	VPOR         Y11, Y12, Y6
+	VPOR         Y11, Y8, Y8
+	VPSRLQ       $0x20, Y7, Y12
+	VPMULUDQ     Y9, Y7, Y11
+	VPMULUDQ     Y9, Y12, Y12
+	VPMULLD      Y9, Y7, Y7
+	VPSRLQ       $0x20, Y11, Y11
+	VPBLENDD     $0xaa, Y12, Y11, Y12
+	VPXOR        flip<>+0(SB), Y7, Y7
+	VPCMPGTD     Y7, Y10, Y9
+	VPOR         Y9, Y12, Y7
+	VPOR         Y9, Y8, Y8
+	VPUNPCKLDQ   Y1, Y0, Y9
+	VPUNPCKHDQ   Y1, Y0, Y0
+	VPUNPCKLDQ   Y3, Y2, Y1
+	VPUNPCKHDQ   Y3, Y2, Y2
+	VPUNPCKLQDQ  Y1, Y9, Y3
+	VPUNPCKHQDQ  Y1, Y9, Y1
+	VPUNPCKLQDQ  Y2, Y0, Y9
+	VPUNPCKHQDQ  Y2, Y0, Y0
+	VPUNPCKLDQ   Y5, Y4, Y2
+	VPUNPCKHDQ   Y5, Y4, Y4
+	VPUNPCKLDQ   Y7, Y6, Y5
+	VPUNPCKHDQ   Y7, Y6, Y6
+	VPUNPCKLQDQ  Y5, Y2, Y7
+	VPUNPCKHQDQ  Y5, Y2, Y2
+	VPUNPCKLQDQ  Y6, Y4, Y5
+	VPUNPCKHQDQ  Y6, Y4, Y4
+	VPERM2I128   $0x20, Y7, Y3, Y6
+	VMOVDQU      Y6, (AX)
+	VPERM2I128   $0x31, Y7, Y3, Y3
+	VMOVDQU      Y3, 256(AX)
+	VPERM2I128   $0x20, Y2, Y1, Y3
+	VMOVDQU      Y3, 64(AX)
+	VPERM2I128   $0x31, Y2, Y1, Y1
+	VMOVDQU      Y1, 320(AX)
+	VPERM2I128   $0x20, Y5, Y9, Y1
+	VMOVDQU      Y1, 128(AX)
+	VPERM2I128   $0x31, Y5, Y9, Y1
+	VMOVDQU      Y1, 384(AX)
+	VPERM2I128   $0x20, Y4, Y0, Y1
+	VMOVDQU      Y1, 192(AX)
+	VPERM2I128   $0x31, Y4, Y0, Y0
+	VMOVDQU      Y0, 448(AX)
+	VMOVDQU      456(DX), Y0
+	VMOVDQU      488(DX), Y1
+	VMOVDQU      520(DX), Y2
+	VMOVDQU      552(DX), Y3
+	VMOVDQU      584(DX), Y4
+	VMOVDQU      616(DX), Y5
+	VMOVDQU      648(DX), Y6
+	VMOVDQU      680(DX), Y7
+	VPBROADCASTD 192(DX), Y9
+	VPBROADCASTD 196(DX), Y10
+	VPXOR        flip<>+0(SB), Y10, Y10
+	VPSRLQ       $0x20, Y0, Y12
+	VPMULUDQ     Y9, Y0, Y11
+	VPMULUDQ     Y9, Y12, Y12
+	VPMULLD      Y9, Y0, Y0
+	VPSRLQ       $0x20, Y11, Y11
+	VPBLENDD     $0xaa, Y12, Y11, Y12
+	VPXOR        flip<>+0(SB), Y0, Y0
+	VPCMPGTD     Y0, Y10, Y11
+	VPOR         Y11, Y12, Y0
+	VPOR         Y11, Y8, Y8
+	VPSRLQ       $0x20, Y1, Y12
+	VPMULUDQ     Y9, Y1, Y11
+	VPMULUDQ     Y9, Y12, Y12
+	VPMULLD      Y9, Y1, Y1
+	VPSRLQ       $0x20, Y11, Y11
+	VPBLENDD     $0xaa, Y12, Y11, Y12
+	VPXOR        flip<>+0(SB), Y1, Y1
+	VPCMPGTD     Y1, Y10, Y11
+	VPOR         Y11, Y12, Y1
+	VPOR         Y11, Y8, Y8
+	VPSRLQ       $0x20, Y2, Y12
+	VPMULUDQ     Y9, Y2, Y11
+	VPMULUDQ     Y9, Y12, Y12
+	VPMULLD      Y9, Y2, Y2
+	VPSRLQ       $0x20, Y11, Y11
+	VPBLENDD     $0xaa, Y12, Y11, Y12
+	VPXOR        flip<>+0(SB), Y2, Y2
+	VPCMPGTD     Y2, Y10, Y11
+	VPOR         Y11, Y12, Y2
+	VPOR         Y11, Y8, Y8
+	VPSRLQ       $0x20, Y3, Y12
+	VPMULUDQ     Y9, Y3, Y11
+	VPMULUDQ     Y9, Y12, Y12
+	VPMULLD      Y9, Y3, Y3
+	VPSRLQ       $0x20, Y11, Y11
+	VPBLENDD     $0xaa, Y12, Y11, Y12
+	VPXOR        flip<>+0(SB), Y3, Y3
+	VPCMPGTD     Y3, Y10, Y11
+	VPOR         Y11, Y12, Y3
+	VPOR         Y11, Y8, Y8
+	VPSRLQ       $0x20, Y4, Y12
+	VPMULUDQ     Y9, Y4, Y11
+	VPMULUDQ     Y9, Y12, Y12
+	VPMULLD      Y9, Y4, Y4
+	VPSRLQ       $0x20, Y11, Y11
+	VPBLENDD     $0xaa, Y12, Y11, Y12
+	VPXOR        flip<>+0(SB), Y4, Y4
+	VPCMPGTD     Y4, Y10, Y11
+	VPOR         Y11, Y12, Y4
+	VPOR         Y11, Y8, Y8
+	VPSRLQ       $0x20, Y5, Y12
+	VPMULUDQ     Y9, Y5, Y11
+	VPMULUDQ     Y9, Y12, Y12
+	VPMULLD      Y9, Y5, Y5
+	VPSRLQ       $0x20, Y11, Y11
+	VPBLENDD     $0xaa, Y12, Y11, Y12
+	VPXOR        flip<>+0(SB), Y5, Y5
+	VPCMPGTD     Y5, Y10, Y11
+	VPOR         Y11, Y12, Y5
+	VPOR         Y11, Y8, Y8
+	VPSRLQ       $0x20, Y6, Y12
+	VPMULUDQ     Y9, Y6, Y11
+	VPMULUDQ     Y9, Y12, Y12
+	VPMULLD      Y9, Y6, Y6
+	VPSRLQ       $0x20, Y11, Y11
+	VPBLENDD     $0xaa, Y12, Y11, Y12
+	VPXOR        flip<>+0(SB), Y6, Y6
+	VPCMPGTD     Y6, Y10, Y11
+	VPOR         Y11, Y12, Y6
+	VPOR         Y11, Y8, Y8
+	VPSRLQ       $0x20, Y7, Y12
+	VPMULUDQ     Y9, Y7, Y11
+	VPMULUDQ     Y9, Y12, Y12
+	VPMULLD      Y9, Y7, Y7
+	VPSRLQ       $0x20, Y11, Y11
+	VPBLENDD     $0xaa, Y12, Y11, Y12
+	VPXOR        flip<>+0(SB), Y7, Y7
+	VPCMPGTD     Y7, Y10, Y9
+	VPOR         Y9, Y12, Y7
+	VPOR         Y9, Y8, Y8
+	VPUNPCKLDQ   Y1, Y0, Y9
+	VPUNPCKHDQ   Y1, Y0, Y0
+	VPUNPCKLDQ   Y3, Y2, Y1
+	VPUNPCKHDQ   Y3, Y2, Y2
+	VPUNPCKLQDQ  Y1, Y9, Y3
+	VPUNPCKHQDQ  Y1, Y9, Y1
+	VPUNPCKLQDQ  Y2, Y0, Y9
+	VPUNPCKHQDQ  Y2, Y0, Y0
+	VPUNPCKLDQ   Y5, Y4, Y2
+	VPUNPCKHDQ   Y5, Y4, Y4
+	VPUNPCKLDQ   Y7, Y6, Y5
+	VPUNPCKHDQ   Y7, Y6, Y6
+	VPUNPCKLQDQ  Y5, Y2, Y7
+	VPUNPCKHQDQ  Y5, Y2, Y2
+	VPUNPCKLQDQ  Y6, Y4, Y5
+	VPUNPCKHQDQ  Y6, Y4, Y4
+	VPERM2I128   $0x20, Y7, Y3, Y6
+	VMOVDQU      Y6, 32(AX)
+	VPERM2I128   $0x31, Y7, Y3, Y3
+	VMOVDQU      Y3, 288(AX)
+	VPERM2I128   $0x20, Y2, Y1, Y3
+	VMOVDQU      Y3, 96(AX)
+	VPERM2I128   $0x31, Y2, Y1, Y1
+	VMOVDQU      Y1, 352(AX)
+	VPERM2I128   $0x20, Y5, Y9, Y1
+	VMOVDQU      Y1, 160(AX)
+	VPERM2I128   $0x31, Y5, Y9, Y1
+	VMOVDQU      Y1, 416(AX)
+	VPERM2I128   $0x20, Y4, Y0, Y1
+	VMOVDQU      Y1, 224(AX)
+	VPERM2I128   $0x31, Y4, Y0, Y0
+	VMOVDQU      Y0, 480(AX)
+	VMOVMSKPS    Y8, SI
+	MOVB         SI, (BX)
+	INCQ         BX
+	ADDQ         $0x00000200, AX
+	MOVL         $0x00000008, SI
+	VMOVD        SI, X0
+	VPBROADCASTD X0, Y0
+	VPADDD       64(DX), Y0, Y0
+	VMOVDQU      Y0, 64(DX)
+	DECQ         CX
+	JNE          group
+	VZEROUPPER
+	RET
+
+// func retryAVX2(dst *uint32, src *uint32, blocks *uint32, n int, left *uint32) (still int)
+// Requires: AVX, AVX2
+TEXT ·retryAVX2(SB), NOSPLIT, $0-48
+	MOVQ     dst+0(FP), AX
+	MOVQ     src+8(FP), CX
+	MOVQ     blocks+16(FP), DX
+	MOVQ     n+24(FP), BX
+	MOVQ     left+32(FP), SI
+	VPCMPEQD Y0, Y0, Y0
+	XORQ     DI, DI
+
+retry:
+	XORL      R9, R9
+	VPXOR     Y1, Y1, Y1
+	MOVL      (DX), R8
+	MOVL      R8, (SI)(DI*4)
+	SHLQ      $0x06, R8
+	VMOVDQU   (AX)(R8*1), Y2
+	VPCMPEQD  Y0, Y2, Y3
+	VPBLENDVB Y3, (CX), Y2, Y2
+	VMOVDQU   Y2, (AX)(R8*1)
+	VPCMPEQD  Y0, Y2, Y3
+	VPOR      Y3, Y1, Y1
+	VMOVDQU   32(AX)(R8*1), Y2
+	VPCMPEQD  Y0, Y2, Y3
+	VPBLENDVB Y3, 32(CX), Y2, Y2
+	VMOVDQU   Y2, 32(AX)(R8*1)
+	VPCMPEQD  Y0, Y2, Y3
+	VPOR      Y3, Y1, Y1
+	VPTEST    Y1, Y1
+	SETNE     R9
+	ADDQ      R9, DI
+	ADDQ      $0x40, CX
+	ADDQ      $0x04, DX
+	DECQ      BX
+	JNE       retry
+	VZEROUPPER
+	MOVQ      DI, still+40(FP)
+	RET
+
+DATA third<>+0(SB)/1, $0x55
+DATA third<>+1(SB)/1, $0x55
+DATA third<>+2(SB)/1, $0x55
+DATA third<>+3(SB)/1, $0xd5
+DATA third<>+4(SB)/1, $0x55
+DATA third<>+5(SB)/1, $0x55
+DATA third<>+6(SB)/1, $0x55
+DATA third<>+7(SB)/1, $0xd5
+DATA third<>+8(SB)/1, $0x55
+DATA third<>+9(SB)/1, $0x55
+DATA third<>+10(SB)/1, $0x55
+DATA third<>+11(SB)/1, $0xd5
+DATA third<>+12(SB)/1, $0x55
+DATA third<>+13(SB)/1, $0x55
+DATA third<>+14(SB)/1, $0x55
+DATA third<>+15(SB)/1, $0xd5
+DATA third<>+16(SB)/1, $0x55
+DATA third<>+17(SB)/1, $0x55
+DATA third<>+18(SB)/1, $0x55
+DATA third<>+19(SB)/1, $0xd5
+DATA third<>+20(SB)/1, $0x55
+DATA third<>+21(SB)/1, $0x55
+DATA third<>+22(SB)/1, $0x55
+DATA third<>+23(SB)/1, $0xd5
+DATA third<>+24(SB)/1, $0x55
+DATA third<>+25(SB)/1, $0x55
+DATA third<>+26(SB)/1, $0x55
+DATA third<>+27(SB)/1, $0xd5
+DATA third<>+28(SB)/1, $0x55
+DATA third<>+29(SB)/1, $0x55
+DATA third<>+30(SB)/1, $0x55
+DATA third<>+31(SB)/1, $0xd5
+GLOBL third<>(SB), RODATA|NOPTR, $32
+
+DATA twoThirds<>+0(SB)/1, $0xaa
+DATA twoThirds<>+1(SB)/1, $0xaa
+DATA twoThirds<>+2(SB)/1, $0xaa
+DATA twoThirds<>+3(SB)/1, $0x2a
+DATA twoThirds<>+4(SB)/1, $0xaa
+DATA twoThirds<>+5(SB)/1, $0xaa
+DATA twoThirds<>+6(SB)/1, $0xaa
+DATA twoThirds<>+7(SB)/1, $0x2a
+DATA twoThirds<>+8(SB)/1, $0xaa
+DATA twoThirds<>+9(SB)/1, $0xaa
+DATA twoThirds<>+10(SB)/1, $0xaa
+DATA twoThirds<>+11(SB)/1, $0x2a
+DATA twoThirds<>+12(SB)/1, $0xaa
+DATA twoThirds<>+13(SB)/1, $0xaa
+DATA twoThirds<>+14(SB)/1, $0xaa
+DATA twoThirds<>+15(SB)/1, $0x2a
+DATA twoThirds<>+16(SB)/1, $0xaa
+DATA twoThirds<>+17(SB)/1, $0xaa
+DATA twoThirds<>+18(SB)/1, $0xaa
+DATA twoThirds<>+19(SB)/1, $0x2a
+DATA twoThirds<>+20(SB)/1, $0xaa
+DATA twoThirds<>+21(SB)/1, $0xaa
+DATA twoThirds<>+22(SB)/1, $0xaa
+DATA twoThirds<>+23(SB)/1, $0x2a
+DATA twoThirds<>+24(SB)/1, $0xaa
+DATA twoThirds<>+25(SB)/1, $0xaa
+DATA twoThirds<>+26(SB)/1, $0xaa
+DATA twoThirds<>+27(SB)/1, $0x2a
+DATA twoThirds<>+28(SB)/1, $0xaa
+DATA twoThirds<>+29(SB)/1, $0xaa
+DATA twoThirds<>+30(SB)/1, $0xaa
+DATA twoThirds<>+31(SB)/1, $0x2a
+GLOBL twoThirds<>(SB), RODATA|NOPTR, $32
+
+// func ternaryAVX2(dst *int32, groups int, s *uint32)
+// Requires: AVX, AVX2
+TEXT ·ternaryAVX2(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ groups+8(FP), CX
+	MOVQ s+16(FP), DX
+
+group:
+	VPBROADCASTD (DX), Y0
+	VPBROADCASTD 4(DX), Y1
+	VPBROADCASTD 8(DX), Y2
+	VPBROADCASTD 12(DX), Y3
+	VPBROADCASTD 16(DX), Y4
+	VPBROADCASTD 20(DX), Y5
+	VPBROADCASTD 24(DX), Y6
+	VPBROADCASTD 28(DX), Y7
+	VPBROADCASTD 32(DX), Y8
+	VPBROADCASTD 36(DX), Y9
+	VPBROADCASTD 40(DX), Y10
+	VMOVDQU      Y10, 520(DX)
+	VPBROADCASTD 44(DX), Y10
+	VMOVDQU      Y10, 552(DX)
+	VMOVDQU      64(DX), Y10
+	VPBROADCASTD 52(DX), Y11
+	VPBROADCASTD 56(DX), Y12
+	VPBROADCASTD 60(DX), Y13
+	MOVQ         $0x0000000a, BX
+
+rounds:
+	VPADDD       Y4, Y0, Y0
+	VPADDD       Y5, Y1, Y1
+	VPXOR        Y0, Y10, Y10
+	VPXOR        Y1, Y11, Y11
+	VPSHUFB      rotate16<>+0(SB), Y10, Y10
+	VPSHUFB      rotate16<>+0(SB), Y11, Y11
+	VPADDD       Y10, Y8, Y8
+	VPADDD       Y11, Y9, Y9
+	VPXOR        Y8, Y4, Y4
+	VPXOR        Y9, Y5, Y5
+	VPSLLD       $0x0c, Y4, Y14
+	VPSRLD       $0x14, Y4, Y4
+	VPOR         Y14, Y4, Y4
+	VPSLLD       $0x0c, Y5, Y14
+	VPSRLD       $0x14, Y5, Y5
+	VPOR         Y14, Y5, Y5
+	VPADDD       Y4, Y0, Y0
+	VPADDD       Y5, Y1, Y1
+	VPXOR        Y0, Y10, Y10
+	VPXOR        Y1, Y11, Y11
+	VPSHUFB      rotate8<>+0(SB), Y10, Y10
+	VPSHUFB      rotate8<>+0(SB), Y11, Y11
+	VPADDD       Y10, Y8, Y8
+	VPADDD       Y11, Y9, Y9
+	VPXOR        Y8, Y4, Y4
+	VPXOR        Y9, Y5, Y5
+	VPSLLD       $0x07, Y4, Y14
+	VPSRLD       $0x19, Y4, Y4
+	VPOR         Y14, Y4, Y4
+	VPSLLD       $0x07, Y5, Y14
+	VPSRLD       $0x19, Y5, Y5
+	VPOR         Y14, Y5, Y5
+	VMOVDQU      Y8, 456(DX)
+	VMOVDQU      520(DX), Y8
+	VMOVDQU      Y9, 488(DX)
+	VMOVDQU      552(DX), Y9
+	VPADDD       Y6, Y2, Y2
+	VPADDD       Y7, Y3, Y3
+	VPXOR        Y2, Y12, Y12
+	VPXOR        Y3, Y13, Y13
+	VPSHUFB      rotate16<>+0(SB), Y12, Y12
+	VPSHUFB      rotate16<>+0(SB), Y13, Y13
+	VPADDD       Y12, Y8, Y8
+	VPADDD       Y13, Y9, Y9
+	VPXOR        Y8, Y6, Y6
+	VPXOR        Y9, Y7, Y7
+	VPSLLD       $0x0c, Y6, Y14
+	VPSRLD       $0x14, Y6, Y6
+	VPOR         Y14, Y6, Y6
+	VPSLLD       $0x0c, Y7, Y14
+	VPSRLD       $0x14, Y7, Y7
+	VPOR         Y14, Y7, Y7
+	VPADDD       Y6, Y2, Y2
+	VPADDD       Y7, Y3, Y3
+	VPXOR        Y2, Y12, Y12
+	VPXOR        Y3, Y13, Y13
+	VPSHUFB      rotate8<>+0(SB), Y12, Y12
+	VPSHUFB      rotate8<>+0(SB), Y13, Y13
+	VPADDD       Y12, Y8, Y8
+	VPADDD       Y13, Y9, Y9
+	VPXOR        Y8, Y6, Y6
+	VPXOR        Y9, Y7, Y7
+	VPSLLD       $0x07, Y6, Y14
+	VPSRLD       $0x19, Y6, Y6
+	VPOR         Y14, Y6, Y6
+	VPSLLD       $0x07, Y7, Y14
+	VPSRLD       $0x19, Y7, Y7
+	VPOR         Y14, Y7, Y7
+	VPADDD       Y5, Y0, Y0
+	VPADDD       Y6, Y1, Y1
+	VPXOR        Y0, Y13, Y13
+	VPXOR        Y1, Y10, Y10
+	VPSHUFB      rotate16<>+0(SB), Y13, Y13
+	VPSHUFB      rotate16<>+0(SB), Y10, Y10
+	VPADDD       Y13, Y8, Y8
+	VPADDD       Y10, Y9, Y9
+	VPXOR        Y8, Y5, Y5
+	VPXOR        Y9, Y6, Y6
+	VPSLLD       $0x0c, Y5, Y14
+	VPSRLD       $0x14, Y5, Y5
+	VPOR         Y14, Y5, Y5
+	VPSLLD       $0x0c, Y6, Y14
+	VPSRLD       $0x14, Y6, Y6
+	VPOR         Y14, Y6, Y6
+	VPADDD       Y5, Y0, Y0
+	VPADDD       Y6, Y1, Y1
+	VPXOR        Y0, Y13, Y13
+	VPXOR        Y1, Y10, Y10
+	VPSHUFB      rotate8<>+0(SB), Y13, Y13
+	VPSHUFB      rotate8<>+0(SB), Y10, Y10
+	VPADDD       Y13, Y8, Y8
+	VPADDD       Y10, Y9, Y9
+	VPXOR        Y8, Y5, Y5
+	VPXOR        Y9, Y6, Y6
+	VPSLLD       $0x07, Y5, Y14
+	VPSRLD       $0x19, Y5, Y5
+	VPOR         Y14, Y5, Y5
+	VPSLLD       $0x07, Y6, Y14
+	VPSRLD       $0x19, Y6, Y6
+	VPOR         Y14, Y6, Y6
+	VMOVDQU      Y8, 520(DX)
+	VMOVDQU      456(DX), Y8
+	VMOVDQU      Y9, 552(DX)
+	VMOVDQU      488(DX), Y9
+	VPADDD       Y7, Y2, Y2
+	VPADDD       Y4, Y3, Y3
+	VPXOR        Y2, Y11, Y11
+	VPXOR        Y3, Y12, Y12
+	VPSHUFB      rotate16<>+0(SB), Y11, Y11
+	VPSHUFB      rotate16<>+0(SB), Y12, Y12
+	VPADDD       Y11, Y8, Y8
+	VPADDD       Y12, Y9, Y9
+	VPXOR        Y8, Y7, Y7
+	VPXOR        Y9, Y4, Y4
+	VPSLLD       $0x0c, Y7, Y14
+	VPSRLD       $0x14, Y7, Y7
+	VPOR         Y14, Y7, Y7
+	VPSLLD       $0x0c, Y4, Y14
+	VPSRLD       $0x14, Y4, Y4
+	VPOR         Y14, Y4, Y4
+	VPADDD       Y7, Y2, Y2
+	VPADDD       Y4, Y3, Y3
+	VPXOR        Y2, Y11, Y11
+	VPXOR        Y3, Y12, Y12
+	VPSHUFB      rotate8<>+0(SB), Y11, Y11
+	VPSHUFB      rotate8<>+0(SB), Y12, Y12
+	VPADDD       Y11, Y8, Y8
+	VPADDD       Y12, Y9, Y9
+	VPXOR        Y8, Y7, Y7
+	VPXOR        Y9, Y4, Y4
+	VPSLLD       $0x07, Y7, Y14
+	VPSRLD       $0x19, Y7, Y7
+	VPOR         Y14, Y7, Y7
+	VPSLLD       $0x07, Y4, Y14
+	VPSRLD       $0x19, Y4, Y4
+	VPOR         Y14, Y4, Y4
+	DECQ         BX
+	JNE          rounds
+	VPBROADCASTD 32(DX), Y14
+	VPADDD       Y14, Y8, Y8
+	VMOVDQU      Y8, 456(DX)
+	VPBROADCASTD 36(DX), Y8
+	VPADDD       Y8, Y9, Y9
+	VMOVDQU      Y9, 488(DX)
+	VMOVDQU      520(DX), Y9
+	VPBROADCASTD 40(DX), Y8
+	VPADDD       Y8, Y9, Y9
+	VMOVDQU      Y9, 520(DX)
+	VMOVDQU      552(DX), Y9
+	VPBROADCASTD 44(DX), Y8
+	VPADDD       Y8, Y9, Y9
+	VMOVDQU      Y9, 552(DX)
+	VPADDD       64(DX), Y10, Y10
+	VMOVDQU      Y10, 584(DX)
+	VPBROADCASTD 52(DX), Y8
+	VPADDD       Y8, Y11, Y11
+	VMOVDQU      Y11, 616(DX)
+	VPBROADCASTD 56(DX), Y8
+	VPADDD       Y8, Y12, Y12
+	VMOVDQU      Y12, 648(DX)
+	VPBROADCASTD 60(DX), Y8
+	VPADDD       Y8, Y13, Y13
+	VMOVDQU      Y13, 680(DX)
+	VPBROADCASTD (DX), Y8
+	VPADDD       Y8, Y0, Y0
+	VPBROADCASTD 4(DX), Y8
+	VPADDD       Y8, Y1, Y1
+	VPBROADCASTD 8(DX), Y8
+	VPADDD       Y8, Y2, Y2
+	VPBROADCASTD 12(DX), Y8
+	VPADDD       Y8, Y3, Y3
+	VPBROADCASTD 16(DX), Y8
+	VPADDD       Y8, Y4, Y4
+	VPBROADCASTD 20(DX), Y8
+	VPADDD       Y8, Y5, Y5
+	VPBROADCASTD 24(DX), Y8
+	VPADDD       Y8, Y6, Y6
+	VPBROADCASTD 28(DX), Y8
+	VPADDD       Y8, Y7, Y7
+	VPCMPEQD     Y8, Y8, Y8
+	VPXOR        flip<>+0(SB), Y0, Y0
+	VPXOR        flip<>+0(SB), Y1, Y1
+	VPCMPGTD     third<>+0(SB), Y0, Y9
+	VPADDD       third<>+0(SB), Y9, Y9
+	VPCMPGTD     Y9, Y1, Y9
+	VPSUBD       Y9, Y8, Y8
+	VPCMPGTD     twoThirds<>+0(SB), Y0, Y0
+	VPADDD       twoThirds<>+0(SB), Y0, Y0
+	VPCMPGTD     Y0, Y1, Y0
+	VPSUBD       Y0, Y8, Y8
+	VPCMPEQD     Y0, Y0, Y0
+	VPXOR        flip<>+0(SB), Y2, Y2
+	VPXOR        flip<>+0(SB), Y3, Y3
+	VPCMPGTD     third<>+0(SB), Y2, Y1
+	VPADDD       third<>+0(SB), Y1, Y1
+	VPCMPGTD     Y1, Y3, Y1
+	VPSUBD       Y1, Y0, Y0
+	VPCMPGTD     twoThirds<>+0(SB), Y2, Y1
+	VPADDD       twoThirds<>+0(SB), Y1, Y1
+	VPCMPGTD     Y1, Y3, Y1
+	VPSUBD       Y1, Y0, Y0
+	VPCMPEQD     Y1, Y1, Y1
+	VPXOR        flip<>+0(SB), Y4, Y4
+	VPXOR        flip<>+0(SB), Y5, Y5
+	VPCMPGTD     third<>+0(SB), Y4, Y2
+	VPADDD       third<>+0(SB), Y2, Y2
+	VPCMPGTD     Y2, Y5, Y2
+	VPSUBD       Y2, Y1, Y1
+	VPCMPGTD     twoThirds<>+0(SB), Y4, Y2
+	VPADDD       twoThirds<>+0(SB), Y2, Y2
+	VPCMPGTD     Y2, Y5, Y2
+	VPSUBD       Y2, Y1, Y1
+	VPCMPEQD     Y2, Y2, Y2
+	VPXOR        flip<>+0(SB), Y6, Y6
+	VPXOR        flip<>+0(SB), Y7, Y7
+	VPCMPGTD     third<>+0(SB), Y6, Y3
+	VPADDD       third<>+0(SB), Y3, Y3
+	VPCMPGTD     Y3, Y7, Y3
+	VPSUBD       Y3, Y2, Y2
+	VPCMPGTD     twoThirds<>+0(SB), Y6, Y3
+	VPADDD       twoThirds<>+0(SB), Y3, Y3
+	VPCMPGTD     Y3, Y7, Y3
+	VPSUBD       Y3, Y2, Y2
+	VMOVDQU      456(DX), Y3
+	VMOVDQU      488(DX), Y4
+	VPCMPEQD     Y5, Y5, Y5
+	VPXOR        flip<>+0(SB), Y3, Y3
+	VPXOR        flip<>+0(SB), Y4, Y4
+	VPCMPGTD     third<>+0(SB), Y3, Y6
+	VPADDD       third<>+0(SB), Y6, Y6
+	VPCMPGTD     Y6, Y4, Y6
+	VPSUBD       Y6, Y5, Y5
+	VPCMPGTD     twoThirds<>+0(SB), Y3, Y3
+	VPADDD       twoThirds<>+0(SB), Y3, Y3
+	VPCMPGTD     Y3, Y4, Y3
+	VPSUBD       Y3, Y5, Y5
+	VMOVDQU      520(DX), Y3
+	VMOVDQU      552(DX), Y4
+	VPCMPEQD     Y6, Y6, Y6
+	VPXOR        flip<>+0(SB), Y3, Y3
+	VPXOR        flip<>+0(SB), Y4, Y4
+	VPCMPGTD     third<>+0(SB), Y3, Y7
+	VPADDD       third<>+0(SB), Y7, Y7
+	VPCMPGTD     Y7, Y4, Y7
+	VPSUBD       Y7, Y6, Y6
+	VPCMPGTD     twoThirds<>+0(SB), Y3, Y3
+	VPADDD       twoThirds<>+0(SB), Y3, Y3
+	VPCMPGTD     Y3, Y4, Y3
+	VPSUBD       Y3, Y6, Y6
+	VMOVDQU      584(DX), Y3
+	VMOVDQU      616(DX), Y4
+	VPCMPEQD     Y7, Y7, Y7
+	VPXOR        flip<>+0(SB), Y3, Y3
+	VPXOR        flip<>+0(SB), Y4, Y4
+	VPCMPGTD     third<>+0(SB), Y3, Y9
+	VPADDD       third<>+0(SB), Y9, Y9
+	VPCMPGTD     Y9, Y4, Y9
+	VPSUBD       Y9, Y7, Y7
+	VPCMPGTD     twoThirds<>+0(SB), Y3, Y3
+	VPADDD       twoThirds<>+0(SB), Y3, Y3
+	VPCMPGTD     Y3, Y4, Y3
+	VPSUBD       Y3, Y7, Y7
+	VMOVDQU      648(DX), Y3
+	VMOVDQU      680(DX), Y4
+	VPCMPEQD     Y9, Y9, Y9
+	VPXOR        flip<>+0(SB), Y3, Y3
+	VPXOR        flip<>+0(SB), Y4, Y4
+	VPCMPGTD     third<>+0(SB), Y3, Y10
+	VPADDD       third<>+0(SB), Y10, Y10
+	VPCMPGTD     Y10, Y4, Y10
+	VPSUBD       Y10, Y9, Y9
+	VPCMPGTD     twoThirds<>+0(SB), Y3, Y3
+	VPADDD       twoThirds<>+0(SB), Y3, Y3
+	VPCMPGTD     Y3, Y4, Y3
+	VPSUBD       Y3, Y9, Y9
+	VPUNPCKLDQ   Y0, Y8, Y3
+	VPUNPCKHDQ   Y0, Y8, Y0
+	VPUNPCKLDQ   Y2, Y1, Y4
+	VPUNPCKHDQ   Y2, Y1, Y1
+	VPUNPCKLQDQ  Y4, Y3, Y2
+	VPUNPCKHQDQ  Y4, Y3, Y3
+	VPUNPCKLQDQ  Y1, Y0, Y4
+	VPUNPCKHQDQ  Y1, Y0, Y0
+	VPUNPCKLDQ   Y6, Y5, Y1
+	VPUNPCKHDQ   Y6, Y5, Y5
+	VPUNPCKLDQ   Y9, Y7, Y6
+	VPUNPCKHDQ   Y9, Y7, Y7
+	VPUNPCKLQDQ  Y6, Y1, Y8
+	VPUNPCKHQDQ  Y6, Y1, Y1
+	VPUNPCKLQDQ  Y7, Y5, Y6
+	VPUNPCKHQDQ  Y7, Y5, Y5
+	VPERM2I128   $0x20, Y8, Y2, Y7
+	VMOVDQU      Y7, (AX)
+	VPERM2I128   $0x31, Y8, Y2, Y2
+	VMOVDQU      Y2, 128(AX)
+	VPERM2I128   $0x20, Y1, Y3, Y2
+	VMOVDQU      Y2, 32(AX)
+	VPERM2I128   $0x31, Y1, Y3, Y1
+	VMOVDQU      Y1, 160(AX)
+	VPERM2I128   $0x20, Y6, Y4, Y1
+	VMOVDQU      Y1, 64(AX)
+	VPERM2I128   $0x31, Y6, Y4, Y1
+	VMOVDQU      Y1, 192(AX)
+	VPERM2I128   $0x20, Y5, Y0, Y1
+	VMOVDQU      Y1, 96(AX)
+	VPERM2I128   $0x31, Y5, Y0, Y0
+	VMOVDQU      Y0, 224(AX)
+	ADDQ         $0x00000100, AX
+	MOVL         $0x00000008, BX
+	VMOVD        BX, X0
+	VPBROADCASTD X0, Y0
+	VPADDD       64(DX), Y0, Y0
+	VMOVDQU      Y0, 64(DX)
+	DECQ         CX
+	JNE          group
+	VZEROUPPER
+	RET
+
+// func cbdAVX2(dst *int32, groups int, s *uint32)
+// Requires: AVX, AVX2
+TEXT ·cbdAVX2(SB), NOSPLIT, $0-24
+	MOVQ dst+0(FP), AX
+	MOVQ groups+8(FP), CX
+	MOVQ s+16(FP), DX
+
+group:
+	VPBROADCASTD (DX), Y0
+	VPBROADCASTD 4(DX), Y1
+	VPBROADCASTD 8(DX), Y2
+	VPBROADCASTD 12(DX), Y3
+	VPBROADCASTD 16(DX), Y4
+	VPBROADCASTD 20(DX), Y5
+	VPBROADCASTD 24(DX), Y6
+	VPBROADCASTD 28(DX), Y7
+	VPBROADCASTD 32(DX), Y8
+	VPBROADCASTD 36(DX), Y9
+	VPBROADCASTD 40(DX), Y10
+	VMOVDQU      Y10, 520(DX)
+	VPBROADCASTD 44(DX), Y10
+	VMOVDQU      Y10, 552(DX)
+	VMOVDQU      64(DX), Y10
+	VPBROADCASTD 52(DX), Y11
+	VPBROADCASTD 56(DX), Y12
+	VPBROADCASTD 60(DX), Y13
+	MOVQ         $0x0000000a, BX
+
+rounds:
+	VPADDD       Y4, Y0, Y0
+	VPADDD       Y5, Y1, Y1
+	VPXOR        Y0, Y10, Y10
+	VPXOR        Y1, Y11, Y11
+	VPSHUFB      rotate16<>+0(SB), Y10, Y10
+	VPSHUFB      rotate16<>+0(SB), Y11, Y11
+	VPADDD       Y10, Y8, Y8
+	VPADDD       Y11, Y9, Y9
+	VPXOR        Y8, Y4, Y4
+	VPXOR        Y9, Y5, Y5
+	VPSLLD       $0x0c, Y4, Y14
+	VPSRLD       $0x14, Y4, Y4
+	VPOR         Y14, Y4, Y4
+	VPSLLD       $0x0c, Y5, Y14
+	VPSRLD       $0x14, Y5, Y5
+	VPOR         Y14, Y5, Y5
+	VPADDD       Y4, Y0, Y0
+	VPADDD       Y5, Y1, Y1
+	VPXOR        Y0, Y10, Y10
+	VPXOR        Y1, Y11, Y11
+	VPSHUFB      rotate8<>+0(SB), Y10, Y10
+	VPSHUFB      rotate8<>+0(SB), Y11, Y11
+	VPADDD       Y10, Y8, Y8
+	VPADDD       Y11, Y9, Y9
+	VPXOR        Y8, Y4, Y4
+	VPXOR        Y9, Y5, Y5
+	VPSLLD       $0x07, Y4, Y14
+	VPSRLD       $0x19, Y4, Y4
+	VPOR         Y14, Y4, Y4
+	VPSLLD       $0x07, Y5, Y14
+	VPSRLD       $0x19, Y5, Y5
+	VPOR         Y14, Y5, Y5
+	VMOVDQU      Y8, 456(DX)
+	VMOVDQU      520(DX), Y8
+	VMOVDQU      Y9, 488(DX)
+	VMOVDQU      552(DX), Y9
+	VPADDD       Y6, Y2, Y2
+	VPADDD       Y7, Y3, Y3
+	VPXOR        Y2, Y12, Y12
+	VPXOR        Y3, Y13, Y13
+	VPSHUFB      rotate16<>+0(SB), Y12, Y12
+	VPSHUFB      rotate16<>+0(SB), Y13, Y13
+	VPADDD       Y12, Y8, Y8
+	VPADDD       Y13, Y9, Y9
+	VPXOR        Y8, Y6, Y6
+	VPXOR        Y9, Y7, Y7
+	VPSLLD       $0x0c, Y6, Y14
+	VPSRLD       $0x14, Y6, Y6
+	VPOR         Y14, Y6, Y6
+	VPSLLD       $0x0c, Y7, Y14
+	VPSRLD       $0x14, Y7, Y7
+	VPOR         Y14, Y7, Y7
+	VPADDD       Y6, Y2, Y2
+	VPADDD       Y7, Y3, Y3
+	VPXOR        Y2, Y12, Y12
+	VPXOR        Y3, Y13, Y13
+	VPSHUFB      rotate8<>+0(SB), Y12, Y12
+	VPSHUFB      rotate8<>+0(SB), Y13, Y13
+	VPADDD       Y12, Y8, Y8
+	VPADDD       Y13, Y9, Y9
+	VPXOR        Y8, Y6, Y6
+	VPXOR        Y9, Y7, Y7
+	VPSLLD       $0x07, Y6, Y14
+	VPSRLD       $0x19, Y6, Y6
+	VPOR         Y14, Y6, Y6
+	VPSLLD       $0x07, Y7, Y14
+	VPSRLD       $0x19, Y7, Y7
+	VPOR         Y14, Y7, Y7
+	VPADDD       Y5, Y0, Y0
+	VPADDD       Y6, Y1, Y1
+	VPXOR        Y0, Y13, Y13
+	VPXOR        Y1, Y10, Y10
+	VPSHUFB      rotate16<>+0(SB), Y13, Y13
+	VPSHUFB      rotate16<>+0(SB), Y10, Y10
+	VPADDD       Y13, Y8, Y8
+	VPADDD       Y10, Y9, Y9
+	VPXOR        Y8, Y5, Y5
+	VPXOR        Y9, Y6, Y6
+	VPSLLD       $0x0c, Y5, Y14
+	VPSRLD       $0x14, Y5, Y5
+	VPOR         Y14, Y5, Y5
+	VPSLLD       $0x0c, Y6, Y14
+	VPSRLD       $0x14, Y6, Y6
+	VPOR         Y14, Y6, Y6
+	VPADDD       Y5, Y0, Y0
+	VPADDD       Y6, Y1, Y1
+	VPXOR        Y0, Y13, Y13
+	VPXOR        Y1, Y10, Y10
+	VPSHUFB      rotate8<>+0(SB), Y13, Y13
+	VPSHUFB      rotate8<>+0(SB), Y10, Y10
+	VPADDD       Y13, Y8, Y8
+	VPADDD       Y10, Y9, Y9
+	VPXOR        Y8, Y5, Y5
+	VPXOR        Y9, Y6, Y6
+	VPSLLD       $0x07, Y5, Y14
+	VPSRLD       $0x19, Y5, Y5
+	VPOR         Y14, Y5, Y5
+	VPSLLD       $0x07, Y6, Y14
+	VPSRLD       $0x19, Y6, Y6
+	VPOR         Y14, Y6, Y6
+	VMOVDQU      Y8, 520(DX)
+	VMOVDQU      456(DX), Y8
+	VMOVDQU      Y9, 552(DX)
+	VMOVDQU      488(DX), Y9
+	VPADDD       Y7, Y2, Y2
+	VPADDD       Y4, Y3, Y3
+	VPXOR        Y2, Y11, Y11
+	VPXOR        Y3, Y12, Y12
+	VPSHUFB      rotate16<>+0(SB), Y11, Y11
+	VPSHUFB      rotate16<>+0(SB), Y12, Y12
+	VPADDD       Y11, Y8, Y8
+	VPADDD       Y12, Y9, Y9
+	VPXOR        Y8, Y7, Y7
+	VPXOR        Y9, Y4, Y4
+	VPSLLD       $0x0c, Y7, Y14
+	VPSRLD       $0x14, Y7, Y7
+	VPOR         Y14, Y7, Y7
+	VPSLLD       $0x0c, Y4, Y14
+	VPSRLD       $0x14, Y4, Y4
+	VPOR         Y14, Y4, Y4
+	VPADDD       Y7, Y2, Y2
+	VPADDD       Y4, Y3, Y3
+	VPXOR        Y2, Y11, Y11
+	VPXOR        Y3, Y12, Y12
+	VPSHUFB      rotate8<>+0(SB), Y11, Y11
+	VPSHUFB      rotate8<>+0(SB), Y12, Y12
+	VPADDD       Y11, Y8, Y8
+	VPADDD       Y12, Y9, Y9
+	VPXOR        Y8, Y7, Y7
+	VPXOR        Y9, Y4, Y4
+	VPSLLD       $0x07, Y7, Y14
+	VPSRLD       $0x19, Y7, Y7
+	VPOR         Y14, Y7, Y7
+	VPSLLD       $0x07, Y4, Y14
+	VPSRLD       $0x19, Y4, Y4
+	VPOR         Y14, Y4, Y4
+	DECQ         BX
+	JNE          rounds
+	VPBROADCASTD 32(DX), Y14
+	VPADDD       Y14, Y8, Y8
+	VMOVDQU      Y8, 456(DX)
+	VPBROADCASTD 36(DX), Y8
+	VPADDD       Y8, Y9, Y9
+	VMOVDQU      Y9, 488(DX)
+	VMOVDQU      520(DX), Y9
+	VPBROADCASTD 40(DX), Y8
+	VPADDD       Y8, Y9, Y9
+	VMOVDQU      Y9, 520(DX)
+	VMOVDQU      552(DX), Y9
+	VPBROADCASTD 44(DX), Y8
+	VPADDD       Y8, Y9, Y9
+	VMOVDQU      Y9, 552(DX)
+	VPADDD       64(DX), Y10, Y10
+	VMOVDQU      Y10, 584(DX)
+	VPBROADCASTD 52(DX), Y8
+	VPADDD       Y8, Y11, Y11
+	VMOVDQU      Y11, 616(DX)
+	VPBROADCASTD 56(DX), Y8
+	VPADDD       Y8, Y12, Y12
+	VMOVDQU      Y12, 648(DX)
+	VPBROADCASTD 60(DX), Y8
+	VPADDD       Y8, Y13, Y13
+	VMOVDQU      Y13, 680(DX)
+	VPBROADCASTD (DX), Y8
+	VPADDD       Y8, Y0, Y0
+	VPBROADCASTD 4(DX), Y8
+	VPADDD       Y8, Y1, Y1
+	VPBROADCASTD 8(DX), Y8
+	VPADDD       Y8, Y2, Y2
+	VPBROADCASTD 12(DX), Y8
+	VPADDD       Y8, Y3, Y3
+	VPBROADCASTD 16(DX), Y8
+	VPADDD       Y8, Y4, Y4
+	VPBROADCASTD 20(DX), Y8
+	VPADDD       Y8, Y5, Y5
+	VPBROADCASTD 24(DX), Y8
+	VPADDD       Y8, Y6, Y6
+	VPBROADCASTD 28(DX), Y8
+	VPADDD       Y8, Y7, Y7
+	VMOVDQU      ones<>+0(SB), Y8
+	VPAND        low21<>+0(SB), Y0, Y0
+	VPSRLD       $0x04, Y0, Y9
+	VPAND        nibble<>+0(SB), Y0, Y0
+	VPAND        nibble<>+0(SB), Y9, Y9
+	VPSHUFB      Y0, Y8, Y0
+	VPSHUFB      Y9, Y8, Y9
+	VPADDB       Y9, Y0, Y0
+	VMOVDQU      ones<>+0(SB), Y8
+	VPAND        low21<>+0(SB), Y1, Y1
+	VPSRLD       $0x04, Y1, Y9
+	VPAND        nibble<>+0(SB), Y1, Y1
+	VPAND        nibble<>+0(SB), Y9, Y9
+	VPSHUFB      Y1, Y8, Y1
+	VPSHUFB      Y9, Y8, Y9
+	VPADDB       Y9, Y1, Y1
+	VPSUBB       Y1, Y0, Y0
+	VMOVDQU      bytes<>+0(SB), Y1
+	VPMADDUBSW   Y0, Y1, Y1
+	VPMADDWD     words<>+0(SB), Y1, Y1
+	VMOVDQU      ones<>+0(SB), Y0
+	VPAND        low21<>+0(SB), Y2, Y2
+	VPSRLD       $0x04, Y2, Y8
+	VPAND        nibble<>+0(SB), Y2, Y2
+	VPAND        nibble<>+0(SB), Y8, Y8
+	VPSHUFB      Y2, Y0, Y2
+	VPSHUFB      Y8, Y0, Y8
+	VPADDB       Y8, Y2, Y2
+	VMOVDQU      ones<>+0(SB), Y0
+	VPAND        low21<>+0(SB), Y3, Y3
+	VPSRLD       $0x04, Y3, Y8
+	VPAND        nibble<>+0(SB), Y3, Y3
+	VPAND        nibble<>+0(SB), Y8, Y8
+	VPSHUFB      Y3, Y0, Y3
+	VPSHUFB      Y8, Y0, Y8
+	VPADDB       Y8, Y3, Y3
+	VPSUBB       Y3, Y2, Y2
+	VMOVDQU      bytes<>+0(SB), Y0
+	VPMADDUBSW   Y2, Y0, Y0
+	VPMADDWD     words<>+0(SB), Y0, Y0
+	VMOVDQU      ones<>+0(SB), Y2
+	VPAND        low21<>+0(SB), Y4, Y4
+	VPSRLD       $0x04, Y4, Y3
+	VPAND        nibble<>+0(SB), Y4, Y4
+	VPAND        nibble<>+0(SB), Y3, Y3
+	VPSHUFB      Y4, Y2, Y4
+	VPSHUFB      Y3, Y2, Y3
+	VPADDB       Y3, Y4, Y4
+	VMOVDQU      ones<>+0(SB), Y2
+	VPAND        low21<>+0(SB), Y5, Y5
+	VPSRLD       $0x04, Y5, Y3
+	VPAND        nibble<>+0(SB), Y5, Y5
+	VPAND        nibble<>+0(SB), Y3, Y3
+	VPSHUFB      Y5, Y2, Y5
+	VPSHUFB      Y3, Y2, Y3
+	VPADDB       Y3, Y5, Y5
+	VPSUBB       Y5, Y4, Y4
+	VMOVDQU      bytes<>+0(SB), Y2
+	VPMADDUBSW   Y4, Y2, Y2
+	VPMADDWD     words<>+0(SB), Y2, Y2
+	VMOVDQU      ones<>+0(SB), Y3
+	VPAND        low21<>+0(SB), Y6, Y6
+	VPSRLD       $0x04, Y6, Y4
+	VPAND        nibble<>+0(SB), Y6, Y6
+	VPAND        nibble<>+0(SB), Y4, Y4
+	VPSHUFB      Y6, Y3, Y6
+	VPSHUFB      Y4, Y3, Y4
+	VPADDB       Y4, Y6, Y6
+	VMOVDQU      ones<>+0(SB), Y3
+	VPAND        low21<>+0(SB), Y7, Y7
+	VPSRLD       $0x04, Y7, Y4
+	VPAND        nibble<>+0(SB), Y7, Y7
+	VPAND        nibble<>+0(SB), Y4, Y4
+	VPSHUFB      Y7, Y3, Y7
+	VPSHUFB      Y4, Y3, Y4
+	VPADDB       Y4, Y7, Y7
+	VPSUBB       Y7, Y6, Y6
+	VMOVDQU      bytes<>+0(SB), Y3
+	VPMADDUBSW   Y6, Y3, Y3
+	VPMADDWD     words<>+0(SB), Y3, Y3
+	VMOVDQU      456(DX), Y4
+	VMOVDQU      488(DX), Y5
+	VMOVDQU      ones<>+0(SB), Y6
+	VPAND        low21<>+0(SB), Y4, Y4
+	VPSRLD       $0x04, Y4, Y7
+	VPAND        nibble<>+0(SB), Y4, Y4
+	VPAND        nibble<>+0(SB), Y7, Y7
+	VPSHUFB      Y4, Y6, Y4
+	VPSHUFB      Y7, Y6, Y7
+	VPADDB       Y7, Y4, Y4
+	VMOVDQU      ones<>+0(SB), Y6
+	VPAND        low21<>+0(SB), Y5, Y5
+	VPSRLD       $0x04, Y5, Y7
+	VPAND        nibble<>+0(SB), Y5, Y5
+	VPAND        nibble<>+0(SB), Y7, Y7
+	VPSHUFB      Y5, Y6, Y5
+	VPSHUFB      Y7, Y6, Y7
+	VPADDB       Y7, Y5, Y5
+	VPSUBB       Y5, Y4, Y4
+	VMOVDQU      bytes<>+0(SB), Y5
+	VPMADDUBSW   Y4, Y5, Y5
+	VPMADDWD     words<>+0(SB), Y5, Y5
+	VMOVDQU      520(DX), Y4
+	VMOVDQU      552(DX), Y6
+	VMOVDQU      ones<>+0(SB), Y7
+	VPAND        low21<>+0(SB), Y4, Y4
+	VPSRLD       $0x04, Y4, Y8
+	VPAND        nibble<>+0(SB), Y4, Y4
+	VPAND        nibble<>+0(SB), Y8, Y8
+	VPSHUFB      Y4, Y7, Y4
+	VPSHUFB      Y8, Y7, Y8
+	VPADDB       Y8, Y4, Y4
+	VMOVDQU      ones<>+0(SB), Y7
+	VPAND        low21<>+0(SB), Y6, Y6
+	VPSRLD       $0x04, Y6, Y8
+	VPAND        nibble<>+0(SB), Y6, Y6
+	VPAND        nibble<>+0(SB), Y8, Y8
+	VPSHUFB      Y6, Y7, Y6
+	VPSHUFB      Y8, Y7, Y8
+	VPADDB       Y8, Y6, Y6
+	VPSUBB       Y6, Y4, Y4
+	VMOVDQU      bytes<>+0(SB), Y6
+	VPMADDUBSW   Y4, Y6, Y6
+	VPMADDWD     words<>+0(SB), Y6, Y6
+	VMOVDQU      584(DX), Y4
+	VMOVDQU      616(DX), Y7
+	VMOVDQU      ones<>+0(SB), Y8
+	VPAND        low21<>+0(SB), Y4, Y4
+	VPSRLD       $0x04, Y4, Y9
+	VPAND        nibble<>+0(SB), Y4, Y4
+	VPAND        nibble<>+0(SB), Y9, Y9
+	VPSHUFB      Y4, Y8, Y4
+	VPSHUFB      Y9, Y8, Y9
+	VPADDB       Y9, Y4, Y4
+	VMOVDQU      ones<>+0(SB), Y8
+	VPAND        low21<>+0(SB), Y7, Y7
+	VPSRLD       $0x04, Y7, Y9
+	VPAND        nibble<>+0(SB), Y7, Y7
+	VPAND        nibble<>+0(SB), Y9, Y9
+	VPSHUFB      Y7, Y8, Y7
+	VPSHUFB      Y9, Y8, Y9
+	VPADDB       Y9, Y7, Y7
+	VPSUBB       Y7, Y4, Y4
+	VMOVDQU      bytes<>+0(SB), Y7
+	VPMADDUBSW   Y4, Y7, Y7
+	VPMADDWD     words<>+0(SB), Y7, Y7
+	VMOVDQU      648(DX), Y4
+	VMOVDQU      680(DX), Y8
+	VMOVDQU      ones<>+0(SB), Y9
+	VPAND        low21<>+0(SB), Y4, Y4
+	VPSRLD       $0x04, Y4, Y10
+	VPAND        nibble<>+0(SB), Y4, Y4
+	VPAND        nibble<>+0(SB), Y10, Y10
+	VPSHUFB      Y4, Y9, Y4
+	VPSHUFB      Y10, Y9, Y10
+	VPADDB       Y10, Y4, Y4
+	VMOVDQU      ones<>+0(SB), Y9
+	VPAND        low21<>+0(SB), Y8, Y8
+	VPSRLD       $0x04, Y8, Y10
+	VPAND        nibble<>+0(SB), Y8, Y8
+	VPAND        nibble<>+0(SB), Y10, Y10
+	VPSHUFB      Y8, Y9, Y8
+	VPSHUFB      Y10, Y9, Y10
+	VPADDB       Y10, Y8, Y8
+	VPSUBB       Y8, Y4, Y4
+	VMOVDQU      bytes<>+0(SB), Y8
+	VPMADDUBSW   Y4, Y8, Y8
+	VPMADDWD     words<>+0(SB), Y8, Y8
+	VPUNPCKLDQ   Y0, Y1, Y4
+	VPUNPCKHDQ   Y0, Y1, Y0
+	VPUNPCKLDQ   Y3, Y2, Y1
+	VPUNPCKHDQ   Y3, Y2, Y2
+	VPUNPCKLQDQ  Y1, Y4, Y3
+	VPUNPCKHQDQ  Y1, Y4, Y1
+	VPUNPCKLQDQ  Y2, Y0, Y4
+	VPUNPCKHQDQ  Y2, Y0, Y0
+	VPUNPCKLDQ   Y6, Y5, Y2
+	VPUNPCKHDQ   Y6, Y5, Y5
+	VPUNPCKLDQ   Y8, Y7, Y6
+	VPUNPCKHDQ   Y8, Y7, Y7
+	VPUNPCKLQDQ  Y6, Y2, Y8
+	VPUNPCKHQDQ  Y6, Y2, Y2
+	VPUNPCKLQDQ  Y7, Y5, Y6
+	VPUNPCKHQDQ  Y7, Y5, Y5
+	VPERM2I128   $0x20, Y8, Y3, Y7
+	VMOVDQU      Y7, (AX)
+	VPERM2I128   $0x31, Y8, Y3, Y3
+	VMOVDQU      Y3, 128(AX)
+	VPERM2I128   $0x20, Y2, Y1, Y3
+	VMOVDQU      Y3, 32(AX)
+	VPERM2I128   $0x31, Y2, Y1, Y1
+	VMOVDQU      Y1, 160(AX)
+	VPERM2I128   $0x20, Y6, Y4, Y1
+	VMOVDQU      Y1, 64(AX)
+	VPERM2I128   $0x31, Y6, Y4, Y1
+	VMOVDQU      Y1, 192(AX)
+	VPERM2I128   $0x20, Y5, Y0, Y1
+	VMOVDQU      Y1, 96(AX)
+	VPERM2I128   $0x31, Y5, Y0, Y0
+	VMOVDQU      Y0, 224(AX)
+	ADDQ         $0x00000100, AX
+	MOVL         $0x00000008, BX
+	VMOVD        BX, X0
+	VPBROADCASTD X0, Y0
+	VPADDD       64(DX), Y0, Y0
+	VMOVDQU      Y0, 64(DX)
+	DECQ         CX
+	JNE          group
+	VZEROUPPER
+	RET

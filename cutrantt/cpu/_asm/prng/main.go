@@ -1,5 +1,7 @@
 // Command prng writes the vector code of package prng: see the go:generate line in
-// its vector_amd64.go.
+// its vector_amd64.go. Every jump counts groups of blocks or blocks to redraw, and
+// every address follows from such counts and, in retry, from the numbers of blocks with
+// rejected words, which are public: none depends on a word of the stream.
 package main
 
 import (
@@ -18,6 +20,12 @@ func main() {
 	wideRetry()
 	wideTernary()
 	wideCBD()
+	narrowTables()
+	narrowWords()
+	narrowUniform()
+	narrowRetry()
+	narrowTernary()
+	narrowCBD()
 	Generate()
 }
 
