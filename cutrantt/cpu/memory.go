@@ -53,6 +53,7 @@ func (r *ring) newBatch(polys int, limbs []int, d cutrantt.Domain, zero bool) (*
 		}
 	} else {
 		m.data = make([]uint32, n)
+		hugePages(m.data)
 	}
 	return cutrantt.MakeBatch(cutrantt.Shape{Polys: polys, Limbs: limbs, Domain: d}, r.n, m), nil
 }
@@ -148,7 +149,9 @@ func getScratch(n int) *scratch {
 		s.words = s.words[:n]
 		return s
 	}
-	return &scratch{words: make([]uint32, n, 1<<k)}
+	s := &scratch{words: make([]uint32, n, 1<<k)}
+	hugePages(s.words)
+	return s
 }
 
 func (s *scratch) put() {

@@ -64,6 +64,7 @@ func (r *ring) Precompute(b *cutrantt.Batch) (cutrantt.Operand, error) {
 		o.limb = r.windowWords(n2)
 	}
 	o.words = make([]uint32, b.Polys()*len(limbs)*o.limb)
+	collapse(o.words)
 	if r.lazyVector(n2) {
 		r.eachLimb(b.Polys(), len(limbs), 2*r.n, func(p, l int) {
 			r.setWindows(o.at(p, l), r.limb(b, p, l), n2, r.moduli[limbs[l]])
