@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -106,6 +107,12 @@ type stream struct {
 	layout [32]byte
 	topic  string
 	count  streamCounters
+
+	// Memory that one window after the other uses.
+	windows sync.Pool // *window, wiped
+	slots   []float64 // of a window, zeros
+	object  []byte    // of a sealed window
+	lent    bool      // object belongs to a window that is not on disk
 }
 
 // New checks the configuration (as Check does), loads the keys, opens every

@@ -153,5 +153,6 @@ func (a *Agent) place(ctx context.Context, s *stream, w *window, sealed []byte) 
 	if r, ok := s.source.(*replay); ok && a.spool.Durable() {
 		it.Cursor = cursor(r.cfg.File, w.cursor)
 	}
+	it.Unkept = s.written
 	return a.spool.Put(ctx, it)
 }

@@ -142,6 +142,7 @@ func (a *Agent) sample(ctx, deliver context.Context, s *stream, limit int) error
 	defer wg.Wait()
 	defer close(windows)
 	c := newCollector(s.cfg, &s.count, log)
+	c.free = &s.windows
 	begun := false
 	for n := 0; ; {
 		r, err := s.source.next(ctx)
@@ -172,6 +173,9 @@ func (a *Agent) sample(ctx, deliver context.Context, s *stream, limit int) error
 // sealed is lost, counted and logged; the stream goes on. Only a state file that
 // cannot be written is waited for: the window is not to blame.
 func (a *Agent) encrypt(ctx context.Context, s *stream, w *window) {
+	if a.deps.Observer == nil { // who would own the values
+		defer s.reuse(w)
+	}
 	out, err := a.finish(s, w)
 	for delay := firstRetry; errors.Is(err, ErrState) && ctx.Err() == nil; delay = min(2*delay, lastRetry) {
 		a.log.Error("a window waits for the state file", "stream", s.cfg.Name, "in", delay, "error", err)

@@ -38,10 +38,31 @@ func reclaim(size int) {
 	}
 }
 
+// memory is a buffer of n bytes with a capacity of room for a sealed window: that of the
+// window before, if its object is on disk. Large ones are not kept.
+func (s *stream) memory(n, room int) []byte {
+	if s.lent || cap(s.object) < room {
+		s.object = make([]byte, room)
+	}
+	s.lent = true
+	return s.object[:n]
+}
+
+// written takes the memory of the last window back: its object is on disk.
+func (s *stream) written() {
+	if s.lent = cap(s.object) >= largeBody; s.lent {
+		s.object = nil
+	}
+}
+
 // seal encodes, encrypts and signs a window.
 func (k *keys) seal(s *stream, w *window, id identity, clock Clock) (*sealed, error) {
-	u := slots(s.cfg, w.values)
+	if s.slots == nil {
+		s.slots = make([]float64, s.cfg.Slots())
+	}
+	u := s.slots
 	defer clear(u)
+	fillSlots(u, s.cfg, w.values)
 	counter := binary.BigEndian.AppendUint64(nil, id.boot)
 	counter = binary.BigEndian.AppendUint64(counter, id.sequence)
 	seed, err := henc.NewSeed([]byte(id.device), []byte(s.cfg.Name), id.bootID, counter)
@@ -58,7 +79,7 @@ func (k *keys) seal(s *stream, w *window, id identity, clock Clock) (*sealed, er
 	}
 	took := clock.Mono() - began
 	// The ciphertext is written into the buffer that is signed and sent.
-	b, err := k.ctx.AppendCiphertext(make([]byte, transport.SealRoom, transport.SealRoom+size+transport.SealTail), ct)
+	b, err := k.ctx.AppendCiphertext(s.memory(transport.SealRoom, transport.SealRoom+size+transport.SealTail), ct)
 	k.ctx.Ring().Free(ct.Value)
 	reclaim(size)
 	if err != nil {
@@ -104,9 +125,6 @@ func (a *Agent) finish(s *stream, w *window) (*sealed, error) {
 		a.deps.Observer(Observation{Meta: out.meta, Object: sha256.Sum256(out.object), Values: w.values,
 			Encrypt: out.encrypt, Body: out.body, Sealed: len(out.object), Chunks: len(chunks)})
 		return out, nil
-	}
-	for _, v := range w.values {
-		clear(v)
 	}
 	return out, nil
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"sync"
 	"time"
 
 	"github.com/hencedge/hencedge/config"
@@ -31,6 +32,8 @@ type collector struct {
 	bucket int64
 	last   time.Time
 	cursor uint64 // of the last row
+
+	free *sync.Pool // of *window that are done with; nil: none are used again
 }
 
 func newCollector(s config.Stream, count *streamCounters, log *slog.Logger) *collector {
@@ -129,16 +132,38 @@ func (c *collector) put(r row) (done []*window) {
 }
 
 func (c *collector) open(at time.Time) {
-	w := &window{start: at, end: at, values: make([][]float64, len(c.stream.Channels))}
-	for i := range w.values {
-		w.values[i] = make([]float64, 0, c.stream.Window.Samples)
-	}
+	w := c.empty()
+	w.start, w.end = at, at
 	if every := c.stream.Window.Every; every > 0 {
 		w.start = time.Unix(0, c.bucket*int64(every)).UTC()
 		w.end = w.start.Add(every)
 	}
 	clear(c.warned)
 	c.cur = w
+}
+
+// empty is a window without samples, with room for all.
+func (c *collector) empty() *window {
+	if c.free != nil {
+		if w, ok := c.free.Get().(*window); ok {
+			return w
+		}
+	}
+	w := &window{values: make([][]float64, len(c.stream.Channels))}
+	for i := range w.values {
+		w.values[i] = make([]float64, 0, c.stream.Window.Samples)
+	}
+	return w
+}
+
+// reuse wipes a window and keeps its memory for another one of the stream.
+func (s *stream) reuse(w *window) {
+	for i, v := range w.values {
+		clear(v)
+		w.values[i] = v[:0]
+	}
+	*w = window{values: w.values}
+	s.windows.Put(w)
 }
 
 // flush gives the current window, however full, or nil when it is empty.
@@ -209,15 +234,13 @@ func (c *collector) note(channel int, msg string, args ...any) {
 	c.log.Warn(msg, append([]any{"channel", c.stream.Channels[channel].Name}, args...)...)
 }
 
-// slots normalises and packs a window: sample i of channel k is
-// u = (x-mid)/half in [-1, 1], in slot k*stride+i. Slots without a sample are 0.
-func slots(s config.Stream, values [][]float64) []float64 {
-	out := make([]float64, s.Slots())
+// fillSlots normalises and packs a window: sample i of channel k is
+// u = (x-mid)/half in [-1, 1], in slot k*stride+i. Slots without a sample stay 0.
+func fillSlots(out []float64, s config.Stream, values [][]float64) {
 	for k, ch := range s.Channels {
 		mid, half := ch.Affine()
 		for i, x := range values[k] {
 			out[k*s.Stride()+i] = min(max((x-mid)/half, -1), 1)
 		}
 	}
-	return out
 }

@@ -217,6 +217,12 @@ func TestCollectorProperty(t *testing.T) {
 	})
 }
 
+func slots(s config.Stream, values [][]float64) []float64 {
+	out := make([]float64, s.Slots())
+	fillSlots(out, s, values)
+	return out
+}
+
 func TestSlots(t *testing.T) {
 	s := twoChannels(config.Window{Samples: 3}) // stride 4
 	got := slots(s, [][]float64{{0, 10}, {0.5, -1}})

@@ -26,8 +26,9 @@ type Encoder struct {
 	ctx *Context
 	fft *embed.Embedding
 	crt []*crt.Table // by number of limbs, less one
-	// free holds *slots that are zero, decoding *decoding that are.
-	free, decoding *sync.Pool
+	// free holds *slots that are zero, decoding *decoding that are, and polys
+	// *[]float64 of N zeros.
+	free, decoding, polys *sync.Pool
 }
 
 func newEncoder(c *Context) *Encoder {
@@ -35,6 +36,7 @@ func newEncoder(c *Context) *Encoder {
 	e := &Encoder{
 		ctx: c, fft: embed.New(n), crt: make([]*crt.Table, c.params.LimbsAt(c.params.MaxLevel())),
 		free:     &sync.Pool{New: func() any { return &slots{make([]float64, n), make([]float64, n)} }},
+		polys:    &sync.Pool{New: func() any { return new(make([]float64, 2*n)) }},
 		decoding: &sync.Pool{New: func() any { return &decoding{coeffs: make([]float64, 2*n)} }},
 	}
 	for i := range e.crt {
@@ -75,6 +77,7 @@ func (e *Encoder) encode(level int, scale float64, coeffs func() ([]float64, err
 	if err != nil {
 		return nil, err
 	}
+	defer e.recycle(c)
 	return e.FromCoeffs(c, level, scale)
 }
 
@@ -147,17 +150,26 @@ func (e *Encoder) coeffs(have, most int, what string, scale float64, fill func(z
 		return nil, fmt.Errorf("%w: the value of slot %d is not finite", ErrMessage, i)
 	}
 	n := len(z.re)
-	c := make([]float64, 2*n)
+	c := *e.polys.Get().(*[]float64)
 	e.fft.FromSlots(c[:n], c[n:], z.re, z.im)
 	embed.ScaleRound(c, scale)
 	if _, ok := embed.Magnitude(c); !ok {
 		for i, v := range c {
 			if !finite(v) {
+				e.recycle(c)
 				return nil, fmt.Errorf("%w: coefficient %d overflows float64 at scale %g; use smaller values or a smaller scale", ErrMessage, i, scale)
 			}
 		}
 	}
 	return c, nil
+}
+
+// recycle wipes coefficients that coeffs has made and keeps their memory.
+func (e *Encoder) recycle(c []float64) {
+	if c != nil {
+		clear(c)
+		e.polys.Put(&c)
+	}
 }
 
 func finite(x float64) bool { return x-x == 0 }

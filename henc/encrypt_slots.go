@@ -71,7 +71,7 @@ func (s slotEncryptor) encoded(count, level int, scale float64, seeds []*Seed, e
 	coeffs, errs := make([][]float64, count), make([]error, count)
 	defer func() {
 		for _, c := range coeffs {
-			clear(c)
+			s.ctx.Encoder().recycle(c)
 		}
 	}()
 	spread(count, func(i int) { coeffs[i], errs[i] = encode(i, scale) })

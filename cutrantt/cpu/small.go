@@ -159,9 +159,9 @@ func (r *ring) sampleSmall(dst *cutrantt.Batch, seed *[32]byte, label uint32, dr
 	if err := r.check.Seeded(dst, seed); err != nil {
 		return err
 	}
-	v := make([]int32, r.n)
+	s := getScratch(r.n)
+	defer s.put()
+	v := signed(s.words)
 	draw(v, seed, label)
-	err := r.SetSmall(dst, v)
-	clear(v)
-	return err
+	return r.SetSmall(dst, v)
 }

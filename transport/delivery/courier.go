@@ -86,6 +86,7 @@ type Courier struct {
 	sender   *transport.Sender
 	bucket   *bucket
 	verifier *transport.Verifier
+	buffers  sync.Pool // of *[]byte
 
 	mu      sync.Mutex
 	waiting map[[32]byte]chan transport.ReceiptItem

@@ -79,7 +79,9 @@ var (
 
 // attempt sends what is missing of an object and waits for its acknowledgement.
 func (c *Courier) attempt(ctx context.Context, l *spool.Lease) error {
-	sealed, err := l.Sealed()
+	buf := c.buffer(l.Size)
+	defer c.recycle(buf)
+	sealed, err := l.SealedIn(*buf)
 	if err != nil {
 		return err
 	}
@@ -120,6 +122,26 @@ func (c *Courier) attempt(ctx context.Context, l *spool.Lease) error {
 		return err
 	}
 	return c.await(ctx, l, answers)
+}
+
+// kept is the size, in bytes, up to which the memory of an object is used again. That
+// of larger ones is most of what a board has, and is freed.
+const kept = 4 << 20
+
+// buffer is memory for an object of size bytes. Nothing of it is used after an
+// attempt: the chunks are copies.
+func (c *Courier) buffer(size int64) *[]byte {
+	b, ok := c.buffers.Get().(*[]byte)
+	if need := size + spool.ReadRoom; !ok || int64(cap(*b)) < need {
+		b = new(make([]byte, need))
+	}
+	return b
+}
+
+func (c *Courier) recycle(b *[]byte) {
+	if cap(*b) < kept {
+		c.buffers.Put(b)
+	}
 }
 
 // final are the refusals that no change of the receiver's configuration cures:

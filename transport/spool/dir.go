@@ -78,8 +78,9 @@ func (d directory) write(name string, content [][]byte) (err error) {
 	return err
 }
 
-// read gives a whole file, at most limit bytes.
-func (d directory) read(name string, limit int64) ([]byte, error) {
+// read gives a whole file, at most limit bytes, in the memory of into if that has
+// room.
+func (d directory) read(name string, limit int64, into []byte) ([]byte, error) {
 	f, err := d.fs.Open(d.join(name))
 	if err != nil {
 		return nil, err
@@ -92,7 +93,11 @@ func (d directory) read(name string, limit int64) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%w: %s is not a regular file", ErrFormat, name)
 	}
-	b := make([]byte, min(info.Size(), limit))
+	size := min(info.Size(), limit)
+	if int64(cap(into)) < size {
+		into = make([]byte, size)
+	}
+	b := into[:size]
 	n, err := io.ReadFull(f, b)
 	if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, io.EOF) {
 		return nil, err
@@ -100,10 +105,11 @@ func (d directory) read(name string, limit int64) ([]byte, error) {
 	return b[:n], nil
 }
 
-// object reads and verifies an object. Bytes after its end are cut off.
-func (d directory) object(number uint64) (Header, []byte, error) {
+// object reads and verifies an object, in the memory of into if that has room. Bytes
+// after its end are cut off.
+func (d directory) object(number uint64, into []byte) (Header, []byte, error) {
 	name := objectName(number)
-	b, err := d.read(name, maxHeader+MaxObject+trailer+1)
+	b, err := d.read(name, maxHeader+MaxObject+trailer+1, into)
 	if err != nil {
 		return Header{}, nil, err
 	}

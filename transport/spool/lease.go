@@ -163,7 +163,14 @@ func (s *Spool) Closed() bool {
 // its mirror; without one it is quarantined, counted, the lease is over, and the
 // error wraps ErrDamaged, ErrTorn or ErrFormat. Other errors are of the disk: the
 // lease goes on.
-func (l *Lease) Sealed() ([]byte, error) {
+func (l *Lease) Sealed() ([]byte, error) { return l.SealedIn(nil) }
+
+// ReadRoom is how much more room than Size SealedIn wants.
+const ReadRoom = maxHeader + trailer
+
+// SealedIn is Sealed in the memory of b, if that has capacity for Size + ReadRoom
+// bytes; objects that are in memory are not copied.
+func (l *Lease) SealedIn(b []byte) ([]byte, error) {
 	l.s.mu.Lock()
 	body := l.e.body
 	l.s.mu.Unlock()
@@ -172,7 +179,7 @@ func (l *Lease) Sealed() ([]byte, error) {
 	}
 	var first error
 	for i, d := range l.s.dirs {
-		h, object, err := d.object(l.Number)
+		h, object, err := d.object(l.Number, b)
 		if err == nil && h.ID != l.ID {
 			err = ErrDamaged
 		}

@@ -91,7 +91,7 @@ func makeDir(d directory) error {
 func (s *Spool) finish(d directory, temp string) string {
 	name := strings.TrimSuffix(temp, tempSuffix)
 	number, isObject := numberOf(name, objectSuffix)
-	b, err := d.read(temp, maxHeader+MaxObject+trailer+1)
+	b, err := d.read(temp, maxHeader+MaxObject+trailer+1, nil)
 	if err == nil {
 		var h Header
 		if h, _, _, err = Decode(b); err == nil && isObject && h.Number == number {
@@ -131,7 +131,7 @@ func (s *Spool) inspect(d directory, name string, number uint64) (Header, error)
 
 // loadMark takes over the position of a stream's input.
 func (s *Spool) loadMark(d directory, name string) {
-	b, err := d.read(name, maxHeader+trailer+1)
+	b, err := d.read(name, maxHeader+trailer+1, nil)
 	var h Header
 	if err == nil {
 		h, _, _, err = Decode(b)
@@ -155,7 +155,7 @@ func (s *Spool) loadMark(d directory, name string) {
 // loadLast takes over the time of the newest object that left.
 func (s *Spool) loadLast(d directory, name string) {
 	var h Header
-	b, err := d.read(name, maxHeader)
+	b, err := d.read(name, maxHeader, nil)
 	if err == nil {
 		h, _, err = DecodeHeader(b)
 	}
@@ -207,7 +207,7 @@ func (s *Spool) adopt(number uint64, o *found) {
 
 // restore writes the first copy from the mirror.
 func (s *Spool) restore(number uint64, o *found) bool {
-	h, object, err := s.dirs[1].object(number)
+	h, object, err := s.dirs[1].object(number, nil)
 	if err != nil {
 		o.bad[1] = err
 		return false

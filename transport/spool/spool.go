@@ -70,10 +70,13 @@ type Options struct {
 type Item struct {
 	Stream string // transport.CheckName
 	Topic  string
-	Sealed []byte // the spool may keep it; the caller does not change it
+	Sealed []byte // the spool may keep it (see Unkept); the caller does not change it
 	// Cursor is the position in an input that can be read again, after this
 	// object; nil for inputs that cannot.
 	Cursor []byte
+	// Unkept, if not nil, is called before Put returns if the object is on disk and the
+	// spool has not kept the memory of Sealed.
+	Unkept func()
 }
 
 // Stats are the counts of a spool.
@@ -282,6 +285,9 @@ func (s *Spool) Add(ctx context.Context, it Item) (number uint64, err error) {
 	}
 	e := &entry{number: h.Number, size: h.Size, id: h.ID, topic: it.Topic, cursor: len(it.Cursor) > 0, since: s.o.Mono()}
 	err = s.place(ctx, &h, it, e)
+	if err == nil && e.body == nil && it.Unkept != nil {
+		it.Unkept()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.pending--
