@@ -16,6 +16,7 @@ var public = map[string]string{
 	"permuteAVX512":  "the indices of an automorphism",
 	"permuteNEON":    "the indices of an automorphism",
 	"retryAVX512":    "which uniform residues, all of them public, are drawn again",
+	"retryAVX2":      "as retryAVX512",
 	"tileDownAVX2":   "the indices of the reversal of bits",
 	"tileDownAVX512": "the indices of the reversal of bits",
 	"tileUpAVX2":     "the indices of the reversal of bits",
