@@ -12,7 +12,8 @@ import (
 )
 
 // TestExtend compares with the reference, which computes with math/big, for
-// counts of limbs around every lazy run of 15 terms.
+// counts of limbs around every lazy run of 15 terms, and every count of chunks of
+// kernels/extend.cu.
 func TestExtend(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b cutrantt.Backend) {
 		if b.Name() == "reference" {
@@ -26,6 +27,8 @@ func TestExtend(t *testing.T) {
 			{upTo(15), []int{15, 3}},
 			{upTo(16), []int{39, 16}},
 			{upTo(17), []int{20, 21, 0}},
+			{upTo(24), []int{30, 2, 31, 32, 33, 34, 35, 36, 37, 38}},
+			{upTo(31), []int{39, 38, 37, 36, 35, 34, 33, 32, 31, 0}}, // the most that the tensor cores take
 			{upTo(32), []int{35, 33}},
 		} {
 			for _, n2 := range []int{1, 4, 16} {
