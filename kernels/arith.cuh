@@ -14,7 +14,7 @@
 
 // corr: x in [0, 2m) to [0, m), m <= 2^31.
 DEV u32 corr(u32 x, u32 m) {
-  BELOW(x, 2ull * m);
+  BELOW(x, m ? 2ull * m : 1);
   return min(x, x - m);
 }
 

@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# Builds the emulated CUDA driver: a shared object with the entry points of
+# libcuda.so.1 that runs the kernels of kernels/*.cu on the processor. README.md
+# says what for. The kernels are those that kernels/zkernels.go lists, or the one
+# in the directory KERNELS.
+# usage: build.sh OUT.so [CAPABILITY]   72, 80 or 90 (default); JOBS=n in parallel
+set -euo pipefail
+out=$(realpath -m "$1") arch=${2:-90}
+: "${CXX:=g++}" "${JOBS:=2}" "${KERNELS:=}"
+here=$(cd "$(dirname "$0")" && pwd)
+KERNELS=${KERNELS:-$(cd "$here/../../../../kernels" && pwd)}
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+export CXX here KERNELS tmp
+export flags="-std=c++17 -O2 -g1 -fPIC -ftls-model=global-dynamic -fno-extern-tls-init -DCAPABILITY=$arch -D__CUDA_ARCH__=${arch}0 -I$KERNELS -I$here/../../../../kernels -I$here -Wall -Wno-unknown-pragmas -Wno-attributes -Wno-sign-compare"
+export checks="-fsanitize=thread --param tsan-instrument-func-entry-exit=0 -fsanitize=shift,bounds,integer-divide-by-zero,float-cast-overflow,signed-integer-overflow,alignment -fno-sanitize=object-size"
+
+# unit compiles one source and registers its kernels with their bounds.
+unit() {
+  awk -v m="$1" '/\{Name: "/ {on = index($0, "\"" m "\"")} on && /^\t\t"/ {gsub(/[^a-z0-9_]/, ""); print}' "$KERNELS/zkernels.go" > "$tmp/$1.names"
+  {
+    printf '#include "cuda.h"\n#include "%s.cu"\n' "$1"
+    # shellcheck disable=SC2086
+    $CXX $flags -DBOUNDS "-D__launch_bounds__(...)=LAUNCH@__VA_ARGS__@" -include cuda.h -x c++ -E -P "$KERNELS/$1.cu" |
+      sed -n 's/.*LAUNCH@\(.*\)@ *\([a-z0-9_]*\)(.*/static emulate::Entry entry_\2("\2", \2, \1);/p'
+  } > "$tmp/$1.cpp"
+  for n in $(cat "$tmp/$1.names"); do
+    grep -q "entry_$n(" "$tmp/$1.cpp" || { echo "build.sh: $1.cu has no kernel $n, which zkernels.go lists" >&2; exit 1; }
+  done
+  # shellcheck disable=SC2086
+  $CXX $flags $checks -c -o "$tmp/$1.o" "$tmp/$1.cpp"
+}
+export -f unit
+for part in block memory driver; do
+  # shellcheck disable=SC2086
+  $CXX $flags -c -o "$tmp/$part.o" "$here/$part.cpp" &
+done
+modules=$(sed -n 's/.*{Name: "\([a-z0-9_]*\)".*/\1/p' "$KERNELS/zkernels.go")
+printf '%s\n' $modules | xargs -P "$JOBS" -I{} bash -c 'set -e; unit {}'
+wait
+mkdir -p "$(dirname "$out")"
+"$CXX" -shared -Wl,-soname,libcuda-emulated.so -Wl,--no-undefined -o "$tmp/out.so" "$tmp"/*.o -lpthread -ldl
+mv "$tmp/out.so" "$out"

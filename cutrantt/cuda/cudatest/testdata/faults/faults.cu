@@ -1,0 +1,98 @@
+// Kernels with one fault each, and some in order, for the tests of the emulator.
+// a, b: 64 words, a written; dst: 64 words; i0 = 64.
+#include "arith.cuh"
+
+extern __shared__ u32 shared[];
+
+KERNEL(64, 1, good_exchange) {
+  const u32 t = threadIdx.x;
+  shared[t] = p.a[t];
+  __syncthreads();
+  p.dst[t] = shared[63 - t];
+}
+KERNEL(64, 1, good_warp) {
+  const u32 t = threadIdx.x;
+  shared[t] = p.a[t];
+  __syncwarp();
+  p.dst[t] = shared[t ^ 31];
+}
+KERNEL(64, 1, good_shuffle) {
+  u64 v = threadIdx.x;
+  for (int k = 1; k < 32; k *= 2) v += __shfl_xor_sync(~0u, v, k);
+  p.dst[threadIdx.x] = (u32)v;
+}
+KERNEL(64, 1, good_count) {
+  __shared__ u32 count;
+  if (threadIdx.x == 0) count = 0;
+  __syncthreads();
+  atomicAdd(&count, threadIdx.x);
+  __syncthreads();
+  p.dst[threadIdx.x] = count;
+}
+KERNEL(64, 1, good_blocks) { p.dst[blockIdx.x * 32 + threadIdx.x] = gridDim.x; }
+
+KERNEL(64, 1, bad_store) { p.dst[threadIdx.x + 1] = 1; }
+KERNEL(64, 1, bad_load) { p.dst[threadIdx.x] = p.a[(i32)threadIdx.x - 1]; }
+KERNEL(64, 1, bad_fresh) { p.dst[threadIdx.x] = p.b[threadIdx.x]; }
+KERNEL(64, 1, bad_shared) { shared[threadIdx.x + 1] = 1; }
+KERNEL(64, 1, bad_shared_fresh) {
+  if (threadIdx.x & 1) shared[threadIdx.x] = 1;
+  p.dst[threadIdx.x] = shared[threadIdx.x];
+}
+KERNEL(64, 1, bad_exchange) {
+  shared[threadIdx.x] = p.a[threadIdx.x];
+  __syncwarp();
+  p.dst[threadIdx.x] = shared[63 - threadIdx.x];
+}
+KERNEL(64, 1, bad_warp) {
+  shared[threadIdx.x] = p.a[threadIdx.x];
+  p.dst[threadIdx.x] = shared[threadIdx.x ^ 1];
+}
+KERNEL(64, 1, bad_reuse) { // a store before all have loaded
+  const u32 t = threadIdx.x;
+  shared[t] = p.a[t];
+  __syncthreads();
+  const u32 v = shared[63 - t];
+  shared[t] = v + 1;
+  __syncthreads();
+  p.dst[t] = shared[63 - t];
+}
+KERNEL(64, 1, bad_place) { // in place, against the order of another thread
+  const u32 v = p.dst[63 - threadIdx.x];
+  p.dst[threadIdx.x] = v;
+}
+KERNEL(64, 1, bad_blocks) { p.dst[threadIdx.x] = blockIdx.x; }
+KERNEL(64, 1, bad_return) {
+  if (threadIdx.x == 5) return;
+  __syncthreads();
+  p.dst[threadIdx.x] = 1;
+}
+KERNEL(64, 1, bad_lane) {
+  if (threadIdx.x == 5) return;
+  __syncwarp();
+  p.dst[threadIdx.x] = 1;
+}
+KERNEL(64, 1, bad_meeting) {
+  if (threadIdx.x & 1) __syncwarp(); else __syncthreads();
+  p.dst[threadIdx.x] = 1;
+}
+KERNEL(64, 1, bad_vector) { *(uint4*)(p.dst + threadIdx.x % 2) = make_uint4(1, 2, 3, 4); }
+KERNEL(64, 1, bad_ldg) {
+  p.dst[threadIdx.x] = 1;
+  p.dst[threadIdx.x] = __ldg(p.dst + threadIdx.x) + 1;
+}
+KERNEL(64, 1, bad_range) { p.dst[threadIdx.x] = add(17, 3, 17); }
+KERNEL(64, 1, bad_factor) { p.dst[threadIdx.x] = mulc(5, make_uint2(3, 4), 17); }
+KERNEL(64, 1, bad_shift) { p.dst[threadIdx.x] = 1u << p.i0 / 2; }
+KERNEL(64, 1, bad_index) {
+  u32 x[4] = {1, 2, 3, 4};
+  p.dst[threadIdx.x] = x[p.i0 / 16];
+}
+KERNEL(64, 1, bad_pointer) { p.dst[threadIdx.x] = *(const u32*)p.x; }
+extern "C" __global__ void __launch_bounds__(64, 1) bad_early(const Args p) {
+  announce();
+  const u32 v = p.a[threadIdx.x];
+  settle();
+  p.dst[threadIdx.x] = v;
+}
+extern "C" __global__ void __launch_bounds__(64, 1) bad_hurry(const Args p) { p.dst[threadIdx.x] = 1; }
