@@ -20,7 +20,7 @@ const (
 const (
 	Architectures = "72 80 86 87 89 90"
 	Compiler      = "nvcc 12.4.131"
-	SourceHash    = "ee2c8d511afa8a8a2ca614dee9a671e78bfeff20a9eb26f309786d68b4a8c0bf"
+	SourceHash    = "c2925f00a55d0e9173711c540f58ecbefc829902eb802385e4004beb0ec20ba7"
 	ImageHash     = "053800c11c42dcb518385e2ccecd22d58ed3dfae504b365866cc3efdb5c6401a"
 )
 
