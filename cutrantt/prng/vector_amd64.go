@@ -2,6 +2,7 @@ package prng
 
 import (
 	"os"
+	"slices"
 	"sync"
 
 	"golang.org/x/sys/cpu"
@@ -29,12 +30,15 @@ func variants() (have []code) {
 	return append(have, generic)
 }
 
-// selected is the code that runs: the best one, or what CUTRANTT_CPU names as in
-// package cpu, if this machine has it.
+// selected is the code that runs: the best one, or with CUTRANTT_CPU as in package
+// cpu the best one from the named one on. (A processor can have the AVX-512 of package
+// cpu without the counts of ones that the code here needs.)
 var selected = sync.OnceValue(func() code {
+	order := []code{avx512, avx2, generic}
 	name := code(os.Getenv("CUTRANTT_CPU"))
-	for _, c := range variants() {
-		if name == "" || name == c {
+	have := variants()
+	for _, c := range order[max(slices.Index(order, name), 0):] {
+		if slices.Contains(have, c) {
 			return c
 		}
 	}
