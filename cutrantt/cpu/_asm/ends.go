@@ -47,7 +47,7 @@ func (g *gen) expand(index, table vec) twiddle {
 	h, l := g.reg(), g.reg()
 	VPERMQ(table, index, h)
 	VMOVSHDUP(h, l)
-	return twiddle{h, h, l}
+	return twiddle{high: h, odd: h, low: l}
 }
 
 func qwords(f func(i int) int) func(l int) int {
@@ -66,14 +66,14 @@ func (g *gen) streamTwiddles(s Register, disp, level int, eight, four vec) twidd
 	case 3:
 		h, l := g.load(at(s, disp+64)), g.reg()
 		VMOVSHDUP(h, l)
-		return twiddle{h, h, l}
+		return twiddle{high: h, odd: h, low: l}
 	}
 	return laneTwiddle(s, disp+128)
 }
 
 // laneTwiddle is a twiddle for each lane, in memory: quotients, then factors.
 func laneTwiddle(s Register, disp int) twiddle {
-	return twiddle{at(s, disp), at(s, disp+4), at(s, disp+64)}
+	return twiddle{high: at(s, disp), odd: at(s, disp+4), low: at(s, disp+64)}
 }
 
 func (g *gen) two(op func(...Op), x, y vec) vec {
@@ -146,7 +146,7 @@ func (g *gen) twiddles(e ends, s, c Register, level, i, n int, place func(i int)
 		case e.compact && level == 4:
 			w, lanes = append(w, g.pair(at(64*k+8))), append(lanes, laneTwiddle(c, 128))
 		case e.compact && level == 3:
-			w, lanes = append(w, g.pair(at(256+8*k))), append(lanes, twiddle{Mem{Base: c}, Mem{Base: c}, Mem{Base: c, Disp: 64}})
+			w, lanes = append(w, g.pair(at(256+8*k))), append(lanes, twiddle{high: Mem{Base: c}, odd: Mem{Base: c}, low: Mem{Base: c, Disp: 64}})
 		case e.compact:
 			w = append(w, g.streamTwiddles(s, 64*k, level, eight, four))
 		default:
@@ -208,8 +208,8 @@ func (g *gen) lastLevels(e ends, wide func(...Op), f butterflies[vec], last func
 		func(a, b vec) (_, _ vec) { return g.shuffle(VSHUFPS, 0x88, a, b), g.shuffle(VSHUFPS, 0xdd, a, b) },
 	}
 	for level := range 4 {
-		for i := 0; i < together; i += g.abreast() {
-			a, b := x[i:i+g.abreast()], y[i:i+g.abreast()]
+		for i := 0; i < together; i += abreast {
+			a, b := x[i:i+abreast], y[i:i+abreast]
 			w, lanes := g.twiddles(e, s, c, level, i, len(a), place, eight, four)
 			if lanes != nil {
 				b = g.shoup(wide, b, lanes)
@@ -287,8 +287,8 @@ func (g *gen) firstLevels(e ends, wide func(...Op), f butterflies[vec]) {
 		func(a, b vec) (_, _ vec) { return g.two(VPUNPCKLDQ, a, b), g.two(VPUNPCKHDQ, a, b) },
 	}
 	for level := 4; level >= 0; level-- {
-		for i := 0; i < together; i += g.abreast() {
-			a, b := x[i:i+g.abreast()], y[i:i+g.abreast()]
+		for i := 0; i < together; i += abreast {
+			a, b := x[i:i+abreast], y[i:i+abreast]
 			w, lanes := g.twiddles(e, s, c, level, i, len(a), place, eight, four)
 			sums, diffs := f(level, b, a, w)
 			if lanes != nil {

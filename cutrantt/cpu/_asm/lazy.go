@@ -227,7 +227,7 @@ func (g *gen) lazyInverse() {
 			for i := range x {
 				r[i] = ranged{x[i], -c.hi / 5, c.hi}
 			}
-			return undo(k, last, g.abreast(), r, w, func(level int, a, b []ranged, w []twiddle) (_, _ []ranged) {
+			return undo(k, last, abreast, r, w, func(level int, a, b []ranged, w []twiddle) (_, _ []ranged) {
 				return g.lazyInverseButterflies(c, a, b, w, c.bound(level))
 			})
 		}
@@ -268,7 +268,7 @@ func (g *gen) lazyNarrow() {
 		f := g.lazyButterflies(reduced)
 		g.narrowLevels(func(level int, a, b []vec, w []twiddle) (_, _ []vec) {
 			if level == 4 {
-				a = []vec{g.op2(VPADDD, a[0], g.bias)}
+				a = []vec{g.op2(VPADDD, a[0], g.bias), g.op2(VPADDD, a[1], g.bias)}
 			}
 			return f(level, a, b, w)
 		}, func(x vec) vec { return g.corr(g.reduceUnsigned(x), g.q) })

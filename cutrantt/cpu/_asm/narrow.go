@@ -24,19 +24,34 @@ func (g *gen) halves(imm uint8, x, y vec) vec {
 	return r
 }
 
-// narrowTwiddle loads what distance 4 >> level needs for half u of a block at s.
-func (g *gen) narrowTwiddle(s Register, level, u int) twiddle {
-	h, l := g.reg(), g.reg()
-	switch level {
-	case 0:
-		VPERMQ(U8(0x50), at(s, 32+16*u), h)
-	case 1:
-		h = g.load(at(s, 64+32*u)).(VecVirtual)
-	default:
-		return twiddle{at(s, 128+32*u), at(s, 132+32*u), at(s, 192+32*u)}
+// narrowTwiddles are those of a level for both halves of a block at s.
+func (g *gen) narrowTwiddles(s Register, level int) (w []twiddle) {
+	for u := range 2 {
+		var h vec
+		switch level {
+		case 0:
+			w = append(w, g.held(at(s, 0))())
+			continue
+		case 1:
+			w = append(w, g.held(at(s, 16+8*u))())
+			continue
+		case 2:
+			r := g.reg()
+			VPERMQ(U8(0x50), at(s, 32+16*u), r)
+			h = r
+		case 3:
+			h = g.load(at(s, 64+32*u))
+		default:
+			w = append(w, twiddle{high: at(s, 128+32*u), odd: at(s, 132+32*u), low: at(s, 192+32*u)})
+			continue
+		}
+		w = append(w, twiddle{high: h, odd: h, late: func() vec {
+			l := g.reg()
+			VMOVSHDUP(h, l)
+			return l
+		}})
 	}
-	VMOVSHDUP(h, l)
-	return twiddle{h, h, l}
+	return w
 }
 
 // one is f for a single butterfly.
@@ -57,33 +72,34 @@ neighbours: [0, 4q) to [0, q). s is the stream of their twiddles.`)
 // narrowLevels is the body of forwardLast: five levels of f, and finish for
 // each of the four vectors of a block.
 func (g *gen) narrowLevels(f butterflies[vec], finish func(x vec) vec) {
-	butterfly := one(f)
 	p, n, s := pointer("x"), pointer("blocks"), pointer("s")
 	Label("block")
-	var v [4]vec
+	v := make([]vec, 4)
 	for i := range v {
 		v[i] = g.load(at(p, 32*i))
 	}
-	for i := range 2 {
-		v[i], v[i+2] = butterfly(0, v[i], v[i+2], g.pair(at(s, 0)))
+	a, b := f(0, v[:2], v[2:], g.narrowTwiddles(s, 0))
+	a, b = f(1, []vec{a[0], b[0]}, []vec{a[1], b[1]}, g.narrowTwiddles(s, 1)) // of each half
+	pairs := func(f func(a, b vec) (_, _ vec)) {
+		for u := range a {
+			a[u], b[u] = f(a[u], b[u])
+		}
 	}
-	for u := range 2 {
-		v[2*u], v[2*u+1] = butterfly(1, v[2*u], v[2*u+1], g.pair(at(s, 16+8*u)))
-	}
-	for u := range 2 {
-		x, y := v[2*u], v[2*u+1]
-		a, b := g.halves(0x20, x, y), g.halves(0x31, x, y)
-		a, b = butterfly(2, a, b, g.narrowTwiddle(s, 0, u))
-		a, b = g.two(VPUNPCKLQDQ, a, b), g.two(VPUNPCKHQDQ, a, b)
-		a, b = butterfly(3, a, b, g.narrowTwiddle(s, 1, u))
-		a, b = g.shuffle(VSHUFPS, 0x88, a, b), g.shuffle(VSHUFPS, 0xdd, a, b)
-		a, b = butterfly(4, a, b, g.narrowTwiddle(s, 2, u))
+	pairs(func(a, b vec) (_, _ vec) { return g.halves(0x20, a, b), g.halves(0x31, a, b) })
+	a, b = f(2, a, b, g.narrowTwiddles(s, 2))
+	pairs(func(a, b vec) (_, _ vec) { return g.two(VPUNPCKLQDQ, a, b), g.two(VPUNPCKHQDQ, a, b) })
+	a, b = f(3, a, b, g.narrowTwiddles(s, 3))
+	pairs(func(a, b vec) (_, _ vec) { return g.shuffle(VSHUFPS, 0x88, a, b), g.shuffle(VSHUFPS, 0xdd, a, b) })
+	a, b = f(4, a, b, g.narrowTwiddles(s, 4))
+	pairs(func(a, b vec) (_, _ vec) {
+		a, b = finish(a), finish(b)
 		a, b = g.two(VPUNPCKLDQ, a, b), g.two(VPUNPCKHDQ, a, b)   // pairs 0 2, 1 3 of each half
 		a, b = g.two(VPUNPCKLQDQ, a, b), g.two(VPUNPCKHQDQ, a, b) // 0 1, 2 3
-		v[2*u], v[2*u+1] = g.halves(0x20, a, b), g.halves(0x31, a, b)
-	}
-	for i := range v {
-		g.store(finish(v[i]), at(p, 32*i))
+		return g.halves(0x20, a, b), g.halves(0x31, a, b)
+	})
+	for u := range a {
+		g.store(a[u], at(p, 64*u))
+		g.store(b[u], at(p, 64*u+32))
 	}
 	ADDQ(U32(128), p)
 	ADDQ(U32(256), s)
@@ -103,38 +119,35 @@ func (g *gen) narrowFirst() {
 func (g *gen) narrowUndo(f butterflies[vec]) {
 	dst, src, n, s := pointer("dst"), pointer("src"), pointer("blocks"), pointer("s")
 	turn := g.constant("turn", func(l int) int { return 7 - l })
-	undo := func(level int, a, b vec, w twiddle) (_, _ vec) {
-		b, a = one(f)(level, b, a, w)
-		return a, b
-	}
 	Label("inverseBlock")
-	var v [4]vec
+	v := make([]vec, 4)
 	for i := range v {
 		r := g.reg()
 		VPERMD(at(src, 32*(3-i)), turn, r)
 		v[i] = r
 	}
-	for u := range 2 {
-		x, y := v[2*u], v[2*u+1]
-		a, b := g.halves(0x20, x, y), g.halves(0x31, x, y)
+	a, b := []vec{v[0], v[2]}, []vec{v[1], v[3]} // of each half
+	pairs := func(f func(a, b vec) (_, _ vec)) {
+		for u := range a {
+			a[u], b[u] = f(a[u], b[u])
+		}
+	}
+	pairs(func(a, b vec) (_, _ vec) {
+		a, b = g.halves(0x20, a, b), g.halves(0x31, a, b)
 		a, b = g.two(VPUNPCKLQDQ, a, b), g.two(VPUNPCKHQDQ, a, b)
-		a, b = g.shuffle(VSHUFPS, 0x88, a, b), g.shuffle(VSHUFPS, 0xdd, a, b)
-		a, b = undo(4, a, b, g.narrowTwiddle(s, 2, u))
-		a, b = g.two(VPUNPCKLDQ, a, b), g.two(VPUNPCKHDQ, a, b)
-		a, b = undo(3, a, b, g.narrowTwiddle(s, 1, u))
-		a, b = g.two(VPUNPCKLQDQ, a, b), g.two(VPUNPCKHQDQ, a, b)
-		a, b = undo(2, a, b, g.narrowTwiddle(s, 0, u))
-		v[2*u], v[2*u+1] = g.halves(0x20, a, b), g.halves(0x31, a, b)
-	}
-	for u := range 2 {
-		v[2*u], v[2*u+1] = undo(1, v[2*u], v[2*u+1], g.pair(at(s, 16+8*u)))
-	}
-	for i := range 2 {
-		v[i], v[i+2] = undo(0, v[i], v[i+2], g.pair(at(s, 0)))
-	}
-	for i := range v {
+		return g.shuffle(VSHUFPS, 0x88, a, b), g.shuffle(VSHUFPS, 0xdd, a, b)
+	})
+	b, a = f(4, b, a, g.narrowTwiddles(s, 4))
+	pairs(func(a, b vec) (_, _ vec) { return g.two(VPUNPCKLDQ, a, b), g.two(VPUNPCKHDQ, a, b) })
+	b, a = f(3, b, a, g.narrowTwiddles(s, 3))
+	pairs(func(a, b vec) (_, _ vec) { return g.two(VPUNPCKLQDQ, a, b), g.two(VPUNPCKHQDQ, a, b) })
+	b, a = f(2, b, a, g.narrowTwiddles(s, 2))
+	pairs(func(a, b vec) (_, _ vec) { return g.halves(0x20, a, b), g.halves(0x31, a, b) })
+	b, a = f(1, b, a, g.narrowTwiddles(s, 1))
+	b, a = f(0, []vec{a[1], b[1]}, []vec{a[0], b[0]}, g.narrowTwiddles(s, 0))
+	for i, x := range append(a, b...) {
 		r := g.reg()
-		VPERMD(v[i], turn, r)
+		VPERMD(x, turn, r)
 		g.store(r, at(dst, 32*(3-i)))
 	}
 	ADDQ(U32(128), src)

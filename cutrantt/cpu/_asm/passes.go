@@ -19,11 +19,15 @@ func (g *gen) merged() int {
 // held is the twiddle at m: in registers from now on, or where they are few loaded
 // for each use.
 func (g *gen) held(m Mem) func() twiddle {
-	if g.narrow() {
-		return func() twiddle { return g.pair(m) }
+	if !g.narrow() {
+		w := g.pair(m)
+		return func() twiddle { return w }
 	}
-	w := g.pair(m)
-	return func() twiddle { return w }
+	return func() twiddle {
+		h := g.reg()
+		VPBROADCASTQ(m, h)
+		return twiddle{high: h, odd: h, late: func() vec { return g.broadcastAt(m.Offset(4)) }}
+	}
 }
 
 const passArgs = "dst, src *uint32, size, first, groups int, t *uint64, q uint32"
@@ -135,7 +139,7 @@ func (g *gen) levels(k int, x []vec, w [][]func() twiddle, f butterflies[vec]) [
 	for j := range order {
 		order[j] = j
 	}
-	return inLevels(order, func(_, s int) int { return s }, g.abreast(), x, w, f)
+	return inLevels(order, func(_, s int) int { return s }, abreast, x, w, f)
 }
 
 // undo writes the levels k-1 down to last of a pass of the inverse, n butterflies
@@ -163,7 +167,7 @@ func (g *gen) inversePasses() {
 	for k := 1; k <= g.merged(); k++ {
 		g.function(fmt.Sprintf("inverse%d", k), passArgs, fmt.Sprintf(`undoes forward%d: [0, 2q) to [0, 2q). The twiddles are read backwards: first
 is the mirrored index 2m-1-i of group i of m.`, k))
-		g.pass(k, -1, func(x []vec, w [][]func() twiddle) []vec { return undo(k, 0, g.abreast(), x, w, g.inverseButterflies) })
+		g.pass(k, -1, func(x []vec, w [][]func() twiddle) []vec { return undo(k, 0, abreast, x, w, g.inverseButterflies) })
 	}
 	for k := 1; k <= g.merged(); k++ {
 		g.function(fmt.Sprintf("inverseEnd%d", k), passArgs+", scale *uint64", fmt.Sprintf(`is inverse%d for the last levels, with one group: [0, 2q) to [0, q). scale is
@@ -171,7 +175,7 @@ the pair of factors of the sums and of the differences of the last level.`, k))
 		scale := Load(Param("scale"), GP64())
 		sum, diff := g.held(at(scale, 0)), g.held(at(scale, 8))
 		g.pass(k, -1, func(x []vec, w [][]func() twiddle) []vec {
-			undo(k, 1, g.abreast(), x, w, g.inverseButterflies)
+			undo(k, 1, abreast, x, w, g.inverseButterflies)
 			for i := range len(x) / 2 {
 				a, b := x[i], x[i+len(x)/2]
 				s, d := g.reg(), g.reg()
