@@ -99,7 +99,8 @@ func noSecrets(name string, dirs []string) Check {
 }
 
 // holdsSecret reports whether a file is a serialised secret key: decoding gets
-// past the kind of object, whatever it says of the parameters.
+// past the kind of object, whatever it says of the parameters. Of a key of another
+// version, which cannot be decoded, the beginning has to do.
 func holdsSecret(path string, d fs.DirEntry) bool {
 	info, err := d.Info()
 	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 || info.Size() > maxSecretSize {
@@ -119,8 +120,11 @@ func holdsSecret(path string, d fs.DirEntry) bool {
 		k.Wipe()
 		return true
 	}
-	return errors.Is(err, henc.ErrParams)
+	return errors.Is(err, henc.ErrParams) || errors.Is(err, henc.ErrVersion) && secretHead(b) && len(b) >= leastSecret
 }
+
+// leastSecret is below the length of every secret key, in bytes.
+const leastSecret = 128
 
 // anyContext is a context to decode with; which one does not matter.
 var anyContext = sync.OnceValues(func() (*henc.Context, error) {

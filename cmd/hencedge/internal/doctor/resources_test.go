@@ -114,6 +114,10 @@ func TestNothingToSteal(t *testing.T) {
 	if got := nothingToSteal([]string{dir}, own); got.Status != Fail || !strings.Contains(got.Detail, hidden) {
 		t.Errorf("%+v", got)
 	}
+	b[1]-- // a key that an earlier version wrote
+	if write(t, hidden, string(b), 0o600); nothingToSteal([]string{dir}, own).Status != Fail {
+		t.Error("the key of an earlier version was not found")
+	}
 	// A bound that is reached is said.
 	clock := time.Unix(0, 0)
 	if w := walk([]string{dir}, own, func() time.Time { clock = clock.Add(time.Minute); return clock }); !w.cut {

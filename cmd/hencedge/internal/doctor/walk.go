@@ -26,9 +26,12 @@ const (
 	maxWalk   = 30 * time.Second
 )
 
-// secretHead is how a serialised secret key begins: a CBOR array of six, version 1,
-// kind 4 (secret key), then the 32-byte hash of the parameters.
-var secretHead = []byte{0x86, 0x01, 0x04, 0x58, 0x20}
+// secretHead reports whether b begins as a serialised secret key of any version: a CBOR
+// array of six, the version, kind 4 (secret key), then the 32-byte hash of the
+// parameters.
+func secretHead(b []byte) bool {
+	return len(b) >= 5 && b[0] == 0x86 && b[1] < 24 && b[2] == 4 && b[3] == 0x58 && b[4] == 0x20
+}
 
 // signingHead is how a file of a signing key begins.
 var signingHead = []byte("ed25519-secret:")
@@ -82,7 +85,7 @@ func walk(roots []string, own string, now func() time.Time) walked {
 			}
 			w.files++
 			switch {
-			case bytes.HasPrefix(head, secretHead) && holdsSecret(path, d):
+			case secretHead(head) && holdsSecret(path, d):
 				w.secrets = append(w.secrets, path)
 			case bytes.HasPrefix(head, signingHead) && path != own:
 				w.signing = append(w.signing, path)
