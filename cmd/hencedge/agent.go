@@ -52,9 +52,12 @@ configuration says what happens when a GPU fails.`,
 		Example: "  hencedge agent run -c /etc/hencedge/agent.yaml",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			r := newRemote()
+			r, first := newRemote(), true
 			// A GPU's driver maps far more than it uses, and pins what it needs itself.
-			return a.supervise(cmd.Context(), systemd.Agent, on.backend == "cpu", func() (*daemon.Candidate, error) { return a.agentCandidate(cmd, file, on, r) }, r.tell)
+			return a.supervise(cmd.Context(), systemd.Agent, on.backend == "cpu", func() (*daemon.Candidate, error) {
+				defer func() { first = false }()
+				return a.agentCandidate(cmd, file, on, r, first)
+			}, r.tell)
 		},
 	}
 	configFlag(cmd, &file, "agent.yaml")

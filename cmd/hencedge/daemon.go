@@ -99,8 +99,9 @@ type agentState struct {
 func (s *agentService) Status() any { return agentState{s.Report(), s.remote.status()} }
 
 // agentCandidate reads and checks an agent's configuration, with what r has on top
-// of it.
-func (a *app) agentCandidate(cmd *cobra.Command, file string, on gpuFlags, r *remote) (*daemon.Candidate, error) {
+// of it. first says that no agent runs yet: then a file that is alone is checked by
+// opening the candidate, which comes next and loads the same keys.
+func (a *app) agentCandidate(cmd *cobra.Command, file string, on gpuFlags, r *remote, first bool) (*daemon.Candidate, error) {
 	hash, err := fileHash(file)
 	if err != nil {
 		return nil, cli.Usage(err)
@@ -122,11 +123,13 @@ func (a *app) agentCandidate(cmd *cobra.Command, file string, on gpuFlags, r *re
 			return nil, err
 		}
 	}
-	if err := agent.Check(cfg, agent.Deps{}); err != nil {
-		if pending {
-			r.discard(err)
+	if !first || sealed != nil {
+		if err := agent.Check(cfg, agent.Deps{}); err != nil {
+			if pending {
+				r.discard(err)
+			}
+			return nil, err
 		}
-		return nil, err
 	}
 	deps := agent.Deps{Logger: log, Version: thisVersion(), OnRemote: r.receive}
 	if err := on.encrypt(&deps); err != nil {
