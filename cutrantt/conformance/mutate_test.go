@@ -102,7 +102,7 @@ func copyModule(t *testing.T) string {
 			t.Fatal(err)
 		}
 	}
-	for _, part := range []string{"cutrantt", "kernels"} {
+	for _, part := range []string{"cutrantt", "internal/taint", "kernels"} {
 		if _, err := os.Stat(filepath.Join(root, part)); err == nil {
 			copyTree(t, root, dir, part)
 		}
@@ -147,7 +147,8 @@ func runTests(t *testing.T, dir string, r mutationRun) (string, error) {
 	args := []string{"test", "-count=1", "-failfast", "-timeout=5m", "-vet=off", "-run", r.pattern, "-skip", "TestFaultList"}
 	env := append(os.Environ(), "HENCEDGE_MUTATE=")
 	if r.arm64 {
-		generate := exec.CommandContext(t.Context(), "go", "run", "./arm64", "-out", "../zvector_arm64.s", "-stubs", "../zvector_arm64.go")
+		to := filepath.Join(dir, strings.TrimPrefix(r.pkg, "./"), "zvector_arm64")
+		generate := exec.CommandContext(t.Context(), "go", "run", "./arm64", "-out", to+".s", "-stubs", to+".go", "-pkg", filepath.Base(r.pkg))
 		generate.Dir = filepath.Join(dir, "cutrantt", "cpu", "_asm")
 		if out, err := generate.CombinedOutput(); err != nil {
 			return string(out), err

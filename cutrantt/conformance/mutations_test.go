@@ -8,9 +8,10 @@ type mutation struct {
 }
 
 var (
-	generatorTests = mutationRun{pkg: "./cutrantt/prng", pattern: "."}
-	rangeTests     = mutationRun{pkg: "./cutrantt/cpu", pattern: "."}                          // beyond what moduli and residues of a ring reach
-	emulated       = mutationRun{pkg: "./cutrantt/cpu", pattern: "Vector|Signed", arm64: true} // NEON, generated again
+	generatorTests   = mutationRun{pkg: "./cutrantt/prng", pattern: "."}
+	rangeTests       = mutationRun{pkg: "./cutrantt/cpu", pattern: "."}                                                            // beyond what moduli and residues of a ring reach
+	emulated         = mutationRun{pkg: "./cutrantt/cpu", pattern: "VectorElements|VectorSums|VectorIntegers|Signed", arm64: true} // NEON, generated again
+	emulatedSamplers = mutationRun{pkg: "./cutrantt/prng", pattern: "VariantsAgree", arm64: true}
 )
 
 var mutations = []mutation{
@@ -65,6 +66,11 @@ var mutations = []mutation{
 	{what: "NEON fold lost", file: "cpu/_asm/arm64/basis.go", old: "f.fold(acc, full)\n			f.line", new: "f.line", run: emulated},
 	{what: "NEON sign of the lower word", file: "cpu/_asm/arm64/encrypt.go", old: "f.opBy(addRight32, h, l, 31)", new: "f.opBy(addRight32, h, l, 32)", run: emulated},
 	{what: "NEON difference of halves", file: "cpu/_asm/arm64/encrypt.go", old: "f.op(hsub, a, a, t)", new: "f.op(sub, a, a, t)", run: emulated},
+	{what: "NEON rotation by 7", file: "cpu/_asm/arm64/samplers.go", old: "turn(b, t, 7)", new: "turn(b, t, 8)", run: emulatedSamplers},
+	{what: "NEON rejected words", file: "cpu/_asm/arm64/samplers.go", old: "f.op(or, any, any, a)\n", new: "\n", run: emulatedSamplers},
+	{what: "NEON blocks of the second set", file: "cpu/_asm/arm64/samplers.go", old: "ORR %v<<4, %v, %v", new: "ORR %v<<3, %v, %v", run: emulatedSamplers},
+	{what: "NEON ternary carry", file: "cpu/_asm/arm64/samplers.go", old: "f.op(add, t, t, limits[0])", new: "f.op(add, t, u, limits[0])", run: emulatedSamplers},
+	{what: "NEON retry", file: "cpu/_asm/arm64/samplers.go", old: "f.advance(src, 64)", new: "f.advance(src, 32)", run: emulatedSamplers},
 	{what: "fused digits of the first limbs", file: "cpu/keyswitch.go", old: "of(d), s.y.from(digit.lo)", new: "of(d), s.y", run: rangeTests},
 	{what: "fused sum not added", file: "cpu/keyswitch.go", old: "p < it.Low.Polys() && !merged", new: "p < it.Low.Polys() && merged", run: rangeTests},
 	{what: "fused sum not lifted", file: "cpu/plans.go", old: "all = m.mul(all, m.reduce(uint64(s.q)))", new: "all = m.mul(all, m.reduce(uint64(s.q)-1))", run: rangeTests},

@@ -5,6 +5,8 @@ import (
 	"math/bits"
 )
 
+//go:generate go run -C ../cpu/_asm ./arm64 -out ../../prng/zvector_arm64.s -stubs ../../prng/zvector_arm64.go -pkg prng
+
 // The vector code computes several ChaCha20 blocks at a time, one in each 32-bit
 // lane, and gives the bits of plain Go. What the variants share is here; a file for
 // each architecture has the type code, which names them.

@@ -11,7 +11,7 @@ import (
 // machine has not, and where CUTRANTT_CPU does not select its code.
 func TestVectorized(t *testing.T) {
 	for name := range strings.SplitSeq(os.Getenv("CUTRANTT_TEST_REQUIRE"), ",") {
-		if strings.HasPrefix(name, "avx") && !slices.Contains(variants(), code(name)) {
+		if (strings.HasPrefix(name, "avx") || name == "neon") && !slices.Contains(variants(), code(name)) {
 			t.Errorf("the variant %s is required, but this machine runs %v only", name, variants())
 		}
 	}

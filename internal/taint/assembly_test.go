@@ -17,6 +17,7 @@ var public = map[string]string{
 	"permuteNEON":    "the indices of an automorphism",
 	"retryAVX512":    "which uniform residues, all of them public, are drawn again",
 	"retryAVX2":      "as retryAVX512",
+	"retryNEON":      "as retryAVX512",
 	"tileDownAVX2":   "the indices of the reversal of bits",
 	"tileDownAVX512": "the indices of the reversal of bits",
 	"tileUpAVX2":     "the indices of the reversal of bits",

@@ -47,13 +47,20 @@ var (
 
 	// Products of 64 bits of the lower and of the upper halves of n and m, without
 	// sign: d = n*m, d += n*m, d -= n*m.
-	mull   = three{"umull", 0x2ea0c000, "2d", "2s", "2s"}
-	mull2  = three{"umull2", 0x6ea0c000, "2d", "4s", "4s"}
-	mlal   = three{"umlal", 0x2ea08000, "2d", "2s", "2s"}
-	mlal2  = three{"umlal2", 0x6ea08000, "2d", "4s", "4s"}
-	mlsl   = three{"umlsl", 0x2ea0a000, "2d", "2s", "2s"}
-	mlsl2  = three{"umlsl2", 0x6ea0a000, "2d", "4s", "4s"}
-	lookup = three{"tbl", 0x4e000000, "16b", "16b", "16b"} // see table
+	mull  = three{"umull", 0x2ea0c000, "2d", "2s", "2s"}
+	mull2 = three{"umull2", 0x6ea0c000, "2d", "4s", "4s"}
+	mlal  = three{"umlal", 0x2ea08000, "2d", "2s", "2s"}
+	mlal2 = three{"umlal2", 0x6ea08000, "2d", "4s", "4s"}
+	mlsl  = three{"umlsl", 0x2ea0a000, "2d", "2s", "2s"}
+	mlsl2 = three{"umlsl2", 0x6ea0a000, "2d", "4s", "4s"}
+
+	and    = same("and", 0x4e201c00, "16b")
+	or     = same("orr", 0x4ea01c00, "16b")
+	xor    = same("eor", 0x6e201c00, "16b")
+	insert = same("bit", 0x6ea01c00, "16b") // the bits of n where m has ones
+	sub8   = same("sub", 0x6e208400, "16b")
+	above  = same("cmhi", 0x6ea03400, "4s") // ones where n > m, without sign
+	equal  = same("cmeq", 0x6ea08c00, "4s")
 )
 
 // byElement is the encoding of the same instruction with a lane as its m.
@@ -74,6 +81,12 @@ var (
 	toInt   = two{"fcvtzs", 0x4ee1b800, "2d", "2d"} // float64 to int64
 	extend1 = two{"sxtl", 0x0f20a400, "2d", "2s"}   // the lower half, with sign
 	extend2 = two{"sxtl2", 0x4f20a400, "2d", "4s"}
+
+	not    = two{"mvn", 0x6e205800, "16b", "16b"}
+	rotate = two{"rev32", 0x6e600800, "8h", "8h"} // words by 16
+	ones   = two{"cnt", 0x4e205800, "16b", "16b"}
+	sums16 = two{"saddlp", 0x4e202800, "8h", "16b"} // of neighbours, with sign
+	sums32 = two{"saddlp", 0x4e602800, "4s", "8h"}
 )
 
 // by is an instruction d = n op a constant of bits bits; right shifts count down.
@@ -86,6 +99,8 @@ type by struct {
 }
 
 var (
+	left32       = by{"shl", 0x4f005400, "4s", 32, false}
+	below32      = by{"sri", 0x6f004400, "4s", 32, true} // n >> k, below the upper k bits of d
 	right32      = by{"ushr", 0x6f000400, "4s", 32, true}
 	addRight32   = by{"usra", 0x6f001400, "4s", 32, true} // d += n >> k
 	roundRight32 = by{"urshr", 0x6f002400, "4s", 32, true}
@@ -122,9 +137,29 @@ func (f *function) opBy(i by, d, n vreg, k int) {
 	f.word(i.code|uint32(at)<<16|uint32(n)<<5|uint32(d), "%s %v.%s, %v.%s, #%d", i.name, d, i.a, n, i.a, k)
 }
 
-// table sets d to the bytes of the four registers from n on that m names.
+// total is the sum of the lanes of n in d, largest the largest without sign.
+func (f *function) total(d xreg, n vreg) {
+	f.word(0x4eb1b800|uint32(n)<<5|uint32(n), "addv s%d, %v.4s", int(n), n)
+	f.lane(d, n)
+}
+
+func (f *function) largest(d xreg, n vreg) {
+	f.word(0x6eb0a800|uint32(n)<<5|uint32(n), "umaxv s%d, %v.4s", int(n), n)
+	f.lane(d, n)
+}
+
+func (f *function) lane(d xreg, n vreg) {
+	f.word(0x0e043c00|uint32(n)<<5|uint32(d), "mov w%d, %v.s[0]", int(d), n)
+}
+
+// table sets d to the bytes of n that m names, table4 to those of four registers from n
+// on.
 func (f *function) table(d, n, m vreg) {
-	f.word(lookup.code|3<<13|uint32(m)<<16|uint32(n)<<5|uint32(d), "tbl %v.16b, {%v.16b-%v.16b}, %v.16b", d, n, n+3, m)
+	f.word(0x4e000000|uint32(m)<<16|uint32(n)<<5|uint32(d), "tbl %v.16b, {%v.16b}, %v.16b", d, n, m)
+}
+
+func (f *function) table4(d, n, m vreg) {
+	f.word(0x4e006000|uint32(m)<<16|uint32(n)<<5|uint32(d), "tbl %v.16b, {%v.16b-%v.16b}, %v.16b", d, n, n+3, m)
 }
 
 func (f *function) move(d, n vreg) {
@@ -175,6 +210,11 @@ func (f *function) load64(d vreg, p xreg, disp int) {
 
 func (f *function) loadEach(d vreg, p xreg) {
 	f.word(0x4d40c800|uint32(p)<<5|uint32(d), "ld1r {%v.4s}, [x%d]", d, int(p))
+}
+
+// loadNext is loadEach, with p moving on to the next word.
+func (f *function) loadNext(d vreg, p xreg) {
+	f.word(0x4ddfc800|uint32(p)<<5|uint32(d), "ld1r {%v.4s}, [x%d],#4", d, int(p))
 }
 
 func offset(disp int) string {

@@ -101,7 +101,7 @@ in the order of the 16 words at lanes + 16 * (from[b] & 15); n is the number of 
 		f.each(4, func(i int) {
 			f.op(mul, order[i], order[i], four)
 			f.op(add, order[i], order[i], zero)
-			f.table(order[i], x, order[i])
+			f.table4(order[i], x, order[i])
 		})
 		f.storePair(order[0], order[1], dst, 0)
 		f.storePair(order[2], order[3], dst, 32)

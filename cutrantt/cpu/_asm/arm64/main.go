@@ -1,5 +1,5 @@
-// Command arm64 writes the NEON code of package cpu (see the go:generate line in
-// vector.go there). Go's assembler has no integer products for vectors, so vector
+// Command arm64 writes the NEON code of packages cpu and prng (see the go:generate lines
+// in their files vector.go). Go's assembler has no integer products for vectors, so vector
 // instructions are words with their mnemonic beside them; encode.go makes both, and
 // its test reads them back with a disassembler.
 package main
@@ -8,15 +8,22 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"strings"
 )
 
 func main() {
 	out := flag.String("out", "", "assembly to write")
 	stubs := flag.String("stubs", "", "declarations to write")
-	pkg := flag.String("pkg", "cpu", "package of the declarations")
+	pkg := flag.String("pkg", "cpu", "the package, cpu or prng")
 	flag.Parse()
-	f := generate()
-	for name, text := range map[string][]byte{*out: f.assembly(), *stubs: f.declarations(*pkg)} {
+	f, ok := packages[*pkg]
+	if !ok {
+		fmt.Fprintln(os.Stderr, "arm64: no package", *pkg)
+		os.Exit(1)
+	}
+	g := &file{command: strings.Join(os.Args[1:], " ")}
+	f(g)
+	for name, text := range map[string][]byte{*out: g.assembly(), *stubs: g.declarations(*pkg)} {
 		if err := os.WriteFile(name, text, 0o644); err != nil {
 			fmt.Fprintln(os.Stderr, "arm64:", err)
 			os.Exit(1)
@@ -24,18 +31,18 @@ func main() {
 	}
 }
 
-// generate describes every function.
-func generate() *file {
-	f := &file{}
-	passes(f)
-	forwardLast(f)
-	inverseFirst(f)
-	elementwise(f)
-	products(f)
-	inner(f)
-	basis(f)
-	integers(f)
-	operands(f)
-	permute(f)
-	return f
+// packages describe every function of a package.
+var packages = map[string]func(g *file){"cpu": arithmetic, "prng": samplers}
+
+func arithmetic(g *file) {
+	passes(g)
+	forwardLast(g)
+	inverseFirst(g)
+	elementwise(g)
+	products(g)
+	inner(g)
+	basis(g)
+	integers(g)
+	operands(g)
+	permute(g)
 }
