@@ -74,11 +74,12 @@ var mutations = []mutation{
 	{what: "fused digits of the first limbs", file: "cpu/keyswitch.go", old: "of(d), s.y.from(digit.lo)", new: "of(d), s.y", run: rangeTests},
 	{what: "fused sum not added", file: "cpu/keyswitch.go", old: "p < it.Low.Polys() && !merged", new: "p < it.Low.Polys() && merged", run: rangeTests},
 	{what: "fused sum not lifted", file: "cpu/plans.go", old: "all = m.mul(all, m.reduce(uint64(s.q)))", new: "all = m.mul(all, m.reduce(uint64(s.q)-1))", run: rangeTests},
-	{what: "fused remainder of another sum", file: "cpu/keyswitch.go", old: "e := row.row(count+2*i+p, 0, n)", new: "e := row.row(count+2*i, 0, n)", run: rangeTests},
+	{what: "fused remainder of another sum", file: "cpu/keyswitch.go", old: "row.row(count+2*i+p, 0, n)", new: "row.row(count+2*i, 0, n)", run: rangeTests},
 	{what: "loose digits scaled twice", file: "cpu/lift.go", old: "w := m.inv(s.product(m, i))", new: "w := m.mul(m.inv(s.product(m, i)), m.inv(s.product(m, i)))", run: rangeTests},
 	{what: "loose digits of the next prime", file: "cpu/lift.go", old: "&s.ends[i])", new: "&s.ends[0])", run: rangeTests},
 	{what: "lift factor", file: "cpu/lift.go", old: "c[i] = m.shoup(h)", new: "c[i] = m.shoup(h) - 2", run: rangeTests},
 	{what: "lift part", file: "cpu/lift.go", old: "dst.stride, y.stride, l.k, part, &v[lo]", new: "dst.stride, y.stride, l.k, part, &v[0]", run: rangeTests},
+	{what: "quotient of another part", file: "cpu/vector_finish.go", old: "z = &d.z[lo]", new: "z = &d.z[0]", run: rangeTests},
 	{what: "constants of another level", file: "cpu/plans.go", old: "s.keep == t.keep && ", new: ""},
 
 	// Forward transform.

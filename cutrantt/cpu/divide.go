@@ -81,8 +81,8 @@ func (r *ring) divideLoose(d *divider, dst, src *cutrantt.Batch, lo, hi int) {
 		for j := first; j < last; j++ {
 			for p := range polys {
 				e := rows{tmp.words, stride}.row((j-first)*polys+p, 0, r.n)
-				r.forward(e, e, d.mods[j])
-				r.subScale(r.limb(dst, lo+p, j), r.limb(src, lo+p, j), e, d.inverse[j], d.mods[j])
+				m := d.mods[j]
+				r.divideBy(&quotient{dst: r.limb(dst, lo+p, j), from: r.limb(src, lo+p, j), w: &d.pairs[j]}, e, m)
 			}
 		}
 	})

@@ -135,35 +135,27 @@ func (s *keySwitch) group(first, last, per int) {
 					r.digit(s.down.basis, k, digits.row(k, 0, n), sum)
 					continue
 				}
-				e := row.row(count+2*i+p, 0, n)
-				r.forward(e, e, m)
-				s.finish(it, p, j, sum, e, merged)
+				s.finish(it, p, j, sum, row.row(count+2*i+p, 0, n))
 			}
 		}
 	}
 }
 
-// finish divides limb j of polynomial p of an item, given the sum and its remainder
-// e, and adds and turns what the item asks for.
-func (s *keySwitch) finish(it cutrantt.KeySwitch, p, j int, sum, e []uint32, merged bool) {
+// finish divides limb j of polynomial p of an item, given the sum and its remainder e
+// before its transform, and adds and turns what the item asks for.
+func (s *keySwitch) finish(it cutrantt.KeySwitch, p, j int, sum, e []uint32) {
 	r, m, z := s.r, s.mods[j], s.r.limb(it.Dst, p, j)
-	to := z
-	if it.Galois > 1 {
-		to = e
-	}
-	w := m.shoup(s.down.inverse[j])
-	low := it.Low != nil && p < it.Low.Polys() && !merged
-	switch {
-	case low && r.vec.subScaleAdd != nil:
-		r.vec.subScaleAdd(&to[0], &sum[0], &e[0], &r.limb(it.Low, p, j)[0], r.n, &w, m.q)
-	default:
-		r.vec.subScale(&to[0], &sum[0], &e[0], r.n, &w, m.q)
-		if low {
-			r.vec.add(&to[0], &to[0], &r.limb(it.Low, p, j)[0], r.n, m.q)
-		}
+	d := quotient{dst: z, from: sum, w: &s.down.pairs[j]}
+	merged := s.down.keep < s.own
+	if it.Low != nil && p < it.Low.Polys() && !merged {
+		d.z = r.limb(it.Low, p, j)
 	}
 	if it.Galois > 1 {
-		r.turn(it.Galois).apply(r, z, to)
+		d.dst = sum
+	}
+	r.divideBy(&d, e, m)
+	if it.Galois > 1 {
+		r.turn(it.Galois).apply(r, z, sum)
 	}
 }
 

@@ -74,6 +74,7 @@ type divider struct {
 	mods    []*modulus // of what is divided
 	keep    int
 	inverse []uint32    // D^-1 mod q_j of the kept ones
+	pairs   []uint64    // their Shoup pairs
 	basis   *looseBasis // of the dropped ones, for transforms
 	lift    *lift       // to the kept ones
 	targets []*target   // the same for other domains and in plain Go
@@ -92,6 +93,7 @@ func (r *ring) newDivider(mods []*modulus, keep int, loose bool) *divider {
 			d.targets = append(d.targets, r.target(d.basis.basis, m))
 		}
 		d.inverse = append(d.inverse, m.inv(d.basis.product(m, -1)))
+		d.pairs = append(d.pairs, m.shoup(d.inverse[len(d.inverse)-1]))
 	}
 	return d
 }

@@ -33,6 +33,7 @@ type vectorCode struct {
 	inverseFirst [2]func(dst, src *uint32, blocks int, s *uint64, q uint32)
 
 	compact *compactCode // for large columns; nil: the functions above take all sizes
+	finish  *finishCode  // nil: divisions do not end in a transform
 	lazy    *lazyCode    // for primes below 2^28; nil: the functions above take all primes
 
 	add, sub func(dst, x, y *uint32, n int, q uint32)

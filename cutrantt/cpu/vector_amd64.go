@@ -25,6 +25,7 @@ var avx512 = &vectorCode{
 	forwardLast:  [2]func(x *uint32, blocks int, s *uint64, q uint32){forwardLast2AVX512, forwardLast4AVX512},
 	inverseFirst: [2]func(dst, src *uint32, blocks int, s *uint64, q uint32){inverseFirst2AVX512, inverseFirst4AVX512},
 	compact:      &compactCode{fillCompact, forwardLastCompactAVX512, inverseFirstCompactAVX512},
+	finish:       finishAVX512,
 	lazy:         lazyAVX512,
 	add:          addAVX512, sub: subAVX512, scale: scaleAVX512, subScale: subScaleAVX512,
 	mul: mulAVX512, mulAdd: mulAddAVX512, mulSub: mulSubAVX512, operandAdd: operandAddAVX512,
@@ -55,6 +56,19 @@ var avx2 = &vectorCode{
 	inner:  [2]func(dst, x, y *uint32, dstStride, xStride, yStride, yStep, terms, n int, qinv, q uint32){innerAVX2, innerPairAVX2},
 	digits: digitsAVX2, extend: extendAVX2, rounds: roundsAVX2, subScaleAdd: subScaleAddAVX2,
 	extendFew: [2]func(dst, y *uint32, stride, n int, v *uint32, c *uint64, q uint32){extendFew1AVX2, extendFew2AVX2},
+}
+
+var finishAVX512 = &finishCode{
+	last:    [2]finishLast{finish4AVX512, finishAdd4AVX512},
+	compact: [2]finishCompact{finishCompactAVX512, finishAddCompactAVX512},
+	lazy: [2][2]finishLazy{
+		{finish4LazyAVX512, finish4ReducedAVX512},
+		{finishAdd4LazyAVX512, finishAdd4ReducedAVX512},
+	},
+	lazyCompact: [2][2]finishLazyCompact{
+		{finishCompactLazyAVX512, finishCompactReducedAVX512},
+		{finishAddCompactLazyAVX512, finishAddCompactReducedAVX512},
+	},
 }
 
 var lazyAVX512 = &lazyCode{

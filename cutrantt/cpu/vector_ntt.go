@@ -87,7 +87,11 @@ const compactColumn = 1 << 15
 
 // transform is the forward transform of a column, from src to dst, which are equal or apart:
 // in [0, 4q), out in [0, q).
-func (c *vectorCode) transform(dst, src []uint32, m *modulus) {
+func (c *vectorCode) transform(dst, src []uint32, m *modulus) { c.forwardTo(dst, src, m, nil) }
+
+// forwardTo is transform; if d is not nil dst is working memory and the result goes
+// to the end of a division.
+func (c *vectorCode) forwardTo(dst, src []uint32, m *modulus, d *quotient) {
 	n1 := len(dst)
 	t := m.vectorTable(c, n1)
 	ks, n := levelPlan(log2(n1)-5, c.merged)
@@ -110,6 +114,10 @@ func (c *vectorCode) transform(dst, src []uint32, m *modulus) {
 			k := ks[j]
 			c.pass(t, k, reduced[j], &part[0], &part[0], size/inner>>k, (groups+b)*inner, inner, m.q)
 			inner <<= k
+		}
+		if d != nil {
+			c.finish.end(t, &part[0], size/vectorBlock, b, reduced[n], m.q, d, b*size)
+			continue
 		}
 		c.last(t, &part[0], size/vectorBlock, b, reduced[n], m.q)
 	}

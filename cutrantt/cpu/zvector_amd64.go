@@ -118,6 +118,86 @@ func inverseFirstCompactLazy26AVX512(dst *uint32, src *uint32, blocks int, s *ui
 //go:noescape
 func inverseFirstCompactLazy28AVX512(dst *uint32, src *uint32, blocks int, s *uint64, c *uint64, m *uint32)
 
+// finish4AVX512 sets dst to (from - e) * w with the Shoup pair w, where e is what forwardLast
+// makes of x, which stays as it is. Residues of from and z are in [0, q).
+//
+//go:noescape
+func finish4AVX512(x *uint32, blocks int, s *uint64, dst *uint32, from *uint32, z *uint32, w *uint64, q uint32)
+
+// finish4LazyAVX512 sets dst to (from - e) * w with the Shoup pair w, where e is what forwardLast
+// makes of x, which stays as it is. Residues of from and z are in [0, q). The twiddles
+// are those of lazyPair. No operand is reduced: bounds grow by 5q/4 a level.
+//
+//go:noescape
+func finish4LazyAVX512(x *uint32, blocks int, s *uint64, dst *uint32, from *uint32, z *uint32, w *uint64, m *uint32)
+
+// finish4ReducedAVX512 sets dst to (from - e) * w with the Shoup pair w, where e is what forwardLast
+// makes of x, which stays as it is. Residues of from and z are in [0, q). The twiddles
+// are those of lazyPair. Operands of the first level that are not multiplied are reduced before.
+//
+//go:noescape
+func finish4ReducedAVX512(x *uint32, blocks int, s *uint64, dst *uint32, from *uint32, z *uint32, w *uint64, m *uint32)
+
+// finishAdd4AVX512 sets dst to (from - e) * w + z with the Shoup pair w, where e is what forwardLast
+// makes of x, which stays as it is. Residues of from and z are in [0, q).
+//
+//go:noescape
+func finishAdd4AVX512(x *uint32, blocks int, s *uint64, dst *uint32, from *uint32, z *uint32, w *uint64, q uint32)
+
+// finishAdd4LazyAVX512 sets dst to (from - e) * w + z with the Shoup pair w, where e is what forwardLast
+// makes of x, which stays as it is. Residues of from and z are in [0, q). The twiddles
+// are those of lazyPair. No operand is reduced: bounds grow by 5q/4 a level.
+//
+//go:noescape
+func finishAdd4LazyAVX512(x *uint32, blocks int, s *uint64, dst *uint32, from *uint32, z *uint32, w *uint64, m *uint32)
+
+// finishAdd4ReducedAVX512 sets dst to (from - e) * w + z with the Shoup pair w, where e is what forwardLast
+// makes of x, which stays as it is. Residues of from and z are in [0, q). The twiddles
+// are those of lazyPair. Operands of the first level that are not multiplied are reduced before.
+//
+//go:noescape
+func finishAdd4ReducedAVX512(x *uint32, blocks int, s *uint64, dst *uint32, from *uint32, z *uint32, w *uint64, m *uint32)
+
+// finishCompactAVX512 sets dst to (from - e) * w with the Shoup pair w, where e is what forwardLast
+// makes of x, which stays as it is. Residues of from and z are in [0, q).
+//
+//go:noescape
+func finishCompactAVX512(x *uint32, blocks int, s *uint64, c *uint64, dst *uint32, from *uint32, z *uint32, w *uint64, q uint32)
+
+// finishCompactLazyAVX512 sets dst to (from - e) * w with the Shoup pair w, where e is what forwardLast
+// makes of x, which stays as it is. Residues of from and z are in [0, q). The twiddles
+// are those of lazyPair. No operand is reduced: bounds grow by 5q/4 a level.
+//
+//go:noescape
+func finishCompactLazyAVX512(x *uint32, blocks int, s *uint64, c *uint64, dst *uint32, from *uint32, z *uint32, w *uint64, m *uint32)
+
+// finishCompactReducedAVX512 sets dst to (from - e) * w with the Shoup pair w, where e is what forwardLast
+// makes of x, which stays as it is. Residues of from and z are in [0, q). The twiddles
+// are those of lazyPair. Operands of the first level that are not multiplied are reduced before.
+//
+//go:noescape
+func finishCompactReducedAVX512(x *uint32, blocks int, s *uint64, c *uint64, dst *uint32, from *uint32, z *uint32, w *uint64, m *uint32)
+
+// finishAddCompactAVX512 sets dst to (from - e) * w + z with the Shoup pair w, where e is what forwardLast
+// makes of x, which stays as it is. Residues of from and z are in [0, q).
+//
+//go:noescape
+func finishAddCompactAVX512(x *uint32, blocks int, s *uint64, c *uint64, dst *uint32, from *uint32, z *uint32, w *uint64, q uint32)
+
+// finishAddCompactLazyAVX512 sets dst to (from - e) * w + z with the Shoup pair w, where e is what forwardLast
+// makes of x, which stays as it is. Residues of from and z are in [0, q). The twiddles
+// are those of lazyPair. No operand is reduced: bounds grow by 5q/4 a level.
+//
+//go:noescape
+func finishAddCompactLazyAVX512(x *uint32, blocks int, s *uint64, c *uint64, dst *uint32, from *uint32, z *uint32, w *uint64, m *uint32)
+
+// finishAddCompactReducedAVX512 sets dst to (from - e) * w + z with the Shoup pair w, where e is what forwardLast
+// makes of x, which stays as it is. Residues of from and z are in [0, q). The twiddles
+// are those of lazyPair. Operands of the first level that are not multiplied are reduced before.
+//
+//go:noescape
+func finishAddCompactReducedAVX512(x *uint32, blocks int, s *uint64, c *uint64, dst *uint32, from *uint32, z *uint32, w *uint64, m *uint32)
+
 // forward1AVX512 is 1 levels of the forward transform over groups of 2 parts of size
 // residues, from src to dst, which are equal or apart: [0, 4q) to [0, 4q). The
 // twiddles of the first group have index first in the outermost level.

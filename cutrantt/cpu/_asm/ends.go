@@ -160,7 +160,7 @@ func (g *gen) forwardLast(e ends) {
 	g.function("forwardLast"+e.name(), "x *uint32, blocks int, s *uint64, "+e.arg()+"q uint32", fmt.Sprintf(`is the last five levels of the forward transform, in place, over blocks of 32
 neighbours: [0, 4q) to [0, q). s is the stream of their twiddles. The number of
 blocks is a multiple of %d.`, e.together))
-	g.lastLevels(e, VPMULUDQ, g.butterflies, g.lastButterfly)
+	g.lastLevels(e, VPMULUDQ, g.butterflies, g.lastButterfly, nil)
 }
 
 // lastButterfly is the butterfly of the last level: [0, 4q) to [0, q).
@@ -176,8 +176,8 @@ func (g *gen) lastButterfly(a, b vec, w twiddle) (_, _ vec) {
 }
 
 // lastLevels is the body of forwardLast: four levels of f and one of last; wide is the
-// product of the residues.
-func (g *gen) lastLevels(e ends, wide func(...Op), f butterflies[vec], last func(a, b vec, w twiddle) (_, _ vec)) {
+// product of the residues. end is nil or what becomes of the results.
+func (g *gen) lastLevels(e ends, wide func(...Op), f butterflies[vec], last func(a, b vec, w twiddle) (_, _ vec), end *finish) {
 	p, n, s := pointer("x"), pointer("blocks"), pointer("s")
 	var c Register
 	if e.compact {
@@ -229,10 +229,19 @@ func (g *gen) lastLevels(e ends, wide func(...Op), f butterflies[vec], last func
 		x[i], y[i] = last(x[i], b, w[0])
 	}
 	for i := range x {
-		g.store(g.permute2(low, x[i], y[i]), at(p, 128*i))
-		g.store(g.permute2(high, x[i], y[i]), at(p, 128*i+64))
+		for half, order := range []vec{low, high} {
+			v, disp := g.permute2(order, x[i], y[i]), 128*i+64*half
+			if end == nil {
+				g.store(v, at(p, disp))
+			} else {
+				end.store(v, disp)
+			}
+		}
 	}
 	ADDQ(U32(uint32(128*together)), p)
+	if end != nil {
+		end.advance(128 * together)
+	}
 	ADDQ(U32(uint32(e.stride())), s)
 	SUBQ(U8(uint8(together)), n)
 	JNE(LabelRef(block))

@@ -121,7 +121,7 @@ The number of blocks is a multiple of %d. %s`, e.together, doc))
 func (g *gen) lazyForwardLast(e ends) {
 	for _, reduced := range []bool{false, true} {
 		g.lazyLastFunction(e, e.name(), reduced)
-		g.lastLevels(e, VPMULDQ, g.lazyButterflies(reduced), g.lazyLastButterfly)
+		g.lastLevels(e, VPMULDQ, g.lazyButterflies(reduced), g.lazyLastButterfly, nil)
 	}
 }
 

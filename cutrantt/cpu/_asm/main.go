@@ -14,6 +14,9 @@ func main() {
 		g.lazyForwardLast(e)
 		g.lazyInverseFirst(e)
 	}
+	for _, e := range forms[1:] {
+		g.finishLast(e)
+	}
 	g.common()
 	g.tensor()
 	g.permute()
