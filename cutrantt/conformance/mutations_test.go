@@ -45,6 +45,7 @@ var mutations = []mutation{
 	{what: "lazy bound of a level", file: "cpu/vector_lazy.go", old: "lazyStep = 16, 5, 5", new: "lazyStep = 16, 5, 4", run: rangeTests},
 	{what: "lazy pass not reduced", file: "cpu/vector_ntt.go", old: "reduced = t.lazy.reductions(ks[:n])", new: "_ = reduced", run: rangeTests},
 	{what: "lazy primes too large", file: "cpu/vector_lazy.go", old: "maxLazyQ = 1 << 23, 1 << 28", new: "maxLazyQ = 1 << 23, 1 << 29", run: rangeTests},
+	{what: "small integers without lift for all primes", file: "cpu/encrypt.go", old: "(r.vec, r.n).lazy != nil {", new: "(r.vec, r.n).lazy == nil {", run: rangeTests},
 	{what: "compact factor of a block", file: "cpu/stream_amd64.go", old: "pair(twiddle(w, 2, b, 0))", new: "pair(twiddle(w, 2, b, 1))", run: rangeTests},
 	{what: "compact constants of lanes", file: "cpu/stream_amd64.go", old: "pair(w[4*g+h]))", new: "pair(w[4*h+g]))", run: rangeTests},
 	{what: "compact part", file: "cpu/vector_ntt.go", old: "c.compact.forwardLast(x, blocks, &t.stream[9*blocks*b]", new: "c.compact.forwardLast(x, blocks, &t.stream[0]", run: rangeTests},

@@ -38,18 +38,27 @@ func (r *ring) EncryptPublic(key cutrantt.Operand, limbs []int, labels cutrantt.
 			v := getScratch(r.n)
 			defer v.put()
 			c0, c1 := r.limb(dst, 0, l), r.limb(dst, 1, l)
-			r.vec.liftSmall(&v.words[0], &s.v[0], r.n, m.q)
-			r.forward(v.words, v.words, m)
+			r.forwardSmall(v.words, s.v, m)
 			s.m.lift(r, c0, m)
 			r.forward(c0, c0, m)
-			r.vec.liftSmall(&c1[0], &s.e1[0], r.n, m.q)
-			r.forward(c1, c1, m)
+			r.forwardSmall(c1, s.e1, m)
 			for p, c := range [2][]uint32{c0, c1} {
 				y, step := o.pieces(p, at, 0)
 				r.vec.operandAdd(&c[0], &v.words[0], y, step, r.n, uint32(m.qinv), m.q)
 			}
 		})
 	})
+}
+
+// forwardSmall transforms the integers src, in (-q, q), to dst. Lazy code takes them as
+// they are.
+func (r *ring) forwardSmall(dst []uint32, src []int32, m *modulus) {
+	if m.vectorTable(r.vec, r.n).lazy != nil {
+		r.vec.transform(dst, unsigned(src), m)
+		return
+	}
+	r.vec.liftSmall(&dst[0], &src[0], r.n, m.q)
+	r.forward(dst, dst, m)
 }
 
 // EncryptSeeded is like EncryptPublic, with one transform for each limb.
@@ -185,6 +194,11 @@ func (r *ring) newMessage(j cutrantt.Encryption, labels cutrantt.EncryptionLabel
 func (s *message) put() {
 	s.m.put()
 	s.scratch.put()
+}
+
+// unsigned is the same memory as residues or words.
+func unsigned(x []int32) []uint32 {
+	return unsafe.Slice((*uint32)(unsafe.Pointer(unsafe.SliceData(x))), len(x))
 }
 
 // signed is the same memory as signed integers.
