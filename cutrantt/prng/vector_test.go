@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"pgregory.net/rapid"
 )
 
 // TestVectorized fails where CUTRANTT_TEST_REQUIRE asks for vector code that the
@@ -71,6 +73,33 @@ func agrees(t *testing.T, c code) {
 			}
 		}
 	}
+}
+
+// TestVariantsAgreeAnywhere is TestVariantsAgree for streams, lengths and moduli at
+// random; a modulus has every size and any rejection rate.
+func TestVariantsAgreeAnywhere(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		seed := (*[32]byte)(rapid.SliceOfN(rapid.Byte(), 32, 32).Draw(t, "seed"))
+		label, index := rapid.Uint32().Draw(t, "label"), rapid.Uint32().Draw(t, "index")
+		attempt, start := rapid.Uint32().Draw(t, "attempt"), rapid.IntRange(0, 1<<36-1024).Draw(t, "start")
+		q := max(rapid.Uint32().Draw(t, "q")>>rapid.IntRange(0, 31).Draw(t, "shift"), 2)
+		n := 16 * rapid.IntRange(0, 1100).Draw(t, "blocks")
+		words, residues := make([]uint32, 1+start%1000), make([]uint32, n)
+		genericWords(words, seed, label, index, attempt, start)
+		genericUniform(residues, seed, label, index, q)
+		for _, c := range variants() {
+			if c == generic {
+				continue
+			}
+			w, r := make([]uint32, len(words)), make([]uint32, n)
+			if vectorWords(c, w, seed, label, index, attempt, start); !slices.Equal(w, words) {
+				t.Errorf("%s: words differ", c)
+			}
+			if vectorUniform(c, r, seed, label, index, q); !slices.Equal(r, residues) {
+				t.Errorf("%s: residues differ", c)
+			}
+		}
+	})
 }
 
 // TestTernaryEdges: coefficients whose high word is floor(2^32/3) or twice that, where
