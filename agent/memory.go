@@ -2,6 +2,7 @@ package agent
 
 import (
 	"os"
+	"runtime"
 	"runtime/debug"
 
 	"github.com/hencedge/hencedge/config"
@@ -28,6 +29,20 @@ func TuneMemory(cfg *config.Agent) {
 	}
 	if limit := memoryLimit(cfg); limit > 0 && os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(limit)
+	}
+}
+
+// TuneProcessors bounds the processors that this process uses at a time by the
+// configuration: for sampling, encryption, packing and the collector together. Without a
+// bound there, Go follows the machine and the CPU quota of its control group. It is for a
+// process that is nothing but an agent. GOMAXPROCS in the environment wins.
+func TuneProcessors(cfg *config.Agent) {
+	switch {
+	case os.Getenv("GOMAXPROCS") != "":
+	case cfg.Workers > 0:
+		runtime.GOMAXPROCS(cfg.Workers)
+	default:
+		runtime.SetDefaultGOMAXPROCS()
 	}
 }
 

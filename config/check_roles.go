@@ -14,6 +14,7 @@ func (a *Agent) check(c *checker) {
 	between(c, "queue.objects", a.Queue.Objects, 1, 1<<20)
 	between(c, "queue.bytes", a.Queue.Bytes, MiB, 64*GiB)
 	oneOf(c, "backend_fallback", a.BackendFallback, FallbackCPU, FallbackRetry, FallbackStop)
+	between(c, "workers", a.Workers, 0, 1024)
 	oneOf(c, "energy", a.Energy, EnergyAuto, EnergyOff)
 	oneOf(c, "queue.full", a.Queue.Full, QueueDropOldest, QueueDropNewest, QueueBlock)
 	between(c, "stop_timeout", a.StopTimeout, time.Second, time.Hour)

@@ -22,6 +22,9 @@ type Agent struct {
 	Delivery Delivery `yaml:"delivery"`
 	// BackendFallback says what happens when the GPU that encrypts fails.
 	BackendFallback FallbackPolicy `yaml:"backend_fallback"`
+	// Workers bounds the processors that the agent uses at a time; 0 means all that the
+	// machine, or the service's CPU quota, gives it.
+	Workers int `yaml:"workers"`
 	// StopTimeout bounds how long a stop waits for the queue to drain.
 	StopTimeout Duration `yaml:"stop_timeout"`
 	Log         Log      `yaml:"log"`

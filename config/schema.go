@@ -67,7 +67,7 @@ var hints = map[string]schema{
 	"Stream.Packing": {"enum": []any{PackingReal}}, "Stream.Level": {"minimum": 0, "maximum": 64}, "Stream.LogScale": {"minimum": 10, "maximum": 60},
 	"Window.Samples": {"minimum": 1, "maximum": MaxSamples}, "Replay.Format": {"enum": []any{"csv", "ndjson"}},
 	"Replay.TimeFormat": {"enum": []any{"rfc3339", "unix", "unix_ms", "unix_ns"}}, "Replay.Speed": {"pattern": `^(realtime|fast|[0-9.e+-]+x)$`},
-	"KeyHolder.Output": {"enum": []any{"table", "ndjson", "csv"}}, "Evaluator.Workers": {"minimum": 1, "maximum": 1024},
+	"KeyHolder.Output": {"enum": []any{"table", "ndjson", "csv"}}, "Evaluator.Workers": {"minimum": 1, "maximum": 1024}, "Agent.Workers": {"minimum": 1, "maximum": 1024},
 	"Broker.URL": {"pattern": `^(tls|mqtts|ssl|tcp|mqtt)://[^/@?#]+/?$`}, "Broker.TopicPrefix": {"pattern": `^[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+){0,7}$`, "maxLength": 128},
 	"Broker.ClientID": {"pattern": `^[!-~]{1,128}$`}, "Program.Topic": {"pattern": `^[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*$`, "maxLength": 512},
 	"Metrics.Listen": {"pattern": `^(unix:/.+|[^/]*:[0-9]{1,5})$`},

@@ -23,6 +23,7 @@ var fieldDoc = map[string]string{
 	"Agent.StopTimeout":         "how long a stop waits for the queue to drain",
 	"Agent.Streams":             "what to measure",
 	"Agent.Version":             "version of this schema",
+	"Agent.Workers":             "processors that the agent uses at a time (see operations.md)",
 	"AgentKeys":                 "AgentKeys are the encryption keys of an agent.",
 	"AgentKeys.Mode":            "see below",
 	"AgentKeys.PublicKey":       "from hencedge keys export --role agent",

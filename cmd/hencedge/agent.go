@@ -116,6 +116,7 @@ func (a *app) openAgent(cmd *cobra.Command, file string, on gpuFlags) (*agent.Ag
 		return nil, err
 	}
 	agent.TuneMemory(cfg)
+	agent.TuneProcessors(cfg)
 	return agent.New(cfg, deps)
 }
 

@@ -142,6 +142,7 @@ func (a *app) agentCandidate(cmd *cobra.Command, file string, on gpuFlags, r *re
 		deps := deps
 		deps.OnReady = func() { s.ready() }
 		agent.TuneMemory(cfg)
+		agent.TuneProcessors(cfg)
 		s.Agent, err = agent.New(cfg, deps)
 		return s, err
 	}
