@@ -88,7 +88,8 @@ func TestEncrypting(t *testing.T) {
 						continue
 					}
 					t.Run(fmt.Sprintf("2^%d/n2=%d/%v", c.logN, n2, m), func(t *testing.T) {
-						g := newRig(t, b, c.logN, moduli(t, c.logN, c.moduli), m)
+						ms := append(moduli(t, c.logN, c.moduli-1), rejecting(t, c.logN))
+						g := newRig(t, b, c.logN, ms, m)
 						enc, ok := g.ring.(cutrantt.Encrypting)
 						if !ok {
 							t.Skipf("backend %s encrypts step by step", b.Name())

@@ -251,7 +251,7 @@ func TestSet(t *testing.T) {
 func TestSample(t *testing.T) {
 	seed := &[32]byte{7, 1, 255}
 	eachBackend(t, func(t *testing.T, b cutrantt.Backend) {
-		g := newRig(t, b, 10, moduli(t, 10, 3), cutrantt.MethodAuto)
+		g := newRig(t, b, 10, append(moduli(t, 10, 3), rejecting(t, 10)), cutrantt.MethodAuto)
 		for name, f := range map[string]func(r cutrantt.Ring, dst *cutrantt.Batch, seed *[32]byte, label uint32) error{
 			"uniform": cutrantt.Ring.SampleUniform, "ternary": cutrantt.Ring.SampleTernary, "cbd": cutrantt.Ring.SampleCBD,
 		} {
@@ -276,7 +276,7 @@ func TestSample(t *testing.T) {
 				}
 			}
 		}
-		u := g.blank(1, upTo(3), cutrantt.NTT(16))
+		u := g.blank(1, upTo(4), cutrantt.NTT(16))
 		g.run("uniform in the ntt domain", u, func(r cutrantt.Ring, of func(pair) *cutrantt.Batch) error {
 			return r.SampleUniform(of(u), seed, 1)
 		})

@@ -53,6 +53,13 @@ func moduli(t testing.TB, logN, count int) []cutrantt.Modulus {
 	return ms[:count]
 }
 
+// rejecting is a prime above 2^32/5: uniform samplers draw a fifth of its residues
+// again, and some of them many times.
+func rejecting(t testing.TB, logN int) cutrantt.Modulus {
+	step := 2 << logN
+	return modulus(t, logN, (1<<32/5/step+1)*step+1, step)
+}
+
 // upTo is 0, 1, ..., n-1.
 func upTo(n int) []int {
 	s := make([]int, n)

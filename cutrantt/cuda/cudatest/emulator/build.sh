@@ -2,16 +2,17 @@
 # Builds the emulated CUDA driver: a shared object with the entry points of
 # libcuda.so.1 that runs the kernels of kernels/*.cu on the processor. README.md
 # says what for. The kernels are those that kernels/zkernels.go lists, or the one
-# in the directory KERNELS.
+# in the directory KERNELS. OBJECTS is a directory that keeps compiled sources.
 # usage: build.sh OUT.so [CAPABILITY]   72, 80 or 90 (default); JOBS=n in parallel
 set -euo pipefail
-out=$(realpath -m "$1") arch=${2:-90}
-: "${CXX:=g++}" "${JOBS:=2}" "${KERNELS:=}"
+out=$(realpath -m "$1")
+export arch=${2:-90}
+: "${CXX:=g++}" "${JOBS:=2}" "${KERNELS:=}" "${OBJECTS:=}"
 here=$(cd "$(dirname "$0")" && pwd)
 KERNELS=${KERNELS:-$(cd "$here/../../../../kernels" && pwd)}
 tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
-export CXX here KERNELS tmp
+export CXX here KERNELS OBJECTS tmp
 export flags="-std=c++17 -O2 -g1 -fPIC -ftls-model=global-dynamic -fno-extern-tls-init -DCAPABILITY=$arch -D__CUDA_ARCH__=${arch}0 -I$KERNELS -I$here/../../../../kernels -I$here -Wall -Wno-unknown-pragmas -Wno-attributes -Wno-sign-compare"
 export checks="-fsanitize=thread --param tsan-instrument-func-entry-exit=0 -fsanitize=shift,bounds,integer-divide-by-zero,float-cast-overflow,signed-integer-overflow,alignment -fno-sanitize=object-size"
 
@@ -27,8 +28,14 @@ unit() {
   for n in $(cat "$tmp/$1.names"); do
     grep -q "entry_$n(" "$tmp/$1.cpp" || { echo "build.sh: $1.cu has no kernel $n, which zkernels.go lists" >&2; exit 1; }
   done
+  if [ -n "$OBJECTS" ]; then # named by what is compiled, macros expanded
+    # shellcheck disable=SC2086
+    kept="$OBJECTS/$({ echo "$arch $checks"; $CXX $flags -E -P "$tmp/$1.cpp"; } | sha256sum | cut -d' ' -f1).o"
+    if cp "$kept" "$tmp/$1.o" 2>/dev/null; then return; fi
+  fi
   # shellcheck disable=SC2086
   $CXX $flags $checks -c -o "$tmp/$1.o" "$tmp/$1.cpp"
+  if [ -n "$OBJECTS" ]; then cp "$tmp/$1.o" "$kept"; fi
 }
 export -f unit
 for part in block memory driver; do
