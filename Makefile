@@ -75,7 +75,7 @@ mutate: ## put one-line faults into the kernels and show that the conformance su
 	HENCEDGE_MUTATE=1 $(GO) test -count=1 -timeout 60m -run TestMutations -v ./cutrantt/conformance
 
 .PHONY: timing
-timing: ## show that no branch and no address depends on a secret in samplers, keys, encryption and decryption (needs valgrind; 20 s)
+timing: ## show that no branch and no address depends on a secret in samplers, keys, encryption and decryption (needs valgrind), and compare times on fixed and random ones; half a minute
 	cross/timing.sh
 
 .PHONY: fuzz

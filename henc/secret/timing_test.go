@@ -1,0 +1,171 @@
+package secret_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/hencedge/hencedge/cutrantt/prng"
+	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/henc/secret"
+)
+
+// TestTiming compares the times of operations on one fixed secret with those on
+// random ones: O. Reparaz, J. Balasch and I. Verbauwhede, "Dude, is my code constant
+// time?", DATE 2017. Unlike valgrind it runs the code that this processor runs, and sees
+// instructions whose time depends on operands; it needs a machine with little else to do.
+// cross/timing.sh runs it.
+func TestTiming(t *testing.T) {
+	if os.Getenv("HENCEDGE_TIMING") == "" {
+		t.Skip("times are measured with HENCEDGE_TIMING=1 only: make timing")
+	}
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	ctx := context(t, "edge12-d1", 1)
+	p, n := ctx.Parameters(), ctx.Parameters().N()
+	level := p.MaxLevel()
+
+	// What differs between the classes is made in one place, by the same steps (mask is 0
+	// for the fixed class, else all ones), or has as many copies in either class: neither
+	// caches nor predictors hold a difference when the clock starts.
+	var s henc.Seed
+	seeds := func(mask uint64, r *rand.Rand) {
+		for i := range s {
+			s[i] = byte(r.Uint64() & mask)
+		}
+	}
+	coeffs := make([]float64, n)
+	messages := func(mask uint64, r *rand.Rand) {
+		for i := range coeffs {
+			coeffs[i] = float64(int64(r.Uint64()&mask) >> 40)
+		}
+	}
+	const copies = 8
+	var keys [2][copies]*secret.Key
+	for i := range copies {
+		keys[0][i] = must(secret.FromCoefficients(ctx, make([]int32, n), seed(t, "zero")))(t)
+		keys[1][i] = must(secret.Generate(ctx, nil))(t)
+	}
+	var key *secret.Key
+	choose := func(mask uint64, r *rand.Rand) { key = keys[mask&1][r.IntN(copies)] }
+	enc := must(henc.NewEncryptor(ctx, must(keys[1][0].PublicKey())(t)))(t)
+	zero := make([]float64, n)
+	ct := must(enc.Encrypt(zero, level, 0, nil))(t)
+	small := make([]int32, n)
+
+	if got := timing(seeds, func() { leak(s[:]) }); got < leaking {
+		t.Fatalf("the control leaks, but t = %.1f", got)
+	}
+	for _, tt := range []struct {
+		what  string
+		class func(mask uint64, r *rand.Rand)
+		f     func() error
+	}{
+		{"ternary", seeds, func() error { prng.Ternary(small, (*[32]byte)(&s), 1); return nil }},
+		{"binomial", seeds, func() error { prng.CBD(small, (*[32]byte)(&s), 2); return nil }},
+		{"encrypt, by seed", seeds, func() error { return free(ctx)(enc.Encrypt(zero, level, 0, &s)) }},
+		{"encrypt, by message", messages, func() error { return free(ctx)(enc.Encrypt(coeffs, level, 0, &s)) }},
+		{"encrypt seeded, by key", choose, func() error {
+			return free(ctx)(secret.NewSeededEncryptor(ctx, key).Encrypt(zero, level, 0, &s))
+		}},
+		{"decrypt, by key", choose, func() error {
+			pt, err := secret.NewDecryptor(ctx, key).Decrypt(ct)
+			if err == nil {
+				ctx.Ring().Free(pt.Value)
+			}
+			return err
+		}},
+	} {
+		var err error
+		got := timing(tt.class, func() { err = tt.f() })
+		if err != nil {
+			t.Fatalf("%s: %v", tt.what, err)
+		}
+		if t.Logf("%s: t = %.1f", tt.what, got); got >= leaking {
+			t.Errorf("%s: t = %.1f: the time depends on the secret, or the machine is busy: run it again", tt.what, got)
+		}
+	}
+}
+
+// leaking is the statistic from which a leak is taken for certain; 4.5 is usual for a
+// single test on an idle machine, and the paper's own tool uses 10.
+const leaking = 10
+
+// timing is the largest statistic |t| of Welch's test between the times of f on the two
+// classes, over all times and over those below some percentiles, where rare
+// interruptions do not count.
+func timing(class func(mask uint64, r *rand.Rand), f func()) float64 {
+	const count = 20000
+	r := rand.New(rand.NewPCG(1, 2))
+	var times [2][]float64
+	for i := range count + 200 {
+		k := r.Uint64() & 1
+		class(-k, r)
+		began := time.Now()
+		f()
+		took := float64(time.Since(began))
+		if i < 200 { // warm up
+			continue
+		}
+		times[k] = append(times[k], took)
+		if i%1000 == 0 {
+			runtime.GC()
+		}
+	}
+	all := slices.Concat(times[0], times[1])
+	slices.Sort(all)
+	most := 0.0
+	for _, part := range []float64{0.25, 0.5, 0.75, 0.9, 0.99, 1} {
+		limit := all[int(part*float64(len(all)-1))]
+		m0, v0, n0 := moments(times[0], limit)
+		m1, v1, n1 := moments(times[1], limit)
+		if d := math.Abs(m0 - m1); d > 0 {
+			most = max(most, d/math.Sqrt(v0/n0+v1/n1))
+		}
+	}
+	return most
+}
+
+// moments are mean, variance and count of the values up to limit.
+func moments(x []float64, limit float64) (mean, variance, n float64) {
+	var squares float64
+	for _, v := range x {
+		if v > limit {
+			continue
+		}
+		n++
+		d := v - mean
+		mean += d / n
+		squares += d * (v - mean)
+	}
+	return mean, squares / max(n-1, 1), n
+}
+
+// leak takes longer for bytes with their lowest bit set.
+//
+//go:noinline
+func leak(x []byte) {
+	for range 20 {
+		for _, v := range x {
+			if v&1 == 1 {
+				control = math.Sqrt(control + float64(v))
+			}
+		}
+	}
+}
+
+var control float64
+
+// free gives the memory of a ciphertext back.
+func free(ctx *henc.Context) func(ct *henc.Ciphertext, err error) error {
+	return func(ct *henc.Ciphertext, err error) error {
+		if err == nil {
+			ctx.Ring().Free(ct.Value)
+		}
+		return err
+	}
+}
