@@ -6,6 +6,7 @@ import (
 	"runtime/debug"
 
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/cutrantt/cpu"
 	"github.com/hencedge/hencedge/henc"
 )
 
@@ -27,7 +28,7 @@ func TuneMemory(cfg *config.Agent) {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(gcPercent)
 	}
-	if limit := memoryLimit(cfg); limit > 0 && os.Getenv("GOMEMLIMIT") == "" {
+	if limit := memoryLimit(cfg, cpu.TableBytes); limit > 0 && os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(limit)
 	}
 }
@@ -46,11 +47,14 @@ func TuneProcessors(cfg *config.Agent) {
 	}
 }
 
+// largestTables is what tables of the transform take at most, on any machine.
+func largestTables(n int) int { return 9 * n }
+
 // memoryLimit is what an agent needs at its peak, in bytes, without the binary:
-// the prepared key and the tables of the transform (8 bytes a residue each way),
-// one ciphertext as residues with its encoding, or its encoding with the sealed
-// object, and what waits in memory. It is 0 for unknown parameters.
-func memoryLimit(cfg *config.Agent) int64 {
+// the prepared key (8 bytes a residue), the tables of the transform (for a limb of n
+// residues tables(n)), one ciphertext as residues with its encoding, or its encoding
+// with the sealed object, and what waits in memory. It is 0 for unknown parameters.
+func memoryLimit(cfg *config.Agent, tables func(n int) int) int64 {
 	limit := int64(memorySet)
 	if cfg.Spool == nil {
 		limit += int64(cfg.Queue.Bytes)
@@ -63,7 +67,7 @@ func memoryLimit(cfg *config.Agent) int64 {
 		}
 		limbs := int64(p.LimbsAt(p.MaxLevel()))
 		if i == 0 { // one key for all streams
-			limit += 16 * limbs * int64(p.N())
+			limit += limbs * int64(8*p.N()+tables(p.N()))
 		}
 		body := int64(p.CiphertextBytes(min(s.LevelAt(p.MaxLevel()), p.MaxLevel()), cfg.Keys.Mode == config.KeyModeSymmetric))
 		largest = max(largest, body)

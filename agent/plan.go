@@ -141,7 +141,7 @@ func Plan(cfg *config.Agent, deps Deps, link float64) (*Prediction, error) {
 		p.QueueSeconds = min(float64(cfg.Queue.Objects)/objects, float64(cfg.Queue.Bytes)/bytes)
 	}
 	p.spool(cfg, streams, bytes)
-	p.MemoryBytes = memoryLimit(cfg) + binaryMemory
+	p.MemoryBytes = memoryLimit(cfg, largestTables) + binaryMemory
 	if link > 0 {
 		p.Link = p.BytesPerDay * 8 / secondsPerDay / link / p.Open
 	}

@@ -101,6 +101,21 @@ func TestVectorTransforms(t *testing.T) {
 	}
 }
 
+// TestTableBytes: what it says is what the tables take.
+func TestTableBytes(t *testing.T) {
+	for _, logN := range []int{10, 13, 15, 16} {
+		m, n := primeBelow(t, logN, 1<<30), 1<<logN
+		have := 8 * len(m.twiddles(n))
+		if c := selected().vec; c != nil {
+			tab := m.vectorTable(c, n)
+			have = 8 * (len(tab.pairs) + len(tab.stream))
+		}
+		if want := TableBytes(n); have != want {
+			t.Errorf("tables for 2^%d take %d bytes, not %d", logN, have, want)
+		}
+	}
+}
+
 // TestLazyPair: a twiddle's halves are as its comment says, and its products with
 // |x| < 2^31 are in (-q/4, 5q/4).
 func TestLazyPair(t *testing.T) {

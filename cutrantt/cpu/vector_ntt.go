@@ -63,6 +63,20 @@ func twiddle(w []uint32, distance, b, group int) uint32 {
 	return w[len(w)/2/distance+b*(vectorBlock/2/distance)+group]
 }
 
+// TableBytes is the memory that tables of transforms of n residues (a power of two) take
+// for one prime, in the code that New runs.
+func TableBytes(n int) int {
+	const word = 8
+	pairs := n / vectorBlock
+	switch c := selected().vec; {
+	case c == nil:
+		return word * n
+	case c.compact != nil && n >= compactColumn:
+		return word * (pairs + 9*pairs)
+	}
+	return word * (pairs + n)
+}
+
 // blockLimit is the size of a part of a column that is finished before the next one
 // begins, so that it stays in the first-level cache.
 const blockLimit = 4096
