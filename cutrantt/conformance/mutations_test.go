@@ -81,6 +81,7 @@ var mutations = []mutation{
 	{what: "lift factor", file: "cpu/lift.go", old: "c[i] = m.shoup(h)", new: "c[i] = m.shoup(h) - 2", run: rangeTests},
 	{what: "lift part", file: "cpu/lift.go", old: "dst.stride, y.stride, l.k, part, &v[lo]", new: "dst.stride, y.stride, l.k, part, &v[0]", run: rangeTests},
 	{what: "quotient of another part", file: "cpu/vector_finish.go", old: "z = &d.z[lo]", new: "z = &d.z[0]", run: rangeTests},
+	{what: "own limb of another digit", file: "cpu/keyswitch.go", old: "own = d // the", new: "own = 0 // the", run: rangeTests},
 	{what: "constants of another level", file: "cpu/plans.go", old: "s.keep == t.keep && ", new: ""},
 
 	// Forward transform.

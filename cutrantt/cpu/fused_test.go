@@ -22,6 +22,7 @@ func TestSwitchKeys(t *testing.T) {
 		{"merged", 11, 5, 2, 3, 2, []uint64{0}},
 		{"merged, a sum of one, turned", 11, 5, 5, 4, 1, []uint64{5}},
 		{"hoisted", 11, 4, 2, 4, 1, []uint64{5, 1, 25, 4095}},
+		{"many digits", 10, 17, 1, 17, 1, []uint64{5}},
 		{"no sum", 11, 3, 1, 3, 0, []uint64{3, 0}},
 	} {
 		want, err := switched(backend{}, c.logN, c.limbs, c.alpha, c.keep, c.lows, c.galois, t)

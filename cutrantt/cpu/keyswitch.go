@@ -110,19 +110,26 @@ func (s *keySwitch) group(first, last, per int) {
 		r.lift(s.down.lift, first, last, of(count+i), digits, v)
 	}
 	for j := first; j < last; j++ {
-		m, row := s.mods[j], all.from((j-first)*per)
+		m, row, own := s.mods[j], all.from((j-first)*per), -1
 		for d, digit := range s.digits {
 			e := row.row(d, 0, n)
-			if digit.lift.mods[j] == nil { // the digit's own limb
-				copy(e, r.limb(s.x, 0, j))
-			} else {
+			switch {
+			case digit.lift.mods[j] != nil:
 				r.forward(e, e, m)
+			case r.vec.innerOwn != nil:
+				own = d // the digit's own limb is x's
+			default:
+				copy(e, r.limb(s.x, 0, j))
 			}
 		}
 		for i, it := range s.items {
 			o := it.Key.(*operand)
 			key, step := o.pieces(0, s.where[j], 0)
-			r.vec.inner[1](&sums.words[0], &row.words[0], key, stride, stride, o.piece, step, count, n, uint32(m.qinv), m.q)
+			if own >= 0 {
+				r.vec.innerOwn(&sums.words[0], &row.words[0], key, &r.limb(s.x, 0, j)[0], own, stride, stride, o.piece, step, count, n, uint32(m.qinv), m.q)
+			} else {
+				r.vec.inner[1](&sums.words[0], &row.words[0], key, stride, stride, o.piece, step, count, n, uint32(m.qinv), m.q)
+			}
 			for p := range 2 {
 				sum := sums.row(p, 0, n)
 				merged := s.down.keep < s.own

@@ -48,9 +48,11 @@ type vectorCode struct {
 	permute    func(dst, src, from, lanes *uint32, n int)
 	operandAdd func(dst, x, y *uint32, yStep, n int, qinv, q uint32)
 	// inner[k-1] has k results.
-	inner  [2]func(dst, x, y *uint32, dstStride, xStride, yStride, yStep, terms, n int, qinv, q uint32)
-	digits func(dst, src *uint32, dstStride, srcStride, limbs, n int, c *uint64, v *uint32, q uint32)
-	extend func(dst, y *uint32, stride, limbs, n int, v *uint32, h *uint64, qinv, q uint32)
+	inner [2]func(dst, x, y *uint32, dstStride, xStride, yStride, yStep, terms, n int, qinv, q uint32)
+	// innerOwn is inner[1] with x_at at own. It may be nil.
+	innerOwn func(dst, x, y, own *uint32, at, dstStride, xStride, yStride, yStep, terms, n int, qinv, q uint32)
+	digits   func(dst, src *uint32, dstStride, srcStride, limbs, n int, c *uint64, v *uint32, q uint32)
+	extend   func(dst, y *uint32, stride, limbs, n int, v *uint32, h *uint64, qinv, q uint32)
 	// rounds is the second half of digits, extendFew[k-1] is extend of k rows and
 	// extendMany[k-2] extend to k moduli, both to [0, 4q). All may be nil.
 	rounds     func(src *uint32, stride, limbs, n int, c *uint64, v *uint32, q uint32)

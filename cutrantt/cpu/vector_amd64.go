@@ -31,7 +31,7 @@ var avx512 = &vectorCode{
 	mul: mulAVX512, mulAdd: mulAddAVX512, mulSub: mulSubAVX512, operandAdd: operandAddAVX512,
 	tensor: tensorAVX512, permute: permuteAVX512,
 	liftSmall: liftSmallAVX512, split: splitAVX512, liftWide: liftWideAVX512,
-	inner:  [2]func(dst, x, y *uint32, dstStride, xStride, yStride, yStep, terms, n int, qinv, q uint32){innerAVX512, innerPairAVX512},
+	inner: [2]func(dst, x, y *uint32, dstStride, xStride, yStride, yStep, terms, n int, qinv, q uint32){innerAVX512, innerPairAVX512}, innerOwn: innerOwnAVX512,
 	digits: digitsAVX512, extend: extendAVX512, rounds: roundsAVX512, subScaleAdd: subScaleAddAVX512,
 	extendFew:  [2]func(dst, y *uint32, stride, n int, v *uint32, c *uint64, q uint32){extendFew1AVX512, extendFew2AVX512},
 	extendMany: [3]func(dst, y *uint32, dstStride, stride, limbs, n int, v *uint32, c *uint64, cStride int, q uint32){extendMany2AVX512, extendMany3AVX512, extendMany4AVX512},
@@ -53,7 +53,7 @@ var avx2 = &vectorCode{
 	mul: mulAVX2, mulAdd: mulAddAVX2, mulSub: mulSubAVX2, operandAdd: operandAddAVX2,
 	permute:   permuteBlocks,
 	liftSmall: liftSmallAVX2, split: splitWide, liftWide: liftWideAVX2,
-	inner:  [2]func(dst, x, y *uint32, dstStride, xStride, yStride, yStep, terms, n int, qinv, q uint32){innerAVX2, innerPairAVX2},
+	inner: [2]func(dst, x, y *uint32, dstStride, xStride, yStride, yStep, terms, n int, qinv, q uint32){innerAVX2, innerPairAVX2}, innerOwn: innerOwnAVX2,
 	digits: digitsAVX2, extend: extendAVX2, rounds: roundsAVX2, subScaleAdd: subScaleAddAVX2,
 	extendFew: [2]func(dst, y *uint32, stride, n int, v *uint32, c *uint64, q uint32){extendFew1AVX2, extendFew2AVX2},
 }

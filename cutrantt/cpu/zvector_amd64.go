@@ -424,6 +424,16 @@ func innerAVX512(dst *uint32, x *uint32, y *uint32, dstStride int, xStride int, 
 //go:noescape
 func innerPairAVX512(dst *uint32, x *uint32, y *uint32, dstStride int, xStride int, yStride int, yStep int, terms int, n int, qinv uint32, q uint32)
 
+// innerOwnAVX512 sets dst_k to the sum over the terms i of x_i * y_(i*results+k) / 2^32, k below
+// the number of results. Each polynomial of dst and x lies a stride (in residues)
+// behind the one before; y stands in pieces (vectorCode.piece), those of the
+// polynomials a stride apart and those of one polynomial a step. qinv is 1/q mod
+// 2^32. n is a multiple of 32, residues in [0, q).
+// x_at is at own instead; at may be out of range.
+//
+//go:noescape
+func innerOwnAVX512(dst *uint32, x *uint32, y *uint32, own *uint32, at int, dstStride int, xStride int, yStride int, yStep int, terms int, n int, qinv uint32, q uint32)
+
 // digitsAVX512 sets the rows of dst to y_i = x_i * w_i mod q_i and v to the rounded sum of y_i/q_i. A
 // row lies a stride (in residues) behind the one before. n is a multiple of 32,
 // residues in [0, q_i), round below 2^32; q is not used.
@@ -724,6 +734,16 @@ func innerAVX2(dst *uint32, x *uint32, y *uint32, dstStride int, xStride int, yS
 //
 //go:noescape
 func innerPairAVX2(dst *uint32, x *uint32, y *uint32, dstStride int, xStride int, yStride int, yStep int, terms int, n int, qinv uint32, q uint32)
+
+// innerOwnAVX2 sets dst_k to the sum over the terms i of x_i * y_(i*results+k) / 2^32, k below
+// the number of results. Each polynomial of dst and x lies a stride (in residues)
+// behind the one before; y stands in pieces (vectorCode.piece), those of the
+// polynomials a stride apart and those of one polynomial a step. qinv is 1/q mod
+// 2^32. n is a multiple of 32, residues in [0, q).
+// x_at is at own instead; at may be out of range.
+//
+//go:noescape
+func innerOwnAVX2(dst *uint32, x *uint32, y *uint32, own *uint32, at int, dstStride int, xStride int, yStride int, yStep int, terms int, n int, qinv uint32, q uint32)
 
 // digitsAVX2 sets the rows of dst to y_i = x_i * w_i mod q_i and v to the rounded sum of y_i/q_i. A
 // row lies a stride (in residues) behind the one before. n is a multiple of 32,

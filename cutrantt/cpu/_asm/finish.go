@@ -11,15 +11,19 @@ import (
 // level leaves it, in [0, 3q).
 type finish struct {
 	g         *gen
-	add       bool
+	add, far  bool // far: fetch what comes from memory ahead
 	dst, x, z Register
 	w         twiddle
 	q3        vec // 3q
 }
 
+// fetched is how far ahead, in bytes: rescaling 57 limbs of 2^16 became 7 % faster, and
+// 5 of 2^13 slower by 1 %.
+const fetched = 2048
+
 // newFinish reads the arguments.
-func (g *gen) newFinish(add bool) *finish {
-	f := &finish{g: g, add: add, dst: pointer("dst"), x: pointer("from"), w: g.pair(at(pointer("w"), 0)), q3: g.reg()}
+func (g *gen) newFinish(add, far bool) *finish {
+	f := &finish{g: g, add: add, far: far, dst: pointer("dst"), x: pointer("from"), w: g.pair(at(pointer("w"), 0)), q3: g.reg()}
 	if add {
 		f.z = pointer("z")
 	}
@@ -31,6 +35,13 @@ func (g *gen) newFinish(add bool) *finish {
 // store puts residues e, disp bytes from here, in place.
 func (f *finish) store(e vec, disp int) {
 	g := f.g
+	if f.far {
+		PREFETCHT0(at(f.x, fetched+disp))
+		PREFETCHT0(at(f.dst, fetched+disp))
+		if f.add {
+			PREFETCHT0(at(f.z, fetched+disp))
+		}
+	}
 	d := g.op2(VPADDD, g.op2(VPSUBD, g.load(at(f.x, disp)), e), f.q3) // (0, 4q)
 	r := g.corr(g.mul(d, f.w), g.q)
 	if f.add {
@@ -73,12 +84,12 @@ func (g *gen) finishLast(e ends) {
 		doc = "sets dst to " + doc + ` with the Shoup pair w, where e is what forwardLast
 makes of x, which stays as it is. Residues of from and z are in [0, q).`
 		g.function(name, args+"q uint32", doc)
-		g.lastLevels(e, VPMULUDQ, g.butterflies, g.looseLastButterfly, g.newFinish(add))
+		g.lastLevels(e, VPMULUDQ, g.butterflies, g.looseLastButterfly, g.newFinish(add, e.compact))
 		for _, reduced := range []bool{false, true} {
 			name, of := lazyName(name, reduced)
 			g.lazyFunction(name, args+lazyArg, doc+" The twiddles\nare those of lazyPair. "+of)
 			g.bias = g.broadcastAt(at(pointer("m"), 8))
-			g.lastLevels(e, VPMULDQ, g.lazyButterflies(reduced), g.looseLazyLastButterfly, g.newFinish(add))
+			g.lastLevels(e, VPMULDQ, g.lazyButterflies(reduced), g.looseLazyLastButterfly, g.newFinish(add, e.compact))
 		}
 	}
 }

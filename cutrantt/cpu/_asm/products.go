@@ -152,79 +152,102 @@ const lazyTerms = 7
 
 // inner is the inner product of key switching.
 func (g *gen) inner() {
-	vectors := g.unroll()
-	for results := 1; results <= 2; results++ {
-		name := map[int]string{1: "inner", 2: "innerPair"}[results]
-		g.function(name, "dst, x, y *uint32, dstStride, xStride, yStride, yStep, terms, n int, qinv, q uint32",
-			`sets dst_k to the sum over the terms i of x_i * y_(i*results+k) / 2^32, k below
+	g.innerProduct("inner", 1, false)
+	g.innerProduct("innerPair", 2, false)
+	g.innerProduct("innerOwn", 2, true)
+}
+
+// innerProduct has one or two results; with own, one of the x_i stands apart.
+func (g *gen) innerProduct(name string, results int, own bool) {
+	vectors, args, doc := g.unroll(), "", ""
+	if own {
+		args = "own *uint32, at int, "
+		doc = `
+x_at is at own instead; at may be out of range.`
+	}
+	g.function(name, "dst, x, y *uint32, "+args+"dstStride, xStride, yStride, yStep, terms, n int, qinv, q uint32",
+		`sets dst_k to the sum over the terms i of x_i * y_(i*results+k) / 2^32, k below
 the number of results. Each polynomial of dst and x lies a stride (in residues)
 behind the one before; y stands in pieces (vectorCode.piece), those of the
 polynomials a stride apart and those of one polynomial a step. qinv is 1/q mod
-2^32. n is a multiple of 32, residues in [0, q).`)
-		dst, x, y, n := pointer("dst"), pointer("x"), pointer("y"), pointer("n")
-		dstStride, xStride, yStride, terms := pointer("dstStride"), pointer("xStride"), pointer("yStride"), pointer("terms")
-		yStep := pointer("yStep")
-		for _, s := range []Register{dstStride, xStride, yStride, yStep} {
-			SHLQ(U8(2), s)
-		}
-		qinv, full := g.param32("qinv"), g.foldAt()
-		g.over(name, n, vectors, []Register{dst, x}, func() {
-			acc := make([]vec, 2*results*vectors)
-			for i := range acc {
-				acc[i] = g.zero()
-			}
-			xi, yi, left, batch := GP64(), GP64(), GP64(), GP64()
-			MOVQ(x, xi)
-			MOVQ(y, yi)
-			ADDQ(yStep, y)
-			MOVQ(terms, left)
-			MOVQ(U32(lazyTerms), batch)
-			Label(name + "term")
-			for v := range vectors {
-				even := g.load(at(xi, v*g.bytes))
-				odd := g.odd(even)
-				if v == 0 {
-					for k := range 2 * results {
-						PREFETCHT0(at(yi, ahead+64*k))
-					}
-				}
-				for k := range results {
-					m := Mem{Base: yi, Disp: v * g.bytes}
-					if k == 1 {
-						m.Index, m.Scale = yStride, 1
-					}
-					b := g.load(m)
-					a := acc[2*(results*v+k):]
-					VPADDQ(g.op2(VPMULUDQ, even, b), a[0], a[0])
-					VPADDQ(g.op2(VPMULUDQ, odd, g.odd(b)), a[1], a[1])
-				}
-			}
-			ADDQ(xStride, xi)
-			for range results {
-				ADDQ(yStride, yi)
-			}
-			DECQ(batch)
-			JNE(LabelRef(name + "next"))
-			g.fold(acc, full)
-			MOVQ(U32(lazyTerms), batch)
-			Label(name + "next")
-			DECQ(left)
-			JNE(LabelRef(name + "term"))
-			CMPQ(terms, Imm(lazyTerms+1))
-			JLT(LabelRef(name + "end"))
-			g.fold(acc, full)
-			Label(name + "end")
-			for v := range vectors {
-				for k := range results {
-					a := acc[2*(results*v+k):]
-					m := Mem{Base: dst, Disp: v * g.bytes}
-					if k == 1 {
-						m.Index, m.Scale = dstStride, 1
-					}
-					g.store(g.montgomery(a[0], a[1], qinv), m)
-				}
-			}
-		})
-		g.end()
+2^32. n is a multiple of 32, residues in [0, q).`+doc)
+	dst, x, y, n := pointer("dst"), pointer("x"), pointer("y"), pointer("n")
+	dstStride, xStride, yStride := pointer("dstStride"), pointer("xStride"), pointer("yStride")
+	for _, s := range []Register{dstStride, xStride, yStride} {
+		SHLQ(U8(2), s)
 	}
+	pointers := []Register{dst, x}
+	var apart, when Register // the term that stands apart, and how many are left before it
+	if own {
+		apart, when = pointer("own"), pointer("terms")
+		SUBQ(pointer("at"), when)
+		pointers = append(pointers, apart)
+	}
+	qinv, full := g.param32("qinv"), g.foldAt()
+	g.over(name, n, vectors, pointers, func() {
+		acc := make([]vec, 2*results*vectors)
+		for i := range acc {
+			acc[i] = g.zero()
+		}
+		xi, yi, left, batch := GP64(), GP64(), pointer("terms"), GP64()
+		MOVQ(x, xi)
+		MOVQ(y, yi)
+		step := pointer("yStep")
+		LEAQ(Mem{Base: y, Index: step, Scale: 4}, y)
+		MOVQ(U32(lazyTerms), batch)
+		Label(name + "term")
+		from := Register(xi)
+		if own {
+			t := GP64()
+			MOVQ(xi, t)
+			CMPQ(left, when)
+			CMOVQEQ(apart, t)
+			from = t
+		}
+		for v := range vectors {
+			even := g.load(at(from, v*g.bytes))
+			odd := g.odd(even)
+			if v == 0 {
+				for k := range 2 * results {
+					PREFETCHT0(at(yi, ahead+64*k))
+				}
+			}
+			for k := range results {
+				m := Mem{Base: yi, Disp: v * g.bytes}
+				if k == 1 {
+					m.Index, m.Scale = yStride, 1
+				}
+				b := g.load(m)
+				a := acc[2*(results*v+k):]
+				VPADDQ(g.op2(VPMULUDQ, even, b), a[0], a[0])
+				VPADDQ(g.op2(VPMULUDQ, odd, g.odd(b)), a[1], a[1])
+			}
+		}
+		ADDQ(xStride, xi)
+		for range results {
+			ADDQ(yStride, yi)
+		}
+		DECQ(batch)
+		JNE(LabelRef(name + "next"))
+		g.fold(acc, full)
+		MOVQ(U32(lazyTerms), batch)
+		Label(name + "next")
+		DECQ(left)
+		JNE(LabelRef(name + "term"))
+		CMPQ(pointer("terms"), Imm(lazyTerms+1))
+		JLT(LabelRef(name + "end"))
+		g.fold(acc, full)
+		Label(name + "end")
+		for v := range vectors {
+			for k := range results {
+				a := acc[2*(results*v+k):]
+				m := Mem{Base: dst, Disp: v * g.bytes}
+				if k == 1 {
+					m.Index, m.Scale = dstStride, 1
+				}
+				g.store(g.montgomery(a[0], a[1], qinv), m)
+			}
+		}
+	})
+	g.end()
 }
