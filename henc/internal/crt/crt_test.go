@@ -31,6 +31,10 @@ func TestCRTExact(t *testing.T) {
 				addValue(new(big.Int).Add(h, big.NewInt(d)))
 			}
 		}
+		for _, p := range q { // small but modulo one prime
+			co := new(big.Int).Div(prod, big.NewInt(int64(p)))
+			addValue(co.Add(co, big.NewInt(5)))
+		}
 		for b := range uint(prod.BitLen()) { // every magnitude, around powers of two
 			x := new(big.Int).Lsh(big.NewInt(1), b)
 			addValue(x)

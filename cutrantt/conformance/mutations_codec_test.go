@@ -1,0 +1,36 @@
+package conformance
+
+// The arithmetic of henc between residues and numbers or bytes: each package has its
+// vector code and its tests.
+var (
+	crtTests   = mutationRun{pkg: "./henc/internal/crt", pattern: "."}
+	embedTests = mutationRun{pkg: "./henc/internal/embed", pattern: "."}
+	wireTests  = mutationRun{pkg: "./henc/internal/wire", pattern: "."}
+)
+
+var codecMutations = []mutation{
+	{what: "mixed radix, constant of the digits below", file: "../henc/internal/crt/vector.go", old: "c = (uint64(q) - c) * t.place[j][i]", new: "c = c * t.place[j][i]", run: crtTests},
+	{what: "mixed radix, half of the product", file: "../henc/internal/crt/vector.go", old: "new(big.Int).Rsh(whole, 1)", new: "new(big.Int).Rsh(whole, 2)", run: crtTests},
+	{what: "mixed radix, exponent of a part", file: "../henc/internal/crt/vector.go", old: "{112, 82, 52}", new: "{112, 82, 51}", run: crtTests},
+	{what: "mixed radix, place of a digit in a check", file: "../henc/internal/crt/vector.go", old: "c[checkPlaces+j] = p << 32", new: "c[checkPlaces+j] = p << 31", run: crtTests},
+	{what: "mixed radix, check skipped", file: "../henc/internal/crt/vector.go", old: "for i := range t.vec.check {", new: "for i := range t.vec.check[1:] {", run: crtTests},
+	{what: "mixed radix, inverse modulo 2^32 one step short", file: "../henc/internal/crt/vector.go", old: "for range 4 {", new: "for range 3 {", run: crtTests},
+	{what: "mixed radix, rounding without the sticky bit", file: "../henc/internal/crt/crt.go", old: "sticky := -v[0] >> 63", new: "sticky := -v[0] >> 63 & 0", run: crtTests},
+	{what: "mixed radix, borrow lost", file: "../henc/internal/crt/crt.go", old: "d := a[i] - v[i] + negative", new: "d := a[i] - v[i]", run: crtTests},
+	{what: "mixed radix, wrong integers not found again", file: "../henc/internal/crt/crt.go", old: "wrong[c] |= differs", new: "wrong[c] = differs", run: crtTests},
+
+	{what: "embedding, twiddle of the next power", file: "../henc/internal/embed/embed.go", old: "power = power * 5", new: "power = power * 3", run: embedTests},
+	{what: "embedding, reversal of the middle bits", file: "../henc/internal/embed/embed.go", old: "uint32(reverse(m, len(e.reversed)))", new: "uint32(m)", run: embedTests},
+	{what: "embedding, odd level left out", file: "../henc/internal/embed/vector.go", old: "%2 == 1 {", new: "%2 == 2 {", run: embedTests},
+	{what: "embedding, last level up", file: "../henc/internal/embed/vector.go", old: "if h < e.n {", new: "if 2*h < e.n {", run: embedTests},
+	{what: "embedding, factor of the inverse", file: "../henc/internal/embed/vector.go", old: "1/float64(e.n))", new: "1)", run: embedTests},
+
+	{what: "packing, bits before a half", file: "../henc/internal/wire/vector.go", old: "i, s := -1, w-start", new: "i, s := -1, w", run: wireTests},
+	{what: "packing, shift of the third pair", file: "../henc/internal/wire/vector.go", old: "shift = j*w - s", new: "shift = w - s", run: wireTests},
+	{what: "packing, second word of a pair", file: "../henc/internal/wire/vector.go", old: "uint64(64-s)\n", new: "uint64(63-s)\n", run: wireTests},
+	{what: "packing, groups beyond the buffer", file: "../henc/internal/wire/vector.go", old: "(size-touched)/w + 1", new: "size/w + 1", run: wireTests},
+	{what: "packing, bits of the modulus", file: "../henc/internal/wire/vector.go", old: "b := (w + 1) / 2", new: "b := w / 2", run: wireTests},
+	{what: "packing, Barrett constant", file: "../henc/internal/wire/vector.go", old: "1 << (2 * bits.Len32(q)) / uint64(q)", new: "1<<(2*bits.Len32(q))/uint64(q) - 9", run: wireTests},
+	{what: "packing, a pair of q^2 accepted", file: "../henc/internal/wire/pack.go", old: "if v >= limit {", new: "if v > limit {", run: wireTests},
+	{what: "packing, quotient not corrected", file: "../henc/internal/wire/pack.go", old: "r, h = r-q64, h+1", new: "r = r - q64", run: wireTests},
+}
