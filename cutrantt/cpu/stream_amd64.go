@@ -6,8 +6,11 @@ package cpu
 // last level.
 var pairOrder = [4]int{0, 2, 1, 3}
 
-// groupOrder is the order of the groups of eight in AVX-512 streams.
-var groupOrder = [4]int{0, 2, 1, 3}
+// The orders of the groups of eight in streams.
+var (
+	avx512Order = [4]int{0, 2, 1, 3}
+	avx2Order   = [4]int{0, 1, 2, 3}
+)
 
 // fillStream is vectorCode.fill with the groups of eight in the given order.
 func fillStream(s []uint64, w []uint32, b int, groups [4]int, pair func(w uint32) uint64) {
@@ -40,19 +43,24 @@ func setLane(s []uint64, lane int, p uint64) {
 	s[at+8] |= p >> 32 << shift
 }
 
-// fillCompact is compactCode.fill. Of each four blocks there are 8 words for a block,
-// the second of them its factor for distance 1, and then the factors for distance 2.
-// The constants are those of the lanes: for distance 2 pairs and the factors in both
-// halves again, for distance 1 as setLane has them.
-func fillCompact(w []uint32, pair func(w uint32) uint64) (stream, c []uint64) {
+// compactFill is compactCode.fill for an order of the groups.
+func compactFill(groups [4]int) func(w []uint32, pair func(w uint32) uint64) (stream, c []uint64) {
+	return func(w []uint32, pair func(w uint32) uint64) (stream, c []uint64) { return fillCompact(w, groups, pair) }
+}
+
+// fillCompact is compactCode.fill with the groups of eight in the given order: of each
+// block the 8 words of fillBlock, the second of them its factor for distance 1, and then
+// the factor for distance 2. The constants are those of the lanes: for distance 2 pairs
+// and the factors in both halves again, for distance 1 as setLane has them.
+func fillCompact(w []uint32, groups [4]int, pair func(w uint32) uint64) (stream, c []uint64) {
 	blocks := len(w) / vectorBlock
-	stream, c = make([]uint64, 9*blocks), make([]uint64, 32)
+	stream, c = make([]uint64, compactWords*blocks), make([]uint64, 32)
 	for b := range blocks {
-		four, i := stream[36*(b/4):], b%4
-		fillBlock(four[8*i:], w, b, groupOrder, pair)
-		four[8*i+1], four[32+i] = pair(twiddle(w, 1, b, 0)), pair(twiddle(w, 2, b, 0))
+		s := stream[compactWords*b:]
+		fillBlock(s, w, b, groups, pair)
+		s[1], s[8] = pair(twiddle(w, 1, b, 0)), pair(twiddle(w, 2, b, 0))
 	}
-	for i, g := range groupOrder {
+	for i, g := range groups {
 		for j := range 2 {
 			p := pair(w[2*g+j])
 			c[2*i+j], c[8+2*i+j] = p, p>>32<<32|p>>32

@@ -64,9 +64,10 @@ type vectorCode struct {
 	liftWide  func(dst *uint32, high *int32, low *uint32, n int, w *uint64, bias, q uint32)
 }
 
-// compactCode is the last five levels for compact streams: 9 words a block, in groups of
-// four, with the constants c.
+// compactCode is the last five levels for compact streams: compactWords a block, and the
+// constants c.
 type compactCode struct {
+	from         int // columns of that size and larger ones
 	fill         func(w []uint32, pair func(w uint32) uint64) (stream, c []uint64)
 	forwardLast  func(x *uint32, blocks int, s, c *uint64, q uint32)
 	inverseFirst func(dst, src *uint32, blocks int, s, c *uint64, q uint32)

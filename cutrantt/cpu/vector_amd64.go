@@ -15,16 +15,24 @@ func vectorCodes() (have []*vectorCode) {
 	return have
 }
 
+// Compact twiddles take 144 KiB a limb at 2^16 instead of 512 KiB, for 14 more operations
+// on a block of 32. There the tables of all limbs fit in the third-level cache, where
+// they came from memory; with AVX-512 at 2^15 they leave room there for keys, but AVX2
+// is slower with them.
+const compactAVX512, compactAVX2 = 1 << 15, 1 << 16
+
 var avx512 = &vectorCode{
 	name: "avx512", about: "AVX-512", index: 0, merged: 3, piece: 32,
-	pair:         (*barrett).shoup,
-	fill:         func(s []uint64, w []uint32, b int, pair func(w uint32) uint64) { fillStream(s, w, b, groupOrder, pair) },
+	pair: (*barrett).shoup,
+	fill: func(s []uint64, w []uint32, b int, pair func(w uint32) uint64) {
+		fillStream(s, w, b, avx512Order, pair)
+	},
 	forward:      [4]func(dst, src *uint32, size, first, groups int, t *uint64, q uint32){nil, forward1AVX512, forward2AVX512, forward3AVX512},
 	inverse:      [4]func(dst, src *uint32, size, first, groups int, t *uint64, q uint32){nil, inverse1AVX512, inverse2AVX512, inverse3AVX512},
 	inverseEnd:   [4]func(dst, src *uint32, size, first, groups int, t *uint64, q uint32, scale *uint64){nil, inverseEnd1AVX512, inverseEnd2AVX512, inverseEnd3AVX512},
 	forwardLast:  [2]func(x *uint32, blocks int, s *uint64, q uint32){forwardLast2AVX512, forwardLast4AVX512},
 	inverseFirst: [2]func(dst, src *uint32, blocks int, s *uint64, q uint32){inverseFirst2AVX512, inverseFirst4AVX512},
-	compact:      &compactCode{fillCompact, forwardLastCompactAVX512, inverseFirstCompactAVX512},
+	compact:      &compactCode{compactAVX512, compactFill(avx512Order), forwardLastCompactAVX512, inverseFirstCompactAVX512},
 	finish:       finishAVX512,
 	lazy:         lazyAVX512,
 	add:          addAVX512, sub: subAVX512, scale: scaleAVX512, subScale: subScaleAVX512,
@@ -41,13 +49,14 @@ var avx2 = &vectorCode{
 	name: "avx2", about: "AVX2", index: 1, merged: 2, piece: 8,
 	pair: (*barrett).shoup,
 	fill: func(s []uint64, w []uint32, b int, pair func(w uint32) uint64) {
-		fillStream(s, w, b, [4]int{0, 1, 2, 3}, pair)
+		fillStream(s, w, b, avx2Order, pair)
 	},
 	forward:      [4]func(dst, src *uint32, size, first, groups int, t *uint64, q uint32){nil, forward1AVX2, forward2AVX2},
 	inverse:      [4]func(dst, src *uint32, size, first, groups int, t *uint64, q uint32){nil, inverse1AVX2, inverse2AVX2},
 	inverseEnd:   [4]func(dst, src *uint32, size, first, groups int, t *uint64, q uint32, scale *uint64){nil, inverseEnd1AVX2, inverseEnd2AVX2},
 	forwardLast:  [2]func(x *uint32, blocks int, s *uint64, q uint32){forwardLastAVX2, forwardLastAVX2},
 	inverseFirst: [2]func(dst, src *uint32, blocks int, s *uint64, q uint32){inverseFirstAVX2, inverseFirstAVX2},
+	compact:      &compactCode{compactAVX2, compactFill(avx2Order), forwardLastCompactAVX2, inverseFirstCompactAVX2},
 	lazy:         lazyAVX2,
 	add:          addAVX2, sub: subAVX2, scale: scaleAVX2, subScale: subScaleAVX2,
 	mul: mulAVX2, mulAdd: mulAddAVX2, mulSub: mulSubAVX2, operandAdd: operandAddAVX2,
@@ -105,6 +114,7 @@ var lazyAVX2 = &lazyCode{
 		{forwardLastLazyAVX2, forwardLastLazyAVX2},
 		{forwardLastReducedAVX2, forwardLastReducedAVX2},
 	},
+	compactLast: [2]lazyCompactLast{forwardLastCompactLazyAVX2, forwardLastCompactReducedAVX2},
 	inverse: [2][4]lazyPass{
 		{nil, inverse1Lazy26AVX2, inverse2Lazy26AVX2},
 		{nil, inverse1Lazy28AVX2, inverse2Lazy28AVX2},
@@ -117,4 +127,5 @@ var lazyAVX2 = &lazyCode{
 		{inverseFirstLazy26AVX2, inverseFirstLazy26AVX2},
 		{inverseFirstLazy28AVX2, inverseFirstLazy28AVX2},
 	},
+	compactFirst: [2]lazyCompactFirst{inverseFirstCompactLazy26AVX2, inverseFirstCompactLazy28AVX2},
 }

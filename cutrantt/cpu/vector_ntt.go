@@ -38,7 +38,7 @@ func (m *modulus) vectorTable(c *vectorCode, n1 int) *vectorTable {
 	for k := range t.pairs {
 		t.pairs[k] = pair(w[k])
 	}
-	if c.compact != nil && n1 >= compactColumn {
+	if c.compact != nil && n1 >= c.compact.from {
 		t.stream, t.lanes = c.compact.fill(w, pair)
 	} else {
 		t.stream = make([]uint64, n1)
@@ -71,8 +71,8 @@ func TableBytes(n int) int {
 	switch c := selected().vec; {
 	case c == nil:
 		return word * n
-	case c.compact != nil && n >= compactColumn:
-		return word * (pairs + 9*pairs)
+	case c.compact != nil && n >= c.compact.from:
+		return word * (pairs + compactWords*pairs)
 	}
 	return word * (pairs + n)
 }
@@ -93,11 +93,8 @@ func levelPlan(levels, most int) (ks [6]int, n int) {
 	return ks, n
 }
 
-// compactColumn is the size of columns from which their twiddles are compact: 144 KiB
-// a limb at 2^16 instead of 512 KiB, for 14 more operations on a block of 32. At 2^16
-// the tables of all limbs fit in the third-level cache, where they came from memory;
-// at 2^15 they leave room there for keys.
-const compactColumn = 1 << 15
+// compactWords are the words of a block in a compact stream.
+const compactWords = 9
 
 // transform is the forward transform of a column, from src to dst, which are equal or apart:
 // in [0, 4q), out in [0, q).
@@ -142,9 +139,9 @@ func (c *vectorCode) last(t *vectorTable, x *uint32, blocks, b int, reduced bool
 	r, four := index(reduced), index(blocks%4 == 0)
 	switch {
 	case t.lanes != nil && t.lazy != nil:
-		c.lazy.compactLast[r](x, blocks, &t.stream[9*blocks*b], &t.lanes[0], &t.lazy.words[0])
+		c.lazy.compactLast[r](x, blocks, &t.stream[compactWords*blocks*b], &t.lanes[0], &t.lazy.words[0])
 	case t.lanes != nil:
-		c.compact.forwardLast(x, blocks, &t.stream[9*blocks*b], &t.lanes[0], q)
+		c.compact.forwardLast(x, blocks, &t.stream[compactWords*blocks*b], &t.lanes[0], q)
 	case t.lazy != nil:
 		c.lazy.forwardLast[r][four](x, blocks, &t.stream[32*blocks*b], &t.lazy.words[0])
 	default:
@@ -158,13 +155,13 @@ func (c *vectorCode) first(t *vectorTable, dst, src *uint32, blocks, b int, q ui
 	four := index(blocks%4 == 0)
 	switch {
 	case t.lanes != nil && t.lazy != nil:
-		c.lazy.compactFirst[t.lazy.class](dst, src, blocks, &t.stream[9*blocks*(b+1)-36], &t.lanes[0], &t.lazy.words[0])
+		c.lazy.compactFirst[t.lazy.class](dst, src, blocks, &t.stream[compactWords*(blocks*(b+1)-1)], &t.lanes[0], &t.lazy.words[0])
 	case t.lanes != nil:
-		c.compact.inverseFirst(dst, src, blocks, &t.stream[9*blocks*(b+1)-36], &t.lanes[0], q)
+		c.compact.inverseFirst(dst, src, blocks, &t.stream[compactWords*(blocks*(b+1)-1)], &t.lanes[0], q)
 	case t.lazy != nil:
-		c.lazy.inverseFirst[t.lazy.class][four](dst, src, blocks, &t.stream[32*blocks*(b+1)-32], &t.lazy.words[0])
+		c.lazy.inverseFirst[t.lazy.class][four](dst, src, blocks, &t.stream[32*(blocks*(b+1)-1)], &t.lazy.words[0])
 	default:
-		c.inverseFirst[four](dst, src, blocks, &t.stream[32*blocks*(b+1)-32], q)
+		c.inverseFirst[four](dst, src, blocks, &t.stream[32*(blocks*(b+1)-1)], q)
 	}
 }
 

@@ -88,7 +88,7 @@ func inverseFirst4Lazy28AVX512(dst *uint32, src *uint32, blocks int, s *uint64, 
 func forwardLastCompactAVX512(x *uint32, blocks int, s *uint64, c *uint64, q uint32)
 
 // inverseFirstCompactAVX512 undoes forwardLast from src to dst, which are equal or apart: [0, 2q) to
-// [0, 2q). s is the last four blocks of the stream, which is read backwards. The number of
+// [0, 2q). s is the last block of the stream, which is read backwards. The number of
 // blocks is a multiple of 4.
 //
 //go:noescape
@@ -563,6 +563,42 @@ func inverseFirstLazy26AVX2(dst *uint32, src *uint32, blocks int, s *uint64, m *
 //
 //go:noescape
 func inverseFirstLazy28AVX2(dst *uint32, src *uint32, blocks int, s *uint64, m *uint32)
+
+// forwardLastCompactAVX2 is the last five levels of the forward transform, in place, over blocks of 32
+// neighbours: [0, 4q) to [0, q). s is the stream of their twiddles.
+//
+//go:noescape
+func forwardLastCompactAVX2(x *uint32, blocks int, s *uint64, c *uint64, q uint32)
+
+// inverseFirstCompactAVX2 undoes forwardLast from src to dst, which are equal or apart: [0, 2q) to
+// [0, 2q). s is the last block of the stream, which is read backwards.
+//
+//go:noescape
+func inverseFirstCompactAVX2(dst *uint32, src *uint32, blocks int, s *uint64, c *uint64, q uint32)
+
+// forwardLastCompactLazyAVX2 is forwardLast for signed residues and the twiddles of lazyPair; to [0, q).
+// The number of blocks is a multiple of 1. No operand is reduced: bounds grow by 5q/4 a level.
+//
+//go:noescape
+func forwardLastCompactLazyAVX2(x *uint32, blocks int, s *uint64, c *uint64, m *uint32)
+
+// forwardLastCompactReducedAVX2 is forwardLast for signed residues and the twiddles of lazyPair; to [0, q).
+// The number of blocks is a multiple of 1. Operands of the first level that are not multiplied are reduced before.
+//
+//go:noescape
+func forwardLastCompactReducedAVX2(x *uint32, blocks int, s *uint64, c *uint64, m *uint32)
+
+// inverseFirstCompactLazy26AVX2 is inverseFirst for q below 2^26 and the twiddles of lazyPair: [0, q) to
+// (-4, 20) quarters of q. The number of blocks is a multiple of 1.
+//
+//go:noescape
+func inverseFirstCompactLazy26AVX2(dst *uint32, src *uint32, blocks int, s *uint64, c *uint64, m *uint32)
+
+// inverseFirstCompactLazy28AVX2 is inverseFirst for q below 2^28 and the twiddles of lazyPair: [0, q) to
+// (-2, 10) quarters of q. The number of blocks is a multiple of 1.
+//
+//go:noescape
+func inverseFirstCompactLazy28AVX2(dst *uint32, src *uint32, blocks int, s *uint64, c *uint64, m *uint32)
 
 // forward1AVX2 is 1 levels of the forward transform over groups of 2 parts of size
 // residues, from src to dst, which are equal or apart: [0, 4q) to [0, 4q). The

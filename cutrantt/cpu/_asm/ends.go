@@ -105,9 +105,9 @@ type ends struct {
 	// ahead. The twiddles of the last two levels are products of a constant for the
 	// lane and one for the block: entry m+16k+j of the table is entry j times entry
 	// m+16k, as bit reversal adds over disjoint bits. The first stand at c (pairs of
-	// distance 2, then those of distance 1 like laneTwiddle), the others in the stream:
-	// of each four blocks 64 bytes for a block, as above with the block's twiddle of
-	// distance 1 at 8, and then four twiddles of distance 2.
+	// distance 2 and their factors for every lane, then those of distance 1 like
+	// laneTwiddle), the others in the stream: 64 bytes as above, with the block's
+	// twiddle of distance 1 at 8, and then that of distance 2.
 	compact bool
 }
 
@@ -121,12 +121,12 @@ func (e ends) name() string {
 	return fmt.Sprint(e.together)
 }
 
-// stride is the bytes of the stream that one round takes.
+// stride is the bytes of the stream that a block takes.
 func (e ends) stride() int {
 	if e.compact {
-		return 4*64 + 4*8
+		return 72
 	}
-	return 256 * e.together
+	return 256
 }
 
 // arg is the argument that compact code has before the modulus.
@@ -137,20 +137,24 @@ func (e ends) arg() string {
 	return ""
 }
 
-// twiddles are those of a level for n blocks from i on, of which block i stands at
-// place(i), and the constants of the lanes or nil.
-func (g *gen) twiddles(e ends, s, c Register, level, i, n int, place func(i int) int, eight, four vec) (w, lanes []twiddle) {
+// blockConstant is the twiddle of a block in a level of compact code, 3 or 4.
+func (e ends) blockConstant(s Register, disp, level int) Mem {
+	return at(s, disp+[2]int{64, 8}[level-3])
+}
+
+// twiddles are those of a level for n blocks from i on, which stand at disp(i), and the
+// constants of the lanes or nil.
+func (g *gen) twiddles(e ends, s, c Register, level, i, n int, disp func(i int) int, eight, four vec) (w, lanes []twiddle) {
 	for ; n > 0; i, n = i+1, n-1 {
-		at := func(disp int) Mem { return Mem{Base: s, Disp: disp} }
-		switch k := place(i); {
-		case e.compact && level == 4:
-			w, lanes = append(w, g.pair(at(64*k+8))), append(lanes, laneTwiddle(c, 128))
-		case e.compact && level == 3:
-			w, lanes = append(w, g.pair(at(256+8*k))), append(lanes, twiddle{high: Mem{Base: c}, odd: Mem{Base: c}, low: Mem{Base: c, Disp: 64}})
-		case e.compact:
-			w = append(w, g.streamTwiddles(s, 64*k, level, eight, four))
-		default:
-			w = append(w, g.streamTwiddles(s, 256*k, level, eight, four))
+		if !e.compact || level < 3 {
+			w = append(w, g.streamTwiddles(s, disp(i), level, eight, four))
+			continue
+		}
+		w = append(w, g.pair(e.blockConstant(s, disp(i), level)))
+		if level == 3 {
+			lanes = append(lanes, twiddle{high: at(c, 0), odd: at(c, 0), low: at(c, 64)})
+		} else {
+			lanes = append(lanes, laneTwiddle(c, 128))
 		}
 	}
 	return w, lanes
@@ -183,7 +187,7 @@ func (g *gen) lastLevels(e ends, wide func(...Op), f butterflies[vec], last func
 	if e.compact {
 		c = pointer("c")
 	}
-	together, place := e.together, func(i int) int { return i }
+	together, disp := e.together, func(i int) int { return e.stride() * i }
 	eight := g.constant("eight", qwords(func(i int) int { return 2 + i/4 }))
 	four := g.constant("four", qwords(func(i int) int { return 4 + i/2 }))
 	from := make([]int, 32) // from[position]: lane of (E, O)
@@ -195,7 +199,7 @@ func (g *gen) lastLevels(e ends, wide func(...Op), f butterflies[vec], last func
 	const block = "block"
 	Label(block)
 	x, y := make([]vec, together), make([]vec, together)
-	for i := 0; e.compact && i < e.stride(); i += 64 {
+	for i := 0; e.compact && i < e.stride()*together; i += 64 {
 		PREFETCHT0(at(s, ahead+i))
 	}
 	for i := range x {
@@ -210,7 +214,7 @@ func (g *gen) lastLevels(e ends, wide func(...Op), f butterflies[vec], last func
 	for level := range 4 {
 		for i := 0; i < together; i += abreast {
 			a, b := x[i:i+abreast], y[i:i+abreast]
-			w, lanes := g.twiddles(e, s, c, level, i, len(a), place, eight, four)
+			w, lanes := g.twiddles(e, s, c, level, i, len(a), disp, eight, four)
 			if lanes != nil {
 				b = g.shoup(wide, b, lanes)
 			}
@@ -221,7 +225,7 @@ func (g *gen) lastLevels(e ends, wide func(...Op), f butterflies[vec], last func
 		}
 	}
 	for i := range x {
-		w, lanes := g.twiddles(e, s, c, 4, i, 1, place, eight, four)
+		w, lanes := g.twiddles(e, s, c, 4, i, 1, disp, eight, four)
 		b := y[i]
 		if lanes != nil {
 			b = g.shoup(wide, []vec{b}, lanes)[0]
@@ -242,7 +246,7 @@ func (g *gen) lastLevels(e ends, wide func(...Op), f butterflies[vec], last func
 	if end != nil {
 		end.advance(128 * together)
 	}
-	ADDQ(U32(uint32(e.stride())), s)
+	ADDQ(U32(uint32(e.stride()*together)), s)
 	SUBQ(U8(uint8(together)), n)
 	JNE(LabelRef(block))
 	g.end()
@@ -253,27 +257,19 @@ func (g *gen) lastLevels(e ends, wide func(...Op), f butterflies[vec], last func
 // butterflies have their operands and results the other way round.
 func (g *gen) inverseFirst(e ends) {
 	g.function("inverseFirst"+e.name(), "dst, src *uint32, blocks int, s *uint64, "+e.arg()+"q uint32", fmt.Sprintf(`undoes forwardLast from src to dst, which are equal or apart: [0, 2q) to
-[0, 2q). s is the last %s of the stream, which is read backwards. The number of
-blocks is a multiple of %d.`, e.last(), e.together))
+[0, 2q). s is the last block of the stream, which is read backwards. The number of
+blocks is a multiple of %d.`, e.together))
 	g.firstLevels(e, VPMULUDQ, g.inverseButterflies)
-}
-
-// last is the part of the stream that the inverse begins with.
-func (e ends) last() string {
-	if e.compact {
-		return "four blocks"
-	}
-	return "block"
 }
 
 // firstLevels is the body of inverseFirst: five levels, 4 down to 0, of f.
 func (g *gen) firstLevels(e ends, wide func(...Op), f butterflies[vec]) {
 	dst, src, n, s := pointer("dst"), pointer("src"), pointer("blocks"), pointer("s")
 	var c Register
-	together, place := e.together, func(i int) int { return -i }
 	if e.compact {
-		c, place = pointer("c"), func(i int) int { return 3 - i }
+		c = pointer("c")
 	}
+	together, disp := e.together, func(i int) int { return -e.stride() * i }
 	eight := g.constant("turnedEight", qwords(func(i int) int { return 2 + i/2%2 }))
 	four := g.constant("four", qwords(func(i int) int { return 4 + i/2 }))
 	even := g.constant("turnedEven", func(l int) int { return 31 - 2*pairOf(l) })
@@ -282,7 +278,7 @@ func (g *gen) firstLevels(e ends, wide func(...Op), f butterflies[vec]) {
 	const block = "inverseBlock"
 	Label(block)
 	x, y := make([]vec, together), make([]vec, together)
-	for i := 0; e.compact && i < e.stride(); i += 64 {
+	for i := 0; e.compact && i < e.stride()*together; i += 64 {
 		PREFETCHT0(at(s, 192-ahead-i))
 	}
 	for i := range x {
@@ -298,7 +294,7 @@ func (g *gen) firstLevels(e ends, wide func(...Op), f butterflies[vec]) {
 	for level := 4; level >= 0; level-- {
 		for i := 0; i < together; i += abreast {
 			a, b := x[i:i+abreast], y[i:i+abreast]
-			w, lanes := g.twiddles(e, s, c, level, i, len(a), place, eight, four)
+			w, lanes := g.twiddles(e, s, c, level, i, len(a), disp, eight, four)
 			sums, diffs := f(level, b, a, w)
 			if lanes != nil {
 				diffs = g.shoup(wide, diffs, lanes)
@@ -320,7 +316,7 @@ func (g *gen) firstLevels(e ends, wide func(...Op), f butterflies[vec]) {
 	}
 	ADDQ(U32(uint32(128*together)), src)
 	ADDQ(U32(uint32(128*together)), dst)
-	SUBQ(U32(uint32(e.stride())), s)
+	SUBQ(U32(uint32(e.stride()*together)), s)
 	SUBQ(U8(uint8(together)), n)
 	JNE(LabelRef(block))
 	g.end()

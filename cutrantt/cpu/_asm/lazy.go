@@ -262,11 +262,11 @@ func (g *gen) lazyInverse() {
 }
 
 // lazyNarrow is the code of the last five levels for AVX2.
-func (g *gen) lazyNarrow() {
+func (g *gen) lazyNarrow(e ends) {
 	for _, reduced := range []bool{false, true} {
-		g.lazyLastFunction(ends{together: 1}, "", reduced)
+		g.lazyLastFunction(e, e.narrowName(), reduced)
 		f := g.lazyButterflies(reduced)
-		g.narrowLevels(func(level int, a, b []vec, w []twiddle) (_, _ []vec) {
+		g.narrowLevels(e, VPMULDQ, func(level int, a, b []vec, w []twiddle) (_, _ []vec) {
 			if level == 4 {
 				a = []vec{g.op2(VPADDD, a[0], g.bias), g.op2(VPADDD, a[1], g.bias)}
 			}
@@ -274,8 +274,8 @@ func (g *gen) lazyNarrow() {
 		}, func(x vec) vec { return g.corr(g.reduceUnsigned(x), g.q) })
 	}
 	for _, c := range lazyClasses() {
-		g.lazyFirstFunction(c, ends{together: 1}, "")
-		g.narrowUndo(g.lazyFirstButterflies(c))
+		g.lazyFirstFunction(c, e, e.narrowName())
+		g.narrowUndo(e, VPMULDQ, g.lazyFirstButterflies(c))
 	}
 }
 

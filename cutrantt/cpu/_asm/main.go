@@ -21,9 +21,11 @@ func main() {
 	g.tensor()
 	g.permute()
 	n := newGen("AVX2", 32)
-	n.narrowLast()
-	n.narrowFirst()
-	n.lazyNarrow()
+	for _, e := range narrowForms {
+		n.narrowLast(e)
+		n.narrowFirst(e)
+		n.lazyNarrow(e)
+	}
 	n.common()
 	Generate()
 }

@@ -24,9 +24,29 @@ func (g *gen) halves(imm uint8, x, y vec) vec {
 	return r
 }
 
-// narrowTwiddles are those of a level for both halves of a block at s.
-func (g *gen) narrowTwiddles(s Register, level int) (w []twiddle) {
+// narrowForms are the forms of AVX2.
+var narrowForms = []ends{{together: 1}, {together: 1, compact: true}}
+
+// narrowName is the suffix of a form.
+func (e ends) narrowName() string {
+	if e.compact {
+		return "Compact"
+	}
+	return ""
+}
+
+// narrowTwiddles are those of a level for both halves of a block at s, and the
+// constants of the lanes or nil.
+func (g *gen) narrowTwiddles(e ends, s, c Register, level int) (w, lanes []twiddle) {
 	for u := range 2 {
+		if e.compact && level >= 3 {
+			w = append(w, g.held(e.blockConstant(s, 0, level))())
+			lanes = append(lanes, [2]twiddle{
+				{high: at(c, 32*u), odd: at(c, 32*u), low: at(c, 64+32*u)},
+				{high: at(c, 128+32*u), odd: at(c, 132+32*u), low: at(c, 192+32*u)},
+			}[level-3])
+			continue
+		}
 		var h vec
 		switch level {
 		case 0:
@@ -51,7 +71,7 @@ func (g *gen) narrowTwiddles(s Register, level int) (w []twiddle) {
 			return l
 		}})
 	}
-	return w
+	return w, lanes
 }
 
 // one is f for a single butterfly.
@@ -62,35 +82,49 @@ func one(f butterflies[vec]) func(level int, a, b vec, w twiddle) (_, _ vec) {
 	}
 }
 
-func (g *gen) narrowLast() {
-	g.function("forwardLast", "x *uint32, blocks int, s *uint64, q uint32", `is the last five levels of the forward transform, in place, over blocks of 32
+func (g *gen) narrowLast(e ends) {
+	g.function("forwardLast"+e.narrowName(), "x *uint32, blocks int, s *uint64, "+e.arg()+"q uint32", `is the last five levels of the forward transform, in place, over blocks of 32
 neighbours: [0, 4q) to [0, q). s is the stream of their twiddles.`)
-	g.narrowLevels(g.butterflies,
+	g.narrowLevels(e, VPMULUDQ, g.butterflies,
 		func(x vec) vec { return g.corr(g.corr(x, g.q2), g.q) })
 }
 
 // narrowLevels is the body of forwardLast: five levels of f, and finish for
 // each of the four vectors of a block.
-func (g *gen) narrowLevels(f butterflies[vec], finish func(x vec) vec) {
+func (g *gen) narrowLevels(e ends, wide func(...Op), f butterflies[vec], finish func(x vec) vec) {
 	p, n, s := pointer("x"), pointer("blocks"), pointer("s")
+	var c Register
+	if e.compact {
+		c = pointer("c")
+	}
+	run := func(level int, a, b []vec) (_, _ []vec) {
+		w, lanes := g.narrowTwiddles(e, s, c, level)
+		if lanes != nil {
+			b = g.shoup(wide, b, lanes)
+		}
+		return f(level, a, b, w)
+	}
 	Label("block")
+	if e.compact {
+		PREFETCHT0(at(s, ahead))
+	}
 	v := make([]vec, 4)
 	for i := range v {
 		v[i] = g.load(at(p, 32*i))
 	}
-	a, b := f(0, v[:2], v[2:], g.narrowTwiddles(s, 0))
-	a, b = f(1, []vec{a[0], b[0]}, []vec{a[1], b[1]}, g.narrowTwiddles(s, 1)) // of each half
+	a, b := run(0, v[:2], v[2:])
+	a, b = run(1, []vec{a[0], b[0]}, []vec{a[1], b[1]}) // of each half
 	pairs := func(f func(a, b vec) (_, _ vec)) {
 		for u := range a {
 			a[u], b[u] = f(a[u], b[u])
 		}
 	}
 	pairs(func(a, b vec) (_, _ vec) { return g.halves(0x20, a, b), g.halves(0x31, a, b) })
-	a, b = f(2, a, b, g.narrowTwiddles(s, 2))
+	a, b = run(2, a, b)
 	pairs(func(a, b vec) (_, _ vec) { return g.two(VPUNPCKLQDQ, a, b), g.two(VPUNPCKHQDQ, a, b) })
-	a, b = f(3, a, b, g.narrowTwiddles(s, 3))
+	a, b = run(3, a, b)
 	pairs(func(a, b vec) (_, _ vec) { return g.shuffle(VSHUFPS, 0x88, a, b), g.shuffle(VSHUFPS, 0xdd, a, b) })
-	a, b = f(4, a, b, g.narrowTwiddles(s, 4))
+	a, b = run(4, a, b)
 	pairs(func(a, b vec) (_, _ vec) {
 		a, b = finish(a), finish(b)
 		a, b = g.two(VPUNPCKLDQ, a, b), g.two(VPUNPCKHDQ, a, b)   // pairs 0 2, 1 3 of each half
@@ -102,24 +136,39 @@ func (g *gen) narrowLevels(f butterflies[vec], finish func(x vec) vec) {
 		g.store(b[u], at(p, 64*u+32))
 	}
 	ADDQ(U32(128), p)
-	ADDQ(U32(256), s)
+	ADDQ(U32(uint32(e.stride())), s)
 	DECQ(n)
 	JNE(LabelRef("block"))
 	g.end()
 }
 
 // narrowFirst works on reversed blocks, like inverseFirst.
-func (g *gen) narrowFirst() {
-	g.function("inverseFirst", "dst, src *uint32, blocks int, s *uint64, q uint32", `undoes forwardLast from src to dst, which are equal or apart: [0, 2q) to
+func (g *gen) narrowFirst(e ends) {
+	g.function("inverseFirst"+e.narrowName(), "dst, src *uint32, blocks int, s *uint64, "+e.arg()+"q uint32", `undoes forwardLast from src to dst, which are equal or apart: [0, 2q) to
 [0, 2q). s is the last block of the stream, which is read backwards.`)
-	g.narrowUndo(g.inverseButterflies)
+	g.narrowUndo(e, VPMULUDQ, g.inverseButterflies)
 }
 
 // narrowUndo is the body of inverseFirst: five levels, 4 down to 0, of f.
-func (g *gen) narrowUndo(f butterflies[vec]) {
+func (g *gen) narrowUndo(e ends, wide func(...Op), f butterflies[vec]) {
 	dst, src, n, s := pointer("dst"), pointer("src"), pointer("blocks"), pointer("s")
 	turn := g.constant("turn", func(l int) int { return 7 - l })
+	var c Register
+	if e.compact {
+		c = pointer("c")
+	}
+	run := func(level int, a, b []vec) (_, _ []vec) {
+		w, lanes := g.narrowTwiddles(e, s, c, level)
+		sums, diffs := f(level, a, b, w)
+		if lanes != nil {
+			diffs = g.shoup(wide, diffs, lanes)
+		}
+		return sums, diffs
+	}
 	Label("inverseBlock")
+	if e.compact {
+		PREFETCHT0(at(s, -ahead))
+	}
 	v := make([]vec, 4)
 	for i := range v {
 		r := g.reg()
@@ -137,14 +186,14 @@ func (g *gen) narrowUndo(f butterflies[vec]) {
 		a, b = g.two(VPUNPCKLQDQ, a, b), g.two(VPUNPCKHQDQ, a, b)
 		return g.shuffle(VSHUFPS, 0x88, a, b), g.shuffle(VSHUFPS, 0xdd, a, b)
 	})
-	b, a = f(4, b, a, g.narrowTwiddles(s, 4))
+	b, a = run(4, b, a)
 	pairs(func(a, b vec) (_, _ vec) { return g.two(VPUNPCKLDQ, a, b), g.two(VPUNPCKHDQ, a, b) })
-	b, a = f(3, b, a, g.narrowTwiddles(s, 3))
+	b, a = run(3, b, a)
 	pairs(func(a, b vec) (_, _ vec) { return g.two(VPUNPCKLQDQ, a, b), g.two(VPUNPCKHQDQ, a, b) })
-	b, a = f(2, b, a, g.narrowTwiddles(s, 2))
+	b, a = run(2, b, a)
 	pairs(func(a, b vec) (_, _ vec) { return g.halves(0x20, a, b), g.halves(0x31, a, b) })
-	b, a = f(1, b, a, g.narrowTwiddles(s, 1))
-	b, a = f(0, []vec{a[1], b[1]}, []vec{a[0], b[0]}, g.narrowTwiddles(s, 0))
+	b, a = run(1, b, a)
+	b, a = run(0, []vec{a[1], b[1]}, []vec{a[0], b[0]})
 	for i, x := range append(a, b...) {
 		r := g.reg()
 		VPERMD(x, turn, r)
@@ -152,7 +201,7 @@ func (g *gen) narrowUndo(f butterflies[vec]) {
 	}
 	ADDQ(U32(128), src)
 	ADDQ(U32(128), dst)
-	SUBQ(U32(256), s)
+	SUBQ(U32(uint32(e.stride())), s)
 	DECQ(n)
 	JNE(LabelRef("inverseBlock"))
 	g.end()
