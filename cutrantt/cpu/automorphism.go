@@ -19,7 +19,9 @@ func (r *ring) Automorphism(dst, a *cutrantt.Batch, g uint64) error {
 			dst.SetDomain(d)
 			return nil
 		}
-		idx := newGaloisIndex(r.n, n2, int(g))
+		buf := getScratch(r.n / n2)
+		defer buf.putPublic()
+		idx := newGaloisIndex(buf.words, r.n, n2, int(g))
 		r.eachLimb(dst.Polys(), len(limbs), 2*r.n, func(p, l int) {
 			m := r.moduli[limbs[l]]
 			idx.permute(r.limb(dst, p, l), r.limb(a, p, l), m.twiddles(r.n/n2), m.q)
@@ -55,10 +57,11 @@ type galoisIndex struct {
 	from      []uint32 // from[b] = b'
 }
 
-func newGaloisIndex(n, n2, g int) *galoisIndex {
+// newGaloisIndex makes the index in n/n2 words.
+func newGaloisIndex(words []uint32, n, n2, g int) *galoisIndex {
 	n1 := n / n2
 	k := log2(n1)
-	idx := &galoisIndex{n1: n1, n2: n2, g: g, from: make([]uint32, n1)}
+	idx := &galoisIndex{n1: n1, n2: n2, g: g, from: words}
 	for b := range idx.from {
 		o := 2*reverse(uint32(b), k) + 1
 		idx.from[b] = reverse(o*uint32(g)&uint32(2*n1-1)>>1, k)
