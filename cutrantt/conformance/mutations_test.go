@@ -12,6 +12,7 @@ var (
 	rangeTests       = mutationRun{pkg: "./cutrantt/cpu", pattern: "."}                                                            // beyond what moduli and residues of a ring reach
 	emulated         = mutationRun{pkg: "./cutrantt/cpu", pattern: "VectorElements|VectorSums|VectorIntegers|Signed", arm64: true} // NEON, generated again
 	emulatedSamplers = mutationRun{pkg: "./cutrantt/prng", pattern: "VariantsAgree", arm64: true}
+	emulatedLazy     = mutationRun{pkg: "./cutrantt/cpu", pattern: "LazyPasses", arm64: true}
 )
 
 var mutations = []mutation{
@@ -64,6 +65,8 @@ var mutations = []mutation{
 	{what: "NEON kind of sums", file: "cpu/_asm/arm64/passes.go", old: "f.op1(negate, *turn, *turn)", new: "f.zero(*turn)", run: emulated},
 	{what: "NEON lanes of sums", file: "cpu/_asm/arm64/ends.go", old: "c = lanes", new: "c = minus", run: emulated},
 	{what: "NEON Barrett factor", file: "cpu/_asm/arm64/products.go", old: "ADD $%d, %v\", under, s) // k", new: "ADD $%d, %v\", under-1, s)", run: emulated},
+	{what: "NEON lazy reduction", file: "cpu/_asm/arm64/lazy.go", old: "f.op(mls, x[i], t, f.q)", new: "f.op(mls, t, x[i], f.q)", run: emulatedLazy},
+	{what: "NEON last reduction", file: "cpu/_asm/arm64/lazy.go", old: "f.opBy(signedRight, t, t, 23)", new: "f.opBy(signedRight, t, t, 22)", run: emulatedLazy},
 	{what: "NEON fold lost", file: "cpu/_asm/arm64/basis.go", old: "f.fold(acc, full)\n			f.line", new: "f.line", run: emulated},
 	{what: "NEON sign of the lower word", file: "cpu/_asm/arm64/encrypt.go", old: "f.opBy(addRight32, h, l, 31)", new: "f.opBy(addRight32, h, l, 32)", run: emulated},
 	{what: "NEON difference of halves", file: "cpu/_asm/arm64/encrypt.go", old: "f.op(hsub, a, a, t)", new: "f.op(sub, a, a, t)", run: emulated},

@@ -50,10 +50,10 @@ func (r *ring) EncryptPublic(key cutrantt.Operand, limbs []int, labels cutrantt.
 	})
 }
 
-// forwardSmall transforms the integers src, in (-q, q), to dst. Lazy code takes them as
-// they are.
+// forwardSmall transforms the integers src, in (-q, q), to dst. Code for signed residues
+// takes them as they are.
 func (r *ring) forwardSmall(dst []uint32, src []int32, m *modulus) {
-	if m.vectorTable(r.vec, r.n).lazy != nil {
+	if r.vec.signed || m.vectorTable(r.vec, r.n).lazy != nil {
 		r.vec.transform(dst, unsigned(src), m)
 		return
 	}

@@ -15,8 +15,9 @@ type vectorCode struct {
 	about string // for people
 	index int    // of its tables in modulus.vectors
 
-	merged int // most levels of a pass, 2 or 3
-	piece  int // residues of one polynomial that stand together in an operand
+	merged int  // most levels of a pass, 2 or 3
+	piece  int  // residues of one polynomial that stand together in an operand
+	signed bool // transform takes (-q, q) too, as numbers with a sign
 
 	// pair is a twiddle as the transforms take it, fill the twiddles of block b of the
 	// last five levels in 32 words, each by the given pair.

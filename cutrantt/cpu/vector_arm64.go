@@ -4,16 +4,22 @@ import "golang.org/x/sys/cpu"
 
 // vectorCodes are the variants that this machine can run, best first.
 func vectorCodes() []*vectorCode {
-	if cpu.ARM64.HasASIMD {
-		return []*vectorCode{neon}
+	if !cpu.ARM64.HasASIMD {
+		return nil
 	}
-	return nil
+	c := *neon
+	if !cpu.ARM64.HasASIMDRDM {
+		// A core of Armv8.0, such as Cortex-A72, takes two cycles for a product of four
+		// lanes: with lazy code these alone would take longer than all that it saves.
+		c.lazy = nil
+	}
+	return []*vectorCode{&c}
 }
 
 // neon keeps residues between the levels of a transform as signed numbers (see
 // _asm/arm64/passes.go), so what it transforms is in [0, 2q), where liftWide leaves it.
 var neon = &vectorCode{
-	name: "neon", about: "NEON", index: 0, merged: 3, piece: 16,
+	name: "neon", about: "NEON", index: 0, merged: 3, piece: 16, signed: true,
 	pair: (*barrett).signedPair, fill: fillTransposed,
 	forward:      [4]func(dst, src *uint32, size, first, groups int, t *uint64, q uint32){nil, forward1NEON, forward2NEON, forward3NEON},
 	inverse:      [4]func(dst, src *uint32, size, first, groups int, t *uint64, q uint32){nil, inverse1NEON, inverse2NEON, inverse3NEON},
@@ -26,6 +32,21 @@ var neon = &vectorCode{
 	liftSmall: liftSmallNEON, split: splitNEON, liftWide: liftWideNEON,
 	inner:  [2]func(dst, x, y *uint32, dstStride, xStride, yStride, yStep, terms, n int, qinv, q uint32){innerNEON, innerPairNEON},
 	digits: digitsNEON, extend: extendNEON,
+	lazy: lazyNEON,
+}
+
+// lazyNEON has no inverse of its own: its sums would take reductions by products, of
+// which the processors do fewer at a time than of the minima that they would save.
+var lazyNEON = &lazyCode{
+	forward: [2][4]lazyPass{
+		{nil, forward1LazyNEON, forward2LazyNEON, forward3LazyNEON},
+		{nil, forward1ReducedNEON, forward2ReducedNEON, forward3ReducedNEON},
+	},
+	forwardLast: [2][2]lazyLast{
+		{forwardLastLazyNEON, forwardLastLazyNEON},
+		{forwardLastReducedNEON, forwardLastReducedNEON},
+	},
+	forwardOnly: true,
 }
 
 // signedPair is w in [0, q) for signed products: w*2^31/q, rounded, in the low half.

@@ -24,6 +24,8 @@ type lazyCode struct {
 	inverseEnd   [2][4]lazyEnd
 	inverseFirst [2][2]lazyFirst
 	compactFirst [2]lazyCompactFirst // where vectorCode.compact is not nil
+	// forwardOnly: the inverse and the twiddles are those for all primes.
+	forwardOnly bool
 }
 
 // The primes of lazy code. Below, reductions would not be precise enough; above, a

@@ -32,7 +32,7 @@ func (m *modulus) vectorTable(c *vectorCode, n1 int) *vectorTable {
 	pair := func(w uint32) uint64 { return c.pair(&m.barrett, w) }
 	n := m.inv(uint32(n1))
 	t.scale = [2]uint64{pair(n), pair(m.mul(n, w[1]))}
-	if t.lazy != nil {
+	if t.lazy != nil && !c.lazy.forwardOnly {
 		pair = m.lazyPair
 	}
 	for k := range t.pairs {
@@ -158,7 +158,7 @@ func (c *vectorCode) first(t *vectorTable, dst, src *uint32, blocks, b int, q ui
 		c.lazy.compactFirst[t.lazy.class](dst, src, blocks, &t.stream[compactWords*(blocks*(b+1)-1)], &t.lanes[0], &t.lazy.words[0])
 	case t.lanes != nil:
 		c.compact.inverseFirst(dst, src, blocks, &t.stream[compactWords*(blocks*(b+1)-1)], &t.lanes[0], q)
-	case t.lazy != nil:
+	case t.lazy != nil && !c.lazy.forwardOnly:
 		c.lazy.inverseFirst[t.lazy.class][four](dst, src, blocks, &t.stream[32*(blocks*(b+1)-1)], &t.lazy.words[0])
 	default:
 		c.inverseFirst[four](dst, src, blocks, &t.stream[32*(blocks*(b+1)-1)], q)
@@ -216,7 +216,7 @@ func (c *vectorCode) invert(dst, src []uint32, m *modulus, scale *[2]uint64) {
 			c.undo(t, k, &dst[0], n1/groups>>k, 2*groups-1, groups, m.q)
 		}
 	}
-	if k := ks[0]; t.lazy != nil {
+	if k := ks[0]; t.lazy != nil && !c.lazy.forwardOnly {
 		c.lazy.inverseEnd[t.lazy.class][k](&dst[0], &dst[0], n1>>k, 1, 1, &t.pairs[0], &t.lazy.words[0], &scale[0])
 	} else {
 		c.inverseEnd[k](&dst[0], &dst[0], n1>>k, 1, 1, &t.pairs[0], m.q, &scale[0])
@@ -225,7 +225,7 @@ func (c *vectorCode) invert(dst, src []uint32, m *modulus, scale *[2]uint64) {
 
 // undo is k levels of the inverse, in place.
 func (c *vectorCode) undo(t *vectorTable, k int, x *uint32, size, first, groups int, q uint32) {
-	if t.lazy != nil {
+	if t.lazy != nil && !c.lazy.forwardOnly {
 		c.lazy.inverse[t.lazy.class][k](x, x, size, first, groups, &t.pairs[0], &t.lazy.words[0])
 		return
 	}

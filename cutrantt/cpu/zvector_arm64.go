@@ -71,6 +71,54 @@ func inverseEnd3NEON(dst, src *uint32, size, first, groups int, t *uint64, q uin
 //go:noescape
 func forwardLastNEON(x *uint32, blocks int, s *uint64, q uint32)
 
+// forward1LazyNEON is forward1 for primes below 2^28, m is lazyPrime.words.
+// Residues are signed, below 2^31, and may grow by q in each level.
+//
+//go:noescape
+func forward1LazyNEON(dst, src *uint32, size, first, groups int, t *uint64, m *uint32)
+
+// forward2LazyNEON is forward2 for primes below 2^28, m is lazyPrime.words.
+// Residues are signed, below 2^31, and may grow by q in each level.
+//
+//go:noescape
+func forward2LazyNEON(dst, src *uint32, size, first, groups int, t *uint64, m *uint32)
+
+// forward3LazyNEON is forward3 for primes below 2^28, m is lazyPrime.words.
+// Residues are signed, below 2^31, and may grow by q in each level.
+//
+//go:noescape
+func forward3LazyNEON(dst, src *uint32, size, first, groups int, t *uint64, m *uint32)
+
+// forwardLastLazyNEON is forwardLast for primes below 2^28, m is lazyPrime.words.
+// Residues are signed, below 2^31 after five levels that may add q each; results are in [0, q).
+//
+//go:noescape
+func forwardLastLazyNEON(x *uint32, blocks int, s *uint64, m *uint32)
+
+// forward1ReducedNEON is forward1 for primes below 2^28, m is lazyPrime.words.
+// Residues are signed, below 2^31, and may grow by q in each level. The first level reduces what it does not multiply.
+//
+//go:noescape
+func forward1ReducedNEON(dst, src *uint32, size, first, groups int, t *uint64, m *uint32)
+
+// forward2ReducedNEON is forward2 for primes below 2^28, m is lazyPrime.words.
+// Residues are signed, below 2^31, and may grow by q in each level. The first level reduces what it does not multiply.
+//
+//go:noescape
+func forward2ReducedNEON(dst, src *uint32, size, first, groups int, t *uint64, m *uint32)
+
+// forward3ReducedNEON is forward3 for primes below 2^28, m is lazyPrime.words.
+// Residues are signed, below 2^31, and may grow by q in each level. The first level reduces what it does not multiply.
+//
+//go:noescape
+func forward3ReducedNEON(dst, src *uint32, size, first, groups int, t *uint64, m *uint32)
+
+// forwardLastReducedNEON is forwardLast for primes below 2^28, m is lazyPrime.words.
+// Residues are signed, below 2^31 after five levels that may add q each; results are in [0, q). The first level reduces what it does not multiply.
+//
+//go:noescape
+func forwardLastReducedNEON(x *uint32, blocks int, s *uint64, m *uint32)
+
 // inverseFirstNEON undoes forwardLast from src to dst, which are equal or apart, over blocks of 32
 // neighbours: [0, 2q) to [0, 2q) in the first half of a block and (-q, q) in the second.
 // s is the last block of the stream, which is read backwards.

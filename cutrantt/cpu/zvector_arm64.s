@@ -1113,6 +1113,882 @@ loop1:
 	BNE loop1
 	RET
 
+// func forward1LazyNEON(dst, src *uint32, size, first, groups int, t *uint64, m *uint32)
+TEXT ·forward1LazyNEON(SB), NOSPLIT, $0-56
+	MOVD m+48(FP), R0
+	WORD $0x4ddfc800 // ld1r {v0.4s}, [x0],#4
+	WORD $0x4ddfc801 // ld1r {v1.4s}, [x0],#4
+	WORD $0x6f292422 // urshr v2.4s, v1.4s, #23
+	MOVD dst+0(FP), R1
+	MOVD src+8(FP), R2
+	MOVD size+16(FP), R3
+	LSL $2, R3
+	MOVD groups+32(FP), R4
+	MOVD t+40(FP), R5
+	MOVD first+24(FP), R6
+	ADD R6<<3, R5, R7
+loop1:
+	WORD $0xfd4000e3 // ldr d3, [x7]
+	MOVD R3, R5
+loop2:
+	WORD $0x3dc00044 // ldr q4, [x2]
+	WORD $0x3ce36845 // ldr q5, [x2,x3]
+	WORD $0x4f83d0a7 // sqrdmulh v7.4s, v5.4s, v3.s[0]
+	WORD $0x4fa380a5 // mul v5.4s, v5.4s, v3.s[1]
+	WORD $0x6ea094e5 // mls v5.4s, v7.4s, v0.4s
+	WORD $0x4ea58486 // add v6.4s, v4.4s, v5.4s
+	WORD $0x6ea58485 // sub v5.4s, v4.4s, v5.4s
+	WORD $0x3d800026 // str q6, [x1]
+	WORD $0x3ca36825 // str q5, [x1,x3]
+	ADD $16, R2
+	ADD $16, R1
+	SUBS $16, R5
+	BNE loop2
+	ADD R3, R2
+	ADD R3, R1
+	ADD $8, R7
+	SUBS $1, R4
+	BNE loop1
+	RET
+
+// func forward2LazyNEON(dst, src *uint32, size, first, groups int, t *uint64, m *uint32)
+TEXT ·forward2LazyNEON(SB), NOSPLIT, $0-56
+	MOVD m+48(FP), R0
+	WORD $0x4ddfc800 // ld1r {v0.4s}, [x0],#4
+	WORD $0x4ddfc801 // ld1r {v1.4s}, [x0],#4
+	WORD $0x6f292422 // urshr v2.4s, v1.4s, #23
+	MOVD dst+0(FP), R1
+	MOVD src+8(FP), R2
+	MOVD size+16(FP), R3
+	LSL $2, R3
+	MOVD groups+32(FP), R4
+	MOVD t+40(FP), R5
+	MOVD first+24(FP), R6
+	ADD R6<<3, R5, R7
+	ADD R6<<4, R5, R8
+	ADD R3, R3, R9
+	ADD R3, R9, R10
+loop1:
+	WORD $0xfd4000e3 // ldr d3, [x7]
+	WORD $0x3dc00104 // ldr q4, [x8]
+	MOVD R3, R5
+loop2:
+	WORD $0x3dc00045 // ldr q5, [x2]
+	WORD $0x3ce36846 // ldr q6, [x2,x3]
+	WORD $0x3ce96847 // ldr q7, [x2,x9]
+	WORD $0x3cea6848 // ldr q8, [x2,x10]
+	WORD $0x4f83d0eb // sqrdmulh v11.4s, v7.4s, v3.s[0]
+	WORD $0x4f83d10c // sqrdmulh v12.4s, v8.4s, v3.s[0]
+	WORD $0x4fa380e7 // mul v7.4s, v7.4s, v3.s[1]
+	WORD $0x4fa38108 // mul v8.4s, v8.4s, v3.s[1]
+	WORD $0x6ea09567 // mls v7.4s, v11.4s, v0.4s
+	WORD $0x6ea09588 // mls v8.4s, v12.4s, v0.4s
+	WORD $0x4ea784a9 // add v9.4s, v5.4s, v7.4s
+	WORD $0x4ea884ca // add v10.4s, v6.4s, v8.4s
+	WORD $0x6ea784a7 // sub v7.4s, v5.4s, v7.4s
+	WORD $0x6ea884c8 // sub v8.4s, v6.4s, v8.4s
+	WORD $0x4f84d14b // sqrdmulh v11.4s, v10.4s, v4.s[0]
+	WORD $0x4f84d90c // sqrdmulh v12.4s, v8.4s, v4.s[2]
+	WORD $0x4fa4814a // mul v10.4s, v10.4s, v4.s[1]
+	WORD $0x4fa48908 // mul v8.4s, v8.4s, v4.s[3]
+	WORD $0x6ea0956a // mls v10.4s, v11.4s, v0.4s
+	WORD $0x6ea09588 // mls v8.4s, v12.4s, v0.4s
+	WORD $0x4eaa8526 // add v6.4s, v9.4s, v10.4s
+	WORD $0x4ea884e5 // add v5.4s, v7.4s, v8.4s
+	WORD $0x6eaa852a // sub v10.4s, v9.4s, v10.4s
+	WORD $0x6ea884e8 // sub v8.4s, v7.4s, v8.4s
+	WORD $0x3d800026 // str q6, [x1]
+	WORD $0x3ca3682a // str q10, [x1,x3]
+	WORD $0x3ca96825 // str q5, [x1,x9]
+	WORD $0x3caa6828 // str q8, [x1,x10]
+	ADD $16, R2
+	ADD $16, R1
+	SUBS $16, R5
+	BNE loop2
+	ADD R10, R2
+	ADD R10, R1
+	ADD $8, R7
+	ADD $16, R8
+	SUBS $1, R4
+	BNE loop1
+	RET
+
+// func forward3LazyNEON(dst, src *uint32, size, first, groups int, t *uint64, m *uint32)
+TEXT ·forward3LazyNEON(SB), NOSPLIT, $0-56
+	MOVD m+48(FP), R0
+	WORD $0x4ddfc800 // ld1r {v0.4s}, [x0],#4
+	WORD $0x4ddfc801 // ld1r {v1.4s}, [x0],#4
+	WORD $0x6f292422 // urshr v2.4s, v1.4s, #23
+	MOVD dst+0(FP), R1
+	MOVD src+8(FP), R2
+	MOVD size+16(FP), R3
+	LSL $2, R3
+	MOVD groups+32(FP), R4
+	MOVD t+40(FP), R5
+	MOVD first+24(FP), R6
+	ADD R6<<3, R5, R7
+	ADD R6<<4, R5, R8
+	ADD R6<<5, R5, R9
+	ADD R3, R3, R10
+	ADD R3, R10, R11
+	ADD R3, R11, R12
+	ADD R3, R12, R13
+	ADD R3, R13, R14
+	ADD R3, R14, R15
+loop1:
+	WORD $0xfd4000e3 // ldr d3, [x7]
+	WORD $0x3dc00104 // ldr q4, [x8]
+	WORD $0xad401925 // ldp q5, q6, [x9]
+	MOVD R3, R5
+loop2:
+	WORD $0x3dc00047 // ldr q7, [x2]
+	WORD $0x3ce36848 // ldr q8, [x2,x3]
+	WORD $0x3cea6849 // ldr q9, [x2,x10]
+	WORD $0x3ceb684a // ldr q10, [x2,x11]
+	WORD $0x3cec684b // ldr q11, [x2,x12]
+	WORD $0x3ced684c // ldr q12, [x2,x13]
+	WORD $0x3cee684d // ldr q13, [x2,x14]
+	WORD $0x3cef684e // ldr q14, [x2,x15]
+	WORD $0x4f83d173 // sqrdmulh v19.4s, v11.4s, v3.s[0]
+	WORD $0x4f83d194 // sqrdmulh v20.4s, v12.4s, v3.s[0]
+	WORD $0x4f83d1b5 // sqrdmulh v21.4s, v13.4s, v3.s[0]
+	WORD $0x4f83d1d6 // sqrdmulh v22.4s, v14.4s, v3.s[0]
+	WORD $0x4fa3816b // mul v11.4s, v11.4s, v3.s[1]
+	WORD $0x4fa3818c // mul v12.4s, v12.4s, v3.s[1]
+	WORD $0x4fa381ad // mul v13.4s, v13.4s, v3.s[1]
+	WORD $0x4fa381ce // mul v14.4s, v14.4s, v3.s[1]
+	WORD $0x6ea0966b // mls v11.4s, v19.4s, v0.4s
+	WORD $0x6ea0968c // mls v12.4s, v20.4s, v0.4s
+	WORD $0x6ea096ad // mls v13.4s, v21.4s, v0.4s
+	WORD $0x6ea096ce // mls v14.4s, v22.4s, v0.4s
+	WORD $0x4eab84ef // add v15.4s, v7.4s, v11.4s
+	WORD $0x4eac8510 // add v16.4s, v8.4s, v12.4s
+	WORD $0x4ead8531 // add v17.4s, v9.4s, v13.4s
+	WORD $0x4eae8552 // add v18.4s, v10.4s, v14.4s
+	WORD $0x6eab84eb // sub v11.4s, v7.4s, v11.4s
+	WORD $0x6eac850c // sub v12.4s, v8.4s, v12.4s
+	WORD $0x6ead852d // sub v13.4s, v9.4s, v13.4s
+	WORD $0x6eae854e // sub v14.4s, v10.4s, v14.4s
+	WORD $0x4f84d233 // sqrdmulh v19.4s, v17.4s, v4.s[0]
+	WORD $0x4f84d254 // sqrdmulh v20.4s, v18.4s, v4.s[0]
+	WORD $0x4f84d9b5 // sqrdmulh v21.4s, v13.4s, v4.s[2]
+	WORD $0x4f84d9d6 // sqrdmulh v22.4s, v14.4s, v4.s[2]
+	WORD $0x4fa48231 // mul v17.4s, v17.4s, v4.s[1]
+	WORD $0x4fa48252 // mul v18.4s, v18.4s, v4.s[1]
+	WORD $0x4fa489ad // mul v13.4s, v13.4s, v4.s[3]
+	WORD $0x4fa489ce // mul v14.4s, v14.4s, v4.s[3]
+	WORD $0x6ea09671 // mls v17.4s, v19.4s, v0.4s
+	WORD $0x6ea09692 // mls v18.4s, v20.4s, v0.4s
+	WORD $0x6ea096ad // mls v13.4s, v21.4s, v0.4s
+	WORD $0x6ea096ce // mls v14.4s, v22.4s, v0.4s
+	WORD $0x4eb185ea // add v10.4s, v15.4s, v17.4s
+	WORD $0x4eb28609 // add v9.4s, v16.4s, v18.4s
+	WORD $0x4ead8568 // add v8.4s, v11.4s, v13.4s
+	WORD $0x4eae8587 // add v7.4s, v12.4s, v14.4s
+	WORD $0x6eb185f1 // sub v17.4s, v15.4s, v17.4s
+	WORD $0x6eb28612 // sub v18.4s, v16.4s, v18.4s
+	WORD $0x6ead856d // sub v13.4s, v11.4s, v13.4s
+	WORD $0x6eae858e // sub v14.4s, v12.4s, v14.4s
+	WORD $0x4f85d133 // sqrdmulh v19.4s, v9.4s, v5.s[0]
+	WORD $0x4f85da54 // sqrdmulh v20.4s, v18.4s, v5.s[2]
+	WORD $0x4f86d0f5 // sqrdmulh v21.4s, v7.4s, v6.s[0]
+	WORD $0x4f86d9d6 // sqrdmulh v22.4s, v14.4s, v6.s[2]
+	WORD $0x4fa58129 // mul v9.4s, v9.4s, v5.s[1]
+	WORD $0x4fa58a52 // mul v18.4s, v18.4s, v5.s[3]
+	WORD $0x4fa680e7 // mul v7.4s, v7.4s, v6.s[1]
+	WORD $0x4fa689ce // mul v14.4s, v14.4s, v6.s[3]
+	WORD $0x6ea09669 // mls v9.4s, v19.4s, v0.4s
+	WORD $0x6ea09692 // mls v18.4s, v20.4s, v0.4s
+	WORD $0x6ea096a7 // mls v7.4s, v21.4s, v0.4s
+	WORD $0x6ea096ce // mls v14.4s, v22.4s, v0.4s
+	WORD $0x4ea9854c // add v12.4s, v10.4s, v9.4s
+	WORD $0x4eb2862b // add v11.4s, v17.4s, v18.4s
+	WORD $0x4ea78510 // add v16.4s, v8.4s, v7.4s
+	WORD $0x4eae85af // add v15.4s, v13.4s, v14.4s
+	WORD $0x6ea98549 // sub v9.4s, v10.4s, v9.4s
+	WORD $0x6eb28632 // sub v18.4s, v17.4s, v18.4s
+	WORD $0x6ea78507 // sub v7.4s, v8.4s, v7.4s
+	WORD $0x6eae85ae // sub v14.4s, v13.4s, v14.4s
+	WORD $0x3d80002c // str q12, [x1]
+	WORD $0x3ca36829 // str q9, [x1,x3]
+	WORD $0x3caa682b // str q11, [x1,x10]
+	WORD $0x3cab6832 // str q18, [x1,x11]
+	WORD $0x3cac6830 // str q16, [x1,x12]
+	WORD $0x3cad6827 // str q7, [x1,x13]
+	WORD $0x3cae682f // str q15, [x1,x14]
+	WORD $0x3caf682e // str q14, [x1,x15]
+	ADD $16, R2
+	ADD $16, R1
+	SUBS $16, R5
+	BNE loop2
+	ADD R15, R2
+	ADD R15, R1
+	ADD $8, R7
+	ADD $16, R8
+	ADD $32, R9
+	SUBS $1, R4
+	BNE loop1
+	RET
+
+// func forwardLastLazyNEON(x *uint32, blocks int, s *uint64, m *uint32)
+TEXT ·forwardLastLazyNEON(SB), NOSPLIT, $0-32
+	MOVD m+24(FP), R0
+	WORD $0x4ddfc800 // ld1r {v0.4s}, [x0],#4
+	WORD $0x4ddfc801 // ld1r {v1.4s}, [x0],#4
+	WORD $0x6f292422 // urshr v2.4s, v1.4s, #23
+	MOVD x+0(FP), R1
+	MOVD blocks+8(FP), R2
+	MOVD s+16(FP), R3
+loop1:
+	WORD $0xad401023 // ldp q3, q4, [x1]
+	WORD $0xad411825 // ldp q5, q6, [x1,#32]
+	WORD $0xad422027 // ldp q7, q8, [x1,#64]
+	WORD $0xad432829 // ldp q9, q10, [x1,#96]
+	WORD $0xad40306b // ldp q11, q12, [x3]
+	WORD $0xad41386d // ldp q13, q14, [x3,#32]
+	WORD $0x4f8bd0f3 // sqrdmulh v19.4s, v7.4s, v11.s[0]
+	WORD $0x4f8bd114 // sqrdmulh v20.4s, v8.4s, v11.s[0]
+	WORD $0x4f8bd135 // sqrdmulh v21.4s, v9.4s, v11.s[0]
+	WORD $0x4f8bd156 // sqrdmulh v22.4s, v10.4s, v11.s[0]
+	WORD $0x4fab80e7 // mul v7.4s, v7.4s, v11.s[1]
+	WORD $0x4fab8108 // mul v8.4s, v8.4s, v11.s[1]
+	WORD $0x4fab8129 // mul v9.4s, v9.4s, v11.s[1]
+	WORD $0x4fab814a // mul v10.4s, v10.4s, v11.s[1]
+	WORD $0x6ea09667 // mls v7.4s, v19.4s, v0.4s
+	WORD $0x6ea09688 // mls v8.4s, v20.4s, v0.4s
+	WORD $0x6ea096a9 // mls v9.4s, v21.4s, v0.4s
+	WORD $0x6ea096ca // mls v10.4s, v22.4s, v0.4s
+	WORD $0x4ea7846f // add v15.4s, v3.4s, v7.4s
+	WORD $0x4ea88490 // add v16.4s, v4.4s, v8.4s
+	WORD $0x4ea984b1 // add v17.4s, v5.4s, v9.4s
+	WORD $0x4eaa84d2 // add v18.4s, v6.4s, v10.4s
+	WORD $0x6ea78467 // sub v7.4s, v3.4s, v7.4s
+	WORD $0x6ea88488 // sub v8.4s, v4.4s, v8.4s
+	WORD $0x6ea984a9 // sub v9.4s, v5.4s, v9.4s
+	WORD $0x6eaa84ca // sub v10.4s, v6.4s, v10.4s
+	WORD $0x4f8cd233 // sqrdmulh v19.4s, v17.4s, v12.s[0]
+	WORD $0x4f8cd254 // sqrdmulh v20.4s, v18.4s, v12.s[0]
+	WORD $0x4f8cd935 // sqrdmulh v21.4s, v9.4s, v12.s[2]
+	WORD $0x4f8cd956 // sqrdmulh v22.4s, v10.4s, v12.s[2]
+	WORD $0x4fac8231 // mul v17.4s, v17.4s, v12.s[1]
+	WORD $0x4fac8252 // mul v18.4s, v18.4s, v12.s[1]
+	WORD $0x4fac8929 // mul v9.4s, v9.4s, v12.s[3]
+	WORD $0x4fac894a // mul v10.4s, v10.4s, v12.s[3]
+	WORD $0x6ea09671 // mls v17.4s, v19.4s, v0.4s
+	WORD $0x6ea09692 // mls v18.4s, v20.4s, v0.4s
+	WORD $0x6ea096a9 // mls v9.4s, v21.4s, v0.4s
+	WORD $0x6ea096ca // mls v10.4s, v22.4s, v0.4s
+	WORD $0x4eb185e6 // add v6.4s, v15.4s, v17.4s
+	WORD $0x4eb28605 // add v5.4s, v16.4s, v18.4s
+	WORD $0x4ea984e4 // add v4.4s, v7.4s, v9.4s
+	WORD $0x4eaa8503 // add v3.4s, v8.4s, v10.4s
+	WORD $0x6eb185f1 // sub v17.4s, v15.4s, v17.4s
+	WORD $0x6eb28612 // sub v18.4s, v16.4s, v18.4s
+	WORD $0x6ea984e9 // sub v9.4s, v7.4s, v9.4s
+	WORD $0x6eaa850a // sub v10.4s, v8.4s, v10.4s
+	WORD $0x4f8dd0b3 // sqrdmulh v19.4s, v5.4s, v13.s[0]
+	WORD $0x4f8dda54 // sqrdmulh v20.4s, v18.4s, v13.s[2]
+	WORD $0x4f8ed075 // sqrdmulh v21.4s, v3.4s, v14.s[0]
+	WORD $0x4f8ed956 // sqrdmulh v22.4s, v10.4s, v14.s[2]
+	WORD $0x4fad80a5 // mul v5.4s, v5.4s, v13.s[1]
+	WORD $0x4fad8a52 // mul v18.4s, v18.4s, v13.s[3]
+	WORD $0x4fae8063 // mul v3.4s, v3.4s, v14.s[1]
+	WORD $0x4fae894a // mul v10.4s, v10.4s, v14.s[3]
+	WORD $0x6ea09665 // mls v5.4s, v19.4s, v0.4s
+	WORD $0x6ea09692 // mls v18.4s, v20.4s, v0.4s
+	WORD $0x6ea096a3 // mls v3.4s, v21.4s, v0.4s
+	WORD $0x6ea096ca // mls v10.4s, v22.4s, v0.4s
+	WORD $0x4ea584c8 // add v8.4s, v6.4s, v5.4s
+	WORD $0x4eb28627 // add v7.4s, v17.4s, v18.4s
+	WORD $0x4ea38490 // add v16.4s, v4.4s, v3.4s
+	WORD $0x4eaa852f // add v15.4s, v9.4s, v10.4s
+	WORD $0x6ea584c5 // sub v5.4s, v6.4s, v5.4s
+	WORD $0x6eb28632 // sub v18.4s, v17.4s, v18.4s
+	WORD $0x6ea38483 // sub v3.4s, v4.4s, v3.4s
+	WORD $0x6eaa852a // sub v10.4s, v9.4s, v10.4s
+	WORD $0x3dc0106e // ldr q14, [x3,#64]
+	WORD $0x3dc0186d // ldr q13, [x3,#96]
+	WORD $0xad442c6c // ldp q12, q11, [x3,#128]
+	WORD $0xad461069 // ldp q9, q4, [x3,#192]
+	WORD $0x4e852911 // trn1 v17.4s, v8.4s, v5.4s
+	WORD $0x4e856906 // trn2 v6.4s, v8.4s, v5.4s
+	WORD $0x4e9228f3 // trn1 v19.4s, v7.4s, v18.4s
+	WORD $0x4e9268f4 // trn2 v20.4s, v7.4s, v18.4s
+	WORD $0x4ed33a28 // zip1 v8.2d, v17.2d, v19.2d
+	WORD $0x4ed438c5 // zip1 v5.2d, v6.2d, v20.2d
+	WORD $0x4ed37a27 // zip2 v7.2d, v17.2d, v19.2d
+	WORD $0x4ed478d2 // zip2 v18.2d, v6.2d, v20.2d
+	WORD $0x6eaeb4e6 // sqrdmulh v6.4s, v7.4s, v14.4s
+	WORD $0x6eaeb651 // sqrdmulh v17.4s, v18.4s, v14.4s
+	WORD $0x4ead9ce7 // mul v7.4s, v7.4s, v13.4s
+	WORD $0x4ead9e52 // mul v18.4s, v18.4s, v13.4s
+	WORD $0x6ea094c7 // mls v7.4s, v6.4s, v0.4s
+	WORD $0x6ea09632 // mls v18.4s, v17.4s, v0.4s
+	WORD $0x4ea78514 // add v20.4s, v8.4s, v7.4s
+	WORD $0x4eb284b3 // add v19.4s, v5.4s, v18.4s
+	WORD $0x6ea78507 // sub v7.4s, v8.4s, v7.4s
+	WORD $0x6eb284b2 // sub v18.4s, v5.4s, v18.4s
+	WORD $0x6eacb665 // sqrdmulh v5.4s, v19.4s, v12.4s
+	WORD $0x6eabb648 // sqrdmulh v8.4s, v18.4s, v11.4s
+	WORD $0x4ea99e73 // mul v19.4s, v19.4s, v9.4s
+	WORD $0x4ea49e52 // mul v18.4s, v18.4s, v4.4s
+	WORD $0x6ea094b3 // mls v19.4s, v5.4s, v0.4s
+	WORD $0x6ea09512 // mls v18.4s, v8.4s, v0.4s
+	WORD $0x4eb38685 // add v5.4s, v20.4s, v19.4s
+	WORD $0x4eb284e8 // add v8.4s, v7.4s, v18.4s
+	WORD $0x6eb38693 // sub v19.4s, v20.4s, v19.4s
+	WORD $0x6eb284f2 // sub v18.4s, v7.4s, v18.4s
+	WORD $0x4ea51cb4 // mov v20.16b, v5.16b
+	WORD $0x4ea81d07 // mov v7.16b, v8.16b
+	WORD $0x4ea1b685 // sqdmulh v5.4s, v20.4s, v1.4s
+	WORD $0x4ea1b4e8 // sqdmulh v8.4s, v7.4s, v1.4s
+	WORD $0x4f2924a5 // srshr v5.4s, v5.4s, #23
+	WORD $0x4f292508 // srshr v8.4s, v8.4s, #23
+	WORD $0x6ea094b4 // mls v20.4s, v5.4s, v0.4s
+	WORD $0x6ea09507 // mls v7.4s, v8.4s, v0.4s
+	WORD $0x4ea08685 // add v5.4s, v20.4s, v0.4s
+	WORD $0x4ea084e8 // add v8.4s, v7.4s, v0.4s
+	WORD $0x6ea56e94 // umin v20.4s, v20.4s, v5.4s
+	WORD $0x6ea86ce7 // umin v7.4s, v7.4s, v8.4s
+	WORD $0x4ea1b665 // sqdmulh v5.4s, v19.4s, v1.4s
+	WORD $0x4ea1b648 // sqdmulh v8.4s, v18.4s, v1.4s
+	WORD $0x4f2924a5 // srshr v5.4s, v5.4s, #23
+	WORD $0x4f292508 // srshr v8.4s, v8.4s, #23
+	WORD $0x6ea094b3 // mls v19.4s, v5.4s, v0.4s
+	WORD $0x6ea09512 // mls v18.4s, v8.4s, v0.4s
+	WORD $0x4ea08665 // add v5.4s, v19.4s, v0.4s
+	WORD $0x4ea08648 // add v8.4s, v18.4s, v0.4s
+	WORD $0x6ea56e73 // umin v19.4s, v19.4s, v5.4s
+	WORD $0x6ea86e52 // umin v18.4s, v18.4s, v8.4s
+	WORD $0x4e932a85 // trn1 v5.4s, v20.4s, v19.4s
+	WORD $0x4e936a88 // trn2 v8.4s, v20.4s, v19.4s
+	WORD $0x4e9228e6 // trn1 v6.4s, v7.4s, v18.4s
+	WORD $0x4e9268f1 // trn2 v17.4s, v7.4s, v18.4s
+	WORD $0x4ec638b4 // zip1 v20.2d, v5.2d, v6.2d
+	WORD $0x4ed13913 // zip1 v19.2d, v8.2d, v17.2d
+	WORD $0x4ec678a7 // zip2 v7.2d, v5.2d, v6.2d
+	WORD $0x4ed17912 // zip2 v18.2d, v8.2d, v17.2d
+	WORD $0xad004c34 // stp q20, q19, [x1]
+	WORD $0xad014827 // stp q7, q18, [x1,#32]
+	WORD $0x3dc01464 // ldr q4, [x3,#80]
+	WORD $0x3dc01c69 // ldr q9, [x3,#112]
+	WORD $0xad45306b // ldp q11, q12, [x3,#160]
+	WORD $0xad47386d // ldp q13, q14, [x3,#224]
+	WORD $0x4e832a11 // trn1 v17.4s, v16.4s, v3.4s
+	WORD $0x4e836a06 // trn2 v6.4s, v16.4s, v3.4s
+	WORD $0x4e8a29e8 // trn1 v8.4s, v15.4s, v10.4s
+	WORD $0x4e8a69e5 // trn2 v5.4s, v15.4s, v10.4s
+	WORD $0x4ec83a30 // zip1 v16.2d, v17.2d, v8.2d
+	WORD $0x4ec538c3 // zip1 v3.2d, v6.2d, v5.2d
+	WORD $0x4ec87a2f // zip2 v15.2d, v17.2d, v8.2d
+	WORD $0x4ec578ca // zip2 v10.2d, v6.2d, v5.2d
+	WORD $0x6ea4b5e6 // sqrdmulh v6.4s, v15.4s, v4.4s
+	WORD $0x6ea4b551 // sqrdmulh v17.4s, v10.4s, v4.4s
+	WORD $0x4ea99def // mul v15.4s, v15.4s, v9.4s
+	WORD $0x4ea99d4a // mul v10.4s, v10.4s, v9.4s
+	WORD $0x6ea094cf // mls v15.4s, v6.4s, v0.4s
+	WORD $0x6ea0962a // mls v10.4s, v17.4s, v0.4s
+	WORD $0x4eaf8605 // add v5.4s, v16.4s, v15.4s
+	WORD $0x4eaa8468 // add v8.4s, v3.4s, v10.4s
+	WORD $0x6eaf860f // sub v15.4s, v16.4s, v15.4s
+	WORD $0x6eaa846a // sub v10.4s, v3.4s, v10.4s
+	WORD $0x6eabb503 // sqrdmulh v3.4s, v8.4s, v11.4s
+	WORD $0x6eacb550 // sqrdmulh v16.4s, v10.4s, v12.4s
+	WORD $0x4ead9d08 // mul v8.4s, v8.4s, v13.4s
+	WORD $0x4eae9d4a // mul v10.4s, v10.4s, v14.4s
+	WORD $0x6ea09468 // mls v8.4s, v3.4s, v0.4s
+	WORD $0x6ea0960a // mls v10.4s, v16.4s, v0.4s
+	WORD $0x4ea884a3 // add v3.4s, v5.4s, v8.4s
+	WORD $0x4eaa85f0 // add v16.4s, v15.4s, v10.4s
+	WORD $0x6ea884a8 // sub v8.4s, v5.4s, v8.4s
+	WORD $0x6eaa85ea // sub v10.4s, v15.4s, v10.4s
+	WORD $0x4ea31c65 // mov v5.16b, v3.16b
+	WORD $0x4eb01e0f // mov v15.16b, v16.16b
+	WORD $0x4ea1b4a3 // sqdmulh v3.4s, v5.4s, v1.4s
+	WORD $0x4ea1b5f0 // sqdmulh v16.4s, v15.4s, v1.4s
+	WORD $0x4f292463 // srshr v3.4s, v3.4s, #23
+	WORD $0x4f292610 // srshr v16.4s, v16.4s, #23
+	WORD $0x6ea09465 // mls v5.4s, v3.4s, v0.4s
+	WORD $0x6ea0960f // mls v15.4s, v16.4s, v0.4s
+	WORD $0x4ea084a3 // add v3.4s, v5.4s, v0.4s
+	WORD $0x4ea085f0 // add v16.4s, v15.4s, v0.4s
+	WORD $0x6ea36ca5 // umin v5.4s, v5.4s, v3.4s
+	WORD $0x6eb06def // umin v15.4s, v15.4s, v16.4s
+	WORD $0x4ea1b503 // sqdmulh v3.4s, v8.4s, v1.4s
+	WORD $0x4ea1b550 // sqdmulh v16.4s, v10.4s, v1.4s
+	WORD $0x4f292463 // srshr v3.4s, v3.4s, #23
+	WORD $0x4f292610 // srshr v16.4s, v16.4s, #23
+	WORD $0x6ea09468 // mls v8.4s, v3.4s, v0.4s
+	WORD $0x6ea0960a // mls v10.4s, v16.4s, v0.4s
+	WORD $0x4ea08503 // add v3.4s, v8.4s, v0.4s
+	WORD $0x4ea08550 // add v16.4s, v10.4s, v0.4s
+	WORD $0x6ea36d08 // umin v8.4s, v8.4s, v3.4s
+	WORD $0x6eb06d4a // umin v10.4s, v10.4s, v16.4s
+	WORD $0x4e8828a3 // trn1 v3.4s, v5.4s, v8.4s
+	WORD $0x4e8868b0 // trn2 v16.4s, v5.4s, v8.4s
+	WORD $0x4e8a29e6 // trn1 v6.4s, v15.4s, v10.4s
+	WORD $0x4e8a69f1 // trn2 v17.4s, v15.4s, v10.4s
+	WORD $0x4ec63865 // zip1 v5.2d, v3.2d, v6.2d
+	WORD $0x4ed13a08 // zip1 v8.2d, v16.2d, v17.2d
+	WORD $0x4ec6786f // zip2 v15.2d, v3.2d, v6.2d
+	WORD $0x4ed17a0a // zip2 v10.2d, v16.2d, v17.2d
+	WORD $0xad022025 // stp q5, q8, [x1,#64]
+	WORD $0xad03282f // stp q15, q10, [x1,#96]
+	ADD $128, R1
+	ADD $256, R3
+	SUBS $1, R2
+	BNE loop1
+	RET
+
+// func forward1ReducedNEON(dst, src *uint32, size, first, groups int, t *uint64, m *uint32)
+TEXT ·forward1ReducedNEON(SB), NOSPLIT, $0-56
+	MOVD m+48(FP), R0
+	WORD $0x4ddfc800 // ld1r {v0.4s}, [x0],#4
+	WORD $0x4ddfc801 // ld1r {v1.4s}, [x0],#4
+	WORD $0x6f292422 // urshr v2.4s, v1.4s, #23
+	MOVD dst+0(FP), R1
+	MOVD src+8(FP), R2
+	MOVD size+16(FP), R3
+	LSL $2, R3
+	MOVD groups+32(FP), R4
+	MOVD t+40(FP), R5
+	MOVD first+24(FP), R6
+	ADD R6<<3, R5, R7
+loop1:
+	WORD $0xfd4000e3 // ldr d3, [x7]
+	MOVD R3, R5
+loop2:
+	WORD $0x3dc00044 // ldr q4, [x2]
+	WORD $0x3ce36845 // ldr q5, [x2,x3]
+	WORD $0x6ea2b486 // sqrdmulh v6.4s, v4.4s, v2.4s
+	WORD $0x6ea094c4 // mls v4.4s, v6.4s, v0.4s
+	WORD $0x4f83d0a7 // sqrdmulh v7.4s, v5.4s, v3.s[0]
+	WORD $0x4fa380a5 // mul v5.4s, v5.4s, v3.s[1]
+	WORD $0x6ea094e5 // mls v5.4s, v7.4s, v0.4s
+	WORD $0x4ea58486 // add v6.4s, v4.4s, v5.4s
+	WORD $0x6ea58485 // sub v5.4s, v4.4s, v5.4s
+	WORD $0x3d800026 // str q6, [x1]
+	WORD $0x3ca36825 // str q5, [x1,x3]
+	ADD $16, R2
+	ADD $16, R1
+	SUBS $16, R5
+	BNE loop2
+	ADD R3, R2
+	ADD R3, R1
+	ADD $8, R7
+	SUBS $1, R4
+	BNE loop1
+	RET
+
+// func forward2ReducedNEON(dst, src *uint32, size, first, groups int, t *uint64, m *uint32)
+TEXT ·forward2ReducedNEON(SB), NOSPLIT, $0-56
+	MOVD m+48(FP), R0
+	WORD $0x4ddfc800 // ld1r {v0.4s}, [x0],#4
+	WORD $0x4ddfc801 // ld1r {v1.4s}, [x0],#4
+	WORD $0x6f292422 // urshr v2.4s, v1.4s, #23
+	MOVD dst+0(FP), R1
+	MOVD src+8(FP), R2
+	MOVD size+16(FP), R3
+	LSL $2, R3
+	MOVD groups+32(FP), R4
+	MOVD t+40(FP), R5
+	MOVD first+24(FP), R6
+	ADD R6<<3, R5, R7
+	ADD R6<<4, R5, R8
+	ADD R3, R3, R9
+	ADD R3, R9, R10
+loop1:
+	WORD $0xfd4000e3 // ldr d3, [x7]
+	WORD $0x3dc00104 // ldr q4, [x8]
+	MOVD R3, R5
+loop2:
+	WORD $0x3dc00045 // ldr q5, [x2]
+	WORD $0x3ce36846 // ldr q6, [x2,x3]
+	WORD $0x3ce96847 // ldr q7, [x2,x9]
+	WORD $0x3cea6848 // ldr q8, [x2,x10]
+	WORD $0x6ea2b4a9 // sqrdmulh v9.4s, v5.4s, v2.4s
+	WORD $0x6ea2b4ca // sqrdmulh v10.4s, v6.4s, v2.4s
+	WORD $0x6ea09525 // mls v5.4s, v9.4s, v0.4s
+	WORD $0x6ea09546 // mls v6.4s, v10.4s, v0.4s
+	WORD $0x4f83d0eb // sqrdmulh v11.4s, v7.4s, v3.s[0]
+	WORD $0x4f83d10c // sqrdmulh v12.4s, v8.4s, v3.s[0]
+	WORD $0x4fa380e7 // mul v7.4s, v7.4s, v3.s[1]
+	WORD $0x4fa38108 // mul v8.4s, v8.4s, v3.s[1]
+	WORD $0x6ea09567 // mls v7.4s, v11.4s, v0.4s
+	WORD $0x6ea09588 // mls v8.4s, v12.4s, v0.4s
+	WORD $0x4ea784a9 // add v9.4s, v5.4s, v7.4s
+	WORD $0x4ea884ca // add v10.4s, v6.4s, v8.4s
+	WORD $0x6ea784a7 // sub v7.4s, v5.4s, v7.4s
+	WORD $0x6ea884c8 // sub v8.4s, v6.4s, v8.4s
+	WORD $0x4f84d14b // sqrdmulh v11.4s, v10.4s, v4.s[0]
+	WORD $0x4f84d90c // sqrdmulh v12.4s, v8.4s, v4.s[2]
+	WORD $0x4fa4814a // mul v10.4s, v10.4s, v4.s[1]
+	WORD $0x4fa48908 // mul v8.4s, v8.4s, v4.s[3]
+	WORD $0x6ea0956a // mls v10.4s, v11.4s, v0.4s
+	WORD $0x6ea09588 // mls v8.4s, v12.4s, v0.4s
+	WORD $0x4eaa8526 // add v6.4s, v9.4s, v10.4s
+	WORD $0x4ea884e5 // add v5.4s, v7.4s, v8.4s
+	WORD $0x6eaa852a // sub v10.4s, v9.4s, v10.4s
+	WORD $0x6ea884e8 // sub v8.4s, v7.4s, v8.4s
+	WORD $0x3d800026 // str q6, [x1]
+	WORD $0x3ca3682a // str q10, [x1,x3]
+	WORD $0x3ca96825 // str q5, [x1,x9]
+	WORD $0x3caa6828 // str q8, [x1,x10]
+	ADD $16, R2
+	ADD $16, R1
+	SUBS $16, R5
+	BNE loop2
+	ADD R10, R2
+	ADD R10, R1
+	ADD $8, R7
+	ADD $16, R8
+	SUBS $1, R4
+	BNE loop1
+	RET
+
+// func forward3ReducedNEON(dst, src *uint32, size, first, groups int, t *uint64, m *uint32)
+TEXT ·forward3ReducedNEON(SB), NOSPLIT, $0-56
+	MOVD m+48(FP), R0
+	WORD $0x4ddfc800 // ld1r {v0.4s}, [x0],#4
+	WORD $0x4ddfc801 // ld1r {v1.4s}, [x0],#4
+	WORD $0x6f292422 // urshr v2.4s, v1.4s, #23
+	MOVD dst+0(FP), R1
+	MOVD src+8(FP), R2
+	MOVD size+16(FP), R3
+	LSL $2, R3
+	MOVD groups+32(FP), R4
+	MOVD t+40(FP), R5
+	MOVD first+24(FP), R6
+	ADD R6<<3, R5, R7
+	ADD R6<<4, R5, R8
+	ADD R6<<5, R5, R9
+	ADD R3, R3, R10
+	ADD R3, R10, R11
+	ADD R3, R11, R12
+	ADD R3, R12, R13
+	ADD R3, R13, R14
+	ADD R3, R14, R15
+loop1:
+	WORD $0xfd4000e3 // ldr d3, [x7]
+	WORD $0x3dc00104 // ldr q4, [x8]
+	WORD $0xad401925 // ldp q5, q6, [x9]
+	MOVD R3, R5
+loop2:
+	WORD $0x3dc00047 // ldr q7, [x2]
+	WORD $0x3ce36848 // ldr q8, [x2,x3]
+	WORD $0x3cea6849 // ldr q9, [x2,x10]
+	WORD $0x3ceb684a // ldr q10, [x2,x11]
+	WORD $0x3cec684b // ldr q11, [x2,x12]
+	WORD $0x3ced684c // ldr q12, [x2,x13]
+	WORD $0x3cee684d // ldr q13, [x2,x14]
+	WORD $0x3cef684e // ldr q14, [x2,x15]
+	WORD $0x6ea2b4ef // sqrdmulh v15.4s, v7.4s, v2.4s
+	WORD $0x6ea2b510 // sqrdmulh v16.4s, v8.4s, v2.4s
+	WORD $0x6ea2b531 // sqrdmulh v17.4s, v9.4s, v2.4s
+	WORD $0x6ea2b552 // sqrdmulh v18.4s, v10.4s, v2.4s
+	WORD $0x6ea095e7 // mls v7.4s, v15.4s, v0.4s
+	WORD $0x6ea09608 // mls v8.4s, v16.4s, v0.4s
+	WORD $0x6ea09629 // mls v9.4s, v17.4s, v0.4s
+	WORD $0x6ea0964a // mls v10.4s, v18.4s, v0.4s
+	WORD $0x4f83d173 // sqrdmulh v19.4s, v11.4s, v3.s[0]
+	WORD $0x4f83d194 // sqrdmulh v20.4s, v12.4s, v3.s[0]
+	WORD $0x4f83d1b5 // sqrdmulh v21.4s, v13.4s, v3.s[0]
+	WORD $0x4f83d1d6 // sqrdmulh v22.4s, v14.4s, v3.s[0]
+	WORD $0x4fa3816b // mul v11.4s, v11.4s, v3.s[1]
+	WORD $0x4fa3818c // mul v12.4s, v12.4s, v3.s[1]
+	WORD $0x4fa381ad // mul v13.4s, v13.4s, v3.s[1]
+	WORD $0x4fa381ce // mul v14.4s, v14.4s, v3.s[1]
+	WORD $0x6ea0966b // mls v11.4s, v19.4s, v0.4s
+	WORD $0x6ea0968c // mls v12.4s, v20.4s, v0.4s
+	WORD $0x6ea096ad // mls v13.4s, v21.4s, v0.4s
+	WORD $0x6ea096ce // mls v14.4s, v22.4s, v0.4s
+	WORD $0x4eab84ef // add v15.4s, v7.4s, v11.4s
+	WORD $0x4eac8510 // add v16.4s, v8.4s, v12.4s
+	WORD $0x4ead8531 // add v17.4s, v9.4s, v13.4s
+	WORD $0x4eae8552 // add v18.4s, v10.4s, v14.4s
+	WORD $0x6eab84eb // sub v11.4s, v7.4s, v11.4s
+	WORD $0x6eac850c // sub v12.4s, v8.4s, v12.4s
+	WORD $0x6ead852d // sub v13.4s, v9.4s, v13.4s
+	WORD $0x6eae854e // sub v14.4s, v10.4s, v14.4s
+	WORD $0x4f84d233 // sqrdmulh v19.4s, v17.4s, v4.s[0]
+	WORD $0x4f84d254 // sqrdmulh v20.4s, v18.4s, v4.s[0]
+	WORD $0x4f84d9b5 // sqrdmulh v21.4s, v13.4s, v4.s[2]
+	WORD $0x4f84d9d6 // sqrdmulh v22.4s, v14.4s, v4.s[2]
+	WORD $0x4fa48231 // mul v17.4s, v17.4s, v4.s[1]
+	WORD $0x4fa48252 // mul v18.4s, v18.4s, v4.s[1]
+	WORD $0x4fa489ad // mul v13.4s, v13.4s, v4.s[3]
+	WORD $0x4fa489ce // mul v14.4s, v14.4s, v4.s[3]
+	WORD $0x6ea09671 // mls v17.4s, v19.4s, v0.4s
+	WORD $0x6ea09692 // mls v18.4s, v20.4s, v0.4s
+	WORD $0x6ea096ad // mls v13.4s, v21.4s, v0.4s
+	WORD $0x6ea096ce // mls v14.4s, v22.4s, v0.4s
+	WORD $0x4eb185ea // add v10.4s, v15.4s, v17.4s
+	WORD $0x4eb28609 // add v9.4s, v16.4s, v18.4s
+	WORD $0x4ead8568 // add v8.4s, v11.4s, v13.4s
+	WORD $0x4eae8587 // add v7.4s, v12.4s, v14.4s
+	WORD $0x6eb185f1 // sub v17.4s, v15.4s, v17.4s
+	WORD $0x6eb28612 // sub v18.4s, v16.4s, v18.4s
+	WORD $0x6ead856d // sub v13.4s, v11.4s, v13.4s
+	WORD $0x6eae858e // sub v14.4s, v12.4s, v14.4s
+	WORD $0x4f85d133 // sqrdmulh v19.4s, v9.4s, v5.s[0]
+	WORD $0x4f85da54 // sqrdmulh v20.4s, v18.4s, v5.s[2]
+	WORD $0x4f86d0f5 // sqrdmulh v21.4s, v7.4s, v6.s[0]
+	WORD $0x4f86d9d6 // sqrdmulh v22.4s, v14.4s, v6.s[2]
+	WORD $0x4fa58129 // mul v9.4s, v9.4s, v5.s[1]
+	WORD $0x4fa58a52 // mul v18.4s, v18.4s, v5.s[3]
+	WORD $0x4fa680e7 // mul v7.4s, v7.4s, v6.s[1]
+	WORD $0x4fa689ce // mul v14.4s, v14.4s, v6.s[3]
+	WORD $0x6ea09669 // mls v9.4s, v19.4s, v0.4s
+	WORD $0x6ea09692 // mls v18.4s, v20.4s, v0.4s
+	WORD $0x6ea096a7 // mls v7.4s, v21.4s, v0.4s
+	WORD $0x6ea096ce // mls v14.4s, v22.4s, v0.4s
+	WORD $0x4ea9854c // add v12.4s, v10.4s, v9.4s
+	WORD $0x4eb2862b // add v11.4s, v17.4s, v18.4s
+	WORD $0x4ea78510 // add v16.4s, v8.4s, v7.4s
+	WORD $0x4eae85af // add v15.4s, v13.4s, v14.4s
+	WORD $0x6ea98549 // sub v9.4s, v10.4s, v9.4s
+	WORD $0x6eb28632 // sub v18.4s, v17.4s, v18.4s
+	WORD $0x6ea78507 // sub v7.4s, v8.4s, v7.4s
+	WORD $0x6eae85ae // sub v14.4s, v13.4s, v14.4s
+	WORD $0x3d80002c // str q12, [x1]
+	WORD $0x3ca36829 // str q9, [x1,x3]
+	WORD $0x3caa682b // str q11, [x1,x10]
+	WORD $0x3cab6832 // str q18, [x1,x11]
+	WORD $0x3cac6830 // str q16, [x1,x12]
+	WORD $0x3cad6827 // str q7, [x1,x13]
+	WORD $0x3cae682f // str q15, [x1,x14]
+	WORD $0x3caf682e // str q14, [x1,x15]
+	ADD $16, R2
+	ADD $16, R1
+	SUBS $16, R5
+	BNE loop2
+	ADD R15, R2
+	ADD R15, R1
+	ADD $8, R7
+	ADD $16, R8
+	ADD $32, R9
+	SUBS $1, R4
+	BNE loop1
+	RET
+
+// func forwardLastReducedNEON(x *uint32, blocks int, s *uint64, m *uint32)
+TEXT ·forwardLastReducedNEON(SB), NOSPLIT, $0-32
+	MOVD m+24(FP), R0
+	WORD $0x4ddfc800 // ld1r {v0.4s}, [x0],#4
+	WORD $0x4ddfc801 // ld1r {v1.4s}, [x0],#4
+	WORD $0x6f292422 // urshr v2.4s, v1.4s, #23
+	MOVD x+0(FP), R1
+	MOVD blocks+8(FP), R2
+	MOVD s+16(FP), R3
+loop1:
+	WORD $0xad401023 // ldp q3, q4, [x1]
+	WORD $0xad411825 // ldp q5, q6, [x1,#32]
+	WORD $0xad422027 // ldp q7, q8, [x1,#64]
+	WORD $0xad432829 // ldp q9, q10, [x1,#96]
+	WORD $0xad40306b // ldp q11, q12, [x3]
+	WORD $0xad41386d // ldp q13, q14, [x3,#32]
+	WORD $0x6ea2b46f // sqrdmulh v15.4s, v3.4s, v2.4s
+	WORD $0x6ea2b490 // sqrdmulh v16.4s, v4.4s, v2.4s
+	WORD $0x6ea2b4b1 // sqrdmulh v17.4s, v5.4s, v2.4s
+	WORD $0x6ea2b4d2 // sqrdmulh v18.4s, v6.4s, v2.4s
+	WORD $0x6ea095e3 // mls v3.4s, v15.4s, v0.4s
+	WORD $0x6ea09604 // mls v4.4s, v16.4s, v0.4s
+	WORD $0x6ea09625 // mls v5.4s, v17.4s, v0.4s
+	WORD $0x6ea09646 // mls v6.4s, v18.4s, v0.4s
+	WORD $0x4f8bd0f3 // sqrdmulh v19.4s, v7.4s, v11.s[0]
+	WORD $0x4f8bd114 // sqrdmulh v20.4s, v8.4s, v11.s[0]
+	WORD $0x4f8bd135 // sqrdmulh v21.4s, v9.4s, v11.s[0]
+	WORD $0x4f8bd156 // sqrdmulh v22.4s, v10.4s, v11.s[0]
+	WORD $0x4fab80e7 // mul v7.4s, v7.4s, v11.s[1]
+	WORD $0x4fab8108 // mul v8.4s, v8.4s, v11.s[1]
+	WORD $0x4fab8129 // mul v9.4s, v9.4s, v11.s[1]
+	WORD $0x4fab814a // mul v10.4s, v10.4s, v11.s[1]
+	WORD $0x6ea09667 // mls v7.4s, v19.4s, v0.4s
+	WORD $0x6ea09688 // mls v8.4s, v20.4s, v0.4s
+	WORD $0x6ea096a9 // mls v9.4s, v21.4s, v0.4s
+	WORD $0x6ea096ca // mls v10.4s, v22.4s, v0.4s
+	WORD $0x4ea7846f // add v15.4s, v3.4s, v7.4s
+	WORD $0x4ea88490 // add v16.4s, v4.4s, v8.4s
+	WORD $0x4ea984b1 // add v17.4s, v5.4s, v9.4s
+	WORD $0x4eaa84d2 // add v18.4s, v6.4s, v10.4s
+	WORD $0x6ea78467 // sub v7.4s, v3.4s, v7.4s
+	WORD $0x6ea88488 // sub v8.4s, v4.4s, v8.4s
+	WORD $0x6ea984a9 // sub v9.4s, v5.4s, v9.4s
+	WORD $0x6eaa84ca // sub v10.4s, v6.4s, v10.4s
+	WORD $0x4f8cd233 // sqrdmulh v19.4s, v17.4s, v12.s[0]
+	WORD $0x4f8cd254 // sqrdmulh v20.4s, v18.4s, v12.s[0]
+	WORD $0x4f8cd935 // sqrdmulh v21.4s, v9.4s, v12.s[2]
+	WORD $0x4f8cd956 // sqrdmulh v22.4s, v10.4s, v12.s[2]
+	WORD $0x4fac8231 // mul v17.4s, v17.4s, v12.s[1]
+	WORD $0x4fac8252 // mul v18.4s, v18.4s, v12.s[1]
+	WORD $0x4fac8929 // mul v9.4s, v9.4s, v12.s[3]
+	WORD $0x4fac894a // mul v10.4s, v10.4s, v12.s[3]
+	WORD $0x6ea09671 // mls v17.4s, v19.4s, v0.4s
+	WORD $0x6ea09692 // mls v18.4s, v20.4s, v0.4s
+	WORD $0x6ea096a9 // mls v9.4s, v21.4s, v0.4s
+	WORD $0x6ea096ca // mls v10.4s, v22.4s, v0.4s
+	WORD $0x4eb185e6 // add v6.4s, v15.4s, v17.4s
+	WORD $0x4eb28605 // add v5.4s, v16.4s, v18.4s
+	WORD $0x4ea984e4 // add v4.4s, v7.4s, v9.4s
+	WORD $0x4eaa8503 // add v3.4s, v8.4s, v10.4s
+	WORD $0x6eb185f1 // sub v17.4s, v15.4s, v17.4s
+	WORD $0x6eb28612 // sub v18.4s, v16.4s, v18.4s
+	WORD $0x6ea984e9 // sub v9.4s, v7.4s, v9.4s
+	WORD $0x6eaa850a // sub v10.4s, v8.4s, v10.4s
+	WORD $0x4f8dd0b3 // sqrdmulh v19.4s, v5.4s, v13.s[0]
+	WORD $0x4f8dda54 // sqrdmulh v20.4s, v18.4s, v13.s[2]
+	WORD $0x4f8ed075 // sqrdmulh v21.4s, v3.4s, v14.s[0]
+	WORD $0x4f8ed956 // sqrdmulh v22.4s, v10.4s, v14.s[2]
+	WORD $0x4fad80a5 // mul v5.4s, v5.4s, v13.s[1]
+	WORD $0x4fad8a52 // mul v18.4s, v18.4s, v13.s[3]
+	WORD $0x4fae8063 // mul v3.4s, v3.4s, v14.s[1]
+	WORD $0x4fae894a // mul v10.4s, v10.4s, v14.s[3]
+	WORD $0x6ea09665 // mls v5.4s, v19.4s, v0.4s
+	WORD $0x6ea09692 // mls v18.4s, v20.4s, v0.4s
+	WORD $0x6ea096a3 // mls v3.4s, v21.4s, v0.4s
+	WORD $0x6ea096ca // mls v10.4s, v22.4s, v0.4s
+	WORD $0x4ea584c8 // add v8.4s, v6.4s, v5.4s
+	WORD $0x4eb28627 // add v7.4s, v17.4s, v18.4s
+	WORD $0x4ea38490 // add v16.4s, v4.4s, v3.4s
+	WORD $0x4eaa852f // add v15.4s, v9.4s, v10.4s
+	WORD $0x6ea584c5 // sub v5.4s, v6.4s, v5.4s
+	WORD $0x6eb28632 // sub v18.4s, v17.4s, v18.4s
+	WORD $0x6ea38483 // sub v3.4s, v4.4s, v3.4s
+	WORD $0x6eaa852a // sub v10.4s, v9.4s, v10.4s
+	WORD $0x3dc0106e // ldr q14, [x3,#64]
+	WORD $0x3dc0186d // ldr q13, [x3,#96]
+	WORD $0xad442c6c // ldp q12, q11, [x3,#128]
+	WORD $0xad461069 // ldp q9, q4, [x3,#192]
+	WORD $0x4e852911 // trn1 v17.4s, v8.4s, v5.4s
+	WORD $0x4e856906 // trn2 v6.4s, v8.4s, v5.4s
+	WORD $0x4e9228f3 // trn1 v19.4s, v7.4s, v18.4s
+	WORD $0x4e9268f4 // trn2 v20.4s, v7.4s, v18.4s
+	WORD $0x4ed33a28 // zip1 v8.2d, v17.2d, v19.2d
+	WORD $0x4ed438c5 // zip1 v5.2d, v6.2d, v20.2d
+	WORD $0x4ed37a27 // zip2 v7.2d, v17.2d, v19.2d
+	WORD $0x4ed478d2 // zip2 v18.2d, v6.2d, v20.2d
+	WORD $0x6eaeb4e6 // sqrdmulh v6.4s, v7.4s, v14.4s
+	WORD $0x6eaeb651 // sqrdmulh v17.4s, v18.4s, v14.4s
+	WORD $0x4ead9ce7 // mul v7.4s, v7.4s, v13.4s
+	WORD $0x4ead9e52 // mul v18.4s, v18.4s, v13.4s
+	WORD $0x6ea094c7 // mls v7.4s, v6.4s, v0.4s
+	WORD $0x6ea09632 // mls v18.4s, v17.4s, v0.4s
+	WORD $0x4ea78514 // add v20.4s, v8.4s, v7.4s
+	WORD $0x4eb284b3 // add v19.4s, v5.4s, v18.4s
+	WORD $0x6ea78507 // sub v7.4s, v8.4s, v7.4s
+	WORD $0x6eb284b2 // sub v18.4s, v5.4s, v18.4s
+	WORD $0x6eacb665 // sqrdmulh v5.4s, v19.4s, v12.4s
+	WORD $0x6eabb648 // sqrdmulh v8.4s, v18.4s, v11.4s
+	WORD $0x4ea99e73 // mul v19.4s, v19.4s, v9.4s
+	WORD $0x4ea49e52 // mul v18.4s, v18.4s, v4.4s
+	WORD $0x6ea094b3 // mls v19.4s, v5.4s, v0.4s
+	WORD $0x6ea09512 // mls v18.4s, v8.4s, v0.4s
+	WORD $0x4eb38685 // add v5.4s, v20.4s, v19.4s
+	WORD $0x4eb284e8 // add v8.4s, v7.4s, v18.4s
+	WORD $0x6eb38693 // sub v19.4s, v20.4s, v19.4s
+	WORD $0x6eb284f2 // sub v18.4s, v7.4s, v18.4s
+	WORD $0x4ea51cb4 // mov v20.16b, v5.16b
+	WORD $0x4ea81d07 // mov v7.16b, v8.16b
+	WORD $0x4ea1b685 // sqdmulh v5.4s, v20.4s, v1.4s
+	WORD $0x4ea1b4e8 // sqdmulh v8.4s, v7.4s, v1.4s
+	WORD $0x4f2924a5 // srshr v5.4s, v5.4s, #23
+	WORD $0x4f292508 // srshr v8.4s, v8.4s, #23
+	WORD $0x6ea094b4 // mls v20.4s, v5.4s, v0.4s
+	WORD $0x6ea09507 // mls v7.4s, v8.4s, v0.4s
+	WORD $0x4ea08685 // add v5.4s, v20.4s, v0.4s
+	WORD $0x4ea084e8 // add v8.4s, v7.4s, v0.4s
+	WORD $0x6ea56e94 // umin v20.4s, v20.4s, v5.4s
+	WORD $0x6ea86ce7 // umin v7.4s, v7.4s, v8.4s
+	WORD $0x4ea1b665 // sqdmulh v5.4s, v19.4s, v1.4s
+	WORD $0x4ea1b648 // sqdmulh v8.4s, v18.4s, v1.4s
+	WORD $0x4f2924a5 // srshr v5.4s, v5.4s, #23
+	WORD $0x4f292508 // srshr v8.4s, v8.4s, #23
+	WORD $0x6ea094b3 // mls v19.4s, v5.4s, v0.4s
+	WORD $0x6ea09512 // mls v18.4s, v8.4s, v0.4s
+	WORD $0x4ea08665 // add v5.4s, v19.4s, v0.4s
+	WORD $0x4ea08648 // add v8.4s, v18.4s, v0.4s
+	WORD $0x6ea56e73 // umin v19.4s, v19.4s, v5.4s
+	WORD $0x6ea86e52 // umin v18.4s, v18.4s, v8.4s
+	WORD $0x4e932a85 // trn1 v5.4s, v20.4s, v19.4s
+	WORD $0x4e936a88 // trn2 v8.4s, v20.4s, v19.4s
+	WORD $0x4e9228e6 // trn1 v6.4s, v7.4s, v18.4s
+	WORD $0x4e9268f1 // trn2 v17.4s, v7.4s, v18.4s
+	WORD $0x4ec638b4 // zip1 v20.2d, v5.2d, v6.2d
+	WORD $0x4ed13913 // zip1 v19.2d, v8.2d, v17.2d
+	WORD $0x4ec678a7 // zip2 v7.2d, v5.2d, v6.2d
+	WORD $0x4ed17912 // zip2 v18.2d, v8.2d, v17.2d
+	WORD $0xad004c34 // stp q20, q19, [x1]
+	WORD $0xad014827 // stp q7, q18, [x1,#32]
+	WORD $0x3dc01464 // ldr q4, [x3,#80]
+	WORD $0x3dc01c69 // ldr q9, [x3,#112]
+	WORD $0xad45306b // ldp q11, q12, [x3,#160]
+	WORD $0xad47386d // ldp q13, q14, [x3,#224]
+	WORD $0x4e832a11 // trn1 v17.4s, v16.4s, v3.4s
+	WORD $0x4e836a06 // trn2 v6.4s, v16.4s, v3.4s
+	WORD $0x4e8a29e8 // trn1 v8.4s, v15.4s, v10.4s
+	WORD $0x4e8a69e5 // trn2 v5.4s, v15.4s, v10.4s
+	WORD $0x4ec83a30 // zip1 v16.2d, v17.2d, v8.2d
+	WORD $0x4ec538c3 // zip1 v3.2d, v6.2d, v5.2d
+	WORD $0x4ec87a2f // zip2 v15.2d, v17.2d, v8.2d
+	WORD $0x4ec578ca // zip2 v10.2d, v6.2d, v5.2d
+	WORD $0x6ea4b5e6 // sqrdmulh v6.4s, v15.4s, v4.4s
+	WORD $0x6ea4b551 // sqrdmulh v17.4s, v10.4s, v4.4s
+	WORD $0x4ea99def // mul v15.4s, v15.4s, v9.4s
+	WORD $0x4ea99d4a // mul v10.4s, v10.4s, v9.4s
+	WORD $0x6ea094cf // mls v15.4s, v6.4s, v0.4s
+	WORD $0x6ea0962a // mls v10.4s, v17.4s, v0.4s
+	WORD $0x4eaf8605 // add v5.4s, v16.4s, v15.4s
+	WORD $0x4eaa8468 // add v8.4s, v3.4s, v10.4s
+	WORD $0x6eaf860f // sub v15.4s, v16.4s, v15.4s
+	WORD $0x6eaa846a // sub v10.4s, v3.4s, v10.4s
+	WORD $0x6eabb503 // sqrdmulh v3.4s, v8.4s, v11.4s
+	WORD $0x6eacb550 // sqrdmulh v16.4s, v10.4s, v12.4s
+	WORD $0x4ead9d08 // mul v8.4s, v8.4s, v13.4s
+	WORD $0x4eae9d4a // mul v10.4s, v10.4s, v14.4s
+	WORD $0x6ea09468 // mls v8.4s, v3.4s, v0.4s
+	WORD $0x6ea0960a // mls v10.4s, v16.4s, v0.4s
+	WORD $0x4ea884a3 // add v3.4s, v5.4s, v8.4s
+	WORD $0x4eaa85f0 // add v16.4s, v15.4s, v10.4s
+	WORD $0x6ea884a8 // sub v8.4s, v5.4s, v8.4s
+	WORD $0x6eaa85ea // sub v10.4s, v15.4s, v10.4s
+	WORD $0x4ea31c65 // mov v5.16b, v3.16b
+	WORD $0x4eb01e0f // mov v15.16b, v16.16b
+	WORD $0x4ea1b4a3 // sqdmulh v3.4s, v5.4s, v1.4s
+	WORD $0x4ea1b5f0 // sqdmulh v16.4s, v15.4s, v1.4s
+	WORD $0x4f292463 // srshr v3.4s, v3.4s, #23
+	WORD $0x4f292610 // srshr v16.4s, v16.4s, #23
+	WORD $0x6ea09465 // mls v5.4s, v3.4s, v0.4s
+	WORD $0x6ea0960f // mls v15.4s, v16.4s, v0.4s
+	WORD $0x4ea084a3 // add v3.4s, v5.4s, v0.4s
+	WORD $0x4ea085f0 // add v16.4s, v15.4s, v0.4s
+	WORD $0x6ea36ca5 // umin v5.4s, v5.4s, v3.4s
+	WORD $0x6eb06def // umin v15.4s, v15.4s, v16.4s
+	WORD $0x4ea1b503 // sqdmulh v3.4s, v8.4s, v1.4s
+	WORD $0x4ea1b550 // sqdmulh v16.4s, v10.4s, v1.4s
+	WORD $0x4f292463 // srshr v3.4s, v3.4s, #23
+	WORD $0x4f292610 // srshr v16.4s, v16.4s, #23
+	WORD $0x6ea09468 // mls v8.4s, v3.4s, v0.4s
+	WORD $0x6ea0960a // mls v10.4s, v16.4s, v0.4s
+	WORD $0x4ea08503 // add v3.4s, v8.4s, v0.4s
+	WORD $0x4ea08550 // add v16.4s, v10.4s, v0.4s
+	WORD $0x6ea36d08 // umin v8.4s, v8.4s, v3.4s
+	WORD $0x6eb06d4a // umin v10.4s, v10.4s, v16.4s
+	WORD $0x4e8828a3 // trn1 v3.4s, v5.4s, v8.4s
+	WORD $0x4e8868b0 // trn2 v16.4s, v5.4s, v8.4s
+	WORD $0x4e8a29e6 // trn1 v6.4s, v15.4s, v10.4s
+	WORD $0x4e8a69f1 // trn2 v17.4s, v15.4s, v10.4s
+	WORD $0x4ec63865 // zip1 v5.2d, v3.2d, v6.2d
+	WORD $0x4ed13a08 // zip1 v8.2d, v16.2d, v17.2d
+	WORD $0x4ec6786f // zip2 v15.2d, v3.2d, v6.2d
+	WORD $0x4ed17a0a // zip2 v10.2d, v16.2d, v17.2d
+	WORD $0xad022025 // stp q5, q8, [x1,#64]
+	WORD $0xad03282f // stp q15, q10, [x1,#96]
+	ADD $128, R1
+	ADD $256, R3
+	SUBS $1, R2
+	BNE loop1
+	RET
+
 // func inverseFirstNEON(dst, src *uint32, blocks int, s *uint64, q uint32)
 TEXT ·inverseFirstNEON(SB), NOSPLIT, $0-36
 	MOVWU q+32(FP), R0

@@ -102,7 +102,8 @@ var (
 	left32       = by{"shl", 0x4f005400, "4s", 32, false}
 	below32      = by{"sri", 0x6f004400, "4s", 32, true} // n >> k, below the upper k bits of d
 	right32      = by{"ushr", 0x6f000400, "4s", 32, true}
-	addRight32   = by{"usra", 0x6f001400, "4s", 32, true} // d += n >> k
+	addRight32   = by{"usra", 0x6f001400, "4s", 32, true}  // d += n >> k
+	signedRight  = by{"srshr", 0x4f002400, "4s", 32, true} // rounds
 	roundRight32 = by{"urshr", 0x6f002400, "4s", 32, true}
 	left64       = by{"shl", 0x4f005400, "2d", 64, false}
 )

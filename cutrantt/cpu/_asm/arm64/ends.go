@@ -49,15 +49,24 @@ func (f *function) inner(t []vreg, s xreg, h int) (two twiddle, one [2]twiddle) 
 }
 
 func forwardLast(g *file) {
-	f := g.modular("forwardLast", "x *uint32, blocks int, s *uint64, q uint32", `is the last five levels of the forward transform, in place, over blocks of 32
-neighbours: (-2q, 2q), signed, to [0, q). s is the stream of their twiddles.`)
+	g.modular("forwardLast", "x *uint32, blocks int, s *uint64, q uint32", `is the last five levels of the forward transform, in place, over blocks of 32
+neighbours: (-2q, 2q), signed, to [0, q). s is the stream of their twiddles.`).last(nil)
+}
+
+// last is the last five levels; first is nil or goes before them, with the vectors of a
+// block.
+func (f *function) last(first func(x []vreg)) {
 	p, n, s := f.param("x"), f.param("blocks"), f.param("s")
 	f.loop(n, 1, func() {
 		x, t := f.takeAll(8), f.takeAll(4)
 		for i := 0; i < 8; i += 2 {
 			f.loadPair(x[i], x[i+1], p, 16*i)
 		}
-		for level, w := range f.outer(t, s) {
+		w := f.outer(t, s)
+		if first != nil {
+			first(x)
+		}
+		for level, w := range w {
 			f.level(x, 4>>level, w)
 		}
 		f.give(t...)
@@ -81,6 +90,16 @@ neighbours: (-2q, 2q), signed, to [0, q). s is the stream of their twiddles.`)
 // lastButterfly is butterfly with results in [0, q).
 func (f *function) lastButterfly(a, b vreg, w twiddle) {
 	f.times(b, w)
+	if f.lazy {
+		t := f.take()
+		f.op(add, t, a, b)
+		f.op(sub, b, a, b)
+		f.move(a, t)
+		f.give(t)
+		f.residue(a)
+		f.residue(b)
+		return
+	}
 	f.least(a, f.q2)
 	f.less(a, f.q)
 	f.least(b, f.q)

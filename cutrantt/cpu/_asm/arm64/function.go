@@ -29,6 +29,7 @@ type function struct {
 	own     []vreg // those that it has given back
 
 	q, q2 vreg // the modulus and twice the modulus in every lane
+	lazy  bool // butterflies reduce nothing (see lazy.go)
 }
 
 // new starts a function.

@@ -37,6 +37,7 @@ var packages = map[string]func(g *file){"cpu": arithmetic, "prng": samplers}
 func arithmetic(g *file) {
 	passes(g)
 	forwardLast(g)
+	lazy(g)
 	inverseFirst(g)
 	elementwise(g)
 	products(g)

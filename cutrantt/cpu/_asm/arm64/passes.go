@@ -9,11 +9,7 @@ func passes(g *file) {
 		f := g.modular(fmt.Sprintf("forward%d", k), passArgs, fmt.Sprintf(`is %d levels of the forward transform over groups of %d parts of size
 residues, from src to dst, which are equal or apart: (-2q, 2q) to (-2q, 2q), signed. The
 twiddles of the first group have index first in the outermost level.`, k, 1<<k))
-		f.pass(k, 1, nil, func(x []vreg, w [][]twiddle) {
-			for j := range k {
-				f.level(x, len(x)>>(j+1), w[j])
-			}
-		})
+		f.pass(k, 1, nil, f.levels)
 	}
 	for k := 1; k <= 3; k++ {
 		f := g.modular(fmt.Sprintf("inverse%d", k), passArgs, fmt.Sprintf(`undoes forward%d. In and out, the first half of a group is in [0, 2q) and the
@@ -28,6 +24,13 @@ is the pair of factors of the sums and of the differences of the last level.`, k
 		v, p := f.take(), f.param("scale")
 		f.load(v, p, 0)
 		f.undo(k, &v)
+	}
+}
+
+// levels is the levels of a pass of the forward transform.
+func (f *function) levels(x []vreg, w [][]twiddle) {
+	for j := range w {
+		f.level(x, len(x)>>(j+1), w[j])
 	}
 }
 
@@ -69,11 +72,13 @@ func (f *function) level(x []vreg, d int, w []twiddle) {
 }
 
 // butterfly is the Cooley-Tukey butterfly (a + w*b, a - w*b): (-2q, 2q) to (-2q, 2q),
-// with a in [-q, q) on the way. sum is a register that a takes.
+// with a in [-q, q) on the way; lazy, |a| grows by less than q. sum is a register that a takes.
 func (f *function) butterfly(a, b, sum *vreg, w twiddle) {
 	f.times(*b, w)
-	f.least(*a, f.q2)
-	f.op(sub, *a, *a, f.q)
+	if !f.lazy {
+		f.least(*a, f.q2)
+		f.op(sub, *a, *a, f.q)
+	}
 	f.op(add, *sum, *a, *b)
 	f.op(sub, *b, *a, *b)
 	*a, *sum = *sum, *a
