@@ -6,7 +6,8 @@
 // 64-bit multiplications, fully reduced. Sums of products are accumulated in 64 bits
 // and take one Barrett reduction. Vector code works on 32-bit lanes: Shoup products
 // with constants, sums of 64 bits for even and odd lanes with one Montgomery
-// reduction, whose factor 2^32 is part of the constants. NEON has a product that keeps
+// reduction, whose factor 2^32 is part of the constants. On amd64 the transforms for
+// primes below 2^28 work on signed residues that grow from level to level. NEON has a product that keeps
 // the upper half of signed numbers, so there residues are signed between the levels of a
 // transform. Vector code is written by the module _asm and drives transforms, element-wise operations, products (with n2 > 1 by the
 // lazy method), base conversion, encryption and key switching; the other methods of
