@@ -20,6 +20,7 @@ type Context struct {
 	n2      int
 	encoder *Encoder
 	free    sync.Pool // *limbReader
+	words   sync.Pool // *[]uint32 of public residues
 }
 
 type options struct {

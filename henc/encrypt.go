@@ -103,7 +103,10 @@ func (e *Encryptor) slots() slotEncryptor {
 // with v uniform ternary and e0, e1 centred binomial (streams LabelV, LabelE0,
 // LabelE1 of seed, see internal/keymat). Each small polynomial is drawn once and
 // expanded over the limbs; adding e0 to m before the transform leaves three
-// forward transforms per limb, and both products share v. Everything secret is
+// forward transforms per limb, and both products share v. No branch and no address
+// depends on the seed, on what is drawn from it or on the message, but for whether the
+// message is refused and whether it reaches 2^61: sampling reads a fixed number of words,
+// transforms and products correct by minima and masks (make timing). Everything secret is
 // wiped before the call returns, also when it fails; on a GPU it is wiped by the
 // kernels of the call, which may still run.
 func (e *Encryptor) Encrypt(coeffs []float64, level int, scale float64, seed *Seed) (*Ciphertext, error) {

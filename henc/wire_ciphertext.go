@@ -334,7 +334,13 @@ func (c *Context) unmarshalCiphertext(b []byte) (*Ciphertext, error) {
 // ones, zero where there is none.
 func (c *Context) unpack(packed [][]byte, h Header) (*cutrantt.Batch, error) {
 	n, limbs := c.params.N(), c.params.QLimbs(h.Level)
-	x := make([]uint32, 2*len(limbs)*n)
+	buf, _ := c.words.Get().(*[]uint32)
+	if size := 2 * len(limbs) * n; buf == nil || len(*buf) < size {
+		buf = new(make([]uint32, size))
+	}
+	defer c.words.Put(buf)
+	x := (*buf)[:2*len(limbs)*n]
+	clear(x[len(packed)*len(limbs)*n:])
 	for p, b := range packed {
 		for i, q := range c.params.data().lit.Q[:len(limbs)] {
 			at, size := (p*len(limbs)+i)*n, wire.PackedLen(n, q)
@@ -349,7 +355,7 @@ func (c *Context) unpack(packed [][]byte, h Header) (*cutrantt.Batch, error) {
 			return nil, err
 		}
 	}
-	value, err := c.ring.NewBatch(2, limbs, h.Domain)
+	value, err := cutrantt.NewResult(c.ring, 2, limbs, h.Domain)
 	if err != nil {
 		return nil, err
 	}

@@ -17,7 +17,9 @@ type Decryptor struct {
 // NewDecryptor makes a decryptor; k must belong to ctx.
 func NewDecryptor(ctx *henc.Context, k *Key) *Decryptor { return &Decryptor{ctx: ctx, key: k} }
 
-// Decrypt is c0 + c1*s: the plaintext with the ciphertext's noise.
+// Decrypt is c0 + c1*s: the plaintext with the ciphertext's noise. No branch and no
+// address depends on s or on the result; decoding adds to this that everybody learns
+// whether it failed, or needed more than four primes, as after a wrong key.
 func (d *Decryptor) Decrypt(ct *henc.Ciphertext) (*henc.Plaintext, error) {
 	if d == nil || d.ctx == nil {
 		return nil, fmt.Errorf("decrypt: %w: decryptor without a context", henc.ErrParams)

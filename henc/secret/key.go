@@ -34,7 +34,8 @@ type Key struct {
 }
 
 // Generate draws a secret key from seed, which it does not keep or wipe; nil
-// draws a fresh one from the operating system. Equal seeds give equal keys.
+// draws a fresh one from the operating system. Equal seeds give equal keys. No branch
+// and no address depends on the seed or the key, here or in what is made of the key.
 func Generate(ctx *henc.Context, seed *henc.Seed) (*Key, error) {
 	if ctx == nil {
 		return nil, fmt.Errorf("generate key: %w: nil context", henc.ErrParams)

@@ -68,7 +68,8 @@ func (e *SeededEncryptor) slots() henc.BatchEncryptor {
 // stream henc.LabelCipherA of a public seed, which the ciphertext carries. The
 // public seed and the secret seed of e come from seed by HKDF under different
 // labels: neither determines the other, and two seeds never share a c1. scale 0
-// means ScaleAt(level); a nil seed draws a fresh one.
+// means ScaleAt(level); a nil seed draws a fresh one. As in henc.Encryptor.Encrypt no
+// branch and no address depends on a secret.
 func (e *SeededEncryptor) Encrypt(coeffs []float64, level int, scale float64, seed *henc.Seed) (*henc.Ciphertext, error) {
 	cts, err := e.EncryptBatch([][]float64{coeffs}, level, scale, []*henc.Seed{seed})
 	if err != nil {

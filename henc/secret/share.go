@@ -140,7 +140,9 @@ func (d *Decryptor) flooded(pt *henc.Plaintext, f henc.Flood) ([]float64, error)
 
 // gaussian fills dst with rounded Gaussian values by Box and Muller's method: the
 // 64-bit words 2j and 2j+1 of the seed's stream give values 2j and 2j+1. With 53
-// bits the tail ends at 8.6 deviations, which is missed with probability 2^-57.
+// bits the tail ends at 8.6 deviations, which is missed with probability 2^-57. The
+// functions of package math branch on their arguments, so the time tells something of the
+// noise to whoever can measure it on the key holder's machine (docs/security.md).
 func gaussian(dst []float64, sigma float64, seed *henc.Seed) {
 	const label = 0x48580001
 	words := make([]uint32, 2*len(dst)+2)
