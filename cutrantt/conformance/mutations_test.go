@@ -189,7 +189,7 @@ var mutations = []mutation{
 	{what: "automorphism sign of the power", file: "cpu/automorphism.go", old: "turn := -(s >> k)", new: "turn := uint32(0)"},
 	{what: "small values", file: "cpu/small.go", old: "sub(m.reduce(uint64(int64(v[k])+shift)), back, m.q)", new: "add(m.reduce(uint64(int64(v[k])+shift)), back, m.q)"},
 	{what: "negative floats", file: "cpu/small.go", old: "sign := x >> 63", new: "sign := x >> 63 & 0"},
-	{what: "large floats", file: "cpu/small.go", old: "p[e-53])", new: "p[e-52])"},
+	{what: "large floats", file: "cpu/small.go", old: "i := parts - 1;", new: "i := parts - 2;"},
 	{what: "uniform stream index", file: "cpu/small.go", old: "uint32(limbs[l]), r.moduli", new: "uint32(l), r.moduli"},
 
 	// Arguments.

@@ -95,15 +95,14 @@ func (r *ring) SetFloats(dst *cutrantt.Batch, v []float64) error {
 		r.eachNatural(dst, func(to []uint32, m *modulus) { s.residues(r, to, m) })
 		return nil
 	}
-	n2, limbs := int(dst.Domain().N2), dst.Limbs()
+	n2, limbs, parts := int(dst.Domain().N2), dst.Limbs(), floatParts(largest)
 	r.eachLimb(1, len(limbs), 2*r.n, func(_, l int) {
 		m, to := r.moduli[limbs[l]], r.limb(dst, 0, l)
 		if taint.Outcome(largest < 1<<63) {
 			gather(to, n2, func(k int) uint32 { return m.reduceInt64(int64(v[k])) })
 			return
 		}
-		p := m.powersOfTwo(largest)
-		gather(to, n2, func(k int) uint32 { return m.reduceFloat(v[k], p) })
+		gather(to, n2, func(k int) uint32 { return m.reduceFloat(v[k], parts) })
 	})
 	return nil
 }
@@ -115,25 +114,32 @@ func (b *barrett) reduceInt64(x int64) uint32 {
 	return corr(a^(uint32(sign)&(a^(b.q-a))), b.q) // a, or q-a corrected
 }
 
-// powersOfTwo is 2^0, 2^1, ... mod q, up to the exponent of largest.
-func (b *barrett) powersOfTwo(largest float64) []uint32 {
-	_, e := math.Frexp(largest)
-	p := make([]uint32, e+1)
-	p[0] = 1
-	for i := 1; i < len(p); i++ {
-		p[i] = add(p[i-1], p[i-1], b.q)
+// floatPart is how many bits of a float64 are reduced at a time; 18 parts make one.
+const floatPart, maxFloatParts = 60, 18
+
+// floatParts is how many parts numbers up to largest have.
+func floatParts(largest float64) int {
+	parts := 2
+	for parts < maxFloatParts && taint.Outcome(largest >= powerOfTwo(floatPart*parts)) {
+		parts++
 	}
-	return p
+	return parts
 }
 
-// reduceFloat is the integral value x mod q: its 53-bit significand times a
-// power of two from p.
-func (b *barrett) reduceFloat(x float64, p []uint32) uint32 {
-	if math.Abs(x) < 1<<63 {
-		return b.reduceInt64(int64(x))
+// powerOfTwo is 2^e for |e| < 1023.
+func powerOfTwo(e int) float64 { return math.Float64frombits(uint64(1023+e) << 52) }
+
+// reduceFloat is the integral x mod q, for |x| < 2^(floatPart*parts): Horner's rule on
+// its parts, each of which and what is left are exact. No branch depends on x.
+func (b *barrett) reduceFloat(x float64, parts int) uint32 {
+	var r uint32
+	step := b.reduce(1 << floatPart)
+	for i := parts - 1; i >= 0; i-- {
+		high := math.Trunc(x * powerOfTwo(-floatPart*i))
+		x -= high * powerOfTwo(floatPart*i)
+		r = add(b.mul(r, step), b.reduceInt64(int64(high)), b.q)
 	}
-	frac, e := math.Frexp(x) // x = frac * 2^e, e > 53
-	return b.mul(b.reduceInt64(int64(frac*(1<<53))), p[e-53])
+	return r
 }
 
 func (r *ring) SampleUniform(dst *cutrantt.Batch, seed *[32]byte, label uint32) error {

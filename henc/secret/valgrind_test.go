@@ -60,6 +60,10 @@ func operations(t *testing.T, ctx *henc.Context) {
 	seeded := secret.NewSeededEncryptor(ctx, key)
 	clean(t, "encrypt seeded", func() { must(seeded.EncryptPacked(values, level, 0, secretSeed(t, "e")))(t) })
 	clean(t, "plaintext", func() { must(ctx.Encoder().EncodeReal(values, level, p.DefaultScale()))(t) })
+	if p.LogQ(level) > 100 { // coefficients beyond 64-bit integers
+		clean(t, "large plaintext", func() { must(ctx.Encoder().EncodeReal(values, level, 0x1p70))(t) })
+		clean(t, "encrypt large", func() { must(enc.EncryptReal(values, level, 0x1p70, secretSeed(t, "e")))(t) })
+	}
 	dec := secret.NewDecryptor(ctx, key)
 	clean(t, "decrypt", func() { must(dec.DecryptReal(ct))(t) })
 	clean(t, "decrypt complex", func() { must(dec.DecryptComplex(ct))(t) })
