@@ -20,8 +20,10 @@ var public = map[string]string{
 	"retryNEON":      "as retryAVX512",
 	"tileDownAVX2":   "the indices of the reversal of bits",
 	"tileDownAVX512": "the indices of the reversal of bits",
+	"tileDownNEON":   "the indices of the reversal of bits",
 	"tileUpAVX2":     "the indices of the reversal of bits",
 	"tileUpAVX512":   "the indices of the reversal of bits",
+	"tileUpNEON":     "the indices of the reversal of bits",
 }
 
 // TestAssembly reads the vector code, also that which valgrind does not run

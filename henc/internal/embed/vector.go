@@ -5,6 +5,8 @@ import (
 	"math/bits"
 )
 
+//go:generate go run -C ../../../cutrantt/cpu/_asm ./arm64 -out ../../../henc/internal/embed/zvector_arm64.s -stubs ../../../henc/internal/embed/zvector_arm64.go -pkg embed
+
 // code is one variant of vector code for vectors of lanes numbers. The table of
 // twiddles goes from distance to index: those of distance h begin at h.
 type code struct {

@@ -12,6 +12,7 @@ import (
 const (
 	AVX512  = "avx512" // F, BW, DQ and VL
 	AVX2    = "avx2"
+	NEON    = "neon"
 	Generic = "generic"
 )
 

@@ -149,6 +149,10 @@ func (f *function) largest(d xreg, n vreg) {
 	f.lane(d, n)
 }
 
+func (f *function) lane64(d xreg, n vreg) {
+	f.word(0x4e083c00|uint32(n)<<5|uint32(d), "mov x%d, %v.d[0]", int(d), n)
+}
+
 func (f *function) lane(d xreg, n vreg) {
 	f.word(0x0e043c00|uint32(n)<<5|uint32(d), "mov w%d, %v.s[0]", int(d), n)
 }

@@ -17,7 +17,7 @@ type file struct {
 // not in use.
 type function struct {
 	name, signature, doc string
-	result               string // "name int", or empty
+	result               string // names and types, or empty
 
 	lines   []string
 	free    []vreg
@@ -205,10 +205,13 @@ func (f *function) unless(branch string, body func()) {
 	f.lines = append(f.lines, label+":")
 }
 
-// returns ends the function with an int.
-func (f *function) returns(name string, x xreg) {
+// returns adds x to the results, as a type of 64 bits.
+func (f *function) returns(name, kind string, x xreg) {
 	f.line("MOVD %v, %s+%d(FP)", x, name, f.size)
-	f.result, f.size = name+" int", f.size+8
+	if f.result != "" {
+		f.result += ", "
+	}
+	f.result, f.size = f.result+name+" "+kind, f.size+8
 }
 
 func (f *function) declaration() string {

@@ -216,7 +216,7 @@ returns how many.`)
 		f.advance(src, 64)
 		f.advance(list, 4)
 	})
-	f.returns("still", still)
+	f.returns("still", "int", still)
 }
 
 // small is a sampler of small integers, one from each pair of words; draw puts it in
