@@ -215,11 +215,14 @@ func (e *Encoder) FromCoeffs(coeffs []float64, level int, scale float64) (*Plain
 	if n := e.ctx.params.N(); len(coeffs) < n {
 		coeffs = append(make([]float64, 0, n), coeffs...)[:n]
 	}
-	pt, err := e.ctx.NewPlaintext(level, scale)
-	if err != nil {
+	if err := e.ctx.params.CheckScale(level, scale); err != nil {
 		return nil, err
 	}
-	pt.Value.SetDomain(cutrantt.Coeffs(e.ctx.n2))
+	value, err := cutrantt.NewResult(e.ctx.ring, 1, e.ctx.params.QLimbs(level), cutrantt.Coeffs(e.ctx.n2))
+	if err != nil {
+		return nil, fmt.Errorf("encode: %w", err)
+	}
+	pt := &Plaintext{Value: value, Level: level, Scale: scale}
 	if err := e.ctx.ring.SetFloats(pt.Value, coeffs); err != nil {
 		return nil, fmt.Errorf("encode: %w", err)
 	}

@@ -82,12 +82,9 @@ func (r *ring) SetFloats(dst *cutrantt.Batch, v []float64) error {
 	if err := r.check.Coefficients(dst, len(v)); err != nil {
 		return err
 	}
-	if err := check.Floats(v); err != nil {
+	largest, err := check.FloatsUpTo(v)
+	if err != nil {
 		return err
-	}
-	var largest float64
-	for _, x := range v {
-		largest = max(largest, math.Abs(x))
 	}
 	if r.vec != nil && taint.Outcome(largest < maxWide) {
 		s := r.newWide(v, nil)

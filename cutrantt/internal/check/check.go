@@ -258,10 +258,16 @@ func Small(v []int32) error {
 	return nil
 }
 
-// Floats checks that every element is finite and integral, without a branch on one: a
-// message is refused as a whole. Below 2^52, adding and subtracting 2^52 rounds to an
-// integer; from there on every finite float64 is one.
+// Floats checks that every element is finite and integral.
 func Floats(v []float64) error {
+	_, err := FloatsUpTo(v)
+	return err
+}
+
+// FloatsUpTo is Floats that gives the largest magnitude, without a branch on an element:
+// a message is refused as a whole. Below 2^52, adding and subtracting 2^52 rounds to an
+// integer; from there on every finite float64 is one.
+func FloatsUpTo(v []float64) (largest float64, err error) {
 	const whole, infinite = 1 << 52, 0x7ff << 52
 	least := math.Float64bits(whole)
 	var top, bad uint64
@@ -272,10 +278,10 @@ func Floats(v []float64) error {
 		top = max(top, b)
 	}
 	if taint.Outcome(bad == 0) && taint.Outcome(top < infinite) {
-		return nil
+		return math.Float64frombits(top), nil
 	}
 	i := slices.IndexFunc(v, func(x float64) bool { return math.IsInf(x, 0) || math.Trunc(x) != x })
-	return fmt.Errorf("%w: coefficient %d is not a finite integer", cutrantt.ErrRange, i)
+	return 0, fmt.Errorf("%w: coefficient %d is not a finite integer", cutrantt.ErrRange, i)
 }
 
 // Seeded checks the destination and the seed of a sampler.
