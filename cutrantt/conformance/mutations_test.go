@@ -11,7 +11,7 @@ var (
 	generatorTests   = mutationRun{pkg: "./cutrantt/prng", pattern: "."}
 	rangeTests       = mutationRun{pkg: "./cutrantt/cpu", pattern: "."}                                                            // beyond what moduli and residues of a ring reach
 	emulated         = mutationRun{pkg: "./cutrantt/cpu", pattern: "VectorElements|VectorSums|VectorIntegers|Signed", arm64: true} // NEON, generated again
-	emulatedSamplers = mutationRun{pkg: "./cutrantt/prng", pattern: "VariantsAgree", arm64: true}
+	emulatedSamplers = mutationRun{pkg: "./cutrantt/prng", pattern: "VariantsAgree|TernaryEdges", arm64: true}
 	emulatedLazy     = mutationRun{pkg: "./cutrantt/cpu", pattern: "LazyPasses", arm64: true}
 )
 
