@@ -18,7 +18,7 @@ MODULES := . interop/lattigo bench cutrantt/cpu/_asm
 RACE_PKGS := ./agent/... ./evaluator/... ./internal/... ./keyholder/... ./transport/...
 
 # The arithmetic that must be right on the boards: run under emulation.
-ARM64_PKGS := ./cutrantt/prng ./cutrantt/cpu ./cutrantt/conformance ./henc ./henc/internal/embed ./henc/secret
+ARM64_PKGS := ./cutrantt/prng ./cutrantt/cpu ./cutrantt/conformance ./henc ./henc/internal/crt ./henc/internal/embed ./henc/internal/wire ./henc/secret
 
 .PHONY: help
 help: ## list the targets
