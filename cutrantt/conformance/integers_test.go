@@ -43,6 +43,26 @@ func TestExtend(t *testing.T) {
 	})
 }
 
+// TestExtendLarge gives the blocks of kernels/extend.cu several groups of outputs,
+// even and odd numbers of them, for every number of chunks: smaller rings deal the
+// groups out to more blocks.
+func TestExtendLarge(t *testing.T) {
+	eachBackend(t, func(t *testing.T, b cutrantt.Backend) {
+		if b.Name() == "reference" {
+			t.Skip("would be compared with itself; see TestIntegers")
+		}
+		g := newRig(t, b, 13, moduli(t, 13, 43), cutrantt.MethodAuto)
+		for _, c := range []struct{ from, outputs int }{{3, 17}, {10, 12}, {20, 17}, {20, 12}, {26, 17}} {
+			to := upTo(c.from + c.outputs)[c.from:]
+			src := g.batch(upTo(c.from), cutrantt.Coeffs(16), random, largest, random, extremes, random)
+			dst := g.blank(5, to, cutrantt.Coeffs(16))
+			g.run(fmt.Sprintf("extend %d limbs to %d", c.from, c.outputs), dst, func(r cutrantt.Ring, of func(pair) *cutrantt.Batch) error {
+				return r.Extend(of(dst), of(src))
+			})
+		}
+	})
+}
+
 // TestDivRound compares with the reference in both domains, dropping one limb,
 // two, and more than one lazy run; also in place of the leading limbs.
 func TestDivRound(t *testing.T) {
