@@ -71,8 +71,9 @@ outage: ## an outage of 24 hours with 32 channels at 10 Hz, on a simulated clock
 	HENCEDGE_OUTAGE_HOURS=24 $(GO) test -count=1 -timeout 2h -run TestOutage -v ./agent
 
 .PHONY: mutate
-mutate: ## put one-line faults into the kernels and show that the conformance suite finds each
+mutate: ## put one-line faults into the arithmetic, and into the CUDA kernels on an emulated GPU, and show that the suites find each
 	HENCEDGE_MUTATE=1 $(GO) test -count=1 -timeout 60m -run TestMutations -v ./cutrantt/conformance
+	HENCEDGE_MUTATE=1 $(GO) test -count=1 -timeout 120m -run TestMutations -v ./cutrantt/cuda/cudatest
 
 .PHONY: timing
 timing: ## show that no branch and no address depends on a secret in samplers, keys, encryption and decryption (needs valgrind), and compare times on fixed and random ones; half a minute
