@@ -31,7 +31,7 @@ var neon = &vectorCode{
 	tensor: tensorNEON, permute: permuteNEON,
 	liftSmall: liftSmallNEON, split: splitNEON, liftWide: liftWideNEON,
 	inner:  [2]func(dst, x, y *uint32, dstStride, xStride, yStride, yStep, terms, n int, qinv, q uint32){innerNEON, innerPairNEON},
-	digits: digitsNEON, extend: extendNEON,
+	digits: digitsNEON, extend: extendNEON, rounds: roundsNEON, subScaleAdd: subScaleAddNEON,
 	lazy: lazyNEON,
 }
 

@@ -59,6 +59,10 @@ func TestVectorElements(t *testing.T) {
 			expect(t, "scale", q, dst, func(i int) uint32 { return mod(int64(wide[i]) * int64(w)) })
 			c.subScale(&dst[0], &x[0], &y[0], n, &pair, q)
 			expect(t, "subScale", q, dst, func(i int) uint32 { return mod((int64(x[i]) - int64(y[i])) * int64(w)) })
+			if c.subScaleAdd != nil {
+				c.subScaleAdd(&dst[0], &x[0], &y[0], &z[0], n, &pair, q)
+				expect(t, "subScaleAdd", q, dst, func(i int) uint32 { return mod((int64(x[i])-int64(y[i]))*int64(w) + int64(z[i])) })
+			}
 		}
 		mu, s := m.vector()
 		c.mul(&dst[0], &x[0], &y[0], n, mu, s, q)

@@ -146,6 +146,11 @@ func scaleNEON(dst, x *uint32, n int, w *uint64, q uint32)
 //go:noescape
 func subScaleNEON(dst, x, y *uint32, n int, w *uint64, q uint32)
 
+// subScaleAddNEON sets dst = (x - y) * w + z with the Shoup pair w; n is a multiple of 16, residues in [0, q).
+//
+//go:noescape
+func subScaleAddNEON(dst, x, y, z *uint32, n int, w *uint64, q uint32)
+
 // mulNEON sets dst = x * y; mu and s are the constants of
 // barrett.vector, of which s is used. n is a multiple of 16, residues in [0, q).
 //
@@ -195,6 +200,13 @@ func innerPairNEON(dst, x, y *uint32, dstStride, xStride, yStride, yStep, terms,
 //
 //go:noescape
 func digitsNEON(dst, src *uint32, dstStride, srcStride, limbs, n int, c *uint64, v *uint32, q uint32)
+
+// roundsNEON sets v to the rounded sum of y_i/q_i for the rows y_i of src. A row lies a stride (in
+// residues) behind the one before. n is a multiple of 16, residues in [0, q_i), round
+// below 2^32; q is not used.
+//
+//go:noescape
+func roundsNEON(src *uint32, stride, limbs, n int, c *uint64, v *uint32, q uint32)
 
 // extendNEON sets dst to the sum of y_i * h_i and v * h_limbs, divided by 2^32, modulo q; row
 // i of y lies i strides (in residues) behind y. qinv is 1/q mod 2^32, h in [0, q) and y

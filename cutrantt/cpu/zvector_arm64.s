@@ -2360,6 +2360,72 @@ loop1:
 	BNE loop1
 	RET
 
+// func subScaleAddNEON(dst, x, y, z *uint32, n int, w *uint64, q uint32)
+TEXT ·subScaleAddNEON(SB), NOSPLIT, $0-52
+	MOVWU q+48(FP), R0
+	WORD $0x4e040c00 // dup v0.4s, w0
+	WORD $0x4ea08401 // add v1.4s, v0.4s, v0.4s
+	MOVD w+40(FP), R0
+	WORD $0xfd400002 // ldr d2, [x0]
+	WORD $0x6f3f2443 // urshr v3.4s, v2.4s, #1
+	MOVD n+32(FP), R1
+	MOVD dst+0(FP), R2
+	MOVD x+8(FP), R3
+	MOVD y+16(FP), R4
+	MOVD z+24(FP), R5
+loop1:
+	WORD $0xad401464 // ldp q4, q5, [x3]
+	WORD $0xad411c66 // ldp q6, q7, [x3,#32]
+	WORD $0xad402488 // ldp q8, q9, [x4]
+	WORD $0xad412c8a // ldp q10, q11, [x4,#32]
+	WORD $0xad4034ac // ldp q12, q13, [x5]
+	WORD $0xad413cae // ldp q14, q15, [x5,#32]
+	WORD $0x6ea88484 // sub v4.4s, v4.4s, v8.4s
+	WORD $0x6ea984a5 // sub v5.4s, v5.4s, v9.4s
+	WORD $0x6eaa84c6 // sub v6.4s, v6.4s, v10.4s
+	WORD $0x6eab84e7 // sub v7.4s, v7.4s, v11.4s
+	WORD $0x4f83d090 // sqrdmulh v16.4s, v4.4s, v3.s[0]
+	WORD $0x4f83d0b1 // sqrdmulh v17.4s, v5.4s, v3.s[0]
+	WORD $0x4f83d0d2 // sqrdmulh v18.4s, v6.4s, v3.s[0]
+	WORD $0x4f83d0f3 // sqrdmulh v19.4s, v7.4s, v3.s[0]
+	WORD $0x4fa28084 // mul v4.4s, v4.4s, v2.s[1]
+	WORD $0x4fa280a5 // mul v5.4s, v5.4s, v2.s[1]
+	WORD $0x4fa280c6 // mul v6.4s, v6.4s, v2.s[1]
+	WORD $0x4fa280e7 // mul v7.4s, v7.4s, v2.s[1]
+	WORD $0x6ea09604 // mls v4.4s, v16.4s, v0.4s
+	WORD $0x6ea09625 // mls v5.4s, v17.4s, v0.4s
+	WORD $0x6ea09646 // mls v6.4s, v18.4s, v0.4s
+	WORD $0x6ea09667 // mls v7.4s, v19.4s, v0.4s
+	WORD $0x4eac8484 // add v4.4s, v4.4s, v12.4s
+	WORD $0x4ead84a5 // add v5.4s, v5.4s, v13.4s
+	WORD $0x4eae84c6 // add v6.4s, v6.4s, v14.4s
+	WORD $0x4eaf84e7 // add v7.4s, v7.4s, v15.4s
+	WORD $0x4ea18490 // add v16.4s, v4.4s, v1.4s
+	WORD $0x4ea184b1 // add v17.4s, v5.4s, v1.4s
+	WORD $0x4ea184d2 // add v18.4s, v6.4s, v1.4s
+	WORD $0x4ea184f3 // add v19.4s, v7.4s, v1.4s
+	WORD $0x6eb06c84 // umin v4.4s, v4.4s, v16.4s
+	WORD $0x6eb16ca5 // umin v5.4s, v5.4s, v17.4s
+	WORD $0x6eb26cc6 // umin v6.4s, v6.4s, v18.4s
+	WORD $0x6eb36ce7 // umin v7.4s, v7.4s, v19.4s
+	WORD $0x6ea08490 // sub v16.4s, v4.4s, v0.4s
+	WORD $0x6ea084b1 // sub v17.4s, v5.4s, v0.4s
+	WORD $0x6ea084d2 // sub v18.4s, v6.4s, v0.4s
+	WORD $0x6ea084f3 // sub v19.4s, v7.4s, v0.4s
+	WORD $0x6eb06c84 // umin v4.4s, v4.4s, v16.4s
+	WORD $0x6eb16ca5 // umin v5.4s, v5.4s, v17.4s
+	WORD $0x6eb26cc6 // umin v6.4s, v6.4s, v18.4s
+	WORD $0x6eb36ce7 // umin v7.4s, v7.4s, v19.4s
+	WORD $0xad001444 // stp q4, q5, [x2]
+	WORD $0xad011c46 // stp q6, q7, [x2,#32]
+	ADD $64, R2
+	ADD $64, R3
+	ADD $64, R4
+	ADD $64, R5
+	SUBS $16, R1
+	BNE loop1
+	RET
+
 // func mulNEON(dst, x, y *uint32, n int, mu, s uint64, q uint32)
 TEXT ·mulNEON(SB), NOSPLIT, $0-52
 	MOVWU q+48(FP), R0
@@ -3065,37 +3131,39 @@ skip4:
 TEXT ·digitsNEON(SB), NOSPLIT, $0-68
 	MOVD dst+0(FP), R0
 	MOVD src+8(FP), R1
-	MOVD n+40(FP), R2
-	MOVD limbs+32(FP), R3
-	MOVD c+48(FP), R4
-	MOVD v+56(FP), R5
-	MOVD dstStride+16(FP), R6
-	LSL $2, R6
-	MOVD srcStride+24(FP), R7
-	LSL $2, R7
-	MOVD $36028797018963968, R8
-	WORD $0x4e080d00 // dup v0.2d, x8
+	MOVD dstStride+16(FP), R2
+	LSL $2, R2
+	MOVD srcStride+24(FP), R3
+	LSL $2, R3
+	MOVD n+40(FP), R6
+	MOVD limbs+32(FP), R7
+	MOVD c+48(FP), R8
+	MOVD v+56(FP), R9
+	MOVD $36028797018963968, R10
+	WORD $0x4e080d41 // dup v1.2d, x10
 loop1:
-	WORD $0x4ea01c02 // mov v2.16b, v0.16b
-	WORD $0x4ea01c03 // mov v3.16b, v0.16b
-	WORD $0x4ea01c04 // mov v4.16b, v0.16b
-	WORD $0x4ea01c05 // mov v5.16b, v0.16b
-	WORD $0x4ea01c06 // mov v6.16b, v0.16b
-	WORD $0x4ea01c07 // mov v7.16b, v0.16b
-	WORD $0x4ea01c08 // mov v8.16b, v0.16b
-	WORD $0x4ea01c09 // mov v9.16b, v0.16b
-	MOVD R0, R8
-	MOVD R1, R9
-	MOVD R4, R10
-	MOVD R3, R11
+	WORD $0x4ea11c22 // mov v2.16b, v1.16b
+	WORD $0x4ea11c23 // mov v3.16b, v1.16b
+	WORD $0x4ea11c24 // mov v4.16b, v1.16b
+	WORD $0x4ea11c25 // mov v5.16b, v1.16b
+	WORD $0x4ea11c26 // mov v6.16b, v1.16b
+	WORD $0x4ea11c27 // mov v7.16b, v1.16b
+	WORD $0x4ea11c28 // mov v8.16b, v1.16b
+	WORD $0x4ea11c29 // mov v9.16b, v1.16b
+	MOVD R0, R4
+	MOVD R1, R5
+	ADD $64, R0
+	ADD $64, R1
+	MOVD R8, R10
+	MOVD R7, R11
 loop2:
 	WORD $0x3dc0014e // ldr q14, [x10]
 	ADD $16, R10
-	WORD $0x4d40c941 // ld1r {v1.4s}, [x10]
+	WORD $0x4d40c940 // ld1r {v0.4s}, [x10]
 	ADD $8, R10
 	WORD $0x6f3f25cf // urshr v15.4s, v14.4s, #1
-	WORD $0xad402d2a // ldp q10, q11, [x9]
-	WORD $0xad41352c // ldp q12, q13, [x9,#32]
+	WORD $0xad402caa // ldp q10, q11, [x5]
+	WORD $0xad4134ac // ldp q12, q13, [x5,#32]
 	WORD $0x4f8fd150 // sqrdmulh v16.4s, v10.4s, v15.s[0]
 	WORD $0x4f8fd171 // sqrdmulh v17.4s, v11.4s, v15.s[0]
 	WORD $0x4f8fd192 // sqrdmulh v18.4s, v12.4s, v15.s[0]
@@ -3104,14 +3172,14 @@ loop2:
 	WORD $0x4fae816b // mul v11.4s, v11.4s, v14.s[1]
 	WORD $0x4fae818c // mul v12.4s, v12.4s, v14.s[1]
 	WORD $0x4fae81ad // mul v13.4s, v13.4s, v14.s[1]
-	WORD $0x6ea1960a // mls v10.4s, v16.4s, v1.4s
-	WORD $0x6ea1962b // mls v11.4s, v17.4s, v1.4s
-	WORD $0x6ea1964c // mls v12.4s, v18.4s, v1.4s
-	WORD $0x6ea1966d // mls v13.4s, v19.4s, v1.4s
-	WORD $0x4ea18550 // add v16.4s, v10.4s, v1.4s
-	WORD $0x4ea18571 // add v17.4s, v11.4s, v1.4s
-	WORD $0x4ea18592 // add v18.4s, v12.4s, v1.4s
-	WORD $0x4ea185b3 // add v19.4s, v13.4s, v1.4s
+	WORD $0x6ea0960a // mls v10.4s, v16.4s, v0.4s
+	WORD $0x6ea0962b // mls v11.4s, v17.4s, v0.4s
+	WORD $0x6ea0964c // mls v12.4s, v18.4s, v0.4s
+	WORD $0x6ea0966d // mls v13.4s, v19.4s, v0.4s
+	WORD $0x4ea08550 // add v16.4s, v10.4s, v0.4s
+	WORD $0x4ea08571 // add v17.4s, v11.4s, v0.4s
+	WORD $0x4ea08592 // add v18.4s, v12.4s, v0.4s
+	WORD $0x4ea085b3 // add v19.4s, v13.4s, v0.4s
 	WORD $0x6eb06d4a // umin v10.4s, v10.4s, v16.4s
 	WORD $0x6eb16d6b // umin v11.4s, v11.4s, v17.4s
 	WORD $0x6eb26d8c // umin v12.4s, v12.4s, v18.4s
@@ -3124,10 +3192,10 @@ loop2:
 	WORD $0x6f8e2965 // umlal2 v5.2d, v11.4s, v14.s[2]
 	WORD $0x6f8e2987 // umlal2 v7.2d, v12.4s, v14.s[2]
 	WORD $0x6f8e29a9 // umlal2 v9.2d, v13.4s, v14.s[2]
-	WORD $0xad002d0a // stp q10, q11, [x8]
-	WORD $0xad01350c // stp q12, q13, [x8,#32]
-	ADD R6, R8
-	ADD R7, R9
+	WORD $0xad002c8a // stp q10, q11, [x4]
+	WORD $0xad01348c // stp q12, q13, [x4,#32]
+	ADD R2, R4
+	ADD R3, R5
 	SUBS $1, R11
 	BNE loop2
 	WORD $0x4e835842 // uzp2 v2.4s, v2.4s, v3.4s
@@ -3138,12 +3206,65 @@ loop2:
 	WORD $0x6f280484 // ushr v4.4s, v4.4s, #24
 	WORD $0x4e895905 // uzp2 v5.4s, v8.4s, v9.4s
 	WORD $0x6f2804a5 // ushr v5.4s, v5.4s, #24
-	WORD $0xad000ca2 // stp q2, q3, [x5]
-	WORD $0xad0114a4 // stp q4, q5, [x5,#32]
+	WORD $0xad000d22 // stp q2, q3, [x9]
+	WORD $0xad011524 // stp q4, q5, [x9,#32]
+	ADD $64, R9
+	SUBS $16, R6
+	BNE loop1
+	RET
+
+// func roundsNEON(src *uint32, stride, limbs, n int, c *uint64, v *uint32, q uint32)
+TEXT ·roundsNEON(SB), NOSPLIT, $0-52
+	MOVD src+0(FP), R0
+	MOVD stride+8(FP), R1
+	LSL $2, R1
+	MOVD n+24(FP), R3
+	MOVD limbs+16(FP), R4
+	MOVD c+32(FP), R5
+	MOVD v+40(FP), R6
+	MOVD $36028797018963968, R7
+	WORD $0x4e080ce0 // dup v0.2d, x7
+loop1:
+	WORD $0x4ea01c01 // mov v1.16b, v0.16b
+	WORD $0x4ea01c02 // mov v2.16b, v0.16b
+	WORD $0x4ea01c03 // mov v3.16b, v0.16b
+	WORD $0x4ea01c04 // mov v4.16b, v0.16b
+	WORD $0x4ea01c05 // mov v5.16b, v0.16b
+	WORD $0x4ea01c06 // mov v6.16b, v0.16b
+	WORD $0x4ea01c07 // mov v7.16b, v0.16b
+	WORD $0x4ea01c08 // mov v8.16b, v0.16b
+	MOVD R0, R2
 	ADD $64, R0
-	ADD $64, R1
-	ADD $64, R5
-	SUBS $16, R2
+	MOVD R5, R7
+	MOVD R4, R8
+loop2:
+	WORD $0xfd4004ed // ldr d13, [x7,#8]
+	ADD $24, R7
+	WORD $0xad402849 // ldp q9, q10, [x2]
+	WORD $0xad41304b // ldp q11, q12, [x2,#32]
+	WORD $0x2f8d2121 // umlal v1.2d, v9.2s, v13.s[0]
+	WORD $0x6f8d2122 // umlal2 v2.2d, v9.4s, v13.s[0]
+	WORD $0x2f8d2143 // umlal v3.2d, v10.2s, v13.s[0]
+	WORD $0x6f8d2144 // umlal2 v4.2d, v10.4s, v13.s[0]
+	WORD $0x2f8d2165 // umlal v5.2d, v11.2s, v13.s[0]
+	WORD $0x6f8d2166 // umlal2 v6.2d, v11.4s, v13.s[0]
+	WORD $0x2f8d2187 // umlal v7.2d, v12.2s, v13.s[0]
+	WORD $0x6f8d2188 // umlal2 v8.2d, v12.4s, v13.s[0]
+	ADD R1, R2
+	SUBS $1, R8
+	BNE loop2
+	WORD $0x4e825821 // uzp2 v1.4s, v1.4s, v2.4s
+	WORD $0x6f280421 // ushr v1.4s, v1.4s, #24
+	WORD $0x4e845862 // uzp2 v2.4s, v3.4s, v4.4s
+	WORD $0x6f280442 // ushr v2.4s, v2.4s, #24
+	WORD $0x4e8658a3 // uzp2 v3.4s, v5.4s, v6.4s
+	WORD $0x6f280463 // ushr v3.4s, v3.4s, #24
+	WORD $0x4e8858e4 // uzp2 v4.4s, v7.4s, v8.4s
+	WORD $0x6f280484 // ushr v4.4s, v4.4s, #24
+	WORD $0xad0008c1 // stp q1, q2, [x6]
+	WORD $0xad0110c3 // stp q3, q4, [x6,#32]
+	ADD $64, R6
+	SUBS $16, R3
 	BNE loop1
 	RET
 

@@ -84,66 +84,103 @@ polynomials a stride apart and those of one polynomial a step. qinv is 1/q mod
 	}
 }
 
-// basis is digits and extend, the two halves of Ring.Extend.
+// basis is digits, rounds and extend, the steps of Ring.Extend.
 func basis(g *file) {
-	f := g.new("digits", "dst, src *uint32, dstStride, srcStride, limbs, n int, c *uint64, v *uint32, q uint32",
-		`sets the rows of dst to y_i = x_i * w_i mod q_i and v to the rounded sum of y_i/q_i. A
-row lies a stride (in residues) behind the one before. n is a multiple of 16,
-residues in [0, q_i), round below 2^32; q is not used.`)
-	dst, src, n, limbs, c, v := f.param("dst"), f.param("src"), f.param("n"), f.param("limbs"), f.param("c"), f.param("v")
-	dstStride, srcStride := f.bytes("dstStride"), f.bytes("srcStride")
-	half, start := f.constant(1<<55), f.take()
-	f.broadcast64(start, half)
-	f.q = f.take()
-	d, s, ci, left := half, f.scalar(), f.scalar(), f.scalar()
+	digits(g)
+	rounds(g)
+	f := g.modular("extend", "dst, y *uint32, stride, limbs, n int, v *uint32, h *uint64, qinv, q uint32",
+		fmt.Sprintf(`sets dst to the sum of y_i * h_i and v * h_limbs, divided by 2^32, modulo q; row
+i of y lies i strides (in residues) behind y. qinv is 1/q mod 2^32, h in [0, q) and y
+below 2^30, v below 2^8. n is a multiple of %d.`, 4*wide))
+	extend(f)
+}
+
+// roundedSums sets v to sums of 64 bits >> 56 over rows, which begin with 1 << 55.
+// row adds to acc what 16 residues of a row give; c are constants of 24 bytes a row.
+func (f *function) roundedSums(n, limbs, c, v xreg, start func(), row func(ci xreg, acc []vreg)) {
+	half, first := f.constant(1<<55), f.take()
+	f.broadcast64(first, half)
+	ci, left := half, f.scalar()
 	f.loop(n, 16, func() {
 		acc := f.takeAll(8)
 		for _, a := range acc {
-			f.move(a, start)
+			f.move(a, first)
 		}
-		f.line("MOVD %v, %v", dst, d)
-		f.line("MOVD %v, %v", src, s)
+		start()
 		f.line("MOVD %v, %v", c, ci)
 		f.line("MOVD %v, %v", limbs, left)
-		f.loop(left, 1, func() {
-			x, w, quotient := f.takeAll(4), f.take(), f.take()
-			f.load(w, ci, 0) // quotient, w, round
-			f.advance(ci, 16)
-			f.loadEach(f.q, ci)
-			f.advance(ci, 8)
-			f.opBy(roundRight32, quotient, w, 1) // see shoup
-			f.loadPair(x[0], x[1], s, 0)
-			f.loadPair(x[2], x[3], s, 32)
-			f.each(4, func(i int) {
-				f.times(x[i], twiddle{lane{quotient, 0}, lane{w, 1}})
-				f.least(x[i], f.q)
-				f.opLane(mlal, acc[2*i], x[i], lane{w, 2})
-				f.opLane(mlal2, acc[2*i+1], x[i], lane{w, 2})
-			})
-			f.storePair(x[0], x[1], d, 0)
-			f.storePair(x[2], x[3], d, 32)
-			f.line("ADD %v, %v", dstStride, d)
-			f.line("ADD %v, %v", srcStride, s)
-			f.give(x...)
-			f.give(w, quotient)
-		})
+		f.loop(left, 1, func() { row(ci, acc) })
 		for i := range 4 {
 			f.op(uzp2, acc[i], acc[2*i], acc[2*i+1]) // upper words
 			f.opBy(right32, acc[i], acc[i], 24)
 		}
 		f.storePair(acc[0], acc[1], v, 0)
 		f.storePair(acc[2], acc[3], v, 32)
-		for _, p := range []xreg{dst, src, v} {
-			f.advance(p, 64)
-		}
+		f.advance(v, 64)
 		f.give(acc...)
 	})
+}
 
-	f = g.modular("extend", "dst, y *uint32, stride, limbs, n int, v *uint32, h *uint64, qinv, q uint32",
-		fmt.Sprintf(`sets dst to the sum of y_i * h_i and v * h_limbs, divided by 2^32, modulo q; row
-i of y lies i strides (in residues) behind y. qinv is 1/q mod 2^32, h in [0, q) and y
-below 2^30, v below 2^8. n is a multiple of %d.`, 4*wide))
-	extend(f)
+func digits(g *file) {
+	f := g.new("digits", "dst, src *uint32, dstStride, srcStride, limbs, n int, c *uint64, v *uint32, q uint32",
+		`sets the rows of dst to y_i = x_i * w_i mod q_i and v to the rounded sum of y_i/q_i. A
+row lies a stride (in residues) behind the one before. n is a multiple of 16,
+residues in [0, q_i), round below 2^32; q is not used.`)
+	dst, src, dstStride, srcStride := f.param("dst"), f.param("src"), f.bytes("dstStride"), f.bytes("srcStride")
+	f.q = f.take()
+	d, s := f.scalar(), f.scalar()
+	f.roundedSums(f.param("n"), f.param("limbs"), f.param("c"), f.param("v"), func() {
+		f.line("MOVD %v, %v", dst, d)
+		f.line("MOVD %v, %v", src, s)
+		f.advance(dst, 64)
+		f.advance(src, 64)
+	}, func(ci xreg, acc []vreg) {
+		x, w, quotient := f.takeAll(4), f.take(), f.take()
+		f.load(w, ci, 0) // quotient, w, round
+		f.advance(ci, 16)
+		f.loadEach(f.q, ci)
+		f.advance(ci, 8)
+		f.opBy(roundRight32, quotient, w, 1) // see shoup
+		f.loadPair(x[0], x[1], s, 0)
+		f.loadPair(x[2], x[3], s, 32)
+		f.each(4, func(i int) {
+			f.times(x[i], twiddle{lane{quotient, 0}, lane{w, 1}})
+			f.least(x[i], f.q)
+			f.opLane(mlal, acc[2*i], x[i], lane{w, 2})
+			f.opLane(mlal2, acc[2*i+1], x[i], lane{w, 2})
+		})
+		f.storePair(x[0], x[1], d, 0)
+		f.storePair(x[2], x[3], d, 32)
+		f.line("ADD %v, %v", dstStride, d)
+		f.line("ADD %v, %v", srcStride, s)
+		f.give(x...)
+		f.give(w, quotient)
+	})
+}
+
+func rounds(g *file) {
+	f := g.new("rounds", "src *uint32, stride, limbs, n int, c *uint64, v *uint32, q uint32",
+		`sets v to the rounded sum of y_i/q_i for the rows y_i of src. A row lies a stride (in
+residues) behind the one before. n is a multiple of 16, residues in [0, q_i), round
+below 2^32; q is not used.`)
+	src, stride, s := f.param("src"), f.bytes("stride"), f.scalar()
+	f.roundedSums(f.param("n"), f.param("limbs"), f.param("c"), f.param("v"), func() {
+		f.line("MOVD %v, %v", src, s)
+		f.advance(src, 64)
+	}, func(ci xreg, acc []vreg) {
+		x, w := f.takeAll(4), f.take()
+		f.load64(w, ci, 8) // round
+		f.advance(ci, 24)
+		f.loadPair(x[0], x[1], s, 0)
+		f.loadPair(x[2], x[3], s, 32)
+		for i := range x {
+			f.opLane(mlal, acc[2*i], x[i], lane{w, 0})
+			f.opLane(mlal2, acc[2*i+1], x[i], lane{w, 0})
+		}
+		f.line("ADD %v, %v", stride, s)
+		f.give(x...)
+		f.give(w)
+	})
 }
 
 // wide is how many vectors extend works on at a time.

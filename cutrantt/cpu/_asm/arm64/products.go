@@ -64,6 +64,19 @@ func elementwise(g *file) {
 			f.least(v[0][i], f.q)
 		})
 	})
+
+	f = g.modular("subScaleAdd", "dst, x, y, z *uint32, n int, w *uint64, q uint32",
+		"sets dst = (x - y) * w + z with the Shoup pair w; n is a multiple of 16, residues in [0, q).")
+	w = f.shoup(f.param("w"), 0)
+	f.over(f.param("n"), f.param("dst"), f.params("x y z"), func(v [][]vreg) {
+		f.each(4, func(i int) {
+			f.op(sub, v[0][i], v[0][i], v[1][i])
+			f.times(v[0][i], w)
+			f.op(add, v[0][i], v[0][i], v[2][i]) // (-q, 2q)
+			f.least(v[0][i], f.q2)
+			f.less(v[0][i], f.q)
+		})
+	})
 }
 
 // barrett holds the constants of products of two residues below q of k bits. With
