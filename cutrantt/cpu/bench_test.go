@@ -2,6 +2,7 @@ package cpu
 
 import (
 	"fmt"
+	"math/bits"
 	"math/rand/v2"
 	"testing"
 
@@ -9,10 +10,15 @@ import (
 )
 
 // testModuli are the largest count primes q = 1 mod 2N below 2^30.
-func testModuli(tb testing.TB, logN, count int) (ms []cutrantt.Modulus) {
+func testModuli(tb testing.TB, logN, count int) []cutrantt.Modulus {
+	return moduliBelow(tb, cutrantt.MaxQ, logN, count)
+}
+
+// moduliBelow is testModuli below a multiple of 2N.
+func moduliBelow(tb testing.TB, limit uint32, logN, count int) (ms []cutrantt.Modulus) {
 	tb.Helper()
 	step := uint32(2) << logN
-	for q := uint32(cutrantt.MaxQ) - step + 1; len(ms) < count; q -= step {
+	for q := limit - step + 1; len(ms) < count; q -= step {
 		b := newBarrett(q)
 		for g := uint32(3); g < 60; g++ {
 			m := cutrantt.Modulus{Q: q, Psi: b.pow(g, (q-1)/step)}
@@ -28,7 +34,15 @@ func testModuli(tb testing.TB, logN, count int) (ms []cutrantt.Modulus) {
 // benchRing is a ring of one worker; batch gives random batches of it.
 func benchRing(b *testing.B, logN, limbs int, method cutrantt.Method) (r cutrantt.Ring, batch func(polys int, d cutrantt.Domain) *cutrantt.Batch) {
 	b.Helper()
-	r, err := New().NewRing(logN, testModuli(b, logN, limbs), cutrantt.Options{Method: method, Workers: 1})
+	return benchRingOf(b, logN, testModuli(b, logN, limbs), method)
+}
+
+// benchRingOf is benchRing for given moduli; residues are below half of the least
+// power of two above the first.
+func benchRingOf(b *testing.B, logN int, moduli []cutrantt.Modulus, method cutrantt.Method) (r cutrantt.Ring, batch func(polys int, d cutrantt.Domain) *cutrantt.Batch) {
+	b.Helper()
+	limbs := len(moduli)
+	r, err := New().NewRing(logN, moduli, cutrantt.Options{Method: method, Workers: 1})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -43,7 +57,7 @@ func benchRing(b *testing.B, logN, limbs int, method cutrantt.Method) (r cutrant
 		}
 		words := make([]uint32, x.Len())
 		for i := range words {
-			words[i] = rand.Uint32N(1 << 29)
+			words[i] = rand.Uint32N(1 << (bits.Len32(moduli[0].Q) - 1))
 		}
 		if err := r.Upload(x, words); err != nil {
 			b.Fatal(err)
@@ -64,6 +78,21 @@ func perResidue(b *testing.B, n int, f func() error) {
 		}
 	}
 	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(n), "ns/residue")
+}
+
+// BenchmarkTransformSmall is for a prime below 2^28, whose butterflies need fewer
+// corrections.
+func BenchmarkTransformSmall(b *testing.B) {
+	for _, logN := range []int{12, 13, 16} {
+		r, batch := benchRingOf(b, logN, moduliBelow(b, 1<<28, logN, 1), cutrantt.MethodAuto)
+		x, y, z := batch(1, cutrantt.Coeffs(1)), batch(1, cutrantt.NTT(1)), batch(1, cutrantt.NTT(1))
+		b.Run(fmt.Sprintf("forward/N=2^%d", logN), func(b *testing.B) {
+			perResidue(b, r.N(), func() error { return r.Forward(z, x) })
+		})
+		b.Run(fmt.Sprintf("inverse/N=2^%d", logN), func(b *testing.B) {
+			perResidue(b, r.N(), func() error { return r.Inverse(z, y) })
+		})
+	}
 }
 
 func BenchmarkTransform(b *testing.B) {
