@@ -41,7 +41,7 @@ var mutations = []mutation{
 	{"padding of two in one place", "transform.cuh", "return i + (i >> EB);", "return i + (i >> EB & 1);", transforms},
 	{"barrier of a warp instead of the block", "transform.cuh", "if (LOG - D <= 5 + EB) __syncwarp();", "if (LOG - D <= 6 + EB) __syncwarp();", transforms},
 	{"no barrier of the warp", "transform.cuh", "if (LOG - D <= 5 + EB) __syncwarp();", "if (LOG - D <= 5 + EB) ;", transforms},
-	{"no barrier before the inverse", "transform.cuh", "= load((u64)at.i + first + k * 32);\n  __syncwarp();", "= load((u64)at.i + first + k * 32);", transforms},
+	{"no barrier between inverse passes", "transform.cuh", "u32 x[Z::J][1 << R];\n  between<LOG, EB, D, R>();", "u32 x[Z::J][1 << R];", transforms},
 	{"last correction", "transform.cuh", "v = fold(fold(v, minusTwice(q)), minus(q));", "v = fold(v, minusTwice(q));", transforms},
 	{"last correction of the inverse", "transform.cuh", "SUB ? x[j][k] : fold(x[j][k], minus(q))", "x[j][k]", transforms},
 	{"part of a long column", "transform.cuh", "((1u << (D + depth)) + (sub << D) + z.h)", "((1u << (D + depth)) + z.h)", transforms},
