@@ -75,7 +75,7 @@ var mutations = []mutation{
 	// Changes of basis, key switching.
 	{"rounding", "basis.cu", "u64 v = 1ull << 55;", "u64 v = 0;", bases},
 	{"lazy run too long", "basis.cu", "i + 11 < p.i0; i += 11", "i + 17 < p.i0; i += 17", bases},
-	{"copied limb", "basis.cu", "if (copy != ~0u) z =", "if (copy == 0) z =", bases},
+	{"copied limb", "basis.cu", "((u64)copy << p.logN) + c]", "((u64)0 << p.logN) + c]", bases},
 	{"byte of the sum", "extend.cu", "hi = s2 + (s3 << 8);", "hi = s3 + (s2 << 8);", bases},
 	{"column of the tile", "extend.cu", "const u32 c = base + 4 * (g >> 1) + 16 * (g & 1);", "const u32 c = base + 4 * (g & 3) + 16 * (g >> 2);", bases},
 	{"registers of b", "extend.cu", "if (k == 0) mma<false>(d[m][j], f, y[k][0][j], y[k][1][j]);", "if (k == 0) mma<false>(d[m][j], f, y[k][1][j], y[k][0][j]);", bases},
