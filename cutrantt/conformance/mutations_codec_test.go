@@ -6,6 +6,8 @@ var (
 	crtTests   = mutationRun{pkg: "./henc/internal/crt", pattern: "."}
 	embedTests = mutationRun{pkg: "./henc/internal/embed", pattern: "."}
 	wireTests  = mutationRun{pkg: "./henc/internal/wire", pattern: "."}
+
+	emulatedWire = mutationRun{pkg: "./henc/internal/wire", pattern: "Pack|Refuses", arm64: true} // NEON, generated again
 )
 
 var codecMutations = []mutation{
@@ -29,8 +31,16 @@ var codecMutations = []mutation{
 	{what: "packing, shift of the third pair", file: "../henc/internal/wire/vector.go", old: "shift = j*w - s", new: "shift = w - s", run: wireTests},
 	{what: "packing, second word of a pair", file: "../henc/internal/wire/vector.go", old: "uint64(64-s)\n", new: "uint64(63-s)\n", run: wireTests},
 	{what: "packing, groups beyond the buffer", file: "../henc/internal/wire/vector.go", old: "(size-touched)/w + 1", new: "size/w + 1", run: wireTests},
-	{what: "packing, bits of the modulus", file: "../henc/internal/wire/vector.go", old: "b := (w + 1) / 2", new: "b := w / 2", run: wireTests},
-	{what: "packing, Barrett constant", file: "../henc/internal/wire/vector.go", old: "1 << (2 * bits.Len32(q)) / uint64(q)", new: "1<<(2*bits.Len32(q))/uint64(q) - 9", run: wireTests},
+	{what: "packing, bits of a pair that give its quotient", file: "../henc/internal/wire/vector.go", old: "uint64(w-quotientBits), 32", new: "uint64(w-quotientBits-1), 32", run: wireTests},
+	{what: "packing, Barrett constant", file: "../henc/internal/wire/vector.go", old: "1 << (pairBits(q) + 1) / uint64(q)", new: "1<<(pairBits(q)+1)/uint64(q) - 9", run: wireTests},
 	{what: "packing, a pair of q^2 accepted", file: "../henc/internal/wire/pack.go", old: "if v >= limit {", new: "if v > limit {", run: wireTests},
 	{what: "packing, quotient not corrected", file: "../henc/internal/wire/pack.go", old: "r, h = r-q64, h+1", new: "r = r - q64", run: wireTests},
+	{what: "NEON packing, byte in which a string ends", file: "../henc/internal/wire/vector.go", old: "uint64(2*w*i/8-2*w*(i-1)/8)", new: "uint64(2*w/8)", run: emulatedWire},
+	{what: "NEON packing, upper word of a string", file: "../henc/internal/wire/vector.go", old: "s + w - 64}", new: "s + w - 63}", run: emulatedWire},
+	{what: "NEON packing, bits of a pair that give its quotient", file: "../henc/internal/wire/vector.go", old: "uint64(quotientBits-w)", new: "uint64(quotientBits-w-1)", run: emulatedWire},
+	{what: "NEON packing, bits before a string", file: "cpu/_asm/arm64/wire.go", old: "last[2*h+1]", new: "last[1]", run: emulatedWire},
+	{what: "NEON packing, place of the last string", file: "cpu/_asm/arm64/wire.go", old: "ADD %v<<1, %v, %v", new: "ADD %v<<2, %v, %v", run: emulatedWire},
+	{what: "NEON unpacking, quotient not corrected", file: "cpu/_asm/arm64/wire.go", old: "f.op(sub, quotient, quotient, low)\n", new: "", run: emulatedWire},
+	{what: "NEON unpacking, quotients of any size", file: "cpu/_asm/arm64/wire.go", old: "f.op(maximum, most, most, quotient)\n", new: "", run: emulatedWire},
+	{what: "NEON unpacking, pairs of two words not joined", file: "cpu/_asm/arm64/wire.go", old: "f.op(or, a, a, u)\n", new: "", run: emulatedWire},
 }

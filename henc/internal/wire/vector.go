@@ -1,9 +1,11 @@
 package wire
 
 import (
-	"math/bits"
+	"math"
 	"sync"
 )
+
+//go:generate go run -C ../../../cutrantt/cpu/_asm ./arm64 -out ../../../henc/internal/wire/zvector_arm64.s -stubs ../../../henc/internal/wire/zvector_arm64.go -pkg wire
 
 // code is one variant of vector code for pairs of w = pairBits(q) bits, minVector <=
 // w <= 60. A group is 8 pairs, 16 residues: w bytes. It touches 64 bytes from the
@@ -13,7 +15,11 @@ type code struct {
 	pack func(dst *byte, x *uint32, groups int, w, q uint64, t *uint64)
 	// unpack is its inverse; it gives 0 if every pair is below q^2. mu is barrett(q).
 	unpack func(dst *uint32, src *byte, groups int, w, q, mu uint64, t *uint64) uint64
-	lanes  int
+	// packAligned and unpackAligned do the same for w that are multiples of 4; nil if
+	// there is no other code for them.
+	packAligned   func(dst *byte, x *uint32, groups int, w, q uint64, t *uint64)
+	unpackAligned func(dst *uint32, src *byte, groups int, w, q, mu uint64, t *uint64) uint64
+
 	tables [61]func() *layout // by w
 }
 
@@ -24,11 +30,13 @@ const minVector = 32
 // touched is how many bytes from its first on a group may touch.
 const touched = 64
 
-// barrett is floor(2^2b/q), below 2^32, for b = bitlen(q).
-func barrett(q uint32) uint64 { return 1 << (2 * bits.Len32(q)) / uint64(q) }
+// barrett is floor(2^(w+1)/q), below 2^32, for w = pairBits(q). Times the upper 31 bits of
+// a pair it is the quotient by q times 2^32, at most one too small for pairs below q^2,
+// at most two for others.
+func barrett(q uint32) uint64 { return 1 << (pairBits(q) + 1) / uint64(q) }
 
-// layout has the tables for pairs of w bits, as the vector code reads them: for each
-// vector of lanes words of a group, indices of pairs and shifts for its words (pack),
+// layout has the tables for pairs of w bits, as the vector code reads them: those of
+// newStrings for vectors of 2 lanes, else for each vector of lanes words of a group, indices of pairs and shifts for its words (pack),
 // and indices of words and shifts for its pairs (unpack). A shift of 64 or more
 // gives 0. Vectors of 4 lanes are halves of a group; the second begins in the byte
 // at w/2, at bit 4 of it if w is odd.
@@ -37,10 +45,14 @@ type layout struct {
 	unpack [56]uint64
 }
 
+// newCode is c with its tables, for vectors of 2, 4 or 8 words.
 func newCode(lanes int, c code) *code {
-	c.lanes = lanes
+	table := func(w int) *layout { return newLayout(w, lanes) }
+	if lanes == 2 {
+		table = newStrings
+	}
 	for w := minVector; w < len(c.tables); w++ {
-		c.tables[w] = sync.OnceValue(func() *layout { return newLayout(w, lanes) })
+		c.tables[w] = sync.OnceValue(func() *layout { return table(w) })
 	}
 	return &c
 }
@@ -77,8 +89,39 @@ func newLayout(w, lanes int) *layout {
 		}
 	}
 	for k := range 8 {
-		b := (w + 1) / 2 // the bits of q
-		t.unpack[32+k], t.unpack[40+k], t.unpack[48+k] = 1<<w-1, uint64(b-1), uint64(b+1)
+		t.unpack[32+k], t.unpack[40+k], t.unpack[48+k] = 1<<w-1, uint64(w-quotientBits), 32
+	}
+	return t
+}
+
+// quotientBits is how many of a pair's upper bits give its quotient by q.
+const quotientBits = 31
+
+// newStrings makes the tables for vectors of 2 lanes, which work on strings of two pairs
+// and two strings at a time. String i begins in byte 2*w*i/8 of its group. Shifts are to
+// the left, negative ones to the right: those of the first and of the second pair of a
+// string, to or from its lower and its upper word.
+func newStrings(w int) *layout {
+	t := new(layout)
+	for i := range 4 {
+		s := 2 * w * i % 8
+		for j, shift := range []int{s, s - 64, s + w, s + w - 64} {
+			k := 8*(i/2) + 2*j + i%2
+			t.pack[k], t.unpack[k] = uint64(shift), uint64(-shift)
+		}
+		if i == 0 {
+			continue
+		}
+		// The string before may end in the byte where this one begins: an index of it, and
+		// 15 that give 0.
+		last := uint64(math.MaxUint64)
+		if s > 0 {
+			last = last<<8 | uint64(2*w*i/8-2*w*(i-1)/8)
+		}
+		t.pack[14+2*i], t.pack[15+2*i] = last, math.MaxUint64
+	}
+	for k := range 2 {
+		t.unpack[16+k], t.unpack[18+k] = 1<<w-1, uint64(quotientBits-w)
 	}
 	return t
 }
@@ -106,7 +149,11 @@ func (c *code) packSome(dst []byte, x []uint32, q uint32) int {
 	if w < minVector || n == 0 {
 		return 0
 	}
-	c.pack(&dst[0], &x[0], n, uint64(w), uint64(q), &c.tables[w]().pack[0])
+	pack := c.pack
+	if w%4 == 0 && c.packAligned != nil {
+		pack = c.packAligned
+	}
+	pack(&dst[0], &x[0], n, uint64(w), uint64(q), &c.tables[w]().pack[0])
 	return 16 * n
 }
 
@@ -115,7 +162,14 @@ func (c *code) packSome(dst []byte, x []uint32, q uint32) int {
 func (c *code) unpackSome(dst []uint32, src []byte, q uint32) int {
 	w := pairBits(q)
 	n := min(groups(len(src), w), len(dst)/16)
-	if w < minVector || n == 0 || c.unpack(&dst[0], &src[0], n, uint64(w), uint64(q), barrett(q), &c.tables[w]().unpack[0]) != 0 {
+	if w < minVector || n == 0 {
+		return 0
+	}
+	unpack := c.unpack
+	if w%4 == 0 && c.unpackAligned != nil {
+		unpack = c.unpackAligned
+	}
+	if unpack(&dst[0], &src[0], n, uint64(w), uint64(q), barrett(q), &c.tables[w]().unpack[0]) != 0 {
 		return 0
 	}
 	return 16 * n
