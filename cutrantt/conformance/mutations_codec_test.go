@@ -7,7 +7,8 @@ var (
 	embedTests = mutationRun{pkg: "./henc/internal/embed", pattern: "."}
 	wireTests  = mutationRun{pkg: "./henc/internal/wire", pattern: "."}
 
-	emulatedWire = mutationRun{pkg: "./henc/internal/wire", pattern: "Pack|Refuses", arm64: true} // NEON, generated again
+	emulatedCRT  = mutationRun{pkg: "./henc/internal/crt", pattern: ".", arm64: true} // NEON, generated again
+	emulatedWire = mutationRun{pkg: "./henc/internal/wire", pattern: "Pack|Refuses", arm64: true}
 )
 
 var codecMutations = []mutation{
@@ -43,4 +44,13 @@ var codecMutations = []mutation{
 	{what: "NEON unpacking, quotient not corrected", file: "cpu/_asm/arm64/wire.go", old: "f.op(sub, quotient, quotient, low)\n", new: "", run: emulatedWire},
 	{what: "NEON unpacking, quotients of any size", file: "cpu/_asm/arm64/wire.go", old: "f.op(maximum, most, most, quotient)\n", new: "", run: emulatedWire},
 	{what: "NEON unpacking, pairs of two words not joined", file: "cpu/_asm/arm64/wire.go", old: "f.op(or, a, a, u)\n", new: "", run: emulatedWire},
+
+	{what: "NEON mixed radix, carry of a part", file: "cpu/_asm/arm64/crt.go", old: "f.opBy(addRight, next[1], sum[1], 30)", new: "f.opBy(addRight, next[1], sum[1], 31)", run: emulatedCRT},
+	{what: "NEON mixed radix, borrow lost", file: "cpu/_asm/arm64/crt.go", old: "if i > 0 {\n					f.opBy(addSign", new: "if i > 1 {\n					f.opBy(addSign", run: emulatedCRT},
+	{what: "NEON mixed radix, last reduction of a digit", file: "cpu/_asm/arm64/crt.go", old: "f.op(minimum, d, d, s[0])\n", new: "", run: emulatedCRT},
+	{what: "NEON mixed radix, rounding without the sticky bit", file: "cpu/_asm/arm64/crt.go", old: "f.op(or, sticky, sticky, v[1])", new: "f.op(or, sticky, v[1], v[1])", run: emulatedCRT},
+	{what: "NEON mixed radix, sign of a float64", file: "cpu/_asm/arm64/crt.go", old: "f.opBy(aboveLeft, large, negative, 31)\n", new: "", run: emulatedCRT},
+	{what: "NEON mixed radix, exponent of large integers", file: "cpu/_asm/arm64/crt.go", old: "f.spread(t, 8*shortExp30+4)", new: "f.spread(t, 8*shortExp30)", run: emulatedCRT},
+	{what: "NEON mixed radix, differences of the last residues only", file: "cpu/_asm/arm64/crt.go", old: "f.op(or, differs, differs, y)", new: "f.move(differs, y)", run: emulatedCRT},
+	{what: "NEON mixed radix, sign not checked", file: "cpu/_asm/arm64/crt.go", old: "for i, v := range d {\n			f.addProduct", new: "for i, v := range d[:4] {\n			f.addProduct", run: emulatedCRT},
 }

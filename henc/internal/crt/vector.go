@@ -6,12 +6,13 @@ import (
 	"github.com/hencedge/hencedge/internal/taint"
 )
 
-// code is one variant of vector code. Vectors work on lanes of 64 bits; t is a
-// vectorTable's constants.
+//go:generate go run -C ../../../cutrantt/cpu/_asm ./arm64 -out ../../../henc/internal/crt/zvector_arm64.s -stubs ../../../henc/internal/crt/zvector_arm64.go -pkg crt
+
+// code is one variant of vector code; t is a vectorTable's constants.
 type code struct {
 	name string
-	// short sets out to the integers with residues x0...x3, d to their four digits
-	// and to all ones where they are negative, block apart; n is a multiple of lanes.
+	// short sets out to the integers with residues x0...x3, n a multiple of lanes, and d
+	// to their four digits and signs for check, in an order that these two agree on.
 	short func(out *float64, d *uint64, x0, x1, x2, x3 *uint32, n int, t *uint64)
 	// check ors to bad what differs between the residues x and those of d.
 	check func(bad, d *uint64, x *uint32, n int, t *uint64)
@@ -41,7 +42,7 @@ const (
 	checkPlaces = 0
 	checkQ      = 5
 	checkNegInv = 6
-	checkConsts = 7
+	checkConsts = 8 // a multiple of 4: vectors are loaded whole
 )
 
 // vectorTable has the constants of the vector code. Digit j of the mixed radix is

@@ -222,6 +222,11 @@ func (f *function) loadNext(d vreg, p xreg) {
 	f.word(0x4ddfc800|uint32(p)<<5|uint32(d), "ld1r {%v.4s}, [x%d],#4", d, int(p))
 }
 
+// loadStep is loadEach, with p moving on by x bytes.
+func (f *function) loadStep(d vreg, p, x xreg) {
+	f.word(0x4dc0c800|uint32(x)<<16|uint32(p)<<5|uint32(d), "ld1r {%v.4s}, [x%d], x%d", d, int(p), int(x))
+}
+
 func offset(disp int) string {
 	if disp == 0 {
 		return ""

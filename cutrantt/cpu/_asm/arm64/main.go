@@ -1,4 +1,4 @@
-// Command arm64 writes the NEON code of packages cpu, prng, embed and wire (see the go:generate
+// Command arm64 writes the NEON code of packages cpu, prng, embed, wire and crt (see the go:generate
 // lines in their files vector.go). Go's assembler has no integer products for vectors, so vector
 // instructions are words with their mnemonic beside them; encode.go makes both, and
 // its test reads them back with a disassembler.
@@ -14,7 +14,7 @@ import (
 func main() {
 	out := flag.String("out", "", "assembly to write")
 	stubs := flag.String("stubs", "", "declarations to write")
-	pkg := flag.String("pkg", "cpu", "the package: cpu, prng, embed or wire")
+	pkg := flag.String("pkg", "cpu", "the package: cpu, prng, embed, wire or crt")
 	flag.Parse()
 	f, ok := packages[*pkg]
 	if !ok {
@@ -32,7 +32,7 @@ func main() {
 }
 
 // packages describe every function of a package.
-var packages = map[string]func(g *file){"cpu": arithmetic, "prng": samplers, "embed": embedding, "wire": packing}
+var packages = map[string]func(g *file){"cpu": arithmetic, "prng": samplers, "embed": embedding, "wire": packing, "crt": reconstruction}
 
 func arithmetic(g *file) {
 	passes(g)
