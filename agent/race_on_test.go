@@ -1,5 +1,0 @@
-//go:build race
-
-package agent
-
-const underRace = true // sync.Pool then drops some of what it is given
