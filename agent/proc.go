@@ -44,7 +44,7 @@ func (m Machine) cpuTimes(cpu string) (times []float64, others []string, err err
 			}
 			v, err := strconv.ParseUint(f[i+1], 10, 64)
 			if err != nil {
-				return nil, nil, fmt.Errorf("%w: %s: %s of %s is %q", ErrReading, path, cpuFields[i], cpu, clip(f[i+1]))
+				return nil, nil, fmt.Errorf("%w: %s: %s of %s is no number", ErrReading, path, cpuFields[i], cpu)
 			}
 			times[i] = float64(v)
 		}
@@ -115,7 +115,7 @@ func (m Machine) memInfo() (map[string]float64, error) {
 		}
 		v, err := strconv.ParseUint(f[0], 10, 53)
 		if err != nil {
-			return nil, fmt.Errorf("%w: %s: %s is %q", ErrReading, path, key, clip(f[0]))
+			return nil, fmt.Errorf("%w: %s: %s is no number", ErrReading, path, key)
 		}
 		factor := 1.0
 		if len(f) > 1 && f[1] == "kB" {
@@ -192,11 +192,11 @@ func (m Machine) openLoad(src config.Source) (Sensor, error) {
 		}
 		f := strings.Fields(text)
 		if len(f) < 3 {
-			return 0, fmt.Errorf("%w: %s holds %q", ErrReading, path, clip(text))
+			return 0, fmt.Errorf("%w: %s holds no load averages", ErrReading, path)
 		}
 		v, err := strconv.ParseFloat(f[index], 64)
 		if err != nil || !(v >= 0) || v > 1e9 {
-			return 0, fmt.Errorf("%w: %s holds %q", ErrReading, path, clip(text))
+			return 0, fmt.Errorf("%w: %s holds no load averages", ErrReading, path)
 		}
 		return v, nil
 	}

@@ -39,7 +39,7 @@ func (r *rate) Read(ctx context.Context) (float64, time.Time, error) {
 	case !primed:
 		return 0, now, ErrNoBaseline
 	case v < last:
-		return 0, now, fmt.Errorf("%w: a counter went backwards, from %d to %d", ErrReading, last, v)
+		return 0, now, fmt.Errorf("%w: a counter went backwards", ErrReading)
 	case dt <= 0:
 		return 0, now, fmt.Errorf("%w: no time has passed since the last reading", ErrReading)
 	}
@@ -80,7 +80,7 @@ func (m Machine) column(what, path, name string, key, index int, split func(stri
 	}
 	v, err := strconv.ParseUint(f[index], 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("%w: %s: column %d of %s is %q", ErrReading, path, index+1, name, clip(f[index]))
+		return 0, fmt.Errorf("%w: %s: column %d of %s is no number", ErrReading, path, index+1, name)
 	}
 	return v, nil
 }

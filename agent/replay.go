@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/hencedge/hencedge/agent/input"
 	"github.com/hencedge/hencedge/config"
 )
 
@@ -203,7 +204,7 @@ func (r *replay) row(rec record) (row, error) {
 		}
 		v, err := strconv.ParseFloat(text, 64)
 		if err != nil || math.IsInf(v, 0) || math.IsNaN(v) {
-			return row{}, replayError(r.cfg.File, rec.line, "%s: %q is not a finite number", r.sources[i].Column, clip(text))
+			return row{}, replayError(r.cfg.File, rec.line, "%s: text of the form %q is not a finite number", r.sources[i].Column, input.Shape(text))
 		}
 		out.set(i, r.sources[i], v)
 	}
@@ -224,10 +225,10 @@ func parseTime(text, format string) (time.Time, error) {
 	if format == "rfc3339" {
 		t, err := time.Parse(time.RFC3339Nano, text)
 		if err != nil {
-			return time.Time{}, fmt.Errorf("%q is not a time such as 2026-01-31T15:04:05.25Z", clip(text))
+			return time.Time{}, fmt.Errorf("text of the form %q is not a time such as 2026-01-31T15:04:05.25Z", input.Shape(text))
 		}
 		if s := t.Unix(); s >= maxSeconds || s <= -maxSeconds {
-			return time.Time{}, fmt.Errorf("the time %q is out of range", clip(text))
+			return time.Time{}, fmt.Errorf("the time is out of range, 1678 to 2262")
 		}
 		return t.UTC(), nil
 	}
@@ -237,7 +238,7 @@ func parseTime(text, format string) (time.Time, error) {
 	}
 	ns, ok := decimal(text, unit)
 	if !ok {
-		return time.Time{}, fmt.Errorf("%q is not a %s timestamp", clip(text), format)
+		return time.Time{}, fmt.Errorf("text of the form %q is not a %s timestamp", input.Shape(text), format)
 	}
 	return time.Unix(0, ns).UTC(), nil
 }

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/hencedge/hencedge/agent/input"
 	"github.com/hencedge/hencedge/config"
 )
 
@@ -72,6 +73,15 @@ func newCSV(in io.Reader, cfg config.Replay, names []string) (*csvRecords, error
 	return c, nil
 }
 
+// columnName is a name for messages; one that begins like a number is a reading, in
+// a file without a header.
+func columnName(n string) string {
+	if strings.ContainsAny(n[:min(len(n), 1)], "+-.0123456789") {
+		return input.Shape(n)
+	}
+	return input.Clip(n)
+}
+
 // list quotes at most a dozen names.
 func list(names []string) string {
 	var out []string
@@ -80,7 +90,7 @@ func list(names []string) string {
 			out = append(out, "...")
 			break
 		}
-		out = append(out, fmt.Sprintf("%q", clip(n)))
+		out = append(out, fmt.Sprintf("%q", columnName(n)))
 	}
 	return strings.Join(out, ", ")
 }
@@ -180,7 +190,7 @@ func (n *ndjsonRecords) parse(line []byte) (record, error) {
 	d.UseNumber()
 	var object map[string]any
 	if err := d.Decode(&object); err != nil {
-		return record{}, replayError(n.file, n.line, "not a JSON object: %v", err)
+		return record{}, replayError(n.file, n.line, "not a JSON object")
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
 		return record{}, replayError(n.file, n.line, "more than one JSON value in the line")

@@ -58,9 +58,6 @@ func (m Machine) read(path string) (string, error) { return m.files.read(path) }
 // readNumber reads a file with one number.
 func (m Machine) readNumber(path string) (float64, error) { return input.ReadNumber(path) }
 
-// clip shortens foreign text for messages.
-func clip(s string) string { return input.Clip(s) }
-
 // Open makes the sensor that src describes. It fails with ErrNoSensor, naming
 // what there is instead, when this machine has no such thing. Replay columns
 // are not sensors.

@@ -199,7 +199,8 @@ func (c *collector) policies(r row) (sample []float64, ok bool) {
 			c.note(i, "a sample is missing", "error", err)
 		} else if v < ch.Range[0] || v > ch.Range[1] {
 			c.count.outside.Add(1)
-			c.note(i, "a value is out of range", "value", v, "min", ch.Range[0], "max", ch.Range[1], "policy", ch.OnRange)
+			// The value itself is secret: a log is read by others than results.
+			c.note(i, "a value is out of range", "min", ch.Range[0], "max", ch.Range[1], "policy", ch.OnRange)
 			if ch.OnRange == config.OutsideMissing {
 				v = math.NaN()
 			} else {

@@ -49,7 +49,7 @@ func ReadNumber(path string) (float64, error) {
 	}
 	v, err := ParseNumber(text)
 	if err != nil {
-		return 0, fmt.Errorf("%w: %s holds %q, not a number", ErrReading, path, Clip(text))
+		return 0, fmt.Errorf("%w: %s holds text of the form %q, not a number", ErrReading, path, Shape(text))
 	}
 	return v, nil
 }

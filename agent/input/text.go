@@ -5,7 +5,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
 
@@ -55,7 +54,7 @@ func (t Text) Number(text string) (float64, error) {
 		return ParseNumber(m[1])
 	case t.path != "":
 		if !gjson.Valid(text) {
-			return 0, fmt.Errorf("%w: not JSON: %q", ErrReading, Clip(text))
+			return 0, notJSON(text)
 		}
 		return t.at(text)
 	}
@@ -82,24 +81,19 @@ func (t Text) at(text string) (float64, error) {
 func ParseNumber(s string) (float64, error) {
 	s = strings.TrimSpace(s)
 	if len(s) > 64 || strings.ContainsAny(s, "xX_pP") { // Go's own notations are no readings
-		return 0, fmt.Errorf("%w: %q is not a number", ErrReading, Clip(s))
+		return 0, notNumber(s)
 	}
 	v, err := strconv.ParseFloat(s, 64)
 	if err != nil {
-		return 0, fmt.Errorf("%w: %q is not a number", ErrReading, Clip(s))
+		return 0, notNumber(s)
 	}
 	return finite(v)
 }
 
-// Clip shortens foreign text for messages.
-func Clip(s string) string {
-	s = strings.TrimSpace(s)
-	if len(s) <= 40 {
-		return s
-	}
-	n := 40
-	for n > 36 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n] + "..."
+func notNumber(s string) error {
+	return fmt.Errorf("%w: text of the form %q is not a number", ErrReading, Shape(s))
+}
+
+func notJSON(text string) error {
+	return fmt.Errorf("%w: text of the form %q is not JSON", ErrReading, Shape(text))
 }

@@ -1,8 +1,6 @@
 package input
 
 import (
-	"fmt"
-
 	"github.com/tidwall/gjson"
 
 	"github.com/hencedge/hencedge/config"
@@ -46,7 +44,7 @@ func (t *Texts) Take(text string) {
 			if valid {
 				v, err = p.text.at(text)
 			} else {
-				err = fmt.Errorf("%w: not JSON: %q", ErrReading, Clip(text))
+				err = notJSON(text)
 			}
 		} else {
 			v, err = p.text.Number(text)

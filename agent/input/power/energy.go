@@ -251,7 +251,7 @@ func counter(path string) func() (uint64, error) {
 		}
 		v, err := strconv.ParseUint(strings.TrimSpace(text), 10, 64)
 		if err != nil {
-			return 0, fmt.Errorf("%w: %s holds %q, not a counter", input.ErrReading, path, input.Clip(text))
+			return 0, fmt.Errorf("%w: %s holds text of the form %q, not a counter", input.ErrReading, path, input.Shape(text))
 		}
 		return v, nil
 	}

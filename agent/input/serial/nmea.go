@@ -21,19 +21,19 @@ func parseNMEA(line string) (sentence, error) {
 	line = strings.TrimSpace(line)
 	body, sum, ok := strings.Cut(line, "*")
 	if !ok || len(body) < 2 || body[0] != '$' && body[0] != '!' {
-		return sentence{}, fmt.Errorf("%w: no NMEA sentence with a checksum: %q", input.ErrReading, input.Clip(line))
+		return sentence{}, fmt.Errorf("%w: no NMEA sentence with a checksum, but text of the form %q", input.ErrReading, input.Shape(line))
 	}
 	body = body[1:]
 	want, err := strconv.ParseUint(sum, 16, 8)
 	if err != nil || len(sum) != 2 {
-		return sentence{}, fmt.Errorf("%w: no NMEA checksum: %q", input.ErrReading, input.Clip(line))
+		return sentence{}, fmt.Errorf("%w: no NMEA checksum in text of the form %q", input.ErrReading, input.Shape(line))
 	}
 	var have byte
 	for i := range len(body) {
 		have ^= body[i]
 	}
 	if have != byte(want) {
-		return sentence{}, fmt.Errorf("%w: the NMEA checksum is %02X, not %02X", input.ErrReading, have, want)
+		return sentence{}, fmt.Errorf("%w: the NMEA checksum is not that of the sentence", input.ErrReading)
 	}
 	parts := strings.Split(body, ",")
 	if len(parts[0]) != 5 {
@@ -89,7 +89,7 @@ func degrees(text, hemisphere string, lon bool) (float64, error) {
 	if lon {
 		digits, most = 3, 180
 	}
-	bad := fmt.Errorf("%w: %q is no coordinate", input.ErrReading, input.Clip(text))
+	bad := fmt.Errorf("%w: text of the form %q is no coordinate", input.ErrReading, input.Shape(text))
 	if len(text) < digits+2 {
 		return 0, bad
 	}
@@ -110,7 +110,7 @@ func degrees(text, hemisphere string, lon bool) (float64, error) {
 	case hemisphere == "N" && !lon, hemisphere == "E" && lon:
 		return v, nil
 	}
-	return 0, fmt.Errorf("%w: %q is no hemisphere", input.ErrReading, input.Clip(hemisphere))
+	return 0, fmt.Errorf("%w: text of the form %q is no hemisphere", input.ErrReading, input.Shape(hemisphere))
 }
 
 // checkNMEA refuses a named field that the sentence does not have.

@@ -1,0 +1,113 @@
+package agent
+
+import (
+	"bytes"
+	"encoding/json"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/common/expfmt"
+
+	"github.com/hencedge/hencedge/config"
+)
+
+// lockedBuffer is a log that several goroutines write.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// What sensors say is in the ciphertext and nowhere else: not in a log at its
+// chattiest, not in the metrics, not in the status or the health, whether the reading
+// is good, out of range, or no number at all.
+func TestReadingsStaySecret(t *testing.T) {
+	secrets := []string{"31337", "27182", "16180", "14142"}
+	gps := filepath.Join(t.TempDir(), "gps")
+	if err := os.WriteFile(gps, []byte("#!/bin/sh\necho '{\"at\": \"31337,25 N\"}'\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	cfg := testConfig(t)
+	cfg.Inputs = []config.Input{
+		{Name: "broken", Every: 10 * time.Millisecond, Exec: &config.Exec{Command: []string{"/bin/echo", "14142 16180"}}},
+		{Name: "outside", Every: 10 * time.Millisecond, Exec: &config.Exec{Command: []string{"/bin/echo", "27182.5"}}},
+		{Name: "good", Every: 10 * time.Millisecond, Exec: &config.Exec{Command: []string{"/bin/echo", "16180"}}},
+		{Name: "gps", Every: 10 * time.Millisecond, Exec: &config.Exec{Command: []string{gps}}},
+	}
+	s := &cfg.Streams[0]
+	s.Interval, s.Channels = 20*time.Millisecond, nil
+	for _, in := range cfg.Inputs {
+		src := &config.Source{Type: config.SourceExec, Point: config.Point{From: in.Name}}
+		if in.Name == "gps" {
+			src.Path = "at"
+		}
+		limits := [2]float64{0, 100}
+		if in.Name == "good" {
+			limits[1] = 1e6
+		}
+		s.Channels = append(s.Channels, config.Channel{Name: in.Name, Unit: "1", Range: limits, Source: src, OnMissing: config.MissingMark, MissingValue: new(0.0)})
+	}
+	cfg.SetDefaults()
+	deps, _ := testDeps(t, &fakeClient{})
+	log := &lockedBuffer{}
+	deps.Clock, deps.Logger = SystemClock(), slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	a, err := New(cfg, deps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	registry := prometheus.NewRegistry()
+	if err := registry.Register(a); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Once(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	report, err := json.Marshal(a.Report())
+	if err != nil {
+		t.Fatal(err)
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var metrics strings.Builder
+	for _, f := range families {
+		if _, err := expfmt.MetricFamilyToText(&metrics, f); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for where, text := range map[string]string{"the log": log.String(), "the report": string(report), "the metrics": metrics.String(),
+		"the health": strings.Join(a.Health(), "\n"), "the state in a line": a.Line()} {
+		for _, secret := range secrets {
+			if strings.Contains(text, secret) {
+				t.Errorf("%s tells a reading, %s:\n%s", where, secret, text)
+			}
+		}
+	}
+	// The troubles themselves are told.
+	for _, want := range []string{"a value is out of range", "channel=outside", "9 9", "9,9 a"} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("no %q in the log:\n%s", want, log)
+		}
+	}
+	if st := a.Stats().Streams["system"]; st.Outside == 0 || st.Missing == 0 {
+		t.Errorf("got %+v", st)
+	}
+}
