@@ -123,6 +123,9 @@ func TestEmulator(t *testing.T) {
 		"good_warp":     func(uint32) uint32 { return 7 },
 		"good_shuffle":  func(i uint32) uint32 { return 31*16 + i/32*1024 },
 		"good_count":    func(uint32) uint32 { return 63 * 32 },
+		"good_bulk":     func(uint32) uint32 { return 14 },
+
+		"good_bulk_barrier": func(uint32) uint32 { return 7 },
 	} {
 		d.ok(d.run(true, 1, 64, name))
 		for i, w := range d.words() {
@@ -153,6 +156,12 @@ func TestEmulator(t *testing.T) {
 		{name: "bad_meeting", want: `__syncwarp, but lane [0-9]+ is at __syncthreads|wait for each other for ever`},
 		{name: "bad_vector", want: `a misaligned vector|of 16 bytes at`},
 		{name: "bad_ldg", want: `load by the read-only path of a word that this kernel writes`},
+		{name: "bad_bulk_hurry", want: `load of shared memory that a bulk copy writes, without a wait for it`},
+		{name: "bad_bulk_end", want: `ends while a bulk copy to its shared memory is under way`},
+		{name: "bad_bulk_reuse", want: `store of shared memory with a load by`},
+		{name: "bad_bulk_parity", want: `wait for each other for ever`},
+		{name: "bad_bulk_size", want: `a bulk copy of 100 bytes`},
+		{name: "bad_bulk_init", want: `an mbarrier that nothing initialised|of shared memory with a store by thread 0|no thread of the block has written`},
 		{name: "bad_range", want: `x is 17, not below 17`},
 		{name: "bad_factor", want: `not below 17`},
 		{name: "bad_shift", want: `a shift by more than the width`},

@@ -7,6 +7,7 @@
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
+#include <deque>
 #include <sys/mman.h>
 #include <vector>
 #ifndef __x86_64__
@@ -71,7 +72,7 @@ void prepare(Context& c, char* stack, void (*f)()) {
 }
 #endif
 
-enum State { READY, AT_BARRIER, IN_WARP, EXITED };
+enum State { READY, AT_BARRIER, IN_WARP, AT_ARRIVAL, EXITED };
 enum Meeting { NONE, SYNC, SHUFFLE, VOTE, MMA };
 const char* const meetingNames[] = {"nothing", "__syncwarp", "a shuffle", "a vote", "mma"};
 
@@ -99,6 +100,27 @@ Code failed;
 
 struct Pending { char* to; const char* from; unsigned thread; };
 std::vector<Pending> pending; // asynchronous copies of the block
+
+// Arrival is an mbarrier of the block, Bulk a copy that one of its phases ends with.
+// seen are the threads that waited for it; who has not may follow a barrier after one
+// that did.
+struct Arrival { uint64_t* at; unsigned phase; bool armed; };
+struct Bulk {
+  Arrival* arrival;
+  char* to;
+  const char* from;
+  unsigned bytes, phase;
+  bool done;
+  std::vector<bool> seen;
+};
+std::deque<Arrival> arrivals;
+std::vector<Bulk> bulks;
+
+Arrival& arrivalOf(uint64_t* at) {
+  for (Arrival& a : arrivals)
+    if (a.at == at) return a;
+  fail(LAUNCH_FAILED, __builtin_return_address(0), "an mbarrier that nothing initialised");
+}
 
 uint64_t randomState;
 uint64_t random64() { // xorshift
@@ -187,6 +209,9 @@ void oneBlock() {
   running.barriers = 0;
   running.block = blockIndex.y * launch->grid.x + blockIndex.x;
   pending.clear();
+  arrivals.clear();
+  bulks.clear();
+  running.bulk = false;
   beginBlock();
   for (unsigned w = 0; w * 32 < n; w++) warps[w] = Warp{0, 0, n - w * 32 >= 32 ? ~0u : (1u << (n - w * 32)) - 1, {}};
   for (unsigned t = 0; t < n; t++) {
@@ -216,15 +241,24 @@ void oneBlock() {
       for (unsigned t = 0; t < n; t++) fibers[t].state = READY;
       waiting = 0;
       running.barriers++;
+      bulks.erase(std::remove_if(bulks.begin(), bulks.end(), [](const Bulk& b) { return b.done; }), bulks.end());
+      running.bulk = !bulks.empty();
       progress = true;
     }
     if (!progress) {
       char text[160];
-      snprintf(text, sizeof text, "%s: block %u,%u: threads wait for each other for ever: %u at __syncthreads, %u ended, the others in warp operations", launch->entry->name, blockIndex.x, blockIndex.y, waiting, exited);
+      snprintf(text, sizeof text, "%s: block %u,%u: threads wait for each other for ever: %u at __syncthreads, %u ended, the others in warp operations or at an mbarrier", launch->entry->name, blockIndex.x, blockIndex.y, waiting, exited);
       fault = text;
       failed = LAUNCH_FAILED;
     }
   }
+  for (const Bulk& b : bulks)
+    if (!b.done && !failed) {
+      char text[160];
+      snprintf(text, sizeof text, "%s: block %u,%u: ends while a bulk copy to its shared memory is under way", launch->entry->name, blockIndex.x, blockIndex.y);
+      fault = text;
+      failed = LAUNCH_FAILED;
+    }
 }
 
 } // namespace
@@ -330,6 +364,51 @@ void copied() {
     fibers[now].copies = 0;
   }
   barrier();
+}
+
+void arrivalInit(uint64_t* at) {
+  access(at, 8, true, false, __builtin_return_address(0));
+  arrivals.push_back({at, 0, false});
+}
+// arrivalCopy: the bytes arrive when the first thread waits for them.
+void arrivalCopy(uint64_t* at, void* to, const void* from, unsigned bytes) {
+  const void* here = __builtin_return_address(0);
+  if (CAPABILITY < 90) fail(LAUNCH_FAILED, here, "a bulk copy, which compute capability %d.%d does not have", CAPABILITY / 10, CAPABILITY % 10);
+  access(at, 8, true, true, here);
+  Arrival& a = arrivalOf(at);
+  if (a.armed) fail(LAUNCH_FAILED, here, "a second arrival in a phase of an mbarrier for one");
+  if ((uintptr_t)to % 16 || (uintptr_t)from % 16 || bytes % 16 || !bytes || bytes >= 1 << 20)
+    fail(MISALIGNED, here, "a bulk copy of %u bytes from %p to %p: multiples of 16 below 2^20 it takes", bytes, from, to);
+  access(from, bytes, false, false, here);
+  access(to, bytes, true, false, here);
+  bulkStored(to, bytes);
+  memset(to, 0xa5, bytes);
+  a.armed = true;
+  bulks.push_back({&a, (char*)to, (const char*)from, bytes, a.phase, false, std::vector<bool>(launch->threads)});
+  running.bulk = true;
+  for (unsigned t = 0; t < launch->threads; t++)
+    if (fibers[t].state == AT_ARRIVAL) fibers[t].state = READY; // and look again
+}
+void arrivalWait(uint64_t* at, unsigned parity) {
+  access(at, 8, false, true, __builtin_return_address(0));
+  Arrival& a = arrivalOf(at);
+  while ((a.phase & 1) == parity && !a.armed) yield(AT_ARRIVAL);
+  if ((a.phase & 1) == parity) {
+    for (Bulk& b : bulks)
+      if (b.arrival == &a && b.phase == a.phase) {
+        memcpy(b.to, b.from, b.bytes);
+        b.done = true;
+      }
+    a.armed = false;
+    a.phase++;
+  }
+  for (Bulk& b : bulks)
+    if (b.arrival == &a && b.done) b.seen[now] = true;
+}
+void bulkConflict(const char* p, unsigned bytes, bool write, const void* from) {
+  for (const Bulk& b : bulks)
+    if (p < b.to + b.bytes && b.to < p + bytes && !b.seen[now])
+      fail(LAUNCH_FAILED, from, "%s of shared memory that a bulk copy writes, without a wait for it", write ? "store" : "load");
 }
 
 unsigned atomicAdd(unsigned* at, unsigned v) {

@@ -11,6 +11,7 @@
 #define __grid_constant__
 #define __forceinline__ inline __attribute__((always_inline))
 #define __shared__ thread_local // one operating system thread runs all blocks
+#define __align__(n) __attribute__((aligned(n)))
 #ifndef BOUNDS                  // build.sh reads the bounds of the kernels
 #define __launch_bounds__(...)
 #endif
@@ -39,6 +40,11 @@ void announce();
 void settle();
 void copyAsync(void* to, const void* from); // 16 bytes, there when copied was called
 void copied();
+// The copy engine: an mbarrier for one arrival a phase, a copy that arrives and whose
+// bytes end the phase, and the wait for the end of a phase of this parity.
+void arrivalInit(uint64_t* at);
+void arrivalCopy(uint64_t* at, void* to, const void* from, unsigned bytes);
+void arrivalWait(uint64_t* at, unsigned parity);
 unsigned atomicAdd(unsigned* at, unsigned v);
 void constant(const void* at, unsigned bytes); // a load by the read-only path
 void range(const char* file, int line, const char* what, uint64_t value, uint64_t bound);

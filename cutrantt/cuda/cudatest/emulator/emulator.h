@@ -34,12 +34,16 @@ std::string placeOf(const void* at);
 struct Running {
   uint32_t launch, block, thread; // number of the launch, linear indices
   uint32_t barriers, meetings;    // that the block and the thread's warp passed
-  bool settled, early;
+  bool settled, early, bulk;      // bulk: a bulk copy of the block is not behind a barrier
   unsigned stream, shared;
 };
 extern Running running;
 extern char* stacks;           // of the threads of the device
 extern const size_t stackSpace;
+
+// bulkConflict fails where the running thread reaches for shared memory that a bulk
+// copy writes and that it did not wait for (block.cpp).
+void bulkConflict(const char* p, unsigned bytes, bool write, const void* from);
 
 // memory.cpp
 char* allocate(size_t bytes, bool host);
@@ -50,6 +54,7 @@ bool initialised(const void*, size_t);
 void written(void*, size_t); // by the host or a copy
 size_t allocated();
 void access(const void*, unsigned bytes, bool write, bool atomic, const void* from);
+void bulkStored(const void*, unsigned bytes); // the copy engine stored what the running thread is said to have
 void beginLaunch(unsigned stream);
 void beginBlock();
 void finished(unsigned stream);  // the host knows that all work of a stream is done

@@ -112,8 +112,8 @@ const char* kind(bool write) { return write ? "store" : "load"; }
 }
 
 // What an access calls its thread: 0 to 1023, or several threads that loaded, of a
-// warp or of more, or any that did it atomically.
-constexpr unsigned several = 0x7ff, severalOfWarp = 0x400, atomicThread = 0x7fe;
+// warp or of more, any that did it atomically, or the copy engine (see bulkConflict).
+constexpr unsigned several = 0x7ff, severalOfWarp = 0x400, atomicThread = 0x7fe, bulkThread = 0x7fd;
 
 const char* who(unsigned thread) {
   static char text[64];
@@ -127,7 +127,7 @@ unsigned warpOf(unsigned thread) { return thread < severalOfWarp ? thread / 32 :
 // together: an earlier access of the block, by thread, is not ordered before one of
 // the running thread. Numbers of barriers and meetings of that and of this one.
 bool together(unsigned b, unsigned barriers, unsigned m, unsigned meetings, unsigned thread, bool atomic) {
-  if (b != barriers || thread == running.thread || (atomic && thread == atomicThread)) return false;
+  if (b != barriers || thread == running.thread || thread == bulkThread || (atomic && thread == atomicThread)) return false;
   return warpOf(thread) != running.thread / 32 || m == meetings;
 }
 
@@ -192,6 +192,7 @@ void global(const char* p, unsigned bytes, bool write, bool atomic, const void* 
 void inShared(const char* p, unsigned bytes, bool write, bool atomic, const void* from) {
   const size_t at = p - tls;
   const Running& r = running;
+  if (r.bulk) bulkConflict(p, bytes, write, from);
   const Access block = (Access)(blockNumber & 0x3fffff) << 42, mine = block | (Access)(r.barriers & 0x3ff) << 32 | (Access)(r.meetings & 0x1ffff) << 15;
   const unsigned thread = atomic ? atomicThread : r.thread;
   for (unsigned done = 0; done < bytes;) {
@@ -225,6 +226,11 @@ void inShared(const char* p, unsigned bytes, bool write, bool atomic, const void
 }
 
 } // namespace
+
+void bulkStored(const void* at, unsigned bytes) {
+  if (size_t((const char*)at - tls) >= tlsBytes) fail(ILLEGAL_ADDRESS, __builtin_return_address(0), "a bulk copy to %p, which is no shared memory", at);
+  for (size_t w = ((const char*)at - tls) / 4, end = w + bytes / 4; w < end; w++) sharedWords[w].store |= (Access)0x7ff << 4, sharedWords[w].store &= ~((Access)(0x7ff ^ bulkThread) << 4);
+}
 
 char* allocate(size_t bytes, bool host) {
   prepare();

@@ -2,7 +2,7 @@
 // a, b: 64 words, a written; dst: 64 words; i0 = 64.
 #include "arith.cuh"
 
-extern __shared__ u32 shared[];
+extern __shared__ __align__(16) u32 shared[];
 
 KERNEL(64, 1, good_exchange) {
   const u32 t = threadIdx.x;
@@ -28,6 +28,74 @@ KERNEL(64, 1, good_count) {
   atomicAdd(&count, threadIdx.x);
   __syncthreads();
   p.dst[threadIdx.x] = count;
+}
+// bulk copies the 64 words of a to shared memory by the copy engine, on an mbarrier
+// for one arrival.
+DEV void bulk(u64* arrival, const Args& p, u32 bytes) {
+  if (threadIdx.x == 0) emulate::arrivalInit(arrival);
+  __syncthreads();
+  if (threadIdx.x == 0) emulate::arrivalCopy(arrival, shared, p.a, bytes);
+}
+KERNEL(64, 1, good_bulk) { // all wait; again, where the engine writes over what was read before a barrier
+  __shared__ u64 arrival;
+  bulk(&arrival, p, 256);
+  emulate::arrivalWait(&arrival, 0);
+  const u32 v = shared[63 - threadIdx.x];
+  __syncthreads();
+  if (threadIdx.x == 0) emulate::arrivalCopy(&arrival, shared, p.a, 256);
+  emulate::arrivalWait(&arrival, 1);
+  p.dst[threadIdx.x] = shared[63 - threadIdx.x] + v;
+}
+KERNEL(64, 1, good_bulk_barrier) { // one waits, the others follow it through a barrier
+  __shared__ u64 arrival;
+  bulk(&arrival, p, 256);
+  if (threadIdx.x == 9) emulate::arrivalWait(&arrival, 0);
+  __syncthreads();
+  p.dst[threadIdx.x] = shared[63 - threadIdx.x];
+}
+KERNEL(64, 1, bad_bulk_hurry) { // no wait
+  __shared__ u64 arrival;
+  bulk(&arrival, p, 256);
+  __syncthreads();
+  if (threadIdx.x != 5) emulate::arrivalWait(&arrival, 0);
+  p.dst[threadIdx.x] = shared[63 - threadIdx.x];
+}
+KERNEL(64, 1, bad_bulk_end) {
+  __shared__ u64 arrival;
+  bulk(&arrival, p, 256);
+  p.dst[threadIdx.x] = 1;
+}
+KERNEL(64, 1, bad_bulk_reuse) { // over what others may still read
+  __shared__ u64 arrival;
+  bulk(&arrival, p, 256);
+  emulate::arrivalWait(&arrival, 0);
+  __syncthreads();
+  const u32 v = shared[63 - threadIdx.x];
+  if (threadIdx.x == 0) emulate::arrivalCopy(&arrival, shared, p.a, 256);
+  emulate::arrivalWait(&arrival, 1);
+  p.dst[threadIdx.x] = v;
+}
+KERNEL(64, 1, bad_bulk_parity) { // for a phase that never ends
+  __shared__ u64 arrival;
+  bulk(&arrival, p, 256);
+  emulate::arrivalWait(&arrival, 0);
+  emulate::arrivalWait(&arrival, 1);
+  p.dst[threadIdx.x] = shared[threadIdx.x];
+}
+KERNEL(64, 1, bad_bulk_size) {
+  __shared__ u64 arrival;
+  bulk(&arrival, p, 100);
+  emulate::arrivalWait(&arrival, 0);
+  p.dst[threadIdx.x] = 1;
+}
+KERNEL(64, 1, bad_bulk_init) { // no barrier after the initialisation
+  __shared__ u64 arrival;
+  if (threadIdx.x == 0) {
+    emulate::arrivalInit(&arrival);
+    emulate::arrivalCopy(&arrival, shared, p.a, 256);
+  }
+  emulate::arrivalWait(&arrival, 0);
+  p.dst[threadIdx.x] = shared[threadIdx.x];
 }
 KERNEL(64, 1, good_blocks) { p.dst[blockIdx.x * 32 + threadIdx.x] = gridDim.x; }
 
