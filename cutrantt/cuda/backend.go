@@ -38,6 +38,7 @@ type backend struct {
 	shared int  // bytes of shared memory that one block may use
 	tensor bool // mma of bytes (kernels/extend.cu)
 	early  bool // the kernels wait for their predecessors themselves
+	graphs bool // kernels are queued as graphs
 	mapped bool // batches lie in host memory that the GPU uses in place
 	// collectAt is how much memory in use makes a ring look for dropped batches.
 	collectAt int
@@ -153,6 +154,9 @@ func (b *backend) inspect(ordinal int) error {
 	b.collectAt = max(256<<20, int(b.about.Memory/32))
 	b.tensor = b.about.Capability >= 80
 	b.early = b.about.Capability/10 == 9 // kernels/arith.cuh, in the machine code for sm_90
+	if b.graphs, err = graphMode(b.drv); err != nil {
+		return err
+	}
 	b.mapped, err = memoryMode(b.drv, b.dev, b.about.Integrated)
 	return err
 }
@@ -238,6 +242,7 @@ func (b *backend) newRing(logN int, moduli []cutrantt.Modulus, opts cutrantt.Opt
 			return err
 		}
 		r.launcher = b.drv.NewLauncher(r.pool.stream, b.early)
+		r.pool.launcher = r.launcher
 		words := make([]uint32, 0, len(moduli)*modWords)
 		for _, m := range moduli {
 			words = append(words, modulusWords(m)...)

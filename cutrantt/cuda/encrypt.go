@@ -213,7 +213,10 @@ func (r *ring) encryptWindow(e *encryption, jobs []cutrantt.Encryption, out []*c
 	if err != nil {
 		return err
 	}
-	return r.encryptQueued(e, k, input, parts[1], parts[2], group, true)
+	if err = r.encryptQueued(e, k, input, parts[1], parts[2], group, true); err != nil {
+		return err
+	}
+	return r.launcher.Flush() // here, as what cannot be queued wipes nothing
 }
 
 // encryptQueued queues the kernels for k jobs whose records are at input; wipe

@@ -3,6 +3,7 @@ package cuda
 import (
 	"fmt"
 	"maps"
+	"os"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -10,6 +11,25 @@ import (
 	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/cutrantt/cuda/internal/driver"
 )
+
+// GraphsVariable is the environment variable that makes operations of several kernels
+// replay a CUDA graph of them with "on"; "off" or nothing queues them one by one. The
+// results are the same.
+const GraphsVariable = "CUTRANTT_CUDA_GRAPHS"
+
+func graphMode(drv *driver.Driver) (bool, error) {
+	switch mode := os.Getenv(GraphsVariable); mode {
+	case "", "off":
+		return false, nil
+	case "on":
+		if err := drv.Graphs(); err != nil {
+			return false, fmt.Errorf("%s is on: %w", GraphsVariable, err)
+		}
+		return true, nil
+	default:
+		return false, fmt.Errorf("%s is %q: use on or off", GraphsVariable, mode)
+	}
+}
 
 // kernel is a loaded kernel with what is known of its launches.
 type kernel struct {

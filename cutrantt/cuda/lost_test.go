@@ -65,7 +65,7 @@ func TestDeviceLost(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		return r.launcher.Launch(f, 1, 1, 1, 0, nil)
+		return r.launcher.Launch(f, 1, 1, 1, 0, nil, 0)
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -37,12 +37,12 @@ func (r *ring) many(name string, x, y, threads, shared int, a args, roots table,
 	m.mods, m.logN = r.mods, uint32(r.logN)
 	if len(items) == 1 {
 		m.one = items[0]
-		return r.start(name, x, y, threads, shared, unsafe.Pointer(m))
+		return r.start(name, x, y, threads, shared, unsafe.Pointer(m), int(unsafe.Sizeof(*m)))
 	}
 	words := unsafe.Slice((*uint64)(unsafe.Pointer(&items[0])), len(items)*int(unsafe.Sizeof(items[0]))/8)
 	return r.with(bytesOf(words), func(table pointer) error {
 		m.table = table
-		return r.start(name, x, y, threads, shared, unsafe.Pointer(m))
+		return r.start(name, x, y, threads, shared, unsafe.Pointer(m), int(unsafe.Sizeof(*m)))
 	})
 }
 

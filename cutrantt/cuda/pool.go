@@ -14,8 +14,9 @@ import (
 // out again without waiting, as all uses are ordered by the ring's stream. It
 // owns the stream and is destroyed when nothing refers to it any more.
 type pool struct {
-	b      *backend
-	stream driver.Stream
+	b        *backend
+	stream   driver.Stream
+	launcher *driver.Launcher // of the ring; its graphs are destroyed with the stream
 
 	mu    sync.Mutex
 	free  map[block][]driver.Pointer
@@ -50,6 +51,9 @@ func (p *pool) destroy() {
 			err := p.b.drv.Wait(p.stream)
 			for m, mapped := range p.held {
 				err = errors.Join(err, p.release(m, mapped))
+			}
+			if p.launcher != nil {
+				err = errors.Join(err, p.launcher.Forget())
 			}
 			return errors.Join(err, p.b.drv.DestroyStream(p.stream))
 		})

@@ -54,10 +54,24 @@ func (r *ring) exec(f func() error, batches ...*cutrantt.Batch) error {
 	defer r.mu.Unlock()
 	defer runtime.KeepAlive(batches)
 	r.evict()
-	if err := r.backend.locked(f); err != nil {
+	if err := r.backend.locked(func() error { return r.replayed(f) }); err != nil {
 		return fmt.Errorf("cuda: %w", err)
 	}
 	return nil
+}
+
+// replayed runs f and queues its kernels as graphs, where those are on: two or more
+// kernels with no copy between them make one (see GraphsVariable).
+func (r *ring) replayed(f func() error) error {
+	if !r.backend.graphs {
+		return f()
+	}
+	r.launcher.Hold()
+	err := f()
+	if e := r.launcher.Release(); err == nil && e != nil {
+		err = fmt.Errorf("graph: %w", e)
+	}
+	return err
 }
 
 // launch queues a kernel on a grid of x*y blocks.
@@ -67,11 +81,11 @@ func (r *ring) launch(name string, x, y, threads, shared int, a args) error {
 	}
 	a.mods, a.logN = r.mods, uint32(r.logN)
 	r.args = a
-	return r.start(name, x, y, threads, shared, unsafe.Pointer(&r.args))
+	return r.start(name, x, y, threads, shared, unsafe.Pointer(&r.args), int(unsafe.Sizeof(r.args)))
 }
 
-// start queues a kernel with its one argument, a structure that is copied.
-func (r *ring) start(name string, x, y, threads, shared int, args unsafe.Pointer) error {
+// start queues a kernel with its one argument, a structure of size bytes that is copied.
+func (r *ring) start(name string, x, y, threads, shared int, args unsafe.Pointer, size int) error {
 	k := r.backend.kernels[name]
 	if k == nil {
 		return fmt.Errorf("no kernel %q", name)
@@ -79,7 +93,7 @@ func (r *ring) start(name string, x, y, threads, shared int, args unsafe.Pointer
 	if err := r.begin(); err != nil {
 		return err
 	}
-	err := r.launcher.Launch(k.fn, x, y, threads, shared, args)
+	err := r.launcher.Launch(k.fn, x, y, threads, shared, args, size)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}

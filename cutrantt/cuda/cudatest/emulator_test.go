@@ -74,7 +74,7 @@ func (d *device) run(early bool, blocks, threads int, names ...string) error {
 	for _, name := range names {
 		f, err := d.drv.Function(d.module, name)
 		d.ok(err)
-		if err := l.Launch(f, blocks, 1, threads, 256, unsafe.Pointer(&d.args)); err != nil {
+		if err := l.Launch(f, blocks, 1, threads, 256, unsafe.Pointer(&d.args), int(unsafe.Sizeof(d.args))); err != nil {
 			return err
 		}
 	}
@@ -186,7 +186,7 @@ func TestEmulator(t *testing.T) {
 				for _, name := range []string{"good_shuffle", "bad_early"} {
 					f, e := drv.Function(d.module, name)
 					d.ok(e)
-					if err = l.Launch(f, 1, 1, 64, 256, unsafe.Pointer(&d.args)); err != nil {
+					if err = l.Launch(f, 1, 1, 64, 256, unsafe.Pointer(&d.args), int(unsafe.Sizeof(d.args))); err != nil {
 						break
 					}
 					d.args.dst, d.args.a = d.args.a, d.args.dst

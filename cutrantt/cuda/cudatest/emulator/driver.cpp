@@ -380,12 +380,15 @@ API cuEventElapsedTime(float* ms, word a, word b) {
   return OK;
 }
 
-static int launchOf(word f, unsigned x, unsigned y, unsigned z, unsigned threads, unsigned ty, unsigned tz, unsigned shared, word stream, void** params, bool early) {
-  Entry* e = (Entry*)f;
+static int launchable(Entry* e, unsigned x, unsigned y, unsigned z, unsigned threads, unsigned ty, unsigned tz, unsigned shared) {
   int most = std::min(48 << 10, sharedMemory());
   if (allowed.count(e)) most = std::max(most, (int)allowed[e]);
   if (!x || !y || z != 1 || y > 65535 || !threads || ty != 1 || tz != 1 || threads > 1024 || shared > (unsigned)most) return INVALID;
-  if (threads > e->threads) return 701; // more than __launch_bounds__ promised
+  return threads > e->threads ? 701 : OK; // more than __launch_bounds__ promised
+}
+static int launchOf(word f, unsigned x, unsigned y, unsigned z, unsigned threads, unsigned ty, unsigned tz, unsigned shared, word stream, void** params, bool early) {
+  Entry* e = (Entry*)f;
+  if (const int c = launchable(e, x, y, z, threads, ty, tz, shared)) return c;
   Op o{Op::LAUNCH, {e, {x, y, 1}, threads, shared, early, (unsigned)stream, {}}, nullptr, nullptr, {}, 0, 0, nullptr};
   if (e != &unknown) memcpy(o.launch.parameter, params[0], e->bytes);
   return queue(stream, std::move(o));
@@ -401,6 +404,84 @@ API cuLaunchKernelEx(const Config* c, word f, void** params, void**) {
   bool early = false;
   for (unsigned i = 0; i < c->count; i++) early = early || (c->attributes[i].id == 6 && c->attributes[i].value[0]);
   return launchOf(f, c->x, c->y, c->z, c->tx, c->ty, c->tz, c->shared, c->stream, params, early && CAPABILITY >= 90);
+}
+// A graph is a chain of kernels; its executable form has parameters of its own.
+struct Graph { std::deque<Op> nodes; };
+struct NodeParams { word f; unsigned x, y, z, tx, ty, tz, shared; void** params; void** extra; word kernel, context; };
+struct Edge { unsigned char from, to, type, reserved[5]; };
+static std::map<word, Graph> graphs;              // and executable ones
+static std::map<word, std::pair<word, unsigned>> nodes; // of a node, its graph and number
+static std::map<word, word> madeFrom;              // of an executable graph, the graph
+static word handles = 1 << 20;
+API cuGraphCreate(word* g, unsigned flags) {
+  CONTEXT;
+  if (flags) return INVALID;
+  graphs[*g = ++handles];
+  return OK;
+}
+API cuGraphDestroy(word g) {
+  Locked l;
+  return graphs.erase(g) ? OK : INVALID;
+}
+API cuGraphExecDestroy(word g) {
+  Locked l;
+  madeFrom.erase(g);
+  return graphs.erase(g) ? OK : INVALID;
+}
+static int fill(Op& o, const NodeParams* p) {
+  Entry* e = (Entry*)p->f;
+  if (const int c = launchable(e, p->x, p->y, p->z, p->tx, p->ty, p->tz, p->shared)) return c;
+  const bool early = o.launch.early;
+  o = Op{Op::LAUNCH, {e, {p->x, p->y, 1}, p->tx, p->shared, early, 0, {}}, nullptr, nullptr, {}, 0, 0, nullptr};
+  if (e != &unknown) memcpy(o.launch.parameter, p->params[0], e->bytes);
+  return OK;
+}
+API cuGraphAddKernelNode_v2(word* n, word g, const word*, size_t dependencies, const NodeParams* p) {
+  CONTEXT;
+  if (!graphs.count(g) || dependencies) return INVALID;
+  Op o{};
+  if (const int c = fill(o, p)) return c;
+  graphs[g].nodes.push_back(std::move(o));
+  nodes[*n = ++handles] = {g, (unsigned)graphs[g].nodes.size() - 1};
+  return OK;
+}
+API cuGraphAddDependencies_v2(word g, const word* from, const word* to, const Edge* edge, size_t n) {
+  CONTEXT;
+  for (size_t i = 0; i < n; i++) { // each node after the one that was added before it
+    if (!nodes.count(from[i]) || !nodes.count(to[i]) || nodes[from[i]].first != g || nodes[to[i]].first != g || nodes[from[i]].second + 1 != nodes[to[i]].second) return INVALID;
+    if (edge[i].type > 1 || edge[i].from != edge[i].type || edge[i].to) return INVALID;
+    Op& o = graphs[g].nodes[nodes[to[i]].second];
+    if (o.n++) return INVALID; // n counts the edges
+    o.launch.early = edge[i].type == 1 && CAPABILITY >= 90;
+  }
+  return OK;
+}
+API cuGraphInstantiateWithFlags(word* e, word g, unsigned long long flags) {
+  CONTEXT;
+  if (!graphs.count(g) || flags) return INVALID;
+  for (size_t i = 1; i < graphs[g].nodes.size(); i++)
+    if (!graphs[g].nodes[i].n) return INVALID; // kernels side by side: none of ours are
+  Graph copy = graphs[g];
+  graphs[*e = ++handles] = std::move(copy);
+  madeFrom[*e] = g;
+  return OK;
+}
+API cuGraphExecKernelNodeSetParams_v2(word e, word n, const NodeParams* p) {
+  CONTEXT;
+  if (!graphs.count(e) || !nodes.count(n) || madeFrom[e] != nodes[n].first) return INVALID;
+  Op& o = graphs[e].nodes[nodes[n].second];
+  if ((word)o.launch.entry != p->f) return INVALID;
+  return fill(o, p);
+}
+API cuGraphLaunch(word e, word stream) {
+  CONTEXT;
+  if (!madeFrom.count(e)) return INVALID;
+  for (const Op& node : graphs[e].nodes) {
+    Op o = node;
+    o.launch.stream = stream;
+    if (const int c = queue(stream, std::move(o))) return c;
+  }
+  return OK;
 }
 API cuGetErrorName(int code, const char** s) {
   switch (code) {

@@ -166,16 +166,25 @@ func (d *Driver) FreeHost(b []byte) error {
 // CopyIn copies to the device, in the order of the stream. For memory that is
 // not pinned, src may be used again when the call returns.
 func (d *Driver) CopyIn(dst Pointer, src []byte, s Stream) error {
+	if err := d.flush(s); err != nil {
+		return err
+	}
 	return d.check(symMemcpyHtoDAsync, call(d.entry[symMemcpyHtoDAsync], uintptr(dst), uintptr(unsafe.Pointer(&src[0])), uintptr(len(src)), uintptr(s)))
 }
 
 // CopyOut copies to pinned host memory, in the order of the stream.
 func (d *Driver) CopyOut(dst []byte, src Pointer, s Stream) error {
+	if err := d.flush(s); err != nil {
+		return err
+	}
 	return d.check(symMemcpyDtoHAsync, call(d.entry[symMemcpyDtoHAsync], uintptr(unsafe.Pointer(&dst[0])), uintptr(src), uintptr(len(dst)), uintptr(s)))
 }
 
 // Fill sets n 32-bit words to v, in the order of the stream.
 func (d *Driver) Fill(dst Pointer, v uint32, n int, s Stream) error {
+	if err := d.flush(s); err != nil {
+		return err
+	}
 	return d.check(symMemsetD32Async, call(d.entry[symMemsetD32Async], uintptr(dst), uintptr(v), uintptr(n), uintptr(s)))
 }
 
@@ -188,11 +197,17 @@ func (d *Driver) NewStream() (Stream, error) {
 
 // DestroyStream destroys s when its work is done.
 func (d *Driver) DestroyStream(s Stream) error {
+	if err := d.flush(s); err != nil {
+		return err
+	}
 	return d.check(symStreamDestroy, call(d.entry[symStreamDestroy], uintptr(s)))
 }
 
 // Wait waits for the work of a stream and reports what failed in it.
 func (d *Driver) Wait(s Stream) error {
+	if err := d.flush(s); err != nil {
+		return err
+	}
 	return d.check(symStreamSynchronize, call(d.entry[symStreamSynchronize], uintptr(s)))
 }
 
@@ -210,6 +225,9 @@ func (d *Driver) DestroyEvent(e Event) error {
 
 // Record records e after the work now in the stream.
 func (d *Driver) Record(e Event, s Stream) error {
+	if err := d.flush(s); err != nil {
+		return err
+	}
 	return d.check(symEventRecord, call(d.entry[symEventRecord], uintptr(e), uintptr(s)))
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"unsafe"
 
 	"github.com/hencedge/hencedge/cutrantt"
@@ -127,6 +128,19 @@ const (
 	symLaunchKernel
 	symGetErrorName
 	symGetErrorString
+	required // the symbols from here on came with later drivers
+)
+
+const (
+	symLaunchKernelEx symbol = iota + required // CUDA 11.8
+	symGraphCreate                             // all graphs: CUDA 12.3
+	symGraphDestroy
+	symGraphAddKernelNode
+	symGraphAddDependencies
+	symGraphInstantiate
+	symGraphExecKernelNodeSetParams
+	symGraphExecDestroy
+	symGraphLaunch
 	symbols
 )
 
@@ -138,15 +152,19 @@ var names = [symbols]string{
 	"cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuMemsetD32Async", "cuStreamCreate", "cuStreamDestroy_v2",
 	"cuStreamSynchronize", "cuEventCreate", "cuEventDestroy_v2", "cuEventRecord", "cuEventSynchronize",
 	"cuEventElapsedTime", "cuLaunchKernel", "cuGetErrorName", "cuGetErrorString",
+	"cuLaunchKernelEx", "cuGraphCreate", "cuGraphDestroy", "cuGraphAddKernelNode_v2", "cuGraphAddDependencies_v2",
+	"cuGraphInstantiateWithFlags", "cuGraphExecKernelNodeSetParams_v2", "cuGraphExecDestroy", "cuGraphLaunch",
 }
 
 // Symbols are the entry points that a driver must have.
-func Symbols() []string { return slices.Clone(names[:]) }
+func Symbols() []string { return slices.Clone(names[:required]) }
 
 // Driver is the opened library with every symbol bound.
 type Driver struct {
-	entry    [symbols]uintptr
-	launchEx uintptr // cuLaunchKernelEx, since CUDA 11.8; 0 before
+	entry [symbols]uintptr // 0 for what is not required and not there
+
+	mu   sync.Mutex
+	held map[Stream]*Launcher // with launches that wait, see Launcher.Hold
 }
 
 // Open opens the driver's library and binds its symbols; the error says which
@@ -159,6 +177,12 @@ func Open() (*Driver, error) {
 	d := &Driver{}
 	for i, name := range names {
 		p, err := lookup(name)
+		if symbol(i) >= required {
+			if err == nil {
+				d.entry[i] = p
+			}
+			continue
+		}
 		if err == nil && p == 0 {
 			err = errors.New("not found")
 		}
@@ -166,9 +190,6 @@ func Open() (*Driver, error) {
 			return nil, fmt.Errorf("symbol: the CUDA driver has no %s, update it: %w", name, err)
 		}
 		d.entry[i] = p
-	}
-	if p, err := lookup("cuLaunchKernelEx"); err == nil {
-		d.launchEx = p
 	}
 	return d, nil
 }

@@ -10,6 +10,8 @@ type Launcher struct {
 	config    launchConfig
 	attribute launchAttribute
 	params    [1]unsafe.Pointer
+	waiting   waiting
+	node      nodeParams
 }
 
 // launchConfig mirrors CUlaunchConfig.
@@ -36,7 +38,7 @@ const attributeProgrammatic = 6 // CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIA
 func (d *Driver) NewLauncher(s Stream, early bool) *Launcher {
 	l := &Launcher{drv: d, stream: s}
 	l.config.stream = s
-	if early && d.launchEx != 0 {
+	if early && d.entry[symLaunchKernelEx] != 0 {
 		l.attribute.id, l.attribute.value[0] = attributeProgrammatic, 1
 		l.config.attributes, l.config.count = &l.attribute, 1
 	}
@@ -44,8 +46,16 @@ func (d *Driver) NewLauncher(s Stream, early bool) *Launcher {
 }
 
 // Launch starts f on a grid of x*y blocks of threads, with one argument: the
-// structure that args points to, which is copied.
-func (l *Launcher) Launch(f Function, x, y, threads, shared int, args unsafe.Pointer) error {
+// structure of size bytes that args points to, which is copied.
+func (l *Launcher) Launch(f Function, x, y, threads, shared int, args unsafe.Pointer, size int) error {
+	if l.waiting.on {
+		l.waiting.add(node{f, uint32(x), uint32(y), uint32(threads), uint32(shared), uint32(size)}, args)
+		return nil
+	}
+	return l.launch(f, x, y, threads, shared, args)
+}
+
+func (l *Launcher) launch(f Function, x, y, threads, shared int, args unsafe.Pointer) error {
 	l.params[0] = args
 	if l.config.count == 0 {
 		return l.drv.check(symLaunchKernel, call(l.drv.entry[symLaunchKernel], uintptr(f), uintptr(x), uintptr(y), 1, uintptr(threads), 1, 1,
@@ -53,5 +63,5 @@ func (l *Launcher) Launch(f Function, x, y, threads, shared int, args unsafe.Poi
 	}
 	l.config.grid, l.config.block = [3]uint32{uint32(x), uint32(y), 1}, [3]uint32{uint32(threads), 1, 1}
 	l.config.shared = uint32(shared)
-	return l.drv.check(symLaunchKernel, call(l.drv.launchEx, uintptr(unsafe.Pointer(&l.config)), uintptr(f), uintptr(unsafe.Pointer(&l.params)), 0))
+	return l.drv.check(symLaunchKernel, call(l.drv.entry[symLaunchKernelEx], uintptr(unsafe.Pointer(&l.config)), uintptr(f), uintptr(unsafe.Pointer(&l.params)), 0))
 }

@@ -6,7 +6,8 @@ import (
 )
 
 // TestLaunchLayout compares with cuda.h: CUlaunchConfig has 56 bytes with the
-// stream at 32, CUlaunchAttribute 72 with the value at 8.
+// stream at 32, CUlaunchAttribute 72 with the value at 8, CUDA_KERNEL_NODE_PARAMS_v2 72
+// with the parameters at 40, CUgraphEdgeData 8.
 func TestLaunchLayout(t *testing.T) {
 	var c launchConfig
 	var a launchAttribute
@@ -21,6 +22,9 @@ func TestLaunchLayout(t *testing.T) {
 		{"count", unsafe.Offsetof(c.count), 48},
 		{"size of an attribute", unsafe.Sizeof(a), 72},
 		{"value", unsafe.Offsetof(a.value), 8},
+		{"size of a node", unsafe.Sizeof(nodeParams{}), 72},
+		{"parameters of a node", unsafe.Offsetof(nodeParams{}.params), 40},
+		{"size of an edge", unsafe.Sizeof(edgeData{}), 8},
 	} {
 		if x.got != x.want {
 			t.Errorf("%s: %d, want %d", x.what, x.got, x.want)
