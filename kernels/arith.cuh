@@ -74,14 +74,17 @@ DEV uint2 negc(uint2 w, u32 q) {
   return make_uint2(q - w.x, ~w.y);
 }
 
-// reduce: any x mod q in [0, q). Both halves are Shoup products (the low one by
-// 1) that share their subtractions: the sum is in [0, 4q).
-DEV u32 reduce(u64 x, const Mod& m) {
+// reduced: any x to [0, 4q). Both halves are Shoup products (the low one by 1) that
+// share their subtractions.
+DEV u32 reduced(u64 x, const Mod& m) {
   const u32 hi = (u32)(x >> 32), lo = (u32)x;
   const u32 k = __umulhi(hi, m.r32s) + __umulhi(lo, m.ones);
   BELOW((u64)hi * m.r32 + lo - ((u64)__umulhi(hi, m.r32s) + __umulhi(lo, m.ones)) * m.q, 4ull * m.q);
-  return corr(corr(hi * m.r32 + lo - k * m.q, 2 * m.q), m.q);
+  return hi * m.r32 + lo - k * m.q;
 }
+
+// reduce: any x mod q in [0, q).
+DEV u32 reduce(u64 x, const Mod& m) { return corr(corr(reduced(x, m), 2 * m.q), m.q); }
 
 // reduce32: any 32-bit x mod q in [0, q).
 DEV u32 reduce32(u32 x, const Mod& m) { return corr(x - __umulhi(x, m.ones) * m.q, m.q); }
@@ -155,6 +158,15 @@ DEV void ready() {
   announce();
   settle();
 }
+
+// SINCE90(a, b): a on sm_90 and later, b before, where a kernel needs more
+// registers: the blocks that a multiprocessor is to hold leave room for all values,
+// as no kernel spills any.
+#if __CUDA_ARCH__ >= 900
+#define SINCE90(a, b) a
+#else
+#define SINCE90(a, b) b
+#endif
 
 // KERNEL(threads, blocks, name) { body with the arguments p }
 #define KERNEL(threads, blocks, name)                                                            \

@@ -38,7 +38,7 @@ template <int LOG> DEV void public16(const Args& p) {
 #pragma unroll
       for (int j = 0; j < 16; j++) v[r * p.as + j * n1] = 0;
 }
-#define PUBLIC16(LOG) KERNEL(128, 6, encrypt_public16_##LOG) { public16<LOG>(p); }
+#define PUBLIC16(LOG) KERNEL(128, SINCE90(6, 5), encrypt_public16_##LOG) { public16<LOG>(p); }
 PUBLIC16(6)
 PUBLIC16(7)
 PUBLIC16(8)

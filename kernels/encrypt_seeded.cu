@@ -120,7 +120,7 @@ template <int N> DEV void seededRows(const Args& p) {
 SEEDED(1, 8)
 SEEDED(2, 8)
 SEEDED(4, 8)
-SEEDED(8, 6)
+SEEDED(8, SINCE90(6, 5))
 
 // encrypt_seeded16_LOG: n2 = 16, n1 = 2^LOG, one row a thread.
 template <int LOG> DEV void seeded16(const Args& p) {

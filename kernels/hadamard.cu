@@ -105,7 +105,7 @@ KERNEL(128, 4, schoolbook_1) { multiply<Lazy<1>, 1, 4, 1>(p); }
 KERNEL(128, 4, schoolbook_2) { multiply<Schoolbook<2>, 2, 1, 1>(p); }
 KERNEL(128, 4, schoolbook_4) { multiply<Schoolbook<4>, 4, 1, 1>(p); }
 KERNEL(128, 4, schoolbook_8) { multiply<Schoolbook<8>, 8, 1, 1>(p); }
-KERNEL(128, 4, schoolbook_16) { multiply<Schoolbook<16>, 16, 1, 1>(p); }
+KERNEL(128, 2, schoolbook_16) { multiply<Schoolbook<16>, 16, 1, 1>(p); }
 KERNEL(128, 4, lazy_1) { multiply<Lazy<1>, 1, 4, 1>(p); }
 KERNEL(128, 4, lazy_2) { multiply<Lazy<2>, 2, 4, 1>(p); }
 KERNEL(128, 4, lazy_4) { multiply<Lazy<4>, 4, 2, 1>(p); }
@@ -117,7 +117,7 @@ KERNEL(128, 4, karatsuba_8) { multiply<Karatsuba<8>, 8, 1, 1>(p); }
 KERNEL(128, 4, karatsuba_16) { multiply<Karatsuba<16>, 16, 1, 1>(p); }
 KERNEL(128, 3, toomcook4_4) { multiply<Toom<4>, 4, 1, 1>(p); }
 KERNEL(128, 3, toomcook4_8) { multiply<Toom<8>, 8, 1, 1>(p); }
-KERNEL(128, 3, toomcook4_16) { multiply<Toom<16>, 16, 1, 1>(p); }
+KERNEL(128, SINCE90(3, 2), toomcook4_16) { multiply<Toom<16>, 16, 1, 1>(p); }
 // Two results that share a (encryption).
 KERNEL(128, 4, lazy2_1) { multiply<Lazy<1>, 1, 4, 2>(p); }
 KERNEL(128, 4, lazy2_2) { multiply<Lazy<2>, 2, 4, 2>(p); }

@@ -195,14 +195,14 @@ template <int N, int V> DEV void inner(const Many& m) {
 
 // V by n2; cutrantt/cuda/keyswitch.go mirrors it.
 ITEMS(128, 6, tensor_1) { tensor<1, 4, false>(m); }
-ITEMS(128, 6, tensor_2) { tensor<2, 4, false>(m); }
+ITEMS(128, SINCE90(6, 5), tensor_2) { tensor<2, 4, false>(m); }
 ITEMS(128, 5, tensor_4) { tensor<4, 2, false>(m); }
 ITEMS(128, 6, tensor_8) { tensor<8, 1, false>(m); }
-ITEMS(128, 3, tensor_16) { tensor<16, 1, false>(m); }
+ITEMS(128, 2, tensor_16) { tensor<16, 1, false>(m); }
 ITEMS(128, 5, square_4) { tensor<4, 2, true>(m); }
 ITEMS(128, 5, square_8) { tensor<8, 1, true>(m); }
 ITEMS(128, 6, inner_1) { inner<1, 4>(m); }
 ITEMS(128, 5, inner_2) { inner<2, 4>(m); }
 ITEMS(128, 5, inner_4) { inner<4, 2>(m); }
 ITEMS(128, 5, inner_8) { inner<8, 1>(m); }
-ITEMS(128, 3, inner_16) { inner<16, 1>(m); }
+ITEMS(128, SINCE90(3, 2), inner_16) { inner<16, 1>(m); }

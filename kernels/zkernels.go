@@ -20,8 +20,8 @@ const (
 const (
 	Architectures = "72 80 86 87 89 90"
 	Compiler      = "nvcc 12.4.131"
-	SourceHash    = "c2925f00a55d0e9173711c540f58ecbefc829902eb802385e4004beb0ec20ba7"
-	ImageHash     = "053800c11c42dcb518385e2ccecd22d58ed3dfae504b365866cc3efdb5c6401a"
+	SourceHash    = "db8a58d6f52fd25fcfda71529e414db98d049e77a5cdd177a6c30ab9f6e05717"
+	ImageHash     = "b418781d1fa51f23dc24f945fe7aaf472b94d22d38192e2bbd019e59cdd28e73"
 )
 
 // Modules lists the images in kernels.bin with their entry points.
@@ -77,7 +77,7 @@ var Modules = []Module{
 		"encrypt_forward_9",
 		"encrypt_small",
 	}},
-	{Name: "encrypt_public", Offset: 1669168, Size: 239752, Entries: []string{
+	{Name: "encrypt_public", Offset: 1669168, Size: 237640, Entries: []string{
 		"encrypt_public16_10",
 		"encrypt_public16_11",
 		"encrypt_public16_12",
@@ -91,7 +91,7 @@ var Modules = []Module{
 		"encrypt_public_4",
 		"encrypt_public_8",
 	}},
-	{Name: "encrypt_seeded", Offset: 1908920, Size: 373760, Entries: []string{
+	{Name: "encrypt_seeded", Offset: 1906808, Size: 374168, Entries: []string{
 		"encrypt_seeded16_10",
 		"encrypt_seeded16_11",
 		"encrypt_seeded16_12",
@@ -105,13 +105,13 @@ var Modules = []Module{
 		"encrypt_seeded_4",
 		"encrypt_seeded_8",
 	}},
-	{Name: "extend", Offset: 2282680, Size: 167576, Entries: []string{
+	{Name: "extend", Offset: 2280976, Size: 167576, Entries: []string{
 		"extend_1",
 		"extend_2",
 		"extend_3",
 		"extend_4",
 	}},
-	{Name: "forward", Offset: 2450256, Size: 785256, Entries: []string{
+	{Name: "forward", Offset: 2448552, Size: 785256, Entries: []string{
 		"forward_10",
 		"forward_11",
 		"forward_12",
@@ -129,7 +129,7 @@ var Modules = []Module{
 		"forward_head_5",
 		"forward_tail",
 	}},
-	{Name: "hadamard", Offset: 3235512, Size: 1100960, Entries: []string{
+	{Name: "hadamard", Offset: 3233808, Size: 1138464, Entries: []string{
 		"evaluations_16",
 		"evaluations_4",
 		"evaluations_8",
@@ -160,7 +160,7 @@ var Modules = []Module{
 		"toomcook4_4",
 		"toomcook4_8",
 	}},
-	{Name: "inverse", Offset: 4336472, Size: 802752, Entries: []string{
+	{Name: "inverse", Offset: 4372272, Size: 802752, Entries: []string{
 		"inverse_10",
 		"inverse_11",
 		"inverse_12",
@@ -178,7 +178,7 @@ var Modules = []Module{
 		"inverse_head_5",
 		"inverse_tail",
 	}},
-	{Name: "keyswitch", Offset: 5139224, Size: 548112, Entries: []string{
+	{Name: "keyswitch", Offset: 5175024, Size: 538960, Entries: []string{
 		"inner_1",
 		"inner_16",
 		"inner_2",
@@ -192,7 +192,7 @@ var Modules = []Module{
 		"tensor_4",
 		"tensor_8",
 	}},
-	{Name: "sample", Offset: 5687336, Size: 130856, Entries: []string{
+	{Name: "sample", Offset: 5713984, Size: 130856, Entries: []string{
 		"sample_cbd",
 		"sample_ternary",
 		"sample_uniform",
@@ -200,8 +200,12 @@ var Modules = []Module{
 		"set_large",
 		"set_small",
 	}},
-	{Name: "tables", Offset: 5818192, Size: 29568, Entries: []string{
+	{Name: "tables", Offset: 5844840, Size: 29568, Entries: []string{
 		"table_passes",
 		"table_plain",
+	}},
+	{Name: "up", Offset: 5874408, Size: 219184, Entries: []string{
+		"up_11",
+		"up_12",
 	}},
 }

@@ -38,7 +38,8 @@ type backend struct {
 	shared int  // bytes of shared memory that one block may use
 	tensor bool // mma of bytes (kernels/extend.cu)
 	early  bool // the kernels wait for their predecessors themselves
-	graphs bool // kernels are queued as graphs
+	fuseUp bool // kernels/up.cu is used
+	graphs graphUse
 	mapped bool // batches lie in host memory that the GPU uses in place
 	// collectAt is how much memory in use makes a ring look for dropped batches.
 	collectAt int
@@ -153,6 +154,7 @@ func (b *backend) inspect(ordinal int) error {
 	}
 	b.collectAt = max(256<<20, int(b.about.Memory/32))
 	b.tensor = b.about.Capability >= 80
+	b.fuseUp = true
 	b.early = b.about.Capability/10 == 9 // kernels/arith.cuh, in the machine code for sm_90
 	if b.graphs, err = graphMode(b.drv); err != nil {
 		return err

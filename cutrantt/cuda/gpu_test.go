@@ -171,6 +171,57 @@ func (w *twin) switches(q, p, n2 int) {
 	}
 }
 
+// TestUp: key switches whose digits have few limbs give the processor's residues with
+// the extension in the transform, as in a kernel of its own: one at a time and several.
+func TestUp(t *testing.T) {
+	b := gpu(t).(*backend)
+	defer func(on bool) { b.fuseUp = on }(b.fuseUp)
+	if b.kernels["up_11"] == nil || !b.tensor {
+		t.Skip("no fused key switch on this GPU")
+	}
+	for _, c := range []struct{ logN, q, p, n2 int }{{12, 5, 2, 2}, {12, 7, 3, 1}, {12, 9, 4, 1}, {12, 5, 5, 1}} {
+		for _, on := range []bool{true, false} {
+			b.fuseUp = on
+			name := numbered("up", log2(1<<c.logN/c.n2))
+			before := b.kernels[name].launches.Load()
+			w := newTwin(t, c.logN, c.q+c.p)
+			w.switches(c.q, c.p, c.n2)
+			w.several(c.q, c.p, c.n2)
+			if ran := b.kernels[name].launches.Load() > before; ran != (on && c.p <= mostUpLimbs) {
+				t.Errorf("%+v: fused %t, %s ran: %t", c, on, name, ran)
+			}
+		}
+	}
+}
+
+// several compares a key switch of three items.
+func (w *twin) several(q, p, n2 int) {
+	w.Helper()
+	d, all := cutrantt.NTT(n2), upTo(q+p)
+	g := cutrantt.Gadget{Alpha: p, Special: all[q:]}
+	key, x, dst := w.batch(2*g.Digits(q), all, d), w.batch(3, all[:q], d), w.batch(6, all[:q], d)
+	w.same("key switch of three", dst, func(r cutrantt.Ring, i int) error {
+		o, err := r.Precompute(key[i])
+		if err != nil {
+			return err
+		}
+		defer o.Release()
+		var items []cutrantt.KeySwitch
+		for k := range 3 {
+			one, err := x[i].Slice(k, k+1, 0, q)
+			if err != nil {
+				return err
+			}
+			to, err := dst[i].Slice(2*k, 2*k+2, 0, q)
+			if err != nil {
+				return err
+			}
+			items = append(items, cutrantt.KeySwitch{Dst: to, X: one, Key: o, Galois: 1})
+		}
+		return cutrantt.SwitchKeys(r, g, items)
+	})
+}
+
 // TestMemoryReuse: repeated work takes no new memory from the driver, and
 // batches that nothing refers to come back.
 func TestMemoryReuse(t *testing.T) {

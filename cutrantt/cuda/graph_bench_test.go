@@ -20,16 +20,16 @@ func BenchmarkGraphs(b *testing.B) {
 	if err := gpu.drv.Graphs(); err != nil {
 		b.Skip(err)
 	}
-	defer func(on bool) { gpu.graphs = on }(gpu.graphs)
+	defer func(u graphUse) { gpu.graphs = u }(gpu.graphs)
 	compare := func(name string, r *ring, f func(i int) error) {
 		modes := []struct {
 			name string
-			on   bool
-		}{{"plain", false}, {"graph", true}}
+			use  graphUse
+		}{{"plain", graphsOff}, {"graph", graphsOn}}
 		var wall [2][]float64
 		for i := range 400 {
 			for k, m := range modes {
-				gpu.graphs = m.on
+				gpu.graphs = m.use
 				start := time.Now()
 				if err := f(i % benchSets); err != nil {
 					b.Fatal(err)
@@ -44,7 +44,7 @@ func BenchmarkGraphs(b *testing.B) {
 		}
 		for k, m := range modes {
 			b.Run(name+"/"+m.name, func(b *testing.B) {
-				gpu.graphs = m.on
+				gpu.graphs = m.use
 				timeGPU(b, r, benchSets, f)
 				slices.Sort(wall[k])
 				b.ReportMetric(wall[k][len(wall[k])/2], "wall-us")

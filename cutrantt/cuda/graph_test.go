@@ -19,7 +19,7 @@ func graphed(t *testing.T) *backend {
 	}
 	old := b.graphs
 	t.Cleanup(func() { b.graphs = old })
-	b.graphs = true
+	b.graphs = graphsOn
 	return b
 }
 
@@ -82,9 +82,9 @@ func TestGraphsEncrypt(t *testing.T) {
 				jobs[i].Message[k] = float64(rng.IntN(1 << 40))
 			}
 		}
-		var out [2][]uint32
-		for i, on := range []bool{true, false} {
-			b.graphs = on
+		var out [3][]uint32
+		for i, use := range []graphUse{graphsOn, graphsOff, graphsAuto} {
+			b.graphs = use
 			got, err := r.EncryptPublic(op, upTo(3), cutrantt.EncryptionLabels{V: 1, E0: 2, E1: 3}, jobs)
 			if err != nil {
 				t.Fatal(err)
@@ -100,11 +100,11 @@ func TestGraphsEncrypt(t *testing.T) {
 				}
 			}
 		}
-		b.graphs = true
+		b.graphs = graphsOn
 		if round == 5 { // in the first three tables are made
 			kept = r.launcher.Kept()
 		}
-		if !slices.Equal(out[0], out[1]) {
+		if !slices.Equal(out[0], out[1]) || !slices.Equal(out[0], out[2]) {
 			t.Fatalf("round %d: another ciphertext with graphs", round)
 		}
 	}
@@ -114,16 +114,18 @@ func TestGraphsEncrypt(t *testing.T) {
 }
 
 // TestGraphsRefused: graphs that are asked for are an error where the driver has none,
-// and so is what is neither on nor off.
+// and so is a mode that there is not.
 func TestGraphsRefused(t *testing.T) {
-	d := cudatest.New(t)
-	d.Working()
-	d.Use()
-	for mode, want := range map[string]string{"on": "the CUDA driver has no cuGraphCreate", "maybe": "use on or off", "off": ""} {
-		t.Setenv(GraphsVariable, mode)
-		_, err := Open(0)
-		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "capability: ")) {
-			t.Errorf("%s: %v, want %q", mode, err, want)
-		}
+	for mode, want := range map[string]string{"on": "the CUDA driver has no cuGraphCreate", "maybe": "use on, off or auto", "off": "", "auto": ""} {
+		t.Run(mode, func(t *testing.T) { // a driver of its own: what could be opened is kept
+			d := cudatest.New(t)
+			d.Working()
+			d.Use()
+			t.Setenv(GraphsVariable, mode)
+			_, err := Open(0)
+			if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "capability: ")) {
+				t.Errorf("%v, want %q", err, want)
+			}
+		})
 	}
 }

@@ -12,22 +12,37 @@ import (
 	"github.com/hencedge/hencedge/cutrantt/cuda/internal/driver"
 )
 
-// GraphsVariable is the environment variable that makes operations of several kernels
-// replay a CUDA graph of them with "on"; "off" or nothing queues them one by one. The
-// results are the same.
+// GraphsVariable is the environment variable that says whether operations of several
+// kernels replay a CUDA graph of them: "on", "off", or "auto" and nothing for the
+// encryptions that it makes faster, if the driver has graphs. The results are the same.
 const GraphsVariable = "CUTRANTT_CUDA_GRAPHS"
 
-func graphMode(drv *driver.Driver) (bool, error) {
+// graphUse says which operations are queued as graphs.
+type graphUse int
+
+const (
+	graphsOff  graphUse = iota
+	graphsAuto          // encryptions up to degree 2^mostGraphLog
+	graphsOn
+)
+
+func graphMode(drv *driver.Driver) (graphUse, error) {
+	missing := drv.Graphs()
 	switch mode := os.Getenv(GraphsVariable); mode {
-	case "", "off":
-		return false, nil
-	case "on":
-		if err := drv.Graphs(); err != nil {
-			return false, fmt.Errorf("%s is on: %w", GraphsVariable, err)
+	case "", "auto":
+		if missing != nil {
+			return graphsOff, nil
 		}
-		return true, nil
+		return graphsAuto, nil
+	case "off":
+		return graphsOff, nil
+	case "on":
+		if missing != nil {
+			return graphsOff, fmt.Errorf("%s is on: %w", GraphsVariable, missing)
+		}
+		return graphsOn, nil
 	default:
-		return false, fmt.Errorf("%s is %q: use on or off", GraphsVariable, mode)
+		return graphsOff, fmt.Errorf("%s is %q: use on, off or auto", GraphsVariable, mode)
 	}
 }
 

@@ -159,6 +159,7 @@ type switching struct {
 	where                           []int   // limbs of all in the key
 	sources                         pointer // of kernels/keyswitch.cu, inner
 	lift, words                     int     // the words of sources before P, and in all
+	few                             int     // those before the constants of kernels/up.cu; 0: digits of more limbs
 }
 
 // switching makes the constants of a shape once.
@@ -202,6 +203,13 @@ func (r *ring) switching(g cutrantt.Gadget, limbs, keep, key []int) (*switching,
 	s.lift = len(words)
 	for i, c := range g.Product(r.check.Moduli(), limbs) {
 		words = append(words, c, quotient(c, r.check.Moduli()[limbs[i]].Q))
+	}
+	if r.fewDigits(parts) {
+		for len(words)%4 != 0 {
+			words = append(words, 0)
+		}
+		s.few = len(words)
+		words = append(words, r.upWords(parts)...)
 	}
 	s.words = len(words)
 	if s.sources, err = r.constant(words); err != nil {
@@ -248,10 +256,7 @@ func (r *ring) switchKeys(s *switching, n2, lows int, items []keySwitch) error {
 	if err != nil {
 		return err
 	}
-	if err := r.convertBasis(digits, coeffs, len(xs), s.modUp); err != nil {
-		return err
-	}
-	if err := r.forward(digits, digits, len(xs), s.up, n2); err != nil {
+	if err := r.extendDigits(digits, coeffs, len(xs), s, n2); err != nil {
 		return err
 	}
 	acc, err := scratch(2*len(items), len(s.all))

@@ -100,6 +100,9 @@ func TestFused(t *testing.T) {
 	for log := leastDown; log <= mostDown; log++ {
 		want = append(want, plans[log].name("down"))
 	}
+	for log := leastUp; log <= mostUp; log++ {
+		want = append(want, plans[log].name("up"))
+	}
 	for chunks := 1; chunks <= (mostConverted+8)/8; chunks++ {
 		want = append(want, numbered("extend", chunks))
 	}

@@ -23,6 +23,24 @@ var plans = map[int]plan{
 // tailLog is the size of the parts that long columns are cut into.
 const tailLog = 12
 
+// Columns of 2^leastUp to 2^mostUp residues have kernels that extend digits of up to
+// mostUpLimbs limbs as they load them (kernels/up.cu). On an H200, products of
+// ciphertexts in us, without and with them: 2^14, 12 + 3 primes, n2 = 8: one 48.7 and
+// 41.9, 16 together 240 and 236, 64 even; n2 = 4 even; 2^13, 6 + 1 primes, n2 = 4:
+// one 29.6 and 29.1, 16 104.6 and 97.5, 64 312 and 277.
+const (
+	leastUp     = 11
+	mostUp      = 12
+	mostUpLimbs = 4
+)
+
+// mostGraphLog is log2 of the largest degree whose encryptions are one CUDA graph.
+// On an H200, times of single calls that the host waits for: seeded 18.3 to 14.7 us
+// at 2^13 and 19.2 to 15.9 at 2^14, public key 18.5 to 17.0 and 20.2 to 20.5 (its
+// 95th percentile 24.0 to 22.3, on the device 14.7 to 14.0); at 2^16 1 to 2 us
+// more. Products of ciphertexts gained nothing (docs/gpu-notes.md).
+const mostGraphLog = 14
+
 func (p plan) name(direction string) string { return numbered(direction, p.log) }
 func (p plan) threads() int                 { return 1 << (p.block - p.each) }
 

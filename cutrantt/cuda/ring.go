@@ -54,16 +54,16 @@ func (r *ring) exec(f func() error, batches ...*cutrantt.Batch) error {
 	defer r.mu.Unlock()
 	defer runtime.KeepAlive(batches)
 	r.evict()
-	if err := r.backend.locked(func() error { return r.replayed(f) }); err != nil {
+	if err := r.backend.locked(func() error { return r.replayed(r.backend.graphs == graphsOn, f) }); err != nil {
 		return fmt.Errorf("cuda: %w", err)
 	}
 	return nil
 }
 
-// replayed runs f and queues its kernels as graphs, where those are on: two or more
-// kernels with no copy between them make one (see GraphsVariable).
-func (r *ring) replayed(f func() error) error {
-	if !r.backend.graphs {
+// replayed runs f and, where a graph is wanted, queues its kernels as graphs: two or
+// more with no copy between them make one (see GraphsVariable).
+func (r *ring) replayed(graph bool, f func() error) error {
+	if !graph {
 		return f()
 	}
 	r.launcher.Hold()

@@ -24,7 +24,7 @@ var mutations = []mutation{
 	{"difference without lift", "arith.cuh", "return min(d, d + q);", "return d;", elements},
 	{"negated zero", "arith.cuh", "return corr(q - x, q);", "return q - x;", elements},
 	{"quotient of the negative factor", "arith.cuh", "make_uint2(q - w.x, ~w.y)", "make_uint2(q - w.x, 0 - w.y)", products},
-	{"reduction of the low half", "arith.cuh", "return corr(corr(hi * m.r32 + lo - k * m.q, 2 * m.q), m.q);", "return corr(hi * m.r32 + lo - k * m.q, m.q);", products},
+	{"reduction of the low half", "arith.cuh", "return corr(corr(reduced(x, m), 2 * m.q), m.q);", "return corr(reduced(x, m), m.q);", products},
 	{"reduction without the low quotient", "arith.cuh", "const u32 k = __umulhi(hi, m.r32s) + __umulhi(lo, m.ones);", "const u32 k = __umulhi(hi, m.r32s);", products},
 	{"power", "arith.cuh", "if (e & 1) r = mulmod(r, x, m);", "if (e & 2) r = mulmod(r, x, m);", transforms},
 	{"place in the limb", "arith.cuh", "i = (blockIdx.x & ((1u << parts) - 1)) << logPer;", "i = (blockIdx.x & ((1u << parts) - 1)) << logPer & ~1023u;", "Convert|Automorphism"},

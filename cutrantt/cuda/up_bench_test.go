@@ -1,0 +1,27 @@
+package cuda
+
+import (
+	"fmt"
+	"testing"
+)
+
+// BenchmarkUp compares key switches whose digits are extended in the transform
+// (kernels/up.cu) with those that do it in a kernel of its own.
+func BenchmarkUp(b *testing.B) {
+	opened, err := New()
+	if err != nil {
+		b.Skip(err)
+	}
+	gpu := opened.(*backend)
+	defer func(on bool) { gpu.fuseUp = on }(gpu.fuseUp)
+	set := func(on bool) { gpu.fuseUp = on }
+	for _, c := range []struct{ logN, q, p, n2 int }{{14, 12, 3, 8}, {14, 12, 3, 4}, {13, 6, 1, 4}} {
+		f := newBenchBatch(b, c.logN, c.q, c.p, c.n2, 1)
+		for _, f.count = range []int{1, 16, 64} {
+			inTurn(b, fmt.Sprintf("2^%d/%d+%d/n2=%d/%d", c.logN, c.q, c.p, c.n2, f.count), set, func(b *testing.B) {
+				timeGPU(b, f.r, benchSets, f.run)
+				b.ReportMetric(float64(f.count), "ciphertexts")
+			})
+		}
+	}
+}
