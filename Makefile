@@ -128,6 +128,10 @@ test-gpu: ## the arithmetic and the scheme on this machine's GPU; fails without 
 	CUTRANTT_TEST_BACKEND=cuda $(GO) test -count=1 ./henc ./henc/secret
 	CUTRANTT_TEST_REQUIRE=cuda HENCEDGE_TEST_ROUNDS=10000 $(GO) test -count=1 -run TestGPURounds -v ./henc
 
+.PHONY: sanitize-gpu
+sanitize-gpu: ## compute-sanitizer over the arithmetic on this machine's GPU: bounds, races, memory that nothing was written to (needs the CUDA toolkit)
+	GO="$(GO)" cross/sanitize-gpu.sh
+
 .PHONY: test-emulated
 test-emulated: ## the CUDA backend without a GPU: its kernels, compiled by g++, on an emulated one (about 4 minutes of processor time)
 	GO="$(GO)" cutrantt/cuda/cudatest/emulator/test.sh
