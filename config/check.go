@@ -89,7 +89,14 @@ func (c *checker) name(path, s string) bool {
 	if ValidName(s) {
 		return true
 	}
-	c.fail(path, fmt.Sprintf("invalid name %q", s), "use 1 to 64 letters, digits, '_', '.' or '-'")
+	remedy := "use 1 to 64 letters, digits, '_', '.' or '-'"
+	switch {
+	case strings.ContainsAny(s, "“”„‘’"):
+		remedy = "write plain quotes (\") or none"
+	case strings.Contains(s, ": "):
+		remedy = "put a comma between the entries within braces"
+	}
+	c.fail(path, "invalid name "+quote(s), remedy)
 	return false
 }
 
@@ -114,13 +121,15 @@ func oneOf[T ~string](c *checker, path string, v T, known ...T) {
 		}
 		words[i] = string(k)
 	}
-	c.fail(path, fmt.Sprintf("unknown value %q", string(v)), suggestValue(string(v), words))
+	c.fail(path, "unknown value "+quote(string(v)), suggestValue(string(v), words))
 }
 
-// between checks an inclusive range; show formats the values.
+// between checks an inclusive range. A value outside counts as not decoded, so that
+// nothing else is said about it.
 func between[T int | Size | Duration](c *checker, path string, v, lo, hi T) {
 	if v < lo || v > hi {
-		c.fail(path, fmt.Sprintf("%v is out of range", v), fmt.Sprintf("use a value from %v to %v", lo, hi))
+		defer func() { c.bad = append(c.bad, path) }()
+		c.fail(path, show(v)+" is out of range", fmt.Sprintf("use a value from %s to %s", show(lo), show(hi)))
 	}
 }
 
@@ -158,7 +167,7 @@ func (c *checker) signers(path, kind string, list []Device) {
 // version checks the schema version.
 func (c *checker) version(v int) {
 	if v != SchemaVersion {
-		c.fail("version", fmt.Sprintf("version %d is not known", v), fmt.Sprintf("use version: %d, or a newer hencedge", SchemaVersion))
+		c.fail("version", fmt.Sprintf("version %d is not known", v), fmt.Sprintf("write version: %d, or install a newer hencedge", SchemaVersion))
 	}
 }
 

@@ -44,6 +44,9 @@ func (b Broker) Endpoint() (Endpoint, error) {
 	case "tcp", "mqtt":
 		e = Endpoint{Port: 1883}
 	default:
+		if !strings.Contains(b.URL, "://") {
+			return Endpoint{}, fmt.Errorf("%w: the broker's URL has no scheme such as tls://", ErrInvalid)
+		}
 		return Endpoint{}, fmt.Errorf("%w: unknown scheme %q in the broker's URL", ErrInvalid, u.Scheme)
 	}
 	if e.Host = u.Hostname(); e.Host == "" {
@@ -73,18 +76,18 @@ func (c *checker) broker(b Broker) {
 		c.endpoint(b)
 	}
 	if b.Cert != "" && b.Key == "" {
-		c.failKey(p+".cert", "a client certificate without its key", "add \"key\", the file of the private key")
+		c.failKey(p+".cert", "a client certificate without its key", "add \"key: FILE\", the private key that belongs to it")
 	}
 	if b.Key != "" && b.Cert == "" {
-		c.failKey(p+".key", "a private key without its certificate", "add \"cert\", the file of the certificate")
+		c.failKey(p+".key", "a private key without its certificate", "add \"cert: FILE\", the certificate that belongs to it")
 	}
 	if b.Password != "" {
 		if why := b.Password.problem(); why != "" {
 			c.doc.hide(string(b.Password))
-			c.fail(p+".password", why, "refer to it as file:/path, env:NAME or cred:name")
+			c.fail(p+".password", why, b.Password.remedy())
 		}
 		if b.Username == "" && c.sound(p+".username") {
-			c.failKey(p+".password", "a password without a user name", "add \"username\"")
+			c.failKey(p+".password", "a password without a user name", "add \"username\", or remove the password")
 		}
 	}
 	if !c.given(p + ".client_id") {
@@ -107,7 +110,7 @@ func (c *checker) endpoint(b Broker) {
 	e, err := b.Endpoint()
 	if err != nil {
 		cause := strings.TrimPrefix(err.Error(), ErrInvalid.Error()+": ")
-		remedy := "write tls://host:8883"
+		remedy := urlRemedy(b.URL)
 		if u, err := url.Parse(b.URL); err == nil && u.User != nil {
 			if pw, ok := u.User.Password(); ok {
 				c.doc.hide(pw)
@@ -134,10 +137,28 @@ func (c *checker) endpoint(b Broker) {
 	}
 }
 
+// urlRemedy writes a broker's URL as it was probably meant.
+func urlRemedy(text string) string {
+	_, rest, ok := strings.Cut(text, "://")
+	if !ok {
+		rest = text
+	}
+	host, port, err := net.SplitHostPort(strings.Trim(strings.SplitN(rest, "/", 2)[0], "/"))
+	if n, perr := strconv.Atoi(port); err != nil {
+		host, port = strings.SplitN(rest, "/", 2)[0], "8883"
+	} else if perr != nil || n < 1 || n > 65535 || n == 80 || n == 443 || n == 1883 {
+		port = "8883"
+	}
+	if host == "" || strings.ContainsAny(host, "@?#: ") {
+		host = "host"
+	}
+	return "write tls://" + host + ":" + port
+}
+
 // topic checks a topic to publish on: no wildcards, no empty level.
 func (c *checker) topic(path, t string, limit int) {
 	bad := func(why string) {
-		c.fail(path, fmt.Sprintf("invalid topic %q: %s", t, why), "use names with '/' between them, such as "+DefaultTopicPrefix)
+		c.fail(path, fmt.Sprintf("invalid topic %s: %s", quote(t), why), "use names of letters, digits, '_', '.' and '-' with '/' between them, such as "+DefaultTopicPrefix)
 	}
 	switch {
 	case len(t) > limit:
@@ -149,11 +170,19 @@ func (c *checker) topic(path, t string, limit int) {
 	default:
 		for level := range strings.SplitSeq(t, "/") {
 			if !ValidName(level) {
-				bad(fmt.Sprintf("the level %q is no name", level))
+				bad(emptyOr(level))
 				return
 			}
 		}
 	}
+}
+
+// emptyOr says what is wrong with a level of a topic.
+func emptyOr(level string) string {
+	if level == "" {
+		return "a '/' at an end, or two together"
+	}
+	return fmt.Sprintf("the level %s is no name", quote(level))
 }
 
 func (c *checker) log(l Log) {
@@ -211,6 +240,6 @@ func (c *checker) limits(l Limits) {
 	between(c, "limits.memory", l.Memory, MiB, 1024*GiB)
 	between(c, "limits.reassembly", l.Reassembly, time.Second, 24*time.Hour)
 	if c.sound("limits.memory", "limits.object") && l.Memory < l.Object {
-		c.fail("limits.memory", fmt.Sprintf("%s cannot hold one object of %s", l.Memory, l.Object), "make memory at least as large as object")
+		c.fail("limits.memory", fmt.Sprintf("%s cannot hold one object of %s", l.Memory, l.Object), fmt.Sprintf("use %s or more, or lower limits.object", l.Object))
 	}
 }

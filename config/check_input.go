@@ -30,7 +30,7 @@ func (c *checker) input(path string, in Input) {
 		c.fail(path, "the input has no type", "add one block: "+inputTypes)
 		return
 	case len(types) > 1:
-		c.failKey(path+"."+string(types[1]), fmt.Sprintf("both %q and %q are given", types[0], types[1]), "an input is one device or connection: make two inputs")
+		c.failKey(path+"."+string(types[1]), fmt.Sprintf("both %q and %q are given", types[0], types[1]), "an input is one device or connection: make two entries of \"inputs\"")
 		return
 	}
 	c.inputTimes(path, in)
@@ -108,10 +108,10 @@ func (c *checker) inputTimes(path string, in Input) {
 		}
 	}
 	if c.sound(path+".retry", path+".retry_max") && in.RetryMax < in.Retry {
-		c.fail(path+".retry_max", fmt.Sprintf("%s is shorter than \"retry\", %s", in.RetryMax, in.Retry), "make it at least as long")
+		c.fail(path+".retry_max", fmt.Sprintf("%s is shorter than \"retry\", %s", showDuration(in.RetryMax), showDuration(in.Retry)), fmt.Sprintf("use %s or more, or a shorter \"retry\"", showDuration(in.Retry)))
 	}
 	if in.Polled() && c.sound(path+".every", path+".max_age") && in.MaxAge < in.Every {
-		c.fail(path+".max_age", fmt.Sprintf("values come every %s and would be missing after %s", in.Every, in.MaxAge), "make \"max_age\" at least as long as \"every\"")
+		c.fail(path+".max_age", fmt.Sprintf("values come every %s and would be missing after %s", showDuration(in.Every), showDuration(in.MaxAge)), fmt.Sprintf("use %s or more, or a shorter \"every\"", showDuration(in.Every)))
 	}
 }
 
@@ -148,7 +148,7 @@ func (c *checker) modbus(path string, m Modbus) {
 
 func (c *checker) line(path string, l Line) {
 	if !slices.Contains(Bauds(), l.Baud) {
-		c.fail(path+".baud", fmt.Sprintf("%d is not a usual rate", l.Baud), "use one of "+strings.Trim(fmt.Sprint(Bauds()), "[]"))
+		c.fail(path+".baud", fmt.Sprintf("%d is not a usual rate", l.Baud), "use one of "+strings.ReplaceAll(strings.Trim(fmt.Sprint(Bauds()), "[]"), " ", ", "))
 	}
 	between(c, path+".data_bits", l.DataBits, 7, 8)
 	between(c, path+".stop_bits", l.StopBits, 1, 2)
@@ -194,7 +194,7 @@ func (c *checker) http(path string, h HTTP) {
 	c.secretAt(path+".token", h.Token)
 	switch {
 	case h.Password != "" && h.Username == "" && c.sound(path+".username"):
-		c.failKey(path+".password", "a password without a user name", "add \"username\"")
+		c.failKey(path+".password", "a password without a user name", "add \"username\", or remove the password")
 	case h.Username != "" && h.Token != "" && h.Header == "":
 		c.failKey(path+".token", "both \"username\" and \"token\" are given", "keep one of them; or add \"header\", the header that the token goes into")
 	case h.Header != "" && h.Token == "" && c.sound(path+".token"):
@@ -226,7 +226,7 @@ func (c *checker) mqtt(path string, m MQTT) {
 				c.doc.hide(pw)
 			}
 		}
-		c.fail(path+".url", strings.TrimPrefix(err.Error(), ErrInvalid.Error()+": "), "write tls://host:8883")
+		c.fail(path+".url", strings.TrimPrefix(err.Error(), ErrInvalid.Error()+": "), urlRemedy(m.URL))
 	case e.TLS && m.Insecure:
 		c.failKey(path+".insecure", "the URL asks for TLS and insecure for none", "remove \"insecure\", or use tcp://")
 	case !e.TLS && !m.Insecure && !e.Loopback():
@@ -234,7 +234,7 @@ func (c *checker) mqtt(path string, m MQTT) {
 	}
 	c.secretAt(path+".password", m.Password)
 	if m.Password != "" && m.Username == "" && c.sound(path+".username") {
-		c.failKey(path+".password", "a password without a user name", "add \"username\"")
+		c.failKey(path+".password", "a password without a user name", "add \"username\", or remove the password")
 	}
 	c.pairOf(path, m.Cert, m.Key)
 }
@@ -245,15 +245,15 @@ func (c *checker) secretAt(path string, s Secret) {
 	}
 	if why := s.problem(); why != "" {
 		c.doc.hide(string(s))
-		c.fail(path, why, "refer to it as file:/path, env:NAME or cred:name")
+		c.fail(path, why, s.remedy())
 	}
 }
 
 func (c *checker) pairOf(path, cert, key string) {
 	if cert != "" && key == "" {
-		c.failKey(path+".cert", "a client certificate without its key", "add \"key\", the file of the private key")
+		c.failKey(path+".cert", "a client certificate without its key", "add \"key: FILE\", the private key that belongs to it")
 	}
 	if key != "" && cert == "" {
-		c.failKey(path+".key", "a private key without its certificate", "add \"cert\", the file of the certificate")
+		c.failKey(path+".key", "a private key without its certificate", "add \"cert: FILE\", the certificate that belongs to it")
 	}
 }

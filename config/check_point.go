@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -104,7 +103,7 @@ func (c *checker) registers(path string, s Source, last int, orders ...string) {
 	case strings.HasPrefix(s.Data, "float"):
 		c.fail(path+".data", "bits of a floating-point number have no meaning", "use an integer type, or remove \"start\" and \"length\"")
 	case start < 0 || length < 1 || start+length > bits:
-		c.fail(path, fmt.Sprintf("%d bits from bit %d are not within the %d bits of %s", length, start, bits, s.Data), "correct \"start\" and \"length\"")
+		c.fail(path, fmt.Sprintf("%d bits from bit %d are not within the %d bits of %s", length, start, bits, s.Data), "make start + length at most the number of bits")
 	}
 }
 
@@ -138,9 +137,9 @@ func (c *checker) signal(path string, s Source) {
 		c.fail(path+".length", fmt.Sprintf("%s has %d bits, not %d", s.Data, n, *s.Length), fmt.Sprintf("use length: %d", n))
 	}
 	if end, ok := SignalEnd(*s.Start, *s.Length, s.Order == "big"); !ok {
-		c.fail(path, fmt.Sprintf("%d bits from bit %d do not fit into a frame of 64 bytes", *s.Length, *s.Start), "correct \"start\" and \"length\"")
+		c.fail(path, fmt.Sprintf("%d bits from bit %d do not fit into a frame of 64 bytes", *s.Length, *s.Start), "make start + length at most 512; in big-endian order start is the highest bit, as in DBC files")
 	} else if end > 64 {
-		c.fail(path, "the signal is outside the frame", "correct \"start\" and \"length\"")
+		c.fail(path, "the signal is outside the frame of 64 bytes", "correct \"start\", \"length\" and \"order\"; in big-endian order start is the highest bit, as in DBC files")
 	}
 }
 
@@ -169,7 +168,7 @@ func (c *checker) filter(path, t string) {
 	levels := strings.Split(t, "/")
 	for i, l := range levels {
 		if strings.ContainsAny(l, "+#") && l != "+" && (l != "#" || i != len(levels)-1) || len(t) > 256 || strings.ContainsRune(t, 0) {
-			c.fail(path, fmt.Sprintf("invalid topic filter %q", t), "'+' stands for one whole level, '#' for all that follow, at the end")
+			c.fail(path, fmt.Sprintf("invalid topic filter %s", quote(t)), "in a filter '+' stands for one whole level, '#' for all that follow, at the end")
 			return
 		}
 	}
@@ -199,9 +198,9 @@ func (c *checker) pattern(path string, s Source) {
 	case len(s.Pattern) > 512:
 		c.fail(path+".pattern", "the pattern is longer than 512 bytes", "write a shorter one")
 	case err != nil:
-		c.fail(path+".pattern", "not a regular expression: "+strings.TrimPrefix(err.Error(), "error parsing regexp: "), "docs/configuration.md shows patterns; the syntax is RE2's")
+		c.fail(path+".pattern", "not a regular expression: "+strings.TrimPrefix(err.Error(), "error parsing regexp: "), "correct it; the syntax is RE2's, and a pattern looks like \"T=([-0-9.]+)\"")
 	case re.NumSubexp() != 1:
-		c.fail(path+".pattern", fmt.Sprintf("the pattern has %d groups", re.NumSubexp()), "put one pair of brackets around the number, such as \"T=([-0-9.]+)\"; (?:...) groups without counting")
+		c.fail(path+".pattern", fmt.Sprintf("the pattern has %s, not one", plural(re.NumSubexp(), "group")), "put one pair of brackets around the number, such as \"T=([-0-9.]+)\"; (?:...) groups without counting")
 	}
 	for _, k := range s.keys() {
 		if k.name == "path" || k.name == "column" || k.name == "sentence" {
@@ -234,7 +233,7 @@ func (c *checker) froms(a *Agent) {
 			in := a.Input(ch.Source.From)
 			switch {
 			case in == nil && len(names) == 0:
-				c.fail(path+".from", fmt.Sprintf("there is no input %q", ch.Source.From), "add \"inputs:\" with it at the top level")
+				c.fail(path+".from", fmt.Sprintf("there is no input %q", ch.Source.From), fmt.Sprintf("add \"inputs:\" with an entry \"name: %s\" at the top level", ch.Source.From))
 			case in == nil:
 				c.fail(path+".from", fmt.Sprintf("there is no input %q", ch.Source.From), suggestValue(ch.Source.From, names))
 			case in.Type() != "" && ch.Source.Type != in.Type():
@@ -260,6 +259,8 @@ func (c *checker) lineSource(path, format string, s Source) {
 		}
 	}
 	if need != "" && c.sound(path+"."+need) {
-		c.fail(path, fmt.Sprintf("%q is missing", need), fmt.Sprintf("lines of format %s need it; see docs/configuration.md", strconv.Quote(format)))
+		c.fail(path, fmt.Sprintf("%q is missing", need), map[string]string{
+			"column": "add 'column: \"3\"', the number of the column in csv lines, counted from 1, in quotes", "path": "add \"path: a.b\", the keys that lead to the number in json lines",
+			"sentence": "add \"sentence: GGA\" and \"field: altitude\" to choose a number of nmea lines", "pattern": "add 'pattern: \"T=([-0-9.]+)\"', with brackets around the number in text lines"}[need])
 	}
 }

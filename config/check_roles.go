@@ -14,7 +14,7 @@ func (a *Agent) check(c *checker) {
 	between(c, "queue.objects", a.Queue.Objects, 1, 1<<20)
 	between(c, "queue.bytes", a.Queue.Bytes, MiB, 64*GiB)
 	oneOf(c, "backend_fallback", a.BackendFallback, FallbackCPU, FallbackRetry, FallbackStop)
-	between(c, "workers", a.Workers, 0, 1024)
+	c.workers(a.Workers)
 	oneOf(c, "energy", a.Energy, EnergyAuto, EnergyOff)
 	oneOf(c, "queue.full", a.Queue.Full, QueueDropOldest, QueueDropNewest, QueueBlock)
 	between(c, "stop_timeout", a.StopTimeout, time.Second, time.Hour)
@@ -27,8 +27,8 @@ func (a *Agent) check(c *checker) {
 		names[i] = s.Name
 		c.stream(fmt.Sprintf("streams[%d]", i), s, true)
 		if first := a.Streams[0].Params; s.Params != first && c.sound("streams[0].params") {
-			c.fail(fmt.Sprintf("streams[%d].params", i), fmt.Sprintf("%s here, %s in streams[0]; one agent has one key, for one parameter set", s.Params, first),
-				"use the same params in all streams, or run a second agent")
+			c.fail(fmt.Sprintf("streams[%d].params", i), fmt.Sprintf("%s here and %s in streams[0], but an agent has one key, for one parameter set", s.Params, first),
+				fmt.Sprintf("write params: %s, or run a second agent", first))
 		}
 	}
 	c.unique("streams", "stream", names)
@@ -74,12 +74,19 @@ func (e *Evaluator) check(c *checker) {
 	if e.Store != nil {
 		c.store(e.Store)
 	}
-	between(c, "workers", e.Workers, 0, 1024)
+	c.workers(e.Workers)
 	between(c, "stop_timeout", e.StopTimeout, time.Second, time.Hour)
 	oneOf(c, "backend_fallback", e.BackendFallback, FallbackCPU, FallbackRetry, FallbackStop)
 	c.log(e.Log)
 	c.metrics(e.Metrics)
 	c.control(e.Control)
+}
+
+// workers checks a number of processors; 0 is that it is not given.
+func (c *checker) workers(n int) {
+	if n != 0 {
+		between(c, "workers", n, 1, 1024)
+	}
 }
 
 func (c *checker) distinct(path, kind string, list []string) {
@@ -103,7 +110,8 @@ func (c *checker) deviceStreams(e *Evaluator) {
 	for i, s := range e.Streams {
 		p := fmt.Sprintf("streams[%d]", i)
 		if c.sound("devices") && !known[s.Device] {
-			c.fail(p+".device", fmt.Sprintf("the device %q is not listed under devices", s.Device), suggestValue(s.Device, devices))
+			c.fail(p+".device", fmt.Sprintf("the device %q is not listed under devices", s.Device), suggestValue(s.Device, devices)+"; or add it there")
+			c.bad = append(c.bad, p+".device")
 		}
 		c.stream(p, s.Stream, false)
 		id := s.Device + "/" + s.Name
@@ -149,7 +157,7 @@ func (c *checker) inputs(e *Evaluator, path string, p Program) {
 	for _, name := range sortedKeys(p.Inputs) {
 		ref, at := p.Inputs[name], joinPath(path+".inputs", name)
 		if !identPattern.MatchString(name) {
-			c.failKey(at, fmt.Sprintf("invalid variable name %q", name), "use letters, digits and '_', not starting with a digit")
+			c.failKey(at, fmt.Sprintf("invalid variable name %q", name), "use letters, digits and '_', a digit not first, such as x2")
 		}
 		if !c.sound("streams", at) {
 			continue
@@ -162,7 +170,7 @@ func (c *checker) inputs(e *Evaluator, path string, p Program) {
 		if first == "" {
 			first, firstRef = s.Params, ref
 		} else if s.Params != first {
-			c.fail(at, fmt.Sprintf("%s is under %s and %s under %s", ref, s.Params, firstRef, first), "inputs of one program must have the same params")
+			c.fail(at, fmt.Sprintf("%s is under %s and %s under %s", ref, s.Params, firstRef, first), "take the inputs of one program from streams with the same params")
 		}
 	}
 }

@@ -105,7 +105,7 @@ func (c *checker) source(path string, s Source, unit string) {
 			if key == "from" {
 				remedy = "add \"from\", the name of an entry of \"inputs\" at the top level"
 			} else if slices.Contains(kind.keys, "from") {
-				remedy = fmt.Sprintf("add %q; docs/configuration.md shows an example", key)
+				remedy = "add " + sourceExample(key)
 			}
 			c.fail(path, fmt.Sprintf("%q is missing", key), remedy)
 		}
@@ -133,6 +133,19 @@ func (c *checker) source(path string, s Source, unit string) {
 	}
 }
 
+// sourceExample shows how a key of a source is written.
+func sourceExample(key string) string {
+	if e, ok := map[string]string{
+		"register": "register: 0", "id": "id: 0x123", "start": "start: 0", "length": "length: 16",
+	}[key]; ok {
+		return fmt.Sprintf("%q, with the number that the device's manual gives", e)
+	}
+	if key == "topic" {
+		return "\"topic: site/sensor\", the topic that carries the value"
+	}
+	return fmt.Sprintf("%q; docs/configuration.md shows an example", key)
+}
+
 func (c *checker) hwmon(path string, s Source) {
 	if !c.sound(path+".input", path+".label") {
 		return
@@ -141,7 +154,7 @@ func (c *checker) hwmon(path string, s Source) {
 	case s.Input == "" && s.Label == "":
 		c.fail(path, "neither \"input\" nor \"label\" is given", "add \"input: temp1\", or \"label\" with the text of its label file")
 	case s.Input != "" && s.Label != "":
-		c.failKey(path+".label", "both \"input\" and \"label\" are given", "keep one of them")
+		c.failKey(path+".label", "both \"input\" and \"label\" are given", "keep one of them, best the label: numbers can change between kernels")
 	case s.Input != "" && !hwmonInput.MatchString(s.Input):
 		c.fail(path+".input", fmt.Sprintf("invalid hwmon input %q", s.Input), "use temp, in, curr, power or fan and its number, such as temp1")
 	}

@@ -16,7 +16,7 @@ var (
 func (c *checker) stream(path string, s Stream, live bool) {
 	c.name(path+".name", s.Name)
 	if !paramsPattern.MatchString(s.Params) {
-		c.fail(path+".params", fmt.Sprintf("invalid parameter set name %q", s.Params), "use a name such as edge12-d1; docs/parameters.md lists them")
+		c.fail(path+".params", "invalid parameter set name "+quote(s.Params), "use a name such as edge12-d1; docs/parameters.md lists them")
 	}
 	if s.LogScale != 0 {
 		between(c, path+".log_scale", s.LogScale, 10, 60)
@@ -51,7 +51,7 @@ func (c *checker) stream(path string, s Stream, live bool) {
 func (c *checker) timing(path string, s Stream, live bool) {
 	switch {
 	case s.Replay != nil && s.Interval != 0:
-		c.failKey(path+".interval", "a replay takes its times from the file", "remove the interval")
+		c.failKey(path+".interval", "a replay takes its times from the file", "remove interval")
 	case s.Interval != 0:
 		between(c, path+".interval", s.Interval, time.Millisecond, 24*time.Hour)
 	case live && s.Replay == nil && s.Events == nil && c.sound(path+".interval", path+".replay", path+".events"):
@@ -73,13 +73,13 @@ func (c *checker) window(path string, s Stream) {
 	}
 	switch {
 	case w.ByTime() && w.Every < s.Interval:
-		c.fail(p+".every", fmt.Sprintf("a window of %s is shorter than the interval of %s", w.Every, s.Interval), "make the window longer or the interval shorter")
+		c.fail(p+".every", fmt.Sprintf("a window of %s is shorter than the interval of %s", showDuration(w.Every), showDuration(s.Interval)), fmt.Sprintf("write every: %s or longer, or a shorter interval", showDuration(s.Interval)))
 		return
 	case need > MaxSamples:
-		c.fail(p+".every", fmt.Sprintf("%s at one sample each %s are %d samples; a window holds at most %d", w.Every, s.Interval, need, MaxSamples), "make the window shorter or the interval longer")
+		c.fail(p+".every", fmt.Sprintf("%s at one sample each %s are %d samples; a window holds at most %d", showDuration(w.Every), showDuration(s.Interval), need, MaxSamples), fmt.Sprintf("write every: %s or shorter, or a longer interval", showDuration(min(MaxSamples*s.Interval, 7*24*time.Hour))))
 		return
 	case w.Samples == 0 && w.ByTime():
-		c.fail(p, "\"samples\" is missing", "add \"samples\", the most samples that a window can hold")
+		c.fail(p, "\"samples\" is missing", "add \"samples: 64\", the most samples that a window can hold")
 		return
 	case w.Samples == 0:
 		c.fail(p, "the window has no end", "add \"samples: 64\" to end it by count or \"every: 1m\" to end it by time")
@@ -88,12 +88,12 @@ func (c *checker) window(path string, s Stream) {
 		c.fail(p+".samples", fmt.Sprintf("%d samples are out of range", w.Samples), fmt.Sprintf("use a window of 1 to %d samples", MaxSamples))
 		return
 	case w.Samples < need:
-		c.fail(p+".samples", fmt.Sprintf("%s at one sample each %s are %d samples; %d do not fit", w.Every, s.Interval, need, w.Samples),
-			fmt.Sprintf("use samples: %d or leave it out", need))
+		c.fail(p+".samples", fmt.Sprintf("%s at one sample each %s are %d samples, more than %d", showDuration(w.Every), showDuration(s.Interval), need, w.Samples),
+			fmt.Sprintf("write samples: %d, or leave it out", need))
 		return
 	}
 	if n := len(s.Channels); n > MaxChannels || s.Slots() > MaxSlots {
-		c.fail(path+".channels", fmt.Sprintf("%d channels of %d samples take %d slots; no parameter set has more than %d", n, w.Samples, s.Slots(), MaxSlots),
+		c.fail(path+".channels", fmt.Sprintf("%s of %d samples take %d slots; no parameter set has more than %d", plural(n, "channel"), w.Samples, s.Slots(), MaxSlots),
 			"use a shorter window, or split the channels into two streams")
 	}
 }
@@ -110,7 +110,7 @@ func (c *checker) channel(path string, ch Channel, live bool) {
 			c.fail(path+".range", fmt.Sprintf("the minimum %g is above the maximum %g", lo, hi), fmt.Sprintf("write [%g, %g]", hi, lo))
 			ranged = false
 		case !(half > 0) || !finite(half) || !finite(1/half):
-			c.fail(path+".range", fmt.Sprintf("the range [%g, %g] is too narrow or too wide", lo, hi), "write the smallest and the largest value that the sensor can give")
+			c.fail(path+".range", fmt.Sprintf("the range [%g, %g] is %s", lo, hi, unusable(lo, hi)), "write the smallest and the largest value that the sensor can give, such as [-40, 125]")
 			ranged = false
 		}
 	}
@@ -132,6 +132,17 @@ func (c *checker) channel(path string, ch Channel, live bool) {
 	}
 }
 
+// unusable says what is wrong with a range whose ends are in order.
+func unusable(lo, hi float64) string {
+	switch half := (hi - lo) / 2; {
+	case lo == hi:
+		return "empty"
+	case !finite(half):
+		return "too wide to compute with"
+	}
+	return "too narrow to compute with"
+}
+
 // sourceFits checks a source against the stream that it is in.
 func (c *checker) sourceFits(path string, s Stream, src Source) {
 	if !c.sound(path+".type") || src.Type == "" {
@@ -141,7 +152,7 @@ func (c *checker) sourceFits(path string, s Stream, src Source) {
 	case replay && s.Replay == nil:
 		c.fail(path+".type", "the stream has no replay file", "add \"replay: {file: ..., time: ...}\" to the stream")
 	case !replay && s.Replay != nil:
-		c.fail(path+".type", fmt.Sprintf("a stream with a replay file cannot read %s sensors", src.Type), "use \"type: replay\" with a column, or move the channel to another stream")
+		c.fail(path+".type", fmt.Sprintf("a stream with a replay file cannot read %s sensors", src.Type), "write source: {type: replay, column: ...}, or move the channel to a stream without replay")
 	}
 }
 

@@ -42,7 +42,7 @@ func (d *decoder) value(n ast.Node, v reflect.Value, path, opts string) {
 		return
 	}
 	if _, null := n.(*ast.NullNode); null {
-		d.fail(n, path, "has no value", "give it a value, or remove the key")
+		d.fail(n, path, "has no value", valueRemedy(path, opts))
 		return
 	}
 	switch v.Type() {
@@ -71,7 +71,7 @@ func (d *decoder) value(n ast.Node, v reflect.Value, path, opts string) {
 		if s, ok := d.text(n, path); ok {
 			switch {
 			case strings.TrimSpace(s) == "":
-				d.fail(n, path, "the text is empty", "write a value, or remove the key")
+				d.fail(n, path, "the text is empty", valueRemedy(path, opts))
 			case v.Type() == secretType:
 				s = d.resolveSecret(s)
 			case strings.Contains(opts, "path"):
@@ -102,8 +102,12 @@ func (d *decoder) value(n ast.Node, v reflect.Value, path, opts string) {
 // notZero refuses a zero written out where zero stands for the default, which
 // would otherwise be put in its place without a word.
 func (d *decoder) notZero(n ast.Node, v reflect.Value, path, opts string) {
+	remedy := "write a positive value, or remove the key for the default"
+	if v.Kind() == reflect.Float64 {
+		remedy = "write another value, or remove the key for the default"
+	}
 	if v.IsZero() && !strings.Contains(opts, "zero") && !slices.Contains(d.bad, path) {
-		d.fail(n, path, "must not be 0", "write a positive value, or remove the key for the default")
+		d.fail(n, path, "must not be 0", remedy)
 	}
 }
 
@@ -201,8 +205,11 @@ func (d *decoder) duration(n ast.Node, v reflect.Value, path string) {
 	}
 	t, err := parseDuration(s.Value)
 	if err != nil {
-		d.fail(n, path, fmt.Sprintf("invalid duration %q", s.Value),
-			"write a number with one of the units ms, s, m, h or d, such as 250ms, 1m30s")
+		remedy := "write a number with one of the units ms, s, m, h or d, such as 250ms, 1m30s"
+		if meant := meantDuration(s.Value); meant != "" {
+			remedy = fmt.Sprintf("did you mean %s? the units are ms, s, m, h and d", meant)
+		}
+		d.fail(n, path, "invalid duration "+quote(s.Value), remedy)
 		return
 	}
 	if t < 0 {
@@ -213,14 +220,20 @@ func (d *decoder) duration(n ast.Node, v reflect.Value, path string) {
 }
 
 func (d *decoder) size(n ast.Node, v reflect.Value, path string) {
-	const remedy = "write a number with one of the units B, KiB, MiB, GiB, kB, MB or GB, such as 112KiB"
+	remedy := "write a number with one of the units B, KiB, MiB, GiB, kB, MB or GB, such as 112KiB"
 	s, ok := n.(*ast.StringNode)
 	if !ok {
+		if _, whole := n.(*ast.IntegerNode); whole {
+			remedy = fmt.Sprintf("add the unit, such as %[1]sB or %[1]sKiB; the others are MiB, GiB, kB, MB and GB", n.GetToken().Value)
+		}
 		d.mismatch(n, path, "a size", remedy)
 		return
 	}
 	size, err := ParseSize(s.Value)
 	if err != nil {
+		if meant := meantSize(s.Value); meant != "" {
+			remedy = fmt.Sprintf("did you mean %s? the units are B, KiB, MiB, GiB, kB, MB and GB", meant)
+		}
 		d.fail(n, path, err.Error(), remedy)
 		return
 	}
@@ -268,11 +281,15 @@ func (d *decoder) resolveSecret(ref string) string {
 func (d *decoder) list(n ast.Node, v reflect.Value, path, opts string) {
 	seq, ok := n.(*ast.SequenceNode)
 	if !ok {
-		d.mismatch(n, path, "a list", "start each entry with \"- \"")
+		d.mismatch(n, path, "a list", listRemedy(n, path))
 		return
 	}
 	if len(seq.Values) == 0 {
-		d.fail(n, path, "the list is empty", "add an entry, or remove the key")
+		remedy := "add an entry, or remove the key"
+		if strings.Contains(opts, "required") {
+			remedy = "add at least one entry"
+		}
+		d.fail(n, path, "the list is empty", remedy)
 		return
 	}
 	v.Set(reflect.MakeSlice(v.Type(), len(seq.Values), len(seq.Values)))
@@ -298,4 +315,28 @@ func (d *decoder) array(n ast.Node, v reflect.Value, path string) {
 		d.doc.at[p] = nodePosition(e)
 		d.value(e, v.Index(i), p, "zero")
 	}
+}
+
+// valueRemedy says how to give a value to the key at path, or to do without.
+func valueRemedy(path, opts string) string {
+	if strings.Contains(opts, "required") {
+		return "write " + exampleOf(lastKey(path))
+	}
+	return "give it a value, or remove the key"
+}
+
+// listRemedy says how to write a list in place of n.
+func listRemedy(n ast.Node, path string) string {
+	switch n.(type) {
+	case *ast.MappingNode, *ast.MappingValueNode:
+		return "start each entry with \"- \""
+	}
+	return fmt.Sprintf("write %s: [first, second], or each entry in a line of its own that starts with \"- \"", lastKey(path))
+}
+
+// lastKey is the last key of a path, without indices.
+func lastKey(path string) string {
+	path = path[strings.LastIndexByte(path, '.')+1:]
+	key, _, _ := strings.Cut(path, "[")
+	return key
 }

@@ -20,14 +20,25 @@ func (d *decoder) entries(n ast.Node, path string) (list []*ast.MappingValueNode
 	case *ast.MappingValueNode:
 		pairs = []*ast.MappingValueNode{m}
 	default:
-		d.mismatch(n, path, "keys and values", "write \"key: value\" lines, indented below it")
+		remedy := "write \"key: value\" lines, indented below it"
+		if e, ok := examples[lastKey(path)]; ok && !strings.HasSuffix(path, "]") {
+			remedy = "write " + e
+		}
+		if path == "" {
+			remedy = "write \"key: value\" lines; docs/configuration.md has examples"
+		}
+		d.mismatch(n, path, "keys and values", remedy)
 		return nil, false
 	}
 	seen := map[string]position{}
 	for _, kv := range pairs {
+		if _, merge := kv.Key.(*ast.MergeKeyNode); merge {
+			d.fail(kv.Key, path, "merge keys (<<) are not supported", "write the keys themselves")
+			continue
+		}
 		key, isText := keyText(kv.Key)
 		if !isText {
-			d.report(kv.Key, path, "expected a plain key, found "+describe(kv.Key), "write a plain key")
+			d.report(kv.Key, path, "expected a key of letters, digits and '_', found "+describe(kv.Key), "write \"key: value\"")
 			continue
 		}
 		at := nodePosition(kv.Key)
@@ -104,13 +115,13 @@ func (d *decoder) structure(n ast.Node, v reflect.Value, path string) {
 		}
 		given[key] = true
 		if kv.Value == nil {
-			d.fail(kv.Key, joinPath(path, key), "has no value", "give it a value, or remove the key")
+			d.fail(kv.Key, joinPath(path, key), "has no value", valueRemedy(joinPath(path, key), fields[i].opts))
 			continue
 		}
 		d.value(kv.Value, fields[i].value, joinPath(path, key), fields[i].opts)
 	}
 	for _, f := range fields {
-		if f.required && !given[f.name] {
+		if f.required && !given[f.name] && !slices.Contains(d.bad, path) {
 			where := n
 			if len(pairs) > 0 {
 				where = pairs[0].Key
@@ -175,22 +186,18 @@ func nodePosition(n ast.Node) position {
 
 // describe names what a node is, for messages.
 func describe(n ast.Node) string {
-	quote := func(kind string) string {
-		v := n.GetToken().Value
-		if len(v) > 40 {
-			v = v[:40] + "..."
-		}
-		return fmt.Sprintf("%s %q", kind, v)
+	named := func(kind string) string {
+		return kind + " " + quote(n.GetToken().Value)
 	}
 	switch m := n.(type) {
 	case *ast.StringNode:
-		return quote("the text")
+		return named("the text")
 	case *ast.IntegerNode, *ast.FloatNode:
-		return quote("the number")
+		return named("the number")
 	case *ast.BoolNode:
-		return quote("the truth value")
+		return named("the truth value")
 	case *ast.InfinityNode, *ast.NanNode:
-		return quote("the value")
+		return named("the value")
 	case *ast.LiteralNode:
 		return "a block of text"
 	case *ast.SequenceNode:
@@ -199,8 +206,6 @@ func describe(n ast.Node) string {
 		return "keys and values"
 	case *ast.NullNode:
 		return "nothing"
-	case *ast.MergeKeyNode:
-		return "a merge key"
 	}
 	return "something else"
 }

@@ -175,7 +175,7 @@ func (c *checker) delivery(a *Agent) {
 		seen[s.Stream] = i
 	}
 	if receipts && len(d.Evaluators) == 0 && c.sound("delivery.evaluators") {
-		c.fail("delivery", "\"evaluators\" is missing: nobody's receipts would count", "add \"evaluators: [{name: ..., public_key: \"ed25519:...\"}]\", or use \"ack: broker\"")
+		c.fail("delivery", "\"evaluators\" is missing: nobody's receipts would count", "add 'evaluators: [{name: ..., public_key: \"ed25519:...\"}]', or write ack: broker")
 	}
 	for i := range d.Hours {
 		c.hours(fmt.Sprintf("delivery.hours[%d]", i), &d.Hours[i])
@@ -197,7 +197,7 @@ func (c *checker) retries(path string, receipt, lo, hi Duration) {
 	between(c, path+".retry_min", lo, 10*time.Millisecond, time.Hour)
 	between(c, path+".retry_max", hi, 10*time.Millisecond, 24*time.Hour)
 	if hi < lo && c.sound(path+".retry_min", path+".retry_max") {
-		c.fail(path+".retry_max", fmt.Sprintf("%v is below retry_min, %v", hi, lo), "make it longer, or retry_min shorter")
+		c.fail(path+".retry_max", fmt.Sprintf("%s is below retry_min, %s", showDuration(hi), showDuration(lo)), fmt.Sprintf("use %s or more, or a shorter retry_min", showDuration(lo)))
 	}
 }
 
@@ -221,7 +221,7 @@ func (c *checker) hours(path string, h *Hours) {
 		c.fail(path+".to", err2.Error(), remedy)
 	}
 	if err == nil && err2 == nil && from == to {
-		c.fail(path+".to", "it ends when it begins", "use another time, or remove it to send at any time")
+		c.fail(path+".to", "it ends when it begins", "write another time, or remove the entry to send at any time")
 	}
 	seen := map[string]bool{}
 	for i, d := range h.Days {

@@ -10,7 +10,6 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 )
@@ -133,7 +132,7 @@ func tree(name string, data []byte) (*document, *decoder, ast.Node, error) {
 // body is the content of the only document of the file, or nil.
 func (d *decoder) body(file *ast.File) ast.Node {
 	var body ast.Node
-	for i, part := range file.Docs {
+	for _, part := range file.Docs {
 		if part == nil || part.Body == nil {
 			continue
 		}
@@ -142,7 +141,7 @@ func (d *decoder) body(file *ast.File) ast.Node {
 			continue
 		}
 		if body != nil {
-			d.report(part.Body, "", fmt.Sprintf("document %d in one file", i+1), "keep one document; remove what follows \"---\"")
+			d.report(part.Body, "", "a second document in one file", "keep one; remove \"---\" and what follows, or put it into a file of its own")
 			break
 		}
 		body = part.Body
@@ -165,13 +164,13 @@ func screen(doc *document, data []byte) *Error {
 			return doc.errorAt(position{i + 1, col + 1}, "", cause, remedy)
 		}
 		if len(line) > maxLine {
-			return at(0, fmt.Sprintf("the line is longer than %d bytes", maxLine), "break it")
+			return at(0, fmt.Sprintf("the line is longer than %d bytes", maxLine), "break it into several lines, or check that it is the right file")
 		}
 		if !utf8.ValidString(line) {
 			return at(0, "the line is not valid UTF-8", "save the file as UTF-8")
 		}
 		if j := strings.IndexFunc(line, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }); j >= 0 {
-			return at(utf8.RuneCountInString(line[:j]), "a control character", "remove it")
+			return at(utf8.RuneCountInString(line[:j]), fmt.Sprintf("the control character %U", []rune(line[j:])[0]), "remove it; an editor that shows invisible characters helps")
 		}
 		indent := len(line) - len(strings.TrimLeft(line, " "))
 		if strings.HasPrefix(line[indent:], "\t") && strings.TrimSpace(line) != "" && flow <= 0 {
@@ -179,12 +178,12 @@ func screen(doc *document, data []byte) *Error {
 		}
 		if strings.Count(line, "- ")+strings.Count(line, "? ")+strings.Count(line, "!") > 8*maxNesting ||
 			nested(line) > maxNesting || indent > 8*maxNesting {
-			return at(indent, "nested too deeply", "write fewer levels")
+			return at(indent, fmt.Sprintf("nested more than %d levels deep", maxNesting), "write fewer levels")
 		}
 		flow += strings.Count(line, "[") + strings.Count(line, "{") - strings.Count(line, "]") - strings.Count(line, "}")
 		flow = max(flow, 0)
 		if flow > maxNesting {
-			return at(indent, "brackets nested too deeply", "close the brackets")
+			return at(indent, fmt.Sprintf("more than %d brackets are open", maxNesting), "close the brackets")
 		}
 	}
 	return nil
@@ -216,18 +215,4 @@ func parseTree(data []byte) (f *ast.File, err error) {
 		}
 	}()
 	return parser.ParseBytes(data, 0, parser.AllowDuplicateMapKey())
-}
-
-// syntaxError turns a parser's error into ours.
-func syntaxError(doc *document, err error) *Error {
-	var ye yaml.Error
-	at, cause := position{1, 1}, err.Error()
-	if errors.As(err, &ye) {
-		cause = ye.GetMessage()
-		if t := ye.GetToken(); t != nil && t.Position != nil {
-			at = position{t.Position.Line, t.Position.Column}
-		}
-	}
-	cause, _, _ = strings.Cut(cause, "\n")
-	return doc.errorAt(at, "", "not valid YAML: "+cause, "check indentation, quotes, brackets and the colon with its space after each key")
 }

@@ -68,7 +68,7 @@ func TestRemoteRefused(t *testing.T) {
 		"a closed section":  {"log: {level: debug}\nstop_timeout: 5s", "2:1: stop_timeout: this section is not open"},
 		"a wrong value":     {"log: {level: loud}", `1:14: log.level: unknown value "loud"`},
 		"nothing":           {"", "the file is empty"},
-		"no YAML":           {"log: {", "not valid YAML"},
+		"no YAML":           {"log: {", "the brace '{' is not closed"},
 		"two mistakes":      {"log: {level: loud}\nqueue: {objects: 0}", "2 errors"},
 		"values across":     {"queue: {bytes: 1KiB}", "queue.bytes"},
 		"a control message": {"log: {level: \"\x00\"}", "control character"},

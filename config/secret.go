@@ -140,15 +140,35 @@ func (s Secret) problem() string {
 	if scheme == "age" {
 		file, identity := splitSealed(ref)
 		if file == "" {
-			return "the reference names nothing"
+			return "nothing stands after \"age:\""
 		}
 		return identity.problem()
 	}
 	if ref == "" {
-		return "the reference names nothing"
+		return fmt.Sprintf("nothing stands after %q", scheme+":")
 	}
 	if scheme == "cred" && (strings.ContainsAny(ref, `/\`) || ref == "." || ref == "..") {
-		return "a credential is a plain name"
+		return "the name of a credential is a path"
 	}
 	return ""
+}
+
+// remedy says how to write a reference whose problem is told; it depends on the kind
+// that s has.
+func (s Secret) remedy() string {
+	scheme, ref, _ := strings.Cut(string(s), ":")
+	switch scheme {
+	case "file":
+		return "write file: and the path of the file that holds the secret"
+	case "env":
+		return "write env: and the name of the environment variable"
+	case "cred":
+		return "write cred: and the plain name that LoadCredential= gives it; for a path write file:/path"
+	case "age":
+		if file, identity := splitSealed(ref); file != "" {
+			return "after '@', " + identity.remedy()
+		}
+		return "write age:FILE@IDENTITY: the encrypted file, and where the identity is that opens it, such as cred:age-identity"
+	}
+	return "put it into a file of mode 0600 and write file:/path; or env:NAME, cred:NAME, age:FILE@IDENTITY"
 }
