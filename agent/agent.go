@@ -38,6 +38,9 @@ type Deps struct {
 	// Clock and Root replace the machine's clock and file system (see Machine).
 	Clock Clock
 	Root  string
+	// WaitForSensors starts the agent although sensors under /sys and /proc are not
+	// there: their samples are missing until they come. Otherwise that is an error.
+	WaitForSensors bool
 	// Spool replaces the queue that the configuration describes.
 	Spool *spool.Spool
 	// Observer is told of every sealed window, before it is sent. It must not
@@ -234,7 +237,7 @@ func (d Deps) logger() *slog.Logger {
 }
 
 func (d Deps) machine() Machine {
-	m := Machine{Root: d.Root, Clock: d.Clock}
+	m := Machine{Root: d.Root, Clock: d.Clock, wait: d.WaitForSensors, log: d.logger()}
 	m.Clock = m.clock()
 	return m
 }

@@ -85,6 +85,7 @@ type Report struct {
 	Refused   uint64                 `json:"refused"`
 	Streams   map[string]StreamStats `json:"streams"`
 	Inputs    map[string]InputStats  `json:"inputs,omitempty"`
+	Troubles  []Trouble              `json:"troubles,omitempty"` // channels without a value now
 	Energy    Energy                 `json:"energy"`
 }
 
@@ -93,7 +94,7 @@ func (a *Agent) Report() Report {
 	s, keys := a.Stats(), a.current()
 	r := Report{Device: a.cfg.Device, Boot: s.Boot, Since: a.since, Streams: s.Streams,
 		Sent: s.Sent, SentBytes: s.SentBytes, Retries: s.Retries, Refused: s.Refused}
-	r.Inputs, r.Energy = s.Inputs, a.Energy()
+	r.Inputs, r.Troubles, r.Energy = s.Inputs, a.troubles(), a.Energy()
 	q := &r.Queue
 	q.Objects, q.Bytes, q.Durable, q.Memory, q.Oldest = s.Spool.Objects, s.Spool.Bytes, a.spool.Durable(), s.Spool.MemoryObjects, s.Spool.Oldest.Seconds()
 	q.Dropped, q.Expired, q.Damaged, q.Repaired = s.Spool.Dropped, s.Spool.Expired, s.Spool.Damaged, s.Spool.Repaired
@@ -154,7 +155,7 @@ func (l *link) losses(s Stats, now time.Time) (reason string) {
 }
 
 // Health says what is wrong now: no connection for too long, windows lost lately,
-// a spool that cannot be written.
+// a spool that cannot be written, channels without a value for too long.
 func (a *Agent) Health() []string {
 	var out []string
 	a.link.mu.Lock()
@@ -170,7 +171,7 @@ func (a *Agent) Health() []string {
 	if err := a.spool.Health(); err != nil {
 		out = append(out, err.Error())
 	}
-	return out
+	return append(out, a.silent()...)
 }
 
 // Line is the state in one line.

@@ -70,6 +70,7 @@ type live struct {
 	sources  []config.Source
 	missed   func(ticks int64)
 	files    fileCache
+	rounds   *rounds // of sensors; nil before the first tick
 
 	started bool
 	start   time.Duration // monotonic
@@ -83,7 +84,7 @@ func openLive(m Machine, s config.Stream) (l *live, errs []error) {
 	m.Clock, m.files = l.clock, &l.files
 	errs = make([]error, len(s.Channels))
 	for i, ch := range s.Channels {
-		sensor, err := m.Open(*ch.Source)
+		sensor, err := m.openSensor(s.Name, ch)
 		errs[i] = err
 		l.sensors = append(l.sensors, sensor)
 		l.sources = append(l.sources, *ch.Source)
@@ -91,7 +92,12 @@ func openLive(m Machine, s config.Stream) (l *live, errs []error) {
 	return l, errs
 }
 
-func (l *live) close() error { return nil }
+func (l *live) close() error {
+	if l.rounds != nil {
+		l.rounds.close()
+	}
+	return nil
+}
 
 // next waits for the next tick and reads every sensor. The first call reads
 // once in advance, to give rates something to compare with and inputs a reason
@@ -102,8 +108,10 @@ func (l *live) next(ctx context.Context) (row, error) {
 	if !l.started {
 		// Tick 1, an interval after start, is the first sample.
 		l.started, l.start = true, l.clock.Mono()+min(l.interval, firstSample)-l.interval
-		for _, s := range l.sensors {
-			_, _, _ = s.Read(ctx) // only the baseline counts
+		l.rounds = newRounds(l.sensors, l.interval)
+		// Only the baseline counts.
+		if err := l.rounds.read(ctx, func(int, float64, error) {}); err != nil {
+			return row{}, err
 		}
 	}
 	lost := int64(0)
@@ -124,16 +132,14 @@ func (l *live) next(ctx context.Context) (row, error) {
 	lead := time.Duration(out.at.UnixNano()) - l.clock.Mono()
 	out.stepped = l.tick > 1+lost && (lead-l.lead).Abs() >= max(l.interval, smallestStep)
 	l.lead = lead
-	for i, s := range l.sensors {
-		v, _, err := s.Read(ctx)
+	if err := l.rounds.read(ctx, func(i int, v float64, err error) {
 		if err != nil {
-			if ctx.Err() != nil {
-				return row{}, ctx.Err()
-			}
 			out.miss(i, err)
-			continue
+		} else {
+			out.set(i, l.sources[i], v)
 		}
-		out.set(i, l.sources[i], v)
+	}); err != nil {
+		return row{}, err
 	}
 	return out, nil
 }

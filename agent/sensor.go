@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"time"
 
@@ -35,6 +36,8 @@ type Machine struct {
 
 	shared *inputs    // of the configuration
 	files  *fileCache // of one stream; nil: none
+	wait   bool       // sensors that are not there are waited for
+	log    *slog.Logger
 }
 
 func (m Machine) clock() Clock {

@@ -13,6 +13,7 @@ type streamCounters struct {
 	missedTicks, clockSteps                                                   atomic.Uint64
 	windows, partial, encryptErrors                                           atomic.Uint64
 	bodyBytes, objectBytes, encryptNanos, gapNanos                            atomic.Uint64
+	troubles                                                                  troubles
 }
 
 // StreamStats are the counts of one stream since the start.

@@ -202,6 +202,7 @@ func (c *collector) policies(r row) (sample []float64, ok bool) {
 			// The value itself is secret: a log is read by others than results.
 			c.note(i, "a value is out of range", "min", ch.Range[0], "max", ch.Range[1], "policy", ch.OnRange)
 			if ch.OnRange == config.OutsideMissing {
+				err = fmt.Errorf("%w: %g is out of range", ErrReading, v)
 				v = math.NaN()
 			} else {
 				v = min(max(v, ch.Range[0]), ch.Range[1])
@@ -209,9 +210,14 @@ func (c *collector) policies(r row) (sample []float64, ok bool) {
 			}
 		}
 		if !math.IsNaN(v) {
+			c.count.troubles.note(i, nil)
 			sample[i], c.held[i] = v, v
 			continue
 		}
+		if err == nil {
+			err = ErrReading
+		}
+		c.count.troubles.note(i, err)
 		c.count.missing.Add(1)
 		switch {
 		case ch.OnMissing == config.MissingMark && ch.MissingValue != nil:

@@ -131,7 +131,7 @@ func (a *app) agentCandidate(cmd *cobra.Command, file string, on gpuFlags, r *re
 			return nil, err
 		}
 	}
-	deps := agent.Deps{Logger: log, Version: thisVersion(), OnRemote: r.receive}
+	deps := agent.Deps{Logger: log, Version: thisVersion(), OnRemote: r.receive, WaitForSensors: true}
 	if err := on.encrypt(&deps); err != nil {
 		return nil, err
 	}

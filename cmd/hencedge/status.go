@@ -221,6 +221,9 @@ func describeAgent(r agent.Report) []string {
 		in := r.Inputs[name]
 		lines = append(lines, fmt.Sprintf("%-14s %s: %d values, %d bad, %d failures", "input", name, in.Values, in.Bad, in.Failures))
 	}
+	for _, t := range r.Troubles {
+		lines = append(lines, fmt.Sprintf("%-14s %s/%s since %s: %s", "no value", t.Stream, t.Channel, when(t.Since), t.Error))
+	}
 	for _, name := range sorted(r.Streams) {
 		s := r.Streams[name]
 		lines = append(lines, fmt.Sprintf("%-14s %s: %d samples, %d missing, %d windows, %d lost", "stream", name, s.Samples, s.Missing, s.Windows, s.Errors))

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"periph.io/x/conn/v3/i2c"
@@ -39,7 +40,7 @@ type Input struct {
 	// The guard keeps accesses to device apart, mu also from Close.
 	mu     sync.Mutex
 	device device
-	closed bool
+	closed atomic.Bool
 }
 
 // New makes the input; it opens no bus.
@@ -112,15 +113,17 @@ func (s sensor) Read(ctx context.Context) (float64, time.Time, error) {
 func (d *Input) read(register byte, b []byte) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if d.closed {
+	if d.closed.Load() {
 		return input.ErrNoValue
 	}
 	err := d.ready()
 	if err == nil {
 		err = d.device.read(register, b)
 	}
-	if err != nil {
+	if err != nil || d.closed.Load() { // Close does not wait for a device that hangs
 		d.hangUp()
+	}
+	if err != nil {
 		return fmt.Errorf("input %s: %w", d.cfg.Name, err)
 	}
 	return nil
@@ -150,12 +153,13 @@ func (d *Input) hangUp() {
 	}
 }
 
-// Close closes the bus.
+// Close closes the bus; when a read is under way, the read does as it ends.
 func (d *Input) Close() error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.closed = true
-	d.hangUp()
+	d.closed.Store(true)
+	if d.mu.TryLock() {
+		defer d.mu.Unlock()
+		d.hangUp()
+	}
 	return nil
 }
 

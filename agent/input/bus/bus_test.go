@@ -4,6 +4,7 @@ import (
 	"errors"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -154,4 +155,33 @@ func TestSensorFailures(t *testing.T) {
 			t.Errorf("%s: %v", src.YAML(), err)
 		}
 	}
+}
+
+// hung is a device whose reads do not end before free is closed.
+type hung struct {
+	free   chan struct{}
+	closed atomic.Bool
+}
+
+func (h *hung) read(byte, []byte) error { <-h.free; return nil }
+func (h *hung) write(byte, byte) error  { return nil }
+func (h *hung) Close() error            { h.closed.Store(true); return nil }
+
+// Close does not wait for a device that hangs; the device is closed when it ends.
+func TestCloseWhileHung(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d, dev := open(t, imu()), &hung{free: make(chan struct{})}
+		d.dial = func() (device, error) { return dev, nil }
+		s := sensorOf(t, d, source(config.SourceI2C, 0, "uint8", "big"))
+		go func() { _, _, _ = s.Read(t.Context()) }()
+		synctest.Wait()
+		if err := d.Close(); err != nil || dev.closed.Load() {
+			t.Fatalf("%v, closed %v", err, dev.closed.Load())
+		}
+		close(dev.free)
+		synctest.Wait()
+		if _, _, err := s.Read(t.Context()); !dev.closed.Load() || !errors.Is(err, input.ErrNoValue) {
+			t.Errorf("closed %v, then %v", dev.closed.Load(), err)
+		}
+	})
 }
