@@ -186,6 +186,9 @@ func (a *Agent) Close() error {
 		errs = append(errs, s.source.close())
 	}
 	errs = append(errs, a.inputs.close(), a.state.close())
+	if a.deps.Spool == nil { // then it is ours
+		a.spool.Release()
+	}
 	a.device.Lock()
 	a.keys.wipe()
 	a.device.Unlock()

@@ -55,9 +55,12 @@ func openStore(c *config.Store, log *slog.Logger) (*store, error) {
 	}
 	o.Dir, o.Default = filepath.Join(c.Dir, "outbox"), spool.Limit{Full: spool.Block}
 	if s.outbox, err = spool.Open(o); err != nil {
+		s.inbox.Release()
 		return nil, fmt.Errorf("%w: store: %w", ErrState, err)
 	}
 	if s.ledger, err = openLedger(filepath.Join(c.Dir, "ledger"), c.Remember); err != nil {
+		s.inbox.Release()
+		s.outbox.Release()
 		return nil, err
 	}
 	for _, e := range s.outbox.Entries() {
@@ -74,8 +77,7 @@ func openStore(c *config.Store, log *slog.Logger) (*store, error) {
 			}
 		}
 		if err != nil {
-			s.ledger.close()
-			return nil, fmt.Errorf("%w: outbox: %w", ErrState, err)
+			return nil, errors.Join(fmt.Errorf("%w: outbox: %w", ErrState, err), s.close())
 		}
 	}
 	return s, nil
@@ -270,5 +272,8 @@ func (s *store) delivered(l *spool.Lease) error {
 func (s *store) close() error {
 	s.inbox.Close()
 	s.outbox.Close()
-	return s.ledger.close()
+	err := s.ledger.close()
+	s.inbox.Release()
+	s.outbox.Release()
+	return err
 }

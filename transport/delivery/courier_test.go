@@ -213,12 +213,20 @@ func run(t testing.TB, c *Courier) {
 	}
 }
 
+// opened are the spools that hold a directory; opening it again stands for the next
+// process.
+var opened sync.Map // directory to *spool.Spool
+
 func newSpool(t testing.TB, dir string) *spool.Spool {
 	t.Helper()
+	if before, ok := opened.LoadAndDelete(dir); ok {
+		before.(*spool.Spool).Release()
+	}
 	s, err := spool.Open(spool.Options{Dir: dir, Logger: quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}
+	opened.Store(dir, s)
 	return s
 }
 

@@ -20,6 +20,7 @@ type fsys interface {
 	Mkdir(name string) error // mode 0700; an existing one is fine
 	ReadDir(name string) ([]os.DirEntry, error)
 	SyncDir(name string) error
+	Lock(name string) (io.Closer, error) // a directory; nil where there are no locks
 }
 
 type file interface {

@@ -27,9 +27,6 @@ type found struct {
 func (s *Spool) load() error {
 	objects := map[uint64]*found{}
 	for i, d := range s.dirs {
-		if err := makeDir(d); err != nil {
-			return err
-		}
 		list, err := d.fs.ReadDir(d.path)
 		if err != nil {
 			return err

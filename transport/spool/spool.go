@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"slices"
 	"sync"
@@ -133,6 +134,7 @@ type Spool struct {
 	o     Options
 	log   *slog.Logger
 	dirs  []directory // none: in memory only
+	locks []io.Closer // of dirs
 	start time.Time
 
 	writing sync.Mutex // one file at a time
@@ -155,8 +157,9 @@ type Spool struct {
 	backoff time.Duration
 }
 
-// Open reads the directory and recounts what is there. Files that are damaged
-// are quarantined, never an error; a directory that cannot be read or made is one.
+// Open locks the directory until Release, reads it and recounts what is there. Files
+// that are damaged are quarantined, never an error; a directory that cannot be read or
+// made is one, and so is one that is in use (ErrLocked).
 func Open(o Options) (*Spool, error) {
 	if o.fs == nil {
 		o.fs = disk{}
@@ -189,7 +192,12 @@ func Open(o Options) (*Spool, error) {
 		s.dirs = nil
 		return s, nil
 	}
-	if err := s.load(); err != nil {
+	err := s.lock()
+	if err == nil {
+		err = s.load()
+	}
+	if err != nil {
+		s.Release()
 		return nil, fmt.Errorf("open the spool: %w", err)
 	}
 	return s, nil

@@ -16,7 +16,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
+func quiet() *slog.Logger { return textLogger(io.Discard) }
+
+func textLogger(w io.Writer) *slog.Logger { return slog.New(slog.NewTextHandler(w, nil)) }
 
 func item(stream string, n, size int) Item {
 	b := make([]byte, size)
@@ -24,15 +26,23 @@ func item(stream string, n, size int) Item {
 	return Item{Stream: stream, Topic: fmt.Sprint(n), Sealed: b}
 }
 
+// opened are the spools that hold a directory; opening it again stands for the next
+// process, so the one before lets go of it as its end would.
+var opened sync.Map // directory to *Spool
+
 func open(t testing.TB, o Options) *Spool {
 	t.Helper()
 	if o.Logger == nil {
 		o.Logger = quiet()
 	}
+	if before, ok := opened.LoadAndDelete(o.Dir); ok {
+		before.(*Spool).Release()
+	}
 	s, err := Open(o)
 	if err != nil {
 		t.Fatal(err)
 	}
+	opened.Store(o.Dir, s)
 	return s
 }
 

@@ -1,0 +1,62 @@
+package spool
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// ErrLocked: another process, or another spool of this one, uses the directory. Two
+// that write the same numbers would overwrite each other's files.
+var ErrLocked = errors.New("the spool is in use")
+
+// Lock takes the directory for this spool until the closer is closed or the process
+// ends. The lock belongs to the directory itself, so there is no file that could stay
+// behind. A file system without such locks gives nil: nothing is refused there.
+func (disk) Lock(name string) (io.Closer, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	switch err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); {
+	case err == nil:
+		return f, nil
+	case errors.Is(err, unix.EWOULDBLOCK):
+		f.Close()
+		return nil, fmt.Errorf("%w: %s: stop the other process, or give each its own directory", ErrLocked, name)
+	}
+	f.Close()
+	return nil, nil
+}
+
+// lock takes every directory, or none.
+func (s *Spool) lock() error {
+	for _, d := range s.dirs {
+		if err := makeDir(d); err != nil {
+			return err
+		}
+		held, err := d.fs.Lock(d.path)
+		if err != nil {
+			s.Release()
+			return err
+		}
+		if held == nil {
+			s.log.Warn("this file system has no locks; make sure that nothing else uses the spool", "dir", d.path)
+			continue
+		}
+		s.locks = append(s.locks, held)
+	}
+	return nil
+}
+
+// Release lets go of the directories, for another spool to open. Call it last:
+// leases must be over. It may be called twice.
+func (s *Spool) Release() {
+	for _, l := range s.locks {
+		_ = l.Close()
+	}
+	s.locks = nil
+}
