@@ -165,6 +165,11 @@ func New(cfg *config.Agent, deps Deps) (*Agent, error) {
 			return nil, errors.Join(err, a.state.close())
 		}
 	}
+	if cfg.Spool != nil && deps.Spool == nil {
+		if err := foreign(a.spool, cfg.Device, cfg.Spool.Dir); err != nil {
+			return nil, errors.Join(err, a.Close())
+		}
+	}
 	for _, s := range a.streams {
 		if err := a.resume(s); err != nil {
 			return nil, errors.Join(fmt.Errorf("stream %s: %w", s.cfg.Name, err), a.Close())

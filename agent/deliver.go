@@ -66,6 +66,11 @@ func (a *Agent) newCourier(client transport.Client) (*delivery.Courier, error) {
 		},
 		Receipt: d.ReceiptTimeout, First: d.RetryMin, Last: d.RetryMax,
 		Rate: float64(d.Bandwidth), Share: d.LiveShare, Live: d.LiveAge, Clock: a.clock, Logger: a.log,
+		Renumber: a.renumber,
+		// Not as it was when the window was made: the prefix may be another one.
+		Topic: func(l *spool.Lease) string {
+			return transport.ReadingTopic(a.cfg.Broker.TopicPrefix, a.cfg.Device, l.Stream)
+		},
 		Notify: func(err error) {
 			if err == nil {
 				a.link.acknowledged(a.clock.Now())

@@ -79,14 +79,17 @@ type Report struct {
 		Epoch     uint32 `json:"epoch"`
 		PublicKey string `json:"signing_public_key"`
 	} `json:"keys"`
-	Sent      uint64                 `json:"sent"`
-	SentBytes uint64                 `json:"sent_bytes"`
-	Retries   uint64                 `json:"retries"`
-	Refused   uint64                 `json:"refused"`
-	Streams   map[string]StreamStats `json:"streams"`
-	Inputs    map[string]InputStats  `json:"inputs,omitempty"`
-	Troubles  []Trouble              `json:"troubles,omitempty"` // channels without a value now
-	Energy    Energy                 `json:"energy"`
+	Sent      uint64 `json:"sent"`
+	SentBytes uint64 `json:"sent_bytes"`
+	Retries   uint64 `json:"retries"`
+	Refused   uint64 `json:"refused"`
+	// Renumbered counts windows whose number somebody else had used: another board with
+	// this device's identity, or this board before its state was replaced by an old copy.
+	Renumbered uint64                 `json:"renumbered,omitempty"`
+	Streams    map[string]StreamStats `json:"streams"`
+	Inputs     map[string]InputStats  `json:"inputs,omitempty"`
+	Troubles   []Trouble              `json:"troubles,omitempty"` // channels without a value now
+	Energy     Energy                 `json:"energy"`
 }
 
 // Report describes the agent as it is now.
@@ -94,7 +97,7 @@ func (a *Agent) Report() Report {
 	s, keys := a.Stats(), a.current()
 	r := Report{Device: a.cfg.Device, Boot: s.Boot, Since: a.since, Streams: s.Streams,
 		Sent: s.Sent, SentBytes: s.SentBytes, Retries: s.Retries, Refused: s.Refused}
-	r.Inputs, r.Troubles, r.Energy = s.Inputs, a.troubles(), a.Energy()
+	r.Inputs, r.Troubles, r.Energy, r.Renumbered = s.Inputs, a.troubles(), a.Energy(), s.Delivery.Renumbered
 	q := &r.Queue
 	q.Objects, q.Bytes, q.Durable, q.Memory, q.Oldest = s.Spool.Objects, s.Spool.Bytes, a.spool.Durable(), s.Spool.MemoryObjects, s.Spool.Oldest.Seconds()
 	q.Dropped, q.Expired, q.Damaged, q.Repaired = s.Spool.Dropped, s.Spool.Expired, s.Spool.Damaged, s.Spool.Repaired
@@ -170,6 +173,9 @@ func (a *Agent) Health() []string {
 	}
 	if err := a.spool.Health(); err != nil {
 		out = append(out, err.Error())
+	}
+	if n := a.Stats().Delivery.Renumbered; n > 0 {
+		out = append(out, fmt.Sprintf("%d windows had numbers that somebody else has used: another board has this device's identity (give it one of its own), or the state is an old copy (restart when that is over)", n))
 	}
 	return append(out, a.silent()...)
 }

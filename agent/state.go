@@ -6,13 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	mathrand "math/rand/v2"
 	"os"
-	"path/filepath"
 	"sync"
 	"time"
 
-	"github.com/google/renameio/v2"
 	"golang.org/x/sys/unix"
+
+	"github.com/hencedge/hencedge/transport"
 )
 
 // Errors of the state file.
@@ -52,12 +53,10 @@ type state struct {
 	next map[string]uint64
 }
 
-// openState locks the state file, counts the boot epoch up and writes it back.
-// A state that does not exist begins with the Unix time in seconds as its boot
-// epoch, so that a device whose state was lost is not taken for a replay of its
-// own past, unless its clock is wrong too.
+// openState locks the state file, raises the boot epoch and writes it back (see
+// nextBoot).
 func openState(path, device string, now time.Time) (*state, error) {
-	return openStateWith(path, device, now, writeDurably)
+	return openStateWith(path, device, now, transport.WriteFile)
 }
 
 func openStateWith(path, device string, now time.Time, write func(string, []byte) error) (*state, error) {
@@ -76,13 +75,13 @@ func openStateWith(path, device string, now time.Time, write func(string, []byte
 	f, err := readState(path, device)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		s.file = stateFile{Version: stateVersion, Device: device, BootEpoch: uint64(max(now.Unix(), 1)), Reserved: map[string]uint64{}}
+		s.file = stateFile{Version: stateVersion, Device: device, BootEpoch: nextBoot(0, now), Reserved: map[string]uint64{}}
 	case err != nil:
 		lock.Close()
 		return nil, err
 	default:
 		s.file = *f
-		s.file.BootEpoch++
+		s.file.BootEpoch = nextBoot(f.BootEpoch, now)
 	}
 	for name, n := range s.file.Reserved {
 		s.next[name] = n
@@ -93,6 +92,35 @@ func openStateWith(path, device string, now time.Time, write func(string, []byte
 	}
 	return s, nil
 }
+
+// nextBoot is the boot epoch after before (0: there was none): the Unix time in
+// seconds, or the next number when that is not later. So a device whose state was
+// lost, or is an old copy, does not use numbers again that it has used, unless its
+// clock is wrong too; then renew puts it right.
+func nextBoot(before uint64, now time.Time) uint64 {
+	if t := now.Unix(); t > 0 && t < 1<<40 {
+		return max(before+1, uint64(t))
+	}
+	return before + 1
+}
+
+// renew begins another boot epoch: the receiver knows numbers of this one that this
+// process did not give it. The new one is drawn at random ahead of the clock, so that
+// two boards with one identity come apart.
+func (s *state) renew(now time.Time) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := s.file.BootEpoch
+	s.file.BootEpoch = nextBoot(before, now) + mathrand.Uint64N(renewSpread)
+	if err := s.save(); err != nil {
+		s.file.BootEpoch = before
+		return err
+	}
+	return nil
+}
+
+// renewSpread is from how many boot epochs renew draws, an hour's worth.
+const renewSpread = 3600
 
 // readState reads and checks a state file.
 func readState(path, device string) (*stateFile, error) {
@@ -145,23 +173,12 @@ func (s *state) save() error {
 	return nil
 }
 
-// writeDurably replaces a file and returns when the replacement is on disk: the
-// file is flushed before it is renamed, and the directory after.
-func writeDurably(path string, data []byte) error {
-	dir := filepath.Dir(path)
-	if err := renameio.WriteFile(path, data, 0o600, renameio.WithStaticPermissions(0o600), renameio.WithTempDir(dir)); err != nil {
-		return err
-	}
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
+// boot is the present boot epoch.
+func (s *state) boot() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.file.BootEpoch
 }
-
-// boot is the boot epoch of this start.
-func (s *state) boot() uint64 { return s.file.BootEpoch }
 
 // take gives the next sequence number of a stream; "" is the status.
 func (s *state) take(stream string) (uint64, error) {

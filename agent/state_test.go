@@ -109,6 +109,69 @@ func TestStatePersistsBeforeUse(t *testing.T) {
 	s.close()
 }
 
+// A state that is an old copy starts behind its own past only while the clock is
+// wrong; what it then finds used, renew leaves for good.
+func TestStateFromACopy(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state")
+	start := func(now time.Time) *state {
+		t.Helper()
+		s, err := openState(path, "d", now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	first := time.Unix(1_700_000_000, 0)
+	if err := start(first).close(); err != nil {
+		t.Fatal(err)
+	}
+	old, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	used := uint64(0)
+	for i := range 5 {
+		s := start(first.Add(time.Duration(i) * time.Minute))
+		used = s.boot()
+		s.close()
+	}
+	restore := func() {
+		t.Helper()
+		if err := os.WriteFile(path, old, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	restore()
+	s := start(first.Add(time.Hour))
+	if s.boot() <= used {
+		t.Errorf("boot epoch %d, and %d was used", s.boot(), used)
+	}
+	s.close()
+	restore()
+	s = start(time.Unix(30, 0))
+	if s.boot() != 1_700_000_001 {
+		t.Errorf("boot epoch %d with a clock of 1970", s.boot())
+	}
+	before := s.boot()
+	if err := s.renew(first.Add(2 * time.Hour)); err != nil || s.boot() < uint64(first.Unix()+7200) {
+		t.Errorf("renewed to %d, %v", s.boot(), err)
+	}
+	now := s.boot()
+	if err := s.renew(time.Unix(31, 0)); err != nil || s.boot() <= now || now <= before {
+		t.Errorf("renewed from %d to %d, %v", now, s.boot(), err)
+	}
+	now = s.boot()
+	s.write = func(string, []byte) error { return errors.New("the disk fails") }
+	if err := s.renew(first); !errors.Is(err, ErrState) || s.boot() != now {
+		t.Errorf("a boot epoch that is not on disk is in use: %d after %d, %v", s.boot(), now, err)
+	}
+	s.lock.Close()
+	if s = start(time.Unix(32, 0)); s.boot() != now+1 {
+		t.Errorf("after a crash the boot epoch is %d, want %d", s.boot(), now+1)
+	}
+	s.close()
+}
+
 // Through any history of starts, stops and crashes, a (boot epoch, stream,
 // sequence) never repeats and a later start is always later.
 func TestStateNeverRepeats(t *testing.T) {
@@ -179,7 +242,7 @@ func FuzzState(f *testing.F) {
 			return
 		}
 		n, err := s.take("a")
-		if s.boot() != before.BootEpoch+1 || before.Device != "d" || err == nil && n < before.Reserved["a"] {
+		if s.boot() != nextBoot(before.BootEpoch, t0) || s.boot() <= before.BootEpoch || before.Device != "d" || err == nil && n < before.Reserved["a"] {
 			t.Fatalf("boot epoch %d after %d, sequence %d after %d, %v", s.boot(), before.BootEpoch, n, before.Reserved["a"], err)
 		}
 		if err := s.close(); err != nil {

@@ -12,6 +12,7 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -150,24 +151,11 @@ func TestChaos(t *testing.T) {
 	if s, err := strconv.ParseUint(os.Getenv("HENCEDGE_CHAOS_SEED"), 10, 64); err == nil {
 		seed = s
 	}
-	legs := []leg{{"mosquitto", 128 << 10, "8KiB"}, {"embedded", 256 << 10, "16KiB"}}
+	legs := shortLegs(t)
 	if long {
-		legs = []leg{{"mosquitto", 128 << 10, "8KiB"}, {"embedded", 128 << 10, "16KiB"}, {"mosquitto", 256 << 10, "240KiB"}, {"mosquitto", 1 << 20, "1000KiB"}}
+		legs = real(t, []leg{{"mosquitto", 128 << 10, "8KiB"}, {"embedded", 128 << 10, "16KiB"}, {"mosquitto", 256 << 10, "240KiB"}, {"mosquitto", 1 << 20, "1000KiB"}})
 	}
-	if _, err := os.Stat("/usr/sbin/mosquitto"); errors.Is(err, fs.ErrNotExist) {
-		if strings.Contains(os.Getenv("HENCEDGE_TEST_REQUIRE"), "mosquitto") {
-			t.Fatal("no mosquitto")
-		}
-		t.Log("no mosquitto: the embedded broker only")
-		for i := range legs {
-			legs[i].broker = "embedded"
-		}
-	}
-	binary := filepath.Join(t.TempDir(), "hencedge")
-	build := exec.Command("go", "build", "-tags", "nogpu,chaos", "-o", binary, "github.com/hencedge/hencedge/cmd/hencedge")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
+	binary := build(t)
 	total := count{faults: map[string]int{}}
 	for i, l := range legs {
 		n := rounds/len(legs) + min(1, max(0, rounds%len(legs)-i))
@@ -178,6 +166,49 @@ func TestChaos(t *testing.T) {
 		})
 	}
 	report(t, fmt.Sprintf("in all, seed %d", seed), &total)
+}
+
+func shortLegs(t *testing.T) []leg {
+	t.Helper()
+	return real(t, []leg{{"mosquitto", 128 << 10, "8KiB"}, {"embedded", 256 << 10, "16KiB"}})
+}
+
+// real takes the embedded broker where there is no mosquitto.
+func real(t *testing.T, legs []leg) []leg {
+	t.Helper()
+	if _, err := os.Stat("/usr/sbin/mosquitto"); errors.Is(err, fs.ErrNotExist) {
+		if strings.Contains(os.Getenv("HENCEDGE_TEST_REQUIRE"), "mosquitto") {
+			t.Fatal("no mosquitto")
+		}
+		t.Log("no mosquitto: the embedded broker only")
+		for i := range legs {
+			legs[i].broker = "embedded"
+		}
+	}
+	return legs
+}
+
+// program is the built program, made once.
+var program = sync.OnceValues(func() (string, error) {
+	dir, err := os.MkdirTemp("", "hencedge-chaos")
+	if err != nil {
+		return "", err
+	}
+	binary := filepath.Join(dir, "hencedge")
+	out, err := exec.Command("go", "build", "-tags", "nogpu,chaos", "-o", binary, "github.com/hencedge/hencedge/cmd/hencedge").CombinedOutput()
+	if err != nil {
+		err = fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	return binary, err
+})
+
+func build(t *testing.T) string {
+	t.Helper()
+	binary, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return binary
 }
 
 func (c *count) add(o *count) {

@@ -362,5 +362,9 @@ func TestMain(m *testing.M) {
 		}
 		select {} // until it is killed
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	if binary, err := program(); err == nil {
+		_ = os.RemoveAll(filepath.Dir(binary))
+	}
+	os.Exit(code)
 }

@@ -9,12 +9,12 @@ import (
 	"hash/crc32"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 
-	"github.com/google/renameio/v2"
 	"golang.org/x/sys/unix"
+
+	"github.com/hencedge/hencedge/transport"
 )
 
 // The ledger remembers, over restarts, what was taken and what was made of it:
@@ -319,10 +319,7 @@ func (l *ledger) compact() error {
 			b = r.append(b)
 		}
 	}
-	if err := renameio.WriteFile(l.path, b, 0o600, renameio.WithStaticPermissions(0o600), renameio.WithTempDir(filepath.Dir(l.path))); err != nil {
-		return err
-	}
-	if err := syncDir(filepath.Dir(l.path)); err != nil {
+	if err := transport.WriteFile(l.path, b); err != nil {
 		return err
 	}
 	f, err := os.OpenFile(l.path, os.O_RDWR|unix.O_CLOEXEC, 0)
@@ -339,14 +336,6 @@ func (l *ledger) compact() error {
 
 // noSeries is the series of ids whose numbers are in intervals.
 var noSeries = [8]byte{}
-
-func syncDir(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
-}
 
 func (l *ledger) close() error {
 	l.mu.Lock()

@@ -10,7 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/renameio/v2"
 	"golang.org/x/sys/unix"
 
 	"github.com/hencedge/hencedge/transport"
@@ -47,8 +46,9 @@ type state struct {
 	closed bool
 }
 
-// openState locks and reads the state, counts the boot epoch up and writes it
-// back before it is used. Without a file the boot epoch is the Unix time.
+// openState locks and reads the state, raises the boot epoch and writes it back
+// before it is used. The boot epoch is the Unix time in seconds, or the next number
+// when that is not later.
 func openState(path, name string, now time.Time) (*state, error) {
 	s := &state{path: path, guard: transport.NewReplayGuard(0), next: map[string]uint64{}}
 	s.file = stateFile{Version: stateVersion, Name: name, BootEpoch: uint64(max(now.Unix(), 1))}
@@ -109,8 +109,10 @@ func (s *state) parse(raw []byte, name string) error {
 			return fmt.Errorf("is damaged: %w", err)
 		}
 	}
+	// The clock, which openState put there, keeps a state that is an old copy from
+	// numbering results as before.
+	f.BootEpoch = max(f.BootEpoch+1, s.file.BootEpoch)
 	s.file = f
-	s.file.BootEpoch++
 	return nil
 }
 
@@ -133,7 +135,7 @@ func (s *state) save() error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrState, err)
 	}
-	if err := renameio.WriteFile(s.path, raw, 0o600); err != nil {
+	if err := transport.WriteFile(s.path, raw); err != nil {
 		return fmt.Errorf("%w: write %s: %w", ErrState, s.path, err)
 	}
 	s.last = replay

@@ -6,7 +6,39 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
+
+// A state that is an old copy numbers nothing as its own past did.
+func TestStateFromACopy(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state.json")
+	var old []byte
+	used := uint64(0)
+	for i := range 5 {
+		s, err := openState(path, "cloud", epoch.Add(time.Duration(i)*time.Minute))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if used = s.boot(); i == 0 {
+			if old, err = os.ReadFile(path); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := s.close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.WriteFile(path, old, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s, err := openState(path, "cloud", epoch.Add(time.Hour))
+	if err != nil || s.boot() <= used {
+		t.Fatalf("boot epoch %d, and %d was used; %v", s.boot(), used, err)
+	}
+	if err := s.close(); err != nil {
+		t.Fatal(err)
+	}
+}
 
 func TestStateSurvives(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state.json")

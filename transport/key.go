@@ -166,16 +166,6 @@ func (k *SigningKey) Save(path string) error {
 	return nil
 }
 
-// syncDir flushes the entries of a directory.
-func syncDir(path string) error {
-	d, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
-}
-
 // LoadSigningKey reads a file that Save wrote. A file that others than its
 // owner may read or write is refused with ErrKeyFile.
 func LoadSigningKey(path string) (*SigningKey, error) {

@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"github.com/fxamacker/cbor/v2"
-	"github.com/google/renameio/v2"
 )
 
 // ReplayStore keeps the state of a ReplayGuard between runs. Load returns nil
@@ -184,5 +183,5 @@ func (path FileReplayStore) Load() ([]byte, error) {
 
 // Save replaces the file, mode 0600, and flushes it to disk.
 func (path FileReplayStore) Save(state []byte) error {
-	return renameio.WriteFile(string(path), state, 0o600)
+	return WriteFile(string(path), state)
 }

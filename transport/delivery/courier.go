@@ -56,6 +56,13 @@ type Options struct {
 	// Before is called when an object is delivered, before it leaves the spool;
 	// an error keeps it there, to be tried again. It may be nil.
 	Before func(*spool.Lease) error
+	// Renumber gives an object the number that comes next. It is called when the
+	// receiver has had another object under the number of one that was never sent
+	// before: somebody else numbers in this sender's name, or the sender's state is an
+	// old copy. What it returns takes the object's place. nil: such objects are dropped.
+	Renumber func(sealed []byte) ([]byte, error)
+	// Topic is where an object is published; nil: where the spool says.
+	Topic func(*spool.Lease) string
 	// Notify is told of every attempt: nil, or why it failed. It may be nil.
 	Notify func(error)
 
@@ -73,6 +80,7 @@ type Stats struct {
 	Retries                   uint64 // attempts after a failure or without a receipt
 	Refused                   uint64 // refusals by the receiver
 	Dropped                   uint64 // objects that can never be sent
+	Renumbered                uint64 // objects whose number somebody else had used
 	LastDelivered             int64  // unix nanoseconds
 	Closed                    bool   // outside the hours
 	Throttled                 time.Duration
@@ -98,6 +106,7 @@ type Courier struct {
 	skipped, asks, receipts atomic.Uint64
 	forged, retries         atomic.Uint64
 	refused, dropped        atomic.Uint64
+	renumbered              atomic.Uint64
 	last                    atomic.Int64
 	closed                  atomic.Bool
 }
@@ -310,7 +319,7 @@ func (c *Courier) Stats() Stats {
 	out := Stats{
 		Delivered: c.delivered.Load(), DeliveredBytes: c.bytes.Load(), Live: c.live.Load(), Chunks: sent.Chunks, ChunkBytes: sent.Bytes,
 		Skipped: c.skipped.Load(), Asks: c.asks.Load(), Receipts: c.receipts.Load(), Forged: c.forged.Load(), Retries: c.retries.Load(),
-		Refused: c.refused.Load(), Dropped: c.dropped.Load(), LastDelivered: c.last.Load(), Closed: c.closed.Load(), LastTrouble: trouble,
+		Refused: c.refused.Load(), Dropped: c.dropped.Load(), Renumbered: c.renumbered.Load(), LastDelivered: c.last.Load(), Closed: c.closed.Load(), LastTrouble: trouble,
 	}
 	if c.bucket != nil {
 		c.bucket.mu.Lock()

@@ -17,7 +17,16 @@ const silence = 3
 // deliver takes one object to its receiver, or gives the lease back. An error
 // means that nothing can be delivered any more.
 func (c *Courier) deliver(ctx context.Context, l *spool.Lease) error {
-	err := c.attempt(ctx, l)
+	if c.o.Topic != nil {
+		l.Topic = c.o.Topic(l)
+	}
+	err := errReplayed
+	if !l.Conflict {
+		err = c.attempt(ctx, l)
+	}
+	if errors.Is(err, errReplayed) && c.o.Renumber != nil && (l.Conflict || !l.Recovered && l.Attempts == 0) {
+		err = c.renumber(l)
+	}
 	if err == nil && c.o.Before != nil {
 		err = c.o.Before(l)
 	}
@@ -43,6 +52,11 @@ func (c *Courier) deliver(ctx context.Context, l *spool.Lease) error {
 		c.remember(err.Error())
 		c.log.Error("the receiver refuses a window; it stays in the spool and is offered again", "stream", l.Stream, "in", c.o.Held, "error", err)
 		l.Park(c.o.Held)
+	case errors.Is(err, errRenumbered):
+		c.log.Error("the receiver has another window under the number of this one, which was never sent before: "+
+			"another board uses this device's identity, or the state of this one is an old copy; the window gets a new number", "stream", l.Stream, "object", fmt.Sprintf("%x", l.ID[:6]))
+		c.remember(err.Error())
+		l.Return(c.backoff(0))
 	case errors.Is(err, errReplayed):
 		c.dropped.Add(1)
 		c.log.Warn("the receiver has had a window with this number before; this one is dropped", "stream", l.Stream, "error", err)
@@ -75,7 +89,26 @@ var (
 	errRefused  = errors.New("refused")
 	errReplayed = errors.New("this number was used before")
 	errSilent   = errors.New("no receipt")
+
+	errRenumbered = errors.New("somebody else has used the number of a window that was never sent; it has a new one")
 )
+
+// renumber puts the object under a new number into the place of the leased one.
+func (c *Courier) renumber(l *spool.Lease) error {
+	l.Conflicts()
+	sealed, err := l.Sealed()
+	if err == nil {
+		sealed, err = c.o.Renumber(sealed)
+	}
+	if err == nil {
+		err = l.Replace(sealed)
+	}
+	if err != nil {
+		return fmt.Errorf("a window whose number somebody else has used: %w", err)
+	}
+	c.renumbered.Add(1)
+	return errRenumbered
+}
 
 // attempt sends what is missing of an object and waits for its acknowledgement.
 func (c *Courier) attempt(ctx context.Context, l *spool.Lease) error {

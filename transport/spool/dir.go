@@ -44,7 +44,18 @@ func (d directory) join(name string) string { return filepath.Join(d.path, name)
 
 // write makes a file of the directory, whole and flushed, or leaves nothing but
 // perhaps a temporary file.
-func (d directory) write(name string, content [][]byte) (err error) {
+func (d directory) write(name string, content [][]byte) error {
+	there, err := d.replace(name, content)
+	if err != nil && there {
+		// It may or may not be there after a crash; the caller keeps the object.
+		_ = d.fs.Remove(d.join(name))
+	}
+	return err
+}
+
+// replace makes a file or puts it in the place of another one. When it fails, there
+// says whether the new file has the name all the same; a crash may undo that.
+func (d directory) replace(name string, content [][]byte) (there bool, err error) {
 	temp := d.join(name + tempSuffix)
 	f, err := d.fs.Create(temp)
 	if errors.Is(err, fs.ErrExist) { // of an attempt that failed
@@ -53,7 +64,7 @@ func (d directory) write(name string, content [][]byte) (err error) {
 		}
 	}
 	if err != nil {
-		return err
+		return false, err
 	}
 	for _, part := range content {
 		if err == nil {
@@ -69,13 +80,9 @@ func (d directory) write(name string, content [][]byte) (err error) {
 	}
 	if err != nil {
 		_ = d.fs.Remove(temp)
-		return err
+		return false, err
 	}
-	if err = d.fs.SyncDir(d.path); err != nil {
-		// It may or may not be there after a crash; the caller keeps the object.
-		_ = d.fs.Remove(d.join(name))
-	}
-	return err
+	return true, d.fs.SyncDir(d.path)
 }
 
 // read gives a whole file, at most limit bytes, in the memory of into if that has

@@ -35,6 +35,7 @@ type Lease struct {
 	Attempts int  // earlier leases of this object by this process
 	// Recovered says that an earlier process put it in and may have sent it.
 	Recovered bool
+	Conflict  bool // see Conflicts
 
 	s *Spool
 	q *queue
@@ -107,7 +108,7 @@ func (s *Spool) Take(stream string, number uint64) *Lease {
 func (s *Spool) lease(q *queue, e *entry, live bool) *Lease {
 	e.leased, e.liveLane = true, live
 	l := &Lease{Stream: q.name, Topic: e.topic, Number: e.number, ID: e.id, Size: e.size, Live: live,
-		Attempts: e.attempts, Recovered: e.recovered, s: s, q: q, e: e}
+		Attempts: e.attempts, Recovered: e.recovered, Conflict: e.conflict, s: s, q: q, e: e}
 	e.attempts++
 	return l
 }
@@ -173,6 +174,9 @@ const ReadRoom = maxHeader + trailer
 func (l *Lease) SealedIn(b []byte) ([]byte, error) {
 	l.s.mu.Lock()
 	body := l.e.body
+	if body == nil {
+		body = l.e.beside
+	}
 	l.s.mu.Unlock()
 	if body != nil {
 		return body, nil
@@ -240,6 +244,14 @@ func (s *Spool) lose(q *queue, e *entry, why error) {
 	s.signal()
 }
 
+// Conflicts notes, for later leases, that the receiver has another object under this
+// one's name or number; Replace ends that.
+func (l *Lease) Conflicts() {
+	l.s.mu.Lock()
+	defer l.s.mu.Unlock()
+	l.e.conflict, l.Conflict = true, true
+}
+
 // Done removes the object: it is delivered.
 func (l *Lease) Done() {
 	l.s.mu.Lock()
@@ -272,7 +284,7 @@ func (s *Spool) remove(q *queue, e *entry) {
 	if e.body == nil && s.Durable() && !s.erase(q, e) {
 		return // Tick tries again
 	}
-	e.body = nil
+	e.body, e.beside = nil, nil
 	if i := slices.Index(q.entries, e); i >= 0 {
 		q.entries = slices.Delete(q.entries, i, i+1)
 	}

@@ -56,7 +56,8 @@ func (s *Spool) load() error {
 					objects[number] = o
 				}
 				h, err := s.inspect(d, name, number)
-				if o.bad[i] = err; err == nil {
+				// Where the copies differ, a crash cut Replace short: the first is newer.
+				if o.bad[i] = err; err == nil && (i == 0 || o.bad[0] != nil) {
 					o.h = h
 				}
 			}

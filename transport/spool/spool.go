@@ -103,6 +103,7 @@ type entry struct {
 	topic  string
 	cursor bool
 	body   []byte // not nil: in memory only
+	beside []byte // not nil: what counts instead of the file (see Replace)
 
 	age0      time.Duration // age at since
 	since     time.Duration // monotonic
@@ -112,6 +113,7 @@ type entry struct {
 	liveLane  bool          // leased from the live lane
 	gone      bool          // delivered or dropped, its file could not be removed yet
 	notBefore time.Duration // monotonic; before it the entry is not leased
+	conflict  bool          // see Lease.Conflicts
 	parked    bool          // until notBefore later ones may pass
 }
 

@@ -1,0 +1,85 @@
+package delivery
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/hencedge/hencedge/transport"
+	"github.com/hencedge/hencedge/transport/broker"
+	"github.com/hencedge/hencedge/transport/spool"
+)
+
+// An object that was never sent, and whose number the receiver has from somebody else,
+// goes out under a new number in its place. What an earlier process may have sent is
+// not: it may be the one that is there.
+func TestRenumber(t *testing.T) {
+	b := start(t, broker.Options{})
+	end := newFarEnd(t, b.URL())
+	maybe, used, next, renumbered := object(1, 5000), object(2, 5000), object(3, 5000), object(4, 6000)
+	end.outcome = func(id [32]byte) transport.ReceiptItem {
+		it := transport.ReceiptItem{Object: id, Outcome: transport.Taken}
+		if id == transport.ObjectID(used) || id == transport.ObjectID(maybe) {
+			it.Outcome, it.Reason = transport.Refused, "replayed"
+		}
+		return it
+	}
+	dir := t.TempDir()
+	put(t, newSpool(t, dir), "env", maybe)
+	s := newSpool(t, dir)
+	put(t, s, "env", used)
+	put(t, s, "env", next)
+	s.Close()
+	failures := 1 // the state cannot be written at first
+	cr := courier(t, s, dial(t, b.URL(), "board"), func(o *Options) {
+		o.Receipt = 10 * time.Second
+		o.Renumber = func(sealed []byte) ([]byte, error) {
+			if transport.ObjectID(sealed) != transport.ObjectID(used) {
+				t.Errorf("object %x gets a new number", transport.ObjectID(sealed))
+			}
+			if failures--; failures == 0 {
+				return nil, errors.New("the disk is full")
+			}
+			return slices.Clone(renumbered), nil
+		}
+	})
+	run(t, cr)
+	var got [][32]byte
+	for _, o := range end.got {
+		got = append(got, transport.ObjectID(o))
+	}
+	id := transport.ObjectID
+	if want := [][32]byte{id(maybe), id(used), id(renumbered), id(next)}; !slices.Equal(got, want) {
+		t.Errorf("%d objects came: %x", len(got), got)
+	}
+	if st := cr.Stats(); st.Renumbered != 1 || st.Dropped != 1 || st.Delivered != 2 || s.Stats().Objects != 0 {
+		t.Errorf("%+v", st)
+	}
+}
+
+// The topic of a message is that of today's configuration, not of the day when its
+// object was made.
+func TestTopic(t *testing.T) {
+	s := newSpool(t, t.TempDir())
+	put(t, s, "env", object(1, 2000))
+	s.Close()
+	client := &topicClient{}
+	run(t, courier(t, s, client, func(o *Options) {
+		o.Level, o.Topic = Broker, func(l *spool.Lease) string { return "elsewhere/up/board/" + l.Stream }
+	}))
+	if want := []string{"elsewhere/up/board/env"}; !slices.Equal(client.topics, want) {
+		t.Errorf("published under %q", client.topics)
+	}
+}
+
+type topicClient struct {
+	fakeClient
+	topics []string
+}
+
+func (c *topicClient) Publish(ctx context.Context, topic string, payload []byte, _ bool) error {
+	c.topics = append(c.topics, topic)
+	return ctx.Err()
+}
