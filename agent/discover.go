@@ -126,7 +126,8 @@ func (d *discovery) hwmon() {
 		count[c.name]++
 	}
 	spans := map[string]func(float64) [2]float64{
-		"temp": fixed(-40, 125), "in": headroom(1), "curr": headroom(1), "power": headroom(10), "fan": headroom(5000)}
+		"temp": fixed(-40, 125), "in": headroom(1), "curr": headroom(1), "power": headroom(10), "fan": headroom(5000),
+		"humidity": fixed(0, 100), "energy": headroom(1e6), "freq": headroom(1000)}
 	for _, c := range chips {
 		chip := c.name
 		if count[chip] > 1 {

@@ -28,9 +28,10 @@ type inputs struct {
 // sensor is read. fail is told of each input that cannot be made.
 func openInputs(list []config.Input, log *slog.Logger, fail func(i int, err error)) *inputs {
 	all := &inputs{open: map[string]input.Input{}, count: map[string]*input.Counters{}}
+	lines := new(modbus.Lines)
 	for i, in := range list {
 		env := input.Env{Log: log, Count: new(input.Counters)}
-		opened, err := openInput(in, env)
+		opened, err := openInput(in, env, lines)
 		if err != nil {
 			fail(i, err)
 			continue
@@ -40,12 +41,12 @@ func openInputs(list []config.Input, log *slog.Logger, fail func(i int, err erro
 	return all
 }
 
-func openInput(in config.Input, env input.Env) (input.Input, error) {
+func openInput(in config.Input, env input.Env, lines *modbus.Lines) (input.Input, error) {
 	switch in.Type() {
 	case config.SourceI2C, config.SourceSPI:
 		return bus.New(in, env)
 	case config.SourceModbus:
-		return modbus.New(in, env)
+		return lines.New(in, env)
 	case config.SourceCAN:
 		return can.New(in, env)
 	case config.SourceSerial:

@@ -30,6 +30,7 @@ func TestGauges(t *testing.T) {
 		"current":               {src{Type: "hwmon", Chip: "ina3221", Input: "curr1"}, 0.512},
 		"power, average only":   {src{Type: "hwmon", Chip: "ina3221", Input: "power1"}, 9.744},
 		"fan":                   {src{Type: "hwmon", Chip: "pwmfan", Input: "fan1"}, 1503},
+		"humidity":              {src{Type: "hwmon", Chip: "sht4x", Input: "humidity1"}, 41.23},
 		"old layout":            {src{Type: "hwmon", Chip: "hwmon3", Input: "temp1"}, 23},
 		"zone by type":          {src{Type: "thermal", Zone: "CPU-therm"}, 47.843},
 		"zone by directory":     {src{Type: "thermal", Zone: "thermal_zone10"}, 2},

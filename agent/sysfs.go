@@ -25,9 +25,13 @@ var hwmonKinds = map[string]struct {
 	"curr":  {1e-3, "A"},
 	"power": {1e-6, "W"},
 	"fan":   {1, "rpm"},
+	// Millipercent, microjoules, hertz.
+	"humidity": {1e-3, "%RH"},
+	"energy":   {1e-6, "J"},
+	"freq":     {1e-6, "MHz"},
 }
 
-var hwmonFile = regexp.MustCompile(`^(temp|in|curr|power|fan)([0-9]{1,3})_(input|average)$`)
+var hwmonFile = regexp.MustCompile(`^(temp|in|curr|power|fan|humidity|energy|freq)([0-9]{1,3})_(input|average)$`)
 
 // hwmonChip is one chip of /sys/class/hwmon.
 type hwmonChip struct {

@@ -19,6 +19,40 @@ func (c *checker) agentInputs(list []Input) {
 		c.input(fmt.Sprintf("inputs[%d]", i), in)
 	}
 	c.unique("inputs", "input", names)
+	c.ports(list)
+}
+
+// ports checks that every serial port has one user, but for Modbus units that
+// share a bus and so its settings.
+func (c *checker) ports(list []Input) {
+	type user struct {
+		name string
+		line *Line // of Modbus
+	}
+	users := map[string]user{}
+	for i, in := range list {
+		device, key, line := "", "", (*Line)(nil)
+		if in.Serial != nil {
+			device, key = in.Serial.Device, "serial.device"
+		} else if in.Modbus != nil {
+			var rtu bool
+			if device, rtu = strings.CutPrefix(in.Modbus.URL, "rtu://"); !rtu {
+				continue
+			}
+			key, line = "modbus.url", &in.Modbus.Line
+		}
+		other, taken := users[device]
+		path := fmt.Sprintf("inputs[%d].%s", i, key)
+		switch {
+		case device == "" || !c.sound(path):
+		case !taken:
+			users[device] = user{in.Name, line}
+		case line == nil || other.line == nil:
+			c.fail(path, fmt.Sprintf("the input %q reads %s already", other.name, device), "let the channels of both read one input; only Modbus units can share a port")
+		case *line != *other.line:
+			c.fail(path, fmt.Sprintf("the input %q uses %s with other settings", other.name, device), "units on one bus have the same baud, data_bits, parity and stop_bits")
+		}
+	}
 }
 
 const inputTypes = "i2c, spi, modbus, can, serial, exec, http or mqtt"
@@ -142,6 +176,9 @@ func (c *checker) modbus(path string, m Modbus) {
 	}
 	if m.Unit != nil {
 		between(c, path+".unit", *m.Unit, 0, 247)
+		if *m.Unit == 0 && err == nil && u.Scheme != "tcp" {
+			c.fail(path+".unit", "units on a serial line do not answer to 0, which is for all of them", "use the unit's own address, 1 to 247")
+		}
 	}
 	c.line(path, m.Line)
 }

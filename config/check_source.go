@@ -60,9 +60,9 @@ func SourceTypes() []SourceType {
 func FieldsOf(t SourceType) []string { return sortedKeys(sourceKinds[t].fields) }
 
 var (
-	hwmonInput  = regexp.MustCompile(`^(temp|in|curr|power|fan)[0-9]{1,3}$`)
+	hwmonInput  = regexp.MustCompile(`^(temp|in|curr|power|fan|humidity|energy|freq)[0-9]{1,3}$`)
 	cpuPattern  = regexp.MustCompile(`^(total|cpu[0-9]{1,4})$`)
-	hwmonUnits  = map[string]string{"temp": "degC", "in": "V", "curr": "A", "power": "W", "fan": "rpm"}
+	hwmonUnits  = map[string]string{"temp": "degC", "in": "V", "curr": "A", "power": "W", "fan": "rpm", "humidity": "%RH", "energy": "J", "freq": "MHz"}
 	plainString = regexp.MustCompile(`^[^\x00-\x1f\x7f/]{1,128}$`)
 )
 
@@ -156,7 +156,7 @@ func (c *checker) hwmon(path string, s Source) {
 	case s.Input != "" && s.Label != "":
 		c.failKey(path+".label", "both \"input\" and \"label\" are given", "keep one of them, best the label: numbers can change between kernels")
 	case s.Input != "" && !hwmonInput.MatchString(s.Input):
-		c.fail(path+".input", fmt.Sprintf("invalid hwmon input %q", s.Input), "use temp, in, curr, power or fan and its number, such as temp1")
+		c.fail(path+".input", fmt.Sprintf("invalid hwmon input %q", s.Input), "use temp, in, curr, power, fan, humidity, energy or freq and its number, such as temp1")
 	}
 }
 

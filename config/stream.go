@@ -148,7 +148,7 @@ type Source struct {
 	Type SourceType `yaml:"type" cfg:"required"`
 	// Chip is a hwmon chip by its name ("coretemp") or directory ("hwmon2").
 	Chip string `yaml:"chip"`
-	// Input is a hwmon input ("temp1", "in0", "curr1", "power1", "fan2");
+	// Input is a hwmon input ("temp1", "in0", "curr1", "power1", "fan2", "humidity1");
 	// Label selects it by its label file instead.
 	Input string `yaml:"input"`
 	Label string `yaml:"label"`

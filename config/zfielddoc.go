@@ -174,7 +174,7 @@ var fieldDoc = map[string]string{
 	"Metrics.Listen":            "address of /metrics (Prometheus) and /healthz (200, or 503 with reasons)",
 	"Modbus":                    "Modbus is one unit behind a TCP address or on a serial line.",
 	"Modbus.URL":                "tcp://host:502, rtu:///dev/ttyUSB0, or rtu+tcp://host:port for gateways that pass serial frames through",
-	"Modbus.Unit":               "unit, or slave address",
+	"Modbus.Unit":               "unit, or slave address; 0 only with tcp",
 	"Point":                     "A Point says which quantity of an input, or of a device, a source reads. Which keys belong to which type stands in sourceKinds.",
 	"Point.Data":                "data is how the bits are read: DataTypes for registers, CANDataTypes for CAN signals.",
 	"Point.Extended":            "id is the identifier of a CAN frame. A frame matches when its identifier is equal in the bits that mask has set; without mask in all. extended asks for 29-bit identifiers.",

@@ -5,12 +5,15 @@ package exec
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os/exec"
 	"strings"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/hencedge/hencedge/agent/input"
 	"github.com/hencedge/hencedge/config"
@@ -56,22 +59,30 @@ func (e *Input) poll(ctx context.Context) error {
 	return nil
 }
 
-// output runs a command and gives what it printed.
+// output runs a command and gives what it printed. When it has ended, at the
+// timeout, or when it prints without an end, all that it started is killed.
 func output(ctx context.Context, command []string) (string, error) {
-	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
+	running, kill := context.WithCancel(ctx)
+	defer kill()
+	cmd := exec.CommandContext(running, command[0], command[1:]...)
 	cmd.Env, cmd.Dir = environment, "/"
 	// A group of its own can be killed with all its children.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second // for children that left the group and hold the pipe
-	out, complaint := &limited{most: input.MaxText}, &limited{most: 4096}
+	out, complaint := &limited{most: input.MaxText, full: kill}, &limited{most: 4096, full: kill}
 	cmd.Stdout, cmd.Stderr = out, complaint
-	err := cmd.Run()
+	err := cmd.Start()
+	if err == nil {
+		ended(cmd.Process.Pid)
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what it left behind
+		err = cmd.Wait()
+	}
 	switch {
 	case ctx.Err() != nil:
-		return "", fmt.Errorf("%s: %w", command[0], ctx.Err())
-	case out.over:
-		return "", fmt.Errorf("%s: it prints more than %d bytes", command[0], out.most)
+		return "", fmt.Errorf("%s has not ended and was killed: %w", command[0], ctx.Err())
+	case out.total > input.MaxText, complaint.total > input.MaxText:
+		return "", fmt.Errorf("%s prints more than %d bytes and was killed", command[0], input.MaxText)
 	case err != nil && complaint.Len() > 0:
 		return "", fmt.Errorf("%s: %w: %s", command[0], err, input.Clip(complaint.String()))
 	case err != nil:
@@ -80,20 +91,28 @@ func output(ctx context.Context, command []string) (string, error) {
 	return out.String(), nil
 }
 
-// limited keeps the first bytes and throws the rest away.
+// ended waits until a child has ended and leaves it to be reaped: until then its
+// number belongs to no other group.
+func ended(pid int) {
+	for errors.Is(unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil), unix.EINTR) {
+	}
+}
+
+// limited keeps the first bytes, throws the rest away, and calls full when there
+// are more than input.MaxText in all.
 type limited struct {
 	strings.Builder
-	most int
-	over bool
+	most  int
+	total int
+	full  func()
 }
 
 func (l *limited) Write(b []byte) (int, error) {
-	if room := l.most - l.Len(); len(b) > room {
-		l.over = true
-		l.Builder.Write(b[:room])
-		return len(b), nil
+	if l.total += len(b); l.total > input.MaxText {
+		l.full()
 	}
-	return l.Builder.Write(b)
+	l.Builder.Write(b[:min(len(b), l.most-l.Len())])
+	return len(b), nil
 }
 
 var (

@@ -68,6 +68,9 @@ func TestOutput(t *testing.T) {
 		{"exit 3", "exit status 3"},
 		{"echo 'no sensor' >&2; exit 1", "no sensor"},
 		{"head -c 2000000 /dev/zero", "more than"},
+		{"yes", "more than 1048576 bytes and was killed"}, // would print for ever
+		{"yes >&2", "more than 1048576 bytes and was killed"},
+		{"kill -9 $$", "signal: killed"},
 	} {
 		if _, err := output(t.Context(), sh(c.script)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v", c.script, err)
@@ -99,6 +102,25 @@ func TestTimeout(t *testing.T) {
 	if _, err := output(ctx, sh("sleep 1000 & echo $! > "+file+"; wait")); !errors.Is(err, context.Canceled) {
 		t.Fatalf("got %v", err)
 	}
+	gone(t, file)
+}
+
+// What a command leaves behind in its group dies with it, whether or not it holds
+// the output.
+func TestLeftBehind(t *testing.T) {
+	for _, redirect := range []string{"", ">/dev/null 2>&1"} {
+		file := filepath.Join(t.TempDir(), "pid")
+		got, err := output(t.Context(), sh("sleep 1000 "+redirect+" & echo $! > "+file+"; echo 5"))
+		if err != nil || got != "5\n" {
+			t.Fatalf("got %q, %v", got, err)
+		}
+		gone(t, file)
+	}
+}
+
+// gone waits until the process whose number stands in a file has ended.
+func gone(t *testing.T, file string) {
+	t.Helper()
 	b, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)

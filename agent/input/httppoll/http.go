@@ -74,6 +74,9 @@ func (h *Input) poll(ctx context.Context) error {
 	switch {
 	case err != nil:
 		return err
+	case resp.StatusCode >= 300 && resp.StatusCode < 400:
+		return fmt.Errorf("%s answers %s to %q; redirects are not followed: write the address that has the values",
+			req.URL.Host, resp.Status, input.Clip(resp.Header.Get("Location")))
 	case resp.StatusCode != http.StatusOK:
 		return fmt.Errorf("%s answers %s", req.URL.Host, resp.Status)
 	case len(body) > input.MaxText:

@@ -1,6 +1,7 @@
 package httppoll
 
 import (
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -126,11 +127,40 @@ func TestFailures(t *testing.T) {
 		"status": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) }, "500"},
 		"redirect": {func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "https://example.org", http.StatusFound)
-		}, "302"},
+		}, `answers 302 Found to "https://example.org"; redirects are not followed`},
+		"endless": {func(w http.ResponseWriter, r *http.Request) {
+			for r.Context().Err() == nil {
+				if _, err := w.Write(make([]byte, 1<<16)); err != nil {
+					return
+				}
+			}
+		}, "more than"},
+		"large when unpacked": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Encoding", "gzip")
+			z := gzip.NewWriter(w)
+			_, _ = z.Write(make([]byte, 8<<20))
+			_ = z.Close()
+		}, "more than"},
+		"cut": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "100")
+			_, _ = w.Write([]byte("5"))
+		}, "unexpected EOF"},
+		"slow": {func(w http.ResponseWriter, r *http.Request) { // one byte at a time
+			for r.Context().Err() == nil {
+				_, _ = w.Write([]byte(" "))
+				_ = http.NewResponseController(w).Flush()
+				time.Sleep(5 * time.Millisecond)
+			}
+		}, "deadline exceeded"},
 		"large": {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, input.MaxText+1)) }, "more than"},
 	} {
 		url, ca := server(t, c.h)
-		if err := open(t, config.HTTP{URL: url, CA: ca}).poll(t.Context()); err == nil || !strings.Contains(err.Error(), c.want) {
+		ctx, cancel := context.WithCancel(t.Context())
+		if name == "slow" {
+			ctx, cancel = context.WithTimeout(t.Context(), 100*time.Millisecond)
+		}
+		defer cancel()
+		if err := open(t, config.HTTP{URL: url, CA: ca}).poll(ctx); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}

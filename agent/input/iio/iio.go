@@ -88,7 +88,8 @@ func Open(root string, src config.Source) (input.Sensor, error) {
 	var chips, inputs []string
 	for _, c := range List(root) {
 		name, _ := input.ReadText(filepath.Join(c.dir, "name"))
-		if c.Chip != src.Chip && strings.TrimSpace(name) != src.Chip && filepath.Base(c.dir) != src.Chip {
+		label, _ := input.ReadText(filepath.Join(c.dir, "label")) // of the device tree
+		if c.Chip != src.Chip && strings.TrimSpace(name) != src.Chip && strings.TrimSpace(label) != src.Chip && filepath.Base(c.dir) != src.Chip {
 			if !slices.Contains(chips, c.Chip) {
 				chips = append(chips, c.Chip)
 			}

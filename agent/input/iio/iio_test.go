@@ -48,6 +48,7 @@ func TestRead(t *testing.T) {
 		{"mpu6050", "temp", (-3824 + 12420) * 2.941176e-3, "degC"}, // 25.28
 		{"iio:device2", "voltage0", 1.5, "V"},
 		{"iio:device10", "voltage0-voltage1", -0.125, "V"},
+		{"battery-adc", "voltage0-voltage1", -0.125, "V"},
 		{"tsl2583", "illuminance", 203, "lx"},
 	} {
 		src := source(c.chip, c.in)

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"time"
+
+	"github.com/hencedge/hencedge/agent/input/tty"
 )
 
 // Function codes (MODBUS Application Protocol V1.1b3, section 6).
@@ -27,8 +30,17 @@ const (
 var (
 	// ErrException: the device refused the request.
 	ErrException = errors.New("modbus exception")
+	// errGateway: a gateway says that the unit does not answer. It is an
+	// ErrException.
+	errGateway = fmt.Errorf("%w", ErrException)
 	// ErrFrame: what came back is no answer to the request.
 	ErrFrame = errors.New("modbus: unusable answer")
+)
+
+// Exception codes with which a gateway answers for a unit.
+const (
+	gatewayPath   = 10
+	gatewayTarget = 11
 )
 
 // exceptions are the exception codes (the same, section 7).
@@ -66,7 +78,11 @@ func (r request) answer(pdu []byte) ([]byte, error) {
 		if !ok {
 			text = "unknown"
 		}
-		return nil, fmt.Errorf("%w %d (%s) at address %d, count %d", ErrException, pdu[1], text, r.address, r.count)
+		kind := ErrException
+		if pdu[1] == gatewayPath || pdu[1] == gatewayTarget {
+			kind = errGateway
+		}
+		return nil, fmt.Errorf("%w %d (%s) at address %d, count %d", kind, pdu[1], text, r.address, r.count)
 	case len(pdu) < 2 || pdu[0] != r.function:
 		return nil, fmt.Errorf("%w: function 0x%02x", ErrFrame, first(pdu))
 	case int(pdu[1]) != r.payload() || len(pdu) != 2+r.payload():
@@ -139,6 +155,11 @@ type rtu struct{ gap time.Duration }
 
 func (f rtu) exchange(l link, unit byte, r request) ([]byte, error) {
 	time.Sleep(f.gap)
+	if port, ok := l.(*os.File); ok {
+		if err := tty.Discard(port); err != nil { // noise, and answers that come too late
+			return nil, err
+		}
+	}
 	b := append([]byte{unit}, r.pdu()...)
 	b = binary.LittleEndian.AppendUint16(b, crc16(b))
 	if _, err := l.Write(b); err != nil {

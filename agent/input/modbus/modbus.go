@@ -3,7 +3,7 @@
 // pass serial frames through. It only reads; there is no code that writes.
 //
 // All points of an input are read in one poll, neighbouring registers in one
-// request. The client is our own: it is two framings of a few lines each, knows
+// request. Inputs with the same address take turns on one connection (Lines). The client is our own: it is two framings of a few lines each, knows
 // deadlines, and leaves retries to the input's back-off.
 package modbus
 
@@ -12,13 +12,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
+	"log/slog"
 	"net/url"
+	"os"
 	"slices"
 	"time"
 
 	"github.com/hencedge/hencedge/agent/input"
-	"github.com/hencedge/hencedge/agent/input/tty"
 	"github.com/hencedge/hencedge/config"
 )
 
@@ -26,13 +26,15 @@ import (
 type Input struct {
 	cfg     config.Input
 	worker  *input.Worker
+	log     *slog.Logger
 	count   *input.Counters
+	lines   *Lines
 	url     *url.URL
 	framing framing
 	points  []*point
 
 	input.Background
-	link   link
+	line   *line
 	blocks []block
 }
 
@@ -45,13 +47,19 @@ type point struct {
 	cell     *input.Cell
 }
 
-// New makes the input; it does not connect.
-func New(in config.Input, env input.Env) (*Input, error) {
+// New makes an input with a connection of its own; it does not connect.
+func New(in config.Input, env input.Env) (*Input, error) { return new(Lines).New(in, env) }
+
+// New makes an input that shares the connection of others with its address.
+func (l *Lines) New(in config.Input, env input.Env) (*Input, error) {
+	if in.Modbus == nil || in.Modbus.Unit == nil {
+		return nil, fmt.Errorf("%w: input %s is no Modbus unit", input.ErrNoSensor, in.Name)
+	}
 	u, err := url.Parse(in.Modbus.URL)
 	if err != nil {
 		return nil, fmt.Errorf("input %s: %w", in.Name, err)
 	}
-	m := &Input{cfg: in, worker: input.NewWorker(in, env), count: env.Counters(), url: u}
+	m := &Input{cfg: in, worker: input.NewWorker(in, env), log: env.Logger().With("input", in.Name), count: env.Counters(), lines: l, url: u}
 	switch u.Scheme {
 	case "tcp":
 		m.framing = new(mbap)
@@ -88,14 +96,43 @@ func (m *Input) Sensor(src config.Source) (input.Sensor, error) {
 
 func (m *Input) run(ctx context.Context) {
 	m.blocks = join(m.points)
-	defer m.hangUp()
-	m.worker.Poll(ctx, m.cfg.Every, m.cfg.Timeout, m.poll)
+	for i := range m.blocks {
+		m.blocks[i].backoff = input.Backoff{First: m.cfg.Retry, Most: m.cfg.RetryMax}
+	}
+	m.line = m.lines.join(m.url, m.cfg.Modbus.Line)
+	defer m.lines.part(m.line)
+	m.worker.Poll(ctx, m.cfg.Every, noTimeout, m.turn)
+}
+
+// noTimeout is for Poll: the timeout begins with the turn, since other units may
+// have the line.
+const noTimeout = 24 * time.Hour
+
+// turn polls when the line is free.
+func (m *Input) turn(ctx context.Context) error {
+	if err := m.line.take(ctx); err != nil {
+		return err
+	}
+	defer m.line.give()
+	once, cancel := context.WithTimeout(ctx, m.cfg.Timeout)
+	defer cancel()
+	l, err := m.line.connected(once)
+	if err != nil {
+		return err
+	}
+	// A stop must not wait for the device. (Its deadline is the timeout's.)
+	defer context.AfterFunc(ctx, func() { _ = l.SetDeadline(past) })()
+	return m.poll(l)
 }
 
 // block is a run of registers that one request reads.
 type block struct {
 	request
 	points []*point
+
+	// What the device refuses is asked for again after a while.
+	backoff input.Backoff
+	until   time.Time
 }
 
 // join sorts the points and makes requests of those that touch or overlap.
@@ -119,53 +156,68 @@ func join(points []*point) []block {
 				continue
 			}
 		}
-		out = append(out, block{request{p.function, uint16(p.address), uint16(p.words)}, []*point{p}})
+		out = append(out, block{request: request{p.function, uint16(p.address), uint16(p.words)}, points: []*point{p}})
 	}
 	return out
 }
 
-// poll reads every block. A refusal concerns its block only; any other failure
-// ends the connection.
-func (m *Input) poll(ctx context.Context) error {
-	if m.link == nil {
-		l, err := m.dial(ctx)
-		if err != nil {
-			return err
+// poll reads every block that is due. A refusal concerns its block only; any
+// other failure ends the poll, and the connection unless a gateway says that the
+// unit does not answer.
+func (m *Input) poll(l link) error {
+	for i := range m.blocks {
+		b := &m.blocks[i]
+		if time.Now().Before(b.until) {
+			continue
 		}
-		m.link = l
-	}
-	l := m.link
-	if deadline, ok := ctx.Deadline(); ok {
-		if err := l.SetDeadline(deadline); err != nil {
-			m.hangUp()
-			return err
-		}
-	}
-	// A stop must not wait for the device.
-	stop := context.AfterFunc(ctx, func() { _ = l.SetDeadline(time.Unix(1, 0)) })
-	defer stop()
-	var refused error
-	for _, b := range m.blocks {
 		pdu, err := m.framing.exchange(l, byte(*m.cfg.Modbus.Unit), b.request)
 		var data []byte
 		if err == nil {
 			data, err = b.answer(pdu)
 		}
-		if errors.Is(err, ErrException) {
-			refused = err
-			m.count.Bad.Add(uint64(len(b.points)))
-			for _, p := range b.points {
-				p.cell.Fail(fmt.Errorf("%w: %w", input.ErrReading, err))
-			}
-			continue
-		}
-		if err != nil {
-			m.hangUp() // what is still on the way must not be taken for the next answer
+		switch {
+		case errors.Is(err, errGateway):
+			m.line.mute = 0
 			return err
+		case errors.Is(err, ErrException):
+			m.line.mute = 0
+			m.refused(b, err)
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			m.line.failed(err)
+			return fmt.Errorf("unit %d does not answer within %s: %w", *m.cfg.Modbus.Unit, m.cfg.Timeout, err)
+		case err != nil:
+			m.line.failed(err)
+			return err
+		default:
+			m.line.mute = 0
+			b.accepted(m.log)
+			m.take(*b, data)
 		}
-		m.take(b, data)
 	}
-	return refused
+	return nil
+}
+
+// refused notes that the device refuses a block.
+func (m *Input) refused(b *block, err error) {
+	first := b.backoff.Failures() == 0
+	wait := b.backoff.Next()
+	b.until = time.Now().Add(wait)
+	if first {
+		m.log.Warn("the device refuses registers; the others are read", "error", err, "in", wait.Round(time.Millisecond))
+	}
+	m.count.Bad.Add(uint64(len(b.points)))
+	for _, p := range b.points {
+		p.cell.Fail(fmt.Errorf("%w: %w", input.ErrReading, err))
+	}
+}
+
+// accepted ends a row of refusals.
+func (b *block) accepted(log *slog.Logger) {
+	if b.backoff.Failures() > 0 {
+		log.Info("the device gives the registers again", "address", b.address, "count", b.count)
+		b.backoff.Good()
+		b.until = time.Time{}
+	}
 }
 
 // take hands the data of a block to its points.
@@ -186,26 +238,6 @@ func (m *Input) take(b block, data []byte) {
 		}
 		m.count.Values.Add(1)
 		p.cell.Set(v)
-	}
-}
-
-// dial opens the connection.
-func (m *Input) dial(ctx context.Context) (link, error) {
-	if m.url.Scheme == "rtu" {
-		return tty.Open(m.url.Path, m.cfg.Modbus.Line)
-	}
-	host := m.url.Host
-	if m.url.Port() == "" {
-		host = net.JoinHostPort(m.url.Hostname(), "502")
-	}
-	var d net.Dialer
-	return d.DialContext(ctx, "tcp", host)
-}
-
-func (m *Input) hangUp() {
-	if m.link != nil {
-		_ = m.link.Close()
-		m.link = nil
 	}
 }
 

@@ -13,8 +13,8 @@ import (
 	"github.com/hencedge/hencedge/config"
 )
 
-// ErrBusy: another process holds the port.
-var ErrBusy = errors.New("the port is in use by another process")
+// ErrBusy: another process, or another input, holds the port.
+var ErrBusy = errors.New("the port is in use, by another process or input")
 
 var bauds = map[int]uint32{
 	1200: unix.B1200, 2400: unix.B2400, 4800: unix.B4800, 9600: unix.B9600, 19200: unix.B19200, 38400: unix.B38400, 57600: unix.B57600,
@@ -76,4 +76,20 @@ func set(fd int, l config.Line, baud uint32) error {
 		return fmt.Errorf("set the line: %w", err)
 	}
 	return unix.IoctlSetInt(fd, unix.TCFLSH, unix.TCIFLUSH)
+}
+
+// Discard throws away what a port has received and nobody has read.
+func Discard(port *os.File) error {
+	c, err := port.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var failed error
+	if err := c.Control(func(fd uintptr) { failed = unix.IoctlSetInt(int(fd), unix.TCFLSH, unix.TCIFLUSH) }); err != nil {
+		return err
+	}
+	if failed != nil {
+		return &os.PathError{Op: "flush", Path: port.Name(), Err: failed}
+	}
+	return nil
 }
