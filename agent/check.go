@@ -19,7 +19,8 @@ import (
 // Check finds out whether an agent would start with this configuration: fields,
 // parameters, slots, keys, sensors, replay files, TLS files, secrets and the
 // state file. It changes nothing and does not connect. All mistakes are in one
-// *config.Errors, with their place in the file.
+// *config.Errors, with their place in the file; it wraps ErrAbsent when each is
+// about something that may appear later.
 func Check(cfg *config.Agent, deps Deps) error {
 	p, err := prepare(cfg, deps)
 	if err != nil {
@@ -27,6 +28,25 @@ func Check(cfg *config.Agent, deps Deps) error {
 	}
 	p.close()
 	return nil
+}
+
+// CheckAlone is the part of Check that needs nothing but the configuration itself:
+// fields, parameters, slots, levels and scales. It opens no file and no device, so
+// that it answers the same on every machine.
+func CheckAlone(cfg *config.Agent) error {
+	if err := cfg.Check(); err != nil {
+		return err
+	}
+	c := &checker{cfg: cfg}
+	params, err := henc.Named(cfg.Streams[0].Params)
+	if err != nil {
+		c.unknown(err)
+		return c.err()
+	}
+	for i := range cfg.Streams {
+		c.layout(i, params)
+	}
+	return c.err()
 }
 
 // prepared is everything that an agent needs but the state file.
@@ -46,12 +66,25 @@ func (p *prepared) close() {
 
 // checker collects mistakes with their place in the file.
 type checker struct {
-	cfg  *config.Agent
-	errs config.Errors
+	cfg    *config.Agent
+	errs   config.Errors
+	faults int // mistakes that time does not mend
 }
 
 func (c *checker) fail(path, remedy string, err error) {
+	if !mayAppear(err) {
+		c.faults++
+	}
 	c.errs.Add(c.cfg.Problem(path, err.Error(), remedy))
+}
+
+// err is all that was found, with ErrAbsent where trying again may help.
+func (c *checker) err() error {
+	err := c.errs.Err()
+	if err != nil && c.faults == 0 {
+		return absentErrors{&c.errs}
+	}
+	return err
 }
 
 func prepare(cfg *config.Agent, deps Deps) (*prepared, error) {
@@ -84,7 +117,7 @@ func prepare(cfg *config.Agent, deps Deps) (*prepared, error) {
 	c.broker(deps)
 	c.state()
 	c.spool()
-	if err := c.errs.Err(); err != nil {
+	if err := c.err(); err != nil {
 		p.close()
 		return nil, err
 	}
@@ -105,7 +138,7 @@ func (c *checker) context(deps Deps) *henc.Context {
 	}
 	params, err := henc.Named(name)
 	if err != nil {
-		c.fail(path, "use one of "+strings.Join(henc.Names(), ", "), err)
+		c.unknown(err)
 		return nil
 	}
 	make := deps.NewContext
@@ -118,6 +151,11 @@ func (c *checker) context(deps Deps) *henc.Context {
 		return nil
 	}
 	return ctx
+}
+
+// unknown refuses the name of the streams' parameters.
+func (c *checker) unknown(err error) {
+	c.fail("streams[0].params", "use one of "+strings.Join(henc.Names(), ", "), err)
 }
 
 // inputs makes the inputs.
@@ -241,7 +279,7 @@ func (c *checker) state() {
 	}
 	dir := filepath.Dir(c.cfg.State)
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		c.fail("state", "make the directory, owned by the user that the agent runs as", fmt.Errorf("the directory %s does not exist", dir))
+		c.fail("state", "make the directory, owned by the user that the agent runs as", noDirectory(dir))
 	}
 }
 
@@ -261,7 +299,7 @@ func (c *checker) spool() {
 		if errors.Is(err, os.ErrNotExist) {
 			dir = filepath.Dir(dir)
 			if info, err = os.Stat(dir); errors.Is(err, os.ErrNotExist) {
-				err = fmt.Errorf("the directory %s does not exist", dir)
+				err = noDirectory(dir)
 			}
 		}
 		if err == nil && !info.IsDir() {

@@ -22,18 +22,21 @@ case $PACKAGE_VERSION in [0-9]*.*) PACKAGE_VERSION=${PACKAGE_VERSION//-/+} ;; *)
 STAGE=$(mktemp -d)
 DIST=$out
 trap 'rm -rf "$STAGE"' EXIT
-mkdir -p "$out" "$STAGE/doc"
+mkdir -p "$out" "$STAGE/doc/docs"
 export SOURCE_DATE_EPOCH TZ=UTC
 umask 022
 
 ldflags="-s -w -X main.version=$version"
 CGO_ENABLED=0 go build -tags nogpu -trimpath -ldflags "$ldflags" -o "$STAGE/hencedge" ./cmd/hencedge
 "$STAGE/hencedge" package-files "$STAGE"
-cp README.md docs/*.md "$STAGE/doc/"
-gzip -9 -n -c CHANGELOG.md >"$STAGE/doc/changelog.gz"
+cp README.md "$STAGE/doc/"
+cp docs/*.md "$STAGE/doc/docs/" # so that the links between the pages hold
+gzip -9 -n -c CHANGELOG.md >"$STAGE/doc/CHANGELOG.md.gz"
+printf 'hencedge (%s) unstable; urgency=medium\n\n  * What has changed is in CHANGELOG.md.gz.\n\n -- %s  %s\n' \
+  "$PACKAGE_VERSION" "$(sed -n 's/^maintainer: //p' cross/package/nfpm.yaml)" "$(date -u -R -d "@$SOURCE_DATE_EPOCH")" | gzip -9 -n -c >"$STAGE/doc/changelog.gz"
 {
   printf 'Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\nUpstream-Name: hencedge\nSource: https://github.com/hencedge/hencedge\n\n'
-  printf 'Files: *\nCopyright: the hencedge authors\nLicense: Apache-2.0\n On Debian systems the full text is in /usr/share/common-licenses/Apache-2.0.\nComment: The licences of the modules linked into the program are in\n third-party-licenses.gz.\n'
+  printf 'Files: *\nCopyright: %s the hencedge authors\nLicense: Apache-2.0\n On Debian systems the full text is in /usr/share/common-licenses/Apache-2.0.\nComment: The licences of the modules linked into the program are in\n third-party-licenses.gz.\n' "$(date -u -d "@$SOURCE_DATE_EPOCH" +%Y)"
 } >"$STAGE/doc/copyright"
 
 # The licences of what is linked into the program, for the architecture that links
@@ -58,4 +61,16 @@ for ARCH in $arches; do
   go run "github.com/goreleaser/nfpm/v2/cmd/nfpm@$nfpm_version" package --config "$STAGE/nfpm.yaml" --packager deb \
     --target "$out/hencedge_${PACKAGE_VERSION}_$ARCH.deb" >"$STAGE/log" || { cat "$STAGE/log" >&2; exit 1; }
   printf '%s\t%s bytes\n' "$out/hencedge_${PACKAGE_VERSION}_$ARCH.deb" "$(stat -c %s "$out/hencedge_${PACKAGE_VERSION}_$ARCH.deb")"
+done
+
+# A package holds its own architecture's program, and all packages the same files.
+command -v dpkg-deb >/dev/null || exit 0
+for ARCH in $arches; do
+  deb=$out/hencedge_${PACKAGE_VERSION}_$ARCH.deb
+  case $ARCH in amd64) machine='3e 00' ;; arm64) machine='b7 00' ;; *) machine= ;; esac
+  dpkg-deb --fsys-tarfile "$deb" | tar -xO ./usr/bin/hencedge >"$STAGE/program"
+  found=$(od -An -tx1 -j18 -N2 "$STAGE/program")
+  [ -z "$machine" ] || [ "${found# }" = "$machine" ] || { echo "package: the program in $deb is for ELF machine$found" >&2; exit 1; }
+  dpkg-deb -c "$deb" | awk '{print $1, $2, $6}' >"$STAGE/list.$ARCH"
+  cmp "$STAGE/list.$ARCH" "$STAGE/list.${arches%% *}"
 done

@@ -187,6 +187,17 @@ must grep -q 'configuration is not valid' state
 cp good.yaml /etc/hencedge/agent.yaml
 systemctl reset-failed hencedge-agent && must systemctl start hencedge-agent
 
+step 'upgrade with a configuration that is not good: the version before goes on'
+pid=$(prop agent MainPID)
+sed -i 's/interval: 50ms/interval: soon/' /etc/hencedge/agent.yaml
+must dpkg -i /two.deb 2>said
+must grep -q 'agent.yaml:.*interval' said
+must grep -q 'the version before goes on' said
+must test "$(prop agent MainPID)" = "$pid"
+must sh -c "hencedge agent status | grep -q 'version v0.0.1'"
+cp good.yaml /etc/hencedge/agent.yaml
+must dpkg -i /one.deb # and back
+
 step upgrade
 echo '# mine' >>/etc/default/hencedge-agent
 pid=$(prop agent MainPID)

@@ -8,6 +8,9 @@
 #                              with these files in /root: to walk through
 #                              docs/install.md by hand. There is no network, and
 #                              what was done is gone when the shell ends.
+# TEST_PACKAGE_ROOT is another root than this machine's: one that debootstrap made,
+# for a machine as it is after the installation. lintian looks at the package where
+# it is installed.
 # Where systemd cannot be booted it says so; that is a failure if
 # HENCEDGE_TEST_REQUIRE holds "systemd-boot".
 set -euo pipefail
@@ -29,6 +32,9 @@ if [ "${1:-}" != --inside ]; then
   else
     deb=$(readlink -f "${1:?$usage}")
     newer=$(readlink -f "${2:?$usage}")
+  fi
+  if [ -z "$shell" ] && command -v lintian >/dev/null; then
+    lintian --allow-root --fail-on error,warning "$newer" || { echo "test-package: see cross/package/lintian-overrides" >&2; exit 1; }
   fi
   [ "$(id -u)" = 0 ] || cannot "needs root"
   for tool in /lib/systemd/systemd unshare mosquitto openssl; do
@@ -60,7 +66,7 @@ if [ "${1:-}" != --inside ]; then
   group=$hierarchy/hencedge-test-$$
   mount -t tmpfs tmpfs "$work" 2>/dev/null || cannot "nothing can be mounted"
   mkdir "$work"/{upper,tmp,root}
-  mount -t overlay overlay -o "lowerdir=/,upperdir=$work/upper,workdir=$work/tmp" "$work/root" 2>/dev/null || cannot "no overlay can be mounted"
+  mount -t overlay overlay -o "lowerdir=${TEST_PACKAGE_ROOT:-/},upperdir=$work/upper,workdir=$work/tmp" "$work/root" 2>/dev/null || cannot "no overlay can be mounted"
   # Joining the group and leaving it to a namespace: the shell that does it ends.
   boot="echo \$\$ >$group/cgroup.procs && exec unshare --cgroup --mount --pid --fork --uts --ipc --net --kill-child \
     bash '$here/test-package.sh' --inside '$work/root' $shell"

@@ -70,6 +70,7 @@ func TestUnitKeepsItsPromises(t *testing.T) {
 			"Type": "notify", "NoNewPrivileges": "yes", "CapabilityBoundingSet": "", "ProtectSystem": "strict", "PrivateDevices": "yes",
 			"MemoryDenyWriteExecute": "yes", "LimitCORE": "0", "MemorySwapMax": "0", "UMask": "0077", "User": r.Name(),
 			"StateDirectory": "hencedge/" + string(r), "RestartPreventExitStatus": "2", "ProtectHome": "yes",
+			"Restart": "always", "StartLimitIntervalSec": "0", "NotifyAccess": "main",
 		} {
 			if len(d[key]) != 1 || d[key][0] != want {
 				t.Errorf("%s: %s is %q, want %q", r, key, d[key], want)

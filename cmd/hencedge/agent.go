@@ -128,26 +128,38 @@ func thisVersion() string {
 
 func (a *app) agentCheck() *cobra.Command {
 	var file, dir string
+	var alone bool
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "find every mistake in a configuration, without connecting",
 		Long: `check reads a configuration and everything that it names: parameters, keys,
 sensors, replay files, TLS files, secrets and the state file. Every mistake is
 shown with file, line and column, the line itself, and what to do. It changes
-nothing. The exit code is 2 when the agent would not start.`,
-		Example: "  hencedge agent check -c agent.yaml --json",
+nothing. The exit code is 2 when something is wrong.
+
+--no-files looks at the configuration alone, as it can be done on another machine
+than the board.`,
+		Example: "  hencedge agent check -c agent.yaml --json\n  hencedge agent check -c board7/agent.yaml --no-files",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if alone {
+				dir = anyCredentials(dir)
+			}
 			credentials(dir)
 			cfg, err := config.LoadAgent(file)
 			var warnings []string
-			if err == nil {
+			switch {
+			case err != nil:
+			case alone:
+				err = agent.CheckAlone(cfg)
+			default:
 				warnings = agent.Warnings(cfg)
 				err = agent.Check(cfg, agent.Deps{})
 			}
 			return a.checked(file, err, warnings)
 		},
 	}
+	cmd.Flags().BoolVar(&alone, "no-files", false, "open nothing that the configuration names: no keys, secrets or sensors")
 	configFlag(cmd, &file, "agent.yaml")
 	credentialsFlag(cmd, &dir)
 	a.jsonFlag(cmd, "one JSON object")
@@ -164,6 +176,15 @@ func credentials(dir string) {
 	if dir != "" {
 		os.Setenv("CREDENTIALS_DIRECTORY", dir)
 	}
+}
+
+// anyCredentials names a directory of credentials, if there is none, for a check
+// that does not look into it: what refers to it must be a path.
+func anyCredentials(dir string) string {
+	if dir == "" && os.Getenv("CREDENTIALS_DIRECTORY") == "" {
+		return "/run/credentials"
+	}
+	return dir
 }
 
 // mistake is one error of "check --json".

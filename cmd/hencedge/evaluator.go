@@ -111,6 +111,9 @@ evaluator would not start.`,
   hencedge evaluator check -c evaluator.yaml --no-keys --json`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if noKeys {
+				dir = anyCredentials(dir)
+			}
 			credentials(dir)
 			cfg, err := config.LoadEvaluator(file)
 			if err == nil {

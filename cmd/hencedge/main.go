@@ -7,10 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"syscall"
 
+	"github.com/hencedge/hencedge/agent"
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/cli"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/evaluator"
@@ -37,12 +39,26 @@ func run(args []string, std cli.Streams) int {
 	return cli.ExitCode(err)
 }
 
-// classify marks as wrong usage what the roles refuse in their configuration.
+// classify marks as wrong usage what the roles refuse in their configuration. What
+// is only absent now is a failure: a service manager tries again.
 func classify(err error) error {
+	if absent(err) {
+		return err
+	}
 	if errors.Is(err, config.ErrInvalid) || errors.Is(err, evaluator.ErrConfig) {
 		return cli.Usage(err)
 	}
 	return err
+}
+
+// absent reports whether a role lacks only what may appear without a change of its
+// configuration: a key, a secret, a directory, a sensor.
+func absent(err error) bool {
+	if errors.Is(err, agent.ErrAbsent) {
+		return true
+	}
+	return errors.Is(err, evaluator.ErrConfig) && !errors.Is(err, config.ErrInvalid) &&
+		(errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) || errors.Is(err, config.ErrSecret))
 }
 
 func report(w io.Writer, err error) {

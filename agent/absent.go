@@ -1,0 +1,37 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+
+	"github.com/hencedge/hencedge/config"
+)
+
+// ErrAbsent: the configuration is sound, and something that it names cannot be
+// used now: a key, a secret, a directory, a sensor. It may be there later, so that
+// trying again is worth it, unlike with other mistakes.
+var ErrAbsent = errors.New("something that the configuration names is absent")
+
+// absentErrors are mistakes that are all of that kind.
+type absentErrors struct{ *config.Errors }
+
+// Unwrap gives ErrAbsent and the mistakes.
+func (e absentErrors) Unwrap() []error { return []error{ErrAbsent, e.Errors} }
+
+// mayAppear reports whether what err says may change without a change of the
+// configuration.
+func mayAppear(err error) bool {
+	for _, e := range []error{ErrAbsent, ErrNoSensor, config.ErrSecret, fs.ErrNotExist, fs.ErrPermission} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
+
+// noDirectory says that a directory is absent.
+type noDirectory string
+
+func (d noDirectory) Error() string { return fmt.Sprintf("the directory %s does not exist", string(d)) }
+func (noDirectory) Unwrap() error   { return fs.ErrNotExist }

@@ -1,0 +1,56 @@
+package agent
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/hencedge/hencedge/config"
+)
+
+// What may appear later is told apart from what only a change of the
+// configuration mends.
+func TestAbsentIsToldApart(t *testing.T) {
+	s := newSite(t)
+	text, err := os.ReadFile(filepath.Join(s.dir, "agent.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		change []string // from, to, ...
+		absent bool
+	}{
+		"public key":              {[]string{"public.key", "none.key"}, true},
+		"password":                {[]string{"file:password", "cred:broker"}, true},
+		"roots":                   {[]string{"ca.pem", "none.pem"}, true},
+		"client certificate":      {[]string{"client.pem", "none.pem"}, true},
+		"state directory":         {[]string{"agent.state", "none/agent.state"}, true},
+		"sensor":                  {[]string{"source: {type: load}", "source: {type: thermal, zone: reactor}, on_missing: skip", `unit: "1"`, "unit: degC"}, true},
+		"two":                     {[]string{"public.key", "none.key", "ca.pem", "none.pem"}, true},
+		"not a key":               {[]string{"public.key", "ca.pem"}, false},
+		"level":                   {[]string{"level: 0", "level: 2"}, false},
+		"password and level":      {[]string{"file:password", "file:none", "level: 0", "level: 2"}, false},
+		"roots that are no roots": {[]string{"ca: ca.pem", "ca: password"}, false},
+	} {
+		path := filepath.Join(s.dir, "changed.yaml")
+		changed := strings.NewReplacer(c.change...).Replace(string(text))
+		if err := os.WriteFile(path, []byte(changed), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cfg, err := config.LoadAgent(path)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		err = Check(cfg, Deps{Logger: quiet()})
+		var list *config.Errors
+		if !errors.Is(err, config.ErrInvalid) || !errors.As(err, &list) || errors.Is(err, ErrAbsent) != c.absent {
+			t.Errorf("%s: absent %v\n%v", name, errors.Is(err, ErrAbsent), err)
+		}
+		// Of all these only the level can be seen without looking at files.
+		if alone := CheckAlone(cfg); (alone != nil) != strings.Contains(name, "level") {
+			t.Errorf("%s: alone: %v", name, alone)
+		}
+	}
+}
