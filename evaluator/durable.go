@@ -34,6 +34,8 @@ type durable struct {
 	refused map[[32]byte]string // reasons, for asks
 	order   [][32]byte
 
+	pressure pressure
+
 	known, sent, asked atomic.Uint64
 }
 
@@ -153,13 +155,21 @@ func (d *durable) take(working context.Context, topic string, sealed []byte) {
 	id := transport.ObjectID(sealed)
 	switch {
 	case err == nil:
+		d.pressure.worked()
 		d.answer(obj.Meta.Device, transport.ReceiptItem{Object: id, Outcome: transport.Taken})
 		d.insert(working, topic, w)
 	case errors.Is(err, errKnown):
 		d.known.Add(1)
 		d.answer(obj.Meta.Device, transport.ReceiptItem{Object: id, Outcome: transport.Taken})
-	case errors.Is(err, errStore), deviceFault(err):
+	case errors.Is(err, errStore):
 		s.receiver.Forget(topic, id) // so that it can be sent again
+		s.refuse(topic, err)
+		if d.store.inbox.Room(int64(len(sealed))) { // then the disk is at fault
+			d.pressure.failed(s.now())
+		}
+		d.answer(obj.Meta.Device, transport.ReceiptItem{Object: id, Outcome: transport.Refused, Reason: transport.ReasonBusy})
+	case deviceFault(err):
+		s.receiver.Forget(topic, id)
 		s.refuse(topic, err)
 	default:
 		s.refuse(topic, err)

@@ -79,6 +79,9 @@ func (d *durable) outcome(it transport.AskItem) transport.ReceiptItem {
 	if out.Outcome == transport.Working && d.store.known(it.Object) { // meanwhile
 		out.Outcome = transport.Taken
 	}
+	if (out.Outcome == transport.Unknown || out.Outcome == transport.Partial) && (!d.store.inbox.Room(int64(it.Size)) || d.pressure.busy(d.s.now())) {
+		return transport.ReceiptItem{Object: it.Object, Outcome: transport.Refused, Reason: transport.ReasonBusy}
+	}
 	return out
 }
 

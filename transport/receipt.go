@@ -43,6 +43,10 @@ func (o Outcome) String() string {
 	return "invalid"
 }
 
+// ReasonBusy is the reason of a receiver that cannot take an object for the moment,
+// such as one whose disk is full: the sender keeps it, waits, and asks before it sends.
+const ReasonBusy = "busy"
+
 // Limits of receipts and asks.
 const (
 	MaxReceiptItems = 64

@@ -74,7 +74,8 @@ type farEnd struct {
 	key     *transport.SigningKey
 	rx      *transport.Receiver
 	swallow func(c *transport.Chunk) bool
-	outcome func(id [32]byte) transport.ReceiptItem // nil: taken
+	outcome func(id [32]byte) transport.ReceiptItem  // nil: taken
+	asked   func(id [32]byte) *transport.ReceiptItem // answers asks; nil, or gives nil: what is the case
 
 	mu     sync.Mutex
 	got    [][]byte
@@ -149,6 +150,12 @@ func newFarEnd(t testing.TB, url string) *farEnd {
 			return
 		}
 		for _, it := range a.Items {
+			if e.asked != nil {
+				if out := e.asked(it.Object); out != nil {
+					e.send("board", *out)
+					continue
+				}
+			}
 			e.mu.Lock()
 			taken := e.taken[it.Object]
 			e.mu.Unlock()

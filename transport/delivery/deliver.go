@@ -89,6 +89,7 @@ var (
 	errRefused  = errors.New("refused")
 	errReplayed = errors.New("this number was used before")
 	errSilent   = errors.New("no receipt")
+	errBusy     = errors.New("the receiver takes nothing for the moment; its disk may be full")
 
 	errRenumbered = errors.New("somebody else has used the number of a window that was never sent; it has a new one")
 )
@@ -186,6 +187,8 @@ func settled(it transport.ReceiptItem) (done bool, err error) {
 	switch {
 	case it.Outcome == transport.Taken:
 		return true, nil
+	case it.Outcome == transport.Refused && it.Reason == transport.ReasonBusy:
+		return true, errBusy
 	case it.Outcome == transport.Refused && final[it.Reason]:
 		return true, fmt.Errorf("%w: object %x", errReplayed, it.Object[:6])
 	case it.Outcome == transport.Refused:

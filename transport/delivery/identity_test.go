@@ -83,3 +83,38 @@ func (c *topicClient) Publish(ctx context.Context, topic string, payload []byte,
 	c.topics = append(c.topics, topic)
 	return ctx.Err()
 }
+
+// While the receiver takes nothing, what it was sent is asked about and not sent again.
+func TestBusy(t *testing.T) {
+	b := start(t, broker.Options{})
+	end := newFarEnd(t, b.URL())
+	sealed := object(1, 30_000)
+	id := transport.ObjectID(sealed)
+	busy := transport.ReceiptItem{Object: id, Outcome: transport.Refused, Reason: transport.ReasonBusy}
+	refusals, questions := 1, 5
+	end.outcome = func([32]byte) transport.ReceiptItem {
+		if refusals--; refusals >= 0 {
+			end.rx.Forget(transport.ReadingTopic(transport.DefaultPrefix, "board", "env"), id)
+			end.mu.Lock()
+			delete(end.taken, id)
+			end.mu.Unlock()
+			return busy
+		}
+		return transport.ReceiptItem{Object: id, Outcome: transport.Taken}
+	}
+	end.asked = func([32]byte) *transport.ReceiptItem {
+		if questions--; questions >= 0 {
+			return &busy
+		}
+		return nil
+	}
+	s := newSpool(t, t.TempDir())
+	put(t, s, "env", sealed)
+	s.Close()
+	cr := courier(t, s, dial(t, b.URL(), "board"), func(o *Options) { o.ChunkSize, o.Receipt = 10<<10, 10*time.Second })
+	run(t, cr)
+	pieces, _ := transport.Split(sealed, 10<<10)
+	if st := cr.Stats(); st.Delivered != 1 || st.Asks != 6 || st.Chunks != uint64(2*len(pieces)) || st.Refused+st.Dropped != 0 {
+		t.Errorf("%d chunks, %+v", len(pieces), st)
+	}
+}

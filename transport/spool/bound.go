@@ -45,6 +45,13 @@ func (s *Spool) reserve(ctx context.Context, h *Header) error {
 	}
 }
 
+// Room reports whether an object of n bytes is within the bounds on all streams.
+func (s *Spool) Room(n int64) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return (s.o.Objects <= 0 || s.objects+s.pending < s.o.Objects) && (s.o.Bytes <= 0 || s.bytes+s.pbytes+n <= s.o.Bytes)
+}
+
 // full says which bound one more object of n bytes would break; mu is held.
 func (s *Spool) full(q *queue, n int64) error {
 	switch {
