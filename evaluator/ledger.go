@@ -19,7 +19,9 @@ import (
 
 // The ledger remembers, over restarts, what was taken and what was made of it:
 //
-//   - the content ids of the newest objects that were worked off;
+//   - the content ids of the newest objects that were worked off, of all and of each
+//     stream: a sender whose receipt was lost asks about one of its newest, however
+//     much came from others meanwhile;
 //   - for each signer's stream and boot epoch, which sequence numbers were used,
 //     as intervals, without end: what arrives in order takes one interval;
 //   - which results were made, by program and content ids of the inputs, as long
@@ -29,7 +31,7 @@ import (
 // end and is written anew when it has become long. A record counts once it is
 // flushed. A torn record at the end, from a crash, is cut off.
 //
-//	0  kind   1: taken, 2: made, 3: interval
+//	0  kind   1: taken, 2: made, 3: interval, 4: among the newest of its stream
 //	1  zeros  3 bytes
 //	4  id     32 bytes: of the object; of the result; interval: last number in 8
 //	36 series 8 bytes: start of the SHA-256 of signer, device and stream
@@ -40,12 +42,14 @@ type ledger struct {
 	path   string
 	file   *os.File
 	size   int64
-	limit  int // ids and results remembered
+	least  int64 // size when it was written anew
+	limit  int   // ids and results remembered
 	broken bool
 
 	mu     sync.Mutex
 	taken  idSet
 	made   idSet
+	latest latest
 	series map[seriesKey][]interval // sorted, disjoint, not adjacent
 }
 
@@ -61,6 +65,7 @@ const (
 	recTaken     = 1
 	recMade      = 2
 	recInterval  = 3
+	recLatest    = 4
 	maxLedger    = 1 << 30
 	maxIntervals = 4096 // of one series and boot epoch; beyond it the oldest gap closes
 	maxSeries    = 1 << 20
@@ -124,7 +129,7 @@ var errRecord = errors.New("damaged record")
 
 func parseRecord(b []byte) (r record, err error) {
 	if len(b) != recordSize || crc32.Checksum(b[:60], castagnoli) != binary.BigEndian.Uint32(b[60:]) || !bytes.Equal(b[1:4], []byte{0, 0, 0}) ||
-		b[0] < recTaken || b[0] > recInterval {
+		b[0] < recTaken || b[0] > recLatest {
 		return r, errRecord
 	}
 	r.kind = b[0]
@@ -143,7 +148,7 @@ func (r *record) last() uint64 { return binary.BigEndian.Uint64(r.id[:]) }
 // openLedger reads the ledger, cuts a torn end off and compacts it. Damage
 // before the end is an error: silently forgetting would double results.
 func openLedger(path string, limit int) (*ledger, error) {
-	l := &ledger{path: path, limit: limit, taken: idSet{limit: limit}, made: idSet{limit: limit}, series: map[seriesKey][]interval{}}
+	l := &ledger{path: path, limit: limit, taken: idSet{limit: limit}, made: idSet{limit: limit}, series: map[seriesKey][]interval{}, latest: newLatest()}
 	raw, err := readCapped(path, maxLedger)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("%w: ledger: %w", ErrState, err)
@@ -189,6 +194,12 @@ func (l *ledger) apply(r *record) {
 	switch r.kind {
 	case recTaken:
 		l.taken.add(r.id)
+		if r.series != noSeries {
+			l.latest.add(r)
+			l.use(seriesKey{r.series, r.boot}, r.number, r.number)
+		}
+	case recLatest:
+		l.latest.add(r)
 		l.use(seriesKey{r.series, r.boot}, r.number, r.number)
 	case recMade:
 		l.made.add(r.id)
@@ -241,7 +252,7 @@ func (l *ledger) used(k seriesKey, n uint64) bool {
 func (l *ledger) hasTaken(id [32]byte) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.taken.has(id)
+	return l.taken.has(id) || l.latest.has(id)
 }
 
 func (l *ledger) hasMade(id [32]byte) bool {
@@ -279,7 +290,7 @@ func (l *ledger) add(records ...record) error {
 	for i := range records {
 		l.apply(&records[i])
 	}
-	if l.size > int64(recordSize*(8*l.limit+4096)) {
+	if l.size > 2*l.least+int64(recordSize*(8*l.limit+4096)) {
 		if err := l.compact(); err != nil {
 			l.broken = true
 		}
@@ -310,6 +321,7 @@ func (l *ledger) compact() error {
 			b = r.append(b)
 		}
 	}
+	b = l.latest.append(b)
 	for kind, set := range map[byte]*idSet{recTaken: &l.taken, recMade: &l.made} {
 		for _, id := range set.order {
 			r := record{kind: kind, id: id}
@@ -330,7 +342,7 @@ func (l *ledger) compact() error {
 		l.file.Close()
 	}
 	size, err := f.Seek(0, io.SeekEnd)
-	l.file, l.size = f, size
+	l.file, l.size, l.least = f, size, size
 	return err
 }
 

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -112,6 +113,83 @@ func TestLedgerIntervals(t *testing.T) {
 	}
 	if l.use(k, 0, ^uint64(0)); !l.used(k, ^uint64(0)) {
 		t.Error("the last number")
+	}
+}
+
+// A sender whose receipt was lost is answered however much others sent meanwhile, also
+// after a restart and when the ledger was written anew: the newest objects of a stream
+// are known for ever.
+func TestLedgerKnowsTheLatest(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ledger")
+	const limit = 8
+	l := openTestLedger(t, path, limit)
+	take := func(series byte, n uint64) {
+		t.Helper()
+		if err := l.add(record{kind: recTaken, id: id(uint64(series)<<32 | n), series: [8]byte{series}, boot: 1, number: n}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check := func(when string) {
+		t.Helper()
+		for n := range uint64(20) {
+			if got, want := l.hasTaken(id(1<<32|n)), n >= 20-keepLatest; got != want {
+				t.Errorf("%s: object %d of the quiet stream: %v", when, n, got)
+			}
+			if !l.used(seriesKey{[8]byte{1}, 1}, n) {
+				t.Errorf("%s: number %d of the quiet stream is free", when, n)
+			}
+		}
+		if l.hasTaken(id(2<<32)) || !l.hasTaken(id(2<<32|99)) {
+			t.Errorf("%s: the busy stream", when)
+		}
+	}
+	for n := range uint64(20) {
+		take(1, n)
+	}
+	for n := range uint64(100) {
+		take(2, n)
+	}
+	check("at once")
+	for i := range 3 {
+		l.close()
+		l = openTestLedger(t, path, limit)
+		check(fmt.Sprint("restart ", i))
+	}
+	before, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := int64(recordSize * (2 + 2*keepLatest + 2*limit)); before.Size() > want {
+		t.Errorf("%d bytes, want at most %d", before.Size(), want)
+	}
+}
+
+// A ledger that is long because it has much to remember is not written anew for every
+// record.
+func TestLedgerGrows(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "ledger")
+	l := openTestLedger(t, path, 1)
+	l.mu.Lock()
+	for boot := range uint64(6000) { // as many boot epochs, one interval each
+		l.use(seriesKey{[8]byte{1}, boot}, 0, 0)
+	}
+	err := l.compact()
+	l.mu.Unlock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, err := l.file.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range uint64(4) {
+		if err := l.add(record{kind: recTaken, id: id(n), series: [8]byte{2}, boot: 1, number: n}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	after, err := os.Stat(path)
+	if err != nil || !os.SameFile(before, after) || after.Size() != before.Size()+4*recordSize {
+		t.Errorf("%d bytes after %d, the same file: %v; %v", after.Size(), before.Size(), os.SameFile(before, after), err)
 	}
 }
 
