@@ -44,62 +44,44 @@ type schemaBuilder struct {
 	role string
 }
 
-// Forms of text.
-const (
-	patternName     = `^[A-Za-z0-9_.-]{1,64}$`
-	patternDuration = `^([0-9]+(\.[0-9]*)?(ns|us|µs|ms|s|m|h))+$|^[0-9]+d$`
-	patternSize     = `^[0-9]+(\.[0-9]+)? *(KiB|MiB|GiB|kB|KB|MB|GB|B)$`
-	patternSecret   = `^(file|env|cred|age):.+`
-	patternKey      = `^ed25519:[A-Za-z0-9+/]{43}=$`
-)
-
-// hints are what the types do not say, by "Type.Field".
-var hints = map[string]schema{
-	"Agent.Version": {"const": SchemaVersion}, "Evaluator.Version": {"const": SchemaVersion}, "KeyHolder.Version": {"const": SchemaVersion},
-	"Agent.Device": {"pattern": patternName}, "Evaluator.Name": {"pattern": patternName}, "KeyHolder.Name": {"pattern": patternName},
-	"Stream.Name": {"pattern": patternName}, "Channel.Name": {"pattern": patternName}, "Program.Name": {"pattern": patternName},
-	"Device.Name": {"pattern": patternName}, "Device.PublicKey": {"pattern": patternKey}, "DeviceStream.Device": {"pattern": patternName},
-	"Remote.OperatorKey": {"pattern": patternKey}, "Remote.Sections": {"enum": RemoteSections()},
-	"AgentKeys.Mode": {"enum": []any{KeyModePublic, KeyModeSymmetric}}, "Agent.Energy": {"enum": []any{EnergyAuto, EnergyOff}},
-	"Log.Level": {"enum": []any{"debug", "info", "warn", "error"}}, "Log.Format": {"enum": []any{"text", "json"}},
-	"Queue.Full":        {"enum": []any{QueueDropOldest, QueueDropNewest, QueueBlock}},
-	"Channel.OnMissing": {"enum": []any{MissingHold, MissingSkip, MissingMark}}, "Channel.OnRange": {"enum": []any{OutsideClamp, OutsideMissing}},
-	"Stream.Packing": {"enum": []any{PackingReal}}, "Stream.Level": {"minimum": 0, "maximum": 64}, "Stream.LogScale": {"minimum": 10, "maximum": 60},
-	"Window.Samples": {"minimum": 1, "maximum": MaxSamples}, "Replay.Format": {"enum": []any{"csv", "ndjson"}},
-	"Replay.TimeFormat": {"enum": []any{"rfc3339", "unix", "unix_ms", "unix_ns"}}, "Replay.Speed": {"pattern": `^(realtime|fast|[0-9.e+-]+x)$`},
-	"KeyHolder.Output": {"enum": []any{"table", "ndjson", "csv"}}, "Evaluator.Workers": {"minimum": 1, "maximum": 1024}, "Agent.Workers": {"minimum": 1, "maximum": 1024},
-	"Broker.URL": {"pattern": `^(tls|mqtts|ssl|tcp|mqtt)://[^/@?#]+/?$`}, "Broker.TopicPrefix": {"pattern": `^[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+){0,7}$`, "maxLength": 128},
-	"Broker.ClientID": {"pattern": `^[!-~]{1,128}$`}, "Program.Topic": {"pattern": `^[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*$`, "maxLength": 512},
-	"Metrics.Listen": {"pattern": `^(unix:/.+|[^/]*:[0-9]{1,5})$`},
-}
-
-// value is the schema of one field's type. hint applies to it, or to the entries
-// of a list.
-func (b *schemaBuilder) value(t reflect.Type, hint schema) schema {
+// value is the schema of one field's type. hint and opts are those of the field; of
+// a list they apply to its entries.
+func (b *schemaBuilder) value(t reflect.Type, hint schema, opts string) schema {
 	out := schema{}
+	zero := strings.Contains(opts, "zero") // may be written out
 	switch t {
 	case durationType:
 		out = schema{"type": "string", "pattern": patternDuration}
+		if !zero {
+			out["not"] = form(noDigit)
+		}
 	case sizeType:
 		out = schema{"type": "string", "pattern": patternSize}
+		if !zero {
+			out["not"] = form(noDigit)
+		}
 	case secretType:
-		out = schema{"type": "string", "pattern": patternSecret}
+		out = schema{"type": "string", "pattern": patternSecret, "not": form(notSecret)}
 	case reflect.TypeFor[SourceType]():
 		out = schema{"type": "string", "enum": SourceTypes()}
 	default:
 		switch t.Kind() {
 		case reflect.Pointer:
-			return b.value(t.Elem(), hint)
+			return b.value(t.Elem(), hint, opts)
 		case reflect.Struct:
 			return b.reference(t)
 		case reflect.Slice:
-			return schema{"type": "array", "minItems": 1, "items": b.value(t.Elem(), hint)}
+			return b.list(t, hint, opts)
 		case reflect.Array:
-			return schema{"type": "array", "minItems": t.Len(), "maxItems": t.Len(), "items": b.value(t.Elem(), hint)}
+			return schema{"type": "array", "minItems": t.Len(), "maxItems": t.Len(), "items": b.value(t.Elem(), hint, "zero")}
 		case reflect.Map:
-			return schema{"type": "object", "minProperties": 1, "additionalProperties": schema{"type": "string"}}
+			entry := b.value(t.Elem(), hint, opts)
+			return schema{"type": "object", "minProperties": 1, "propertyNames": form(patternIdent), "additionalProperties": entry}
 		case reflect.String:
 			out = schema{"type": "string", "pattern": `\S`}
+			if strings.Contains(opts, "path") {
+				out["not"] = form(notPath)
+			}
 		case reflect.Bool:
 			out = schema{"type": "boolean"}
 		case reflect.Int:
@@ -113,6 +95,26 @@ func (b *schemaBuilder) value(t reflect.Type, hint schema) schema {
 	}
 	if out["enum"] != nil {
 		delete(out, "pattern")
+	}
+	if k := t.Kind(); (k == reflect.Int || k == reflect.Float64) && !zero && hint == nil {
+		out["not"] = schema{"const": 0} // zero stands for the default
+	}
+	return out
+}
+
+// list is the schema of a list; some hints are about it, not about its entries.
+func (b *schemaBuilder) list(t reflect.Type, hint schema, opts string) schema {
+	out, entries := schema{"type": "array", "minItems": 1}, schema{}
+	for k, v := range hint {
+		if k == "uniqueItems" || k == "prefixItems" || k == "maxItems" {
+			out[k] = v
+		} else {
+			entries[k] = v
+		}
+	}
+	out["items"] = b.value(t.Elem(), entries, opts)
+	if first, ok := out["prefixItems"].([]any); ok { // items then speaks of the others
+		out["prefixItems"] = []any{schema{"allOf": append([]any{out["items"]}, first...)}}
 	}
 	return out
 }
@@ -143,11 +145,8 @@ func (b *schemaBuilder) structure(t reflect.Type) schema {
 				continue
 			}
 			id := t.Name() + "." + f.Name
-			p := b.value(f.Type, hints[id])
 			opts := f.Tag.Get("cfg")
-			if k := f.Type.Kind(); (k == reflect.Float64 || k == reflect.Int && p["minimum"] == nil) && f.Type != durationType && f.Type != sizeType && !strings.Contains(opts, "zero") {
-				p["not"] = schema{"const": 0} // zero stands for the default
-			}
+			p := b.value(f.Type, hints[id], opts)
 			if doc := describeField(t, f); doc != "" {
 				p["description"] = doc
 			}
@@ -166,21 +165,8 @@ func (b *schemaBuilder) structure(t reflect.Type) schema {
 	if len(required) > 0 {
 		out["required"] = required
 	}
-	switch t {
-	case reflect.TypeFor[Source]():
-		out["allOf"] = sourceRules()
-	case reflect.TypeFor[AgentKeys]():
-		out["if"] = schema{"properties": schema{"mode": schema{"const": KeyModeSymmetric}}, "required": []string{"mode"}}
-		out["then"] = schema{"required": []string{"secret_key"}, "properties": schema{"public_key": false}}
-		out["else"] = schema{"required": []string{"public_key"}, "properties": schema{"secret_key": false}}
-	case reflect.TypeFor[Broker]():
-		out["dependentRequired"] = schema{"cert": []string{"key"}, "key": []string{"cert"}, "password": []string{"username"}}
-	case reflect.TypeFor[Window]():
-		out["anyOf"] = []any{schema{"required": []string{"samples"}}, schema{"required": []string{"every"}}}
-	case reflect.TypeFor[Channel]():
-		if b.role == "agent" {
-			out["required"] = append(required, "source")
-		}
+	if rules := b.rules(t); len(rules) > 0 {
+		out["allOf"] = rules
 	}
 	return out
 }
@@ -199,21 +185,4 @@ func describeField(owner reflect.Type, f reflect.StructField) string {
 		return doc
 	}
 	return fieldDoc["Broker."+f.Name]
-}
-
-// sourceRules are the keys and fields of each kind of source.
-func sourceRules() []any {
-	var rules []any
-	for _, t := range SourceTypes() {
-		kind := sourceKinds[t]
-		then := schema{"propertyNames": schema{"enum": append([]string{"type", "scale", "offset"}, kind.keys...)}}
-		if len(kind.required) > 0 {
-			then["required"] = kind.required
-		}
-		if kind.fields != nil {
-			then["properties"] = schema{"field": schema{"enum": FieldsOf(t)}}
-		}
-		rules = append(rules, schema{"if": schema{"properties": schema{"type": schema{"const": t}}, "required": []string{"type"}}, "then": then})
-	}
-	return rules
 }

@@ -36,8 +36,9 @@ func ParseSize(s string) (Size, error) {
 		if !ok {
 			continue
 		}
-		v, err := strconv.ParseFloat(strings.TrimSpace(num), 64)
-		if err != nil || math.IsNaN(v) {
+		num = strings.TrimSpace(num)
+		v, err := strconv.ParseFloat(num, 64)
+		if err != nil || math.IsNaN(v) || strings.ContainsAny(num, "xX_pPnN") { // Go's own notations are no sizes
 			return 0, fmt.Errorf("invalid size %q", s)
 		}
 		v *= float64(u.mult)
