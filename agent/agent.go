@@ -228,6 +228,11 @@ func Warnings(cfg *config.Agent) []string {
 	if e, err := cfg.Broker.Endpoint(); err == nil && !e.TLS && !e.Loopback() {
 		out = append(out, fmt.Sprintf("no TLS to %s: topics, sizes and the broker's password travel in clear", e.Host))
 	}
+	for _, n := range cfg.Secrets() {
+		if path := n.Secret.Exposed(); path != "" {
+			out = append(out, fmt.Sprintf("%s: every user of this machine may read or change %s; run chmod o-rwx on it", n.Path, path))
+		}
+	}
 	out = append(out, inputWarnings(cfg)...)
 	for _, s := range cfg.Streams {
 		if s.Replay != nil && s.Replay.Speed == "fast" && cfg.Queue.Full != config.QueueBlock {

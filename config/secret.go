@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"filippo.io/age"
@@ -61,6 +62,59 @@ func (s Secret) Resolve() ([]byte, error) {
 		return openSealed(splitSealed(ref))
 	}
 	return nil, fmt.Errorf("%w: unknown kind of reference, use file:, env:, cred: or age:", ErrSecret)
+}
+
+// File is the file in which the secret, or the identity that opens it, lies in
+// clear; "" when it is in none, or in one that only a service sees.
+func (s Secret) File() string {
+	scheme, ref, _ := strings.Cut(string(s), ":")
+	switch scheme {
+	case "file":
+		return ref
+	case "cred":
+		if dir := os.Getenv("CREDENTIALS_DIRECTORY"); dir != "" {
+			return filepath.Join(dir, ref)
+		}
+	case "age":
+		_, identity := splitSealed(ref)
+		return identity.File()
+	}
+	return ""
+}
+
+// Exposed is the file of the secret if every user of the machine may read or
+// change it, else "".
+func (s Secret) Exposed() string {
+	path := s.File()
+	if path == "" {
+		return ""
+	}
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().Perm()&0o007 == 0 {
+		return ""
+	}
+	return path
+}
+
+// NamedSecret is a reference with its place in a configuration.
+type NamedSecret struct {
+	Path   string // broker.password
+	Secret Secret
+}
+
+// Secrets are the references of the configuration that are set, in its order.
+func (a *Agent) Secrets() []NamedSecret {
+	list := []NamedSecret{{"broker.password", a.Broker.Password}}
+	for i, in := range a.Inputs {
+		at := fmt.Sprintf("inputs[%d].", i)
+		if in.HTTP != nil {
+			list = append(list, NamedSecret{at + "http.password", in.HTTP.Password}, NamedSecret{at + "http.token", in.HTTP.Token})
+		}
+		if in.MQTT != nil {
+			list = append(list, NamedSecret{at + "mqtt.password", in.MQTT.Password})
+		}
+	}
+	return slices.DeleteFunc(list, func(n NamedSecret) bool { return n.Secret == "" })
 }
 
 // defaultIdentity opens age files whose reference names no identity.

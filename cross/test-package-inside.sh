@@ -135,6 +135,8 @@ step 'doctor, as the agent'
 setpriv --reuid hencedge-agent --regid hencedge-agent --clear-groups hencedge doctor --agent /etc/hencedge/agent.yaml --offline --walk /etc,/home,/root/holder,/run,/srv,/var | tee report || true
 must grep -q 'ok    secrets on this board' report
 must grep -q 'ok    keys that this user can read: no secret key in .* hencedge-agent can read' report
+must grep -q 'ok    agent files that it trusts: nobody but root' report
+must grep -q 'ok    agent that runs: version v0.0.1, memory: no core dumps, no ptrace' report
 
 must grep -q "public_key: $board" <(setpriv --reuid hencedge-agent --regid hencedge-agent --clear-groups hencedge agent enroll -c /etc/hencedge/agent.yaml)
 

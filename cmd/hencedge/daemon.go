@@ -44,7 +44,7 @@ func (a *app) supervise(ctx context.Context, role systemd.Role, lock bool, load 
 			}
 		}
 	}()
-	hardened := daemon.Harden(lock)
+	protection, hardened := daemon.Harden(lock)
 	s := &daemon.Supervisor{Role: string(role), Version: thisVersion(), Load: func() (*daemon.Candidate, error) {
 		c, err := load()
 		if err == nil && hardened != nil {
@@ -52,7 +52,7 @@ func (a *app) supervise(ctx context.Context, role systemd.Role, lock bool, load 
 			hardened = nil
 		}
 		return c, err
-	}, Notify: daemon.NewNotifier(), Reload: reload}
+	}, Notify: daemon.NewNotifier(), Reload: reload, Protection: protection}
 	return s.Run(ctx)
 }
 

@@ -23,8 +23,8 @@ whose configuration is given: the configuration itself, permissions of its files
 secrets where none belong (by what the files hold), certificates, and the broker.
 
 For an agent in public-key mode it shows that there is nothing to steal: it looks
-into every file that this user can read, below the usual directories or those of
---walk, for half a minute at most. Run it as the agent's user:
+into every file that this user can read, in all directories but the system's own or
+in those of --walk, for half a minute at most. Run it as the agent's user:
 sudo -u hencedge-agent hencedge doctor --agent /etc/hencedge/agent.yaml
 
 The exit code is 1 when a check failed; warnings do not count.`,
@@ -57,7 +57,7 @@ The exit code is 1 when a check failed; warnings do not count.`,
 	fs.StringVar(&o.KeyHolder, "keyholder", "", "keyholder.yaml to examine")
 	fs.BoolVar(&o.Offline, "offline", false, "do not connect to the broker")
 	fs.DurationVar(&o.Timeout, "timeout", 10*time.Second, "how long to wait for the broker")
-	fs.StringSliceVar(&o.Roots, "walk", doctor.ReadRoots(), "`directories` in which to look for keys that decrypt, with --agent")
+	fs.StringSliceVar(&o.Roots, "walk", nil, "`directories` in which to look for keys that decrypt, with --agent (default all below / but the system's own)")
 	credentialsFlag(cmd, &dir)
 	a.jsonFlag(cmd, "one JSON object")
 	return cmd

@@ -138,6 +138,7 @@ func (a *app) printStatus(role systemd.Role, b []byte) error {
 		lines := []string{
 			fmt.Sprintf("%-14s %s, version %s, since %s", s.Role, s.State, s.Version, when(s.Since)),
 			fmt.Sprintf("%-14s %.12s", "configuration", s.Config),
+			fmt.Sprintf("%-14s %s", "memory", s.Protection),
 		}
 		if r := s.LastReload; r != nil {
 			outcome := "good"

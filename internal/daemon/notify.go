@@ -1,11 +1,9 @@
 package daemon
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"os"
-	"runtime/debug"
 	"strconv"
 	"strings"
 	"time"
@@ -91,48 +89,3 @@ func (n *Notifier) Status(text string) error { return n.Send("STATUS=" + text) }
 
 // Alive is a sign of life.
 func (n *Notifier) Alive() error { return n.Send("WATCHDOG=1") }
-
-// Harden makes memory of this process harder to reach: no core dumps, no reading
-// by other processes of the same user, and, with lock and where the limit allows
-// it, every page locked in memory as it is touched. It returns what could not be
-// done.
-//
-// It also makes a fatal error of the Go runtime end in SIGABRT. Otherwise the exit
-// code would be 2, which says "invalid configuration, do not start again".
-func Harden(lock bool) error {
-	debug.SetTraceback("crash")
-	var errs []error
-	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
-		errs = append(errs, fmt.Errorf("switch off core dumps: %w", err))
-	}
-	if err := unix.Setrlimit(unix.RLIMIT_CORE, &unix.Rlimit{}); err != nil && !errors.Is(err, unix.EPERM) {
-		errs = append(errs, fmt.Errorf("switch off core dumps: %w", err))
-	}
-	if lock {
-		if err := lockMemory(); err != nil {
-			errs = append(errs, fmt.Errorf("keep memory off the swap device: %w", err))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// lockMemory locks pages when they are first touched. The limit counts address
-// space, of which Go reserves far more than it uses, so that anything but an
-// unlimited one would make allocations fail later.
-func lockMemory() error {
-	var l unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_MEMLOCK, &l); err != nil {
-		return err
-	}
-	if l.Cur != unix.RLIM_INFINITY && !mayLock() {
-		return fmt.Errorf("the limit on locked memory is %d bytes; set LimitMEMLOCK=infinity, as hencedge's units do", l.Cur)
-	}
-	return unix.Mlockall(unix.MCL_CURRENT | unix.MCL_FUTURE | unix.MCL_ONFAULT)
-}
-
-// mayLock reports whether this process may lock memory whatever the limit.
-func mayLock() bool {
-	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var data [2]unix.CapUserData
-	return unix.Capget(&head, &data[0]) == nil && data[0].Effective&(1<<unix.CAP_IPC_LOCK) != 0
-}

@@ -50,6 +50,7 @@ type Supervisor struct {
 	Load          func() (*Candidate, error) // reads and checks the configuration as it is now
 	Notify        *Notifier
 	Reload        <-chan string // a reason a time, such as "SIGHUP"
+	Protection    Protection    // of this process, for the status
 
 	asked   chan request // by `reload` over the control socket
 	pending chan<- error // of the reload under way, from generation and replace only

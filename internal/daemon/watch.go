@@ -140,6 +140,7 @@ type SupervisorStatus struct {
 	Since      time.Time     `json:"since"`
 	Config     string        `json:"config_hash"` // SHA-256 of the configuration's text
 	LastReload *ReloadReport `json:"last_reload,omitempty"`
+	Protection Protection    `json:"protection"` // of the memory
 	Healthy    bool          `json:"healthy"`
 	Reasons    []string      `json:"reasons"` // why not
 	Service    any           `json:"service"`
@@ -151,7 +152,7 @@ func (s *Supervisor) Status() any {
 	reasons := s.Health()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := SupervisorStatus{Role: s.Role, Version: s.Version, State: s.state, Since: s.since, Config: c.Hash,
+	out := SupervisorStatus{Role: s.Role, Version: s.Version, State: s.state, Since: s.since, Config: c.Hash, Protection: s.Protection,
 		Healthy: len(reasons) == 0, Reasons: append([]string{}, reasons...), Service: service.Status()}
 	if !s.last.Time.IsZero() {
 		last := s.last

@@ -56,14 +56,19 @@ func TestSwap(t *testing.T) {
 		head: OK,
 		head + "/dev/zram0 partition 100 0 100\n":                OK,
 		head + "/dev/sda2 partition 100 0 -2\n/swap file 1 0 -3": Warn,
+		head + "/dev/dm-1 partition 100 0 -2\n":                  OK,
+		head + "/dev/dm-2 partition 100 0 -2\n":                  Warn, // a volume, not encrypted
+		head + "/dev/dm-1 partition 9 0 -2\n/swap file 1 0 -3":   Warn,
 	} {
-		proc := t.TempDir()
+		proc, sys := t.TempDir(), t.TempDir()
+		write(t, filepath.Join(sys, "class/block/dm-1/dm/uuid"), "CRYPT-PLAIN-swap\n", 0o444)
+		write(t, filepath.Join(sys, "class/block/dm-2/dm/uuid"), "LVM-x\n", 0o444)
 		write(t, filepath.Join(proc, "swaps"), text, 0o644)
-		if got := swap(proc); got.Status != want {
+		if got := swap(proc, sys); got.Status != want {
 			t.Errorf("%q: got %+v, want %s", text, got, want)
 		}
 	}
-	if got := swap(t.TempDir()); got.Status != Info {
+	if got := swap(t.TempDir(), t.TempDir()); got.Status != Info {
 		t.Errorf("no file: %+v", got)
 	}
 }

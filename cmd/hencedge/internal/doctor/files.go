@@ -60,6 +60,9 @@ func noSecrets(name string, dirs []string) Check {
 	visited := map[string]bool{}
 	for _, dir := range dirs {
 		dir, err := filepath.Abs(dir)
+		if err == nil {
+			dir, err = filepath.EvalSymlinks(dir)
+		}
 		if err != nil || visited[dir] {
 			continue
 		}

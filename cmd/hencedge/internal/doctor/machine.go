@@ -19,7 +19,7 @@ import (
 func machine(proc string, now time.Time) []Check {
 	return []Check{
 		platform(), cpuFeatures(), gpu(cuda.New), memory(proc), clock(now, clockState),
-		entropy(proc, getrandom), swap(proc), coreDumps(proc, coreLimit), lockedMemory(memlockLimit), tracing(proc),
+		entropy(proc, getrandom), swap(proc, "/sys"), coreDumps(proc, coreLimit), lockedMemory(memlockLimit), tracing(proc),
 	}
 }
 
@@ -125,8 +125,9 @@ func clock(now time.Time, state func() (bool, time.Duration, error)) Check {
 	return c
 }
 
-// swap: key material in memory could be written to a swap device.
-func swap(proc string) Check {
+// swap: key material in memory could be written to a swap device. One that
+// device-mapper encrypts (its UUID begins with CRYPT-) keeps it secret.
+func swap(proc, sys string) Check {
 	c := Check{Name: "swap"}
 	b, err := os.ReadFile(filepath.Join(proc, "swaps"))
 	if err != nil {
@@ -134,14 +135,26 @@ func swap(proc string) Check {
 		return c
 	}
 	var disks []string
+	encrypted := 0
 	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
 	for _, line := range lines[1:] {
 		// zram lives in memory and is no disk.
-		if f := strings.Fields(line); len(f) > 0 && !strings.HasPrefix(f[0], "/dev/zram") {
-			disks = append(disks, f[0])
+		f := strings.Fields(line)
+		if len(f) == 0 || strings.HasPrefix(f[0], "/dev/zram") {
+			continue
 		}
+		uuid, _ := os.ReadFile(filepath.Join(sys, "class/block", filepath.Base(f[0]), "dm/uuid")) // only device-mapper has one
+		if strings.HasPrefix(string(uuid), "CRYPT-") {
+			encrypted++
+			continue
+		}
+		disks = append(disks, f[0])
 	}
-	if len(disks) == 0 {
+	switch {
+	case len(disks) == 0 && encrypted > 0:
+		c.Status, c.Detail = OK, "encrypted"
+		return c
+	case len(disks) == 0:
 		c.Status, c.Detail = OK, "none on disk"
 		return c
 	}

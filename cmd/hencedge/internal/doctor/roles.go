@@ -3,6 +3,7 @@ package doctor
 import (
 	"context"
 	"fmt"
+	"os"
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
@@ -12,6 +13,7 @@ import (
 	"github.com/hencedge/hencedge/evaluator"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/keyholder"
+	"github.com/hencedge/hencedge/systemd"
 )
 
 // roles examines the configured roles and what their files point to.
@@ -21,7 +23,11 @@ func roles(ctx context.Context, o Options) []Check {
 		cfg, err := config.LoadAgent(o.Agent)
 		out = append(out, loaded("agent", o.Agent, err))
 		if err == nil {
+			out = append(out, trusted("agent", os.Geteuid(), append(believed(cfg), o.Agent)...))
 			out = append(out, agentFiles(cfg, filepath.Dir(o.Agent), o.Roots)...)
+			out = append(out, secretFiles("agent", cfg.Secrets()...)...)
+			out = append(out, inputKeys(cfg)...)
+			out = append(out, running(ctx, systemd.Agent, cfg.Control.Socket))
 			out = append(out, brokerChecks(ctx, "agent", cfg.Broker, o)...)
 		}
 	}
@@ -29,7 +35,10 @@ func roles(ctx context.Context, o Options) []Check {
 		cfg, err := config.LoadEvaluator(o.Evaluator)
 		out = append(out, loaded("evaluator", o.Evaluator, err))
 		if err == nil {
+			out = append(out, trusted("evaluator", os.Geteuid(), o.Evaluator, cfg.Broker.CA, cfg.Broker.Cert))
 			out = append(out, evaluatorFiles(cfg, filepath.Dir(o.Evaluator))...)
+			out = append(out, secretFiles("evaluator", config.NamedSecret{Path: "broker.password", Secret: cfg.Broker.Password})...)
+			out = append(out, running(ctx, systemd.Evaluator, cfg.Control.Socket))
 			out = append(out, brokerChecks(ctx, "evaluator", cfg.Broker, o)...)
 		}
 	}
@@ -37,8 +46,45 @@ func roles(ctx context.Context, o Options) []Check {
 		cfg, err := config.LoadKeyHolder(o.KeyHolder)
 		out = append(out, loaded("key holder", o.KeyHolder, err))
 		if err == nil {
+			out = append(out, trusted("key holder", os.Geteuid(), o.KeyHolder, cfg.Broker.CA, cfg.Broker.Cert))
 			out = append(out, holderFiles(cfg)...)
+			out = append(out, secretFiles("key holder", config.NamedSecret{Path: "broker.password", Secret: cfg.Broker.Password})...)
 			out = append(out, brokerChecks(ctx, "key holder", cfg.Broker, o)...)
+		}
+	}
+	return out
+}
+
+// believed are the files of an agent that nothing signs: keys and authorities, and
+// the programs that it executes.
+func believed(cfg *config.Agent) []string {
+	out := []string{cfg.Keys.PublicKey, cfg.Broker.CA, cfg.Broker.Cert}
+	for _, in := range cfg.Inputs {
+		switch {
+		case in.Exec != nil:
+			out = append(out, in.Exec.Command[0])
+		case in.HTTP != nil:
+			out = append(out, in.HTTP.CA, in.HTTP.Cert)
+		case in.MQTT != nil:
+			out = append(out, in.MQTT.CA, in.MQTT.Cert)
+		}
+	}
+	return out
+}
+
+// inputKeys checks the TLS keys of an agent's inputs.
+func inputKeys(cfg *config.Agent) []Check {
+	var out []Check
+	for _, in := range cfg.Inputs {
+		key := ""
+		switch {
+		case in.HTTP != nil:
+			key = in.HTTP.Key
+		case in.MQTT != nil:
+			key = in.MQTT.Key
+		}
+		if key != "" {
+			out = append(out, privateFile("agent TLS key of input "+in.Name, key))
 		}
 	}
 	return out

@@ -8,13 +8,30 @@ import (
 	"os"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 )
 
-// ReadRoots are where files of people and services usually lie.
-func ReadRoots() []string {
-	return []string{"/etc", "/home", "/media", "/mnt", "/opt", "/root", "/run", "/srv", "/tmp", "/usr/local", "/var"}
+// system are the directories of / whose files come with the system or from the
+// kernel.
+var system = []string{"bin", "boot", "dev", "lib", "lib32", "lib64", "libx32", "lost+found", "proc", "sbin", "sys", "usr"}
+
+// ReadRoots are where files of people and services lie: the directories of / but
+// those of the system.
+func ReadRoots() []string { return readRoots("/") }
+
+func readRoots(top string) []string {
+	out := []string{filepath.Join(top, "usr/local")}
+	entries, _ := os.ReadDir(top) // without it there is nothing to find either
+	for _, e := range entries {
+		path := filepath.Join(top, e.Name())
+		if info, err := os.Stat(path); err == nil && info.IsDir() && !slices.Contains(system, e.Name()) {
+			out = append(out, path)
+		}
+	}
+	slices.Sort(out)
+	return out
 }
 
 // notFiles are directories whose files are the kernel's.
@@ -50,11 +67,19 @@ func walk(roots []string, own string, now func() time.Time) walked {
 	var w walked
 	end := now().Add(maxWalk)
 	own, _ = filepath.Abs(own)
+	if to, err := filepath.EvalSymlinks(own); err == nil {
+		own = to
+	}
 	seen := map[string]bool{}
+	looked := 0
 	for _, root := range roots {
 		root, err := filepath.Abs(root)
 		if err != nil {
 			continue
+		}
+		// /home may be a link to a larger disk.
+		if to, err := filepath.EvalSymlinks(root); err == nil {
+			root = to
 		}
 		_ = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error { // what cannot be read is no finding
 			switch {
@@ -75,7 +100,8 @@ func walk(roots []string, own string, now func() time.Time) walked {
 				return nil
 			case !d.Type().IsRegular():
 				return nil
-			case w.files >= maxWalked || w.files%256 == 0 && now().After(end):
+			}
+			if looked++; w.files >= maxWalked || looked%256 == 1 && now().After(end) {
 				w.cut = true
 				return fs.SkipAll
 			}
