@@ -7,6 +7,8 @@ import (
 	"os"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/hencedge/hencedge/agent/input"
 	"github.com/hencedge/hencedge/agent/input/bus"
 	"github.com/hencedge/hencedge/agent/input/can"
@@ -97,14 +99,38 @@ func inputWarnings(cfg *config.Agent) []string {
 				device = ""
 			}
 		}
-		if _, err := os.Stat(device); device != "" && err != nil {
-			out = append(out, fmt.Sprintf("input %s: %s is not there now; the agent waits for it", in.Name, device))
+		if why := unusable(device, in); why != "" {
+			out = append(out, fmt.Sprintf("input %s: %s", in.Name, why))
 		}
 		if clear != "" {
 			out = append(out, fmt.Sprintf("input %s: no TLS to %s: its readings travel in clear, and anybody on the way can change them", in.Name, clear))
 		}
 	}
 	return out
+}
+
+// unusable says why the device of an input, or its command, cannot be used by this
+// process now; "" when it can.
+func unusable(device string, in config.Input) string {
+	if in.Exec != nil {
+		command := in.Exec.Command[0]
+		if info, err := os.Stat(command); err != nil {
+			return fmt.Sprintf("the command %s is not there now", command)
+		} else if info.IsDir() || unix.Access(command, unix.X_OK) != nil {
+			return fmt.Sprintf("this user may not run %s", command)
+		}
+		return ""
+	}
+	if device == "" {
+		return ""
+	}
+	if _, err := os.Stat(device); err != nil {
+		return device + " is not there now; the agent waits for it"
+	}
+	if in.CAN == nil && unix.Access(device, unix.R_OK|unix.W_OK) != nil {
+		return fmt.Sprintf("this user may not open %s; the packaged service needs the drop-in devices.conf and the device's group (docs/operations.md)", device)
+	}
+	return ""
 }
 
 // sensor makes the sensor of a source that names an input.

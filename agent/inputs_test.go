@@ -108,17 +108,21 @@ func TestInputWarnings(t *testing.T) {
 		{Name: "plc", Modbus: &config.Modbus{URL: "tcp://192.0.2.1"}},
 		{Name: "bus", CAN: &config.CAN{Interface: "nocan9"}},
 		{Name: "web", HTTP: &config.HTTP{URL: "http://192.0.2.1/x", Insecure: true}},
+		{Name: "tool", Exec: &config.Exec{Command: []string{"/no/such/tool"}}},
+		{Name: "text", Exec: &config.Exec{Command: []string{"/proc/version"}}},
+		{Name: "fine", Exec: &config.Exec{Command: []string{"/bin/sh"}}},
 		{Name: "imu", I2C: &config.I2C{Bus: new(250), Address: 0x68}},
 	}
 	cfg.Streams[0].Channels[0].Source = &config.Source{Type: config.SourceSerial, Point: config.Point{From: "gps"}}
 	got := strings.Join(inputWarnings(cfg), "\n")
 	for _, want := range []string{"gps: /dev/none/ttyX is not there", "pump: /dev/none/ttyY is not", "pump: no channel", "plc: no channel", "nocan9 is not there",
-		"web: no TLS to http://192.0.2.1/x", "/dev/i2c-250 is not there"} {
+		"web: no TLS to http://192.0.2.1/x", "/dev/i2c-250 is not there",
+		"tool: the command /no/such/tool is not there", "text: this user may not run /proc/version"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)
 		}
 	}
-	if strings.Contains(got, "gps: no channel") || strings.Count(got, "plc") != 1 {
+	if strings.Contains(got, "gps: no channel") || strings.Count(got, "plc") != 1 || strings.Count(got, "fine") != 1 {
 		t.Errorf("got\n%s", got)
 	}
 }

@@ -130,7 +130,7 @@ func TestTroubles(t *testing.T) {
 	r.errs = []error{nil, ErrSlow, nil}
 	c.add(r)
 	got := a.Report().Troubles
-	if len(got) != 2 || got[0].Channel != "load" || !strings.Contains(got[0].Error, "65 is out of range") || got[1].Channel != "memory" || got[1].Error != ErrSlow.Error() ||
+	if len(got) != 2 || got[0].Channel != "load" || !strings.Contains(got[0].Error, "it is out of range") || got[1].Channel != "memory" || got[1].Error != ErrSlow.Error() ||
 		got[1].Since.Before(at.Round(0)) {
 		t.Fatalf("got %+v", got)
 	}

@@ -88,6 +88,8 @@ func (c *collector) mark(r row) (done []*window) {
 	return done
 }
 
+var errOutside = fmt.Errorf("%w: it is out of range", ErrReading)
+
 var errLost = fmt.Errorf("%w: no sample was taken", ErrReading)
 
 // put puts one row into the window that it belongs to.
@@ -202,7 +204,7 @@ func (c *collector) policies(r row) (sample []float64, ok bool) {
 			// The value itself is secret: a log is read by others than results.
 			c.note(i, "a value is out of range", "min", ch.Range[0], "max", ch.Range[1], "policy", ch.OnRange)
 			if ch.OnRange == config.OutsideMissing {
-				err = fmt.Errorf("%w: %g is out of range", ErrReading, v)
+				err = errOutside
 				v = math.NaN()
 			} else {
 				v = min(max(v, ch.Range[0]), ch.Range[1])

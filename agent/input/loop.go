@@ -2,9 +2,13 @@ package input
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io/fs"
 	"log/slog"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hencedge/hencedge/config"
@@ -46,12 +50,22 @@ func (b *Background) Close() error {
 type Started struct {
 	Sensor
 	Begin func()
+	// Trouble says why the input fails at the moment, nil when it does not. It may
+	// be nil itself.
+	Trouble func() error
 }
 
-// Read starts the input and reads.
+// Read starts the input and reads. Where there is no value because the input
+// fails, the error says so.
 func (s Started) Read(ctx context.Context) (float64, time.Time, error) {
 	s.Begin()
-	return s.Sensor.Read(ctx)
+	v, at, err := s.Sensor.Read(ctx)
+	if s.Trouble != nil && (errors.Is(err, ErrNoValue) || errors.Is(err, ErrStale)) {
+		if why := s.Trouble(); why != nil {
+			err = fmt.Errorf("%w: %w", err, why)
+		}
+	}
+	return v, at, err
 }
 
 // Backoff gives the waits after failures: first, then twice as long each time,
@@ -88,6 +102,7 @@ type Worker struct {
 	log     *slog.Logger
 	count   *Counters
 	backoff Backoff
+	trouble atomic.Pointer[error]
 }
 
 // NewWorker makes the worker of an input.
@@ -142,6 +157,14 @@ func (w *Worker) Receive(ctx context.Context, f func(ctx context.Context) error)
 // Working says that the input works.
 func (w *Worker) Working() { w.Note(nil) }
 
+// Trouble is the last failure, nil once the input works.
+func (w *Worker) Trouble() error {
+	if err := w.trouble.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
 // Note takes the outcome of an attempt and gives the wait before the next one,
 // 0 after a success. Of a row of failures the first is logged as a warning.
 func (w *Worker) Note(err error) time.Duration {
@@ -149,10 +172,15 @@ func (w *Worker) Note(err error) time.Duration {
 		if n := w.backoff.Failures(); n > 0 {
 			w.log.Info("the input works again", "failures", n)
 			w.backoff.Good()
+			w.trouble.Store(nil)
 		}
 		return 0
 	}
+	if errors.Is(err, fs.ErrPermission) {
+		err = fmt.Errorf("%w (the packaged service opens devices only with the drop-in devices.conf and their group, see docs/operations.md)", err)
+	}
 	w.count.Failures.Add(1)
+	w.trouble.Store(&err)
 	level := slog.LevelDebug
 	if w.backoff.Failures() == 0 {
 		level = slog.LevelWarn
@@ -188,13 +216,13 @@ type Guard struct {
 // NewGuard makes the guard of an input.
 func NewGuard(in config.Input, env Env) *Guard { return &Guard{worker: NewWorker(in, env)} }
 
-// Do calls f, unless f failed a moment ago: then it is ErrWaiting. Calls do not
-// overlap.
+// Do calls f, unless f failed a moment ago: then it is ErrWaiting with that
+// failure. Calls do not overlap.
 func (g *Guard) Do(f func() error) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if now := time.Now(); now.Before(g.until) {
-		return ErrWaiting
+		return fmt.Errorf("%w: %w", ErrWaiting, g.worker.Trouble())
 	}
 	err := f()
 	if wait := g.worker.Note(err); wait > 0 {

@@ -56,7 +56,7 @@ func (c *Input) Sensor(src config.Source) (input.Sensor, error) {
 	}
 	p := point{s, input.NewCell(c.cfg.MaxAge)}
 	c.points = append(c.points, p)
-	return input.Started{Sensor: p.cell, Begin: func() { c.Start(c.run) }}, nil
+	return input.Started{Sensor: p.cell, Begin: func() { c.Start(c.run) }, Trouble: c.worker.Trouble}, nil
 }
 
 func (c *Input) run(ctx context.Context) { c.worker.Receive(ctx, c.receive) }

@@ -45,7 +45,7 @@ func (e *Input) Sensor(src config.Source) (input.Sensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	return input.Started{Sensor: cell, Begin: func() { e.Start(e.run) }}, nil
+	return input.Started{Sensor: cell, Begin: func() { e.Start(e.run) }, Trouble: e.worker.Trouble}, nil
 }
 
 func (e *Input) run(ctx context.Context) { e.worker.Poll(ctx, e.cfg.Every, e.cfg.Timeout, e.poll) }
@@ -72,12 +72,12 @@ func output(ctx context.Context, command []string) (string, error) {
 	cmd.WaitDelay = time.Second // for children that left the group and hold the pipe
 	out, complaint := &limited{most: input.MaxText, full: kill}, &limited{most: 4096, full: kill}
 	cmd.Stdout, cmd.Stderr = out, complaint
-	err := cmd.Start()
-	if err == nil {
-		ended(cmd.Process.Pid)
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what it left behind
-		err = cmd.Wait()
+	if err := cmd.Start(); err != nil {
+		return "", err
 	}
+	ended(cmd.Process.Pid)
+	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // what it left behind
+	err := cmd.Wait()
 	switch {
 	case ctx.Err() != nil:
 		return "", fmt.Errorf("%s has not ended and was killed: %w", command[0], ctx.Err())

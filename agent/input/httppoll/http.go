@@ -47,7 +47,7 @@ func (h *Input) Sensor(src config.Source) (input.Sensor, error) {
 	if err != nil {
 		return nil, err
 	}
-	return input.Started{Sensor: cell, Begin: func() { h.Start(h.run) }}, nil
+	return input.Started{Sensor: cell, Begin: func() { h.Start(h.run) }, Trouble: h.worker.Trouble}, nil
 }
 
 func (h *Input) run(ctx context.Context) {
@@ -75,8 +75,7 @@ func (h *Input) poll(ctx context.Context) error {
 	case err != nil:
 		return err
 	case resp.StatusCode >= 300 && resp.StatusCode < 400:
-		return fmt.Errorf("%s answers %s to %q; redirects are not followed: write the address that has the values",
-			req.URL.Host, resp.Status, input.Clip(resp.Header.Get("Location")))
+		return fmt.Errorf("%s answers %s%s; redirects are not followed: write the address that has the values", req.URL.Host, resp.Status, target(resp))
 	case resp.StatusCode != http.StatusOK:
 		return fmt.Errorf("%s answers %s", req.URL.Host, resp.Status)
 	case len(body) > input.MaxText:
@@ -84,6 +83,15 @@ func (h *Input) poll(ctx context.Context) error {
 	}
 	h.texts.Take(string(body))
 	return nil
+}
+
+// target says where a redirect leads, without the part that may hold secrets.
+func target(resp *http.Response) string {
+	u, err := resp.Location()
+	if err != nil {
+		return ""
+	}
+	return " to " + input.Clip(u.Scheme+"://"+u.Host+u.EscapedPath())
 }
 
 // authorize adds the credentials, which are read anew for every request, so that

@@ -126,8 +126,8 @@ func TestFailures(t *testing.T) {
 	}{
 		"status": {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) }, "500"},
 		"redirect": {func(w http.ResponseWriter, r *http.Request) {
-			http.Redirect(w, r, "https://example.org", http.StatusFound)
-		}, `answers 302 Found to "https://example.org"; redirects are not followed`},
+			http.Redirect(w, r, "https://u:p@example.org/new?token=x", http.StatusFound)
+		}, `answers 302 Found to https://example.org/new; redirects are not followed`},
 		"endless": {func(w http.ResponseWriter, r *http.Request) {
 			for r.Context().Err() == nil {
 				if _, err := w.Write(make([]byte, 1<<16)); err != nil {

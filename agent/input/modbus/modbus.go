@@ -91,7 +91,7 @@ func (m *Input) Sensor(src config.Source) (input.Sensor, error) {
 		return nil, fmt.Errorf("%w: %s at register %d", input.ErrNoSensor, src.Data, p.address)
 	}
 	m.points = append(m.points, p)
-	return input.Started{Sensor: p.cell, Begin: func() { m.Start(m.run) }}, nil
+	return input.Started{Sensor: p.cell, Begin: func() { m.Start(m.run) }, Trouble: m.worker.Trouble}, nil
 }
 
 func (m *Input) run(ctx context.Context) {

@@ -8,6 +8,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/hencedge/hencedge/agent/input"
@@ -23,6 +24,7 @@ type Input struct {
 	env    input.Env
 	texts  map[string]*input.Texts // by topic filter
 	taps   map[string][]func(text string)
+	client atomic.Pointer[transport.Client]
 
 	input.Background
 }
@@ -51,7 +53,15 @@ func (m *Input) Sensor(src config.Source) (input.Sensor, error) {
 		return nil, err
 	}
 	m.texts[src.Topic] = t
-	return input.Started{Sensor: cell, Begin: func() { m.Start(m.run) }}, nil
+	return input.Started{Sensor: cell, Begin: func() { m.Start(m.run) }, Trouble: m.trouble}, nil
+}
+
+// trouble says why nothing can come.
+func (m *Input) trouble() error {
+	if c := m.client.Load(); c != nil && !(*c).Connected() {
+		return fmt.Errorf("no connection to %s", m.cfg.MQTT.URL)
+	}
+	return m.worker.Trouble()
 }
 
 // Messages gives the messages on a topic filter.
@@ -81,7 +91,9 @@ func (m *Input) receive(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	m.client.Store(&c)
 	defer func() {
+		m.client.Store(nil)
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
 		if err := c.Close(ctx); err != nil {

@@ -75,7 +75,7 @@ func (s *Input) Sensor(src config.Source) (input.Sensor, error) {
 			return nil, err
 		}
 	}
-	return input.Started{Sensor: cell, Begin: func() { s.Start(s.run) }}, nil
+	return input.Started{Sensor: cell, Begin: func() { s.Start(s.run) }, Trouble: s.worker.Trouble}, nil
 }
 
 // Messages gives every line.
