@@ -127,13 +127,16 @@ func (d *discovery) hwmon() {
 	}
 	spans := map[string]func(float64) [2]float64{
 		"temp": fixed(-40, 125), "in": headroom(1), "curr": headroom(1), "power": headroom(10), "fan": headroom(5000),
-		"humidity": fixed(0, 100), "energy": headroom(1e6), "freq": headroom(1000)}
+		"humidity": fixed(0, 100), "freq": headroom(1000)}
 	for _, c := range chips {
 		chip := c.name
 		if count[chip] > 1 {
 			chip = c.entry
 		}
 		for _, in := range d.m.inputs(c) {
+			if in.kind == "energy" { // it only grows; a board may have one for each core
+				continue
+			}
 			name := c.name + "_" + in.id
 			if in.label != "" {
 				name = c.name + "_" + in.label

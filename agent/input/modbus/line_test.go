@@ -1,11 +1,9 @@
 package modbus
 
 import (
-	"encoding/binary"
 	"errors"
 	"io"
 	"log/slog"
-	"net"
 	"os"
 	"strings"
 	"testing"
@@ -15,52 +13,6 @@ import (
 	"github.com/hencedge/hencedge/agent/input/inputtest"
 	"github.com/hencedge/hencedge/config"
 )
-
-// bus passes serial frames to the Modbus TCP servers of units; other units are
-// silent, as on a real bus.
-func bus(serial io.ReadWriter, units map[byte]string) error {
-	for n := uint16(1); ; n++ {
-		req := make([]byte, 8)
-		if _, err := io.ReadFull(serial, req); err != nil {
-			return nil // the other side is gone
-		}
-		if crc16(req) != 0 {
-			return errors.New("two requests on the line at a time")
-		}
-		addr, ok := units[req[0]]
-		if !ok {
-			continue
-		}
-		body, err := ask(addr, n, req[:6])
-		if err != nil {
-			return err
-		}
-		crc := crc16(body)
-		if _, err := serial.Write(append(body, byte(crc), byte(crc>>8))); err != nil {
-			return nil
-		}
-	}
-}
-
-// ask sends one request over Modbus TCP and gives unit and PDU of the answer.
-func ask(addr string, n uint16, request []byte) ([]byte, error) {
-	c, err := net.Dial("tcp", addr)
-	if err != nil {
-		return nil, err
-	}
-	defer c.Close()
-	head := binary.BigEndian.AppendUint16(nil, n)
-	if _, err := c.Write(append(append(head, 0, 0, 0, byte(len(request))), request...)); err != nil {
-		return nil, err
-	}
-	head = make([]byte, 6)
-	if _, err := io.ReadFull(c, head); err != nil {
-		return nil, err
-	}
-	body := make([]byte, binary.BigEndian.Uint16(head[4:]))
-	_, err = io.ReadFull(c, body)
-	return body, err
-}
 
 // unit is an input on a shared line.
 func unit(t *testing.T, lines *Lines, url string, unit int, timeout, retry time.Duration) *Input {
@@ -86,7 +38,7 @@ func TestSharedBus(t *testing.T) {
 	}
 	device, path := inputtest.PTY(t)
 	done := make(chan error, 1)
-	go func() { done <- bus(device, units) }()
+	go func() { done <- inputtest.ModbusBus(device, units) }()
 	lines := new(Lines)
 	url := "rtu://" + path
 	a, b := unit(t, lines, url, 7, 20*time.Second, time.Millisecond), unit(t, lines, url, 8, 20*time.Second, time.Millisecond)
