@@ -1,9 +1,13 @@
 package agent
 
 import (
+	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -103,8 +107,8 @@ func TestReplayContinues(t *testing.T) {
 	}
 }
 
-// What is in the spool and what is given to the broker is ciphertext: no byte of
-// the samples' text is in any file of the agent.
+// What is in the spool is ciphertext, and in no file of the agent is a sample, as a
+// number in either byte order or as text.
 func TestNoPlaintextOnDisk(t *testing.T) {
 	dir := t.TempDir()
 	cfg := durable(t, testConfig(t), filepath.Join(dir, "spool"))
@@ -161,6 +165,37 @@ func TestNoPlaintextOnDisk(t *testing.T) {
 	}
 	if err := a.Close(); err != nil {
 		t.Fatal(err)
+	}
+	files := 0
+	look := func(kind string, text []byte, pattern []byte) {
+		if len(pattern) >= 4 && bytes.Contains(text, pattern) {
+			t.Errorf("%s holds a sample, as %x", kind, pattern)
+		}
+	}
+	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		files++
+		for _, o := range truth {
+			for c, list := range o.Values {
+				mid, half := cfg.Streams[0].Channels[c].Affine()
+				for _, v := range list {
+					for _, x := range []float64{v, (v - mid) / half} {
+						if bits := math.Float64bits(x); x != 0 {
+							look(path, text, binary.LittleEndian.AppendUint64(nil, bits))
+							look(path, text, binary.BigEndian.AppendUint64(nil, bits))
+						}
+					}
+					look(path, text, strconv.AppendFloat(nil, v, 'g', -1, 64))
+				}
+			}
+		}
+		return err
+	})
+	if err != nil || files < 5 {
+		t.Errorf("%d files, %v", files, err)
 	}
 }
 

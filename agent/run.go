@@ -143,6 +143,7 @@ func (a *Agent) sample(ctx, deliver context.Context, s *stream, limit int) error
 	defer close(windows)
 	c := newCollector(s.cfg, &s.count, log)
 	c.free = &s.windows
+	defer c.wipe()
 	begun := false
 	for n := 0; ; {
 		r, err := s.source.next(ctx)
@@ -160,7 +161,9 @@ func (a *Agent) sample(ctx, deliver context.Context, s *stream, limit int) error
 			begun = true
 			a.gap(s, r.at)
 		}
-		for _, w := range c.add(r) {
+		done := c.add(r)
+		clear(r.values)
+		for _, w := range done {
 			windows <- w
 			if n++; n == limit {
 				return nil

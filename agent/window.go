@@ -168,6 +168,12 @@ func (s *stream) reuse(w *window) {
 	s.windows.Put(w)
 }
 
+// wipe overwrites the values that outlive a window.
+func (c *collector) wipe() {
+	clear(c.held)
+	clear(c.sample)
+}
+
 // flush gives the current window, however full, or nil when it is empty.
 func (c *collector) flush() *window {
 	w := c.cur
