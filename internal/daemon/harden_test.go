@@ -33,7 +33,7 @@ func TestHardenChild(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	err := Harden(true)
+	p, err := Harden(true)
 	dumpable, _ := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0)
 	var core unix.Rlimit
 	_ = unix.Getrlimit(unix.RLIMIT_CORE, &core)
@@ -43,6 +43,9 @@ func TestHardenChild(t *testing.T) {
 		b[i] = 1
 	}
 	fmt.Printf("HARDENED dumpable %d core %d grown %d error %v\n", dumpable, core.Cur, locked(t)-before, err)
+	if p.Locked != (err == nil) || p.Dumpable {
+		t.Errorf("%+v, %v", p, err)
+	}
 	if b[4096] != 1 {
 		t.Fatal("memory that forgets")
 	}
