@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hencedge/hencedge/internal/daemon"
 	"github.com/hencedge/hencedge/transport"
 )
 
@@ -158,7 +159,8 @@ func (l *link) losses(s Stats, now time.Time) (reason string) {
 }
 
 // Health says what is wrong now: no connection for too long, windows lost lately,
-// a spool that cannot be written, channels without a value for too long.
+// a spool that cannot be written, a certificate that ends, channels without a value
+// for too long.
 func (a *Agent) Health() []string {
 	var out []string
 	a.link.mu.Lock()
@@ -173,6 +175,9 @@ func (a *Agent) Health() []string {
 	}
 	if err := a.spool.Health(); err != nil {
 		out = append(out, err.Error())
+	}
+	if reason := daemon.CertificateHealth(a.cfg.Broker, a.clock.Now()); reason != "" {
+		out = append(out, reason)
 	}
 	if n := a.Stats().Delivery.Renumbered; n > 0 {
 		out = append(out, fmt.Sprintf("%d windows had numbers that somebody else has used: another board has this device's identity (give it one of its own), or the state is an old copy (restart when that is over)", n))

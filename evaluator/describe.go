@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/hencedge/hencedge/internal/daemon"
 	"github.com/hencedge/hencedge/transport"
 )
 
@@ -74,11 +75,15 @@ const startOffline = time.Minute
 
 // Health says what is wrong now.
 func (s *Service) Health() []string {
+	var out []string
 	c, since := s.client()
-	if c == nil || c.Connected() || s.now().Sub(since) < startOffline {
-		return nil
+	if c != nil && !c.Connected() && s.now().Sub(since) >= startOffline {
+		out = append(out, "no connection to the broker")
 	}
-	return []string{"no connection to the broker"}
+	if reason := daemon.CertificateHealth(s.cfg.Broker, s.now()); reason != "" {
+		out = append(out, reason)
+	}
+	return out
 }
 
 // Line is the state in one line.

@@ -5,18 +5,47 @@
 package daemon
 
 import (
+	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/transport"
 	"github.com/hencedge/hencedge/transport/tlsutil"
 )
 
+func tlsFiles(b config.Broker) tlsutil.Files {
+	return tlsutil.Files{CA: b.CA, Cert: b.Cert, Key: b.Key, ServerName: b.ServerName}
+}
+
+// certificateSoon is how long before its end a client certificate is a matter of
+// health: what renews it has then failed more than once.
+const certificateSoon = 7 * 24 * time.Hour
+
+// CertificateHealth says that the client certificate for b ends soon, has ended, or
+// cannot be read; "" is good health.
+func CertificateHealth(b config.Broker, now time.Time) string {
+	end, err := tlsFiles(b).CertificateEnd()
+	switch {
+	case err != nil:
+		return err.Error()
+	case end.IsZero() || end.Sub(now) > certificateSoon:
+		return ""
+	case !end.After(now):
+		return fmt.Sprintf("the client certificate %s ended at %s: renew it", b.Cert, end.UTC().Format(time.RFC3339))
+	}
+	return fmt.Sprintf("the client certificate %s ends at %s: renew it", b.Cert, end.UTC().Format(time.RFC3339))
+}
+
 // BrokerOptions are the connection options that b describes; the caller adds its
 // birth message, last will and callbacks. Messages are taken up to one chunk of
 // b's size with its header. It fails when a certificate or key cannot be read.
 func BrokerOptions(b config.Broker, log *slog.Logger) (transport.Options, error) {
-	tls, err := tlsutil.Files{CA: b.CA, Cert: b.Cert, Key: b.Key, ServerName: b.ServerName}.Source()
+	tls, err := tlsFiles(b).Source(func(err error) {
+		if log != nil {
+			log.Error("TLS files were replaced by others that are not good", "error", err)
+		}
+	})
 	if err != nil {
 		return transport.Options{}, err
 	}

@@ -3,10 +3,12 @@ package tlsutil
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"os"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -21,7 +23,10 @@ type Files struct {
 // once now, so that a mistake shows at start; certificate and key are read again
 // for every connection after they change, so that rotating them needs no
 // restart. While a replacement is half written the previous pair stays in use.
-func (f Files) Config() (*tls.Config, error) {
+func (f Files) Config() (*tls.Config, error) { return f.config(func(error) {}) }
+
+// config is Config; notice is told of replacements that are not good.
+func (f Files) config(notice func(error)) (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: f.ServerName}
 	if f.CA != "" {
 		pem, err := os.ReadFile(f.CA)
@@ -39,7 +44,7 @@ func (f Files) Config() (*tls.Config, error) {
 	if f.Cert == "" {
 		return c, nil
 	}
-	p := &pair{cert: f.Cert, key: f.Key}
+	p := &pair{cert: f.Cert, key: f.Key, notice: notice}
 	if _, err := p.load(); err != nil {
 		return nil, err
 	}
@@ -50,18 +55,24 @@ func (f Files) Config() (*tls.Config, error) {
 // Source makes client configurations that follow the files: of the roots too,
 // which one tls.Config holds for good.
 type Source struct {
-	files Files
+	files  Files
+	notice func(error)
 
 	mu      sync.Mutex
 	ca      stamp
+	bad     stamp // of the last file of roots that was not good
 	current *tls.Config
 }
 
-// Source reads the files once, so that a mistake shows at start.
-func (f Files) Source() (*Source, error) {
-	s := &Source{files: f, ca: stampOf(f.CA)}
+// Source reads the files once, so that a mistake shows at start. Later, notice is
+// told of each file that was replaced by one that is not good; nil tells nobody.
+func (f Files) Source(notice func(error)) (*Source, error) {
+	if notice == nil {
+		notice = func(error) {}
+	}
+	s := &Source{files: f, notice: notice, ca: stampOf(f.CA)}
 	var err error
-	s.current, err = f.Config()
+	s.current, err = f.config(notice)
 	return s, err
 }
 
@@ -75,10 +86,36 @@ func (s *Source) Config() *tls.Config {
 	if now == s.ca {
 		return s.current
 	}
-	if c, err := s.files.Config(); err == nil {
+	c, err := s.files.config(s.notice)
+	switch {
+	case err == nil:
 		s.current, s.ca = c, now
+	case now != s.bad:
+		s.bad = now
+		s.notice(fmt.Errorf("%w; the roots before stay in use", err))
 	}
 	return s.current
+}
+
+// CertificateEnd is the end of the validity of the client certificate, or the zero
+// time without one.
+func (f Files) CertificateEnd() (time.Time, error) {
+	if f.Cert == "" {
+		return time.Time{}, nil
+	}
+	text, err := os.ReadFile(f.Cert)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("read the client certificate: %w", err)
+	}
+	block, _ := pem.Decode(text)
+	if block == nil {
+		return time.Time{}, fmt.Errorf("read the client certificate: %s holds no PEM certificate", f.Cert)
+	}
+	cert, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		return time.Time{}, fmt.Errorf("read the client certificate: %s: %w", f.Cert, err)
+	}
+	return cert.NotAfter, nil
 }
 
 // stampOf is the zero stamp for a file that is not there.
@@ -87,48 +124,48 @@ func stampOf(path string) stamp {
 	if path == "" || err != nil {
 		return stamp{}
 	}
-	return stamp{info.ModTime(), info.Size()}
+	s := stamp{mod: info.ModTime(), size: info.Size()}
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		s.inode, s.change = st.Ino, time.Unix(st.Ctim.Unix())
+	}
+	return s
 }
 
 // pair caches a certificate until one of its files changes.
 type pair struct {
 	cert, key string
+	notice    func(error)
 
 	mu     sync.Mutex
 	stamps [2]stamp
+	bad    [2]stamp // of the last files that were not good
 	loaded *tls.Certificate
 }
 
+// stamp tells one version of a file from another, also where a tool keeps times
+// and lengths: a rotated certificate often has both of the one before.
 type stamp struct {
-	mod  time.Time
-	size int64
+	mod, change time.Time
+	size        int64
+	inode       uint64
 }
 
 func (p *pair) load() (*tls.Certificate, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var now [2]stamp
-	var err error
-	for i, path := range []string{p.cert, p.key} {
-		info, serr := os.Stat(path)
-		if serr != nil {
-			err = serr
-			continue
-		}
-		now[i] = stamp{info.ModTime(), info.Size()}
-	}
-	if err == nil && p.loaded != nil && now == p.stamps {
+	now := [2]stamp{stampOf(p.cert), stampOf(p.key)}
+	if p.loaded != nil && now == p.stamps {
 		return p.loaded, nil
 	}
-	if err == nil {
-		var c tls.Certificate
-		if c, err = tls.LoadX509KeyPair(p.cert, p.key); err == nil {
-			p.loaded, p.stamps = &c, now
-			return p.loaded, nil
-		}
+	c, err := tls.LoadX509KeyPair(p.cert, p.key)
+	switch {
+	case err == nil:
+		p.loaded, p.stamps = &c, now
+	case p.loaded == nil:
+		return nil, fmt.Errorf("load client certificate: %w", err)
+	case now != p.bad:
+		p.bad = now
+		p.notice(fmt.Errorf("load client certificate: %w; the one before stays in use", err))
 	}
-	if p.loaded != nil {
-		return p.loaded, nil
-	}
-	return nil, fmt.Errorf("load client certificate: %w", err)
+	return p.loaded, nil
 }

@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -163,7 +164,7 @@ func TestFiles(t *testing.T) {
 		"neither":                       {Cert: at("cert.pem")},
 		"no such file":                  {CA: at("missing.pem")},
 		"no PEM":                        {CA: at("junk.pem")},
-		"client certificate: stat":      {Cert: at("missing.pem"), Key: at("key.pem")},
+		"client certificate: open":      {Cert: at("missing.pem"), Key: at("key.pem")},
 		"client certificate: tls: fail": {Cert: at("junk.pem"), Key: at("key.pem")},
 	} {
 		if _, err := f.Config(); err == nil || !strings.Contains(err.Error(), want) {
@@ -205,7 +206,8 @@ func TestSourceFollowsTheRoots(t *testing.T) {
 		}
 	}
 	put(old.PEM(), time.Hour)
-	s, err := Files{CA: path, ServerName: "localhost"}.Source()
+	var said []string
+	s, err := Files{CA: path, ServerName: "localhost"}.Source(func(err error) { said = append(said, err.Error()) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -220,6 +222,10 @@ func TestSourceFollowsTheRoots(t *testing.T) {
 	if err := try(oldServer); err != nil {
 		t.Errorf("a half written file cut the connection off: %v", err)
 	}
+	_ = s.Config()
+	if len(said) != 1 || !strings.Contains(said[0], path) || !strings.Contains(said[0], "stay in use") {
+		t.Errorf("said of a half written file: %q", said)
+	}
 	put(fresh.PEM(), time.Minute)
 	if err := try(freshServer); err != nil {
 		t.Errorf("the new roots are not used: %v", err)
@@ -227,10 +233,94 @@ func TestSourceFollowsTheRoots(t *testing.T) {
 	if try(oldServer) == nil {
 		t.Error("the old roots are still trusted")
 	}
+	if len(said) != 1 {
+		t.Errorf("said of good files: %q", said[1:])
+	}
 	if c := s.Config(); c.MinVersion != tls.VersionTLS12 || c.MaxVersion != 0 {
 		t.Errorf("TLS versions %x to %x", c.MinVersion, c.MaxVersion)
 	}
-	if _, err := (Files{CA: path + "x"}).Source(); err == nil {
+	if _, err := (Files{CA: path + "x"}).Source(nil); err == nil {
 		t.Error("a missing file was accepted")
+	}
+}
+
+// A certificate that takes the place of another with its time and length is seen,
+// one that is not good is told once, and the end of its validity is known.
+func TestRotation(t *testing.T) {
+	ca, err := NewDevCA("dev")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := ca.ServerConfig(true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	cert, key := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	at := time.Now().Add(-time.Hour)
+	replace := func(path string, text []byte) {
+		t.Helper()
+		text = append(slices.Clone(text), make([]byte, 4096-len(text))...) // the same length for all
+		for i := len(text) - 1; text[i] == 0; i-- {
+			text[i] = '\n'
+		}
+		if err := os.WriteFile(path+".new", text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chtimes(path+".new", at, at); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(path+".new", path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var end time.Time
+	issue := func(name string) {
+		t.Helper()
+		c, err := ca.Client(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		certPEM, keyPEM, err := PEM(c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		end = c.Leaf.NotAfter
+		replace(cert, certPEM)
+		replace(key, keyPEM)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "ca.pem"), ca.PEM(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	issue("first")
+	files := Files{CA: filepath.Join(dir, "ca.pem"), Cert: cert, Key: key}
+	var said []string
+	s, err := files.Source(func(err error) { said = append(said, err.Error()) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	see := func(want string) {
+		t.Helper()
+		if got, err := handshake(t, server, s.Config()); err != nil || got != want {
+			t.Errorf("server saw %q, %v, want %q", got, err, want)
+		}
+	}
+	see("first")
+	issue("second")
+	see("second")
+	if got, err := files.CertificateEnd(); err != nil || !got.Equal(end) {
+		t.Errorf("it ends %v, %v, want %v", got, err, end)
+	}
+	replace(cert, []byte("no certificate"))
+	see("second")
+	see("second")
+	if len(said) != 1 || !strings.Contains(said[0], "the one before stays in use") {
+		t.Errorf("said %q", said)
+	}
+	if _, err := files.CertificateEnd(); err == nil {
+		t.Error("the end of no certificate")
+	}
+	if got, err := (Files{}).CertificateEnd(); err != nil || !got.IsZero() {
+		t.Errorf("without a certificate: %v, %v", got, err)
 	}
 }
