@@ -35,7 +35,7 @@ type events struct {
 func openEvents(m Machine, s config.Stream) (*events, error) {
 	e := &events{cfg: *s.Events, clock: m.clock(), rows: make(chan row, waitingEvents), late: func() {}, lost: func() {}}
 	if s.Lateness > 0 {
-		e.order = &reorder{lateness: s.Lateness}
+		e.order = &reorder{lateness: s.Lateness, now: e.clock.Mono}
 	}
 	for _, ch := range s.Channels {
 		t, err := input.NewText(*ch.Source)
@@ -69,10 +69,10 @@ func (e *events) take(text string) {
 
 // row reads time and values of a message. Only the time must be there.
 func (e *events) row(text string) (row, error) {
-	at := e.clock.Now()
+	at, invalid := e.clock.Now(), input.ValidJSON(text)
 	if e.cfg.Time != "" {
 		v := gjson.Result{}
-		if len(text) <= input.MaxText && gjson.Valid(text) {
+		if invalid == nil {
 			v = gjson.Get(text, e.cfg.Time)
 		}
 		stamp := v.Str
@@ -86,7 +86,11 @@ func (e *events) row(text string) (row, error) {
 	}
 	out := newRow(at, len(e.texts))
 	for i, t := range e.texts {
-		v, err := t.Number(text)
+		if invalid != nil {
+			out.miss(i, invalid)
+			continue
+		}
+		v, err := t.InJSON(text)
 		if err != nil {
 			out.miss(i, err)
 			continue
@@ -131,8 +135,9 @@ func (e *events) sort(r row) {
 		e.ready = []row{r}
 		return
 	}
-	var ok bool
-	if e.ready, ok = e.order.add(r); !ok {
+	var late int
+	e.ready, late = e.order.add(r)
+	for range late {
 		e.late()
 	}
 }

@@ -16,11 +16,11 @@ func TestReorder(t *testing.T) {
 	at := func(s int) row { return sampleAt(t0.Add(time.Duration(s)*time.Second), float64(s), 0) }
 	var got []float64
 	feed := func(s int) bool {
-		rows, ok := o.add(at(s))
+		rows, late := o.add(at(s))
 		for _, r := range rows {
 			got = append(got, r.values[0])
 		}
-		return ok
+		return late == 0
 	}
 	for _, c := range []struct {
 		s    int
@@ -46,13 +46,69 @@ func TestReorder(t *testing.T) {
 func TestReorderBound(t *testing.T) {
 	o := &reorder{lateness: time.Hour, most: 4}
 	for i := range 100 {
-		rows, ok := o.add(sampleAt(t0.Add(time.Duration(i)*time.Millisecond), float64(i), 0))
-		if !ok || i >= 4 != (len(rows) == 1) || len(o.waiting) > 4 {
+		rows, late := o.add(sampleAt(t0.Add(time.Duration(i)*time.Millisecond), float64(i), 0))
+		if late != 0 || i >= 4 != (len(rows) == 1) || len(o.waiting) > 4 {
 			t.Fatalf("row %d: %d given back, %d wait", i, len(rows), len(o.waiting))
 		}
 	}
-	if _, ok := o.add(sampleAt(t0, 0, 0)); ok {
+	if _, late := o.add(sampleAt(t0, 0, 0)); late != 1 {
 		t.Error("a row from before those that went on is taken")
+	}
+}
+
+// A message from the far future is late, and changes nothing for the others; a
+// clock that was set, forwards or backwards, is believed after leapRows rows, none
+// of which is lost.
+func TestReorderLeap(t *testing.T) {
+	var mono time.Duration
+	o := &reorder{lateness: 3 * time.Second, now: func() time.Duration { return mono }}
+	const year = 365 * 24 * time.Hour
+	var got []float64
+	id, late := 0.0, 0
+	feed := func(after time.Duration, n int) {
+		for range n {
+			mono += time.Second
+			rows, l := o.add(sampleAt(t0.Add(after+mono), id, 0))
+			id++
+			late += l
+			for _, r := range rows {
+				got = append(got, r.values[0])
+			}
+		}
+	}
+	feed(0, 5)       // 0 to 4
+	feed(70*year, 1) // 5 is a mistake
+	feed(0, 3)
+	feed(-2*time.Second, 1) // 9 is still in time
+	feed(70*year, leapRows-1)
+	feed(0, 1) // 17
+	if late != leapRows || !slices.Equal(got, []float64{0, 1, 2, 3, 4, 6, 7, 9, 8}) {
+		// 9 is from the second of 7, and comes after it.
+		t.Fatalf("late %d, got %v", late, got)
+	}
+	for _, step := range []time.Duration{70 * year, 0, -40 * year, 0} {
+		late, got = 0, nil
+		from := id
+		feed(step, 2*leapRows)
+		want := id - 4 // three seconds later, and the row at hand
+		if late != 0 || got[len(got)-1] != want || !slices.Contains(got, from) {
+			t.Fatalf("step to %v: late %d, got %v, want from %v to %v", step, late, got, from, want)
+		}
+	}
+	// A device that speaks once in a while is not ahead of its time.
+	late, got = 0, nil
+	for range 3 {
+		mono += 5 * time.Hour
+		feed(0, 1)
+	}
+	if late != 0 || got[len(got)-1] != id-2 {
+		t.Errorf("late %d, got %v", late, got)
+	}
+	// What is held back at the end is given.
+	feed(-70*year, 2)
+	rows := o.drain()
+	if len(rows) != 3 || rows[2].values[0] != id-1 || len(o.drain()) != 0 {
+		t.Errorf("got %v", rows)
 	}
 }
 
@@ -101,11 +157,9 @@ func TestLatenessProperty(t *testing.T) {
 			if !e.at.Before(newest.Add(-lateness)) {
 				timely++
 			}
-			rows, ok := order.add(sampleAt(e.at, e.id))
+			rows, late := order.add(sampleAt(e.at, e.id))
 			take(rows)
-			if !ok {
-				count.late.Add(1)
-			}
+			count.late.Add(uint64(late))
 		}
 		take(order.drain())
 		if w := c.flush(); w != nil {
@@ -265,4 +319,46 @@ func TestLiveClockStep(t *testing.T) {
 	if r := next(); r.lost != 1 || r.stepped {
 		t.Errorf("got %+v", r)
 	}
+}
+
+// Whatever clocks do, every row is given back once or counted as late once, and
+// nothing but a few rows is held back.
+func TestReorderLeapProperty(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		var mono time.Duration
+		o := &reorder{lateness: time.Duration(rapid.IntRange(1, 3600).Draw(t, "lateness")) * time.Second, most: rapid.IntRange(1, 40).Draw(t, "most")}
+		if rapid.Bool().Draw(t, "live") {
+			o.now = func() time.Duration { return mono }
+		}
+		seen, late, n := map[float64]int{}, 0, 0
+		take := func(rows []row) {
+			for _, r := range rows {
+				seen[r.values[0]]++
+			}
+		}
+		base := t0
+		for range rapid.IntRange(0, 30).Draw(t, "runs") {
+			base = base.Add(time.Duration(rapid.IntRange(-500000, 500000).Draw(t, "step")) * time.Second)
+			for range rapid.IntRange(1, 20).Draw(t, "rows") {
+				mono += time.Duration(rapid.IntRange(0, 5000).Draw(t, "pause")) * time.Second
+				base = base.Add(time.Duration(rapid.IntRange(0, 10).Draw(t, "dt")) * time.Second)
+				rows, l := o.add(sampleAt(base, float64(n), 0))
+				take(rows)
+				late += l
+				n++
+				if len(o.held) >= leapRows || len(o.waiting) > o.most {
+					t.Fatalf("%d rows are held back, %d wait", len(o.held), len(o.waiting))
+				}
+			}
+		}
+		take(o.drain())
+		for id, times := range seen {
+			if times != 1 {
+				t.Fatalf("row %v is there %d times", id, times)
+			}
+		}
+		if len(seen)+late != n || len(o.waiting)+len(o.held) != 0 {
+			t.Fatalf("%d rows and %d late of %d", len(seen), late, n)
+		}
+	})
 }

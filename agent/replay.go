@@ -148,8 +148,9 @@ func (r *replay) sorted(ctx context.Context, wait bool) (row, error) {
 		case err != nil:
 			return row{}, err
 		default:
-			var ok bool
-			if r.ready, ok = r.order.add(in); !ok {
+			var late int
+			r.ready, late = r.order.add(in)
+			for range late {
 				r.late()
 			}
 		}

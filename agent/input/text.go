@@ -53,16 +53,16 @@ func (t Text) Number(text string) (float64, error) {
 		}
 		return ParseNumber(m[1])
 	case t.path != "":
-		if !gjson.Valid(text) {
-			return 0, notJSON(text)
+		if err := ValidJSON(text); err != nil {
+			return 0, err
 		}
-		return t.at(text)
+		return t.InJSON(text)
 	}
 	return ParseNumber(text)
 }
 
-// at looks the path up in valid JSON.
-func (t Text) at(text string) (float64, error) {
+// InJSON finds the number at the path in a text that is ValidJSON.
+func (t Text) InJSON(text string) (float64, error) {
 	switch v := gjson.Get(text, t.path); v.Type {
 	case gjson.Number:
 		return ParseNumber(v.Raw)

@@ -1,10 +1,6 @@
 package input
 
-import (
-	"github.com/tidwall/gjson"
-
-	"github.com/hencedge/hencedge/config"
-)
+import "github.com/hencedge/hencedge/config"
 
 // Texts are the quantities that are taken out of one text.
 type Texts struct {
@@ -33,21 +29,20 @@ func (t *Texts) Add(src config.Source, in config.Input) (*Cell, error) {
 
 // Take takes every quantity out of a text. Whether it is JSON is found out once.
 func (t *Texts) Take(text string) {
-	checked, valid := false, false
+	checked, invalid := false, error(nil)
 	for _, p := range t.points {
 		var v float64
 		var err error
-		if p.text.JSON() && len(text) <= MaxText {
-			if !checked {
-				checked, valid = true, gjson.Valid(text)
-			}
-			if valid {
-				v, err = p.text.at(text)
-			} else {
-				err = notJSON(text)
-			}
-		} else {
+		switch {
+		case !p.text.JSON():
 			v, err = p.text.Number(text)
+		case !checked:
+			checked, invalid = true, ValidJSON(text)
+			fallthrough
+		default:
+			if err = invalid; err == nil {
+				v, err = p.text.InJSON(text)
+			}
 		}
 		t.Put(p.cell, v, err)
 	}
