@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"strings"
 )
 
 // Events makes a stream of the messages of an input: each message is one sample
@@ -79,5 +80,39 @@ func (c *checker) eventInput(a *Agent, path string, s Stream) {
 		c.fail(path+".events.from", fmt.Sprintf("there is no input %q", s.Events.From), remedy)
 	case in.MQTT == nil && (in.Serial == nil || in.Serial.Format != "json") && in.Type() != "":
 		c.fail(path+".events.from", fmt.Sprintf("the input %q gives no messages", in.Name), "use an mqtt input, or a serial one with format: json; for other inputs give the stream an interval")
+	default:
+		c.overlapping(a, path, s)
+	}
+}
+
+// overlapping refuses an event stream whose topic filter takes messages that
+// another filter of its input takes as well: brokers may deliver such a message
+// once for each, and it would be two samples.
+func (c *checker) overlapping(a *Agent, path string, s Stream) {
+	mine := s.Topic()
+	for _, other := range a.Streams {
+		for _, ch := range other.Channels {
+			if ch.Source == nil || ch.Source.From != s.Events.From || ch.Source.Topic == mine || !overlap(mine, ch.Source.Topic) {
+				continue
+			}
+			c.fail(path+".events.from", fmt.Sprintf("stream %q reads %q from this input, which meets %q: brokers may deliver a message once for each", other.Name, ch.Source.Topic, mine),
+				"give this stream an mqtt input of its own")
+			return
+		}
+	}
+}
+
+// overlap reports whether a topic can match both filters.
+func overlap(a, b string) bool {
+	as, bs := strings.Split(a, "/"), strings.Split(b, "/")
+	for i := 0; ; i++ {
+		switch {
+		case i < len(as) && as[i] == "#", i < len(bs) && bs[i] == "#": // '#' takes its parent too
+			return true
+		case i == len(as) || i == len(bs):
+			return len(as) == len(bs)
+		case as[i] != bs[i] && as[i] != "+" && bs[i] != "+":
+			return false
+		}
 	}
 }
