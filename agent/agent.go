@@ -12,6 +12,7 @@ import (
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/henc/secret"
+	"github.com/hencedge/hencedge/internal/daemon"
 	"github.com/hencedge/hencedge/transport"
 	"github.com/hencedge/hencedge/transport/delivery"
 	"github.com/hencedge/hencedge/transport/spool"
@@ -97,6 +98,7 @@ type Agent struct {
 	link    link
 	device  device
 	energy  energy
+	sealing daemon.Pulse
 
 	used atomic.Bool
 }

@@ -57,6 +57,7 @@ func (a *Agent) current() keys {
 // sealed seals a window, again on what replaces a device that fails meanwhile:
 // nothing of the window has left by then, so that its number stays.
 func (a *Agent) sealed(s *stream, w *window, id identity) (*sealed, error) {
+	defer a.sealing.Begin(s.cfg.Name)()
 	for n := 1; ; n++ {
 		k := a.current()
 		out, err := k.seal(s, w, id, a.clock)
@@ -67,6 +68,19 @@ func (a *Agent) sealed(s *stream, w *window, id identity) (*sealed, error) {
 			return nil, errors.Join(err, rerr)
 		}
 	}
+}
+
+// stallTime is how long the encryption of one window may take: the driver of a GPU
+// that is newer than the kernels compiles them first, which takes minutes.
+const stallTime = 10 * time.Minute
+
+// Stalled says that a window is not getting encrypted: a device that encrypts hangs.
+func (a *Agent) Stalled() string {
+	stream, took := a.sealing.Oldest()
+	if took < stallTime {
+		return ""
+	}
+	return fmt.Sprintf("a window of stream %s has been encrypting for %v", stream, took.Round(time.Second))
 }
 
 // replace moves the keys from a device that failed, as configured: to the same

@@ -86,6 +86,19 @@ func (s *Service) Health() []string {
 	return out
 }
 
+// stallTime is how long one evaluation may take, with its turn at a device.
+const stallTime = 30 * time.Minute
+
+// Stalled says that a program does not come to an end: a device that computes
+// hangs.
+func (s *Service) Stalled() string {
+	program, took := s.working.Oldest()
+	if took < stallTime {
+		return ""
+	}
+	return fmt.Sprintf("program %s has been computing for %v", program, took.Round(time.Second))
+}
+
 // Line is the state in one line.
 func (s *Service) Line() string {
 	st := s.Stats()

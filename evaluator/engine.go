@@ -139,6 +139,7 @@ func (s *Service) receive(l *lane, body []byte) (*received, error) {
 // evaluate runs the circuit of a job on the device where most of its inputs lie.
 // Evaluated is the time of the attempt that succeeded.
 func (s *Service) evaluate(j *job, circuit *program.Circuit, key transport.KeyRef) (body []byte, out program.Output, evaluated time.Duration, err error) {
+	defer s.working.Begin(circuit.Name())()
 	l := s.lanes[circuit.Parameters().Hash()]
 	err = s.attempt(l, l.nearest(j), func(e *engine) (err error) {
 		inputs := make(map[program.Input]*henc.Ciphertext, len(j.inputs))

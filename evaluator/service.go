@@ -75,6 +75,7 @@ type Service struct {
 	tally    tally
 	reports  reporter
 	durable  *durable // nil without a store
+	working  daemon.Pulse
 
 	link struct {
 		sync.Mutex

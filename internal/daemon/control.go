@@ -25,6 +25,10 @@ type Healther interface{ Health() []string }
 // Statuser is implemented by a role that describes itself: a value for JSON.
 type Statuser interface{ Status() any }
 
+// Staller is implemented by a role that knows when its work has come to a halt that
+// only a restart ends: the reason, or "". The watchdog is not fed then.
+type Staller interface{ Stalled() string }
+
 // ServeMetrics answers on listen what a pull of metrics needs, until stop is
 // called: GET /metrics with what c collects, and GET /healthz, 200 or, with
 // reasons, 503. listen is host:port, or unix: and the path of a socket. An empty

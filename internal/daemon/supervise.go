@@ -104,7 +104,12 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	}
 	defer stopControl()
 	stopAlive := s.keepAlive(ctx)
-	defer stopAlive()
+	defer func() {
+		stopAlive()
+		if ctx.Err() != nil {
+			s.tell(s.Notify.Status("stopped"))
+		}
+	}()
 	var before *Candidate
 	for {
 		next, err := s.generation(ctx, c, service)
@@ -146,7 +151,9 @@ func (s *Supervisor) generation(ctx context.Context, c *Candidate, service Servi
 			s.setState("stopping")
 			s.tell(s.Notify.Stopping(c.Stop + stopMargin))
 			stop()
-			return nil, <-done
+			err := <-done
+			s.setState("stopped")
+			return nil, err
 		case reason := <-s.Reload:
 			if next = s.prepare(request{reason, make(chan error, 1)}); next == nil {
 				continue

@@ -27,6 +27,8 @@ type role struct {
 	online atomic.Bool
 	ended  chan struct{}
 	fails  error // of Run, at once
+	stuck  atomic.Bool
+	locked sync.Mutex // what a hanging service does not give back
 }
 
 var desc = prometheus.NewDesc("hencedge_test_generation", "", []string{"name"}, nil)
@@ -43,7 +45,17 @@ func (r *role) Health() []string {
 }
 func (r *role) Status() any     { return map[string]string{"name": r.name} }
 func (r *role) Connected() bool { return r.online.Load() }
-func (r *role) Line() string    { return "this is " + r.name }
+func (r *role) Line() string {
+	r.locked.Lock()
+	defer r.locked.Unlock()
+	return "this is " + r.name
+}
+func (r *role) Stalled() string {
+	if r.stuck.Load() {
+		return "the device hangs"
+	}
+	return ""
+}
 func (r *role) Run(ctx context.Context, ready func()) error {
 	defer close(r.ended)
 	if r.fails != nil {
@@ -161,6 +173,98 @@ func (s *stage) await(t *testing.T, text string) string {
 	return ""
 }
 
+// silence hears the manager's messages for longer than the watchdog waits and
+// reports whether none of them was a sign of life.
+func (s *stage) silence(t *testing.T) bool {
+	t.Helper()
+	for end := time.Now().Add(3 * s.Notify.Watchdog()); ; {
+		if err := s.conn.SetReadDeadline(end); err != nil {
+			t.Fatal(err)
+		}
+		b := make([]byte, 4096)
+		n, err := s.conn.Read(b)
+		if err != nil {
+			return errors.Is(err, os.ErrDeadlineExceeded)
+		}
+		if strings.Contains(string(b[:n]), "WATCHDOG=1") {
+			return false
+		}
+	}
+}
+
+// A service that hangs, in a lock or in a device, is not reported alive, so that
+// the watchdog ends it; one that gets on again is.
+func TestWatchdogIsNotFedByAHang(t *testing.T) {
+	s := newStage(t)
+	s.candidate("first")
+	end := s.start(t)
+	s.await(t, "WATCHDOG=1")
+	r := s.runs[0]
+	r.stuck.Store(true)
+	if m := s.await(t, "STATUS=stalled: the device hangs"); strings.Contains(m, "WATCHDOG=1") {
+		t.Errorf("it stalled, and %q", m)
+	}
+	if !s.silence(t) {
+		t.Error("a stalled service was reported alive")
+	}
+	r.stuck.Store(false)
+	s.await(t, "WATCHDOG=1")
+	r.locked.Lock()
+	for range 2 { // what was on its way
+		_ = s.silence(t)
+	}
+	if !s.silence(t) {
+		t.Error("a service that hangs in a lock was reported alive")
+	}
+	r.locked.Unlock()
+	s.await(t, "WATCHDOG=1")
+	if err := end(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The line of systemctl status follows the connection at once, not only when it is
+// due.
+func TestStatusFollowsTheConnection(t *testing.T) {
+	s := newStage(t)
+	t.Setenv("NOTIFY_SOCKET", s.Notify.address)
+	t.Setenv("WATCHDOG_USEC", "")
+	s.Notify = NewNotifier()
+	s.candidate("offline")
+	end := s.start(t)
+	s.await(t, "READY=1")
+	began := time.Now()
+	s.runs[0].online.Store(true)
+	s.await(t, "STATUS=this is offline")
+	if took := time.Since(began); took >= statusEvery {
+		t.Errorf("told after %v", took)
+	}
+	if err := end(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestPulse(t *testing.T) {
+	var p Pulse
+	if what, took := p.Oldest(); what != "" || took != 0 {
+		t.Errorf("nothing: %q, %v", what, took)
+	}
+	first := p.Begin("first")
+	time.Sleep(2 * time.Millisecond)
+	second := p.Begin("second")
+	if what, took := p.Oldest(); what != "first" || took < 2*time.Millisecond {
+		t.Errorf("%q, %v", what, took)
+	}
+	first()
+	if what, _ := p.Oldest(); what != "second" {
+		t.Errorf("%q", what)
+	}
+	second()
+	if what, _ := p.Oldest(); what != "" || len(p.open) != 0 {
+		t.Errorf("%q is left", what)
+	}
+}
+
 func TestReload(t *testing.T) {
 	s := newStage(t)
 	s.candidate("one")
@@ -216,6 +320,7 @@ func TestReload(t *testing.T) {
 		t.Error(err)
 	}
 	s.await(t, "STOPPING=1")
+	s.await(t, "STATUS=stopped")
 	if got := s.names(); !slices.Equal(got, []string{"one", "two", "two"}) {
 		t.Errorf("services %v", got)
 	}

@@ -11,12 +11,18 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// statusEvery is how often the line of `systemctl status` is renewed.
-const statusEvery = 5 * time.Second
+// statusEvery is how often the line of `systemctl status` is renewed, lookEvery how
+// often the connection to the broker is looked at: when it comes or goes, the line is
+// renewed at once.
+const (
+	statusEvery = 5 * time.Second
+	lookEvery   = time.Second
+)
 
 // keepAlive renews the status line, and feeds the watchdog twice in its time. For
 // either the service is asked for its state, which takes the locks that its work
-// takes: a service that hangs in one is not reported alive.
+// takes: a service that hangs in one is not reported alive, nor is one that says
+// that it has stalled.
 func (s *Supervisor) keepAlive(ctx context.Context) (stop func()) {
 	if s.Notify == nil || s.Notify.address == "" {
 		return func() {}
@@ -28,22 +34,52 @@ func (s *Supervisor) keepAlive(ctx context.Context) (stop func()) {
 	}
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		tick := time.NewTicker(max(every, 10*time.Millisecond))
+		tick := time.NewTicker(max(min(every, lookEvery), 10*time.Millisecond))
 		defer tick.Stop()
+		told, connected := time.Now(), false
 		for {
 			select {
 			case <-ctx.Done():
 				return
 			case <-tick.C:
 			}
-			lines := []string{"STATUS=" + s.line()}
-			if s.Notify.Watchdog() > 0 {
+			service, _ := s.now()
+			was := connected
+			connected = service.Connected()
+			// A tick comes a little early or late.
+			if connected == was && time.Since(told) < every-every/10 {
+				continue
+			}
+			told = time.Now()
+			status, alive := s.line(), true
+			if reason := s.stalled(); reason != "" {
+				status, alive = "stalled: "+reason, false
+			}
+			lines := []string{"STATUS=" + status}
+			if alive && s.Notify.Watchdog() > 0 {
 				lines = append(lines, "WATCHDOG=1")
 			}
 			s.tell(s.Notify.Send(lines...))
 		}
 	})
 	return func() { cancel(); wg.Wait() }
+}
+
+// stalled is why the service has come to a halt, or "".
+func (s *Supervisor) stalled() string {
+	service, c := s.now()
+	if t, ok := service.(*onTrial); ok {
+		service = t.Service
+	}
+	st, ok := service.(Staller)
+	if !ok {
+		return ""
+	}
+	reason := st.Stalled()
+	if reason != "" {
+		c.Log.Error("the service has stalled; the watchdog, if there is one, will end it", "reason", reason)
+	}
+	return reason
 }
 
 // startStep is how much more time a start asks for at once, and keeps asking:
