@@ -38,7 +38,9 @@ type client struct {
 	mu       sync.Mutex
 	conn     *guardedConn  // the newest connection
 	change   chan struct{} // closed and replaced on every connection
-	attempts int           // since the last connection
+	attempts int           // since the last connection, or more after short ones
+	since    time.Time     // of the newest connection
+	short    int           // connections in a row that soon ended
 	ever     bool          // connected at least once
 	lastErr  error         // of the last attempt
 	failed   chan struct{} // closed when the first attempt is refused for good
@@ -116,7 +118,7 @@ func (c *client) pahoOptions() (*paho.ClientOptions, error) {
 		SetMaxReconnectInterval(c.opts.MaxReconnect).
 		SetConnectTimeout(connectTimeout).
 		SetKeepAlive(c.opts.KeepAlive).
-		SetPingTimeout(pingTimeout).
+		SetPingTimeout(c.opts.pingTimeout).
 		SetWriteTimeout(c.opts.writeTimeout).
 		SetAutoAckDisabled(true).
 		SetStore(c.out).
@@ -211,7 +213,7 @@ func (c *client) recycle() {
 
 func (c *client) connected() {
 	c.mu.Lock()
-	c.ever, c.attempts, c.lastErr = true, 0, nil
+	c.ever, c.attempts, c.lastErr, c.since = true, 0, nil, time.Now()
 	close(c.change)
 	c.change = make(chan struct{})
 	change := c.change
@@ -238,7 +240,25 @@ func (c *client) birth() {
 	}
 }
 
+// ErrShort: the broker ends each connection soon after it was made.
+var ErrShort = errors.New("connections end soon after they are made: does another client use the same id, is a message above the broker's limit, or does the broker refuse a topic?")
+
+// lost notes the end of a connection. After several that were short the delays grow,
+// as they do when there is no connection at all: two clients with one id would
+// otherwise take it from each other several times a second.
 func (c *client) lost(err error) {
+	c.mu.Lock()
+	if time.Since(c.since) < settled {
+		c.short++
+		c.attempts = max(c.attempts, min(c.short-1, 3))
+	} else {
+		c.short = 0
+	}
+	short := c.short
+	c.mu.Unlock()
+	if short >= c.opts.manyShort {
+		err = fmt.Errorf("%w (%d times in a row, the last one: %w)", ErrShort, short, err)
+	}
 	c.log.Warn("connection lost", "error", err)
 	if c.opts.OnLost != nil {
 		c.opts.OnLost(err)

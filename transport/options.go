@@ -18,6 +18,8 @@ const (
 	writeTimeout      = 30 * time.Second // for one chunk to leave: links below 4 KB/s need smaller chunks
 	connectTimeout    = 30 * time.Second // for TCP, TLS and MQTT handshakes
 	maxReconnect      = 60 * time.Second // between attempts, unless the options say otherwise
+	settled           = 10 * time.Second // a connection that ends sooner counts as short
+	manyShort         = 5                // short connections in a row that are told apart
 	maxPending        = 64               // messages published and not yet acknowledged
 	maxTopic          = 1024             // bytes of a topic
 )
@@ -85,6 +87,8 @@ type Options struct {
 	Dialer func(ctx context.Context, network, address string) (net.Conn, error)
 
 	writeTimeout time.Duration // 0: the constant of that name
+	pingTimeout  time.Duration // 0: the constant of that name
+	manyShort    int           // 0: the constant of that name
 }
 
 // endpoint is a checked Options.URL.
@@ -157,6 +161,12 @@ func (o *Options) check() error {
 	}
 	if o.writeTimeout == 0 {
 		o.writeTimeout = writeTimeout
+	}
+	if o.manyShort == 0 {
+		o.manyShort = manyShort
+	}
+	if o.pingTimeout == 0 {
+		o.pingTimeout = pingTimeout
 	}
 	if o.Logger == nil {
 		o.Logger = slog.Default()
