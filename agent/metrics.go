@@ -61,6 +61,7 @@ var agentMetrics = []metric[Stats]{
 	perAgent("chunks_total", "Messages acknowledged by the broker.", prometheus.CounterValue, func(s Stats) float64 { return float64(s.Delivery.Chunks) }),
 	perAgent("chunk_bytes_total", "Their bytes.", prometheus.CounterValue, func(s Stats) float64 { return float64(s.Delivery.ChunkBytes) }),
 	perAgent("chunks_skipped_total", "Chunks not sent again because the evaluator had them.", prometheus.CounterValue, func(s Stats) float64 { return float64(s.Delivery.Skipped) }),
+	perAgent("chunk_size_bytes", "Size of chunks in use: below that of the configuration where the broker drops larger ones.", prometheus.GaugeValue, func(s Stats) float64 { return float64(s.Delivery.ChunkSize) }),
 	perAgent("asks_total", "Questions to the evaluator what it has of a window.", prometheus.CounterValue, func(s Stats) float64 { return float64(s.Delivery.Asks) }),
 	perAgent("receipts_total", "Signed receipts that counted.", prometheus.CounterValue, func(s Stats) float64 { return float64(s.Delivery.Receipts) }),
 	perAgent("receipts_bad_total", "Receipts that did not verify.", prometheus.CounterValue, func(s Stats) float64 { return float64(s.Delivery.Forged) }),

@@ -16,6 +16,7 @@ type link struct {
 	client   transport.Client
 	up       bool
 	changed  time.Time // of up
+	back     time.Time // of the connection after the last long absence
 	lastAck  time.Time
 	lastErr  string
 	lost     uint64    // windows, when Health was asked last
@@ -32,6 +33,9 @@ func (l *link) use(c transport.Client, now time.Time) {
 func (l *link) set(up bool, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if up && !l.up && now.Sub(l.changed) > offlineTooLong {
+		l.back = now
+	}
 	l.up, l.changed = up, now
 }
 
@@ -179,10 +183,37 @@ func (a *Agent) Health() []string {
 	if reason := daemon.CertificateHealth(a.cfg.Broker, a.clock.Now()); reason != "" {
 		out = append(out, reason)
 	}
+	if reason := a.link.unacknowledged(a.Stats(), a.since, a.clock.Now()); reason != "" {
+		out = append(out, reason)
+	}
 	if n := a.Stats().Delivery.Renumbered; n > 0 {
 		out = append(out, fmt.Sprintf("%d windows had numbers that somebody else has used: another board has this device's identity (give it one of its own), or the state is an old copy (restart when that is over)", n))
 	}
 	return append(out, a.silent()...)
+}
+
+// unacknowledgedTooLong is how long windows may wait although there is a connection
+// before the agent calls itself unhealthy.
+const unacknowledgedTooLong = 15 * time.Minute
+
+// unacknowledged says that windows get nowhere although there is a connection: nobody
+// answers for them, or who does refuses them. A backlog gets as much time after it.
+func (l *link) unacknowledged(s Stats, start, now time.Time) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if s.Spool.Objects == 0 || s.Delivery.Closed || s.Delivery.LastTrouble == "" || l.client == nil || !l.client.Connected() {
+		return ""
+	}
+	for _, t := range []time.Time{l.back, l.lastAck} {
+		if t.After(start) {
+			start = t
+		}
+	}
+	age := now.Sub(start)
+	if age <= unacknowledgedTooLong {
+		return ""
+	}
+	return fmt.Sprintf("no window was acknowledged for %v, and %d wait: %s", age.Round(time.Second), s.Spool.Objects, s.Delivery.LastTrouble)
 }
 
 // Line is the state in one line.

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hencedge/hencedge/transport/delivery"
 	"github.com/hencedge/hencedge/transport/spool"
 )
 
@@ -48,6 +49,44 @@ func TestHealth(t *testing.T) {
 	}
 	if line := a.Line(); !strings.HasPrefix(line, "not connected, 0 windows wait, 0 sent, last acknowledged ") {
 		t.Errorf("%q", line)
+	}
+}
+
+// Windows that nobody acknowledges although there is a connection count after a quarter
+// of an hour, measured from the last acknowledgement, the start, or the end of a long
+// absence; a connection that comes and goes does not begin it anew.
+func TestUnacknowledged(t *testing.T) {
+	start := time.Unix(1_000_000, 0)
+	stuck := Stats{Spool: spool.Stats{Objects: 7}, Delivery: delivery.Stats{LastTrouble: "no receipt"}}
+	for name, c := range map[string]struct {
+		change func(*link, *Stats)
+		after  time.Duration
+		want   bool
+	}{
+		"not yet":            {nil, unacknowledgedTooLong, false},
+		"too long":           {nil, unacknowledgedTooLong + time.Second, true},
+		"nothing waits":      {func(_ *link, s *Stats) { s.Spool.Objects = 0 }, time.Hour, false},
+		"no trouble":         {func(_ *link, s *Stats) { s.Delivery.LastTrouble = "" }, time.Hour, false},
+		"outside the hours":  {func(_ *link, s *Stats) { s.Delivery.Closed = true }, time.Hour, false},
+		"no connection":      {func(l *link, _ *Stats) { l.client = &gone{} }, time.Hour, false},
+		"acknowledged":       {func(l *link, _ *Stats) { l.acknowledged(start.Add(50 * time.Minute)) }, time.Hour, false},
+		"and then not":       {func(l *link, _ *Stats) { l.acknowledged(start.Add(44 * time.Minute)) }, time.Hour, true},
+		"back after a while": {func(l *link, _ *Stats) { l.set(false, start); l.set(true, start.Add(50*time.Minute)) }, time.Hour, false},
+		"comes and goes": {func(l *link, _ *Stats) {
+			for i := range 60 {
+				l.set(i%2 == 1, start.Add(time.Duration(i)*time.Minute))
+			}
+		}, time.Hour, true},
+	} {
+		var l link
+		s := stuck
+		l.use(&fakeClient{}, start)
+		if c.change != nil {
+			c.change(&l, &s)
+		}
+		if got := l.unacknowledged(s, start, start.Add(c.after)); (got != "") != c.want || c.want && (!strings.Contains(got, "7 wait: no receipt") || !strings.Contains(got, "m")) {
+			t.Errorf("%s: %q", name, got)
+		}
 	}
 }
 

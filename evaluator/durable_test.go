@@ -239,6 +239,9 @@ func TestRefusalReceipt(t *testing.T) {
 	r.expectRefusal("wrong_epoch")
 	rc.ask("d1", w.topic, oid, 3, 100)
 	rc.expect(oid, transport.Refused, "wrong_epoch")
+	// A stream that nobody reads: its windows arrive nowhere, and the sender is told.
+	rc.ask("d1", transport.ReadingTopic(transport.DefaultPrefix, "d1", "other"), transport.ObjectID([]byte("x")), 3, 100)
+	rc.expect(transport.ObjectID([]byte("x")), transport.Refused, "wrong_layout")
 }
 
 // Results of a program are numbered and kept in the order of its windows, though

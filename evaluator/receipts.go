@@ -37,7 +37,7 @@ func (d *durable) ask(m transport.Delivery) {
 	}
 	d.asked.Add(1)
 	for _, it := range items {
-		d.answer(device, d.outcome(it))
+		d.answer(device, d.outcome(device, it))
 	}
 }
 
@@ -65,9 +65,14 @@ func (d *durable) readAsk(m transport.Delivery) (device string, items []transpor
 }
 
 // outcome is what became of an object.
-func (d *durable) outcome(it transport.AskItem) transport.ReceiptItem {
+func (d *durable) outcome(device string, it transport.AskItem) transport.ReceiptItem {
 	if d.store.known(it.Object) {
 		return transport.ReceiptItem{Object: it.Object, Outcome: transport.Taken}
+	}
+	// Nobody listens where no program reads; the sender must know.
+	stream := strings.TrimPrefix(it.Topic, transport.ReadingTopic(d.s.cfg.Broker.TopicPrefix, device, ""))
+	if d.s.sources[streamID{device, stream}] == nil {
+		return transport.ReceiptItem{Object: it.Object, Outcome: transport.Refused, Reason: transport.Reason(transport.ErrWrongLayout)}
 	}
 	d.mu.Lock()
 	reason := d.refused[it.Object]

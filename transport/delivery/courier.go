@@ -81,6 +81,7 @@ type Stats struct {
 	Refused                   uint64 // refusals by the receiver
 	Dropped                   uint64 // objects that can never be sent
 	Renumbered                uint64 // objects whose number somebody else had used
+	ChunkSize                 int    // in use: below that of the options where larger chunks vanished
 	LastDelivered             int64  // unix nanoseconds
 	Closed                    bool   // outside the hours
 	Throttled                 time.Duration
@@ -95,6 +96,8 @@ type Courier struct {
 	bucket   *bucket
 	verifier *transport.Verifier
 	buffers  sync.Pool // of *[]byte
+
+	shrink shrink
 
 	mu      sync.Mutex
 	waiting map[[32]byte]chan transport.ReceiptItem
@@ -122,6 +125,7 @@ func New(o Options) (*Courier, error) {
 		o.Logger = slog.Default()
 	}
 	c := &Courier{o: o, log: o.Logger, waiting: map[[32]byte]chan transport.ReceiptItem{}, asking: make(chan struct{}, 1)}
+	c.shrink = shrink{full: o.ChunkSize, size: o.ChunkSize, sent: map[[32]byte]int{}}
 	window := transport.Window{}
 	if o.Rate > 0 {
 		c.bucket = newBucket(o.Rate, cmp.Or(o.Burst, max(o.Rate, float64(o.ChunkSize))), o.Clock)
@@ -319,7 +323,7 @@ func (c *Courier) Stats() Stats {
 	out := Stats{
 		Delivered: c.delivered.Load(), DeliveredBytes: c.bytes.Load(), Live: c.live.Load(), Chunks: sent.Chunks, ChunkBytes: sent.Bytes,
 		Skipped: c.skipped.Load(), Asks: c.asks.Load(), Receipts: c.receipts.Load(), Forged: c.forged.Load(), Retries: c.retries.Load(),
-		Refused: c.refused.Load(), Dropped: c.dropped.Load(), Renumbered: c.renumbered.Load(), LastDelivered: c.last.Load(), Closed: c.closed.Load(), LastTrouble: trouble,
+		Refused: c.refused.Load(), Dropped: c.dropped.Load(), Renumbered: c.renumbered.Load(), ChunkSize: c.shrink.now(), LastDelivered: c.last.Load(), Closed: c.closed.Load(), LastTrouble: trouble,
 	}
 	if c.bucket != nil {
 		c.bucket.mu.Lock()

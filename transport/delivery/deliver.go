@@ -35,6 +35,7 @@ func (c *Courier) deliver(ctx context.Context, l *spool.Lease) error {
 	}
 	switch {
 	case err == nil:
+		c.shrink.arrived(l.ID)
 		c.delivered.Add(1)
 		c.bytes.Add(uint64(l.Size))
 		if l.Live {
@@ -119,13 +120,14 @@ func (c *Courier) attempt(ctx context.Context, l *spool.Lease) error {
 	if err != nil {
 		return err
 	}
-	pieces, err := c.sender.Split(sealed)
+	pieces, err := transport.Split(sealed, c.shrink.now())
 	if err != nil {
 		return err
 	}
 	if c.level(l.Stream) == Broker {
 		return c.sender.SendChunks(ctx, l.Topic, pieces)
 	}
+	whole := len(pieces)
 	answers := c.listen(l.ID)
 	defer c.forget(l.ID)
 	if l.Recovered || l.Attempts > 0 {
@@ -148,12 +150,24 @@ func (c *Courier) attempt(ctx context.Context, l *spool.Lease) error {
 			}
 			c.skipped.Add(uint64(len(pieces) - len(missing)))
 			pieces = missing
+		case it.Outcome == transport.Unknown:
+			if size, ok := c.shrink.vanished(l.ID); ok {
+				c.log.Warn("the broker acknowledges whole windows of which the receiver sees nothing, so it may drop large messages; smaller chunks are tried. Set broker.chunk_size below its limit",
+					"stream", l.Stream, "chunk_size", size)
+				if pieces, err = transport.Split(sealed, size); err != nil {
+					return err
+				}
+				whole = len(pieces)
+			}
 		}
 	}
 	// A receiver that is away must not hold the chunks up for ever: the broker
 	// may have lost what it acknowledged.
 	if err := c.sender.SendChunks(ctx, l.Topic, pieces); err != nil {
 		return err
+	}
+	if len(pieces) == whole {
+		c.shrink.acknowledged(l.ID)
 	}
 	return c.await(ctx, l, answers)
 }
