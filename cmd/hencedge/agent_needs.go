@@ -30,12 +30,17 @@ func programNeeds(cfg *config.Agent, file string) (map[string]agent.LevelNeed, e
 			}
 		}
 	}
+	return needsOf(plan, cfg.Device), nil
+}
+
+// needsOf finds what programs need of the streams of a device.
+func needsOf(plan *evaluator.Plan, device string) map[string]agent.LevelNeed {
 	needs := map[string]agent.LevelNeed{}
 	for _, p := range plan.Programs {
 		e := p.Circuit.Explain()
 		for _, in := range e.Inputs {
 			name, _, _ := strings.Cut(in.Name, "@") // without the lag
-			stream, ours := strings.CutPrefix(name, cfg.Device+"/")
+			stream, ours := strings.CutPrefix(name, device+"/")
 			if !ours {
 				continue
 			}
@@ -51,5 +56,5 @@ func programNeeds(cfg *config.Agent, file string) (map[string]agent.LevelNeed, e
 			needs[stream] = n
 		}
 	}
-	return needs, nil
+	return needs
 }

@@ -1,0 +1,106 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hencedge/hencedge/cmd/hencedge/internal/cli"
+	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/evaluator"
+	"github.com/hencedge/hencedge/henc"
+)
+
+// streamLevel is the level that the programs of an evaluator need of a stream.
+type streamLevel struct {
+	Device   string   `json:"device"`
+	Stream   string   `json:"stream"`
+	Programs []string `json:"programs"`
+	Level    int      `json:"level"`       // that the file asks for
+	Least    int      `json:"least"`       // that is enough
+	Bytes    int      `json:"bytes"`       // of a window's ciphertext under the public key
+	Fewest   int      `json:"least_bytes"` // the same at the least level
+	Good     bool     `json:"good"`        // the two are the same
+}
+
+func (a *app) evaluatorLevels() *cobra.Command {
+	var file string
+	cmd := &cobra.Command{
+		Use:   "levels",
+		Short: "find the lowest level at which each stream can be encrypted",
+		Long: `levels compiles the programs of a configuration and prints, for every stream, the
+level at which it is encrypted now and the lowest that serves its programs without
+doubling their promised error. A board encrypts at the "level" in its own file,
+which must be the one in the evaluator's: lower levels are fewer bytes and less
+work for it. It needs no keys and no broker.
+
+The exit code is 1 when a stream is encrypted higher than it has to be.`,
+		Example: "  hencedge evaluator levels -c evaluator.yaml\n  hencedge evaluator levels -c evaluator.yaml --json",
+		Args:    noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			cfg, err := config.LoadEvaluator(file)
+			if err != nil {
+				return cli.Usage(err)
+			}
+			list, err := streamLevels(cfg)
+			if err != nil {
+				return cli.Usage(err)
+			}
+			return a.printLevels(list)
+		},
+	}
+	configFlag(cmd, &file, "evaluator.yaml")
+	a.jsonFlag(cmd, "one JSON object a stream")
+	return cmd
+}
+
+// streamLevels finds the levels of every stream.
+func streamLevels(cfg *config.Evaluator) ([]streamLevel, error) {
+	plan, err := evaluator.Check(cfg)
+	if err != nil {
+		return nil, err
+	}
+	var out []streamLevel
+	for _, s := range cfg.Streams {
+		params, err := henc.Named(s.Params)
+		if err != nil {
+			return nil, err
+		}
+		n := needsOf(plan, s.Device)[s.Name]
+		l := streamLevel{Device: s.Device, Stream: s.Name, Programs: n.Programs, Level: s.LevelAt(params.MaxLevel()), Least: n.Level}
+		l.Bytes, l.Fewest = params.CiphertextBytes(l.Level, false), params.CiphertextBytes(l.Least, false)
+		l.Good = l.Level == l.Least
+		out = append(out, l)
+	}
+	return out, nil
+}
+
+func (a *app) printLevels(list []streamLevel) error {
+	high := 0
+	for _, l := range list {
+		if !l.Good {
+			high++
+		}
+		if a.json {
+			if err := cli.JSONLine(a.std.Out, l); err != nil {
+				return err
+			}
+			continue
+		}
+		users := cmp.Or(strings.Join(l.Programs, ", "), "no program at all")
+		text := fmt.Sprintf("%s/%s: level %d, as needed for %s", l.Device, l.Stream, l.Level, users)
+		if !l.Good {
+			text = fmt.Sprintf("%s/%s: level %d, and %d is enough for %s: write \"level: %d\" here and in the device's file, %s instead of %s a window",
+				l.Device, l.Stream, l.Level, l.Least, users, l.Least, cli.Bytes(int64(l.Fewest)), cli.Bytes(int64(l.Bytes)))
+		}
+		if _, err := fmt.Fprintln(a.std.Out, text); err != nil {
+			return err
+		}
+	}
+	if high > 0 {
+		return fmt.Errorf("%d of %d streams: %w", high, len(list), cli.ErrQuiet)
+	}
+	return nil
+}
