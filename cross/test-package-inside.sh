@@ -28,92 +28,24 @@ must zcat /usr/share/man/man1/hencedge-agent.1.gz >/dev/null
 if hencedge service install >/dev/null 2>refusal; then echo "a second unit was installed"; exit 1; fi
 must grep -q 'comes from a package' refusal
 
-step 'broker with TLS'
-mkdir /srv/broker && cd /srv/broker
-openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=ca -keyout ca.key -out ca.pem 2>/dev/null
-openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -subj /CN=localhost -keyout server.key -out server.csr 2>/dev/null
-openssl x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile <(echo subjectAltName=DNS:localhost) -out server.pem 2>/dev/null
-mosquitto_passwd -c -b passwords board1 secret1 && mosquitto_passwd -b passwords cloud secret2 && mosquitto_passwd -b passwords home secret3
-chmod 644 server.key passwords
-cat >mosquitto.conf <<'CONF'
-listener 8883
-cafile /srv/broker/ca.pem
-certfile /srv/broker/server.pem
-keyfile /srv/broker/server.key
-password_file /srv/broker/passwords
-CONF
-systemd-run --quiet --unit=broker /usr/sbin/mosquitto -c /srv/broker/mosquitto.conf
+# The blocks of docs/install.md, as its reader pastes them: from the broker to the
+# reading. The installation itself was above; the last command would go on for ever.
+awk '/^## /{on = /From the package to a decrypted reading/} /^### How long/{on = 0} /^```/{inside = on && /sh$/; next} inside' /install.md >pasted
+must grep -qx 'sudo apt install ./hencedge_\*_$(dpkg --print-architecture).deb mosquitto openssl' pasted
+must grep -qx 'sudo bash' pasted
+must grep -qx 'hencedge results watch -c keyholder.yaml' pasted
+sed -i -e '/^sudo /d' -e 's/^hencedge results watch.*/timeout 60 & --format ndjson --count 2/' pasted
+cloud= # the page sets it
+step "docs/install.md, $(grep -c . pasted) lines"
+. ./pasted
+must test "$PWD" = /root/holder
+must test -n "$cloud"
 
-step 'key holder, evaluator, agent'
-mkdir /root/holder && cd /root/holder
-cp /srv/broker/ca.pem /etc/hencedge/ca.pem
-cp /srv/broker/ca.pem .
-cat >/etc/hencedge/evaluator.yaml <<'YAML'
-name: cloud
-broker: {url: "tls://localhost:8883", ca: ca.pem, username: cloud, password: "cred:broker"}
-key_sets: [evaluator-keys]
-signing_key: /var/lib/hencedge/evaluator/signing.key
-state: /var/lib/hencedge/evaluator/state
-devices:
-  - {name: board1, public_key: "ed25519:A6EHv/POEL4dcN0Y50vAmWfk1jCbpQ1fHdyGZBJVMbg="}
-streams:
-  - device: board1
-    name: system
-    window: {samples: 8}
-    params: edge12-d1
-    channels:
-      - {name: memory, unit: "%", range: [0, 100]}
-programs:
-  - {name: memory-mean, expr: mean(x), inputs: {x: board1/system/memory}, unit: "%"}
-YAML
-must hencedge keys new --dir keys --for /etc/hencedge/evaluator.yaml
-must hencedge keys export --dir keys --role agent --out /etc/hencedge/agent-keys
-must hencedge keys export --dir keys --role evaluator --out /etc/hencedge/evaluator-keys
-cat >/etc/hencedge/agent.yaml <<'YAML'
-device: board1
-broker: {url: "tls://localhost:8883", ca: ca.pem, username: board1, password: "cred:broker"}
-keys: {public_key: agent-keys/public.key}
-signing_key: /var/lib/hencedge/agent/signing.key
-state: /var/lib/hencedge/agent/state
-spool: {dir: /var/lib/hencedge/agent/spool}
-stop_timeout: 5s
-streams:
-  - name: system
-    interval: 100ms
-    window: {samples: 8}
-    params: edge12-d1
-    channels:
-      - {name: memory, unit: "%", range: [0, 100], source: {type: memory}}
-YAML
-for pair in agent:secret1 evaluator:secret2; do
-  role=${pair%:*}
-  printf %s "${pair#*:}" >"/etc/hencedge/credentials/hencedge-$role/broker"
-  chmod 600 "/etc/hencedge/credentials/hencedge-$role/broker"
-  install -D -m 644 /usr/share/hencedge/drop-ins/credentials.conf "/etc/systemd/system/hencedge-$role.service.d/credentials.conf"
-done
-systemctl daemon-reload
+step 'what it has made'
 must systemd-analyze verify --man=no /usr/lib/systemd/system/hencedge-agent.service /usr/lib/systemd/system/hencedge-evaluator.service
 must_not hencedge agent check -c /etc/hencedge/agent.yaml 2>said
 must grep -q 'credentials' said
-install -d -o hencedge-agent -g hencedge-agent -m 700 /var/lib/hencedge/agent
-must hencedge agent check -c /etc/hencedge/agent.yaml --credentials /etc/hencedge/credentials/hencedge-agent
-must systemctl start hencedge-agent # Type=notify: returns when the agent is ready
-board=$(hencedge agent status --json | sed 's/.*"signing_public_key":"\([^"]*\)".*/\1/')
 must test "$(stat -c '%U %a' /var/lib/hencedge/agent/signing.key)" = "hencedge-agent 600"
-sed -i "s|ed25519:[A-Za-z0-9+/=]*|$board|" /etc/hencedge/evaluator.yaml
-install -d -o hencedge-evaluator -g hencedge-evaluator -m 700 /var/lib/hencedge/evaluator
-cloud=$(setpriv --reuid hencedge-evaluator --regid hencedge-evaluator --clear-groups hencedge keys identity /var/lib/hencedge/evaluator/signing.key)
-must systemctl start hencedge-evaluator
-printf secret3 >password && chmod 600 password
-cat >keyholder.yaml <<YAML
-name: home
-broker: {url: "tls://localhost:8883", ca: ca.pem, username: home, password: "file:password"}
-key_set: keys
-evaluators: [{name: cloud, public_key: "$cloud"}]
-YAML
-
-step 'a decrypted reading'
-must timeout 60 hencedge results watch -c keyholder.yaml --format ndjson --count 2
 must await 20 hencedge agent status
 hencedge agent status
 hencedge evaluator status
@@ -168,14 +100,14 @@ await 30 sh -c '[ "$(systemctl show -P NRestarts hencedge-agent)" -ge 1 ] && sys
 must journalctl -q --no-pager -u hencedge-agent -g 'Watchdog timeout' >/dev/null
 
 step 'the broker is away'
-systemctl stop broker
+systemctl stop mosquitto
 await 20 sh -c "hencedge agent status | grep -q 'not connected'"
 await 20 sh -c "hencedge agent status | grep -q 'queue *[1-9].* on disk'"
 must systemctl restart hencedge-agent # what waits is on disk: nothing to drain
 must test "$(prop agent Result)" = success
 must systemctl reload hencedge-agent
 await 20 sh -c "hencedge agent status | grep -q 'queue *[1-9].* on disk'"
-systemd-run --quiet --unit=broker /usr/sbin/mosquitto -c /srv/broker/mosquitto.conf
+systemctl start mosquitto
 await 90 sh -c "hencedge agent status | grep -q 'queue *[0-2] windows'"
 must sh -c "hencedge agent status | grep -q 'lost: 0 dropped, 0 expired, 0 damaged'"
 
@@ -188,6 +120,41 @@ hencedge service status | tee state || true
 must grep -q 'configuration is not valid' state
 cp good.yaml /etc/hencedge/agent.yaml
 systemctl reset-failed hencedge-agent && must systemctl start hencedge-agent
+
+step 'mistakes'
+chmod 644 /var/lib/hencedge/agent/signing.key
+must_not systemctl restart hencedge-agent 2>/dev/null
+sleep 0.5
+must test "$(prop agent ActiveState)" = failed # trying again would not help
+must journalctl -q --no-pager -u hencedge-agent -g 'run chmod 600' >/dev/null
+chmod 600 /var/lib/hencedge/agent/signing.key
+mv /etc/hencedge/agent-keys /etc/hencedge/away
+must_not systemctl restart hencedge-agent 2>/dev/null
+must journalctl -q --no-pager -u hencedge-agent -g 'keys.public_key' >/dev/null
+mv /etc/hencedge/away /etc/hencedge/agent-keys # and now it starts by itself
+await 20 systemctl is-active --quiet hencedge-agent
+sed 's/cred:broker/env:HOME/' /etc/hencedge/agent.yaml >/etc/hencedge/second.yaml
+must_not setpriv --reuid hencedge-agent --regid hencedge-agent --clear-groups hencedge agent run -c /etc/hencedge/second.yaml 2>said
+rm /etc/hencedge/second.yaml
+cat said
+must grep -q 'is in use' said # a second agent
+systemctl stop hencedge-agent
+mv /etc/hencedge/agent.yaml /etc/hencedge/away
+must_not hencedge service start 2>said
+must grep -q 'agent.yaml does not exist' said
+mv /etc/hencedge/away /etc/hencedge/agent.yaml
+must hencedge service start
+
+step 'an upgrade that finds the disk full'
+pid=$(prop agent MainPID)
+mount -t tmpfs -o size=16k tmpfs /usr/share/hencedge
+must_not dpkg -i /two.deb 2>said
+must grep -q 'No space left' said
+must test "$(prop agent MainPID)" = "$pid"
+must hencedge agent status >/dev/null
+umount /usr/share/hencedge
+must dpkg -i /one.deb
+must systemctl is-active --quiet hencedge-agent
 
 step 'upgrade with a configuration that is not good: the version before goes on'
 pid=$(prop agent MainPID)
@@ -238,7 +205,16 @@ must hencedge service restart
 must hencedge service status
 must hencedge service stop
 must_not hencedge service status
+must dpkg -i /two.deb 2>said # whose unit stays hidden
+must grep -q 'hides the unit of the package' said
 must hencedge service uninstall
+must_not test -e /etc/systemd/system/hencedge-agent.service
+must systemctl is-enabled --quiet hencedge-agent # the package's
+must dpkg -P hencedge
+must_not hencedge service start 2>/dev/null
+must hencedge service install
+must hencedge service uninstall >said
+must grep -q 'is removed' said
 must_not test -e /etc/systemd/system/hencedge-agent.service
 must_not hencedge service start 2>/dev/null
 step 'all good'

@@ -2,7 +2,7 @@
 # Installs, configures, starts, reloads, upgrades, removes and purges the Debian
 # package under a booted systemd: namespaces of their own, and an overlay over this
 # machine's root, so that nothing here changes. From the package to a decrypted
-# reading it does what docs/install.md says, with mosquitto as the broker.
+# reading it executes the blocks of docs/install.md.
 # usage: cross/test-package.sh DEB NEWER-DEB      (as root)
 #        cross/test-package.sh --shell FILE...    boots the same and opens a shell
 #                              with these files in /root: to walk through
@@ -91,6 +91,7 @@ if [ "${1:-}" != --inside ]; then
     exit 0
   fi
   cp "$here/test-package-inside.sh" "$work/root/inside.sh"
+  cp "$here/../docs/install.md" "$work/root/install.md"
   cp "$deb" "$work/root/one.deb"
   cp "$newer" "$work/root/two.deb"
   code=0
@@ -133,10 +134,8 @@ rm -f usr/sbin/policy-rc.d var/lib/man-db/auto-update
 rm -rf var/log/journal
 rm -rf etc/systemd/system
 mkdir -p etc/systemd/system/multi-user.target.wants
-broker=mosquitto
-[ -z "$shell" ] || broker= # the reader of docs/install.md starts it
 for u in systemd-binfmt systemd-modules-load systemd-sysctl systemd-udevd systemd-udev-trigger systemd-remount-fs systemd-networkd systemd-resolved \
-  systemd-timesyncd systemd-logind systemd-journal-flush $broker dbus getty@tty1 console-getty; do
+  systemd-timesyncd systemd-logind systemd-journal-flush dbus getty@tty1 console-getty; do
   ln -s /dev/null "etc/systemd/system/$u.service"
 done
 for u in dev-hugepages.mount dev-mqueue.mount sys-kernel-debug.mount sys-kernel-tracing.mount sys-kernel-config.mount sys-fs-fuse-connections.mount proc-sys-fs-binfmt_misc.automount; do

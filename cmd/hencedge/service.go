@@ -231,6 +231,14 @@ and state stay. A unit that came from a package is left to the package manager.`
 			if err := s.Uninstall(); err != nil {
 				return fmt.Errorf("remove %s: %w", r.Name(), err)
 			}
+			if path, packaged := existing(r); packaged {
+				// Removing disabled the name, which is the package's from now on.
+				if out, err := exec.Command("systemctl", "enable", r.Name()+".service").CombinedOutput(); err != nil {
+					return fmt.Errorf("enable %s: %w: %s", path, err, strings.TrimSpace(string(out)))
+				}
+				_, err = fmt.Fprintf(a.std.Out, "%s is removed; %s of the package takes its place: systemctl start %s\n", r.Name(), path, r.Name())
+				return err
+			}
 			_, err = fmt.Fprintf(a.std.Out, "%s is removed; /etc/hencedge and %s stay\n", r.Name(), r.StateDir())
 			return err
 		},
@@ -246,7 +254,7 @@ func (a *app) serviceControl(verb string) *cobra.Command {
 		Short:   verb + " a service",
 		Example: "  sudo hencedge service " + verb + " --role agent",
 		Args:    noArgs,
-		RunE: func(*cobra.Command, []string) error {
+		RunE: func(cmd *cobra.Command, _ []string) error {
 			r, err := systemd.ParseRole(role)
 			if err != nil {
 				return cli.Usage(err)
@@ -259,9 +267,12 @@ func (a *app) serviceControl(verb string) *cobra.Command {
 				return fmt.Errorf("%s is not installed: see \"hencedge service install --help\"", r.Name())
 			}
 			if err := kardianos.Control(s, verb); err != nil {
-				return fmt.Errorf("%s %s: %w", verb, r.Name(), err)
+				return fmt.Errorf("%s %s: %w; see: journalctl -u %s", verb, r.Name(), err, r.Name())
 			}
-			return nil
+			if verb == "stop" {
+				return nil
+			}
+			return started(cmd.Context(), r)
 		},
 	}
 	roleFlag(cmd, &role)

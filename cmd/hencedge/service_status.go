@@ -1,7 +1,9 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"os"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -27,11 +29,12 @@ type unitState struct {
 	Since    string `json:"since"`
 	Text     string `json:"text"` // the service's own line
 	Memory   string `json:"memory_bytes"`
+	Refused  bool   `json:"not_configured"` // a condition of the unit did not hold
 }
 
 // unitProperties are asked of systemctl, in the order of no importance.
 var unitProperties = []string{"FragmentPath", "LoadState", "ActiveState", "SubState", "UnitFileState", "Result", "NRestarts",
-	"ExecMainStatus", "MainPID", "ActiveEnterTimestamp", "StatusText", "MemoryCurrent"}
+	"ExecMainStatus", "MainPID", "ActiveEnterTimestamp", "StatusText", "MemoryCurrent", "ConditionResult", "ConditionTimestampMonotonic"}
 
 // parseUnit reads the output of systemctl show.
 func parseUnit(r systemd.Role, out string) unitState {
@@ -50,7 +53,8 @@ func parseUnit(r systemd.Role, out string) unitState {
 	}
 	return unitState{Service: r.Name(), Unit: p["FragmentPath"], Load: p["LoadState"], Active: p["ActiveState"], Sub: p["SubState"],
 		Enabled: p["UnitFileState"], Result: p["Result"], Restarts: number("NRestarts"), ExitCode: number("ExecMainStatus"),
-		PID: number("MainPID"), Since: p["ActiveEnterTimestamp"], Text: p["StatusText"], Memory: p["MemoryCurrent"]}
+		PID: number("MainPID"), Since: p["ActiveEnterTimestamp"], Text: p["StatusText"], Memory: p["MemoryCurrent"],
+		Refused: p["ConditionResult"] == "no" && number("ConditionTimestampMonotonic") > 0}
 }
 
 // verdict says what the state means. A service that starts again and again is
@@ -59,6 +63,8 @@ func (u unitState) verdict() (text string, good bool) {
 	switch {
 	case u.Load == "not-found":
 		return "not installed", false
+	case u.Active == "inactive" && u.Refused:
+		return "not started: its configuration does not exist", false
 	case u.Active == "active" && u.Sub == "running" && u.Restarts == 0:
 		return "running", true
 	case u.Active == "active" && u.Sub == "running":
@@ -71,6 +77,33 @@ func (u unitState) verdict() (text string, good bool) {
 		return fmt.Sprintf("failed: %s, exit code %d, after %d restarts", u.Result, u.ExitCode, u.Restarts), false
 	}
 	return strings.TrimSpace(u.Active + " " + u.Sub), false
+}
+
+// askUnit asks the service manager about a service.
+func askUnit(ctx context.Context, r systemd.Role) (unitState, error) {
+	out, err := exec.CommandContext(ctx, "systemctl", "show", "--property="+strings.Join(unitProperties, ","), r.Name()+".service").Output()
+	if err != nil {
+		return unitState{}, fmt.Errorf("systemctl show %s: %w", r.Name(), err)
+	}
+	return parseUnit(r, string(out)), nil
+}
+
+// started tells a service that runs from one that systemd did not start without
+// calling that an error: its configuration is not there.
+func started(ctx context.Context, r systemd.Role) error {
+	u, err := askUnit(ctx, r)
+	if err != nil || !u.Refused {
+		return err
+	}
+	file := r.Config()
+	if b, err := os.ReadFile(u.Unit); err == nil {
+		for line := range strings.Lines(string(b)) {
+			if path, ok := strings.CutPrefix(strings.TrimSpace(line), "ConditionPathExists="); ok {
+				file = path
+			}
+		}
+	}
+	return fmt.Errorf("%s was not started: %s does not exist", r.Name(), file)
 }
 
 func (a *app) serviceStatus() *cobra.Command {
@@ -92,11 +125,10 @@ The exit code is 1 unless the service runs.`,
 			if _, err := controlled(r, ""); err != nil {
 				return err
 			}
-			out, err := exec.CommandContext(cmd.Context(), "systemctl", "show", "--property="+strings.Join(unitProperties, ","), r.Name()+".service").Output()
+			u, err := askUnit(cmd.Context(), r)
 			if err != nil {
-				return fmt.Errorf("systemctl show %s: %w", r.Name(), err)
+				return err
 			}
-			u := parseUnit(r, string(out))
 			text, good := u.verdict()
 			if a.json {
 				err = cli.JSONLine(a.std.Out, struct {
