@@ -19,6 +19,12 @@ const (
 	// binaryMemory is what is mapped of the binary, as measured.
 	binaryMemory = 17 << 20
 	memorySet    = 3 << 20 // of the runtime, the connection, small things
+	// memorySlack is what the runtime counts towards its limit and never touches: room
+	// that it has mapped ahead, spans between size classes. Without it small sets
+	// live above their limit, and the collector and the return of pages to the system
+	// never rest: at edge13-d3 and 10 Hz that was 4.5 % of a processor instead of 0.8 %,
+	// and encryption took ten times as long, for pages that it had to ask for again.
+	memorySlack = 8 << 20
 )
 
 // TuneMemory sets the garbage collector of this process for an agent with this
@@ -29,7 +35,7 @@ func TuneMemory(cfg *config.Agent) {
 		debug.SetGCPercent(gcPercent)
 	}
 	if limit := memoryLimit(cfg, cpu.TableBytes); limit > 0 && os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(limit)
+		debug.SetMemoryLimit(limit + memorySlack)
 	}
 }
 
