@@ -111,8 +111,8 @@ test-package: ## install, run, reload, upgrade, remove and purge the package und
 	cross/test-package.sh dist/test/hencedge_0.0.1_*.deb dist/test/hencedge_0.0.2_*.deb
 
 .PHONY: test-arm64
-test-arm64: ## run the arm64 test binaries of the arithmetic under qemu-user
-	cross/emulate.sh $(ARM64_PKGS)
+test-arm64: ## run the arm64 program and the test binaries of the arithmetic under qemu-user
+	cross/emulate.sh --program $(ARM64_PKGS)
 
 .PHONY: kernels
 kernels: ## compile the CUDA kernels into kernels/ (needs nvcc 12.4: make cuda-toolkit; nothing else does)

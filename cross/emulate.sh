@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
-# Builds the arm64 test binary of each package and runs it under qemu-user.
-# usage: cross/emulate.sh PACKAGE...
+# Builds the arm64 test binary of each package and runs it under qemu-user; with
+# --program also the program itself: the whole job of the demo, and what an operator
+# asks of it.
+# usage: cross/emulate.sh [--program] PACKAGE...
 # The binaries are static (-tags nogpu), as there is no arm64 C library here.
 # Emulation is some 10 to 20 times slower than the machine itself, so the tests
 # see HENCEDGE_TEST_EMULATED=1 and keep to the smaller rings. The NEON code is required:
@@ -14,6 +16,18 @@ if [ -z "$qemu" ]; then
 fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+if [ "${1:-}" = --program ]; then
+  shift
+  echo "== hencedge (arm64, $(basename "$qemu"))"
+  CGO_ENABLED=0 GOOS=linux GOARCH=arm64 go build -tags nogpu -trimpath -o "$work/hencedge" ./cmd/hencedge
+  hencedge() { "$qemu" "$work/hencedge" "$@"; }
+  hencedge version | grep linux/arm64
+  for file in config/examples/agent*.yaml; do hencedge agent check --no-files -c "$file"; done
+  hencedge evaluator check --no-keys -c config/examples/evaluator.yaml
+  hencedge doctor
+  hencedge demo --windows 1 --json >"$work/demo"
+  tail -n 1 "$work/demo" | grep '"type":"summary","ok":true'
+fi
 for pkg in "$@"; do
   test=$work/$(basename "$pkg").test
   CGO_ENABLED=0 GOOS=linux GOARCH=arm64 go test -c -tags nogpu -o "$test" "$pkg"
