@@ -54,3 +54,28 @@ func TestAbsentIsToldApart(t *testing.T) {
 		}
 	}
 }
+
+// A secret that every user of the machine can read works, and is warned of.
+func TestExposedSecretsAreWarnedOf(t *testing.T) {
+	dir := t.TempDir()
+	cfg := testConfig(t)
+	password, key := filepath.Join(dir, "password"), filepath.Join(dir, "tls.key")
+	for _, path := range []string{password, key} {
+		if err := os.WriteFile(path, []byte("sesame"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cfg.Broker.Password, cfg.Broker.Key = config.Secret("file:"+password), key
+	said := func() string { return strings.Join(Warnings(cfg), "\n") }
+	if got := said(); strings.Contains(got, dir) {
+		t.Errorf("private: %q", got)
+	}
+	for _, path := range []string{password, key} {
+		if err := os.Chmod(path, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if got := said(); !strings.Contains(got, "every user of this machine may read or change "+path) || strings.Contains(got, "sesame") {
+			t.Errorf("%s: %q", path, got)
+		}
+	}
+}

@@ -235,6 +235,9 @@ func Warnings(cfg *config.Agent) []string {
 			out = append(out, fmt.Sprintf("%s: every user of this machine may read or change %s; run chmod o-rwx on it", n.Path, path))
 		}
 	}
+	if path := config.Exposed(cfg.Broker.Key); path != "" {
+		out = append(out, fmt.Sprintf("broker.key: every user of this machine may read or change %s; run chmod 600 on it", path))
+	}
 	out = append(out, inputWarnings(cfg)...)
 	for _, s := range cfg.Streams {
 		if s.Replay != nil && s.Replay.Speed == "fast" && cfg.Queue.Full != config.QueueBlock {

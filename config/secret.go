@@ -84,11 +84,11 @@ func (s Secret) File() string {
 
 // Exposed is the file of the secret if every user of the machine may read or
 // change it, else "".
-func (s Secret) Exposed() string {
-	path := s.File()
-	if path == "" {
-		return ""
-	}
+func (s Secret) Exposed() string { return Exposed(s.File()) }
+
+// Exposed is path if it is a file that every user of the machine may read or change,
+// else "".
+func Exposed(path string) string {
 	info, err := os.Stat(path)
 	if err != nil || info.Mode().Perm()&0o007 == 0 {
 		return ""
