@@ -61,6 +61,7 @@ output goes to standard output, everything else to standard error.`,
 	root.AddCommand(
 		a.demoCommand(), a.keysCommand(), a.agentCommand(), a.evaluatorCommand(), a.resultsCommand(), a.serviceCommand(), a.configCommand(), a.benchCommand(), a.doctorCommand(), a.versionCommand(), a.packageFiles(),
 	)
+	complete(root)
 	return root
 }
 
