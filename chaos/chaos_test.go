@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -57,6 +58,24 @@ var faults = []fault{
 	{"stall", network(func(p *proxy, rng *mathrand.Rand) { p.stall = true })},
 	{"agent's disk full", fillDisk(func(r *rig) string { return r.spool })},
 	{"evaluator's disk full", fillDisk(func(r *rig) string { return r.store })},
+	{"both disks full", func(r *rig, rng *mathrand.Rand) func() {
+		agent := fillDisk(func(r *rig) string { return r.spool })(r, rng)
+		evaluator := fillDisk(func(r *rig) string { return r.store })(r, rng)
+		if agent == nil || evaluator == nil {
+			return nil
+		}
+		time.Sleep(time.Duration(rng.IntN(1500)) * time.Millisecond)
+		return func() { agent(); evaluator() }
+	}},
+	{"lose the agent's state", func(r *rig, _ *mathrand.Rand) func() {
+		r.agent.kill()
+		if err := os.Remove(filepath.Join(r.dir, "board/agent.state")); err != nil {
+			return func() { r.start(r.agent) }
+		}
+		return func() { r.start(r.agent) }
+	}},
+	{"reload agent", reload(func(r *rig) *process { return r.agent })},
+	{"reload evaluator", reload(func(r *rig) *process { return r.evaluator })},
 	{"flip a bit", func(r *rig, rng *mathrand.Rand) func() {
 		return damage(r, rng, func(f *os.File, size int64) error {
 			at, b := rng.Int64N(size), make([]byte, 1)
@@ -78,6 +97,17 @@ var faults = []fault{
 		}
 		return func() {} // the clock stays there until the next step
 	}},
+}
+
+// reload lets a process read its configuration again, which ends its role in good order
+// and begins it anew.
+func reload(p func(*rig) *process) func(*rig, *mathrand.Rand) func() {
+	return func(r *rig, _ *mathrand.Rand) func() {
+		if !p(r).signal(syscall.SIGHUP) {
+			return nil
+		}
+		return func() {}
+	}
 }
 
 // fillDisk leaves no room on a file system.
@@ -134,7 +164,7 @@ type count struct {
 	samples, results             int
 	lost, doubled, disordered    int
 	wrong                        int
-	largest                      int64
+	largest, flying              int64
 	agents, evaluators, restarts int
 	took, drain                  time.Duration
 }
@@ -153,7 +183,8 @@ func TestChaos(t *testing.T) {
 	}
 	legs := shortLegs(t)
 	if long {
-		legs = real(t, []leg{{"mosquitto", 128 << 10, "8KiB"}, {"embedded", 128 << 10, "16KiB"}, {"mosquitto", 256 << 10, "240KiB"}, {"mosquitto", 1 << 20, "1000KiB"}})
+		legs = real(t, []leg{{"mosquitto", 128 << 10, "8KiB", roomy, small}, {"embedded", 128 << 10, "112KiB", "", medium}, {"mosquitto", 256 << 10, "240KiB", tight, medium},
+			{"mosquitto", 1 << 20, "1000KiB", roomy, large}})
 	}
 	binary := build(t)
 	total := count{faults: map[string]int{}}
@@ -161,7 +192,7 @@ func TestChaos(t *testing.T) {
 		n := rounds/len(legs) + min(1, max(0, rounds%len(legs)-i))
 		t.Run(fmt.Sprintf("%s-%dKiB", l.broker, l.limit>>10), func(t *testing.T) {
 			c := runLeg(t, binary, l, n, seed+uint64(i))
-			report(t, fmt.Sprintf("%s, limit %d KiB, chunks of %s", l.broker, l.limit>>10, l.chunk), c)
+			report(t, fmt.Sprintf("%s, limit %d KiB, %s, chunks of %s", l.broker, l.limit>>10, l.size.params, l.chunk), c)
 			total.add(c)
 		})
 	}
@@ -170,7 +201,7 @@ func TestChaos(t *testing.T) {
 
 func shortLegs(t *testing.T) []leg {
 	t.Helper()
-	return real(t, []leg{{"mosquitto", 128 << 10, "8KiB"}, {"embedded", 256 << 10, "16KiB"}})
+	return real(t, []leg{{"mosquitto", 128 << 10, "8KiB", roomy, small}, {"embedded", 256 << 10, "16KiB", "", small}})
 }
 
 // real takes the embedded broker where there is no mosquitto.
@@ -218,7 +249,8 @@ func (c *count) add(o *count) {
 	}
 	c.samples, c.results, c.lost, c.doubled, c.disordered, c.wrong = c.samples+o.samples, c.results+o.results, c.lost+o.lost, c.doubled+o.doubled, c.disordered+o.disordered, c.wrong+o.wrong
 	c.agents, c.evaluators, c.restarts = c.agents+o.agents, c.evaluators+o.evaluators, c.restarts+o.restarts
-	c.largest, c.took, c.drain = max(c.largest, o.largest), c.took+o.took, c.drain+o.drain
+	c.largest, c.flying = max(c.largest, o.largest), max(c.flying, o.flying)
+	c.took, c.drain = c.took+o.took, c.drain+o.drain
 }
 
 func report(t *testing.T, name string, c *count) {
@@ -227,9 +259,9 @@ func report(t *testing.T, name string, c *count) {
 		kinds = append(kinds, fmt.Sprintf("%s %d", k, n))
 	}
 	sort.Strings(kinds)
-	t.Logf("%s:\n  rounds %d in %v, then drained in %v; starts: agent %d, evaluator %d, broker %d\n  faults: %s\n  samples read %d, results %d, lost %d, doubled %d, out of order %d, wrong value %d; largest message %d bytes",
+	t.Logf("%s:\n  rounds %d in %v, then drained in %v; starts: agent %d, evaluator %d, broker %d\n  faults: %s\n  samples read %d, results %d, lost %d, doubled %d, out of order %d, wrong value %d; largest message %d bytes, the agent had at most %d unacknowledged",
 		name, c.rounds, c.took.Round(time.Second), c.drain.Round(time.Second), c.agents, c.evaluators, c.restarts, strings.Join(kinds, ", "),
-		c.samples, c.results, c.lost, c.doubled, c.disordered, c.wrong, c.largest)
+		c.samples, c.results, c.lost, c.doubled, c.disordered, c.wrong, c.largest, c.flying)
 }
 
 func runLeg(t *testing.T, binary string, l leg, rounds int, seed uint64) *count {
@@ -275,7 +307,11 @@ func runLeg(t *testing.T, binary string, l leg, rounds int, seed uint64) *count 
 		if n := p.oversized.Load(); n > 0 {
 			t.Errorf("%d messages were above the limit of %d bytes", n, l.limit)
 		}
+		if n := p.crowded.Load(); n > 0 {
+			t.Errorf("%d connections had more than %d messages unacknowledged", n, p.window)
+		}
 	}
+	c.flying = r.toAgent.most.Load()
 	began = time.Now()
 	r.agent.kill()
 	r.hurry()

@@ -11,11 +11,13 @@ import (
 
 // proxy is the network between a program and the broker. It can cut, delay,
 // throttle and stall, and it ends a connection that publishes more than limit
-// bytes in one message, as cloud brokers do.
+// bytes in one message, or has more than window messages unacknowledged, as cloud
+// brokers do.
 type proxy struct {
 	l      net.Listener
 	target string
 	limit  int
+	window int // 0: no bound
 
 	mu    sync.Mutex
 	conns map[net.Conn]bool
@@ -25,6 +27,8 @@ type proxy struct {
 	stall bool
 
 	oversized atomic.Int64
+	crowded   atomic.Int64 // connections that were ended because of window
+	most      atomic.Int64 // messages unacknowledged at a time
 	largest   atomic.Int64 // PUBLISH seen, payload and topic
 	cuts      atomic.Int64
 }
@@ -73,15 +77,16 @@ func (p *proxy) accept() {
 			continue
 		}
 		p.set(func() { p.conns[down], p.conns[up] = true, true })
+		var flying atomic.Int64
 		r, w := io.Pipe() // what goes up is looked at in whole packets
 		go func() { w.CloseWithError(p.copy(w, down)) }()
 		go func() {
-			p.packets(up, r)
+			p.packets(up, r, &flying)
 			r.Close()
 			p.drop(down, up)
 		}()
 		go func() {
-			_ = p.copy(down, up)
+			_ = p.copy(&acks{w: down, flying: &flying}, up)
 			p.drop(down, up)
 		}()
 	}
@@ -127,9 +132,48 @@ func (p *proxy) copy(to io.Writer, from io.Reader) error {
 	}
 }
 
-// packets passes MQTT packets on and ends with the first PUBLISH that is too
-// large.
-func (p *proxy) packets(to io.Writer, from io.Reader) {
+// acks passes on what a broker sends and counts its PUBACKs.
+type acks struct {
+	w      io.Writer
+	flying *atomic.Int64
+
+	head  int // bytes of the present packet's header so far
+	shift int
+	rest  int // bytes of its body to come
+}
+
+func (a *acks) Write(b []byte) (int, error) {
+	for i := 0; i < len(b); {
+		switch {
+		case a.head > 0 && a.rest > 0 && a.shift < 0:
+			n := min(a.rest, len(b)-i)
+			a.rest, i = a.rest-n, i+n
+			if a.rest == 0 {
+				a.head = 0
+			}
+			continue
+		case a.head == 0:
+			if b[i]>>4 == 4 {
+				a.flying.Add(-1)
+			}
+			a.head, a.shift, a.rest = 1, 0, 0
+		default:
+			a.rest |= int(b[i]&0x7f) << a.shift
+			a.shift += 7
+			if b[i]&0x80 == 0 {
+				if a.shift = -1; a.rest == 0 {
+					a.head = 0
+				}
+			}
+		}
+		i++
+	}
+	return a.w.Write(b)
+}
+
+// packets passes MQTT packets on and ends with the first PUBLISH that is too large, or
+// one too many; flying counts those that are not acknowledged.
+func (p *proxy) packets(to io.Writer, from io.Reader, flying *atomic.Int64) {
 	for {
 		var head [5]byte
 		if _, err := io.ReadFull(from, head[:2]); err != nil {
@@ -153,6 +197,15 @@ func (p *proxy) packets(to io.Writer, from io.Reader) {
 			if length > p.limit {
 				p.oversized.Add(1)
 				return
+			}
+			if head[0]>>1&3 == 1 {
+				n := flying.Add(1)
+				for most := p.most.Load(); n > most && !p.most.CompareAndSwap(most, n); most = p.most.Load() {
+				}
+				if p.window > 0 && n > int64(p.window) {
+					p.crowded.Add(1)
+					return
+				}
 			}
 		}
 		if _, err := to.Write(head[:n]); err != nil {

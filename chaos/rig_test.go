@@ -31,6 +31,7 @@ type process struct {
 	cmd    *exec.Cmd
 	exited chan error
 	starts int
+	began  time.Time
 }
 
 func (p *process) start() error {
@@ -62,6 +63,7 @@ func (p *process) start() error {
 		return err
 	}
 	p.starts++
+	p.began = time.Now()
 	exited := make(chan error, 1)
 	p.cmd, p.exited = cmd, exited
 	go func() { exited <- cmd.Wait() }()
@@ -88,6 +90,20 @@ func (p *process) end(sig syscall.Signal, wait time.Duration) (err error) {
 	}
 	p.cmd = nil
 	return err
+}
+
+// ready is how long after its start a process is sure to handle signals; a service
+// manager knows it from READY=1.
+const ready = 2 * time.Second
+
+// signal sends a signal to a process that has run for a while.
+func (p *process) signal(sig syscall.Signal) bool {
+	if ok, _ := p.alive(); !ok {
+		return false
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.cmd != nil && time.Since(p.began) > ready && p.cmd.Process.Signal(sig) == nil
 }
 
 // wait waits for the process to end by itself.
@@ -124,7 +140,33 @@ type leg struct {
 	broker string // "mosquitto" or "embedded"
 	limit  int    // bytes of a PUBLISH that the proxies let through
 	chunk  string // broker.chunk_size
+	conf   string // of mosquitto, how much it keeps for those who are away
+	size   size
 }
+
+// size is how large the windows of a leg are.
+type size struct {
+	params  string
+	samples int // of a window
+	disk    int // MiB of the file systems of spool and store
+}
+
+// Windows of 57 KB, 321 KB and 1.3 MB.
+var (
+	small  = size{"edge12-d1", 16, 3}
+	medium = size{"edge13-d2p", 32, 8}
+	large  = size{"std14-d5", 64, 24}
+)
+
+// receiveMaximum is how many messages may be unacknowledged at the strictest brokers.
+const receiveMaximum = 10
+
+// What mosquitto keeps for a client that is away or slow: everything, or so little that
+// it drops what it has acknowledged.
+const (
+	roomy = "max_queued_messages 0\n"
+	tight = "max_queued_messages 5\nmax_inflight_messages 3\n"
+)
 
 // rig is everything that runs in a leg.
 type rig struct {
@@ -141,8 +183,7 @@ type rig struct {
 }
 
 const (
-	windowSamples = 16
-	modulus       = 97 // the two channels carry a sample's number in this base
+	modulus = 97 // the two channels carry a sample's number in this base
 )
 
 // origin is the time of sample 0; sample i is i seconds later.
@@ -191,7 +232,7 @@ func newRig(t *testing.T, binary string, l leg, samples int) *rig {
 	r.spool, r.store = filepath.Join(r.dir, "board/disk"), filepath.Join(r.dir, "cloud/store")
 	r.mounted = os.Geteuid() == 0
 	for _, dir := range []string{r.spool, r.store} {
-		if r.mounted = r.mounted && unix.Mount("tmpfs", dir, "tmpfs", 0, "size=3m") == nil; r.mounted {
+		if r.mounted = r.mounted && unix.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%dm", l.size.disk)) == nil; r.mounted {
 			t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
 		}
 	}
@@ -200,20 +241,21 @@ func newRig(t *testing.T, binary string, l leg, samples int) *rig {
 	}
 	address := freePort(t)
 	r.toAgent, r.toEvaluator, r.toHolder = newProxy(t, address, l.limit), newProxy(t, address, l.limit), newProxy(t, address, l.limit)
+	r.toAgent.window = receiveMaximum
 	r.broker = &process{name: "broker", log: filepath.Join(r.dir, "broker.log")}
 	if l.broker == "mosquitto" {
 		_, port, _ := net.SplitHostPort(address)
 		// Nothing is persisted: a broker that is killed forgets every session and
 		// every message that it acknowledged.
-		r.write("mosquitto.conf", "listener "+port+" 127.0.0.1\nallow_anonymous true\npersistence false\nmax_queued_messages 0\nlog_type error\nuser root\n")
+		r.write("mosquitto.conf", "listener "+port+" 127.0.0.1\nallow_anonymous true\npersistence false\nlog_type error\nuser root\n"+l.conf)
 		r.broker.args = []string{"/usr/sbin/mosquitto", "-c", filepath.Join(r.dir, "mosquitto.conf")}
 	} else {
 		r.broker.args = []string{os.Args[0]}
 		r.broker.env = []string{"HENCEDGE_CHAOS_BROKER=" + address}
 	}
 	board, cloud := r.run("keys", "identity", "board/signing.key"), r.run("keys", "identity", "cloud/signing.key")
-	const channels = `
-    params: edge12-d1
+	channels := `
+    params: ` + l.size.params + `
     channels:
 `
 	r.write("cloud/evaluator.yaml", fmt.Sprintf(`name: cloud
@@ -234,7 +276,7 @@ store: {dir: store, results: keyholder, receipt_timeout: 1s, retry_min: 100ms, r
 stop_timeout: 5s
 workers: 2
 log: {level: warn}
-`, r.toEvaluator.l.Addr(), l.chunk, board, windowSamples, channels))
+`, r.toEvaluator.l.Addr(), l.chunk, board, l.size.samples, channels))
 	r.write("holder/keyholder.yaml", fmt.Sprintf(`name: home
 broker: {url: "tcp://%s", chunk_size: %s, keep_alive: 5s, reconnect_max: 1s}
 key_set: keys
@@ -288,7 +330,7 @@ delivery:
   retry_max: 1s
 stop_timeout: 120s
 log: {level: warn}
-`, r.toAgent.l.Addr(), l.chunk, windowSamples, r.speed, channels, cloud))
+`, r.toAgent.l.Addr(), l.chunk, l.size.samples, r.speed, channels, cloud))
 }
 
 // hurry makes the agent read the rest as fast as it can.
