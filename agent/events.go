@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/tidwall/gjson"
 
@@ -24,6 +25,9 @@ type events struct {
 	texts   []input.Text
 	rows    chan row
 	begin   func()
+	every   time.Duration // of windows that end by the time of arrival; else 0
+	ended   chan struct{} // capacity 1: such a window has ended
+	end     time.Time     // of the window that is waited for; zero: none
 
 	order *reorder // nil: rows keep the order in which they come
 	ready []row
@@ -33,7 +37,11 @@ type events struct {
 
 // openEvents finds the input of the stream's messages.
 func openEvents(m Machine, s config.Stream) (*events, error) {
-	e := &events{cfg: *s.Events, clock: m.clock(), rows: make(chan row, waitingEvents), late: func() {}, lost: func() {}}
+	e := &events{cfg: *s.Events, clock: m.clock(), rows: make(chan row, waitingEvents), late: func() {}, lost: func() {},
+		ended: make(chan struct{}, 1)}
+	if s.Events.Time == "" {
+		e.every = s.Window.Every
+	}
 	if s.Lateness > 0 {
 		e.order = &reorder{lateness: s.Lateness, now: e.clock.Mono}
 	}
@@ -109,12 +117,20 @@ func (e *events) next(ctx context.Context) (row, error) {
 		select {
 		case r := <-e.rows:
 			e.sort(r)
+			e.wait(ctx, r.at)
 			continue
 		default:
 		}
 		select {
 		case r := <-e.rows:
 			e.sort(r)
+			e.wait(ctx, r.at)
+		case <-e.ended:
+			if now := e.clock.Now(); !now.Before(e.end) {
+				e.end = time.Time{}
+				return row{at: now, tick: true}, nil
+			}
+			e.sleep(ctx) // the clock was set back
 		case <-ctx.Done():
 			if e.order != nil {
 				e.ready = e.order.drain()
@@ -127,6 +143,24 @@ func (e *events) next(ctx context.Context) (row, error) {
 	out := e.ready[0]
 	e.ready = e.ready[1:]
 	return out, nil
+}
+
+// wait makes next tell when the window of a row that came at this time has ended,
+// whether or not another message comes.
+func (e *events) wait(ctx context.Context, at time.Time) {
+	if e.every > 0 && e.end.IsZero() {
+		e.end = time.Unix(0, (bucketOf(at, e.every)+1)*int64(e.every))
+		e.sleep(ctx)
+	}
+}
+
+func (e *events) sleep(ctx context.Context) {
+	left := e.end.Sub(e.clock.Now())
+	go func() {
+		if e.clock.Sleep(ctx, left) == nil {
+			e.ended <- struct{}{}
+		}
+	}()
 }
 
 // sort takes a row that has come.

@@ -7,8 +7,10 @@ import (
 	"math"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
+	"github.com/hencedge/hencedge/agent/input"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/transport"
 	"github.com/hencedge/hencedge/transport/broker"
@@ -133,4 +135,47 @@ func TestEventsBound(t *testing.T) {
 	if _, err := e.next(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
+}
+
+// A window of messages without a time of their own ends when its time is over,
+// though no other message comes.
+func TestEventsWindowEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := eventStream(0)
+		s.Events.Time, s.Channels = "", s.Channels[:1]
+		e := &events{cfg: *s.Events, clock: SystemClock(), rows: make(chan row, 8), begin: func() {}, late: func() {}, lost: func() {}, ended: make(chan struct{}, 1), every: s.Window.Every}
+		text, err := input.NewText(*s.Channels[0].Source)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.sources, e.texts = []config.Source{*s.Channels[0].Source}, []input.Text{text}
+		c := newCollector(s, new(streamCounters), quiet())
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		go func() {
+			for _, pause := range []time.Duration{3, 1, 1, 30, 1} {
+				time.Sleep(pause * time.Second)
+				e.take(`{"v": {"a": 7}}`)
+			}
+			time.Sleep(time.Minute)
+			cancel()
+		}()
+		from := time.Now()
+		var got []string
+		for {
+			r, err := e.next(ctx)
+			if err != nil {
+				break
+			}
+			for _, w := range c.add(r) {
+				if at := time.Now(); !at.Equal(w.end) {
+					t.Errorf("the window that ends at %v is ready at %v", w.end, at)
+				}
+				got = append(got, fmt.Sprintf("%v:%d", w.start.Sub(from), w.samples))
+			}
+		}
+		if want := []string{"0s:3", "30s:2"}; !slices.Equal(got, want) || c.cur != nil {
+			t.Errorf("got %v, want %v", got, want)
+		}
+	})
 }

@@ -93,7 +93,7 @@ func (e example) test(t *testing.T) {
 	cfg.State, cfg.Metrics.Listen, cfg.Energy = filepath.Join(t.TempDir(), "state"), "", config.EnergyOff
 	for i := range cfg.Streams { // windows come sooner, and in the parameters of the tests' keys
 		s := &cfg.Streams[i]
-		s.Params, s.Level = "edge12-d1", nil
+		s.Params = "edge12-d1"
 		if s.Interval > 0 {
 			s.Interval, s.Window = 50*time.Millisecond, config.Window{Samples: 2}
 		} else {
@@ -151,6 +151,9 @@ func (e example) test(t *testing.T) {
 	for _, r := range readings {
 		i := slices.IndexFunc(cfg.Streams, func(s config.Stream) bool { return s.Name == r.Meta.Stream })
 		s := cfg.Streams[i]
+		if r.Meta.Level != s.LevelAt(1) {
+			t.Errorf("stream %s is encrypted at level %d, not %d", s.Name, r.Meta.Level, s.LevelAt(1))
+		}
 		for c, values := range decrypted(t, k, s, r) {
 			name := s.Name + "/" + s.Channels[c].Name
 			if n, ok := seen[name]; ok && n == r.Meta.Sequence {

@@ -16,6 +16,8 @@ type row struct {
 	errs   []error   // why a value is missing
 	cursor uint64    // records of a replay up to and with this one; 0 for sensors
 	lost   int64     // ticks before this one at which no sample was taken
+	// tick says that this is no sample, only the time: windows that have ended may go.
+	tick bool
 	// stepped says that the wall clock has moved against the monotonic one
 	// since the last row: it was set, or the machine slept.
 	stepped bool

@@ -52,6 +52,12 @@ func (c *collector) add(r row) (done []*window) {
 			done = append(done, w)
 		}
 	}
+	if r.tick {
+		if c.cur != nil && bucketOf(r.at, c.stream.Window.Every) > c.bucket {
+			finish()
+		}
+		return done
+	}
 	if c.cur != nil && (r.stepped || r.at.Before(c.last)) {
 		c.count.clockSteps.Add(1)
 		c.log.Warn("the clock was set or the machine slept; the window ends early", "from", c.last, "to", r.at)

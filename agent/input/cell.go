@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Counters count what an input did since the start.
@@ -22,8 +24,19 @@ type Cell struct {
 
 	mu    sync.Mutex
 	value float64
-	at    time.Time // with the monotonic reading; zero before the first value
-	err   error     // why there is no value
+	at    time.Time     // with the monotonic reading; zero before the first value
+	slept time.Duration // of the machine, when the value came
+	err   error         // why there is no value
+}
+
+// asleep is how long the machine has been suspended since it was started; the
+// monotonic clock stands still meanwhile.
+var asleep = func() time.Duration {
+	var boot, mono unix.Timespec
+	if unix.ClockGettime(unix.CLOCK_BOOTTIME, &boot) != nil || unix.ClockGettime(unix.CLOCK_MONOTONIC, &mono) != nil {
+		return 0
+	}
+	return time.Duration(boot.Nano() - mono.Nano())
 }
 
 // NewCell makes a cell whose values live for maxAge.
@@ -33,7 +46,7 @@ func NewCell(maxAge time.Duration) *Cell { return &Cell{maxAge: maxAge} }
 func (c *Cell) Set(v float64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.value, c.at, c.err = v, time.Now(), nil
+	c.value, c.at, c.slept, c.err = v, time.Now(), asleep(), nil
 }
 
 // Fail says that what was received now holds no usable value: the value is
@@ -51,7 +64,11 @@ func (c *Cell) Read(ctx context.Context) (float64, time.Time, error) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	switch age := time.Since(c.at); {
+	age := time.Since(c.at)
+	if slept := asleep() - c.slept; slept >= time.Second { // less is the time between two readings of clocks
+		age += slept
+	}
+	switch {
 	case c.at.IsZero() && c.err != nil:
 		return 0, time.Time{}, c.err
 	case c.at.IsZero():

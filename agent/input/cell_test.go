@@ -45,6 +45,28 @@ func TestCell(t *testing.T) {
 	})
 }
 
+// A value from before the machine slept is as old as it is.
+func TestCellAsleep(t *testing.T) {
+	real := asleep
+	defer func() { asleep = real }()
+	slept := time.Duration(0)
+	asleep = func() time.Duration { return real() + slept }
+	c := NewCell(time.Minute)
+	c.Set(7)
+	slept = 50 * time.Second
+	if v, _, err := c.Read(t.Context()); v != 7 || err != nil {
+		t.Errorf("got %v, %v", v, err)
+	}
+	slept = time.Hour
+	if _, _, err := c.Read(t.Context()); !errors.Is(err, ErrStale) || !strings.Contains(err.Error(), "1h0m0") {
+		t.Errorf("got %v", err)
+	}
+	c.Set(8)
+	if v, _, err := c.Read(t.Context()); v != 8 || err != nil {
+		t.Errorf("got %v, %v", v, err)
+	}
+}
+
 func TestBackoff(t *testing.T) {
 	b := Backoff{First: time.Second, Most: 10 * time.Second}
 	for i, full := range []time.Duration{1, 2, 4, 8, 10, 10, 10} {
