@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -43,7 +44,7 @@ func examples() []example {
 		{file: "agent-board.yaml", root: "testdata/jetson.txtar", want: map[string]float64{"board/gpu_power": 5 * 1.2, "board/gpu_load": 34.7,
 			"board/gpu_clock": 510, "board/air": 23.85, "board/pressure": 1009.24, "board/tilt": -1204 * 0.000598}},
 		{file: "agent-modbus.yaml", run: runModbus, want: map[string]float64{"energy/voltage": 230.25, "energy/power": 12345, "energy/running": 1, "energy/fault": 5, "store/level": 3.25}},
-		{file: "agent-serial.yaml", run: runSerial, want: map[string]float64{"field/wind": 7.5, "field/latitude": 48.1173, "field/speed": 22.4 * 0.514444, "field/weight": 123.4}},
+		{file: "agent-serial.yaml", run: runSerial, want: map[string]float64{"field/wind": 7.5, "field/latitude": 48.1173, "field/speed": 22.4 * 0.514444, "field/weight": 123.4, "field/resistance": 4712.5}},
 		{file: "agent-exec.yaml", run: runExec, want: map[string]float64{"cabinet/charge": 87}},
 		{file: "agent-http.yaml", run: runHTTP, want: map[string]float64{"solar/power": 4.2, "solar/exported": 1234.5, "solar/context_switches": 3e11}},
 		{file: "agent-mqtt.yaml", run: runMQTT, want: map[string]float64{"pumps/speed": 1450.5, "pumps/on": 1, "pumps/level": 2.5}},
@@ -101,8 +102,11 @@ func (e example) test(t *testing.T) {
 		}
 	}
 	for i := range cfg.Inputs {
-		if in := &cfg.Inputs[i]; in.Polled() {
-			in.Every, in.Timeout, in.Retry = 20*time.Millisecond, 10*time.Second, 10*time.Millisecond
+		if in := &cfg.Inputs[i]; in.Asked() {
+			in.Every, in.Retry = 20*time.Millisecond, 10*time.Millisecond
+			if in.Polled() {
+				in.Timeout = 10 * time.Second
+			}
 		}
 		cfg.Inputs[i].MaxAge = time.Minute
 	}
@@ -276,7 +280,7 @@ func runModbus(t *testing.T, cfg *config.Agent, _ string) func() {
 
 func runSerial(t *testing.T, cfg *config.Agent, _ string) func() {
 	var ports []*os.File
-	for _, name := range []string{"weather", "gps", "scale"} {
+	for _, name := range []string{"weather", "gps", "scale", "meter"} {
 		port, path := inputtest.PTY(t)
 		cfg.Input(name).Serial.Device = path
 		ports = append(ports, port)
@@ -286,6 +290,11 @@ func runSerial(t *testing.T, cfg *config.Agent, _ string) func() {
 			"ST,GS,  123.4 kg\r\n"} {
 			_ = ports[i].SetWriteDeadline(time.Now().Add(time.Millisecond)) // nobody reads yet, or not fast enough
 			_, _ = ports[i].WriteString(text)
+		}
+		b := make([]byte, 64)
+		_ = ports[3].SetReadDeadline(time.Now().Add(time.Millisecond))
+		if n, _ := ports[3].Read(b); strings.Contains(string(b[:n]), "MEAS?\n") {
+			_, _ = ports[3].WriteString("+4.7125E+03\r\n")
 		}
 	}
 }

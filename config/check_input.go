@@ -128,7 +128,7 @@ func (c *checker) inputTimes(path string, in Input) {
 		used bool
 		lo   Duration
 	}{
-		{"every", in.Every, in.Polled(), 10 * time.Millisecond},
+		{"every", in.Every, in.Asked(), 10 * time.Millisecond},
 		{"timeout", in.Timeout, in.Polled(), 10 * time.Millisecond},
 		{"max_age", in.MaxAge, in.Polled() || in.Pushed(), 10 * time.Millisecond},
 		{"retry", in.Retry, true, 10 * time.Millisecond},
@@ -144,7 +144,7 @@ func (c *checker) inputTimes(path string, in Input) {
 	if c.sound(path+".retry", path+".retry_max") && in.RetryMax < in.Retry {
 		c.fail(path+".retry_max", fmt.Sprintf("%s is shorter than \"retry\", %s", showDuration(in.RetryMax), showDuration(in.Retry)), fmt.Sprintf("use %s or more, or a shorter \"retry\"", showDuration(in.Retry)))
 	}
-	if in.Polled() && c.sound(path+".every", path+".max_age") && in.MaxAge < in.Every {
+	if in.Asked() && c.sound(path+".every", path+".max_age") && in.MaxAge < in.Every {
 		c.fail(path+".max_age", fmt.Sprintf("values come every %s and would be missing after %s", showDuration(in.Every), showDuration(in.MaxAge)), fmt.Sprintf("use %s or more, or a shorter \"every\"", showDuration(in.Every)))
 	}
 }
@@ -206,6 +206,9 @@ func (c *checker) serial(path string, s Serial) {
 		c.fail(path+".delimiter", fmt.Sprintf("invalid delimiter %q", s.Delimiter), "use one character, such as \",\" or \";\", or \"tab\"")
 	} else if s.Delimiter != "" && s.Format != "csv" && c.sound(path+".format") {
 		c.failKey(path+".delimiter", fmt.Sprintf("%s lines have no delimiter", s.Format), "remove it")
+	}
+	if len(s.Request) > 256 {
+		c.fail(path+".request", fmt.Sprintf("the request has %d bytes", len(s.Request)), "use at most 256 bytes")
 	}
 	c.line(path, s.Line)
 }

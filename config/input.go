@@ -101,7 +101,9 @@ type Serial struct {
 	// pattern).
 	Format    string `yaml:"format" cfg:"required"`
 	Delimiter string `yaml:"delimiter"` // csv: one character, default ","
-	Line      `yaml:",inline"`
+	// Request is sent every Input.Every, for devices that speak when they are asked.
+	Request string `yaml:"request"`
+	Line    `yaml:",inline"`
 }
 
 // Exec is a command that is run again and again and prints values.
@@ -175,6 +177,10 @@ func (in Input) Type() SourceType {
 // Polled reports whether the input is asked at a rate of its own.
 func (in Input) Polled() bool { return in.Modbus != nil || in.Exec != nil || in.HTTP != nil }
 
+// Asked reports whether the input has a rate of its own: it is polled, or it is a
+// port on which requests are sent.
+func (in Input) Asked() bool { return in.Polled() || in.Serial != nil && in.Serial.Request != "" }
+
 // Pushed reports whether values come by themselves.
 func (in Input) Pushed() bool { return in.CAN != nil || in.Serial != nil || in.MQTT != nil }
 
@@ -223,13 +229,15 @@ func (in *Input) setDefaults(device string, fastest Duration) {
 		orDefault(&in.MQTT.ClientID, device+"-"+in.Name)
 		orDefault(&in.MaxAge, DefaultMQTTMaxAge)
 	}
-	if in.Polled() {
+	if in.Asked() {
 		orDefault(&in.Every, fastest)
 		orDefault(&in.Every, DefaultEvery)
+	}
+	if in.Polled() {
 		orDefault(&in.MaxAge, 3*in.Every+in.Timeout)
 	}
 	if in.Pushed() {
-		orDefault(&in.MaxAge, DefaultPushedMaxAge)
+		orDefault(&in.MaxAge, max(DefaultPushedMaxAge, 3*in.Every))
 	}
 }
 

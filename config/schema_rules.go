@@ -109,7 +109,9 @@ func (b *schemaBuilder) rules(t reflect.Type) []schema {
 		for _, t := range types {
 			one = append(one, has(t))
 		}
-		return []schema{{"oneOf": one}, when(not(anyOf(has("modbus"), has("exec"), has("http"))), lacks("every", "timeout"), nil),
+		polled := anyOf(has("modbus"), has("exec"), has("http"))
+		asked := allOf(has("serial"), props(schema{"serial": has("request")}))
+		return []schema{{"oneOf": one}, when(not(polled), lacks("timeout"), nil), when(not(anyOf(polled, asked)), lacks("every"), nil),
 			when(anyOf(has("i2c"), has("spi")), lacks("max_age"), nil)}
 	case reflect.TypeFor[Serial]():
 		return []schema{when(not(is("format", "csv")), lacks("delimiter"), nil)}

@@ -154,6 +154,9 @@ func (w *Worker) Receive(ctx context.Context, f func(ctx context.Context) error)
 	}
 }
 
+// Log is where the worker's input logs.
+func (w *Worker) Log() *slog.Logger { return w.log }
+
 // Working says that the input works.
 func (w *Worker) Working() { w.Note(nil) }
 

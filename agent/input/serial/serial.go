@@ -1,15 +1,17 @@
 // Package serial takes values from lines of text that a serial port sends:
-// columns, JSON, patterns, or NMEA 0183 sentences. It only receives.
+// columns, JSON, patterns, or NMEA 0183 sentences. It sends nothing but requests, where the
+// configuration has one.
 package serial
 
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/hencedge/hencedge/agent/input"
@@ -95,33 +97,60 @@ func (s *Input) receive(ctx context.Context) error {
 	defer port.Close()
 	stop := context.AfterFunc(ctx, func() { _ = port.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
-	err = lines(port, func(line string) {
+	if s.cfg.Serial.Request != "" {
+		ctx, cancel := context.WithCancel(ctx)
+		var asking sync.WaitGroup
+		asking.Go(func() { s.ask(ctx, port) })
+		defer asking.Wait()
+		defer cancel()
+	}
+	err = lines(port, s.cfg.Serial.Request != "", func(line string) {
 		s.worker.Working()
 		s.take(line)
 	})
 	return fmt.Errorf("read %s: %w", s.cfg.Serial.Device, err)
 }
 
-// lines calls f with every complete line, without its end. What comes before
-// the first line end is the rest of a line that began before the port was
-// opened, and is left out; so are lines of more than maxLine bytes and empty
-// ones. It returns why reading ended.
-func lines(r io.Reader, f func(line string)) error {
-	in := bufio.NewReaderSize(r, maxLine)
-	for skip := true; ; {
-		b, err := in.ReadSlice('\n')
+// ask sends the request again and again. A port that does not take it is given up.
+func (s *Input) ask(ctx context.Context, port *os.File) {
+	for {
+		_ = port.SetWriteDeadline(time.Now().Add(max(s.cfg.Every, time.Second)))
+		if ctx.Err() != nil {
+			return
+		}
+		if _, err := port.WriteString(s.cfg.Serial.Request); err != nil {
+			s.worker.Log().Debug("the port does not take the request", "error", err)
+			_ = port.SetReadDeadline(time.Unix(1, 0))
+			return
+		}
+		if input.Sleep(ctx, s.cfg.Every) != nil {
+			return
+		}
+	}
+}
+
+// lines calls f with every complete line, without its end: LF, CR or both. What
+// comes before the first line end may be the rest of a line that began before the
+// port was opened; it is left out unless whole says that nothing comes unasked. So
+// are lines of more than maxLine bytes and empty ones. It returns why reading ended.
+func lines(r io.Reader, whole bool, f func(line string)) error {
+	in, line, skip := bufio.NewReaderSize(r, maxLine), make([]byte, 0, maxLine), !whole
+	for {
+		c, err := in.ReadByte()
 		switch {
-		case errors.Is(err, bufio.ErrBufferFull):
-			skip = true
 		case err != nil:
 			return err
-		case skip:
-			skip = false
-		default:
-			if line := strings.TrimRight(string(b), "\r\n"); line != "" {
-				f(line)
+		case c != '\n' && c != '\r':
+			if len(line) < maxLine {
+				line = append(line, c)
+			} else {
+				skip = true
 			}
+			continue
+		case !skip && len(line) > 0:
+			f(string(line))
 		}
+		line, skip = line[:0], false
 	}
 }
 

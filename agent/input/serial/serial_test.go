@@ -22,7 +22,7 @@ var usual = config.Line{Baud: 115200, DataBits: 8, Parity: "none", StopBits: 1}
 func open(t *testing.T, s config.Serial) *Input {
 	t.Helper()
 	s.Line = usual
-	in, err := New(config.Input{Name: "port", MaxAge: time.Minute, Retry: time.Millisecond, RetryMax: 2 * time.Millisecond, Serial: &s},
+	in, err := New(config.Input{Name: "port", Every: 10 * time.Millisecond, MaxAge: time.Minute, Retry: time.Millisecond, RetryMax: 2 * time.Millisecond, Serial: &s},
 		input.Env{Log: slog.New(slog.DiscardHandler), Count: new(input.Counters)})
 	if err != nil {
 		t.Fatal(err)
@@ -128,10 +128,39 @@ func TestParseNMEA(t *testing.T) {
 func TestLines(t *testing.T) {
 	long := strings.Repeat("x", maxLine+10)
 	var got []string
-	err := lines(strings.NewReader("3.5\n1\r\n\n"+long+"\n2\n4"), func(l string) { got = append(got, l) })
+	err := lines(strings.NewReader("3.5\n1\r\n\n"+long+"\n2\n5\r6\r\n4"), false, func(l string) { got = append(got, l) })
 	// The first may be the end of 123.5, the last is not complete.
-	if !errors.Is(err, io.EOF) || strings.Join(got, " ") != "1 2" {
+	if !errors.Is(err, io.EOF) || strings.Join(got, " ") != "1 2 5 6" {
 		t.Errorf("got %q, %v", got, err)
+	}
+}
+
+// A device that speaks when it is asked, with lines that end with CR, and that is
+// plugged in again.
+func TestRequest(t *testing.T) {
+	link := t.TempDir() + "/port"
+	in := open(t, config.Serial{Device: link, Format: "text", Request: "MEAS?\r"})
+	s := sensor(t, in, config.Source{Point: config.Point{Pattern: `MEAS ([0-9]+)`}})
+	for plugged := range 2 {
+		port, path := inputtest.PTY(t)
+		if err := os.Symlink(path, link); err != nil {
+			t.Fatal(err)
+		}
+		n := 0
+		inputtest.Until(t, s, func() {
+			b := make([]byte, 64)
+			_ = port.SetReadDeadline(time.Now().Add(time.Millisecond))
+			k, _ := port.Read(b)
+			for range strings.Count(string(b[:k]), "MEAS?\r") {
+				n++
+				_ = port.SetWriteDeadline(time.Now().Add(time.Second))
+				_, _ = fmt.Fprintf(port, "MEAS %d\r", 1000*plugged+n)
+			}
+		}, func(v float64, err error) bool {
+			return err == nil && v > float64(1000*plugged+3) && v <= float64(1000*plugged+n)
+		})
+		os.Remove(link)
+		port.Close()
 	}
 }
 
@@ -222,8 +251,8 @@ func FuzzLines(f *testing.F) {
 		count := new(input.Counters)
 		in := &Input{cfg: config.Input{Serial: &config.Serial{Format: "csv", Delimiter: ";"}}, count: count, texts: input.NewTexts(count),
 			columns: []column{{0, cells[0]}, {2, cells[1]}}}
-		_ = lines(strings.NewReader(string(data)), func(line string) {
-			if len(line) > maxLine || strings.Contains(line, "\n") {
+		_ = lines(strings.NewReader(string(data)), len(data)%2 == 0, func(line string) {
+			if len(line) > maxLine || line == "" || strings.ContainsAny(line, "\r\n") {
 				t.Fatalf("line of %d bytes", len(line))
 			}
 			in.take(line)
