@@ -36,16 +36,15 @@ struct Division {
 // and is multiplied by w_b^floor(g*j/n2). Residue t+k*32 of a thread takes its
 // factor as a product: brv(t + k*32) = brv(t) + brv(k*32), as the bits of t and
 // k*32 differ, so w_b = w_t * psi^(2*n2*brv(k*32)).
-template <int LOG> DEV void downColumns(const Many& m) {
+template <int LOG> DEV void downColumns(const Many& m, const Site& at) {
   typedef Shape<LOG> H;
   typedef Plan<LOG, H::LB, H::EB> P;
   const Args& p = m.p;
-  const Site at(p, H::LB);
   const Division d(m, at);
   forward<LOG>(at, shared, Reads{d.a}, [&](u64 i) { return d.fetch(i); },
                [&](u64 i, u32 v, uint2 o) {
                  const u32 z = d.divide(v, o, at.q);
-                 if (d.g > 1) shared[P::pad((u32)i - at.i)] = z; else d.dst[i] = z;
+                 if (d.g > 1) shared[P::place((u32)i - at.i)] = z; else d.dst[i] = z;
                });
   if (d.g <= 1) return; // the same for the whole block
   __syncthreads();
@@ -62,14 +61,20 @@ template <int LOG> DEV void downColumns(const Many& m) {
   for (int k = 0; k < (1 << H::EB); k++) {
     const u32 i = first + k * 32, b = i & (n1 - 1), e = d.g * ((at.i + i) >> LOG);
     const u32 o = 2 * (__brev(b) >> sh) + 1, from = __brev((o * d.g & (2 * n1 - 1)) >> 1) >> sh;
-    u32 y = shared[P::pad((i & ~(n1 - 1)) | from)];
+    u32 y = shared[P::place((i & ~(n1 - 1)) | from)];
     if (H::LB == LOG) y = shoup(shoup(y, own, at.q), power(2 * (__brev((u32)k * 32) >> sh) * turns), at.q);
     else y = shoup(y, power(o * (e >> p.logN2)), at.q);
     d.dst[((u64)(e & ((1u << p.logN2) - 1)) << LOG) + b] = corr(y, at.q);
   }
 }
-#define DOWN(LOG) \
-  ITEMS(Shape<LOG>::threads, Shape<LOG>::blocks, down_##LOG) { downColumns<LOG>(m); }
+#define DOWN(LOG)                                                                                \
+  extern "C" __global__ void __launch_bounds__(Shape<LOG>::threads, Shape<LOG>::blocks) down_##LOG(const __grid_constant__ Many m) { \
+    announce();                                                                                  \
+    const Site at(m.p, Shape<LOG>::LB);                                                          \
+    stage<LOG>(at, shared);                                                                      \
+    settle();                                                                                    \
+    downColumns<LOG>(m, at);                                                                     \
+  }
 DOWN(9)
 DOWN(10)
 DOWN(11)

@@ -45,18 +45,17 @@ KERNEL(128, 4, encrypt_small) {
 
 // encrypt_forward_LOG: dst = transforms of the small integers a over the limbs,
 // i0 a job, ds residues apart. Grid (i0*K*N/2^LB, limbs).
-template <int LOG> DEV void encryptForward(const Args& p) {
-  const Site at(p, Shape<LOG>::LB);
+template <int LOG> DEV void encryptForward(const Args& p, const Site& at) {
   const u32 k = p.i0 == 1 ? at.poly : at.poly / 3, kind = p.i0 == 1 ? 1 : at.poly - 3 * k;
   expand<LOG>(p, at, shared, Small((void*)p.a, k, p.logN), kind, at.start(p.dst, p.ds, p.logN));
 }
-COLUMNS(6, encrypt_forward_6) { encryptForward<6>(p); }
-COLUMNS(7, encrypt_forward_7) { encryptForward<7>(p); }
-COLUMNS(8, encrypt_forward_8) { encryptForward<8>(p); }
-COLUMNS(9, encrypt_forward_9) { encryptForward<9>(p); }
-COLUMNS(10, encrypt_forward_10) { encryptForward<10>(p); }
-COLUMNS(11, encrypt_forward_11) { encryptForward<11>(p); }
-COLUMNS(12, encrypt_forward_12) { encryptForward<12>(p); }
-COLUMNS(13, encrypt_forward_13) { encryptForward<13>(p); }
-COLUMNS(14, encrypt_forward_14) { encryptForward<14>(p); }
-COLUMNS(15, encrypt_forward_15) { encryptForward<15>(p); }
+COLUMNS(6, encrypt_forward_6) { encryptForward<6>(p, at); }
+COLUMNS(7, encrypt_forward_7) { encryptForward<7>(p, at); }
+COLUMNS(8, encrypt_forward_8) { encryptForward<8>(p, at); }
+COLUMNS(9, encrypt_forward_9) { encryptForward<9>(p, at); }
+COLUMNS(10, encrypt_forward_10) { encryptForward<10>(p, at); }
+COLUMNS(11, encrypt_forward_11) { encryptForward<11>(p, at); }
+COLUMNS(12, encrypt_forward_12) { encryptForward<12>(p, at); }
+COLUMNS(13, encrypt_forward_13) { encryptForward<13>(p, at); }
+COLUMNS(14, encrypt_forward_14) { encryptForward<14>(p, at); }
+COLUMNS(15, encrypt_forward_15) { encryptForward<15>(p, at); }

@@ -4,8 +4,7 @@
 
 // a in [0, q), dst in [0, q); reads limbs, tw of n1 = 2^LOG.
 #define FORWARD(LOG)                                                                              \
-  COLUMNS(LOG, forward_##LOG) {                                                                   \
-    const Site at(p, Shape<LOG>::LB);                                                             \
+  PLAIN(LOG, forward_##LOG) {                                                                   \
     forward<LOG>(at, shared, Reads{at.start(p.a, p.as, p.logN)}, Writes{at.start(p.dst, p.ds, p.logN)}); \
   }
 FORWARD(6)
@@ -20,7 +19,7 @@ FORWARD(14)
 FORWARD(15)
 
 // The last 12 levels of longer columns; a in [0, 4q), i0 levels done.
-COLUMNS(12, forward_tail) {
+KERNEL(Shape<12>::threads, Shape<12>::blocks, forward_tail) {
   typedef Shape<12> T;
   const Site at(p, T::LB);
   forwardOf<12, T::LB, T::EB, true>(at, shared, p.i0, Reads{at.start(p.a, p.as, p.logN)}, Nothing(), Writes{at.start(p.dst, p.ds, p.logN)});
@@ -38,7 +37,7 @@ template <int R> DEV void head(const Args& p) {
   u32 x[1 << R];
 #pragma unroll
   for (int k = 0; k < (1 << R); k++) x[k] = p.a[off + k * step];
-  ctPass<R>(x, p.tw + id * p.ts + 1, 1, q);
+  ctPass<R>(x, Far{p.tw + id * p.ts + 1}, 1, Multiples(q));
 #pragma unroll
   for (int k = 0; k < (1 << R); k++) p.dst[to + k * step] = x[k];
 }

@@ -4,8 +4,7 @@
 
 // a in [0, q), dst in [0, q); reads limbs, tw of n1 = 2^LOG.
 #define INVERSE(LOG)                                                                              \
-  COLUMNS(LOG, inverse_##LOG) {                                                                   \
-    const Site at(p, Shape<LOG>::LB);                                                             \
+  PLAIN(LOG, inverse_##LOG) {                                                                   \
     inverse<LOG>(at, shared, Reads{at.start(p.a, p.as, p.logN)}, Writes{at.start(p.dst, p.ds, p.logN)}); \
   }
 INVERSE(6)
@@ -20,7 +19,7 @@ INVERSE(14)
 INVERSE(15)
 
 // The deepest 12 levels of longer columns; i0 levels are left, dst in [0, 2q).
-COLUMNS(12, inverse_tail) {
+KERNEL(Shape<12>::threads, Shape<12>::blocks, inverse_tail) {
   typedef Shape<12> T;
   const Site at(p, T::LB);
   inverseOf<12, T::LB, T::EB, true>(at, shared, p.i0, Reads{at.start(p.a, p.as, p.logN)}, Nothing(), Writes{at.start(p.dst, p.ds, p.logN)});
@@ -38,7 +37,7 @@ template <int R> DEV void head(const Args& p) {
   u32 x[1 << R];
 #pragma unroll
   for (int k = 0; k < (1 << R); k++) x[k] = p.a[off + k * step];
-  gsPass<R, true>(x, tw + 1, 1, q, tw + (1u << logn1));
+  gsPass<R, true>(x, Far{tw + 1}, 1, Multiples(q), Far{tw + (1u << logn1)});
 #pragma unroll
   for (int k = 0; k < (1 << R); k++) p.dst[to + k * step] = fold(x[k], minus(q));
 }

@@ -11,10 +11,9 @@ type plan struct {
 
 // plans are the single kernels by log2 of the column, for every GPU. Those of 12
 // to 15 are the fastest of the shapes measured on an H200 with 66 limbs of 2^16
-// (docs/gpu-notes.md): 4096 residues in 256 threads take 17.1 us forward and 16.0
-// inverse (128 threads 16.8 and 17.9, 64 threads 18.0 and 17.6), 8192 in 256
-// 18.5 and 19.7 (512 threads 20.7 and 20.5), 16384 in 512 20.8 and 21.4 (1024
-// threads 25.2 and 26.7, 256 threads 21.9 and 22.0), 32768 in 1024 24.5 and 25.4.
+// (docs/gpu-notes.md): 4096 residues in 256 threads take 14.2 us forward and 14.4
+// inverse, 8192 in 256 17.2 and 18.0, 16384 in 512 19.2 and 18.8, 32768 in 1024 24.0
+// and 23.2. Other shapes were compared before residues had their present order.
 var plans = map[int]plan{
 	6: {6, 10, 3, 3}, 7: {7, 10, 4, 4}, 8: {8, 10, 4, 4}, 9: {9, 10, 3, 3}, 10: {10, 10, 4, 4},
 	11: {11, 11, 4, 4}, 12: {12, 12, 4, 4}, 13: {13, 13, 5, 5}, 14: {14, 14, 5, 5}, 15: {15, 15, 5, 5},
@@ -44,9 +43,16 @@ const mostGraphLog = 14
 func (p plan) name(direction string) string { return numbered(direction, p.log) }
 func (p plan) threads() int                 { return 1 << (p.block - p.each) }
 
-// shared is the shared memory of a block in bytes: its residues, and one word
-// of padding after every 2^each.
-func (p plan) shared() int { return 4 * (1<<p.block + 1<<(p.block-p.each)) }
+// shared is the shared memory of a block in bytes: its residues, and the factors of
+// the first two passes where a block is one column in three passes of three levels or
+// more; else one word of padding after every 2^each residues (Plan in
+// kernels/transform.cuh).
+func (p plan) shared() int {
+	if last := p.log - 2*p.each; p.block == p.log && last >= 3 && last <= p.each {
+		return 4<<p.block + 8<<(2*p.each)
+	}
+	return 4 * (1<<p.block + 1<<(p.block-p.each))
+}
 
 // numbered is the name of a kernel that exists for several sizes.
 func numbered(name string, n int) string { return name + "_" + strconv.Itoa(n) }

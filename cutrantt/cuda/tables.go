@@ -49,6 +49,10 @@ func (r *ring) ordered(p plan) (table, error) {
 		dst: t.at, ts: t.stride, tw: plain.at, bi: plain.stride,
 		i0: uint32(p.log), i1: uint32(p.first), i2: uint32(p.each),
 	})
+	if err == nil {
+		// Kernels read tables before those ahead of them have ended.
+		err = r.backend.drv.Wait(r.pool.stream)
+	}
 	if err != nil {
 		return table{}, err
 	}
