@@ -332,7 +332,7 @@ DEV void inverseOf(const Site& at, u32* s, u32 done, const Load& load, const Fet
   const Multiples m(at.q);
   const u32 sub = SUB ? (at.i >> LOG) & ((1u << done) - 1) : 0, depth = SUB ? done : 0;
   const u32 t = threadIdx.x, warp = (t >> 5) * (32 << EB);
-  if constexpr (P::swaps && rows<Load>::value) {
+  if constexpr (P::swaps && P::threads <= 256 && rows<Load>::value) { // with more, 64 registers do not hold all
     const u32 first = warp + 4 * (t & 31), to = P::place(first);
     const u32* from = load.at + at.i + first;
     uint4 x[(1 << EB) / 4];

@@ -44,7 +44,6 @@ struct Digits {
 // a: the sources, coefficients; dst: the transforms; grid as forward_LOG.
 #define UP(LOG)                                                                     \
   COLUMNS(LOG, up_##LOG) {                                                          \
-    const Site at(p, Shape<LOG>::LB);                                               \
     forward<LOG>(at, shared, Digits(p, at), Writes{at.start(p.dst, p.ds, p.logN)}); \
   }
 UP(11)

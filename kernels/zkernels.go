@@ -20,8 +20,8 @@ const (
 const (
 	Architectures = "72 80 86 87 89 90"
 	Compiler      = "nvcc 12.4.131"
-	SourceHash    = "db8a58d6f52fd25fcfda71529e414db98d049e77a5cdd177a6c30ab9f6e05717"
-	ImageHash     = "b418781d1fa51f23dc24f945fe7aaf472b94d22d38192e2bbd019e59cdd28e73"
+	SourceHash    = "cfc0cd86cd5ad49b4ab9ba7360a53509d3b1a01c99c092015c286fb4ed90d361"
+	ImageHash     = "75902a31325a0afedb6aabb75ea70305cdb51ec584726b8f60384121248290d8"
 )
 
 // Modules lists the images in kernels.bin with their entry points.
@@ -45,7 +45,7 @@ var Modules = []Module{
 		"undo_3",
 		"undo_4",
 	}},
-	{Name: "down", Offset: 248952, Size: 477896, Entries: []string{
+	{Name: "down", Offset: 248952, Size: 488208, Entries: []string{
 		"collect",
 		"down",
 		"down_10",
@@ -54,7 +54,7 @@ var Modules = []Module{
 		"down_13",
 		"down_9",
 	}},
-	{Name: "elementwise", Offset: 726848, Size: 39856, Entries: []string{
+	{Name: "elementwise", Offset: 737160, Size: 39856, Entries: []string{
 		"element_add",
 		"element_constant",
 		"element_copy",
@@ -64,7 +64,7 @@ var Modules = []Module{
 		"element_subscale",
 		"element_zero",
 	}},
-	{Name: "encrypt", Offset: 766704, Size: 902464, Entries: []string{
+	{Name: "encrypt", Offset: 777016, Size: 881744, Entries: []string{
 		"encrypt_forward_10",
 		"encrypt_forward_11",
 		"encrypt_forward_12",
@@ -77,7 +77,7 @@ var Modules = []Module{
 		"encrypt_forward_9",
 		"encrypt_small",
 	}},
-	{Name: "encrypt_public", Offset: 1669168, Size: 237640, Entries: []string{
+	{Name: "encrypt_public", Offset: 1658760, Size: 237640, Entries: []string{
 		"encrypt_public16_10",
 		"encrypt_public16_11",
 		"encrypt_public16_12",
@@ -91,7 +91,7 @@ var Modules = []Module{
 		"encrypt_public_4",
 		"encrypt_public_8",
 	}},
-	{Name: "encrypt_seeded", Offset: 1906808, Size: 374168, Entries: []string{
+	{Name: "encrypt_seeded", Offset: 1896400, Size: 374168, Entries: []string{
 		"encrypt_seeded16_10",
 		"encrypt_seeded16_11",
 		"encrypt_seeded16_12",
@@ -105,13 +105,13 @@ var Modules = []Module{
 		"encrypt_seeded_4",
 		"encrypt_seeded_8",
 	}},
-	{Name: "extend", Offset: 2280976, Size: 167576, Entries: []string{
+	{Name: "extend", Offset: 2270568, Size: 167576, Entries: []string{
 		"extend_1",
 		"extend_2",
 		"extend_3",
 		"extend_4",
 	}},
-	{Name: "forward", Offset: 2448552, Size: 785256, Entries: []string{
+	{Name: "forward", Offset: 2438144, Size: 756352, Entries: []string{
 		"forward_10",
 		"forward_11",
 		"forward_12",
@@ -129,7 +129,7 @@ var Modules = []Module{
 		"forward_head_5",
 		"forward_tail",
 	}},
-	{Name: "hadamard", Offset: 3233808, Size: 1138464, Entries: []string{
+	{Name: "hadamard", Offset: 3194496, Size: 1138464, Entries: []string{
 		"evaluations_16",
 		"evaluations_4",
 		"evaluations_8",
@@ -160,7 +160,7 @@ var Modules = []Module{
 		"toomcook4_4",
 		"toomcook4_8",
 	}},
-	{Name: "inverse", Offset: 4372272, Size: 802752, Entries: []string{
+	{Name: "inverse", Offset: 4332960, Size: 775216, Entries: []string{
 		"inverse_10",
 		"inverse_11",
 		"inverse_12",
@@ -178,7 +178,7 @@ var Modules = []Module{
 		"inverse_head_5",
 		"inverse_tail",
 	}},
-	{Name: "keyswitch", Offset: 5175024, Size: 538960, Entries: []string{
+	{Name: "keyswitch", Offset: 5108176, Size: 538960, Entries: []string{
 		"inner_1",
 		"inner_16",
 		"inner_2",
@@ -192,7 +192,7 @@ var Modules = []Module{
 		"tensor_4",
 		"tensor_8",
 	}},
-	{Name: "sample", Offset: 5713984, Size: 130856, Entries: []string{
+	{Name: "sample", Offset: 5647136, Size: 130856, Entries: []string{
 		"sample_cbd",
 		"sample_ternary",
 		"sample_uniform",
@@ -200,11 +200,11 @@ var Modules = []Module{
 		"set_large",
 		"set_small",
 	}},
-	{Name: "tables", Offset: 5844840, Size: 29568, Entries: []string{
+	{Name: "tables", Offset: 5777992, Size: 29568, Entries: []string{
 		"table_passes",
 		"table_plain",
 	}},
-	{Name: "up", Offset: 5874408, Size: 219184, Entries: []string{
+	{Name: "up", Offset: 5807560, Size: 212936, Entries: []string{
 		"up_11",
 		"up_12",
 	}},
