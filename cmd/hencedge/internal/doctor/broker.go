@@ -1,17 +1,22 @@
 package doctor
 
 import (
+	"cmp"
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/keyholder"
+	"github.com/hencedge/hencedge/transport/tlsutil"
 )
 
 // brokerChecks tries the credentials and the connection of a role.
@@ -53,13 +58,59 @@ func reach(ctx context.Context, role string, b config.Broker, timeout time.Durat
 	client, err := keyholder.Dial(ctx, b, slog.New(slog.DiscardHandler))
 	if err != nil {
 		c.Status, c.Detail = Fail, err.Error()
-		c.Remedy = "check url, firewall, ca and credentials"
+		c.Remedy = fmt.Sprintf("check url, firewall, ca and credentials, and whether the broker allows the client id %s, which only doctor uses", b.ClientID)
 		return c
 	}
 	defer client.Close(ctx)
 	c.Detail = fmt.Sprintf("%s answers in %v", b.URL, time.Since(start).Round(time.Millisecond))
+	secured(ctx, b, time.Now(), &c)
 	return c
 }
+
+// secured adds to c how the way to the broker is secured, and until when the
+// broker's certificate is valid.
+func secured(ctx context.Context, b config.Broker, now time.Time, c *Check) {
+	e, err := b.Endpoint()
+	if err != nil {
+		return
+	}
+	if !e.TLS {
+		c.Detail += ", without TLS"
+		if !e.Loopback() {
+			c.Status, c.Remedy = Warn, "use tls://: topics, sizes and the password travel in clear"
+		}
+		return
+	}
+	conf, err := tlsutil.Files{CA: b.CA, Cert: b.Cert, Key: b.Key, ServerName: cmp.Or(b.ServerName, e.Host)}.Config()
+	if err != nil {
+		return // the connection was made with them a moment ago
+	}
+	conf.NextProtos = b.ALPN
+	d := tls.Dialer{Config: conf}
+	conn, err := d.DialContext(ctx, "tcp", net.JoinHostPort(e.Host, strconv.Itoa(e.Port)))
+	if err != nil {
+		return
+	}
+	defer conn.Close()
+	s := conn.(*tls.Conn).ConnectionState()
+	c.Detail += ", " + tls.VersionName(s.Version)
+	if s.NegotiatedProtocol != "" {
+		c.Detail += ", ALPN " + s.NegotiatedProtocol
+	}
+	if len(s.PeerCertificates) == 0 {
+		return
+	}
+	end := s.PeerCertificates[0].NotAfter
+	c.Detail += ", the broker's certificate is valid until " + end.UTC().Format(time.RFC3339)
+	if end.Sub(now) < brokerSoon {
+		c.Status, c.Remedy = Warn, "have the broker's certificate renewed: without a valid one nobody connects"
+	}
+}
+
+// brokerSoon is when the end of the broker's certificate is worth a warning: those
+// that are renewed by a program last 90 days and less, and are renewed when a third
+// is left.
+const brokerSoon = 7 * 24 * time.Hour
 
 // expirySoon is when a certificate's end is worth a warning.
 const expirySoon = 30 * 24 * time.Hour

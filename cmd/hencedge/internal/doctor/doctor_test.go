@@ -203,10 +203,14 @@ func TestExamineKeyHolder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"key holder configuration", "key set", "secret key of epoch 1", "key holder broker"} {
+	for _, name := range []string{"key holder configuration", "key set", "secret key of epoch 1"} {
 		if c := find(t, r, name); c.Status != OK {
 			t.Errorf("%+v", c)
 		}
+	}
+	// The broker's certificate is for a day.
+	if c := find(t, r, "key holder broker"); c.Status != Warn || !strings.Contains(c.Detail, ", TLS 1.3, the broker's certificate is valid until ") {
+		t.Errorf("%+v", c)
 	}
 	secret := filepath.Join(filepath.Dir(path), "keys", "epoch-0001", keyholder.SecretFile)
 	if err := os.Chmod(secret, 0o644); err != nil {
@@ -226,6 +230,44 @@ func TestExamineKeyHolder(t *testing.T) {
 	r, err = Examine(context.Background(), Options{KeyHolder: path, Offline: true})
 	if err != nil || find(t, r, "key holder broker").Status != Info {
 		t.Errorf("offline: %+v, %v", r, err)
+	}
+}
+
+// How the way to the broker is secured: a certificate that is valid for long is in
+// order, and so is a broker on this machine without TLS.
+func TestSecured(t *testing.T) {
+	ca, err := tlsutil.NewDevCA("test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := ca.ServerConfig(false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.NextProtos = []string{"mqtt"}
+	b, _, err := broker.Start(broker.Options{TLS: server})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	conf := config.Broker{URL: b.URL(), CA: write(t, filepath.Join(t.TempDir(), "ca.pem"), string(ca.PEM()), 0o644), ALPN: []string{"mqtt"}}
+	end := server.Certificates[0].Leaf.NotAfter
+	for _, c := range []struct {
+		b     config.Broker
+		now   time.Time
+		want  Status
+		holds string
+	}{
+		{conf, end.Add(-2 * brokerSoon), OK, "TLS 1.3, ALPN mqtt, the broker's certificate is valid until " + end.UTC().Format(time.RFC3339)},
+		{conf, end.Add(-brokerSoon / 2), Warn, "valid until"},
+		{config.Broker{URL: "mqtt://localhost:1"}, end, OK, "without TLS"},
+		{config.Broker{URL: "mqtt://broker.example:1"}, end, Warn, "without TLS"},
+	} {
+		got := Check{Status: OK, Detail: "x"}
+		secured(t.Context(), c.b, c.now, &got)
+		if got.Status != c.want || !strings.Contains(got.Detail, c.holds) || (got.Status == Warn) != (got.Remedy != "") {
+			t.Errorf("%+v: %+v", c.b, got)
+		}
 	}
 }
 
