@@ -2,6 +2,7 @@ package evaluator
 
 import (
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -67,6 +68,12 @@ func TestStoreFull(t *testing.T) {
 		rc.expect(oid, transport.Refused, transport.ReasonBusy)
 	}
 	r.stop()
+	cfg.Store.Bytes = config.Size(size) // then not a byte more fits
+	r = newRigAt(t, cfg, state)
+	if reasons := r.service.Health(); len(reasons) != 1 || !strings.Contains(reasons[0], "inbox is full") {
+		t.Errorf("health: %q", reasons)
+	}
+	r.stop()
 	cfg.Store.Bytes = config.Size(10 * size)
 	r = newRigAt(t, cfg, state)
 	rc = r.receipts("d1")
@@ -75,4 +82,55 @@ func TestStoreFull(t *testing.T) {
 	r.send(second.topic, sealed)
 	rc.expect(oid, transport.Taken, "")
 	r.expect("change", 5)
+}
+
+// Two boards with one identity are told apart from one board that is started again,
+// also with a spool of windows from before, and with live data before them.
+func TestTwins(t *testing.T) {
+	signer := [32]byte{1}
+	type w struct {
+		boot, seq uint64
+		start     int64
+		twin      bool
+	}
+	for name, list := range map[string][]w{
+		"restarts":           {{5, 1, 10, false}, {5, 2, 20, false}, {6, 9, 30, false}, {6, 10, 40, false}, {7, 20, 50, false}},
+		"backlog after live": {{6, 9, 30, false}, {5, 1, 10, false}, {6, 10, 40, false}, {5, 2, 20, false}},
+		"lost state":         {{6, 0, 100, false}, {5, 300, 50, false}, {6, 1, 110, false}, {5, 301, 60, false}},
+		"clock set back":     {{5, 1, 100, false}, {6, 9, 30, false}, {5, 2, 110, false}},
+		"clones":             {{5, 1, 10, false}, {6, 9, 30, false}, {5, 9, 25, false}, {5, 10, 35, true}, {6, 10, 40, false}, {5, 11, 45, true}},
+	} {
+		var tw twins
+		told := 0
+		for i, x := range list {
+			twin, news := tw.note(signer, &transport.Meta{Device: "d", Stream: "s", BootEpoch: x.boot, Sequence: x.seq, Start: x.start})
+			if twin != x.twin {
+				t.Errorf("%s: window %d: %v", name, i, twin)
+			}
+			if news {
+				told++
+			}
+			if other, _ := tw.note([32]byte{2}, &transport.Meta{Device: "d", Stream: "s", BootEpoch: 1, Sequence: 1}); other {
+				t.Errorf("%s: another signer's window", name)
+			}
+		}
+		if want := map[bool]int{true: 1}[name == "clones"]; told != want {
+			t.Errorf("%s: told %d times", name, told)
+		}
+	}
+}
+
+// A window of a second board is counted, told and a reason to be unhealthy.
+func TestTwinIsTold(t *testing.T) {
+	r := newRig(t, storeConfig(t, filepath.Join(t.TempDir(), "store"), prog("mean", "mean(x)", inputs("d1/count/temp"))))
+	rc := r.receipts("d1")
+	for i, x := range []struct{ boot, seq uint64 }{{7, 1}, {8, 5}, {7, 6}} {
+		w := r.window("d1", "count", x.seq, time.Unix(int64(1000*(i+1)), 0), numbers(8, float64(i), 0), numbers(8, 0, 0))
+		w.meta.BootEpoch = x.boot
+		rc.expect(r.sendWindow(w), transport.Taken, "")
+		r.expect("mean", float64(i))
+	}
+	if h := r.service.Health(); r.service.Stats().Twins != 1 || len(h) != 1 || !strings.Contains(h[0], "second board") || r.service.State().Twins != 1 {
+		t.Errorf("%d, %q", r.service.Stats().Twins, h)
+	}
 }

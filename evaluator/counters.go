@@ -82,6 +82,7 @@ func Reasons() []string {
 // Stats counts what a service did since it started.
 type Stats struct {
 	Accepted uint64 // windows that passed every check
+	Twins    uint64 // of these, of a second board with the same identity
 	Results  uint64 // results that the broker acknowledged
 	Failed   uint64 // evaluations or publications that failed
 	Bytes    uint64 // of sealed results

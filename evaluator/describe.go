@@ -17,6 +17,7 @@ type State struct {
 	URL       string             `json:"broker"`
 	Connected bool               `json:"connected"`
 	Accepted  uint64             `json:"windows_accepted"`
+	Twins     uint64             `json:"windows_twin,omitempty"` // of a second board with the same identity
 	Results   uint64             `json:"results"`
 	Failed    uint64             `json:"results_failed"`
 	Refused   map[string]uint64  `json:"refused"` // by reason
@@ -44,7 +45,7 @@ type KeyState struct {
 func (s *Service) State() State {
 	st := s.Stats()
 	out := State{Name: s.cfg.Name, Boot: s.state.boot(), URL: s.cfg.Broker.URL, Connected: s.Connected(),
-		Accepted: st.Accepted, Results: st.Results, Failed: st.Failed, Refused: st.Refused,
+		Accepted: st.Accepted, Twins: st.Twins, Results: st.Results, Failed: st.Failed, Refused: st.Refused,
 		Programs: map[string]Counted{}, PublicKey: s.signer.PublicText()}
 	for i := range s.plan.Programs {
 		p := st.Programs[s.plan.Programs[i].Name]
@@ -82,6 +83,12 @@ func (s *Service) Health() []string {
 	}
 	if reason := daemon.CertificateHealth(s.cfg.Broker, s.now()); reason != "" {
 		out = append(out, reason)
+	}
+	if n := s.Stats().Twins; n > 0 {
+		out = append(out, fmt.Sprintf("%d windows came from a second board with the identity of another; the log names the device", n))
+	}
+	if s.durable != nil {
+		out = append(out, s.durable.store.health()...)
 	}
 	return out
 }

@@ -44,6 +44,13 @@ func (s *Service) take(topic string, sealed []byte) ([]*job, error) {
 // accepted counts a window that passed every check.
 func (s *Service) accepted(w *window, results int) {
 	s.tally.change(func(t *Stats) { t.Accepted++ })
+	if twin, news := s.twins.note(w.signer, &w.meta); twin {
+		s.tally.change(func(t *Stats) { t.Twins++ })
+		if news {
+			s.log.Error("two boards send with one identity, or a board lost its state while its clock was wrong: their windows cannot be told apart; give each board its own signing key and name",
+				"device", w.meta.Device, "stream", w.meta.Stream, "boot_epoch", w.meta.BootEpoch, "sequence", w.meta.Sequence)
+		}
+	}
 	s.log.Debug("window accepted", "device", w.meta.Device, "stream", w.meta.Stream, "sequence", w.meta.Sequence, "samples", w.meta.Samples, "results", results)
 }
 
@@ -82,7 +89,7 @@ func (s *Service) window(obj *transport.Object) (*window, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s/%s: %w", m.Device, m.Stream, err)
 	}
-	return &window{stream: id, place: at, data: data, meta: *m, id: obj.ID, at: s.now()}, nil
+	return &window{stream: id, place: at, data: data, meta: *m, id: obj.ID, signer: obj.Signer, at: s.now()}, nil
 }
 
 // inTime refuses readings that were made after their epoch's overlap ended.

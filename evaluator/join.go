@@ -27,6 +27,7 @@ type window struct {
 	data   *received
 	meta   transport.Meta
 	id     [32]byte
+	signer [32]byte
 	at     time.Time // of arrival
 	used   bool      // in at least one result
 }

@@ -8,6 +8,7 @@ import (
 // start, so that a rate exists before the first one.
 var (
 	descAccepted = describe("windows_accepted_total", "Windows that passed every check.")
+	descTwins    = describe("windows_twin_total", "Of these, windows of a second board with the same identity.")
 	descRefused  = describe("refused_total", "Messages, windows and results refused or lost.", "reason")
 	descResults  = describe("results_total", "Results acknowledged by the broker.", "program")
 	descFailed   = describe("results_failed_total", "Results that could not be computed or sent.", "program")
@@ -34,7 +35,7 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 
 // Describe makes a Service a prometheus.Collector of its Stats.
 func (s *Service) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descAccepted, descRefused, descResults, descFailed, descBytes, descSeconds, descPromise, descFallback, descBoot} {
+	for _, d := range []*prometheus.Desc{descAccepted, descTwins, descRefused, descResults, descFailed, descBytes, descSeconds, descPromise, descFallback, descBoot} {
 		ch <- d
 	}
 }
@@ -46,6 +47,7 @@ func (s *Service) Collect(ch chan<- prometheus.Metric) {
 	}
 	st := s.Stats()
 	count(descAccepted, float64(st.Accepted))
+	count(descTwins, float64(st.Twins))
 	for _, reason := range Reasons() {
 		count(descRefused, float64(st.Refused[reason]), reason)
 	}

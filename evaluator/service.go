@@ -74,6 +74,7 @@ type Service struct {
 	sender   *transport.Sender
 	tally    tally
 	reports  reporter
+	twins    twins
 	durable  *durable // nil without a store
 	working  daemon.Pulse
 

@@ -269,6 +269,22 @@ func (s *store) delivered(l *spool.Lease) error {
 	return nil
 }
 
+// health says what keeps the store from taking windows and results.
+func (s *store) health() (out []string) {
+	for _, part := range []struct {
+		spool *spool.Spool
+		name  string
+		what  string
+	}{{s.inbox, "inbox", "windows wait for others of their programs, or for results that cannot be delivered"}, {s.outbox, "outbox", "results are not delivered"}} {
+		if err := part.spool.Health(); err != nil {
+			out = append(out, fmt.Sprintf("store: %s: %v", part.name, err))
+		} else if st := part.spool.Stats(); !part.spool.Room(1) {
+			out = append(out, fmt.Sprintf("store: the %s is full, %d bytes: %s", part.name, st.Bytes, part.what))
+		}
+	}
+	return out
+}
+
 func (s *store) close() error {
 	s.inbox.Close()
 	s.outbox.Close()

@@ -62,6 +62,12 @@ func (c *Courier) deliver(ctx context.Context, l *spool.Lease) error {
 		c.dropped.Add(1)
 		c.log.Warn("the receiver has had a window with this number before; this one is dropped", "stream", l.Stream, "error", err)
 		l.Done()
+	case (errors.Is(err, transport.ErrTooLarge) || errors.Is(err, transport.ErrMalformed)) && c.o.Spool.Durable():
+		// Another configuration can send it.
+		c.refused.Add(1)
+		c.remember(err.Error())
+		c.log.Error("a window cannot be sent with this configuration; it stays in the spool. Raise broker.chunk_size", "topic", l.Topic, "error", err)
+		l.Park(c.o.Held)
 	case errors.Is(err, transport.ErrTooLarge), errors.Is(err, transport.ErrMalformed):
 		c.dropped.Add(1)
 		c.remember(err.Error())

@@ -201,3 +201,35 @@ func TestClosedClient(t *testing.T) {
 		t.Error("the object is gone")
 	}
 }
+
+// What this configuration cannot send stays on disk for another one, and holds nothing
+// up; without a disk it is dropped.
+func TestCannotBeSent(t *testing.T) {
+	for _, dir := range []string{t.TempDir(), ""} {
+		s := newSpool(t, dir)
+		for i := range 2 {
+			put(t, s, "env", append([]byte{byte(i)}, make([]byte, 2000)...))
+		}
+		client := &fakeClient{fail: func(n int) error {
+			if n == 1 {
+				return transport.ErrTooLarge
+			}
+			return nil
+		}}
+		cr := courier(t, s, client, func(o *Options) { o.Level, o.Held = Broker, time.Hour })
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ended := make(chan error, 1)
+		go func() { ended <- cr.Run(ctx) }()
+		for cr.Stats().Delivered == 0 && ctx.Err() == nil {
+			time.Sleep(time.Millisecond)
+		}
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		st, left := cr.Stats(), s.Stats().Objects
+		if dir != "" && (st.Refused != 1 || st.Dropped != 0 || left != 1) || dir == "" && (st.Refused != 0 || st.Dropped != 1 || left != 0) {
+			t.Errorf("spool %q: %+v, %d left", dir, st, left)
+		}
+	}
+}
