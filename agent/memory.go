@@ -18,7 +18,9 @@ const (
 	gcPercent = 25
 	// binaryMemory is what is mapped of the binary, as measured.
 	binaryMemory = 17 << 20
-	memorySet    = 3 << 20 // of the runtime, the connection, small things
+	// deadMemory is what the collector has not given back at the peak, as measured.
+	deadMemory = 3 << 20
+	memorySet  = 3 << 20 // of the runtime, the connection, small things
 	// memorySlack is what the runtime counts towards its limit and never touches: room
 	// that it has mapped ahead, spans between size classes. Without it small sets
 	// live above their limit, and the collector and the return of pages to the system

@@ -1,12 +1,13 @@
 package agent
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"math"
 	"os"
-	"slices"
+	"runtime"
 	"time"
 
 	"github.com/hencedge/hencedge/config"
@@ -14,7 +15,6 @@ import (
 	"github.com/hencedge/hencedge/henc/secret"
 	"github.com/hencedge/hencedge/transport"
 	"github.com/hencedge/hencedge/transport/delivery"
-	"github.com/hencedge/hencedge/transport/spool"
 )
 
 // Prediction is what an agent will do to its device and its link. Rates are
@@ -28,20 +28,30 @@ type Prediction struct {
 	BytesPerDay float64 `json:"bytes_per_day"`
 	// MessagesPerDay counts MQTT messages, one per chunk.
 	MessagesPerDay float64 `json:"messages_per_day"`
-	// CPU is the share of one processor that encryption takes on this machine;
-	// Link the share of the uplink, 0 where its rate is not known.
-	CPU     float64         `json:"cpu"`
-	Link    float64         `json:"link,omitempty"`
-	Streams []StreamOutlook `json:"streams"`
+	// KeyBytes is the length of the file of the key that encrypts; KeyAbsent that it is
+	// not there yet, and one that was made for the plan took its place.
+	KeyBytes  int64 `json:"key_bytes"`
+	KeyAbsent bool  `json:"key_absent,omitempty"`
+	// CPU is the share of one processor that sampling, encryption and sealing take on
+	// this machine, measured; delivery comes to it. Processors is how many the agent
+	// uses. Link the share of the uplink, 0 where its rate is not known.
+	CPU        float64         `json:"cpu"`
+	Processors int             `json:"processors"`
+	Link       float64         `json:"link,omitempty"`
+	Streams    []StreamOutlook `json:"streams"`
+	// EvaluationKeys is set by Needs.
+	EvaluationKeys *EvaluationKeys `json:"evaluation_keys,omitempty"`
 	// QueueSeconds is how long the broker may be away before windows are lost.
 	QueueSeconds float64 `json:"queue_s"`
 	// StateWritesPerDay is how often the state file is written and flushed.
 	StateWritesPerDay float64 `json:"state_writes_per_day"`
 	// SpoolBytesPerDay are written into files of the spool, both copies, and
-	// SpoolSyncsPerDay flushes of files and directories; a file system writes
-	// more (docs/benchmarks.md has measured factors). 0 without a spool.
+	// SpoolSyncsPerDay flushes of files and directories. 0 without a spool.
 	SpoolBytesPerDay float64 `json:"spool_bytes_per_day,omitempty"`
 	SpoolSyncsPerDay float64 `json:"spool_syncs_per_day,omitempty"`
+	// DeviceBytesPerDay is about what wears the storage below the file system: what
+	// ext4 writes for the spool and the state file, with its journal.
+	DeviceBytesPerDay float64 `json:"device_bytes_per_day"`
 	// MemoryBytes is what the process takes at its peak, about: with its binary,
 	// and with the windows that wait where no spool keeps them on disk.
 	MemoryBytes int64 `json:"memory_bytes"`
@@ -70,12 +80,19 @@ type StreamOutlook struct {
 	Chunks        int     `json:"chunks"`       // MQTT messages
 	WireBytes     int     `json:"wire_bytes"`   // MQTT packets sent, without TLS, TCP and IP
 	BytesPerDay   float64 `json:"bytes_per_day"`
-	EncryptMs     float64 `json:"encrypt_ms"` // median of a few, on this machine
+	EncryptMs     float64 `json:"encrypt_ms"` // medians of a few, on this machine: encoding and encrypting
+	SealMs        float64 `json:"seal_ms"`    // a window from its samples to its messages, encryption included
+	SampleMs      float64 `json:"sample_ms"`  // a sample of all sensors of /sys and /proc that are here; 0 for others
+	// Duty is the share of one processor that the stream takes: processor time of
+	// samples and sealing, per time of a window.
+	Duty          float64 `json:"duty"`
 	PrecisionBits float64 `json:"precision_bits"`
 	// Programs read the stream and need ProgramLevel; see Prediction.Needs.
 	Programs     []string         `json:"programs,omitempty"`
 	ProgramLevel *int             `json:"program_level,omitempty"`
 	Channels     []ChannelOutlook `json:"channels"`
+
+	absent []string // sensors, with the reason
 }
 
 // ChannelOutlook is the predicted error of a fresh, decrypted sample.
@@ -85,9 +102,6 @@ type ChannelOutlook struct {
 	Error float64 `json:"error"` // standard deviation, in Unit
 	Bound float64 `json:"bound"` // on all samples of a window, in Unit; see henc.NoiseModel.Max
 }
-
-// planRuns is how many windows are encrypted per stream to find the time.
-const planRuns = 5
 
 // Plan predicts sizes, traffic, time and precision. The configuration and its
 // fit to the parameters are checked as in Check. Keys that do not exist yet are
@@ -115,33 +129,34 @@ func Plan(cfg *config.Agent, deps Deps, link float64) (*Prediction, error) {
 		return nil, err
 	}
 	defer k.wipe()
-	if err := k.loadOrMake(c, deps); err != nil {
+	keyBytes, absent, err := k.loadOrMake(c, deps)
+	if err != nil {
 		return nil, err
 	}
 	params := k.ctx.Parameters()
 	p := &Prediction{Device: cfg.Device, Params: params.Name(), LogN: params.LogN(), Slots: params.Slots(),
-		KeyMode: string(cfg.Keys.Mode), Warnings: Warnings(cfg)}
+		KeyMode: string(cfg.Keys.Mode), KeyBytes: keyBytes, KeyAbsent: absent, Processors: cmp.Or(cfg.Workers, runtime.GOMAXPROCS(0)), Warnings: Warnings(cfg)}
 	next := nextNumbers(cfg, m.Clock.Now())
 	var objects, bytes float64 // per second
 	for _, s := range streams {
-		o, err := k.outlook(cfg, s, next, m.Clock)
+		o, err := k.outlook(cfg, s, next, m)
 		if err != nil {
 			return nil, fmt.Errorf("stream %s: %w", s.cfg.Name, err)
 		}
 		p.Streams = append(p.Streams, *o)
 		p.BytesPerDay += o.BytesPerDay
 		p.MessagesPerDay += o.WindowsPerDay * float64(o.Chunks)
-		p.CPU += o.WindowsPerDay / secondsPerDay * o.EncryptMs / 1e3
+		p.CPU += o.Duty
 		p.StateWritesPerDay += o.WindowsPerDay / sequenceBlock
 		objects += o.WindowsPerDay / secondsPerDay
 		bytes += o.WindowsPerDay / secondsPerDay * float64(o.ObjectBytes)
-		p.Warnings = append(p.Warnings, s.doubts(m, params.Slots(), *o)...)
+		p.Warnings = append(p.Warnings, o.doubts(params.Slots())...)
 	}
 	if objects > 0 {
 		p.QueueSeconds = min(float64(cfg.Queue.Objects)/objects, float64(cfg.Queue.Bytes)/bytes)
 	}
 	p.spool(cfg, streams, bytes)
-	p.MemoryBytes = memoryLimit(cfg, largestTables) + binaryMemory
+	p.MemoryBytes = memoryLimit(cfg, largestTables) + binaryMemory + deadMemory
 	if link > 0 {
 		p.Link = p.BytesPerDay * 8 / secondsPerDay / link / p.Open
 	}
@@ -149,7 +164,9 @@ func Plan(cfg *config.Agent, deps Deps, link float64) (*Prediction, error) {
 		p.Cap = p.BytesPerDay / secondsPerDay / cap / p.Open
 	}
 	p.judge()
+	p.inTime(cfg)
 	p.fits(cfg)
+	p.machine(cfg, m)
 	return p, nil
 }
 
@@ -173,18 +190,8 @@ func (p *Prediction) spool(cfg *config.Agent, streams []*stream, bytes float64) 
 	if list, err := hours(cfg.Delivery.Hours); err == nil && len(list) > 0 {
 		p.Open = delivery.OpenShare(list)
 	}
-	if cfg.Spool == nil {
-		return
-	}
-	copies := 1.0
-	if cfg.Spool.Mirror != "" {
-		copies = 2
-	}
-	for i, o := range p.Streams {
-		p.SpoolBytesPerDay += copies * o.WindowsPerDay * float64(spool.FileSize(o.Name, streams[i].topic, 0, int64(o.ObjectBytes)))
-		p.SpoolSyncsPerDay += copies * 2 * o.WindowsPerDay
-	}
-	if bytes > 0 {
+	p.wear(cfg, streams)
+	if cfg.Spool != nil && bytes > 0 {
 		p.QueueSeconds = min(float64(cfg.Spool.Bytes)/bytes, cfg.Spool.Age.Seconds())
 	}
 }
@@ -196,7 +203,7 @@ func (p *Prediction) judge() {
 		what   string
 		remedy string
 	}{
-		{p.CPU, "encryption takes %.0f %% of a processor of this machine", "use longer windows, fewer channels or smaller parameters"},
+		{p.CPU / float64(p.Processors), "sampling and encryption take %.0f %% of the processors of this machine that the agent uses", "use longer windows, fewer channels or smaller parameters"},
 		{p.Cap, "the streams take %.0f %% of delivery.bandwidth in the hours in which they may be sent", "raise it, or use longer windows, a lower level or smaller parameters"},
 		{p.Link, "the streams take %.0f %% of the uplink", "use longer windows, a lower level or smaller parameters"},
 	} {
@@ -210,10 +217,23 @@ func (p *Prediction) judge() {
 	}
 }
 
+// inTime refuses streams whose samples or windows take longer than they may.
+func (p *Prediction) inTime(cfg *config.Agent) {
+	for i, o := range p.Streams {
+		if s := o.SealMs / 1e3; o.WindowSeconds > 0 && s > o.WindowSeconds {
+			p.Refusals = append(p.Refusals, fmt.Sprintf("stream %s: a window takes %.3g s to encrypt and seal on this machine, and one is due every %.3g s; use longer windows or smaller parameters", o.Name, s, o.WindowSeconds))
+		}
+		if interval := cfg.Streams[i].Interval; interval > 0 && o.SampleMs > milliseconds(interval) {
+			p.Refusals = append(p.Refusals, fmt.Sprintf("stream %s: reading its sensors takes %.3g ms and a sample is due every %v; use a longer interval, or fewer channels in the stream", o.Name, o.SampleMs, interval))
+		}
+	}
+}
+
 const secondsPerDay = 86400
 
-// loadOrMake loads the keys that exist and makes temporary ones for the rest.
-func (k *keys) loadOrMake(c *checker, deps Deps) error {
+// loadOrMake loads the keys that exist and makes temporary ones for the rest. It gives
+// the length of the file of the key that encrypts, and whether that is absent.
+func (k *keys) loadOrMake(c *checker, deps Deps) (bytes int64, missing bool, err error) {
 	absent := func(path string) bool {
 		_, err := os.Stat(path)
 		return errors.Is(err, fs.ErrNotExist)
@@ -223,28 +243,38 @@ func (k *keys) loadOrMake(c *checker, deps Deps) error {
 	if cfg.Keys.Mode == config.KeyModeSymmetric {
 		file = cfg.Keys.SecretKey
 	}
+	if info, err := os.Stat(file); err == nil {
+		bytes = info.Size()
+	}
 	if deps.PublicKey == nil && deps.SecretKey == nil && absent(file) {
 		sk, err := secret.Generate(k.ctx, nil)
 		if err != nil {
-			return err
+			return 0, true, err
 		}
 		k.own = append(k.own, func() { _ = sk.Wipe() })
-		if cfg.Keys.Mode == config.KeyModeSymmetric {
+		var text []byte
+		if missing = true; cfg.Keys.Mode == config.KeyModeSymmetric {
 			deps.SecretKey = sk
-		} else if deps.PublicKey, err = sk.PublicKey(); err != nil {
-			return err
+			text, err = sk.Marshal()
+			defer clear(text)
+		} else if deps.PublicKey, err = sk.PublicKey(); err == nil {
+			text, err = k.ctx.MarshalPublicKey(deps.PublicKey)
 		}
+		if err != nil {
+			return 0, true, err
+		}
+		bytes = int64(len(text))
 	}
 	if deps.SigningKey == nil && absent(cfg.SigningKey) {
 		key, err := transport.NewSigningKey()
 		if err != nil {
-			return err
+			return 0, missing, err
 		}
 		k.own = append(k.own, key.Wipe)
 		deps.SigningKey = key
 	}
 	k.load(cfg, deps, func(path string, err error) { c.fail(path, "correct the file or its path", err) })
-	return c.errs.Err()
+	return bytes, missing, c.errs.Err()
 }
 
 // nextNumbers are the boot epoch and the reserved sequence numbers that the
@@ -259,7 +289,8 @@ func nextNumbers(cfg *config.Agent, now time.Time) stateFile {
 }
 
 // outlook encrypts and seals sample windows of a stream.
-func (k *keys) outlook(cfg *config.Agent, s *stream, next stateFile, clock Clock) (*StreamOutlook, error) {
+func (k *keys) outlook(cfg *config.Agent, s *stream, next stateFile, m Machine) (*StreamOutlook, error) {
+	clock := m.Clock
 	w := &window{samples: s.cfg.Window.Samples, start: clock.Now(), end: clock.Now()}
 	for _, ch := range s.cfg.Channels {
 		v := make([]float64, w.samples)
@@ -268,24 +299,19 @@ func (k *keys) outlook(cfg *config.Agent, s *stream, next stateFile, clock Clock
 		}
 		w.values = append(w.values, v)
 	}
-	var out *sealed
-	times := make([]time.Duration, planRuns)
-	for i := range times {
-		var err error
-		out, err = k.seal(s, w, identity{device: cfg.Device, boot: next.BootEpoch, sequence: next.Reserved[s.cfg.Name]}, clock)
-		if err != nil {
-			return nil, err
-		}
-		times[i] = out.encrypt
+	id := identity{device: cfg.Device, boot: next.BootEpoch, sequence: next.Reserved[s.cfg.Name]}
+	out, encrypt, seal, err := k.sealing(s, w, id, clock, int(cfg.Broker.ChunkSize))
+	if err != nil {
+		return nil, err
 	}
-	slices.Sort(times)
+	sample, absent := s.sampling(m)
 	wire, chunks, err := wireBytes(s.topic, out.object, int(cfg.Broker.ChunkSize))
 	if err != nil {
 		return nil, err
 	}
 	o := &StreamOutlook{Name: s.cfg.Name, Level: out.meta.Level, LogScale: math.Log2(out.meta.Scale), Samples: w.samples, SlotsUsed: s.cfg.Slots(),
 		BodyBytes: out.body, ObjectBytes: len(out.object), Chunks: chunks, WireBytes: wire,
-		EncryptMs: float64(times[planRuns/2].Microseconds()) / 1e3}
+		EncryptMs: milliseconds(encrypt), SealMs: milliseconds(seal.wall), SampleMs: milliseconds(sample.wall), absent: absent}
 	switch {
 	case s.cfg.Replay != nil, s.cfg.Events != nil && !s.cfg.Window.ByTime():
 	case s.cfg.Window.ByTime():
@@ -296,6 +322,7 @@ func (k *keys) outlook(cfg *config.Agent, s *stream, next stateFile, clock Clock
 	if o.WindowSeconds > 0 {
 		o.WindowsPerDay = secondsPerDay / o.WindowSeconds
 		o.BytesPerDay = o.WindowsPerDay * float64(wire)
+		o.Duty = (seal.cpu.Seconds() + float64(w.samples)*sample.cpu.Seconds()) / o.WindowSeconds
 	}
 	k.precision(o, s.cfg, out.meta.Scale)
 	return o, nil
@@ -339,18 +366,10 @@ func wireBytes(topic string, object []byte, chunkSize int) (bytes, chunks int, e
 }
 
 // doubts are warnings about one stream.
-func (s *stream) doubts(m Machine, slots int, o StreamOutlook) []string {
+func (o StreamOutlook) doubts(slots int) []string {
 	var out []string
 	if used := float64(o.SlotsUsed) / float64(slots); used < 0.05 {
-		out = append(out, fmt.Sprintf("stream %s: %.1f %% of the slots are used; longer windows or more channels cost no more bytes", s.cfg.Name, 100*used))
+		out = append(out, fmt.Sprintf("stream %s: %.1f %% of the slots are used; longer windows or more channels cost no more bytes", o.Name, 100*used))
 	}
-	if s.cfg.Replay != nil || s.cfg.Events != nil {
-		return out
-	}
-	for _, ch := range s.cfg.Channels {
-		if _, err := m.Open(*ch.Source); err != nil {
-			out = append(out, fmt.Sprintf("stream %s: channel %s: %v", s.cfg.Name, ch.Name, err))
-		}
-	}
-	return out
+	return append(out, o.absent...)
 }

@@ -16,20 +16,42 @@ type LevelNeed struct {
 	Level, Accepts int
 }
 
+// ProgramNeeds is what the programs of an evaluator need of an agent.
+type ProgramNeeds struct {
+	Streams map[string]LevelNeed // by name
+	// Object is the largest sealed window that the evaluator takes, in bytes.
+	Object int64
+	Keys   EvaluationKeys
+}
+
+// EvaluationKeys are those that the programs which read this device need: they are on
+// the evaluator, not on the device.
+type EvaluationKeys struct {
+	Relinearise bool  `json:"relinearise"`
+	Rotations   []int `json:"rotations,omitempty"`
+	Count       int   `json:"count"`
+	Bytes       int64 `json:"bytes"` // with seeds in place of uniform halves
+}
+
 // Needs puts what programs need beside what the streams are encrypted at: a
 // level that the evaluator does not take is a refusal, one that is higher than
 // necessary a warning with the bytes that it costs. Streams that no program
 // reads need level 0.
-func (p *Prediction) Needs(needs map[string]LevelNeed) error {
+func (p *Prediction) Needs(needs ProgramNeeds) error {
 	params, err := henc.Named(p.Params)
 	if err != nil {
 		return err
 	}
 	seeded := p.KeyMode == "symmetric"
+	p.EvaluationKeys = &needs.Keys
 	for i := range p.Streams {
 		s := &p.Streams[i]
-		n := needs[s.Name]
+		n := needs.Streams[s.Name]
 		s.Programs, s.ProgramLevel = n.Programs, &n.Level
+		if int64(s.ObjectBytes) > needs.Object {
+			p.Refusals = append(p.Refusals, fmt.Sprintf("a window of stream %s has %d bytes, and the evaluator takes no more than %d; raise limits.object there, or use a lower level or smaller parameters",
+				s.Name, s.ObjectBytes, needs.Object))
+		}
 		who := "no program reads it"
 		if len(n.Programs) > 0 {
 			who = "that is enough for " + strings.Join(n.Programs, ", ")

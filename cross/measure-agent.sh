@@ -6,8 +6,8 @@
 #
 # For every set: memory (resident, steady and peak, of which mapped from the
 # binary), the share of one processor between windows and over all, the time from
-# the start of the process to the first sample, bytes on the wire for each
-# window, and allocations; where the machine has a power sensor that this user may
+# the start of the process to the first sample, and bytes and time of a window; in
+# "plan" what `agent plan` said of the same on this machine before; where the machine has a power sensor that this user may
 # read, also joules for each reading, of all that the sensor covers. SAMPLES
 # (default 16) is the samples of a window, LEVEL the level (default the highest),
 # MODE public or symmetric.
@@ -78,6 +78,8 @@ ticks() { sed 's/.*) //' "/proc/$1/stat" | awk '{print $12 + $13}'; }
 # metric gives the value of an exported metric, 0 when there is none.
 metric() { curl -s --max-time 2 "http://127.0.0.1:$http/metrics" | awk -v m="$1" 'index($1, m) == 1 {v = $2} END {printf "%.0f\n", v + 0}'; }
 now() { date +%s%N; }
+# planned gives the first field of that name of the plan, 0 when there is none.
+planned() { grep -o "\"$1\":[0-9.e+-]*" <<<"$plan" | head -n 1 | cut -d: -f2 || echo 0; }
 
 measure() {
   local params=$1 work="$dir/$1" level='' keys
@@ -113,6 +115,8 @@ $level
     channels:
 $(channels)
 YAML
+  local plan
+  plan=$("$bin" agent plan -c "$work/agent.yaml" --json 2>/dev/null) || true
   local began first='' pid
   began=$(now)
   "$bin" agent run -c "$work/agent.yaml" 2>"$work/log" &
@@ -134,18 +138,22 @@ YAML
   all0=$idle0 w0=$(metric hencedge_agent_windows_total)
   sleep $((seconds > samples ? seconds - samples : 1))
   t2=$(now) all1=$(ticks "$pid")
-  local windows sent wire body
+  local windows wire body written syncs
   windows=$(metric hencedge_agent_windows_total)
-  sent=$(metric hencedge_agent_sent_bytes_total)
   body=$(metric hencedge_agent_object_bytes_total)
+  written=$(metric hencedge_agent_spool_written_bytes_total) syncs=$(metric hencedge_agent_spool_syncs_total)
   encrypt=$(curl -s "http://127.0.0.1:$http/metrics" | awk '/^hencedge_agent_encrypt_seconds_total/ {v = $2} END {print v + 0}')
   local joules
   joules=$(curl -s "http://127.0.0.1:$http/metrics" | awk '/^hencedge_agent_energy_joules_per_reading/ {v = $NF} END {if (v != "") printf ",\"joules_per_reading\":%.4g", v}')
-  awk -v joules="$joules" -v params="$params" -v mode="${MODE:-public}" -v rss="$(status "$pid" VmRSS)" -v peak="$(status "$pid" VmHWM)" -v file="$(status "$pid" RssFile)" -v anon="$(status "$pid" RssAnon)" \
+  local predicted
+  predicted=$(awk -v memory="$(planned memory_bytes)" -v cpu="$(planned cpu)" -v encrypt="$(planned encrypt_ms)" -v object="$(planned object_bytes)" \
+    -v spool="$(planned spool_bytes_per_day)" -v syncs="$(planned spool_syncs_per_day)" -v windows="$(planned windows_per_day)" 'BEGIN {
+    printf ",\"plan\":{\"peak_rss_mib\":%.1f,\"cpu_percent\":%.2f,\"bytes_per_window\":%d,\"spool_bytes_per_window\":%.0f,\"flushes_per_window\":%.0f,\"encrypt_ms\":%.2f}", memory/1048576, 100*cpu, object, spool/windows, syncs/windows, encrypt}')
+  awk -v joules="$joules$predicted" -v written="$written" -v syncs="$syncs" -v params="$params" -v mode="${MODE:-public}" -v rss="$(status "$pid" VmRSS)" -v peak="$(status "$pid" VmHWM)" -v file="$(status "$pid" RssFile)" -v anon="$(status "$pid" RssAnon)" \
     -v idle=$((idle1 - idle0)) -v all=$((all1 - all0)) -v hz="$hz" -v dt=$((t1 - t0)) -v dtall=$((t2 - t0)) \
     -v first="${first:-0}" -v windows="$windows" -v body="$body" -v encrypt="$encrypt" -v samples="$samples" 'BEGIN {
     printf "{\"params\":\"%s\",\"mode\":\"%s\",\"channels\":32,\"interval_s\":1,\"samples\":%d,\"rss_mib\":%.1f,\"peak_rss_mib\":%.1f,\"binary_mib\":%.1f,\"heap_mib\":%.1f,", params, mode, samples, rss/1024, peak/1024, file/1024, anon/1024
-    printf "\"idle_cpu_percent\":%.2f,\"cpu_percent\":%.2f,\"first_sample_ms\":%d,\"windows\":%d,\"bytes_per_window\":%.0f,\"encrypt_ms\":%.1f%s}\n", 100*idle/hz/(dt/1e9), 100*all/hz/(dtall/1e9), first, windows, windows ? body/windows : 0, windows ? 1000*encrypt/windows : 0, joules
+    printf "\"idle_cpu_percent\":%.2f,\"cpu_percent\":%.2f,\"first_sample_ms\":%d,\"windows\":%d,\"bytes_per_window\":%.0f,\"spool_bytes_per_window\":%.0f,\"flushes_per_window\":%.1f,\"encrypt_ms\":%.2f%s}\n", 100*idle/hz/(dt/1e9), 100*all/hz/(dtall/1e9), first, windows, windows ? body/windows : 0, windows ? written/windows : 0, windows ? syncs/windows : 0, windows ? 1000*encrypt/windows : 0, joules
   }'
   kill -TERM "$pid" && wait "$pid" || true
 }

@@ -1,15 +1,11 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"runtime/debug"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -241,135 +237,4 @@ func mistakes(err error) []mistake {
 		out = append(out, mistake{e.File, e.Line, e.Column, e.Path, e.Cause, e.Remedy})
 	}
 	return out
-}
-
-func (a *app) agentPlan() *cobra.Command {
-	var file, link, programs string
-	cmd := &cobra.Command{
-		Use:   "plan",
-		Short: "predict what a configuration costs, and whether it can work",
-		Long: `plan predicts traffic, time, storage writes and precision of a configuration.
-Without --config it lists the sensors of this machine, as discover does. Encryption
-is timed on this machine under a key that is thrown away. The exit code is 2 when
-the configuration cannot work: more encryption than processors, or, with --link,
-more traffic than the uplink carries. TLS and TCP add about 4 % to the traffic.`,
-		Example: "  hencedge agent plan -c agent.yaml --link 64kbit\n  hencedge agent plan -c agent.yaml --programs evaluator.yaml",
-		Args:    noArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			if file == "" {
-				return a.sensors()
-			}
-			rate, err := parseRate(link)
-			if err != nil {
-				return usageHint(cmd, err)
-			}
-			cfg, err := config.LoadAgent(file)
-			if err != nil {
-				return cli.Usage(err)
-			}
-			p, err := agent.Plan(cfg, agent.Deps{}, rate)
-			if err != nil {
-				return cli.Usage(err)
-			}
-			if programs != "" {
-				needs, err := programNeeds(cfg, programs)
-				if err != nil {
-					return cli.Usage(err)
-				}
-				if err := p.Needs(needs); err != nil {
-					return err
-				}
-			}
-			return a.printPlan(p)
-		},
-	}
-	configFlag(cmd, &file, "")
-	cmd.Flags().StringVar(&programs, "programs", "", "evaluator.yaml: find the lowest level that its programs need of each stream")
-	cmd.Flags().StringVar(&link, "link", "", "uplink, for example 64kbit, 10Mbit")
-	a.jsonFlag(cmd, "one JSON object (sensors: one a line)")
-	return cmd
-}
-
-// parseRate reads "64kbit" and the like as bits per second; "" is 0.
-func parseRate(s string) (float64, error) {
-	if s == "" {
-		return 0, nil
-	}
-	for _, u := range []struct {
-		suffix string
-		factor float64
-	}{{"kbit", 1e3}, {"Mbit", 1e6}, {"Gbit", 1e9}, {"bit", 1}} {
-		num, ok := strings.CutSuffix(strings.TrimSuffix(s, "/s"), u.suffix)
-		if !ok {
-			continue
-		}
-		v, err := strconv.ParseFloat(num, 64)
-		if err != nil || !(v > 0) || math.IsInf(v, 0) {
-			break
-		}
-		return v * u.factor, nil
-	}
-	return 0, fmt.Errorf("--link %q: use a number with bit, kbit, Mbit or Gbit, such as 64kbit", s)
-}
-
-func (a *app) printPlan(p *agent.Prediction) error {
-	refused := func() error {
-		for _, r := range p.Refusals {
-			fmt.Fprintf(a.std.Err, "hencedge: cannot work: %s\n", r)
-		}
-		if len(p.Refusals) > 0 {
-			return cli.Usagef("plan: %w", cli.ErrQuiet)
-		}
-		return nil
-	}
-	if a.json {
-		if err := cli.JSONLine(a.std.Out, p); err != nil {
-			return err
-		}
-		return refused()
-	}
-	out := a.std.Out
-	for _, s := range p.Streams {
-		fmt.Fprintf(out, "stream %s: %d channels of %d samples, %s, level %d, %s keys\n", s.Name, len(s.Channels), s.Samples, p.Params, s.Level, p.KeyMode)
-		fmt.Fprintf(out, "  slots      %d of %d\n", s.SlotsUsed, p.Slots)
-		fmt.Fprintf(out, "  a window   %s ciphertext, %s sent in %d messages, %.1f bytes a sample\n", cli.Bytes(int64(s.BodyBytes)),
-			cli.Bytes(int64(s.WireBytes)), s.Chunks, float64(s.WireBytes)/float64(len(s.Channels)*s.Samples))
-		fmt.Fprintf(out, "  encrypt    %.2f ms\n", s.EncryptMs)
-		if s.ProgramLevel != nil {
-			fmt.Fprintf(out, "  programs   %s: level %d is enough\n", cmp.Or(strings.Join(s.Programs, ", "), "none"), *s.ProgramLevel)
-		}
-		if s.WindowSeconds > 0 {
-			fmt.Fprintf(out, "  each       %.4g s, %s a day\n", s.WindowSeconds, cli.Bytes(int64(s.BytesPerDay)))
-		} else {
-			fmt.Fprintf(out, "  each       at the pace of its samples\n")
-		}
-		for _, c := range s.Channels {
-			fmt.Fprintf(out, "  precision  %s: %s, typically %s\n", c.Name, withUnit(fmt.Sprintf("%.2g", c.Bound), c.Unit), withUnit(fmt.Sprintf("%.2g", c.Error), c.Unit))
-		}
-		fmt.Fprintln(out)
-	}
-	fmt.Fprintf(out, "in all: %s and %.0f messages a day, %.2g %% of one processor", cli.Bytes(int64(p.BytesPerDay)), p.MessagesPerDay, 100*p.CPU)
-	if p.Link > 0 {
-		fmt.Fprintf(out, ", %.1f %% of the uplink", 100*p.Link)
-	}
-	fmt.Fprintf(out, ", %.1f writes of the state file a day\n", p.StateWritesPerDay)
-	if p.SpoolBytesPerDay > 0 {
-		fmt.Fprintf(out, "the spool writes %s in files a day, with %.0f flushes\n", cli.Bytes(int64(p.SpoolBytesPerDay)), p.SpoolSyncsPerDay)
-	}
-	fmt.Fprintf(out, "memory: about %s\n", cli.Bytes(p.MemoryBytes))
-	if p.QueueSeconds > 0 {
-		fmt.Fprintf(out, "the queue bridges an outage of %v\n", time.Duration(p.QueueSeconds)*time.Second)
-	}
-	for _, w := range p.Warnings {
-		fmt.Fprintf(a.std.Err, "hencedge: warning: %s\n", w)
-	}
-	return refused()
-}
-
-// withUnit is a value with its unit; "1" is the unit of pure numbers.
-func withUnit(value, unit string) string {
-	if unit == "" || unit == "1" {
-		return value
-	}
-	return value + " " + unit
 }

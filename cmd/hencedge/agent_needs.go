@@ -8,12 +8,13 @@ import (
 	"github.com/hencedge/hencedge/agent"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/evaluator"
+	"github.com/hencedge/hencedge/evaluator/program"
 )
 
 // programNeeds compiles the programs of an evaluator's file and finds what they
 // need of this agent's streams. It fails when both files describe a stream
 // differently.
-func programNeeds(cfg *config.Agent, file string) (map[string]agent.LevelNeed, error) {
+func programNeeds(cfg *config.Agent, file string) (*agent.ProgramNeeds, error) {
 	ev, err := config.LoadEvaluator(file)
 	if err != nil {
 		return nil, err
@@ -30,7 +31,30 @@ func programNeeds(cfg *config.Agent, file string) (map[string]agent.LevelNeed, e
 			}
 		}
 	}
-	return needsOf(plan, cfg.Device), nil
+	return &agent.ProgramNeeds{Streams: needsOf(plan, cfg.Device), Object: int64(ev.Limits.Object), Keys: keysOf(plan, cfg.Device)}, nil
+}
+
+// keysOf are the evaluation keys that the programs need which read a device.
+func keysOf(plan *evaluator.Plan, device string) agent.EvaluationKeys {
+	keys, each := agent.EvaluationKeys{}, 0 // bytes of one
+	for _, p := range plan.Programs {
+		e := p.Circuit.Explain()
+		if !slices.ContainsFunc(e.Inputs, func(in program.InputInfo) bool { return strings.HasPrefix(in.Name, device+"/") }) {
+			continue
+		}
+		keys.Relinearise = keys.Relinearise || e.Keys.Relinearise
+		keys.Rotations = append(keys.Rotations, e.Keys.Rotations...)
+		if e.Keys.Count > 0 {
+			each = e.Keys.Bytes / e.Keys.Count
+		}
+	}
+	slices.Sort(keys.Rotations)
+	keys.Rotations = slices.Compact(keys.Rotations)
+	if keys.Count = len(keys.Rotations); keys.Relinearise {
+		keys.Count++
+	}
+	keys.Bytes = int64(keys.Count) * int64(each)
+	return keys
 }
 
 // needsOf finds what programs need of the streams of a device.

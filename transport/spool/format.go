@@ -100,6 +100,19 @@ func FileSize(stream, topic string, cursor int, size int64) int64 {
 	return h.fileSize() + int64(cursor)
 }
 
+// DeviceBytes is about what a journalling file system writes to its device for a file
+// of size bytes that is put, flushed and later deleted: its blocks of 4 KiB, and 12 KiB
+// of journal and metadata; with the position of an input, which is a file of its own, 17
+// KiB more. TestWear holds it against ext4.
+func DeviceBytes(size int64, cursor bool) int64 {
+	const block, journal, position = 4 << 10, 12 << 10, 17 << 10
+	n := (size+block-1)/block*block + journal
+	if cursor {
+		n += position
+	}
+	return n
+}
+
 // length is the bytes of pieces.
 func length(pieces [][]byte) int {
 	n := 0

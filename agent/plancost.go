@@ -1,0 +1,149 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/transport"
+	"github.com/hencedge/hencedge/transport/spool"
+)
+
+const (
+	// planRuns is how often a window is sealed, and a sample taken, to find the time.
+	planRuns = 5
+	// planPause is before each run: an agent finds its caches cold and its processor
+	// asleep.
+	planPause = 10 * time.Millisecond
+	// stateBytes is what a write of the state file costs the disk, with its directory
+	// and the journal.
+	stateBytes = 16 << 10
+)
+
+// cost is what something takes, medians of planRuns.
+type cost struct {
+	wall time.Duration
+	cpu  time.Duration // of all processors
+}
+
+// measured runs f planRuns times.
+func measured(clock Clock, f func() error) (cost, error) {
+	var walls, cpus []time.Duration
+	for range planRuns {
+		if err := clock.Sleep(context.Background(), planPause); err != nil {
+			return cost{}, err
+		}
+		own, began := ownTime(), time.Now()
+		if err := f(); err != nil {
+			return cost{}, err
+		}
+		walls, cpus = append(walls, time.Since(began)), append(cpus, ownTime()-own)
+	}
+	slices.Sort(walls)
+	slices.Sort(cpus)
+	return cost{walls[planRuns/2], cpus[planRuns/2]}, nil
+}
+
+// sampling measures one sample of a live stream, and says which sensors are not
+// there. Inputs are not asked: that could change a device, and their values are
+// received beside the sampling. /sys and /proc are read as the agent reads them.
+func (s *stream) sampling(m Machine) (took cost, absent []string) {
+	if s.cfg.Replay != nil || s.cfg.Events != nil {
+		return cost{}, nil
+	}
+	var files fileCache
+	m.files = &files
+	var sensors []Sensor
+	for _, ch := range s.cfg.Channels {
+		sensor, err := within(openPatience, func() (Sensor, error) { return m.Open(*ch.Source) })
+		if err != nil {
+			absent = append(absent, fmt.Sprintf("stream %s: channel %s: %v", s.cfg.Name, ch.Name, err))
+		} else if ch.Source.From == "" {
+			sensors = append(sensors, sensor)
+		}
+	}
+	if len(sensors) == 0 {
+		return cost{}, absent
+	}
+	r := newRounds(sensors, s.cfg.Interval)
+	defer r.close()
+	took, err := measured(m.Clock, func() error {
+		files.forget()
+		return r.read(context.Background(), func(int, float64, error) {})
+	})
+	if err != nil {
+		return cost{}, absent
+	}
+	return took, absent
+}
+
+// sealing measures a window from its samples to the messages, and gives the last one.
+func (k *keys) sealing(s *stream, w *window, id identity, clock Clock, chunk int) (out *sealed, encrypt time.Duration, took cost, err error) {
+	var encrypts []time.Duration
+	took, err = measured(clock, func() error {
+		if out, err = k.seal(s, w, id, clock); err != nil {
+			return err
+		}
+		encrypts = append(encrypts, out.encrypt)
+		_, err = transport.Split(out.object, chunk)
+		return err
+	})
+	if err != nil {
+		return nil, 0, cost{}, err
+	}
+	slices.Sort(encrypts)
+	return out, encrypts[len(encrypts)/2], took, nil
+}
+
+// milliseconds is a time for a Prediction.
+func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }
+
+// wear predicts what reaches the device below the file system, a day: the spool's
+// files with the journal, and the state file.
+func (p *Prediction) wear(cfg *config.Agent, streams []*stream) {
+	p.DeviceBytesPerDay = p.StateWritesPerDay * stateBytes
+	if cfg.Spool == nil {
+		return
+	}
+	copies := 1.0
+	if cfg.Spool.Mirror != "" {
+		copies = 2
+	}
+	for i, o := range p.Streams {
+		size := spool.FileSize(o.Name, streams[i].topic, 0, int64(o.ObjectBytes))
+		p.SpoolBytesPerDay += copies * o.WindowsPerDay * float64(size)
+		p.SpoolSyncsPerDay += copies * 2 * o.WindowsPerDay
+		p.DeviceBytesPerDay += copies * o.WindowsPerDay * float64(spool.DeviceBytes(size, false))
+	}
+}
+
+// machine refuses what this machine has no room for. Where the spool's directory is
+// not there, the plan is for another one, and its disk is not judged.
+func (p *Prediction) machine(cfg *config.Agent, m Machine) {
+	if info, err := m.memInfo(); err == nil {
+		if total := int64(info["MemTotal"]); total > 0 && p.MemoryBytes > total {
+			p.Refusals = append(p.Refusals, fmt.Sprintf("the agent takes about %d MiB of memory and this machine has %d; use smaller parameters or a lower level",
+				p.MemoryBytes>>20, total>>20))
+		}
+	}
+	if cfg.Spool == nil {
+		return
+	}
+	for _, dir := range []string{cfg.Spool.Dir, cfg.Spool.Mirror} {
+		var s unix.Statfs_t
+		if dir == "" || unix.Statfs(dir, &s) != nil {
+			continue
+		}
+		size, free := int64(s.Blocks)*int64(s.Bsize), int64(s.Bavail)*int64(s.Bsize)
+		switch want := int64(cfg.Spool.Bytes); {
+		case want > size:
+			p.Refusals = append(p.Refusals, fmt.Sprintf("spool.bytes is %s and the disk of %s has %d MiB in all; lower it, or use another disk", cfg.Spool.Bytes, dir, size>>20))
+		case want > free:
+			p.Warnings = append(p.Warnings, fmt.Sprintf("spool.bytes is %s and the disk of %s has %d MiB left; windows wait in memory once it is full", cfg.Spool.Bytes, dir, free>>20))
+		}
+	}
+}
