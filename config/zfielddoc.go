@@ -145,7 +145,7 @@ var fieldDoc = map[string]string{
 	"KeyHolder.Output":          "form of the output",
 	"KeyHolder.Programs":        "results to read",
 	"KeyHolder.Receipts":        "sign receipts for results that were read, for evaluators with results: keyholder",
-	"KeyHolder.State":           "file that remembers over restarts which results were read",
+	"KeyHolder.State":           "file that remembers over restarts which results were read; what they were made of is in FILE.results beside it",
 	"KeyHolder.Version":         "version of this schema",
 	"Limits":                    "Limits bound what senders can make a receiver hold.",
 	"Limits.Memory":             "bytes in reassembly",

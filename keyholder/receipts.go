@@ -24,6 +24,7 @@ type Receipts struct {
 	log    *slog.Logger
 	store  transport.ReplayStore // nil: nothing is kept over restarts
 	guard  *transport.ReplayGuard
+	seen   *seen // of the goroutine of Watch
 
 	mu    sync.Mutex
 	known map[[32]byte]bool // results that were read, the newest maxKnown
@@ -47,8 +48,8 @@ type ReceiptOptions struct {
 	Client      transport.Client
 	TopicPrefix string
 	Evaluators  map[string][]ed25519.PublicKey
-	// State is the file that remembers the numbers of results that were read;
-	// empty: nothing is kept over restarts.
+	// State is the file that remembers the numbers of results that were read, and
+	// State.results what they were made of; empty: nothing is kept over restarts.
 	State  string
 	Logger *slog.Logger
 }
@@ -83,6 +84,13 @@ func NewReceipts(set *Set, o ReceiptOptions) (*Receipts, error) {
 	if err == nil {
 		r.key, err = transport.LoadSigningKey(filepath.Join(set.dir, signerFile))
 	}
+	if err == nil {
+		path := ""
+		if o.State != "" {
+			path = o.State + ".results"
+		}
+		r.seen, err = openSeen(path, maxSeen)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("receipts: %w", err)
 	}
@@ -95,11 +103,27 @@ func (r *Receipts) Guard() *transport.ReplayGuard { return r.guard }
 // Use sets the connection, before Watch.
 func (r *Receipts) Use(c transport.Client) { r.client = c }
 
-// Close wipes the key.
-func (r *Receipts) Close() { r.key.Wipe() }
+// Close wipes the key and closes the state.
+func (r *Receipts) Close() {
+	r.key.Wipe()
+	r.seen.close()
+}
+
+// fresh refuses a result whose windows are in an earlier one. Its evaluator is told that
+// it was read, so that it lets go of it.
+func (r *Receipts) fresh(res *Result) error {
+	if !r.seen.has(res) {
+		return nil
+	}
+	r.answer(res.Evaluator, transport.ReceiptItem{Object: res.ID, Outcome: transport.Taken})
+	return fmt.Errorf("%w: %s of %s, boot epoch %d, sequence %d; is the store of the evaluator an old copy?", ErrRepeated, res.Program, res.Evaluator, res.BootEpoch, res.Sequence)
+}
 
 // read notes a result that was handed on and queues its receipt.
 func (r *Receipts) read(res *Result) error {
+	if err := r.seen.add(res); err != nil {
+		return fmt.Errorf("receipts: %w", err)
+	}
 	if r.store != nil {
 		if err := transport.SaveReplay(r.guard, r.store); err != nil {
 			return fmt.Errorf("receipts: %w", err)

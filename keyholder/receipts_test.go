@@ -3,6 +3,7 @@ package keyholder
 import (
 	"context"
 	"crypto/ed25519"
+	"errors"
 	"path/filepath"
 	"sync"
 	"testing"
@@ -102,7 +103,7 @@ func TestReceipts(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	read := make(chan [32]byte, 16)
+	read, refused := make(chan [32]byte, 16), make(chan error, 16)
 	watch := func(name string) (end func()) {
 		t.Helper()
 		rc, err := NewReceipts(s, ReceiptOptions{Client: dial(t, b, name), Evaluators: trust(key), State: state, Logger: quiet()})
@@ -115,7 +116,7 @@ func TestReceipts(t *testing.T) {
 		var run sync.WaitGroup
 		run.Go(func() {
 			if err := Watch(ctx, r, WatchOptions{Client: rc.client, Receipts: rc, OnReady: func() { close(ready) },
-				OnResult: func(res *Result) error { read <- res.ID; return nil }}); err != nil {
+				OnResult: func(res *Result) error { read <- res.ID; return nil }, OnRefused: func(_ string, err error) { refused <- err }}); err != nil {
 				t.Error(err)
 			}
 		})
@@ -140,8 +141,22 @@ func TestReceipts(t *testing.T) {
 	expect(first, transport.Refused, "replayed")
 	send(second)
 	expect(second, transport.Taken, "")
+	// An evaluator whose store is an old copy computes again what it has delivered.
+	made := func(m *transport.Meta) { m.Inputs = [][32]byte{{1}, {2}} }
+	third, again := good.result([]float64{0.125}, made), good.result([]float64{0.125}, func(m *transport.Meta) { made(m); m.BootEpoch = 9 })
+	send(third)
+	expect(third, transport.Taken, "")
 	end()
-	if len(read) != 2 || <-read != transport.ObjectID(first) || <-read != transport.ObjectID(second) {
-		t.Errorf("%d results were read, want each once", len(read))
+	end = watch("holder3")
+	send(again)
+	expect(again, transport.Taken, "")
+	end()
+	if len(read) != 3 || len(refused) != 2 {
+		t.Errorf("%d results were read, %d refused", len(read), len(refused))
+	} else if err := errors.Join(<-refused, <-refused); !errors.Is(err, ErrRepeated) || !errors.Is(err, transport.ErrReplayed) {
+		t.Errorf("refused: %v", err)
+	}
+	if len(read) != 3 || <-read != transport.ObjectID(first) || <-read != transport.ObjectID(second) || <-read != transport.ObjectID(third) {
+		t.Errorf("%d more results were read, want each once", len(read))
 	}
 }

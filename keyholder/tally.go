@@ -52,11 +52,11 @@ var classes = []struct {
 }{
 	{ErrWrongKey, "wrong_key"}, {ErrWrongEpoch, "wrong_epoch"}, {ErrTampered, "tampered"},
 	{ErrUnknownSigner, "unknown_signer"}, {ErrWrongParams, "wrong_params"}, {ErrNotResult, "not_result"},
-	{transport.ErrReplayed, "replayed"},
+	{transport.ErrReplayed, "replayed"}, {ErrRepeated, "repeated"},
 }
 
 // Class is the short name of a refusal: "wrong_key", "wrong_epoch", "tampered",
-// "unknown_signer", "wrong_params", "not_result", "replayed", or transport's
+// "unknown_signer", "wrong_params", "not_result", "replayed", "repeated", or transport's
 // reason for anything else.
 func Class(err error) string {
 	for _, c := range classes {

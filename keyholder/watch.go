@@ -113,6 +113,9 @@ func Watch(ctx context.Context, r *Reader, o WatchOptions) error {
 				topic = "" // a topic of its own is not bound to the program's name
 			}
 			res, err := r.Read(topic, s.sealed)
+			if err == nil && o.Receipts != nil {
+				err = o.Receipts.fresh(res)
+			}
 			if err != nil {
 				if o.Receipts != nil {
 					o.Receipts.again(s.sealed, err)

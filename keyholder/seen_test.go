@@ -1,0 +1,93 @@
+package keyholder
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func madeOf(program string, inputs ...byte) *Result {
+	r := &Result{Evaluator: "cloud", Program: program}
+	for _, i := range inputs {
+		r.Inputs = append(r.Inputs, [32]byte{i})
+	}
+	return r
+}
+
+// What was read is known by what it was made of, in whatever order, over restarts, torn
+// ends and damaged records, up to a bound.
+func TestSeen(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state.results")
+	const limit = 8
+	open := func() *seen {
+		t.Helper()
+		s, err := openSeen(path, limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(s.close)
+		return s
+	}
+	add := func(s *seen, r *Result) {
+		t.Helper()
+		if err := s.add(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := open()
+	add(s, madeOf("a", 1, 2))
+	add(s, madeOf("a", 3))
+	add(s, madeOf("none"))
+	other := madeOf("a", 3)
+	other.Evaluator = "cloud2"
+	check := func(when string, s *seen) {
+		t.Helper()
+		for _, c := range []struct {
+			r    *Result
+			want bool
+		}{{madeOf("a", 1, 2), true}, {madeOf("a", 2, 1), true}, {madeOf("a", 3), true}, {madeOf("a", 1), false}, {madeOf("b", 3), false}, {other, false}, {madeOf("none"), false}} {
+			if got := s.has(c.r); got != c.want {
+				t.Errorf("%s: %s of %d inputs by %s: %v", when, c.r.Program, len(c.r.Inputs), c.r.Evaluator, got)
+			}
+		}
+	}
+	check("at once", s)
+	check("after a restart", open())
+	whole, err := os.ReadFile(path)
+	if err != nil || len(whole) != 2*seenRecord {
+		t.Fatalf("%d bytes, %v", len(whole), err)
+	}
+	for cut := range seenRecord {
+		if err := os.WriteFile(path, append(whole[:len(whole):len(whole)], make([]byte, cut)...), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s := open()
+		check(fmt.Sprintf("%d bytes too many", cut), s)
+		add(s, madeOf("later", 9))
+		if again := open(); !again.has(madeOf("later", 9)) {
+			t.Fatalf("%d bytes too many: what came after is forgotten", cut)
+		}
+	}
+	bad := append([]byte(nil), whole...)
+	bad[3] ^= 1
+	if err := os.WriteFile(path, bad, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if s := open(); s.has(madeOf("a", 1, 2)) || !s.has(madeOf("a", 3)) {
+		t.Error("a damaged record")
+	}
+	for i := range byte(40) {
+		add(open(), madeOf("many", i))
+	}
+	s = open()
+	if info, err := os.Stat(path); err != nil || info.Size() > 2*limit*seenRecord+seenRecord || len(s.set) != limit || !s.has(madeOf("many", 39)) || s.has(madeOf("many", 39-limit)) {
+		t.Errorf("%d bytes, %d remembered, %v", info.Size(), len(s.set), err)
+	}
+	if s, err := openSeen("", limit); err != nil || s.add(madeOf("a", 1)) != nil || !s.has(madeOf("a", 1)) {
+		t.Errorf("without a file: %v", err)
+	}
+	if _, err := openSeen(filepath.Join(t.TempDir(), "none", "x"), limit); err == nil {
+		t.Error("a directory that does not exist")
+	}
+}
