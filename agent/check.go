@@ -267,7 +267,11 @@ func (c *checker) broker(deps Deps) {
 		c.fail(path, "correct the path or the file", err)
 	}
 	if _, err := b.Password.Resolve(); err != nil {
-		c.fail("broker.password", "make the secret available to this process", err)
+		remedy := "make the secret available to this process"
+		if errors.Is(err, os.ErrPermission) {
+			remedy = "let the user that the agent runs as read it (chown root:hencedge-agent, chmod 640), or hand it over as cred:"
+		}
+		c.fail("broker.password", remedy, err)
 	}
 }
 

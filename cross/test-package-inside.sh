@@ -20,6 +20,7 @@ for role in agent evaluator; do
   must systemctl is-enabled --quiet "hencedge-$role"
   must_not systemctl is-active --quiet "hencedge-$role" # nothing is configured
   must getent passwd "hencedge-$role" >/dev/null
+  must test "$(stat -c '%U %a' /var/lib/hencedge/$role)" = "hencedge-$role 700"
 done
 must test "$(stat -c '%U %a' /etc/hencedge/credentials)" = "root 700"
 must grep -q __complete /usr/share/bash-completion/completions/hencedge
@@ -118,6 +119,8 @@ sleep 1
 must test "$(prop agent ActiveState)" = failed
 hencedge service status | tee state || true
 must grep -q 'configuration is not valid' state
+must grep -q 'says *failed: .*agent.yaml:[0-9]*:[0-9]*: ' state
+must grep -q 'log *journalctl -u hencedge-agent' state
 cp good.yaml /etc/hencedge/agent.yaml
 systemctl reset-failed hencedge-agent && must systemctl start hencedge-agent
 
@@ -198,6 +201,7 @@ must hencedge service install --drop-in credentials 2>said
 must grep -q 'credentials.conf is there already and stays' said
 must cmp /etc/systemd/system/hencedge-agent.service <(hencedge service install --show)
 must systemctl is-enabled --quiet hencedge-agent
+must test "$(stat -c '%U %a' /var/lib/hencedge/agent)" = "hencedge-agent 700"
 must_not hencedge service install 2>/dev/null # there is one already
 must hencedge service start
 must hencedge agent status >/dev/null

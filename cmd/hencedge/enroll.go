@@ -13,6 +13,7 @@ import (
 	"github.com/hencedge/hencedge/agent"
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/cli"
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/systemd"
 	"github.com/hencedge/hencedge/transport"
 )
 
@@ -46,6 +47,9 @@ this device. Run it as the user that the agent runs as.`,
 				return cli.Usage(err)
 			}
 			key, err := signingKey(cfg)
+			if errors.Is(err, fs.ErrPermission) {
+				err = fmt.Errorf("%w; run this as the user that the agent runs as: sudo -u %s", err, systemd.Agent.Name())
+			}
 			if err != nil {
 				return err
 			}

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	kardianos "github.com/kardianos/service"
@@ -142,6 +143,9 @@ func (a *app) install(r systemd.Role, unit string, dropins []string) error {
 	if err := ensureUser(r); err != nil {
 		return err
 	}
+	if err := stateDir(r); err != nil {
+		return err
+	}
 	for _, d := range dropins {
 		path := filepath.Join(adminUnits, r.Name()+".service.d", d+".conf")
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -195,6 +199,29 @@ func ensureUser(r systemd.Role) error {
 		return fmt.Errorf("make the user %s: %w: %s", r.Name(), err, strings.TrimSpace(string(out)))
 	}
 	return nil
+}
+
+// stateDir makes the role's state directory, as systemd would when the service
+// starts: a check before that finds it.
+func stateDir(r systemd.Role) error {
+	u, err := user.Lookup(r.Name())
+	if err != nil {
+		return err
+	}
+	uid, uerr := strconv.Atoi(u.Uid)
+	gid, gerr := strconv.Atoi(u.Gid)
+	if err := errors.Join(uerr, gerr); err != nil {
+		return fmt.Errorf("user %s: %w", r.Name(), err)
+	}
+	if err := os.MkdirAll(filepath.Dir(r.StateDir()), 0o755); err != nil {
+		return err
+	}
+	if err := os.Mkdir(r.StateDir(), 0o700); errors.Is(err, fs.ErrExist) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	return os.Chown(r.StateDir(), uid, gid)
 }
 
 func (a *app) serviceUninstall() *cobra.Command {
@@ -267,6 +294,9 @@ func (a *app) serviceControl(verb string) *cobra.Command {
 				return fmt.Errorf("%s is not installed: see \"hencedge service install --help\"", r.Name())
 			}
 			if err := kardianos.Control(s, verb); err != nil {
+				if root := needRoot(); root != nil {
+					err = root
+				}
 				return fmt.Errorf("%s %s: %w; see: journalctl -u %s", verb, r.Name(), err, r.Name())
 			}
 			if verb == "stop" {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -83,6 +84,10 @@ func (u unitState) verdict() (text string, good bool) {
 func askUnit(ctx context.Context, r systemd.Role) (unitState, error) {
 	out, err := exec.CommandContext(ctx, "systemctl", "show", "--property="+strings.Join(unitProperties, ","), r.Name()+".service").Output()
 	if err != nil {
+		var said *exec.ExitError
+		if errors.As(err, &said) && len(said.Stderr) > 0 {
+			err = errors.New(strings.TrimSpace(string(said.Stderr)))
+		}
 		return unitState{}, fmt.Errorf("systemctl show %s: %w", r.Name(), err)
 	}
 	return parseUnit(r, string(out)), nil
@@ -137,7 +142,11 @@ The exit code is 1 unless the service runs.`,
 				}{good, u})
 			} else {
 				_, err = fmt.Fprintf(a.std.Out, "%s: %s\n", u.Service, text)
-				for _, l := range [][2]string{{"unit", u.Unit}, {"enabled", u.Enabled}, {"since", u.Since}, {"says", u.Text}} {
+				log := ""
+				if !good && u.Load != "not-found" {
+					log = "journalctl -u " + u.Service
+				}
+				for _, l := range [][2]string{{"unit", u.Unit}, {"enabled", u.Enabled}, {"since", u.Since}, {"says", u.Text}, {"log", log}} {
 					if err == nil && l[1] != "" {
 						_, err = fmt.Fprintf(a.std.Out, "  %-8s %s\n", l[0], l[1])
 					}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -46,7 +47,7 @@ listed.`, role, role.ControlSocket()),
 			}
 			b, err := daemon.Ask(cmd.Context(), path, "/status")
 			if err != nil {
-				return fmt.Errorf("the %s does not answer; is it running? %w", role, err)
+				return noAnswer(role, path, err)
 			}
 			return a.printStatus(role, b)
 		},
@@ -73,12 +74,30 @@ changes nothing; the exit code is then 1. "systemctl reload" does the same.`, ro
 			if err != nil {
 				return err
 			}
-			return daemon.Reload(cmd.Context(), path)
+			if err := daemon.Reload(cmd.Context(), path); !errors.Is(err, daemon.ErrReload) {
+				return noAnswer(role, path, err)
+			} else {
+				return err
+			}
 		},
 	}
 	cmd.Flags().StringVarP(&file, "config", "c", "", "configuration file, for its control.socket")
 	cmd.Flags().StringVar(&socket, "socket", "", "control socket")
 	return cmd
+}
+
+// noAnswer says what to do about a control socket that could not be asked; nil
+// stays nil.
+func noAnswer(role systemd.Role, socket string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
+		return fmt.Errorf("no %s answers at %s; is it running? see: hencedge service status --role %s", role, socket, role)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("this user may not ask the %s at %s: use sudo, or become a member of the group %s", role, socket, role.Name())
+	}
+	return fmt.Errorf("the %s does not answer: %w", role, err)
 }
 
 // socketOf finds the control socket of a role: the one that is given, that of the

@@ -84,7 +84,12 @@ var ErrWentBack = errors.New("the configuration before is in use again")
 // checks the configuration first; a bad one is reported and changes nothing. With
 // a good one the service ends in good order and a new one starts; if that cannot
 // start, or is on trial and finds no broker, the one before starts again.
-func (s *Supervisor) Run(ctx context.Context) error {
+func (s *Supervisor) Run(ctx context.Context) (err error) {
+	defer func() {
+		if err != nil { // the last line that `systemctl status` shows of it
+			_ = s.Notify.Status("failed: " + firstLine(err))
+		}
+	}()
 	c, err := s.Load()
 	if err != nil {
 		return err
@@ -106,7 +111,7 @@ func (s *Supervisor) Run(ctx context.Context) error {
 	stopAlive := s.keepAlive(ctx)
 	defer func() {
 		stopAlive()
-		if ctx.Err() != nil {
+		if ctx.Err() != nil && err == nil {
 			s.tell(s.Notify.Status("stopped"))
 		}
 	}()

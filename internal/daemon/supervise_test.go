@@ -370,6 +370,7 @@ func TestFirstStartFails(t *testing.T) {
 	if err := s.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "does not open") {
 		t.Error(err)
 	}
+	s.await(t, "STATUS=failed: it does not open")
 	s.load(func() (*Candidate, error) { return nil, io.ErrUnexpectedEOF })
 	if err := s.Run(t.Context()); !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Error(err)

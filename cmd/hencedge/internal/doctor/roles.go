@@ -2,7 +2,9 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 
@@ -94,6 +96,9 @@ func loaded(role, path string, err error) Check {
 	c := Check{Name: role + " configuration", Status: OK, Detail: path}
 	if err != nil {
 		c.Status, c.Detail, c.Remedy = Fail, err.Error(), "correct "+path
+		if errors.Is(err, fs.ErrNotExist) {
+			c.Remedy = "write it; examples are in /usr/share/doc/hencedge/examples"
+		}
 	}
 	return c
 }
