@@ -86,17 +86,20 @@ func headroom(floor float64) func(float64) [2]float64 {
 	}
 }
 
-// add takes a sensor that opens and reads.
+// add takes a sensor that opens and reads, and does not hang.
 func (d *discovery) add(name, unit string, span func(float64) [2]float64, src config.Source) {
 	src.Scale = 1
-	s, err := d.m.Open(src)
-	if err != nil {
-		return
-	}
-	v, _, err := s.Read(context.Background())
-	if errors.Is(err, ErrNoBaseline) {
-		v, err = math.NaN(), nil
-	}
+	v, err := within(openPatience, func() (float64, error) {
+		s, err := d.m.Open(src)
+		if err != nil {
+			return 0, err
+		}
+		first, _, err := s.Read(context.Background())
+		if errors.Is(err, ErrNoBaseline) {
+			first, err = math.NaN(), nil
+		}
+		return first, err
+	})
 	if err != nil {
 		return
 	}

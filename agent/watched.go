@@ -107,23 +107,24 @@ func (m Machine) openSensor(stream string, ch config.Channel) (Sensor, error) {
 
 // within calls f, and gives it up after d: then it is ErrSlow, and f ends by
 // itself.
-func within(d time.Duration, f func() (Sensor, error)) (Sensor, error) {
+func within[T any](d time.Duration, f func() (T, error)) (T, error) {
 	type outcome struct {
-		s   Sensor
+		v   T
 		err error
 	}
 	c := make(chan outcome, 1)
 	go func() {
-		s, err := f()
-		c <- outcome{s, err}
+		v, err := f()
+		c <- outcome{v, err}
 	}()
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case o := <-c:
-		return o.s, o.err
+		return o.v, o.err
 	case <-t.C:
-		return nil, fmt.Errorf("%w within %v", ErrSlow, d)
+		var none T
+		return none, fmt.Errorf("%w within %v", ErrSlow, d)
 	}
 }
 

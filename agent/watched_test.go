@@ -11,6 +11,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/hencedge/hencedge/agent/input"
 	"github.com/hencedge/hencedge/config"
 )
@@ -145,5 +147,28 @@ func TestTroubles(t *testing.T) {
 	c.add(sampleAt(at.Add(time.Second), 20, 30, 60))
 	if got := a.Report().Troubles; len(got) != 0 {
 		t.Errorf("got %+v", got)
+	}
+}
+
+// A sensor that hangs is left out of what is found, and the others are found.
+func TestDiscoverHanging(t *testing.T) {
+	root := liveTree(t)
+	chip := filepath.Join(root, "sys/class/hwmon/hwmon21")
+	fifo := filepath.Join(chip, "temp1_input")
+	if err := errors.Join(os.Mkdir(chip, 0o700), os.WriteFile(filepath.Join(chip, "name"), []byte("stuck\n"), 0o600), unix.Mkfifo(fifo, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { // let the read end
+		if f, err := os.OpenFile(fifo, os.O_RDWR, 0); err == nil {
+			_, _ = f.WriteString("1\n")
+			f.Close()
+		}
+	})
+	names := map[string]bool{}
+	for _, f := range (Machine{Root: root}).Discover() {
+		names[f.Name] = true
+	}
+	if names["stuck_temp1"] || !names["sht4x_humidity1"] || !names["memory"] {
+		t.Errorf("found %v", names)
 	}
 }
