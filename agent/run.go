@@ -23,7 +23,8 @@ const windowQueue = 4
 // be delivered in time (ErrUndelivered), a broker that refuses this client.
 func (a *Agent) Run(ctx context.Context) error { return a.run(ctx, 0) }
 
-// Once is Run for one window of every stream.
+// Once is Run for one window of every stream. It fails with ErrNoSamples when a
+// stream of sensors gives nothing for half a minute.
 func (a *Agent) Once(ctx context.Context) error { return a.run(ctx, 1) }
 
 func (a *Agent) run(ctx context.Context, limit int) (err error) {
@@ -83,11 +84,24 @@ func (a *Agent) run(ctx context.Context, limit int) (err error) {
 	var counted sync.WaitGroup
 	counted.Go(func() { a.energy.count(counting) })
 	var wg sync.WaitGroup
-	errs := make([]error, len(a.streams))
+	errs := make([]error, len(a.streams)+1)
+	expected, expecting := make(chan struct{}), func() {}
+	if limit > 0 {
+		expect, cancel := context.WithCancel(sample)
+		expecting = cancel
+		go func() {
+			defer close(expected)
+			errs[len(a.streams)] = a.expectSamples(expect, firstWindow, stopSampling)
+		}()
+	} else {
+		close(expected)
+	}
 	for i, s := range a.streams {
 		wg.Go(func() { errs[i] = a.sample(sample, deliver, s, limit) })
 	}
 	wg.Wait()
+	expecting()
+	<-expected
 	stopSampling()
 	a.spool.Close()
 	errs = append(errs, <-sending, a.failure())

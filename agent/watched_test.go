@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"math"
@@ -170,5 +171,36 @@ func TestDiscoverHanging(t *testing.T) {
 	}
 	if names["stuck_temp1"] || !names["sht4x_humidity1"] || !names["memory"] {
 		t.Errorf("found %v", names)
+	}
+}
+
+// Once does not wait for ever for sensors that give nothing, and says which.
+func TestOnceWithoutSamples(t *testing.T) {
+	cfg := testConfig(t)
+	deps, _ := testDeps(t, &fakeClient{})
+	deps.Root, deps.Clock = liveTree(t), SystemClock()
+	a, err := New(cfg, deps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.RemoveAll(filepath.Join(deps.Root, "sys/class/thermal")); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() { // what run does, with less patience
+		for a.streams[0].count.missing.Load() == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		err := a.expectSamples(ctx, 100*time.Millisecond, cancel)
+		if !errors.Is(err, ErrNoSamples) || !strings.Contains(err.Error(), "stream system: no sample: channel soc: ") {
+			t.Errorf("got %v", err)
+		}
+	}()
+	if err := a.Run(ctx); err != nil {
+		t.Error(err)
+	}
+	if ctx.Err() == nil || a.Stats().Streams["system"].Samples != 0 {
+		t.Errorf("got %+v", a.Stats().Streams["system"])
 	}
 }

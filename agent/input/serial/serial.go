@@ -6,12 +6,14 @@ package serial
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hencedge/hencedge/agent/input"
@@ -31,6 +33,8 @@ type Input struct {
 	columns   []column
 	sentences []field
 	taps      []func(line string)
+	heard     atomic.Bool // a line was received
+	unfit     atomic.Pointer[error]
 
 	input.Background
 }
@@ -77,8 +81,25 @@ func (s *Input) Sensor(src config.Source) (input.Sensor, error) {
 			return nil, err
 		}
 	}
-	return input.Started{Sensor: cell, Begin: func() { s.Start(s.run) }, Trouble: s.worker.Trouble}, nil
+	return input.Started{Sensor: cell, Begin: func() { s.Start(s.run) }, Trouble: s.trouble}, nil
 }
+
+// trouble says what is wrong with the port, or with what it sends: a wrong rate
+// shows as lines that are none.
+func (s *Input) trouble() error {
+	if err := s.worker.Trouble(); err != nil {
+		return err
+	}
+	if err := s.unfit.Load(); err != nil {
+		return *err
+	}
+	if !s.heard.Load() {
+		return errSilent
+	}
+	return nil
+}
+
+var errSilent = errors.New("the port has sent no line")
 
 // Messages gives every line.
 func (s *Input) Messages(_ string, f func(text string)) (begin func(), err error) {
@@ -106,6 +127,7 @@ func (s *Input) receive(ctx context.Context) error {
 	}
 	err = lines(port, s.cfg.Serial.Request != "", func(line string) {
 		s.worker.Working()
+		s.heard.Store(true)
 		s.take(line)
 	})
 	return fmt.Errorf("read %s: %w", s.cfg.Serial.Device, err)
@@ -174,8 +196,10 @@ func (s *Input) take(line string) {
 		n, err := parseNMEA(line)
 		if err != nil {
 			s.count.Bad.Add(1) // it is not known whose value was lost
+			s.unfit.Store(&err)
 			return
 		}
+		s.unfit.Store(nil)
 		for _, f := range s.sentences {
 			if f.kind == n.kind {
 				v, err := n.number(f.name)

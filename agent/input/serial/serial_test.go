@@ -135,6 +135,18 @@ func TestLines(t *testing.T) {
 	}
 }
 
+// Why there is no value: nothing is received, or what is received is not what the
+// configuration says, as with a wrong rate.
+func TestTrouble(t *testing.T) {
+	port, path := inputtest.PTY(t)
+	s := sensor(t, open(t, config.Serial{Device: path, Format: "nmea"}), config.Source{Field: "lat", Point: config.Point{Sentence: "GGA"}})
+	inputtest.Until(t, s, nil, func(_ float64, err error) bool { return errors.Is(err, input.ErrNoValue) && errors.Is(err, errSilent) })
+	until(t, port, "\x81\xf0\xff\r\n", s, func(_ float64, err error) bool {
+		return errors.Is(err, input.ErrNoValue) && errors.Is(err, input.ErrReading)
+	})
+	until(t, port, rmc+"\r\n", s, func(_ float64, err error) bool { return err != nil && err.Error() == input.ErrNoValue.Error() })
+}
+
 // A device that speaks when it is asked, with lines that end with CR, and that is
 // plugged in again.
 func TestRequest(t *testing.T) {

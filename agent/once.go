@@ -1,0 +1,54 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// ErrNoSamples: the sensors of a stream gave nothing that a window could be made of.
+var ErrNoSamples = errors.New("no sample")
+
+// firstWindow bounds how long Once waits for the first sample of a stream of
+// sensors, besides two intervals. It is the machine's own time: it bounds a person's
+// wait.
+const firstWindow = 30 * time.Second
+
+// expectSamples ends sampling when a stream of sensors has no sample in time, and
+// says why. It returns when ctx ends.
+func (a *Agent) expectSamples(ctx context.Context, patience time.Duration, stop func()) error {
+	begun := time.Now()
+	look := time.NewTicker(min(patience, time.Second) / 4)
+	defer look.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-look.C:
+		}
+		for _, s := range a.streams {
+			if _, ok := s.source.(*live); !ok || s.count.samples.Load() > 0 || time.Since(begun) < patience+2*s.cfg.Interval {
+				continue
+			}
+			stop()
+			return a.noSamples(s)
+		}
+	}
+}
+
+// noSamples says why a stream has no samples.
+func (a *Agent) noSamples(s *stream) error {
+	var why []string
+	for _, t := range a.troubles() {
+		if t.Stream == s.cfg.Name {
+			why = append(why, fmt.Sprintf("channel %s: %s", t.Channel, t.Error))
+		}
+	}
+	err := fmt.Errorf("stream %s: %w", s.cfg.Name, ErrNoSamples)
+	if len(why) > 0 {
+		err = fmt.Errorf("%w: %s", err, strings.Join(why, "; "))
+	}
+	return err
+}
