@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/henc/secret"
@@ -53,6 +55,9 @@ type Deps struct {
 	// OnReady is called once, when sampling starts; the broker may be away.
 	OnReady func()
 	Logger  *slog.Logger // nil: slog.Default
+	// Metrics is what metrics.listen serves, and whose health it tells if it has one;
+	// nil is the agent itself. It collects the agent.
+	Metrics prometheus.Collector
 	// Version of the software, for the status message.
 	Version string
 }

@@ -30,7 +30,7 @@ var streamMetrics = []metric[StreamStats]{
 	perStream("values_clamped_total", "Values moved to the end of the range.", func(s StreamStats) float64 { return float64(s.Clamped) }),
 	perStream("samples_overflow_total", "Samples beyond the capacity of a window.", func(s StreamStats) float64 { return float64(s.Overflow) }),
 	perStream("ticks_missed_total", "Ticks left out because sampling was late.", func(s StreamStats) float64 { return float64(s.MissedTicks) }),
-	perStream("ticks_marked_total", "Of these, replaced by missing samples.", func(s StreamStats) float64 { return float64(s.Marked) }),
+	perStream("ticks_marked_total", "Missed ticks that were replaced by missing samples.", func(s StreamStats) float64 { return float64(s.Marked) }),
 	perStream("samples_late_total", "Samples that came too late for their window.", func(s StreamStats) float64 { return float64(s.Late) }),
 	perStream("clock_steps_total", "Windows cut short because the clock was set or the machine slept.", func(s StreamStats) float64 { return float64(s.ClockSteps) }),
 	perStream("windows_total", "Windows encrypted and signed.", func(s StreamStats) float64 { return float64(s.Windows) }),
@@ -41,11 +41,35 @@ var streamMetrics = []metric[StreamStats]{
 	perStream("encrypt_seconds_total", "Time spent encoding and encrypting.", func(s StreamStats) float64 { return float64(s.EncryptNanos) / 1e9 }),
 }
 
+// The state of the connection, as `agent status` shows it.
+var (
+	descConnected = prometheus.NewDesc("hencedge_agent_connected", "1 while there is a connection to the broker.", nil, nil)
+	descLastAck   = prometheus.NewDesc("hencedge_agent_last_ack_timestamp_seconds", "Unix time at which the last window was acknowledged.", nil, nil)
+)
+
+// connection tells of the link.
+func (a *Agent) connection(ch chan<- prometheus.Metric) {
+	gauge := func(d *prometheus.Desc, v float64) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v)
+	}
+	connected := 0.0
+	if a.Connected() {
+		connected = 1
+	}
+	gauge(descConnected, connected)
+	a.link.mu.Lock()
+	ack := a.link.lastAck
+	a.link.mu.Unlock()
+	if !ack.IsZero() {
+		gauge(descLastAck, float64(ack.UnixMilli())/1e3)
+	}
+}
+
 var agentMetrics = []metric[Stats]{
 	perAgent("boot_epoch", "Boot epoch of this start.", prometheus.GaugeValue, func(s Stats) float64 { return float64(s.Boot) }),
 	perAgent("queue_objects", "Sealed windows that wait.", prometheus.GaugeValue, func(s Stats) float64 { return float64(s.Spool.Objects) }),
 	perAgent("queue_bytes", "Bytes of sealed windows that wait.", prometheus.GaugeValue, func(s Stats) float64 { return float64(s.Spool.Bytes) }),
-	perAgent("queue_memory_objects", "Of these, in memory because the disk takes nothing (all, without a spool).", prometheus.GaugeValue, func(s Stats) float64 { return float64(s.Spool.MemoryObjects) }),
+	perAgent("queue_memory_objects", "Sealed windows that wait in memory: because the disk takes nothing, or all of them without a spool.", prometheus.GaugeValue, func(s Stats) float64 { return float64(s.Spool.MemoryObjects) }),
 	perAgent("queue_oldest_seconds", "Age of the oldest window that waits.", prometheus.GaugeValue, func(s Stats) float64 { return s.Spool.Oldest.Seconds() }),
 	perAgent("queue_expired_total", "Sealed windows lost to age.", prometheus.CounterValue, func(s Stats) float64 { return float64(s.Spool.Expired) }),
 	perAgent("spool_damaged_total", "Sealed windows lost to damage; their files are in the quarantine.", prometheus.CounterValue, func(s Stats) float64 { return float64(s.Spool.Damaged) }),
@@ -55,11 +79,11 @@ var agentMetrics = []metric[Stats]{
 	perAgent("spool_syncs_total", "Flushes of spool files and directories.", prometheus.CounterValue, func(s Stats) float64 { return float64(s.Spool.Syncs) }),
 	perAgent("queue_dropped_total", "Sealed windows lost to a full queue.", prometheus.CounterValue, func(s Stats) float64 { return float64(s.Spool.Dropped) }),
 	perAgent("sent_total", "Sealed windows delivered, at the acknowledgement level of their streams.", prometheus.CounterValue, func(s Stats) float64 { return float64(s.Sent) }),
-	perAgent("sent_bytes_total", "Their bytes.", prometheus.CounterValue, func(s Stats) float64 { return float64(s.SentBytes) }),
+	perAgent("sent_bytes_total", "Bytes of sealed windows delivered.", prometheus.CounterValue, func(s Stats) float64 { return float64(s.SentBytes) }),
 	perAgent("send_retries_total", "Sends that failed and were tried again.", prometheus.CounterValue, func(s Stats) float64 { return float64(s.Retries) }),
-	perAgent("live_sent_total", "Of these, live data sent before older windows.", prometheus.CounterValue, func(s Stats) float64 { return float64(s.Delivery.Live) }),
+	perAgent("live_sent_total", "Sealed windows delivered before older ones, because they were live data.", prometheus.CounterValue, func(s Stats) float64 { return float64(s.Delivery.Live) }),
 	perAgent("chunks_total", "Messages acknowledged by the broker.", prometheus.CounterValue, func(s Stats) float64 { return float64(s.Delivery.Chunks) }),
-	perAgent("chunk_bytes_total", "Their bytes.", prometheus.CounterValue, func(s Stats) float64 { return float64(s.Delivery.ChunkBytes) }),
+	perAgent("chunk_bytes_total", "Bytes of messages acknowledged by the broker.", prometheus.CounterValue, func(s Stats) float64 { return float64(s.Delivery.ChunkBytes) }),
 	perAgent("chunks_skipped_total", "Chunks not sent again because the evaluator had them.", prometheus.CounterValue, func(s Stats) float64 { return float64(s.Delivery.Skipped) }),
 	perAgent("chunk_size_bytes", "Size of chunks in use: below that of the configuration where the broker drops larger ones.", prometheus.GaugeValue, func(s Stats) float64 { return float64(s.Delivery.ChunkSize) }),
 	perAgent("asks_total", "Questions to the evaluator what it has of a window.", prometheus.CounterValue, func(s Stats) float64 { return float64(s.Delivery.Asks) }),
@@ -127,10 +151,14 @@ func (a *Agent) Describe(ch chan<- *prometheus.Desc) {
 	for _, m := range energyMetrics {
 		ch <- m.desc
 	}
+	for _, d := range []*prometheus.Desc{descConnected, descLastAck} {
+		ch <- d
+	}
 }
 
 // Collect gives the counts as they are now.
 func (a *Agent) Collect(ch chan<- prometheus.Metric) {
+	a.connection(ch)
 	s := a.Stats()
 	for _, m := range agentMetrics {
 		ch <- prometheus.MustNewConstMetric(m.desc, m.kind, m.value(s))

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/hencedge/hencedge/internal/daemon"
 	"github.com/hencedge/hencedge/transport"
 )
@@ -43,7 +45,11 @@ func (a *Agent) run(ctx context.Context, limit int) (err error) {
 		return err
 	}
 	a.courier.Store(courier)
-	stopMetrics, err := daemon.ServeMetrics(a.cfg.Metrics.Listen, a, a.log)
+	var served prometheus.Collector = a
+	if a.deps.Metrics != nil {
+		served = a.deps.Metrics
+	}
+	stopMetrics, err := daemon.ServeMetrics(a.cfg.Metrics.Listen, served, a.log)
 	if err != nil {
 		return err
 	}

@@ -375,3 +375,29 @@ func TestEveryKeyIsDocumented(t *testing.T) {
 		}
 	}
 }
+
+// The socket of a file is found although the rest is wrong; a file that is no YAML, or
+// not there, has none.
+func TestControlSocket(t *testing.T) {
+	dir := t.TempDir()
+	for text, want := range map[string]string{
+		"control: {socket: c.sock}":                   filepath.Join(dir, "c.sock"),
+		"streams: 7\ncontrol: {socket: /run/c, x: 1}": "/run/c",
+		"control: {socket: 5}":                        "",
+		"control: 5":                                  "",
+		"device: b":                                   "",
+		"control: {socket: /run/c":                    "",
+		"":                                            "",
+	} {
+		file := filepath.Join(dir, "f.yaml")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := ControlSocket(file); got != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+	}
+	if got := ControlSocket(filepath.Join(dir, "none")); got != "" {
+		t.Errorf("got %q", got)
+	}
+}

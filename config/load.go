@@ -96,6 +96,26 @@ func load[T any](path string, parse func(string, []byte) (*T, error)) (*T, error
 	return parse(path, data)
 }
 
+// ControlSocket is control.socket of a file that need not be a good configuration: a
+// service that runs with an earlier one is asked there. It is empty where the file does
+// not name one or is no YAML.
+func ControlSocket(path string) string {
+	socket := ""
+	_, _ = load(path, func(name string, data []byte) (*Control, error) {
+		var found struct {
+			Control Control `yaml:"control"`
+		}
+		_, d, body, err := tree(name, data)
+		if err != nil {
+			return nil, err
+		}
+		d.structure(body, reflect.ValueOf(&found).Elem(), "")
+		socket = found.Control.Socket
+		return nil, nil
+	})
+	return socket
+}
+
 // parse decodes data into r, remembers the text in o and checks everything.
 func parse(name string, data []byte, r role, o *origin) error {
 	doc, d, body, err := tree(name, data)

@@ -8,7 +8,7 @@ import (
 // start, so that a rate exists before the first one.
 var (
 	descAccepted = describe("windows_accepted_total", "Windows that passed every check.")
-	descTwins    = describe("windows_twin_total", "Of these, windows of a second board with the same identity.")
+	descTwins    = describe("windows_twin_total", "Windows that passed every check and come from a second board with the same identity.")
 	descRefused  = describe("refused_total", "Messages, windows and results refused or lost.", "reason")
 	descResults  = describe("results_total", "Results acknowledged by the broker.", "program")
 	descFailed   = describe("results_failed_total", "Results that could not be computed or sent.", "program")
@@ -17,9 +17,9 @@ var (
 	descPromise  = describe("promised_error", "Error that is promised for full windows, in the unit of the result.", "program")
 	descFallback = describe("fallbacks_total", "Devices that failed or ran out of memory, whose work went elsewhere.")
 	descInbox    = describe("store_windows", "Windows in the store.")
-	descInBytes  = describe("store_window_bytes", "Their bytes.")
+	descInBytes  = describe("store_window_bytes", "Bytes of windows in the store.")
 	descOutbox   = describe("store_results", "Results in the store that are not delivered yet.")
-	descOutBytes = describe("store_result_bytes", "Their bytes.")
+	descOutBytes = describe("store_result_bytes", "Bytes of results in the store that are not delivered yet.")
 	descKnown    = describe("windows_repeated_total", "Windows that came again and were recognised by content id.")
 	descReceipts = describe("receipts_total", "Receipts sent.")
 	descAsks     = describe("asks_total", "Questions of devices answered.")
@@ -35,7 +35,8 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 
 // Describe makes a Service a prometheus.Collector of its Stats.
 func (s *Service) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descAccepted, descTwins, descRefused, descResults, descFailed, descBytes, descSeconds, descPromise, descFallback, descBoot} {
+	for _, d := range []*prometheus.Desc{descAccepted, descTwins, descRefused, descResults, descFailed, descBytes, descSeconds, descPromise, descFallback, descBoot,
+		descInbox, descInBytes, descOutbox, descOutBytes, descKnown, descReceipts, descAsks, descSent, descRetries, descDamaged} {
 		ch <- d
 	}
 }

@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/internal/daemon"
@@ -47,6 +49,9 @@ type Deps struct {
 	OnResult func(Event)
 	// OnRefused is called for every message and window that was refused.
 	OnRefused func(reason string, err error)
+	// Metrics is what metrics.listen serves, and whose health it tells if it has one;
+	// nil is the service itself. It collects the service.
+	Metrics prometheus.Collector
 	// Version is announced in the status message.
 	Version string
 }
@@ -223,7 +228,11 @@ func (s *Service) Run(ctx context.Context) (err error) {
 	}
 	ctx, end := context.WithCancel(ctx)
 	defer end()
-	stopMetrics, err := daemon.ServeMetrics(s.cfg.Metrics.Listen, s, s.log)
+	var served prometheus.Collector = s
+	if s.deps.Metrics != nil {
+		served = s.deps.Metrics
+	}
+	stopMetrics, err := daemon.ServeMetrics(s.cfg.Metrics.Listen, served, s.log)
 	if err != nil {
 		return err
 	}

@@ -53,6 +53,7 @@ func (a *app) supervise(ctx context.Context, role systemd.Role, lock bool, load 
 		}
 		return c, err
 	}, Notify: daemon.NewNotifier(), Reload: reload, Protection: protection}
+	a.supervisor = s
 	return s.Run(ctx)
 }
 
@@ -140,7 +141,7 @@ func (a *app) agentCandidate(cmd *cobra.Command, file string, on gpuFlags, r *re
 		s := &agentService{remote: r}
 		var err error
 		deps := deps
-		deps.OnReady = func() { s.ready() }
+		deps.OnReady, deps.Metrics = func() { s.ready() }, a.supervisor
 		agent.TuneMemory(cfg)
 		agent.TuneProcessors(cfg)
 		s.Agent, err = agent.New(cfg, deps)
@@ -186,7 +187,7 @@ func (a *app) evaluatorCandidate(cmd *cobra.Command, file, backendName, devices 
 	}
 	return &daemon.Candidate{Hash: hash, Stop: cfg.StopTimeout, Control: controlSocket(cfg.Control), Log: log,
 		Open: func() (daemon.Service, error) {
-			s, err := evaluator.New(cfg, evaluator.Deps{Logger: log, Context: contextOn(b), More: moreContexts(b), Reopen: reopen, Version: thisVersion()})
+			s, err := evaluator.New(cfg, evaluator.Deps{Logger: log, Context: contextOn(b), More: moreContexts(b), Reopen: reopen, Version: thisVersion(), Metrics: a.supervisor})
 			if err != nil {
 				return nil, err
 			}

@@ -17,10 +17,11 @@ import (
 
 // app is what the commands of one invocation share.
 type app struct {
-	std       cli.Streams
-	json      bool
-	logLevel  string
-	logFormat string
+	std        cli.Streams
+	json       bool
+	logLevel   string
+	logFormat  string
+	supervisor *daemon.Supervisor // of run
 }
 
 func newRoot(std cli.Streams) *cobra.Command {

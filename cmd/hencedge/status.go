@@ -122,6 +122,9 @@ func socketOf(role systemd.Role, file, socket string) (string, error) {
 	case err == nil:
 		return usual, nil
 	}
+	if there := config.ControlSocket(file); there != "" {
+		return there, nil
+	}
 	if _, serr := os.Stat(usual); serr == nil || !explicit && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission)) {
 		return usual, nil
 	}

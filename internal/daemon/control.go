@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
@@ -86,6 +87,10 @@ func ServeControl(socket string, c Controlled, log *slog.Logger) (stop func(), e
 func handlers(c prometheus.Collector) (*http.ServeMux, error) {
 	registry := prometheus.NewRegistry()
 	if err := registry.Register(c); err != nil {
+		return nil, err
+	}
+	// process_*: memory, processor time and file descriptors, under their usual names.
+	if err := registry.Register(collectors.NewProcessCollector(collectors.ProcessCollectorOpts{})); err != nil {
 		return nil, err
 	}
 	mux := http.NewServeMux()

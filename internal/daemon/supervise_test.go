@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	dto "github.com/prometheus/client_model/go"
 )
 
 // role is a service that says what it is told to say.
@@ -426,5 +428,32 @@ func TestHealthOverTCP(t *testing.T) {
 		if resp.StatusCode != want {
 			t.Errorf("%s: %s, want %d", page, resp.Status, want)
 		}
+	}
+}
+
+// What every service exports keeps to Prometheus' conventions, and tells of a refused
+// reload at every place where metrics are served.
+func TestSupervisorMetrics(t *testing.T) {
+	s := &Supervisor{Role: "agent", Version: "v1"}
+	s.use(&Candidate{Log: slog.New(slog.DiscardHandler)}, &role{name: "a"}, "running")
+	s.report("SIGHUP", errors.New("line 3: no"))
+	registry := prometheus.NewPedanticRegistry()
+	if err := registry.Register(s); err != nil {
+		t.Fatal(err)
+	}
+	families, err := registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	problems, err := promlint.NewWithMetricFamilies(slices.DeleteFunc(slices.Clone(families), func(f *dto.MetricFamily) bool { return f.GetName() == "hencedge_test_generation" })).Lint()
+	if err != nil || len(problems) != 0 {
+		t.Errorf("%v, %v", problems, err)
+	}
+	got := map[string]float64{}
+	for _, f := range families {
+		got[f.GetName()] = f.GetMetric()[0].GetGauge().GetValue()
+	}
+	if got["hencedge_info"] != 1 || got["hencedge_reload_success"] != 0 || got["hencedge_reload_timestamp_seconds"] < 1e9 || got["hencedge_health_problems"] != 2 {
+		t.Errorf("got %v", got)
 	}
 }

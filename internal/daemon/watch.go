@@ -216,7 +216,34 @@ func (s *Supervisor) Describe(chan<- *prometheus.Desc) {}
 func (s *Supervisor) Collect(ch chan<- prometheus.Metric) {
 	service, _ := s.now()
 	service.Collect(ch)
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	reasons := len(s.Health())
+	s.mu.Lock()
+	since, last := s.since, s.last
+	s.mu.Unlock()
+	gauge(descInfo, 1, s.Role, s.Version)
+	gauge(descStart, float64(since.UnixMilli())/1e3)
+	gauge(descProblems, float64(reasons))
+	if !last.Time.IsZero() {
+		good := 0.0
+		if last.OK {
+			good = 1
+		}
+		gauge(descReload, good)
+		gauge(descReloaded, float64(last.Time.UnixMilli())/1e3)
+	}
 }
+
+// What every service exports besides its own.
+var (
+	descInfo     = prometheus.NewDesc("hencedge_info", "1; the labels tell what runs here.", []string{"role", "version"}, nil)
+	descStart    = prometheus.NewDesc("hencedge_start_timestamp_seconds", "Unix time of the start of the service.", nil, nil)
+	descProblems = prometheus.NewDesc("hencedge_health_problems", "Reasons for which /healthz answers 503.", nil, nil)
+	descReload   = prometheus.NewDesc("hencedge_reload_success", "1 when the last reload succeeded, 0 when it was refused; absent before the first.", nil, nil)
+	descReloaded = prometheus.NewDesc("hencedge_reload_timestamp_seconds", "Unix time of the last reload.", nil, nil)
+)
 
 // firstLine is the first line of an error.
 func firstLine(err error) string {
