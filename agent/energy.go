@@ -127,7 +127,7 @@ func (a *Agent) openEnergy(root string) {
 		return
 	}
 	var err error
-	if e.sensor, err = power.OpenEnergy(root); err != nil {
+	if e.sensor, err = within(openPatience, func() (*power.Energy, error) { return power.OpenEnergy(root) }); err != nil {
 		e.reason = strings.TrimPrefix(strings.ReplaceAll(err.Error(), "\n", "; "), input.ErrNoSensor.Error()+": ")
 		return
 	}

@@ -41,6 +41,9 @@ func examples() []example {
 	return []example{
 		{file: "agent.yaml", root: "testdata/board", run: runProc, want: map[string]float64{"system/cpu": 25, "system/memory": 100 * 4000000.0 / 15825956, "system/load": 0.52,
 			"thermal/soc": 47.843, "thermal/board": 41.25, "thermal/rail": 19.032}},
+		// The last samples of the last windows of the files.
+		{file: "agent-replay.yaml", want: map[string]float64{"vibration/x": -0.7856, "vibration/y": 4.9343}},
+		{file: "agent-replay-ndjson.yaml", want: map[string]float64{"meters/flow": 12 + 0.25*3, "meters/pressure": 5.24}},
 		{file: "agent-board.yaml", root: "testdata/jetson.txtar", want: map[string]float64{"board/gpu_power": 5 * 1.2, "board/gpu_load": 34.7,
 			"board/gpu_clock": 510, "board/air": 23.85, "board/pressure": 1009.24, "board/tilt": -1204 * 0.000598}},
 		{file: "agent-modbus.yaml", run: runModbus, want: map[string]float64{"energy/voltage": 230.25, "energy/power": 12345, "energy/running": 1, "energy/fault": 5, "store/level": 3.25}},
@@ -95,9 +98,10 @@ func (e example) test(t *testing.T) {
 	for i := range cfg.Streams { // windows come sooner, and in the parameters of the tests' keys
 		s := &cfg.Streams[i]
 		s.Params = "edge12-d1"
-		if s.Interval > 0 {
+		switch {
+		case s.Interval > 0:
 			s.Interval, s.Window = 50*time.Millisecond, config.Window{Samples: 2}
-		} else {
+		case s.Events != nil:
 			s.Window, s.Lateness = config.Window{Every: time.Second, Samples: 4}, 10*time.Millisecond
 		}
 	}
@@ -138,12 +142,15 @@ func (e example) test(t *testing.T) {
 	}
 	done := make(chan error, 1)
 	go func() { done <- a.Run(ctx) }()
-	for ctx.Err() == nil {
-		feed()
-		time.Sleep(5 * time.Millisecond)
-	}
-	if err := <-done; err != nil {
-		t.Fatal(err)
+	for running := true; running; {
+		select {
+		case err := <-done:
+			if running = false; err != nil {
+				t.Fatal(err)
+			}
+		case <-time.After(5 * time.Millisecond):
+			feed()
+		}
 	}
 	mu.Lock()
 	defer mu.Unlock()

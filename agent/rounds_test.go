@@ -193,10 +193,24 @@ func TestHangingSensor(t *testing.T) {
 			f.Close()
 		}
 	})
+	// The power sensor hangs too, when the energy is counted at the end.
+	rail := filepath.Join(deps.Root, "sys/class/hwmon/hwmon1/power1_average")
+	t.Cleanup(func() {
+		if f, err := os.OpenFile(rail, os.O_RDWR, 0); err == nil {
+			_, _ = f.WriteString("41000\n")
+			f.Close()
+		}
+	})
 	soc := &cfg.Streams[0].Channels[0]
 	soc.OnMissing, soc.MissingValue = config.MissingMark, new(-40.0)
 	a, err := New(cfg, deps)
 	if err != nil {
+		t.Fatal(err)
+	}
+	if a.Energy().Sensor == "" {
+		t.Fatal("no power sensor")
+	}
+	if err := errors.Join(os.Remove(rail), unix.Mkfifo(rail, 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	if err := a.Once(t.Context()); err != nil {

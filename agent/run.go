@@ -87,8 +87,11 @@ func (a *Agent) run(ctx context.Context, limit int) (err error) {
 	a.stopping(stopSampling)
 	counting, stopCounting := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopCounting()
-	var counted sync.WaitGroup
-	counted.Go(func() { a.energy.count(counting) })
+	counted := make(chan struct{})
+	go func() {
+		defer close(counted)
+		a.energy.count(counting)
+	}()
 	var wg sync.WaitGroup
 	errs := make([]error, len(a.streams)+1)
 	expected, expecting := make(chan struct{}), func() {}
@@ -112,7 +115,10 @@ func (a *Agent) run(ctx context.Context, limit int) (err error) {
 	a.spool.Close()
 	errs = append(errs, <-sending, a.failure())
 	stopCounting()
-	counted.Wait()
+	select {
+	case <-counted:
+	case <-time.After(openPatience): // the sensor hangs
+	}
 	a.spool.Flush() // what is in memory, if the disk takes it now
 	switch left := a.spool.Stats(); {
 	case left.Objects > 0 && a.spool.Durable() && left.MemoryObjects == 0:
