@@ -11,11 +11,14 @@ import (
 // RemoteConfig is a part of a device's configuration that its operator sends: a
 // tagged COSE_Sign1 (RFC 9052) under an Ed25519 key of the operator, which the
 // device's own file names. The payload is the deterministic CBOR map
-// {0: device, 1: version, 2: text}.
+// {0: device, 1: version, 2: text}, with 3: until where that is not 0.
 type RemoteConfig struct {
 	Device  string // the only device that it is for
 	Version uint64 // grows with every message; above 0
 	Text    []byte // YAML, at most MaxRemoteText bytes
+	// Until is the Unix time, in seconds, after which no device takes it any more; 0
+	// is for ever. One that has taken it before keeps it.
+	Until int64
 }
 
 // MaxRemoteText bounds the text of a remote configuration, bytes: with its
@@ -33,6 +36,7 @@ type wireRemote struct {
 	Device  string `cbor:"0,keyasint"`
 	Version uint64 `cbor:"1,keyasint"`
 	Text    []byte `cbor:"2,keyasint"`
+	Until   int64  `cbor:"3,keyasint,omitempty"`
 }
 
 func (r *RemoteConfig) validate() error {
@@ -42,6 +46,8 @@ func (r *RemoteConfig) validate() error {
 	switch {
 	case r.Version == 0 || r.Version > 1<<62:
 		return fmt.Errorf("%w: remote configuration with version %d, want 1 or more", ErrMalformed, r.Version)
+	case r.Until < 0:
+		return fmt.Errorf("%w: remote configuration until %d, want a Unix time", ErrMalformed, r.Until)
 	case len(r.Text) == 0:
 		return fmt.Errorf("%w: remote configuration without text", ErrMalformed)
 	case len(r.Text) > MaxRemoteText:

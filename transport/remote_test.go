@@ -30,6 +30,13 @@ func TestRemoteConfig(t *testing.T) {
 	if again, err := SealRemote(want, op); err != nil || !bytes.Equal(again, sealed) {
 		t.Errorf("the same input gives other bytes: %v", err)
 	}
+	limited := want
+	limited.Until = 1795300000
+	if b, err := SealRemote(limited, op); err != nil || len(b) != len(sealed)+6 {
+		t.Errorf("with an end: %d bytes instead of %d, %v", len(b), len(sealed), err)
+	} else if got, err := OpenRemote(b, op.Public(), "board1"); err != nil || got.Until != limited.Until {
+		t.Errorf("%+v, %v", got, err)
+	}
 	flipped := func(i int) []byte { b := bytes.Clone(sealed); b[i] ^= 1; return b }
 	// A status of the operator's key is signed by it too, in another context.
 	status, err := Seal(Meta{Kind: KindStatus, Device: "board1", BootEpoch: 1}, []byte("x"), op)
@@ -67,7 +74,8 @@ func TestRemoteConfig(t *testing.T) {
 	if _, err := OpenRemote(append(bytes.Clone(sealed), 0), op.Public(), "board1"); err == nil {
 		t.Error("bytes after the end were accepted")
 	}
-	for _, bad := range []RemoteConfig{{"", 1, []byte("x")}, {"a/b", 1, []byte("x")}, {"b", 0, []byte("x")}, {"b", 1, nil}, {"b", 1, make([]byte, MaxRemoteText+1)}} {
+	for _, bad := range []RemoteConfig{{"", 1, []byte("x"), 0}, {"a/b", 1, []byte("x"), 0}, {"b", 0, []byte("x"), 0}, {"b", 1, nil, 0}, {"b", 1, []byte("x"), -1},
+		{"b", 1, make([]byte, MaxRemoteText+1), 0}} {
 		if _, err := SealRemote(bad, op); err == nil {
 			t.Errorf("sealed %q %d with %d bytes", bad.Device, bad.Version, len(bad.Text))
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -42,6 +43,7 @@ every key. "hencedge agent check" and "hencedge evaluator check" find mistakes.`
 func (a *app) configSign() *cobra.Command {
 	var key, device, base, out string
 	var version uint64
+	var valid time.Duration
 	cmd := &cobra.Command{
 		Use:   "sign FILE",
 		Short: "sign a remote configuration for a device",
@@ -49,6 +51,10 @@ func (a *app) configSign() *cobra.Command {
 afar: a COSE_Sign1 with the sections of FILE, the device's name and a version. The
 device must have the operator's public key under "remote" in its own file, and
 opens only some sections. The version must grow from message to message.
+
+--valid bounds how long devices may take the message, by their own clocks: one that
+comes back after months is then not changed by what was meant for another season.
+A device that took it in time keeps it.
 
 --check checks FILE against the device's own file before it is signed. Publish the
 message, retained, on <prefix>/cfg/<device>.`,
@@ -60,6 +66,8 @@ message, retained, on <prefix>/cfg/<device>.`,
 			switch {
 			case device == "" || version == 0 || out == "":
 				return cli.Usagef("--device, --revision (1 or more) and --out are needed")
+			case valid < 0:
+				return cli.Usagef("--valid %v: use a positive duration, such as 168h", valid)
 			}
 			text, err := a.readInput(args[0])
 			if err != nil {
@@ -82,7 +90,11 @@ message, retained, on <prefix>/cfg/<device>.`,
 				return err
 			}
 			defer k.Wipe()
-			sealed, err := transport.SealRemote(transport.RemoteConfig{Device: device, Version: version, Text: text}, k)
+			msg := transport.RemoteConfig{Device: device, Version: version, Text: text}
+			if valid > 0 {
+				msg.Until = time.Now().Add(valid).Unix()
+			}
+			sealed, err := transport.SealRemote(msg, k)
 			if err != nil {
 				return err
 			}
@@ -94,6 +106,7 @@ message, retained, on <prefix>/cfg/<device>.`,
 	fs.StringVar(&device, "device", "", "the device that it is for")
 	fs.Uint64Var(&version, "revision", 0, "version of this configuration, higher than all before")
 	fs.StringVar(&base, "check", "", "the device's agent.yaml, to check FILE against")
+	fs.DurationVar(&valid, "valid", 0, "how long from now devices take it, such as 168h; 0 is for ever")
 	fs.StringVar(&out, "out", "", "file for the message")
 	return cmd
 }

@@ -25,6 +25,7 @@ import (
 // state, <state>.remote.
 type remote struct {
 	tell chan string // asks for a reload
+	now  func() time.Time
 
 	mu      sync.Mutex
 	file    remoteFile
@@ -49,7 +50,7 @@ type remoteStatus struct {
 	Refused string `json:"refused,omitempty"` // why the last message was
 }
 
-func newRemote() *remote { return &remote{tell: make(chan string, 1)} }
+func newRemote() *remote { return &remote{tell: make(chan string, 1), now: time.Now} }
 
 // maxRemoteFile bounds the file, bytes.
 const maxRemoteFile = 1 << 20
@@ -111,6 +112,9 @@ func (r *remote) receive(payload []byte) {
 		if !bytes.Equal(payload, r.file.Sealed) { // the retained one comes again with every connection
 			r.log.Info("an older remote configuration is ignored", "version", msg.Version, "seen", r.file.Seen)
 		}
+		return
+	case msg.Until != 0 && r.now().Unix() > msg.Until:
+		refuse(fmt.Errorf("remote configuration %d was to be taken until %s; sign it anew", msg.Version, time.Unix(msg.Until, 0).UTC().Format(time.RFC3339)))
 		return
 	}
 	before := r.file.Seen

@@ -164,6 +164,40 @@ func TestRemoteTrial(t *testing.T) {
 	}
 }
 
+// A message that was to be taken until a time in the past changes nothing, not even the
+// version that counts; before its time it is taken, and it stays after it.
+func TestRemoteExpired(t *testing.T) {
+	s := newRemoteStage(t)
+	until := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	b, err := transport.SealRemote(transport.RemoteConfig{Device: "board", Version: 4, Text: []byte("log: {level: debug}"), Until: until.Unix()}, s.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, _ := s.fresh(t)
+	r.now = func() time.Time { return until.Add(time.Second) }
+	r.receive(b)
+	if st := r.status(); st.Seen != 0 || !strings.Contains(st.Refused, "was to be taken until 2026-05-01T12:00:00Z") || len(r.tell) != 0 {
+		t.Errorf("%+v", st)
+	}
+	r.now = func() time.Time { return until }
+	r.receive(b)
+	<-r.tell
+	_, sealed, pending, err := r.apply(s.cfg, s.logger())
+	if err != nil || !pending {
+		t.Fatal(err, pending)
+	}
+	c := &daemon.Candidate{}
+	r.onTrial(c, sealed, time.Minute)
+	if err := c.Confirmed(); err != nil {
+		t.Fatal(err)
+	}
+	r, cfg := s.fresh(t)
+	r.now = func() time.Time { return until.AddDate(1, 0, 0) }
+	if r.receive(b); cfg.Log.Level != "debug" || r.status().InUse != 4 || r.status().Refused != "" {
+		t.Errorf("what was taken in time is not kept: %+v", r.status())
+	}
+}
+
 func TestRemoteFileDamaged(t *testing.T) {
 	s := newRemoteStage(t)
 	for _, text := range []string{"", "{", `{"seen":"x"}`, strings.Repeat("x", maxRemoteFile+1)} {
