@@ -147,8 +147,21 @@ func startBroker(ts *testscript.TestScript, _ bool, _ []string) {
 	b, _, err := broker.Start(broker.Options{TLS: server})
 	ts.Check(err)
 	ts.Defer(func() { b.Close() })
+	brokers.Store(b.URL(), b)
 	ts.Check(os.WriteFile(ts.MkAbs("ca.pem"), ca.PEM(), 0o644))
 	ts.Setenv("BROKER", b.URL())
+}
+
+// brokers are those that scripts started, by URL.
+var brokers sync.Map
+
+// stopBroker is "stopbroker": the script's broker goes away with all connections.
+func stopBroker(ts *testscript.TestScript, _ bool, _ []string) {
+	b, ok := brokers.LoadAndDelete(ts.Getenv("BROKER"))
+	if !ok {
+		ts.Fatalf("there is no broker")
+	}
+	b.(*broker.Broker).Close()
 }
 
 // readFile reads a file of the script, whatever its name (testscript's own

@@ -197,7 +197,11 @@ func describeService(role systemd.Role, raw json.RawMessage) ([]string, error) {
 		}
 		lines := describeAgent(s.Report)
 		if r := s.Remote; r != nil {
-			lines = append(lines, fmt.Sprintf("%-14s version %d in use, %d seen", "remote", r.InUse, r.Seen))
+			inUse := "none"
+			if r.InUse > 0 {
+				inUse = fmt.Sprintf("version %d", r.InUse)
+			}
+			lines = append(lines, fmt.Sprintf("%-14s %s in use, %d seen", "remote", inUse, r.Seen))
 			if r.Refused != "" {
 				lines = append(lines, fmt.Sprintf("%-14s %s", "", strings.ReplaceAll(r.Refused, "\n", "\n               ")))
 			}
