@@ -381,6 +381,11 @@ func TestMirror(t *testing.T) {
 		t.Fatalf("%q, %v", b, err)
 	}
 	l.Return(0)
+	if file, err := os.ReadFile(list[0]); err != nil {
+		t.Errorf("the first copy is not restored: %v", err)
+	} else if _, object, _, err := Decode(file); err != nil || !bytes.HasPrefix(object, []byte("a-0")) || s.Stats().Repaired != 1 {
+		t.Errorf("the first copy: %v; %+v", err, s.Stats())
+	}
 	s = open(t, o)
 	want(t, drain(t, s), "0", "1", "2", "3", "4", "5")
 	if st := s.Stats(); st.Damaged != 0 || st.Repaired < 3 {

@@ -52,6 +52,11 @@ func TestDecode(t *testing.T) {
 			}
 		}
 	}
+	other := *h // sums that hold, and another object than the header names
+	other.ID[0] ^= 1
+	if _, _, _, err := Decode(encode(&other, object)); !errors.Is(err, ErrDamaged) {
+		t.Errorf("another content id: %v", err)
+	}
 	bad := bytes.Clone(file)
 	bad[5] = 2
 	if _, _, err := DecodeHeader(bad); !errors.Is(err, ErrVersion) {
