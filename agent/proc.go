@@ -30,6 +30,9 @@ func (m Machine) cpuTimes(cpu string) (times []float64, others []string, err err
 			continue
 		}
 		if f[0] != want {
+			if f[0] == "cpu" {
+				f[0] = "total" // as it is written in a source
+			}
 			others = append(others, f[0])
 			continue
 		}

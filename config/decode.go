@@ -6,10 +6,13 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/token"
 )
 
 // decoder turns a YAML tree into structs and collects every mistake. Fields
@@ -165,6 +168,8 @@ func (d *decoder) integer(n ast.Node, v reflect.Value, path string) {
 	d.fail(n, path, fmt.Sprintf("the number %s is out of range", n.GetToken().Value), "write a smaller number")
 }
 
+var exponential = regexp.MustCompile(`^[-+]?[0-9]+[eE][-+]?[0-9]+$`)
+
 func (d *decoder) number(n ast.Node, path string) (float64, bool) {
 	var f float64
 	switch x := n.(type) {
@@ -180,6 +185,14 @@ func (d *decoder) number(n ast.Node, path string) (float64, bool) {
 	case *ast.InfinityNode, *ast.NanNode:
 		d.mismatch(n, path, "a finite number", "write a finite number")
 		return 0, false
+	case *ast.StringNode:
+		// 5e+08, as programs print numbers, is one in YAML 1.2 (section 10.3.2), and
+		// text to parsers that follow YAML 1.1.
+		if x.Token.Type != token.StringType || !exponential.MatchString(x.Value) {
+			d.mismatch(n, path, "a number", "write a number, without quotes or unit")
+			return 0, false
+		}
+		f, _ = strconv.ParseFloat(x.Value, 64) // what is too large is infinite
 	default:
 		d.mismatch(n, path, "a number", "write a number, without quotes or unit")
 		return 0, false

@@ -90,6 +90,19 @@ func (s Source) keys() []sourceKey {
 	return out
 }
 
+// FormatNumber writes a number as people and every YAML parser read it, without an
+// exponent as long as it is short.
+func FormatNumber(v float64) string {
+	if plain := strconv.FormatFloat(v, 'f', -1, 64); len(plain) <= 16 {
+		return plain
+	}
+	text := strconv.FormatFloat(v, 'g', -1, 64)
+	if mantissa, exponent, ok := strings.Cut(text, "e"); ok && !strings.Contains(mantissa, ".") {
+		return mantissa + ".0e" + exponent // YAML 1.1 asks for the point
+	}
+	return text
+}
+
 // YAML writes the source in flow form, ready to be put into a file.
 func (s Source) YAML() string {
 	parts := []string{"type: " + string(s.Type)}
@@ -101,7 +114,7 @@ func (s Source) YAML() string {
 	}
 	number := func(key string, v, zero float64) {
 		if v != zero && v != 0 {
-			parts = append(parts, key+": "+strconv.FormatFloat(v, 'g', -1, 64))
+			parts = append(parts, key+": "+FormatNumber(v))
 		}
 	}
 	number("scale", s.Scale, 1)

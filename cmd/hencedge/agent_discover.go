@@ -9,6 +9,7 @@ import (
 
 	"github.com/hencedge/hencedge/agent"
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/cli"
+	"github.com/hencedge/hencedge/config"
 )
 
 func (a *app) agentDiscover() *cobra.Command {
@@ -45,7 +46,7 @@ func (a *app) sensors() error {
 		fmt.Fprintln(out, "channels:")
 	}
 	for _, f := range found {
-		fmt.Fprintf(out, "  - {name: %s, unit: %q, range: [%g, %g], source: %s}\n", f.Name, f.Unit, f.Range[0], f.Range[1], f.Source.YAML())
+		fmt.Fprintf(out, "  - {name: %s, unit: %q, range: [%s, %s], source: %s}\n", f.Name, f.Unit, config.FormatNumber(f.Range[0]), config.FormatNumber(f.Range[1]), f.Source.YAML())
 	}
 	if len(inputs) > 0 {
 		fmt.Fprintln(out, "\n# Devices whose data must be described, for the top level:\ninputs:")
