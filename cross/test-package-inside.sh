@@ -43,7 +43,16 @@ must test "$PWD" = /root/holder
 must test -n "$cloud"
 
 step 'what it has made'
-must systemd-analyze verify --man=no /usr/lib/systemd/system/hencedge-agent.service /usr/lib/systemd/system/hencedge-evaluator.service
+for pair in agent:devices evaluator:gpu; do
+  install -D -m 644 "/usr/share/hencedge/drop-ins/${pair#*:}.conf" "/etc/systemd/system/hencedge-${pair%:*}.service.d/${pair#*:}.conf"
+done
+systemctl daemon-reload
+must systemd-analyze verify --man=no hencedge-agent.service hencedge-evaluator.service 2>said
+must_not grep . said # with all drop-ins
+must systemctl restart hencedge-agent hencedge-evaluator
+for pair in agent:devices evaluator:gpu; do
+  must test "$(prop "${pair%:*}" PrivateDevices)" = no
+done
 must_not hencedge agent check -c /etc/hencedge/agent.yaml 2>said
 must grep -q 'credentials' said
 must test "$(stat -c '%U %a' /var/lib/hencedge/agent/signing.key)" = "hencedge-agent 600"
