@@ -3,6 +3,7 @@ package agent
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -97,21 +98,11 @@ func prepare(cfg *config.Agent, deps Deps) (*prepared, error) {
 	c := &checker{cfg: cfg}
 	p := &prepared{machine: deps.machine()}
 	p.machine.shared = c.inputs(deps)
-	if p.keys.ctx = c.context(deps); p.keys.ctx != nil {
-		p.keys.load(cfg, deps, func(path string, err error) {
-			remedy := "export the key again with `hencedge keys export --role agent`"
-			switch {
-			case path == "signing_key":
-				remedy = "make one with `hencedge keys identity FILE`, or correct the path"
-			case errors.Is(err, os.ErrNotExist):
-				remedy = "correct the path, or " + remedy
-			}
-			c.fail(path, remedy, err)
-		})
-		for i := range cfg.Streams {
-			if s := c.stream(i, p); s != nil {
-				p.streams = append(p.streams, s)
-			}
+	p.keys.ctx = c.context(deps)
+	p.keys.load(cfg, deps, func(path string, err error) { c.fail(path, keyRemedy(path, err), err) })
+	for i := range cfg.Streams {
+		if s := c.stream(i, p); s != nil {
+			p.streams = append(p.streams, s)
 		}
 	}
 	c.broker(deps)
@@ -155,6 +146,10 @@ func (c *checker) context(deps Deps) *henc.Context {
 
 // unknown refuses the name of the streams' parameters.
 func (c *checker) unknown(err error) {
+	name := c.cfg.Streams[0].Params
+	if errors.Is(err, henc.ErrUnknownSet) {
+		err = fmt.Errorf("%w %q", henc.ErrUnknownSet, name)
+	}
 	c.fail("streams[0].params", "use one of "+strings.Join(henc.Names(), ", "), err)
 }
 
@@ -165,47 +160,76 @@ func (c *checker) inputs(deps Deps) *inputs {
 	})
 }
 
-// stream checks one stream against the parameters and opens its source.
+// keyRemedy says what to do about a key that cannot be used.
+func keyRemedy(path string, err error) string {
+	remedy := "export the key again with `hencedge keys export --role agent`"
+	switch {
+	case strings.Contains(err.Error(), "chmod"):
+		return "do as the message says, as root or the file's owner"
+	case path == "signing_key":
+		return "make one with `hencedge keys identity FILE`, or correct the path"
+	case errors.Is(err, fs.ErrPermission):
+		return "let the user that the agent runs as read the file"
+	case errors.Is(err, fs.ErrNotExist):
+		return "correct the path, or " + remedy
+	}
+	return remedy
+}
+
+// stream checks one stream against the parameters and opens its source; the one is done
+// although the other fails, so that all mistakes are found at once.
 func (c *checker) stream(i int, p *prepared) *stream {
-	s := c.layout(i, p.keys.ctx.Parameters())
-	if s == nil {
+	var s *stream
+	if p.keys.ctx != nil {
+		s = c.layout(i, p.keys.ctx.Parameters())
+	}
+	source := c.source(i, p.machine)
+	switch {
+	case source == nil:
+		return nil
+	case s == nil:
+		_ = source.close() // nothing was read
 		return nil
 	}
-	at := fmt.Sprintf("streams[%d]", i)
-	if s.cfg.Replay != nil {
-		r, err := openReplay(s.cfg, p.machine.Clock)
-		if err != nil {
-			path := at + ".replay"
-			if !errors.Is(err, ErrReplay) {
-				path += ".file"
-			}
-			c.fail(path, "correct the configuration or the file", err)
-			return nil
+	s.source = source
+	return s
+}
+
+// source opens the source of a stream, or nil.
+func (c *checker) source(i int, m Machine) rowSource {
+	cfg, at := c.cfg.Streams[i], fmt.Sprintf("streams[%d]", i)
+	switch {
+	case cfg.Replay != nil:
+		r, err := openReplay(cfg, m.Clock)
+		if err == nil {
+			return r
 		}
-		s.source = r
-		return s
-	}
-	if s.cfg.Events != nil {
-		e, err := openEvents(p.machine, s.cfg)
-		if err != nil {
-			c.fail(at+".events", "correct the events or the channels' sources", err)
-			return nil
+		path := at + ".replay"
+		if !errors.Is(err, ErrReplay) {
+			path += ".file"
 		}
-		s.source = e
-		return s
+		c.fail(path, "correct the configuration or the file", err)
+		return nil
+	case cfg.Events != nil:
+		e, err := openEvents(m, cfg)
+		if err == nil {
+			return e
+		}
+		c.fail(at+".events", "correct the events or the channels' sources", err)
+		return nil
 	}
-	l, missing := openLive(p.machine, s.cfg)
+	l, missing := openLive(m, cfg)
+	sound := true
 	for k, err := range missing {
 		if err != nil {
 			c.fail(fmt.Sprintf("%s.channels[%d].source", at, k), listSensors, err)
-			l = nil
+			sound = false
 		}
 	}
-	if l == nil {
+	if !sound {
 		return nil
 	}
-	s.source = l
-	return s
+	return l
 }
 
 const listSensors = "`hencedge agent discover` lists the sensors of this machine"
@@ -267,7 +291,7 @@ func (c *checker) broker(deps Deps) {
 		c.fail(path, "correct the path or the file", err)
 	}
 	if _, err := b.Password.Resolve(); err != nil {
-		remedy := "make the secret available to this process"
+		remedy := secretRemedy(b.Password)
 		if errors.Is(err, os.ErrPermission) {
 			remedy = "let the user that the agent runs as read it (chown root:hencedge-agent, chmod 640), or hand it over as cred:"
 		}
@@ -275,10 +299,24 @@ func (c *checker) broker(deps Deps) {
 	}
 }
 
+// secretRemedy says how a secret of that kind becomes available.
+func secretRemedy(s config.Secret) string {
+	kind, name, _ := strings.Cut(string(s), ":")
+	switch kind {
+	case "env":
+		return fmt.Sprintf("set %s in the environment of this process; for the service with EnvironmentFile= in a drop-in", name)
+	case "cred":
+		return fmt.Sprintf("add LoadCredential=%s:/path to the unit; outside of it give --credentials DIR", name)
+	case "age":
+		return "correct the file, or where the identity is that opens it"
+	}
+	return "correct the path or the file"
+}
+
 // state checks the state file without changing it.
 func (c *checker) state() {
 	if _, err := readState(c.cfg.State, c.cfg.Device); err != nil && !errors.Is(err, os.ErrNotExist) {
-		c.fail("state", "see the message", err)
+		c.fail("state", "do as the message says; the spool of the device belongs to its state", err)
 		return
 	}
 	dir := filepath.Dir(c.cfg.State)

@@ -120,3 +120,35 @@ func TestCheckReportsAll(t *testing.T) {
 		}
 	}
 }
+
+// One mistake does not hide another: with unknown parameters, or a window that does not
+// fit, keys, sensors, secrets and directories are looked at all the same.
+func TestCheckFindsAllAtOnce(t *testing.T) {
+	s := newSite(t)
+	text, err := os.ReadFile(filepath.Join(s.dir, "agent.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, first := range map[string][2]string{"parameters": {"edge12-d1", "edge12-d9"}, "slots": {"samples: 8", "samples: 1024"}} {
+		t.Setenv("HENCEDGE_TEST_NO_SECRET", "")
+		changed := strings.NewReplacer(first[0], first[1], "public.key", "none.key", "source: {type: load}", "source: {type: disk, device: reactor, field: reads}, on_missing: skip",
+			`unit: "1"`, "unit: 1/s", "file:password", "env:HENCEDGE_TEST_NO_SECRET", "agent.state", "none/agent.state").Replace(string(text))
+		path := filepath.Join(s.dir, "changed.yaml")
+		if err := os.WriteFile(path, []byte(changed), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		cfg, err := config.LoadAgent(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = Check(cfg, Deps{Logger: quiet()})
+		if err == nil {
+			t.Fatal("nothing found")
+		}
+		for _, want := range []string{first[1][len("samples: "):], "keys.public_key", "reactor", "set HENCEDGE_TEST_NO_SECRET in the environment", "the directory"} {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: no %q in\n%v", name, want, err)
+			}
+		}
+	}
+}

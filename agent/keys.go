@@ -60,6 +60,16 @@ func (k *keys) useSecret(sk *secret.Key) error {
 // load takes the keys of deps or reads the files.
 func (k *keys) load(cfg *config.Agent, deps Deps, fail func(path string, err error)) {
 	switch {
+	case k.ctx == nil: // the parameters are not known; the file can still be looked at
+		path, file, mask := "keys.public_key", cfg.Keys.PublicKey, os.FileMode(0o022)
+		if cfg.Keys.Mode == config.KeyModeSymmetric {
+			path, file, mask = "keys.secret_key", cfg.Keys.SecretKey, 0o077
+		}
+		b, err := readKey(file, mask)
+		if err != nil && deps.PublicKey == nil && deps.SecretKey == nil {
+			fail(path, err)
+		}
+		clear(b)
 	case deps.PublicKey != nil:
 		if err := k.usePublic(deps.PublicKey); err != nil {
 			fail("keys.public_key", err)
