@@ -124,9 +124,12 @@ func (d *discovery) unique(text string) string {
 
 func (d *discovery) hwmon() {
 	chips := d.m.hwmonChips()
-	count := map[string]int{}
+	count := map[string]int{} // of names and places
 	for _, c := range chips {
 		count[c.name]++
+		if c.at != c.name {
+			count[c.at]++
+		}
 	}
 	spans := map[string]func(float64) [2]float64{
 		"temp": fixed(-40, 125), "in": headroom(1), "curr": headroom(1), "power": headroom(10), "fan": headroom(5000),
@@ -134,7 +137,9 @@ func (d *discovery) hwmon() {
 	for _, c := range chips {
 		chip := c.name
 		if count[chip] > 1 {
-			chip = c.entry
+			if chip = c.entry; c.at != "" && count[c.at] == 1 {
+				chip = c.at
+			}
 		}
 		for _, in := range d.m.inputs(c) {
 			if in.kind == "energy" { // it only grows; a board may have one for each core

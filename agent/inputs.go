@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -149,15 +150,23 @@ func (a *inputs) input(name string) input.Input {
 	return a.open[name]
 }
 
-// close stops all inputs.
+// close stops all inputs, at the same time: some take a moment.
 func (a *inputs) close() error {
 	if a == nil {
 		return nil
 	}
-	var errs []error
+	errs := make([]error, 0, len(a.open))
+	var mu sync.Mutex
+	var wg sync.WaitGroup
 	for _, in := range a.open {
-		errs = append(errs, in.Close())
+		wg.Go(func() {
+			err := in.Close()
+			mu.Lock()
+			defer mu.Unlock()
+			errs = append(errs, err)
+		})
 	}
+	wg.Wait()
 	a.open = nil
 	return errors.Join(errs...)
 }

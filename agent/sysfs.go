@@ -3,6 +3,7 @@ package agent
 import (
 	"cmp"
 	"fmt"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -36,8 +37,14 @@ var hwmonFile = regexp.MustCompile(`^(temp|in|curr|power|fan|humidity|energy|fre
 // hwmonChip is one chip of /sys/class/hwmon.
 type hwmonChip struct {
 	dir   string // where its inputs are
-	entry string // hwmonN
+	entry string // hwmonN, which may change at every start
 	name  string
+	at    string // the device on its bus, such as 1-0048, which stays; "" where there is none
+}
+
+// is reports whether a source means this chip.
+func (c hwmonChip) is(chip string) bool {
+	return c.name == chip || c.entry == chip || c.at != "" && c.at == chip
 }
 
 // hwmonInput is one input of a chip.
@@ -65,6 +72,9 @@ func (m Machine) hwmonChips() []hwmonChip {
 			c.dir = filepath.Join(dir, "device")
 		}
 		c.name = strings.TrimSpace(name)
+		if target, err := os.Readlink(filepath.Join(dir, "device")); err == nil {
+			c.at = filepath.Base(target)
+		}
 		chips = append(chips, c)
 	}
 	return chips
@@ -103,7 +113,7 @@ func (m Machine) openHwmon(src config.Source) (Sensor, error) {
 	var found []hwmonInput
 	var chips, inputs []string
 	for _, c := range m.hwmonChips() {
-		if c.name != src.Chip && c.entry != src.Chip {
+		if !c.is(src.Chip) {
 			chips = append(chips, c.name)
 			continue
 		}
@@ -124,9 +134,9 @@ func (m Machine) openHwmon(src config.Source) (Sensor, error) {
 	case len(found) > 1:
 		var where []string
 		for _, in := range found {
-			where = append(where, in.chip.entry+"/"+in.id)
+			where = append(where, cmp.Or(in.chip.at, in.chip.entry)+"/"+in.id)
 		}
-		return nil, fmt.Errorf("%w: %q of chip %q is ambiguous (%s); name the chip by its directory and the input by its number",
+		return nil, fmt.Errorf("%w: %q of chip %q is ambiguous (%s); name the chip by its place and the input by its number",
 			ErrNoSensor, want, src.Chip, strings.Join(where, ", "))
 	}
 	in := found[0]

@@ -146,7 +146,8 @@ const (
 // which type is listed in docs/configuration.md; others are refused.
 type Source struct {
 	Type SourceType `yaml:"type" cfg:"required"`
-	// Chip is a hwmon chip by its name ("coretemp") or directory ("hwmon2").
+	// Chip is a hwmon chip or an IIO device by its name ("coretemp"), its place on
+	// its bus ("1-0048") or its directory ("hwmon2").
 	Chip string `yaml:"chip"`
 	// Input is a hwmon input ("temp1", "in0", "curr1", "power1", "fan2", "humidity1");
 	// Label selects it by its label file instead.

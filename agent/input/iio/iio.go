@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -31,9 +32,19 @@ var channelFile = regexp.MustCompile(`^in_([a-z][a-z0-9_-]*)_(raw|input)$`)
 
 // Channel is one channel of a device.
 type Channel struct {
-	Chip  string // the device's name; its directory where two have the same
+	Chip  string // the device's name; its place or directory where two have the same
 	Input string // "temp", "voltage0", "accel_x"
 	dir   string
+}
+
+// place is where a device is on its bus, such as 1-0076, "" where that is not
+// known. Unlike the number of its directory it is the same after every start.
+func place(dir string) string {
+	target, err := os.Readlink(dir)
+	if err != nil {
+		return ""
+	}
+	return filepath.Base(filepath.Dir(target))
 }
 
 // Source reads the channel.
@@ -53,6 +64,9 @@ func List(root string) []Channel {
 		}
 		names[dir] = strings.TrimSpace(text)
 		count[names[dir]]++
+		if at := place(dir); at != "" && at != names[dir] {
+			count[at]++
+		}
 	}
 	var out []Channel
 	for _, dir := range dirs {
@@ -61,7 +75,9 @@ func List(root string) []Channel {
 			continue
 		}
 		if count[name] > 1 {
-			name = filepath.Base(dir)
+			if name = place(dir); name == "" || count[name] > 1 {
+				name = filepath.Base(dir)
+			}
 		}
 		for _, in := range inputsOf(dir) {
 			out = append(out, Channel{name, in, dir})
@@ -89,7 +105,8 @@ func Open(root string, src config.Source) (input.Sensor, error) {
 	for _, c := range List(root) {
 		name, _ := input.ReadText(filepath.Join(c.dir, "name"))
 		label, _ := input.ReadText(filepath.Join(c.dir, "label")) // of the device tree
-		if c.Chip != src.Chip && strings.TrimSpace(name) != src.Chip && strings.TrimSpace(label) != src.Chip && filepath.Base(c.dir) != src.Chip {
+		if c.Chip != src.Chip && strings.TrimSpace(name) != src.Chip && strings.TrimSpace(label) != src.Chip && filepath.Base(c.dir) != src.Chip &&
+			place(c.dir) != src.Chip {
 			if !slices.Contains(chips, c.Chip) {
 				chips = append(chips, c.Chip)
 			}
@@ -105,8 +122,8 @@ func Open(root string, src config.Source) (input.Sensor, error) {
 	case len(found) == 1:
 		return found[0], nil
 	case len(found) > 1:
-		return nil, fmt.Errorf("%w: the IIO device %q is ambiguous (%s, %s); name it by its directory", input.ErrNoSensor,
-			src.Chip, filepath.Base(found[0].dir), filepath.Base(found[1].dir))
+		return nil, fmt.Errorf("%w: the IIO device %q is ambiguous (%s, %s); name it by its place", input.ErrNoSensor,
+			src.Chip, found[0].Chip, found[1].Chip)
 	case len(inputs) > 0:
 		return nil, input.Missing("channel of IIO device "+src.Chip, src.Input, inputs)
 	}

@@ -169,7 +169,7 @@ func OpenRail(root string, src config.Source) (input.Sensor, error) {
 		}
 		return nil, input.Missing("field of rail "+src.Rail, src.Field, found[0].Fields())
 	}
-	return nil, fmt.Errorf("%w: the rail %q is ambiguous (%s, %s); use a hwmon source with the chip's directory", input.ErrNoSensor,
+	return nil, fmt.Errorf("%w: the rail %q is ambiguous (%s, %s); use a hwmon source with the chip's place, such as 1-0040", input.ErrNoSensor,
 		src.Rail, found[0].Where, found[1].Where)
 }
 
