@@ -12,6 +12,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -140,15 +142,28 @@ func parseKeyText(s, scheme string, size int) ([]byte, error) {
 }
 
 // Save writes the secret to a new file with mode 0600 and flushes file and
-// directory to disk. It refuses to overwrite.
+// directory to disk. It refuses to overwrite, with fs.ErrExist. The file appears
+// with all its content: a power cut leaves none, not a part of one, which would keep
+// a device from ever starting.
 func (k *SigningKey) Save(path string) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
+	if err := k.save(path); err != nil {
 		return fmt.Errorf("save signing key: %w", err)
 	}
-	text, _ := k.MarshalText()
+	return nil
+}
+
+func (k *SigningKey) save(path string) error {
+	text, err := k.MarshalText()
+	if err != nil {
+		return err
+	}
 	text = append(text, '\n')
 	defer clear(text)
+	f, err := os.CreateTemp(filepath.Dir(path), ".signing-key-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
 	_, err = f.Write(text)
 	if err == nil {
 		err = f.Sync()
@@ -157,11 +172,26 @@ func (k *SigningKey) Save(path string) error {
 		err = cerr
 	}
 	if err == nil {
-		err = syncDir(filepath.Dir(path))
+		err = publish(f.Name(), path)
 	}
 	if err != nil {
+		return err
+	}
+	if err := syncDir(filepath.Dir(path)); err != nil {
 		os.Remove(path)
-		return fmt.Errorf("save signing key: %w", err)
+		return err
+	}
+	return nil
+}
+
+// publish gives the file old the name path, unless there is one already.
+func publish(old, path string) error {
+	err := unix.Renameat2(unix.AT_FDCWD, old, unix.AT_FDCWD, path, unix.RENAME_NOREPLACE)
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) { // not on this file system
+		err = os.Link(old, path)
+	}
+	if err != nil {
+		return &os.LinkError{Op: "rename", Old: old, New: path, Err: err}
 	}
 	return nil
 }

@@ -4,10 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -28,8 +31,21 @@ func TestSigningKeyFile(t *testing.T) {
 	if err != nil || !got.priv.Equal(k.priv) || got.kid != k.kid {
 		t.Fatalf("loaded another key: %v", err)
 	}
-	if err := k.Save(path); err == nil {
-		t.Error("an existing key was overwritten")
+	before, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := NewSigningKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := other.Save(path); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("a second key: %v", err)
+	}
+	after, err := os.ReadFile(path)
+	list, _ := os.ReadDir(filepath.Dir(path))
+	if err != nil || !bytes.Equal(before, after) || len(list) != 1 {
+		t.Errorf("the first key was changed, or something is left: %v, %v", list, err)
 	}
 	for _, mode := range []os.FileMode{0o640, 0o604, 0o660, 0o644} {
 		if err := os.Chmod(path, mode); err != nil {
@@ -48,6 +64,61 @@ func TestSigningKeyFile(t *testing.T) {
 	}
 	if _, err := LoadSigningKey(big); !errors.Is(err, ErrKeyFile) {
 		t.Errorf("big file: %v", err)
+	}
+}
+
+// Of several that make a device's key at once one wins, and everybody who looks sees
+// no key or a whole one: as after a power cut.
+func TestSigningKeyAppearsWhole(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "signing.key")
+	var wg sync.WaitGroup
+	stop := make(chan struct{})
+	seen := make(chan error, 1)
+	go func() {
+		for {
+			if _, err := LoadSigningKey(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				seen <- err
+				return
+			}
+			select {
+			case <-stop:
+				seen <- nil
+				return
+			default:
+			}
+		}
+	}()
+	var saved atomic.Int32
+	for range 8 {
+		k, err := NewSigningKey()
+		if err != nil {
+			t.Fatal(err)
+		}
+		wg.Go(func() {
+			switch err := k.Save(path); {
+			case err == nil:
+				saved.Add(1)
+			case !errors.Is(err, fs.ErrExist):
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	close(stop)
+	if err := <-seen; err != nil {
+		t.Errorf("a part of a key was seen: %v", err)
+	}
+	if saved.Load() != 1 {
+		t.Errorf("%d keys were saved under one name", saved.Load())
+	}
+	dir := t.TempDir()
+	for _, name := range []string{"new", "there"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(name), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := publish(filepath.Join(dir, "new"), filepath.Join(dir, "there")); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("published over a file: %v", err)
 	}
 }
 
