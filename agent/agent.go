@@ -165,6 +165,9 @@ func New(cfg *config.Agent, deps Deps) (*Agent, error) {
 		p.close()
 		return nil, err
 	}
+	if err := a.state.health(); err != nil {
+		a.log.Error("the state cannot be written; the agent goes on, since the clock gives a new boot epoch", "boot_epoch", a.state.boot(), "error", err)
+	}
 	// The configuration is sound and the state is ours before the spool is touched.
 	if a.spool == nil {
 		if a.spool, err = openSpool(cfg, a.clock, a.log); err != nil {

@@ -183,6 +183,9 @@ func (a *Agent) Health() []string {
 	if reason := daemon.CertificateHealth(a.cfg.Broker, a.clock.Now()); reason != "" {
 		out = append(out, reason)
 	}
+	if err := a.state.health(); err != nil {
+		out = append(out, "cannot be written: "+err.Error())
+	}
 	if reason := a.link.unacknowledged(a.Stats(), a.since, a.clock.Now()); reason != "" {
 		out = append(out, reason)
 	}

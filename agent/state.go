@@ -51,16 +51,23 @@ type state struct {
 	mu   sync.Mutex
 	file stateFile
 	next map[string]uint64
+	// unsaved is why this start's boot epoch is not on disk; the numbers are new all
+	// the same (see openState).
+	unsaved error
 }
 
 // openState locks the state file, raises the boot epoch and writes it back (see
-// nextBoot).
+// nextBoot). A disk that takes nothing does not stop it, as long as the clock alone
+// makes the boot epoch new.
 func openState(path, device string, now time.Time) (*state, error) {
-	return openStateWith(path, device, now, transport.WriteFile)
+	return openStateWith(path, device, now, transport.WriteState)
 }
 
 func openStateWith(path, device string, now time.Time, write func(string, []byte) error) (*state, error) {
 	lock, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o600)
+	if errors.Is(err, unix.EROFS) {
+		lock, err = os.OpenFile(path+".lock", os.O_RDONLY|unix.O_CLOEXEC, 0)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrState, err)
 	}
@@ -87,10 +94,32 @@ func openStateWith(path, device string, now time.Time, write func(string, []byte
 		s.next[name] = n
 	}
 	if err := s.save(); err != nil {
-		lock.Close()
-		return nil, err
+		// A boot epoch that the clock gives is new though nobody wrote it down.
+		if !diskTrouble(err) || now.Before(earliest) || s.file.BootEpoch > uint64(now.Unix())+1 {
+			lock.Close()
+			return nil, err
+		}
+		// The next second, and not before it has begun: a start before this one, in the
+		// same second, was not written down either.
+		s.file.BootEpoch, s.unsaved = uint64(now.Unix())+1, err
+		time.Sleep(time.Second - time.Duration(now.Nanosecond()))
 	}
 	return s, nil
+}
+
+// earliest is before every time that a working clock can show.
+var earliest = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// diskTrouble reports whether a disk takes nothing for now: full, read-only, failing.
+func diskTrouble(err error) bool {
+	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.EROFS) || errors.Is(err, unix.EIO)
+}
+
+// health is why the state is not on disk, or nil.
+func (s *state) health() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.unsaved
 }
 
 // nextBoot is the boot epoch after before (0: there was none): the Unix time in
@@ -170,6 +199,7 @@ func (s *state) save() error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrState, err)
 	}
+	s.unsaved = nil
 	return nil
 }
 
@@ -188,8 +218,10 @@ func (s *state) take(stream string) (uint64, error) {
 	if before := s.file.Reserved[stream]; n+sequenceBlock/2 >= before {
 		s.file.Reserved[stream] = n + sequenceBlock*3/2
 		if err := s.save(); err != nil {
-			s.file.Reserved[stream] = before
-			if n >= before {
+			if s.unsaved == nil {
+				s.file.Reserved[stream] = before
+			}
+			if n >= before && s.unsaved == nil {
 				return 0, err
 			}
 		}
@@ -208,7 +240,11 @@ func (s *state) close() error {
 	for name, n := range s.next {
 		s.file.Reserved[name] = n
 	}
+	told := s.unsaved
 	err := s.save()
+	if told != nil && diskTrouble(err) {
+		err = nil
+	}
 	err = errors.Join(err, s.lock.Close())
 	s.lock = nil
 	return err

@@ -1,10 +1,14 @@
 package evaluator
 
 import (
+	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/transport"
@@ -132,5 +136,60 @@ func TestTwinIsTold(t *testing.T) {
 	}
 	if h := r.service.Health(); r.service.Stats().Twins != 1 || len(h) != 1 || !strings.Contains(h[0], "second board") || r.service.State().Twins != 1 {
 		t.Errorf("%d, %q", r.service.Stats().Twins, h)
+	}
+}
+
+// An evaluator whose disk is full starts, says busy, and takes windows when there is
+// room. A real, small file system, filled.
+func TestStartOnAFullDisk(t *testing.T) {
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
+		if strings.Contains(os.Getenv("HENCEDGE_TEST_REQUIRE"), "root") {
+			t.Fatal(err)
+		}
+		t.Skip("mounting file systems needs root: ", err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	cfg := storeConfig(t, filepath.Join(dir, "store"), prog("mean", "mean(x)", inputs("d1/count/temp")))
+	state := filepath.Join(dir, "state")
+	r := newRigAt(t, cfg, state)
+	rc := r.receipts("d1")
+	send := func(n uint64, outcome transport.Outcome, reason string) {
+		t.Helper()
+		id := r.sendWindow(r.window("d1", "count", n, time.Unix(int64(1000*n), 0), numbers(8, float64(n), 0), numbers(8, 0, 0)))
+		rc.expect(id, outcome, reason)
+	}
+	w := r.window("d1", "count", 1, time.Unix(1000, 0), numbers(8, 1, 0), numbers(8, 0, 0))
+	sealed := r.seal(w)
+	r.send(w.topic, sealed)
+	rc.expect(transport.ObjectID(sealed), transport.Taken, "")
+	first := r.expect("mean", 1)
+	r.stop()
+	ballast := filepath.Join(dir, "ballast")
+	f, err := os.Create(ballast)
+	for err == nil {
+		_, err = f.Write(make([]byte, 512))
+	}
+	if f.Close(); !errors.Is(err, unix.ENOSPC) {
+		t.Fatal(err)
+	}
+	r = newRigAt(t, cfg, state)
+	rc = r.receipts("d1")
+	send(2, transport.Refused, transport.ReasonBusy)
+	r.expectRefusal(transport.ReasonBusy)
+	if h := r.service.Health(); len(h) == 0 || !strings.Contains(h[0], "no space left") {
+		t.Errorf("health: %q", h)
+	}
+	r.send(w.topic, sealed) // it remembers
+	rc.expect(transport.ObjectID(sealed), transport.Taken, "")
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	send(3, transport.Taken, "")
+	if third := r.expect("mean", 3); third.Meta.BootEpoch <= first.Meta.BootEpoch {
+		t.Errorf("boot epoch %d after %d", third.Meta.BootEpoch, first.Meta.BootEpoch)
+	}
+	if h := r.service.Health(); len(h) != 0 {
+		t.Errorf("health: %q", h)
 	}
 }

@@ -135,7 +135,7 @@ func (s *state) save() error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrState, err)
 	}
-	if err := transport.WriteFile(s.path, raw); err != nil {
+	if err := transport.WriteState(s.path, raw); err != nil {
 		return fmt.Errorf("%w: write %s: %w", ErrState, s.path, err)
 	}
 	s.last = replay

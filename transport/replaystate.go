@@ -183,5 +183,5 @@ func (path FileReplayStore) Load() ([]byte, error) {
 
 // Save replaces the file, mode 0600, and flushes it to disk.
 func (path FileReplayStore) Save(state []byte) error {
-	return WriteFile(string(path), state)
+	return WriteState(string(path), state)
 }

@@ -2,8 +2,10 @@ package transport
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/google/renameio/v2"
 )
@@ -26,4 +28,74 @@ var syncDir = func(path string) error {
 		return err
 	}
 	return errors.Join(d.Sync(), d.Close())
+}
+
+// WriteState is WriteFile for a state that must be written for a service to start or go
+// on, also when the disk is full: full, perhaps, of what waits for that service. A file
+// beside it, path.spare, keeps the room for one more; it takes the new state, and the
+// old state's room becomes the next spare.
+func WriteState(path string, data []byte) error {
+	err := WriteFile(path, data)
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		if serr := fromSpare(path, data); serr != nil {
+			return errors.Join(err, serr)
+		}
+		err = nil
+	}
+	if err == nil {
+		keepSpare(path, len(data))
+	}
+	return err
+}
+
+// spareBlock is what a spare grows by, in bytes: a block of common file systems.
+const spareBlock = 4096
+
+// fromSpare writes data into the room of the spare and puts it in the place of path.
+func fromSpare(path string, data []byte) error {
+	f, err := os.OpenFile(path+".spare", os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	info, err := f.Stat()
+	if err == nil && info.Size() < int64(len(data)) {
+		err = fmt.Errorf("%s.spare has room for %d of %d bytes", path, info.Size(), len(data))
+	}
+	if err == nil {
+		_, err = f.WriteAt(data, 0)
+	}
+	if err == nil {
+		err = f.Truncate(int64(len(data)))
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(path+".spare", path)
+	}
+	if err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+// keepSpare makes a spare with room for a state of n bytes that has grown a little, if
+// there is none; without one, a full disk is the error that it was.
+func keepSpare(path string, n int) {
+	name := path + ".spare"
+	want := (n/spareBlock + 2) * spareBlock
+	if info, err := os.Stat(name); err == nil && info.Size() >= int64(want-spareBlock) {
+		return
+	}
+	f, err := os.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return
+	}
+	_, err = f.Write(make([]byte, want))
+	if err == nil {
+		err = f.Sync()
+	}
+	if errors.Join(err, f.Close()) != nil {
+		_ = os.Remove(name)
+	}
 }

@@ -4,7 +4,10 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // A file is replaced as a whole, for its owner only, and its directory is flushed
@@ -35,6 +38,7 @@ func TestWriteFile(t *testing.T) {
 			t.Errorf("%s: flushed %q", name, flushed)
 		}
 		info, err := os.Stat(path)
+		_ = os.Remove(path + ".spare")
 		if list, _ := os.ReadDir(dir); err != nil || info.Mode() != 0o600 || len(list) != 1 {
 			t.Errorf("%s: %v, %v, %v", name, info.Mode(), list, err)
 		}
@@ -48,5 +52,80 @@ func TestWriteFile(t *testing.T) {
 	}
 	if err := WriteFile(filepath.Join(dir, "none", "state"), nil); err == nil {
 		t.Error("a directory that does not exist")
+	}
+}
+
+// On a disk without a free byte a state is still written, again and again, as long as it
+// does not grow beyond the room that was kept. A real, small file system, filled.
+func TestWriteStateOnAFullDisk(t *testing.T) {
+	if os.Geteuid() != 0 {
+		if strings.Contains(os.Getenv("HENCEDGE_TEST_REQUIRE"), "root") {
+			t.Fatal("not root")
+		}
+		t.Skip("mounting a file system needs root")
+	}
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {
+		if strings.Contains(os.Getenv("HENCEDGE_TEST_REQUIRE"), "root") {
+			t.Fatal(err)
+		}
+		t.Skip("root here may not mount: ", err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	path := filepath.Join(dir, "state")
+	if err := WriteState(path, []byte("first")); err != nil {
+		t.Fatal(err)
+	}
+	fill := func() {
+		t.Helper()
+		f, err := os.OpenFile(filepath.Join(dir, "ballast"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		for err == nil {
+			_, err = f.Write(make([]byte, 512))
+		}
+		if !errors.Is(err, unix.ENOSPC) {
+			t.Fatal(err)
+		}
+	}
+	fill()
+	if err := WriteFile(path, []byte("x")); !errors.Is(err, unix.ENOSPC) {
+		t.Fatalf("the disk is not full: %v", err)
+	}
+	for i := range 5 {
+		want := strings.Repeat("s", 10+i)
+		if err := WriteState(path, []byte(want)); err != nil {
+			t.Fatalf("write %d: %v", i, err)
+		}
+		if got, err := os.ReadFile(path); err != nil || string(got) != want {
+			t.Errorf("write %d: %q, %v", i, got, err)
+		}
+	}
+	if err := WriteState(path, make([]byte, 40<<10)); !errors.Is(err, unix.ENOSPC) {
+		t.Errorf("more than there is room for: %v", err)
+	}
+	if got, err := os.ReadFile(path); err != nil || len(got) != 14 {
+		t.Errorf("the failure left %d bytes, %v", len(got), err)
+	}
+	// What comes free with the old state may be taken by others: then it is the end.
+	fill()
+	for i := 0; ; i++ {
+		if err := WriteState(path, []byte("last")); err != nil {
+			if got, rerr := os.ReadFile(path); rerr != nil || len(got) == 0 || !errors.Is(err, unix.ENOSPC) {
+				t.Errorf("%q, %v, %v", got, rerr, err)
+			}
+			break
+		}
+		if fill(); i == 20 {
+			break // somebody keeps the room
+		}
+	}
+	if err := os.Remove(filepath.Join(dir, "ballast")); err != nil {
+		t.Fatal(err)
+	}
+	if err := WriteState(path, []byte("room again")); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -1,0 +1,153 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/transport"
+)
+
+// smallDisk mounts a file system of a few hundred KiB.
+func smallDisk(t *testing.T, size string) string {
+	t.Helper()
+	require := strings.Contains(os.Getenv("HENCEDGE_TEST_REQUIRE"), "root")
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size="+size); err != nil {
+		if require {
+			t.Fatal(err)
+		}
+		t.Skip("mounting file systems needs root: ", err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	return dir
+}
+
+// A board whose disk is full of windows that wait, or has become read-only, and that is
+// switched off and on, starts, delivers what is there, and goes on.
+func TestStartOnABadDisk(t *testing.T) {
+	for _, trouble := range []string{"full", "read-only"} {
+		t.Run(trouble, func(t *testing.T) {
+			dir := smallDisk(t, "600k")
+			cfg := durable(t, testConfig(t), filepath.Join(dir, "spool"))
+			cfg.State = filepath.Join(dir, "state")
+			cfg.Streams[0].Interval = time.Millisecond
+			client := &fakeClient{fail: func(topic string) error {
+				if strings.Contains(topic, "/up/") {
+					return errors.New("broker is away")
+				}
+				return nil
+			}}
+			run := func(windows int, stop func(a *Agent)) *Agent {
+				t.Helper()
+				deps, _ := testDeps(t, client)
+				deps.Clock = SystemClock()
+				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+				defer cancel()
+				seen := 0
+				var a *Agent
+				deps.Observer = func(Observation) {
+					if seen++; seen == windows {
+						stop(a)
+						cancel()
+					}
+				}
+				cfg.StopTimeout = config.DefaultStopTimeout
+				a, err := New(cfg, deps)
+				if err != nil {
+					t.Fatalf("it does not start: %v", err)
+				}
+				cfg.StopTimeout = 300 * time.Millisecond
+				if err := a.Run(ctx); err != nil && !errors.Is(err, ErrUndelivered) {
+					t.Fatal(err)
+				}
+				return a
+			}
+			first := run(6, func(*Agent) {})
+			boot := first.state.boot()
+			if trouble == "full" {
+				f, err := os.Create(filepath.Join(dir, "ballast"))
+				for err == nil {
+					_, err = f.Write(make([]byte, 512))
+				}
+				if f.Close(); !errors.Is(err, unix.ENOSPC) {
+					t.Fatal(err)
+				}
+			} else {
+				if err := unix.Mount(dir, dir, "", unix.MS_BIND, ""); err != nil {
+					t.Fatal(err)
+				}
+				t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+				if err := unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, ""); err != nil {
+					t.Fatal(err)
+				}
+			}
+			var health []string
+			second := run(4, func(a *Agent) { health = a.Health() })
+			if second.state.boot() <= boot || second.Stats().Spool.Recovered < 6 {
+				t.Errorf("boot epoch %d after %d, %+v", second.state.boot(), boot, second.Stats().Spool)
+			}
+			if told := strings.Contains(strings.Join(health, "\n"), "state file: "); told != (trouble == "read-only") {
+				t.Errorf("health: %q", health)
+			}
+			client.fail = nil
+			third := run(4, func(*Agent) { time.Sleep(100 * time.Millisecond) })
+			if left := third.Stats().Spool; left.Objects != 0 {
+				t.Errorf("%+v", left)
+			}
+			readings, _ := opened(t, keysFor(t), "board1", client.messages)
+			numbers := map[[2]uint64]bool{}
+			for _, o := range readings {
+				numbers[[2]uint64{o.Meta.BootEpoch, o.Meta.Sequence}] = true
+			}
+			if len(readings) < 10 || len(numbers) != len(readings) {
+				t.Errorf("%d windows arrived under %d numbers", len(readings), len(numbers))
+			}
+		})
+	}
+}
+
+// Without a clock there is no telling what was used, and the agent does not start.
+func TestStateNeedsTheDiskOrTheClock(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state")
+	full := func(string, []byte) error { return unix.ENOSPC }
+	now := time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
+	if _, err := openStateWith(path, "d", time.Unix(50, 0), full); !errors.Is(err, ErrState) {
+		t.Errorf("in 1970: %v", err)
+	}
+	if _, err := openStateWith(path, "d", now, func(string, []byte) error { return errors.New("no such directory") }); !errors.Is(err, ErrState) {
+		t.Errorf("another error: %v", err)
+	}
+	s, err := openStateWith(path, "d", now.Add(time.Hour), transport.WriteState)
+	if err != nil || s.health() != nil || s.close() != nil {
+		t.Fatal(err)
+	}
+	if _, err := openStateWith(path, "d", now, full); !errors.Is(err, ErrState) {
+		t.Errorf("a clock behind the last start: %v", err)
+	}
+	if s, err = openStateWith(path, "d", now.Add(2*time.Hour), full); err != nil || s.health() == nil {
+		t.Fatal(err)
+	}
+	for n := range uint64(3 * sequenceBlock) { // far beyond what was reserved
+		if got, err := s.take("a"); err != nil || got != n {
+			t.Fatalf("number %d: %d, %v", n, got, err)
+		}
+	}
+	s.write = transport.WriteState
+	if _, err := s.take("b"); err != nil || s.health() != nil {
+		t.Errorf("the disk works again: %v, %v", err, s.health())
+	}
+	if f, err := readState(path, "d"); err != nil || f.BootEpoch != uint64(now.Add(2*time.Hour).Unix())+1 || f.Reserved["a"] < 3*sequenceBlock {
+		t.Errorf("%+v, %v", f, err)
+	}
+	if err := s.close(); err != nil {
+		t.Error(err)
+	}
+}
