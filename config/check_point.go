@@ -128,6 +128,7 @@ func (c *checker) signal(path string, s Source) {
 	if s.Order != "" {
 		oneOf(c, path+".order", s.Order, "big", "little")
 	}
+	c.mux(path, s)
 	if s.Start == nil || s.Length == nil || !slices.Contains(CANDataTypes(), s.Data) {
 		return
 	}
@@ -140,6 +141,36 @@ func (c *checker) signal(path string, s Source) {
 		c.fail(path, fmt.Sprintf("%d bits from bit %d do not fit into a frame of 64 bytes", *s.Length, *s.Start), "make start + length at most 512; in big-endian order start is the highest bit, as in DBC files")
 	} else if end > 64 {
 		c.fail(path, "the signal is outside the frame of 64 bytes", "correct \"start\", \"length\" and \"order\"; in big-endian order start is the highest bit, as in DBC files")
+	}
+}
+
+// mux checks the multiplexor of a CAN signal.
+func (c *checker) mux(path string, s Source) {
+	if s.Mux == nil {
+		key := ""
+		if s.MuxStart != nil {
+			key = ".mux_start"
+		} else if s.MuxLength != nil {
+			key = ".mux_length"
+		}
+		if key != "" && c.sound(path+".mux") {
+			c.failKey(path+key, "the place of a multiplexor without its value", "add \"mux\", the value that it has when the signal is in the frame: 12 for m12 in a DBC file")
+		}
+		return
+	}
+	if s.MuxStart == nil || s.MuxLength == nil || !c.sound(path+".mux", path+".mux_start", path+".mux_length") {
+		return
+	}
+	between(c, path+".mux_start", *s.MuxStart, 0, 511)
+	between(c, path+".mux_length", *s.MuxLength, 1, 31)
+	if *s.MuxLength < 1 || *s.MuxLength > 31 {
+		return
+	}
+	if _, ok := SignalEnd(*s.MuxStart, *s.MuxLength, s.Order == "big"); !ok {
+		c.fail(path, fmt.Sprintf("a multiplexor of %d bits from bit %d does not fit into a frame of 64 bytes", *s.MuxLength, *s.MuxStart), "correct \"mux_start\" and \"mux_length\"")
+	}
+	if *s.Mux < 0 || *s.Mux>>*s.MuxLength != 0 {
+		c.fail(path+".mux", fmt.Sprintf("a multiplexor of %d bits cannot be %d", *s.MuxLength, *s.Mux), fmt.Sprintf("use a value from 0 to %d, or a larger \"mux_length\"", 1<<*s.MuxLength-1))
 	}
 }
 

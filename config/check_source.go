@@ -37,7 +37,7 @@ var sourceKinds = map[SourceType]sourceKind{
 	SourceI2C:    {keys: registerKeys, required: []string{"from", "register"}},
 	SourceSPI:    {keys: registerKeys, required: []string{"from", "register"}},
 	SourceModbus: {keys: append([]string{"table"}, registerKeys...), required: []string{"from", "register"}},
-	SourceCAN: {keys: []string{"from", "id", "mask", "extended", "start", "length", "data", "order"},
+	SourceCAN: {keys: []string{"from", "id", "mask", "extended", "start", "length", "data", "order", "mux", "mux_start", "mux_length"},
 		required: []string{"from", "id", "start", "length"}},
 	SourceSerial: {keys: []string{"from", "column", "path", "pattern", "sentence", "field"}, required: []string{"from"}},
 	SourceExec:   {keys: []string{"from", "path", "pattern"}, required: []string{"from"}},

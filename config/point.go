@@ -33,6 +33,12 @@ type Point struct {
 	ID       *int `yaml:"id" cfg:"zero"`
 	Mask     *int `yaml:"mask" cfg:"zero"`
 	Extended bool `yaml:"extended"`
+	// Mux is the value that the multiplexor of a CAN frame has when the signal is in
+	// it; MuxStart and MuxLength say where the multiplexor stands, with the signal's
+	// order.
+	Mux       *int `yaml:"mux" cfg:"zero"`
+	MuxStart  *int `yaml:"mux_start" cfg:"zero"`
+	MuxLength *int `yaml:"mux_length"`
 	// Topic is an MQTT topic filter, which may have wildcards.
 	Topic string `yaml:"topic"`
 	// Path leads to a number in JSON, as gjson reads it: "a.b.0.c".
@@ -57,6 +63,15 @@ func DataBits(data string) int {
 	}
 	n, _ := strconv.Atoi(strings.TrimLeft(data, "abcdefghijklmnopqrstuvwxyz"))
 	return n
+}
+
+// DefaultMuxLength is the length of a multiplexor in bits.
+const DefaultMuxLength = 8
+
+func orNew(p **int, v int) {
+	if *p == nil {
+		*p = &v
+	}
 }
 
 // CANDataTypes are the forms of numbers in CAN signals.
@@ -136,6 +151,10 @@ func (s *Source) setPointDefaults() {
 	case SourceCAN:
 		orDefault(&s.Data, "unsigned")
 		orDefault(&s.Order, "little")
+		if s.Mux != nil {
+			orNew(&s.MuxStart, 0)
+			orNew(&s.MuxLength, DefaultMuxLength)
+		}
 	case SourcePower:
 		orDefault(&s.Field, "power")
 	case SourceGPU:

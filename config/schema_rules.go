@@ -184,7 +184,9 @@ func pointRules(t SourceType) []schema {
 		}
 		return []schema{bits("float32", 32), bits("float64", 64),
 			when(is("extended", true), props(schema{"id": span(0, 0x1fffffff), "mask": span(0, 0x1fffffff)}), props(schema{"id": span(0, 0x7ff), "mask": span(0, 0x7ff)})),
-			props(schema{"data": schema{"enum": CANDataTypes()}, "order": enum("big", "little"), "start": span(0, 511), "length": span(1, 64)})}
+			props(schema{"data": schema{"enum": CANDataTypes()}, "order": enum("big", "little"), "start": span(0, 511), "length": span(1, 64)}),
+			{"dependentRequired": schema{"mux_start": []string{"mux"}, "mux_length": []string{"mux"}}},
+			props(schema{"mux": span(0, 1<<31-1), "mux_start": span(0, 511), "mux_length": span(1, 31)})}
 	case SourceSerial:
 		return []schema{eitherWay, {"dependentRequired": schema{"field": []string{"sentence"}, "sentence": []string{"field"}}},
 			props(schema{"column": form(columnIndex.String()), "sentence": form(sentence.String()), "field": form(nmeaField.String())})}

@@ -266,3 +266,39 @@ func FuzzFrame(f *testing.F) {
 		}
 	})
 }
+
+// A multiplexed signal is taken from the frames that have it, in either order, and
+// a frame that is too short for its multiplexor has it not.
+func TestMux(t *testing.T) {
+	for _, c := range []struct {
+		order             string
+		start, mux, place int
+		frames            map[string]bool
+		want              float64
+	}{
+		{"little", 24, 0x0f, 16, map[string]bool{"\x03\x41\x0f\x37": true, "\x03\x41\x0c\x37": false, "\x03\x41": false, "\x03\x41\x0f": true}, 0x37},
+		{"big", 15, 5, 7, map[string]bool{"\x05\x37": true, "\x50\x37": false, "": false}, 0x37},
+	} {
+		src := source(0x7e8, c.start, 8, "unsigned", c.order)
+		src.Mux, src.MuxStart, src.MuxLength = &c.mux, &c.place, new(8)
+		s := signal(t, src)
+		for data, has := range c.frames {
+			f := frame{id: 0x7e8, data: []byte(data)}
+			if s.matches(f) != has {
+				t.Errorf("%s, % x: matches %v", c.order, data, !has)
+			}
+			if v, err := s.Decode(f.data); has && len(data) >= s.bytes && (v != c.want || err != nil) {
+				t.Errorf("%s, % x: got %v, %v", c.order, data, v, err)
+			}
+		}
+	}
+	src := source(1, 0, 8, "unsigned", "little")
+	src.Mux, src.MuxStart, src.MuxLength = new(1), new(511), new(8)
+	if _, err := NewSignal(src); !errors.Is(err, input.ErrNoSensor) {
+		t.Errorf("got %v", err)
+	}
+	src.MuxLength = nil
+	if _, err := NewSignal(src); !errors.Is(err, input.ErrNoSensor) {
+		t.Errorf("got %v", err)
+	}
+}

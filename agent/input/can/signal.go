@@ -59,6 +59,8 @@ type Signal struct {
 	big      bool
 	data     string // one of config.CANDataTypes
 	bytes    int    // that a frame needs
+	mux      *Signal
+	value    float64 // of mux, when the signal is in the frame
 }
 
 // NewSignal takes a signal from a source.
@@ -76,12 +78,30 @@ func NewSignal(src config.Source) (Signal, error) {
 		s.data == "float32" && s.length != 32 || s.data == "float64" && s.length != 64 {
 		return Signal{}, fmt.Errorf("%w: %d bits from bit %d", input.ErrNoSensor, s.length, s.start)
 	}
+	if src.Mux == nil {
+		return s, nil
+	}
+	if src.MuxStart == nil || src.MuxLength == nil {
+		return Signal{}, fmt.Errorf("%w: a multiplexor without start and length", input.ErrNoSensor)
+	}
+	m := Signal{start: *src.MuxStart, length: *src.MuxLength, big: s.big, data: "unsigned"}
+	if m.bytes, ok = config.SignalEnd(m.start, m.length, m.big); !ok {
+		return Signal{}, fmt.Errorf("%w: a multiplexor of %d bits from bit %d", input.ErrNoSensor, m.length, m.start)
+	}
+	s.mux, s.value = &m, float64(*src.Mux)
 	return s, nil
 }
 
 // matches reports whether the frame carries the signal.
 func (s Signal) matches(f frame) bool {
-	return f.extended == s.extended && (f.id^s.id)&s.mask == 0
+	if f.extended != s.extended || (f.id^s.id)&s.mask != 0 {
+		return false
+	}
+	if s.mux == nil {
+		return true
+	}
+	v, err := s.mux.Decode(f.data)
+	return err == nil && v == s.value
 }
 
 // Decode takes the number out of a frame's data.
