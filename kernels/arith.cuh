@@ -168,6 +168,14 @@ DEV void ready() {
 #define SINCE90(a, b) b
 #endif
 
+// SINCE80(code): nothing before sm_80, where no key switch is fused: the conversions
+// of its other digits need the tensor cores (extend.cu).
+#if __CUDA_ARCH__ >= 800
+#define SINCE80(...) __VA_ARGS__
+#else
+#define SINCE80(...)
+#endif
+
 // ahead asks for the bytes at an address, both multiples of 16, to be in the second-
 // level cache soon; one call a block. It changes nothing that a kernel could see, so
 // it may come before settle.

@@ -2,11 +2,12 @@
 // transform of the remainder: dst = (c - transform(a))/D + low, and its image
 // under X -> X^g. One kernel instead of three, four with the automorphism.
 //
-// a: the remainder, coefficients; i0 polynomials an item. Slots: dst, low (null:
+// a: the remainder, coefficients, or for divide_LOG the dropped limbs, up to 3, of
+// which digits.cuh makes it (b: its constants); i0 polynomials an item. Slots: dst, low (null:
 // none), the number g and the polynomials of low, c. x: for each limb the factor
 // D^-1 with its quotient.
+#include "digits.cuh"
 #include "many.cuh"
-#include "transform.cuh"
 
 // Division is what one polynomial of one item needs.
 struct Division {
@@ -18,7 +19,7 @@ struct Division {
     const u32 item = at.poly / p.i0, k = at.poly % p.i0;
     const u64 limb = (u64)at.limb << p.logN;
     const Slot out = slot(m, item, 0), add = slot(m, item, 1), num = slot(m, item, 2), from = slot(m, item, 3);
-    a = p.a + at.poly * p.as + limb;
+    a = p.a + at.poly * p.as;
     c = from.at + k * from.stride + limb;
     dst = out.at + k * out.stride + limb;
     low = add.at && k < num.stride ? add.at + k * add.stride + limb : nullptr;
@@ -30,22 +31,36 @@ struct Division {
   DEV u32 divide(u32 v, uint2 o, u32 q) const { return add(mulc(o.x - v + q, inverse, q), o.y, q); }
 };
 
+// grouped is Place in another order: i1 blocks of every limb at a time, so that what
+// they read in common is still in the cache.
+DEV Place grouped(const Args& p, u32 logPer) {
+  const u32 of = p.i1 * gridDim.y, linear = blockIdx.y * gridDim.x + blockIdx.x, first = linear / of * p.i1;
+  const u32 rest = linear % of, count = min(p.i1, gridDim.x - first), parts = p.logN - logPer;
+  const u32 x = first + rest % count;
+  return Place(rest / count, x >> parts, (x & ((1u << parts) - 1)) << logPer);
+}
+
 // downColumns: with g > 1 the results go to their place in shared memory first,
 // and from there to the image under X -> X^g (see automorphism_blocks): column j
 // goes to column g*j mod n2, block b comes from the block b' with w_b' = w_b^g
 // and is multiplied by w_b^floor(g*j/n2). Residue t+k*32 of a thread takes its
 // factor as a product: brv(t + k*32) = brv(t) + brv(k*32), as the bits of t and
 // k*32 differ, so w_b = w_t * psi^(2*n2*brv(k*32)).
-template <int LOG> DEV void downColumns(const Many& m, const Site& at) {
+// COUNT: the dropped limbs, 0 for the remainder.
+template <int LOG, int COUNT> DEV void downColumns(const Many& m, const Site& at) {
   typedef Shape<LOG> H;
   typedef Plan<LOG, H::LB, H::EB> P;
   const Args& p = m.p;
   const Division d(m, at);
-  forward<LOG>(at, shared, Reads{d.a}, [&](u64 i) { return d.fetch(i); },
-               [&](u64 i, u32 v, uint2 o) {
-                 const u32 z = d.divide(v, o, at.q);
-                 if (d.g > 1) shared[P::place((u32)i - at.i)] = z; else d.dst[i] = z;
-               });
+  const auto transform = [&](const auto& load) {
+    forward<LOG>(at, shared, load, [&](u64 i) { return d.fetch(i); },
+                 [&](u64 i, u32 v, uint2 o) {
+                   const u32 z = d.divide(v, o, at.q);
+                   if (d.g > 1) shared[P::place((u32)i - at.i)] = z; else d.dst[i] = z;
+                 });
+  };
+  if constexpr (COUNT > 0) transform(Digits<COUNT>((const uint4*)p.b + 4 * at.limb, d.a, p.logN, at.q));
+  else transform(Reads{d.a + ((u64)at.limb << p.logN)});
   if (d.g <= 1) return; // the same for the whole block
   __syncthreads();
   const u32 t = threadIdx.x, first = (t >> 5) * (32 << H::EB) + (t & 31), n1 = 1u << LOG, sh = 32 - LOG;
@@ -67,26 +82,28 @@ template <int LOG> DEV void downColumns(const Many& m, const Site& at) {
     d.dst[((u64)(e & ((1u << p.logN2) - 1)) << LOG) + b] = corr(y, at.q);
   }
 }
-#define DOWN(LOG)                                                                                \
-  extern "C" __global__ void __launch_bounds__(Shape<LOG>::threads, Shape<LOG>::blocks) down_##LOG(const __grid_constant__ Many m) { \
+#define DOWN(LOG, NAME, PLACE, ...)                                                              \
+  extern "C" __global__ void __launch_bounds__(Shape<LOG>::threads, Shape<LOG>::blocks) NAME##_##LOG(const __grid_constant__ Many m) { \
     announce();                                                                                  \
-    const Site at(m.p, Shape<LOG>::LB);                                                          \
+    const Site at(m.p, PLACE(m.p, Shape<LOG>::LB));                                              \
     stage<LOG>(at, shared);                                                                      \
     settle();                                                                                    \
-    downColumns<LOG>(m, at);                                                                     \
+    __VA_ARGS__                                                                                  \
   }
-DOWN(9)
-DOWN(10)
-DOWN(11)
-DOWN(12)
-DOWN(13)
+DOWN(9, down, Place, downColumns<9, 0>(m, at);)
+DOWN(10, down, Place, downColumns<10, 0>(m, at);)
+DOWN(11, down, Place, downColumns<11, 0>(m, at);)
+DOWN(12, down, Place, downColumns<12, 0>(m, at);)
+DOWN(13, down, Place, downColumns<13, 0>(m, at);)
+DOWN(11, divide, grouped, SINCE80(downColumns<11, 3>(m, at);))
+DOWN(12, divide, grouped, SINCE80(downColumns<12, 3>(m, at);))
 
 // down: the same for an a that is transformed already; four residues a thread.
 ITEMS(256, 4, down) {
   const Place at(m.p, 10);
   const u32 q = m.p.mods[m.p.limbs[at.limb]].q, i = at.i + 4 * threadIdx.x;
   const Division d(m, at);
-  const uint4 v = *(const uint4*)(d.a + i);
+  const uint4 v = *(const uint4*)(d.a + ((u64)at.limb << m.p.logN) + i);
   u32 z[4] = {v.x, v.y, v.z, v.w};
 #pragma unroll
   for (int j = 0; j < 4; j++) z[j] = d.divide(z[j], d.fetch(i + j), q);

@@ -53,8 +53,9 @@ template <int LOG> DEV void expand(const Args& p, const Site& at, u32* s, const 
 
 // product16: d = e + a*b modulo X^16 - w by one Karatsuba step (hadamard.cuh), with
 // the sums from and to memory as they are complete, so that they need no
-// registers. e, d: n1 residues from one to the next; b is overwritten.
-template <u32 n1> DEV void product16(const u32* e, u32* d, const u32 (&a)[16], u32 (&b)[16], uint2 w, const Mod& m) {
+// registers. e, d: n1 residues from one to the next; b is overwritten; a[j] may come from
+// memory, too.
+template <u32 n1, class A> DEV void product16(const u32* e, u32* d, const A& a, u32 (&b)[16], uint2 w, const Mod& m) {
   u64 before = 0; // P at t+1
   u32 wrap = 0;   // Q at 7
   u32 odd = e[15 * n1], even = *e; // addends of the next two outputs

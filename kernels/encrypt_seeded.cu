@@ -122,6 +122,12 @@ SEEDED(2, 8)
 SEEDED(4, 8)
 SEEDED(8, SINCE90(6, 5))
 
+// Drawn is column j of a row of the tile.
+struct Drawn {
+  const u32* at;
+  DEV u32 operator[](int j) const { return at[place(j * 128)]; }
+};
+
 // encrypt_seeded16_LOG: n2 = 16, n1 = 2^LOG, one row a thread.
 template <int LOG> DEV void seeded16(const Args& p) {
   __shared__ u32 tile[2048 + 128];
@@ -136,12 +142,12 @@ template <int LOG> DEV void seeded16(const Args& p) {
   const u32* s = p.b + ((u64)p.at[h.limb] << (LOG + 4)) + row;
   u32* c0 = h.job->dst + ((u64)(p.i0 + h.limb) << (LOG + 4)) + row;
   u32* c1 = c0 + h.job->ds;
-  u32 a[16], b[16];
+  u32 b[16];
 #pragma unroll
   for (int j = 0; j < 16; j++) b[j] = s[j * n1];
+  const Drawn a{tile + place(threadIdx.x)};
 #pragma unroll
   for (int j = 0; j < 16; j++) {
-    a[j] = tile[place(j * 128 + threadIdx.x)];
     b[j] = neg(b[j], m.q);
     c1[j * n1] = a[j];
   }
@@ -152,11 +158,11 @@ template <int LOG> DEV void seeded16(const Args& p) {
 }
 #define SEEDED16(LOG, MINB) \
   extern "C" __global__ void __launch_bounds__(128, MINB) encrypt_seeded16_##LOG(const Args p) { seeded16<LOG>(p); }
-SEEDED16(6, 4)
-SEEDED16(7, 4)
-SEEDED16(8, 4)
-SEEDED16(9, 4)
-SEEDED16(10, 4)
-SEEDED16(11, 4)
-SEEDED16(12, 4)
-SEEDED16(13, 4)
+SEEDED16(6, 8)
+SEEDED16(7, 8)
+SEEDED16(8, 8)
+SEEDED16(9, 8)
+SEEDED16(10, 8)
+SEEDED16(11, 8)
+SEEDED16(12, 8)
+SEEDED16(13, 8)

@@ -2,10 +2,13 @@
 // launches in cutrantt/cuda/plans.go mirrors the parameters here.
 #include "transform.cuh"
 
-// a in [0, q), dst in [0, q); reads limbs, tw of n1 = 2^LOG.
+// a in [0, q), dst in [0, q); reads limbs, tw of n1 = 2^LOG. x: null, or for each limb
+// the factors of the last level, see Site.
 #define INVERSE(LOG)                                                                              \
-  PLAIN(LOG, inverse_##LOG) {                                                                   \
-    inverse<LOG>(at, shared, Reads{at.start(p.a, p.as, p.logN)}, Writes{at.start(p.dst, p.ds, p.logN)}); \
+  PLAIN(LOG, inverse_##LOG) {                                                                     \
+    Site to = at;                                                                                 \
+    to.last = p.x ? (const uint2*)p.x + 2 * at.limb : at.tw + (1u << LOG);                        \
+    inverse<LOG>(to, shared, Reads{at.start(p.a, p.as, p.logN)}, Writes{at.start(p.dst, p.ds, p.logN)}); \
   }
 INVERSE(6)
 INVERSE(7)

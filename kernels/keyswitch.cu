@@ -173,7 +173,7 @@ template <int N, int V> DEV void inner(const Many& m) {
       }
       if (t > 0) wrap(a, t, w, k.q);
     }
-    if (N < 16 && (i & (16 / N - 1)) == 16 / N - 1)
+    if (N < 16 && (i & (16 / N - 1)) == 16 / N - 1 && i + 1 < p.i0)
 #pragma unroll
       for (int r = 0; r < 2; r++)
 #pragma unroll
@@ -201,8 +201,8 @@ ITEMS(128, 6, tensor_8) { tensor<8, 1, false>(m); }
 ITEMS(128, 2, tensor_16) { tensor<16, 1, false>(m); }
 ITEMS(128, 5, square_4) { tensor<4, 2, true>(m); }
 ITEMS(128, 5, square_8) { tensor<8, 1, true>(m); }
-ITEMS(128, 6, inner_1) { inner<1, 4>(m); }
-ITEMS(128, 5, inner_2) { inner<2, 4>(m); }
-ITEMS(128, 5, inner_4) { inner<4, 2>(m); }
-ITEMS(128, 5, inner_8) { inner<8, 1>(m); }
-ITEMS(128, SINCE90(3, 2), inner_16) { inner<16, 1>(m); }
+ITEMS(128, 6, inner_1) { SINCE80(inner<1, 4>(m);) }
+ITEMS(128, 5, inner_2) { SINCE80(inner<2, 4>(m);) }
+ITEMS(128, 5, inner_4) { SINCE80(inner<4, 2>(m);) }
+ITEMS(128, 5, inner_8) { SINCE80(inner<8, 1>(m);) }
+ITEMS(128, 3, inner_16) { SINCE80(inner<16, 1>(m);) }

@@ -129,10 +129,12 @@ template <int LOG, int EB, int D, int R> DEV void between() {
 }
 
 // Site is where a block works: the columns from residue i of a limb on (see
-// Place), the modulus of the limb (id in p.mods) and the factors of its table.
+// Place), the modulus of the limb (id in p.mods) and the factors of its table. last,
+// which only the inverse reads: the factors of its last level, 1/n1 and t[1]/n1 times
+// what the result is to be multiplied by.
 struct Site : Place {
   u32 id, q;
-  const uint2* tw;
+  const uint2 *tw, *last;
   DEV Site(const Args& p, u32 logPer) : Site(p, Place(p, logPer)) {}
   DEV Site(const Args& p, const Place& at) : Place(at), id(p.limbs[limb]), q(p.mods[id].q), tw(p.tw + id * p.ts) {}
 };
@@ -306,7 +308,7 @@ DEV void inversePass(u32* s, const Site& at, const Multiples& m, u32 sub, u32 de
   between<LOG, EB, D, R>();
 #pragma unroll
   for (int j = 0; j < Z::J; j++) take<P, R, S>(x[j], s, Z(j).base);
-  const Far last{at.tw + (1u << LOG)};
+  const Far last{at.last};
 #pragma unroll
   for (int j = 0; j < Z::J; j++) {
     const Z z(j);

@@ -20,8 +20,8 @@ const (
 const (
 	Architectures = "72 80 86 87 89 90"
 	Compiler      = "nvcc 12.4.131"
-	SourceHash    = "cfc0cd86cd5ad49b4ab9ba7360a53509d3b1a01c99c092015c286fb4ed90d361"
-	ImageHash     = "75902a31325a0afedb6aabb75ea70305cdb51ec584726b8f60384121248290d8"
+	SourceHash    = "66c548e95895d5dc7b34f952dcfd0c0e4976396406bc84c6eb28cea885896848"
+	ImageHash     = "6f40d049920280d97494dad7ec5d115ad090b15316c8b407c6fc8c29e3e46806"
 )
 
 // Modules lists the images in kernels.bin with their entry points.
@@ -45,8 +45,10 @@ var Modules = []Module{
 		"undo_3",
 		"undo_4",
 	}},
-	{Name: "down", Offset: 248952, Size: 488208, Entries: []string{
+	{Name: "down", Offset: 248952, Size: 676152, Entries: []string{
 		"collect",
+		"divide_11",
+		"divide_12",
 		"down",
 		"down_10",
 		"down_11",
@@ -54,7 +56,7 @@ var Modules = []Module{
 		"down_13",
 		"down_9",
 	}},
-	{Name: "elementwise", Offset: 737160, Size: 39856, Entries: []string{
+	{Name: "elementwise", Offset: 925104, Size: 39856, Entries: []string{
 		"element_add",
 		"element_constant",
 		"element_copy",
@@ -64,7 +66,7 @@ var Modules = []Module{
 		"element_subscale",
 		"element_zero",
 	}},
-	{Name: "encrypt", Offset: 777016, Size: 881744, Entries: []string{
+	{Name: "encrypt", Offset: 964960, Size: 881792, Entries: []string{
 		"encrypt_forward_10",
 		"encrypt_forward_11",
 		"encrypt_forward_12",
@@ -77,7 +79,7 @@ var Modules = []Module{
 		"encrypt_forward_9",
 		"encrypt_small",
 	}},
-	{Name: "encrypt_public", Offset: 1658760, Size: 237640, Entries: []string{
+	{Name: "encrypt_public", Offset: 1846752, Size: 237640, Entries: []string{
 		"encrypt_public16_10",
 		"encrypt_public16_11",
 		"encrypt_public16_12",
@@ -91,7 +93,7 @@ var Modules = []Module{
 		"encrypt_public_4",
 		"encrypt_public_8",
 	}},
-	{Name: "encrypt_seeded", Offset: 1896400, Size: 374168, Entries: []string{
+	{Name: "encrypt_seeded", Offset: 2084392, Size: 396664, Entries: []string{
 		"encrypt_seeded16_10",
 		"encrypt_seeded16_11",
 		"encrypt_seeded16_12",
@@ -105,13 +107,13 @@ var Modules = []Module{
 		"encrypt_seeded_4",
 		"encrypt_seeded_8",
 	}},
-	{Name: "extend", Offset: 2270568, Size: 167576, Entries: []string{
+	{Name: "extend", Offset: 2481056, Size: 167576, Entries: []string{
 		"extend_1",
 		"extend_2",
 		"extend_3",
 		"extend_4",
 	}},
-	{Name: "forward", Offset: 2438144, Size: 756352, Entries: []string{
+	{Name: "forward", Offset: 2648632, Size: 756136, Entries: []string{
 		"forward_10",
 		"forward_11",
 		"forward_12",
@@ -129,7 +131,7 @@ var Modules = []Module{
 		"forward_head_5",
 		"forward_tail",
 	}},
-	{Name: "hadamard", Offset: 3194496, Size: 1138464, Entries: []string{
+	{Name: "hadamard", Offset: 3404768, Size: 1138464, Entries: []string{
 		"evaluations_16",
 		"evaluations_4",
 		"evaluations_8",
@@ -160,7 +162,7 @@ var Modules = []Module{
 		"toomcook4_4",
 		"toomcook4_8",
 	}},
-	{Name: "inverse", Offset: 4332960, Size: 775216, Entries: []string{
+	{Name: "inverse", Offset: 4543232, Size: 782720, Entries: []string{
 		"inverse_10",
 		"inverse_11",
 		"inverse_12",
@@ -178,7 +180,7 @@ var Modules = []Module{
 		"inverse_head_5",
 		"inverse_tail",
 	}},
-	{Name: "keyswitch", Offset: 5108176, Size: 538960, Entries: []string{
+	{Name: "keyswitch", Offset: 5325952, Size: 513592, Entries: []string{
 		"inner_1",
 		"inner_16",
 		"inner_2",
@@ -192,7 +194,7 @@ var Modules = []Module{
 		"tensor_4",
 		"tensor_8",
 	}},
-	{Name: "sample", Offset: 5647136, Size: 130856, Entries: []string{
+	{Name: "sample", Offset: 5839544, Size: 130856, Entries: []string{
 		"sample_cbd",
 		"sample_ternary",
 		"sample_uniform",
@@ -200,11 +202,11 @@ var Modules = []Module{
 		"set_large",
 		"set_small",
 	}},
-	{Name: "tables", Offset: 5777992, Size: 29568, Entries: []string{
+	{Name: "tables", Offset: 5970400, Size: 29568, Entries: []string{
 		"table_passes",
 		"table_plain",
 	}},
-	{Name: "up", Offset: 5807560, Size: 212936, Entries: []string{
+	{Name: "up", Offset: 5999968, Size: 180664, Entries: []string{
 		"up_11",
 		"up_12",
 	}},

@@ -28,8 +28,23 @@ func TestMulTensor(t *testing.T) {
 	})
 }
 
-// TestDivRounds compares division of several batches at once with the reference.
+// TestDivRounds compares division of several batches at once with the reference; on a
+// GPU also by few limbs with columns of 2^11 and 2^12, which have kernels of their own.
 func TestDivRounds(t *testing.T) {
+	eachBackend(t, func(t *testing.T, b cutrantt.Backend) {
+		if b.Name() != "cuda" {
+			return
+		}
+		for _, n2 := range []int{2, 1} {
+			g := newRig(t, b, 12, moduli(t, 12, 4), cutrantt.MethodAuto)
+			for _, keep := range []int{1, 3} {
+				x, y := g.batch(upTo(4), cutrantt.NTT(n2), random, extremes), g.blank(2, upTo(keep), cutrantt.Coeffs(1))
+				g.many(fmt.Sprintf("n2 = %d: divide 4 limbs to %d", n2, keep), []pair{y}, func(r cutrantt.Ring, of func([]pair) []*cutrantt.Batch) error {
+					return cutrantt.DivRounds(r, of([]pair{y}), of([]pair{x}))
+				})
+			}
+		}
+	})
 	eachFused(t, func(t *testing.T, b cutrantt.Backend, logN, n2 int) {
 		g := newRig(t, b, logN, moduli(t, logN, 6), cutrantt.MethodAuto)
 		for _, keep := range []int{1, 4} {

@@ -38,7 +38,7 @@ type backend struct {
 	shared int  // bytes of shared memory that one block may use
 	tensor bool // mma of bytes (kernels/extend.cu)
 	early  bool // the kernels wait for their predecessors themselves
-	fuseUp bool // kernels/up.cu is used
+	fuseUp bool // kernels/digits.cuh is used
 	graphs graphUse
 	mapped bool // batches lie in host memory that the GPU uses in place
 	// collectAt is how much memory in use makes a ring look for dropped batches.
@@ -154,7 +154,7 @@ func (b *backend) inspect(ordinal int) error {
 	}
 	b.collectAt = max(256<<20, int(b.about.Memory/32))
 	b.tensor = b.about.Capability >= 80
-	b.fuseUp = true
+	b.fuseUp = b.tensor
 	b.early = b.about.Capability/10 == 9 // kernels/arith.cuh, in the machine code for sm_90
 	if b.graphs, err = graphMode(b.drv); err != nil {
 		return err
@@ -238,7 +238,7 @@ func (b *backend) newRing(logN int, moduli []cutrantt.Modulus, opts cutrantt.Opt
 	}
 	r := &ring{backend: b, check: c, n: c.N(), logN: c.LogN(), method: opts.Method}
 	r.lists, r.bases, r.passes = make(map[string]pointer), make(map[string]basis), make(map[plan]table)
-	r.conversions, r.switchings = make(map[string]conversion), make(map[string]*switching)
+	r.conversions, r.fews, r.switchings = make(map[string]conversion), make(map[string]few), make(map[string]*switching)
 	err = b.locked(func() (err error) {
 		if r.pool, err = newPool(b); err != nil {
 			return err

@@ -19,18 +19,37 @@ const (
 // kernels/down.cu: dst, low, (g, polynomials of low), the limbs to divide.
 func (r *ring) divide(items []slots, rest []tensor, polys int, drop, keep []int, n2 int) error {
 	all := len(items) * polys
+	f, err := r.fewLimbs(limbsKey([]byte{'d'}, drop, keep), drop, n2, func() []part {
+		return []part{{from: drop, to: keep, withInverses: true}}
+	})
+	if err != nil {
+		return err
+	}
 	coeffs, release, err := r.scratch(all, len(drop))
 	if err != nil {
 		return err
 	}
 	defer release()
 	if len(rest) == 1 {
-		err = r.inverse(coeffs, rest[0], all, drop, n2)
+		err = r.inverseTimes(coeffs, rest[0], all, drop, n2, f.last)
 	} else {
-		err = r.inverseOf(coeffs, rest, polys, drop, n2)
+		err = r.inverseOf(coeffs, rest, polys, drop, n2, f.last)
 	}
 	if err != nil {
 		return err
+	}
+	turned := slices.ContainsFunc(items, func(s slots) bool { return s[2].at > 1 })
+	log := log2(r.n / n2)
+	single := r.single(n2) && leastDown <= log && log <= mostDown
+	var plain table
+	if turned && single {
+		if plain, err = r.twiddles(r.n / n2); err != nil {
+			return err
+		}
+	}
+	if f.at != 0 {
+		a := args{a: coeffs.at, as: coeffs.stride, b: f.at, x: f.inverses, i0: uint32(polys), i1: divideBlocks}
+		return r.manyColumns("divide", all, keep, n2, a, plain, items)
 	}
 	e, release, err := r.scratch(all, len(keep))
 	if err != nil {
@@ -41,15 +60,8 @@ func (r *ring) divide(items []slots, rest []tensor, polys int, drop, keep []int,
 	if err != nil {
 		return err
 	}
-	turned := slices.ContainsFunc(items, func(s slots) bool { return s[2].at > 1 })
 	a := args{a: e.at, as: e.stride, x: inverses, i0: uint32(polys)}
-	if log := log2(r.n / n2); r.single(n2) && leastDown <= log && log <= mostDown {
-		var plain table
-		if turned {
-			if plain, err = r.twiddles(r.n / n2); err != nil {
-				return err
-			}
-		}
+	if single {
 		return r.manyColumns("down", all, keep, n2, a, plain, items)
 	}
 	if err := r.forward(e, e, all, keep, n2); err != nil {

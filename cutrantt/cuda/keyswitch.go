@@ -129,7 +129,7 @@ func (r *ring) SwitchKeys(g cutrantt.Gadget, items []cutrantt.KeySwitch) error {
 	}
 	perItem := 4 * r.n * (g.Digits(len(limbs))*len(all) + 3*len(all) + 2*len(keep))
 	err := r.exec(func() error {
-		s, err := r.switching(g, limbs, keep, first.Key.Shape().Limbs)
+		s, err := r.switching(g, limbs, keep, first.Key.Shape().Limbs, n2)
 		if err != nil {
 			return err
 		}
@@ -159,12 +159,12 @@ type switching struct {
 	where                           []int   // limbs of all in the key
 	sources                         pointer // of kernels/keyswitch.cu, inner
 	lift, words                     int     // the words of sources before P, and in all
-	few                             int     // those before the constants of kernels/up.cu; 0: digits of more limbs
+	few                             few     // if digits have few limbs
 }
 
 // switching makes the constants of a shape once.
-func (r *ring) switching(g cutrantt.Gadget, limbs, keep, key []int) (*switching, error) {
-	name := limbsKey([]byte{'s'}, []int{g.Alpha, len(keep)}, limbs, g.Special, key)
+func (r *ring) switching(g cutrantt.Gadget, limbs, keep, key []int, n2 int) (*switching, error) {
+	name := limbsKey([]byte{'s'}, []int{g.Alpha, len(keep), n2}, limbs, g.Special, key)
 	if s, ok := r.switchings[string(name)]; ok {
 		return s, nil
 	}
@@ -197,19 +197,15 @@ func (r *ring) switching(g cutrantt.Gadget, limbs, keep, key []int) (*switching,
 	if s.modUp, err = r.conversion(append(name, 'u'), func() []part { return parts }); err != nil {
 		return nil, err
 	}
+	if s.few, err = r.fewLimbs(slices.Clone(name), limbs, n2, func() []part { return parts }); err != nil {
+		return nil, err
+	}
 	if len(words)%2 != 0 {
 		words = append(words, 0)
 	}
 	s.lift = len(words)
 	for i, c := range g.Product(r.check.Moduli(), limbs) {
 		words = append(words, c, quotient(c, r.check.Moduli()[limbs[i]].Q))
-	}
-	if r.fewDigits(parts) {
-		for len(words)%4 != 0 {
-			words = append(words, 0)
-		}
-		s.few = len(words)
-		words = append(words, r.upWords(parts)...)
 	}
 	s.words = len(words)
 	if s.sources, err = r.constant(words); err != nil {
@@ -249,7 +245,7 @@ func (r *ring) switchKeys(s *switching, n2, lows int, items []keySwitch) error {
 	if err != nil {
 		return err
 	}
-	if err := r.inverseOf(coeffs, xs, 1, s.limbs, n2); err != nil {
+	if err := r.inverseOf(coeffs, xs, 1, s.limbs, n2, s.few.last); err != nil {
 		return err
 	}
 	digits, err := scratch(len(xs), len(s.up))
@@ -299,10 +295,10 @@ func (r *ring) inner(acc, digits tensor, s *switching, n2, lows int, merged bool
 }
 
 // inverseOf queues the inverse transforms of polys polynomials at each of xs to
-// dst, next to each other.
-func (r *ring) inverseOf(dst tensor, xs []tensor, polys int, limbs []int, n2 int) error {
+// dst, next to each other; last: see inverseTimes.
+func (r *ring) inverseOf(dst tensor, xs []tensor, polys int, limbs []int, n2 int, last pointer) error {
 	if len(xs) == 1 {
-		return r.inverse(dst, xs[0], polys, limbs, n2)
+		return r.inverseTimes(dst, xs[0], polys, limbs, n2, last)
 	}
 	step := xs[1].at - xs[0].at
 	even := polys == 1 && xs[1].at > xs[0].at
@@ -310,7 +306,7 @@ func (r *ring) inverseOf(dst tensor, xs []tensor, polys int, limbs []int, n2 int
 		even = even && xs[i+1].at == xs[i].at+step
 	}
 	if even {
-		return r.inverse(dst, tensor{xs[0].at, uint64(step / 4)}, len(xs), limbs, n2)
+		return r.inverseTimes(dst, tensor{xs[0].at, uint64(step / 4)}, len(xs), limbs, n2, last)
 	}
 	items := make([]slots, len(xs))
 	for i, x := range xs {
@@ -320,5 +316,5 @@ func (r *ring) inverseOf(dst tensor, xs []tensor, polys int, limbs []int, n2 int
 	if err := r.many("collect", n*(r.n>>10), len(limbs), 256, 0, args{dst: dst.at, ds: dst.stride, i0: uint32(polys)}, table{}, items); err != nil {
 		return err
 	}
-	return r.inverse(dst, dst, n, limbs, n2)
+	return r.inverseTimes(dst, dst, n, limbs, n2, last)
 }

@@ -183,7 +183,7 @@ func (s *benchSwitch) steps(b *testing.B, run func(op string, f func(i int) erro
 	wide := r.uniform(b, benchSets, 3, upTo(all), cutrantt.Coeffs(n2)) // as many residues as three digits
 	var sw *switching
 	if err := r.exec(func() (err error) {
-		sw, err = r.switching(s.gadget, upTo(q), upTo(q), upTo(all))
+		sw, err = r.switching(s.gadget, upTo(q), upTo(q), upTo(all), n2)
 		return err
 	}); err != nil {
 		b.Fatal(err)

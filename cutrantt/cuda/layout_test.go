@@ -101,7 +101,7 @@ func TestFused(t *testing.T) {
 		want = append(want, plans[log].name("down"))
 	}
 	for log := leastUp; log <= mostUp; log++ {
-		want = append(want, plans[log].name("up"))
+		want = append(want, plans[log].name("up"), plans[log].name("divide"))
 	}
 	for chunks := 1; chunks <= (mostConverted+8)/8; chunks++ {
 		want = append(want, numbered("extend", chunks))

@@ -22,16 +22,21 @@ var plans = map[int]plan{
 // tailLog is the size of the parts that long columns are cut into.
 const tailLog = 12
 
-// Columns of 2^leastUp to 2^mostUp residues have kernels that extend digits of up to
-// mostUpLimbs limbs as they load them (kernels/up.cu). On an H200, products of
-// ciphertexts in us, without and with them: 2^14, 12 + 3 primes, n2 = 8: one 48.7 and
-// 41.9, 16 together 240 and 236, 64 even; n2 = 4 even; 2^13, 6 + 1 primes, n2 = 4:
-// one 29.6 and 29.1, 16 104.6 and 97.5, 64 312 and 277.
+// Columns of 2^leastUp to 2^mostUp residues have kernels that change from a basis of
+// up to mostUpLimbs limbs as they load (kernels/digits.cuh): extensions of digits and
+// ends of divisions. On an H200, products of ciphertexts under one key in us, without
+// and with them: 2^14, 12 + 3 primes, n2 = 4: one 43.6 and 40.9, 16 together 217 and
+// 180, 64 757 and 639; 2^13, 6 + 1 primes: one 30 and 25, 64 312 and 200.
 const (
 	leastUp     = 11
 	mostUp      = 12
-	mostUpLimbs = 4
+	mostUpLimbs = 3
 )
+
+// divideBlocks is how many blocks of each limb a division does at a time: its sources
+// are read once for every limb. All of them: 655 us for 64 products at 2^14; 64, 128
+// and 256: 640, 639 and 641.
+const divideBlocks = 128
 
 // mostGraphLog is log2 of the largest degree whose encryptions are one CUDA graph.
 // On an H200, times of single calls that the host waits for: seeded 18.3 to 14.7 us

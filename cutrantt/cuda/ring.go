@@ -30,6 +30,7 @@ type ring struct {
 	conversions map[string]conversion // the same for the tensor cores
 	plain       table                 // twiddles in plain order
 	passes      map[plan]table        // and in the order of the passes
+	fews        map[string]few
 	switchings  map[string]*switching // the shapes of key switches
 	args        args                  // of the launch under way
 	manyArgs    manyArgs
@@ -149,12 +150,18 @@ func (r *ring) evict() {
 		}
 		clear(r.bases)
 	}
-	if len(r.conversions) > maxLists {
+	if len(r.conversions) > maxLists || len(r.fews) > maxLists {
 		for _, c := range r.conversions {
 			r.pool.put(c.at, c.words)
 		}
 		clear(r.conversions)
-		for _, s := range r.switchings { // they refer to conversions
+		for _, f := range r.fews {
+			if f.at != 0 {
+				r.pool.put(f.at, f.words)
+			}
+		}
+		clear(r.fews)
+		for _, s := range r.switchings { // they refer to these
 			r.pool.put(s.sources, s.words)
 		}
 		clear(r.switchings)

@@ -58,7 +58,13 @@ func (r *ring) forward(dst, src tensor, polys int, limbs []int, n2 int) error {
 
 // inverse queues the inverse transform.
 func (r *ring) inverse(dst, src tensor, polys int, limbs []int, n2 int) error {
-	a := args{dst: dst.at, ds: dst.stride, a: src.at, as: src.stride}
+	return r.inverseTimes(dst, src, polys, limbs, n2, 0)
+}
+
+// inverseTimes is inverse with other factors in the last level, two of each limb
+// (kernels/inverse.cu), unless last is 0: only where single.
+func (r *ring) inverseTimes(dst, src tensor, polys int, limbs []int, n2 int, last pointer) error {
+	a := args{dst: dst.at, ds: dst.stride, a: src.at, as: src.stride, x: last}
 	if r.single(n2) {
 		return r.columns("inverse", polys, limbs, n2, a)
 	}

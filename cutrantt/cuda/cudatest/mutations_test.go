@@ -95,10 +95,14 @@ var mutations = []mutation{
 	{"no barrier before the image", "down.cu", "  if (d.g <= 1) return; // the same for the whole block\n  __syncthreads();", "  if (d.g <= 1) return; // the same for the whole block\n  __syncwarp();", divisions},
 	{"root of the image", "down.cu", "s &= 2 * n1 - 1;", "s &= n1 - 1;", divisions},
 	{"sum not added", "down.cu", "low = add.at && k < num.stride ?", "low = add.at && k < 1 ?", divisions},
+	{"blocks of a division at a time", "down.cu", "return Place(rest / count, x", "return Place(rest % gridDim.y, x", divisions},
+	{"digits without rounding", "digits.cuh", "v = 1ull << 55;", "v = 0;", divisions},
+	{"multiple of the product not folded", "digits.cuh", "fold((u32)(v >> 56) * rest, minusTwice(q))", "(u32)(v >> 56) * rest", divisions},
+	{"factors of the last level", "inverse.cu", "+ 2 * at.limb : at.tw", "+ at.limb : at.tw", divisions},
 	{"middle of the tensor", "keyswitch.cu", "z[1][v] = add(z[1][v], z[1][v], k.q);", "", switches},
 	{"unfolded sum", "keyswitch.cu", "if (N == 16) { s0 = folded(s0, k); s1 = folded(s1, k); }", "if (N == 16) s0 = folded(s0, k);", switches},
 	{"digit of the extension", "keyswitch.cu", "((i32)l < 0 ? x.at : e.at)", "((i32)l <= 0 ? x.at : e.at)", switches},
-	{"late fold", "keyswitch.cu", "if (N < 16 && (i & (16 / N - 1)) == 16 / N - 1)", "if (N < 16 && (i & (16 / N - 1)) == 16 / N)", switches},
+	{"late fold", "keyswitch.cu", "== 16 / N - 1 && i + 1 < p.i0)", "== 16 / N && i + 1 < p.i0)", switches},
 
 	// Samplers and encryption.
 	{"rotation", "sample.cuh", "b = rotate<7>(b ^ c);", "b = rotate<8>(b ^ c);", samples},
