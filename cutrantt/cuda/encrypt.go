@@ -224,7 +224,7 @@ func (r *ring) encryptWindow(e *encryption, jobs []cutrantt.Encryption, out []*c
 func (r *ring) encryptQueued(e *encryption, k int, input pointer, small, mid secrets, group int, wipe bool) error {
 	logN2 := uint32(log2(e.n2))
 	l := e.labels
-	return r.replayed(r.backend.graphs == graphsAuto && r.logN <= mostGraphLog, func() error {
+	return r.replayed(r.backend.graphs == graphsAuto && k == 1 && r.logN <= mostGraphLog, func() error {
 		err := r.launch("encrypt_small", e.kinds*r.n/1024, k, 128, 0, args{
 			dst: small.at, x: input, logN2: logN2, i1: l.E0, i2: l.V, i3: l.E1,
 		})

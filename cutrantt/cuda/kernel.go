@@ -22,7 +22,7 @@ type graphUse int
 
 const (
 	graphsOff  graphUse = iota
-	graphsAuto          // encryptions up to degree 2^mostGraphLog
+	graphsAuto          // encryptions of one message up to degree 2^mostGraphLog
 	graphsOn
 )
 
