@@ -100,7 +100,11 @@ func (m Machine) openSensor(stream string, ch config.Channel) (Sensor, error) {
 		if !m.wait {
 			return nil, err
 		}
-		log.Warn("the sensor is not there; the agent waits for it", "error", err)
+		until := "samples without it"
+		if ch.OnMissing != config.MissingMark {
+			until = fmt.Sprintf("no samples of the stream (on_missing: %s)", ch.OnMissing)
+		}
+		log.Warn("the sensor is not there; the agent waits for it", "error", err, "until_then", until)
 	}
 	return watch(s, err, log, func() (Sensor, error) { return m.Open(src) }), nil
 }

@@ -234,7 +234,7 @@ func (c *checker) pattern(path string, s Source) {
 		c.fail(path+".pattern", fmt.Sprintf("the pattern has %s, not one", plural(re.NumSubexp(), "group")), "put one pair of brackets around the number, such as \"T=([-0-9.]+)\"; (?:...) groups without counting")
 	}
 	for _, k := range s.keys() {
-		if k.name == "path" || k.name == "column" || k.name == "sentence" {
+		if k.name == "column" || k.name == "sentence" {
 			c.failKey(path+"."+k.name, fmt.Sprintf("both \"pattern\" and %q are given", k.name), "keep one of them")
 		}
 	}
@@ -285,7 +285,7 @@ func (c *checker) lineSource(path, format string, s Source) {
 	for _, k := range s.keys() {
 		if k.name == need {
 			need = ""
-		} else if k.name != "from" && (k.name != "field" || format != "nmea") {
+		} else if k.name != "from" && (k.name != "field" || format != "nmea") && (k.name != "pattern" || format != "json") {
 			c.failKey(path+"."+k.name, fmt.Sprintf("%s lines have no %q", format, k.name), "remove it")
 		}
 	}

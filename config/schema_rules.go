@@ -163,7 +163,7 @@ func sourceRules() []schema {
 // pointRules are the values that a kind of source takes.
 func pointRules(t SourceType) []schema {
 	floats := when(is("data", "float32", "float64"), lacks("start", "length"), nil)
-	eitherWay := when(has("pattern"), lacks("path", "column", "sentence"), nil)
+	eitherWay := when(has("pattern"), lacks("column", "sentence"), nil)
 	switch t {
 	case SourceHwmon:
 		return []schema{{"oneOf": []any{has("input"), has("label")}}, props(schema{"input": form(hwmonInput.String())})}

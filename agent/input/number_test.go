@@ -127,6 +127,10 @@ func TestText(t *testing.T) {
 		{"", `T=([-0-9.]+)C`, "H=40 T=-3.5C", -3.5},
 		{"", `T=([-0-9.]+)C`, "H=40", math.NaN()},
 		{"", `T=(.*)`, "T=warm", math.NaN()},
+		{"t", `^([-0-9.]+) ?°?C$`, `{"t": "-21.5 °C"}`, -21.5},
+		{"t", `^([-0-9.]+) ?°?C$`, `{"t": "70 F", "C": "1 C"}`, math.NaN()},
+		{"t", `^([-0-9.]+) ?°?C$`, `{"t": 20}`, 20},
+		{"t", `(5)`, `5`, math.NaN()},
 	} {
 		x, err := NewText(config.Source{Point: config.Point{Path: c.path, Pattern: c.pattern}})
 		if err != nil {

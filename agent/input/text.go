@@ -45,20 +45,25 @@ func (t Text) Number(text string) (float64, error) {
 	if len(text) > MaxText {
 		return 0, fmt.Errorf("%w: %d bytes of text", ErrReading, len(text))
 	}
-	switch {
-	case t.pattern != nil:
-		m := t.pattern.FindStringSubmatch(text)
-		if m == nil {
-			return 0, fmt.Errorf("%w: nothing matches the pattern", ErrReading)
-		}
-		return ParseNumber(m[1])
-	case t.path != "":
+	if t.path != "" {
 		if err := ValidJSON(text); err != nil {
 			return 0, err
 		}
 		return t.InJSON(text)
 	}
-	return ParseNumber(text)
+	return t.parse(text)
+}
+
+// parse takes the number out of a text that is no JSON.
+func (t Text) parse(text string) (float64, error) {
+	if t.pattern == nil {
+		return ParseNumber(text)
+	}
+	m := t.pattern.FindStringSubmatch(text)
+	if m == nil {
+		return 0, fmt.Errorf("%w: nothing matches the pattern", ErrReading)
+	}
+	return ParseNumber(m[1])
 }
 
 // InJSON finds the number at the path in a text that is ValidJSON.
@@ -71,7 +76,7 @@ func (t Text) InJSON(text string) (float64, error) {
 	case gjson.False:
 		return 0, nil
 	case gjson.String:
-		return ParseNumber(v.Str)
+		return t.parse(v.Str)
 	default:
 		return 0, fmt.Errorf("%w: no number at %s", ErrReading, t.path)
 	}
