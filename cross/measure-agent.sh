@@ -77,6 +77,8 @@ status() { awk -v f="$2:" '$1 == f {print $2}' "/proc/$1/status"; }
 ticks() { sed 's/.*) //' "/proc/$1/stat" | awk '{print $12 + $13}'; }
 # metric gives the value of an exported metric, 0 when there is none.
 metric() { curl -s --max-time 2 "http://127.0.0.1:$http/metrics" | awk -v m="$1" 'index($1, m) == 1 {v = $2} END {printf "%.0f\n", v + 0}'; }
+# encrypted gives the seconds that encryption took so far.
+encrypted() { curl -s --max-time 2 "http://127.0.0.1:$http/metrics" | awk '/^hencedge_agent_encrypt_seconds_total/ {v = $2} END {print v + 0}'; }
 now() { date +%s%N; }
 # planned gives the first field of that name of the plan, 0 when there is none.
 planned() { grep -o "\"$1\":[0-9.e+-]*" <<<"$plan" | head -n 1 | cut -d: -f2 || echo 0; }
@@ -130,19 +132,27 @@ YAML
     kill -0 "$pid" 2>/dev/null || { cat "$work/log" >&2; exit 1; }
   done
   sleep 3 # past the start: what is idle is measured up to the first window
-  local hz idle0 idle1 all0 all1 t0 t1 t2 w0 wire
+  local hz idle0 idle1 all0 all1 t0 t1 t2
   hz=$(getconf CLK_TCK)
   t0=$(now) idle0=$(ticks "$pid")
   sleep $((samples > 8 ? samples - 6 : 1))
   t1=$(now) idle1=$(ticks "$pid")
-  all0=$idle0 w0=$(metric hencedge_agent_windows_total)
+  all0=$idle0
+  # The first window is made apart from the others: pages and caches are cold.
+  local w1=0 e1
+  for _ in $(seq $((2 * samples + 60))); do
+    w1=$(metric hencedge_agent_windows_total)
+    [ "$w1" = 0 ] || break
+    sleep 0.5
+  done
+  e1=$(encrypted)
   sleep $((seconds > samples ? seconds - samples : 1))
   t2=$(now) all1=$(ticks "$pid")
-  local windows wire body written syncs
+  local windows body written syncs encrypt
   windows=$(metric hencedge_agent_windows_total)
   body=$(metric hencedge_agent_object_bytes_total)
   written=$(metric hencedge_agent_spool_written_bytes_total) syncs=$(metric hencedge_agent_spool_syncs_total)
-  encrypt=$(curl -s "http://127.0.0.1:$http/metrics" | awk '/^hencedge_agent_encrypt_seconds_total/ {v = $2} END {print v + 0}')
+  encrypt=$(encrypted)
   local joules
   joules=$(curl -s "http://127.0.0.1:$http/metrics" | awk '/^hencedge_agent_energy_joules_per_reading/ {v = $NF} END {if (v != "") printf ",\"joules_per_reading\":%.4g", v}')
   local predicted
@@ -151,9 +161,9 @@ YAML
     printf ",\"plan\":{\"peak_rss_mib\":%.1f,\"cpu_percent\":%.2f,\"bytes_per_window\":%d,\"spool_bytes_per_window\":%.0f,\"flushes_per_window\":%.0f,\"encrypt_ms\":%.2f}", memory/1048576, 100*cpu, object, spool/windows, syncs/windows, encrypt}')
   awk -v joules="$joules$predicted" -v written="$written" -v syncs="$syncs" -v params="$params" -v mode="${MODE:-public}" -v rss="$(status "$pid" VmRSS)" -v peak="$(status "$pid" VmHWM)" -v file="$(status "$pid" RssFile)" -v anon="$(status "$pid" RssAnon)" \
     -v idle=$((idle1 - idle0)) -v all=$((all1 - all0)) -v hz="$hz" -v dt=$((t1 - t0)) -v dtall=$((t2 - t0)) \
-    -v first="${first:-0}" -v windows="$windows" -v body="$body" -v encrypt="$encrypt" -v samples="$samples" 'BEGIN {
+    -v first="${first:-0}" -v windows="$windows" -v body="$body" -v encrypt="$encrypt" -v e1="$e1" -v w1="$w1" -v samples="$samples" 'BEGIN {
     printf "{\"params\":\"%s\",\"mode\":\"%s\",\"channels\":32,\"interval_s\":1,\"samples\":%d,\"rss_mib\":%.1f,\"peak_rss_mib\":%.1f,\"binary_mib\":%.1f,\"heap_mib\":%.1f,", params, mode, samples, rss/1024, peak/1024, file/1024, anon/1024
-    printf "\"idle_cpu_percent\":%.2f,\"cpu_percent\":%.2f,\"first_sample_ms\":%d,\"windows\":%d,\"bytes_per_window\":%.0f,\"spool_bytes_per_window\":%.0f,\"flushes_per_window\":%.1f,\"encrypt_ms\":%.2f%s}\n", 100*idle/hz/(dt/1e9), 100*all/hz/(dtall/1e9), first, windows, windows ? body/windows : 0, windows ? written/windows : 0, windows ? syncs/windows : 0, windows ? 1000*encrypt/windows : 0, joules
+    printf "\"idle_cpu_percent\":%.2f,\"cpu_percent\":%.2f,\"first_sample_ms\":%d,\"windows\":%d,\"bytes_per_window\":%.0f,\"spool_bytes_per_window\":%.0f,\"flushes_per_window\":%.1f,\"first_encrypt_ms\":%.2f,\"encrypt_ms\":%.2f%s}\n", 100*idle/hz/(dt/1e9), 100*all/hz/(dtall/1e9), first, windows, windows ? body/windows : 0, windows ? written/windows : 0, windows ? syncs/windows : 0, w1 ? 1000*e1/w1 : 0, (windows > w1) ? 1000*(encrypt-e1)/(windows-w1) : 0, joules
   }'
   kill -TERM "$pid" && wait "$pid" || true
 }
