@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -59,6 +60,14 @@ func TestMosquitto(t *testing.T) {
 	inputtest.Until(t, number, nil, inputtest.Is(199))
 	publish("plant/2/state", `{"pump": {}}`, false)
 	inputtest.Until(t, wild, nil, func(_ float64, err error) bool { return errors.Is(err, input.ErrReading) })
+	// A message above the limit is passed over; the connection stays.
+	before := m.env.Count.Failures.Load()
+	publish("plant/boiler/temp", strings.Repeat("9", input.MaxText+1), false)
+	publish("plant/boiler/temp", "6", false)
+	inputtest.Until(t, number, nil, inputtest.Is(6))
+	if n := m.env.Count.Failures.Load(); n != before {
+		t.Errorf("%d failures", n-before)
+	}
 	// After the broker's restart everything goes on.
 	b.Stop()
 	b.Start(t)
@@ -66,6 +75,14 @@ func TestMosquitto(t *testing.T) {
 	if m.env.Count.Failures.Load() == 0 {
 		t.Error("the loss is not counted")
 	}
+}
+
+// Without a connection there is no value, and the reason is told.
+func TestTrouble(t *testing.T) {
+	s := sensor(t, open(t, config.MQTT{URL: "tcp://127.0.0.1:1", ClientID: "agent"}), "a", "")
+	inputtest.Until(t, s, nil, func(_ float64, err error) bool {
+		return errors.Is(err, input.ErrNoValue) && strings.Contains(err.Error(), "no connection to tcp://127.0.0.1:1")
+	})
 }
 
 func TestNew(t *testing.T) {
