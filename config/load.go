@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"reflect"
 	"strings"
@@ -86,6 +87,9 @@ func check(r role, doc *document, found []*Error, bad []string) error {
 func load[T any](path string, parse func(string, []byte) (*T, error)) (*T, error) {
 	f, err := os.Open(path)
 	if err != nil {
+		if errors.Is(err, fs.ErrPermission) {
+			return nil, fmt.Errorf("cannot read the configuration as user %d: %w; it holds no secrets: chmod 644 %s", os.Geteuid(), err, path)
+		}
 		return nil, fmt.Errorf("cannot read the configuration: %w", err)
 	}
 	defer f.Close()

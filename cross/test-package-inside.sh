@@ -140,6 +140,13 @@ sleep 0.5
 must test "$(prop agent ActiveState)" = failed # trying again would not help
 must journalctl -q --no-pager -u hencedge-agent -g 'run chmod 600' >/dev/null
 chmod 600 /var/lib/hencedge/agent/signing.key
+chmod 600 /etc/hencedge/agent.yaml # by a strict umask, say
+must hencedge agent check -c /etc/hencedge/agent.yaml --credentials /etc/hencedge/credentials/hencedge-agent 2>said
+must grep -q 'hencedge-agent cannot read /etc/hencedge/agent.yaml: chmod 644' said
+must_not systemctl restart hencedge-agent 2>/dev/null
+must journalctl -q --no-pager -u hencedge-agent -g 'it holds no secrets: chmod 644' >/dev/null
+chmod 644 /etc/hencedge/agent.yaml
+await 20 systemctl is-active --quiet hencedge-agent
 mv /etc/hencedge/agent-keys /etc/hencedge/away
 must_not systemctl restart hencedge-agent 2>/dev/null
 must journalctl -q --no-pager -u hencedge-agent -g 'keys.public_key' >/dev/null

@@ -149,7 +149,7 @@ than the board.`,
 			case alone:
 				err = agent.CheckAlone(cfg)
 			default:
-				warnings = agent.Warnings(cfg)
+				warnings = append(agent.Warnings(cfg), serviceReads(systemd.Agent, file, agentReads(cfg)...)...)
 				err = agent.Check(cfg, agent.Deps{})
 			}
 			return a.checked(file, err, warnings)

@@ -4,7 +4,9 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -57,6 +59,15 @@ func (a *app) supervise(ctx context.Context, role systemd.Role, lock bool, load 
 	return s.Run(ctx)
 }
 
+// notLoaded is the failure to load a service's configuration: invalid, unless its
+// user may not read it, which a change of modes mends while systemd tries again.
+func notLoaded(err error) error {
+	if errors.Is(err, fs.ErrPermission) {
+		return err
+	}
+	return cli.Usage(err)
+}
+
 // fileHash names the text of a configuration: SHA-256, hexadecimal.
 func fileHash(file string) (string, error) {
 	b, err := os.ReadFile(file)
@@ -103,13 +114,13 @@ func (s *agentService) Status() any { return agentState{s.Report(), s.remote.sta
 // of it. first says that no agent runs yet: then a file that is alone is checked by
 // opening the candidate, which comes next and loads the same keys.
 func (a *app) agentCandidate(cmd *cobra.Command, file string, on gpuFlags, r *remote, first bool) (*daemon.Candidate, error) {
-	hash, err := fileHash(file)
-	if err != nil {
-		return nil, cli.Usage(err)
-	}
 	cfg, err := config.LoadAgent(file)
 	if err != nil {
-		return nil, cli.Usage(err)
+		return nil, notLoaded(err)
+	}
+	hash, err := fileHash(file)
+	if err != nil {
+		return nil, err
 	}
 	log, err := a.serviceLogger(cmd, cfg.Log)
 	if err != nil {
@@ -166,13 +177,13 @@ func (s evaluatorService) Status() any { return s.State() }
 
 // evaluatorCandidate reads and checks an evaluator's configuration.
 func (a *app) evaluatorCandidate(cmd *cobra.Command, file, backendName, devices string) (*daemon.Candidate, error) {
-	hash, err := fileHash(file)
-	if err != nil {
-		return nil, cli.Usage(err)
-	}
 	cfg, err := config.LoadEvaluator(file)
 	if err != nil {
-		return nil, cli.Usage(err)
+		return nil, notLoaded(err)
+	}
+	hash, err := fileHash(file)
+	if err != nil {
+		return nil, err
 	}
 	log, err := a.serviceLogger(cmd, cfg.Log)
 	if err != nil {

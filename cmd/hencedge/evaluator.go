@@ -116,10 +116,12 @@ evaluator would not start.`,
 			}
 			credentials(dir)
 			cfg, err := config.LoadEvaluator(file)
+			var warnings []string
 			if err == nil {
+				warnings = serviceReads(systemd.Evaluator, file, cfg.Broker.CA, cfg.Broker.Cert, cfg.SigningKey)
 				err = checkEvaluator(cfg, !noKeys)
 			}
-			return a.checked(file, err, nil)
+			return a.checked(file, err, warnings)
 		},
 	}
 	configFlag(cmd, &file, "evaluator.yaml")

@@ -103,7 +103,7 @@ func TestWalkFollowsItsRoots(t *testing.T) {
 	}
 	write(t, filepath.Join(top, "vmlinuz"), "x", 0o644)
 	roots := readRoots(top)
-	want := []string{"data", "etc", "home", "usr/local"}
+	want := []string{"etc", "home", "usr/local", "data"} // usual places first
 	for i, w := range want {
 		want[i] = filepath.Join(top, w)
 	}

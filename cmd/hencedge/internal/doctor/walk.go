@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"io"
 	"io/fs"
@@ -30,7 +31,16 @@ func readRoots(top string) []string {
 			out = append(out, path)
 		}
 	}
-	slices.Sort(out)
+	// Where keys usually lie comes first: a large disk may use up the time.
+	usual := []string{"etc", "home", "root", "opt", "srv", "run", "tmp", "usr/local", "var"}
+	rank := func(path string) int {
+		rel, _ := filepath.Rel(top, path)
+		if i := slices.Index(usual, rel); i >= 0 {
+			return i
+		}
+		return len(usual)
+	}
+	slices.SortFunc(out, func(a, b string) int { return cmp.Or(rank(a)-rank(b), strings.Compare(a, b)) })
 	return out
 }
 
