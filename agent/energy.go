@@ -272,3 +272,20 @@ func per(joules float64, n uint64) float64 {
 	}
 	return joules / float64(n)
 }
+
+// powerWarnings are channels that encrypt what the metrics and the status tell in
+// clear: the power of the board.
+func powerWarnings(cfg *config.Agent) []string {
+	if cfg.Energy == config.EnergyOff {
+		return nil
+	}
+	var out []string
+	for _, s := range cfg.Streams {
+		for _, ch := range s.Channels {
+			if src := ch.Source; src != nil && (src.Type == config.SourcePower || src.Type == config.SourceHwmon && strings.HasPrefix(src.Input, "power")) {
+				out = append(out, fmt.Sprintf("stream %s: channel %s encrypts a power that the metrics and the status may tell in clear as the board's energy; write \"energy: off\" where it is secret", s.Name, ch.Name))
+			}
+		}
+	}
+	return out
+}
