@@ -13,18 +13,23 @@ import (
 // Roles lists the roles that have a configuration.
 func Roles() []string { return []string{"agent", "evaluator", "keyholder"} }
 
+// Schemas lists what Schema knows: the roles, and "remote", what an agent takes from
+// afar.
+func Schemas() []string { return append(Roles(), "remote") }
+
 // schema is a JSON Schema, draft 2020-12.
 type schema map[string]any
 
-// Schema is the JSON Schema of a role's configuration, for editors: the same
-// keys, types, forms and fixed sets of values that loading demands, and the
-// comments of the Go types. What depends on several fields (slots, names that
-// refer to others) it cannot say; Parse* does.
+// Schema is the JSON Schema of a role's configuration, or of a remote one, for
+// editors: the same keys, types, forms, fixed sets of values and rules between keys
+// that loading demands, and the comments of the Go types. What needs arithmetic or
+// refers to another place (slots, names) it cannot say; Parse* does.
 func Schema(role string) ([]byte, error) {
-	types := map[string]reflect.Type{"agent": reflect.TypeFor[Agent](), "evaluator": reflect.TypeFor[Evaluator](), "keyholder": reflect.TypeFor[KeyHolder]()}
+	types := map[string]reflect.Type{"agent": reflect.TypeFor[Agent](), "evaluator": reflect.TypeFor[Evaluator](), "keyholder": reflect.TypeFor[KeyHolder](),
+		"remote": reflect.TypeFor[overlay]()}
 	t, ok := types[role]
 	if !ok {
-		return nil, fmt.Errorf("%w: no role %q: use %s", ErrInvalid, role, strings.Join(Roles(), ", "))
+		return nil, fmt.Errorf("%w: no role %q: use %s", ErrInvalid, role, strings.Join(Schemas(), ", "))
 	}
 	b := &schemaBuilder{defs: schema{}, role: role}
 	root := b.structure(t)
@@ -182,6 +187,9 @@ func describeField(owner reflect.Type, f reflect.StructField) string {
 		t = t.Elem()
 	}
 	if doc := fieldDoc[t.Name()]; doc != "" {
+		return doc
+	}
+	if doc := fieldDoc["Agent."+f.Name]; doc != "" && owner == reflect.TypeFor[overlay]() {
 		return doc
 	}
 	return fieldDoc["Broker."+f.Name]

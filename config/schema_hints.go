@@ -72,7 +72,7 @@ func unitForm() schema {
 // hints are what the types do not say, by "Type.Field". Of a list they hold for the
 // entries, but uniqueItems and prefixItems for the list.
 var hints = map[string]schema{
-	"Agent.Version": {"const": SchemaVersion}, "Evaluator.Version": {"const": SchemaVersion}, "KeyHolder.Version": {"const": SchemaVersion},
+	"Agent.Version": {"const": SchemaVersion}, "Evaluator.Version": {"const": SchemaVersion}, "KeyHolder.Version": {"const": SchemaVersion}, "overlay.Version": {"const": SchemaVersion},
 	"Agent.Device": form(patternName), "Evaluator.Name": form(patternName), "KeyHolder.Name": form(patternName),
 	"Stream.Name": form(patternName), "Channel.Name": form(patternName), "Program.Name": form(patternName), "Input.Name": form(patternName),
 	"Device.Name": form(patternName), "DeviceStream.Device": form(patternName), "KeyHolder.Programs": {"pattern": patternName, "uniqueItems": true},

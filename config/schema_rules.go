@@ -82,11 +82,13 @@ func (b *schemaBuilder) rules(t reflect.Type) []schema {
 			when(has("username", "token"), has("header"), nil))
 	case reflect.TypeFor[Stream](), reflect.TypeFor[DeviceStream]():
 		return b.streamRules()
+	case reflect.TypeFor[overlay]():
+		return []schema{{"minProperties": 1}}
 	case reflect.TypeFor[Window]():
 		return []schema{anyOf(has("samples"), has("every"), is("fill", true)), when(is("fill", true), lacks("every"), nil)}
 	case reflect.TypeFor[Channel]():
 		out := []schema{when(is("on_missing", MissingMark), has("missing_value"), lacks("missing_value"))}
-		if b.role == "agent" {
+		if b.role == "agent" || b.role == "remote" {
 			out = append(out, has("source"))
 		}
 		return out
@@ -137,8 +139,11 @@ func (b *schemaBuilder) streamRules() []schema {
 		when(has("lateness"), anyOf(has("replay"), allOf(has("events"), props(schema{"events": has("time")}))), nil),
 		when(lacks("interval"), props(schema{"window": anyOf(has("samples"), is("fill", true))}), nil),
 	}
-	if b.role == "agent" {
+	if b.role == "agent" || b.role == "remote" {
 		out = append(out, when(lacks("replay", "events"), has("interval"), nil))
+	}
+	if b.role == "remote" { // a sender must not choose a file to be read
+		out = append(out, lacks("replay"))
 	}
 	return out
 }

@@ -187,7 +187,7 @@ func TestSchemaIsComplete(t *testing.T) {
 			}
 		}
 	}
-	for _, root := range []reflect.Type{reflect.TypeFor[Agent](), reflect.TypeFor[Evaluator](), reflect.TypeFor[KeyHolder]()} {
+	for _, root := range []reflect.Type{reflect.TypeFor[Agent](), reflect.TypeFor[Evaluator](), reflect.TypeFor[KeyHolder](), reflect.TypeFor[overlay]()} {
 		walk(root, func(owner reflect.Type, field reflect.StructField) {
 			seen[owner.Name()+"."+field.Name] = true
 			if describeField(owner, field) == "" {
@@ -205,5 +205,35 @@ func TestSchemaIsComplete(t *testing.T) {
 	}
 	if _, err := Schema("console"); err == nil {
 		t.Error("a role without a configuration has a schema")
+	}
+}
+
+// The schema of remote configurations: what WithRemote takes it accepts, and it
+// rejects what no device takes.
+func TestSchemaOfRemote(t *testing.T) {
+	s := compiled(t, "remote")
+	base := remoteBase(t, withRemote)
+	stream := "streams:\n  - name: s\n    params: edge12-d1\n    window: {samples: 8}\n    channels: [{name: c, unit: '%', range: [0, 100], source: {type: cpu}}]\n    "
+	for text, good := range map[string]bool{
+		"log: {level: debug}":                     true,
+		"stop_timeout: 5s\nversion: 1":            true,
+		stream + "interval: 1s":                   true,
+		stream:                                    false, // no interval
+		stream + "replay: {file: a.csv, time: t}": false,
+		"broker: {url: tls://h}":                  false,
+		"log: {level: loud}":                      false,
+		"queue: {bytes: 5}":                       false,
+		"{}":                                      false,
+	} {
+		v, ok := instance([]byte(text))
+		if !ok {
+			t.Fatalf("%q is no YAML", text)
+		}
+		if err := s.Validate(v); (err == nil) != good {
+			t.Errorf("%q: %v, want good %v", text, err, good)
+		}
+		if _, err := base.WithRemote("remote", []byte(text)); good && err != nil {
+			t.Errorf("%q: %v", text, err)
+		}
 	}
 }

@@ -17,11 +17,13 @@ func (a *app) configCommand() *cobra.Command {
 	schema := &cobra.Command{
 		Use:   "schema ROLE",
 		Short: "print the JSON Schema of a role's configuration, for editors",
-		Long: `schema prints the JSON Schema (draft 2020-12) of agent.yaml, evaluator.yaml or
-keyholder.yaml: keys, types, forms of text, fixed sets of values, and what each
-key means. ROLE is ` + strings.Join(config.Roles(), ", ") + `.
+		Long: `schema prints the JSON Schema (draft 2020-12) of agent.yaml, evaluator.yaml,
+keyholder.yaml or of what "config sign" signs: keys, types, forms of text, bounds,
+fixed sets of values, which keys need or exclude each other, and what each key
+means. ROLE is ` + strings.Join(config.Schemas(), ", ") + `.
 
-Mistakes between fields are beyond a schema; the role's check command finds them.`,
+Names that refer to other places, arithmetic and files are beyond a schema; the
+role's check command finds such mistakes.`,
 		Example: `  hencedge config schema agent >agent.schema.json
   # first line of agent.yaml, for editors with a YAML language server:
   # yaml-language-server: $schema=agent.schema.json`,

@@ -80,7 +80,7 @@ func shareFiles(root *cobra.Command, info manual.Info) (map[string][]byte, error
 		files["units/"+r.Name()+".service"] = []byte(unit)
 		files["default/"+r.Name()] = fmt.Appendf(nil, "# Options of %s.service; see hencedge-%s(1). Every user can read this\n# file: secrets belong elsewhere (docs/security.md).\n#HENCEDGE_OPTIONS=\"--log-level debug\"\n", r.Name(), r)
 	}
-	for _, role := range config.Roles() {
+	for _, role := range config.Schemas() {
 		text, err := config.Schema(role)
 		if err != nil {
 			return nil, err
