@@ -203,6 +203,8 @@ must_not systemctl is-active --quiet hencedge-agent
 must test -e /var/lib/hencedge/agent/signing.key
 must test -e /etc/default/hencedge-agent
 must_not test -e /usr/bin/hencedge
+must_not /root/hencedge service install 2>said
+must grep -q 'systemctl unmask hencedge-agent' said
 must dpkg -i /two.deb
 must systemctl start hencedge-agent
 must dpkg -P hencedge

@@ -130,6 +130,8 @@ func existing(r systemd.Role) (path string, packaged bool) {
 func (a *app) install(r systemd.Role, unit string, dropins []string) error {
 	if path, packaged := existing(r); packaged {
 		return fmt.Errorf("%s comes from a package and would be hidden by a second unit: use \"systemctl enable --now %s\", and \"systemctl edit %s\" for changes", path, r.Name(), r.Name())
+	} else if to, err := os.Readlink(path); err == nil && to == "/dev/null" {
+		return fmt.Errorf("%s is masked, as it is after the package was removed: purge the package, or run \"systemctl unmask %s\"", path, r.Name())
 	} else if path != "" {
 		return fmt.Errorf("%s exists: remove it with \"hencedge service uninstall --role %s\" first", path, r)
 	}
