@@ -37,10 +37,13 @@ func NewNotifier() *Notifier {
 // never.
 func (n *Notifier) Watchdog() time.Duration { return n.watchdog }
 
+// managed reports whether there is a service manager.
+func (n *Notifier) managed() bool { return n != nil && n.address != "" }
+
 // Send sends lines such as "READY=1" in one message. Without a manager it does
 // nothing and returns nil.
 func (n *Notifier) Send(lines ...string) error {
-	if n == nil || n.address == "" {
+	if !n.managed() {
 		return nil
 	}
 	if n.address[0] != '/' && n.address[0] != '@' {

@@ -147,11 +147,21 @@ func (s *Supervisor) generation(ctx context.Context, c *Candidate, service Servi
 			s.tell(s.Notify.Ready(s.line()))
 		})
 	}()
+	ended := done // nil once it has
 	for {
 		var next *Candidate
 		select {
-		case err := <-done:
-			return nil, err
+		case err := <-ended:
+			if err != nil || !s.Notify.managed() {
+				return nil, err
+			}
+			// A service manager would start it again, and with it all that it has done.
+			ended = nil
+			done <- nil
+			s.setState("finished")
+			c.Log.Info("there is nothing more to do; waiting for a reload or the end")
+			s.tell(s.Notify.Ready(s.line()))
+			continue
 		case <-ctx.Done():
 			s.setState("stopping")
 			s.tell(s.Notify.Stopping(c.Stop + stopMargin))
@@ -314,9 +324,12 @@ func (s *Supervisor) tell(err error) {
 func (s *Supervisor) line() string {
 	service, _ := s.now()
 	s.mu.Lock()
-	last := s.last
+	last, state := s.last, s.state
 	s.mu.Unlock()
 	text := service.Line()
+	if state == "finished" {
+		text = "finished: " + text
+	}
 	if !last.Time.IsZero() && !last.OK && last.Error != "" {
 		text += "; the last reload was refused: " + firstLine(errors.New(last.Error))
 	}

@@ -28,7 +28,8 @@ type role struct {
 	name   string
 	online atomic.Bool
 	ended  chan struct{}
-	fails  error // of Run, at once
+	fails  error         // of Run, at once
+	finish chan struct{} // closed: there is nothing more to do
 	stuck  atomic.Bool
 	locked sync.Mutex // what a hanging service does not give back
 }
@@ -64,7 +65,10 @@ func (r *role) Run(ctx context.Context, ready func()) error {
 		return r.fails
 	}
 	ready()
-	<-ctx.Done()
+	select {
+	case <-ctx.Done():
+	case <-r.finish:
+	}
 	return nil
 }
 
@@ -101,7 +105,7 @@ func (s *stage) candidate(name string, change ...func(*Candidate)) {
 				return nil, fmt.Errorf("%s is opened while %s runs", name, r.name)
 			}
 		}
-		r := &role{name: name, ended: make(chan struct{})}
+		r := &role{name: name, ended: make(chan struct{}), finish: make(chan struct{})}
 		r.online.Store(name != "offline")
 		if name == "broken" {
 			return nil, errors.New("it does not open")
@@ -222,6 +226,51 @@ func TestWatchdogIsNotFedByAHang(t *testing.T) {
 	s.await(t, "WATCHDOG=1")
 	if err := end(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A service that has nothing more to do waits where a service manager would start it
+// again and with it all that it has done; a reload gives it more. Without a manager
+// it ends.
+func TestFinishedServiceWaits(t *testing.T) {
+	s := newStage(t)
+	s.candidate("offline")
+	end := s.start(t)
+	s.await(t, "READY=1\nSTATUS=this is offline")
+	close(s.runs[0].finish)
+	s.await(t, "READY=1\nSTATUS=finished: this is offline")
+	s.await(t, "WATCHDOG=1")
+	if b, err := Ask(t.Context(), s.socket, "/healthz"); err != nil || !strings.Contains(string(b), `"ok":true`) {
+		t.Errorf("%v: %s", err, b)
+	}
+	s.candidate("more")
+	if err := Reload(t.Context(), s.socket); err != nil {
+		t.Fatal(err)
+	}
+	s.await(t, "READY=1\nSTATUS=this is more")
+	close(s.runs[1].finish)
+	s.await(t, "READY=1\nSTATUS=finished: this is more")
+	if err := end(); err != nil {
+		t.Fatal(err)
+	}
+	s.await(t, "STATUS=stopped")
+
+	s.Notify = &Notifier{}
+	s.candidate("alone")
+	end = s.start(t)
+	for range 1000 {
+		if len(s.names()) == 3 {
+			break
+		}
+		time.Sleep(time.Millisecond)
+	}
+	close(s.runs[2].finish)
+	<-s.runs[2].ended
+	if err := end(); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.names(); !slices.Equal(got, []string{"offline", "more", "alone"}) {
+		t.Errorf("services %v", got)
 	}
 }
 

@@ -24,7 +24,7 @@ const (
 // takes: a service that hangs in one is not reported alive, nor is one that says
 // that it has stalled.
 func (s *Supervisor) keepAlive(ctx context.Context) (stop func()) {
-	if s.Notify == nil || s.Notify.address == "" {
+	if !s.Notify.managed() {
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx)) // a stop that drains is alive too
@@ -88,7 +88,7 @@ const startStep = time.Minute
 
 // takeTime asks the service manager for patience until done is called.
 func (s *Supervisor) takeTime(ctx context.Context) (done func()) {
-	if s.Notify == nil || s.Notify.address == "" {
+	if !s.Notify.managed() {
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -172,7 +172,7 @@ func (o *onTrial) Run(ctx context.Context, ready func()) error {
 type SupervisorStatus struct {
 	Role       string        `json:"role"`
 	Version    string        `json:"version"`
-	State      string        `json:"state"` // starting, running, reloading, stopping
+	State      string        `json:"state"` // starting, running, finished, reloading, stopping, stopped
 	Since      time.Time     `json:"since"`
 	Config     string        `json:"config_hash"` // SHA-256 of the configuration's text
 	LastReload *ReloadReport `json:"last_reload,omitempty"`
@@ -203,6 +203,9 @@ func (s *Supervisor) Health() []string {
 	out := service.Health()
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.state == "finished" { // it needs neither broker nor sensors
+		out = nil
+	}
 	if !s.last.Time.IsZero() && !s.last.OK && s.last.Error != "" {
 		out = append(out, "the last reload was refused: "+firstLine(errors.New(s.last.Error)))
 	}
