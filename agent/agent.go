@@ -166,7 +166,7 @@ func New(cfg *config.Agent, deps Deps) (*Agent, error) {
 		return nil, err
 	}
 	if err := a.state.health(); err != nil {
-		a.log.Error("the state cannot be written; the agent goes on, since the clock gives a new boot epoch", "boot_epoch", a.state.boot(), "error", err)
+		a.log.Error("the state cannot be written; the agent goes on with a boot epoch of the clock's", "boot_epoch", a.state.boot(), "error", err)
 	}
 	// The configuration is sound and the state is ours before the spool is touched.
 	if a.spool == nil {

@@ -114,14 +114,12 @@ func TestStartOnABadDisk(t *testing.T) {
 	}
 }
 
-// Without a clock there is no telling what was used, and the agent does not start.
-func TestStateNeedsTheDiskOrTheClock(t *testing.T) {
+// Without the disk the boot epoch is that of the clock, or, where the clock is behind
+// what was used before, one that is drawn beyond that. Any other error is one.
+func TestStateWithoutTheDisk(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state")
 	full := func(string, []byte) error { return unix.ENOSPC }
 	now := time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
-	if _, err := openStateWith(path, "d", time.Unix(50, 0), full); !errors.Is(err, ErrState) {
-		t.Errorf("in 1970: %v", err)
-	}
 	if _, err := openStateWith(path, "d", now, func(string, []byte) error { return errors.New("no such directory") }); !errors.Is(err, ErrState) {
 		t.Errorf("another error: %v", err)
 	}
@@ -129,8 +127,20 @@ func TestStateNeedsTheDiskOrTheClock(t *testing.T) {
 	if err != nil || s.health() != nil || s.close() != nil {
 		t.Fatal(err)
 	}
-	if _, err := openStateWith(path, "d", now, full); !errors.Is(err, ErrState) {
-		t.Errorf("a clock behind the last start: %v", err)
+	used := uint64(now.Add(time.Hour).Unix())
+	drawn := map[uint64]bool{}
+	for _, wrong := range []time.Time{now, time.Unix(50, 0), now, time.Unix(60, 0), now} {
+		s, err := openStateWith(path, "d", wrong, full)
+		if err != nil || s.boot() <= used || s.boot() > used+renewSpread || s.health() == nil {
+			t.Fatalf("a clock behind the last start: boot epoch %d after %d, %v", s.boot(), used, err)
+		}
+		drawn[s.boot()] = true
+		if err := s.close(); err != nil {
+			t.Error(err)
+		}
+	}
+	if len(drawn) < 3 {
+		t.Errorf("%d of 5 boot epochs differ", len(drawn))
 	}
 	if s, err = openStateWith(path, "d", now.Add(2*time.Hour), full); err != nil || s.health() == nil {
 		t.Fatal(err)

@@ -57,8 +57,8 @@ type state struct {
 }
 
 // openState locks the state file, raises the boot epoch and writes it back (see
-// nextBoot). A disk that takes nothing does not stop it, as long as the clock alone
-// makes the boot epoch new.
+// nextBoot). A disk that takes nothing does not stop it: the clock alone makes the boot
+// epoch new, or chance, if the clock is wrong.
 func openState(path, device string, now time.Time) (*state, error) {
 	return openStateWith(path, device, now, transport.WriteState)
 }
@@ -94,15 +94,21 @@ func openStateWith(path, device string, now time.Time, write func(string, []byte
 		s.next[name] = n
 	}
 	if err := s.save(); err != nil {
-		// A boot epoch that the clock gives is new though nobody wrote it down.
-		if !diskTrouble(err) || now.Before(earliest) || s.file.BootEpoch > uint64(now.Unix())+1 {
+		if !diskTrouble(err) {
 			lock.Close()
 			return nil, err
 		}
-		// The next second, and not before it has begun: a start before this one, in the
-		// same second, was not written down either.
-		s.file.BootEpoch, s.unsaved = uint64(now.Unix())+1, err
-		time.Sleep(time.Second - time.Duration(now.Nanosecond()))
+		s.unsaved = err
+		if now.After(earliest) && s.file.BootEpoch <= uint64(now.Unix())+1 {
+			// A boot epoch that the clock gives is new though nobody wrote it down: the
+			// next second, and not before it has begun, since a start before this one, in
+			// the same second, was not written down either.
+			s.file.BootEpoch = uint64(now.Unix()) + 1
+			time.Sleep(time.Second - time.Duration(now.Nanosecond()))
+		} else {
+			// Without a clock chance must do, and renew where it does not.
+			s.file.BootEpoch += mathrand.Uint64N(renewSpread)
+		}
 	}
 	return s, nil
 }

@@ -69,7 +69,7 @@ var faults = []fault{
 	}},
 	{"lose the agent's state", func(r *rig, _ *mathrand.Rand) func() {
 		r.agent.kill()
-		if err := os.Remove(filepath.Join(r.dir, "board/agent.state")); err != nil {
+		if err := os.Remove(filepath.Join(r.dir, "board/disk/agent.state")); err != nil {
 			return func() { r.start(r.agent) }
 		}
 		return func() { r.start(r.agent) }

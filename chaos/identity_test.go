@@ -35,7 +35,7 @@ func TestOldState(t *testing.T) {
 	binary := build(t)
 	l := shortLegs(t)[0]
 	r := newRig(t, binary, l, 16*60)
-	state, clock := filepath.Join(r.dir, "board/agent.state"), filepath.Join(r.dir, "clock")
+	state, clock := filepath.Join(r.dir, "board/disk/agent.state"), filepath.Join(r.dir, "clock")
 	r.start(r.broker, r.holder, r.evaluator, r.agent)
 	r.settle(6)
 	r.stop()

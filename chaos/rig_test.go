@@ -262,7 +262,7 @@ func newRig(t *testing.T, binary string, l leg, samples int) *rig {
 broker: {url: "tcp://%s", chunk_size: %s, keep_alive: 5s, reconnect_max: 1s}
 key_sets: [keys]
 signing_key: signing.key
-state: evaluator.state
+state: store/evaluator.state
 devices: [{name: board, public_key: "%s"}]
 streams:
   - device: board
@@ -314,7 +314,7 @@ func (r *rig) configureAgent(l leg, cloud, channels string) {
 broker: {url: "tcp://%s", chunk_size: %s, keep_alive: 5s, reconnect_max: 1s}
 keys: {public_key: keys/public.key}
 signing_key: signing.key
-state: agent.state
+state: disk/agent.state
 streams:
   - name: counter
     window: {samples: %d}
