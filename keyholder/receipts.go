@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/hencedge/hencedge/transport"
@@ -117,6 +118,40 @@ func (r *Receipts) fresh(res *Result) error {
 	}
 	r.answer(res.Evaluator, transport.ReceiptItem{Object: res.ID, Outcome: transport.Taken})
 	return fmt.Errorf("%w: %s of %s, boot epoch %d, sequence %d; is the store of the evaluator an old copy?", ErrRepeated, res.Program, res.Evaluator, res.BootEpoch, res.Sequence)
+}
+
+// keep is read, again and again while the disk takes nothing: to end instead would hand
+// the result on once more after the next start.
+func (r *Receipts) keep(ctx context.Context, res *Result) error {
+	for told := false; ; told = true {
+		err := r.read(res)
+		if err == nil || !diskTrouble(err) {
+			return err
+		}
+		if !told {
+			r.log.Error("the state cannot be written; results wait", "error", err)
+		}
+		t := time.NewTimer(diskRetry)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return err
+		}
+	}
+}
+
+// diskRetry is the delay between attempts to write the state.
+const diskRetry = time.Second
+
+// diskTrouble reports whether a disk takes nothing for now: full, read-only, failing.
+func diskTrouble(err error) bool {
+	for _, e := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EIO} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
 }
 
 // read notes a result that was handed on and queues its receipt.

@@ -4,10 +4,14 @@ import (
 	"context"
 	"crypto/ed25519"
 	"errors"
+	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/hencedge/hencedge/transport"
 	"github.com/hencedge/hencedge/transport/broker"
@@ -158,5 +162,80 @@ func TestReceipts(t *testing.T) {
 	}
 	if len(read) != 3 || <-read != transport.ObjectID(first) || <-read != transport.ObjectID(second) || <-read != transport.ObjectID(third) {
 		t.Errorf("%d more results were read, want each once", len(read))
+	}
+}
+
+// A disk that is full holds the next result up and hands none on twice. A real, small
+// file system, filled.
+func TestReceiptsOnAFullDisk(t *testing.T) {
+	dir := t.TempDir()
+	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {
+		if strings.Contains(os.Getenv("HENCEDGE_TEST_REQUIRE"), "root") {
+			t.Fatal(err)
+		}
+		t.Skip("mounting file systems needs root: ", err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	ballast := filepath.Join(dir, "ballast")
+	f, err := os.Create(ballast)
+	for err == nil {
+		_, err = f.Write(make([]byte, 512))
+	}
+	if f.Close(); !errors.Is(err, unix.ENOSPC) {
+		t.Fatal(err)
+	}
+	b, _, err := broker.Start(broker.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { b.Close() }) // after the clients, who wait for its acknowledgements
+	s, key := newSet(t), signingKey(t)
+	good := newCloud(t, s, s.manifest.Current(), key)
+	rc, err := NewReceipts(s, ReceiptOptions{Client: dial(t, b, "holder"), Evaluators: trust(key), State: filepath.Join(dir, "state"), Logger: quiet()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rc.Close()
+	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
+	defer stop()
+	ready, read := make(chan struct{}), make(chan [32]byte, 8)
+	ended := make(chan error, 1)
+	r := reader(t, s, ReaderOptions{Signers: trust(key), Replay: rc.Guard()})
+	go func() {
+		ended <- Watch(ctx, r, WatchOptions{Client: rc.client, Receipts: rc, OnReady: func() { close(ready) }, OnResult: func(res *Result) error { read <- res.ID; return nil }})
+	}()
+	<-ready
+	sender, err := transport.NewSender(dial(t, b, "cloud"), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	waiting := map[[32]byte]bool{}
+	for range 2 {
+		sealed := good.result([]float64{0.5}, nil)
+		waiting[transport.ObjectID(sealed)] = true
+		if err := sender.Send(ctx, "hencedge/v1/res/mean", sealed); err != nil {
+			t.Fatal(err)
+		}
+	}
+	delete(waiting, <-read)
+	select {
+	case <-read:
+		t.Error("the next one did not wait for the disk")
+	case err := <-ended:
+		t.Fatalf("it ended: %v", err)
+	case <-time.After(200 * time.Millisecond):
+	}
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	if delete(waiting, <-read); len(waiting) != 0 {
+		t.Error("not both results came")
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if len(read) != 0 {
+		t.Errorf("%d more results", len(read))
 	}
 }

@@ -129,7 +129,7 @@ func Watch(ctx context.Context, r *Reader, o WatchOptions) error {
 				}
 			}
 			if o.Receipts != nil {
-				if err := o.Receipts.read(res); err != nil {
+				if err := o.Receipts.keep(ctx, res); err != nil {
 					return err
 				}
 			}
