@@ -58,6 +58,15 @@ func replayError(file string, line int, format string, args ...any) error {
 
 // openReplay opens a stream's replay file and finds its columns.
 func openReplay(s config.Stream, clock Clock) (*replay, error) {
+	// Not a pipe, which opening would wait for, nor a device: files are read again
+	// after a restart.
+	info, err := os.Stat(s.Replay.File)
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%s is no regular file", s.Replay.File)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("open replay file: %w", err)
+	}
 	f, err := os.Open(s.Replay.File)
 	if err != nil {
 		return nil, fmt.Errorf("open replay file: %w", err)

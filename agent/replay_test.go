@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 
 	"github.com/hencedge/hencedge/config"
@@ -120,6 +121,7 @@ func TestReplayErrorsNameFileAndLine(t *testing.T) {
 		want       string
 	}{
 		"empty file":          {"x.csv", "", 1, "empty"},
+		"UTF-16":              {"x.csv", "\xff\xfet\x00,\x00a\x00", 1, "UTF-16"},
 		"no column":           {"x.csv", "t,a\n", 1, `no column "b.c"; there are "t", "a"`},
 		"no header":           {"x.csv", "2026-01-02T03:04:05Z,21.75\n", 1, `no column "t"; there are "9-9-9a9:9:9a", "9.9"`},
 		"no time column":      {"x.csv", "a,b.c\n", 1, `no column "t"`},
@@ -150,6 +152,14 @@ func TestReplayErrorsNameFileAndLine(t *testing.T) {
 		}
 	}
 	s := replayStream(t, "x.csv", "", nil)
+	if err := unix.Mkfifo(s.Replay.File+".fifo", 0o600); err != nil {
+		t.Fatal(err)
+	}
+	pipe := s
+	pipe.Replay = &config.Replay{File: s.Replay.File + ".fifo", Format: "csv", Time: "t", TimeFormat: "unix", Speed: "fast"}
+	if _, err := openReplay(pipe, newFakeClock()); err == nil || !strings.Contains(err.Error(), "no regular file") {
+		t.Errorf("got %v", err)
+	}
 	s.Replay.File += ".none"
 	if _, err := openReplay(s, newFakeClock()); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("got %v", err)

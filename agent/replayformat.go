@@ -31,6 +31,8 @@ func newCSV(in io.Reader, cfg config.Replay, names []string) (*csvRecords, error
 	b := bufio.NewReader(&lineLimit{r: in, file: cfg.File})
 	if mark, _ := b.Peek(3); bytes.Equal(mark, []byte("\xef\xbb\xbf")) {
 		_, _ = b.Discard(3)
+	} else if len(mark) > 1 && (mark[0] == 0xff && mark[1] == 0xfe || mark[0] == 0xfe && mark[1] == 0xff) {
+		return nil, replayError(cfg.File, 1, "the file is UTF-16; write it as UTF-8")
 	}
 	r := csv.NewReader(b)
 	r.ReuseRecord = true
