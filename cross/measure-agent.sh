@@ -9,7 +9,7 @@
 # the start of the process to the first sample, and bytes and time of a window; in
 # "plan" what `agent plan` said of the same on this machine before; where the machine has a power sensor that this user may
 # read, also joules for each reading, of all that the sensor covers. SAMPLES
-# (default 16) is the samples of a window, LEVEL the level (default the highest),
+# (default 16; more than 8, or "idle" has windows in it) is the samples of a window, LEVEL the level (default the highest),
 # MODE public or symmetric.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -73,8 +73,15 @@ channels() {
 
 # status gives a field of /proc/PID/status in KiB.
 status() { awk -v f="$2:" '$1 == f {print $2}' "/proc/$1/status"; }
-# ticks gives the processor time of a process in clock ticks.
-ticks() { sed 's/.*) //' "/proc/$1/stat" | awk '{print $12 + $13}'; }
+# cpu gives the processor time of a process in nanoseconds, of all its threads: exact
+# where the kernel keeps it for the scheduler, else in clock ticks.
+cpu() {
+  if [ -r "/proc/$1/schedstat" ]; then
+    cat "/proc/$1/task/"*/schedstat | awk '{s += $1} END {printf "%.0f\n", s}'
+  else
+    sed 's/.*) //' "/proc/$1/stat" | awk -v hz="$(getconf CLK_TCK)" '{printf "%.0f\n", ($12 + $13) * 1e9 / hz}'
+  fi
+}
 # metric gives the value of an exported metric, 0 when there is none.
 metric() { curl -s --max-time 2 "http://127.0.0.1:$http/metrics" | awk -v m="$1" 'index($1, m) == 1 {v = $2} END {printf "%.0f\n", v + 0}'; }
 # encrypted gives the seconds that encryption took so far.
@@ -132,11 +139,10 @@ YAML
     kill -0 "$pid" 2>/dev/null || { cat "$work/log" >&2; exit 1; }
   done
   sleep 3 # past the start: what is idle is measured up to the first window
-  local hz idle0 idle1 all0 all1 t0 t1 t2
-  hz=$(getconf CLK_TCK)
-  t0=$(now) idle0=$(ticks "$pid")
+  local idle0 idle1 all0 all1 t0 t1 t2
+  t0=$(now) idle0=$(cpu "$pid")
   sleep $((samples > 8 ? samples - 6 : 1))
-  t1=$(now) idle1=$(ticks "$pid")
+  t1=$(now) idle1=$(cpu "$pid")
   all0=$idle0
   # The first window is made apart from the others: pages and caches are cold.
   local w1=0 e1
@@ -147,7 +153,7 @@ YAML
   done
   e1=$(encrypted)
   sleep $((seconds > samples ? seconds - samples : 1))
-  t2=$(now) all1=$(ticks "$pid")
+  t2=$(now) all1=$(cpu "$pid")
   local windows body written syncs encrypt
   windows=$(metric hencedge_agent_windows_total)
   body=$(metric hencedge_agent_object_bytes_total)
@@ -160,12 +166,21 @@ YAML
     -v spool="$(planned spool_bytes_per_day)" -v syncs="$(planned spool_syncs_per_day)" -v windows="$(planned windows_per_day)" 'BEGIN {
     printf ",\"plan\":{\"peak_rss_mib\":%.1f,\"cpu_percent\":%.2f,\"bytes_per_window\":%d,\"spool_bytes_per_window\":%.0f,\"flushes_per_window\":%.0f,\"encrypt_ms\":%.2f}", memory/1048576, 100*cpu, object, spool/windows, syncs/windows, encrypt}')
   awk -v joules="$joules$predicted" -v written="$written" -v syncs="$syncs" -v params="$params" -v mode="${MODE:-public}" -v rss="$(status "$pid" VmRSS)" -v peak="$(status "$pid" VmHWM)" -v file="$(status "$pid" RssFile)" -v anon="$(status "$pid" RssAnon)" \
-    -v idle=$((idle1 - idle0)) -v all=$((all1 - all0)) -v hz="$hz" -v dt=$((t1 - t0)) -v dtall=$((t2 - t0)) \
+    -v idle=$((idle1 - idle0)) -v all=$((all1 - all0)) -v dt=$((t1 - t0)) -v dtall=$((t2 - t0)) \
     -v first="${first:-0}" -v windows="$windows" -v body="$body" -v encrypt="$encrypt" -v e1="$e1" -v w1="$w1" -v samples="$samples" 'BEGIN {
     printf "{\"params\":\"%s\",\"mode\":\"%s\",\"channels\":32,\"interval_s\":1,\"samples\":%d,\"rss_mib\":%.1f,\"peak_rss_mib\":%.1f,\"binary_mib\":%.1f,\"heap_mib\":%.1f,", params, mode, samples, rss/1024, peak/1024, file/1024, anon/1024
-    printf "\"idle_cpu_percent\":%.2f,\"cpu_percent\":%.2f,\"first_sample_ms\":%d,\"windows\":%d,\"bytes_per_window\":%.0f,\"spool_bytes_per_window\":%.0f,\"flushes_per_window\":%.1f,\"first_encrypt_ms\":%.2f,\"encrypt_ms\":%.2f%s}\n", 100*idle/hz/(dt/1e9), 100*all/hz/(dtall/1e9), first, windows, windows ? body/windows : 0, windows ? written/windows : 0, windows ? syncs/windows : 0, w1 ? 1000*e1/w1 : 0, (windows > w1) ? 1000*(encrypt-e1)/(windows-w1) : 0, joules
+    printf "\"idle_cpu_percent\":%.2f,\"cpu_percent\":%.2f,\"first_sample_ms\":%d,\"windows\":%d,\"bytes_per_window\":%.0f,\"spool_bytes_per_window\":%.0f,\"flushes_per_window\":%.1f,\"first_encrypt_ms\":%.2f,\"encrypt_ms\":%.2f%s}\n", 100*idle/dt, 100*all/dtall, first, windows, windows ? body/windows : 0, windows ? written/windows : 0, windows ? syncs/windows : 0, w1 ? 1000*e1/w1 : 0, (windows > w1) ? 1000*(encrypt-e1)/(windows-w1) : 0, joules
   }'
+  # The bounds of a small agent; with CHECK=1 one that is not kept is an error.
+  awk -v params="$params" -v peak="$(status "$pid" VmHWM)" -v idle=$((idle1 - idle0)) -v dt=$((t1 - t0)) -v first="${first:-999999}" 'BEGIN {
+    if (params !~ /^edge1[23]-/) exit 0
+    if (peak > 32*1024) { printf "measure-agent: %s: %.1f MiB at the peak, more than 32\n", params, peak/1024; bad = 1 }
+    if (idle > dt/100) { printf "measure-agent: %s: %.2f %% of a processor when idle, more than 1\n", params, 100*idle/dt; bad = 1 }
+    if (first > 1000) { printf "measure-agent: %s: %d ms to the first sample, more than 1000\n", params, first; bad = 1 }
+    exit bad }' >&2 || exceeded=1
   kill -TERM "$pid" && wait "$pid" || true
 }
 
+exceeded=0
 for s in "${sets[@]}"; do measure "$s"; done
+[ "${CHECK:-0}" != 1 ] || [ "$exceeded" = 0 ]

@@ -26,7 +26,7 @@ func TestScripts(t *testing.T) {
 		"gpu":    onGPU,
 		"result": makeResult,
 		"mode":   checkMode,
-		"broker": startBroker, "stopbroker": stopBroker, "setenv": setenv, "expand": expand, "lastline": lastLine, "rename": rename,
+		"broker": startBroker, "stopbroker": stopBroker, "atmost": atMost, "setenv": setenv, "expand": expand, "lastline": lastLine, "rename": rename,
 		"start": s.start, "appears": appears, "ended": s.ended, "interrupt": s.interrupt,
 		"reload": s.reload, "manager": manager, "publish": publish,
 		"truncate": func(ts *testscript.TestScript, _ bool, args []string) {

@@ -31,7 +31,7 @@ func hencedge(ts *testscript.TestScript, args []string) *exec.Cmd {
 	cmd := exec.Command(filepath.Join(filepath.SplitList(ts.Getenv("PATH"))[0], "hencedge"), args...)
 	cmd.Dir = ts.Getenv("WORK")
 	cmd.Env = []string{"HOME=" + ts.Getenv("WORK"), "PATH=" + ts.Getenv("PATH"), "TMPDIR=" + ts.Getenv("TMPDIR")}
-	for _, name := range []string{"NOTIFY_SOCKET", "WATCHDOG_USEC", "RUNTIME_DIRECTORY", "CREDENTIALS_DIRECTORY", "SOURCE_DATE_EPOCH"} {
+	for _, name := range []string{"NOTIFY_SOCKET", "WATCHDOG_USEC", "RUNTIME_DIRECTORY", "CREDENTIALS_DIRECTORY", "SOURCE_DATE_EPOCH", "GODEBUG"} {
 		if v := ts.Getenv(name); v != "" {
 			cmd.Env = append(cmd.Env, name+"="+v)
 		}
@@ -182,6 +182,17 @@ func expand(ts *testscript.TestScript, _ bool, args []string) {
 	for _, name := range args {
 		text := os.Expand(ts.ReadFile(name+".in"), ts.Getenv)
 		ts.Check(os.WriteFile(ts.MkAbs(name), []byte(text), 0o644))
+	}
+}
+
+// atMost is "atmost N FILE PATTERN": the pattern matches at most N times.
+func atMost(ts *testscript.TestScript, _ bool, args []string) {
+	most, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	if n := len(regexp.MustCompile(args[2]).FindAllString(readFile(ts, args[1]), -1)); n > most {
+		ts.Fatalf("%s matches %d times in %s, want at most %d", args[2], n, args[1], most)
+	} else {
+		ts.Logf("%s matches %d times", args[2], n)
 	}
 }
 
