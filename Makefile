@@ -63,7 +63,7 @@ test-deep: ## the largest parameter sets as well (deep16-d23, std15-d11): minute
 ROUNDS ?= 1000
 
 .PHONY: chaos
-chaos: ## kill, cut, fill and damage the running programs for ROUNDS rounds and count every sample (about 2 s a round; root for the full disk)
+chaos: ## kill, cut, fill and damage the running programs for ROUNDS rounds and count every sample (about 1 s a round; root for the full disk)
 	HENCEDGE_CHAOS_ROUNDS=$(ROUNDS) $(GO) test -count=1 -timeout 24h -run TestChaos -v ./chaos
 
 .PHONY: outage

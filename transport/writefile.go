@@ -21,13 +21,18 @@ func WriteFile(path string, data []byte) error {
 	return syncDir(dir)
 }
 
-// syncDir flushes the names in a directory. A test replaces it.
+// syncDir flushes the names in a directory, where the file system can (some network
+// file systems say EINVAL or ENOTSUP). A test replaces it.
 var syncDir = func(path string) error {
 	d, err := os.Open(path)
 	if err != nil {
 		return err
 	}
-	return errors.Join(d.Sync(), d.Close())
+	err = d.Sync()
+	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) {
+		err = nil
+	}
+	return errors.Join(err, d.Close())
 }
 
 // WriteState is WriteFile for a state that must be written for a service to start or go

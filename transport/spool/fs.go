@@ -75,12 +75,18 @@ func (disk) Mkdir(name string) error {
 
 func (disk) ReadDir(name string) ([]os.DirEntry, error) { return os.ReadDir(name) }
 
+// SyncDir flushes the names in a directory. Some network file systems cannot and say
+// EINVAL or ENOTSUP; what they promise about names has to do there.
 func (disk) SyncDir(name string) error {
 	d, err := os.Open(name)
 	if err != nil {
 		return err
 	}
-	return errors.Join(d.Sync(), d.Close())
+	err = d.Sync()
+	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOTSUP) {
+		err = nil
+	}
+	return errors.Join(err, d.Close())
 }
 
 // Cause names what is wrong with a disk in a word, for metrics and messages:

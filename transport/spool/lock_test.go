@@ -3,9 +3,13 @@ package spool
 import (
 	"errors"
 	"io"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // A directory belongs to one spool at a time, the mirror too; it is free again after
@@ -36,6 +40,64 @@ func TestLock(t *testing.T) {
 	}
 	defer again.Release()
 	want(t, drain(t, again), "0")
+}
+
+// A file system that cannot flush directories, as /proc cannot, is not one that fails.
+func TestNoDirectoryFlush(t *testing.T) {
+	d, err := os.Open("/proc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	if err := d.Sync(); !errors.Is(err, unix.EINVAL) {
+		t.Skipf("/proc flushes directories here: %v", err)
+	}
+	if err := (disk{}).SyncDir("/proc"); err != nil {
+		t.Error(err)
+	}
+	if err := (disk{}).SyncDir("/proc/none"); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+}
+
+// FuzzOpen: whatever lies in the directory, a spool opens, gives what is sound, takes
+// more, and finds all of it again after a restart.
+func FuzzOpen(f *testing.F) {
+	h, object := sample()
+	file := encode(h, object)
+	mark := encode(&Header{Number: 9, ID: emptyID, Stream: "env", Cursor: []byte("c")}, nil)
+	for kind := range uint8(6) {
+		f.Add(kind, file)
+		f.Add(kind, file[:len(file)/2])
+		f.Add(kind, mark)
+		f.Add(kind, []byte{})
+	}
+	f.Fuzz(func(t *testing.T, kind uint8, data []byte) {
+		dir := t.TempDir()
+		name := objectName(h.Number) + []string{"", tempSuffix, ".x", "", "", ""}[kind%6]
+		switch kind % 6 {
+		case 3:
+			name = "env" + markSuffix
+		case 4:
+			name = "env" + lastSuffix
+		case 5:
+			name = "env" + markSuffix + tempSuffix
+		}
+		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s := open(t, Options{Dir: dir})
+		there := s.Stats().Objects
+		put(t, s, item("env", 1, 10))
+		s = open(t, Options{Dir: dir})
+		defer s.Release()
+		if st := s.Stats(); st.Objects != there+1 || st.Bytes < 10 {
+			t.Fatalf("%d objects after %d: %+v", st.Objects, there, st)
+		}
+		if got := drain(t, s); len(got) < 1 || got[len(got)-1] != "1" {
+			t.Fatalf("%q", got)
+		}
+	})
 }
 
 // lockless is a file system without locks.
