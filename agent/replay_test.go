@@ -136,6 +136,7 @@ func TestReplayErrorsNameFileAndLine(t *testing.T) {
 		"time out of range":   {"x.csv", "t,a,b.c\n9999-01-01T00:00:00Z,1,1\n", 2, "out of range"},
 		"time goes back":      {"x.csv", "t,a,b.c\n" + good + "\n2026-01-02T03:04:04Z,1,1\n", 4, "before that of the previous"},
 		"long line":           {"x.csv", "t,a,b.c\n" + good + strings.Repeat("x", maxReplayLine+5000), 3, "longer than"},
+		"endless quote":       {"x.csv", "t,a,b.c\n" + good + "2026-01-02T03:04:06Z,\"" + strings.Repeat(strings.Repeat("1", 1023)+"\n", maxRecord/1024+100), 3, "is there a quote too many?"},
 		"ndjson syntax":       {"x.ndjson", "{\"t\":\"2026-01-02T03:04:05Z\"}\n{\"t\":\n", 2, "not a JSON object"},
 		"ndjson array":        {"x.ndjson", "[1,2]\n", 1, "not a JSON object"},
 		"ndjson two values":   {"x.ndjson", "\n{\"t\":\"2026-01-02T03:04:05Z\"} {}\n", 2, "more than one"},
@@ -290,5 +291,21 @@ func TestLineLimit(t *testing.T) {
 	ok := strings.Repeat(strings.Repeat("x", maxReplayLine-1)+"\n", 3)
 	if b, err := io.ReadAll(&lineLimit{r: strings.NewReader(ok), file: "f"}); err != nil || len(b) != len(ok) {
 		t.Errorf("%d bytes, %v", len(b), err)
+	}
+}
+
+// Long files have no limit, only their records.
+func TestReplayLongFile(t *testing.T) {
+	for name, text := range map[string]string{"x.csv": "2026-01-02T03:04:05Z,1,2,%s\n", "x.ndjson": "{\"t\":\"2026-01-02T03:04:05Z\",\"a\":1,\"b\":{\"c\":3},\"x\":\"%s\"}\n"} {
+		var b strings.Builder
+		if strings.HasSuffix(name, "csv") {
+			b.WriteString("t,a,b.c,x\n")
+		}
+		for range 2*maxRecord/100_000 + 1 {
+			fmt.Fprintf(&b, text, strings.Repeat("x", 100_000))
+		}
+		if got, err := rows(t, replayStream(t, name, b.String(), nil), newFakeClock()); err != nil || len(got) != 2*maxRecord/100_000+1 {
+			t.Errorf("%s: %d rows, %v", name, len(got), err)
+		}
 	}
 }

@@ -22,13 +22,16 @@ const maxReplayLine = 1 << 20
 // many cells as the header.
 type csvRecords struct {
 	file    string
+	limit   *lineLimit
+	line    int // of the last record
 	r       *csv.Reader
 	time    int
 	columns []int
 }
 
 func newCSV(in io.Reader, cfg config.Replay, names []string) (*csvRecords, error) {
-	b := bufio.NewReader(&lineLimit{r: in, file: cfg.File})
+	limit := &lineLimit{r: in, file: cfg.File, most: maxRecord}
+	b := bufio.NewReader(limit)
 	if mark, _ := b.Peek(3); bytes.Equal(mark, []byte("\xef\xbb\xbf")) {
 		_, _ = b.Discard(3)
 	} else if len(mark) > 1 && (mark[0] == 0xff && mark[1] == 0xfe || mark[0] == 0xfe && mark[1] == 0xff) {
@@ -43,7 +46,7 @@ func newCSV(in io.Reader, cfg config.Replay, names []string) (*csvRecords, error
 	default:
 		r.Comma = []rune(cfg.Delimiter)[0]
 	}
-	c := &csvRecords{file: cfg.File, r: r}
+	c := &csvRecords{file: cfg.File, limit: limit, r: r}
 	header, err := r.Read()
 	if errors.Is(err, io.EOF) {
 		return nil, replayError(cfg.File, 1, "the file is empty; CSV starts with a line of column names")
@@ -98,11 +101,13 @@ func list(names []string) string {
 }
 
 func (c *csvRecords) next() (record, error) {
+	c.limit.record = 0
 	cells, err := c.r.Read()
 	if err != nil {
 		return record{}, c.wrap(err)
 	}
 	line, _ := c.r.FieldPos(0)
+	c.line = line
 	rec := record{line: line, time: cells[c.time], values: make([]string, len(c.columns))}
 	for i, at := range c.columns {
 		rec.values[i] = cells[at]
@@ -116,6 +121,8 @@ func (c *csvRecords) wrap(err error) error {
 	switch {
 	case errors.Is(err, io.EOF), errors.Is(err, ErrReplay):
 		return err
+	case errors.Is(err, errLongRecord):
+		return replayError(c.file, c.line+1, "a record from here on is longer than %d bytes; is there a quote too many?", maxRecord)
 	case errors.As(err, &pe) && errors.Is(pe.Err, csv.ErrFieldCount):
 		return replayError(c.file, pe.Line, "the number of cells differs from the header; check the delimiter")
 	case errors.As(err, &pe):
@@ -124,15 +131,22 @@ func (c *csvRecords) wrap(err error) error {
 	return fmt.Errorf("read %s: %w", c.file, err)
 }
 
-// lineLimit fails when a line (in CSV, also the lines of one quoted cell taken
-// singly) is longer than maxReplayLine, so that a broken file cannot take all
-// memory.
+// lineLimit fails when a line is longer than maxReplayLine, or a record of CSV
+// several times that (a quote that is not closed runs to the end of the file), so
+// that a broken file cannot take all memory.
 type lineLimit struct {
-	r    io.Reader
-	file string
-	line int
-	run  int
+	r      io.Reader
+	file   string
+	line   int
+	run    int
+	most   int // bytes of a record; 0: a record is a line
+	record int // bytes read since the last record
 }
+
+var errLongRecord = errors.New("the record is too long")
+
+// maxRecord bounds a record of CSV, with what is read ahead, in bytes.
+const maxRecord = 4 * maxReplayLine
 
 func (l *lineLimit) Read(p []byte) (int, error) {
 	n, err := l.r.Read(p)
@@ -143,6 +157,9 @@ func (l *lineLimit) Read(p []byte) (int, error) {
 			break
 		}
 		l.line, l.run, b = l.line+1, 0, b[i+1:]
+	}
+	if l.record += n; l.most > 0 && l.record > l.most {
+		return 0, errLongRecord
 	}
 	if l.run > maxReplayLine {
 		return 0, replayError(l.file, l.line+1, "the line is longer than %d bytes", maxReplayLine)
