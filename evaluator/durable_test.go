@@ -241,7 +241,7 @@ func TestRefusalReceipt(t *testing.T) {
 	rc.expect(oid, transport.Refused, "wrong_epoch")
 	// A stream that nobody reads: its windows arrive nowhere, and the sender is told.
 	rc.ask("d1", transport.ReadingTopic(transport.DefaultPrefix, "d1", "other"), transport.ObjectID([]byte("x")), 3, 100)
-	rc.expect(transport.ObjectID([]byte("x")), transport.Refused, "wrong_layout")
+	rc.expect(transport.ObjectID([]byte("x")), transport.Refused, transport.ReasonUnread)
 }
 
 // Results of a program are numbered and kept in the order of its windows, though

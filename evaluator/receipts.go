@@ -72,7 +72,7 @@ func (d *durable) outcome(device string, it transport.AskItem) transport.Receipt
 	// Nobody listens where no program reads; the sender must know.
 	stream := strings.TrimPrefix(it.Topic, transport.ReadingTopic(d.s.cfg.Broker.TopicPrefix, device, ""))
 	if d.s.sources[streamID{device, stream}] == nil {
-		return transport.ReceiptItem{Object: it.Object, Outcome: transport.Refused, Reason: transport.Reason(transport.ErrWrongLayout)}
+		return transport.ReceiptItem{Object: it.Object, Outcome: transport.Refused, Reason: transport.ReasonUnread}
 	}
 	d.mu.Lock()
 	reason := d.refused[it.Object]

@@ -43,9 +43,12 @@ func (o Outcome) String() string {
 	return "invalid"
 }
 
-// ReasonBusy is the reason of a receiver that cannot take an object for the moment,
-// such as one whose disk is full: the sender keeps it, waits, and asks before it sends.
-const ReasonBusy = "busy"
+// Reasons of a receiver for which the sender keeps an object, waits, and asks before it
+// sends again.
+const (
+	ReasonBusy   = "busy"   // nothing is taken for the moment; the disk may be full
+	ReasonUnread = "unread" // nobody reads the stream here
+)
 
 // Limits of receipts and asks.
 const (

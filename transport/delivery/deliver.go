@@ -97,6 +97,7 @@ var (
 	errReplayed = errors.New("this number was used before")
 	errSilent   = errors.New("no receipt")
 	errBusy     = errors.New("the receiver takes nothing for the moment; its disk may be full")
+	errUnread   = errors.New("no program of the evaluator reads this stream")
 
 	errRenumbered = errors.New("somebody else has used the number of a window that was never sent; it has a new one")
 )
@@ -209,6 +210,8 @@ func settled(it transport.ReceiptItem) (done bool, err error) {
 		return true, nil
 	case it.Outcome == transport.Refused && it.Reason == transport.ReasonBusy:
 		return true, errBusy
+	case it.Outcome == transport.Refused && it.Reason == transport.ReasonUnread:
+		return true, errUnread
 	case it.Outcome == transport.Refused && final[it.Reason]:
 		return true, fmt.Errorf("%w: object %x", errReplayed, it.Object[:6])
 	case it.Outcome == transport.Refused:

@@ -84,15 +84,22 @@ func (c *topicClient) Publish(ctx context.Context, topic string, payload []byte,
 	return ctx.Err()
 }
 
-// While the receiver takes nothing, what it was sent is asked about and not sent again.
+// While the receiver takes nothing, or reads nothing of the stream, what it was sent is
+// asked about and not sent again, and nothing passes it.
 func TestBusy(t *testing.T) {
+	for _, reason := range []string{transport.ReasonBusy, transport.ReasonUnread} {
+		t.Run(reason, func(t *testing.T) { testBusy(t, reason) })
+	}
+}
+
+func testBusy(t *testing.T, reason string) {
 	b := start(t, broker.Options{})
 	end := newFarEnd(t, b.URL())
 	sealed := object(1, 30_000)
 	id := transport.ObjectID(sealed)
-	busy := transport.ReceiptItem{Object: id, Outcome: transport.Refused, Reason: transport.ReasonBusy}
+	busy := transport.ReceiptItem{Object: id, Outcome: transport.Refused, Reason: reason}
 	refusals, questions := 1, 5
-	end.outcome = func([32]byte) transport.ReceiptItem {
+	end.outcome = func(object [32]byte) transport.ReceiptItem {
 		if refusals--; refusals >= 0 {
 			end.rx.Forget(transport.ReadingTopic(transport.DefaultPrefix, "board", "env"), id)
 			end.mu.Lock()
@@ -100,7 +107,7 @@ func TestBusy(t *testing.T) {
 			end.mu.Unlock()
 			return busy
 		}
-		return transport.ReceiptItem{Object: id, Outcome: transport.Taken}
+		return transport.ReceiptItem{Object: object, Outcome: transport.Taken}
 	}
 	end.asked = func([32]byte) *transport.ReceiptItem {
 		if questions--; questions >= 0 {
@@ -110,11 +117,15 @@ func TestBusy(t *testing.T) {
 	}
 	s := newSpool(t, t.TempDir())
 	put(t, s, "env", sealed)
+	put(t, s, "env", object(2, 100))
 	s.Close()
 	cr := courier(t, s, dial(t, b.URL(), "board"), func(o *Options) { o.ChunkSize, o.Receipt = 10<<10, 10*time.Second })
 	run(t, cr)
 	pieces, _ := transport.Split(sealed, 10<<10)
-	if st := cr.Stats(); st.Delivered != 1 || st.Asks != 6 || st.Chunks != uint64(2*len(pieces)) || st.Refused+st.Dropped != 0 {
+	if len(end.got) != 3 || transport.ObjectID(end.got[1]) != id {
+		t.Errorf("%d objects came, or not in order", len(end.got))
+	}
+	if st := cr.Stats(); st.Delivered != 2 || st.Asks != 6 || st.Chunks != uint64(2*len(pieces)+1) || st.Refused+st.Dropped != 0 {
 		t.Errorf("%d chunks, %+v", len(pieces), st)
 	}
 }
