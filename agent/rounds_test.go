@@ -170,6 +170,7 @@ func liveTree(t *testing.T) string {
 // A file of /sys that blocks in read(2): the agent samples the other channels, and
 // stops.
 func TestHangingSensor(t *testing.T) {
+	t.Parallel() // it mostly waits
 	cfg := testConfig(t)
 	client := &fakeClient{}
 	deps, k := testDeps(t, client)

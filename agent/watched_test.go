@@ -79,6 +79,7 @@ func TestWatchedComesBack(t *testing.T) {
 // A service starts although a sensor is not there, and takes it up when it comes;
 // a check fails.
 func TestStartWithoutSensor(t *testing.T) {
+	t.Parallel() // it mostly waits
 	cfg := testConfig(t)
 	cfg.Streams[0].Channels[1].Source = &config.Source{Type: config.SourceHwmon, Chip: "late", Input: "temp1", Scale: 1}
 	cfg.Streams[0].Channels[1].Unit = "degC"
@@ -154,6 +155,7 @@ func TestTroubles(t *testing.T) {
 
 // A sensor that hangs is left out of what is found, and the others are found.
 func TestDiscoverHanging(t *testing.T) {
+	t.Parallel() // it mostly waits
 	root := liveTree(t)
 	chip := filepath.Join(root, "sys/class/hwmon/hwmon21")
 	fifo := filepath.Join(chip, "temp1_input")
@@ -177,6 +179,7 @@ func TestDiscoverHanging(t *testing.T) {
 
 // Once does not wait for ever for sensors that give nothing, and says which.
 func TestOnceWithoutSamples(t *testing.T) {
+	t.Parallel() // it mostly waits
 	cfg := testConfig(t)
 	deps, _ := testDeps(t, &fakeClient{})
 	deps.Root, deps.Clock = liveTree(t), SystemClock()
