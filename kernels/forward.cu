@@ -37,7 +37,7 @@ template <int R> DEV void head(const Args& p) {
   u32 x[1 << R];
 #pragma unroll
   for (int k = 0; k < (1 << R); k++) x[k] = p.a[off + k * step];
-  ctPass<R>(x, Far{p.tw + id * p.ts + 1}, 1, Multiples(q));
+  ctPass<R>(x, Far{p.tw + id * p.ts + 1}, 1, Multiples(q, false));
 #pragma unroll
   for (int k = 0; k < (1 << R); k++) p.dst[to + k * step] = x[k];
 }

@@ -40,7 +40,7 @@ template <int R> DEV void head(const Args& p) {
   u32 x[1 << R];
 #pragma unroll
   for (int k = 0; k < (1 << R); k++) x[k] = p.a[off + k * step];
-  gsPass<R, true>(x, Far{tw + 1}, 1, Multiples(q), Far{tw + (1u << logn1)});
+  gsPass<R, true>(x, Far{tw + 1}, 1, Multiples(q, false), Far{tw + (1u << logn1)});
 #pragma unroll
   for (int k = 0; k < (1 << R); k++) p.dst[to + k * step] = fold(x[k], minus(q));
 }

@@ -29,10 +29,38 @@ struct Near {
   DEV uint2 operator[](u32 i) const { return at[i]; }
 };
 
-// Multiples of q in registers, see twice.
+// Held are the 15 factors of a last pass of 16 residues a thread, 256 entries apart.
+// They are loaded where it is written, before the thread needs them: the compiler
+// would wait with it until then.
+struct Held {
+  uint2 f[15];
+  DEV void load(const uint2* at) {
+#pragma unroll
+    for (int i = 0; i < 15; i++) {
+#ifdef EMULATED
+      f[i] = __ldg(at + i * 256);
+#else
+      asm volatile("ld.global.nc.v2.u32 {%0, %1}, [%2];" : "=r"(f[i].x), "=r"(f[i].y) : "l"(at + i * 256));
+#endif
+    }
+  }
+  DEV uint2 operator[](u32 i) const { return f[i / 256]; }
+};
+
+// Multiples of q in registers. The assembler sees through those of twice and makes
+// some again where it needs them, which saves registers; APART, by a shuffle of what
+// all lanes have, it cannot, and the passes become shorter.
 struct Multiples {
   u32 q, q2, nq2, nq;
-  DEV explicit Multiples(u32 q) : q(q), q2(twice(q)), nq2(minusTwice(q)), nq(minus(q)) {}
+  static DEV u32 apart(u32 x) {
+#ifdef EMULATED
+    return x;
+#else
+    return __shfl_sync(~0u, x, 0);
+#endif
+  }
+  DEV Multiples(u32 q, bool APART)
+      : q(q), q2(APART ? apart(2 * q) : twice(q)), nq2(APART ? apart(0 - 2 * q) : minusTwice(q)), nq(APART ? apart(0 - q) : minus(q)) {}
 };
 
 // ctPass: R Cooley-Tukey levels on 2^R residues; in and out in [0, 4q).
@@ -96,6 +124,9 @@ template <int LOG, int LB, int EB> struct Plan {
   // near is how many factors the first two passes read, where they are copied to
   // shared memory; they follow the residues.
   static const int near = swaps ? 1 << (2 * EB) : 0;
+  // holds says that a thread of a plain transform has the factors of the last pass in
+  // registers, Held: on sm_90, where it was measured.
+  static const bool holds = SINCE90(swaps && EB == 4 && LAST == 4, false);
   static const int words = swaps ? (1 << LB) + 2 * near : (1 << LB) + (1 << (LB - EB));
   static DEV constexpr u32 swap(u32 i) {
     return ((i >> 5 & ((1u << (LAST - 2)) - 1)) << 2) ^ ((i >> (LAST + EB) & ((1u << (5 - LAST)) - 1)) << LAST);
@@ -234,15 +265,17 @@ template <class P, int R, int S> DEV void leave(const u32 (&x)[1 << R], u32* s, 
   }
 }
 
-// withFactors calls pass with the factors from entry i of the table on: the copy in
-// shared memory if the pass of depth D reads only those.
-template <class P, int LB, int D, int R, bool SUB, class Pass> DEV void withFactors(const Site& at, const u32* s, u32 i, const Pass& pass) {
-  if constexpr (!SUB && (1 << (D + R)) <= P::near) pass(Near{(const uint2*)(s + (1 << LB)) + i});
+// withFactors calls pass with the factors from entry i of the table on: those that
+// the thread holds, or the copy in shared memory if the pass of depth D reads only it.
+template <class P, int LB, int D, int R, bool SUB, bool HOLD, class Pass>
+DEV void withFactors(const Site& at, const u32* s, const Held& held, u32 i, const Pass& pass) {
+  if constexpr (HOLD && D + R == LB) pass(held);
+  else if constexpr (!SUB && (1 << (D + R)) <= P::near) pass(Near{(const uint2*)(s + (1 << LB)) + i});
   else pass(Far{at.tw + i});
 }
 
-template <int LOG, int LB, int EB, int I, bool SUB, class Load>
-DEV void forwardPass(u32* s, const Site& at, const Multiples& m, u32 sub, u32 depth, const Load& load) {
+template <int LOG, int LB, int EB, int I, bool SUB, bool HOLD, class Load>
+DEV void forwardPass(u32* s, const Site& at, const Multiples& m, u32 sub, u32 depth, Held& held, const Load& load) {
   constexpr int D = I * EB, R = LOG - D < EB ? LOG - D : EB, S = LOG - D - R;
   typedef Plan<LOG, LB, EB> P;
   typedef Set<LOG, LB, EB, D, R> Z;
@@ -261,7 +294,8 @@ DEV void forwardPass(u32* s, const Site& at, const Multiples& m, u32 sub, u32 de
   for (int j = 0; j < Z::J; j++) {
     const Z z(j);
     const u32 groups = SUB ? 1u << (D + depth) : 1u << D;
-    withFactors<P, LB, D, R, SUB>(at, s, groups + (SUB ? sub << D : 0) + z.h, [&](const auto& tw) { ctPass<R>(x[j], tw, groups, m); });
+    withFactors<P, LB, D, R, SUB, HOLD>(at, s, held, groups + (SUB ? sub << D : 0) + z.h, [&](const auto& tw) { ctPass<R>(x[j], tw, groups, m); });
+    if constexpr (HOLD && I == P::passes - 2) held.load(at.tw + (1 << (D + R)) + threadIdx.x);
     if constexpr (I == P::passes - 1) {
 #pragma unroll
       for (int k = 0; k < (1 << R); k++) x[j][k] = fold(fold(x[j][k], m.nq2), m.nq);
@@ -277,12 +311,14 @@ DEV void forwardPass(u32* s, const Site& at, const Multiples& m, u32 sub, u32 de
 template <int LOG, int LB, int EB, bool SUB, class Load, class Fetch, class Store>
 DEV void forwardOf(const Site& at, u32* s, u32 done, const Load& load, const Fetch& fetch, const Store& store) {
   typedef Plan<LOG, LB, EB> P;
-  const Multiples m(at.q);
+  constexpr bool HOLD = !SUB && P::holds && rows<Load>::value && rows<Store>::value;
+  const Multiples m(at.q, HOLD);
   const u32 sub = SUB ? (at.i >> LOG) & ((1u << done) - 1) : 0, depth = SUB ? done : 0;
-  forwardPass<LOG, LB, EB, 0, SUB>(s, at, m, sub, depth, load);
-  if constexpr (P::passes > 1) forwardPass<LOG, LB, EB, 1, SUB>(s, at, m, sub, depth, load);
-  if constexpr (P::passes > 2) forwardPass<LOG, LB, EB, 2, SUB>(s, at, m, sub, depth, load);
-  if constexpr (P::passes > 3) forwardPass<LOG, LB, EB, 3, SUB>(s, at, m, sub, depth, load);
+  Held held;
+  forwardPass<LOG, LB, EB, 0, SUB, HOLD>(s, at, m, sub, depth, held, load);
+  if constexpr (P::passes > 1) forwardPass<LOG, LB, EB, 1, SUB, HOLD>(s, at, m, sub, depth, held, load);
+  if constexpr (P::passes > 2) forwardPass<LOG, LB, EB, 2, SUB, HOLD>(s, at, m, sub, depth, held, load);
+  if constexpr (P::passes > 3) forwardPass<LOG, LB, EB, 3, SUB, HOLD>(s, at, m, sub, depth, held, load);
   const u32 t = threadIdx.x, warp = (t >> 5) * (32 << EB);
   if constexpr (P::swaps && rows<Store>::value) {
     const u32 first = warp + 4 * (t & 31), from = P::place(first);
@@ -299,8 +335,8 @@ DEV void forwardOf(const Site& at, u32* s, u32 done, const Load& load, const Fet
   }
 }
 
-template <int LOG, int LB, int EB, int I, bool SUB, class Fetch, class Store>
-DEV void inversePass(u32* s, const Site& at, const Multiples& m, u32 sub, u32 depth, const Fetch& fetch, const Store& store) {
+template <int LOG, int LB, int EB, int I, bool SUB, bool HOLD, class Fetch, class Store>
+DEV void inversePass(u32* s, const Site& at, const Multiples& m, u32 sub, u32 depth, const Held& held, const Fetch& fetch, const Store& store) {
   constexpr int D = I * EB, R = LOG - D < EB ? LOG - D : EB, S = LOG - D - R;
   typedef Plan<LOG, LB, EB> P;
   typedef Set<LOG, LB, EB, D, R> Z;
@@ -313,7 +349,7 @@ DEV void inversePass(u32* s, const Site& at, const Multiples& m, u32 sub, u32 de
   for (int j = 0; j < Z::J; j++) {
     const Z z(j);
     const u32 groups = SUB ? 1u << (D + depth) : 1u << D;
-    withFactors<P, LB, D, R, SUB>(at, s, 2 * groups - 1 - (SUB ? sub << D : 0) - z.h, [&](const auto& tw) { gsPass<R, I == 0 && !SUB>(x[j], tw, groups, m, last); });
+    withFactors<P, LB, D, R, SUB, HOLD>(at, s, held, 2 * groups - 1 - (SUB ? sub << D : 0) - z.h, [&](const auto& tw) { gsPass<R, I == 0 && !SUB>(x[j], tw, groups, m, last); });
     if constexpr (I > 0) {
       leave<P, R, S>(x[j], s, z.base);
     } else {
@@ -331,9 +367,12 @@ DEV void inversePass(u32* s, const Site& at, const Multiples& m, u32 sub, u32 de
 template <int LOG, int LB, int EB, bool SUB, class Load, class Fetch, class Store>
 DEV void inverseOf(const Site& at, u32* s, u32 done, const Load& load, const Fetch& fetch, const Store& store) {
   typedef Plan<LOG, LB, EB> P;
-  const Multiples m(at.q);
+  constexpr bool HOLD = !SUB && P::holds && rows<Load>::value && rows<Store>::value;
+  const Multiples m(at.q, HOLD);
   const u32 sub = SUB ? (at.i >> LOG) & ((1u << done) - 1) : 0, depth = SUB ? done : 0;
   const u32 t = threadIdx.x, warp = (t >> 5) * (32 << EB);
+  Held held;
+  if constexpr (HOLD) held.load(at.tw + (2 << (2 * EB)) - 1 - t);
   if constexpr (P::swaps && P::threads <= 256 && rows<Load>::value) { // with more, 64 registers do not hold all
     const u32 first = warp + 4 * (t & 31), to = P::place(first);
     const u32* from = load.at + at.i + first;
@@ -348,10 +387,10 @@ DEV void inverseOf(const Site& at, u32* s, u32 done, const Load& load, const Fet
     for (int k = 0; k < (1 << EB); k++) s[P::next(to, k * 32)] = load((u64)at.i + first + k * 32);
   }
   __syncwarp();
-  if constexpr (P::passes > 3) inversePass<LOG, LB, EB, 3, SUB>(s, at, m, sub, depth, fetch, store);
-  if constexpr (P::passes > 2) inversePass<LOG, LB, EB, 2, SUB>(s, at, m, sub, depth, fetch, store);
-  if constexpr (P::passes > 1) inversePass<LOG, LB, EB, 1, SUB>(s, at, m, sub, depth, fetch, store);
-  inversePass<LOG, LB, EB, 0, SUB>(s, at, m, sub, depth, fetch, store);
+  if constexpr (P::passes > 3) inversePass<LOG, LB, EB, 3, SUB, HOLD>(s, at, m, sub, depth, held, fetch, store);
+  if constexpr (P::passes > 2) inversePass<LOG, LB, EB, 2, SUB, HOLD>(s, at, m, sub, depth, held, fetch, store);
+  if constexpr (P::passes > 1) inversePass<LOG, LB, EB, 1, SUB, HOLD>(s, at, m, sub, depth, held, fetch, store);
+  inversePass<LOG, LB, EB, 0, SUB, HOLD>(s, at, m, sub, depth, held, fetch, store);
 }
 
 // Shape is how one kernel transforms columns of 2^LOG residues, see Plan; at

@@ -11,9 +11,9 @@ type plan struct {
 
 // plans are the single kernels by log2 of the column, for every GPU. Those of 12
 // to 15 are the fastest of the shapes measured on an H200 with 66 limbs of 2^16
-// (docs/gpu-notes.md): 4096 residues in 256 threads take 14.2 us forward and 14.4
-// inverse, 8192 in 256 17.2 and 18.0, 16384 in 512 19.2 and 18.8, 32768 in 1024 24.0
-// and 23.2. Other shapes were compared before residues had their present order.
+// (docs/gpu-notes.md): 4096 residues in 256 threads take 13.7 us forward and 13.3
+// inverse, 8192 in 256 16.8 and 18.0, 16384 in 512 19.1 and 18.9, 32768 in 1024 23.7
+// and 23.4. Other shapes were compared before residues had their present order.
 var plans = map[int]plan{
 	6: {6, 10, 3, 3}, 7: {7, 10, 4, 4}, 8: {8, 10, 4, 4}, 9: {9, 10, 3, 3}, 10: {10, 10, 4, 4},
 	11: {11, 11, 4, 4}, 12: {12, 12, 4, 4}, 13: {13, 13, 5, 5}, 14: {14, 14, 5, 5}, 15: {15, 15, 5, 5},

@@ -44,6 +44,8 @@ var mutations = []mutation{
 	{"place of the next residue", "transform.cuh", "return (at ^ (place(j) & 31)) + (j & ~31u);", "return (at ^ (j & 31)) + (j & ~31u);", transforms},
 	{"factors used before they are there", "transform.cuh", "    __syncthreads();\n  }\n}", "  }\n}", transforms},
 	{"fewer factors copied than passes read", "transform.cuh", "to[i + threadIdx.x] = __ldg(at.tw + i + threadIdx.x);", "if (i + threadIdx.x < P::near - 1) to[i + threadIdx.x] = __ldg(at.tw + i + threadIdx.x);", transforms},
+	{"factors held for the next thread", "transform.cuh", "held.load(at.tw + (1 << (D + R)) + threadIdx.x);", "held.load(at.tw + (1 << (D + R)) + (threadIdx.x ^ 1));", transforms},
+	{"factors held for the inverse out of order", "transform.cuh", "held.load(at.tw + (2 << (2 * EB)) - 1 - t);", "held.load(at.tw + (1 << (2 * EB)) + t);", transforms},
 	{"rows of the next lane", "transform.cuh", "const u32 first = warp + 4 * (t & 31), from = P::place(first);", "const u32 first = warp + 4 * (t & 31), from = P::place(warp + 4 * (t & 30));", transforms},
 	{"barrier of a warp instead of the block", "transform.cuh", "if (LOG - D <= 5 + EB) __syncwarp();", "if (LOG - D <= 6 + EB) __syncwarp();", transforms},
 	{"no barrier of the warp", "transform.cuh", "if (LOG - D <= 5 + EB) __syncwarp();", "if (LOG - D <= 5 + EB) ;", transforms},
