@@ -41,7 +41,8 @@ type Prediction struct {
 	Streams    []StreamOutlook `json:"streams"`
 	// EvaluationKeys is set by Needs.
 	EvaluationKeys *EvaluationKeys `json:"evaluation_keys,omitempty"`
-	// QueueSeconds is how long the broker may be away before windows are lost.
+	// QueueSeconds is how long the broker may be away before windows of any live stream
+	// are lost, or sampling waits where a full queue blocks.
 	QueueSeconds float64 `json:"queue_s"`
 	// StateWritesPerDay is how often the state file is written and flushed.
 	StateWritesPerDay float64 `json:"state_writes_per_day"`
@@ -83,6 +84,8 @@ type StreamOutlook struct {
 	EncryptMs     float64 `json:"encrypt_ms"` // medians of a few, on this machine: encoding and encrypting
 	SealMs        float64 `json:"seal_ms"`    // a window from its samples to its messages, encryption included
 	SampleMs      float64 `json:"sample_ms"`  // a sample of all sensors of /sys and /proc that are here; 0 for others
+	// QueueSeconds is how long the broker may be away before the stream loses windows.
+	QueueSeconds float64 `json:"queue_s,omitempty"`
 	// Duty is the share of one processor that the stream takes: processor time of
 	// samples and sealing, per time of a window.
 	Duty          float64 `json:"duty"`
@@ -116,6 +119,13 @@ func Plan(cfg *config.Agent, deps Deps, link float64) (*Prediction, error) {
 	m := deps.machine()
 	m.shared = c.inputs(deps)
 	defer m.shared.close()
+	var absent []string // what may be there on the board
+	if c.faults == 0 {
+		for _, e := range c.errs.List {
+			absent = append(absent, e.Cause)
+		}
+		c.errs = config.Errors{}
+	}
 	k := keys{ctx: c.context(deps)}
 	var streams []*stream
 	if k.ctx != nil {
@@ -129,13 +139,13 @@ func Plan(cfg *config.Agent, deps Deps, link float64) (*Prediction, error) {
 		return nil, err
 	}
 	defer k.wipe()
-	keyBytes, absent, err := k.loadOrMake(c, deps)
+	keyBytes, keyAbsent, err := k.loadOrMake(c, deps)
 	if err != nil {
 		return nil, err
 	}
 	params := k.ctx.Parameters()
 	p := &Prediction{Device: cfg.Device, Params: params.Name(), LogN: params.LogN(), Slots: params.Slots(),
-		KeyMode: string(cfg.Keys.Mode), KeyBytes: keyBytes, KeyAbsent: absent, Processors: cmp.Or(cfg.Workers, runtime.GOMAXPROCS(0)), Warnings: Warnings(cfg)}
+		KeyMode: string(cfg.Keys.Mode), KeyBytes: keyBytes, KeyAbsent: keyAbsent, Processors: cmp.Or(cfg.Workers, runtime.GOMAXPROCS(0)), Warnings: append(Warnings(cfg), absent...)}
 	next := nextNumbers(cfg, m.Clock.Now())
 	var objects, bytes float64 // per second
 	for _, s := range streams {
@@ -152,10 +162,8 @@ func Plan(cfg *config.Agent, deps Deps, link float64) (*Prediction, error) {
 		bytes += o.WindowsPerDay / secondsPerDay * float64(o.ObjectBytes)
 		p.Warnings = append(p.Warnings, o.doubts(params.Slots())...)
 	}
-	if objects > 0 {
-		p.QueueSeconds = min(float64(cfg.Queue.Objects)/objects, float64(cfg.Queue.Bytes)/bytes)
-	}
-	p.spool(cfg, streams, bytes)
+	p.outage(cfg, objects, bytes)
+	p.spool(cfg, streams)
 	p.MemoryBytes = memoryLimit(cfg, largestTables) + binaryMemory + deadMemory
 	if link > 0 {
 		p.Link = p.BytesPerDay * 8 / secondsPerDay / link / p.Open
@@ -184,16 +192,44 @@ func (p *Prediction) fits(cfg *config.Agent) {
 	}
 }
 
-// spool predicts what the disk sees. bytes is the rate of sealed objects.
-func (p *Prediction) spool(cfg *config.Agent, streams []*stream, bytes float64) {
+// outage finds how long windows can wait, by the bounds of all and those of each
+// stream. objects and bytes are the rates of sealed objects, per second.
+func (p *Prediction) outage(cfg *config.Agent, objects, bytes float64) {
+	if objects == 0 {
+		return
+	}
+	room, age := min(float64(cfg.Queue.Objects)/objects, float64(cfg.Queue.Bytes)/bytes), math.Inf(1)
+	if cfg.Spool != nil {
+		room, age = float64(cfg.Spool.Bytes)/bytes, cfg.Spool.Age.Seconds()
+	}
+	p.QueueSeconds = math.Inf(1)
+	for i := range p.Streams {
+		s := &p.Streams[i]
+		rate := s.WindowsPerDay / secondsPerDay * float64(s.ObjectBytes)
+		if rate == 0 {
+			continue
+		}
+		bound, oldest := room, age
+		for _, d := range cfg.Delivery.Streams {
+			if d.Stream == s.Name && d.Bytes > 0 {
+				bound = min(bound, float64(d.Bytes)/rate)
+			}
+			if d.Stream == s.Name && d.Age > 0 {
+				oldest = d.Age.Seconds()
+			}
+		}
+		s.QueueSeconds = min(bound, oldest)
+		p.QueueSeconds = min(p.QueueSeconds, s.QueueSeconds)
+	}
+}
+
+// spool predicts what the disk sees, and when windows may leave it.
+func (p *Prediction) spool(cfg *config.Agent, streams []*stream) {
 	p.Open = 1
 	if list, err := hours(cfg.Delivery.Hours); err == nil && len(list) > 0 {
 		p.Open = delivery.OpenShare(list)
 	}
 	p.wear(cfg, streams)
-	if cfg.Spool != nil && bytes > 0 {
-		p.QueueSeconds = min(float64(cfg.Spool.Bytes)/bytes, cfg.Spool.Age.Seconds())
-	}
 }
 
 // judge says whether processor and link can do it.

@@ -108,10 +108,10 @@ func (a *app) printPlan(p *agent.Prediction) error {
 	}
 	out := a.std.Out
 	for _, s := range p.Streams {
-		fmt.Fprintf(out, "stream %s: %d channels of %d samples, %s, level %d, %s keys\n", s.Name, len(s.Channels), s.Samples, p.Params, s.Level, p.KeyMode)
+		fmt.Fprintf(out, "stream %s: %s of %s, %s, level %d, %s keys\n", s.Name, plural(len(s.Channels), "channel"), plural(s.Samples, "sample"), p.Params, s.Level, p.KeyMode)
 		fmt.Fprintf(out, "  slots      %d of %d\n", s.SlotsUsed, p.Slots)
-		fmt.Fprintf(out, "  a window   %s ciphertext, %s sent in %d messages, %.1f bytes a sample\n", cli.Bytes(int64(s.BodyBytes)),
-			cli.Bytes(int64(s.WireBytes)), s.Chunks, float64(s.WireBytes)/float64(len(s.Channels)*s.Samples))
+		fmt.Fprintf(out, "  a window   %s ciphertext, %s sent in %s, %.1f bytes a sample\n", cli.Bytes(int64(s.BodyBytes)),
+			cli.Bytes(int64(s.WireBytes)), plural(s.Chunks, "message"), float64(s.WireBytes)/float64(len(s.Channels)*s.Samples))
 		fmt.Fprintf(out, "  time       %.2f ms to encrypt, %.2f ms with packing and signing", s.EncryptMs, s.SealMs)
 		if s.SampleMs > 0 {
 			fmt.Fprintf(out, "; a sample %.2f ms", s.SampleMs)
@@ -125,36 +125,40 @@ func (a *app) printPlan(p *agent.Prediction) error {
 		} else {
 			fmt.Fprintf(out, "  each       at the pace of its samples\n")
 		}
+		if s.QueueSeconds > p.QueueSeconds { // the bounds of one stream do not bind the others
+			fmt.Fprintf(out, "  outage     %v\n", time.Duration(s.QueueSeconds)*time.Second)
+		}
 		for _, c := range s.Channels {
 			fmt.Fprintf(out, "  precision  %s: %s, typically %s\n", c.Name, withUnit(fmt.Sprintf("%.2g", c.Bound), c.Unit), withUnit(fmt.Sprintf("%.2g", c.Error), c.Unit))
 		}
 		fmt.Fprintln(out)
 	}
-	fmt.Fprintf(out, "in all: %s and %.0f messages a day, %.2g %% of one processor to sample and encrypt", cli.Bytes(int64(p.BytesPerDay)), p.MessagesPerDay, 100*p.CPU)
-	if p.Link > 0 {
-		fmt.Fprintf(out, ", %.1f %% of the uplink", 100*p.Link)
+	if p.BytesPerDay > 0 { // a replay alone has no rate
+		fmt.Fprintf(out, "in all: %s and %.0f messages a day, %.2g %% of one processor to sample and encrypt", cli.Bytes(int64(p.BytesPerDay)), p.MessagesPerDay, 100*p.CPU)
+		if p.Link > 0 {
+			fmt.Fprintf(out, ", %.1f %% of the uplink", 100*p.Link)
+		}
+		fmt.Fprintln(out)
 	}
-	fmt.Fprintln(out)
 	where := ""
 	if p.KeyAbsent {
 		where = ", not there yet"
 	}
 	fmt.Fprintf(out, "keys: a %s key of %s on the board%s", map[bool]string{true: "secret", false: "public"}[p.KeyMode == string(config.KeyModeSymmetric)], cli.Bytes(p.KeyBytes), where)
 	if e := p.EvaluationKeys; e != nil {
-		fmt.Fprintf(out, "; the programs need %d evaluation keys, %s", e.Count, cli.Bytes(e.Bytes))
+		fmt.Fprintf(out, "; the programs need %s, %s", plural(e.Count, "evaluation key"), cli.Bytes(e.Bytes))
 	}
 	fmt.Fprintln(out)
-	fmt.Fprintf(out, "disk: %.1f writes of the state file a day", p.StateWritesPerDay)
-	if p.SpoolBytesPerDay > 0 {
-		fmt.Fprintf(out, "; the spool writes %s in files, with %.0f flushes", cli.Bytes(int64(p.SpoolBytesPerDay)), p.SpoolSyncsPerDay)
-	}
-	fmt.Fprintf(out, "; about %s reach the device", cli.Bytes(int64(p.DeviceBytesPerDay)))
 	if p.DeviceBytesPerDay > 0 {
-		fmt.Fprintf(out, ": 32 TB, what a small card bears, in %s", years(32e12/p.DeviceBytesPerDay))
+		fmt.Fprintf(out, "disk: %.1f writes of the state file a day", p.StateWritesPerDay)
+		if p.SpoolBytesPerDay > 0 {
+			fmt.Fprintf(out, "; the spool writes %s in files, with %.0f flushes", cli.Bytes(int64(p.SpoolBytesPerDay)), p.SpoolSyncsPerDay)
+		}
+		fmt.Fprintf(out, "; about %s reach the device: 32 TB, what a small card bears, in %s\n", cli.Bytes(int64(p.DeviceBytesPerDay)), years(32e12/p.DeviceBytesPerDay))
 	}
-	fmt.Fprintf(out, "\nmemory: about %s\n", cli.Bytes(p.MemoryBytes))
+	fmt.Fprintf(out, "memory: about %s\n", cli.Bytes(p.MemoryBytes))
 	if p.QueueSeconds > 0 {
-		fmt.Fprintf(out, "the queue bridges an outage of %v\n", time.Duration(p.QueueSeconds)*time.Second)
+		fmt.Fprintf(out, "outage: nothing is lost for %v\n", time.Duration(p.QueueSeconds)*time.Second)
 	}
 	for _, w := range p.Warnings {
 		fmt.Fprintf(a.std.Err, "hencedge: warning: %s\n", w)
@@ -168,6 +172,14 @@ func withUnit(value, unit string) string {
 		return value
 	}
 	return value + " " + unit
+}
+
+// plural is "1 message", "2 messages".
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // years writes a number of days for people.
