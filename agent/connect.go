@@ -16,6 +16,10 @@ const (
 	goodbyeTimeout = 5 * time.Second
 )
 
+// receiveMaximum is how many messages the strictest brokers let be unacknowledged: eight
+// chunks, a question and a status fit.
+const receiveMaximum = 10
+
 // connect dials the broker, or takes the client that was given. wait makes it
 // fail when there is no connection in time; otherwise connecting goes on in the
 // background. hangUp ends a connection that was made here.
@@ -62,7 +66,7 @@ func (a *Agent) options(background bool) (transport.Options, error) {
 	}
 	o.Will = func() (transport.Message, error) { return a.status(false) }
 	o.Birth = func() (transport.Message, error) { return a.status(true) }
-	o.Background = background
+	o.Background, o.MaxPending = background, receiveMaximum
 	o.OnConnect = func() { a.link.set(true, a.clock.Now()) }
 	o.OnLost = func(err error) {
 		a.link.set(false, a.clock.Now())

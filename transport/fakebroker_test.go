@@ -9,6 +9,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -311,5 +312,55 @@ func TestKilledConnection(t *testing.T) {
 		if !errors.Is(err, errKilled) || strings.Contains(err.Error(), net.ErrClosed.Error()) {
 			t.Errorf("%v: the library would take it for its own doing", err)
 		}
+	}
+}
+
+// No more messages than MaxPending are ever unacknowledged: not on a new connection,
+// where all of them are sent again, not when somebody gave one up, and not by birth
+// messages, of which there is one however often the connection is lost.
+func TestMaxPending(t *testing.T) {
+	t.Parallel()
+	f := newFakeBroker(t)
+	var births atomic.Int32
+	c := dial(t, Options{URL: f.url(), ClientID: "a", MaxPending: 10, MaxReconnect: time.Second, Birth: func() (Message, error) {
+		return Message{Topic: "born", Payload: fmt.Append(nil, births.Add(1))}, nil
+	}})
+	results := make(chan error, 40)
+	publish := func(ctx context.Context, n int) {
+		for range n {
+			go func() { results <- c.Publish(ctx, "q", []byte("x"), false) }()
+		}
+	}
+	short, cancel := context.WithTimeout(testCtx(t), 100*time.Millisecond)
+	defer cancel()
+	publish(short, 20)
+	for range 20 {
+		if err := <-results; !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatal(err)
+		}
+	}
+	publish(testCtx(t), 20)
+	before := 0
+	for round := range 4 {
+		eventually(t, "a full window", func() bool { return len(f.published())-before >= 10 })
+		time.Sleep(50 * time.Millisecond)
+		seen := f.published()
+		if n := len(seen) - before; n != 10 {
+			t.Fatalf("connection %d: %d messages unacknowledged, want 10", round, n)
+		}
+		before = len(seen)
+		if round < 3 {
+			f.cut()
+		}
+	}
+	f.setAck(true)
+	f.cut()
+	for range 20 {
+		if err := <-results; err != nil {
+			t.Error(err)
+		}
+	}
+	if n := births.Load(); n < 1 || n > 2 {
+		t.Errorf("%d birth messages over 5 connections", n)
 	}
 }

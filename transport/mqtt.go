@@ -45,6 +45,8 @@ type client struct {
 	lastErr  error         // of the last attempt
 	failed   chan struct{} // closed when the first attempt is refused for good
 	closing  bool
+	bearing  bool // a birth message is under way
+	unborn   bool // the newest connection has none
 }
 
 // Dial connects to the broker and returns when the connection is up. It keeps
@@ -61,7 +63,7 @@ func Dial(ctx context.Context, o Options) (Client, error) {
 		return nil, err
 	}
 	c := &client{
-		opts: o, end: end, out: newOutbox(), slots: semaphore.NewWeighted(maxPending), turn: make(chan struct{}, 1),
+		opts: o, end: end, out: newOutbox(), slots: semaphore.NewWeighted(int64(o.MaxPending)), turn: make(chan struct{}, 1),
 		log:    o.Logger.With("broker", end.address, "client", o.ClientID),
 		change: make(chan struct{}), failed: make(chan struct{}),
 	}
@@ -228,15 +230,31 @@ func (c *client) connected() {
 	}
 }
 
+// birth publishes a birth message for the newest connection, after the one of an earlier
+// connection, which is sent again by itself, was acknowledged: on a bad link they would
+// pile up otherwise.
 func (c *client) birth() {
-	m, err := c.opts.Birth()
-	if err == nil {
-		ctx, cancel := context.WithTimeout(c.ctx, connectTimeout)
-		defer cancel()
-		err = c.Publish(ctx, m.Topic, m.Payload, m.Retain)
-	}
-	if err != nil && c.ctx.Err() == nil {
-		c.log.Warn("birth message not published", "error", err)
+	c.mu.Lock()
+	c.unborn = true
+	busy := c.bearing
+	c.bearing = true
+	c.mu.Unlock()
+	for !busy {
+		c.mu.Lock()
+		if !c.unborn {
+			c.bearing = false
+			c.mu.Unlock()
+			return
+		}
+		c.unborn = false
+		c.mu.Unlock()
+		m, err := c.opts.Birth()
+		if err == nil {
+			err = c.Publish(c.ctx, m.Topic, m.Payload, m.Retain)
+		}
+		if err != nil && c.ctx.Err() == nil {
+			c.log.Warn("birth message not published", "error", err)
+		}
 	}
 }
 

@@ -20,7 +20,7 @@ const (
 	maxReconnect      = 60 * time.Second // between attempts, unless the options say otherwise
 	settled           = 10 * time.Second // a connection that ends sooner counts as short
 	manyShort         = 5                // short connections in a row that are told apart
-	maxPending        = 64               // messages published and not yet acknowledged
+	maxPending        = 64               // messages published and not yet acknowledged, unless the options say otherwise
 	maxTopic          = 1024             // bytes of a topic
 )
 
@@ -67,6 +67,10 @@ type Options struct {
 
 	MaxInbound int           // largest payload to take, bytes; 0: DefaultMaxInbound
 	KeepAlive  time.Duration // 0: DefaultKeepAlive
+
+	// MaxPending bounds the messages that are published and not yet acknowledged, over
+	// lost connections too and whoever has given one up; 0: 64.
+	MaxPending int
 
 	// MaxReconnect is the longest delay between attempts to connect; 0: 60 s.
 	MaxReconnect time.Duration
@@ -146,6 +150,12 @@ func (o *Options) check() error {
 	}
 	if o.MaxInbound < MinChunkSize || o.MaxInbound > MaxChunkSize {
 		return fmt.Errorf("%w: largest inbound message %d, want %d to %d bytes", ErrOptions, o.MaxInbound, MinChunkSize, MaxChunkSize)
+	}
+	if o.MaxPending == 0 {
+		o.MaxPending = maxPending
+	}
+	if o.MaxPending < 2 {
+		return fmt.Errorf("%w: at most %d messages unacknowledged, want at least 2", ErrOptions, o.MaxPending)
 	}
 	if o.KeepAlive == 0 {
 		o.KeepAlive = DefaultKeepAlive
