@@ -214,6 +214,8 @@ must test -e /etc/hencedge/agent.yaml # the operator's own
 must_not systemctl is-enabled --quiet hencedge-agent
 
 step 'without the package'
+must_not /root/hencedge service install 2>said
+must grep -q 'sees nothing below /root: copy it to /usr/local/bin' said
 cp /root/hencedge /usr/local/bin/hencedge && hash -r
 must hencedge service install --drop-in credentials 2>said
 must grep -q 'credentials.conf is there already and stays' said

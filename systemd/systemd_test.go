@@ -76,7 +76,11 @@ func TestUnitKeepsItsPromises(t *testing.T) {
 				t.Errorf("%s: %s is %q, want %q", r, key, d[key], want)
 			}
 		}
-		for _, key := range []string{"WatchdogSec", "MemoryMax", "SystemCallFilter", "TimeoutStopSec"} {
+		bounds := []string{"WatchdogSec", "MemoryHigh", "MemoryMax", "TasksMax", "SystemCallFilter", "TimeoutStopSec"}
+		if r == Agent {
+			bounds = append(bounds, "CPUQuota")
+		}
+		for _, key := range bounds {
 			if len(d[key]) == 0 {
 				t.Errorf("%s: no %s", r, key)
 			}

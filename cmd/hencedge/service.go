@@ -72,7 +72,7 @@ credentials hands over files that only root may read; look at what they say.`,
 			if err != nil {
 				return cli.Usage(err)
 			}
-			unit, err := unitFor(r, file)
+			unit, binary, path, err := unitFor(r, file)
 			if err != nil {
 				return cli.Usage(err)
 			}
@@ -85,7 +85,7 @@ credentials hands over files that only root may read; look at what they say.`,
 				_, err := fmt.Fprint(a.std.Out, unit)
 				return err
 			}
-			if err := a.install(r, unit, dropins); err != nil {
+			if err := a.install(r, unit, binary, path, dropins); err != nil {
 				return err
 			}
 			_, err = fmt.Fprintf(a.std.Out, "%s is installed and enabled; start it with: hencedge service start --role %s\n", r.Name(), r)
@@ -99,21 +99,40 @@ credentials hands over files that only root may read; look at what they say.`,
 	return cmd
 }
 
-// unitFor renders the unit for this copy of the program.
-func unitFor(r systemd.Role, file string) (string, error) {
-	self, err := os.Executable()
-	if err == nil {
-		self, err = filepath.EvalSymlinks(self)
+// unitFor renders the unit for this copy of the program, and says which paths of
+// program and configuration are in it.
+func unitFor(r systemd.Role, file string) (unit, binary, config string, err error) {
+	if binary, err = os.Executable(); err == nil {
+		binary, err = filepath.EvalSymlinks(binary)
 	}
 	if err != nil {
-		return "", fmt.Errorf("find this program: %w", err)
+		return "", "", "", fmt.Errorf("find this program: %w", err)
 	}
+	config = r.Config()
 	if file != "" {
-		if file, err = filepath.Abs(file); err != nil {
-			return "", err
+		if config, err = filepath.Abs(file); err != nil {
+			return "", "", "", err
 		}
 	}
-	return systemd.Unit(r, systemd.Options{Binary: self, Config: file})
+	unit, err = systemd.Unit(r, systemd.Options{Binary: binary, Config: config})
+	return unit, binary, config, err
+}
+
+// unseen are directories that the units' services do not see (ProtectHome,
+// PrivateTmp).
+var unseen = []string{"/home", "/root", "/run/user", "/tmp", "/var/tmp"}
+
+// hidden refuses a program or a configuration where the service cannot see it: it
+// would end with a code of systemd's own (203) at every start.
+func hidden(binary, config string) error {
+	for path, remedy := range map[string]string{binary: "copy it to /usr/local/bin and run it from there", config: "put it into /etc/hencedge"} {
+		for _, dir := range unseen {
+			if strings.HasPrefix(path, dir+"/") {
+				return fmt.Errorf("%s: a service sees nothing below %s: %s", path, dir, remedy)
+			}
+		}
+	}
+	return nil
 }
 
 // existing finds a unit of the role that is there already.
@@ -127,7 +146,7 @@ func existing(r systemd.Role) (path string, packaged bool) {
 	return "", false
 }
 
-func (a *app) install(r systemd.Role, unit string, dropins []string) error {
+func (a *app) install(r systemd.Role, unit, binary, file string, dropins []string) error {
 	if path, packaged := existing(r); packaged {
 		return fmt.Errorf("%s comes from a package and would be hidden by a second unit: use \"systemctl enable --now %s\", and \"systemctl edit %s\" for changes", path, r.Name(), r.Name())
 	} else if to, err := os.Readlink(path); err == nil && to == "/dev/null" {
@@ -140,6 +159,9 @@ func (a *app) install(r systemd.Role, unit string, dropins []string) error {
 		return err
 	}
 	if err := needRoot(); err != nil {
+		return err
+	}
+	if err := hidden(binary, file); err != nil {
 		return err
 	}
 	if err := ensureUser(r); err != nil {

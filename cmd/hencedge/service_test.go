@@ -30,3 +30,29 @@ func TestVerdict(t *testing.T) {
 		}
 	}
 }
+
+// A program or a configuration that the service would not see is refused.
+func TestHiddenFromTheService(t *testing.T) {
+	const good, conf = "/usr/local/bin/hencedge", "/etc/hencedge/agent.yaml"
+	for _, c := range []struct{ binary, config, want string }{
+		{good, conf, ""},
+		{"/opt/hencedge/hencedge", "/srv/a.yaml", ""},
+		{"/rootless/hencedge", "/homes/a.yaml", ""},
+		{"/home/op/hencedge", conf, "/usr/local/bin"},
+		{"/root/hencedge", conf, "/usr/local/bin"},
+		{"/tmp/hencedge", conf, "/usr/local/bin"},
+		{good, "/home/op/agent.yaml", "/etc/hencedge"},
+		{good, "/run/user/1000/agent.yaml", "/etc/hencedge"},
+	} {
+		err := hidden(c.binary, c.config)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s, %s: %v", c.binary, c.config, err)
+		}
+	}
+	for _, r := range systemd.Roles() {
+		unit, binary, config, err := unitFor(r, "")
+		if err != nil || config != r.Config() || !strings.Contains(unit, "ExecStart="+binary+" ") {
+			t.Errorf("%s: %q, %q, %v", r, binary, config, err)
+		}
+	}
+}
