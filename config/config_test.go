@@ -37,7 +37,7 @@ func TestAgentExample(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a.Broker.CA != "examples/ca.pem" || a.Broker.Password != "file:examples/broker.password" || a.State != "/var/lib/hencedge/agent.state" {
+	if a.Broker.CA != "examples/ca.pem" || a.Broker.Password != "file:examples/broker.password" || a.State != "/var/lib/hencedge/agent/state" {
 		t.Errorf("paths are not relative to the file: %q %q %q", a.Broker.CA, a.Broker.Password, a.State)
 	}
 	if a.Broker.ClientID != "agent-board1" || a.Broker.ChunkSize != 112*KiB || a.Broker.TopicPrefix != "hencedge/v1" || a.Keys.Mode != KeyModePublic {

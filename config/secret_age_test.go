@@ -98,7 +98,7 @@ func TestCredentialAsPath(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := strings.Replace(string(data), "signing_key: signing.key", "signing_key: cred:device", 1)
+	text := strings.Replace(string(data), "signing_key: /var/lib/hencedge/agent/signing.key", "signing_key: cred:device", 1)
 	t.Setenv("CREDENTIALS_DIRECTORY", "/run/credentials/x")
 	a, err := ParseAgent("/etc/hencedge/agent.yaml", []byte(text))
 	if err != nil || a.SigningKey != "/run/credentials/x/device" || a.Keys.PublicKey != "/etc/hencedge/public.key" {

@@ -140,6 +140,20 @@ sleep 0.5
 must test "$(prop agent ActiveState)" = failed # trying again would not help
 must journalctl -q --no-pager -u hencedge-agent -g 'run chmod 600' >/dev/null
 chmod 600 /var/lib/hencedge/agent/signing.key
+install -d -o hencedge-agent -g hencedge-agent -m 700 /srv/spool
+sed -i 's|/var/lib/hencedge/agent/spool|/srv/spool|' /etc/hencedge/agent.yaml
+must hencedge agent check -c /etc/hencedge/agent.yaml --credentials /etc/hencedge/credentials/hencedge-agent 2>said
+must grep -q 'needs ReadWritePaths=/srv' said
+printf '[Service]\nReadWritePaths=/srv/spool\n' >/etc/systemd/system/hencedge-agent.service.d/spool.conf
+systemctl daemon-reload
+must hencedge agent check -c /etc/hencedge/agent.yaml --credentials /etc/hencedge/credentials/hencedge-agent 2>said
+must_not grep -q ReadWritePaths said
+must systemctl restart hencedge-agent
+await 20 sh -c "hencedge agent status | grep -q ' on disk; lost: 0'"
+must test -n "$(ls -A /srv/spool)"
+rm /etc/systemd/system/hencedge-agent.service.d/spool.conf
+systemctl daemon-reload
+cp good.yaml /etc/hencedge/agent.yaml
 chmod 600 /etc/hencedge/agent.yaml # by a strict umask, say
 must hencedge agent check -c /etc/hencedge/agent.yaml --credentials /etc/hencedge/credentials/hencedge-agent 2>said
 must grep -q 'hencedge-agent cannot read /etc/hencedge/agent.yaml: chmod 644' said
@@ -207,8 +221,11 @@ must_not /root/hencedge service install 2>said
 must grep -q 'systemctl unmask hencedge-agent' said
 must dpkg -i /two.deb
 must systemctl start hencedge-agent
+mkdir /var/lib/hencedge/keys # somebody's
 must dpkg -P hencedge
-must_not test -e /var/lib/hencedge
+must_not test -e /var/lib/hencedge/agent
+must_not test -e /var/lib/hencedge/evaluator
+must rmdir /var/lib/hencedge/keys
 must_not test -e /etc/default/hencedge-agent
 must test -e /etc/hencedge/agent.yaml # the operator's own
 must_not systemctl is-enabled --quiet hencedge-agent

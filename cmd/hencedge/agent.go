@@ -150,6 +150,7 @@ than the board.`,
 				err = agent.CheckAlone(cfg)
 			default:
 				warnings = append(agent.Warnings(cfg), serviceReads(systemd.Agent, file, agentReads(cfg)...)...)
+				warnings = append(warnings, serviceWrites(systemd.Agent, file, agentWrites(cfg)...)...)
 				err = agent.Check(cfg, agent.Deps{})
 			}
 			return a.checked(file, err, warnings)

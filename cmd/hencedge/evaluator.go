@@ -119,6 +119,11 @@ evaluator would not start.`,
 			var warnings []string
 			if err == nil {
 				warnings = serviceReads(systemd.Evaluator, file, cfg.Broker.CA, cfg.Broker.Cert, cfg.SigningKey)
+				writes := []string{cfg.State}
+				if cfg.Store != nil {
+					writes = append(writes, cfg.Store.Dir)
+				}
+				warnings = append(warnings, serviceWrites(systemd.Evaluator, file, writes...)...)
 				err = checkEvaluator(cfg, !noKeys)
 			}
 			return a.checked(file, err, warnings)

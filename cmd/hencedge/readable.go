@@ -4,12 +4,15 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"os/user"
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 
+	"github.com/hencedge/hencedge/agent"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/systemd"
 )
@@ -78,6 +81,53 @@ func serviceReads(r systemd.Role, file string, paths ...string) []string {
 		if p != "" && !mayRead(p, uint32(uid), gids) {
 			out = append(out, fmt.Sprintf("%s cannot read %s: chmod 644, or for a secret chgrp %s and chmod 640", r.Name(), p, r.Name()))
 		}
+	}
+	return out
+}
+
+// serviceWrites warns, when root checks the configuration of the service, of places
+// that the service cannot write to: its unit opens its own state directory, and what
+// ReadWritePaths= adds.
+func serviceWrites(r systemd.Role, file string, paths ...string) []string {
+	file, err := filepath.Abs(file)
+	if err != nil || file != r.Config() || os.Geteuid() != 0 {
+		return nil
+	}
+	open := []string{r.StateDir()}
+	if out, err := exec.Command("systemctl", "show", "-P", "ReadWritePaths", r.Name()+".service").Output(); err == nil {
+		open = append(open, strings.Fields(string(out))...)
+	}
+	var out []string
+	for _, p := range paths {
+		if p != "" && !below(p, open) {
+			out = append(out, fmt.Sprintf("the unit of %s opens nothing for writing but %s: %s needs ReadWritePaths=%s in a drop-in (systemctl edit %s)",
+				r.Name(), r.StateDir(), p, filepath.Dir(p), r.Name()))
+		}
+	}
+	return out
+}
+
+// below reports whether path is one of dirs or below one; a dir may begin with the
+// marks of systemd ("-" and "+").
+func below(path string, dirs []string) bool {
+	for _, d := range dirs {
+		d = filepath.Clean(strings.TrimLeft(d, "-+"))
+		if path == d || strings.HasPrefix(path, strings.TrimSuffix(d, "/")+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+// agentWrites are the files and directories that an agent writes. A signing key that
+// is there is only read.
+func agentWrites(cfg *config.Agent) []string {
+	out := []string{cfg.State}
+	if agent.FirstStart(cfg) {
+		out = append(out, cfg.SigningKey)
+	}
+	if s := cfg.Spool; s != nil {
+		out = append(out, s.Dir, s.Mirror)
 	}
 	return out
 }
