@@ -65,8 +65,13 @@ func (a *app) agentOnce() *cobra.Command {
 	var file, dir string
 	var on gpuFlags
 	cmd := &cobra.Command{
-		Use:     "once",
-		Short:   "send one window of every stream and stop",
+		Use:   "once",
+		Short: "send one window of every stream and stop",
+		Long: `once takes the samples of one window of every stream, encrypts and delivers them, and
+stops: sensors, keys, broker and, with ack: evaluator, the evaluator in one go. What
+waits in the spool goes along. It fails when the broker cannot be reached, when it
+does not acknowledge within stop_timeout, or when sensors give nothing for half a
+minute. The service must not run: both use the same state.`,
 		Example: "  hencedge agent once -c agent.yaml --json",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -86,7 +91,7 @@ func (a *app) agentOnce() *cobra.Command {
 					Bytes   uint64 `json:"bytes"`
 				}{true, s.Sent, s.SentBytes})
 			}
-			_, err = fmt.Fprintf(a.std.Out, "sent %d windows, %s\n", s.Sent, cli.Bytes(int64(s.SentBytes)))
+			_, err = fmt.Fprintf(a.std.Out, "sent %s, %s\n", plural(int(s.Sent), "window"), cli.Bytes(int64(s.SentBytes)))
 			return err
 		},
 	}
