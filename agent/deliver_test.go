@@ -1,13 +1,9 @@
 package agent
 
 import (
-	"bytes"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"io/fs"
-	"math"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -104,98 +100,6 @@ func TestReplayContinues(t *testing.T) {
 	cfg.Streams[0] = numbered(t, 8)
 	if a := run(nil, -1); a.Stats().Streams["r"].Samples != 8 {
 		t.Errorf("%d samples of another file", a.Stats().Streams["r"].Samples)
-	}
-}
-
-// What is in the spool is ciphertext, and in no file of the agent is a sample, as a
-// number in either byte order or as text.
-func TestNoPlaintextOnDisk(t *testing.T) {
-	dir := t.TempDir()
-	cfg := durable(t, testConfig(t), filepath.Join(dir, "spool"))
-	cfg.State = filepath.Join(dir, "state")
-	client := &fakeClient{fail: func(topic string) error {
-		if strings.Contains(topic, "/up/") {
-			return errors.New("broker is away")
-		}
-		return nil
-	}}
-	deps, k := testDeps(t, client)
-	deps.Clock = SystemClock()
-	cfg.Streams[0].Interval = time.Millisecond
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	var truth []Observation
-	deps.Observer = func(o Observation) {
-		if truth = append(truth, o); len(truth) == 4 {
-			cancel()
-		}
-	}
-	a, err := New(cfg, deps)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg.StopTimeout = 100 * time.Millisecond
-	if err := a.Run(ctx); err != nil {
-		t.Fatal(err)
-	}
-	client.fail = nil
-	deps.Observer, cfg.StopTimeout = nil, config.DefaultStopTimeout
-	a, err = New(cfg, deps)
-	if err != nil {
-		t.Fatal(err)
-	}
-	entries := a.spool.Entries()
-	if len(entries) < 4 {
-		t.Fatalf("%d windows in the spool", len(entries))
-	}
-	for i, e := range entries[:4] {
-		l := a.spool.Take(e.Stream, e.Number)
-		sealed, err := l.Sealed()
-		l.Return(0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		m, err := transport.PeekMeta(sealed)
-		if err != nil || transport.ObjectID(sealed) != truth[i].Object || m.Params != k.ctx.Parameters().Hash() {
-			t.Errorf("window %d: %+v, %v", i, m, err)
-		}
-		if len(sealed) < truth[i].Body {
-			t.Errorf("window %d has %d bytes, its ciphertext %d", i, len(sealed), truth[i].Body)
-		}
-	}
-	if err := a.Close(); err != nil {
-		t.Fatal(err)
-	}
-	files := 0
-	look := func(kind string, text []byte, pattern []byte) {
-		if len(pattern) >= 4 && bytes.Contains(text, pattern) {
-			t.Errorf("%s holds a sample, as %x", kind, pattern)
-		}
-	}
-	err = filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
-		if err != nil || e.IsDir() {
-			return err
-		}
-		text, err := os.ReadFile(path)
-		files++
-		for _, o := range truth {
-			for c, list := range o.Values {
-				mid, half := cfg.Streams[0].Channels[c].Affine()
-				for _, v := range list {
-					for _, x := range []float64{v, (v - mid) / half} {
-						if bits := math.Float64bits(x); x != 0 {
-							look(path, text, binary.LittleEndian.AppendUint64(nil, bits))
-							look(path, text, binary.BigEndian.AppendUint64(nil, bits))
-						}
-					}
-					look(path, text, strconv.AppendFloat(nil, v, 'g', -1, 64))
-				}
-			}
-		}
-		return err
-	})
-	if err != nil || files < 5 {
-		t.Errorf("%d files, %v", files, err)
 	}
 }
 
