@@ -196,8 +196,12 @@ func readState(path, device string) (*stateFile, error) {
 	return &f, nil
 }
 
-// save writes the state; mu is held or the state is not shared yet.
+// save writes the state; mu is held or the state is not shared yet. Once the file is
+// given back it belongs to the next start, and nothing is written any more.
 func (s *state) save() error {
+	if s.lock == nil {
+		return fmt.Errorf("%w: closed", ErrState)
+	}
 	data, err := json.Marshal(s.file)
 	if err == nil {
 		err = s.write(s.path, append(data, '\n'))
@@ -220,6 +224,9 @@ func (s *state) boot() uint64 {
 func (s *state) take(stream string) (uint64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.lock == nil {
+		return 0, fmt.Errorf("%w: closed", ErrState)
+	}
 	n := s.next[stream]
 	if before := s.file.Reserved[stream]; n+sequenceBlock/2 >= before {
 		s.file.Reserved[stream] = n + sequenceBlock*3/2

@@ -172,6 +172,42 @@ func TestStateFromACopy(t *testing.T) {
 	s.close()
 }
 
+// A state that was given back belongs to the next start: who still holds the old one
+// gets no numbers and writes nothing.
+func TestStateAfterClose(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state")
+	old, err := openState(path, "d", t0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := old.take("a"); err != nil {
+		t.Fatal(err)
+	}
+	if err := old.close(); err != nil {
+		t.Fatal(err)
+	}
+	next, err := openState(path, "d", t0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer next.close()
+	before, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, stream := range []string{"", "a"} {
+		if n, err := old.take(stream); !errors.Is(err, ErrState) {
+			t.Errorf("number %d of %q, %v", n, stream, err)
+		}
+	}
+	if err := old.renew(t0.Add(time.Hour)); !errors.Is(err, ErrState) {
+		t.Errorf("renewed: %v", err)
+	}
+	if after, err := os.ReadFile(path); err != nil || string(after) != string(before) {
+		t.Errorf("the file of the next start was changed: %s, %v", after, err)
+	}
+}
+
 // Through any history of starts, stops and crashes, a (boot epoch, stream,
 // sequence) never repeats and a later start is always later.
 func TestStateNeverRepeats(t *testing.T) {

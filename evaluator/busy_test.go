@@ -1,7 +1,9 @@
 package evaluator
 
 import (
+	"context"
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -192,4 +194,47 @@ func TestStartOnAFullDisk(t *testing.T) {
 	if h := r.service.Health(); len(h) != 0 {
 		t.Errorf("health: %q", h)
 	}
+}
+
+// A service that ends while there is no connection leaves nothing behind that goes on
+// connecting.
+func TestNothingConnectsAfterTheEnd(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	tcp := l.(*net.TCPListener)
+	r := newRig(t, testConfig(t, prog("mean", "mean(x)", inputs("d1/count/temp"))))
+	cfg := *r.cfg
+	cfg.Broker.URL, cfg.State = "tcp://"+address, ""
+	s, err := New(&cfg, Deps{SigningKey: signer(t, "cloud"), Keys: []Keys{{Context: r.ctx, Evaluation: r.keys}}, Logger: quiet()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	c, err := l.Accept() // it tries, and nobody answers
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
+	cancel()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	for { // what was on its way
+		_ = tcp.SetDeadline(time.Now().Add(100 * time.Millisecond))
+		if c, err = l.Accept(); err != nil {
+			break
+		}
+		c.Close()
+	}
+	_ = tcp.SetDeadline(time.Now().Add(3 * time.Second))
+	if c, err := l.Accept(); err == nil {
+		c.Close()
+		t.Error("something connects after the end")
+	}
+	l.Close()
 }

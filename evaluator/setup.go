@@ -3,6 +3,7 @@ package evaluator
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -212,17 +213,21 @@ func (s *Service) status(online bool) (transport.Message, error) {
 
 // goodbye announces an orderly stop, for which the last will is not sent.
 func (s *Service) goodbye(client transport.Client) {
-	if !client.Connected() {
-		return
-	}
 	ctx, cancel := context.WithTimeout(context.Background(), goodbyeTimeout)
 	defer cancel()
-	m, err := s.status(false)
-	if err == nil {
-		err = client.Publish(ctx, m.Topic, m.Payload, m.Retain)
+	var err error
+	if client.Connected() {
+		var m transport.Message
+		if m, err = s.status(false); err == nil {
+			err = client.Publish(ctx, m.Topic, m.Payload, m.Retain)
+		}
+	} else {
+		cancel() // there is nobody to wait for
 	}
-	if err == nil {
-		err = client.Close(ctx)
+	// It is closed in any case: one that stays would go on connecting under the name of
+	// the next start of this process.
+	if cerr := client.Close(ctx); ctx.Err() == nil {
+		err = errors.Join(err, cerr)
 	}
 	if err != nil {
 		s.log.Warn("the connection did not close cleanly", "error", err)

@@ -147,6 +147,9 @@ func (c *client) pahoOptions() (*paho.ClientOptions, error) {
 		}
 		po.SetBinaryWill(w.Topic, w.Payload, 1, w.Retain)
 		po.SetReconnectingHandler(func(_ paho.Client, po *paho.ClientOptions) {
+			if c.ctx.Err() != nil { // closed meanwhile: who makes the will may be gone
+				return
+			}
 			w, err := c.opts.Will()
 			if err != nil {
 				c.log.Error("cannot renew the last will", "error", err)
