@@ -19,6 +19,27 @@
 #pragma once
 #include "arith.cuh"
 
+// pair and quad read shared memory. The compiler splits such loads, and joins
+// neighbouring ones, in an order that differs from run to run, so that images could not
+// be made again byte for byte; those for 9.0 came out the same each time, and keep what
+// was measured. As assembly each load stays itself.
+#if defined(EMULATED) || __CUDA_ARCH__ >= 900
+DEV uint2 pair(const uint2* s) { return *s; }
+DEV uint4 quad(const u32* s) { return *(const uint4*)s; }
+#else
+DEV uint2 pair(const uint2* s) {
+  uint2 v;
+  asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(v.x), "=r"(v.y) : "r"((u32)__cvta_generic_to_shared(s)) : "memory");
+  return v;
+}
+DEV uint4 quad(const u32* s) {
+  uint4 v;
+  asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+               : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w) : "r"((u32)__cvta_generic_to_shared(s)) : "memory");
+  return v;
+}
+#endif
+
 // Far and Near are where a pass finds its factors: in global or shared memory.
 struct Far {
   const uint2* at;
@@ -26,7 +47,7 @@ struct Far {
 };
 struct Near {
   const uint2* at;
-  DEV uint2 operator[](u32 i) const { return at[i]; }
+  DEV uint2 operator[](u32 i) const { return pair(at + i); }
 };
 
 // Held are the 15 factors of a last pass of 16 residues a thread, 256 entries apart.
@@ -246,7 +267,7 @@ template <class P, int R, int S> DEV void take(u32 (&x)[1 << R], const u32* s, u
   if constexpr (P::swaps && S == 0) {
 #pragma unroll
     for (int k = 0; k < (1 << R); k += 4) {
-      const uint4 v = *(const uint4*)(s + P::next(at, k));
+      const uint4 v = quad(s + P::next(at, k));
       x[k] = v.x, x[k + 1] = v.y, x[k + 2] = v.z, x[k + 3] = v.w;
     }
   } else {
@@ -324,7 +345,7 @@ DEV void forwardOf(const Site& at, u32* s, u32 done, const Load& load, const Fet
     const u32 first = warp + 4 * (t & 31), from = P::place(first);
     u32* to = store.at + at.i + first;
 #pragma unroll
-    for (int k = 0; k < (1 << EB) / 4; k++) *(uint4*)(to + k * 128) = *(const uint4*)(s + P::next(from, k * 128));
+    for (int k = 0; k < (1 << EB) / 4; k++) *(uint4*)(to + k * 128) = quad(s + P::next(from, k * 128));
   } else {
     const u32 first = warp + (t & 31), from = P::place(first);
     decltype(fetch(0)) o[1 << EB];

@@ -20,8 +20,8 @@ const (
 const (
 	Architectures = "72 80 86 87 89 90"
 	Compiler      = "nvcc 12.4.131"
-	SourceHash    = "036fc2488ce1ad7e0b07529a82335beb18d150a174aeb8190372248ee65ae0cd"
-	ImageHash     = "dd1a4dccbe34db7e9e281d8142f89a5e1026ee315a999951e9dcad9cfe823898"
+	SourceHash    = "58e3b0c8cf6a8ce73bc97f868883ec7be47fb18994abae823107e20d17628c99"
+	ImageHash     = "72cc57474ce2c8ff848463d93516283379998ffda9529f5ff0f94bfe68fb6e15"
 )
 
 // Modules lists the images in kernels.bin with their entry points.
@@ -45,7 +45,7 @@ var Modules = []Module{
 		"undo_3",
 		"undo_4",
 	}},
-	{Name: "down", Offset: 248952, Size: 676408, Entries: []string{
+	{Name: "down", Offset: 248952, Size: 680184, Entries: []string{
 		"collect",
 		"divide_11",
 		"divide_12",
@@ -56,7 +56,7 @@ var Modules = []Module{
 		"down_13",
 		"down_9",
 	}},
-	{Name: "elementwise", Offset: 925360, Size: 39856, Entries: []string{
+	{Name: "elementwise", Offset: 929136, Size: 39856, Entries: []string{
 		"element_add",
 		"element_constant",
 		"element_copy",
@@ -66,7 +66,7 @@ var Modules = []Module{
 		"element_subscale",
 		"element_zero",
 	}},
-	{Name: "encrypt", Offset: 965216, Size: 881360, Entries: []string{
+	{Name: "encrypt", Offset: 968992, Size: 888584, Entries: []string{
 		"encrypt_forward_10",
 		"encrypt_forward_11",
 		"encrypt_forward_12",
@@ -79,7 +79,7 @@ var Modules = []Module{
 		"encrypt_forward_9",
 		"encrypt_small",
 	}},
-	{Name: "encrypt_public", Offset: 1846576, Size: 237640, Entries: []string{
+	{Name: "encrypt_public", Offset: 1857576, Size: 237640, Entries: []string{
 		"encrypt_public16_10",
 		"encrypt_public16_11",
 		"encrypt_public16_12",
@@ -93,7 +93,7 @@ var Modules = []Module{
 		"encrypt_public_4",
 		"encrypt_public_8",
 	}},
-	{Name: "encrypt_seeded", Offset: 2084216, Size: 396664, Entries: []string{
+	{Name: "encrypt_seeded", Offset: 2095216, Size: 396664, Entries: []string{
 		"encrypt_seeded16_10",
 		"encrypt_seeded16_11",
 		"encrypt_seeded16_12",
@@ -107,13 +107,13 @@ var Modules = []Module{
 		"encrypt_seeded_4",
 		"encrypt_seeded_8",
 	}},
-	{Name: "extend", Offset: 2480880, Size: 167576, Entries: []string{
+	{Name: "extend", Offset: 2491880, Size: 167576, Entries: []string{
 		"extend_1",
 		"extend_2",
 		"extend_3",
 		"extend_4",
 	}},
-	{Name: "forward", Offset: 2648456, Size: 756488, Entries: []string{
+	{Name: "forward", Offset: 2659456, Size: 763968, Entries: []string{
 		"forward_10",
 		"forward_11",
 		"forward_12",
@@ -131,7 +131,7 @@ var Modules = []Module{
 		"forward_head_5",
 		"forward_tail",
 	}},
-	{Name: "hadamard", Offset: 3404944, Size: 1138464, Entries: []string{
+	{Name: "hadamard", Offset: 3423424, Size: 1138464, Entries: []string{
 		"evaluations_16",
 		"evaluations_4",
 		"evaluations_8",
@@ -162,7 +162,7 @@ var Modules = []Module{
 		"toomcook4_4",
 		"toomcook4_8",
 	}},
-	{Name: "inverse", Offset: 4543408, Size: 782912, Entries: []string{
+	{Name: "inverse", Offset: 4561888, Size: 791064, Entries: []string{
 		"inverse_10",
 		"inverse_11",
 		"inverse_12",
@@ -180,7 +180,7 @@ var Modules = []Module{
 		"inverse_head_5",
 		"inverse_tail",
 	}},
-	{Name: "keyswitch", Offset: 5326320, Size: 513592, Entries: []string{
+	{Name: "keyswitch", Offset: 5352952, Size: 513592, Entries: []string{
 		"inner_1",
 		"inner_16",
 		"inner_2",
@@ -194,7 +194,7 @@ var Modules = []Module{
 		"tensor_4",
 		"tensor_8",
 	}},
-	{Name: "sample", Offset: 5839912, Size: 130856, Entries: []string{
+	{Name: "sample", Offset: 5866544, Size: 130856, Entries: []string{
 		"sample_cbd",
 		"sample_ternary",
 		"sample_uniform",
@@ -202,11 +202,11 @@ var Modules = []Module{
 		"set_large",
 		"set_small",
 	}},
-	{Name: "tables", Offset: 5970768, Size: 29568, Entries: []string{
+	{Name: "tables", Offset: 5997400, Size: 29568, Entries: []string{
 		"table_passes",
 		"table_plain",
 	}},
-	{Name: "up", Offset: 6000336, Size: 180832, Entries: []string{
+	{Name: "up", Offset: 6026968, Size: 179464, Entries: []string{
 		"up_11",
 		"up_12",
 	}},
