@@ -3,11 +3,8 @@ package agent
 import (
 	"context"
 	"fmt"
-	"io"
-	"log"
 	"maps"
 	"math"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -251,25 +248,6 @@ func (r *registers) HandleInputRegisters(q *modbus.InputRegistersRequest) ([]uin
 	return r.analog[q.Addr : q.Addr+q.Quantity], nil
 }
 
-func (r *registers) serve(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String()
-	l.Close()
-	s, err := modbus.NewServer(&modbus.ServerConfiguration{URL: "tcp://" + addr, Timeout: time.Minute, Logger: log.New(io.Discard, "", 0)}, r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Stop() })
-	return addr
-}
-
 func runModbus(t *testing.T, cfg *config.Agent, _ string) func() {
 	meter, pump, tank := &registers{}, &registers{}, &registers{}
 	f := math.Float32bits(230.25)
@@ -278,9 +256,9 @@ func runModbus(t *testing.T, cfg *config.Agent, _ string) func() {
 	pump.coils[4], pump.holding[40] = true, 0xffdf                                   // bits 4 to 6: 101
 	tank.analog[2] = 3250
 	port, path := inputtest.PTY(t)
-	units := map[byte]string{3: pump.serve(t), 4: tank.serve(t)}
+	units := map[byte]string{3: inputtest.ModbusServer(t, pump), 4: inputtest.ModbusServer(t, tank)}
 	go func() { _ = inputtest.ModbusBus(port, units) }()
-	cfg.Input("meter").Modbus.URL = "tcp://" + meter.serve(t)
+	cfg.Input("meter").Modbus.URL = "tcp://" + inputtest.ModbusServer(t, meter)
 	cfg.Input("pump").Modbus.URL, cfg.Input("tank").Modbus.URL = "rtu://"+path, "rtu://"+path
 	return func() {}
 }

@@ -4,8 +4,33 @@ import (
 	"encoding/binary"
 	"errors"
 	"io"
+	"log"
 	"net"
+	"testing"
+	"time"
+
+	"github.com/simonvetter/modbus"
 )
+
+// ModbusServer starts a Modbus TCP server of another library and gives its address.
+func ModbusServer(t *testing.T, h modbus.RequestHandler) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	l.Close()
+	s, err := modbus.NewServer(&modbus.ServerConfiguration{URL: "tcp://" + addr, Timeout: time.Minute, Logger: log.New(io.Discard, "", 0)}, h)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Stop() })
+	return addr
+}
 
 // ModbusBus passes serial frames to the Modbus TCP servers of units; other units are
 // silent, as on a real bus.

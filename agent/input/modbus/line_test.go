@@ -34,7 +34,7 @@ func TestSharedBus(t *testing.T) {
 	for _, n := range []byte{7, 8} {
 		p := &plant{unit: n}
 		p.holding[0] = 1000 * uint16(n)
-		units[n] = serve(t, p)
+		units[n] = inputtest.ModbusServer(t, p)
 	}
 	device, path := inputtest.PTY(t)
 	done := make(chan error, 1)
@@ -127,7 +127,7 @@ func TestLateAnswer(t *testing.T) {
 func TestRefusalIsApart(t *testing.T) {
 	p := &plant{refuse: 30}
 	fill(p)
-	m := unit(t, new(Lines), "tcp://"+serve(t, p), 7, 20*time.Second, time.Hour)
+	m := unit(t, new(Lines), "tcp://"+inputtest.ModbusServer(t, p), 7, 20*time.Second, time.Hour)
 	good, bad := sensor(t, m, source("holding", 0, "uint16", "big")), sensor(t, m, source("holding", 30, "uint16", "big"))
 	inputtest.Until(t, bad, nil, func(_ float64, err error) bool { return errors.Is(err, ErrException) })
 	for range 5 {

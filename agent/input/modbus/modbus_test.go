@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
 	"log/slog"
 	"math"
 	"net"
@@ -55,26 +54,6 @@ func (p *plant) HandleHoldingRegisters(r *server.HoldingRegistersRequest) ([]uin
 }
 func (p *plant) HandleInputRegisters(r *server.InputRegistersRequest) ([]uint16, error) {
 	return within(p, r.UnitId, p.analog[:], r.Addr, r.Quantity)
-}
-
-// serve starts the server and gives its address.
-func serve(t *testing.T, p *plant) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String()
-	l.Close()
-	s, err := server.NewServer(&server.ServerConfiguration{URL: "tcp://" + addr, Timeout: time.Minute, Logger: log.New(io.Discard, "", 0)}, p)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := s.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = s.Stop() })
-	return addr
 }
 
 func open(t *testing.T, url string) *Input {
@@ -166,7 +145,7 @@ func check(t *testing.T, url string) {
 func TestTCP(t *testing.T) {
 	p := &plant{}
 	fill(p)
-	check(t, "tcp://"+serve(t, p))
+	check(t, "tcp://"+inputtest.ModbusServer(t, p))
 }
 
 // gateway passes serial frames to a Modbus TCP server, checking them as a
@@ -209,7 +188,7 @@ func gateway(serial io.ReadWriter, tcp string) error {
 func TestRTU(t *testing.T) {
 	p := &plant{}
 	fill(p)
-	addr := serve(t, p)
+	addr := inputtest.ModbusServer(t, p)
 	device, path := inputtest.PTY(t)
 	done := make(chan error, 1)
 	go func() { done <- gateway(device, addr) }()
@@ -223,7 +202,7 @@ func TestRTU(t *testing.T) {
 func TestRTUOverTCP(t *testing.T) {
 	p := &plant{}
 	fill(p)
-	addr := serve(t, p)
+	addr := inputtest.ModbusServer(t, p)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -245,7 +224,7 @@ func TestRTUOverTCP(t *testing.T) {
 func TestException(t *testing.T) {
 	p := &plant{refuse: 30}
 	fill(p)
-	m := open(t, "tcp://"+serve(t, p))
+	m := open(t, "tcp://"+inputtest.ModbusServer(t, p))
 	good, bad := sensor(t, m, source("holding", 0, "uint16", "big")), sensor(t, m, source("holding", 30, "uint16", "big"))
 	inputtest.Until(t, good, nil, equals(0x1234))
 	inputtest.Until(t, bad, nil, func(v float64, err error) bool {
@@ -262,7 +241,7 @@ func TestReconnect(t *testing.T) {
 	}
 	p := &plant{}
 	fill(p)
-	addr := serve(t, p)
+	addr := inputtest.ModbusServer(t, p)
 	cuts := 0
 	go func() { // a proxy that cuts the first connections in the middle of a frame
 		for {
