@@ -335,9 +335,9 @@ func runMQTT(t *testing.T, cfg *config.Agent, _ string) func() {
 		t.Fatal(err)
 	}
 	m := cfg.Input("plant").MQTT
-	m.URL, m.CA, m.Password = "tls://"+plant.Address, plant.CA, config.Secret("file:"+file)
+	m.URL, m.CA, m.Password = plant.URL, plant.CA, config.Secret("file:"+file)
 	m = cfg.Input("local").MQTT
-	m.URL, m.CA = "tls://"+local.Address, local.CA
+	m.URL, m.CA = local.URL, local.CA
 	tell, tank := plant.Publisher(t), local.Publisher(t)
 	return func() {
 		tell("plant/pump1/state", `{"pump": {"speed": 1450.5, "on": true}}`, false)
@@ -348,7 +348,7 @@ func runMQTT(t *testing.T, cfg *config.Agent, _ string) func() {
 func runEvents(t *testing.T, cfg *config.Agent, _ string) func() {
 	b := inputtest.Mosquitto(t)
 	m := cfg.Input("plant").MQTT
-	m.URL, m.CA = "tls://"+b.Address, b.CA
+	m.URL, m.CA = b.URL, b.CA
 	tell := b.Publisher(t)
 	return func() {
 		tell("meter/main", fmt.Sprintf(`{"timestamp": %d, "voltage": 229.5, "power": {"total": 7250}}`, time.Now().UnixMilli()), false)

@@ -3,7 +3,6 @@ package agent
 import (
 	"context"
 	"errors"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -12,30 +11,16 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/internal/testenv"
 	"github.com/hencedge/hencedge/transport"
 )
-
-// smallDisk mounts a file system of a few hundred KiB.
-func smallDisk(t *testing.T, size string) string {
-	t.Helper()
-	require := strings.Contains(os.Getenv("HENCEDGE_TEST_REQUIRE"), "root")
-	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size="+size); err != nil {
-		if require {
-			t.Fatal(err)
-		}
-		t.Skip("mounting file systems needs root: ", err)
-	}
-	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
-	return dir
-}
 
 // A board whose disk is full of windows that wait, or has become read-only, and that is
 // switched off and on, starts, delivers what is there, and goes on.
 func TestStartOnABadDisk(t *testing.T) {
 	for _, trouble := range []string{"full", "read-only"} {
 		t.Run(trouble, func(t *testing.T) {
-			dir := smallDisk(t, "600k")
+			dir := testenv.Disk(t, "600k")
 			cfg := durable(t, testConfig(t), filepath.Join(dir, "spool"))
 			cfg.State = filepath.Join(dir, "state")
 			cfg.Streams[0].Interval = time.Millisecond
@@ -73,18 +58,9 @@ func TestStartOnABadDisk(t *testing.T) {
 			first := run(6, func(*Agent) {})
 			boot := first.state.boot()
 			if trouble == "full" {
-				f, err := os.Create(filepath.Join(dir, "ballast"))
-				for err == nil {
-					_, err = f.Write(make([]byte, 512))
-				}
-				if f.Close(); !errors.Is(err, unix.ENOSPC) {
-					t.Fatal(err)
-				}
+				testenv.Fill(t, filepath.Join(dir, "ballast"))
 			} else {
-				if err := unix.Mount(dir, dir, "", unix.MS_BIND, ""); err != nil {
-					t.Fatal(err)
-				}
-				t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+				testenv.Mount(t, dir, dir, "", unix.MS_BIND, "")
 				if err := unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, ""); err != nil {
 					t.Fatal(err)
 				}

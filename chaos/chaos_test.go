@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/hencedge/hencedge/internal/testenv"
 )
 
 // A fault lasts for a round. It gives what ends it, or nil when it had nothing
@@ -211,10 +213,7 @@ func shortLegs(t *testing.T) []leg {
 func real(t *testing.T, legs []leg) []leg {
 	t.Helper()
 	if _, err := os.Stat("/usr/sbin/mosquitto"); errors.Is(err, fs.ErrNotExist) {
-		if strings.Contains(os.Getenv("HENCEDGE_TEST_REQUIRE"), "mosquitto") {
-			t.Fatal("no mosquitto")
-		}
-		t.Log("no mosquitto: the embedded broker only")
+		testenv.Without(t, "mosquitto", "no mosquitto: the embedded broker only")
 		for i := range legs {
 			legs[i].broker = "embedded"
 		}

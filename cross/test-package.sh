@@ -17,7 +17,7 @@ set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 
 cannot() {
-  case ${HENCEDGE_TEST_REQUIRE:-} in *systemd-boot*) echo "test-package: $1" >&2; exit 1 ;; esac
+  case ,${HENCEDGE_TEST_REQUIRE:-}, in *,systemd-boot,*) echo "test-package: $1" >&2; exit 1 ;; esac
   echo "test-package: NOT RUN: $1" >&2
   exit 0
 }

@@ -2,7 +2,6 @@ package evaluator
 
 import (
 	"context"
-	"errors"
 	"net"
 	"os"
 	"path/filepath"
@@ -10,9 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/internal/testenv"
 	"github.com/hencedge/hencedge/transport"
 )
 
@@ -144,14 +142,7 @@ func TestTwinIsTold(t *testing.T) {
 // An evaluator whose disk is full starts, says busy, and takes windows when there is
 // room. A real, small file system, filled.
 func TestStartOnAFullDisk(t *testing.T) {
-	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=1m"); err != nil {
-		if strings.Contains(os.Getenv("HENCEDGE_TEST_REQUIRE"), "root") {
-			t.Fatal(err)
-		}
-		t.Skip("mounting file systems needs root: ", err)
-	}
-	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	dir := testenv.Disk(t, "1m")
 	cfg := storeConfig(t, filepath.Join(dir, "store"), prog("mean", "mean(x)", inputs("d1/count/temp")))
 	state := filepath.Join(dir, "state")
 	r := newRigAt(t, cfg, state)
@@ -168,13 +159,7 @@ func TestStartOnAFullDisk(t *testing.T) {
 	first := r.expect("mean", 1)
 	r.stop()
 	ballast := filepath.Join(dir, "ballast")
-	f, err := os.Create(ballast)
-	for err == nil {
-		_, err = f.Write(make([]byte, 512))
-	}
-	if f.Close(); !errors.Is(err, unix.ENOSPC) {
-		t.Fatal(err)
-	}
+	testenv.Fill(t, ballast)
 	r = newRigAt(t, cfg, state)
 	rc = r.receipts("d1")
 	send(2, transport.Refused, transport.ReasonBusy)

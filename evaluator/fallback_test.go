@@ -12,6 +12,7 @@ import (
 	"github.com/hencedge/hencedge/cutrantt/cuda"
 	"github.com/hencedge/hencedge/cutrantt/cuda/cudatest"
 	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/internal/testenv"
 )
 
 // onGPU makes a service compute on the first devices of a driver, with keys that
@@ -162,7 +163,7 @@ func TestFallbackStop(t *testing.T) {
 // with a new context.
 func TestFallbackOnGPU(t *testing.T) {
 	if list, err := cuda.Devices(); err != nil || len(list) == 0 {
-		t.Skipf("no GPU: %v", err) // what needs one is required in cutrantt/cuda
+		testenv.Missing(t, "cuda", "no GPU: ", err)
 	}
 	for _, policy := range []config.FallbackPolicy{config.FallbackCPU, config.FallbackRetry} {
 		for _, call := range []string{"cuLaunchKernelEx", "cuMemcpyHtoDAsync_v2", "cuStreamSynchronize"} {
@@ -194,7 +195,7 @@ func TestFallbackOnGPU(t *testing.T) {
 // different ones is right.
 func TestSeveralGPUs(t *testing.T) {
 	if list, err := cuda.Devices(); err != nil || len(list) == 0 {
-		t.Skipf("no GPU: %v", err) // what needs one is required in cutrantt/cuda
+		testenv.Missing(t, "cuda", "no GPU: ", err)
 	}
 	r := newRig(t, meanConfig(t, config.FallbackCPU), onGPU(t, 2))
 	engines := r.service.lanes[r.ctx.Parameters().Hash()].engines

@@ -11,6 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
+
+	"github.com/hencedge/hencedge/internal/testenv"
 )
 
 func openTestLedger(t testing.TB, path string, limit int) *ledger {
@@ -238,14 +240,7 @@ func TestLedgerDamage(t *testing.T) {
 // On a disk that is full the ledger still opens, refuses what it cannot keep,
 // and goes on when there is room. A real, small file system, filled.
 func TestLedgerFullDisk(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("mounting a file system needs root")
-	}
-	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {
-		t.Skip("root here may not mount: ", err)
-	}
-	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	dir := testenv.Disk(t, "64k")
 	path := filepath.Join(dir, "ledger")
 	l := openTestLedger(t, path, 1000)
 	for n := range uint64(3) {
@@ -261,9 +256,7 @@ func TestLedgerFullDisk(t *testing.T) {
 	f.WriteString("torn")
 	f.Close()
 	ballast := filepath.Join(dir, "ballast")
-	if err := os.WriteFile(ballast, make([]byte, 1<<20), 0o600); err == nil {
-		t.Fatal("the disk is not full")
-	}
+	testenv.Fill(t, ballast)
 	l = openTestLedger(t, path, 1000)
 	if !l.hasMade(id(0)) || !l.hasMade(id(2)) {
 		t.Error("what was there is forgotten")

@@ -10,7 +10,6 @@ import (
 	"os"
 	"slices"
 	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/hencedge/hencedge/cutrantt"
@@ -18,6 +17,7 @@ import (
 	"github.com/hencedge/hencedge/cutrantt/cuda"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/henc/secret"
+	"github.com/hencedge/hencedge/internal/testenv"
 )
 
 // backend is what the rigs run on: the CPU, or the GPU if
@@ -35,20 +35,14 @@ func backend(t testing.TB) cutrantt.Backend {
 	}
 }
 
-// gpu is the GPU backend. Without one the test is skipped, or fails if
-// CUTRANTT_TEST_REQUIRE names cuda.
+// gpu is the GPU backend.
 func gpu(t testing.TB) cutrantt.Backend {
 	t.Helper()
 	b, err := cuda.New()
 	if err == nil {
 		return b
 	}
-	for name := range strings.SplitSeq(os.Getenv("CUTRANTT_TEST_REQUIRE"), ",") {
-		if strings.TrimSpace(name) == "cuda" {
-			t.Fatalf("cuda is required: %v", err)
-		}
-	}
-	t.Skipf("no GPU: %v", err)
+	testenv.Missing(t, "cuda", err)
 	return nil
 }
 

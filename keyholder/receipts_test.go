@@ -6,13 +6,11 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/hencedge/hencedge/internal/testenv"
 	"github.com/hencedge/hencedge/transport"
 	"github.com/hencedge/hencedge/transport/broker"
 )
@@ -168,22 +166,9 @@ func TestReceipts(t *testing.T) {
 // A disk that is full holds the next result up and hands none on twice. A real, small
 // file system, filled.
 func TestReceiptsOnAFullDisk(t *testing.T) {
-	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {
-		if strings.Contains(os.Getenv("HENCEDGE_TEST_REQUIRE"), "root") {
-			t.Fatal(err)
-		}
-		t.Skip("mounting file systems needs root: ", err)
-	}
-	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	dir := testenv.Disk(t, "64k")
 	ballast := filepath.Join(dir, "ballast")
-	f, err := os.Create(ballast)
-	for err == nil {
-		_, err = f.Write(make([]byte, 512))
-	}
-	if f.Close(); !errors.Is(err, unix.ENOSPC) {
-		t.Fatal(err)
-	}
+	testenv.Fill(t, ballast)
 	b, _, err := broker.Start(broker.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/hencedge/hencedge/internal/testenv"
 )
 
 // The files that the packages ship are what install writes.
@@ -96,13 +98,7 @@ func TestUnitKeepsItsPromises(t *testing.T) {
 const maxExposure = 1.2
 
 func TestExposure(t *testing.T) {
-	tool, err := exec.LookPath("systemd-analyze")
-	if err != nil {
-		if strings.Contains(os.Getenv("HENCEDGE_TEST_REQUIRE"), "systemd-analyze") {
-			t.Fatal("systemd-analyze is not there")
-		}
-		t.Skip("needs systemd-analyze (package systemd)")
-	}
+	tool := testenv.Program(t, "systemd-analyze", "systemd-analyze")
 	rating := regexp.MustCompile(`exposure level for [^:]*: ([0-9.]+)`)
 	exposure := func(dir string, r Role) float64 {
 		t.Helper()

@@ -82,7 +82,7 @@ func forEachBroker(t *testing.T, f func(t *testing.T, b testBroker)) {
 	})
 	t.Run("mosquitto", func(t *testing.T) {
 		t.Parallel()
-		f(t, newMosquitto(t, nil))
+		f(t, newMosquitto(t, nil, false))
 	})
 }
 

@@ -147,10 +147,10 @@ func received(t *testing.T, p *pipeline, topic string) bool {
 // TestBrokerKilled ends a real broker without warning.
 func TestBrokerKilled(t *testing.T) {
 	t.Parallel()
-	m := newMosquitto(t, nil)
+	m := newMosquitto(t, nil, false)
 	p := newPipeline(t, m.url(), m.url())
 	p.sendAll(t, 8, func() {
-		m.kill(t)
+		m.b.Kill()
 		m.start(t)
 	})
 	eventually(t, "the receiver to come back", func() bool { return received(t, p, "up/probe") })

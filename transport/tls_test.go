@@ -26,7 +26,7 @@ func TestTLS(t *testing.T) {
 		conf.NextProtos = []string{"mqtt"}
 		t.Run(fmt.Sprintf("embedded/mutual=%t", mutual), func(t *testing.T) { testTLS(t, ca, mutual, newEmbedded(t, conf)) })
 		t.Run(fmt.Sprintf("mosquitto/mutual=%t", mutual), func(t *testing.T) {
-			testTLS(t, ca, mutual, newMosquitto(t, &mosquittoTLS{ca: ca, mutual: mutual}))
+			testTLS(t, ca, mutual, newMosquitto(t, ca, mutual))
 		})
 	}
 }

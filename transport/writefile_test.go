@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/hencedge/hencedge/internal/testenv"
 )
 
 // A file is replaced as a whole, for its owner only, and its directory is flushed
@@ -58,37 +60,14 @@ func TestWriteFile(t *testing.T) {
 // On a disk without a free byte a state is still written, again and again, as long as it
 // does not grow beyond the room that was kept. A real, small file system, filled.
 func TestWriteStateOnAFullDisk(t *testing.T) {
-	if os.Geteuid() != 0 {
-		if strings.Contains(os.Getenv("HENCEDGE_TEST_REQUIRE"), "root") {
-			t.Fatal("not root")
-		}
-		t.Skip("mounting a file system needs root")
-	}
-	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {
-		if strings.Contains(os.Getenv("HENCEDGE_TEST_REQUIRE"), "root") {
-			t.Fatal(err)
-		}
-		t.Skip("root here may not mount: ", err)
-	}
-	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+	dir := testenv.Disk(t, "64k")
 	path := filepath.Join(dir, "state")
 	if err := WriteState(path, []byte("first")); err != nil {
 		t.Fatal(err)
 	}
 	fill := func() {
 		t.Helper()
-		f, err := os.OpenFile(filepath.Join(dir, "ballast"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer f.Close()
-		for err == nil {
-			_, err = f.Write(make([]byte, 512))
-		}
-		if !errors.Is(err, unix.ENOSPC) {
-			t.Fatal(err)
-		}
+		testenv.Fill(t, filepath.Join(dir, "ballast"))
 	}
 	fill()
 	if err := WriteFile(path, []byte("x")); !errors.Is(err, unix.ENOSPC) {

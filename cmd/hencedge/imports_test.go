@@ -17,28 +17,31 @@ const module = "github.com/hencedge/hencedge"
 // import (beside themselves, the standard library and other modules). It is the
 // dependency graph of ARCHITECTURE.md; the longest matching prefix applies.
 var mayImport = map[string][]string{
-	"config":         {},
-	"transport":      {},
-	"chaos":          {"transport"},
-	"kernels":        {},
-	"systemd":        {},
-	"internal/taint": {},
-	"cutrantt":       {"kernels", "internal/taint"},
-	"henc":           {"cutrantt", "internal/taint"},
-	"internal":       {"config", "transport"},
-	"henc/secret":    {"henc", "cutrantt", "internal/taint"},
-	"agent":          {"internal", "config", "transport", "henc", "henc/secret", "cutrantt"},
-	"evaluator":      {"internal", "config", "transport", "henc", "cutrantt"},
-	"keyholder":      {"internal", "config", "transport", "henc", "henc/secret", "cutrantt"},
-	"cmd":            {"internal", "systemd", "config", "transport", "kernels", "cutrantt", "henc", "henc/secret", "agent", "evaluator", "keyholder"},
+	"config":           {},
+	"transport":        {"internal/testenv"},
+	"chaos":            {"transport"},
+	"kernels":          {},
+	"systemd":          {},
+	"internal/testenv": {},
+	"internal/taint":   {},
+	"cutrantt":         {"kernels", "internal/taint", "internal/testenv"},
+	"henc":             {"cutrantt", "internal/taint"},
+	"internal":         {"config", "transport"},
+	"henc/secret":      {"henc", "cutrantt", "internal/taint"},
+	"agent":            {"internal", "internal/testenv", "config", "transport", "henc", "henc/secret", "cutrantt"},
+	"evaluator":        {"internal", "config", "transport", "henc", "cutrantt"},
+	"keyholder":        {"internal", "config", "transport", "henc", "henc/secret", "cutrantt"},
+	"cmd":              {"internal", "systemd", "config", "transport", "kernels", "cutrantt", "henc", "henc/secret", "agent", "evaluator", "keyholder"},
 }
 
 // neverLinks lists what a package must not depend on, directly or through
-// others: whoever takes over an evaluator must find no code that could read.
+// others: whoever takes over an evaluator must find no code that could read, and
+// what tests share is no part of the product.
 var neverLinks = map[string][]string{
 	"evaluator":         {"henc/secret"},
 	"evaluator/program": {"henc/secret", "transport"},
 	"henc":              {"henc/secret"},
+	"cmd/hencedge":      {"internal/testenv"},
 }
 
 // driverPackage is the only package that may call into a C library, by whichever

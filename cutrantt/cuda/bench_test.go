@@ -91,11 +91,7 @@ func timeGPU(b *testing.B, r *ring, calls int, f func(set int) error) {
 // benchRing opens the GPU and makes a ring, and sets of random batches.
 func benchRing(b *testing.B, logN, moduli int, m cutrantt.Method) *ring {
 	b.Helper()
-	backend, err := New()
-	if err != nil {
-		b.Skip(err)
-	}
-	r, err := backend.NewRing(logN, benchModuli(b, logN, moduli), cutrantt.Options{Method: m})
+	r, err := gpu(b).NewRing(logN, benchModuli(b, logN, moduli), cutrantt.Options{Method: m})
 	if err != nil {
 		b.Fatal(err)
 	}

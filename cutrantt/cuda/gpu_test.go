@@ -10,17 +10,15 @@ import (
 
 	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/cutrantt/cpu"
+	"github.com/hencedge/hencedge/internal/testenv"
 )
 
-// gpu opens the GPU, or skips; CUTRANTT_TEST_REQUIRE=cuda makes that a failure.
-func gpu(t *testing.T) cutrantt.Backend {
+// gpu opens the GPU, or skips.
+func gpu(t testing.TB) cutrantt.Backend {
 	t.Helper()
 	b, err := New()
 	if err != nil {
-		if slices.Contains(strings.Split(os.Getenv("CUTRANTT_TEST_REQUIRE"), ","), "cuda") {
-			t.Fatal(err)
-		}
-		t.Skip(err)
+		testenv.Missing(t, "cuda", err)
 	}
 	return b
 }

@@ -12,11 +12,7 @@ import (
 // BenchmarkGraphs times single calls that the host waits for, wall clock in us, and
 // runs of calls by events, with kernels queued one by one and as graphs, in turn.
 func BenchmarkGraphs(b *testing.B) {
-	opened, err := New()
-	if err != nil {
-		b.Skip(err)
-	}
-	gpu := opened.(*backend)
+	gpu := gpu(b).(*backend)
 	if err := gpu.drv.Graphs(); err != nil {
 		b.Skip(err)
 	}

@@ -8,11 +8,7 @@ import (
 // BenchmarkUp compares key switches whose digits are extended in the transform
 // (kernels/up.cu) with those that do it in a kernel of its own.
 func BenchmarkUp(b *testing.B) {
-	opened, err := New()
-	if err != nil {
-		b.Skip(err)
-	}
-	gpu := opened.(*backend)
+	gpu := gpu(b).(*backend)
 	defer func(on bool) { gpu.fuseUp = on }(gpu.fuseUp)
 	for _, c := range []struct{ logN, q, p, n2 int }{{14, 12, 3, 8}, {14, 12, 3, 4}, {13, 6, 1, 4}} {
 		f := newBenchBatch(b, c.logN, c.q, c.p, c.n2, 1)

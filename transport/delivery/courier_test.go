@@ -10,11 +10,6 @@ import (
 	"io"
 	"log/slog"
 	mathrand "math/rand/v2"
-	"net"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -22,6 +17,7 @@ import (
 
 	"github.com/hencedge/hencedge/transport"
 	"github.com/hencedge/hencedge/transport/broker"
+	"github.com/hencedge/hencedge/transport/broker/mosquitto"
 	"github.com/hencedge/hencedge/transport/spool"
 )
 
@@ -267,7 +263,7 @@ func TestBrokerLimits(t *testing.T) {
 				if kind == "embedded" {
 					url = start(t, broker.Options{MaxPacket: c.limit}).URL()
 				} else {
-					url = mosquitto(t, c.limit)
+					url = limited(t, c.limit)
 				}
 				end := newFarEnd(t, url)
 				s := newSpool(t, t.TempDir())
@@ -295,42 +291,10 @@ func TestBrokerLimits(t *testing.T) {
 	}
 }
 
-// mosquitto runs the real broker with a limit.
-func mosquitto(t *testing.T, limit int) string {
+// limited is a mosquitto that takes messages of so many bytes.
+func limited(t *testing.T, limit int) string {
 	t.Helper()
-	path := "/usr/sbin/mosquitto"
-	if _, err := os.Stat(path); err != nil {
-		if strings.Contains(os.Getenv("HENCEDGE_TEST_REQUIRE"), "mosquitto") {
-			t.Fatal(err)
-		}
-		t.Skip("no mosquitto")
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().String()
-	l.Close()
-	_, port, _ := net.SplitHostPort(address)
-	conf := filepath.Join(t.TempDir(), "conf")
-	text := fmt.Sprintf("listener %s 127.0.0.1\nallow_anonymous true\nmessage_size_limit %d\nuser root\nlog_type none\n", port, limit)
-	if err := os.WriteFile(conf, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.Command(path, "-c", conf)
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
-	for range 200 {
-		if c, err := net.Dial("tcp", address); err == nil {
-			c.Close()
-			return "tcp://" + address
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Fatal("mosquitto does not listen")
-	return ""
+	return mosquitto.Start(t, nil, fmt.Sprintf("allow_anonymous true\nmessage_size_limit %d\nlog_type none\n", limit)).URL
 }
 
 // Chunks that were lost on the way are sent again, and only those.

@@ -10,7 +10,7 @@ import (
 // A broker that acknowledges messages above its limit and drops them is found out, and
 // the object arrives in smaller chunks; later ones start with these.
 func TestSilentLimit(t *testing.T) {
-	url := mosquitto(t, 9<<10)
+	url := limited(t, 9<<10)
 	end := newFarEnd(t, url)
 	s := newSpool(t, t.TempDir())
 	for i := range 3 {

@@ -15,38 +15,14 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/hencedge/hencedge/internal/testenv"
 )
-
-// mustRoot skips where file systems cannot be mounted, unless
-// HENCEDGE_TEST_REQUIRE names root.
-func mustRoot(t *testing.T) {
-	t.Helper()
-	if os.Geteuid() == 0 {
-		return
-	}
-	if strings.Contains(os.Getenv("HENCEDGE_TEST_REQUIRE"), "root") {
-		t.Fatal("not root")
-	}
-	t.Skip("mounting file systems needs root")
-}
-
-func mount(t *testing.T, source, dir, kind string, flags uintptr, data string) {
-	t.Helper()
-	if err := unix.Mount(source, dir, kind, flags, data); err != nil {
-		if errors.Is(err, unix.EPERM) && !strings.Contains(os.Getenv("HENCEDGE_TEST_REQUIRE"), "root") {
-			t.Skip("root here may not mount")
-		}
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
-}
 
 // A real file system that is full: objects stay in memory within the bound, the
 // spool says so, and they are on disk once there is room.
 func TestDiskFull(t *testing.T) {
-	mustRoot(t)
-	dir := t.TempDir()
-	mount(t, "tmpfs", dir, "tmpfs", 0, "size=272k") // four objects, and the page of the newest that left
+	dir := testenv.Disk(t, "272k") // four objects, and the page of the newest that left
 	s := open(t, Options{Dir: dir, Memory: 300 << 10, Default: Limit{Full: DropNewest}})
 	const size = 60 << 10
 	for i := range 8 {
@@ -83,9 +59,7 @@ func TestDiskFull(t *testing.T) {
 
 // An input that can be read again waits for the disk.
 func TestDiskFullWithCursor(t *testing.T) {
-	mustRoot(t)
-	dir := t.TempDir()
-	mount(t, "tmpfs", dir, "tmpfs", 0, "size=256k")
+	dir := testenv.Disk(t, "256k")
 	s := open(t, Options{Dir: dir})
 	for i := range 3 {
 		it := item("in", i, 70<<10)
@@ -114,11 +88,10 @@ func TestDiskFullWithCursor(t *testing.T) {
 // A read-only disk: objects are kept in memory, delivered ones disappear as soon
 // as the disk lets them.
 func TestReadOnly(t *testing.T) {
-	mustRoot(t)
 	dir := t.TempDir()
 	s := open(t, Options{Dir: dir})
 	put(t, s, item("a", 0, 10))
-	mount(t, dir, dir, "", unix.MS_BIND, "")
+	testenv.Mount(t, dir, dir, "", unix.MS_BIND, "")
 	if err := unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, ""); err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/hencedge/hencedge/internal/testenv"
 	"github.com/hencedge/hencedge/transport"
 )
 
@@ -126,9 +127,7 @@ func TestReplaceCrash(t *testing.T) {
 
 // A disk that is full of objects that wait for this one does not hold it up.
 func TestReplaceDiskFull(t *testing.T) {
-	mustRoot(t)
-	dir := t.TempDir()
-	mount(t, "tmpfs", dir, "tmpfs", 0, "size=256k")
+	dir := testenv.Disk(t, "256k")
 	s := open(t, Options{Dir: dir})
 	for i := range 3 {
 		put(t, s, item("a", i, 70<<10))

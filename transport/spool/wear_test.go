@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/hencedge/hencedge/internal/testenv"
 )
 
 // sectors is what a block device has been asked to write, in sectors of 512
@@ -29,10 +31,7 @@ func sectors(t testing.TB, device string) int64 {
 // objects: ext4 with its journal on a loop device. The bound is loose; the
 // figures are logged and recorded in docs/benchmarks.md.
 func TestWear(t *testing.T) {
-	mustRoot(t)
-	if _, err := exec.LookPath("mkfs.ext4"); err != nil {
-		t.Skip("no mkfs.ext4")
-	}
+	mkfs := testenv.Program(t, "mkfs.ext4", "mkfs.ext4")
 	image, dir := filepath.Join(t.TempDir(), "disk"), t.TempDir()
 	if err := os.WriteFile(image, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -40,19 +39,16 @@ func TestWear(t *testing.T) {
 	if err := os.Truncate(image, 256<<20); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := exec.Command("mkfs.ext4", "-q", "-F", image).CombinedOutput(); err != nil {
+	if out, err := exec.Command(mkfs, "-q", "-F", image).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	out, err := exec.Command("losetup", "--find", "--show", image).Output()
 	if err != nil {
-		if strings.Contains(os.Getenv("HENCEDGE_TEST_REQUIRE"), "root") {
-			t.Fatal(err)
-		}
-		t.Skip("no loop device")
+		testenv.Missing(t, "root", "no loop device: ", err)
 	}
 	device := strings.TrimSpace(string(out))
 	t.Cleanup(func() { _ = exec.Command("losetup", "-d", device).Run() })
-	mount(t, device, dir, "ext4", unix.MS_NOATIME, "")
+	testenv.Mount(t, device, dir, "ext4", unix.MS_NOATIME, "")
 	for _, size := range []int{8 << 10, 64 << 10, 256 << 10} {
 		for _, cursor := range []bool{false, true} {
 			const objects = 50

@@ -3,7 +3,6 @@ package can
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"log/slog"
 	"math"
 	"net"
@@ -19,6 +18,7 @@ import (
 	"github.com/hencedge/hencedge/agent/input"
 	"github.com/hencedge/hencedge/agent/input/inputtest"
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/internal/testenv"
 )
 
 func source(id, start, length int, data, order string) config.Source {
@@ -201,11 +201,7 @@ func TestFrames(t *testing.T) {
 func TestVCAN(t *testing.T) {
 	const name = "hencecan0"
 	if out, err := exec.Command("ip", "link", "add", "dev", name, "type", "vcan").CombinedOutput(); err != nil {
-		why := fmt.Sprintf("no virtual CAN bus: %s (%v); it needs root and the module vcan", strings.TrimSpace(string(out)), err)
-		if strings.Contains(os.Getenv("HENCEDGE_TEST_REQUIRE"), "vcan") {
-			t.Fatal(why)
-		}
-		t.Skip(why)
+		testenv.Missing(t, "vcan", "no virtual CAN bus: ", strings.TrimSpace(string(out)), ": ", err)
 	}
 	defer func() { _ = exec.Command("ip", "link", "del", name).Run() }()
 	if out, err := exec.Command("ip", "link", "set", name, "up").CombinedOutput(); err != nil {

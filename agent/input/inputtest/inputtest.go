@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"strings"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/hencedge/hencedge/agent/input"
+	"github.com/hencedge/hencedge/internal/testenv"
 )
 
 // Patience bounds Until; it decides nothing but when a broken test ends.
@@ -45,17 +45,12 @@ func Is(want float64) func(float64, error) bool {
 }
 
 // PTY is a pair of pseudo terminals: what the device holds, and the path of the
-// serial port. Without them the test is skipped, or fails where
-// HENCEDGE_TEST_REQUIRE names pty.
+// serial port.
 func PTY(t *testing.T) (device *os.File, path string) {
 	t.Helper()
 	fd, err := unix.Open("/dev/ptmx", unix.O_RDWR|unix.O_NOCTTY|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
-		why := fmt.Sprintf("no pseudo terminals here: open /dev/ptmx: %v", err)
-		if strings.Contains(os.Getenv("HENCEDGE_TEST_REQUIRE"), "pty") {
-			t.Fatal(why)
-		}
-		t.Skip(why)
+		testenv.Missing(t, "pty", "no pseudo terminals: open /dev/ptmx: ", err)
 	}
 	f := os.NewFile(uintptr(fd), "ptmx")
 	t.Cleanup(func() { f.Close() })

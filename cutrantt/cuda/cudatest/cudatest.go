@@ -18,6 +18,7 @@ import (
 	"github.com/hencedge/hencedge/cutrantt/cpu"
 	"github.com/hencedge/hencedge/cutrantt/cuda/internal/driver"
 	"github.com/hencedge/hencedge/cutrantt/cuda/internal/selftest"
+	"github.com/hencedge/hencedge/internal/testenv"
 )
 
 //go:embed testdata/fakecuda.c
@@ -31,17 +32,10 @@ type Driver struct {
 	lines   []string
 }
 
-// New builds a driver without the named entry points. Without gcc it skips the
-// test, or fails it where HENCEDGE_TEST_REQUIRE lists gcc.
+// New builds a driver without the named entry points; it needs gcc.
 func New(t testing.TB, without ...string) *Driver {
 	t.Helper()
-	compiler, err := exec.LookPath("gcc")
-	if err != nil {
-		if slices.Contains(strings.Split(os.Getenv("HENCEDGE_TEST_REQUIRE"), ","), "gcc") {
-			t.Fatal(err)
-		}
-		t.Skipf("a CUDA driver for this test needs gcc: %v", err)
-	}
+	compiler := testenv.Program(t, "gcc", "gcc")
 	d := &Driver{t: t, dir: t.TempDir()}
 	d.Library = filepath.Join(d.dir, "libfake.so")
 	var stubs strings.Builder

@@ -6,23 +6,18 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"testing"
+
+	"github.com/hencedge/hencedge/internal/testenv"
 )
 
 // Emulator builds a driver that runs kernels on the processor (emulator/README.md):
-// the one in the directory sources with the entries named. Without g++ it skips the
-// test, or fails it where HENCEDGE_TEST_REQUIRE lists g++. `make test-emulated`
-// runs the tests of the CUDA backend on one with the kernels of the product.
+// the one in the directory sources with the entries named. It needs g++.
+// `make test-emulated` runs the tests of the CUDA backend on one with the kernels of the product.
 func Emulator(t testing.TB, capability int, source string, entries []string) (library string) {
 	t.Helper()
-	if _, err := exec.LookPath("g++"); err != nil {
-		if slices.Contains(strings.Split(os.Getenv("HENCEDGE_TEST_REQUIRE"), ","), "g++") {
-			t.Fatal(err)
-		}
-		t.Skipf("the emulator of the kernels needs g++: %v", err)
-	}
+	testenv.Program(t, "g++", "g++")
 	dir := t.TempDir()
 	name := strings.TrimSuffix(filepath.Base(source), ".cu")
 	code, err := os.ReadFile(source)

@@ -6,13 +6,12 @@ import (
 	"math/big"
 	"math/cmplx"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/hencedge/hencedge/henc/internal/embed/embedtest"
 	"github.com/hencedge/hencedge/henc/internal/simd"
+	"github.com/hencedge/hencedge/internal/testenv"
 )
 
 func split(z []complex128) (re, im []float64) {
@@ -52,9 +51,9 @@ func vectors(t testing.TB) map[string]*code {
 			have[name] = codes[name]
 		}
 	}
-	for _, name := range []string{simd.AVX512, simd.AVX2} {
-		if have[name] == nil && strings.Contains(os.Getenv("CUTRANTT_TEST_REQUIRE"), name) {
-			t.Fatalf("the code for %s is required but not here", name)
+	for _, name := range []string{simd.AVX512, simd.AVX2, simd.NEON} {
+		if have[name] == nil {
+			testenv.Without(t, name, "no such code here")
 		}
 	}
 	return have

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/internal/testenv"
 )
 
 // chmod sets modes that a umask would not let pass.
@@ -53,10 +54,7 @@ func TestTrustedFiles(t *testing.T) {
 
 func TestTrustedFilesOfAnotherUser(t *testing.T) {
 	if os.Geteuid() != 0 {
-		if strings.Contains(os.Getenv("HENCEDGE_TEST_REQUIRE"), "root") {
-			t.Fatal("not root")
-		}
-		t.Skip("only root can give files away")
+		testenv.Missing(t, "root", "only root can give files away")
 	}
 	dir := t.TempDir()
 	chmod(t, dir, 0o755)

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/hencedge/hencedge/internal/testenv"
 )
 
 func tree() *cobra.Command {
@@ -53,14 +55,16 @@ func TestPages(t *testing.T) {
 	if again := Pages(tree(), info); !bytes.Equal(again["prog.1"], pages["prog.1"]) {
 		t.Error("the same commands give other bytes")
 	}
-	// groff, where it is there, has nothing to complain about.
-	if tool, err := exec.LookPath("groff"); err == nil {
-		for name, p := range pages {
-			cmd := exec.Command(tool, "-man", "-Tutf8", "-ww", "-z")
-			cmd.Stdin = bytes.NewReader(p)
-			if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
-				t.Errorf("%s: %v\n%s", name, err, out)
-			}
+}
+
+// groff has nothing to complain about.
+func TestGroff(t *testing.T) {
+	tool := testenv.Program(t, "groff", "groff")
+	for name, p := range Pages(tree(), Info{Version: "v1", Date: time.Unix(1700000000, 0)}) {
+		cmd := exec.Command(tool, "-man", "-Tutf8", "-ww", "-z")
+		cmd.Stdin = bytes.NewReader(p)
+		if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
+			t.Errorf("%s: %v\n%s", name, err, out)
 		}
 	}
 }

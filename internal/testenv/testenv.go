@@ -1,0 +1,109 @@
+// Package testenv is what tests need of the machine beyond Go: programs, devices,
+// small file systems. A test whose need is not met is skipped and says why; it fails
+// instead where HENCEDGE_TEST_REQUIRE or CUTRANTT_TEST_REQUIRE, lists with commas,
+// name the need. CONTRIBUTING.md says how to meet each. Only tests import it.
+package testenv
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// names are what each variable may hold.
+var names = map[string][]string{
+	"HENCEDGE_TEST_REQUIRE": {"g++", "gcc", "groff", "mkfs.ext4", "mosquitto", "openssl", "pty", "root", "systemd-analyze", "systemd-boot", "vcan"},
+	"CUTRANTT_TEST_REQUIRE": {"avx2", "avx512", "cpu", "cuda", "generic", "neon", "reference"},
+}
+
+// required tells whether one of the variables names the need. A name that is none of
+// the known ones is an error: a typing mistake would require nothing.
+func required(need string) (is bool, err error) {
+	for variable, known := range names {
+		for name := range strings.SplitSeq(os.Getenv(variable), ",") {
+			name = strings.TrimSpace(name)
+			if name != "" && !slices.Contains(known, name) {
+				err = fmt.Errorf("%s: there is no %q, only %q", variable, name, known)
+			}
+			is = is || name == need
+		}
+	}
+	return is, err
+}
+
+// Without goes on with a test whose need is not met, and fails it where that is
+// required: why says what is not there.
+func Without(t testing.TB, need string, why ...any) {
+	t.Helper()
+	is, err := required(need)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if is {
+		t.Fatal(need + " is required: " + fmt.Sprint(why...))
+	}
+	t.Log(fmt.Sprint(why...))
+}
+
+// Missing skips a test whose need is not met, and fails it where that is required.
+func Missing(t testing.TB, need string, why ...any) {
+	t.Helper()
+	Without(t, need, why...)
+	t.SkipNow()
+}
+
+// Program is where a program is that the need stands for; sbin is looked into as well,
+// which is not on the PATH of every user.
+func Program(t testing.TB, need, program string) string {
+	t.Helper()
+	for _, name := range []string{program, "/usr/sbin/" + program, "/usr/local/sbin/" + program} {
+		if path, err := exec.LookPath(name); err == nil {
+			return path
+		}
+	}
+	Missing(t, need, program+" is neither on PATH nor in /usr/sbin")
+	return ""
+}
+
+// Mount mounts for one test; whoever may not is not root.
+func Mount(t testing.TB, source, dir, kind string, flags uintptr, data string) {
+	t.Helper()
+	err := unix.Mount(source, dir, kind, flags, data)
+	if errors.Is(err, unix.EPERM) || errors.Is(err, unix.EACCES) {
+		Missing(t, "root", "mounting a file system needs root: ", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
+}
+
+// Disk is an empty file system of its own, of a size like "64k".
+func Disk(t testing.TB, size string) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	Mount(t, "tmpfs", dir, "tmpfs", 0, "size="+size)
+	return dir
+}
+
+// Fill writes into the file until its disk has no byte left.
+func Fill(t testing.TB, path string) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for err == nil {
+		_, err = f.Write(make([]byte, 512))
+	}
+	if !errors.Is(err, unix.ENOSPC) {
+		t.Fatal(err)
+	}
+}
