@@ -273,6 +273,61 @@ func TestUnackedComesAgain(t *testing.T) {
 	})
 }
 
+// TestOldSubscriptions: what an earlier process subscribed to and this one does not is in
+// the way of nothing, however much of it comes, and stops coming.
+func TestOldSubscriptions(t *testing.T) {
+	forEachBroker(t, func(t *testing.T, b testBroker) {
+		ctx := testCtx(t)
+		first := dial(t, Options{URL: b.url(), ClientID: "sub"})
+		for _, filter := range []string{"v1/res/+", "v1/old", "v1/q"} {
+			if err := first.Subscribe(ctx, filter, func(d Delivery) { d.Ack() }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := first.Close(ctx); err != nil {
+			t.Fatal(err)
+		}
+		pub := dial(t, Options{URL: b.url(), ClientID: "pub"})
+		send := func(topic, text string) {
+			if err := pub.Publish(ctx, topic, []byte(text), false); err != nil {
+				t.Fatal(err)
+			}
+		}
+		many := 40 // more than a broker lets be unacknowledged
+		if !b.durable() {
+			many = 5 // more, and the embedded one grants no subscription (see subscribeTries)
+		}
+		for range many {
+			send("v1/res/gone", "old result")
+			send("v1/old", "old")
+		}
+		send("v1/res/kept", "result 1")
+		send("v1/q", "wanted 1")
+		var counters Counters
+		second := dial(t, Options{URL: b.url(), ClientID: "sub", Counters: &counters, strayWait: 300 * time.Millisecond})
+		in := newInbox()
+		for _, filter := range []string{"v1/res/kept", "v1/q"} {
+			if err := second.Subscribe(ctx, filter, in.take); err != nil {
+				t.Fatal(err)
+			}
+		}
+		in.await(t, "wanted 1")
+		in.await(t, "result 1")
+		eventually(t, "strays counted", func() bool { return counters.Refused("wrong_topic") >= uint64(2*many) })
+		// The old subscriptions end, the new ones, which they covered, do not.
+		eventually(t, "old subscriptions ended", func() bool {
+			before := counters.Refused("wrong_topic")
+			send("v1/res/gone", "old result")
+			send("v1/old", "old")
+			send("v1/q", "mark")
+			in.await(t, "mark")
+			return counters.Refused("wrong_topic") == before
+		})
+		send("v1/res/kept", "result 2")
+		in.await(t, "result 2")
+	})
+}
+
 func TestOversizedInboundIsSkipped(t *testing.T) {
 	forEachBroker(t, func(t *testing.T, b testBroker) {
 		ctx := testCtx(t)

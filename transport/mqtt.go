@@ -36,6 +36,7 @@ type client struct {
 
 	mu       sync.Mutex
 	conn     *guardedConn  // the newest connection
+	opened   time.Time     // of conn
 	change   chan struct{} // closed and replaced on every connection
 	attempts int           // since the last connection, or more after short ones
 	since    time.Time     // of the newest connection
@@ -199,7 +200,7 @@ func (c *client) open(_ *url.URL, _ paho.ClientOptions) (net.Conn, error) {
 	}
 	g := newGuardedConn(raw, c.opts.MaxInbound, c.marker)
 	c.mu.Lock()
-	c.conn = g
+	c.conn, c.opened = g, time.Now()
 	c.mu.Unlock()
 	return g, nil
 }

@@ -93,6 +93,7 @@ type Options struct {
 	writeTimeout time.Duration // 0: the constant of that name
 	pingTimeout  time.Duration // 0: the constant of that name
 	manyShort    int           // 0: the constant of that name
+	strayWait    time.Duration // 0: the constant of that name
 }
 
 // endpoint is a checked Options.URL.
@@ -174,6 +175,9 @@ func (o *Options) check() error {
 	}
 	if o.manyShort == 0 {
 		o.manyShort = manyShort
+	}
+	if o.strayWait == 0 {
+		o.strayWait = strayWait
 	}
 	if o.pingTimeout == 0 {
 		o.pingTimeout = pingTimeout

@@ -17,6 +17,8 @@ const (
 	maxStashed      = 256
 	maxStashedBytes = 16 << 20
 	subscribeWait   = 30 * time.Second
+	strayWait       = 2 * subscribeWait // for a subscription to a message that none covers
+	maxGone         = 256               // filters that were given up, remembered
 )
 
 // router keeps the subscriptions and brings messages to their handlers.
@@ -26,7 +28,10 @@ type router struct {
 	mu      sync.Mutex
 	subs    []*subscription
 	stash   []*arrival
-	stashed int // bytes
+	stashed int         // bytes
+	added   time.Time   // of the newest subscription
+	sweeper *time.Timer // of the stash; nil when it is empty
+	gone    map[string]bool
 }
 
 type subscription struct {
@@ -44,7 +49,7 @@ type arrival struct {
 	ack      func()
 }
 
-func newRouter(c *client) *router { return &router{c: c} }
+func newRouter(c *client) *router { return &router{c: c, added: time.Now(), gone: map[string]bool{}} }
 
 func hasWildcard(topic string) bool { return strings.ContainsAny(topic, "+#\x00") }
 
@@ -75,7 +80,8 @@ func (r *router) add(filter string, h func(Delivery)) (*subscription, error) {
 		}
 	}
 	s := &subscription{filter: filter, handler: h, granted: make(chan struct{}), refused: make(chan error, 1)}
-	r.subs = append(r.subs, s)
+	r.subs, r.added = append(r.subs, s), time.Now()
+	delete(r.gone, filter)
 	var early []*arrival
 	kept := r.stash[:0]
 	for _, a := range r.stash {
@@ -108,6 +114,9 @@ func (r *router) remove(s *subscription) {
 // resubscribe asks for every filter again on a new connection, and keeps asking
 // for those that are refused until change closes, which means another connection.
 func (r *router) resubscribe(change <-chan struct{}) {
+	r.mu.Lock()
+	clear(r.gone)
+	r.mu.Unlock()
 	for {
 		r.mu.Lock()
 		subs := append([]*subscription(nil), r.subs...)
@@ -211,9 +220,18 @@ func (r *router) dispatch(_ paho.Client, m paho.Message) {
 		deliver(a, to)
 		return
 	}
+	left := r.patience()
+	if left <= 0 {
+		r.mu.Unlock()
+		r.stray(a)
+		return
+	}
 	if len(r.stash) < maxStashed && r.stashed+len(payload) <= maxStashedBytes {
 		r.stash = append(r.stash, a)
 		r.stashed += len(payload)
+		if r.sweeper == nil {
+			r.sweeper = time.AfterFunc(left, r.sweep)
+		}
 		r.mu.Unlock()
 		return
 	}

@@ -1,0 +1,83 @@
+package transport
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A session at the broker outlives the process, and with it every subscription that an
+// earlier process made and this one does not: a stream or a program that is no longer
+// configured. Brokers deliver only so many messages before the first is acknowledged, so
+// what nobody here waits for must not stay unacknowledged for ever: it would keep
+// everything else away. It is dropped once there was time enough to subscribe to it, and
+// its subscription is ended.
+
+// patience is how long a message that no subscription covers may still wait for one; mu
+// is held.
+func (r *router) patience() time.Duration {
+	r.c.mu.Lock()
+	since := r.c.opened
+	r.c.mu.Unlock()
+	if r.added.After(since) {
+		since = r.added
+	}
+	return r.c.opts.strayWait - time.Since(since)
+}
+
+// sweep drops the stash when its time is over.
+func (r *router) sweep() {
+	r.mu.Lock()
+	r.sweeper = nil
+	if left := r.patience(); left > 0 && r.c.ctx.Err() == nil {
+		if len(r.stash) > 0 {
+			r.sweeper = time.AfterFunc(left, r.sweep)
+		}
+		r.mu.Unlock()
+		return
+	}
+	strays := r.stash
+	r.stash, r.stashed = nil, 0
+	r.mu.Unlock()
+	if r.c.ctx.Err() != nil { // the broker keeps them for the next process
+		return
+	}
+	for _, a := range strays {
+		r.stray(a)
+	}
+}
+
+// stray drops a message that nobody subscribes to.
+func (r *router) stray(a *arrival) {
+	r.refuse(a.topic, fmt.Errorf("%w: nobody here subscribes to %q any more", ErrWrongTopic, a.topic))
+	a.ack()
+	var end []string
+	r.mu.Lock()
+	for _, f := range coveringFilters(a.topic) {
+		used := slices.ContainsFunc(r.subs, func(s *subscription) bool { return s.filter == f })
+		if used || r.gone[f] {
+			continue
+		}
+		if len(r.gone) >= maxGone {
+			clear(r.gone)
+		}
+		r.gone[f] = true
+		end = append(end, f)
+	}
+	r.mu.Unlock()
+	if len(end) > 0 && r.c.paho != nil {
+		go r.c.paho.Unsubscribe(end...) // on the next connection once more, if there is need
+	}
+}
+
+// coveringFilters are the filters of this program's kind that cover a topic: itself, and
+// with its last level, or its last two, left open.
+func coveringFilters(topic string) []string {
+	out, parts := []string{topic}, strings.Split(topic, "/")
+	for n := 1; n <= 2 && n < len(parts); n++ {
+		parts[len(parts)-n] = "+"
+		out = append(out, strings.Join(parts, "/"))
+	}
+	return out
+}
