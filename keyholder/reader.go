@@ -125,9 +125,19 @@ func (r *Reader) Verify(topic string, sealed []byte) (*transport.Object, error) 
 	}
 	if err := r.check(obj); err != nil {
 		r.o.Counters.Refuse(err)
+		r.giveBack(obj)
 		return nil, err
 	}
 	return obj, nil
+}
+
+// giveBack makes the number of a result free again that was not read after all, so that
+// it can be once the reason is gone: a key set that was not up to date, a key file that
+// could not be read.
+func (r *Reader) giveBack(obj *transport.Object) {
+	if r.live != nil {
+		r.live.Forget(obj)
+	}
 }
 
 // check is what the verifier does not know: names of signers, the end of an
@@ -163,12 +173,14 @@ func (r *Reader) Read(topic string, sealed []byte) (*Result, error) {
 	}
 	slots, err := r.decrypt(obj)
 	if err != nil {
+		r.giveBack(obj)
 		return nil, err
 	}
 	defer clear(slots)
 	m := &obj.Meta
 	values, err := apply(m.Post, slots)
 	if err != nil {
+		r.giveBack(obj)
 		return nil, err
 	}
 	return &Result{

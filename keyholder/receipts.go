@@ -27,11 +27,13 @@ type Receipts struct {
 	guard  *transport.ReplayGuard
 	seen   *seen // of the goroutine of Watch
 
-	mu    sync.Mutex
-	known map[[32]byte]bool // results that were read, the newest maxKnown
-	order [][32]byte
-	boot  uint64
-	next  uint64
+	mu      sync.Mutex
+	known   map[[32]byte]bool // results that were read, the newest maxKnown
+	order   [][32]byte
+	refused map[[32]byte]string // and why others were not, the newest maxRefused
+	against [][32]byte          // the order of refused
+	boot    uint64
+	next    uint64
 
 	outgoing chan receipt
 }
@@ -41,8 +43,11 @@ type receipt struct {
 	item transport.ReceiptItem
 }
 
-// maxKnown bounds the ids that are remembered.
-const maxKnown = 1 << 16
+// Bounds of the ids that are remembered.
+const (
+	maxKnown   = 1 << 16
+	maxRefused = 4096
+)
 
 // ReceiptOptions of NewReceipts. Client and Evaluators are required.
 type ReceiptOptions struct {
@@ -59,7 +64,7 @@ type ReceiptOptions struct {
 // to the Reader.
 func NewReceipts(set *Set, o ReceiptOptions) (*Receipts, error) {
 	trust := transport.NewTrustStore()
-	r := &Receipts{client: o.Client, prefix: o.TopicPrefix, log: o.Logger, known: map[[32]byte]bool{}, boot: uint64(max(time.Now().UnixNano(), 1)),
+	r := &Receipts{client: o.Client, prefix: o.TopicPrefix, log: o.Logger, known: map[[32]byte]bool{}, refused: map[[32]byte]string{}, boot: uint64(max(time.Now().UnixNano(), 1)),
 		guard: transport.NewReplayGuard(0), outgoing: make(chan receipt, 256)}
 	if r.prefix == "" {
 		r.prefix = transport.DefaultPrefix
@@ -176,26 +181,64 @@ func (r *Receipts) read(res *Result) error {
 	return nil
 }
 
-// again answers for a result that came again or was refused.
-func (r *Receipts) again(sealed []byte, err error) {
-	if !errors.Is(err, transport.ErrReplayed) {
+// refuse answers for a result that came again or cannot be read, so that its evaluator
+// does not wait for a receipt, and with it every later result of the program. The one
+// that failed for want of something here may come once more.
+func (r *Receipts) refuse(topic string, sealed []byte, err error, receiver *transport.Receiver) {
+	if errors.Is(err, ErrRepeated) || !authentic(err) { // answered; or anybody's
 		return
 	}
 	m, perr := transport.PeekMeta(sealed)
 	if perr != nil {
 		return
 	}
-	it := transport.ReceiptItem{Object: transport.ObjectID(sealed), Outcome: transport.Taken}
-	if !r.has(it.Object) {
-		it.Outcome, it.Reason = transport.Refused, transport.Reason(err)
+	it := transport.ReceiptItem{Object: transport.ObjectID(sealed), Outcome: transport.Refused, Reason: Class(err)}
+	switch {
+	case errors.Is(err, transport.ErrReplayed) && r.has(it.Object):
+		it.Outcome, it.Reason = transport.Taken, ""
+	case it.Reason == transport.ReasonOther:
+		receiver.Forget(topic, it.Object)
+	default:
+		r.mu.Lock()
+		if _, known := r.refused[it.Object]; !known {
+			r.against = append(r.against, it.Object)
+		}
+		r.refused[it.Object] = it.Reason
+		if len(r.against) > maxRefused {
+			delete(r.refused, r.against[0])
+			r.against = r.against[1:]
+		}
+		r.mu.Unlock()
 	}
 	r.answer(m.Device, it)
+}
+
+// authentic reports whether an error is of a result that a trusted evaluator has signed
+// and sent where it belongs. Nobody else can make this key holder refuse one.
+func authentic(err error) bool {
+	for _, e := range []error{transport.ErrTooLarge, transport.ErrTruncated, transport.ErrMalformed, transport.ErrDowngraded, transport.ErrUnsupportedVersion,
+		transport.ErrWrongKind, transport.ErrUnknownSigner, transport.ErrSignature, transport.ErrWrongTopic} {
+		if errors.Is(err, e) {
+			return false
+		}
+	}
+	return true
 }
 
 func (r *Receipts) has(id [32]byte) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.known[id]
+}
+
+// reason is why a result was refused, or empty.
+func (r *Receipts) reason(id [32]byte) string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.known[id] {
+		return ""
+	}
+	return r.refused[id]
 }
 
 func (r *Receipts) answer(to string, it transport.ReceiptItem) {
@@ -239,7 +282,9 @@ func (r *Receipts) ask(d transport.Delivery, receiver *transport.Receiver) error
 	}
 	for _, it := range a.Items {
 		out := transport.ReceiptItem{Object: it.Object, Outcome: transport.Taken}
-		if !r.has(it.Object) {
+		if reason := r.reason(it.Object); reason != "" {
+			out.Outcome, out.Reason = transport.Refused, reason
+		} else if !r.has(it.Object) {
 			out = receiver.Progress(it.Topic, it.Object, it.Total, it.Size)
 		}
 		r.answer(obj.Meta.Device, out)

@@ -153,12 +153,37 @@ func TestReceipts(t *testing.T) {
 	send(again)
 	expect(again, transport.Taken, "")
 	end()
-	if len(read) != 3 || len(refused) != 2 {
+	// What cannot be read is refused, so that its evaluator does not wait for ever; but
+	// nobody else can have a result refused by sending it where it does not belong.
+	end = watch("holder4")
+	secret := filepath.Join(s.dir, s.manifest.Current().Dir(), SecretFile)
+	if err := os.Rename(secret, secret+".away"); err != nil {
+		t.Fatal(err)
+	}
+	fourth, unreadable := good.result([]float64{0.5}, nil), good.result([]float64{0.5}, func(m *transport.Meta) { m.Post = nil })
+	if err := sender.Send(ctx, "hencedge/v1/res/other", fourth); err != nil {
+		t.Fatal(err)
+	}
+	send(fourth)
+	expect(fourth, transport.Refused, "other")
+	ask(fourth)
+	expect(fourth, transport.Unknown, "")
+	if err := os.Rename(secret+".away", secret); err != nil {
+		t.Fatal(err)
+	}
+	send(fourth)
+	expect(fourth, transport.Taken, "")
+	send(unreadable)
+	expect(unreadable, transport.Refused, "not_result")
+	ask(unreadable)
+	expect(unreadable, transport.Refused, "not_result")
+	end()
+	if len(read) != 4 || len(refused) != 5 {
 		t.Errorf("%d results were read, %d refused", len(read), len(refused))
 	} else if err := errors.Join(<-refused, <-refused); !errors.Is(err, ErrRepeated) || !errors.Is(err, transport.ErrReplayed) {
 		t.Errorf("refused: %v", err)
 	}
-	if len(read) != 3 || <-read != transport.ObjectID(first) || <-read != transport.ObjectID(second) || <-read != transport.ObjectID(third) {
+	if len(read) != 4 || <-read != transport.ObjectID(first) || <-read != transport.ObjectID(second) || <-read != transport.ObjectID(third) || <-read != transport.ObjectID(fourth) {
 		t.Errorf("%d more results were read, want each once", len(read))
 	}
 }

@@ -21,11 +21,12 @@ var ErrRepeated = errors.New("keyholder: these windows are in an earlier result 
 
 // seen remembers the newest results that were read by what they were made of: evaluator,
 // program and windows. It is a file of records of 20 bytes, the start of a SHA-256 and a
-// CRC-32C, that grows at its end; it is written anew at the start when it has become
-// long. Damaged records, and a torn one at the end, count as forgotten.
+// CRC-32C, that grows at its end; it is written anew when it has become long. Damaged
+// records, and a torn one at the end, count as forgotten.
 type seen struct {
 	path  string // empty: nothing is kept over restarts
 	file  *os.File
+	long  int64 // size from which the file is written anew
 	limit int
 	set   map[[16]byte]bool
 	order [][16]byte
@@ -49,34 +50,55 @@ func openSeen(path string, limit int) (*seen, error) {
 		return fail(err)
 	}
 	s.file = f
-	raw, err := io.ReadAll(io.LimitReader(f, int64(16*limit*seenRecord)))
+	info, err := f.Stat()
 	if err != nil {
 		f.Close()
 		return fail(err)
 	}
-	whole := len(raw) / seenRecord
-	for i := range whole {
-		r := raw[i*seenRecord : (i+1)*seenRecord]
+	// The newest are at the end.
+	whole := info.Size() / seenRecord
+	first := max(whole-int64(4*limit), 0)
+	raw := make([]byte, (whole-first)*seenRecord)
+	if _, err := f.ReadAt(raw, first*seenRecord); err != nil && !errors.Is(err, io.EOF) {
+		f.Close()
+		return fail(err)
+	}
+	for r := range slices.Chunk(raw, seenRecord) {
 		if crc32.Checksum(r[:16], castagnoli) == binary.BigEndian.Uint32(r[16:]) {
 			s.remember([16]byte(r))
 		}
 	}
-	if whole > 2*limit {
-		f.Close()
-		if err := transport.WriteFile(path, s.encode()); err != nil {
-			return fail(err)
-		}
-		if s.file, err = os.OpenFile(path, os.O_RDWR, 0); err != nil {
-			return fail(err)
-		}
-		whole = len(s.order)
-	}
 	// What comes next begins where a whole record ends.
-	if err := s.file.Truncate(int64(whole * seenRecord)); err != nil {
-		s.file.Close()
+	if err := f.Truncate(whole * seenRecord); err != nil {
+		s.close()
+		return fail(err)
+	}
+	s.long = int64(2 * limit * seenRecord)
+	if err := s.shorten(); err != nil {
+		s.close()
 		return fail(err)
 	}
 	return s, nil
+}
+
+// shorten writes the file anew if it is long. When the disk has no room for that, the
+// old one goes on growing for a while.
+func (s *seen) shorten() error {
+	info, err := s.file.Stat()
+	if err != nil || info.Size() <= s.long {
+		return err
+	}
+	_ = transport.WriteFile(s.path, s.encode())
+	f, err := os.OpenFile(s.path, os.O_RDWR, 0) // whichever of the two it is
+	if err != nil {
+		return err
+	}
+	s.file.Close()
+	s.file = f
+	if info, err = f.Stat(); err == nil {
+		s.long = info.Size() + int64(2*s.limit*seenRecord)
+	}
+	return err
 }
 
 func (s *seen) encode() (b []byte) {
@@ -139,7 +161,10 @@ func (s *seen) add(r *Result) error {
 		}
 	}
 	s.remember(key)
-	return nil
+	if s.file == nil {
+		return nil
+	}
+	return s.shorten()
 }
 
 func (s *seen) close() {

@@ -84,6 +84,32 @@ func TestSeen(t *testing.T) {
 	if info, err := os.Stat(path); err != nil || info.Size() > 2*limit*seenRecord+seenRecord || len(s.set) != limit || !s.has(madeOf("many", 39)) || s.has(madeOf("many", 39-limit)) {
 		t.Errorf("%d bytes, %d remembered, %v", info.Size(), len(s.set), err)
 	}
+	// One process that runs for long, and what a restart reads of a long file.
+	for i := range byte(200) {
+		add(s, madeOf("long", i))
+		if info, err := os.Stat(path); err != nil || info.Size() > 5*limit*seenRecord {
+			t.Fatalf("%d results: a file of %d bytes, %v", i+1, info.Size(), err)
+		}
+	}
+	newest := func(when string, s *seen) {
+		t.Helper()
+		for i := range byte(200) {
+			if got := s.has(madeOf("long", i)); got != (i >= 200-limit) {
+				t.Errorf("%s: result %d of 200: %v", when, i, got)
+			}
+		}
+	}
+	newest("in one process", s)
+	newest("the next one", open())
+	long := []byte(nil)
+	for i := range byte(200) {
+		key, _ := seenKey(madeOf("long", i))
+		long = appendSeen(long, key)
+	}
+	if err := os.WriteFile(path, long, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	newest("a long file", open())
 	if s, err := openSeen("", limit); err != nil || s.add(madeOf("a", 1)) != nil || !s.has(madeOf("a", 1)) {
 		t.Errorf("without a file: %v", err)
 	}

@@ -101,10 +101,9 @@ func Watch(ctx context.Context, r *Reader, o WatchOptions) error {
 	if o.OnReady != nil {
 		o.OnReady()
 	}
-	for {
+	for ctx.Err() == nil { // what waits then was not read, and gets no receipt
 		select {
 		case <-ctx.Done():
-			return nil
 		case f := <-refused:
 			o.refuse(f.topic, f.err)
 		case s := <-queue:
@@ -118,7 +117,7 @@ func Watch(ctx context.Context, r *Reader, o WatchOptions) error {
 			}
 			if err != nil {
 				if o.Receipts != nil {
-					o.Receipts.again(s.sealed, err)
+					o.Receipts.refuse(s.topic, s.sealed, err, receiver)
 				}
 				o.refuse(s.topic, err)
 				continue
@@ -135,6 +134,7 @@ func Watch(ctx context.Context, r *Reader, o WatchOptions) error {
 			}
 		}
 	}
+	return nil
 }
 
 type refusal struct {

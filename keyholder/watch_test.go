@@ -161,6 +161,49 @@ func TestWatchEndsWithItsHandlersError(t *testing.T) {
 	}
 }
 
+// TestWatchReadsNoMore: once it was told to end it reads nothing of what waits, which
+// would count as read without having been handed on.
+func TestWatchReadsNoMore(t *testing.T) {
+	b, _, err := broker.Start(broker.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	s, key := newSet(t), signingKey(t)
+	c := newCloud(t, s, s.manifest.Current(), key)
+	r := reader(t, s, ReaderOptions{Signers: trust(key)})
+	sender, err := transport.NewSender(dial(t, b, "cloud"), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	send := func() {
+		if err := sender.Send(context.Background(), "hencedge/v1/res/mean", c.result([]float64{0.5}, nil)); err != nil {
+			t.Error(err)
+		}
+	}
+	for round := range 8 { // a choice between two things that are ready is random
+		client := dial(t, b, "holder")
+		ctx, stop := context.WithCancel(context.Background())
+		read := 0
+		err := Watch(ctx, r, WatchOptions{Client: client, OnReady: send, OnResult: func(*Result) error {
+			if read++; read == 1 {
+				send()
+				send()
+				time.Sleep(50 * time.Millisecond) // until they are here
+				stop()
+			}
+			return nil
+		}})
+		stop()
+		if err != nil || read != 1 {
+			t.Fatalf("round %d: %d results were read, %v", round, read, err)
+		}
+		if err := client.Close(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 func TestSignersAndLimits(t *testing.T) {
 	key := signingKey(t)
 	got, err := Signers([]config.Device{{Name: "cloud", PublicKey: key.PublicText()}, {Name: "cloud", PublicKey: signingKey(t).PublicText()}})

@@ -219,9 +219,6 @@ func (a *app) watch(cmd *cobra.Command, f *holderFlags, w watchFlags) error {
 			if seen++; w.count > 0 && seen >= w.count {
 				defer stop()
 			}
-			if w.count > 0 && seen > w.count {
-				return nil
-			}
 			tally.Result(res.Program)
 			if w.save != "" {
 				if _, err := res.Save(w.save); err != nil {
