@@ -33,14 +33,20 @@ var (
 	// errGateway: a gateway says that the unit does not answer. It is an
 	// ErrException.
 	errGateway = fmt.Errorf("%w", ErrException)
+	// errSpan: the device does not have the registers, or not so many together. It is an
+	// ErrException.
+	errSpan = fmt.Errorf("%w", ErrException)
 	// ErrFrame: what came back is no answer to the request.
 	ErrFrame = errors.New("modbus: unusable answer")
 )
 
-// Exception codes with which a gateway answers for a unit.
+// Exception codes that say more than no: about the registers that were asked for, and
+// from a gateway, which answers for a unit.
 const (
-	gatewayPath   = 10
-	gatewayTarget = 11
+	illegalAddress = 2
+	illegalValue   = 3
+	gatewayPath    = 10
+	gatewayTarget  = 11
 )
 
 // exceptions are the exception codes (the same, section 7).
@@ -79,7 +85,10 @@ func (r request) answer(pdu []byte) ([]byte, error) {
 			text = "unknown"
 		}
 		kind := ErrException
-		if pdu[1] == gatewayPath || pdu[1] == gatewayTarget {
+		switch pdu[1] {
+		case illegalAddress, illegalValue:
+			kind = errSpan
+		case gatewayPath, gatewayTarget:
 			kind = errGateway
 		}
 		return nil, fmt.Errorf("%w %d (%s) at address %d, count %d", kind, pdu[1], text, r.address, r.count)

@@ -3,11 +3,14 @@ package modbus
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"net/url"
 	"os"
 	"sync"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/hencedge/hencedge/agent/input/tty"
 	"github.com/hencedge/hencedge/config"
@@ -30,6 +33,7 @@ type line struct {
 	turn  chan struct{} // holds one token; who has it may use what follows
 	link  link          // nil: not connected
 	mute  int           // requests in a row without a usable answer
+	spoke bool          // something was answered on this link
 }
 
 // mostMute is how many requests may stay without an answer before a serial port
@@ -89,7 +93,7 @@ func (n *line) connected(ctx context.Context) (link, error) {
 		if err != nil {
 			return nil, err
 		}
-		n.link = l
+		n.link, n.spoke = l, false
 	}
 	if deadline, ok := ctx.Deadline(); ok {
 		if err := n.link.SetDeadline(deadline); err != nil {
@@ -112,17 +116,26 @@ func (n *line) dial(ctx context.Context) (link, error) {
 	return d.DialContext(ctx, "tcp", host)
 }
 
+// answered notes that a request was answered.
+func (n *line) answered() { n.mute, n.spoke = 0, true }
+
+// errLapsed: the other side ended a connection on which it had answered before, which
+// devices do when it was idle for a while. The request is worth another connection.
+var errLapsed = errors.New("the connection has lapsed")
+
 // failed deals with a request without a usable answer. What is still on the way
 // must not be taken for the next answer: a connection is closed. A serial port
 // stays open, since some adapters and devices start anew when it is closed; what
-// it has received is thrown away before the next request.
-func (n *line) failed(err error) {
+// it has received is thrown away before the next request. lapsed is errLapsed's case.
+func (n *line) failed(err error) (lapsed bool) {
+	lapsed = n.url.Scheme != "rtu" && n.spoke && (errors.Is(err, io.EOF) || errors.Is(err, unix.ECONNRESET) || errors.Is(err, unix.EPIPE))
 	n.mute++
 	silent := errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, ErrFrame)
 	if n.url.Scheme != "rtu" || !silent || n.mute >= mostMute {
 		n.hangUp()
 		n.mute = 0
 	}
+	return lapsed
 }
 
 func (n *line) hangUp() {

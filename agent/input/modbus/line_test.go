@@ -76,7 +76,7 @@ func TestSilentUnit(t *testing.T) {
 	defer device.Close()
 	m := unit(t, new(Lines), "rtu://"+path, 3, 20*time.Millisecond, time.Hour)
 	sensor(t, m, source("holding", 0, "uint16", "big"))
-	m.blocks, m.line = join(m.points), m.lines.join(m.url, m.cfg.Modbus.Line)
+	m.blocks, m.line = join(m.points, true), m.lines.join(m.url, m.cfg.Modbus.Line)
 	defer m.lines.part(m.line)
 	for i := 1; i <= 2*mostMute; i++ { // the port is not closed each time
 		if err := m.turn(t.Context()); !errors.Is(err, os.ErrDeadlineExceeded) || !strings.Contains(err.Error(), "unit 3 does not answer within 20ms") {
@@ -94,7 +94,7 @@ func TestLateAnswer(t *testing.T) {
 	device, path := inputtest.PTY(t)
 	m := unit(t, new(Lines), "rtu://"+path, 3, 50*time.Millisecond, time.Hour)
 	s := sensor(t, m, source("holding", 0, "uint16", "big"))
-	m.blocks, m.line = join(m.points), m.lines.join(m.url, m.cfg.Modbus.Line)
+	m.blocks, m.line = join(m.points, true), m.lines.join(m.url, m.cfg.Modbus.Line)
 	defer m.lines.part(m.line)
 	answer := func(value byte) {
 		req := make([]byte, 8)

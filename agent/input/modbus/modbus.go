@@ -95,10 +95,7 @@ func (m *Input) Sensor(src config.Source) (input.Sensor, error) {
 }
 
 func (m *Input) run(ctx context.Context) {
-	m.blocks = join(m.points)
-	for i := range m.blocks {
-		m.blocks[i].backoff = input.Backoff{First: m.cfg.Retry, Most: m.cfg.RetryMax}
-	}
+	m.blocks = m.patient(join(m.points, true))
 	m.line = m.lines.join(m.url, m.cfg.Modbus.Line)
 	defer m.lines.part(m.line)
 	m.worker.Poll(ctx, m.cfg.Every, noTimeout, m.turn)
@@ -116,13 +113,12 @@ func (m *Input) turn(ctx context.Context) error {
 	defer m.line.give()
 	once, cancel := context.WithTimeout(ctx, m.cfg.Timeout)
 	defer cancel()
-	l, err := m.line.connected(once)
-	if err != nil {
-		return err
+	for next := 0; ; {
+		var err error
+		if next, err = m.poll(ctx, once, next); !errors.Is(err, errLapsed) {
+			return err
+		}
 	}
-	// A stop must not wait for the device. (Its deadline is the timeout's.)
-	defer context.AfterFunc(ctx, func() { _ = l.SetDeadline(past) })()
-	return m.poll(l)
 }
 
 // block is a run of registers that one request reads.
@@ -135,9 +131,17 @@ type block struct {
 	until   time.Time
 }
 
-// join sorts the points and makes requests of those that touch or overlap.
-// Registers between points are not read: some devices refuse them.
-func join(points []*point) []block {
+// patient gives blocks their back-off.
+func (m *Input) patient(blocks []block) []block {
+	for i := range blocks {
+		blocks[i].backoff = input.Backoff{First: m.cfg.Retry, Most: m.cfg.RetryMax}
+	}
+	return blocks
+}
+
+// join sorts the points and makes requests of those that overlap or, where touching
+// counts, touch. Registers between points are not read: some devices refuse them.
+func join(points []*point, touching bool) []block {
 	points = slices.SortedFunc(slices.Values(points), func(a, b *point) int {
 		return cmp.Or(cmp.Compare(a.function, b.function), cmp.Compare(a.address, b.address))
 	})
@@ -149,9 +153,10 @@ func join(points []*point) []block {
 		}
 		if n := len(out); n > 0 {
 			last := &out[n-1]
-			end := max(int(last.address)+int(last.count), p.address+p.words)
-			if last.function == p.function && p.address <= int(last.address)+int(last.count) && end-int(last.address) <= most {
-				last.count = uint16(end - int(last.address))
+			end := int(last.address) + int(last.count)
+			whole := max(end, p.address+p.words) - int(last.address)
+			if last.function == p.function && (p.address < end || touching && p.address == end) && whole <= most {
+				last.count = uint16(whole)
 				last.points = append(last.points, p)
 				continue
 			}
@@ -161,11 +166,33 @@ func join(points []*point) []block {
 	return out
 }
 
-// poll reads every block that is due. A refusal concerns its block only; any
-// other failure ends the poll, and the connection unless a gateway says that the
-// unit does not answer.
-func (m *Input) poll(l link) error {
-	for i := range m.blocks {
+// halves divides a block between registers that touch and do not overlap, nil where
+// there are none.
+func (b block) halves() []block {
+	parts := join(b.points, false)
+	if len(parts) < 2 {
+		return nil
+	}
+	at := 0
+	for _, p := range parts[:len(parts)/2] {
+		at += len(p.points)
+	}
+	return append(join(b.points[:at], true), join(b.points[at:], true)...)
+}
+
+// poll reads every block from one on that is due. A refusal concerns its block only,
+// which is divided where the device may refuse a part of it or to give the parts
+// together. Any other failure ends the poll, and the connection unless a gateway says
+// that the unit does not answer. With errLapsed next is the block to go on with. once is
+// ctx with the timeout.
+func (m *Input) poll(ctx, once context.Context, from int) (next int, err error) {
+	l, err := m.line.connected(once)
+	if err != nil {
+		return 0, err
+	}
+	// A stop must not wait for the device. (Its deadline is the timeout's.)
+	defer context.AfterFunc(ctx, func() { _ = l.SetDeadline(past) })()
+	for i := from; i < len(m.blocks); i++ {
 		b := &m.blocks[i]
 		if time.Now().Before(b.until) {
 			continue
@@ -177,24 +204,32 @@ func (m *Input) poll(l link) error {
 		}
 		switch {
 		case errors.Is(err, errGateway):
-			m.line.mute = 0
-			return err
+			m.line.answered()
+			return 0, err
 		case errors.Is(err, ErrException):
-			m.line.mute = 0
+			m.line.answered()
+			if parts := m.patient(b.halves()); errors.Is(err, errSpan) && parts != nil {
+				m.log.Info("the device does not give these registers together; they are read in two requests", "address", b.address, "count", b.count, "error", err)
+				m.blocks = slices.Replace(m.blocks, i, i+1, parts...)
+				i--
+				continue
+			}
 			m.refused(b, err)
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			m.line.failed(err)
-			return fmt.Errorf("unit %d does not answer within %s: %w", *m.cfg.Modbus.Unit, m.cfg.Timeout, err)
+			return 0, fmt.Errorf("unit %d does not answer within %s: %w", *m.cfg.Modbus.Unit, m.cfg.Timeout, err)
 		case err != nil:
-			m.line.failed(err)
-			return err
+			if m.line.failed(err) {
+				return i, errLapsed
+			}
+			return 0, err
 		default:
-			m.line.mute = 0
+			m.line.answered()
 			b.accepted(m.log)
 			m.take(*b, data)
 		}
 	}
-	return nil
+	return 0, nil
 }
 
 // refused notes that the device refuses a block.

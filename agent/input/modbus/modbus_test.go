@@ -275,6 +275,121 @@ func TestReconnect(t *testing.T) {
 	}
 }
 
+// A device may hang up between two requests, as many do with connections that are idle
+// for some seconds: that is no failure, and no reading is lost.
+func TestIdleConnection(t *testing.T) {
+	p := &plant{}
+	fill(p)
+	addr := inputtest.ModbusServer(t, p)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_ = oneAnswer(c, addr)
+			c.Close()
+		}
+	}()
+	m := open(t, "tcp://"+l.Addr().String())
+	one, two := sensor(t, m, source("holding", 0, "uint16", "big")), sensor(t, m, source("input", 20, "uint16", "big"))
+	for range 5 {
+		n := m.count.Values.Load() + 2
+		more := func(want float64) func(float64, error) bool {
+			return func(v float64, err error) bool { return err == nil && v == want && m.count.Values.Load() > n }
+		}
+		inputtest.Until(t, one, nil, more(0x1234))
+		inputtest.Until(t, two, nil, more(0b1010_1100_0000_0101))
+	}
+	if n := m.count.Failures.Load(); n != 0 {
+		t.Errorf("%d failures", n)
+	}
+}
+
+// oneAnswer passes one request on, and its answer back.
+func oneAnswer(c net.Conn, addr string) error {
+	d, err := net.Dial("tcp", addr)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	if _, err := io.CopyN(d, c, 12); err != nil {
+		return err
+	}
+	head := make([]byte, 6)
+	if _, err := io.ReadFull(d, head); err != nil {
+		return err
+	}
+	if _, err := c.Write(head); err != nil {
+		return err
+	}
+	_, err = io.CopyN(c, d, int64(binary.BigEndian.Uint16(head[4:])))
+	return err
+}
+
+// A device that answers nothing is not asked again and again within a poll.
+func TestHangsUpAlways(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	var calls atomic.Int64
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			calls.Add(1)
+			_, _ = io.ReadFull(c, make([]byte, 12))
+			c.Close()
+		}
+	}()
+	m := open(t, "tcp://"+l.Addr().String())
+	sensor(t, m, source("holding", 0, "uint16", "big"))
+	m.blocks, m.line = join(m.points, true), m.lines.join(m.url, m.cfg.Modbus.Line)
+	defer m.lines.part(m.line)
+	for n := range int64(3) {
+		if err := m.turn(t.Context()); err == nil || calls.Load() != n+1 {
+			t.Fatalf("%d connections for %d polls, %v", calls.Load(), n+1, err)
+		}
+	}
+}
+
+// Registers that touch are read in one request. Where the device refuses that, what it
+// gives is found, and only what it refuses alone is missing.
+func TestRefusedNeighbour(t *testing.T) {
+	for refused := range uint16(10) {
+		p := &plant{unit: 7, refuse: 20 + refused}
+		m := unit(t, new(Lines), "tcp://"+inputtest.ModbusServer(t, p), 7, 20*time.Second, time.Hour)
+		var list []input.Sensor
+		for i := range 10 {
+			p.holding[20+i] = uint16(100 + i)
+			list = append(list, sensor(t, m, source("holding", 20+i, "uint16", "big")))
+		}
+		bits := source("holding", 23, "uint16", "big")
+		bits.Start, bits.Length = new(0), new(1)
+		list = append(list, sensor(t, m, bits), sensor(t, m, source("coil", 3, "", "")))
+		for i, s := range list {
+			inputtest.Until(t, s, nil, func(v float64, err error) bool {
+				if i == int(refused) || i == 10 && refused == 3 {
+					return errors.Is(err, ErrException)
+				}
+				return err == nil && (i >= 10 || v == float64(100+i))
+			})
+		}
+		if n := m.count.Failures.Load(); n != 0 {
+			t.Errorf("%d failures", n)
+		}
+	}
+}
+
 // Neighbours share a request; nothing else is read.
 func TestJoin(t *testing.T) {
 	m := open(t, "tcp://127.0.0.1:1")
@@ -284,7 +399,7 @@ func TestJoin(t *testing.T) {
 		sensor(t, m, s)
 	}
 	got := ""
-	for _, b := range join(m.points) {
+	for _, b := range join(m.points, true) {
 		got += fmt.Sprintf("%d:%d+%d(%d) ", b.function, b.address, b.count, len(b.points))
 	}
 	if want := "1:5+2(2) 3:10+3(3) 3:20+1(1) 4:13+1(1) "; got != want {
@@ -294,7 +409,7 @@ func TestJoin(t *testing.T) {
 		sensor(t, m, source("holding", 1000+i, "uint16", "big"))
 	}
 	covered := 0
-	for _, b := range join(m.points) {
+	for _, b := range join(m.points, true) {
 		if b.function == readHolding && b.count > maxRegisters {
 			t.Errorf("a request for %d registers", b.count)
 		}
