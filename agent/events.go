@@ -26,8 +26,11 @@ type events struct {
 	rows    chan row
 	begin   func()
 	every   time.Duration // of windows that end by the time of arrival; else 0
-	ended   chan struct{} // capacity 1: such a window has ended
-	end     time.Time     // of the window that is waited for; zero: none
+	end     time.Time     // of the window of the newest row; zero: it has ended
+	asleep  bool          // until then
+	ended   chan struct{} // capacity 1: sleep is over
+	stop    bool          // what is left is given, and no more
+	left    int
 
 	order *reorder // nil: rows keep the order in which they come
 	ready []row
@@ -110,34 +113,40 @@ func (e *events) row(text string) (row, error) {
 
 func (e *events) close() error { return nil }
 
-// next waits for a row. When ctx ends, what has come is given first.
+// next waits for a row. When ctx ends, what has come until then is given first.
 func (e *events) next(ctx context.Context) (row, error) {
 	e.begin()
 	for len(e.ready) == 0 {
-		select {
-		case r := <-e.rows:
-			e.sort(r)
-			e.wait(ctx, r.at)
-			continue
-		default:
+		if ctx.Err() != nil && !e.stop {
+			e.stop, e.left = true, len(e.rows)
 		}
-		select {
-		case r := <-e.rows:
-			e.sort(r)
-			e.wait(ctx, r.at)
-		case <-e.ended:
-			if now := e.clock.Now(); !now.Before(e.end) {
-				e.end = time.Time{}
-				return row{at: now, tick: true}, nil
-			}
-			e.sleep(ctx) // the clock was set back
-		case <-ctx.Done():
+		if e.stop && e.left == 0 {
 			if e.order != nil {
 				e.ready = e.order.drain()
 			}
 			if len(e.ready) == 0 {
 				return row{}, ctx.Err()
 			}
+			break
+		}
+		select {
+		case r := <-e.rows:
+			e.accept(ctx, r)
+			continue
+		default:
+		}
+		select {
+		case r := <-e.rows:
+			e.accept(ctx, r)
+		case <-e.ended:
+			e.asleep = false
+			if now := e.clock.Now(); now.Before(e.end) && !now.Before(e.end.Add(-e.every)) {
+				e.sleep(ctx)
+			} else {
+				e.end = time.Time{}
+				return row{at: now, tick: true}, nil
+			}
+		case <-ctx.Done():
 		}
 	}
 	out := e.ready[0]
@@ -145,17 +154,26 @@ func (e *events) next(ctx context.Context) (row, error) {
 	return out, nil
 }
 
-// wait makes next tell when the window of a row that came at this time has ended,
+// accept takes a row that has come, and makes next tell when its window has ended,
 // whether or not another message comes.
-func (e *events) wait(ctx context.Context, at time.Time) {
-	if e.every > 0 && e.end.IsZero() {
-		e.end = time.Unix(0, (bucketOf(at, e.every)+1)*int64(e.every))
-		e.sleep(ctx)
+func (e *events) accept(ctx context.Context, r row) {
+	e.left--
+	e.sort(r)
+	if e.every > 0 {
+		e.end = time.Unix(0, (bucketOf(r.at, e.every)+1)*int64(e.every))
+		if !e.asleep {
+			e.sleep(ctx)
+		}
 	}
 }
 
+// longestSleep bounds how long it goes unseen that the clock was set, or that the
+// machine slept, while a window waits for its end.
+const longestSleep = time.Minute
+
 func (e *events) sleep(ctx context.Context) {
-	left := e.end.Sub(e.clock.Now())
+	e.asleep = true
+	left := min(e.end.Sub(e.clock.Now()), longestSleep)
 	go func() {
 		if e.clock.Sleep(ctx, left) == nil {
 			e.ended <- struct{}{}

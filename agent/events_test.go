@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -178,4 +179,110 @@ func TestEventsWindowEnds(t *testing.T) {
 			t.Errorf("got %v, want %v", got, want)
 		}
 	})
+}
+
+// arrivals is a stream of messages without a time of their own, of one channel.
+func arrivals(t *testing.T, clock Clock) (*events, *collector) {
+	t.Helper()
+	s := eventStream(0)
+	s.Events.Time, s.Channels = "", s.Channels[:1]
+	text, err := input.NewText(*s.Channels[0].Source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &events{cfg: *s.Events, clock: clock, rows: make(chan row, 8), begin: func() {}, late: func() {}, lost: func() {}, ended: make(chan struct{}, 1), every: s.Window.Every,
+		sources: []config.Source{*s.Channels[0].Source}, texts: []input.Text{text}}
+	return e, newCollector(s, new(streamCounters), quiet())
+}
+
+// A window ends with its time although the message that opened it came while nobody
+// looked, together with the end of the window before.
+func TestEventsWindowEndsLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, c := arrivals(t, SystemClock())
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		from, got := time.Now(), []string{}
+		take := func() {
+			e.take(`{"v": {"a": 7}}`)
+			r, err := e.next(ctx)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, w := range c.add(r) {
+				got = append(got, fmt.Sprintf("%v:%d", w.start.Sub(from), w.samples))
+			}
+		}
+		take()
+		time.Sleep(12 * time.Second)
+		take()
+		for {
+			r, err := e.next(ctx)
+			if err != nil {
+				break
+			}
+			for _, w := range c.add(r) {
+				got = append(got, fmt.Sprintf("%v:%d at %v", w.start.Sub(from), w.samples, time.Since(from)))
+			}
+		}
+		if want := []string{"0s:1", "10s:1 at 20s"}; !slices.Equal(got, want) {
+			t.Errorf("got %v, want %v", got, want)
+		}
+	})
+}
+
+// shifted is the machine's clock, set to another time.
+type shifted struct {
+	Clock
+	by atomic.Int64
+}
+
+func (s *shifted) Now() time.Time { return s.Clock.Now().Add(time.Duration(s.by.Load())) }
+
+// A clock that is set back does not keep a window open until it has caught up.
+func TestEventsClockSetBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		clock := &shifted{Clock: SystemClock()}
+		e, c := arrivals(t, clock)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
+		defer cancel()
+		from, got := time.Now(), []string{}
+		for i := range 2 {
+			e.take(`{"v": {"a": 7}}`)
+			for n := len(got); len(got) == n; {
+				r, err := e.next(ctx)
+				if err != nil {
+					t.Fatalf("got %v: %v", got, err)
+				}
+				if i == 0 && !r.tick {
+					clock.by.Store(-int64(time.Hour))
+				}
+				for _, w := range c.add(r) {
+					got = append(got, fmt.Sprintf("%v:%d", w.start.Sub(from), w.samples))
+				}
+			}
+		}
+		if want := []string{"0s:1", "-59m50s:1"}; !slices.Equal(got, want) || c.count.clockSteps.Load() != 1 {
+			t.Errorf("got %v, want %v, %d steps", got, want, c.count.clockSteps.Load())
+		}
+	})
+}
+
+// A stop does not wait for an input that brings messages faster than they are taken.
+func TestEventsStopUnderLoad(t *testing.T) {
+	e, _ := arrivals(t, newFakeClock())
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	e.take("{}")
+	for n := 0; ; n++ {
+		e.take("{}")
+		if _, err := e.next(ctx); errors.Is(err, context.Canceled) {
+			if n != 2 {
+				t.Errorf("%d messages were taken", n)
+			}
+			return
+		} else if n > 100 {
+			t.Fatal("it does not end")
+		}
+	}
 }

@@ -53,14 +53,16 @@ func (c *collector) add(r row) (done []*window) {
 		}
 	}
 	if r.tick {
-		if c.cur != nil && bucketOf(r.at, c.stream.Window.Every) > c.bucket {
+		if b := bucketOf(r.at, c.stream.Window.Every); c.cur != nil && b != c.bucket {
+			if b < c.bucket {
+				c.clockStep(r.at)
+			}
 			finish()
 		}
 		return done
 	}
 	if c.cur != nil && (r.stepped || r.at.Before(c.last)) {
-		c.count.clockSteps.Add(1)
-		c.log.Warn("the clock was set or the machine slept; the window ends early", "from", c.last, "to", r.at)
+		c.clockStep(r.at)
 		finish()
 	}
 	if r.lost > 0 {
@@ -72,6 +74,12 @@ func (c *collector) add(r row) (done []*window) {
 		}
 	}
 	return append(done, c.put(r)...)
+}
+
+// clockStep tells that the window at hand ends early.
+func (c *collector) clockStep(to time.Time) {
+	c.count.clockSteps.Add(1)
+	c.log.Warn("the clock was set or the machine slept; the window ends early", "from", c.last, "to", to)
 }
 
 // mark puts missing samples in the place of lost ones, as far as they belong to
