@@ -18,7 +18,7 @@
 //     missing samples take its place or the window ends.
 //   - The first sample is taken one interval after the start, or 250 ms after it
 //     where that is sooner; the others follow at the interval.
-//   - Samples carry wall time, replayed samples the time in their file. When
+//   - Samples carry the wall time of their tick, replayed samples the time in their file. When
 //     the wall clock moves against the monotonic one by an interval, or goes
 //     backwards, the current window ends early: it was set, or the machine
 //     slept. So times within a window never go backwards and mean one clock.

@@ -49,17 +49,72 @@ func TestLiveTicks(t *testing.T) {
 	if got := tick(); got != 2250*time.Millisecond {
 		t.Errorf("the schedule drifted: third sample after %v", got)
 	}
-	clock.setLate(5500 * time.Millisecond) // suspended
-	tick()
-	if got := tick(); missed != 4 || got != 8750*time.Millisecond {
-		t.Errorf("missed %d, next sample after %v", missed, got)
+	clock.setLate(5500 * time.Millisecond) // the process stood still
+	if got := tick(); missed != 5 || got != 8750*time.Millisecond {
+		t.Errorf("missed %d, sample after %v", missed, got)
 	}
-	if got := tick(); got != 9250*time.Millisecond {
-		t.Errorf("after the gap: sample after %v", got)
+	if got := tick(); missed != 5 || got != 9250*time.Millisecond {
+		t.Errorf("missed %d, after the gap: sample after %v", missed, got)
 	}
 	clock.step(-24 * time.Hour) // ticks must not follow the wall clock
 	if got := tick(); got != 10250*time.Millisecond {
 		t.Errorf("after a clock step: sample after %v", got)
+	}
+}
+
+// However late the goroutine runs, a window by time has as many samples as ticks, and
+// none is left over, where ticks lie shortly before the windows' borders.
+func TestLiveJitter(t *testing.T) {
+	clock := newFakeClock()
+	clock.step(-300 * time.Microsecond)
+	s := twoChannels(config.Window{Every: time.Second})
+	s.Interval = firstSample
+	s.Window.Samples = 0
+	s.SetDefaults()
+	l := &live{clock: clock, interval: s.Interval, missed: func(int64) {}, sensors: []Sensor{&scripted{results: []any{1.0}}, &scripted{results: []any{0.0}}}, sources: make([]config.Source, 2)}
+	c, count := collect(s)
+	var done []*window
+	for i := range 100 {
+		clock.setLate(time.Duration(i*i%7) * 100 * time.Microsecond)
+		r, err := l.next(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		done = append(done, c.add(r)...)
+	}
+	for i, w := range done {
+		if w.samples != 4 && i > 0 {
+			t.Errorf("window %d has %d samples", i, w.samples)
+		}
+	}
+	if st := count.stats(); st.Overflow != 0 || len(done) != 24 {
+		t.Errorf("%d windows, %+v", len(done), st)
+	}
+}
+
+// Where a process stands still, the gap is where the samples are missing.
+func TestLiveGapPlace(t *testing.T) {
+	clock := newFakeClock()
+	s := twoChannels(config.Window{Samples: 8})
+	s.OnGap = config.GapMark
+	for i := range s.Channels {
+		s.Channels[i].OnMissing, s.Channels[i].MissingValue = config.MissingMark, new(0.0)
+	}
+	l := &live{clock: clock, interval: time.Second, missed: func(int64) {}, sensors: []Sensor{&scripted{results: []any{0.0, 1.0, 2.0, 3.0, 4.0, 5.0}}, &scripted{results: []any{1.0}}}, sources: make([]config.Source, 2)}
+	c, _ := collect(s)
+	var done []*window
+	for i := range 5 {
+		if i == 2 {
+			clock.setLate(3200 * time.Millisecond)
+		}
+		r, err := l.next(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		done = append(done, c.add(r)...)
+	}
+	if len(done) != 1 || !equal(done[0].values[:1], [][]float64{{1, 2, 0, 0, 0, 3, 4, 5}}) || done[0].end.Sub(done[0].start) != 7*time.Second {
+		t.Errorf("got %+v", done)
 	}
 }
 

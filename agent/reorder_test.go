@@ -315,8 +315,10 @@ func TestLiveClockStep(t *testing.T) {
 		}
 	}
 	clock.setLate(2500 * time.Millisecond)
-	next() // late by more than a tick
-	if r := next(); r.lost != 1 || r.stepped {
+	if r := next(); r.lost != 2 || r.stepped { // late by more than a tick
+		t.Errorf("got %+v", r)
+	}
+	if r := next(); r.lost != 0 || r.stepped {
 		t.Errorf("got %+v", r)
 	}
 }

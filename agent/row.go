@@ -101,6 +101,21 @@ func (l *live) close() error {
 	return nil
 }
 
+// due is when the tick at hand is, on the monotonic clock.
+func (l *live) due() time.Duration { return l.start + time.Duration(l.tick)*l.interval }
+
+// overdue passes over ticks until the one at hand is late by less than an interval, and
+// gives their number.
+func (l *live) overdue() int64 {
+	lost := int64((l.clock.Mono() - l.due()) / l.interval)
+	if lost <= 0 {
+		return 0
+	}
+	l.missed(lost)
+	l.tick += lost
+	return lost
+}
+
 // next waits for the next tick and reads every sensor. The first call reads
 // once in advance, to give rates something to compare with and inputs a reason
 // to start; the first sample is one interval later, or firstSample where that is
@@ -116,22 +131,20 @@ func (l *live) next(ctx context.Context) (row, error) {
 			return row{}, err
 		}
 	}
-	lost := int64(0)
 	l.tick++
-	due := l.start + time.Duration(l.tick)*l.interval
-	if late := l.clock.Mono() - due; late >= l.interval {
-		lost = int64(late / l.interval)
-		l.missed(lost)
-		l.tick += lost
-		due += time.Duration(lost) * l.interval
-	}
-	if err := l.clock.Sleep(ctx, due-l.clock.Mono()); err != nil {
+	lost := l.overdue()
+	if err := l.clock.Sleep(ctx, l.due()-l.clock.Mono()); err != nil {
 		return row{}, err
 	}
+	lost += l.overdue() // the process, or the machine, may have stood still
 	l.files.forget()
-	out := newRow(l.clock.Now(), len(l.sensors))
+	mono := l.clock.Mono()
+	now := l.clock.Now()
+	// The time is that of the tick: how much later this goroutine runs is not the same
+	// each time, and would put one tick more into some windows by time than they hold.
+	out := newRow(now.Add(l.due()-mono), len(l.sensors))
 	out.lost = lost
-	lead := time.Duration(out.at.UnixNano()) - l.clock.Mono()
+	lead := time.Duration(now.UnixNano()) - mono
 	out.stepped = l.tick > 1+lost && (lead-l.lead).Abs() >= max(l.interval, smallestStep)
 	l.lead = lead
 	if err := l.rounds.read(ctx, func(i int, v float64, err error) {
