@@ -401,3 +401,40 @@ func TestControlSocket(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 }
+
+// Where a text is data for a device or a file, white space is as good as any: columns
+// that a space divides, a device that answers to the Enter key, a blank argument.
+func TestBlankTexts(t *testing.T) {
+	schema := compiled(t, "agent")
+	for _, c := range []struct {
+		file, old, blank string
+		got              func(a *Agent) string
+	}{
+		{"agent-serial.yaml", `delimiter: ";"`, " ", func(a *Agent) string { return a.Input("weather").Serial.Delimiter }},
+		{"agent-serial.yaml", `request: "MEAS?\n"`, "\r\n", func(a *Agent) string { return a.Input("meter").Serial.Request }},
+		{"agent-replay.yaml", `delimiter: ";"`, " ", func(a *Agent) string { return a.Streams[0].Replay.Delimiter }},
+		{"agent-exec.yaml", `--json`, " ", func(a *Agent) string { return a.Inputs[0].Exec.Command[1] }},
+	} {
+		data, err := os.ReadFile("examples/" + c.file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range []string{c.blank, ""} {
+			key, _, found := strings.Cut(c.old, " ")
+			if !found {
+				key = ""
+			}
+			edited := strings.Replace(string(data), c.old, strings.TrimSpace(key+" "+fmt.Sprintf("%q", text)), 1)
+			if edited == string(data) {
+				t.Fatalf("%s has no %s", c.file, c.old)
+			}
+			a, err := ParseAgent(c.file, []byte(edited))
+			v, ok := instance([]byte(edited))
+			if good := text != ""; (err == nil) != good || !ok || (schema.Validate(v) == nil) != good {
+				t.Errorf("%s, %q: %v, %v", c.file, text, err, schema.Validate(v))
+			} else if good && c.got(a) != text {
+				t.Errorf("%s: got %q", c.file, c.got(a))
+			}
+		}
+	}
+}

@@ -16,7 +16,8 @@ import (
 )
 
 // decoder turns a YAML tree into structs and collects every mistake. Fields
-// carry the tag yaml:"name" (or ",inline") and optionally cfg:"required,path".
+// carry the tag yaml:"name" (or ",inline") and optionally cfg:"required,path"; cfg:"blank"
+// says that a text may be white space alone.
 type decoder struct {
 	doc  *document
 	errs []*Error
@@ -73,7 +74,7 @@ func (d *decoder) value(n ast.Node, v reflect.Value, path, opts string) {
 	case reflect.String:
 		if s, ok := d.text(n, path); ok {
 			switch {
-			case strings.TrimSpace(s) == "":
+			case s == "", strings.TrimSpace(s) == "" && !strings.Contains(opts, "blank"):
 				d.fail(n, path, "the text is empty", valueRemedy(path, opts))
 			case v.Type() == secretType:
 				s = d.resolveSecret(s)

@@ -100,9 +100,9 @@ type Serial struct {
 	// Format of the lines: "csv", "json", "nmea" or "text" (sources have a
 	// pattern).
 	Format    string `yaml:"format" cfg:"required"`
-	Delimiter string `yaml:"delimiter"` // csv: one character, default ","
+	Delimiter string `yaml:"delimiter" cfg:"blank"` // csv: one character, default ","
 	// Request is sent every Input.Every, for devices that speak when they are asked.
-	Request string `yaml:"request"`
+	Request string `yaml:"request" cfg:"blank"`
 	Line    `yaml:",inline"`
 }
 
@@ -110,7 +110,7 @@ type Serial struct {
 type Exec struct {
 	// Command is the program, by its absolute path, and its arguments. There is
 	// no shell.
-	Command []string `yaml:"command" cfg:"required"`
+	Command []string `yaml:"command" cfg:"required,blank"`
 }
 
 // HTTP is a page with values.

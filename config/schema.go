@@ -84,6 +84,9 @@ func (b *schemaBuilder) value(t reflect.Type, hint schema, opts string) schema {
 			return schema{"type": "object", "minProperties": 1, "propertyNames": form(patternIdent), "additionalProperties": entry}
 		case reflect.String:
 			out = schema{"type": "string", "pattern": `\S`}
+			if strings.Contains(opts, "blank") {
+				out["pattern"] = `[\s\S]`
+			}
 			if strings.Contains(opts, "path") {
 				out["not"] = form(notPath)
 			}

@@ -184,7 +184,7 @@ type Replay struct {
 	Time       string `yaml:"time" cfg:"required"`
 	TimeFormat string `yaml:"time_format"`
 	// Delimiter of CSV, one character, default ",". "tab" is a tab.
-	Delimiter string `yaml:"delimiter"`
+	Delimiter string `yaml:"delimiter" cfg:"blank"`
 	// Speed is "realtime" (wait as long as the timestamps are apart), "fast"
 	// (do not wait) or a positive factor such as "10x".
 	Speed string `yaml:"speed"`
