@@ -92,6 +92,18 @@ func Disk(t testing.TB, size string) (dir string) {
 	return dir
 }
 
+// QuickDir is a directory in memory where there is one, for what flushes thousands of
+// small files and is not about flushing.
+func QuickDir(t testing.TB) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("/dev/shm", "hencedge")
+	if err != nil {
+		return t.TempDir()
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
+}
+
 // Fill writes into the file until its disk has no byte left.
 func Fill(t testing.TB, path string) {
 	t.Helper()
