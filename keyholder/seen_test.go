@@ -4,7 +4,10 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
+
+	"github.com/hencedge/hencedge/internal/testenv"
 )
 
 func madeOf(program string, inputs ...byte) *Result {
@@ -116,4 +119,48 @@ func TestSeen(t *testing.T) {
 	if _, err := openSeen(filepath.Join(t.TempDir(), "none", "x"), limit); err == nil {
 		t.Error("a directory that does not exist")
 	}
+}
+
+// FuzzSeen: whatever the file holds, it opens, and the newest sound records count, over
+// another start too.
+func FuzzSeen(f *testing.F) {
+	const limit = 4
+	f.Add([]byte("the file is damaged, and torn at the end"), uint8(0))
+	f.Add(make([]byte, 16*40), uint8(9))
+	path := filepath.Join(testenv.QuickDir(f), "seen")
+	f.Fuzz(func(t *testing.T, b []byte, sound uint8) {
+		var file []byte
+		for part := range slices.Chunk(b, 16) {
+			if sound = sound<<1 | sound>>7; len(part) == 16 && sound&1 == 1 {
+				file = appendSeen(file, [16]byte(part))
+			} else {
+				file = append(file, part...)
+			}
+		}
+		if err := os.WriteFile(path, file, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s, err := openSeen(path, limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.close()
+		if len(s.order) > limit || len(s.set) != len(s.order) {
+			t.Fatalf("%d of %d", len(s.set), len(s.order))
+		}
+		if err := s.add(madeOf("a", 1)); err != nil {
+			t.Fatal(err)
+		}
+		again, err := openSeen(path, limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer again.close()
+		if !again.has(madeOf("a", 1)) {
+			t.Fatal("what was read last is forgotten")
+		}
+		if shared := min(len(again.order), len(s.order)); !slices.Equal(again.order[len(again.order)-shared:], s.order[len(s.order)-shared:]) {
+			t.Fatalf("%x after %x", again.order, s.order)
+		}
+	})
 }
