@@ -82,20 +82,48 @@ func NewContext(p Parameters, opts ...Option) (*Context, error) {
 	return c, nil
 }
 
+// ready refuses a nil context and one that NewContext did not make.
+func (c *Context) ready() error {
+	if c == nil || c.ring == nil {
+		return fmt.Errorf("%w: no context; make one with NewContext", ErrParams)
+	}
+	return nil
+}
+
 // Parameters are the context's parameters.
-func (c *Context) Parameters() Parameters { return c.params }
+func (c *Context) Parameters() Parameters {
+	if c == nil {
+		return Parameters{}
+	}
+	return c.params
+}
 
 // Ring is the arithmetic, over Parameters().Moduli().
-func (c *Context) Ring() cutrantt.Ring { return c.ring }
+func (c *Context) Ring() cutrantt.Ring {
+	if c == nil {
+		return nil
+	}
+	return c.ring
+}
 
 // N2 is the number of columns of the transform domain.
-func (c *Context) N2() int { return c.n2 }
+func (c *Context) N2() int {
+	if c == nil {
+		return 0
+	}
+	return c.n2
+}
 
 // Domain is the domain of plaintexts, ciphertexts and keys: NTT(N2).
-func (c *Context) Domain() cutrantt.Domain { return cutrantt.NTT(c.n2) }
+func (c *Context) Domain() cutrantt.Domain { return cutrantt.NTT(c.N2()) }
 
 // Encoder is the context's encoder.
-func (c *Context) Encoder() *Encoder { return c.encoder }
+func (c *Context) Encoder() *Encoder {
+	if c == nil {
+		return nil
+	}
+	return c.encoder
+}
 
 // NewPlaintext allocates a plaintext of zeros. It fails with ErrLevel or ErrScale.
 func (c *Context) NewPlaintext(level int, scale float64) (*Plaintext, error) {
@@ -116,6 +144,9 @@ func (c *Context) NewCiphertext(level int, scale float64) (*Ciphertext, error) {
 }
 
 func (c *Context) newValue(polys, level int, scale float64) (*cutrantt.Batch, error) {
+	if err := c.ready(); err != nil {
+		return nil, err
+	}
 	if err := c.params.CheckScale(level, scale); err != nil {
 		return nil, err
 	}
@@ -160,6 +191,9 @@ func (c *Context) CheckPlaintext(pt *Plaintext) error {
 }
 
 func (c *Context) check(what string, b *cutrantt.Batch, polys, level int, scale float64) error {
+	if err := c.ready(); err != nil {
+		return err
+	}
 	if b == nil || b.Polys() != polys {
 		return fmt.Errorf("%w: %s needs %d polynomials", ErrDegree, what, polys)
 	}

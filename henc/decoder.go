@@ -58,6 +58,9 @@ func (e *Encoder) DecodePacked(pt *Plaintext) ([]float64, error) {
 
 // decode gives the slots of pt to take. It wipes all else.
 func (e *Encoder) decode(pt *Plaintext, take func(z *slots)) error {
+	if err := e.ready(); err != nil {
+		return fmt.Errorf("decode: %w", err)
+	}
 	d := e.decoding.Get().(*decoding)
 	defer e.releaseDecoding(d)
 	if err := e.coeffsOf(d, d.coeffs, pt); err != nil {
@@ -80,6 +83,9 @@ func (e *Encoder) decode(pt *Plaintext, take func(z *slots)) error {
 // fails like DecodeComplex. Its own working memory is wiped; the result is the
 // caller's to wipe.
 func (e *Encoder) Coeffs(pt *Plaintext) ([]float64, error) {
+	if err := e.ready(); err != nil {
+		return nil, fmt.Errorf("decode: %w", err)
+	}
 	d := e.decoding.Get().(*decoding)
 	defer e.releaseDecoding(d)
 	out := make([]float64, len(d.coeffs))

@@ -31,6 +31,14 @@ type Encoder struct {
 	free, decoding, polys *sync.Pool
 }
 
+// ready refuses a nil encoder and one that no context made.
+func (e *Encoder) ready() error {
+	if e == nil {
+		return (*Context)(nil).ready()
+	}
+	return e.ctx.ready()
+}
+
 func newEncoder(c *Context) *Encoder {
 	n := c.params.Slots()
 	e := &Encoder{
@@ -70,6 +78,9 @@ func (e *Encoder) EncodePacked(values []float64, level int, scale float64) (*Pla
 }
 
 func (e *Encoder) encode(level int, scale float64, coeffs func() ([]float64, error)) (*Plaintext, error) {
+	if err := e.ready(); err != nil {
+		return nil, fmt.Errorf("encode: %w", err)
+	}
 	if err := e.ctx.params.CheckScale(level, scale); err != nil {
 		return nil, fmt.Errorf("encode: %w", err)
 	}
@@ -87,7 +98,7 @@ func (e *Encoder) encode(level int, scale float64, coeffs func() ([]float64, err
 // that no level limits the size, and with ErrScale unless scale is finite and at
 // least 1.
 func (e *Encoder) EncodeCoeffs(values []complex128, scale float64) ([]float64, error) {
-	return e.coeffs(len(values), e.fft.Slots(), "complex", scale, func(z *slots) {
+	return e.coeffs(len(values), 1, "complex", scale, func(z *slots) {
 		for i, v := range values {
 			z.re[i], z.im[i] = real(v), imag(v)
 		}
@@ -96,12 +107,12 @@ func (e *Encoder) EncodeCoeffs(values []complex128, scale float64) ([]float64, e
 
 // EncodeCoeffsReal is EncodeCoeffs for real slots.
 func (e *Encoder) EncodeCoeffsReal(values []float64, scale float64) ([]float64, error) {
-	return e.coeffs(len(values), e.fft.Slots(), "real", scale, func(z *slots) { copy(z.re, values) })
+	return e.coeffs(len(values), 1, "real", scale, func(z *slots) { copy(z.re, values) })
 }
 
 // EncodeCoeffsPacked is EncodeCoeffs for two reals per slot.
 func (e *Encoder) EncodeCoeffsPacked(values []float64, scale float64) ([]float64, error) {
-	return e.coeffs(len(values), 2*e.fft.Slots(), "packed", scale, func(z *slots) {
+	return e.coeffs(len(values), 2, "packed", scale, func(z *slots) {
 		for i, v := range values {
 			if i%2 == 0 {
 				z.re[i/2] = v
@@ -135,9 +146,13 @@ func (e *Encoder) release(z *slots) {
 	e.free.Put(z)
 }
 
-// coeffs encodes the slots that fill writes into zeros.
-func (e *Encoder) coeffs(have, most int, what string, scale float64, fill func(z *slots)) ([]float64, error) {
-	if have > most {
+// coeffs encodes the slots, each of at most so many values, that fill writes into
+// zeros.
+func (e *Encoder) coeffs(have, each int, what string, scale float64, fill func(z *slots)) ([]float64, error) {
+	if err := e.ready(); err != nil {
+		return nil, fmt.Errorf("encode: %w", err)
+	}
+	if most := each * e.fft.Slots(); have > most {
 		return nil, fmt.Errorf("%w: %d %s values, %q holds %d", ErrMessage, have, what, e.ctx.params.Name(), most)
 	}
 	if !(scale >= 1) || math.IsInf(scale, 0) {
@@ -183,6 +198,9 @@ func (e *Encoder) CheckCoeffs(coeffs []float64, level int) error {
 
 // boundCoeffs is CheckCoeffs that also returns the largest magnitude.
 func (e *Encoder) boundCoeffs(coeffs []float64, level int) (float64, error) {
+	if err := e.ready(); err != nil {
+		return 0, err
+	}
 	if err := e.ctx.params.CheckLevel(level); err != nil {
 		return 0, err
 	}

@@ -161,8 +161,8 @@ func (e *Encryptor) encryptSteps(limbs []int, j cutrantt.Encryption) (*cutrantt.
 // is not integral or exceeds Q_level/2 in magnitude (ErrMessage). It returns the
 // scale to use: scale itself, or ScaleAt(level) for 0; and the largest magnitude.
 func CheckMessage(ctx *Context, coeffs []float64, level int, scale float64) (use, bound float64, err error) {
-	if ctx == nil {
-		return 0, 0, fmt.Errorf("%w: nil context", ErrParams)
+	if err := ctx.ready(); err != nil {
+		return 0, 0, err
 	}
 	p := ctx.Parameters()
 	if scale == 0 {

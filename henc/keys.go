@@ -112,8 +112,8 @@ func ComputeKeyID(ctx *Context, value *cutrantt.Batch, seed *[32]byte) ([16]byte
 
 // checkKeyShape refuses anything but polys polynomials over QP in ctx's domain.
 func checkKeyShape(ctx *Context, b *cutrantt.Batch, polys int) error {
-	if ctx == nil {
-		return fmt.Errorf("%w: nil context", ErrParams)
+	if err := ctx.ready(); err != nil {
+		return err
 	}
 	if b == nil {
 		return fmt.Errorf("%w: key without residues", ErrParams)

@@ -194,8 +194,11 @@ func (c *Context) readEvaluationKeys(b []byte) (*EvaluationKeys, error) {
 
 // serialisable refuses a missing object or context, and insecure parameters.
 func (c *Context) serialisable(present bool) error {
-	if c == nil || !present {
-		return fmt.Errorf("%w: nil context or key", ErrParams)
+	if err := c.ready(); err != nil {
+		return err
+	}
+	if !present {
+		return fmt.Errorf("%w: nil key", ErrParams)
 	}
 	if c.params.Insecure() {
 		return fmt.Errorf("%w: %q", ErrInsecureKey, c.params.Name())

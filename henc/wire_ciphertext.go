@@ -281,6 +281,9 @@ func (c *Context) UnmarshalCiphertext(b []byte) (*Ciphertext, error) {
 }
 
 func (c *Context) unmarshalCiphertext(b []byte) (*Ciphertext, error) {
+	if err := c.ready(); err != nil {
+		return nil, err
+	}
 	if limit := c.params.MaxCiphertextBytes(); len(b) > limit {
 		return nil, fmt.Errorf("%w: %d bytes, %q allows %d", ErrTooLarge, len(b), c.params.Name(), limit)
 	}

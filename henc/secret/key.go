@@ -37,8 +37,8 @@ type Key struct {
 // draws a fresh one from the operating system. Equal seeds give equal keys. No branch
 // and no address depends on the seed or the key, here or in what is made of the key.
 func Generate(ctx *henc.Context, seed *henc.Seed) (*Key, error) {
-	if ctx == nil {
-		return nil, fmt.Errorf("generate key: %w: nil context", henc.ErrParams)
+	if ctx.Ring() == nil {
+		return nil, fmt.Errorf("generate key: %w: no context", henc.ErrParams)
 	}
 	if seed == nil {
 		fresh, err := henc.NewSeed()
@@ -67,8 +67,8 @@ func Generate(ctx *henc.Context, seed *henc.Seed) (*Key, error) {
 // example one made by another library. root is the secret that the key's noise
 // derives from; nil draws a fresh one. The arguments are copied.
 func FromCoefficients(ctx *henc.Context, coefficients []int32, root *henc.Seed) (*Key, error) {
-	if ctx == nil {
-		return nil, fmt.Errorf("key from coefficients: %w: nil context", henc.ErrParams)
+	if ctx.Ring() == nil {
+		return nil, fmt.Errorf("key from coefficients: %w: no context", henc.ErrParams)
 	}
 	if n := ctx.Parameters().N(); len(coefficients) != n {
 		return nil, fmt.Errorf("key from coefficients: %w: %d coefficients, the ring degree is %d", henc.ErrParams, len(coefficients), n)

@@ -53,8 +53,8 @@ func Unmarshal(ctx *henc.Context, b []byte) (*Key, error) {
 }
 
 func unmarshal(ctx *henc.Context, b []byte) (*Key, error) {
-	if ctx == nil {
-		return nil, fmt.Errorf("%w: nil context", henc.ErrParams)
+	if ctx.Ring() == nil {
+		return nil, fmt.Errorf("%w: no context", henc.ErrParams)
 	}
 	p := ctx.Parameters()
 	if p.Insecure() {
