@@ -8,17 +8,13 @@ import (
 	"github.com/hencedge/hencedge/henc/internal/chain"
 )
 
-// ScaleTolerance is the relative difference up to which two scales count as
-// equal: below it the difference is under any noise of the scheme.
-const ScaleTolerance = 0x1p-20
-
 // Evaluator computes on ciphertexts with public keys only. Every operation
 // returns a new ciphertext and leaves its inputs alone. It is immutable and safe
 // for concurrent use, also by operations that share inputs.
 //
 // Levels and scales are strict: operands must be at one level (DropLevel aligns
-// them; ErrLevel otherwise), sums need scales within ScaleTolerance of each
-// other (ErrScale), products multiply scales and refuse a scale that leaves no
+// them; ErrLevel otherwise), sums need scales within Parameters.ScaleTolerance
+// of each other (ErrScale), products multiply scales and refuse a scale that leaves no
 // room below the modulus (ErrScale). Nothing is rescaled implicitly.
 type Evaluator struct {
 	ctx  *Context
@@ -172,17 +168,18 @@ func (ev *Evaluator) same(op string, a, b *Ciphertext, scales bool) error {
 	if err := ev.valid(op, b); err != nil {
 		return err
 	}
-	return matches(op, a.Level, b.Level, a.Scale, b.Scale, scales)
+	return ev.matches(op, a.Level, b.Level, a.Scale, b.Scale, scales)
 }
 
-func matches(op string, levelA, levelB int, scaleA, scaleB float64, scales bool) error {
+func (ev *Evaluator) matches(op string, levelA, levelB int, scaleA, scaleB float64, scales bool) error {
 	if levelA != levelB {
 		return fmt.Errorf("%s: %w: operands are at levels %d and %d; drop the higher one to %d",
 			op, ErrLevel, levelA, levelB, min(levelA, levelB))
 	}
-	if scales && math.Abs(scaleA-scaleB) > ScaleTolerance*max(scaleA, scaleB) {
-		return fmt.Errorf("%s: %w: scales 2^%.6f and 2^%.6f differ; multiply one by a constant at the right scale first",
-			op, ErrScale, math.Log2(scaleA), math.Log2(scaleB))
+	large, small := max(scaleA, scaleB), min(scaleA, scaleB)
+	if scales && large-small > large*ev.ctx.params.ScaleTolerance(levelA, large) {
+		return fmt.Errorf("%s: %w: scales 2^%.6f and 2^%.6f differ by a part in 2^%.1f; multiply one by a constant at the right scale first",
+			op, ErrScale, math.Log2(scaleA), math.Log2(scaleB), -math.Log2(1-small/large))
 	}
 	return nil
 }

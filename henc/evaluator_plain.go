@@ -49,7 +49,7 @@ func (ev *Evaluator) withPlain(op string, a *Ciphertext, pt *Plaintext, scales b
 	if err := ev.ctx.CheckPlaintext(pt); err != nil {
 		return fmt.Errorf("%s: %w", op, err)
 	}
-	return matches(op, a.Level, pt.Level, a.Scale, pt.Scale, scales)
+	return ev.matches(op, a.Level, pt.Level, a.Scale, pt.Scale, scales)
 }
 
 // AddConst adds the real constant v to every slot, rounded to a multiple of
@@ -73,13 +73,17 @@ func (ev *Evaluator) AddConst(a *Ciphertext, v float64) (*Ciphertext, error) {
 // MulConst multiplies every slot by the real constant v at scale constScale: by
 // the integer round(v*constScale), with the scales multiplied. The result is off
 // by at most the slot value times 1/(2*constScale). constScale 0 means the primes
-// that the next rescaling drops, so that Rescale restores the scale of a.
+// that the next rescaling drops, so that Rescale restores the scale of a; at level
+// 0, where none follows, it is ErrLevel.
 func (ev *Evaluator) MulConst(a *Ciphertext, v, constScale float64) (*Ciphertext, error) {
 	const op = "multiply by constant"
 	if err := ev.valid(op, a); err != nil {
 		return nil, err
 	}
 	if constScale == 0 {
+		if a.Level == 0 {
+			return nil, fmt.Errorf("%s: %w: level 0 has no rescaling to take the constant's scale from; give one", op, ErrLevel)
+		}
 		constScale = ev.ctx.params.RescaleFactor(a.Level)
 	}
 	if !(constScale >= 1) || math.IsInf(constScale, 0) {

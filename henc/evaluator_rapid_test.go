@@ -88,11 +88,14 @@ func randomProgram(t *rapid.T, r *rig, ev *henc.Evaluator) {
 		}
 		return nil
 	}
+	tolerance := func(a, b modelled) float64 {
+		return p.ScaleTolerance(a.ct.Level, max(a.ct.Scale, b.ct.Scale))
+	}
 	sums := func(a, b modelled) error {
 		if a.ct.Level != b.ct.Level {
 			return henc.ErrLevel
 		}
-		if math.Abs(a.ct.Scale-b.ct.Scale) > henc.ScaleTolerance*max(a.ct.Scale, b.ct.Scale) {
+		if math.Abs(a.ct.Scale-b.ct.Scale) > tolerance(a, b)*max(a.ct.Scale, b.ct.Scale) {
 			return henc.ErrScale
 		}
 		return nil
@@ -102,12 +105,12 @@ func randomProgram(t *rapid.T, r *rig, ev *henc.Evaluator) {
 			a, b := pick("a"), pick("b")
 			ct, err := ev.Add(a.ct, b.ct)
 			// The scales may differ within the tolerance, an error relative to b.
-			return ct, step{modelled{z: each(func(j int) complex128 { return a.z[j] + b.z[j] }), err: a.err + b.err + b.size*henc.ScaleTolerance}, a.ct.Level, a.ct.Scale, sums(a, b)}, err
+			return ct, step{modelled{z: each(func(j int) complex128 { return a.z[j] + b.z[j] }), err: a.err + b.err + b.size*tolerance(a, b)}, a.ct.Level, a.ct.Scale, sums(a, b)}, err
 		},
 		"sub": func() (*henc.Ciphertext, step, error) {
 			a, b := pick("a"), pick("b")
 			ct, err := ev.Sub(a.ct, b.ct)
-			return ct, step{modelled{z: each(func(j int) complex128 { return a.z[j] - b.z[j] }), err: a.err + b.err + b.size*henc.ScaleTolerance}, a.ct.Level, a.ct.Scale, sums(a, b)}, err
+			return ct, step{modelled{z: each(func(j int) complex128 { return a.z[j] - b.z[j] }), err: a.err + b.err + b.size*tolerance(a, b)}, a.ct.Level, a.ct.Scale, sums(a, b)}, err
 		},
 		"neg": func() (*henc.Ciphertext, step, error) {
 			a := pick("a")

@@ -289,6 +289,7 @@ func TestRefusals(t *testing.T) {
 		{"const NaN", func() (*henc.Ciphertext, error) { return ev.AddConst(a, math.NaN()) }, henc.ErrMessage},
 		{"const infinite", func() (*henc.Ciphertext, error) { return ev.MulConst(a, math.Inf(1), 1) }, henc.ErrMessage},
 		{"const large", func() (*henc.Ciphertext, error) { return ev.AddConst(a, 1e300) }, henc.ErrMessage},
+		{"const at the bottom", func() (*henc.Ciphertext, error) { return ev.MulConst(bottom, 0.5, 0) }, henc.ErrLevel},
 		{"const scale", func() (*henc.Ciphertext, error) { return ev.MulConst(a, 1, 0.5) }, henc.ErrScale},
 		{"const scale NaN", func() (*henc.Ciphertext, error) { return ev.MulConst(a, 1, math.NaN()) }, henc.ErrScale},
 		{"const scale large", func() (*henc.Ciphertext, error) { return ev.MulConst(a, 1e-250, 1e250) }, henc.ErrScale},
@@ -327,5 +328,37 @@ func TestGaloisElement(t *testing.T) {
 	}
 	if got := henc.SumRotations(8, 3); !slices.Equal(got, []int{3, 6, 12}) {
 		t.Errorf("rotations of a sum of 8 by 3: %v", got)
+	}
+}
+
+// TestScaleTolerance: scales count as equal only where adding them as if they were
+// costs no more than the noise that is there anyway.
+func TestScaleTolerance(t *testing.T) {
+	for _, set := range []string{"edge12-d1", "edge13-d2p"} {
+		r := newRig(t, set, 16)
+		p, ev := r.p, henc.NewEvaluator(r.ctx, nil)
+		x := make([]float64, p.Slots())
+		for i := range x {
+			x[i] = 1
+		}
+		a, b := must(r.seeded.EncryptReal(nil, 1, 0, nil))(t), must(r.seeded.EncryptReal(x, 1, 0, nil))(t)
+		noise := p.Noise().FreshSeeded(a.Scale)
+		limit := min(noise, 0x1p-20)
+		for _, off := range []float64{2 * limit, 0x1p-22, limit / 2, 0x1p-50} {
+			sum, err := ev.Add(a, b.WithScale(b.Scale*(1+off)))
+			if off > limit {
+				if !errors.Is(err, henc.ErrScale) {
+					t.Errorf("%s: a difference of a part in 2^%.0f over noise of 2^%.1f: %v", set, -math.Log2(off), math.Log2(noise), err)
+				}
+				continue
+			}
+			got := must(r.dec.DecryptReal(must(sum, err)(t)))(t)
+			most := p.Noise().Max(2*noise, p.Slots()) + off
+			for i, v := range got {
+				if math.Abs(v-1) > most {
+					t.Fatalf("%s: slot %d is off by 2^%.1f, at most 2^%.1f was expected", set, i, math.Log2(math.Abs(v-1)), math.Log2(most))
+				}
+			}
+		}
 	}
 }

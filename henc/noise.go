@@ -56,6 +56,16 @@ func (m NoiseModel) FreshPK(scale float64) float64 {
 // FreshSeeded is a fresh seeded encryption, encoding included: V = 21/2 + 1/12.
 func (m NoiseModel) FreshSeeded(scale float64) float64 { return m.slot(varNoise+varRound, scale) }
 
+// ScaleTolerance is the relative difference up to which Evaluator adds operands at
+// level and this scale as if their scales were equal: the deviation of the least
+// noise that a ciphertext has there or, if that is more, what float64's rounding of
+// scales comes to on the way from the top level; at most 2^-20. The sum is off by the
+// difference times the second message.
+func (p Parameters) ScaleTolerance(level int, scale float64) float64 {
+	rounding := math.Exp2(float64(p.MaxLevel()-level) - 50) // squaring doubles it
+	return min(max(p.Noise().FreshSeeded(scale), rounding), 0x1p-20)
+}
+
 // Rescale is what rounding after a division adds, at the scale after it: both
 // polynomials are rounded, and c1's rounding is multiplied by s:
 // V = 1/12*(1 + 2/3*N). Noise from before is divided along with the message and so
