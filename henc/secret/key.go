@@ -1,6 +1,7 @@
 package secret
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"sync"
@@ -34,8 +35,9 @@ type Key struct {
 }
 
 // Generate draws a secret key from seed, which it does not keep or wipe; nil
-// draws a fresh one from the operating system. Equal seeds give equal keys. No branch
-// and no address depends on the seed or the key, here or in what is made of the key.
+// draws a fresh one from the operating system. Equal seeds give equal keys under one
+// set of parameters, and independent ones under two. No branch and no address depends
+// on the seed or the key, here or in what is made of the key.
 func Generate(ctx *henc.Context, seed *henc.Seed) (*Key, error) {
 	if ctx.Ring() == nil {
 		return nil, fmt.Errorf("generate key: %w: no context", henc.ErrParams)
@@ -48,14 +50,19 @@ func Generate(ctx *henc.Context, seed *henc.Seed) (*Key, error) {
 		defer fresh.Wipe()
 		seed = fresh
 	}
-	ternary, err := seed.Derive("hencedge secret key")
+	root, err := rootOf(ctx, seed)
+	if err != nil {
+		return nil, fmt.Errorf("generate key: %w", err)
+	}
+	defer root.Wipe()
+	ternary, err := root.Derive("hencedge secret key")
 	if err != nil {
 		return nil, fmt.Errorf("generate key: %w", err)
 	}
 	defer ternary.Wipe()
 	small := make([]int32, ctx.Parameters().N())
 	prng.Ternary(small, (*[32]byte)(ternary), keymat.LabelSecret)
-	k, err := newKey(ctx, small, seed)
+	k, err := newKey(ctx, small, root)
 	if err != nil {
 		clear(small)
 		return nil, fmt.Errorf("generate key: %w", err)
@@ -64,9 +71,10 @@ func Generate(ctx *henc.Context, seed *henc.Seed) (*Key, error) {
 }
 
 // FromCoefficients makes a key from the N coefficients of s, each -1, 0 or 1, for
-// example one made by another library. root is the secret that the key's noise
-// derives from; nil draws a fresh one. The arguments are copied.
-func FromCoefficients(ctx *henc.Context, coefficients []int32, root *henc.Seed) (*Key, error) {
+// example one made by another library. seed is the secret that the noise of the keys
+// made from s derives from, together with the parameters; nil draws a fresh one. The
+// arguments are copied.
+func FromCoefficients(ctx *henc.Context, coefficients []int32, seed *henc.Seed) (*Key, error) {
 	if ctx.Ring() == nil {
 		return nil, fmt.Errorf("key from coefficients: %w: no context", henc.ErrParams)
 	}
@@ -81,14 +89,19 @@ func FromCoefficients(ctx *henc.Context, coefficients []int32, root *henc.Seed) 
 	if outside != 0 {
 		return nil, fmt.Errorf("key from coefficients: %w: a coefficient is not -1, 0 or 1", henc.ErrMalformed)
 	}
-	if root == nil {
+	if seed == nil {
 		fresh, err := henc.NewSeed()
 		if err != nil {
 			return nil, fmt.Errorf("key from coefficients: %w", err)
 		}
 		defer fresh.Wipe()
-		root = fresh
+		seed = fresh
 	}
+	root, err := rootOf(ctx, seed)
+	if err != nil {
+		return nil, fmt.Errorf("key from coefficients: %w", err)
+	}
+	defer root.Wipe()
 	small := append([]int32(nil), coefficients...)
 	k, err := newKey(ctx, small, root)
 	if err != nil {
@@ -96,6 +109,18 @@ func FromCoefficients(ctx *henc.Context, coefficients []int32, root *henc.Seed) 
 		return nil, fmt.Errorf("key from coefficients: %w", err)
 	}
 	return k, nil
+}
+
+// rootOf is the root seed of a key: seed bound to the parameters. Without that, one
+// seed under two sets with a common prime at different places would give b = -a*s + e
+// and b' = -a'*s + e modulo that prime, with the same e, whose difference gives s.
+func rootOf(ctx *henc.Context, seed *henc.Seed) (*henc.Seed, error) {
+	hash := ctx.Parameters().Hash()
+	var words [4]uint64
+	for i := range words {
+		words[i] = binary.LittleEndian.Uint64(hash[8*i:])
+	}
+	return seed.Derive("hencedge key root", words[:]...)
 }
 
 // newKey takes small over and copies root.

@@ -228,3 +228,39 @@ func FuzzUnmarshal(f *testing.F) {
 		}
 	})
 }
+
+// TestSeedUnderTwoSets: keys from one seed under two sets of parameters share no
+// noise. With the same noise the difference of two public keys modulo a common prime
+// at different places would be (a'-a)*s, which gives s.
+func TestSeedUnderTwoSets(t *testing.T) {
+	const q = 1073692673
+	coeffs := must(must(secret.Generate(context(t, "edge12-d1", 1), seed(t, "two")))(t).Coefficients())(t)
+	noise := func(set string, key func(*henc.Context) (*secret.Key, error)) []uint32 {
+		ctx := context(t, set, 1)
+		k := must(key(ctx))(t)
+		r, pk := ctx.Ring(), must(k.PublicKey())(t).Value
+		i := slices.IndexFunc(ctx.Parameters().Moduli(), func(m cutrantt.Modulus) bool { return m.Q == q })
+		e := must(r.NewBatch(1, []int{i}, cutrantt.Coeffs(1)))(t)
+		b, a := must(pk.Slice(0, 1, i, i+1))(t), must(pk.Slice(1, 2, i, i+1))(t)
+		x := make([]uint32, e.Len())
+		if err := errors.Join(r.SetSmall(e, must(k.Coefficients())(t)), r.Forward(e, e), r.Mul(e, e, a), r.Add(e, e, b), r.Inverse(e, e), r.Download(x, e)); err != nil {
+			t.Fatal(err)
+		}
+		for j, v := range x {
+			if v > 21 && v < q-21 {
+				t.Fatalf("%s: coefficient %d of the noise is %d", set, j, v)
+			}
+		}
+		return x
+	}
+	for name, key := range map[string]func(*henc.Context) (*secret.Key, error){
+		"generated": func(ctx *henc.Context) (*secret.Key, error) { return secret.Generate(ctx, seed(t, "two")) },
+		"given": func(ctx *henc.Context) (*secret.Key, error) {
+			return secret.FromCoefficients(ctx, coeffs, seed(t, "two"))
+		},
+	} {
+		if slices.Equal(noise("edge12-add", key), noise("edge12-d1", key)) {
+			t.Errorf("%s: both public keys have the same noise", name)
+		}
+	}
+}
