@@ -4,7 +4,9 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"math"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/hencedge/hencedge/henc"
@@ -65,7 +67,12 @@ func (k *keys) seal(s *stream, w *window, id identity, clock Clock) (*sealed, er
 	fillSlots(u, s.cfg, w.values)
 	counter := binary.BigEndian.AppendUint64(nil, id.boot)
 	counter = binary.BigEndian.AppendUint64(counter, id.sequence)
-	seed, err := henc.NewSeed([]byte(id.device), []byte(s.cfg.Name), id.bootID, counter)
+	// The digest of the values keeps copies of one machine apart that agree in all
+	// else, the state of the kernel's generator included: then equal seeds are seeds
+	// of equal windows, and their ciphertexts say nothing.
+	content := digest(u)
+	defer clear(content[:])
+	seed, err := henc.NewSeed([]byte(id.device), []byte(s.cfg.Name), id.bootID, counter, content[:])
 	if err != nil {
 		return nil, err
 	}
@@ -97,6 +104,21 @@ func (k *keys) seal(s *stream, w *window, id identity, clock Clock) (*sealed, er
 		return nil, fmt.Errorf("sign: %w", err)
 	}
 	return &sealed{meta: meta, object: object, body: body, encrypt: took}, nil
+}
+
+// digest is a hash of values: SHA-256 of 256 of them after that of those before,
+// so that only a small buffer has to be wiped.
+func digest(values []float64) (sum [32]byte) {
+	var b [32 + 8*256]byte
+	defer clear(b[:])
+	for part := range slices.Chunk(values, 256) {
+		copy(b[:], sum[:])
+		for i, v := range part {
+			binary.LittleEndian.PutUint64(b[32+8*i:], math.Float64bits(v))
+		}
+		sum = sha256.Sum256(b[:32+8*len(part)])
+	}
+	return sum
 }
 
 // finish seals a window, counts it and tells the observer.

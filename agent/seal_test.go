@@ -1,0 +1,52 @@
+package agent
+
+import (
+	"bytes"
+	"testing"
+	"testing/cryptotest"
+
+	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/henc/secret"
+	"github.com/hencedge/hencedge/transport"
+)
+
+// TestCopiesOfAMachine: two machines with the same name, boot and counters, whose
+// kernels draw the same bytes, encrypt different windows with different randomness. In
+// symmetric mode the same would give c0' - c0 = m' - m.
+func TestCopiesOfAMachine(t *testing.T) {
+	own := keysFor(t)
+	k := &keys{ctx: own.ctx, encryptor: secret.NewSeededEncryptor(own.ctx, own.secret), id: own.public.KeyID, seeded: true, signing: own.signing}
+	seal := func(value float64) *henc.Ciphertext {
+		cryptotest.SetGlobalRandom(t, 1)
+		s := &stream{cfg: testConfig(t).Streams[0], level: 1, scale: 0x1p26}
+		w := &window{samples: 4, values: [][]float64{{value, 1, 2, 3}, {0, 0, 0, 0}, {0, 0, 0, 0}}}
+		out, err := k.seal(s, w, identity{device: "board1", boot: 1, sequence: 1, bootID: []byte("boot")}, newFakeClock())
+		if err != nil {
+			t.Fatal(err)
+		}
+		trust := transport.NewTrustStore()
+		if err := trust.AddDevice("board1", k.signing.Public()); err != nil {
+			t.Fatal(err)
+		}
+		v, err := transport.NewVerifier(transport.VerifierOptions{Trust: trust, AnyParams: true, AnyKey: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o, err := transport.Open(out.object, v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ct, err := own.ctx.UnmarshalCiphertext(o.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ct
+	}
+	a, again, b := seal(20), seal(20), seal(21)
+	if !bytes.Equal(a.Seed[:], again.Seed[:]) {
+		t.Fatal("equal windows of equal machines differ: the test does not test what it says")
+	}
+	if bytes.Equal(a.Seed[:], b.Seed[:]) {
+		t.Error("two windows are encrypted with the same randomness")
+	}
+}
