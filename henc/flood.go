@@ -23,8 +23,9 @@ type FloodSpec struct {
 	// Bits is the statistical security, MinFloodBits..MaxFloodBits: all shared
 	// decryptions together help any attacker by at most about 2^-Bits.
 	Bits int
-	// ErrorBound bounds the error |decrypted - exact| of every slot in message
-	// units: what the program's explanation promises. The security rests on it.
+	// ErrorBound bounds the error |decrypted - exact| of the real part of every slot,
+	// and of its imaginary part: what a program's explanation gives as the error of
+	// its last step. The security rests on it.
 	ErrorBound float64
 	// Magnitude bounds the absolute value of every slot, as a complex number.
 	Magnitude float64
@@ -44,8 +45,9 @@ type Flood struct {
 // with ErrFlood, giving the numbers.
 //
 // Let e be the error polynomial of the decryption. Every slot is off by at most
-// ErrorBound, so by Parseval the coefficients have ||e|| <= t = scale*ErrorBound
-// (Euclidean norm: N*||e||^2 is the sum of |e(zeta)|^2 over the N roots). Gaussian
+// sqrt(2)*ErrorBound as a complex number, so by Parseval the coefficients have ||e|| <=
+// t = scale*sqrt(2)*ErrorBound (Euclidean norm: N*||e||^2 is the sum of |e(zeta)|^2 over
+// the N roots). Gaussian
 // noise of deviation sigma on each coefficient makes the decryption and the exact
 // result differ by a Kullback-Leibler divergence of at most t^2/(2*sigma^2). By Li,
 // Micciancio, Schultz and Sorrell (eprint 2022/816) a divergence of 2^(-s-7)/q per
@@ -54,7 +56,7 @@ type Flood struct {
 //	sigma = 8 * sqrt(q) * 2^(s/2) * t
 //
 // The real part of a slot then has deviation sigma*sqrt(N/2)/scale =
-// 8*sqrt(q*N/2)*2^(s/2)*ErrorBound, whatever the scale. See docs/sharing.md.
+// 8*sqrt(q*N)*2^(s/2)*ErrorBound, whatever the scale. See docs/sharing.md.
 func (p Parameters) Flood(level int, scale float64, spec FloodSpec) (Flood, error) {
 	if err := p.CheckScale(level, scale); err != nil {
 		return Flood{}, fmt.Errorf("flood: %w", err)
@@ -73,7 +75,7 @@ func (p Parameters) Flood(level int, scale float64, spec FloodSpec) (Flood, erro
 	}
 	// No ciphertext is more exact than a fresh one.
 	model := p.Noise()
-	bound := max(spec.ErrorBound, model.Max(math.Sqrt2*model.FreshSeeded(scale), p.Slots()))
+	bound := max(math.Sqrt2*spec.ErrorBound, model.Max(math.Sqrt2*model.FreshSeeded(scale), p.Slots()))
 	sigma := 8 * math.Sqrt(float64(spec.Queries)) * math.Exp2(float64(spec.Bits)/2) * scale * bound
 	f := Flood{CoeffStdDev: sigma, SlotStdDev: model.slot(sigma*sigma, scale)}
 	f.RoundTo = math.Exp2(math.Floor(math.Log2(f.SlotStdDev)))

@@ -33,7 +33,7 @@ type Budget struct {
 // ShareOptions describe the ciphertext that is shared and what is expected of the
 // result; see henc.FloodSpec for each.
 type ShareOptions struct {
-	ErrorBound float64 // of every slot; what the program's explanation promises
+	ErrorBound float64 // of the real and of the imaginary part of every slot
 	Magnitude  float64 // of every slot; 0 means 1
 	Accuracy   float64 // largest acceptable standard deviation; 0 means 2^-8
 }
