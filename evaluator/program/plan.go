@@ -252,8 +252,9 @@ func (p *planner) sum(a, stride int, total float64) int {
 	}
 	n := step{op: stepSum, a: a, k: float64(stride), level: s.level, scale: s.scale, mag: s.mag * total, depth: s.depth}
 	n.dev = s.dev.sum(stride, total)
-	ks := deviation{}.noise(p.ch.noise.KeySwitch(n.level, n.scale))
-	n.dev = n.dev.plus(ks.sum(stride-1, float64(stride-1)))
+	// The noise of the rotation by 2^i comes stride/2^(i+1) times.
+	ks := rotations(p.ch.noise.KeySwitch(n.level, n.scale), bits.Len(uint(stride))-1, stride-1)
+	n.dev = n.dev.plus(deviation{own: ks})
 	p.check(n.level, n.mag, n.dev.limit(), n.scale, n.depth)
 	return p.add(n, "")
 }
@@ -274,7 +275,8 @@ func (p *planner) spread(a, pos int, sh shape) int {
 	n := step{op: stepSum, a: a, k: float64(sh.stride), level: rotated.level, scale: rotated.scale, mag: masked.mag, depth: rotated.depth}
 	// Besides the value's own error each slot collects the noise of the empty
 	// slots: of the mask's encoding, and of the rotations and the sum.
-	ks := laplace(p.ch.noise.KeySwitch(n.level, n.scale)).sum((bits.Len(uint(p.ch.slots)) + 1) * sh.stride)
+	several := bits.Len(uint(p.ch.slots)) + 1
+	ks := rotations(p.ch.noise.KeySwitch(n.level, n.scale), several, several*sh.stride)
 	enc := deviation{own: spread{sd: p.ch.noise.Encode(masked.plain.scale)}, fixed: p.ch.rounding}.times(source.mag)
 	n.dev = masked.dev.plus(enc.sum(sh.stride, float64(sh.stride))).plus(deviation{own: ks}).shared()
 	p.check(n.level, n.mag, n.dev.limit(), n.scale, n.depth)

@@ -47,6 +47,13 @@ func (s spread) plus(t spread) spread {
 // sum is the error of a sum of n independent errors of different slots.
 func (s spread) sum(n int) spread { return spread{s.sd * math.Sqrt(float64(n)), s.tail} }
 
+// rotations is the noise of several rotations, each of deviation sd in every slot, in a
+// sum of count slots altogether. One slot of the key meets at most one slot of each
+// rotation, so that many errors can grow with it together.
+func rotations(sd float64, several, count int) spread {
+	return spread{sd * math.Sqrt(float64(count)), sd * math.Sqrt(float64(several)/2)}
+}
+
 // limit is exceeded in magnitude with probability at most failure: Chernoff's
 // bound, minimised over t.
 func (s spread) limit() float64 {

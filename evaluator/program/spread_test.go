@@ -85,3 +85,43 @@ func TestSlotNoiseIsNotNormal(t *testing.T) {
 		t.Logf("kurtosis %.2f over %.0f slots", k, n)
 	}
 }
+
+// TestRotationNoise holds the bound for the noise of a sum over slots against its exact
+// law. Rotation i by 2^i adds its noise, which later rotations copy, to the slots that
+// are multiples of 2^(i+1); the noise in a slot is normal with the key's value there as
+// deviation, and that value, the same for every rotation, is complex normal. So slot m,
+// met by k rotations, contributes -log(1 - k*t^2/2) to the logarithm of the generating
+// function.
+func TestRotationNoise(t *testing.T) {
+	for stages := 1; stages <= 12; stages++ {
+		n := 1 << stages
+		met := make([]int, n)
+		for i := range stages {
+			for m := 0; m < n; m += 2 << i {
+				met[m]++
+			}
+		}
+		s := rotations(1, stages, n-1)
+		if total := sumInts(met); math.Abs(s.sd*s.sd-float64(total)) > 1e-9*float64(total) {
+			t.Errorf("%d slots: variance %g, want %d", n, s.sd*s.sd, total)
+		}
+		for part := 0.01; part < 1; part += 0.01 {
+			x := part / s.tail
+			exact := 0.0
+			for _, k := range met {
+				exact -= math.Log(1 - float64(k)*x*x/2)
+			}
+			if bound := s.sd * s.sd * x * x / 2 / (1 - part*part); exact > bound*(1+1e-9) {
+				t.Errorf("%d slots at t = %.3f: the exact law has %.4f, the bound is %.4f", n, x, exact, bound)
+				break
+			}
+		}
+	}
+}
+
+func sumInts(v []int) (sum int) {
+	for _, x := range v {
+		sum += x
+	}
+	return sum
+}
