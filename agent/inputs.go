@@ -91,7 +91,7 @@ func inputWarnings(cfg *config.Agent) []string {
 		case in.CAN != nil:
 			device = "/sys/class/net/" + in.CAN.Interface
 		case in.HTTP != nil && in.HTTP.Insecure:
-			clear = in.HTTP.URL
+			clear, _, _ = strings.Cut(in.HTTP.URL, "?") // secrets may follow
 		case in.MQTT != nil && in.MQTT.Insecure:
 			clear = in.MQTT.URL
 		case in.Modbus != nil:

@@ -107,7 +107,7 @@ func TestInputWarnings(t *testing.T) {
 		{Name: "pump", Modbus: &config.Modbus{URL: "rtu:///dev/none/ttyY"}},
 		{Name: "plc", Modbus: &config.Modbus{URL: "tcp://192.0.2.1"}},
 		{Name: "bus", CAN: &config.CAN{Interface: "nocan9"}},
-		{Name: "web", HTTP: &config.HTTP{URL: "http://192.0.2.1/x", Insecure: true}},
+		{Name: "web", HTTP: &config.HTTP{URL: "http://192.0.2.1/x?key=hunter2", Insecure: true}},
 		{Name: "tool", Exec: &config.Exec{Command: []string{"/no/such/tool"}}},
 		{Name: "text", Exec: &config.Exec{Command: []string{"/proc/version"}}},
 		{Name: "fine", Exec: &config.Exec{Command: []string{"/bin/sh"}}},
@@ -122,7 +122,7 @@ func TestInputWarnings(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, got)
 		}
 	}
-	if strings.Contains(got, "gps: no channel") || strings.Count(got, "plc") != 1 || strings.Count(got, "fine") != 1 {
+	if strings.Contains(got, "hunter2") || strings.Contains(got, "gps: no channel") || strings.Count(got, "plc") != 1 || strings.Count(got, "fine") != 1 {
 		t.Errorf("got\n%s", got)
 	}
 }

@@ -4,9 +4,11 @@ package httppoll
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"time"
 
 	"github.com/hencedge/hencedge/agent/input"
@@ -67,6 +69,10 @@ func (h *Input) poll(ctx context.Context) error {
 	}
 	resp, err := h.client.Do(req)
 	if err != nil {
+		var whole *url.Error // with the query, which may hold secrets
+		if errors.As(err, &whole) {
+			err = fmt.Errorf("%s: %w", req.URL.Host, whole.Err)
+		}
 		return err
 	}
 	defer resp.Body.Close()

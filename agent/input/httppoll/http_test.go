@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -173,6 +175,27 @@ func TestFailures(t *testing.T) {
 	}
 	if _, err := New(config.Input{HTTP: &config.HTTP{URL: url, CA: "none.pem"}}, input.Env{}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// What goes wrong is told without the query of the address: services take their keys there.
+func TestQueryStaysSecret(t *testing.T) {
+	gone, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	gone.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	hangs, ca := server(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	for name, url := range map[string]string{"gone": "http://" + gone.Addr().String(), "hangs": hangs} {
+		err := open(t, config.HTTP{URL: url + "/v1?key=hunter2", CA: ca, Insecure: true}).poll(ctx)
+		if err == nil || strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), strings.SplitN(url, "://", 2)[1]) {
+			t.Errorf("%s: got %v", name, err)
+		}
+		if name == "gone" && !errors.Is(err, syscall.ECONNREFUSED) || name == "hangs" && !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%s: got %v", name, err)
+		}
 	}
 }
 
