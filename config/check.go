@@ -46,13 +46,7 @@ func (c *checker) decoded(path string) bool {
 }
 
 // given reports whether the file has a value at path; true without a file.
-func (c *checker) given(path string) bool {
-	if c.doc == nil {
-		return true
-	}
-	_, ok := c.doc.keys[path]
-	return ok
-}
+func (c *checker) given(path string) bool { return c.doc.gives(path) }
 
 func (c *checker) fail(path, cause, remedy string) {
 	if c.decoded(path) {

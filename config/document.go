@@ -59,6 +59,15 @@ func (d *document) problem(path, cause, remedy string) *Error {
 	}
 }
 
+// gives reports whether the file has a value at path; true without a file.
+func (d *document) gives(path string) bool {
+	if d == nil {
+		return true
+	}
+	_, ok := d.keys[path]
+	return ok
+}
+
 // hide keeps a secret out of the lines that errors show.
 func (d *document) hide(secret string) {
 	if d != nil && secret != "" {

@@ -59,7 +59,7 @@ type overlay struct {
 }
 
 // WithRemote is the configuration with the sections of a remote one in place of
-// its own; a is not changed. name stands in errors. Mistakes are an *Errors:
+// its own; a, as it was read, is not changed. name stands in errors. Mistakes are an *Errors:
 // those of a file, sections that a does not open, and replays, which would let
 // the sender choose a file to be read.
 func (a *Agent) WithRemote(name string, data []byte) (*Agent, error) {
@@ -84,7 +84,10 @@ func (a *Agent) WithRemote(name string, data []byte) (*Agent, error) {
 			apply()
 		}
 	}
-	set("streams", func() { out.Streams = o.Streams })
+	set("streams", func() {
+		out.Streams = o.Streams
+		out.underived(a)
+	})
 	set("queue", func() { out.Queue = o.Queue })
 	set("log", func() { out.Log = o.Log })
 	set("stop_timeout", func() { out.StopTimeout = o.StopTimeout })
@@ -99,4 +102,22 @@ func (a *Agent) WithRemote(name string, data []byte) (*Agent, error) {
 		return nil, err
 	}
 	return &out, nil
+}
+
+// underived clears what file, which a is a copy of, does not say and follows from the
+// streams, for SetDefaults.
+func (a *Agent) underived(file *Agent) {
+	a.Inputs = slices.Clone(file.Inputs)
+	for i := range a.Inputs {
+		path := fmt.Sprintf("inputs[%d]", i)
+		if !file.doc.gives(path + ".every") {
+			a.Inputs[i].Every = 0
+		}
+		if !file.doc.gives(path + ".max_age") {
+			a.Inputs[i].MaxAge = 0
+		}
+	}
+	if !file.doc.gives("queue.full") {
+		a.Queue.Full = ""
+	}
 }

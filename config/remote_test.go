@@ -117,3 +117,66 @@ func FuzzWithRemote(f *testing.F) {
 		}
 	})
 }
+
+// What follows from the streams follows from those of the message: how often inputs are
+// polled, how old their values may be, what a full queue does. What the file says stays.
+func TestWithRemoteDerived(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(dir+"/data.csv", []byte("t,v\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a, err := ParseAgent(dir+"/agent.yaml", []byte(`
+device: b
+broker: {url: "tls://h"}
+keys: {public_key: p}
+signing_key: k
+state: s
+inputs:
+  - {name: plc, modbus: {url: "tcp://h"}}
+  - {name: own, every: 20s, max_age: 2m, http: {url: "https://h/x"}}
+  - {name: probe, serial: {device: /dev/ttyS0, format: text, request: "?"}}
+streams:
+  - name: file
+    params: edge12-d1
+    window: {samples: 8}
+    replay: {file: data.csv, time: t}
+    channels: [{name: v, unit: V, range: [0, 1], source: {type: replay, column: v}}]
+`+withRemote))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain := a.Inputs[0]
+	if a.Queue.Full != QueueBlock || plain.Every != DefaultEvery {
+		t.Fatalf("got %+v, %+v", a.Queue, plain)
+	}
+	got, err := a.WithRemote("remote", []byte(`
+streams:
+  - name: fast
+    interval: 100ms
+    window: {samples: 8}
+    params: edge12-d1
+    channels:
+      - {name: p, unit: V, range: [0, 1], source: {type: modbus, from: plc, register: 0}}
+      - {name: o, unit: V, range: [0, 1], source: {type: http, from: own}}
+      - {name: q, unit: V, range: [0, 1], source: {type: serial, from: probe, pattern: "(.*)"}}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plc, own, probe := got.Input("plc"), got.Input("own"), got.Input("probe")
+	if plc.Every != 100*time.Millisecond || plc.MaxAge != 300*time.Millisecond+DefaultModbusTimeout {
+		t.Errorf("polled every %v, max age %v", plc.Every, plc.MaxAge)
+	}
+	if own.Every != 20*time.Second || own.MaxAge != 2*time.Minute || probe.Every != 100*time.Millisecond {
+		t.Errorf("got %v, %v, %v", own.Every, own.MaxAge, probe.Every)
+	}
+	if got.Queue.Full != QueueDropOldest {
+		t.Errorf("a full queue of sensors: %s", got.Queue.Full)
+	}
+	if a.Inputs[0].Every != DefaultEvery || a.Queue.Full != QueueBlock {
+		t.Error("the base was changed")
+	}
+	if got, err = a.WithRemote("remote", []byte("log: {level: debug}")); err != nil || got.Queue.Full != QueueBlock || got.Inputs[0].Every != DefaultEvery {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}
