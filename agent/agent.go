@@ -98,7 +98,7 @@ type Agent struct {
 	courier atomic.Pointer[delivery.Courier] // nil until Run
 	streams []*stream
 	inputs  *inputs
-	since   time.Time
+	since   moment
 	bootID  []byte
 	link    link
 	device  device
@@ -157,11 +157,11 @@ func New(cfg *config.Agent, deps Deps) (*Agent, error) {
 			r.late = func() { s.count.late.Add(1) }
 		}
 	}
-	a.since = a.clock.Now()
+	a.since = a.now()
 	if id, err := p.machine.read(p.machine.path("proc/sys/kernel/random/boot_id")); err == nil {
 		a.bootID = []byte(id)
 	}
-	if a.state, err = openState(cfg.State, cfg.Device, a.since); err != nil {
+	if a.state, err = openState(cfg.State, cfg.Device, a.since.wall); err != nil {
 		p.close()
 		return nil, err
 	}

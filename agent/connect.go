@@ -67,10 +67,10 @@ func (a *Agent) options(background bool) (transport.Options, error) {
 	o.Will = func() (transport.Message, error) { return a.status(false) }
 	o.Birth = func() (transport.Message, error) { return a.status(true) }
 	o.Background, o.MaxPending = background, receiveMaximum
-	o.OnConnect = func() { a.link.set(true, a.clock.Now()) }
+	o.OnConnect = func() { a.link.set(true, a.now()) }
 	o.OnLost = func(err error) {
-		a.link.set(false, a.clock.Now())
-		a.link.failed(err, a.clock.Now())
+		a.link.set(false, a.now())
+		a.link.failed(err, a.now())
 	}
 	return o, nil
 }
@@ -78,7 +78,7 @@ func (a *Agent) options(background bool) (transport.Options, error) {
 // status makes a signed birth message or last will: one chunk, retained.
 func (a *Agent) status(online bool) (transport.Message, error) {
 	body, err := transport.MarshalStatus(transport.Status{
-		Online: online, Version: a.deps.Version, Streams: a.streamNames(), Since: a.since.UnixNano()})
+		Online: online, Version: a.deps.Version, Streams: a.streamNames(), Since: a.since.wall.UnixNano()})
 	if err != nil {
 		return transport.Message{}, err
 	}

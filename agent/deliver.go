@@ -73,9 +73,9 @@ func (a *Agent) newCourier(client transport.Client) (*delivery.Courier, error) {
 		},
 		Notify: func(err error) {
 			if err == nil {
-				a.link.acknowledged(a.clock.Now())
+				a.link.acknowledged(a.now())
 			} else {
-				a.link.failed(err, a.clock.Now())
+				a.link.failed(err, a.now())
 			}
 		},
 	}

@@ -58,7 +58,7 @@ func (a *Agent) connection(ch chan<- prometheus.Metric) {
 	}
 	gauge(descConnected, connected)
 	a.link.mu.Lock()
-	ack := a.link.lastAck
+	ack := a.link.lastAck.wall
 	a.link.mu.Unlock()
 	if !ack.IsZero() {
 		gauge(descLastAck, float64(ack.UnixMilli())/1e3)

@@ -15,37 +15,56 @@ type link struct {
 	mu       sync.Mutex
 	client   transport.Client
 	up       bool
-	changed  time.Time // of up
-	back     time.Time // of the connection after the last long absence
-	lastAck  time.Time
+	changed  moment // of up
+	back     moment // of the connection after the last long absence
+	lastAck  moment
 	lastErr  string
-	lost     uint64    // windows, when Health was asked last
-	lostAt   time.Time // when Health noticed the last of them
-	lastFail time.Time
+	lost     uint64 // windows, when Health was asked last
+	lostAt   moment // when Health noticed the last of them
+	lastFail moment
 }
 
-func (l *link) use(c transport.Client, now time.Time) {
+// moment is when something happened: for people, and to measure how long ago that is,
+// also when the clock is set meanwhile.
+type moment struct {
+	wall time.Time
+	mono time.Duration
+}
+
+func (a *Agent) now() moment { return moment{a.clock.Now(), a.clock.Mono()} }
+
+func (m moment) sub(o moment) time.Duration { return m.mono - o.mono }
+
+// when is the wall time, nil for never.
+func (m moment) when() *time.Time {
+	if m.wall.IsZero() {
+		return nil
+	}
+	return &m.wall
+}
+
+func (l *link) use(c transport.Client, now moment) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.client, l.changed, l.up = c, now, c.Connected()
 }
 
-func (l *link) set(up bool, now time.Time) {
+func (l *link) set(up bool, now moment) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if up && !l.up && now.Sub(l.changed) > offlineTooLong {
+	if up && !l.up && now.sub(l.changed) > offlineTooLong {
 		l.back = now
 	}
 	l.up, l.changed = up, now
 }
 
-func (l *link) acknowledged(now time.Time) {
+func (l *link) acknowledged(now moment) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.lastAck = now
 }
 
-func (l *link) failed(err error, now time.Time) {
+func (l *link) failed(err error, now moment) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.lastErr, l.lastFail = err.Error(), now
@@ -100,7 +119,7 @@ type Report struct {
 // Report describes the agent as it is now.
 func (a *Agent) Report() Report {
 	s, keys := a.Stats(), a.current()
-	r := Report{Device: a.cfg.Device, Boot: s.Boot, Since: a.since, Streams: s.Streams,
+	r := Report{Device: a.cfg.Device, Boot: s.Boot, Since: a.since.wall, Streams: s.Streams,
 		Sent: s.Sent, SentBytes: s.SentBytes, Retries: s.Retries, Refused: s.Refused}
 	r.Inputs, r.Troubles, r.Energy, r.Renumbered = s.Inputs, a.troubles(), a.Energy(), s.Delivery.Renumbered
 	q := &r.Queue
@@ -124,12 +143,7 @@ func (a *Agent) Report() Report {
 		q.Waits = "no connection to the broker"
 	}
 	r.Broker.LastError = a.link.lastErr
-	if t := a.link.lastAck; !t.IsZero() {
-		r.Broker.LastAck = &t
-	}
-	if t := a.link.lastFail; !t.IsZero() {
-		r.Broker.FailedAt = &t
-	}
+	r.Broker.LastAck, r.Broker.FailedAt = a.link.lastAck.when(), a.link.lastFail.when()
 	return r
 }
 
@@ -149,13 +163,13 @@ const offlineTooLong = 5 * time.Minute
 const lossMatters = 10 * time.Minute
 
 // losses says whether windows were lost lately.
-func (l *link) losses(s Stats, now time.Time) (reason string) {
+func (l *link) losses(s Stats, now moment) (reason string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if n := s.Spool.Dropped + s.Spool.Expired + s.Spool.Damaged + s.Refused; n > l.lost {
 		l.lost, l.lostAt = n, now
 	}
-	if l.lost == 0 || now.Sub(l.lostAt) >= lossMatters {
+	if l.lost == 0 || now.sub(l.lostAt) >= lossMatters {
 		return ""
 	}
 	return fmt.Sprintf("%d windows were lost: %d to a full queue, %d to age, %d to damage on disk, %d that can never be sent",
@@ -169,12 +183,12 @@ func (a *Agent) Health() []string {
 	var out []string
 	a.link.mu.Lock()
 	if c := a.link.client; c != nil && !c.Connected() {
-		if since := a.clock.Now().Sub(a.link.changed); since > offlineTooLong {
+		if since := a.now().sub(a.link.changed); since > offlineTooLong {
 			out = append(out, fmt.Sprintf("no connection to the broker for %v", since.Round(time.Second)))
 		}
 	}
 	a.link.mu.Unlock()
-	if reason := a.link.losses(a.Stats(), a.clock.Now()); reason != "" {
+	if reason := a.link.losses(a.Stats(), a.now()); reason != "" {
 		out = append(out, reason)
 	}
 	if err := a.spool.Health(); err != nil {
@@ -186,7 +200,7 @@ func (a *Agent) Health() []string {
 	if err := a.state.health(); err != nil {
 		out = append(out, "cannot be written: "+err.Error())
 	}
-	if reason := a.link.unacknowledged(a.Stats(), a.since, a.clock.Now()); reason != "" {
+	if reason := a.link.unacknowledged(a.Stats(), a.since, a.now()); reason != "" {
 		out = append(out, reason)
 	}
 	if n := a.Stats().Delivery.Renumbered; n > 0 {
@@ -201,18 +215,18 @@ const unacknowledgedTooLong = 15 * time.Minute
 
 // unacknowledged says that windows get nowhere although there is a connection: nobody
 // answers for them, or who does refuses them. A backlog gets as much time after it.
-func (l *link) unacknowledged(s Stats, start, now time.Time) string {
+func (l *link) unacknowledged(s Stats, start, now moment) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if s.Spool.Objects == 0 || s.Delivery.Closed || s.Delivery.LastTrouble == "" || l.client == nil || !l.client.Connected() {
 		return ""
 	}
-	for _, t := range []time.Time{l.back, l.lastAck} {
-		if t.After(start) {
+	for _, t := range []moment{l.back, l.lastAck} {
+		if !t.wall.IsZero() && t.mono > start.mono {
 			start = t
 		}
 	}
-	age := now.Sub(start)
+	age := now.sub(start)
 	if age <= unacknowledgedTooLong {
 		return ""
 	}

@@ -28,21 +28,29 @@ func TestHealth(t *testing.T) {
 	if got := a.Health(); len(got) != 0 || a.Connected() {
 		t.Errorf("before it runs: %q", got)
 	}
-	a.link.use(&fakeClient{}, clock.Now())
+	a.link.use(&fakeClient{}, a.now())
 	if got := a.Health(); len(got) != 0 || !a.Connected() {
 		t.Errorf("connected: %q", got)
 	}
-	a.link.use(&gone{}, clock.Now())
+	a.link.use(&gone{}, a.now())
 	if got := a.Health(); len(got) != 0 {
 		t.Errorf("just disconnected: %q", got)
 	}
-	clock.step(offlineTooLong + time.Second)
+	for _, step := range []time.Duration{30 * 24 * time.Hour, -60 * 24 * time.Hour} {
+		clock.step(step) // a board without a battery finds its time server
+		if got := a.Health(); len(got) != 0 {
+			t.Errorf("the clock was set by %v: %q", step, got)
+		}
+	}
+	if err := clock.Sleep(t.Context(), offlineTooLong+time.Second); err != nil {
+		t.Fatal(err)
+	}
 	if got := a.Health(); len(got) != 1 || !strings.Contains(got[0], "no connection to the broker for 5m1s") {
 		t.Errorf("offline for long: %q", got)
 	}
 	now := clock.Now()
-	a.link.failed(errors.New("connection refused"), now)
-	a.link.acknowledged(now.Add(-time.Minute))
+	a.link.failed(errors.New("connection refused"), a.now())
+	a.link.acknowledged(moment{now.Add(-time.Minute), clock.Mono() - time.Minute})
 	r := a.Report()
 	if r.Broker.LastError != "connection refused" || !r.Broker.FailedAt.Equal(now) || !r.Broker.LastAck.Equal(now.Add(-time.Minute)) || r.Broker.Connected {
 		t.Errorf("%+v", r.Broker)
@@ -56,7 +64,10 @@ func TestHealth(t *testing.T) {
 // of an hour, measured from the last acknowledgement, the start, or the end of a long
 // absence; a connection that comes and goes does not begin it anew.
 func TestUnacknowledged(t *testing.T) {
-	start := time.Unix(1_000_000, 0)
+	// The wall clock goes backwards meanwhile.
+	at := func(after time.Duration) moment {
+		return moment{time.Unix(1_000_000, 0).Add(-after), time.Hour + after}
+	}
 	stuck := Stats{Spool: spool.Stats{Objects: 7}, Delivery: delivery.Stats{LastTrouble: "no receipt"}}
 	for name, c := range map[string]struct {
 		change func(*link, *Stats)
@@ -69,22 +80,22 @@ func TestUnacknowledged(t *testing.T) {
 		"no trouble":         {func(_ *link, s *Stats) { s.Delivery.LastTrouble = "" }, time.Hour, false},
 		"outside the hours":  {func(_ *link, s *Stats) { s.Delivery.Closed = true }, time.Hour, false},
 		"no connection":      {func(l *link, _ *Stats) { l.client = &gone{} }, time.Hour, false},
-		"acknowledged":       {func(l *link, _ *Stats) { l.acknowledged(start.Add(50 * time.Minute)) }, time.Hour, false},
-		"and then not":       {func(l *link, _ *Stats) { l.acknowledged(start.Add(44 * time.Minute)) }, time.Hour, true},
-		"back after a while": {func(l *link, _ *Stats) { l.set(false, start); l.set(true, start.Add(50*time.Minute)) }, time.Hour, false},
+		"acknowledged":       {func(l *link, _ *Stats) { l.acknowledged(at(50 * time.Minute)) }, time.Hour, false},
+		"and then not":       {func(l *link, _ *Stats) { l.acknowledged(at(44 * time.Minute)) }, time.Hour, true},
+		"back after a while": {func(l *link, _ *Stats) { l.set(false, at(0)); l.set(true, at(50*time.Minute)) }, time.Hour, false},
 		"comes and goes": {func(l *link, _ *Stats) {
 			for i := range 60 {
-				l.set(i%2 == 1, start.Add(time.Duration(i)*time.Minute))
+				l.set(i%2 == 1, at(time.Duration(i)*time.Minute))
 			}
 		}, time.Hour, true},
 	} {
 		var l link
 		s := stuck
-		l.use(&fakeClient{}, start)
+		l.use(&fakeClient{}, at(0))
 		if c.change != nil {
 			c.change(&l, &s)
 		}
-		if got := l.unacknowledged(s, start, start.Add(c.after)); (got != "") != c.want || c.want && (!strings.Contains(got, "7 wait: no receipt") || !strings.Contains(got, "m")) {
+		if got := l.unacknowledged(s, at(0), at(c.after)); (got != "") != c.want || c.want && (!strings.Contains(got, "7 wait: no receipt") || !strings.Contains(got, "m")) {
 			t.Errorf("%s: %q", name, got)
 		}
 	}
@@ -93,7 +104,7 @@ func TestUnacknowledged(t *testing.T) {
 // A loss counts for a while after it was noticed, and again when there is more.
 func TestLossesCount(t *testing.T) {
 	var l link
-	now := time.Unix(1_000_000, 0)
+	now := moment{wall: time.Unix(1_000_000, 0)}
 	s := func(dropped, expired uint64) Stats {
 		return Stats{Spool: spool.Stats{Dropped: dropped, Expired: expired}}
 	}
@@ -108,7 +119,7 @@ func TestLossesCount(t *testing.T) {
 		{time.Second, 3, 0, ""},
 		{time.Hour, 3, 2, "5 windows were lost: 3 to a full queue, 2 to age"},
 	} {
-		now = now.Add(c.after)
+		now = moment{now.wall.Add(-c.after), now.mono + c.after}
 		if got := l.losses(s(c.dropped, c.expired), now); (c.want == "") != (got == "") || !strings.Contains(got, c.want) {
 			t.Errorf("%d: %q, want %q", i, got, c.want)
 		}

@@ -39,7 +39,7 @@ func (a *Agent) run(ctx context.Context, limit int) (err error) {
 		return err
 	}
 	defer hangUp()
-	a.link.use(client, a.clock.Now())
+	a.link.use(client, a.now())
 	courier, err := a.newCourier(client)
 	if err != nil {
 		return err
