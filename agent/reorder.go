@@ -130,7 +130,8 @@ func (o *reorder) take(n int) []row {
 		return nil
 	}
 	out := slices.Clone(o.waiting[:n])
-	o.waiting = slices.Delete(o.waiting, 0, n)
+	clear(o.waiting[:n])
+	o.waiting = o.waiting[n:] // not moved to the front: there may be tens of thousands
 	o.gone, o.any = out[n-1].at, true
 	return out
 }

@@ -364,3 +364,13 @@ func TestReorderLeapProperty(t *testing.T) {
 		}
 	})
 }
+
+// An hour of lateness at ten samples a second: 36,000 rows wait.
+func BenchmarkReorder(b *testing.B) {
+	o := &reorder{lateness: time.Hour}
+	r := sampleAt(t0, 1)
+	for b.Loop() {
+		r.at = r.at.Add(100 * time.Millisecond)
+		o.add(r)
+	}
+}
