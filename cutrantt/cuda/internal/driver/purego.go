@@ -4,6 +4,7 @@ package driver
 
 import (
 	"os"
+	"runtime"
 
 	"github.com/ebitengine/purego"
 )
@@ -23,11 +24,19 @@ func openLibrary() (func(name string) (uintptr, error), error) {
 	if name := os.Getenv(LibraryVariable); name != "" {
 		names = []string{name}
 	}
+	// The dynamic linker keeps the message of a failure for the thread that asked,
+	// and purego fetches it with a second call.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	var first error
 	for _, name := range names {
 		handle, err := purego.Dlopen(name, purego.RTLD_NOW|purego.RTLD_GLOBAL)
 		if err == nil {
-			return func(name string) (uintptr, error) { return purego.Dlsym(handle, name) }, nil
+			return func(name string) (uintptr, error) {
+				runtime.LockOSThread()
+				defer runtime.UnlockOSThread()
+				return purego.Dlsym(handle, name)
+			}, nil
 		}
 		if first == nil {
 			first = err
