@@ -291,26 +291,12 @@ func (c *checker) broker(deps Deps) {
 		c.fail(path, "correct the path or the file", err)
 	}
 	if _, err := b.Password.Resolve(); err != nil {
-		remedy := secretRemedy(b.Password)
+		remedy := b.Password.Available()
 		if errors.Is(err, os.ErrPermission) {
 			remedy = "let the user that the agent runs as read it (chown root:hencedge-agent, chmod 640), or hand it over as cred:"
 		}
 		c.fail("broker.password", remedy, err)
 	}
-}
-
-// secretRemedy says how a secret of that kind becomes available.
-func secretRemedy(s config.Secret) string {
-	kind, name, _ := strings.Cut(string(s), ":")
-	switch kind {
-	case "env":
-		return fmt.Sprintf("set %s in the environment of this process; for the service with EnvironmentFile= in a drop-in", name)
-	case "cred":
-		return fmt.Sprintf("add LoadCredential=%s:/path to the unit; outside of it give --credentials DIR", name)
-	case "age":
-		return "correct the file, or where the identity is that opens it"
-	}
-	return "correct the path or the file"
 }
 
 // state checks the state file without changing it.

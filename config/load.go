@@ -90,6 +90,9 @@ func load[T any](path string, parse func(string, []byte) (*T, error)) (*T, error
 		if errors.Is(err, fs.ErrPermission) {
 			return nil, fmt.Errorf("cannot read the configuration as user %d: %w; it holds no secrets: chmod 644 %s", os.Geteuid(), err, path)
 		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("cannot read the configuration: %w; give the path of the file", err)
+		}
 		return nil, fmt.Errorf("cannot read the configuration: %w", err)
 	}
 	defer f.Close()

@@ -226,3 +226,17 @@ func (s Secret) remedy() string {
 	}
 	return "put it into a file of mode 0600 and write file:/path; or env:NAME, cred:NAME, age:FILE@IDENTITY"
 }
+
+// Available says what makes the secret available where it cannot be read.
+func (s Secret) Available() string {
+	kind, name, _ := strings.Cut(string(s), ":")
+	switch kind {
+	case "env":
+		return fmt.Sprintf("set %s in the environment of this process; for the service with EnvironmentFile= in a drop-in", name)
+	case "cred":
+		return fmt.Sprintf("add LoadCredential=%s:/path to the unit; outside of it give --credentials DIR", name)
+	case "age":
+		return "correct the file, or where the identity is that opens it"
+	}
+	return "correct the path or the file"
+}

@@ -1,20 +1,27 @@
 package evaluator
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/evaluator/program"
 )
 
-// CheckError lists every program that cannot be served. It wraps ErrConfig, the
-// cause of each (a *program.Error where the expression is at fault), and a
-// *config.Errors with their places in the file.
+// CheckError lists every program that cannot be served, and of CheckFiles what else
+// is missing. It wraps ErrConfig, the cause of each (a *program.Error where the
+// expression is at fault), and a *config.Errors with their places in the file.
 type CheckError struct {
-	list *config.Errors
-	errs []error
+	faults []fault
+	absent int // of the faults, what may be there later
+}
+
+type fault struct {
+	place *config.Error
+	err   error
 }
 
 // add notes the fault of program i; i < 0 means the list of programs.
@@ -28,32 +35,47 @@ func (c *CheckError) add(cfg *config.Evaluator, i int, err error) {
 	if errors.As(err, &pe) {
 		path, cause, remedy = path+".expr", pe.Message, pe.Hint
 	}
-	c.list.Add(cfg.Problem(path, cause, remedy))
-	c.errs = append(c.errs, err)
+	c.faults = append(c.faults, fault{cfg.Problem(path, cause, remedy), err})
 }
 
 func (c *CheckError) err() error {
-	if len(c.errs) == 0 {
+	if len(c.faults) == 0 {
 		return nil
 	}
+	slices.SortStableFunc(c.faults, func(a, b fault) int {
+		return cmp.Or(cmp.Compare(a.place.Line, b.place.Line), cmp.Compare(a.place.Column, b.place.Column))
+	})
 	return c
 }
-
-func newCheckError() *CheckError { return &CheckError{list: new(config.Errors)} }
 
 // Error gives each fault with its place in the file, if it came from one, and
 // with the sub-expression marked.
 func (c *CheckError) Error() string {
-	parts := make([]string, len(c.errs))
-	for i, err := range c.errs {
-		where := ErrConfig.Error()
-		if p := c.list.List[i]; p.Line > 0 {
-			where = fmt.Sprintf("%s:%d:%d", p.File, p.Line, p.Column)
+	parts := make([]string, len(c.faults))
+	for i, f := range c.faults {
+		switch p := f.place; {
+		case f.err == p: // of something that the configuration names
+			parts[i] = p.Error()
+		case p.Line > 0:
+			parts[i] = fmt.Sprintf("%s:%d:%d: %v", p.File, p.Line, p.Column, f.err)
+		default:
+			parts[i] = fmt.Sprintf("%v: %v", ErrConfig, f.err)
 		}
-		parts[i] = where + ": " + err.Error()
 	}
 	return strings.Join(parts, "\n")
 }
 
-// Unwrap gives ErrConfig, the list of places, and the single faults.
-func (c *CheckError) Unwrap() []error { return append([]error{ErrConfig, c.list}, c.errs...) }
+// Unwrap gives ErrConfig, the list of places, and the single faults, and ErrAbsent
+// when all of them may pass.
+func (c *CheckError) Unwrap() []error {
+	places := new(config.Errors)
+	out := []error{ErrConfig, places}
+	for _, f := range c.faults {
+		places.Add(f.place)
+		out = append(out, f.err)
+	}
+	if c.absent == len(c.faults) {
+		out = append(out, ErrAbsent)
+	}
+	return out
+}

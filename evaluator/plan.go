@@ -87,8 +87,14 @@ func (p *Plan) Needs() []Need {
 // Check compiles every program of cfg, without keys and without a broker. The
 // error is a *CheckError with the faults of all programs.
 func Check(cfg *config.Evaluator) (*Plan, error) {
+	faults := new(CheckError)
+	plan := compile(cfg, faults)
+	return plan, faults.err()
+}
+
+// compile compiles every program, or notes what is wrong and gives nil.
+func compile(cfg *config.Evaluator, faults *CheckError) *Plan {
 	plan := &Plan{}
-	faults := newCheckError()
 	for i := range cfg.Programs {
 		p, err := planProgram(cfg, &cfg.Programs[i])
 		if err != nil {
@@ -100,10 +106,10 @@ func Check(cfg *config.Evaluator) (*Plan, error) {
 	if len(cfg.Programs) == 0 {
 		faults.add(cfg, -1, errors.New("no programs are declared"))
 	}
-	if err := faults.err(); err != nil {
-		return nil, err
+	if faults.err() != nil {
+		return nil
 	}
-	return plan, nil
+	return plan
 }
 
 // Explain describes the named programs of cfg, or all when none is named. It
@@ -111,7 +117,7 @@ func Check(cfg *config.Evaluator) (*Plan, error) {
 // others.
 func Explain(cfg *config.Evaluator, names ...string) ([]program.Explanation, error) {
 	var out []program.Explanation
-	faults := newCheckError()
+	faults := new(CheckError)
 	for _, n := range names {
 		if !slices.Contains(programNames(cfg), n) {
 			faults.add(cfg, -1, fmt.Errorf("there is no program %q; there are %s", n, strings.Join(programNames(cfg), ", ")))

@@ -266,7 +266,9 @@ func (s *Service) Run(ctx context.Context) (err error) {
 		s.deps.OnReady()
 	}
 	s.warnUseless()
-	s.log.Info("evaluator runs", "name", s.cfg.Name, "programs", len(s.plan.Programs), "streams", len(s.sources))
+	if ctx.Err() == nil {
+		s.log.Info("evaluator runs", "name", s.cfg.Name, "programs", len(s.plan.Programs), "streams", len(s.sources))
+	}
 	failure := s.ended(ctx)
 	end()
 	close(s.quit)

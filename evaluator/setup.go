@@ -17,26 +17,31 @@ func compareStreams(a, b streamID) int {
 	return cmp.Or(cmp.Compare(a.device, b.device), cmp.Compare(a.stream, b.stream))
 }
 
-// holdKeys loads the evaluation keys, checks that they can do what the programs
-// need, and returns their names. Parameters share one context.
-func (s *Service) holdKeys() ([]transport.KeyRef, []Keys, error) {
-	contexts := map[[32]byte]*henc.Context{}
-	contextFor := func(p henc.Parameters) (*henc.Context, error) {
-		if c := contexts[p.Hash()]; c != nil {
+// contexts makes one context for each set of parameters; make nil is
+// henc.NewContext with henc.WithFastestN2.
+func contexts(make func(henc.Parameters) (*henc.Context, error)) func(henc.Parameters) (*henc.Context, error) {
+	if make == nil {
+		make = func(p henc.Parameters) (*henc.Context, error) { return henc.NewContext(p, henc.WithFastestN2()) }
+	}
+	made := map[[32]byte]*henc.Context{}
+	return func(p henc.Parameters) (*henc.Context, error) {
+		if c := made[p.Hash()]; c != nil {
 			return c, nil
-		}
-		make := s.deps.Context
-		if make == nil {
-			make = func(p henc.Parameters) (*henc.Context, error) { return henc.NewContext(p, henc.WithFastestN2()) }
 		}
 		c, err := make(p)
 		if err == nil {
-			contexts[p.Hash()] = c
+			made[p.Hash()] = c
 		}
 		return c, err
 	}
+}
+
+// holdKeys loads the evaluation keys, checks that they can do what the programs
+// need, and returns their names. Parameters share one context.
+func (s *Service) holdKeys() ([]transport.KeyRef, []Keys, error) {
 	all := s.deps.Keys
 	if all == nil {
+		contextFor := contexts(s.deps.Context)
 		for _, dir := range s.cfg.KeySets {
 			keys, err := LoadKeys(dir, contextFor)
 			if err != nil {
@@ -45,27 +50,35 @@ func (s *Service) holdKeys() ([]transport.KeyRef, []Keys, error) {
 			all = append(all, keys...)
 		}
 	}
+	refs, err := s.admitKeys(all)
+	if err != nil {
+		return nil, nil, err
+	}
+	return refs, all, s.makeLanes(all)
+}
+
+// admitKeys notes which keys there are and refuses those that do not go together or
+// cannot do what the programs need.
+func (s *Service) admitKeys(all []Keys) ([]transport.KeyRef, error) {
+	contexts := map[[32]byte]*henc.Context{}
 	var refs []transport.KeyRef
 	for _, k := range all {
 		if k.Context == nil || k.Evaluation == nil {
-			return nil, nil, fmt.Errorf("%w: keys without a context", ErrKeys)
+			return nil, fmt.Errorf("%w: keys without a context", ErrKeys)
 		}
 		hash := k.Context.Parameters().Hash()
 		if c := contexts[hash]; c != nil && c != k.Context {
-			return nil, nil, fmt.Errorf("%w: keys for %s come with different contexts", ErrKeys, k.Context.Parameters().Name())
+			return nil, fmt.Errorf("%w: keys for %s come with different contexts", ErrKeys, k.Context.Parameters().Name())
 		}
 		contexts[hash] = k.Context
 		ref := k.ref()
 		if s.keys[ref] != nil {
-			return nil, nil, fmt.Errorf("%w: epoch %d of key set %x is there twice", ErrKeys, ref.Epoch, ref.ID)
+			return nil, fmt.Errorf("%w: epoch %d of key set %x is there twice", ErrKeys, ref.Epoch, ref.ID)
 		}
 		s.keys[ref] = &heldKeys{params: k.Context.Parameters(), until: k.AcceptUntil}
 		refs = append(refs, ref)
 	}
-	if err := s.checkNeeds(all); err != nil {
-		return nil, nil, err
-	}
-	return refs, all, s.makeLanes(all)
+	return refs, s.checkNeeds(all)
 }
 
 // checkNeeds refuses keys that lack something that a program needs.

@@ -17,11 +17,7 @@ func Dial(ctx context.Context, b config.Broker, log *slog.Logger) (transport.Cli
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", b.URL, err)
 	}
-	c, err := transport.Dial(ctx, o)
-	if err != nil {
-		return nil, fmt.Errorf("connect to %s: %w", b.URL, err)
-	}
-	return c, nil
+	return transport.Dial(ctx, o)
 }
 
 // Signers are the trusted evaluators of a configuration by name.

@@ -256,7 +256,10 @@ func emptyDir(dir string) error {
 		return err
 	}
 	if _, err := os.Lstat(filepath.Join(dir, manifestName)); err == nil {
-		return fmt.Errorf("%w: %s holds a key set or an export of one; use another directory (a key set gets fresh keys with: hencedge keys rotate --dir %s)", ErrExists, dir, dir)
+		if _, err := os.Lstat(filepath.Join(dir, signerFile)); err != nil {
+			return fmt.Errorf("%w: %s holds an export of a key set; use another directory", ErrExists, dir)
+		}
+		return fmt.Errorf("%w: %s holds a key set; use another directory, or give it fresh keys with: hencedge keys rotate --dir %s", ErrExists, dir, dir)
 	}
 	for _, e := range entries {
 		if e.Name() != ".lock" {

@@ -4,6 +4,7 @@ import (
 	"crypto/ed25519"
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -33,8 +34,8 @@ type ReaderOptions struct {
 }
 
 // Reader verifies and decrypts results with the keys of one set. Secret keys
-// are loaded when the first result of their epoch comes and stay in memory
-// until Close. It is safe for concurrent use.
+// are loaded by Load, or when the first result of their epoch comes, and stay in
+// memory until Close. It is safe for concurrent use.
 type Reader struct {
 	set  *Set
 	o    ReaderOptions
@@ -208,6 +209,26 @@ func (r *Reader) decrypt(obj *transport.Object) ([]float64, error) {
 		return nil, fmt.Errorf("decrypt result of %s: %w", obj.Meta.Program, err)
 	}
 	return slots, nil
+}
+
+// Load loads the secret keys of all epochs. Who reads each result once calls it
+// before the first one: a result that was verified counts as seen, and would be lost
+// by a key that cannot be read. The key of an epoch whose overlap is over may have
+// been taken away.
+func (r *Reader) Load() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, e := range r.set.Manifest().Epochs {
+		id, err := e.ID()
+		if err == nil {
+			_, err = r.key(id)
+		}
+		over := !e.AcceptUntil.IsZero() && e.AcceptUntil.Before(time.Now())
+		if err != nil && !(over && errors.Is(err, fs.ErrNotExist)) {
+			return err
+		}
+	}
+	return nil
 }
 
 // key loads the secret key of an epoch once; r.mu is held.

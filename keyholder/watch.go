@@ -35,10 +35,14 @@ type staged struct {
 }
 
 // Watch reads results as they arrive until ctx ends, which is no error. Objects
-// that cannot be read are reported and do not disturb later ones.
+// that cannot be read are reported and do not disturb later ones. It begins with
+// Reader.Load.
 func Watch(ctx context.Context, r *Reader, o WatchOptions) error {
 	if o.Client == nil {
 		return errors.New("watch results: no client")
+	}
+	if err := r.Load(); err != nil {
+		return fmt.Errorf("watch results: %w", err)
 	}
 	if o.TopicPrefix == "" {
 		o.TopicPrefix = transport.DefaultPrefix

@@ -39,7 +39,7 @@ var (
 	ErrClosed = errors.New("client is closed")
 	// ErrRefused: the broker or its certificate makes connecting pointless
 	// until the configuration changes.
-	ErrRefused = errors.New("connection refused")
+	ErrRefused = errors.New("refused")
 	// ErrOptions: options that cannot work together.
 	ErrOptions = errors.New("invalid client options")
 )

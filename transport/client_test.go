@@ -457,9 +457,25 @@ func TestPassword(t *testing.T) {
 	dial(t, Options{URL: "tcp://" + addr, ClientID: "a", Username: "alice", Password: pw("secret")})
 	for _, o := range []Options{{}, {Username: "alice"}, {Username: "alice", Password: pw("guess")}, {Username: "bob", Password: pw("")}} {
 		o.URL, o.ClientID, o.Logger = "tcp://"+addr, "b", quiet()
-		if _, err := Dial(testCtx(t), o); !errors.Is(err, ErrRefused) {
+		if _, err := Dial(testCtx(t), o); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "does not accept the user name, the password") {
 			t.Errorf("%q: %v", o.Username, err)
 		}
+	}
+}
+
+// TestNoPassword: where the password cannot be read nothing is tried without it, and
+// the error has the cause.
+func TestNoPassword(t *testing.T) {
+	t.Parallel()
+	cause := errors.New("no such secret")
+	_, err := Dial(testCtx(t), Options{URL: "tcp://127.0.0.1:1", ClientID: "a", Username: "alice", Logger: quiet(),
+		Password: func() (string, error) { return "", cause },
+		Dialer: func(context.Context, string, string) (net.Conn, error) {
+			t.Error("a connection was made")
+			return nil, io.EOF
+		}})
+	if !errors.Is(err, ErrRefused) || !errors.Is(err, cause) {
+		t.Errorf("error %v", err)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -159,7 +160,11 @@ func (k *SigningKey) save(path string) error {
 	}
 	text = append(text, '\n')
 	defer clear(text)
-	f, err := os.CreateTemp(filepath.Dir(path), ".signing-key-*") // mode 0600
+	dir := filepath.Dir(path)
+	f, err := os.CreateTemp(dir, ".signing-key-*") // mode 0600
+	if errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("make the directory %s first: %w", dir, fs.ErrNotExist)
+	}
 	if err != nil {
 		return err
 	}

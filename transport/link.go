@@ -71,12 +71,13 @@ func (c *client) notified(_ paho.Client, n paho.ConnectionNotification) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.lastErr = f.Reason
+	reason := plain(f.Reason)
+	c.lastErr = reason
 	if c.closing {
 		return
 	}
-	c.log.Warn("connection attempt failed", "error", f.Reason, "attempt", c.attempts)
-	if !c.ever && permanent(f.Reason) {
+	c.log.Warn("connection attempt failed", "error", reason, "attempt", c.attempts)
+	if !c.ever && permanent(reason) {
 		select {
 		case <-c.failed:
 		default:
@@ -85,11 +86,30 @@ func (c *client) notified(_ paho.Client, n paho.ConnectionNotification) {
 	}
 }
 
+// errPassword: there is no password to connect with, so that nothing was tried.
+var errPassword = errors.New("cannot read the broker's password")
+
+// plain says in full what the library says in two words, and leaves out that a
+// network error is one.
+func plain(err error) error {
+	switch {
+	case errors.Is(err, packets.ErrorRefusedNotAuthorised), errors.Is(err, packets.ErrorRefusedBadUsernameOrPassword):
+		return fmt.Errorf("the broker does not accept the user name, the password or the client certificate: %w", err)
+	case errors.Is(err, packets.ErrorRefusedIDRejected):
+		return fmt.Errorf("the broker does not accept the client id: %w", err)
+	case errors.Is(err, packets.ErrorNetworkError):
+		if both, ok := err.(interface{ Unwrap() []error }); ok && len(both.Unwrap()) == 2 {
+			return both.Unwrap()[1]
+		}
+	}
+	return err
+}
+
 // permanent reports whether waiting will not cure err.
 func permanent(err error) bool {
 	var cert *tls.CertificateVerificationError
 	var op *net.OpError
-	return errors.As(err, &cert) ||
+	return errors.Is(err, errPassword) || errors.As(err, &cert) ||
 		(errors.As(err, &op) && op.Op == "remote error") || // a TLS alert from the broker
 		errors.Is(err, packets.ErrorRefusedBadProtocolVersion) ||
 		errors.Is(err, packets.ErrorRefusedIDRejected) ||

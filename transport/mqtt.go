@@ -43,6 +43,7 @@ type client struct {
 	short    int           // connections in a row that soon ended
 	ever     bool          // connected at least once
 	lastErr  error         // of the last attempt
+	locked   error         // why there is no password for the attempt that begins
 	failed   chan struct{} // closed when the first attempt is refused for good
 	closing  bool
 	bearing  bool // a birth message is under way
@@ -135,9 +136,9 @@ func (c *client) pahoOptions() (*paho.ClientOptions, error) {
 				return c.opts.Username, ""
 			}
 			pw, err := c.opts.Password()
-			if err != nil {
-				c.log.Error("cannot read the broker password", "error", err)
-			}
+			c.mu.Lock()
+			c.locked = err
+			c.mu.Unlock()
 			return c.opts.Username, pw
 		})
 	}
@@ -167,7 +168,7 @@ func (c *client) pahoOptions() (*paho.ClientOptions, error) {
 // back to a restarted broker all at once.
 func (c *client) open(_ *url.URL, _ paho.ClientOptions) (net.Conn, error) {
 	c.mu.Lock()
-	n, ever := c.attempts, c.ever
+	n, ever, locked := c.attempts, c.ever, c.locked
 	c.attempts++
 	c.mu.Unlock()
 	if n > 0 || ever {
@@ -179,6 +180,9 @@ func (c *client) open(_ *url.URL, _ paho.ClientOptions) (net.Conn, error) {
 		case <-c.ctx.Done():
 			return nil, ErrClosed
 		}
+	}
+	if locked != nil {
+		return nil, fmt.Errorf("%w: %w", errPassword, locked)
 	}
 	ctx, cancel := context.WithTimeout(c.ctx, connectTimeout)
 	defer cancel()
@@ -194,7 +198,7 @@ func (c *client) open(_ *url.URL, _ paho.ClientOptions) (net.Conn, error) {
 		t := tls.Client(raw, c.opts.tlsConfig(c.end))
 		if err := t.HandshakeContext(ctx); err != nil {
 			raw.Close()
-			return nil, fmt.Errorf("tls: %w", err)
+			return nil, fmt.Errorf("TLS handshake: %w", err)
 		}
 		raw = t
 	}

@@ -189,7 +189,7 @@ func (a *app) evaluatorCandidate(cmd *cobra.Command, file, backendName, devices 
 	if err != nil {
 		return nil, err
 	}
-	if _, err := evaluator.Check(cfg); err != nil {
+	if err := evaluator.CheckFiles(cfg, false); err != nil { // the service loads the keys itself
 		return nil, err
 	}
 	b, err := backends(backendName, devices, func(message string) { log.Info(message) })

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -103,10 +102,14 @@ func (a *app) evaluatorCheck() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "find every mistake in a configuration, without connecting",
-		Long: `check reads a configuration, compiles its programs, and loads the key sets to see
-that they serve every program. A program that cannot fit its parameters is
-refused with the sub-expression that does not fit. The exit code is 2 when the
-evaluator would not start.`,
+		Long: `check reads a configuration, compiles its programs, loads the key sets to see that
+they serve every program, and looks at the signing key, TLS files, the password and
+directories. A program that cannot fit its parameters is refused with the
+sub-expression that does not fit. The exit code is 2 when the evaluator would not
+start.
+
+--no-keys looks at the configuration and its programs alone, before there are keys
+or on another machine.`,
 		Example: `  hencedge evaluator check -c evaluator.yaml
   hencedge evaluator check -c evaluator.yaml --no-keys --json`,
 		Args: noArgs,
@@ -124,37 +127,20 @@ evaluator would not start.`,
 					writes = append(writes, cfg.Store.Dir)
 				}
 				warnings = append(warnings, serviceWrites(systemd.Evaluator, file, writes...)...)
-				err = checkEvaluator(cfg, !noKeys)
+				if noKeys {
+					_, err = evaluator.Check(cfg)
+				} else {
+					err = evaluator.CheckFiles(cfg, true)
+				}
 			}
 			return a.checked(file, err, warnings)
 		},
 	}
 	configFlag(cmd, &file, "evaluator.yaml")
 	credentialsFlag(cmd, &dir)
-	cmd.Flags().BoolVar(&noKeys, "no-keys", false, "do not read the key sets and the signing key, for a configuration written before them")
+	cmd.Flags().BoolVar(&noKeys, "no-keys", false, "open nothing that the configuration names: no keys, secrets or directories")
 	a.jsonFlag(cmd, "one JSON object")
 	return cmd
-}
-
-// checkEvaluator compiles the programs and, with keys, makes the service that
-// would run, without running it.
-func checkEvaluator(cfg *config.Evaluator, keys bool) error {
-	if _, err := evaluator.Check(cfg); err != nil || !keys {
-		return err
-	}
-	if st := cfg.Store; st != nil {
-		if info, err := os.Stat(st.Dir); err != nil || !info.IsDir() {
-			return &config.Errors{List: []*config.Error{cfg.Problem("store.dir", fmt.Sprintf("the directory %s does not exist", st.Dir),
-				"make it, owned by the user that the evaluator runs as")}}
-		}
-	}
-	probe := *cfg
-	probe.State, probe.Store = "", nil // nothing is changed
-	s, err := evaluator.New(&probe, evaluator.Deps{})
-	if err != nil {
-		return err
-	}
-	return s.Close()
 }
 
 func (a *app) evaluatorExplain() *cobra.Command {

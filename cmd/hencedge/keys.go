@@ -57,7 +57,7 @@ func (f *needsFlags) needs() (params henc.Parameters, n keyholder.Needs, err err
 	}
 	checked, err := evaluator.Check(cfg)
 	if err != nil {
-		return params, n, cli.Usagef("%s: %w", f.forFile, err)
+		return params, n, cli.Usage(err)
 	}
 	needs := checked.Needs()
 	if len(needs) != 1 {

@@ -54,7 +54,7 @@ func classify(err error) error {
 // absent reports whether a role lacks only what may appear without a change of its
 // configuration: a key, a secret, a directory, a sensor.
 func absent(err error) bool {
-	if errors.Is(err, agent.ErrAbsent) {
+	if errors.Is(err, agent.ErrAbsent) || errors.Is(err, evaluator.ErrAbsent) {
 		return true
 	}
 	return errors.Is(err, evaluator.ErrConfig) && !errors.Is(err, config.ErrInvalid) &&

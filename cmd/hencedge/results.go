@@ -140,6 +140,9 @@ interrupted, or for --count results.`,
 			if a.json {
 				format = "ndjson"
 			}
+			if count < 0 {
+				return usageHint(cmd, fmt.Errorf("--count %d: use 1 or more, or 0 for no end", count))
+			}
 			if !slices.Contains([]string{"", "table", "ndjson", "csv"}, format) {
 				return usageHint(cmd, fmt.Errorf("--format %q: use table, ndjson or csv", format))
 			}
@@ -150,9 +153,9 @@ interrupted, or for --count results.`,
 	cmd.Flags().StringVar(&format, "format", "", "table, ndjson or csv (default the configuration's output)")
 	cmd.Flags().StringArrayVar(&topics, "topic", nil, "also follow this topic, for a program with a topic of its own")
 	cmd.Flags().StringSliceVar(&only, "program", nil, "follow only these programs (default the configuration's)")
-	cmd.Flags().StringVar(&save, "save", "", "also store every sealed result in this directory")
+	cmd.Flags().StringVar(&save, "save", "", "also store every sealed result in this directory, which is made")
 	cmd.Flags().StringVar(&metrics, "metrics", "", "serve counts of results and refusals for Prometheus on this host:port")
-	cmd.Flags().IntVar(&count, "count", 0, "stop after this many results")
+	cmd.Flags().IntVar(&count, "count", 0, "stop after this many results; 0 goes on")
 	a.jsonFlag(cmd, "one JSON object a line, the same as --format ndjson")
 	return cmd
 }
@@ -187,6 +190,14 @@ func (a *app) watch(cmd *cobra.Command, f *holderFlags, w watchFlags) error {
 	}
 	if len(w.only) == 0 {
 		w.only = cfg.Programs
+	}
+	if err := r.Load(); err != nil {
+		return err
+	}
+	if w.save != "" {
+		if err := os.MkdirAll(w.save, 0o755); err != nil {
+			return fmt.Errorf("--save: %w", err)
+		}
 	}
 	write, err := a.resultWriter(w.format)
 	if err != nil {

@@ -56,6 +56,7 @@ output goes to standard output, everything else to standard error.`,
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return usageHint(cmd, err)
 	})
+	root.SetHelpCommand(helpCommand(root))
 	root.PersistentFlags().StringVar(&a.logLevel, "log-level", "info", "least severe log line shown: debug, info, warn or error")
 	root.PersistentFlags().StringVar(&a.logFormat, "log-format", "text", "log lines on standard error: text or json")
 	root.CompletionOptions.HiddenDefaultCmd = true
@@ -114,16 +115,35 @@ func group(cmd *cobra.Command, _ []string) error {
 	return usageHint(cmd, fmt.Errorf("%q needs a command: %s", cmd.CommandPath(), strings.Join(names, ", ")))
 }
 
+// helpCommand is "help COMMAND...", which refuses what is no command.
+func helpCommand(root *cobra.Command) *cobra.Command {
+	return &cobra.Command{
+		Use:   "help [COMMAND...]",
+		Short: "help about any command",
+		RunE: func(_ *cobra.Command, args []string) error {
+			cmd, rest, err := root.Find(args)
+			if err != nil || len(rest) > 0 {
+				return noArgs(cmd, rest)
+			}
+			return cmd.Help()
+		},
+	}
+}
+
 func noArgs(cmd *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
 	if cmd.HasSubCommands() {
 		msg := fmt.Sprintf("unknown command %q for %q", args[0], cmd.CommandPath())
+		cmd.SuggestionsMinimumDistance = 2 // of Levenshtein; only cobra's own message would set it
 		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
 			msg += fmt.Sprintf(", did you mean %s?", strings.Join(near, " or "))
 		}
 		return usageHint(cmd, fmt.Errorf("%s", msg))
+	}
+	if cmd.Flags().Lookup("config") != nil {
+		return usageHint(cmd, fmt.Errorf("%q takes no arguments, got %q; a configuration is named with -c", cmd.CommandPath(), args[0]))
 	}
 	return usageHint(cmd, fmt.Errorf("%q takes no arguments, got %q", cmd.CommandPath(), args[0]))
 }

@@ -93,7 +93,7 @@ func noAnswer(role systemd.Role, socket string, err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
-		return fmt.Errorf("no %s answers at %s; is it running? see: hencedge service status --role %s", role, socket, role)
+		return fmt.Errorf("no %s answers at %s; is it running? see: hencedge service status --role %s; one that was started by hand answers at control.socket of its configuration, which -c names", role, socket, role)
 	case errors.Is(err, fs.ErrPermission):
 		return fmt.Errorf("this user may not ask the %s at %s: use sudo, or become a member of the group %s", role, socket, role.Name())
 	}

@@ -3,6 +3,7 @@ package program
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/expr-lang/expr/ast"
@@ -67,7 +68,14 @@ func parse(name, text string) (*source, ast.Node, error) {
 		var fe *file.Error
 		if errors.As(err, &fe) {
 			from := max(min(fe.From, len(s.runes)-1), 0)
-			return nil, nil, s.fail(ErrSyntax, from, min(max(fe.To, from+1), max(len(s.runes), 1)), "", "%s", fe.Message)
+			message, hint := fe.Message, ""
+			if strings.Contains(message, "token EOF") {
+				message, hint = "the expression ends too early", "write what is missing after this"
+				if depth > 0 {
+					hint = "close the bracket"
+				}
+			}
+			return nil, nil, s.fail(ErrSyntax, from, min(max(fe.To, from+1), max(len(s.runes), 1)), hint, "%s", message)
 		}
 		return nil, nil, s.fail(ErrSyntax, 0, 0, "", "%v", err)
 	}

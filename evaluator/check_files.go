@@ -1,0 +1,116 @@
+package evaluator
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/transport"
+	"github.com/hencedge/hencedge/transport/tlsutil"
+)
+
+// ErrAbsent: the configuration is sound, and something that it names cannot be
+// used now: a key, a secret, a directory. It may be there later, so that trying
+// again is worth it, unlike with other mistakes.
+var ErrAbsent = errors.New("something that the configuration names is absent")
+
+// CheckFiles is Check, and looks at what the configuration names outside of
+// itself: the signing key, the broker's TLS files and password, the directories of
+// state and store, and with keys also the key sets, and whether they serve the
+// programs. It changes nothing and does not connect. The error is a *CheckError
+// with all faults; it wraps ErrAbsent when each is about something that may appear.
+func CheckFiles(cfg *config.Evaluator, keys bool) error {
+	faults := new(CheckError)
+	plan := compile(cfg, faults)
+	signer, err := transport.LoadSigningKey(cfg.SigningKey)
+	switch {
+	case err == nil:
+		defer signer.Wipe()
+	case errors.Is(err, fs.ErrNotExist):
+		faults.file(cfg, "signing_key", "make one with `hencedge keys identity FILE`, as the user that the evaluator runs as, or correct the path", err)
+	default:
+		faults.file(cfg, "signing_key", "do as the message says, as root or the file's owner", err)
+	}
+	checkBroker(cfg, faults)
+	checkDirectories(cfg, faults)
+	if keys {
+		checkKeySets(cfg, plan, faults)
+	}
+	return faults.err()
+}
+
+// file notes what is wrong with something that the configuration names.
+func (c *CheckError) file(cfg *config.Evaluator, path, remedy string, err error) {
+	place := cfg.Problem(path, err.Error(), remedy)
+	c.faults = append(c.faults, fault{place, place})
+	for _, e := range []error{ErrKeys, config.ErrSecret, fs.ErrNotExist, fs.ErrPermission} {
+		if errors.Is(err, e) {
+			c.absent++
+			return
+		}
+	}
+}
+
+func checkBroker(cfg *config.Evaluator, faults *CheckError) {
+	b := cfg.Broker
+	files := tlsutil.Files{CA: b.CA, Cert: b.Cert, Key: b.Key, ServerName: b.ServerName}
+	if _, err := files.Config(); err != nil {
+		path := "broker.ca"
+		if b.Cert != "" && (b.CA == "" || !strings.Contains(err.Error(), b.CA)) {
+			path = "broker.cert"
+		}
+		faults.file(cfg, path, "correct the path or the file", err)
+	}
+	secret, err := b.Password.Resolve()
+	if err != nil {
+		faults.file(cfg, "broker.password", b.Password.Available(), err)
+	}
+	clear(secret)
+}
+
+func checkDirectories(cfg *config.Evaluator, faults *CheckError) {
+	const remedy = "make it, owned by the user that the evaluator runs as"
+	if dir := filepath.Dir(cfg.State); cfg.State != "" && !isDirectory(dir) {
+		faults.file(cfg, "state", remedy, fmt.Errorf("the directory %s does not exist%w", dir, silent{fs.ErrNotExist}))
+	}
+	if st := cfg.Store; st != nil && !isDirectory(st.Dir) {
+		faults.file(cfg, "store.dir", remedy, fmt.Errorf("the directory %s does not exist%w", st.Dir, silent{fs.ErrNotExist}))
+	}
+}
+
+func isDirectory(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// silent is an error whose kind counts and whose text is said already.
+type silent struct{ error }
+
+func (silent) Error() string   { return "" }
+func (s silent) Unwrap() error { return s.error }
+
+// checkKeySets loads the key sets and makes the service that would run, without
+// running it; plan may be nil.
+func checkKeySets(cfg *config.Evaluator, plan *Plan, faults *CheckError) {
+	contextFor := contexts(nil)
+	var all []Keys
+	before := len(faults.faults)
+	for i, dir := range cfg.KeySets {
+		keys, err := LoadKeys(dir, contextFor)
+		if err != nil {
+			faults.file(cfg, fmt.Sprintf("key_sets[%d]", i), "put there what `hencedge keys export --role evaluator --out DIR` wrote, all of it", err)
+		}
+		all = append(all, keys...)
+	}
+	if plan == nil || len(faults.faults) > before {
+		return
+	}
+	s := &Service{cfg: cfg, plan: plan, keys: map[transport.KeyRef]*heldKeys{}}
+	if _, err := s.admitKeys(all); err != nil {
+		faults.file(cfg, "key_sets", "", err)
+	}
+}
