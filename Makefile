@@ -15,7 +15,7 @@ BENCHTIME ?= 300ms
 MODULES := . interop/lattigo bench cutrantt/cpu/_asm
 
 # Packages with goroutines of their own: these run under the race detector.
-RACE_PKGS := ./agent/... ./evaluator/... ./internal/... ./keyholder/... ./transport/...
+RACE_PKGS := ./agent/... ./evaluator ./internal/daemon/... ./keyholder/... ./transport/...
 
 # The arithmetic that must be right on the boards: run under emulation.
 ARM64_PKGS := ./cutrantt/prng ./cutrantt/cpu ./cutrantt/conformance ./henc ./henc/internal/crt ./henc/internal/embed ./henc/internal/wire ./henc/secret
@@ -48,7 +48,7 @@ test: ## every test, the race detector on the concurrent packages, the Lattigo c
 test-race: ## the concurrent packages under the race detector (needs a C compiler)
 	@if [ "$$($(GO) env CGO_ENABLED)" = 1 ]; then \
 	  set -x; $(GO) test -race $(RACE_PKGS); \
-	  $(GO) test -race -run Concurrent ./cutrantt/conformance ./henc; \
+	  $(GO) test -race -run Concurrent ./cutrantt/conformance ./evaluator/program ./henc; \
 	elif [ -n "$${HENCEDGE_TEST_REQUIRE:-}" ]; then \
 	  echo "test-race: needs cgo and a C compiler" >&2; exit 1; \
 	else \

@@ -3,6 +3,8 @@ package agent
 import (
 	"context"
 	"time"
+
+	"github.com/hencedge/hencedge/agent/input"
 )
 
 // Clock is the time that an agent lives by.
@@ -24,16 +26,4 @@ func SystemClock() Clock { return systemClock{time.Now()} }
 func (systemClock) Now() time.Time        { return wallClock().Round(0) }
 func (c systemClock) Mono() time.Duration { return time.Since(c.start) }
 
-func (systemClock) Sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
+func (systemClock) Sleep(ctx context.Context, d time.Duration) error { return input.Sleep(ctx, d) }

@@ -16,7 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/rogpeppe/go-internal/txtar"
 	modbus "github.com/simonvetter/modbus"
 
 	"github.com/hencedge/hencedge/agent/input/inputtest"
@@ -198,15 +197,7 @@ func tree(t *testing.T, root string) string {
 	case filepath.Ext(root) != ".txtar":
 		return liveTree(t)
 	}
-	archive, err := txtar.ParseFile(root)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	if err := txtar.Write(archive, dir); err != nil {
-		t.Fatal(err)
-	}
-	return dir
+	return inputtest.Tree(t, root)
 }
 
 // runProc makes the counters of /proc move: a quarter of the processor's time is

@@ -49,7 +49,9 @@ func TestStartOnABadDisk(t *testing.T) {
 				if err != nil {
 					t.Fatalf("it does not start: %v", err)
 				}
-				cfg.StopTimeout = 300 * time.Millisecond
+				if client.fail != nil {
+					cfg.StopTimeout = 300 * time.Millisecond
+				}
 				if err := a.Run(ctx); err != nil && !errors.Is(err, ErrUndelivered) {
 					t.Fatal(err)
 				}
@@ -74,7 +76,7 @@ func TestStartOnABadDisk(t *testing.T) {
 				t.Errorf("health: %q", health)
 			}
 			client.fail = nil
-			third := run(4, func(*Agent) { time.Sleep(100 * time.Millisecond) })
+			third := run(4, func(*Agent) {})
 			if left := third.Stats().Spool; left.Objects != 0 {
 				t.Errorf("%+v", left)
 			}

@@ -11,6 +11,9 @@ import (
 func seeds(f *testing.F) {
 	good, _ := filepath.Glob("examples/*.yaml")
 	bad, _ := filepath.Glob("testdata/bad/*.txt")
+	if len(good) == 0 || len(bad) == 0 {
+		f.Fatal("no seeds: have the directories moved?")
+	}
 	for _, file := range append(good, bad...) {
 		data, err := os.ReadFile(file)
 		if err != nil {

@@ -199,7 +199,7 @@ func TestPartialReceipt(t *testing.T) {
 	}
 	oid := transport.ObjectID(sealed)
 	var it transport.ReceiptItem
-	for range 200 { // the chunks may still be under way
+	for end := time.Now().Add(patience); time.Now().Before(end); { // the chunks may still be under way
 		rc.ask("d1", w.topic, oid, len(pieces), len(sealed))
 		if it = <-rc.items; it.Outcome == transport.Partial && it.Has(0) && it.Has(2) {
 			break

@@ -258,10 +258,7 @@ func TestFinishedServiceWaits(t *testing.T) {
 	s.Notify = &Notifier{}
 	s.candidate("alone")
 	end = s.start(t)
-	for range 1000 {
-		if len(s.names()) == 3 {
-			break
-		}
+	for end := time.Now().Add(10 * time.Second); len(s.names()) < 3 && time.Now().Before(end); {
 		time.Sleep(time.Millisecond)
 	}
 	close(s.runs[2].finish)

@@ -175,9 +175,15 @@ func TestInFlight(t *testing.T) {
 			o.Levels[fmt.Sprint("s", i)] = Broker
 		}
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	if err := cr.Run(ctx); err != nil {
+	ended := make(chan error, 1)
+	go func() { ended <- cr.Run(ctx) }()
+	for st := cr.Stats(); ctx.Err() == nil && (st.Asks == 0 || st.Delivered < 12); st = cr.Stats() {
+		time.Sleep(time.Millisecond)
+	}
+	cancel()
+	if err := <-ended; err != nil {
 		t.Fatal(err)
 	}
 	if most := client.most.Load(); most > 9 || most < 8 {

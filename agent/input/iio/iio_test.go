@@ -8,32 +8,17 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rogpeppe/go-internal/txtar"
-
 	"github.com/hencedge/hencedge/agent/input"
+	"github.com/hencedge/hencedge/agent/input/inputtest"
 	"github.com/hencedge/hencedge/config"
 )
-
-// tree unpacks a recorded /sys: module files must not have ':' in their names.
-func tree(t *testing.T, archive string) string {
-	t.Helper()
-	a, err := txtar.ParseFile(archive)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	if err := txtar.Write(a, dir); err != nil {
-		t.Fatal(err)
-	}
-	return dir
-}
 
 func source(chip, in string) config.Source {
 	return config.Source{Type: config.SourceIIO, Chip: chip, Input: in}
 }
 
 func TestRead(t *testing.T) {
-	root := tree(t, "testdata/devices.txtar")
+	root := inputtest.Tree(t, "testdata/devices.txtar")
 	for _, c := range []struct {
 		chip, in string
 		want     float64
@@ -68,7 +53,7 @@ func TestRead(t *testing.T) {
 
 // A driver that changes its range while the agent runs changes the scale too.
 func TestScaleIsReadAgain(t *testing.T) {
-	root := tree(t, "testdata/devices.txtar")
+	root := inputtest.Tree(t, "testdata/devices.txtar")
 	s, err := Open(root, source("tsl2583", "illuminance"))
 	if err != nil {
 		t.Fatal(err)
@@ -82,7 +67,7 @@ func TestScaleIsReadAgain(t *testing.T) {
 }
 
 func TestOpenFailures(t *testing.T) {
-	root := tree(t, "testdata/devices.txtar")
+	root := inputtest.Tree(t, "testdata/devices.txtar")
 	for _, c := range []struct{ chip, in, want string }{
 		{"bmp280", "temp", "bme280"},
 		{"bme280", "tempo", "humidityrelative"},
@@ -106,7 +91,7 @@ func TestOpenFailures(t *testing.T) {
 
 func TestList(t *testing.T) {
 	var got []string
-	for _, c := range List(tree(t, "testdata/devices.txtar")) {
+	for _, c := range List(inputtest.Tree(t, "testdata/devices.txtar")) {
 		got = append(got, c.Chip+"/"+c.Input)
 	}
 	const want = "bme280/humidityrelative bme280/pressure bme280/temp mpu6050/accel_x mpu6050/accel_z mpu6050/anglvel_x mpu6050/temp " +

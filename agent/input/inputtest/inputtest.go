@@ -11,6 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/rogpeppe/go-internal/txtar"
+
 	"github.com/hencedge/hencedge/agent/input"
 	"github.com/hencedge/hencedge/internal/testenv"
 )
@@ -42,6 +44,20 @@ func Until(t *testing.T, s input.Sensor, each func(), want func(v float64, err e
 // Is accepts want within 1e-9, and no error.
 func Is(want float64) func(float64, error) bool {
 	return func(v float64, err error) bool { return err == nil && math.Abs(v-want) < 1e-9 }
+}
+
+// Tree unpacks a recorded /sys: module files must not have ':' in their names.
+func Tree(t *testing.T, archive string) string {
+	t.Helper()
+	a, err := txtar.ParseFile(archive)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := txtar.Write(a, dir); err != nil {
+		t.Fatal(err)
+	}
+	return dir
 }
 
 // PTY is a pair of pseudo terminals: what the device holds, and the path of the

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/hencedge/hencedge/agent/input"
+	"github.com/hencedge/hencedge/agent/input/inputtest"
 )
 
 // write changes one file of a recorded tree.
@@ -41,7 +42,7 @@ func TestOpenEnergy(t *testing.T) {
 	} {
 		root := c.name
 		if strings.HasSuffix(c.name, ".txtar") {
-			root = tree(t, c.name)
+			root = inputtest.Tree(t, c.name)
 		}
 		e, err := OpenEnergy(root)
 		if err != nil {
@@ -65,10 +66,10 @@ func TestOpenEnergyFailures(t *testing.T) {
 		t.Errorf("an empty tree: %v", err)
 	}
 	// A graphics card does not stand for the board.
-	if _, err := OpenEnergy(tree(t, "testdata/desktop.txtar")); !errors.Is(err, input.ErrNoSensor) {
+	if _, err := OpenEnergy(inputtest.Tree(t, "testdata/desktop.txtar")); !errors.Is(err, input.ErrNoSensor) {
 		t.Errorf("a graphics card only: %v", err)
 	}
-	root := tree(t, "testdata/server.txtar")
+	root := inputtest.Tree(t, "testdata/server.txtar")
 	for _, text := range []string{"garbage", "", "-1", "99999999999999999999"} {
 		write(t, root, "sys/class/powercap/intel-rapl:1/energy_uj", text)
 		if _, err := OpenEnergy(root); !errors.Is(err, input.ErrNoSensor) || !errors.Is(err, input.ErrReading) || !strings.Contains(err.Error(), "intel-rapl:1") {
@@ -86,7 +87,7 @@ func TestOpenEnergyFailures(t *testing.T) {
 // Counters: wrap-around at the stated span, a restart at an unknown place, and
 // files that fail for a while, after which nothing is missing.
 func TestAddCounter(t *testing.T) {
-	root := tree(t, "testdata/laptop.txtar")
+	root := inputtest.Tree(t, "testdata/laptop.txtar")
 	const psys = "sys/class/powercap/intel-rapl:1/energy_uj"
 	write(t, root, psys, "262143000000")
 	e, err := OpenEnergy(root)
@@ -114,7 +115,7 @@ func TestAddCounter(t *testing.T) {
 	}
 
 	// Without a span, a counter that went back started anew: nothing is known.
-	root = tree(t, "testdata/ina238.txtar")
+	root = inputtest.Tree(t, "testdata/ina238.txtar")
 	if e, err = OpenEnergy(root); err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +133,7 @@ func TestAddCounter(t *testing.T) {
 // Powers: trapezoids, a failure that the next reading bridges, and a gap that is
 // too long to be.
 func TestAddPower(t *testing.T) {
-	root := tree(t, "testdata/orin.txtar")
+	root := inputtest.Tree(t, "testdata/orin.txtar")
 	e, err := OpenEnergy(root)
 	if err != nil {
 		t.Fatal(err)

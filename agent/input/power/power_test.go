@@ -6,25 +6,10 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/rogpeppe/go-internal/txtar"
-
 	"github.com/hencedge/hencedge/agent/input"
+	"github.com/hencedge/hencedge/agent/input/inputtest"
 	"github.com/hencedge/hencedge/config"
 )
-
-// tree unpacks a recorded /sys: module files must not have ':' in their names.
-func tree(t *testing.T, archive string) string {
-	t.Helper()
-	a, err := txtar.ParseFile(archive)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	if err := txtar.Write(a, dir); err != nil {
-		t.Fatal(err)
-	}
-	return dir
-}
 
 func rail(name, field string) config.Source {
 	return config.Source{Type: config.SourcePower, Field: field, Point: config.Point{Rail: name}}
@@ -42,7 +27,7 @@ func open(root string, src config.Source) (input.Sensor, error) {
 }
 
 func TestRead(t *testing.T) {
-	orin, xavier := tree(t, "testdata/orin.txtar"), tree(t, "testdata/xavier.txtar")
+	orin, xavier := inputtest.Tree(t, "testdata/orin.txtar"), inputtest.Tree(t, "testdata/xavier.txtar")
 	for _, c := range []struct {
 		root string
 		src  config.Source
@@ -72,7 +57,7 @@ func TestRead(t *testing.T) {
 }
 
 func TestOpenFailures(t *testing.T) {
-	orin := tree(t, "testdata/orin.txtar")
+	orin := inputtest.Tree(t, "testdata/orin.txtar")
 	for _, c := range []struct {
 		src  config.Source
 		want string
@@ -92,7 +77,7 @@ func TestOpenFailures(t *testing.T) {
 
 func TestLists(t *testing.T) {
 	var got []string
-	for _, root := range []string{tree(t, "testdata/orin.txtar"), tree(t, "testdata/xavier.txtar")} {
+	for _, root := range []string{inputtest.Tree(t, "testdata/orin.txtar"), inputtest.Tree(t, "testdata/xavier.txtar")} {
 		for _, r := range Rails(root) {
 			got = append(got, r.Name+":"+strings.Join(r.Fields(), "+"))
 		}
