@@ -32,8 +32,34 @@ type Driver struct {
 	lines   []string
 }
 
-// New builds a driver without the named entry points; it needs gcc.
+// Attributes of the device that only these drivers have: how many of each there are.
+const (
+	Contexts     = 1000 + iota
+	DeviceBlocks // of memory
+	HostBlocks
+	Streams
+	Events
+	Graphs
+	ExecutableGraphs
+)
+
+// New builds a driver without the named entry points, and without graphs; it needs gcc.
 func New(t testing.TB, without ...string) *Driver {
+	t.Helper()
+	var defines []string
+	for _, name := range without {
+		defines = append(defines, "-D"+name+"=absent_"+name)
+	}
+	return build(t, defines...)
+}
+
+// WithGraphs is New for a driver that has graphs.
+func WithGraphs(t testing.TB) *Driver {
+	t.Helper()
+	return build(t, "-DWITH_GRAPHS")
+}
+
+func build(t testing.TB, defines ...string) *Driver {
 	t.Helper()
 	compiler := testenv.Program(t, "gcc", "gcc")
 	d := &Driver{t: t, dir: t.TempDir()}
@@ -48,9 +74,7 @@ func New(t testing.TB, without ...string) *Driver {
 	d.write("stubs.h", stubs.String())
 	args := []string{"-shared", "-fPIC", "-O1", "-Wall", "-o", d.Library, filepath.Join(d.dir, "fakecuda.c"), "-ldl", "-lpthread",
 		fmt.Sprintf("-DCONTROL=%q", filepath.Join(d.dir, "control")), fmt.Sprintf("-DSTUBS=%q", filepath.Join(d.dir, "stubs.h"))}
-	for _, name := range without {
-		args = append(args, "-D"+name+"=absent_"+name)
-	}
+	args = append(args, defines...)
 	if out, err := exec.Command(compiler, args...).CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", compiler, err, out)
 	}
@@ -95,9 +119,12 @@ func (d *Driver) Working() {
 
 // Real puts this machine's driver behind: what this one does not fail, that one
 // does, kernels included.
-func (d *Driver) Real() {
+func (d *Driver) Real() { d.Behind("libcuda.so.1") }
+
+// Behind is Real with a driver of one's choice.
+func (d *Driver) Behind(library string) {
 	d.t.Helper()
-	d.lines = append(d.lines, "real libcuda.so.1")
+	d.lines = append(d.lines, "real "+library)
 	d.Set()
 }
 

@@ -11,10 +11,17 @@
 //   answer SIZE PATH        downloads of SIZE bytes, and mapped memory of SIZE
 //                           bytes when a stream is waited for, hold the file
 //   attribute ID VALUE      of every device
+//   hold NAME PATH          a call of NAME makes the file PATH.reached and waits while
+//                           there is a file PATH
 //   devices N
 //   real PATH               a driver that does the work of every call that this
 //                           one does not fail
 //   log PATH                one line for every failed call
+//
+// Attributes of the device from 1000 on are not CUDA's: how many contexts, blocks of
+// device and of host memory, streams, events, graphs and executable graphs there are.
+// A reset ends them all, so what is given back to a context that is gone makes the
+// number negative.
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <pthread.h>
@@ -23,6 +30,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 typedef uintptr_t word;
 typedef word (*entry)(word, word, word, word, word, word, word, word, word, word, word);
@@ -37,7 +45,7 @@ static long seen;          // calls that it matched
 static void *real;
 
 struct control {
-  char fail[128], answer[512], log[512], real[512], line[256];
+  char fail[128], answer[512], log[512], real[512], line[256], held[128], gate[512];
   int code, devices;
   long skip, count, size;
   int attribute[16], value[16], attributes;
@@ -63,13 +71,14 @@ static void control(struct control *c) {
     else if (sscanf(line, "devices %ld", &x) == 1) c->devices = x;
     else if (sscanf(line, "real %511s", c->real) == 1) {}
     else if (sscanf(line, "log %511s", c->log) == 1) {}
+    else if (sscanf(line, "hold %127s %511s", c->held, c->gate) == 2) {}
   }
   fclose(f);
   if (c->real[0] && !behind[0]) memcpy(behind, c->real, sizeof behind);
 }
 
 static int survives(int code) {
-  static const int fatal[] = {46, 214, 220, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721, 999};
+  static const int fatal[] = {46, 214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721, 810, 911, 999};
   for (unsigned i = 0; i < sizeof fatal / sizeof *fatal; i++)
     if (fatal[i] == code) return 0;
   return 1;
@@ -114,12 +123,29 @@ static entry forward(const char *name, struct control *c) {
   return e;
 }
 
+// wait waits while the gate of a call is there.
+static void wait_at(const char *name, struct control *c) {
+  if (!c->held[0] || strcmp(c->held, name) || access(c->gate, F_OK)) return;
+  char reached[600];
+  snprintf(reached, sizeof reached, "%s.reached", c->gate);
+  FILE *f = fopen(reached, "w");
+  if (f) fclose(f);
+  while (!access(c->gate, F_OK)) usleep(200);
+}
+
+// What there is, see above.
+enum { CONTEXTS, DEVICE, HOST, STREAMS, EVENTS, GRAPHS, EXECS, KINDS };
+static int live[KINDS];
+static word more(int kind) { return __atomic_add_fetch(&live[kind], 1, __ATOMIC_SEQ_CST), 0; }
+static word less(int kind) { return __atomic_sub_fetch(&live[kind], 1, __ATOMIC_SEQ_CST), 0; }
+
 // FN defines an entry point: failed, forwarded, or done by the body.
 #define FN(name)                                                                                                            \
   static word name##_does(struct control *, word, word, word, word, word, word, word, word, word, word, word);              \
   word name(word a, word b, word c, word d, word e, word f, word g, word h, word i, word j, word k) {                       \
     struct control ctl;                                                                                                     \
     control(&ctl);                                                                                                          \
+    wait_at(#name, &ctl);                                                                                                   \
     int code = injected(#name, &ctl);                                                                                       \
     if (code) return code;                                                                                                  \
     entry r = forward(#name, &ctl);                                                                                         \
@@ -148,13 +174,18 @@ FN(cuDeviceGetAttribute) {
     case 76: v = 7; break;
     case 97: v = 163 << 10; break;     // shared memory
   }
+  if (b >= 1000 && b < 1000 + KINDS) v = __atomic_load_n(&live[b - 1000], __ATOMIC_SEQ_CST);
   for (int n = 0; n < ctl->attributes; n++)
     if (ctl->attribute[n] == (int)b) v = ctl->value[n];
   SET(int, a, v);
   return 0;
 }
-FN(cuDevicePrimaryCtxRetain) { NOTHING; SET(word, a, 1 + (int)b); return 0; }
-FN(cuDevicePrimaryCtxReset_v2) { NOTHING; return 0; }
+FN(cuDevicePrimaryCtxRetain) { NOTHING; SET(word, a, 1 + (int)b); __atomic_store_n(&live[CONTEXTS], 1, __ATOMIC_SEQ_CST); return 0; }
+FN(cuDevicePrimaryCtxReset_v2) {
+  NOTHING;
+  for (int n = 0; n < KINDS; n++) __atomic_store_n(&live[n], 0, __ATOMIC_SEQ_CST);
+  return 0;
+}
 FN(cuCtxSetCurrent) { NOTHING; return 0; }
 FN(cuModuleLoadData) { NOTHING; SET(word, a, 2); return *(uint32_t *)b == 0xba55ed50u ? 0 : 200; }
 FN(cuModuleGetFunction) { NOTHING; SET(word, a, 3); return 0; }
@@ -170,18 +201,19 @@ static word answer(struct control *ctl, void *to) {
   if (in) fclose(in);
   return r;
 }
-static word allocate(word to, word n) {
+static word allocate(int kind, word to, word n) {
   void *p = 0;
   if (posix_memalign(&p, 256, n ? n : 1)) return NO_MEMORY;
+  if (kind == HOST) memset(p, 0, n); // tests look for what was left in it
   SET(word, to, (word)p);
-  return 0;
+  return more(kind);
 }
-FN(cuMemAlloc_v2) { NOTHING; return allocate(a, b); }
-FN(cuMemFree_v2) { NOTHING; free((void *)a); return 0; }
-FN(cuMemAllocHost_v2) { NOTHING; return allocate(a, b); }
+FN(cuMemAlloc_v2) { NOTHING; return allocate(DEVICE, a, b); }
+FN(cuMemFree_v2) { NOTHING; free((void *)a); return less(DEVICE); }
+FN(cuMemAllocHost_v2) { NOTHING; return allocate(HOST, a, b); }
 FN(cuMemHostAlloc) {
   NOTHING;
-  word r = allocate(a, b);
+  word r = allocate(HOST, a, b);
   pthread_mutex_lock(&lock);
   if (!r && (long)b == ctl->size && mappings < 64) mapping[mappings++] = *(void **)a;
   pthread_mutex_unlock(&lock);
@@ -195,7 +227,7 @@ FN(cuMemFreeHost) {
     if (mapping[n] == (void *)a) mapping[n] = mapping[--mappings];
   pthread_mutex_unlock(&lock);
   free((void *)a);
-  return 0;
+  return less(HOST);
 }
 FN(cuMemcpyHtoDAsync_v2) { NOTHING; memcpy((void *)a, (void *)b, c); return 0; }
 FN(cuMemcpyDtoDAsync_v2) { NOTHING; memmove((void *)a, (void *)b, c); return 0; }
@@ -210,8 +242,8 @@ FN(cuMemsetD32Async) {
   return 0;
 }
 FN(cuMemsetD8Async) { NOTHING; memset((void *)a, (int)b, c); return 0; }
-FN(cuStreamCreate) { NOTHING; SET(word, a, 4); return 0; }
-FN(cuStreamDestroy_v2) { NOTHING; return 0; }
+FN(cuStreamCreate) { NOTHING; SET(word, a, 4); return more(STREAMS); }
+FN(cuStreamDestroy_v2) { NOTHING; return less(STREAMS); }
 FN(cuStreamSynchronize) {
   NOTHING;
   word r = 0;
@@ -220,8 +252,8 @@ FN(cuStreamSynchronize) {
   pthread_mutex_unlock(&lock);
   return r;
 }
-FN(cuEventCreate) { NOTHING; SET(word, a, (word)calloc(1, sizeof(struct timespec))); return 0; }
-FN(cuEventDestroy_v2) { NOTHING; free((void *)a); return 0; }
+FN(cuEventCreate) { NOTHING; SET(word, a, (word)calloc(1, sizeof(struct timespec))); return more(EVENTS); }
+FN(cuEventDestroy_v2) { NOTHING; free((void *)a); return less(EVENTS); }
 FN(cuEventRecord) { NOTHING; clock_gettime(CLOCK_MONOTONIC, (struct timespec *)a); return 0; }
 FN(cuEventSynchronize) { NOTHING; return 0; }
 FN(cuEventElapsedTime) {
@@ -232,6 +264,16 @@ FN(cuEventElapsedTime) {
 }
 FN(cuLaunchKernel) { NOTHING; return 0; }
 FN(cuLaunchKernelEx) { NOTHING; return 0; }
+#ifdef WITH_GRAPHS
+FN(cuGraphCreate) { NOTHING; SET(word, a, 5); return more(GRAPHS); }
+FN(cuGraphDestroy) { NOTHING; return less(GRAPHS); }
+FN(cuGraphAddKernelNode_v2) { NOTHING; SET(word, a, 6); return 0; }
+FN(cuGraphAddDependencies_v2) { NOTHING; return 0; }
+FN(cuGraphInstantiateWithFlags) { NOTHING; SET(word, a, 7); return more(EXECS); }
+FN(cuGraphExecKernelNodeSetParams_v2) { NOTHING; return 0; }
+FN(cuGraphExecDestroy) { NOTHING; return less(EXECS); }
+FN(cuGraphLaunch) { NOTHING; return 0; }
+#endif
 FN(cuGetErrorName) { NOTHING; SET(const char *, b, "CUDA_ERROR_OF_A_TEST"); return 0; }
 FN(cuGetErrorString) { NOTHING; SET(const char *, b, "an error of a test"); return 0; }
 
