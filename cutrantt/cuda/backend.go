@@ -43,12 +43,13 @@ type backend struct {
 	mapped bool // batches lie in host memory that the GPU uses in place
 	// collectAt is how much memory in use makes a ring look for dropped batches.
 	collectAt int
+	scratch   int // bytes of intermediate results of one set of launches
 	kernels   map[string]*kernel
 	staging   staging
 	tuning    tuning
 
 	lost  atomic.Pointer[error] // what the context failed with
-	calls atomic.Int64          // under way in the driver
+	calls atomic.Int64          // under way in the driver, or in memory of the context
 }
 
 // opened keeps one backend per device for the life of the process, as contexts
@@ -78,10 +79,14 @@ func Open(ordinal int) (cutrantt.Backend, error) {
 	if old != nil && old.err() == nil {
 		return old, nil
 	}
+	var err error
 	if old != nil {
-		old.abandon()
+		err = old.abandon()
 	}
-	b, err := open(ordinal)
+	var b *backend
+	if err == nil {
+		b, err = open(ordinal)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("cuda: %w: %w", cutrantt.ErrNotSupported, err)
 	}
@@ -104,19 +109,29 @@ func open(ordinal int) (*backend, error) {
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	if b.ctx, err = drv.PrimaryContext(b.dev); err == nil {
-		err = drv.SetCurrent(b.ctx)
-	}
-	if err != nil {
+	if b.ctx, err = drv.PrimaryContext(b.dev); err != nil {
 		return nil, fmt.Errorf("init: %w", err)
 	}
-	if err := b.load(); err != nil {
-		return nil, fmt.Errorf("module: %w", err)
-	}
-	if err := selfTest(b); err != nil {
-		return nil, fmt.Errorf("self-test: %w", err)
+	if err := b.prepare(); err != nil {
+		// A context holds much memory, which on boards is the processor's.
+		b.lost.CompareAndSwap(nil, &err)
+		return nil, errors.Join(err, b.abandon())
 	}
 	return b, nil
+}
+
+// prepare makes a new context ready.
+func (b *backend) prepare() error {
+	if err := b.drv.SetCurrent(b.ctx); err != nil {
+		return fmt.Errorf("init: %w", err)
+	}
+	if err := b.load(); err != nil {
+		return fmt.Errorf("module: %w", err)
+	}
+	if err := selfTest(b); err != nil {
+		return fmt.Errorf("self-test: %w", err)
+	}
+	return nil
 }
 
 // start opens and initialises the driver.
@@ -153,6 +168,7 @@ func (b *backend) inspect(ordinal int) error {
 		return err
 	}
 	b.collectAt = max(256<<20, int(b.about.Memory/32))
+	b.scratch = int(min(mostScratch, b.about.Memory/8))
 	b.tensor = b.about.Capability >= 80
 	b.fuseUp = b.tensor
 	b.early = b.about.Capability/10 == 9 // kernels/arith.cuh, in the machine code for sm_90
@@ -286,11 +302,18 @@ func (b *backend) err() error {
 	return nil
 }
 
+// abandonTime is how long calls may take to leave a context that failed.
+var abandonTime = 10 * time.Second
+
 // abandon gives up the context of a GPU that failed, when no call is under way
-// in it. Afterwards its rings call the driver no more.
-func (b *backend) abandon() {
-	for start := time.Now(); b.calls.Load() > 0 && time.Since(start) < 10*time.Second; {
-		time.Sleep(time.Millisecond)
+// in it: the memory that they use goes with it. Afterwards its rings call the driver
+// no more. It fails where a call hangs.
+func (b *backend) abandon() error {
+	for start := time.Now(); b.calls.Load() > 0; time.Sleep(time.Millisecond) {
+		if time.Since(start) > abandonTime {
+			return fmt.Errorf("init: a call in the context that failed has not returned for %v", abandonTime)
+		}
 	}
 	_ = b.drv.ResetContext(b.dev) // a failed context may refuse even this; opening it anew then fails and says why
+	return nil
 }

@@ -124,7 +124,7 @@ func (r *ring) DivRounds(dst, src []*cutrantt.Batch) error {
 	}
 	perItem := 4 * r.n * polys * len(src[0].Limbs())
 	err := r.exec(func() error {
-		most := max(min(mostScratch/perItem, mostItems), 1)
+		most := max(min(r.backend.scratch/perItem, mostItems), 1)
 		for lo := 0; lo < len(dst); lo += most {
 			var items []slots
 			var rest []tensor

@@ -130,6 +130,8 @@ func (r *ring) with(data []byte, f func(x pointer) error) error {
 	if err == nil {
 		err = f(x)
 		err = errors.Join(err, drv.WaitEvent(b.done)) // the buffer is wiped next
+	} else {
+		_ = drv.Wait(r.pool.stream) // the copy may be under way
 	}
 	r.backend.staging.put(b, len(data))
 	return err

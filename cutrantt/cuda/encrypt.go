@@ -3,6 +3,7 @@ package cuda
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"unsafe"
 
@@ -50,6 +51,7 @@ func (r *ring) EncryptPublic(pk cutrantt.Operand, limbs []int, labels cutrantt.E
 	if !ok {
 		return nil, fmt.Errorf("%w: encryption in few kernels with method %v", cutrantt.ErrNotSupported, r.method)
 	}
+	defer runtime.KeepAlive(o) // below there are only addresses
 	e := &encryption{kinds: 3, product: "public", n2: int(o.shape.Domain.N2), limbs: limbs, key: key, labels: labels}
 	return r.encryptAll(e, o.shape.Limbs, jobs)
 }
@@ -66,6 +68,7 @@ func (r *ring) EncryptSeeded(s *cutrantt.Batch, limbs []int, labels cutrantt.Enc
 			return nil, fmt.Errorf("%w: message %d has no public seed", cutrantt.ErrRange, i)
 		}
 	}
+	defer runtime.KeepAlive(s)
 	e := &encryption{kinds: 1, product: "seeded", n2: int(s.Domain().N2), limbs: limbs, key: r.tensor(s), labels: labels}
 	return r.encryptAll(e, s.Limbs(), jobs)
 }

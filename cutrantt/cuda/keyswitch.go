@@ -11,7 +11,7 @@ import (
 var _ cutrantt.Fused = (*ring)(nil)
 
 // mostScratch bounds the intermediate results of one set of launches in bytes;
-// more items take several.
+// more items take several. It is an eighth of the memory of a small GPU.
 const mostScratch = 4 << 30
 
 func (r *ring) NewResult(polys int, limbs []int, d cutrantt.Domain) (*cutrantt.Batch, error) {
@@ -105,15 +105,16 @@ func (r *ring) SwitchKeys(g cutrantt.Gadget, items []cutrantt.KeySwitch) error {
 	work := make([]keySwitch, len(items))
 	lows := 0
 	for i, it := range items {
-		batches = append(batches, it.Dst, it.X)
+		own := []*cutrantt.Batch{it.Dst, it.X}
 		if it.Low != nil {
-			batches, lows = append(batches, it.Low), it.Low.Polys()
+			own, lows = append(own, it.Low), it.Low.Polys()
 		}
-		if err := r.check.Batches(batches[len(batches)-2:]...); err != nil {
+		if err := r.check.Batches(own...); err != nil {
 			return err
 		}
+		batches = append(batches, own...)
 		o, ok := it.Key.(*operand)
-		if !ok || o.ring != r || o.mem.Len() == 0 {
+		if !ok || o == nil || o.ring != r || o.mem.Len() == 0 {
 			return fmt.Errorf("%w: operand of another ring or backend, or released", cutrantt.ErrForeign)
 		}
 		if o.words != n2 {
@@ -124,16 +125,13 @@ func (r *ring) SwitchKeys(g cutrantt.Gadget, items []cutrantt.KeySwitch) error {
 			work[i].low = r.tensor(it.Low)
 		}
 	}
-	if err := r.check.Batches(first.Dst, first.X); err != nil {
-		return err
-	}
 	perItem := 4 * r.n * (g.Digits(len(limbs))*len(all) + 3*len(all) + 2*len(keep))
 	err := r.exec(func() error {
 		s, err := r.switching(g, limbs, keep, first.Key.Shape().Limbs, n2)
 		if err != nil {
 			return err
 		}
-		for part := range slices.Chunk(work, max(min(mostScratch/perItem, mostItems), 1)) {
+		for part := range slices.Chunk(work, max(min(r.backend.scratch/perItem, mostItems), 1)) {
 			if err := r.switchKeys(s, n2, lows, part); err != nil {
 				return err
 			}

@@ -21,7 +21,12 @@ func (r *ring) twiddles(n int) (table, error) {
 		return table{}, err
 	}
 	t := table{at, n, uint64(n)}
-	if err := r.launch("table_plain", n/256, moduli, 256, 0, args{dst: at, ts: t.stride, i0: uint32(n)}); err != nil {
+	err = r.launch("table_plain", n/256, moduli, 256, 0, args{dst: at, ts: t.stride, i0: uint32(n)})
+	if err == nil {
+		err = r.launcher.Flush() // a table is kept only if it is queued: a graph could still be refused
+	}
+	if err != nil {
+		r.pool.put(at, 2*n*moduli)
 		return table{}, err
 	}
 	if old := r.plain; old.entries > 0 {
@@ -54,6 +59,7 @@ func (r *ring) ordered(p plan) (table, error) {
 		err = r.backend.drv.Wait(r.pool.stream)
 	}
 	if err != nil {
+		r.pool.put(t.at, 2*int(t.stride)*moduli)
 		return table{}, err
 	}
 	r.passes[p] = t

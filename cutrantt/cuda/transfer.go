@@ -173,6 +173,8 @@ func (r *ring) Download(dst []uint32, src *cutrantt.Batch) error {
 		return r.exec(func() error { return r.downloadMapped(dst, src) }, src)
 	}
 	defer runtime.KeepAlive(src)
+	r.backend.calls.Add(1) // the staging buffers are the context's: it stays until they are put back
+	defer r.backend.calls.Add(-1)
 	parts := runs(r.segments(src))
 	var buffers []*buffer
 	err := r.exec(func() (err error) {
@@ -256,5 +258,9 @@ func (r *ring) constant(w []uint32) (pointer, error) {
 	if err != nil {
 		return 0, err
 	}
-	return at, r.backend.drv.CopyIn(at, bytesOf(w), r.pool.stream)
+	if err := r.backend.drv.CopyIn(at, bytesOf(w), r.pool.stream); err != nil {
+		r.pool.put(at, len(w))
+		return 0, err
+	}
+	return at, nil
 }

@@ -82,11 +82,12 @@ var lost = map[int32]bool{
 	3: true, 4: true, // not initialised, deinitialised
 	46: true, 100: true, // device unavailable, no device
 	201: true, 709: true, // invalid context, context is destroyed
-	214: true, 220: true, // uncorrectable ECC error, uncorrectable NVLink error
+	214: true, 220: true, 226: true, // uncorrectable ECC error, uncorrectable NVLink error, contained error
 	304: true, 719: true, 999: true, // operating system, launch failed, unknown
 	700: true, 702: true, // illegal address, launch timeout
 	710: true, 714: true, 715: true, 716: true, 717: true, 718: true, // assert, hardware stack, illegal instruction, misaligned, address space, program counter
 	721: true, 802: true, // exited, system not ready
+	810: true, 911: true, // MPS client terminated, external device
 }
 
 type symbol int

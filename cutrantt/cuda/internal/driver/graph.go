@@ -14,6 +14,7 @@ const mostGraphs = 64
 type node struct {
 	f                        Function
 	x, y, threads, shared, n uint32 // n bytes of arguments
+	none                     uint32 // 0: the structure has no padding, so that its bytes can be a key
 }
 
 // waiting are launches that Release queues together.
@@ -119,7 +120,10 @@ func (d *Driver) flush(s Stream) error {
 // Flush queues what waits.
 func (l *Launcher) Flush() (err error) {
 	w := &l.waiting
-	defer func() { w.nodes, w.args = w.nodes[:0], w.args[:0] }()
+	defer func() {
+		clear(w.args) // there may have been a seed
+		w.nodes, w.args = w.nodes[:0], w.args[:0]
+	}()
 	if len(w.nodes) < 2 {
 		for _, n := range w.nodes {
 			err = l.launch(n.f, int(n.x), int(n.y), int(n.threads), int(n.shared), unsafe.Pointer(unsafe.SliceData(w.args)))

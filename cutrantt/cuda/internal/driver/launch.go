@@ -49,7 +49,7 @@ func (d *Driver) NewLauncher(s Stream, early bool) *Launcher {
 // structure of size bytes that args points to, which is copied.
 func (l *Launcher) Launch(f Function, x, y, threads, shared int, args unsafe.Pointer, size int) error {
 	if l.waiting.on {
-		l.waiting.add(node{f, uint32(x), uint32(y), uint32(threads), uint32(shared), uint32(size)}, args)
+		l.waiting.add(node{f: f, x: uint32(x), y: uint32(y), threads: uint32(threads), shared: uint32(shared), n: uint32(size)}, args)
 		return nil
 	}
 	return l.launch(f, x, y, threads, shared, args)
@@ -57,6 +57,7 @@ func (l *Launcher) Launch(f Function, x, y, threads, shared int, args unsafe.Poi
 
 func (l *Launcher) launch(f Function, x, y, threads, shared int, args unsafe.Pointer) error {
 	l.params[0] = args
+	defer func() { l.params[0] = nil }() // args may lie in what refers to l, which then would never be finalised
 	if l.config.count == 0 {
 		return l.drv.check(symLaunchKernel, call(l.drv.entry[symLaunchKernel], uintptr(f), uintptr(x), uintptr(y), 1, uintptr(threads), 1, 1,
 			uintptr(shared), uintptr(l.stream), uintptr(unsafe.Pointer(&l.params)), 0))
