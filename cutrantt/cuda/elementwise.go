@@ -129,7 +129,7 @@ func (r *ring) with(data []byte, f func(x pointer) error) error {
 	}
 	if err == nil {
 		err = f(x)
-		err = errors.Join(err, drv.WaitEvent(b.done)) // the buffer is wiped next
+		err = errors.Join(err, r.done(b)) // the buffer is wiped next
 	} else {
 		_ = drv.Wait(r.pool.stream) // the copy may be under way
 	}
@@ -151,7 +151,7 @@ func (r *ring) inPlace(data []byte, f func(x pointer) error) error {
 		err = drv.Record(b.done, r.pool.stream)
 	}
 	if err == nil {
-		err = drv.WaitEvent(b.done) // the buffer is wiped next
+		err = r.done(b) // the buffer is wiped next
 	} else {
 		_ = drv.Wait(r.pool.stream)
 	}

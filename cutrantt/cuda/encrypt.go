@@ -143,7 +143,7 @@ func (r *ring) encryptWindows(e *encryption, jobs []cutrantt.Encryption, out []*
 		}
 		for _, b := range buffers {
 			if err == nil {
-				err = drv.WaitEvent(b.done)
+				err = r.done(b)
 			}
 			st.put(b, most*each)
 		}

@@ -42,7 +42,7 @@ func (r *ring) Upload(dst *cutrantt.Batch, src []uint32) error {
 	if len(src) == 0 {
 		return nil
 	}
-	return r.exec(func() error {
+	return r.exec(func() (err error) {
 		if dst.Mem().(*memory).mapped {
 			return r.uploadMapped(dst, src)
 		}
@@ -52,7 +52,7 @@ func (r *ring) Upload(dst *cutrantt.Batch, src []uint32) error {
 		if err != nil {
 			return err
 		}
-		defer r.settle(buffers, parts)
+		defer func() { err = errors.Join(err, r.settle(buffers, parts)) }()
 		for i, run := range parts {
 			b := buffers[i%2]
 			if i > 1 {
@@ -126,10 +126,21 @@ func (r *ring) downloadMapped(dst []uint32, src *cutrantt.Batch) error {
 }
 
 // settle waits until the stream is done with the staging buffers of a transfer in
-// parts and gives them back.
-func (r *ring) settle(buffers []*buffer, parts [][]segment) {
-	_ = r.backend.drv.Wait(r.pool.stream)
+// parts and gives them back. Its error matters: what they held may not have arrived.
+func (r *ring) settle(buffers []*buffer, parts [][]segment) error {
+	err := r.backend.drv.Wait(r.pool.stream)
 	r.backend.staging.putUsed(buffers, parts)
+	return err
+}
+
+// done waits until the stream has used a staging buffer, whose content kernels may
+// follow to other memory. Where the event cannot be waited for it tries the stream.
+func (r *ring) done(b *buffer) error {
+	err := r.backend.drv.WaitEvent(b.done)
+	if err != nil {
+		_ = r.backend.drv.Wait(r.pool.stream)
+	}
+	return err
 }
 
 // putUsed gives back the buffers of a transfer whose parts went through them by
