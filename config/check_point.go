@@ -10,7 +10,7 @@ import (
 var (
 	iioInput    = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,63}$`)
 	sentence    = regexp.MustCompile(`^[A-Z]{3}$`)
-	nmeaField   = regexp.MustCompile(`^([1-9][0-9]?|lat|lon|altitude|speed|course|satellites|hdop)$`)
+	nmeaNumber  = regexp.MustCompile(`^[1-9][0-9]?$`)
 	columnIndex = regexp.MustCompile(`^[1-9][0-9]{0,2}$`)
 )
 
@@ -20,6 +20,11 @@ var iioUnits = map[string]string{
 	"temp": "degC", "voltage": "V", "current": "A", "power": "W", "pressure": "kPa", "humidityrelative": "%RH", "accel": "m/s2",
 	"anglvel": "rad/s", "angl": "rad", "rot": "rad", "magn": "uT", "illuminance": "lx", "distance": "m", "concentration": "%",
 	"ph": "pH", "resistance": "Ohm", "proximity": "", "intensity": "", "energy": "J", "velocity": "m/s", "gravity": "m/s2", "uvindex": "",
+}
+
+// NMEAFields are the fields that have a name, by the type of the sentence.
+var NMEAFields = map[string][]string{
+	"GGA": {"lat", "lon", "altitude", "satellites", "hdop"}, "RMC": {"lat", "lon", "speed", "course"}, "GLL": {"lat", "lon"}, "VTG": {"speed", "course"},
 }
 
 // IIOKind is the kind of an IIO channel such as "temp" or "voltage0": what its
@@ -86,7 +91,11 @@ func (c *checker) registers(path string, s Source, last int, orders ...string) {
 		c.fail(path+".data", fmt.Sprintf("a Modbus register has 16 bits, %s has %d", s.Data, bits), "use uint16 with \"start\" and \"length\" to take some of the bits")
 		return
 	}
-	if s.Register != nil && *s.Register+bits/8-1 > last && s.Type != SourceModbus {
+	size := bits / 8
+	if s.Type == SourceModbus {
+		size = bits / 16
+	}
+	if s.Register != nil && *s.Register <= last && *s.Register+size-1 > last {
 		c.fail(path+".register", fmt.Sprintf("%s at register %d goes beyond the last, %d", s.Data, *s.Register, last), "use a lower register")
 	}
 	start, length := 0, bits
@@ -206,6 +215,7 @@ func (c *checker) filter(path, t string) {
 }
 
 func (c *checker) nmea(path string, s Source) {
+	kind := s.Sentence[max(len(s.Sentence)-3, 0):] // without the talker, which is a mistake of its own
 	if s.Sentence != "" && !sentence.MatchString(s.Sentence) {
 		c.fail(path+".sentence", fmt.Sprintf("invalid sentence type %q", s.Sentence), "write the three letters after the talker: GGA for $GPGGA")
 	}
@@ -214,8 +224,13 @@ func (c *checker) nmea(path string, s Source) {
 		c.failKey(path+".field", "a field without its sentence", "add \"sentence: GGA\"")
 	case s.Sentence != "" && s.Field == "" && c.sound(path+".field"):
 		c.fail(path, "\"field\" is missing", "add \"field\": lat, lon, altitude, speed, course, satellites, hdop, or a number in quotes, counted from 1 after the type")
-	case s.Field != "" && !nmeaField.MatchString(s.Field):
-		c.fail(path+".field", fmt.Sprintf("a sentence has no field %q", s.Field), "use lat, lon, altitude, speed, course, satellites, hdop, or a number in quotes, counted from 1 after the type")
+	case s.Field != "" && !nmeaNumber.MatchString(s.Field) && !slices.Contains(NMEAFields[kind], s.Field):
+		const number = "a number in quotes, counted from 1 after the type"
+		remedy := "use " + number
+		if names := NMEAFields[kind]; names != nil {
+			remedy = "use " + strings.Join(names, ", ") + ", or " + number
+		}
+		c.fail(path+".field", fmt.Sprintf("a %q sentence has no field %q", kind, s.Field), remedy)
 	}
 }
 

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"maps"
 	"reflect"
 	"slices"
 	"strings"
@@ -193,8 +194,13 @@ func pointRules(t SourceType) []schema {
 			{"dependentRequired": schema{"mux_start": []string{"mux"}, "mux_length": []string{"mux"}}},
 			props(schema{"mux": span(0, 1<<31-1), "mux_start": span(0, 511), "mux_length": span(1, 31)})}
 	case SourceSerial:
-		return []schema{eitherWay, {"dependentRequired": schema{"field": []string{"sentence"}, "sentence": []string{"field"}}},
-			props(schema{"column": form(columnIndex.String()), "sentence": form(sentence.String()), "field": form(nmeaField.String())})}
+		out := []schema{eitherWay, {"dependentRequired": schema{"field": []string{"sentence"}, "sentence": []string{"field"}}},
+			props(schema{"column": form(columnIndex.String()), "sentence": form(sentence.String())})}
+		sentences := slices.Sorted(maps.Keys(NMEAFields))
+		for _, s := range sentences {
+			out = append(out, when(is("sentence", s), props(schema{"field": schema{"anyOf": []any{enum(NMEAFields[s]...), form(nmeaNumber.String())}}}), nil))
+		}
+		return append(out, when(not(is("sentence", sentences...)), props(schema{"field": form(nmeaNumber.String())}), nil))
 	case SourceExec, SourceHTTP, SourceMQTT:
 		return []schema{eitherWay}
 	}

@@ -43,7 +43,7 @@ func parseNMEA(line string) (sentence, error) {
 }
 
 // named are the fields that have a name, counted from 1: the value, and for
-// coordinates the hemisphere after it.
+// coordinates the hemisphere after it. Those are config.NMEAFields.
 var named = map[string]map[string]int{
 	"GGA": {"lat": 2, "lon": 4, "satellites": 7, "hdop": 8, "altitude": 9},
 	"RMC": {"lat": 3, "lon": 5, "speed": 7, "course": 8},
@@ -118,5 +118,5 @@ func checkNMEA(src config.Source) error {
 	if _, err := strconv.Atoi(src.Field); err == nil || named[src.Sentence][src.Field] > 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: %s has no field %s; use its number, counted from 1 after the type", input.ErrNoSensor, src.Sentence, src.Field)
+	return fmt.Errorf("%w: %s has no field %s", input.ErrNoSensor, src.Sentence, src.Field)
 }

@@ -5,8 +5,10 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"math"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -275,4 +277,16 @@ func FuzzLines(f *testing.F) {
 			}
 		}
 	})
+}
+
+// What a configuration may name, the sentences have, and nothing else.
+func TestNamedFields(t *testing.T) {
+	for kind, fields := range named {
+		if have, want := slices.Sorted(maps.Keys(fields)), slices.Sorted(slices.Values(config.NMEAFields[kind])); !slices.Equal(have, want) {
+			t.Errorf("%s: %v, a configuration may name %v", kind, have, want)
+		}
+	}
+	if len(named) != len(config.NMEAFields) {
+		t.Errorf("%d sentences, a configuration may name fields of %d", len(named), len(config.NMEAFields))
+	}
 }
