@@ -1,9 +1,7 @@
 package chaos
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"math"
 	mathrand "math/rand/v2"
 	"os"
@@ -212,7 +210,7 @@ func shortLegs(t *testing.T) []leg {
 // real takes the embedded broker where there is no mosquitto.
 func real(t *testing.T, legs []leg) []leg {
 	t.Helper()
-	if _, err := os.Stat("/usr/sbin/mosquitto"); errors.Is(err, fs.ErrNotExist) {
+	if _, err := testenv.Find("mosquitto"); err != nil {
 		testenv.Without(t, "mosquitto", "no mosquitto: the embedded broker only")
 		for i := range legs {
 			legs[i].broker = "embedded"

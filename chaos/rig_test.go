@@ -249,7 +249,7 @@ func newRig(t *testing.T, binary string, l leg, samples int) *rig {
 		// Nothing is persisted: a broker that is killed forgets every session and
 		// every message that it acknowledged.
 		r.write("mosquitto.conf", "listener "+port+" 127.0.0.1\nallow_anonymous true\npersistence false\nlog_type error\nuser root\n"+l.conf)
-		r.broker.args = []string{"/usr/sbin/mosquitto", "-c", filepath.Join(r.dir, "mosquitto.conf")}
+		r.broker.args = []string{testenv.Program(t, "mosquitto", "mosquitto"), "-c", filepath.Join(r.dir, "mosquitto.conf")}
 	} else {
 		r.broker.args = []string{os.Args[0]}
 		r.broker.env = []string{"HENCEDGE_CHAOS_BROKER=" + address}

@@ -58,17 +58,25 @@ func Missing(t testing.TB, need string, why ...any) {
 	t.SkipNow()
 }
 
-// Program is where a program is that the need stands for; sbin is looked into as well,
-// which is not on the PATH of every user.
-func Program(t testing.TB, need, program string) string {
-	t.Helper()
+// Find is where a program is; sbin is looked into as well, which is not on the PATH of
+// every user.
+func Find(program string) (path string, err error) {
 	for _, name := range []string{program, "/usr/sbin/" + program, "/usr/local/sbin/" + program} {
-		if path, err := exec.LookPath(name); err == nil {
-			return path
+		if path, err = exec.LookPath(name); err == nil {
+			return path, nil
 		}
 	}
-	Missing(t, need, program+" is neither on PATH nor in /usr/sbin")
-	return ""
+	return "", fmt.Errorf("%s is neither on PATH nor in /usr/sbin", program)
+}
+
+// Program is where the program is that the need stands for.
+func Program(t testing.TB, need, program string) string {
+	t.Helper()
+	path, err := Find(program)
+	if err != nil {
+		Missing(t, need, err)
+	}
+	return path
 }
 
 // Mount mounts for one test; whoever may not is not root.
