@@ -168,6 +168,10 @@ func keyRemedy(path string, err error) string {
 		return "do as the message says, as root or the file's owner"
 	case path == "signing_key":
 		return "make one with `hencedge keys identity FILE`, or correct the path"
+	case errors.Is(err, henc.ErrParams):
+		return "write the key's parameters into the streams, or " + remedy + " from a key set for these"
+	case errors.Is(err, errDirectory):
+		return "name the file in it: public.key, or secret.key with mode symmetric"
 	case errors.Is(err, fs.ErrPermission):
 		return "let the user that the agent runs as read the file"
 	case errors.Is(err, fs.ErrNotExist):

@@ -24,8 +24,8 @@ func TestCheckNamesThePlace(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = other.Save(filepath.Join(s.dir, "loose.key"))
-	for name, mode := range map[string]os.FileMode{"loose.key": 0o644, "loose.secret": 0o640} {
-		if name == "loose.secret" {
+	for name, mode := range map[string]os.FileMode{"loose.key": 0o644, "loose.secret": 0o640, "loose.public": 0o666} {
+		if name != "loose.key" {
 			_ = os.WriteFile(filepath.Join(s.dir, name), []byte("x"), 0o600)
 		}
 		if err := os.Chmod(filepath.Join(s.dir, name), mode); err != nil {
@@ -45,7 +45,9 @@ func TestCheckNamesThePlace(t *testing.T) {
 		"scale":             {"level: 0", "level: 0\n    log_scale: 40", []string{"20:16: streams[1].log_scale"}},
 		"public key":        {"public.key", "none.key", []string{"3:20: keys.public_key", "no such file"}},
 		"not a key":         {"public.key", "ca.pem", []string{"3:20: keys.public_key", "ca.pem"}},
-		"key of other set":  {"edge12-d1", "edge13-d3", []string{"3:20: keys.public_key", "edge13-d3"}},
+		"key of other set":  {"edge12-d1", "edge13-d3", []string{"3:20: keys.public_key", "the public key is for edge12-d1, not for edge13-d3", "write the key's parameters into the streams"}},
+		"directory":         {"public.key", ".", []string{"3:20: keys.public_key", "it is a directory", "name the file in it"}},
+		"loose public key":  {"public.key", "loose.public", []string{"3:20: keys.public_key", "can change it", "chmod go-w "}},
 		"loose secret":      {"{public_key: public.key}", "{mode: symmetric, secret_key: loose.secret}", []string{"3:37: keys.secret_key", "chmod go-rwx"}},
 		"loose signing key": {"signing_key: signing.key", "signing_key: loose.key", []string{"4:14: signing_key"}},
 		"no signing key":    {"signing_key: signing.key", "signing_key: gone/none.key", []string{"4:14: signing_key", "hencedge keys identity"}},

@@ -17,6 +17,8 @@ import (
 // ErrKey: a key file cannot be used.
 var ErrKey = errors.New("key file")
 
+var errDirectory = errors.New("it is a directory")
+
 // keys are what windows are encrypted and signed with.
 type keys struct {
 	ctx       *henc.Context
@@ -174,10 +176,14 @@ func readKey(path string, barred fs.FileMode) ([]byte, error) {
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("%w: %w", ErrKey, err)
+	case info.IsDir():
+		return nil, fmt.Errorf("%w %s: %w", ErrKey, path, errDirectory)
 	case !info.Mode().IsRegular():
 		return nil, fmt.Errorf("%w %s: not a regular file", ErrKey, path)
+	case info.Mode().Perm()&barred&0o044 != 0:
+		return nil, fmt.Errorf("%w %s: others than its owner can read it (mode %04o); run: chmod go-rwx %s", ErrKey, path, info.Mode().Perm(), path)
 	case info.Mode().Perm()&barred != 0:
-		return nil, fmt.Errorf("%w %s: others than its owner can use it (mode %04o); run: chmod go-rwx %s", ErrKey, path, info.Mode().Perm(), path)
+		return nil, fmt.Errorf("%w %s: others than its owner can change it (mode %04o); run: chmod go-w %s", ErrKey, path, info.Mode().Perm(), path)
 	case info.Size() > maxKeyFile:
 		return nil, fmt.Errorf("%w %s: %d bytes, too large for a key", ErrKey, path, info.Size())
 	}

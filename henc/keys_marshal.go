@@ -220,7 +220,7 @@ func (c *Context) keyReader(b []byte, kind wire.Kind, elements int, id *[16]byte
 		return nil, err
 	}
 	if r.Head.Params != c.params.Hash() {
-		return nil, fmt.Errorf("%w: the %s is for parameters %x, not %q (%x)", ErrParams, kind, r.Head.Params[:8], c.params.Name(), c.hash8())
+		return nil, fmt.Errorf("%w: the %s is for %s, not for %s", ErrParams, kind, NameOf(r.Head.Params), c.params.Name())
 	}
 	copy(id[:], r.Blob(len(id)))
 	e := r.Uint()
@@ -232,11 +232,6 @@ func (c *Context) keyReader(b []byte, kind wire.Kind, elements int, id *[16]byte
 	}
 	*epoch = uint32(e)
 	return r, nil
-}
-
-func (c *Context) hash8() []byte {
-	h := c.params.Hash()
-	return h[:8]
 }
 
 // keyModuli are the moduli of count polynomials over QP.

@@ -36,6 +36,17 @@ func Named(name string) (Parameters, error) {
 // benchmarks behind an explicit flag. Secure names give the same as Named.
 func NamedInsecure(name string) (Parameters, error) { return named(name) }
 
+// NameOf is the name of the set whose Hash is given, or the beginning of the hash
+// where no named set has it. It is for messages.
+func NameOf(hash [32]byte) string {
+	for _, l := range namedSets {
+		if p, err := named(l.Name); err == nil && p.Hash() == hash {
+			return l.Name
+		}
+	}
+	return fmt.Sprintf("%x", hash[:8])
+}
+
 // madeSets caches the named sets: checking 88 primes takes a while.
 var madeSets sync.Map // name -> Parameters
 

@@ -64,8 +64,8 @@ func unmarshal(ctx *henc.Context, b []byte) (*Key, error) {
 	if err != nil {
 		return nil, err
 	}
-	if h := p.Hash(); r.Head.Params != h {
-		return nil, fmt.Errorf("%w: the key is for parameters %x, not %q (%x)", henc.ErrParams, r.Head.Params[:8], p.Name(), h[:8])
+	if r.Head.Params != p.Hash() {
+		return nil, fmt.Errorf("%w: the key is for %s, not for %s", henc.ErrParams, henc.NameOf(r.Head.Params), p.Name())
 	}
 	epoch, root, packed := r.Uint(), r.Blob(32), r.Blob(p.N()/4)
 	if err := r.Close(); err != nil {

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -16,6 +17,7 @@ import (
 
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/keyholder"
+	"github.com/hencedge/hencedge/transport"
 	"github.com/hencedge/hencedge/transport/tlsutil"
 )
 
@@ -58,13 +60,31 @@ func reach(ctx context.Context, role string, b config.Broker, timeout time.Durat
 	client, err := keyholder.Dial(ctx, b, slog.New(slog.DiscardHandler))
 	if err != nil {
 		c.Status, c.Detail = Fail, err.Error()
-		c.Remedy = fmt.Sprintf("check url, firewall, ca and credentials, and whether the broker allows the client id %s, which only doctor uses", b.ClientID)
+		c.Remedy = unreachable(err, b.ClientID)
 		return c
 	}
 	defer client.Close(ctx)
 	c.Detail = fmt.Sprintf("%s answers in %v", b.URL, time.Since(start).Round(time.Millisecond))
 	secured(ctx, b, time.Now(), &c)
 	return c
+}
+
+// unreachable says what to do where a connection failed with err.
+func unreachable(err error, id string) string {
+	var authority x509.UnknownAuthorityError
+	var name x509.HostnameError
+	var invalid x509.CertificateInvalidError
+	switch {
+	case errors.As(err, &authority):
+		return "give the authority that signed the broker's certificate as broker.ca"
+	case errors.As(err, &name):
+		return "write a name of the broker's certificate into broker.url or broker.server_name"
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return "set this machine's clock, or renew the broker's certificate"
+	case errors.Is(err, transport.ErrRefused):
+		return fmt.Sprintf("check broker.username, broker.password, broker.cert and key, and whether the broker allows the client id %s, which only doctor uses", id)
+	}
+	return "check broker.url, the firewall, and whether the broker runs"
 }
 
 // secured adds to c how the way to the broker is secured, and until when the

@@ -271,6 +271,48 @@ func TestSecured(t *testing.T) {
 	}
 }
 
+// TestUnreachable: the remedy is for what is wrong.
+func TestUnreachable(t *testing.T) {
+	ca, err := tlsutil.NewDevCA("test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	server, err := ca.ServerConfig(false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, _, err := broker.Start(broker.Options{TLS: server, Users: map[string]string{"board1": "secret1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	other, err := tlsutil.NewDevCA("other")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	right := write(t, filepath.Join(dir, "ca.pem"), string(ca.PEM()), 0o644)
+	wrong := write(t, filepath.Join(dir, "other.pem"), string(other.PEM()), 0o644)
+	for _, c := range []struct {
+		b    config.Broker
+		want string
+	}{
+		{config.Broker{URL: b.URL(), CA: wrong}, "broker.ca"},
+		{config.Broker{URL: b.URL(), CA: right, ServerName: "other.example"}, "broker.server_name"},
+		{config.Broker{URL: b.URL(), CA: right}, "broker.username"},
+		{config.Broker{URL: "tcp://127.0.0.1:1"}, "broker.url"},
+	} {
+		c.b.ClientID = "board1"
+		timeout := 10 * time.Second
+		if c.want == "broker.url" {
+			timeout = 100 * time.Millisecond // that is tried until then
+		}
+		if got := reach(t.Context(), "agent", c.b, timeout); got.Status != Fail || !strings.Contains(got.Remedy, c.want) {
+			t.Errorf("want %s: %+v", c.want, got)
+		}
+	}
+}
+
 func TestExamineBrokenConfiguration(t *testing.T) {
 	path := write(t, filepath.Join(t.TempDir(), "agent.yaml"), "device: board1\nbogus: 1\n", 0o644)
 	r, err := Examine(context.Background(), Options{Agent: path})
