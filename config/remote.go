@@ -64,7 +64,7 @@ type overlay struct {
 // the sender choose a file to be read.
 func (a *Agent) WithRemote(name string, data []byte) (*Agent, error) {
 	if a.Remote == nil {
-		return nil, fmt.Errorf("%w: no remote configuration is accepted here", ErrInvalid)
+		return nil, fmt.Errorf("%w: the device's own file has no remote section, without which it takes no remote configuration: add remote: {operator_key: ...} there", ErrInvalid)
 	}
 	var o overlay
 	doc, d, body, err := tree(name, data)

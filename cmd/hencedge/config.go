@@ -75,6 +75,7 @@ message, retained, on <prefix>/cfg/<device>.`,
 			if err != nil {
 				return err
 			}
+			trusted := ""
 			if base != "" {
 				cfg, err := config.LoadAgent(base)
 				if err == nil && cfg.Device != device {
@@ -86,12 +87,16 @@ message, retained, on <prefix>/cfg/<device>.`,
 				if err != nil {
 					return cli.Usage(err)
 				}
+				trusted = cfg.Remote.OperatorKey
 			}
 			k, err := transport.LoadSigningKey(key)
 			if err != nil {
 				return err
 			}
 			defer k.Wipe()
+			if trusted != "" && trusted != k.PublicText() {
+				return cli.Usagef("%s signs as %s; %s takes messages of %s only (remote.operator_key)", key, k.PublicText(), device, trusted)
+			}
 			msg := transport.RemoteConfig{Device: device, Version: version, Text: text}
 			if valid > 0 {
 				msg.Until = time.Now().Add(valid).Unix()

@@ -165,7 +165,7 @@ func (a *app) printStatus(role systemd.Role, b []byte) error {
 		if r := s.LastReload; r != nil {
 			outcome := "good"
 			if !r.OK {
-				outcome = "refused: " + r.Error
+				outcome = "refused: " + strings.ReplaceAll(r.Error, "\n", "\n               ")
 			}
 			lines = append(lines, fmt.Sprintf("%-14s %s, %s, %s", "last reload", r.Reason, when(r.Time), outcome))
 		}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -54,6 +55,7 @@ type Supervisor struct {
 
 	asked   chan request // by `reload` over the control socket
 	pending chan<- error // of the reload under way, from generation and replace only
+	said    atomic.Bool  // whether the last line said that there is a connection
 
 	mu      sync.Mutex
 	current *Candidate
@@ -323,6 +325,7 @@ func (s *Supervisor) tell(err error) {
 // line is the service's own state, and that of the last reload if it failed.
 func (s *Supervisor) line() string {
 	service, _ := s.now()
+	s.said.Store(service.Connected())
 	s.mu.Lock()
 	last, state := s.last, s.state
 	s.mu.Unlock()

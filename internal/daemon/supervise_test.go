@@ -287,6 +287,15 @@ func TestStatusFollowsTheConnection(t *testing.T) {
 	if took := time.Since(began); took >= statusEvery {
 		t.Errorf("told after %v", took)
 	}
+	// After a reload the line is that of another service, which begins without one.
+	began = time.Now()
+	s.reload <- "SIGHUP"
+	s.await(t, "READY=1\nSTATUS=this is offline")
+	s.runs[1].online.Store(true)
+	s.await(t, "STATUS=this is offline")
+	if took := time.Since(began); took >= statusEvery/2 {
+		t.Errorf("after a reload told after %v", took)
+	}
 	if err := end(); err != nil {
 		t.Fatal(err)
 	}

@@ -36,7 +36,7 @@ func (s *Supervisor) keepAlive(ctx context.Context) (stop func()) {
 	wg.Go(func() {
 		tick := time.NewTicker(max(min(every, lookEvery), 10*time.Millisecond))
 		defer tick.Stop()
-		told, connected := time.Now(), false
+		told := time.Now()
 		for {
 			select {
 			case <-ctx.Done():
@@ -44,10 +44,8 @@ func (s *Supervisor) keepAlive(ctx context.Context) (stop func()) {
 			case <-tick.C:
 			}
 			service, _ := s.now()
-			was := connected
-			connected = service.Connected()
 			// A tick comes a little early or late.
-			if connected == was && time.Since(told) < every-every/10 {
+			if service.Connected() == s.said.Load() && time.Since(told) < every-every/10 {
 				continue
 			}
 			told = time.Now()
