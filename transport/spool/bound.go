@@ -37,7 +37,7 @@ func (s *Spool) reserve(ctx context.Context, h *Header) error {
 				return err
 			}
 		default:
-			if !s.dropFor(q) { // all that is there is being sent
+			if !s.dropFor(q, h.Size) { // all that is there is being sent
 				s.stats.Dropped++
 				return fmt.Errorf("%w: %w", ErrFull, full)
 			}
@@ -54,15 +54,25 @@ func (s *Spool) Room(n int64) bool {
 
 // full says which bound one more object of n bytes would break; mu is held.
 func (s *Spool) full(q *queue, n int64) error {
+	if err := q.full(n); err != nil {
+		return err
+	}
+	switch {
+	case s.o.Objects > 0 && s.objects+s.pending >= s.o.Objects:
+		return fmt.Errorf("%d objects wait", s.objects)
+	case s.o.Bytes > 0 && s.bytes+s.pbytes+n > s.o.Bytes:
+		return fmt.Errorf("%d bytes wait", s.bytes)
+	}
+	return nil
+}
+
+// full is that for the bounds of the stream itself.
+func (q *queue) full(n int64) error {
 	switch {
 	case q.limit.Objects > 0 && q.live >= q.limit.Objects:
 		return fmt.Errorf("%d objects of stream %s wait", q.live, q.name)
 	case q.limit.Bytes > 0 && q.bytes+n > q.limit.Bytes:
 		return fmt.Errorf("%d bytes of stream %s wait", q.bytes, q.name)
-	case s.o.Objects > 0 && s.objects+s.pending >= s.o.Objects:
-		return fmt.Errorf("%d objects wait", s.objects)
-	case s.o.Bytes > 0 && s.bytes+s.pbytes+n > s.o.Bytes:
-		return fmt.Errorf("%d bytes wait", s.bytes)
 	}
 	return nil
 }
@@ -80,16 +90,16 @@ func (s *Spool) wait(ctx context.Context) error {
 	}
 }
 
-// dropFor drops the oldest object that makes room for q: of q itself, else, when
-// the bound on all streams is the trouble, of another stream that drops its
+// dropFor drops the oldest object that makes room for n bytes of q: of q itself, else,
+// when the bound on all streams is the trouble, of another stream that drops its
 // oldest. mu is held.
-func (s *Spool) dropFor(q *queue) bool {
+func (s *Spool) dropFor(q *queue, n int64) bool {
 	if e := oldest(q); e != nil {
 		s.drop(q, e)
 		s.stats.Dropped++
 		return true
 	}
-	if q.limit.Objects > 0 && q.live >= q.limit.Objects {
+	if q.full(n) != nil {
 		return false
 	}
 	var victim *entry
@@ -125,6 +135,7 @@ func oldest(q *queue) *entry {
 func (s *Spool) drop(q *queue, e *entry) {
 	s.log.Warn("a window is dropped", "stream", q.name, "number", e.number, "age", s.age(e).Round(time.Second))
 	s.remove(q, e)
+	s.signal() // who waits for room
 }
 
 // expire drops what is too old; mu is held.

@@ -369,6 +369,55 @@ func TestMirror(t *testing.T) {
 	}
 }
 
+// A start makes second copies that are missing or damaged again, so that the first may
+// be damaged next.
+func TestMirrorIsMadeAgain(t *testing.T) {
+	dir, mirror := t.TempDir(), t.TempDir()
+	o := Options{Dir: dir, Mirror: mirror}
+	s := open(t, o)
+	for i := range 3 {
+		put(t, s, item("a", i, 500))
+	}
+	second := files(t, mirror)
+	if err := errors.Join(os.Remove(second[0]), os.Truncate(second[1], 10)); err != nil {
+		t.Fatal(err)
+	}
+	if s = open(t, o); s.Stats().Repaired != 2 || len(files(t, mirror)) != 3 {
+		t.Errorf("%+v, %d copies", s.Stats(), len(files(t, mirror)))
+	}
+	for _, name := range files(t, dir) {
+		flip(t, name, -9)
+	}
+	want(t, drain(t, s), "0", "1", "2")
+	// A mirror that takes nothing does not keep the spool from opening.
+	put(t, s, item("a", 3, 500))
+	put(t, s, item("a", 4, 500))
+	for _, name := range files(t, mirror) {
+		if err := os.Remove(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	o.fs = noMirror{at: mirror}
+	s = open(t, o)
+	if st := s.Stats(); st.Objects != 2 || st.WriteErrors != 1 {
+		t.Errorf("%+v", st)
+	}
+	want(t, drain(t, s), "3", "4")
+}
+
+// noMirror takes no file in a directory.
+type noMirror struct {
+	disk
+	at string
+}
+
+func (n noMirror) Create(name string) (file, error) {
+	if filepath.Dir(name) == n.at {
+		return nil, unix.ENOSPC
+	}
+	return n.disk.Create(name)
+}
+
 // The quarantine is bounded.
 func TestQuarantineBound(t *testing.T) {
 	dir := t.TempDir()

@@ -189,6 +189,9 @@ func (s *Spool) adopt(number uint64, o *found) {
 		s.log.Error("a window is lost: its file is damaged", "file", name, "error", why)
 		return
 	}
+	if good == 0 && len(s.dirs) > 1 && o.bad[1] != nil {
+		s.remirror(number, o)
+	}
 	h := &o.h
 	q := s.queue(h.Stream)
 	e := &entry{number: number, size: h.Size, id: h.ID, topic: h.Topic, cursor: len(h.Cursor) > 0, since: s.o.Mono(), recovered: true}
@@ -201,6 +204,28 @@ func (s *Spool) adopt(number uint64, o *found) {
 	if e.cursor && number > q.mark { // numbers ascend: the newest wins
 		q.cursor = h.Cursor
 	}
+}
+
+// remirror writes the second copy from the first, until the mirror takes nothing: copies
+// that are damaged, that could not be written when their object was put, or all of them
+// on a new disk.
+func (s *Spool) remirror(number uint64, o *found) {
+	if s.mirrorless {
+		return
+	}
+	h, object, err := s.dirs[0].object(number, nil)
+	if err != nil {
+		return // it shows when the object is read
+	}
+	if !errors.Is(o.bad[1], fs.ErrNotExist) {
+		_ = s.dirs[1].quarantine(objectName(number), s.o.KeepDamaged, s.o.KeepDamagedBytes)
+	}
+	if err := s.dirs[1].write(objectName(number), pieces(&h, object)); err != nil {
+		s.mirrorless = true
+		s.note(err, "mirror")
+		return
+	}
+	s.stats.Repaired++
 }
 
 // restore writes the first copy from the mirror.

@@ -1,6 +1,9 @@
 package spool
 
-import "context"
+import (
+	"context"
+	"fmt"
+)
 
 // Tick does what waits for the disk: it writes objects that are in memory and
 // removes files that could not be removed. Call it now and then.
@@ -30,6 +33,10 @@ func (s *Spool) toMemory(ctx context.Context, h *Header, it Item, e *entry) erro
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	q := s.queue(h.Stream)
+	if h.Size > s.o.Memory {
+		s.stats.Dropped++
+		return fmt.Errorf("%w: an object of %d bytes never fits into memory", ErrFull, h.Size)
+	}
 	for s.memory+h.Size > s.o.Memory {
 		if s.closed {
 			return ErrClosed
@@ -85,7 +92,7 @@ func (s *Spool) Flush() {
 			return
 		}
 		s.mu.Lock()
-		if e.gone { // dropped or delivered meanwhile
+		if e.gone || e.id != h.ID { // dropped, delivered or replaced meanwhile
 			for _, d := range s.dirs {
 				_ = d.fs.Remove(d.join(objectName(e.number)))
 			}

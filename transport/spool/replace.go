@@ -21,33 +21,40 @@ func (l *Lease) Replace(sealed []byte) error {
 	}
 	id := transport.ObjectID(sealed)
 	s.mu.Lock()
-	inMemory := e.body != nil
+	if e.body != nil { // a file that Flush is writing now will not count
+		defer s.mu.Unlock()
+		l.become(id, sealed)
+		e.body = sealed
+		return nil
+	}
 	s.mu.Unlock()
 	var beside []byte
-	if !inMemory {
-		there, err := s.rewrite(e, id, sealed)
-		switch {
-		case there:
-		case damage(err):
-			return fmt.Errorf("spool: %w", err)
-		default:
-			beside = sealed
-		}
+	there, err := s.rewrite(e, id, sealed)
+	switch {
+	case there:
+	case damage(err):
+		return fmt.Errorf("spool: %w", err)
+	default:
+		beside = sealed
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	l.become(id, sealed)
+	e.beside = beside
+	return nil
+}
+
+// become counts the new object in the place of the old one; mu is held.
+func (l *Lease) become(id [32]byte, sealed []byte) {
+	s, e := l.s, l.e
 	grown := int64(len(sealed)) - e.size
 	l.q.bytes += grown
 	s.bytes += grown
-	if inMemory {
-		if e.body = sealed; s.Durable() {
-			s.memory += grown
-		}
+	if e.body != nil && s.Durable() {
+		s.memory += grown
 	}
 	e.id, e.size, e.attempts, e.recovered, e.conflict = id, int64(len(sealed)), 0, false, false
-	e.beside = beside
 	l.ID, l.Size = e.id, e.size
-	return nil
 }
 
 // rewrite puts another object into the files of e, and reports whether it is there. The

@@ -154,9 +154,11 @@ type Spool struct {
 	pbytes  int64 // theirs
 	closed  bool
 	stats   Stats
-	failure error         // of the last write; nil: the disk works
-	retryAt time.Duration // monotonic; when objects in memory are written again
-	backoff time.Duration
+
+	mirrorless bool          // at the start: the mirror takes nothing
+	failure    error         // of the last write; nil: the disk works
+	retryAt    time.Duration // monotonic; when objects in memory are written again
+	backoff    time.Duration
 }
 
 // Open locks the directory until Release, reads it and recounts what is there. Files
@@ -329,7 +331,7 @@ func (s *Spool) place(ctx context.Context, h *Header, it Item, e *entry) error {
 		if s.o.Strict {
 			return fmt.Errorf("write the spool: %w", err)
 		}
-		if !e.cursor {
+		if !e.cursor && !s.mustWait(h) {
 			return s.toMemory(ctx, h, it, e)
 		}
 		if err := s.sleep(ctx, s.delay()); err != nil {
@@ -338,8 +340,16 @@ func (s *Spool) place(ctx context.Context, h *Header, it Item, e *entry) error {
 	}
 }
 
+// mustWait reports whether an object that memory has no room for at all waits for the
+// disk, since its stream drops nothing.
+func (s *Spool) mustWait(h *Header) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return h.Size > s.o.Memory && s.queue(h.Stream).limit.Full == Block
+}
+
 // store writes both copies. The first one decides; a mirror that fails is
-// counted and made up for when its object is read.
+// counted and made up for at the next start.
 func (s *Spool) store(h *Header, object []byte) error {
 	s.writing.Lock()
 	defer s.writing.Unlock()

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -168,6 +169,40 @@ func TestBoundOfAll(t *testing.T) {
 		t.Errorf("a blocking stream: %v", err)
 	}
 	want(t, drain(t, s), "0", "2", "4", "5")
+}
+
+// A stream that is at its own bound takes nothing from others: it would not help.
+func TestOwnBound(t *testing.T) {
+	s := open(t, Options{Bytes: 1000, Streams: map[string]Limit{"small": {Bytes: 15}}})
+	put(t, s, item("other", 0, 10))
+	put(t, s, item("small", 1, 10))
+	s.Take("small", 2) // it is being sent
+	if err := s.Put(t.Context(), item("small", 2, 10)); !errors.Is(err, ErrFull) {
+		t.Error(err)
+	}
+	if st := s.Stats(); st.Dropped != 1 || st.Objects != 2 {
+		t.Errorf("%+v", st)
+	}
+}
+
+// What waits for room learns of it also when room comes of age.
+func TestBlockUntilExpired(t *testing.T) {
+	var mono atomic.Int64
+	s := open(t, Options{Dir: t.TempDir(), Default: Limit{Objects: 1, Full: Block, Age: time.Hour}, Mono: func() time.Duration { return time.Duration(mono.Load()) }})
+	put(t, s, item("a", 0, 1))
+	done := make(chan error, 1)
+	go func() { done <- s.Put(t.Context(), item("a", 1, 1)) }()
+	time.Sleep(50 * time.Millisecond) // until it waits
+	mono.Store(int64(2 * time.Hour))
+	s.Tick()
+	select {
+	case err := <-done:
+		if err != nil {
+			t.Error(err)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("it waits still")
+	}
 }
 
 // What is being sent is never dropped under the sender's hands.
