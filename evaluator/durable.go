@@ -93,6 +93,12 @@ func (d *durable) start() error {
 		if errors.Is(err, spool.ErrDamaged) {
 			continue // counted and reported by the spool
 		}
+		if id := transport.ObjectID(sealed); err == nil && d.store.known(id) {
+			// Worked off before a crash that brought its file back, or there twice:
+			// to take it again would make its results again.
+			l.Done()
+			continue
+		}
 		l.Return(0)
 		if err != nil {
 			return fmt.Errorf("%w: inbox: %w", ErrState, err)
@@ -173,17 +179,23 @@ func (d *durable) take(working context.Context, topic string, sealed []byte) {
 		s.refuse(topic, err)
 	default:
 		s.refuse(topic, err)
-		if reason := Reason(err); tellable(reason) {
+		reason := Reason(err)
+		switch {
+		case obj != nil && reason == transport.ReasonOther: // perhaps another time
+			s.receiver.Forget(topic, id)
+		case obj != nil || tellable(reason):
 			d.refuse(id, reason)
-			if device, ok := d.deviceOf(topic); ok {
-				d.answer(device, transport.ReceiptItem{Object: id, Outcome: transport.Refused, Reason: reason})
-			}
+		default:
+			return
+		}
+		if device, ok := d.deviceOf(topic); ok {
+			d.answer(device, transport.ReceiptItem{Object: id, Outcome: transport.Refused, Reason: reason})
 		}
 	}
 }
 
-// tellable are the reasons that a sender can do something about. Objects that
-// anybody could have made get no answer.
+// tellable are the reasons that an object of a trusted signer is refused for when it is
+// opened. Objects that anybody could have made get no answer.
 func tellable(reason string) bool {
 	switch reason {
 	case "malformed", "truncated", "too_large", "bad_signature", "unknown_signer", "wrong_topic", "wrong_kind", "unsupported_version", "downgraded", transport.ReasonOther:

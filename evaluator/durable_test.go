@@ -11,6 +11,7 @@ import (
 
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/transport"
+	"github.com/hencedge/hencedge/transport/spool"
 )
 
 // receipts are what a device is told.
@@ -224,6 +225,38 @@ func TestPartialReceipt(t *testing.T) {
 	r.expectRefusal("wrong_topic")
 }
 
+// A crash may bring back the file of a window that was worked off, its removal being
+// flushed last; and a window may be there twice. Neither makes a second result.
+func TestWorkedOffComesBack(t *testing.T) {
+	dir, state := filepath.Join(t.TempDir(), "store"), filepath.Join(t.TempDir(), "state")
+	program := prog("mean", "mean(x)", inputs("d1/count/temp"))
+	r := newRigAt(t, storeConfig(t, dir, program), state)
+	load := numbers(8, 0, 0.1)
+	w := r.window("d1", "count", 1, time.Unix(1000, 0), numbers(8, 10, 2), load)
+	sealed := r.seal(w)
+	r.send(w.topic, sealed)
+	r.expect("mean", average(numbers(8, 10, 2)))
+	r.stop()
+	for range 2 {
+		inbox, err := spool.Open(spool.Options{Dir: filepath.Join(dir, "inbox"), Logger: quiet()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := inbox.Put(t.Context(), spool.Item{Stream: inboxStream(&w.meta), Topic: w.topic, Sealed: sealed}); err != nil {
+			t.Fatal(err)
+		}
+		inbox.Release()
+	}
+	r = newRigAt(t, storeConfig(t, dir, program), state)
+	r.sendWindow(r.window("d1", "count", 2, time.Unix(2000, 0), numbers(8, 20, 2), load))
+	r.expect("mean", average(numbers(8, 20, 2)))
+	r.stop()
+	left, err := filepath.Glob(filepath.Join(dir, "inbox", "*.obj"))
+	if err != nil || len(left) != 0 || len(r.results) != 0 {
+		t.Errorf("%d files are left in the inbox, %d more results; %v", len(left), len(r.results), err)
+	}
+}
+
 // Refusals that a configuration can cure are told, those of strangers are not.
 func TestRefusalReceipt(t *testing.T) {
 	r := newRig(t, storeConfig(t, filepath.Join(t.TempDir(), "store"), prog("mean", "mean(x)", inputs("d1/count/temp"))))
@@ -239,6 +272,10 @@ func TestRefusalReceipt(t *testing.T) {
 	r.expectRefusal("wrong_epoch")
 	rc.ask("d1", w.topic, oid, 3, 100)
 	rc.expect(oid, transport.Refused, "wrong_epoch")
+	// What only its device can have made is told whatever is wrong with it.
+	w = r.window("d1", "count", 1<<63, time.Unix(1000, 0), numbers(8, 1, 1), numbers(8, 0, 0))
+	rc.expect(r.sendWindow(w), transport.Refused, "malformed")
+	r.expectRefusal("malformed")
 	// A stream that nobody reads: its windows arrive nowhere, and the sender is told.
 	rc.ask("d1", transport.ReadingTopic(transport.DefaultPrefix, "d1", "other"), transport.ObjectID([]byte("x")), 3, 100)
 	rc.expect(transport.ObjectID([]byte("x")), transport.Refused, transport.ReasonUnread)

@@ -292,10 +292,22 @@ func (l *ledger) add(records ...record) error {
 	}
 	if l.size > 2*l.least+int64(recordSize*(8*l.limit+4096)) {
 		if err := l.compact(); err != nil {
-			l.broken = true
+			// A disk that is full must not keep windows from being worked off, which
+			// makes room: the file goes on growing, if it is still the one by that name.
+			l.broken, l.least = !l.inPlace(), l.size
 		}
 	}
 	return nil
+}
+
+// inPlace reports whether the open file is the one that the next start will read.
+func (l *ledger) inPlace() bool {
+	named, err := os.Stat(l.path)
+	if err != nil {
+		return false
+	}
+	mine, err := l.file.Stat()
+	return err == nil && os.SameFile(named, mine)
 }
 
 // compact writes the ledger anew and opens it for appending.

@@ -286,6 +286,45 @@ func TestLedgerFullDisk(t *testing.T) {
 	}
 }
 
+// A ledger that has become long while there is no room to write it anew goes on as it is.
+func TestLedgerLongOnAFullDisk(t *testing.T) {
+	dir := testenv.Disk(t, "1m")
+	path := filepath.Join(dir, "ledger")
+	const limit = 1
+	l := openTestLedger(t, path, limit)
+	long := int64(recordSize * (8*limit + 4096))
+	for n := uint64(0); l.size <= long-recordSize; n++ {
+		if err := l.add(record{kind: recMade, id: id(n)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	l.mu.Lock()
+	for boot := range uint64(6000) { // much to remember: more than the room that is left
+		l.use(seriesKey{[8]byte{1}, boot}, 0, 0)
+	}
+	l.mu.Unlock()
+	if err := os.WriteFile(filepath.Join(dir, "ballast"), make([]byte, 600<<10), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for n := uint64(1 << 32); n < 1<<32+100; n++ {
+		if err := l.add(record{kind: recMade, id: id(n)}); err != nil {
+			t.Fatalf("record %d: %v", n-1<<32, err)
+		}
+	}
+	if l.size <= long {
+		t.Fatal("it is not long")
+	}
+	if err := os.Remove(filepath.Join(dir, "ballast")); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.add(record{kind: recMade, id: id(7)}); err != nil {
+		t.Fatal(err)
+	}
+	if l.close(); !openTestLedger(t, path, limit).hasMade(id(7)) {
+		t.Error("a record is lost")
+	}
+}
+
 func FuzzRecord(f *testing.F) {
 	r := record{kind: recTaken, id: id(1), series: [8]byte{2}, boot: 3, number: 4}
 	f.Add(r.append(nil))

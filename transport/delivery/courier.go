@@ -53,8 +53,9 @@ type Options struct {
 	Live    time.Duration // age below which data is live
 	Hours   []Hours       // when to send; none: always
 
-	// Before is called when an object is delivered, before it leaves the spool;
-	// an error keeps it there, to be tried again. It may be nil.
+	// Before is called when an object is delivered, or dropped because the receiver has
+	// had its number, before it leaves the spool; an error keeps it there, to be tried
+	// again. It may be nil.
 	Before func(*spool.Lease) error
 	// Renumber gives an object the number that comes next. It is called when the
 	// receiver has had another object under the number of one that was never sent
@@ -226,6 +227,8 @@ func (c *Courier) tick(ctx context.Context) {
 func (c *Courier) next(ctx context.Context) *spool.Lease {
 	for {
 		changed, closed := c.o.Spool.Changed(), c.o.Spool.Closed()
+		// Before a lease is tried: what is due in between is not waited for in vain.
+		any, delayed := c.o.Spool.Waiting()
 		wait := time.Minute // until the hours are looked at again
 		if c.mayDeliver() {
 			wait = 0 // until something changes
@@ -243,7 +246,6 @@ func (c *Courier) next(ctx context.Context) *spool.Lease {
 				}
 			}
 		}
-		any, delayed := c.o.Spool.Waiting()
 		if closed && !any || ctx.Err() != nil {
 			return nil
 		}

@@ -398,7 +398,11 @@ func TestRefusals(t *testing.T) {
 	for _, o := range [][]byte{bad, used, good} {
 		put(t, s, "env", o)
 	}
-	cr := courier(t, s, dial(t, b.URL(), "board"), func(o *Options) { o.Held, o.Receipt = time.Hour, 10*time.Second })
+	var left sync.Map
+	cr := courier(t, s, dial(t, b.URL(), "board"), func(o *Options) {
+		o.Held, o.Receipt = time.Hour, 10*time.Second
+		o.Before = func(l *spool.Lease) error { left.Store(l.ID, true); return nil }
+	})
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	ended := make(chan error, 1)
@@ -416,6 +420,11 @@ func TestRefusals(t *testing.T) {
 	}
 	if left := s.Entries(); left[0].ID != transport.ObjectID(bad) {
 		t.Error("another object is left")
+	}
+	for i, o := range [][]byte{bad, used, good} { // Before knows of all that leave
+		if _, told := left.Load(transport.ObjectID(o)); told != (i > 0) {
+			t.Errorf("object %d: told that it leaves: %v", i+1, told)
+		}
 	}
 }
 

@@ -27,8 +27,10 @@ func (c *Courier) deliver(ctx context.Context, l *spool.Lease) error {
 	if errors.Is(err, errReplayed) && c.o.Renumber != nil && (l.Conflict || !l.Recovered && l.Attempts == 0) {
 		err = c.renumber(l)
 	}
-	if err == nil && c.o.Before != nil {
-		err = c.o.Before(l)
+	if (err == nil || errors.Is(err, errReplayed)) && c.o.Before != nil { // it leaves the spool either way
+		if berr := c.o.Before(l); berr != nil {
+			err = berr
+		}
 	}
 	if c.o.Notify != nil && ctx.Err() == nil {
 		c.o.Notify(err)
