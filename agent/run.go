@@ -205,6 +205,9 @@ func (a *Agent) encrypt(ctx context.Context, s *stream, w *window) {
 	if a.deps.Observer == nil { // who would own the values
 		defer s.reuse(w)
 	}
+	if d := a.state.lead(a.clock.Now()); d > 0 { // at a start, a second as a rule
+		_ = a.clock.Sleep(ctx, d) // a stop waits for no clock: the window goes out all the same
+	}
 	out, err := a.finish(s, w)
 	for delay := firstRetry; errors.Is(err, ErrState) && ctx.Err() == nil; delay = min(2*delay, lastRetry) {
 		a.log.Error("a window waits for the state file", "stream", s.cfg.Name, "in", delay, "error", err)

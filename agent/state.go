@@ -82,7 +82,9 @@ func openStateWith(path, device string, now time.Time, write func(string, []byte
 	f, err := readState(path, device)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		s.file = stateFile{Version: stateVersion, Device: device, BootEpoch: nextBoot(0, now), Reserved: map[string]uint64{}}
+		// A start before this one, in the same second, may have lost its state: the next
+		// second is the first that nobody has.
+		s.file = stateFile{Version: stateVersion, Device: device, BootEpoch: nextBoot(uint64(max(now.Unix(), 0)), now), Reserved: map[string]uint64{}}
 	case err != nil:
 		lock.Close()
 		return nil, err
@@ -101,10 +103,8 @@ func openStateWith(path, device string, now time.Time, write func(string, []byte
 		s.unsaved = err
 		if now.After(earliest) && s.file.BootEpoch <= uint64(now.Unix())+1 {
 			// A boot epoch that the clock gives is new though nobody wrote it down: the
-			// next second, and not before it has begun, since a start before this one, in
-			// the same second, was not written down either.
+			// next second, as without a state.
 			s.file.BootEpoch = uint64(now.Unix()) + 1
-			time.Sleep(time.Second - time.Duration(now.Nanosecond()))
 		} else {
 			// Without a clock chance must do, and renew where it does not.
 			s.file.BootEpoch += mathrand.Uint64N(renewSpread)
@@ -112,6 +112,20 @@ func openStateWith(path, device string, now time.Time, write func(string, []byte
 	}
 	return s, nil
 }
+
+// lead is how long a window has to wait at the time now until it may be numbered. What a
+// boot epoch of the clock's numbers it numbers when its second has begun: a later start
+// that has lost the state, and goes by the clock alone, comes after it. Epochs that are
+// further ahead are not the clock's.
+func (s *state) lead(now time.Time) time.Duration {
+	d := time.Unix(int64(s.boot()), 0).Sub(now)
+	if now.Before(earliest) || d > maxLead {
+		return 0
+	}
+	return max(d, 0)
+}
+
+const maxLead = 5 * time.Second
 
 // earliest is before every time that a working clock can show.
 var earliest = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -128,7 +142,7 @@ func (s *state) health() error {
 	return s.unsaved
 }
 
-// nextBoot is the boot epoch after before (0: there was none): the Unix time in
+// nextBoot is the boot epoch after before: the Unix time in
 // seconds, or the next number when that is not later. So a device whose state was
 // lost, or is an old copy, does not use numbers again that it has used, unless its
 // clock is wrong too; then renew puts it right.

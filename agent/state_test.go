@@ -18,7 +18,7 @@ func TestStateFirstStart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.boot() != 1_700_000_000 {
+	if s.boot() != 1_700_000_001 { // the next second: this one may be that of a start whose state was lost
 		t.Errorf("boot epoch %d", s.boot())
 	}
 	info, err := os.Stat(path)
@@ -34,7 +34,7 @@ func TestStateFirstStart(t *testing.T) {
 	if err := s.close(); err != nil {
 		t.Errorf("second close: %v", err)
 	}
-	if s, err = openState(path, "d", time.Unix(5, 0)); err != nil || s.boot() != 1_700_000_001 {
+	if s, err = openState(path, "d", time.Unix(5, 0)); err != nil || s.boot() != 1_700_000_002 {
 		t.Fatalf("second start: boot epoch %v, %v", s.boot(), err)
 	}
 	s.close()
@@ -67,6 +67,41 @@ func TestStateRefuses(t *testing.T) {
 	if _, err := openState(filepath.Join(dir, "none", "state"), "d", t0); !errors.Is(err, ErrState) {
 		t.Errorf("missing directory: %v", err)
 	}
+}
+
+// TestStateLostAtOnce: starts in quick succession, each after a crash, some without a
+// state, number no window twice, whatever they had time for.
+func TestStateLostAtOnce(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state")
+	rapid.Check(t, func(t *rapid.T) {
+		now := time.Unix(1_700_000_000, 0)
+		used := map[[2]uint64]bool{}
+		for range rapid.IntRange(2, 5).Draw(t, "starts") {
+			if rapid.Bool().Draw(t, "lost") {
+				os.Remove(path)
+			}
+			s, err := openState(path, "d", now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range rapid.IntRange(0, 2).Draw(t, "windows") {
+				now = now.Add(time.Duration(rapid.IntRange(0, 400).Draw(t, "passes")) * time.Millisecond)
+				now = now.Add(s.lead(now))
+				n, err := s.take("a")
+				if err != nil {
+					t.Fatal(err)
+				}
+				if k := [2]uint64{s.boot(), n}; used[k] {
+					t.Fatalf("number %d of boot epoch %d is used twice", n, s.boot())
+				} else {
+					used[k] = true
+				}
+			}
+			now = now.Add(time.Duration(rapid.IntRange(0, 400).Draw(t, "passes")) * time.Millisecond)
+			s.lock.Close() // killed
+		}
+		os.Remove(path)
+	})
 }
 
 // A number whose reservation cannot be written is not handed out.
@@ -149,7 +184,7 @@ func TestStateFromACopy(t *testing.T) {
 	s.close()
 	restore()
 	s = start(time.Unix(30, 0))
-	if s.boot() != 1_700_000_001 {
+	if s.boot() != 1_700_000_002 {
 		t.Errorf("boot epoch %d with a clock of 1970", s.boot())
 	}
 	before := s.boot()

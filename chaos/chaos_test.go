@@ -69,9 +69,6 @@ var faults = []fault{
 	}},
 	{"lose the agent's state", func(r *rig, _ *mathrand.Rand) func() {
 		r.agent.kill()
-		// No board starts twice in a second, and without a state the clock's second is all
-		// that tells two starts apart.
-		time.Sleep(time.Until(r.agent.began.Add(1100 * time.Millisecond)))
 		if err := os.Remove(filepath.Join(r.dir, "board/disk/agent.state")); err != nil {
 			return func() { r.start(r.agent) }
 		}
