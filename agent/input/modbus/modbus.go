@@ -36,6 +36,7 @@ type Input struct {
 	input.Background
 	line   *line
 	blocks []block
+	heard  bool // something was answered in this turn
 }
 
 // point is one quantity.
@@ -113,6 +114,7 @@ func (m *Input) turn(ctx context.Context) error {
 	defer m.line.give()
 	once, cancel := context.WithTimeout(ctx, m.cfg.Timeout)
 	defer cancel()
+	m.heard = false
 	for next := 0; ; {
 		var err error
 		if next, err = m.poll(ctx, once, next); !errors.Is(err, errLapsed) {
@@ -183,7 +185,9 @@ func (b block) halves() []block {
 // poll reads every block from one on that is due. A refusal concerns its block only,
 // which is divided where the device may refuse a part of it or to give the parts
 // together. Any other failure ends the poll, and the connection unless a gateway says
-// that the unit does not answer. With errLapsed next is the block to go on with. once is
+// that the unit does not answer; it is one of the unit only where nothing was answered in
+// this turn, since some units are silent about what they do not have. The next poll
+// begins with the block behind. With errLapsed next is the block to go on with. once is
 // ctx with the timeout.
 func (m *Input) poll(ctx, once context.Context, from int) (next int, err error) {
 	l, err := m.line.connected(once)
@@ -208,6 +212,7 @@ func (m *Input) poll(ctx, once context.Context, from int) (next int, err error) 
 			return 0, err
 		case errors.Is(err, ErrException):
 			m.line.answered()
+			m.heard = true
 			if parts := m.patient(b.halves()); errors.Is(err, errSpan) && parts != nil {
 				m.log.Info("the device does not give these registers together; they are read in two requests", "address", b.address, "count", b.count, "error", err)
 				m.blocks = slices.Replace(m.blocks, i, i+1, parts...)
@@ -215,16 +220,22 @@ func (m *Input) poll(ctx, once context.Context, from int) (next int, err error) 
 				continue
 			}
 			m.refused(b, err)
-		case errors.Is(err, os.ErrDeadlineExceeded):
-			m.line.failed(err)
-			return 0, fmt.Errorf("unit %d does not answer within %s: %w", *m.cfg.Modbus.Unit, m.cfg.Timeout, err)
 		case err != nil:
 			if m.line.failed(err) {
 				return i, errLapsed
 			}
+			if errors.Is(err, os.ErrDeadlineExceeded) {
+				err = fmt.Errorf("unit %d does not answer within %s: %w", *m.cfg.Modbus.Unit, m.cfg.Timeout, err)
+			}
+			if m.heard && ctx.Err() == nil {
+				m.unanswered(b, err)
+				err = nil
+			}
+			m.blocks = slices.Concat(m.blocks[i+1:], m.blocks[:i+1])
 			return 0, err
 		default:
 			m.line.answered()
+			m.heard = true
 			b.accepted(m.log)
 			m.take(*b, data)
 		}
@@ -234,12 +245,30 @@ func (m *Input) poll(ctx, once context.Context, from int) (next int, err error) 
 
 // refused notes that the device refuses a block.
 func (m *Input) refused(b *block, err error) {
-	first := b.backoff.Failures() == 0
+	m.leave(b, "the device refuses registers; the others are read", err)
+	m.fail(b, err)
+}
+
+// unanswered notes that the device answers other requests and not that for a block. Once
+// may be noise on the line: then the values stand as long as they may.
+func (m *Input) unanswered(b *block, err error) {
+	if m.leave(b, "the device does not answer about registers; the others are read", err) > 1 {
+		m.fail(b, fmt.Errorf("address %d, count %d: %w", b.address, b.count, err))
+	}
+}
+
+// leave leaves a block alone for a while, and gives how often that was so in a row.
+func (m *Input) leave(b *block, what string, err error) int {
 	wait := b.backoff.Next()
 	b.until = time.Now().Add(wait)
-	if first {
-		m.log.Warn("the device refuses registers; the others are read", "error", err, "in", wait.Round(time.Millisecond))
+	if b.backoff.Failures() == 1 {
+		m.log.Warn(what, "address", b.address, "count", b.count, "error", err, "in", wait.Round(time.Millisecond))
 	}
+	return b.backoff.Failures()
+}
+
+// fail makes the values of a block missing.
+func (m *Input) fail(b *block, err error) {
 	m.count.Bad.Add(uint64(len(b.points)))
 	for _, p := range b.points {
 		p.cell.Fail(fmt.Errorf("%w: %w", input.ErrReading, err))

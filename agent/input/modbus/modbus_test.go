@@ -1,6 +1,7 @@
 package modbus
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -313,7 +314,7 @@ func TestIdleConnection(t *testing.T) {
 }
 
 // oneAnswer passes one request on, and its answer back.
-func oneAnswer(c net.Conn, addr string) error {
+func oneAnswer(c io.ReadWriter, addr string) error {
 	d, err := net.Dial("tcp", addr)
 	if err != nil {
 		return err
@@ -387,6 +388,62 @@ func TestRefusedNeighbour(t *testing.T) {
 		}
 		if n := m.count.Failures.Load(); n != 0 {
 			t.Errorf("%d failures", n)
+		}
+	}
+}
+
+// A unit that is silent about registers that it does not have, which some are, gives the
+// others, wherever in the order the silence is.
+func TestSilentRegisters(t *testing.T) {
+	for _, silent := range []uint16{0, 20, 40} {
+		p := &plant{unit: 7}
+		addr := inputtest.ModbusServer(t, p)
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		go func() {
+			for {
+				c, err := l.Accept()
+				if err != nil {
+					return
+				}
+				go func() {
+					defer c.Close()
+					for req := make([]byte, 12); ; {
+						if _, err := io.ReadFull(c, req); err != nil {
+							return
+						}
+						if binary.BigEndian.Uint16(req[8:]) != silent && oneAnswer(struct {
+							io.Reader
+							io.Writer
+						}{bytes.NewReader(req), c}, addr) != nil {
+							return
+						}
+					}
+				}()
+			}
+		}()
+		in := config.Input{Name: "plc", Every: 10 * time.Millisecond, Timeout: 50 * time.Millisecond, MaxAge: time.Minute, Retry: time.Millisecond, RetryMax: 2 * time.Millisecond,
+			Modbus: &config.Modbus{URL: "tcp://" + l.Addr().String(), Unit: new(7)}}
+		m, err := New(in, input.Env{Log: slog.New(slog.DiscardHandler), Count: new(input.Counters)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		list := map[uint16]input.Sensor{}
+		for _, at := range []uint16{0, 20, 40} {
+			p.holding[at] = 100 + at
+			list[at] = sensor(t, m, source("holding", int(at), "uint16", "big"))
+		}
+		for at, s := range list {
+			inputtest.Until(t, s, nil, func(v float64, err error) bool {
+				if at == silent {
+					return errors.Is(err, input.ErrReading) && strings.Contains(err.Error(), fmt.Sprintf("address %d, count 1: unit 7 does not answer within 50ms", at))
+				}
+				return err == nil && v == float64(100+at)
+			})
 		}
 	}
 }
