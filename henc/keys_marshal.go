@@ -17,8 +17,8 @@ import (
 // on the n2 of the machine that made them. All objects are strict deterministic
 // CBOR arrays that begin with version, kind and parameter hash:
 //
-//	public key:      [1, 2, params, id, epoch, key]
-//	evaluation keys: [1, 3, params, id, epoch, [relin?], [[element, key], ...]]
+//	public key:      [version, 2, params, id, epoch, key]
+//	evaluation keys: [version, 3, params, id, epoch, [relin?], [[element, key], ...]]
 //	key:             [seed, b, null] or [null, b, a]
 //
 // b and a are packed residues over all moduli, of every digit in turn. seed stands

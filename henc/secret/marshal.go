@@ -10,7 +10,7 @@ import (
 
 // A secret key is the strict deterministic CBOR array
 //
-//	[1, 4, params, epoch, root, s]
+//	[version, 4, params, epoch, root, s]
 //
 // with the 32-byte root seed and s as N/4 bytes: coefficient 4i+j, plus one, in
 // bits 2j and 2j+1 of byte i. Whoever reads it can decrypt everything.
