@@ -37,8 +37,8 @@ type Output struct {
 	Sqrt  bool
 	Slot  int
 	Count int
-	// Bound is the promised error: a value differs from Reference by more with
-	// probability below 10^-15.
+	// Bound is the promised error: a value differs from the exact one, which
+	// Reference gives up to its own rounding, by more with probability below 10^-15.
 	Bound float64
 }
 

@@ -14,7 +14,8 @@ import (
 // slots of a window's blocks (from n to stride) the ciphertext is zero, unless
 // full is set; elsewhere it holds anything below the step's magnitude.
 type val struct {
-	a, b   float64
+	a      float64
+	b      double
 	w      int
 	sh     shape
 	pos    int
@@ -93,7 +94,7 @@ func (e *evaluator) variable(n *node) val {
 	st := e.prog.Vars[n.name].Stream
 	mid, half := st.Channels[n.channel].Affine()
 	e.enter(n)
-	return val{a: half, b: mid, w: e.input(n.in, st), sh: n.shape, pos: n.channel * n.shape.stride, lo: mid - half, hi: mid + half}
+	return val{a: half, b: exactly(mid), w: e.input(n.in, st), sh: n.shape, pos: n.channel * n.shape.stride, lo: mid - half, hi: mid + half}
 }
 
 // valTerm is coef*v.
@@ -108,12 +109,12 @@ func (e *evaluator) linear(c float64, terms []valTerm) val {
 	if e.err != nil {
 		return val{}
 	}
-	out := val{a: 1, b: c, sh: terms[0].v.sh, lo: c, hi: c}
+	out := val{a: 1, b: exactly(c), sh: terms[0].v.sh, lo: c, hi: c}
 	places := map[int][]linTerm{}
 	for _, t := range terms {
 		v := t.v
 		places[v.pos] = append(places[v.pos], linTerm{v.w, t.coef * v.a})
-		out.b += t.coef * v.b
+		out.b = out.b.plus(exactly(t.coef).times(v.b))
 		out.full = out.full || v.full
 		out.lo += min(t.coef*v.lo, t.coef*v.hi)
 		out.hi += max(t.coef*v.lo, t.coef*v.hi)
@@ -175,7 +176,7 @@ func (e *evaluator) times(x, y val) val {
 	}
 	x, y = e.together(x, y)
 	out := val{sh: x.sh, pos: x.pos}
-	out.full = x.full && y.full || x.full && y.b != 0 || y.full && x.b != 0
+	out.full = x.full && y.full || x.full && y.b != double{} || y.full && x.b != double{}
 	corners := []float64{x.lo * y.lo, x.lo * y.hi, x.hi * y.lo, x.hi * y.hi}
 	out.lo, out.hi = slices.Min(corners), slices.Max(corners)
 	if x.w == y.w && x.a == y.a && x.b == y.b {
@@ -188,8 +189,8 @@ func (e *evaluator) times(x, y val) val {
 	if e.err != nil {
 		return val{}
 	}
-	out.w, out.a = e.lin([]linTerm{{w, x.a * y.a}, {x.w, x.a * y.b}, {y.w, y.a * x.b}})
-	out.b = x.b * y.b
+	out.w, out.a = e.lin([]linTerm{{w, x.a * y.a}, {x.w, x.a * y.b.value()}, {y.w, y.a * x.b.value()}})
+	out.b = x.b.times(y.b)
 	return out
 }
 
@@ -232,7 +233,7 @@ func (e *evaluator) reduce(x val) val {
 		}
 		x.w = e.mulPlain(x.w, ones, x.pos, fmt.Sprintf("ones %d+%d", x.pos, x.sh.n))
 	}
-	return val{a: x.a, b: x.b * n, w: e.sum(x.w, x.sh.stride, n), pos: x.pos, lo: x.lo * n, hi: x.hi * n}
+	return val{a: x.a, b: x.b.times(exactly(n)), w: e.sum(x.w, x.sh.stride, n), pos: x.pos, lo: x.lo * n, hi: x.hi * n}
 }
 
 // dot is the sum over the window of weight times sample.
@@ -240,13 +241,13 @@ func (e *evaluator) dot(x val, weights []float64) val {
 	if e.err != nil {
 		return val{}
 	}
-	largest, sum, abs := 0.0, 0.0, 0.0
+	largest, sum, abs := 0.0, double{}, 0.0
 	lo, hi := 0.0, 0.0
 	h := sha256.New()
 	var word [8]byte
 	for _, w := range weights {
 		largest = max(largest, math.Abs(w))
-		sum += w
+		sum = sum.plus(exactly(w))
 		abs += math.Abs(w)
 		lo += min(w*x.lo, w*x.hi)
 		hi += max(w*x.lo, w*x.hi)
@@ -259,7 +260,7 @@ func (e *evaluator) dot(x val, weights []float64) val {
 	}
 	key := fmt.Sprintf("weights %d %x", x.pos, h.Sum(nil))
 	w := e.mulPlain(x.w, scaled, x.pos, key)
-	return val{a: x.a * largest, b: x.b * sum, w: e.sum(w, x.sh.stride, abs/largest), pos: x.pos, lo: lo, hi: hi}
+	return val{a: x.a * largest, b: x.b.times(sum), w: e.sum(w, x.sh.stride, abs/largest), pos: x.pos, lo: lo, hi: hi}
 }
 
 // cov is (n*sum(c1*c2) - sum(c1)*sum(c2))/n^2 on the ciphertexts themselves, so

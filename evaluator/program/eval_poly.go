@@ -63,7 +63,7 @@ func (p *powers) linear(q []float64) val {
 	}
 	if len(terms) == 0 {
 		one := p.get(1) // a constant; its ciphertext counts zero times
-		return val{a: 0, b: q[0], w: one.w, sh: one.sh, pos: one.pos}
+		return val{a: 0, b: exactly(q[0]), w: one.w, sh: one.sh, pos: one.pos}
 	}
 	return p.e.linear(q[0], terms)
 }
@@ -96,14 +96,14 @@ func (p *powers) split(q []float64, baby int) val {
 	var top val
 	if high.a == 0 {
 		top = x
-		top.a, top.b = x.a*high.b, x.b*high.b
+		top.a, top.b = x.a*high.b.value(), x.b.times(high.b)
 	} else {
 		top = p.e.times(high, x)
 	}
 	terms := []valTerm{{1, top}}
-	c := low.b
+	c := low.b.value()
 	if low.a != 0 {
-		low.b = 0
+		low.b = double{}
 		terms = append(terms, valTerm{1, low})
 	}
 	return p.e.linear(c, terms)
@@ -112,7 +112,7 @@ func (p *powers) split(q []float64, baby int) val {
 // polyRange bounds a polynomial on [lo, hi] by Taylor's expansion around the
 // middle: p(m) plus or minus sum |p_k| r^k.
 func polyRange(coef []float64, lo, hi float64) (float64, float64) {
-	t := substitute(coef, 1, lo/2+hi/2)
+	t := substitute(coef, 1, exactly(lo/2+hi/2))
 	r, power, spread := hi/2-lo/2, 1.0, 0.0
 	for _, c := range t[1:] {
 		power *= r

@@ -234,8 +234,10 @@ func (g *graph) poly(at ast.Node, a *node, coef []float64) *node {
 		return g.lin(at, coef[0], term{coef[1], a})
 	case a.op == opConst:
 		return g.constantOf(at, horner(coef, a.c), a.shape)
-	case a.op == opLin && len(a.args) == 1:
-		return g.poly(at, a.args[0], substitute(coef, a.coef[0], a.c))
+	case a.op == opLin && len(a.args) == 1 && a.c == 0:
+		// With an offset the coefficients could cancel: the planner folds it in
+		// together with the channel's.
+		return g.poly(at, a.args[0], substitute(coef, a.coef[0], double{}))
 	case a.op == opCast:
 		return g.cast(at, g.poly(at, a.args[0], coef), a.shape)
 	}
@@ -263,17 +265,20 @@ func horner(coef []float64, x float64) float64 {
 }
 
 // substitute gives the coefficients of p(a*t + b) as a polynomial in t.
-func substitute(coef []float64, a, b float64) []float64 {
-	out := slices.Clone(coef)
-	for i := range out { // synthetic division by (t - b), repeatedly
-		for j := len(out) - 2; j >= i; j-- {
-			out[j] += b * out[j+1]
+func substitute(coef []float64, a float64, b double) []float64 {
+	c := make([]double, len(coef))
+	for i, v := range coef {
+		c[i] = exactly(v)
+	}
+	for i := range c { // synthetic division by (t - b), repeatedly
+		for j := len(c) - 2; j >= i; j-- {
+			c[j] = c[j].plus(b.times(c[j+1]))
 		}
 	}
-	p := 1.0
+	p, out := exactly(1), make([]float64, len(coef))
 	for i := range out {
-		out[i] *= p
-		p *= a
+		out[i] = c[i].times(p).value()
+		p = p.times(exactly(a))
 	}
 	return out
 }

@@ -130,7 +130,7 @@ func (s *search) plan(pol policy) (*plan, *Error) {
 	}
 	v := e.eval(root)
 	e.enter(root)
-	if p.err == nil && (v.a == 0 || !finite(v.a) || !finite(v.b)) {
+	if p.err == nil && (v.a == 0 || !finite(v.a) || !finite(v.b.value())) {
 		p.fail(ErrConstant, "", "%s has no finite value", p.text())
 	}
 	if p.err == nil && sqrt && v.hi < 0 {
@@ -144,7 +144,7 @@ func (s *search) plan(pol policy) (*plan, *Error) {
 		return nil, p.err
 	}
 	bound += 0x1p-46 * max(math.Abs(v.lo), math.Abs(v.hi)) // Reference's own rounding
-	out := Output{A: v.a, B: v.b, Sqrt: sqrt, Slot: v.pos, Count: max(v.sh.n, 1), Bound: bound}
+	out := Output{A: v.a, B: v.b.value(), Sqrt: sqrt, Slot: v.pos, Count: max(v.sh.n, 1), Bound: bound}
 	if sqrt {
 		out.Bound = rootError(bound, v.lo)
 	}
@@ -179,7 +179,7 @@ func (p *planner) finish(v val) (w int, bound float64) {
 			level--
 		}
 		if s.scale <= maxResultScale && p.ch.fits(level, s.mag, err, s.scale) {
-			b := math.Abs(v.a)*(err+p.ch.rounding*s.mag) + 0x1p-50*(math.Abs(v.a)*s.mag+math.Abs(v.b))
+			b := math.Abs(v.a)*(err+p.ch.rounding*s.mag) + 0x1p-48*math.Abs(v.a)*s.mag + 0x1p-50*math.Abs(v.b.value())
 			all = append(all, choice{p.drop(w, level), p.ch.params.LimbsAt(level), b})
 			least = min(least, b)
 		}
