@@ -193,12 +193,14 @@ func (p *planner) mul(a, b int) int {
 }
 
 // mulPlain multiplies by plain slot values of magnitude at most 1. The values
-// are encoded just finely enough not to matter beside the noise of a.
+// are encoded just finely enough not to matter beside the noise of a, and at a scale of
+// at least N: one slot of 1 has coefficients of up to 2*scale/N, and if all of them
+// rounded to 0, what is lost would be the value and no noise.
 func (p *planner) mulPlain(a int, values []float64, first int, key string) int {
 	s := p.get(a)
 	err := max(s.dev.limit(), 0x1p-50*s.mag)
 	need := p.ch.noise.Encode(1) * s.mag * 8 / (err / 4)
-	scale := math.Exp2(math.Ceil(math.Log2(max(need, 4))))
+	scale := math.Exp2(math.Ceil(math.Log2(max(need, float64(2*p.ch.slots)))))
 	scale = min(scale, math.Exp2(math.Round(math.Log2(p.ch.params.DefaultScale()))))
 	if p.err == nil && !p.ch.fits(s.level, s.mag, s.dev.limit(), s.scale*scale) && p.canRescale(a, 0) {
 		a = p.rescale(a)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 
@@ -241,4 +242,38 @@ func TestConcurrentRuns(t *testing.T) {
 		})
 	}
 	wg.Wait()
+}
+
+// TestCoarseMask: the mask that picks a value does not round to zeros where a program
+// is so inexact that a coarse mask would seem good enough.
+func TestCoarseMask(t *testing.T) {
+	b := testBench(t, "edge12-d1")
+	for logScale := 15; logScale <= 20; logScale++ {
+		st := testStream("one", "edge12-d1", 4, [2]float64{-1, 1})
+		st.LogScale = logScale
+		c, err := Compile(Source{Name: "p", Expr: "mean(x) + 0*x", Vars: map[string]Var{"x": {"a", st, 0}}}, b.ctx.Parameters())
+		if err != nil {
+			t.Fatal(err)
+		}
+		worst := 0.0
+		for i := range 5 {
+			worst = max(worst, b.worst(t, c, rand.New(rand.NewPCG(1, uint64(i)))))
+		}
+		if worst > c.out.Bound {
+			t.Errorf("scale 2^%d: error %.3g, promised %.3g", logScale, worst, c.out.Bound)
+		}
+		slots := make([]float64, b.ctx.Parameters().Slots())
+		slots[0] = 1
+		for i := range c.steps {
+			if p := c.steps[i].plain; p != nil {
+				coeffs, err := b.ctx.Encoder().EncodeCoeffsReal(slots, p.scale)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !slices.ContainsFunc(coeffs, func(v float64) bool { return v != 0 }) {
+					t.Errorf("scale 2^%d: the mask at scale %g is zero", logScale, p.scale)
+				}
+			}
+		}
+	}
 }
