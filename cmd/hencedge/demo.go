@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -90,12 +91,19 @@ func (a *app) demo(cmd *cobra.Command, o demo.Options) error {
 	if errors.Is(err, demo.ErrSetup) && errors.Is(err, henc.ErrUnknownSet) {
 		return usageHint(cmd, fmt.Errorf("--params: %w", err))
 	}
+	interrupted := errors.New("interrupted before the first result")
+	if errors.Is(err, context.Canceled) {
+		return interrupted
+	}
 	if err != nil {
 		return err
 	}
-	if a.json {
+	switch {
+	case a.json:
 		err = cli.JSONLine(a.std.Out, sum)
-	} else {
+	case sum.Results == 0:
+		return interrupted
+	default:
 		err = v.summary(sum)
 	}
 	switch {
@@ -104,7 +112,7 @@ func (a *app) demo(cmd *cobra.Command, o demo.Options) error {
 	case sum.Exceeded > 0:
 		return fmt.Errorf("%d of %d results are outside the promised error", sum.Exceeded, sum.Results)
 	case !sum.OK:
-		return errors.New("interrupted before the first result")
+		return interrupted
 	}
 	return nil
 }

@@ -11,6 +11,9 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/hencedge/hencedge/agent"
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/cli"
@@ -29,6 +32,11 @@ func run(args []string, std cli.Streams) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop)
+	done := make(chan struct{})
+	defer close(done)
+	if f, ok := std.Err.(*os.File); ok && isTerminal(f) {
+		context.AfterFunc(ctx, func() { impatient(done, std.Err, time.Second) })
+	}
 
 	root := newRoot(std)
 	root.SetArgs(args)
@@ -37,6 +45,23 @@ func run(args []string, std cli.Streams) int {
 		report(std.Err, err)
 	}
 	return cli.ExitCode(err)
+}
+
+// impatient tells somebody who pressed Ctrl-C how to end what is not done after a
+// while.
+func impatient(done <-chan struct{}, w io.Writer, after time.Duration) {
+	t := time.NewTimer(after)
+	defer t.Stop()
+	select {
+	case <-done:
+	case <-t.C:
+		fmt.Fprintln(w, "hencedge: finishing what is under way; Ctrl-C once more ends it at once")
+	}
+}
+
+func isTerminal(f *os.File) bool {
+	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
+	return err == nil
 }
 
 // classify marks as wrong usage what the roles refuse in their configuration. What

@@ -3,7 +3,9 @@ package main
 import (
 	"os"
 	"strconv"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -16,6 +18,22 @@ func TestMain(m *testing.M) {
 			os.Exit(run(os.Args[1:], cli.Streams{In: os.Stdin, Out: os.Stdout, Err: os.Stderr}))
 		},
 	})
+}
+
+// TestImpatient: who pressed Ctrl-C is told how to end what goes on, and only then.
+func TestImpatient(t *testing.T) {
+	var b strings.Builder
+	done := make(chan struct{})
+	impatient(done, &b, time.Millisecond)
+	if !strings.Contains(b.String(), "Ctrl-C once more") {
+		t.Errorf("told %q", b.String())
+	}
+	b.Reset()
+	close(done)
+	impatient(done, &b, time.Hour)
+	if b.Len() > 0 {
+		t.Errorf("told %q after the end", b.String())
+	}
 }
 
 // TestScripts runs the command lines in testdata.
