@@ -7,6 +7,8 @@ import "errors"
 var (
 	// ErrPermissions: a secret is accessible to other users of the machine.
 	ErrPermissions = errors.New("keyholder: secret is accessible to others")
+	// ErrClaimed: another process reads results under the same client id.
+	ErrClaimed = errors.New("keyholder: two would read results as one client")
 	// ErrExists: the key set or file is there already and is not overwritten.
 	ErrExists = errors.New("keyholder: exists already")
 	// ErrNoKeySet: the directory holds no key set.

@@ -180,6 +180,24 @@ func lock(dir string) (func(), error) {
 	return func() { f.Close() }, nil
 }
 
+// Claim takes the name by which this process is known at a broker, until release. Two
+// clients of one name take the connection from each other, and each gets some of the
+// results. It fails where another process on this machine that reads with the same key
+// set has it; where no file can be written in the key set's directory, nothing is
+// claimed.
+func (r *Reader) Claim(url, client string) (release func(), err error) {
+	path := filepath.Join(r.set.dir, ".watch-"+digest([]byte(url + "\n" + client))[:16])
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, secretMode)
+	if err != nil {
+		return func() {}, nil
+	}
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("%w: %s is connected to %s from this machine already; stop that one, or give this one a broker.client_id of its own: results would go to either", ErrClaimed, client, url)
+	}
+	return func() { f.Close() }, nil
+}
+
 func digest(b []byte) string {
 	h := sha256.Sum256(b)
 	return hex.EncodeToString(h[:])

@@ -194,6 +194,11 @@ func (a *app) watch(cmd *cobra.Command, f *holderFlags, w watchFlags) error {
 	if err := r.Load(); err != nil {
 		return err
 	}
+	release, err := r.Claim(cfg.Broker.URL, cfg.Broker.ClientID)
+	if err != nil {
+		return err
+	}
+	defer release()
 	if w.save != "" {
 		if err := os.MkdirAll(w.save, 0o755); err != nil {
 			return fmt.Errorf("--save: %w", err)
