@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/tidwall/gjson"
@@ -32,10 +33,14 @@ type events struct {
 	stop    bool          // what is left is given, and no more
 	left    int
 
-	order *reorder // nil: rows keep the order in which they come
-	ready []row
-	late  func() // a row was too late
-	lost  func() // a message was lost, or had no usable time
+	order   *reorder // nil: rows keep the order in which they come
+	ready   []row
+	trouble func() error // why no message can come
+	mu      sync.Mutex
+	heard   time.Time // when the last message came, or next was called first; real time
+
+	late func() // a row was too late
+	lost func() // a message was lost, or had no usable time
 }
 
 // openEvents finds the input of the stream's messages.
@@ -61,11 +66,26 @@ func openEvents(m Machine, s config.Stream) (*events, error) {
 	}
 	var err error
 	e.begin, err = in.Messages(s.Topic(), e.take)
+	e.trouble = in.Trouble
 	return e, err
+}
+
+// silence says why no message can come, and when the last one did; nil when one can.
+func (e *events) silence() (since time.Time, why error) {
+	e.mu.Lock()
+	since = e.heard
+	e.mu.Unlock()
+	if since.IsZero() {
+		return since, nil // nobody waits for one yet
+	}
+	return since, e.trouble()
 }
 
 // take makes a row of a message. It never blocks.
 func (e *events) take(text string) {
+	e.mu.Lock()
+	e.heard = time.Now()
+	e.mu.Unlock()
 	r, err := e.row(text)
 	if err != nil {
 		e.lost()
@@ -116,6 +136,11 @@ func (e *events) close() error { return nil }
 // next waits for a row. When ctx ends, what has come until then is given first.
 func (e *events) next(ctx context.Context) (row, error) {
 	e.begin()
+	e.mu.Lock()
+	if e.heard.IsZero() {
+		e.heard = time.Now()
+	}
+	e.mu.Unlock()
 	for len(e.ready) == 0 {
 		if ctx.Err() != nil && !e.stop {
 			e.stop, e.left = true, len(e.rows)

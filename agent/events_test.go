@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -266,6 +267,51 @@ func TestEventsClockSetBack(t *testing.T) {
 			t.Errorf("got %v, want %v, %d steps", got, want, c.count.clockSteps.Load())
 		}
 	})
+}
+
+// A stream whose messages cannot come says so, in the report and with time in its
+// health, and Once does not wait for ever.
+func TestEventsTrouble(t *testing.T) {
+	cfg := testConfig(t)
+	cfg.Inputs = []config.Input{{Name: "plant", MQTT: &config.MQTT{URL: "tcp://127.0.0.1:1"}}}
+	cfg.Streams = []config.Stream{eventStream(0)}
+	cfg.SetDefaults()
+	deps, _ := testDeps(t, &fakeClient{})
+	deps.Clock = SystemClock()
+	a, err := New(cfg, deps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := a.Report().Troubles; len(got) != 0 {
+		t.Errorf("before it runs: %+v", got)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	go func() {
+		for len(a.Report().Troubles) == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		got := a.Report().Troubles
+		if len(got) != 2 || got[0].Channel != "a" || got[1].Channel != "b" || got[1].Stream != "meter" || !strings.Contains(got[0].Error, "no connection to tcp://127.0.0.1:1") {
+			t.Errorf("got %+v", got)
+		}
+		if h := a.Health(); len(h) != 0 {
+			t.Errorf("at once unhealthy: %q", h)
+		}
+		e := a.streams[0].source.(*events)
+		e.mu.Lock()
+		e.heard = time.Now().Add(-silentTooLong - time.Minute)
+		e.mu.Unlock()
+		if h := a.Health(); len(h) != 2 || !strings.Contains(h[0], "stream meter, channel a: no value for 6m0s: no connection") {
+			t.Errorf("got %q", h)
+		}
+		if err := a.expectSamples(ctx, 10*time.Millisecond, cancel); !errors.Is(err, ErrNoSamples) || !strings.Contains(err.Error(), "no connection") {
+			t.Errorf("got %v", err)
+		}
+	}()
+	if err := a.Run(ctx); err != nil {
+		t.Error(err)
+	}
 }
 
 // A stop does not wait for an input that brings messages faster than they are taken.

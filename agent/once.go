@@ -12,12 +12,12 @@ import (
 var ErrNoSamples = errors.New("no sample")
 
 // firstWindow bounds how long Once waits for the first sample of a stream of
-// sensors, besides two intervals. It is the machine's own time: it bounds a person's
+// sensors, besides two intervals, and for an input of messages to work. It is the machine's own time: it bounds a person's
 // wait.
 const firstWindow = 30 * time.Second
 
-// expectSamples ends sampling when a stream of sensors has no sample in time, and
-// says why. It returns when ctx ends.
+// expectSamples ends sampling when a stream of sensors has no sample in time, or one of
+// messages cannot have any, and says why. It returns when ctx ends.
 func (a *Agent) expectSamples(ctx context.Context, patience time.Duration, stop func()) error {
 	begun := time.Now()
 	look := time.NewTicker(min(patience, time.Second) / 4)
@@ -29,8 +29,13 @@ func (a *Agent) expectSamples(ctx context.Context, patience time.Duration, stop 
 		case <-look.C:
 		}
 		for _, s := range a.streams {
-			if _, ok := s.source.(*live); !ok || s.count.samples.Load() > 0 || time.Since(begun) < patience+2*s.cfg.Interval {
+			if _, ok := s.source.(*replay); ok || s.count.samples.Load() > 0 || time.Since(begun) < patience+2*s.cfg.Interval {
 				continue
+			}
+			if e, ok := s.source.(*events); ok {
+				if _, why := e.silence(); why == nil {
+					continue // messages come when they come
+				}
 			}
 			stop()
 			return a.noSamples(s)

@@ -26,7 +26,7 @@ const windowQueue = 4
 func (a *Agent) Run(ctx context.Context) error { return a.run(ctx, 0) }
 
 // Once is Run for one window of every stream. It fails with ErrNoSamples when a
-// stream of sensors gives nothing for half a minute.
+// stream of sensors gives nothing for half a minute, or messages cannot come.
 func (a *Agent) Once(ctx context.Context) error { return a.run(ctx, 1) }
 
 func (a *Agent) run(ctx context.Context, limit int) (err error) {

@@ -52,7 +52,8 @@ func (t *troubles) note(channel int, err error) {
 	t.any.Store(len(t.list) > 0)
 }
 
-// troubles lists the channels without a value, by stream and channel.
+// troubles lists the channels without a value, by stream and channel: those whose newest
+// sample has none, and all of a stream of messages that cannot come.
 func (a *Agent) troubles() (out []Trouble) {
 	for _, s := range a.streams {
 		t := &s.count.troubles
@@ -61,6 +62,16 @@ func (a *Agent) troubles() (out []Trouble) {
 			out = append(out, Trouble{s.cfg.Name, s.cfg.Channels[i].Name, now.since.Round(0), now.err.Error()})
 		}
 		t.mu.Unlock()
+		e, ok := s.source.(*events)
+		if !ok {
+			continue
+		}
+		if since, why := e.silence(); why != nil {
+			out = slices.DeleteFunc(out, func(t Trouble) bool { return t.Stream == s.cfg.Name })
+			for _, ch := range s.cfg.Channels {
+				out = append(out, Trouble{s.cfg.Name, ch.Name, since.Round(0), why.Error()})
+			}
+		}
 	}
 	slices.SortFunc(out, func(a, b Trouble) int {
 		return cmp.Or(cmp.Compare(a.Stream, b.Stream), cmp.Compare(a.Channel, b.Channel))

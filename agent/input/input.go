@@ -34,6 +34,8 @@ type Messenger interface {
 	// topics ignore it), in order, from the call of begin on. f must not block.
 	// It is called before the first sensor is read.
 	Messages(topic string, f func(text string)) (begin func(), err error)
+	// Trouble says why no message can come at the moment, nil when one can.
+	Trouble() error
 }
 
 // Errors of sensors.

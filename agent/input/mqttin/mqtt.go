@@ -53,11 +53,11 @@ func (m *Input) Sensor(src config.Source) (input.Sensor, error) {
 		return nil, err
 	}
 	m.texts[src.Topic] = t
-	return input.Started{Sensor: cell, Begin: func() { m.Start(m.run) }, Trouble: m.trouble}, nil
+	return input.Started{Sensor: cell, Begin: func() { m.Start(m.run) }, Trouble: m.Trouble}, nil
 }
 
-// trouble says why nothing can come.
-func (m *Input) trouble() error {
+// Trouble says why nothing can come.
+func (m *Input) Trouble() error {
 	if c := m.client.Load(); c != nil && !(*c).Connected() {
 		return fmt.Errorf("no connection to %s", m.cfg.MQTT.URL)
 	}

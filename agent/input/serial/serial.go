@@ -99,6 +99,10 @@ func (s *Input) trouble() error {
 	return nil
 }
 
+// Trouble says why the port gives no lines. That it is silent is none: who sends
+// messages may have nothing to say.
+func (s *Input) Trouble() error { return s.worker.Trouble() }
+
 var errSilent = errors.New("the port has sent no line")
 
 // Messages gives every line.
