@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -173,6 +174,8 @@ func (c *checker) modbus(path string, m Modbus) {
 		c.fail(path+".url", "no device in the address", "write rtu:// and the path of the device: rtu:///dev/ttyUSB0")
 	case u.Scheme != "rtu" && (u.Hostname() == "" || u.Path != "" && u.Path != "/" || u.User != nil):
 		c.fail(path+".url", "not host and port", "write "+u.Scheme+"://host:502")
+	default:
+		c.port(path+".url", u)
 	}
 	if m.Unit != nil {
 		between(c, path+".unit", *m.Unit, 0, 247)
@@ -181,6 +184,15 @@ func (c *checker) modbus(path string, m Modbus) {
 		}
 	}
 	c.line(path, m.Line)
+}
+
+// port reports a port that does not exist.
+func (c *checker) port(path string, u *url.URL) (bad bool) {
+	n, err := strconv.Atoi(u.Port())
+	if bad = u.Port() != "" && (err != nil || n < 1 || n > 65535); bad {
+		c.fail(path, fmt.Sprintf("there is no port %s", u.Port()), "use a port from 1 to 65535, or leave it out for the usual one")
+	}
+	return bad
 }
 
 func (c *checker) line(path string, l Line) {
@@ -223,6 +235,7 @@ func (c *checker) http(path string, h HTTP) {
 			c.doc.hide(pw)
 		}
 		c.fail(path+".url", "the address contains credentials", "use \"username\" and \"password: file:...\"")
+	case c.port(path+".url", u):
 	case u.Scheme == "https":
 		if h.Insecure {
 			c.failKey(path+".insecure", "the address asks for TLS and insecure for none", "remove \"insecure\", or use http://")

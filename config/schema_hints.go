@@ -101,11 +101,11 @@ var hints = map[string]schema{
 
 	"I2C.Bus": span(0, 255), "I2C.Address": span(0x08, 0x77), "SPI.Bus": span(0, 255), "SPI.ChipSelect": span(0, 255), "SPI.Speed": span(1000, 100_000_000),
 	"SPI.Mode": span(0, 3), "SPI.ReadMask": span(0, 255), "Register.Register": span(0, 255), "Register.Value": span(0, 255),
-	"Modbus.URL":  form(scheme("tcp", "rtu+tcp") + `[^/@?#]+/?([?#].*)?$|^[rR][tT][uU]:(//)?/[^/?#]`),
+	"Modbus.URL":  form(scheme("tcp", "rtu+tcp") + patternHost + "(:(" + patternPort + `)?)?/?([?#].*)?$|^[rR][tT][uU]:(//)?/[^/?#]`),
 	"Modbus.Unit": span(0, 247), "Line.Baud": enum(Bauds()...), "Line.DataBits": span(7, 8), "Line.StopBits": span(1, 2), "Line.Parity": enum("none", "even", "odd"),
 	"CAN.Interface": form(`^[^/ \t]{1,15}$`), "Serial.Device": form(`^/`), "Serial.Format": enum("csv", "json", "nmea", "text"),
 	"Serial.Delimiter": form(`^(tab|[^\x00-\x1f])$`), "Exec.Command": {"prefixItems": []any{form(`^/`)}},
-	"HTTP.URL": form(scheme("http", "https") + `[^/@?#]+([/?#].*)?$`), "HTTP.Header": form(`^[A-Za-z0-9-]{1,64}$`),
+	"HTTP.URL": form(scheme("http", "https") + patternHost + "(:(" + patternPort + `)?)?([/?#].*)?$`), "HTTP.Header": form(`^[A-Za-z0-9-]{1,64}$`),
 
 	"Delivery.Ack": enum(AckBroker, AckEvaluator), "Delivery.LiveShare": span(0, 1), "StreamDelivery.Ack": enum(AckBroker, AckEvaluator),
 	"StreamDelivery.Full": enum(QueueDropOldest, QueueDropNewest, QueueBlock),
