@@ -242,7 +242,12 @@ FN(cuMemsetD32Async) {
   return 0;
 }
 FN(cuMemsetD8Async) { NOTHING; memset((void *)a, (int)b, c); return 0; }
-FN(cuStreamCreate) { NOTHING; SET(word, a, 4); return more(STREAMS); }
+FN(cuStreamCreate) {
+  NOTHING;
+  static word last = 15;
+  SET(word, a, __atomic_add_fetch(&last, 1, __ATOMIC_SEQ_CST));
+  return more(STREAMS);
+}
 FN(cuStreamDestroy_v2) { NOTHING; return less(STREAMS); }
 FN(cuStreamSynchronize) {
   NOTHING;
