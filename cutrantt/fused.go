@@ -99,6 +99,9 @@ func DivRounds(r Ring, dst, src []*Batch) error {
 	}
 	var from, to like
 	for i := range dst {
+		if src[i] == nil || src[0] == nil {
+			return fmt.Errorf("%w: nil batch", ErrForeign)
+		}
 		if err := own("quotient", dst, i, src...); err != nil {
 			return err
 		}

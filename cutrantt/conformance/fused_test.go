@@ -210,6 +210,8 @@ func TestFusedRefuses(t *testing.T) {
 		wantErr(t, "a product of coefficients", cutrantt.MulTensor(r, list{three}, list{batch(2, q, cutrantt.Coeffs(4))}, list{low}), cutrantt.ErrDomain)
 		wantErr(t, "quotients of other shapes", cutrantt.DivRounds(r, list{batch(2, q[:1], d), batch(2, q[:2], d)}, list{low, dst}), cutrantt.ErrShape)
 		wantErr(t, "a quotient in its source", cutrantt.DivRounds(r, list{low}, list{low}), cutrantt.ErrShape)
+		wantErr(t, "a quotient of nothing", cutrantt.DivRounds(r, list{low}, list{nil}), cutrantt.ErrForeign)
+		wantErr(t, "a quotient that is nothing", cutrantt.DivRounds(r, list{nil}, list{low}), cutrantt.ErrForeign)
 	})
 }
 
