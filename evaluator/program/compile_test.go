@@ -52,6 +52,7 @@ func TestRefusals(t *testing.T) {
 		{"edge13-d3", "dot(s, [1, 2])", ErrType, "[1, 2]", []string{"2 weights for a window of 5 samples"}},
 		{"edge13-d3", "dot(s, mean(s))", ErrType, "mean(s)", []string{"neither a list of weights nor a window"}},
 		{"edge13-d3", "dot(s, [x, 1, 1, 1, 1])", ErrType, "x", []string{"not a constant"}},
+		{"edge13-d3", "poly(x, [1e308, 1e308, 1e308])", ErrConstant, "", []string{"beyond the range of float64"}},
 		{"edge13-d3", "poly(x, 3)", ErrType, "3", []string{"not a list of constants"}},
 		{"edge13-d3", "poly(x, [])", ErrType, "[]", []string{"empty"}},
 		{"edge13-d3", "x + [1, 2]", ErrType, "[1, 2]", []string{"list where a value is needed"}},

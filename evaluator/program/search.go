@@ -148,6 +148,10 @@ func (s *search) plan(pol policy) (*plan, *Error) {
 	if sqrt {
 		out.Bound = rootError(bound, v.lo)
 	}
+	if !finite(out.Bound) || !finite(v.lo) || !finite(v.hi) {
+		p.fail(ErrConstant, "", "%s is beyond the range of float64, or its error is", p.text())
+		return nil, p.err
+	}
 	pl := &plan{steps: p.live(w), out: out, sh: v.sh, lo: v.lo, hi: v.hi, policy: pol}
 	pl.cost = s.ch.cost(pl.steps)
 	return pl, nil
