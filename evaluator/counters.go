@@ -17,7 +17,7 @@ var (
 	ErrSamples = errors.New("wrong number of samples")
 	// ErrWindow: a window by time does not lie on the common grid.
 	ErrWindow = errors.New("window is off the grid")
-	// ErrDuplicate: there is another window for the same time or number.
+	// ErrDuplicate: there is another window of the same number.
 	ErrDuplicate = errors.New("second window for the same place")
 	// ErrKeyChange: inputs of one result are under different keys.
 	ErrKeyChange = errors.New("inputs are under different keys")

@@ -89,7 +89,7 @@ func (s *Service) window(obj *transport.Object) (*window, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s/%s: %w", m.Device, m.Stream, err)
 	}
-	return &window{stream: id, place: at, data: data, meta: *m, id: obj.ID, signer: obj.Signer, at: s.now()}, nil
+	return &window{stream: id, place: at, byTime: src.stream.Window.ByTime(), data: data, meta: *m, id: obj.ID, signer: obj.Signer, at: s.now()}, nil
 }
 
 // inTime refuses readings that were made after their epoch's overlap ended.
@@ -118,7 +118,7 @@ func (src *source) place(m *transport.Meta) (place, error) {
 		if m.Sequence > math.MaxInt64/2 {
 			return place{}, fmt.Errorf("%w: sequence number %d", transport.ErrMalformed, m.Sequence)
 		}
-		return place{m.BootEpoch, int64(m.Sequence)}, nil
+		return place{boot: m.BootEpoch, n: int64(m.Sequence)}, nil
 	}
 	every := int64(w.Every)
 	n := m.Start / every
@@ -126,7 +126,7 @@ func (src *source) place(m *transport.Meta) (place, error) {
 		return place{}, fmt.Errorf("%w: window of %s/%s from %s to %s, want a multiple of %v", ErrWindow, m.Device, m.Stream,
 			time.Unix(0, m.Start).UTC().Format(time.RFC3339Nano), time.Unix(0, m.End).UTC().Format(time.RFC3339Nano), w.Every)
 	}
-	return place{0, n}, nil
+	return place{n: n}, nil
 }
 
 // accepts checks level and scale for every input of p that is of the stream.

@@ -18,12 +18,19 @@ type streamID struct{ device, stream string }
 type place struct {
 	boot uint64
 	n    int64
+	// part tells windows of one interval apart: its device was stopped, reloaded, or its
+	// clock was set within it. Each holds other samples.
+	part int
 }
+
+// later is the place n windows on.
+func (p place) later(n int) place { return place{p.boot, p.n + int64(n), p.part} }
 
 // window is a verified, decoded window.
 type window struct {
 	stream streamID
 	place  place
+	byTime bool // the place is an interval
 	data   *received
 	meta   transport.Meta
 	id     [32]byte
@@ -134,6 +141,9 @@ func (j *joiner) insert(w *window) (jobs []*job, gone []*window, err error) {
 	if h == nil {
 		return nil, nil, nil // no program reads it
 	}
+	for w.byTime && h.seen.has(w.place) {
+		w.place.part++
+	}
 	if h.seen.has(w.place) {
 		return nil, nil, fmt.Errorf("%w: %s/%s window %d", ErrDuplicate, w.stream.device, w.stream.stream, w.place.n)
 	}
@@ -147,8 +157,7 @@ func (j *joiner) insert(w *window) (jobs []*job, gone []*window, err error) {
 			if in.Device != w.stream.device || in.Stream != w.stream.stream {
 				continue
 			}
-			at := place{w.place.boot, w.place.n + int64(in.Lag)}
-			if jb := j.complete(p, at); jb != nil {
+			if jb := j.complete(p, w.place.later(in.Lag)); jb != nil {
 				jobs = append(jobs, jb)
 			}
 		}
@@ -173,7 +182,7 @@ func (j *joiner) release(w *window) {
 	}
 	for _, p := range h.users {
 		for _, in := range p.planned.Circuit.Inputs() {
-			if in.Device == w.stream.device && in.Stream == w.stream.stream && !p.done.has(place{w.place.boot, w.place.n + int64(in.Lag)}) {
+			if in.Device == w.stream.device && in.Stream == w.stream.stream && !p.done.has(w.place.later(in.Lag)) {
 				return
 			}
 		}
@@ -190,7 +199,7 @@ func (j *joiner) complete(p *runnable, at place) *job {
 	ins := p.planned.Circuit.Inputs()
 	found := make(map[program.Input]*window, len(ins))
 	for _, in := range ins {
-		e := j.streams[streamID{in.Device, in.Stream}].byPlace[place{at.boot, at.n - int64(in.Lag)}]
+		e := j.streams[streamID{in.Device, in.Stream}].byPlace[at.later(-in.Lag)]
 		if e == nil {
 			return nil
 		}

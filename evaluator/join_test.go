@@ -22,7 +22,7 @@ func joinRig(t *testing.T, expr string, depth int, lost func(*window)) *joiner {
 }
 
 func at(device string, n int64, arrived time.Time) *window {
-	return &window{stream: streamID{device, "time"}, place: place{0, n}, at: arrived}
+	return &window{stream: streamID{device, "time"}, place: place{n: n}, at: arrived}
 }
 
 // TestJoinAnyOrder: each place is given out exactly once, as soon as all its
@@ -113,6 +113,41 @@ func TestJoinExpires(t *testing.T) {
 	}
 	if jobs, _ := j.add(at("d1", 3, epoch.Add(2*time.Minute))); len(jobs) != 1 {
 		t.Errorf("%d results after expiry, want the one that looks back", len(jobs))
+	}
+}
+
+// TestJoinParts: windows of one interval, each with other samples, are joined part by
+// part, in the order in which they come, also after the first part has left.
+func TestJoinParts(t *testing.T) {
+	j := joinRig(t, "mean(x) - mean(y)", 16, nil)
+	add := func(device string) (w *window, jobs []*job) {
+		t.Helper()
+		w = at(device, 5, epoch)
+		w.byTime = true
+		jobs, err := j.add(w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return w, jobs
+	}
+	x0, _ := add("d1")
+	x1, _ := add("d1")
+	for i, want := range []*window{x0, x1} {
+		y, jobs := add("d2")
+		if len(jobs) != 1 {
+			t.Fatalf("part %d: %d jobs", i, len(jobs))
+		}
+		for _, w := range jobs[0].inputs {
+			if w != want && w != y {
+				t.Errorf("part %d: joined with another part", i)
+			}
+		}
+	}
+	if _, jobs := add("d1"); len(jobs) != 0 {
+		t.Errorf("a third part without a partner: %d jobs", len(jobs))
+	}
+	if _, jobs := add("d2"); len(jobs) != 1 {
+		t.Errorf("and with one: %d jobs", len(jobs))
 	}
 }
 
