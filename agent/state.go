@@ -78,6 +78,7 @@ func openStateWith(path, device string, now time.Time, write func(string, []byte
 		}
 		return nil, fmt.Errorf("%w: lock %s: %w", ErrState, path, err)
 	}
+	transport.SweepTemporary(path)
 	s := &state{path: path, lock: lock, write: write, next: map[string]uint64{}}
 	f, err := readState(path, device)
 	switch {

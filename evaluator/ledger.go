@@ -149,6 +149,7 @@ func (r *record) last() uint64 { return binary.BigEndian.Uint64(r.id[:]) }
 // before the end is an error: silently forgetting would double results.
 func openLedger(path string, limit int) (*ledger, error) {
 	l := &ledger{path: path, limit: limit, taken: idSet{limit: limit}, made: idSet{limit: limit}, series: map[seriesKey][]interval{}, latest: newLatest()}
+	transport.SweepTemporary(path)
 	raw, err := readCapped(path, maxLedger)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, fmt.Errorf("%w: ledger: %w", ErrState, err)

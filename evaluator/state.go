@@ -64,6 +64,7 @@ func openState(path, name string, now time.Time) (*state, error) {
 		return nil, fmt.Errorf("%w: %s is in use by another evaluator; stop that one, or give this one its own state: %w", ErrState, path, err)
 	}
 	s.lock = lock
+	transport.SweepTemporary(path)
 	if err := s.load(name); err != nil {
 		lock.Close()
 		return nil, err

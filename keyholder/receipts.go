@@ -84,6 +84,8 @@ func NewReceipts(set *Set, o ReceiptOptions) (*Receipts, error) {
 	r.asks, err = transport.NewVerifier(transport.VerifierOptions{Trust: trust, Kinds: []transport.Kind{transport.KindAsk}, NoReplay: true,
 		MaxObject: 2 << 20, TopicPrefix: r.prefix})
 	if err == nil && o.State != "" {
+		transport.SweepTemporary(o.State)
+		transport.SweepTemporary(o.State + ".results")
 		r.store = transport.FileReplayStore(o.State)
 		err = transport.LoadReplay(r.guard, r.store)
 	}

@@ -97,7 +97,8 @@ type topicUse struct {
 type doneEntry struct {
 	key   partKey
 	total int
-	again map[int]bool // chunks seen again since the object was finished
+	again []uint64 // bit i%64 of word i/64: chunk i came again since the object was finished
+	count int      // of these
 }
 
 // NewReceiver makes a Receiver that calls onObject once per complete object.
@@ -218,11 +219,14 @@ func (r *Receiver) add(key partKey, c *Chunk) (*partial, error) {
 func (r *Receiver) repeated(d *doneEntry, c *Chunk) error {
 	if c.Total == d.total {
 		if d.again == nil {
-			d.again = make(map[int]bool)
+			d.again = make([]uint64, (d.total+63)/64)
 		}
-		d.again[c.Index] = true
-		if len(d.again) == d.total {
-			d.again = nil
+		if word, bit := &d.again[c.Index/64], uint64(1)<<(c.Index%64); *word&bit == 0 {
+			*word |= bit
+			d.count++
+		}
+		if d.count == d.total {
+			d.again, d.count = nil, 0
 			return fmt.Errorf("%w: object %x came again as a whole", ErrReplayed, d.key.id[:6])
 		}
 	}

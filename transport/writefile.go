@@ -1,11 +1,14 @@
 package transport
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
+	"time"
 
 	"github.com/google/renameio/v2"
 )
@@ -19,6 +22,25 @@ func WriteFile(path string, data []byte) error {
 		return err
 	}
 	return syncDir(dir)
+}
+
+// SweepTemporary removes what a process left of path that was killed in WriteFile. Call
+// it at the start; what is younger than an hour may belong to a process that runs.
+func SweepTemporary(path string) {
+	dir, base := filepath.Split(path)
+	list, err := os.ReadDir(cmp.Or(dir, "."))
+	if err != nil {
+		return // it shows when the file is written
+	}
+	for _, e := range list {
+		digits, ours := strings.CutPrefix(e.Name(), "."+base)
+		if !ours || digits == "" || strings.Trim(digits, "0123456789") != "" {
+			continue
+		}
+		if info, err := e.Info(); err == nil && info.Mode().IsRegular() && time.Since(info.ModTime()).Abs() > time.Hour {
+			_ = os.Remove(filepath.Join(dir, e.Name()))
+		}
+	}
 }
 
 // syncDir flushes the names in a directory, where the file system can (some network

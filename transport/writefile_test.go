@@ -6,7 +6,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/google/renameio/v2"
 	"golang.org/x/sys/unix"
 
 	"github.com/hencedge/hencedge/internal/testenv"
@@ -55,6 +57,43 @@ func TestWriteFile(t *testing.T) {
 	if err := WriteFile(filepath.Join(dir, "none", "state"), nil); err == nil {
 		t.Error("a directory that does not exist")
 	}
+}
+
+// What a killed process left is removed, and nothing else.
+func TestSweepTemporary(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "state")
+	var left []string
+	for range 2 {
+		f, err := renameio.NewPendingFile(path, renameio.WithTempDir(dir)) // as WriteFile does, and no further
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		left = append(left, f.Name())
+	}
+	others := []string{path, path + ".spare", filepath.Join(dir, ".state"), filepath.Join(dir, ".state12x"), filepath.Join(dir, "state12")}
+	for _, name := range others {
+		if err := os.WriteFile(name, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	old := time.Now().Add(-2 * time.Hour)
+	for _, name := range append(others, left[0]) {
+		if err := os.Chtimes(name, old, old); err != nil {
+			t.Fatal(err)
+		}
+	}
+	SweepTemporary(path)
+	if _, err := os.Stat(left[0]); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the old one is there: %v", err)
+	}
+	for _, name := range append(others, left[1]) { // the young one may be in use
+		if _, err := os.Stat(name); err != nil {
+			t.Error(err)
+		}
+	}
+	SweepTemporary(filepath.Join(dir, "none", "state"))
 }
 
 // On a disk without a free byte a state is still written, again and again, as long as it
