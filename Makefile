@@ -48,7 +48,7 @@ test: ## every test, the race detector on the concurrent packages, the Lattigo c
 test-race: ## the concurrent packages under the race detector (needs a C compiler)
 	@if [ "$$($(GO) env CGO_ENABLED)" = 1 ]; then \
 	  set -x; $(GO) test -race $(RACE_PKGS); \
-	  $(GO) test -race -run Concurrent ./cutrantt/conformance ./evaluator/program ./henc; \
+	  $(GO) test -race -run Concurrent ./cutrantt/conformance ./cutrantt/cuda ./evaluator/program ./henc; \
 	elif [ -n "$${HENCEDGE_TEST_REQUIRE:-}" ]; then \
 	  echo "test-race: needs cgo and a C compiler" >&2; exit 1; \
 	else \
