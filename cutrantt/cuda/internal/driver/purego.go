@@ -18,7 +18,9 @@ var libraries = []string{
 	"/usr/lib/wsl/lib/libcuda.so.1",
 }
 
-// openLibrary opens the driver's library, or the one that LibraryVariable names.
+// openLibrary opens the driver's library, or the one that LibraryVariable names. The
+// error is that of the first file which is there, as in containers that lack what the
+// driver needs besides, or else of the search.
 func openLibrary() (func(name string) (uintptr, error), error) {
 	names := libraries
 	if name := os.Getenv(LibraryVariable); name != "" {
@@ -29,6 +31,7 @@ func openLibrary() (func(name string) (uintptr, error), error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	var first error
+	there := false // first is of a file that is there
 	for _, name := range names {
 		handle, err := purego.Dlopen(name, purego.RTLD_NOW|purego.RTLD_GLOBAL)
 		if err == nil {
@@ -38,8 +41,9 @@ func openLibrary() (func(name string) (uintptr, error), error) {
 				return purego.Dlsym(handle, name)
 			}, nil
 		}
-		if first == nil {
-			first = err
+		_, missing := os.Stat(name)
+		if first == nil || !there && missing == nil {
+			first, there = err, missing == nil
 		}
 	}
 	return nil, first

@@ -3,6 +3,8 @@
 package driver
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -28,4 +30,26 @@ func TestOpenSaysWhy(t *testing.T) {
 		})
 	}
 	all.Wait()
+}
+
+// TestOpenLibraryThere: of several places the error names the one where a library is
+// that cannot be opened.
+func TestOpenLibraryThere(t *testing.T) {
+	defer func(old []string) { libraries = old }(libraries)
+	t.Setenv(LibraryVariable, "")
+	dir := t.TempDir()
+	broken := filepath.Join(dir, "libcuda.so.1")
+	if err := os.WriteFile(broken, []byte("no library"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	nowhere, later := filepath.Join(dir, "nowhere.so"), filepath.Join(dir, "later.so")
+	for _, c := range []struct {
+		libraries []string
+		want      string
+	}{{[]string{nowhere, broken, later}, broken}, {[]string{broken, nowhere}, broken}, {[]string{nowhere, later}, nowhere}} {
+		libraries = c.libraries
+		if _, err := openLibrary(); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%q: %v, want it to name %s", c.libraries, err, c.want)
+		}
+	}
 }
