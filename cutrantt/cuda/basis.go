@@ -43,9 +43,6 @@ func (r *ring) basis(from, to []int, copied bool) (basis, error) {
 	return b, nil
 }
 
-// basisGroup is how many limbs a thread of kernels/basis.cu computes.
-const basisGroup = 8
-
 // groups is how many groups n limbs make.
 func groups(n int) int { return (n + basisGroup - 1) / basisGroup }
 

@@ -35,10 +35,6 @@ type encryption struct {
 // largeBound is where a coefficient plus its noise may leave 64 bits.
 const largeBound = 1 << 62
 
-// transformBytes is how much memory the transforms of one launch may take. More
-// launches with less each cost more than what they save (docs/gpu-notes.md).
-const transformBytes = 256 << 20
-
 func (r *ring) EncryptPublic(pk cutrantt.Operand, limbs []int, labels cutrantt.EncryptionLabels, jobs []cutrantt.Encryption) ([]*cutrantt.Batch, error) {
 	o, ok := pk.(*operand)
 	if !ok || o == nil || o.ring != r || o.mem.Len() == 0 {
@@ -122,10 +118,6 @@ func (r *ring) encryptAll(e *encryption, have []int, jobs []cutrantt.Encryption)
 	}
 	return out, nil
 }
-
-// windowBytes is how much of the messages of a call goes to the device at a time:
-// the host fills one staging buffer while the other is copied.
-const windowBytes = 1 << 20
 
 // encryptWindows encrypts the messages window by window.
 func (r *ring) encryptWindows(e *encryption, jobs []cutrantt.Encryption, out []*cutrantt.Batch) (err error) {
@@ -239,12 +231,6 @@ func (r *ring) encryptQueued(e *encryption, k int, input pointer, small, mid sec
 	})
 }
 
-// productRows is how many blocks a thread of kernels/encrypt_public.cu multiplies.
-var productRows = map[int]int{1: 4, 2: 4, 4: 2, 8: 1, 16: 1}
-
-// seededTile is how many residues a block of kernels/encrypt_seeded.cu draws.
-const seededTile = 2048
-
 // encryptGroup queues the transforms and products of limbs [first, last).
 func (r *ring) encryptGroup(e *encryption, k int, input pointer, small, mid secrets, first, last int, wipe bool) error {
 	log := log2(r.n / e.n2)
@@ -283,9 +269,9 @@ func (r *ring) encryptGroup(e *encryption, k int, input pointer, small, mid secr
 		a.dst, a.ds = small.at, uint64(small.words/4)
 		a.ai, a.bi = uint64(mid.words/4), uint64(2*k*r.n/4)
 	}
-	blocks, threads := k*max(r.n/e.n2/(128*productRows[e.n2]), 1), 128
+	blocks, threads := k*max(r.n/e.n2/(128*neighbours(e.n2)), 1), 128
 	if e.kinds == 1 {
-		blocks, threads = k*max(r.n/seededTile, 1), seededTile/16
+		blocks, threads = k*max(r.n/seededTile, 1), seededThreads
 	}
 	return r.launch(productName(e.product, e.n2, log), blocks, last-first, threads, 0, a)
 }

@@ -180,14 +180,6 @@ func (r *ring) convertBasis(dst, src tensor, polys int, c conversion) error {
 	})
 }
 
-// mostGroups is the shared memory that a block may fill with groups, in bytes; at
-// least one fits.
-const mostGroups = 40 << 10
-
-// fillBlocks is how many blocks of 256 threads occupy a large GPU: fewer deal
-// their outputs to several blocks.
-const fillBlocks = 264
-
 // limbsKey appends lists of limbs to a key.
 func limbsKey(key []byte, lists ...[]int) []byte {
 	for _, list := range lists {

@@ -24,18 +24,6 @@ type variant struct {
 	rows, results int
 }
 
-// neighbours is how many neighbouring blocks of n2 residues a thread of
-// kernels/hadamard.cu and keyswitch.cu has.
-func neighbours(n2 int) int {
-	switch n2 {
-	case 1, 2:
-		return 4
-	case 4:
-		return 2
-	}
-	return 1
-}
-
 // variantFor is the kernel of a method for products with so many results.
 func variantFor(m cutrantt.Method, n2, results int) variant {
 	v := variant{numbered(m.String(), n2), 1, 1}

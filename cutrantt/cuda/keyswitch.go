@@ -10,10 +10,6 @@ import (
 
 var _ cutrantt.Fused = (*ring)(nil)
 
-// mostScratch bounds the intermediate results of one set of launches in bytes;
-// more items take several. It is an eighth of the memory of a small GPU.
-const mostScratch = 4 << 30
-
 func (r *ring) NewResult(polys int, limbs []int, d cutrantt.Domain) (*cutrantt.Batch, error) {
 	if err := r.check.Shape(polys, limbs, d); err != nil {
 		return nil, err

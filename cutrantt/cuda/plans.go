@@ -2,6 +2,9 @@ package cuda
 
 import "strconv"
 
+// This file is the table of launch configurations, each with what was measured on an
+// H200 (docs/gpu-notes.md) or the word that nothing was.
+
 // plan is how columns of 2^log residues are transformed by one kernel: a block
 // holds 2^block residues, a thread 2^each. It mirrors kernels/forward.cu and
 // inverse.cu; first is the number of levels of the first pass.
@@ -45,6 +48,60 @@ const divideBlocks = 128
 // 95th percentile 24.0 to 22.3, on the device 14.7 to 14.0); at 2^16 1 to 2 us
 // more. Products of ciphertexts gained nothing (docs/gpu-notes.md).
 const mostGraphLog = 14
+
+// neighbours is how many neighbouring blocks of n2 residues a thread of
+// kernels/hadamard.cu, keyswitch.cu and encrypt_public.cu has; 128 threads are a block.
+// Products of 66 limbs of 2^16 with n2 = 1 took 24.0 us with one residue a thread and
+// 13.4 with four; the other n2 have what registers allow.
+func neighbours(n2 int) int {
+	switch n2 {
+	case 1, 2:
+		return 4
+	case 4:
+		return 2
+	}
+	return 1
+}
+
+// A block of seededThreads threads of kernels/encrypt_seeded.cu draws seededTile
+// residues. Seeded encryption of 66 limbs of 2^16 took 127 us with 128 threads a block
+// and 133 with 256, when residues were still drawn by masks.
+const (
+	seededTile    = 2048
+	seededThreads = 128
+)
+
+// A thread of kernels/basis.cu and extend.cu computes basisGroup limbs: one took 111.6
+// us for 22 to 88 limbs of 2^16, eight 69.0. One of kernels/sample.cu writes limbGroup
+// limbs, which was not compared with others.
+const (
+	basisGroup = 8
+	limbGroup  = 8
+)
+
+// A block of kernels/extend.cu may fill mostGroups bytes of shared memory with groups
+// of outputs; at least one fits. fillBlocks is how many blocks of 256 threads occupy a
+// large GPU, two for each multiprocessor: fewer deal their outputs to several blocks.
+// Neither was compared with other values.
+const (
+	mostGroups = 40 << 10
+	fillBlocks = 264
+)
+
+// transformBytes is how much memory the transforms of one launch of an encryption may
+// take, windowBytes how much of the messages of a call goes to the device at a time: the
+// host fills one staging buffer while the other is copied. Public-key encryption of 66
+// limbs of 2^16 in groups of 33, 22, 17 and 11 limbs took 106, 103, 115 and 120 us, of all
+// of them 101; 64 messages of 2^13 take the same with windows of 0.5 to 4 MiB.
+const (
+	transformBytes = 256 << 20
+	windowBytes    = 1 << 20
+)
+
+// mostScratch bounds the intermediate results of one set of launches in bytes; more
+// items take several. On small GPUs it is an eighth of the memory. 64 products at 2^14
+// fit it; parts of 16 and 32 gained nothing.
+const mostScratch = 4 << 30
 
 func (p plan) name(direction string) string { return numbered(direction, p.log) }
 func (p plan) threads() int                 { return 1 << (p.block - p.each) }

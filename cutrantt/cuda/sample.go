@@ -37,9 +37,6 @@ func (r *ring) SetFloats(dst *cutrantt.Batch, v []float64) error {
 	return r.set("set_large", dst, bytesOf(v))
 }
 
-// limbGroup is how many limbs a thread of kernels/sample.cu writes.
-const limbGroup = 8
-
 // set queues the reduction of host values; their device copy is wiped.
 func (r *ring) set(name string, dst *cutrantt.Batch, data []byte) error {
 	return r.exec(func() error {
