@@ -358,6 +358,10 @@ func TestPlanWithoutKeys(t *testing.T) {
 	if !strings.Contains(strings.Join(p.Refusals, "\n"), "never fits into queue.bytes") || p.MemoryBytes < 20<<20 {
 		t.Errorf("a window of %d bytes fits into 1 MiB: %+v", p.Streams[0].ObjectBytes, p)
 	}
+	large.Queue.Bytes, large.Delivery.Streams = config.GiB, []config.StreamDelivery{{Stream: large.Streams[0].Name, Ack: config.AckBroker, Bytes: config.MiB}}
+	if p, err = Plan(&large, Deps{Logger: quiet(), Root: "testdata/board"}, 0); err != nil || !strings.Contains(strings.Join(p.Refusals, "\n"), "never fits into delivery.streams[0].bytes") {
+		t.Fatalf("its own bound of 1 MiB: %+v, %v", p, err)
+	}
 	cfg.Streams[0].Window.Samples = 2048
 	if _, err := Plan(cfg, Deps{Logger: quiet()}, 0); !errors.Is(err, config.ErrInvalid) {
 		t.Errorf("too many slots: %v", err)

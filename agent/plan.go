@@ -189,6 +189,12 @@ func (p *Prediction) fits(cfg *config.Agent) {
 			p.Refusals = append(p.Refusals, fmt.Sprintf("a window of stream %s has %d bytes and never fits into %s, %s; raise it, or use a lower level or smaller parameters",
 				o.Name, o.ObjectBytes, where, room))
 		}
+		for i, d := range cfg.Delivery.Streams {
+			if d.Stream == o.Name && d.Bytes > 0 && int64(o.ObjectBytes) > int64(d.Bytes) {
+				p.Refusals = append(p.Refusals, fmt.Sprintf("a window of stream %s has %d bytes and never fits into delivery.streams[%d].bytes, %s; raise it, or use a lower level or smaller parameters",
+					o.Name, o.ObjectBytes, i, d.Bytes))
+			}
+		}
 	}
 }
 

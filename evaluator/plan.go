@@ -181,15 +181,31 @@ func planProgram(cfg *config.Evaluator, p *config.Program) (*Planned, error) {
 	return &Planned{Name: p.Name, Topic: p.Topic, Unit: p.Unit, Circuit: circuit, Join: rule, source: src, params: params}, nil
 }
 
-// fitsLimits refuses inputs whose windows would all be refused as too large.
+// fitsLimits refuses inputs whose windows would all be refused as too large, and a store
+// that cannot hold at a time what one result is made of: it would fill with windows that
+// wait for each other, for ever.
 func fitsLimits(cfg *config.Evaluator, c *program.Circuit) error {
+	held := map[streamID]int64{} // bytes of the windows that a result needs, by stream
 	for _, in := range c.Inputs() {
 		st := findStream(cfg, in.Device, in.Stream)
-		need := c.Parameters().CiphertextBytes(st.LevelAt(c.Parameters().MaxLevel()), false) + transport.MaxMeta
-		if limit := int64(cfg.Limits.Object); limit > 0 && int64(need) > limit {
+		need := int64(c.Parameters().CiphertextBytes(st.LevelAt(c.Parameters().MaxLevel()), false) + transport.MaxMeta)
+		if limit := int64(cfg.Limits.Object); limit > 0 && need > limit {
 			return fmt.Errorf("program %q: windows of %s have up to %d KiB, limits.object is %d KiB; raise it",
 				c.Name(), in, (need+1023)>>10, limit>>10)
 		}
+		id := streamID{in.Device, in.Stream}
+		held[id] = max(held[id], int64(in.Lag+1)*need)
+	}
+	if cfg.Store == nil {
+		return nil
+	}
+	total := int64(0)
+	for _, n := range held {
+		total += n
+	}
+	if room := int64(cfg.Store.Bytes); total > room {
+		return fmt.Errorf("program %q: the windows of one result have up to %d KiB, and they wait in the store until all are there; store.bytes is %d KiB; raise it",
+			c.Name(), (total+1023)>>10, room>>10)
 	}
 	return nil
 }

@@ -32,6 +32,10 @@ func TestCheck(t *testing.T) {
 			cfg.Programs[0] = prog("p", "mean(x)-mean(y)", map[string]string{"x": "d1/count/temp", "y": "d1/time/temp"})
 		}, nil, []string{"edge12-d1", "edge13-d3", "must be under the same"}},
 		"small limit": {func(cfg *config.Evaluator) { cfg.Limits.Object = 64 << 10 }, nil, []string{"windows of d1/count have up to 73 KiB", "limits.object is 64 KiB"}},
+		"small store": {func(cfg *config.Evaluator) {
+			cfg.Store = &config.Store{Dir: "store", Bytes: 1 << 20}
+			cfg.Programs[0].Expr = "mean(x) - mean(lag(x, 15))"
+		}, nil, []string{`program "p"`, "one result have up to 1154 KiB", "store.bytes is 1024 KiB"}},
 		"windows by count of two devices": {func(cfg *config.Evaluator) {
 			cfg.Programs[0] = prog("p", "mean(x)-mean(y)", map[string]string{"x": "d1/count/temp", "y": "d2/count/temp"})
 		}, nil, []string{"d1/count", "d2/count", "do not line up", "every:"}},
