@@ -16,8 +16,9 @@ type Seed [32]byte
 // NewSeed draws a fresh seed: HKDF-SHA256 (RFC 5869) over 32 bytes of the
 // operating system's entropy and the hedge inputs. Hedges (device id, boot id,
 // a persisted counter) keep seeds of cloned images or of boards with little
-// entropy at boot apart; they need not be secret, and they never weaken the
-// seed. It fails only when the operating system gives no entropy.
+// entropy at boot apart; a digest of the message also those of copies of a running
+// machine, whose kernels may give the same bytes. They need not be secret, and they
+// never weaken the seed. It fails only when the operating system gives no entropy.
 func NewSeed(hedge ...[]byte) (*Seed, error) {
 	size := 32
 	for _, h := range hedge {

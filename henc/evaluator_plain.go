@@ -72,7 +72,8 @@ func (ev *Evaluator) AddConst(a *Ciphertext, v float64) (*Ciphertext, error) {
 
 // MulConst multiplies every slot by the real constant v at scale constScale: by
 // the integer round(v*constScale), with the scales multiplied. The result is off
-// by at most the slot value times 1/(2*constScale). constScale 0 means the primes
+// by at most the slot value times 1/(2*constScale), or 2^-53*v where that is more
+// (float64). constScale 0 means the primes
 // that the next rescaling drops, so that Rescale restores the scale of a; at level
 // 0, where none follows, it is ErrLevel.
 func (ev *Evaluator) MulConst(a *Ciphertext, v, constScale float64) (*Ciphertext, error) {
