@@ -31,7 +31,7 @@ func TestRefusals(t *testing.T) {
 	}{
 		{"edge13-d3", "", ErrSyntax, "", nil},
 		{"edge13-d3", "x +", ErrSyntax, "", nil},
-		{"edge13-d3", "x $ y", ErrSyntax, "", []string{"unexpected token"}},
+		{"edge13-d3", "x $ y", ErrSyntax, "", []string{"`$` is not expected here"}},
 		{"edge13-d3", "x; y", ErrSyntax, "x; y", []string{"not part of the language"}},
 		{"edge13-d3", "x\xff", ErrSyntax, "", []string{"UTF-8"}},
 		{"edge13-d3", deep, ErrSize, "(", []string{"nested more than 64"}},

@@ -3,6 +3,7 @@ package program
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"unicode/utf8"
 
@@ -68,18 +69,33 @@ func parse(name, text string) (*source, ast.Node, error) {
 		var fe *file.Error
 		if errors.As(err, &fe) {
 			from := max(min(fe.From, len(s.runes)-1), 0)
-			message, hint := fe.Message, ""
-			if strings.Contains(message, "token EOF") {
-				message, hint = "the expression ends too early", "write what is missing after this"
-				if depth > 0 {
-					hint = "close the bracket"
-				}
-			}
+			message, hint := tokens(fe.Message, depth > 0)
 			return nil, nil, s.fail(ErrSyntax, from, min(max(fe.To, from+1), max(len(s.runes), 1)), hint, "%s", message)
 		}
 		return nil, nil, s.fail(ErrSyntax, 0, 0, "", "%v", err)
 	}
 	return s, tree, nil
+}
+
+// unexpected is what the parser says of a token that does not fit.
+var unexpected = regexp.MustCompile(`^unexpected token (\w+)\("(.*)"\)$`)
+
+// tokens says in the words of the language what the parser says of its tokens.
+func tokens(message string, open bool) (said, hint string) {
+	m := unexpected.FindStringSubmatch(message)
+	switch {
+	case strings.Contains(message, "token EOF") && open:
+		return "the expression ends too early", "close the bracket"
+	case strings.Contains(message, "token EOF"):
+		return "the expression ends too early", "write what is missing after this"
+	case m == nil:
+		return message, ""
+	case m[2] == "#":
+		hint = "comments are // and /* */"
+	case m[1] == "Identifier" || m[1] == "Number":
+		hint = "an operator or a bracket is missing before it"
+	}
+	return fmt.Sprintf("`%s` is not expected here", m[2]), hint
 }
 
 // parseTree runs the parser. The parser is not ours: a panic in it becomes an
