@@ -186,7 +186,7 @@ func lock(dir string) (func(), error) {
 // set has it; where no file can be written in the key set's directory, nothing is
 // claimed.
 func (r *Reader) Claim(url, client string) (release func(), err error) {
-	path := filepath.Join(r.set.dir, ".watch-"+digest([]byte(url + "\n" + client))[:16])
+	path := filepath.Join(r.view.Load().set.dir, ".watch-"+digest([]byte(url + "\n" + client))[:16])
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, secretMode)
 	if err != nil {
 		return func() {}, nil

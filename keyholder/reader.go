@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/hencedge/hencedge/henc"
@@ -37,34 +39,84 @@ type ReaderOptions struct {
 // are loaded by Load, or when the first result of their epoch comes, and stay in
 // memory until Close. It is safe for concurrent use.
 type Reader struct {
-	set  *Set
 	o    ReaderOptions
 	ctx  *henc.Context
-	live *transport.Verifier // nil with Archive
+	view atomic.Pointer[view]
 
 	mu     sync.Mutex
 	closed bool
 	keys   map[[16]byte]*secret.Key
 }
 
-// NewReader makes a reader over set.
+// view is the key set as it was read last, and who verifies with it.
+type view struct {
+	set  *Set
+	live *transport.Verifier // nil with Archive
+}
+
+// NewReader makes a reader over set. A result of an epoch that set does not know makes
+// it read the directory again: the keys may have been rotated.
 func NewReader(set *Set, o ReaderOptions) (*Reader, error) {
 	ctx, err := henc.NewContext(set.params, o.Context...)
 	if err != nil {
 		return nil, fmt.Errorf("read results: %w", err)
 	}
-	r := &Reader{set: set, o: o, ctx: ctx, keys: map[[16]byte]*secret.Key{}}
-	v, err := r.verifier()
+	if o.Replay == nil {
+		o.Replay = transport.NewReplayGuard(0)
+	}
+	r := &Reader{o: o, ctx: ctx, keys: map[[16]byte]*secret.Key{}}
+	v, err := r.look(set)
 	if err != nil {
 		return nil, fmt.Errorf("read results: %w", err)
 	}
-	if !o.Archive {
-		r.live = v
-	}
+	r.view.Store(v)
 	return r, nil
 }
 
-func (r *Reader) verifier() (*transport.Verifier, error) {
+// look makes the view of a key set.
+func (r *Reader) look(set *Set) (*view, error) {
+	live, err := r.verifier(set)
+	if err != nil {
+		return nil, err
+	}
+	if r.o.Archive {
+		live = nil
+	}
+	return &view{set, live}, nil
+}
+
+// refresh reads the directory of the key set again and gives the new view, or nil
+// where nothing has changed since old.
+func (r *Reader) refresh(old *view) (*view, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if now := r.view.Load(); now != old {
+		return now, nil
+	}
+	set, err := Open(old.set.dir)
+	if err != nil {
+		return nil, err
+	}
+	m := set.Manifest()
+	switch {
+	case reflect.DeepEqual(m, old.set.Manifest()):
+		return nil, nil
+	case m.Signer != old.set.manifest.Signer || m.ParamsHash != old.set.manifest.ParamsHash:
+		return nil, fmt.Errorf("%w: %s holds another key set than at the start", ErrWrongKey, set.dir)
+	}
+	if !r.o.Archive {
+		if err := r.load(set); err != nil {
+			return nil, err
+		}
+	}
+	v, err := r.look(set)
+	if err == nil {
+		r.view.Store(v)
+	}
+	return v, err
+}
+
+func (r *Reader) verifier(set *Set) (*transport.Verifier, error) {
 	if len(r.o.Signers) == 0 {
 		return nil, errors.New("no evaluator is trusted; name its public key")
 	}
@@ -80,7 +132,7 @@ func (r *Reader) verifier() (*transport.Verifier, error) {
 		}
 	}
 	var refs []transport.KeyRef
-	for _, e := range r.set.manifest.Epochs {
+	for _, e := range set.manifest.Epochs {
 		id, err := e.ID()
 		if err != nil {
 			return nil, err
@@ -89,7 +141,7 @@ func (r *Reader) verifier() (*transport.Verifier, error) {
 	}
 	return transport.NewVerifier(transport.VerifierOptions{
 		Trust: trust, Kinds: []transport.Kind{transport.KindResult},
-		Params: [][32]byte{r.set.params.Hash()}, Keys: refs,
+		Params: [][32]byte{set.params.Hash()}, Keys: refs,
 		Replay: r.replay(), MaxObject: r.o.MaxObject, TopicPrefix: r.o.TopicPrefix, Counters: r.o.Counters,
 	})
 }
@@ -106,11 +158,26 @@ func (r *Reader) replay() *transport.ReplayGuard {
 // epoch and parameters, and that header and ciphertext agree. topic is where it
 // arrived, or empty. Every class of refusal has its own error.
 func (r *Reader) Verify(topic string, sealed []byte) (*transport.Object, error) {
-	v := r.live
+	v := r.view.Load()
+	obj, err := r.verify(v, topic, sealed)
+	if errors.Is(err, ErrWrongEpoch) || errors.Is(err, ErrWrongKey) {
+		now, rerr := r.refresh(v)
+		switch {
+		case rerr != nil:
+			return nil, fmt.Errorf("%w; the key set was read again: %w", err, rerr)
+		case now != nil:
+			return r.verify(now, topic, sealed)
+		}
+	}
+	return obj, err
+}
+
+func (r *Reader) verify(by *view, topic string, sealed []byte) (*transport.Object, error) {
+	v := by.live
 	if v == nil {
 		// A fresh verifier has seen nothing yet, so nothing is a replay.
 		var err error
-		if v, err = r.verifier(); err != nil {
+		if v, err = r.verifier(by.set); err != nil {
 			return nil, err
 		}
 	}
@@ -122,9 +189,9 @@ func (r *Reader) Verify(topic string, sealed []byte) (*transport.Object, error) 
 		obj, err = v.OpenFrom(topic, sealed)
 	}
 	if err != nil {
-		return nil, r.classify(err, sealed)
+		return nil, by.set.classify(err, sealed)
 	}
-	if err := r.check(obj); err != nil {
+	if err := r.check(by.set, obj); err != nil {
 		r.o.Counters.Refuse(err)
 		r.giveBack(obj)
 		return nil, err
@@ -136,20 +203,20 @@ func (r *Reader) Verify(topic string, sealed []byte) (*transport.Object, error) 
 // it can be once the reason is gone: a key set that was not up to date, a key file that
 // could not be read.
 func (r *Reader) giveBack(obj *transport.Object) {
-	if r.live != nil {
-		r.live.Forget(obj)
+	if v := r.view.Load(); v.live != nil {
+		v.live.Forget(obj)
 	}
 }
 
 // check is what the verifier does not know: names of signers, the end of an
 // epoch's overlap, and the body.
-func (r *Reader) check(obj *transport.Object) error {
+func (r *Reader) check(set *Set, obj *transport.Object) error {
 	m := &obj.Meta
 	signed := func(pub ed25519.PublicKey) bool { return pub.Equal(ed25519.PublicKey(obj.Signer[:])) }
 	if !slices.ContainsFunc(r.o.Signers[m.Device], signed) {
 		return fmt.Errorf("%w: %w: the key that signed is not one of evaluator %q", ErrUnknownSigner, transport.ErrUnknownSigner, m.Device)
 	}
-	if e, ok := r.set.manifest.epochByID(m.KeyID); ok && !e.AcceptUntil.IsZero() && m.End > e.AcceptUntil.UnixNano() {
+	if e, ok := set.manifest.epochByID(m.KeyID); ok && !e.AcceptUntil.IsZero() && m.End > e.AcceptUntil.UnixNano() {
 		return fmt.Errorf("%w: %w: epoch %d is accepted for readings until %s, this window ends %s", ErrWrongEpoch, transport.ErrWrongEpoch,
 			e.Epoch, e.AcceptUntil.Format(time.RFC3339), time.Unix(0, m.End).UTC().Format(time.RFC3339))
 	}
@@ -158,7 +225,7 @@ func (r *Reader) check(obj *transport.Object) error {
 		return fmt.Errorf("%w: body: %w", ErrTampered, err)
 	}
 	if err := m.CheckBody(h.Params, h.Level, h.Scale); err != nil {
-		return r.classify(err, nil)
+		return set.classify(err, nil)
 	}
 	if m.Post == nil {
 		return fmt.Errorf("%w: its header does not say how to read the values", ErrNotResult)
@@ -200,7 +267,7 @@ func (r *Reader) decrypt(obj *transport.Object) ([]float64, error) {
 	// The lock also keeps Close from wiping a key in use.
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	key, err := r.key(obj.Meta.KeyID)
+	key, err := r.key(r.view.Load().set, obj.Meta.KeyID)
 	if err != nil {
 		return nil, err
 	}
@@ -218,10 +285,15 @@ func (r *Reader) decrypt(obj *transport.Object) ([]float64, error) {
 func (r *Reader) Load() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	for _, e := range r.set.Manifest().Epochs {
+	return r.load(r.view.Load().set)
+}
+
+// load is Load for a key set; r.mu is held.
+func (r *Reader) load(set *Set) error {
+	for _, e := range set.Manifest().Epochs {
 		id, err := e.ID()
 		if err == nil {
-			_, err = r.key(id)
+			_, err = r.key(set, id)
 		}
 		over := !e.AcceptUntil.IsZero() && e.AcceptUntil.Before(time.Now())
 		if err != nil && !(over && errors.Is(err, fs.ErrNotExist)) {
@@ -232,18 +304,18 @@ func (r *Reader) Load() error {
 }
 
 // key loads the secret key of an epoch once; r.mu is held.
-func (r *Reader) key(id [16]byte) (*secret.Key, error) {
+func (r *Reader) key(set *Set, id [16]byte) (*secret.Key, error) {
 	if r.closed {
 		return nil, errors.New("keyholder: reader is closed")
 	}
 	if k, ok := r.keys[id]; ok {
 		return k, nil
 	}
-	e, ok := r.set.manifest.epochByID(id)
+	e, ok := set.manifest.epochByID(id)
 	if !ok {
 		return nil, fmt.Errorf("%w: key %x", ErrWrongKey, id)
 	}
-	k, err := r.set.loadSecret(r.ctx, e)
+	k, err := set.loadSecret(r.ctx, e)
 	if err != nil {
 		return nil, err
 	}
@@ -292,7 +364,7 @@ func (r *Reader) Close() error {
 
 // classify gives a refusal of transport the class that it has for the holder;
 // the transport error stays in the chain.
-func (r *Reader) classify(err error, sealed []byte) error {
+func (s *Set) classify(err error, sealed []byte) error {
 	for _, c := range []struct{ from, to error }{
 		{transport.ErrUnknownSigner, ErrUnknownSigner},
 		{transport.ErrWrongParams, ErrWrongParams},
@@ -314,9 +386,9 @@ func (r *Reader) classify(err error, sealed []byte) error {
 	}
 	// A key that the set has never seen, in an epoch after its last one, most
 	// likely comes from a rotation that this copy of the set missed.
-	last := r.set.manifest.Current().Epoch
+	last := s.manifest.Current().Epoch
 	if m, perr := transport.PeekMeta(sealed); perr == nil && m.KeyEpoch > last {
-		return fmt.Errorf("%w: it is for epoch %d, the newest of the key set in %s is %d: %w", ErrWrongEpoch, m.KeyEpoch, r.set.dir, last, err)
+		return fmt.Errorf("%w: it is for epoch %d, the newest of the key set in %s is %d, was it rotated elsewhere? %w", ErrWrongEpoch, m.KeyEpoch, s.dir, last, err)
 	}
 	return fmt.Errorf("%w: %w", ErrWrongKey, err)
 }

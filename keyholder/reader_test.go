@@ -4,8 +4,10 @@ import (
 	"crypto/ed25519"
 	"errors"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -213,6 +215,64 @@ func TestOldEpochStillDecrypts(t *testing.T) {
 	})
 	if _, err := r.Read("", late); !errors.Is(err, ErrWrongEpoch) {
 		t.Errorf("after the overlap: %v", err)
+	}
+}
+
+// TestReaderFollowsARotation: results of an epoch that was made after the reader are
+// read, once each; what was seen before stays seen. A key that cannot be read, or
+// another key set in the directory, is told.
+func TestReaderFollowsARotation(t *testing.T) {
+	s, key := newSet(t), signingKey(t)
+	first := newCloud(t, s, s.manifest.Current(), key)
+	r := reader(t, s, ReaderOptions{Signers: trust(key)})
+	old := first.result([]float64{0.5}, nil)
+	if _, err := r.Read("", old); err != nil {
+		t.Fatal(err)
+	}
+	again, err := Open(s.Dir()) // another process
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := again.Rotate(RotateOptions{Overlap: time.Hour, Now: at(day0.AddDate(0, 1, 0))}); err != nil {
+		t.Fatal(err)
+	}
+	second := newCloud(t, again, again.manifest.Current(), key)
+	secretFile := filepath.Join(s.Dir(), again.manifest.Current().Dir(), SecretFile)
+	if err := os.Chmod(secretFile, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	fresh := second.result([]float64{0.5}, nil)
+	if _, err := r.Read("", fresh); !errors.Is(err, ErrWrongEpoch) || !errors.Is(err, ErrPermissions) {
+		t.Errorf("a key that others can read: %v", err)
+	}
+	if err := os.Chmod(secretFile, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := r.Read("", fresh); err != nil || got.Epoch != 2 {
+		t.Errorf("the new epoch: %+v, %v", got, err)
+	}
+	for what, sealed := range map[string][]byte{"before the rotation": old, "after it": fresh} {
+		if _, err := r.Read("", sealed); !errors.Is(err, transport.ErrReplayed) {
+			t.Errorf("a result that was read %s: %v", what, err)
+		}
+	}
+	if got, err := r.Read("", first.result([]float64{0.5}, nil)); err != nil || got.Epoch != 1 {
+		t.Errorf("the old epoch in its overlap: %+v, %v", got, err)
+	}
+
+	stranger := newSet(t)
+	foreign := newCloud(t, stranger, stranger.manifest.Current(), key)
+	if _, err := r.Read("", foreign.result([]float64{0.5}, nil)); !errors.Is(err, ErrWrongKey) {
+		t.Errorf("another key set: %v", err)
+	}
+	if err := os.RemoveAll(s.Dir()); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(stranger.Dir(), s.Dir()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Read("", foreign.result([]float64{0.5}, nil)); !errors.Is(err, ErrWrongKey) || !strings.Contains(err.Error(), "holds another key set than at the start") {
+		t.Errorf("another key set in the directory: %v", err)
 	}
 }
 

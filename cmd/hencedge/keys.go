@@ -148,8 +148,8 @@ func (a *app) keysRotate() *cobra.Command {
 		Long: `rotate adds an epoch with fresh keys and makes it the current one. It keeps the
 rotations of the current epoch unless --for or --rotations say otherwise.
 
-Afterwards export again: first to the evaluators, which then know both epochs,
-then to the agents. Readings under the old epoch are welcome during the overlap;
+Afterwards export again, to new directories: first to the evaluators, which then
+know both epochs, then to the agents. A "results watch" that runs notices by itself. Readings under the old epoch are welcome during the overlap;
 what was computed from them can be decrypted for ever.`,
 		Example: `  hencedge keys rotate --dir plant7-keys --overlap 168h
   hencedge keys rotate --for evaluator.yaml`,
