@@ -126,6 +126,7 @@ cuda-toolkit: ## put the CUDA compiler of the record into .cuda/ (1 GB from Debi
 test-gpu: ## the arithmetic and the scheme on this machine's GPU; fails without one
 	CUTRANTT_TEST_REQUIRE=cuda $(GO) test -count=1 ./cutrantt/... ./henc
 	CUTRANTT_TEST_BACKEND=cuda $(GO) test -count=1 ./henc ./henc/secret
+	$(GO) test -count=1 -run 'FallbackOnGPU|SeveralGPUs' ./evaluator
 	CUTRANTT_TEST_REQUIRE=cuda HENCEDGE_TEST_ROUNDS=10000 $(GO) test -count=1 -run TestGPURounds -v ./henc
 
 .PHONY: sanitize-gpu
@@ -133,7 +134,7 @@ sanitize-gpu: ## compute-sanitizer over the arithmetic on this machine's GPU: bo
 	GO="$(GO)" cross/sanitize-gpu.sh
 
 .PHONY: test-emulated
-test-emulated: ## the CUDA backend without a GPU: its kernels, compiled by g++, on an emulated one (about 4 minutes of processor time)
+test-emulated: ## the CUDA backend without a GPU: its kernels, compiled by g++, on an emulated one (about 5 minutes of processor time)
 	GO="$(GO)" cutrantt/cuda/cudatest/emulator/test.sh
 
 .PHONY: lint

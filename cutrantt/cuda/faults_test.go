@@ -357,13 +357,9 @@ func TestNothingLeaks(t *testing.T) {
 func TestRightAfterFailures(t *testing.T) {
 	gpu(t)
 	const logN, q, p = 10, 4, 2
-	library := os.Getenv(driver.LibraryVariable)
-	if library == "" {
-		library = "libcuda.so.1"
-	}
 	t.Setenv(TuningVariable, "off")
 	d := cudatest.WithGraphs(t)
-	d.Behind(library)
+	d.Real()
 	d.Use()
 	b, err := open(0)
 	if err != nil {

@@ -6,6 +6,7 @@
 package cudatest
 
 import (
+	"cmp"
 	_ "embed"
 	"fmt"
 	"os"
@@ -117,14 +118,12 @@ func (d *Driver) Working() {
 	d.Set()
 }
 
-// Real puts this machine's driver behind: what this one does not fail, that one
-// does, kernels included.
-func (d *Driver) Real() { d.Behind("libcuda.so.1") }
-
-// Behind is Real with a driver of one's choice.
-func (d *Driver) Behind(library string) {
+// Real puts this machine's driver behind, or the one that the environment names, such
+// as an emulated one: what this one does not fail, that one does, kernels included.
+// Call it before Use.
+func (d *Driver) Real() {
 	d.t.Helper()
-	d.lines = append(d.lines, "real "+library)
+	d.lines = append(d.lines, "real "+cmp.Or(os.Getenv(driver.LibraryVariable), "libcuda.so.1"))
 	d.Set()
 }
 

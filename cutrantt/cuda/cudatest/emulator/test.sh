@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Runs the tests of the CUDA backend on the emulated driver (README.md): the
-# suites of cutrantt, henc and henc/secret, for the branches of the kernels, in
-# several orders of threads, with and without work that waits in its stream. At the
-# end every kernel that kernels/zkernels.go lists must have run.
+# suites of cutrantt, henc and henc/secret, and the evaluator's fallbacks, for the
+# branches of the kernels, in several orders of threads, with and without work that
+# waits in its stream. At the end every kernel that kernels/zkernels.go lists must have run.
 # usage: test.sh [DIR]   the libraries go to DIR (default bin/emulator)
 set -euo pipefail
 cd "$(dirname "$0")/../../../.."
@@ -31,6 +31,7 @@ on 90 EMULATE_ORDER=backward EMULATE_STREAMS=late -- ./cutrantt/cuda
 on 90 EMULATE_ORDER=backward EMULATE_STREAMS=late -- -run '^Test.*/^cuda$' ./cutrantt/conformance
 on 90 EMULATE_ORDER=2 CUTRANTT_TEST_BACKEND=cuda -- -run 'GPU|Encrypt|Secret|Seed|Operations|Hoisting|Methods|Batches|Transforms|Key|Share|Wipe' ./henc ./henc/secret
 on 90 CUTRANTT_CUDA_GRAPHS=on EMULATE_ORDER=3 EMULATE_STREAMS=late -- -run '^Test(SwitchKeys|DivRounds)/^cuda$' ./cutrantt/conformance
+on 90 EMULATE_STREAMS=late -- -run 'FallbackOnGPU|SeveralGPUs' ./evaluator
 on 80 EMULATE_ORDER=1 -- -run '^Test.*/^cuda$' -skip '^TestEncrypting$' ./cutrantt/conformance
 on 80 EMULATE_ORDER=forward EMULATE_CAPABILITY=87 EMULATE_STREAMS=late -- ./cutrantt/cuda
 on 80 EMULATE_ORDER=backward EMULATE_CAPABILITY=86 EMULATE_SHARED=32 -- -run '^Test(Required|Blocks)/^cuda$' ./cutrantt/conformance
