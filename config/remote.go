@@ -98,6 +98,11 @@ func (a *Agent) WithRemote(name string, data []byte) (*Agent, error) {
 		}
 	}
 	out.SetDefaults()
+	for i := range out.Inputs { // a max_age of the file asks for more than slow streams do
+		if in := &out.Inputs[i]; in.Asked() && in.Every > in.MaxAge && !a.doc.gives(fmt.Sprintf("inputs[%d].every", i)) {
+			in.Every = a.Inputs[i].Every
+		}
+	}
 	if err := check(&out, doc, d.errs, d.bad); err != nil {
 		return nil, err
 	}

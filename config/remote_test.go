@@ -134,6 +134,7 @@ state: s
 inputs:
   - {name: plc, modbus: {url: "tcp://h"}}
   - {name: own, every: 20s, max_age: 2m, http: {url: "https://h/x"}}
+  - {name: slow, max_age: 30s, modbus: {url: "tcp://slow"}}
   - {name: probe, serial: {device: /dev/ttyS0, format: text, request: "?"}}
 streams:
   - name: file
@@ -159,6 +160,11 @@ streams:
       - {name: p, unit: V, range: [0, 1], source: {type: modbus, from: plc, register: 0}}
       - {name: o, unit: V, range: [0, 1], source: {type: http, from: own}}
       - {name: q, unit: V, range: [0, 1], source: {type: serial, from: probe, pattern: "(.*)"}}
+  - name: slow
+    interval: 5m
+    window: {samples: 8}
+    params: edge12-d1
+    channels: [{name: p, unit: V, range: [0, 1], source: {type: modbus, from: slow, register: 0}}]
 `))
 	if err != nil {
 		t.Fatal(err)
@@ -169,6 +175,9 @@ streams:
 	}
 	if own.Every != 20*time.Second || own.MaxAge != 2*time.Minute || probe.Every != 100*time.Millisecond {
 		t.Errorf("got %v, %v, %v", own.Every, own.MaxAge, probe.Every)
+	}
+	if slow := got.Input("slow"); slow.Every != DefaultEvery || slow.MaxAge != 30*time.Second {
+		t.Errorf("got %v, %v", slow.Every, slow.MaxAge)
 	}
 	if got.Queue.Full != QueueDropOldest {
 		t.Errorf("a full queue of sensors: %s", got.Queue.Full)
