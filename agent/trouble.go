@@ -13,7 +13,7 @@ import (
 type Trouble struct {
 	Stream  string    `json:"stream"`
 	Channel string    `json:"channel"`
-	Since   time.Time `json:"since"`
+	Since   time.Time `json:"since"` // with the monotonic reading: how long ago does not change when the clock is set
 	Error   string    `json:"error"`
 }
 
@@ -59,7 +59,7 @@ func (a *Agent) troubles() (out []Trouble) {
 		t := &s.count.troubles
 		t.mu.Lock()
 		for i, now := range t.list {
-			out = append(out, Trouble{s.cfg.Name, s.cfg.Channels[i].Name, now.since.Round(0), now.err.Error()})
+			out = append(out, Trouble{s.cfg.Name, s.cfg.Channels[i].Name, now.since, now.err.Error()})
 		}
 		t.mu.Unlock()
 		e, ok := s.source.(*events)
@@ -69,7 +69,7 @@ func (a *Agent) troubles() (out []Trouble) {
 		if since, why := e.silence(); why != nil {
 			out = slices.DeleteFunc(out, func(t Trouble) bool { return t.Stream == s.cfg.Name })
 			for _, ch := range s.cfg.Channels {
-				out = append(out, Trouble{s.cfg.Name, ch.Name, since.Round(0), why.Error()})
+				out = append(out, Trouble{s.cfg.Name, ch.Name, since, why.Error()})
 			}
 		}
 	}

@@ -142,6 +142,11 @@ func TestTroubles(t *testing.T) {
 	if h := a.Health(); len(h) != 0 {
 		t.Errorf("at once unhealthy: %q", h)
 	}
+	for _, trouble := range got {
+		if trouble.Since == trouble.Since.Round(0) {
+			t.Errorf("%v has no monotonic reading: a clock that is set would change its age", trouble.Since)
+		}
+	}
 	since := time.Now().Add(-silentTooLong - time.Minute)
 	s.count.troubles.list[1] = trouble{since, ErrSlow}
 	if h := a.Health(); len(h) != 1 || !strings.Contains(h[0], "stream system, channel memory: no value for 6m0s: the sensor does not answer") {
