@@ -30,9 +30,8 @@ type durable struct {
 	outgoing chan answer
 	courier  atomic.Pointer[delivery.Courier]
 
-	mu      sync.Mutex
-	refused map[[32]byte]string // reasons, for asks
-	order   [][32]byte
+	refused *transport.Refusals // of objects of trusted signers
+	strange *transport.Refusals // of others
 
 	pressure pressure
 
@@ -57,7 +56,7 @@ func (s *Service) openDurable(all []Keys) error {
 	if c == nil {
 		return nil
 	}
-	d := &durable{s: s, outgoing: make(chan answer, 1024), refused: map[[32]byte]string{}, holders: map[string][]ed25519.PublicKey{}}
+	d := &durable{s: s, outgoing: make(chan answer, 1024), refused: transport.NewRefusals(maxRefused), strange: transport.NewRefusals(maxRefused), holders: map[string][]ed25519.PublicKey{}}
 	for _, k := range all {
 		if k.Holder != nil {
 			d.holders[holderName] = append(d.holders[holderName], k.Holder)
@@ -184,7 +183,11 @@ func (d *durable) take(working context.Context, topic string, sealed []byte) {
 		case obj != nil && reason == transport.ReasonOther: // perhaps another time
 			s.receiver.Forget(topic, id)
 		case obj != nil || tellable(reason):
-			d.refuse(id, reason)
+			d.refused.Add(id, reason)
+		case !errors.Is(err, transport.ErrWrongTopic): // anybody can send it there
+			// Who asks about it has it: windows signed with the key before, for example.
+			d.strange.Add(id, reason)
+			return
 		default:
 			return
 		}
@@ -195,7 +198,7 @@ func (d *durable) take(working context.Context, topic string, sealed []byte) {
 }
 
 // tellable are the reasons that an object of a trusted signer is refused for when it is
-// opened. Objects that anybody could have made get no answer.
+// opened. Objects that anybody could have made get no answer unless somebody asks.
 func tellable(reason string) bool {
 	switch reason {
 	case "malformed", "truncated", "too_large", "bad_signature", "unknown_signer", "wrong_topic", "wrong_kind", "unsupported_version", "downgraded", transport.ReasonOther:
@@ -326,20 +329,6 @@ func (d *durable) finished(ctx context.Context, j *job, err error) {
 		}
 	}
 	close(j.over)
-}
-
-// refuse remembers a refusal for asks.
-func (d *durable) refuse(id [32]byte, reason string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if _, ok := d.refused[id]; !ok {
-		d.order = append(d.order, id)
-	}
-	d.refused[id] = reason
-	if len(d.order) > maxRefused {
-		delete(d.refused, d.order[0])
-		d.order = d.order[1:]
-	}
 }
 
 // sweep tries again what could not be signed off.

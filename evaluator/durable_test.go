@@ -263,8 +263,11 @@ func TestRefusalReceipt(t *testing.T) {
 	rc := r.receipts("d1")
 	w := r.window("d1", "count", 1, time.Unix(1000, 0), numbers(8, 1, 1), numbers(8, 0, 0))
 	w.signer = signer(t, "mallory")
-	r.sendWindow(w)
+	strange := r.sendWindow(w)
 	r.expectRefusal("unknown_signer")
+	// Only who has it can ask: a device with windows that it signed with the key before.
+	rc.ask("d1", w.topic, strange, 3, 100)
+	rc.expect(strange, transport.Refused, "unknown_signer")
 	w = r.window("d1", "count", 1, time.Unix(1000, 0), numbers(8, 1, 1), numbers(8, 0, 0))
 	w.meta.KeyEpoch++
 	oid := r.sendWindow(w)

@@ -1,6 +1,7 @@
 package evaluator
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -74,10 +75,7 @@ func (d *durable) outcome(device string, it transport.AskItem) transport.Receipt
 	if d.s.sources[streamID{device, stream}] == nil {
 		return transport.ReceiptItem{Object: it.Object, Outcome: transport.Refused, Reason: transport.ReasonUnread}
 	}
-	d.mu.Lock()
-	reason := d.refused[it.Object]
-	d.mu.Unlock()
-	if reason != "" {
+	if reason := cmp.Or(d.refused.Reason(it.Object), d.strange.Reason(it.Object)); reason != "" {
 		return transport.ReceiptItem{Object: it.Object, Outcome: transport.Refused, Reason: reason}
 	}
 	out := d.s.receiver.Progress(it.Topic, it.Object, it.Total, it.Size)

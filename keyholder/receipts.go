@@ -1,6 +1,7 @@
 package keyholder
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"errors"
@@ -27,13 +28,14 @@ type Receipts struct {
 	guard  *transport.ReplayGuard
 	seen   *seen // of the goroutine of Watch
 
-	mu      sync.Mutex
-	known   map[[32]byte]bool // results that were read, the newest maxKnown
-	order   [][32]byte
-	refused map[[32]byte]string // and why others were not, the newest maxRefused
-	against [][32]byte          // the order of refused
-	boot    uint64
-	next    uint64
+	refused *transport.Refusals // of results of trusted evaluators
+	strange *transport.Refusals // of others
+
+	mu    sync.Mutex
+	known map[[32]byte]bool // results that were read, the newest maxKnown
+	order [][32]byte
+	boot  uint64
+	next  uint64
 
 	outgoing chan receipt
 }
@@ -64,7 +66,7 @@ type ReceiptOptions struct {
 // to the Reader.
 func NewReceipts(set *Set, o ReceiptOptions) (*Receipts, error) {
 	trust := transport.NewTrustStore()
-	r := &Receipts{client: o.Client, prefix: o.TopicPrefix, log: o.Logger, known: map[[32]byte]bool{}, refused: map[[32]byte]string{}, boot: uint64(max(time.Now().UnixNano(), 1)),
+	r := &Receipts{client: o.Client, prefix: o.TopicPrefix, log: o.Logger, known: map[[32]byte]bool{}, refused: transport.NewRefusals(maxRefused), strange: transport.NewRefusals(maxRefused), boot: uint64(max(time.Now().UnixNano(), 1)),
 		guard: transport.NewReplayGuard(0), outgoing: make(chan receipt, 256)}
 	if r.prefix == "" {
 		r.prefix = transport.DefaultPrefix
@@ -187,7 +189,13 @@ func (r *Receipts) read(res *Result) error {
 // does not wait for a receipt, and with it every later result of the program. The one
 // that failed for want of something here may come once more.
 func (r *Receipts) refuse(topic string, sealed []byte, err error, receiver *transport.Receiver) {
-	if errors.Is(err, ErrRepeated) || !authentic(err) { // answered; or anybody's
+	switch {
+	case errors.Is(err, ErrRepeated): // answered
+		return
+	case errors.Is(err, transport.ErrWrongTopic): // anybody can send it there
+		return
+	case !authentic(err): // who asks about it has it: results signed with the key before, for example
+		r.strange.Add(transport.ObjectID(sealed), Class(err))
 		return
 	}
 	m, perr := transport.PeekMeta(sealed)
@@ -201,25 +209,15 @@ func (r *Receipts) refuse(topic string, sealed []byte, err error, receiver *tran
 	case it.Reason == transport.ReasonOther:
 		receiver.Forget(topic, it.Object)
 	default:
-		r.mu.Lock()
-		if _, known := r.refused[it.Object]; !known {
-			r.against = append(r.against, it.Object)
-		}
-		r.refused[it.Object] = it.Reason
-		if len(r.against) > maxRefused {
-			delete(r.refused, r.against[0])
-			r.against = r.against[1:]
-		}
-		r.mu.Unlock()
+		r.refused.Add(it.Object, it.Reason)
 	}
 	r.answer(m.Device, it)
 }
 
-// authentic reports whether an error is of a result that a trusted evaluator has signed
-// and sent where it belongs. Nobody else can make this key holder refuse one.
+// authentic reports whether an error is of a result that a trusted evaluator has signed.
 func authentic(err error) bool {
 	for _, e := range []error{transport.ErrTooLarge, transport.ErrTruncated, transport.ErrMalformed, transport.ErrDowngraded, transport.ErrUnsupportedVersion,
-		transport.ErrWrongKind, transport.ErrUnknownSigner, transport.ErrSignature, transport.ErrWrongTopic} {
+		transport.ErrWrongKind, transport.ErrUnknownSigner, transport.ErrSignature} {
 		if errors.Is(err, e) {
 			return false
 		}
@@ -231,16 +229,6 @@ func (r *Receipts) has(id [32]byte) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.known[id]
-}
-
-// reason is why a result was refused, or empty.
-func (r *Receipts) reason(id [32]byte) string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.known[id] {
-		return ""
-	}
-	return r.refused[id]
 }
 
 func (r *Receipts) answer(to string, it transport.ReceiptItem) {
@@ -284,9 +272,11 @@ func (r *Receipts) ask(d transport.Delivery, receiver *transport.Receiver) error
 	}
 	for _, it := range a.Items {
 		out := transport.ReceiptItem{Object: it.Object, Outcome: transport.Taken}
-		if reason := r.reason(it.Object); reason != "" {
+		switch reason := cmp.Or(r.refused.Reason(it.Object), r.strange.Reason(it.Object)); {
+		case r.has(it.Object):
+		case reason != "":
 			out.Outcome, out.Reason = transport.Refused, reason
-		} else if !r.has(it.Object) {
+		default:
 			out = receiver.Progress(it.Topic, it.Object, it.Total, it.Size)
 		}
 		r.answer(obj.Meta.Device, out)

@@ -178,8 +178,16 @@ func TestReceipts(t *testing.T) {
 	expect(unreadable, transport.Refused, "not_result")
 	ask(unreadable)
 	expect(unreadable, transport.Refused, "not_result")
+	// One that the evaluator signed with the key before: nobody else asks about it.
+	before := newCloud(t, s, s.manifest.Current(), signingKey(t)).result([]float64{0.5}, nil)
+	send(before)
+	for len(refused) < 6 {
+		time.Sleep(time.Millisecond)
+	}
+	ask(before)
+	expect(before, transport.Refused, "unknown_signer")
 	end()
-	if len(read) != 4 || len(refused) != 5 {
+	if len(read) != 4 || len(refused) != 6 {
 		t.Errorf("%d results were read, %d refused", len(read), len(refused))
 	} else if err := errors.Join(<-refused, <-refused); !errors.Is(err, ErrRepeated) || !errors.Is(err, transport.ErrReplayed) {
 		t.Errorf("refused: %v", err)

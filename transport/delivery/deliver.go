@@ -114,7 +114,10 @@ func (c *Courier) renumber(l *spool.Lease) error {
 	if err == nil {
 		err = l.Replace(sealed)
 	}
-	if err != nil {
+	switch {
+	case errors.Is(err, transport.ErrUnknownSigner): // it was signed with an earlier key, and cannot be again
+		return fmt.Errorf("%w: %w", errReplayed, err)
+	case err != nil:
 		return fmt.Errorf("a window whose number somebody else has used: %w", err)
 	}
 	c.renumbered.Add(1)

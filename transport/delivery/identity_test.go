@@ -3,6 +3,7 @@ package delivery
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"testing"
 	"time"
@@ -55,6 +56,34 @@ func TestRenumber(t *testing.T) {
 		t.Errorf("%d objects came: %x", len(got), got)
 	}
 	if st := cr.Stats(); st.Renumbered != 1 || st.Dropped != 1 || st.Delivered != 2 || s.Stats().Objects != 0 {
+		t.Errorf("%+v", st)
+	}
+}
+
+// One that cannot get a new number, since it was signed with an earlier key, does not
+// hold up those after it.
+func TestRenumberEarlierKey(t *testing.T) {
+	b := start(t, broker.Options{})
+	end := newFarEnd(t, b.URL())
+	used, next := object(1, 5000), object(2, 5000)
+	end.outcome = func(id [32]byte) transport.ReceiptItem {
+		if id == transport.ObjectID(used) {
+			return transport.ReceiptItem{Object: id, Outcome: transport.Refused, Reason: "replayed"}
+		}
+		return transport.ReceiptItem{Object: id, Outcome: transport.Taken}
+	}
+	s := newSpool(t, t.TempDir())
+	put(t, s, "env", used)
+	put(t, s, "env", next)
+	s.Close()
+	cr := courier(t, s, dial(t, b.URL(), "board"), func(o *Options) {
+		o.Receipt = 10 * time.Second
+		o.Renumber = func([]byte) ([]byte, error) {
+			return nil, fmt.Errorf("not of this key: %w", transport.ErrUnknownSigner)
+		}
+	})
+	run(t, cr)
+	if st := cr.Stats(); st.Dropped != 1 || st.Delivered != 1 || st.Renumbered != 0 || s.Stats().Objects != 0 {
 		t.Errorf("%+v", st)
 	}
 }
