@@ -25,10 +25,19 @@ type Circuit struct {
 	lo, hi float64 // range of the value before the root
 	policy policy
 
-	mu     sync.Mutex
-	plains map[int]*henc.Plaintext // encoded for plainsFor
-	cached *henc.Context
+	mu      sync.Mutex
+	encoded []encoded // newest context last, at most maxContexts
 }
+
+// encoded are the plain slot values of a circuit's steps, encoded for one context.
+type encoded struct {
+	ctx    *henc.Context
+	plains map[int]*henc.Plaintext
+}
+
+// maxContexts bounds the contexts, one for each device, that a circuit keeps plaintexts
+// for. Those of a device that failed go when another comes.
+const maxContexts = 16
 
 // Output says how to read the slots of a decrypted result: value i is
 // A*Re(slot[Slot+i]) + B, then its square root if Sqrt is set, in natural units.

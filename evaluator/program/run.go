@@ -3,6 +3,7 @@ package program
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/henc"
@@ -192,10 +193,17 @@ func (r *runner) input(s *step, inputs map[Input]*henc.Ciphertext) (*henc.Cipher
 func (c *Circuit) plaintext(ctx *henc.Context, i int) (*henc.Plaintext, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.cached != ctx {
-		c.cached, c.plains = ctx, map[int]*henc.Plaintext{}
+	at := slices.IndexFunc(c.encoded, func(e encoded) bool { return e.ctx == ctx })
+	if at < 0 {
+		c.encoded = slices.DeleteFunc(c.encoded, func(e encoded) bool { return cutrantt.Broken(e.ctx.Ring()) != nil })
+		if len(c.encoded) == maxContexts {
+			c.encoded = slices.Delete(c.encoded, 0, 1)
+		}
+		at = len(c.encoded)
+		c.encoded = append(c.encoded, encoded{ctx, map[int]*henc.Plaintext{}})
 	}
-	if pt := c.plains[i]; pt != nil {
+	plains := c.encoded[at].plains
+	if pt := plains[i]; pt != nil {
 		return pt, nil
 	}
 	s := &c.steps[i]
@@ -207,6 +215,6 @@ func (c *Circuit) plaintext(ctx *henc.Context, i int) (*henc.Plaintext, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.plains[i] = pt
+	plains[i] = pt
 	return pt, nil
 }

@@ -277,3 +277,41 @@ func TestCoarseMask(t *testing.T) {
 		}
 	}
 }
+
+// TestPlaintextsOfEveryContext: with several devices a circuit encodes its plain
+// values once for each, not anew whenever another one had its turn.
+func TestPlaintextsOfEveryContext(t *testing.T) {
+	c := mustCompile(t, "edge13-d3", "x - mean(x)")
+	at := slices.IndexFunc(c.steps, func(s step) bool { return s.plain != nil })
+	if at < 0 {
+		t.Fatal("the program has no plain values")
+	}
+	first := map[*henc.Context]*henc.Plaintext{}
+	var contexts []*henc.Context
+	for range maxContexts + 1 {
+		ctx, err := henc.NewContext(c.params)
+		if err != nil {
+			t.Fatal(err)
+		}
+		contexts = append(contexts, ctx)
+	}
+	for range 2 {
+		for _, ctx := range contexts[:maxContexts] {
+			pt, err := c.plaintext(ctx, at)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := ctx.CheckPlaintext(pt); err != nil {
+				t.Error(err)
+			}
+			if first[ctx] == nil {
+				first[ctx] = pt
+			} else if first[ctx] != pt {
+				t.Error("encoded again")
+			}
+		}
+	}
+	if _, err := c.plaintext(contexts[maxContexts], at); err != nil || len(c.encoded) != maxContexts {
+		t.Errorf("%d contexts are kept, want %d: %v", len(c.encoded), maxContexts, err)
+	}
+}
