@@ -166,6 +166,8 @@ func keyRemedy(path string, err error) string {
 	switch {
 	case strings.Contains(err.Error(), "chmod"):
 		return "do as the message says, as root or the file's owner"
+	case path == "signing_key" && errors.Is(err, fs.ErrPermission):
+		return "give the file to the user that the agent runs as: chown, chmod 600"
 	case path == "signing_key":
 		return "make one with `hencedge keys identity FILE`, or correct the path"
 	case errors.Is(err, henc.ErrParams):
@@ -292,7 +294,11 @@ func (c *checker) broker(deps Deps) {
 		if b.Cert != "" && (b.CA == "" || !strings.Contains(err.Error(), b.CA)) {
 			path = "broker.cert"
 		}
-		c.fail(path, "correct the path or the file", err)
+		remedy := "correct the path or the file"
+		if errors.Is(err, fs.ErrPermission) {
+			remedy = "let the user that the agent runs as read the file and enter its directory"
+		}
+		c.fail(path, remedy, err)
 	}
 	if _, err := b.Password.Resolve(); err != nil {
 		remedy := b.Password.Available()
@@ -306,13 +312,28 @@ func (c *checker) broker(deps Deps) {
 // state checks the state file without changing it.
 func (c *checker) state() {
 	if _, err := readState(c.cfg.State, c.cfg.Device); err != nil && !errors.Is(err, os.ErrNotExist) {
-		c.fail("state", "do as the message says; the spool of the device belongs to its state", err)
+		remedy := "do as the message says; the spool of the device belongs to its state"
+		if errors.Is(err, fs.ErrPermission) {
+			remedy = "give the file to the user that the agent runs as: chown, chmod 600"
+		}
+		c.fail("state", remedy, err)
 		return
 	}
 	dir := filepath.Dir(c.cfg.State)
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 		c.fail("state", "make the directory, owned by the user that the agent runs as", noDirectory(dir))
+	} else if err := writable(dir); err != nil {
+		c.fail("state", "give the directory to the user that the agent runs as: each version of the file is a new one", err)
 	}
+}
+
+// writable says why this user cannot make files in dir. A file system that is
+// read-only now may be writable later.
+func writable(dir string) error {
+	if err := unix.Access(dir, unix.W_OK|unix.X_OK); err != nil && !errors.Is(err, unix.EROFS) {
+		return fmt.Errorf("the directory %s cannot be written: %w", dir, err)
+	}
+	return nil
 }
 
 // spool checks that the spool's directories are there or can be made, and can be
@@ -338,11 +359,7 @@ func (c *checker) spool() {
 			err = fmt.Errorf("%s is not a directory", dir)
 		}
 		if err == nil {
-			if err = unix.Access(dir, unix.W_OK|unix.X_OK); err != nil && !errors.Is(err, unix.EROFS) { // read-only now may be writable later
-				err = fmt.Errorf("the directory %s cannot be written: %w", dir, err)
-			} else {
-				err = nil
-			}
+			err = writable(dir)
 		}
 		if err != nil {
 			c.fail(path, "make the directory, owned by the user that the agent runs as", err)

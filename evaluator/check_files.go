@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/transport"
 	"github.com/hencedge/hencedge/transport/tlsutil"
@@ -32,6 +34,8 @@ func CheckFiles(cfg *config.Evaluator, keys bool) error {
 		defer signer.Wipe()
 	case errors.Is(err, fs.ErrNotExist):
 		faults.file(cfg, "signing_key", "make one with `hencedge keys identity FILE`, as the user that the evaluator runs as, or correct the path", err)
+	case errors.Is(err, fs.ErrPermission):
+		faults.file(cfg, "signing_key", "give the file to the user that the evaluator runs as: chown, chmod 600", err)
 	default:
 		faults.file(cfg, "signing_key", "do as the message says, as root or the file's owner", err)
 	}
@@ -63,7 +67,11 @@ func checkBroker(cfg *config.Evaluator, faults *CheckError) {
 		if b.Cert != "" && (b.CA == "" || !strings.Contains(err.Error(), b.CA)) {
 			path = "broker.cert"
 		}
-		faults.file(cfg, path, "correct the path or the file", err)
+		remedy := "correct the path or the file"
+		if errors.Is(err, fs.ErrPermission) {
+			remedy = "let the user that the evaluator runs as read the file and enter its directory"
+		}
+		faults.file(cfg, path, remedy, err)
 	}
 	secret, err := b.Password.Resolve()
 	if err != nil {
@@ -74,8 +82,14 @@ func checkBroker(cfg *config.Evaluator, faults *CheckError) {
 
 func checkDirectories(cfg *config.Evaluator, faults *CheckError) {
 	const remedy = "make it, owned by the user that the evaluator runs as"
-	if dir := filepath.Dir(cfg.State); cfg.State != "" && !isDirectory(dir) {
+	switch dir := filepath.Dir(cfg.State); {
+	case cfg.State == "":
+	case !isDirectory(dir):
 		faults.file(cfg, "state", remedy, fmt.Errorf("the directory %s does not exist%w", dir, silent{fs.ErrNotExist}))
+	default:
+		if err := unix.Access(dir, unix.W_OK|unix.X_OK); errors.Is(err, fs.ErrPermission) {
+			faults.file(cfg, "state", "give the directory to the user that the evaluator runs as", fmt.Errorf("the directory %s cannot be written: %w", dir, err))
+		}
 	}
 	if st := cfg.Store; st != nil && !isDirectory(st.Dir) {
 		faults.file(cfg, "store.dir", remedy, fmt.Errorf("the directory %s does not exist%w", st.Dir, silent{fs.ErrNotExist}))
@@ -102,7 +116,11 @@ func checkKeySets(cfg *config.Evaluator, plan *Plan, faults *CheckError) {
 	for i, dir := range cfg.KeySets {
 		keys, err := LoadKeys(dir, contextFor)
 		if err != nil {
-			faults.file(cfg, fmt.Sprintf("key_sets[%d]", i), "put there what `hencedge keys export --role evaluator --out DIR` wrote, all of it", err)
+			remedy := "put there what `hencedge keys export --role evaluator --out DIR` wrote, all of it"
+			if errors.Is(err, fs.ErrPermission) {
+				remedy = "let the user that the evaluator runs as read all of it; nothing there is secret"
+			}
+			faults.file(cfg, fmt.Sprintf("key_sets[%d]", i), remedy, err)
 		}
 		all = append(all, keys...)
 	}

@@ -120,6 +120,9 @@ func Open(dir string) (*Set, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w in %s: make one with: hencedge keys new --dir %s --params NAME", ErrNoKeySet, dir, dir)
 	}
+	if errors.Is(err, fs.ErrPermission) {
+		return nil, fmt.Errorf("open key set: %w; it is for its owner alone", err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("open key set: %w", err)
 	}
