@@ -34,6 +34,29 @@ func signal(t testing.TB, src config.Source) Signal {
 	return s
 }
 
+// A signal that is not complete, or that no frame can hold, is refused.
+func TestNoSignal(t *testing.T) {
+	for name, change := range map[string]func(src *config.Source){
+		"":                          func(*config.Source) {},
+		"no id":                     func(src *config.Source) { src.ID = nil },
+		"no start":                  func(src *config.Source) { src.Start = nil },
+		"no length":                 func(src *config.Source) { src.Length = nil },
+		"beyond the frame":          func(src *config.Source) { src.Start = new(512) },
+		"a float32 of 16 bits":      func(src *config.Source) { src.Data = "float32" },
+		"a float64 of 16 bits":      func(src *config.Source) { src.Data = "float64" },
+		"a multiplexor, no start":   func(src *config.Source) { src.Mux, src.MuxLength = new(1), new(8) },
+		"a multiplexor, no length":  func(src *config.Source) { src.Mux, src.MuxStart = new(1), new(0) },
+		"a multiplexor of no bits":  func(src *config.Source) { src.Mux, src.MuxStart, src.MuxLength = new(1), new(0), new(0) },
+		"a multiplexor of 513 bits": func(src *config.Source) { src.Mux, src.MuxStart, src.MuxLength = new(1), new(0), new(513) },
+	} {
+		src := source(1, 0, 16, "unsigned", "little")
+		change(&src)
+		if _, err := NewSignal(src); (err == nil) != (name == "") || err != nil && !errors.Is(err, input.ErrNoSensor) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
 // Signals of public DBC files, with frames decoded by hand.
 func TestDecode(t *testing.T) {
 	for _, c := range []struct {
