@@ -125,6 +125,20 @@ func TestParseNMEA(t *testing.T) {
 			t.Errorf("%q: %v, %v", text, v, err)
 		}
 	}
+	for _, c := range []struct {
+		text, hemisphere string
+		lon              bool
+		want             float64
+	}{
+		{"01131.000", "E", true, 11 + 31.0/60}, {"01131.000", "W", true, -(11 + 31.0/60)}, {"18000.000", "E", true, 180}, {"18000.001", "E", true, math.NaN()},
+		{"4807.038", "S", false, -(48 + 7.038/60)}, {"4807.038", "E", false, math.NaN()}, {"4807.038", "W", false, math.NaN()}, {"4807.038", "", false, math.NaN()},
+		{"01131.000", "N", true, math.NaN()}, {"01131.000", "S", true, math.NaN()}, {"0113", "E", true, math.NaN()},
+	} {
+		v, err := degrees(c.text, c.hemisphere, c.lon)
+		if math.IsNaN(c.want) != (err != nil) || err == nil && math.Abs(v-c.want) > 1e-9 {
+			t.Errorf("%+v: %v, %v", c, v, err)
+		}
+	}
 }
 
 func TestLines(t *testing.T) {
@@ -134,6 +148,11 @@ func TestLines(t *testing.T) {
 	// The first may be the end of 123.5, the last is not complete.
 	if !errors.Is(err, io.EOF) || strings.Join(got, " ") != "1 2 5 6" {
 		t.Errorf("got %q, %v", got, err)
+	}
+	got = nil
+	most := strings.Repeat("x", maxLine)
+	if _ = lines(strings.NewReader(most+"\n"+most+"y\n1\n"), true, func(l string) { got = append(got, l) }); len(got) != 2 || got[0] != most || got[1] != "1" {
+		t.Errorf("%d lines", len(got))
 	}
 }
 
@@ -176,6 +195,23 @@ func TestRequest(t *testing.T) {
 		os.Remove(link)
 		port.Close()
 	}
+}
+
+// Of a device that speaks when it is asked the first answer counts: it is whole.
+func TestFirstAnswer(t *testing.T) {
+	port, path := inputtest.PTY(t)
+	s := sensor(t, open(t, config.Serial{Device: path, Format: "text", Request: "?"}), config.Source{Point: config.Point{Pattern: `([0-9]+)`}})
+	answered := false
+	inputtest.Until(t, s, func() {
+		b := make([]byte, 1)
+		_ = port.SetReadDeadline(time.Now().Add(time.Millisecond))
+		if n, _ := port.Read(b); n == 1 && !answered {
+			answered = true
+			if _, err := port.WriteString("7\n"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}, inputtest.Is(7))
 }
 
 // A port that goes away and comes back, as USB adapters do.
