@@ -30,6 +30,7 @@ type encryption struct {
 	key       tensor // (b, a), or s
 	positions []int  // of limbs in key
 	labels    cutrantt.EncryptionLabels
+	inPlace   bool // the messages stay in the staging buffer, which the GPU reads
 }
 
 // largeBound is where a coefficient plus its noise may leave 64 bits.
@@ -77,6 +78,7 @@ func (r *ring) encryptAll(e *encryption, have []int, jobs []cutrantt.Encryption)
 	if _, split := planFor(log2(r.n/e.n2), r.backend.shared); split != 0 {
 		return nil, fmt.Errorf("%w: encryption in few kernels with columns of %d", cutrantt.ErrNotSupported, r.n/e.n2)
 	}
+	e.inPlace = r.backend.mapped
 	domain := cutrantt.NTT(e.n2)
 	if err := r.check.Shape(max(2*len(jobs), 1), e.limbs, domain); err != nil {
 		return nil, err
@@ -174,6 +176,9 @@ func (r *ring) encryptWindow(e *encryption, jobs []cutrantt.Encryption, out []*c
 	group = (len(e.limbs) + groups - 1) / groups
 	size := int(unsafe.Sizeof(job{}))
 	parts := [3]secrets{{words: k * (size/4 + 2*r.n)}, {words: k * 10 * r.n / 4}, {words: e.kinds * k * group * r.n}}
+	if e.inPlace {
+		parts[0].words = k * size / 4 // the records, which all blocks read
+	}
 	defer func() {
 		for _, p := range parts {
 			if p.at == 0 {
@@ -191,18 +196,21 @@ func (r *ring) encryptWindow(e *encryption, jobs []cutrantt.Encryption, out []*c
 		}
 	}
 	input := parts[0].at
+	messages := input + pointer(k*size)
+	if e.inPlace {
+		messages = b.pointer() + pointer(k*size)
+	}
 	records := unsafe.Slice((*job)(unsafe.Pointer(&b.bytes[0])), k)
 	for i, j := range jobs {
 		t := r.tensor(out[i])
-		at := k*size + 8*r.n*i
-		records[i] = job{seed: *j.Seed, x: input + pointer(at), dst: t.at, ds: t.stride}
+		records[i] = job{seed: *j.Seed, x: messages + pointer(8*r.n*i), dst: t.at, ds: t.stride}
 		if j.Mask != nil {
 			records[i].mask = *j.Mask
 		}
 	}
 	share(k, 8*r.n*k, func(i int) { copy(b.bytes[k*size+8*r.n*i:], bytesOf(jobs[i].Message)) })
 	err = drv.CopyIn(input, b.bytes[:4*parts[0].words], s)
-	if err == nil {
+	if err == nil && !e.inPlace {
 		err = drv.Record(b.done, s)
 	}
 	if err != nil {
@@ -211,7 +219,11 @@ func (r *ring) encryptWindow(e *encryption, jobs []cutrantt.Encryption, out []*c
 	if err = r.encryptQueued(e, k, input, parts[1], parts[2], group, true); err != nil {
 		return err
 	}
-	return r.launcher.Flush() // here, as what cannot be queued wipes nothing
+	err = r.launcher.Flush() // here, as what cannot be queued wipes nothing
+	if err == nil && e.inPlace {
+		err = drv.Record(b.done, s)
+	}
+	return err
 }
 
 // encryptQueued queues the kernels for k jobs whose records are at input; wipe
@@ -267,7 +279,10 @@ func (r *ring) encryptGroup(e *encryption, k int, input pointer, small, mid secr
 	if wipe {
 		a.i1 = uint32(k)
 		a.dst, a.ds = small.at, uint64(small.words/4)
-		a.ai, a.bi = uint64(mid.words/4), uint64(2*k*r.n/4)
+		a.ai = uint64(mid.words / 4)
+		if !e.inPlace { // else the host wipes them
+			a.bi = uint64(2 * k * r.n / 4)
+		}
 	}
 	blocks, threads := k*max(r.n/e.n2/(128*neighbours(e.n2)), 1), 128
 	if e.kinds == 1 {

@@ -16,6 +16,13 @@ import (
 // not queued, none in the device's memory. The driver is one for tests, whose
 // kernels do nothing.
 func TestEncryptStaging(t *testing.T) {
+	for _, mode := range []string{"device", "mapped"} {
+		t.Run(mode, func(t *testing.T) { encryptStaging(t, mode) })
+	}
+}
+
+func encryptStaging(t *testing.T, mode string) {
+	t.Setenv(MemoryVariable, mode)
 	t.Setenv(TuningVariable, "off")
 	d := cudatest.New(t)
 	d.Working()
@@ -33,6 +40,9 @@ func TestEncryptStaging(t *testing.T) {
 		{"none", []int{0}}, {"cuMemAlloc_v2", []int{0, 20, 33}}, {"cuMemAllocHost_v2", []int{0}}, {"cuMemcpyHtoDAsync_v2", []int{0, 2}},
 		{"cuEventRecord", []int{0, 1}}, {"cuLaunchKernel", []int{0, 1, 2, 4, 8}}, {"cuEventSynchronize", []int{0, 1}},
 	} {
+		if mode == "mapped" && c.call == "cuMemAlloc_v2" { // where ciphertexts lie
+			c.call, c.skips = "cuMemHostAlloc", []int{0, 20}
+		}
 		for _, skip := range c.skips {
 			d.Set()
 			r, err := b.newRing(13, benchModuli(t, 13, limbs), cutrantt.Options{})
@@ -75,7 +85,7 @@ func TestEncryptStaging(t *testing.T) {
 			switch c.call {
 			case "cuMemAllocHost_v2":
 				b.staging.free = nil
-			case "cuMemAlloc_v2":
+			case "cuMemAlloc_v2", "cuMemHostAlloc":
 				count = 1 << 30 // the pool tries again
 			}
 			d.Set(fmt.Sprintf("fail %s 2 %d %d", c.call, skip, count))
@@ -100,7 +110,11 @@ func TestEncryptStaging(t *testing.T) {
 			}
 			windows := (k + windowBytes/(int(unsafe.Sizeof(job{}))+8*r.n) - 1) / (windowBytes / (int(unsafe.Sizeof(job{})) + 8*r.n))
 			most := (k + windows - 1) / windows
-			zeroBlocks(t, r, most*(int(unsafe.Sizeof(job{}))/4+2*r.n), fmt.Sprintf("%s fails after %d", c.call, skip))
+			words := int(unsafe.Sizeof(job{})) / 4 // with the seeds
+			if mode == "device" {
+				words += 2 * r.n
+			}
+			zeroBlocks(t, r, most*words, fmt.Sprintf("%s fails after %d", c.call, skip))
 		}
 	}
 }

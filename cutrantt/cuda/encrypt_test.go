@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"unsafe"
 
@@ -10,7 +11,8 @@ import (
 
 // TestEncryptLeavesNothing: the device memory that held messages, seeds and small
 // polynomials is zero after an encryption, and after one that failed between any
-// two of its kernels.
+// two of its kernels; so is the memory that messages are staged in, where the GPU reads
+// them in place.
 func TestEncryptLeavesNothing(t *testing.T) {
 	b := gpu(t).(*backend)
 	const n2, limbs, k = 16, 3, 3 // with which no secret has the size of a ciphertext, which goes to the same pool
@@ -66,7 +68,16 @@ func TestEncryptLeavesNothing(t *testing.T) {
 			// The pool hands the same blocks out again: the records without their
 			// public parts, the messages, the small integers, the transforms.
 			words := unsafe.Sizeof(job{}) / 4
-			for what, n := range map[string]int{"messages": k * (int(words) + 2*r.n), "small integers": k * 10 * r.n / 4, "transforms": kind.transforms * k * limbs * r.n} {
+			messages := k * (int(words) + 2*r.n)
+			if b.mapped {
+				messages = k * int(words) // the records alone
+			}
+			for _, buf := range b.staging.free {
+				if i := slices.IndexFunc(buf.bytes[:4*k*(int(words)+2*r.n)], func(x byte) bool { return x != 0 }); i >= 0 {
+					t.Errorf("%s without %q: byte %d of a staging buffer is %#x", name, missing, i, buf.bytes[i])
+				}
+			}
+			for what, n := range map[string]int{"messages": messages, "small integers": k * 10 * r.n / 4, "transforms": kind.transforms * k * limbs * r.n} {
 				got := make([]uint32, n)
 				do(r.exec(func() error {
 					at, err := r.pool.get(n)

@@ -301,6 +301,29 @@ func TestMemoryMode(t *testing.T) {
 		if err := r.Download(part, view); err != nil || !slices.Equal(part, in[3<<12:]) {
 			t.Errorf("%+v: a view: %v", c, err)
 		}
+		public, err := r.NewBatch(2, upTo(2), cutrantt.NTT(16))
+		if err != nil {
+			t.Fatal(err)
+		}
+		key, err := r.Precompute(public)
+		if err != nil {
+			t.Fatal(err)
+		}
+		encrypt := func() error {
+			_, err := r.EncryptPublic(key, upTo(2), cutrantt.EncryptionLabels{V: 1, E0: 2, E1: 3}, []cutrantt.Encryption{{Message: message, Bound: 1, Seed: &[32]byte{1}}})
+			return err
+		}
+		if err := encrypt(); err != nil { // tables and lists
+			t.Fatal(err)
+		}
+		d.Set(c.set...)
+		before := count(t, b, cudatest.CopiedBytes)
+		if err := encrypt(); err != nil {
+			t.Fatal(err)
+		}
+		if n := count(t, b, cudatest.CopiedBytes) - before; (n < 8*r.n) != (c.want == "mapped") {
+			t.Errorf("%+v: %d bytes were copied for a message of %d", c, n, 8*r.n)
+		}
 		in[5] = r.Moduli()[0].Q
 		if err := r.Upload(x, in); !errors.Is(err, cutrantt.ErrRange) {
 			t.Errorf("%+v: a residue that is not below its modulus: %v", c, err)

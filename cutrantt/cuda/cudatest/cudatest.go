@@ -33,7 +33,8 @@ type Driver struct {
 	lines   []string
 }
 
-// Attributes of the device that only these drivers have: how many of each there are.
+// Attributes of the device that only these drivers have: how many of each there are,
+// and bytes that were copied to the device.
 const (
 	Contexts     = 1000 + iota
 	DeviceBlocks // of memory
@@ -42,6 +43,7 @@ const (
 	Events
 	Graphs
 	ExecutableGraphs
+	CopiedBytes
 )
 
 // New builds a driver without the named entry points, and without graphs; it needs gcc.

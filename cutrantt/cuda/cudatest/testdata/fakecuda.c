@@ -19,7 +19,8 @@
 //   log PATH                one line for every failed call
 //
 // Attributes of the device from 1000 on are not CUDA's: how many contexts, blocks of
-// device and of host memory, streams, events, graphs and executable graphs there are.
+// device and of host memory, streams, events, graphs and executable graphs there are,
+// and how many bytes were copied to the device.
 // A reset ends them all, so what is given back to a context that is gone makes the
 // number negative.
 #define _GNU_SOURCE
@@ -134,7 +135,7 @@ static void wait_at(const char *name, struct control *c) {
 }
 
 // What there is, see above.
-enum { CONTEXTS, DEVICE, HOST, STREAMS, EVENTS, GRAPHS, EXECS, KINDS };
+enum { CONTEXTS, DEVICE, HOST, STREAMS, EVENTS, GRAPHS, EXECS, COPIED, KINDS };
 static int live[KINDS];
 static word more(int kind) { return __atomic_add_fetch(&live[kind], 1, __ATOMIC_SEQ_CST), 0; }
 static word less(int kind) { return __atomic_sub_fetch(&live[kind], 1, __ATOMIC_SEQ_CST), 0; }
@@ -229,7 +230,7 @@ FN(cuMemFreeHost) {
   free((void *)a);
   return less(HOST);
 }
-FN(cuMemcpyHtoDAsync_v2) { NOTHING; memcpy((void *)a, (void *)b, c); return 0; }
+FN(cuMemcpyHtoDAsync_v2) { NOTHING; memcpy((void *)a, (void *)b, c); __atomic_add_fetch(&live[COPIED], (int)c, __ATOMIC_SEQ_CST); return 0; }
 FN(cuMemcpyDtoDAsync_v2) { NOTHING; memmove((void *)a, (void *)b, c); return 0; }
 FN(cuMemcpyDtoHAsync_v2) {
   NOTHING;
