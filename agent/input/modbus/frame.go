@@ -174,28 +174,46 @@ func (f rtu) exchange(l link, unit byte, r request) ([]byte, error) {
 	if _, err := l.Write(b); err != nil {
 		return nil, err
 	}
-	return f.receive(l, unit)
+	return f.receive(l, unit, r)
 }
 
-func (rtu) receive(r io.Reader, unit byte) ([]byte, error) {
-	var frame [256]byte
-	if _, err := io.ReadFull(r, frame[:3]); err != nil {
-		return nil, err
+// maxNoise is how many bytes that belong to no answer are passed over.
+const maxNoise = 256
+
+// receive finds the answer in what comes. A transceiver that turns from sending to
+// receiving often puts a byte before it, and some put the request there.
+func (rtu) receive(r io.Reader, unit byte, want request) ([]byte, error) {
+	var b []byte
+	for off, size := 0, 3; ; {
+		if have := len(b); have < off+size {
+			b = append(b, make([]byte, off+size-have)...)
+			if n, err := io.ReadFull(r, b[have:]); err != nil {
+				if have += n; have > 0 {
+					err = fmt.Errorf("%w: %d bytes that are no answer of unit %d: noise, other line settings, or two devices with one address: %w", ErrFrame, have, unit, err)
+				}
+				return nil, err
+			}
+		}
+		frame := b[off:]
+		whole := 0
+		switch {
+		case frame[0] != unit:
+		case frame[1] == want.function|exception:
+			whole = 5 // unit, function, code, CRC
+		case frame[1] == want.function && int(frame[2]) == want.payload():
+			whole = 3 + want.payload() + 2
+		}
+		switch {
+		case whole > size:
+			size = whole
+			continue
+		case whole > 0 && crc16(frame[:whole-2]) == binary.LittleEndian.Uint16(frame[whole-2:]):
+			return frame[1 : whole-2], nil
+		}
+		if off, size = off+1, 3; off > maxNoise {
+			return nil, fmt.Errorf("%w: %d bytes of noise", ErrFrame, len(b))
+		}
 	}
-	size := 5 // exception: unit, function, code, CRC
-	if frame[1]&exception == 0 {
-		size = 3 + int(frame[2]) + 2
-	}
-	if frame[0] != unit || size > len(frame) {
-		return nil, fmt.Errorf("%w: noise, or an answer of unit %d", ErrFrame, frame[0])
-	}
-	if _, err := io.ReadFull(r, frame[3:size]); err != nil {
-		return nil, err
-	}
-	if crc16(frame[:size-2]) != binary.LittleEndian.Uint16(frame[size-2:]) {
-		return nil, fmt.Errorf("%w: wrong checksum", ErrFrame)
-	}
-	return frame[1 : size-2], nil
 }
 
 // crc16 is the checksum of serial frames: polynomial 0xA001 (reflected 0x8005),

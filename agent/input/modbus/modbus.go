@@ -224,7 +224,7 @@ func (m *Input) poll(ctx, once context.Context, from int) (next int, err error) 
 			if m.line.failed(err) {
 				return i, errLapsed
 			}
-			if errors.Is(err, os.ErrDeadlineExceeded) {
+			if errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, ErrFrame) {
 				err = fmt.Errorf("unit %d does not answer within %s: %w", *m.cfg.Modbus.Unit, m.cfg.Timeout, err)
 			}
 			if m.heard && ctx.Err() == nil {

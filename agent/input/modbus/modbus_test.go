@@ -486,6 +486,38 @@ func TestCRC(t *testing.T) {
 	}
 }
 
+// An answer is found behind what a line adds: bytes of a transceiver that turns around,
+// the echo of the request, an answer of another unit. Nothing else is taken for one.
+func TestRTUNoise(t *testing.T) {
+	frame := func(b ...byte) string {
+		crc := crc16(b)
+		return string(append(b, byte(crc), byte(crc>>8)))
+	}
+	request7, answer := frame(7, readHolding, 0, 4, 0, 2), frame(7, readHolding, 4, 0x12, 0x34, 0x56, 0x78)
+	damaged := answer[:4] + "?" + answer[5:]
+	for name, c := range map[string]struct {
+		line string
+		ok   bool
+	}{
+		"clean": {answer, true}, "a zero": {"\x00" + answer, true}, "ones": {"\xff\xff" + answer, true}, "what looks like the unit": {"\x07\x03" + answer, true},
+		"what looks like a start": {"\x07\x03\x04" + answer, true}, "the echo": {request7 + answer, true}, "another unit": {frame(8, readHolding, 4, 1, 2, 3, 4) + answer, true},
+		"more than asked for": {frame(7, readHolding, 6, 1, 2, 3, 4, 5, 6), false}, "another function": {frame(7, readInput, 4, 1, 2, 3, 4), false},
+		"damaged": {damaged, false}, "damaged, then right": {damaged + answer, true}, "cut": {answer[:7], false}, "the echo alone": {request7, false},
+		"endless": {strings.Repeat("\x07\x03\x04", 1000), false},
+	} {
+		pdu, err := (rtu{}).receive(strings.NewReader(c.line), 7, request{readHolding, 4, 2})
+		if c.ok && (err != nil || string(pdu) != "\x03\x04\x12\x34\x56\x78") || !c.ok && !errors.Is(err, ErrFrame) {
+			t.Errorf("%s: got % x, %v", name, pdu, err)
+		}
+	}
+	if pdu, err := (rtu{}).receive(strings.NewReader("\x00"+frame(7, readHolding|exception, 2)), 7, request{readHolding, 4, 2}); err != nil || string(pdu) != "\x83\x02" {
+		t.Errorf("a refusal: got % x, %v", pdu, err)
+	}
+	if _, err := (rtu{}).receive(strings.NewReader(""), 7, request{readHolding, 4, 2}); err != io.EOF {
+		t.Errorf("silence: %v", err)
+	}
+}
+
 // FuzzAnswer checks that no frame crashes the client and that what it accepts
 // has the length that was asked for.
 func FuzzAnswer(f *testing.F) {
@@ -503,7 +535,7 @@ func FuzzAnswer(f *testing.F) {
 			}
 			// With the checksum that it needs too, so that the rest is reached.
 			for _, frame := range [][]byte{frame, binary.LittleEndian.AppendUint16(slices.Clone(frame), crc16(frame))} {
-				if pdu, err := (rtu{}).receive(strings.NewReader(string(frame)), 7); err == nil {
+				if pdu, err := (rtu{}).receive(strings.NewReader(string(frame)), 7, r); err == nil {
 					if data, err := r.answer(pdu); err == nil && len(data) != r.payload() {
 						t.Fatalf("%d bytes", len(data))
 					}
