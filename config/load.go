@@ -131,8 +131,44 @@ func parse(name string, data []byte, r role, o *origin) error {
 		return err
 	}
 	d.structure(body, reflect.ValueOf(r).Elem(), "")
+	if e := ofAnother(doc, r); e != nil {
+		return &Errors{List: []*Error{e}}
+	}
 	r.SetDefaults()
 	return check(r, doc, d.errs, d.bad)
+}
+
+// marks are keys that only one role's file has at its top.
+var marks = []struct {
+	keys        [2]string
+	role, check string
+}{
+	{[2]string{"device", "keys"}, "an agent", "hencedge agent check"},
+	{[2]string{"devices", "key_sets"}, "an evaluator", "hencedge evaluator check"},
+	{[2]string{"evaluators", "key_set"}, "a key holder", "hencedge doctor --keyholder"},
+}
+
+// ofAnother reports that a file is that of another role, instead of all that then does
+// not fit: it has both marks of the other, and none of its own.
+func ofAnother(doc *document, r role) *Error {
+	own := 0
+	switch r.(type) {
+	case *Evaluator:
+		own = 1
+	case *KeyHolder:
+		own = 2
+	}
+	has := func(key string) bool { _, ok := doc.keys[key]; return ok }
+	if has(marks[own].keys[0]) || has(marks[own].keys[1]) {
+		return nil
+	}
+	for _, m := range marks {
+		if key := m.keys[0]; has(key) && has(m.keys[1]) {
+			return doc.errorAt(doc.keys[key], key, fmt.Sprintf("this is the file of %s, and that of %s belongs here", m.role, marks[own].role),
+				"give the right file, or look at this one with `"+m.check+"`")
+		}
+	}
+	return nil
 }
 
 // tree parses data as far as the top of its only document.

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -36,6 +37,14 @@ The exit code is 1 when a check failed; warnings do not count.`,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.Timeout <= 0 {
 				return usageHint(cmd, errors.New("--timeout must be above zero"))
+			}
+			if len(o.Roots) > 0 && o.Agent == "" {
+				return usageHint(cmd, errors.New("--walk needs --agent"))
+			}
+			for _, root := range o.Roots {
+				if info, err := os.Stat(root); err != nil || !info.IsDir() {
+					return usageHint(cmd, fmt.Errorf("--walk %s: there is no such directory", root))
+				}
 			}
 			credentials(dir)
 			r, err := doctor.Examine(cmd.Context(), o)
