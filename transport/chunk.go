@@ -155,8 +155,7 @@ func Split(sealed []byte, chunkSize int) ([]Chunk, error) {
 	if len(sealed) == 0 {
 		return nil, fmt.Errorf("%w: an empty object has no chunks", ErrMalformed)
 	}
-	data := chunkSize - chunkOverhead
-	total := (len(sealed) + data - 1) / data
+	total := Pieces(len(sealed), chunkSize)
 	if total > maxChunks {
 		return nil, fmt.Errorf("%w: %d bytes in chunks of %d need %d chunks, want at most %d", ErrTooLarge, len(sealed), chunkSize, total, maxChunks)
 	}
@@ -166,4 +165,11 @@ func Split(sealed []byte, chunkSize int) ([]Chunk, error) {
 		out[i] = Chunk{Object: id, Index: i, Total: total, Size: len(sealed), Data: sealed[i*l : min((i+1)*l, len(sealed))]}
 	}
 	return out, nil
+}
+
+// Pieces is how many chunks Split makes of an object of size bytes; chunkSize is one that
+// it takes.
+func Pieces(size, chunkSize int) int {
+	data := chunkSize - chunkOverhead
+	return (size + data - 1) / data
 }

@@ -42,7 +42,7 @@ type Options struct {
 	// Receivers are the public keys by name whose receipts count.
 	Receivers map[string][]ed25519.PublicKey
 
-	Objects int           // objects under way at a time, over all streams; 0: 4
+	Objects int           // objects that are read and sent at a time, over all streams; 0: 4
 	Receipt time.Duration // wait for a receipt before asking; 0: 30 s
 	First   time.Duration // shortest delay after a failure; 0: 1 s
 	Last    time.Duration // longest; 0: 1 min
@@ -99,6 +99,7 @@ type Courier struct {
 	buffers  sync.Pool // of *[]byte
 
 	shrink shrink
+	slots  chan struct{} // held while an object is sent
 
 	mu      sync.Mutex
 	waiting map[[32]byte]chan transport.ReceiptItem
@@ -125,7 +126,7 @@ func New(o Options) (*Courier, error) {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	c := &Courier{o: o, log: o.Logger, waiting: map[[32]byte]chan transport.ReceiptItem{}, asking: make(chan struct{}, 1)}
+	c := &Courier{o: o, log: o.Logger, waiting: map[[32]byte]chan transport.ReceiptItem{}, asking: make(chan struct{}, 1), slots: make(chan struct{}, o.Objects)}
 	c.shrink = shrink{full: o.ChunkSize, size: o.ChunkSize, sent: map[[32]byte]int{}}
 	window := transport.Window{}
 	if o.Rate > 0 {
@@ -177,14 +178,12 @@ func (c *Courier) Run(ctx context.Context) (err error) {
 		})
 	}
 	work.Go(func() { c.tick(ctx) })
-	slots := make(chan struct{}, c.o.Objects)
 	for {
-		select {
-		case slots <- struct{}{}:
-		case <-ctx.Done():
+		t := &turn{c: c}
+		if t.take(ctx) != nil {
 			return c.end(ctx)
 		}
-		l := c.next(ctx)
+		l := c.next(ctx, t)
 		if l == nil {
 			if ctx.Err() == nil { // drained
 				return nil
@@ -192,11 +191,38 @@ func (c *Courier) Run(ctx context.Context) (err error) {
 			return c.end(ctx)
 		}
 		work.Go(func() {
-			defer func() { <-slots }()
-			if err := c.deliver(ctx, l); err != nil {
+			defer t.rest()
+			if err := c.deliver(ctx, l, t); err != nil {
 				stop(err)
 			}
 		})
+	}
+}
+
+// turn is one of few, which an object needs to be read and sent, and not to wait for an
+// answer: streams whose receiver is silent must not keep the others waiting.
+type turn struct {
+	c    *Courier
+	held bool
+}
+
+func (t *turn) take(ctx context.Context) error {
+	if t.held {
+		return nil
+	}
+	select {
+	case t.c.slots <- struct{}{}:
+		t.held = true
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (t *turn) rest() {
+	if t.held {
+		<-t.c.slots
+		t.held = false
 	}
 }
 
@@ -224,7 +250,7 @@ func (c *Courier) tick(ctx context.Context) {
 
 // next waits for an object to deliver; nil when ctx ends or the spool is closed
 // and empty.
-func (c *Courier) next(ctx context.Context) *spool.Lease {
+func (c *Courier) next(ctx context.Context, t *turn) *spool.Lease {
 	for {
 		changed, closed := c.o.Spool.Changed(), c.o.Spool.Closed()
 		// Before a lease is tried: what is due in between is not waited for in vain.
@@ -252,7 +278,8 @@ func (c *Courier) next(ctx context.Context) *spool.Lease {
 		if wait == 0 {
 			wait = delayed
 		}
-		if !c.pause(ctx, changed, wait) {
+		t.rest()
+		if !c.pause(ctx, changed, wait) || t.take(ctx) != nil {
 			return nil
 		}
 	}

@@ -379,6 +379,46 @@ func TestRestartAsksFirst(t *testing.T) {
 	}
 }
 
+// Streams whose receiver is silent, however many and however old their objects are, keep
+// no other stream waiting; one turn is enough for all.
+func TestSilentStreams(t *testing.T) {
+	b := start(t, broker.Options{})
+	end := newFarEnd(t, b.URL())
+	s := newSpool(t, t.TempDir())
+	silent := map[[32]byte]bool{}
+	for i := range 12 {
+		o := object(uint64(100+i), 2000)
+		silent[transport.ObjectID(o)] = true
+		put(t, s, fmt.Sprintf("silent%d", i), o)
+	}
+	end.swallow = func(c *transport.Chunk) bool { return silent[c.Object] }
+	end.asked = func(id [32]byte) *transport.ReceiptItem {
+		if silent[id] {
+			return &transport.ReceiptItem{Object: id, Outcome: transport.Working}
+		}
+		return nil
+	}
+	const many = 20
+	for i := range many {
+		put(t, s, "env", object(uint64(i), 2000))
+	}
+	cr := courier(t, s, dial(t, b.URL(), "board"), func(o *Options) { o.Objects, o.Receipt = 1, time.Minute })
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- cr.Run(ctx) }()
+	for deadline := time.Now().Add(20 * time.Second); cr.Stats().Delivered < many && time.Now().Before(deadline); {
+		time.Sleep(5 * time.Millisecond)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if st := cr.Stats(); st.Delivered != many || s.Stats().Objects != len(silent) {
+		t.Errorf("%+v", st)
+	}
+}
+
 // A refusal that a configuration can cure keeps the object and lets later ones
 // pass; one that nothing cures drops it.
 func TestRefusals(t *testing.T) {

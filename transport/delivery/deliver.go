@@ -16,13 +16,13 @@ const silence = 3
 
 // deliver takes one object to its receiver, or gives the lease back. An error
 // means that nothing can be delivered any more.
-func (c *Courier) deliver(ctx context.Context, l *spool.Lease) error {
+func (c *Courier) deliver(ctx context.Context, l *spool.Lease, t *turn) error {
 	if c.o.Topic != nil {
 		l.Topic = c.o.Topic(l)
 	}
 	err := errReplayed
 	if !l.Conflict {
-		err = c.attempt(ctx, l)
+		err = c.attempt(ctx, l, t)
 	}
 	if errors.Is(err, errReplayed) && c.o.Renumber != nil && (l.Conflict || !l.Recovered && l.Attempts == 0) {
 		err = c.renumber(l)
@@ -125,25 +125,19 @@ func (c *Courier) renumber(l *spool.Lease) error {
 }
 
 // attempt sends what is missing of an object and waits for its acknowledgement.
-func (c *Courier) attempt(ctx context.Context, l *spool.Lease) error {
-	buf := c.buffer(l.Size)
-	defer c.recycle(buf)
-	sealed, err := l.SealedIn(*buf)
-	if err != nil {
-		return err
-	}
-	pieces, err := transport.Split(sealed, c.shrink.now())
-	if err != nil {
-		return err
-	}
+func (c *Courier) attempt(ctx context.Context, l *spool.Lease, t *turn) error {
+	chunk := c.shrink.now()
 	if c.level(l.Stream) == Broker {
-		return c.sender.SendChunks(ctx, l.Topic, pieces)
+		_, err := c.send(ctx, l, chunk, nil)
+		return err
 	}
-	whole := len(pieces)
 	answers := c.listen(l.ID)
 	defer c.forget(l.ID)
+	var has *transport.ReceiptItem // what the receiver has of it
 	if l.Recovered || l.Attempts > 0 {
-		it, err := c.ask(ctx, l, len(pieces), len(sealed), answers)
+		t.rest()
+		total := transport.Pieces(int(l.Size), chunk)
+		it, err := c.ask(ctx, l, total, int(l.Size), answers)
 		if err != nil {
 			return err
 		}
@@ -153,35 +147,56 @@ func (c *Courier) attempt(ctx context.Context, l *spool.Lease) error {
 		switch {
 		case it.Outcome == transport.Working:
 			return c.await(ctx, l, answers)
-		case it.Outcome == transport.Partial && it.Total == len(pieces):
-			missing := pieces[:0:0]
-			for i := range pieces {
-				if !it.Has(i) {
-					missing = append(missing, pieces[i])
-				}
-			}
-			c.skipped.Add(uint64(len(pieces) - len(missing)))
-			pieces = missing
+		case it.Outcome == transport.Partial && it.Total == total:
+			has = &it
 		case it.Outcome == transport.Unknown:
 			if size, ok := c.shrink.vanished(l.ID); ok {
 				c.log.Warn("the broker acknowledges whole windows of which the receiver sees nothing, so it may drop large messages; smaller chunks are tried. Set broker.chunk_size below its limit",
 					"stream", l.Stream, "chunk_size", size)
-				if pieces, err = transport.Split(sealed, size); err != nil {
-					return err
-				}
-				whole = len(pieces)
+				chunk = size
 			}
+		}
+		if err := t.take(ctx); err != nil {
+			return err
 		}
 	}
 	// A receiver that is away must not hold the chunks up for ever: the broker
 	// may have lost what it acknowledged.
-	if err := c.sender.SendChunks(ctx, l.Topic, pieces); err != nil {
+	all, err := c.send(ctx, l, chunk, has)
+	if err != nil {
 		return err
 	}
-	if len(pieces) == whole {
+	if all {
 		c.shrink.acknowledged(l.ID)
 	}
+	t.rest()
 	return c.await(ctx, l, answers)
+}
+
+// send reads an object and publishes its chunks, aside from those that the receiver has,
+// until the broker has acknowledged them. It reports whether these were all.
+func (c *Courier) send(ctx context.Context, l *spool.Lease, chunk int, has *transport.ReceiptItem) (all bool, err error) {
+	buf := c.buffer(l.Size)
+	defer c.recycle(buf)
+	sealed, err := l.SealedIn(*buf)
+	if err != nil {
+		return false, err
+	}
+	pieces, err := transport.Split(sealed, chunk)
+	if err != nil {
+		return false, err
+	}
+	missing := pieces
+	if has != nil && has.Total == len(pieces) {
+		missing = pieces[:0:0]
+		for i := range pieces {
+			if !has.Has(i) {
+				missing = append(missing, pieces[i])
+			}
+		}
+		c.skipped.Add(uint64(len(pieces) - len(missing)))
+	}
+	return len(missing) == len(pieces), c.sender.SendChunks(ctx, l.Topic, missing)
 }
 
 // kept is the size, in bytes, up to which the memory of an object is used again. That
