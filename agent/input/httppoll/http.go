@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/hencedge/hencedge/agent/input"
@@ -87,7 +88,7 @@ func (h *Input) poll(ctx context.Context) error {
 	case len(body) > input.MaxText:
 		return fmt.Errorf("%s answers with more than %d bytes", req.URL.Host, input.MaxText)
 	}
-	h.texts.Take(string(body))
+	h.texts.Take(strings.TrimPrefix(string(body), "\ufeff")) // a byte order mark, as some servers write it
 	return nil
 }
 

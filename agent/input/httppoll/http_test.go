@@ -199,6 +199,19 @@ func TestQueryStaysSecret(t *testing.T) {
 	}
 }
 
+// A byte order mark before the text is no part of it.
+func TestByteOrderMark(t *testing.T) {
+	for path, body := range map[string]string{"t": "\ufeff{\"t\": 21.5}\r\n", "": "\ufeff21.5"} {
+		url, ca := server(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, body) })
+		inputtest.Until(t, sensor(t, open(t, config.HTTP{URL: url, CA: ca}), path, ""), nil, func(v float64, err error) bool {
+			if errors.Is(err, input.ErrReading) {
+				t.Fatal(err)
+			}
+			return err == nil && v == 21.5
+		})
+	}
+}
+
 // The input comes back when the server does.
 func TestRecovery(t *testing.T) {
 	var n atomic.Int32
