@@ -252,10 +252,27 @@ func describeAgent(r agent.Report) []string {
 		lines = append(lines, fmt.Sprintf("%-14s %s/%s since %s: %s", "no value", t.Stream, t.Channel, when(t.Since), t.Error))
 	}
 	for _, name := range sorted(r.Streams) {
-		s := r.Streams[name]
-		lines = append(lines, fmt.Sprintf("%-14s %s: %d samples, %d missing, %d windows, %d lost", "stream", name, s.Samples, s.Missing, s.Windows, s.Errors))
+		lines = append(lines, fmt.Sprintf("%-14s %s: %s", "stream", name, describeStream(r.Streams[name])))
 	}
 	return append(lines, fmt.Sprintf("%-14s %s", "energy", r.Energy))
+}
+
+// describeStream is what became of the samples of a stream; what should not be is told
+// where it is.
+func describeStream(s agent.StreamStats) string {
+	text := fmt.Sprintf("%d samples, %d missing, %d windows, %d lost", s.Samples, s.Missing, s.Windows, s.Errors)
+	for _, c := range []struct {
+		n    uint64
+		what string
+	}{
+		{s.MissedTicks, "ticks missed"}, {s.Skipped, "samples left out"}, {s.Late, "too late"}, {s.Overflow, "too many for a window"},
+		{s.Outside, "values out of range"}, {s.ClockSteps, "windows cut by the clock"},
+	} {
+		if c.n > 0 {
+			text += fmt.Sprintf(", %d %s", c.n, c.what)
+		}
+	}
+	return text
 }
 
 func describeQueue(r agent.Report) string {
