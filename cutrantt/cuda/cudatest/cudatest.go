@@ -8,6 +8,7 @@ package cudatest
 import (
 	"cmp"
 	_ "embed"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -64,6 +65,9 @@ func WithGraphs(t testing.TB) *Driver {
 
 func build(t testing.TB, defines ...string) *Driver {
 	t.Helper()
+	if _, err := driver.Open(); errors.Is(err, driver.ErrNotBuilt) {
+		t.Skip(err)
+	}
 	compiler := testenv.Program(t, "gcc", "gcc")
 	d := &Driver{t: t, dir: t.TempDir()}
 	d.Library = filepath.Join(d.dir, "libfake.so")
