@@ -18,7 +18,9 @@ func TestFrames(t *testing.T) {
 	tcp := func(b []byte) ([]byte, error) {
 		return (&mbap{transaction: 0x0102}).receive(strings.NewReader(string(b)), 7)
 	}
-	serial := func(b []byte) ([]byte, error) { return rtu{}.receive(strings.NewReader(string(b)), 7) }
+	serial := func(b []byte) ([]byte, error) {
+		return rtu{}.receive(strings.NewReader(string(b)), 7, request{readHolding, 5, 1})
+	}
 	crc := func(b ...byte) []byte { return binary.LittleEndian.AppendUint16(b, crc16(b)) }
 	for _, c := range []struct {
 		name    string
