@@ -104,7 +104,7 @@ var hints = map[string]schema{
 	"Modbus.URL":  form(scheme("tcp", "rtu+tcp") + patternHost + "(:(" + patternPort + `)?)?/?([?#].*)?$|^[rR][tT][uU]:(//)?/[^/?#]`),
 	"Modbus.Unit": span(0, 247), "Line.Baud": enum(Bauds()...), "Line.DataBits": span(7, 8), "Line.StopBits": span(1, 2), "Line.Parity": enum("none", "even", "odd"),
 	"CAN.Interface": form(`^[^/ \t]{1,15}$`), "Serial.Device": form(`^/`), "Serial.Format": enum("csv", "json", "nmea", "text"),
-	"Serial.Delimiter": form(`^(tab|[^\x00-\x1f])$`), "Exec.Command": {"prefixItems": []any{form(`^/`)}},
+	"Serial.Delimiter": form(`^(tab|[^\x00-\x1f])$`), "Serial.Request": {"maxLength": 256}, "Exec.Command": {"prefixItems": []any{form(`^/`)}},
 	"HTTP.URL": form(scheme("http", "https") + patternHost + "(:(" + patternPort + `)?)?([/?#].*)?$`), "HTTP.Header": form(`^[A-Za-z0-9-]{1,64}$`),
 
 	"Delivery.Ack": enum(AckBroker, AckEvaluator), "Delivery.LiveShare": span(0, 1), "StreamDelivery.Ack": enum(AckBroker, AckEvaluator),

@@ -70,8 +70,8 @@ func (a *app) agentOnce() *cobra.Command {
 		Long: `once takes the samples of one window of every stream, encrypts and delivers them, and
 stops: sensors, keys, broker and, with ack: evaluator, the evaluator in one go. What
 waits in the spool goes along. It fails when the broker cannot be reached, when it
-does not acknowledge within stop_timeout, or when sensors give nothing for half a
-minute. The service must not run: both use the same state.`,
+does not acknowledge within stop_timeout, or when for half a minute sensors give
+nothing or messages cannot come. The service must not run: both use the same state.`,
 		Example: "  hencedge agent once -c agent.yaml --json",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
