@@ -87,9 +87,8 @@ func (d *durable) start() error {
 	}
 	s.join.left = func(w *window) { d.leave = append(d.leave, w) }
 	for _, e := range d.store.inbox.Entries() {
-		l := d.store.inbox.Take(e.Stream, e.Number)
-		sealed, err := l.Sealed()
-		if errors.Is(err, spool.ErrDamaged) {
+		l, sealed, err := d.store.inbox.Read(e)
+		if l == nil || errors.Is(err, spool.ErrDamaged) {
 			continue // counted and reported by the spool
 		}
 		if id := transport.ObjectID(sealed); err == nil && d.store.known(id) {

@@ -64,9 +64,8 @@ func openStore(c *config.Store, log *slog.Logger) (*store, error) {
 		return nil, err
 	}
 	for _, e := range s.outbox.Entries() {
-		l := s.outbox.Take(e.Stream, e.Number)
-		sealed, err := l.Sealed()
-		if errors.Is(err, spool.ErrDamaged) {
+		l, sealed, err := s.outbox.Read(e)
+		if l == nil || errors.Is(err, spool.ErrDamaged) {
 			continue // counted by the spool; its inputs make it again if they are still here
 		}
 		l.Return(0)

@@ -13,8 +13,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/renameio/v2"
-
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/internal/daemon"
 	"github.com/hencedge/hencedge/transport"
@@ -85,7 +83,7 @@ func (r *remote) save() error {
 	if err != nil {
 		return err
 	}
-	if err := renameio.WriteFile(r.path(), append(b, '\n'), 0o600, renameio.WithStaticPermissions(0o600)); err != nil {
+	if err := transport.WriteState(r.path(), append(b, '\n')); err != nil {
 		return fmt.Errorf("store the remote configuration: %w", err)
 	}
 	return nil

@@ -369,6 +369,57 @@ func TestMirror(t *testing.T) {
 	}
 }
 
+// badBlock fails to read a file for so many times.
+type badBlock struct {
+	disk
+	name string
+	left *int
+}
+
+func (b badBlock) Open(name string) (file, error) {
+	f, err := b.disk.Open(name)
+	if err == nil && filepath.Base(name) == b.name {
+		return failingFile{f, b.left}, nil
+	}
+	return f, err
+}
+
+type failingFile struct {
+	file
+	left *int
+}
+
+func (f failingFile) Read(b []byte) (int, error) {
+	if *f.left--; *f.left >= 0 {
+		return 0, unix.EIO
+	}
+	return f.file.Read(b)
+}
+
+// A file that cannot be read is tried again, and is damaged when that does not help.
+func TestRead(t *testing.T) {
+	for failures, lost := range map[int]bool{0: false, 3: false, 1000: true} {
+		left := 0
+		s := open(t, Options{Dir: t.TempDir(), fs: badBlock{name: objectName(1), left: &left}})
+		put(t, s, item("a", 0, 100))
+		put(t, s, item("a", 1, 100))
+		left = failures
+		e := s.Entries()[0]
+		l, sealed, err := s.Read(e)
+		if lost != errors.Is(err, ErrDamaged) || !lost && (err != nil || !bytes.HasPrefix(sealed, []byte("a-0"))) {
+			t.Errorf("%d failures: %q, %v", failures, sealed, err)
+		}
+		if st := s.Stats(); !lost {
+			l.Return(0)
+		} else if st.Damaged != 1 || st.Objects != 1 {
+			t.Errorf("%d failures: %+v", failures, st)
+		}
+		if _, _, err := s.Read(Entry{Stream: "a", Number: 99}); err == nil {
+			t.Error("what is not there was read")
+		}
+	}
+}
+
 // A start makes second copies that are missing or damaged again, so that the first may
 // be damaged next.
 func TestMirrorIsMadeAgain(t *testing.T) {

@@ -3,6 +3,7 @@ package spool
 import (
 	"cmp"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"slices"
@@ -102,6 +103,20 @@ func (s *Spool) Take(stream string, number uint64) *Lease {
 		return nil
 	}
 	return s.lease(q, q.entries[i], false)
+}
+
+// Read is Take and Sealed of an object that waits. A disk that fails to read is asked
+// again, until the object counts as damaged: one bad block must not end every start.
+func (s *Spool) Read(e Entry) (l *Lease, sealed []byte, err error) {
+	for {
+		if l = s.Take(e.Stream, e.Number); l == nil {
+			return nil, nil, fmt.Errorf("object %016x of %s is not there", e.Number, e.Stream)
+		}
+		if sealed, err = l.Sealed(); !errors.Is(err, unix.EIO) || errors.Is(err, ErrDamaged) {
+			return l, sealed, err
+		}
+		l.Return(0)
+	}
 }
 
 // lease makes the lease of e; mu is held.
