@@ -37,13 +37,15 @@ func TestDeviceFails(t *testing.T) {
 	}{
 		{"an illegal address", "fail * 700", config.FallbackCPU},
 		{"a copy that fails", "fail cuMemcpyHtoDAsync_v2 719", config.FallbackCPU},
+		{"a graph that fails", "fail cuGraphLaunch 719", config.FallbackCPU},
+		{"a graph that there is no memory for", "fail cuGraphInstantiateWithFlags 2", config.FallbackCPU},
 		{"a GPU that stays away", "fail * 46", config.FallbackRetry},
 		{"exhausted memory", "fail cuMemAlloc_v2 2", config.FallbackCPU},
 		{"stop", "fail * 214", config.FallbackStop},
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			t.Setenv(cuda.TuningVariable, "off")
-			d := cudatest.New(t)
+			d := cudatest.WithGraphs(t)
 			d.Working()
 			d.Use()
 			s := newSite(t)
