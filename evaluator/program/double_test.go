@@ -97,3 +97,31 @@ func TestDouble(t *testing.T) {
 		t.Errorf("2^60 + 1 - 2^60 = %v", d)
 	}
 }
+
+// TestConstantsThatRound: 1/50 is no float64, so that (x-50)/50 over 0..100 keeps an
+// offset of 10^-17. What is left of it in the powers costs no scale, and so no level.
+func TestConstantsThatRound(t *testing.T) {
+	for _, expr := range []string{
+		"mean(((x - 50) / 50)^3)", "((x - 50) / 50)^3", "((x - 50)*0.02)^2", "(x/50 - 1)^3", "((x - 50) / 50)^3 + ((x - 50) / 50)^2",
+	} {
+		st := testStream("one", "edge13-d2p", 16, [2]float64{0, 100})
+		c, err := Compile(Source{Name: "p", Expr: expr, Vars: map[string]Var{"x": {"a", st, 0}}}, mustParams(t, "edge13-d2p"))
+		if err != nil {
+			t.Errorf("%s: %v", expr, err)
+			continue
+		}
+		if c.out.Bound > 1e-5 {
+			t.Errorf("%s: promises %g", expr, c.out.Bound)
+		}
+		slots, values := plainInputs(c, rand.New(rand.NewPCG(1, 2)))
+		want, err := c.Reference(values)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, v := range readOutput(simulate(t, c, slots), c.out) {
+			if math.Abs(v-want[i]) > c.out.Bound {
+				t.Errorf("%s: value %d is %g, want %g within %g", expr, i, v, want[i], c.out.Bound)
+			}
+		}
+	}
+}

@@ -77,17 +77,12 @@ type aligned struct {
 
 // align finds the common scale; ok is false where no scale fits the level.
 func (p *planner) align(terms []linTerm, within float64) (best aligned, ok bool) {
-	level, scale, mag := math.MaxInt, 0.0, 0.0
+	level, mag := math.MaxInt, 0.0
 	var noise deviation
 	var roots set
 	for _, t := range terms {
 		s := p.get(t.w)
-		if s.level < level {
-			level, scale = s.level, 0
-		}
-		if s.level == level {
-			scale = max(scale, p.fineness(t))
-		}
+		level = min(level, s.level)
 		mag += math.Abs(t.r) * s.mag
 		d := s.dev.times(t.r)
 		if roots.meets(s.roots) {
@@ -99,13 +94,28 @@ func (p *planner) align(terms []linTerm, within float64) (best aligned, ok bool)
 	}
 	mag = min(mag, within)
 	limit := noise.limit()
+	enough := limit / float64(16*len(terms))
+	finest := func(above float64) (scale float64) {
+		for _, t := range terms {
+			if s := p.get(t.w); s.level == level && math.Abs(t.r)*s.mag > above {
+				scale = max(scale, p.fineness(t))
+			}
+		}
+		return scale
+	}
+	// A term that may be left out whole asks for no scale. The rounding of constants leaves
+	// such terms, of 10^-17 times the others, and their scales would fit nowhere.
+	scale := finest(enough)
+	if scale == 0 {
+		scale = finest(-1)
+	}
 	for range 41 {
 		if !p.ch.fits(level, mag, limit, scale) {
 			break
 		}
 		a := aligned{level: level, scale: scale}
 		for _, t := range terms {
-			sh := p.share(t, level, scale, limit/float64(16*len(terms)))
+			sh := p.share(t, level, scale, enough)
 			a.shares, a.lost = append(a.shares, sh), a.lost+sh.lost
 		}
 		if !ok || a.lost < best.lost {
