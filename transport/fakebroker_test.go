@@ -248,7 +248,7 @@ func (m fakeMessage) Ack()              { *m.acked++ }
 // what does not fit is left unacknowledged, so that the broker keeps it.
 func TestStashIsBounded(t *testing.T) {
 	var counters Counters
-	r := newRouter(&client{opts: Options{Counters: &counters, MaxInbound: DefaultMaxInbound, strayWait: strayWait}, log: quiet(), marker: [16]byte{1}})
+	r := newRouter(&client{ctx: t.Context(), opts: Options{Counters: &counters, MaxInbound: DefaultMaxInbound, strayWait: strayWait}, log: quiet(), marker: [16]byte{1}})
 	acked := 0
 	for range maxStashed + 44 {
 		r.dispatch(nil, fakeMessage{"q", []byte("x"), &acked})
