@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"hash/crc32"
+	"strings"
 	"testing"
 )
 
@@ -63,6 +64,26 @@ func TestDecode(t *testing.T) {
 	bad[5] = 2
 	if _, _, err := DecodeHeader(bad); !errors.Is(err, ErrVersion) {
 		t.Error(err)
+	}
+}
+
+// The largest of everything is one that is read, one more byte is not.
+func TestBounds(t *testing.T) {
+	for _, c := range []struct {
+		topic, cursor int
+		size          int64
+		ok            bool
+	}{{maxTopic, MaxCursor, MaxObject, true}, {maxTopic + 1, 0, 0, false}, {1, MaxCursor + 1, 0, false}, {1, 0, MaxObject + 1, false}, {1, 0, -1, false}} {
+		h := Header{Stream: "env", Topic: strings.Repeat("t", c.topic), Cursor: bytes.Repeat([]byte("c"), c.cursor), Size: c.size}
+		b := appendHeader(nil, &h)
+		got, n, err := DecodeHeader(b)
+		if !c.ok {
+			if h.check() == nil || !errors.Is(err, ErrFormat) {
+				t.Errorf("%+v: %v", c, err)
+			}
+		} else if err != nil || n != len(b) || got.Topic != h.Topic || !bytes.Equal(got.Cursor, h.Cursor) || got.Size != h.Size || h.check() != nil {
+			t.Errorf("%+v: %v", c, err)
+		}
 	}
 }
 
