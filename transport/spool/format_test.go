@@ -85,6 +85,15 @@ func TestBounds(t *testing.T) {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}
+	// No header has such a length, however much of the file is there.
+	h, object := sample()
+	for _, n := range []uint16{0, 3, fixedHeader - 1, maxHeader + 1, 1<<16 - 1} {
+		file := encode(h, object)
+		binary.BigEndian.PutUint16(file[6:], n)
+		if _, _, err := DecodeHeader(file); !errors.Is(err, ErrFormat) {
+			t.Errorf("a header of %d bytes: %v", n, err)
+		}
+	}
 }
 
 func FuzzDecode(f *testing.F) {

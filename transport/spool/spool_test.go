@@ -205,6 +205,31 @@ func TestBlockUntilExpired(t *testing.T) {
 	}
 }
 
+// The bounds on all streams hold to the object and to the byte, and Room tells.
+func TestRoom(t *testing.T) {
+	for name, o := range map[string]Options{"objects": {Objects: 3}, "bytes": {Bytes: 30}} {
+		t.Run(name, func(t *testing.T) {
+			s := open(t, o)
+			for i := range 3 {
+				if !s.Room(10) {
+					t.Fatalf("no room for object %d", i)
+				}
+				put(t, s, item(fmt.Sprint("s", i%2), i, 10))
+			}
+			if s.Room(10) || s.Room(1) {
+				t.Error("room beyond the bound")
+			}
+			if st := s.Stats(); st.Objects != 3 || st.Dropped != 0 {
+				t.Fatalf("%+v", st)
+			}
+			put(t, s, item("s1", 3, 10))
+			if st := s.Stats(); st.Objects != 3 || st.Dropped != 1 {
+				t.Errorf("%+v", st)
+			}
+		})
+	}
+}
+
 // What is being sent is never dropped under the sender's hands.
 func TestLeasedStays(t *testing.T) {
 	s := open(t, Options{Dir: t.TempDir(), Streams: map[string]Limit{"a": {Objects: 2}}})
