@@ -43,6 +43,9 @@ type Deps struct {
 	ReadKeys func(*henc.Context) ([]Keys, error)
 	Logger   *slog.Logger     // nil: slog.Default
 	Now      func() time.Time // nil: time.Now
+	// OnStart is called once Run has all that it needs of this machine; the broker may
+	// be away.
+	OnStart func()
 	// OnReady is called once all subscriptions are granted.
 	OnReady func()
 	// OnResult is called after every published result, from the workers.
@@ -249,6 +252,9 @@ func (s *Service) Run(ctx context.Context) (err error) {
 	s.link.Unlock()
 	if s.sender, err = transport.NewSender(client, int(s.cfg.Broker.ChunkSize)); err != nil {
 		return fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	if s.deps.OnStart != nil {
+		s.deps.OnStart()
 	}
 	working, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()

@@ -164,16 +164,19 @@ func (a *app) agentCandidate(cmd *cobra.Command, file string, on gpuFlags, r *re
 	return c, nil
 }
 
-// evaluatorService is an evaluator under a supervisor.
-type evaluatorService struct{ *evaluator.Service }
+// evaluatorService is an evaluator under a supervisor. It is ready without the broker,
+// for which it waits.
+type evaluatorService struct {
+	*evaluator.Service
+	ready func()
+}
 
-// Run is ready at once: the broker may be away, and the service waits for it.
-func (s evaluatorService) Run(ctx context.Context, ready func()) error {
-	ready()
+func (s *evaluatorService) Run(ctx context.Context, ready func()) error {
+	s.ready = ready
 	return s.Service.Run(ctx)
 }
 
-func (s evaluatorService) Status() any { return s.State() }
+func (s *evaluatorService) Status() any { return s.State() }
 
 // evaluatorCandidate reads and checks an evaluator's configuration.
 func (a *app) evaluatorCandidate(cmd *cobra.Command, file, backendName, devices string) (*daemon.Candidate, error) {
@@ -198,10 +201,10 @@ func (a *app) evaluatorCandidate(cmd *cobra.Command, file, backendName, devices 
 	}
 	return &daemon.Candidate{Hash: hash, Stop: cfg.StopTimeout, Control: controlSocket(cfg.Control), Log: log,
 		Open: func() (daemon.Service, error) {
-			s, err := evaluator.New(cfg, evaluator.Deps{Logger: log, Context: contextOn(b), More: moreContexts(b), Reopen: reopen, Version: thisVersion(), Metrics: a.supervisor})
-			if err != nil {
-				return nil, err
-			}
-			return evaluatorService{s}, nil
+			s := &evaluatorService{}
+			var err error
+			s.Service, err = evaluator.New(cfg, evaluator.Deps{Logger: log, Context: contextOn(b), More: moreContexts(b), Reopen: reopen, Version: thisVersion(), Metrics: a.supervisor,
+				OnStart: func() { s.ready() }})
+			return s, err
 		}}, nil
 }

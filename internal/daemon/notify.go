@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 )
@@ -56,17 +57,34 @@ func (n *Notifier) Send(lines ...string) error {
 	}
 	defer c.Close()
 	for i, l := range lines {
-		lines[i] = strings.Map(func(r rune) rune { // a line is a line
+		lines[i] = short(strings.Map(func(r rune) rune { // a line is a line
 			if r < ' ' {
 				return ' '
 			}
 			return r
-		}, l)
+		}, l))
 	}
 	if _, err := c.Write([]byte(strings.Join(lines, "\n"))); err != nil {
 		return fmt.Errorf("notify the service manager: %w", err)
 	}
 	return nil
+}
+
+// maxLine bounds a line, bytes: the manager ignores a message of more than 4096, with
+// every sign of life in it.
+const maxLine = 1024
+
+// short cuts a line that is too long.
+func short(line string) string {
+	if len(line) <= maxLine {
+		return line
+	}
+	const more = "..."
+	end := maxLine - len(more)
+	for !utf8.RuneStart(line[end]) {
+		end--
+	}
+	return line[:end] + more
 }
 
 // Ready, Reloading and Stopping announce the state of the service, Status a line
@@ -82,9 +100,16 @@ func (n *Notifier) Reloading() error {
 	return n.Send("RELOADING=1", fmt.Sprintf("MONOTONIC_USEC=%d", ts.Nano()/1000), "STATUS=reloading")
 }
 
+// Extend asks for more time for what is under way.
+func (n *Notifier) Extend(by time.Duration) error { return n.Send(extend(by)) }
+
+func extend(by time.Duration) string {
+	return fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d", by.Microseconds())
+}
+
 // Stopping also asks for the time that a stop may take.
 func (n *Notifier) Stopping(within time.Duration) error {
-	return n.Send("STOPPING=1", fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d", within.Microseconds()), "STATUS=stopping: delivering what waits")
+	return n.Send("STOPPING=1", extend(within), "STATUS=stopping: delivering what waits")
 }
 
 // Status shows a line of text.

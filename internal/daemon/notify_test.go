@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 )
 
 // manager is a service manager's side of sd_notify: a datagram socket.
@@ -66,6 +67,24 @@ func TestNotify(t *testing.T) {
 		}
 		if got := hear(t, c); !strings.HasPrefix(got, "STOPPING=1\nEXTEND_TIMEOUT_USEC=45000000\n") {
 			t.Errorf("%q", got)
+		}
+	}
+}
+
+// systemd ignores a message of more than 4096 bytes as a whole, and a status that is no
+// UTF-8.
+func TestNotifyShortensLines(t *testing.T) {
+	address := filepath.Join(t.TempDir(), "notify")
+	c := manager(t, address)
+	t.Setenv("NOTIFY_SOCKET", address)
+	n := NewNotifier()
+	for _, text := range []string{strings.Repeat("x", 5000), strings.Repeat("ü", 5000), "x" + strings.Repeat("ü", 5000), "\xff" + strings.Repeat("\x80", 4000)} {
+		if err := n.Send("STATUS="+text, "WATCHDOG=1"); err != nil {
+			t.Fatal(err)
+		}
+		got := hear(t, c)
+		if len(got) > 2000 || !strings.HasSuffix(got, "...\nWATCHDOG=1") || !utf8.ValidString(got) {
+			t.Errorf("%d bytes, %.20q to %q", len(got), got, got[max(0, len(got)-20):])
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -54,7 +55,8 @@ type Supervisor struct {
 	Protection    Protection    // of this process, for the status
 
 	asked   chan request // by `reload` over the control socket
-	pending chan<- error // of the reload under way, from generation and replace only
+	pending chan<- error // of the reload under way, from Run's goroutine only, as is
+	outcome error        // what is sent there when a service works again
 	said    atomic.Bool  // whether the last line said that there is a connection
 
 	mu      sync.Mutex
@@ -62,6 +64,7 @@ type Supervisor struct {
 	service Service
 	since   time.Time
 	last    ReloadReport
+	reason  string // of the reload under way; "" when there is none
 	state   string
 }
 
@@ -82,10 +85,12 @@ type ReloadReport struct {
 // ErrWentBack: a new configuration did not work; the one before is in use again.
 var ErrWentBack = errors.New("the configuration before is in use again")
 
+var errStopping = errors.New("the service is stopping")
+
 // Run runs the role until ctx ends or the role ends by itself. A reload reads and
 // checks the configuration first; a bad one is reported and changes nothing. With
 // a good one the service ends in good order and a new one starts; if that cannot
-// start, or is on trial and finds no broker, the one before starts again.
+// start, or is on trial and finds no broker, the last one that worked starts again.
 func (s *Supervisor) Run(ctx context.Context) (err error) {
 	defer func() {
 		if err != nil { // the last line that `systemctl status` shows of it
@@ -97,7 +102,7 @@ func (s *Supervisor) Run(ctx context.Context) (err error) {
 		return err
 	}
 	s.since, s.asked = time.Now(), make(chan request)
-	opened := s.takeTime(ctx)
+	opened := s.takeTime(ctx, "starting")
 	service, err := c.Open()
 	opened()
 	if err != nil {
@@ -112,21 +117,23 @@ func (s *Supervisor) Run(ctx context.Context) (err error) {
 	defer stopControl()
 	stopAlive := s.keepAlive(ctx)
 	defer func() {
+		s.reply(errStopping)
 		stopAlive()
 		if ctx.Err() != nil && err == nil {
 			s.tell(s.Notify.Status("stopped"))
 		}
 	}()
-	var before *Candidate
+	before := c // the last one that worked, to go back to
 	for {
-		next, err := s.generation(ctx, c, service)
+		next, worked, err := s.generation(ctx, c, service)
+		if worked {
+			before = c
+		}
 		switch {
 		case next != nil:
-			before = c
-			c, service, err = s.replace(before, next)
-		case errors.Is(err, errTrial) && before != nil && ctx.Err() == nil:
-			c, service, err = s.goBack(before, c, err)
-			before = nil
+			c, service, err = s.replace(ctx, before, next)
+		case err != nil && !worked && c != before && ctx.Err() == nil:
+			c, service, err = s.goBack(ctx, before, c, err)
 		default:
 			return err
 		}
@@ -137,40 +144,63 @@ func (s *Supervisor) Run(ctx context.Context) (err error) {
 }
 
 // generation runs one service. It returns the candidate that is to follow, or nil
-// and how the service ended.
-func (s *Supervisor) generation(ctx context.Context, c *Candidate, service Service) (*Candidate, error) {
+// and how the service ended; worked tells whether it ever did what it is there for
+// and, on trial, has proved itself.
+func (s *Supervisor) generation(ctx context.Context, c *Candidate, service Service) (next *Candidate, worked bool, err error) {
 	// A service that ends at once must not hide that it was told to.
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
+	trial, tried := service.(*onTrial)
+	readied, isReady := make(chan struct{}), false
+	ready := readied // nil once it was seen
+	hasWorked := func() bool { return isReady && (!tried || trial.proved.Load()) }
 	done := make(chan error, 1)
 	go func() {
+		var once sync.Once
 		done <- service.Run(run, func() {
 			s.setState("running")
+			s.succeeded()
 			s.tell(s.Notify.Ready(s.line()))
+			once.Do(func() { close(readied) })
 		})
 	}()
+	begins := func() {
+		isReady, ready = true, nil
+		if s.pending != nil && s.outcome == nil {
+			c.Log.Info("the configuration was reloaded", "hash", c.Hash)
+		}
+		s.reply(s.outcome)
+	}
 	ended := done // nil once it has
 	for {
-		var next *Candidate
 		select {
+		case <-ready:
+			begins()
+			continue
 		case err := <-ended:
+			select {
+			case <-ready:
+				begins()
+			default:
+			}
 			if err != nil || !s.Notify.managed() {
-				return nil, err
+				return nil, hasWorked(), err
 			}
 			// A service manager would start it again, and with it all that it has done.
 			ended = nil
 			done <- nil
 			s.setState("finished")
+			s.succeeded()
+			begins()
 			c.Log.Info("there is nothing more to do; waiting for a reload or the end")
 			s.tell(s.Notify.Ready(s.line()))
 			continue
 		case <-ctx.Done():
-			s.setState("stopping")
-			s.tell(s.Notify.Stopping(c.Stop + stopMargin))
+			s.stopping(c)
 			stop()
 			err := <-done
 			s.setState("stopped")
-			return nil, err
+			return nil, hasWorked(), err
 		case reason := <-s.Reload:
 			if next = s.prepare(request{reason, make(chan error, 1)}); next == nil {
 				continue
@@ -180,16 +210,29 @@ func (s *Supervisor) generation(ctx context.Context, c *Candidate, service Servi
 				continue
 			}
 		}
+		s.tell(s.Notify.Extend(c.Stop + stopMargin)) // a reload has no more time than a start otherwise
 		stop()
-		if err := <-done; err != nil {
+		select {
+		case err = <-done:
+		case <-ctx.Done():
+			s.stopping(c)
+			err = <-done
+		}
+		if err != nil {
 			c.Log.Warn("the service did not end cleanly before the reload", "error", err)
 		}
 		if ctx.Err() != nil {
-			s.reply(errors.New("the service is stopping"))
-			return nil, nil
+			s.reply(errStopping)
+			return nil, hasWorked(), nil
 		}
-		return next, nil
+		return next, hasWorked(), nil
 	}
+}
+
+// stopping tells the service manager that c's service ends, and how long that takes.
+func (s *Supervisor) stopping(c *Candidate) {
+	s.setState("stopping")
+	s.tell(s.Notify.Stopping(c.Stop + stopMargin))
 }
 
 // stopMargin is what a stop takes beyond delivering: saying goodbye, closing.
@@ -198,48 +241,55 @@ const stopMargin = 15 * time.Second
 // prepare reads the configuration for a reload, or returns nil and says why not.
 func (s *Supervisor) prepare(r request) *Candidate {
 	reason := r.reason
-	s.pending = r.done
+	s.reply(errors.New("another reload came before this one was done"))
+	s.pending, s.outcome = r.done, nil
 	s.tell(s.Notify.Reloading())
 	log := s.logger()
 	log.Info("reloading the configuration", "reason", reason)
+	s.setReason(reason)
 	next, err := s.Load()
 	if err != nil {
-		s.report(reason, err)
+		s.refused(err)
 		log.Error("the configuration is not good; the one before stays in use", "reason", reason, "error", err)
 		s.tell(s.Notify.Ready("reload refused, the configuration before stays in use: " + firstLine(err)))
 		s.reply(err)
 		return nil
 	}
-	s.setReason(reason)
 	return next
 }
 
-// replace starts next in place of before, or before again.
-func (s *Supervisor) replace(before, next *Candidate) (*Candidate, Service, error) {
+// replace starts next in place of the service that has ended, or before again.
+func (s *Supervisor) replace(ctx context.Context, before, next *Candidate) (*Candidate, Service, error) {
 	s.setState("reloading")
-	service, err := next.Open()
-	if err == nil {
-		service = s.trial(next, service)
-		s.use(next, service, "starting")
-		s.report("", nil)
-		next.Log.Info("the configuration was reloaded", "hash", next.Hash)
-		s.reply(nil)
-		return next, service, nil
+	service, err := s.open(ctx, next)
+	if err != nil {
+		return s.goBack(ctx, before, next, err)
 	}
-	return s.goBack(before, next, err)
+	s.use(next, s.trial(next, service), "starting")
+	service, _ = s.now()
+	return next, service, nil
+}
+
+// open makes a candidate's service, and asks the service manager for the time.
+func (s *Supervisor) open(ctx context.Context, c *Candidate) (Service, error) {
+	opened := s.takeTime(ctx, "reloading")
+	defer opened()
+	return c.Open()
 }
 
 // goBack starts the configuration before again after bad failed.
-func (s *Supervisor) goBack(before, bad *Candidate, reason error) (*Candidate, Service, error) {
+func (s *Supervisor) goBack(ctx context.Context, before, bad *Candidate, reason error) (*Candidate, Service, error) {
 	if bad.Failed != nil {
 		bad.Failed(reason)
 	}
-	s.report("", fmt.Errorf("%w: %w", ErrWentBack, reason))
-	s.reply(fmt.Errorf("%w: %w", ErrWentBack, reason))
+	s.outcome = fmt.Errorf("%w: %w", ErrWentBack, reason)
+	s.refused(s.outcome)
 	before.Log.Error("the new configuration does not work; going back", "error", reason)
-	again, err := before.Open()
+	again, err := s.open(ctx, before)
 	if err != nil {
-		return nil, nil, errors.Join(reason, fmt.Errorf("start again with the configuration before: %w", err))
+		err = errors.Join(reason, fmt.Errorf("start again with the configuration before: %w", err))
+		s.reply(err)
+		return nil, nil, err
 	}
 	s.use(before, again, "starting")
 	return before, again, nil
@@ -286,21 +336,26 @@ func (s *Supervisor) setState(state string) {
 func (s *Supervisor) setReason(reason string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.last = ReloadReport{Time: time.Now(), Reason: reason}
+	s.reason = reason
 }
 
-// report records the outcome of a reload; an empty reason keeps the one that
-// setReason gave.
-func (s *Supervisor) report(reason string, err error) {
+// succeeded records that the reload under way, if there is one, was a good one.
+func (s *Supervisor) succeeded() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if reason == "" {
-		reason = s.last.Reason
+	if s.reason != "" {
+		s.last = ReloadReport{Time: time.Now(), Reason: s.reason, OK: true}
+		s.reason = ""
 	}
-	s.last = ReloadReport{Time: time.Now(), Reason: reason, OK: err == nil}
-	if err != nil {
-		s.last.Error = err.Error()
-	}
+}
+
+// refused records why a reload failed: the one under way, or the last one, which
+// looked good at first.
+func (s *Supervisor) refused(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last = ReloadReport{Time: time.Now(), Reason: cmp.Or(s.reason, s.last.Reason), Error: err.Error()}
+	s.reason = ""
 }
 
 func (s *Supervisor) logger() *slog.Logger {

@@ -30,8 +30,10 @@ type role struct {
 	ended  chan struct{}
 	fails  error         // of Run, at once
 	finish chan struct{} // closed: there is nothing more to do
-	stuck  atomic.Bool
-	locked sync.Mutex // what a hanging service does not give back
+	// lingers, unless nil, is how long the end takes.
+	lingers chan struct{}
+	stuck   atomic.Bool
+	locked  sync.Mutex // what a hanging service does not give back
 }
 
 var desc = prometheus.NewDesc("hencedge_test_generation", "", []string{"name"}, nil)
@@ -68,6 +70,9 @@ func (r *role) Run(ctx context.Context, ready func()) error {
 	select {
 	case <-ctx.Done():
 	case <-r.finish:
+	}
+	if r.lingers != nil {
+		<-r.lingers
 	}
 	return nil
 }
@@ -109,6 +114,12 @@ func (s *stage) candidate(name string, change ...func(*Candidate)) {
 		r.online.Store(name != "offline")
 		if name == "broken" {
 			return nil, errors.New("it does not open")
+		}
+		if name == "stillborn" {
+			r.fails = errors.New("the port is taken")
+		}
+		if name == "slow" {
+			r.lingers = make(chan struct{})
 		}
 		s.runs = append(s.runs, r)
 		return r, nil
@@ -421,6 +432,71 @@ func TestTrial(t *testing.T) {
 	}
 }
 
+// A reload has succeeded when the new service works, not when it was made: one that ends
+// before is undone, and who asked is told.
+func TestReloadThatEndsAtOnce(t *testing.T) {
+	s := newStage(t)
+	s.candidate("one")
+	end := s.start(t)
+	s.await(t, "READY=1\nSTATUS=this is one")
+	s.candidate("stillborn")
+	if err := Reload(t.Context(), s.socket); !errors.Is(err, ErrReload) || !strings.Contains(err.Error(), "the port is taken") {
+		t.Errorf("%v", err)
+	}
+	s.await(t, "READY=1\nSTATUS=this is one; the last reload was refused")
+	if err := end(); err != nil {
+		t.Error(err)
+	}
+	if got := s.names(); !slices.Equal(got, []string{"one", "stillborn", "one"}) {
+		t.Errorf("services %v", got)
+	}
+}
+
+// A reload in the middle of a trial starts the trial again. What it goes back to is not
+// what was on trial.
+func TestReloadDuringTrial(t *testing.T) {
+	s := newStage(t)
+	s.candidate("one")
+	end := s.start(t)
+	s.await(t, "STATUS=this is one")
+	s.candidate("offline", func(c *Candidate) { c.Trial = time.Hour })
+	if err := Reload(t.Context(), s.socket); err != nil {
+		t.Fatal(err)
+	}
+	s.candidate("offline", func(c *Candidate) { c.Trial = 20 * time.Millisecond })
+	if err := Reload(t.Context(), s.socket); err != nil {
+		t.Fatal(err)
+	}
+	s.await(t, "READY=1\nSTATUS=this is one; the last reload was refused")
+	if err := end(); err != nil {
+		t.Error(err)
+	}
+	if got := s.names(); !slices.Equal(got, []string{"one", "offline", "offline", "one"}) {
+		t.Errorf("services %v", got)
+	}
+}
+
+// The end that a reload begins with may take its whole stop time, and so may a stop that
+// comes in the middle of it: the service manager is asked for both.
+func TestReloadTakesItsTime(t *testing.T) {
+	s := newStage(t)
+	s.candidate("slow", func(c *Candidate) { c.Stop = 10 * time.Minute })
+	end := s.start(t)
+	s.await(t, "READY=1\nSTATUS=this is slow")
+	asked := make(chan error, 1)
+	go func() { asked <- Reload(context.Background(), s.socket) }()
+	s.await(t, "RELOADING=1")
+	s.await(t, "EXTEND_TIMEOUT_USEC=615000000")
+	time.AfterFunc(50*time.Millisecond, func() { s.runs[0].lingers <- struct{}{} })
+	if err := end(); err != nil {
+		t.Error(err)
+	}
+	s.await(t, "STOPPING=1\nEXTEND_TIMEOUT_USEC=615000000")
+	if err := <-asked; !errors.Is(err, ErrReload) || !strings.Contains(err.Error(), "stopping") {
+		t.Errorf("%v", err)
+	}
+}
+
 func TestFirstStartFails(t *testing.T) {
 	s := newStage(t)
 	s.candidate("broken")
@@ -491,7 +567,8 @@ func TestHealthOverTCP(t *testing.T) {
 func TestSupervisorMetrics(t *testing.T) {
 	s := &Supervisor{Role: "agent", Version: "v1"}
 	s.use(&Candidate{Log: slog.New(slog.DiscardHandler)}, &role{name: "a"}, "running")
-	s.report("SIGHUP", errors.New("line 3: no"))
+	s.setReason("SIGHUP")
+	s.refused(errors.New("line 3: no"))
 	registry := prometheus.NewPedanticRegistry()
 	if err := registry.Register(s); err != nil {
 		t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -85,7 +86,7 @@ func (s *Supervisor) stalled() string {
 const startStep = time.Minute
 
 // takeTime asks the service manager for patience until done is called.
-func (s *Supervisor) takeTime(ctx context.Context) (done func()) {
+func (s *Supervisor) takeTime(ctx context.Context, status string) (done func()) {
 	if !s.Notify.managed() {
 		return func() {}
 	}
@@ -95,7 +96,7 @@ func (s *Supervisor) takeTime(ctx context.Context) (done func()) {
 		tick := time.NewTicker(startStep / 3)
 		defer tick.Stop()
 		for {
-			_ = s.Notify.Send(fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d", startStep.Microseconds()), "STATUS=starting") // nobody to tell yet
+			_ = s.Notify.Send(extend(startStep), "STATUS="+status) // nobody to tell yet
 			select {
 			case <-ctx.Done():
 				return
@@ -117,7 +118,8 @@ func (s *Supervisor) trial(c *Candidate, service Service) Service {
 
 type onTrial struct {
 	Service
-	c *Candidate
+	c      *Candidate
+	proved atomic.Bool // the trial has succeeded
 }
 
 // errTrial: a trial has failed. errOffline is the usual reason.
@@ -151,8 +153,10 @@ func (o *onTrial) Run(ctx context.Context, ready func()) error {
 				if o.c.Confirmed != nil {
 					if err := o.c.Confirmed(); err != nil {
 						cancel(fmt.Errorf("%w: it cannot be kept: %w", errTrial, err))
+						return
 					}
 				}
+				o.proved.Store(true)
 				return
 			}
 		}
