@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -126,16 +127,23 @@ func (a *app) agentCandidate(cmd *cobra.Command, file string, on gpuFlags, r *re
 	if err != nil {
 		return nil, err
 	}
-	cfg, sealed, pending, err := r.apply(cfg, log)
+	own := cfg
+	cfg, sealed, pending, err := r.apply(own, log)
 	if err != nil {
 		return nil, err
+	}
+	if first && sealed != nil {
+		if err := unusable(cfg, own); err != nil {
+			r.leaveOut(err)
+			cfg, sealed = own, nil
+		}
 	}
 	if sealed != nil {
 		if log, err = a.serviceLogger(cmd, cfg.Log); err != nil {
 			return nil, err
 		}
 	}
-	if !first || sealed != nil {
+	if !first {
 		if err := agent.Check(cfg, agent.Deps{}); err != nil {
 			if pending {
 				r.discard(err)
@@ -162,6 +170,17 @@ func (a *app) agentCandidate(cmd *cobra.Command, file string, on gpuFlags, r *re
 		r.onTrial(c, sealed, cfg.Remote.Trial)
 	}
 	return c, nil
+}
+
+// unusable is why no agent starts with cfg although one starts with own, the device's
+// file alone; nil otherwise. A board must not stay silent for what came from afar.
+func unusable(cfg, own *config.Agent) error {
+	deps := agent.Deps{Logger: slog.New(slog.DiscardHandler), WaitForSensors: true}
+	err := agent.Check(cfg, deps)
+	if err == nil || errors.Is(err, agent.ErrAbsent) || agent.Check(own, deps) != nil {
+		return nil
+	}
+	return err
 }
 
 // evaluatorService is an evaluator under a supervisor. It is ready without the broker,

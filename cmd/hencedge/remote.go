@@ -31,14 +31,16 @@ type remote struct {
 	cfg     *config.Agent // of the last load, for its keys and its name
 	log     *slog.Logger
 	pending []byte // sealed; checked, not yet in use
+	leftOut bool   // what is kept does not fit the device's own file any more
 	last    string // why the last message was refused
 }
 
 // remoteFile is what outlives the process. Seen is stored before a version is
 // tried, so that one that kills the agent is tried once.
 type remoteFile struct {
-	Seen   uint64 `json:"seen"`             // highest version tried
-	Sealed []byte `json:"sealed,omitempty"` // that is in use
+	Seen    uint64 `json:"seen"`              // highest version tried
+	Sealed  []byte `json:"sealed,omitempty"`  // that is in use
+	Refused string `json:"refused,omitempty"` // why Seen is not
 }
 
 // remoteStatus is the part of `agent status` about remote configuration.
@@ -75,6 +77,7 @@ func (r *remote) load() {
 		r.file = remoteFile{}
 		r.log.Warn("the stored remote configuration cannot be read and is not used", "file", r.path(), "error", err)
 	}
+	r.last = r.file.Refused
 }
 
 // save writes the file and returns when it is on disk.
@@ -115,10 +118,10 @@ func (r *remote) receive(payload []byte) {
 		refuse(fmt.Errorf("remote configuration %d was to be taken until %s; sign it anew", msg.Version, time.Unix(msg.Until, 0).UTC().Format(time.RFC3339)))
 		return
 	}
-	before := r.file.Seen
-	r.file.Seen = msg.Version
+	before := r.file
+	r.file.Seen, r.file.Refused = msg.Version, fmt.Sprintf("the agent ended before remote configuration %d had proved itself; publish it with a higher revision", msg.Version)
 	if err := r.save(); err != nil {
-		r.file.Seen = before
+		r.file = before
 		refuse(err)
 		return
 	}
@@ -143,6 +146,9 @@ func openRemote(cfg *config.Agent, sealed []byte) (*transport.RemoteConfig, erro
 func (r *remote) apply(cfg *config.Agent, log *slog.Logger) (out *config.Agent, sealed []byte, pending bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.leftOut {
+		r.leftOut, r.last = false, r.file.Refused
+	}
 	r.cfg, r.log = cfg, log
 	if cfg.Remote == nil {
 		return cfg, nil, false, nil
@@ -151,7 +157,7 @@ func (r *remote) apply(cfg *config.Agent, log *slog.Logger) (out *config.Agent, 
 	if r.pending != nil {
 		out, err := overlaid(cfg, r.pending)
 		if err != nil {
-			r.last, r.pending = err.Error(), nil
+			r.forget(err)
 			return nil, nil, false, err
 		}
 		return out, r.pending, true, nil
@@ -161,11 +167,32 @@ func (r *remote) apply(cfg *config.Agent, log *slog.Logger) (out *config.Agent, 
 	}
 	out, err = overlaid(cfg, r.file.Sealed)
 	if err != nil {
-		r.last = err.Error()
-		log.Warn("the stored remote configuration does not fit any more; the file alone is used", "error", err)
+		r.leave(err)
 		return cfg, nil, false, nil
 	}
 	return out, r.file.Sealed, false, nil
+}
+
+// leave notes that what is kept is left out; a change of the file may bring it back.
+func (r *remote) leave(reason error) {
+	r.leftOut, r.last = true, reason.Error()
+	r.log.Warn("the stored remote configuration does not fit any more; the file alone is used", "error", reason)
+}
+
+// leaveOut is leave for a reason that is found later.
+func (r *remote) leaveOut(reason error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.leave(reason)
+}
+
+// forget drops the pending configuration and keeps the reason.
+func (r *remote) forget(reason error) {
+	r.pending, r.last = nil, reason.Error()
+	r.file.Refused = r.last
+	if err := r.save(); err != nil { // the version is stored, so that it is not tried again
+		r.log.Warn("why a remote configuration was refused will be forgotten", "error", err)
+	}
 }
 
 func overlaid(cfg *config.Agent, sealed []byte) (*config.Agent, error) {
@@ -182,20 +209,30 @@ func (r *remote) onTrial(c *daemon.Candidate, sealed []byte, trial time.Duration
 	c.Confirmed = func() error {
 		r.mu.Lock()
 		defer r.mu.Unlock()
+		before := r.file
 		r.file.Sealed = sealed
-		if bytes.Equal(r.pending, sealed) {
+		latest := bytes.Equal(r.pending, sealed)
+		if latest {
+			r.file.Refused = ""
+		}
+		if err := r.save(); err != nil {
+			r.file = before
+			return err
+		}
+		if latest {
 			r.pending = nil
 		}
 		r.log.Info("the remote configuration has proved itself and is kept")
-		return r.save()
+		return nil
 	}
 	c.Failed = func(reason error) {
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if bytes.Equal(r.pending, sealed) {
-			r.pending = nil
+			r.forget(reason)
+		} else {
+			r.last = reason.Error()
 		}
-		r.last = reason.Error()
 	}
 }
 
@@ -203,7 +240,7 @@ func (r *remote) onTrial(c *daemon.Candidate, sealed []byte, trial time.Duration
 func (r *remote) discard(reason error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.pending, r.last = nil, reason.Error()
+	r.forget(reason)
 }
 
 // status is nil where the configuration has no remote section.
@@ -214,7 +251,7 @@ func (r *remote) status() *remoteStatus {
 		return nil
 	}
 	s := &remoteStatus{Seen: r.file.Seen, Refused: r.last}
-	if r.file.Sealed != nil {
+	if r.file.Sealed != nil && !r.leftOut {
 		if msg, err := openRemote(r.cfg, r.file.Sealed); err == nil {
 			s.InUse = msg.Version
 		}

@@ -104,7 +104,35 @@ func TestRemoteIsTriedOnce(t *testing.T) {
 		t.Errorf("%s is tried again", reason)
 	default:
 	}
-	if st := r.status(); st.Seen != 2 || st.InUse != 0 {
+	if st := r.status(); st.Seen != 2 || st.InUse != 0 || !strings.Contains(st.Refused, "ended before remote configuration 2 had proved itself") {
+		t.Errorf("%+v", st)
+	}
+}
+
+// A configuration that proved itself and cannot be stored is not used from then on by
+// some chance: not by a reload, nor by the status.
+func TestRemoteThatCannotBeKept(t *testing.T) {
+	s := newRemoteStage(t)
+	r, _ := s.fresh(t)
+	r.receive(s.message(t, 2, "log: {level: debug}"))
+	_, sealed, _, err := r.apply(s.cfg, s.logger())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &daemon.Candidate{}
+	r.onTrial(c, sealed, time.Minute)
+	if err := os.RemoveAll(filepath.Dir(s.cfg.State)); err != nil {
+		t.Fatal(err)
+	}
+	if err = c.Confirmed(); err == nil {
+		t.Fatal("it was stored nowhere")
+	}
+	c.Failed(err)
+	cfg, _, pending, err := r.apply(s.cfg, s.logger())
+	if err != nil || pending || cfg.Log.Level != "info" {
+		t.Errorf("%v, %v, log level %s", err, pending, cfg.Log.Level)
+	}
+	if st := r.status(); st.Seen != 2 || st.InUse != 0 || !strings.Contains(st.Refused, "store the remote configuration") {
 		t.Errorf("%+v", st)
 	}
 }
@@ -144,15 +172,19 @@ func TestRemoteTrial(t *testing.T) {
 	if st := r.status(); st.Seen != 2 || st.InUse != 1 || st.Refused != "no broker" {
 		t.Errorf("%+v", st)
 	}
-	if _, cfg := s.fresh(t); cfg.Log.Level != "debug" {
+	r, cfg := s.fresh(t)
+	if cfg.Log.Level != "debug" {
 		t.Error("what was confirmed is forgotten after a restart")
+	}
+	if st := r.status(); st.Seen != 2 || st.InUse != 1 || st.Refused != "no broker" {
+		t.Errorf("after a restart %+v", st)
 	}
 
 	// The operator of the file decides, now and later: another key, a section that
 	// is closed now.
 	s.cfg = remoteAgent(t, filepath.Dir(s.cfg.State), s.key.PublicText(), ", sections: [queue]")
-	if _, cfg := s.fresh(t); cfg.Log.Level != "info" || !strings.Contains(s.log.String(), "does not fit any more") {
-		t.Error("a section that was closed is still changed")
+	if r, cfg := s.fresh(t); cfg.Log.Level != "info" || !strings.Contains(s.log.String(), "does not fit any more") || r.status().InUse != 0 {
+		t.Errorf("a section that was closed is still changed: %+v", r.status())
 	}
 	stranger, err := transport.NewSigningKey()
 	if err != nil {
