@@ -3,6 +3,7 @@ package evaluator
 import (
 	"cmp"
 	"context"
+	"crypto/ed25519"
 	"fmt"
 	"slices"
 	"strings"
@@ -167,6 +168,12 @@ func (c evaluatorClock) Sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
+// several reports whether keys, of which each epoch of a key set has one, are of more
+// than one key holder.
+func several(keys []ed25519.PublicKey) bool {
+	return slices.ContainsFunc(keys, func(k ed25519.PublicKey) bool { return !k.Equal(keys[0]) })
+}
+
 // deliver takes results from the outbox to the broker, or to the key holder.
 func (d *durable) deliver(ctx context.Context, client transport.Client) error {
 	s, c := d.s, d.s.cfg.Store
@@ -177,7 +184,7 @@ func (d *durable) deliver(ctx context.Context, client transport.Client) error {
 	courier, err := delivery.New(delivery.Options{
 		Spool: d.store.outbox, Client: client, ChunkSize: int(s.cfg.Broker.ChunkSize), Prefix: s.cfg.Broker.TopicPrefix, Name: s.cfg.Name, Key: s.signer,
 		Number: func() (uint64, uint64, error) { boot, n := s.state.sequence("ask"); return boot, n, nil },
-		Level:  level, Receivers: d.holders, Objects: 8, Receipt: c.ReceiptTimeout, First: c.RetryMin, Last: c.RetryMax,
+		Level:  level, Receivers: d.holders, Shared: several(d.holders[holderName]), Objects: 8, Receipt: c.ReceiptTimeout, First: c.RetryMin, Last: c.RetryMax,
 		Before: d.store.delivered, Clock: evaluatorClock{s.now, time.Now()}, Logger: s.log,
 	})
 	if err != nil {

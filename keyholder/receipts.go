@@ -125,7 +125,7 @@ func (r *Receipts) fresh(res *Result) error {
 	if !r.seen.has(res) {
 		return nil
 	}
-	r.answer(res.Evaluator, transport.ReceiptItem{Object: res.ID, Outcome: transport.Taken})
+	r.taken(res)
 	return fmt.Errorf("%w: %s of %s, boot epoch %d, sequence %d; is the store of the evaluator an old copy?", ErrRepeated, res.Program, res.Evaluator, res.BootEpoch, res.Sequence)
 }
 
@@ -173,6 +173,12 @@ func (r *Receipts) read(res *Result) error {
 			return fmt.Errorf("receipts: %w", err)
 		}
 	}
+	r.taken(res)
+	return nil
+}
+
+// taken queues the receipt of a result, and remembers it for who misses that and asks.
+func (r *Receipts) taken(res *Result) {
 	r.mu.Lock()
 	r.known[res.ID] = true
 	r.order = append(r.order, res.ID)
@@ -182,12 +188,12 @@ func (r *Receipts) read(res *Result) error {
 	}
 	r.mu.Unlock()
 	r.answer(res.Evaluator, transport.ReceiptItem{Object: res.ID, Outcome: transport.Taken})
-	return nil
 }
 
 // refuse answers for a result that came again or cannot be read, so that its evaluator
 // does not wait for a receipt, and with it every later result of the program. The one
-// that failed for want of something here may come once more.
+// that failed for want of something here, such as a key that a copy of the key set has
+// not got yet, may come once more.
 func (r *Receipts) refuse(topic string, sealed []byte, err error, receiver *transport.Receiver) {
 	switch {
 	case errors.Is(err, ErrRepeated): // answered
@@ -206,6 +212,9 @@ func (r *Receipts) refuse(topic string, sealed []byte, err error, receiver *tran
 	switch {
 	case errors.Is(err, transport.ErrReplayed) && r.has(it.Object):
 		it.Outcome, it.Reason = transport.Taken, ""
+	case errors.Is(err, transport.ErrWrongKey):
+		it.Reason = transport.Reason(transport.ErrWrongKey)
+		receiver.Forget(topic, it.Object)
 	case it.Reason == transport.ReasonOther:
 		receiver.Forget(topic, it.Object)
 	default:

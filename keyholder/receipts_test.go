@@ -154,6 +154,8 @@ func TestReceipts(t *testing.T) {
 	end = watch("holder3")
 	send(again)
 	expect(again, transport.Taken, "")
+	ask(again) // its receipt can be lost
+	expect(again, transport.Taken, "")
 	end()
 	// What cannot be read is refused, so that its evaluator does not wait for ever; but
 	// nobody else can have a result refused by sending it where it does not belong.
@@ -186,13 +188,46 @@ func TestReceipts(t *testing.T) {
 	}
 	ask(before)
 	expect(before, transport.Refused, "unknown_signer")
+	// One under a key that comes here later: the keys were rotated elsewhere.
+	path := filepath.Join(s.Dir(), ManifestFile)
+	manifest, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rotated, err := Open(s.Dir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := rotated.Rotate(RotateOptions{Overlap: time.Hour, Now: at(day0.AddDate(0, 1, 0))}); err != nil {
+		t.Fatal(err)
+	}
+	exchange := func() {
+		t.Helper()
+		other, err := os.ReadFile(path)
+		if err == nil {
+			err = transport.WriteFile(path, manifest)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		manifest = other
+	}
+	exchange()
+	early := newCloud(t, rotated, rotated.manifest.Current(), key).result([]float64{0.5}, nil)
+	send(early)
+	expect(early, transport.Refused, "wrong_key")
+	exchange()
+	ask(early)
+	expect(early, transport.Unknown, "")
+	send(early)
+	expect(early, transport.Taken, "")
 	end()
-	if len(read) != 4 || len(refused) != 6 {
+	if len(read) != 5 || len(refused) != 7 {
 		t.Errorf("%d results were read, %d refused", len(read), len(refused))
 	} else if err := errors.Join(<-refused, <-refused); !errors.Is(err, ErrRepeated) || !errors.Is(err, transport.ErrReplayed) {
 		t.Errorf("refused: %v", err)
 	}
-	if len(read) != 4 || <-read != transport.ObjectID(first) || <-read != transport.ObjectID(second) || <-read != transport.ObjectID(third) || <-read != transport.ObjectID(fourth) {
+	if len(read) != 5 || <-read != transport.ObjectID(first) || <-read != transport.ObjectID(second) || <-read != transport.ObjectID(third) || <-read != transport.ObjectID(fourth) || <-read != transport.ObjectID(early) {
 		t.Errorf("%d more results were read, want each once", len(read))
 	}
 }

@@ -41,6 +41,9 @@ type Options struct {
 	Levels map[string]Level // by stream
 	// Receivers are the public keys by name whose receipts count.
 	Receivers map[string][]ed25519.PublicKey
+	// Shared: the receivers have decryption keys of their own, each for some of the
+	// objects. That one has not the key of an object then says nothing.
+	Shared bool
 
 	Objects int           // objects that are read and sent at a time, over all streams; 0: 4
 	Receipt time.Duration // wait for a receipt before asking; 0: 30 s

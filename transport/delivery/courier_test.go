@@ -468,6 +468,33 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// Where receivers have keys of their own, one that has not the key of an object cannot
+// refuse it in the name of the one that has, neither at once nor when it is asked.
+func TestSharedRefusals(t *testing.T) {
+	b := start(t, broker.Options{})
+	end := newFarEnd(t, b.URL())
+	sealed := object(1, 5000)
+	id := transport.ObjectID(sealed)
+	var asks atomic.Int64
+	end.outcome = func([32]byte) transport.ReceiptItem {
+		return transport.ReceiptItem{Object: id, Outcome: transport.Refused, Reason: "wrong_key"}
+	}
+	end.asked = func([32]byte) *transport.ReceiptItem {
+		if asks.Add(1) == 1 {
+			return &transport.ReceiptItem{Object: id, Outcome: transport.Refused, Reason: "wrong_params"}
+		}
+		return &transport.ReceiptItem{Object: id, Outcome: transport.Taken}
+	}
+	s := newSpool(t, t.TempDir())
+	put(t, s, "env", sealed)
+	s.Close()
+	cr := courier(t, s, dial(t, b.URL(), "board"), func(o *Options) { o.Shared, o.Held = true, time.Hour })
+	run(t, cr)
+	if st := cr.Stats(); st.Delivered != 1 || st.Refused != 0 || st.Asks != 2 {
+		t.Errorf("%+v", st)
+	}
+}
+
 // Receipts that are not signed by a trusted receiver, or not for this sender,
 // delete nothing.
 func TestForgedReceipts(t *testing.T) {

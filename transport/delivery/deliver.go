@@ -223,6 +223,9 @@ func (c *Courier) recycle(b *[]byte) {
 // it has had this number, or this place in time, from the same sender.
 var final = map[string]bool{transport.Reason(transport.ErrReplayed): true, "duplicate_window": true}
 
+// foreign are the refusals of a receiver that has not the key of an object.
+var foreign = map[string]bool{transport.Reason(transport.ErrWrongKey): true, transport.Reason(transport.ErrWrongParams): true}
+
 // settled reports whether a receipt ends the matter, and how.
 func settled(it transport.ReceiptItem) (done bool, err error) {
 	switch {
@@ -351,6 +354,9 @@ func (c *Courier) handle(d transport.Delivery) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, it := range r.Items {
+		if c.o.Shared && it.Outcome == transport.Refused && foreign[it.Reason] {
+			continue
+		}
 		select {
 		case c.waiting[it.Object] <- it:
 		default: // nobody waits, or not for so many
