@@ -183,20 +183,27 @@ func lock(dir string) (func(), error) {
 // Claim takes the name by which this process is known at a broker, until release. Two
 // clients of one name take the connection from each other, and each gets some of the
 // results. It fails where another process on this machine that reads with the same key
-// set has it; where no file can be written in the key set's directory, nothing is
-// claimed.
+// set has it; where no file can be written in the key set's directory, or its file system
+// has no locks, nothing is claimed.
 func (r *Reader) Claim(url, client string) (release func(), err error) {
 	path := filepath.Join(r.view.Load().set.dir, ".watch-"+digest([]byte(url + "\n" + client))[:16])
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, secretMode)
 	if err != nil {
 		return func() {}, nil
 	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
+	switch err := flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); {
+	case errors.Is(err, unix.EWOULDBLOCK):
 		f.Close()
 		return nil, fmt.Errorf("%w: %s is connected to %s from this machine already; stop that one, or give this one a broker.client_id of its own: results would go to either", ErrClaimed, client, url)
+	case err != nil:
+		f.Close()
+		return func() {}, nil
 	}
 	return func() { f.Close() }, nil
 }
+
+// flock is replaced in a test.
+var flock = unix.Flock
 
 func digest(b []byte) string {
 	h := sha256.Sum256(b)

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/internal/daemon"
 	"github.com/hencedge/hencedge/transport"
@@ -201,6 +203,38 @@ func TestWatchReadsNoMore(t *testing.T) {
 		if err := client.Close(context.Background()); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+// TestClaim: one client id at one broker belongs to one process. Where the file system has
+// no locks, as some of networks, nothing is refused.
+func TestClaim(t *testing.T) {
+	s := newSet(t)
+	r := reader(t, s, ReaderOptions{Signers: trust(signingKey(t))})
+	release, err := r.Claim("mqtt://a", "holder")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Claim("mqtt://a", "holder"); !errors.Is(err, ErrClaimed) {
+		t.Errorf("the same again: %v", err)
+	}
+	if other, err := r.Claim("mqtt://b", "holder"); err != nil {
+		t.Errorf("at another broker: %v", err)
+	} else {
+		other()
+	}
+	release()
+	if again, err := r.Claim("mqtt://a", "holder"); err != nil {
+		t.Errorf("after its release: %v", err)
+	} else {
+		again()
+	}
+	flock = func(int, int) error { return unix.ENOLCK }
+	defer func() { flock = unix.Flock }()
+	if none, err := r.Claim("mqtt://a", "holder"); err != nil {
+		t.Errorf("without locks: %v", err)
+	} else {
+		none()
 	}
 }
 
