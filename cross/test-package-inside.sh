@@ -226,7 +226,7 @@ mkdir /var/lib/hencedge/keys # somebody's
 must dpkg -P hencedge
 must_not test -e /var/lib/hencedge/agent
 must_not test -e /var/lib/hencedge/evaluator
-must rmdir /var/lib/hencedge/keys
+must rmdir /var/lib/hencedge/keys /var/lib/hencedge
 must_not test -e /etc/default/hencedge-agent
 must test -e /etc/hencedge/agent.yaml # the operator's own
 must_not systemctl is-enabled --quiet hencedge-agent
@@ -235,7 +235,8 @@ step 'without the package'
 must_not /root/hencedge service install 2>said
 must grep -q 'sees nothing below /root: copy it to /usr/local/bin' said
 cp /root/hencedge /usr/local/bin/hencedge && hash -r
-must hencedge service install --drop-in credentials 2>said
+(umask 077; must hencedge service install --drop-in credentials 2>said)
+must test "$(stat -c '%U %a' /var/lib/hencedge)" = 'root 755'
 must grep -q 'credentials.conf is there already and stays' said
 must cmp /etc/systemd/system/hencedge-agent.service <(hencedge service install --show)
 must systemctl is-enabled --quiet hencedge-agent

@@ -78,7 +78,7 @@ func (a *app) printReport(r *doctor.Report) error {
 	}
 	for _, c := range r.Checks {
 		// Details of several lines (configuration errors) are indented.
-		detail := strings.ReplaceAll(c.Detail, "\n", "\n      ")
+		detail := strings.ReplaceAll(cli.Plain(c.Detail), "\n", "\n      ")
 		if _, err := fmt.Fprintf(a.std.Out, "%-4s  %s: %s\n", c.Status, c.Name, detail); err != nil {
 			return err
 		}

@@ -87,7 +87,7 @@ func absent(err error) bool {
 }
 
 func report(w io.Writer, err error) {
-	fmt.Fprintf(w, "hencedge: %v\n", err)
+	fmt.Fprintf(w, "hencedge: %s\n", cli.Plain(err.Error()))
 	var usage *cli.UsageError
 	if errors.As(err, &usage) && usage.Hint != "" {
 		fmt.Fprintln(w, usage.Hint)

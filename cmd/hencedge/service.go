@@ -237,7 +237,14 @@ func stateDir(r systemd.Role) error {
 	if err := errors.Join(uerr, gerr); err != nil {
 		return fmt.Errorf("user %s: %w", r.Name(), err)
 	}
-	if err := os.MkdirAll(filepath.Dir(r.StateDir()), 0o755); err != nil {
+	// Every user may pass, whatever root's umask is: systemd leaves what is there alone.
+	above := filepath.Dir(r.StateDir())
+	if err := os.Mkdir(above, 0o755); err == nil {
+		err = os.Chmod(above, 0o755)
+		if err != nil {
+			return err
+		}
+	} else if !errors.Is(err, fs.ErrExist) {
 		return err
 	}
 	if err := os.Mkdir(r.StateDir(), 0o700); errors.Is(err, fs.ErrExist) {

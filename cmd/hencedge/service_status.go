@@ -70,7 +70,9 @@ func (u unitState) verdict() (text string, good bool) {
 		return "running", true
 	case u.Active == "active" && u.Sub == "running":
 		return fmt.Sprintf("running, after %d restarts; last result: %s", u.Restarts, u.Result), true
-	case u.Sub == "auto-restart":
+	case u.Active == "reloading":
+		return "running, reloads its configuration", true
+	case strings.HasPrefix(u.Sub, "auto-restart"): // systemd 254 has auto-restart-queued too
 		return fmt.Sprintf("crashing: %d restarts, last result %s, exit code %d", u.Restarts, u.Result, u.ExitCode), false
 	case u.Active == "failed" && u.ExitCode == cli.ExitUsage:
 		return "failed: the configuration is not valid; see the log", false

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -107,16 +108,16 @@ func socketOf(role systemd.Role, file, socket string) (string, error) {
 	if socket != "" {
 		return socket, nil
 	}
-	usual := controlSocket(config.Control{}) // within the service itself
-	if usual == "" {
-		usual = role.ControlSocket()
-	}
+	own := controlSocket(config.Control{}) // within the service itself
+	usual := cmp.Or(own, role.ControlSocket())
 	explicit := file != ""
 	if !explicit {
 		file = role.Config()
 	}
 	c, err := controlOf(role, file)
 	switch {
+	case err == nil && c.Socket != "" && own != "" && !exists(c.Socket) && exists(own):
+		return own, nil // the service has not been restarted since the file got a path
 	case err == nil && c.Socket != "":
 		return c.Socket, nil
 	case err == nil:
@@ -125,10 +126,15 @@ func socketOf(role systemd.Role, file, socket string) (string, error) {
 	if there := config.ControlSocket(file); there != "" {
 		return there, nil
 	}
-	if _, serr := os.Stat(usual); serr == nil || !explicit && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission)) {
+	if exists(usual) || !explicit && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission)) {
 		return usual, nil
 	}
 	return "", cli.Usage(err)
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
 }
 
 // controlOf reads the control section of a role's configuration.
@@ -179,7 +185,7 @@ func (a *app) printStatus(role systemd.Role, b []byte) error {
 			health = strings.Join(s.Reasons, "\n               ")
 		}
 		lines = append(lines, fmt.Sprintf("%-14s %s", "health", health))
-		if _, err := fmt.Fprintln(a.std.Out, strings.Join(lines, "\n")); err != nil {
+		if _, err := fmt.Fprintln(a.std.Out, cli.Plain(strings.Join(lines, "\n"))); err != nil {
 			return err
 		}
 	}

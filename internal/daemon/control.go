@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -145,17 +146,21 @@ func serve(listen string, mux http.Handler, what string, log *slog.Logger) (stop
 }
 
 // listenOn opens host:port or unix:PATH. A socket that a killed process left
-// behind is replaced; one that still answers is not.
+// behind is replaced; one that somebody listens on is not, however busy he is.
 func listenOn(listen string) (net.Listener, error) {
 	path, local := strings.CutPrefix(listen, "unix:")
 	if !local {
 		return net.Listen("tcp", listen)
 	}
-	if c, err := net.DialTimeout("unix", path, time.Second); err == nil {
+	c, err := net.DialTimeout("unix", path, time.Second)
+	switch info, lerr := os.Lstat(path); {
+	case err == nil:
 		c.Close()
 		return nil, fmt.Errorf("%s is in use by another process", path)
-	}
-	if info, err := os.Lstat(path); err == nil && info.Mode().Type() == fs.ModeSocket {
+	case lerr != nil || info.Mode().Type() != fs.ModeSocket: // nothing, or what is not ours to remove
+	case !errors.Is(err, syscall.ECONNREFUSED):
+		return nil, fmt.Errorf("%s may be in use by another process: %w", path, err)
+	default:
 		if err := os.Remove(path); err != nil {
 			return nil, err
 		}

@@ -56,6 +56,7 @@ type Supervisor struct {
 
 	asked   chan request // by `reload` over the control socket
 	pending chan<- error // of the reload under way, from Run's goroutine only, as is
+	control string       // path of the control socket
 	outcome error        // what is sent there when a service works again
 	said    atomic.Bool  // whether the last line said that there is a connection
 
@@ -109,7 +110,8 @@ func (s *Supervisor) Run(ctx context.Context) (err error) {
 		return err
 	}
 	s.use(c, service, "starting")
-	stopControl, err := ServeControl(c.Control, s, c.Log)
+	s.control = c.Control
+	stopControl, err := ServeControl(s.control, s, c.Log)
 	if err != nil {
 		c.Log.Warn("there will be no answer to status", "error", err)
 		stopControl = func() {}
@@ -264,6 +266,9 @@ func (s *Supervisor) replace(ctx context.Context, before, next *Candidate) (*Can
 	service, err := s.open(ctx, next)
 	if err != nil {
 		return s.goBack(ctx, before, next, err)
+	}
+	if next.Control != s.control {
+		next.Log.Warn("control.socket takes effect with the next start", "until_then", s.control)
 	}
 	s.use(next, s.trial(next, service), "starting")
 	service, _ = s.now()

@@ -21,6 +21,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	dto "github.com/prometheus/client_model/go"
+	"golang.org/x/sys/unix"
 )
 
 // role is a service that says what it is told to say.
@@ -535,6 +536,31 @@ func TestSocketIsTakenOver(t *testing.T) {
 	}
 	if _, err := ServeMetrics("unix:"+path, &role{}, slog.New(slog.DiscardHandler)); err == nil {
 		t.Error("a file was replaced by a socket")
+	}
+}
+
+// A process that has not yet accepted those who wait is alive: its socket stays.
+func TestBusySocketIsNotTakenOver(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	fd, err := unix.Socket(unix.AF_UNIX, unix.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer unix.Close(fd)
+	if err := errors.Join(unix.Bind(fd, &unix.SockaddrUnix{Name: path}), unix.Listen(fd, 0)); err != nil {
+		t.Fatal(err)
+	}
+	for full := false; !full; {
+		c, err := net.Dial("unix", path)
+		if full = err != nil; !full {
+			defer c.Close()
+		}
+	}
+	if _, err := ServeMetrics("unix:"+path, &role{}, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "may be in use") {
+		t.Errorf("%v", err)
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Error("the socket was removed")
 	}
 }
 

@@ -76,6 +76,20 @@ func clean(s string) string {
 	}, s)
 }
 
+// Plain is text of several lines without the control characters with which a part of it
+// that came from the network, such as a name in a certificate, could drive the terminal.
+func Plain(text string) string {
+	lines := strings.Split(text, "\n")
+	for i, l := range lines {
+		fields := strings.Split(l, "\t")
+		for k, f := range fields {
+			fields[k] = clean(f)
+		}
+		lines[i] = strings.Join(fields, "\t")
+	}
+	return strings.Join(lines, "\n")
+}
+
 // Bytes is n in words: "812 B", "28.0 KiB", "1.3 MiB".
 func Bytes(n int64) string {
 	const step = 1024
