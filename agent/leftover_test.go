@@ -150,7 +150,10 @@ func TestLeftovers(t *testing.T) {
 		t.Fatal("cannot write")
 	}
 	cmd := exec.Command(os.Args[0], "-test.run", "^TestLeftovers$", "-test.v")
-	cmd.Env = append(os.Environ(), "HENCEDGE_LEFTOVERS="+file)
+	// Where Linux or Go's runtime interrupts vector code they keep its registers, up to
+	// 256 numbers, until the next interruption: a matter of the machine's load, not of
+	// what the agent wipes.
+	cmd.Env = append(os.Environ(), "HENCEDGE_LEFTOVERS="+file, "GODEBUG=asyncpreemptoff=1")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -160,7 +163,7 @@ func TestLeftovers(t *testing.T) {
 	if err := json.NewDecoder(strings.NewReader(text)).Decode(&left); !ok || err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	if left.Raw > markWindow/2 || left.Scaled > markWindow/2 {
+	if left.Raw > markWindow/8 || left.Scaled > markWindow/8 {
 		t.Errorf("of %d samples %d are left as they were read and %d as they were encoded", 2*markSamples, left.Raw, left.Scaled)
 	}
 }
