@@ -37,7 +37,7 @@ type events struct {
 	ready   []row
 	trouble func() error // why no message can come
 	mu      sync.Mutex
-	heard   time.Time // when the last message came, or next was called first; real time
+	heard   time.Time // when a message came, or was seen to be able to come, last; zero before next; real time
 
 	late func() // a row was too late
 	lost func() // a message was lost, or had no usable time
@@ -70,15 +70,18 @@ func openEvents(m Machine, s config.Stream) (*events, error) {
 	return e, err
 }
 
-// silence says why no message can come, and when the last one did; nil when one can.
+// silence says why no message can come, and since when; nil when one can.
 func (e *events) silence() (since time.Time, why error) {
+	why = e.trouble()
 	e.mu.Lock()
-	since = e.heard
-	e.mu.Unlock()
-	if since.IsZero() {
-		return since, nil // nobody waits for one yet
+	defer e.mu.Unlock()
+	switch {
+	case e.heard.IsZero():
+		return e.heard, nil // nobody waits for one yet
+	case why == nil:
+		e.heard = time.Now()
 	}
-	return since, e.trouble()
+	return e.heard, why
 }
 
 // take makes a row of a message. It never blocks.
