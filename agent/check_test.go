@@ -24,7 +24,7 @@ func TestCheckNamesThePlace(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = other.Save(filepath.Join(s.dir, "loose.key"))
-	for name, mode := range map[string]os.FileMode{"loose.key": 0o644, "loose.secret": 0o640, "loose.public": 0o666} {
+	for name, mode := range map[string]os.FileMode{"loose.key": 0o644, "loose.secret": 0o640, "odd.secret": 0o610, "loose.public": 0o666} {
 		if name != "loose.key" {
 			_ = os.WriteFile(filepath.Join(s.dir, name), []byte("x"), 0o600)
 		}
@@ -49,6 +49,7 @@ func TestCheckNamesThePlace(t *testing.T) {
 		"directory":         {"public.key", ".", []string{"3:20: keys.public_key", "it is a directory", "name the file in it"}},
 		"loose public key":  {"public.key", "loose.public", []string{"3:20: keys.public_key", "can change it", "chmod go-w "}},
 		"loose secret":      {"{public_key: public.key}", "{mode: symmetric, secret_key: loose.secret}", []string{"3:37: keys.secret_key", "chmod go-rwx"}},
+		"odd secret":        {"{public_key: public.key}", "{mode: symmetric, secret_key: odd.secret}", []string{"3:37: keys.secret_key", "chmod go-rwx"}},
 		"loose signing key": {"signing_key: signing.key", "signing_key: loose.key", []string{"4:14: signing_key"}},
 		"no signing key":    {"signing_key: signing.key", "signing_key: gone/none.key", []string{"4:14: signing_key", "hencedge keys identity"}},
 		"ca":                {"ca: ca.pem", "ca: password", []string{"broker.ca", "password"}},

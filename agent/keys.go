@@ -180,8 +180,8 @@ func readKey(path string, barred fs.FileMode) ([]byte, error) {
 		return nil, fmt.Errorf("%w %s: %w", ErrKey, path, errDirectory)
 	case !info.Mode().IsRegular():
 		return nil, fmt.Errorf("%w %s: not a regular file", ErrKey, path)
-	case info.Mode().Perm()&barred&0o044 != 0:
-		return nil, fmt.Errorf("%w %s: others than its owner can read it (mode %04o); run: chmod go-rwx %s", ErrKey, path, info.Mode().Perm(), path)
+	case info.Mode().Perm()&barred&^0o022 != 0:
+		return nil, fmt.Errorf("%w %s: others than its owner can use it (mode %04o); run: chmod go-rwx %s", ErrKey, path, info.Mode().Perm(), path)
 	case info.Mode().Perm()&barred != 0:
 		return nil, fmt.Errorf("%w %s: others than its owner can change it (mode %04o); run: chmod go-w %s", ErrKey, path, info.Mode().Perm(), path)
 	case info.Size() > maxKeyFile:
