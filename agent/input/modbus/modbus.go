@@ -186,9 +186,9 @@ func (b block) halves() []block {
 // which is divided where the device may refuse a part of it or to give the parts
 // together. Any other failure ends the poll, and the connection unless a gateway says
 // that the unit does not answer; it is one of the unit only where nothing was answered in
-// this turn, since some units are silent about what they do not have. The next poll
-// begins with the block behind. With errLapsed next is the block to go on with. once is
-// ctx with the timeout.
+// this turn, since some units are silent about what they do not have. The next poll goes
+// on with the block behind, after the first one, whose answer says that the unit is there.
+// With errLapsed next is the block to go on with. once is ctx with the timeout.
 func (m *Input) poll(ctx, once context.Context, from int) (next int, err error) {
 	l, err := m.line.connected(once)
 	if err != nil {
@@ -227,11 +227,12 @@ func (m *Input) poll(ctx, once context.Context, from int) (next int, err error) 
 			if errors.Is(err, os.ErrDeadlineExceeded) && !errors.Is(err, ErrFrame) {
 				err = fmt.Errorf("unit %d does not answer within %s: %w", *m.cfg.Modbus.Unit, m.cfg.Timeout, err)
 			}
+			stay := 0
 			if m.heard && ctx.Err() == nil {
 				m.unanswered(b, err)
-				err = nil
+				stay, err = min(1, i), nil
 			}
-			m.blocks = slices.Concat(m.blocks[i+1:], m.blocks[:i+1])
+			m.blocks = slices.Concat(m.blocks[:stay], m.blocks[i+1:], m.blocks[stay:i+1])
 			return 0, err
 		default:
 			m.line.answered()

@@ -448,6 +448,54 @@ func TestSilentRegisters(t *testing.T) {
 	}
 }
 
+// However many registers a unit is silent about, it is not taken for one that is away.
+func TestMostlySilent(t *testing.T) {
+	addr := inputtest.ModbusServer(t, &plant{unit: 7})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() { // it hangs up instead of being silent, which takes no time
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			for req := make([]byte, 12); ; {
+				if _, err := io.ReadFull(c, req); err != nil || binary.BigEndian.Uint16(req[8:]) > 0 {
+					break
+				}
+				if oneAnswer(struct {
+					io.Reader
+					io.Writer
+				}{bytes.NewReader(req), c}, addr) != nil {
+					break
+				}
+			}
+			c.Close()
+		}
+	}()
+	m := unit(t, new(Lines), "tcp://"+l.Addr().String(), 7, 20*time.Second, time.Nanosecond)
+	for _, at := range []int{0, 20, 40, 60} {
+		sensor(t, m, source("holding", at, "uint16", "big"))
+	}
+	m.blocks, m.line = m.patient(join(m.points, true)), m.lines.join(m.url, m.cfg.Modbus.Line)
+	defer m.lines.part(m.line)
+	for n := range uint64(10) {
+		if err := m.turn(t.Context()); err != nil || m.count.Values.Load() != n+1 {
+			t.Fatalf("turn %d: %d values, %v", n, m.count.Values.Load(), err)
+		}
+	}
+	asked := map[uint16]int{}
+	for _, b := range m.blocks {
+		asked[b.address] = b.backoff.Failures()
+	}
+	if asked[0] != 0 || asked[20] < 3 || asked[40] < 3 || asked[60] < 3 {
+		t.Errorf("failures by address: %v", asked)
+	}
+}
+
 // Neighbours share a request; nothing else is read.
 func TestJoin(t *testing.T) {
 	m := open(t, "tcp://127.0.0.1:1")
