@@ -2,7 +2,9 @@ package program
 
 import (
 	"errors"
+	"fmt"
 	"math"
+	"math/rand/v2"
 	"strings"
 	"testing"
 )
@@ -37,6 +39,8 @@ func TestRefusals(t *testing.T) {
 		{"edge13-d3", deep, ErrSize, "(", []string{"nested more than 64"}},
 		{"edge13-d3", "mean(temp)", ErrName, "temp", []string{"unknown variable `temp`", "the inputs are s, t, w, x, y, z"}},
 		{"edge13-d3", "mena(x)", ErrName, "mena(x)", []string{`unknown function "mena"`, "did you mean mean(x)?"}},
+		{"edge13-d3", "var2(x)", ErrName, "var2(x)", []string{"did you mean var(x)?"}},
+		{"edge13-d3", "sud(x)", ErrName, "sud(x)", []string{"did you mean std(x)?"}},
 		{"edge13-d3", "average(x)", ErrName, "average(x)", []string{"did you mean mean(x)?"}},
 		{"edge13-d3", "fourier(x)", ErrName, "fourier(x)", []string{"the functions are cov, dot, lag"}},
 		{"edge13-d3", "mean", ErrName, "mean", []string{"mean is a function: mean(x)"}},
@@ -154,6 +158,9 @@ func TestFolding(t *testing.T) {
 		{"var(3*x + 7)", "9*var(x)"},
 		{"var(x - mean(x))", "var(x)"},
 		{"cov(x, x)", "var(x)"},
+		{"cov(x, z) + cov(z, x)", "2*cov(x, z)"},
+		{"mean(y) + cov(x, z - z)", "mean(y)"},
+		{"mean(y) + cov(z - z, x)", "mean(y)"},
 		{"x*x*x*x", "x^4"},
 		{"(x*y)*(x*y)", "x^2*y^2"},
 		{"poly(x, [0, 0, 1])", "x^2"},
@@ -189,6 +196,22 @@ func TestFolding(t *testing.T) {
 		if math.Abs(a.out.A-b.out.A) > 1e-9*math.Abs(b.out.A) || math.Abs(a.out.B-b.out.B) > 1e-9*(1+math.Abs(b.out.B)) {
 			t.Errorf("%s and %s are read differently: %+v, %+v", c[0], c[1], a.out, b.out)
 		}
+	}
+}
+
+// TestLetOnce: what has a name is computed once, for each window that it is asked of.
+func TestLetOnce(t *testing.T) {
+	expr := "let a0 = x + prev(y); "
+	for i := range 40 {
+		expr += fmt.Sprintf("let a%d = a%d - a%d/2; ", i+1, i, i)
+	}
+	c := mustCompile(t, "edge13-d3", expr+"1099511627776*a40")
+	checkPlain(t, c, rand.New(rand.NewPCG(7, 7)))
+}
+
+func TestPolyRange(t *testing.T) {
+	if lo, hi := polyRange([]float64{1, 0, 1}, 20, 30); lo != 351 || hi != 901 {
+		t.Errorf("1 + x^2 over 20 to 30: %g to %g, want 351 to 901 (at 25: 626, 50*5 and 25)", lo, hi)
 	}
 }
 
@@ -255,7 +278,16 @@ func TestCheckSource(t *testing.T) {
 		"is not an input":       func(s *Source) { s.Present = map[Input]int{{"a", "nine", 0}: 3} },
 		"windows hold 1 to 20":  func(s *Source) { s.Present = map[Input]int{{"a", "one", 0}: 21} },
 		"has levels 0 to 3":     func(s *Source) { v := s.Vars["x"]; l := 4; v.Stream.Level = &l; s.Vars = map[string]Var{"x": v} },
-		"set log_scale: 29":     func(s *Source) { v := s.Vars["x"]; v.Stream.LogScale = 200; s.Vars = map[string]Var{"x": v} },
+		"leave out level:": func(s *Source) {
+			l := 0
+			for name, v := range s.Vars {
+				v.Stream.Level, v.Stream.LogScale = &l, 29
+				s.Vars[name] = v
+			}
+			s.Expr = "mean(x*z)"
+		},
+		"`var(x)` does not depend on its inputs": func(s *Source) { s.Expr, s.Vars = "var(x)", testVars("edge13-d3", 1) },
+		"set log_scale: 29":                      func(s *Source) { v := s.Vars["x"]; v.Stream.LogScale = 200; s.Vars = map[string]Var{"x": v} },
 	} {
 		src := Source{Name: "p", Expr: "mean(x)", Vars: testVars("edge13-d3", 20)}
 		change(&src)

@@ -68,7 +68,7 @@ func functionNames() []string {
 }
 
 // nearest is the candidate that differs from name by the fewest edits, at most
-// a third of its length; "" if none does.
+// a third of its length; "" if none does, the first of several.
 func nearest(name string, candidates []string) string {
 	if len(name) > 64 {
 		return ""
@@ -78,8 +78,7 @@ func nearest(name string, candidates []string) string {
 		if len(c) > 64 {
 			continue
 		}
-		d := distance(strings.ToLower(name), strings.ToLower(c))
-		if d < best || d == best && at != "" && c < at {
+		if d := distance(strings.ToLower(name), strings.ToLower(c)); d < best {
 			best, at = d, c
 		}
 	}

@@ -212,9 +212,6 @@ func (g *graph) cov(at ast.Node, a, b *node) *node {
 	if x.op == opConst || y.op == opConst {
 		return g.constant(at, 0)
 	}
-	if x.id > y.id {
-		x, y = y, x
-	}
 	return g.lin(at, 0, term{c, g.intern(node{op: opCov, args: []*node{x, y}, at: at})})
 }
 

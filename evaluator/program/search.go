@@ -130,7 +130,10 @@ func (s *search) plan(pol policy) (*plan, *Error) {
 	}
 	v := e.eval(root)
 	e.enter(root)
-	if p.err == nil && (v.a == 0 || !finite(v.a) || !finite(v.b.value())) {
+	if p.err == nil && v.a == 0 {
+		p.fail(ErrConstant, "", "%s does not depend on its inputs", p.text())
+	}
+	if p.err == nil && (!finite(v.a) || !finite(v.b.value())) {
 		p.fail(ErrConstant, "", "%s has no finite value", p.text())
 	}
 	if p.err == nil && sqrt && v.hi < 0 {

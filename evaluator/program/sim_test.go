@@ -315,3 +315,14 @@ func TestLastSlots(t *testing.T) {
 		t.Errorf("only %d programs fit", ran)
 	}
 }
+
+// TestPlainTable runs what random programs seldom draw.
+func TestPlainTable(t *testing.T) {
+	for _, expr := range []string{
+		"poly(x + z, [1, 2, 3])", "poly(2*x, [1, 2, 3])", "poly(2*x + 3*y, [0, 1, 0, 0.5])", "poly(x + 1, [0, 0, 1])", "poly(x - mean(x), [1, 0, 1])",
+		"mean(x*mean(y)*z)", "mean(x^2*mean(y)^2)", "(x*mean(z))^2", "dot(x*mean(z), y)", "dot(s*mean(z) + mean(x), [1, 2, 3, 4, 5])", "cov(x*z + mean(y), 2*w)",
+		"dot(s, [2, 2, 2, 2, 2]) - 10*mean(s) + mean(x)", "(2*x)^3*(3*z)", "-(x - 1)*(2 - z)", "cov(3*x - 1, z) + cov(z, x)", "sum(x - mean(x)*z)",
+	} {
+		checkPlain(t, mustCompile(t, "std14-d5", expr), rand.New(rand.NewPCG(8, 8)))
+	}
+}
