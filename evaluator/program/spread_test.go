@@ -50,6 +50,9 @@ func TestSpreadSums(t *testing.T) {
 	if s := d.sum(16, 10); s.own.sd != 4 || s.common.sd != 10 || s.fixed != 16 {
 		t.Errorf("sum over slots: %+v", s)
 	}
+	if l := d.limit(); math.Abs(l-(2*laplace(1).limit()+1)) > 1e-6*l {
+		t.Errorf("limit %g: the parts of an error are not said to be independent", l)
+	}
 	if s := d.shared(); s.own.sd != 0 || s.common.sd != 2 {
 		t.Errorf("shared: %+v", s)
 	}
@@ -124,4 +127,108 @@ func sumInts(v []int) (sum int) {
 		sum += x
 	}
 	return sum
+}
+
+// TestEveryNoiseIsCounted adds up the variances of a plan's noises, as if all of them were
+// independent, and holds each step's error against that: a promise may count more, for
+// what may depend on each other, but never less.
+func TestEveryNoiseIsCounted(t *testing.T) {
+	for _, set := range []string{"edge13-d3", "std14-d5"} {
+		noise := mustParams(t, set).Noise()
+		kinds := map[stepOp]int{}
+		for _, expr := range samplePrograms {
+			c := mustCompile(t, set, expr)
+			sd := make([]float64, len(c.steps)) // of the value in a slot
+			for i := range c.steps {
+				s := &c.steps[i]
+				kinds[s.op]++
+				a, b := &c.steps[s.a], &c.steps[s.b]
+				x, y := sd[s.a], sd[s.b]
+				product := math.Hypot(x*b.mag, y*a.mag)
+				switched := noise.KeySwitch(s.level, s.scale)
+				switch s.op {
+				case stepInput:
+					sd[i] = noise.FreshPK(s.scale)
+				case stepMulInt:
+					sd[i] = x * math.Abs(s.k) * a.scale / s.scale
+				case stepAdd, stepSub:
+					sd[i] = math.Hypot(x, y)
+				case stepMul:
+					sd[i] = math.Hypot(product, switched)
+				case stepMulRescale:
+					sd[i] = math.Hypot(math.Hypot(product, noise.KeySwitch(a.level, a.scale*b.scale)), noise.Rescale(s.scale))
+				case stepMulPlain:
+					sd[i] = math.Hypot(x, noise.Encode(s.plain.scale)*a.mag)
+				case stepRescale:
+					sd[i] = math.Hypot(x, noise.Rescale(s.scale))
+				case stepRotate:
+					sd[i] = math.Hypot(x, switched)
+				case stepSum:
+					slots := s.k
+					if s.mag == a.mag { // only one of them holds a value
+						slots = 1
+					}
+					sd[i] = math.Hypot(x*math.Sqrt(slots), switched*math.Sqrt(s.k-1))
+				default:
+					sd[i] = x
+				}
+				if counted := math.Hypot(s.dev.own.sd, s.dev.common.sd); counted < sd[i]*(1-1e-9) {
+					t.Errorf("%s: step %d (%s) counts a deviation of %g, its noises have %g", expr, i, s, counted, sd[i])
+					break
+				}
+			}
+		}
+		for op, name := range stepNames {
+			if kinds[stepOp(op)] == 0 {
+				t.Errorf("no program of %s has a %s", set, name)
+			}
+		}
+	}
+}
+
+// TestRoundedFactorIsCounted: what a factor lost by rounding stays in the error, also
+// where the factor comes out as one.
+func TestRoundedFactorIsCounted(t *testing.T) {
+	p := &planner{ch: newChain(mustParams(t, "edge13-d3")), src: &source{}, memo: map[stepKey]int{}}
+	a := p.add(step{op: stepInput, level: 1, scale: 0x1p29, mag: 1, dev: deviation{own: laplace(1)}}, "")
+	for _, r := range []float64{0.9, 1} {
+		w := p.scaleBy(a, 1, 0x1p29, r, 1-r)
+		if d := p.get(w).dev; d.fixed != 1-r || d.own.sd != 1 {
+			t.Errorf("one time for %g times: error %+v", r, d)
+		}
+	}
+}
+
+// TestPromisesStayTight holds promises against those of their parts: what the planner
+// adds to them (masks, common scales, other levels) must not be felt.
+func TestPromisesStayTight(t *testing.T) {
+	const set = "edge13-d3"
+	vars := testVars(set, 20)
+	one := 1
+	low := testStream("low", set, 20, [2]float64{-40, 125})
+	low.Level = &one
+	low.LogScale = 27
+	vars["l"] = Var{"b", low, 0}
+	bound := func(expr string) float64 {
+		c, err := Compile(Source{Name: "p", Expr: expr, Vars: vars}, mustParams(t, set))
+		if err != nil {
+			t.Fatalf("%s: %v", expr, err)
+		}
+		return c.out.Bound
+	}
+	for _, c := range []struct {
+		expr  string
+		parts float64
+	}{
+		{"y - mean(y)", 1.35 * bound("y")},
+		{"l - 0.7*w", bound("l") + 0.7*bound("w")},
+		{"x + l/1000", bound("x") + bound("l")/1000},
+		{"0.37*x - y/3 + z", 0.37*bound("x") + bound("y")/3 + bound("z")},
+		{"mean(y)", bound("y") / math.Sqrt(20)},
+		{"mean(x)*mean(l)", 125*bound("mean(x)") + bound("mean(l)")},
+	} {
+		if b := bound(c.expr); b > 1.1*c.parts {
+			t.Errorf("%s: promises %g, its parts %g", c.expr, b, c.parts)
+		}
+	}
 }
