@@ -105,7 +105,7 @@ func TestStateWithoutTheDisk(t *testing.T) {
 	if err != nil || s.health() != nil || s.close() != nil {
 		t.Fatal(err)
 	}
-	used := uint64(now.Add(time.Hour).Unix())
+	used := s.boot()
 	drawn := map[uint64]bool{}
 	for _, wrong := range []time.Time{now, time.Unix(50, 0), now, time.Unix(60, 0), now} {
 		s, err := openStateWith(path, "d", wrong, full)

@@ -83,9 +83,7 @@ func openStateWith(path, device string, now time.Time, write func(string, []byte
 	f, err := readState(path, device)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		// A start before this one, in the same second, may have lost its state: the next
-		// second is the first that nobody has.
-		s.file = stateFile{Version: stateVersion, Device: device, BootEpoch: nextBoot(uint64(max(now.Unix(), 0)), now), Reserved: map[string]uint64{}}
+		s.file = stateFile{Version: stateVersion, Device: device, BootEpoch: nextBoot(0, now), Reserved: map[string]uint64{}}
 	case err != nil:
 		lock.Close()
 		return nil, err
@@ -102,31 +100,30 @@ func openStateWith(path, device string, now time.Time, write func(string, []byte
 			return nil, err
 		}
 		s.unsaved = err
-		if now.After(earliest) && s.file.BootEpoch <= uint64(now.Unix())+1 {
-			// A boot epoch that the clock gives is new though nobody wrote it down: the
-			// next second, as without a state.
-			s.file.BootEpoch = uint64(now.Unix()) + 1
-		} else {
-			// Without a clock chance must do, and renew where it does not.
+		if !ofClock(s.file.BootEpoch, now) { // then chance must do, and renew where it does not
 			s.file.BootEpoch += mathrand.Uint64N(renewSpread)
 		}
 	}
 	return s, nil
 }
 
-// lead is how long a window has to wait at the time now until it may be numbered. What a
-// boot epoch of the clock's numbers it numbers when its second has begun: a later start
-// that has lost the state, and goes by the clock alone, comes after it. Epochs that are
-// further ahead are not the clock's.
+// lead is how long a window has to wait at the time now until it may be numbered: until
+// the second of a boot epoch of the clock's has begun. So every later start, whatever is
+// left of the state by then, has a higher one (see nextBoot).
 func (s *state) lead(now time.Time) time.Duration {
-	d := time.Unix(int64(s.boot()), 0).Sub(now)
-	if now.Before(earliest) || d > maxLead {
+	boot := s.boot()
+	if !ofClock(boot, now) {
 		return 0
 	}
-	return max(d, 0)
+	return max(time.Unix(int64(boot), 0).Sub(now), 0)
 }
 
-const maxLead = 5 * time.Second
+// ofClock reports whether a boot epoch comes from the clock: one that is further ahead
+// was drawn, or the clock is behind that of an earlier start.
+func ofClock(boot uint64, now time.Time) bool {
+	const ahead = 5 // starts in one second
+	return now.After(earliest) && boot <= uint64(now.Unix())+ahead
+}
 
 // earliest is before every time that a working clock can show.
 var earliest = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -143,13 +140,13 @@ func (s *state) health() error {
 	return s.unsaved
 }
 
-// nextBoot is the boot epoch after before: the Unix time in
-// seconds, or the next number when that is not later. So a device whose state was
-// lost, or is an old copy, does not use numbers again that it has used, unless its
-// clock is wrong too; then renew puts it right.
+// nextBoot is the boot epoch after before: the Unix time of the next second, or the next
+// number when that is not later. So a device whose state was lost, could not be written,
+// or is an old copy, does not use numbers again that it has used, unless its clock is
+// wrong too; then renew puts it right.
 func nextBoot(before uint64, now time.Time) uint64 {
 	if t := now.Unix(); t > 0 && t < 1<<40 {
-		return max(before+1, uint64(t))
+		before = max(before, uint64(t))
 	}
 	return before + 1
 }

@@ -8,7 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
+
+	"github.com/hencedge/hencedge/transport"
 )
 
 func TestStateFirstStart(t *testing.T) {
@@ -69,23 +72,45 @@ func TestStateRefuses(t *testing.T) {
 	}
 }
 
-// TestStateLostAtOnce: starts in quick succession, each after a crash, some without a
-// state, number no window twice, whatever they had time for.
+// TestStateLostAtOnce: starts in quick succession, each after a crash, with the state
+// lost, with an old copy of it, or with a disk that takes nothing, number no window
+// twice, whatever they had time for.
 func TestStateLostAtOnce(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state")
 	rapid.Check(t, func(t *rapid.T) {
 		now := time.Unix(1_700_000_000, 0)
+		pass := func() { now = now.Add(time.Duration(rapid.IntRange(0, 400).Draw(t, "passes")) * time.Millisecond) }
 		used := map[[2]uint64]bool{}
+		var old []byte
+		os.Remove(path)
 		for range rapid.IntRange(2, 5).Draw(t, "starts") {
-			if rapid.Bool().Draw(t, "lost") {
+			switch rapid.SampledFrom([]string{"kept", "copied", "lost", "restored"}).Draw(t, "state") {
+			case "copied":
+				old, _ = os.ReadFile(path)
+			case "lost":
 				os.Remove(path)
+			case "restored":
+				if old == nil {
+					break
+				}
+				if err := os.WriteFile(path, old, 0o600); err != nil {
+					t.Fatal(err)
+				}
 			}
-			s, err := openState(path, "d", now)
+			write := transport.WriteState
+			if rapid.Bool().Draw(t, "full") {
+				write = func(string, []byte) error { return unix.ENOSPC }
+			}
+			s, err := openStateWith(path, "d", now, write)
 			if err != nil {
 				t.Fatal(err)
 			}
+			defer s.lock.Close()
+			if !ofClock(s.boot(), now) {
+				break // drawn
+			}
 			for range rapid.IntRange(0, 2).Draw(t, "windows") {
-				now = now.Add(time.Duration(rapid.IntRange(0, 400).Draw(t, "passes")) * time.Millisecond)
+				pass()
 				now = now.Add(s.lead(now))
 				n, err := s.take("a")
 				if err != nil {
@@ -97,10 +122,9 @@ func TestStateLostAtOnce(t *testing.T) {
 					used[k] = true
 				}
 			}
-			now = now.Add(time.Duration(rapid.IntRange(0, 400).Draw(t, "passes")) * time.Millisecond)
+			pass()
 			s.lock.Close() // killed
 		}
-		os.Remove(path)
 	})
 }
 
