@@ -71,12 +71,15 @@ func (s *search) otherParams() (fits *Circuit) {
 
 // Useful reports whether the promised error is below a hundredth of the range
 // of results.
-func (c *Circuit) Useful() bool {
-	width := c.hi - c.lo
-	if c.out.Sqrt {
-		width = math.Sqrt(max(c.hi, 0)) - math.Sqrt(max(c.lo, 0))
+func (c *Circuit) Useful() bool { return useful(c.lo, c.hi, c.out) }
+
+// useful is Useful for values of lo to hi before the root.
+func useful(lo, hi float64, out Output) bool {
+	width := hi - lo
+	if out.Sqrt {
+		width = math.Sqrt(max(hi, 0)) - math.Sqrt(max(lo, 0))
 	}
-	return c.out.Bound < width/100
+	return out.Bound < width/100
 }
 
 // changed compiles the program with changed streams.

@@ -13,6 +13,9 @@ func (p policy) String() string {
 	if math.IsInf(p.keep, 1) {
 		parts[0] = "factors not rescaled"
 	}
+	if p.trim {
+		parts[0] = fmt.Sprintf("factors trimmed to 2^%.0f", p.keep)
+	}
 	if p.sumLow {
 		parts = append(parts, "windows summed after rescaling")
 	}

@@ -15,6 +15,9 @@ type policy struct {
 	// keep is log2 of the slot magnitude (times scale) below which a factor of
 	// a product is not rescaled. +Inf never rescales before a product.
 	keep float64
+	// trim also brings factors that hold more than that down to keep, by a multiplication
+	// with the right integer before a rescaling. It costs a level and saves the bits.
+	trim bool
 	// sumLow rescales before summing, which is cheaper and less exact.
 	sumLow bool
 	// start is the level that inputs are brought down to at once, so that
@@ -165,8 +168,28 @@ func (p *planner) lower(a int) int {
 	for p.err == nil && p.canRescale(a, p.pol.keep) {
 		a = p.rescale(a)
 	}
+	if p.pol.trim && p.err == nil {
+		a = p.trim(a)
+	}
 	return a
 }
+
+// trim rescales a to the magnitude (times scale) 2^keep, where that saves enough bits
+// to be worth a level.
+func (p *planner) trim(a int) int {
+	s := p.get(a)
+	if s.level == 0 || math.Log2(s.scale*s.mag) < p.pol.keep+trimBits {
+		return a
+	}
+	k := math.Floor(math.Exp2(p.pol.keep) / (s.scale * s.mag) * p.ch.factor[s.level])
+	if k < 1 || !p.ch.fits(s.level, s.mag, s.dev.limit(), s.scale*k) {
+		return a
+	}
+	return p.rescale(p.scaleBy(a, k, s.scale*k, 1, 0))
+}
+
+// trimBits is how many bits trim saves at least.
+const trimBits = 4
 
 // mul is a*b. It brings both factors to the lower of their levels.
 func (p *planner) mul(a, b int) int {

@@ -168,6 +168,30 @@ func TestInputsStay(t *testing.T) {
 	}
 }
 
+// TestTrimmedFactors: a window less its mean holds many bits more than it means, which
+// left no room for its powers where the window is long.
+func TestTrimmedFactors(t *testing.T) {
+	const set = "edge13-d3"
+	b := testBench(t, set)
+	for _, samples := range []int{1024, 4096} {
+		vars := map[string]Var{"v": {"a", testStream("one", set, samples, [2]float64{-0.5, 0.5}), 0}}
+		for _, expr := range []string{"mean((v - mean(v))^3)", "mean((v - mean(v))^4)"} {
+			c, err := Compile(Source{Name: "p", Expr: expr, Vars: vars}, b.ctx.Parameters())
+			if err != nil {
+				t.Errorf("%d samples: %v", samples, err)
+				continue
+			}
+			if bits := c.Explain().Result.Bits; bits < 9 {
+				t.Errorf("%s of %d samples: %.1f bits", expr, samples, bits)
+			}
+			checkPlain(t, c, rand.New(rand.NewPCG(9, 9)))
+			if w := b.worst(t, c, rand.New(rand.NewPCG(9, uint64(samples)))); w > c.out.Bound {
+				t.Errorf("%s of %d samples: error %.3g, promised %.3g", expr, samples, w, c.out.Bound)
+			}
+		}
+	}
+}
+
 func TestRunRefuses(t *testing.T) {
 	b := testBench(t, "edge13-d3")
 	c := mustCompile(t, "edge13-d3", "mean(x*y)")

@@ -20,13 +20,37 @@ type plan struct {
 	cost   float64
 }
 
-// run plans under every policy. Among the plans whose promised error is within
-// half a bit of the best, it takes the cheapest one, and starts that at the
-// lowest level at which the promise holds up.
+// run takes the best plan of the ordinary policies, or of those that trim factors
+// where that more than halves the promised error or makes a program fit that was too
+// large. It starts the plan at the lowest level at which the promise holds up.
 func (s *search) run() (*plan, *Error) {
+	best, least, err := s.cheapest(false)
+	if best != nil && best.multiplies() || best == nil && err.Kind == ErrMagnitude {
+		trimmed, bound, _ := s.cheapest(true)
+		if trimmed != nil && (best != nil && 2*bound < least || best == nil && useful(trimmed.lo, trimmed.hi, trimmed.out)) {
+			best, least = trimmed, bound
+		}
+	}
+	if best == nil {
+		return nil, err
+	}
+	for level := range s.topLevel() {
+		pol := best.policy
+		pol.start = level
+		if p, err := s.plan(pol); err == nil && p.out.Bound <= least*math.Sqrt2 && p.cost < best.cost {
+			return p, nil
+		}
+	}
+	return best, nil
+}
+
+// cheapest plans under every policy. Among the plans whose promised error is within half
+// a bit of the least, it takes the cheapest one.
+func (s *search) cheapest(trim bool) (best *plan, least float64, first *Error) {
 	var plans []*plan
-	var first *Error
+	least = math.Inf(1)
 	for i, pol := range s.policies() {
+		pol.trim = trim
 		p, err := s.plan(pol)
 		if err != nil {
 			if first == nil {
@@ -38,31 +62,17 @@ func (s *search) run() (*plan, *Error) {
 			continue
 		}
 		plans = append(plans, p)
+		least = min(least, p.out.Bound)
 		if i == 0 && !p.multiplies() {
 			break // the policies differ in nothing else
 		}
 	}
-	if len(plans) == 0 {
-		return nil, first
-	}
-	least := math.Inf(1)
-	for _, p := range plans {
-		least = min(least, p.out.Bound)
-	}
-	var best *plan
 	for _, p := range plans {
 		if p.out.Bound <= least*math.Sqrt2 && (best == nil || p.cost < best.cost) {
 			best = p
 		}
 	}
-	for level := range s.topLevel() {
-		pol := best.policy
-		pol.start = level
-		if p, err := s.plan(pol); err == nil && p.out.Bound <= least*math.Sqrt2 && p.cost < best.cost {
-			return p, nil
-		}
-	}
-	return best, nil
+	return best, least, first
 }
 
 // topLevel is the highest level of an input.

@@ -2,6 +2,7 @@ package program
 
 import (
 	"math"
+	"strings"
 	"testing"
 )
 
@@ -45,5 +46,19 @@ func TestCheapestPlan(t *testing.T) {
 	}
 	if differ < 3 {
 		t.Errorf("the choice mattered for %d programs only", differ)
+	}
+}
+
+// TestGiantSteps: a polynomial of degree 15 takes fewer products than it has powers.
+func TestGiantSteps(t *testing.T) {
+	c := mustCompile(t, "std14-d5", "poly(x, [1"+strings.Repeat(", 0.1", 15)+"])")
+	products := 0
+	for i := range c.steps {
+		if op := c.steps[i].op; op == stepMul || op == stepMulRescale {
+			products++
+		}
+	}
+	if products > 8 {
+		t.Errorf("%d products, with %v", products, c.policy)
 	}
 }

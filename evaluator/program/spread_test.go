@@ -216,6 +216,12 @@ func TestPromisesStayTight(t *testing.T) {
 		}
 		return c.out.Bound
 	}
+	// What depends on each other adds up: (x+e)^2 is off by up to 2e.
+	for expr, times := range map[string]float64{"x^2": 2, "x + x^2": 3, "x*y": 25, "x^4": 4} {
+		if b := bound(expr); b < 0.99*times*bound("x") {
+			t.Errorf("%s: promises %g, less than %g times %g", expr, b, times, bound("x"))
+		}
+	}
 	for _, c := range []struct {
 		expr  string
 		parts float64
@@ -224,11 +230,23 @@ func TestPromisesStayTight(t *testing.T) {
 		{"l - 0.7*w", bound("l") + 0.7*bound("w")},
 		{"x + l/1000", bound("x") + bound("l")/1000},
 		{"0.37*x - y/3 + z", 0.37*bound("x") + bound("y")/3 + bound("z")},
+		{"y + w", math.Hypot(bound("y"), bound("w"))},
 		{"mean(y)", bound("y") / math.Sqrt(20)},
 		{"mean(x)*mean(l)", 125*bound("mean(x)") + bound("mean(l)")},
 	} {
 		if b := bound(c.expr); b > 1.1*c.parts {
 			t.Errorf("%s: promises %g, its parts %g", c.expr, b, c.parts)
+		}
+	}
+}
+
+func TestSet(t *testing.T) {
+	for _, i := range []int{0, 1, 63, 64, 100, 500} {
+		a := set{}.with(i)
+		for _, k := range []int{0, 1, 63, 64, 100, 500} {
+			if b := (set{}).with(2).or(set{}.with(k)); a.meets(b) != (i == k) || b.meets(a) != (i == k) {
+				t.Errorf("{%d} meets {2, %d}: %v", i, k, a.meets(b))
+			}
 		}
 	}
 }
