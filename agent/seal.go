@@ -67,12 +67,13 @@ func (k *keys) seal(s *stream, w *window, id identity, clock Clock) (*sealed, er
 	fillSlots(u, s.cfg, w.values)
 	counter := binary.BigEndian.AppendUint64(nil, id.boot)
 	counter = binary.BigEndian.AppendUint64(counter, id.sequence)
-	// The digest of the values keeps copies of one machine apart that agree in all
-	// else, the state of the kernel's generator included: then equal seeds are seeds
-	// of equal windows, and their ciphertexts say nothing.
+	// The digest of the values, the scale and the key keep copies of one machine apart
+	// that agree in all else, the state of the kernel's generator included: then equal
+	// seeds are seeds of equal ciphertexts, which say nothing.
 	content := digest(u)
 	defer clear(content[:])
-	seed, err := henc.NewSeed([]byte(id.device), []byte(s.cfg.Name), id.bootID, counter, content[:])
+	scale := binary.BigEndian.AppendUint64(nil, math.Float64bits(s.scale))
+	seed, err := henc.NewSeed([]byte(id.device), []byte(s.cfg.Name), id.bootID, counter, content[:], scale, k.id[:])
 	if err != nil {
 		return nil, err
 	}

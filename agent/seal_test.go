@@ -11,14 +11,15 @@ import (
 )
 
 // TestCopiesOfAMachine: two machines with the same name, boot and counters, whose
-// kernels draw the same bytes, encrypt different windows with different randomness. In
-// symmetric mode the same would give c0' - c0 = m' - m.
+// kernels draw the same bytes, encrypt different windows, or one at two scales or under
+// two keys, with different randomness. In symmetric mode the same would give
+// c0' - c0 = m' - m, under two public keys v*(b' - b), and with it the window.
 func TestCopiesOfAMachine(t *testing.T) {
 	own := keysFor(t)
 	k := &keys{ctx: own.ctx, encryptor: secret.NewSeededEncryptor(own.ctx, own.secret), id: own.public.KeyID, seeded: true, signing: own.signing}
-	seal := func(value float64) *henc.Ciphertext {
+	seal := func(value, scale float64) *henc.Ciphertext {
 		cryptotest.SetGlobalRandom(t, 1)
-		s := &stream{cfg: testConfig(t).Streams[0], level: 1, scale: 0x1p26}
+		s := &stream{cfg: testConfig(t).Streams[0], level: 1, scale: scale}
 		w := &window{samples: 4, values: [][]float64{{value, 1, 2, 3}, {0, 0, 0, 0}, {0, 0, 0, 0}}}
 		out, err := k.seal(s, w, identity{device: "board1", boot: 1, sequence: 1, bootID: []byte("boot")}, newFakeClock())
 		if err != nil {
@@ -42,11 +43,15 @@ func TestCopiesOfAMachine(t *testing.T) {
 		}
 		return ct
 	}
-	a, again, b := seal(20), seal(20), seal(21)
+	a, again, b, finer := seal(20, 0x1p26), seal(20, 0x1p26), seal(21, 0x1p26), seal(20, 0x1p27)
+	k.id[0] ^= 1
+	other := seal(20, 0x1p26)
 	if !bytes.Equal(a.Seed[:], again.Seed[:]) {
 		t.Fatal("equal windows of equal machines differ: the test does not test what it says")
 	}
-	if bytes.Equal(a.Seed[:], b.Seed[:]) {
-		t.Error("two windows are encrypted with the same randomness")
+	for what, ct := range map[string]*henc.Ciphertext{"two windows": b, "two scales": finer, "two keys": other} {
+		if bytes.Equal(a.Seed[:], ct.Seed[:]) {
+			t.Errorf("%s, and the same randomness", what)
+		}
 	}
 }
