@@ -70,7 +70,7 @@ type farEnd struct {
 	key     *transport.SigningKey
 	rx      *transport.Receiver
 	swallow func(c *transport.Chunk) bool
-	outcome func(id [32]byte) transport.ReceiptItem  // nil: taken
+	outcome func(id [32]byte) transport.ReceiptItem  // of what came, also when it is asked for; nil: taken
 	asked   func(id [32]byte) *transport.ReceiptItem // answers asks; nil, or gives nil: what is the case
 
 	mu     sync.Mutex
@@ -88,11 +88,7 @@ func newFarEnd(t testing.TB, url string) *farEnd {
 		e.mu.Lock()
 		e.got, e.taken[id] = append(e.got, sealed), true
 		e.mu.Unlock()
-		it := transport.ReceiptItem{Object: id, Outcome: transport.Taken}
-		if e.outcome != nil {
-			it = e.outcome(id)
-		}
-		go e.send("board", it)
+		go e.send("board", e.of(id))
 		return nil
 	})
 	trust, err := transport.TrustKeys(map[string]ed25519.PublicKey{"board": testKey(t, "board").Public()})
@@ -156,13 +152,21 @@ func newFarEnd(t testing.TB, url string) *farEnd {
 			taken := e.taken[it.Object]
 			e.mu.Unlock()
 			if taken {
-				e.send("board", transport.ReceiptItem{Object: it.Object, Outcome: transport.Taken})
+				e.send("board", e.of(it.Object))
 			} else {
 				e.send("board", e.rx.Progress(it.Topic, it.Object, it.Total, it.Size))
 			}
 		}
 	})
 	return e
+}
+
+// of is what became of an object that came.
+func (e *farEnd) of(id [32]byte) transport.ReceiptItem {
+	if e.outcome != nil {
+		return e.outcome(id)
+	}
+	return transport.ReceiptItem{Object: id, Outcome: transport.Taken}
 }
 
 func (e *farEnd) send(to string, it transport.ReceiptItem) {
