@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"strings"
 	"time"
@@ -42,7 +43,8 @@ The exit code is 1 when a check failed; warnings do not count.`,
 				return usageHint(cmd, errors.New("--walk needs --agent"))
 			}
 			for _, root := range o.Roots {
-				if info, err := os.Stat(root); err != nil || !info.IsDir() {
+				// In one that this user may not look at is nothing that it can read.
+				if info, err := os.Stat(root); err != nil && !errors.Is(err, fs.ErrPermission) || err == nil && !info.IsDir() {
 					return usageHint(cmd, fmt.Errorf("--walk %s: there is no such directory", root))
 				}
 			}

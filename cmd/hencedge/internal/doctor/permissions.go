@@ -34,29 +34,39 @@ func secretFiles(role string, secrets ...config.NamedSecret) []Check {
 }
 
 // loose says how others than root and user me could change what is at path, itself
-// or by another file in its place: "" if they cannot, with world set if every user
-// can. Root (me 0) may rely on files of any user.
+// or by another file in its place, or in the place of a directory above: "" if they
+// cannot, with world set if every user can. Root (me 0) may rely on files of any user.
 func loose(path string, me int) (how string, world bool) {
-	for _, p := range []string{path, filepath.Dir(path)} {
+	if how, world = looseAt(path, me); how != "" {
+		return how, world
+	}
+	if to, err := filepath.EvalSymlinks(path); err == nil && to != path { // the way to a link, and the way that it shows
+		return looseAt(to, me)
+	}
+	return "", false
+}
+
+func looseAt(path string, me int) (how string, world bool) {
+	for p := path; ; p = filepath.Dir(p) {
 		info, err := os.Stat(p)
 		if err != nil {
 			return "", false
 		}
 		mode := info.Mode()
-		if p != path && mode&fs.ModeSticky != 0 {
-			continue // only the owner may rename there
-		}
 		if st, ok := info.Sys().(*syscall.Stat_t); ok && me != 0 && st.Uid != 0 && int(st.Uid) != me {
 			return fmt.Sprintf("%s belongs to user %d", p, st.Uid), false
 		}
 		switch {
+		case p != path && mode&fs.ModeSticky != 0: // only the owners may rename there
 		case mode.Perm()&0o002 != 0:
 			return fmt.Sprintf("%s has mode %04o", p, mode.Perm()), true
 		case mode.Perm()&0o020 != 0:
 			return fmt.Sprintf("%s has mode %04o", p, mode.Perm()), false
 		}
+		if p == filepath.Dir(p) {
+			return "", false
+		}
 	}
-	return "", false
 }
 
 // trusted checks that what a role believes without a signature cannot be changed by

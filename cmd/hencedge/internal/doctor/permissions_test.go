@@ -52,6 +52,29 @@ func TestTrustedFiles(t *testing.T) {
 	}
 }
 
+// Who can rename a directory above a file can put another file in its place, and so can
+// who has the file that a link leads to.
+func TestTrustedFilesAbove(t *testing.T) {
+	dir := t.TempDir()
+	chmod(t, dir, 0o755)
+	path := write(t, filepath.Join(dir, "shared/keys/public.key"), "x", 0o644)
+	chmod(t, filepath.Dir(path), 0o755)
+	chmod(t, filepath.Join(dir, "shared"), 0o777)
+	link := filepath.Join(t.TempDir(), "public.key")
+	if err := os.Symlink(path, link); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []string{path, link} {
+		if got := trusted("agent", os.Geteuid(), p); got.Status != Fail || !strings.Contains(got.Detail, "shared has mode 0777") {
+			t.Errorf("%s: %+v", p, got)
+		}
+	}
+	chmod(t, filepath.Join(dir, "shared"), 0o755)
+	if got := trusted("agent", os.Geteuid(), path, link); got.Status != OK {
+		t.Errorf("%+v", got)
+	}
+}
+
 func TestTrustedFilesOfAnotherUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		testenv.Missing(t, "root", "only root can give files away")
