@@ -320,6 +320,21 @@ func (s *Service) makeLanes(all []Keys) error {
 	return nil
 }
 
+// forgetKeys drops the evaluation keys once nothing computes any more, whoever still
+// holds the service: another one may follow that needs the room.
+func (s *Service) forgetKeys() {
+	s.deps.Keys = nil
+	for _, l := range s.lanes {
+		l.mu.Lock()
+		for _, e := range append(l.engines, l.spare) {
+			if e != nil {
+				clear(e.keys)
+			}
+		}
+		l.mu.Unlock()
+	}
+}
+
 // broken makes Run end with err.
 func (s *Service) broken(err error) {
 	select {

@@ -281,6 +281,7 @@ func (s *Service) Run(ctx context.Context) (err error) {
 	timer := time.AfterFunc(s.cfg.StopTimeout, stop)
 	defer timer.Stop()
 	<-done
+	s.forgetKeys()
 	return failure
 }
 

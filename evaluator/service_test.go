@@ -39,6 +39,31 @@ func TestResults(t *testing.T) {
 	}
 }
 
+// A service that has ended holds no keys, although it is asked for its state and its
+// counts: after a reload another one needs the room.
+func TestEndedServiceHoldsNoKeys(t *testing.T) {
+	started := make(chan struct{})
+	r := newRig(t, testConfig(t, prog("mean", "mean(x)", map[string]string{"x": "d1/count/temp"})), func(d *Deps) { d.OnStart = func() { close(started) } })
+	<-started
+	temp := numbers(8, 20, 1.5)
+	r.sendWindow(r.window("d1", "count", 1, epoch, temp, numbers(8, 0, 0.1)))
+	r.expect("mean", average(temp))
+	r.stop()
+	if len(r.service.lanes) == 0 || r.service.deps.Keys != nil {
+		t.Errorf("%d lanes, keys handed in: %v", len(r.service.lanes), r.service.deps.Keys != nil)
+	}
+	for _, l := range r.service.lanes {
+		for _, e := range l.engines {
+			if len(e.keys) != 0 {
+				t.Errorf("%d keys are held", len(e.keys))
+			}
+		}
+	}
+	if st := r.service.State(); st.Accepted != 1 || len(st.Keys) != 1 {
+		t.Errorf("%+v", st)
+	}
+}
+
 func TestPrograms(t *testing.T) {
 	in := map[string]string{"x": "d1/count/temp", "y": "d1/count/load"}
 	cfg := testConfig(t, prog("product", "x*y", in))

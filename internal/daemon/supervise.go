@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"runtime"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -279,8 +281,40 @@ func (s *Supervisor) replace(ctx context.Context, before, next *Candidate) (*Can
 func (s *Supervisor) open(ctx context.Context, c *Candidate) (Service, error) {
 	opened := s.takeTime(ctx, "reloading")
 	defer opened()
+	s.letGo()
 	return c.Open()
 }
+
+// letGo forgets the service that has ended and gives its memory back, so that the one
+// that follows does not need room beside it: evaluation keys can have gigabytes.
+func (s *Supervisor) letGo() {
+	s.keepReport()
+	runtime.GC()         // memory of a GPU and of pools needs two rounds
+	debug.FreeOSMemory() // the second one
+}
+
+// keepReport puts what is left of the service in its place.
+func (s *Supervisor) keepReport() {
+	service, _ := s.now()
+	was := &past{status: service.Status(), health: service.Health()}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.service = was
+}
+
+// past is what is left of a service that has ended, until another one is there.
+type past struct {
+	status any
+	health []string
+}
+
+func (p *past) Run(context.Context, func()) error { return errors.New("the service has ended") }
+func (p *past) Connected() bool                   { return false }
+func (p *past) Line() string                      { return "reloading" }
+func (p *past) Status() any                       { return p.status }
+func (p *past) Health() []string                  { return p.health }
+func (p *past) Describe(chan<- *prometheus.Desc)  {}
+func (p *past) Collect(chan<- prometheus.Metric)  {}
 
 // goBack starts the configuration before again after bad failed.
 func (s *Supervisor) goBack(ctx context.Context, before, bad *Candidate, reason error) (*Candidate, Service, error) {

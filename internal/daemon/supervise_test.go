@@ -11,12 +11,14 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+	"weak"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
@@ -474,6 +476,38 @@ func TestReloadDuringTrial(t *testing.T) {
 	}
 	if got := s.names(); !slices.Equal(got, []string{"one", "offline", "offline", "one"}) {
 		t.Errorf("services %v", got)
+	}
+}
+
+// A service that has ended is not held while the next one is made, whose keys need the
+// room.
+func TestReloadLetsGo(t *testing.T) {
+	s := newStage(t)
+	var before weak.Pointer[role]
+	held := false
+	made := 0
+	s.load(func() (*Candidate, error) {
+		return &Candidate{Control: s.socket, Log: slog.New(slog.DiscardHandler), Open: func() (Service, error) {
+			runtime.GC()
+			held = held || before.Value() != nil
+			made++
+			r := &role{name: fmt.Sprint("number ", made), ended: make(chan struct{})}
+			before = weak.Make(r)
+			return r, nil
+		}}, nil
+	})
+	end := s.start(t)
+	s.await(t, "READY=1")
+	for range 2 {
+		if err := Reload(t.Context(), s.socket); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if b, err := Ask(t.Context(), s.socket, "/status"); err != nil || !strings.Contains(string(b), "number 3") {
+		t.Errorf("%v: %s", err, b)
+	}
+	if err := end(); err != nil || held || made != 3 {
+		t.Errorf("%v, %d made, an earlier one is held: %v", err, made, held)
 	}
 }
 
