@@ -70,6 +70,13 @@ func TestExplainForms(t *testing.T) {
 		if err := json.Unmarshal(b, &back); err != nil || back.Result != e.Result || len(back.Steps) != len(e.Steps) {
 			t.Errorf("%s: does not survive JSON: %v", expr, err)
 		}
+		cost := float64(e.LimbSwitches)
+		for _, s := range e.Steps {
+			cost += float64(s.Limbs) / 8
+		}
+		if planned := newChain(c.params).cost(c.steps); math.Abs(planned-cost) > 1e-9*cost {
+			t.Errorf("%s: planned for a cost of %g, explained are %g", expr, planned, cost)
+		}
 		text := e.Text()
 		for _, s := range []string{"p = ", "std14-d5", "promise", "keys", "read as", "#0"} {
 			if !strings.Contains(text, s) {

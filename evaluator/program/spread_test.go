@@ -250,3 +250,32 @@ func TestSet(t *testing.T) {
 		}
 	}
 }
+
+// TestOperationsAddNoise: what each operation adds, to ciphertexts that have no error.
+func TestOperationsAddNoise(t *testing.T) {
+	params := mustParams(t, "edge13-d3")
+	noise := params.Noise()
+	for name, op := range map[string]func(p *planner, a int) int{
+		"product":  func(p *planner, a int) int { return p.mul(a, a) },
+		"rotation": func(p *planner, a int) int { return p.rotate(a, 5) },
+		"sum":      func(p *planner, a int) int { return p.sum(a, 8, 8) },
+		"mask":     func(p *planner, a int) int { return p.mulPlain(a, []float64{1}, 0, "mask") },
+		"rescaled": func(p *planner, a int) int { return p.rescale(a) },
+	} {
+		p := &planner{ch: newChain(params), src: &source{}, memo: map[stepKey]int{}, pol: policy{keep: math.Inf(1)}}
+		w := op(p, p.add(step{op: stepInput, level: 3, scale: 0x1p40, mag: 1}, ""))
+		if p.err != nil {
+			t.Errorf("%s: %v", name, p.err)
+			continue
+		}
+		s := p.get(w)
+		switched := noise.KeySwitch(s.level, s.scale)
+		want := map[string]float64{"product": switched, "rotation": switched * math.Sqrt2, "sum": switched * math.Sqrt(7), "rescaled": noise.Rescale(s.scale)}[name]
+		if name == "mask" {
+			want = noise.Encode(s.plain.scale)
+		}
+		if got := s.dev.own.sd; math.Abs(got-want) > 1e-9*want || want == 0 {
+			t.Errorf("%s: deviation %g, want %g", name, got, want)
+		}
+	}
+}
