@@ -138,7 +138,7 @@ func (c *Circuit) Explain() Explanation {
 		for _, a := range s.operands() {
 			rescaled[i] = max(rescaled[i], rescaled[a])
 		}
-		if s.op == stepRescale {
+		if s.op == stepRescale || s.op == stepMulRescale {
 			rescaled[i]++
 		}
 		k := s.switches()

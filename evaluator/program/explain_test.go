@@ -86,6 +86,16 @@ func TestExplainForms(t *testing.T) {
 	}
 }
 
+// TestLevels: rescalings count alone and together with a product.
+func TestLevels(t *testing.T) {
+	for expr, want := range map[string]int{"x": 0, "x*y": 1, "x^4": 1, "(x - mean(x))^3": 2} {
+		c := mustCompile(t, "edge13-d3", expr)
+		if e := c.Explain(); e.Levels != want {
+			t.Errorf("%s: %d rescalings one after another, want %d:\n%s", expr, e.Levels, want, e.Text())
+		}
+	}
+}
+
 // TestLeastLevel: the level that Explain proposes compiles and keeps its word.
 func TestLeastLevel(t *testing.T) {
 	p := mustParams(t, "edge13-d3")
