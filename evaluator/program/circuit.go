@@ -144,16 +144,11 @@ func (c *Circuit) NeedsRelin() bool {
 	return slices.ContainsFunc(c.steps, func(s step) bool { return s.op == stepMul || s.op == stepMulRescale })
 }
 
-// Rotations are the rotations whose Galois keys Run needs, ascending; those by
-// more than half the slots are given as negative ones.
+// Rotations are the rotations whose Galois keys Run needs, ascending: powers of two.
 func (c *Circuit) Rotations() []int {
 	set := map[int]bool{}
-	slots := c.params.Slots()
 	for i := range c.steps {
 		for _, k := range c.steps[i].rotations() {
-			if k > slots/2 {
-				k -= slots
-			}
 			set[k] = true
 		}
 	}

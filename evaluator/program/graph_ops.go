@@ -175,9 +175,43 @@ func (g *graph) reduceOne(at ast.Node, a *node, w []float64) *node {
 		}
 	}
 	if w == nil {
+		if c := g.centred(at, a); c != nil {
+			return c
+		}
 		return g.intern(node{op: opSum, args: []*node{a}, at: at})
 	}
 	return g.intern(node{op: opDot, args: []*node{a}, coef: w, at: at})
+}
+
+// centred is the sum of a product of two windows, of which one has a sum that does not
+// depend on the inputs, such as x - mean(x):
+//
+//	sum(a*b) = n*cov(a, b) + sum(a)*sum(b)/n
+//
+// The mean is not subtracted, which would cost a level and put its error into every
+// sample. It is nil for other products.
+func (g *graph) centred(at ast.Node, p *node) *node {
+	if p.op != opProd {
+		return nil
+	}
+	total := 0
+	for _, e := range p.exps {
+		total += e
+	}
+	if total != 2 {
+		return nil
+	}
+	a, b := p.args[0], p.args[len(p.args)-1]
+	for range 2 {
+		if a.op == opLin && slices.ContainsFunc(a.args, func(x *node) bool { return x.op == opCast }) {
+			if sum := g.reduce(at, a, nil); sum.op == opConst {
+				n := float64(p.shape.n)
+				return g.lin(at, 0, term{n, g.cov(at, a, b)}, term{sum.c / n, g.reduce(at, b, nil)})
+			}
+		}
+		a, b = b, a
+	}
+	return nil
 }
 
 // cov is the population covariance. It does not change when a constant or a

@@ -319,6 +319,7 @@ func TestLastSlots(t *testing.T) {
 // TestPlainTable runs what random programs seldom draw.
 func TestPlainTable(t *testing.T) {
 	for _, expr := range []string{
+		"mean((x - mean(x))*(y - mean(w)))", "mean((x - mean(x) + 2)*(y - mean(y) - 3))", "sum((x - 2*mean(x))^2)", "mean((x*y - mean(x*y))*(z - mean(z)))",
 		"poly(x + z, [1, 2, 3])", "poly(2*x, [1, 2, 3])", "poly(2*x + 3*y, [0, 1, 0, 0.5])", "poly(x + 1, [0, 0, 1])", "poly(x - mean(x), [1, 0, 1])",
 		"mean(x*mean(y)*z)", "mean(x^2*mean(y)^2)", "(x*mean(z))^2", "dot(x*mean(z), y)", "dot(s*mean(z) + mean(x), [1, 2, 3, 4, 5])", "cov(x*z + mean(y), 2*w)",
 		"dot(s, [2, 2, 2, 2, 2]) - 10*mean(s) + mean(x)", "(2*x)^3*(3*z)", "-(x - 1)*(2 - z)", "cov(3*x - 1, z) + cov(z, x)", "sum(x - mean(x)*z)",
