@@ -133,6 +133,17 @@ func TestErrorText(t *testing.T) {
 	}
 }
 
+func TestPosition(t *testing.T) {
+	_, err := compileFor(t, "edge13-d3", "mean(temp)")
+	var e *Error
+	if !errors.As(err, &e) {
+		t.Fatal(err)
+	}
+	if line, col := e.Position(); line != 1 || col != 6 {
+		t.Errorf("position %d:%d, want 1:6", line, col)
+	}
+}
+
 func TestLongExpressionIsCut(t *testing.T) {
 	expr := strings.Repeat("x + ", 100) + "nonsense" + strings.Repeat(" + x", 100)
 	_, err := compileFor(t, "edge13-d3", expr)
