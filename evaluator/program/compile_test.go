@@ -227,6 +227,17 @@ func TestLetOnce(t *testing.T) {
 	checkPlain(t, c, rand.New(rand.NewPCG(7, 7)))
 }
 
+// TestCentredOnce: a centred window of centred windows takes no longer with every one.
+func TestCentredOnce(t *testing.T) {
+	expr := "let a0 = x; "
+	for i := range 60 {
+		expr += fmt.Sprintf("let a%d = a%d*a%d - mean(a%d*a%d) + 1; ", i+1, i, i, i, i)
+	}
+	if _, err := compileFor(t, "edge13-d3", expr+"mean(a60*a60)"); !errors.Is(err, ErrDepth) {
+		t.Errorf("error %v, want %v", err, ErrDepth)
+	}
+}
+
 func TestPolyRange(t *testing.T) {
 	if lo, hi := polyRange([]float64{1, 0, 1}, 20, 30); lo != 351 || hi != 901 {
 		t.Errorf("1 + x^2 over 20 to 30: %g to %g, want 351 to 901 (at 25: 626, 50*5 and 25)", lo, hi)

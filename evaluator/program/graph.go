@@ -61,6 +61,7 @@ type graph struct {
 	src   *source
 	prog  *Source
 	nodes map[[32]byte]*node
+	sums  map[*node]*node // of windows, so that what is centred is looked at once
 	count int
 	err   *Error
 }

@@ -175,10 +175,14 @@ func (g *graph) reduceOne(at ast.Node, a *node, w []float64) *node {
 		}
 	}
 	if w == nil {
-		if c := g.centred(at, a); c != nil {
-			return c
+		sum, ok := g.sums[a]
+		if !ok {
+			if sum = g.centred(at, a); sum == nil {
+				sum = g.intern(node{op: opSum, args: []*node{a}, at: at})
+			}
+			g.sums[a] = sum
 		}
-		return g.intern(node{op: opSum, args: []*node{a}, at: at})
+		return sum
 	}
 	return g.intern(node{op: opDot, args: []*node{a}, coef: w, at: at})
 }

@@ -25,7 +25,7 @@ type binding struct {
 
 // lower turns the syntax tree into a graph and returns its root.
 func lower(src *source, prog *Source, tree ast.Node) (*node, error) {
-	g := &graph{src: src, prog: prog, nodes: map[[32]byte]*node{}}
+	g := &graph{src: src, prog: prog, nodes: map[[32]byte]*node{}, sums: map[*node]*node{}}
 	root := g.expr(tree, scope{}, 0)
 	if g.err != nil {
 		return nil, g.err
