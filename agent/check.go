@@ -289,24 +289,22 @@ func (c *checker) broker(deps Deps) {
 	}
 	b := c.cfg.Broker
 	files := tlsutil.Files{CA: b.CA, Cert: b.Cert, Key: b.Key, ServerName: b.ServerName}
-	if _, err := files.Config(); err != nil {
-		path := "broker.ca"
-		if b.Cert != "" && (b.CA == "" || !strings.Contains(err.Error(), b.CA)) {
-			path = "broker.cert"
-		}
+	if field, err := files.Check(); err != nil {
 		remedy := "correct the path or the file"
 		if errors.Is(err, fs.ErrPermission) {
 			remedy = "let the user that the agent runs as read the file and enter its directory"
 		}
-		c.fail(path, remedy, err)
+		c.fail("broker."+field, remedy, err)
 	}
-	if _, err := b.Password.Resolve(); err != nil {
+	secret, err := b.Password.Resolve()
+	if err != nil {
 		remedy := b.Password.Available()
 		if errors.Is(err, os.ErrPermission) {
 			remedy = "let the user that the agent runs as read it (chown root:hencedge-agent, chmod 640), or hand it over as cred:"
 		}
 		c.fail("broker.password", remedy, err)
 	}
+	clear(secret)
 }
 
 // state checks the state file without changing it.

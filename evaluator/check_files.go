@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -62,16 +61,12 @@ func (c *CheckError) file(cfg *config.Evaluator, path, remedy string, err error)
 func checkBroker(cfg *config.Evaluator, faults *CheckError) {
 	b := cfg.Broker
 	files := tlsutil.Files{CA: b.CA, Cert: b.Cert, Key: b.Key, ServerName: b.ServerName}
-	if _, err := files.Config(); err != nil {
-		path := "broker.ca"
-		if b.Cert != "" && (b.CA == "" || !strings.Contains(err.Error(), b.CA)) {
-			path = "broker.cert"
-		}
+	if field, err := files.Check(); err != nil {
 		remedy := "correct the path or the file"
 		if errors.Is(err, fs.ErrPermission) {
 			remedy = "let the user that the evaluator runs as read the file and enter its directory"
 		}
-		faults.file(cfg, path, remedy, err)
+		faults.file(cfg, "broker."+field, remedy, err)
 	}
 	secret, err := b.Password.Resolve()
 	if err != nil {

@@ -25,6 +25,18 @@ type Files struct {
 // restart. While a replacement is half written the previous pair stays in use.
 func (f Files) Config() (*tls.Config, error) { return f.config(func(error) {}) }
 
+// Check reads the files as Config does. Where that fails, field is the one to correct:
+// "ca", or "cert" for certificate and key.
+func (f Files) Check() (field string, err error) {
+	if _, err := (Files{CA: f.CA}).Config(); err != nil {
+		return "ca", err
+	}
+	if _, err := f.Config(); err != nil {
+		return "cert", err
+	}
+	return "", nil
+}
+
 // config is Config; notice is told of replacements that are not good.
 func (f Files) config(notice func(error)) (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: f.ServerName}

@@ -324,3 +324,38 @@ func TestRotation(t *testing.T) {
 		t.Errorf("without a certificate: %v, %v", got, err)
 	}
 }
+
+// The field at fault is named by which file is not good, whatever the files are called:
+// here the name of the roots begins those of certificate and key.
+func TestCheckNamesTheField(t *testing.T) {
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	ca, err := NewDevCA("test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, err := ca.Client("board1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	certPEM, keyPEM, err := PEM(cert)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string][]byte{"tls": ca.PEM(), "tls.cert": certPEM, "tls.key": keyPEM, "tls.junk": []byte("not PEM")} {
+		if err := os.WriteFile(at(name), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for want, all := range map[string][]Files{
+		"":     {{}, {CA: at("tls")}, {CA: at("tls"), Cert: at("tls.cert"), Key: at("tls.key")}},
+		"ca":   {{CA: at("tls.none")}, {CA: at("tls.junk"), Cert: at("tls.cert"), Key: at("tls.key")}},
+		"cert": {{CA: at("tls"), Cert: at("tls.none"), Key: at("tls.key")}, {CA: at("tls"), Cert: at("tls.cert"), Key: at("tls.junk")}, {CA: at("tls"), Cert: at("tls.cert")}},
+	} {
+		for _, files := range all {
+			if got, err := files.Check(); got != want || (err == nil) != (want == "") {
+				t.Errorf("%+v: %q, %v, want %q", files, got, err, want)
+			}
+		}
+	}
+}
