@@ -10,6 +10,7 @@ import (
 	"github.com/hencedge/hencedge/cutrantt/cpu"
 	"github.com/hencedge/hencedge/cutrantt/cuda"
 	"github.com/hencedge/hencedge/cutrantt/reference"
+	"github.com/hencedge/hencedge/internal/testenv"
 )
 
 // candidates are the backends of this build, the CPU's once for each variant of its
@@ -27,13 +28,29 @@ type candidate struct {
 	open          func() (cutrantt.Backend, error)
 }
 
+// need is what CUTRANTT_TEST_REQUIRE calls it: the backend, or the variant of the CPU's.
+func (c candidate) need() string { return strings.TrimPrefix(c.name, "cpu-") }
+
 // eachBackend runs f for every backend that is present.
 func eachBackend(t *testing.T, f func(t *testing.T, b cutrantt.Backend)) {
-	for _, c := range candidates {
+	t.Helper()
+	each(t, candidates, f)
+}
+
+// eachCompared runs f for every backend that is present but the reference, which
+// is the first and which f compares them with.
+func eachCompared(t *testing.T, f func(t *testing.T, b cutrantt.Backend)) {
+	t.Helper()
+	each(t, candidates[1:], f)
+}
+
+func each(t *testing.T, list []candidate, f func(t *testing.T, b cutrantt.Backend)) {
+	t.Helper()
+	for _, c := range list {
 		t.Run(c.name, func(t *testing.T) {
 			b, err := c.open()
 			if err != nil {
-				t.Skipf("backend %s: %v", c.name, err)
+				testenv.Missing(t, c.need(), "backend ", c.name, ": ", err)
 			}
 			f(t, b)
 		})
@@ -58,7 +75,7 @@ func TestRequired(t *testing.T) {
 		if b.Name() != c.backend {
 			t.Errorf("backend %s calls itself %q", c.name, b.Name())
 		}
-		present = append(present, c.backend, strings.TrimPrefix(c.name, "cpu-"))
+		present = append(present, c.backend, c.need())
 	}
 	for name := range strings.SplitSeq(required, ",") {
 		if name = strings.TrimSpace(name); name != "" && !slices.Contains(present, name) {

@@ -15,10 +15,7 @@ import (
 // counts of limbs around every lazy run of 15 terms, and every count of chunks of
 // kernels/extend.cu.
 func TestExtend(t *testing.T) {
-	eachBackend(t, func(t *testing.T, b cutrantt.Backend) {
-		if b.Name() == "reference" {
-			t.Skip("would be compared with itself; see TestIntegers")
-		}
+	eachCompared(t, func(t *testing.T, b cutrantt.Backend) {
 		g := newRig(t, b, 10, moduli(t, 10, 40), cutrantt.MethodAuto)
 		for _, c := range []struct{ from, to []int }{
 			{[]int{0}, []int{1, 2, 3}},
@@ -47,10 +44,7 @@ func TestExtend(t *testing.T) {
 // even and odd numbers of them, for every number of chunks: smaller rings deal the
 // groups out to more blocks.
 func TestExtendLarge(t *testing.T) {
-	eachBackend(t, func(t *testing.T, b cutrantt.Backend) {
-		if b.Name() == "reference" {
-			t.Skip("would be compared with itself; see TestIntegers")
-		}
+	eachCompared(t, func(t *testing.T, b cutrantt.Backend) {
 		g := newRig(t, b, 13, moduli(t, 13, 43), cutrantt.MethodAuto)
 		for _, c := range []struct{ from, outputs int }{{3, 17}, {10, 12}, {20, 17}, {20, 12}, {26, 17}} {
 			to := upTo(c.from + c.outputs)[c.from:]
@@ -66,10 +60,7 @@ func TestExtendLarge(t *testing.T) {
 // TestDivRound compares with the reference in both domains, dropping one limb,
 // two, and more than one lazy run; also in place of the leading limbs.
 func TestDivRound(t *testing.T) {
-	eachBackend(t, func(t *testing.T, b cutrantt.Backend) {
-		if b.Name() == "reference" {
-			t.Skip("would be compared with itself; see TestIntegers")
-		}
+	eachCompared(t, func(t *testing.T, b cutrantt.Backend) {
 		g := newRig(t, b, 10, moduli(t, 10, 36), cutrantt.MethodAuto)
 		for _, n2 := range columns {
 			for _, d := range []cutrantt.Domain{cutrantt.Coeffs(n2), cutrantt.NTT(n2)} {
@@ -174,10 +165,7 @@ func residues(xs []*big.Int, ms []cutrantt.Modulus, n2 int) []uint32 {
 
 // TestAutomorphism compares with the definition on coefficients.
 func TestAutomorphism(t *testing.T) {
-	eachBackend(t, func(t *testing.T, b cutrantt.Backend) {
-		if b.Name() == "reference" {
-			t.Skip("would be compared with itself; see TestAutomorphismCoefficients")
-		}
+	eachCompared(t, func(t *testing.T, b cutrantt.Backend) {
 		for _, n2 := range columns {
 			g := newRig(t, b, 10, moduli(t, 10, 2), cutrantt.MethodAuto)
 			for _, d := range []cutrantt.Domain{cutrantt.Coeffs(n2), cutrantt.NTT(n2)} {
