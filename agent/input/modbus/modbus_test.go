@@ -205,21 +205,27 @@ func TestRTUOverTCP(t *testing.T) {
 	p := &plant{}
 	fill(p)
 	addr := inputtest.ModbusServer(t, p)
+	check(t, "rtu+tcp://"+listen(t, func(c net.Conn) { _ = gateway(c, addr) }))
+}
+
+// listen is the address of a server whose connections serve has until it returns.
+func listen(t *testing.T, serve func(c net.Conn)) string {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
+	t.Cleanup(func() { l.Close() })
 	go func() {
 		for {
 			c, err := l.Accept()
 			if err != nil {
 				return
 			}
-			go func() { defer c.Close(); _ = gateway(c, addr) }()
+			go func() { defer c.Close(); serve(c) }()
 		}
 	}()
-	check(t, "rtu+tcp://"+l.Addr().String())
+	return l.Addr().String()
 }
 
 // A register that the device refuses is missing; the others go on.
@@ -237,40 +243,24 @@ func TestException(t *testing.T) {
 
 // The input comes back by itself when the device does.
 func TestReconnect(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
 	p := &plant{}
 	fill(p)
 	addr := inputtest.ModbusServer(t, p)
-	cuts := 0
-	go func() { // a proxy that cuts the first connections in the middle of a frame
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			if cuts++; cuts <= 3 {
-				b := make([]byte, 4)
-				_, _ = io.ReadFull(c, b)
-				c.Close()
-				continue
-			}
-			go func() {
-				defer c.Close()
-				d, err := net.Dial("tcp", addr)
-				if err != nil {
-					return
-				}
-				defer d.Close()
-				go func() { _, _ = io.Copy(d, c); d.Close() }()
-				_, _ = io.Copy(c, d)
-			}()
+	var calls atomic.Int64
+	proxy := listen(t, func(c net.Conn) { // it cuts the first connections in the middle of a frame
+		if calls.Add(1) <= 3 {
+			_, _ = io.ReadFull(c, make([]byte, 4))
+			return
 		}
-	}()
-	defer l.Close()
-	m := open(t, "tcp://"+l.Addr().String())
+		d, err := net.Dial("tcp", addr)
+		if err != nil {
+			return
+		}
+		defer d.Close()
+		go func() { _, _ = io.Copy(d, c); d.Close() }()
+		_, _ = io.Copy(c, d)
+	})
+	m := open(t, "tcp://"+proxy)
 	inputtest.Until(t, sensor(t, m, source("holding", 0, "uint16", "big")), nil, equals(0x1234))
 	if m.count.Failures.Load() != 3 {
 		t.Errorf("%d failures", m.count.Failures.Load())
@@ -283,22 +273,7 @@ func TestIdleConnection(t *testing.T) {
 	p := &plant{}
 	fill(p)
 	addr := inputtest.ModbusServer(t, p)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			_ = oneAnswer(c, addr)
-			c.Close()
-		}
-	}()
-	m := open(t, "tcp://"+l.Addr().String())
+	m := open(t, "tcp://"+listen(t, func(c net.Conn) { _ = oneAnswer(c, addr) }))
 	one, two := sensor(t, m, source("holding", 0, "uint16", "big")), sensor(t, m, source("input", 20, "uint16", "big"))
 	for range 5 {
 		n := m.count.Values.Load() + 2
@@ -310,6 +285,23 @@ func TestIdleConnection(t *testing.T) {
 	}
 	if n := m.count.Failures.Load(); n != 0 {
 		t.Errorf("%d failures", n)
+	}
+}
+
+// answers passes on the requests whose first register choose wants answered, and hangs up
+// where it does not stay.
+func answers(c net.Conn, addr string, choose func(at uint16) (answer, stay bool)) {
+	for req := make([]byte, 12); ; {
+		if _, err := io.ReadFull(c, req); err != nil {
+			return
+		}
+		answer, stay := choose(binary.BigEndian.Uint16(req[8:]))
+		if answer && oneAnswer(struct {
+			io.Reader
+			io.Writer
+		}{bytes.NewReader(req), c}, addr) != nil || !stay {
+			return
+		}
 	}
 }
 
@@ -336,24 +328,11 @@ func oneAnswer(c io.ReadWriter, addr string) error {
 
 // A device that answers nothing is not asked again and again within a poll.
 func TestHangsUpAlways(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
 	var calls atomic.Int64
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			calls.Add(1)
-			_, _ = io.ReadFull(c, make([]byte, 12))
-			c.Close()
-		}
-	}()
-	m := open(t, "tcp://"+l.Addr().String())
+	m := open(t, "tcp://"+listen(t, func(c net.Conn) {
+		calls.Add(1)
+		_, _ = io.ReadFull(c, make([]byte, 12))
+	}))
 	sensor(t, m, source("holding", 0, "uint16", "big"))
 	m.blocks, m.line = join(m.points, true), m.lines.join(m.url, m.cfg.Modbus.Line)
 	defer m.lines.part(m.line)
@@ -398,35 +377,11 @@ func TestSilentRegisters(t *testing.T) {
 	for _, silent := range []uint16{0, 20, 40} {
 		p := &plant{unit: 7}
 		addr := inputtest.ModbusServer(t, p)
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		go func() {
-			for {
-				c, err := l.Accept()
-				if err != nil {
-					return
-				}
-				go func() {
-					defer c.Close()
-					for req := make([]byte, 12); ; {
-						if _, err := io.ReadFull(c, req); err != nil {
-							return
-						}
-						if binary.BigEndian.Uint16(req[8:]) != silent && oneAnswer(struct {
-							io.Reader
-							io.Writer
-						}{bytes.NewReader(req), c}, addr) != nil {
-							return
-						}
-					}
-				}()
-			}
-		}()
+		device := listen(t, func(c net.Conn) {
+			answers(c, addr, func(at uint16) (answer, stay bool) { return at != silent, true })
+		})
 		in := config.Input{Name: "plc", Every: 10 * time.Millisecond, Timeout: 50 * time.Millisecond, MaxAge: time.Minute, Retry: time.Millisecond, RetryMax: 2 * time.Millisecond,
-			Modbus: &config.Modbus{URL: "tcp://" + l.Addr().String(), Unit: new(7)}}
+			Modbus: &config.Modbus{URL: "tcp://" + device, Unit: new(7)}}
 		m, err := New(in, input.Env{Log: slog.New(slog.DiscardHandler), Count: new(input.Counters)})
 		if err != nil {
 			t.Fatal(err)
@@ -451,32 +406,10 @@ func TestSilentRegisters(t *testing.T) {
 // However many registers a unit is silent about, it is not taken for one that is away.
 func TestMostlySilent(t *testing.T) {
 	addr := inputtest.ModbusServer(t, &plant{unit: 7})
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	go func() { // it hangs up instead of being silent, which takes no time
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			for req := make([]byte, 12); ; {
-				if _, err := io.ReadFull(c, req); err != nil || binary.BigEndian.Uint16(req[8:]) > 0 {
-					break
-				}
-				if oneAnswer(struct {
-					io.Reader
-					io.Writer
-				}{bytes.NewReader(req), c}, addr) != nil {
-					break
-				}
-			}
-			c.Close()
-		}
-	}()
-	m := unit(t, new(Lines), "tcp://"+l.Addr().String(), 7, 20*time.Second, time.Nanosecond)
+	device := listen(t, func(c net.Conn) { // it hangs up instead of being silent, which takes no time
+		answers(c, addr, func(at uint16) (answer, stay bool) { return at == 0, at == 0 })
+	})
+	m := unit(t, new(Lines), "tcp://"+device, 7, 20*time.Second, time.Nanosecond)
 	for _, at := range []int{0, 20, 40, 60} {
 		sensor(t, m, source("holding", at, "uint16", "big"))
 	}
