@@ -59,9 +59,19 @@ func Start(o Options) (b *Broker, addr string, err error) {
 		s.Close()
 		return nil, "", fmt.Errorf("start broker: %w", err)
 	}
-	l := listeners.NewTCP(listeners.Config{ID: "mqtt", Address: o.Address, TLSConfig: o.TLS})
+	tcp, err := net.Listen("tcp", o.Address)
+	if err != nil {
+		s.Close()
+		return nil, "", fmt.Errorf("start broker: listen on %s: %w", o.Address, err)
+	}
+	var ln net.Listener = &listener{Listener: tcp, open: map[*conn]struct{}{}}
+	if o.TLS != nil {
+		ln = tls.NewListener(ln, o.TLS)
+	}
+	l := listeners.NewNet("mqtt", ln)
 	if err := s.AddListener(l); err != nil {
 		s.Close()
+		ln.Close()
 		return nil, "", fmt.Errorf("start broker: listen on %s: %w", o.Address, err)
 	}
 	if err := s.Serve(); err != nil {

@@ -106,3 +106,32 @@ func TestNoForgottenPuback(t *testing.T) {
 		}
 	}
 }
+
+// A connection on which nothing was sent yet does not keep the broker from closing.
+func TestCloseCutsSilentConnections(t *testing.T) {
+	ca, err := tlsutil.NewDevCA("test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	conf, err := ca.ServerConfig(false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range []Options{{}, {TLS: conf}} {
+		b, addr, err := Start(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := net.Dial("tcp", addr)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if err := b.Close(); err != nil {
+			t.Error(err)
+		}
+		if n, err := c.Read(make([]byte, 1)); err == nil {
+			t.Errorf("read %d bytes of a broker that is closed", n)
+		}
+	}
+}
