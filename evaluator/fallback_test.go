@@ -160,18 +160,20 @@ func TestFallbackStop(t *testing.T) {
 
 // TestFallbackOnGPU lets calls fail in the middle of work on this machine's GPU:
 // what was computed before, meanwhile and after is right, with the processor and
-// with a new context.
+// with a new context. All cases have one driver, as a process has: the context of a
+// device that it resets is one and the same for every driver in front of the real one.
 func TestFallbackOnGPU(t *testing.T) {
 	if list, err := cuda.Devices(); err != nil || len(list) == 0 {
 		testenv.Missing(t, "cuda", "no GPU: ", err)
 	}
+	t.Setenv(cuda.TuningVariable, "off")
+	d := cudatest.New(t)
+	d.Real()
+	d.Use()
 	for _, policy := range []config.FallbackPolicy{config.FallbackCPU, config.FallbackRetry} {
 		for _, call := range []string{"cuLaunchKernelEx", "cuMemcpyHtoDAsync_v2", "cuStreamSynchronize"} {
 			t.Run(fmt.Sprintf("%s %s", policy, call), func(t *testing.T) {
-				t.Setenv(cuda.TuningVariable, "off")
-				d := cudatest.New(t)
-				d.Real()
-				d.Use()
+				d.Set()
 				r := newRig(t, meanConfig(t, policy), onGPU(t, 1))
 				r.sendAndExpect(1, 4)
 				d.Set("fail " + call + " 719 0 1")

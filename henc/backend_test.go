@@ -88,7 +88,12 @@ func (l *life) ciphertext(step string) func(*henc.Ciphertext, error) *henc.Ciphe
 		}
 		l.batch(step, ct.Value)
 		slots := must(l.dec.DecryptComplex(ct))(l.t)
-		l.note(step+", decrypted", fmt.Appendf(nil, "%x", slots))
+		bits := make([]byte, 0, 16*len(slots))
+		for _, z := range slots {
+			bits = binary.LittleEndian.AppendUint64(bits, math.Float64bits(real(z)))
+			bits = binary.LittleEndian.AppendUint64(bits, math.Float64bits(imag(z)))
+		}
+		l.note(step+", decrypted", bits)
 		return ct
 	}
 }

@@ -173,6 +173,16 @@ struct Locked {
   std::lock_guard<std::mutex> held{lock};
 };
 
+// stale ends the process: a handle that is none, perhaps of a context that was
+// reset, makes a real driver crash, or meets what lies there now.
+void stale(const char* call, uintptr_t handle) {
+  fprintf(stderr, "emulated GPU: %s of %#lx, which does not exist (any more)\n", call, (unsigned long)handle);
+  abort();
+}
+void exists(const char* call, uintptr_t stream) {
+  if (stream >= streams.size() || !streams[stream].live) stale(call, stream);
+}
+
 } // namespace
 
 void Entry::add() {
@@ -295,7 +305,7 @@ API cuMemAlloc_v2(word* p, size_t n) {
 API cuMemFree_v2(word p) {
   Locked l;
   drainAll();
-  if (!release((char*)p)) return INVALID;
+  if (!release((char*)p)) stale("cuMemFree", p);
   return sticky;
 }
 static int host(word* p, size_t n) {
@@ -311,7 +321,8 @@ API cuMemHostGetDevicePointer_v2(word* d, word h, unsigned) { CONTEXT; *d = h; r
 API cuMemFreeHost(word p) {
   Locked l;
   drainAll();
-  return pinned.erase((char*)p) && release((char*)p) ? sticky : INVALID;
+  if (!pinned.erase((char*)p) || !release((char*)p)) stale("cuMemFreeHost", p);
+  return sticky;
 }
 
 static bool isPinned(const char* p, size_t n) {
@@ -345,12 +356,14 @@ API cuStreamCreate(word* s, unsigned) {
 }
 API cuStreamDestroy_v2(word s) {
   Locked l;
+  exists("cuStreamDestroy", s);
   drain(s);
   streams[s].live = false;
   return sticky;
 }
 API cuStreamSynchronize(word s) {
   CONTEXT;
+  exists("cuStreamSynchronize", s);
   return drain(s);
 }
 API cuEventCreate(word* e, unsigned) { CONTEXT; *e = (word) new Event; return OK; }
