@@ -27,6 +27,16 @@ type Meter interface {
 	// gaps included; what comes before the first kernel, such as a copy to the
 	// device, does not count. It waits for all of it.
 	Time(f func() error) (time.Duration, error)
+	// TimeRun is Time for a run of operations so short that the device would wait for
+	// the host between them. Where it can, the ring collects the kernels of lead and
+	// queues them, and then those of run: the device goes from one to the next by itself,
+	// and begins with run's, where the clock starts, when it is done with lead's. lead
+	// should keep it busy while the host queues run's, so be of about the same length; the
+	// same kernels with the same shapes cost the host least. parts is how many pieces
+	// run's kernels were queued in: more than one where something parts them, such as a
+	// copy, and then gaps count as they do for Time. It is 0 where the ring cannot collect
+	// kernels, and the time then is that of Time(run).
+	TimeRun(lead, run func() error) (d time.Duration, parts int, err error)
 	// Launches counts the kernels that the ring has queued so far, those inside
 	// of graphs included.
 	Launches() uint64

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/hencedge/hencedge/cutrantt"
 )
@@ -33,55 +34,71 @@ func benchModuli(tb testing.TB, logN, count int) []cutrantt.Modulus {
 	return ms
 }
 
-// timeGPU reports the time of one call of f, by events around runs of calls:
-// the median and the 95th percentile of 40 runs. f gets the set to use.
+// The runs that timeGPU measures: how long at least, if their kernels are not more than
+// this many.
+const (
+	benchTime    = time.Millisecond
+	benchKernels = 1024
+)
+
+// timeGPU reports the time of one call of f, by events around runs of calls that the
+// GPU works off as one graph, where it has graphs and f only launches kernels. f gets the
+// set to use; calls is how many use all sets.
 func timeGPU(b *testing.B, r *ring, calls int, f func(set int) error) {
 	b.Helper()
-	drv := r.backend.drv
-	do := func(err error) {
-		b.Helper()
-		if err != nil {
-			b.Fatal(err)
-		}
+	run := runOf(calls, f)
+	if err := run(); err != nil { // tables and constants
+		b.Fatal(err)
 	}
-	var times []float64
-	do(r.backend.locked(func() error {
-		from, err := drv.NewEvent()
-		if err != nil {
-			return err
-		}
-		to, err := drv.NewEvent()
-		if err != nil {
-			return err
-		}
-		for i := range 2 * benchSets {
+	before := r.launches.Load()
+	d, parts, err := r.TimeRun(run, run)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if kernels := int(r.launches.Load()-before) / 2; parts == 1 {
+		calls *= max(1, min(int(benchTime/max(d, 1))+1, benchKernels/max(kernels, 1)))
+		run = runOf(calls, f)
+	}
+	reportRuns(b, calls, func() (time.Duration, error) {
+		d, _, err := r.TimeRun(run, run)
+		return d, err
+	})
+}
+
+// timeCalls is timeGPU for kernels, or graphs of one call, that the host queues one after
+// another.
+func timeCalls(b *testing.B, r *ring, calls int, f func(set int) error) {
+	b.Helper()
+	run := runOf(calls, f)
+	if err := run(); err != nil {
+		b.Fatal(err)
+	}
+	reportRuns(b, calls, func() (time.Duration, error) { return r.Time(run) })
+}
+
+// runOf is a run of calls.
+func runOf(calls int, f func(set int) error) func() error {
+	return func() error {
+		for i := range calls {
 			if err := f(i % benchSets); err != nil {
 				return err
 			}
 		}
-		for range 40 {
-			if err := drv.Record(from, r.pool.stream); err != nil {
-				return err
-			}
-			for i := range calls {
-				if err := f(i % benchSets); err != nil {
-					return err
-				}
-			}
-			if err := drv.Record(to, r.pool.stream); err != nil {
-				return err
-			}
-			if err := drv.WaitEvent(to); err != nil {
-				return err
-			}
-			ms, err := drv.Elapsed(from, to)
-			if err != nil {
-				return err
-			}
-			times = append(times, 1000*float64(ms)/float64(calls))
-		}
 		return nil
-	}))
+	}
+}
+
+// reportRuns reports the median and the 95th percentile of 40 runs, a call.
+func reportRuns(b *testing.B, calls int, run func() (time.Duration, error)) {
+	b.Helper()
+	var times []float64
+	for range 40 {
+		d, err := run()
+		if err != nil {
+			b.Fatal(err)
+		}
+		times = append(times, float64(d.Nanoseconds())/1000/float64(calls))
+	}
 	slices.Sort(times)
 	b.ReportMetric(times[len(times)/2], "gpu-us")
 	b.ReportMetric(times[len(times)*95/100], "p95-us")

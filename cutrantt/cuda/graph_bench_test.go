@@ -41,7 +41,7 @@ func BenchmarkGraphs(b *testing.B) {
 		for k, m := range modes {
 			b.Run(name+"/"+m.name, func(b *testing.B) {
 				gpu.graphs = m.use
-				timeGPU(b, r, benchSets, f)
+				timeCalls(b, r, benchSets, f)
 				slices.Sort(wall[k])
 				b.ReportMetric(wall[k][len(wall[k])/2], "wall-us")
 				b.ReportMetric(wall[k][len(wall[k])*95/100], "wall-p95-us")

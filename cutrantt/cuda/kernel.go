@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -133,43 +134,155 @@ func (r *ring) begin() error {
 func (r *ring) Time(f func() error) (time.Duration, error) {
 	r.timing.Lock()
 	defer r.timing.Unlock()
-	drv := r.backend.drv
-	var from, to driver.Event
+	var t stopwatch
 	err := r.exec(func() (err error) {
-		if from, err = drv.NewEvent(); err != nil {
-			return err
+		if t, err = r.stopwatch(); err == nil {
+			r.timed = t.from
 		}
-		if to, err = drv.NewEvent(); err != nil {
-			_ = drv.DestroyEvent(from)
-			return err
-		}
-		r.timed = from
-		return nil
+		return err
 	})
 	if err != nil {
 		return 0, err
 	}
+	defer t.destroy(r.backend)
 	ferr := f()
-	var ms float32
+	var d time.Duration
 	err = r.exec(func() (err error) {
-		defer func() {
-			_ = drv.DestroyEvent(from)
-			_ = drv.DestroyEvent(to)
-		}()
 		if err = r.begin(); err != nil { // f queued no kernel
 			return err
 		}
-		if err = drv.Record(to, r.pool.stream); err != nil {
-			return err
-		}
-		if err = drv.WaitEvent(to); err != nil {
-			return err
-		}
-		ms, err = drv.Elapsed(from, to)
+		d, err = t.stop()
 		return err
 	})
 	if ferr != nil {
 		return 0, ferr
 	}
+	return d, err
+}
+
+// TimeRun collects the kernels of lead and of run and queues each of the two as one
+// graph, if nothing parts them: a copy, a wait, or more than a graph takes. The event
+// before run's follows lead's, which the GPU works off while the host queues them both.
+// Other calls of the ring meanwhile are collected too. Without graphs it is Time.
+func (r *ring) TimeRun(lead, run func() error) (d time.Duration, parts int, err error) {
+	if r.backend.graphs == graphsOff {
+		d, err = r.Time(run)
+		return d, 0, err
+	}
+	r.timing.Lock()
+	defer r.timing.Unlock()
+	var t stopwatch
+	err = r.exec(func() (err error) {
+		t, err = r.stopwatch()
+		return err
+	})
+	if err != nil {
+		return 0, 0, err
+	}
+	defer t.destroy(r.backend)
+	r.collect()
+	defer r.letGo()
+	ferr := lead()
+	if ferr == nil {
+		ferr = r.exec(func() error {
+			err := r.launcher.Flush()
+			r.launcher.Mark(t.from)
+			return err
+		})
+	}
+	if ferr == nil {
+		ferr = run()
+	}
+	err = r.exec(func() (err error) {
+		if err = r.queueCollected(); err != nil || ferr != nil {
+			return err
+		}
+		if parts = r.launcher.Queued(); parts == 0 { // run queued no kernel
+			if err = t.drv.Record(t.from, t.stream); err != nil {
+				return err
+			}
+		}
+		d, err = t.stop()
+		return err
+	})
+	if ferr != nil {
+		err = ferr
+	}
+	if err != nil {
+		return 0, 0, err
+	}
+	return d, parts, nil
+}
+
+// collect has the kernels of all calls wait until queueCollected.
+func (r *ring) collect() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.held = true
+	r.launcher.Hold()
+}
+
+// queueCollected queues what collect made wait, as far as it still does. It is called
+// by exec.
+func (r *ring) queueCollected() error {
+	if !r.held {
+		return nil
+	}
+	r.held = false
+	if err := r.launcher.Release(); err != nil {
+		return fmt.Errorf("graph: %w", err)
+	}
+	return nil
+}
+
+// letGo is queueCollected whatever happened: nothing waits on a GPU that failed either.
+func (r *ring) letGo() {
+	r.mu.Lock()
+	held := r.held
+	r.mu.Unlock()
+	if !held { // only TimeRun, which calls this, changes it
+		return
+	}
+	_ = r.exec(r.queueCollected)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.held {
+		r.held = false
+		r.launcher.Drop()
+	}
+}
+
+// stopwatch measures what the stream does between two events.
+type stopwatch struct {
+	drv      *driver.Driver
+	stream   driver.Stream
+	from, to driver.Event
+}
+
+func (r *ring) stopwatch() (t stopwatch, err error) {
+	t.drv, t.stream = r.backend.drv, r.pool.stream
+	if t.from, err = t.drv.NewEvent(); err != nil {
+		return t, err
+	}
+	if t.to, err = t.drv.NewEvent(); err != nil {
+		_ = t.drv.DestroyEvent(t.from)
+	}
+	return t, err
+}
+
+func (t *stopwatch) destroy(b *backend) {
+	_ = b.locked(func() error { return errors.Join(t.drv.DestroyEvent(t.from), t.drv.DestroyEvent(t.to)) })
+}
+
+// stop is the time from the first event, which was recorded, until all that is queued
+// has ended.
+func (t *stopwatch) stop() (time.Duration, error) {
+	if err := t.drv.Record(t.to, t.stream); err != nil {
+		return 0, err
+	}
+	if err := t.drv.WaitEvent(t.to); err != nil {
+		return 0, err
+	}
+	ms, err := t.drv.Elapsed(t.from, t.to)
 	return time.Duration(float64(ms) * float64(time.Millisecond)), err
 }

@@ -39,6 +39,7 @@ type ring struct {
 	launches atomic.Uint64
 	timing   sync.Mutex                  // of Time
 	timed    driver.Event                // to be recorded before the next kernel; 0: none
+	held     bool                        // TimeRun collects the kernels of all calls
 	chosen   [maxLogN2 + 1]atomic.Uint32 // Hadamard method for each log2 n2, once it is known
 }
 
@@ -62,9 +63,10 @@ func (r *ring) exec(f func() error, batches ...*cutrantt.Batch) error {
 }
 
 // replayed runs f and, where a graph is wanted, queues its kernels as graphs: two or
-// more with no copy between them make one (see GraphsVariable).
+// more with no copy between them make one (see GraphsVariable). Within TimeRun they
+// wait for those of other calls.
 func (r *ring) replayed(graph bool, f func() error) error {
-	if !graph {
+	if !graph || r.held {
 		return f()
 	}
 	r.launcher.Hold()

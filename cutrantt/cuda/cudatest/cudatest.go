@@ -35,7 +35,8 @@ type Driver struct {
 }
 
 // Attributes of the device that only these drivers have: how many of each there are,
-// and bytes that were copied to the device.
+// bytes that were copied to the device, launches of kernels (but for those in graphs) and
+// of graphs, and those between the events whose time was asked for last.
 const (
 	Contexts     = 1000 + iota
 	DeviceBlocks // of memory
@@ -45,6 +46,9 @@ const (
 	Graphs
 	ExecutableGraphs
 	CopiedBytes
+	KernelLaunches
+	GraphLaunches
+	Timed
 )
 
 // New builds a driver without the named entry points, and without graphs; it needs gcc.

@@ -48,6 +48,14 @@ func (r *deviceRing) Time(f func() error) (time.Duration, error) {
 	return time.Since(start), err
 }
 
+func (r *deviceRing) TimeRun(lead, run func() error) (time.Duration, int, error) {
+	if err := lead(); err != nil {
+		return 0, 0, err
+	}
+	d, err := r.Time(run)
+	return d, 1, err
+}
+
 func (r *deviceRing) Forward(dst, src *cutrantt.Batch) error { r.n++; return r.Ring.Forward(dst, src) }
 
 func (r *deviceRing) Mul(dst, a, b *cutrantt.Batch) error {

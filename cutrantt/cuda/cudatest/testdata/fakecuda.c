@@ -20,7 +20,9 @@
 //
 // Attributes of the device from 1000 on are not CUDA's: how many contexts, blocks of
 // device and of host memory, streams, events, graphs and executable graphs there are,
-// and how many bytes were copied to the device.
+// how many bytes were copied to the device, how many kernels (but for those in graphs)
+// and graphs were launched, and how many of both between the last events whose time was
+// asked for.
 // A reset ends them all, so what is given back to a context that is gone makes the
 // number negative.
 #define _GNU_SOURCE
@@ -135,7 +137,7 @@ static void wait_at(const char *name, struct control *c) {
 }
 
 // What there is, see above.
-enum { CONTEXTS, DEVICE, HOST, STREAMS, EVENTS, GRAPHS, EXECS, COPIED, KINDS };
+enum { CONTEXTS, DEVICE, HOST, STREAMS, EVENTS, GRAPHS, EXECS, COPIED, LAUNCHES, GRAPH_LAUNCHES, TIMED, KINDS };
 static int live[KINDS];
 static word more(int kind) { return __atomic_add_fetch(&live[kind], 1, __ATOMIC_SEQ_CST), 0; }
 static word less(int kind) { return __atomic_sub_fetch(&live[kind], 1, __ATOMIC_SEQ_CST), 0; }
@@ -258,18 +260,27 @@ FN(cuStreamSynchronize) {
   pthread_mutex_unlock(&lock);
   return r;
 }
-FN(cuEventCreate) { NOTHING; SET(word, a, (word)calloc(1, sizeof(struct timespec))); return more(EVENTS); }
-FN(cuEventDestroy_v2) { NOTHING; free((void *)a); return less(EVENTS); }
-FN(cuEventRecord) { NOTHING; clock_gettime(CLOCK_MONOTONIC, (struct timespec *)a); return 0; }
+struct event { struct timespec at; int launches, gone; }; // stays when it is gone, to be known then
+FN(cuEventCreate) { NOTHING; SET(word, a, (word)calloc(1, sizeof(struct event))); return more(EVENTS); }
+FN(cuEventDestroy_v2) { NOTHING; ((struct event *)a)->gone = 1; return less(EVENTS); }
+FN(cuEventRecord) {
+  NOTHING;
+  struct event *x = (struct event *)a;
+  if (x->gone) return INVALID;
+  clock_gettime(CLOCK_MONOTONIC, &x->at);
+  x->launches = __atomic_load_n(&live[LAUNCHES], __ATOMIC_SEQ_CST) + __atomic_load_n(&live[GRAPH_LAUNCHES], __ATOMIC_SEQ_CST);
+  return 0;
+}
 FN(cuEventSynchronize) { NOTHING; return 0; }
 FN(cuEventElapsedTime) {
   NOTHING;
-  struct timespec *x = (struct timespec *)b, *y = (struct timespec *)c;
-  SET(float, a, (y->tv_sec - x->tv_sec) * 1e3f + (y->tv_nsec - x->tv_nsec) * 1e-6f);
+  struct event *x = (struct event *)b, *y = (struct event *)c;
+  SET(float, a, (y->at.tv_sec - x->at.tv_sec) * 1e3f + (y->at.tv_nsec - x->at.tv_nsec) * 1e-6f);
+  __atomic_store_n(&live[TIMED], y->launches - x->launches, __ATOMIC_SEQ_CST);
   return 0;
 }
-FN(cuLaunchKernel) { NOTHING; return 0; }
-FN(cuLaunchKernelEx) { NOTHING; return 0; }
+FN(cuLaunchKernel) { NOTHING; return more(LAUNCHES); }
+FN(cuLaunchKernelEx) { NOTHING; return more(LAUNCHES); }
 #ifdef WITH_GRAPHS
 FN(cuGraphCreate) { NOTHING; SET(word, a, 5); return more(GRAPHS); }
 FN(cuGraphDestroy) { NOTHING; return less(GRAPHS); }
@@ -278,7 +289,7 @@ FN(cuGraphAddDependencies_v2) { NOTHING; return 0; }
 FN(cuGraphInstantiateWithFlags) { NOTHING; SET(word, a, 7); return more(EXECS); }
 FN(cuGraphExecKernelNodeSetParams_v2) { NOTHING; return 0; }
 FN(cuGraphExecDestroy) { NOTHING; return less(EXECS); }
-FN(cuGraphLaunch) { NOTHING; return 0; }
+FN(cuGraphLaunch) { NOTHING; return more(GRAPH_LAUNCHES); }
 #endif
 FN(cuGetErrorName) { NOTHING; SET(const char *, b, "CUDA_ERROR_OF_A_TEST"); return 0; }
 FN(cuGetErrorString) { NOTHING; SET(const char *, b, "an error of a test"); return 0; }

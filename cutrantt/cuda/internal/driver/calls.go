@@ -228,6 +228,11 @@ func (d *Driver) Record(e Event, s Stream) error {
 	if err := d.flush(s); err != nil {
 		return err
 	}
+	return d.record(e, s)
+}
+
+// record is Record before what waits.
+func (d *Driver) record(e Event, s Stream) error {
 	return d.check(symEventRecord, call(d.entry[symEventRecord], uintptr(e), uintptr(s)))
 }
 

@@ -7,8 +7,12 @@ import (
 	"unsafe"
 )
 
-// mostGraphs is how many graphs a launcher keeps; programs use few.
-const mostGraphs = 64
+// mostGraphs is how many graphs a launcher keeps; programs use few. mostNodes is how
+// many launches wait at most: then they are queued.
+const (
+	mostGraphs = 64
+	mostNodes  = 4096
+)
 
 // node is a kernel of a graph, but for its arguments.
 type node struct {
@@ -23,6 +27,8 @@ type waiting struct {
 	nodes  []node
 	args   []byte // of all nodes, each from a multiple of 16 on
 	graphs map[string]*graph
+	mark   Event // to be recorded before what is queued next; 0: none
+	queued int   // since Mark: graphs, and launches that waited alone
 }
 
 // next is where the arguments of the node after n begin, if its own begin at before.
@@ -99,8 +105,49 @@ func (l *Launcher) Release() error {
 	delete(l.drv.held, l.stream)
 	l.drv.mu.Unlock()
 	err := l.Flush()
-	l.waiting.on = false
+	l.waiting.end()
 	return err
+}
+
+// Drop is Release where the driver is not to be called any more: what waits is lost.
+func (l *Launcher) Drop() {
+	l.drv.mu.Lock()
+	delete(l.drv.held, l.stream)
+	l.drv.mu.Unlock()
+	l.waiting.empty()
+	l.waiting.end()
+}
+
+// Mark has e recorded before the next graph is queued, or launch that waited alone,
+// and counts those from here on. Release forgets an event that is not recorded yet.
+func (l *Launcher) Mark(e Event) { l.waiting.mark, l.waiting.queued = e, 0 }
+
+// Queued is how often launches that waited were queued since Mark.
+func (l *Launcher) Queued() int { return l.waiting.queued }
+
+// begin is called before something that waited is queued.
+func (l *Launcher) begin() error {
+	l.waiting.queued++
+	e := l.waiting.mark
+	if e == 0 {
+		return nil
+	}
+	l.waiting.mark = 0
+	return l.drv.record(e, l.stream)
+}
+
+// end is called when nothing waits any more.
+func (w *waiting) end() {
+	w.on, w.mark = false, 0
+	if cap(w.args) > 1<<16 { // few need so much
+		w.nodes, w.args = nil, nil
+	}
+}
+
+// empty forgets what waits.
+func (w *waiting) empty() {
+	clear(w.args) // there may have been a seed
+	w.nodes, w.args = w.nodes[:0], w.args[:0]
 }
 
 // Kept is the number of graphs that l keeps.
@@ -120,12 +167,12 @@ func (d *Driver) flush(s Stream) error {
 // Flush queues what waits.
 func (l *Launcher) Flush() (err error) {
 	w := &l.waiting
-	defer func() {
-		clear(w.args) // there may have been a seed
-		w.nodes, w.args = w.nodes[:0], w.args[:0]
-	}()
+	defer w.empty()
 	if len(w.nodes) < 2 {
 		for _, n := range w.nodes {
+			if err = l.begin(); err != nil {
+				return err
+			}
 			err = l.launch(n.f, int(n.x), int(n.y), int(n.threads), int(n.shared), unsafe.Pointer(unsafe.SliceData(w.args)))
 		}
 		return err
@@ -145,6 +192,9 @@ func (l *Launcher) Flush() (err error) {
 		}
 		w.graphs[string(w.key())] = g
 	} else if err := l.update(g); err != nil {
+		return err
+	}
+	if err := l.begin(); err != nil {
 		return err
 	}
 	return l.drv.check(symGraphLaunch, call(l.drv.entry[symGraphLaunch], g.exec, uintptr(l.stream)))

@@ -49,6 +49,11 @@ func (d *Driver) NewLauncher(s Stream, early bool) *Launcher {
 // structure of size bytes that args points to, which is copied.
 func (l *Launcher) Launch(f Function, x, y, threads, shared int, args unsafe.Pointer, size int) error {
 	if l.waiting.on {
+		if len(l.waiting.nodes) == mostNodes {
+			if err := l.Flush(); err != nil {
+				return err
+			}
+		}
 		l.waiting.add(node{f: f, x: uint32(x), y: uint32(y), threads: uint32(threads), shared: uint32(shared), n: uint32(size)}, args)
 		return nil
 	}
