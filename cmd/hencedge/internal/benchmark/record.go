@@ -46,6 +46,9 @@ type Record struct {
 	// Of the same call by the host's clock, where Clock is "device".
 	WallUS    float64 `json:"wall_us,omitempty"`
 	WallP95US float64 `json:"wall_p95_us,omitempty"`
+	// GraphCalls is how many calls were queued together as one graph, so that the device
+	// did not wait for the host between them; 0 where the host queued kernel by kernel.
+	GraphCalls int `json:"graph_calls,omitempty"`
 	// CopyUS is the median of a copy of Bytes bytes, measured in the same run, and
 	// OfCopy the median over it: the distance to the memory's limit.
 	CopyUS   float64            `json:"copy_us,omitempty"`

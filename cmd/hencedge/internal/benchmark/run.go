@@ -194,13 +194,15 @@ func (b *bed) time(ctx context.Context, j job) (Record, error) {
 		if err := errors.Join(run(0), ring.Sync()); err != nil {
 			return Record{}, err
 		}
-		r.Launches = float64(m.Launches() - before)
+		launches := m.Launches() - before
+		r.Launches = float64(launches)
 		if !j.host {
-			s, err := measureDevice(ctx, m, b.o.MinTime, sets, j.alone, run)
+			s, graphCalls, err := measureDevice(ctx, m, b.o.MinTime, sets, launches, j.alone, run)
 			if err != nil {
 				return Record{}, err
 			}
 			s.fill(&r)
+			r.GraphCalls = graphCalls
 			r.Clock, r.WallUS, r.WallP95US = ClockDevice, us(wall.median), us(wall.p95)
 		}
 	}

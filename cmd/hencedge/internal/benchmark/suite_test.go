@@ -143,7 +143,7 @@ func TestTableFused(t *testing.T) {
 	n := 0
 	err := RunTable(context.Background(), o, cases, func(r Record) error {
 		n++
-		if r.Batch != 3 || r.Clock != ClockDevice || r.Method != "message on the device" {
+		if r.Batch != 3 || r.Clock != ClockDevice || r.GraphCalls != 0 || r.Method != "message on the device" {
 			t.Errorf("%+v", r)
 		}
 		return nil
@@ -163,6 +163,9 @@ func TestTable(t *testing.T) {
 	var got []string
 	o := Options{Backend: device{Backend: cpu.New()}, MinTime: 1, Workers: 1, Seed: 3, MaxBytes: 4 << 20}
 	err := RunTable(context.Background(), o, smallTable, func(r Record) error {
+		if (r.GraphCalls > 0) != (r.Clock == ClockDevice) {
+			t.Errorf("%s on the %s's clock in graphs of %d calls", r.Op, r.Clock, r.GraphCalls)
+		}
 		if r.Op == "copy" {
 			return nil
 		}
