@@ -20,8 +20,8 @@ const (
 const (
 	Architectures = "72 80 86 87 89 90"
 	Compiler      = "nvcc 12.4.131"
-	SourceHash    = "58e3b0c8cf6a8ce73bc97f868883ec7be47fb18994abae823107e20d17628c99"
-	ImageHash     = "72cc57474ce2c8ff848463d93516283379998ffda9529f5ff0f94bfe68fb6e15"
+	SourceHash    = "ee02fde83f07958ba53d10c38501a14d95e5d6919e2889bfcf35a45a252be5d0"
+	ImageHash     = "7485137c319685fe5449ab54eb5cf8231ea4a9e0b512a92b1d19ce76e60d3c25"
 )
 
 // Modules lists the images in kernels.bin with their entry points.
@@ -66,7 +66,7 @@ var Modules = []Module{
 		"element_subscale",
 		"element_zero",
 	}},
-	{Name: "encrypt", Offset: 968992, Size: 888584, Entries: []string{
+	{Name: "encrypt", Offset: 968992, Size: 911624, Entries: []string{
 		"encrypt_forward_10",
 		"encrypt_forward_11",
 		"encrypt_forward_12",
@@ -79,7 +79,7 @@ var Modules = []Module{
 		"encrypt_forward_9",
 		"encrypt_small",
 	}},
-	{Name: "encrypt_public", Offset: 1857576, Size: 237640, Entries: []string{
+	{Name: "encrypt_public", Offset: 1880616, Size: 237640, Entries: []string{
 		"encrypt_public16_10",
 		"encrypt_public16_11",
 		"encrypt_public16_12",
@@ -93,7 +93,7 @@ var Modules = []Module{
 		"encrypt_public_4",
 		"encrypt_public_8",
 	}},
-	{Name: "encrypt_seeded", Offset: 2095216, Size: 396664, Entries: []string{
+	{Name: "encrypt_seeded", Offset: 2118256, Size: 374776, Entries: []string{
 		"encrypt_seeded16_10",
 		"encrypt_seeded16_11",
 		"encrypt_seeded16_12",
@@ -107,13 +107,13 @@ var Modules = []Module{
 		"encrypt_seeded_4",
 		"encrypt_seeded_8",
 	}},
-	{Name: "extend", Offset: 2491880, Size: 167576, Entries: []string{
+	{Name: "extend", Offset: 2493032, Size: 167576, Entries: []string{
 		"extend_1",
 		"extend_2",
 		"extend_3",
 		"extend_4",
 	}},
-	{Name: "forward", Offset: 2659456, Size: 763968, Entries: []string{
+	{Name: "forward", Offset: 2660608, Size: 763968, Entries: []string{
 		"forward_10",
 		"forward_11",
 		"forward_12",
@@ -131,7 +131,7 @@ var Modules = []Module{
 		"forward_head_5",
 		"forward_tail",
 	}},
-	{Name: "hadamard", Offset: 3423424, Size: 1138464, Entries: []string{
+	{Name: "hadamard", Offset: 3424576, Size: 1138464, Entries: []string{
 		"evaluations_16",
 		"evaluations_4",
 		"evaluations_8",
@@ -162,7 +162,7 @@ var Modules = []Module{
 		"toomcook4_4",
 		"toomcook4_8",
 	}},
-	{Name: "inverse", Offset: 4561888, Size: 791064, Entries: []string{
+	{Name: "inverse", Offset: 4563040, Size: 791064, Entries: []string{
 		"inverse_10",
 		"inverse_11",
 		"inverse_12",
@@ -180,7 +180,7 @@ var Modules = []Module{
 		"inverse_head_5",
 		"inverse_tail",
 	}},
-	{Name: "keyswitch", Offset: 5352952, Size: 513592, Entries: []string{
+	{Name: "keyswitch", Offset: 5354104, Size: 513592, Entries: []string{
 		"inner_1",
 		"inner_16",
 		"inner_2",
@@ -194,7 +194,7 @@ var Modules = []Module{
 		"tensor_4",
 		"tensor_8",
 	}},
-	{Name: "sample", Offset: 5866544, Size: 130856, Entries: []string{
+	{Name: "sample", Offset: 5867696, Size: 130856, Entries: []string{
 		"sample_cbd",
 		"sample_ternary",
 		"sample_uniform",
@@ -202,11 +202,11 @@ var Modules = []Module{
 		"set_large",
 		"set_small",
 	}},
-	{Name: "tables", Offset: 5997400, Size: 29568, Entries: []string{
+	{Name: "tables", Offset: 5998552, Size: 29568, Entries: []string{
 		"table_passes",
 		"table_plain",
 	}},
-	{Name: "up", Offset: 6026968, Size: 179464, Entries: []string{
+	{Name: "up", Offset: 6028120, Size: 179464, Entries: []string{
 		"up_11",
 		"up_12",
 	}},
