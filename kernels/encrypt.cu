@@ -8,44 +8,6 @@
 // job has i0 = 3 transforms (v, m + e0, e1), or 1 (m + e0) in seeded encryption.
 #include "encrypt.cuh"
 
-// drawTile draws 2048 residues of c1, as draw of encrypt_seeded.cu does, with one piece
-// of code for all attempts. block counts the tiles of those limbs that are drawn here:
-// limbs[i] is the modulus of limb at[i] of the destination. key[0] = label of c1.
-DEV void drawTile(const Args& p, const Job* job, u32 block) {
-  __shared__ u32 tile[2048 + 128], list[2][128], count[2];
-  const u32 t = threadIdx.x, limb = block >> (p.logN - 11), first = (block << 7) & ((1u << (p.logN - 4)) - 1);
-  const u32 id = p.limbs[limb], q = p.mods[id].q, below = p.mods[id].r32;
-  u32* c1 = job->dst + job->ds + ((u64)p.at[limb] << p.logN) + 16 * first + t;
-  u32 entry = t << 16 | 0xffff; // the thread whose words to draw, and which
-  u32 n = 128;                  // threads with an entry
-  for (u32 attempt = 0; n > 0; attempt++) {
-    u32* const next = list[attempt & 1];
-    u32* const length = count + (attempt & 1);
-    if (t == 0) *length = 0;
-    __syncthreads();
-    if (t < n) {
-      u32 w[16], left = entry & 0xffff;
-      const u32 at = entry >> 16;
-      chacha(w, job->mask, first + at, p.key[0], id, attempt);
-#pragma unroll
-      for (int j = 0; j < 16; j++) {
-        bool accepted;
-        const u32 r = residue(w[j], q, below, accepted);
-        if ((left >> j & 1) && accepted) {
-          tile[place(16 * at) + j] = r;
-          left ^= 1u << j;
-        }
-      }
-      if (left) next[atomicAdd(length, 1)] = at << 16 | left;
-    }
-    __syncthreads();
-    n = *length;
-    if (t < n) entry = next[t];
-  }
-#pragma unroll
-  for (int j = 0; j < 16; j++) c1[j * 128] = tile[place(j * 128 + t)];
-}
-
 // message is two coefficients. They are asked for where it is written: the compiler
 // would load them behind the rounds of ChaCha20, which hide the time that they take.
 DEV double2 message(const double2* x) {
@@ -59,17 +21,12 @@ DEV double2 message(const double2* x) {
 }
 
 // encrypt_small: eight coefficients of one polynomial from one stream block.
-// dst = small integers, i1, i2, i3 = labels of e0, v, e1. Grid (i0*N/1024 + D, K),
-// 128 threads: first all parts of m + e0, then v, then e1, and then D blocks that
-// draw c1 (drawTile) while most of the GPU has nothing else to do.
+// dst = small integers, i1, i2, i3 = labels of e0, v, e1. Grid (i0*N/1024, K),
+// 128 threads: first all parts of m + e0, then v, then e1.
 KERNEL(128, 4, encrypt_small) {
   const u32 parts = 1u << (p.logN - 10), kind = blockIdx.x >> (p.logN - 10);
-  const Job* job = (const Job*)p.x + blockIdx.y;
-  if (kind >= p.i0) {
-    drawTile(p, job, blockIdx.x - p.i0 * parts);
-    return;
-  }
   const u32 block = (blockIdx.x & (parts - 1)) * 128 + threadIdx.x;
+  const Job* job = (const Job*)p.x + blockIdx.y;
   const Small to(p.dst, blockIdx.y, p.logN);
   const u32 logn1 = p.logN - p.logN2, mask = (1u << p.logN2) - 1;
   u32 w[16], seed[8];

@@ -16,10 +16,6 @@ struct Small {
   }
 };
 
-// place of residue i of a tile of 2048 in shared memory, so that 16 residues of each
-// of 32 lanes go to different banks.
-DEV u32 place(u32 i) { return i + (i >> 4); }
-
 // Given is a loader of residues that are in registers already, in the order in
 // which the first pass asks for them.
 template <int COUNT> struct Given {

@@ -5,11 +5,13 @@
 //
 // x = K Jobs; limb l of a launch goes to limb i0 + l of a job's destination. The
 // transforms of m + e0 lie in a, one a job, as residues apart; s is at b, limb l at
-// position at[l]. key[0] = label of c1. i1, dst, ds, ai, bi: see wipe. Bit l%32 of
-// key[1 + l/32] says that encrypt_small has drawn c1 of limb l of the destination,
-// l < 224: only with n2 = 16, N >= 2^15 and K = 1.
+// position at[l]. key[0] = label of c1. i1, dst, ds, ai, bi: see wipe.
 #include "encrypt.cuh"
 #include "hadamard.cuh"
+
+// place of residue i of a tile in shared memory, so that 16 residues of each of
+// 32 lanes go to different banks.
+DEV u32 place(u32 i) { return i + (i >> 4); }
 
 // draw: the 16 residues of the stream block of each thread, to 16*threadIdx.x of
 // tile: what word j of attempt 0 gives, and where that is not accepted, word j of the
@@ -57,9 +59,9 @@ DEV void draw(u32* tile, const u32* key, u32 label, u32 id, u32 q, u32 below, u3
   }
 }
 
-// Tile is the part of a limb that a block works on. start draws c1 there, unless it is
-// drawn, and then waits for the kernels before: the stream needs nothing that they
-// make, and the jobs and constants were copied before them.
+// Tile is the part of a limb that a block works on. start draws c1 there, and then
+// waits for the kernels before: the stream needs nothing that they make, and the
+// jobs and constants were copied before them.
 template <int N> struct Tile {
   static const u32 rows = 2048 / N;
   u32 k, row0, limb, id;
@@ -72,12 +74,10 @@ template <int N> struct Tile {
     id = p.limbs[limb];
     job = (Job*)p.x + k;
   }
-  DEV void start(const Args& p, u32* c1, u32 logn1, u32 q, bool drawn) const {
+  DEV void start(const Args& p, u32* c1, u32 logn1, u32 q) const {
     announce();
-    if (!drawn) {
-      const u32 column = threadIdx.x / (rows / 16), row = row0 + threadIdx.x % (rows / 16) * 16;
-      draw(c1, job->mask, p.key[0], id, q, p.mods[id].r32, ((column << logn1) + row) >> 4, row < 1u << logn1);
-    }
+    const u32 column = threadIdx.x / (rows / 16), row = row0 + threadIdx.x % (rows / 16) * 16;
+    draw(c1, job->mask, p.key[0], id, q, p.mods[id].r32, ((column << logn1) + row) >> 4, row < 1u << logn1);
     settle();
     if (p.i1) wipe(p, 1);
   }
@@ -89,7 +89,7 @@ template <int N> DEV void seededRows(const Args& p) {
   const u32 logn1 = p.logN - p.logN2, n1 = 1u << logn1;
   const Tile<N> h(p, logn1);
   const Mod m = core(p.mods + h.id);
-  h.start(p, tile, logn1, m.q, false);
+  h.start(p, tile, logn1, m.q);
   u32* from = (u32*)p.a + h.k * p.as + ((u64)h.limb << p.logN);
   const u32* s = p.b + ((u64)p.at[h.limb] << p.logN);
   u32* c0 = h.job->dst + ((u64)(p.i0 + h.limb) << p.logN);
@@ -134,9 +134,7 @@ template <int LOG> DEV void seeded16(const Args& p) {
   constexpr u32 n1 = 1u << LOG;
   const Tile<16> h(p, LOG);
   const Mod m = core(p.mods + h.id);
-  const u32 l = p.i0 + h.limb;
-  const bool drawn = l < 224 && (p.key[1 + (l >> 5)] >> (l & 31) & 1);
-  h.start(p, tile, LOG, m.q, drawn);
+  h.start(p, tile, LOG, m.q);
   const u32 row = h.row0 + threadIdx.x;
   if (row >= n1) return;
   const uint2 w = root(p.tw + h.id * p.ts, n1, row, m.q);
@@ -147,17 +145,12 @@ template <int LOG> DEV void seeded16(const Args& p) {
   u32 b[16];
 #pragma unroll
   for (int j = 0; j < 16; j++) b[j] = s[j * n1];
-  u32* own = tile + place(threadIdx.x);
-  const Drawn a{own};
-  if (drawn) { // no other thread reads this row
+  const Drawn a{tile + place(threadIdx.x)};
 #pragma unroll
-    for (int j = 0; j < 16; j++) own[place(j * 128)] = c1[j * n1];
-  } else {
-#pragma unroll
-    for (int j = 0; j < 16; j++) c1[j * n1] = a[j];
+  for (int j = 0; j < 16; j++) {
+    b[j] = neg(b[j], m.q);
+    c1[j * n1] = a[j];
   }
-#pragma unroll
-  for (int j = 0; j < 16; j++) b[j] = neg(b[j], m.q);
   product16<n1>(from, c0, a, b, w, m);
   if (p.i1)
 #pragma unroll

@@ -20,8 +20,8 @@ const (
 const (
 	Architectures = "72 80 86 87 89 90"
 	Compiler      = "nvcc 12.4.131"
-	SourceHash    = "ee02fde83f07958ba53d10c38501a14d95e5d6919e2889bfcf35a45a252be5d0"
-	ImageHash     = "7485137c319685fe5449ab54eb5cf8231ea4a9e0b512a92b1d19ce76e60d3c25"
+	SourceHash    = "64f18653d54a8bacd30b3cf47877bda44fccd5629c6742faaef05ab67d7b4c05"
+	ImageHash     = "f2f2fd6e0991f9f2bbdcc8395d42ef1c40d843f55dc546389dde79f7f308ad79"
 )
 
 // Modules lists the images in kernels.bin with their entry points.
@@ -66,7 +66,7 @@ var Modules = []Module{
 		"element_subscale",
 		"element_zero",
 	}},
-	{Name: "encrypt", Offset: 968992, Size: 911624, Entries: []string{
+	{Name: "encrypt", Offset: 968992, Size: 889408, Entries: []string{
 		"encrypt_forward_10",
 		"encrypt_forward_11",
 		"encrypt_forward_12",
@@ -79,7 +79,7 @@ var Modules = []Module{
 		"encrypt_forward_9",
 		"encrypt_small",
 	}},
-	{Name: "encrypt_public", Offset: 1880616, Size: 237640, Entries: []string{
+	{Name: "encrypt_public", Offset: 1858400, Size: 237640, Entries: []string{
 		"encrypt_public16_10",
 		"encrypt_public16_11",
 		"encrypt_public16_12",
@@ -93,7 +93,7 @@ var Modules = []Module{
 		"encrypt_public_4",
 		"encrypt_public_8",
 	}},
-	{Name: "encrypt_seeded", Offset: 2118256, Size: 374776, Entries: []string{
+	{Name: "encrypt_seeded", Offset: 2096040, Size: 396664, Entries: []string{
 		"encrypt_seeded16_10",
 		"encrypt_seeded16_11",
 		"encrypt_seeded16_12",
@@ -107,13 +107,13 @@ var Modules = []Module{
 		"encrypt_seeded_4",
 		"encrypt_seeded_8",
 	}},
-	{Name: "extend", Offset: 2493032, Size: 167576, Entries: []string{
+	{Name: "extend", Offset: 2492704, Size: 167576, Entries: []string{
 		"extend_1",
 		"extend_2",
 		"extend_3",
 		"extend_4",
 	}},
-	{Name: "forward", Offset: 2660608, Size: 763968, Entries: []string{
+	{Name: "forward", Offset: 2660280, Size: 763968, Entries: []string{
 		"forward_10",
 		"forward_11",
 		"forward_12",
@@ -131,7 +131,7 @@ var Modules = []Module{
 		"forward_head_5",
 		"forward_tail",
 	}},
-	{Name: "hadamard", Offset: 3424576, Size: 1138464, Entries: []string{
+	{Name: "hadamard", Offset: 3424248, Size: 1138464, Entries: []string{
 		"evaluations_16",
 		"evaluations_4",
 		"evaluations_8",
@@ -162,7 +162,7 @@ var Modules = []Module{
 		"toomcook4_4",
 		"toomcook4_8",
 	}},
-	{Name: "inverse", Offset: 4563040, Size: 791064, Entries: []string{
+	{Name: "inverse", Offset: 4562712, Size: 791064, Entries: []string{
 		"inverse_10",
 		"inverse_11",
 		"inverse_12",
@@ -180,7 +180,7 @@ var Modules = []Module{
 		"inverse_head_5",
 		"inverse_tail",
 	}},
-	{Name: "keyswitch", Offset: 5354104, Size: 513592, Entries: []string{
+	{Name: "keyswitch", Offset: 5353776, Size: 513592, Entries: []string{
 		"inner_1",
 		"inner_16",
 		"inner_2",
@@ -194,7 +194,7 @@ var Modules = []Module{
 		"tensor_4",
 		"tensor_8",
 	}},
-	{Name: "sample", Offset: 5867696, Size: 130856, Entries: []string{
+	{Name: "sample", Offset: 5867368, Size: 130856, Entries: []string{
 		"sample_cbd",
 		"sample_ternary",
 		"sample_uniform",
@@ -202,11 +202,11 @@ var Modules = []Module{
 		"set_large",
 		"set_small",
 	}},
-	{Name: "tables", Offset: 5998552, Size: 29568, Entries: []string{
+	{Name: "tables", Offset: 5998224, Size: 29568, Entries: []string{
 		"table_passes",
 		"table_plain",
 	}},
-	{Name: "up", Offset: 6028120, Size: 179464, Entries: []string{
+	{Name: "up", Offset: 6027792, Size: 179464, Entries: []string{
 		"up_11",
 		"up_12",
 	}},

@@ -39,7 +39,6 @@ type backend struct {
 	tensor bool // mma of bytes (kernels/extend.cu)
 	early  bool // the kernels wait for their predecessors themselves
 	fuseUp bool // kernels/digits.cuh is used
-	draws  int  // blocks of the first kernel of a seeded encryption that draw c1
 	graphs graphUse
 	mapped bool // batches lie in host memory that the GPU uses in place
 	// collectAt is how much memory in use makes a ring look for dropped batches.
@@ -172,7 +171,6 @@ func (b *backend) inspect(ordinal int) error {
 	b.scratch = int(min(mostScratch, b.about.Memory/8))
 	b.tensor = b.about.Capability >= 80
 	b.fuseUp = b.tensor
-	b.draws = seededDraws * b.about.Multiprocessors
 	b.early = b.about.Capability/10 == 9 // kernels/arith.cuh, in the machine code for sm_90
 	if b.graphs, err = graphMode(b.drv); err != nil {
 		return err

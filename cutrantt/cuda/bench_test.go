@@ -115,7 +115,7 @@ func benchRing(b *testing.B, logN, moduli int, m cutrantt.Method) *ring {
 	return r.(*ring)
 }
 
-func (r *ring) randomBatches(b testing.TB, polys int, limbs []int, d cutrantt.Domain) []*cutrantt.Batch {
+func (r *ring) randomBatches(b *testing.B, polys int, limbs []int, d cutrantt.Domain) []*cutrantt.Batch {
 	b.Helper()
 	rng := rand.New(rand.NewPCG(1, 2))
 	var sets []*cutrantt.Batch

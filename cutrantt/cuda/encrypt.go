@@ -1,7 +1,6 @@
 package cuda
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"runtime"
@@ -32,14 +31,7 @@ type encryption struct {
 	positions []int  // of limbs in key
 	labels    cutrantt.EncryptionLabels
 	inPlace   bool // the messages stay in the staging buffer, which the GPU reads
-	// drawn are the positions in limbs of those whose c1 the first kernel draws, below
-	// mostDrawn, of one message; nil: encryptAll chooses them.
-	drawn []int
 }
-
-// mostDrawn is how many limbs kernels/encrypt_seeded.cu can tell apart: the bits of seven
-// words.
-const mostDrawn = 7 * 32
 
 // largeBound is where a coefficient plus its noise may leave 64 bits.
 const largeBound = 1 << 62
@@ -97,9 +89,6 @@ func (r *ring) encryptAll(e *encryption, have []int, jobs []cutrantt.Encryption)
 			return nil, fmt.Errorf("%w: the key has no limb for modulus %d", cutrantt.ErrShape, l)
 		}
 		e.positions = append(e.positions, at)
-	}
-	if e.drawn == nil {
-		e.drawn = r.drawnFirst(e, len(jobs))
 	}
 	for i, j := range jobs {
 		if len(j.Message) != r.n {
@@ -240,54 +229,18 @@ func (r *ring) encryptWindow(e *encryption, jobs []cutrantt.Encryption, out []*c
 // encryptQueued queues the kernels for k jobs whose records are at input; wipe
 // overwrites everything secret behind them.
 func (r *ring) encryptQueued(e *encryption, k int, input pointer, small, mid secrets, group int, wipe bool) error {
+	logN2 := uint32(log2(e.n2))
+	l := e.labels
 	return r.replayed(r.backend.graphs == graphsAuto && k == 1 && r.logN <= mostGraphLog, func() error {
-		err := r.encryptFirst(e, k, input, small)
+		err := r.launch("encrypt_small", e.kinds*r.n/1024, k, 128, 0, args{
+			dst: small.at, x: input, logN2: logN2, i1: l.E0, i2: l.V, i3: l.E1,
+		})
 		for first := 0; first < len(e.limbs) && err == nil; first += group {
 			last := min(first+group, len(e.limbs))
 			err = r.encryptGroup(e, k, input, small, mid, first, last, wipe && last == len(e.limbs))
 		}
 		return err
 	})
-}
-
-// drawnFirst chooses the limbs whose c1 is drawn while the small integers are
-// (seededDraws): those whose primes reject the fewest words, as each rejection makes the
-// first kernel longer, which all others wait for.
-func (r *ring) drawnFirst(e *encryption, jobs int) []int {
-	count := min(r.backend.draws*seededTile/r.n, len(e.limbs), mostDrawn)
-	if e.kinds != 1 || jobs != 1 || e.n2 != 16 || r.logN < leastDrawLog || r.backend.mapped || count == 0 {
-		return nil
-	}
-	moduli := r.check.Moduli()
-	rejected := func(i int) uint64 { return uint64(1<<32) % uint64(moduli[e.limbs[i]].Q) } // of 2^32 words
-	at := make([]int, min(len(e.limbs), mostDrawn))
-	for i := range at {
-		at[i] = i
-	}
-	slices.SortStableFunc(at, func(i, j int) int { return cmp.Compare(rejected(i), rejected(j)) })
-	slices.Sort(at[:count])
-	return at[:count]
-}
-
-// encryptFirst queues the kernel that draws the small integers, and c1 of e.drawn.
-func (r *ring) encryptFirst(e *encryption, k int, input pointer, small secrets) error {
-	l := e.labels
-	a := args{dst: small.at, x: input, logN2: uint32(log2(e.n2)), i0: uint32(e.kinds), i1: l.E0, i2: l.V, i3: l.E1}
-	if len(e.drawn) > 0 {
-		moduli := make([]int, len(e.drawn))
-		for i, at := range e.drawn {
-			moduli[i] = e.limbs[at]
-		}
-		var err error
-		if a.limbs, err = r.list(moduli); err != nil {
-			return err
-		}
-		if a.at, err = r.list(e.drawn); err != nil {
-			return err
-		}
-		a.key[0] = l.Mask
-	}
-	return r.launch("encrypt_small", e.kinds*r.n/1024+len(e.drawn)*r.n/seededTile, k, seededThreads, 0, a)
 }
 
 // encryptGroup queues the transforms and products of limbs [first, last).
@@ -323,9 +276,6 @@ func (r *ring) encryptGroup(e *encryption, k int, input pointer, small, mid secr
 		logN2: logN2, i0: uint32(first),
 	}
 	a.key[0] = e.labels.Mask
-	for _, l := range e.drawn {
-		a.key[1+l/32] |= 1 << (l % 32)
-	}
 	if wipe {
 		a.i1 = uint32(k)
 		a.dst, a.ds = small.at, uint64(small.words/4)

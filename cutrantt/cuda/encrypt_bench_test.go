@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"slices"
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/hencedge/hencedge/cutrantt"
@@ -17,14 +17,12 @@ type queued struct {
 	r          *ring
 	e          *encryption
 	input      []pointer
-	jobs       [][]cutrantt.Encryption
-	out        [][]pointer
 	small, mid secrets
 	k          int
 }
 
 // newQueued prepares sets of k random messages each.
-func newQueued(b testing.TB, r *ring, public bool, n2, limbs, k int) *queued {
+func newQueued(b *testing.B, r *ring, public bool, n2, limbs, k int) *queued {
 	b.Helper()
 	rng := rand.New(rand.NewPCG(3, 4))
 	q := &queued{r: r, k: k}
@@ -32,7 +30,6 @@ func newQueued(b testing.TB, r *ring, public bool, n2, limbs, k int) *queued {
 	if !public {
 		q.e.kinds, q.e.product = 1, "seeded"
 	}
-	q.e.drawn = r.drawnFirst(q.e, k)
 	q.e.key = r.tensor(r.randomBatches(b, 2, upTo(limbs), cutrantt.NTT(n2))[0])
 	size := int(unsafe.Sizeof(job{}))
 	do := func(err error) {
@@ -54,7 +51,6 @@ func newQueued(b testing.TB, r *ring, public bool, n2, limbs, k int) *queued {
 			if err != nil {
 				return err
 			}
-			jobs, to := make([]cutrantt.Encryption, k), make([]pointer, k)
 			for i := range k {
 				out, err := r.pool.get(2 * limbs * r.n)
 				if err != nil {
@@ -69,7 +65,6 @@ func newQueued(b testing.TB, r *ring, public bool, n2, limbs, k int) *queued {
 				for w := range message {
 					message[w] = math.RoundToEven((rng.Float64() - 0.5) * 0x1p51)
 				}
-				jobs[i], to[i] = cutrantt.Encryption{Message: message, Bound: 1 << 51, Seed: &rec[0].seed, Mask: &rec[0].mask}, out
 				if err := r.backend.drv.CopyIn(input+pointer(size*i), unsafe.Slice((*byte)(unsafe.Pointer(&rec[0])), size), r.pool.stream); err != nil {
 					return err
 				}
@@ -77,7 +72,7 @@ func newQueued(b testing.TB, r *ring, public bool, n2, limbs, k int) *queued {
 					return err
 				}
 			}
-			q.input, q.jobs, q.out = append(q.input, input), append(q.jobs, jobs), append(q.out, to)
+			q.input = append(q.input, input)
 		}
 		return r.backend.drv.Wait(r.pool.stream)
 	}))
@@ -138,36 +133,21 @@ func BenchmarkEncryptQueued(b *testing.B) {
 				}
 				q := newQueued(b, r, public, n2, c.limbs, c.k)
 				name := fmt.Sprintf("%s/N=2^%d/limbs=%d/k=%d/n2=%d", q.e.product, c.logN, c.limbs, c.k, n2)
-				run := func(b *testing.B) {
+				b.Run(name, func(b *testing.B) {
 					timeGPU(b, r, benchSets, func(i int) error { return q.run(i, c.limbs) })
-				}
-				drawn := q.e.drawn
-				if len(drawn) == 0 {
-					b.Run(name, run)
-					continue
-				}
-				inTurn(b, name+"/drawn-first", func(on bool) {
-					q.e.drawn = nil
-					if on {
-						q.e.drawn = drawn
-					}
-				}, run)
+				})
 			}
 		}
 	}
 }
 
 // BenchmarkSeededAlone times seeded encryptions of 66 limbs of 2^16 one by one, as
-// "hencedge bench" does: from the first kernel to the wiped memory. It goes through
-// numbers of limbs that the first kernel draws, twice, and through which ones: those
-// with the fewest rejections of all limbs, of the first half and of the last. "first"
-// is the first kernel alone.
+// "hencedge bench" does: from the first kernel to the wiped memory.
 func BenchmarkSeededAlone(b *testing.B) {
-	r := paperRing(b)
-	q := newQueued(b, r, false, 16, len(paperPrimes), 1)
-	half := len(paperPrimes) / 2
-	jobs := make([][]cutrantt.Encryption, benchSets)
+	r, limbs := paperRing(b), upTo(len(paperPrimes))
+	key := r.randomBatches(b, 1, limbs, cutrantt.NTT(16))[0]
 	rng := rand.New(rand.NewPCG(7, 8))
+	jobs, out := make([][]cutrantt.Encryption, benchSets), make([][]*cutrantt.Batch, benchSets)
 	for i := range jobs {
 		j := cutrantt.Encryption{Message: make([]float64, r.n), Bound: 1 << 40, Seed: &[32]byte{byte(i), 1}, Mask: &[32]byte{byte(i), 2}}
 		for k := range j.Message {
@@ -175,78 +155,19 @@ func BenchmarkSeededAlone(b *testing.B) {
 		}
 		jobs[i] = []cutrantt.Encryption{j}
 	}
-	key, err := r.NewBatch(1, upTo(len(paperPrimes)), cutrantt.NTT(16))
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := r.SampleUniform(key, &[32]byte{1}, 1); err != nil {
-		b.Fatal(err)
-	}
-	out := make([][]*cutrantt.Batch, benchSets)
-	encrypt := func(i int, drawn []int) (err error) {
+	encrypt := func(i int) (err error) {
 		for _, x := range out[i] {
 			r.Free(x)
 		}
-		e := &encryption{kinds: 1, product: "seeded", n2: 16, limbs: upTo(len(paperPrimes)), key: r.tensor(key), labels: q.e.labels, drawn: drawn}
-		out[i], err = r.encryptAll(e, e.limbs, jobs[i])
+		out[i], err = r.EncryptSeeded(key, limbs, cutrantt.EncryptionLabels{E0: 2, Mask: 4}, jobs[i])
 		return err
 	}
-	// choose gives count limbs of [lo, hi).
-	choose := func(count, lo, hi int) []int {
-		defer func(n int) { r.backend.draws = n }(r.backend.draws)
-		r.backend.draws = count * r.n / seededTile
-		part := *q.e
-		part.limbs = part.limbs[lo:hi]
-		at := append([]int{}, r.drawnFirst(&part, 1)...) // not nil: none is a choice, too
-		for i := range at {
-			at[i] += lo
-		}
-		return at
+	if err := runOf(2*benchSets, encrypt)(); err != nil { // tables and memory
+		b.Fatal(err)
 	}
-	for round := range 2 {
-		for _, c := range []struct {
-			count, lo, hi int
-		}{
-			{0, 0, 66}, {2, 0, 66}, {4, 0, 66}, {6, 0, 66}, {8, 0, 66}, {10, 0, 66}, {12, 0, 66}, {16, 0, 66}, {24, 0, 66}, {32, 0, 66},
-			{4, 0, half}, {8, 0, half}, {12, 0, half}, {16, 0, half}, {4, half, 66}, {8, half, 66}, {12, half, 66}, {16, half, 66},
-		} {
-			drawn := choose(c.count, c.lo, c.hi)
-			if len(drawn) != c.count {
-				b.Fatalf("%d limbs for %d", len(drawn), c.count)
-			}
-			name := fmt.Sprintf("limbs=%d/of=%d-%d/%d", c.count, c.lo, c.hi, round+1)
-			b.Run(name, func(b *testing.B) {
-				timeAlone(b, r, func(i int) error { return encrypt(i, drawn) })
-			})
-			if c.lo == 0 && c.hi == 66 {
-				b.Run("first/"+name, func(b *testing.B) {
-					e := *q.e
-					e.drawn = drawn
-					timeAlone(b, r, func(i int) error {
-						return r.exec(func() error { return r.encryptFirst(&e, 1, q.input[i], q.small) })
-					})
-				})
-			}
-		}
-	}
-}
-
-// timeAlone reports the time of single calls of f, from the first kernel to the end:
-// the median and the 95th percentile of 400.
-func timeAlone(b *testing.B, r *ring, f func(set int) error) {
-	b.Helper()
-	var times []float64
-	for i := range 400 + 2*benchSets {
-		d, err := r.Time(func() error { return f(i % benchSets) })
-		if err != nil {
-			b.Fatal(err)
-		}
-		if i >= 2*benchSets {
-			times = append(times, float64(d.Nanoseconds())/1000)
-		}
-	}
-	slices.Sort(times)
-	b.ReportMetric(times[len(times)/2], "gpu-us")
-	b.ReportMetric(times[len(times)*95/100], "p95-us")
-	b.ReportMetric(0, "ns/op")
+	set := 0
+	reportRuns(b, 1, func() (time.Duration, error) {
+		set = (set + 1) % benchSets
+		return r.Time(func() error { return encrypt(set) })
+	})
 }

@@ -71,14 +71,6 @@ const (
 	seededThreads = 128
 )
 
-// seededDraws is how many blocks for each multiprocessor draw c1 beside the small
-// integers of a seeded encryption of one message: 8 limbs of 2^16 on an H200, which has
-// little else to do then. Not below degree 2^leastDrawLog. Predicted, not measured.
-const (
-	seededDraws  = 2
-	leastDrawLog = 15
-)
-
 // A thread of kernels/basis.cu and extend.cu computes basisGroup limbs: one took 111.6
 // us for 22 to 88 limbs of 2^16, eight 69.0. One of kernels/sample.cu writes limbGroup
 // limbs, which was not compared with others.

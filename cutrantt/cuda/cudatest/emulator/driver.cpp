@@ -224,7 +224,7 @@ API cuDeviceGetUuid(char* u, int) { memset(u, 0xee, 16); return OK; }
 API cuDeviceTotalMem_v2(size_t* n, int) { *n = 4ull << 30; return OK; }
 API cuDeviceGetAttribute(int* v, int a, int) {
   switch (a) {
-    case 16: *v = 32; break; // multiprocessors: enough for a limb of 2^17 in seededDraws (plans.go)
+    case 16: *v = 4; break;
     case 18: *v = capability() == 72 || capability() == 87; break; // integrated
     case 19: case 41: *v = 1; break;                               // mapped memory, unified addressing
     case 38: *v = 4 << 20; break;
