@@ -8,7 +8,7 @@
 // four bytes itself, so an output is four sums s_d below 2^23, weighted by 2^(8d).
 // Row g of two A tiles has bytes 0 and 2 of output g, row g+8 bytes 1 and 3, so
 // that a thread gets all four of its outputs. v is one limb more, with -S.
-#include "arith.cuh"
+#include "tensor.cuh"
 
 // The constants of one change of basis, a multiple of 16 bytes: uint4 (limbs of
 // the source, the first of them, groups of 8 outputs, 0); then, for C chunks of 8
@@ -19,49 +19,6 @@
 // none); and the A operands, [chunk][tile][lane] of uint4. Limbs and outputs are
 // filled up with zeros.
 template <int C> struct Group { static const int words = 8 + 4 + 64 * C; }; // of 16 bytes
-
-// mma: d = a*b, or d += a*b with SUM.
-template <bool SUM> DEV void mma(u32 (&d)[4], uint4 a, u32 b0, u32 b1) {
-#ifdef EMULATED
-  const uint4 z = emulate::mma(SUM ? make_uint4(d[0], d[1], d[2], d[3]) : make_uint4(0, 0, 0, 0), a, b0, b1);
-  d[0] = z.x; d[1] = z.y; d[2] = z.z; d[3] = z.w;
-#elif __CUDA_ARCH__ >= 800
-  if (SUM)
-    asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.u8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-        : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
-        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1));
-  else
-    asm("mma.sync.aligned.m16n8k32.row.col.s32.u8.u8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%10,%10,%10,%10};"
-        : "=r"(d[0]), "=r"(d[1]), "=r"(d[2]), "=r"(d[3])
-        : "r"(a.x), "r"(a.y), "r"(a.z), "r"(a.w), "r"(b0), "r"(b1), "r"(0));
-#endif
-}
-
-// copyAsync brings 16 bytes to shared memory, copied waits for all of a block's.
-DEV void copyAsync(uint4* to, const uint4* from) {
-#ifdef EMULATED
-  emulate::copyAsync(to, from);
-#elif __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((u32)__cvta_generic_to_shared(to)), "l"(from) : "memory");
-#endif
-}
-DEV void copied() {
-#ifdef EMULATED
-  emulate::copied();
-#elif __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.wait_all;" ::: "memory");
-#endif
-  __syncthreads();
-}
-
-// store is 16 bytes in one instruction, which the compiler else takes apart.
-DEV void store(u32* to, uint4 v) {
-#ifdef EMULATED
-  *(uint4*)to = v;
-#else
-  asm volatile("st.global.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(v.x), "r"(v.y), "r"(v.z), "r"(v.w) : "memory");
-#endif
-}
 
 // weigh: s0 + 2^8*s1 + 2^16*s2 + 2^24*s3 mod p for s below 2^23.1, in [0, p);
 // k = (-p, w, quotient of w, floor(2^32/p)), w = 2^16 mod p, twice = -2p. See reduce;

@@ -20,8 +20,8 @@ const (
 const (
 	Architectures = "72 80 86 87 89 90"
 	Compiler      = "nvcc 12.4.131"
-	SourceHash    = "64f18653d54a8bacd30b3cf47877bda44fccd5629c6742faaef05ab67d7b4c05"
-	ImageHash     = "f2f2fd6e0991f9f2bbdcc8395d42ef1c40d843f55dc546389dde79f7f308ad79"
+	SourceHash    = "4b787610d0e10959a4b9e892a673d2b561469abf24d11eb9dcfe7c2501a19e84"
+	ImageHash     = "db4bf16b6981175bfba57c6bc90a1d7d9679febe491ef41a761efdd74c2254fc"
 )
 
 // Modules lists the images in kernels.bin with their entry points.
@@ -194,7 +194,10 @@ var Modules = []Module{
 		"tensor_4",
 		"tensor_8",
 	}},
-	{Name: "sample", Offset: 5867368, Size: 130856, Entries: []string{
+	{Name: "onekey", Offset: 5867368, Size: 51864, Entries: []string{
+		"onekey_4",
+	}},
+	{Name: "sample", Offset: 5919232, Size: 130856, Entries: []string{
 		"sample_cbd",
 		"sample_ternary",
 		"sample_uniform",
@@ -202,11 +205,11 @@ var Modules = []Module{
 		"set_large",
 		"set_small",
 	}},
-	{Name: "tables", Offset: 5998224, Size: 29568, Entries: []string{
+	{Name: "tables", Offset: 6050088, Size: 29568, Entries: []string{
 		"table_passes",
 		"table_plain",
 	}},
-	{Name: "up", Offset: 6027792, Size: 179464, Entries: []string{
+	{Name: "up", Offset: 6079656, Size: 179464, Entries: []string{
 		"up_11",
 		"up_12",
 	}},

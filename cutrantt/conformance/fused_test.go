@@ -139,6 +139,59 @@ func TestSwitchKeys(t *testing.T) {
 	})
 }
 
+// TestOneKey compares key switches of many items under one key with the reference:
+// GPUs of servers then have the sums from the tensor cores, 16 items at a time, where a
+// digit's and a key's residues at their largest meet 16 at once.
+func TestOneKey(t *testing.T) {
+	eachBackend(t, func(t *testing.T, b cutrantt.Backend) {
+		if b.Name() != "cuda" {
+			return // several items are one after the other
+		}
+		g := newRig(t, b, 10, moduli(t, 10, 7), cutrantt.MethodAuto)
+		d := cutrantt.NTT(4)
+		q, special := []int{3, 0, 1, 4, 2}, []int{5, 6}
+		for _, c := range []struct{ alpha, limbs, keep, lows, items int }{
+			{1, 4, 4, 0, 32}, // 4 digits
+			{1, 5, 5, 1, 33}, // 5: too many for it
+			{2, 5, 4, 2, 49}, // 3, merged with a rescaling
+			{2, 4, 3, 1, 34}, // 2, likewise
+			{5, 5, 5, 2, 31}, // 1, and too few items
+			{5, 5, 5, 2, 32},
+		} {
+			gadget := cutrantt.Gadget{Alpha: c.alpha, Special: special}
+			what := fmt.Sprintf("%d items of %d digits", c.items, gadget.Digits(c.limbs))
+			p := g.batch([]int{3, 0, 1, 4, 2, 5, 6}, d, append(patternsFor(2*gadget.Digits(c.limbs)-1), largest)...)
+			var keys [2]cutrantt.Operand
+			var err error
+			keys[0], err = g.ring.Precompute(p.got)
+			g.ok(err)
+			keys[1], err = g.ref.Precompute(p.want)
+			g.ok(err)
+			var dst, x, low []pair
+			for i := range c.items {
+				x = append(x, g.batch(q[:c.limbs], d, patterns[(i+3)%len(patterns)]))
+				if c.lows > 0 {
+					low = append(low, g.batch(q[:c.limbs], d, patternsFor(c.lows)...))
+				}
+				dst = append(dst, g.blank(2, q[:c.keep], cutrantt.Coeffs(1)))
+			}
+			g.many(what, dst, func(r cutrantt.Ring, of func([]pair) []*cutrantt.Batch) error {
+				items := make([]cutrantt.KeySwitch, c.items)
+				for i := range items {
+					items[i] = cutrantt.KeySwitch{Dst: of(dst)[i], X: of(x)[i], Key: keys[0]}
+					if r != g.ring {
+						items[i].Key = keys[1]
+					}
+					if c.lows > 0 {
+						items[i].Low = of(low)[i]
+					}
+				}
+				return cutrantt.SwitchKeys(r, gadget, items)
+			})
+		}
+	})
+}
+
 // TestFusedRefuses: what the items have to agree in.
 func TestFusedRefuses(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b cutrantt.Backend) {

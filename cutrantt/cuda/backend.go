@@ -39,6 +39,7 @@ type backend struct {
 	tensor bool // mma of bytes (kernels/extend.cu)
 	early  bool // the kernels wait for their predecessors themselves
 	fuseUp bool // kernels/digits.cuh is used
+	oneKey bool // kernels/onekey.cu is used
 	graphs graphUse
 	mapped bool // batches lie in host memory that the GPU uses in place
 	// collectAt is how much memory in use makes a ring look for dropped batches.
@@ -171,6 +172,8 @@ func (b *backend) inspect(ordinal int) error {
 	b.scratch = int(min(mostScratch, b.about.Memory/8))
 	b.tensor = b.about.Capability >= 80
 	b.fuseUp = b.tensor
+	// kernels/onekey.cu is compiled for these
+	b.oneKey = (b.about.Capability == 80 || b.about.Capability >= 90) && b.shared >= oneKeyShared
 	b.early = b.about.Capability/10 == 9 // kernels/arith.cuh, in the machine code for sm_90
 	if b.graphs, err = graphMode(b.drv); err != nil {
 		return err
@@ -195,17 +198,24 @@ func (b *backend) load() error {
 		}
 	}
 	for _, p := range plans {
-		if n := p.shared(); n > 48<<10 && n <= b.shared {
-			for _, name := range []string{p.name("forward"), p.name("inverse"), p.name("encrypt_forward")} {
-				k := b.kernels[name]
-				if k == nil {
-					continue
-				}
-				if err := b.drv.AllowShared(k.fn, n); err != nil {
-					return fmt.Errorf("%s: %w", name, err)
-				}
+		for _, direction := range []string{"forward", "inverse", "encrypt_forward"} {
+			if err := b.allowShared(p.name(direction), p.shared()); err != nil {
+				return err
 			}
 		}
+	}
+	return b.allowShared("onekey_4", oneKeyShared)
+}
+
+// allowShared lets a kernel, if there is one, have more shared memory than a block may
+// without asking, if the device has so much.
+func (b *backend) allowShared(name string, bytes int) error {
+	k := b.kernels[name]
+	if k == nil || bytes <= 48<<10 || bytes > b.shared {
+		return nil
+	}
+	if err := b.drv.AllowShared(k.fn, bytes); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -184,7 +185,7 @@ func TestUp(t *testing.T) {
 			before := b.kernels[name].launches.Load()
 			w := newTwin(t, c.logN, c.q+c.p)
 			w.switches(c.q, c.p, c.n2)
-			w.several(c.q, c.p, c.n2)
+			w.several(c.q, c.p, c.n2, 3)
 			if ran := b.kernels[name].launches.Load() > before; ran != (on && c.p <= mostUpLimbs) {
 				t.Errorf("%+v: fused %t, %s ran: %t", c, on, name, ran)
 			}
@@ -192,20 +193,43 @@ func TestUp(t *testing.T) {
 	}
 }
 
-// several compares a key switch of three items.
-func (w *twin) several(q, p, n2 int) {
+// TestOneKeyKernel: many key switches under one key take kernels/onekey.cu where it is
+// for them, and give the processor's residues with it and without.
+func TestOneKeyKernel(t *testing.T) {
+	b := gpu(t).(*backend)
+	if !b.oneKey {
+		t.Skip("not compiled for this GPU")
+	}
+	defer func() { b.oneKey = true }()
+	for _, c := range []struct {
+		logN, q, p, n2, items int
+		ran                   bool
+	}{{11, 7, 2, 4, leastOneKey + 1, true}, {11, 7, 2, 4, leastOneKey - 1, false}, {10, 5, 2, 8, leastOneKey, false}, {10, 9, 2, 4, leastOneKey, false}, {10, 3, 2, 4, mostOneKey + 5, true}} {
+		for _, on := range []bool{true, false} {
+			b.oneKey = on
+			before := b.kernels["onekey_4"].launches.Load()
+			newTwin(t, c.logN, c.q+c.p).several(c.q, c.p, c.n2, c.items)
+			if ran := b.kernels["onekey_4"].launches.Load() > before; ran != (on && c.ran) {
+				t.Errorf("%+v: allowed %t, it ran: %t", c, on, ran)
+			}
+		}
+	}
+}
+
+// several compares a key switch of so many items.
+func (w *twin) several(q, p, n2, count int) {
 	w.Helper()
 	d, all := cutrantt.NTT(n2), upTo(q+p)
 	g := cutrantt.Gadget{Alpha: p, Special: all[q:]}
-	key, x, dst := w.batch(2*g.Digits(q), all, d), w.batch(3, all[:q], d), w.batch(6, all[:q], d)
-	w.same("key switch of three", dst, func(r cutrantt.Ring, i int) error {
+	key, x, dst := w.batch(2*g.Digits(q), all, d), w.batch(count, all[:q], d), w.batch(2*count, all[:q], d)
+	w.same(fmt.Sprintf("key switch of %d", count), dst, func(r cutrantt.Ring, i int) error {
 		o, err := r.Precompute(key[i])
 		if err != nil {
 			return err
 		}
 		defer o.Release()
 		var items []cutrantt.KeySwitch
-		for k := range 3 {
+		for k := range count {
 			one, err := x[i].Slice(k, k+1, 0, q)
 			if err != nil {
 				return err

@@ -285,7 +285,40 @@ func (r *ring) inner(acc, digits tensor, s *switching, n2, lows int, merged bool
 	if a.at, err = r.list(s.where); err != nil {
 		return err
 	}
+	if r.backend.oneKey && n2 == 4 && s.digits <= oneKeyDigits && len(items) >= leastOneKey && sameKey(items) {
+		return r.oneKey(s.all, a, in)
+	}
 	return r.products(numbered("inner", n2), s.all, n2, a, in)
+}
+
+// sameKey reports whether one key switches all items.
+func sameKey(items []keySwitch) bool {
+	for _, it := range items[1:] {
+		if it.key != items[0].key {
+			return false
+		}
+	}
+	return true
+}
+
+// oneKey queues kernels/onekey.cu, with the arguments of inner.
+func (r *ring) oneKey(limbs []int, a args, items []slots) error {
+	t, err := r.twiddles(r.n / 4)
+	if err != nil {
+		return err
+	}
+	if a.limbs, err = r.list(limbs); err != nil {
+		return err
+	}
+	a.tw, a.ts, a.logN2 = t.at, t.stride, 2
+	for part := range slices.Chunk(items, mostOneKey) {
+		a.ai = uint64(len(part))
+		if err := r.many("onekey_4", r.n/4/oneKeyPlaces, len(limbs), oneKeyThreads, oneKeyShared, a, table{}, part); err != nil {
+			return err
+		}
+		a.dst += pointer(4 * 2 * len(part) * int(a.ds))
+	}
+	return nil
 }
 
 // inverseOf queues the inverse transforms of polys polynomials at each of xs to

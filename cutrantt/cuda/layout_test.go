@@ -93,7 +93,7 @@ func TestFused(t *testing.T) {
 			have[e] = true
 		}
 	}
-	want := []string{"down", "collect", "square_4", "square_8"}
+	want := []string{"down", "collect", "square_4", "square_8", "onekey_4"}
 	for _, n2 := range []int{1, 2, 4, 8, 16} {
 		want = append(want, numbered("tensor", n2), numbered("inner", n2))
 	}

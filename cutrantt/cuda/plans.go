@@ -63,6 +63,21 @@ func neighbours(n2 int) int {
 	return 1
 }
 
+// From leastOneKey items under one key on, and with up to oneKeyDigits digits, the sums
+// of digits times key with n2 = 4 come from the tensor cores (kernels/onekey.cu), whose
+// blocks have oneKeyThreads threads for oneKeyPlaces places of a limb, and oneKeyShared
+// bytes of shared memory for up to mostOneKey items a launch. On an H200, products at 2^14
+// with 12 + 3 primes in us, without and with it: 16 together 170 and 175, 24 241 and 250,
+// 32 312 and 307, 64 600 and 572.
+const (
+	leastOneKey   = 32
+	oneKeyDigits  = 4
+	oneKeyPlaces  = 32
+	oneKeyThreads = 256
+	mostOneKey    = 256
+	oneKeyShared  = 4 * (2*4*64*32 + 16*(8*36+4) + 4*256 + 4*mostOneKey + 4*4*256)
+)
+
 // A block of seededThreads threads of kernels/encrypt_seeded.cu draws seededTile
 // residues. Seeded encryption of 66 limbs of 2^16 took 127 us with 128 threads a block
 // and 133 with 256, when residues were still drawn by masks.

@@ -39,7 +39,8 @@ uint4 mma(uint4 sum, uint4 a, unsigned b0, unsigned b1);
 void announce();
 void settle();
 void copyAsync(void* to, const void* from); // 16 bytes, there when copied was called
-void copied();
+void together(); // ends a group of copies
+void copied(int later); // all groups but so many of the last; -1: all copies
 // The copy engine: an mbarrier for one arrival a phase, a copy that arrives and whose
 // bytes end the phase, and the wait for the end of a phase of this parity.
 void arrivalInit(uint64_t* at);
@@ -93,6 +94,11 @@ static __forceinline__ unsigned __viaddmin_u32(unsigned x, unsigned y, unsigned 
 static __forceinline__ unsigned __umulhi(unsigned x, unsigned y) { return (unsigned)((uint64_t)x * y >> 32); }
 static __forceinline__ unsigned long long __umul64hi(unsigned long long x, unsigned long long y) { return (unsigned __int128)x * y >> 64; }
 static __forceinline__ unsigned __funnelshift_l(unsigned lo, unsigned hi, unsigned n) { return (unsigned)((((uint64_t)hi << 32 | lo) << (n & 31)) >> 32); }
+static __forceinline__ unsigned __byte_perm(unsigned a, unsigned b, unsigned pick) {
+  unsigned r = 0;
+  for (int i = 0; i < 4; i++) r |= (unsigned)(uint8_t)(((uint64_t)b << 32 | a) >> 8 * (pick >> 4 * i & 7)) << 8 * i;
+  return r;
+}
 static __forceinline__ int __popc(unsigned x) { return __builtin_popcount(x); }
 static __forceinline__ int __clz(unsigned x) { return x ? __builtin_clz(x) : 32; }
 static __forceinline__ unsigned __brev(unsigned x) {
