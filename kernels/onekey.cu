@@ -68,7 +68,7 @@ alignas(16) extern __shared__ u32 shared[];
 
 // onekey: arguments as inner of keyswitch.cu, the key that of item 0, i0 <= 4 digits,
 // ai <= Tiles::most items. 32 places a block, four a warp; 16 items at a time, those of
-// the next two rounds on their way meanwhile. Grid (n1/32, limbs), 256 threads.
+// the next round on their way meanwhile. Grid (n1/32, limbs), 256 threads.
 DEV void onekey(const Many& m) {
   const Args& p = m.p;
   const u32 n1 = 1u << (p.logN - 2), limb = blockIdx.y, id = p.limbs[limb], place = blockIdx.x * 32, items = (u32)p.ai;
@@ -110,9 +110,6 @@ DEV void onekey(const Many& m) {
     for (int h = 0; h < 2; h++) *(uint4*)(shared + h * Tiles::digits + p.i0 * Tiles::digit + 4 * i) = make_uint4(0, 0, 0, 0);
   __syncthreads();
   fetch(0);
-  together();
-  if (items > 16) fetch(1);
-  together();
 
   u32 key[4][4]; // of digit d, place v: the key's residue for column t of the digit and result g
   {
@@ -141,12 +138,13 @@ DEV void onekey(const Many& m) {
   for (u32 round = 0; round * 16 < items; round++) {
     const u32 item = round * 16 + mine;
     const u64 off = ((u64)limb << p.logN) + c * n1 + place + 4 * quarter;
-    copied<1>();
+    copied();
     if (merged && item < items) {
       const Slot low = slot(m, item, 1);
       for (u32 i = 0; i < 2 * p.i3; i++)
         copyAsync((uint4*)(shared + Tiles::low) + i * 256 + threadIdx.x, (const uint4*)(low.at + (i >> 1) * low.stride + off + 2 * (i & 1) * n1));
     }
+    if ((round + 1) * 16 < items) fetch(round + 1);
 #pragma unroll
     for (int h = 0; h < 2; h++) { // places h and h+2: loads of neighbours would be joined, and words moved about for mma
       u32 z[4][2];
@@ -175,8 +173,6 @@ DEV void onekey(const Many& m) {
     }
     if (merged) copied();
     else __syncthreads();
-    if ((round + 2) * 16 < items) fetch(round + 2);
-    together();
     if (item >= items) break; // the last round
 #pragma unroll
     for (int i = 0; i < 4; i++) { // sum i/2, column c + 2*(i%2)

@@ -19,9 +19,7 @@ template <bool SUM> DEV void mma(u32 (&d)[4], uint4 a, u32 b0, u32 b1) {
 #endif
 }
 
-// copyAsync brings 16 bytes to shared memory. together ends a group of a thread's
-// copies; copied waits for all of a block's, or for all but those of the last LATER groups
-// of each thread, which all have ended.
+// copyAsync brings 16 bytes to shared memory, copied waits for all of a block's.
 DEV void copyAsync(uint4* to, const uint4* from) {
 #ifdef EMULATED
   emulate::copyAsync(to, from);
@@ -29,19 +27,11 @@ DEV void copyAsync(uint4* to, const uint4* from) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"((u32)__cvta_generic_to_shared(to)), "l"(from) : "memory");
 #endif
 }
-DEV void together() {
+DEV void copied() {
 #ifdef EMULATED
-  emulate::together();
+  emulate::copied();
 #elif __CUDA_ARCH__ >= 800
-  asm volatile("cp.async.commit_group;" ::: "memory");
-#endif
-}
-template <int LATER = -1> DEV void copied() {
-#ifdef EMULATED
-  emulate::copied(LATER);
-#elif __CUDA_ARCH__ >= 800
-  if (LATER < 0) asm volatile("cp.async.wait_all;" ::: "memory");
-  else asm volatile("cp.async.wait_group %0;" ::"n"(LATER < 0 ? 0 : LATER) : "memory");
+  asm volatile("cp.async.wait_all;" ::: "memory");
 #endif
   __syncthreads();
 }

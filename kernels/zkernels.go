@@ -20,8 +20,8 @@ const (
 const (
 	Architectures = "72 80 86 87 89 90"
 	Compiler      = "nvcc 12.4.131"
-	SourceHash    = "4b787610d0e10959a4b9e892a673d2b561469abf24d11eb9dcfe7c2501a19e84"
-	ImageHash     = "db4bf16b6981175bfba57c6bc90a1d7d9679febe491ef41a761efdd74c2254fc"
+	SourceHash    = "eedb669cc4265d8b5d805ef7f8187fa8743b4e4f06520a9020a15b0a74105e9e"
+	ImageHash     = "dc92f873072db244ff0e502f49c336be1b755983b2784cc0cfb70040ad9f2926"
 )
 
 // Modules lists the images in kernels.bin with their entry points.
@@ -194,10 +194,10 @@ var Modules = []Module{
 		"tensor_4",
 		"tensor_8",
 	}},
-	{Name: "onekey", Offset: 5867368, Size: 51864, Entries: []string{
+	{Name: "onekey", Offset: 5867368, Size: 49080, Entries: []string{
 		"onekey_4",
 	}},
-	{Name: "sample", Offset: 5919232, Size: 130856, Entries: []string{
+	{Name: "sample", Offset: 5916448, Size: 130856, Entries: []string{
 		"sample_cbd",
 		"sample_ternary",
 		"sample_uniform",
@@ -205,11 +205,11 @@ var Modules = []Module{
 		"set_large",
 		"set_small",
 	}},
-	{Name: "tables", Offset: 6050088, Size: 29568, Entries: []string{
+	{Name: "tables", Offset: 6047304, Size: 29568, Entries: []string{
 		"table_passes",
 		"table_plain",
 	}},
-	{Name: "up", Offset: 6079656, Size: 179464, Entries: []string{
+	{Name: "up", Offset: 6076872, Size: 179464, Entries: []string{
 		"up_11",
 		"up_12",
 	}},

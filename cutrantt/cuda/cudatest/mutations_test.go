@@ -107,7 +107,7 @@ var mutations = []mutation{
 	{"digit of the extension", "keyswitch.cu", "((i32)l < 0 ? x.at : e.at)", "((i32)l <= 0 ? x.at : e.at)", switches},
 	{"late fold", "keyswitch.cu", "== 16 / N - 1 && i + 1 < p.i0)", "== 16 / N && i + 1 < p.i0)", switches},
 
-	{"round before it is there", "onekey.cu", "copied<1>();", "copied<2>();", oneKeys},
+	{"round before it is there", "onekey.cu", "    copied();\n    if (merged && item < items) {", "    __syncthreads();\n    if (merged && item < items) {", oneKeys},
 	{"factor of what does not wrap", "onekey.cu", "t > j ? mulc", "t >= j ? mulc", oneKeys},
 	{"bytes of the key", "onekey.cu", "return i < 3 ? y >> 8 * (3 - i)", "return i < 4 ? y >> 8 * (3 - i) % 24", oneKeys},
 	{"column of the key", "onekey.cu", "((j - t) & 3) * n1 + first", "((j + t) & 3) * n1 + first", oneKeys},
@@ -116,7 +116,6 @@ var mutations = []mutation{
 	{"results while they are read", "onekey.cu", "else __syncthreads();", "else __syncwarp();", oneKeys},
 	{"digits that are not there", "onekey.cu", "*(uint4*)(shared + h * Tiles::digits + p.i0 * Tiles::digit + 4 * i) = make_uint4(0, 0, 0, 0);", "", oneKeys},
 	{"sum of the first only", "onekey.cu", "if (merged && r < p.i3) {", "if (merged && r < 1) {", oneKeys},
-	{"groups of copies", "tensor.cuh", "  emulate::together();", "", oneKeys},
 
 	// Samplers and encryption.
 	{"rotation", "sample.cuh", "b = rotate<7>(b ^ c);", "b = rotate<8>(b ^ c);", samples},

@@ -83,7 +83,6 @@ struct Fiber {
   uint3 index;
   bool announced, settled;
   int copies; // asynchronous, not waited for
-  int group;  // of them, that did not end
 };
 struct Warp {
   unsigned meetings, arrived, lanes;
@@ -99,7 +98,7 @@ unsigned waiting, exited;
 uint3 blockIndex;
 Code failed;
 
-struct Pending { char* to; const char* from; unsigned thread; int group; };
+struct Pending { char* to; const char* from; unsigned thread; };
 std::vector<Pending> pending; // asynchronous copies of the block
 
 // Arrival is an mbarrier of the block, Bulk a copy that one of its phases ends with.
@@ -220,7 +219,7 @@ void oneBlock() {
     fibers[t].state = READY;
     fibers[t].index = {t, 0, 0};
     fibers[t].announced = fibers[t].settled = false;
-    fibers[t].copies = fibers[t].group = 0;
+    fibers[t].copies = 0;
   }
   arrange(turn, n);
   while (!failed && exited < n) {
@@ -354,17 +353,15 @@ void copyAsync(void* to, const void* from) {
   access(from, 16, false, false, __builtin_return_address(0));
   access(to, 16, true, false, __builtin_return_address(0));
   memset(to, 0xa5, 16);
-  pending.push_back({(char*)to, (const char*)from, now, fibers[now].group});
+  pending.push_back({(char*)to, (const char*)from, now});
   fibers[now].copies++;
 }
-void together() { fibers[now].group++; }
-void copied(int later) {
-  const int arrive = later < 0 ? fibers[now].group : fibers[now].group - later - 1; // the last group that arrives
+void copied() {
   if (fibers[now].copies) {
-    const auto arrived = [&](const Pending& p) { return p.thread == now && p.group <= arrive; };
     for (const Pending& p : pending)
-      if (arrived(p)) memcpy(p.to, p.from, 16), fibers[now].copies--;
-    pending.erase(std::remove_if(pending.begin(), pending.end(), arrived), pending.end());
+      if (p.thread == now) memcpy(p.to, p.from, 16);
+    pending.erase(std::remove_if(pending.begin(), pending.end(), [](const Pending& p) { return p.thread == now; }), pending.end());
+    fibers[now].copies = 0;
   }
   barrier();
 }

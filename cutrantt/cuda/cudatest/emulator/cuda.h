@@ -39,8 +39,7 @@ uint4 mma(uint4 sum, uint4 a, unsigned b0, unsigned b1);
 void announce();
 void settle();
 void copyAsync(void* to, const void* from); // 16 bytes, there when copied was called
-void together(); // ends a group of copies
-void copied(int later); // all groups but so many of the last; -1: all copies
+void copied();
 // The copy engine: an mbarrier for one arrival a phase, a copy that arrives and whose
 // bytes end the phase, and the wait for the end of a phase of this parity.
 void arrivalInit(uint64_t* at);
