@@ -42,6 +42,36 @@ type Meter interface {
 	Launches() uint64
 }
 
+// EncryptionMeter is a Ring that queues the kernels of an encryption again and again, for
+// benchmarks: with the message and its seeds on the device before, a call does nothing
+// but launch kernels, and Meter.TimeRun can collect many. Use it for nothing else:
+// messages and secret seeds stay on the device from one call to the next, and every
+// call of a job makes the same ciphertext.
+type EncryptionMeter interface {
+	// MeterPublic takes the jobs to the device, for encryptions as of EncryptPublic of one
+	// job a call. Its conditions and errors are those of EncryptPublic.
+	MeterPublic(key Operand, limbs []int, labels EncryptionLabels, jobs []Encryption) (MeteredEncryptions, error)
+	// MeterSeeded is the same for EncryptSeeded.
+	MeterSeeded(s *Batch, limbs []int, labels EncryptionLabels, jobs []Encryption) (MeteredEncryptions, error)
+}
+
+// MeteredEncryptions are encryptions whose messages and seeds stay on the device until
+// they are released.
+type MeteredEncryptions interface {
+	// Queue queues the kernels that EncryptPublic or EncryptSeeded of job i alone queues.
+	// The last one wipes what those before it made of the message and the seeds; the
+	// message and the secret seed stay for the next call, and in their place it
+	// overwrites other memory of the same size.
+	Queue(i int) error
+	// Results are the ciphertexts of the jobs, of arbitrary residues until Queue. They
+	// outlive the release.
+	Results() []*Batch
+	// Release wipes the messages, the secret seeds, and what an encryption that failed
+	// has left, and waits for that. Queue then is an error. What cannot be wiped is kept:
+	// after an error it can be called again.
+	Release() error
+}
+
 // Profiler is a Backend that tells what its kernels take.
 type Profiler interface {
 	// CacheBytes is the size of the cache that all multiprocessors share; inputs

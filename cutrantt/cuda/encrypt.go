@@ -28,15 +28,41 @@ type encryption struct {
 	n2        int
 	limbs     []int
 	key       tensor // (b, a), or s
-	positions []int  // of limbs in key
+	of        any    // *operand or *cutrantt.Batch: where key lies, which is only an address
+	have      []int  // limbs of key
+	positions []int  // of limbs in have
 	labels    cutrantt.EncryptionLabels
 	inPlace   bool // the messages stay in the staging buffer, which the GPU reads
+}
+
+// group is how many limbs of k messages are transformed in one launch.
+func (e *encryption) group(n, k int) int {
+	group := max(1, min(len(e.limbs), transformBytes/(4*e.kinds*n*k)))
+	groups := (len(e.limbs) + group - 1) / group
+	return (len(e.limbs) + groups - 1) / groups
 }
 
 // largeBound is where a coefficient plus its noise may leave 64 bits.
 const largeBound = 1 << 62
 
 func (r *ring) EncryptPublic(pk cutrantt.Operand, limbs []int, labels cutrantt.EncryptionLabels, jobs []cutrantt.Encryption) ([]*cutrantt.Batch, error) {
+	e, err := r.publicEncryption(pk, limbs, labels, jobs)
+	if err != nil {
+		return nil, err
+	}
+	return r.encryptAll(e, jobs)
+}
+
+func (r *ring) EncryptSeeded(s *cutrantt.Batch, limbs []int, labels cutrantt.EncryptionLabels, jobs []cutrantt.Encryption) ([]*cutrantt.Batch, error) {
+	e, err := r.seededEncryption(s, limbs, labels, jobs)
+	if err != nil {
+		return nil, err
+	}
+	return r.encryptAll(e, jobs)
+}
+
+// publicEncryption checks key and jobs.
+func (r *ring) publicEncryption(pk cutrantt.Operand, limbs []int, labels cutrantt.EncryptionLabels, jobs []cutrantt.Encryption) (*encryption, error) {
 	o, ok := pk.(*operand)
 	if !ok || o == nil || o.ring != r || o.mem.Len() == 0 {
 		return nil, fmt.Errorf("%w: operand of another ring or backend, or released", cutrantt.ErrForeign)
@@ -48,12 +74,12 @@ func (r *ring) EncryptPublic(pk cutrantt.Operand, limbs []int, labels cutrantt.E
 	if !ok {
 		return nil, fmt.Errorf("%w: encryption in few kernels with method %v", cutrantt.ErrNotSupported, r.method)
 	}
-	defer runtime.KeepAlive(o) // below there are only addresses
-	e := &encryption{kinds: 3, product: "public", n2: int(o.shape.Domain.N2), limbs: limbs, key: key, labels: labels}
-	return r.encryptAll(e, o.shape.Limbs, jobs)
+	e := &encryption{kinds: 3, product: "public", n2: int(o.shape.Domain.N2), limbs: limbs, key: key, of: o, have: o.shape.Limbs, labels: labels}
+	return e, r.checkEncryption(e, jobs)
 }
 
-func (r *ring) EncryptSeeded(s *cutrantt.Batch, limbs []int, labels cutrantt.EncryptionLabels, jobs []cutrantt.Encryption) ([]*cutrantt.Batch, error) {
+// seededEncryption checks key and jobs.
+func (r *ring) seededEncryption(s *cutrantt.Batch, limbs []int, labels cutrantt.EncryptionLabels, jobs []cutrantt.Encryption) (*encryption, error) {
 	if err := r.check.Single(s); err != nil {
 		return nil, err
 	}
@@ -65,50 +91,63 @@ func (r *ring) EncryptSeeded(s *cutrantt.Batch, limbs []int, labels cutrantt.Enc
 			return nil, fmt.Errorf("%w: message %d has no public seed", cutrantt.ErrRange, i)
 		}
 	}
-	defer runtime.KeepAlive(s)
-	e := &encryption{kinds: 1, product: "seeded", n2: int(s.Domain().N2), limbs: limbs, key: r.tensor(s), labels: labels}
-	return r.encryptAll(e, s.Limbs(), jobs)
+	e := &encryption{kinds: 1, product: "seeded", n2: int(s.Domain().N2), limbs: limbs, key: r.tensor(s), of: s, have: s.Limbs(), labels: labels}
+	return e, r.checkEncryption(e, jobs)
 }
 
-// encryptAll checks the jobs, makes their results and encrypts window by window.
-func (r *ring) encryptAll(e *encryption, have []int, jobs []cutrantt.Encryption) ([]*cutrantt.Batch, error) {
+// checkEncryption checks the jobs and completes e.
+func (r *ring) checkEncryption(e *encryption, jobs []cutrantt.Encryption) error {
 	if m := r.method; m == cutrantt.MethodSchoolbook || m == cutrantt.MethodToomCook4 {
-		return nil, fmt.Errorf("%w: encryption in few kernels with method %v", cutrantt.ErrNotSupported, m)
+		return fmt.Errorf("%w: encryption in few kernels with method %v", cutrantt.ErrNotSupported, m)
 	}
 	if _, split := planFor(log2(r.n/e.n2), r.backend.shared); split != 0 {
-		return nil, fmt.Errorf("%w: encryption in few kernels with columns of %d", cutrantt.ErrNotSupported, r.n/e.n2)
+		return fmt.Errorf("%w: encryption in few kernels with columns of %d", cutrantt.ErrNotSupported, r.n/e.n2)
 	}
 	e.inPlace = r.backend.mapped
-	domain := cutrantt.NTT(e.n2)
-	if err := r.check.Shape(max(2*len(jobs), 1), e.limbs, domain); err != nil {
-		return nil, err
+	if err := r.check.Shape(max(2*len(jobs), 1), e.limbs, cutrantt.NTT(e.n2)); err != nil {
+		return err
 	}
 	for _, l := range e.limbs {
-		at := slices.Index(have, l)
+		at := slices.Index(e.have, l)
 		if at < 0 {
-			return nil, fmt.Errorf("%w: the key has no limb for modulus %d", cutrantt.ErrShape, l)
+			return fmt.Errorf("%w: the key has no limb for modulus %d", cutrantt.ErrShape, l)
 		}
 		e.positions = append(e.positions, at)
 	}
 	for i, j := range jobs {
 		if len(j.Message) != r.n {
-			return nil, fmt.Errorf("%w: message %d has %d coefficients for degree %d", cutrantt.ErrShape, i, len(j.Message), r.n)
+			return fmt.Errorf("%w: message %d has %d coefficients for degree %d", cutrantt.ErrShape, i, len(j.Message), r.n)
 		}
 		if j.Seed == nil {
-			return nil, fmt.Errorf("%w: message %d has no seed", cutrantt.ErrRange, i)
+			return fmt.Errorf("%w: message %d has no seed", cutrantt.ErrRange, i)
 		}
 		if !(j.Bound < largeBound) {
-			return nil, fmt.Errorf("%w: encryption in few kernels of coefficients up to %g", cutrantt.ErrNotSupported, j.Bound)
+			return fmt.Errorf("%w: encryption in few kernels of coefficients up to %g", cutrantt.ErrNotSupported, j.Bound)
 		}
 	}
+	return nil
+}
+
+// result allocates a ciphertext of any content. It is called by exec.
+func (r *ring) result(e *encryption) (*cutrantt.Batch, error) {
+	m, err := r.allocateKind(2*len(e.limbs)*r.n, r.backend.mapped)
+	if err != nil {
+		return nil, err
+	}
+	return cutrantt.MakeBatch(cutrantt.Shape{Polys: 2, Limbs: e.limbs, Domain: cutrantt.NTT(e.n2)}, r.n, m), nil
+}
+
+// encryptAll makes the results of checked jobs and encrypts window by window.
+func (r *ring) encryptAll(e *encryption, jobs []cutrantt.Encryption) ([]*cutrantt.Batch, error) {
+	defer runtime.KeepAlive(e.of)
 	out := make([]*cutrantt.Batch, 0, len(jobs))
 	err := r.exec(func() error {
 		for range jobs {
-			m, err := r.allocateKind(2*len(e.limbs)*r.n, r.backend.mapped)
+			b, err := r.result(e)
 			if err != nil {
 				return err
 			}
-			out = append(out, cutrantt.MakeBatch(cutrantt.Shape{Polys: 2, Limbs: e.limbs, Domain: domain}, r.n, m))
+			out = append(out, b)
 		}
 		return r.encryptWindows(e, jobs, out)
 	})
@@ -171,9 +210,7 @@ type secrets struct {
 // encryption group of limbs by group.
 func (r *ring) encryptWindow(e *encryption, jobs []cutrantt.Encryption, out []*cutrantt.Batch, b *buffer) (err error) {
 	drv, s, k := r.backend.drv, r.pool.stream, len(jobs)
-	group := max(1, min(len(e.limbs), transformBytes/(4*e.kinds*r.n*k)))
-	groups := (len(e.limbs) + group - 1) / group
-	group = (len(e.limbs) + groups - 1) / groups
+	group := e.group(r.n, k)
 	size := int(unsafe.Sizeof(job{}))
 	parts := [3]secrets{{words: k * (size/4 + 2*r.n)}, {words: k * 10 * r.n / 4}, {words: e.kinds * k * group * r.n}}
 	if e.inPlace {
@@ -216,7 +253,7 @@ func (r *ring) encryptWindow(e *encryption, jobs []cutrantt.Encryption, out []*c
 	if err != nil {
 		return err
 	}
-	if err = r.encryptQueued(e, k, input, parts[1], parts[2], group, true); err != nil {
+	if err = r.encryptQueued(e, k, input, parts[1], parts[2], group, input); err != nil {
 		return err
 	}
 	err = r.launcher.Flush() // here, as what cannot be queued wipes nothing
@@ -226,9 +263,10 @@ func (r *ring) encryptWindow(e *encryption, jobs []cutrantt.Encryption, out []*c
 	return err
 }
 
-// encryptQueued queues the kernels for k jobs whose records are at input; wipe
-// overwrites everything secret behind them.
-func (r *ring) encryptQueued(e *encryption, k int, input pointer, small, mid secrets, group int, wipe bool) error {
+// encryptQueued queues the kernels for k jobs whose records are at input. The last one
+// has its records at last, and wipes everything secret: the seeds of these, what lies
+// behind them where the messages do, small and mid.
+func (r *ring) encryptQueued(e *encryption, k int, input pointer, small, mid secrets, group int, last pointer) error {
 	logN2 := uint32(log2(e.n2))
 	l := e.labels
 	return r.replayed(r.backend.graphs == graphsAuto && k == 1 && r.logN <= mostGraphLog, func() error {
@@ -236,15 +274,19 @@ func (r *ring) encryptQueued(e *encryption, k int, input pointer, small, mid sec
 			dst: small.at, x: input, logN2: logN2, i1: l.E0, i2: l.V, i3: l.E1,
 		})
 		for first := 0; first < len(e.limbs) && err == nil; first += group {
-			last := min(first+group, len(e.limbs))
-			err = r.encryptGroup(e, k, input, small, mid, first, last, wipe && last == len(e.limbs))
+			end, records := min(first+group, len(e.limbs)), input
+			if end == len(e.limbs) {
+				records = last
+			}
+			err = r.encryptGroup(e, k, records, small, mid, first, end)
 		}
 		return err
 	})
 }
 
-// encryptGroup queues the transforms and products of limbs [first, last).
-func (r *ring) encryptGroup(e *encryption, k int, input pointer, small, mid secrets, first, last int, wipe bool) error {
+// encryptGroup queues the transforms and products of limbs [first, last); with the last
+// ones the records at input and all that is secret are wiped.
+func (r *ring) encryptGroup(e *encryption, k int, input pointer, small, mid secrets, first, last int) error {
 	log := log2(r.n / e.n2)
 	p, _ := planFor(log, r.backend.shared)
 	ordered, err := r.ordered(p)
@@ -276,7 +318,7 @@ func (r *ring) encryptGroup(e *encryption, k int, input pointer, small, mid secr
 		logN2: logN2, i0: uint32(first),
 	}
 	a.key[0] = e.labels.Mask
-	if wipe {
+	if last == len(e.limbs) {
 		a.i1 = uint32(k)
 		a.dst, a.ds = small.at, uint64(small.words/4)
 		a.ai = uint64(mid.words / 4)

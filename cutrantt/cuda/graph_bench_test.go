@@ -60,8 +60,8 @@ func BenchmarkGraphs(b *testing.B) {
 		})
 		for _, public := range []bool{true, false} {
 			r := benchRing(b, c.logN, c.q, cutrantt.MethodAuto)
-			q := newQueued(b, r, public, 16, c.q, 1)
-			compare(fmt.Sprintf("%s/2^%d/%d", q.e.product, c.logN, c.q), r, func(i int) error { return q.run(i, c.q) })
+			m := newMetered(b, r, public, 16, c.q, 1)
+			compare(fmt.Sprintf("%s/2^%d/%d", m.e.product, c.logN, c.q), r, m.Queue)
 		}
 	}
 }
