@@ -83,70 +83,138 @@ func (b *bed) encryptResident(public bool) job {
 // labels of the streams that stepwise and fused draw from.
 var labels = cutrantt.EncryptionLabels{V: 1, E0: 2, E1: 3, Mask: 4}
 
-// encryptFused times encryptions that the ring makes in a few kernels, from
-// where the messages and seeds have reached the device: the events begin with the
-// first kernel.
-func (b *bed) encryptFused(public bool, batch int) job {
+// fusedKey are the keys of encryptions that the ring makes in a few kernels.
+type fusedKey struct {
+	all    *cutrantt.Batch // (b, a)
+	public cutrantt.Operand
+	secret *cutrantt.Batch // the first of all
+}
+
+func (b *bed) newFusedKey() (k fusedKey, err error) {
+	limbs := len(b.limbs)
+	if k.all, err = b.ring.NewBatch(2, b.limbs, cutrantt.NTT(b.o.N2)); err != nil {
+		return k, err
+	}
+	for i := range 2 {
+		half, err := k.all.Slice(i, i+1, 0, limbs)
+		if err != nil {
+			return k, err
+		}
+		if err := b.ring.SampleUniform(half, (*[32]byte)(b.seed()), uint32(i)); err != nil {
+			return k, err
+		}
+	}
+	if k.public, err = b.ring.Precompute(k.all); err != nil {
+		return k, err
+	}
+	k.secret, err = k.all.Slice(0, 1, 0, limbs)
+	return k, err
+}
+
+// fusedJob is a case of encryptions that the ring makes in a few kernels, without what
+// it does.
+func (b *bed) fusedJob(public bool, batch int) job {
 	op, limbs := "henc_seeded", len(b.limbs)
-	ntt, coeffs := cutrantt.NTT(b.o.N2), cutrantt.Coeffs(b.o.N2)
 	message := int64(8 * b.ring.N())
 	// The key is read once, a message and a ciphertext for each job.
 	bytes := b.polyBytes(1, limbs) + int64(batch)*(message+b.polyBytes(2, limbs))
 	if public {
 		op, bytes = "henc_pk", bytes+b.polyBytes(1, limbs)
 	}
-	return job{
-		op: op, method: "message on the device", limbs: limbs, batch: batch, bytes: bytes, footprint: bytes, alone: true,
-		setup: func(sets int) (func(int) error, func() error, error) {
-			all, err := b.ring.NewBatch(2, b.limbs, ntt)
-			if err != nil {
-				return nil, nil, err
+	// The ciphertexts alone rotate through enough memory: the key is the same in all sets.
+	return job{op: op, method: "message on the device", limbs: limbs, batch: batch, bytes: bytes, footprint: int64(batch) * b.polyBytes(2, limbs)}
+}
+
+// randomEncryption is a random message with its seeds.
+func (b *bed) randomEncryption() cutrantt.Encryption {
+	return cutrantt.Encryption{Message: b.coefficientsOf(), Bound: 1 << 40, Seed: (*[32]byte)(b.seed()), Mask: (*[32]byte)(b.seed())}
+}
+
+// encryptFused times encryptions that the ring makes in a few kernels, from
+// where the messages and seeds have reached the device: the events begin with the
+// first kernel.
+func (b *bed) encryptFused(public bool, batch int) job {
+	j := b.fusedJob(public, batch)
+	j.alone = true
+	j.setup = func(sets int) (func(int) error, func() error, error) {
+		key, err := b.newFusedKey()
+		if err != nil {
+			return nil, nil, err
+		}
+		jobs, out := make([][]cutrantt.Encryption, sets), make([][]*cutrantt.Batch, sets)
+		for i := range jobs {
+			for range batch {
+				jobs[i] = append(jobs[i], b.randomEncryption())
 			}
-			var key [2]*cutrantt.Batch
-			for i := range key {
-				if key[i], err = all.Slice(i, i+1, 0, limbs); err != nil {
-					return nil, nil, err
-				}
-				if err := b.ring.SampleUniform(key[i], (*[32]byte)(b.seed()), uint32(i)); err != nil {
-					return nil, nil, err
-				}
+		}
+		fused := b.ring.(cutrantt.Encrypting)
+		run := func(i int) (err error) {
+			for _, x := range out[i] { // results rotate with the inputs
+				b.ring.Free(x)
 			}
-			operand, err := b.ring.Precompute(all)
-			if err != nil {
-				return nil, nil, err
+			if public {
+				out[i], err = fused.EncryptPublic(key.public, b.limbs, labels, jobs[i])
+			} else {
+				out[i], err = fused.EncryptSeeded(key.secret, b.limbs, labels, jobs[i])
 			}
-			jobs, out := make([][]cutrantt.Encryption, sets), make([][]*cutrantt.Batch, sets)
-			for i := range jobs {
-				for range batch {
-					jobs[i] = append(jobs[i], cutrantt.Encryption{Message: b.coefficientsOf(), Bound: 1 << 40, Seed: (*[32]byte)(b.seed()), Mask: (*[32]byte)(b.seed())})
-				}
-			}
-			fused := b.ring.(cutrantt.Encrypting)
-			run := func(i int) (err error) {
-				for _, x := range out[i] { // results rotate with the inputs
-					b.ring.Free(x)
-				}
-				if public {
-					out[i], err = fused.EncryptPublic(operand, b.limbs, labels, jobs[i])
-				} else {
-					out[i], err = fused.EncryptSeeded(key[0], b.limbs, labels, jobs[i])
-				}
-				return err
-			}
-			check := func() error {
-				for _, i := range []int{0, batch - 1} {
-					err := b.sameOnCPU(op, b.ring, out[0][i], func(r cutrantt.Ring, dst *cutrantt.Batch, src ...*cutrantt.Batch) error {
-						return b.encryptSteps(r, dst, src[0], public, coeffs, jobs[0][i])
-					}, all)
-					if err != nil {
-						return err
-					}
-				}
-				return nil
-			}
-			return run, check, nil
-		},
+			return err
+		}
+		check := func() error {
+			return steps(
+				func() error { return b.sameEncryption(out[0][0], key, public, jobs[0][0]) },
+				func() error { return b.sameEncryption(out[0][batch-1], key, public, jobs[0][batch-1]) },
+			)
+		}
+		return run, check, nil
 	}
+	return j
+}
+
+// encryptInRuns times the kernels of encryptFused for one message in runs: messages and
+// seeds of all sets are on the device before.
+func (b *bed) encryptInRuns(m cutrantt.EncryptionMeter, public bool) job {
+	j := b.fusedJob(public, 1)
+	j.method += ", in runs"
+	var metered cutrantt.MeteredEncryptions
+	j.setup = func(sets int) (func(int) error, func() error, error) {
+		key, err := b.newFusedKey()
+		if err != nil {
+			return nil, nil, err
+		}
+		jobs := make([]cutrantt.Encryption, sets)
+		for i := range jobs {
+			jobs[i] = b.randomEncryption()
+		}
+		if public {
+			metered, err = m.MeterPublic(key.public, b.limbs, labels, jobs)
+		} else {
+			metered, err = m.MeterSeeded(key.secret, b.limbs, labels, jobs)
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		check := func() error { return b.sameEncryption(metered.Results()[0], key, public, jobs[0]) }
+		return metered.Queue, check, nil
+	}
+	j.release = func() error {
+		if metered == nil { // the set-up failed
+			return nil
+		}
+		return metered.Release()
+	}
+	return j
+}
+
+// sameEncryption compares the ciphertext out of j with the one that the CPU makes step
+// by step.
+func (b *bed) sameEncryption(out *cutrantt.Batch, key fusedKey, public bool, j cutrantt.Encryption) error {
+	op := "henc_seeded"
+	if public {
+		op = "henc_pk"
+	}
+	return b.sameOnCPU(op, b.ring, out, func(r cutrantt.Ring, dst *cutrantt.Batch, src ...*cutrantt.Batch) error {
+		return b.encryptSteps(r, dst, src[0], public, cutrantt.Coeffs(b.o.N2), j)
+	}, key.all)
 }
 
 // encryptSteps is one encryption step by step under the key all.

@@ -83,6 +83,8 @@ type job struct {
 	// setup makes the sets; run uses one of them; check compares the result
 	// of run(0) with an independent path.
 	setup func(sets int) (run func(set int) error, check func() error, err error)
+	// release is called in the end, after an error too; nil: there is nothing to do.
+	release func() error
 }
 
 // Run measures every selected case and hands each record to emit as soon as it
@@ -157,7 +159,10 @@ func (b *bed) cache() int64 {
 }
 
 // time runs one case.
-func (b *bed) time(ctx context.Context, j job) (Record, error) {
+func (b *bed) time(ctx context.Context, j job) (_ Record, err error) {
+	if j.release != nil {
+		defer func() { err = errors.Join(err, j.release()) }()
+	}
 	sets, resident := 1, "cache"
 	if !b.o.Cached {
 		sets, resident = setCount(j.footprint, b.cache(), b.o.MaxBytes), "memory"

@@ -163,7 +163,11 @@ func (b *bed) tableJobs(op string, batch int) []job {
 		return []job{b.encryptWhole(batch)}
 	case (op == "henc_pk" || op == "henc_seeded") && b.onDevice():
 		if _, ok := b.ring.(cutrantt.Encrypting); ok {
-			return []job{b.encryptFused(op == "henc_pk", batch)}
+			jobs := []job{b.encryptFused(op == "henc_pk", batch)}
+			if m, ok := b.ring.(cutrantt.EncryptionMeter); ok && batch == 1 {
+				jobs = append(jobs, b.encryptInRuns(m, op == "henc_pk"))
+			}
+			return jobs
 		}
 		return []job{b.encryptResident(op == "henc_pk")}
 	}

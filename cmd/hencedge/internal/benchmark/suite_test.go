@@ -2,6 +2,7 @@ package benchmark
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -134,6 +135,133 @@ func (r *fusedRing) EncryptSeeded(key *cutrantt.Batch, limbs []int, l cutrantt.E
 		s := stepwise{message: m, v: v, e: e, out: out}
 		return s.seeded(r, cutrantt.Coeffs(int(d.N2)), key, j.Seed, j.Mask)
 	})
+}
+
+// metering is a device whose rings queue encryptions again and again besides.
+type metering struct {
+	device
+	last *meteringRing // that was made
+}
+
+func (d *metering) NewRing(logN int, m []cutrantt.Modulus, o cutrantt.Options) (cutrantt.Ring, error) {
+	r, err := fused{d.device}.NewRing(logN, m, o)
+	if err != nil {
+		return nil, err
+	}
+	d.last = &meteringRing{fusedRing: r.(*fusedRing)}
+	return d.last, nil
+}
+
+// meteringRing has one wrong residue in what is queued, or fails at the third; open
+// counts what was not released.
+type meteringRing struct {
+	*fusedRing
+	made, open    int
+	spoils, fails bool
+}
+
+func (r *meteringRing) MeterPublic(key cutrantt.Operand, limbs []int, l cutrantt.EncryptionLabels, jobs []cutrantt.Encryption) (cutrantt.MeteredEncryptions, error) {
+	return r.metered(func(j ...cutrantt.Encryption) ([]*cutrantt.Batch, error) { return r.EncryptPublic(key, limbs, l, j) }, jobs)
+}
+
+func (r *meteringRing) MeterSeeded(s *cutrantt.Batch, limbs []int, l cutrantt.EncryptionLabels, jobs []cutrantt.Encryption) (cutrantt.MeteredEncryptions, error) {
+	return r.metered(func(j ...cutrantt.Encryption) ([]*cutrantt.Batch, error) { return r.EncryptSeeded(s, limbs, l, j) }, jobs)
+}
+
+func (r *meteringRing) metered(f func(...cutrantt.Encryption) ([]*cutrantt.Batch, error), jobs []cutrantt.Encryption) (cutrantt.MeteredEncryptions, error) {
+	r.made++
+	r.open++
+	return &meteredJobs{r: r, f: f, jobs: jobs, out: make([]*cutrantt.Batch, len(jobs))}, nil
+}
+
+type meteredJobs struct {
+	r    *meteringRing
+	f    func(...cutrantt.Encryption) ([]*cutrantt.Batch, error)
+	jobs []cutrantt.Encryption
+	out  []*cutrantt.Batch
+	n    int
+}
+
+var errMetered = errors.New("not queued")
+
+func (m *meteredJobs) Queue(i int) error {
+	if m.n++; m.r.fails && m.n == 3 {
+		return errMetered
+	}
+	out, err := m.f(m.jobs[i])
+	if err != nil {
+		return err
+	}
+	m.out[i] = out[0]
+	if !m.r.spoils {
+		return nil
+	}
+	host := make([]uint32, out[0].Len())
+	if err := m.r.Download(host, out[0]); err != nil {
+		return err
+	}
+	host[len(host)-3] ^= 1 // in range: the prime is odd
+	return m.r.Upload(out[0], host)
+}
+
+func (m *meteredJobs) Results() []*cutrantt.Batch { return m.out }
+func (m *meteredJobs) Release() error             { m.r.open--; return nil }
+
+// TestTableInRuns: where the ring can queue an encryption of one message again and
+// again, a second row has its time in runs; its result is compared, and what stays on
+// the device is released whatever happens.
+func TestTableInRuns(t *testing.T) {
+	one := []Case{{Ops: []string{"henc_pk", "henc_seeded"}, Params: "edge12-d1", N2: 16}}
+	o := Options{MinTime: 1, Workers: 1, MaxBytes: 1 << 20, Ops: []string{"copy", "henc_pk", "henc_seeded"}}
+	rows := func(d *metering, cases []Case, op string) (got []string, err error) {
+		o := o
+		o.Backend = d
+		if op != "" {
+			o.Ops = []string{op}
+		}
+		err = RunTable(context.Background(), o, cases, func(r Record) error {
+			if r.Op == "copy" {
+				return nil
+			}
+			got = append(got, r.Op+", "+r.Method)
+			runs := strings.HasSuffix(r.Method, "in runs")
+			if r.Clock != ClockDevice || (r.GraphCalls > 1) != runs || op == "" && (!(r.CopyUS > 0) || !(r.OfCopy > 0)) || !(r.WallUS > 0) || r.Params != "edge12-d1" || r.N2 != 16 || r.Batch != max(cases[0].Batch, 1) {
+				t.Errorf("%+v", r)
+			}
+			return nil
+		})
+		return got, err
+	}
+	d := &metering{device: device{Backend: cpu.New()}}
+	want := []string{
+		"henc_pk, message on the device", "henc_pk, message on the device, in runs",
+		"henc_seeded, message on the device", "henc_seeded, message on the device, in runs",
+	}
+	if got, err := rows(d, one, ""); err != nil || !slices.Equal(got, want) || d.last.made != 2 || d.last.open != 0 {
+		t.Errorf("%q, %v; %d of %d are not released", got, err, d.last.open, d.last.made)
+	}
+	three := slices.Clone(one)
+	three[0].Batch = 3
+	if got, err := rows(d, three, ""); err != nil || !slices.Equal(got, []string{want[0], want[2]}) || d.last.made != 0 {
+		t.Errorf("%q, %v", got, err)
+	}
+	for op, spoil := range map[string]func(*meteringRing){"wrong": func(r *meteringRing) { r.spoils = true }, "fails": func(r *meteringRing) { r.fails = true }} {
+		d := &metering{device: device{Backend: cpu.New()}}
+		b, err := (&suite{o: Options{Backend: d, MinTime: 1, Workers: 1, MaxBytes: 1 << 20}, beds: map[string]*bed{}}).bed(one[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		spoil(d.last)
+		for _, public := range []bool{true, false} {
+			_, err := b.time(context.Background(), b.encryptInRuns(d.last, public))
+			if err == nil || op == "wrong" != strings.Contains(err.Error(), "wrong result") || op == "fails" != errors.Is(err, errMetered) {
+				t.Errorf("%s, public %v: %v", op, public, err)
+			}
+		}
+		if d.last.made != 2 || d.last.open != 0 {
+			t.Errorf("%s: %d of %d are not released", op, d.last.open, d.last.made)
+		}
+	}
 }
 
 // TestTableFused: encryptions in few kernels are timed as such, and compared.
