@@ -83,7 +83,8 @@ func TestArchitectures(t *testing.T) {
 // TestBinaries looks into the binaries of a cross build, in the directory that
 // HENCEDGE_TEST_BINARIES names (cross/build.sh runs it): those with GPU support
 // hold the images with all their architectures, the static ones hold none and
-// are smaller by as much.
+// are smaller by nearly as much (segments begin at multiples of 64 KiB on arm64, and
+// what looks up names and users is in the static ones only).
 func TestBinaries(t *testing.T) {
 	dir := os.Getenv("HENCEDGE_TEST_BINARIES")
 	if dir == "" {
@@ -112,7 +113,7 @@ func TestBinaries(t *testing.T) {
 		if bytes.Contains(static, magic) || bytes.Contains(static, raw[64:256]) {
 			t.Errorf("%s: the binary without GPU support holds the images", arch)
 		}
-		if len(static) > len(gpu)-len(raw) {
+		if len(static) > len(gpu)-len(raw)*9/10 {
 			t.Errorf("%s: %d bytes without GPU support, %d with; the images have %d", arch, len(static), len(gpu), len(raw))
 		}
 	}
