@@ -83,8 +83,7 @@ func TestArchitectures(t *testing.T) {
 // TestBinaries looks into the binaries of a cross build, in the directory that
 // HENCEDGE_TEST_BINARIES names (cross/build.sh runs it): those with GPU support
 // hold the images with all their architectures, the static ones hold none and
-// are smaller by nearly as much (segments begin at multiples of 64 KiB on arm64, and
-// what looks up names and users is in the static ones only).
+// are smaller by nearly as much (on arm64 segments fill multiples of 64 KiB).
 func TestBinaries(t *testing.T) {
 	dir := os.Getenv("HENCEDGE_TEST_BINARIES")
 	if dir == "" {
