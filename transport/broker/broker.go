@@ -26,11 +26,12 @@ type Options struct {
 
 // Broker is a running broker.
 type Broker struct {
-	server *mqtt.Server
-	addr   string
-	secure bool
-	once   sync.Once
-	err    error
+	server   *mqtt.Server
+	listener *listener
+	addr     string
+	secure   bool
+	once     sync.Once
+	err      error
 }
 
 // Start runs a broker and returns it with the address that it listens on. The
@@ -64,7 +65,8 @@ func Start(o Options) (b *Broker, addr string, err error) {
 		s.Close()
 		return nil, "", fmt.Errorf("start broker: listen on %s: %w", o.Address, err)
 	}
-	var ln net.Listener = &listener{Listener: tcp, open: map[*conn]struct{}{}}
+	own := newListener(tcp)
+	var ln net.Listener = own
 	if o.TLS != nil {
 		ln = tls.NewListener(ln, o.TLS)
 	}
@@ -78,7 +80,7 @@ func Start(o Options) (b *Broker, addr string, err error) {
 		s.Close()
 		return nil, "", fmt.Errorf("start broker: %w", err)
 	}
-	return &Broker{server: s, addr: l.Address(), secure: o.TLS != nil}, l.Address(), nil
+	return &Broker{server: s, listener: own, addr: l.Address(), secure: o.TLS != nil}, l.Address(), nil
 }
 
 // Addr is the host:port that the broker listens on.
@@ -94,6 +96,9 @@ func (b *Broker) URL() string {
 
 // Close stops the broker and cuts all connections. It may be called twice.
 func (b *Broker) Close() error {
-	b.once.Do(func() { b.err = b.server.Close() })
+	b.once.Do(func() {
+		b.listener.stop()
+		b.err = b.server.Close()
+	})
 	return b.err
 }

@@ -9,15 +9,23 @@ import (
 // have sent CONNECT, and waits for the others for ever.
 type listener struct {
 	net.Listener
-	mu     sync.Mutex
-	closed bool
-	open   map[*conn]struct{}
+	mu      sync.Mutex
+	changed sync.Cond // of mu: open
+	closed  bool
+	open    map[*conn]bool // whether the server has begun to read, and so counts it
+}
+
+func newListener(l net.Listener) *listener {
+	own := &listener{Listener: l, open: map[*conn]bool{}}
+	own.changed.L = &own.mu
+	return own
 }
 
 // conn is a connection that its listener forgets when it is closed.
 type conn struct {
 	net.Conn
-	of *listener
+	of    *listener
+	begun sync.Once
 }
 
 func (l *listener) Accept() (net.Conn, error) {
@@ -31,9 +39,30 @@ func (l *listener) Accept() (net.Conn, error) {
 		c.Close()
 		return nil, net.ErrClosed
 	}
-	own := &conn{c, l}
-	l.open[own] = struct{}{}
+	own := &conn{Conn: c, of: l}
+	l.open[own] = false
 	return own, nil
+}
+
+// stop takes no more connections, and returns when the server has begun with all that
+// it was given. Where it counts one while it is closed, it may not wait for it.
+func (l *listener) stop() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.closed = true
+	for l.starting() {
+		l.changed.Wait()
+	}
+}
+
+// starting reports whether the server has still to begin with a connection.
+func (l *listener) starting() bool {
+	for _, begun := range l.open {
+		if !begun {
+			return true
+		}
+	}
+	return false
 }
 
 func (l *listener) Close() error {
@@ -47,9 +76,22 @@ func (l *listener) Close() error {
 	return l.Listener.Close()
 }
 
+func (c *conn) Read(b []byte) (int, error) {
+	c.begun.Do(func() {
+		c.of.mu.Lock()
+		defer c.of.mu.Unlock()
+		if _, ok := c.of.open[c]; ok {
+			c.of.open[c] = true
+		}
+		c.of.changed.Broadcast()
+	})
+	return c.Conn.Read(b)
+}
+
 func (c *conn) Close() error {
 	c.of.mu.Lock()
 	delete(c.of.open, c)
+	c.of.changed.Broadcast()
 	c.of.mu.Unlock()
 	return c.Conn.Close()
 }
