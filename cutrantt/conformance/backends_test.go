@@ -44,6 +44,13 @@ func eachCompared(t *testing.T, f func(t *testing.T, b cutrantt.Backend)) {
 	each(t, candidates[1:], f)
 }
 
+// eachGPU runs f for the GPU, the last: for kernels of its own that no other backend
+// stands for.
+func eachGPU(t *testing.T, f func(t *testing.T, b cutrantt.Backend)) {
+	t.Helper()
+	each(t, candidates[len(candidates)-1:], f)
+}
+
 func each(t *testing.T, list []candidate, f func(t *testing.T, b cutrantt.Backend)) {
 	t.Helper()
 	for _, c := range list {

@@ -28,13 +28,10 @@ func TestMulTensor(t *testing.T) {
 	})
 }
 
-// TestDivRounds compares division of several batches at once with the reference; on a
-// GPU also by few limbs with columns of 2^11 and 2^12, which have kernels of their own.
-func TestDivRounds(t *testing.T) {
-	eachBackend(t, func(t *testing.T, b cutrantt.Backend) {
-		if b.Name() != "cuda" {
-			return
-		}
+// TestDivRoundsFew divides by few limbs, with columns of 2^11 and 2^12, for which GPUs
+// have kernels of their own.
+func TestDivRoundsFew(t *testing.T) {
+	eachGPU(t, func(t *testing.T, b cutrantt.Backend) {
 		for _, n2 := range []int{2, 1} {
 			g := newRig(t, b, 12, moduli(t, 12, 4), cutrantt.MethodAuto)
 			for _, keep := range []int{1, 3} {
@@ -46,6 +43,10 @@ func TestDivRounds(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestDivRounds compares division of several batches at once with the reference.
+func TestDivRounds(t *testing.T) {
 	eachFused(t, func(t *testing.T, b cutrantt.Backend, logN, n2 int) {
 		g := newRig(t, b, logN, moduli(t, logN, 6), cutrantt.MethodAuto)
 		for _, keep := range []int{1, 4} {
@@ -143,10 +144,7 @@ func TestSwitchKeys(t *testing.T) {
 // GPUs of servers then have the sums from the tensor cores, 16 items at a time, where a
 // digit's and a key's residues at their largest meet 16 at once.
 func TestOneKey(t *testing.T) {
-	eachBackend(t, func(t *testing.T, b cutrantt.Backend) {
-		if b.Name() != "cuda" {
-			return // several items are one after the other
-		}
+	eachGPU(t, func(t *testing.T, b cutrantt.Backend) { // elsewhere items are one after the other
 		g := newRig(t, b, 10, moduli(t, 10, 7), cutrantt.MethodAuto)
 		d := cutrantt.NTT(4)
 		q, special := []int{3, 0, 1, 4, 2}, []int{5, 6}

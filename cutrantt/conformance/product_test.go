@@ -12,10 +12,7 @@ import (
 
 // TestMul compares Hadamard products with the definition.
 func TestMul(t *testing.T) {
-	eachBackend(t, func(t *testing.T, b cutrantt.Backend) {
-		if b.Name() == "reference" {
-			t.Skip("would be compared with itself; see TestProduct")
-		}
+	eachCompared(t, func(t *testing.T, b cutrantt.Backend) {
 		eachMethod(t, b, func(t *testing.T, m cutrantt.Method, n2 int) {
 			g := newRig(t, b, 10, moduli(t, 10, 3), m)
 			limbs := upTo(3)
@@ -57,10 +54,7 @@ func TestMul(t *testing.T) {
 
 // TestMulLarge spot-checks larger rings: other twiddle indices, all blocks.
 func TestMulLarge(t *testing.T) {
-	eachBackend(t, func(t *testing.T, b cutrantt.Backend) {
-		if b.Name() == "reference" {
-			t.Skip("would be compared with itself")
-		}
+	eachCompared(t, func(t *testing.T, b cutrantt.Backend) {
 		eachMethod(t, b, func(t *testing.T, m cutrantt.Method, n2 int) {
 			for _, logN := range []int{11, 13, 17} {
 				if logN == 17 && n2 != 16 && n2 != 4 {
@@ -168,10 +162,7 @@ func TestProduct(t *testing.T) {
 // to three results, and limbs that are a subset, in another order, of the
 // operand's.
 func TestMulOperand(t *testing.T) {
-	eachBackend(t, func(t *testing.T, b cutrantt.Backend) {
-		if b.Name() == "reference" {
-			t.Skip("would be compared with itself; see TestOperandDefinition")
-		}
+	eachCompared(t, func(t *testing.T, b cutrantt.Backend) {
 		eachMethod(t, b, func(t *testing.T, m cutrantt.Method, n2 int) {
 			g := newRig(t, b, 10, moduli(t, 10, 4), m)
 			for _, c := range []struct {

@@ -10,10 +10,7 @@ import (
 
 // TestTransform compares whole transforms, both ways, with the definition.
 func TestTransform(t *testing.T) {
-	eachBackend(t, func(t *testing.T, b cutrantt.Backend) {
-		if b.Name() == "reference" {
-			t.Skip("would be compared with itself; see TestBlocks and TestProduct")
-		}
+	eachCompared(t, func(t *testing.T, b cutrantt.Backend) {
 		for _, c := range []struct {
 			logN, moduli int
 			fill         []pattern
@@ -122,10 +119,7 @@ func TestConvert(t *testing.T) {
 // TestConvertLarge finishes and undoes all levels of large rings, where blocks
 // are checked one by one.
 func TestConvertLarge(t *testing.T) {
-	eachBackend(t, func(t *testing.T, b cutrantt.Backend) {
-		if b.Name() == "reference" {
-			t.Skip("too slow beyond 2^13")
-		}
+	eachCompared(t, func(t *testing.T, b cutrantt.Backend) {
 		for _, logN := range []int{14, 17} {
 			g := newRig(t, b, logN, moduli(t, logN, 1), cutrantt.MethodAuto)
 			src := g.batch([]int{0}, cutrantt.Coeffs(8), random).got
