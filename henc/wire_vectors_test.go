@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"os"
 	"slices"
@@ -12,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/hencedge/hencedge/henc/internal/wire"
+	"github.com/hencedge/hencedge/internal/vectors"
 )
 
 type ciphertextVector struct {
@@ -45,13 +45,7 @@ type vectorFile struct {
 
 func readVectors(t testing.TB) (f vectorFile) {
 	t.Helper()
-	b, err := os.ReadFile("testdata/ciphertext_vectors.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(b, &f); err != nil {
-		t.Fatal(err)
-	}
+	vectors.Read(t, "ciphertexts.json", &f)
 	if len(f.Packing) == 0 || len(f.Ciphertexts) == 0 {
 		t.Fatal("no vectors")
 	}

@@ -23,6 +23,7 @@ var mayImport = map[string][]string{
 	"kernels":          {},
 	"systemd":          {},
 	"internal/testenv": {},
+	"internal/vectors": {},
 	"internal/taint":   {},
 	"cutrantt":         {"kernels", "internal/taint", "internal/testenv"},
 	"henc":             {"cutrantt", "internal/taint"},
@@ -41,7 +42,7 @@ var neverLinks = map[string][]string{
 	"evaluator":         {"henc/secret"},
 	"evaluator/program": {"henc/secret", "transport"},
 	"henc":              {"henc/secret"},
-	"cmd/hencedge":      {"internal/testenv"},
+	"cmd/hencedge":      {"internal/testenv", "internal/vectors"},
 }
 
 // driverPackage is the only package that may call into a C library, by whichever

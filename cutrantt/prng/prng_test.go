@@ -192,7 +192,7 @@ func TestPrefix(t *testing.T) {
 // TestFrozen keeps the bits: SHA-256 over little-endian words of the seed
 // 00 01 ... 1f. Ciphertexts and evaluation keys that are stored as seeds depend
 // on them. The values were also computed from RFC 8439 by a second program, with
-// henc/testdata/ciphertext_vectors.py.
+// interop/python.
 func TestFrozen(t *testing.T) {
 	const n = 4096
 	u, s := make([]uint32, n), make([]int32, n)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Writes ciphertext_vectors.json: test vectors of the ciphertext format, made by
+"""Writes docs/vectors/ciphertexts.json: test vectors of the ciphertext format, made by
 an implementation that shares nothing with the Go code. Standard library only.
 
-    python3 henc/testdata/ciphertext_vectors.py > henc/testdata/ciphertext_vectors.json
+    python3 interop/python/make_ciphertexts.py > docs/vectors/ciphertexts.json
 
 Residues are pseudo-random: limb i of polynomial p is Uniform(seed, label, i, q_i) of
 docs/cryptography.md ("Sampling"), with the seed and label that the vector states. See
