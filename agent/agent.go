@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -269,12 +270,12 @@ func (d Deps) machine() Machine {
 	return m
 }
 
-// streamNames are the names for the status message, at most as many as fit.
-func (a *Agent) streamNames() []string {
-	var names []string
+// streamStatus describes the streams for the status message, as many as it can name.
+func (a *Agent) streamStatus() []transport.StreamStatus {
+	var list []transport.StreamStatus
 	for _, s := range a.streams {
-		names = append(names, s.cfg.Name)
+		list = append(list, daemon.DescribeStream(s.cfg))
 	}
-	slices.Sort(names)
-	return names[:min(len(names), transport.MaxStatusStreams)]
+	slices.SortFunc(list, func(a, b transport.StreamStatus) int { return strings.Compare(a.Name, b.Name) })
+	return list[:min(len(list), transport.MaxStatusStreams)]
 }

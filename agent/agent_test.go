@@ -9,7 +9,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -19,6 +18,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/internal/daemon"
 	"github.com/hencedge/hencedge/transport"
 )
 
@@ -75,8 +75,13 @@ func TestOnce(t *testing.T) {
 
 	for i, online := range []bool{true, false} {
 		st, err := transport.UnmarshalStatus(status[i].Body)
-		if err != nil || st.Online != online || st.Version != "1.2.3" || !slices.Equal(st.Streams, []string{"system"}) {
+		if err != nil || st.Online != online || st.Version != "1.2.3" || st.KeyID != k.public.KeyID || st.KeyEpoch != 7 || len(st.Streams) != 1 {
 			t.Errorf("status %d: %+v, %v", i, st, err)
+			continue
+		}
+		// The description is the layout that windows name.
+		if d, ok := daemon.DescribedStream(st.Streams[0]); !ok || d.LayoutHash() != s.LayoutHash() {
+			t.Errorf("status %d describes %+v", i, st.Streams[0])
 		}
 	}
 	for _, m := range client.messages {

@@ -75,10 +75,15 @@ func (a *Agent) options(background bool) (transport.Options, error) {
 	return o, nil
 }
 
+// statusRoom is what header, signature and chunk add to the body of a status.
+const statusRoom = 1 << 10
+
 // status makes a signed birth message or last will: one chunk, retained.
 func (a *Agent) status(online bool) (transport.Message, error) {
-	body, err := transport.MarshalStatus(transport.Status{
-		Online: online, Version: a.deps.Version, Streams: a.streamNames(), Since: a.since.wall.UnixNano()})
+	keys := a.current()
+	st := transport.Status{Online: online, Version: a.deps.Version, Streams: a.streamStatus(), Since: a.since.wall.UnixNano(), KeyID: keys.id, KeyEpoch: keys.epoch}
+	st.Fit(min(int(a.cfg.Broker.ChunkSize), transport.DefaultChunkSize) - statusRoom)
+	body, err := transport.MarshalStatus(st)
 	if err != nil {
 		return transport.Message{}, err
 	}
@@ -88,7 +93,7 @@ func (a *Agent) status(online bool) (transport.Message, error) {
 	}
 	now := a.clock.Now().UnixNano()
 	object, err := transport.Seal(transport.Meta{Kind: transport.KindStatus, Device: a.cfg.Device,
-		BootEpoch: a.state.boot(), Sequence: sequence, Start: now, End: now}, body, a.current().signing)
+		BootEpoch: a.state.boot(), Sequence: sequence, Start: now, End: now}, body, keys.signing)
 	if err != nil {
 		return transport.Message{}, err
 	}

@@ -3,6 +3,8 @@ package agent
 import (
 	"encoding/hex"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -200,6 +202,7 @@ func (a *Agent) Health() []string {
 	if err := a.state.health(); err != nil {
 		out = append(out, "cannot be written: "+err.Error())
 	}
+	out = append(out, a.refusedStreams()...)
 	if reason := a.link.unacknowledged(a.Stats(), a.since, a.now()); reason != "" {
 		out = append(out, reason)
 	}
@@ -207,6 +210,15 @@ func (a *Agent) Health() []string {
 		out = append(out, fmt.Sprintf("%d windows had numbers that somebody else has used: another board has this device's identity (give it one of its own), or the state is an old copy (restart when that is over)", n))
 	}
 	return append(out, a.silent()...)
+}
+
+// refusedStreams are the reasons of streams of which the evaluator takes nothing.
+func (a *Agent) refusedStreams() (out []string) {
+	refusing := a.Stats().Delivery.Refusing
+	for _, stream := range slices.Sorted(maps.Keys(refusing)) {
+		out = append(out, fmt.Sprintf("the evaluator takes nothing of stream %s: %s", stream, refusing[stream]))
+	}
+	return out
 }
 
 // unacknowledgedTooLong is how long windows may wait although there is a connection

@@ -23,6 +23,7 @@ type State struct {
 	Refused   map[string]uint64  `json:"refused"` // by reason
 	Programs  map[string]Counted `json:"programs"`
 	Keys      []KeyState         `json:"keys"`
+	Devices   []DeviceState      `json:"devices"` // whose streams are read
 	PublicKey string             `json:"signing_public_key"`
 }
 
@@ -46,7 +47,7 @@ func (s *Service) State() State {
 	st := s.Stats()
 	out := State{Name: s.cfg.Name, Boot: s.state.boot(), URL: s.cfg.Broker.URL, Connected: s.Connected(),
 		Accepted: st.Accepted, Twins: st.Twins, Results: st.Results, Failed: st.Failed, Refused: st.Refused,
-		Programs: map[string]Counted{}, PublicKey: s.signer.PublicText()}
+		Programs: map[string]Counted{}, Devices: s.deviceStates(), PublicKey: s.signer.PublicText()}
 	for i := range s.plan.Programs {
 		p := st.Programs[s.plan.Programs[i].Name]
 		out.Programs[s.plan.Programs[i].Name] = Counted{p.Results, p.Failed, p.Evaluate}
@@ -87,7 +88,9 @@ func (s *Service) Health() []string {
 	if n := s.Stats().Twins; n > 0 {
 		out = append(out, fmt.Sprintf("%d windows came from a second board with the identity of another; the log names the device", n))
 	}
+	out = append(out, s.devices.health(s.now())...)
 	if s.durable != nil {
+		out = append(out, s.durable.health()...)
 		out = append(out, s.durable.store.health()...)
 	}
 	return out

@@ -176,23 +176,37 @@ func (d *durable) take(working context.Context, topic string, sealed []byte) {
 		s.receiver.Forget(topic, id)
 		s.refuse(topic, err)
 	default:
-		s.refuse(topic, err)
-		reason := Reason(err)
-		switch {
-		case obj != nil && reason == transport.ReasonOther: // perhaps another time
-			s.receiver.Forget(topic, id)
-		case obj != nil || tellable(reason):
-			d.refused.Add(id, reason)
-		case !errors.Is(err, transport.ErrWrongTopic): // anybody can send it there
-			// Who asks about it has it: windows signed with the key before, for example.
-			d.strange.Add(id, reason)
-			return
-		default:
+		d.refuse(topic, sealed, obj, err)
+	}
+}
+
+// refuse reports a window that is not taken, and tells its device. obj is nil for one
+// that could not be verified.
+func (d *durable) refuse(topic string, sealed []byte, obj *transport.Object, err error) {
+	s, id := d.s, transport.ObjectID(sealed)
+	err = s.explain(topic, sealed, err)
+	s.refusedAt(topic, err)
+	s.refuse(topic, err)
+	reason := Reason(err)
+	why := transport.Refusal{Reason: reason, Detail: detailOf(err)}
+	device, ok := d.deviceOf(topic)
+	switch {
+	case obj != nil && reason == transport.ReasonOther: // perhaps another time
+		s.receiver.Forget(topic, id)
+		why.Detail = ""
+	case obj != nil || tellable(reason):
+		d.refused.Add(id, why)
+	case errors.Is(err, transport.ErrWrongTopic): // anybody can send it there
+		return
+	default:
+		// Who asks about it has it: windows signed with the key before, for example.
+		d.strange.Add(id, why)
+		if !errors.Is(err, transport.ErrUnknownSigner) || !s.devices.mayTell(device, s.now()) {
 			return
 		}
-		if device, ok := d.deviceOf(topic); ok {
-			d.answer(device, transport.ReceiptItem{Object: id, Outcome: transport.Refused, Reason: reason})
-		}
+	}
+	if ok {
+		d.answer(device, transport.ReceiptItem{Object: id, Outcome: transport.Refused, Reason: reason, Detail: why.Detail})
 	}
 }
 

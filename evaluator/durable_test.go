@@ -257,7 +257,7 @@ func TestWorkedOffComesBack(t *testing.T) {
 	}
 }
 
-// Refusals that a configuration can cure are told, those of strangers are not.
+// Refusals that a configuration can cure are told, those of strangers once a second.
 func TestRefusalReceipt(t *testing.T) {
 	r := newRig(t, storeConfig(t, filepath.Join(t.TempDir(), "store"), prog("mean", "mean(x)", inputs("d1/count/temp"))))
 	rc := r.receipts("d1")
@@ -265,6 +265,7 @@ func TestRefusalReceipt(t *testing.T) {
 	w.signer = signer(t, "mallory")
 	strange := r.sendWindow(w)
 	r.expectRefusal("unknown_signer")
+	rc.expect(strange, transport.Refused, "unknown_signer")
 	// Only who has it can ask: a device with windows that it signed with the key before.
 	rc.ask("d1", w.topic, strange, 3, 100)
 	rc.expect(strange, transport.Refused, "unknown_signer")

@@ -44,6 +44,7 @@ func (s *Service) take(topic string, sealed []byte) ([]*job, error) {
 // accepted counts a window that passed every check.
 func (s *Service) accepted(w *window, results int) {
 	s.tally.change(func(t *Stats) { t.Accepted++ })
+	s.devices.note(w.stream, nil, s.now())
 	if twin, news := s.twins.note(w.signer, &w.meta); twin {
 		s.tally.change(func(t *Stats) { t.Twins++ })
 		if news {

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"context"
 	"crypto/ed25519"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -35,6 +37,9 @@ func (d *durable) ask(m transport.Delivery) {
 	device, items, err := d.readAsk(m)
 	if err != nil {
 		s.refuse(m.Topic, err)
+		if errors.Is(err, transport.ErrUnknownSigner) && len(items) > 0 && s.devices.mayTell(device, s.now()) {
+			d.answer(device, transport.ReceiptItem{Object: items[0].Object, Outcome: transport.Refused, Reason: Reason(err), Detail: detailOf(err)})
+		}
 		return
 	}
 	d.asked.Add(1)
@@ -43,13 +48,27 @@ func (d *durable) ask(m transport.Delivery) {
 	}
 }
 
-// readAsk verifies an ask; a device may ask for its own objects only.
+// readAsk verifies an ask; a device may ask for its own objects only. With an unknown
+// signer it gives what the ask says, unverified: a device whose key is not the one
+// that is configured here must learn of it.
 func (d *durable) readAsk(m transport.Delivery) (device string, items []transport.AskItem, err error) {
 	sealed, err := transport.ReadWhole(m.Payload, 2<<20)
 	if err != nil {
 		return "", nil, err
 	}
 	obj, err := d.asks.OpenFrom(m.Topic, sealed)
+	if errors.Is(err, transport.ErrUnknownSigner) {
+		err = d.s.explain(m.Topic, sealed, err)
+		meta, body, perr := transport.Peek(sealed)
+		if perr != nil || meta.CheckTopic(d.s.cfg.Broker.TopicPrefix, m.Topic) != nil {
+			return "", nil, err
+		}
+		a, perr := transport.UnmarshalAsk(body)
+		if perr != nil {
+			return "", nil, err
+		}
+		return meta.Device, a.Items, err
+	}
 	if err != nil {
 		return "", nil, err
 	}
@@ -66,6 +85,32 @@ func (d *durable) readAsk(m transport.Delivery) (device string, items []transpor
 	return device, a.Items, nil
 }
 
+// unread says which streams of a device are read.
+func (d *durable) unread(device string) string {
+	var names []string
+	for id := range d.s.sources {
+		if id.device == device {
+			names = append(names, id.stream)
+		}
+	}
+	slices.Sort(names)
+	return transport.Detail(fmt.Sprintf("of %s its programs read %s", device, strings.Join(names, ", ")))
+}
+
+// health says which programs' results the key holder refuses.
+func (d *durable) health() []string {
+	c := d.courier.Load()
+	if c == nil {
+		return nil
+	}
+	var out []string
+	refusing := c.Stats().Refusing
+	for _, program := range slices.Sorted(maps.Keys(refusing)) {
+		out = append(out, fmt.Sprintf("the key holder takes no result of program %s: %s", program, refusing[program]))
+	}
+	return out
+}
+
 // outcome is what became of an object.
 func (d *durable) outcome(device string, it transport.AskItem) transport.ReceiptItem {
 	if d.store.known(it.Object) {
@@ -74,10 +119,10 @@ func (d *durable) outcome(device string, it transport.AskItem) transport.Receipt
 	// Nobody listens where no program reads; the sender must know.
 	stream := strings.TrimPrefix(it.Topic, transport.ReadingTopic(d.s.cfg.Broker.TopicPrefix, device, ""))
 	if d.s.sources[streamID{device, stream}] == nil {
-		return transport.ReceiptItem{Object: it.Object, Outcome: transport.Refused, Reason: transport.ReasonUnread}
+		return transport.ReceiptItem{Object: it.Object, Outcome: transport.Refused, Reason: transport.ReasonUnread, Detail: d.unread(device)}
 	}
-	if reason := cmp.Or(d.refused.Reason(it.Object), d.strange.Reason(it.Object)); reason != "" {
-		return transport.ReceiptItem{Object: it.Object, Outcome: transport.Refused, Reason: reason}
+	if why := cmp.Or(d.refused.Get(it.Object), d.strange.Get(it.Object)); why.Reason != "" {
+		return transport.ReceiptItem{Object: it.Object, Outcome: transport.Refused, Reason: why.Reason, Detail: why.Detail}
 	}
 	out := d.s.receiver.Progress(it.Topic, it.Object, it.Total, it.Size)
 	if out.Outcome == transport.Working && d.store.known(it.Object) { // meanwhile

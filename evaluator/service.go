@@ -83,6 +83,7 @@ type Service struct {
 	tally    tally
 	reports  reporter
 	twins    twins
+	devices  *devices
 	durable  *durable // nil without a store
 	working  daemon.Pulse
 
@@ -132,6 +133,9 @@ func New(cfg *config.Evaluator, deps Deps) (*Service, error) {
 		progs[i] = &runnable{planned: &plan.Programs[i]}
 	}
 	if err := s.makeSources(progs); err != nil {
+		return nil, err
+	}
+	if err := s.makeDevices(); err != nil {
 		return nil, err
 	}
 	if s.state, err = openState(cfg.State, cfg.Name, s.now()); err != nil {
@@ -297,8 +301,11 @@ func (s *Service) subscribe(ctx context.Context, client transport.Client) error 
 		}
 	}
 	if s.durable != nil {
-		return s.durable.listen(ctx, client)
+		if err := s.durable.listen(ctx, client); err != nil {
+			return err
+		}
 	}
+	s.subscribeStatus(ctx, client)
 	return nil
 }
 
@@ -359,6 +366,8 @@ func (s *Service) admit(working context.Context, o staged) {
 	}
 	jobs, err := s.take(o.topic, o.sealed)
 	if err != nil {
+		err = s.explain(o.topic, o.sealed, err)
+		s.refusedAt(o.topic, err)
 		s.refuse(o.topic, err)
 	}
 	for _, j := range jobs {
@@ -393,6 +402,7 @@ func (s *Service) keepHouse(ctx context.Context) {
 				s.join.expire(s.now())
 			}
 			s.receiver.Expire()
+			s.tellSilent(s.now())
 			if err := s.state.save(); err != nil {
 				s.log.Error("state not saved", "error", err)
 			}

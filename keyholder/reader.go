@@ -388,7 +388,7 @@ func (s *Set) classify(err error, sealed []byte) error {
 	// likely comes from a rotation that this copy of the set missed.
 	last := s.manifest.Current().Epoch
 	if m, perr := transport.PeekMeta(sealed); perr == nil && m.KeyEpoch > last {
-		return fmt.Errorf("%w: it is for epoch %d, the newest of the key set in %s is %d, was it rotated elsewhere? %w", ErrWrongEpoch, m.KeyEpoch, s.dir, last, err)
+		return fmt.Errorf("%w: it is for epoch %d, the newest of the key set in %s is %d, was it rotated elsewhere? %w", ErrWrongEpoch, m.KeyEpoch, filepath.Base(s.dir), last, err)
 	}
 	return fmt.Errorf("%w: %w", ErrWrongKey, err)
 }

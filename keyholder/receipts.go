@@ -201,24 +201,25 @@ func (r *Receipts) refuse(topic string, sealed []byte, err error, receiver *tran
 	case errors.Is(err, transport.ErrWrongTopic): // anybody can send it there
 		return
 	case !authentic(err): // who asks about it has it: results signed with the key before, for example
-		r.strange.Add(transport.ObjectID(sealed), Class(err))
+		r.strange.Add(transport.ObjectID(sealed), transport.Refusal{Reason: Class(err), Detail: transport.Detail(err.Error())})
 		return
 	}
 	m, perr := transport.PeekMeta(sealed)
 	if perr != nil {
 		return
 	}
-	it := transport.ReceiptItem{Object: transport.ObjectID(sealed), Outcome: transport.Refused, Reason: Class(err)}
+	it := transport.ReceiptItem{Object: transport.ObjectID(sealed), Outcome: transport.Refused, Reason: Class(err), Detail: transport.Detail(err.Error())}
 	switch {
 	case errors.Is(err, transport.ErrReplayed) && r.has(it.Object):
-		it.Outcome, it.Reason = transport.Taken, ""
+		it.Outcome, it.Reason, it.Detail = transport.Taken, "", ""
 	case errors.Is(err, transport.ErrWrongKey):
 		it.Reason = transport.Reason(transport.ErrWrongKey)
 		receiver.Forget(topic, it.Object)
 	case it.Reason == transport.ReasonOther:
+		it.Detail = "" // an error of this machine
 		receiver.Forget(topic, it.Object)
 	default:
-		r.refused.Add(it.Object, it.Reason)
+		r.refused.Add(it.Object, transport.Refusal{Reason: it.Reason, Detail: it.Detail})
 	}
 	r.answer(m.Device, it)
 }
@@ -281,10 +282,10 @@ func (r *Receipts) ask(d transport.Delivery, receiver *transport.Receiver) error
 	}
 	for _, it := range a.Items {
 		out := transport.ReceiptItem{Object: it.Object, Outcome: transport.Taken}
-		switch reason := cmp.Or(r.refused.Reason(it.Object), r.strange.Reason(it.Object)); {
+		switch why := cmp.Or(r.refused.Get(it.Object), r.strange.Get(it.Object)); {
 		case r.has(it.Object):
-		case reason != "":
-			out.Outcome, out.Reason = transport.Refused, reason
+		case why.Reason != "":
+			out.Outcome, out.Reason, out.Detail = transport.Refused, why.Reason, why.Detail
 		default:
 			out = receiver.Progress(it.Topic, it.Object, it.Total, it.Size)
 		}

@@ -3,7 +3,9 @@ package transport
 import (
 	"bytes"
 	"fmt"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/fxamacker/cbor/v2"
 )
@@ -53,6 +55,7 @@ const (
 // Limits of receipts and asks.
 const (
 	MaxReceiptItems = 64
+	MaxDetail       = 320 // bytes of a ReceiptItem.Detail
 	maxReasonText   = 64
 	maxReceipt      = 1 << 20 // 64 items with 65536 chunks each
 )
@@ -71,6 +74,24 @@ type ReceiptItem struct {
 	Reason  string // a label of Reasons or of the receiver's own; only with Refused
 	Total   int    // chunks of the object; only with Partial, 2 to 65536
 	Have    []byte // bit i%8 of byte i/8: chunk i is there; only with Partial
+	// Detail says to people what differs; only with Refused, at most MaxDetail bytes of
+	// printable UTF-8.
+	Detail string
+}
+
+// Detail is text as a ReceiptItem takes it: cut to MaxDetail bytes, with every
+// character that cannot be printed replaced.
+func Detail(text string) string {
+	text = strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, strings.ToValidUTF8(text, "?"))
+	if len(text) > MaxDetail {
+		text = strings.ToValidUTF8(text[:MaxDetail-3], "") + "..."
+	}
+	return text
 }
 
 // Has reports whether the receiver has chunk i.
@@ -106,6 +127,7 @@ type wireReceiptItem struct {
 	Reason  string
 	Total   uint32
 	Have    []byte
+	Detail  string
 }
 
 type wireAsk struct {
@@ -123,7 +145,11 @@ type wireAskItem struct {
 	Size   uint64
 }
 
-const receiptVersion = 1
+// Versions of receipts and asks. Receipts of version 1 had no detail.
+const (
+	receiptVersion = 2
+	askVersion     = 1
+)
 
 var receiptDec = must(cbor.DecOptions{
 	IndefLength:      cbor.IndefLengthForbidden,
@@ -149,6 +175,8 @@ func (r *Receipt) validate() error {
 			return fmt.Errorf("%w: receipt: outcome %d", ErrMalformed, it.Outcome)
 		case (it.Reason != "") != (it.Outcome == Refused) || len(it.Reason) > maxReasonText:
 			return fmt.Errorf("%w: receipt: %v with the reason %q", ErrMalformed, it.Outcome, it.Reason)
+		case it.Detail != "" && it.Outcome != Refused, !plainText(it.Detail, MaxDetail):
+			return fmt.Errorf("%w: receipt: %v with a detail of %d bytes", ErrMalformed, it.Outcome, len(it.Detail))
 		case !partial && (it.Total != 0 || len(it.Have) != 0):
 			return fmt.Errorf("%w: receipt: %v with chunks", ErrMalformed, it.Outcome)
 		case partial && (it.Total < 2 || it.Total > maxChunks || len(it.Have) != (it.Total+7)/8):
@@ -177,7 +205,7 @@ func MarshalReceipt(r Receipt) ([]byte, error) {
 		if have == nil {
 			have = []byte{}
 		}
-		w.Items = append(w.Items, wireReceiptItem{Object: it.Object[:], Outcome: uint8(it.Outcome), Reason: it.Reason, Total: uint32(it.Total), Have: have})
+		w.Items = append(w.Items, wireReceiptItem{Object: it.Object[:], Outcome: uint8(it.Outcome), Reason: it.Reason, Total: uint32(it.Total), Have: have, Detail: it.Detail})
 	}
 	b, err := wireEnc.Marshal(w)
 	if err != nil {
@@ -189,18 +217,15 @@ func MarshalReceipt(r Receipt) ([]byte, error) {
 // UnmarshalReceipt decodes a receipt strictly.
 func UnmarshalReceipt(b []byte) (*Receipt, error) {
 	var w wireReceipt
-	if err := unmarshalExact(b, &w, "receipt"); err != nil {
+	if err := unmarshalExact(b, &w, "receipt", receiptVersion); err != nil {
 		return nil, err
-	}
-	if w.Version != receiptVersion {
-		return nil, fmt.Errorf("%w: receipt of version %d, this build reads %d", ErrUnsupportedVersion, w.Version, receiptVersion)
 	}
 	r := &Receipt{To: w.To}
 	for _, it := range w.Items {
 		if len(it.Object) != 32 || it.Total > maxChunks {
 			return nil, fmt.Errorf("%w: receipt: object id of %d bytes, %d chunks", ErrMalformed, len(it.Object), it.Total)
 		}
-		r.Items = append(r.Items, ReceiptItem{Object: [32]byte(it.Object), Outcome: Outcome(it.Outcome), Reason: it.Reason, Total: int(it.Total), Have: it.Have})
+		r.Items = append(r.Items, ReceiptItem{Object: [32]byte(it.Object), Outcome: Outcome(it.Outcome), Reason: it.Reason, Total: int(it.Total), Have: it.Have, Detail: it.Detail})
 	}
 	return r, r.validate()
 }
@@ -228,7 +253,7 @@ func MarshalAsk(a Ask) ([]byte, error) {
 	if err := a.validate(); err != nil {
 		return nil, err
 	}
-	w := wireAsk{Version: receiptVersion, To: a.To}
+	w := wireAsk{Version: askVersion, To: a.To}
 	for i := range a.Items {
 		it := &a.Items[i]
 		w.Items = append(w.Items, wireAskItem{Object: it.Object[:], Topic: it.Topic, Total: uint32(it.Total), Size: uint64(it.Size)})
@@ -243,11 +268,8 @@ func MarshalAsk(a Ask) ([]byte, error) {
 // UnmarshalAsk decodes an ask strictly.
 func UnmarshalAsk(b []byte) (*Ask, error) {
 	var w wireAsk
-	if err := unmarshalExact(b, &w, "ask"); err != nil {
+	if err := unmarshalExact(b, &w, "ask", askVersion); err != nil {
 		return nil, err
-	}
-	if w.Version != receiptVersion {
-		return nil, fmt.Errorf("%w: ask of version %d, this build reads %d", ErrUnsupportedVersion, w.Version, receiptVersion)
 	}
 	a := &Ask{To: w.To}
 	for _, it := range w.Items {
@@ -259,10 +281,25 @@ func UnmarshalAsk(b []byte) (*Ask, error) {
 	return a, a.validate()
 }
 
-// unmarshalExact decodes what has exactly one encoding.
-func unmarshalExact(b []byte, w any, what string) error {
+// unmarshalExact decodes an array whose first element is its version, and which has
+// exactly one encoding.
+func unmarshalExact(b []byte, w any, what string, version uint64) error {
 	if len(b) > maxReceipt {
 		return fmt.Errorf("%w: %s of %d bytes, want at most %d", ErrTooLarge, what, len(b), maxReceipt)
+	}
+	var parts []cbor.RawMessage
+	if err := receiptDec.Unmarshal(b, &parts); err != nil {
+		return decodeError(what, err)
+	}
+	var has uint64
+	if len(parts) == 0 || receiptDec.Unmarshal(parts[0], &has) != nil {
+		return fmt.Errorf("%w: %s has no version", ErrMalformed, what)
+	}
+	switch {
+	case has < version:
+		return fmt.Errorf("%w: %s of version %d, this build reads %d", ErrDowngraded, what, has, version)
+	case has > version:
+		return fmt.Errorf("%w: %s of version %d, this build reads %d", ErrUnsupportedVersion, what, has, version)
 	}
 	if err := receiptDec.Unmarshal(b, w); err != nil {
 		return decodeError(what, err)

@@ -13,7 +13,7 @@ import (
 func sampleReceipt() Receipt {
 	return Receipt{To: "board-7", Items: []ReceiptItem{
 		{Object: [32]byte{1}, Outcome: Taken},
-		{Object: [32]byte{2}, Outcome: Refused, Reason: "wrong_epoch"},
+		{Object: [32]byte{2}, Outcome: Refused, Reason: "wrong_epoch", Detail: "epoch 2, want 3"},
 		{Object: [32]byte{3}, Outcome: Partial, Total: 10, Have: []byte{0x05, 0x02}},
 		{Object: [32]byte{4}, Outcome: Unknown},
 		{Object: [32]byte{5}, Outcome: Working},
@@ -48,9 +48,9 @@ func TestReceiptRoundTrip(t *testing.T) {
 	if p.Has(-1) {
 		t.Error("chunk -1")
 	}
-	// By hand from docs/wire-format.md: [1, "board-7", [[h'01..', 1, "", 0, h'']]].
+	// By hand from docs/wire-format.md: [1, "board-7", [[h'01..', 1, "", 0, h'', ""]]].
 	one, err := MarshalReceipt(Receipt{To: "board-7", Items: r.Items[:1]})
-	want := "8301" + "67626f6172642d37" + "81" + "85" + "5820" + "01" + strings.Repeat("00", 31) + "01" + "60" + "00" + "40"
+	want := "8302" + "67626f6172642d37" + "81" + "86" + "5820" + "01" + strings.Repeat("00", 31) + "01" + "60" + "00" + "40" + "60"
 	if err != nil || hex.EncodeToString(one) != want {
 		t.Errorf("got %x, want %s", one, want)
 	}
@@ -77,6 +77,9 @@ func TestReceiptRefuses(t *testing.T) {
 		"bits past end":  func(r *Receipt) { r.Items[2].Have = []byte{0, 0x80} },
 		"whole, partial": func(r *Receipt) { r.Items[2].Total, r.Items[2].Have = 1, []byte{0} },
 		"chunks, taken":  func(r *Receipt) { r.Items[0].Total = 2 },
+		"detail, taken":  func(r *Receipt) { r.Items[0].Detail = "x" },
+		"long detail":    func(r *Receipt) { r.Items[1].Detail = strings.Repeat("x", MaxDetail+1) },
+		"control detail": func(r *Receipt) { r.Items[1].Detail = "a\x1b[2J" },
 		"too many":       func(r *Receipt) { r.Items = make([]ReceiptItem, MaxReceiptItems+1) },
 	} {
 		r := sampleReceipt()
@@ -98,6 +101,33 @@ func TestReceiptRefuses(t *testing.T) {
 		if _, err := MarshalAsk(a); !errors.Is(err, ErrMalformed) {
 			t.Errorf("%s: %v", name, err)
 		}
+	}
+}
+
+// Receipts of the version before, which had no detail, are refused by name.
+func TestReceiptVersion(t *testing.T) {
+	for text, want := range map[string]error{
+		"8301" + "67626f6172642d37" + "81" + "85" + "5820" + strings.Repeat("00", 32) + "01" + "60" + "00" + "40": ErrDowngraded,
+		"8303" + "67626f6172642d37" + "80": ErrUnsupportedVersion,
+		"80":                               ErrMalformed,
+	} {
+		b, err := hex.DecodeString(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := UnmarshalReceipt(b); !errors.Is(err, want) {
+			t.Errorf("%s: %v, want %v", text, err, want)
+		}
+	}
+}
+
+func TestDetail(t *testing.T) {
+	if got := Detail("a\x1b[2J\n\xffµ"); got != "a?[2J??µ" {
+		t.Errorf("%q", got)
+	}
+	got := Detail(strings.Repeat("µ", MaxDetail))
+	if len(got) > MaxDetail || !plainText(got, MaxDetail) || !strings.HasSuffix(got, "...") {
+		t.Errorf("%d bytes: %q", len(got), got)
 	}
 }
 

@@ -2,37 +2,43 @@ package transport
 
 import "sync"
 
+// Refusal says why an object was refused.
+type Refusal struct {
+	Reason string // a label of Reasons or of the receiver's own; empty: it was not refused
+	Detail string // what differs, for people; may be empty
+}
+
 // Refusals remember why objects were refused, for the newest so many, so that a sender
 // that asks is told. It is safe for concurrent use.
 type Refusals struct {
 	limit int
 
 	mu      sync.Mutex
-	reasons map[[32]byte]string
+	reasons map[[32]byte]Refusal
 	order   [][32]byte // oldest first
 }
 
 // NewRefusals makes a memory of limit objects.
 func NewRefusals(limit int) *Refusals {
-	return &Refusals{limit: limit, reasons: map[[32]byte]string{}}
+	return &Refusals{limit: limit, reasons: map[[32]byte]Refusal{}}
 }
 
 // Add notes why an object was refused.
-func (r *Refusals) Add(object [32]byte, reason string) {
+func (r *Refusals) Add(object [32]byte, why Refusal) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if _, known := r.reasons[object]; !known {
 		r.order = append(r.order, object)
 	}
-	r.reasons[object] = reason
+	r.reasons[object] = why
 	if len(r.order) > r.limit {
 		delete(r.reasons, r.order[0])
 		r.order = r.order[1:]
 	}
 }
 
-// Reason is why an object was refused; empty for one that was not, or is forgotten.
-func (r *Refusals) Reason(object [32]byte) string {
+// Get returns why an object was refused; it is empty for one that was not, or is forgotten.
+func (r *Refusals) Get(object [32]byte) Refusal {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.reasons[object]

@@ -262,9 +262,15 @@ func byteStringSize(n int) int {
 // PeekMeta reads the header of a sealed object without verifying anything. It
 // is for routing and diagnostics only: an attacker chooses what it returns.
 func PeekMeta(sealed []byte) (*Meta, error) {
+	m, _, err := Peek(sealed)
+	return m, err
+}
+
+// Peek is PeekMeta with the body.
+func Peek(sealed []byte) (*Meta, []byte, error) {
 	e, err := parseEnvelope(sealed, DefaultMaxObject, Version)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return e.meta, nil
+	return e.meta, e.body, nil
 }

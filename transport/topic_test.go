@@ -1,7 +1,9 @@
 package transport
 
 import (
+	"encoding/hex"
 	"errors"
+	"math"
 	"reflect"
 	"strings"
 	"testing"
@@ -71,7 +73,16 @@ func TestMatchTopic(t *testing.T) {
 }
 
 func TestStatus(t *testing.T) {
-	for _, s := range []Status{{}, {Online: true, Version: "v1.2.3-rc (x)", Streams: []string{"a", "b.c"}, Since: -7}} {
+	described := StreamStatus{Name: "b.c", Params: "edge13-d3", LogScale: 30, Packing: "real", Samples: 64, Every: 1e9,
+		Channels: []ChannelStatus{{Name: "cpu", Unit: "%", Min: -0.5, Max: 100}, {Name: "x", Unit: "µm"}}}
+	large := Status{}
+	for range MaxStatusChannels {
+		described.Channels = append(described.Channels, ChannelStatus{Name: "x", Unit: "1", Max: 1})
+	}
+	described.Channels = described.Channels[:MaxStatusChannels]
+	large.Streams = []StreamStatus{described}
+	described.Channels = described.Channels[:2]
+	for _, s := range []Status{{}, {Online: true, Version: "v1.2.3-rc (x)", Streams: []StreamStatus{{Name: "a"}, described}, Since: -7, KeyID: [16]byte{1}, KeyEpoch: 2}, large} {
 		b, err := MarshalStatus(s)
 		if err != nil {
 			t.Fatal(err)
@@ -80,7 +91,7 @@ func TestStatus(t *testing.T) {
 		if err != nil || !reflect.DeepEqual(*got, s) {
 			t.Errorf("%+v, %v", got, err)
 		}
-		for n := range b {
+		for n := 0; n < len(b); n += 1 + len(b)/500 {
 			if _, err := UnmarshalStatus(b[:n]); !errors.Is(err, ErrTruncated) {
 				t.Errorf("cut at %d: %v", n, err)
 			}
@@ -89,12 +100,37 @@ func TestStatus(t *testing.T) {
 			t.Errorf("a byte too many: %v", err)
 		}
 	}
-	for _, s := range []Status{{Version: strings.Repeat("1", 65)}, {Version: "a\nb"}, {Version: "é"}, {Streams: []string{"a/b"}}, {Streams: make([]string, 65)}} {
+	for _, s := range []Status{{Version: strings.Repeat("1", 65)}, {Version: "a\nb"}, {Version: "é"}, {Streams: []StreamStatus{{Name: "a/b"}}}, {Streams: make([]StreamStatus, 65)},
+		{KeyEpoch: 1}, {Streams: []StreamStatus{{Name: "a", Params: "x"}}}, {Streams: []StreamStatus{{Name: "a", Params: "x", Packing: "real", Channels: described.Channels}}},
+		{Streams: []StreamStatus{{Name: "a", Params: "x", Packing: "real", Samples: 1, Channels: []ChannelStatus{{Name: "c", Unit: "\x1b[2J"}}}}},
+		{Streams: []StreamStatus{{Name: "a", Params: "x", Packing: "real", Samples: 1, Channels: []ChannelStatus{{Name: "c", Unit: "1", Max: math.Inf(1)}}}}}} {
 		if _, err := MarshalStatus(s); !errors.Is(err, ErrMalformed) {
 			t.Errorf("%+v: %v", s, err)
 		}
 	}
 	if _, err := UnmarshalStatus(make([]byte, maxStatus+1)); !errors.Is(err, ErrTooLarge) {
 		t.Error(err)
+	}
+	// Bodies of another format are refused by name: this one names streams alone.
+	old, err := hex.DecodeString("a400f50165302e312e30028169766962726174696f6e031b17979cfe362a0000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := UnmarshalStatus(old); !errors.Is(err, ErrDowngraded) || !strings.Contains(err.Error(), "format 1") {
+		t.Error(err)
+	}
+	next, _ := hex.DecodeString("a400f4016003000403")
+	if _, err := UnmarshalStatus(next); !errors.Is(err, ErrUnsupportedVersion) {
+		t.Errorf("%x: %v", next, err)
+	}
+	// What does not fit is left out from the end; the names stay.
+	fit := Status{Streams: []StreamStatus{{Name: "a", Params: "p", Packing: "real", Samples: 1, Channels: described.Channels}, large.Streams[0]}}
+	fit.Streams[1].Name = "z"
+	fit.Fit(1000)
+	if len(fit.Streams[0].Channels) != 2 || !reflect.DeepEqual(fit.Streams[1], StreamStatus{Name: "z"}) {
+		t.Errorf("%+v", fit)
+	}
+	if b, err := MarshalStatus(fit); err != nil || len(b) > 1000 {
+		t.Errorf("%d bytes, %v", len(b), err)
 	}
 }

@@ -77,16 +77,27 @@ func (t *TrustStore) RemoveDevice(name string) {
 	delete(t.devices, name)
 }
 
+// trusted are the keys that may sign m; t.mu is held.
+func (t *TrustStore) trusted(m *Meta) []ed25519.PublicKey {
+	if m.Kind == KindResult {
+		return t.evaluators
+	}
+	return t.devices[m.Device]
+}
+
+// keysFor returns the keys that may sign m.
+func (t *TrustStore) keysFor(m *Meta) []ed25519.PublicKey {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return slices.Clone(t.trusted(m))
+}
+
 // candidates are the keys that may have signed m under the key id kid.
 func (t *TrustStore) candidates(m *Meta, kid [8]byte) []ed25519.PublicKey {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
-	keys := t.devices[m.Device]
-	if m.Kind == KindResult {
-		keys = t.evaluators
-	}
 	var out []ed25519.PublicKey
-	for _, pub := range keys {
+	for _, pub := range t.trusted(m) {
 		if keyHint(pub) == kid {
 			out = append(out, pub)
 		}

@@ -266,7 +266,7 @@ func (h *hostile) chunks(good []byte) {
 
 func (h *hostile) bodies(v messageVectors) {
 	item := func(outcome int64, reason string, total int64, have []byte) []byte {
-		return bytes.Join([][]byte{{0x85}, cborBytes(ramp(32)), cborInt(outcome), cborText(reason), cborInt(total), cborBytes(have)}, nil)
+		return bytes.Join([][]byte{{0x86}, cborBytes(ramp(32)), cborInt(outcome), cborText(reason), cborInt(total), cborBytes(have), cborText("")}, nil)
 	}
 	receipt := func(version int64, to string, items ...[]byte) []byte {
 		return append(bytes.Join([][]byte{{0x83}, cborInt(version), cborText(to), cborHead(4, uint64(len(items)))}, nil), bytes.Join(items, nil)...)
@@ -274,7 +274,7 @@ func (h *hostile) bodies(v messageVectors) {
 	question := func(topic string, total, size int64) []byte {
 		return bytes.Join([][]byte{{0x84}, cborBytes(ramp(32)), cborText(topic), cborInt(total), cborInt(size)}, nil)
 	}
-	taken := item(1, "", 0, nil)
+	taken, refused := item(1, "", 0, nil), item(2, "busy", 0, nil)
 	many := make([][]byte, 65)
 	for i := range many {
 		many[i] = taken
@@ -284,27 +284,35 @@ func (h *hostile) bodies(v messageVectors) {
 		b          []byte
 		reason     string
 	}{
-		{"receipt", "version 2", receipt(2, "board-7", taken), "unsupported_version"},
-		{"receipt", "no addressee", receipt(1, "", taken), "malformed"},
-		{"receipt", "no items", receipt(1, "board-7"), "malformed"},
-		{"receipt", "65 items", receipt(1, "board-7", many...), "malformed"},
-		{"receipt", "outcome 0", receipt(1, "board-7", item(0, "", 0, nil)), "malformed"},
-		{"receipt", "outcome 6", receipt(1, "board-7", item(6, "", 0, nil)), "malformed"},
-		{"receipt", "refused without a reason", receipt(1, "board-7", item(2, "", 0, nil)), "malformed"},
-		{"receipt", "taken with a reason", receipt(1, "board-7", item(1, "busy", 0, nil)), "malformed"},
-		{"receipt", "reason with a capital letter", receipt(1, "board-7", item(2, "Busy", 0, nil)), "malformed"},
-		{"receipt", "partial with a short bitmap", receipt(1, "board-7", item(3, "", 9, ramp(1))), "malformed"},
-		{"receipt", "partial with a bit beyond the last chunk", receipt(1, "board-7", item(3, "", 7, []byte{0x80})), "malformed"},
-		{"receipt", "taken with a bitmap", receipt(1, "board-7", item(1, "", 8, []byte{1})), "malformed"},
-		{"receipt", "trailing byte", append(receipt(1, "board-7", taken), 0), "malformed"},
-		{"receipt", "cut", receipt(1, "board-7", taken)[:20], "truncated"},
-		{"ask", "version 0", bytes.Join([][]byte{{0x83, 0}, cborText("cloud-1"), {0x81}, question("a/b", 1, 1)}, nil), "unsupported_version"},
+		{"receipt", "version 3", receipt(3, "board-7", taken), "unsupported_version"},
+		{"receipt", "version 1, without a detail", receipt(1, "board-7", append([]byte{0x85}, taken[1:len(taken)-1]...)), "downgraded"},
+		{"receipt", "taken with a detail", receipt(2, "board-7", append(bytes.Clone(taken[:len(taken)-1]), cborText("x")...)), "malformed"},
+		{"receipt", "detail with a control character", receipt(2, "board-7", append(bytes.Clone(refused[:len(refused)-1]), cborText("\x1b[2J")...)), "malformed"},
+		{"receipt", "detail of 321 bytes", receipt(2, "board-7", append(bytes.Clone(refused[:len(refused)-1]), cborText(strings.Repeat("x", 321))...)), "malformed"},
+		{"receipt", "no addressee", receipt(2, "", taken), "malformed"},
+		{"receipt", "no items", receipt(2, "board-7"), "malformed"},
+		{"receipt", "65 items", receipt(2, "board-7", many...), "malformed"},
+		{"receipt", "outcome 0", receipt(2, "board-7", item(0, "", 0, nil)), "malformed"},
+		{"receipt", "outcome 6", receipt(2, "board-7", item(6, "", 0, nil)), "malformed"},
+		{"receipt", "refused without a reason", receipt(2, "board-7", item(2, "", 0, nil)), "malformed"},
+		{"receipt", "taken with a reason", receipt(2, "board-7", item(1, "busy", 0, nil)), "malformed"},
+		{"receipt", "reason with a capital letter", receipt(2, "board-7", item(2, "Busy", 0, nil)), "malformed"},
+		{"receipt", "partial with a short bitmap", receipt(2, "board-7", item(3, "", 9, ramp(1))), "malformed"},
+		{"receipt", "partial with a bit beyond the last chunk", receipt(2, "board-7", item(3, "", 7, []byte{0x80})), "malformed"},
+		{"receipt", "taken with a bitmap", receipt(2, "board-7", item(1, "", 8, []byte{1})), "malformed"},
+		{"receipt", "trailing byte", append(receipt(2, "board-7", taken), 0), "malformed"},
+		{"receipt", "cut", receipt(2, "board-7", taken)[:20], "truncated"},
+		{"ask", "version 0", bytes.Join([][]byte{{0x83, 0}, cborText("cloud-1"), {0x81}, question("a/b", 1, 1)}, nil), "downgraded"},
 		{"ask", "topic with a wildcard", bytes.Join([][]byte{{0x83, 1}, cborText("cloud-1"), {0x81}, question("a/+", 1, 1)}, nil), "malformed"},
 		{"ask", "no chunks", bytes.Join([][]byte{{0x83, 1}, cborText("cloud-1"), {0x81}, question("a/b", 0, 1)}, nil), "malformed"},
 		{"ask", "no bytes", bytes.Join([][]byte{{0x83, 1}, cborText("cloud-1"), {0x81}, question("a/b", 1, 0)}, nil), "malformed"},
-		{"status", "unknown key", bytes.Join([][]byte{{0xa4, 0, 0xf5, 1}, cborText("1"), {3, 0, 9, 0}}, nil), "malformed"},
-		{"status", "version with a control character", bytes.Join([][]byte{{0xa3, 0, 0xf5, 1}, cborText("1\n"), {3, 0}}, nil), "malformed"},
-		{"status", "empty list of streams", bytes.Join([][]byte{{0xa4, 0, 0xf5, 1}, cborText("1"), {2, 0x80, 3, 0}}, nil), "malformed"},
+		{"status", "unknown key", bytes.Join([][]byte{{0xa5, 0, 0xf5, 1}, cborText("1"), {3, 0, 4, 2, 9, 0}}, nil), "malformed"},
+		{"status", "version with a control character", bytes.Join([][]byte{{0xa4, 0, 0xf5, 1}, cborText("1\n"), {3, 0, 4, 2}}, nil), "malformed"},
+		{"status", "empty list of streams", bytes.Join([][]byte{{0xa5, 0, 0xf5, 1}, cborText("1"), {2, 0x80, 3, 0, 4, 2}}, nil), "malformed"},
+		{"status", "format 1, names of streams alone", bytes.Join([][]byte{{0xa4, 0, 0xf5, 1}, cborText("1"), {2, 0x81}, cborText("a"), {3, 0}}, nil), "downgraded"},
+		{"status", "format 3", bytes.Join([][]byte{{0xa4, 0, 0xf5, 1}, cborText("1"), {3, 0, 4, 3}}, nil), "unsupported_version"},
+		{"status", "key epoch without a key set", bytes.Join([][]byte{{0xa5, 0, 0xf5, 1}, cborText("1"), {3, 0, 4, 2, 6, 1}}, nil), "malformed"},
+		{"status", "parameters without channels", bytes.Join([][]byte{{0xa5, 0, 0xf5, 1}, cborText("1"), {2, 0x81, 0xa2, 0}, cborText("a"), {1}, cborText("p"), {3, 0, 4, 2}}, nil), "malformed"},
 	} {
 		h.add(b.what, b.name, b.b, b.reason)
 	}

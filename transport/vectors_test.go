@@ -132,8 +132,9 @@ func makeVectors(t *testing.T) messageVectors {
 	result := Meta{Kind: KindResult, Device: "cloud-1", Program: "mean-power", KeyID: [16]byte(ramp(16)), KeyEpoch: 3, BootEpoch: 2, Sequence: 1,
 		Params: fill(0xaa), Layout: fill(0xcc), Scale: 0x1.00002p27, Start: 1_700_000_000_000_000_000, End: 1_700_000_010_000_000_000, Samples: 256,
 		Inputs: [][32]byte{fill(1), fill(2)}, Post: &Post{A: 0.00390625, B: -3.1, Sqrt: true, Slot: 4, Count: 2, Bound: 0.001}}
-	status := Status{Online: true, Version: "0.1.0", Streams: []string{"vibration"}, Since: 1_700_000_000_000_000_000}
-	receipt := Receipt{To: "board-7", Items: []ReceiptItem{{Object: fill(1), Outcome: Taken}, {Object: fill(2), Outcome: Refused, Reason: "wrong_epoch"},
+	status := Status{Online: true, Version: "0.1.0", Since: 1_700_000_000_000_000_000, KeyID: [16]byte(ramp(16)), KeyEpoch: 3,
+		Streams: []StreamStatus{{Name: "vibration", Params: "edge13-d3", Packing: "real", Samples: 64, Channels: []ChannelStatus{{Name: "x", Unit: "m/s2", Min: -16, Max: 16}}}}}
+	receipt := Receipt{To: "board-7", Items: []ReceiptItem{{Object: fill(1), Outcome: Taken}, {Object: fill(2), Outcome: Refused, Reason: "wrong_epoch", Detail: "epoch 2, want 3"},
 		{Object: fill(3), Outcome: Partial, Total: 11, Have: []byte{0xfd, 0x05}}, {Object: fill(4), Outcome: Unknown}, {Object: fill(5), Outcome: Working}}}
 	ask := Ask{To: "cloud-1", Items: []AskItem{{Object: fill(3), Topic: "hencedge/v1/up/board-7/vibration", Total: 11, Size: 1_200_000}}}
 	at := Meta{Device: "board-7", BootEpoch: 12, Sequence: 1}
@@ -189,11 +190,19 @@ func of(m Meta, k Kind) Meta {
 func contentOf(body any) any {
 	switch b := body.(type) {
 	case Status:
-		return map[string]any{"online": b.Online, "version": b.Version, "streams": b.Streams, "since_ns": b.Since}
+		streams := []any{}
+		for _, s := range b.Streams {
+			channels := []any{}
+			for _, c := range s.Channels {
+				channels = append(channels, []any{c.Name, c.Unit, c.Min, c.Max})
+			}
+			streams = append(streams, map[string]any{"name": s.Name, "params": s.Params, "log_scale": s.LogScale, "packing": s.Packing, "samples": s.Samples, "every_ns": s.Every, "channels": channels})
+		}
+		return map[string]any{"online": b.Online, "version": b.Version, "streams": streams, "since_ns": b.Since, "key_id": hex.EncodeToString(b.KeyID[:]), "key_epoch": b.KeyEpoch}
 	case Receipt:
 		items := []any{}
 		for _, it := range b.Items {
-			items = append(items, map[string]any{"object": hex.EncodeToString(it.Object[:]), "outcome": it.Outcome.String(), "reason": it.Reason, "total": it.Total, "have": hex.EncodeToString(it.Have)})
+			items = append(items, map[string]any{"object": hex.EncodeToString(it.Object[:]), "outcome": it.Outcome.String(), "reason": it.Reason, "total": it.Total, "have": hex.EncodeToString(it.Have), "detail": it.Detail})
 		}
 		return map[string]any{"to": b.To, "items": items}
 	case Ask:
@@ -321,7 +330,8 @@ func TestDocument(t *testing.T) {
 		fmt.Sprintf("default %d MiB of payload", DefaultMaxInbound>>20), fmt.Sprintf("which of the %d numbers", DefaultReplayWindow),
 		fmt.Sprintf("may have %d series", maxDeviceStreams), fmt.Sprintf("of the ciphertext, 0 .. %d |", MaxLevel), fmt.Sprintf("at most %d |", MaxSamples),
 		fmt.Sprintf("1 .. %d; absent in a reading", MaxInputs), fmt.Sprintf("slot + count at most %d", MaxSlots), fmt.Sprintf("the %d bytes `%s`", len(sealContext), sealContext),
-		fmt.Sprintf("at most %d printable ASCII", MaxStatusText), fmt.Sprintf("array of at most %d names", MaxStatusStreams), fmt.Sprintf("1 to %d characters", MaxName),
+		fmt.Sprintf("at most %d printable ASCII", MaxStatusText), fmt.Sprintf("left out when empty | at most %d |", MaxStatusStreams), fmt.Sprintf("1 to %d characters", MaxName),
+		fmt.Sprintf("a map in clear, at most %d KiB", maxStatus>>10), fmt.Sprintf("in slot order, at most %d", MaxStatusChannels), fmt.Sprintf("printable UTF-8, at most %d bytes", MaxDetail),
 	} {
 		if !strings.Contains(flat, limit) {
 			t.Errorf("the document does not say %q", limit)

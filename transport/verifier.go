@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // KeyRef names one epoch of one key set.
@@ -156,7 +157,7 @@ func (v *Verifier) check(sealed []byte, topic string) (*Object, error) {
 func (v *Verifier) authenticate(e *envelope) (signer [32]byte, err error) {
 	keys := v.opts.Trust.candidates(e.meta, e.kid)
 	if len(keys) == 0 {
-		return signer, fmt.Errorf("%w: no trusted key %x for a %v of %q", ErrUnknownSigner, e.kid, e.meta.Kind, e.meta.Device)
+		return signer, v.unknownSigner(e)
 	}
 	var pub ed25519.PublicKey
 	for _, pub = range keys {
@@ -167,11 +168,31 @@ func (v *Verifier) authenticate(e *envelope) (signer [32]byte, err error) {
 	return signer, err
 }
 
+// mostKeysNamed bounds the keys that an error lists.
+const mostKeysNamed = 3
+
+// unknownSigner says which key signed, and which ones are trusted instead.
+func (v *Verifier) unknownSigner(e *envelope) error {
+	var known []string
+	for i, pub := range v.opts.Trust.keysFor(e.meta) {
+		if i == mostKeysNamed {
+			known = append(known, "...")
+			break
+		}
+		known = append(known, fmt.Sprintf("%s (key id %x)", FormatPublicKey(pub), keyHint(pub)))
+	}
+	if len(known) == 0 {
+		return fmt.Errorf("%w: a %v of %q, signed with key id %x: no key is trusted for it here", ErrUnknownSigner, e.meta.Kind, e.meta.Device, e.kid)
+	}
+	return fmt.Errorf("%w: a %v of %q is signed with key id %x; trusted for it here: %s", ErrUnknownSigner, e.meta.Kind, e.meta.Device, e.kid,
+		strings.Join(known, ", "))
+}
+
 // allow checks the allow-lists of an encrypted object.
 func (v *Verifier) allow(m *Meta) error {
 	o := &v.opts
 	if !o.AnyParams && !slices.Contains(o.Params, m.Params) {
-		return fmt.Errorf("%w: %v of %q uses parameter hash %x", ErrWrongParams, m.Kind, m.Device, m.Params[:8])
+		return fmt.Errorf("%w: %v of %q uses parameters %x", ErrWrongParams, m.Kind, m.Device, m.Params[:8])
 	}
 	ref := KeyRef{m.KeyID, m.KeyEpoch}
 	if !o.AnyKey && !slices.Contains(o.Keys, ref) {

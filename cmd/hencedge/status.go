@@ -228,7 +228,26 @@ func describeService(role systemd.Role, raw json.RawMessage) ([]string, error) {
 	for _, k := range st.Keys {
 		lines = append(lines, fmt.Sprintf("%-14s %s, epoch %d, %s", "keys", k.ID, k.Epoch, k.Params))
 	}
+	for _, d := range st.Devices {
+		lines = append(lines, fmt.Sprintf("%-14s %s: %s", "device", d.Name, describeDevice(d)))
+		for _, text := range d.Differs {
+			lines = append(lines, fmt.Sprintf("%-14s %s", "", text))
+		}
+	}
 	return append(lines, fmt.Sprintf("%-14s %s", "signs as", st.PublicKey)), nil
+}
+
+// describeDevice is what an evaluator has heard of a device.
+func describeDevice(d evaluator.DeviceState) string {
+	switch {
+	case !d.Heard:
+		return "has never announced itself under this topic prefix"
+	case !d.Online:
+		return "offline"
+	case d.Version != "":
+		return "online, version " + d.Version
+	}
+	return "online"
 }
 
 func describeAgent(r agent.Report) []string {

@@ -90,6 +90,8 @@ type Stats struct {
 	Closed                    bool   // outside the hours
 	Throttled                 time.Duration
 	LastTrouble               string // why the last attempt failed; empty after a success
+	// Refusing are the streams of which the receiver takes nothing, each with its reason.
+	Refusing map[string]string
 }
 
 // Courier delivers what is in a spool. Make it with New and run it once.
@@ -104,9 +106,10 @@ type Courier struct {
 	shrink shrink
 	slots  chan struct{} // held while an object is sent
 
-	mu      sync.Mutex
-	waiting map[[32]byte]chan transport.ReceiptItem
-	trouble string
+	mu       sync.Mutex
+	waiting  map[[32]byte]chan transport.ReceiptItem
+	trouble  string
+	refusals map[string]*refusing // by stream
 
 	asking                  chan struct{} // held while an ask is published
 	liveBytes, allBytes     float64
@@ -129,7 +132,7 @@ func New(o Options) (*Courier, error) {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	c := &Courier{o: o, log: o.Logger, waiting: map[[32]byte]chan transport.ReceiptItem{}, asking: make(chan struct{}, 1), slots: make(chan struct{}, o.Objects)}
+	c := &Courier{o: o, log: o.Logger, waiting: map[[32]byte]chan transport.ReceiptItem{}, refusals: map[string]*refusing{}, asking: make(chan struct{}, 1), slots: make(chan struct{}, o.Objects)}
 	c.shrink = shrink{full: o.ChunkSize, size: o.ChunkSize, sent: map[[32]byte]int{}}
 	window := transport.Window{}
 	if o.Rate > 0 {
@@ -349,13 +352,13 @@ func (c *Courier) backoff(n int) time.Duration {
 // Stats gives the counts so far.
 func (c *Courier) Stats() Stats {
 	c.mu.Lock()
-	trouble := c.trouble
+	trouble, refusing := c.trouble, c.allRefused()
 	c.mu.Unlock()
 	sent := c.sender.Stats()
 	out := Stats{
 		Delivered: c.delivered.Load(), DeliveredBytes: c.bytes.Load(), Live: c.live.Load(), Chunks: sent.Chunks, ChunkBytes: sent.Bytes,
 		Skipped: c.skipped.Load(), Asks: c.asks.Load(), Receipts: c.receipts.Load(), Forged: c.forged.Load(), Retries: c.retries.Load(),
-		Refused: c.refused.Load(), Dropped: c.dropped.Load(), Renumbered: c.renumbered.Load(), ChunkSize: c.shrink.now(), LastDelivered: c.last.Load(), Closed: c.closed.Load(), LastTrouble: trouble,
+		Refused: c.refused.Load(), Dropped: c.dropped.Load(), Renumbered: c.renumbered.Load(), ChunkSize: c.shrink.now(), LastDelivered: c.last.Load(), Closed: c.closed.Load(), LastTrouble: trouble, Refusing: refusing,
 	}
 	if c.bucket != nil {
 		c.bucket.mu.Lock()

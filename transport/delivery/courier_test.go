@@ -432,7 +432,7 @@ func TestRefusals(t *testing.T) {
 	end.outcome = func(id [32]byte) transport.ReceiptItem {
 		switch id {
 		case transport.ObjectID(bad):
-			return transport.ReceiptItem{Object: id, Outcome: transport.Refused, Reason: "wrong_layout"}
+			return transport.ReceiptItem{Object: id, Outcome: transport.Refused, Reason: "wrong_layout", Detail: "streams[0].params: here x, there y"}
 		case transport.ObjectID(used):
 			return transport.ReceiptItem{Object: id, Outcome: transport.Refused, Reason: "replayed"}
 		}

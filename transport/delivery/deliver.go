@@ -32,6 +32,7 @@ func (c *Courier) deliver(ctx context.Context, l *spool.Lease, t *turn) error {
 			err = berr
 		}
 	}
+	c.note(l.Stream, err)
 	if c.o.Notify != nil && ctx.Err() == nil {
 		c.o.Notify(err)
 	}
@@ -233,10 +234,14 @@ func settled(it transport.ReceiptItem) (done bool, err error) {
 		return true, nil
 	case it.Outcome == transport.Refused && it.Reason == transport.ReasonBusy:
 		return true, errBusy
+	case it.Outcome == transport.Refused && it.Reason == transport.ReasonUnread && it.Detail != "":
+		return true, fmt.Errorf("%w: %s", errUnread, it.Detail)
 	case it.Outcome == transport.Refused && it.Reason == transport.ReasonUnread:
 		return true, errUnread
 	case it.Outcome == transport.Refused && final[it.Reason]:
 		return true, fmt.Errorf("%w: object %x", errReplayed, it.Object[:6])
+	case it.Outcome == transport.Refused && it.Detail != "":
+		return true, fmt.Errorf("%w: %s: %s", errRefused, it.Reason, it.Detail)
 	case it.Outcome == transport.Refused:
 		return true, fmt.Errorf("%w: %s", errRefused, it.Reason)
 	}

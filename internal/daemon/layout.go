@@ -1,0 +1,32 @@
+package daemon
+
+import (
+	"time"
+
+	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/transport"
+)
+
+// DescribeStream is a stream as its device announces it.
+func DescribeStream(s config.Stream) transport.StreamStatus {
+	out := transport.StreamStatus{Name: s.Name, Params: s.Params, LogScale: s.LogScale, Packing: s.Packing,
+		Samples: s.Window.Samples, Every: int64(s.Window.Every)}
+	if out.Packing == "" {
+		out.Packing = config.PackingReal
+	}
+	for _, c := range s.Channels {
+		out.Channels = append(out.Channels, transport.ChannelStatus{Name: c.Name, Unit: c.Unit, Min: c.Range[0], Max: c.Range[1]})
+	}
+	return out
+}
+
+// DescribedStream is the part of a stream that its device announces; false if it is
+// only named.
+func DescribedStream(s transport.StreamStatus) (config.Stream, bool) {
+	out := config.Stream{Name: s.Name, Params: s.Params, LogScale: s.LogScale, Packing: s.Packing,
+		Window: config.Window{Samples: s.Samples, Every: time.Duration(s.Every)}}
+	for _, c := range s.Channels {
+		out.Channels = append(out.Channels, config.Channel{Name: c.Name, Unit: c.Unit, Range: [2]float64{c.Min, c.Max}})
+	}
+	return out, len(s.Channels) > 0
+}
