@@ -14,6 +14,7 @@ import (
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/transport"
+	"github.com/hencedge/hencedge/transport/spool"
 	"github.com/hencedge/hencedge/transport/tlsutil"
 )
 
@@ -334,9 +335,9 @@ func writable(dir string) error {
 	return nil
 }
 
-// spool checks that the spool's directories are there or can be made, and can be
-// written, without changing anything. What is in them is not looked at: the agent
-// deals with that.
+// spool checks that the spool's directories are there or can be made, can be written, and
+// are a spool's own, without changing anything. The windows in them are not looked at:
+// the agent deals with them.
 func (c *checker) spool() {
 	s := c.cfg.Spool
 	if s == nil {
@@ -344,6 +345,10 @@ func (c *checker) spool() {
 	}
 	for path, dir := range map[string]string{"spool.dir": s.Dir, "spool.mirror": s.Mirror} {
 		if dir == "" {
+			continue
+		}
+		if err := spool.CheckDir(dir); errors.Is(err, spool.ErrForeign) {
+			c.fail(path, "name an empty directory, or one that is not there yet", err)
 			continue
 		}
 		info, err := os.Stat(dir)

@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -128,6 +129,15 @@ func (s *Store) setDefaults() {
 	orDefault(&s.RetryMax, max(DefaultSendRetryMax, s.RetryMin))
 }
 
+// alone refuses a directory of the spool that also holds other files of the agent.
+func (c *checker) alone(path, dir string, a *Agent) {
+	for _, other := range []struct{ what, file string }{{"state", a.State}, {"signing_key", a.SigningKey}} {
+		if dir != "" && other.file != "" && filepath.Dir(other.file) == filepath.Clean(dir) {
+			c.fail(path, "the directory also holds "+other.what, "give the spool a directory of its own, such as "+filepath.Join(dir, "spool"))
+		}
+	}
+}
+
 // delivery checks spool and delivery of an agent.
 func (c *checker) delivery(a *Agent) {
 	if s := a.Spool; s != nil {
@@ -136,6 +146,8 @@ func (c *checker) delivery(a *Agent) {
 		if s.Mirror != "" && s.Mirror == s.Dir {
 			c.fail("spool.mirror", "the mirror is the spool's own directory", "use another directory, best on another disk")
 		}
+		c.alone("spool.dir", s.Dir, a)
+		c.alone("spool.mirror", s.Mirror, a)
 	}
 	d := &a.Delivery
 	oneOf(c, "delivery.ack", d.Ack, AckBroker, AckEvaluator)

@@ -246,7 +246,7 @@ var fieldDoc = map[string]string{
 	"Spool":                     "Spool says where sealed windows wait on disk.",
 	"Spool.Age":                 "age at which a window that could not be delivered is dropped",
 	"Spool.Bytes":               "most bytes that wait, all streams",
-	"Spool.Dir":                 "a directory of its own; it is made when its parent exists",
+	"Spool.Dir":                 "a directory of its own, empty at first; it is made when its parent exists",
 	"Spool.Mirror":              "a second copy of every file, best on another disk: one damaged copy loses nothing",
 	"Store":                     "Store makes an evaluator answer for the windows that it took.",
 	"Store.Bytes":               "most bytes of windows, and most of results",

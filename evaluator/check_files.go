@@ -86,8 +86,14 @@ func checkDirectories(cfg *config.Evaluator, faults *CheckError) {
 			faults.file(cfg, "state", "give the directory to the user that the evaluator runs as", fmt.Errorf("the directory %s cannot be written: %w", dir, err))
 		}
 	}
-	if st := cfg.Store; st != nil && !isDirectory(st.Dir) {
+	st := cfg.Store
+	if st == nil {
+		return
+	}
+	if !isDirectory(st.Dir) {
 		faults.file(cfg, "store.dir", remedy, fmt.Errorf("the directory %s does not exist%w", st.Dir, silent{fs.ErrNotExist}))
+	} else if err := checkStore(st.Dir); err != nil {
+		faults.file(cfg, "store.dir", "name a directory of its own", err)
 	}
 }
 

@@ -45,8 +45,16 @@ type held struct {
 	left   bool // the joiner has let it go
 }
 
+// checkStore refuses a directory in which the parts of a store must not be made.
+func checkStore(dir string) error {
+	return errors.Join(spool.CheckPlace(dir), spool.CheckDir(filepath.Join(dir, "inbox")), spool.CheckDir(filepath.Join(dir, "outbox")))
+}
+
 // openStore opens the three parts; dir must exist.
 func openStore(c *config.Store, log *slog.Logger) (*store, error) {
+	if err := spool.CheckPlace(c.Dir); err != nil {
+		return nil, fmt.Errorf("%w: store: %w", ErrState, err)
+	}
 	s := &store{held: map[[32]byte]*held{}, made: map[[32]byte]bool{}, inUse: map[seriesKey]map[uint64][32]byte{}}
 	var err error
 	o := spool.Options{Dir: filepath.Join(c.Dir, "inbox"), Strict: true, Bytes: int64(c.Bytes), Default: spool.Limit{Full: spool.DropNewest}, Logger: log}

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -20,6 +21,8 @@ const (
 	markSuffix   = ".mark" // where an input was when its newest object left
 	lastSuffix   = ".last" // the newest object of a stream that left
 	damagedDir   = "damaged"
+
+	damagedSuffix = ".bad" // in damagedDir
 )
 
 func objectName(number uint64) string { return fmt.Sprintf("%016x%s", number, objectSuffix) }
@@ -31,13 +34,20 @@ func numberOf(name, suffix string) (uint64, bool) {
 		return 0, false
 	}
 	n, err := strconv.ParseUint(text, 16, 64)
-	return n, err == nil
+	return n, err == nil && text == strings.ToLower(text)
 }
 
 // directory is one copy of a spool.
 type directory struct {
-	fs   fsys
-	path string
+	fs      fsys
+	path    string
+	claimed *claimed
+}
+
+// claimed says whether the marker of the spool is in the directory.
+type claimed struct {
+	sync.Mutex
+	done bool
 }
 
 func (d directory) join(name string) string { return filepath.Join(d.path, name) }
@@ -56,6 +66,14 @@ func (d directory) write(name string, content [][]byte) error {
 // replace makes a file or puts it in the place of another one. When it fails, there
 // says whether the new file has the name all the same; a crash may undo that.
 func (d directory) replace(name string, content [][]byte) (there bool, err error) {
+	if err := d.claim(); err != nil {
+		return false, err
+	}
+	return d.place(name, content)
+}
+
+// place is replace in a directory that need not be the spool's own yet.
+func (d directory) place(name string, content [][]byte) (there bool, err error) {
 	temp := d.join(name + tempSuffix)
 	f, err := d.fs.Create(temp)
 	if errors.Is(err, fs.ErrExist) { // of an attempt that failed
@@ -164,7 +182,7 @@ func (d directory) quarantine(name string, keepFiles int, keepBytes int64) error
 	if err := d.fs.Mkdir(aside); err != nil {
 		return err
 	}
-	to := filepath.Join(aside, strings.TrimSuffix(name, objectSuffix)+".bad")
+	to := filepath.Join(aside, setAside(name))
 	if err := d.fs.Rename(d.join(name), to); err != nil {
 		return err
 	}
@@ -179,7 +197,7 @@ func (d directory) quarantine(name string, keepFiles int, keepBytes int64) error
 	}
 	var files []old
 	for _, e := range list {
-		if info, err := e.Info(); err == nil && info.Mode().IsRegular() {
+		if info, err := e.Info(); err == nil && info.Mode().IsRegular() && wasSetAside(e.Name()) {
 			files = append(files, old{e.Name(), info.Size(), info.ModTime()})
 		}
 	}

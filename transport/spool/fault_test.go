@@ -472,6 +472,7 @@ func (n noMirror) Create(name string) (file, error) {
 // The quarantine is bounded.
 func TestQuarantineBound(t *testing.T) {
 	dir := t.TempDir()
+	own(t, dir)
 	for i := range 5 {
 		if err := os.WriteFile(filepath.Join(dir, objectName(uint64(i))), []byte("nonsense"), 0o600); err != nil {
 			t.Fatal(err)

@@ -34,17 +34,17 @@ func (s *Spool) load() error {
 		for _, f := range list {
 			name := f.Name()
 			switch {
-			case strings.HasSuffix(name, tempSuffix):
+			case strings.HasSuffix(name, tempSuffix) && ours(strings.TrimSuffix(name, tempSuffix)):
 				if name = s.finish(d, name); name == "" {
 					continue
 				}
 			case f.IsDir():
 				continue
 			}
-			if strings.HasSuffix(name, markSuffix) {
-				s.loadMark(d, name)
-			} else if strings.HasSuffix(name, lastSuffix) {
-				s.loadLast(d, name)
+			if stream, ok := streamOf(name, markSuffix); ok {
+				s.loadMark(d, name, stream)
+			} else if stream, ok := streamOf(name, lastSuffix); ok {
+				s.loadLast(d, name, stream)
 			} else if number, ok := numberOf(name, objectSuffix); ok {
 				s.next = max(s.next, number+1)
 				o := objects[number]
@@ -128,13 +128,12 @@ func (s *Spool) inspect(d directory, name string, number uint64) (Header, error)
 }
 
 // loadMark takes over the position of a stream's input.
-func (s *Spool) loadMark(d directory, name string) {
+func (s *Spool) loadMark(d directory, name, stream string) {
 	b, err := d.read(name, maxHeader+trailer+1, nil)
 	var h Header
 	if err == nil {
 		h, _, _, err = Decode(b)
 	}
-	stream := strings.TrimSuffix(name, markSuffix)
 	if err == nil && (h.Stream != stream || h.Size != 0) {
 		err = ErrFormat
 	}
@@ -150,15 +149,15 @@ func (s *Spool) loadMark(d directory, name string) {
 	}
 }
 
-// loadLast takes over the time of the newest object that left.
-func (s *Spool) loadLast(d directory, name string) {
+// loadLast takes over the time of the newest object that left. A file that does not say
+// it stays until the next one takes its place: nothing but a time is lost.
+func (s *Spool) loadLast(d directory, name, stream string) {
 	var h Header
 	b, err := d.read(name, maxHeader, nil)
 	if err == nil {
 		h, _, err = DecodeHeader(b)
 	}
-	if err != nil || h.Stream != strings.TrimSuffix(name, lastSuffix) {
-		_ = d.fs.Remove(d.join(name)) // nothing but a time is lost
+	if err != nil || h.Stream != stream {
 		return
 	}
 	s.next = max(s.next, h.Number+1)

@@ -32,22 +32,39 @@ func (disk) Lock(name string) (io.Closer, error) {
 	return nil, nil
 }
 
-// lock takes every directory, or none.
+// lock takes every directory and makes it the spool's own, or none.
 func (s *Spool) lock() error {
 	for _, d := range s.dirs {
-		if err := makeDir(d); err != nil {
-			return err
-		}
-		held, err := d.fs.Lock(d.path)
-		if err != nil {
+		if err := s.take(d); err != nil {
 			s.Release()
 			return err
 		}
-		if held == nil {
-			s.log.Warn("this file system has no locks; make sure that nothing else uses the spool", "dir", d.path)
-			continue
-		}
+	}
+	return nil
+}
+
+func (s *Spool) take(d directory) error {
+	if err := CheckPlace(d.path); err != nil {
+		return err
+	}
+	if err := makeDir(d); err != nil {
+		return err
+	}
+	owned, err := d.owned()
+	if err != nil {
+		return err
+	}
+	held, err := d.fs.Lock(d.path)
+	if err != nil {
+		return err
+	}
+	if held == nil {
+		s.log.Warn("this file system has no locks; make sure that nothing else uses the spool", "dir", d.path)
+	} else {
 		s.locks = append(s.locks, held)
+	}
+	if d.claimed.done = owned; !owned {
+		_ = d.claim() // a disk that takes nothing now gets the marker with the first file
 	}
 	return nil
 }

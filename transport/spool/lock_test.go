@@ -92,6 +92,7 @@ func FuzzOpen(f *testing.F) {
 		if err := os.WriteFile(filepath.Join(dir, name), data, 0o600); err != nil {
 			t.Fatal(err)
 		}
+		own(t, dir)
 		s := open(t, Options{Dir: dir})
 		there := s.Stats().Objects
 		put(t, s, item("env", 1, 10))

@@ -88,6 +88,7 @@ func (g gatedDisk) Create(name string) (file, error) {
 // what it became, and the counts hold.
 func TestReplaceWhileFlushed(t *testing.T) {
 	dir := t.TempDir()
+	own(t, dir)
 	g := gatedDisk{failures: new(atomic.Int64), gate: make(chan struct{}), at: make(chan struct{})}
 	g.failures.Store(1)
 	s := open(t, Options{Dir: dir, fs: g})

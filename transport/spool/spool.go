@@ -189,7 +189,7 @@ func Open(o Options) (*Spool, error) {
 	}
 	for _, path := range []string{o.Dir, o.Mirror} {
 		if path != "" {
-			s.dirs = append(s.dirs, directory{o.fs, path})
+			s.dirs = append(s.dirs, directory{o.fs, path, new(claimed)})
 		}
 	}
 	if o.Dir == "" {

@@ -111,7 +111,7 @@ func TestOrderAcrossRestart(t *testing.T) {
 	l.Return(0)
 	want(t, drain(t, s), "1", "2", "3", "4", "5", "6")
 	left, _ := filepath.Glob(dir + "/*")
-	if !slices.Equal(left, []string{dir + "/a.last", dir + "/b.last"}) {
+	if !slices.Equal(left, []string{dir + "/a.last", dir + "/b.last", dir + "/" + markerName}) {
 		t.Errorf("files are left: %q", left)
 	}
 	s.Close()
