@@ -87,6 +87,10 @@ fuzz: ## run every fuzz target for FUZZTIME (default 10s)
 bench: build ## time every operation of every parameter set
 	bin/hencedge bench
 
+.PHONY: charts
+charts: ## draw docs/charts from docs/records
+	$(GO) run ./cmd/hencedge bench --read docs/records/h200.jsonl --plot docs/charts
+
 .PHONY: bench-compare
 bench-compare: ## time encryption and evaluation beside Lattigo, one core, interleaved; JSON in bin/bench-compare.json
 	mkdir -p bin

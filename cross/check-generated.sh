@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs every generator and `go mod tidy`, and fails if a tracked file changes.
+# Runs every generator, `make charts` and `go mod tidy`, and fails if a tracked file changes.
 # The CUDA kernels, whose generator needs a compiler, are left to check-kernels.sh.
 # usage: cross/check-generated.sh MODULE-DIR...
 set -euo pipefail
@@ -9,6 +9,7 @@ before=$(git status --porcelain)
 for dir in "$@"; do
   (cd "$dir" && go list ./... | grep -v '/kernels$' | xargs go generate && go mod tidy)
 done
+make --silent charts
 after=$(git status --porcelain)
 if [ "$before" != "$after" ]; then
   echo "check-generated: these files are not what their generator writes:" >&2

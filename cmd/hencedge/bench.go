@@ -18,7 +18,7 @@ import (
 type benchFlags struct {
 	ops, params, methods []string
 	backend, device      string
-	read                 string
+	read, plot           string
 	markdown             bool
 	insecure, cached     bool
 	table                bool
@@ -77,11 +77,18 @@ operations: ` + strings.Join(benchmark.Ops(), " "),
 	fs.IntVar(&f.memory, "memory", 1024, "most memory for the inputs of a case, in MiB")
 	fs.BoolVar(&f.markdown, "markdown", false, "tables in Markdown, without the copies")
 	fs.StringVar(&f.read, "read", "", "measure nothing: print the records that --json wrote to a file")
+	fs.StringVar(&f.plot, "plot", "", "with --read: draw the records as SVG charts into this directory")
 	a.jsonFlag(cmd, "one JSON object a line")
 	return cmd
 }
 
 func (a *app) bench(cmd *cobra.Command, f benchFlags) error {
+	if f.plot != "" {
+		if f.read == "" {
+			return usageHint(cmd, errors.New("--plot: name the records with --read FILE"))
+		}
+		return a.plot(f.read, f.plot)
+	}
 	if f.read != "" {
 		out := benchOutput{app: a, markdown: f.markdown}
 		return out.read(f.read)

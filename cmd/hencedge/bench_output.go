@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -87,51 +88,96 @@ func (t *benchOutput) kernels(b cutrantt.Backend) error {
 
 // read prints records that an earlier run wrote with --json.
 func (t *benchOutput) read(file string) error {
+	rs, err := readRecords(file)
+	if err != nil {
+		return err
+	}
+	for _, r := range rs.cases {
+		if err := t.record(r); err != nil {
+			return err
+		}
+	}
+	return t.compiled(rs.kernels, rs.choices)
+}
+
+// records is what "bench --json" wrote, by kind.
+type records struct {
+	cases   []benchmark.Record
+	kernels []benchmark.KernelRecord
+	choices []benchmark.ChoiceRecord
+}
+
+// readRecords reads a file of records.
+func readRecords(file string) (*records, error) {
 	f, err := os.Open(file)
 	if err != nil {
-		return fmt.Errorf("--read: %w", err)
+		return nil, fmt.Errorf("--read: %w", err)
 	}
 	defer f.Close()
-	var ks []benchmark.KernelRecord
-	var choices []benchmark.ChoiceRecord
+	rs := new(records)
 	lines := bufio.NewScanner(f)
 	lines.Buffer(nil, 1<<20)
 	for n := 1; lines.Scan(); n++ {
-		var err error
-		var kind struct {
-			Op string `json:"op"`
-		}
-		line := lines.Bytes()
-		if err = json.Unmarshal(line, &kind); err == nil {
-			switch kind.Op {
-			case "kernel":
-				var k benchmark.KernelRecord
-				err = json.Unmarshal(line, &k)
-				ks = append(ks, k)
-			case "choice":
-				var c benchmark.ChoiceRecord
-				err = json.Unmarshal(line, &c)
-				choices = append(choices, c)
-			default:
-				var r benchmark.Record
-				if err = json.Unmarshal(line, &r); err == nil && !slices.Contains(benchmark.Ops(), r.Op) {
-					err = fmt.Errorf("no operation %q", r.Op)
-				}
-				if err == nil {
-					if err := t.record(r); err != nil {
-						return err
-					}
-				}
-			}
-		}
-		if err != nil {
-			return fmt.Errorf("--read: %s:%d: not a record of bench --json: %w", file, n, err)
+		if err := rs.add(lines.Bytes()); err != nil {
+			return nil, fmt.Errorf("--read: %s:%d: not a record of bench --json: %w", file, n, err)
 		}
 	}
 	if err := lines.Err(); err != nil {
-		return fmt.Errorf("--read: %s: %w", file, err)
+		return nil, fmt.Errorf("--read: %s: %w", file, err)
 	}
-	return t.compiled(ks, choices)
+	return rs, nil
+}
+
+// add reads one line.
+func (rs *records) add(line []byte) error {
+	var kind struct {
+		Op string `json:"op"`
+	}
+	if err := json.Unmarshal(line, &kind); err != nil {
+		return err
+	}
+	switch kind.Op {
+	case "kernel":
+		var k benchmark.KernelRecord
+		err := json.Unmarshal(line, &k)
+		rs.kernels = append(rs.kernels, k)
+		return err
+	case "choice":
+		var c benchmark.ChoiceRecord
+		err := json.Unmarshal(line, &c)
+		rs.choices = append(rs.choices, c)
+		return err
+	}
+	if !slices.Contains(benchmark.Ops(), kind.Op) {
+		return fmt.Errorf("no operation %q", kind.Op)
+	}
+	var r benchmark.Record
+	err := json.Unmarshal(line, &r)
+	rs.cases = append(rs.cases, r)
+	return err
+}
+
+// plot draws the records of a file into a directory, which it makes.
+func (a *app) plot(file, dir string) error {
+	rs, err := readRecords(file)
+	if err != nil {
+		return err
+	}
+	all := benchmark.Plot(rs.cases)
+	if len(all) == 0 {
+		return fmt.Errorf("--plot: %s has no timed operation", file)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return fmt.Errorf("--plot: %w", err)
+	}
+	for _, c := range all {
+		path := filepath.Join(dir, c.Name+".svg")
+		if err := os.WriteFile(path, c.SVG, 0o644); err != nil {
+			return fmt.Errorf("--plot: %w", err)
+		}
+		fmt.Fprintln(a.std.Err, "wrote", path)
+	}
+	return nil
 }
 
 // compiled prints kernels and choices.

@@ -9,7 +9,7 @@ import (
 )
 
 // autoMethod is what MethodAuto means for blocks of n2 residues where nothing is
-// measured (an H200's choice, docs/gpu-notes.md).
+// measured (an H200's choice, docs/lab/gpu.md).
 func autoMethod(n2 int) cutrantt.Method {
 	if n2 == 16 {
 		return cutrantt.MethodKaratsuba

@@ -3,7 +3,7 @@ package cuda
 import "strconv"
 
 // This file is the table of launch configurations, each with what was measured on an
-// H200 (docs/gpu-notes.md) or the word that nothing was.
+// H200 (docs/lab/gpu.md) or the word that nothing was.
 
 // plan is how columns of 2^log residues are transformed by one kernel: a block
 // holds 2^block residues, a thread 2^each. It mirrors kernels/forward.cu and
@@ -14,7 +14,7 @@ type plan struct {
 
 // plans are the single kernels by log2 of the column, for every GPU. Those of 12
 // to 15 are the fastest of the shapes measured on an H200 with 66 limbs of 2^16
-// (docs/gpu-notes.md): 4096 residues in 256 threads take 13.7 us forward and 13.3
+// (docs/lab/gpu.md): 4096 residues in 256 threads take 13.7 us forward and 13.3
 // inverse, 8192 in 256 16.8 and 18.0, 16384 in 512 19.1 and 18.9, 32768 in 1024 23.7
 // and 23.4. Other shapes were compared before residues had their present order.
 var plans = map[int]plan{
@@ -46,7 +46,7 @@ const divideBlocks = 128
 // On an H200, times of single calls that the host waits for: seeded 18.3 to 14.7 us
 // at 2^13 and 19.2 to 15.9 at 2^14, public key 18.5 to 17.0 and 20.2 to 20.5 (its
 // 95th percentile 24.0 to 22.3, on the device 14.7 to 14.0); at 2^16 1 to 2 us
-// more. Products of ciphertexts gained nothing (docs/gpu-notes.md).
+// more. Products of ciphertexts gained nothing (docs/lab/gpu.md).
 const mostGraphLog = 14
 
 // neighbours is how many neighbouring blocks of n2 residues a thread of
