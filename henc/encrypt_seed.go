@@ -1,11 +1,11 @@
 package henc
 
 import (
-	"crypto/hkdf"
 	"crypto/rand"
-	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+
+	"github.com/hencedge/hencedge/henc/internal/kdf"
 )
 
 // Seed is the secret randomness of one encryption, or of one secret key. Use a
@@ -33,7 +33,7 @@ func NewSeed(hedge ...[]byte) (*Seed, error) {
 		ikm = binary.LittleEndian.AppendUint64(ikm, uint64(len(h)))
 		ikm = append(ikm, h...)
 	}
-	return expandSeed(ikm, "hencedge seed v1")
+	return expandSeed(ikm, "hencedge seed v1"), nil
 }
 
 // Derive returns the seed for one named use of s: HKDF-SHA256 with the label,
@@ -48,7 +48,7 @@ func (s *Seed) Derive(label string, context ...uint64) (*Seed, error) {
 	for _, c := range context {
 		info = binary.LittleEndian.AppendUint64(info, c)
 	}
-	return expandSeed(s[:], string(info))
+	return expandSeed(s[:], string(info)), nil
 }
 
 // Wipe overwrites the seed with zeros. A nil seed is left alone.
@@ -58,12 +58,8 @@ func (s *Seed) Wipe() {
 	}
 }
 
-func expandSeed(ikm []byte, info string) (*Seed, error) {
-	out, err := hkdf.Key(sha256.New, ikm, nil, info, len(Seed{}))
-	if err != nil {
-		return nil, fmt.Errorf("derive seed: %w", err)
-	}
-	s := Seed(out)
-	clear(out)
-	return &s, nil
+func expandSeed(ikm []byte, info string) *Seed {
+	s := new(Seed)
+	kdf.Derive((*[kdf.Size]byte)(s), ikm, info)
+	return s
 }

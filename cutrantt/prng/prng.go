@@ -58,6 +58,7 @@ func genericWords(dst []uint32, seed *[32]byte, label, index, attempt uint32, st
 		dst, skip = dst[k:], 0
 	}
 	clear(buf[:])
+	*c = chacha20.Cipher{} // it holds the seed and a block of the stream
 }
 
 // Uniform fills dst with exact uniform residues modulo q, 2 <= q < 2^32, by
