@@ -4,6 +4,9 @@ import (
 	"crypto/rand"
 	"encoding/binary"
 	"fmt"
+	"os"
+	"sync/atomic"
+	"time"
 
 	"github.com/hencedge/hencedge/henc/internal/kdf"
 )
@@ -13,14 +16,21 @@ import (
 // reveal the difference of their messages. Wipe it after use.
 type Seed [32]byte
 
+// seeds counts the seeds of this process.
+var seeds atomic.Uint64
+
 // NewSeed draws a fresh seed: HKDF-SHA256 (RFC 5869) over 32 bytes of the
 // operating system's entropy and the hedge inputs. Hedges (device id, boot id,
 // a persisted counter) keep seeds of cloned images or of boards with little
 // entropy at boot apart; a digest of the message also those of copies of a running
 // machine, whose kernels may give the same bytes. They need not be secret, and they
-// never weaken the seed. It fails only when the operating system gives no entropy.
+// never weaken the seed. Time, process and a count of the process's seeds are always among
+// them. It fails only when the operating system gives no entropy.
 func NewSeed(hedge ...[]byte) (*Seed, error) {
-	size := 32
+	ambient := binary.LittleEndian.AppendUint64(nil, uint64(time.Now().UnixNano()))
+	ambient = binary.LittleEndian.AppendUint64(ambient, uint64(os.Getpid()))
+	ambient = binary.LittleEndian.AppendUint64(ambient, seeds.Add(1))
+	size := 32 + 8 + len(ambient)
 	for _, h := range hedge {
 		size += 8 + len(h)
 	}
@@ -29,7 +39,7 @@ func NewSeed(hedge ...[]byte) (*Seed, error) {
 	if _, err := rand.Read(ikm); err != nil {
 		return nil, fmt.Errorf("new seed: operating system entropy: %w", err)
 	}
-	for _, h := range hedge {
+	for _, h := range append(hedge[:len(hedge):len(hedge)], ambient) {
 		ikm = binary.LittleEndian.AppendUint64(ikm, uint64(len(h)))
 		ikm = append(ikm, h...)
 	}

@@ -10,11 +10,15 @@ import (
 // accuracy, at this scale and level.
 var ErrFlood = errors.New("henc: no room for noise flooding")
 
-// MinFloodBits and MaxFloodBits bound the statistical security of flooding.
+// MinFloodBits and MaxFloodBits bound the statistical security of flooding. Beyond the
+// upper one the noise, which a 256-bit seed gives, would be the weaker part.
 const (
 	MinFloodBits = 30
 	MaxFloodBits = 128
 )
+
+// MaxFloodLog bounds the deviation of the noise: 2^MaxFloodLog per coefficient.
+const MaxFloodLog = 62
 
 // FloodSpec says what a shared decryption must withstand and what it must keep.
 type FloodSpec struct {
@@ -36,9 +40,9 @@ type FloodSpec struct {
 
 // Flood is the noise to add to one decryption.
 type Flood struct {
-	CoeffStdDev float64 // of each coefficient of the decrypted polynomial
-	SlotStdDev  float64 // of the real part of each slot, in message units
-	RoundTo     float64 // power of two; shared values are multiples of it
+	LogCoeffStdDev int     // of each coefficient of the decrypted polynomial: its deviation is 2^LogCoeffStdDev
+	SlotStdDev     float64 // of the real part of each slot, in message units
+	RoundTo        float64 // power of two; shared values are multiples of it
 }
 
 // Flood sizes the flooding noise for a ciphertext at level and scale, or refuses
@@ -55,8 +59,9 @@ type Flood struct {
 //
 //	sigma = 8 * sqrt(q) * 2^(s/2) * t
 //
-// The real part of a slot then has deviation sigma*sqrt(N/2)/scale =
-// 8*sqrt(q*N)*2^(s/2)*ErrorBound, whatever the scale. See docs/sharing.md.
+// rounded up to a power of two, with which the noise can be drawn exactly. The real part of a slot then has deviation sigma*sqrt(N/2)/scale, which is
+// 8*sqrt(q*N)*2^(s/2)*ErrorBound or up to twice that, whatever the scale. See
+// docs/sharing.md.
 func (p Parameters) Flood(level int, scale float64, spec FloodSpec) (Flood, error) {
 	if err := p.CheckScale(level, scale); err != nil {
 		return Flood{}, fmt.Errorf("flood: %w", err)
@@ -77,7 +82,9 @@ func (p Parameters) Flood(level int, scale float64, spec FloodSpec) (Flood, erro
 	model := p.Noise()
 	bound := max(math.Sqrt2*spec.ErrorBound, model.Max(math.Sqrt2*model.FreshSeeded(scale), p.Slots()))
 	sigma := 8 * math.Sqrt(float64(spec.Queries)) * math.Exp2(float64(spec.Bits)/2) * scale * bound
-	f := Flood{CoeffStdDev: sigma, SlotStdDev: model.slot(sigma*sigma, scale)}
+	log := math.Ceil(math.Log2(sigma))
+	sigma = math.Exp2(log)
+	f := Flood{LogCoeffStdDev: int(log), SlotStdDev: model.slot(sigma*sigma, scale)}
 	f.RoundTo = math.Exp2(math.Floor(math.Log2(f.SlotStdDev)))
 	// A coefficient of the message is at most scale*Magnitude; a Gaussian exceeds
 	// 12 deviations with probability 2^-107.
@@ -89,6 +96,9 @@ func (p Parameters) Flood(level int, scale float64, spec FloodSpec) (Flood, erro
 	if f.SlotStdDev > spec.Accuracy {
 		return Flood{}, fmt.Errorf("flood: %w: %d queries at %d bits over an error bound of 2^%.1f leave a deviation of 2^%.1f in each value, wanted at most 2^%.1f; use parameters with a larger scale, or share less often",
 			ErrFlood, spec.Queries, spec.Bits, math.Log2(bound), math.Log2(f.SlotStdDev), math.Log2(spec.Accuracy))
+	}
+	if f.LogCoeffStdDev < 1 || f.LogCoeffStdDev > MaxFloodLog {
+		return Flood{}, fmt.Errorf("flood: %w: noise of 2^%d per coefficient; noise of 2^1 to 2^%d can be drawn", ErrFlood, f.LogCoeffStdDev, MaxFloodLog)
 	}
 	return f, nil
 }

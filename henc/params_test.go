@@ -334,7 +334,12 @@ func TestFloodCost(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		lost := math.Log2(f.SlotStdDev) + 30 - float64(15-row.logN)/2
+		lost := math.Log2(8*math.Sqrt(float64(row.queries))) + float64(15)/2 + float64(row.bits)/2
+		// The deviation is rounded up to a power of two per coefficient.
+		if up := math.Log2(f.SlotStdDev) + 30 - lost; up < -1e-9 || up >= 1 {
+			t.Errorf("%+v: the noise is 2^%.2f times that of the formula", row, up)
+		}
+		lost -= float64(15-row.logN) / 2
 		want := fmt.Sprintf("| 2^%d | %d | %d | %.1f | 2^%.1f |", row.logN, row.queries, row.bits, lost, -8-lost)
 		if !strings.Contains(string(b), want) {
 			t.Errorf("docs/sharing.md lacks %q", want)

@@ -1,12 +1,12 @@
 package secret
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"math"
 
 	"github.com/hencedge/hencedge/cutrantt"
-	"github.com/hencedge/hencedge/cutrantt/prng"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/henc/internal/chain"
 )
@@ -99,7 +99,7 @@ func (d *Decryptor) share(ct *henc.Ciphertext, budget *Budget, opts ShareOptions
 		return nil, err
 	}
 	defer d.ctx.Ring().Free(pt.Value)
-	values, err := d.flooded(pt, flood)
+	values, err := d.flooded(ct, pt, flood, used)
 	if werr := d.ctx.Ring().Wipe(pt.Value); err == nil {
 		err = werr
 	}
@@ -109,22 +109,28 @@ func (d *Decryptor) share(ct *henc.Ciphertext, budget *Budget, opts ShareOptions
 	return values, nil
 }
 
-// flooded adds the noise to pt and returns the rounded slots.
-func (d *Decryptor) flooded(pt *henc.Plaintext, f henc.Flood) ([]float64, error) {
-	seed, err := henc.NewSeed()
+// flooded adds the noise to pt, the decryption of ct by query number used, and returns
+// the rounded slots.
+func (d *Decryptor) flooded(ct *henc.Ciphertext, pt *henc.Plaintext, f henc.Flood, used uint64) ([]float64, error) {
+	seed, err := d.shareSeed(ct, used)
 	if err != nil {
 		return nil, err
 	}
 	defer seed.Wipe()
-	r := d.ctx.Ring()
-	noise := make([]float64, d.ctx.Parameters().N())
-	defer clear(noise)
-	gaussian(noise, f.CoeffStdDev, seed)
+	r, n := d.ctx.Ring(), d.ctx.Parameters().N()
+	high, low := make([]float64, n), make([]float64, n)
+	defer clear(high)
+	defer clear(low)
+	if err := noise(high, low, f.LogCoeffStdDev, seed); err != nil {
+		return nil, err
+	}
 	c := chain.Secret(r)
-	z := c.Batch(1, pt.Value.Limbs(), cutrantt.Coeffs(d.ctx.N2()))
-	c.Do(func() error { return r.SetFloats(z, noise) })
-	c.Op2(r.Forward, z, z)
-	c.Op3(r.Add, pt.Value, pt.Value, z)
+	for _, part := range [][]float64{high, low} {
+		z := c.Batch(1, pt.Value.Limbs(), cutrantt.Coeffs(d.ctx.N2()))
+		c.Do(func() error { return r.SetFloats(z, part) })
+		c.Op2(r.Forward, z, z)
+		c.Op3(r.Add, pt.Value, pt.Value, z)
+	}
 	if err := c.Close(); err != nil {
 		return nil, err
 	}
@@ -138,26 +144,25 @@ func (d *Decryptor) flooded(pt *henc.Plaintext, f henc.Flood) ([]float64, error)
 	return values, nil
 }
 
-// gaussian fills dst with rounded Gaussian values by Box and Muller's method: the
-// 64-bit words 2j and 2j+1 of the seed's stream give values 2j and 2j+1. With 53
-// bits the tail ends at 8.6 deviations, which is missed with probability 2^-57. The
-// functions of package math branch on their arguments, so the time tells something of the
-// noise to whoever can measure it on the key holder's machine (docs/security.md).
-func gaussian(dst []float64, sigma float64, seed *henc.Seed) {
-	const label = 0x48580001
-	words := make([]uint32, 2*len(dst)+2)
-	defer clear(words)
-	prng.Words(words, (*[32]byte)(seed), label, 0, 0, 0)
-	unit := func(i int) float64 { // in (0, 1)
-		x := uint64(words[2*i+1])<<32 | uint64(words[2*i])
-		return (float64(x>>11) + 0.5) * 0x1p-53
+// shareSeed draws the seed of the noise of query number used. Its hedges are a secret of
+// the key for this query, and a digest of the ciphertext with its level, scale and
+// parameters: where the operating system gives known or repeated bytes, the noise is
+// still unknown to whoever does not hold the key, and no two ciphertexts share it.
+func (d *Decryptor) shareSeed(ct *henc.Ciphertext, used uint64) (*henc.Seed, error) {
+	_, release, err := d.key.in(d.ctx)
+	if err != nil {
+		return nil, err
 	}
-	for j := 0; j < len(dst); j += 2 {
-		radius := sigma * math.Sqrt(-2*math.Log(unit(j)))
-		sin, cos := math.Sincos(2 * math.Pi * unit(j+1))
-		dst[j] = math.RoundToEven(radius * cos)
-		if j+1 < len(dst) {
-			dst[j+1] = math.RoundToEven(radius * sin)
-		}
+	defer release()
+	own, err := d.key.root.Derive("hencedge hedge of shared decryptions", used)
+	if err != nil {
+		return nil, err
 	}
+	defer own.Wipe()
+	text, err := d.ctx.MarshalCiphertext(ct)
+	if err != nil {
+		return nil, err
+	}
+	content := sha256.Sum256(text) // public, as the ciphertext is
+	return henc.NewSeed(own[:], content[:])
 }
