@@ -1,8 +1,10 @@
 package henc
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"math"
 	"slices"
@@ -96,14 +98,16 @@ func (c *Context) writeEvaluationKeys(keys *EvaluationKeys) ([]byte, error) {
 	if err := c.serialisable(keys != nil); err != nil {
 		return nil, err
 	}
-	if len(keys.Galois) > MaxGaloisKeys {
-		return nil, fmt.Errorf("%w: %d Galois keys, at most %d fit", ErrTooLarge, len(keys.Galois), MaxGaloisKeys)
+	s := EvaluationKeyStream{
+		KeyID: keys.KeyID, Epoch: keys.Epoch, Elements: slices.Sorted(maps.Keys(keys.Galois)),
+		Galois: func(g uint64) (*SwitchingKey, error) { return keys.Galois[g], nil },
 	}
 	p := c.params
 	dnum, size := p.Dnum(p.MaxLevel()), 0
 	all := slices.Collect(maps.Values(keys.Galois))
 	if keys.Relin != nil {
 		all = append(all, keys.Relin)
+		s.Relin = func() (*SwitchingKey, error) { return keys.Relin, nil }
 	}
 	for _, k := range all {
 		if err := k.check(c); err != nil {
@@ -111,29 +115,85 @@ func (c *Context) writeEvaluationKeys(keys *EvaluationKeys) ([]byte, error) {
 		}
 		size += c.keySize(dnum, k.Seed != nil)
 	}
-	w := wire.NewWriter(wire.KindEvaluationKeys, p.Hash(), 7, size)
-	w.Blob(keys.KeyID[:])
-	w.Uint(uint64(keys.Epoch))
-	if keys.Relin == nil {
+	var out bytes.Buffer
+	out.Grow(size + 128)
+	if err := c.streamEvaluationKeys(&out, s); err != nil {
+		return nil, err
+	}
+	return out.Bytes(), nil
+}
+
+// EvaluationKeyStream gives evaluation keys one at a time, so that not all of them need
+// to be in memory.
+type EvaluationKeyStream struct {
+	KeyID [16]byte // as in EvaluationKeys
+	Epoch uint32
+	// Relin gives the relinearisation key; nil means that there is none.
+	Relin func() (*SwitchingKey, error)
+	// Elements are the Galois elements, ascending; Galois gives the key of each in turn. A
+	// key is not used any more when the next one is asked for.
+	Elements []uint64
+	Galois   func(element uint64) (*SwitchingKey, error)
+}
+
+// WriteEvaluationKeys writes the keys of s to w, the same bytes as MarshalEvaluationKeys.
+// It fails like that, and with the errors of s and w; part of the bytes may then have been
+// written.
+func (c *Context) WriteEvaluationKeys(w io.Writer, s EvaluationKeyStream) error {
+	if err := c.serialisable(true); err != nil {
+		return fmt.Errorf("write evaluation keys: %w", err)
+	}
+	if err := c.streamEvaluationKeys(w, s); err != nil {
+		return fmt.Errorf("write evaluation keys: %w", err)
+	}
+	return nil
+}
+
+func (c *Context) streamEvaluationKeys(dst io.Writer, s EvaluationKeyStream) error {
+	if len(s.Elements) > MaxGaloisKeys {
+		return fmt.Errorf("%w: %d Galois keys, at most %d fit", ErrTooLarge, len(s.Elements), MaxGaloisKeys)
+	}
+	dnum := c.params.Dnum(c.params.MaxLevel())
+	w := wire.NewWriter(wire.KindEvaluationKeys, c.params.Hash(), 7, c.keySize(dnum, true))
+	w.Blob(s.KeyID[:])
+	w.Uint(uint64(s.Epoch))
+	write := func(k *SwitchingKey, err error) error {
+		if err == nil {
+			err = k.check(c)
+		}
+		if err == nil {
+			err = c.writeKey(w, k.Value, k.Seed, dnum)
+		}
+		if err != nil {
+			return err
+		}
+		return w.FlushTo(dst)
+	}
+	if s.Relin == nil {
 		w.List(0)
 	} else {
 		w.List(1)
-		if err := c.writeKey(w, keys.Relin.Value, keys.Relin.Seed, dnum); err != nil {
-			return nil, err
+		if err := write(s.Relin()); err != nil {
+			return err
 		}
 	}
-	w.List(len(keys.Galois))
-	for _, g := range slices.Sorted(maps.Keys(keys.Galois)) {
+	w.List(len(s.Elements))
+	last := uint64(1)
+	for _, g := range s.Elements {
 		if err := c.checkElement(g); err != nil {
-			return nil, err
+			return err
 		}
+		if g <= last {
+			return fmt.Errorf("%w: Galois element %d after %d", ErrParams, g, last)
+		}
+		last = g
 		w.Array(2)
 		w.Uint(g)
-		if err := c.writeKey(w, keys.Galois[g].Value, keys.Galois[g].Seed, dnum); err != nil {
-			return nil, err
+		if err := write(s.Galois(g)); err != nil {
+			return err
 		}
 	}
-	return w.Bytes()
+	return w.FlushTo(dst)
 }
 
 // UnmarshalEvaluationKeys reads what MarshalEvaluationKeys wrote, with the checks
@@ -274,22 +334,23 @@ func (c *Context) writeKey(w *wire.Writer, value *cutrantt.Batch, seed *[32]byte
 	return c.writeHalves(w, value, 1, count)
 }
 
-// writeHalves writes polynomials half, half+2, ... of value.
+// writeHalves writes polynomials half, half+2, ... of value, a few limbs at a time.
 func (c *Context) writeHalves(w *wire.Writer, value *cutrantt.Batch, half, count int) error {
-	limbs := value.Limbs()
-	per := len(limbs) * value.N()
-	host := make([]uint32, count*per)
+	limbs, n := value.Limbs(), value.N()
+	block := min(max(downloadWords/n, 1), len(limbs))
+	host := make([]uint32, block*n)
 	ch := chain.New(c.ring)
 	canon := ch.Batch(1, limbs, cutrantt.NTT(1))
-	for d := range count {
-		ch.Op2(c.ring.Convert, canon, ch.Poly(value, 2*d+half))
-		ch.Do(func() error { return c.ring.Download(host[d*per:(d+1)*per], canon) })
-	}
-	if err := ch.Close(); err != nil {
-		return err
-	}
-	w.Residues(host, value.N(), c.keyModuli(count))
-	return nil
+	w.ResiduesBy(n, c.keyModuli(count), func(i int) ([]uint32, error) {
+		d, l := i/len(limbs), i%len(limbs)
+		if l == 0 {
+			ch.Op2(c.ring.Convert, canon, ch.Poly(value, 2*d+half))
+		}
+		part := host[:min(block, len(limbs)-l)*n]
+		ch.Do(func() error { return c.ring.Download(part, ch.View(canon, 0, 1, l, l+len(part)/n)) })
+		return part, ch.Err()
+	})
+	return ch.Close()
 }
 
 // readKey reads count pairs into a batch of the context's domain.

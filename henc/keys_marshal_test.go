@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"io"
+	"maps"
 	"slices"
 	"testing"
 
@@ -225,4 +227,41 @@ func FuzzUnmarshalKeys(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestWriteEvaluationKeysStream: keys that are given one at a time are written as a whole
+// set is, each before the next is asked for; what does not ascend is refused.
+func TestWriteEvaluationKeysStream(t *testing.T) {
+	r := newRig(t, keyRig, 16)
+	ctx, keys := r.ctx, must(must(secret.Generate(r.ctx, nil))(t).EvaluationKeys([]int{1, 5}, true))(t)
+	whole, err := ctx.MarshalEvaluationKeys(keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	grown := 0
+	step := func() {
+		t.Helper()
+		if out.Len() <= grown && grown > 0 {
+			t.Error("a key is asked for before the last one was written")
+		}
+		grown = out.Len() + 1
+	}
+	s := henc.EvaluationKeyStream{KeyID: keys.KeyID, Epoch: keys.Epoch, Elements: slices.Sorted(maps.Keys(keys.Galois))}
+	s.Relin = func() (*henc.SwitchingKey, error) { step(); return keys.Relin, nil }
+	s.Galois = func(g uint64) (*henc.SwitchingKey, error) { step(); return keys.Galois[g], nil }
+	if err := ctx.WriteEvaluationKeys(&out, s); err != nil || !bytes.Equal(out.Bytes(), whole) {
+		t.Errorf("%d bytes, want %d; %v", out.Len(), len(whole), err)
+	}
+	s.Relin = nil
+	s.Galois = func(g uint64) (*henc.SwitchingKey, error) { return keys.Galois[g], nil }
+	slices.Reverse(s.Elements)
+	if err := ctx.WriteEvaluationKeys(io.Discard, s); !errors.Is(err, henc.ErrParams) {
+		t.Errorf("descending elements: %v", err)
+	}
+	broken := errors.New("no key today")
+	s.Galois = func(uint64) (*henc.SwitchingKey, error) { return nil, broken }
+	if err := ctx.WriteEvaluationKeys(io.Discard, s); !errors.Is(err, broken) {
+		t.Errorf("a key that fails: %v", err)
+	}
 }

@@ -3,6 +3,7 @@ package keyholder
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path/filepath"
 	"slices"
@@ -157,18 +158,15 @@ func (s *Set) exportEpoch(role Role, dir string, e Epoch, symmetric bool) (files
 			return nil, nil, err
 		}
 	}
-	b, err := s.readChecked(e, name)
+	_, sum, err := streamNew(filepath.Join(dir, to), publicMode, func(w io.Writer) error { return s.copyChecked(w, e, name) })
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := writeNew(filepath.Join(dir, to), b, publicMode); err != nil {
-		return nil, nil, err
-	}
-	files, public = append(files, to), map[string]string{name: digest(b)}
+	files, public = append(files, to), map[string]string{name: sum}
 	if !symmetric {
 		return files, public, nil
 	}
-	secret, err := readSecret(filepath.Join(s.dir, e.Dir(), SecretFile), maxFile)
+	secret, err := readSecret(filepath.Join(s.dir, e.Dir(), SecretFile), maxSecretFile)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -179,17 +177,17 @@ func (s *Set) exportEpoch(role Role, dir string, e Epoch, symmetric bool) (files
 	return append(files, SecretFile), public, nil
 }
 
-// readChecked reads a public file of an epoch and compares its digest.
-func (s *Set) readChecked(e Epoch, name string) ([]byte, error) {
+// copyChecked writes a public file of an epoch to w and compares its digest.
+func (s *Set) copyChecked(w io.Writer, e Epoch, name string) error {
 	path := filepath.Join(s.dir, e.Dir(), name)
-	b, err := readPublic(path, maxFile)
+	got, err := copyPublic(w, path)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	if got := digest(b); got != e.Files[name] {
-		return nil, fmt.Errorf("%w: %s has SHA-256 %.16s..., the manifest says %.16s...", ErrCorrupt, path, got, e.Files[name])
+	if got != e.Files[name] {
+		return fmt.Errorf("%w: %s has SHA-256 %.16s..., the manifest says %.16s...", ErrCorrupt, path, got, e.Files[name])
 	}
-	return b, nil
+	return nil
 }
 
 // VerifyExport checks an exported directory: the holder's signature over the
@@ -233,11 +231,11 @@ func VerifyExport(dir, holder string) (*Manifest, error) {
 			if filepath.Base(name) != name {
 				return fail(fmt.Errorf("%w: the manifest lists a file %q", ErrCorrupt, name))
 			}
-			content, err := readPublic(path, maxFile)
+			got, err := copyPublic(io.Discard, path)
 			if err != nil {
 				return fail(err)
 			}
-			if digest(content) != want {
+			if got != want {
 				return fail(fmt.Errorf("%w: %s is not the file that was signed", ErrCorrupt, path))
 			}
 		}

@@ -9,6 +9,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/google/renameio/v2"
@@ -92,18 +94,49 @@ func readPublic(path string, limit int64) ([]byte, error) {
 	return readAll(f, path, limit)
 }
 
-func readAll(f *os.File, path string, limit int64) ([]byte, error) {
+// copyPublic writes the public file path to w and returns its SHA-256 in hexadecimal. It
+// holds none of the file in memory.
+func copyPublic(w io.Writer, path string) (sum string, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	size, err := sizeWithin(f, path, maxFile)
+	if err != nil {
+		return "", err
+	}
+	h := sha256.New()
+	switch n, err := io.Copy(io.MultiWriter(w, h), io.LimitReader(f, size)); {
+	case err != nil:
+		return "", fmt.Errorf("copy %s: %w", path, err)
+	case n != size:
+		return "", fmt.Errorf("copy %s: %w", path, io.ErrUnexpectedEOF)
+	}
+	return hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// sizeWithin is the size of a regular file of at most limit bytes.
+func sizeWithin(f *os.File, path string, limit int64) (int64, error) {
 	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	if !info.Mode().IsRegular() {
+		return 0, fmt.Errorf("%w: %s is not a regular file", ErrCorrupt, path)
+	}
+	if info.Size() > limit {
+		return 0, fmt.Errorf("%w: %s has %d bytes, at most %d are expected", ErrCorrupt, path, info.Size(), limit)
+	}
+	return info.Size(), nil
+}
+
+func readAll(f *os.File, path string, limit int64) ([]byte, error) {
+	size, err := sizeWithin(f, path, limit)
 	if err != nil {
 		return nil, err
 	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%w: %s is not a regular file", ErrCorrupt, path)
-	}
-	if info.Size() > limit {
-		return nil, fmt.Errorf("%w: %s has %d bytes, at most %d are expected", ErrCorrupt, path, info.Size(), limit)
-	}
-	b := make([]byte, info.Size())
+	b := make([]byte, size)
 	if _, err := io.ReadFull(f, b); err != nil {
 		return nil, fmt.Errorf("read %s: %w", path, err)
 	}
@@ -128,6 +161,67 @@ func writeNew(path string, data []byte, mode fs.FileMode) error {
 		return err
 	}
 	return writeFile(path, data, mode)
+}
+
+// streamNew makes the file path, which must not exist, of what write gives it, and returns
+// its size and SHA-256 in hexadecimal. After an error there is no file.
+func streamNew(path string, mode fs.FileMode, write func(io.Writer) error) (size int64, sum string, err error) {
+	if _, err := os.Lstat(path); err == nil {
+		return 0, "", fmt.Errorf("%w: %s", ErrExists, path)
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return 0, "", err
+	}
+	f, err := renameio.NewPendingFile(path, renameio.WithPermissions(mode), renameio.IgnoreUmask())
+	if err != nil {
+		return 0, "", fmt.Errorf("write %s: %w", path, err)
+	}
+	defer f.Cleanup() // nothing, once it is renamed
+	h := sha256.New()
+	if err := write(io.MultiWriter(f, h)); err != nil {
+		return 0, "", err
+	}
+	if size, err = f.Seek(0, io.SeekCurrent); err != nil {
+		return 0, "", fmt.Errorf("write %s: %w", path, err)
+	}
+	if err := f.CloseAtomicallyReplace(); err != nil {
+		return 0, "", fmt.Errorf("write %s: %w", path, err)
+	}
+	return size, hex.EncodeToString(h.Sum(nil)), syncDir(filepath.Dir(path))
+}
+
+// temporaryEpoch begins the names of epochs that are being made.
+const temporaryEpoch = ".epoch-"
+
+// sweep removes what a process that was killed while it made an epoch has left in dir,
+// whose lock is held. Directories with other files stay.
+func sweep(dir string) error {
+	all, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	for _, e := range all {
+		if !e.IsDir() || !strings.HasPrefix(e.Name(), temporaryEpoch) {
+			continue
+		}
+		path := filepath.Join(dir, e.Name())
+		entries, err := os.ReadDir(path)
+		if err != nil {
+			return err
+		}
+		for _, e := range entries {
+			// A file that is being written has its name with a dot before and digits after it.
+			name := strings.TrimRight(strings.TrimPrefix(e.Name(), "."), "0123456789")
+			if slices.Contains([]string{SecretFile, PublicFile, EvaluationFile}, name) {
+				if err := os.Remove(filepath.Join(path, e.Name())); err != nil {
+					return err
+				}
+			}
+		}
+		if err := os.Remove(path); err != nil && !errors.Is(err, unix.ENOTEMPTY) {
+			return err
+		}
+	}
+	return nil
 }
 
 func syncDir(dir string) error {

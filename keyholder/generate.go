@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -32,18 +33,56 @@ func (n Needs) normalise(p henc.Parameters) ([]int, error) {
 	return out, nil
 }
 
+// Progress says how far the making of keys is.
+type Progress struct {
+	Done, Total int // public, relinearisation and Galois keys
+}
+
+// generator makes the keys of one epoch.
+type generator struct {
+	ctx      *henc.Context
+	key      *secret.Key
+	needs    Needs
+	elements []uint64 // Galois elements, ascending
+	progress func(Progress) error
+	done     int
+	dir      string // where the files go
+	epoch    Epoch
+}
+
+// step counts a key that is made; an error ends the making.
+func (g *generator) step() error {
+	g.done++
+	return g.told()
+}
+
+func (g *generator) told() error {
+	if g.progress == nil {
+		return nil
+	}
+	total := 1 + len(g.elements)
+	if g.epoch.Relinearise {
+		total++
+	}
+	return g.progress(Progress{Done: g.done, Total: total})
+}
+
 // generate makes the keys of an epoch and puts them into its directory in one
-// step; the caller adds the epoch to the manifest.
-func (s *Set) generate(number uint32, needs Needs, now time.Time, options []henc.Option) (e Epoch, err error) {
+// step; the caller adds the epoch to the manifest. Evaluation keys go to disk one by
+// one. After an error nothing is left; what a killed process left goes with the next
+// sweep.
+func (s *Set) generate(number uint32, needs Needs, now time.Time, o generateOptions) (e Epoch, err error) {
 	rotations, err := needs.normalise(s.params)
 	if err != nil {
 		return Epoch{}, err
 	}
-	ctx, err := henc.NewContext(s.params, options...)
+	ctx, err := henc.NewContext(s.params, o.context...)
 	if err != nil {
 		return Epoch{}, err
 	}
-	seed, err := henc.NewSeed()
+	hedges, wipe := s.hedges(number)
+	seed, err := henc.NewSeed(hedges...)
+	wipe()
 	if err != nil {
 		return Epoch{}, err
 	}
@@ -54,57 +93,127 @@ func (s *Set) generate(number uint32, needs Needs, now time.Time, options []henc
 	}
 	defer func() { err = errors.Join(err, key.Wipe()) }()
 	key.SetEpoch(number)
-	pub, err := key.PublicKey()
-	if err != nil {
-		return Epoch{}, err
+	g := &generator{ctx: ctx, key: key, needs: needs, progress: o.progress, epoch: Epoch{
+		Epoch: number, Created: now, Rotations: rotations, Conjugation: needs.Conjugation,
+		Relinearise: s.params.Alpha() > 0 && !needs.NoRelinearise, Files: map[string]string{},
+	}}
+	for _, k := range rotations {
+		g.elements = append(g.elements, henc.GaloisElement(s.params, k))
 	}
-	evk, err := key.EvaluationKeys(rotations, needs.Conjugation)
-	if err != nil {
-		return Epoch{}, err
+	if needs.Conjugation {
+		g.elements = append(g.elements, henc.ConjugationElement(s.params))
 	}
-	if needs.NoRelinearise {
-		evk.Relin = nil
-	}
-	e = Epoch{
-		Epoch: number, KeyID: hex.EncodeToString(pub.KeyID[:]), Created: now, Rotations: rotations,
-		Conjugation: needs.Conjugation, Relinearise: evk.Relin != nil, Files: map[string]string{},
-	}
-	secretBytes, err := key.Marshal()
-	if err != nil {
-		return Epoch{}, err
-	}
-	defer clear(secretBytes)
-	publicBytes, err := ctx.MarshalPublicKey(pub)
-	if err != nil {
-		return Epoch{}, err
-	}
-	evaluationBytes, err := ctx.MarshalEvaluationKeys(evk)
-	if err != nil {
-		return Epoch{}, err
-	}
-	e.PublicBytes, e.EvaluationBytes = int64(len(publicBytes)), int64(len(evaluationBytes))
-	e.Files[PublicFile], e.Files[EvaluationFile] = digest(publicBytes), digest(evaluationBytes)
-
-	tmp, err := os.MkdirTemp(s.dir, ".epoch-")
-	if err != nil {
+	slices.Sort(g.elements)
+	if g.dir, err = os.MkdirTemp(s.dir, temporaryEpoch); err != nil {
 		return Epoch{}, err
 	}
 	defer func() {
 		if err != nil {
-			os.RemoveAll(tmp)
+			os.RemoveAll(g.dir)
 		}
 	}()
-	if err := writeNew(filepath.Join(tmp, SecretFile), secretBytes, secretMode); err != nil {
+	if err := g.write(); err != nil {
 		return Epoch{}, err
 	}
-	if err := writeNew(filepath.Join(tmp, PublicFile), publicBytes, publicMode); err != nil {
+	if err := os.Rename(g.dir, filepath.Join(s.dir, g.epoch.Dir())); err != nil {
 		return Epoch{}, err
 	}
-	if err := writeNew(filepath.Join(tmp, EvaluationFile), evaluationBytes, publicMode); err != nil {
-		return Epoch{}, err
+	return g.epoch, syncDir(s.dir)
+}
+
+// generateOptions are what Create and Rotate have in common.
+type generateOptions struct {
+	context  []henc.Option
+	progress func(Progress) error
+}
+
+// write makes the keys and their files.
+func (g *generator) write() error {
+	if err := g.told(); err != nil {
+		return err
 	}
-	if err := os.Rename(tmp, filepath.Join(s.dir, e.Dir())); err != nil {
-		return Epoch{}, err
+	pub, err := g.key.PublicKey()
+	if err != nil {
+		return err
 	}
-	return e, syncDir(s.dir)
+	publicBytes, err := g.ctx.MarshalPublicKey(pub)
+	if err != nil {
+		return err
+	}
+	g.ctx.Ring().Free(pub.Value)
+	if err := writeNew(filepath.Join(g.dir, PublicFile), publicBytes, publicMode); err != nil {
+		return err
+	}
+	g.epoch.KeyID = hex.EncodeToString(pub.KeyID[:])
+	g.epoch.PublicBytes, g.epoch.Files[PublicFile] = int64(len(publicBytes)), digest(publicBytes)
+	if err := g.step(); err != nil {
+		return err
+	}
+	if err := g.writeEvaluation(pub.KeyID); err != nil {
+		return err
+	}
+	secretBytes, err := g.key.Marshal()
+	if err != nil {
+		return err
+	}
+	defer clear(secretBytes)
+	return writeNew(filepath.Join(g.dir, SecretFile), secretBytes, secretMode)
+}
+
+// writeEvaluation makes the evaluation keys one after another, each written and freed
+// before the next.
+func (g *generator) writeEvaluation(id [16]byte) error {
+	var last *henc.SwitchingKey
+	free := func() {
+		if last != nil {
+			g.ctx.Ring().Free(last.Value)
+		}
+		last = nil
+	}
+	defer free()
+	next := func(k *henc.SwitchingKey, err error) (*henc.SwitchingKey, error) {
+		last = k
+		if err == nil {
+			err = g.step()
+		}
+		return k, err
+	}
+	stream := henc.EvaluationKeyStream{KeyID: id, Epoch: g.epoch.Epoch, Elements: g.elements}
+	stream.Galois = func(element uint64) (*henc.SwitchingKey, error) {
+		free()
+		made, err := g.key.GaloisKeys([]uint64{element})
+		return next(made[element], err)
+	}
+	if g.epoch.Relinearise {
+		stream.Relin = func() (*henc.SwitchingKey, error) { return next(g.key.RelinKey()) }
+	}
+	var err error
+	g.epoch.EvaluationBytes, g.epoch.Files[EvaluationFile], err = streamNew(filepath.Join(g.dir, EvaluationFile), publicMode,
+		func(w io.Writer) error { return g.ctx.WriteEvaluationKeys(w, stream) })
+	return err
+}
+
+// hedges are what a new key's seed takes in beside the operating system's entropy, so
+// that copies of one machine, or one that has drawn these bytes before, make different
+// keys: where, when and on what the key is made, and in a rotation the secret key of the
+// current epoch, which keeps the new one secret even where the system's entropy is known.
+func (s *Set) hedges(number uint32) (h [][]byte, wipe func()) {
+	host, _ := os.Hostname()
+	h = [][]byte{
+		[]byte(host), []byte(s.dir), []byte(s.params.Name()),
+		fmt.Appendf(nil, "%d %d %d", number, time.Now().UnixNano(), os.Getpid()),
+	}
+	for _, file := range []string{"/etc/machine-id", "/proc/sys/kernel/random/boot_id"} {
+		b, _ := os.ReadFile(file) // absent in some containers
+		h = append(h, b)
+	}
+	if s.manifest == nil {
+		return h, func() {}
+	}
+	// The current secret may be kept elsewhere by now.
+	b, err := readSecret(filepath.Join(s.dir, s.manifest.Current().Dir(), SecretFile), maxSecretFile)
+	if err == nil {
+		h = append(h, b)
+	}
+	return h, func() { clear(b) }
 }

@@ -49,6 +49,9 @@ type CreateOptions struct {
 	Needs   Needs
 	Context []henc.Option    // backend of the key generation
 	Now     func() time.Time // nil means time.Now
+	// Progress is called before the first key and after each; its error ends the making,
+	// of which nothing is left.
+	Progress func(Progress) error
 }
 
 // Create makes a key set with its first epoch in dir, which must not exist or
@@ -70,6 +73,9 @@ func Create(dir string, o CreateOptions) (*Set, error) {
 		return nil, fmt.Errorf("create key set: %w", err)
 	}
 	defer unlock()
+	if err := sweep(dir); err != nil {
+		return nil, fmt.Errorf("create key set: %w", err)
+	}
 	if err := emptyDir(dir); err != nil {
 		return nil, fmt.Errorf("create key set: %w", err)
 	}
@@ -84,7 +90,7 @@ func Create(dir string, o CreateOptions) (*Set, error) {
 // back what it made when it fails.
 func (s *Set) populate(o CreateOptions) (err error) {
 	now, hash := clock(o.Now), o.Params.Hash()
-	e, err := s.generate(1, o.Needs, now, o.Context)
+	e, err := s.generate(1, o.Needs, now, generateOptions{o.Context, o.Progress})
 	if err != nil {
 		return err
 	}
@@ -172,9 +178,10 @@ type RotateOptions struct {
 	Needs *Needs
 	// Overlap is how long readings under the old epoch stay welcome; 0 means
 	// for ever.
-	Overlap time.Duration
-	Context []henc.Option
-	Now     func() time.Time
+	Overlap  time.Duration
+	Context  []henc.Option
+	Now      func() time.Time
+	Progress func(Progress) error // as in CreateOptions
 }
 
 // Rotate adds an epoch with fresh keys and makes it the current one. Keys of
@@ -191,6 +198,9 @@ func (s *Set) Rotate(o RotateOptions) (Epoch, error) {
 		return Epoch{}, fmt.Errorf("rotate keys: %w", err)
 	}
 	*s = *fresh
+	if err := sweep(s.dir); err != nil {
+		return Epoch{}, fmt.Errorf("rotate keys: %w", err)
+	}
 	current := s.manifest.Current()
 	needs := Needs{Rotations: current.Rotations, Conjugation: current.Conjugation, NoRelinearise: !current.Relinearise}
 	if needs.Rotations == nil {
@@ -204,7 +214,7 @@ func (s *Set) Rotate(o RotateOptions) (Epoch, error) {
 		return Epoch{}, fmt.Errorf("rotate keys: %w", err)
 	}
 	now := clock(o.Now)
-	e, err := s.generate(number, needs, now, o.Context)
+	e, err := s.generate(number, needs, now, generateOptions{o.Context, o.Progress})
 	if err != nil {
 		return Epoch{}, fmt.Errorf("rotate keys: %w", err)
 	}

@@ -72,7 +72,7 @@ func TestCreateWritesASetThatOpens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := again.readChecked(m.Epochs[0], EvaluationFile)
+	b, err := readChecked(again, m.Epochs[0], EvaluationFile)
 	if err != nil {
 		t.Fatal(err)
 	}

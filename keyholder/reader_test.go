@@ -34,7 +34,7 @@ func newCloud(t *testing.T, s *Set, e Epoch, key *transport.SigningKey) *cloud {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := s.readChecked(e, PublicFile)
+	b, err := readChecked(s, e, PublicFile)
 	if err != nil {
 		t.Fatal(err)
 	}

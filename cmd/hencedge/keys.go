@@ -1,9 +1,11 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"slices"
 	"strings"
 	"time"
@@ -82,7 +84,8 @@ func (a *app) keysNew() *cobra.Command {
 		Use:   "new",
 		Short: "make a key set",
 		Long: `new makes a key set with its first epoch in an empty or new directory (mode 0700;
-secrets have mode 0600).
+secrets have mode 0600). Keys go to disk one by one: the largest sets take a minute
+and a few hundred MiB of memory. Ctrl-C ends it and leaves no key.
 
 Parameter sets, smallest first: ` + strings.Join(henc.Names(), ", ") + `.
 Insecure parameters have no key sets.`,
@@ -104,7 +107,9 @@ Insecure parameters have no key sets.`,
 					return usageHint(cmd, fmt.Errorf("--params: %w", err))
 				}
 			}
-			set, err := keyholder.Create(dir, keyholder.CreateOptions{Params: p, Needs: n})
+			progress, done := a.keysProgress(cmd.Context())
+			set, err := keyholder.Create(dir, keyholder.CreateOptions{Params: p, Needs: n, Progress: progress})
+			done()
 			if err != nil {
 				return err
 			}
@@ -116,6 +121,20 @@ Insecure parameters have no key sets.`,
 	f.register(cmd)
 	a.jsonFlag(cmd, "one JSON object")
 	return cmd
+}
+
+// keysProgress tells on standard error how many keys are made, and ends the making when ctx
+// does. done takes the line away.
+func (a *app) keysProgress(ctx context.Context) (progress func(keyholder.Progress) error, done func()) {
+	f, ok := a.std.Err.(*os.File)
+	p := &cli.Progress{What: "keys", Out: a.std.Err, Terminal: ok && isTerminal(f)}
+	return func(at keyholder.Progress) error {
+		if ctx.Err() != nil {
+			return errors.New("interrupted; no key was kept")
+		}
+		p.Update(at.Done, at.Total)
+		return nil
+	}, p.Done
 }
 
 func (a *app) keysShow() *cobra.Command {
@@ -169,11 +188,14 @@ what was computed from them can be decrypted for ever.`,
 			if p.N() > 0 && !p.Equal(set.Parameters()) {
 				return cli.Usagef("the programs of %s are for %s, the key set is for %s", f.forFile, p.Name(), set.Parameters().Name())
 			}
-			o := keyholder.RotateOptions{Overlap: overlap}
+			progress, done := a.keysProgress(cmd.Context())
+			o := keyholder.RotateOptions{Overlap: overlap, Progress: progress}
 			if f.forFile != "" || f.rotations != nil {
 				o.Needs = &n
 			}
-			if _, err := set.Rotate(o); err != nil {
+			_, err = set.Rotate(o)
+			done()
+			if err != nil {
 				return err
 			}
 			return a.describe(set)

@@ -175,7 +175,17 @@ func (w *Writer) fail(err error) {
 	}
 }
 
-// Bytes returns the object, after what it was appended to.
+// FlushTo writes what there is so far to dst, and goes on with empty memory.
+func (w *Writer) FlushTo(dst io.Writer) error {
+	if w.err == nil {
+		_, w.err = dst.Write(w.b)
+		w.b = w.b[:0]
+	}
+	return w.err
+}
+
+// Bytes returns the object, after what it was appended to, or what follows the last
+// FlushTo.
 func (w *Writer) Bytes() ([]byte, error) {
 	if w.err != nil {
 		return nil, w.err
