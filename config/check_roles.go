@@ -225,6 +225,10 @@ func (k *KeyHolder) check(c *checker) {
 		c.name(fmt.Sprintf("programs[%d]", i), p)
 	}
 	c.distinct("programs", "program", k.Programs)
+	for i, t := range k.Topics {
+		c.topic(fmt.Sprintf("topics[%d]", i), t, 512)
+	}
+	c.distinct("topics", "topic", k.Topics)
 	oneOf(c, "output", k.Output, "table", "ndjson", "csv")
 	c.limits(k.Limits)
 	c.log(k.Log)

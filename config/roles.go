@@ -188,6 +188,9 @@ type KeyHolder struct {
 	State    string `yaml:"state" cfg:"path"`
 	// Programs limits which results are read; empty means all.
 	Programs []string `yaml:"programs"`
+	// Topics are the topics of programs that have one of their own, which Programs
+	// alone does not find.
+	Topics []string `yaml:"topics"`
 	// Output is "table", "ndjson" or "csv".
 	Output  string  `yaml:"output"`
 	Limits  Limits  `yaml:"limits"`

@@ -112,6 +112,7 @@ var hints = map[string]schema{
 	"Hours.From":          form(patternTime), "Hours.To": form(patternTime), "Hours.Days": {"enum": weekdays, "uniqueItems": true},
 
 	"Program.Expr": {"maxLength": maxExpr}, "Program.Unit": unitForm(), "Program.Topic": {"pattern": `^[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*$`, "maxLength": 512},
-	"Program.Inputs": form(patternRef), "KeyHolder.Output": enum("table", "ndjson", "csv"),
+	"KeyHolder.Topics": {"pattern": `^[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*$`, "maxLength": 512, "uniqueItems": true},
+	"Program.Inputs":   form(patternRef), "KeyHolder.Output": enum("table", "ndjson", "csv"),
 	"Join.Windows": span(1, 1<<16), "Limits.Pending": span(1, 1<<20), "Store.Remember": span(1024, 1<<24), "Store.Results": enum(AckBroker, AckKeyHolder),
 }

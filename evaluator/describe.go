@@ -31,7 +31,8 @@ type State struct {
 type Counted struct {
 	Results uint64        `json:"results"`
 	Failed  uint64        `json:"failed"`
-	Compute time.Duration `json:"compute_ns"` // on ciphertexts, in all
+	Compute time.Duration `json:"compute_ns"`        // on ciphertexts, in all
+	Waiting *Waiting      `json:"waiting,omitempty"` // with a store
 }
 
 // KeyState is a key epoch in use.
@@ -50,7 +51,14 @@ func (s *Service) State() State {
 		Programs: map[string]Counted{}, Devices: s.deviceStates(), PublicKey: s.signer.PublicText()}
 	for i := range s.plan.Programs {
 		p := st.Programs[s.plan.Programs[i].Name]
-		out.Programs[s.plan.Programs[i].Name] = Counted{p.Results, p.Failed, p.Evaluate}
+		out.Programs[s.plan.Programs[i].Name] = Counted{Results: p.Results, Failed: p.Failed, Compute: p.Evaluate}
+	}
+	if s.durable != nil {
+		for name, w := range s.durable.shares.waiting(s.durable.store.outbox.Streams()) {
+			c := out.Programs[name]
+			c.Waiting = &w
+			out.Programs[name] = c
+		}
 	}
 	for ref, k := range s.keys {
 		out.Keys = append(out.Keys, KeyState{hex.EncodeToString(ref.ID[:]), ref.Epoch, k.params.Name()})
@@ -91,7 +99,6 @@ func (s *Service) Health() []string {
 	out = append(out, s.devices.health(s.now())...)
 	if s.durable != nil {
 		out = append(out, s.durable.health()...)
-		out = append(out, s.durable.store.health()...)
 	}
 	return out
 }

@@ -23,6 +23,7 @@ type durable struct {
 	store   *store
 	asks    *transport.Verifier
 	holders map[string][]ed25519.PublicKey
+	shares  *shares
 
 	admit sync.Mutex // from the joiner to the count of jobs
 	leave []*window  // that the joiner let go; under admit
@@ -69,6 +70,11 @@ func (s *Service) openDurable(all []Keys) error {
 	if d.store, err = openStore(c, s.log); err != nil {
 		return err
 	}
+	topics := map[string]string{}
+	for i := range s.plan.Programs {
+		topics[s.plan.Programs[i].Name] = s.topic(&s.plan.Programs[i])
+	}
+	d.shares = newShares(c, topics)
 	s.durable = d
 	return nil
 }
@@ -150,6 +156,9 @@ func (d *durable) take(working context.Context, topic string, sealed []byte) {
 	var w *window
 	if err == nil {
 		if err = d.store.fresh(obj); err == nil {
+			err = d.room(obj)
+		}
+		if err == nil {
 			w, err = s.window(obj)
 		}
 	}
@@ -168,7 +177,7 @@ func (d *durable) take(working context.Context, topic string, sealed []byte) {
 	case errors.Is(err, errStore):
 		s.receiver.Forget(topic, id) // so that it can be sent again
 		s.refuse(topic, err)
-		if d.store.inbox.Room(int64(len(sealed))) { // then the disk is at fault
+		if !errors.Is(err, errShare) && d.store.inbox.Room(int64(len(sealed))) { // then the disk is at fault
 			d.pressure.failed(s.now())
 		}
 		d.answer(obj.Meta.Device, transport.ReceiptItem{Object: id, Outcome: transport.Refused, Reason: transport.ReasonBusy})
@@ -210,6 +219,15 @@ func (d *durable) refuse(topic string, sealed []byte, obj *transport.Object, err
 	}
 }
 
+// room refuses a window while the results of one of its programs fill their share.
+func (d *durable) room(obj *transport.Object) error {
+	m := &obj.Meta
+	if program, full := d.full(d.s.sources[streamID{m.Device, m.Stream}], true); full {
+		return fmt.Errorf("%w: %w: program %s, which reads %s/%s", errStore, errShare, program, m.Device, m.Stream)
+	}
+	return nil
+}
+
 // tellable are the reasons that an object of a trusted signer is refused for when it is
 // opened. Objects that anybody could have made get no answer unless somebody asks.
 func tellable(reason string) bool {
@@ -239,9 +257,10 @@ func (d *durable) insert(working context.Context, topic string, w *window) {
 	var do []*job
 	for _, j := range jobs {
 		j.key = resultKey(j.prog.planned.Name, j.ids())
-		if d.store.wasMade(j.key) {
+		if d.store.wasMade(j.key) || d.skip(j) {
 			continue
 		}
+		d.shares.begun(j.prog.planned.Name)
 		d.store.need(j)
 		j.after, j.over = j.prog.tail, make(chan struct{})
 		j.prog.tail = j.over
@@ -283,6 +302,7 @@ func (d *durable) expire(now time.Time) {
 	d.s.join.expire(now)
 	d.admit.Unlock()
 	d.settle()
+	d.tell(now)
 	if err := d.store.sweep(); err != nil {
 		d.s.log.Error("windows cannot be signed off yet", "error", err)
 	}
@@ -305,6 +325,9 @@ func (d *durable) commit(ctx context.Context, j *job, make func() (sealed []byte
 	}
 	for {
 		err := d.store.put(ctx, j.key, spool.Item{Stream: j.prog.planned.Name, Topic: topic, Sealed: sealed})
+		if err == nil {
+			j.size = int64(len(sealed))
+		}
 		if err == nil || ctx.Err() != nil || errors.Is(err, spool.ErrClosed) {
 			return err
 		}
@@ -323,6 +346,7 @@ func (d *durable) commit(ctx context.Context, j *job, make func() (sealed []byte
 // when it failed for a reason that will not change. After a device that failed
 // they stay, for the next start.
 func (d *durable) finished(ctx context.Context, j *job, err error) {
+	d.shares.made(j.prog.planned.Name, j.size)
 	if err == nil || ctx.Err() == nil && !errors.Is(err, errStore) && !errors.Is(err, spool.ErrClosed) && !deviceFault(err) {
 		var serr error
 		if err != nil {

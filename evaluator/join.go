@@ -49,6 +49,7 @@ type job struct {
 	// closed when the result before is made (nil: there is none), over by this one.
 	key         [32]byte
 	after, over chan struct{}
+	size        int64 // of the result, once it is in the outbox
 }
 
 // ids are the content ids of the inputs.

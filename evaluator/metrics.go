@@ -20,6 +20,12 @@ var (
 	descInBytes  = describe("store_window_bytes", "Bytes of windows in the store.")
 	descOutbox   = describe("store_results", "Results in the store that are not delivered yet.")
 	descOutBytes = describe("store_result_bytes", "Bytes of results in the store that are not delivered yet.")
+	descWaiting  = describe("program_results_waiting", "Results of a program in the store that are not delivered yet.", "program")
+	descWaitByte = describe("program_results_waiting_bytes", "Bytes of results of a program in the store that are not delivered yet.", "program")
+	descWaitAge  = describe("program_results_waiting_seconds", "Age of the oldest result of a program that is not delivered yet.", "program")
+	descShare    = describe("program_share_bytes", "Bytes that the results of a program may take in the store.", "program")
+	descUnread   = describe("program_unread", "1 while results of other programs are delivered and those of this one are not.", "program")
+	descSkipped  = describe("results_skipped_total", "Results that were not made, since nobody takes those of the program and they fill its share of the store.", "program")
 	descKnown    = describe("windows_repeated_total", "Windows that came again and were recognised by content id.")
 	descReceipts = describe("receipts_total", "Receipts sent.")
 	descAsks     = describe("asks_total", "Questions of devices answered.")
@@ -36,7 +42,7 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 // Describe makes a Service a prometheus.Collector of its Stats.
 func (s *Service) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{descAccepted, descTwins, descRefused, descResults, descFailed, descBytes, descSeconds, descPromise, descFallback, descBoot,
-		descInbox, descInBytes, descOutbox, descOutBytes, descKnown, descReceipts, descAsks, descSent, descRetries, descDamaged} {
+		descInbox, descInBytes, descOutbox, descOutBytes, descKnown, descReceipts, descAsks, descSent, descRetries, descDamaged, descWaiting, descWaitByte, descWaitAge, descShare, descUnread, descSkipped} {
 		ch <- d
 	}
 }
@@ -81,6 +87,19 @@ func (d *durable) collect(ch chan<- prometheus.Metric) {
 	gauge(descInBytes, float64(in.Bytes))
 	gauge(descOutbox, float64(out.Objects))
 	gauge(descOutBytes, float64(out.Bytes))
+	for name, w := range d.shares.waiting(d.store.outbox.Streams()) {
+		unread := 0.0
+		if w.Unread {
+			unread = 1
+		}
+		for _, g := range []struct {
+			desc *prometheus.Desc
+			v    float64
+		}{{descWaiting, float64(w.Results)}, {descWaitByte, float64(w.Bytes)}, {descWaitAge, w.Oldest.Seconds()}, {descShare, float64(w.Share)}, {descUnread, unread}} {
+			ch <- prometheus.MustNewConstMetric(g.desc, prometheus.GaugeValue, g.v, name)
+		}
+		ch <- prometheus.MustNewConstMetric(descSkipped, prometheus.CounterValue, float64(w.Skipped), name)
+	}
 	count(descKnown, d.known.Load())
 	count(descReceipts, d.sent.Load())
 	count(descAsks, d.asked.Load())

@@ -6,7 +6,6 @@ import (
 	"crypto/ed25519"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/transport"
 	"github.com/hencedge/hencedge/transport/delivery"
+	"github.com/hencedge/hencedge/transport/spool"
 )
 
 // receiptDelay is how long answers gather before a receipt goes.
@@ -97,20 +97,6 @@ func (d *durable) unread(device string) string {
 	return transport.Detail(fmt.Sprintf("of %s its programs read %s", device, strings.Join(names, ", ")))
 }
 
-// health says which programs' results the key holder refuses.
-func (d *durable) health() []string {
-	c := d.courier.Load()
-	if c == nil {
-		return nil
-	}
-	var out []string
-	refusing := c.Stats().Refusing
-	for _, program := range slices.Sorted(maps.Keys(refusing)) {
-		out = append(out, fmt.Sprintf("the key holder takes no result of program %s: %s", program, refusing[program]))
-	}
-	return out
-}
-
 // outcome is what became of an object.
 func (d *durable) outcome(device string, it transport.AskItem) transport.ReceiptItem {
 	if d.store.known(it.Object) {
@@ -128,7 +114,11 @@ func (d *durable) outcome(device string, it transport.AskItem) transport.Receipt
 	if out.Outcome == transport.Working && d.store.known(it.Object) { // meanwhile
 		out.Outcome = transport.Taken
 	}
-	if (out.Outcome == transport.Unknown || out.Outcome == transport.Partial) && (!d.store.inbox.Room(int64(it.Size)) || d.pressure.busy(d.s.now())) {
+	if out.Outcome != transport.Unknown && out.Outcome != transport.Partial {
+		return out
+	}
+	_, full := d.full(d.s.sources[streamID{device, stream}], false)
+	if full || !d.store.inbox.Room(int64(it.Size)) || d.pressure.busy(d.s.now()) {
 		return transport.ReceiptItem{Object: it.Object, Outcome: transport.Refused, Reason: transport.ReasonBusy}
 	}
 	return out
@@ -194,6 +184,15 @@ func (d *durable) listen(ctx context.Context, client transport.Client) error {
 	return nil
 }
 
+// delivered is called before a result leaves the outbox.
+func (d *durable) delivered(l *spool.Lease) error {
+	if err := d.store.delivered(l); err != nil {
+		return err
+	}
+	d.shares.delivered(l.Stream, d.store.outbox.Streams(), d.s.now())
+	return nil
+}
+
 // evaluatorClock is the time of the service, slept in real time.
 type evaluatorClock struct {
 	now   func() time.Time
@@ -230,7 +229,7 @@ func (d *durable) deliver(ctx context.Context, client transport.Client) error {
 		Spool: d.store.outbox, Client: client, ChunkSize: int(s.cfg.Broker.ChunkSize), Prefix: s.cfg.Broker.TopicPrefix, Name: s.cfg.Name, Key: s.signer,
 		Number: func() (uint64, uint64, error) { boot, n := s.state.sequence("ask"); return boot, n, nil },
 		Level:  level, Receivers: d.holders, Shared: several(d.holders[holderName]), Objects: 8, Receipt: c.ReceiptTimeout, First: c.RetryMin, Last: c.RetryMax,
-		Before: d.store.delivered, Clock: evaluatorClock{s.now, time.Now()}, Logger: s.log,
+		Before: d.delivered, Clock: evaluatorClock{s.now, time.Now()}, Logger: s.log,
 	})
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrConfig, err)

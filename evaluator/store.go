@@ -61,7 +61,8 @@ func openStore(c *config.Store, log *slog.Logger) (*store, error) {
 	if s.inbox, err = spool.Open(o); err != nil {
 		return nil, fmt.Errorf("%w: store: %w", ErrState, err)
 	}
-	o.Dir, o.Default = filepath.Join(c.Dir, "outbox"), spool.Limit{Full: spool.Block}
+	// What results may take is bounded for each program (see shares).
+	o.Dir, o.Bytes, o.Default = filepath.Join(c.Dir, "outbox"), 0, spool.Limit{Full: spool.Block}
 	if s.outbox, err = spool.Open(o); err != nil {
 		s.inbox.Release()
 		return nil, fmt.Errorf("%w: store: %w", ErrState, err)
@@ -106,6 +107,7 @@ func resultKey(program string, inputs [][32]byte) [32]byte {
 var (
 	errKnown = errors.New("the object was taken before")
 	errStore = errors.New("the store takes nothing")
+	errShare = errors.New("results that are not delivered fill their share of it")
 )
 
 // known reports whether the evaluator answers for an object.
@@ -282,7 +284,7 @@ func (s *store) health() (out []string) {
 		spool *spool.Spool
 		name  string
 		what  string
-	}{{s.inbox, "inbox", "windows wait for others of their programs, or for results that cannot be delivered"}, {s.outbox, "outbox", "results are not delivered"}} {
+	}{{s.inbox, "inbox", "windows wait for others of their programs"}, {s.outbox, "outbox", "results are not delivered"}} {
 		if err := part.spool.Health(); err != nil {
 			out = append(out, fmt.Sprintf("store: %s: %v", part.name, err))
 		} else if st := part.spool.Stats(); !part.spool.Room(1) {

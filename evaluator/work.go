@@ -98,7 +98,7 @@ func (s *Service) work(ctx context.Context, j *job) (err error) {
 		if sealed, err = transport.Seal(meta, body, s.signer); err != nil {
 			return nil, "", fmt.Errorf("seal result: %w", err)
 		}
-		return sealed, cmp.Or(j.prog.planned.Topic, transport.ResultTopic(s.cfg.Broker.TopicPrefix, circuit.Name())), nil
+		return sealed, s.topic(j.prog.planned), nil
 	}
 	if s.durable != nil {
 		err = s.durable.commit(ctx, j, seal)
@@ -117,6 +117,11 @@ func (s *Service) work(ctx context.Context, j *job) (err error) {
 			Evaluate: took, Waited: max(start.Sub(j.lastArrival()), 0)})
 	}
 	return nil
+}
+
+// topic is where the results of a program are published.
+func (s *Service) topic(p *Planned) string {
+	return cmp.Or(p.Topic, transport.ResultTopic(s.cfg.Broker.TopicPrefix, p.Name))
 }
 
 // sameKey refuses inputs under different keys, which happens once after a

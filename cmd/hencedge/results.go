@@ -151,7 +151,7 @@ interrupted, or for --count results.`,
 	}
 	f.register(cmd)
 	cmd.Flags().StringVar(&format, "format", "", "table, ndjson or csv (default the configuration's output)")
-	cmd.Flags().StringArrayVar(&topics, "topic", nil, "also follow this topic, for a program with a topic of its own")
+	cmd.Flags().StringArrayVar(&topics, "topic", nil, "also follow this topic, for a program with a topic of its own (besides the configuration's)")
 	cmd.Flags().StringSliceVar(&only, "program", nil, "follow only these programs (default the configuration's)")
 	cmd.Flags().StringVar(&save, "save", "", "also store every sealed result in this directory, which is made")
 	cmd.Flags().StringVar(&metrics, "metrics", "", "serve counts of results and refusals for Prometheus on this host:port")
@@ -190,6 +190,11 @@ func (a *app) watch(cmd *cobra.Command, f *holderFlags, w watchFlags) error {
 	}
 	if len(w.only) == 0 {
 		w.only = cfg.Programs
+	}
+	for _, topic := range cfg.Topics {
+		if !slices.Contains(w.topics, topic) {
+			w.topics = append(w.topics, topic)
+		}
 	}
 	if err := r.Load(); err != nil {
 		return err

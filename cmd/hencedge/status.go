@@ -225,6 +225,12 @@ func describeService(role systemd.Role, raw json.RawMessage) ([]string, error) {
 	for _, reason := range sorted(st.Refused) {
 		lines = append(lines, fmt.Sprintf("%-14s %s: %d", "refused", reason, st.Refused[reason]))
 	}
+	for _, name := range sorted(st.Programs) {
+		if w := st.Programs[name].Waiting; w != nil && (w.Results > 0 || w.Skipped > 0) {
+			lines = append(lines, fmt.Sprintf("%-14s %s: %d results wait, %s of %s, the oldest for %v; %d were not made", "undelivered", name,
+				w.Results, cli.Bytes(w.Bytes), cli.Bytes(w.Share), w.Oldest.Round(time.Second), w.Skipped))
+		}
+	}
 	for _, k := range st.Keys {
 		lines = append(lines, fmt.Sprintf("%-14s %s, epoch %d, %s", "keys", k.ID, k.Epoch, k.Params))
 	}

@@ -470,6 +470,26 @@ func (s *Spool) Stats() Stats {
 	return out
 }
 
+// StreamStats are the counts of what waits of one stream.
+type StreamStats struct {
+	Objects int
+	Bytes   int64
+	Oldest  time.Duration // age of the oldest
+}
+
+// Streams returns the counts of every stream of which something waits.
+func (s *Spool) Streams() map[string]StreamStats {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := map[string]StreamStats{}
+	for name, q := range s.streams {
+		if i := slices.IndexFunc(q.entries, func(e *entry) bool { return !e.gone }); i >= 0 {
+			out[name] = StreamStats{Objects: q.live, Bytes: q.bytes, Oldest: s.age(q.entries[i])}
+		}
+	}
+	return out
+}
+
 // Close refuses further objects. What was put stays and can be leased; Tick
 // still writes what is in memory. It may be called twice.
 func (s *Spool) Close() {

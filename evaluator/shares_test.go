@@ -1,0 +1,193 @@
+package evaluator
+
+import (
+	"context"
+	"crypto/ed25519"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/transport"
+	"github.com/hencedge/hencedge/transport/spool"
+)
+
+// holderEnd signs receipts for the results of some programs, as a key holder does.
+type holderEnd struct {
+	read  func(program string) bool
+	boot  uint64
+	seq   atomic.Uint64
+	items chan transport.ReceiptItem
+}
+
+// receipt serves receipts for every result that read names.
+func (r *rig) receipt(key *transport.SigningKey, read func(program string) bool) {
+	r.t.Helper()
+	h := &holderEnd{read: read, boot: 1, items: make(chan transport.ReceiptItem, 256)}
+	c := dialTest(r.t, r.cfg.Broker.URL, "holder")
+	recv := transport.NewReceiver(transport.Limits{}, func(_ string, sealed []byte) error {
+		m, err := transport.PeekMeta(sealed)
+		if err != nil {
+			return err
+		}
+		if h.read(m.Program) {
+			h.items <- transport.ReceiptItem{Object: transport.ObjectID(sealed), Outcome: transport.Taken}
+		}
+		return nil
+	})
+	ctx, stop := context.WithCancel(context.Background())
+	r.t.Cleanup(stop)
+	for _, filter := range []string{transport.ResultFilter(r.cfg.Broker.TopicPrefix), "other/#"} {
+		if err := c.Subscribe(ctx, filter, recv.Handle); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+	go func() {
+		for {
+			select {
+			case it := <-h.items:
+				payload, err := transport.SealReceipt(transport.Receipt{To: "cloud", Items: []transport.ReceiptItem{it}}, holderName, key, time.Now(),
+					func() (uint64, uint64) { return h.boot, h.seq.Add(1) })
+				if err == nil {
+					err = c.Publish(ctx, transport.ReceiptTopic(r.cfg.Broker.TopicPrefix, "cloud"), payload, false)
+				}
+				if err != nil && ctx.Err() == nil {
+					r.t.Error(err)
+				}
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+}
+
+// A program whose results nobody reads fills its share of the store, and no more: the
+// results of the others come all and once, and health, log and status name the program,
+// its topic and the key holder long before.
+func TestUnreadProgramStarvesNobody(t *testing.T) {
+	cfg := storeConfig(t, filepath.Join(t.TempDir(), "store"), prog("mean", "mean(x)", inputs("d1/count/temp")), prog("load", "mean(x)", inputs("d1/count/load")))
+	cfg.Programs[1].Topic = "other/load"
+	cfg.Store.Results, cfg.Store.Bytes = config.AckKeyHolder, config.Size(400<<10)
+	cfg.Store.ReceiptTimeout, cfg.Store.RetryMax = time.Second, time.Second
+	key := signer(t, "holder")
+	var clock atomic.Int64
+	r := newRig(t, cfg, func(d *Deps) {
+		d.Keys[0].Holder = ed25519.PublicKey(key.Public())
+		start := time.Now()
+		d.Now = func() time.Time { return start.Add(time.Duration(clock.Load())) }
+		d.OnRefused, d.OnResult = nil, nil
+	})
+	r.receipt(key, func(program string) bool { return program == "mean" })
+	rc := r.receipts("d1")
+	var warned int // windows after which health spoke
+	const n = 40
+	for i := range uint64(n) {
+		w := r.window("d1", "count", i+1, time.Unix(int64(1000*i), 0), numbers(8, float64(i), 0), numbers(8, 0, 0))
+		sealed := r.seal(w)
+		for taken := false; !taken; {
+			r.send(w.topic, sealed)
+			select {
+			case it := <-rc.items:
+				if taken = it.Outcome == transport.Taken; !taken {
+					clock.Add(int64(time.Second))
+				}
+			case <-time.After(patience):
+				t.Fatalf("window %d gets no answer; health: %q", i+1, r.service.Health())
+			}
+		}
+		for mean := false; !mean; {
+			select {
+			case obj := <-r.results:
+				mean = obj.Meta.Program == "mean"
+			case <-time.After(patience):
+				t.Fatalf("no result of window %d; health: %q", i+1, r.service.Health())
+			}
+		}
+		for end := time.Now().Add(patience); r.waits("mean") > 0; time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatal("a result that was read stays")
+			}
+		}
+		clock.Add(int64(10 * time.Second))
+		if h := r.service.Health(); warned == 0 && len(h) > 0 {
+			warned = int(i) + 1
+			for _, part := range []string{"program load", "other/load", "receipts of the key holder " + key.PublicText()} {
+				if !strings.Contains(h[0], part) {
+					t.Errorf("health %q does not say %q", h[0], part)
+				}
+			}
+		}
+	}
+	waiting := *r.service.State().Programs["load"].Waiting
+	if waiting.Results > 8 || // of which the share takes three; the others were probes
+		waiting.Share != 200<<10 || !waiting.Unread || waiting.Results+int(waiting.Skipped) != n {
+		t.Errorf("%+v", waiting)
+	}
+	if warned == 0 || warned >= waiting.Results {
+		t.Errorf("health told after %d windows, the share was full after %d", warned, waiting.Results)
+	}
+	if h := r.service.Health(); len(h) != 1 || !strings.Contains(h[0], "were not made. Let the key holder read the program (programs in keyholder.yaml)") {
+		t.Errorf("%q", h)
+	}
+}
+
+// waits is how many results of a program wait.
+func (r *rig) waits(program string) int {
+	return r.service.durable.store.outbox.Streams()[program].Objects
+}
+
+// While no results are delivered at all, a full share loses nothing: its windows wait
+// with their devices, and programs are given up only when others are read.
+func TestShares(t *testing.T) {
+	s := newShares(&config.Store{Bytes: 3000, RetryMax: time.Second, ReceiptTimeout: time.Second}, map[string]string{"a": "t/a", "b": "t/b"})
+	now := time.Unix(1000, 0)
+	waiting := map[string]spool.StreamStats{}
+	put := func(program string, n int) {
+		for range n {
+			s.begun(program)
+			s.made(program, 100)
+			w := waiting[program]
+			waiting[program] = spool.StreamStats{Objects: w.Objects + 1, Bytes: w.Bytes + 100}
+		}
+	}
+	put("old", 2) // of a program that was removed: it keeps a part
+	put("a", 9)
+	if s.blocks("a", waiting, now, true) {
+		t.Error("blocks with room for one more")
+	}
+	put("a", 1)
+	if s.blocks("a", waiting, now, true) {
+		t.Error("no probe although everything else is delivered")
+	}
+	if !s.blocks("a", waiting, now, true) || s.blocks("b", waiting, now, true) || s.skips("a", waiting) {
+		t.Error("a full share: its windows wait, others go on, nothing is skipped")
+	}
+	put("b", 3)
+	s.delivered("b", waiting, now)
+	now = now.Add(5 * time.Hour)
+	s.delivered("b", waiting, now) // after an outage of everything
+	if s.skips("a", waiting) {
+		t.Error("given up after one pause")
+	}
+	for range giveUp {
+		now = now.Add(time.Minute)
+		s.delivered("b", waiting, now)
+	}
+	if s.blocks("a", waiting, now, true) || !s.skips("a", waiting) || s.skips("b", waiting) {
+		t.Error("an unread program is not given up")
+	}
+	if w := s.waiting(waiting); !w["a"].Unread || w["a"].Skipped != 1 || w["b"].Unread || w["old"].Results != 2 || w["a"].Share != 1000 {
+		t.Errorf("%+v", w)
+	}
+	s.delivered("a", waiting, now) // somebody reads it after all
+	if !s.blocks("a", waiting, now, true) || s.skips("a", waiting) {
+		t.Error("a program that is read again loses results")
+	}
+	// A share that is smaller than one result takes one.
+	s.bytes = 30
+	if waiting["a"] = (spool.StreamStats{}); s.blocks("a", waiting, now, true) {
+		t.Error("no room for the first result")
+	}
+}
