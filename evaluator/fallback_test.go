@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hencedge/hencedge/internal/meter"
+
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/cutrantt/cuda"
@@ -203,11 +205,11 @@ func TestSeveralGPUs(t *testing.T) {
 	engines := r.service.lanes[r.ctx.Parameters().Hash()].engines
 	before := make([]uint64, len(engines))
 	for i, e := range engines {
-		before[i] = e.ctx.Ring().(cutrantt.Meter).Launches()
+		before[i] = e.ctx.Ring().(meter.Meter).Launches()
 	}
 	r.sendAndExpect(1, 9)
 	for i, e := range engines {
-		n := e.ctx.Ring().(cutrantt.Meter).Launches() - before[i]
+		n := e.ctx.Ring().(meter.Meter).Launches() - before[i]
 		t.Logf("%s: %d launches", e.device(), n)
 		if n == 0 {
 			t.Errorf("%s did nothing", e.device())

@@ -25,14 +25,15 @@ var mayImport = map[string][]string{
 	"internal/testenv": {},
 	"internal/vectors": {},
 	"internal/taint":   {},
-	"cutrantt":         {"kernels", "internal/taint", "internal/testenv"},
+	"internal/meter":   {"cutrantt"},
+	"cutrantt":         {"kernels", "internal/meter", "internal/taint", "internal/testenv"},
 	"henc":             {"cutrantt", "internal/taint"},
 	"internal":         {"config", "transport"},
 	"henc/secret":      {"henc", "cutrantt", "internal/taint"},
 	"agent":            {"internal", "internal/testenv", "config", "transport", "henc", "henc/secret", "cutrantt"},
 	"evaluator":        {"internal", "config", "transport", "henc", "cutrantt"},
 	"keyholder":        {"internal", "config", "transport", "henc", "henc/secret", "cutrantt"},
-	"cmd":              {"internal", "systemd", "config", "transport", "kernels", "cutrantt", "henc", "henc/secret", "agent", "evaluator", "keyholder"},
+	"cmd":              {"internal", "internal/meter", "systemd", "config", "transport", "kernels", "cutrantt", "henc", "henc/secret", "agent", "evaluator", "keyholder"},
 }
 
 // neverLinks lists what a package must not depend on, directly or through

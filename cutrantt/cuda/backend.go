@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/hencedge/hencedge/internal/meter"
+
 	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/cutrantt/cuda/internal/driver"
 	"github.com/hencedge/hencedge/cutrantt/internal/check"
@@ -17,12 +19,12 @@ import (
 
 var (
 	_ cutrantt.Backend    = (*backend)(nil)
-	_ cutrantt.Profiler   = (*backend)(nil)
+	_ meter.Profiler      = (*backend)(nil)
 	_ cutrantt.Preference = (*backend)(nil)
 	_ cutrantt.Tuner      = (*backend)(nil)
 	_ cutrantt.Ring       = (*ring)(nil)
 	_ cutrantt.Health     = (*ring)(nil)
-	_ cutrantt.Meter      = (*ring)(nil)
+	_ meter.Meter         = (*ring)(nil)
 	_ cutrantt.Operand    = (*operand)(nil)
 )
 

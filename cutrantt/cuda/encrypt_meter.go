@@ -7,10 +7,12 @@ import (
 	"slices"
 	"unsafe"
 
+	"github.com/hencedge/hencedge/internal/meter"
+
 	"github.com/hencedge/hencedge/cutrantt"
 )
 
-var _ cutrantt.EncryptionMeter = (*ring)(nil)
+var _ meter.EncryptionMeter = (*ring)(nil)
 
 // metered is sets of k jobs each whose messages and seeds are on the device.
 type metered struct {
@@ -34,7 +36,7 @@ type holding struct {
 	mapped bool
 }
 
-func (r *ring) MeterPublic(pk cutrantt.Operand, limbs []int, labels cutrantt.EncryptionLabels, jobs []cutrantt.Encryption) (cutrantt.MeteredEncryptions, error) {
+func (r *ring) MeterPublic(pk cutrantt.Operand, limbs []int, labels cutrantt.EncryptionLabels, jobs []cutrantt.Encryption) (meter.MeteredEncryptions, error) {
 	e, err := r.publicEncryption(pk, limbs, labels, jobs)
 	if err != nil {
 		return nil, err
@@ -46,7 +48,7 @@ func (r *ring) MeterPublic(pk cutrantt.Operand, limbs []int, labels cutrantt.Enc
 	return m, nil
 }
 
-func (r *ring) MeterSeeded(s *cutrantt.Batch, limbs []int, labels cutrantt.EncryptionLabels, jobs []cutrantt.Encryption) (cutrantt.MeteredEncryptions, error) {
+func (r *ring) MeterSeeded(s *cutrantt.Batch, limbs []int, labels cutrantt.EncryptionLabels, jobs []cutrantt.Encryption) (meter.MeteredEncryptions, error) {
 	e, err := r.seededEncryption(s, limbs, labels, jobs)
 	if err != nil {
 		return nil, err

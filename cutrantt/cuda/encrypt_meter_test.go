@@ -9,6 +9,8 @@ import (
 	"testing"
 	"unsafe"
 
+	"github.com/hencedge/hencedge/internal/meter"
+
 	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/cutrantt/cuda/cudatest"
 	"github.com/hencedge/hencedge/cutrantt/cuda/internal/driver"
@@ -71,7 +73,7 @@ func (m *meterings) encrypt(public bool, jobs []cutrantt.Encryption) ([]*cutrant
 }
 
 func (m *meterings) metered(public bool) (*metered, error) {
-	var x cutrantt.MeteredEncryptions
+	var x meter.MeteredEncryptions
 	var err error
 	if public {
 		x, err = m.r.MeterPublic(m.op, m.s.Limbs(), meterLabels, m.jobs)

@@ -9,7 +9,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/hencedge/hencedge/cutrantt"
+	"github.com/hencedge/hencedge/internal/meter"
+
 	"github.com/hencedge/hencedge/cutrantt/cuda/internal/driver"
 )
 
@@ -64,8 +65,8 @@ func (k *kernel) launched(threads, shared int) {
 func (b *backend) CacheBytes() int64 { return int64(b.about.L2) }
 
 // Kernels asks the driver about every kernel that was launched.
-func (b *backend) Kernels() ([]cutrantt.Kernel, error) {
-	var out []cutrantt.Kernel
+func (b *backend) Kernels() ([]meter.Kernel, error) {
+	var out []meter.Kernel
 	err := b.locked(func() error {
 		most, err := b.drv.Attribute(b.dev, driver.ThreadsPerProcessor)
 		if err != nil {
@@ -93,7 +94,7 @@ func (b *backend) Kernels() ([]cutrantt.Kernel, error) {
 
 // report is what the driver says of k; most is how many threads a
 // multiprocessor can hold.
-func (k *kernel) report(drv *driver.Driver, most int) (r cutrantt.Kernel, err error) {
+func (k *kernel) report(drv *driver.Driver, most int) (r meter.Kernel, err error) {
 	shape := k.shape.Load()
 	dynamic := int(uint32(shape))
 	r.Threads, r.Launches = int(shape>>32), k.launches.Load()

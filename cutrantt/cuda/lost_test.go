@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hencedge/hencedge/internal/meter"
+
 	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/cutrantt/cuda/internal/selftest"
 )
@@ -118,7 +120,7 @@ func TestReports(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := r.(cutrantt.Meter)
+	m := r.(meter.Meter)
 	before := m.Launches()
 	d, err := m.Time(func() error { return errors.Join(r.Forward(x, x), r.Mul(x, x, x)) })
 	if err != nil || d <= 0 {
@@ -127,7 +129,7 @@ func TestReports(t *testing.T) {
 	if n := m.Launches() - before; n < 2 {
 		t.Errorf("%d launches of two operations", n)
 	}
-	ks, err := b.(cutrantt.Profiler).Kernels()
+	ks, err := b.(meter.Profiler).Kernels()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,8 +139,8 @@ func TestReports(t *testing.T) {
 			t.Errorf("%+v", k)
 		}
 	}
-	if len(ks) < 2 || b.(cutrantt.Profiler).CacheBytes() <= 0 {
-		t.Errorf("%d kernels, %d bytes of cache", len(ks), b.(cutrantt.Profiler).CacheBytes())
+	if len(ks) < 2 || b.(meter.Profiler).CacheBytes() <= 0 {
+		t.Errorf("%d kernels, %d bytes of cache", len(ks), b.(meter.Profiler).CacheBytes())
 	}
 	t.Log(b.Device(), b.(cutrantt.Tuner).Choices())
 	list, err := Devices()

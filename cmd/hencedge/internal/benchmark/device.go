@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/hencedge/hencedge/cutrantt"
+	"github.com/hencedge/hencedge/internal/meter"
 )
 
 // How device time is measured: runs of calls between two events, long enough
@@ -24,7 +24,7 @@ const (
 // is the time of one run over its calls. The sets were used before; a call launches
 // so many kernels. With alone set a run is one call. graphCalls is how many calls a
 // run has that the device worked off as one graph, and 0 where it did not.
-func measureDevice(ctx context.Context, m cutrantt.Meter, minTime time.Duration, sets int, launches uint64, alone bool, f func(set int) error) (s stats, graphCalls int, err error) {
+func measureDevice(ctx context.Context, m meter.Meter, minTime time.Duration, sets int, launches uint64, alone bool, f func(set int) error) (s stats, graphCalls int, err error) {
 	next := 0
 	of := func(calls int) func() error {
 		return func() error {
@@ -80,7 +80,7 @@ func measureDevice(ctx context.Context, m cutrantt.Meter, minTime time.Duration,
 // sets as often as the time asks for, if the graph then is not too large, so that every
 // run finds its inputs where the others did and is the same graph. It is 0 where there
 // are no graphs, or calls do more than launch kernels.
-func callsOfGraph(m cutrantt.Meter, sets int, launches uint64, of func(calls int) func() error) (int, error) {
+func callsOfGraph(m meter.Meter, sets int, launches uint64, of func(calls int) func() error) (int, error) {
 	most := int(max(maxKernels/max(launches, 1), 1))
 	calls := min(sets, most)
 	d, parts, err := m.TimeRun(of(calls), of(calls))

@@ -8,25 +8,25 @@ import (
 	"time"
 )
 
-// meter is a device whose calls take a time; it keeps the sets that each run used.
-type meter struct {
+// fakeMeter is a device whose calls take a time; it keeps the sets that each run used.
+type fakeMeter struct {
 	each        time.Duration
 	parts       int // of a run that TimeRun collects, of any length
 	used        []int
 	times, runs [][]int
 }
 
-func (m *meter) call(set int) error { m.used = append(m.used, set); return nil }
-func (m *meter) Launches() uint64   { return 0 }
+func (m *fakeMeter) call(set int) error { m.used = append(m.used, set); return nil }
+func (m *fakeMeter) Launches() uint64   { return 0 }
 
-func (m *meter) Time(f func() error) (time.Duration, error) {
+func (m *fakeMeter) Time(f func() error) (time.Duration, error) {
 	m.used = nil
 	err := f()
 	m.times = append(m.times, m.used)
 	return m.each * time.Duration(len(m.used)), err
 }
 
-func (m *meter) TimeRun(lead, run func() error) (time.Duration, int, error) {
+func (m *fakeMeter) TimeRun(lead, run func() error) (time.Duration, int, error) {
 	m.used = nil
 	if m.parts > 0 {
 		if err := lead(); err != nil {
@@ -64,7 +64,7 @@ func TestMeasureDevice(t *testing.T) {
 		{"no graphs", 3 * time.Microsecond, 0, 100, 1, false, 100, 32},
 		{"alone", 3 * time.Microsecond, 1, 100, 1, true, 0, 1},
 	} {
-		m := &meter{each: c.each, parts: c.parts}
+		m := &fakeMeter{each: c.each, parts: c.parts}
 		s, graphCalls, err := measureDevice(context.Background(), m, 0, c.sets, c.launches, c.alone, m.call)
 		graph := c.parts == 1 && !c.alone
 		if err != nil || (graphCalls == c.calls) != graph || !graph && graphCalls != 0 {
@@ -98,7 +98,7 @@ func TestMeasureDevice(t *testing.T) {
 	}
 	bad := errors.New("bad")
 	for _, alone := range []bool{false, true} {
-		if _, _, err := measureDevice(context.Background(), &meter{parts: 1}, 0, 3, 1, alone, func(int) error { return bad }); !errors.Is(err, bad) {
+		if _, _, err := measureDevice(context.Background(), &fakeMeter{parts: 1}, 0, 3, 1, alone, func(int) error { return bad }); !errors.Is(err, bad) {
 			t.Errorf("error lost: %v", err)
 		}
 	}

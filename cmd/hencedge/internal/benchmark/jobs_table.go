@@ -3,6 +3,8 @@ package benchmark
 import (
 	"golang.org/x/sync/errgroup"
 
+	"github.com/hencedge/hencedge/internal/meter"
+
 	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/henc"
 )
@@ -172,10 +174,10 @@ func (b *bed) encryptFused(public bool, batch int) job {
 
 // encryptInRuns times the kernels of encryptFused for one message in runs: messages and
 // seeds of all sets are on the device before.
-func (b *bed) encryptInRuns(m cutrantt.EncryptionMeter, public bool) job {
+func (b *bed) encryptInRuns(m meter.EncryptionMeter, public bool) job {
 	j := b.fusedJob(public, 1)
 	j.method += ", in runs"
-	var metered cutrantt.MeteredEncryptions
+	var metered meter.MeteredEncryptions
 	j.setup = func(sets int) (func(int) error, func() error, error) {
 		key, err := b.newFusedKey()
 		if err != nil {

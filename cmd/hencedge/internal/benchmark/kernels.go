@@ -1,6 +1,9 @@
 package benchmark
 
-import "github.com/hencedge/hencedge/cutrantt"
+import (
+	"github.com/hencedge/hencedge/cutrantt"
+	"github.com/hencedge/hencedge/internal/meter"
+)
 
 // KernelRecord is a line about a compiled kernel that ran: what one thread and
 // one block of it take, and how full a multiprocessor gets.
@@ -33,7 +36,7 @@ type ChoiceRecord struct {
 // Kernels are the kernels of b that ran in this process, and the methods that
 // it chose; none for backends that do not tell.
 func Kernels(b cutrantt.Backend) (kernels []KernelRecord, choices []ChoiceRecord, err error) {
-	if p, ok := b.(cutrantt.Profiler); ok {
+	if p, ok := b.(meter.Profiler); ok {
 		list, err := p.Kernels()
 		if err != nil {
 			return nil, nil, err

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/hencedge/hencedge/internal/meter"
+
 	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/henc"
 )
@@ -152,7 +154,7 @@ func (r *Record) limit(copied Record) {
 
 // cache is the size of the cache that inputs have to exceed.
 func (b *bed) cache() int64 {
-	if p, ok := b.o.Backend.(cutrantt.Profiler); ok {
+	if p, ok := b.o.Backend.(meter.Profiler); ok {
 		return p.CacheBytes()
 	}
 	return lastLevelCache("/sys/devices/system/cpu/cpu0/cache")
@@ -194,7 +196,7 @@ func (b *bed) time(ctx context.Context, j job) (_ Record, err error) {
 	if j.parts != nil {
 		r.Split = j.parts.medians()
 	}
-	if m, ok := ring.(cutrantt.Meter); ok {
+	if m, ok := ring.(meter.Meter); ok {
 		before := m.Launches()
 		if err := errors.Join(run(0), ring.Sync()); err != nil {
 			return Record{}, err

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/hencedge/hencedge/internal/meter"
+
 	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/henc"
 )
@@ -164,7 +166,7 @@ func (b *bed) tableJobs(op string, batch int) []job {
 	case (op == "henc_pk" || op == "henc_seeded") && b.onDevice():
 		if _, ok := b.ring.(cutrantt.Encrypting); ok {
 			jobs := []job{b.encryptFused(op == "henc_pk", batch)}
-			if m, ok := b.ring.(cutrantt.EncryptionMeter); ok && batch == 1 {
+			if m, ok := b.ring.(meter.EncryptionMeter); ok && batch == 1 {
 				jobs = append(jobs, b.encryptInRuns(m, op == "henc_pk"))
 			}
 			return jobs

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hencedge/hencedge/internal/meter"
+
 	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/cutrantt/cpu"
 	"github.com/hencedge/hencedge/henc"
@@ -24,8 +26,8 @@ type device struct {
 
 func (device) Name() string      { return "device" }
 func (device) CacheBytes() int64 { return 1 << 16 }
-func (device) Kernels() ([]cutrantt.Kernel, error) {
-	return []cutrantt.Kernel{{Name: "forward", Registers: 64, Threads: 256, Blocks: 4, Occupancy: 0.5, Launches: 3}}, nil
+func (device) Kernels() ([]meter.Kernel, error) {
+	return []meter.Kernel{{Name: "forward", Registers: 64, Threads: 256, Blocks: 4, Occupancy: 0.5, Launches: 3}}, nil
 }
 func (device) Choices() []cutrantt.Choice {
 	return []cutrantt.Choice{{LogN: 12, N2: 16, Method: cutrantt.MethodLazy, Source: cutrantt.ChoiceMeasured}}
@@ -160,15 +162,15 @@ type meteringRing struct {
 	spoils, fails bool
 }
 
-func (r *meteringRing) MeterPublic(key cutrantt.Operand, limbs []int, l cutrantt.EncryptionLabels, jobs []cutrantt.Encryption) (cutrantt.MeteredEncryptions, error) {
+func (r *meteringRing) MeterPublic(key cutrantt.Operand, limbs []int, l cutrantt.EncryptionLabels, jobs []cutrantt.Encryption) (meter.MeteredEncryptions, error) {
 	return r.metered(func(j ...cutrantt.Encryption) ([]*cutrantt.Batch, error) { return r.EncryptPublic(key, limbs, l, j) }, jobs)
 }
 
-func (r *meteringRing) MeterSeeded(s *cutrantt.Batch, limbs []int, l cutrantt.EncryptionLabels, jobs []cutrantt.Encryption) (cutrantt.MeteredEncryptions, error) {
+func (r *meteringRing) MeterSeeded(s *cutrantt.Batch, limbs []int, l cutrantt.EncryptionLabels, jobs []cutrantt.Encryption) (meter.MeteredEncryptions, error) {
 	return r.metered(func(j ...cutrantt.Encryption) ([]*cutrantt.Batch, error) { return r.EncryptSeeded(s, limbs, l, j) }, jobs)
 }
 
-func (r *meteringRing) metered(f func(...cutrantt.Encryption) ([]*cutrantt.Batch, error), jobs []cutrantt.Encryption) (cutrantt.MeteredEncryptions, error) {
+func (r *meteringRing) metered(f func(...cutrantt.Encryption) ([]*cutrantt.Batch, error), jobs []cutrantt.Encryption) (meter.MeteredEncryptions, error) {
 	r.made++
 	r.open++
 	return &meteredJobs{r: r, f: f, jobs: jobs, out: make([]*cutrantt.Batch, len(jobs))}, nil
