@@ -156,6 +156,9 @@ func New(cfg *config.Agent, deps Deps) (*Agent, error) {
 		}
 		if r, ok := s.source.(*replay); ok {
 			r.late = func() { s.count.late.Add(1) }
+			r.replaced = func() {
+				a.log.Warn("the replay file was replaced or removed while it was read; what has its name now is read at the next start", "stream", s.cfg.Name, "file", r.cfg.File)
+			}
 		}
 	}
 	a.since = a.now()

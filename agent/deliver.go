@@ -3,11 +3,8 @@ package agent
 import (
 	"context"
 	"crypto/ed25519"
-	"crypto/sha256"
-	"encoding/binary"
 	"fmt"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/hencedge/hencedge/config"
@@ -103,39 +100,6 @@ func (a *Agent) newCourier(client transport.Client) (*delivery.Courier, error) {
 	return delivery.New(o)
 }
 
-// cursor is the position of a replay as the spool keeps it: how many records of
-// the file have gone into windows, and which file that is.
-func cursor(file string, records uint64) []byte {
-	if records == 0 {
-		return nil
-	}
-	sum := sha256.Sum256([]byte(file))
-	return binary.BigEndian.AppendUint64(slices.Clone(sum[:8]), records)
-}
-
-// resume lets a replay go on after the last window that the spool has or had.
-// Another file under the stream's name starts from its beginning.
-func (a *Agent) resume(s *stream) error {
-	r, ok := s.source.(*replay)
-	if !ok || !a.spool.Durable() {
-		return nil
-	}
-	at := a.spool.Cursor(s.cfg.Name)
-	if len(at) != 16 {
-		return nil
-	}
-	records := binary.BigEndian.Uint64(at[8:])
-	if !slices.Equal(at, cursor(r.cfg.File, records)) {
-		a.log.Info("another replay file: it starts from its beginning", "stream", s.cfg.Name, "file", r.cfg.File)
-		return nil
-	}
-	if err := r.skip(records); err != nil {
-		return err
-	}
-	a.log.Info("the replay continues", "stream", s.cfg.Name, "file", r.cfg.File, "records", records)
-	return nil
-}
-
 // gap counts and reports the time between the newest window of an earlier process
 // and the first sample of this one: samples of sensors that nobody took. A clock
 // that was stepped back in between makes it unknown.
@@ -156,7 +120,7 @@ func (a *Agent) gap(s *stream, first time.Time) {
 func (a *Agent) place(ctx context.Context, s *stream, w *window, sealed []byte) error {
 	it := spool.Item{Stream: s.cfg.Name, Topic: s.topic, Sealed: sealed}
 	if r, ok := s.source.(*replay); ok && a.spool.Durable() {
-		it.Cursor = cursor(r.cfg.File, w.cursor)
+		it.Cursor = r.cursorAt(w.cursor)
 	}
 	it.Unkept = s.written
 	return a.spool.Put(ctx, it)

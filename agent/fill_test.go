@@ -48,14 +48,15 @@ func TestReplayOutOfOrder(t *testing.T) {
 		Channels: []config.Channel{{Name: "v", Range: [2]float64{0, 100}, Source: &config.Source{Type: config.SourceReplay, Column: "v"}}}}
 	s.SetDefaults()
 	sorted := []float64{1, 2, 3, 4, 10, 12, 13, 21, 22}
-	for skip := range len(sorted) + 2 {
+	places := []position{{}}
+	for skip := range len(sorted) + 1 {
 		r, err := newReplay(io.NopCloser(strings.NewReader("t,v\n"+strings.Join(rows, "\n")+"\n")), s, newFakeClock())
 		if err != nil {
 			t.Fatal(err)
 		}
 		late := 0
 		r.late = func() { late++ }
-		if err := r.skip(uint64(skip)); err != nil {
+		if err := r.skip(places[skip], 0); err != nil {
 			t.Fatal(err)
 		}
 		c, _ := collect(s)
@@ -66,8 +67,11 @@ func TestReplayOutOfOrder(t *testing.T) {
 			if errors.Is(err, io.EOF) {
 				break
 			}
-			if cursor++; err != nil || row.cursor != cursor {
-				t.Fatalf("row %d: %v, cursor %d", cursor, err, row.cursor)
+			if cursor++; err != nil || row.cursor.rows != cursor || skip > 0 && row.cursor != places[cursor] {
+				t.Fatalf("row %d: %v, cursor %+v", cursor, err, row.cursor)
+			}
+			if skip == 0 {
+				places = append(places, row.cursor)
 			}
 			for _, w := range c.add(row) {
 				got = append(got, w.values[0])

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -26,9 +27,11 @@ type record struct {
 	values []string // text per column asked for; "" is missing
 }
 
-// recordReader reads the records of one format, io.EOF at the end.
+// recordReader reads the records of one format, io.EOF at the end. offset is where in
+// the file the last one ended.
 type recordReader interface {
 	next() (record, error)
+	offset() int64
 }
 
 // replay reads rows from a file, with the timestamps of the file.
@@ -36,6 +39,10 @@ type replay struct {
 	cfg     config.Replay
 	file    io.Closer
 	records recordReader
+	track   *tracker // of what records reads
+	head    span
+	// dev and ino name the file, however it is called; 0: unknown.
+	dev, ino uint64
 	sources []config.Source
 	clock   Clock
 	factor  float64 // 0: do not wait
@@ -43,8 +50,10 @@ type replay struct {
 	order *reorder
 	ready []row  // in order, to be given next
 	late  func() // a row was too late
+	// replaced is called at the end of a file whose name another one has by then.
+	replaced func()
 
-	count   uint64 // records read
+	count   uint64 // records read; in order, rows given
 	last    time.Time
 	started bool
 	first   time.Time
@@ -85,7 +94,8 @@ func newReplay(in io.ReadCloser, s config.Stream, clock Clock) (*replay, error) 
 	if err != nil {
 		return nil, err
 	}
-	r := &replay{cfg: *s.Replay, file: in, clock: clock, factor: factor, late: func() {}}
+	r := &replay{cfg: *s.Replay, file: in, track: newTracker(in), clock: clock, factor: factor, late: func() {}, replaced: func() {}}
+	r.dev, r.ino = fileID(in)
 	if s.Lateness > 0 {
 		r.order = &reorder{lateness: s.Lateness}
 	}
@@ -95,9 +105,9 @@ func newReplay(in io.ReadCloser, s config.Stream, clock Clock) (*replay, error) 
 		names = append(names, ch.Source.Column)
 	}
 	if s.Replay.Format == "csv" {
-		r.records, err = newCSV(in, *s.Replay, names)
+		r.records, err = newCSV(r.track, *s.Replay, names)
 	} else {
-		r.records = newNDJSON(in, *s.Replay, names)
+		r.records = newNDJSON(r.track, *s.Replay, names)
 	}
 	if err != nil {
 		return nil, err
@@ -105,27 +115,55 @@ func newReplay(in io.ReadCloser, s config.Stream, clock Clock) (*replay, error) 
 	return r, nil
 }
 
-// skip passes over the first rows, which were given by an earlier process. A
-// file that has become shorter is at its end.
-func (r *replay) skip(rows uint64) error {
+// skip passes over the rows up to a position, which were given by an earlier process, and
+// a line break of that many bytes that has been added to the last of them.
+func (r *replay) skip(to position, newline uint64) error {
 	late := r.late
 	r.late = func() {}
 	defer func() { r.late, r.started = late, false }()
-	for r.count < rows {
+	for r.count < to.rows {
+		if r.order != nil && len(r.ready) == 0 && r.track.done >= to.offset {
+			r.ready = r.order.drain() // as the earlier process did at the end of the file
+		}
 		var err error
-		if r.order == nil {
-			_, err = r.records.next()
-			r.count++
-		} else { // which row is which is known only in order
+		if r.order != nil { // which row is which is known only in order
 			_, err = r.sorted(context.Background(), false)
+		} else {
+			_, err = r.record()
 		}
 		if isEnd(err) {
-			return nil
+			break
 		} else if err != nil {
 			return err
 		}
 	}
+	if extra := r.track.done - to.offset; r.count != to.rows || extra > newline {
+		return fmt.Errorf("%w: row %d of %s ended at byte %d when it was replayed, and ends at byte %d now: it was read before it was complete, "+
+			"or the stream's lateness or format was changed since; to replay all of it, give the file another name", ErrReplay, to.rows, r.cfg.File, to.offset, r.track.done)
+	}
 	return nil
+}
+
+// record reads the next record of the file.
+func (r *replay) record() (record, error) {
+	rec, err := r.records.next()
+	if err != nil {
+		return rec, err
+	}
+	if r.order == nil {
+		r.count++
+	}
+	r.track.advance(r.records.offset())
+	if r.head.length == 0 {
+		r.head = r.track.span()
+	}
+	return rec, nil
+}
+
+// position is the place after the row that was given last.
+func (r *replay) position() position {
+	s := r.track.span()
+	return position{r.count, s.length, s.sum}
 }
 
 func (r *replay) close() error { return r.file.Close() }
@@ -138,8 +176,7 @@ func (r *replay) next(ctx context.Context) (row, error) {
 	}
 	out, err := r.read(ctx, true)
 	if err == nil {
-		r.count++
-		out.cursor = r.count
+		out.cursor = r.position()
 	}
 	return out, err
 }
@@ -167,7 +204,7 @@ func (r *replay) sorted(ctx context.Context, wait bool) (row, error) {
 	out := r.ready[0]
 	r.ready = r.ready[1:]
 	r.count++
-	out.cursor = r.count
+	out.cursor = r.position()
 	return out, nil
 }
 
@@ -176,7 +213,10 @@ func (r *replay) read(ctx context.Context, wait bool) (row, error) {
 	if err := ctx.Err(); err != nil {
 		return row{}, err
 	}
-	rec, err := r.records.next()
+	rec, err := r.record()
+	if isEnd(err) {
+		err = cmp.Or(r.ended(), err)
+	}
 	if err != nil {
 		return row{}, err
 	}

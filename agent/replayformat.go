@@ -25,6 +25,7 @@ type csvRecords struct {
 	limit   *lineLimit
 	line    int // of the last record
 	r       *csv.Reader
+	mark    int64 // bytes of a byte order mark
 	time    int
 	columns []int
 }
@@ -32,8 +33,9 @@ type csvRecords struct {
 func newCSV(in io.Reader, cfg config.Replay, names []string) (*csvRecords, error) {
 	limit := &lineLimit{r: in, file: cfg.File, most: maxRecord}
 	b := bufio.NewReader(limit)
+	skipped := 0
 	if mark, _ := b.Peek(3); bytes.Equal(mark, []byte("\xef\xbb\xbf")) {
-		_, _ = b.Discard(3)
+		skipped, _ = b.Discard(3)
 	} else if len(mark) > 1 && (mark[0] == 0xff && mark[1] == 0xfe || mark[0] == 0xfe && mark[1] == 0xff) {
 		return nil, replayError(cfg.File, 1, "the file is UTF-16; write it as UTF-8")
 	}
@@ -46,7 +48,7 @@ func newCSV(in io.Reader, cfg config.Replay, names []string) (*csvRecords, error
 	default:
 		r.Comma = []rune(cfg.Delimiter)[0]
 	}
-	c := &csvRecords{file: cfg.File, limit: limit, r: r}
+	c := &csvRecords{file: cfg.File, limit: limit, r: r, mark: int64(skipped)}
 	header, err := r.Read()
 	if errors.Is(err, io.EOF) {
 		return nil, replayError(cfg.File, 1, "the file is empty; CSV starts with a line of column names")
@@ -99,6 +101,8 @@ func list(names []string) string {
 	}
 	return strings.Join(out, ", ")
 }
+
+func (c *csvRecords) offset() int64 { return c.mark + c.r.InputOffset() }
 
 func (c *csvRecords) next() (record, error) {
 	c.limit.record = 0
@@ -173,6 +177,7 @@ type ndjsonRecords struct {
 	file    string
 	r       *bufio.Reader
 	line    int
+	read    int64 // bytes of the lines so far
 	time    []string
 	columns [][]string
 }
@@ -185,10 +190,13 @@ func newNDJSON(in io.Reader, cfg config.Replay, names []string) *ndjsonRecords {
 	return n
 }
 
+func (n *ndjsonRecords) offset() int64 { return n.read }
+
 func (n *ndjsonRecords) next() (record, error) {
 	for {
 		line, err := n.r.ReadBytes('\n')
 		n.line++
+		n.read += int64(len(line))
 		if err != nil && !errors.Is(err, io.EOF) {
 			if errors.Is(err, ErrReplay) {
 				return record{}, err

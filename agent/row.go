@@ -14,7 +14,7 @@ type row struct {
 	at     time.Time
 	values []float64 // in the channels' units; NaN where missing
 	errs   []error   // why a value is missing
-	cursor uint64    // records of a replay up to and with this one; 0 for sensors
+	cursor position  // in a replay, after this row; zero for sensors
 	lost   int64     // ticks before this one at which no sample was taken
 	// tick says that this is no sample, only the time: windows that have ended may go.
 	tick bool

@@ -15,7 +15,7 @@ type window struct {
 	start, end time.Time
 	samples    int
 	values     [][]float64 // by channel, then sample; within the channels' ranges
-	cursor     uint64      // of the last row that it was made of, or that was left out after it
+	cursor     position    // of the last row that it was made of, or that was left out after it
 }
 
 // collector turns rows into windows and applies the policies for values that
@@ -31,7 +31,7 @@ type collector struct {
 	cur    *window
 	bucket int64
 	last   time.Time
-	cursor uint64 // of the last row
+	cursor position // of the last row
 
 	free *sync.Pool // of *window that are done with; nil: none are used again
 }
