@@ -178,7 +178,7 @@ func (c *Courier) Run(ctx context.Context) (err error) {
 	if c.needsReceipts() {
 		// In the background: without a connection Subscribe waits for one.
 		work.Go(func() {
-			if err := c.o.Client.Subscribe(ctx, transport.ReceiptTopic(c.o.Prefix, c.o.Name), c.handle); err != nil && ctx.Err() == nil {
+			if err := c.o.Client.Subscribe(ctx, transport.ReceiptTopic(c.o.Prefix, c.o.Name), func(d transport.Delivery) { c.handle(ctx, d) }); err != nil && ctx.Err() == nil {
 				stop(fmt.Errorf("subscribe to receipts: %w", err))
 			}
 		})

@@ -383,6 +383,54 @@ func TestRestartAsksFirst(t *testing.T) {
 	}
 }
 
+// A receipt counts whenever it comes: for objects that wait for their next attempt, and
+// for some that this process has not sent yet. None of them is asked for or sent again.
+func TestReceiptDuringBackoff(t *testing.T) {
+	b := start(t, broker.Options{})
+	end := newFarEnd(t, b.URL())
+	end.swallow = func(*transport.Chunk) bool { return true }
+	s := newSpool(t, t.TempDir())
+	var ids [][32]byte
+	for i := range 3 {
+		o := object(uint64(i), 2000)
+		ids = append(ids, transport.ObjectID(o))
+		put(t, s, fmt.Sprint("s", i), o)
+	}
+	unsent := object(9, 2000) // behind another of its stream
+	put(t, s, "s0", unsent)
+	cr := courier(t, s, dial(t, b.URL(), "board"), func(o *Options) { o.Receipt, o.First, o.Last = 50*time.Millisecond, time.Hour, time.Hour })
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() { ended <- cr.Run(ctx) }()
+	await := func(what string, done func() bool) {
+		t.Helper()
+		for deadline := time.Now().Add(20 * time.Second); !done(); time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("%s: %+v", what, cr.Stats())
+			}
+		}
+	}
+	await("all wait for their next attempt", func() bool { return cr.Stats().Retries == 3 })
+	payload, err := transport.SealReceipt(transport.Receipt{To: "board", Items: []transport.ReceiptItem{
+		{Object: ids[1], Outcome: transport.Taken}, {Object: ids[0], Outcome: transport.Taken}, {Object: transport.ObjectID(unsent), Outcome: transport.Taken},
+		{Object: ids[2], Outcome: transport.Refused, Reason: transport.ReasonBusy}}}, "cloud", end.key, time.Now(), func() (uint64, uint64) { return 1, 1 })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := end.client.Publish(t.Context(), transport.ReceiptTopic(transport.DefaultPrefix, "board"), payload, false); err != nil {
+		t.Fatal(err)
+	}
+	await("what was receipted leaves", func() bool { return cr.Stats().Delivered == 3 })
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if st := cr.Stats(); st.Asks != 0 || s.Stats().Objects != 1 {
+		t.Errorf("%+v, %d objects are left", st, s.Stats().Objects)
+	}
+}
+
 // Streams whose receiver is silent, however many and however old their objects are, keep
 // no other stream waiting; one turn is enough for all.
 func TestSilentStreams(t *testing.T) {

@@ -21,12 +21,36 @@ func (c *Courier) deliver(ctx context.Context, l *spool.Lease, t *turn) error {
 		l.Topic = c.o.Topic(l)
 	}
 	err := errReplayed
+	answers := c.listen(l.ID)
 	if !l.Conflict {
-		err = c.attempt(ctx, l, t)
+		err = c.attempt(ctx, l, t, answers)
 	}
 	if errors.Is(err, errReplayed) && c.o.Renumber != nil && (l.Conflict || !l.Recovered && l.Attempts == 0) {
 		err = c.renumber(l)
 	}
+	id := l.ID
+	end := c.conclude(ctx, l, err)
+	c.forget(id, answers)
+	for len(answers) > 0 { // came after the wait for it
+		c.late(ctx, <-answers)
+	}
+	return end
+}
+
+// late takes the receipt of an object that nobody waits for: its attempt is over, and
+// the next one is not due yet, or it was sent by an earlier process.
+func (c *Courier) late(ctx context.Context, it transport.ReceiptItem) {
+	if it.Outcome != transport.Taken || ctx.Err() != nil {
+		return
+	}
+	if l := c.o.Spool.Find(it.Object); l != nil {
+		_ = c.conclude(ctx, l, nil) // nothing was sent that could have failed
+	}
+}
+
+// conclude ends a lease as the outcome of its attempt demands. An error means that
+// nothing can be delivered any more.
+func (c *Courier) conclude(ctx context.Context, l *spool.Lease, err error) error {
 	if (err == nil || errors.Is(err, errReplayed)) && c.o.Before != nil { // it leaves the spool either way
 		if berr := c.o.Before(l); berr != nil {
 			err = berr
@@ -126,14 +150,12 @@ func (c *Courier) renumber(l *spool.Lease) error {
 }
 
 // attempt sends what is missing of an object and waits for its acknowledgement.
-func (c *Courier) attempt(ctx context.Context, l *spool.Lease, t *turn) error {
+func (c *Courier) attempt(ctx context.Context, l *spool.Lease, t *turn, answers <-chan transport.ReceiptItem) error {
 	chunk := c.shrink.now()
 	if c.level(l.Stream) == Broker {
 		_, err := c.send(ctx, l, chunk, nil)
 		return err
 	}
-	answers := c.listen(l.ID)
-	defer c.forget(l.ID)
 	var has *transport.ReceiptItem // what the receiver has of it
 	if l.Recovered || l.Attempts > 0 {
 		t.rest()
@@ -329,7 +351,7 @@ func (c *Courier) publishAsk(ctx context.Context, body []byte) error {
 }
 
 // listen registers for receipts of an object.
-func (c *Courier) listen(id [32]byte) <-chan transport.ReceiptItem {
+func (c *Courier) listen(id [32]byte) chan transport.ReceiptItem {
 	ch := make(chan transport.ReceiptItem, 4)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -337,15 +359,18 @@ func (c *Courier) listen(id [32]byte) <-chan transport.ReceiptItem {
 	return ch
 }
 
-func (c *Courier) forget(id [32]byte) {
+// forget ends listen; the object may have been leased again meanwhile.
+func (c *Courier) forget(id [32]byte, ch chan transport.ReceiptItem) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.waiting, id)
+	if c.waiting[id] == ch {
+		delete(c.waiting, id)
+	}
 }
 
 // handle takes a receipt from the broker. What does not verify is counted. A
 // receipt that comes again does no harm: it names objects by content.
-func (c *Courier) handle(d transport.Delivery) {
+func (c *Courier) handle(ctx context.Context, d transport.Delivery) {
 	if d.Ack != nil {
 		defer d.Ack()
 	}
@@ -356,17 +381,26 @@ func (c *Courier) handle(d transport.Delivery) {
 		return
 	}
 	c.receipts.Add(1)
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	for _, it := range r.Items {
 		if c.o.Shared && it.Outcome == transport.Refused && foreign[it.Reason] {
 			continue
 		}
-		select {
-		case c.waiting[it.Object] <- it:
-		default: // nobody waits, or not for so many
+		if !c.hand(it) {
+			c.late(ctx, it)
 		}
 	}
+}
+
+// hand gives a receipt to who waits for it, if anybody does.
+func (c *Courier) hand(it transport.ReceiptItem) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	ch := c.waiting[it.Object]
+	select {
+	case ch <- it:
+	default: // nobody waits, or not for so many
+	}
+	return ch != nil
 }
 
 func (c *Courier) read(payload []byte) (*transport.Receipt, error) {

@@ -105,6 +105,21 @@ func (s *Spool) Take(stream string, number uint64) *Lease {
 	return s.lease(q, q.entries[i], false)
 }
 
+// Find leases the object with a content id, whatever its place, or returns nil when it is
+// not there or leased already.
+func (s *Spool) Find(id [32]byte) *Lease {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, q := range s.streams {
+		for _, e := range q.entries {
+			if e.id == id && !e.gone && !e.leased {
+				return s.lease(q, e, false)
+			}
+		}
+	}
+	return nil
+}
+
 // Read is Take and Sealed of an object that waits. A disk that fails to read is asked
 // again, until the object counts as damaged: one bad block must not end every start.
 func (s *Spool) Read(e Entry) (l *Lease, sealed []byte, err error) {
