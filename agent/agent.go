@@ -236,6 +236,9 @@ func Warnings(cfg *config.Agent) []string {
 	if cfg.Keys.Mode == config.KeyModeSymmetric {
 		out = append(out, "symmetric mode: the secret key is on this device; whoever takes it can decrypt everything under that key")
 	}
+	if cfg.Keys.Holder == config.HolderNone {
+		out = append(out, "keys.holder is none: nobody checks who signed the key that this device encrypts with; whoever swapped it on its way reads everything. Write the fingerprint that `hencedge keys show` prints at the key holder")
+	}
 	if FirstStart(cfg) {
 		out = append(out, fmt.Sprintf("signing_key: %s does not exist; it is made at the first start, or by `hencedge agent enroll`", cfg.SigningKey))
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/keyset"
 	"github.com/hencedge/hencedge/transport"
 	"github.com/hencedge/hencedge/transport/spool"
 	"github.com/hencedge/hencedge/transport/tlsutil"
@@ -165,6 +166,14 @@ func (c *checker) inputs(deps Deps) *inputs {
 func keyRemedy(path string, err error) string {
 	remedy := "export the key again with `hencedge keys export --role agent`"
 	switch {
+	case errors.Is(err, keyset.ErrNoHolder):
+		return "add \"holder:\" with the fingerprint that `hencedge keys show` prints at the key holder, got over another way than the keys; \"holder: none\" takes the keys of anyone"
+	case errors.Is(err, keyset.ErrHolder):
+		return "compare the fingerprint with the key holder: if it is not theirs, somebody changed the keys on their way"
+	case errors.Is(err, keyset.ErrCorrupt):
+		return "put the whole export there, keyset.json and keyset.cose beside the key, and nothing of another one"
+	case errors.Is(err, fs.ErrNotExist) && (strings.Contains(err.Error(), keyset.ManifestFile) || strings.Contains(err.Error(), keyset.SignedManifestFile)):
+		return "leave keyset.json and keyset.cose of the export beside the key: they show who made it"
 	case strings.Contains(err.Error(), "chmod"):
 		return "do as the message says, as root or the file's owner"
 	case path == "signing_key" && errors.Is(err, fs.ErrPermission):

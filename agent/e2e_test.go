@@ -31,7 +31,7 @@ type site struct {
 
 const e2eConfig = `device: board1
 broker: {url: "%s", ca: ca.pem, cert: client.pem, key: client.key, username: board1, password: "file:password", chunk_size: 8KiB}
-keys: {public_key: public.key}
+keys: {public_key: public.key, holder: none}
 signing_key: signing.key
 state: agent.state
 streams:
@@ -276,7 +276,7 @@ func TestPlanIsExact(t *testing.T) {
 	for _, mode := range []config.KeyMode{config.KeyModePublic, config.KeyModeSymmetric} {
 		cfg := s.load(t)
 		if mode == config.KeyModeSymmetric {
-			cfg.Keys = config.AgentKeys{Mode: mode, SecretKey: filepath.Join(s.dir, "secret.key")}
+			cfg.Keys = config.AgentKeys{Mode: mode, SecretKey: filepath.Join(s.dir, "secret.key"), Holder: config.HolderNone}
 		}
 		p, err := Plan(cfg, Deps{Logger: quiet()}, 1e9)
 		if err != nil {

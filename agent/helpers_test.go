@@ -215,7 +215,7 @@ func decrypted(t testing.TB, k *testKeys, s config.Stream, o *transport.Object) 
 func testConfig(t testing.TB) *config.Agent {
 	t.Helper()
 	cfg := &config.Agent{
-		Device: "board1", Broker: config.Broker{URL: "tcp://127.0.0.1:1"}, Keys: config.AgentKeys{PublicKey: "public.key"},
+		Device: "board1", Broker: config.Broker{URL: "tcp://127.0.0.1:1"}, Keys: config.AgentKeys{PublicKey: "public.key", Holder: "k7qd2-4mzra-xxb3e-jq6hn-2hvwp"},
 		SigningKey: "signing.key", State: t.TempDir() + "/state",
 		Streams: []config.Stream{{
 			Name: "system", Interval: 100 * time.Millisecond, Window: config.Window{Samples: 4}, Params: "edge12-d1",

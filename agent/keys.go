@@ -11,6 +11,7 @@ import (
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/henc/secret"
+	"github.com/hencedge/hencedge/keyset"
 	"github.com/hencedge/hencedge/transport"
 )
 
@@ -80,14 +81,8 @@ func (k *keys) load(cfg *config.Agent, deps Deps, fail func(path string, err err
 		if err := k.useSecret(deps.SecretKey); err != nil {
 			fail("keys.secret_key", err)
 		}
-	case cfg.Keys.Mode == config.KeyModeSymmetric:
-		if err := k.readSecret(cfg.Keys.SecretKey); err != nil {
-			fail("keys.secret_key", err)
-		}
 	default:
-		if err := k.readPublic(cfg.Keys.PublicKey); err != nil {
-			fail("keys.public_key", err)
-		}
+		k.loadFile(cfg.Keys, fail)
 	}
 	k.signing = deps.SigningKey
 	if k.signing != nil {
@@ -102,6 +97,39 @@ func (k *keys) load(cfg *config.Agent, deps Deps, fail func(path string, err err
 		k.make = true
 	default:
 		fail("signing_key", err)
+	}
+}
+
+// loadFile reads the key that encrypts, and verifies the export that it lies in.
+func (k *keys) loadFile(cfg config.AgentKeys, fail func(path string, err error)) {
+	path, file, barred, use := "keys.public_key", cfg.PublicKey, fs.FileMode(0o022), k.readPublic
+	if cfg.Mode == config.KeyModeSymmetric {
+		path, file, barred, use = "keys.secret_key", cfg.SecretKey, 0o077, k.readSecret
+	}
+	trust, err := keyset.Trusted(cfg.Holder)
+	if err != nil {
+		fail("keys.holder", err)
+		trust = keyset.Anyone() // so that all mistakes are found at once
+	}
+	b, err := readKey(file, barred)
+	if err != nil {
+		fail(path, err)
+		return
+	}
+	export, err := keyset.OpenExport(filepath.Dir(file), trust)
+	switch {
+	case errors.Is(err, keyset.ErrHolder):
+		clear(b)
+		fail("keys.holder", err)
+		return
+	case cfg.Holder == config.HolderNone && errors.Is(err, fs.ErrNotExist): // a key alone, of which nothing is asked
+	case err != nil:
+		clear(b)
+		fail(path, fmt.Errorf("%w %s: its export: %w", ErrKey, file, err))
+		return
+	}
+	if err := use(file, b, export); err != nil { // b is not needed after it
+		fail(path, err)
 	}
 }
 
@@ -133,36 +161,41 @@ func (k *keys) first(path string) error {
 // set has 14 MiB.
 const maxKeyFile = 64 << 20
 
-func (k *keys) readPublic(path string) error {
-	b, err := readKey(path, 0o022)
-	if err != nil {
-		return err
+// readPublic takes the public key b of the file path. export, unless nil, must list it.
+func (k *keys) readPublic(path string, b []byte, export *keyset.Export) error {
+	if export != nil {
+		if _, err := export.Lists(keyset.PublicFile, b); err != nil {
+			return fmt.Errorf("%w: %w", ErrKey, err)
+		}
 	}
 	pk, err := k.ctx.UnmarshalPublicKey(b)
 	if err != nil {
 		return fmt.Errorf("%w %s: %w", ErrKey, path, err)
 	}
 	size := len(b)
-	b = nil
-	reclaim(size)
+	reclaim(size) // nobody holds b any more
 	err = k.usePublic(pk)
 	k.ctx.Ring().Free(pk.Value) // the encryptor has its own form of it
 	reclaim(size)
 	return err
 }
 
-func (k *keys) readSecret(path string) error {
-	b, err := readKey(path, 0o077)
-	if err != nil {
-		return err
-	}
+// readSecret takes the secret key b of the file path, and clears it. export, unless nil,
+// must list its public key.
+func (k *keys) readSecret(path string, b []byte, export *keyset.Export) error {
 	defer clear(b)
 	sk, err := secret.Unmarshal(k.ctx, b)
 	if err != nil {
 		return fmt.Errorf("%w %s: %w", ErrKey, path, err)
 	}
 	k.own = append(k.own, func() { _ = sk.Wipe() })
-	return k.useSecret(sk)
+	if err := k.useSecret(sk); err != nil || export == nil {
+		return err
+	}
+	if _, listed := export.Manifest.ByID(k.id); !listed {
+		return fmt.Errorf("%w: %w: %s is of key set %x, which is not the one that was signed", ErrKey, keyset.ErrCorrupt, path, k.id)
+	}
+	return nil
 }
 
 // readKey reads a key file; none of the permission bits in barred may be set.

@@ -315,7 +315,9 @@ func (k *keys) loadOrMake(c *checker, deps Deps) (bytes int64, missing bool, err
 		k.own = append(k.own, key.Wipe)
 		deps.SigningKey = key
 	}
-	k.load(cfg, deps, func(path string, err error) { c.fail(path, "correct the file or its path", err) })
+	sized := *cfg // whose key it is does not matter to its size
+	sized.Keys.Holder = config.HolderNone
+	k.load(&sized, deps, func(path string, err error) { c.fail(path, "correct the file or its path", err) })
 	return bytes, missing, c.errs.Err()
 }
 

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"syscall"
@@ -259,7 +260,7 @@ func newRig(t *testing.T, binary string, l leg, samples int) *rig {
     params: ` + l.size.params + `
     channels:
 `
-	r.write("cloud/evaluator.yaml", fmt.Sprintf(`name: cloud
+	evaluatorConfig := fmt.Sprintf(`name: cloud
 broker: {url: "tcp://%s", chunk_size: %s, keep_alive: 5s, reconnect_max: 1s}
 key_sets: [keys]
 signing_key: signing.key
@@ -277,7 +278,8 @@ store: {dir: store, results: keyholder, receipt_timeout: 1s, retry_min: 100ms, r
 stop_timeout: 5s
 workers: 2
 log: {level: warn}
-`, r.toEvaluator.l.Addr(), l.chunk, board, l.size.samples, channels))
+`, r.toEvaluator.l.Addr(), l.chunk, board, l.size.samples, channels)
+	r.write("cloud/evaluator.yaml", evaluatorConfig)
 	r.write("holder/keyholder.yaml", fmt.Sprintf(`name: home
 broker: {url: "tcp://%s", chunk_size: %s, keep_alive: 5s, reconnect_max: 1s}
 key_set: keys
@@ -285,7 +287,6 @@ evaluators: [{name: cloud, public_key: "%s"}]
 receipts: true
 state: holder.state
 `, r.toHolder.l.Addr(), l.chunk, cloud))
-	r.configureAgent(l, cloud, channels)
 	var csv strings.Builder
 	csv.WriteString("t,lo,hi\n")
 	for i := range samples {
@@ -294,6 +295,12 @@ state: holder.state
 	r.write("board/counter.csv", csv.String())
 	r.run("keys", "new", "--dir", "holder/keys", "--for", "cloud/evaluator.yaml")
 	r.run("keys", "export", "--dir", "holder/keys", "--role", "agent", "--out", "board/keys")
+	holder := regexp.MustCompile(`(?m)^fingerprint +(\S+)$`).FindStringSubmatch(r.run("keys", "show", "--dir", "holder/keys"))
+	if holder == nil {
+		t.Fatal("keys show prints no fingerprint")
+	}
+	r.configureAgent(l, cloud, channels, holder[1])
+	r.write("cloud/evaluator.yaml", evaluatorConfig+"keys: {holder: "+holder[1]+"}\n")
 	r.run("keys", "export", "--dir", "holder/keys", "--role", "evaluator", "--out", "cloud/keys")
 	program := func(name string, args ...string) *process {
 		return &process{name: name, args: append([]string{binary}, args...), log: filepath.Join(r.dir, name+".log"),
@@ -310,10 +317,10 @@ state: holder.state
 	return r
 }
 
-func (r *rig) configureAgent(l leg, cloud, channels string) {
+func (r *rig) configureAgent(l leg, cloud, channels, holder string) {
 	r.write("board/agent.yaml", fmt.Sprintf(`device: board
 broker: {url: "tcp://%s", chunk_size: %s, keep_alive: 5s, reconnect_max: 1s}
-keys: {public_key: keys/public.key}
+keys: {public_key: keys/public.key, holder: %s}
 signing_key: signing.key
 state: disk/agent.state
 streams:
@@ -331,7 +338,7 @@ delivery:
   retry_max: 1s
 stop_timeout: 120s
 log: {level: warn}
-`, r.toAgent.l.Addr(), l.chunk, l.size.samples, r.speed, channels, cloud))
+`, r.toAgent.l.Addr(), l.chunk, holder, l.size.samples, r.speed, channels, cloud))
 }
 
 // hurry makes the agent read the rest as fast as it can.

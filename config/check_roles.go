@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"time"
 )
@@ -39,6 +40,9 @@ func (a *Agent) check(c *checker) {
 
 func (c *checker) agentKeys(k AgentKeys) {
 	oneOf(c, "keys.mode", k.Mode, KeyModePublic, KeyModeSymmetric)
+	if k.Holder != "" {
+		c.holder("keys.holder", k.Holder)
+	}
 	if !c.sound("keys") {
 		return
 	}
@@ -60,11 +64,36 @@ func (c *checker) agentKeys(k AgentKeys) {
 	}
 }
 
+// holders checks who may have signed key sets.
+func (c *checker) holders(list []string) {
+	for i, h := range list {
+		path := fmt.Sprintf("keys.holder[%d]", i)
+		c.holder(path, h)
+		if h == HolderNone && len(list) > 1 {
+			c.fail(path, "\"none\" stands beside others", "remove it, or all others")
+		}
+	}
+	c.distinct("keys.holder", "key holder", list)
+}
+
+var holderForm = regexp.MustCompile(patternHolder)
+
+// holder checks a key holder's fingerprint or public key.
+func (c *checker) holder(path, s string) {
+	switch {
+	case strings.HasPrefix(s, "ed25519:"):
+		c.publicKey(path, s)
+	case !holderForm.MatchString(s):
+		c.fail(path, "not a fingerprint", "copy the line that `hencedge keys show` prints at the key holder: five groups of five letters and digits, such as k7qd2-4mzra-xxb3e-jq6hn-2hvwp; or its public key")
+	}
+}
+
 func (e *Evaluator) check(c *checker) {
 	c.version(e.Version)
 	c.name("name", e.Name)
 	c.broker(e.Broker)
 	c.distinct("key_sets", "directory", e.KeySets)
+	c.holders(e.Keys.Holder)
 	c.signers("devices", "device", e.Devices)
 	c.deviceStreams(e)
 	c.programs(e)

@@ -57,10 +57,10 @@ func TestAgentExample(t *testing.T) {
 		t.Errorf("a loaded configuration fails its own check: %v", err)
 	}
 	p := a.Problem("streams[1].params", "cause", "remedy")
-	if p.Line != 43 || p.Column != 13 || !strings.Contains(p.Error(), "params: edge13-d3") {
+	if p.Line != 44 || p.Column != 13 || !strings.Contains(p.Error(), "params: edge13-d3") {
 		t.Errorf("problem at %d:%d: %v", p.Line, p.Column, p)
 	}
-	if p := a.Problem("streams[1].log_scale", "c", "r"); p.Line != 40 {
+	if p := a.Problem("streams[1].log_scale", "c", "r"); p.Line != 41 {
 		t.Errorf("a field that is not in the file is reported in line %d", p.Line)
 	}
 }

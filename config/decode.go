@@ -38,6 +38,8 @@ var (
 	durationType = reflect.TypeFor[Duration]()
 	sizeType     = reflect.TypeFor[Size]()
 	secretType   = reflect.TypeFor[Secret]()
+
+	oneOrMoreType = reflect.TypeFor[OneOrMore]()
 )
 
 // value decodes n into v. opts are the cfg options of the field.
@@ -66,6 +68,12 @@ func (d *decoder) value(n ast.Node, v reflect.Value, path, opts string) {
 	case reflect.Struct:
 		d.structure(n, v, path)
 	case reflect.Slice:
+		if _, one := n.(*ast.StringNode); one && v.Type() == oneOrMoreType {
+			v.Set(reflect.MakeSlice(v.Type(), 1, 1))
+			d.doc.at[path+"[0]"] = nodePosition(n)
+			d.value(n, v.Index(0), path, opts)
+			return
+		}
 		d.list(n, v, path, opts)
 	case reflect.Array:
 		d.array(n, v, path)

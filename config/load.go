@@ -143,7 +143,7 @@ var marks = []struct {
 	keys        [2]string
 	role, check string
 }{
-	{[2]string{"device", "keys"}, "an agent", "hencedge agent check"},
+	{[2]string{"device", "device"}, "an agent", "hencedge agent check"},
 	{[2]string{"devices", "key_sets"}, "an evaluator", "hencedge evaluator check"},
 	{[2]string{"evaluators", "key_set"}, "a key holder", "hencedge doctor --keyholder"},
 }

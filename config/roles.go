@@ -64,7 +64,14 @@ type AgentKeys struct {
 	PublicKey string `yaml:"public_key" cfg:"path"`
 	// SecretKey is the secret key file, only with mode symmetric.
 	SecretKey string `yaml:"secret_key" cfg:"path"`
+	// Holder is who must have signed the export that the key came with: the
+	// fingerprint that `hencedge keys show` prints, or the public key. "none" takes
+	// the keys of anyone.
+	Holder string `yaml:"holder"`
 }
+
+// HolderNone, as keys.holder, waives the check of who signed the keys.
+const HolderNone = "none"
 
 // QueuePolicy says what happens when the send queue is full.
 type QueuePolicy string
@@ -91,7 +98,8 @@ type Evaluator struct {
 	Broker Broker `yaml:"broker" cfg:"required"`
 	// KeySets are directories exported by `hencedge keys export --role
 	// evaluator`.
-	KeySets []string `yaml:"key_sets" cfg:"required,path"`
+	KeySets []string      `yaml:"key_sets" cfg:"required,path"`
+	Keys    EvaluatorKeys `yaml:"keys"`
 	// SigningKey is the file of the evaluator's Ed25519 key, which signs
 	// results.
 	SigningKey string `yaml:"signing_key" cfg:"required,path"`
@@ -119,6 +127,17 @@ type Evaluator struct {
 
 	origin
 }
+
+// EvaluatorKeys say whose evaluation keys are taken.
+type EvaluatorKeys struct {
+	// Holder is who must have signed the key sets: the fingerprint that `hencedge
+	// keys show` prints, or the public key; a list if the key sets are of several.
+	// "none" takes the keys of anyone.
+	Holder OneOrMore `yaml:"holder"`
+}
+
+// OneOrMore is a text, or a list of them, in a file.
+type OneOrMore []string
 
 // FallbackPolicy says what happens when a GPU fails.
 type FallbackPolicy string

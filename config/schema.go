@@ -76,6 +76,9 @@ func (b *schemaBuilder) value(t reflect.Type, hint schema, opts string) schema {
 		case reflect.Struct:
 			return b.reference(t)
 		case reflect.Slice:
+			if t == oneOrMoreType {
+				return schema{"anyOf": []any{b.value(t.Elem(), hint, opts), b.list(t, hint, opts)}}
+			}
 			return b.list(t, hint, opts)
 		case reflect.Array:
 			return schema{"type": "array", "minItems": t.Len(), "maxItems": t.Len(), "items": b.value(t.Elem(), hint, "zero")}

@@ -8,6 +8,7 @@ const (
 	patternDuration = `^\+?(([0-9]+\.?[0-9]*|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+$|^[0-9]{1,5}d$`
 	patternSize     = `^\+?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?\s*(KiB|MiB|GiB|kB|KB|MB|GB|B)$`
 	patternKey      = `^ed25519:[A-Za-z0-9+/]{43}=$`
+	patternHolder   = `^(ed25519:[A-Za-z0-9+/]{43}=|[a-z2-7]{5}(-[a-z2-7]{5}){4}|none)$`
 	patternParams   = `^[a-z0-9][a-z0-9-]{0,63}$`
 	patternPort     = `0*(6553[0-5]|655[0-2][0-9]|65[0-4][0-9]{2}|6[0-4][0-9]{3}|[1-5][0-9]{4}|[1-9][0-9]{0,3})`
 	patternHost     = `(\[[^\[\]/@?#]+\]|[^/@?#:\[\]]+)`
@@ -77,6 +78,7 @@ var hints = map[string]schema{
 	"Stream.Name": form(patternName), "Channel.Name": form(patternName), "Program.Name": form(patternName), "Input.Name": form(patternName),
 	"Device.Name": form(patternName), "DeviceStream.Device": form(patternName), "KeyHolder.Programs": {"pattern": patternName, "uniqueItems": true},
 	"Device.PublicKey": form(patternKey), "Remote.OperatorKey": form(patternKey), "Evaluator.KeySets": {"uniqueItems": true},
+	"AgentKeys.Holder": form(patternHolder), "EvaluatorKeys.Holder": {"pattern": patternHolder, "uniqueItems": true},
 	"Agent.Energy": enum(EnergyAuto, EnergyOff), "Agent.Workers": span(1, 1024), "Evaluator.Workers": span(1, 1024),
 	"Agent.BackendFallback": enum(FallbackCPU, FallbackRetry, FallbackStop), "Evaluator.BackendFallback": enum(FallbackCPU, FallbackRetry, FallbackStop),
 	"AgentKeys.Mode": enum(KeyModePublic, KeyModeSymmetric), "Log.Level": enum("debug", "info", "warn", "error"), "Log.Format": enum("text", "json"),

@@ -97,10 +97,10 @@ measure() {
   "$bin" keys new --params "$params" --dir "$work/keys" --rotations 1 >/dev/null 2>&1
   if [ "${MODE:-public}" = symmetric ]; then
     "$bin" keys export --dir "$work/keys" --role agent --symmetric --out "$work/agent" >/dev/null 2>&1
-    keys="{mode: symmetric, secret_key: $(ls "$work"/agent/*secret*)}"
+    keys="{mode: symmetric, secret_key: $(ls "$work"/agent/*secret*), holder: none}"
   else
     "$bin" keys export --dir "$work/keys" --role agent --out "$work/agent" >/dev/null 2>&1
-    keys="{public_key: $work/agent/public.key}"
+    keys="{public_key: $work/agent/public.key, holder: none}"
   fi
   rm -rf "$work/keys"
   "$bin" keys identity "$work/signing.key" >/dev/null

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/keyset"
 	"github.com/hencedge/hencedge/transport"
 	"github.com/hencedge/hencedge/transport/tlsutil"
 )
@@ -114,14 +115,15 @@ func checkKeySets(cfg *config.Evaluator, plan *Plan, faults *CheckError) {
 	contextFor := contexts(nil)
 	var all []Keys
 	before := len(faults.faults)
+	trust, err := trusted(cfg)
+	if err != nil {
+		faults.file(cfg, "keys.holder", keysRemedy(err), err)
+		trust = keyset.Anyone() // so that all faults are found at once
+	}
 	for i, dir := range cfg.KeySets {
-		keys, err := LoadKeys(dir, contextFor)
+		keys, err := LoadKeys(dir, trust, contextFor)
 		if err != nil {
-			remedy := "put there what `hencedge keys export --role evaluator --out DIR` wrote, all of it"
-			if errors.Is(err, fs.ErrPermission) {
-				remedy = "let the user that the evaluator runs as read all of it; nothing there is secret"
-			}
-			faults.file(cfg, fmt.Sprintf("key_sets[%d]", i), remedy, err)
+			faults.file(cfg, fmt.Sprintf("key_sets[%d]", i), keysRemedy(err), err)
 		}
 		all = append(all, keys...)
 	}

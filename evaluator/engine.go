@@ -273,9 +273,13 @@ func (s *Service) loadKeys(ctx *henc.Context) ([]Keys, error) {
 		return s.deps.ReadKeys(ctx)
 	}
 	hash := ctx.Parameters().Hash()
+	trust, err := trusted(s.cfg)
+	if err != nil {
+		return nil, err
+	}
 	var all []Keys
 	for _, dir := range s.cfg.KeySets {
-		keys, err := LoadKeys(dir, func(p henc.Parameters) (*henc.Context, error) {
+		keys, err := LoadKeys(dir, trust, func(p henc.Parameters) (*henc.Context, error) {
 			if p.Hash() != hash {
 				return nil, errOtherParams
 			}

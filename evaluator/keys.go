@@ -2,17 +2,18 @@ package evaluator
 
 import (
 	"crypto/ed25519"
-	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
-	"path/filepath"
+	"slices"
 	"time"
 
+	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/keyset"
 	"github.com/hencedge/hencedge/transport"
 )
 
@@ -37,129 +38,75 @@ func (k Keys) ref() transport.KeyRef {
 
 // Limits of what is read of a key set directory.
 const (
-	maxManifest  = 1 << 20
 	maxEpochs    = 64
-	maxKeyFile   = 16 << 30
-	manifestFile = "keyset.json"
-	sealedFile   = "keyset.cose"
-	keyFile      = "evaluation.key"
-	holderDevice = "keyholder" // sender of the sealed manifest
+	keyFile      = keyset.EvaluationFile
+	holderDevice = keyset.HolderName
 )
 
-// manifest is the part of keyset.json that an evaluator needs. The key holder
-// may add fields.
-type manifest struct {
-	Version    int    `json:"version"`
-	Params     string `json:"params"`
-	ParamsHash string `json:"params_hash"`
-	Signer     string `json:"signer"`
-	Epochs     []struct {
-		Epoch       uint32            `json:"epoch"`
-		KeyID       string            `json:"key_id"`
-		AcceptUntil time.Time         `json:"accept_until"`
-		Files       map[string]string `json:"files"`
-	} `json:"epochs"`
+// trusted are the key holders whose keys the configuration accepts.
+func trusted(cfg *config.Evaluator) (keyset.Trust, error) {
+	trust, err := keyset.Trusted(cfg.Keys.Holder...)
+	if err != nil {
+		err = fmt.Errorf("%w: keys.holder: %w", ErrKeys, err)
+	}
+	return trust, err
 }
 
-// LoadKeys reads a directory that `hencedge keys export --role evaluator` wrote:
-// keyset.json, its signature keyset.cose, and epoch-NNNN/evaluation.key. It
-// checks the signature by the key that the manifest names, the digests of the
-// files, and that the parameters are the ones known by that name. context makes
-// the context for the parameters. It fails with ErrKeys.
-func LoadKeys(dir string, context func(henc.Parameters) (*henc.Context, error)) ([]Keys, error) {
+// Warnings are properties of a configuration that work but deserve thought.
+func Warnings(cfg *config.Evaluator) []string {
+	var out []string
+	if slices.Contains(cfg.Keys.Holder, config.HolderNone) {
+		out = append(out, "keys.holder is none: nobody checks who signed the key sets; write the fingerprint that `hencedge keys show` prints at the key holder")
+	}
+	return out
+}
+
+// keysRemedy says what to do about evaluation keys that cannot be used.
+func keysRemedy(err error) string {
+	switch {
+	case errors.Is(err, keyset.ErrNoHolder):
+		return "add \"keys: {holder: ...}\" with the fingerprint that `hencedge keys show` prints at the key holder, got over another way than the keys; \"holder: none\" takes the keys of anyone"
+	case errors.Is(err, keyset.ErrHolder):
+		return "compare the fingerprint with the key holder: if it is not theirs, somebody changed the keys on their way"
+	case errors.Is(err, fs.ErrPermission):
+		return "let the user that the evaluator runs as read all of it; nothing there is secret"
+	}
+	return "put there what `hencedge keys export --role evaluator --out DIR` wrote, all of it"
+}
+
+// LoadKeys reads a directory that `hencedge keys export --role evaluator` wrote. It
+// checks that a trusted holder signed it, the digests of the files, and that the
+// parameters are the ones known by that name. context makes the context for the
+// parameters. It fails with ErrKeys.
+func LoadKeys(dir string, trust keyset.Trust, context func(henc.Parameters) (*henc.Context, error)) ([]Keys, error) {
 	fail := func(err error) ([]Keys, error) { return nil, fmt.Errorf("%w: %s: %w", ErrKeys, dir, err) }
-	raw, err := readCapped(filepath.Join(dir, manifestFile), maxManifest)
+	export, err := keyset.OpenExport(dir, trust)
 	if err != nil {
 		return fail(err)
 	}
-	m, params, err := parseManifest(raw)
-	if err != nil {
-		return fail(err)
+	if n := len(export.Manifest.Epochs); n > maxEpochs {
+		return fail(fmt.Errorf("%d epochs, want 1 to %d", n, maxEpochs))
 	}
-	if err := checkSeal(dir, raw, m, params); err != nil {
-		return fail(err)
-	}
-	ctx, err := context(params)
-	if err != nil {
-		return fail(err)
-	}
-	holder, err := transport.ParsePublicKey(m.Signer)
+	ctx, err := context(export.Params)
 	if err != nil {
 		return fail(err)
 	}
 	var out []Keys
-	for _, e := range m.Epochs {
-		name := filepath.Join(fmt.Sprintf("epoch-%04d", e.Epoch), keyFile)
-		b, err := readCapped(filepath.Join(dir, name), maxKeyFile)
+	for _, e := range export.Manifest.Epochs {
+		b, err := export.Read(e, keyFile)
 		if err != nil {
 			return fail(err)
 		}
-		if sum := sha256.Sum256(b); e.Files[keyFile] != hex.EncodeToString(sum[:]) {
-			return fail(fmt.Errorf("%s is not the file that was signed", name))
-		}
 		ev, err := ctx.UnmarshalEvaluationKeys(b)
 		if err != nil {
-			return fail(fmt.Errorf("%s: %w", name, err))
+			return fail(fmt.Errorf("%s: %w", export.Path(e, keyFile), err))
 		}
 		if ev.Epoch != e.Epoch || hex.EncodeToString(ev.KeyID[:]) != e.KeyID {
-			return fail(fmt.Errorf("%s holds epoch %d of key set %x, the manifest says epoch %d of %s", name, ev.Epoch, ev.KeyID, e.Epoch, e.KeyID))
+			return fail(fmt.Errorf("%s holds epoch %d of key set %x, the manifest says epoch %d of %s", export.Path(e, keyFile), ev.Epoch, ev.KeyID, e.Epoch, e.KeyID))
 		}
-		out = append(out, Keys{Context: ctx, Evaluation: ev, AcceptUntil: e.AcceptUntil, Holder: holder})
+		out = append(out, Keys{Context: ctx, Evaluation: ev, AcceptUntil: e.AcceptUntil, Holder: export.Holder})
 	}
 	return out, nil
-}
-
-// parseManifest reads keyset.json and finds its parameters.
-func parseManifest(raw []byte) (*manifest, henc.Parameters, error) {
-	fail := func(format string, args ...any) (*manifest, henc.Parameters, error) {
-		return nil, henc.Parameters{}, fmt.Errorf(manifestFile+": "+format, args...)
-	}
-	m := new(manifest)
-	if err := json.Unmarshal(raw, m); err != nil {
-		return fail("%w", err)
-	}
-	if m.Version != 1 {
-		return fail("version %d, this program reads 1", m.Version)
-	}
-	if len(m.Epochs) == 0 || len(m.Epochs) > maxEpochs {
-		return fail("%d epochs, want 1 to %d", len(m.Epochs), maxEpochs)
-	}
-	params, err := henc.Named(m.Params)
-	if err != nil {
-		return fail("%w", err)
-	}
-	if hash := params.Hash(); m.ParamsHash != hex.EncodeToString(hash[:]) {
-		return fail("its parameters %s are not the ones that this program knows by that name", m.Params)
-	}
-	return m, params, nil
-}
-
-// checkSeal verifies the holder's signature over the manifest.
-func checkSeal(dir string, raw []byte, m *manifest, p henc.Parameters) error {
-	sealed, err := readCapped(filepath.Join(dir, sealedFile), 2*maxManifest)
-	if err != nil {
-		return err
-	}
-	pub, err := transport.ParsePublicKey(m.Signer)
-	if err != nil {
-		return fmt.Errorf("%s: signer: %w", manifestFile, err)
-	}
-	trust := transport.NewTrustStore()
-	if err := trust.AddDevice(holderDevice, pub); err != nil {
-		return err
-	}
-	v, err := transport.NewVerifier(transport.VerifierOptions{Trust: trust, Kinds: []transport.Kind{transport.KindStatus}, AnyKey: true, AnyParams: true})
-	if err != nil {
-		return err
-	}
-	obj, err := transport.Open(sealed, v)
-	if err != nil {
-		return fmt.Errorf("%s: %w", sealedFile, err)
-	}
-	if string(obj.Body) != string(raw) || obj.Meta.Params != p.Hash() {
-		return fmt.Errorf("%s is not what %s signs", manifestFile, sealedFile)
-	}
-	return nil
 }
 
 // readCapped reads a regular file of at most limit bytes.

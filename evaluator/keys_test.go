@@ -7,8 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/keyholder"
+	"github.com/hencedge/hencedge/keyset"
 )
 
 func makeContext(p henc.Parameters) (*henc.Context, error) { return henc.NewContext(p) }
@@ -27,7 +29,12 @@ func TestLoadKeys(t *testing.T) {
 		}
 		return dir
 	}
-	keys, err := LoadKeys(export(t), makeContext)
+	m := set.Manifest()
+	pinned, err := keyset.Trusted(m.Fingerprint())
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, err := LoadKeys(export(t), pinned, makeContext)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,19 +42,23 @@ func TestLoadKeys(t *testing.T) {
 		t.Fatalf("keys %+v", keys)
 	}
 	for name, spoil := range map[string]func(dir string) error{
-		"no manifest":  func(dir string) error { return os.Remove(filepath.Join(dir, manifestFile)) },
-		"no signature": func(dir string) error { return os.Remove(filepath.Join(dir, sealedFile)) },
+		"no manifest":  func(dir string) error { return os.Remove(filepath.Join(dir, keyset.ManifestFile)) },
+		"no signature": func(dir string) error { return os.Remove(filepath.Join(dir, keyset.SignedManifestFile)) },
 		"no key":       func(dir string) error { return os.Remove(filepath.Join(dir, "epoch-0001", keyFile)) },
 		"changed manifest": func(dir string) error {
-			return change(filepath.Join(dir, manifestFile), "\"version\": 1", "\"version\":  1")
+			return change(filepath.Join(dir, keyset.ManifestFile), "\"version\": 1", "\"version\":  1")
 		},
 		"other version": func(dir string) error {
-			return change(filepath.Join(dir, manifestFile), "\"version\": 1", "\"version\": 2")
+			return change(filepath.Join(dir, keyset.ManifestFile), "\"version\": 1", "\"version\": 2")
 		},
-		"other parameters": func(dir string) error { return change(filepath.Join(dir, manifestFile), "edge12-d1", "edge13-d3") },
-		"no json":          func(dir string) error { return os.WriteFile(filepath.Join(dir, manifestFile), []byte("{"), 0o600) },
-		"changed key":      func(dir string) error { return flip(filepath.Join(dir, "epoch-0001", keyFile)) },
-		"changed seal":     func(dir string) error { return flip(filepath.Join(dir, sealedFile)) },
+		"other parameters": func(dir string) error {
+			return change(filepath.Join(dir, keyset.ManifestFile), "edge12-d1", "edge13-d3")
+		},
+		"no json": func(dir string) error {
+			return os.WriteFile(filepath.Join(dir, keyset.ManifestFile), []byte("{"), 0o600)
+		},
+		"changed key":  func(dir string) error { return flip(filepath.Join(dir, "epoch-0001", keyFile)) },
+		"changed seal": func(dir string) error { return flip(filepath.Join(dir, keyset.SignedManifestFile)) },
 		"key is a directory": func(dir string) error {
 			f := filepath.Join(dir, "epoch-0001", keyFile)
 			return errors.Join(os.Remove(f), os.Mkdir(f, 0o700))
@@ -57,7 +68,7 @@ func TestLoadKeys(t *testing.T) {
 		if err := spoil(dir); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := LoadKeys(dir, makeContext); !errors.Is(err, ErrKeys) {
+		if _, err := LoadKeys(dir, pinned, makeContext); !errors.Is(err, ErrKeys) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -86,9 +97,13 @@ func TestNewFromFiles(t *testing.T) {
 	}
 	_, err = New(cfg, Deps{Logger: quiet()})
 	wantError(t, err, ErrConfig, "signing.key")
+	m := set.Manifest()
 	if err := signer(t, "cloud").Save(cfg.SigningKey); err != nil {
 		t.Fatal(err)
 	}
+	_, err = New(cfg, Deps{Logger: quiet()})
+	wantError(t, err, ErrKeys, "keys.holder: no key holder is named")
+	cfg.Keys.Holder = []string{m.Fingerprint()}
 	s, err := New(cfg, Deps{Logger: quiet()})
 	if err != nil {
 		t.Fatal(err)
@@ -119,6 +134,61 @@ func TestNewFromFiles(t *testing.T) {
 	cfg.Devices[0].PublicKey = "ed25519:nonsense"
 	_, err = New(cfg, Deps{Logger: quiet(), Keys: []Keys{{Context: h.ctx, Evaluation: h.keys}}})
 	wantError(t, err, ErrConfig, "device d1")
+}
+
+// TestSwappedKeySetIsRefused: evaluation keys that another holder made and signed are
+// whole, and are refused where the holder is pinned: by a check, at the start, and
+// when keys are read again.
+func TestSwappedKeySetIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	export := func(name string) *keyholder.Set {
+		set, err := keyholder.Create(filepath.Join(dir, name, "set"), keyholder.CreateOptions{Params: testHolder(t).ctx.Parameters(), Needs: keyholder.Needs{Rotations: []int{1, 2, 4}}})
+		if err == nil {
+			_, err = set.Export(keyholder.RoleEvaluator, filepath.Join(dir, name, "out"), keyholder.ExportOptions{})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return set
+	}
+	right, wrong := export("right").Manifest(), export("wrong").Manifest()
+	cfg := testConfig(t, prog("p", "mean(x)", map[string]string{"x": "d1/count/temp"}))
+	cfg.KeySets, cfg.SigningKey, cfg.State = []string{filepath.Join(dir, "keys")}, filepath.Join(dir, "signing.key"), filepath.Join(dir, "state")
+	cfg.Keys.Holder = []string{right.Fingerprint()}
+	if err := signer(t, "cloud").Save(cfg.SigningKey); err != nil {
+		t.Fatal(err)
+	}
+	use := func(name string) {
+		if err := errors.Join(os.RemoveAll(cfg.KeySets[0]), os.CopyFS(cfg.KeySets[0], os.DirFS(filepath.Join(dir, name, "out")))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	use("right")
+	if err := CheckFiles(cfg, true); err != nil {
+		t.Fatal(err)
+	}
+	s, err := New(cfg, Deps{Logger: quiet()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	use("wrong")
+	_, err = s.loadKeys(testHolder(t).ctx)
+	wantError(t, err, keyset.ErrHolder, wrong.Fingerprint(), right.Fingerprint())
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_, err = New(cfg, Deps{Logger: quiet()})
+	wantError(t, err, keyset.ErrHolder, wrong.Fingerprint(), right.Fingerprint())
+	wantError(t, CheckFiles(cfg, true), ErrAbsent, keyset.ErrHolder.Error(), "key_sets[0]", "changed the keys on their way")
+	for _, waiver := range []string{config.HolderNone, wrong.Signer} {
+		cfg.Keys.Holder = []string{waiver}
+		if err := CheckFiles(cfg, true); err != nil {
+			t.Errorf("%s: %v", waiver, err)
+		}
+		if got := len(Warnings(cfg)); (got == 1) != (waiver == config.HolderNone) {
+			t.Errorf("%s: %d warnings", waiver, got)
+		}
+	}
 }
 
 func change(path, from, to string) error {

@@ -124,6 +124,9 @@ func New(cfg *config.Evaluator, deps Deps) (*Service, error) {
 			return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 		}
 	}
+	for _, w := range Warnings(cfg) {
+		s.log.Warn(w)
+	}
 	held, all, err := s.holdKeys()
 	if err != nil {
 		return nil, err

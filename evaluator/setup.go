@@ -42,8 +42,12 @@ func (s *Service) holdKeys() ([]transport.KeyRef, []Keys, error) {
 	all := s.deps.Keys
 	if all == nil {
 		contextFor := contexts(s.deps.Context)
+		trust, err := trusted(s.cfg)
+		if err != nil {
+			return nil, nil, err
+		}
 		for _, dir := range s.cfg.KeySets {
-			keys, err := LoadKeys(dir, contextFor)
+			keys, err := LoadKeys(dir, trust, contextFor)
 			if err != nil {
 				return nil, nil, err
 			}

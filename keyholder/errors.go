@@ -1,6 +1,10 @@
 package keyholder
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/hencedge/hencedge/keyset"
+)
 
 // Errors of key sets and results; test with errors.Is. Every class of refused
 // result has its own.
@@ -14,7 +18,7 @@ var (
 	// ErrNoKeySet: the directory holds no key set.
 	ErrNoKeySet = errors.New("keyholder: no key set")
 	// ErrCorrupt: a file of the key set is damaged or does not belong to it.
-	ErrCorrupt = errors.New("keyholder: key set is damaged")
+	ErrCorrupt = keyset.ErrCorrupt
 	// ErrInsecure: keys of insecure parameters are never written.
 	ErrInsecure = errors.New("keyholder: insecure parameters")
 

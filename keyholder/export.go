@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/keyset"
 	"github.com/hencedge/hencedge/transport"
 )
 
@@ -24,15 +24,18 @@ const (
 	RoleEvaluator Role = "evaluator"
 )
 
-// Names of the files that an export adds.
+// Names of files that are the same for every role.
 const (
-	// ManifestFile says what is in an export: keyset.json without what the
+	SecretFile     = keyset.SecretFile
+	PublicFile     = keyset.PublicFile
+	EvaluationFile = keyset.EvaluationFile
+	// ManifestFile says what is in a key set, or in an export: then without what the
 	// role does not need to know.
-	ManifestFile = manifestName
-	// SignedManifestFile is ManifestFile sealed by the holder's key.
-	SignedManifestFile = "keyset.cose"
-	// holderDevice names the holder in the sealed manifest.
-	holderDevice = "keyholder"
+	ManifestFile = keyset.ManifestFile
+	// SignedManifestFile is the ManifestFile of an export, sealed by the holder's key.
+	SignedManifestFile = keyset.SignedManifestFile
+	// holderDevice names the holder in everything that it signs.
+	holderDevice = keyset.HolderName
 )
 
 // ExportOptions refine an export.
@@ -53,6 +56,9 @@ type Exported struct {
 	Epochs []uint32
 	Files  []string // relative to Dir
 	Secret bool     // the secret key is among them
+	// Holder is the fingerprint of the key that signed, for keys.holder of who gets
+	// the export.
+	Holder string
 }
 
 // Export writes to dir what role may hold, and nothing else. dir must be empty
@@ -86,7 +92,7 @@ func (s *Set) Export(role Role, dir string, o ExportOptions) (*Exported, error) 
 	if err := emptyDir(dir); err != nil {
 		return fail(err)
 	}
-	out := &Exported{Role: role, Dir: dir, Secret: o.Symmetric}
+	out := &Exported{Role: role, Dir: dir, Secret: o.Symmetric, Holder: s.manifest.Fingerprint()}
 	m := s.Manifest()
 	m.Epochs = nil
 	for _, e := range epochs {
@@ -99,7 +105,7 @@ func (s *Set) Export(role Role, dir string, o ExportOptions) (*Exported, error) 
 		e.Files = public
 		m.Epochs = append(m.Epochs, e)
 	}
-	b, err := m.encode()
+	b, err := m.Encode()
 	if err != nil {
 		return fail(err)
 	}
@@ -186,78 +192,6 @@ func (s *Set) copyChecked(w io.Writer, e Epoch, name string) error {
 	}
 	if got != e.Files[name] {
 		return fmt.Errorf("%w: %s has SHA-256 %.16s..., the manifest says %.16s...", ErrCorrupt, path, got, e.Files[name])
-	}
-	return nil
-}
-
-// VerifyExport checks an exported directory: the holder's signature over the
-// manifest (by the key that holder, "ed25519:...", names; empty means the one
-// in the manifest, which only shows that nothing is damaged), and the digest of
-// every file that the manifest lists.
-func VerifyExport(dir, holder string) (*Manifest, error) {
-	fail := func(err error) (*Manifest, error) { return nil, fmt.Errorf("verify exported keys in %s: %w", dir, err) }
-	b, err := readPublic(filepath.Join(dir, ManifestFile), maxManifest)
-	if err != nil {
-		return fail(err)
-	}
-	m, err := parseManifest(b)
-	if err != nil {
-		return fail(err)
-	}
-	if holder == "" {
-		holder = m.Signer
-	}
-	pub, err := transport.ParsePublicKey(holder)
-	if err != nil {
-		return fail(err)
-	}
-	p, err := manifestParams(m)
-	if err != nil {
-		return fail(err)
-	}
-	sealed, err := readPublic(filepath.Join(dir, SignedManifestFile), 2*maxManifest)
-	if err != nil {
-		return fail(err)
-	}
-	if err := checkSeal(sealed, b, pub, p); err != nil {
-		return fail(err)
-	}
-	for _, e := range m.Epochs {
-		for name, want := range e.Files {
-			path := filepath.Join(dir, name)
-			if name == EvaluationFile {
-				path = filepath.Join(dir, e.Dir(), name)
-			}
-			if filepath.Base(name) != name {
-				return fail(fmt.Errorf("%w: the manifest lists a file %q", ErrCorrupt, name))
-			}
-			got, err := copyPublic(io.Discard, path)
-			if err != nil {
-				return fail(err)
-			}
-			if got != want {
-				return fail(fmt.Errorf("%w: %s is not the file that was signed", ErrCorrupt, path))
-			}
-		}
-	}
-	return m, nil
-}
-
-func checkSeal(sealed, manifest []byte, pub []byte, p henc.Parameters) error {
-	trust := transport.NewTrustStore()
-	if err := trust.AddDevice(holderDevice, pub); err != nil {
-		return err
-	}
-	v, err := transport.NewVerifier(transport.VerifierOptions{Trust: trust, Kinds: []transport.Kind{transport.KindStatus}, AnyKey: true, AnyParams: true})
-	if err != nil {
-		return err
-	}
-	obj, err := transport.Open(sealed, v)
-	if err != nil {
-		return fmt.Errorf("%w: %s: %w", ErrCorrupt, SignedManifestFile, err)
-	}
-	if string(obj.Body) != string(manifest) || obj.Meta.Params != p.Hash() {
-		return fmt.Errorf("%w: %s is not what %s signs", ErrCorrupt, ManifestFile, SignedManifestFile)
 	}
 	return nil
 }

@@ -8,14 +8,20 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/keyset"
 	"github.com/hencedge/hencedge/transport"
 )
 
 const signerFile = "holder.key"
+
+// What is public about a key set is read by every role; package keyset has it.
+type (
+	Manifest = keyset.Manifest
+	Epoch    = keyset.Epoch
+)
 
 // Set is an opened key set directory.
 type Set struct {
@@ -110,7 +116,7 @@ func (s *Set) populate(o CreateOptions) (err error) {
 		return err
 	}
 	s.manifest = &Manifest{
-		Version: manifestVersion, Params: o.Params.Name(), ParamsHash: hex.EncodeToString(hash[:]),
+		Version: keyset.Version, Params: o.Params.Name(), ParamsHash: hex.EncodeToString(hash[:]),
 		Signer: signer.PublicText(), Created: now, Epochs: []Epoch{e},
 	}
 	return s.save()
@@ -122,7 +128,7 @@ func (s *Set) populate(o CreateOptions) (err error) {
 // this program knows by the name.
 func Open(dir string) (*Set, error) {
 	dir = filepath.Clean(dir)
-	b, err := readPublic(filepath.Join(dir, manifestName), maxManifest)
+	b, err := readPublic(filepath.Join(dir, ManifestFile), keyset.MaxManifest)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("%w in %s: make one with: hencedge keys new --dir %s --params NAME", ErrNoKeySet, dir, dir)
 	}
@@ -135,28 +141,15 @@ func Open(dir string) (*Set, error) {
 	if err := Private(dir); err != nil {
 		return nil, fmt.Errorf("open key set: %w", err)
 	}
-	m, err := parseManifest(b)
+	m, err := keyset.ParseManifest(b)
 	if err != nil {
 		return nil, fmt.Errorf("open key set %s: %w", dir, err)
 	}
-	p, err := manifestParams(m)
+	p, err := m.Parameters()
 	if err != nil {
 		return nil, fmt.Errorf("open key set %s: %w", dir, err)
 	}
 	return &Set{dir: dir, manifest: m, params: p}, nil
-}
-
-// manifestParams are the parameters that m names, if they still are what they
-// were when the keys were made.
-func manifestParams(m *Manifest) (henc.Parameters, error) {
-	p, err := henc.Named(m.Params)
-	if err != nil {
-		return p, fmt.Errorf("%w: %w", ErrCorrupt, err)
-	}
-	if hash := p.Hash(); hex.EncodeToString(hash[:]) != m.ParamsHash {
-		return p, fmt.Errorf("%w: parameters %s have hash %x here, the key set was made for %s", ErrCorrupt, m.Params, hash[:8], m.ParamsHash[:16])
-	}
-	return p, nil
 }
 
 // Dir is the directory of the set.
@@ -232,7 +225,7 @@ func (s *Set) Rotate(o RotateOptions) (Epoch, error) {
 // interrupted rotation may have left.
 func (s *Set) nextEpoch() (uint32, error) {
 	next := s.manifest.Current().Epoch + 1
-	for ; next <= maxEpochs; next++ {
+	for ; next <= keyset.MaxEpochs; next++ {
 		_, err := os.Lstat(filepath.Join(s.dir, Epoch{Epoch: next}.Dir()))
 		if errors.Is(err, fs.ErrNotExist) {
 			return next, nil
@@ -241,25 +234,15 @@ func (s *Set) nextEpoch() (uint32, error) {
 			return 0, err
 		}
 	}
-	return 0, fmt.Errorf("the key set has %d epochs, the most that are allowed; make a new one", maxEpochs)
+	return 0, fmt.Errorf("the key set has %d epochs, the most that are allowed; make a new one", keyset.MaxEpochs)
 }
 
 func (s *Set) save() error {
-	b, err := s.manifest.encode()
+	b, err := s.manifest.Encode()
 	if err != nil {
 		return err
 	}
-	return writeFile(filepath.Join(s.dir, manifestName), b, publicMode)
-}
-
-// epochByID finds the epoch with a key id.
-func (m *Manifest) epochByID(id [16]byte) (Epoch, bool) {
-	text := hex.EncodeToString(id[:])
-	i := slices.IndexFunc(m.Epochs, func(e Epoch) bool { return strings.EqualFold(e.KeyID, text) })
-	if i < 0 {
-		return Epoch{}, false
-	}
-	return m.Epochs[i], true
+	return writeFile(filepath.Join(s.dir, ManifestFile), b, publicMode)
 }
 
 // emptyDir fails with ErrExists unless dir holds nothing but its lock.
@@ -268,7 +251,7 @@ func emptyDir(dir string) error {
 	if err != nil {
 		return err
 	}
-	if _, err := os.Lstat(filepath.Join(dir, manifestName)); err == nil {
+	if _, err := os.Lstat(filepath.Join(dir, ManifestFile)); err == nil {
 		if _, err := os.Lstat(filepath.Join(dir, signerFile)); err != nil {
 			return fmt.Errorf("%w: %s holds an export of a key set; use another directory", ErrExists, dir)
 		}

@@ -216,7 +216,7 @@ func (r *Reader) check(set *Set, obj *transport.Object) error {
 	if !slices.ContainsFunc(r.o.Signers[m.Device], signed) {
 		return fmt.Errorf("%w: %w: the key that signed is not one of evaluator %q", ErrUnknownSigner, transport.ErrUnknownSigner, m.Device)
 	}
-	if e, ok := set.manifest.epochByID(m.KeyID); ok && !e.AcceptUntil.IsZero() && m.End > e.AcceptUntil.UnixNano() {
+	if e, ok := set.manifest.ByID(m.KeyID); ok && !e.AcceptUntil.IsZero() && m.End > e.AcceptUntil.UnixNano() {
 		return fmt.Errorf("%w: %w: epoch %d is accepted for readings until %s, this window ends %s", ErrWrongEpoch, transport.ErrWrongEpoch,
 			e.Epoch, e.AcceptUntil.Format(time.RFC3339), time.Unix(0, m.End).UTC().Format(time.RFC3339))
 	}
@@ -311,7 +311,7 @@ func (r *Reader) key(set *Set, id [16]byte) (*secret.Key, error) {
 	if k, ok := r.keys[id]; ok {
 		return k, nil
 	}
-	e, ok := set.manifest.epochByID(id)
+	e, ok := set.manifest.ByID(id)
 	if !ok {
 		return nil, fmt.Errorf("%w: key %x", ErrWrongKey, id)
 	}

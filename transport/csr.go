@@ -3,10 +3,8 @@ package transport
 import (
 	"crypto/ed25519"
 	"crypto/rand"
-	"crypto/sha256"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"encoding/base64"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -17,13 +15,6 @@ const maxRequest = 16 << 10
 
 // ErrRequest: a certificate request cannot be used to enrol a device.
 var ErrRequest = errors.New("unusable certificate request")
-
-// Fingerprint names a public key to be compared by eye or over the telephone:
-// "SHA256:" and the base64 of its SHA-256 without padding, as OpenSSH writes it.
-func Fingerprint(pub ed25519.PublicKey) string {
-	sum := sha256.Sum256(pub)
-	return "SHA256:" + base64.RawStdEncoding.EncodeToString(sum[:])
-}
 
 // CertificateRequest is a PKCS#10 request (RFC 2986) in PEM for the device called
 // name: its subject's common name is the device, its key is k, and k has signed

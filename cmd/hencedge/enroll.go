@@ -111,9 +111,16 @@ lines for the devices of evaluator.yaml. FILE "-" is standard input.
 The request proves that its sender holds the key, not who the sender is: give the
 fingerprint that the device's operator read to you with --fingerprint, and a
 request with another key is refused.`,
-		Example: "  hencedge evaluator enroll board1.csr --fingerprint SHA256:...",
+		Example: "  hencedge evaluator enroll board1.csr --fingerprint k7qd2-4mzra-xxb3e-jq6hn-2hvwp",
 		Args:    exactArgs("FILE"),
 		RunE: func(_ *cobra.Command, args []string) error {
+			if fingerprint != "" {
+				read, err := transport.ParseFingerprint(fingerprint)
+				if err != nil {
+					return cli.Usagef("--fingerprint: %w", err)
+				}
+				fingerprint = read
+			}
 			text, err := a.readInput(args[0])
 			if err != nil {
 				return err

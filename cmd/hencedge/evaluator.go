@@ -127,6 +127,7 @@ or on another machine.`,
 					writes = append(writes, cfg.Store.Dir)
 				}
 				warnings = append(warnings, serviceWrites(systemd.Evaluator, file, writes...)...)
+				warnings = append(warnings, evaluator.Warnings(cfg)...)
 				if noKeys {
 					_, err = evaluator.Check(cfg)
 				} else {

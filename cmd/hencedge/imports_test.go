@@ -30,10 +30,11 @@ var mayImport = map[string][]string{
 	"henc":             {"cutrantt", "internal/taint"},
 	"internal":         {"config", "transport"},
 	"henc/secret":      {"henc", "cutrantt", "internal/taint"},
-	"agent":            {"internal", "internal/testenv", "config", "transport", "henc", "henc/secret", "cutrantt"},
-	"evaluator":        {"internal", "config", "transport", "henc", "cutrantt"},
-	"keyholder":        {"internal", "config", "transport", "henc", "henc/secret", "cutrantt"},
-	"cmd":              {"internal", "internal/meter", "systemd", "config", "transport", "kernels", "cutrantt", "henc", "henc/secret", "agent", "evaluator", "keyholder"},
+	"keyset":           {"transport", "henc"},
+	"agent":            {"internal", "internal/testenv", "config", "transport", "keyset", "henc", "henc/secret", "cutrantt"},
+	"evaluator":        {"internal", "config", "transport", "keyset", "henc", "cutrantt"},
+	"keyholder":        {"internal", "config", "transport", "keyset", "henc", "henc/secret", "cutrantt"},
+	"cmd":              {"internal", "internal/meter", "systemd", "config", "transport", "kernels", "cutrantt", "henc", "henc/secret", "keyset", "agent", "evaluator", "keyholder"},
 }
 
 // neverLinks lists what a package must not depend on, directly or through
@@ -43,6 +44,7 @@ var neverLinks = map[string][]string{
 	"evaluator":         {"henc/secret"},
 	"evaluator/program": {"henc/secret", "transport"},
 	"henc":              {"henc/secret"},
+	"keyset":            {"henc/secret"},
 	"cmd/hencedge":      {"internal/testenv", "internal/vectors"},
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -17,6 +18,7 @@ import (
 	"github.com/hencedge/hencedge/evaluator"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/keyholder"
+	"github.com/hencedge/hencedge/keyset"
 	"github.com/hencedge/hencedge/transport"
 )
 
@@ -29,7 +31,7 @@ func (a *app) keysCommand() *cobra.Command {
 the secret key (which never leaves it, unless you export it on purpose), the
 public key for agents, and the evaluation keys for evaluators. Rotating adds an
 epoch; results of earlier epochs can still be decrypted.`,
-		a.keysNew(), a.keysShow(), a.keysExport(), a.keysRotate(), a.keysIdentity())
+		a.keysNew(), a.keysShow(), a.keysExport(), a.keysVerify(), a.keysRotate(), a.keysIdentity())
 }
 
 // needsFlags say what evaluation keys are made.
@@ -271,9 +273,81 @@ func (a *app) exported(done *keyholder.Exported) error {
 			Epochs []uint32       `json:"epochs"`
 			Files  []string       `json:"files"`
 			Secret bool           `json:"secret"`
-		}{done.Role, done.Dir, done.Epochs, done.Files, done.Secret})
+			Holder string         `json:"holder"`
+		}{done.Role, done.Dir, done.Epochs, done.Files, done.Secret, done.Holder})
 	}
-	_, err := fmt.Fprintf(a.std.Out, "wrote for %s to %s: %s\n", done.Role, done.Dir, strings.Join(done.Files, ", "))
+	lines := evaluatorLines(done.Dir, done.Holder)
+	if done.Role == keyholder.RoleAgent {
+		lines = agentLines(done.Dir, done.Secret, done.Holder)
+	}
+	_, err := fmt.Fprintf(a.std.Out, "wrote for %s to %s: %s\n\n%s", done.Role, done.Dir, strings.Join(done.Files, ", "), lines)
+	return err
+}
+
+// agentLines are what agent.yaml says of an export in dir.
+func agentLines(dir string, symmetric bool, holder string) string {
+	if symmetric {
+		return fmt.Sprintf("# agent.yaml\nkeys: {mode: symmetric, secret_key: %s, holder: %s}\n", filepath.Join(dir, keyholder.SecretFile), holder)
+	}
+	return fmt.Sprintf("# agent.yaml\nkeys: {public_key: %s, holder: %s}\n", filepath.Join(dir, keyholder.PublicFile), holder)
+}
+
+// evaluatorLines are what evaluator.yaml says of an export in dir.
+func evaluatorLines(dir, holder string) string {
+	return fmt.Sprintf("# evaluator.yaml\nkey_sets: [%s]\nkeys: {holder: %s}\n", dir, holder)
+}
+
+func (a *app) keysVerify() *cobra.Command {
+	var holder string
+	cmd := &cobra.Command{
+		Use:   "verify DIR",
+		Short: "check who signed exported keys, and that nothing was changed",
+		Long: `verify checks a directory that "hencedge keys export" wrote: that the key holder's
+signature is over its manifest, and that every file is the one that was signed.
+
+--holder is the fingerprint that "hencedge keys show" prints at the key holder, or
+the holder's public key, got over another way than the directory itself. Without it
+verify finds damage only: whoever changed the keys on their way can sign their own.`,
+		Example: "  hencedge keys verify for-agents --holder k7qd2-4mzra-xxb3e-jq6hn-2hvwp",
+		Args:    exactArgs("DIR"),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			trust := keyset.Anyone()
+			if holder != "" {
+				var err error
+				if trust, err = keyset.Trusted(holder); err != nil {
+					return usageHint(cmd, fmt.Errorf("--holder: %w", err))
+				}
+			}
+			export, err := keyset.OpenExport(args[0], trust)
+			if err == nil {
+				err = export.Verify()
+			}
+			if err != nil {
+				return fmt.Errorf("%s: %w", args[0], err)
+			}
+			return a.verified(export, holder != "")
+		},
+	}
+	cmd.Flags().StringVar(&holder, "holder", "", "fingerprint or public key of the key holder who must have signed")
+	a.jsonFlag(cmd, "one JSON object")
+	return cmd
+}
+
+func (a *app) verified(export *keyset.Export, pinned bool) error {
+	m := export.Manifest
+	fingerprint := transport.Fingerprint(export.Holder)
+	if a.json {
+		return cli.JSONLine(a.std.Out, struct {
+			Dir    string `json:"dir"`
+			Holder string `json:"holder"`
+			Pinned bool   `json:"pinned"`
+			*keyset.Manifest
+		}{export.Dir, fingerprint, pinned, m})
+	}
+	if !pinned {
+		fmt.Fprintf(a.std.Err, "warning: nothing is damaged; whose keys they are is not checked. Compare %s with the key holder, or give it with --holder\n", fingerprint)
+	}
+	_, err := fmt.Fprintf(a.std.Out, "%s: whole, %s, %d epochs, signed by %s\n", export.Dir, m.Params, len(m.Epochs), fingerprint)
 	return err
 }
 
@@ -284,14 +358,16 @@ func (a *app) describe(set *keyholder.Set) error {
 		return cli.JSONLine(a.std.Out, struct {
 			Dir string `json:"dir"`
 			keyholder.Manifest
-			Current uint32 `json:"current"`
-		}{set.Dir(), m, m.Current().Epoch})
+			Current     uint32 `json:"current"`
+			Fingerprint string `json:"fingerprint"`
+		}{set.Dir(), m, m.Current().Epoch, m.Fingerprint()})
 	}
 	out := a.std.Out
 	fmt.Fprintf(out, "key set     %s\n", set.Dir())
 	fmt.Fprintf(out, "parameters  %s (N = 2^%d, depth %d, log2(QP) = %.0f of at most %d)\n", p.Name(), p.LogN(), p.MaxLevel(), p.LogQP(), p.SecurityBound())
 	fmt.Fprintf(out, "hash        %s\n", m.ParamsHash)
-	fmt.Fprintf(out, "signer      %s\n\n", m.Signer)
+	fmt.Fprintf(out, "signer      %s\n", m.Signer)
+	fmt.Fprintf(out, "fingerprint %s\n\n", m.Fingerprint())
 	t := cli.NewTable(out,
 		cli.Column{Title: "epoch", Right: true}, cli.Column{Title: "key id", Width: 32}, cli.Column{Title: "created", Width: 20},
 		cli.Column{Title: "accepted until", Width: 20}, cli.Column{Title: "public", Width: 9, Right: true},
@@ -310,7 +386,8 @@ func (a *app) describe(set *keyholder.Set) error {
 			return err
 		}
 	}
-	return nil
+	_, err := fmt.Fprintf(out, "\n%s\n%s", agentLines("agent-keys", false, m.Fingerprint()), evaluatorLines("evaluator-keys", m.Fingerprint()))
+	return err
 }
 
 func rotations(e keyholder.Epoch) string {

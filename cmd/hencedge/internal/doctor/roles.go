@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -15,7 +16,9 @@ import (
 	"github.com/hencedge/hencedge/evaluator"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/keyholder"
+	"github.com/hencedge/hencedge/keyset"
 	"github.com/hencedge/hencedge/systemd"
+	"github.com/hencedge/hencedge/transport"
 )
 
 // roles examines the configured roles and what their files point to.
@@ -115,6 +118,7 @@ func agentFiles(cfg *config.Agent, dir string, roots []string) []Check {
 		return append(out, c)
 	}
 	out = append(out, publicKeys(cfg)...)
+	out = append(out, pinnedHolder("key holder of the agent", filepath.Dir(cfg.Keys.PublicKey), cfg.Keys.Holder))
 	dirs := []string{dir, filepath.Dir(cfg.Keys.PublicKey), filepath.Dir(cfg.State), filepath.Dir(cfg.SigningKey)}
 	return append(out, noSecrets("secrets on this board", dirs), nothingToSteal(roots, cfg.SigningKey))
 }
@@ -169,19 +173,41 @@ func publicKey(path, params string) (*henc.PublicKey, error) {
 	return pk, nil
 }
 
+// pinnedHolder checks that an export is whole and signed by the key holder that the
+// configuration names.
+func pinnedHolder(name, dir string, holders ...string) Check {
+	c := Check{Name: name, Status: OK}
+	trust, err := keyset.Trusted(holders...)
+	var export *keyset.Export
+	if err == nil {
+		export, err = keyset.OpenExport(dir, trust)
+	}
+	if err == nil {
+		err = export.Verify()
+	}
+	switch {
+	case errors.Is(err, keyset.ErrNoHolder):
+		c.Status, c.Detail, c.Remedy = Fail, err.Error(), "write keys.holder: the fingerprint that hencedge keys show prints at the key holder"
+	case errors.Is(err, keyset.ErrHolder):
+		c.Status, c.Detail, c.Remedy = Fail, dir+": "+err.Error(), "compare the fingerprint with the key holder: somebody may have changed the keys on their way"
+	case err != nil:
+		c.Status, c.Detail, c.Remedy = Fail, err.Error(), "copy the whole directory again that hencedge keys export wrote"
+	default:
+		m := export.Manifest
+		c.Detail = fmt.Sprintf("%s: %s, %d epochs, signed by %s", dir, m.Params, len(m.Epochs), transport.Fingerprint(export.Holder))
+		if slices.Contains(holders, config.HolderNone) {
+			c.Status, c.Detail, c.Remedy = Warn, c.Detail+", which nobody checks: keys.holder is none", "write that fingerprint there, once the key holder has confirmed it"
+		}
+	}
+	return c
+}
+
 func evaluatorFiles(cfg *config.Evaluator, dir string) []Check {
 	out := []Check{privateFile("evaluator signing key", cfg.SigningKey), writable("evaluator state", cfg.State),
 		disk("disk of the evaluator's state", filepath.Dir(cfg.State), unix.Statfs)}
 	dirs := append([]string{dir}, cfg.KeySets...)
 	for _, d := range cfg.KeySets {
-		c := Check{Name: "evaluation keys", Status: OK}
-		m, err := keyholder.VerifyExport(d, "")
-		if err != nil {
-			c.Status, c.Detail, c.Remedy = Fail, err.Error(), "export again: hencedge keys export --role evaluator"
-		} else {
-			c.Detail = fmt.Sprintf("%s: %s, %d epochs, signed by %s", d, m.Params, len(m.Epochs), m.Signer)
-		}
-		out = append(out, c)
+		out = append(out, pinnedHolder("evaluation keys", d, cfg.Keys.Holder...))
 	}
 	c := Check{Name: "programs", Status: OK}
 	checked, err := evaluator.Check(cfg)

@@ -1,4 +1,4 @@
-package keyholder
+package keyset
 
 import (
 	"bytes"
@@ -9,12 +9,16 @@ import (
 func FuzzParseManifest(f *testing.F) {
 	f.Add([]byte(`{"version":1,"params":"edge12-d1","params_hash":"44ebc3e182a7654b044c8a1ac2e97fedc388cf55f4e5095cd4e2c8aae17b6a05","signer":"ed25519:7pR6r34mZzEWSerxeBGrgkGjo+mGr0+TllMo5s7gIkQ=","created":"2026-11-21T11:49:04Z","epochs":[{"epoch":1,"key_id":"20bc4ede8f91536f5d43f2bf4ad2fb6c","created":"2026-11-21T11:49:04Z","accept_until":"2026-12-21T11:49:04Z","rotations":[1,2],"conjugation":false,"relinearise":false,"public_bytes":44126,"evaluation_bytes":176272,"files":{"public.key":"40ebd351"}}]}`))
 	f.Add([]byte(`{"version":1,"epochs":[]}`))
+	f.Add([]byte(`{"version": 1, "params": "bench-paper16-insecure", "epochs": [{}]}`))
 	f.Add([]byte(`{}`))
 	f.Add([]byte(`null`))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		m, err := parseManifest(b)
+		m, err := ParseManifest(b)
 		if err != nil {
 			return
+		}
+		if p, err := m.Parameters(); err == nil && (p.N() == 0 || p.Insecure()) {
+			t.Fatalf("accepted parameters %q", p.Name())
 		}
 		if m.Current().Epoch == 0 {
 			t.Fatal("an epoch 0 was accepted")
@@ -24,19 +28,19 @@ func FuzzParseManifest(f *testing.F) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got, ok := m.epochByID(id); !ok || got.Epoch != e.Epoch {
+			if got, ok := m.ByID(id); !ok || got.Epoch != e.Epoch {
 				t.Fatalf("epoch %d is found as %d, %v", e.Epoch, got.Epoch, ok)
 			}
 		}
-		first, err := m.encode()
+		first, err := m.Encode()
 		if err != nil {
 			return // a time that JSON cannot write
 		}
-		again, err := parseManifest(first)
+		again, err := ParseManifest(first)
 		if err != nil {
 			t.Fatalf("what was written does not parse: %v\n%s", err, first)
 		}
-		second, err := again.encode()
+		second, err := again.Encode()
 		if err != nil || !bytes.Equal(first, second) {
 			t.Fatalf("written differently: %v\n%s\n%s", err, first, second)
 		}

@@ -1,0 +1,184 @@
+package keyset
+
+import (
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/transport"
+)
+
+const (
+	// SignedManifestFile is the manifest of an export, sealed by the holder's key.
+	SignedManifestFile = "keyset.cose"
+	// HolderName is the sender of everything that a key holder signs.
+	HolderName = "keyholder"
+	// MaxFile bounds a public file of a key set. The evaluation keys of the largest
+	// set with all rotations are the largest.
+	MaxFile = 16 << 30
+)
+
+// Export is an export whose manifest is signed by a trusted holder.
+type Export struct {
+	Dir      string
+	Manifest *Manifest
+	Params   henc.Parameters
+	Holder   ed25519.PublicKey // who signed
+}
+
+// OpenExport reads the manifest of the export in dir and verifies its signature. It
+// fails with ErrHolder when somebody signed who is not trusted, with ErrCorrupt when
+// manifest and signature do not belong together or make no sense, and with the error
+// of a file that cannot be read. Files are verified as they are read.
+func OpenExport(dir string, trust Trust) (*Export, error) {
+	raw, err := readFile(filepath.Join(dir, ManifestFile), MaxManifest)
+	if err != nil {
+		return nil, err
+	}
+	m, err := ParseManifest(raw)
+	if err != nil {
+		return nil, err
+	}
+	holder, err := transport.ParsePublicKey(m.Signer)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: signer: %w", ErrCorrupt, ManifestFile, err)
+	}
+	if err := trust.check(holder); err != nil {
+		return nil, err
+	}
+	params, err := m.Parameters()
+	if err != nil {
+		return nil, err
+	}
+	sealed, err := readFile(filepath.Join(dir, SignedManifestFile), 2*MaxManifest)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkSeal(sealed, raw, holder, params); err != nil {
+		return nil, err
+	}
+	return &Export{Dir: dir, Manifest: m, Params: params, Holder: holder}, nil
+}
+
+// checkSeal verifies that holder signed the manifest.
+func checkSeal(sealed, manifest []byte, holder ed25519.PublicKey, p henc.Parameters) error {
+	trust := transport.NewTrustStore()
+	if err := trust.AddDevice(HolderName, holder); err != nil {
+		return err
+	}
+	v, err := transport.NewVerifier(transport.VerifierOptions{Trust: trust, Kinds: []transport.Kind{transport.KindStatus}, AnyKey: true, AnyParams: true})
+	if err != nil {
+		return err
+	}
+	obj, err := transport.Open(sealed, v)
+	if err != nil {
+		return fmt.Errorf("%w: %s: %w", ErrCorrupt, SignedManifestFile, err)
+	}
+	if string(obj.Body) != string(manifest) || obj.Meta.Params != p.Hash() {
+		return fmt.Errorf("%w: %s is not what %s signs", ErrCorrupt, ManifestFile, SignedManifestFile)
+	}
+	return nil
+}
+
+// Path is where the file called name of an epoch lies.
+func (x *Export) Path(e Epoch, name string) string {
+	if name == EvaluationFile {
+		return filepath.Join(x.Dir, e.Dir(), name)
+	}
+	return filepath.Join(x.Dir, name)
+}
+
+// Read reads a public file of an epoch. It fails with ErrCorrupt when it is not the
+// file that was signed.
+func (x *Export) Read(e Epoch, name string) ([]byte, error) {
+	path := x.Path(e, name)
+	b, err := readFile(path, MaxFile)
+	if err != nil {
+		return nil, err
+	}
+	if sum := sha256.Sum256(b); e.Files[name] != hex.EncodeToString(sum[:]) {
+		return nil, notSigned(path)
+	}
+	return b, nil
+}
+
+// Lists finds the epoch whose file called name has the given content. It fails with
+// ErrCorrupt when there is none: the file is not one that was signed.
+func (x *Export) Lists(name string, content []byte) (Epoch, error) {
+	sum := sha256.Sum256(content)
+	for _, e := range x.Manifest.Epochs {
+		if e.Files[name] == hex.EncodeToString(sum[:]) {
+			return e, nil
+		}
+	}
+	return Epoch{}, notSigned(filepath.Join(x.Dir, name))
+}
+
+// Verify compares every file that the manifest lists with its digest.
+func (x *Export) Verify() error {
+	for _, e := range x.Manifest.Epochs {
+		for name, want := range e.Files {
+			if filepath.Base(name) != name {
+				return fmt.Errorf("%w: the manifest lists a file %q", ErrCorrupt, name)
+			}
+			path := x.Path(e, name)
+			f, _, err := open(path, MaxFile)
+			if err != nil {
+				return err
+			}
+			sum := sha256.New()
+			_, err = io.Copy(sum, f)
+			f.Close()
+			if err != nil {
+				return fmt.Errorf("read %s: %w", path, err)
+			}
+			if hex.EncodeToString(sum.Sum(nil)) != want {
+				return notSigned(path)
+			}
+		}
+	}
+	return nil
+}
+
+func notSigned(path string) error {
+	return fmt.Errorf("%w: %s is not the file that was signed", ErrCorrupt, path)
+}
+
+// open opens a regular file of at most limit bytes.
+func open(path string, limit int64) (*os.File, int64, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, 0, err
+	}
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+	case !info.Mode().IsRegular():
+		err = fmt.Errorf("%w: %s is not a regular file", ErrCorrupt, path)
+	case info.Size() > limit:
+		err = fmt.Errorf("%w: %s has %d bytes, at most %d are expected", ErrCorrupt, path, info.Size(), limit)
+	default:
+		return f, info.Size(), nil
+	}
+	f.Close()
+	return nil, 0, err
+}
+
+// readFile reads a regular file of at most limit bytes.
+func readFile(path string, limit int64) ([]byte, error) {
+	f, size, err := open(path, limit)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b := make([]byte, size)
+	if _, err := io.ReadFull(f, b); err != nil {
+		return nil, fmt.Errorf("read %s: %w", path, err)
+	}
+	return b, nil
+}
