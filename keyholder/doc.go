@@ -16,6 +16,7 @@
 // epoch appears in keyset.json only after all of its files are on disk.
 // Secrets that other users of the machine could read are refused.
 //
-// Receipts tells evaluators with a store which results were read, signed with
-// holder.key, so that they keep each until then.
+// Receipts tells evaluators with a store which results were taken, signed with
+// holder.key, so that they keep each until then. Nothing that leaves the key
+// holder depends on what a result decrypts to; see Watch.
 package keyholder

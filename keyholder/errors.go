@@ -33,6 +33,8 @@ var (
 	ErrUnknownSigner = errors.New("keyholder: result is signed by an unknown signer")
 	// ErrWrongParams: the result was computed under other parameters.
 	ErrWrongParams = errors.New("keyholder: result is of other parameters")
+	// ErrUnread: the result was taken, its evaluator was told so, and it cannot be read.
+	ErrUnread = errors.New("keyholder: result was taken and cannot be read")
 	// ErrNotResult: the object is something else than a result.
 	ErrNotResult = errors.New("keyholder: not a result")
 )

@@ -43,15 +43,17 @@ type Reader struct {
 	ctx  *henc.Context
 	view atomic.Pointer[view]
 
-	mu     sync.Mutex
-	closed bool
-	keys   map[[16]byte]*secret.Key
+	reading sync.Mutex   // of the directory of the key set
+	mu      sync.RWMutex // held for reading while a key is in use
+	closed  bool
+	keys    map[[16]byte]*secret.Key
 }
 
 // view is the key set as it was read last, and who verifies with it.
 type view struct {
-	set  *Set
-	live *transport.Verifier // nil with Archive
+	set    *Set
+	live   *transport.Verifier // takes each result once, unless with Archive
+	stored *transport.Verifier // takes each as often as it comes
 }
 
 // NewReader makes a reader over set. A result of an epoch that set does not know makes
@@ -75,21 +77,19 @@ func NewReader(set *Set, o ReaderOptions) (*Reader, error) {
 
 // look makes the view of a key set.
 func (r *Reader) look(set *Set) (*view, error) {
-	live, err := r.verifier(set)
-	if err != nil {
-		return nil, err
+	stored, err := r.verifier(set, nil)
+	if err != nil || r.o.Archive {
+		return &view{set, stored, stored}, err
 	}
-	if r.o.Archive {
-		live = nil
-	}
-	return &view{set, live}, nil
+	live, err := r.verifier(set, r.o.Replay)
+	return &view{set, live, stored}, err
 }
 
 // refresh reads the directory of the key set again and gives the new view, or nil
 // where nothing has changed since old.
 func (r *Reader) refresh(old *view) (*view, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+	r.reading.Lock()
+	defer r.reading.Unlock()
 	if now := r.view.Load(); now != old {
 		return now, nil
 	}
@@ -116,7 +116,8 @@ func (r *Reader) refresh(old *view) (*view, error) {
 	return v, err
 }
 
-func (r *Reader) verifier(set *Set) (*transport.Verifier, error) {
+// verifier makes a verifier with the keys of set; guard nil takes results again.
+func (r *Reader) verifier(set *Set, guard *transport.ReplayGuard) (*transport.Verifier, error) {
 	if len(r.o.Signers) == 0 {
 		return nil, errors.New("no evaluator is trusted; name its public key")
 	}
@@ -142,16 +143,8 @@ func (r *Reader) verifier(set *Set) (*transport.Verifier, error) {
 	return transport.NewVerifier(transport.VerifierOptions{
 		Trust: trust, Kinds: []transport.Kind{transport.KindResult},
 		Params: [][32]byte{set.params.Hash()}, Keys: refs,
-		Replay: r.replay(), MaxObject: r.o.MaxObject, TopicPrefix: r.o.TopicPrefix, Counters: r.o.Counters,
+		Replay: guard, NoReplay: guard == nil, MaxObject: r.o.MaxObject, TopicPrefix: r.o.TopicPrefix, Counters: r.o.Counters,
 	})
-}
-
-// replay is the guard of the options, which is not for archives.
-func (r *Reader) replay() *transport.ReplayGuard {
-	if r.o.Archive {
-		return nil
-	}
-	return r.o.Replay
 }
 
 // Verify checks a sealed result without decrypting it: signature, signer, key,
@@ -159,28 +152,20 @@ func (r *Reader) replay() *transport.ReplayGuard {
 // arrived, or empty. Every class of refusal has its own error.
 func (r *Reader) Verify(topic string, sealed []byte) (*transport.Object, error) {
 	v := r.view.Load()
-	obj, err := r.verify(v, topic, sealed)
+	obj, err := r.verify(v, v.live, topic, sealed)
 	if errors.Is(err, ErrWrongEpoch) || errors.Is(err, ErrWrongKey) {
 		now, rerr := r.refresh(v)
 		switch {
 		case rerr != nil:
 			return nil, fmt.Errorf("%w; the key set was read again: %w", err, rerr)
 		case now != nil:
-			return r.verify(now, topic, sealed)
+			return r.verify(now, now.live, topic, sealed)
 		}
 	}
 	return obj, err
 }
 
-func (r *Reader) verify(by *view, topic string, sealed []byte) (*transport.Object, error) {
-	v := by.live
-	if v == nil {
-		// A fresh verifier has seen nothing yet, so nothing is a replay.
-		var err error
-		if v, err = r.verifier(by.set); err != nil {
-			return nil, err
-		}
-	}
+func (r *Reader) verify(by *view, v *transport.Verifier, topic string, sealed []byte) (*transport.Object, error) {
 	var obj *transport.Object
 	var err error
 	if topic == "" {
@@ -199,12 +184,35 @@ func (r *Reader) verify(by *view, topic string, sealed []byte) (*transport.Objec
 	return obj, nil
 }
 
-// giveBack makes the number of a result free again that was not read after all, so that
+// take is Verify that also makes sure that the result can be decrypted: all that is
+// decided before its number is spent and its evaluator is told.
+func (r *Reader) take(topic string, sealed []byte) (*transport.Object, error) {
+	obj, err := r.Verify(topic, sealed)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.admit(obj); err != nil {
+		r.giveBack(obj)
+		return nil, err
+	}
+	return obj, nil
+}
+
+// admit makes sure that a verified result can be decrypted.
+func (r *Reader) admit(obj *transport.Object) error {
+	_, release, err := r.use(obj.Meta.KeyID)
+	if err == nil {
+		release()
+	}
+	return err
+}
+
+// giveBack makes the number of a result free again that was not taken after all, so that
 // it can be once the reason is gone: a key set that was not up to date, a key file that
 // could not be read.
 func (r *Reader) giveBack(obj *transport.Object) {
-	if v := r.view.Load(); v.live != nil {
-		v.live.Forget(obj)
+	if !r.o.Archive {
+		r.view.Load().live.Forget(obj)
 	}
 }
 
@@ -235,20 +243,40 @@ func (r *Reader) check(set *Set, obj *transport.Object) error {
 
 // Read verifies and decrypts a sealed result; see Verify.
 func (r *Reader) Read(topic string, sealed []byte) (*Result, error) {
-	obj, err := r.Verify(topic, sealed)
+	obj, err := r.take(topic, sealed)
 	if err != nil {
 		return nil, err
 	}
-	slots, err := r.decrypt(obj)
+	res, err := r.decode(obj, sealed)
 	if err != nil {
 		r.giveBack(obj)
+	}
+	return res, err
+}
+
+// again is Read for a result whose number is spent.
+func (r *Reader) again(sealed []byte) (*Result, error) {
+	v := r.view.Load()
+	obj, err := r.verify(v, v.stored, "", sealed)
+	if err == nil {
+		err = r.admit(obj)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return r.decode(obj, sealed)
+}
+
+// decode decrypts a verified result.
+func (r *Reader) decode(obj *transport.Object, sealed []byte) (*Result, error) {
+	slots, err := r.decrypt(obj)
+	if err != nil {
 		return nil, err
 	}
 	defer clear(slots)
 	m := &obj.Meta
 	values, err := apply(m.Post, slots)
 	if err != nil {
-		r.giveBack(obj)
 		return nil, err
 	}
 	return &Result{
@@ -264,13 +292,11 @@ func (r *Reader) decrypt(obj *transport.Object) ([]float64, error) {
 		return nil, fmt.Errorf("%w: body: %w", ErrTampered, err)
 	}
 	defer r.ctx.Ring().Free(ct.Value)
-	// The lock also keeps Close from wiping a key in use.
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	key, err := r.key(r.view.Load().set, obj.Meta.KeyID)
+	key, release, err := r.use(obj.Meta.KeyID)
 	if err != nil {
 		return nil, err
 	}
+	defer release()
 	slots, err := secret.NewDecryptor(r.ctx, key).DecryptReal(ct)
 	if err != nil {
 		return nil, fmt.Errorf("decrypt result of %s: %w", obj.Meta.Program, err)
@@ -282,13 +308,9 @@ func (r *Reader) decrypt(obj *transport.Object) ([]float64, error) {
 // before the first one: a result that was verified counts as seen, and would be lost
 // by a key that cannot be read. The key of an epoch whose overlap is over may have
 // been taken away.
-func (r *Reader) Load() error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.load(r.view.Load().set)
-}
+func (r *Reader) Load() error { return r.load(r.view.Load().set) }
 
-// load is Load for a key set; r.mu is held.
+// load is Load for a key set.
 func (r *Reader) load(set *Set) error {
 	for _, e := range set.Manifest().Epochs {
 		id, err := e.ID()
@@ -303,10 +325,33 @@ func (r *Reader) load(set *Set) error {
 	return nil
 }
 
-// key loads the secret key of an epoch once; r.mu is held.
+// use is a secret key that stays valid until release is called. It is loaded if it is not
+// there yet. Several may use keys at a time: nobody waits for a decryption.
+func (r *Reader) use(id [16]byte) (k *secret.Key, release func(), err error) {
+	r.mu.RLock()
+	if k := r.keys[id]; k != nil && !r.closed {
+		return k, r.mu.RUnlock, nil
+	}
+	r.mu.RUnlock()
+	if _, err := r.key(r.view.Load().set, id); err != nil {
+		return nil, nil, err
+	}
+	r.mu.RLock()
+	if k = r.keys[id]; k == nil || r.closed {
+		r.mu.RUnlock()
+		return nil, nil, errClosed
+	}
+	return k, r.mu.RUnlock, nil
+}
+
+var errClosed = errors.New("keyholder: reader is closed")
+
+// key loads the secret key of an epoch once.
 func (r *Reader) key(set *Set, id [16]byte) (*secret.Key, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if r.closed {
-		return nil, errors.New("keyholder: reader is closed")
+		return nil, errClosed
 	}
 	if k, ok := r.keys[id]; ok {
 		return k, nil

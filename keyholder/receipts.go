@@ -4,19 +4,24 @@ import (
 	"cmp"
 	"context"
 	"crypto/ed25519"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/hencedge/hencedge/transport"
 )
 
-// Receipts tells evaluators which of their results were read, so that they
-// keep each until then. Give it to Watch.
+// Receipts tells evaluators which of their results were taken, so that they keep each
+// until then. Give it to Watch. What it says, and when, depends on signed headers and a
+// clock alone, never on what a result decrypts to: receipts are signed and published at
+// ticks, by a goroutine that knows nothing of decryption.
 type Receipts struct {
 	key    *transport.SigningKey
 	asks   *transport.Verifier
@@ -24,40 +29,48 @@ type Receipts struct {
 	client transport.Client
 	prefix string
 	log    *slog.Logger
-	store  transport.ReplayStore // nil: nothing is kept over restarts
+	state  string                // empty: nothing is kept over restarts
+	store  transport.ReplayStore // nil without a state
 	guard  *transport.ReplayGuard
-	seen   *seen // of the goroutine of Watch
+	seen   *seen
 
-	refused *transport.Refusals // of results of trusted evaluators
-	strange *transport.Refusals // of others
+	// Of results, by ownName: an evaluator is told of its own results only.
+	refused *transport.Refusals // signed by their evaluator
+	strange *transport.Refusals // by whoever they say
 
-	mu    sync.Mutex
-	known map[[32]byte]bool // results that were read, the newest maxKnown
-	order [][32]byte
-	boot  uint64
-	next  uint64
+	mu      sync.Mutex
+	known   map[[32]byte]bool // results that were taken, the newest maxKnown, by ownName
+	order   [][32]byte
+	boot    uint64
+	next    uint64
+	waiting map[string][]transport.ReceiptItem // for the next tick, by evaluator
+	items   int
 
-	outgoing chan receipt
+	now   func() time.Time
+	ticks <-chan time.Time // when receipts leave; nil: every receiptInterval
 }
 
-type receipt struct {
-	to   string
-	item transport.ReceiptItem
-}
-
-// Bounds of the ids that are remembered.
+// Bounds of what is remembered.
 const (
 	maxKnown   = 1 << 16
 	maxRefused = 4096
+	maxWaiting = 4096 // items of receipts; who misses one asks
 )
+
+// receiptInterval is the time between the ticks at which receipts leave.
+const receiptInterval = 200 * time.Millisecond
+
+// lastWords bounds how long the receipts of the last tick may take.
+const lastWords = 2 * time.Second
 
 // ReceiptOptions of NewReceipts. Client and Evaluators are required.
 type ReceiptOptions struct {
 	Client      transport.Client
 	TopicPrefix string
 	Evaluators  map[string][]ed25519.PublicKey
-	// State is the file that remembers the numbers of results that were read, and
-	// State.results what they were made of; empty: nothing is kept over restarts.
+	// State is the file that remembers the numbers of results that were taken, State.results
+	// what those were made of that were handed on, and the directory State.inbox holds the
+	// others; empty: all of it is in memory, and what waits is lost with the process.
 	State  string
 	Logger *slog.Logger
 }
@@ -66,8 +79,9 @@ type ReceiptOptions struct {
 // to the Reader.
 func NewReceipts(set *Set, o ReceiptOptions) (*Receipts, error) {
 	trust := transport.NewTrustStore()
-	r := &Receipts{client: o.Client, prefix: o.TopicPrefix, log: o.Logger, known: map[[32]byte]bool{}, refused: transport.NewRefusals(maxRefused), strange: transport.NewRefusals(maxRefused), boot: uint64(max(time.Now().UnixNano(), 1)),
-		guard: transport.NewReplayGuard(0), outgoing: make(chan receipt, 256)}
+	r := &Receipts{client: o.Client, prefix: o.TopicPrefix, log: o.Logger, state: o.State, known: map[[32]byte]bool{}, waiting: map[string][]transport.ReceiptItem{},
+		refused: transport.NewRefusals(maxRefused), strange: transport.NewRefusals(maxRefused), guard: transport.NewReplayGuard(0), now: time.Now}
+	r.boot = uint64(max(r.now().UnixNano(), 1))
 	if r.prefix == "" {
 		r.prefix = transport.DefaultPrefix
 	}
@@ -87,7 +101,7 @@ func NewReceipts(set *Set, o ReceiptOptions) (*Receipts, error) {
 		MaxObject: 2 << 20, TopicPrefix: r.prefix})
 	if err == nil && o.State != "" {
 		transport.SweepTemporary(o.State)
-		transport.SweepTemporary(o.State + ".results")
+		transport.SweepTemporary(o.State + seenSuffix)
 		r.store = transport.FileReplayStore(o.State)
 		err = transport.LoadReplay(r.guard, r.store)
 	}
@@ -97,7 +111,7 @@ func NewReceipts(set *Set, o ReceiptOptions) (*Receipts, error) {
 	if err == nil {
 		path := ""
 		if o.State != "" {
-			path = o.State + ".results"
+			path = o.State + seenSuffix
 		}
 		r.seen, err = openSeen(path, maxSeen)
 	}
@@ -119,80 +133,48 @@ func (r *Receipts) Close() {
 	r.seen.close()
 }
 
-// fresh refuses a result whose windows are in an earlier one. Its evaluator is told that
-// it was read, so that it lets go of it.
-func (r *Receipts) fresh(res *Result) error {
-	if !r.seen.has(res) {
+// save puts the numbers of the results that were taken on disk.
+func (r *Receipts) save(ctx context.Context) error {
+	if r.store == nil {
 		return nil
 	}
-	r.taken(res)
-	return fmt.Errorf("%w: %s of %s, boot epoch %d, sequence %d; is the store of the evaluator an old copy?", ErrRepeated, res.Program, res.Evaluator, res.BootEpoch, res.Sequence)
-}
-
-// keep is read, again and again while the disk takes nothing: to end instead would hand
-// the result on once more after the next start.
-func (r *Receipts) keep(ctx context.Context, res *Result) error {
-	for told := false; ; told = true {
-		err := r.read(res)
-		if err == nil || !diskTrouble(err) {
-			return err
-		}
-		if !told {
-			r.log.Error("the state cannot be written; results wait", "error", err)
-		}
-		t := time.NewTimer(diskRetry)
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
-			return err
-		}
-	}
-}
-
-// diskRetry is the delay between attempts to write the state.
-const diskRetry = time.Second
-
-// diskTrouble reports whether a disk takes nothing for now: full, read-only, failing.
-func diskTrouble(err error) bool {
-	for _, e := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EIO} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
-}
-
-// read notes a result that was handed on and queues its receipt.
-func (r *Receipts) read(res *Result) error {
-	if err := r.seen.add(res); err != nil {
+	err := persist(ctx, r.log, func() error { return transport.SaveReplay(r.guard, r.store) })
+	if err != nil {
 		return fmt.Errorf("receipts: %w", err)
 	}
-	if r.store != nil {
-		if err := transport.SaveReplay(r.guard, r.store); err != nil {
-			return fmt.Errorf("receipts: %w", err)
-		}
-	}
-	r.taken(res)
 	return nil
 }
 
-// taken queues the receipt of a result, and remembers it for who misses that and asks.
-func (r *Receipts) taken(res *Result) {
+// ownName is the name of an object of an evaluator, in what is remembered.
+func ownName(evaluator string, object [32]byte) [32]byte {
+	return sha256.Sum256(append(append([]byte(evaluator), 0), object[:]...))
+}
+
+// remember notes that a result was taken, for who asks.
+func (r *Receipts) remember(evaluator string, object [32]byte) {
+	key := ownName(evaluator, object)
 	r.mu.Lock()
-	r.known[res.ID] = true
-	r.order = append(r.order, res.ID)
+	defer r.mu.Unlock()
+	if r.known[key] {
+		return
+	}
+	r.known[key] = true
+	r.order = append(r.order, key)
 	if len(r.order) > maxKnown {
 		delete(r.known, r.order[0])
 		r.order = r.order[1:]
 	}
-	r.mu.Unlock()
-	r.answer(res.Evaluator, transport.ReceiptItem{Object: res.ID, Outcome: transport.Taken})
 }
 
-// refuse answers for a result that came again or cannot be read, so that its evaluator
-// does not wait for a receipt, and with it every later result of the program. The one
-// that failed for want of something here, such as a key that a copy of the key set has
+// taken queues the receipt of a result, and remembers it for who misses that and asks.
+func (r *Receipts) taken(evaluator string, object [32]byte) {
+	r.remember(evaluator, object)
+	r.answer(evaluator, transport.ReceiptItem{Object: object, Outcome: transport.Taken})
+}
+
+// refuse answers for a result that came again or whose header is not acceptable, so that
+// its evaluator does not wait for a receipt, and with it every later result of the program.
+// One that failed for want of something here, such as a key that a copy of the key set has
 // not got yet, may come once more.
 func (r *Receipts) refuse(topic string, sealed []byte, err error, receiver *transport.Receiver) {
 	switch {
@@ -200,17 +182,18 @@ func (r *Receipts) refuse(topic string, sealed []byte, err error, receiver *tran
 		return
 	case errors.Is(err, transport.ErrWrongTopic): // anybody can send it there
 		return
-	case !authentic(err): // who asks about it has it: results signed with the key before, for example
-		r.strange.Add(transport.ObjectID(sealed), transport.Refusal{Reason: Class(err), Detail: transport.Detail(err.Error())})
-		return
 	}
 	m, perr := transport.PeekMeta(sealed)
 	if perr != nil {
 		return
 	}
+	if !authentic(err) { // who asks about it has it: results signed with the key before, for example
+		r.strange.Add(ownName(m.Device, transport.ObjectID(sealed)), transport.Refusal{Reason: Class(err), Detail: transport.Detail(err.Error())})
+		return
+	}
 	it := transport.ReceiptItem{Object: transport.ObjectID(sealed), Outcome: transport.Refused, Reason: Class(err), Detail: transport.Detail(err.Error())}
 	switch {
-	case errors.Is(err, transport.ErrReplayed) && r.has(it.Object):
+	case errors.Is(err, transport.ErrReplayed) && r.has(m.Device, it.Object):
 		it.Outcome, it.Reason, it.Detail = transport.Taken, "", ""
 	case errors.Is(err, transport.ErrWrongKey):
 		it.Reason = transport.Reason(transport.ErrWrongKey)
@@ -219,7 +202,7 @@ func (r *Receipts) refuse(topic string, sealed []byte, err error, receiver *tran
 		it.Detail = "" // an error of this machine
 		receiver.Forget(topic, it.Object)
 	default:
-		r.refused.Add(it.Object, transport.Refusal{Reason: it.Reason, Detail: it.Detail})
+		r.refused.Add(ownName(m.Device, it.Object), transport.Refusal{Reason: it.Reason, Detail: it.Detail})
 	}
 	r.answer(m.Device, it)
 }
@@ -235,27 +218,31 @@ func authentic(err error) bool {
 	return true
 }
 
-func (r *Receipts) has(id [32]byte) bool {
+func (r *Receipts) has(evaluator string, object [32]byte) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.known[id]
+	return r.known[ownName(evaluator, object)]
 }
 
+// answer queues an item for the next tick.
 func (r *Receipts) answer(to string, it transport.ReceiptItem) {
-	select {
-	case r.outgoing <- receipt{to, it}:
-	default: // who misses it asks
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.items >= maxWaiting {
+		return // who misses it asks
 	}
+	r.waiting[to] = append(r.waiting[to], it)
+	r.items++
 }
 
 // listen subscribes to the questions of the evaluators.
-func (r *Receipts) listen(ctx context.Context, receiver *transport.Receiver) error {
+func (r *Receipts) listen(ctx context.Context, o *WatchOptions, receiver *transport.Receiver) error {
 	for _, name := range r.names {
 		err := r.client.Subscribe(ctx, transport.AskTopic(r.prefix, name), func(d transport.Delivery) {
 			if d.Ack != nil {
 				defer d.Ack()
 			}
-			if err := r.ask(d, receiver); err != nil {
+			if err := r.ask(d, o, receiver); err != nil {
 				r.log.Warn("a question is not answered", "topic", d.Topic, "reason", transport.Reason(err), "error", err)
 			}
 		})
@@ -266,8 +253,9 @@ func (r *Receipts) listen(ctx context.Context, receiver *transport.Receiver) err
 	return nil
 }
 
-// ask answers a question.
-func (r *Receipts) ask(d transport.Delivery, receiver *transport.Receiver) error {
+// ask answers a question. An evaluator may ask about its own results only: about topics
+// of results, and of what is remembered it learns what has its own name.
+func (r *Receipts) ask(d transport.Delivery, o *WatchOptions, receiver *transport.Receiver) error {
 	sealed, err := transport.ReadWhole(d.Payload, 2<<20)
 	if err != nil {
 		return err
@@ -280,34 +268,62 @@ func (r *Receipts) ask(d transport.Delivery, receiver *transport.Receiver) error
 	if err != nil {
 		return err
 	}
+	who := obj.Meta.Device
 	for _, it := range a.Items {
+		if !strings.HasPrefix(it.Topic, transport.ResultTopic(r.prefix, "")) && !slices.Contains(o.Topics, it.Topic) {
+			return fmt.Errorf("%w: %q asks about %q, which is no topic of its results", transport.ErrWrongTopic, who, it.Topic)
+		}
+	}
+	for _, it := range a.Items {
+		key := ownName(who, it.Object)
 		out := transport.ReceiptItem{Object: it.Object, Outcome: transport.Taken}
-		switch why := cmp.Or(r.refused.Get(it.Object), r.strange.Get(it.Object)); {
-		case r.has(it.Object):
+		switch why := cmp.Or(r.refused.Get(key), r.strange.Get(key)); {
+		case r.has(who, it.Object):
 		case why.Reason != "":
 			out.Outcome, out.Reason, out.Detail = transport.Refused, why.Reason, why.Detail
 		default:
 			out = receiver.Progress(it.Topic, it.Object, it.Total, it.Size)
 		}
-		r.answer(obj.Meta.Device, out)
+		r.answer(who, out)
 	}
 	return nil
 }
 
-// send signs and publishes receipts until ctx ends.
+// send publishes what waits at every tick until ctx ends, and once more then.
 func (r *Receipts) send(ctx context.Context) {
-	for {
+	ticks := r.ticks
+	if ticks == nil {
+		t := time.NewTicker(receiptInterval)
+		defer t.Stop()
+		ticks = t.C
+	}
+	for ctx.Err() == nil {
 		select {
-		case m := <-r.outgoing:
-			payload, err := transport.SealReceipt(transport.Receipt{To: m.to, Items: []transport.ReceiptItem{m.item}}, holderDevice, r.key, time.Now(), r.number)
-			if err == nil {
-				err = r.client.Publish(ctx, transport.ReceiptTopic(r.prefix, m.to), payload, false)
-			}
-			if err != nil && ctx.Err() == nil {
-				r.log.Warn("a receipt was not sent; the evaluator will ask", "evaluator", m.to, "error", err)
-			}
+		case <-ticks:
+			r.flush(ctx)
 		case <-ctx.Done():
-			return
+		}
+	}
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
+	defer cancel()
+	r.flush(last)
+}
+
+// flush signs and publishes what waits, evaluator by evaluator.
+func (r *Receipts) flush(ctx context.Context) {
+	r.mu.Lock()
+	waiting := r.waiting
+	r.waiting, r.items = map[string][]transport.ReceiptItem{}, 0
+	r.mu.Unlock()
+	for _, to := range slices.Sorted(maps.Keys(waiting)) {
+		for items := range slices.Chunk(waiting[to], transport.MaxReceiptItems) {
+			payload, err := transport.SealReceipt(transport.Receipt{To: to, Items: items}, holderDevice, r.key, r.now(), r.number)
+			if err == nil {
+				err = r.client.Publish(ctx, transport.ReceiptTopic(r.prefix, to), payload, false)
+			}
+			if err != nil {
+				r.log.Warn("a receipt was not sent; the evaluator will ask", "evaluator", to, "error", err)
+			}
 		}
 	}
 }

@@ -93,7 +93,20 @@ func apply(post *transport.Post, slots []float64) ([]float64, error) {
 // number, for "results decrypt" and "results verify". Storing it again replaces
 // it by the same bytes.
 func (r *Result) Save(dir string) (path string, err error) {
-	// Names from a verified header hold no path separator.
-	path = filepath.Join(dir, fmt.Sprintf("%s-%s-%d-%d.cose", r.Program, r.Evaluator, r.BootEpoch, r.Sequence))
+	m := transport.Meta{Program: r.Program, Device: r.Evaluator, BootEpoch: r.BootEpoch, Sequence: r.Sequence}
+	path = filepath.Join(dir, resultName(&m))
 	return path, writeFile(path, r.Sealed, publicMode)
+}
+
+const resultSuffix = ".cose"
+
+// resultName is the file name of a stored result. Names from a verified header hold no
+// path separator.
+func resultName(m *transport.Meta) string {
+	return fmt.Sprintf("%s-%s-%d-%d%s", m.Program, m.Device, m.BootEpoch, m.Sequence, resultSuffix)
+}
+
+// made is what a result was made of, for seen.
+func (r *Result) made() *transport.Meta {
+	return &transport.Meta{Device: r.Evaluator, Program: r.Program, Inputs: r.Inputs}
 }

@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"sync"
 
 	"github.com/hencedge/hencedge/transport"
 )
@@ -19,17 +20,20 @@ import (
 // what it has delivered, under new numbers.
 var ErrRepeated = errors.New("keyholder: these windows are in an earlier result of the program")
 
-// seen remembers the newest results that were read by what they were made of: evaluator,
-// program and windows. It is a file of records of 20 bytes, the start of a SHA-256 and a
+// seen remembers the newest results that were handed on, and those that wait for it, by what
+// they were made of: evaluator, program and windows. It is a file of records of 20 bytes, the start of a SHA-256 and a
 // CRC-32C, that grows at its end; it is written anew when it has become long. Damaged
-// records, and a torn one at the end, count as forgotten.
+// records, and a torn one at the end, count as forgotten. One goroutine at a time calls add.
 type seen struct {
 	path  string // empty: nothing is kept over restarts
 	file  *os.File
 	long  int64 // size from which the file is written anew
 	limit int
-	set   map[[16]byte]bool
-	order [][16]byte
+
+	mu      sync.Mutex
+	set     map[[16]byte]bool
+	order   [][16]byte
+	waiting map[[16]byte]bool // taken, and not handed on yet; not in the file
 }
 
 const (
@@ -40,7 +44,7 @@ const (
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 func openSeen(path string, limit int) (*seen, error) {
-	s := &seen{path: path, limit: limit, set: map[[16]byte]bool{}}
+	s := &seen{path: path, limit: limit, set: map[[16]byte]bool{}, waiting: map[[16]byte]bool{}}
 	if path == "" {
 		return s, nil
 	}
@@ -102,6 +106,8 @@ func (s *seen) shorten() error {
 }
 
 func (s *seen) encode() (b []byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	for i := range s.order {
 		b = appendSeen(b, s.order[i])
 	}
@@ -114,11 +120,11 @@ func appendSeen(b []byte, key [16]byte) []byte {
 }
 
 // seenKey names what a result was made of; ok is false for one that does not tell.
-func seenKey(r *Result) (key [16]byte, ok bool) {
-	inputs := slices.Clone(r.Inputs)
+func seenKey(m *transport.Meta) (key [16]byte, ok bool) {
+	inputs := slices.Clone(m.Inputs)
 	slices.SortFunc(inputs, func(a, b [32]byte) int { return bytes.Compare(a[:], b[:]) })
 	h := sha256.New()
-	fmt.Fprintf(h, "%d:%s%d:%s", len(r.Evaluator), r.Evaluator, len(r.Program), r.Program)
+	fmt.Fprintf(h, "%d:%s%d:%s", len(m.Device), m.Device, len(m.Program), m.Program)
 	for i := range inputs {
 		h.Write(inputs[i][:])
 	}
@@ -126,6 +132,9 @@ func seenKey(r *Result) (key [16]byte, ok bool) {
 }
 
 func (s *seen) remember(key [16]byte) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.waiting, key)
 	if s.set[key] {
 		return
 	}
@@ -136,16 +145,40 @@ func (s *seen) remember(key [16]byte) {
 	}
 }
 
-// has reports whether a result was read before under another number.
-func (s *seen) has(r *Result) bool {
-	key, ok := seenKey(r)
-	return ok && s.set[key]
+// has reports whether a result of the same windows was handed on, or waits for it.
+func (s *seen) has(m *transport.Meta) bool {
+	key, ok := seenKey(m)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return ok && (s.set[key] || s.waiting[key])
 }
 
-// add remembers a result and returns when that is on disk.
-func (s *seen) add(r *Result) error {
-	key, ok := seenKey(r)
-	if !ok || s.set[key] {
+// hold notes that a result waits; release and add end that.
+func (s *seen) hold(m *transport.Meta) {
+	if key, ok := seenKey(m); ok {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.waiting[key] = true
+	}
+}
+
+func (s *seen) release(m *transport.Meta) {
+	key, _ := seenKey(m)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.waiting, key)
+}
+
+func (s *seen) known(key [16]byte) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.set[key]
+}
+
+// add remembers a result that was handed on and returns when that is on disk.
+func (s *seen) add(m *transport.Meta) error {
+	key, ok := seenKey(m)
+	if !ok || s.known(key) {
 		return nil
 	}
 	if s.file != nil {

@@ -8,10 +8,11 @@ import (
 	"testing"
 
 	"github.com/hencedge/hencedge/internal/testenv"
+	"github.com/hencedge/hencedge/transport"
 )
 
-func madeOf(program string, inputs ...byte) *Result {
-	r := &Result{Evaluator: "cloud", Program: program}
+func madeOf(program string, inputs ...byte) *transport.Meta {
+	r := &transport.Meta{Device: "cloud", Program: program}
 	for _, i := range inputs {
 		r.Inputs = append(r.Inputs, [32]byte{i})
 	}
@@ -32,7 +33,7 @@ func TestSeen(t *testing.T) {
 		t.Cleanup(s.close)
 		return s
 	}
-	add := func(s *seen, r *Result) {
+	add := func(s *seen, r *transport.Meta) {
 		t.Helper()
 		if err := s.add(r); err != nil {
 			t.Fatal(err)
@@ -43,15 +44,15 @@ func TestSeen(t *testing.T) {
 	add(s, madeOf("a", 3))
 	add(s, madeOf("none"))
 	other := madeOf("a", 3)
-	other.Evaluator = "cloud2"
+	other.Device = "cloud2"
 	check := func(when string, s *seen) {
 		t.Helper()
 		for _, c := range []struct {
-			r    *Result
+			r    *transport.Meta
 			want bool
 		}{{madeOf("a", 1, 2), true}, {madeOf("a", 2, 1), true}, {madeOf("a", 3), true}, {madeOf("a", 1), false}, {madeOf("b", 3), false}, {other, false}, {madeOf("none"), false}} {
 			if got := s.has(c.r); got != c.want {
-				t.Errorf("%s: %s of %d inputs by %s: %v", when, c.r.Program, len(c.r.Inputs), c.r.Evaluator, got)
+				t.Errorf("%s: %s of %d inputs by %s: %v", when, c.r.Program, len(c.r.Inputs), c.r.Device, got)
 			}
 		}
 	}

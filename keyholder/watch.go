@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 
 	"github.com/hencedge/hencedge/transport"
+	"github.com/hencedge/hencedge/transport/spool"
 )
 
 // WatchOptions say what Watch follows and whom it tells. Client is required.
@@ -16,17 +18,20 @@ type WatchOptions struct {
 	Programs    []string         // programs to follow; empty: all
 	Topics      []string         // further topics, for programs with a topic of their own
 	Limits      transport.Limits // bounds of reassembly
-	Receipts    *Receipts        // tells evaluators what was read; may be nil
+	Receipts    *Receipts        // tells evaluators what was taken; may be nil
+	Count       int              // results after which Watch ends; 0: it goes on
 	// OnReady is called once the broker has granted the subscriptions.
 	OnReady func()
 	// OnResult gets every result that was read, in order; an error ends Watch.
-	// OnRefused gets every object that was refused. All may be nil. They are
-	// called from one goroutine.
+	// OnUnread gets results that were taken and cannot be read; nobody else learns of
+	// them. Both are called from one goroutine, OnRefused, which gets every object that was
+	// refused, from another. All may be nil.
 	OnResult  func(*Result) error
+	OnUnread  func(topic string, err error)
 	OnRefused func(topic string, err error)
 }
 
-// backlog bounds the complete objects that wait for decryption.
+// backlog bounds the complete objects that wait to be taken.
 const backlog = 64
 
 type staged struct {
@@ -37,108 +42,61 @@ type staged struct {
 // Watch reads results as they arrive until ctx ends, which is no error. Objects
 // that cannot be read are reported and do not disturb later ones. It begins with
 // Reader.Load.
+//
+// It has two halves, so that nobody can learn from outside what a result decrypts to. One
+// checks signed headers, puts results into an inbox and answers for them. The other
+// decrypts what is in the inbox and hands it on. Nothing goes from the second to the first
+// but the room that it makes.
 func Watch(ctx context.Context, r *Reader, o WatchOptions) error {
 	if o.Client == nil {
 		return errors.New("watch results: no client")
 	}
-	if err := r.Load(); err != nil {
+	w, err := newWatch(r, o)
+	if err != nil {
 		return fmt.Errorf("watch results: %w", err)
 	}
-	if o.TopicPrefix == "" {
-		o.TopicPrefix = transport.DefaultPrefix
-	}
+	defer w.inbox.close()
 	ctx, stop := context.WithCancel(ctx)
+	var halves sync.WaitGroup
+	defer halves.Wait()
 	defer stop()
-	queue := make(chan staged, backlog)
-	receiver := transport.NewReceiver(o.Limits, func(topic string, sealed []byte) error {
-		select {
-		case queue <- staged{topic, sealed}:
+	if err := w.listen(ctx); err != nil {
+		if ctx.Err() != nil {
 			return nil
-		case <-ctx.Done():
-			return ctx.Err()
 		}
-	})
-	refused := make(chan refusal, backlog)
-	own := map[string]bool{}
-	for _, t := range o.Topics {
-		own[t] = true
-	}
-	filters := o.Topics
-	for _, p := range o.Programs {
-		if err := transport.CheckName(p); err != nil {
-			return fmt.Errorf("watch results: program: %w", err)
-		}
-		filters = append(filters[:len(filters):len(filters)], transport.ResultTopic(o.TopicPrefix, p))
-	}
-	if len(o.Programs) == 0 {
-		filters = append(filters[:len(filters):len(filters)], transport.ResultFilter(o.TopicPrefix))
-	}
-	handle := func(d transport.Delivery) {
-		if err := receiver.Feed(d.Topic, d.Payload); err != nil {
-			select {
-			case refused <- refusal{d.Topic, err}:
-			default: // a flood of bad chunks is counted by the receiver, not reported one by one
-			}
-		}
-		d.Ack()
-	}
-	for _, f := range filters {
-		if err := o.Client.Subscribe(ctx, f, handle); err != nil {
-			if ctx.Err() != nil {
-				return nil
-			}
-			return fmt.Errorf("watch results: subscribe %s: %w", f, err)
-		}
+		return fmt.Errorf("watch results: %w", err)
 	}
 	if o.Receipts != nil {
-		if err := o.Receipts.listen(ctx, receiver); err != nil {
-			if ctx.Err() != nil {
-				return nil
-			}
-			return fmt.Errorf("watch results: %w", err)
-		}
-		var sending sync.WaitGroup
-		defer sending.Wait()
-		defer stop()
-		sending.Go(func() { o.Receipts.send(ctx) })
+		halves.Go(func() { o.Receipts.send(ctx) })
 	}
 	if o.OnReady != nil {
 		o.OnReady()
 	}
-	for ctx.Err() == nil { // what waits then was not read, and gets no receipt
-		select {
-		case <-ctx.Done():
-		case f := <-refused:
-			o.refuse(f.topic, f.err)
-		case s := <-queue:
-			topic := s.topic
-			if own[topic] {
-				topic = "" // a topic of its own is not bound to the program's name
-			}
-			res, err := r.Read(topic, s.sealed)
-			if err == nil && o.Receipts != nil {
-				err = o.Receipts.fresh(res)
-			}
-			if err != nil {
-				if o.Receipts != nil {
-					o.Receipts.refuse(s.topic, s.sealed, err, receiver)
-				}
-				o.refuse(s.topic, err)
-				continue
-			}
-			if o.OnResult != nil {
-				if err := o.OnResult(res); err != nil {
-					return err
-				}
-			}
-			if o.Receipts != nil {
-				if err := o.Receipts.keep(ctx, res); err != nil {
-					return err
-				}
-			}
+	failed := make(chan error, 1)
+	halves.Go(func() {
+		if err := w.takeAll(ctx); err != nil {
+			failed <- err
+			stop()
 		}
-	}
-	return nil
+	})
+	err = w.readAll(ctx)
+	stop()
+	halves.Wait()
+	close(failed)
+	return errors.Join(err, <-failed)
+}
+
+// watch is a running Watch.
+type watch struct {
+	r        *Reader
+	o        WatchOptions
+	log      *slog.Logger
+	inbox    *inbox
+	receiver *transport.Receiver
+	queue    chan staged
+	refused  chan refusal
+	own      map[string]bool // topics that are not bound to the program's name
+	taken    int             // results in the inbox, now or earlier
 }
 
 type refusal struct {
@@ -146,8 +104,213 @@ type refusal struct {
 	err   error
 }
 
-func (o *WatchOptions) refuse(topic string, err error) {
-	if o.OnRefused != nil {
-		o.OnRefused(topic, err)
+// newWatch loads the keys and what an earlier process has taken.
+func newWatch(r *Reader, o WatchOptions) (*watch, error) {
+	if err := r.Load(); err != nil {
+		return nil, err
+	}
+	if o.TopicPrefix == "" {
+		o.TopicPrefix = transport.DefaultPrefix
+	}
+	w := &watch{r: r, o: o, log: slog.Default(), queue: make(chan staged, backlog), refused: make(chan refusal, backlog), own: map[string]bool{}}
+	for _, t := range o.Topics {
+		w.own[t] = true
+	}
+	path, s := "", (*seen)(nil)
+	if o.Receipts != nil {
+		path, s, w.log = o.Receipts.state, o.Receipts.seen, o.Receipts.log
+	} else {
+		s, _ = openSeen("", maxSeen) // fails with files only
+	}
+	var err error
+	if w.inbox, err = openInbox(path, o.Limits.MaxObject, s, w.log); err != nil {
+		return nil, err
+	}
+	err = w.inbox.recover(func(m *transport.Meta, sealed []byte) {
+		w.taken++
+		_, _ = transport.Open(sealed, r.view.Load().live) // spends its number, where that was not saved
+		if o.Receipts != nil {
+			o.Receipts.remember(m.Device, transport.ObjectID(sealed))
+		}
+	})
+	if err != nil {
+		w.inbox.close()
+	}
+	return w, err
+}
+
+// filters are the topics to subscribe to.
+func (w *watch) filters() ([]string, error) {
+	filters := w.o.Topics[:len(w.o.Topics):len(w.o.Topics)]
+	for _, p := range w.o.Programs {
+		if err := transport.CheckName(p); err != nil {
+			return nil, fmt.Errorf("program: %w", err)
+		}
+		filters = append(filters, transport.ResultTopic(w.o.TopicPrefix, p))
+	}
+	if len(w.o.Programs) == 0 {
+		filters = append(filters, transport.ResultFilter(w.o.TopicPrefix))
+	}
+	return filters, nil
+}
+
+// listen subscribes to results and to the questions of evaluators.
+func (w *watch) listen(ctx context.Context) error {
+	w.receiver = transport.NewReceiver(w.o.Limits, func(topic string, sealed []byte) error {
+		select {
+		case w.queue <- staged{topic, sealed}:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	})
+	filters, err := w.filters()
+	if err != nil {
+		return err
+	}
+	for _, f := range filters {
+		if err := w.o.Client.Subscribe(ctx, f, w.handle); err != nil {
+			return fmt.Errorf("subscribe %s: %w", f, err)
+		}
+	}
+	if w.o.Receipts != nil {
+		return w.o.Receipts.listen(ctx, &w.o, w.receiver)
+	}
+	return nil
+}
+
+func (w *watch) handle(d transport.Delivery) {
+	if err := w.receiver.Feed(d.Topic, d.Payload); err != nil {
+		select {
+		case w.refused <- refusal{d.Topic, err}:
+		default: // a flood of bad chunks is counted by the receiver, not reported one by one
+		}
+	}
+	d.Ack()
+}
+
+// takeAll is the first half. What waits when ctx ends was not taken, and gets no receipt.
+func (w *watch) takeAll(ctx context.Context) error {
+	for ctx.Err() == nil && (w.o.Count <= 0 || w.taken < w.o.Count) {
+		select {
+		case <-ctx.Done():
+		case f := <-w.refused:
+			w.refuse(f.topic, f.err)
+		case s := <-w.queue:
+			if err := w.take(ctx, s); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// take decides about one object by its signed header. An error ends Watch.
+func (w *watch) take(ctx context.Context, s staged) error {
+	topic := s.topic
+	if w.own[topic] {
+		topic = ""
+	}
+	obj, err := w.r.take(topic, s.sealed)
+	if err == nil && w.inbox.seen.has(&obj.Meta) {
+		m := &obj.Meta
+		err = fmt.Errorf("%w: %s of %s, boot epoch %d, sequence %d; is the store of the evaluator an old copy?", ErrRepeated, m.Program, m.Device, m.BootEpoch, m.Sequence)
+		if w.o.Receipts != nil {
+			w.o.Receipts.taken(m.Device, obj.ID) // so that its evaluator lets go of it
+		}
+	}
+	if err != nil {
+		if w.o.Receipts != nil {
+			w.o.Receipts.refuse(s.topic, s.sealed, err, w.receiver)
+		}
+		w.refuse(s.topic, err)
+		return nil
+	}
+	if err := w.inbox.put(ctx, &obj.Meta, s.topic, s.sealed); err != nil {
+		w.r.giveBack(obj)
+		w.receiver.Forget(s.topic, obj.ID)
+		if ctx.Err() != nil {
+			return nil
+		}
+		return fmt.Errorf("watch results: %w", err)
+	}
+	w.taken++
+	if w.o.Receipts == nil {
+		return nil
+	}
+	if err := w.o.Receipts.save(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
+	w.o.Receipts.taken(obj.Meta.Device, obj.ID)
+	return nil
+}
+
+// readAll is the second half.
+func (w *watch) readAll(ctx context.Context) error {
+	for n := 0; w.o.Count <= 0 || n < w.o.Count; {
+		l := w.inbox.next(ctx)
+		if l == nil {
+			return nil
+		}
+		read, err := w.read(ctx, l)
+		if err != nil {
+			return err
+		}
+		if read {
+			n++
+		}
+	}
+	return nil
+}
+
+// read decrypts one result and hands it on. It reports whether there was something to hand
+// on; an error ends Watch, and the result stays in the inbox.
+func (w *watch) read(ctx context.Context, l *spool.Lease) (bool, error) {
+	sealed, err := l.Sealed()
+	if errors.Is(err, spool.ErrDamaged) {
+		w.unread(l.Topic, fmt.Errorf("inbox of results: %w", err))
+		return true, nil
+	}
+	if err != nil {
+		l.Return(diskRetry)
+		w.log.Error("the inbox cannot be read", "error", err)
+		return false, nil
+	}
+	res, err := w.r.again(sealed)
+	if err != nil {
+		if ctx.Err() != nil { // for want of its keys, perhaps
+			l.Return(0)
+			return false, nil
+		}
+		w.inbox.setAside(l, sealed)
+		w.unread(l.Topic, err)
+		return true, nil
+	}
+	if w.o.OnResult != nil {
+		if err := w.o.OnResult(res); err != nil {
+			l.Return(0)
+			return false, err
+		}
+	}
+	if err := persist(ctx, w.log, func() error { return w.inbox.seen.add(res.made()) }); err != nil {
+		l.Return(0)
+		return false, err
+	}
+	l.Done()
+	return true, nil
+}
+
+func (w *watch) refuse(topic string, err error) {
+	if w.o.OnRefused != nil {
+		w.o.OnRefused(topic, err)
+	}
+}
+
+func (w *watch) unread(topic string, err error) {
+	if w.o.OnUnread != nil {
+		w.o.OnUnread(topic, fmt.Errorf("%w: %w", ErrUnread, err))
 	}
 }

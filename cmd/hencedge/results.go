@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"crypto/ed25519"
 	"errors"
 	"fmt"
@@ -213,11 +212,10 @@ func (a *app) watch(cmd *cobra.Command, f *holderFlags, w watchFlags) error {
 	if err != nil {
 		return err
 	}
-	ctx, stop := context.WithCancel(cmd.Context())
-	defer stop()
+	ctx := cmd.Context()
 	client, err := keyholder.Dial(ctx, cfg.Broker, log)
 	if err != nil {
-		if cmd.Context().Err() != nil {
+		if ctx.Err() != nil {
 			return nil
 		}
 		return err
@@ -232,14 +230,10 @@ func (a *app) watch(cmd *cobra.Command, f *holderFlags, w watchFlags) error {
 		return err
 	}
 	defer stopMetrics()
-	seen := 0
 	return keyholder.Watch(ctx, r, keyholder.WatchOptions{
-		Client: client, TopicPrefix: cfg.Broker.TopicPrefix, Programs: w.only, Topics: w.topics, Limits: keyholder.Limits(cfg.Limits), Receipts: receipts,
+		Client: client, TopicPrefix: cfg.Broker.TopicPrefix, Programs: w.only, Topics: w.topics, Limits: keyholder.Limits(cfg.Limits), Receipts: receipts, Count: w.count,
 		OnReady: func() { log.Info("watching results", "broker", cfg.Broker.URL, "programs", w.only) },
 		OnResult: func(res *keyholder.Result) error {
-			if seen++; w.count > 0 && seen >= w.count {
-				defer stop()
-			}
 			tally.Result(res.Program)
 			if w.save != "" {
 				if _, err := res.Save(w.save); err != nil {
@@ -247,6 +241,9 @@ func (a *app) watch(cmd *cobra.Command, f *holderFlags, w watchFlags) error {
 				}
 			}
 			return write(res)
+		},
+		OnUnread: func(topic string, err error) {
+			log.Error("a result was taken and cannot be read; with state: it is kept in the directory beside it that ends in .unread", "class", tally.Refuse(err), "topic", topic, "error", err)
 		},
 		OnRefused: func(topic string, err error) {
 			log.Warn("result refused", "class", tally.Refuse(err), "topic", topic, "error", err)

@@ -1,0 +1,199 @@
+package keyholder
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/hencedge/hencedge/transport"
+	"github.com/hencedge/hencedge/transport/spool"
+)
+
+// inbox holds the results that were taken and are not decrypted yet, in their order. With
+// a path they are on disk, and the next start goes on with them.
+type inbox struct {
+	path  string // state file that the names of its files begin with; empty: in memory
+	spool *spool.Spool
+	seen  *seen
+	log   *slog.Logger
+}
+
+// Bounds of an inbox. When it is full nothing more is taken until there is room: that
+// depends on numbers and sizes, and on how fast decrypted results are handed on.
+const (
+	maxInbox      = 1024
+	maxInboxBytes = 256 << 20
+	inboxStream   = "results" // the spool's name of the one queue
+)
+
+// Suffixes of what lies beside the state file.
+const (
+	inboxSuffix  = ".inbox"  // directory of results that wait for decryption
+	unreadSuffix = ".unread" // directory of results that were taken and could not be read
+	seenSuffix   = ".results"
+)
+
+// Bounds of the directory of unread results.
+const (
+	maxUnread      = 64
+	maxUnreadBytes = 64 << 20
+)
+
+// openInbox opens the inbox beside a state file; maxObject is the largest result.
+func openInbox(path string, maxObject int, s *seen, log *slog.Logger) (*inbox, error) {
+	if maxObject <= 0 {
+		maxObject = transport.DefaultMaxObject
+	}
+	b := &inbox{path: path, seen: s, log: log}
+	o := spool.Options{Strict: true, Objects: maxInbox, Bytes: max(maxInboxBytes, 2*int64(maxObject)), Default: spool.Limit{Full: spool.Block}, Logger: log}
+	if path != "" {
+		o.Dir = path + inboxSuffix
+	}
+	var err error
+	if b.spool, err = spool.Open(o); err != nil {
+		return nil, fmt.Errorf("inbox of results: %w", err)
+	}
+	return b, nil
+}
+
+func (b *inbox) close() {
+	b.spool.Close()
+	b.spool.Release()
+}
+
+// recover goes through what an earlier process has taken. What it had handed on, so that
+// a crash brought only its file back, is removed; f gets the rest.
+func (b *inbox) recover(f func(m *transport.Meta, sealed []byte)) error {
+	for _, e := range b.spool.Entries() {
+		l, sealed, err := b.spool.Read(e)
+		if l == nil || errors.Is(err, spool.ErrDamaged) {
+			continue // counted and reported by the spool
+		}
+		if err != nil {
+			l.Return(0)
+			return fmt.Errorf("inbox of results: %w", err)
+		}
+		m, err := transport.PeekMeta(sealed)
+		if err != nil || b.seen.has(m) {
+			l.Done()
+			continue
+		}
+		l.Return(0)
+		b.seen.hold(m)
+		f(m, sealed)
+	}
+	return nil
+}
+
+// put keeps a result. It waits while the inbox is full or the disk takes nothing.
+func (b *inbox) put(ctx context.Context, m *transport.Meta, topic string, sealed []byte) error {
+	b.seen.hold(m)
+	err := persist(ctx, b.log, func() error {
+		return b.spool.Put(ctx, spool.Item{Stream: inboxStream, Topic: topic, Sealed: sealed})
+	})
+	if err != nil {
+		b.seen.release(m)
+	}
+	return err
+}
+
+// next is the oldest result, or nil when ctx ends.
+func (b *inbox) next(ctx context.Context) *spool.Lease {
+	for ctx.Err() == nil {
+		b.spool.Tick()
+		changed := b.spool.Changed()
+		if l := b.spool.TryLease(spool.Oldest, 0); l != nil {
+			return l
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		}
+	}
+	return nil
+}
+
+// setAside keeps a result that was taken and cannot be read for "results decrypt", the
+// newest few of them.
+func (b *inbox) setAside(l *spool.Lease, sealed []byte) {
+	m, err := transport.PeekMeta(sealed)
+	if err == nil {
+		b.seen.release(m)
+	}
+	if b.path != "" && err == nil {
+		dir := b.path + unreadSuffix
+		if err = os.MkdirAll(dir, 0o700); err == nil {
+			err = writeFile(filepath.Join(dir, resultName(m)), sealed, secretMode)
+		}
+		if err == nil {
+			err = trimDirectory(dir, maxUnread, maxUnreadBytes)
+		}
+		if err != nil {
+			b.log.Error("a result that could not be read was not kept", "program", m.Program, "error", err)
+		}
+	}
+	l.Done()
+}
+
+// trimDirectory removes the oldest results of a directory beyond the bounds.
+func trimDirectory(dir string, files int, size int64) error {
+	list, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	var infos []os.FileInfo
+	for _, e := range list {
+		if info, err := e.Info(); err == nil && info.Mode().IsRegular() && strings.HasSuffix(e.Name(), resultSuffix) {
+			infos = append(infos, info)
+		}
+	}
+	slices.SortFunc(infos, func(a, b os.FileInfo) int { return b.ModTime().Compare(a.ModTime()) })
+	total := int64(0)
+	for i, info := range infos {
+		if total += info.Size(); i >= files || total > size {
+			err = errors.Join(err, os.Remove(filepath.Join(dir, info.Name())))
+		}
+	}
+	return err
+}
+
+// persist writes, again and again while the disk takes nothing: to end instead would do
+// nobody any good.
+func persist(ctx context.Context, log *slog.Logger, write func() error) error {
+	for told := false; ; told = true {
+		err := write()
+		if err == nil || !diskTrouble(err) {
+			return err
+		}
+		if !told {
+			log.Error("the state cannot be written; results wait", "error", err)
+		}
+		t := time.NewTimer(diskRetry)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return err
+		}
+	}
+}
+
+// diskRetry is the delay between attempts to write the state.
+const diskRetry = time.Second
+
+// diskTrouble reports whether a disk takes nothing for now: full, read-only, failing.
+func diskTrouble(err error) bool {
+	for _, e := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EIO} {
+		if errors.Is(err, e) {
+			return true
+		}
+	}
+	return false
+}
