@@ -49,8 +49,7 @@ configuration says what happens when a GPU fails.`,
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r, first := newRemote(), true
-			// A GPU's driver maps far more than it uses, and pins what it needs itself.
-			return a.supervise(cmd.Context(), systemd.Agent, on.backend == "cpu", func() (*daemon.Candidate, error) {
+			return a.supervise(cmd.Context(), systemd.Agent, func() (*daemon.Candidate, error) {
 				defer func() { first = false }()
 				return a.agentCandidate(cmd, file, on, r, first)
 			}, r.tell)

@@ -30,8 +30,9 @@ type benchFlags struct {
 func (a *app) benchCommand() *cobra.Command {
 	var f benchFlags
 	cmd := &cobra.Command{
-		Use:   "bench",
-		Short: "time every kernel and operation",
+		Use:         "bench",
+		Annotations: map[string]string{openMemory: ""},
+		Short:       "time every kernel and operation",
 		Long: `bench times every operation of every parameter set and checks what each timed
 kernel computed against an independent path; a wrong result ends it with an error.
 

@@ -24,9 +24,8 @@ import (
 )
 
 // supervise runs a role as a service: SIGHUP reloads, the service manager is
-// kept informed, and the control socket answers. lock keeps its memory off the
-// swap device.
-func (a *app) supervise(ctx context.Context, role systemd.Role, lock bool, load func() (*daemon.Candidate, error), more <-chan string) error {
+// kept informed, and the control socket answers.
+func (a *app) supervise(ctx context.Context, role systemd.Role, load func() (*daemon.Candidate, error), more <-chan string) error {
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
@@ -47,15 +46,13 @@ func (a *app) supervise(ctx context.Context, role systemd.Role, lock bool, load 
 			}
 		}
 	}()
-	protection, hardened := daemon.Harden(lock)
 	s := &daemon.Supervisor{Role: string(role), Version: thisVersion(), Load: func() (*daemon.Candidate, error) {
 		c, err := load()
-		if err == nil && hardened != nil {
-			c.Log.Info("memory is not protected as a unit of hencedge would", "detail", hardened)
-			hardened = nil
+		if err == nil {
+			a.tellProtection(c.Log)
 		}
 		return c, err
-	}, Notify: daemon.NewNotifier(), Reload: reload, Protection: protection}
+	}, Notify: daemon.NewNotifier(), Reload: reload, Protection: a.protection}
 	a.supervisor = s
 	return s.Run(ctx)
 }

@@ -18,8 +18,9 @@ func (a *app) doctorCommand() *cobra.Command {
 	var o doctor.Options
 	var dir string
 	cmd := &cobra.Command{
-		Use:   "doctor",
-		Short: "find what would make hencedge fail or leak on this machine",
+		Use:         "doctor",
+		Annotations: map[string]string{unlockedMemory: ""}, // it opens the GPU's driver
+		Short:       "find what would make hencedge fail or leak on this machine",
 		Long: `doctor examines processor, GPU, memory, clock, entropy, swap and core dumps, and for each role
 whose configuration is given: the configuration itself, permissions of its files,
 secrets where none belong (by what the files hold), certificates, and the broker.

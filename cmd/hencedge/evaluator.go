@@ -18,11 +18,13 @@ import (
 )
 
 func (a *app) evaluatorCommand() *cobra.Command {
-	return groupCommand("evaluator", "the cloud subscriber: compute on ciphertexts",
+	group := groupCommand("evaluator", "the cloud subscriber: compute on ciphertexts",
 		`The evaluator subscribes to encrypted windows, runs the programs of its
 configuration on them, and publishes encrypted results. It holds evaluation keys
 and no secret key.`,
 		a.evaluatorRun(), a.evaluatorCheck(), a.evaluatorExplain(), a.evaluatorLevels(), a.evaluatorEnroll(), a.statusCommand(systemd.Evaluator), a.reloadCommand(systemd.Evaluator))
+	group.Annotations = map[string]string{unlockedMemory: ""} // the gigabytes that an evaluator holds are public keys
+	return group
 }
 
 func (a *app) evaluatorRun() *cobra.Command {
@@ -43,8 +45,7 @@ configuration says what happens when a GPU fails.`,
   hencedge evaluator run -c evaluator.yaml --backend cuda --device all`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			// No lock: the gigabytes that an evaluator holds are public keys.
-			return a.supervise(cmd.Context(), systemd.Evaluator, false, func() (*daemon.Candidate, error) { return a.evaluatorCandidate(cmd, file, backendName, devices) }, nil)
+			return a.supervise(cmd.Context(), systemd.Evaluator, func() (*daemon.Candidate, error) { return a.evaluatorCandidate(cmd, file, backendName, devices) }, nil)
 		},
 	}
 	configFlag(cmd, &file, "evaluator.yaml")

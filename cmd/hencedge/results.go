@@ -170,6 +170,7 @@ func (a *app) watch(cmd *cobra.Command, f *holderFlags, w watchFlags) error {
 	if err != nil {
 		return err
 	}
+	a.tellProtection(log)
 	receipts, err := f.receipts(log)
 	if err != nil {
 		return err

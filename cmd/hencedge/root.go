@@ -22,6 +22,9 @@ type app struct {
 	logLevel   string
 	logFormat  string
 	supervisor *daemon.Supervisor // of run
+
+	protection  daemon.Protection // of this process's memory
+	unprotected error             // what could not be protected and is not told yet
 }
 
 func newRoot(std cli.Streams) *cobra.Command {
@@ -45,7 +48,8 @@ output goes to standard output, everything else to standard error.`,
 		SilenceErrors: true,
 		Args:          noArgs,
 		RunE:          group,
-		PersistentPreRunE: func(*cobra.Command, []string) error {
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
+			a.protect(cmd)
 			_, err := a.logger()
 			return err
 		},

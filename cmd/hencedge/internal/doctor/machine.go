@@ -163,11 +163,14 @@ func swap(proc, sys string) Check {
 	return c
 }
 
-func coreLimit() (uint64, error) {
+// startLimit is what the process was started with: it lowers its own limit at once.
+var startLimit, errStartLimit = func() (uint64, error) {
 	var l unix.Rlimit
 	err := unix.Getrlimit(unix.RLIMIT_CORE, &l)
 	return l.Cur, err
-}
+}()
+
+func coreLimit() (uint64, error) { return startLimit, errStartLimit }
 
 // coreDumps: a dump of a process that holds keys is a copy of the keys.
 func coreDumps(proc string, limit func() (uint64, error)) Check {
