@@ -22,6 +22,9 @@ var (
 	// ErrInsecure: keys of insecure parameters are never written.
 	ErrInsecure = errors.New("keyholder: insecure parameters")
 
+	// ErrState: the file that remembers which results were read cannot be used.
+	ErrState = errors.New("keyholder: state")
+
 	// ErrWrongKey: the result was made under a key that is not in the set.
 	ErrWrongKey = errors.New("keyholder: result is for another key")
 	// ErrWrongEpoch: the key set has the key, or has other epochs, but not

@@ -7,8 +7,10 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -103,7 +105,10 @@ func NewReceipts(set *Set, o ReceiptOptions) (*Receipts, error) {
 		transport.SweepTemporary(o.State)
 		transport.SweepTemporary(o.State + seenSuffix)
 		r.store = transport.FileReplayStore(o.State)
-		err = transport.LoadReplay(r.guard, r.store)
+		if err = transport.LoadReplay(r.guard, r.store); err != nil {
+			err = fmt.Errorf("%w: %s is empty or damaged; restore the newest copy of it and of %s%s, or move the first away alone: "+
+				"then a result that somebody recorded can be read once more if it is none of the newest %d: %w", ErrState, o.State, o.State, seenSuffix, maxSeen, err)
+		}
 	}
 	if err == nil {
 		r.key, err = transport.LoadSigningKey(filepath.Join(set.dir, signerFile))
@@ -113,13 +118,38 @@ func NewReceipts(set *Set, o ReceiptOptions) (*Receipts, error) {
 		if o.State != "" {
 			path = o.State + seenSuffix
 		}
-		r.seen, err = openSeen(path, maxSeen)
+		_, serr := os.Stat(path) // before it is made
+		if r.seen, err = openSeen(path, maxSeen); err == nil && path != "" {
+			r.tellState(errors.Is(serr, fs.ErrNotExist))
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("receipts: %w", err)
 	}
 	return r, nil
 }
+
+// tellState logs what is wrong with the files of the state; unseen says that the one of
+// what results were made of was not there.
+func (r *Receipts) tellState(unseen bool) {
+	level := slog.LevelWarn
+	if r.seen.lost > 0 {
+		level = slog.LevelError
+	}
+	if text := r.seen.damage(); text != "" {
+		r.log.Log(context.Background(), level, "the memory of results that were read was not whole", "trouble", text)
+	}
+	switch {
+	case r.guard.Empty() && len(r.seen.order) > 0:
+		r.log.Error("the state is missing and results were read before: recorded results could be read once more; restore it", "missing", r.state, "results", len(r.seen.order))
+	case !r.guard.Empty() && unseen:
+		r.log.Error("the state says that results were read, and what they were made of is missing: an evaluator whose store is an old copy may have them read once more; restore it",
+			"missing", r.state+seenSuffix)
+	}
+}
+
+// Damaged is how many records of the state were lost to damage at the start.
+func (r *Receipts) Damaged() int { return r.seen.lost }
 
 // Guard is what refuses results that were read before; ReaderOptions.Replay.
 func (r *Receipts) Guard() *transport.ReplayGuard { return r.guard }

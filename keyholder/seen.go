@@ -23,12 +23,15 @@ var ErrRepeated = errors.New("keyholder: these windows are in an earlier result 
 // seen remembers the newest results that were handed on, and those that wait for it, by what
 // they were made of: evaluator, program and windows. It is a file of records of 20 bytes, the start of a SHA-256 and a
 // CRC-32C, that grows at its end; it is written anew when it has become long. Damaged
-// records, and a torn one at the end, count as forgotten. One goroutine at a time calls add.
+// records, and a torn one at the end, are forgotten and counted. One goroutine at a time
+// calls add.
 type seen struct {
 	path  string // empty: nothing is kept over restarts
 	file  *os.File
 	long  int64 // size from which the file is written anew
 	limit int
+	lost  int // damaged records at the start; they were forgotten
+	torn  int // bytes of a record at the end that was not whole
 
 	mu      sync.Mutex
 	set     map[[16]byte]bool
@@ -67,9 +70,12 @@ func openSeen(path string, limit int) (*seen, error) {
 		f.Close()
 		return fail(err)
 	}
+	s.torn = int(info.Size() % seenRecord)
 	for r := range slices.Chunk(raw, seenRecord) {
+		s.lost++
 		if crc32.Checksum(r[:16], castagnoli) == binary.BigEndian.Uint32(r[16:]) {
 			s.remember([16]byte(r))
+			s.lost--
 		}
 	}
 	// What comes next begins where a whole record ends.
@@ -77,12 +83,26 @@ func openSeen(path string, limit int) (*seen, error) {
 		s.close()
 		return fail(err)
 	}
-	s.long = int64(2 * limit * seenRecord)
+	if s.long = int64(2 * limit * seenRecord); s.lost > 0 {
+		s.long = 0 // without them, so that the next start does not find them again
+	}
 	if err := s.shorten(); err != nil {
 		s.close()
 		return fail(err)
 	}
 	return s, nil
+}
+
+// damage says what of the file was forgotten, and what follows; empty: nothing.
+func (s *seen) damage() string {
+	const cost = "an evaluator whose store is an old copy may have these results read once more"
+	switch {
+	case s.lost > 0:
+		return fmt.Sprintf("%s is damaged: %d records were lost, and %d bytes at its end were cut; %s. Look at the disk; a backup of the file can be put back while nothing reads results", s.path, s.lost, s.torn, cost)
+	case s.torn > 0:
+		return fmt.Sprintf("%s ended within a record, as after a crash; %d bytes were cut. The result was not acknowledged, so nothing is lost", s.path, s.torn)
+	}
+	return ""
 }
 
 // shorten writes the file anew if it is long. When the disk has no room for that, the

@@ -15,6 +15,21 @@ type Tally struct {
 	mu      sync.Mutex
 	read    map[string]uint64
 	refused map[string]uint64
+	damaged uint64
+}
+
+// Damage counts records of the state that were lost.
+func (t *Tally) Damage(n int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.damaged += uint64(n)
+}
+
+// Damaged is that count.
+func (t *Tally) Damaged() uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.damaged
 }
 
 // Result counts a result of a program that was read.

@@ -132,6 +132,13 @@ func (g *ReplayGuard) UnmarshalBinary(b []byte) error {
 	return nil
 }
 
+// Empty reports whether the guard has seen nothing.
+func (g *ReplayGuard) Empty() bool {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return len(g.streams) == 0
+}
+
 // LoadReplay fills g from store; a store without state leaves g empty.
 func LoadReplay(g *ReplayGuard, store ReplayStore) error {
 	b, err := store.Load()

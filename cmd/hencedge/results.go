@@ -226,6 +226,9 @@ func (a *app) watch(cmd *cobra.Command, f *holderFlags, w watchFlags) error {
 		receipts.Use(client)
 	}
 	var tally keyholder.Tally
+	if receipts != nil {
+		tally.Damage(receipts.Damaged())
+	}
 	stopMetrics, err := daemon.ServeMetrics(w.metrics, &tally, log)
 	if err != nil {
 		return err
