@@ -20,6 +20,13 @@ const (
 // chunks, a question and a status fit.
 const receiveMaximum = 10
 
+// Bounds on what comes from the broker and is not handled yet: receipts, and the remote
+// configuration.
+const (
+	maxInflight      = 64
+	maxInflightBytes = 4 << 20
+)
+
 // connect dials the broker, or takes the client that was given. wait makes it
 // fail when there is no connection in time; otherwise connecting goes on in the
 // background. hangUp ends a connection that was made here.
@@ -67,6 +74,7 @@ func (a *Agent) options(background bool) (transport.Options, error) {
 	o.Will = func() (transport.Message, error) { return a.status(false) }
 	o.Birth = func() (transport.Message, error) { return a.status(true) }
 	o.Background, o.MaxPending = background, receiveMaximum
+	o.MaxInflight, o.MaxInflightBytes = maxInflight, maxInflightBytes
 	o.OnConnect = func() { a.link.set(true, a.now()) }
 	o.OnLost = func(err error) {
 		a.link.set(false, a.now())

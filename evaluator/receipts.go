@@ -52,6 +52,9 @@ func (d *durable) ask(m transport.Delivery) {
 // signer it gives what the ask says, unverified: a device whose key is not the one
 // that is configured here must learn of it.
 func (d *durable) readAsk(m transport.Delivery) (device string, items []transport.AskItem, err error) {
+	if err := m.CheckFresh(); err != nil {
+		return "", nil, err
+	}
 	sealed, err := transport.ReadWhole(m.Payload, 2<<20)
 	if err != nil {
 		return "", nil, err

@@ -81,7 +81,7 @@ type Service struct {
 	join     *joiner
 	sender   *transport.Sender
 	tally    tally
-	reports  reporter
+	reports  transport.LogLimit
 	twins    twins
 	devices  *devices
 	durable  *durable // nil without a store
@@ -93,16 +93,11 @@ type Service struct {
 		since  time.Time // of client
 	}
 
-	staged chan staged
+	staged chan transport.Staged
 	jobs   chan *job
 	quit   chan struct{} // closed when nothing more is taken
 	ran    atomic.Bool
 	fatal  chan error // what ends Run early
-}
-
-type staged struct {
-	topic  string
-	sealed []byte
 }
 
 // New checks the configuration, compiles the programs, loads the keys and
@@ -151,10 +146,10 @@ func New(cfg *config.Evaluator, deps Deps) (*Service, error) {
 		return nil, errors.Join(err, s.Close())
 	}
 	s.join = newJoiner(cfg.Join.Windows, cfg.Join.Timeout, progs, s.lost)
-	s.staged = make(chan staged, 8)
+	s.staged = make(chan transport.Staged, 8)
 	s.jobs = make(chan *job, 2*s.workers())
 	s.quit = make(chan struct{})
-	s.receiver = transport.NewReceiver(transport.Limits{
+	s.receiver = transport.NewStagingReceiver(transport.Limits{
 		MaxObject: int(cfg.Limits.Object), MaxObjects: cfg.Limits.Pending, MaxBytes: int(cfg.Limits.Memory), MaxAge: cfg.Limits.Reassembly,
 	}, s.stage)
 	if s.durable != nil {
@@ -169,8 +164,13 @@ func New(cfg *config.Evaluator, deps Deps) (*Service, error) {
 // would only come back. What cannot be staged because the service stops is not,
 // so that the broker keeps it.
 func (s *Service) handle(d transport.Delivery) {
+	if err := d.CheckFresh(); err != nil {
+		s.refuse(d.Topic, err)
+		d.Ack()
+		return
+	}
 	err := s.receiver.Feed(d.Topic, d.Payload)
-	if errors.Is(err, errStopping) {
+	if errors.Is(err, errStopping) || errors.Is(err, transport.ErrClosed) {
 		return
 	}
 	if err != nil { // counted by the receiver
@@ -179,19 +179,25 @@ func (s *Service) handle(d transport.Delivery) {
 	d.Ack()
 }
 
-// stage queues a complete object, waiting for room; the broker waits with it.
-func (s *Service) stage(topic string, sealed []byte) error {
+// stage queues a complete object, waiting for room; its topic waits with it.
+func (s *Service) stage(o transport.Staged) error {
 	select {
 	case <-s.quit:
 		return errStopping
 	default:
 	}
 	select {
-	case s.staged <- staged{topic, sealed}:
+	case s.staged <- o:
 		return nil
 	case <-s.quit:
 		return errStopping
 	}
+}
+
+// stop takes nothing more.
+func (s *Service) stop() {
+	close(s.quit)
+	s.receiver.Close()
 }
 
 var errStopping = errors.New("the evaluator is stopping")
@@ -270,7 +276,7 @@ func (s *Service) Run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, hangUp()) }()
 	if err := s.subscribe(ctx, client); err != nil {
 		end()
-		close(s.quit)
+		s.stop()
 		stop()
 		<-done
 		return err
@@ -284,7 +290,7 @@ func (s *Service) Run(ctx context.Context) (err error) {
 	}
 	failure := s.ended(ctx)
 	end()
-	close(s.quit)
+	s.stop()
 	timer := time.AfterFunc(s.cfg.StopTimeout, stop)
 	defer timer.Stop()
 	<-done
@@ -361,17 +367,19 @@ func (s *Service) intakeLoop(ctx, working context.Context) {
 	}
 }
 
-// admit takes one object and queues its jobs.
-func (s *Service) admit(working context.Context, o staged) {
+// admit takes one object and queues its jobs. It then counts against the bounds of the
+// joiner, no more against those of the receiver.
+func (s *Service) admit(working context.Context, o transport.Staged) {
+	defer o.Done()
 	if s.durable != nil {
-		s.durable.take(working, o.topic, o.sealed)
+		s.durable.take(working, o.Topic, o.Sealed)
 		return
 	}
-	jobs, err := s.take(o.topic, o.sealed)
+	jobs, err := s.take(o.Topic, o.Sealed)
 	if err != nil {
-		err = s.explain(o.topic, o.sealed, err)
-		s.refusedAt(o.topic, err)
-		s.refuse(o.topic, err)
+		err = s.explain(o.Topic, o.Sealed, err)
+		s.refusedAt(o.Topic, err)
+		s.refuse(o.Topic, err)
 	}
 	for _, j := range jobs {
 		select {

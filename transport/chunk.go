@@ -1,11 +1,8 @@
 package transport
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"fmt"
-
-	"github.com/fxamacker/cbor/v2"
 )
 
 // ChunkVersion is the chunk format that Split writes.
@@ -47,14 +44,6 @@ type wireChunk struct {
 	Data    []byte
 }
 
-var chunkDec = must(cbor.DecOptions{
-	IndefLength:      cbor.IndefLengthForbidden,
-	TagsMd:           cbor.TagsForbidden,
-	MaxNestedLevels:  4,
-	MaxArrayElements: 16,
-	MaxMapPairs:      16,
-}.DecMode())
-
 // pieceSize is L, the length of all pieces but the last.
 func pieceSize(size, total int) int { return (size + total - 1) / total }
 
@@ -93,7 +82,7 @@ func (c *Chunk) Marshal() ([]byte, error) {
 	return b, nil
 }
 
-// UnmarshalChunk decodes one chunk strictly. A chunk that announces an object
+// UnmarshalChunk decodes one chunk strictly; its data shares the memory of b. A chunk that announces an object
 // above maxObject bytes (0: DefaultMaxObject) is refused with ErrTooLarge
 // before anything is kept of it.
 func UnmarshalChunk(b []byte, maxObject int) (*Chunk, error) {
@@ -115,31 +104,49 @@ func UnmarshalChunk(b []byte, maxObject int) (*Chunk, error) {
 	} else if b[0] != 0x80 && v > ChunkVersion && v < 0x1c { // 0x18 to 0x1b: a number above 23 follows
 		return nil, fmt.Errorf("%w: chunk format %#x, this build reads %d", ErrUnsupportedVersion, v, ChunkVersion)
 	}
-	var w wireChunk
-	if err := chunkDec.Unmarshal(b, &w); err != nil {
-		return nil, decodeError("chunk", err)
+	c, err := readChunk(b, maxObject)
+	if err != nil {
+		return nil, err
 	}
-	if w.Size > uint64(maxObject) {
-		return nil, fmt.Errorf("%w: object of %d bytes, want at most %d", ErrTooLarge, w.Size, maxObject)
-	}
-	if len(w.Object) != sha256.Size || w.Index >= maxChunks || w.Total > maxChunks {
-		return nil, fmt.Errorf("%w: chunk %d of %d, hash of %d bytes", ErrMalformed, w.Index, w.Total, len(w.Object))
-	}
-	c := &Chunk{Object: [32]byte(w.Object), Index: int(w.Index), Total: int(w.Total), Size: int(w.Size), Data: w.Data}
 	if err := c.validate(maxObject); err != nil {
 		return nil, err
 	}
-	// Everything before the data, written again, must be what came.
-	w.Data = []byte{}
-	head, err := wireEnc.Marshal(&w)
-	if err != nil {
-		return nil, fmt.Errorf("%w: chunk: %w", ErrMalformed, err)
-	}
-	head = head[:len(head)-1]
-	if len(b) != len(head)+byteStringSize(len(c.Data)) || !bytes.HasPrefix(b, head) || b[len(head)]>>5 != 2 {
-		return nil, fmt.Errorf("%w: chunk is not in canonical form", ErrMalformed)
-	}
 	return c, nil
+}
+
+// readChunk reads the one form that a chunk has; its data shares the memory of b.
+func readChunk(b []byte, maxObject int) (*Chunk, error) {
+	bad := func(what string, err error) error { return fmt.Errorf("%w: chunk: %s", err, what) }
+	if b[0] != 0x86 {
+		return nil, bad("not an array of six", ErrMalformed)
+	}
+	_, rest, err := cutUint(b[1:])
+	if err != nil {
+		return nil, bad("format", err)
+	}
+	id, rest, err := cutBytes(rest)
+	if err != nil {
+		return nil, bad("object hash", err)
+	}
+	var n [3]uint64
+	for i, what := range []string{"index", "total", "object size"} {
+		if n[i], rest, err = cutUint(rest); err != nil {
+			return nil, bad(what, err)
+		}
+	}
+	index, total, size := n[0], n[1], n[2]
+	data, rest, err := cutBytes(rest)
+	switch {
+	case err != nil:
+		return nil, bad("data", err)
+	case len(rest) > 0:
+		return nil, bad(fmt.Sprintf("%d bytes after it", len(rest)), ErrMalformed)
+	case size > uint64(maxObject):
+		return nil, fmt.Errorf("%w: object of %d bytes, want at most %d", ErrTooLarge, size, maxObject)
+	case len(id) != sha256.Size || index >= maxChunks || total > maxChunks:
+		return nil, fmt.Errorf("%w: chunk %d of %d, hash of %d bytes", ErrMalformed, index, total, len(id))
+	}
+	return &Chunk{Object: [32]byte(id), Index: int(index), Total: int(total), Size: int(size), Data: data}, nil
 }
 
 // Split cuts an object into the fewest chunks whose encodings have at most

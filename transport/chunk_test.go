@@ -116,7 +116,7 @@ func TestUnmarshalChunkRefuses(t *testing.T) {
 		{"does not split", wire(func(w *wireChunk) { w.Size, w.Total, w.Data = 76501, 300, object[:256] }), ErrMalformed},
 		{"short data", wire(func(w *wireChunk) { w.Data = w.Data[:99] }), ErrTruncated},
 		{"long data", wire(func(w *wireChunk) { w.Data = object[:101] }), ErrMalformed},
-		{"null data", wire(func(w *wireChunk) { w.Data = nil }), ErrTruncated},
+		{"null data", wire(func(w *wireChunk) { w.Data = nil }), ErrMalformed},
 	} {
 		c, err := UnmarshalChunk(tc.b, 100_000)
 		if !errors.Is(err, tc.want) || (err == nil) != (tc.want == nil) || (err != nil && c != nil) {

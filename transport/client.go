@@ -3,6 +3,7 @@ package transport
 import (
 	"context"
 	"errors"
+	"fmt"
 )
 
 // Client is a connection to an MQTT broker, with QoS 1 throughout. It survives
@@ -14,8 +15,10 @@ type Client interface {
 	Publish(ctx context.Context, topic string, payload []byte, retain bool) error
 	// Subscribe returns nil when the broker has granted the filter. The
 	// subscription lasts until Close and is made again on every connection.
-	// h runs on its own goroutine per message, may be called concurrently, and
-	// must call Delivery.Ack once it has taken charge of the message.
+	// h is called for the messages of one topic in their order, one at a time, and
+	// concurrently for several topics. It must call Delivery.Ack once it has taken
+	// charge of the message, and may block: its topic waits then, and in the end those
+	// that the same subscription covers.
 	Subscribe(ctx context.Context, filter string, h func(Delivery)) error
 	// Connected reports whether there is a working connection now.
 	Connected() bool
@@ -31,6 +34,15 @@ type Delivery struct {
 	Payload  []byte
 	Retained bool
 	Ack      func()
+}
+
+// CheckFresh refuses a retained message with ErrWrongDelivery: where messages are of one
+// time only, nobody who follows the protocol retains one.
+func (d Delivery) CheckFresh() error {
+	if d.Retained {
+		return fmt.Errorf("%w: a retained message on %q", ErrWrongDelivery, d.Topic)
+	}
+	return nil
 }
 
 // Errors of a Client.

@@ -504,6 +504,7 @@ func TestGuardedConn(t *testing.T) {
 		{"replies pass", []byte{0x20, 2, 0, 0, 0x40, 2, 0, 1, 0x90, 3, 0, 1, 1, 0xb0, 2, 0, 1, 0xd0, 0}, []byte{0x20, 2, 0, 0, 0x40, 2, 0, 1, 0x90, 3, 0, 1, 1, 0xb0, 2, 0, 1, 0xd0, 0}, false},
 		{"small message passes", small, small, false},
 		{"big message is marked", fix(big), append([]byte{0x32, 29, 0, 1, 'q', 0, 7, 1, 2, 3}, append(make([]byte, 13), 0, 0, 0, 0, 0, 0, 0, 101)...), false},
+		{"QoS 0 is marked", []byte{0x30, 8, 0, 1, 'q', 'h', 'e', 'l', 'l', 'o'}, append([]byte{0x30, 27, 0, 1, 'q', 1, 2, 3}, append(make([]byte, 13), 0, 0, 0, 0, 0, 0, 0, 5)...), false},
 		{"suback with two codes", []byte{0x90, 4, 0, 1, 1, 1}, nil, true},
 		{"puback of 200 MB", []byte{0x40, 0xff, 0xff, 0xff, 0x7f}, nil, true},
 		{"length of five bytes", []byte{0x30, 0xff, 0xff, 0xff, 0xff, 1}, nil, true},

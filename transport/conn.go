@@ -34,11 +34,13 @@ const markerSize = 16 + 8
 // library allocates for it. A PUBLISH with a payload above the limit is read
 // past, and handed on with a marker as its payload so that it can be counted
 // and acknowledged: dropping the connection instead would only make the broker
-// deliver it again. Anything else that is not well formed ends the connection.
+// deliver it again. So is one with QoS 0, unless qos0 is set: the broker sends any number
+// of those, without waiting for acknowledgements. Anything else that is not well formed ends the connection.
 type guardedConn struct {
 	net.Conn
 	in     *bufio.Reader
 	limit  int
+	qos0   bool // messages with QoS 0 are taken
 	marker [16]byte
 	head   []byte // bytes to hand on first
 	pass   int    // bytes to hand on unchanged after head
@@ -141,7 +143,8 @@ func (g *guardedConn) next() error {
 		return err
 	}
 	newLength := length
-	if payload > g.limit {
+	skip := payload > g.limit || qos == 0 && !g.qos0
+	if skip {
 		if _, err := io.CopyN(io.Discard, g.in, int64(payload)); err != nil {
 			return err
 		}
@@ -149,7 +152,7 @@ func (g *guardedConn) next() error {
 	}
 	g.head = append([]byte{first}, encodeLength(newLength)...)
 	g.head = append(append(g.head, size[:]...), rest...)
-	if payload > g.limit {
+	if skip {
 		g.head = append(g.head, g.marker[:]...)
 		g.head = binary.BigEndian.AppendUint64(g.head, uint64(payload))
 		return nil

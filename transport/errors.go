@@ -39,6 +39,8 @@ var (
 	ErrWrongKind = errors.New("wrong kind of message")
 	// ErrWrongTopic: published under a topic that the signed header contradicts.
 	ErrWrongTopic = errors.New("wrong topic")
+	// ErrWrongDelivery: with QoS 0, or retained, where that is not the protocol.
+	ErrWrongDelivery = errors.New("wrong delivery")
 	// ErrBodyMismatch: the body's own header contradicts the signed header.
 	ErrBodyMismatch = errors.New("body contradicts its signed header")
 	// ErrConflict: a chunk contradicts another chunk of the same object.
@@ -69,6 +71,7 @@ var reasons = []struct {
 	{ErrWrongLayout, "wrong_layout"},
 	{ErrWrongKind, "wrong_kind"},
 	{ErrWrongTopic, "wrong_topic"},
+	{ErrWrongDelivery, "wrong_delivery"},
 	{ErrBodyMismatch, "body_mismatch"},
 	{ErrConflict, "conflict"},
 	{ErrHash, "hash_mismatch"},

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -392,7 +393,7 @@ func TestBadMessagesDoNotDisturb(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		conflicting, err := UnmarshalChunk(chunks[0], 0)
+		conflicting, err := UnmarshalChunk(bytes.Clone(chunks[0]), 0)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -113,7 +113,7 @@ func (c *client) pahoOptions() (*paho.ClientOptions, error) {
 		SetClientID(c.opts.ClientID).
 		SetProtocolVersion(4).
 		SetCleanSession(c.opts.Live).
-		SetOrderMatters(c.opts.Live).
+		SetOrderMatters(true). // dispatch is called in turn, and starts no goroutine for each
 		SetResumeSubs(false).
 		SetAutoReconnect(true).
 		SetConnectRetry(true).
@@ -203,6 +203,7 @@ func (c *client) open(_ *url.URL, _ paho.ClientOptions) (net.Conn, error) {
 		raw = t
 	}
 	g := newGuardedConn(raw, c.opts.MaxInbound, c.marker)
+	g.qos0 = c.opts.Live
 	c.mu.Lock()
 	c.conn, c.opened = g, time.Now()
 	c.mu.Unlock()

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -14,6 +15,8 @@ import (
 const (
 	DefaultMaxInbound = 1 << 20          // largest inbound payload, bytes
 	DefaultKeepAlive  = 60 * time.Second // between pings on an idle connection
+	maxInflight       = 1024             // inbound messages whose handlers have not returned, unless the options say otherwise
+	maxInflightBytes  = 64 << 20         // their payloads, bytes, unless the options say otherwise
 	pingTimeout       = 30 * time.Second // for the answer to a ping
 	writeTimeout      = 30 * time.Second // for one chunk to leave: links below 4 KB/s need smaller chunks
 	connectTimeout    = 30 * time.Second // for TCP, TLS and MQTT handshakes
@@ -67,6 +70,11 @@ type Options struct {
 
 	MaxInbound int           // largest payload to take, bytes; 0: DefaultMaxInbound
 	KeepAlive  time.Duration // 0: DefaultKeepAlive
+
+	// MaxInflight and MaxInflightBytes bound the inbound messages whose handlers have not
+	// returned, and their payloads; 0: 1024 messages, 64 MiB. Each subscription may have
+	// one besides. A client that is not Live drops what comes with QoS 0.
+	MaxInflight, MaxInflightBytes int
 
 	// MaxPending bounds the messages that are published and not yet acknowledged, over
 	// lost connections too and whoever has given one up; 0: 64.
@@ -151,6 +159,10 @@ func (o *Options) check() error {
 	}
 	if o.MaxInbound < MinChunkSize || o.MaxInbound > MaxChunkSize {
 		return fmt.Errorf("%w: largest inbound message %d, want %d to %d bytes", ErrOptions, o.MaxInbound, MinChunkSize, MaxChunkSize)
+	}
+	o.MaxInflight, o.MaxInflightBytes = cmp.Or(o.MaxInflight, maxInflight), cmp.Or(o.MaxInflightBytes, maxInflightBytes)
+	if o.MaxInflight < 1 || o.MaxInflightBytes < 1 {
+		return fmt.Errorf("%w: %d inbound messages of %d bytes, want at least 1", ErrOptions, o.MaxInflight, o.MaxInflightBytes)
 	}
 	if o.MaxPending == 0 {
 		o.MaxPending = maxPending

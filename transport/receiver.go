@@ -9,13 +9,14 @@ import (
 	"time"
 )
 
-// Limits bound what a Receiver keeps. A zero field means its default.
+// Limits bound what a Receiver keeps: incomplete objects, and complete ones until they
+// are worked off. A zero field means its default.
 type Limits struct {
 	MaxObject    int              // largest object, bytes; DefaultMaxObject
-	MaxObjects   int              // incomplete objects in all; 256
-	MaxBytes     int              // bytes of incomplete objects in all; 256 MiB
-	TopicObjects int              // incomplete objects per topic; 16
-	TopicBytes   int              // bytes of incomplete objects per topic; 2*MaxObject
+	MaxObjects   int              // objects in all; 256
+	MaxBytes     int              // bytes of objects in all; 256 MiB
+	TopicObjects int              // objects per topic; 16
+	TopicBytes   int              // bytes of objects per topic; 2*MaxObject
 	MaxAge       time.Duration    // an object without a new chunk for this long is dropped; 5 min
 	Remember     int              // finished objects remembered against repetition; 4096
 	Now          func() time.Time // the clock; time.Now
@@ -53,9 +54,13 @@ var ErrHandler = errors.New("object handler failed")
 // topic (one topic is one sender's stream) and in all. When a new object does
 // not fit, incomplete objects are dropped: within its own topic's bounds, the
 // one of that topic that went longest without a new chunk; within the bounds of
-// all, the longest idle one of the topic that holds the most bytes. So a topic
-// that is flooded hurts itself first. Whatever is idle for MaxAge is dropped
-// when a chunk arrives, or by Expire.
+// all, the longest idle one of the topic that holds the most bytes, or the most
+// objects where their number is at its bound. So a topic that is flooded hurts
+// itself first. Whatever is idle for MaxAge is dropped when a chunk arrives, or
+// by Expire.
+//
+// A complete object counts against the same bounds until it was worked off
+// (Staged.Done). A chunk that fits as soon as that happens waits for it.
 //
 // A chunk that contradicts an earlier one of its object (other size, count, or
 // other bytes at the same place) is refused and the earlier one kept. When an
@@ -63,16 +68,32 @@ var ErrHandler = errors.New("object handler failed")
 // sent again start over.
 type Receiver struct {
 	limits   Limits
-	onObject func(topic string, sealed []byte) error
+	onObject func(Staged) error
 	counters *Counters
 
-	mu     sync.Mutex
-	parts  map[partKey]*partial
-	topics map[string]*topicUse
-	bytes  int
-	done   map[partKey]*list.Element // of doneEntry
-	order  *list.List                // finished objects, oldest first
+	mu         sync.Mutex
+	room       sync.Cond // a staged object was worked off, or the receiver closed
+	closed     bool
+	parts      map[partKey]*partial
+	topics     map[string]*topicUse
+	bytes      int                       // of incomplete and staged objects
+	staged     use                       // complete objects that are not worked off
+	done       map[partKey]*list.Element // of doneEntry
+	remembered int                       // finished objects so far
 }
+
+// use is how much is held.
+type use struct{ objects, bytes int }
+
+// Staged is a complete object. It counts against the bounds of its Receiver until Done.
+type Staged struct {
+	Topic  string
+	Sealed []byte
+	done   func()
+}
+
+// Done says that the object was worked off. It may be called twice.
+func (s Staged) Done() { s.done() }
 
 type partKey struct {
 	topic string
@@ -90,27 +111,51 @@ type partial struct {
 }
 
 type topicUse struct {
-	idle  *list.List // of *partial, longest idle first
-	bytes int
+	idle   *list.List // of *partial, longest idle first
+	bytes  int        // of incomplete and staged objects
+	staged use
+	done   *list.List // of *doneEntry, oldest first
 }
 
+func (t *topicUse) objects() int { return t.idle.Len() + t.staged.objects }
+
 type doneEntry struct {
-	key   partKey
-	total int
-	again []uint64 // bit i%64 of word i/64: chunk i came again since the object was finished
-	count int      // of these
+	key    partKey
+	number int // of finished objects before it
+	total  int
+	again  []uint64 // bit i%64 of word i/64: chunk i came again since the object was finished
+	count  int      // of these
 }
 
 // NewReceiver makes a Receiver that calls onObject once per complete object.
 // onObject runs on the goroutine that fed the last chunk, concurrently with
-// other feeds; it should only stage the object and return. When it fails, the
+// other feeds; when it returns, the object is worked off. When it fails, the
 // object is not remembered, so sending it again delivers it again.
 func NewReceiver(limits Limits, onObject func(topic string, sealed []byte) error) *Receiver {
-	return &Receiver{
+	return NewStagingReceiver(limits, func(s Staged) error {
+		defer s.Done()
+		return onObject(s.Topic, s.Sealed)
+	})
+}
+
+// NewStagingReceiver is NewReceiver for an onObject that queues the object and returns;
+// who works it off calls Done. An object that onObject fails for is done.
+func NewStagingReceiver(limits Limits, onObject func(Staged) error) *Receiver {
+	r := &Receiver{
 		limits: limits.withDefaults(), onObject: onObject, counters: &Counters{},
-		parts: make(map[partKey]*partial), topics: make(map[string]*topicUse),
-		done: make(map[partKey]*list.Element), order: list.New(),
+		parts: make(map[partKey]*partial), topics: make(map[string]*topicUse), done: make(map[partKey]*list.Element),
 	}
+	r.room.L = &r.mu
+	return r
+}
+
+// Close ends the waits for room; later chunks that would have to wait fail with
+// ErrClosed too.
+func (r *Receiver) Close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closed = true
+	r.room.Broadcast()
 }
 
 // Counters count complete objects (Accepted), repeated chunks (Duplicates) and
@@ -120,15 +165,17 @@ func (r *Receiver) Counters() *Counters { return r.counters }
 // Handle feeds a delivery and acknowledges it, whatever becomes of it: a bad
 // chunk would only come back. It is a handler for Client.Subscribe.
 func (r *Receiver) Handle(d Delivery) {
-	_ = r.Feed(d.Topic, d.Payload) // counted
-	if d.Ack != nil {
+	err := r.Feed(d.Topic, d.Payload) // counted
+	if d.Ack != nil && !errors.Is(err, ErrClosed) {
 		d.Ack()
 	}
 }
 
 // Feed takes one chunk. It returns nil for a chunk that was kept, repeated, or
 // completed its object; an error that wraps ErrHandler when the handler failed;
-// and otherwise the refusal, which is counted.
+// ErrClosed after Close, for a chunk that was not taken; and otherwise the refusal,
+// which is counted. The payload may be used again afterwards, unless it was a whole
+// object.
 func (r *Receiver) Feed(topic string, payload []byte) error {
 	c, err := UnmarshalChunk(payload, r.limits.MaxObject)
 	if err != nil {
@@ -137,6 +184,9 @@ func (r *Receiver) Feed(topic string, payload []byte) error {
 	}
 	key := partKey{topic, c.Object}
 	p, err := r.add(key, c)
+	if errors.Is(err, ErrClosed) {
+		return err
+	}
 	if err != nil {
 		r.counters.Refuse(err)
 		return err
@@ -147,61 +197,76 @@ func (r *Receiver) Feed(topic string, payload []byte) error {
 	// The object is complete and remembered as finished; what is slow happens
 	// outside the lock.
 	sealed := p.join()
+	release := sync.OnceFunc(func() { r.release(p) })
 	if ObjectID(sealed) != key.id {
 		r.forget(key)
+		release()
 		err := fmt.Errorf("%w: %d chunks do not make up object %x", ErrHash, p.total, key.id[:6])
 		r.counters.Refuse(err)
 		return err
 	}
-	if err := r.onObject(topic, sealed); err != nil {
+	if err := r.onObject(Staged{topic, sealed, release}); err != nil {
 		r.forget(key)
+		release()
 		return fmt.Errorf("%w: %w", ErrHandler, err)
 	}
 	r.counters.Accept()
 	return nil
 }
 
-// join is the object that the pieces of a complete p make up.
+// join returns the object that the pieces of a complete p make up, and lets go of them.
 func (p *partial) join() []byte {
-	sealed := make([]byte, 0, p.size)
-	for i := range p.total {
-		sealed = append(sealed, p.pieces[i]...)
+	sealed := p.pieces[0]
+	if p.total > 1 {
+		sealed = make([]byte, 0, p.size)
+		for i := range p.total {
+			sealed = append(sealed, p.pieces[i]...)
+		}
 	}
+	p.pieces = nil
 	return sealed
 }
 
-// add keeps c and returns the object's pieces when c completes it.
+// add keeps c and returns the object, which is staged then, when c completes it.
 func (r *Receiver) add(key partKey, c *Chunk) (*partial, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	now := r.limits.Now()
-	r.expire(now)
-	if e := r.done[key]; e != nil {
-		return nil, r.repeated(e.Value.(*doneEntry), c)
-	}
-	p := r.parts[key]
-	if p != nil {
-		if p.size != c.Size || p.total != c.Total {
-			return nil, fmt.Errorf("%w: object %x announced as %d bytes in %d chunks, before as %d in %d",
-				ErrConflict, key.id[:6], c.Size, c.Total, p.size, p.total)
+	var p *partial
+	for {
+		r.expire(r.limits.Now())
+		if e := r.done[key]; e != nil {
+			return nil, r.repeated(e.Value.(*doneEntry), c)
 		}
-		if old, ok := p.pieces[c.Index]; ok {
-			if !bytes.Equal(old, c.Data) {
-				return nil, fmt.Errorf("%w: chunk %d of object %x has other bytes than before", ErrConflict, c.Index, key.id[:6])
+		p = r.parts[key]
+		if p != nil {
+			if known, err := p.compare(c); err != nil {
+				return nil, err
+			} else if known {
+				r.counters.Duplicate()
+				return nil, nil
 			}
-			r.counters.Duplicate()
-			return nil, nil
 		}
-	}
-	if err := r.makeRoom(key, len(c.Data), p); err != nil {
-		return nil, err
+		wait, err := r.makeRoom(key, len(c.Data), p)
+		if err != nil {
+			return nil, err
+		}
+		if !wait {
+			break
+		}
+		if r.closed {
+			return nil, fmt.Errorf("object %x: %w", key.id[:6], ErrClosed)
+		}
+		r.room.Wait()
 	}
 	if p == nil {
 		p = r.newPartial(key, c)
 	}
 	p.pieces[c.Index] = c.Data
+	if c.Total > 1 { // what it lies in is larger
+		p.pieces[c.Index] = bytes.Clone(c.Data)
+	}
 	p.bytes += len(c.Data)
-	p.last = now
+	p.last = r.limits.Now()
 	r.bytes += len(c.Data)
 	t := r.topics[key.topic]
 	t.bytes += len(c.Data)
@@ -209,9 +274,40 @@ func (r *Receiver) add(key partKey, c *Chunk) (*partial, error) {
 	if len(p.pieces) < p.total {
 		return nil, nil
 	}
-	r.drop(p)
+	t.idle.Remove(p.elem)
+	delete(r.parts, key)
+	for _, u := range []*use{&t.staged, &r.staged} {
+		u.objects, u.bytes = u.objects+1, u.bytes+p.bytes
+	}
 	r.remember(&doneEntry{key: key, total: p.total})
 	return p, nil
+}
+
+// compare reports whether p has c already, or fails when they contradict each other.
+func (p *partial) compare(c *Chunk) (known bool, err error) {
+	if p.size != c.Size || p.total != c.Total {
+		return false, fmt.Errorf("%w: object %x announced as %d bytes in %d chunks, before as %d in %d",
+			ErrConflict, c.Object[:6], c.Size, c.Total, p.size, p.total)
+	}
+	old, known := p.pieces[c.Index]
+	if known && !bytes.Equal(old, c.Data) {
+		return false, fmt.Errorf("%w: chunk %d of object %x has other bytes than before", ErrConflict, c.Index, c.Object[:6])
+	}
+	return known, nil
+}
+
+// release gives the room of a staged object back.
+func (r *Receiver) release(p *partial) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	t := r.topics[p.key.topic]
+	for _, u := range []*use{&t.staged, &r.staged} {
+		u.objects, u.bytes = u.objects-1, u.bytes-p.bytes
+	}
+	t.bytes -= p.bytes
+	r.bytes -= p.bytes
+	r.tidy(p.key.topic)
+	r.room.Broadcast()
 }
 
 // repeated counts a chunk of an object that is finished. Single repetitions are
@@ -237,7 +333,7 @@ func (r *Receiver) repeated(d *doneEntry, c *Chunk) error {
 func (r *Receiver) newPartial(key partKey, c *Chunk) *partial {
 	t := r.topics[key.topic]
 	if t == nil {
-		t = &topicUse{idle: list.New()}
+		t = &topicUse{idle: list.New(), done: list.New()}
 		r.topics[key.topic] = t
 	}
 	p := &partial{key: key, size: c.Size, total: c.Total, pieces: make(map[int][]byte)}
@@ -253,8 +349,13 @@ func (r *Receiver) drop(p *partial) {
 	t.bytes -= p.bytes
 	r.bytes -= p.bytes
 	delete(r.parts, p.key)
-	if t.idle.Len() == 0 {
-		delete(r.topics, p.key.topic)
+	r.tidy(p.key.topic)
+}
+
+// tidy forgets a topic of which nothing is left.
+func (r *Receiver) tidy(topic string) {
+	if t := r.topics[topic]; t.objects() == 0 && t.done.Len() == 0 {
+		delete(r.topics, topic)
 	}
 }
 
@@ -265,39 +366,60 @@ func (r *Receiver) evict(p *partial, why string) {
 
 // makeRoom evicts until n more bytes fit, and one more object unless own is
 // not nil. own itself is never evicted: when it alone fills its bounds, the
-// chunk is refused.
-func (r *Receiver) makeRoom(key partKey, n int, own *partial) error {
+// chunk is refused. Where room comes when staged objects are worked off, nothing is
+// evicted, and wait is true.
+func (r *Receiver) makeRoom(key partKey, n int, own *partial) (wait bool, err error) {
 	more := 0
 	if own == nil {
 		more = 1
 	}
+	if n > r.limits.TopicBytes {
+		return false, fmt.Errorf("%w: chunk of %d bytes, a topic may hold %d", ErrLimit, n, r.limits.TopicBytes)
+	}
 	for {
 		t := r.topics[key.topic]
-		if t == nil || (t.bytes+n <= r.limits.TopicBytes && t.idle.Len()+more <= r.limits.TopicObjects) {
+		if t == nil || (t.bytes+n <= r.limits.TopicBytes && t.objects()+more <= r.limits.TopicObjects) {
 			break
+		}
+		if t.staged.objects > 0 && t.bytes-t.staged.bytes+n <= r.limits.TopicBytes && t.idle.Len()+more <= r.limits.TopicObjects {
+			return true, nil
 		}
 		p := longestIdle(t, own)
 		if p == nil {
-			return fmt.Errorf("%w: topic %q holds %d bytes", ErrLimit, key.topic, t.bytes)
+			return false, fmt.Errorf("%w: topic %q holds %d bytes", ErrLimit, key.topic, t.bytes)
 		}
 		r.evict(p, "its topic is full")
 	}
-	if n > r.limits.TopicBytes {
-		return fmt.Errorf("%w: chunk of %d bytes, a topic may hold %d", ErrLimit, n, r.limits.TopicBytes)
-	}
-	for r.bytes+n > r.limits.MaxBytes || len(r.parts)+more > r.limits.MaxObjects {
-		var worst *topicUse
-		for _, t := range r.topics {
-			if longestIdle(t, own) != nil && (worst == nil || t.bytes > worst.bytes) {
-				worst = t
-			}
+	for {
+		tooMany, tooLarge := len(r.parts)+r.staged.objects+more > r.limits.MaxObjects, r.bytes+n > r.limits.MaxBytes
+		if !tooMany && !tooLarge {
+			return false, nil
 		}
-		if worst == nil {
-			return fmt.Errorf("%w: %d incomplete objects hold %d bytes", ErrLimit, len(r.parts), r.bytes)
+		if r.staged.objects > 0 && r.bytes-r.staged.bytes+n <= r.limits.MaxBytes && len(r.parts)+more <= r.limits.MaxObjects {
+			return true, nil
 		}
-		r.evict(longestIdle(worst, own), "all room is taken")
+		p := r.worst(own, tooLarge)
+		if p == nil {
+			return false, fmt.Errorf("%w: %d incomplete objects hold %d bytes", ErrLimit, len(r.parts), r.bytes)
+		}
+		r.evict(p, "all room is taken")
 	}
-	return nil
+}
+
+// worst returns what is dropped for others: the longest idle object, other than own, of
+// the topic that holds the most bytes, or the most objects.
+func (r *Receiver) worst(own *partial, byBytes bool) (worst *partial) {
+	most := 0
+	for _, t := range r.topics {
+		p, held := longestIdle(t, own), t.objects()
+		if byBytes {
+			held = t.bytes
+		}
+		if p != nil && (worst == nil || held > most || held == most && p.last.Before(worst.last)) {
+			worst, most = p, held
+		}
+	}
+	return worst
 }
 
 // longestIdle is the first of t's objects that is not own.
@@ -337,21 +459,36 @@ func (r *Receiver) forget(key partKey) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if e := r.done[key]; e != nil {
-		r.order.Remove(e)
+		r.topics[key.topic].done.Remove(e)
 		delete(r.done, key)
+		r.tidy(key.topic)
 	}
 }
 
+// remember notes a finished object. When there are too many, the oldest of the topic
+// with the most goes.
 func (r *Receiver) remember(d *doneEntry) {
-	r.done[d.key] = r.order.PushBack(d)
-	for r.order.Len() > r.limits.Remember {
-		e := r.order.Front()
-		delete(r.done, e.Value.(*doneEntry).key)
-		r.order.Remove(e)
+	d.number = r.remembered
+	r.remembered++
+	r.done[d.key] = r.topics[d.key.topic].done.PushBack(d)
+	for len(r.done) > r.limits.Remember {
+		var worst *topicUse
+		oldest := func(t *topicUse) *doneEntry { return t.done.Front().Value.(*doneEntry) }
+		for _, t := range r.topics {
+			n := t.done.Len()
+			if n > 0 && (worst == nil || n > worst.done.Len() || n == worst.done.Len() && oldest(t).number < oldest(worst).number) {
+				worst = t
+			}
+		}
+		e := oldest(worst)
+		worst.done.Remove(worst.done.Front())
+		delete(r.done, e.key)
+		r.tidy(e.key.topic)
 	}
 }
 
-// Pending is the number of incomplete objects and the bytes that they hold.
+// Pending returns the number of incomplete objects, and the bytes of these and of
+// staged ones.
 func (r *Receiver) Pending() (objects, bytes int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -1,11 +1,8 @@
 package transport
 
 import (
-	"bytes"
 	"crypto/ed25519"
 	"fmt"
-
-	"github.com/veraison/go-cose"
 )
 
 // RemoteConfig is a part of a device's configuration that its operator sends: a
@@ -68,16 +65,9 @@ func SealRemote(r RemoteConfig, key *SigningKey) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("remote configuration: encode: %w", err)
 	}
-	msg := cose.NewSign1Message()
-	msg.Headers.Protected[cose.HeaderLabelAlgorithm] = algEd25519
-	msg.Headers.Protected[cose.HeaderLabelKeyID] = key.kid[:]
-	msg.Payload = payload
-	if err := msg.Sign(nil, remoteContext, edSigner{key.priv, algEd25519}); err != nil {
-		return nil, fmt.Errorf("remote configuration: sign: %w", err)
-	}
-	out, err := msg.MarshalCBOR()
+	out, err := sealAt(nil, payload, 0, key, algEd25519, remoteContext)
 	if err != nil {
-		return nil, fmt.Errorf("remote configuration: encode envelope: %w", err)
+		return nil, fmt.Errorf("remote configuration: %w", err)
 	}
 	return out, nil
 }
@@ -89,30 +79,19 @@ func OpenRemote(sealed []byte, operator ed25519.PublicKey, device string) (*Remo
 	if len(sealed) > maxRemote {
 		return nil, fmt.Errorf("%w: remote configuration of %d bytes", ErrTooLarge, len(sealed))
 	}
-	var msg cose.Sign1Message
-	if err := msg.UnmarshalCBOR(sealed); err != nil {
-		return nil, decodeError("remote configuration", err)
-	}
-	alg, err := msg.Headers.Protected.Algorithm()
-	if err != nil {
-		return nil, fmt.Errorf("%w: remote configuration: algorithm: %w", ErrMalformed, err)
-	}
-	if alg != algEd25519 {
-		return nil, fmt.Errorf("%w: remote configuration: algorithm %d, want Ed25519 (-19)", ErrDowngraded, int64(alg))
-	}
-	hint := keyHint(operator)
-	if !bytes.Equal(msg.Headers.RawProtected, protectedHeader(alg, hint)) || !bytes.Equal(msg.Headers.RawUnprotected, []byte{0xa0}) {
+	f, err := cutFrame("remote configuration", sealed)
+	switch {
+	case err != nil:
+		return nil, err
+	case f.alg != algEd25519:
+		return nil, fmt.Errorf("%w: remote configuration: algorithm %d, want Ed25519 (-19)", ErrDowngraded, f.alg)
+	case f.kid != keyHint(operator):
 		return nil, fmt.Errorf("%w: the remote configuration is not under the operator's key", ErrUnknownSigner)
-	}
-	if len(msg.Signature) != ed25519.SignatureSize ||
-		len(sealed) != 2+len(msg.Headers.RawProtected)+1+byteStringSize(len(msg.Payload))+byteStringSize(ed25519.SignatureSize) {
-		return nil, fmt.Errorf("%w: remote configuration is not in canonical form", ErrMalformed)
-	}
-	if err := msg.Verify(remoteContext, edVerifier{operator, alg}); err != nil {
-		return nil, fmt.Errorf("%w: remote configuration: %w", ErrSignature, err)
+	case !ed25519.Verify(operator, f.signed(remoteContext), f.signature):
+		return nil, fmt.Errorf("%w: remote configuration", ErrSignature)
 	}
 	var w wireRemote
-	if err := wireDec.Unmarshal(msg.Payload, &w); err != nil {
+	if err := wireDec.Unmarshal(f.payload, &w); err != nil {
 		return nil, decodeError("remote configuration", err)
 	}
 	r := RemoteConfig(w)

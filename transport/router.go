@@ -5,14 +5,13 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	paho "github.com/eclipse/paho.mqtt.golang"
 )
 
-// Bounds on messages that arrive before anything is subscribed to them: after a
-// restart the broker delivers what it kept for the session at once.
+// Bounds on messages that arrive before anything is subscribed to them, within those of
+// Options: after a restart the broker delivers what it kept for the session at once.
 const (
 	maxStashed      = 256
 	maxStashedBytes = 16 << 20
@@ -23,7 +22,9 @@ const (
 
 // router keeps the subscriptions and brings messages to their handlers.
 type router struct {
-	c *client
+	c       *client
+	flow    *inflow
+	reports LogLimit
 
 	mu      sync.Mutex
 	subs    []*subscription
@@ -40,6 +41,11 @@ type subscription struct {
 	granted chan struct{} // closed when first granted
 	once    sync.Once
 	refused chan error // at most one, until granted
+
+	// Of inflow, under its lock.
+	held    int      // messages whose handlers have not returned
+	ready   []*queue // topics that have messages, in the order of their turns
+	running int      // goroutines that handle them
 }
 
 type arrival struct {
@@ -49,7 +55,13 @@ type arrival struct {
 	ack      func()
 }
 
-func newRouter(c *client) *router { return &router{c: c, added: time.Now(), gone: map[string]bool{}} }
+func newRouter(c *client) *router {
+	r := &router{c: c, added: time.Now(), gone: map[string]bool{}}
+	if c != nil {
+		r.flow = newInflow(use{c.opts.MaxInflight, c.opts.MaxInflightBytes}, r.refuse, c.recycle)
+	}
+	return r
+}
 
 func hasWildcard(topic string) bool { return strings.ContainsAny(topic, "+#\x00") }
 
@@ -72,17 +84,25 @@ func (r *router) add(filter string, h func(Delivery)) (*subscription, error) {
 	if h == nil {
 		return nil, fmt.Errorf("subscribe to %q: %w: no handler", filter, ErrOptions)
 	}
+	s, early, err := r.insert(filter, h)
+	for _, a := range early {
+		r.flow.put(a, []*subscription{s})
+	}
+	return s, err
+}
+
+// insert notes a subscription and returns with it what came for it before.
+func (r *router) insert(filter string, h func(Delivery)) (s *subscription, early []*arrival, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, s := range r.subs {
 		if s.filter == filter {
-			return nil, fmt.Errorf("subscribe to %q: %w: already subscribed", filter, ErrOptions)
+			return nil, nil, fmt.Errorf("subscribe to %q: %w: already subscribed", filter, ErrOptions)
 		}
 	}
-	s := &subscription{filter: filter, handler: h, granted: make(chan struct{}), refused: make(chan error, 1)}
+	s = &subscription{filter: filter, handler: h, granted: make(chan struct{}), refused: make(chan error, 1)}
 	r.subs, r.added = append(r.subs, s), time.Now()
 	delete(r.gone, filter)
-	var early []*arrival
 	kept := r.stash[:0]
 	for _, a := range r.stash {
 		if matchTopic(filter, a.topic) {
@@ -94,10 +114,7 @@ func (r *router) add(filter string, h func(Delivery)) (*subscription, error) {
 	}
 	clear(r.stash[len(kept):])
 	r.stash = kept
-	for _, a := range early {
-		go deliver(a, []*subscription{s})
-	}
-	return s, nil
+	return s, early, nil
 }
 
 func (r *router) remove(s *subscription) {
@@ -192,16 +209,25 @@ func (r *router) ask(s *subscription) error {
 		return errNoSuback
 	}
 	for _, code := range t.Result() {
-		if code > 2 {
+		switch {
+		case code > 2:
 			return fmt.Errorf("%w: the broker does not grant %q", ErrRefused, s.filter)
+		case code == 0 && !r.c.opts.Live:
+			return fmt.Errorf("%w: the broker grants %q with QoS 0 only, want QoS 1", ErrRefused, s.filter)
 		}
 	}
 	return nil
 }
 
-// dispatch is the library's only handler.
+// dispatch is the library's only handler. It is called for one message after the other
+// and never waits for a handler, since all that comes from the broker waits for it; those
+// of a live client must not block.
 func (r *router) dispatch(_ paho.Client, m paho.Message) {
 	topic, payload := m.Topic(), m.Payload()
+	if m.Qos() == 0 && !r.c.opts.Live {
+		r.refuse(topic, fmt.Errorf("%w: with QoS 0, want QoS 1", ErrWrongDelivery))
+		return
+	}
 	if size, ok := oversized(payload, r.c.marker); ok {
 		r.refuse(topic, fmt.Errorf("%w: message of %d bytes, want at most %d", ErrTooLarge, size, r.c.opts.MaxInbound))
 		m.Ack()
@@ -217,7 +243,11 @@ func (r *router) dispatch(_ paho.Client, m paho.Message) {
 	}
 	if len(to) > 0 {
 		r.mu.Unlock()
-		deliver(a, to)
+		if r.c.opts.Live {
+			deliver(a, to)
+		} else {
+			r.flow.put(a, to)
+		}
 		return
 	}
 	left := r.patience()
@@ -226,7 +256,7 @@ func (r *router) dispatch(_ paho.Client, m paho.Message) {
 		r.stray(a)
 		return
 	}
-	if len(r.stash) < maxStashed && r.stashed+len(payload) <= maxStashedBytes {
+	if len(r.stash) < min(maxStashed, r.c.opts.MaxInflight) && r.stashed+len(payload) <= min(maxStashedBytes, r.c.opts.MaxInflightBytes) {
 		r.stash = append(r.stash, a)
 		r.stashed += len(payload)
 		if r.sweeper == nil {
@@ -237,27 +267,17 @@ func (r *router) dispatch(_ paho.Client, m paho.Message) {
 	}
 	r.mu.Unlock()
 	// Not acknowledged: the broker delivers it again on the next connection.
+	r.flow.missed()
 	r.refuse(topic, fmt.Errorf("%w: %d messages wait for a subscription", ErrLimit, maxStashed))
 }
 
 func (r *router) refuse(topic string, err error) {
 	r.c.opts.Counters.Refuse(err)
-	r.c.log.Warn("message dropped", "topic", topic, "reason", Reason(err), "error", err)
+	reason := Reason(err)
+	if ok, more := r.reports.Allow(reason, time.Now()); ok {
+		r.c.log.Warn("message dropped", "topic", topic, "reason", reason, "error", err, "more", more)
+	}
 	if r.c.opts.OnRefused != nil {
 		r.c.opts.OnRefused(topic, err)
-	}
-}
-
-// deliver calls every handler; the message is acknowledged when all have.
-func deliver(a *arrival, to []*subscription) {
-	var left atomic.Int32
-	left.Store(int32(len(to)))
-	for _, s := range to {
-		ack := sync.OnceFunc(func() {
-			if left.Add(-1) == 0 {
-				a.ack()
-			}
-		})
-		s.handler(Delivery{Topic: a.topic, Payload: a.payload, Retained: a.retained, Ack: ack})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/ed25519"
 	"errors"
+	"io"
 	"math"
 	"reflect"
 	"testing"
@@ -69,7 +70,7 @@ func TestOpenRefuses(t *testing.T) {
 		f(&m)
 		return mustSeal(t, m, pattern(500), board)
 	}
-	raw := func(version uint64, alg cose.Algorithm) []byte {
+	raw := func(version uint64, alg int64) []byte {
 		m := testReading(102)
 		b, err := marshalMeta(&m, version)
 		if err != nil {
@@ -134,7 +135,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"too large", mustSeal(t, testReading(101), pattern(5000), board), ErrTooLarge},
 		{"version 0", raw(0, algEd25519), ErrDowngraded},
 		{"version 2", raw(2, algEd25519), ErrUnsupportedVersion},
-		{"another algorithm", raw(Version, cose.AlgorithmES256), ErrDowngraded},
+		{"another algorithm", raw(Version, int64(cose.AlgorithmES256)), ErrDowngraded},
 		{"unknown device", edit(func(m *Meta) { m.Device = "board-8" }), ErrUnknownSigner},
 		{"other key of that name", mustSeal(t, testReading(101), nil, testKey(t, "thief")), ErrUnknownSigner},
 		{"evaluator signs a reading", mustSeal(t, testReading(101), nil, cloud), ErrUnknownSigner},
@@ -171,6 +172,75 @@ func TestOpenRefuses(t *testing.T) {
 				t.Errorf("the good object after it: %v", err)
 			}
 		})
+	}
+}
+
+// coseKey is a key as go-cose, the independent judge of the envelope, wants it.
+type coseKey struct {
+	*SigningKey
+	alg cose.Algorithm
+}
+
+func (k coseKey) Algorithm() cose.Algorithm { return k.alg }
+
+func (k coseKey) Sign(_ io.Reader, content []byte) ([]byte, error) {
+	return ed25519.Sign(k.priv, content), nil
+}
+
+func (k coseKey) Verify(content, signature []byte) error {
+	if !ed25519.Verify(k.Public(), content, signature) {
+		return cose.ErrVerification
+	}
+	return nil
+}
+
+// TestEnvelopeIsCOSE: another implementation verifies what is sealed here, and what it
+// seals has the same bytes.
+func TestEnvelopeIsCOSE(t *testing.T) {
+	board := testKey(t, "board-7")
+	remote, err := SealRemote(RemoteConfig{Device: "board-7", Version: 3, Text: []byte("log: {level: debug}")}, board)
+	if err != nil {
+		t.Fatal(err)
+	}
+	meta := testReading(1)
+	header, err := MarshalMeta(&meta)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old, err := sealRaw(header, pattern(10), board, algEdDSA)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		sealed  []byte
+		alg     int64
+		context []byte
+	}{
+		"object":       {mustSeal(t, meta, pattern(5000), board), algEd25519, sealContext},
+		"old object":   {old, algEdDSA, sealContext},
+		"remote":       {remote, algEd25519, remoteContext},
+		"empty object": {mustSeal(t, meta, nil, board), algEd25519, sealContext},
+	} {
+		key := coseKey{board, cose.Algorithm(c.alg)}
+		var m cose.Sign1Message
+		if err := m.UnmarshalCBOR(c.sealed); err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if err := m.Verify(c.context, key); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		again := cose.NewSign1Message()
+		again.Headers.Protected[cose.HeaderLabelAlgorithm] = key.alg
+		again.Headers.Protected[cose.HeaderLabelKeyID] = board.kid[:]
+		again.Payload = m.Payload
+		if err := again.Sign(nil, c.context, key); err != nil {
+			t.Fatal(err)
+		}
+		b, err := again.MarshalCBOR()
+		if err != nil {
+			t.Fatal(err)
+		}
+		equalBytes(t, name, c.sealed, b)
 	}
 }
 

@@ -17,11 +17,12 @@ type TrustStore struct {
 	mu         sync.RWMutex
 	devices    map[string][]ed25519.PublicKey
 	evaluators []ed25519.PublicKey
+	hints      map[[8]byte][]ed25519.PublicKey // all of them by key id, each once
 }
 
 // NewTrustStore is an empty store: it trusts nobody.
 func NewTrustStore() *TrustStore {
-	return &TrustStore{devices: make(map[string][]ed25519.PublicKey)}
+	return &TrustStore{devices: make(map[string][]ed25519.PublicKey), hints: make(map[[8]byte][]ed25519.PublicKey)}
 }
 
 // TrustKeys is a store of one key per device and any number of evaluator keys.
@@ -53,9 +54,10 @@ func (t *TrustStore) AddDevice(name string, pub ed25519.PublicKey) error {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !slices.ContainsFunc(t.devices[name], func(k ed25519.PublicKey) bool { return k.Equal(pub) }) {
+	if !holds(t.devices[name], pub) {
 		t.devices[name] = append(t.devices[name], slices.Clone(pub))
 	}
+	t.hint(pub)
 	return nil
 }
 
@@ -67,6 +69,7 @@ func (t *TrustStore) AddEvaluator(pub ed25519.PublicKey) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.evaluators = append(t.evaluators, slices.Clone(pub))
+	t.hint(pub)
 	return nil
 }
 
@@ -75,6 +78,38 @@ func (t *TrustStore) RemoveDevice(name string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.devices, name)
+	clear(t.hints)
+	for _, keys := range t.devices {
+		t.hint(keys...)
+	}
+	t.hint(t.evaluators...)
+}
+
+// hint notes keys by their ids; mu is held.
+func (t *TrustStore) hint(keys ...ed25519.PublicKey) {
+	for _, pub := range keys {
+		if id := keyHint(pub); !holds(t.hints[id], pub) {
+			t.hints[id] = append(t.hints[id], slices.Clone(pub))
+		}
+	}
+}
+
+func holds(keys []ed25519.PublicKey, pub ed25519.PublicKey) bool {
+	return slices.ContainsFunc(keys, func(k ed25519.PublicKey) bool { return k.Equal(pub) })
+}
+
+// signers returns the keys with an id that are trusted for anything.
+func (t *TrustStore) signers(kid [8]byte) []ed25519.PublicKey {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return slices.Clone(t.hints[kid])
+}
+
+// trusts reports whether pub may sign m.
+func (t *TrustStore) trusts(m *Meta, pub ed25519.PublicKey) bool {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	return holds(t.trusted(m), pub)
 }
 
 // trusted are the keys that may sign m; t.mu is held.
@@ -90,17 +125,4 @@ func (t *TrustStore) keysFor(m *Meta) []ed25519.PublicKey {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
 	return slices.Clone(t.trusted(m))
-}
-
-// candidates are the keys that may have signed m under the key id kid.
-func (t *TrustStore) candidates(m *Meta, kid [8]byte) []ed25519.PublicKey {
-	t.mu.RLock()
-	defer t.mu.RUnlock()
-	var out []ed25519.PublicKey
-	for _, pub := range t.trusted(m) {
-		if keyHint(pub) == kid {
-			out = append(out, pub)
-		}
-	}
-	return out
 }

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/veraison/go-cose"
-
 	"github.com/hencedge/hencedge/internal/vectors"
 )
 
@@ -157,7 +155,7 @@ func makeVectors(t *testing.T) messageVectors {
 		if err != nil {
 			t.Fatal(err)
 		}
-		sealed, err := sealRaw(header, c.body, key, cose.Algorithm(c.alg))
+		sealed, err := sealRaw(header, c.body, key, c.alg)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -339,7 +337,7 @@ func TestDocument(t *testing.T) {
 	}
 	defaults := Limits{}.withDefaults()
 	for _, row := range []string{
-		fmt.Sprintf("| incomplete objects | %d | %d |", defaults.TopicObjects, defaults.MaxObjects),
+		fmt.Sprintf("| objects | %d | %d |", defaults.TopicObjects, defaults.MaxObjects),
 		fmt.Sprintf("| bytes | %d x the largest object | %d MiB |", defaults.TopicBytes/defaults.MaxObject, defaults.MaxBytes>>20),
 		fmt.Sprintf("| idle time of an object | %.0f minutes |", defaults.MaxAge.Minutes()), fmt.Sprintf("The last %d finished objects", defaults.Remember),
 	} {

@@ -91,9 +91,9 @@ func (v *Verifier) Replay() *ReplayGuard { return v.opts.Replay }
 // Counters is what v counts into; it may be nil.
 func (v *Verifier) Counters() *Counters { return v.opts.Counters }
 
-// Open verifies a sealed object: size, canonical form, version, kind, signer,
-// signature, parameter hash, key set and epoch, layout, and that it was not
-// seen before. On success the object's number is spent: the same object fails
+// Open verifies a sealed object: size, canonical form, signature by a trusted key,
+// version, kind, what that key is trusted for, parameter hash, key set and epoch, layout,
+// and that it was not seen before. On success the object's number is spent: the same object fails
 // with ErrReplayed from then on (see Forget). The error wraps one of this
 // package's sentinels, and refusals are counted in the options' Counters.
 //
@@ -123,17 +123,32 @@ func (v *Verifier) open(sealed []byte, topic string) (*Object, error) {
 
 func (v *Verifier) check(sealed []byte, topic string) (*Object, error) {
 	o := &v.opts
-	e, err := parseEnvelope(sealed, o.MaxObject, o.MinVersion)
+	if len(sealed) > o.MaxObject {
+		return nil, fmt.Errorf("%w: object of %d bytes, want at most %d", ErrTooLarge, len(sealed), o.MaxObject)
+	}
+	f, err := cutFrame("envelope", sealed)
 	if err != nil {
 		return nil, err
 	}
-	m := e.meta
+	// Nothing is decoded before the signature holds: until then the cost is a pass over
+	// the bytes, and of an unknown signer not even that.
+	signer, err := v.authenticate(&f)
+	if err != nil {
+		return nil, err
+	}
+	header, body, err := splitPayload(f.payload)
+	if err != nil {
+		return nil, err
+	}
+	m, err := unmarshalMeta(header, o.MinVersion)
+	if err != nil {
+		return nil, err
+	}
 	if len(o.Kinds) > 0 && !slices.Contains(o.Kinds, m.Kind) {
 		return nil, fmt.Errorf("%w: %v of %q", ErrWrongKind, m.Kind, m.Device)
 	}
-	signer, err := v.authenticate(e)
-	if err != nil {
-		return nil, err
+	if !o.Trust.trusts(m, signer[:]) {
+		return nil, v.unknownSigner(m, f.kid)
 	}
 	if topic != "" {
 		if err := m.CheckTopic(o.TopicPrefix, topic); err != nil {
@@ -150,31 +165,36 @@ func (v *Verifier) check(sealed []byte, topic string) (*Object, error) {
 			return nil, err
 		}
 	}
-	return &Object{Meta: *m, Body: e.body, ID: ObjectID(sealed), Signer: signer}, nil
+	return &Object{Meta: *m, Body: body, ID: ObjectID(sealed), Signer: signer}, nil
 }
 
-// authenticate finds the trusted key that signed e.
-func (v *Verifier) authenticate(e *envelope) (signer [32]byte, err error) {
-	keys := v.opts.Trust.candidates(e.meta, e.kid)
+// authenticate finds the trusted key that signed f. For what it is trusted, the header
+// decides.
+func (v *Verifier) authenticate(f *frame) (signer [32]byte, err error) {
+	keys := v.opts.Trust.signers(f.kid)
 	if len(keys) == 0 {
-		return signer, v.unknownSigner(e)
+		m, _, err := f.peek() // what it says of itself, for the error only
+		if err != nil {
+			return signer, fmt.Errorf("%w: signed with key id %x", ErrUnknownSigner, f.kid)
+		}
+		return signer, v.unknownSigner(m, f.kid)
 	}
-	var pub ed25519.PublicKey
-	for _, pub = range keys {
-		if err = e.verify(pub); err == nil {
+	signed := f.signed(sealContext)
+	for _, pub := range keys {
+		if ed25519.Verify(pub, signed, f.signature) {
 			return [32]byte(pub), nil
 		}
 	}
-	return signer, err
+	return signer, fmt.Errorf("%w: of key %x", ErrSignature, f.kid)
 }
 
 // mostKeysNamed bounds the keys that an error lists.
 const mostKeysNamed = 3
 
 // unknownSigner says which key signed, and which ones are trusted instead.
-func (v *Verifier) unknownSigner(e *envelope) error {
+func (v *Verifier) unknownSigner(m *Meta, kid [8]byte) error {
 	var known []string
-	for i, pub := range v.opts.Trust.keysFor(e.meta) {
+	for i, pub := range v.opts.Trust.keysFor(m) {
 		if i == mostKeysNamed {
 			known = append(known, "...")
 			break
@@ -182,9 +202,9 @@ func (v *Verifier) unknownSigner(e *envelope) error {
 		known = append(known, fmt.Sprintf("%s (key id %x)", FormatPublicKey(pub), keyHint(pub)))
 	}
 	if len(known) == 0 {
-		return fmt.Errorf("%w: a %v of %q, signed with key id %x: no key is trusted for it here", ErrUnknownSigner, e.meta.Kind, e.meta.Device, e.kid)
+		return fmt.Errorf("%w: a %v of %q, signed with key id %x: no key is trusted for it here", ErrUnknownSigner, m.Kind, m.Device, kid)
 	}
-	return fmt.Errorf("%w: a %v of %q is signed with key id %x; trusted for it here: %s", ErrUnknownSigner, e.meta.Kind, e.meta.Device, e.kid,
+	return fmt.Errorf("%w: a %v of %q is signed with key id %x; trusted for it here: %s", ErrUnknownSigner, m.Kind, m.Device, kid,
 		strings.Join(known, ", "))
 }
 

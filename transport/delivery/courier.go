@@ -102,6 +102,7 @@ type Courier struct {
 	bucket   *bucket
 	verifier *transport.Verifier
 	buffers  sync.Pool // of *[]byte
+	reports  transport.LogLimit
 
 	shrink shrink
 	slots  chan struct{} // held while an object is sent

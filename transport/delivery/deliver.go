@@ -374,10 +374,13 @@ func (c *Courier) handle(ctx context.Context, d transport.Delivery) {
 	if d.Ack != nil {
 		defer d.Ack()
 	}
-	r, err := c.read(d.Payload)
+	r, err := c.read(d)
 	if err != nil {
 		c.forged.Add(1)
-		c.log.Warn("a receipt does not count", "reason", transport.Reason(err), "error", err)
+		reason := transport.Reason(err)
+		if ok, more := c.reports.Allow(reason, c.o.Clock.Now()); ok {
+			c.log.Warn("a receipt does not count", "reason", reason, "error", err, "more", more)
+		}
 		return
 	}
 	c.receipts.Add(1)
@@ -403,8 +406,11 @@ func (c *Courier) hand(it transport.ReceiptItem) bool {
 	return ch != nil
 }
 
-func (c *Courier) read(payload []byte) (*transport.Receipt, error) {
-	sealed, err := transport.ReadWhole(payload, 2<<20)
+func (c *Courier) read(d transport.Delivery) (*transport.Receipt, error) {
+	if err := d.CheckFresh(); err != nil {
+		return nil, err
+	}
+	sealed, err := transport.ReadWhole(d.Payload, 2<<20)
 	if err != nil {
 		return nil, err
 	}

@@ -1,15 +1,16 @@
-package evaluator
+package transport
 
 import (
 	"testing"
 	"time"
 )
 
-func TestReportsAreLimited(t *testing.T) {
-	var r reporter
+func TestLogLimit(t *testing.T) {
+	var r LogLimit
+	epoch := time.Unix(1000, 0)
 	count := 0
 	for i := range 100 {
-		ok, skipped := r.allow("malformed", epoch.Add(time.Duration(i)*50*time.Millisecond))
+		ok, skipped := r.Allow("malformed", epoch.Add(time.Duration(i)*50*time.Millisecond))
 		if ok {
 			count++
 			if want := 19; i > 0 && skipped != want {
@@ -20,10 +21,10 @@ func TestReportsAreLimited(t *testing.T) {
 	if count != 5 {
 		t.Errorf("%d lines in 5 seconds, want 5", count)
 	}
-	if ok, _ := r.allow("truncated", epoch); !ok {
+	if ok, _ := r.Allow("truncated", epoch); !ok {
 		t.Error("one reason silences another")
 	}
-	if ok, _ := r.allow("malformed", epoch); !ok {
+	if ok, _ := r.Allow("malformed", epoch); !ok {
 		t.Error("a clock that went back silences a reason")
 	}
 }

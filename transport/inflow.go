@@ -1,0 +1,169 @@
+package transport
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+)
+
+// handlersPer is how many topics of one subscription are handled at a time.
+const handlersPer = 8
+
+// inflow holds messages of the broker until their handlers return. Its bounds hold in
+// number and in bytes, whatever the broker sends. Each topic has its own queue and is
+// handled in order, one message at a time; topics take turns. When a message does not
+// fit, the topic that holds the most loses its newest one. It is not acknowledged, so
+// the broker delivers it again on the next connection, which is made as soon as there
+// is room.
+type inflow struct {
+	limit  use
+	refuse func(topic string, err error)
+	renew  func() // makes the next connection
+
+	mu     sync.Mutex
+	queues map[string]*queue // by topic
+	held   use
+	short  bool // a message is missing until the next connection
+}
+
+// queue holds the messages of one topic.
+type queue struct {
+	topic   string
+	sub     *subscription   // whose turn it takes
+	to      []*subscription // which get the messages, sub among them
+	waiting []*arrival
+	held    use  // waiting, and being handled
+	active  bool // being handled, or among the ready ones
+}
+
+func (u *use) add(n, bytes int) { u.objects, u.bytes = u.objects+n, u.bytes+bytes }
+
+func newInflow(limit use, refuse func(string, error), renew func()) *inflow {
+	return &inflow{limit: limit, refuse: refuse, renew: renew, queues: map[string]*queue{}}
+}
+
+// put queues a message for to, of which there is at least one.
+func (f *inflow) put(a *arrival, to []*subscription) {
+	f.mu.Lock()
+	q := f.queues[a.topic]
+	if q == nil {
+		q = &queue{topic: a.topic, sub: to[0]}
+	}
+	lost, ok := f.makeRoom(q, len(a.payload))
+	if ok {
+		q.to = to
+		q.waiting = append(q.waiting, a)
+		f.count(q, 1, len(a.payload))
+		f.queues[a.topic] = q
+		if !q.active {
+			f.ready(q)
+		}
+	} else {
+		lost = append(lost, a)
+	}
+	f.short = f.short || len(lost) > 0
+	f.mu.Unlock()
+	for _, a := range lost {
+		f.refuse(a.topic, fmt.Errorf("%w: %d messages of %d bytes wait to be handled", ErrLimit, f.limit.objects, f.limit.bytes))
+	}
+}
+
+// missed notes that a message was left to the next connection.
+func (f *inflow) missed() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.short = true
+}
+
+// makeRoom takes messages out until one of n bytes fits into q, and returns them. It is
+// not ok when q would hold the most itself. A subscription may always have one message,
+// so that none waits for the handlers of another; mu is held.
+func (f *inflow) makeRoom(q *queue, n int) (lost []*arrival, ok bool) {
+	for q.sub.held > 0 {
+		tooMany, tooLarge := f.held.objects+1 > f.limit.objects, f.held.bytes+n > f.limit.bytes
+		if !tooMany && !tooLarge {
+			break
+		}
+		weight := func(u use) int {
+			if tooLarge {
+				return u.bytes
+			}
+			return u.objects
+		}
+		most, worst := weight(use{q.held.objects + 1, q.held.bytes + n}), (*queue)(nil)
+		for _, o := range f.queues {
+			if o != q && len(o.waiting) > 0 && weight(o.held) > most {
+				most, worst = weight(o.held), o
+			}
+		}
+		if worst == nil {
+			return lost, false
+		}
+		last := len(worst.waiting) - 1
+		lost = append(lost, worst.waiting[last])
+		f.count(worst, -1, -len(worst.waiting[last].payload))
+		worst.waiting[last] = nil
+		worst.waiting = worst.waiting[:last]
+	}
+	return lost, true
+}
+
+func (f *inflow) count(q *queue, n, bytes int) {
+	f.held.add(n, bytes)
+	q.held.add(n, bytes)
+	q.sub.held += n
+}
+
+// ready lets a queue have its turn; mu is held.
+func (f *inflow) ready(q *queue) {
+	q.active = true
+	s := q.sub
+	s.ready = append(s.ready, q)
+	if s.running < handlersPer {
+		s.running++
+		go f.work(s)
+	}
+}
+
+// work handles the messages of a subscription until there are no more.
+func (f *inflow) work(s *subscription) {
+	f.mu.Lock()
+	for len(s.ready) > 0 {
+		q := s.ready[0]
+		s.ready = s.ready[1:]
+		if len(q.waiting) > 0 { // it may have lost them
+			a, to := q.waiting[0], q.to
+			q.waiting = q.waiting[1:]
+			f.mu.Unlock()
+			deliver(a, to)
+			f.mu.Lock()
+			f.count(q, -1, -len(a.payload))
+		}
+		if len(q.waiting) > 0 {
+			s.ready = append(s.ready, q)
+		} else {
+			q.active = false
+			delete(f.queues, q.topic)
+		}
+		if f.short && f.held.objects <= f.limit.objects/2 && f.held.bytes <= f.limit.bytes/2 {
+			f.short = false
+			go f.renew()
+		}
+	}
+	s.running--
+	f.mu.Unlock()
+}
+
+// deliver calls every handler; the message is acknowledged when all have.
+func deliver(a *arrival, to []*subscription) {
+	var left atomic.Int32
+	left.Store(int32(len(to)))
+	for _, s := range to {
+		ack := sync.OnceFunc(func() {
+			if left.Add(-1) == 0 {
+				a.ack()
+			}
+		})
+		s.handler(Delivery{Topic: a.topic, Payload: a.payload, Retained: a.retained, Ack: ack})
+	}
+}
