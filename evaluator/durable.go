@@ -150,8 +150,8 @@ func (d *durable) reload(working context.Context) {
 
 // take is the intake of a window: verified, not had before, written into the
 // inbox, acknowledged, joined.
-func (d *durable) take(working context.Context, topic string, sealed []byte) {
-	s := d.s
+func (d *durable) take(working context.Context, o transport.Staged) {
+	s, topic, sealed, id := d.s, o.Topic, o.Sealed, o.ID
 	obj, err := s.verifier.OpenFrom(topic, sealed)
 	var w *window
 	if err == nil {
@@ -165,7 +165,6 @@ func (d *durable) take(working context.Context, topic string, sealed []byte) {
 	if err == nil {
 		err = d.store.keep(working, obj, topic, sealed)
 	}
-	id := transport.ObjectID(sealed)
 	switch {
 	case err == nil:
 		d.pressure.worked()
@@ -185,14 +184,14 @@ func (d *durable) take(working context.Context, topic string, sealed []byte) {
 		s.receiver.Forget(topic, id)
 		s.refuse(topic, err)
 	default:
-		d.refuse(topic, sealed, obj, err)
+		d.refuse(o, obj, err)
 	}
 }
 
 // refuse reports a window that is not taken, and tells its device. obj is nil for one
 // that could not be verified.
-func (d *durable) refuse(topic string, sealed []byte, obj *transport.Object, err error) {
-	s, id := d.s, transport.ObjectID(sealed)
+func (d *durable) refuse(o transport.Staged, obj *transport.Object, err error) {
+	s, topic, sealed, id := d.s, o.Topic, o.Sealed, o.ID
 	err = s.explain(topic, sealed, err)
 	s.refusedAt(topic, err)
 	s.refuse(topic, err)

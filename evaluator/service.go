@@ -372,7 +372,7 @@ func (s *Service) intakeLoop(ctx, working context.Context) {
 func (s *Service) admit(working context.Context, o transport.Staged) {
 	defer o.Done()
 	if s.durable != nil {
-		s.durable.take(working, o.Topic, o.Sealed)
+		s.durable.take(working, o)
 		return
 	}
 	jobs, err := s.take(o.Topic, o.Sealed)

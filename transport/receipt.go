@@ -57,7 +57,8 @@ const (
 	MaxReceiptItems = 64
 	MaxDetail       = 320 // bytes of a ReceiptItem.Detail
 	maxReasonText   = 64
-	maxReceipt      = 1 << 20 // 64 items with 65536 chunks each
+	maxReceipt      = 1 << 20                             // 64 items with 65536 chunks each
+	maxAsk          = 128 + MaxReceiptItems*(maxTopic+64) // bytes
 )
 
 // Receipt is the body of a KindReceipt object: what became of objects that its
@@ -217,7 +218,7 @@ func MarshalReceipt(r Receipt) ([]byte, error) {
 // UnmarshalReceipt decodes a receipt strictly.
 func UnmarshalReceipt(b []byte) (*Receipt, error) {
 	var w wireReceipt
-	if err := unmarshalExact(b, &w, "receipt", receiptVersion); err != nil {
+	if err := unmarshalExact(b, &w, "receipt", receiptVersion, maxReceipt); err != nil {
 		return nil, err
 	}
 	r := &Receipt{To: w.To}
@@ -268,7 +269,7 @@ func MarshalAsk(a Ask) ([]byte, error) {
 // UnmarshalAsk decodes an ask strictly.
 func UnmarshalAsk(b []byte) (*Ask, error) {
 	var w wireAsk
-	if err := unmarshalExact(b, &w, "ask", askVersion); err != nil {
+	if err := unmarshalExact(b, &w, "ask", askVersion, maxAsk); err != nil {
 		return nil, err
 	}
 	a := &Ask{To: w.To}
@@ -283,9 +284,9 @@ func UnmarshalAsk(b []byte) (*Ask, error) {
 
 // unmarshalExact decodes an array whose first element is its version, and which has
 // exactly one encoding.
-func unmarshalExact(b []byte, w any, what string, version uint64) error {
-	if len(b) > maxReceipt {
-		return fmt.Errorf("%w: %s of %d bytes, want at most %d", ErrTooLarge, what, len(b), maxReceipt)
+func unmarshalExact(b []byte, w any, what string, version uint64, limit int) error {
+	if len(b) > limit {
+		return fmt.Errorf("%w: %s of %d bytes, want at most %d", ErrTooLarge, what, len(b), limit)
 	}
 	var parts []cbor.RawMessage
 	if err := receiptDec.Unmarshal(b, &parts); err != nil {

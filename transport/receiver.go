@@ -89,6 +89,7 @@ type use struct{ objects, bytes int }
 type Staged struct {
 	Topic  string
 	Sealed []byte
+	ID     [32]byte // ObjectID of Sealed
 	done   func()
 }
 
@@ -205,7 +206,7 @@ func (r *Receiver) Feed(topic string, payload []byte) error {
 		r.counters.Refuse(err)
 		return err
 	}
-	if err := r.onObject(Staged{topic, sealed, release}); err != nil {
+	if err := r.onObject(Staged{topic, sealed, key.id, release}); err != nil {
 		r.forget(key)
 		release()
 		return fmt.Errorf("%w: %w", ErrHandler, err)
