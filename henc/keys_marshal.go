@@ -273,24 +273,50 @@ func (c *Context) checkElement(g uint64) error {
 	return nil
 }
 
-// keyReader reads everything before the residues.
+// KeyHeader is what a serialised key says of itself before the key.
+type KeyHeader struct {
+	Params [32]byte // hash, see NameOf
+	KeyID  [16]byte
+	Epoch  uint32
+}
+
+// PeekPublicKey reads the header of a public key without checking the key.
+func PeekPublicKey(b []byte) (KeyHeader, error) {
+	h, _, err := readKeyHeader(b, wire.KindPublicKey, 6)
+	if err != nil {
+		return KeyHeader{}, fmt.Errorf("public key header: %w", err)
+	}
+	return h, nil
+}
+
+// readKeyHeader reads everything before the residues.
+func readKeyHeader(b []byte, kind wire.Kind, elements int) (h KeyHeader, r *wire.Reader, err error) {
+	if r, err = wire.NewReader(b, kind, elements); err != nil {
+		return h, nil, err
+	}
+	h.Params = r.Head.Params
+	copy(h.KeyID[:], r.Blob(len(h.KeyID)))
+	e := r.Uint()
+	if err := r.Err(); err != nil {
+		return h, nil, err
+	}
+	if e > math.MaxUint32 {
+		return h, nil, fmt.Errorf("%w: epoch %d", ErrMalformed, e)
+	}
+	h.Epoch = uint32(e)
+	return h, r, nil
+}
+
+// keyReader is readKeyHeader for the parameters of the context.
 func (c *Context) keyReader(b []byte, kind wire.Kind, elements int, id *[16]byte, epoch *uint32) (*wire.Reader, error) {
-	r, err := wire.NewReader(b, kind, elements)
+	h, r, err := readKeyHeader(b, kind, elements)
 	if err != nil {
 		return nil, err
 	}
-	if r.Head.Params != c.params.Hash() {
-		return nil, fmt.Errorf("%w: the %s is for %s, not for %s", ErrParams, kind, NameOf(r.Head.Params), c.params.Name())
+	if h.Params != c.params.Hash() {
+		return nil, fmt.Errorf("%w: the %s is for %s, not for %s", ErrParams, kind, NameOf(h.Params), c.params.Name())
 	}
-	copy(id[:], r.Blob(len(id)))
-	e := r.Uint()
-	if err := r.Err(); err != nil {
-		return nil, err
-	}
-	if e > math.MaxUint32 {
-		return nil, fmt.Errorf("%w: epoch %d", ErrMalformed, e)
-	}
-	*epoch = uint32(e)
+	*id, *epoch = h.KeyID, h.Epoch
 	return r, nil
 }
 

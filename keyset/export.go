@@ -31,6 +31,20 @@ type Export struct {
 	Holder   ed25519.PublicKey // who signed
 }
 
+// ReadManifest reads the manifest of a key set or of an export. It checks neither who
+// signed it nor the files that it lists.
+func ReadManifest(dir string) (*Manifest, error) {
+	raw, err := readFile(filepath.Join(dir, ManifestFile), MaxManifest)
+	if err != nil {
+		return nil, err
+	}
+	m, err := ParseManifest(raw)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", filepath.Join(dir, ManifestFile), err)
+	}
+	return m, nil
+}
+
 // OpenExport reads the manifest of the export in dir and verifies its signature. It
 // fails with ErrHolder when somebody signed who is not trusted, with ErrCorrupt when
 // manifest and signature do not belong together or make no sense, and with the error
@@ -48,7 +62,7 @@ func OpenExport(dir string, trust Trust) (*Export, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s: signer: %w", ErrCorrupt, ManifestFile, err)
 	}
-	if err := trust.check(holder); err != nil {
+	if err := trust.Check(holder); err != nil {
 		return nil, err
 	}
 	params, err := m.Parameters()

@@ -3,6 +3,7 @@ package keyset
 import (
 	"crypto/ed25519"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/hencedge/hencedge/transport"
@@ -54,8 +55,8 @@ func Trusted(holders ...string) (Trust, error) {
 	return t, nil
 }
 
-// check fails with ErrHolder unless pub is trusted.
-func (t Trust) check(pub ed25519.PublicKey) error {
+// Check fails with ErrHolder unless pub is trusted.
+func (t Trust) Check(pub ed25519.PublicKey) error {
 	if t.any {
 		return nil
 	}
@@ -69,4 +70,11 @@ func (t Trust) check(pub ed25519.PublicKey) error {
 		}
 	}
 	return fmt.Errorf("%w: they are signed by %s, and %s is trusted", ErrHolder, got, strings.Join(t.fingerprints, " or "))
+}
+
+// Names reports whether t trusts a holder that is named as for Trusted, or may trust
+// it: AnyHolder on either side.
+func (t Trust) Names(holder string) bool {
+	other, err := Trusted(holder)
+	return err == nil && (t.any || other.any || slices.Contains(t.fingerprints, other.fingerprints[0]))
 }

@@ -25,9 +25,12 @@ func programNeeds(cfg *config.Agent, file string) (*agent.ProgramNeeds, error) {
 	}
 	for _, s := range cfg.Streams {
 		for _, theirs := range ev.Streams {
-			if theirs.Device == cfg.Device && theirs.Name == s.Name && theirs.LayoutHash() != s.LayoutHash() {
-				return nil, fmt.Errorf("%w: stream %s is packed differently in %s; its name, window, params, log_scale and its channels' names, units and ranges must be the same",
-					config.ErrInvalid, s.Name, file)
+			if theirs.Device != cfg.Device || theirs.Name != s.Name {
+				continue
+			}
+			for _, d := range s.Compare(theirs.Stream) {
+				return nil, fmt.Errorf("%w: stream %s is packed differently in %s: %s is %s here and %s there; `hencedge check` compares all of both files",
+					config.ErrInvalid, s.Name, file, d.Path, d.Ours, d.Other)
 			}
 		}
 	}

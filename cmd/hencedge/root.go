@@ -65,7 +65,7 @@ output goes to standard output, everything else to standard error.`,
 	root.PersistentFlags().StringVar(&a.logFormat, "log-format", "text", "log lines on standard error: text or json")
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(
-		a.demoCommand(), a.keysCommand(), a.agentCommand(), a.evaluatorCommand(), a.resultsCommand(), a.serviceCommand(), a.configCommand(), a.benchCommand(), a.doctorCommand(), a.versionCommand(), a.packageFiles(),
+		a.demoCommand(), a.keysCommand(), a.agentCommand(), a.evaluatorCommand(), a.resultsCommand(), a.serviceCommand(), a.configCommand(), a.checkCommand(), a.benchCommand(), a.doctorCommand(), a.versionCommand(), a.packageFiles(),
 	)
 	complete(root)
 	return root
