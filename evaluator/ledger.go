@@ -1,6 +1,7 @@
 package evaluator
 
 import (
+	"bufio"
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
@@ -8,6 +9,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"maps"
 	"os"
 	"slices"
 	"sync"
@@ -23,7 +25,7 @@ import (
 //     stream: a sender whose receipt was lost asks about one of its newest, however
 //     much came from others meanwhile;
 //   - for each signer's stream and boot epoch, which sequence numbers were used,
-//     as intervals, without end: what arrives in order takes one interval;
+//     as intervals: what arrives in order takes one interval (spent.go);
 //   - which results were made, by program and content ids of the inputs, as long
 //     as an input may come up again.
 //
@@ -31,7 +33,8 @@ import (
 // end and is written anew when it has become long. A record counts once it is
 // flushed. A torn record at the end, from a crash, is cut off.
 //
-//	0  kind   1: taken, 2: made, 3: interval, 4: among the newest of its stream
+//	0  kind   1: taken, 2: made, 3: interval, 4: among the newest of its stream,
+//	          5: boot epochs of the series below this one are closed
 //	1  zeros  3 bytes
 //	4  id     32 bytes: of the object; of the result; interval: last number in 8
 //	36 series 8 bytes: start of the SHA-256 of signer, device and stream
@@ -50,7 +53,7 @@ type ledger struct {
 	taken  idSet
 	made   idSet
 	latest latest
-	series map[seriesKey][]interval // sorted, disjoint, not adjacent
+	series map[[8]byte]*spentNumbers
 }
 
 type seriesKey struct {
@@ -58,18 +61,17 @@ type seriesKey struct {
 	boot   uint64
 }
 
-type interval struct{ lo, hi uint64 }
-
 const (
-	recordSize   = 64
-	recTaken     = 1
-	recMade      = 2
-	recInterval  = 3
-	recLatest    = 4
-	maxLedger    = 1 << 30
-	maxIntervals = 4096 // of one series and boot epoch; beyond it the oldest gap closes
-	maxSeries    = 1 << 20
+	recordSize  = 64
+	recTaken    = 1
+	recMade     = 2
+	recInterval = 3
+	recLatest   = 4
+	recFloor    = 5
 )
+
+// maxSeries bounds the series that are remembered. It is a variable for tests.
+var maxSeries = 1 << 16
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
@@ -129,7 +131,7 @@ var errRecord = errors.New("damaged record")
 
 func parseRecord(b []byte) (r record, err error) {
 	if len(b) != recordSize || crc32.Checksum(b[:60], castagnoli) != binary.BigEndian.Uint32(b[60:]) || !bytes.Equal(b[1:4], []byte{0, 0, 0}) ||
-		b[0] < recTaken || b[0] > recLatest {
+		b[0] < recTaken || b[0] > recFloor {
 		return r, errRecord
 	}
 	r.kind = b[0]
@@ -148,32 +150,76 @@ func (r *record) last() uint64 { return binary.BigEndian.Uint64(r.id[:]) }
 // openLedger reads the ledger, cuts a torn end off and compacts it. Damage
 // before the end is an error: silently forgetting would double results.
 func openLedger(path string, limit int) (*ledger, error) {
-	l := &ledger{path: path, limit: limit, taken: idSet{limit: limit}, made: idSet{limit: limit}, series: map[seriesKey][]interval{}, latest: newLatest()}
+	l := &ledger{path: path, limit: limit, taken: idSet{limit: limit}, made: idSet{limit: limit}, series: map[[8]byte]*spentNumbers{}, latest: newLatest()}
 	transport.SweepTemporary(path)
-	raw, err := readCapped(path, maxLedger)
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("%w: ledger: %w", ErrState, err)
-	}
-	good := 0
-	for n := 0; n < len(raw); n += recordSize {
-		r, err := parseRecord(raw[n:min(n+recordSize, len(raw))])
-		if err != nil {
-			if len(raw)-n <= recordSize || bytes.Count(raw[n:], []byte{0}) == len(raw)-n {
-				break // the last record, or zeros that a crash left: never counted
-			}
-			return nil, fmt.Errorf("%w: %s is damaged at byte %d; restore it, or move it away and accept that windows that come again are computed again", ErrState, path, n)
-		}
-		l.apply(&r)
-		good = n + recordSize
+	good, err := l.read()
+	if err != nil {
+		return nil, err
 	}
 	if err := l.compact(); err != nil {
 		// A disk that is full must not keep the evaluator from starting: without
 		// its torn end the old file will do.
-		if aerr := l.adopt(int64(good)); aerr != nil {
+		if aerr := l.adopt(good); aerr != nil {
 			return nil, fmt.Errorf("%w: ledger: %w", ErrState, errors.Join(err, aerr))
 		}
 	}
 	return l, nil
+}
+
+// read takes the records of the file, if there is one, and returns their length
+// without a torn end.
+func (l *ledger) read() (good int64, err error) {
+	f, err := os.Open(l.path)
+	if errors.Is(err, os.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("%w: ledger: %w", ErrState, err)
+	}
+	defer f.Close()
+	in, b := bufio.NewReaderSize(f, 1<<18), make([]byte, recordSize)
+	for {
+		n, err := io.ReadFull(in, b)
+		if n == 0 && errors.Is(err, io.EOF) {
+			return good, nil
+		}
+		if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
+			return 0, fmt.Errorf("%w: ledger: %w", ErrState, err)
+		}
+		r, err := parseRecord(b[:n])
+		if err != nil {
+			torn, err := isTorn(b[:n], in)
+			if err != nil {
+				return 0, fmt.Errorf("%w: ledger: %w", ErrState, err)
+			}
+			if torn {
+				return good, nil
+			}
+			return 0, fmt.Errorf("%w: %s is damaged at byte %d; restore it, or move it away and accept that windows that come again are computed again", ErrState, l.path, good)
+		}
+		l.apply(&r)
+		good += recordSize
+	}
+}
+
+// isTorn reports whether a record that cannot be read, and what follows it, was left by
+// a crash and never counted: it is the last one, or all of it is zeros.
+func isTorn(record []byte, rest io.Reader) (bool, error) {
+	zeros := bytes.Count(record, []byte{0}) == len(record)
+	b, more := make([]byte, 1<<12), false
+	for {
+		n, err := rest.Read(b)
+		more = more || n > 0
+		zeros = zeros && bytes.Count(b[:n], []byte{0}) == n
+		switch {
+		case errors.Is(err, io.EOF):
+			return zeros || !more, nil
+		case err != nil:
+			return false, err
+		case more && !zeros:
+			return false, nil
+		}
+	}
 }
 
 // adopt goes on with the file as it is, cut to size.
@@ -206,48 +252,51 @@ func (l *ledger) apply(r *record) {
 		l.made.add(r.id)
 	case recInterval:
 		l.use(seriesKey{r.series, r.boot}, r.number, r.last())
+	case recFloor:
+		if l.series[r.series] == nil {
+			l.series[r.series] = &spentNumbers{}
+		}
+		l.series[r.series].raise(r.boot)
 	}
 }
 
 // use marks lo to hi as used.
 func (l *ledger) use(k seriesKey, lo, hi uint64) {
-	list := l.series[k]
-	if list == nil && len(l.series) >= maxSeries {
-		return
+	n := l.series[k.series]
+	if n == nil {
+		n = &spentNumbers{}
+		l.series[k.series] = n
 	}
-	// The first interval that ends at or after lo-1, and the first that begins
-	// after hi+1, bound what merges.
-	i := 0
-	for i < len(list) && list[i].hi < lo && list[i].hi+1 < lo {
-		i++
-	}
-	j := i
-	for j < len(list) && (list[j].lo <= hi || list[j].lo == hi+1) {
-		lo, hi = min(lo, list[j].lo), max(hi, list[j].hi)
-		j++
-	}
-	list = slices.Replace(list, i, j, interval{lo, hi})
-	if len(list) > maxIntervals {
-		list[1].lo = list[0].lo
-		list = slices.Delete(list, 0, 1)
-	}
-	l.series[k] = list
+	n.use(k.boot, lo, hi, intervalShare(len(l.series)))
 }
 
-// used reports whether a number was.
+// reserve makes room for a series, or fails when too many are remembered: a window
+// whose number cannot be remembered must not be taken.
+func (l *ledger) reserve(series [8]byte) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.series[series] != nil {
+		return nil
+	}
+	if len(l.series) >= maxSeries {
+		return fmt.Errorf("the ledger remembers %d numbered streams, the most that it may", len(l.series))
+	}
+	l.series[series] = &spentNumbers{}
+	return nil
+}
+
+// full reports whether no further stream can be remembered.
+func (l *ledger) full() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.series) >= maxSeries
+}
+
+// used reports whether a number was, or may have been.
 func (l *ledger) used(k seriesKey, n uint64) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	_, ok := slices.BinarySearchFunc(l.series[k], n, func(v interval, n uint64) int {
-		switch {
-		case v.hi < n:
-			return -1
-		case v.lo > n:
-			return 1
-		}
-		return 0
-	})
-	return ok
+	return l.series[k.series].used(k.boot, n)
 }
 
 func (l *ledger) hasTaken(id [32]byte) bool {
@@ -314,25 +363,8 @@ func (l *ledger) inPlace() bool {
 // compact writes the ledger anew and opens it for appending.
 func (l *ledger) compact() error {
 	var b []byte
-	keys := make([]seriesKey, 0, len(l.series))
-	for k := range l.series {
-		keys = append(keys, k)
-	}
-	slices.SortFunc(keys, func(a, b seriesKey) int {
-		if c := bytes.Compare(a.series[:], b.series[:]); c != 0 {
-			return c
-		}
-		if a.boot < b.boot {
-			return -1
-		}
-		return 1
-	})
-	for _, k := range keys {
-		for _, v := range l.series[k] {
-			r := record{kind: recInterval, series: k.series, boot: k.boot, number: v.lo}
-			binary.BigEndian.PutUint64(r.id[:], v.hi)
-			b = r.append(b)
-		}
+	for _, k := range slices.SortedFunc(maps.Keys(l.series), func(a, b [8]byte) int { return bytes.Compare(a[:], b[:]) }) {
+		b = l.series[k].append(b, k)
 	}
 	b = l.latest.append(b)
 	for kind, set := range map[byte]*idSet{recTaken: &l.taken, recMade: &l.made} {

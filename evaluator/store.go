@@ -138,6 +138,9 @@ func (s *store) fresh(obj *transport.Object) error {
 // keep writes a verified object into the inbox; from then on the evaluator
 // answers for it.
 func (s *store) keep(ctx context.Context, obj *transport.Object, topic string, sealed []byte) error {
+	if err := s.ledger.reserve(seriesOf(obj.Signer, obj.Meta.Device, obj.Meta.Stream)); err != nil {
+		return fmt.Errorf("%w: %w", errStore, err)
+	}
 	stream := inboxStream(&obj.Meta)
 	number, err := s.inbox.Add(ctx, spool.Item{Stream: stream, Topic: topic, Sealed: sealed})
 	if err != nil {
@@ -280,6 +283,9 @@ func (s *store) delivered(l *spool.Lease) error {
 
 // health says what keeps the store from taking windows and results.
 func (s *store) health() (out []string) {
+	if s.ledger.full() {
+		out = append(out, fmt.Sprintf("store: the ledger remembers %d numbered streams, the most that it may; windows of further ones are not taken: give some of the devices an evaluator of their own, or begin with a new store.dir once all results are delivered", maxSeries))
+	}
 	for _, part := range []struct {
 		spool *spool.Spool
 		name  string
