@@ -1,0 +1,54 @@
+package program
+
+import (
+	"encoding/hex"
+	"testing"
+
+	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/internal/vectors"
+)
+
+// programVector is a program, what its variables are, and its hash.
+type programVector struct {
+	Name      string           `json:"name"`
+	Expr      string           `json:"expr"`
+	Params    string           `json:"params"`
+	Variables []variableVector `json:"variables"`
+	Hash      string           `json:"hash"`
+}
+
+type variableVector struct {
+	Name    string `json:"name"`
+	Device  string `json:"device"`
+	Stream  string `json:"stream"`
+	Channel int    `json:"channel"` // index in the stream
+	Layout  string `json:"layout"`
+}
+
+func TestProgramVectors(t *testing.T) {
+	climate := config.Stream{Name: "climate", Params: "edge13-d3", Window: config.Window{Samples: 8},
+		Channels: []config.Channel{{Name: "temperature", Unit: "°C", Range: [2]float64{-40, 85}}, {Name: "humidity", Unit: "%", Range: [2]float64{0, 100}}}}
+	var out []programVector
+	for _, s := range []Source{
+		{Name: "mean", Expr: "mean(x)", Vars: map[string]Var{"x": {Device: "board-7", Stream: climate, Channel: 0}}},
+		{Name: "product", Expr: "mean(t * h) // °C times %\n", Vars: map[string]Var{
+			"t": {Device: "board-7", Stream: climate, Channel: 0}, "h": {Device: "board-8", Stream: climate, Channel: 1}}},
+	} {
+		c, err := Compile(s, mustParams(t, "edge13-d3"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := c.Hash()
+		v := programVector{Name: s.Name, Expr: s.Expr, Params: "edge13-d3", Hash: hex.EncodeToString(h[:])}
+		for _, name := range sortedKeys(s.Vars) {
+			x := s.Vars[name]
+			layout := x.Stream.LayoutHash()
+			v.Variables = append(v.Variables, variableVector{name, x.Device, x.Stream.Name, x.Channel, hex.EncodeToString(layout[:])})
+		}
+		out = append(out, v)
+	}
+	vectors.Check(t, "programs.json", struct {
+		Comment  string          `json:"comment"`
+		Programs []programVector `json:"programs"`
+	}{"Programs and their hashes (docs/wire-format.md). channel counts from 0 in the stream's order; layout is the stream's layout hash.", out})
+}
