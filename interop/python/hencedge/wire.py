@@ -1,0 +1,320 @@
+"""Messages: docs/wire-format.md."""
+import base64
+import hashlib
+import json
+import re
+import struct
+
+from . import Refused, cbor, ed25519
+
+READING, RESULT, STATUS, RECEIPT, ASK = 1, 2, 3, 4, 5
+OUTCOMES = {1: "taken", 2: "refused", 3: "partial", 4: "unknown", 5: "working"}
+MAX_OBJECT, MAX_HEADER, MAX_CHUNKS = 32 << 20, 16 << 10, 65536
+AAD = b"hencedge object v1"
+
+
+def malformed(why):
+    raise Refused("malformed", why)
+
+
+def name(text, what):
+    if not re.fullmatch(r"[A-Za-z0-9_.-]{1,64}", text) or text in (".", ".."):
+        malformed(f"{what} {text!r}")
+    return text
+
+
+def public_key(text):
+    """The 32 bytes of "ed25519:..."."""
+    raw = base64.b64decode(text.removeprefix("ed25519:"), validate=True)
+    if not text.startswith("ed25519:") or len(raw) != 32:
+        raise ValueError(f"not a public key: {text!r}")
+    return raw
+
+
+def key_id(public):
+    return hashlib.sha256(public).digest()[:8]
+
+
+class Sealed:
+    """A sealed object: its parts, not verified yet."""
+
+    def __init__(self, data):
+        if len(data) > MAX_OBJECT:
+            raise Refused("too_large", len(data))
+        self.id = hashlib.sha256(data).digest()
+        r = cbor.Reader(data)
+        if r.expect(cbor.TAG, "a tag") != 18:
+            r.refuse("another tag than COSE_Sign1")
+        r.array(4)
+        self.protected = r.bytes()
+        if r.expect(cbor.MAP, "the unprotected header"):
+            r.refuse("an unprotected header that is not empty")
+        payload = r.bytes()
+        self.signature = r.bytes(64)
+        r.end()
+        p = cbor.Reader(self.protected)
+        fields = p.fields({1: p.integer, 4: lambda: p.bytes(8)}, optional=())
+        p.end()
+        if fields[1] not in (-19, -8):
+            raise Refused("downgraded", f"algorithm {fields[1]}")
+        self.algorithm, self.key_id, self.payload = fields[1], fields[4], payload
+        p = cbor.Reader(payload)
+        p.array(2)
+        start = p.at
+        self.header = Header(p)
+        self.header_cbor = payload[start:p.at]
+        self.body = p.bytes()
+        p.end()
+
+    def signed(self):
+        """The Sig_structure."""
+        return b"\x84" + cbor.text("Signature1") + cbor.blob(self.protected) + cbor.blob(AAD) + cbor.blob(self.payload)
+
+    def verify(self, keys, topic=None, prefix="hencedge/v1"):
+        """keys are the public keys that are trusted for this sender and kind."""
+        keys = [k for k in keys if key_id(k) == self.key_id]
+        if not keys:
+            raise Refused("unknown_signer", self.key_id.hex())
+        if not any(ed25519.verify(k, self.signed(), self.signature) for k in keys):
+            raise Refused("bad_signature", self.header.device)
+        if topic is not None and self.header.kind != RECEIPT and topic != self.header.topic(prefix):
+            raise Refused("wrong_topic", topic)
+
+
+class Header:
+    def __init__(self, r):
+        start = r.at
+        self.check_version(r.data[start:])
+        f = r.fields({
+            0: r.unsigned, 1: r.unsigned, 2: r.text, 3: r.text, 4: r.text, 5: lambda: r.bytes(16),
+            6: lambda: r.unsigned(2 ** 32 - 1), 7: r.unsigned, 8: r.unsigned, 9: lambda: r.bytes(32), 10: lambda: r.bytes(32),
+            11: lambda: r.unsigned(63), 12: r.float, 13: r.integer, 14: r.integer, 15: lambda: r.unsigned(131072),
+            16: lambda: [r.bytes(32) for _ in range(r.expect(cbor.ARRAY, "inputs"))], 17: lambda: Post(r),
+        }, optional=(3, 4, 16, 17))
+        if r.at - start > MAX_HEADER:
+            raise Refused("too_large", f"a header of {r.at - start} bytes")
+        self.kind, self.device, self.stream, self.program = f[1], f[2], f.get(3), f.get(4)
+        self.key_set, self.key_epoch, self.boot_epoch, self.sequence = f[5], f[6], f[7], f[8]
+        self.params, self.layout, self.level, self.scale = f[9], f[10], f[11], f[12]
+        self.start, self.end, self.samples = f[13], f[14], f[15]
+        self.inputs, self.post = f.get(16), f.get(17)
+        self.check()
+
+    @staticmethod
+    def check_version(data):
+        """The version stands first, and decides whatever else is there."""
+        r = cbor.Reader(data)
+        if not r.expect(cbor.MAP, "a header") or r.unsigned() != 0:
+            malformed("a header without a version")
+        version = r.unsigned()
+        if version != 1:
+            raise Refused("downgraded" if version < 1 else "unsupported_version", f"format version {version}")
+
+    def check(self):
+        kind = self.kind
+        if kind not in (READING, RESULT, STATUS, RECEIPT, ASK):
+            malformed(f"kind {kind}")
+        name(self.device, "device")
+        for what in (self.stream, self.program):
+            if what is not None:
+                name(what, "name")
+        if kind == READING and (self.stream is None or self.program is not None or self.inputs is not None):
+            malformed("a reading names a stream, no program and no inputs")
+        if kind == RESULT and self.program is None:
+            malformed("a result names a program")
+        if not 0 <= self.scale <= 2.0 ** 120 or kind in (READING, RESULT) and self.scale == 0:
+            malformed(f"scale {self.scale}")
+        if self.start > self.end:
+            malformed("end before start")
+        if self.inputs is not None and not 1 <= len(self.inputs) <= 256:
+            malformed(f"{len(self.inputs)} inputs")
+        if self.post is not None and kind != RESULT:
+            malformed("post-processing of what is no result")
+
+    def topic(self, prefix):
+        return {READING: f"{prefix}/up/{self.device}/{self.stream}", RESULT: f"{prefix}/res/{self.program}",
+                STATUS: f"{prefix}/st/{self.device}", ASK: f"{prefix}/ask/{self.device}"}[self.kind]
+
+
+class Post:
+    def __init__(self, r):
+        f = r.fields({0: r.float, 1: r.float, 2: r.boolean, 3: lambda: r.unsigned(65536), 4: lambda: r.unsigned(65536), 5: r.float})
+        self.a, self.b, self.root, self.slot, self.count, self.bound = (f[i] for i in range(6))
+        if self.a == 0 or self.count < 1 or self.slot + self.count > 65536 or self.bound < 0:
+            malformed("post-processing")
+
+    def values(self, slots):
+        out = [self.a * z.real + self.b for z in slots[self.slot:self.slot + self.count]]
+        return [max(v, 0) ** 0.5 for v in out] if self.root else out
+
+
+class Chunk:
+    def __init__(self, data, limit=MAX_OBJECT):
+        r = cbor.Reader(data)
+        count = r.expect(cbor.ARRAY, "a chunk")
+        version = r.unsigned()
+        if version != 1:
+            raise Refused("downgraded" if version < 1 else "unsupported_version", f"chunk format {version}")
+        if count != 6:
+            r.refuse(f"an array of {count}")
+        self.id = r.bytes(32)
+        self.index, self.total, self.size = r.unsigned(), r.unsigned(), r.unsigned()
+        self.data = r.bytes()
+        r.end()
+        if self.size > limit:
+            raise Refused("too_large", self.size)
+        if not 1 <= self.total <= MAX_CHUNKS or self.index >= self.total or self.size < 1:
+            malformed("index, total or size")
+        length = -(-self.size // self.total)
+        if self.total > 1 and (length < 256 or (self.total - 1) * length >= self.size):
+            malformed(f"pieces of {length} bytes")
+        want = min((self.index + 1) * length, self.size) - self.index * length
+        if len(self.data) != want:
+            raise Refused("truncated" if len(self.data) < want else "malformed", f"{len(self.data)} bytes, want {want}")
+
+
+class Reassembly:
+    """Chunks to objects, by topic and hash."""
+
+    def __init__(self):
+        self.open, self.done = {}, set()
+
+    def add(self, topic, data):
+        """The object that this chunk completes, or None."""
+        c = Chunk(data)
+        if (topic, c.id) in self.done:
+            return None
+        first, parts = self.open.setdefault((topic, c.id), (c, {}))
+        if (first.total, first.size) != (c.total, c.size) or parts.setdefault(c.index, c.data) != c.data:
+            raise Refused("conflict", c.id.hex())
+        if len(parts) < c.total:
+            return None
+        del self.open[topic, c.id]
+        whole = b"".join(parts[i] for i in range(c.total))
+        if hashlib.sha256(whole).digest() != c.id:
+            raise Refused("hash_mismatch", c.id.hex())
+        self.done.add((topic, c.id))
+        return whole
+
+
+def split(data, message):
+    """The chunks of an object in messages of at most so many bytes."""
+    total = -(-len(data) // (message - 64))
+    length = -(-len(data) // total)
+    begin = cbor.head(4, 6) + cbor.head(0, 1) + cbor.blob(hashlib.sha256(data).digest())
+    return [begin + cbor.head(0, i) + cbor.head(0, total) + cbor.head(0, len(data)) + cbor.blob(data[i * length:(i + 1) * length])
+            for i in range(total)]
+
+
+def status(body):
+    r = cbor.Reader(body)
+    f = r.fields({0: r.boolean, 1: r.text, 2: lambda: names(r), 3: r.integer}, optional=(2,))
+    r.end()
+    if len(f[1]) > 64 or not all(" " <= c <= "~" for c in f[1]):
+        malformed("software version")
+    return {"online": f[0], "version": f[1], "streams": f.get(2), "since_ns": f[3]}
+
+
+def names(r):
+    n = r.expect(cbor.ARRAY, "names")
+    if not 1 <= n <= 64:
+        r.refuse(f"{n} names")
+    return [name(r.text(), "stream") for _ in range(n)]
+
+
+def items(body, what):
+    """The addressee and a reader of the items of a receipt or an ask."""
+    if len(body) > 1 << 20:
+        raise Refused("too_large", len(body))
+    r = cbor.Reader(body)
+    count = r.expect(cbor.ARRAY, what)
+    version = r.unsigned()
+    if version != 1:
+        raise Refused("unsupported_version", f"{what} of version {version}")
+    if count != 3:
+        r.refuse(f"an array of {count}")
+    to = r.text()
+    n = r.expect(cbor.ARRAY, "items")
+    if not 1 <= n <= 64:
+        r.refuse(f"{n} items")
+    return to, n, r
+
+
+def receipt(body):
+    to, n, r = items(body, "receipt")
+    name(to, "addressee")
+    out = []
+    for _ in range(n):
+        r.array(5)
+        object_, outcome, reason, total, have = r.bytes(32), r.unsigned(255), r.text(), r.unsigned(MAX_CHUNKS), r.bytes()
+        if outcome not in OUTCOMES or (reason != "") != (outcome == 2) or not re.fullmatch(r"[a-z_]{0,64}", reason):
+            r.refuse(f"outcome {outcome}, reason {reason!r}")
+        if outcome == 3:
+            if total < 2 or len(have) != -(-total // 8) or int.from_bytes(have, "little") >> total:
+                r.refuse("a bitmap that does not fit")
+        elif total or have:
+            r.refuse("chunks of what is not partial")
+        out.append({"object": object_.hex(), "outcome": OUTCOMES[outcome], "reason": reason, "total": total, "have": have.hex()})
+    r.end()
+    return {"to": to, "items": out}
+
+
+def ask(body):
+    to, n, r = items(body, "ask")
+    if to:
+        name(to, "addressee")
+    out = []
+    for _ in range(n):
+        r.array(4)
+        object_, topic, total, size = r.bytes(32), r.text(), r.unsigned(MAX_CHUNKS), r.unsigned()
+        if not topic or "+" in topic or "#" in topic or total < 1 or size < 1:
+            r.refuse(f"{size} bytes in {total} chunks on {topic!r}")
+        out.append({"object": object_.hex(), "topic": topic, "total": total, "size": size})
+    r.end()
+    return {"to": to, "items": out}
+
+
+def string(x):
+    raw = x if isinstance(x, bytes) else x.encode()
+    return struct.pack(">Q", len(raw)) + raw
+
+
+def layout_hash(stream):
+    """stream as in layouts.json."""
+    b = string("hencedge layout v1") + string(stream["name"]) + string(stream["params"])
+    b += struct.pack(">q", stream["log_scale"]) + string("real")
+    b += struct.pack(">3q", stream["samples"], stream["every_ns"], len(stream["channels"]))
+    for c in stream["channels"]:
+        b += string(c["name"]) + string(c["unit"]) + struct.pack(">2d", *(float(x) + 0.0 for x in c["range"]))
+    return hashlib.sha256(b).digest()
+
+
+def stride(samples):
+    return 1 << (samples - 1).bit_length()
+
+
+def program_hash(program, params):
+    """program as in programs.json."""
+    b = string("hencedge program v1") + string(program["expr"]) + params.hash
+    for v in sorted(program["variables"], key=lambda v: v["name"].encode()):
+        b += string(v["name"]) + string(v["device"]) + struct.pack(">q", v["channel"]) + bytes.fromhex(v["layout"])
+    return hashlib.sha256(b).digest()
+
+
+def manifest(raw, sealed, params_of, signer=None):
+    """keyset.json, after its signature and its parameters were checked."""
+    m = json.loads(raw)
+    if m["version"] != 1 or set(m) != {"version", "params", "params_hash", "signer", "created", "epochs"}:
+        malformed("keyset.json")
+    params = params_of[m["params"]]
+    if bytes.fromhex(m["params_hash"]) != params.hash:
+        raise Refused("wrong_params", m["params"])
+    s = Sealed(sealed)
+    if s.header.kind != STATUS or s.header.device != "keyholder":
+        raise Refused("wrong_kind", "keyset.cose")
+    s.verify([public_key(signer or m["signer"])])
+    if s.body != raw or s.header.params != params.hash:
+        raise Refused("body_mismatch", "keyset.cose is over another keyset.json")
+    if [e["epoch"] for e in m["epochs"]] != sorted({e["epoch"] for e in m["epochs"]}):
+        malformed("epochs are not ascending")
+    return m, params
