@@ -109,7 +109,7 @@ func (s *Set) Export(role Role, dir string, o ExportOptions) (*Exported, error) 
 	if err != nil {
 		return fail(err)
 	}
-	sealed, err := sealManifest(b, s.params, signer)
+	sealed, err := keyset.Seal(b, s.params, signer)
 	if err != nil {
 		return fail(err)
 	}
@@ -121,11 +121,6 @@ func (s *Set) Export(role Role, dir string, o ExportOptions) (*Exported, error) 
 	}
 	out.Files = append(out.Files, ManifestFile, SignedManifestFile)
 	return out, nil
-}
-
-// sealManifest is keyset.cose for the bytes of keyset.json.
-func sealManifest(manifest []byte, p henc.Parameters, signer *transport.SigningKey) ([]byte, error) {
-	return transport.Seal(transport.Meta{Kind: transport.KindStatus, Device: holderDevice, Params: p.Hash()}, manifest, signer)
 }
 
 // exportMode is the mode of an export's directory: a service under a user of its

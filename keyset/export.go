@@ -79,6 +79,11 @@ func OpenExport(dir string, trust Trust) (*Export, error) {
 	return &Export{Dir: dir, Manifest: m, Params: params, Holder: holder}, nil
 }
 
+// Seal returns SignedManifestFile for the bytes of a manifest.
+func Seal(manifest []byte, p henc.Parameters, holder *transport.SigningKey) ([]byte, error) {
+	return transport.Seal(transport.Meta{Kind: transport.KindStatus, Device: HolderName, Params: p.Hash()}, manifest, holder)
+}
+
 // checkSeal verifies that holder signed the manifest.
 func checkSeal(sealed, manifest []byte, holder ed25519.PublicKey, p henc.Parameters) error {
 	trust := transport.NewTrustStore()

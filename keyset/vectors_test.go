@@ -1,7 +1,9 @@
-package keyholder
+package keyset
 
 import (
+	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"testing"
 	"time"
 
@@ -26,17 +28,17 @@ func TestManifestVectors(t *testing.T) {
 	}
 	hash := p.Hash()
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
-	m := &Manifest{Version: manifestVersion, Params: p.Name(), ParamsHash: hex.EncodeToString(hash[:]), Signer: signer.PublicText(), Created: at, Epochs: []Epoch{
+	m := &Manifest{Version: Version, Params: p.Name(), ParamsHash: hex.EncodeToString(hash[:]), Signer: signer.PublicText(), Created: at, Epochs: []Epoch{
 		{Epoch: 1, KeyID: "d9948b9ac76a820d9abfc194b53a0fb0", Created: at, AcceptUntil: at.Add(48 * time.Hour), Rotations: []int{1, 2}, Conjugation: true, Relinearise: true,
-			PublicBytes: 44126, EvaluationBytes: 352486, Files: map[string]string{EvaluationFile: digest([]byte("the evaluation keys of epoch 1"))}},
+			PublicBytes: 44126, EvaluationBytes: 352486, Files: map[string]string{EvaluationFile: fileSum("the evaluation keys of epoch 1")}},
 		{Epoch: 2, KeyID: "00112233445566778899aabbccddeeff", Created: at.Add(24 * time.Hour), Rotations: []int{}, PublicBytes: 44126, EvaluationBytes: 57,
-			Files: map[string]string{EvaluationFile: digest([]byte("the evaluation keys of epoch 2"))}},
+			Files: map[string]string{EvaluationFile: fileSum("the evaluation keys of epoch 2")}},
 	}}
-	b, err := m.encode()
+	b, err := m.Encode()
 	if err != nil {
 		t.Fatal(err)
 	}
-	sealed, err := sealManifest(b, p, signer)
+	sealed, err := Seal(b, p, signer)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -49,3 +51,5 @@ func TestManifestVectors(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func fileSum(content string) string { return fmt.Sprintf("%x", sha256.Sum256([]byte(content))) }
