@@ -111,6 +111,21 @@ class Reader:
                 self.refuse(f"key {key} is missing")
         return out
 
+    def skip(self):
+        """Reads an item of any kind and returns its bytes."""
+        start = self.at
+        major, n = self.head()
+        if major in (BYTES, TEXT):
+            self.take(n)
+        elif major == SIMPLE and n > 23:
+            self.at = start
+            self.float()
+        elif major == TAG:
+            self.refuse("a tag")
+        for _ in range(n * (major == MAP) * 2 + n * (major == ARRAY)):
+            self.skip()
+        return self.data[start:self.at]
+
     def end(self):
         if self.at != len(self.data):
             self.refuse(f"{len(self.data) - self.at} bytes after the end")

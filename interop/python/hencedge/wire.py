@@ -36,7 +36,7 @@ def key_id(public):
 
 
 class Sealed:
-    """A sealed object: its parts, not verified yet."""
+    """A sealed object. Nothing of its payload is read before its signature was verified."""
 
     def __init__(self, data):
         if len(data) > MAX_OBJECT:
@@ -47,38 +47,44 @@ class Sealed:
             r.refuse("another tag than COSE_Sign1")
         r.array(4)
         self.protected = r.bytes()
+        p = cbor.Reader(self.protected)
+        if p.expect(cbor.MAP, "the protected header") < 1 or p.unsigned() != 1:
+            p.refuse("a protected header that does not begin with an algorithm")
+        self.algorithm = p.integer()
+        if self.algorithm not in (-19, -8):
+            raise Refused("downgraded", f"algorithm {self.algorithm}")
+        self.key_id = self.protected[-8:]
+        if self.protected != b"\xa2\x01" + cbor.head(cbor.NEGATIVE, -1 - self.algorithm) + b"\x04" + cbor.blob(self.key_id):
+            malformed("the protected header has another form")
         if r.expect(cbor.MAP, "the unprotected header"):
             r.refuse("an unprotected header that is not empty")
-        payload = r.bytes()
+        self.payload = r.bytes()
         self.signature = r.bytes(64)
         r.end()
-        p = cbor.Reader(self.protected)
-        fields = p.fields({1: p.integer, 4: lambda: p.bytes(8)}, optional=())
-        p.end()
-        if fields[1] not in (-19, -8):
-            raise Refused("downgraded", f"algorithm {fields[1]}")
-        self.algorithm, self.key_id, self.payload = fields[1], fields[4], payload
-        p = cbor.Reader(payload)
-        p.array(2)
-        start = p.at
-        self.header = Header(p)
-        self.header_cbor = payload[start:p.at]
-        self.body = p.bytes()
-        p.end()
 
     def signed(self):
         """The Sig_structure."""
         return b"\x84" + cbor.text("Signature1") + cbor.blob(self.protected) + cbor.blob(AAD) + cbor.blob(self.payload)
 
-    def verify(self, keys, topic=None, prefix="hencedge/v1"):
-        """keys are the public keys that are trusted for this sender and kind."""
-        keys = [k for k in keys if key_id(k) == self.key_id]
+    def open(self, trusted, topic=None, prefix="hencedge/v1"):
+        """Verifies, then reads header and body. trusted is a dict: the public key of each sender."""
+        keys = {k for k in trusted.values() if key_id(k) == self.key_id}
         if not keys:
             raise Refused("unknown_signer", self.key_id.hex())
-        if not any(ed25519.verify(k, self.signed(), self.signature) for k in keys):
-            raise Refused("bad_signature", self.header.device)
+        signers = {k for k in keys if ed25519.verify(k, self.signed(), self.signature)}
+        if not signers:
+            raise Refused("bad_signature", self.key_id.hex())
+        p = cbor.Reader(self.payload)
+        p.array(2)
+        self.header = Header(p)
+        self.header_cbor = self.payload[1:p.at]
+        self.body = p.bytes()
+        p.end()
+        if trusted.get(self.header.device) not in signers:
+            raise Refused("unknown_signer", self.header.device)
         if topic is not None and self.header.kind != RECEIPT and topic != self.header.topic(prefix):
             raise Refused("wrong_topic", topic)
+        return self
 
 
 class Header:
@@ -206,31 +212,79 @@ def split(data, message):
             for i in range(total)]
 
 
+def plain(text, most):
+    """Text that people read: of at most so many bytes, nothing that drives a terminal."""
+    return len(text.encode()) <= most and text.isprintable()
+
+
 def status(body):
+    if len(body) > 64 << 10:
+        raise Refused("too_large", len(body))
+    check_format(body)
     r = cbor.Reader(body)
-    f = r.fields({0: r.boolean, 1: r.text, 2: lambda: names(r), 3: r.integer}, optional=(2,))
+    f = r.fields({0: r.boolean, 1: r.text, 2: lambda: streams(r), 3: r.integer, 4: r.unsigned, 5: lambda: r.bytes(16),
+                  6: lambda: r.unsigned(2 ** 32 - 1)}, optional=(2, 5, 6))
     r.end()
     if len(f[1]) > 64 or not all(" " <= c <= "~" for c in f[1]):
         malformed("software version")
-    return {"online": f[0], "version": f[1], "streams": f.get(2), "since_ns": f[3]}
+    if (6 in f) > (5 in f) or f.get(6) == 0 or f.get(5) == bytes(16):
+        malformed("key epoch without a key set, or zeros that belong left out")
+    return {"online": f[0], "version": f[1], "streams": f.get(2, []), "since_ns": f[3],
+            "key_id": f.get(5, bytes(16)).hex(), "key_epoch": f.get(6, 0)}
 
 
-def names(r):
-    n = r.expect(cbor.ARRAY, "names")
+def check_format(body):
+    """The format decides, whatever else is there."""
+    r, version = cbor.Reader(body), None
+    for _ in range(r.expect(cbor.MAP, "a status")):
+        key, value = r.skip(), r.skip()
+        if key == b"\x04":
+            version = cbor.Reader(value).unsigned()
+    if version is None or version < 2:
+        raise Refused("downgraded", "status of format 1")
+    if version > 2:
+        raise Refused("unsupported_version", f"status of format {version}")
+
+
+def streams(r):
+    n = r.expect(cbor.ARRAY, "streams")
     if not 1 <= n <= 64:
-        r.refuse(f"{n} names")
-    return [name(r.text(), "stream") for _ in range(n)]
+        r.refuse(f"{n} streams")
+    return [stream(r) for _ in range(n)]
 
 
-def items(body, what):
+def stream(r):
+    f = r.fields({0: r.text, 1: r.text, 2: lambda: r.unsigned(120), 3: r.text, 4: lambda: r.unsigned(131072), 5: r.unsigned,
+                  6: lambda: channels(r)}, optional=range(1, 7))
+    name(f[0], "stream")
+    if (6 in f) != (1 in f) or (6 in f) != (3 in f) or (6 in f) != (4 in f) or 6 not in f and len(f) > 1 or 0 in (f.get(2), f.get(4), f.get(5)):
+        r.refuse("a description that is not whole")
+    return {"name": f[0], "params": f.get(1, ""), "log_scale": f.get(2, 0), "packing": f.get(3, ""), "samples": f.get(4, 0),
+            "every_ns": f.get(5, 0), "channels": f.get(6, [])}
+
+
+def channels(r):
+    n = r.expect(cbor.ARRAY, "channels")
+    if not 1 <= n <= 1024:
+        r.refuse(f"{n} channels")
+    out = []
+    for _ in range(n):
+        r.array(4)
+        out.append([name(r.text(), "channel"), r.text(), r.float(), r.float()])
+        if not plain(out[-1][1], 64):
+            r.refuse("unit")
+    return out
+
+
+def items(body, what, format_):
     """The addressee and a reader of the items of a receipt or an ask."""
     if len(body) > 1 << 20:
         raise Refused("too_large", len(body))
     r = cbor.Reader(body)
     count = r.expect(cbor.ARRAY, what)
     version = r.unsigned()
-    if version != 1:
-        raise Refused("unsupported_version", f"{what} of version {version}")
+    if version != format_:
+        raise Refused("downgraded" if version < format_ else "unsupported_version", f"{what} of version {version}")
     if count != 3:
         r.refuse(f"an array of {count}")
     to = r.text()
@@ -241,26 +295,29 @@ def items(body, what):
 
 
 def receipt(body):
-    to, n, r = items(body, "receipt")
+    to, n, r = items(body, "receipt", 2)
     name(to, "addressee")
     out = []
     for _ in range(n):
-        r.array(5)
-        object_, outcome, reason, total, have = r.bytes(32), r.unsigned(255), r.text(), r.unsigned(MAX_CHUNKS), r.bytes()
+        r.array(6)
+        object_, outcome, reason, total, have, detail = r.bytes(32), r.unsigned(255), r.text(), r.unsigned(MAX_CHUNKS), r.bytes(), r.text()
         if outcome not in OUTCOMES or (reason != "") != (outcome == 2) or not re.fullmatch(r"[a-z_]{0,64}", reason):
             r.refuse(f"outcome {outcome}, reason {reason!r}")
+        if detail and outcome != 2 or not plain(detail, 320):
+            r.refuse("detail")
         if outcome == 3:
             if total < 2 or len(have) != -(-total // 8) or int.from_bytes(have, "little") >> total:
                 r.refuse("a bitmap that does not fit")
         elif total or have:
             r.refuse("chunks of what is not partial")
-        out.append({"object": object_.hex(), "outcome": OUTCOMES[outcome], "reason": reason, "total": total, "have": have.hex()})
+        out.append({"object": object_.hex(), "outcome": OUTCOMES[outcome], "reason": reason, "total": total, "have": have.hex(),
+                    "detail": detail})
     r.end()
     return {"to": to, "items": out}
 
 
 def ask(body):
-    to, n, r = items(body, "ask")
+    to, n, r = items(body, "ask", 1)
     if to:
         name(to, "addressee")
     out = []
@@ -310,9 +367,9 @@ def manifest(raw, sealed, params_of, signer=None):
     if bytes.fromhex(m["params_hash"]) != params.hash:
         raise Refused("wrong_params", m["params"])
     s = Sealed(sealed)
-    if s.header.kind != STATUS or s.header.device != "keyholder":
+    s.open({"keyholder": public_key(signer or m["signer"])})
+    if s.header.kind != STATUS:
         raise Refused("wrong_kind", "keyset.cose")
-    s.verify([public_key(signer or m["signer"])])
     if s.body != raw or s.header.params != params.hash:
         raise Refused("body_mismatch", "keyset.cose is over another keyset.json")
     if [e["epoch"] for e in m["epochs"]] != sorted({e["epoch"] for e in m["epochs"]}):
