@@ -17,6 +17,11 @@ for arch in amd64 arm64; do
     echo "== go vet linux/$arch${tags:+ -tags $tags}"
     CGO_ENABLED=0 GOOS=linux GOARCH=$arch go vet -trimpath -tags "$tags" ./...
   done
+  # Only the program itself knows this tag.
+  for tags in evaluatoronly evaluatoronly,nogpu; do
+    echo "== go vet linux/$arch -tags $tags"
+    CGO_ENABLED=0 GOOS=linux GOARCH=$arch go vet -trimpath -tags "$tags" ./cmd/hencedge
+  done
 done
 for dir in "$@"; do
   if [ "$dir" != . ]; then
@@ -34,6 +39,8 @@ for dir in "$@"; do
   echo "== staticcheck $dir"
   (cd "$dir" && go run "honnef.co/go/tools/cmd/staticcheck@$staticcheck_version" ./...)
 done
+echo "== staticcheck -tags evaluatoronly"
+go run "honnef.co/go/tools/cmd/staticcheck@$staticcheck_version" -tags evaluatoronly ./cmd/hencedge
 
 # govulncheck needs its module and the vulnerability database; without a way to
 # either it says so and is not counted as a pass or a failure.

@@ -1,3 +1,5 @@
+//go:build !evaluatoronly
+
 package main
 
 import (
@@ -34,7 +36,11 @@ func programNeeds(cfg *config.Agent, file string) (*agent.ProgramNeeds, error) {
 			}
 		}
 	}
-	return &agent.ProgramNeeds{Streams: needsOf(plan, cfg.Device), Object: int64(ev.Limits.Object), Keys: keysOf(plan, cfg.Device)}, nil
+	streams := map[string]agent.LevelNeed{}
+	for name, n := range needsOf(plan, cfg.Device) {
+		streams[name] = agent.LevelNeed{Programs: n.Programs, Level: n.Level, Accepts: n.Accepts}
+	}
+	return &agent.ProgramNeeds{Streams: streams, Object: int64(ev.Limits.Object), Keys: keysOf(plan, cfg.Device)}, nil
 }
 
 // keysOf are the evaluation keys that the programs need which read a device.
@@ -58,30 +64,4 @@ func keysOf(plan *evaluator.Plan, device string) agent.EvaluationKeys {
 	}
 	keys.Bytes = int64(keys.Count) * int64(each)
 	return keys
-}
-
-// needsOf finds what programs need of the streams of a device.
-func needsOf(plan *evaluator.Plan, device string) map[string]agent.LevelNeed {
-	needs := map[string]agent.LevelNeed{}
-	for _, p := range plan.Programs {
-		e := p.Circuit.Explain()
-		for _, in := range e.Inputs {
-			name, _, _ := strings.Cut(in.Name, "@") // without the lag
-			stream, ours := strings.CutPrefix(name, device+"/")
-			if !ours {
-				continue
-			}
-			least := in.Level
-			if e.Least != nil {
-				least = e.Least.Level
-			}
-			n := needs[stream]
-			if !slices.Contains(n.Programs, p.Name) {
-				n.Programs = append(n.Programs, p.Name)
-			}
-			n.Level, n.Accepts = max(n.Level, least), max(n.Accepts, in.Level)
-			needs[stream] = n
-		}
-	}
-	return needs
 }

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -15,7 +14,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/hencedge/hencedge/agent"
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/cli"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/evaluator"
@@ -86,98 +84,6 @@ func controlSocket(c config.Control) string {
 		return filepath.Join(filepath.SplitList(os.Getenv("RUNTIME_DIRECTORY"))[0], "control.sock")
 	}
 	return ""
-}
-
-// agentService is an agent under a supervisor.
-type agentService struct {
-	*agent.Agent
-	remote *remote
-	ready  func()
-}
-
-func (s *agentService) Run(ctx context.Context, ready func()) error {
-	s.ready = ready
-	return s.Agent.Run(ctx)
-}
-
-// agentState is the agent's part of `agent status`.
-type agentState struct {
-	agent.Report
-	Remote *remoteStatus `json:"remote,omitempty"`
-}
-
-func (s *agentService) Status() any { return agentState{s.Report(), s.remote.status()} }
-
-// agentCandidate reads and checks an agent's configuration, with what r has on top
-// of it. first says that no agent runs yet: then a file that is alone is checked by
-// opening the candidate, which comes next and loads the same keys.
-func (a *app) agentCandidate(cmd *cobra.Command, file string, on gpuFlags, r *remote, first bool) (*daemon.Candidate, error) {
-	cfg, err := config.LoadAgent(file)
-	if err != nil {
-		return nil, notLoaded(err)
-	}
-	hash, err := fileHash(file)
-	if err != nil {
-		return nil, err
-	}
-	log, err := a.serviceLogger(cmd, cfg.Log)
-	if err != nil {
-		return nil, err
-	}
-	own := cfg
-	cfg, sealed, pending, err := r.apply(own, log)
-	if err != nil {
-		return nil, err
-	}
-	if first && sealed != nil {
-		if err := unusable(cfg, own); err != nil {
-			r.leaveOut(err)
-			cfg, sealed = own, nil
-		}
-	}
-	if sealed != nil {
-		if log, err = a.serviceLogger(cmd, cfg.Log); err != nil {
-			return nil, err
-		}
-	}
-	if !first {
-		if err := agent.Check(cfg, agent.Deps{}); err != nil {
-			if pending {
-				r.discard(err)
-			}
-			return nil, err
-		}
-	}
-	deps := agent.Deps{Logger: log, Version: thisVersion(), OnRemote: r.receive, WaitForSensors: true}
-	if err := on.encrypt(&deps); err != nil {
-		return nil, err
-	}
-	c := &daemon.Candidate{Hash: hashWith(hash, sealed), Stop: cfg.StopTimeout, Control: controlSocket(cfg.Control), Log: log}
-	c.Open = func() (daemon.Service, error) {
-		s := &agentService{remote: r}
-		var err error
-		deps := deps
-		deps.OnReady, deps.Metrics = func() { s.ready() }, a.supervisor
-		agent.TuneMemory(cfg)
-		agent.TuneProcessors(cfg)
-		s.Agent, err = agent.New(cfg, deps)
-		return s, err
-	}
-	if pending {
-		r.onTrial(c, sealed, cfg.Remote.Trial)
-	}
-	return c, nil
-}
-
-// unusable is why no agent starts with cfg although one starts with own, the device's
-// file alone; nil otherwise. A board must not stay silent for what came from afar.
-func unusable(cfg, own *config.Agent) error {
-	deps := agent.Deps{Logger: slog.New(slog.DiscardHandler), WaitForSensors: true}
-	err := agent.Check(cfg, deps)
-	if err == nil || errors.Is(err, agent.ErrAbsent) || agent.Check(own, deps) != nil {
-		return nil
-	}
-	return err
 }
 
 // evaluatorService is an evaluator under a supervisor. It is ready without the broker,

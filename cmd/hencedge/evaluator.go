@@ -22,7 +22,7 @@ func (a *app) evaluatorCommand() *cobra.Command {
 		`The evaluator subscribes to encrypted windows, runs the programs of its
 configuration on them, and publishes encrypted results. It holds evaluation keys
 and no secret key.`,
-		a.evaluatorRun(), a.evaluatorCheck(), a.evaluatorExplain(), a.evaluatorLevels(), a.evaluatorEnroll(), a.statusCommand(systemd.Evaluator), a.reloadCommand(systemd.Evaluator))
+		a.evaluatorRun(), a.evaluatorCheck(), a.evaluatorExplain(), a.evaluatorLevels(), a.evaluatorEnroll(), a.statusCommand(systemd.Evaluator, describeEvaluator), a.reloadCommand(systemd.Evaluator))
 	group.Annotations = map[string]string{unlockedMemory: ""} // the gigabytes that an evaluator holds are public keys
 	return group
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -103,4 +104,36 @@ func (a *app) printLevels(list []streamLevel) error {
 		return fmt.Errorf("%d of %d streams: %w", high, len(list), cli.ErrQuiet)
 	}
 	return nil
+}
+
+// levelNeed is what programs need of a stream; see agent.LevelNeed.
+type levelNeed struct {
+	Programs       []string
+	Level, Accepts int
+}
+
+// needsOf finds what programs need of the streams of a device.
+func needsOf(plan *evaluator.Plan, device string) map[string]levelNeed {
+	needs := map[string]levelNeed{}
+	for _, p := range plan.Programs {
+		e := p.Circuit.Explain()
+		for _, in := range e.Inputs {
+			name, _, _ := strings.Cut(in.Name, "@") // without the lag
+			stream, ours := strings.CutPrefix(name, device+"/")
+			if !ours {
+				continue
+			}
+			least := in.Level
+			if e.Least != nil {
+				least = e.Least.Level
+			}
+			n := needs[stream]
+			if !slices.Contains(n.Programs, p.Name) {
+				n.Programs = append(n.Programs, p.Name)
+			}
+			n.Level, n.Accepts = max(n.Level, least), max(n.Accepts, in.Level)
+			needs[stream] = n
+		}
+	}
+	return needs
 }

@@ -10,12 +10,12 @@ import (
 	"io/fs"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/hencedge/hencedge/agent"
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/cli"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/evaluator"
@@ -79,7 +79,7 @@ func classify(err error) error {
 // absent reports whether a role lacks only what may appear without a change of its
 // configuration: a key, a secret, a directory, a sensor.
 func absent(err error) bool {
-	if errors.Is(err, agent.ErrAbsent) || errors.Is(err, evaluator.ErrAbsent) {
+	if slices.ContainsFunc(absences(), func(absence error) bool { return errors.Is(err, absence) }) {
 		return true
 	}
 	return errors.Is(err, evaluator.ErrConfig) && !errors.Is(err, config.ErrInvalid) &&

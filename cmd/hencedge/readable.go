@@ -12,8 +12,6 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/hencedge/hencedge/agent"
-	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/systemd"
 )
 
@@ -117,27 +115,4 @@ func below(path string, dirs []string) bool {
 		}
 	}
 	return false
-}
-
-// agentWrites are the files and directories that an agent writes. A signing key that
-// is there is only read.
-func agentWrites(cfg *config.Agent) []string {
-	out := []string{cfg.State}
-	if agent.FirstStart(cfg) {
-		out = append(out, cfg.SigningKey)
-	}
-	if s := cfg.Spool; s != nil {
-		out = append(out, s.Dir, s.Mirror)
-	}
-	return out
-}
-
-// agentReads are the files that an agent reads.
-func agentReads(cfg *config.Agent) []string {
-	out := []string{cfg.Keys.PublicKey, cfg.Keys.SecretKey, cfg.Broker.CA, cfg.Broker.Cert, cfg.Broker.Key, cfg.SigningKey}
-	for _, n := range cfg.Secrets() {
-		out = append(out, n.Secret.File())
-	}
-	dir := os.Getenv("CREDENTIALS_DIRECTORY") // systemd hands these over
-	return slices.DeleteFunc(out, func(p string) bool { return dir != "" && filepath.Dir(p) == filepath.Clean(dir) })
 }

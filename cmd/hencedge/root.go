@@ -1,18 +1,15 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"log/slog"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/cli"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/internal/daemon"
-	"github.com/hencedge/hencedge/transport"
 )
 
 // app is what the commands of one invocation share.
@@ -32,17 +29,7 @@ func newRoot(std cli.Streams) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "hencedge",
 		Short: "compute on sensor data that you never see",
-		Long: `hencedge encrypts sensor readings where they are taken, computes on the
-ciphertexts elsewhere, and lets only the key holder read the results.
-
-  edge operator    hencedge agent       reads sensors, encrypts, publishes over MQTT
-  cloud operator   hencedge evaluator   multiplies and sums ciphertexts, holds no secret key
-  key holder       hencedge keys        makes keys and hands out the public ones
-                   hencedge results     decrypts and checks what comes back
-
-Start with "hencedge demo": it runs all of it on this machine.
-
-Exit codes: 0 good, 1 failed, 2 wrong usage or invalid configuration. Machine
+		Long: rootLong + `Exit codes: 0 good, 1 failed, 2 wrong usage or invalid configuration. Machine
 output goes to standard output, everything else to standard error.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
@@ -64,9 +51,8 @@ output goes to standard output, everything else to standard error.`,
 	root.PersistentFlags().StringVar(&a.logLevel, "log-level", "info", "least severe log line shown: debug, info, warn or error")
 	root.PersistentFlags().StringVar(&a.logFormat, "log-format", "text", "log lines on standard error: text or json")
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(
-		a.demoCommand(), a.keysCommand(), a.agentCommand(), a.evaluatorCommand(), a.resultsCommand(), a.serviceCommand(), a.configCommand(), a.checkCommand(), a.benchCommand(), a.doctorCommand(), a.versionCommand(), a.packageFiles(),
-	)
+	root.AddCommand(a.roleCommands()...)
+	root.AddCommand(a.evaluatorCommand(), a.serviceCommand(), a.configCommand(), a.versionCommand(), a.packageFiles())
 	complete(root)
 	return root
 }
@@ -176,12 +162,4 @@ func exactArgs(names ...string) cobra.PositionalArgs {
 
 func usageHint(cmd *cobra.Command, err error) error {
 	return &cli.UsageError{Err: err, Hint: fmt.Sprintf("run \"%s --help\" for usage", cmd.CommandPath())}
-}
-
-// closeClient says goodbye to the broker; what was published is acknowledged
-// by then or lost.
-func closeClient(c transport.Client) {
-	ctx, stop := context.WithTimeout(context.Background(), 5*time.Second)
-	defer stop()
-	c.Close(ctx)
 }

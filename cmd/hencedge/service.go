@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -46,8 +47,21 @@ func controlled(r systemd.Role, script string) (kardianos.Service, error) {
 	return kardianos.New(nil, &kardianos.Config{Name: r.Name(), Option: kardianos.KeyValue{"SystemdScript": script}})
 }
 
+// parseRole reads the name of a role that this build has a service of.
+func parseRole(name string) (systemd.Role, error) {
+	r, err := systemd.ParseRole(name)
+	if err == nil && !slices.Contains(serviceRoles(), r) {
+		err = fmt.Errorf("this build is for %s: the service of the role %q needs the full program", builtFor, name)
+	}
+	return r, err
+}
+
 func roleFlag(cmd *cobra.Command, role *string) {
-	cmd.Flags().StringVar(role, "role", string(systemd.Agent), "agent or evaluator")
+	var names []string
+	for _, r := range serviceRoles() {
+		names = append(names, string(r))
+	}
+	cmd.Flags().StringVar(role, "role", names[0], strings.Join(names, " or "))
 }
 
 func (a *app) serviceInstall() *cobra.Command {
@@ -68,7 +82,7 @@ credentials hands over files that only root may read; look at what they say.`,
   hencedge service install --show`,
 		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
-			r, err := systemd.ParseRole(role)
+			r, err := parseRole(role)
 			if err != nil {
 				return cli.Usage(err)
 			}
@@ -265,7 +279,7 @@ and state stay. A unit that came from a package is left to the package manager.`
 		Example: "  sudo hencedge service uninstall",
 		Args:    noArgs,
 		RunE: func(*cobra.Command, []string) error {
-			r, err := systemd.ParseRole(role)
+			r, err := parseRole(role)
 			if err != nil {
 				return cli.Usage(err)
 			}
@@ -313,7 +327,7 @@ func (a *app) serviceControl(verb string) *cobra.Command {
 		Example: "  sudo hencedge service " + verb + " --role agent",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			r, err := systemd.ParseRole(role)
+			r, err := parseRole(role)
 			if err != nil {
 				return cli.Usage(err)
 			}

@@ -125,7 +125,7 @@ The exit code is 1 unless the service runs.`,
 		Example: "  hencedge service status\n  hencedge service status --role evaluator --json",
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			r, err := systemd.ParseRole(role)
+			r, err := parseRole(role)
 			if err != nil {
 				return cli.Usage(err)
 			}

@@ -14,7 +14,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/hencedge/hencedge/agent"
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/cli"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/evaluator"
@@ -28,8 +27,11 @@ type statusOf[T any] struct {
 	Service T `json:"service"`
 }
 
+// A describer tells what a service says of itself in lines.
+type describer func(json.RawMessage) ([]string, error)
+
 // statusCommand is `agent status` and `evaluator status`.
-func (a *app) statusCommand(role systemd.Role) *cobra.Command {
+func (a *app) statusCommand(role systemd.Role, describe describer) *cobra.Command {
 	var file, socket string
 	cmd := &cobra.Command{
 		Use:   "status",
@@ -50,7 +52,7 @@ listed.`, role, role.ControlSocket()),
 			if err != nil {
 				return noAnswer(role, path, err)
 			}
-			return a.printStatus(role, b)
+			return a.printStatus(role, b, describe)
 		},
 	}
 	cmd.Flags().StringVarP(&file, "config", "c", "", "configuration file, for its control.socket")
@@ -153,7 +155,7 @@ func controlOf(role systemd.Role, file string) (config.Control, error) {
 	return cfg.Control, nil
 }
 
-func (a *app) printStatus(role systemd.Role, b []byte) error {
+func (a *app) printStatus(role systemd.Role, b []byte, describe describer) error {
 	var s statusOf[json.RawMessage]
 	if err := json.Unmarshal(b, &s); err != nil {
 		return fmt.Errorf("the answer cannot be read: %w", err)
@@ -175,7 +177,7 @@ func (a *app) printStatus(role systemd.Role, b []byte) error {
 			}
 			lines = append(lines, fmt.Sprintf("%-14s %s, %s, %s", "last reload", r.Reason, when(r.Time), outcome))
 		}
-		more, err := describeService(role, s.Service)
+		more, err := describe(s.Service)
 		if err != nil {
 			return fmt.Errorf("the answer cannot be read: %w", err)
 		}
@@ -195,25 +197,8 @@ func (a *app) printStatus(role systemd.Role, b []byte) error {
 	return nil
 }
 
-func describeService(role systemd.Role, raw json.RawMessage) ([]string, error) {
-	if role == systemd.Agent {
-		var s agentState
-		if err := json.Unmarshal(raw, &s); err != nil {
-			return nil, err
-		}
-		lines := describeAgent(s.Report)
-		if r := s.Remote; r != nil {
-			inUse := "none"
-			if r.InUse > 0 {
-				inUse = fmt.Sprintf("version %d", r.InUse)
-			}
-			lines = append(lines, fmt.Sprintf("%-14s %s in use, %d seen", "remote", inUse, r.Seen))
-			if r.Refused != "" {
-				lines = append(lines, fmt.Sprintf("%-14s %s", "", strings.ReplaceAll(r.Refused, "\n", "\n               ")))
-			}
-		}
-		return lines, nil
-	}
+// describeEvaluator is what an evaluator says of itself.
+func describeEvaluator(raw json.RawMessage) ([]string, error) {
 	var st evaluator.State
 	if err := json.Unmarshal(raw, &st); err != nil {
 		return nil, err
@@ -254,72 +239,6 @@ func describeDevice(d evaluator.DeviceState) string {
 		return "online, version " + d.Version
 	}
 	return "online"
-}
-
-func describeAgent(r agent.Report) []string {
-	lines := []string{
-		fmt.Sprintf("%-14s %s, boot epoch %d", "device", r.Device, r.Boot),
-		fmt.Sprintf("%-14s %s, %s", "broker", r.Broker.URL, connection(r.Broker.Connected)),
-	}
-	if t := r.Broker.LastAck; t != nil {
-		lines = append(lines, fmt.Sprintf("%-14s %s", "last ack", when(*t)))
-	}
-	if t := r.Broker.FailedAt; t != nil {
-		lines = append(lines, fmt.Sprintf("%-14s %s: %s", "last error", when(*t), r.Broker.LastError))
-	}
-	lines = append(lines,
-		fmt.Sprintf("%-14s %s", "queue", describeQueue(r)),
-		fmt.Sprintf("%-14s %d windows, %s; %d tried again, %d refused", "sent", r.Sent, cli.Bytes(int64(r.SentBytes)), r.Retries, r.Refused),
-		fmt.Sprintf("%-14s %s, %s, epoch %d, %s", "keys", r.Keys.ID, r.Keys.Mode, r.Keys.Epoch, r.Keys.Params),
-		fmt.Sprintf("%-14s %s", "signs as", r.Keys.PublicKey))
-	if r.Queue.Waits != "" {
-		lines = append(lines, fmt.Sprintf("%-14s %s", "waits", r.Queue.Waits))
-	}
-	for _, name := range sorted(r.Inputs) {
-		in := r.Inputs[name]
-		lines = append(lines, fmt.Sprintf("%-14s %s: %d values, %d bad, %d failures", "input", name, in.Values, in.Bad, in.Failures))
-	}
-	for _, t := range r.Troubles {
-		lines = append(lines, fmt.Sprintf("%-14s %s/%s since %s: %s", "no value", t.Stream, t.Channel, when(t.Since), t.Error))
-	}
-	for _, name := range sorted(r.Streams) {
-		lines = append(lines, fmt.Sprintf("%-14s %s: %s", "stream", name, describeStream(r.Streams[name])))
-	}
-	return append(lines, fmt.Sprintf("%-14s %s", "energy", r.Energy))
-}
-
-// describeStream is what became of the samples of a stream; what should not be is told
-// where it is.
-func describeStream(s agent.StreamStats) string {
-	text := fmt.Sprintf("%d samples, %d missing, %d windows, %d lost", s.Samples, s.Missing, s.Windows, s.Errors)
-	for _, c := range []struct {
-		n    uint64
-		what string
-	}{
-		{s.MissedTicks, "ticks missed"}, {s.Skipped, "samples left out"}, {s.Late, "too late"}, {s.Overflow, "too many for a window"},
-		{s.Outside, "values out of range"}, {s.ClockSteps, "windows cut by the clock"},
-	} {
-		if c.n > 0 {
-			text += fmt.Sprintf(", %d %s", c.n, c.what)
-		}
-	}
-	return text
-}
-
-func describeQueue(r agent.Report) string {
-	q := r.Queue
-	where := "in memory"
-	switch {
-	case q.Durable && q.Memory > 0:
-		where = fmt.Sprintf("%d of them in memory", q.Memory)
-	case q.Durable:
-		where = "on disk"
-	}
-	text := fmt.Sprintf("%d windows, %s, %s", q.Objects, cli.Bytes(q.Bytes), where)
-	if q.Objects > 0 {
-		text += fmt.Sprintf(", the oldest of %v ago", time.Duration(q.Oldest*float64(time.Second)).Round(time.Second))
-	}
-	return text + fmt.Sprintf("; lost: %d dropped, %d expired, %d damaged", q.Dropped, q.Expired, q.Damaged)
 }
 
 func connection(up bool) string {

@@ -1,0 +1,85 @@
+//go:build !evaluatoronly
+
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/hencedge/hencedge/agent"
+	"github.com/hencedge/hencedge/cmd/hencedge/internal/cli"
+	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/systemd"
+	"github.com/hencedge/hencedge/transport"
+)
+
+func (a *app) agentEnroll() *cobra.Command {
+	var file, out string
+	var csr bool
+	cmd := &cobra.Command{
+		Use:   "enroll",
+		Short: "show this device's signing key to those who are to trust it",
+		Long: `enroll makes the device's signing key unless it is there (mode 0600, on disk before
+anything is shown) and prints what the cloud operator needs: the lines for the
+devices of evaluator.yaml and the key's fingerprint, or, with --csr, a
+certificate request (PKCS#10) that the key has signed, for "hencedge evaluator
+enroll" or a certificate authority.
+
+Compare the fingerprint over a way that you trust: it is what binds the key to
+this device. Run it as the user that the agent runs as.`,
+		Example: `  sudo -u hencedge-agent hencedge agent enroll -c /etc/hencedge/agent.yaml
+  hencedge agent enroll -c agent.yaml --csr --out board1.csr`,
+		Args: noArgs,
+		RunE: func(*cobra.Command, []string) error {
+			cfg, err := config.LoadAgent(file)
+			if err != nil {
+				return cli.Usage(err)
+			}
+			key, err := signingKey(cfg)
+			if errors.Is(err, fs.ErrPermission) {
+				err = fmt.Errorf("%w; run this as the user that the agent runs as: sudo -u %s", err, systemd.Agent.Name())
+			}
+			if err != nil {
+				return err
+			}
+			defer key.Wipe()
+			if !csr {
+				return a.printEnrolment(cfg.Device, key.Public())
+			}
+			text, err := key.CertificateRequest(cfg.Device)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(a.std.Err, "fingerprint of the key: %s\n", transport.Fingerprint(key.Public()))
+			if out == "" {
+				_, err = a.std.Out.Write(text)
+				return err
+			}
+			return os.WriteFile(out, text, 0o644)
+		},
+	}
+	configFlag(cmd, &file, "agent.yaml")
+	cmd.Flags().BoolVar(&csr, "csr", false, "a certificate request instead of the public key")
+	cmd.Flags().StringVar(&out, "out", "", "file for the request (default standard output)")
+	a.jsonFlag(cmd, "one JSON object (without --csr)")
+	return cmd
+}
+
+// signingKey loads the device's key, or makes it before a first start.
+func signingKey(cfg *config.Agent) (*transport.SigningKey, error) {
+	key, err := transport.LoadSigningKey(cfg.SigningKey)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return key, err
+	}
+	if !agent.FirstStart(cfg) {
+		return nil, fmt.Errorf("%w; %s shows that this device had a key: restore it, or remove the state to enrol anew", err, cfg.State)
+	}
+	if key, err = transport.NewSigningKey(); err != nil {
+		return nil, err
+	}
+	return key, key.Save(cfg.SigningKey)
+}
