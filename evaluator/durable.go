@@ -66,9 +66,18 @@ func (s *Service) openDurable(all []Keys) error {
 	if c.Results == config.AckKeyHolder && len(d.holders) == 0 {
 		return fmt.Errorf("%w: store.results is keyholder, and no key set names its holder's signing key", ErrKeys)
 	}
-	var err error
+	mark, trouble, err := s.state.pairStore(c)
+	if err != nil {
+		return err
+	}
 	if d.store, err = openStore(c, s.log); err != nil {
 		return err
+	}
+	if d.store.trouble = trouble; trouble != "" {
+		s.log.Error("the store is not the newest one", "trouble", trouble)
+	}
+	if err := s.state.keepMark(c, mark); err != nil {
+		return errors.Join(err, d.store.close())
 	}
 	topics := map[string]string{}
 	for i := range s.plan.Programs {

@@ -25,10 +25,11 @@ const (
 
 // stateFile is the JSON form of the state.
 type stateFile struct {
-	Version   int    `json:"version"`
-	Name      string `json:"name"`
-	BootEpoch uint64 `json:"boot_epoch"`
-	Replay    []byte `json:"replay"`
+	Version   int        `json:"version"`
+	Name      string     `json:"name"`
+	BootEpoch uint64     `json:"boot_epoch"`
+	Replay    []byte     `json:"replay"`
+	Store     *storeMark `json:"store,omitempty"`
 }
 
 // state holds what outlives a process: the boot epoch, which grows with every

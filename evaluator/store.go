@@ -25,9 +25,10 @@ import (
 //	window  verified -> inbox -> receipt -> ... all results made -> ledger -> out of the inbox
 //	result  computed -> outbox -> delivered -> ledger (while an input is in the inbox) -> out of the outbox
 type store struct {
-	inbox  *spool.Spool
-	outbox *spool.Spool
-	ledger *ledger
+	inbox   *spool.Spool
+	outbox  *spool.Spool
+	ledger  *ledger
+	trouble string // of the store as a whole, found at the start
 
 	mu    sync.Mutex
 	held  map[[32]byte]*held // windows in the inbox
@@ -285,6 +286,9 @@ func (s *store) delivered(l *spool.Lease) error {
 func (s *store) health() (out []string) {
 	if s.ledger.full() {
 		out = append(out, fmt.Sprintf("store: the ledger remembers %d numbered streams, the most that it may; windows of further ones are not taken: give some of the devices an evaluator of their own, or begin with a new store.dir once all results are delivered", maxSeries))
+	}
+	if s.trouble != "" {
+		out = append(out, "store: "+s.trouble)
 	}
 	for _, part := range []struct {
 		spool *spool.Spool

@@ -1,0 +1,107 @@
+package evaluator
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/hencedge/hencedge/config"
+)
+
+// An evaluator does not go on without the store that its state belongs to, since what is
+// in it would be lost; an old copy of it is told, and everything else needs no word.
+func TestStoreBelongsToState(t *testing.T) {
+	home := t.TempDir()
+	store, path := filepath.Join(home, "store"), filepath.Join(home, "state")
+	program := prog("mean", "mean(x)", inputs("d1/count/temp"))
+	cfg := storeConfig(t, store, program)
+	cfg.State = path
+	h := testHolder(t)
+	start := func() (health []string, err error) {
+		t.Helper()
+		s, err := New(cfg, Deps{SigningKey: signer(t, "cloud"), Keys: []Keys{{Context: h.ctx, Evaluation: h.keys}}, Logger: quiet()})
+		if err != nil {
+			return nil, err
+		}
+		health = s.Health()
+		return health, s.Close()
+	}
+	good := func(what string) {
+		t.Helper()
+		if health, err := start(); err != nil || len(health) != 0 {
+			t.Errorf("%s: %q, %v", what, health, err)
+		}
+	}
+	move := func(from, to string) {
+		t.Helper()
+		if err := os.Rename(from, to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	empty := func() {
+		t.Helper()
+		if err := os.Mkdir(store, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	copied := func(from, to string) {
+		t.Helper()
+		if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	good("the first start")
+	copied(store, filepath.Join(home, "backup"))
+	stateCopy, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	good("the second start")
+	move(store, filepath.Join(home, "real"))
+	empty()
+	_, err = start()
+	wantError(t, err, ErrState, path, store, "Put it there", "move "+path+" away")
+	move(path, filepath.Join(home, "state.real"))
+	good("without both")
+	move(store, filepath.Join(home, "other"))
+	move(path, filepath.Join(home, "state.other"))
+	move(filepath.Join(home, "state.real"), path)
+	copied(filepath.Join(home, "other"), store)
+	_, err = start()
+	wantError(t, err, ErrState, "is not the one that belongs to", path, store)
+	if err := os.RemoveAll(store); err != nil {
+		t.Fatal(err)
+	}
+	move(filepath.Join(home, "real"), store)
+	good("the store is back")
+	if err := os.WriteFile(path, stateCopy, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	good("an old copy of the state")
+	if err := os.RemoveAll(store); err != nil {
+		t.Fatal(err)
+	}
+	copied(filepath.Join(home, "backup"), store)
+	if health, err := start(); err != nil || len(health) != 1 || !strings.Contains(health[0], "is an old copy") {
+		t.Errorf("an old copy of the store: %q, %v", health, err)
+	}
+	good("after it")
+	if err := os.WriteFile(filepath.Join(store, storeFile), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err = start()
+	wantError(t, err, ErrState, filepath.Join(store, storeFile), "damaged")
+	if err := os.Remove(filepath.Join(store, storeFile)); err != nil {
+		t.Fatal(err)
+	}
+	good("the mark alone is lost")
+	cfg.Store = &config.Store{Dir: store}
+	cfg.SetDefaults()
+	cfg.Name = "cloud2"
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	_, err = start()
+	wantError(t, err, ErrState, "belongs to evaluator")
+}
