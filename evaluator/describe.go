@@ -25,6 +25,7 @@ type State struct {
 	Keys      []KeyState         `json:"keys"`
 	Devices   []DeviceState      `json:"devices"` // whose streams are read
 	PublicKey string             `json:"signing_public_key"`
+	Missing   []Gap              `json:"windows_missing,omitempty"`
 }
 
 // Counted are the results of one program.
@@ -54,6 +55,7 @@ func (s *Service) State() State {
 		out.Programs[s.plan.Programs[i].Name] = Counted{Results: p.Results, Failed: p.Failed, Compute: p.Evaluate}
 	}
 	if s.durable != nil {
+		out.Missing = s.durable.course.gaps()
 		for name, w := range s.durable.shares.waiting(s.durable.store.outbox.Streams()) {
 			c := out.Programs[name]
 			c.Waiting = &w

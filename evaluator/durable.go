@@ -35,6 +35,7 @@ type durable struct {
 	strange *transport.Refusals // of others
 
 	pressure pressure
+	course   continuity
 
 	known, sent, asked atomic.Uint64
 }
@@ -172,11 +173,13 @@ func (d *durable) take(working context.Context, o transport.Staged) {
 		}
 	}
 	if err == nil {
+		d.course.first(obj, d.store.course)
 		err = d.store.keep(working, obj, topic, sealed)
 	}
 	switch {
 	case err == nil:
 		d.pressure.worked()
+		d.course.note(obj, s.now())
 		d.answer(obj.Meta.Device, transport.ReceiptItem{Object: id, Outcome: transport.Taken})
 		d.insert(working, topic, w)
 	case errors.Is(err, errKnown):

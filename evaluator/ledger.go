@@ -299,6 +299,18 @@ func (l *ledger) used(k seriesKey, n uint64) bool {
 	return l.series[k.series].used(k.boot, n)
 }
 
+// course returns where a stream stood: its newest boot epoch and the highest number of it.
+func (l *ledger) course(series [8]byte) (boot, high uint64, ok bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	n := l.series[series]
+	if n == nil || len(n.epochs) == 0 {
+		return 0, 0, false
+	}
+	newest := n.epochs[len(n.epochs)-1]
+	return newest.boot, newest.used[len(newest.used)-1].hi, true
+}
+
 func (l *ledger) hasTaken(id [32]byte) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -26,6 +26,7 @@ var (
 	descShare    = describe("program_share_bytes", "Bytes that the results of a program may take in the store.", "program")
 	descUnread   = describe("program_unread", "1 while results of other programs are delivered and those of this one are not.", "program")
 	descSkipped  = describe("results_skipped_total", "Results that were not made, since nobody takes those of the program and they fill its share of the store.", "program")
+	descMissing  = describe("windows_missing", "Windows of a device that have not come, of all streams: later numbers of the same start have.", "device")
 	descKnown    = describe("windows_repeated_total", "Windows that came again and were recognised by content id.")
 	descReceipts = describe("receipts_total", "Receipts sent.")
 	descAsks     = describe("asks_total", "Questions of devices answered.")
@@ -42,7 +43,7 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 // Describe makes a Service a prometheus.Collector of its Stats.
 func (s *Service) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{descAccepted, descTwins, descRefused, descResults, descFailed, descBytes, descSeconds, descPromise, descFallback, descBoot,
-		descInbox, descInBytes, descOutbox, descOutBytes, descKnown, descReceipts, descAsks, descSent, descRetries, descDamaged, descWaiting, descWaitByte, descWaitAge, descShare, descUnread, descSkipped} {
+		descInbox, descInBytes, descOutbox, descOutBytes, descKnown, descReceipts, descAsks, descSent, descRetries, descDamaged, descWaiting, descWaitByte, descWaitAge, descShare, descUnread, descSkipped, descMissing} {
 		ch <- d
 	}
 }
@@ -99,6 +100,13 @@ func (d *durable) collect(ch chan<- prometheus.Metric) {
 			ch <- prometheus.MustNewConstMetric(g.desc, prometheus.GaugeValue, g.v, name)
 		}
 		ch <- prometheus.MustNewConstMetric(descSkipped, prometheus.CounterValue, float64(w.Skipped), name)
+	}
+	absent := map[string]uint64{}
+	for _, g := range d.course.gaps() {
+		absent[g.Device] += g.Last - g.First + 1
+	}
+	for _, dev := range d.s.cfg.Devices {
+		ch <- prometheus.MustNewConstMetric(descMissing, prometheus.GaugeValue, float64(absent[dev.Name]), dev.Name)
 	}
 	count(descKnown, d.known.Load())
 	count(descReceipts, d.sent.Load())

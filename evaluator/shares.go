@@ -313,7 +313,7 @@ func (d *durable) skip(j *job) bool {
 
 // health says what is wrong with the store, and with the delivery of results.
 func (d *durable) health() []string {
-	out := d.store.health()
+	out := append(d.store.health(), d.course.health(d.s.now())...)
 	_, texts := d.troubles(d.s.now())
 	for _, name := range slices.Sorted(maps.Keys(texts)) {
 		out = append(out, "store: "+texts[name])

@@ -111,6 +111,26 @@ var (
 	errShare = errors.New("results that are not delivered fill their share of it")
 )
 
+// course returns where a stream stood before a window of it is taken: its newest boot
+// epoch and the highest number of it, worked off or in the inbox.
+func (s *store) course(series [8]byte) (boot, high uint64, ok bool) {
+	boot, high, ok = s.ledger.course(series)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for k, numbers := range s.inUse {
+		if k.series != series || ok && k.boot < boot {
+			continue
+		}
+		if !ok || k.boot > boot {
+			boot, high, ok = k.boot, 0, true
+		}
+		for n := range numbers {
+			high = max(high, n)
+		}
+	}
+	return boot, high, ok
+}
+
 // known reports whether the evaluator answers for an object.
 func (s *store) known(id [32]byte) bool {
 	s.mu.Lock()

@@ -7,6 +7,9 @@ import (
 var (
 	descRead = prometheus.NewDesc("hencedge_keyholder_results_total", "Results that were verified and decrypted.", []string{"program"}, nil)
 	descLost = prometheus.NewDesc("hencedge_keyholder_state_damaged_total", "Records of the memory of results that were lost to damage.", nil, nil)
+	descGaps = prometheus.NewDesc("hencedge_keyholder_gaps_total", "Times without results between those of a program.", []string{"program"}, nil)
+	descGone = prometheus.NewDesc("hencedge_keyholder_gap_seconds_total", "Seconds of these.", []string{"program"}, nil)
+	descBack = prometheus.NewDesc("hencedge_keyholder_results_backward_total", "Results that begin no later than one that was read before: late, or samples that were sent again.", []string{"program"}, nil)
 	descNot  = prometheus.NewDesc("hencedge_keyholder_refused_total", "Objects refused, by class.", []string{"class"}, nil)
 )
 
@@ -17,6 +20,9 @@ func (t *Tally) Describe(ch chan<- *prometheus.Desc) {
 	ch <- descRead
 	ch <- descNot
 	ch <- descLost
+	ch <- descGaps
+	ch <- descGone
+	ch <- descBack
 }
 
 // Collect gives the counts as they are now; every class is there from the start.
@@ -25,6 +31,13 @@ func (t *Tally) Collect(ch chan<- prometheus.Metric) {
 	for program, n := range read {
 		ch <- prometheus.MustNewConstMetric(descRead, prometheus.CounterValue, float64(n), program)
 	}
+	t.mu.Lock()
+	for program, o := range t.orders {
+		ch <- prometheus.MustNewConstMetric(descGaps, prometheus.CounterValue, float64(o.gaps), program)
+		ch <- prometheus.MustNewConstMetric(descGone, prometheus.CounterValue, o.missing.Seconds(), program)
+		ch <- prometheus.MustNewConstMetric(descBack, prometheus.CounterValue, float64(o.backward), program)
+	}
+	t.mu.Unlock()
 	ch <- prometheus.MustNewConstMetric(descLost, prometheus.CounterValue, float64(t.Damaged()))
 	for _, class := range Classes() {
 		ch <- prometheus.MustNewConstMetric(descNot, prometheus.CounterValue, float64(refused[class]), class)

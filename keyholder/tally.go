@@ -16,6 +16,7 @@ type Tally struct {
 	read    map[string]uint64
 	refused map[string]uint64
 	damaged uint64
+	orders  map[string]*order
 }
 
 // Damage counts records of the state that were lost.
@@ -32,14 +33,21 @@ func (t *Tally) Damaged() uint64 {
 	return t.damaged
 }
 
-// Result counts a result of a program that was read.
-func (t *Tally) Result(program string) {
+// Result counts a result that was read. It returns what is odd about its time, after the
+// results of the program before; empty: nothing.
+func (t *Tally) Result(r *Result) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.read == nil {
-		t.read = map[string]uint64{}
+		t.read, t.orders = map[string]uint64{}, map[string]*order{}
 	}
-	t.read[program]++
+	t.read[r.Program]++
+	o := t.orders[r.Program]
+	if o == nil {
+		o = new(order)
+		t.orders[r.Program] = o
+	}
+	return o.note(r)
 }
 
 // Refuse counts a refusal under its class and returns the class.

@@ -54,7 +54,7 @@ func TestWatch(t *testing.T) {
 	watch.Go(func() {
 		err := Watch(ctx, r, WatchOptions{
 			Client: dial(t, b, "holder"), Topics: []string{"plant/mean"}, OnReady: func() { close(ready) },
-			OnResult:  func(res *Result) error { tally.Result(res.Program); results <- res; return nil },
+			OnResult:  func(res *Result) error { tally.Result(res); results <- res; return nil },
 			OnRefused: func(_ string, err error) { refusals <- tally.Refuse(err) },
 		})
 		if err != nil {
@@ -255,7 +255,7 @@ func TestSignersAndLimits(t *testing.T) {
 
 func TestMetrics(t *testing.T) {
 	var tally Tally
-	tally.Result("mean")
+	tally.Result(&Result{Program: "mean"})
 	tally.Refuse(ErrTampered)
 	lines := make(chan string, 64)
 	log := slog.New(slog.NewTextHandler(writerFunc(func(b []byte) (int, error) { lines <- string(b); return len(b), nil }), nil))

@@ -240,7 +240,9 @@ func (a *app) watch(cmd *cobra.Command, f *holderFlags, w watchFlags) error {
 		Client: client, TopicPrefix: cfg.Broker.TopicPrefix, Programs: w.only, Topics: w.topics, Limits: keyholder.Limits(cfg.Limits), Receipts: receipts, Count: w.count,
 		OnReady: func() { log.Info("watching results", "broker", cfg.Broker.URL, "programs", w.only) },
 		OnResult: func(res *keyholder.Result) error {
-			tally.Result(res.Program)
+			if odd := tally.Result(res); odd != "" {
+				log.Warn("the results of a program do not follow each other", "program", res.Program, "sequence", res.Sequence, "odd", odd)
+			}
 			if w.save != "" {
 				if _, err := res.Save(w.save); err != nil {
 					return err

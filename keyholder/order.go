@@ -1,0 +1,39 @@
+package keyholder
+
+import (
+	"fmt"
+	"time"
+)
+
+// order follows the times of a program's results: samples that are missing leave a gap,
+// and those of a spool or a file that is an old copy come again, under other numbers.
+type order struct {
+	start, end time.Time     // of the newest result
+	step       time.Duration // from the one before
+	gaps       uint64
+	missing    time.Duration
+	backward   uint64
+}
+
+// note takes a result that was read and says what is odd about its time; empty: nothing.
+func (o *order) note(r *Result) string {
+	if o.start.IsZero() {
+		o.start, o.end = r.Start, r.End
+		return ""
+	}
+	if !r.Start.After(o.start) {
+		o.backward++
+		return fmt.Sprintf("it begins at %s, and one from %s was read: it came late, or its samples were sent again: by a device or a replay whose state or spool is an old copy, or by a second board",
+			r.Start.UTC().Format(time.RFC3339), o.start.UTC().Format(time.RFC3339))
+	}
+	step, gap, usual := r.Start.Sub(o.start), r.Start.Sub(o.end), o.step
+	before := o.end
+	o.start, o.end, o.step = r.Start, r.End, step
+	if usual == 0 || 2*step <= 3*usual || 2*gap <= r.End.Sub(r.Start) {
+		return ""
+	}
+	o.gaps++
+	o.missing += gap
+	return fmt.Sprintf("there is nothing from %s to %s, %v: no samples were taken, or their windows or results were lost; the evaluator's and the agent's status say more",
+		before.UTC().Format(time.RFC3339), r.Start.UTC().Format(time.RFC3339), gap.Round(time.Second))
+}
