@@ -3,6 +3,7 @@ package evaluator
 import (
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -158,4 +159,45 @@ func TestEveryReasonIsDocumented(t *testing.T) {
 			t.Errorf("docs/evaluator.md does not explain the reason %s", reason)
 		}
 	}
+}
+
+// fits are the programs of the table "What fits" in docs/parameters.md.
+var fits = []string{"2*x + 1", "mean(x)", "x*x", "mean(x^2)", "var(x)", "rms(x)"}
+
+// promised are the bits that a program over 64 samples of [0, 100] promises, or "-".
+func promised(params string, logScale int, expr string) string {
+	cfg := &config.Evaluator{
+		Name: "cloud", Broker: config.Broker{URL: "tls://h"}, KeySets: []string{"k"}, SigningKey: "s", State: "st",
+		Devices:  []config.Device{{Name: "d", PublicKey: "ed25519:A6EHv/POEL4dcN0Y50vAmWfk1jCbpQ1fHdyGZBJVMbg="}},
+		Streams:  []config.DeviceStream{{Device: "d", Stream: config.Stream{Name: "s", Window: config.Window{Samples: 64}, Params: params, LogScale: logScale, Channels: []config.Channel{{Name: "c", Unit: "%", Range: [2]float64{0, 100}}}}}},
+		Programs: []config.Program{{Name: "p", Expr: expr, Inputs: map[string]string{"x": "d/s/c"}}},
+	}
+	cfg.SetDefaults()
+	list, err := Explain(cfg)
+	if err != nil || len(list) != 1 {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f", list[0].Result.Bits)
+}
+
+// TestParametersDocument keeps what docs/parameters.md says of each set true.
+func TestParametersDocument(t *testing.T) {
+	raw, err := os.ReadFile("../docs/parameters.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := func(text string) {
+		if !strings.Contains(string(raw), text) {
+			t.Errorf("docs/parameters.md lacks %q", text)
+		}
+	}
+	for _, name := range henc.Names() {
+		row := "| " + name + " |"
+		for _, expr := range fits {
+			row += " " + promised(name, 0, expr) + " |"
+		}
+		want(row)
+	}
+	want(fmt.Sprintf("with `log_scale: 23` `mean(x^2)` has %s bits and `rms(x)` %s", promised("edge12-d1", 23, "mean(x^2)"), promised("edge12-d1", 23, "rms(x)")))
+	want(fmt.Sprintf("with `log_scale: 21` `var(x)` has %s", promised("edge12-d1", 21, "var(x)")))
 }
