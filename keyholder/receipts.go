@@ -25,16 +25,17 @@ import (
 // clock alone, never on what a result decrypts to: receipts are signed and published at
 // ticks, by a goroutine that knows nothing of decryption.
 type Receipts struct {
-	key    *transport.SigningKey
-	asks   *transport.Verifier
-	names  []string
-	client transport.Client
-	prefix string
-	log    *slog.Logger
-	state  string                // empty: nothing is kept over restarts
-	store  transport.ReplayStore // nil without a state
-	guard  *transport.ReplayGuard
-	seen   *seen
+	key     *transport.SigningKey
+	asks    *transport.Verifier
+	names   []string
+	client  transport.Client
+	prefix  string
+	log     *slog.Logger
+	state   string                // empty: nothing is kept over restarts
+	store   transport.ReplayStore // nil without a state
+	guard   *transport.ReplayGuard
+	reports transport.LogLimit
+	seen    *seen
 
 	// Of results, by ownName: an evaluator is told of its own results only.
 	refused *transport.Refusals // signed by their evaluator
@@ -273,7 +274,10 @@ func (r *Receipts) listen(ctx context.Context, o *WatchOptions, receiver *transp
 				defer d.Ack()
 			}
 			if err := r.ask(d, o, receiver); err != nil {
-				r.log.Warn("a question is not answered", "topic", d.Topic, "reason", transport.Reason(err), "error", err)
+				reason := transport.Reason(err)
+				if ok, more := r.reports.Allow(reason, r.now()); ok {
+					r.log.Warn("a question is not answered", "topic", d.Topic, "reason", reason, "error", err, "more", more)
+				}
 			}
 		})
 		if err != nil {
@@ -286,6 +290,9 @@ func (r *Receipts) listen(ctx context.Context, o *WatchOptions, receiver *transp
 // ask answers a question. An evaluator may ask about its own results only: about topics
 // of results, and of what is remembered it learns what has its own name.
 func (r *Receipts) ask(d transport.Delivery, o *WatchOptions, receiver *transport.Receiver) error {
+	if err := d.CheckFresh(); err != nil {
+		return err
+	}
 	sealed, err := transport.ReadWhole(d.Payload, 2<<20)
 	if err != nil {
 		return err

@@ -31,13 +31,9 @@ type WatchOptions struct {
 	OnRefused func(topic string, err error)
 }
 
-// backlog bounds the complete objects that wait to be taken.
+// backlog bounds the complete objects that wait to be taken; WatchOptions.Limits bound
+// their bytes.
 const backlog = 64
-
-type staged struct {
-	topic  string
-	sealed []byte
-}
 
 // Watch reads results as they arrive until ctx ends, which is no error. Objects
 // that cannot be read are reported and do not disturb later ones. It begins with
@@ -93,7 +89,7 @@ type watch struct {
 	log      *slog.Logger
 	inbox    *inbox
 	receiver *transport.Receiver
-	queue    chan staged
+	queue    chan transport.Staged
 	refused  chan refusal
 	own      map[string]bool // topics that are not bound to the program's name
 	taken    int             // results in the inbox, now or earlier
@@ -112,7 +108,7 @@ func newWatch(r *Reader, o WatchOptions) (*watch, error) {
 	if o.TopicPrefix == "" {
 		o.TopicPrefix = transport.DefaultPrefix
 	}
-	w := &watch{r: r, o: o, log: slog.Default(), queue: make(chan staged, backlog), refused: make(chan refusal, backlog), own: map[string]bool{}}
+	w := &watch{r: r, o: o, log: slog.Default(), queue: make(chan transport.Staged, backlog), refused: make(chan refusal, backlog), own: map[string]bool{}}
 	for _, t := range o.Topics {
 		w.own[t] = true
 	}
@@ -156,14 +152,15 @@ func (w *watch) filters() ([]string, error) {
 
 // listen subscribes to results and to the questions of evaluators.
 func (w *watch) listen(ctx context.Context) error {
-	w.receiver = transport.NewReceiver(w.o.Limits, func(topic string, sealed []byte) error {
+	w.receiver = transport.NewStagingReceiver(w.o.Limits, func(s transport.Staged) error {
 		select {
-		case w.queue <- staged{topic, sealed}:
+		case w.queue <- s:
 			return nil
 		case <-ctx.Done():
 			return ctx.Err()
 		}
 	})
+	context.AfterFunc(ctx, w.receiver.Close)
 	filters, err := w.filters()
 	if err != nil {
 		return err
@@ -179,8 +176,17 @@ func (w *watch) listen(ctx context.Context) error {
 	return nil
 }
 
+// handle takes one message from the broker. One that is not taken because Watch ends is
+// not acknowledged, so that the broker keeps it.
 func (w *watch) handle(d transport.Delivery) {
-	if err := w.receiver.Feed(d.Topic, d.Payload); err != nil {
+	err := d.CheckFresh()
+	if err == nil {
+		err = w.receiver.Feed(d.Topic, d.Payload)
+	}
+	if errors.Is(err, transport.ErrHandler) || errors.Is(err, transport.ErrClosed) {
+		return
+	}
+	if err != nil {
 		select {
 		case w.refused <- refusal{d.Topic, err}:
 		default: // a flood of bad chunks is counted by the receiver, not reported one by one
@@ -206,12 +212,13 @@ func (w *watch) takeAll(ctx context.Context) error {
 }
 
 // take decides about one object by its signed header. An error ends Watch.
-func (w *watch) take(ctx context.Context, s staged) error {
-	topic := s.topic
+func (w *watch) take(ctx context.Context, s transport.Staged) error {
+	defer s.Done()
+	topic := s.Topic
 	if w.own[topic] {
 		topic = ""
 	}
-	obj, err := w.r.take(topic, s.sealed)
+	obj, err := w.r.take(topic, s.Sealed)
 	if err == nil && w.inbox.seen.has(&obj.Meta) {
 		m := &obj.Meta
 		err = fmt.Errorf("%w: %s of %s, boot epoch %d, sequence %d; is the store of the evaluator an old copy?", ErrRepeated, m.Program, m.Device, m.BootEpoch, m.Sequence)
@@ -221,14 +228,14 @@ func (w *watch) take(ctx context.Context, s staged) error {
 	}
 	if err != nil {
 		if w.o.Receipts != nil {
-			w.o.Receipts.refuse(s.topic, s.sealed, err, w.receiver)
+			w.o.Receipts.refuse(s.Topic, s.Sealed, err, w.receiver)
 		}
-		w.refuse(s.topic, err)
+		w.refuse(s.Topic, err)
 		return nil
 	}
-	if err := w.inbox.put(ctx, &obj.Meta, s.topic, s.sealed); err != nil {
+	if err := w.inbox.put(ctx, &obj.Meta, s.Topic, s.Sealed); err != nil {
 		w.r.giveBack(obj)
-		w.receiver.Forget(s.topic, obj.ID)
+		w.receiver.Forget(s.Topic, obj.ID)
 		if ctx.Err() != nil {
 			return nil
 		}
