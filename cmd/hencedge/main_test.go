@@ -41,7 +41,12 @@ func TestImpatient(t *testing.T) {
 // TestScripts runs the command lines in testdata.
 func TestScripts(t *testing.T) {
 	s := &services{all: map[string]*service{}}
-	testscript.Run(t, testscript.Params{Dir: "testdata", RequireExplicitExec: true, RequireUniqueNames: true, Cmds: map[string]func(*testscript.TestScript, bool, []string){
+	testscript.Run(t, testscript.Params{Dir: "testdata", RequireExplicitExec: true, RequireUniqueNames: true, Cmds: s.commands()})
+}
+
+// commands are what scripts can do besides the commands of testscript.
+func (s *services) commands() map[string]func(*testscript.TestScript, bool, []string) {
+	return map[string]func(*testscript.TestScript, bool, []string){
 		"exit":   exitCode,
 		"gpu":    onGPU,
 		"result": makeResult,
@@ -54,5 +59,5 @@ func TestScripts(t *testing.T) {
 			ts.Check(err)
 			ts.Check(os.Truncate(ts.MkAbs(args[1]), n))
 		},
-	}})
+	}
 }
