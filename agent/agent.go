@@ -103,8 +103,10 @@ type Agent struct {
 	bootID  []byte
 	link    link
 	device  device
-	energy  energy
-	sealing daemon.Pulse
+	// duplicates are other boards with this identity.
+	duplicates duplicates
+	energy     energy
+	sealing    daemon.Pulse
 
 	used atomic.Bool
 }

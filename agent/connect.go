@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -78,6 +79,7 @@ func (a *Agent) options(background bool) (transport.Options, error) {
 	o.OnConnect = func() { a.link.set(true, a.now()) }
 	o.OnLost = func(err error) {
 		a.link.set(false, a.now())
+		a.link.ended(errors.Is(err, transport.ErrShort), a.now())
 		a.link.failed(err, a.now())
 	}
 	return o, nil
@@ -99,9 +101,10 @@ func (a *Agent) status(online bool) (transport.Message, error) {
 	if err != nil {
 		return transport.Message{}, err
 	}
-	now := a.clock.Now().UnixNano()
+	now, boot := a.clock.Now().UnixNano(), a.state.boot()
+	a.duplicates.issued(boot)
 	object, err := transport.Seal(transport.Meta{Kind: transport.KindStatus, Device: a.cfg.Device,
-		BootEpoch: a.state.boot(), Sequence: sequence, Start: now, End: now}, body, keys.signing)
+		BootEpoch: boot, Sequence: sequence, Start: now, End: now}, body, keys.signing)
 	if err != nil {
 		return transport.Message{}, err
 	}

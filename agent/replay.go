@@ -43,9 +43,9 @@ type replay struct {
 	head    span
 	// dev and ino name the file, however it is called; 0: unknown.
 	dev, ino uint64
-	sources []config.Source
-	clock   Clock
-	factor  float64 // 0: do not wait
+	sources  []config.Source
+	clock    Clock
+	factor   float64 // 0: do not wait
 	// order puts rows that come late into their place; nil: they must not.
 	order *reorder
 	ready []row  // in order, to be given next

@@ -24,6 +24,7 @@ type link struct {
 	lost     uint64 // windows, when Health was asked last
 	lostAt   moment // when Health noticed the last of them
 	lastFail moment
+	short    moment // the last of several connections in a row that soon ended
 }
 
 // moment is when something happened: for people, and to measure how long ago that is,
@@ -70,6 +71,31 @@ func (l *link) failed(err error, now moment) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.lastErr, l.lastFail = err.Error(), now
+}
+
+// shortMatters is how long connections that soon end count against the agent's health.
+const shortMatters = 2 * time.Minute
+
+// ended notes the end of a connection; short says that it was one of several that ended
+// soon after they were made.
+func (l *link) ended(short bool, now moment) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if short {
+		l.short = now
+	} else {
+		l.short = moment{}
+	}
+}
+
+// unsteady says that connections end soon after they are made.
+func (l *link) unsteady(now moment) string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.short.wall.IsZero() || now.sub(l.short) > shortMatters {
+		return ""
+	}
+	return transport.ErrShort.Error()
 }
 
 // Report is the state of an agent for people and programs; times are absent
@@ -201,6 +227,11 @@ func (a *Agent) Health() []string {
 	}
 	if err := a.state.health(); err != nil {
 		out = append(out, "cannot be written: "+err.Error())
+	}
+	for _, reason := range []string{a.duplicates.health(), a.link.unsteady(a.now())} {
+		if reason != "" {
+			out = append(out, reason)
+		}
 	}
 	out = append(out, a.refusedStreams()...)
 	if reason := a.link.unacknowledged(a.Stats(), a.since, a.now()); reason != "" {

@@ -81,6 +81,8 @@ func (a *Agent) run(ctx context.Context, limit int) (err error) {
 	}()
 	stopListening := a.listen(ctx, client)
 	defer stopListening()
+	stopWatching := a.watchDuplicates(ctx, client)
+	defer stopWatching()
 	if a.deps.OnReady != nil {
 		a.deps.OnReady()
 	}

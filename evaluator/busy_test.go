@@ -116,23 +116,61 @@ func TestTwins(t *testing.T) {
 		"lost state":         {{6, 0, 100, false}, {5, 300, 50, false}, {6, 1, 110, false}, {5, 301, 60, false}},
 		"clock set back":     {{5, 1, 100, false}, {6, 9, 30, false}, {5, 2, 110, false}},
 		"clones":             {{5, 1, 10, false}, {6, 9, 30, false}, {5, 9, 25, false}, {5, 10, 35, true}, {6, 10, 40, false}, {5, 11, 45, true}},
+		// By the clock: boot epochs are seconds, times nanoseconds. The clone starts at 1000
+		// from the numbers that were reserved, far ahead of the original.
+		"a clone at once":       {{500, 7, 998e9, false}, {1000, 384, 1001e9, false}, {500, 8, 1000.5e9, false}, {500, 9, 1002e9, true}, {1000, 385, 1003e9, false}, {500, 10, 1004e9, true}},
+		"restart, backlog late": {{1000, 384, 1001e9, false}, {500, 7, 998e9, false}, {1000, 385, 1002e9, false}, {500, 8, 999e9, false}},
+		"clock was ahead":       {{500, 7, 2e15, false}, {1000, 384, 1001e9, false}, {500, 8, 2.1e15, false}},
+		"boot epoch was drawn":  {{500, 7, 600e9, false}, {5000, 384, 601e9, false}, {500, 8, 602e9, false}},
 	} {
-		var tw twins
+		var tw duplicates
 		told := 0
 		for i, x := range list {
-			twin, news := tw.note(signer, &transport.Meta{Device: "d", Stream: "s", BootEpoch: x.boot, Sequence: x.seq, Start: x.start})
+			twin, news := tw.note(signer, &transport.Meta{Device: "d", Stream: "s", BootEpoch: x.boot, Sequence: x.seq, Start: x.start, End: x.start + 1}, time.Unix(1e6, 0))
 			if twin != x.twin {
 				t.Errorf("%s: window %d: %v", name, i, twin)
 			}
 			if news {
 				told++
 			}
-			if other, _ := tw.note([32]byte{2}, &transport.Meta{Device: "d", Stream: "s", BootEpoch: 1, Sequence: 1}); other {
+			if other, _ := tw.note([32]byte{2}, &transport.Meta{Device: "d", Stream: "s", BootEpoch: 1, Sequence: 1}, time.Unix(1e6, 0)); other {
 				t.Errorf("%s: another signer's window", name)
 			}
 		}
-		if want := map[bool]int{true: 1}[name == "clones"]; told != want {
+		if want := map[bool]int{true: 1}[name == "clones" || name == "a clone at once"]; told != want {
 			t.Errorf("%s: told %d times", name, told)
+		}
+	}
+}
+
+// Birth messages tell two boards from one that is started again or loses its connection,
+// and from messages that a broker had kept.
+func TestTwinBirths(t *testing.T) {
+	type m struct {
+		boot, seq uint64
+		made      int64
+		twin      bool
+	}
+	for name, list := range map[string][]m{
+		"restarts and connections":   {{5, 1, 10, false}, {5, 2, 20, false}, {6, 9, 30, false}, {6, 10, 40, false}, {7, 12, 50, false}},
+		"kept by the broker":         {{7, 12, 50, false}, {5, 1, 10, false}, {5, 2, 20, false}, {6, 9, 30, false}, {7, 12, 50, false}},
+		"the same again":             {{5, 1, 10, false}, {6, 9, 30, false}, {5, 1, 10, false}},
+		"a clone":                    {{5, 1, 10, false}, {6, 9, 30, false}, {5, 2, 31, true}, {6, 10, 32, false}, {5, 3, 33, true}},
+		"the original is heard late": {{6, 9, 30, false}, {5, 2, 31, true}},
+	} {
+		var d duplicates
+		told := 0
+		for i, x := range list {
+			twin, news := d.birth([32]byte{1}, &transport.Meta{Device: "d", BootEpoch: x.boot, Sequence: x.seq, Start: x.made})
+			if twin != x.twin {
+				t.Errorf("%s: message %d: %v", name, i, twin)
+			}
+			if news {
+				told++
+			}
+		}
+		if named := len(d.devices()); told != named || told > 1 {
+			t.Errorf("%s: told %d times of %d devices", name, told, named)
 		}
 	}
 }
@@ -147,7 +185,7 @@ func TestTwinIsTold(t *testing.T) {
 		rc.expect(r.sendWindow(w), transport.Taken, "")
 		r.expect("mean", float64(i))
 	}
-	if h := r.service.Health(); r.service.Stats().Twins != 1 || len(h) != 1 || !strings.Contains(h[0], "second board") || r.service.State().Twins != 1 {
+	if h := r.service.Health(); r.service.Stats().Twins != 1 || len(h) != 1 || !strings.Contains(h[0], "device d1: a second board") || r.service.State().Twins != 1 {
 		t.Errorf("%d, %q", r.service.Stats().Twins, h)
 	}
 }

@@ -95,8 +95,8 @@ func (s *Service) Health() []string {
 	if reason := daemon.CertificateHealth(s.cfg.Broker, s.now()); reason != "" {
 		out = append(out, reason)
 	}
-	if n := s.Stats().Twins; n > 0 {
-		out = append(out, fmt.Sprintf("%d windows came from a second board with the identity of another; the log names the device", n))
+	for _, name := range s.duplicates.devices() {
+		out = append(out, fmt.Sprintf("device %s: a second board sends with its name and signing key, or it lost its state while its clock was wrong; give each board its own", name))
 	}
 	out = append(out, s.devices.health(s.now())...)
 	if s.durable != nil {

@@ -119,6 +119,11 @@ func (s *Service) heard(d transport.Delivery) {
 	}
 	m, now := &obj.Meta, &said{obj.Meta.BootEpoch, obj.Meta.Sequence, st, nil}
 	now.differs = s.differences(m.Device, st)
+	if st.Online {
+		if _, news := s.duplicates.birth(obj.Signer, m); news {
+			s.toldTwice(m)
+		}
+	}
 	s.devices.mu.Lock()
 	before := s.devices.said[m.Device]
 	if before != nil && (m.BootEpoch < before.boot || m.BootEpoch == before.boot && m.Sequence < before.sequence) {

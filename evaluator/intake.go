@@ -45,11 +45,10 @@ func (s *Service) take(topic string, sealed []byte) ([]*job, error) {
 func (s *Service) accepted(w *window, results int) {
 	s.tally.change(func(t *Stats) { t.Accepted++ })
 	s.devices.note(w.stream, nil, s.now())
-	if twin, news := s.twins.note(w.signer, &w.meta); twin {
+	if twin, news := s.duplicates.note(w.signer, &w.meta, s.now()); twin {
 		s.tally.change(func(t *Stats) { t.Twins++ })
 		if news {
-			s.log.Error("two boards send with one identity, or a board lost its state while its clock was wrong: their windows cannot be told apart; give each board its own signing key and name",
-				"device", w.meta.Device, "stream", w.meta.Stream, "boot_epoch", w.meta.BootEpoch, "sequence", w.meta.Sequence)
+			s.toldTwice(&w.meta)
 		}
 	}
 	s.log.Debug("window accepted", "device", w.meta.Device, "stream", w.meta.Stream, "sequence", w.meta.Sequence, "samples", w.meta.Samples, "results", results)

@@ -82,10 +82,11 @@ type Service struct {
 	sender   *transport.Sender
 	tally    tally
 	reports  transport.LogLimit
-	twins    twins
-	devices  *devices
-	durable  *durable // nil without a store
-	working  daemon.Pulse
+	// duplicates are boards that send with one identity.
+	duplicates duplicates
+	devices    *devices
+	durable    *durable // nil without a store
+	working    daemon.Pulse
 
 	link struct {
 		sync.Mutex

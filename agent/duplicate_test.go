@@ -1,0 +1,124 @@
+package agent
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hencedge/hencedge/transport"
+)
+
+// Another board shows itself by a birth message that this process did not make; what
+// this board itself left behind does not.
+func TestDuplicates(t *testing.T) {
+	since := time.Unix(1_800_000_000, 0)
+	at := func(s int) int64 { return since.Add(time.Duration(s) * time.Second).UnixNano() }
+	type m struct {
+		boot             uint64
+		made             int64
+		online, retained bool
+		news, later      bool
+	}
+	own := m{boot: 50, made: at(1), online: true}
+	for name, tt := range map[string]struct {
+		since time.Time
+		list  []m
+		sick  bool
+	}{
+		"its own":                   {since, []m{own, {boot: 50, made: at(9), online: true}}, false},
+		"an earlier start":          {since, []m{{boot: 40, made: at(-9), online: true, retained: true}, own, {boot: 40, made: at(-8), online: true}, {boot: 40, made: at(-9)}}, false},
+		"a later start":             {since, []m{own, {boot: 60, made: at(9), online: true, news: true, later: true}, {boot: 60, made: at(12), online: true, later: true}}, true},
+		"that went":                 {since, []m{own, {boot: 60, made: at(9), online: true, news: true, later: true}, {boot: 60, made: at(12)}}, false},
+		"the original answers":      {since, []m{own, {boot: 40, made: at(2), online: true, news: true}}, true},
+		"no clock at the start":     {time.Unix(40, 0), []m{own, {boot: 40, made: at(2), online: true}}, false},
+		"its own with a lost state": {since, []m{{boot: 60, made: at(9), online: true, retained: true}, own}, false},
+		"kept, after its own":       {since, []m{own, {boot: 60, made: at(9), online: true, retained: true, news: true, later: true}}, true},
+	} {
+		var d duplicates
+		d.issued(50)
+		for i, x := range tt.list {
+			news, later := d.note(&transport.Meta{BootEpoch: x.boot, Start: x.made}, x.online, x.retained, tt.since)
+			if news != x.news || later != x.later {
+				t.Errorf("%s: message %d: news %v, later %v", name, i, news, later)
+			}
+		}
+		if h := d.health(); (h != "") != tt.sick {
+			t.Errorf("%s: %q", name, h)
+		}
+	}
+}
+
+// looped is a broker with one client: what is published comes back where it was
+// subscribed to.
+type looped struct {
+	fakeClient
+	handlers map[string]func(transport.Delivery)
+	ready    chan struct{}
+}
+
+func (c *looped) Subscribe(_ context.Context, topic string, h func(transport.Delivery)) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.handlers[topic] = h
+	if strings.Contains(topic, "/st/") {
+		close(c.ready)
+	}
+	return nil
+}
+
+// An agent answers the birth of a clone with its own, says so, and is unhealthy until
+// the clone goes.
+func TestDuplicateIsTold(t *testing.T) {
+	cfg := testConfig(t)
+	client := &looped{handlers: map[string]func(transport.Delivery){}, ready: make(chan struct{})}
+	deps, _ := testDeps(t, &client.fakeClient)
+	deps.Client, deps.Clock = client, SystemClock()
+	a, err := New(cfg, deps)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- a.Run(ctx) }()
+	<-client.ready
+	tell := func(online bool) {
+		t.Helper()
+		m, err := (&Agent{cfg: a.cfg, keys: a.keys, clock: a.clock, since: a.since, state: &state{file: stateFile{BootEpoch: a.state.boot() + 9, Reserved: map[string]uint64{}},
+			next: map[string]uint64{}, lock: a.state.lock, write: func(string, []byte) error { return nil }}}).status(online)
+		if err != nil {
+			t.Fatal(err)
+		}
+		client.mu.Lock()
+		h := client.handlers[m.Topic]
+		client.mu.Unlock()
+		h(transport.Delivery{Topic: m.Topic, Payload: m.Payload})
+	}
+	births := func() (n int) {
+		client.mu.Lock()
+		defer client.mu.Unlock()
+		for _, m := range client.messages {
+			if strings.Contains(m.Topic, "/st/") {
+				n++
+			}
+		}
+		return n
+	}
+	before := births()
+	tell(true)
+	if h := strings.Join(a.Health(), "; "); !strings.Contains(h, "another board sends") {
+		t.Errorf("healthy: %q", h)
+	}
+	for deadline := time.Now().Add(10 * time.Second); births() == before && time.Now().Before(deadline); {
+		time.Sleep(time.Millisecond)
+	}
+	tell(true)
+	tell(false)
+	if h := strings.Join(a.Health(), "; "); births() != before+1 || strings.Contains(h, "another board") {
+		t.Errorf("%d answers; %q", births()-before, h)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
