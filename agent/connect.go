@@ -66,6 +66,12 @@ func (a *Agent) connect(ctx context.Context, wait bool) (client transport.Client
 	}, nil
 }
 
+// filters are all that the agent subscribes to.
+func (a *Agent) filters() []string {
+	prefix, device := a.cfg.Broker.TopicPrefix, a.cfg.Device
+	return []string{transport.ReceiptTopic(prefix, device), transport.RemoteTopic(prefix, device), transport.StatusTopic(prefix, device)}
+}
+
 // options are how the configuration says to connect.
 func (a *Agent) options(background bool) (transport.Options, error) {
 	o, err := daemon.BrokerOptions(a.cfg.Broker, a.log)
@@ -74,7 +80,7 @@ func (a *Agent) options(background bool) (transport.Options, error) {
 	}
 	o.Will = func() (transport.Message, error) { return a.status(false) }
 	o.Birth = func() (transport.Message, error) { return a.status(true) }
-	o.Background, o.MaxPending = background, receiveMaximum
+	o.Background, o.MaxPending, o.Filters = background, receiveMaximum, a.filters()
 	o.MaxInflight, o.MaxInflightBytes = maxInflight, maxInflightBytes
 	o.OnConnect = func() { a.link.set(true, a.now()) }
 	o.OnLost = func(err error) {

@@ -189,6 +189,19 @@ func (s *Service) trust() (*transport.TrustStore, error) {
 	return trust, nil
 }
 
+// filters are all that the service subscribes to.
+func (s *Service) filters() []string {
+	prefix := s.cfg.Broker.TopicPrefix
+	out := []string{transport.ReceiptTopic(prefix, s.cfg.Name)}
+	for id := range s.sources {
+		out = append(out, transport.ReadingTopic(prefix, id.device, id.stream))
+	}
+	for _, device := range s.deviceNames() {
+		out = append(out, transport.AskTopic(prefix, device), transport.StatusTopic(prefix, device))
+	}
+	return out
+}
+
 // dial connects to the broker, with a birth message and a last will.
 func (s *Service) dial(ctx context.Context) (transport.Client, error) {
 	o, err := daemon.BrokerOptions(s.cfg.Broker, s.log)
@@ -197,7 +210,7 @@ func (s *Service) dial(ctx context.Context) (transport.Client, error) {
 	}
 	o.Birth = func() (transport.Message, error) { return s.status(true) }
 	o.Will = func() (transport.Message, error) { return s.status(false) }
-	o.OnRefused, o.Background = s.refuse, true
+	o.OnRefused, o.Background, o.Filters = s.refuse, true, s.filters()
 	o.OnConnect = func() { s.log.Info("connected to the broker", "url", o.URL) }
 	o.OnLost = func(err error) { s.log.Warn("connection to the broker lost", "error", err) }
 	c, err := transport.Dial(ctx, o)

@@ -328,6 +328,56 @@ func TestOldSubscriptions(t *testing.T) {
 	})
 }
 
+// TestStraysAtOnce: with all its subscriptions known, a client waits for nothing: what an
+// earlier process subscribed to holds back neither messages nor subscriptions that are
+// made later, of which none is lost.
+func TestStraysAtOnce(t *testing.T) {
+	forEachBroker(t, func(t *testing.T, b testBroker) {
+		ctx := testCtx(t)
+		first := dial(t, Options{URL: b.url(), ClientID: "sub"})
+		for _, filter := range []string{"v1/old", "v1/q", "v1/late"} {
+			if err := first.Subscribe(ctx, filter, func(d Delivery) { d.Ack() }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := first.Close(ctx); err != nil {
+			t.Fatal(err)
+		}
+		pub := dial(t, Options{URL: b.url(), ClientID: "pub"})
+		send := func(topic, text string) {
+			if err := pub.Publish(ctx, topic, []byte(text), false); err != nil {
+				t.Fatal(err)
+			}
+		}
+		send("v1/late", "later")
+		for range 60 { // more than a broker lets be unacknowledged
+			send("v1/old", "old")
+		}
+		send("v1/q", "wanted")
+		var counters Counters
+		log := &logBuffer{}
+		second := dial(t, Options{URL: b.url(), ClientID: "sub", Counters: &counters, Filters: []string{"v1/q", "v1/late"}, strayWait: time.Hour, Logger: log.logger()})
+		in := newInbox()
+		if err := second.Subscribe(ctx, "v1/old", in.take); !errors.Is(err, ErrOptions) {
+			t.Errorf("a filter that is not among those of the options: %v", err)
+		}
+		if err := second.Subscribe(ctx, "v1/q", in.take); err != nil {
+			t.Fatal(err)
+		}
+		in.await(t, "wanted")
+		eventually(t, "strays counted", func() bool { return counters.Refused("wrong_topic") >= 60 })
+		if err := second.Subscribe(ctx, "v1/late", in.take); err != nil {
+			t.Fatal(err)
+		}
+		in.await(t, "later")
+		for _, text := range []string{"subscription is ended", "topic=v1/old", "wait for a subscription that is not made yet", "topic=v1/late"} {
+			if !strings.Contains(log.String(), text) {
+				t.Errorf("the log lacks %q: %s", text, log)
+			}
+		}
+	})
+}
+
 func TestOversizedInboundIsSkipped(t *testing.T) {
 	forEachBroker(t, func(t *testing.T, b testBroker) {
 		ctx := testCtx(t)

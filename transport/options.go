@@ -68,6 +68,11 @@ type Options struct {
 	// time and must not block.
 	Live bool
 
+	// Filters, if any, are all that the client will ever subscribe to. A message on any
+	// other topic belongs to a subscription of an earlier process, and is dropped at once
+	// instead of after a minute: brokers hold others back while it is unacknowledged.
+	Filters []string
+
 	MaxInbound int           // largest payload to take, bytes; 0: DefaultMaxInbound
 	KeepAlive  time.Duration // 0: DefaultKeepAlive
 

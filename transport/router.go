@@ -3,6 +3,7 @@ package transport
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -83,6 +84,9 @@ func checkFilter(filter string) error {
 func (r *router) add(filter string, h func(Delivery)) (*subscription, error) {
 	if h == nil {
 		return nil, fmt.Errorf("subscribe to %q: %w: no handler", filter, ErrOptions)
+	}
+	if f := r.c.opts.Filters; f != nil && !slices.Contains(f, filter) {
+		return nil, fmt.Errorf("subscribe to %q: %w: it is not among the filters of the options", filter, ErrOptions)
 	}
 	s, early, err := r.insert(filter, h)
 	for _, a := range early {
@@ -251,7 +255,7 @@ func (r *router) dispatch(_ paho.Client, m paho.Message) {
 		return
 	}
 	left := r.patience()
-	if left <= 0 {
+	if left <= 0 || !r.expected(topic) {
 		r.mu.Unlock()
 		r.stray(a)
 		return
@@ -261,6 +265,7 @@ func (r *router) dispatch(_ paho.Client, m paho.Message) {
 		r.stashed += len(payload)
 		if r.sweeper == nil {
 			r.sweeper = time.AfterFunc(left, r.sweep)
+			r.c.log.Warn("messages wait for a subscription that is not made yet, and the broker may hold others back meanwhile; after this time they are dropped", "topic", topic, "wait", left.Round(time.Second))
 		}
 		r.mu.Unlock()
 		return

@@ -11,8 +11,15 @@ import (
 // earlier process made and this one does not: a stream or a program that is no longer
 // configured. Brokers deliver only so many messages before the first is acknowledged, so
 // what nobody here waits for must not stay unacknowledged for ever: it would keep
-// everything else away. It is dropped once there was time enough to subscribe to it, and
-// its subscription is ended.
+// everything else away. It is dropped at once where the program has said what it
+// subscribes to (Options.Filters), otherwise when there was time enough to subscribe to
+// it, and its subscription is ended.
+
+// expected reports whether a subscription to a topic may still be made.
+func (r *router) expected(topic string) bool {
+	f := r.c.opts.Filters
+	return f == nil || slices.ContainsFunc(f, func(filter string) bool { return matchTopic(filter, topic) })
+}
 
 // patience is how long a message that no subscription covers may still wait for one; mu
 // is held.
@@ -67,6 +74,7 @@ func (r *router) stray(a *arrival) {
 	}
 	r.mu.Unlock()
 	if len(end) > 0 && r.c.paho != nil {
+		r.c.log.Warn("what an earlier process subscribed to and this one does not is dropped, and the subscription is ended", "topic", a.topic)
 		go r.c.paho.Unsubscribe(end...) // on the next connection once more, if there is need
 	}
 }
