@@ -178,6 +178,8 @@ func keyRemedy(path string, err error) string {
 		return "do as the message says, as root or the file's owner"
 	case path == "signing_key" && errors.Is(err, fs.ErrPermission):
 		return "give the file to the user that the agent runs as: chown, chmod 600"
+	case path == "signing_key" && errors.As(err, new(noDirectory)), errors.Is(err, errKeyLost):
+		return "do as the message says"
 	case path == "signing_key":
 		return "make one with `hencedge keys identity FILE`, or correct the path"
 	case errors.Is(err, henc.ErrParams):

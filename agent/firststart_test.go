@@ -1,6 +1,8 @@
 package agent
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -49,5 +51,25 @@ func TestFirstStartMakesTheKey(t *testing.T) {
 	}
 	if _, err := New(cfg, deps); err == nil || !strings.Contains(err.Error(), "signing_key") {
 		t.Errorf("a lost key was replaced: %v", err)
+	}
+}
+
+// A missing directory is not a lost key.
+func TestNoSigningKey(t *testing.T) {
+	cfg := testConfig(t)
+	dir := filepath.Join(filepath.Dir(cfg.State), "none")
+	deps, _ := testDeps(t, &fakeClient{})
+	deps.SigningKey = nil
+	cfg.SigningKey = filepath.Join(dir, "signing.key")
+	if err := Check(cfg, deps); err == nil || !strings.Contains(err.Error(), "the directory "+dir+" does not exist") || strings.Contains(err.Error(), "had a key") {
+		t.Errorf("without its directory: %v", err)
+	}
+	cfg.SigningKey = filepath.Join(filepath.Dir(cfg.State), "signing.key")
+	if err := os.WriteFile(cfg.State, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := transport.LoadSigningKey(cfg.SigningKey)
+	if err := NoSigningKey(cfg, err); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "this device had a key, since its state "+cfg.State+" is there") {
+		t.Errorf("with a state: %v", err)
 	}
 }

@@ -96,8 +96,24 @@ func (k *keys) load(cfg *config.Agent, deps Deps, fail func(path string, err err
 	case errors.Is(err, fs.ErrNotExist) && FirstStart(cfg):
 		k.make = true
 	default:
-		fail("signing_key", err)
+		fail("signing_key", NoSigningKey(cfg, err))
 	}
+}
+
+// errKeyLost: the device has a state and no signing key.
+var errKeyLost = errors.New("this device had a key")
+
+// NoSigningKey explains err, with which the signing key of cfg could not be loaded: its
+// directory is not there, or the device must have had a key. Other errors stay as they are.
+func NoSigningKey(cfg *config.Agent, err error) error {
+	if !errors.Is(err, fs.ErrNotExist) || FirstStart(cfg) {
+		return err
+	}
+	dir := filepath.Dir(cfg.SigningKey)
+	if info, derr := os.Stat(dir); errors.Is(derr, fs.ErrNotExist) || derr == nil && !info.IsDir() {
+		return fmt.Errorf("signing key %s: %w; make it for the user that the agent runs as, for example: install -d -m 700 -o USER %s", cfg.SigningKey, noDirectory(dir), dir)
+	}
+	return fmt.Errorf("%w; %w, since its state %s is there: restore the key, or remove the state to enrol anew", err, errKeyLost, cfg.State)
 }
 
 // loadFile reads the key that encrypts, and verifies the export that it lies in.

@@ -76,7 +76,7 @@ func signingKey(cfg *config.Agent) (*transport.SigningKey, error) {
 		return key, err
 	}
 	if !agent.FirstStart(cfg) {
-		return nil, fmt.Errorf("%w; %s shows that this device had a key: restore it, or remove the state to enrol anew", err, cfg.State)
+		return nil, agent.NoSigningKey(cfg, err)
 	}
 	if key, err = transport.NewSigningKey(); err != nil {
 		return nil, err
