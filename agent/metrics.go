@@ -90,6 +90,7 @@ var agentMetrics = []metric[Stats]{
 	perAgent("receipts_total", "Signed receipts that counted.", prometheus.CounterValue, func(s Stats) float64 { return float64(s.Delivery.Receipts) }),
 	perAgent("receipts_bad_total", "Receipts that did not verify.", prometheus.CounterValue, func(s Stats) float64 { return float64(s.Delivery.Forged) }),
 	perAgent("receiver_refused_total", "Refusals by the evaluator.", prometheus.CounterValue, func(s Stats) float64 { return float64(s.Delivery.Refused) }),
+	perAgent("windows_delivered_before_total", "Windows of an earlier process that the evaluator had already: many mean that the spool is an old copy.", prometheus.CounterValue, func(s Stats) float64 { return float64(s.Delivery.Before) }),
 	perAgent("windows_renumbered_total", "Windows whose number another board, or an older copy of this one, had used.", prometheus.CounterValue, func(s Stats) float64 { return float64(s.Delivery.Renumbered) }),
 	perAgent("send_throttled_seconds_total", "Time spent waiting for the bandwidth cap.", prometheus.CounterValue, func(s Stats) float64 { return s.Delivery.Throttled.Seconds() }),
 	perAgent("send_closed", "1 while the configured hours forbid sending.", prometheus.GaugeValue, func(s Stats) float64 {

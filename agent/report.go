@@ -240,7 +240,20 @@ func (a *Agent) Health() []string {
 	if n := a.Stats().Delivery.Renumbered; n > 0 {
 		out = append(out, fmt.Sprintf("%d windows had numbers that somebody else has used: another board has this device's identity (give it one of its own), or the state is an old copy (restart when that is over)", n))
 	}
+	if reason := oldSpool(a.Stats().Delivery.Before, len(a.cfg.Streams)); reason != "" {
+		out = append(out, reason)
+	}
 	return append(out, a.silent()...)
+}
+
+// oldSpool says that the spool is an old copy: more of its windows than can have been
+// under way when the process before ended were delivered before.
+func oldSpool(before uint64, streams int) string {
+	if before <= uint64(3*streams) {
+		return ""
+	}
+	return fmt.Sprintf("%d windows of the spool had been delivered before this start: the spool is an old copy, such as a restored backup, or its files could not be deleted. "+
+		"They count once; a replay reads again what it had read after the copy (restart when that is over)", before)
 }
 
 // refusedStreams are the reasons of streams of which the evaluator takes nothing.

@@ -5,6 +5,8 @@ import (
 	"crypto/ed25519"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -36,6 +38,9 @@ type durable struct {
 
 	pressure pressure
 	course   continuity
+	// toldMissing is what the log has of windows that are missing; of the housekeeping.
+	toldMissing []string
+	stranded    stranded
 
 	known, sent, asked atomic.Uint64
 }
@@ -119,12 +124,46 @@ func (d *durable) start() error {
 		}
 		obj, err := transport.Open(sealed, s.verifier)
 		if err != nil {
-			s.log.Warn("a window in the store is not accepted by this configuration; it stays there", "topic", e.Topic, "error", err)
+			d.strand(e.Topic, err)
 			continue
 		}
 		d.store.hold(obj, e.Stream, e.Number)
 	}
 	return nil
+}
+
+// stranded are windows in the store that this configuration does not accept, though their
+// devices have deleted them: the key of their epoch was taken away, say.
+type stranded struct {
+	sync.Mutex
+	n     map[string]int   // by reason
+	first map[string]error // of each reason
+}
+
+// strand notes one. It stays in the store, for a configuration that takes it.
+func (d *durable) strand(topic string, err error) {
+	reason := Reason(err)
+	s := &d.stranded
+	s.Lock()
+	defer s.Unlock()
+	if s.n == nil {
+		s.n, s.first = map[string]int{}, map[string]error{}
+	}
+	if s.n[reason]++; s.n[reason] == 1 {
+		s.first[reason] = fmt.Errorf("%s: %w", topic, err)
+	}
+	d.s.log.Error("a window in the store, which its device has deleted, is not accepted by this configuration; it stays there", "topic", topic, "error", err)
+}
+
+// health says which windows are stranded.
+func (s *stranded) health() (out []string) {
+	s.Lock()
+	defer s.Unlock()
+	for _, reason := range slices.Sorted(maps.Keys(s.n)) {
+		out = append(out, fmt.Sprintf("store: %d windows that were acknowledged are not accepted by this configuration (%s), so their samples are in no result: "+
+			"put back what it had when they came (keys of their epoch, streams, devices) and reload. The first: %v", s.n[reason], reason, s.first[reason]))
+	}
+	return out
 }
 
 // reload hands the windows of an earlier process to the joiner, in the order in
@@ -152,7 +191,10 @@ func (d *durable) reload(working context.Context) {
 			w, err = d.s.window(obj)
 		}
 		if err != nil {
-			continue // start has told why
+			if obj != nil { // else start has told
+				d.strand(e.Topic, err)
+			}
+			continue
 		}
 		d.insert(working, e.Topic, w)
 	}

@@ -263,6 +263,13 @@ func (d *durable) troubles(now time.Time) (kinds, texts map[string]string) {
 
 // tell logs troubles that begin or change, and their end.
 func (d *durable) tell(now time.Time) {
+	missing := d.course.health(now)
+	for _, text := range missing {
+		if !slices.Contains(d.toldMissing, text) {
+			d.s.log.Error("windows are missing", "trouble", text)
+		}
+	}
+	d.toldMissing = missing
 	kinds, texts := d.troubles(now)
 	s := d.shares
 	s.mu.Lock()
@@ -313,7 +320,7 @@ func (d *durable) skip(j *job) bool {
 
 // health says what is wrong with the store, and with the delivery of results.
 func (d *durable) health() []string {
-	out := append(d.store.health(), d.course.health(d.s.now())...)
+	out := slices.Concat(d.store.health(), d.stranded.health(), d.course.health(d.s.now()))
 	_, texts := d.troubles(d.s.now())
 	for _, name := range slices.Sorted(maps.Keys(texts)) {
 		out = append(out, "store: "+texts[name])

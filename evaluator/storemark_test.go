@@ -5,8 +5,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/transport"
 )
 
 // An evaluator does not go on without the store that its state belongs to, since what is
@@ -104,4 +106,36 @@ func TestStoreBelongsToState(t *testing.T) {
 	}
 	_, err = start()
 	wantError(t, err, ErrState, "belongs to evaluator")
+}
+
+// Windows that were acknowledged, and that the configuration of the next start does not
+// accept, are told: nobody else has them.
+func TestStrandedWindows(t *testing.T) {
+	dir, state := filepath.Join(t.TempDir(), "store"), filepath.Join(t.TempDir(), "state")
+	program := prog("change", "mean(x) - mean(lag(x, 1))", inputs("d1/count/temp")) // keeps a window
+	r := newRigAt(t, storeConfig(t, dir, program), state)
+	rc := r.receipts("d1")
+	rc.expect(r.sendWindow(r.window("d1", "count", 0, time.Unix(1000, 0), numbers(8, 10, 2), numbers(8, 0, 0.1))), transport.Taken, "")
+	r.stop()
+	// A layout that differs, found when the object is opened; an epoch that is over, found later.
+	cfg := storeConfig(t, dir, program)
+	for i := range cfg.Streams {
+		cfg.Streams[i].Channels[0].Range = [2]float64{0, 101}
+	}
+	r = newRigAt(t, cfg, state)
+	if h := r.service.Health(); len(h) != 1 || !strings.Contains(h[0], "1 windows that were acknowledged are not accepted by this configuration (wrong_layout)") {
+		t.Errorf("%q", h)
+	}
+	r.stop()
+	r = newRigAt(t, storeConfig(t, dir, program), state, func(d *Deps) { d.Keys[0].AcceptUntil = time.Unix(500, 0) })
+	for end := time.Now().Add(patience); len(r.service.Health()) == 0 && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
+	if h := r.service.Health(); len(h) != 1 || !strings.Contains(h[0], "(wrong_epoch)") || !strings.Contains(h[0], "d1/count") {
+		t.Errorf("%q", h)
+	}
+	r.stop()
+	r = newRigAt(t, storeConfig(t, dir, program), state)
+	r.sendWindow(r.window("d1", "count", 1, time.Unix(2000, 0), numbers(8, 15, 2), numbers(8, 0, 0.1)))
+	r.expect("change", 5)
 }

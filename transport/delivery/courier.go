@@ -85,11 +85,14 @@ type Stats struct {
 	Refused                   uint64 // refusals by the receiver
 	Dropped                   uint64 // objects that can never be sent
 	Renumbered                uint64 // objects whose number somebody else had used
-	ChunkSize                 int    // in use: below that of the options where larger chunks vanished
-	LastDelivered             int64  // unix nanoseconds
-	Closed                    bool   // outside the hours
-	Throttled                 time.Duration
-	LastTrouble               string // why the last attempt failed; empty after a success
+	// Before counts objects of an earlier process that the receiver had already. Of each
+	// stream few are under way at a time; many mean that the spool is an old copy.
+	Before        uint64
+	ChunkSize     int   // in use: below that of the options where larger chunks vanished
+	LastDelivered int64 // unix nanoseconds
+	Closed        bool  // outside the hours
+	Throttled     time.Duration
+	LastTrouble   string // why the last attempt failed; empty after a success
 	// Refusing are the streams of which the receiver takes nothing, each with its reason.
 	Refusing map[string]string
 }
@@ -118,7 +121,7 @@ type Courier struct {
 	skipped, asks, receipts atomic.Uint64
 	forged, retries         atomic.Uint64
 	refused, dropped        atomic.Uint64
-	renumbered              atomic.Uint64
+	renumbered, before      atomic.Uint64
 	last                    atomic.Int64
 	closed                  atomic.Bool
 }
@@ -359,7 +362,7 @@ func (c *Courier) Stats() Stats {
 	out := Stats{
 		Delivered: c.delivered.Load(), DeliveredBytes: c.bytes.Load(), Live: c.live.Load(), Chunks: sent.Chunks, ChunkBytes: sent.Bytes,
 		Skipped: c.skipped.Load(), Asks: c.asks.Load(), Receipts: c.receipts.Load(), Forged: c.forged.Load(), Retries: c.retries.Load(),
-		Refused: c.refused.Load(), Dropped: c.dropped.Load(), Renumbered: c.renumbered.Load(), ChunkSize: c.shrink.now(), LastDelivered: c.last.Load(), Closed: c.closed.Load(), LastTrouble: trouble, Refusing: refusing,
+		Refused: c.refused.Load(), Dropped: c.dropped.Load(), Renumbered: c.renumbered.Load(), Before: c.before.Load(), ChunkSize: c.shrink.now(), LastDelivered: c.last.Load(), Closed: c.closed.Load(), LastTrouble: trouble, Refusing: refusing,
 	}
 	if c.bucket != nil {
 		c.bucket.mu.Lock()

@@ -372,7 +372,7 @@ func TestRestartAsksFirst(t *testing.T) {
 	cr := courier(t, s, client, func(o *Options) { o.ChunkSize, o.Receipt = 10<<10, 5*time.Second })
 	run(t, cr)
 	st := cr.Stats()
-	if len(end.got) != 3 || st.Delivered != 3 || st.Asks != 3 || st.Skipped != 3 {
+	if len(end.got) != 3 || st.Delivered != 3 || st.Asks != 3 || st.Skipped != 3 || st.Before != 1 {
 		t.Errorf("%d objects, %+v", len(end.got), st)
 	}
 	if n := end.chunks[transport.ObjectID(taken)]; n != len(pieces) {

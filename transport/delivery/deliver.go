@@ -78,8 +78,9 @@ func (c *Courier) conclude(ctx context.Context, l *spool.Lease, err error) error
 	case errors.Is(err, errRefused):
 		c.refused.Add(1)
 		c.remember(err.Error())
-		c.log.Error("the receiver refuses a window; it stays in the spool and is offered again", "stream", l.Stream, "in", c.o.Held, "error", err)
-		l.Park(c.o.Held)
+		d := c.held(l.Attempts)
+		c.log.Error("the receiver refuses a window; it stays in the spool and is offered again", "stream", l.Stream, "in", d.Round(time.Second), "error", err)
+		l.Park(d)
 	case errors.Is(err, errRenumbered):
 		c.log.Error("the receiver has another window under the number of this one, which was never sent before: "+
 			"another board uses this device's identity, or the state of this one is an old copy; the window gets a new number", "stream", l.Stream, "object", fmt.Sprintf("%x", l.ID[:6]))
@@ -111,6 +112,15 @@ func (c *Courier) conclude(ctx context.Context, l *spool.Lease, err error) error
 		l.Return(d)
 	}
 	return nil
+}
+
+// firstHeld is the delay after the first refusal of an object.
+const firstHeld = 10 * time.Second
+
+// held is the delay after n attempts that ended with a refusal or a failure: short at
+// first, since a refusal may be over in a moment, when the receiver has new keys.
+func (c *Courier) held(n int) time.Duration {
+	return min(c.o.Held, firstHeld<<min(n, 10))
 }
 
 func (c *Courier) remember(trouble string) {
@@ -165,6 +175,9 @@ func (c *Courier) attempt(ctx context.Context, l *spool.Lease, t *turn, answers 
 			return err
 		}
 		if done, err := settled(it); done {
+			if err == nil && l.Recovered && l.Attempts == 0 {
+				c.before.Add(1)
+			}
 			return err
 		}
 		switch {
