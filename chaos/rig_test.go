@@ -294,6 +294,7 @@ state: holder.state
 	}
 	r.write("board/counter.csv", csv.String())
 	r.run("keys", "new", "--dir", "holder/keys", "--for", "cloud/evaluator.yaml")
+	r.run("results", "approve", "--dir", "holder/keys", "--evaluator", "cloud/evaluator.yaml", "--yes")
 	r.run("keys", "export", "--dir", "holder/keys", "--role", "agent", "--out", "board/keys")
 	holder := regexp.MustCompile(`(?m)^fingerprint +(\S+)$`).FindStringSubmatch(r.run("keys", "show", "--dir", "holder/keys"))
 	if holder == nil {

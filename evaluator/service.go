@@ -282,6 +282,9 @@ func (s *Service) Run(ctx context.Context) (err error) {
 		<-done
 		return err
 	}
+	if s.deps.Client != nil { // else at every connection
+		s.announce(ctx, client)
+	}
 	if s.deps.OnReady != nil && ctx.Err() == nil {
 		s.deps.OnReady()
 	}

@@ -211,10 +211,17 @@ func (s *Service) dial(ctx context.Context) (transport.Client, error) {
 	o.Birth = func() (transport.Message, error) { return s.status(true) }
 	o.Will = func() (transport.Message, error) { return s.status(false) }
 	o.OnRefused, o.Background, o.Filters = s.refuse, true, s.filters()
-	o.OnConnect = func() { s.log.Info("connected to the broker", "url", o.URL) }
+	var c transport.Client
+	dialled := make(chan struct{})
+	defer close(dialled)
+	o.OnConnect = func() {
+		s.log.Info("connected to the broker", "url", o.URL)
+		if <-dialled; c != nil { // a broker may have forgotten what it retained
+			s.announce(ctx, c)
+		}
+	}
 	o.OnLost = func(err error) { s.log.Warn("connection to the broker lost", "error", err) }
-	c, err := transport.Dial(ctx, o)
-	if err != nil {
+	if c, err = transport.Dial(ctx, o); err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", o.URL, err)
 	}
 	return c, nil

@@ -159,8 +159,12 @@ func (s *Service) resultMeta(j *job, c *program.Circuit, out program.Output) tra
 		Post: &transport.Post{A: out.A, B: out.B, Sqrt: out.Sqrt, Slot: out.Slot, Count: out.Count, Bound: out.Bound},
 	}
 	m.BootEpoch, m.Sequence = s.state.sequence("result " + c.Name())
+	partial := len(j.present()) > 0
 	for i, in := range c.Inputs() {
 		w := j.inputs[in]
+		if partial {
+			m.Present = append(m.Present, w.meta.Samples)
+		}
 		m.Inputs = append(m.Inputs, w.id)
 		if i == 0 {
 			m.Start, m.End, m.Samples = w.meta.Start, w.meta.End, w.meta.Samples

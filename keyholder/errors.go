@@ -38,6 +38,10 @@ var (
 	ErrWrongParams = errors.New("keyholder: result is of other parameters")
 	// ErrUnread: the result was taken, its evaluator was told so, and it cannot be read.
 	ErrUnread = errors.New("keyholder: result was taken and cannot be read")
+	// ErrNotApproved: the result is of a program that was not approved; see Set.Approve.
+	ErrNotApproved = errors.New("keyholder: the program is not approved")
+	// ErrWrongProgram: the header is not what the approved program gives.
+	ErrWrongProgram = errors.New("keyholder: result is not what the approved program gives")
 	// ErrNotResult: the object is something else than a result.
 	ErrNotResult = errors.New("keyholder: not a result")
 )

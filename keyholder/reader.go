@@ -1,6 +1,7 @@
 package keyholder
 
 import (
+	"cmp"
 	"crypto/ed25519"
 	"errors"
 	"fmt"
@@ -42,6 +43,8 @@ type Reader struct {
 	o    ReaderOptions
 	ctx  *henc.Context
 	view atomic.Pointer[view]
+	// approved are the programs whose results are decrypted.
+	approved approvals
 
 	reading sync.Mutex   // of the directory of the key set
 	mu      sync.RWMutex // held for reading while a key is in use
@@ -191,20 +194,26 @@ func (r *Reader) take(topic string, sealed []byte) (*transport.Object, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := r.admit(obj); err != nil {
+	if _, err := r.admit(obj); err != nil {
 		r.giveBack(obj)
 		return nil, err
 	}
 	return obj, nil
 }
 
-// admit makes sure that a verified result can be decrypted.
-func (r *Reader) admit(obj *transport.Object) error {
-	_, release, err := r.use(obj.Meta.KeyID)
-	if err == nil {
-		release()
+// admit makes sure that a verified result is of an approved program, is what that program
+// gives, and can be decrypted.
+func (r *Reader) admit(obj *transport.Object) (*expected, error) {
+	want, err := r.approved.expect(r.view.Load().set, &obj.Meta)
+	if err != nil {
+		return nil, err
 	}
-	return err
+	_, release, err := r.use(obj.Meta.KeyID)
+	if err != nil {
+		return nil, err
+	}
+	release()
+	return want, nil
 }
 
 // giveBack makes the number of a result free again that was not taken after all, so that
@@ -243,11 +252,16 @@ func (r *Reader) check(set *Set, obj *transport.Object) error {
 
 // Read verifies and decrypts a sealed result; see Verify.
 func (r *Reader) Read(topic string, sealed []byte) (*Result, error) {
-	obj, err := r.take(topic, sealed)
+	obj, err := r.Verify(topic, sealed)
 	if err != nil {
 		return nil, err
 	}
-	res, err := r.decode(obj, sealed)
+	want, err := r.admit(obj)
+	if err != nil {
+		r.giveBack(obj)
+		return nil, err
+	}
+	res, err := r.decode(obj, want, sealed)
 	if err != nil {
 		r.giveBack(obj)
 	}
@@ -258,35 +272,34 @@ func (r *Reader) Read(topic string, sealed []byte) (*Result, error) {
 func (r *Reader) again(sealed []byte) (*Result, error) {
 	v := r.view.Load()
 	obj, err := r.verify(v, v.stored, "", sealed)
-	if err == nil {
-		err = r.admit(obj)
-	}
 	if err != nil {
 		return nil, err
 	}
-	return r.decode(obj, sealed)
+	want, err := r.admit(obj)
+	if err != nil {
+		return nil, err
+	}
+	return r.decode(obj, want, sealed)
 }
 
-// decode decrypts a verified result.
-func (r *Reader) decode(obj *transport.Object, sealed []byte) (*Result, error) {
-	slots, err := r.decrypt(obj)
+// decode decrypts a verified result. Once its bytes are those of a ciphertext it does not
+// fail, whatever they decrypt to.
+func (r *Reader) decode(obj *transport.Object, want *expected, sealed []byte) (*Result, error) {
+	slots, err := r.decrypt(obj, want)
 	if err != nil {
 		return nil, err
 	}
 	defer clear(slots)
 	m := &obj.Meta
-	values, err := apply(m.Post, slots)
-	if err != nil {
-		return nil, err
-	}
+	values := apply(&want.out, slots)
 	return &Result{
-		Program: m.Program, Evaluator: m.Device, Unit: r.o.Units[m.Program], KeyID: m.KeyID, Epoch: m.KeyEpoch,
+		Program: m.Program, Evaluator: m.Device, Unit: cmp.Or(r.o.Units[m.Program], want.unit), KeyID: m.KeyID, Epoch: m.KeyEpoch,
 		BootEpoch: m.BootEpoch, Sequence: m.Sequence, Start: time.Unix(0, m.Start), End: time.Unix(0, m.End), Samples: m.Samples,
-		Values: values, Bound: m.Post.Bound, ID: obj.ID, Inputs: m.Inputs, Sealed: sealed,
+		Values: values, Bound: want.out.Bound, ID: obj.ID, Inputs: m.Inputs, Sealed: sealed,
 	}, nil
 }
 
-func (r *Reader) decrypt(obj *transport.Object) ([]float64, error) {
+func (r *Reader) decrypt(obj *transport.Object, want *expected) ([]float64, error) {
 	ct, err := r.ctx.UnmarshalCiphertext(obj.Body)
 	if err != nil {
 		return nil, fmt.Errorf("%w: body: %w", ErrTampered, err)
@@ -297,7 +310,7 @@ func (r *Reader) decrypt(obj *transport.Object) ([]float64, error) {
 		return nil, err
 	}
 	defer release()
-	slots, err := secret.NewDecryptor(r.ctx, key).DecryptReal(ct)
+	slots, err := secret.NewDecryptor(r.ctx, key).DecryptRealBounded(ct, want.magnitude)
 	if err != nil {
 		return nil, fmt.Errorf("decrypt result of %s: %w", obj.Meta.Program, err)
 	}

@@ -2,6 +2,7 @@ package keyholder
 
 import (
 	"crypto/ed25519"
+	"encoding/binary"
 	"errors"
 	"math"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hencedge/hencedge/evaluator/program"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/transport"
 )
@@ -23,6 +25,27 @@ type cloud struct {
 	enc *henc.Encryptor
 	pub *henc.PublicKey
 	key *transport.SigningKey
+
+	programs map[int]*program.Circuit // by the number of values
+}
+
+// testProgram is a program that gives n values of a channel as they are.
+func testProgram(params string, n int) program.Published {
+	stream := program.PublishedStream{Name: "s", Samples: n, Channels: []program.PublishedChannel{{Name: "c", Unit: "1", Range: [2]float64{-40, 60}}}}
+	return program.Published{Name: "mean", Expr: "x", Params: params, Unit: "K", Inputs: map[string]program.PublishedInput{"x": {Device: "board", Channel: "c", Stream: stream}}}
+}
+
+// approve approves a program of the evaluator "cloud".
+func approve(t *testing.T, s *Set, p program.Published) *program.Circuit {
+	t.Helper()
+	a, c, err := NewApproval("cloud", p, day0)
+	if err == nil {
+		err = s.Approve(a)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
 }
 
 // sequence numbers every result of a test run, whichever cloud makes it.
@@ -46,7 +69,11 @@ func newCloud(t *testing.T, s *Set, e Epoch, key *transport.SigningKey) *cloud {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &cloud{t: t, ctx: ctx, enc: enc, pub: pub, key: key}
+	programs := map[int]*program.Circuit{}
+	for n := 1; n <= 2; n++ {
+		programs[n] = approve(t, s, testProgram(s.params.Name(), n))
+	}
+	return &cloud{t: t, ctx: ctx, enc: enc, pub: pub, key: key, programs: programs}
 }
 
 func signingKey(t *testing.T) *transport.SigningKey {
@@ -62,7 +89,8 @@ func signingKey(t *testing.T) *transport.SigningKey {
 // header before it is signed.
 func (c *cloud) result(values []float64, edit func(*transport.Meta)) []byte {
 	c.t.Helper()
-	ct, err := c.enc.EncryptReal(values, 0, 0, nil)
+	number, circuit := sequence.Add(1), c.programs[len(values)]
+	ct, err := c.enc.EncryptReal(values, circuit.Level(), circuit.Scale(), nil)
 	if err != nil {
 		c.t.Fatal(err)
 	}
@@ -70,11 +98,13 @@ func (c *cloud) result(values []float64, edit func(*transport.Meta)) []byte {
 	if err != nil {
 		c.t.Fatal(err)
 	}
+	input, out := [32]byte{0xff}, circuit.Output()
+	binary.BigEndian.PutUint64(input[1:], number)
 	m := transport.Meta{
 		Kind: transport.KindResult, Device: "cloud", Program: "mean", KeyID: c.pub.KeyID, KeyEpoch: c.pub.Epoch,
-		BootEpoch: 1, Sequence: sequence.Add(1), Params: c.ctx.Parameters().Hash(), Level: ct.Level, Scale: ct.Scale,
+		BootEpoch: 1, Sequence: number, Params: c.ctx.Parameters().Hash(), Layout: circuit.Hash(), Inputs: [][32]byte{input}, Level: ct.Level, Scale: ct.Scale,
 		Start: day0.UnixNano(), End: day0.Add(time.Minute).UnixNano(), Samples: 60,
-		Post: &transport.Post{A: 50, B: 10, Slot: 0, Count: len(values), Bound: 1},
+		Post: &transport.Post{A: out.A, B: out.B, Slot: out.Slot, Count: out.Count, Bound: out.Bound},
 	}
 	if edit != nil {
 		edit(&m)
@@ -118,7 +148,7 @@ func TestReadResult(t *testing.T) {
 			t.Errorf("value %d is %g, want %g", i, v, want[i])
 		}
 	}
-	if len(got.Values) != 2 || got.Program != "mean" || got.Evaluator != "cloud" || got.Epoch != 1 || got.Bound != 1 || got.Unit != "degC" ||
+	if len(got.Values) != 2 || got.Program != "mean" || got.Evaluator != "cloud" || got.Epoch != 1 || got.Bound <= 0 || got.Bound > 1 || got.Unit != "degC" ||
 		got.Sequence == 0 || !got.Start.Equal(day0) || got.Samples != 60 || got.KeyID != c.pub.KeyID || len(got.Sealed) == 0 {
 		t.Errorf("got %+v", got)
 	}
@@ -170,14 +200,17 @@ func TestEveryRefusalHasItsOwnError(t *testing.T) {
 		{"truncated", "", plain[:len(plain)-10], ErrTampered},
 		{"empty", "", nil, ErrTampered},
 		{"other topic", "hencedge/v1/res/other", plain, ErrTampered},
-		{"slots that do not exist", "", good.result(one, func(m *transport.Meta) { m.Post.Slot = 4000 }), ErrTampered},
+		{"slots that do not exist", "", good.result(one, func(m *transport.Meta) { m.Post.Slot = 4000 }), ErrWrongProgram},
+		{"another factor", "", good.result(one, func(m *transport.Meta) { m.Post.A *= 1 + 0x1p-30 }), ErrWrongProgram},
+		{"another program", "", good.result(one, func(m *transport.Meta) { m.Layout[0] ^= 1 }), ErrNotApproved},
+		{"another name", "", good.result(one, func(m *transport.Meta) { m.Program = "other" }), ErrNotApproved},
 		{"a reading", "", good.result(one, func(m *transport.Meta) {
-			m.Kind, m.Program, m.Stream, m.Post = transport.KindReading, "", "x", nil
+			m.Kind, m.Program, m.Stream, m.Post, m.Inputs = transport.KindReading, "", "x", nil, nil
 		}), ErrNotResult},
 		{"no way to read it", "", good.result(one, func(m *transport.Meta) { m.Post = nil }), ErrNotResult},
 		{"replayed", "", replay, transport.ErrReplayed},
 	}
-	classes := []error{ErrWrongKey, ErrWrongEpoch, ErrTampered, ErrUnknownSigner, ErrWrongParams, ErrNotResult}
+	classes := []error{ErrNotApproved, ErrWrongProgram, ErrWrongKey, ErrWrongEpoch, ErrTampered, ErrUnknownSigner, ErrWrongParams, ErrNotResult}
 	for _, c := range cases {
 		_, err := r.Read(c.topic, c.sealed)
 		if !errors.Is(err, c.want) {

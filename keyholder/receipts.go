@@ -229,6 +229,8 @@ func (r *Receipts) refuse(topic string, sealed []byte, err error, receiver *tran
 	case errors.Is(err, transport.ErrWrongKey):
 		it.Reason = transport.Reason(transport.ErrWrongKey)
 		receiver.Forget(topic, it.Object)
+	case errors.Is(err, ErrNotApproved), errors.Is(err, ErrWrongProgram): // it may be, later
+		receiver.Forget(topic, it.Object)
 	case it.Reason == transport.ReasonOther:
 		it.Detail = "" // an error of this machine
 		receiver.Forget(topic, it.Object)
@@ -267,13 +269,13 @@ func (r *Receipts) answer(to string, it transport.ReceiptItem) {
 }
 
 // listen subscribes to the questions of the evaluators.
-func (r *Receipts) listen(ctx context.Context, o *WatchOptions, receiver *transport.Receiver) error {
+func (r *Receipts) listen(ctx context.Context, w *watch, receiver *transport.Receiver) error {
 	for _, name := range r.names {
 		err := r.client.Subscribe(ctx, transport.AskTopic(r.prefix, name), func(d transport.Delivery) {
 			if d.Ack != nil {
 				defer d.Ack()
 			}
-			if err := r.ask(d, o, receiver); err != nil {
+			if err := r.ask(d, w, receiver); err != nil {
 				reason := transport.Reason(err)
 				if ok, more := r.reports.Allow(reason, r.now()); ok {
 					r.log.Warn("a question is not answered", "topic", d.Topic, "reason", reason, "error", err, "more", more)
@@ -287,9 +289,10 @@ func (r *Receipts) listen(ctx context.Context, o *WatchOptions, receiver *transp
 	return nil
 }
 
-// ask answers a question. An evaluator may ask about its own results only: about topics
-// of results, and of what is remembered it learns what has its own name.
-func (r *Receipts) ask(d transport.Delivery, o *WatchOptions, receiver *transport.Receiver) error {
+// ask answers a question. An evaluator may ask about its own results only: it learns what
+// is remembered under its own name, and how far an object has come on the topics of its
+// approved programs.
+func (r *Receipts) ask(d transport.Delivery, w *watch, receiver *transport.Receiver) error {
 	if err := d.CheckFresh(); err != nil {
 		return err
 	}
@@ -307,7 +310,7 @@ func (r *Receipts) ask(d transport.Delivery, o *WatchOptions, receiver *transpor
 	}
 	who := obj.Meta.Device
 	for _, it := range a.Items {
-		if !strings.HasPrefix(it.Topic, transport.ResultTopic(r.prefix, "")) && !slices.Contains(o.Topics, it.Topic) {
+		if !strings.HasPrefix(it.Topic, transport.ResultTopic(r.prefix, "")) && !w.own[it.Topic] {
 			return fmt.Errorf("%w: %q asks about %q, which is no topic of its results", transport.ErrWrongTopic, who, it.Topic)
 		}
 	}
@@ -318,6 +321,8 @@ func (r *Receipts) ask(d transport.Delivery, o *WatchOptions, receiver *transpor
 		case r.has(who, it.Object):
 		case why.Reason != "":
 			out.Outcome, out.Reason, out.Detail = transport.Refused, why.Reason, why.Detail
+		case !w.approved(who, it.Topic):
+			out.Outcome, out.Reason = transport.Refused, Class(ErrNotApproved)
 		default:
 			out = receiver.Progress(it.Topic, it.Object, it.Total, it.Size)
 		}

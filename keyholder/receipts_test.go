@@ -146,7 +146,7 @@ func TestReceipts(t *testing.T) {
 	send(second)
 	expect(second, transport.Taken, "")
 	// An evaluator whose store is an old copy computes again what it has delivered.
-	made := func(m *transport.Meta) { m.Inputs = [][32]byte{{1}, {2}} }
+	made := func(m *transport.Meta) { m.Inputs = [][32]byte{{1}} }
 	third, again := good.result([]float64{0.125}, made), good.result([]float64{0.125}, func(m *transport.Meta) { made(m); m.BootEpoch = 9 })
 	send(third)
 	expect(third, transport.Taken, "")

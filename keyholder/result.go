@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/hencedge/hencedge/evaluator/program"
 	"github.com/hencedge/hencedge/transport"
 )
 
@@ -65,29 +66,24 @@ func (r *Result) MarshalJSON() ([]byte, error) {
 	return json.Marshal(j)
 }
 
-// apply turns decrypted slots into values as the result's signed header says:
+// apply turns decrypted slots into values as the approved program says:
 // value_i = A*slot[Slot+i] + B, or its square root. A negative argument of the
-// root is noise around zero and reads as 0.
-func apply(post *transport.Post, slots []float64) ([]float64, error) {
-	if post == nil {
-		return nil, fmt.Errorf("%w: its header does not say how to read the values", ErrNotResult)
-	}
-	if post.Slot < 0 || post.Count < 1 || post.Slot > len(slots)-post.Count {
-		return nil, fmt.Errorf("%w: %d values from slot %d, the ciphertext has %d slots", ErrTampered, post.Count, post.Slot, len(slots))
-	}
-	values := make([]float64, post.Count)
+// root is noise around zero and reads as 0. Values beyond float64, which no honest
+// result has, read as the largest one: to refuse them would tell something of them.
+func apply(out *program.Output, slots []float64) []float64 {
+	values := make([]float64, out.Count)
 	for i := range values {
-		v := post.A*slots[post.Slot+i] + post.B
-		if post.Sqrt {
+		v := within(within(out.A*slots[out.Slot+i]) + out.B)
+		if out.Sqrt {
 			v = math.Sqrt(max(v, 0))
-		}
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return nil, fmt.Errorf("%w: value %d is not finite", ErrTampered, i)
 		}
 		values[i] = v
 	}
-	return values, nil
+	return values
 }
+
+// within is x or the largest float64 of its sign.
+func within(x float64) float64 { return min(max(x, -math.MaxFloat64), math.MaxFloat64) }
 
 // Save stores the sealed result in dir, named after program, evaluator and
 // number, for "results decrypt" and "results verify". Storing it again replaces

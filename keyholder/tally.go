@@ -73,14 +73,14 @@ var classes = []struct {
 	err  error
 	name string
 }{
-	{ErrUnread, "unread"}, {ErrWrongKey, "wrong_key"}, {ErrWrongEpoch, "wrong_epoch"}, {ErrTampered, "tampered"},
+	{ErrUnread, "unread"}, {ErrNotApproved, "not_approved"}, {ErrWrongProgram, "wrong_program"}, {ErrWrongKey, "wrong_key"}, {ErrWrongEpoch, "wrong_epoch"}, {ErrTampered, "tampered"},
 	{ErrUnknownSigner, "unknown_signer"}, {ErrWrongParams, "wrong_params"}, {ErrNotResult, "not_result"},
 	{transport.ErrReplayed, "replayed"}, {ErrRepeated, "repeated"},
 }
 
 // Class is the short name of a refusal: "wrong_key", "wrong_epoch", "tampered",
-// "unknown_signer", "wrong_params", "not_result", "replayed", "repeated", "unread", or
-// transport's reason for anything else.
+// "unknown_signer", "wrong_params", "not_result", "replayed", "repeated", "unread", "not_approved",
+// "wrong_program", or transport's reason for anything else.
 func Class(err error) string {
 	for _, c := range classes {
 		if errors.Is(err, c.err) {

@@ -171,9 +171,14 @@ func (w *watch) listen(ctx context.Context) error {
 		}
 	}
 	if w.o.Receipts != nil {
-		return w.o.Receipts.listen(ctx, &w.o, w.receiver)
+		return w.o.Receipts.listen(ctx, w, w.receiver)
 	}
 	return nil
+}
+
+// approved reports whether a topic carries results of an approved program of an evaluator.
+func (w *watch) approved(evaluator, topic string) bool {
+	return w.r.approved.topic(w.r.view.Load().set, w.o.TopicPrefix, evaluator, topic)
 }
 
 // handle takes one message from the broker. One that is not taken because Watch ends is

@@ -3,6 +3,7 @@ package keyholder
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -296,7 +297,7 @@ func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
 func TestClass(t *testing.T) {
 	for err, want := range map[error]string{
 		ErrWrongKey: "wrong_key", ErrWrongEpoch: "wrong_epoch", ErrTampered: "tampered", ErrUnknownSigner: "unknown_signer",
-		ErrWrongParams: "wrong_params", ErrNotResult: "not_result", transport.ErrReplayed: "replayed", transport.ErrHash: "hash_mismatch",
+		ErrNotApproved: "not_approved", ErrWrongProgram: "wrong_program", fmt.Errorf("%w: %w", ErrUnread, ErrTampered): "unread", ErrWrongParams: "wrong_params", ErrNotResult: "not_result", transport.ErrReplayed: "replayed", transport.ErrHash: "hash_mismatch",
 		errors.New("x"): "other",
 	} {
 		if got := Class(err); got != want {

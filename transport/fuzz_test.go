@@ -104,8 +104,19 @@ func FuzzEnvelope(f *testing.F) {
 	})
 }
 
+// partialResult is a result of windows that are not full.
+func partialResult() Meta {
+	m := testResult(2)
+	m.Present = make([]uint32, len(m.Inputs))
+	for i := range m.Present {
+		m.Present[i] = uint32(i) + 1
+	}
+	return m
+}
+
 func FuzzMeta(f *testing.F) {
-	for _, m := range []Meta{testReading(1), testResult(1 << 40), {Kind: KindStatus, Device: "a"}} {
+	for _, m := range []Meta{testReading(1), testResult(1 << 40), {Kind: KindStatus, Device: "a"},
+		{Kind: KindProgram, Device: "a", Program: "p"}, partialResult()} {
 		b, err := MarshalMeta(&m)
 		if err != nil {
 			f.Fatal(err)

@@ -3,6 +3,7 @@ package transport
 import (
 	"fmt"
 	"math"
+	"slices"
 )
 
 // Version is the format version that Seal writes. It is the first field of the
@@ -35,6 +36,7 @@ const (
 	KindStatus  Kind = 3 // birth or last will of a client, in clear, retained
 	KindReceipt Kind = 4 // what became of objects, signed by who took them: see Receipt
 	KindAsk     Kind = 5 // asks for a receipt, signed by the sender of the objects: see Ask
+	KindProgram Kind = 6 // what a program computes on what, signed by its evaluator, in clear, retained
 )
 
 // String is the label of the kind in logs and metrics.
@@ -50,20 +52,23 @@ func (k Kind) String() string {
 		return "receipt"
 	case KindAsk:
 		return "ask"
+	case KindProgram:
+		return "program"
 	}
 	return "invalid"
 }
 
 // Meta is the signed header of an object. What a field means depends on Kind:
 //
-//	            reading            result              status, receipt, ask
+//	            reading            result              status, receipt, ask, program
 //	Device      the device         the evaluator       the sender
 //	Stream      the stream         optional            optional
-//	Program     empty              the program         optional
+//	Program     empty              the program         optional (program: required)
 //	KeyID ...   of the ciphertext  of the ciphertext   optional
 //	Layout      of the stream      optional            optional
 //	Inputs      empty              object ids          optional
 //	Post        nil                how to read it      nil
+//	Present     empty              samples by input    empty
 type Meta struct {
 	Kind    Kind
 	Device  string // CheckName
@@ -86,6 +91,8 @@ type Meta struct {
 
 	Inputs [][32]byte // ids of the objects that a result was computed from
 	Post   *Post      // what the key holder does after decryption
+	// Present are the samples per channel of each of Inputs; empty: all windows are full.
+	Present []uint32
 }
 
 // Post tells the key holder how to read a decrypted result:
@@ -111,7 +118,7 @@ func (m *Meta) Validate() error {
 		need, bar  bool
 	}{
 		{"stream", m.Stream, m.Kind == KindReading, false},
-		{"program", m.Program, m.Kind == KindResult, m.Kind == KindReading},
+		{"program", m.Program, m.Kind == KindResult || m.Kind == KindProgram, m.Kind == KindReading},
 	} {
 		switch {
 		case f.name == "" && f.need:
@@ -128,7 +135,7 @@ func (m *Meta) Validate() error {
 	switch m.Kind {
 	case KindReading, KindResult:
 		encrypted = true
-	case KindStatus, KindReceipt, KindAsk:
+	case KindStatus, KindReceipt, KindAsk, KindProgram:
 	default:
 		return fmt.Errorf("%w: header: kind %d", ErrMalformed, m.Kind)
 	}
@@ -145,6 +152,10 @@ func (m *Meta) Validate() error {
 		return fmt.Errorf("%w: header: %d inputs, want at most %d", ErrMalformed, len(m.Inputs), MaxInputs)
 	case m.Kind == KindReading && len(m.Inputs) > 0:
 		return fmt.Errorf("%w: header: a reading has no inputs, got %d", ErrMalformed, len(m.Inputs))
+	case len(m.Present) > 0 && (m.Kind != KindResult || len(m.Present) != len(m.Inputs)):
+		return fmt.Errorf("%w: header: a %v with %d inputs and samples of %d", ErrMalformed, m.Kind, len(m.Inputs), len(m.Present))
+	case slices.ContainsFunc(m.Present, func(n uint32) bool { return n < 1 || n > MaxSamples }):
+		return fmt.Errorf("%w: header: samples of inputs %d, want 1 to %d", ErrMalformed, m.Present, MaxSamples)
 	case m.Post != nil && m.Kind != KindResult:
 		return fmt.Errorf("%w: header: only a result has a post-processing step", ErrMalformed)
 	case m.Post != nil:

@@ -31,6 +31,7 @@ type wireMeta struct {
 	Samples   uint32    `cbor:"15,keyasint"`
 	Inputs    [][]byte  `cbor:"16,keyasint,omitempty"`
 	Post      *wirePost `cbor:"17,keyasint,omitempty"`
+	Present   []uint32  `cbor:"18,keyasint,omitempty"`
 }
 
 // wirePost is Post as it travels.
@@ -103,7 +104,7 @@ func marshalMeta(m *Meta, version uint64) ([]byte, error) {
 		Version: version, Kind: uint8(m.Kind), Device: m.Device, Stream: m.Stream, Program: m.Program,
 		KeyID: m.KeyID[:], KeyEpoch: m.KeyEpoch, BootEpoch: m.BootEpoch, Sequence: m.Sequence,
 		Params: m.Params[:], Layout: m.Layout[:], Level: uint8(m.Level), Scale: m.Scale,
-		Start: m.Start, End: m.End, Samples: m.Samples,
+		Start: m.Start, End: m.End, Samples: m.Samples, Present: m.Present,
 	}
 	for i := range m.Inputs {
 		w.Inputs = append(w.Inputs, m.Inputs[i][:])
@@ -148,7 +149,7 @@ func unmarshalMeta(b []byte, minVersion uint64) (*Meta, error) {
 	m := &Meta{
 		Kind: Kind(w.Kind), Device: w.Device, Stream: w.Stream, Program: w.Program,
 		KeyEpoch: w.KeyEpoch, BootEpoch: w.BootEpoch, Sequence: w.Sequence,
-		Level: int(w.Level), Scale: w.Scale, Start: w.Start, End: w.End, Samples: w.Samples,
+		Level: int(w.Level), Scale: w.Scale, Start: w.Start, End: w.End, Samples: w.Samples, Present: w.Present,
 	}
 	for _, f := range []struct {
 		what string

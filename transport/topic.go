@@ -73,6 +73,12 @@ func ReceiptTopic(prefix, name string) string { return prefix + "/rcp/" + name }
 // AskTopic is <prefix>/ask/<name>: where that sender asks for receipts.
 func AskTopic(prefix, name string) string { return prefix + "/ask/" + name }
 
+// ProgramTopic is <prefix>/prg/<evaluator>/<program>: what a program of an evaluator
+// computes; its messages are retained.
+func ProgramTopic(prefix, evaluator, program string) string {
+	return prefix + "/prg/" + evaluator + "/" + program
+}
+
 // Topic is where an object with this header is published under prefix. A receipt
 // is published under its addressee's topic, which the header does not name.
 func (m *Meta) Topic(prefix string) string {
@@ -83,6 +89,8 @@ func (m *Meta) Topic(prefix string) string {
 		return ResultTopic(prefix, m.Program)
 	case KindStatus:
 		return StatusTopic(prefix, m.Device)
+	case KindProgram:
+		return ProgramTopic(prefix, m.Device, m.Program)
 	case KindAsk:
 		return AskTopic(prefix, m.Device)
 	default:

@@ -96,6 +96,14 @@ func handHeader(m *Meta) []byte {
 		put(17, bytes.Join([][]byte{{0xa6, 0}, cborFloat(p.A), {1}, cborFloat(p.B), {2, sqrt}, {3}, cborInt(int64(p.Slot)),
 			{4}, cborInt(int64(p.Count)), {5}, cborFloat(p.Bound)}, nil))
 	}
+	if len(m.Present) > 0 {
+		list := cborHead(4, uint64(len(m.Present)))
+		for _, n := range m.Present {
+			list = append(list, cborInt(int64(n))...)
+		}
+		put(18, list)
+	}
+
 	return append(cborHead(5, uint64(n)), out...)
 }
 

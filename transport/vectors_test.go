@@ -60,11 +60,12 @@ type vectorMeta struct {
 	Samples   uint32   `json:"samples"`
 	Inputs    []string `json:"inputs,omitempty"`
 	Post      *Post    `json:"post,omitempty"`
+	Present   []uint32 `json:"present,omitempty"`
 }
 
 func toVector(m Meta) vectorMeta {
 	v := vectorMeta{m.Kind, m.Device, m.Stream, m.Program, hex.EncodeToString(m.KeyID[:]), m.KeyEpoch, m.BootEpoch, m.Sequence,
-		hex.EncodeToString(m.Params[:]), hex.EncodeToString(m.Layout[:]), m.Level, m.Scale, m.Start, m.End, m.Samples, nil, m.Post}
+		hex.EncodeToString(m.Params[:]), hex.EncodeToString(m.Layout[:]), m.Level, m.Scale, m.Start, m.End, m.Samples, nil, m.Post, m.Present}
 	for _, id := range m.Inputs {
 		v.Inputs = append(v.Inputs, hex.EncodeToString(id[:]))
 	}
@@ -74,7 +75,7 @@ func toVector(m Meta) vectorMeta {
 func (v vectorMeta) meta(t *testing.T) Meta {
 	t.Helper()
 	m := Meta{v.Kind, v.Device, v.Stream, v.Program, [16]byte(unhex(t, v.KeyID)), v.KeyEpoch, v.BootEpoch, v.Sequence,
-		[32]byte(unhex(t, v.Params)), [32]byte(unhex(t, v.Layout)), v.Level, v.Scale, v.Start, v.End, v.Samples, nil, v.Post}
+		[32]byte(unhex(t, v.Params)), [32]byte(unhex(t, v.Layout)), v.Level, v.Scale, v.Start, v.End, v.Samples, nil, v.Post, v.Present}
 	for _, id := range v.Inputs {
 		m.Inputs = append(m.Inputs, [32]byte(unhex(t, id)))
 	}
@@ -130,6 +131,8 @@ func makeVectors(t *testing.T) messageVectors {
 	result := Meta{Kind: KindResult, Device: "cloud-1", Program: "mean-power", KeyID: [16]byte(ramp(16)), KeyEpoch: 3, BootEpoch: 2, Sequence: 1,
 		Params: fill(0xaa), Layout: fill(0xcc), Scale: 0x1.00002p27, Start: 1_700_000_000_000_000_000, End: 1_700_000_010_000_000_000, Samples: 256,
 		Inputs: [][32]byte{fill(1), fill(2)}, Post: &Post{A: 0.00390625, B: -3.1, Sqrt: true, Slot: 4, Count: 2, Bound: 0.001}}
+	short := result
+	short.Sequence, short.Present = 2, []uint32{256, 100}
 	status := Status{Online: true, Version: "0.1.0", Since: 1_700_000_000_000_000_000, KeyID: [16]byte(ramp(16)), KeyEpoch: 3,
 		Streams: []StreamStatus{{Name: "vibration", Params: "edge13-d3", Packing: "real", Samples: 64, Channels: []ChannelStatus{{Name: "x", Unit: "m/s2", Min: -16, Max: 16}}}}}
 	receipt := Receipt{To: "board-7", Items: []ReceiptItem{{Object: fill(1), Outcome: Taken}, {Object: fill(2), Outcome: Refused, Reason: "wrong_epoch", Detail: "epoch 2, want 3"},
@@ -150,6 +153,7 @@ func makeVectors(t *testing.T) messageVectors {
 		{"status", of(at, KindStatus), must(MarshalStatus(status)), -19, contentOf(status)},
 		{"receipt", receiptMeta, must(MarshalReceipt(receipt)), -19, contentOf(receipt)},
 		{"ask", of(at, KindAsk), must(MarshalAsk(ask)), -19, contentOf(ask)},
+		{"result-partial", short, ramp(40), -19, nil},
 	} {
 		header, err := MarshalMeta(&c.meta)
 		if err != nil {

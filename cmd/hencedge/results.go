@@ -26,8 +26,9 @@ func (a *app) resultsCommand() *cobra.Command {
 	return groupCommand("results", "decrypt and check what evaluators publish",
 		`Results are sealed objects: an encrypted value with a signed header. The key
 holder trusts the evaluators whose public keys the configuration (or --signer)
-names, and refuses everything else, each kind of refusal with its own error.`,
-		a.resultsWatch(), a.resultsDecrypt(), a.resultsVerify())
+names, decrypts the results of programs that were approved, and refuses everything
+else, each kind of refusal with its own error.`,
+		a.resultsApprove(), a.resultsWatch(), a.resultsDecrypt(), a.resultsVerify())
 }
 
 // holderFlags say whose results are read with which keys.

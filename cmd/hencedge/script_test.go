@@ -22,6 +22,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/hencedge/hencedge/cutrantt/cuda"
+	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/evaluator/program"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/transport"
 	"github.com/hencedge/hencedge/transport/broker"
@@ -96,8 +98,8 @@ func checkMode(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// makeResult is "result KEYS/public.key NAME FILE VALUE": a sealed result of an
-// evaluator called NAME, whose signing key is NAME.key (made when it is not
+// makeResult is "result KEYS/public.key NAME FILE VALUE": a sealed result of the program
+// "mean", as testdata/results.txtar describes it, of an evaluator called NAME, whose signing key is NAME.key (made when it is not
 // there; its public text goes to NAME.pub).
 func makeResult(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 4 {
@@ -115,7 +117,10 @@ func makeResult(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	enc, err := henc.NewEncryptor(ctx, pub)
 	ts.Check(err)
-	ct, err := enc.EncryptReal([]float64{value}, 0, 0, nil)
+	stream := config.Stream{Name: "s", Params: p.Name(), Window: config.Window{Samples: 1}, Channels: []config.Channel{{Name: "c", Unit: "1", Range: [2]float64{-100, 100}}}}
+	circuit, err := program.Compile(program.Source{Name: "mean", Expr: "x", Vars: map[string]program.Var{"x": {Device: "board", Stream: stream}}}, p)
+	ts.Check(err)
+	ct, err := enc.EncryptReal([]float64{value}, circuit.Level(), circuit.Scale(), nil)
 	ts.Check(err)
 	body, err := ctx.MarshalCiphertext(ct)
 	ts.Check(err)
@@ -133,7 +138,8 @@ func makeResult(ts *testscript.TestScript, neg bool, args []string) {
 	sealed, err := transport.Seal(transport.Meta{
 		Kind: transport.KindResult, Device: args[1], Program: "mean", KeyID: pub.KeyID, KeyEpoch: pub.Epoch, BootEpoch: 1, Sequence: 1,
 		Params: p.Hash(), Level: ct.Level, Scale: ct.Scale, Start: start.UnixNano(), End: start.Add(time.Minute).UnixNano(), Samples: 60,
-		Post: &transport.Post{A: 100, Count: 1, Bound: 0.5},
+		Layout: circuit.Hash(), Inputs: [][32]byte{{1}},
+		Post: &transport.Post{A: circuit.Output().A, B: circuit.Output().B, Count: 1, Bound: circuit.Output().Bound},
 	}, body, key)
 	ts.Check(err)
 	ts.Check(os.WriteFile(ts.MkAbs(args[2]), sealed, 0o644))

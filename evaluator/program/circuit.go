@@ -188,3 +188,17 @@ func (c *Circuit) Hash() [32]byte {
 	}
 	return sha256.Sum256(b)
 }
+
+// Magnitude bounds the coefficients of the decrypted result: no honest one is larger.
+func (c *Circuit) Magnitude() float64 {
+	s := &c.steps[len(c.steps)-1]
+	return (s.mag + s.dev.limit()) * s.scale
+}
+
+// Range is the range of the result's values, errors aside.
+func (c *Circuit) Range() (low, high float64) {
+	if !c.out.Sqrt {
+		return c.lo, c.hi
+	}
+	return math.Sqrt(max(c.lo, 0)), math.Sqrt(max(c.hi, 0))
+}

@@ -219,6 +219,15 @@ func (s *stage) makeKeys() (err error) {
 	if s.set, err = keyholder.Create(s.holder.KeySet, keyholder.CreateOptions{Params: s.params, Needs: needs, Context: s.context()}); err != nil {
 		return err
 	}
+	for i := range s.plan.Programs {
+		a, _, err := keyholder.NewApproval(s.evaluator.Name, s.plan.Programs[i].Published(), time.Now())
+		if err == nil {
+			err = s.set.Approve(a)
+		}
+		if err != nil {
+			return err
+		}
+	}
 	m := s.set.Manifest()
 	s.agent.Keys.Holder, s.evaluator.Keys.Holder = m.Fingerprint(), []string{m.Fingerprint()}
 	if _, err = s.set.Export(keyholder.RoleAgent, s.path("for-agent"), keyholder.ExportOptions{}); err != nil {

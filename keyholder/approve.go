@@ -1,0 +1,296 @@
+package keyholder
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hencedge/hencedge/evaluator/program"
+	"github.com/hencedge/hencedge/transport"
+)
+
+// approvalsFile lists the programs whose results the keys of a set may decrypt.
+const approvalsFile = "approved.json"
+
+// Approval says that the results of a program of an evaluator may be decrypted.
+type Approval struct {
+	Evaluator string            `json:"evaluator"`
+	Hash      string            `json:"hash"` // of the program, as its results carry it
+	At        time.Time         `json:"approved"`
+	Program   program.Published `json:"program"`
+}
+
+// NewApproval compiles a program as an evaluator published it, for approval.
+func NewApproval(evaluator string, p program.Published, now time.Time) (Approval, *program.Circuit, error) {
+	a := Approval{Evaluator: evaluator, At: now.UTC().Truncate(time.Second), Program: p}
+	c, err := a.compile(nil)
+	if err != nil {
+		return a, nil, err
+	}
+	hash := c.Hash()
+	a.Hash = hashText(hash)
+	return a, c, nil
+}
+
+const hashPrefix = "sha256:"
+
+func hashText(h [32]byte) string { return hashPrefix + hex.EncodeToString(h[:]) }
+
+// compile compiles the program, for windows with the given samples.
+func (a *Approval) compile(present map[program.Input]int) (*program.Circuit, error) {
+	for _, name := range []string{a.Evaluator, a.Program.Name} {
+		if err := transport.CheckName(name); err != nil {
+			return nil, fmt.Errorf("approve: %w", err)
+		}
+	}
+	src, params, err := a.Program.Source()
+	if err != nil {
+		return nil, fmt.Errorf("approve: %w", err)
+	}
+	src.Present = present
+	c, err := program.Compile(src, params)
+	if err != nil {
+		return nil, fmt.Errorf("approve program %s: %w", a.Program.Name, err)
+	}
+	return c, nil
+}
+
+// replaces reports whether b is of the same results as a.
+func (a *Approval) replaces(b *Approval) bool {
+	return a.Evaluator == b.Evaluator && a.Program.Name == b.Program.Name && a.Hash == b.Hash
+}
+
+// Approvals lists what was approved.
+func (s *Set) Approvals() ([]Approval, error) {
+	b, err := os.ReadFile(filepath.Join(s.dir, approvalsFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("approved programs: %w", err)
+	}
+	var list []Approval
+	d := json.NewDecoder(bytes.NewReader(b))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&list); err != nil {
+		return nil, fmt.Errorf("%w: approved programs: %s: %w", ErrCorrupt, approvalsFile, err)
+	}
+	return list, nil
+}
+
+// Approve adds approvals; earlier ones stay, so that older results can still be read.
+func (s *Set) Approve(add ...Approval) error {
+	return s.changeApprovals(func(list []Approval) []Approval {
+		for i := range add {
+			list = slices.DeleteFunc(list, func(a Approval) bool { return add[i].replaces(&a) })
+			list = append(list, add[i])
+		}
+		return list
+	})
+}
+
+// Revoke takes back the approvals that match says.
+func (s *Set) Revoke(match func(Approval) bool) error {
+	return s.changeApprovals(func(list []Approval) []Approval { return slices.DeleteFunc(list, match) })
+}
+
+func (s *Set) changeApprovals(change func([]Approval) []Approval) error {
+	list, err := s.Approvals()
+	if err != nil {
+		return err
+	}
+	if list = change(list); list == nil {
+		list = []Approval{}
+	}
+	b, err := json.MarshalIndent(list, "", "  ")
+	if err != nil {
+		return fmt.Errorf("approve: %w", err)
+	}
+	if err := writeFile(filepath.Join(s.dir, approvalsFile), append(b, '\n'), secretMode); err != nil {
+		return fmt.Errorf("approve: %w", err)
+	}
+	return nil
+}
+
+// approvals are the approved programs, compiled. It follows the file as it changes.
+type approvals struct {
+	mu   sync.Mutex
+	info os.FileInfo // of the file as it was read last; nil: there was none
+	read bool
+	list []*approved
+}
+
+// approved is a program whose results may be decrypted.
+type approved struct {
+	Approval
+	hash     [32]byte
+	full     *program.Circuit
+	variants map[string]*program.Circuit // for windows that are not full
+}
+
+// maxVariants bounds the circuits that are kept for windows that are not full.
+const maxVariants = 64
+
+// follow reads the file again if it changed; mu is held.
+func (l *approvals) follow(s *Set) error {
+	info, err := os.Stat(filepath.Join(s.dir, approvalsFile))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("approved programs: %w", err)
+	}
+	if err != nil {
+		info = nil
+	}
+	same := l.read && (info == nil) == (l.info == nil) &&
+		(info == nil || os.SameFile(info, l.info) && info.ModTime().Equal(l.info.ModTime()) && info.Size() == l.info.Size())
+	if same {
+		return nil
+	}
+	list, err := s.Approvals()
+	if err != nil {
+		return err
+	}
+	now := make([]*approved, 0, len(list))
+	for _, a := range list {
+		c, err := a.compile(nil)
+		if err != nil {
+			return fmt.Errorf("%s: %w; take it back with hencedge results approve --revoke", approvalsFile, err)
+		}
+		if got := hashText(c.Hash()); got != a.Hash {
+			return fmt.Errorf("%w: %s: program %s hashes to %s, not to %s", ErrCorrupt, approvalsFile, a.Program.Name, got, a.Hash)
+		}
+		now = append(now, &approved{Approval: a, hash: c.Hash(), full: c})
+	}
+	l.list, l.info, l.read = now, info, true
+	return nil
+}
+
+// topic reports whether a topic carries results of an approved program of an evaluator.
+func (l *approvals) topic(s *Set, prefix, evaluator, topic string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.follow(s) != nil {
+		return false
+	}
+	return slices.ContainsFunc(l.list, func(a *approved) bool {
+		return a.Evaluator == evaluator && (topic == a.Program.Topic || topic == transport.ResultTopic(prefix, a.Program.Name))
+	})
+}
+
+// expected is what an approved program says of a result.
+type expected struct {
+	out       program.Output
+	unit      string
+	magnitude float64 // bound of the coefficients
+}
+
+// expect finds the approved program of a result and compares the result's header with what
+// the program gives. Nothing but the header decides.
+func (l *approvals) expect(s *Set, m *transport.Meta) (*expected, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.follow(s); err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(l.list, func(a *approved) bool {
+		return a.hash == m.Layout && a.Program.Name == m.Program && a.Evaluator == m.Device
+	})
+	if i < 0 {
+		return nil, fmt.Errorf("%w: %s of %s, %s; run hencedge results approve", ErrNotApproved, m.Program, m.Device, hashText(m.Layout))
+	}
+	a := l.list[i]
+	c, err := a.circuit(m)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s of %s: %w", ErrWrongProgram, m.Program, m.Device, err)
+	}
+	if err := agrees(m, c); err != nil {
+		return nil, fmt.Errorf("%w: %s of %s: %w; if its evaluator's configuration changed, run hencedge results approve", ErrWrongProgram, m.Program, m.Device, err)
+	}
+	return &expected{c.Output(), a.Program.Unit, c.Magnitude()}, nil
+}
+
+// circuit is the circuit for the windows of a result.
+func (a *approved) circuit(m *transport.Meta) (*program.Circuit, error) {
+	ins := a.full.Inputs()
+	if len(m.Inputs) != len(ins) {
+		return nil, fmt.Errorf("%d inputs, the program has %d", len(m.Inputs), len(ins))
+	}
+	if len(m.Present) == 0 {
+		return a.full, nil
+	}
+	key := fmt.Sprint(m.Present)
+	if c := a.variants[key]; c != nil {
+		return c, nil
+	}
+	present := map[program.Input]int{}
+	for i, in := range ins {
+		present[in] = int(m.Present[i])
+	}
+	c, err := a.compile(present)
+	if err != nil {
+		return nil, err
+	}
+	if a.variants == nil || len(a.variants) >= maxVariants {
+		a.variants = map[string]*program.Circuit{}
+	}
+	a.variants[key] = c
+	return c, nil
+}
+
+// agrees compares a header with what the circuit gives. Processors that fuse products and
+// sums may differ in the last places.
+func agrees(m *transport.Meta, c *program.Circuit) error {
+	p, out := m.Post, c.Output()
+	for _, f := range []struct {
+		what      string
+		got, want float64
+	}{
+		{"level", float64(m.Level), float64(c.Level())}, {"scale", m.Scale, c.Scale()}, {"A", p.A, out.A}, {"B", p.B, out.B},
+		{"slot", float64(p.Slot), float64(out.Slot)}, {"count", float64(p.Count), float64(out.Count)}, {"bound", p.Bound, out.Bound},
+	} {
+		if math.Abs(f.got-f.want) > 0x1p-40*max(math.Abs(f.got), math.Abs(f.want)) {
+			return fmt.Errorf("%s is %g, the program gives %g", f.what, f.got, f.want)
+		}
+	}
+	if p.Sqrt != out.Sqrt {
+		return fmt.Errorf("root is %t, the program gives %t", p.Sqrt, out.Sqrt)
+	}
+	return nil
+}
+
+// Describe is what whoever approves a program has to see.
+func (a *Approval) Describe(c *program.Circuit) string {
+	var b strings.Builder
+	low, high := c.Range()
+	fmt.Fprintf(&b, "%s of %s: %s\n", a.Program.Name, a.Evaluator, a.Program.Expr)
+	names := make([]string, 0, len(a.Program.Inputs))
+	for name := range a.Program.Inputs {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		in := a.Program.Inputs[name]
+		unit, lo, hi := "", 0.0, 0.0
+		for _, ch := range in.Stream.Channels {
+			if ch.Name == in.Channel {
+				unit, lo, hi = ch.Unit, ch.Range[0], ch.Range[1]
+			}
+		}
+		fmt.Fprintf(&b, "  %s = %s/%s/%s, %g to %g %s, windows of %d samples", name, in.Device, in.Stream.Name, in.Channel, lo, hi, unit, in.Stream.Samples)
+		if in.Stream.Every > 0 {
+			fmt.Fprintf(&b, " every %v", in.Stream.Every)
+		}
+		b.WriteByte('\n')
+	}
+	fmt.Fprintf(&b, "  gives %d value(s) from %.6g to %.6g %s, error at most %.2g\n  parameters %s, %s\n", c.Output().Count, low, high, a.Program.Unit, c.Output().Bound, a.Program.Params, a.Hash)
+	return b.String()
+}
