@@ -21,8 +21,8 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/hencedge/hencedge/cutrantt/cuda"
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/cutrantt/cuda"
 	"github.com/hencedge/hencedge/evaluator/program"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/transport"
