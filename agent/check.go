@@ -13,10 +13,10 @@ import (
 
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/internal/daemon"
 	"github.com/hencedge/hencedge/keyset"
 	"github.com/hencedge/hencedge/transport"
 	"github.com/hencedge/hencedge/transport/spool"
-	"github.com/hencedge/hencedge/transport/tlsutil"
 )
 
 // Check finds out whether an agent would start with this configuration: fields,
@@ -299,24 +299,7 @@ func (c *checker) broker(deps Deps) {
 	if deps.Client != nil {
 		return
 	}
-	b := c.cfg.Broker
-	files := tlsutil.Files{CA: b.CA, Cert: b.Cert, Key: b.Key, ServerName: b.ServerName}
-	if field, err := files.Check(); err != nil {
-		remedy := "correct the path or the file"
-		if errors.Is(err, fs.ErrPermission) {
-			remedy = "let the user that the agent runs as read the file and enter its directory"
-		}
-		c.fail("broker."+field, remedy, err)
-	}
-	secret, err := b.Password.Resolve()
-	if err != nil {
-		remedy := b.Password.Available()
-		if errors.Is(err, os.ErrPermission) {
-			remedy = "let the user that the agent runs as read it (chown root:hencedge-agent, chmod 640), or hand it over as cred:"
-		}
-		c.fail("broker.password", remedy, err)
-	}
-	clear(secret)
+	daemon.CheckBroker(c.cfg.Broker, "the user that the agent runs as", "hencedge-agent", c.fail)
 }
 
 // state checks the state file without changing it.

@@ -17,6 +17,7 @@ type link struct {
 	mu       sync.Mutex
 	client   transport.Client
 	up       bool
+	ever     bool   // there was a connection
 	changed  moment // of up
 	back     moment // of the connection after the last long absence
 	lastAck  moment
@@ -50,6 +51,7 @@ func (l *link) use(c transport.Client, now moment) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.client, l.changed, l.up = c, now, c.Connected()
+	l.ever = l.ever || l.up
 }
 
 func (l *link) set(up bool, now moment) {
@@ -58,7 +60,7 @@ func (l *link) set(up bool, now moment) {
 	if up && !l.up && now.sub(l.changed) > offlineTooLong {
 		l.back = now
 	}
-	l.up, l.changed = up, now
+	l.up, l.changed, l.ever = up, now, l.ever || up
 }
 
 func (l *link) acknowledged(now moment) {
@@ -204,13 +206,25 @@ func (l *link) losses(s Stats, now moment) (reason string) {
 		l.lost, s.Spool.Dropped, s.Spool.Expired, s.Spool.Damaged, s.Refused)
 }
 
-// Health says what is wrong now: no connection for too long, windows lost lately,
+// never is the health of an agent that has not reached the broker since its start.
+func never(lastErr string) string {
+	if lastErr == "" {
+		return "the broker has not been reached since the start"
+	}
+	return "the broker has not been reached since the start: " + lastErr
+}
+
+// Health says what is wrong now: no connection yet, or for too long, windows lost lately,
 // a spool that cannot be written, a certificate that ends, channels without a value
 // for too long.
 func (a *Agent) Health() []string {
 	var out []string
 	a.link.mu.Lock()
-	if c := a.link.client; c != nil && !c.Connected() {
+	switch c := a.link.client; {
+	case c == nil:
+	case !a.link.ever:
+		out = append(out, never(a.link.lastErr))
+	case !c.Connected():
 		if since := a.now().sub(a.link.changed); since > offlineTooLong {
 			out = append(out, fmt.Sprintf("no connection to the broker for %v", since.Round(time.Second)))
 		}

@@ -28,6 +28,14 @@ func TestHealth(t *testing.T) {
 	if got := a.Health(); len(got) != 0 || a.Connected() {
 		t.Errorf("before it runs: %q", got)
 	}
+	a.link.use(&gone{}, a.now())
+	if got := a.Health(); len(got) != 1 || got[0] != "the broker has not been reached since the start" {
+		t.Errorf("before the first connection: %q", got)
+	}
+	a.link.failed(errors.New("no route to host"), a.now())
+	if got := a.Health(); len(got) != 1 || !strings.HasSuffix(got[0], ": no route to host") {
+		t.Errorf("a first connection that fails: %q", got)
+	}
 	a.link.use(&fakeClient{}, a.now())
 	if got := a.Health(); len(got) != 0 || !a.Connected() {
 		t.Errorf("connected: %q", got)

@@ -64,19 +64,12 @@ func openState(path, device string, now time.Time) (*state, error) {
 }
 
 func openStateWith(path, device string, now time.Time, write func(string, []byte) error) (*state, error) {
-	lock, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o600)
-	if errors.Is(err, unix.EROFS) {
-		lock, err = os.OpenFile(path+".lock", os.O_RDONLY|unix.O_CLOEXEC, 0)
+	lock, err := transport.LockFile(path + ".lock")
+	if errors.Is(err, transport.ErrLocked) {
+		return nil, fmt.Errorf("%w: %s: another agent is running with it; stop that one, or give this one its own state", ErrStateLocked, path)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrState, err)
-	}
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		lock.Close()
-		if errors.Is(err, unix.EWOULDBLOCK) {
-			return nil, fmt.Errorf("%w: %s: another agent is running with it; stop that one, or give this one its own state", ErrStateLocked, path)
-		}
-		return nil, fmt.Errorf("%w: lock %s: %w", ErrState, path, err)
 	}
 	transport.SweepTemporary(path)
 	s := &state{path: path, lock: lock, write: write, next: map[string]uint64{}}

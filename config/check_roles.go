@@ -33,6 +33,11 @@ func (a *Agent) check(c *checker) {
 		}
 	}
 	c.unique("streams", "stream", names)
+	for i, e := range a.Delivery.Evaluators {
+		if e.Name == a.Device && e.Name != "" {
+			c.fail(fmt.Sprintf("delivery.evaluators[%d].name", i), "the evaluator has the name of this device, and receipts of the two cannot be told apart", "give the evaluator another name")
+		}
+	}
 	c.agentInputs(a.Inputs)
 	c.froms(a)
 	c.delivery(a)
@@ -95,6 +100,11 @@ func (e *Evaluator) check(c *checker) {
 	c.distinct("key_sets", "directory", e.KeySets)
 	c.holders(e.Keys.Holder)
 	c.signers("devices", "device", e.Devices)
+	for _, d := range e.Devices {
+		if d.Name == e.Name && d.Name != "" && c.sound("name", "devices") {
+			c.fail("name", fmt.Sprintf("a device is called %q too, and status and receipts of the two cannot be told apart", d.Name), "give the evaluator another name")
+		}
+	}
 	c.deviceStreams(e)
 	c.programs(e)
 	between(c, "join.timeout", e.Join.Timeout, time.Second, 24*time.Hour)
@@ -171,6 +181,7 @@ func (c *checker) programs(e *Evaluator) {
 		}
 		if p.Topic != "" {
 			c.topic(path+".topic", p.Topic, 512)
+			c.ownTopic(path+".topic", p.Topic, e.Broker.TopicPrefix)
 			if j, dup := topics[p.Topic]; dup {
 				c.fail(path+".topic", fmt.Sprintf("programs[%d] publishes on the same topic", j), "give each program its own topic")
 			}
@@ -179,6 +190,22 @@ func (c *checker) programs(e *Evaluator) {
 		c.inputs(e, path, p)
 	}
 	c.unique("programs", "program", names)
+}
+
+// ownTopic checks that a topic of a program is none of those that have a meaning of
+// their own.
+func (c *checker) ownTopic(path, topic, prefix string) {
+	rest, ours := strings.CutPrefix(topic, prefix+"/")
+	first, _, deeper := strings.Cut(rest, "/")
+	if !ours || !deeper {
+		return
+	}
+	for _, reserved := range []struct{ level, holds string }{{"up", "readings of devices"}, {"res", "results under their program's name"},
+		{"st", "birth messages"}, {"ask", "questions"}, {"rcp", "receipts"}, {"cfg", "remote configurations"}} {
+		if first == reserved.level {
+			c.fail(path, fmt.Sprintf("%s/%s/ is for %s", prefix, first, reserved.holds), "leave topic out, or choose one outside of "+prefix+"/")
+		}
+	}
 }
 
 func (c *checker) inputs(e *Evaluator, path string, p Program) {
@@ -256,6 +283,7 @@ func (k *KeyHolder) check(c *checker) {
 	c.distinct("programs", "program", k.Programs)
 	for i, t := range k.Topics {
 		c.topic(fmt.Sprintf("topics[%d]", i), t, 512)
+		c.ownTopic(fmt.Sprintf("topics[%d]", i), t, k.Broker.TopicPrefix)
 	}
 	c.distinct("topics", "topic", k.Topics)
 	oneOf(c, "output", k.Output, "table", "ndjson", "csv")

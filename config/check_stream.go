@@ -109,7 +109,7 @@ func (c *checker) channel(path string, ch Channel, live bool) {
 		case lo > hi:
 			c.fail(path+".range", fmt.Sprintf("the minimum %g is above the maximum %g", lo, hi), fmt.Sprintf("write [%g, %g]", hi, lo))
 			ranged = false
-		case !(half > 0) || !finite(half) || !finite(1/half):
+		case !(half > 0) || !finite(hi-lo) || !finite(1/half):
 			c.fail(path+".range", fmt.Sprintf("the range [%g, %g] is %s", lo, hi, unusable(lo, hi)), "write the smallest and the largest value that the sensor can give, such as [-40, 125]")
 			ranged = false
 		}
@@ -134,10 +134,10 @@ func (c *checker) channel(path string, ch Channel, live bool) {
 
 // unusable says what is wrong with a range whose ends are in order.
 func unusable(lo, hi float64) string {
-	switch half := (hi - lo) / 2; {
+	switch {
 	case lo == hi:
 		return "empty"
-	case !finite(half):
+	case !finite(hi - lo):
 		return "too wide to compute with"
 	}
 	return "too narrow to compute with"

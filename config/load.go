@@ -145,7 +145,7 @@ var marks = []struct {
 }{
 	{[2]string{"device", "device"}, "an agent", "hencedge agent check"},
 	{[2]string{"devices", "key_sets"}, "an evaluator", "hencedge evaluator check"},
-	{[2]string{"evaluators", "key_set"}, "a key holder", "hencedge doctor --keyholder"},
+	{[2]string{"evaluators", "key_set"}, "a key holder", "hencedge keyholder check"},
 }
 
 // ofAnother reports that a file is that of another role, instead of all that then does

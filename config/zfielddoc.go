@@ -156,7 +156,7 @@ var fieldDoc = map[string]string{
 	"Limits.Memory":             "bytes in reassembly",
 	"Limits.Object":             "largest object; a deep16 public-key ciphertext takes 21 MiB",
 	"Limits.Pending":            "most objects in reassembly",
-	"Limits.Reassembly":         "age at which an incomplete object is dropped",
+	"Limits.Reassembly":         "time without a new chunk after which an incomplete object is dropped",
 	"Line":                      "Line is how a serial port is set.",
 	"Line.Baud":                 "rate of the serial line: 1200 to 921600",
 	"Line.DataBits":             "7 or 8",

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/internal/daemon"
 	"github.com/hencedge/hencedge/keyset"
 	"github.com/hencedge/hencedge/transport"
-	"github.com/hencedge/hencedge/transport/tlsutil"
 )
 
 // ErrAbsent: the configuration is sound, and something that it names cannot be
@@ -39,7 +39,7 @@ func CheckFiles(cfg *config.Evaluator, keys bool) error {
 	default:
 		faults.file(cfg, "signing_key", "do as the message says, as root or the file's owner", err)
 	}
-	checkBroker(cfg, faults)
+	daemon.CheckBroker(cfg.Broker, "the user that the evaluator runs as", "hencedge-evaluator", func(path, remedy string, err error) { faults.file(cfg, path, remedy, err) })
 	checkDirectories(cfg, faults)
 	if keys {
 		checkKeySets(cfg, plan, faults)
@@ -57,23 +57,6 @@ func (c *CheckError) file(cfg *config.Evaluator, path, remedy string, err error)
 			return
 		}
 	}
-}
-
-func checkBroker(cfg *config.Evaluator, faults *CheckError) {
-	b := cfg.Broker
-	files := tlsutil.Files{CA: b.CA, Cert: b.Cert, Key: b.Key, ServerName: b.ServerName}
-	if field, err := files.Check(); err != nil {
-		remedy := "correct the path or the file"
-		if errors.Is(err, fs.ErrPermission) {
-			remedy = "let the user that the evaluator runs as read the file and enter its directory"
-		}
-		faults.file(cfg, "broker."+field, remedy, err)
-	}
-	secret, err := b.Password.Resolve()
-	if err != nil {
-		faults.file(cfg, "broker.password", b.Password.Available(), err)
-	}
-	clear(secret)
 }
 
 func checkDirectories(cfg *config.Evaluator, faults *CheckError) {

@@ -81,15 +81,10 @@ func (s *Service) Connected() bool {
 	return c != nil && c.Connected()
 }
 
-// startOffline is how long a service may go without its first connection before
-// it calls itself unhealthy.
-const startOffline = time.Minute
-
 // Health says what is wrong now.
 func (s *Service) Health() []string {
 	var out []string
-	c, since := s.client()
-	if c != nil && !c.Connected() && s.now().Sub(since) >= startOffline {
+	if c, _ := s.client(); c != nil && !c.Connected() {
 		out = append(out, "no connection to the broker")
 	}
 	if reason := daemon.CertificateHealth(s.cfg.Broker, s.now()); reason != "" {

@@ -10,8 +10,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/hencedge/hencedge/transport"
 )
 
@@ -56,13 +54,12 @@ func openState(path, name string, now time.Time) (*state, error) {
 	if path == "" {
 		return s, nil
 	}
-	lock, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, 0o600)
+	lock, err := transport.LockFile(path + ".lock")
+	if errors.Is(err, transport.ErrLocked) {
+		return nil, fmt.Errorf("%w: %s is in use by another evaluator; stop that one, or give this one its own state: %w", ErrState, path, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrState, err)
-	}
-	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		lock.Close()
-		return nil, fmt.Errorf("%w: %s is in use by another evaluator; stop that one, or give this one its own state: %w", ErrState, path, err)
 	}
 	s.lock = lock
 	transport.SweepTemporary(path)

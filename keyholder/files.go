@@ -15,6 +15,8 @@ import (
 
 	"github.com/google/renameio/v2"
 	"golang.org/x/sys/unix"
+
+	"github.com/hencedge/hencedge/transport"
 )
 
 // Modes of what a key set consists of.
@@ -262,14 +264,12 @@ func makeDir(dir string, mode fs.FileMode) error {
 // lock takes the exclusive lock of a key set for a change; the returned
 // function gives it back.
 func lock(dir string) (func(), error) {
-	path := filepath.Join(dir, ".lock")
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, secretMode)
+	f, err := transport.LockFile(filepath.Join(dir, ".lock"))
+	if errors.Is(err, transport.ErrLocked) {
+		return nil, fmt.Errorf("another process is changing this key set: %w", err)
+	}
 	if err != nil {
 		return nil, err
-	}
-	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		f.Close()
-		return nil, fmt.Errorf("lock %s: another process is changing this key set: %w", path, err)
 	}
 	return func() { f.Close() }, nil
 }

@@ -17,10 +17,13 @@ type Limits struct {
 	MaxBytes     int              // bytes of objects in all; 256 MiB
 	TopicObjects int              // objects per topic; 16
 	TopicBytes   int              // bytes of objects per topic; 2*MaxObject
-	MaxAge       time.Duration    // an object without a new chunk for this long is dropped; 5 min
+	MaxAge       time.Duration    // an object without a new chunk for this long is dropped; 2 min
 	Remember     int              // finished objects remembered against repetition; 4096
 	Now          func() time.Time // the clock; time.Now
 }
+
+// DefaultLimits are the limits of a receiver that is given none.
+func DefaultLimits() Limits { return Limits{}.withDefaults() }
 
 func (l Limits) withDefaults() Limits {
 	set := func(v *int, d int) {
@@ -35,7 +38,7 @@ func (l Limits) withDefaults() Limits {
 	set(&l.TopicBytes, 2*l.MaxObject)
 	set(&l.Remember, 4096)
 	if l.MaxAge <= 0 {
-		l.MaxAge = 5 * time.Minute
+		l.MaxAge = 2 * time.Minute
 	}
 	if l.Now == nil {
 		l.Now = time.Now

@@ -3,6 +3,7 @@
 package main
 
 import (
+	"cmp"
 	"crypto/ed25519"
 	"errors"
 	"fmt"
@@ -39,13 +40,19 @@ type holderFlags struct {
 }
 
 func (f *holderFlags) register(cmd *cobra.Command) {
-	cmd.Flags().StringVarP(&f.config, "config", "c", "", "keyholder.yaml")
+	cmd.Flags().StringVarP(&f.config, "config", "c", "", "configuration file (default "+defaultHolder+")")
 	cmd.Flags().StringVar(&f.dir, "dir", "", "key set directory (default the configuration's, or keys)")
 	cmd.Flags().StringArrayVar(&f.signers, "signer", nil, "trusted evaluator as name=ed25519:... (may be repeated)")
 }
 
+// defaultHolder is the configuration that is read where none is named.
+const defaultHolder = "keyholder.yaml"
+
 // open loads what the flags name. cfg is nil without a configuration.
 func (f *holderFlags) open(cmd *cobra.Command, o keyholder.ReaderOptions) (cfg *config.KeyHolder, r *keyholder.Reader, err error) {
+	if f.config == "" && len(f.signers) == 0 && exists(defaultHolder) {
+		f.config = defaultHolder
+	}
 	if f.config != "" {
 		if cfg, err = config.LoadKeyHolder(f.config); err != nil {
 			return nil, nil, cli.Usage(err)
@@ -133,12 +140,10 @@ each, and prints it as a table row, or as data with --format. Refused objects ar
 logged on standard error and do not disturb later ones. It runs until it is
 interrupted, or for --count results.`,
 		Example: `  hencedge results watch -c keyholder.yaml
-  hencedge results watch -c keyholder.yaml --json --count 10`,
+  hencedge results watch --json --count 10`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if f.config == "" {
-				return usageHint(cmd, errors.New("--config names the keyholder.yaml with the broker"))
-			}
+			f.config = cmp.Or(f.config, defaultHolder)
 			if a.json {
 				format = "ndjson"
 			}

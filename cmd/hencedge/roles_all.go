@@ -25,6 +25,8 @@ ciphertexts elsewhere, and lets only the key holder read the results.
   cloud operator   hencedge evaluator   multiplies and sums ciphertexts, holds no secret key
   key holder       hencedge keys        makes keys and hands out the public ones
                    hencedge results     decrypts and checks what comes back
+                   hencedge keyholder   checks the configuration of both
+  all of them      hencedge check       compares their configurations
 
 Start with "hencedge demo": it runs all of it on this machine.
 
@@ -35,7 +37,7 @@ func serviceRoles() []systemd.Role { return systemd.Roles() }
 
 // roleCommands are the commands that not every build has.
 func (a *app) roleCommands() []*cobra.Command {
-	return []*cobra.Command{a.demoCommand(), a.keysCommand(), a.agentCommand(), a.resultsCommand(), a.checkCommand(), a.benchCommand(), a.doctorCommand()}
+	return []*cobra.Command{a.demoCommand(), a.keysCommand(), a.agentCommand(), a.resultsCommand(), a.keyholderCommand(), a.checkCommand(), a.benchCommand(), a.doctorCommand()}
 }
 
 // absences are the errors of roles that lack only what may appear without a change of

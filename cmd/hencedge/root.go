@@ -1,11 +1,13 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/cli"
 	"github.com/hencedge/hencedge/config"
@@ -45,14 +47,17 @@ output goes to standard output, everything else to standard error.`,
 	root.SetOut(std.Out)
 	root.SetErr(std.Err)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usageHint(cmd, err)
+		return usageHint(cmd, flagError(err))
 	})
 	root.SetHelpCommand(helpCommand(root))
 	root.PersistentFlags().StringVar(&a.logLevel, "log-level", "info", "least severe log line shown: debug, info, warn or error")
 	root.PersistentFlags().StringVar(&a.logFormat, "log-format", "text", "log lines on standard error: text or json")
-	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(a.roleCommands()...)
 	root.AddCommand(a.evaluatorCommand(), a.serviceCommand(), a.configCommand(), a.versionCommand(), a.packageFiles())
+	root.InitDefaultCompletionCmd()
+	if c, _, err := root.Find([]string{"completion"}); err == nil {
+		c.Short = "print the completion script of a shell"
+	}
 	complete(root)
 	return root
 }
@@ -103,6 +108,27 @@ func group(cmd *cobra.Command, _ []string) error {
 		}
 	}
 	return usageHint(cmd, fmt.Errorf("%q needs a command: %s", cmd.CommandPath(), strings.Join(names, ", ")))
+}
+
+// wantedValues says what flags take, by the type of their value.
+var wantedValues = map[string]string{
+	"int": "a whole number", "uint32": "a whole number from 0", "uint64": "a whole number from 0", "float64": "a number",
+	"intSlice": "whole numbers with commas between them, such as 1,2,4",
+	"duration": "a duration, such as 250ms, 30s or 24h", "bool": "true or false",
+}
+
+// flagError says what a flag takes where its value is not that: in words, not in those
+// of the function that could not parse it.
+func flagError(err error) error {
+	var bad *pflag.InvalidValueError
+	if !errors.As(err, &bad) {
+		return err
+	}
+	want, ok := wantedValues[bad.GetFlag().Value.Type()]
+	if !ok {
+		return err
+	}
+	return fmt.Errorf("--%s %q: use %s", bad.GetFlag().Name, bad.GetValue(), want)
 }
 
 // helpCommand is "help COMMAND...", which refuses what is no command.

@@ -1,0 +1,92 @@
+package keyholder
+
+import (
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/internal/daemon"
+	"github.com/hencedge/hencedge/transport"
+)
+
+// Check finds out whether results could be read with this configuration: the key set
+// and the permissions of its secrets, the evaluators' keys, the broker's TLS files and
+// password, the directory of the state. It changes nothing and does not connect. All
+// mistakes are in one *config.Errors, with their place in the file.
+func Check(cfg *config.KeyHolder) error {
+	c := &checker{cfg: cfg}
+	if signers, err := Signers(cfg.Evaluators); err != nil {
+		c.fail("evaluators", "copy the line that `hencedge keys identity` prints for the evaluator", err)
+	} else {
+		c.keySet(signers)
+	}
+	daemon.CheckBroker(cfg.Broker, "the user that reads results", "", c.fail)
+	c.state()
+	return c.errs.Err()
+}
+
+// Warnings are properties of a configuration that work but deserve thought.
+func Warnings(cfg *config.KeyHolder) []string {
+	var out []string
+	if cfg.Receipts && cfg.State == "" {
+		out = append(out, "receipts without state: after a restart results that were read before are read once more")
+	}
+	return out
+}
+
+type checker struct {
+	cfg  *config.KeyHolder
+	errs config.Errors
+}
+
+func (c *checker) fail(path, remedy string, err error) {
+	c.errs.Add(c.cfg.Problem(path, err.Error(), remedy))
+}
+
+// keySet loads every secret key, as reading results does.
+func (c *checker) keySet(signers map[string][]ed25519.PublicKey) {
+	remedy := "correct the path, or make a key set with `hencedge keys new`"
+	set, err := Open(c.cfg.KeySet)
+	var r *Reader
+	if err == nil {
+		r, err = NewReader(set, ReaderOptions{Signers: signers, Archive: true})
+	}
+	if err == nil {
+		defer r.Close()
+		remedy = "do as the message says, as the file's owner, or bring the file back from a copy"
+		err = r.Load()
+	}
+	if err == nil && c.cfg.Receipts {
+		var k *transport.SigningKey
+		if k, err = transport.LoadSigningKey(filepath.Join(set.dir, signerFile)); err == nil {
+			k.Wipe()
+		}
+	}
+	if errors.Is(err, fs.ErrPermission) || errors.Is(err, ErrPermissions) {
+		remedy = "do as the message says, as the owner of the key set, and run this as that user"
+	}
+	if err != nil {
+		c.fail("key_set", remedy, err)
+	}
+}
+
+// state looks at the directory of the state file.
+func (c *checker) state() {
+	if c.cfg.State == "" {
+		return
+	}
+	dir := filepath.Dir(c.cfg.State)
+	switch err := unix.Access(dir, unix.W_OK|unix.X_OK); {
+	case errors.Is(err, fs.ErrNotExist):
+		c.fail("state", "make it, for the user that reads results", fmt.Errorf("the directory %s does not exist", dir))
+	case errors.Is(err, unix.EROFS):
+		c.fail("state", "choose a place that can be written", fmt.Errorf("the directory %s is on a file system that is mounted read-only", dir))
+	case err != nil:
+		c.fail("state", "give the directory to the user that reads results", fmt.Errorf("the directory %s cannot be written: %w", dir, err))
+	}
+}
