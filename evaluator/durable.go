@@ -30,7 +30,7 @@ type durable struct {
 	admit sync.Mutex // from the joiner to the count of jobs
 	leave []*window  // that the joiner let go; under admit
 
-	outgoing chan answer
+	outgoing *answers
 	courier  atomic.Pointer[delivery.Courier]
 
 	refused *transport.Refusals // of objects of trusted signers
@@ -45,12 +45,6 @@ type durable struct {
 	known, sent, asked atomic.Uint64
 }
 
-// answer is one item of a receipt.
-type answer struct {
-	to   string
-	item transport.ReceiptItem
-}
-
 // maxRefused bounds the refusals that are remembered.
 const maxRefused = 4096
 
@@ -63,7 +57,7 @@ func (s *Service) openDurable(all []Keys) error {
 	if c == nil {
 		return nil
 	}
-	d := &durable{s: s, outgoing: make(chan answer, 1024), refused: transport.NewRefusals(maxRefused), strange: transport.NewRefusals(maxRefused), holders: map[string][]ed25519.PublicKey{}}
+	d := &durable{s: s, outgoing: newAnswers(), refused: transport.NewRefusals(maxRefused), strange: transport.NewRefusals(maxRefused), holders: map[string][]ed25519.PublicKey{}}
 	for _, k := range all {
 		if k.Holder != nil {
 			d.holders[holderName] = append(d.holders[holderName], k.Holder)
@@ -222,18 +216,18 @@ func (d *durable) take(working context.Context, o transport.Staged) {
 	case err == nil:
 		d.pressure.worked()
 		d.course.note(obj, s.now())
-		d.answer(obj.Meta.Device, transport.ReceiptItem{Object: id, Outcome: transport.Taken})
+		d.outgoing.put(obj.Meta.Device, transport.ReceiptItem{Object: id, Outcome: transport.Taken})
 		d.insert(working, topic, w)
 	case errors.Is(err, errKnown):
 		d.known.Add(1)
-		d.answer(obj.Meta.Device, transport.ReceiptItem{Object: id, Outcome: transport.Taken})
+		d.outgoing.put(obj.Meta.Device, transport.ReceiptItem{Object: id, Outcome: transport.Taken})
 	case errors.Is(err, errStore):
 		s.receiver.Forget(topic, id) // so that it can be sent again
 		s.refuse(topic, err)
 		if !errors.Is(err, errShare) && d.store.inbox.Room(int64(len(sealed))) { // then the disk is at fault
 			d.pressure.failed(s.now())
 		}
-		d.answer(obj.Meta.Device, transport.ReceiptItem{Object: id, Outcome: transport.Refused, Reason: transport.ReasonBusy})
+		d.outgoing.put(obj.Meta.Device, transport.ReceiptItem{Object: id, Outcome: transport.Refused, Reason: transport.ReasonBusy})
 	case deviceFault(err):
 		s.receiver.Forget(topic, id)
 		s.refuse(topic, err)
@@ -268,7 +262,7 @@ func (d *durable) refuse(o transport.Staged, obj *transport.Object, err error) {
 		}
 	}
 	if ok {
-		d.answer(device, transport.ReceiptItem{Object: id, Outcome: transport.Refused, Reason: reason, Detail: why.Detail})
+		d.outgoing.put(device, transport.ReceiptItem{Object: id, Outcome: transport.Refused, Reason: reason, Detail: why.Detail})
 	}
 }
 

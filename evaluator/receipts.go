@@ -19,15 +19,6 @@ import (
 // receiptDelay is how long answers gather before a receipt goes.
 const receiptDelay = 5 * time.Millisecond
 
-// answer queues an item of a receipt. When too many wait, it is left out: who
-// misses it asks.
-func (d *durable) answer(to string, it transport.ReceiptItem) {
-	select {
-	case d.outgoing <- answer{to, it}:
-	default:
-	}
-}
-
 // ask answers a device that asks what became of its objects.
 func (d *durable) ask(m transport.Delivery) {
 	if m.Ack != nil {
@@ -38,13 +29,13 @@ func (d *durable) ask(m transport.Delivery) {
 	if err != nil {
 		s.refuse(m.Topic, err)
 		if errors.Is(err, transport.ErrUnknownSigner) && len(items) > 0 && s.devices.mayTell(device, s.now()) {
-			d.answer(device, transport.ReceiptItem{Object: items[0].Object, Outcome: transport.Refused, Reason: Reason(err), Detail: detailOf(err)})
+			d.outgoing.put(device, transport.ReceiptItem{Object: items[0].Object, Outcome: transport.Refused, Reason: Reason(err), Detail: detailOf(err)})
 		}
 		return
 	}
 	d.asked.Add(1)
 	for _, it := range items {
-		d.answer(device, d.outcome(device, it))
+		d.outgoing.put(device, d.outcome(device, it))
 	}
 }
 
@@ -130,25 +121,19 @@ func (d *durable) outcome(device string, it transport.AskItem) transport.Receipt
 // sendReceipts signs and publishes answers, several at a time, until ctx ends.
 func (d *durable) sendReceipts(ctx context.Context, client transport.Client) {
 	for {
-		var first answer
 		select {
-		case first = <-d.outgoing:
+		case <-d.outgoing.some:
 		case <-ctx.Done():
 			return
 		}
-		batch := map[string][]transport.ReceiptItem{first.to: {first.item}}
 		gather := time.NewTimer(receiptDelay)
-	more:
-		for n := 1; n < transport.MaxReceiptItems; n++ {
-			select {
-			case a := <-d.outgoing:
-				batch[a.to] = append(batch[a.to], a.item)
-			case <-gather.C:
-				break more
-			}
+		select {
+		case <-gather.C:
+		case <-ctx.Done():
+			gather.Stop()
+			return
 		}
-		gather.Stop()
-		for to, items := range batch {
+		for to, items := d.outgoing.take(); items != nil; to, items = d.outgoing.take() {
 			if err := d.publish(ctx, client, to, items); err != nil && ctx.Err() == nil {
 				d.s.log.Warn("a receipt was not sent; its addressee will ask", "to", to, "error", err)
 			}

@@ -62,3 +62,20 @@ func BenchmarkReassemble(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkHostile times objects that are refused before their signature holds, or with
+// it.
+func BenchmarkHostile(b *testing.B) {
+	v := testVerifier(b, testOptions(b))
+	for name, sealed := range hostileEnvelopes(b, 30<<20) {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(sealed)))
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := Open(sealed, v); err == nil {
+					b.Fatal("opened")
+				}
+			}
+		})
+	}
+}
