@@ -31,7 +31,7 @@ func (e Endpoint) Loopback() bool {
 }
 
 // Endpoint takes the URL apart. The port defaults to 8883 with TLS and 1883
-// without.
+// without; for a WebSocket to 443 and 80.
 func (b Broker) Endpoint() (Endpoint, error) {
 	u, err := url.Parse(b.URL)
 	if err != nil {
@@ -43,6 +43,10 @@ func (b Broker) Endpoint() (Endpoint, error) {
 		e = Endpoint{TLS: true, Port: 8883}
 	case "tcp", "mqtt":
 		e = Endpoint{Port: 1883}
+	case "wss":
+		e = Endpoint{TLS: true, Port: 443}
+	case "ws":
+		e = Endpoint{Port: 80}
 	default:
 		if !strings.Contains(b.URL, "://") {
 			return Endpoint{}, fmt.Errorf("%w: the broker's URL has no scheme such as tls://", ErrInvalid)
@@ -60,7 +64,8 @@ func (b Broker) Endpoint() (Endpoint, error) {
 	if u.User != nil {
 		return Endpoint{}, fmt.Errorf("%w: the broker's URL contains credentials", ErrInvalid)
 	}
-	if (u.Path != "" && u.Path != "/") || u.RawQuery != "" || u.Fragment != "" {
+	web := u.Scheme == "ws" || u.Scheme == "wss"
+	if (u.Path != "" && u.Path != "/" && !web) || u.RawQuery != "" || u.Fragment != "" {
 		return Endpoint{}, fmt.Errorf("%w: the broker's URL has a path or a query", ErrInvalid)
 	}
 	return e, nil

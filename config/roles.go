@@ -221,8 +221,8 @@ type KeyHolder struct {
 
 // Broker says how to reach the MQTT broker.
 type Broker struct {
-	// URL is tls://host:port or mqtts://host:port; tcp:// and mqtt:// only to a
-	// loopback address or with Insecure.
+	// URL is tls://host:port or mqtts://host:port, or wss://host:port/path over a
+	// WebSocket; tcp://, mqtt:// and ws:// only to a loopback address or with Insecure.
 	URL string `yaml:"url" cfg:"required"`
 	// Insecure allows traffic without TLS. Ciphertexts stay unreadable and
 	// signed; topics, sizes and the password do not.

@@ -46,7 +46,8 @@ func scheme(names ...string) string {
 
 // brokerURL is the address of an MQTT broker.
 func brokerURL() schema {
-	return schema{"pattern": scheme("tls", "mqtts", "ssl", "tcp", "mqtt") + patternHost + "(:(" + patternPort + `)?)?/?\??#?$`}
+	host := patternHost + "(:(" + patternPort + `)?)?`
+	return schema{"pattern": scheme("tls", "mqtts", "ssl", "tcp", "mqtt") + host + `/?\??#?$|` + scheme("ws", "wss") + host + `(/[^?#]*)?\??#?$`}
 }
 
 func enum[T any](values ...T) schema {

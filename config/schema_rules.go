@@ -74,10 +74,10 @@ func (b *schemaBuilder) rules(t reflect.Type) []schema {
 		return []schema{when(is("mode", KeyModeSymmetric),
 			allOf(has("secret_key"), lacks("public_key")), allOf(has("public_key"), lacks("secret_key")))}
 	case reflect.TypeFor[Broker]():
-		plain := scheme("tcp", "mqtt")
-		return append(encrypted(scheme("tls", "mqtts", "ssl"), plain), when(looks("url", plain), lacks("ca", "cert", "server_name", "alpn"), nil))
+		plain := scheme("tcp", "mqtt", "ws")
+		return append(encrypted(scheme("tls", "mqtts", "ssl", "wss"), plain), when(looks("url", plain), lacks("ca", "cert", "server_name", "alpn"), nil))
 	case reflect.TypeFor[MQTT]():
-		return encrypted(scheme("tls", "mqtts", "ssl"), scheme("tcp", "mqtt"))
+		return encrypted(scheme("tls", "mqtts", "ssl", "wss"), scheme("tcp", "mqtt", "ws"))
 	case reflect.TypeFor[HTTP]():
 		return append(encrypted(scheme("https"), scheme("http")), schema{"dependentRequired": schema{"header": []string{"token"}}},
 			when(has("username", "token"), has("header"), nil))

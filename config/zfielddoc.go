@@ -42,7 +42,7 @@ var fieldDoc = map[string]string{
 	"Broker.ReconnectMax":       "longest delay between attempts to connect; it doubles, at random, and grows when connections break soon",
 	"Broker.ServerName":         "name that the broker's certificate must carry",
 	"Broker.TopicPrefix":        "start of every topic",
-	"Broker.URL":                "tls://host:8883 (mqtts, ssl mean the same); tcp:// only to this machine or with insecure",
+	"Broker.URL":                "tls://host:8883 (mqtts, ssl mean the same); wss://host:443/mqtt over a WebSocket, for brokers behind a web server (the path is /mqtt unless given; proxies are not used); tcp:// and ws:// only to this machine or with insecure",
 	"Broker.Username":           "user name",
 	"CAN":                       "CAN is a CAN interface, which the system has set up (bit rate, up).",
 	"CAN.Interface":             "can0",

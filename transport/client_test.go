@@ -455,11 +455,14 @@ func TestDialErrors(t *testing.T) {
 		}
 	}
 	for url, want := range map[string]endpoint{
-		"tls://b.example":         {"b.example:8883", "b.example", true},
-		"mqtts://b.example:443":   {"b.example:443", "b.example", true},
-		"tcp://localhost":         {"localhost:1883", "localhost", false},
-		"mqtt://[::1]:99":         {"[::1]:99", "::1", false},
-		"ssl://[2001:db8::1]:883": {"[2001:db8::1]:883", "2001:db8::1", true},
+		"tls://b.example":         {address: "b.example:8883", host: "b.example", secure: true},
+		"mqtts://b.example:443":   {address: "b.example:443", host: "b.example", secure: true},
+		"tcp://localhost":         {address: "localhost:1883", host: "localhost", secure: false},
+		"mqtt://[::1]:99":         {address: "[::1]:99", host: "::1", secure: false},
+		"ssl://[2001:db8::1]:883": {address: "[2001:db8::1]:883", host: "2001:db8::1", secure: true},
+		"wss://b.example":         {address: "b.example:443", host: "b.example", secure: true, authority: "b.example", path: "/mqtt"},
+		"wss://b.example:8084/":   {address: "b.example:8084", host: "b.example", secure: true, authority: "b.example:8084", path: "/mqtt"},
+		"ws://[::1]:99/a%20b/c":   {address: "[::1]:99", host: "::1", authority: "[::1]:99", path: "/a%20b/c"},
 	} {
 		o := Options{URL: url}
 		if got, err := o.endpoint(); err != nil || got != want {

@@ -112,6 +112,9 @@ func (g *guardedConn) next() error {
 	if err != nil {
 		return err
 	}
+	if isAlert(first, length) {
+		return errTLS
+	}
 	kind := first >> 4
 	if kind != typePublish {
 		want, ok := replySize[kind]

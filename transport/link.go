@@ -71,7 +71,7 @@ func (c *client) notified(_ paho.Client, n paho.ConnectionNotification) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	reason := plain(f.Reason)
+	reason := c.end.explain(f.Reason)
 	c.lastErr = reason
 	if c.closing {
 		return

@@ -198,9 +198,17 @@ func (c *client) open(_ *url.URL, _ paho.ClientOptions) (net.Conn, error) {
 		t := tls.Client(raw, c.opts.tlsConfig(c.end))
 		if err := t.HandshakeContext(ctx); err != nil {
 			raw.Close()
-			return nil, fmt.Errorf("TLS handshake: %w", err)
+			return nil, explainTLS(err, c.end.host)
 		}
 		raw = t
+	}
+	if c.end.path != "" {
+		ws, err := overWebsocket(ctx, raw, c.end)
+		if err != nil {
+			raw.Close()
+			return nil, err
+		}
+		raw = ws
 	}
 	g := newGuardedConn(raw, c.opts.MaxInbound, c.marker)
 	g.qos0 = c.opts.Live

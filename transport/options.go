@@ -25,6 +25,7 @@ const (
 	manyShort         = 5                // short connections in a row that are told apart
 	maxPending        = 64               // messages published and not yet acknowledged, unless the options say otherwise
 	maxTopic          = 1024             // bytes of a topic
+	defaultPath       = "/mqtt"          // of a broker's WebSocket
 )
 
 // Message is something to publish.
@@ -37,8 +38,9 @@ type Message struct {
 // Options of Dial. URL and ClientID are required; the rest has defaults.
 type Options struct {
 	// URL of the broker: tls://, mqtts:// or ssl:// host[:8883], or tcp:// or
-	// mqtt:// host[:1883]. Without TLS only a loopback address is taken,
-	// unless Insecure is set.
+	// mqtt:// host[:1883]; wss:// host[:443][/path] and ws:// host[:80][/path] are
+	// MQTT over a WebSocket, by default at /mqtt. Without TLS only a loopback address
+	// is taken, unless Insecure is set.
 	URL      string
 	Insecure bool
 
@@ -114,6 +116,9 @@ type endpoint struct {
 	address string // host:port
 	host    string
 	secure  bool
+
+	// Of a WebSocket: host and port as they stand in the URL, and the path; "" without.
+	authority, path string
 }
 
 func (o *Options) endpoint() (endpoint, error) {
@@ -121,26 +126,36 @@ func (o *Options) endpoint() (endpoint, error) {
 	if err != nil || u.Host == "" {
 		return endpoint{}, fmt.Errorf("%w: broker URL %q, want for example tls://broker.example:8883", ErrOptions, o.URL)
 	}
-	if u.User != nil || (u.Path != "" && u.Path != "/") || u.RawQuery != "" || u.Fragment != "" {
+	web := u.Scheme == "ws" || u.Scheme == "wss"
+	if u.User != nil || (u.Path != "" && u.Path != "/" && !web) || u.RawQuery != "" || u.Fragment != "" {
 		return endpoint{}, fmt.Errorf("%w: broker URL of host %q carries more than scheme, host and port", ErrOptions, u.Host)
 	}
 	e := endpoint{host: u.Hostname()}
+	if web {
+		e.authority, e.path = u.Host, u.EscapedPath()
+		if e.path == "" || e.path == "/" {
+			e.path = defaultPath
+		}
+	}
 	port := u.Port()
 	switch u.Scheme {
 	case "tls", "mqtts", "ssl":
 		e.secure = true
-		if port == "" {
-			port = "8883"
+		port = cmp.Or(port, "8883")
+	case "wss":
+		e.secure = true
+		port = cmp.Or(port, "443")
+	case "tcp", "mqtt", "ws":
+		plain := "1883"
+		if web {
+			plain = "80"
 		}
-	case "tcp", "mqtt":
-		if port == "" {
-			port = "1883"
-		}
+		port = cmp.Or(port, plain)
 		if !o.Insecure && !isLoopback(e.host) {
-			return endpoint{}, fmt.Errorf("%w: %q is not encrypted; use tls://, or allow it explicitly as insecure", ErrOptions, o.URL)
+			return endpoint{}, fmt.Errorf("%w: %q is not encrypted; use tls:// or wss://, or allow it explicitly as insecure", ErrOptions, o.URL)
 		}
 	default:
-		return endpoint{}, fmt.Errorf("%w: broker URL scheme %q, want tls, mqtts, tcp or mqtt", ErrOptions, u.Scheme)
+		return endpoint{}, fmt.Errorf("%w: broker URL scheme %q, want tls, mqtts, tcp, mqtt, wss or ws", ErrOptions, u.Scheme)
 	}
 	e.address = net.JoinHostPort(e.host, port)
 	return e, nil

@@ -77,6 +77,8 @@ func unreachable(err error, id string) string {
 	switch {
 	case errors.As(err, &authority):
 		return "give the authority that signed the broker's certificate as broker.ca"
+	case errors.As(err, &name) && len(name.Certificate.DNSNames) == 0 && len(name.Certificate.IPAddresses) == 0:
+		return "have the broker's certificate made anew, with the host of broker.url as subjectAltName"
 	case errors.As(err, &name):
 		return "write a name of the broker's certificate into broker.url or broker.server_name"
 	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:

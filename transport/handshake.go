@@ -1,0 +1,39 @@
+package transport
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"syscall"
+)
+
+// explainTLS says what a failed TLS handshake with host probably means.
+func explainTLS(err error, host string) error {
+	var record tls.RecordHeaderError
+	var name x509.HostnameError
+	switch {
+	case errors.As(err, &record), errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
+		return fmt.Errorf("TLS handshake: %w: the port may be one without TLS (those with TLS are mostly 8883, and 443 for wss://)", err)
+	case errors.As(err, &name) && len(name.Certificate.DNSNames) == 0 && len(name.Certificate.IPAddresses) == 0:
+		return fmt.Errorf("TLS handshake: %w: the broker's certificate has no subject alternative name, and the common name is not looked at; have it made anew with subjectAltName=DNS:%s (or IP:...)", err, host)
+	}
+	return fmt.Errorf("TLS handshake: %w", err)
+}
+
+// errTLS is what a TLS server answers to an MQTT packet: an alert record.
+var errTLS = errors.New("the broker answers with TLS: write tls:// (or wss://) in the URL, with the port for TLS")
+
+// explain says in full what the library says of a failed attempt in two words.
+func (e endpoint) explain(err error) error {
+	err = plain(err)
+	if !e.secure && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)) {
+		return fmt.Errorf("the broker ended the connection before it answered: %w: the port may be one for TLS (tls:// in the URL)", err)
+	}
+	return err
+}
+
+// isAlert reports whether a packet's first byte and length are the start of a TLS alert
+// record: type 21, version 3.x.
+func isAlert(first byte, length int) bool { return first == 21 && length == 3 }
