@@ -254,6 +254,9 @@ func (a *Agent) Health() []string {
 	if n := a.Stats().Delivery.Renumbered; n > 0 {
 		out = append(out, fmt.Sprintf("%d windows had numbers that somebody else has used: another board has this device's identity (give it one of its own), or the state is an old copy (restart when that is over)", n))
 	}
+	if reason := a.Stats().Delivery.Unreadable; reason != "" {
+		out = append(out, "the evaluator's receipts cannot be read: "+reason+"; it runs another version of this program: bring both to the same one. Windows wait meanwhile")
+	}
 	if reason := oldSpool(a.Stats().Delivery.Before, len(a.cfg.Streams)); reason != "" {
 		out = append(out, reason)
 	}

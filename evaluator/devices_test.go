@@ -87,7 +87,7 @@ func TestLayoutsDiffer(t *testing.T) {
 	r.announce("d1", st, signer(t, "d1"), 0)
 	r.announce("d1", st, signer(t, "d1"), 3)
 	r.heard("d1", 3)
-	w = r.window("d1", "count", 0, time.Unix(2000, 0), numbers(8, 1, 1), numbers(8, 0, 0))
+	w = r.window("d1", "count", 2, time.Unix(2000, 0), numbers(8, 1, 1), numbers(8, 0, 0))
 	rc.expect(r.sendWindow(w), transport.Taken, "")
 	r.expect("mean", average(numbers(8, 1, 1)))
 	if got := r.health(); got != "" {

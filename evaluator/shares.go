@@ -326,6 +326,9 @@ func (d *durable) health() []string {
 		out = append(out, "store: "+texts[name])
 	}
 	if c := d.courier.Load(); c != nil {
+		if reason := c.Stats().Unreadable; reason != "" {
+			out = append(out, "the key holder's receipts cannot be read: "+reason+"; it runs another version of this program: bring both to the same one. Results wait meanwhile")
+		}
 		refusing := c.Stats().Refusing
 		for _, program := range slices.Sorted(maps.Keys(refusing)) {
 			out = append(out, fmt.Sprintf("the key holder takes no result of program %s: %s", program, refusing[program]))

@@ -93,6 +93,7 @@ type Stats struct {
 	Closed        bool  // outside the hours
 	Throttled     time.Duration
 	LastTrouble   string // why the last attempt failed; empty after a success
+	Unreadable    string // why the last receipt of a receiver cannot be read; empty: it can
 	// Refusing are the streams of which the receiver takes nothing, each with its reason.
 	Refusing map[string]string
 }
@@ -110,10 +111,12 @@ type Courier struct {
 	shrink shrink
 	slots  chan struct{} // held while an object is sent
 
-	mu       sync.Mutex
-	waiting  map[[32]byte]chan transport.ReceiptItem
-	trouble  string
-	refusals map[string]*refusing // by stream
+	mu      sync.Mutex
+	waiting map[[32]byte]chan transport.ReceiptItem
+	trouble string
+	// unreadable is why the last receipt of a receiver was not; empty: it was.
+	unreadable string
+	refusals   map[string]*refusing // by stream
 
 	asking                  chan struct{} // held while an ask is published
 	liveBytes, allBytes     float64
@@ -356,13 +359,13 @@ func (c *Courier) backoff(n int) time.Duration {
 // Stats gives the counts so far.
 func (c *Courier) Stats() Stats {
 	c.mu.Lock()
-	trouble, refusing := c.trouble, c.allRefused()
+	trouble, unreadable, refusing := c.trouble, c.unreadable, c.allRefused()
 	c.mu.Unlock()
 	sent := c.sender.Stats()
 	out := Stats{
 		Delivered: c.delivered.Load(), DeliveredBytes: c.bytes.Load(), Live: c.live.Load(), Chunks: sent.Chunks, ChunkBytes: sent.Bytes,
 		Skipped: c.skipped.Load(), Asks: c.asks.Load(), Receipts: c.receipts.Load(), Forged: c.forged.Load(), Retries: c.retries.Load(),
-		Refused: c.refused.Load(), Dropped: c.dropped.Load(), Renumbered: c.renumbered.Load(), Before: c.before.Load(), ChunkSize: c.shrink.now(), LastDelivered: c.last.Load(), Closed: c.closed.Load(), LastTrouble: trouble, Refusing: refusing,
+		Refused: c.refused.Load(), Dropped: c.dropped.Load(), Renumbered: c.renumbered.Load(), Before: c.before.Load(), ChunkSize: c.shrink.now(), LastDelivered: c.last.Load(), Closed: c.closed.Load(), LastTrouble: trouble, Unreadable: unreadable, Refusing: refusing,
 	}
 	if c.bucket != nil {
 		c.bucket.mu.Lock()

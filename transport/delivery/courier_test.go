@@ -585,3 +585,43 @@ func TestForgedReceipts(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Receipts of a receiver that runs another version of the program are told as that.
+func TestUnreadableReceipts(t *testing.T) {
+	b := start(t, broker.Options{})
+	end := newFarEnd(t, b.URL())
+	end.swallow = func(*transport.Chunk) bool { return true }
+	s := newSpool(t, t.TempDir())
+	sealed := object(1, 5000)
+	put(t, s, "env", sealed)
+	cr := courier(t, s, dial(t, b.URL(), "board"), func(o *Options) { o.Receipt = time.Hour })
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- cr.Run(ctx) }()
+	other, err := transport.Seal(transport.Meta{Kind: transport.KindReceipt, Device: "cloud", BootEpoch: 1, Sequence: 1}, []byte{0xa1, 0x00, 0x09}, end.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	payload, err := transport.Whole(other, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(20 * time.Second); cr.Stats().Unreadable == "" && time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		if err := end.client.Publish(ctx, transport.ReceiptTopic(transport.DefaultPrefix, "board"), payload, false); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if cr.Stats().Unreadable == "" {
+		t.Errorf("%+v", cr.Stats())
+	}
+	for deadline := time.Now().Add(20 * time.Second); cr.Stats().Delivered == 0 && time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		end.send("board", transport.ReceiptItem{Object: transport.ObjectID(sealed), Outcome: transport.Taken})
+	}
+	if st := cr.Stats(); st.Unreadable != "" || st.Delivered != 1 {
+		t.Errorf("%+v", st)
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}

@@ -419,6 +419,17 @@ func (c *Courier) hand(it transport.ReceiptItem) bool {
 	return ch != nil
 }
 
+// understood notes whether a receipt that a receiver has signed could be read: one of
+// another version of the program may write what this one does not know.
+func (c *Courier) understood(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.unreadable = ""
+	if err != nil {
+		c.unreadable = err.Error()
+	}
+}
+
 func (c *Courier) read(d transport.Delivery) (*transport.Receipt, error) {
 	if err := d.CheckFresh(); err != nil {
 		return nil, err
@@ -432,6 +443,7 @@ func (c *Courier) read(d transport.Delivery) (*transport.Receipt, error) {
 		return nil, err
 	}
 	r, err := transport.UnmarshalReceipt(obj.Body)
+	c.understood(err)
 	if err == nil && r.To != c.o.Name {
 		err = fmt.Errorf("%w: a receipt for %q", transport.ErrWrongTopic, r.To)
 	}
