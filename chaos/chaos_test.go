@@ -349,22 +349,30 @@ func (r *rig) complete() bool {
 	return n >= 2*r.samples
 }
 
-// judge counts, for each of the two programs, how often every sample is in a
-// result, and whether results came in order.
+// judge is weigh, and fails the test for all that is not as promised.
 func (r *rig) judge(c *count) {
-	t := r.t
+	r.t.Helper()
+	for _, text := range r.weigh(c) {
+		r.t.Error(text)
+	}
+}
+
+// weigh counts, for each of the two programs, how often every sample is in a result, and
+// whether results came in order. It returns what is not as promised.
+func (r *rig) weigh(c *count) (faults []string) {
+	fault := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
 	seen := map[string][]int{"lo": make([]int, r.samples), "hi": make([]int, r.samples)}
 	last := map[string]int{"lo": -1, "hi": -1}
 	for _, x := range r.results() {
 		c.results++
 		first := int(x.Start.Sub(origin) / time.Second)
 		if first < 0 || x.Samples < 1 || first+x.Samples > r.samples || seen[x.Program] == nil || len(x.Values) < x.Samples {
-			t.Errorf("a result that nobody asked for: %+v", x)
+			fault("a result that nobody asked for: %+v", x)
 			continue
 		}
 		if first <= last[x.Program] {
 			c.disordered++
-			t.Errorf("%s: window of sample %d after %d", x.Program, first, last[x.Program])
+			fault("%s: window of sample %d after %d", x.Program, first, last[x.Program])
 		}
 		last[x.Program] = first
 		for i := range x.Samples {
@@ -376,7 +384,7 @@ func (r *rig) judge(c *count) {
 			}
 			if got := (x.Values[i] - 1) / 2; math.Abs(got-want) > 0.4 {
 				c.wrong++
-				t.Errorf("%s: sample %d decrypts to %.3f, want %v", x.Program, n, got, want)
+				fault("%s: sample %d decrypts to %.3f, want %v", x.Program, n, got, want)
 			}
 		}
 	}
@@ -385,13 +393,14 @@ func (r *rig) judge(c *count) {
 			switch {
 			case times == 0:
 				if c.lost++; c.lost < 10 {
-					t.Errorf("%s: sample %d is in no result", program, n)
+					fault("%s: sample %d is in no result", program, n)
 				}
 			case times > 1:
 				if c.doubled++; c.doubled < 10 {
-					t.Errorf("%s: sample %d is in %d results", program, n, times)
+					fault("%s: sample %d is in %d results", program, n, times)
 				}
 			}
 		}
 	}
+	return faults
 }
