@@ -178,6 +178,39 @@ func TestBrokerRules(t *testing.T) {
 	}
 }
 
+// TestBrokerSessions: who connects with the client id of another user neither ends that
+// connection nor gets its messages.
+func TestBrokerSessions(t *testing.T) {
+	b := startRestricted(t)
+	lost := make(chan error, 10)
+	dial := func(user string) transport.Client {
+		files := tlsutil.Files{CA: b.CA}
+		conf, err := files.Config()
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := transport.Dial(t.Context(), transport.Options{URL: b.URL, ClientID: "evaluator-cloud1", TLS: conf, Username: user,
+			Password: func() (string, error) { return aclPassword, nil }, Logger: slog.New(slog.DiscardHandler), OnLost: func(err error) { lost <- err }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close(context.Background()) })
+		return c
+	}
+	cloud := dial("cloud1")
+	got := make(chan transport.Delivery, 1)
+	if err := cloud.Subscribe(t.Context(), "hencedge/v1/up/+/+", func(d transport.Delivery) { got <- d }); err != nil {
+		t.Fatal(err)
+	}
+	if err := dial("board1").Publish(t.Context(), "hencedge/v1/up/board1/system", []byte("x"), false); err != nil {
+		t.Fatal(err)
+	}
+	<-got
+	if !cloud.Connected() || len(lost) > 0 {
+		t.Error("the evaluator lost its connection")
+	}
+}
+
 // TestBrokerFlow runs all roles under the shipped rules.
 func TestBrokerFlow(t *testing.T) {
 	b := startRestricted(t)

@@ -35,6 +35,7 @@ type remote struct {
 	pending []byte // sealed; checked, not yet in use
 	leftOut bool   // what is kept does not fit the device's own file any more
 	last    string // why the last message was refused
+	reports transport.LogLimit
 }
 
 // remoteFile is what outlives the process. Seen is stored before a version is
@@ -108,12 +109,18 @@ func (r *remote) receive(payload []byte) {
 	}
 	msg, err := openRemote(r.cfg, payload)
 	switch {
-	case err != nil:
-		refuse(err)
+	case err != nil: // anybody can make these, and any number of them
+		r.last = err.Error()
+		if ok, more := r.reports.Allow(transport.Reason(err), r.now()); ok {
+			r.log.Warn("a remote configuration is refused", "error", err, "more", more)
+		}
 		return
 	case msg.Version <= r.file.Seen:
-		if !bytes.Equal(payload, r.file.Sealed) { // the retained one comes again with every connection
-			r.log.Info("an older remote configuration is ignored", "version", msg.Version, "seen", r.file.Seen)
+		if bytes.Equal(payload, r.file.Sealed) { // the retained one comes again with every connection
+			return
+		}
+		if ok, more := r.reports.Allow("older", r.now()); ok {
+			r.log.Info("an older remote configuration is ignored", "version", msg.Version, "seen", r.file.Seen, "more", more)
 		}
 		return
 	case msg.Until != 0 && r.now().Unix() > msg.Until:
