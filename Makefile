@@ -101,11 +101,11 @@ measure: build-static ## memory, processor share, start and traffic of a running
 	cross/measure-agent.sh bin/hencedge-static
 
 .PHONY: cross
-cross: ## build linux/amd64 and linux/arm64 into dist/, each with GPU support and static without
+cross: ## build linux/amd64 and linux/arm64 into dist/, each with GPU support and static without, and each for evaluators alone
 	cross/build.sh dist '$(LDFLAGS)'
 
 .PHONY: package
-package: ## build the Debian packages for amd64 and arm64 into dist/
+package: ## build the Debian packages for amd64 and arm64 into dist/: all roles, and the evaluator alone
 	cross/package.sh dist '$(VERSION)'
 
 .PHONY: test-package
@@ -142,7 +142,7 @@ test-emulated: ## the CUDA backend without a GPU: its kernels, compiled by g++, 
 	GO="$(GO)" cutrantt/cuda/cudatest/emulator/test.sh
 
 .PHONY: lint
-lint: ## gofmt, go vet for each platform with and without GPU support, staticcheck, and govulncheck where it can be reached
+lint: ## gofmt, go vet for each platform with and without GPU support and for evaluators alone, staticcheck, and govulncheck where it can be reached
 	cross/lint.sh $(MODULES)
 
 .PHONY: check-generated

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Builds hencedge for every platform that is supported, twice: with GPU support
 # (no cgo, but linked against glibc, which opens the GPU's driver), and without
-# it, fully static.
+# it, fully static; each for every role, and for evaluators alone (hencedge-evaluator-...),
+# without code for secret keys.
 # usage: cross/build.sh OUTDIR [LDFLAGS]
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -11,22 +12,29 @@ mkdir -p "$out"
 # interpreter says whether an ELF file asks for a dynamic linker: PT_INTERP.
 interpreter() { LC_ALL=C grep -aqE '/lib(64)?/ld-linux-[a-z0-9-]+\.so\.[0-9]' <(head -c 65536 "$1"); }
 for arch in amd64 arm64; do
-  for kind in gpu static; do
-    bin=$out/hencedge-linux-$arch
-    tags=
-    if [ "$kind" = static ]; then
-      bin+=-static
-      tags=nogpu
-    fi
-    CGO_ENABLED=0 GOOS=linux GOARCH=$arch go build -tags "$tags" -trimpath -ldflags "$ldflags" -o "$bin" ./cmd/hencedge
-    if interpreter "$bin"; then linked="needs glibc"; else linked="static"; fi
-    printf '%s\t%s bytes\t%s\n' "$bin" "$(stat -c %s "$bin")" "$linked"
-    if [ "$kind" = static ] && [ "$linked" != static ]; then
-      echo "build: $bin is not static: something besides the GPU backend links a C library" >&2
-      exit 1
-    fi
+  for role in "" -evaluator; do
+    for kind in gpu static; do
+      bin=$out/hencedge$role-linux-$arch
+      tags=
+      if [ -n "$role" ]; then tags=evaluatoronly; fi
+      if [ "$kind" = static ]; then
+        bin+=-static
+        tags+=${tags:+,}nogpu
+      fi
+      CGO_ENABLED=0 GOOS=linux GOARCH=$arch go build -tags "$tags" -trimpath -ldflags "$ldflags" -o "$bin" ./cmd/hencedge
+      if [ -n "$role" ]; then cross/no-secrets.sh "$bin"; fi
+      if interpreter "$bin"; then linked="needs glibc"; else linked="static"; fi
+      printf '%s\t%s bytes\t%s\n' "$bin" "$(stat -c %s "$bin")" "$linked"
+      if [ "$kind" = static ] && [ "$linked" != static ]; then
+        echo "build: $bin is not static: something besides the GPU backend links a C library" >&2
+        exit 1
+      fi
+    done
   done
 done
+# The licences of all that is linked; each program prints them too (version --licenses).
+cp LICENSE "$out/LICENSE"
+cp cmd/hencedge/internal/licenses/zlicenses.txt "$out/THIRD-PARTY-LICENSES.txt"
 # What the binaries hold: the kernels of every board in those with GPU support,
 # none in the others.
 HENCEDGE_TEST_BINARIES=$(cd "$out" && pwd) go test -count=1 -run TestBinaries ./kernels

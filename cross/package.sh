@@ -27,50 +27,81 @@ export SOURCE_DATE_EPOCH TZ=UTC
 umask 022
 
 ldflags="-s -w -X main.version=$version"
-CGO_ENABLED=0 go build -tags nogpu -trimpath -ldflags "$ldflags" -o "$STAGE/hencedge" ./cmd/hencedge
-"$STAGE/hencedge" package-files "$STAGE"
 cp README.md "$STAGE/doc/"
 cp docs/*.md "$STAGE/doc/docs/" # so that the links between the pages hold
 gzip -9 -n -c CHANGELOG.md >"$STAGE/doc/CHANGELOG.md.gz"
-printf 'hencedge (%s) unstable; urgency=medium\n\n  * What has changed is in CHANGELOG.md.gz.\n\n -- %s  %s\n' \
-  "$PACKAGE_VERSION" "$(sed -n 's/^maintainer: //p' cross/package/nfpm.yaml)" "$(date -u -R -d "@$SOURCE_DATE_EPOCH")" | gzip -9 -n -c >"$STAGE/doc/changelog.gz"
 {
   printf 'Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\nUpstream-Name: hencedge\nSource: https://github.com/hencedge/hencedge\n\n'
-  printf 'Files: *\nCopyright: %s the hencedge authors\nLicense: Apache-2.0\n On Debian systems the full text is in /usr/share/common-licenses/Apache-2.0.\nComment: The licences of the modules linked into the program are in\n third-party-licenses.gz.\n' "$(date -u -d "@$SOURCE_DATE_EPOCH" +%Y)"
+  printf 'Files: *\nCopyright: %s the hencedge authors\nLicense: Apache-2.0\n On Debian systems the full text is in /usr/share/common-licenses/Apache-2.0.\nComment: The program links the modules below. The texts of their licences are in\n third-party-licenses.gz beside this file.\n' "$(date -u -d "@$SOURCE_DATE_EPOCH" +%Y)"
+  sed -n '/^Go standard library/,/^$/p' cmd/hencedge/internal/licenses/zlicenses.txt | sed '/^$/d; s/^/ /'
 } >"$STAGE/doc/copyright"
 
-# The licences of what is linked into the program, for the architecture that links
-# most; a module without one is an error.
-{
-  printf '# Licences of the software that hencedge is built with\n\n## The Go standard library and runtime\n\n'
-  cat "$(go env GOROOT)/LICENSE"
-  GOOS=linux GOARCH=amd64 CGO_ENABLED=0 go list -deps -f '{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}} {{.Dir}}{{end}}{{end}}' ./cmd/hencedge |
-    LC_ALL=C sort -u | while read -r path ver dir; do
-    files=$(find "$dir" -maxdepth 1 -type f \( -iname 'LICENSE*' -o -iname 'LICENCE*' -o -iname 'COPYING*' -o -iname 'NOTICE*' -o -iname 'edl-v*' \) | LC_ALL=C sort)
-    [ -n "$files" ] || { echo "package: $path has no licence file" >&2; exit 1; }
-    printf '\n## %s %s\n\n' "$path" "$ver"
-    for f in $files; do cat "$f"; done
+# fill replaces the variables of a template by what they stand for.
+fill() {
+  local text
+  text=$(cat "$1")
+  for name in PACKAGE OTHER HOLDS ROLE_FILES ARCH PACKAGE_VERSION MTIME STAGE DIST; do
+    text=${text//"\${$name}"/"${!name}"}
   done
-} >"$STAGE/licenses"
-gzip -9 -n -c "$STAGE/licenses" >"$STAGE/doc/third-party-licenses.gz"
+  printf '%s\n' "$text"
+}
 
-for ARCH in $arches; do
-  CGO_ENABLED=0 GOOS=linux GOARCH=$ARCH go build -trimpath -ldflags "$ldflags" -o "$out/hencedge-linux-$ARCH" ./cmd/hencedge
-  sed -e "s|\${ARCH}|$ARCH|g; s|\${PACKAGE_VERSION}|$PACKAGE_VERSION|g; s|\${MTIME}|$MTIME|g; s|\${STAGE}|$STAGE|g; s|\${DIST}|$DIST|g" \
-    cross/package/nfpm.yaml >"$STAGE/nfpm.yaml"
-  go run "github.com/goreleaser/nfpm/v2/cmd/nfpm@$nfpm_version" package --config "$STAGE/nfpm.yaml" --packager deb \
-    --target "$out/hencedge_${PACKAGE_VERSION}_$ARCH.deb" >"$STAGE/log" || { cat "$STAGE/log" >&2; exit 1; }
-  printf '%s\t%s bytes\n' "$out/hencedge_${PACKAGE_VERSION}_$ARCH.deb" "$(stat -c %s "$out/hencedge_${PACKAGE_VERSION}_$ARCH.deb")"
-done
+# package makes the package $PACKAGE of a build with tags: for each architecture the
+# program, and the rest, which the program itself writes.
+package() {
+  local tags=$1 roles=$2 role
+  rm -rf "$STAGE"/{units,drop-ins,default,examples,sysusers,schema,man,completions}
+  CGO_ENABLED=0 go build -tags "${tags:+$tags,}nogpu" -trimpath -ldflags "$ldflags" -o "$STAGE/program" ./cmd/hencedge
+  "$STAGE/program" package-files "$STAGE"
+  gzip -9 -n -c "$STAGE/licenses" >"$STAGE/doc/third-party-licenses.gz"
+  mkdir -p "$STAGE/examples"
+  ROLE_FILES=
+  cp -r config/examples/. "$STAGE/examples/"
+  for role in agent evaluator keyholder; do
+    case " $roles " in *" $role "*) ;; *) rm "$STAGE"/examples/"$role"*.yaml ;; esac
+  done
+  [ -e "$STAGE/examples/agent.yaml" ] || rm "$STAGE"/examples/*.{csv,ndjson} # what its examples replay
+  for role in $roles; do
+    ROLE_FILES+="  - {src: \"$STAGE/default/hencedge-$role\", dst: /etc/default/hencedge-$role, type: config|noreplace, file_info: {mode: 0644}}"$'\n'
+    ROLE_FILES+="  - {dst: /etc/hencedge/credentials/hencedge-$role, type: dir, file_info: {mode: 0700}}"$'\n'
+  done
+  ROLE_FILES=${ROLE_FILES%$'\n'}
+  for script in postinst prerm postrm; do
+    sed "s/@ROLES@/$roles/" "cross/package/$script" >"$STAGE/$script"
+  done
+  sed "s/@PACKAGE@/$PACKAGE/" cross/package/lintian-overrides >"$STAGE/lintian-overrides"
+  printf '%s (%s) unstable; urgency=medium\n\n  * What has changed is in CHANGELOG.md.gz.\n\n -- %s  %s\n' \
+    "$PACKAGE" "$PACKAGE_VERSION" "$(sed -n 's/^maintainer: //p' cross/package/nfpm.yaml)" "$(date -u -R -d "@$SOURCE_DATE_EPOCH")" | gzip -9 -n -c >"$STAGE/doc/changelog.gz"
+  for ARCH in $arches; do
+    CGO_ENABLED=0 GOOS=linux GOARCH=$ARCH go build -tags "$tags" -trimpath -ldflags "$ldflags" -o "$out/$PACKAGE-linux-$ARCH" ./cmd/hencedge
+    if [ -n "$tags" ]; then cross/no-secrets.sh "$out/$PACKAGE-linux-$ARCH"; fi
+    fill cross/package/nfpm.yaml >"$STAGE/nfpm.yaml"
+    local deb=$out/${PACKAGE}_${PACKAGE_VERSION}_$ARCH.deb
+    go run "github.com/goreleaser/nfpm/v2/cmd/nfpm@$nfpm_version" package --config "$STAGE/nfpm.yaml" --packager deb \
+      --target "$deb" >"$STAGE/log" || { cat "$STAGE/log" >&2; exit 1; }
+    printf '%s\t%s bytes\n' "$deb" "$(stat -c %s "$deb")"
+  done
+}
 
-# A package holds its own architecture's program, and all packages the same files.
+PACKAGE=hencedge OTHER=hencedge-evaluator
+HOLDS='  This package holds all three, each with a service.'
+package '' 'agent evaluator keyholder'
+PACKAGE=hencedge-evaluator OTHER=hencedge
+HOLDS='  This package is for machines of the cloud: it holds the evaluator alone and no
+  code for secret keys.'
+package evaluatoronly evaluator
+
+# A package holds its own architecture's program, and the packages of one name hold the
+# same files.
 command -v dpkg-deb >/dev/null || exit 0
-for ARCH in $arches; do
-  deb=$out/hencedge_${PACKAGE_VERSION}_$ARCH.deb
-  case $ARCH in amd64) machine='3e 00' ;; arm64) machine='b7 00' ;; *) machine= ;; esac
-  dpkg-deb --fsys-tarfile "$deb" | tar -xO ./usr/bin/hencedge >"$STAGE/program"
-  found=$(od -An -tx1 -j18 -N2 "$STAGE/program")
-  [ -z "$machine" ] || [ "${found# }" = "$machine" ] || { echo "package: the program in $deb is for ELF machine$found" >&2; exit 1; }
-  dpkg-deb -c "$deb" | awk '{print $1, $2, $6}' >"$STAGE/list.$ARCH"
-  cmp "$STAGE/list.$ARCH" "$STAGE/list.${arches%% *}"
+for PACKAGE in hencedge hencedge-evaluator; do
+  for ARCH in $arches; do
+    deb=$out/${PACKAGE}_${PACKAGE_VERSION}_$ARCH.deb
+    case $ARCH in amd64) machine='3e 00' ;; arm64) machine='b7 00' ;; *) machine= ;; esac
+    dpkg-deb --fsys-tarfile "$deb" | tar -xO ./usr/bin/hencedge >"$STAGE/program"
+    found=$(od -An -tx1 -j18 -N2 "$STAGE/program")
+    [ -z "$machine" ] || [ "${found# }" = "$machine" ] || { echo "package: the program in $deb is for ELF machine$found" >&2; exit 1; }
+    dpkg-deb -c "$deb" | awk '{print $1, $2, $6}' >"$STAGE/list.$ARCH"
+    cmp "$STAGE/list.$ARCH" "$STAGE/list.${arches%% *}"
+  done
 done

@@ -16,7 +16,7 @@ getent hosts localhost >/dev/null || echo '127.0.0.1 localhost' >>/etc/hosts
 
 step install
 must dpkg -i /one.deb
-for role in agent evaluator; do
+for role in agent evaluator keyholder; do
   must systemctl is-enabled --quiet "hencedge-$role"
   must_not systemctl is-active --quiet "hencedge-$role" # nothing is configured
   must getent passwd "hencedge-$role" >/dev/null
@@ -49,6 +49,8 @@ done
 systemctl daemon-reload
 must systemd-analyze verify --man=no hencedge-agent.service hencedge-evaluator.service 2>said
 must_not grep . said # with all drop-ins
+must systemd-analyze verify --man=no hencedge-keyholder.service 2>said
+must_not grep . said
 must systemctl restart hencedge-agent hencedge-evaluator
 for pair in agent:devices evaluator:gpu; do
   must test "$(prop "${pair%:*}" PrivateDevices)" = no
@@ -72,6 +74,30 @@ fi
 must test "$(awk '/^(CapEff|CapBnd)/ {s = s $2} END {print s}' "/proc/$pid/status")" = 00000000000000000000000000000000
 must test "$(awk '/^(Seccomp|NoNewPrivs):/ {s = s $2} END {print s}' "/proc/$pid/status")" = 12
 must journalctl -q --no-pager -u hencedge-agent -p info -g 'agent is ready'
+
+step 'the key holder as a service'
+results=/var/lib/hencedge/keyholder/results.ndjson
+await 30 test -s $results
+must test "$(stat -c '%U %a' $results)" = "hencedge-keyholder 600"
+must grep -q '"program":"memory-mean"' $results
+await 20 sh -c "systemctl show -P StatusText hencedge-keyholder | grep -q 'connected; .* since the start'"
+holder=$(prop keyholder MainPID)
+as_holder() { setpriv --reuid hencedge-keyholder --regid hencedge-keyholder --clear-groups "$@"; }
+must_not as_holder sh -c ": </proc/$holder/mem" 2>/dev/null # another process of its user
+must_not as_holder sh -c ": </proc/$holder/environ" 2>/dev/null
+if (ulimit -l unlimited) 2>/dev/null; then
+  must test "$(awk '/^VmLck/ {print ($2 > 0)}' "/proc/$holder/status")" = 1
+fi
+must test "$(awk '/^(CapEff|CapBnd)/ {s = s $2} END {print s}' "/proc/$holder/status")" = 00000000000000000000000000000000
+mv $results $results.1
+must systemctl reload hencedge-keyholder
+await 20 test -s $results
+must test "$(prop keyholder MainPID)" = "$holder"
+kill -KILL "$holder"
+await 20 sh -c '[ "$(systemctl show -P NRestarts hencedge-keyholder)" = 1 ] && systemctl is-active --quiet hencedge-keyholder'
+lines=$(wc -l <$results)
+await 20 sh -c "[ \$(wc -l <$results) -gt $lines ]"
+must_not journalctl -q --no-pager -u hencedge-keyholder -g '"values"' # nothing decrypted in the journal
 
 step 'doctor, as the agent'
 setpriv --reuid hencedge-agent --regid hencedge-agent --clear-groups hencedge doctor --agent /etc/hencedge/agent.yaml --offline --walk /etc,/home,/root/holder,/run,/srv,/var | tee report || true
@@ -208,7 +234,9 @@ must dpkg -i /two.deb
 must test "$(prop agent MainPID)" != "$pid"
 must systemctl is-active --quiet hencedge-agent
 must grep -q '# mine' /etc/default/hencedge-agent
-must timeout 60 hencedge results watch -c keyholder.yaml --format ndjson --count 1
+must systemctl is-active --quiet hencedge-keyholder
+lines=$(wc -l <$results)
+await 60 sh -c "[ \$(wc -l <$results) -gt $lines ]"
 hencedge version | head -n 1
 
 step 'remove keeps, purge forgets'
@@ -226,6 +254,9 @@ mkdir /var/lib/hencedge/keys # somebody's
 must dpkg -P hencedge
 must_not test -e /var/lib/hencedge/agent
 must_not test -e /var/lib/hencedge/evaluator
+must test -e /var/lib/hencedge/keyholder/keys/keyset.json # and the results
+must test -e $results
+rm -r /var/lib/hencedge/keyholder
 must rmdir /var/lib/hencedge/keys /var/lib/hencedge
 must_not test -e /etc/default/hencedge-agent
 must test -e /etc/hencedge/agent.yaml # the operator's own
@@ -260,4 +291,24 @@ must hencedge service uninstall >said
 must grep -q 'is removed' said
 must_not test -e /etc/systemd/system/hencedge-agent.service
 must_not hencedge service start 2>/dev/null
+
+step 'the package of the evaluator alone'
+rm /usr/local/bin/hencedge && hash -r
+must dpkg -i /two.deb
+must dpkg -i /evaluator.deb # takes the place of the other
+must test "$(dpkg-query -W -f '${Status}' hencedge-evaluator)" = 'install ok installed'
+must_not test "$(dpkg-query -W -f '${Status}' hencedge)" = 'install ok installed'
+must systemctl is-enabled --quiet hencedge-evaluator
+must test -d /var/lib/hencedge/evaluator
+must sh -c "hencedge version | grep -qx 'built for evaluators only'"
+must_not hencedge keys new --params edge12-d1 --dir /root/none 2>/dev/null
+must_not hencedge results decrypt 2>/dev/null
+must hencedge evaluator check --no-keys -c /etc/hencedge/evaluator.yaml
+must_not grep -qaF hencedge/henc/secret. /usr/bin/hencedge
+must sh -c "zcat /usr/share/doc/hencedge-evaluator/third-party-licenses.gz | grep -q 'Eclipse Public License - v 2.0'"
+must dpkg -P hencedge # what the new package uses stays
+must test -d /var/lib/hencedge/evaluator
+must systemctl is-enabled --quiet hencedge-evaluator
+must dpkg -P hencedge-evaluator
+must_not test -e /usr/bin/hencedge
 step 'all good'

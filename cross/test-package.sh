@@ -3,7 +3,8 @@
 # package under a booted systemd: namespaces of their own, and an overlay over this
 # machine's root, so that nothing here changes. From the package to a decrypted
 # reading it executes the blocks of docs/install.md.
-# usage: cross/test-package.sh DEB NEWER-DEB      (as root)
+# usage: cross/test-package.sh DEB NEWER-DEB      (as root; beside NEWER-DEB lies the
+#                              package of the evaluator alone)
 #        cross/test-package.sh --shell FILE...    boots the same and opens a shell
 #                              with these files in /root: to walk through
 #                              docs/install.md by hand. There is no network, and
@@ -32,9 +33,10 @@ if [ "${1:-}" != --inside ]; then
   else
     deb=$(readlink -f "${1:?$usage}")
     newer=$(readlink -f "${2:?$usage}")
+    evaluator=$(dirname "$newer")/$(basename "$newer" | sed 's/^hencedge_/hencedge-evaluator_/')
   fi
   if [ -z "$shell" ] && command -v lintian >/dev/null; then
-    lintian --allow-root --fail-on error,warning "$newer" || { echo "test-package: see cross/package/lintian-overrides" >&2; exit 1; }
+    lintian --allow-root --fail-on error,warning "$newer" "$evaluator" || { echo "test-package: see cross/package/lintian-overrides" >&2; exit 1; }
   fi
   [ "$(id -u)" = 0 ] || cannot "needs root"
   for tool in /lib/systemd/systemd unshare mosquitto openssl; do
@@ -94,6 +96,7 @@ if [ "${1:-}" != --inside ]; then
   cp "$here/../docs/install.md" "$work/root/install.md"
   cp "$deb" "$work/root/one.deb"
   cp "$newer" "$work/root/two.deb"
+  cp "$evaluator" "$work/root/evaluator.deb"
   code=0
   timeout -k 5 "${TEST_PACKAGE_TIMEOUT:-240}" bash -c "$boot" || code=$?
   if [ ! -e "$work/upper/result" ]; then

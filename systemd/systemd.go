@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"text/template"
 )
@@ -22,10 +23,11 @@ type Role string
 const (
 	Agent     Role = "agent"
 	Evaluator Role = "evaluator"
+	KeyHolder Role = "keyholder"
 )
 
 // Roles lists the roles.
-func Roles() []Role { return []Role{Agent, Evaluator} }
+func Roles() []Role { return []Role{Agent, Evaluator, KeyHolder} }
 
 // ParseRole reads a role's name.
 func ParseRole(s string) (Role, error) {
@@ -34,7 +36,7 @@ func ParseRole(s string) (Role, error) {
 			return r, nil
 		}
 	}
-	return "", fmt.Errorf("no service role %q: use agent or evaluator", s)
+	return "", fmt.Errorf("no service role %q: use agent, evaluator or keyholder", s)
 }
 
 // Name is the name of the role's service, of its unit without the suffix, and of
@@ -51,10 +53,24 @@ func (r Role) RuntimeDir() string { return "/run/hencedge/" + string(r) }
 // ControlSocket is where the role answers `status`.
 func (r Role) ControlSocket() string { return r.RuntimeDir() + "/control.sock" }
 
+// Command is what the service runs, after the program's name and before its flags.
+func (r Role) Command() string {
+	if r == KeyHolder {
+		return "results watch"
+	}
+	return string(r) + " run"
+}
+
+// ResultsFile is where the key holder's service writes what it decrypts.
+const ResultsFile = "/var/lib/hencedge/keyholder/results.ndjson"
+
 // description is the first line that systemctl shows.
 func (r Role) description() string {
-	if r == Agent {
+	switch r {
+	case Agent:
 		return "hencedge agent: reads sensors, encrypts, publishes"
+	case KeyHolder:
+		return "hencedge key holder: decrypts results"
 	}
 	return "hencedge evaluator: computes on ciphertexts"
 }
@@ -74,10 +90,20 @@ var unitText string
 
 var unitTemplate = template.Must(template.New("unit").Option("missingkey=error").Parse(unitText))
 
-// Sysusers are the users of the services, in the form of sysusers.d(5).
-//
 //go:embed hencedge.sysusers
-var Sysusers string
+var sysusers string
+
+// Sysusers are the users of the services of roles, in the form of sysusers.d(5).
+func Sysusers(roles ...Role) string {
+	var out strings.Builder
+	for line := range strings.Lines(sysusers) {
+		fields := strings.Fields(line)
+		if strings.HasPrefix(line, "#") || slices.ContainsFunc(roles, func(r Role) bool { return len(fields) > 1 && fields[1] == r.Name() }) {
+			out.WriteString(line)
+		}
+	}
+	return out.String()
+}
 
 // The drop-ins that an operator may add to a unit.
 var (
@@ -118,7 +144,7 @@ func Unit(r Role, o Options) (string, error) {
 	}
 	var b bytes.Buffer
 	err := unitTemplate.Execute(&b, map[string]string{
-		"Name": r.Name(), "Role": string(r), "Description": r.description(), "Binary": o.Binary, "Config": o.Config,
+		"Name": r.Name(), "Role": string(r), "Command": r.Command(), "Results": ResultsFile, "Description": r.description(), "Binary": o.Binary, "Config": o.Config,
 	})
 	return b.String(), err
 }

@@ -14,7 +14,7 @@ import (
 // flagValues are the values that shells offer for flags, by the flag's name.
 func flagValues() map[string][]string {
 	var roles, dropins []string
-	for _, r := range systemd.Roles() {
+	for _, r := range serviceRoles() {
 		roles = append(roles, string(r))
 	}
 	for name := range systemd.DropIns() {

@@ -7,11 +7,13 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/cli"
+	"github.com/hencedge/hencedge/cmd/hencedge/internal/licenses"
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/manual"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/systemd"
@@ -64,7 +66,7 @@ func sourceDate() (time.Time, error) {
 
 // shareFiles are the files by path.
 func shareFiles(root *cobra.Command, info manual.Info) (map[string][]byte, error) {
-	files := map[string][]byte{"sysusers/hencedge.conf": []byte(systemd.Sysusers)}
+	files := map[string][]byte{"sysusers/hencedge.conf": []byte(systemd.Sysusers(serviceRoles()...)), "licenses": []byte(licenses.Text)}
 	for name, text := range manual.Pages(root, info) {
 		packed, err := compressed(text)
 		if err != nil {
@@ -72,13 +74,14 @@ func shareFiles(root *cobra.Command, info manual.Info) (map[string][]byte, error
 		}
 		files["man/"+name+".gz"] = packed
 	}
-	for _, r := range systemd.Roles() {
+	for _, r := range serviceRoles() {
+		page := "hencedge-" + strings.Fields(r.Command())[0]
 		unit, err := systemd.Unit(r, systemd.Options{})
 		if err != nil {
 			return nil, err
 		}
 		files["units/"+r.Name()+".service"] = []byte(unit)
-		files["default/"+r.Name()] = fmt.Appendf(nil, "# Options of %s.service; see hencedge-%s(1). Every user can read this\n# file: secrets belong elsewhere (docs/security.md).\n#HENCEDGE_OPTIONS=\"--log-level debug\"\n", r.Name(), r)
+		files["default/"+r.Name()] = fmt.Appendf(nil, "# Options of %s.service; see %s(1). Every user can read this\n# file: secrets belong elsewhere (docs/security.md).\n#HENCEDGE_OPTIONS=\"--log-level debug\"\n", r.Name(), page)
 	}
 	for _, role := range config.Schemas() {
 		text, err := config.Schema(role)

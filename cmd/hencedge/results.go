@@ -55,7 +55,7 @@ func (f *holderFlags) open(cmd *cobra.Command, o keyholder.ReaderOptions) (cfg *
 	}
 	if f.config != "" {
 		if cfg, err = config.LoadKeyHolder(f.config); err != nil {
-			return nil, nil, cli.Usage(err)
+			return nil, nil, notLoaded(err)
 		}
 		if o.Signers, err = keyholder.Signers(cfg.Evaluators); err != nil {
 			return nil, nil, cli.Usage(err)
@@ -86,7 +86,7 @@ func (f *holderFlags) open(cmd *cobra.Command, o keyholder.ReaderOptions) (cfg *
 func (f *holderFlags) receipts(log *slog.Logger) (*keyholder.Receipts, error) {
 	cfg, err := config.LoadKeyHolder(f.config)
 	if err != nil {
-		return nil, cli.Usage(err)
+		return nil, notLoaded(err)
 	}
 	if !cfg.Receipts {
 		return nil, nil
@@ -129,7 +129,7 @@ func (f *holderFlags) addSigners(o *keyholder.ReaderOptions) error {
 
 func (a *app) resultsWatch() *cobra.Command {
 	var f holderFlags
-	var format, save, metrics string
+	var format, save, metrics, out string
 	var topics, only []string
 	var count int
 	cmd := &cobra.Command{
@@ -153,7 +153,7 @@ interrupted, or for --count results.`,
 			if !slices.Contains([]string{"", "table", "ndjson", "csv"}, format) {
 				return usageHint(cmd, fmt.Errorf("--format %q: use table, ndjson or csv", format))
 			}
-			return a.watch(cmd, &f, watchFlags{format, save, metrics, topics, only, count})
+			return a.watch(cmd, &f, watchFlags{format, save, metrics, out, topics, only, count})
 		},
 	}
 	f.register(cmd)
@@ -161,6 +161,7 @@ interrupted, or for --count results.`,
 	cmd.Flags().StringArrayVar(&topics, "topic", nil, "also follow this topic, for a program with a topic of its own (besides the configuration's)")
 	cmd.Flags().StringSliceVar(&only, "program", nil, "follow only these programs (default the configuration's)")
 	cmd.Flags().StringVar(&save, "save", "", "also store every sealed result in this directory, which is made")
+	cmd.Flags().StringVar(&out, "out", "", "append to this file, made for this user alone, instead of standard output; SIGHUP opens it anew")
 	cmd.Flags().StringVar(&metrics, "metrics", "", "serve counts of results and refusals for Prometheus on this host:port")
 	cmd.Flags().IntVar(&count, "count", 0, "stop after this many results; 0 goes on")
 	a.jsonFlag(cmd, "one JSON object a line, the same as --format ndjson")
@@ -168,9 +169,9 @@ interrupted, or for --count results.`,
 }
 
 type watchFlags struct {
-	format, save, metrics string
-	topics, only          []string
-	count                 int
+	format, save, metrics, out string
+	topics, only               []string
+	count                      int
 }
 
 func (a *app) watch(cmd *cobra.Command, f *holderFlags, w watchFlags) error {
@@ -217,11 +218,17 @@ func (a *app) watch(cmd *cobra.Command, f *holderFlags, w watchFlags) error {
 			return fmt.Errorf("--save: %w", err)
 		}
 	}
+	service, err := a.newHolderService(w.out, log)
+	if err != nil {
+		return err
+	}
+	defer service.close()
 	write, err := a.resultWriter(w.format)
 	if err != nil {
 		return err
 	}
 	ctx := cmd.Context()
+	service.start(ctx)
 	client, err := keyholder.Dial(ctx, cfg.Broker, log)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -244,8 +251,12 @@ func (a *app) watch(cmd *cobra.Command, f *holderFlags, w watchFlags) error {
 	defer stopMetrics()
 	return keyholder.Watch(ctx, r, keyholder.WatchOptions{
 		Client: client, TopicPrefix: cfg.Broker.TopicPrefix, Programs: w.only, Topics: w.topics, Limits: keyholder.Limits(cfg.Limits), Receipts: receipts, Count: w.count,
-		OnReady: func() { log.Info("watching results", "broker", cfg.Broker.URL, "programs", w.only) },
+		OnReady: func() {
+			service.connected()
+			log.Info("watching results", "broker", cfg.Broker.URL, "programs", w.only)
+		},
 		OnResult: func(res *keyholder.Result) error {
+			defer service.handing()()
 			if odd := tally.Result(res); odd != "" {
 				log.Warn("the results of a program do not follow each other", "program", res.Program, "sequence", res.Sequence, "odd", odd)
 			}

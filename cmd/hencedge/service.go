@@ -37,7 +37,7 @@ var (
 // for Install.
 func controlled(r systemd.Role, script string) (kardianos.Service, error) {
 	if p := kardianos.Platform(); p != "linux-systemd" {
-		return nil, fmt.Errorf("no systemd here (found %q): run \"hencedge %s run\" under this machine's own service manager", p, r)
+		return nil, fmt.Errorf("no systemd here (found %q): run \"hencedge %s\" under this machine's own service manager", p, r.Command())
 	}
 	// The library fills in templates; a unit without "{{" passes unchanged, and it
 	// is compared after the installation.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -9,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/cli"
+	"github.com/hencedge/hencedge/cmd/hencedge/internal/licenses"
 	"github.com/hencedge/hencedge/kernels"
 )
 
@@ -23,6 +25,7 @@ type buildVersion struct {
 	Built    string `json:"commit_time,omitempty"`
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
+	Roles    string `json:"roles"` // "every role" or "evaluators only"
 	// Kernels is what the GPU's code was made from; nil in a build without it.
 	Kernels *kernelVersion `json:"kernels,omitempty"`
 }
@@ -43,7 +46,7 @@ func (k kernelVersion) String() string {
 // readVersion joins what the linker was told with what the Go toolchain
 // recorded; the former wins.
 func readVersion(info *debug.BuildInfo) buildVersion {
-	v := buildVersion{Version: version, Commit: commit, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH}
+	v := buildVersion{Version: version, Commit: commit, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH, Roles: builtFor}
 	if builtWithGPU {
 		v.Kernels = &kernelVersion{kernels.SourceHash, kernels.ImageHash, kernels.Compiler, kernels.Architectures}
 	}
@@ -71,12 +74,18 @@ func readVersion(info *debug.BuildInfo) buildVersion {
 }
 
 func (a *app) versionCommand() *cobra.Command {
+	var list bool
 	cmd := &cobra.Command{
-		Use:     "version",
-		Short:   "print version, commit and the GPU code's hashes",
-		Example: "  hencedge version --json",
-		Args:    noArgs,
+		Use:   "version",
+		Short: "print version, commit and the GPU code's hashes",
+		Example: `  hencedge version --json
+  hencedge version --licenses | less`,
+		Args: noArgs,
 		RunE: func(*cobra.Command, []string) error {
+			if list {
+				_, err := io.WriteString(a.std.Out, licenses.Text)
+				return err
+			}
 			info, _ := debug.ReadBuildInfo()
 			v := readVersion(info)
 			if a.json {
@@ -94,10 +103,11 @@ func (a *app) versionCommand() *cobra.Command {
 			if v.Kernels != nil {
 				gpu = v.Kernels.String()
 			}
-			_, err := fmt.Fprintf(a.std.Out, "%s %s %s\n%s\n", line, v.Go, v.Platform, gpu)
+			_, err := fmt.Fprintf(a.std.Out, "%s %s %s\n%s\nbuilt for %s\n", line, v.Go, v.Platform, gpu, builtFor)
 			return err
 		},
 	}
+	cmd.Flags().BoolVar(&list, "licenses", false, "print the licences of the software that this program is built with")
 	a.jsonFlag(cmd, "one JSON object")
 	return cmd
 }

@@ -1,0 +1,37 @@
+package licenses
+
+import (
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestEveryModuleIsListed: each module that the program links stands in the list with its
+// version, and licences that demand a notice and a way to the source code have both.
+// (check-generated compares the whole file.)
+func TestEveryModuleIsListed(t *testing.T) {
+	lines := strings.Split(Text, "\n")
+	for _, arch := range []string{"amd64", "arm64"} {
+		cmd := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}}{{end}}{{end}}", "github.com/hencedge/hencedge/cmd/hencedge")
+		cmd.Env = append(os.Environ(), "GOOS=linux", "GOARCH="+arch, "CGO_ENABLED=0")
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for module := range strings.Lines(string(out)) {
+			if module = strings.TrimSpace(module); module != "" && !slices.Contains(lines, module) {
+				t.Errorf("%s is linked and not listed: go generate ./cmd/hencedge/internal/licenses", module)
+			}
+		}
+	}
+	for _, want := range []string{
+		"\ngithub.com/eclipse/paho.mqtt.golang v", "EPL-2.0, BSD-3-Clause (EDL 1.0)", "Eclipse Public License - v 2.0",
+		"Eclipse Distribution License - v 1.0", "go mod download",
+	} {
+		if !strings.Contains(Text, want) {
+			t.Errorf("the list lacks %q", want)
+		}
+	}
+}

@@ -1,0 +1,106 @@
+//go:build !evaluatoronly
+
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/hencedge/hencedge/internal/daemon"
+	"github.com/hencedge/hencedge/keyholder"
+)
+
+// holderService is what "results watch" does for a service manager: it tells that it is
+// ready and alive, and writes to a file that SIGHUP opens anew. Without a manager and a
+// file it does nothing.
+type holderService struct {
+	notify *daemon.Notifier
+	pulse  daemon.Pulse
+	out    *keyholder.AppendFile
+	log    *slog.Logger
+	taken  int
+}
+
+// newHolderService opens the file out, unless that is "", in the place of standard output.
+func (a *app) newHolderService(out string, log *slog.Logger) (*holderService, error) {
+	s := &holderService{notify: daemon.NewNotifier(), log: log}
+	if out == "" {
+		return s, nil
+	}
+	f, err := keyholder.OpenAppend(out)
+	if err != nil {
+		return nil, fmt.Errorf("--out: %w", err)
+	}
+	s.out, a.std.Out = f, f
+	return s, nil
+}
+
+// close ends the service in good order.
+func (s *holderService) close() {
+	s.tell(s.notify.Send("STOPPING=1", "STATUS=stopping"))
+	if s.out != nil {
+		_ = s.out.Close() // each line is on the disk already
+	}
+}
+
+// tell logs what the manager could not be told.
+func (s *holderService) tell(err error) {
+	if err != nil {
+		s.log.Warn("cannot notify the service manager", "error", err)
+	}
+}
+
+// start says that the keys are loaded, and goes on until ctx ends.
+func (s *holderService) start(ctx context.Context) {
+	s.tell(s.notify.Ready("waiting for the broker"))
+	hup := make(chan os.Signal, 1)
+	if s.out != nil {
+		signal.Notify(hup, syscall.SIGHUP)
+	}
+	every := s.notify.Watchdog()
+	alive := make(<-chan time.Time)
+	stop := func() {}
+	if every > 0 {
+		t := time.NewTicker(every / 3)
+		alive, stop = t.C, t.Stop
+	}
+	go func() {
+		defer stop()
+		defer signal.Stop(hup)
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-hup:
+				if err := s.out.Reopen(); err != nil {
+					s.log.Error("the file of results cannot be opened anew; the former one stays in use", "error", err)
+				}
+			case <-alive:
+				// A disk that does not answer must not look like one that has nothing to write.
+				if what, took := s.pulse.Oldest(); took >= every {
+					s.log.Error("no sign of life for the service manager", "hangs", what, "for", took)
+				} else {
+					s.tell(s.notify.Alive())
+				}
+			}
+		}
+	}()
+}
+
+// connected says that results come from now on.
+func (s *holderService) connected() { s.tell(s.notify.Status("connected; no result yet")) }
+
+// handing marks a result as being written until done is called.
+func (s *holderService) handing() (done func()) {
+	end := s.pulse.Begin("write a result")
+	return func() {
+		end()
+		s.taken++
+		s.tell(s.notify.Status(fmt.Sprintf("connected; %s since the start", plural(s.taken, "result"))))
+	}
+}
