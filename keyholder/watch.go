@@ -69,13 +69,17 @@ func Watch(ctx context.Context, r *Reader, o WatchOptions) error {
 		o.OnReady()
 	}
 	failed := make(chan error, 1)
+	took := make(chan struct{})
 	halves.Go(func() {
+		defer close(took)
 		if err := w.takeAll(ctx); err != nil {
 			failed <- err
 			stop()
 		}
 	})
-	err = w.readAll(ctx)
+	if err = w.readAll(ctx); err == nil {
+		<-took // after Count results it ends by itself, and the last of them gets its receipt
+	}
 	stop()
 	halves.Wait()
 	close(failed)
