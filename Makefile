@@ -137,6 +137,10 @@ test-gpu: ## the arithmetic and the scheme on this machine's GPU; fails without 
 sanitize-gpu: ## compute-sanitizer over the arithmetic on this machine's GPU: bounds, races, memory that nothing was written to (needs the CUDA toolkit)
 	GO="$(GO)" cross/sanitize-gpu.sh
 
+.PHONY: test-python
+test-python: ## an independent decoder in Python reads every test vector, and keys, windows and results made now (needs python3)
+	HENCEDGE_TEST_REQUIRE=python3 $(GO) test -count=1 -run TestPython -v ./cmd/hencedge
+
 .PHONY: test-emulated
 test-emulated: ## the CUDA backend without a GPU: its kernels, compiled by g++, on an emulated one (about 5 minutes of processor time)
 	GO="$(GO)" cutrantt/cuda/cudatest/emulator/test.sh
