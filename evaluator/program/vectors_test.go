@@ -15,6 +15,7 @@ type programVector struct {
 	Params    string           `json:"params"`
 	Variables []variableVector `json:"variables"`
 	Hash      string           `json:"hash"`
+	Published string           `json:"published"` // body of an object of kind program
 }
 
 type variableVector struct {
@@ -40,6 +41,12 @@ func TestProgramVectors(t *testing.T) {
 		}
 		h := c.Hash()
 		v := programVector{Name: s.Name, Expr: s.Expr, Params: "edge13-d3", Hash: hex.EncodeToString(h[:])}
+		published := Publish(s, mustParams(t, "edge13-d3"), "", "")
+		body, err := MarshalPublished(&published)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v.Published = hex.EncodeToString(body)
 		for _, name := range sortedKeys(s.Vars) {
 			x := s.Vars[name]
 			layout := x.Stream.LayoutHash()
@@ -50,5 +57,5 @@ func TestProgramVectors(t *testing.T) {
 	vectors.Check(t, "programs.json", struct {
 		Comment  string          `json:"comment"`
 		Programs []programVector `json:"programs"`
-	}{"Programs and their hashes (docs/wire-format.md). channel counts from 0 in the stream's order; layout is the stream's layout hash.", out})
+	}{"Programs and their hashes (docs/wire-format.md). published is the body of an object of kind 6. channel counts from 0 in the stream's order; layout is the stream's layout hash.", out})
 }

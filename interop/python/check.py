@@ -198,6 +198,8 @@ class Messages(unittest.TestCase):
             got["program"] = h.program
         if h.inputs:
             got["inputs"] = [i.hex() for i in h.inputs]
+        if h.present:
+            got["present"] = h.present
         if h.post:
             p = h.post
             got["post"] = {"A": p.a, "B": p.b, "Sqrt": p.root, "Slot": p.slot, "Count": p.count, "Bound": p.bound}
@@ -231,6 +233,8 @@ class Hashes(unittest.TestCase):
     def test_programs(self):
         for v in vectors("programs.json")["programs"]:
             self.assertEqual(wire.program_hash(v, params.SETS[v["params"]]).hex(), v["hash"])
+            published = wire.program(unhex(v["published"]))
+            self.assertEqual(published, {k: v[k] for k in published})
 
     def test_manifest(self):
         v = vectors("keyset.json")

@@ -80,7 +80,7 @@ class Run:
     # Messages
 
     def read_messages(self):
-        self.readings, self.results, self.births, self.receipts = {}, {}, {}, {}
+        self.readings, self.results, self.births, self.receipts, self.published = {}, {}, {}, {}, set()
         chunks, objects = wire.Reassembly(), []
         for line in (self.dir / self.about["messages"]).read_text().splitlines():
             m = json.loads(line)
@@ -101,6 +101,10 @@ class Run:
                 require(h.start == h.end > 0 and h.scale == 0 and not any(h.layout + h.params + h.key_set), "a receipt's unused fields")
                 for it in r["items"]:
                     self.receipts[h.device, r["to"], it["object"]] = it["outcome"]
+            elif h.kind == wire.PROGRAM:
+                published = wire.program(s.body)
+                require(published["name"] == h.program and h.layout == wire.program_hash(published, self.params), f"{h.program}: published under another hash")
+                self.published.add((h.program, h.layout))
             else:
                 wire.ask(s.body)
 
@@ -174,9 +178,13 @@ class Run:
         layouts = {k: wire.layout_hash(s).hex() for k, s in self.streams.items()}
         variables = [dict(v, layout=layouts[v["device"], v["stream"]]) for v in program["variables"]]
         require(h.layout == wire.program_hash(dict(program, variables=variables), self.params), f"{h.program}: program hash")
+        require((h.program, h.layout) in self.published, f"{h.program} was not published")
         inputs = [self.readings[i].header for i in h.inputs]
         want = (min(i.start for i in inputs), max(i.end for i in inputs), min(i.samples for i in inputs))
         require((h.start, h.end, h.samples) == want, f"{h.program}: start, end or samples")
+        full = [self.streams[i.device, i.stream]["samples"] for i in inputs]
+        present = [i.samples for i in inputs]
+        require(h.present == (None if present == full else present), f"{h.program}: samples of its inputs")
 
     def expected(self, h, program):
         values = {}

@@ -111,6 +111,21 @@ class Reader:
                 self.refuse(f"key {key} is missing")
         return out
 
+    def named(self, readers, optional=()):
+        """A map of the given text keys, in the order of their encodings; readers None: any keys, read by optional."""
+        out, last = {}, b""
+        for _ in range(self.expect(MAP, "a map")):
+            start = self.at
+            key = self.text()
+            raw = self.data[start:self.at]
+            if raw <= last or readers is not None and key not in readers:
+                self.refuse(f"key {key!r}")
+            out[key], last = (readers[key] if readers is not None else optional)(), raw
+        for key in readers or ():
+            if key not in out and key not in optional:
+                self.refuse(f"key {key!r} is missing")
+        return out
+
     def skip(self):
         """Reads an item of any kind and returns its bytes."""
         start = self.at

@@ -7,7 +7,7 @@ import struct
 
 from . import Refused, cbor, ed25519
 
-READING, RESULT, STATUS, RECEIPT, ASK = 1, 2, 3, 4, 5
+READING, RESULT, STATUS, RECEIPT, ASK, PROGRAM = 1, 2, 3, 4, 5, 6
 OUTCOMES = {1: "taken", 2: "refused", 3: "partial", 4: "unknown", 5: "working"}
 MAX_OBJECT, MAX_HEADER, MAX_CHUNKS = 32 << 20, 16 << 10, 65536
 AAD = b"hencedge object v1"
@@ -96,14 +96,15 @@ class Header:
             6: lambda: r.unsigned(2 ** 32 - 1), 7: r.unsigned, 8: r.unsigned, 9: lambda: r.bytes(32), 10: lambda: r.bytes(32),
             11: lambda: r.unsigned(63), 12: r.float, 13: r.integer, 14: r.integer, 15: lambda: r.unsigned(131072),
             16: lambda: [r.bytes(32) for _ in range(r.expect(cbor.ARRAY, "inputs"))], 17: lambda: Post(r),
-        }, optional=(3, 4, 16, 17))
+            18: lambda: [r.unsigned(131072) for _ in range(r.expect(cbor.ARRAY, "present"))],
+        }, optional=(3, 4, 16, 17, 18))
         if r.at - start > MAX_HEADER:
             raise Refused("too_large", f"a header of {r.at - start} bytes")
         self.kind, self.device, self.stream, self.program = f[1], f[2], f.get(3), f.get(4)
         self.key_set, self.key_epoch, self.boot_epoch, self.sequence = f[5], f[6], f[7], f[8]
         self.params, self.layout, self.level, self.scale = f[9], f[10], f[11], f[12]
         self.start, self.end, self.samples = f[13], f[14], f[15]
-        self.inputs, self.post = f.get(16), f.get(17)
+        self.inputs, self.post, self.present = f.get(16), f.get(17), f.get(18)
         self.check()
 
     @staticmethod
@@ -118,7 +119,7 @@ class Header:
 
     def check(self):
         kind = self.kind
-        if kind not in (READING, RESULT, STATUS, RECEIPT, ASK):
+        if kind not in (READING, RESULT, STATUS, RECEIPT, ASK, PROGRAM):
             malformed(f"kind {kind}")
         name(self.device, "device")
         for what in (self.stream, self.program):
@@ -126,20 +127,22 @@ class Header:
                 name(what, "name")
         if kind == READING and (self.stream is None or self.program is not None or self.inputs is not None):
             malformed("a reading names a stream, no program and no inputs")
-        if kind == RESULT and self.program is None:
-            malformed("a result names a program")
+        if kind in (RESULT, PROGRAM) and self.program is None:
+            malformed("a result and a program name a program")
         if not 0 <= self.scale <= 2.0 ** 120 or kind in (READING, RESULT) and self.scale == 0:
             malformed(f"scale {self.scale}")
         if self.start > self.end:
             malformed("end before start")
         if self.inputs is not None and not 1 <= len(self.inputs) <= 256:
             malformed(f"{len(self.inputs)} inputs")
+        if self.present is not None and (kind != RESULT or len(self.present) != len(self.inputs or ()) or not all(self.present) or not self.present):
+            malformed("samples of the inputs")
         if self.post is not None and kind != RESULT:
             malformed("post-processing of what is no result")
 
     def topic(self, prefix):
         return {READING: f"{prefix}/up/{self.device}/{self.stream}", RESULT: f"{prefix}/res/{self.program}",
-                STATUS: f"{prefix}/st/{self.device}", ASK: f"{prefix}/ask/{self.device}"}[self.kind]
+                STATUS: f"{prefix}/st/{self.device}", ASK: f"{prefix}/ask/{self.device}", PROGRAM: f"{prefix}/prg/{self.device}/{self.program}"}[self.kind]
 
 
 class Post:
@@ -274,6 +277,27 @@ def channels(r):
         if not plain(out[-1][1], 64):
             r.refuse("unit")
     return out
+
+
+def program(body):
+    """A published program, as in programs.json."""
+    if len(body) > 256 << 10:
+        raise Refused("too_large", len(body))
+    r = cbor.Reader(body)
+    channel = {"name": r.text, "unit": r.text, "range": lambda: [r.float() for _ in range(r.array(2))]}
+    stream_ = {"name": r.text, "samples": r.unsigned, "every_ns": r.unsigned, "level": r.unsigned, "log_scale": r.unsigned, "packing": r.text,
+               "channels": lambda: [r.named(channel) for _ in range(r.expect(cbor.ARRAY, "channels"))]}
+    given = ("every_ns", "level", "log_scale", "packing")
+    variable = {"device": r.text, "channel": r.text, "stream": lambda: r.named(stream_, given)}
+    out = r.named({"name": r.text, "expr": r.text, "params": r.text, "unit": r.text, "topic": r.text,
+                   "inputs": lambda: r.named(None, lambda: r.named(variable))}, ("unit", "topic"))
+    r.end()
+    variables = []
+    for name_, v in out["inputs"].items():
+        s = dict({"log_scale": 0, "every_ns": 0}, **v["stream"], params=out["params"])
+        index = [c["name"] for c in s["channels"]].index(v["channel"])
+        variables.append({"name": name_, "device": v["device"], "stream": s["name"], "channel": index, "layout": layout_hash(s).hex()})
+    return {"name": out["name"], "expr": out["expr"], "params": out["params"], "variables": sorted(variables, key=lambda v: v["name"])}
 
 
 def items(body, what, format_):
