@@ -60,8 +60,9 @@ const (
 	maxWaiting = 4096 // items of receipts; who misses one asks
 )
 
-// receiptInterval is the time between the ticks at which receipts leave.
-const receiptInterval = 200 * time.Millisecond
+// receiptInterval is the time between the ticks at which receipts leave. The next result of
+// a program follows the receipt of the one before.
+const receiptInterval = 20 * time.Millisecond
 
 // lastWords bounds how long the receipts of the last tick may take.
 const lastWords = 2 * time.Second
