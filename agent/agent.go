@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -16,6 +17,7 @@ import (
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/henc/secret"
 	"github.com/hencedge/hencedge/internal/daemon"
+	"github.com/hencedge/hencedge/keyset"
 	"github.com/hencedge/hencedge/transport"
 	"github.com/hencedge/hencedge/transport/delivery"
 	"github.com/hencedge/hencedge/transport/spool"
@@ -237,6 +239,11 @@ func Warnings(cfg *config.Agent) []string {
 	var out []string
 	if cfg.Keys.Mode == config.KeyModeSymmetric {
 		out = append(out, "symmetric mode: the secret key is on this device; whoever takes it can decrypt everything under that key")
+	}
+	if cfg.Keys.Mode == config.KeyModePublic {
+		for _, file := range keyset.Secrets(filepath.Dir(cfg.Keys.PublicKey)) {
+			out = append(out, fmt.Sprintf("SECRET KEY ON THIS DEVICE: %s lies beside the public key, and whoever takes the device decrypts everything with it; remove it, and make a new key set if others could read it", file))
+		}
 	}
 	if cfg.Keys.Holder == config.HolderNone {
 		out = append(out, "keys.holder is none: nobody checks who signed the key that this device encrypts with; whoever swapped it on its way reads everything. Write the fingerprint that `hencedge keys show` prints at the key holder")

@@ -92,6 +92,14 @@ func TestSwappedKeysAreRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		refused(syscall.ENOENT, keyset.SignedManifestFile, "beside the key")
+		if keys.Mode == config.KeyModePublic {
+			if got := strings.Join(Warnings(cfg), "\n"); !strings.Contains(got, "SECRET KEY ON THIS DEVICE: "+filepath.Join(dir, "keys", keyset.SecretFile)) {
+				t.Errorf("a secret key beside the public one: %s", got)
+			}
+			cfg.Keys.PublicKey = filepath.Join(dir, "right", "epoch-0001", keyset.PublicFile)
+			refused(keyset.ErrSecret, "holder", "decrypts everything")
+			cfg.Keys.PublicKey = keys.PublicKey
+		}
 		use(all...)
 		for _, holder := range []string{config.HolderNone, wrong.Signer} {
 			cfg.Keys.Holder = holder

@@ -8,7 +8,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"slices"
 	"time"
 
 	"github.com/hencedge/hencedge/config"
@@ -52,15 +51,6 @@ func trusted(cfg *config.Evaluator) (keyset.Trust, error) {
 	return trust, err
 }
 
-// Warnings are properties of a configuration that work but deserve thought.
-func Warnings(cfg *config.Evaluator) []string {
-	var out []string
-	if slices.Contains(cfg.Keys.Holder, config.HolderNone) {
-		out = append(out, "keys.holder is none: nobody checks who signed the key sets; write the fingerprint that `hencedge keys show` prints at the key holder")
-	}
-	return out
-}
-
 // keysRemedy says what to do about evaluation keys that cannot be used.
 func keysRemedy(err error) string {
 	switch {
@@ -68,6 +58,8 @@ func keysRemedy(err error) string {
 		return "add \"keys: {holder: ...}\" with the fingerprint that `hencedge keys show` prints at the key holder, got over another way than the keys; \"holder: none\" takes the keys of anyone"
 	case errors.Is(err, keyset.ErrHolder):
 		return "compare the fingerprint with the key holder: if it is not theirs, somebody changed the keys on their way"
+	case errors.Is(err, keyset.ErrSecret):
+		return "do as the message says; secret keys belong at the key holder alone"
 	case errors.Is(err, fs.ErrPermission):
 		return "let the user that the evaluator runs as read all of it; nothing there is secret"
 	}
@@ -83,6 +75,9 @@ func LoadKeys(dir string, trust keyset.Trust, context func(henc.Parameters) (*he
 	export, err := keyset.OpenExport(dir, trust)
 	if err != nil {
 		return fail(err)
+	}
+	if secrets := keyset.Secrets(dir); len(secrets) > 0 {
+		return fail(fmt.Errorf("%w: %s lies at an evaluator, who could read everything with it: remove it, and make a new key set if others could read it", keyset.ErrSecret, secrets[0]))
 	}
 	if n := len(export.Manifest.Epochs); n > maxEpochs {
 		return fail(fmt.Errorf("%d epochs, want 1 to %d", n, maxEpochs))

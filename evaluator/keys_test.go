@@ -72,6 +72,17 @@ func TestLoadKeys(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
+	// Nor is a secret key taken to an evaluator, alone or with the whole key set.
+	if _, err := LoadKeys(set.Dir(), pinned, makeContext); !errors.Is(err, keyset.ErrSecret) || !errors.Is(err, ErrKeys) {
+		t.Errorf("a key set: %v", err)
+	}
+	beside := export(t)
+	if err := os.WriteFile(filepath.Join(beside, "epoch-0001", keyset.SecretFile), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := LoadKeys(beside, pinned, makeContext); !errors.Is(err, keyset.ErrSecret) {
+		t.Errorf("a secret key beside an evaluation key: %v", err)
+	}
 	// A service with keys that lack a rotation does not start.
 	cfg := testConfig(t, prog("p", "x*y", map[string]string{"x": "d1/count/temp", "y": "d1/count/load"}))
 	_, err = New(cfg, Deps{SigningKey: signer(t, "cloud"), Keys: keys, Logger: quiet()})

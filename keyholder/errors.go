@@ -19,6 +19,8 @@ var (
 	ErrNoKeySet = errors.New("keyholder: no key set")
 	// ErrCorrupt: a file of the key set is damaged or does not belong to it.
 	ErrCorrupt = keyset.ErrCorrupt
+	// ErrRotation: there is no such rotation under the parameters.
+	ErrRotation = errors.New("keyholder: impossible rotation")
 	// ErrInsecure: keys of insecure parameters are never written.
 	ErrInsecure = errors.New("keyholder: insecure parameters")
 

@@ -14,16 +14,19 @@ import (
 	"github.com/hencedge/hencedge/henc/secret"
 )
 
-// normalise gives the rotations in 1..N/2-1, ascending, each once.
+// normalise gives the rotations ascending, each once. Those that are not in 1..N/2-1
+// are refused: a rotation by 0 is none, and one by more than there are slots is not what
+// was meant.
 func (n Needs) normalise(p henc.Parameters) ([]int, error) {
 	if n.Rotations == nil && p.Alpha() > 0 {
 		return PowersOfTwo(p), nil
 	}
 	out := []int{}
 	for _, k := range n.Rotations {
-		if k = (k%p.Slots() + p.Slots()) % p.Slots(); k != 0 {
-			out = append(out, k)
+		if k < 1 || k >= p.Slots() {
+			return nil, fmt.Errorf("%w by %d: %s has %d slots, so that rotations are by 1 to %d (to the right by k is to the left by %d-k)", ErrRotation, k, p.Name(), p.Slots(), p.Slots()-1, p.Slots())
 		}
+		out = append(out, k)
 	}
 	slices.Sort(out)
 	out = slices.Compact(out)

@@ -15,7 +15,7 @@ import (
 	"github.com/hencedge/hencedge/transport"
 )
 
-const signerFile = "holder.key"
+const signerFile = keyset.HolderFile
 
 // What is public about a key set is read by every role; package keyset has it.
 type (

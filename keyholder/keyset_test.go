@@ -3,6 +3,7 @@ package keyholder
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -34,7 +35,7 @@ func at(t time.Time) func() time.Time { return func() time.Time { return t } }
 func newSet(t *testing.T) *Set {
 	t.Helper()
 	s, err := Create(filepath.Join(t.TempDir(), "keys"), CreateOptions{
-		Params: params(t, "edge12-d1"), Needs: Needs{Rotations: []int{2, 1, 2, 0}}, Now: at(day0),
+		Params: params(t, "edge12-d1"), Needs: Needs{Rotations: []int{2, 1, 2}}, Now: at(day0),
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -486,6 +487,25 @@ func TestOwned(t *testing.T) {
 	}{{1000, 1000, true}, {0, 1000, true}, {1000, 0, true}, {1001, 1000, false}} {
 		if err := owned("x", c.uid, c.me); (err == nil) != c.ok || (err != nil && !errors.Is(err, ErrPermissions)) {
 			t.Errorf("file of %d, user %d: %v", c.uid, c.me, err)
+		}
+	}
+}
+
+// TestImpossibleRotations: a rotation that the parameters do not have is refused, not
+// taken for another one, and nothing is left behind.
+func TestImpossibleRotations(t *testing.T) {
+	p, err := henc.Named("edge12-d1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range []int{0, -1, p.Slots(), 5000} {
+		dir := filepath.Join(t.TempDir(), "set")
+		_, err := Create(dir, CreateOptions{Params: p, Needs: Needs{Rotations: []int{1, k}}})
+		if !errors.Is(err, ErrRotation) || !strings.Contains(err.Error(), fmt.Sprintf("by %d: edge12-d1 has 2048 slots", k)) {
+			t.Errorf("rotation by %d: %v", k, err)
+		}
+		if _, err := Open(dir); !errors.Is(err, ErrNoKeySet) {
+			t.Errorf("rotation by %d: a key set was left: %v", k, err)
 		}
 	}
 }

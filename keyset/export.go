@@ -46,10 +46,13 @@ func ReadManifest(dir string) (*Manifest, error) {
 }
 
 // OpenExport reads the manifest of the export in dir and verifies its signature. It
-// fails with ErrHolder when somebody signed who is not trusted, with ErrCorrupt when
+// fails with ErrSecret when dir is a key set with its secret keys, with ErrHolder when somebody signed who is not trusted, with ErrCorrupt when
 // manifest and signature do not belong together or make no sense, and with the error
 // of a file that cannot be read. Files are verified as they are read.
 func OpenExport(dir string, trust Trust) (*Export, error) {
+	if err := notKeySet(dir); err != nil {
+		return nil, err
+	}
 	raw, err := readFile(filepath.Join(dir, ManifestFile), MaxManifest)
 	if err != nil {
 		return nil, err

@@ -141,3 +141,27 @@ func TestTrusted(t *testing.T) {
 		}
 	}
 }
+
+// TestKeySetIsNoExport: a directory with the holder's secret keys, in the place of an
+// export, is called what it is.
+func TestKeySetIsNoExport(t *testing.T) {
+	dir, set := exported(t, keyholder.RoleEvaluator)
+	m := set.Manifest()
+	_, err := keyset.OpenExport(set.Dir(), trust(t, m.Signer))
+	if !errors.Is(err, keyset.ErrSecret) || !strings.Contains(err.Error(), "holder.key") || !strings.Contains(err.Error(), "decrypts everything") {
+		t.Errorf("a key set: %v", err)
+	}
+	if got := keyset.Secrets(set.Dir()); len(got) != 2 {
+		t.Errorf("secrets of a key set: %q", got)
+	}
+	if got := keyset.Secrets(dir); len(got) != 0 {
+		t.Errorf("secrets of an export: %q", got)
+	}
+	odd := filepath.Join(t.TempDir(), "a[b]*c")
+	if err := errors.Join(os.Mkdir(odd, 0o700), os.WriteFile(filepath.Join(odd, keyset.SecretFile), nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if got := keyset.Secrets(odd); len(got) != 1 {
+		t.Errorf("secrets of %s: %q", odd, got)
+	}
+}
