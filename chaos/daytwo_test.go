@@ -155,7 +155,8 @@ var dayTwoRows = []dayTwo{
 	}},
 	{name: "spool full, block", agent: map[string]string{"64MiB": "1MiB"}, do: outage},
 	{name: "spool full, drop_oldest", agent: map[string]string{"64MiB": "1MiB", "full: block": "full: drop_oldest"}, lost: 60 * window, do: outage,
-		told: map[string]string{"agent": "a window is dropped", "evaluator": "have not come: dropped at the bounds of its spool"}},
+		told: map[string]string{"agent": "a window is dropped", "evaluator": "have not come: dropped at the " +
+			"bounds of its spool"}},
 	{name: "spool full, drop_newest", agent: map[string]string{"64MiB": "1MiB", "full: block": "full: drop_newest"}, lost: 60 * window, do: outage,
 		told: map[string]string{"evaluator": "have not come: dropped at the bounds of its spool"}},
 	{name: "key rotation in its order", do: func(r *rig) {
@@ -273,7 +274,8 @@ func TestDayTwo(t *testing.T) {
 			r.weigh(c)
 			t.Logf("%d lost, %d in several results, %d out of order", c.lost, c.doubled, c.disordered)
 			if c.wrong > 0 || c.lost > 2*row.lost || c.doubled > 2*row.again || c.disordered > 0 && !row.disordered {
-				t.Errorf("of both programs %d lost, %d in several results, %d out of order, %d wrong\n%s", c.lost, c.doubled, c.disordered, c.wrong, r.logs())
+				t.Errorf("of both programs %d lost, %d in several results, %d out of order, %d "+
+					"wrong\n%s", c.lost, c.doubled, c.disordered, c.wrong, r.logs())
 			}
 			if row.lost > 0 && c.lost == 0 || row.again > 0 && c.doubled == 0 {
 				t.Log("nothing was lost or doubled this time")

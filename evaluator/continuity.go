@@ -158,7 +158,11 @@ func (c *continuity) keys() [][8]byte {
 }
 
 // health says which windows do not come, for a while after that was noticed.
-func (c *continuity) health(now time.Time) (out []string) {
+func (c *continuity) health(now time.Time) []string { return c.texts(now, untilTold) }
+
+// texts is health, where a stream that begins in the middle is told from the age of
+// first on.
+func (c *continuity) texts(now time.Time, first time.Duration) (out []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	fresh := func(at time.Time) bool { d := now.Sub(at); return d >= 0 && d < toldFor }
@@ -166,15 +170,21 @@ func (c *continuity) health(now time.Time) (out []string) {
 		s := c.series[key]
 		name := fmt.Sprintf("device %s, stream %s", s.device, s.stream)
 		if s.back != nil && fresh(s.back.at) {
-			out = append(out, fmt.Sprintf("%s: its numbers went back from %d to %d with a new start: the device's state was lost or is an old copy; if its spool is one too, a replay reads samples again", name, s.back.from, s.back.to))
+			out = append(out, fmt.Sprintf("%s: its numbers went back from %d to %d with a new start: the "+
+				"device's state was lost or is an old copy; if its spool is one too, a replay reads "+
+				"samples again", name, s.back.from, s.back.to))
 		}
 		for _, m := range s.missing {
 			switch {
-			case !fresh(m.at):
+			case !fresh(m.at), m.first && now.Sub(m.at) < first, !m.first && now.Sub(m.at) < untilTold:
 			case m.first:
-				out = append(out, fmt.Sprintf("%s: its first window here has number %d: what came before went to another evaluator, or to a store that was lost, and with it what was not delivered yet", name, m.hi+1))
-			case now.Sub(m.at) >= untilTold:
-				out = append(out, fmt.Sprintf("%s: windows %d to %d of boot epoch %d have not come: dropped at the bounds of its spool, damaged, or still waiting there", name, m.lo, m.hi, m.boot))
+				out = append(out, fmt.Sprintf("%s: its first window here has number %d: what came before went "+
+					"to another evaluator, or to a store that was lost, and with it what was not "+
+					"delivered yet; or it waits still at the device", name, m.hi+1))
+			default:
+				out = append(out, fmt.Sprintf("%s: windows %d to %d of boot epoch %d have not come: dropped at "+
+					"the bounds of its spool, damaged, or still waiting there; or the store is an old copy, and "+
+					"they were taken after it", name, m.lo, m.hi, m.boot))
 			}
 		}
 	}

@@ -202,19 +202,23 @@ func (s *shares) trouble(program string, w Waiting, reader string) (kind, text s
 	if topic == "" {
 		which = fmt.Sprintf("program %s, which is not configured any more", program)
 	}
-	held := fmt.Sprintf("%d results wait for %s, the oldest for %v; they take %d %% of the program's share of the store, %d bytes",
+	held := fmt.Sprintf("%d results wait for %s, the oldest for %v; they take %d %% of the program's share of "+
+		"the store, %d bytes",
 		w.Results, reader, w.Oldest.Round(time.Second), 100*w.Bytes/max(w.Share, 1), w.Share)
 	switch {
 	case w.Results == 0:
 		return "", ""
 	case w.Unread && w.Skipped > 0:
-		return "skipped", fmt.Sprintf("%s: %s. Nobody takes them, while results of other programs are delivered: %d further results were not made. "+
+		return "skipped", fmt.Sprintf("%s: %s. Nobody takes them, while results of other programs are "+
+			"delivered: %d further results were not made. "+
 			"Let the key holder read the program (programs in keyholder.yaml), or remove it", which, held, w.Skipped)
 	case w.Unread:
-		return "unread", fmt.Sprintf("%s: %s. Nobody takes them, while results of other programs are delivered; when the share is full, no further ones are made. "+
+		return "unread", fmt.Sprintf("%s: %s. Nobody takes them, while results of other programs are delivered; "+
+			"when the share is full, no further ones are made. "+
 			"Let the key holder read the program (programs in keyholder.yaml), or remove it", which, held)
 	case 2*w.Bytes >= w.Share:
-		return "half", fmt.Sprintf("%s: %s. When it is full, the devices keep the windows of the program's streams", which, held)
+		return "half", fmt.Sprintf("%s: %s. When it is full, the devices keep the windows of the program's "+
+			"streams", which, held)
 	}
 	return "", ""
 }
@@ -255,7 +259,8 @@ func (d *durable) troubles(now time.Time) (kinds, texts map[string]string) {
 	}
 	if quiet := now.Sub(since); c != nil && c.Connected() && oldest >= undelivered && quiet >= undelivered {
 		kinds[""] = "none"
-		texts[""] = fmt.Sprintf("no result was delivered for %v, although there is a connection: %d wait for %s. Is the key holder running, with receipts: true?",
+		texts[""] = fmt.Sprintf("no result was delivered for %v, although there is a connection: %d wait for "+
+			"%s. Is the key holder running, with receipts: true?",
 			quiet.Round(time.Second), results, reader)
 	}
 	return kinds, texts
@@ -263,7 +268,7 @@ func (d *durable) troubles(now time.Time) (kinds, texts map[string]string) {
 
 // tell logs troubles that begin or change, and their end.
 func (d *durable) tell(now time.Time) {
-	missing := d.course.health(now)
+	missing := d.course.texts(now, 0)
 	for _, text := range missing {
 		if !slices.Contains(d.toldMissing, text) {
 			d.s.log.Error("windows are missing", "trouble", text)
@@ -327,11 +332,13 @@ func (d *durable) health() []string {
 	}
 	if c := d.courier.Load(); c != nil {
 		if reason := c.Stats().Unreadable; reason != "" {
-			out = append(out, "the key holder's receipts cannot be read: "+reason+"; it runs another version of this program: bring both to the same one. Results wait meanwhile")
+			out = append(out, "the key holder's receipts cannot be read: "+reason+"; it runs another version of "+
+				"this program: bring both to the same one. Results wait meanwhile")
 		}
 		refusing := c.Stats().Refusing
 		for _, program := range slices.Sorted(maps.Keys(refusing)) {
-			out = append(out, fmt.Sprintf("the key holder takes no result of program %s: %s", program, refusing[program]))
+			out = append(out, fmt.Sprintf("the key holder takes no result of "+
+				"program %s: %s", program, refusing[program]))
 		}
 	}
 	return out

@@ -128,7 +128,8 @@ func TestUnreadProgramStarvesNobody(t *testing.T) {
 	if warned == 0 || warned >= waiting.Results {
 		t.Errorf("health told after %d windows, the share was full after %d", warned, waiting.Results)
 	}
-	if h := r.service.Health(); len(h) != 1 || !strings.Contains(h[0], "were not made. Let the key holder read the program (programs in keyholder.yaml)") {
+	if h := r.service.Health(); len(h) != 1 || !strings.Contains(h[0], "were not made. Let the key holder read "+
+		"the program (programs in keyholder.yaml)") {
 		t.Errorf("%q", h)
 	}
 }

@@ -47,11 +47,14 @@ func readMark(path, name string) (*storeMark, error) {
 	}
 	switch {
 	case err != nil || herr != nil || len(id) != 16:
-		return nil, fmt.Errorf("%w: %s is damaged; restore it, or remove it if the rest of the store is in its place", ErrState, path)
+		return nil, fmt.Errorf("%w: %s is damaged; restore it, or remove it if the rest of the store is in "+
+			"its place", ErrState, path)
 	case f.Version != stateVersion:
-		return nil, fmt.Errorf("%w: %s has version %d, this program reads %d", ErrState, path, f.Version, stateVersion)
+		return nil, fmt.Errorf("%w: %s has version %d, this program "+
+			"reads %d", ErrState, path, f.Version, stateVersion)
 	case f.Name != name:
-		return nil, fmt.Errorf("%w: the store of %s belongs to evaluator %q, this is %q; give each evaluator a store of its own", ErrState, path, f.Name, name)
+		return nil, fmt.Errorf("%w: the store of %s belongs to evaluator %q, this is %q; give each evaluator a "+
+			"store of its own", ErrState, path, f.Name, name)
 	}
 	return &f.storeMark, nil
 }
@@ -80,15 +83,18 @@ func (s *state) pairStore(c *config.Store) (mark storeMark, trouble string, err 
 	case known == nil:
 		mark = *found
 	case found == nil:
-		return mark, "", fmt.Errorf("%w: the store that belongs to %s is not in %s: %s, or move %s away to begin with an empty store, without what was in the other",
+		return mark, "", fmt.Errorf("%w: the store that belongs to %s is not in %s: %s, or move %s away to "+
+			"begin with an empty store, without what was in the other",
 			ErrState, s.path, c.Dir, lost, s.path)
 	case found.ID != known.ID:
-		return mark, "", fmt.Errorf("%w: the store in %s is not the one that belongs to %s: %s, or move %s away to go on with this store, without what is in the other",
+		return mark, "", fmt.Errorf("%w: the store in %s is not the one that belongs to %s: %s, or move %s away "+
+			"to go on with this store, without what is in the other",
 			ErrState, c.Dir, s.path, lost, s.path)
 	default:
 		mark = *known
 		if found.Starts < known.Starts {
-			trouble = fmt.Sprintf("the store in %s is an old copy: it was last used %d starts ago. Windows that were acknowledged since, and whose results were not delivered, are lost; "+
+			trouble = fmt.Sprintf("the store in %s is an old copy: it was last used %d starts ago. Windows that "+
+				"were acknowledged since, and whose results were not delivered, are lost; "+
 				"the key holder refuses what is computed again", c.Dir, known.Starts-found.Starts)
 		}
 		mark.Starts = max(mark.Starts, found.Starts)

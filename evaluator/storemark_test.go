@@ -123,7 +123,8 @@ func TestStrandedWindows(t *testing.T) {
 		cfg.Streams[i].Channels[0].Range = [2]float64{0, 101}
 	}
 	r = newRigAt(t, cfg, state)
-	if h := r.service.Health(); len(h) != 1 || !strings.Contains(h[0], "1 windows that were acknowledged are not accepted by this configuration (wrong_layout)") {
+	if h := r.service.Health(); len(h) != 1 || !strings.Contains(h[0], "1 windows that were acknowledged are "+
+		"not accepted by this configuration (wrong_layout)") {
 		t.Errorf("%q", h)
 	}
 	r.stop()

@@ -23,7 +23,8 @@ func (o *order) note(r *Result) string {
 	}
 	if !r.Start.After(o.start) {
 		o.backward++
-		return fmt.Sprintf("it begins at %s, and one from %s was read: it came late, or its samples were sent again: by a device or a replay whose state or spool is an old copy, or by a second board",
+		return fmt.Sprintf("it begins at %s, and one from %s was read: it came late, or its samples were sent "+
+			"again: by a device or a replay whose state or spool is an old copy, or by a second board",
 			r.Start.UTC().Format(time.RFC3339), o.start.UTC().Format(time.RFC3339))
 	}
 	step, gap, usual := r.Start.Sub(o.start), r.Start.Sub(o.end), o.step
@@ -34,6 +35,7 @@ func (o *order) note(r *Result) string {
 	}
 	o.gaps++
 	o.missing += gap
-	return fmt.Sprintf("there is nothing from %s to %s, %v: no samples were taken, or their windows or results were lost; the evaluator's and the agent's status say more",
+	return fmt.Sprintf("there is nothing from %s to %s, %v: no samples were taken, or their windows or results "+
+		"were lost; the evaluator's and the agent's status say more",
 		before.UTC().Format(time.RFC3339), r.Start.UTC().Format(time.RFC3339), gap.Round(time.Second))
 }
