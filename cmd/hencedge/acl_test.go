@@ -121,11 +121,11 @@ func TestBrokerRules(t *testing.T) {
 		return []string{`up/` + name + `/system`, `st/` + name, `ask/` + name}
 	}
 	for user, may := range map[string]struct{ write, read []string }{
-		"board1":   {own("board1"), []string{"rcp/board1", "cfg/board1"}},
-		"board2":   {own("board2"), []string{"rcp/board2", "cfg/board2"}},
+		"board1":   {own("board1"), []string{"rcp/board1", "cfg/board1", "st/board1"}},
+		"board2":   {own("board2"), []string{"rcp/board2", "cfg/board2", "st/board2"}},
 		"cloud1":   {append(own("cloud1"), `rcp/\w+`, `res/\w+`, "plant"), []string{`up/\w+/system`, `st/\w+`, `ask/\w+`, "rcp/cloud1", "cfg/cloud1"}},
-		"home":     {append(own("home"), "rcp/cloud1"), []string{`res/\w+`, "ask/cloud1", "rcp/home", "cfg/home", "plant"}},
-		"operator": {append(own("operator"), `cfg/\w+`), []string{"rcp/operator", "cfg/operator"}},
+		"home":     {append(own("home"), "rcp/cloud1"), []string{`res/\w+`, "ask/cloud1", "rcp/home", "cfg/home", "st/home", "plant"}},
+		"operator": {append(own("operator"), `cfg/\w+`), []string{"rcp/operator", "cfg/operator", "st/operator"}},
 	} {
 		t.Run(user, func(t *testing.T) {
 			matching := func(list []string) (out []string) {
