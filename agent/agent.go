@@ -134,7 +134,7 @@ type stream struct {
 // sensor and counts the boot epoch up. Mistakes that belong to a field are a
 // *config.Errors. Call Close when Run is not called.
 func New(cfg *config.Agent, deps Deps) (*Agent, error) {
-	p, err := prepare(cfg, deps)
+	p, err := prepare(cfg, deps, false)
 	if err != nil {
 		return nil, err
 	}
@@ -160,6 +160,17 @@ func New(cfg *config.Agent, deps Deps) (*Agent, error) {
 		}
 		if r, ok := s.source.(*replay); ok {
 			r.late = func() { s.count.late.Add(1) }
+			var once sync.Once
+			r.bad = func(err error, left bool) {
+				if left {
+					s.count.badRows.Add(1)
+				} else {
+					s.count.badCells.Add(1)
+				}
+				once.Do(func() {
+					a.log.Warn("the replay file has a bad cell; further ones are only counted", "stream", s.cfg.Name, "policy", r.cfg.BadCells, "error", err)
+				})
+			}
 			r.replaced = func() {
 				a.log.Warn("the replay file was replaced or removed while it was read; what has its name now is read at the next start", "stream", s.cfg.Name, "file", r.cfg.File)
 			}

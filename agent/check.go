@@ -19,13 +19,13 @@ import (
 	"github.com/hencedge/hencedge/transport/spool"
 )
 
-// Check finds out whether an agent would start with this configuration: fields,
-// parameters, slots, keys, sensors, replay files, TLS files, secrets and the
+// Check finds out whether an agent would work with this configuration: fields,
+// parameters, slots, keys, sensors, both ends of replay files, TLS files, secrets and the
 // state file. It changes nothing and does not connect. All mistakes are in one
 // *config.Errors, with their place in the file; it wraps ErrAbsent when each is
 // about something that may appear later.
 func Check(cfg *config.Agent, deps Deps) error {
-	p, err := prepare(cfg, deps)
+	p, err := prepare(cfg, deps, true)
 	if err != nil {
 		return err
 	}
@@ -72,6 +72,9 @@ type checker struct {
 	cfg    *config.Agent
 	errs   config.Errors
 	faults int // mistakes that time does not mend
+	// scan reads the ends of replay files. A start does not: one bad row must not keep
+	// the other streams from their work.
+	scan bool
 }
 
 func (c *checker) fail(path, remedy string, err error) {
@@ -90,14 +93,14 @@ func (c *checker) err() error {
 	return err
 }
 
-func prepare(cfg *config.Agent, deps Deps) (*prepared, error) {
+func prepare(cfg *config.Agent, deps Deps, scan bool) (*prepared, error) {
 	if cfg == nil {
 		return nil, fmt.Errorf("%w: no configuration", config.ErrInvalid)
 	}
 	if err := cfg.Check(); err != nil {
 		return nil, err
 	}
-	c := &checker{cfg: cfg}
+	c := &checker{cfg: cfg, scan: scan}
 	p := &prepared{machine: deps.machine()}
 	p.machine.shared = c.inputs(deps)
 	p.keys.ctx = c.context(deps)
@@ -220,9 +223,15 @@ func (c *checker) source(i int, m Machine) rowSource {
 	cfg, at := c.cfg.Streams[i], fmt.Sprintf("streams[%d]", i)
 	switch {
 	case cfg.Replay != nil:
-		r, err := openReplay(cfg, m.Clock)
+		var err error
+		if c.scan {
+			err = scan(cfg, m.Clock)
+		}
 		if err == nil {
-			return r
+			var r *replay
+			if r, err = openReplay(cfg, m.Clock); err == nil {
+				return r
+			}
 		}
 		path := at + ".replay"
 		if !errors.Is(err, ErrReplay) {

@@ -51,7 +51,7 @@ func TestCheckNamesThePlace(t *testing.T) {
 		"loose secret":      {"{public_key: public.key", "{mode: symmetric, secret_key: loose.secret", []string{"3:37: keys.secret_key", "chmod go-rwx"}},
 		"odd secret":        {"{public_key: public.key", "{mode: symmetric, secret_key: odd.secret", []string{"3:37: keys.secret_key", "chmod go-rwx"}},
 		"loose signing key": {"signing_key: signing.key", "signing_key: loose.key", []string{"4:14: signing_key"}},
-		"no signing key":    {"signing_key: signing.key", "signing_key: gone/none.key", []string{"4:14: signing_key", "hencedge keys identity"}},
+		"no signing key":    {"signing_key: signing.key", "signing_key: gone/none.key", []string{"4:14: signing_key", "does not exist; make it"}},
 		"ca":                {"ca: ca.pem", "ca: password", []string{"broker.ca", "password"}},
 		"client cert":       {"cert: client.pem", "cert: none.pem", []string{"broker.cert", "none.pem"}},
 		"password":          {"file:password", "file:nothing", []string{"broker.password", "nothing"}},

@@ -32,6 +32,8 @@ var streamMetrics = []metric[StreamStats]{
 	perStream("ticks_missed_total", "Ticks left out because sampling was late.", func(s StreamStats) float64 { return float64(s.MissedTicks) }),
 	perStream("ticks_marked_total", "Missed ticks that were replaced by missing samples.", func(s StreamStats) float64 { return float64(s.Marked) }),
 	perStream("samples_late_total", "Samples that came too late for their window.", func(s StreamStats) float64 { return float64(s.Late) }),
+	perStream("replay_bad_cells_total", "Cells of a replay that are not numbers and were taken as missing.", func(s StreamStats) float64 { return float64(s.BadCells) }),
+	perStream("replay_rows_skipped_total", "Rows of a replay left out because of a cell.", func(s StreamStats) float64 { return float64(s.BadRows) }),
 	perStream("clock_steps_total", "Windows cut short because the clock was set or the machine slept.", func(s StreamStats) float64 { return float64(s.ClockSteps) }),
 	perStream("windows_total", "Windows encrypted and signed.", func(s StreamStats) float64 { return float64(s.Windows) }),
 	perStream("windows_partial_total", "Windows with fewer samples than they hold.", func(s StreamStats) float64 { return float64(s.Partial) }),

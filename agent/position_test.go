@@ -52,7 +52,7 @@ func TestReplayFileChanges(t *testing.T) {
 			write(header+lines(40, 2))(t, file)
 		}},
 		"cut":                    {fails: "cut short: 10 rows", change: write(header + lines(0, 7))},
-		"cut within a line":      {fails: "cut short: 10 rows", change: write(first[:len(first)-3])},
+		"cut within a line":      {fails: "cut short: 10 rows", change: write(first[:len(first)-2])},
 		"edited":                 {fails: "changed within the 10 rows", change: write(strings.Replace(first, "1004,4,", "1004,5,", 1))},
 		"a row was taken out":    {fails: "changed within the 10 rows", change: write(strings.Replace(first, "1004,4,0\n", "", 1) + lines(10, 5))},
 		"the last line was torn": {before: first + "1010,1", fails: "was read before it was complete", change: write(first + "1010,12,0\n")},

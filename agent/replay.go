@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 
 	"github.com/hencedge/hencedge/agent/input"
 	"github.com/hencedge/hencedge/config"
@@ -20,18 +21,25 @@ import (
 // message starts with file and line.
 var ErrReplay = errors.New("invalid replay file")
 
-// record is one line of a replay file.
+// record is one row of a replay file.
 type record struct {
 	line   int
 	time   string   // text of the timestamp
 	values []string // text per column asked for; "" is missing
 }
 
+// timeColumn stands for the timestamp among the columns of a record.
+const timeColumn = -1
+
 // recordReader reads the records of one format, io.EOF at the end. offset is where in
 // the file the last one ended.
 type recordReader interface {
 	next() (record, error)
 	offset() int64
+	// cell is where a column stands in a table, such as "D4"; "" in other formats.
+	cell(line, column int) string
+	// shift says that n lines come before those that are read, the header aside.
+	shift(n int)
 }
 
 // replay reads rows from a file, with the timestamps of the file.
@@ -50,10 +58,17 @@ type replay struct {
 	order *reorder
 	ready []row  // in order, to be given next
 	late  func() // a row was too late
+	// bad is called for every cell that is not what it should be and that the policy
+	// lets pass; left says that its row is left out.
+	bad   func(err error, left bool)
+	stamp timestamp
 	// replaced is called at the end of a file whose name another one has by then.
 	replaced func()
 
 	count   uint64 // records read; in order, rows given
+	rows    uint64 // records read, for messages
+	line    int    // of the last record
+	spans   bool   // records do not follow each other line by line
 	last    time.Time
 	started bool
 	first   time.Time
@@ -94,8 +109,11 @@ func newReplay(in io.ReadCloser, s config.Stream, clock Clock) (*replay, error) 
 	if err != nil {
 		return nil, err
 	}
-	r := &replay{cfg: *s.Replay, file: in, track: newTracker(in), clock: clock, factor: factor, late: func() {}, replaced: func() {}}
+	r := &replay{cfg: *s.Replay, file: in, track: newTracker(in), clock: clock, factor: factor, late: func() {}, replaced: func() {}, bad: func(error, bool) {}}
 	r.dev, r.ino = fileID(in)
+	if r.stamp, err = newTimestamp(*s.Replay); err != nil {
+		return nil, err
+	}
 	if s.Lateness > 0 {
 		r.order = &reorder{lateness: s.Lateness}
 	}
@@ -118,9 +136,9 @@ func newReplay(in io.ReadCloser, s config.Stream, clock Clock) (*replay, error) 
 // skip passes over the rows up to a position, which were given by an earlier process, and
 // a line break of that many bytes that has been added to the last of them.
 func (r *replay) skip(to position, newline uint64) error {
-	late := r.late
-	r.late = func() {}
-	defer func() { r.late, r.started = late, false }()
+	late, bad := r.late, r.bad
+	r.late, r.bad = func() {}, func(error, bool) {}
+	defer func() { r.late, r.bad, r.started = late, bad, false }()
 	for r.count < to.rows {
 		if r.order != nil && len(r.ready) == 0 && r.track.done >= to.offset {
 			r.ready = r.order.drain() // as the earlier process did at the end of the file
@@ -128,8 +146,8 @@ func (r *replay) skip(to position, newline uint64) error {
 		var err error
 		if r.order != nil { // which row is which is known only in order
 			_, err = r.sorted(context.Background(), false)
-		} else {
-			_, err = r.record()
+		} else if _, err = r.record(); errors.As(err, new(badCell)) && r.cfg.BadCells != config.BadFail {
+			err = nil
 		}
 		if isEnd(err) {
 			break
@@ -147,8 +165,14 @@ func (r *replay) skip(to position, newline uint64) error {
 // record reads the next record of the file.
 func (r *replay) record() (record, error) {
 	rec, err := r.records.next()
-	if err != nil {
+	var bad badCell
+	if err != nil && !errors.As(err, &bad) {
 		return rec, err
+	}
+	r.rows++
+	if err == nil {
+		r.spans = r.spans || r.line > 0 && rec.line != r.line+1
+		r.line = rec.line
 	}
 	if r.order == nil {
 		r.count++
@@ -157,7 +181,10 @@ func (r *replay) record() (record, error) {
 	if r.head.length == 0 {
 		r.head = r.track.span()
 	}
-	return rec, nil
+	if err != nil {
+		err = badCell{fmt.Errorf("%w (row %d)", err, r.rows)}
+	}
+	return rec, err
 }
 
 // position is the place after the row that was given last.
@@ -208,19 +235,10 @@ func (r *replay) sorted(ctx context.Context, wait bool) (row, error) {
 	return out, nil
 }
 
-// read gives the next row of the file, when its time has come or at once.
+// read gives the next row of the file, when its time has come or at once. Rows that the
+// policy leaves out it passes over.
 func (r *replay) read(ctx context.Context, wait bool) (row, error) {
-	if err := ctx.Err(); err != nil {
-		return row{}, err
-	}
-	rec, err := r.record()
-	if isEnd(err) {
-		err = cmp.Or(r.ended(), err)
-	}
-	if err != nil {
-		return row{}, err
-	}
-	out, err := r.row(rec)
+	out, err := r.sound(ctx)
 	if err != nil {
 		return row{}, err
 	}
@@ -235,31 +253,108 @@ func (r *replay) read(ctx context.Context, wait bool) (row, error) {
 	return out, nil
 }
 
+// sound gives the next row of the file that is not left out.
+func (r *replay) sound(ctx context.Context) (row, error) {
+	for {
+		if err := ctx.Err(); err != nil {
+			return row{}, err
+		}
+		rec, err := r.record()
+		if isEnd(err) {
+			return row{}, cmp.Or(r.ended(), err)
+		}
+		var out row
+		if err == nil {
+			out, err = r.row(rec)
+		}
+		var bad badCell
+		if err == nil || !errors.As(err, &bad) || r.cfg.BadCells == config.BadFail {
+			return out, err
+		}
+		r.bad(err, true)
+	}
+}
+
+// badCell is an error about the contents of one row, after which the file can be read
+// on.
+type badCell struct{ error }
+
+func (b badCell) Unwrap() error { return b.error }
+
+// cellError says which row and cell is at fault; column is an index into the channels or
+// timeColumn.
+func (r *replay) cellError(rec record, column int, format string, args ...any) error {
+	name := r.cfg.Time
+	if column != timeColumn {
+		name = r.sources[column].Column
+	}
+	if cell := r.records.cell(rec.line, column); cell != "" {
+		name += " (cell " + cell + ")"
+	}
+	return badCell{replayError(r.cfg.File, rec.line, "row %d, %s: %s", r.rows, name, fmt.Sprintf(format, args...))}
+}
+
+const passBad = "; bad_cells: skip or missing lets such rows pass"
+
 func (r *replay) row(rec record) (row, error) {
-	t, err := parseTime(rec.time, r.cfg.TimeFormat)
+	t, err := r.stamp.parse(rec.time, r.last, r.order == nil && r.started)
 	if err != nil {
-		return row{}, replayError(r.cfg.File, rec.line, "%s: %v", r.cfg.Time, err)
+		return row{}, r.cellError(rec, timeColumn, "%v", err)
 	}
 	if r.started && t.Before(r.last) && r.order == nil {
-		return row{}, replayError(r.cfg.File, rec.line, "the time %s is before that of the previous sample, %s; sort the file by time, or set lateness",
-			t.Format(time.RFC3339Nano), r.last.Format(time.RFC3339Nano))
+		return row{}, replayError(r.cfg.File, rec.line, "row %d: the time %s is before that of the previous sample, %s; sort the file by time, or set lateness",
+			r.rows, t.Format(time.RFC3339Nano), r.last.Format(time.RFC3339Nano))
 	}
-	r.last = t
 	out := newRow(t, len(r.sources))
 	for i, text := range rec.values {
-		text = strings.TrimSpace(text)
+		text = trimCell(text)
 		if text == "" || strings.EqualFold(text, "nan") || text == "null" {
 			out.miss(i, errEmptyCell)
 			continue
 		}
-		v, err := strconv.ParseFloat(text, 64)
-		if err != nil || math.IsInf(v, 0) || math.IsNaN(v) {
-			return row{}, replayError(r.cfg.File, rec.line, "%s: text of the form %q is not a finite number", r.sources[i].Column, input.Shape(text))
+		v, err := r.number(text)
+		if err != nil {
+			err = r.cellError(rec, i, "%v", err)
+			if r.cfg.BadCells != config.BadMissing {
+				return row{}, err
+			}
+			r.bad(err, false)
+			out.miss(i, errBadCell)
+			continue
 		}
 		out.set(i, r.sources[i], v)
 	}
+	r.last = t
 	return out, nil
 }
+
+// trimCell removes the white space around a cell, also the kinds that spreadsheets write.
+func trimCell(s string) string { return strings.TrimFunc(s, unicode.IsSpace) }
+
+// number reads a cell.
+func (r *replay) number(text string) (float64, error) {
+	plain := text
+	if r.cfg.Decimal == "," {
+		if strings.Contains(text, ".") {
+			return 0, fmt.Errorf("text of the form %q is not a number with a decimal comma", input.Shape(text))
+		}
+		plain = strings.Replace(text, ",", ".", 1)
+	}
+	v, err := strconv.ParseFloat(plain, 64)
+	if err == nil && !math.IsInf(v, 0) && !math.IsNaN(v) {
+		return v, nil
+	}
+	hint := ""
+	if r.cfg.BadCells == config.BadFail {
+		hint = passBad
+	}
+	if _, err := strconv.ParseFloat(strings.Replace(text, ",", ".", 1), 64); err == nil && r.cfg.Decimal == "." {
+		hint = `; for a decimal comma set decimal: ","`
+	}
+	return 0, fmt.Errorf("text of the form %q is not a finite number%s", input.Shape(text), hint)
+}
+
+var errBadCell = fmt.Errorf("%w: the file has no number there", ErrReading)
 
 var errEmptyCell = fmt.Errorf("%w: no value in the file", ErrReading)
 

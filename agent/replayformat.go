@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/hencedge/hencedge/agent/input"
@@ -24,6 +25,7 @@ type csvRecords struct {
 	file    string
 	limit   *lineLimit
 	line    int // of the last record
+	before  int // lines that are not read
 	r       *csv.Reader
 	mark    int64 // bytes of a byte order mark
 	time    int
@@ -57,7 +59,11 @@ func newCSV(in io.Reader, cfg config.Replay, names []string) (*csvRecords, error
 		return nil, c.wrap(err)
 	}
 	header = slices.Clone(header)
+	for i := range header {
+		header[i] = trimCell(header[i])
+	}
 	find := func(name string) (int, error) {
+		name = trimCell(name)
 		at := slices.Index(header, name)
 		if at < 0 {
 			return 0, replayError(cfg.File, 1, "no column %q; there are %s", name, list(header))
@@ -104,6 +110,19 @@ func list(names []string) string {
 
 func (c *csvRecords) offset() int64 { return c.mark + c.r.InputOffset() }
 
+func (c *csvRecords) shift(n int) {
+	c.before = n
+	c.limit.line += n
+}
+
+func (c *csvRecords) cell(line, column int) string {
+	at := c.time
+	if column != timeColumn {
+		at = c.columns[column]
+	}
+	return columnLetters(at) + strconv.Itoa(line)
+}
+
 func (c *csvRecords) next() (record, error) {
 	c.limit.record = 0
 	cells, err := c.r.Read()
@@ -111,6 +130,7 @@ func (c *csvRecords) next() (record, error) {
 		return record{}, c.wrap(err)
 	}
 	line, _ := c.r.FieldPos(0)
+	line += c.before
 	c.line = line
 	rec := record{line: line, time: cells[c.time], values: make([]string, len(c.columns))}
 	for i, at := range c.columns {
@@ -128,9 +148,9 @@ func (c *csvRecords) wrap(err error) error {
 	case errors.Is(err, errLongRecord):
 		return replayError(c.file, c.line+1, "a record from here on is longer than %d bytes; is there a quote too many?", maxRecord)
 	case errors.As(err, &pe) && errors.Is(pe.Err, csv.ErrFieldCount):
-		return replayError(c.file, pe.Line, "the number of cells differs from the header; check the delimiter")
+		return badCell{replayError(c.file, pe.Line+c.before, "the number of cells differs from the header; check the delimiter")}
 	case errors.As(err, &pe):
-		return replayError(c.file, pe.Line, "%v", pe.Err)
+		return replayError(c.file, pe.Line+c.before, "%v", pe.Err)
 	}
 	return fmt.Errorf("read %s: %w", c.file, err)
 }
@@ -192,6 +212,10 @@ func newNDJSON(in io.Reader, cfg config.Replay, names []string) *ndjsonRecords {
 
 func (n *ndjsonRecords) offset() int64 { return n.read }
 
+func (n *ndjsonRecords) shift(lines int) { n.line += lines }
+
+func (n *ndjsonRecords) cell(int, int) string { return "" }
+
 func (n *ndjsonRecords) next() (record, error) {
 	for {
 		line, err := n.r.ReadBytes('\n')
@@ -217,10 +241,10 @@ func (n *ndjsonRecords) parse(line []byte) (record, error) {
 	d.UseNumber()
 	var object map[string]any
 	if err := d.Decode(&object); err != nil {
-		return record{}, replayError(n.file, n.line, "not a JSON object")
+		return record{}, badCell{replayError(n.file, n.line, "not a JSON object")}
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return record{}, replayError(n.file, n.line, "more than one JSON value in the line")
+		return record{}, badCell{replayError(n.file, n.line, "more than one JSON value in the line")}
 	}
 	rec := record{line: n.line, values: make([]string, len(n.columns))}
 	var err error
@@ -235,8 +259,8 @@ func (n *ndjsonRecords) parse(line []byte) (record, error) {
 	return rec, nil
 }
 
-// field is the text of a scalar, "" when it is absent or null. Only timestamps
-// may be JSON strings; a number in quotes is taken as a mistake in the data.
+// field is the text of a scalar, "" when it is absent or null. Only timestamps may be
+// JSON strings; a number in quotes is taken as a mistake in the data, and keeps them.
 func (n *ndjsonRecords) field(object map[string]any, path []string, text bool) (string, error) {
 	var v any = object
 	for _, key := range path {
@@ -255,6 +279,10 @@ func (n *ndjsonRecords) field(object map[string]any, path []string, text bool) (
 		if text {
 			return x, nil
 		}
+		return strconv.Quote(x), nil
 	}
-	return "", replayError(n.file, n.line, "%s is not a number", strings.Join(path, "."))
+	if text {
+		return "", badCell{replayError(n.file, n.line, "%s is neither a text nor a number", strings.Join(path, "."))}
+	}
+	return fmt.Sprintf("%T", v), nil
 }

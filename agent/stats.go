@@ -10,6 +10,7 @@ import (
 // streamCounters are the live counts of one stream.
 type streamCounters struct {
 	samples, skipped, missing, held, outside, clamped, overflow, late, marked atomic.Uint64
+	badCells, badRows                                                         atomic.Uint64 // of a replay
 	missedTicks, clockSteps                                                   atomic.Uint64
 	windows, partial, encryptErrors                                           atomic.Uint64
 	bodyBytes, objectBytes, encryptNanos, gapNanos                            atomic.Uint64
@@ -26,6 +27,8 @@ type StreamStats struct {
 	Clamped      uint64 // of these, moved to the end of the range
 	Overflow     uint64 // samples beyond the capacity of a window by time
 	Late         uint64 // samples that came too late for their window
+	BadCells     uint64 // cells of a replay that are not numbers, taken as missing
+	BadRows      uint64 // rows of a replay left out because of a cell
 	MissedTicks  uint64 // ticks left out because sampling was late
 	Marked       uint64 // of these, replaced by missing samples
 	ClockSteps   uint64 // windows cut short because the clock was set or the machine slept
@@ -43,6 +46,7 @@ func (c *streamCounters) stats() StreamStats {
 		Samples: c.samples.Load(), Skipped: c.skipped.Load(), Missing: c.missing.Load(), Held: c.held.Load(),
 		Outside: c.outside.Load(), Clamped: c.clamped.Load(), Overflow: c.overflow.Load(),
 		Late: c.late.Load(), Marked: c.marked.Load(), MissedTicks: c.missedTicks.Load(), ClockSteps: c.clockSteps.Load(),
+		BadCells: c.badCells.Load(), BadRows: c.badRows.Load(),
 		Windows: c.windows.Load(), Partial: c.partial.Load(), Errors: c.encryptErrors.Load(),
 		BodyBytes: c.bodyBytes.Load(), ObjectBytes: c.objectBytes.Load(), EncryptNanos: c.encryptNanos.Load(), GapNanos: c.gapNanos.Load(),
 	}

@@ -162,7 +162,16 @@ func (c *checker) replay(path string, r Replay) {
 	} else {
 		oneOf(c, path+".format", r.Format, "csv", "ndjson")
 	}
-	oneOf(c, path+".time_format", r.TimeFormat, "rfc3339", "unix", "unix_ms", "unix_ns")
+	c.timeFormat(path, r)
+	oneOf(c, path+".bad_cells", r.BadCells, BadFail, BadSkip, BadMissing)
+	switch {
+	case r.Format == "ndjson" && r.Decimal != "":
+		c.failKey(path+".decimal", "numbers in JSON have a decimal point", "remove it")
+	case r.Format == "csv":
+		if oneOf(c, path+".decimal", r.Decimal, ".", ","); r.Decimal == r.Delimiter {
+			c.fail(path+".decimal", "the decimal mark is also the delimiter", "set delimiter, for example to \";\"")
+		}
+	}
 	if !columnPattern.MatchString(r.Time) {
 		c.fail(path+".time", "not a column name", "write the column or field of the timestamp")
 	}

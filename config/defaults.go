@@ -109,8 +109,10 @@ func (s *Stream) SetDefaults() {
 		orDefault(&r.Format, formatOf(r.File))
 		orDefault(&r.TimeFormat, "rfc3339")
 		orDefault(&r.Speed, "realtime")
+		orDefault(&r.BadCells, BadFail)
 		if r.Format == "csv" {
 			orDefault(&r.Delimiter, ",")
+			orDefault(&r.Decimal, ".")
 		}
 	}
 	for i := range s.Channels {

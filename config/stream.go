@@ -174,15 +174,34 @@ type Source struct {
 	Point `yaml:",inline"`
 }
 
+// BadCells is the policy for cells of a replay file that are neither empty nor numbers.
+type BadCells string
+
+const (
+	// BadFail ends the stream with an error. The default.
+	BadFail BadCells = "fail"
+	// BadSkip leaves their row out.
+	BadSkip BadCells = "skip"
+	// BadMissing makes them missing samples; a row without a time is left out.
+	BadMissing BadCells = "missing"
+)
+
 // Replay reads samples with their original timestamps from a file.
 type Replay struct {
 	File string `yaml:"file" cfg:"required,path"`
 	// Format is "csv" or "ndjson"; by default from the file's extension.
 	Format string `yaml:"format"`
 	// Time is the column or field of the timestamp and TimeFormat its form:
-	// "rfc3339", "unix" (seconds, fractions allowed), "unix_ms" or "unix_ns".
+	// "rfc3339", "unix" (seconds, fractions allowed), "unix_ms", "unix_ns", or a
+	// layout (see TimeLayouts).
 	Time       string `yaml:"time" cfg:"required"`
 	TimeFormat string `yaml:"time_format"`
+	// Timezone is the zone of timestamps by a layout without one; default UTC.
+	Timezone string `yaml:"timezone"`
+	// Decimal is the decimal mark of cells of CSV: "." or ",".
+	Decimal string `yaml:"decimal"`
+	// BadCells says what becomes of cells that are not numbers.
+	BadCells BadCells `yaml:"bad_cells"`
 	// Delimiter of CSV, one character, default ",". "tab" is a tab.
 	Delimiter string `yaml:"delimiter" cfg:"blank"`
 	// Speed is "realtime" (wait as long as the timestamps are apart), "fast"

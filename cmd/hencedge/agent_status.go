@@ -54,6 +54,7 @@ func describeStream(s agent.StreamStats) string {
 	}{
 		{s.MissedTicks, "ticks missed"}, {s.Skipped, "samples left out"}, {s.Late, "too late"}, {s.Overflow, "too many for a window"},
 		{s.Outside, "values out of range"}, {s.ClockSteps, "windows cut by the clock"},
+		{s.BadCells, "bad cells of the file taken as missing"}, {s.BadRows, "bad rows of the file left out"},
 	} {
 		if c.n > 0 {
 			text += fmt.Sprintf(", %d %s", c.n, c.what)

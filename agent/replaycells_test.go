@@ -1,0 +1,167 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hencedge/hencedge/config"
+)
+
+// Files as other programs write them: local times with a layout, a decimal comma, spaces
+// around names and cells.
+func TestReplayRealFiles(t *testing.T) {
+	for name, c := range map[string]struct {
+		text string
+		edit func(*config.Replay)
+		at   []string
+	}{
+		"strftime, zone": {"t , a , b.c \n31.01.2026 15:04:05,1, 2\n31.07.2026 15:04:05.5,1,2\n", func(r *config.Replay) {
+			r.TimeFormat, r.Timezone = "%d.%m.%Y %H:%M:%S", "Europe/Berlin"
+		}, []string{"2026-01-31T14:04:05Z", "2026-07-31T13:04:05.5Z"}},
+		"layout of Go, offset": {"\xef\xbb\xbf t,\"a \",b.c\r\n2026-01-31 15:04,\u00a01\u00a0,2\r\n", func(r *config.Replay) { r.TimeFormat, r.Timezone = "2006-01-02 15:04", "-03:30" },
+			[]string{"2026-01-31T18:34:00Z"}},
+		"decimal comma": {"t;a;b.c\n31/01/26 3:04 PM;1,0;2\n", func(r *config.Replay) { r.TimeFormat, r.Delimiter, r.Decimal = "%d/%m/%y %I:%M %p", ";", "," }, []string{"2026-01-31T15:04:00Z"}},
+		"decimal comma, quoted": {"t,a,b.c\n31/01/26 3:04 PM,\"1,0\",2\n", func(r *config.Replay) { r.TimeFormat, r.Decimal = "%d/%m/%y %I:%M %p", "," },
+			[]string{"2026-01-31T15:04:00Z"}},
+		"a clock set back": {"t,a,b.c\n2026-10-25 02:30,1,2\n2026-10-25 02:59,1,2\n2026-10-25 02:00,1,2\n2026-10-25 02:30,1,2\n2026-10-25 03:00,1,2\n", func(r *config.Replay) {
+			r.TimeFormat, r.Timezone = "%F %R", "Europe/Berlin"
+		}, []string{"2026-10-25T00:30:00Z", "2026-10-25T00:59:00Z", "2026-10-25T01:00:00Z", "2026-10-25T01:30:00Z", "2026-10-25T02:00:00Z"}},
+	} {
+		got, err := rows(t, replayStream(t, "x.csv", c.text, c.edit), newFakeClock())
+		if err != nil || len(got) != len(c.at) {
+			t.Errorf("%s: %v, %v", name, got, err)
+			continue
+		}
+		for i, r := range got {
+			if at := r.at.Format(time.RFC3339Nano); at != c.at[i] || r.values[0] != 1 || r.values[1] != 5 {
+				t.Errorf("%s: row %d at %s with %v, want %s", name, i, at, r.values, c.at[i])
+			}
+		}
+	}
+}
+
+// What is not a number ends the stream, leaves its row out, or is missing, as the policy
+// says; every such cell and row is counted.
+func TestBadCells(t *testing.T) {
+	csv := "t,a,b.c\n1,1,1\n2,warm,2\nnever,3,3\n4,4\n5,5,5,5\n6,,6\n7,1e999,cold\n8,8,8\n"
+	ndjson := `{"t":1,"a":1,"b":{"c":1}}
+{"t":2,"a":"2","b":{"c":2}}
+{"t":{},"a":3}
+{"t":
+[5]
+{"t":6,"b":{"c":6}}
+{"t":7,"a":true,"b":{"c":[7]}}
+{"t":8,"a":8,"b":{"c":8}}
+`
+	nan := math.NaN()
+	for file, text := range map[string]string{"x.csv": csv, "x.ndjson": ndjson} {
+		for policy, want := range map[config.BadCells]struct {
+			a           []float64
+			cells, rows int
+		}{
+			config.BadSkip:    {[]float64{1, nan, 8}, 0, 5},
+			config.BadMissing: {[]float64{1, nan, nan, nan, 8}, 3, 3},
+		} {
+			s := replayStream(t, file, text, func(r *config.Replay) { r.TimeFormat, r.BadCells = "unix", policy })
+			if err := scan(s, newFakeClock()); err != nil {
+				t.Errorf("%s, %s: the check says %v", file, policy, err)
+			}
+			r, err := openReplay(s, newFakeClock())
+			if err != nil {
+				t.Fatal(err)
+			}
+			var first error
+			cells, left := 0, 0
+			r.bad = func(err error, whole bool) {
+				if first == nil {
+					first = err
+				}
+				if whole {
+					left++
+				} else {
+					cells++
+				}
+			}
+			var got []float64
+			var last position
+			for {
+				x, err := r.next(t.Context())
+				if isEnd(err) {
+					break
+				}
+				if err != nil {
+					t.Fatalf("%s, %s: %v", file, policy, err)
+				}
+				got, last = append(got, x.values[0]), x.cursor
+			}
+			if fmt.Sprint(got) != fmt.Sprint(want.a) || cells != want.cells || left != want.rows {
+				t.Errorf("%s, %s: %v, %d cells, %d rows; want %+v", file, policy, got, cells, left, want)
+			}
+			if first == nil || !strings.Contains(first.Error(), s.Replay.File+":") || !strings.Contains(first.Error(), "row 2") {
+				t.Errorf("%s, %s: the first is %v", file, policy, first)
+			}
+			r.close()
+			if r, err = openReplay(s, newFakeClock()); err != nil {
+				t.Fatal(err)
+			}
+			if err := r.skip(last, 0); err != nil {
+				t.Errorf("%s, %s: going on: %v", file, policy, err)
+			}
+			r.close()
+		}
+	}
+	s := replayStream(t, "x.csv", "t,a,b.c\n1,1,x\n2,2,\n", func(r *config.Replay) { r.TimeFormat, r.BadCells = "unix", config.BadMissing })
+	if err := scan(s, newFakeClock()); !errors.Is(err, ErrReplay) || !strings.Contains(err.Error(), "of the first 2 rows none has a number for column b.c") {
+		t.Errorf("a column without a number: %v", err)
+	}
+	s = replayStream(t, "x.csv", "t;a;b.c\n1;1,5;2\n", func(r *config.Replay) { r.TimeFormat, r.Delimiter = "unix", ";" })
+	if _, err := rows(t, s, newFakeClock()); err == nil || !strings.Contains(err.Error(), `set decimal: ","`) {
+		t.Errorf("a decimal comma: %v", err)
+	}
+}
+
+// A check reads both ends of a file and names the place of a mistake as the replay does.
+func TestScan(t *testing.T) {
+	const n = 5000
+	for _, file := range []string{"x.csv", "x.ndjson"} {
+		for bad, found := range map[int]bool{0: true, 999: true, 2500: false, 4200: true, n - 1: true, -1: false} {
+			var text strings.Builder
+			if file == "x.csv" {
+				text.WriteString("t,a,b.c\n")
+			}
+			for i := range n {
+				value := "1"
+				if i == bad {
+					value = `"x"`
+				}
+				if file == "x.csv" {
+					fmt.Fprintf(&text, "%d,%s,2\n", 10000+i, value)
+				} else {
+					fmt.Fprintf(&text, "{\"t\":%d,\"a\":%s}\n", 10000+i, value)
+				}
+			}
+			s := replayStream(t, file, text.String(), func(r *config.Replay) { r.TimeFormat = "unix" })
+			err := scan(s, newFakeClock())
+			if (err != nil) != found {
+				t.Errorf("%s: a mistake in row %d: %v", file, bad, err)
+			}
+			if found {
+				if _, want := rows(t, s, newFakeClock()); want == nil || err == nil || want.Error() != err.Error() {
+					t.Errorf("%s: the check says\n%v, the replay\n%v", file, err, want)
+				}
+			}
+		}
+	}
+	spanning := "t,a,b.c,note\n" + strings.Repeat("1,1,1,\"two\nlines\"\n", 3000)
+	if err := scan(replayStream(t, "x.csv", spanning, func(r *config.Replay) { r.TimeFormat = "unix" }), newFakeClock()); err != nil {
+		t.Errorf("rows that span lines: %v", err)
+	}
+	if err := scan(replayStream(t, "x.csv", "t,a,b.c\n"+strings.Repeat("2,1,1\n", 1200)+"1,1,1\n", func(r *config.Replay) { r.TimeFormat = "unix" }), newFakeClock()); err == nil ||
+		!strings.Contains(err.Error(), "x.csv:1202: ") || !strings.Contains(err.Error(), "row 1201: the time") {
+		t.Errorf("a time that goes back: %v", err)
+	}
+}
