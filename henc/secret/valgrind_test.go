@@ -66,6 +66,8 @@ func operations(t *testing.T, ctx *henc.Context) {
 	}
 	dec := secret.NewDecryptor(ctx, key)
 	clean(t, "decrypt", func() { must(dec.DecryptReal(ct))(t) })
+	noise := uniform(t, ctx, level, 1)
+	clean(t, "decrypt anything", func() { must(dec.DecryptRealBounded(noise, 0x1p60))(t) })
 	clean(t, "decrypt complex", func() { must(dec.DecryptComplex(ct))(t) })
 	clean(t, "wipe", func() {
 		if err := key.Wipe(); err != nil {
