@@ -424,21 +424,3 @@ func TestBlankTexts(t *testing.T) {
 		}
 	}
 }
-
-// TestExamplesAgree: the key holder of the examples reads every program of the
-// evaluator's, also those with a topic of their own.
-func TestExamplesAgree(t *testing.T) {
-	e, err := LoadEvaluator("examples/evaluator.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	k, err := LoadKeyHolder("examples/keyholder.yaml")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, p := range e.Programs {
-		if !contains(k.Programs, p.Name) || p.Topic != "" && !contains(k.Topics, p.Topic) {
-			t.Errorf("nobody reads program %s (topic %q)", p.Name, p.Topic)
-		}
-	}
-}
