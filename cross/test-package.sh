@@ -98,7 +98,7 @@ if [ "${1:-}" != --inside ]; then
   cp "$newer" "$work/root/two.deb"
   cp "$evaluator" "$work/root/evaluator.deb"
   code=0
-  timeout -k 5 "${TEST_PACKAGE_TIMEOUT:-240}" bash -c "$boot" || code=$?
+  timeout -k 5 "${TEST_PACKAGE_TIMEOUT:-420}" bash -c "$boot" || code=$?
   if [ ! -e "$work/upper/result" ]; then
     tail -n 20 "$work/upper/console" >&2 2>/dev/null || true
     cannot "systemd did not boot (exit code $code)"

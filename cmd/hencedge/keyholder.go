@@ -7,6 +7,7 @@ import (
 
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/keyholder"
+	"github.com/hencedge/hencedge/systemd"
 )
 
 func (a *app) keyholderCommand() *cobra.Command {
@@ -39,7 +40,8 @@ file is found by "hencedge check".`,
 			cfg, err := config.LoadKeyHolder(file)
 			var warnings []string
 			if err == nil {
-				warnings = keyholder.Warnings(cfg)
+				warnings = append(keyholder.Warnings(cfg), serviceReads(systemd.KeyHolder, file, cfg.Broker.CA, cfg.Broker.Cert)...)
+				warnings = append(warnings, serviceWrites(systemd.KeyHolder, file, cfg.State)...)
 				if !noKeys {
 					err = keyholder.Check(cfg)
 				}
