@@ -1,3 +1,5 @@
+//go:build !evaluatoronly
+
 package main
 
 import (
