@@ -116,7 +116,7 @@ func TestBrokerRules(t *testing.T) {
 		for _, kind := range []string{"st", "ask", "rcp", "cfg", "res"} {
 			topics = append(topics, "hencedge/v1/"+kind+"/"+name)
 		}
-		topics = append(topics, "hencedge/v1/up/"+name+"/system", "hencedge/v1/up/"+name+"/system/more", "hencedge/v2/up/"+name+"/system")
+		topics = append(topics, "hencedge/v1/up/"+name+"/system", "hencedge/v1/up/"+name+"/system/more", "hencedge/v2/up/"+name+"/system", "hencedge/v1/prg/"+name+"/mean")
 	}
 	topics = append(topics, "plant7/results/cpu-load", "plant7/results/other", "$SYS/x", "other")
 	own := func(name string) []string {
@@ -125,8 +125,8 @@ func TestBrokerRules(t *testing.T) {
 	for user, may := range map[string]struct{ write, read []string }{
 		"board1":   {own("board1"), []string{"rcp/board1", "cfg/board1", "st/board1"}},
 		"board2":   {own("board2"), []string{"rcp/board2", "cfg/board2", "st/board2"}},
-		"cloud1":   {append(own("cloud1"), `rcp/\w+`, `res/\w+`, "plant"), []string{`up/\w+/system`, `st/\w+`, `ask/\w+`, "rcp/cloud1", "cfg/cloud1"}},
-		"home":     {append(own("home"), "rcp/cloud1"), []string{`res/\w+`, "ask/cloud1", "rcp/home", "cfg/home", "st/home", "plant"}},
+		"cloud1":   {append(own("cloud1"), `rcp/\w+`, `res/\w+`, "prg/cloud1/mean", "plant"), []string{`up/\w+/system`, `st/\w+`, `ask/\w+`, "rcp/cloud1", "cfg/cloud1"}},
+		"home":     {append(own("home"), "rcp/cloud1"), []string{`res/\w+`, "ask/cloud1", "prg/cloud1/mean", "rcp/home", "cfg/home", "st/home", "plant"}},
 		"operator": {append(own("operator"), `cfg/\w+`), []string{"rcp/operator", "cfg/operator", "st/operator"}},
 	} {
 		t.Run(user, func(t *testing.T) {
