@@ -295,7 +295,7 @@ func (r *Reader) decode(obj *transport.Object, want *expected, sealed []byte) (*
 	return &Result{
 		Program: m.Program, Evaluator: m.Device, Unit: cmp.Or(r.o.Units[m.Program], want.unit), KeyID: m.KeyID, Epoch: m.KeyEpoch,
 		BootEpoch: m.BootEpoch, Sequence: m.Sequence, Start: time.Unix(0, m.Start), End: time.Unix(0, m.End), Samples: m.Samples,
-		Values: values, Bound: want.out.Bound, ID: obj.ID, Inputs: m.Inputs, Sealed: sealed,
+		Values: values, Bound: promised(&want.out, values), ID: obj.ID, Inputs: m.Inputs, Sealed: sealed,
 	}, nil
 }
 

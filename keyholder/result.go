@@ -27,7 +27,7 @@ type Result struct {
 	Samples    uint32    // samples per channel in the window
 
 	Values []float64 // natural units
-	Bound  float64   // promised |error| of each value
+	Bound  float64   // promised |error| of each value; of a root it follows from the values
 
 	ID     [32]byte   // of the sealed object
 	Inputs [][32]byte // ids of the readings it was computed from
@@ -80,6 +80,15 @@ func apply(out *program.Output, slots []float64) []float64 {
 		values[i] = v
 	}
 	return values
+}
+
+// promised is the largest of the promised errors of values.
+func promised(out *program.Output, values []float64) float64 {
+	most := 0.0
+	for _, v := range values {
+		most = max(most, out.BoundAt(v))
+	}
+	return most
 }
 
 // within is x or the largest float64 of its sign.

@@ -43,6 +43,25 @@ func TestApply(t *testing.T) {
 	}
 }
 
+// TestPromisedOfRoots: the bound of a root is that of its value: the large one near 0, and
+// away from it about the argument's error over twice the root; of several values the
+// largest counts.
+func TestPromisedOfRoots(t *testing.T) {
+	const e = 1e-12
+	out := &program.Output{Sqrt: true, Root: e, Bound: math.Sqrt(e)}
+	for _, c := range []struct {
+		values []float64
+		want   float64
+	}{{[]float64{0}, 1e-6}, {[]float64{2}, e / 4}, {[]float64{2, 0.5, 100}, e}} {
+		if got := promised(out, c.values); math.Abs(got-c.want) > c.want/50 {
+			t.Errorf("%v: promised %g, want about %g", c.values, got, c.want)
+		}
+	}
+	if got := promised(&program.Output{Bound: 3}, []float64{100, 200}); got != 3 {
+		t.Errorf("without a root: %g", got)
+	}
+}
+
 func TestWriterNDJSON(t *testing.T) {
 	var b strings.Builder
 	w, err := NewWriter(&b, "ndjson")

@@ -59,8 +59,12 @@ type ResultInfo struct {
 	Low  float64 `json:"low"`
 	High float64 `json:"high"`
 	// Bound is the promised error; Bits is log2 of (High-Low)/Bound.
-	Bound    float64 `json:"bound"`
-	Bits     float64 `json:"bits"`
+	Bound float64 `json:"bound"`
+	Bits  float64 `json:"bits"`
+	// HighBound is the promised error of a value at High: with Sqrt much smaller than
+	// Bound, which then holds at Low.
+	HighBound float64 `json:"high_bound"`
+
 	Level    int     `json:"level"`
 	Limbs    int     `json:"limbs"`
 	LogScale float64 `json:"log_scale"`
@@ -187,7 +191,7 @@ func (c *Circuit) resultInfo() ResultInfo {
 	if r.Sqrt {
 		r.Low, r.High = math.Sqrt(max(r.Low, 0)), math.Sqrt(max(r.High, 0))
 	}
-	r.Bits = max(math.Log2((r.High-r.Low)/r.Bound), 0)
+	r.Bits, r.HighBound = max(math.Log2((r.High-r.Low)/r.Bound), 0), c.out.BoundAt(r.High)
 	return r
 }
 

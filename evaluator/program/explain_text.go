@@ -57,7 +57,11 @@ func (e Explanation) Text() string {
 	}
 	line("read as", "%s", formula)
 	line("range", "%.6g to %.6g", r.Low, r.High)
-	line("promise", "error at most %.3g (%.1f bits of the range)", r.Bound, r.Bits)
+	promise := fmt.Sprintf("error at most %.3g (%.1f bits of the range)", r.Bound, r.Bits)
+	if r.Sqrt {
+		promise += fmt.Sprintf(", at %.3g at most %.3g; each result tells its own", r.High, r.HighBound)
+	}
+	line("promise", "%s", promise)
 	line("depth", "%d, with %d rescalings; %s", e.Depth, e.Levels, e.Policy)
 	if l := e.Least; l != nil {
 		line("could do", "with level: %d on the streams (%s for an input), promising %.3g", l.Level, size(l.Bytes), l.Bound)

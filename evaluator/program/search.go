@@ -159,7 +159,7 @@ func (s *search) plan(pol policy) (*plan, *Error) {
 	bound += 0x1p-46 * max(math.Abs(v.lo), math.Abs(v.hi)) // Reference's own rounding
 	out := Output{A: v.a, B: v.b.value(), Sqrt: sqrt, Slot: v.pos, Count: max(v.sh.n, 1), Bound: bound}
 	if sqrt {
-		out.Bound = rootError(bound, v.lo)
+		out.Bound, out.Root = rootError(bound, v.lo), bound
 	}
 	if !finite(out.Bound) || !finite(v.lo) || !finite(v.hi) {
 		p.fail(ErrConstant, "", "%s is beyond the range of float64, or its error is", p.text())

@@ -39,7 +39,7 @@ func TestDemo(t *testing.T) {
 			}
 			for i, r := range rows {
 				p := cast.Programs[i]
-				if r.Program != p.Name || r.Window != 1 || r.Channel == "" || r.Bound != p.Bound || !r.OK || r.Uploaded == 0 || r.Downloaded == 0 || r.Encrypt <= 0 || r.Evaluate < 0 {
+				if r.Program != p.Name || r.Window != 1 || r.Channel == "" || r.Bound <= 0 || r.Bound > p.Bound || !r.OK || r.Uploaded == 0 || r.Downloaded == 0 || r.Encrypt <= 0 || r.Evaluate < 0 {
 					t.Errorf("row %+v of program %+v", r, p)
 				}
 				if len(r.Decrypted) != len(r.Truth) || len(r.Truth) == 0 {

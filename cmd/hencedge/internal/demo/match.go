@@ -190,15 +190,15 @@ func (m *matcher) row(w *shown, res arrival, ev evaluator.Event) (Row, error) {
 	}
 	row := Row{
 		Window: w.number, Channel: cast.Channel, Program: res.Program, Unit: cast.Unit, Decrypted: res.Values, Truth: truth,
-		Bound: cast.Bound, Uploaded: w.obs.Sealed, Downloaded: len(res.Sealed),
+		Bound: res.Bound, Uploaded: w.obs.Sealed, Downloaded: len(res.Sealed),
 		Encrypt: milliseconds(w.obs.Encrypt), Evaluate: milliseconds(ev.Evaluate), Latency: milliseconds(res.at.Sub(time.Unix(0, w.obs.Meta.End))),
 	}
 	for k := range truth {
 		row.Error = math.Max(row.Error, math.Abs(res.Values[k]-truth[k]))
 	}
-	// Written so that a NaN is not good; and the promise in the result must be
+	// Written so that a NaN is not good; and the promise of the result must keep
 	// the one that the explanation made.
-	row.OK = row.Error <= row.Bound && res.Bound <= row.Bound
+	row.OK = row.Error <= row.Bound && row.Bound <= cast.Bound
 	if math.IsNaN(row.Error) || math.IsInf(row.Error, 0) {
 		return row, errors.New("program " + res.Program + ": the error is not a number")
 	}
