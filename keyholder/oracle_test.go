@@ -430,7 +430,7 @@ func newSide(t *testing.T, s *Set, key *secret.Key, c *crafter) *side {
 	}
 	x.rc = rc
 	x.w, err = newWatch(r, WatchOptions{Client: x.out, Receipts: rc,
-		OnResult: func(res *Result) error { x.n++; return binary.Write(x.read, binary.BigEndian, res.Values) },
+		OnResult:  func(res *Result) error { x.n++; return binary.Write(x.read, binary.BigEndian, res.Values) },
 		OnUnread:  func(_ string, err error) { x.odd.Refuse(err) },
 		OnRefused: func(_ string, err error) { x.odd.Refuse(err) }})
 	if err != nil {
