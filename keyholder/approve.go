@@ -72,7 +72,7 @@ func (a *Approval) replaces(b *Approval) bool {
 
 // Approvals lists what was approved.
 func (s *Set) Approvals() ([]Approval, error) {
-	b, err := os.ReadFile(filepath.Join(s.dir, approvalsFile))
+	b, err := readGuarded(filepath.Join(s.dir, approvalsFile), maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -116,7 +116,7 @@ func (s *Set) changeApprovals(change func([]Approval) []Approval) error {
 	if err != nil {
 		return fmt.Errorf("approve: %w", err)
 	}
-	if err := writeFile(filepath.Join(s.dir, approvalsFile), append(b, '\n'), secretMode); err != nil {
+	if err := writeFile(filepath.Join(s.dir, approvalsFile), append(b, '\n'), publicMode); err != nil {
 		return fmt.Errorf("approve: %w", err)
 	}
 	return nil

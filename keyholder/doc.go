@@ -5,6 +5,7 @@
 // A key set is one directory (mode 0700):
 //
 //	keyset.json          what the set is: parameters, epochs, key ids; no secrets
+//	approved.json        programs whose results may be decrypted; see Set.Approve
 //	holder.key           Ed25519 key that signs exported key material (0600)
 //	epoch-0001/          one directory per epoch (0700)
 //	    secret.key       the CKKS secret key (0600)

@@ -87,6 +87,28 @@ func readSecret(path string, limit int64) ([]byte, error) {
 	return readAll(f, path, limit)
 }
 
+// readGuarded reads a file that is no secret, and that nobody else may change.
+func readGuarded(path string, limit int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if perm := info.Mode().Perm(); perm&0o022 != 0 {
+		return nil, fmt.Errorf("%w: %s has mode %04o, run: chmod %03o %s", ErrPermissions, path, perm, publicMode, path)
+	}
+	if st, ok := info.Sys().(*syscall.Stat_t); ok {
+		if err := owned(path, int(st.Uid), os.Geteuid()); err != nil {
+			return nil, err
+		}
+	}
+	return readAll(f, path, limit)
+}
+
 func readPublic(path string, limit int64) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {

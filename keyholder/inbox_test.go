@@ -305,7 +305,17 @@ func TestApprovals(t *testing.T) {
 	if h.take(t, long); h.waiting() != 3 || !errors.Is(h.refused[len(h.refused)-1], ErrWrongProgram) {
 		t.Errorf("more samples than a window holds: refused %v", h.refused)
 	}
-	if err := os.WriteFile(filepath.Join(s.dir, approvalsFile), []byte(`[{"evaluator":"cloud","hash":"sha256:00"}]`), 0o600); err != nil {
+	path := filepath.Join(s.dir, approvalsFile)
+	if err := os.Chmod(path, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Approvals(); !errors.Is(err, ErrPermissions) {
+		t.Errorf("a list that others can change: %v", err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(`[{"evaluator":"cloud","hash":"sha256:00"}]`), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if h.take(t, c.result([]float64{0.5}, nil)); h.waiting() != 3 {
