@@ -255,36 +255,66 @@ func TestParseTime(t *testing.T) {
 	})
 }
 
-// fuzzReplay checks that no file crashes a reader: rows in order of time with
-// finite values or NaN, or an error that names the file.
-func fuzzReplay(t *testing.T, name, format string, data []byte) {
-	s := replayOf(name, func(r *config.Replay) { r.TimeFormat = format })
-	got, err := rowsOf(t, io.NopCloser(bytes.NewReader(data)), s, newFakeClock())
-	if err != nil && (!errors.Is(err, ErrReplay) || !strings.HasPrefix(err.Error(), s.Replay.File+":")) {
-		t.Fatalf("got %v", err)
-	}
-	for i, r := range got {
-		if i > 0 && r.at.Before(got[i-1].at) {
-			t.Fatalf("row %d is before row %d", i, i-1)
+// fuzzReplay checks that no file crashes a reader, whatever is done with bad cells: rows
+// in order of time with finite values or NaN, or an error that names the file. From the
+// position of a row on there are the rows that follow it.
+func fuzzReplay(t *testing.T, name string, data []byte, edit func(*config.Replay)) {
+	for _, policy := range []config.BadCells{config.BadFail, config.BadSkip, config.BadMissing} {
+		s := replayOf(name, func(r *config.Replay) { edit(r); r.BadCells = policy })
+		got, err := rowsOf(t, io.NopCloser(bytes.NewReader(data)), s, newFakeClock())
+		if err != nil && (!errors.Is(err, ErrReplay) || !strings.HasPrefix(err.Error(), s.Replay.File+":")) {
+			t.Fatalf("got %v", err)
 		}
-		for k, v := range r.values {
-			if math.IsInf(v, 0) || math.IsNaN(v) != (r.errs[k] != nil) {
-				t.Fatalf("row %d: %v, %v", i, r.values, r.errs)
+		for i, r := range got {
+			if i > 0 && r.at.Before(got[i-1].at) {
+				t.Fatalf("row %d is before row %d", i, i-1)
+			}
+			for k, v := range r.values {
+				if math.IsInf(v, 0) || math.IsNaN(v) != (r.errs[k] != nil) {
+					t.Fatalf("row %d: %v, %v", i, r.values, r.errs)
+				}
+			}
+		}
+		if len(got) == 0 {
+			continue
+		}
+		half := len(got) / 2
+		r, err := newReplay(io.NopCloser(bytes.NewReader(data)), s, newFakeClock())
+		if err == nil {
+			err = r.skip(got[half].cursor, 0)
+		}
+		if err != nil {
+			t.Fatalf("%s: skip to %+v: %v", policy, got[half].cursor, err)
+		}
+		for i := half + 1; i < len(got); i++ {
+			x, err := r.next(t.Context())
+			if err != nil || x.cursor != got[i].cursor {
+				t.Fatalf("%s: row %d after a skip: %+v, want %+v; %v", policy, i, x.cursor, got[i].cursor, err)
 			}
 		}
 	}
 }
 
+func FuzzReplayLayout(f *testing.F) {
+	f.Add([]byte("t; a;b.c\n31.01.2026 15:04;1,5;x\n31.01.2026 15:05:06,25;1.5;\n;;\n1;2\n"))
+	f.Add([]byte("t;a;b.c\n25.10.2026 02:30;1;1\n25.10.2026 02:00;1;1\n"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		fuzzReplay(t, "x.csv", data, func(r *config.Replay) {
+			r.TimeFormat, r.Timezone, r.Delimiter, r.Decimal = "%d.%m.%Y %H:%M", "Europe/Berlin", ";", ","
+		})
+	})
+}
+
 func FuzzReplayCSV(f *testing.F) {
 	f.Add([]byte("t,a,b.c\n1,2,3\n2.5,,NaN\n"))
 	f.Add([]byte("\xef\xbb\xbf\"t\",\"a\",\"b.c\"\r\n-1,\"2\n\",3\r\n"))
-	f.Fuzz(func(t *testing.T, data []byte) { fuzzReplay(t, "x.csv", "unix", data) })
+	f.Fuzz(func(t *testing.T, data []byte) { fuzzReplay(t, "x.csv", data, func(r *config.Replay) { r.TimeFormat = "unix" }) })
 }
 
 func FuzzReplayNDJSON(f *testing.F) {
 	f.Add([]byte("{\"t\":\"2026-01-02T03:04:05.25Z\",\"a\":1.5,\"b\":{\"c\":3}}\n\n{\"t\":\"2026-01-02T03:04:06Z\"}"))
 	f.Add([]byte("{\"t\":\"2026-01-02T03:04:05+01:00\",\"a\":null,\"b\":[{}]}"))
-	f.Fuzz(func(t *testing.T, data []byte) { fuzzReplay(t, "x.ndjson", "rfc3339", data) })
+	f.Fuzz(func(t *testing.T, data []byte) { fuzzReplay(t, "x.ndjson", data, func(*config.Replay) {}) })
 }
 
 func TestLineLimit(t *testing.T) {

@@ -94,7 +94,7 @@ var hints = map[string]schema{
 	"Stream.Params": form(patternParams), "Stream.Packing": enum(PackingReal), "Stream.Level": span(0, 64), "Stream.LogScale": span(10, 60),
 	"Stream.OnGap": enum(GapIgnore, GapMark, GapEnd), "Stream.Channels": {"maxItems": MaxChannels}, "Window.Samples": span(1, MaxSamples),
 	"Channel.Unit": unitForm(), "Channel.OnMissing": enum(MissingHold, MissingSkip, MissingMark), "Channel.OnRange": enum(OutsideClamp, OutsideMissing),
-	"Replay.Format": enum("csv", "ndjson"), "Replay.Time": form(patternColumn), "Replay.TimeFormat": form(`^(rfc3339|unix|unix_ms|unix_ns|.*(%[YyFD]|06).*)$`),
+	"Replay.Format": enum("csv", "ndjson"), "Replay.Time": form(patternColumn), "Replay.TimeFormat": form(`^(rfc3339|unix|unix_ms|unix_ns|[\s\S]*(%[YyFD]|06)[\s\S]*)$`),
 	"Replay.Timezone": form(`^(Local|[A-Za-z]+[A-Za-z0-9_+/-]*|[+-][0-9]{2}:[0-9]{2})$`), "Replay.Decimal": enum(".", ","), "Replay.BadCells": enum(BadFail, BadSkip, BadMissing),
 	"Replay.Delimiter": form(`^(tab|[^"\r\n])$`), "Replay.Speed": form(`^(realtime|fast|\+?[0-9.][0-9.eExXpPa-fA-F_+-]*x)$`),
 	"Events.TimeFormat": enum("rfc3339", "unix", "unix_ms", "unix_ns"), "Events.Time": {"not": form(notJSONPath)},

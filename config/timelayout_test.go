@@ -74,3 +74,23 @@ func TestReplayLocation(t *testing.T) {
 		t.Error("an unknown zone is taken")
 	}
 }
+
+// FuzzTimeLayouts: a layout that is taken reads back what it writes.
+func FuzzTimeLayouts(f *testing.F) {
+	for _, s := range []string{"%Y-%m-%d %H:%M:%S.%f", "%d/%m/%y %I:%M %p", "%FT%T%z", "2006-01-02 15:04:05", "%Y%j", "%"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, format string) {
+		layouts, _, err := TimeLayouts(format)
+		if err != nil {
+			return
+		}
+		at := time.Date(2024, 2, 29, 11, 59, 58, 0, time.UTC)
+		for _, l := range layouts {
+			got, err := time.Parse(l, at.Format(l))
+			if err != nil || got.Truncate(24*time.Hour) != at.Truncate(24*time.Hour) {
+				t.Fatalf("%q reads %q as %v: %v", l, at.Format(l), got, err)
+			}
+		}
+	})
+}
