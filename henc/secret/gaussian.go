@@ -52,7 +52,14 @@ func (g gaussian) accept(a int, b uint64) bool {
 			return false
 		}
 	}
-	return g.exp(func() bool { return part() && part() && g.coin() })
+	return g.exp(func() bool {
+		for range 2 { // the square of b/2^log
+			if !part() {
+				return false
+			}
+		}
+		return g.coin()
+	})
 }
 
 // laplace draws from the discrete Laplace distribution: the probability of x is
