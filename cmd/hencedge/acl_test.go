@@ -207,7 +207,11 @@ func TestBrokerSessions(t *testing.T) {
 	if err := dial("board1").Publish(t.Context(), "hencedge/v1/up/board1/system", []byte("x"), false); err != nil {
 		t.Fatal(err)
 	}
-	<-got
+	select {
+	case <-got:
+	case err := <-lost:
+		t.Fatal(err)
+	}
 	if !cloud.Connected() || len(lost) > 0 {
 		t.Error("the evaluator lost its connection")
 	}
