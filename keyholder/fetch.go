@@ -6,6 +6,7 @@ import (
 	"crypto/ed25519"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -64,17 +65,22 @@ func fetch(ctx context.Context, client transport.Client, prefix string, signers 
 	}
 	var mu sync.Mutex
 	found := map[string]Offer{}
-	var bad []string
+	refused := map[string]string{} // by topic
 	came := make(chan struct{}, 1)
 	handle := func(d transport.Delivery) {
 		defer d.Ack()
 		offer, err := openProgram(v, d.Topic, d.Payload)
 		mu.Lock()
 		defer mu.Unlock()
-		if err != nil {
-			bad = append(bad, fmt.Sprintf("%s: %v", d.Topic, err))
-		} else {
+		_, known := found[d.Topic]
+		switch {
+		case err != nil && len(refused) < maxRefused:
+			refused[d.Topic] = fmt.Sprintf("%s: %v", d.Topic, err)
+		case err == nil:
 			found[d.Topic] = offer
+		}
+		if err != nil || known { // whoever may publish here does not keep the wait going
+			return
 		}
 		select {
 		case came <- struct{}{}:
@@ -109,8 +115,8 @@ wait:
 	slices.SortFunc(out, func(a, b Offer) int {
 		return cmp.Or(cmp.Compare(a.Evaluator, b.Evaluator), cmp.Compare(a.Program.Name, b.Program.Name))
 	})
-	if len(bad) > 0 {
-		slices.Sort(bad)
+	if len(refused) > 0 {
+		bad := slices.Sorted(maps.Values(refused))
 		return out, fmt.Errorf("programs that cannot be approved:\n%s", strings.Join(bad, "\n"))
 	}
 	return out, nil

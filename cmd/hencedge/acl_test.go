@@ -31,7 +31,7 @@ const (
 
 // users are those of the shipped rules, a second board, and two of the test, who may
 // read or write everything.
-var users = []string{"board1", "board2", "cloud1", "home", "operator", "reader", "writer"}
+var users = []string{"board1", "board2", "cloud1", "home", "approver", "operator", "reader", "writer"}
 
 // startRestricted starts a mosquitto with the shipped configuration and rules.
 func startRestricted(t *testing.T) *mosquitto.Broker {
@@ -112,7 +112,7 @@ func (c *collector) take(d transport.Delivery) {
 func TestBrokerRules(t *testing.T) {
 	b := startRestricted(t)
 	var topics []string
-	for _, name := range []string{"board1", "board2", "cloud1", "home", "reader", "operator"} {
+	for _, name := range []string{"board1", "board2", "cloud1", "home", "reader", "operator", "approver"} {
 		for _, kind := range []string{"st", "ask", "rcp", "cfg", "res"} {
 			topics = append(topics, "hencedge/v1/"+kind+"/"+name)
 		}
@@ -127,6 +127,7 @@ func TestBrokerRules(t *testing.T) {
 		"board2":   {own("board2"), []string{"rcp/board2", "cfg/board2", "st/board2"}},
 		"cloud1":   {append(own("cloud1"), `rcp/\w+`, `res/\w+`, "prg/cloud1/mean", "plant"), []string{`up/\w+/system`, `st/\w+`, `ask/\w+`, "rcp/cloud1", "cfg/cloud1"}},
 		"home":     {append(own("home"), "rcp/cloud1"), []string{`res/\w+`, "ask/cloud1", "prg/cloud1/mean", "rcp/home", "cfg/home", "st/home", "plant"}},
+		"approver": {own("approver"), []string{"prg/cloud1/mean", "rcp/approver", "cfg/approver", "st/approver"}},
 		"operator": {append(own("operator"), `cfg/\w+`), []string{"rcp/operator", "cfg/operator", "st/operator"}},
 	} {
 		t.Run(user, func(t *testing.T) {
