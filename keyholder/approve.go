@@ -285,12 +285,15 @@ func (a *Approval) Describe(c *program.Circuit) string {
 				unit, lo, hi = ch.Unit, ch.Range[0], ch.Range[1]
 			}
 		}
-		fmt.Fprintf(&b, "  %s = %s/%s/%s, %g to %g %s, windows of %d samples", name, in.Device, in.Stream.Name, in.Channel, lo, hi, unit, in.Stream.Samples)
+		fmt.Fprintf(&b, "  %s = %s/%s/%s, %g to %g %s, windows of %d samples",
+			name, in.Device, in.Stream.Name, in.Channel, lo, hi, unit, in.Stream.Samples)
 		if in.Stream.Every > 0 {
 			fmt.Fprintf(&b, " every %v", in.Stream.Every)
 		}
 		b.WriteByte('\n')
 	}
-	fmt.Fprintf(&b, "  gives %d value(s) from %.6g to %.6g %s, error at most %.2g\n  parameters %s, %s\n", c.Output().Count, low, high, a.Program.Unit, c.Output().Bound, a.Program.Params, a.Hash)
+	out := c.Output()
+	fmt.Fprintf(&b, "  gives %d value(s) from %.6g to %.6g %s, error at most %.2g\n", out.Count, low, high, a.Program.Unit, out.Bound)
+	fmt.Fprintf(&b, "  parameters %s, %s\n", a.Program.Params, a.Hash)
 	return b.String()
 }

@@ -52,7 +52,10 @@ func openInbox(path string, maxObject int, s *seen, log *slog.Logger) (*inbox, e
 		maxObject = transport.DefaultMaxObject
 	}
 	b := &inbox{path: path, seen: s, log: log}
-	o := spool.Options{Strict: true, Objects: maxInbox, Bytes: max(maxInboxBytes, 2*int64(maxObject)), Default: spool.Limit{Full: spool.Block}, Logger: log}
+	o := spool.Options{
+		Strict: true, Objects: maxInbox, Bytes: max(maxInboxBytes, 2*int64(maxObject)),
+		Default: spool.Limit{Full: spool.Block}, Logger: log,
+	}
 	if path != "" {
 		o.Dir = path + inboxSuffix
 	}

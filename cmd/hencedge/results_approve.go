@@ -127,7 +127,8 @@ func (f *approveFlags) offers(cmd *cobra.Command, a *app, holder *config.KeyHold
 		err = nil
 	}
 	if err == nil && len(offers) == 0 {
-		err = errors.New("no evaluator has published a program; is one running, and may it publish to the topics prg/ of the broker? Else use --evaluator evaluator.yaml")
+		err = errors.New("no evaluator has published a program; is one running, and may it publish to the topics prg/ of the broker? " +
+			"Else use --evaluator evaluator.yaml")
 	}
 	return offers, err
 }

@@ -62,7 +62,7 @@ func (o *Output) BoundAt(value float64) float64 {
 		return o.Bound
 	}
 	w := value * value
-	down := value // to 0
+	down := value                               // to 0
 	if low := w - o.Root - 0x1p-50*w; low > 0 { // less what w and the difference are rounded by
 		down = o.Root / (value + math.Sqrt(low))
 	}

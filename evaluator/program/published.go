@@ -58,7 +58,8 @@ func Publish(src Source, params henc.Parameters, unit, topic string) Published {
 	for name, v := range src.Vars {
 		st := v.Stream
 		in := PublishedInput{Device: v.Device, Channel: st.Channels[v.Channel].Name,
-			Stream: PublishedStream{Name: st.Name, LogScale: st.LogScale, Packing: st.Packing, Samples: st.Window.Samples, Every: st.Window.Every, Level: st.Level}}
+			Stream: PublishedStream{Name: st.Name, LogScale: st.LogScale, Packing: st.Packing,
+				Samples: st.Window.Samples, Every: st.Window.Every, Level: st.Level}}
 		for _, c := range st.Channels {
 			in.Stream.Channels = append(in.Stream.Channels, PublishedChannel{c.Name, c.Unit, c.Range})
 		}
