@@ -19,8 +19,6 @@ import (
 	"github.com/hencedge/hencedge/evaluator"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/keyholder"
-	"github.com/hencedge/hencedge/keyset"
-	"github.com/hencedge/hencedge/transport"
 )
 
 // defaultKeys is the key set directory where no --dir is given.
@@ -296,60 +294,6 @@ func agentLines(dir string, symmetric bool, holder string) string {
 // evaluatorLines are what evaluator.yaml says of an export in dir.
 func evaluatorLines(dir, holder string) string {
 	return fmt.Sprintf("# evaluator.yaml\nkey_sets: [%s]\nkeys: {holder: %s}\n", dir, holder)
-}
-
-func (a *app) keysVerify() *cobra.Command {
-	var holder string
-	cmd := &cobra.Command{
-		Use:   "verify DIR",
-		Short: "check who signed exported keys, and that nothing was changed",
-		Long: `verify checks a directory that "hencedge keys export" wrote: that the key holder's
-signature is over its manifest, and that every file is the one that was signed.
-
---holder is the fingerprint that "hencedge keys show" prints at the key holder, or
-the holder's public key, got over another way than the directory itself. Without it
-verify finds damage only: whoever changed the keys on their way can sign their own.`,
-		Example: "  hencedge keys verify for-agents --holder k7qd2-4mzra-xxb3e-jq6hn-2hvwp",
-		Args:    exactArgs("DIR"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			trust := keyset.Anyone()
-			if holder != "" {
-				var err error
-				if trust, err = keyset.Trusted(holder); err != nil {
-					return usageHint(cmd, fmt.Errorf("--holder: %w", err))
-				}
-			}
-			export, err := keyset.OpenExport(args[0], trust)
-			if err == nil {
-				err = export.Verify()
-			}
-			if err != nil {
-				return fmt.Errorf("%s: %w", args[0], err)
-			}
-			return a.verified(export, holder != "")
-		},
-	}
-	cmd.Flags().StringVar(&holder, "holder", "", "fingerprint or public key of the key holder who must have signed")
-	a.jsonFlag(cmd, "one JSON object")
-	return cmd
-}
-
-func (a *app) verified(export *keyset.Export, pinned bool) error {
-	m := export.Manifest
-	fingerprint := transport.Fingerprint(export.Holder)
-	if a.json {
-		return cli.JSONLine(a.std.Out, struct {
-			Dir    string `json:"dir"`
-			Holder string `json:"holder"`
-			Pinned bool   `json:"pinned"`
-			*keyset.Manifest
-		}{export.Dir, fingerprint, pinned, m})
-	}
-	if !pinned {
-		fmt.Fprintf(a.std.Err, "warning: nothing is damaged; whose keys they are is not checked. Compare %s with the key holder, or give it with --holder\n", fingerprint)
-	}
-	_, err := fmt.Fprintf(a.std.Out, "%s: whole, %s, %d epochs, signed by %s\n", export.Dir, m.Params, len(m.Epochs), fingerprint)
-	return err
 }
 
 // describe prints what a key set is.

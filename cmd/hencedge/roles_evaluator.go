@@ -27,9 +27,9 @@ func serviceRoles() []systemd.Role { return []systemd.Role{systemd.Evaluator} }
 
 // roleCommands are the commands that not every build has.
 func (a *app) roleCommands() []*cobra.Command {
-	return []*cobra.Command{groupCommand("keys", "make the signing key of an evaluator",
+	return []*cobra.Command{groupCommand("keys", "check evaluation keys, and make the signing key of an evaluator",
 		`Key sets are made, rotated and exported by the key holder, with the full program.`,
-		a.keysIdentity())}
+		a.keysVerify(), a.keysIdentity())}
 }
 
 // absences are the errors of roles that lack only what may appear without a change of
