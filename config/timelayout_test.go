@@ -75,7 +75,8 @@ func TestReplayLocation(t *testing.T) {
 	}
 }
 
-// FuzzTimeLayouts: a layout that is taken reads back what it writes.
+// FuzzTimeLayouts: a layout that is taken reads back what it writes, where day and month
+// have two digits: without any mark between them, shorter ones can be read in two ways.
 func FuzzTimeLayouts(f *testing.F) {
 	for _, s := range []string{"%Y-%m-%d %H:%M:%S.%f", "%d/%m/%y %I:%M %p", "%FT%T%z", "2006-01-02 15:04:05", "%Y%j", "%"} {
 		f.Add(s)
@@ -85,7 +86,7 @@ func FuzzTimeLayouts(f *testing.F) {
 		if err != nil {
 			return
 		}
-		at := time.Date(2024, 2, 29, 11, 59, 58, 0, time.UTC)
+		at := time.Date(2032, 10, 28, 11, 59, 58, 0, time.UTC)
 		for _, l := range layouts {
 			got, err := time.Parse(l, at.Format(l))
 			if err != nil || got.Truncate(24*time.Hour) != at.Truncate(24*time.Hour) {
