@@ -308,7 +308,9 @@ func FuzzReplayLayout(f *testing.F) {
 func FuzzReplayCSV(f *testing.F) {
 	f.Add([]byte("t,a,b.c\n1,2,3\n2.5,,NaN\n"))
 	f.Add([]byte("\xef\xbb\xbf\"t\",\"a\",\"b.c\"\r\n-1,\"2\n\",3\r\n"))
-	f.Fuzz(func(t *testing.T, data []byte) { fuzzReplay(t, "x.csv", data, func(r *config.Replay) { r.TimeFormat = "unix" }) })
+	f.Fuzz(func(t *testing.T, data []byte) {
+		fuzzReplay(t, "x.csv", data, func(r *config.Replay) { r.TimeFormat = "unix" })
+	})
 }
 
 func FuzzReplayNDJSON(f *testing.F) {
