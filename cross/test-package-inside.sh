@@ -211,7 +211,7 @@ mount -t tmpfs -o size=16k tmpfs /usr/share/hencedge
 must_not dpkg -i /two.deb 2>said
 must grep -q 'No space left' said
 must test "$(prop agent MainPID)" = "$pid"
-must hencedge agent status >/dev/null
+await 20 hencedge agent status # healthy once it is connected
 umount /usr/share/hencedge
 must dpkg -i /one.deb
 must systemctl is-active --quiet hencedge-agent
@@ -274,7 +274,7 @@ must systemctl is-enabled --quiet hencedge-agent
 must test "$(stat -c '%U %a' /var/lib/hencedge/agent)" = "hencedge-agent 700"
 must_not hencedge service install 2>/dev/null # there is one already
 must hencedge service start
-must hencedge agent status >/dev/null
+await 20 hencedge agent status # healthy once it is connected
 must hencedge service restart
 must hencedge service status
 must hencedge service stop
