@@ -35,7 +35,7 @@ awk '/^## /{on = /From the package to a decrypted reading/} /^### How long/{on =
 must grep -qx 'sudo apt install ./hencedge_\*_$(dpkg --print-architecture).deb mosquitto openssl' pasted
 must grep -qx 'sudo bash' pasted
 must grep -qx 'hencedge results watch -c keyholder.yaml' pasted
-sed -i -e '/^sudo /d' -e 's/^hencedge results watch.*/timeout 60 & --format ndjson --count 2/' pasted
+sed -i -e '/^sudo /d' -e 's/^hencedge agent status$/await 20 &/' -e 's/^hencedge results watch.*/timeout 60 & --format ndjson --count 2/' pasted
 cloud= # the page sets it
 step "docs/install.md, $(grep -c . pasted) lines"
 . ./pasted
