@@ -30,7 +30,8 @@ type keys struct {
 	signing   *transport.SigningKey
 	make      bool // there is no signing key yet; New makes it
 
-	own []func() // wipes what was loaded here
+	own     []func()                                  // wipes what was loaded here
+	newSeed func(hedge ...[]byte) (*henc.Seed, error) // nil: henc.NewSeed
 }
 
 func (k *keys) wipe() {

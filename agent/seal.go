@@ -73,7 +73,11 @@ func (k *keys) seal(s *stream, w *window, id identity, clock Clock) (*sealed, er
 	content := digest(u)
 	defer clear(content[:])
 	scale := binary.BigEndian.AppendUint64(nil, math.Float64bits(s.scale))
-	seed, err := henc.NewSeed([]byte(id.device), []byte(s.cfg.Name), id.bootID, counter, content[:], scale, k.id[:])
+	newSeed := henc.NewSeed
+	if k.newSeed != nil {
+		newSeed = k.newSeed
+	}
+	seed, err := newSeed([]byte(id.device), []byte(s.cfg.Name), id.bootID, counter, content[:], scale, k.id[:])
 	if err != nil {
 		return nil, err
 	}

@@ -2,23 +2,27 @@ package agent
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"testing"
-	"testing/cryptotest"
 
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/henc/secret"
 	"github.com/hencedge/hencedge/transport"
 )
 
-// TestCopiesOfAMachine: two machines with the same name, boot and counters, whose
-// kernels draw the same bytes, encrypt different windows, or one at two scales or under
-// two keys, with different randomness. In symmetric mode the same would give
-// c0' - c0 = m' - m, under two public keys v*(b' - b), and with it the window.
+// TestCopiesOfAMachine: two machines with the same name, boot, counters and clock, whose
+// kernels draw the same bytes, so that a seed depends on its hedges alone, encrypt
+// different windows, or one at two scales or under two keys, with different randomness.
+// In symmetric mode the same would give c0' - c0 = m' - m, under two public keys
+// v*(b' - b), and with it the window.
 func TestCopiesOfAMachine(t *testing.T) {
 	own := keysFor(t)
-	k := &keys{ctx: own.ctx, encryptor: secret.NewSeededEncryptor(own.ctx, own.secret), id: own.public.KeyID, seeded: true, signing: own.signing}
+	k := &keys{ctx: own.ctx, encryptor: secret.NewSeededEncryptor(own.ctx, own.secret), id: own.public.KeyID, seeded: true, signing: own.signing,
+		newSeed: func(hedge ...[]byte) (*henc.Seed, error) {
+			seed := henc.Seed(sha256.Sum256(bytes.Join(hedge, []byte{0})))
+			return &seed, nil
+		}}
 	seal := func(value, scale float64) *henc.Ciphertext {
-		cryptotest.SetGlobalRandom(t, 1)
 		s := &stream{cfg: testConfig(t).Streams[0], level: 1, scale: scale}
 		w := &window{samples: 4, values: [][]float64{{value, 1, 2, 3}, {0, 0, 0, 0}, {0, 0, 0, 0}}}
 		out, err := k.seal(s, w, identity{device: "board1", boot: 1, sequence: 1, bootID: []byte("boot")}, newFakeClock())
