@@ -76,7 +76,7 @@ mutate: ## put one-line faults into the arithmetic, and into the CUDA kernels on
 	HENCEDGE_MUTATE=1 $(GO) test -count=1 -timeout 120m -run TestMutations -v ./cutrantt/cuda/cudatest
 
 .PHONY: timing
-timing: ## show that no branch and no address depends on a secret in samplers, keys, encryption and decryption (needs valgrind), and compare times on fixed and random ones; half a minute
+timing: ## show that no branch and no address depends on a secret in samplers, keys, encryption and decryption (needs valgrind), and compare times on fixed and random ones; three minutes
 	cross/timing.sh
 
 .PHONY: fuzz

@@ -26,3 +26,4 @@ for code in avx2 generic; do
 done
 echo "timing: statistics"
 HENCEDGE_TIMING=1 go test -count=1 -run TestTiming -v ./henc/secret
+HENCEDGE_TIMING=1 go test -count=1 -run TestTiming -v ./keyholder

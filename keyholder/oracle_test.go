@@ -264,8 +264,14 @@ func newCrafter(t *testing.T, s *Set, ctx *henc.Context, key *secret.Key, signer
 	return &crafter{t: t, ctx: ctx, enc: enc, keyID: id, circuit: circuit, source: src, signer: signer, primes: primes}
 }
 
-// body is a ciphertext of a kind that number chooses.
+// body is a ciphertext of any kind.
 func (c *crafter) body(rng *rand.Rand, level int, scale float64) []byte {
+	constant := rng.Uint32()
+	return c.bodyOf(rng.IntN(6), constant, rng, level, scale)
+}
+
+// bodyOf is a ciphertext of a kind.
+func (c *crafter) bodyOf(kind int, constant uint32, rng *rand.Rand, level int, scale float64) []byte {
 	ring, limbs := c.ctx.Ring(), c.ctx.Parameters().LimbsAt(level)
 	n := c.ctx.Parameters().N()
 	fill := func(f func(poly int, q uint32) uint32) []byte {
@@ -291,8 +297,7 @@ func (c *crafter) body(rng *rand.Rand, level int, scale float64) []byte {
 		}
 		return out
 	}
-	constant := rng.Uint32()
-	switch kind := rng.IntN(6); kind {
+	switch kind {
 	case 0: // as the key decrypts it, small
 		ct, err := c.enc.EncryptReal([]float64{2*rng.Float64() - 1, rng.Float64()}, level, scale, nil)
 		if err != nil {
@@ -324,17 +329,21 @@ func (c *crafter) body(rng *rand.Rand, level int, scale float64) []byte {
 	}
 }
 
+// honest is the header of a result of the approved program.
+func (c *crafter) honest(number uint64) transport.Meta {
+	out := c.circuit.Output()
+	input := [32]byte{0xff}
+	binary.BigEndian.PutUint64(input[1:], number)
+	return transport.Meta{Kind: transport.KindResult, Device: "cloud", Program: "mean", KeyID: c.keyID, KeyEpoch: 1, BootEpoch: 1, Sequence: number,
+		Params: c.ctx.Parameters().Hash(), Layout: c.circuit.Hash(), Level: c.circuit.Level(), Scale: c.circuit.Scale(),
+		Start: day0.UnixNano(), End: day0.UnixNano() + 1, Samples: 2, Inputs: [][32]byte{input},
+		Post: &transport.Post{A: out.A, B: out.B, Slot: out.Slot, Count: out.Count, Bound: out.Bound}}
+}
+
 // crafted is result i: the header is the program's, or has one thing changed.
 func (c *crafter) crafted(i uint64) transport.Staged {
 	rng := rand.New(rand.NewPCG(11, i))
-	circuit := c.circuit
-	out := circuit.Output()
-	m := transport.Meta{Kind: transport.KindResult, Device: "cloud", Program: "mean", KeyID: c.keyID, KeyEpoch: 1, BootEpoch: 1, Sequence: i + 1,
-		Params: c.ctx.Parameters().Hash(), Layout: circuit.Hash(), Level: circuit.Level(), Scale: circuit.Scale(), Start: day0.UnixNano(), End: day0.UnixNano() + 1, Samples: 2,
-		Post: &transport.Post{A: out.A, B: out.B, Slot: out.Slot, Count: out.Count, Bound: out.Bound}}
-	input := [32]byte{0xff}
-	binary.BigEndian.PutUint64(input[1:], i)
-	m.Inputs = [][32]byte{input}
+	m := c.honest(i + 1)
 	any := func() float64 { return math.Ldexp(2*rng.Float64()-1, rng.IntN(2046)-1022) }
 	topic := "hencedge/v1/res/mean"
 	switch rng.IntN(24) {
@@ -414,6 +423,23 @@ func newSide(t *testing.T, s *Set, key *secret.Key, c *crafter) *side {
 	}
 	t.Cleanup(rc.Close)
 	rc.boot, rc.now = 1, at(day0)
+	r := craftedReader(t, s, key, c, rc)
+	x.rc = rc
+	x.w, err = newWatch(r, WatchOptions{Client: x.out, Receipts: rc,
+		OnResult:  func(res *Result) error { x.n++; return binary.Write(x.read, binary.BigEndian, res.Values) },
+		OnUnread:  func(_ string, err error) { x.odd.Refuse(err) },
+		OnRefused: func(_ string, err error) { x.odd.Refuse(err) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(x.w.inbox.close)
+	x.w.receiver = transport.NewStagingReceiver(transport.Limits{}, func(o transport.Staged) error { return x.w.take(t.Context(), o) })
+	return x
+}
+
+// craftedReader reads with key what c makes, which is approved.
+func craftedReader(t *testing.T, s *Set, key *secret.Key, c *crafter, rc *Receipts) *Reader {
+	t.Helper()
 	r := reader(t, s, ReaderOptions{Signers: trust(c.signer), Replay: rc.Guard()})
 	r.ctx, r.keys[c.keyID] = c.ctx, key
 	r.approved.read = true
@@ -428,17 +454,7 @@ func newSide(t *testing.T, s *Set, key *secret.Key, c *crafter) *side {
 		}
 		r.approved.list[0].variants[fmt.Sprint([]uint32{uint32(n + 1)})] = variant
 	}
-	x.rc = rc
-	x.w, err = newWatch(r, WatchOptions{Client: x.out, Receipts: rc,
-		OnResult:  func(res *Result) error { x.n++; return binary.Write(x.read, binary.BigEndian, res.Values) },
-		OnUnread:  func(_ string, err error) { x.odd.Refuse(err) },
-		OnRefused: func(_ string, err error) { x.odd.Refuse(err) }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(x.w.inbox.close)
-	x.w.receiver = transport.NewStagingReceiver(transport.Limits{}, func(o transport.Staged) error { return x.w.take(t.Context(), o) })
-	return x
+	return r
 }
 
 // step gives one object to a side. The second half runs every so many objects, receipts

@@ -6,13 +6,13 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
-	"slices"
 	"testing"
 	"time"
 
 	"github.com/hencedge/hencedge/cutrantt/prng"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/henc/secret"
+	"github.com/hencedge/hencedge/internal/testenv/dudect"
 )
 
 // TestTiming compares the times of operations on one fixed secret with those on
@@ -57,7 +57,7 @@ func TestTiming(t *testing.T) {
 	ct := must(enc.Encrypt(zero, level, 0, nil))(t)
 	small := make([]int32, n)
 
-	if got := timing(seeds, func() { leak(s[:]) }); got < leaking {
+	if got := timing(seeds, func() { leak(s[:]) }); got < dudect.Leaking {
 		t.Fatalf("the control leaks, but t = %.1f", got)
 	}
 	for _, tt := range []struct {
@@ -85,7 +85,7 @@ func TestTiming(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", tt.what, err)
 		}
-		if t.Logf("%s: t = %.1f", tt.what, got); got >= leaking {
+		if t.Logf("%s: t = %.1f", tt.what, got); got >= dudect.Leaking {
 			t.Errorf("%s: t = %.1f: the time depends on the secret, or the machine is busy: run it again", tt.what, got)
 		}
 	}
@@ -116,18 +116,12 @@ func TestTimingBounded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if t.Logf("decrypt and decode, by ciphertext: t = %.1f", got); got >= leaking {
+	if t.Logf("decrypt and decode, by ciphertext: t = %.1f", got); got >= dudect.Leaking {
 		t.Errorf("t = %.1f: the time depends on what a ciphertext holds, or the machine is busy: run it again", got)
 	}
 }
 
-// leaking is the statistic from which a leak is taken for certain; 4.5 is usual for a
-// single test on an idle machine, and the paper's own tool uses 10.
-const leaking = 10
-
-// timing is the largest statistic |t| of Welch's test between the times of f on the two
-// classes, over all times and over those below some percentiles, where rare
-// interruptions do not count.
+// timing is the statistic of the times of f on the two classes.
 func timing(class func(mask uint64, r *rand.Rand), f func()) float64 {
 	const count = 20000
 	r := rand.New(rand.NewPCG(1, 2))
@@ -146,33 +140,7 @@ func timing(class func(mask uint64, r *rand.Rand), f func()) float64 {
 			runtime.GC()
 		}
 	}
-	all := slices.Concat(times[0], times[1])
-	slices.Sort(all)
-	most := 0.0
-	for _, part := range []float64{0.25, 0.5, 0.75, 0.9, 0.99, 1} {
-		limit := all[int(part*float64(len(all)-1))]
-		m0, v0, n0 := moments(times[0], limit)
-		m1, v1, n1 := moments(times[1], limit)
-		if d := math.Abs(m0 - m1); d > 0 {
-			most = max(most, d/math.Sqrt(v0/n0+v1/n1))
-		}
-	}
-	return most
-}
-
-// moments are mean, variance and count of the values up to limit.
-func moments(x []float64, limit float64) (mean, variance, n float64) {
-	var squares float64
-	for _, v := range x {
-		if v > limit {
-			continue
-		}
-		n++
-		d := v - mean
-		mean += d / n
-		squares += d * (v - mean)
-	}
-	return mean, squares / max(n-1, 1), n
+	return dudect.Statistic(times[0], times[1])
 }
 
 // leak takes longer for bytes with their lowest bit set.
