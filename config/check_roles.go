@@ -201,7 +201,7 @@ func (c *checker) ownTopic(path, topic, prefix string) {
 		return
 	}
 	for _, reserved := range []struct{ level, holds string }{{"up", "readings of devices"}, {"res", "results under their program's name"},
-		{"st", "birth messages"}, {"ask", "questions"}, {"rcp", "receipts"}, {"cfg", "remote configurations"}} {
+		{"st", "birth messages"}, {"ask", "questions"}, {"rcp", "receipts"}, {"prg", "programs"}, {"cfg", "remote configurations"}} {
 		if first == reserved.level {
 			c.fail(path, fmt.Sprintf("%s/%s/ is for %s", prefix, first, reserved.holds), "leave topic out, or choose one outside of "+prefix+"/")
 		}

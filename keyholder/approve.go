@@ -65,6 +65,9 @@ func (a *Approval) compile(present map[program.Input]int) (*program.Circuit, err
 	return c, nil
 }
 
+// Of reports whether c is the program that was approved.
+func (a *Approval) Of(c *program.Circuit) bool { return a.Hash == hashText(c.Hash()) }
+
 // replaces reports whether b is of the same results as a.
 func (a *Approval) replaces(b *Approval) bool {
 	return a.Evaluator == b.Evaluator && a.Program.Name == b.Program.Name && a.Hash == b.Hash

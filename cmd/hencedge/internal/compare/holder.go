@@ -6,7 +6,9 @@ import (
 	"strings"
 
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/evaluator"
 	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/keyholder"
 )
 
 // results compares an evaluator with the key holder who reads its results.
@@ -28,6 +30,7 @@ func (c *comparison) results(e *Evaluator, k *KeyHolder) {
 		c.warn(ks, "receipts", "the evaluator does not wait for receipts", "write \"results: keyholder\" in the evaluator's store, if no result may be lost", es, "store.results")
 	}
 	c.programs(e, k, waits)
+	c.approvals(e, k)
 	for i, p := range e.Programs {
 		if size := leastResult(e, p); int64(size) > int64(k.Limits.Object) {
 			c.fault(ks, "limits.object", fmt.Sprintf("a result of %s has at least %d bytes, and no more than %v are taken", p.Name, size, k.Limits.Object),
@@ -86,6 +89,39 @@ func (c *comparison) programs(e *Evaluator, k *KeyHolder, waits bool) {
 			c.fault(es, path+".name", fmt.Sprintf("the key holder does not read %s, whose results wait for its receipts", p.Name), "list the program in the key holder's file, or take it out here", ks, "programs")
 		case !read:
 			c.warn(es, path+".name", fmt.Sprintf("the key holder does not read %s", p.Name), "list the program in the key holder's file, or take it out here", ks, "programs")
+		}
+	}
+}
+
+// approvals compares the programs with what the key holder has approved.
+func (c *comparison) approvals(e *Evaluator, k *KeyHolder) {
+	set, err := keyholder.Open(k.KeySet)
+	if err != nil {
+		return // told with the key sets
+	}
+	list, err := set.Approvals()
+	if err != nil {
+		c.skip("the approved programs", err)
+		return
+	}
+	plan, err := evaluator.Check(e.Evaluator)
+	if err != nil {
+		c.skip("the approved programs: those of "+e.File+" do not compile", err)
+		return
+	}
+	const fix = "look at it with `hencedge results approve`"
+	for i := range plan.Programs {
+		p := &plan.Programs[i]
+		path := fmt.Sprintf("programs[%d].expr", i)
+		if len(k.Programs) > 0 && !slices.Contains(k.Programs, p.Name) {
+			continue
+		}
+		known := slices.DeleteFunc(slices.Clone(list), func(a keyholder.Approval) bool { return a.Evaluator != e.Name || a.Program.Name != p.Name })
+		switch {
+		case len(known) == 0:
+			c.warn(e.side(), path, fmt.Sprintf("the key holder has not approved %s, and refuses its results", p.Name), fix, k.side(), "key_set")
+		case !slices.ContainsFunc(known, func(a keyholder.Approval) bool { return a.Of(p.Circuit) }):
+			c.fault(e.side(), path, fmt.Sprintf("the key holder has approved another form of %s, and refuses the results of this one", p.Name), fix, k.side(), "key_set")
 		}
 	}
 }
