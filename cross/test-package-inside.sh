@@ -32,7 +32,7 @@ must grep -q 'comes from a package' refusal
 # The blocks of docs/install.md, as its reader pastes them: from the broker to the
 # reading. The installation itself was above; the last command would go on for ever.
 awk '/^## /{on = /From the package to a decrypted reading/} /^### How long/{on = 0} /^```/{inside = on && /sh$/; next} inside' /install.md >pasted
-must grep -qx 'sudo apt install ./hencedge_\*_$(dpkg --print-architecture).deb mosquitto openssl' pasted
+must grep -qx 'sudo apt install -y ./hencedge_\*_$(dpkg --print-architecture).deb mosquitto openssl' pasted
 must grep -qx 'sudo bash' pasted
 must grep -qx 'hencedge results watch -c keyholder.yaml' pasted
 sed -i -e '/^sudo /d' -e 's/^hencedge agent status$/await 20 &/' -e 's/^hencedge results watch.*/timeout 60 & --format ndjson --count 2/' pasted
