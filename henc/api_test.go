@@ -2,6 +2,7 @@ package henc_test
 
 import (
 	"fmt"
+	"io"
 	"math"
 	"math/rand/v2"
 	"reflect"
@@ -44,6 +45,16 @@ func (a arguments) call(t *testing.T, rng *rand.Rand, name string, f reflect.Val
 	}()
 	f.Call(in)
 	return true
+}
+
+// fullDisk takes nothing.
+type fullDisk struct{}
+
+func (fullDisk) Write([]byte) (int, error) { return 0, io.ErrShortWrite }
+
+// keyOf gives the Galois keys of k, nil for those that it has not.
+func keyOf(k *henc.EvaluationKeys) func(uint64) (*henc.SwitchingKey, error) {
+	return func(g uint64) (*henc.SwitchingKey, error) { return k.Galois[g], nil }
 }
 
 // TestNothingPanics calls every method and most functions of henc and henc/secret
@@ -98,6 +109,9 @@ func TestNothingPanics(t *testing.T) {
 	args.add(henc.FloodSpec{}, henc.FloodSpec{Queries: 1, Bits: 30, ErrorBound: 1e300, Magnitude: 1, Accuracy: 1})
 	args.add([]*henc.Evaluator(nil), []*henc.Evaluator{nil}, []*henc.Evaluator{ev}, []*henc.Evaluator{{}})
 	args.add([]*henc.Ciphertext(nil), []*henc.Ciphertext{ct}, []*henc.Ciphertext{nil})
+	args[reflect.TypeFor[io.Writer]()] = []reflect.Value{reflect.ValueOf(io.Discard), reflect.ValueOf(fullDisk{})}
+	args.add(henc.EvaluationKeyStream{}, henc.EvaluationKeyStream{Elements: []uint64{5}}, henc.EvaluationKeyStream{Elements: []uint64{5, 1, 2}, Galois: keyOf(keys)},
+		henc.EvaluationKeyStream{Relin: func() (*henc.SwitchingKey, error) { return nil, nil }, Elements: []uint64{5, 5}, Galois: keyOf(&henc.EvaluationKeys{})})
 	args.add(henc.ParametersLiteral{}, henc.ParametersLiteral{Name: "x", LogN: 12, LogScale: 26, Mode: henc.ModeSingle, Depth: math.MaxInt})
 
 	type named struct {

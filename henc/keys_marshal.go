@@ -153,6 +153,9 @@ func (c *Context) streamEvaluationKeys(dst io.Writer, s EvaluationKeyStream) err
 	if len(s.Elements) > MaxGaloisKeys {
 		return fmt.Errorf("%w: %d Galois keys, at most %d fit", ErrTooLarge, len(s.Elements), MaxGaloisKeys)
 	}
+	if len(s.Elements) > 0 && s.Galois == nil {
+		return fmt.Errorf("%w: %d Galois elements and nothing that gives their keys", ErrParams, len(s.Elements))
+	}
 	dnum := c.params.Dnum(c.params.MaxLevel())
 	w := wire.NewWriter(wire.KindEvaluationKeys, c.params.Hash(), 7, c.keySize(dnum, true))
 	w.Blob(s.KeyID[:])
