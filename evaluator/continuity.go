@@ -27,6 +27,9 @@ type course struct {
 	known          bool   // something came, now or earlier
 	missing        []missing
 	back           *wentBack
+	newest         int64 // start of the newest window that this process took
+	earlier        int64 // the same of earlier boot epochs
+	again          *beganAgain
 }
 
 // missing are numbers lo to hi that have not come.
@@ -40,6 +43,13 @@ type missing struct {
 // wentBack is a boot epoch that began with a number that an earlier one had used.
 type wentBack struct {
 	from, to uint64
+	at       time.Time
+}
+
+// beganAgain is a boot epoch with a window that begins before one of an earlier epoch. An old
+// copy of a spool shows itself so even where the reserved numbers hide that they went back.
+type beganAgain struct {
+	from, to int64
 	at       time.Time
 }
 
@@ -74,6 +84,7 @@ func (c *continuity) note(obj *transport.Object, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s := c.series[seriesOf(obj.Signer, m.Device, m.Stream)]
+	s.times(m, now)
 	if !s.known {
 		s.boot, s.high, s.known = m.BootEpoch, m.Sequence, true
 		if m.Sequence > 1 { // devices number from 0 or from 1
@@ -97,6 +108,21 @@ func (c *continuity) note(obj *transport.Object, now time.Time) {
 		return
 	}
 	s.fill(m.BootEpoch, m.Sequence)
+}
+
+// times notes when a window begins. The parts of an interval begin alike.
+func (s *course) times(m *transport.Meta, now time.Time) {
+	switch {
+	case !s.known || m.BootEpoch < s.boot: // the first, or a backlog
+	case m.BootEpoch > s.boot:
+		s.earlier = s.newest
+		fallthrough
+	default:
+		if s.earlier != 0 && m.Start < s.earlier && (s.again == nil || now.Sub(s.again.at) >= toldFor) {
+			s.again = &beganAgain{m.Start, s.earlier, now}
+		}
+	}
+	s.newest = max(s.newest, m.Start)
 }
 
 func (s *course) miss(m missing) {
@@ -173,6 +199,12 @@ func (c *continuity) texts(now time.Time, first time.Duration) (out []string) {
 			out = append(out, fmt.Sprintf("%s: its numbers went back from %d to %d with a new start: the "+
 				"device's state was lost or is an old copy; if its spool is one too, a replay reads "+
 				"samples again", name, s.back.from, s.back.to))
+		}
+		if s.again != nil && fresh(s.again.at) {
+			stamp := func(at int64) string { return time.Unix(0, at).UTC().Format(time.RFC3339) }
+			out = append(out, fmt.Sprintf("%s: a window of a new start begins at %s, before one of %s that was taken: "+
+				"samples are sent again, by a replay whose spool is an old copy or whose file was exchanged, or the "+
+				"device's clock was set back", name, stamp(s.again.from), stamp(s.again.to)))
 		}
 		for _, m := range s.missing {
 			switch {

@@ -8,6 +8,40 @@ import (
 	"github.com/hencedge/hencedge/transport"
 )
 
+// Samples that are sent again under new numbers, by a replay whose spool is an old copy, are
+// told by their times; backlogs, late windows and the parts of an interval are not.
+func TestContinuityOfTimes(t *testing.T) {
+	type w struct {
+		boot, seq uint64
+		start     int64
+	}
+	for name, c := range map[string]struct {
+		list []w
+		told bool
+	}{
+		"in order":             {[]w{{5, 0, 10}, {5, 1, 20}, {6, 384, 30}, {6, 385, 40}}, false},
+		"read again":           {[]w{{5, 0, 10}, {5, 1, 20}, {6, 384, 10}, {6, 385, 20}}, true},
+		"not the first":        {[]w{{5, 0, 10}, {5, 1, 20}, {6, 385, 30}, {6, 384, 10}}, true},
+		"late":                 {[]w{{5, 0, 10}, {5, 2, 30}, {5, 1, 20}}, false},
+		"a backlog":            {[]w{{5, 0, 10}, {6, 384, 30}, {5, 1, 20}, {6, 385, 40}}, false},
+		"parts of an interval": {[]w{{5, 0, 10}, {5, 1, 20}, {6, 384, 20}, {6, 385, 30}}, false},
+	} {
+		var k continuity
+		now := time.Unix(1e6, 0)
+		for _, x := range c.list {
+			obj := &transport.Object{Meta: transport.Meta{Device: "d", Stream: "s", BootEpoch: x.boot, Sequence: x.seq, Start: x.start * 1e9}}
+			k.first(obj, func([8]byte) (uint64, uint64, bool) { return 0, 0, false })
+			k.note(obj, now)
+		}
+		if h := strings.Join(k.health(now.Add(time.Second)), "; "); strings.Contains(h, "samples are sent again") != c.told {
+			t.Errorf("%s: %q", name, h)
+		}
+		if h := k.health(now.Add(toldFor)); len(h) != 0 {
+			t.Errorf("%s: still %q", name, h)
+		}
+	}
+}
+
 // Numbers that do not come, begin in the middle, or go back are told for a while; what
 // comes late, restarts and reserved numbers are not.
 func TestContinuity(t *testing.T) {

@@ -2,7 +2,10 @@ package evaluator
 
 import (
 	"bytes"
+	"context"
+	"fmt"
 	"maps"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -213,6 +216,9 @@ func TestKeyOverlap(t *testing.T) {
 	send(1, epoch, true)
 	send(2, epoch, false)
 	r.expectRefusal("key_change")
+	if h := r.health(); !strings.Contains(h, "program change: results were not made") {
+		t.Errorf("health: %s", h)
+	}
 	send(3, epoch, false)
 	r.expect("change", 0)
 	send(4, epoch.Add(2*time.Hour), true)
@@ -245,6 +251,55 @@ func TestUnjoined(t *testing.T) {
 	r.expectRefusal("unjoined")
 	r.sendWindow(r.window("d2", "time", 1, epoch.Add(time.Second), numbers(8, 30, 1), numbers(8, 0, 0)))
 	r.expect("difference", -20)
+}
+
+// TestJoinMissesUsedWindow: a window that one program has used and that leaves before its
+// partner of a join came is counted, and health names the join.
+func TestJoinMissesUsedWindow(t *testing.T) {
+	cfg := testConfig(t, prog("alone", "mean(x)", map[string]string{"x": "d1/time/temp"}),
+		prog("difference", "mean(x) - mean(y)", map[string]string{"x": "d1/time/temp", "y": "d2/time/temp"}))
+	cfg.Join.Windows = 1
+	r := newRig(t, cfg)
+	for i := range 2 {
+		r.sendWindow(r.window("d1", "time", uint64(i+1), epoch.Add(time.Duration(i)*time.Second), numbers(8, 10, 1), numbers(8, 0, 0)))
+		for r.service.Stats().Results == uint64(i) {
+			time.Sleep(time.Millisecond)
+		}
+	}
+	for r.service.Stats().Refused["unjoined"] == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	for r.health() == "" { // the count comes first
+		time.Sleep(time.Millisecond)
+	}
+	if h := r.health(); !strings.Contains(h, "program difference: results were not made") || strings.Contains(h, "alone") {
+		t.Errorf("health: %s", h)
+	}
+}
+
+// TestUnmadeIsToldForAWhile: results that a rotation costs a join are in health, until they
+// are old; what a stop interrupts is made later.
+func TestUnmadeIsToldForAWhile(t *testing.T) {
+	var u unmade
+	u.note("both", Reason(ErrKeyChange), epoch)
+	u.note("both", Reason(ErrKeyChange), epoch.Add(time.Second))
+	if h := u.health(epoch.Add(time.Minute)); len(h) != 1 || !strings.Contains(h[0], "program both") || !strings.Contains(h[0], "2 key_change") {
+		t.Errorf("health: %v", h)
+	}
+	if h := u.health(epoch.Add(time.Second + toldFor)); len(h) > 0 {
+		t.Errorf("after a while: %v", h)
+	}
+	for _, n := range "abcdef" {
+		u.note(string(n), "unjoined", epoch.Add(time.Minute))
+	}
+	if h := u.health(epoch.Add(time.Minute)); len(h) != maxInHealth+1 {
+		t.Errorf("%d reasons", len(h))
+	}
+	for _, err := range []error{fmt.Errorf("stopped: %w", context.Canceled), errStore} {
+		if final(err) {
+			t.Errorf("%v is final", err)
+		}
+	}
 }
 
 // TestLostByAge: the housekeeping drops what waited too long.

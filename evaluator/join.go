@@ -3,6 +3,7 @@ package evaluator
 import (
 	"container/list"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -37,6 +38,7 @@ type window struct {
 	signer [32]byte
 	at     time.Time // of arrival
 	used   bool      // in at least one result
+	missed []string  // programs that join streams and made no result of it, once it has left
 }
 
 // job is one result to compute.
@@ -69,7 +71,7 @@ func (j *job) ids() [][32]byte {
 type joiner struct {
 	depth   int
 	timeout time.Duration
-	lost    func(w *window) // called for a window that leaves unused
+	lost    func(w *window) // called for a window that leaves unused, or that a join has missed
 	left    func(w *window) // called for every window that leaves, under the lock; may be nil
 
 	mu      sync.Mutex
@@ -125,10 +127,14 @@ func (j *joiner) add(w *window) ([]*job, error) {
 }
 
 func unjoined(w *window) error {
-	return fmt.Errorf("%w: %s/%s window %d", ErrUnjoined, w.stream.device, w.stream.stream, w.place.n)
+	text := ""
+	if len(w.missed) > 0 {
+		text = ", programs " + strings.Join(w.missed, ", ")
+	}
+	return fmt.Errorf("%w: %s/%s window %d%s", ErrUnjoined, w.stream.device, w.stream.stream, w.place.n, text)
 }
 
-// report tells of unused windows that left, outside the lock.
+// report tells of windows that left too early, outside the lock.
 func (j *joiner) report(gone []*window) {
 	for _, w := range gone {
 		if j.lost != nil {
@@ -233,14 +239,31 @@ func (j *joiner) expire(now time.Time) {
 	j.report(gone)
 }
 
-// evict takes a window out and adds it to gone if nothing used it.
+// missed are the programs that join w with windows of other streams and have made no
+// result of it. Looking back does not count: the newest window is always looked back at.
+func (h *history) missed(w *window) (names []string) {
+	for _, p := range h.users {
+		var now, others bool
+		for _, in := range p.planned.Circuit.Inputs() {
+			same := in.Device == w.stream.device && in.Stream == w.stream.stream
+			now = now || same && in.Lag == 0
+			others = others || !same
+		}
+		if now && others && !p.done.has(w.place) {
+			names = append(names, p.planned.Name)
+		}
+	}
+	return names
+}
+
+// evict takes a window out and adds it to gone if nothing used it, or a join missed it.
 func (j *joiner) evict(h *history, e *list.Element, gone []*window) []*window {
 	w := h.order.Remove(e).(*window)
 	delete(h.byPlace, w.place)
 	if j.left != nil {
 		j.left(w)
 	}
-	if !w.used {
+	if w.missed = h.missed(w); !w.used || len(w.missed) > 0 {
 		gone = append(gone, w)
 	}
 	return gone

@@ -15,13 +15,19 @@ func (s *Service) report(reason, topic string, err error) {
 	}
 }
 
-// lost reports a window that no result used.
+// lost reports a window that left before every program had made its result of it.
 func (s *Service) lost(w *window) {
 	s.refuse("", unjoined(w))
+	for _, program := range w.missed {
+		s.unmade.note(program, Reason(ErrUnjoined), s.now())
+	}
 }
 
 // failed reports a result that could not be made or sent.
 func (s *Service) failed(j *job, err error) {
 	s.tally.failure(j.prog.planned.Name)
 	s.refuse(j.prog.planned.Name, err)
+	if final(err) {
+		s.unmade.note(j.prog.planned.Name, Reason(err), s.now())
+	}
 }

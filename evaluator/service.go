@@ -85,6 +85,7 @@ type Service struct {
 	// duplicates are boards that send with one identity.
 	duplicates duplicates
 	devices    *devices
+	unmade     unmade   // results of programs
 	durable    *durable // nil without a store
 	working    daemon.Pulse
 

@@ -10,6 +10,7 @@ import (
 type order struct {
 	start, end time.Time     // of the newest result
 	step       time.Duration // from the one before
+	part, full uint32        // samples from start on, and of the largest result
 	gaps       uint64
 	missing    time.Duration
 	backward   uint64
@@ -17,8 +18,13 @@ type order struct {
 
 // note takes a result that was read and says what is odd about its time; empty: nothing.
 func (o *order) note(r *Result) string {
+	o.full = max(o.full, r.Samples)
 	if o.start.IsZero() {
-		o.start, o.end = r.Start, r.End
+		o.start, o.end, o.part = r.Start, r.End, r.Samples
+		return ""
+	}
+	if r.Start.Equal(o.start) && r.Samples > 0 && o.part+r.Samples <= o.full {
+		o.part += r.Samples // the rest of an interval in which the device was reloaded
 		return ""
 	}
 	if !r.Start.After(o.start) {
@@ -29,7 +35,7 @@ func (o *order) note(r *Result) string {
 	}
 	step, gap, usual := r.Start.Sub(o.start), r.Start.Sub(o.end), o.step
 	before := o.end
-	o.start, o.end, o.step = r.Start, r.End, step
+	o.start, o.end, o.step, o.part = r.Start, r.End, step, r.Samples
 	if usual == 0 || 2*step <= 3*usual || 2*gap <= r.End.Sub(r.Start) {
 		return ""
 	}

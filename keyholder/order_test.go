@@ -6,6 +6,32 @@ import (
 	"time"
 )
 
+// The parts of an interval in which a device was reloaded begin alike, and are no repetition;
+// more samples than fit into it are.
+func TestOrderOfParts(t *testing.T) {
+	for name, c := range map[string]struct {
+		samples []uint32 // of results that begin alike
+		odd     int
+	}{
+		"two parts":       {[]uint32{9, 7}, 0},
+		"three parts":     {[]uint32{9, 3, 4}, 0},
+		"the whole again": {[]uint32{16, 16}, 1},
+		"a part again":    {[]uint32{9, 9}, 1},
+	} {
+		var tally Tally
+		tally.Result(&Result{Program: "p", Start: time.Unix(0, 0), End: time.Unix(10, 0), Samples: 16})
+		odd := 0
+		for _, n := range c.samples {
+			if tally.Result(&Result{Program: "p", Start: time.Unix(10, 0), End: time.Unix(20, 0), Samples: n}) != "" {
+				odd++
+			}
+		}
+		if odd != c.odd {
+			t.Errorf("%s: %d are odd, want %d", name, odd, c.odd)
+		}
+	}
+}
+
 // Gaps and repetitions in the times of a program's results are told; windows that follow
 // each other, at any distance, are not.
 func TestOrder(t *testing.T) {

@@ -1,0 +1,82 @@
+package evaluator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/hencedge/hencedge/transport/spool"
+)
+
+// unmade counts, by program, results that will never be made although windows for them
+// came: their samples are missing from that program, whatever other programs have of them.
+type unmade struct {
+	mu       sync.Mutex
+	programs map[string]*unmadeOf
+}
+
+// unmadeOf is one program.
+type unmadeOf struct {
+	reasons map[string]int // by Reason
+	newest  time.Time
+}
+
+// unmadeTexts say what the reasons mean that normal operation brings.
+var unmadeTexts = map[string]string{
+	"key_change":     "inputs under different keys, as in a rotation until every device has the new ones",
+	"partial_window": "windows of different length, as after a reload within an interval",
+	"unjoined":       "windows whose partners did not come within join.windows and join.timeout",
+}
+
+// note counts a result of a program. What is older than health tells is forgotten.
+func (u *unmade) note(program, reason string, now time.Time) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	p := u.programs[program]
+	if p == nil || now.Sub(p.newest) >= toldFor {
+		if u.programs == nil {
+			u.programs = map[string]*unmadeOf{}
+		}
+		p = &unmadeOf{reasons: map[string]int{}}
+		u.programs[program] = p
+	}
+	p.reasons[reason]++
+	p.newest = now
+}
+
+// health names the programs of which results were not made, for a while after the newest.
+func (u *unmade) health(now time.Time) (out []string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, name := range slices.Sorted(maps.Keys(u.programs)) {
+		p := u.programs[name]
+		if d := now.Sub(p.newest); d < 0 || d >= toldFor {
+			continue
+		}
+		var reasons []string
+		for _, r := range slices.Sorted(maps.Keys(p.reasons)) {
+			text := fmt.Sprintf("%d %s", p.reasons[r], r)
+			if more := unmadeTexts[r]; more != "" {
+				text += " (" + more + ")"
+			}
+			reasons = append(reasons, text)
+		}
+		out = append(out, fmt.Sprintf("program %s: results were not made, and their samples are missing from it: %s",
+			name, strings.Join(reasons, ", ")))
+	}
+	if more := len(out) - maxInHealth; more > 0 {
+		out = append(out[:maxInHealth], fmt.Sprintf("and %d programs more; the log names them", more))
+	}
+	return out
+}
+
+// final reports whether a result that failed is not made later: not after a stop, a store
+// or a device that failed, which leave the windows where they are.
+func final(err error) bool {
+	return !errors.Is(err, context.Canceled) && !errors.Is(err, errStore) && !errors.Is(err, spool.ErrClosed) && !deviceFault(err)
+}
