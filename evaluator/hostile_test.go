@@ -261,7 +261,8 @@ func TestJoinMissesUsedWindow(t *testing.T) {
 	cfg.Join.Windows = 1
 	r := newRig(t, cfg)
 	for i := range 2 {
-		r.sendWindow(r.window("d1", "time", uint64(i+1), epoch.Add(time.Duration(i)*time.Second), numbers(8, 10, 1), numbers(8, 0, 0)))
+		start := epoch.Add(time.Duration(i) * time.Second)
+		r.sendWindow(r.window("d1", "time", uint64(i+1), start, numbers(8, 10, 1), numbers(8, 0, 0)))
 		for r.service.Stats().Results == uint64(i) {
 			time.Sleep(time.Millisecond)
 		}
