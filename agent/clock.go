@@ -17,6 +17,22 @@ type Clock interface {
 	Sleep(ctx context.Context, d time.Duration) error
 }
 
+// both reads the two times of a clock as of one moment. A process that is held up between
+// the two readings, on a busy machine, would take its delay for a step of the wall clock.
+func both(c Clock) (mono time.Duration, now time.Time) {
+	const near, tries = 10 * time.Millisecond, 5
+	mono = c.Mono()
+	for range tries {
+		now = c.Now()
+		after := c.Mono()
+		if after-mono < near {
+			break
+		}
+		mono = after
+	}
+	return mono, now
+}
+
 // systemClock is the machine's clock.
 type systemClock struct{ start time.Time }
 

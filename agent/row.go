@@ -138,8 +138,7 @@ func (l *live) next(ctx context.Context) (row, error) {
 	}
 	lost += l.overdue() // the process, or the machine, may have stood still
 	l.files.forget()
-	mono := l.clock.Mono()
-	now := l.clock.Now()
+	mono, now := both(l.clock)
 	// The time is that of the tick: how much later this goroutine runs is not the same
 	// each time, and would put one tick more into some windows by time than they hold.
 	out := newRow(now.Add(l.due()-mono), len(l.sensors))
