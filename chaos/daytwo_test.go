@@ -233,10 +233,16 @@ func (r *rig) settleStore(n int) {
 	}
 }
 
-// TestDayTwo plays the rows of the table; without HENCEDGE_CHAOS_ROUNDS two of them.
+// TestDayTwo plays the rows of the table; without HENCEDGE_CHAOS_ROUNDS two of them, and
+// none with three boards.
 func TestDayTwo(t *testing.T) {
 	binary := build(t)
 	l := shortLegs(t)[0]
+	if os.Getenv("HENCEDGE_CHAOS_ROUNDS") != "" {
+		for _, row := range fleetRows {
+			t.Run("three boards, "+row.name, func(t *testing.T) { playFleet(t, binary, l, row) })
+		}
+	}
 	for _, row := range dayTwoRows {
 		if os.Getenv("HENCEDGE_CHAOS_ROUNDS") == "" && !row.short {
 			continue

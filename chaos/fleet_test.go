@@ -420,18 +420,6 @@ var fleetRows = []fleetRow{
 		}},
 }
 
-// TestThreeBoards plays the rows with three boards, in the long form only.
-func TestThreeBoards(t *testing.T) {
-	if os.Getenv("HENCEDGE_CHAOS_ROUNDS") == "" {
-		return // part of the long form, as most rows of TestDayTwo are
-	}
-	binary := build(t)
-	l := shortLegs(t)[0]
-	for _, row := range fleetRows {
-		t.Run(row.name, func(t *testing.T) { playFleet(t, binary, l, row) })
-	}
-}
-
 func playFleet(t *testing.T, binary string, l leg, row fleetRow) {
 	f := newFleet(t, binary, l, window*60)
 	f.start(f.broker, f.holder, f.evaluator)
