@@ -317,6 +317,14 @@ func TestKilledConnection(t *testing.T) {
 // where all of them are sent again, not when somebody gave one up, and not by birth
 // messages, of which there is one however often the connection is lost.
 func TestMaxPending(t *testing.T) {
+	// While a connection begins, the library may send a message twice, under one id.
+	distinct := func(sent []packets.PublishPacket) int {
+		ids := map[uint16]bool{}
+		for _, p := range sent {
+			ids[p.MessageID] = true
+		}
+		return len(ids)
+	}
 	t.Parallel()
 	f := newFakeBroker(t)
 	var births atomic.Int32
@@ -340,10 +348,10 @@ func TestMaxPending(t *testing.T) {
 	publish(testCtx(t), 20)
 	before := 0
 	for round := range 4 {
-		eventually(t, "a full window", func() bool { return len(f.published())-before >= 10 })
+		eventually(t, "a full window", func() bool { return distinct(f.published()[before:]) >= 10 })
 		time.Sleep(50 * time.Millisecond)
 		seen := f.published()
-		if n := len(seen) - before; n != 10 {
+		if n := distinct(seen[before:]); n != 10 {
 			t.Fatalf("connection %d: %d messages unacknowledged, want 10", round, n)
 		}
 		before = len(seen)
