@@ -18,7 +18,7 @@ import (
 
 // names are what each variable may hold.
 var names = map[string][]string{
-	"HENCEDGE_TEST_REQUIRE": {"g++", "gcc", "groff", "mkfs.ext4", "mosquitto", "openssl", "pty", "python3", "root", "systemd-analyze", "systemd-boot", "vcan"},
+	"HENCEDGE_TEST_REQUIRE": {"g++", "gcc", "groff", "mkfs.ext4", "mosquitto", "native", "openssl", "pty", "python3", "root", "systemd-analyze", "systemd-boot", "vcan"},
 	"CUTRANTT_TEST_REQUIRE": {"avx2", "avx512", "cpu", "cuda", "generic", "neon", "reference"},
 }
 
