@@ -32,24 +32,29 @@ func (a *Agent) expectSamples(ctx context.Context, patience time.Duration, stop 
 			if _, ok := s.source.(*replay); ok || s.count.samples.Load() > 0 || time.Since(begun) < patience+2*s.cfg.Interval {
 				continue
 			}
+			var silent error
 			if e, ok := s.source.(*events); ok {
-				if _, why := e.silence(); why == nil {
+				if _, silent = e.silence(); silent == nil {
 					continue // messages come when they come
 				}
 			}
 			stop()
-			return a.noSamples(s)
+			return a.noSamples(s, silent)
 		}
 	}
 }
 
-// noSamples says why a stream has no samples.
-func (a *Agent) noSamples(s *stream) error {
+// noSamples says why a stream has no samples. silent is what keeps messages away, if that
+// is known: a new attempt to connect may have cleared it from the troubles meanwhile.
+func (a *Agent) noSamples(s *stream, silent error) error {
 	var why []string
 	for _, t := range a.troubles() {
 		if t.Stream == s.cfg.Name {
 			why = append(why, fmt.Sprintf("channel %s: %s", t.Channel, t.Error))
 		}
+	}
+	if len(why) == 0 && silent != nil {
+		why = append(why, silent.Error())
 	}
 	err := fmt.Errorf("stream %s: %w", s.cfg.Name, ErrNoSamples)
 	if len(why) > 0 {

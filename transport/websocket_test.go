@@ -10,6 +10,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"errors"
+	"fmt"
 	"io"
 	"math/big"
 	"net"
@@ -68,12 +69,12 @@ func roots(s *httptest.Server) *tls.Config {
 func TestWebSocket(t *testing.T) {
 	t.Parallel()
 	b := newEmbedded(t, nil)
-	for _, c := range []struct {
+	for i, c := range []struct {
 		path, suffix string
 		secure       bool
 	}{{"/mqtt", "", false}, {"/mqtt", "/", true}, {"/ws/broker", "/ws/broker", true}} {
 		front := webFront(t, b.addr(), c.path, []string{"mqtt"}, c.secure)
-		o := Options{ClientID: "web", URL: strings.Replace(front.URL, "http", "ws", 1) + c.suffix}
+		o := Options{ClientID: fmt.Sprint("web", i), URL: strings.Replace(front.URL, "http", "ws", 1) + c.suffix}
 		if c.secure {
 			o.TLS = roots(front)
 		}
