@@ -183,21 +183,24 @@ func (l *life) rotated(ev *henc.Evaluator, x *henc.Ciphertext, at string) {
 
 // TestGPUEqualsCPU: on the GPU every step of every named set gives the residues,
 // the bytes on the wire and the decrypted numbers of the CPU, bit for bit. Rings
-// of degree 2^16 run with HENCEDGE_TEST_DEEP=1 only.
+// of degree 2^16 run with HENCEDGE_TEST_DEEP=1 only, large sets not with -short.
 func TestGPUEqualsCPU(t *testing.T) {
 	device := gpu(t)
 	for _, set := range append(henc.Names(), henc.InsecureNames()...) {
 		p := must(henc.NamedInsecure(set))(t)
-		for _, n2 := range []int{16, 1, 4} {
+		columns := []int{16, 1, 4}
+		switch {
+		case testing.Short() && set == "edge13-d2p":
+			columns = columns[:1]
+		case testing.Short() && p.LogN() > 12:
+			columns = nil
+		case p.LogN() >= 15:
+			columns = columns[:2]
+		}
+		for _, n2 := range columns {
 			t.Run(fmt.Sprintf("%s/%d", set, n2), func(t *testing.T) {
 				if p.LogN() >= 16 && os.Getenv("HENCEDGE_TEST_DEEP") != "1" {
-					t.Skip("set HENCEDGE_TEST_DEEP=1 to run")
-				}
-				if testing.Short() && p.LogN() > 12 && (set != "edge13-d2p" || n2 != 16) {
-					t.Skip("large sets: not with -short")
-				}
-				if p.LogN() >= 15 && n2 == 4 {
-					t.Skip("large rings: n2 = 16 and 1 only")
+					testenv.Missing(t, "deep", "HENCEDGE_TEST_DEEP is not 1")
 				}
 				got, want := liveOn(t, device, p, n2), liveOn(t, cpu.New(), p, n2)
 				if len(got) != len(want) {
@@ -223,7 +226,7 @@ func TestGPUEqualsCPU(t *testing.T) {
 func TestGPURounds(t *testing.T) {
 	rounds, err := strconv.Atoi(os.Getenv("HENCEDGE_TEST_ROUNDS"))
 	if err != nil || rounds <= 0 {
-		t.Skip("set HENCEDGE_TEST_ROUNDS to the number of rounds")
+		testenv.Missing(t, "rounds", "HENCEDGE_TEST_ROUNDS is not the number of rounds")
 	}
 	device := gpu(t)
 	for _, n2 := range []int{16, 1} {

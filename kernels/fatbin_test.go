@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/hencedge/hencedge/internal/testenv"
 )
 
 // architectures lists what a fatbin holds: "sm_87" for machine code, "ptx_80" for
@@ -87,7 +89,7 @@ func TestArchitectures(t *testing.T) {
 func TestBinaries(t *testing.T) {
 	dir := os.Getenv("HENCEDGE_TEST_BINARIES")
 	if dir == "" {
-		t.Skip("HENCEDGE_TEST_BINARIES is not set")
+		testenv.Missing(t, "binaries", "HENCEDGE_TEST_BINARIES is not set")
 	}
 	raw, err := os.ReadFile("kernels.bin")
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/henc/secret"
+	"github.com/hencedge/hencedge/internal/testenv"
 	"github.com/hencedge/hencedge/internal/testenv/dudect"
 	"github.com/hencedge/hencedge/transport"
 )
@@ -39,7 +40,7 @@ func (w *stopwatch) Subscribe(_ context.Context, filter string, h func(transport
 // first is decrypted. cross/timing.sh runs it.
 func TestTimingReceipts(t *testing.T) {
 	if os.Getenv("HENCEDGE_TIMING") == "" {
-		t.Skip("times are measured with HENCEDGE_TIMING=1 only: make timing")
+		testenv.Missing(t, "timing", "HENCEDGE_TIMING is not set: make timing")
 	}
 	s, signer := newSet(t), signingKey(t)
 	s.params = tinyParams(t)

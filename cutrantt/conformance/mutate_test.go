@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/hencedge/hencedge/internal/testenv"
 )
 
 // TestMutations shows that the suite notices single faults: for each one it
@@ -20,7 +22,7 @@ func TestMutations(t *testing.T) {
 	selected := os.Getenv("HENCEDGE_MUTATE")
 	switch selected {
 	case "":
-		t.Skip("HENCEDGE_MUTATE is not set")
+		testenv.Missing(t, "mutate", "HENCEDGE_MUTATE is not set")
 	case "1":
 		selected = "."
 	}

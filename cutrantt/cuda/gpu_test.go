@@ -176,7 +176,7 @@ func TestUp(t *testing.T) {
 	b := gpu(t).(*backend)
 	defer func(on bool) { b.fuseUp = on }(b.fuseUp)
 	if b.kernels["up_11"] == nil || !b.tensor {
-		t.Skip("no fused key switch on this GPU")
+		testenv.Missing(t, "cuda-fused", "no fused key switch on this GPU")
 	}
 	for _, c := range []struct{ logN, q, p, n2 int }{{12, 5, 2, 2}, {12, 7, 3, 1}, {12, 9, 4, 1}, {12, 5, 5, 1}} {
 		for _, on := range []bool{true, false} {
@@ -198,7 +198,7 @@ func TestUp(t *testing.T) {
 func TestOneKeyKernel(t *testing.T) {
 	b := gpu(t).(*backend)
 	if !b.oneKey {
-		t.Skip("not compiled for this GPU")
+		testenv.Missing(t, "cuda-onekey", "not compiled for this GPU")
 	}
 	defer func() { b.oneKey = true }()
 	for _, c := range []struct {
@@ -301,7 +301,7 @@ func TestMemoryReuse(t *testing.T) {
 // freed the ring works again.
 func TestOutOfMemory(t *testing.T) {
 	if os.Getenv("CUTRANTT_TEST_FILL") == "" {
-		t.Skip("CUTRANTT_TEST_FILL is not set")
+		testenv.Missing(t, "cuda-fill", "CUTRANTT_TEST_FILL is not set")
 	}
 	b := gpu(t)
 	r, err := b.NewRing(17, benchModuli(t, 17, 64), cutrantt.Options{})

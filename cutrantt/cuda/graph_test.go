@@ -8,6 +8,7 @@ import (
 
 	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/cutrantt/cuda/cudatest"
+	"github.com/hencedge/hencedge/internal/testenv"
 )
 
 // graphed opens the GPU with graphs on, for this test.
@@ -15,7 +16,7 @@ func graphed(t *testing.T) *backend {
 	t.Helper()
 	b := gpu(t).(*backend)
 	if err := b.drv.Graphs(); err != nil {
-		t.Skip(err)
+		testenv.Missing(t, "cuda-graphs", err)
 	}
 	old := b.graphs
 	t.Cleanup(func() { b.graphs = old })

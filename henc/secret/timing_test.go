@@ -12,6 +12,7 @@ import (
 	"github.com/hencedge/hencedge/cutrantt/prng"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/henc/secret"
+	"github.com/hencedge/hencedge/internal/testenv"
 	"github.com/hencedge/hencedge/internal/testenv/dudect"
 )
 
@@ -22,7 +23,7 @@ import (
 // cross/timing.sh runs it.
 func TestTiming(t *testing.T) {
 	if os.Getenv("HENCEDGE_TIMING") == "" {
-		t.Skip("times are measured with HENCEDGE_TIMING=1 only: make timing")
+		testenv.Missing(t, "timing", "HENCEDGE_TIMING is not set: make timing")
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	ctx := context(t, "edge12-d1", 1)
@@ -96,7 +97,7 @@ func TestTiming(t *testing.T) {
 // nobody learns from the time whether it was.
 func TestTimingBounded(t *testing.T) {
 	if os.Getenv("HENCEDGE_TIMING") == "" {
-		t.Skip("times are measured with HENCEDGE_TIMING=1 only: make timing")
+		testenv.Missing(t, "timing", "HENCEDGE_TIMING is not set: make timing")
 	}
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	ctx := context(t, "edge13-d3", 1)

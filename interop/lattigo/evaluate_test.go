@@ -24,10 +24,7 @@ const maxNoiseFactor = 1.1
 // result to the same polynomial, to the right values, and ours adds no more noise
 // than Lattigo's.
 func TestOperations(t *testing.T) {
-	eachSet(t, func(t *testing.T, r *rig) {
-		if r.p.Alpha() == 0 {
-			t.Skip("additions only: no key switching in this set")
-		}
+	eachSwitchingSet(t, func(t *testing.T, r *rig) {
 		r.eachKeyset(t, func(t *testing.T, k *keyset) {
 			libs := r.libraries(k)
 			for _, level := range r.levels() {
@@ -223,10 +220,7 @@ func TestDepth(t *testing.T) {
 // Lattigo's pipeline alone, from its encoder to its rotation, decrypted and decoded
 // by us, and ours decrypted and decoded by Lattigo: x*y summed over two slots.
 func TestPipelines(t *testing.T) {
-	eachSet(t, func(t *testing.T, r *rig) {
-		if r.p.Alpha() == 0 {
-			t.Skip("additions only: no key switching in this set")
-		}
+	eachSwitchingSet(t, func(t *testing.T, r *rig) {
 		top, n := r.p.MaxLevel(), r.p.Slots()
 		vx, vy := r.values(), r.values()
 		want := make([]complex128, n)

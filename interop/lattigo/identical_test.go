@@ -19,10 +19,7 @@ import (
 // source prime; then the residues differ and the plaintext does not. The seeds
 // below do not meet that case.
 func TestIdentical(t *testing.T) {
-	eachSet(t, func(t *testing.T, r *rig) {
-		if r.p.Alpha() == 0 {
-			t.Skip("additions only: no key switching in this set")
-		}
+	eachSwitchingSet(t, func(t *testing.T, r *rig) {
 		k := r.ourKeys(t)
 		libs := r.libraries(k)
 		enc := must(henc.NewEncryptor(r.ctx, k.pk))(t)

@@ -25,6 +25,11 @@ var (
 
 // eachSet runs f on every set that the environment asks for.
 func eachSet(t *testing.T, f func(t *testing.T, r *rig)) {
+	eachNamed(t, func(henc.Parameters) bool { return true }, f)
+}
+
+// eachNamed runs f for the sets that want chooses.
+func eachNamed(t *testing.T, want func(henc.Parameters) bool, f func(t *testing.T, r *rig)) {
 	run := sets
 	if os.Getenv("HENCEDGE_TEST_DEEP") != "" {
 		run = append(append([]string(nil), sets...), deepSets...)
@@ -32,8 +37,16 @@ func eachSet(t *testing.T, f func(t *testing.T, r *rig)) {
 		defer debug.SetGCPercent(debug.SetGCPercent(20))
 	}
 	for _, name := range run {
+		if p, err := henc.NamedInsecure(name); err == nil && !want(p) {
+			continue
+		}
 		t.Run(name, func(t *testing.T) { f(t, newRig(t, name)) })
 	}
+}
+
+// eachSwitchingSet is eachSet for the sets that have key switching.
+func eachSwitchingSet(t *testing.T, f func(t *testing.T, r *rig)) {
+	eachNamed(t, func(p henc.Parameters) bool { return p.Alpha() > 0 }, f)
 }
 
 // rig is one parameter set on both sides.

@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/hencedge/hencedge/internal/testenv"
 )
 
 const sources = "../../../kernels"
@@ -21,7 +23,7 @@ func TestMutations(t *testing.T) {
 	selected := os.Getenv("HENCEDGE_MUTATE")
 	switch selected {
 	case "":
-		t.Skip("HENCEDGE_MUTATE is not set")
+		testenv.Missing(t, "mutate", "HENCEDGE_MUTATE is not set")
 	case "1":
 		selected = "."
 	}
