@@ -47,7 +47,7 @@ func TestScripts(t *testing.T) {
 // commands are what scripts can do besides the commands of testscript.
 func (s *services) commands() map[string]func(*testscript.TestScript, bool, []string) {
 	return map[string]func(*testscript.TestScript, bool, []string){
-		"exit":   exitCode,
+		"exit": exitCode, "becomes": becomes,
 		"gpu":    onGPU,
 		"result": makeResult,
 		"mode":   checkMode,

@@ -51,7 +51,39 @@ func exitCode(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	want, err := strconv.Atoi(args[0])
 	ts.Check(err)
-	cmd := hencedge(ts, args[1:])
+	code := runHencedge(ts, args[1:])
+	ts.Logf("[stdout]\n%s[stderr]\n%s", readFile(ts, "stdout"), readFile(ts, "stderr"))
+	if code != want {
+		ts.Fatalf("hencedge %q exits with %d, want %d", args[1:], code, want)
+	}
+}
+
+// becomes is "becomes CODE PATTERN ARGS...": runs hencedge until it exits with CODE and
+// its output matches PATTERN, for what a service reaches only some time after its start.
+func becomes(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 3 {
+		ts.Fatalf("usage: becomes CODE PATTERN ARGS...")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	pattern, err := regexp.Compile("(?m)" + args[1])
+	ts.Check(err)
+	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		code := runHencedge(ts, args[2:])
+		out := readFile(ts, "stdout")
+		if code == want && pattern.MatchString(out) {
+			return
+		}
+		if time.Now().After(deadline) {
+			ts.Fatalf("hencedge %q exits with %d, want %d and %q in\n%s%s", args[2:], code, want, args[1], out, readFile(ts, "stderr"))
+		}
+	}
+}
+
+// runHencedge runs hencedge, leaves its output in the files stdout and stderr and
+// returns its exit code.
+func runHencedge(ts *testscript.TestScript, args []string) int {
+	cmd := hencedge(ts, args)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	code := 0
@@ -63,10 +95,7 @@ func exitCode(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	ts.Check(os.WriteFile(ts.MkAbs("stdout"), out.Bytes(), 0o644))
 	ts.Check(os.WriteFile(ts.MkAbs("stderr"), errs.Bytes(), 0o644))
-	ts.Logf("[stdout]\n%s[stderr]\n%s", out.String(), errs.String())
-	if code != want {
-		ts.Fatalf("hencedge %q exits with %d, want %d", args[1:], code, want)
-	}
+	return code
 }
 
 // onGPU is "gpu CODE ARGS...": as exit where there is a GPU. Elsewhere hencedge
