@@ -48,54 +48,53 @@ func (f *holderFlags) register(cmd *cobra.Command) {
 // defaultHolder is the configuration that is read where none is named.
 const defaultHolder = "keyholder.yaml"
 
-// open loads what the flags name. cfg is nil without a configuration.
-func (f *holderFlags) open(cmd *cobra.Command, o keyholder.ReaderOptions) (cfg *config.KeyHolder, r *keyholder.Reader, err error) {
+// load reads the configuration that the flags name. It returns nil without one.
+func (f *holderFlags) load() (*config.KeyHolder, error) {
 	if f.config == "" && len(f.signers) == 0 && exists(defaultHolder) {
 		f.config = defaultHolder
 	}
-	if f.config != "" {
-		if cfg, err = config.LoadKeyHolder(f.config); err != nil {
-			return nil, nil, notLoaded(err)
-		}
-		if o.Signers, err = keyholder.Signers(cfg.Evaluators); err != nil {
-			return nil, nil, cli.Usage(err)
-		}
-		o.MaxObject, o.TopicPrefix = int(cfg.Limits.Object), cfg.Broker.TopicPrefix
-		if f.dir == "" {
-			f.dir = cfg.KeySet
-		}
+	if f.config == "" {
+		return nil, nil
 	}
-	if f.dir == "" {
-		f.dir = defaultKeys
-	}
-	if err := f.addSigners(&o); err != nil {
-		return nil, nil, usageHint(cmd, err)
-	}
-	if len(o.Signers) == 0 {
-		return nil, nil, usageHint(cmd, errors.New("no evaluator is trusted: give --config keyholder.yaml or --signer name=ed25519:..."))
-	}
-	set, err := keyholder.Open(f.dir)
-	if err != nil {
-		return nil, nil, err
-	}
-	r, err = keyholder.NewReader(set, o)
-	return cfg, r, err
-}
-
-// receipts prepares the receipts that the configuration asks for, or gives nil.
-func (f *holderFlags) receipts(log *slog.Logger) (*keyholder.Receipts, error) {
 	cfg, err := config.LoadKeyHolder(f.config)
 	if err != nil {
 		return nil, notLoaded(err)
 	}
+	if f.dir == "" {
+		f.dir = cfg.KeySet
+	}
+	return cfg, nil
+}
+
+// open returns a reader of results with the keys and signers of the flags and of cfg,
+// which may be nil.
+func (f *holderFlags) open(cmd *cobra.Command, cfg *config.KeyHolder, o keyholder.ReaderOptions) (*keyholder.Reader, error) {
+	if cfg != nil {
+		signers, err := keyholder.Signers(cfg.Evaluators)
+		if err != nil {
+			return nil, cli.Usage(err)
+		}
+		o.Signers, o.MaxObject, o.TopicPrefix = signers, int(cfg.Limits.Object), cfg.Broker.TopicPrefix
+	}
+	if err := f.addSigners(&o); err != nil {
+		return nil, usageHint(cmd, err)
+	}
+	if len(o.Signers) == 0 {
+		return nil, usageHint(cmd, errors.New("no evaluator is trusted: give --config keyholder.yaml or --signer name=ed25519:..."))
+	}
+	set, err := keyholder.Open(cmp.Or(f.dir, defaultKeys))
+	if err != nil {
+		return nil, err
+	}
+	return keyholder.NewReader(set, o)
+}
+
+// receipts returns what signs the receipts that cfg asks for, or nil if it asks for none.
+func (f *holderFlags) receipts(cfg *config.KeyHolder, log *slog.Logger) (*keyholder.Receipts, error) {
 	if !cfg.Receipts {
 		return nil, nil
 	}
-	dir := f.dir
-	if dir == "" {
-		dir = cfg.KeySet
-	}
-	set, err := keyholder.Open(dir)
+	set, err := keyholder.Open(f.dir)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +102,9 @@ func (f *holderFlags) receipts(log *slog.Logger) (*keyholder.Receipts, error) {
 	if err != nil {
 		return nil, cli.Usage(err)
 	}
-	return keyholder.NewReceipts(set, keyholder.ReceiptOptions{TopicPrefix: cfg.Broker.TopicPrefix, Evaluators: signers, State: cfg.State, Logger: log})
+	return keyholder.NewReceipts(set, keyholder.ReceiptOptions{
+		TopicPrefix: cfg.Broker.TopicPrefix, Evaluators: signers, State: cfg.State, Logger: log,
+	})
 }
 
 func (f *holderFlags) addSigners(o *keyholder.ReaderOptions) error {
@@ -180,7 +181,11 @@ func (a *app) watch(cmd *cobra.Command, f *holderFlags, w watchFlags) error {
 		return err
 	}
 	a.tellProtection(log)
-	receipts, err := f.receipts(log)
+	cfg, err := f.load()
+	if err != nil {
+		return err
+	}
+	receipts, err := f.receipts(cfg, log)
 	if err != nil {
 		return err
 	}
@@ -189,7 +194,7 @@ func (a *app) watch(cmd *cobra.Command, f *holderFlags, w watchFlags) error {
 		defer receipts.Close()
 		o.Replay = receipts.Guard()
 	}
-	cfg, r, err := f.open(cmd, o)
+	r, err := f.open(cmd, cfg, o)
 	if err != nil {
 		return err
 	}
@@ -406,7 +411,11 @@ const maxStored = transport.DefaultMaxObject
 
 // stored runs f over every file, or over standard input without any.
 func (a *app) stored(cmd *cobra.Command, f *holderFlags, files []string, do func(r *keyholder.Reader, name string, sealed []byte) error) error {
-	_, r, err := f.open(cmd, keyholder.ReaderOptions{Archive: true})
+	cfg, err := f.load()
+	if err != nil {
+		return err
+	}
+	r, err := f.open(cmd, cfg, keyholder.ReaderOptions{Archive: true})
 	if err != nil {
 		return err
 	}
