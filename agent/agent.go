@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/hencedge/hencedge/internal/role"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/hencedge/hencedge/config"
@@ -42,7 +44,7 @@ type Deps struct {
 	// SigningKey replaces the signing key file.
 	SigningKey *transport.SigningKey
 	// Clock and Root replace the machine's clock and file system (see Machine).
-	Clock Clock
+	Clock role.Clock
 	Root  string
 	// WaitForSensors starts the agent although sensors under /sys and /proc are not
 	// there: their samples are missing until they come. Otherwise that is an error.
@@ -94,7 +96,7 @@ type Agent struct {
 	cfg     *config.Agent
 	deps    Deps
 	log     *slog.Logger
-	clock   Clock
+	clock   role.Clock
 	keys    keys
 	state   *state
 	spool   *spool.Spool

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hencedge/hencedge/internal/role"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
@@ -237,7 +239,7 @@ func TestUndelivered(t *testing.T) {
 		return nil
 	}}
 	deps, _ := testDeps(t, client)
-	deps.Clock = SystemClock() // retries wait
+	deps.Clock = role.SystemClock() // retries wait
 	cfg.Streams[0].Interval = time.Millisecond
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

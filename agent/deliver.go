@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/hencedge/hencedge/internal/role"
+
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/transport"
 	"github.com/hencedge/hencedge/transport/delivery"
@@ -15,7 +17,7 @@ import (
 
 // openSpool opens the queue that a configuration describes: on disk, or in
 // memory.
-func openSpool(cfg *config.Agent, clock Clock, log *slog.Logger) (*spool.Spool, error) {
+func openSpool(cfg *config.Agent, clock role.Clock, log *slog.Logger) (*spool.Spool, error) {
 	o := spool.Options{Now: clock.Now, Mono: clock.Mono, Logger: log, Streams: map[string]spool.Limit{}}
 	limit := spool.Limit{Full: spool.Policy(cfg.Queue.Full)}
 	if s := cfg.Spool; s != nil {

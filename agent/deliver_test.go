@@ -14,6 +14,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hencedge/hencedge/internal/role"
+
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/transport"
 )
@@ -55,7 +57,7 @@ func TestReplayContinues(t *testing.T) {
 		t.Helper()
 		client.fail = fail
 		deps, _ := testDeps(t, client)
-		deps.Clock = SystemClock()
+		deps.Clock = role.SystemClock()
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		seen := 0
@@ -386,7 +388,7 @@ func TestFlippedOnlyCopy(t *testing.T) {
 		return nil
 	}}
 	deps, k := testDeps(t, client)
-	deps.Clock = SystemClock()
+	deps.Clock = role.SystemClock()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	seen := 0

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hencedge/hencedge/internal/role"
+
 	"github.com/hencedge/hencedge/transport"
 )
 
@@ -73,7 +75,7 @@ func TestDuplicateIsTold(t *testing.T) {
 	cfg := testConfig(t)
 	client := &looped{handlers: map[string]func(transport.Delivery){}, ready: make(chan struct{})}
 	deps, _ := testDeps(t, &client.fakeClient)
-	deps.Client, deps.Clock = client, SystemClock()
+	deps.Client, deps.Clock = client, role.SystemClock()
 	a, err := New(cfg, deps)
 	if err != nil {
 		t.Fatal(err)

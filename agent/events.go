@@ -7,6 +7,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hencedge/hencedge/internal/role"
+
 	"github.com/tidwall/gjson"
 
 	"github.com/hencedge/hencedge/agent/input"
@@ -21,7 +23,7 @@ const waitingEvents = 4096
 // within the lateness.
 type events struct {
 	cfg     config.Events
-	clock   Clock
+	clock   role.Clock
 	sources []config.Source
 	texts   []input.Text
 	rows    chan row

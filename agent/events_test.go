@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/hencedge/hencedge/internal/role"
+
 	"github.com/hencedge/hencedge/agent/input"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/transport"
@@ -145,7 +147,7 @@ func TestEventsWindowEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := eventStream(0)
 		s.Events.Time, s.Channels = "", s.Channels[:1]
-		e := &events{cfg: *s.Events, clock: SystemClock(), rows: make(chan row, 8), begin: func() {}, late: func() {}, lost: func() {}, ended: make(chan struct{}, 1), every: s.Window.Every}
+		e := &events{cfg: *s.Events, clock: role.SystemClock(), rows: make(chan row, 8), begin: func() {}, late: func() {}, lost: func() {}, ended: make(chan struct{}, 1), every: s.Window.Every}
 		text, err := input.NewText(*s.Channels[0].Source)
 		if err != nil {
 			t.Fatal(err)
@@ -183,7 +185,7 @@ func TestEventsWindowEnds(t *testing.T) {
 }
 
 // arrivals is a stream of messages without a time of their own, of one channel.
-func arrivals(t *testing.T, clock Clock) (*events, *collector) {
+func arrivals(t *testing.T, clock role.Clock) (*events, *collector) {
 	t.Helper()
 	s := eventStream(0)
 	s.Events.Time, s.Channels = "", s.Channels[:1]
@@ -200,7 +202,7 @@ func arrivals(t *testing.T, clock Clock) (*events, *collector) {
 // looked, together with the end of the window before.
 func TestEventsWindowEndsLate(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e, c := arrivals(t, SystemClock())
+		e, c := arrivals(t, role.SystemClock())
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		from, got := time.Now(), []string{}
@@ -234,7 +236,7 @@ func TestEventsWindowEndsLate(t *testing.T) {
 
 // shifted is the machine's clock, set to another time.
 type shifted struct {
-	Clock
+	role.Clock
 	by atomic.Int64
 }
 
@@ -243,7 +245,7 @@ func (s *shifted) Now() time.Time { return s.Clock.Now().Add(time.Duration(s.by.
 // A clock that is set back does not keep a window open until it has caught up.
 func TestEventsClockSetBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		clock := &shifted{Clock: SystemClock()}
+		clock := &shifted{Clock: role.SystemClock()}
 		e, c := arrivals(t, clock)
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 		defer cancel()
@@ -277,7 +279,7 @@ func TestEventsTrouble(t *testing.T) {
 	cfg.Streams = []config.Stream{eventStream(0)}
 	cfg.SetDefaults()
 	deps, _ := testDeps(t, &fakeClient{})
-	deps.Clock = SystemClock()
+	deps.Clock = role.SystemClock()
 	a, err := New(cfg, deps)
 	if err != nil {
 		t.Fatal(err)
@@ -318,7 +320,7 @@ func TestEventsTrouble(t *testing.T) {
 // away: that counts from when they could not come any more.
 func TestEventsSilence(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		e, _ := arrivals(t, SystemClock())
+		e, _ := arrivals(t, role.SystemClock())
 		var gone error
 		e.trouble = func() error { return gone }
 		if since, why := e.silence(); !since.IsZero() || why != nil {

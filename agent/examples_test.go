@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hencedge/hencedge/internal/role"
+
 	modbus "github.com/simonvetter/modbus"
 
 	"github.com/hencedge/hencedge/agent/input/inputtest"
@@ -112,7 +114,7 @@ func (e example) test(t *testing.T) {
 	}
 	client := &fakeClient{}
 	deps, k := testDeps(t, client)
-	deps.Clock, deps.Root = SystemClock(), root
+	deps.Clock, deps.Root = role.SystemClock(), root
 	ctx, stop := context.WithTimeout(t.Context(), inputtest.Patience)
 	defer stop()
 	var mu sync.Mutex

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hencedge/hencedge/internal/role"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/hencedge/hencedge/config"
@@ -33,7 +35,7 @@ func TestStartOnABadDisk(t *testing.T) {
 			run := func(windows int, stop func(a *Agent)) *Agent {
 				t.Helper()
 				deps, _ := testDeps(t, client)
-				deps.Clock = SystemClock()
+				deps.Clock = role.SystemClock()
 				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 				defer cancel()
 				seen := 0

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hencedge/hencedge/internal/role"
+
 	"github.com/hencedge/hencedge/config"
 )
 
@@ -76,7 +78,7 @@ func TestInputsToCiphertext(t *testing.T) {
 	cfg.SetDefaults()
 	client := &fakeClient{}
 	deps, k := testDeps(t, client)
-	deps.Clock = SystemClock()
+	deps.Clock = role.SystemClock()
 	a, err := New(cfg, deps)
 	if err != nil {
 		t.Fatal(err)

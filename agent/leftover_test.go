@@ -19,6 +19,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hencedge/hencedge/internal/role"
+
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/transport"
 )
@@ -181,7 +183,7 @@ func TestNoPlaintextOnDisk(t *testing.T) {
 		return nil
 	}}
 	deps, k := testDeps(t, client)
-	deps.Clock = SystemClock()
+	deps.Clock = role.SystemClock()
 	cfg.Streams[0].Interval = time.Millisecond
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()

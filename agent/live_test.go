@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hencedge/hencedge/internal/role"
+
 	"github.com/hencedge/hencedge/config"
 )
 
@@ -138,7 +140,7 @@ func TestLiveFailures(t *testing.T) {
 }
 
 func TestSystemClock(t *testing.T) {
-	c := SystemClock()
+	c := role.SystemClock()
 	a := c.Mono()
 	if err := c.Sleep(t.Context(), time.Millisecond); err != nil {
 		t.Fatal(err)

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/hencedge/hencedge/internal/role"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/hencedge/hencedge/config"
@@ -31,7 +33,7 @@ type cost struct {
 }
 
 // measured runs f planRuns times.
-func measured(clock Clock, f func() error) (cost, error) {
+func measured(clock role.Clock, f func() error) (cost, error) {
 	var walls, cpus []time.Duration
 	for range planRuns {
 		if err := clock.Sleep(context.Background(), planPause); err != nil {
@@ -82,7 +84,7 @@ func (s *stream) sampling(m Machine) (took cost, absent []string) {
 }
 
 // sealing measures a window from its samples to the messages, and gives the last one.
-func (k *keys) sealing(s *stream, w *window, id identity, clock Clock, chunk int) (out *sealed, encrypt time.Duration, took cost, err error) {
+func (k *keys) sealing(s *stream, w *window, id identity, clock role.Clock, chunk int) (out *sealed, encrypt time.Duration, took cost, err error) {
 	var encrypts []time.Duration
 	took, err = measured(clock, func() error {
 		if out, err = k.seal(s, w, id, clock); err != nil {

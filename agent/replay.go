@@ -13,6 +13,8 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/hencedge/hencedge/internal/role"
+
 	"github.com/hencedge/hencedge/agent/input"
 	"github.com/hencedge/hencedge/config"
 )
@@ -52,7 +54,7 @@ type replay struct {
 	// dev and ino name the file, however it is called; 0: unknown.
 	dev, ino uint64
 	sources  []config.Source
-	clock    Clock
+	clock    role.Clock
 	factor   float64 // 0: do not wait
 	// order puts rows that come late into their place; nil: they must not.
 	order *reorder
@@ -81,7 +83,7 @@ func replayError(file string, line int, format string, args ...any) error {
 }
 
 // openReplay opens a stream's replay file and finds its columns.
-func openReplay(s config.Stream, clock Clock) (*replay, error) {
+func openReplay(s config.Stream, clock role.Clock) (*replay, error) {
 	// Not a pipe, which opening would wait for, nor a device: files are read again
 	// after a restart.
 	info, err := os.Stat(s.Replay.File)
@@ -104,7 +106,7 @@ func openReplay(s config.Stream, clock Clock) (*replay, error) {
 }
 
 // newReplay reads rows from in, which it closes.
-func newReplay(in io.ReadCloser, s config.Stream, clock Clock) (*replay, error) {
+func newReplay(in io.ReadCloser, s config.Stream, clock role.Clock) (*replay, error) {
 	factor, err := s.Replay.ReplayFactor()
 	if err != nil {
 		return nil, err

@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hencedge/hencedge/internal/role"
+
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 
@@ -43,7 +45,7 @@ func replayOf(path string, edit func(*config.Replay)) config.Stream {
 }
 
 // rows reads a whole file.
-func rows(t testing.TB, s config.Stream, clock Clock) ([]row, error) {
+func rows(t testing.TB, s config.Stream, clock role.Clock) ([]row, error) {
 	t.Helper()
 	f, err := os.Open(s.Replay.File)
 	if err != nil {
@@ -52,7 +54,7 @@ func rows(t testing.TB, s config.Stream, clock Clock) ([]row, error) {
 	return rowsOf(t, f, s, clock)
 }
 
-func rowsOf(t testing.TB, in io.ReadCloser, s config.Stream, clock Clock) ([]row, error) {
+func rowsOf(t testing.TB, in io.ReadCloser, s config.Stream, clock role.Clock) ([]row, error) {
 	t.Helper()
 	defer in.Close()
 	r, err := newReplay(in, s, clock)
@@ -204,7 +206,7 @@ func TestReplayPace(t *testing.T) {
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	r, err := openReplay(replayStream(t, "x.csv", text, func(r *config.Replay) { r.TimeFormat, r.Speed = "unix", "realtime" }), SystemClock())
+	r, err := openReplay(replayStream(t, "x.csv", text, func(r *config.Replay) { r.TimeFormat, r.Speed = "unix", "realtime" }), role.SystemClock())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,8 @@ import (
 	"math"
 	"os"
 
+	"github.com/hencedge/hencedge/internal/role"
+
 	"github.com/hencedge/hencedge/config"
 )
 
@@ -21,7 +23,7 @@ const countable = 1 << 30
 
 // scan reads the first and the last rows of a replay file as the replay will, and returns
 // the first mistake. A file that holds nothing usable there is one too.
-func scan(s config.Stream, clock Clock) error {
+func scan(s config.Stream, clock role.Clock) error {
 	head, err := openReplay(s, clock)
 	if err != nil {
 		return err
@@ -84,7 +86,7 @@ func (r *replay) unusable(usable []bool) error {
 
 // openTail opens a replay file at the first line that begins at an offset or after it, as
 // if the header came before it.
-func openTail(s config.Stream, clock Clock, from int64) (r *replay, err error) {
+func openTail(s config.Stream, clock role.Clock, from int64) (r *replay, err error) {
 	f, err := os.Open(s.Replay.File)
 	if err != nil {
 		return nil, fmt.Errorf("open replay file: %w", err)

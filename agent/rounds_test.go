@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/hencedge/hencedge/internal/role"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/hencedge/hencedge/config"
@@ -174,7 +176,7 @@ func TestHangingSensor(t *testing.T) {
 	cfg := testConfig(t)
 	client := &fakeClient{}
 	deps, k := testDeps(t, client)
-	deps.Root, deps.Clock = liveTree(t), SystemClock()
+	deps.Root, deps.Clock = liveTree(t), role.SystemClock()
 	zones, err := filepath.Glob(filepath.Join(deps.Root, "sys/class/thermal/thermal_zone*"))
 	if err != nil {
 		t.Fatal(err)

@@ -6,6 +6,8 @@ import (
 	"math"
 	"time"
 
+	"github.com/hencedge/hencedge/internal/role"
+
 	"github.com/hencedge/hencedge/config"
 )
 
@@ -66,7 +68,7 @@ const firstSample = 250 * time.Millisecond
 
 // live samples sensors on monotonic ticks.
 type live struct {
-	clock    Clock
+	clock    role.Clock
 	interval time.Duration
 	sensors  []Sensor
 	sources  []config.Source
@@ -138,7 +140,7 @@ func (l *live) next(ctx context.Context) (row, error) {
 	}
 	lost += l.overdue() // the process, or the machine, may have stood still
 	l.files.forget()
-	mono, now := both(l.clock)
+	mono, now := role.Both(l.clock)
 	// The time is that of the tick: how much later this goroutine runs is not the same
 	// each time, and would put one tick more into some windows by time than they hold.
 	out := newRow(now.Add(l.due()-mono), len(l.sensors))

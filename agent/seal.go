@@ -9,6 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/hencedge/hencedge/internal/role"
+
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/transport"
 )
@@ -58,7 +60,7 @@ func (s *stream) written() {
 }
 
 // seal encodes, encrypts and signs a window.
-func (k *keys) seal(s *stream, w *window, id identity, clock Clock) (*sealed, error) {
+func (k *keys) seal(s *stream, w *window, id identity, clock role.Clock) (*sealed, error) {
 	if s.slots == nil {
 		s.slots = make([]float64, s.cfg.Slots())
 	}

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/hencedge/hencedge/internal/role"
+
 	"github.com/hencedge/hencedge/agent/input"
 	"github.com/hencedge/hencedge/agent/input/iio"
 	"github.com/hencedge/hencedge/agent/input/power"
@@ -32,7 +34,7 @@ var (
 // this machine, or a recorded tree with sys and proc in it) and the clock.
 type Machine struct {
 	Root  string
-	Clock Clock // nil: the machine's clock
+	Clock role.Clock // nil: the machine's clock
 
 	shared *inputs    // of the configuration
 	files  *fileCache // of one stream; nil: none
@@ -40,9 +42,9 @@ type Machine struct {
 	log    *slog.Logger
 }
 
-func (m Machine) clock() Clock {
+func (m Machine) clock() role.Clock {
 	if m.Clock == nil {
-		return SystemClock()
+		return role.SystemClock()
 	}
 	return m.Clock
 }

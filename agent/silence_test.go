@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hencedge/hencedge/internal/role"
+
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/expfmt"
 
@@ -70,7 +72,7 @@ func TestReadingsStaySecret(t *testing.T) {
 	cfg.SetDefaults()
 	deps, _ := testDeps(t, &fakeClient{})
 	log := &lockedBuffer{}
-	deps.Clock, deps.Logger = SystemClock(), slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	deps.Clock, deps.Logger = role.SystemClock(), slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	a, err := New(cfg, deps)
 	if err != nil {
 		t.Fatal(err)

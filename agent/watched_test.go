@@ -12,6 +12,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/hencedge/hencedge/internal/role"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/hencedge/hencedge/agent/input"
@@ -85,7 +87,7 @@ func TestStartWithoutSensor(t *testing.T) {
 	cfg.Streams[0].Channels[1].Unit = "degC"
 	client := &fakeClient{}
 	deps, k := testDeps(t, client)
-	deps.Root, deps.Clock = liveTree(t), SystemClock()
+	deps.Root, deps.Clock = liveTree(t), role.SystemClock()
 	var log strings.Builder
 	deps.Logger = textLogger(&log)
 	if _, err := New(cfg, deps); !errors.Is(err, config.ErrInvalid) || !strings.Contains(err.Error(), `hwmon chip "late"`) {
@@ -187,7 +189,7 @@ func TestOnceWithoutSamples(t *testing.T) {
 	t.Parallel() // it mostly waits
 	cfg := testConfig(t)
 	deps, _ := testDeps(t, &fakeClient{})
-	deps.Root, deps.Clock = liveTree(t), SystemClock()
+	deps.Root, deps.Clock = liveTree(t), role.SystemClock()
 	a, err := New(cfg, deps)
 	if err != nil {
 		t.Fatal(err)

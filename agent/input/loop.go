@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/internal/role"
 )
 
 // Background runs one function from its first use until Close.
@@ -131,7 +132,7 @@ func (w *Worker) Poll(ctx context.Context, every, timeout time.Duration, f func(
 		if wait := w.Note(err); err != nil && now.Add(wait).After(due) {
 			due = now.Add(wait)
 		}
-		if Sleep(ctx, due.Sub(now)) != nil {
+		if role.Sleep(ctx, due.Sub(now)) != nil {
 			return
 		}
 	}
@@ -148,7 +149,7 @@ func (w *Worker) Receive(ctx context.Context, f func(ctx context.Context) error)
 		if err == nil {
 			err = ErrNoValue
 		}
-		if Sleep(ctx, w.Note(err)) != nil {
+		if role.Sleep(ctx, w.Note(err)) != nil {
 			return
 		}
 	}
@@ -191,21 +192,6 @@ func (w *Worker) Note(err error) time.Duration {
 	wait := w.backoff.Next()
 	w.log.Log(context.Background(), level, "the input fails; it is tried again", "error", err, "in", wait.Round(time.Millisecond))
 	return wait
-}
-
-// Sleep waits for d or until ctx ends, and then returns its error.
-func Sleep(ctx context.Context, d time.Duration) error {
-	if d <= 0 {
-		return ctx.Err()
-	}
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
 
 // Guard keeps a device that is read on the spot from being tried at every tick

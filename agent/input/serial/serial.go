@@ -19,6 +19,7 @@ import (
 	"github.com/hencedge/hencedge/agent/input"
 	"github.com/hencedge/hencedge/agent/input/tty"
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/internal/role"
 )
 
 // maxLine bounds a line, in bytes; longer ones are left out.
@@ -149,7 +150,7 @@ func (s *Input) ask(ctx context.Context, port *os.File) {
 			_ = port.SetReadDeadline(time.Unix(1, 0))
 			return
 		}
-		if input.Sleep(ctx, s.cfg.Every) != nil {
+		if role.Sleep(ctx, s.cfg.Every) != nil {
 			return
 		}
 	}

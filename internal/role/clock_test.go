@@ -1,4 +1,4 @@
-package agent
+package role
 
 import (
 	"context"
@@ -28,7 +28,7 @@ func (c *heldUp) Sleep(context.Context, time.Duration) error { return nil }
 // than it was taken, and sees no step of the wall clock.
 func TestBothClocks(t *testing.T) {
 	c := &heldUp{waits: []time.Duration{1600 * time.Millisecond, 30 * time.Millisecond, time.Millisecond}}
-	mono, now := both(c)
+	mono, now := Both(c)
 	if d := now.Sub(time.Unix(1000, 0)) - mono; d < 0 || d >= 10*time.Millisecond {
 		t.Errorf("the wall time is %v ahead of the monotonic one", d)
 	}

@@ -1,6 +1,6 @@
 //go:build chaos
 
-package agent
+package role
 
 import (
 	"os"

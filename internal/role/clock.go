@@ -1,0 +1,58 @@
+package role
+
+import (
+	"context"
+	"time"
+)
+
+// Clock is the time that a role lives by.
+type Clock interface {
+	// Now returns the wall time.
+	Now() time.Time
+	// Mono returns a time that never steps, from an arbitrary start.
+	Mono() time.Duration
+	// Sleep waits for d. If ctx ends first, it returns its error.
+	Sleep(ctx context.Context, d time.Duration) error
+}
+
+// Both reads the two times of a clock as of one moment. A process that is held up between
+// the two readings, on a busy machine, would take its delay for a step of the wall clock.
+func Both(c Clock) (mono time.Duration, now time.Time) {
+	const near, tries = 10 * time.Millisecond, 5
+	mono = c.Mono()
+	for range tries {
+		now = c.Now()
+		after := c.Mono()
+		if after-mono < near {
+			break
+		}
+		mono = after
+	}
+	return mono, now
+}
+
+// SystemClock returns the machine's clock.
+func SystemClock() Clock { return systemClock{time.Now()} }
+
+// systemClock is the machine's clock; start is where its monotonic time begins.
+type systemClock struct{ start time.Time }
+
+func (systemClock) Now() time.Time        { return wallClock().Round(0) }
+func (c systemClock) Mono() time.Duration { return time.Since(c.start) }
+
+func (systemClock) Sleep(ctx context.Context, d time.Duration) error { return Sleep(ctx, d) }
+
+// Sleep waits for d. If ctx ends first, it returns its error.
+func Sleep(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
