@@ -210,10 +210,15 @@ func FuzzReplayState(f *testing.F) {
 func FuzzBrokerBytes(f *testing.F) {
 	f.Add([]byte{0x20, 2, 0, 0, 0x32, 9, 0, 1, 'q', 0, 7, 'h', 'e', 'l', 'l', 0xd0, 0})
 	f.Add([]byte{0x30, 0xff, 0x7f, 0, 1, 'q'})
+	f.Add([]byte{0x15, 3, 3, 0, 2, 2, 70}) // what a TLS server answers
 	f.Fuzz(func(t *testing.T, b []byte) {
 		g := newGuardedConn(readOnly{Reader: bytes.NewReader(b)}, 64, [16]byte{1})
 		out, err := io.ReadAll(g)
-		if err != nil && err != io.ErrUnexpectedEOF {
+		if err == errTLS {
+			if !bytes.Contains(b, []byte{0x15, 3}) {
+				t.Fatal("taken for an alert")
+			}
+		} else if err != nil && err != io.ErrUnexpectedEOF {
 			refused(t, err)
 		}
 		for len(out) > 1 {
