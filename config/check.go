@@ -6,12 +6,14 @@ import (
 	"math"
 	"regexp"
 	"strings"
+
+	"github.com/hencedge/hencedge/config/internal/yamlx"
 )
 
 // checker collects the mistakes that types cannot express. bad holds the paths
 // that already failed to decode, so that nothing is reported twice.
 type checker struct {
-	doc  *document
+	doc  *yamlx.Document
 	bad  []string
 	errs []*Error
 }
@@ -46,11 +48,11 @@ func (c *checker) decoded(path string) bool {
 }
 
 // given reports whether the file has a value at path; true without a file.
-func (c *checker) given(path string) bool { return c.doc.gives(path) }
+func (c *checker) given(path string) bool { return c.doc.Gives(path) }
 
 func (c *checker) fail(path, cause, remedy string) {
 	if c.decoded(path) {
-		c.errs = append(c.errs, c.doc.problem(path, cause, remedy))
+		c.errs = append(c.errs, c.doc.Problem(path, cause, remedy))
 	}
 }
 
@@ -59,11 +61,9 @@ func (c *checker) failKey(path, cause, remedy string) {
 	if !c.decoded(path) {
 		return
 	}
-	if c.doc != nil {
-		if at, ok := c.doc.keys[path]; ok {
-			c.errs = append(c.errs, c.doc.errorAt(at, path, cause, remedy))
-			return
-		}
+	if at, ok := c.doc.Key(path); ok {
+		c.errs = append(c.errs, c.doc.ErrorAt(at, path, cause, remedy))
+		return
 	}
 	c.fail(path, cause, remedy)
 }
@@ -90,7 +90,7 @@ func (c *checker) name(path, s string) bool {
 	case strings.Contains(s, ": "):
 		remedy = "put a comma between the entries within braces"
 	}
-	c.fail(path, "invalid name "+quote(s), remedy)
+	c.fail(path, "invalid name "+yamlx.Quote(s), remedy)
 	return false
 }
 
@@ -115,7 +115,7 @@ func oneOf[T ~string](c *checker, path string, v T, known ...T) {
 		}
 		words[i] = string(k)
 	}
-	c.fail(path, "unknown value "+quote(string(v)), suggestValue(string(v), words))
+	c.fail(path, "unknown value "+yamlx.Quote(string(v)), yamlx.SuggestValue(string(v), words))
 }
 
 // between checks an inclusive range. A value outside counts as not decoded, so that
@@ -123,7 +123,7 @@ func oneOf[T ~string](c *checker, path string, v T, known ...T) {
 func between[T int | Size | Duration](c *checker, path string, v, lo, hi T) {
 	if v < lo || v > hi {
 		defer func() { c.bad = append(c.bad, path) }()
-		c.fail(path, show(v)+" is out of range", fmt.Sprintf("use a value from %s to %s", show(lo), show(hi)))
+		c.fail(path, yamlx.Show(v)+" is out of range", fmt.Sprintf("use a value from %s to %s", yamlx.Show(lo), yamlx.Show(hi)))
 	}
 }
 

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/hencedge/hencedge/config/internal/yamlx"
 )
 
 // Endpoint is a broker's address taken apart.
@@ -88,7 +90,7 @@ func (c *checker) broker(b Broker) {
 	}
 	if b.Password != "" {
 		if why := b.Password.problem(); why != "" {
-			c.doc.hide(string(b.Password))
+			c.doc.Hide(string(b.Password))
 			c.fail(p+".password", why, b.Password.remedy())
 		}
 		if b.Username == "" && c.sound(p+".username") {
@@ -118,11 +120,11 @@ func (c *checker) endpoint(b Broker) {
 		remedy := urlRemedy(b.URL)
 		if u, err := url.Parse(b.URL); err == nil && u.User != nil {
 			if pw, ok := u.User.Password(); ok {
-				c.doc.hide(pw)
+				c.doc.Hide(pw)
 			}
 			remedy = "use \"username\" and \"password: file:...\""
 		}
-		c.errs = append(c.errs, c.doc.problem(p+".url", cause, remedy))
+		c.errs = append(c.errs, c.doc.Problem(p+".url", cause, remedy))
 		return
 	}
 	if e.TLS {
@@ -163,7 +165,7 @@ func urlRemedy(text string) string {
 // topic checks a topic to publish on: no wildcards, no empty level.
 func (c *checker) topic(path, t string, limit int) {
 	bad := func(why string) {
-		c.fail(path, fmt.Sprintf("invalid topic %s: %s", quote(t), why), "use names of letters, digits, '_', '.' and '-' with '/' between them, such as "+DefaultTopicPrefix)
+		c.fail(path, fmt.Sprintf("invalid topic %s: %s", yamlx.Quote(t), why), "use names of letters, digits, '_', '.' and '-' with '/' between them, such as "+DefaultTopicPrefix)
 	}
 	switch {
 	case len(t) > limit:
@@ -187,7 +189,7 @@ func emptyOr(level string) string {
 	if level == "" {
 		return "a '/' at an end, or two together"
 	}
-	return fmt.Sprintf("the level %s is no name", quote(level))
+	return fmt.Sprintf("the level %s is no name", yamlx.Quote(level))
 }
 
 func (c *checker) log(l Log) {

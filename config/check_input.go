@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/hencedge/hencedge/config/internal/yamlx"
 )
 
 // agentInputs checks the list of inputs of an agent.
@@ -94,7 +96,7 @@ func (c *checker) input(path string, in Input) {
 	case SourceExec:
 		if len(in.Exec.Command) == 0 {
 			if c.sound(p + ".command") { // built in code
-				c.fail(p, "\"command\" is missing", "add "+exampleOf("command"))
+				c.fail(p, "\"command\" is missing", "add "+examples["command"])
 			}
 		} else if prog := in.Exec.Command[0]; !filepath.IsAbs(prog) {
 			c.fail(p+".command[0]", fmt.Sprintf("%q is not an absolute path", prog), "write the whole path of the program, such as /usr/bin/sensors; a shell line needs [/bin/sh, -c, ...]")
@@ -143,10 +145,10 @@ func (c *checker) inputTimes(path string, in Input) {
 		}
 	}
 	if c.sound(path+".retry", path+".retry_max") && in.RetryMax < in.Retry {
-		c.fail(path+".retry_max", fmt.Sprintf("%s is shorter than \"retry\", %s", showDuration(in.RetryMax), showDuration(in.Retry)), fmt.Sprintf("use %s or more, or a shorter \"retry\"", showDuration(in.Retry)))
+		c.fail(path+".retry_max", fmt.Sprintf("%s is shorter than \"retry\", %s", yamlx.ShowDuration(in.RetryMax), yamlx.ShowDuration(in.Retry)), fmt.Sprintf("use %s or more, or a shorter \"retry\"", yamlx.ShowDuration(in.Retry)))
 	}
 	if in.Asked() && c.sound(path+".every", path+".max_age") && in.MaxAge < in.Every {
-		c.fail(path+".max_age", fmt.Sprintf("values come every %s and would be missing after %s", showDuration(in.Every), showDuration(in.MaxAge)), fmt.Sprintf("use %s or more, or a shorter \"every\"", showDuration(in.Every)))
+		c.fail(path+".max_age", fmt.Sprintf("values come every %s and would be missing after %s", yamlx.ShowDuration(in.Every), yamlx.ShowDuration(in.MaxAge)), fmt.Sprintf("use %s or more, or a shorter \"every\"", yamlx.ShowDuration(in.Every)))
 	}
 }
 
@@ -232,7 +234,7 @@ func (c *checker) http(path string, h HTTP) {
 		c.fail(path+".url", "not a web address", "write https://host/path")
 	case u.User != nil:
 		if pw, ok := u.User.Password(); ok {
-			c.doc.hide(pw)
+			c.doc.Hide(pw)
 		}
 		c.fail(path+".url", "the address contains credentials", "use \"username\" and \"password: file:...\"")
 	case c.port(path+".url", u):
@@ -276,7 +278,7 @@ func (c *checker) mqtt(path string, m MQTT) {
 	case err != nil:
 		if u, perr := url.Parse(m.URL); perr == nil && u.User != nil {
 			if pw, ok := u.User.Password(); ok {
-				c.doc.hide(pw)
+				c.doc.Hide(pw)
 			}
 		}
 		c.fail(path+".url", strings.TrimPrefix(err.Error(), ErrInvalid.Error()+": "), urlRemedy(m.URL))
@@ -297,7 +299,7 @@ func (c *checker) secretAt(path string, s Secret) {
 		return
 	}
 	if why := s.problem(); why != "" {
-		c.doc.hide(string(s))
+		c.doc.Hide(string(s))
 		c.fail(path, why, s.remedy())
 	}
 }

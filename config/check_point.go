@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/hencedge/hencedge/config/internal/yamlx"
 )
 
 var (
@@ -208,7 +210,7 @@ func (c *checker) filter(path, t string) {
 	levels := strings.Split(t, "/")
 	for i, l := range levels {
 		if strings.ContainsAny(l, "+#") && l != "+" && (l != "#" || i != len(levels)-1) || len(t) > 256 || strings.ContainsRune(t, 0) {
-			c.fail(path, fmt.Sprintf("invalid topic filter %s", quote(t)), "in a filter '+' stands for one whole level, '#' for all that follow, at the end")
+			c.fail(path, fmt.Sprintf("invalid topic filter %s", yamlx.Quote(t)), "in a filter '+' stands for one whole level, '#' for all that follow, at the end")
 			return
 		}
 	}
@@ -246,7 +248,7 @@ func (c *checker) pattern(path string, s Source) {
 	case err != nil:
 		c.fail(path+".pattern", "not a regular expression: "+strings.TrimPrefix(err.Error(), "error parsing regexp: "), "correct it; the syntax is RE2's, and a pattern looks like \"T=([-0-9.]+)\"")
 	case re.NumSubexp() != 1:
-		c.fail(path+".pattern", fmt.Sprintf("the pattern has %s, not one", plural(re.NumSubexp(), "group")), "put one pair of brackets around the number, such as \"T=([-0-9.]+)\"; (?:...) groups without counting")
+		c.fail(path+".pattern", fmt.Sprintf("the pattern has %s, not one", yamlx.Plural(re.NumSubexp(), "group")), "put one pair of brackets around the number, such as \"T=([-0-9.]+)\"; (?:...) groups without counting")
 	}
 	for _, k := range s.keys() {
 		if k.name == "column" || k.name == "sentence" {
@@ -281,7 +283,7 @@ func (c *checker) froms(a *Agent) {
 			case in == nil && len(names) == 0:
 				c.fail(path+".from", fmt.Sprintf("there is no input %q", ch.Source.From), fmt.Sprintf("add \"inputs:\" with an entry \"name: %s\" at the top level", ch.Source.From))
 			case in == nil:
-				c.fail(path+".from", fmt.Sprintf("there is no input %q", ch.Source.From), suggestValue(ch.Source.From, names))
+				c.fail(path+".from", fmt.Sprintf("there is no input %q", ch.Source.From), yamlx.SuggestValue(ch.Source.From, names))
 			case in.Type() != "" && ch.Source.Type != in.Type():
 				c.fail(path+".type", fmt.Sprintf("the input %q is of type %s, not %s", in.Name, in.Type(), ch.Source.Type), "write type: "+string(in.Type()))
 			case in.Serial != nil:

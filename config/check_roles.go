@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strings"
 	"time"
+
+	"github.com/hencedge/hencedge/config/internal/yamlx"
 )
 
 func (a *Agent) check(c *checker) {
@@ -149,7 +151,7 @@ func (c *checker) deviceStreams(e *Evaluator) {
 	for i, s := range e.Streams {
 		p := fmt.Sprintf("streams[%d]", i)
 		if c.sound("devices") && !known[s.Device] {
-			c.fail(p+".device", fmt.Sprintf("the device %q is not listed under devices", s.Device), suggestValue(s.Device, devices)+"; or add it there")
+			c.fail(p+".device", fmt.Sprintf("the device %q is not listed under devices", s.Device), yamlx.SuggestValue(s.Device, devices)+"; or add it there")
 			c.bad = append(c.bad, p+".device")
 		}
 		c.stream(p, s.Stream, false)
@@ -211,7 +213,7 @@ func (c *checker) ownTopic(path, topic, prefix string) {
 func (c *checker) inputs(e *Evaluator, path string, p Program) {
 	var first, firstRef string
 	for _, name := range sortedKeys(p.Inputs) {
-		ref, at := p.Inputs[name], joinPath(path+".inputs", name)
+		ref, at := p.Inputs[name], yamlx.Join(path+".inputs", name)
 		if !identPattern.MatchString(name) {
 			c.failKey(at, fmt.Sprintf("invalid variable name %q", name), "use letters, digits and '_', a digit not first, such as x2")
 		}
@@ -248,11 +250,11 @@ func (e *Evaluator) lookup(ref string) (*DeviceStream, string) {
 		return nil, "write device/stream/channel, such as " + firstOf(all, "board1/env/cpu")
 	}
 	if len(all) > 8 {
-		if near := nearest(ref, all); near == "" {
+		if near := yamlx.Nearest(ref, all); near == "" {
 			return nil, "list the channel under streams first"
 		}
 	}
-	return nil, suggestValue(ref, all)
+	return nil, yamlx.SuggestValue(ref, all)
 }
 
 func firstOf(list []string, otherwise string) string {

@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/hencedge/hencedge/config/internal/yamlx"
 )
 
 // sourceKind describes one type of source: the keys that it takes, those that
@@ -111,7 +113,7 @@ func (c *checker) source(path string, s Source, unit string) {
 		}
 	}
 	if _, ok := kind.fields[s.Field]; kind.fields != nil && s.Field != "" && !ok {
-		c.fail(path+".field", fmt.Sprintf("a %s source has no field %q", s.Type, s.Field), suggestValue(s.Field, FieldsOf(s.Type)))
+		c.fail(path+".field", fmt.Sprintf("a %s source has no field %q", s.Type, s.Field), yamlx.SuggestValue(s.Field, FieldsOf(s.Type)))
 	}
 	c.point(path, s)
 	switch s.Type {
@@ -128,7 +130,7 @@ func (c *checker) source(path string, s Source, unit string) {
 	}
 	native := s.NativeUnit()
 	if native != "" && unit != native && s.Scale == 1 && s.Offset == 0 && knownUnit(unit) {
-		c.fail(parentPath(path)+".unit", fmt.Sprintf("the source gives %s, not %s", native, unit),
+		c.fail(yamlx.Parent(path)+".unit", fmt.Sprintf("the source gives %s, not %s", native, unit),
 			fmt.Sprintf("write unit: %q, or convert with the source's scale and offset", native))
 	}
 }
@@ -213,7 +215,7 @@ func (c *checker) unit(path, s string) {
 		}
 	}
 	remedy := "docs/configuration.md lists the units; write your own as \"x:name\", up to 16 letters"
-	if near := nearest(s, names); near != "" && len(s) > 1 {
+	if near := yamlx.Nearest(s, names); near != "" && len(s) > 1 {
 		remedy = fmt.Sprintf("did you mean %q? (write a unit of your own as \"x:name\")", near)
 	}
 	c.fail(path, fmt.Sprintf("unknown unit %q", s), remedy)

@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"time"
 	"unicode/utf8"
+
+	"github.com/hencedge/hencedge/config/internal/yamlx"
 )
 
 var (
@@ -16,7 +18,7 @@ var (
 func (c *checker) stream(path string, s Stream, live bool) {
 	c.name(path+".name", s.Name)
 	if !paramsPattern.MatchString(s.Params) {
-		c.fail(path+".params", "invalid parameter set name "+quote(s.Params), "use a name such as edge12-d1; docs/parameters.md lists them")
+		c.fail(path+".params", "invalid parameter set name "+yamlx.Quote(s.Params), "use a name such as edge12-d1; docs/parameters.md lists them")
 	}
 	if s.LogScale != 0 {
 		between(c, path+".log_scale", s.LogScale, 10, 60)
@@ -73,10 +75,10 @@ func (c *checker) window(path string, s Stream) {
 	}
 	switch {
 	case w.ByTime() && w.Every < s.Interval:
-		c.fail(p+".every", fmt.Sprintf("a window of %s is shorter than the interval of %s", showDuration(w.Every), showDuration(s.Interval)), fmt.Sprintf("write every: %s or longer, or a shorter interval", showDuration(s.Interval)))
+		c.fail(p+".every", fmt.Sprintf("a window of %s is shorter than the interval of %s", yamlx.ShowDuration(w.Every), yamlx.ShowDuration(s.Interval)), fmt.Sprintf("write every: %s or longer, or a shorter interval", yamlx.ShowDuration(s.Interval)))
 		return
 	case need > MaxSamples:
-		c.fail(p+".every", fmt.Sprintf("%s at one sample each %s are %d samples; a window holds at most %d", showDuration(w.Every), showDuration(s.Interval), need, MaxSamples), fmt.Sprintf("write every: %s or shorter, or a longer interval", showDuration(min(MaxSamples*s.Interval, 7*24*time.Hour))))
+		c.fail(p+".every", fmt.Sprintf("%s at one sample each %s are %d samples; a window holds at most %d", yamlx.ShowDuration(w.Every), yamlx.ShowDuration(s.Interval), need, MaxSamples), fmt.Sprintf("write every: %s or shorter, or a longer interval", yamlx.ShowDuration(min(MaxSamples*s.Interval, 7*24*time.Hour))))
 		return
 	case w.Samples == 0 && w.ByTime():
 		c.fail(p, "\"samples\" is missing", "add \"samples: 64\", the most samples that a window can hold")
@@ -88,12 +90,12 @@ func (c *checker) window(path string, s Stream) {
 		c.fail(p+".samples", fmt.Sprintf("%d samples are out of range", w.Samples), fmt.Sprintf("use a window of 1 to %d samples", MaxSamples))
 		return
 	case w.Samples < need:
-		c.fail(p+".samples", fmt.Sprintf("%s at one sample each %s are %d samples, more than %d", showDuration(w.Every), showDuration(s.Interval), need, w.Samples),
+		c.fail(p+".samples", fmt.Sprintf("%s at one sample each %s are %d samples, more than %d", yamlx.ShowDuration(w.Every), yamlx.ShowDuration(s.Interval), need, w.Samples),
 			fmt.Sprintf("write samples: %d, or leave it out", need))
 		return
 	}
 	if n := len(s.Channels); n > MaxChannels || s.Slots() > MaxSlots {
-		c.fail(path+".channels", fmt.Sprintf("%s of %d samples take %d slots; no parameter set has more than %d", plural(n, "channel"), w.Samples, s.Slots(), MaxSlots),
+		c.fail(path+".channels", fmt.Sprintf("%s of %d samples take %d slots; no parameter set has more than %d", yamlx.Plural(n, "channel"), w.Samples, s.Slots(), MaxSlots),
 			"use a shorter window, or split the channels into two streams")
 	}
 }

@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"strconv"
 	"time"
+
+	"github.com/hencedge/hencedge/config/internal/yamlx"
 )
 
 // MaxLateness bounds Stream.Lateness, and with it what waits in memory.
@@ -57,9 +59,9 @@ func (c *checker) filled(path string, s Stream) bool {
 	case SlotsOf(s.Params) == 0:
 		c.fail(p+".fill", fmt.Sprintf("the name %q does not tell how many slots there are", s.Params), "write \"samples: 64\" instead, or a name such as edge12-d1")
 	case n == 0:
-		c.fail(p+".fill", fmt.Sprintf("%s do not fit into the %d slots of %s", plural(len(s.Channels), "channel"), SlotsOf(s.Params), s.Params), "split the channels into several streams, or use a larger parameter set")
+		c.fail(p+".fill", fmt.Sprintf("%s do not fit into the %d slots of %s", yamlx.Plural(len(s.Channels), "channel"), SlotsOf(s.Params), s.Params), "split the channels into several streams, or use a larger parameter set")
 	case c.doc != nil && c.given(p+".samples") && s.Window.Samples != n:
-		c.failKey(p+".samples", fmt.Sprintf("both \"fill\" and \"samples\" are given; with %s the slots hold %d samples", plural(len(s.Channels), "channel"), n), "keep one of them")
+		c.failKey(p+".samples", fmt.Sprintf("both \"fill\" and \"samples\" are given; with %s the slots hold %d samples", yamlx.Plural(len(s.Channels), "channel"), n), "keep one of them")
 	default:
 		return true
 	}

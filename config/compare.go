@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/hencedge/hencedge/config/internal/yamlx"
 )
 
 // A Difference is a field in which two descriptions of one stream differ.
@@ -39,7 +41,7 @@ func (s Stream) Compare(other Stream) []Difference {
 		if d == 0 {
 			return "none"
 		}
-		return showDuration(d)
+		return yamlx.ShowDuration(d)
 	}
 	differ("name", s.Name, other.Name)
 	differ("params", s.Params, other.Params)

@@ -172,25 +172,6 @@ func TestAffine(t *testing.T) {
 	}
 }
 
-func TestParseSize(t *testing.T) {
-	for in, want := range map[string]Size{"1B": 1, "112KiB": 114688, "1.5MiB": 1572864, "2 GiB": 2 << 30, "3kB": 3000, "3KB": 3000, "1MB": 1e6, "1GB": 1e9, "0B": 0} {
-		if got, err := ParseSize(in); err != nil || got != want {
-			t.Errorf("%q: %d %v", in, got, err)
-		}
-	}
-	for _, in := range []string{"", "12", "B", "-1B", "1e99GiB", "NaNB", "InfB", "1.5B", "1Kib", "1 K"} {
-		if got, err := ParseSize(in); err == nil {
-			t.Errorf("%q: accepted as %d", in, got)
-		}
-	}
-	rapid.Check(t, func(t *rapid.T) {
-		s := Size(rapid.Int64Range(0, 1<<40).Draw(t, "size"))
-		if got, err := ParseSize(s.String()); err != nil || got != s {
-			t.Fatalf("%d -> %s -> %d %v", s, s, got, err)
-		}
-	})
-}
-
 func TestSecret(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
@@ -254,20 +235,6 @@ func TestReplayFactor(t *testing.T) {
 	for _, in := range []string{"x", "0x", "-1x", "NaNx", "1e9x", "10", "quick"} {
 		if got, err := (Replay{Speed: in}).ReplayFactor(); err == nil {
 			t.Errorf("%q: accepted as %g", in, got)
-		}
-	}
-}
-
-func TestDistance(t *testing.T) {
-	for _, c := range []struct {
-		a, b string
-		want int
-	}{{"", "", 0}, {"", "abc", 3}, {"abc", "abc", 0}, {"abc", "acb", 1}, {"kitten", "sitting", 3}, {"intervall", "interval", 1}} {
-		if got := distance(c.a, c.b); got != c.want {
-			t.Errorf("%q %q: %d, want %d", c.a, c.b, got, c.want)
-		}
-		if distance(c.b, c.a) != c.want {
-			t.Errorf("%q %q: not symmetric", c.a, c.b)
 		}
 	}
 }

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 	_ "time/tzdata" // boards may lack the system's time zones
+
+	"github.com/hencedge/hencedge/config/internal/yamlx"
 )
 
 // Spool says where sealed windows wait on disk.
@@ -182,7 +184,7 @@ func (c *checker) delivery(a *Agent) {
 		if j, dup := seen[s.Stream]; dup {
 			c.fail(p+".stream", fmt.Sprintf("the stream %q is already in delivery.streams[%d]", s.Stream, j), "keep one of them")
 		} else if known := contains(names, s.Stream); !known && c.sound("streams", p+".stream") {
-			c.fail(p+".stream", fmt.Sprintf("there is no stream %q", s.Stream), suggestValue(s.Stream, names))
+			c.fail(p+".stream", fmt.Sprintf("there is no stream %q", s.Stream), yamlx.SuggestValue(s.Stream, names))
 		}
 		seen[s.Stream] = i
 	}
@@ -209,7 +211,7 @@ func (c *checker) retries(path string, receipt, lo, hi Duration) {
 	between(c, path+".retry_min", lo, 10*time.Millisecond, time.Hour)
 	between(c, path+".retry_max", hi, 10*time.Millisecond, 24*time.Hour)
 	if hi < lo && c.sound(path+".retry_min", path+".retry_max") {
-		c.fail(path+".retry_max", fmt.Sprintf("%s is below retry_min, %s", showDuration(hi), showDuration(lo)), fmt.Sprintf("use %s or more, or a shorter retry_min", showDuration(lo)))
+		c.fail(path+".retry_max", fmt.Sprintf("%s is below retry_min, %s", yamlx.ShowDuration(hi), yamlx.ShowDuration(lo)), fmt.Sprintf("use %s or more, or a shorter retry_min", yamlx.ShowDuration(lo)))
 	}
 }
 

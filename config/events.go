@@ -3,6 +3,8 @@ package config
 import (
 	"fmt"
 	"strings"
+
+	"github.com/hencedge/hencedge/config/internal/yamlx"
 )
 
 // Events makes a stream of the messages of an input: each message is one sample
@@ -75,7 +77,7 @@ func (c *checker) eventInput(a *Agent, path string, s Stream) {
 		}
 		remedy := "add \"inputs:\" with it at the top level"
 		if len(names) > 0 {
-			remedy = suggestValue(s.Events.From, names)
+			remedy = yamlx.SuggestValue(s.Events.From, names)
 		}
 		c.fail(path+".events.from", fmt.Sprintf("there is no input %q", s.Events.From), remedy)
 	case in.MQTT == nil && (in.Serial == nil || in.Serial.Format != "json") && in.Type() != "":

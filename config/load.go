@@ -1,26 +1,14 @@
 package config
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"reflect"
-	"strings"
-	"unicode/utf8"
 
-	"github.com/goccy/go-yaml/ast"
-	"github.com/goccy/go-yaml/parser"
-)
-
-// Limits on the text of a configuration, checked before it is parsed.
-const (
-	maxFile    = 1 << 20  // bytes
-	maxLines   = 20000    // the parser is quadratic in the number of keys
-	maxLine    = 64 << 10 // bytes
-	maxNesting = 32
+	"github.com/hencedge/hencedge/config/internal/yamlx"
 )
 
 // LoadAgent reads and checks an agent's configuration. A failure to read the
@@ -77,10 +65,10 @@ func (e *Evaluator) Check() error { return check(e, e.doc, nil, nil) }
 // Check is Agent.Check for a key holder.
 func (k *KeyHolder) Check() error { return check(k, k.doc, nil, nil) }
 
-func check(r role, doc *document, found []*Error, bad []string) error {
+func check(r role, doc *yamlx.Document, found []*Error, bad []string) error {
 	c := &checker{doc: doc, bad: bad, errs: found}
 	r.check(c)
-	doc.mask(c.errs)
+	doc.Mask(c.errs)
 	return (&Errors{List: c.errs}).Err()
 }
 
@@ -96,7 +84,7 @@ func load[T any](path string, parse func(string, []byte) (*T, error)) (*T, error
 		return nil, fmt.Errorf("cannot read the configuration: %w", err)
 	}
 	defer f.Close()
-	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	data, err := io.ReadAll(io.LimitReader(f, yamlx.MaxFile+1))
 	if err != nil {
 		return nil, fmt.Errorf("cannot read the configuration: %w", err)
 	}
@@ -112,30 +100,38 @@ func ControlSocket(path string) string {
 		var found struct {
 			Control Control `yaml:"control"`
 		}
-		_, d, body, err := tree(name, data)
+		d, err := yamlx.Parse(name, data, options)
 		if err != nil {
 			return nil, err
 		}
-		d.structure(body, reflect.ValueOf(&found).Elem(), "")
+		d.Decode(&found)
 		socket = found.Control.Socket
 		return nil, nil
 	})
 	return socket
 }
 
+// options say what the decoder cannot see in the types.
+var options = yamlx.Options{
+	Examples: examples,
+	Texts: map[reflect.Type]func(text string, resolve func(path string) string) string{
+		reflect.TypeFor[Secret](): func(text string, resolve func(path string) string) string { return string(Secret(text).below(resolve)) },
+	},
+}
+
 // parse decodes data into r, remembers the text in o and checks everything.
 func parse(name string, data []byte, r role, o *origin) error {
-	doc, d, body, err := tree(name, data)
-	o.doc = doc
+	d, err := yamlx.Parse(name, data, options)
 	if err != nil {
 		return err
 	}
-	d.structure(body, reflect.ValueOf(r).Elem(), "")
-	if e := ofAnother(doc, r); e != nil {
+	o.doc = d.Doc
+	d.Decode(r)
+	if e := ofAnother(d.Doc, r); e != nil {
 		return &Errors{List: []*Error{e}}
 	}
 	r.SetDefaults()
-	return check(r, doc, d.errs, d.bad)
+	return check(r, d.Doc, d.Errs, d.Bad)
 }
 
 // marks are keys that only one role's file has at its top.
@@ -150,7 +146,7 @@ var marks = []struct {
 
 // ofAnother reports that a file is that of another role, instead of all that then does
 // not fit: it has both marks of the other, and none of its own.
-func ofAnother(doc *document, r role) *Error {
+func ofAnother(doc *yamlx.Document, r role) *Error {
 	own := 0
 	switch r.(type) {
 	case *Evaluator:
@@ -158,124 +154,16 @@ func ofAnother(doc *document, r role) *Error {
 	case *KeyHolder:
 		own = 2
 	}
-	has := func(key string) bool { _, ok := doc.keys[key]; return ok }
+	has := func(key string) bool { _, ok := doc.Key(key); return ok }
 	if has(marks[own].keys[0]) || has(marks[own].keys[1]) {
 		return nil
 	}
 	for _, m := range marks {
-		if key := m.keys[0]; has(key) && has(m.keys[1]) {
-			return doc.errorAt(doc.keys[key], key, fmt.Sprintf("this is the file of %s, and that of %s belongs here", m.role, marks[own].role),
+		key := m.keys[0]
+		if at, ok := doc.Key(key); ok && has(m.keys[1]) {
+			return doc.ErrorAt(at, key, fmt.Sprintf("this is the file of %s, and that of %s belongs here", m.role, marks[own].role),
 				"give the right file, or look at this one with `"+m.check+"`")
 		}
 	}
 	return nil
-}
-
-// tree parses data as far as the top of its only document.
-func tree(name string, data []byte) (*document, *decoder, ast.Node, error) {
-	data = bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))
-	doc := newDocument(name, data)
-	one := func(e *Error) error { return &Errors{List: []*Error{e}} }
-	if e := screen(doc, data); e != nil {
-		return doc, nil, nil, one(e)
-	}
-	file, err := parseTree(data)
-	if err != nil {
-		return doc, nil, nil, one(syntaxError(doc, err))
-	}
-	d := &decoder{doc: doc}
-	body := d.body(file)
-	if body == nil {
-		return doc, nil, nil, one(doc.errorAt(position{1, 1}, "", "the file is empty", "start from an example in docs/configuration.md"))
-	}
-	doc.at[""] = nodePosition(body)
-	return doc, d, body, nil
-}
-
-// body is the content of the only document of the file, or nil.
-func (d *decoder) body(file *ast.File) ast.Node {
-	var body ast.Node
-	for _, part := range file.Docs {
-		if part == nil || part.Body == nil {
-			continue
-		}
-		switch part.Body.(type) {
-		case *ast.NullNode, *ast.CommentGroupNode, *ast.DirectiveNode:
-			continue
-		}
-		if body != nil {
-			d.report(part.Body, "", "a second document in one file", "keep one; remove \"---\" and what follows, or put it into a file of its own")
-			break
-		}
-		body = part.Body
-	}
-	return body
-}
-
-// screen refuses text that is not worth parsing, or that nests so deeply that
-// parsing it costs too much.
-func screen(doc *document, data []byte) *Error {
-	if len(data) > maxFile {
-		return doc.errorAt(position{1, 1}, "", fmt.Sprintf("the file is larger than %d bytes", maxFile), "split it, or check that it is the right file")
-	}
-	if len(doc.lines) > maxLines {
-		return doc.errorAt(position{maxLines + 1, 1}, "", fmt.Sprintf("the file has more than %d lines", maxLines), "split it, or check that it is the right file")
-	}
-	flow := 0
-	for i, line := range doc.lines {
-		at := func(col int, cause, remedy string) *Error {
-			return doc.errorAt(position{i + 1, col + 1}, "", cause, remedy)
-		}
-		if len(line) > maxLine {
-			return at(0, fmt.Sprintf("the line is longer than %d bytes", maxLine), "break it into several lines, or check that it is the right file")
-		}
-		if !utf8.ValidString(line) {
-			return at(0, "the line is not valid UTF-8", "save the file as UTF-8")
-		}
-		if j := strings.IndexFunc(line, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }); j >= 0 {
-			return at(utf8.RuneCountInString(line[:j]), fmt.Sprintf("the control character %U", []rune(line[j:])[0]), "remove it; an editor that shows invisible characters helps")
-		}
-		indent := len(line) - len(strings.TrimLeft(line, " "))
-		if strings.HasPrefix(line[indent:], "\t") && strings.TrimSpace(line) != "" && flow <= 0 {
-			return at(indent, "a tab in the indentation", "indent with spaces")
-		}
-		if strings.Count(line, "- ")+strings.Count(line, "? ")+strings.Count(line, "!") > 8*maxNesting ||
-			nested(line) > maxNesting || indent > 8*maxNesting {
-			return at(indent, fmt.Sprintf("nested more than %d levels deep", maxNesting), "write fewer levels")
-		}
-		flow += strings.Count(line, "[") + strings.Count(line, "{") - strings.Count(line, "]") - strings.Count(line, "}")
-		flow = max(flow, 0)
-		if flow > maxNesting {
-			return at(indent, fmt.Sprintf("more than %d brackets are open", maxNesting), "close the brackets")
-		}
-	}
-	return nil
-}
-
-// nested counts the deepest open brackets within one line.
-func nested(line string) int {
-	depth, deepest := 0, 0
-	for _, c := range []byte(line) {
-		switch c {
-		case '[', '{':
-			depth++
-			deepest = max(deepest, depth)
-		case ']', '}':
-			depth--
-		}
-	}
-	return deepest
-}
-
-var errParser = errors.New("the file cannot be parsed")
-
-// parseTree parses YAML. Repeated keys are let through so that all can be
-// reported. A panic of the parser becomes an error.
-func parseTree(data []byte) (f *ast.File, err error) {
-	defer func() {
-		if r := recover(); r != nil {
-			f, err = nil, errParser
-		}
-	}()
-	return parser.ParseBytes(data, 0, parser.AllowDuplicateMapKey())
 }

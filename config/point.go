@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/hencedge/hencedge/config/internal/yamlx"
 )
 
 // A Point says which quantity of an input, or of a device, a source reads.
@@ -88,19 +90,19 @@ type sourceKey struct {
 // struct, without type, scale and offset.
 func (s Source) keys() []sourceKey {
 	var out []sourceKey
-	for _, f := range fieldsOf(reflect.ValueOf(s)) {
-		v := f.value
-		if v.IsZero() || f.name == "type" || f.name == "scale" || f.name == "offset" {
+	for _, f := range yamlx.Fields(reflect.ValueOf(s)) {
+		v := f.Value
+		if v.IsZero() || f.Name == "type" || f.Name == "scale" || f.Name == "offset" {
 			continue
 		}
 		if v.Kind() == reflect.Pointer {
 			v = v.Elem()
 		}
 		text := fmt.Sprint(v.Interface())
-		if v.Kind() == reflect.Int && (f.name == "id" || f.name == "mask") {
+		if v.Kind() == reflect.Int && (f.Name == "id" || f.Name == "mask") {
 			text = fmt.Sprintf("0x%X", v.Int())
 		}
-		out = append(out, sourceKey{f.name, text, v.Kind() == reflect.String})
+		out = append(out, sourceKey{f.Name, text, v.Kind() == reflect.String})
 	}
 	return out
 }

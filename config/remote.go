@@ -2,9 +2,10 @@ package config
 
 import (
 	"fmt"
-	"reflect"
 	"slices"
 	"time"
+
+	"github.com/hencedge/hencedge/config/internal/yamlx"
 )
 
 // Remote lets an operator change parts of an agent's configuration from afar, by
@@ -67,19 +68,20 @@ func (a *Agent) WithRemote(name string, data []byte) (*Agent, error) {
 		return nil, fmt.Errorf("%w: the device's own file has no remote section, without which it takes no remote configuration: add remote: {operator_key: ...} there", ErrInvalid)
 	}
 	var o overlay
-	doc, d, body, err := tree(name, data)
+	d, err := yamlx.Parse(name, data, options)
 	if err != nil {
 		return nil, err
 	}
-	d.structure(body, reflect.ValueOf(&o).Elem(), "")
+	d.Decode(&o)
+	doc := d.Doc
 	out := *a
 	out.doc = doc
 	set := func(section string, apply func()) {
-		at, given := doc.keys[section]
+		at, given := doc.Key(section)
 		switch {
 		case !given:
 		case !slices.Contains(a.Remote.Sections, section):
-			d.errs = append(d.errs, doc.errorAt(at, section, "this section is not open to remote changes", "change it on the device, or open it there under remote.sections"))
+			d.Errs = append(d.Errs, doc.ErrorAt(at, section, "this section is not open to remote changes", "change it on the device, or open it there under remote.sections"))
 		default:
 			apply()
 		}
@@ -94,16 +96,16 @@ func (a *Agent) WithRemote(name string, data []byte) (*Agent, error) {
 	for i, s := range o.Streams {
 		if s.Replay != nil {
 			path := fmt.Sprintf("streams[%d].replay", i)
-			d.errs = append(d.errs, doc.problem(path, "a remote configuration cannot replay files", "configure replays on the device"))
+			d.Errs = append(d.Errs, doc.Problem(path, "a remote configuration cannot replay files", "configure replays on the device"))
 		}
 	}
 	out.SetDefaults()
 	for i := range out.Inputs { // a max_age of the file asks for more than slow streams do
-		if in := &out.Inputs[i]; in.Asked() && in.Every > in.MaxAge && !a.doc.gives(fmt.Sprintf("inputs[%d].every", i)) {
+		if in := &out.Inputs[i]; in.Asked() && in.Every > in.MaxAge && !a.doc.Gives(fmt.Sprintf("inputs[%d].every", i)) {
 			in.Every = a.Inputs[i].Every
 		}
 	}
-	if err := check(&out, doc, d.errs, d.bad); err != nil {
+	if err := check(&out, doc, d.Errs, d.Bad); err != nil {
 		return nil, err
 	}
 	return &out, nil
@@ -115,14 +117,14 @@ func (a *Agent) underived(file *Agent) {
 	a.Inputs = slices.Clone(file.Inputs)
 	for i := range a.Inputs {
 		path := fmt.Sprintf("inputs[%d]", i)
-		if !file.doc.gives(path + ".every") {
+		if !file.doc.Gives(path + ".every") {
 			a.Inputs[i].Every = 0
 		}
-		if !file.doc.gives(path + ".max_age") {
+		if !file.doc.Gives(path + ".max_age") {
 			a.Inputs[i].MaxAge = 0
 		}
 	}
-	if !file.doc.gives("queue.full") {
+	if !file.doc.Gives("queue.full") {
 		a.Queue.Full = ""
 	}
 }

@@ -133,7 +133,7 @@ type EvaluatorKeys struct {
 	// Holder is who must have signed the key sets: the fingerprint that `hencedge
 	// keys show` prints, or the public key; a list if the key sets are of several.
 	// "none" takes the keys of anyone.
-	Holder OneOrMore `yaml:"holder"`
+	Holder OneOrMore `yaml:"holder" cfg:"one"`
 }
 
 // OneOrMore is a text, or a list of them, in a file.

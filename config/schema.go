@@ -55,17 +55,17 @@ func (b *schemaBuilder) value(t reflect.Type, hint schema, opts string) schema {
 	out := schema{}
 	zero := strings.Contains(opts, "zero") // may be written out
 	switch t {
-	case durationType:
+	case reflect.TypeFor[Duration]():
 		out = schema{"type": "string", "pattern": patternDuration}
 		if !zero {
 			out["not"] = form(noDigit)
 		}
-	case sizeType:
+	case reflect.TypeFor[Size]():
 		out = schema{"type": "string", "pattern": patternSize}
 		if !zero {
 			out["not"] = form(noDigit)
 		}
-	case secretType:
+	case reflect.TypeFor[Secret]():
 		out = schema{"type": "string", "pattern": patternSecret, "not": form(notSecret)}
 	case reflect.TypeFor[SourceType]():
 		out = schema{"type": "string", "enum": SourceTypes()}
@@ -76,7 +76,7 @@ func (b *schemaBuilder) value(t reflect.Type, hint schema, opts string) schema {
 		case reflect.Struct:
 			return b.reference(t)
 		case reflect.Slice:
-			if t == oneOrMoreType {
+			if strings.Contains(opts, "one") {
 				return schema{"anyOf": []any{b.value(t.Elem(), hint, opts), b.list(t, hint, opts)}}
 			}
 			return b.list(t, hint, opts)

@@ -185,6 +185,18 @@ func readAll(path string, r io.Reader) ([]byte, error) {
 	return b, nil
 }
 
+// below returns s with the paths of file: and age: references made absolute by resolve.
+func (s Secret) below(resolve func(path string) string) Secret {
+	if path, ok := strings.CutPrefix(string(s), "file:"); ok {
+		return "file:" + Secret(resolve(path))
+	}
+	if sealed, ok := strings.CutPrefix(string(s), "age:"); ok {
+		file, identity := splitSealed(sealed)
+		return "age:" + Secret(resolve(file)) + "@" + identity.below(resolve)
+	}
+	return s
+}
+
 // problem says why s is not a well-formed reference, or "".
 func (s Secret) problem() string {
 	scheme, ref, ok := strings.Cut(string(s), ":")

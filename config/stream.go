@@ -1,11 +1,5 @@
 package config
 
-import "time"
-
-// Duration is a length of time; in YAML a number with a unit: "250ms", "1s",
-// "1m30s", "2h".
-type Duration = time.Duration
-
 // Limits of names and layouts.
 const (
 	MaxNameLength = 64    // bytes of a device, stream, channel or program name

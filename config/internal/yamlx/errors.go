@@ -1,4 +1,9 @@
-package config
+// Package yamlx reads YAML into structs, strictly.
+//
+// Unknown and repeated keys, wrong types, missing keys and bad units are errors, and so are
+// anchors, aliases, merge keys, tags and a second document. Every mistake of a file is
+// reported at once (Errors), with file, line and column, what is wrong and what to do.
+package yamlx
 
 import (
 	"cmp"
