@@ -25,7 +25,7 @@ func TestWindowAllocations(t *testing.T) {
 	for _, n2 := range []int{1, 16} { // encryption as a whole and step by step
 		cfg := testConfig(t)
 		cfg.Streams[0].Window = config.Window{Samples: 512}
-		cfg = durable(t, cfg, filepath.Join(t.TempDir(), "spool"))
+		cfg = withSpool(t, cfg, filepath.Join(t.TempDir(), "spool"))
 		deps, k := testDeps(t, &fakeClient{})
 		ctx, err := henc.NewContext(k.ctx.Parameters(), henc.WithN2(n2))
 		if err != nil {

@@ -13,7 +13,7 @@ import (
 // A spool whose directory cannot be is found by Check, before anything of it is
 // opened.
 func TestCheckSpool(t *testing.T) {
-	cfg := durable(t, testConfig(t), filepath.Join(t.TempDir(), "none", "spool"))
+	cfg := withSpool(t, testConfig(t), filepath.Join(t.TempDir(), "none", "spool"))
 	deps, _ := testDeps(t, &fakeClient{})
 	cfg.Spool.Mirror = cfg.State + "/file/mirror"
 	err := Check(cfg, deps)
@@ -34,7 +34,7 @@ func TestCheckForeignSpool(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, tt := range []struct{ dir, mirror, path string }{{full, "", "spool.dir"}, {free, full, "spool.mirror"}, {"/", "", "spool.dir"}, {os.Getenv("HOME"), "", "spool.dir"}} {
-		cfg := durable(t, testConfig(t), tt.dir)
+		cfg := withSpool(t, testConfig(t), tt.dir)
 		cfg.Spool.Mirror = tt.mirror
 		deps, _ := testDeps(t, &fakeClient{})
 		var list *config.Errors

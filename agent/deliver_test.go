@@ -20,8 +20,8 @@ import (
 	"github.com/hencedge/hencedge/transport"
 )
 
-// durable gives a configuration a spool.
-func durable(t testing.TB, cfg *config.Agent, dir string) *config.Agent {
+// withSpool gives a configuration a spool.
+func withSpool(t testing.TB, cfg *config.Agent, dir string) *config.Agent {
 	t.Helper()
 	cfg.Spool = &config.Spool{Dir: dir}
 	cfg.SetDefaults()
@@ -44,7 +44,7 @@ func numbered(t *testing.T, n int) config.Stream {
 // A replay goes on after the last window that is safe: across a stop while the
 // broker is away, across the delivery of everything, and at the end of the file.
 func TestReplayContinues(t *testing.T) {
-	cfg := durable(t, testConfig(t), filepath.Join(t.TempDir(), "spool"))
+	cfg := withSpool(t, testConfig(t), filepath.Join(t.TempDir(), "spool"))
 	cfg.Streams[0] = numbered(t, 200)
 	client := &fakeClient{}
 	away := func(topic string) error {
@@ -107,7 +107,7 @@ func TestReplayContinues(t *testing.T) {
 
 // A start after a while without samples says for how long there are none.
 func TestGap(t *testing.T) {
-	cfg := durable(t, testConfig(t), filepath.Join(t.TempDir(), "spool"))
+	cfg := withSpool(t, testConfig(t), filepath.Join(t.TempDir(), "spool"))
 	client := &fakeClient{}
 	clock := newFakeClock()
 	for i, away := range []time.Duration{0, time.Hour, -3 * time.Hour, 0} {
@@ -238,7 +238,7 @@ func TestOutage(t *testing.T) {
 	for i := range channels {
 		s.Channels = append(s.Channels, config.Channel{Name: fmt.Sprint("c", i), Unit: "1", Range: [2]float64{0, 64}, Source: &config.Source{Type: config.SourceLoad}})
 	}
-	durable(t, cfg, filepath.Join(t.TempDir(), "spool"))
+	withSpool(t, cfg, filepath.Join(t.TempDir(), "spool"))
 	cfg.Spool.Bytes = 16 * config.GiB
 	clock := &simClock{wall: time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)}
 	client := &outageClient{back: make(chan struct{})}
@@ -344,7 +344,7 @@ func TestOutage(t *testing.T) {
 // Plan's bytes and flushes of the spool are those that a spool counts, and a cap
 // or hours that are too tight are refused.
 func TestPlanOfSpool(t *testing.T) {
-	cfg := durable(t, testConfig(t), filepath.Join(t.TempDir(), "spool"))
+	cfg := withSpool(t, testConfig(t), filepath.Join(t.TempDir(), "spool"))
 	cfg.Spool.Mirror = filepath.Join(t.TempDir(), "mirror")
 	deps, _ := testDeps(t, &fakeClient{})
 	p, err := Plan(cfg, deps, 0)
@@ -379,7 +379,7 @@ func TestPlanOfSpool(t *testing.T) {
 // it is counted, set aside, and leaves a hole in the sequence numbers.
 func TestFlippedOnlyCopy(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "spool")
-	cfg := durable(t, testConfig(t), dir)
+	cfg := withSpool(t, testConfig(t), dir)
 	cfg.Streams[0] = numbered(t, 40)
 	client := &fakeClient{fail: func(topic string) error {
 		if strings.Contains(topic, "/up/") {

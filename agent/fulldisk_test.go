@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/internal/durable"
 	"github.com/hencedge/hencedge/internal/testenv"
-	"github.com/hencedge/hencedge/transport"
 )
 
 // A board whose disk is full of windows that wait, or has become read-only, and that is
@@ -23,7 +23,7 @@ func TestStartOnABadDisk(t *testing.T) {
 	for _, trouble := range []string{"full", "read-only"} {
 		t.Run(trouble, func(t *testing.T) {
 			dir := testenv.Disk(t, "600k")
-			cfg := durable(t, testConfig(t), filepath.Join(dir, "spool"))
+			cfg := withSpool(t, testConfig(t), filepath.Join(dir, "spool"))
 			cfg.State = filepath.Join(dir, "state")
 			cfg.Streams[0].Interval = time.Millisecond
 			client := &fakeClient{fail: func(topic string) error {
@@ -103,7 +103,7 @@ func TestStateWithoutTheDisk(t *testing.T) {
 	if _, err := openStateWith(path, "d", now, func(string, []byte) error { return errors.New("no such directory") }); !errors.Is(err, ErrState) {
 		t.Errorf("another error: %v", err)
 	}
-	s, err := openStateWith(path, "d", now.Add(time.Hour), transport.WriteState)
+	s, err := openStateWith(path, "d", now.Add(time.Hour), durable.WriteState)
 	if err != nil || s.health() != nil || s.close() != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func TestStateWithoutTheDisk(t *testing.T) {
 			t.Fatalf("number %d: %d, %v", n, got, err)
 		}
 	}
-	s.write = transport.WriteState
+	s.write = durable.WriteState
 	if _, err := s.take("b"); err != nil || s.health() != nil {
 		t.Errorf("the disk works again: %v, %v", err, s.health())
 	}

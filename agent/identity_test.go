@@ -80,7 +80,7 @@ func TestForeignSpool(t *testing.T) {
 			}
 		}
 	}
-	cfg := durable(t, testConfig(t), dir)
+	cfg := withSpool(t, testConfig(t), dir)
 	deps, _ := testDeps(t, &fakeClient{})
 	fill("old/prefix/up/board1/system", 1)
 	a, err := New(cfg, deps)

@@ -107,7 +107,7 @@ func leftoversChild(t *testing.T, file string) {
 		s.Channels = append(s.Channels, config.Channel{Name: c, Unit: "1", Range: [2]float64{markLow, markHigh}, Source: &config.Source{Type: config.SourceReplay, Column: c}})
 	}
 	cfg.Queue.Full = config.QueueBlock
-	durable(t, cfg, filepath.Join(t.TempDir(), "spool"))
+	withSpool(t, cfg, filepath.Join(t.TempDir(), "spool"))
 	deps, _ := testDeps(t, &fakeClient{})
 	a, err := New(cfg, deps)
 	if err != nil {
@@ -174,7 +174,7 @@ func TestLeftovers(t *testing.T) {
 // number in either byte order or as text.
 func TestNoPlaintextOnDisk(t *testing.T) {
 	dir := t.TempDir()
-	cfg := durable(t, testConfig(t), filepath.Join(dir, "spool"))
+	cfg := withSpool(t, testConfig(t), filepath.Join(dir, "spool"))
 	cfg.State = filepath.Join(dir, "state")
 	client := &fakeClient{fail: func(topic string) error {
 		if strings.Contains(topic, "/up/") {

@@ -115,12 +115,14 @@ func TestPlanOfAnOutage(t *testing.T) {
 	}{
 		"memory, bytes":   {func(cfg *config.Agent) { cfg.Queue.Bytes = config.MiB }, 0},
 		"memory, objects": {func(cfg *config.Agent) { cfg.Queue.Objects = 11 }, 0},
-		"spool":           {func(cfg *config.Agent) { durable(t, cfg, filepath.Join(t.TempDir(), "spool")).Spool.Bytes = config.MiB }, 0},
+		"spool": {func(cfg *config.Agent) {
+			withSpool(t, cfg, filepath.Join(t.TempDir(), "spool")).Spool.Bytes = config.MiB
+		}, 0},
 		"one stream's bytes": {func(cfg *config.Agent) {
-			durable(t, cfg, filepath.Join(t.TempDir(), "spool")).Delivery.Streams = []config.StreamDelivery{{Stream: "system", Ack: config.AckBroker, Bytes: 700 * config.KiB}}
+			withSpool(t, cfg, filepath.Join(t.TempDir(), "spool")).Delivery.Streams = []config.StreamDelivery{{Stream: "system", Ack: config.AckBroker, Bytes: 700 * config.KiB}}
 		}, 0},
 		"one stream's age": {func(cfg *config.Agent) {
-			durable(t, cfg, filepath.Join(t.TempDir(), "spool")).Delivery.Streams = []config.StreamDelivery{{Stream: "system", Ack: config.AckBroker, Age: 3 * time.Minute}}
+			withSpool(t, cfg, filepath.Join(t.TempDir(), "spool")).Delivery.Streams = []config.StreamDelivery{{Stream: "system", Ack: config.AckBroker, Age: 3 * time.Minute}}
 		}, 3 * time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {

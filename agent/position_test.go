@@ -61,7 +61,7 @@ func TestReplayFileChanges(t *testing.T) {
 		"late rows were added":   {lateness: 5 * time.Second, want: []int{10, 11}, log: "the replay continues", change: write(first + "1007,7,0\n" + lines(10, 2))},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cfg := durable(t, testConfig(t), filepath.Join(t.TempDir(), "spool"))
+			cfg := withSpool(t, testConfig(t), filepath.Join(t.TempDir(), "spool"))
 			if tt.before == "" {
 				tt.before = first
 			}

@@ -13,7 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/hencedge/hencedge/transport"
+	"github.com/hencedge/hencedge/internal/durable"
 )
 
 // Errors of the state file.
@@ -60,18 +60,18 @@ type state struct {
 // nextBoot). A disk that takes nothing does not stop it: the clock alone makes the boot
 // epoch new, or chance, if the clock is wrong.
 func openState(path, device string, now time.Time) (*state, error) {
-	return openStateWith(path, device, now, transport.WriteState)
+	return openStateWith(path, device, now, durable.WriteState)
 }
 
 func openStateWith(path, device string, now time.Time, write func(string, []byte) error) (*state, error) {
-	lock, err := transport.LockFile(path + ".lock")
-	if errors.Is(err, transport.ErrLocked) {
+	lock, err := durable.LockFile(path + ".lock")
+	if errors.Is(err, durable.ErrLocked) {
 		return nil, fmt.Errorf("%w: %s: another agent is running with it; stop that one, or give this one its own state", ErrStateLocked, path)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrState, err)
 	}
-	transport.SweepTemporary(path)
+	durable.SweepTemporary(path)
 	s := &state{path: path, lock: lock, write: write, next: map[string]uint64{}}
 	f, err := readState(path, device)
 	switch {

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 
-	"github.com/hencedge/hencedge/transport"
+	"github.com/hencedge/hencedge/internal/durable"
 )
 
 func TestStateFirstStart(t *testing.T) {
@@ -97,7 +97,7 @@ func TestStateLostAtOnce(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			write := transport.WriteState
+			write := durable.WriteState
 			if rapid.Bool().Draw(t, "full") {
 				write = func(string, []byte) error { return unix.ENOSPC }
 			}

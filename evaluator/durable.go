@@ -18,9 +18,9 @@ import (
 	"github.com/hencedge/hencedge/transport/spool"
 )
 
-// durable is the part of a Service that has a store: it answers for the windows
+// stored is the part of a Service that has a store: it answers for the windows
 // that it takes.
-type durable struct {
+type stored struct {
 	s       *Service
 	store   *store
 	asks    *transport.Verifier
@@ -57,7 +57,7 @@ func (s *Service) openDurable(all []Keys) error {
 	if c == nil {
 		return nil
 	}
-	d := &durable{s: s, outgoing: newAnswers(), refused: transport.NewRefusals(maxRefused), strange: transport.NewRefusals(maxRefused), holders: map[string][]ed25519.PublicKey{}}
+	d := &stored{s: s, outgoing: newAnswers(), refused: transport.NewRefusals(maxRefused), strange: transport.NewRefusals(maxRefused), holders: map[string][]ed25519.PublicKey{}}
 	for _, k := range all {
 		if k.Holder != nil {
 			d.holders[holderName] = append(d.holders[holderName], k.Holder)
@@ -90,7 +90,7 @@ func (s *Service) openDurable(all []Keys) error {
 
 // start prepares what needs the verifier: the asks of devices, and the windows
 // of an earlier process, which count as taken from now on.
-func (d *durable) start() error {
+func (d *stored) start() error {
 	s := d.s
 	trust, err := s.trust()
 	if err != nil {
@@ -135,7 +135,7 @@ type stranded struct {
 }
 
 // strand notes one. It stays in the store, for a configuration that takes it.
-func (d *durable) strand(topic string, err error) {
+func (d *stored) strand(topic string, err error) {
 	reason := Reason(err)
 	s := &d.stranded
 	s.Lock()
@@ -162,7 +162,7 @@ func (s *stranded) health() (out []string) {
 
 // reload hands the windows of an earlier process to the joiner, in the order in
 // which they were taken.
-func (d *durable) reload(working context.Context) {
+func (d *stored) reload(working context.Context) {
 	for _, e := range d.store.inbox.Entries() {
 		if working.Err() != nil {
 			return
@@ -196,7 +196,7 @@ func (d *durable) reload(working context.Context) {
 
 // take is the intake of a window: verified, not had before, written into the
 // inbox, acknowledged, joined.
-func (d *durable) take(working context.Context, o transport.Staged) {
+func (d *stored) take(working context.Context, o transport.Staged) {
 	s, topic, sealed, id := d.s, o.Topic, o.Sealed, o.ID
 	obj, err := s.verifier.OpenFrom(topic, sealed)
 	var w *window
@@ -238,7 +238,7 @@ func (d *durable) take(working context.Context, o transport.Staged) {
 
 // refuse reports a window that is not taken, and tells its device. obj is nil for one
 // that could not be verified.
-func (d *durable) refuse(o transport.Staged, obj *transport.Object, err error) {
+func (d *stored) refuse(o transport.Staged, obj *transport.Object, err error) {
 	s, topic, sealed, id := d.s, o.Topic, o.Sealed, o.ID
 	err = s.explain(topic, sealed, err)
 	s.refusedAt(topic, err)
@@ -267,7 +267,7 @@ func (d *durable) refuse(o transport.Staged, obj *transport.Object, err error) {
 }
 
 // room refuses a window while the results of one of its programs fill their share.
-func (d *durable) room(obj *transport.Object) error {
+func (d *stored) room(obj *transport.Object) error {
 	m := &obj.Meta
 	if program, full := d.full(d.s.sources[streamID{m.Device, m.Stream}], true); full {
 		return fmt.Errorf("%w: %w: program %s, which reads %s/%s", errStore, errShare, program, m.Device, m.Stream)
@@ -286,7 +286,7 @@ func tellable(reason string) bool {
 }
 
 // deviceOf is the device that a topic of readings belongs to.
-func (d *durable) deviceOf(topic string) (string, bool) {
+func (d *stored) deviceOf(topic string) (string, bool) {
 	rest, ok := strings.CutPrefix(topic, d.s.cfg.Broker.TopicPrefix+"/up/")
 	device, _, slash := strings.Cut(rest, "/")
 	return device, ok && slash
@@ -294,7 +294,7 @@ func (d *durable) deviceOf(topic string) (string, bool) {
 
 // insert joins a window and queues the jobs that it completes, those aside whose
 // results were made before. Jobs of a program follow each other in their order.
-func (d *durable) insert(working context.Context, topic string, w *window) {
+func (d *stored) insert(working context.Context, topic string, w *window) {
 	s := d.s
 	d.admit.Lock()
 	jobs, err := s.join.add(w)
@@ -331,7 +331,7 @@ func (d *durable) insert(working context.Context, topic string, w *window) {
 }
 
 // settle lets go of the windows that the joiner let go.
-func (d *durable) settle() {
+func (d *stored) settle() {
 	d.admit.Lock()
 	leave := d.leave
 	d.leave = nil
@@ -344,7 +344,7 @@ func (d *durable) settle() {
 }
 
 // expire is the housekeeping.
-func (d *durable) expire(now time.Time) {
+func (d *stored) expire(now time.Time) {
 	d.admit.Lock()
 	d.s.join.expire(now)
 	d.admit.Unlock()
@@ -358,7 +358,7 @@ func (d *durable) expire(now time.Time) {
 
 // commit puts a result into the outbox, after the earlier results of its
 // program. While the disk takes nothing it waits: the windows are safe.
-func (d *durable) commit(ctx context.Context, j *job, make func() (sealed []byte, topic string, err error)) error {
+func (d *stored) commit(ctx context.Context, j *job, make func() (sealed []byte, topic string, err error)) error {
 	if j.after != nil {
 		select {
 		case <-j.after:
@@ -392,7 +392,7 @@ func (d *durable) commit(ctx context.Context, j *job, make func() (sealed []byte
 // finished ends a job: its windows may go when its result is in the outbox, or
 // when it failed for a reason that will not change. After a device that failed
 // they stay, for the next start.
-func (d *durable) finished(ctx context.Context, j *job, err error) {
+func (d *stored) finished(ctx context.Context, j *job, err error) {
 	d.shares.made(j.prog.planned.Name, j.size)
 	if err == nil || ctx.Err() == nil && !errors.Is(err, errStore) && !errors.Is(err, spool.ErrClosed) && !deviceFault(err) {
 		var serr error

@@ -1,22 +1,16 @@
 package evaluator
 
 import (
-	"bufio"
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
-	"io"
 	"maps"
-	"os"
 	"slices"
 	"sync"
 
-	"golang.org/x/sys/unix"
-
-	"github.com/hencedge/hencedge/transport"
+	"github.com/hencedge/hencedge/internal/durable"
 )
 
 // The ledger remembers, over restarts, what was taken and what was made of it:
@@ -29,9 +23,8 @@ import (
 //   - which results were made, by program and content ids of the inputs, as long
 //     as an input may come up again.
 //
-// It is a file of records of 64 bytes, each with a CRC-32C, which grows at its
-// end and is written anew when it has become long. A record counts once it is
-// flushed. A torn record at the end, from a crash, is cut off.
+// It is a log (durable.Log) of records of 64 bytes, which is compacted when it has
+// become long.
 //
 //	0  kind   1: taken, 2: made, 3: interval, 4: among the newest of its stream,
 //	          5: boot epochs of the series below this one are closed
@@ -42,14 +35,10 @@ import (
 //	52 number 8 bytes: sequence number; interval: first number
 //	60 CRC-32C of bytes 0 to 59
 type ledger struct {
-	path   string
-	file   *os.File
-	size   int64
-	least  int64 // size when it was written anew
-	limit  int   // ids and results remembered
-	broken bool
+	limit int // ids and results remembered
 
 	mu     sync.Mutex
+	log    *durable.Log
 	taken  idSet
 	made   idSet
 	latest latest
@@ -72,8 +61,6 @@ const (
 
 // maxSeries bounds the series that are remembered. It is a variable for tests.
 var maxSeries = 1 << 16
-
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // seriesOf names a numbered series.
 func seriesOf(signer [32]byte, device, stream string) (out [8]byte) {
@@ -124,116 +111,52 @@ func (r *record) append(b []byte) []byte {
 	b = append(append(b, r.id[:]...), r.series[:]...)
 	b = binary.BigEndian.AppendUint64(b, r.boot)
 	b = binary.BigEndian.AppendUint64(b, r.number)
-	return binary.BigEndian.AppendUint32(b, crc32.Checksum(b[start:], castagnoli))
+	return durable.AppendSum(b, start)
 }
 
-var errRecord = errors.New("damaged record")
-
-func parseRecord(b []byte) (r record, err error) {
-	if len(b) != recordSize || crc32.Checksum(b[:60], castagnoli) != binary.BigEndian.Uint32(b[60:]) || !bytes.Equal(b[1:4], []byte{0, 0, 0}) ||
-		b[0] < recTaken || b[0] > recFloor {
-		return r, errRecord
+// parseRecord reads a record without its checksum. ok is false for one that no version
+// of this program has written.
+func parseRecord(b []byte) (r record, ok bool) {
+	if len(b) != recordSize-4 || !bytes.Equal(b[1:4], []byte{0, 0, 0}) || b[0] < recTaken || b[0] > recFloor {
+		return r, false
 	}
 	r.kind = b[0]
 	copy(r.id[:], b[4:])
 	copy(r.series[:], b[36:])
 	r.boot, r.number = binary.BigEndian.Uint64(b[44:]), binary.BigEndian.Uint64(b[52:])
-	if r.kind == recInterval && r.last() < r.number {
-		return r, errRecord
-	}
-	return r, nil
+	return r, r.kind != recInterval || r.last() >= r.number
 }
 
 // last is the last number of an interval.
 func (r *record) last() uint64 { return binary.BigEndian.Uint64(r.id[:]) }
 
-// openLedger reads the ledger, cuts a torn end off and compacts it. Damage
-// before the end is an error: silently forgetting would double results.
+// openLedger reads the ledger, cuts a torn end off and compacts it. Damage before the
+// end is an error: forgetting records silently would double results.
 func openLedger(path string, limit int) (*ledger, error) {
-	l := &ledger{path: path, limit: limit, taken: idSet{limit: limit}, made: idSet{limit: limit}, series: map[[8]byte]*spentNumbers{}, latest: newLatest()}
-	transport.SweepTemporary(path)
-	good, err := l.read()
-	if err != nil {
-		return nil, err
+	l := &ledger{limit: limit, taken: idSet{limit: limit}, made: idSet{limit: limit}, series: map[[8]byte]*spentNumbers{}, latest: newLatest()}
+	l.log = durable.NewLog(durable.LogOptions{Path: path, Width: recordSize, Contents: l.encode})
+	durable.SweepTemporary(path)
+	found, err := l.log.Read(func(payload []byte) bool {
+		r, ok := parseRecord(payload)
+		if ok {
+			l.apply(&r)
+		}
+		return ok
+	})
+	if errors.Is(err, durable.ErrDamaged) {
+		return nil, fmt.Errorf("%w: %s is %w; restore it, or move it away and accept that windows that come again are computed again", ErrState, path, err)
 	}
-	if err := l.compact(); err != nil {
-		// A disk that is full must not keep the evaluator from starting: without
-		// its torn end the old file will do.
-		if aerr := l.adopt(good); aerr != nil {
-			return nil, fmt.Errorf("%w: ledger: %w", ErrState, errors.Join(err, aerr))
+	if err != nil {
+		return nil, fmt.Errorf("%w: ledger: %w", ErrState, err)
+	}
+	if err := l.log.Compact(); err != nil {
+		// A full disk must not keep the evaluator from starting: the old file without
+		// its torn end will do.
+		if oerr := l.log.Open(found.Size); oerr != nil {
+			return nil, fmt.Errorf("%w: ledger: %w", ErrState, errors.Join(err, oerr))
 		}
 	}
 	return l, nil
-}
-
-// read takes the records of the file, if there is one, and returns their length
-// without a torn end.
-func (l *ledger) read() (good int64, err error) {
-	f, err := os.Open(l.path)
-	if errors.Is(err, os.ErrNotExist) {
-		return 0, nil
-	}
-	if err != nil {
-		return 0, fmt.Errorf("%w: ledger: %w", ErrState, err)
-	}
-	defer f.Close()
-	in, b := bufio.NewReaderSize(f, 1<<18), make([]byte, recordSize)
-	for {
-		n, err := io.ReadFull(in, b)
-		if n == 0 && errors.Is(err, io.EOF) {
-			return good, nil
-		}
-		if err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
-			return 0, fmt.Errorf("%w: ledger: %w", ErrState, err)
-		}
-		r, err := parseRecord(b[:n])
-		if err != nil {
-			torn, err := isTorn(b[:n], in)
-			if err != nil {
-				return 0, fmt.Errorf("%w: ledger: %w", ErrState, err)
-			}
-			if torn {
-				return good, nil
-			}
-			return 0, fmt.Errorf("%w: %s is damaged at byte %d; restore it, or move it away and accept that windows that come again are computed again", ErrState, l.path, good)
-		}
-		l.apply(&r)
-		good += recordSize
-	}
-}
-
-// isTorn reports whether a record that cannot be read, and what follows it, was left by
-// a crash and never counted: it is the last one, or all of it is zeros.
-func isTorn(record []byte, rest io.Reader) (bool, error) {
-	zeros := bytes.Count(record, []byte{0}) == len(record)
-	b, more := make([]byte, 1<<12), false
-	for {
-		n, err := rest.Read(b)
-		more = more || n > 0
-		zeros = zeros && bytes.Count(b[:n], []byte{0}) == n
-		switch {
-		case errors.Is(err, io.EOF):
-			return zeros || !more, nil
-		case err != nil:
-			return false, err
-		case more && !zeros:
-			return false, nil
-		}
-	}
-}
-
-// adopt goes on with the file as it is, cut to size.
-func (l *ledger) adopt(size int64) error {
-	f, err := os.OpenFile(l.path, os.O_RDWR|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return err
-	}
-	if err := errors.Join(f.Truncate(size), f.Sync()); err != nil {
-		f.Close()
-		return err
-	}
-	l.file, l.size = f, size
-	return nil
 }
 
 // apply takes a record into memory; mu is held or l is not shared yet.
@@ -332,75 +255,31 @@ func (l *ledger) add(records ...record) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.broken {
-		if err := l.compact(); err != nil {
-			return fmt.Errorf("%w: ledger: %w", ErrState, err)
-		}
-		l.broken = false
-	}
-	_, err := l.file.WriteAt(b, l.size)
-	if err == nil {
-		err = unix.Fdatasync(int(l.file.Fd()))
-	}
-	if err != nil {
-		if terr := l.file.Truncate(l.size); terr != nil {
-			l.broken = true // the next use writes the file anew
-		}
+	if err := l.log.Append(b); err != nil {
 		return fmt.Errorf("%w: ledger: %w", ErrState, err)
 	}
-	l.size += int64(len(b))
 	for i := range records {
 		l.apply(&records[i])
 	}
-	if l.size > 2*l.least+int64(recordSize*(8*l.limit+4096)) {
-		if err := l.compact(); err != nil {
-			// A disk that is full must not keep windows from being worked off, which
-			// makes room: the file goes on growing, if it is still the one by that name.
-			l.broken, l.least = !l.inPlace(), l.size
-		}
+	if l.log.Size() > 2*l.log.Least()+int64(recordSize*(8*l.limit+4096)) {
+		_ = l.log.Compact() // a full disk must not keep windows from being worked off, which frees it
 	}
 	return nil
 }
 
-// inPlace reports whether the open file is the one that the next start will read.
-func (l *ledger) inPlace() bool {
-	named, err := os.Stat(l.path)
-	if err != nil {
-		return false
-	}
-	mine, err := l.file.Stat()
-	return err == nil && os.SameFile(named, mine)
-}
-
-// compact writes the ledger anew and opens it for appending.
-func (l *ledger) compact() error {
-	var b []byte
+// encode returns the records of all that is remembered; mu is held or l is not shared yet.
+func (l *ledger) encode() (b []byte) {
 	for _, k := range slices.SortedFunc(maps.Keys(l.series), func(a, b [8]byte) int { return bytes.Compare(a[:], b[:]) }) {
 		b = l.series[k].append(b, k)
 	}
 	b = l.latest.append(b)
-	for kind, set := range map[byte]*idSet{recTaken: &l.taken, recMade: &l.made} {
-		for _, id := range set.order {
-			r := record{kind: kind, id: id}
-			if kind == recTaken {
-				r = record{kind: recTaken, id: id, series: noSeries}
-			}
-			b = r.append(b)
-		}
+	for _, id := range l.taken.order {
+		b = (&record{kind: recTaken, id: id, series: noSeries}).append(b)
 	}
-	if err := transport.WriteFile(l.path, b); err != nil {
-		return err
+	for _, id := range l.made.order {
+		b = (&record{kind: recMade, id: id}).append(b)
 	}
-	f, err := os.OpenFile(l.path, os.O_RDWR|unix.O_CLOEXEC, 0)
-	if err != nil {
-		return err
-	}
-	if l.file != nil {
-		l.file.Close()
-	}
-	size, err := f.Seek(0, io.SeekEnd)
-	l.file, l.size, l.least = f, size, size
-	return err
+	return b
 }
 
 // noSeries is the series of ids whose numbers are in intervals.
@@ -409,10 +288,5 @@ var noSeries = [8]byte{}
 func (l *ledger) close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.file == nil {
-		return nil
-	}
-	err := l.file.Close()
-	l.file = nil
-	return err
+	return l.log.Close()
 }

@@ -76,7 +76,7 @@ func (s *Service) Collect(ch chan<- prometheus.Metric) {
 }
 
 // collect gives the counts of the store.
-func (d *durable) collect(ch chan<- prometheus.Metric) {
+func (d *stored) collect(ch chan<- prometheus.Metric) {
 	in, out := d.store.inbox.Stats(), d.store.outbox.Stats()
 	gauge := func(desc *prometheus.Desc, v float64) {
 		ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, v)

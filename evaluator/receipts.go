@@ -20,7 +20,7 @@ import (
 const receiptDelay = 5 * time.Millisecond
 
 // ask answers a device that asks what became of its objects.
-func (d *durable) ask(m transport.Delivery) {
+func (d *stored) ask(m transport.Delivery) {
 	if m.Ack != nil {
 		defer m.Ack()
 	}
@@ -42,7 +42,7 @@ func (d *durable) ask(m transport.Delivery) {
 // readAsk verifies an ask; a device may ask for its own objects only. With an unknown
 // signer it gives what the ask says, unverified: a device whose key is not the one
 // that is configured here must learn of it.
-func (d *durable) readAsk(m transport.Delivery) (device string, items []transport.AskItem, err error) {
+func (d *stored) readAsk(m transport.Delivery) (device string, items []transport.AskItem, err error) {
 	if err := m.CheckFresh(); err != nil {
 		return "", nil, err
 	}
@@ -80,7 +80,7 @@ func (d *durable) readAsk(m transport.Delivery) (device string, items []transpor
 }
 
 // unread says which streams of a device are read.
-func (d *durable) unread(device string) string {
+func (d *stored) unread(device string) string {
 	var names []string
 	for id := range d.s.sources {
 		if id.device == device {
@@ -92,7 +92,7 @@ func (d *durable) unread(device string) string {
 }
 
 // outcome is what became of an object.
-func (d *durable) outcome(device string, it transport.AskItem) transport.ReceiptItem {
+func (d *stored) outcome(device string, it transport.AskItem) transport.ReceiptItem {
 	if d.store.known(it.Object) {
 		return transport.ReceiptItem{Object: it.Object, Outcome: transport.Taken}
 	}
@@ -119,7 +119,7 @@ func (d *durable) outcome(device string, it transport.AskItem) transport.Receipt
 }
 
 // sendReceipts signs and publishes answers, several at a time, until ctx ends.
-func (d *durable) sendReceipts(ctx context.Context, client transport.Client) {
+func (d *stored) sendReceipts(ctx context.Context, client transport.Client) {
 	for {
 		select {
 		case <-d.outgoing.some:
@@ -141,7 +141,7 @@ func (d *durable) sendReceipts(ctx context.Context, client transport.Client) {
 	}
 }
 
-func (d *durable) publish(ctx context.Context, client transport.Client, to string, items []transport.ReceiptItem) error {
+func (d *stored) publish(ctx context.Context, client transport.Client, to string, items []transport.ReceiptItem) error {
 	s := d.s
 	payload, err := transport.SealReceipt(transport.Receipt{To: to, Items: items}, s.cfg.Name, s.signer, s.now(), func() (uint64, uint64) { return s.state.sequence("receipt") })
 	if err != nil {
@@ -152,7 +152,7 @@ func (d *durable) publish(ctx context.Context, client transport.Client, to strin
 }
 
 // listen subscribes to the asks of every device whose streams are read.
-func (d *durable) listen(ctx context.Context, client transport.Client) error {
+func (d *stored) listen(ctx context.Context, client transport.Client) error {
 	var devices []string
 	for id := range d.s.sources {
 		if !slices.Contains(devices, id.device) {
@@ -173,7 +173,7 @@ func (d *durable) listen(ctx context.Context, client transport.Client) error {
 }
 
 // delivered is called before a result leaves the outbox.
-func (d *durable) delivered(l *spool.Lease) error {
+func (d *stored) delivered(l *spool.Lease) error {
 	if err := d.store.delivered(l); err != nil {
 		return err
 	}
@@ -207,7 +207,7 @@ func several(keys []ed25519.PublicKey) bool {
 }
 
 // deliver takes results from the outbox to the broker, or to the key holder.
-func (d *durable) deliver(ctx context.Context, client transport.Client) error {
+func (d *stored) deliver(ctx context.Context, client transport.Client) error {
 	s, c := d.s, d.s.cfg.Store
 	level := delivery.Broker
 	if c.Results == config.AckKeyHolder {

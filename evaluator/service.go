@@ -85,8 +85,8 @@ type Service struct {
 	// duplicates are boards that send with one identity.
 	duplicates duplicates
 	devices    *devices
-	unmade     unmade   // results of programs
-	durable    *durable // nil without a store
+	unmade     unmade  // results of programs
+	durable    *stored // nil without a store
 	working    daemon.Pulse
 
 	link struct {

@@ -224,7 +224,7 @@ func (s *shares) trouble(program string, w Waiting, reader string) (kind, text s
 }
 
 // reader names who has to take results.
-func (d *durable) reader() string {
+func (d *stored) reader() string {
 	if d.s.cfg.Store.Results != config.AckKeyHolder {
 		return "the broker"
 	}
@@ -240,7 +240,7 @@ func (d *durable) reader() string {
 const undelivered = 15 * time.Minute
 
 // troubles are what is wrong with the delivery of results, by program; "" is about all.
-func (d *durable) troubles(now time.Time) (kinds, texts map[string]string) {
+func (d *stored) troubles(now time.Time) (kinds, texts map[string]string) {
 	kinds, texts = map[string]string{}, map[string]string{}
 	reader := d.reader()
 	var oldest time.Duration
@@ -267,7 +267,7 @@ func (d *durable) troubles(now time.Time) (kinds, texts map[string]string) {
 }
 
 // tell logs troubles that begin or change, and their end.
-func (d *durable) tell(now time.Time) {
+func (d *stored) tell(now time.Time) {
 	missing := d.course.texts(now, 0)
 	for _, text := range missing {
 		if !slices.Contains(d.toldMissing, text) {
@@ -295,7 +295,7 @@ func (d *durable) tell(now time.Time) {
 }
 
 // full names a program that keeps windows of a source from being taken; see blocks.
-func (d *durable) full(src *source, probe bool) (program string, is bool) {
+func (d *stored) full(src *source, probe bool) (program string, is bool) {
 	if src == nil {
 		return "", false
 	}
@@ -311,7 +311,7 @@ func (d *durable) full(src *source, probe bool) (program string, is bool) {
 // skip settles a job whose result is not made, if its program's share is full and nobody
 // reads the program. The number of the result is used up: a hole in the numbers tells
 // the reader.
-func (d *durable) skip(j *job) bool {
+func (d *stored) skip(j *job) bool {
 	name := j.prog.planned.Name
 	if !d.shares.skips(name, d.store.outbox.Streams()) {
 		return false
@@ -324,7 +324,7 @@ func (d *durable) skip(j *job) bool {
 }
 
 // health says what is wrong with the store, and with the delivery of results.
-func (d *durable) health() []string {
+func (d *stored) health() []string {
 	out := slices.Concat(d.store.health(), d.stranded.health(), d.course.health(d.s.now()))
 	_, texts := d.troubles(d.s.now())
 	for _, name := range slices.Sorted(maps.Keys(texts)) {

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hencedge/hencedge/internal/durable"
 	"github.com/hencedge/hencedge/transport"
 )
 
@@ -54,15 +55,15 @@ func openState(path, name string, now time.Time) (*state, error) {
 	if path == "" {
 		return s, nil
 	}
-	lock, err := transport.LockFile(path + ".lock")
-	if errors.Is(err, transport.ErrLocked) {
+	lock, err := durable.LockFile(path + ".lock")
+	if errors.Is(err, durable.ErrLocked) {
 		return nil, fmt.Errorf("%w: %s is in use by another evaluator; stop that one, or give this one its own state: %w", ErrState, path, err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrState, err)
 	}
 	s.lock = lock
-	transport.SweepTemporary(path)
+	durable.SweepTemporary(path)
 	if err := s.load(name); err != nil {
 		lock.Close()
 		return nil, err
@@ -75,7 +76,7 @@ func openState(path, name string, now time.Time) (*state, error) {
 }
 
 func (s *state) load(name string) error {
-	raw, err := readCapped(s.path, maxState)
+	raw, err := durable.ReadFile(s.path, maxState)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -134,7 +135,7 @@ func (s *state) save() error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrState, err)
 	}
-	if err := transport.WriteState(s.path, raw); err != nil {
+	if err := durable.WriteState(s.path, raw); err != nil {
 		return fmt.Errorf("%w: write %s: %w", ErrState, s.path, err)
 	}
 	s.last = replay

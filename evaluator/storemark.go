@@ -11,7 +11,7 @@ import (
 	"path/filepath"
 
 	"github.com/hencedge/hencedge/config"
-	"github.com/hencedge/hencedge/transport"
+	"github.com/hencedge/hencedge/internal/durable"
 )
 
 // storeMark names a store and counts its starts. It lies in the store and in the state, so
@@ -33,7 +33,7 @@ type markFile struct {
 
 // readMark reads the mark of a store; nil means that it has none.
 func readMark(path, name string) (*storeMark, error) {
-	raw, err := readCapped(path, 4096)
+	raw, err := durable.ReadFile(path, 4096)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -110,7 +110,7 @@ func (s *state) keepMark(c *config.Store, mark storeMark) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrState, err)
 	}
-	if err := transport.WriteState(filepath.Join(c.Dir, storeFile), raw); err != nil {
+	if err := durable.WriteState(filepath.Join(c.Dir, storeFile), raw); err != nil {
 		return nil // the next start counts
 	}
 	s.mu.Lock()

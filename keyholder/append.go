@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+
+	"github.com/hencedge/hencedge/internal/durable"
 )
 
 // AppendFile is a file of decrypted values, for its owner alone, that grows. It is safe
@@ -38,7 +40,7 @@ func (a *AppendFile) Reopen() error {
 		err = endLine(f, info.Size())
 	}
 	if err == nil {
-		err = syncDir(filepath.Dir(a.path))
+		err = durable.SyncDir(filepath.Dir(a.path))
 	}
 	if err != nil {
 		return errors.Join(err, f.Close())

@@ -13,10 +13,8 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/google/renameio/v2"
+	"github.com/hencedge/hencedge/internal/durable"
 	"golang.org/x/sys/unix"
-
-	"github.com/hencedge/hencedge/transport"
 )
 
 // Modes of what a key set consists of.
@@ -54,6 +52,11 @@ func private(path string, info fs.FileInfo) error {
 		}
 		return fmt.Errorf("%w: %s has mode %04o, run: chmod %03o %s", ErrPermissions, path, perm, fix, path)
 	}
+	return ownedByUs(path, info)
+}
+
+// ownedByUs checks that a file belongs to the user running, or to root.
+func ownedByUs(path string, info fs.FileInfo) error {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		return owned(path, int(st.Uid), os.Geteuid())
 	}
@@ -71,51 +74,38 @@ func owned(path string, uid, me int) error {
 
 // readSecret reads a file of at most limit bytes after checking, on the opened
 // file itself, that nobody else can.
-func readSecret(path string, limit int64) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if err := private(path, info); err != nil {
-		return nil, err
-	}
-	return readAll(f, path, limit)
-}
+func readSecret(path string, limit int64) ([]byte, error) { return readIf(path, limit, private) }
 
 // readGuarded reads a file that is no secret, and that nobody else may change.
 func readGuarded(path string, limit int64) ([]byte, error) {
+	return readIf(path, limit, func(path string, info fs.FileInfo) error {
+		if perm := info.Mode().Perm(); perm&0o022 != 0 {
+			return fmt.Errorf("%w: %s has mode %04o, run: chmod %03o %s", ErrPermissions, path, perm, publicMode, path)
+		}
+		return ownedByUs(path, info)
+	})
+}
+
+// readIf reads a file of at most limit bytes whose owner and mode pass check.
+func readIf(path string, limit int64, check func(path string, info fs.FileInfo) error) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
 	info, err := f.Stat()
+	if err == nil {
+		err = check(path, info)
+	}
 	if err != nil {
 		return nil, err
 	}
-	if perm := info.Mode().Perm(); perm&0o022 != 0 {
-		return nil, fmt.Errorf("%w: %s has mode %04o, run: chmod %03o %s", ErrPermissions, path, perm, publicMode, path)
-	}
-	if st, ok := info.Sys().(*syscall.Stat_t); ok {
-		if err := owned(path, int(st.Uid), os.Geteuid()); err != nil {
-			return nil, err
-		}
-	}
-	return readAll(f, path, limit)
+	return readAll(f, limit)
 }
 
 func readPublic(path string, limit int64) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return readAll(f, path, limit)
+	b, err := durable.ReadFile(path, limit)
+	return b, corrupt(err)
 }
 
 // copyPublic writes the public file path to w and returns its SHA-256 in hexadecimal. It
@@ -126,7 +116,7 @@ func copyPublic(w io.Writer, path string) (sum string, err error) {
 		return "", err
 	}
 	defer f.Close()
-	size, err := sizeWithin(f, path, maxFile)
+	size, err := sizeWithin(f, maxFile)
 	if err != nil {
 		return "", err
 	}
@@ -140,41 +130,36 @@ func copyPublic(w io.Writer, path string) (sum string, err error) {
 	return hex.EncodeToString(h.Sum(nil)), nil
 }
 
-// sizeWithin is the size of a regular file of at most limit bytes.
-func sizeWithin(f *os.File, path string, limit int64) (int64, error) {
-	info, err := f.Stat()
-	if err != nil {
-		return 0, err
-	}
-	if !info.Mode().IsRegular() {
-		return 0, fmt.Errorf("%w: %s is not a regular file", ErrCorrupt, path)
-	}
-	if info.Size() > limit {
-		return 0, fmt.Errorf("%w: %s has %d bytes, at most %d are expected", ErrCorrupt, path, info.Size(), limit)
-	}
-	return info.Size(), nil
+// sizeWithin returns the size of a regular file of at most limit bytes.
+func sizeWithin(f *os.File, limit int64) (int64, error) {
+	size, err := durable.Size(f, limit)
+	return size, corrupt(err)
 }
 
-func readAll(f *os.File, path string, limit int64) ([]byte, error) {
-	size, err := sizeWithin(f, path, limit)
-	if err != nil {
-		return nil, err
-	}
-	b := make([]byte, size)
-	if _, err := io.ReadFull(f, b); err != nil {
-		return nil, fmt.Errorf("read %s: %w", path, err)
-	}
-	return b, nil
+// readAll reads a regular file of at most limit bytes.
+func readAll(f *os.File, limit int64) ([]byte, error) {
+	b, err := durable.ReadAll(f, limit)
+	return b, corrupt(err)
 }
 
-// writeFile puts data at path in one step: it is written and synced beside it
-// and renamed. An existing file is replaced.
+// corrupt makes a file that is not what is expected there an error of the key set.
+func corrupt(err error) error {
+	if errors.Is(err, durable.ErrFile) {
+		return fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
+	return err
+}
+
+// writeFile replaces a file in one step and returns when it is on disk.
 func writeFile(path string, data []byte, mode fs.FileMode) error {
-	// The mode holds from creation on, whatever the umask.
-	if err := renameio.WriteFile(path, data, mode, renameio.IgnoreUmask()); err != nil {
+	err := durable.WriteFrom(path, mode, func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	})
+	if err != nil {
 		return fmt.Errorf("write %s: %w", path, err)
 	}
-	return syncDir(filepath.Dir(path))
+	return nil
 }
 
 // writeNew is writeFile that fails with ErrExists when path is there.
@@ -195,22 +180,20 @@ func streamNew(path string, mode fs.FileMode, write func(io.Writer) error) (size
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return 0, "", err
 	}
-	f, err := renameio.NewPendingFile(path, renameio.WithPermissions(mode), renameio.IgnoreUmask())
+	h, n := sha256.New(), counter(0)
+	err = durable.WriteFrom(path, mode, func(w io.Writer) error { return write(io.MultiWriter(w, h, &n)) })
 	if err != nil {
 		return 0, "", fmt.Errorf("write %s: %w", path, err)
 	}
-	defer f.Cleanup() // nothing, once it is renamed
-	h := sha256.New()
-	if err := write(io.MultiWriter(f, h)); err != nil {
-		return 0, "", err
-	}
-	if size, err = f.Seek(0, io.SeekCurrent); err != nil {
-		return 0, "", fmt.Errorf("write %s: %w", path, err)
-	}
-	if err := f.CloseAtomicallyReplace(); err != nil {
-		return 0, "", fmt.Errorf("write %s: %w", path, err)
-	}
-	return size, hex.EncodeToString(h.Sum(nil)), syncDir(filepath.Dir(path))
+	return int64(n), hex.EncodeToString(h.Sum(nil)), nil
+}
+
+// counter counts what is written to it.
+type counter int64
+
+func (c *counter) Write(b []byte) (int, error) {
+	*c += counter(len(b))
+	return len(b), nil
 }
 
 // temporaryEpoch begins the names of epochs that are being made.
@@ -248,18 +231,6 @@ func sweep(dir string) error {
 	return nil
 }
 
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	if err := d.Sync(); err != nil {
-		return fmt.Errorf("sync %s: %w", dir, err)
-	}
-	return nil
-}
-
 // makeDir makes dir and its parents; dir itself gets mode if it is new. If it is
 // not, it is checked: for dirMode that nobody else has access, else that nobody
 // else can write.
@@ -286,8 +257,8 @@ func makeDir(dir string, mode fs.FileMode) error {
 // lock takes the exclusive lock of a key set for a change; the returned
 // function gives it back.
 func lock(dir string) (func(), error) {
-	f, err := transport.LockFile(filepath.Join(dir, ".lock"))
-	if errors.Is(err, transport.ErrLocked) {
+	f, err := durable.LockFile(filepath.Join(dir, ".lock"))
+	if errors.Is(err, durable.ErrLocked) {
 		return nil, fmt.Errorf("another process is changing this key set: %w", err)
 	}
 	if err != nil {
@@ -307,8 +278,8 @@ func (r *Reader) Claim(url, client string) (release func(), err error) {
 	if err != nil {
 		return func() {}, nil
 	}
-	switch err := flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); {
-	case errors.Is(err, unix.EWOULDBLOCK):
+	switch err := tryLock(int(f.Fd())); {
+	case errors.Is(err, durable.ErrLocked):
 		f.Close()
 		return nil, fmt.Errorf("%w: %s is connected to %s from this machine already; stop that one, or give this one a broker.client_id of its own: results would go to either", ErrClaimed, client, url)
 	case err != nil:
@@ -318,8 +289,8 @@ func (r *Reader) Claim(url, client string) (release func(), err error) {
 	return func() { f.Close() }, nil
 }
 
-// flock is replaced in a test.
-var flock = unix.Flock
+// tryLock is replaced in a test.
+var tryLock = durable.TryLock
 
 func digest(b []byte) string {
 	h := sha256.Sum256(b)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/henc/secret"
+	"github.com/hencedge/hencedge/internal/durable"
 )
 
 // normalise gives the rotations ascending, each once. Those that are not in 1..N/2-1
@@ -121,7 +122,7 @@ func (s *Set) generate(number uint32, needs Needs, now time.Time, o generateOpti
 	if err := os.Rename(g.dir, filepath.Join(s.dir, g.epoch.Dir())); err != nil {
 		return Epoch{}, err
 	}
-	return g.epoch, syncDir(s.dir)
+	return g.epoch, durable.SyncDir(s.dir)
 }
 
 // generateOptions are what Create and Rotate have in common.

@@ -7,16 +7,15 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/hencedge/hencedge/internal/durable"
 	"github.com/hencedge/hencedge/transport"
 )
 
@@ -104,8 +103,8 @@ func NewReceipts(set *Set, o ReceiptOptions) (*Receipts, error) {
 	r.asks, err = transport.NewVerifier(transport.VerifierOptions{Trust: trust, Kinds: []transport.Kind{transport.KindAsk}, NoReplay: true,
 		MaxObject: 2 << 20, TopicPrefix: r.prefix})
 	if err == nil && o.State != "" {
-		transport.SweepTemporary(o.State)
-		transport.SweepTemporary(o.State + seenSuffix)
+		durable.SweepTemporary(o.State)
+		durable.SweepTemporary(o.State + seenSuffix)
 		r.store = transport.FileReplayStore(o.State)
 		if err = transport.LoadReplay(r.guard, r.store); err != nil {
 			err = fmt.Errorf("%w: %s is empty or damaged; restore the newest copy of it and of %s%s, or move the first away alone: "+
@@ -120,9 +119,8 @@ func NewReceipts(set *Set, o ReceiptOptions) (*Receipts, error) {
 		if o.State != "" {
 			path = o.State + seenSuffix
 		}
-		_, serr := os.Stat(path) // before it is made
 		if r.seen, err = openSeen(path, maxSeen); err == nil && path != "" {
-			r.tellState(errors.Is(serr, fs.ErrNotExist))
+			r.tellState()
 		}
 	}
 	if err != nil {
@@ -131,11 +129,10 @@ func NewReceipts(set *Set, o ReceiptOptions) (*Receipts, error) {
 	return r, nil
 }
 
-// tellState logs what is wrong with the files of the state; unseen says that the one of
-// what results were made of was not there.
-func (r *Receipts) tellState(unseen bool) {
+// tellState logs what is wrong with the files of the state.
+func (r *Receipts) tellState() {
 	level := slog.LevelWarn
-	if r.seen.lost > 0 {
+	if r.seen.found.Damaged > 0 {
 		level = slog.LevelError
 	}
 	if text := r.seen.damage(); text != "" {
@@ -144,14 +141,14 @@ func (r *Receipts) tellState(unseen bool) {
 	switch {
 	case r.guard.Empty() && len(r.seen.order) > 0:
 		r.log.Error("the state is missing and results were read before: recorded results could be read once more; restore it", "missing", r.state, "results", len(r.seen.order))
-	case !r.guard.Empty() && unseen:
+	case !r.guard.Empty() && r.seen.found.New:
 		r.log.Error("the state says that results were read, and what they were made of is missing: an evaluator whose store is an old copy may have them read once more; restore it",
 			"missing", r.state+seenSuffix)
 	}
 }
 
 // Damaged is how many records of the state were lost to damage at the start.
-func (r *Receipts) Damaged() int { return r.seen.lost }
+func (r *Receipts) Damaged() int { return r.seen.found.Damaged }
 
 // Guard is what refuses results that were read before; ReaderOptions.Replay.
 func (r *Receipts) Guard() *transport.ReplayGuard { return r.guard }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hencedge/hencedge/internal/durable"
 	"github.com/hencedge/hencedge/internal/testenv"
 	"github.com/hencedge/hencedge/transport"
 	"github.com/hencedge/hencedge/transport/broker"
@@ -205,7 +206,7 @@ func TestReceipts(t *testing.T) {
 		t.Helper()
 		other, err := os.ReadFile(path)
 		if err == nil {
-			err = transport.WriteFile(path, manifest)
+			err = durable.WriteFile(path, manifest)
 		}
 		if err != nil {
 			t.Fatal(err)

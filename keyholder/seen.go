@@ -3,15 +3,12 @@ package keyholder
 import (
 	"bytes"
 	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"hash/crc32"
-	"io"
-	"os"
 	"slices"
 	"sync"
 
+	"github.com/hencedge/hencedge/internal/durable"
 	"github.com/hencedge/hencedge/transport"
 )
 
@@ -21,17 +18,15 @@ import (
 var ErrRepeated = errors.New("keyholder: these windows are in an earlier result of the program")
 
 // seen remembers the newest results that were handed on, and those that wait for it, by what
-// they were made of: evaluator, program and windows. It is a file of records of 20 bytes, the start of a SHA-256 and a
-// CRC-32C, that grows at its end; it is written anew when it has become long. Damaged
-// records, and a torn one at the end, are forgotten and counted. One goroutine at a time
-// calls add.
+// they were made of: evaluator, program and windows. It is a log (durable.Log) of records
+// of 20 bytes, each the start of a SHA-256 with its checksum, which is compacted when it
+// has become long. Damaged records, and a torn one at the end, are forgotten and counted.
+// One goroutine at a time calls add.
 type seen struct {
 	path  string // empty: nothing is kept over restarts
-	file  *os.File
-	long  int64 // size from which the file is written anew
+	log   *durable.Log
 	limit int
-	lost  int // damaged records at the start; they were forgotten
-	torn  int // bytes of a record at the end that was not whole
+	found durable.Found // at the start
 
 	mu      sync.Mutex
 	set     map[[16]byte]bool
@@ -44,52 +39,27 @@ const (
 	maxSeen    = 1 << 16 // results
 )
 
-var castagnoli = crc32.MakeTable(crc32.Castagnoli)
-
 func openSeen(path string, limit int) (*seen, error) {
 	s := &seen{path: path, limit: limit, set: map[[16]byte]bool{}, waiting: map[[16]byte]bool{}}
 	if path == "" {
 		return s, nil
 	}
-	fail := func(err error) (*seen, error) { return nil, fmt.Errorf("results that were read: %w", err) }
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	s.log = durable.NewLog(durable.LogOptions{Path: path, Width: seenRecord, Newest: 4 * limit, Skip: true, Contents: s.encode})
+	var err error
+	s.found, err = s.log.Read(func(payload []byte) bool {
+		s.remember([16]byte(payload))
+		return true
+	})
+	if err == nil {
+		err = s.log.Open(s.found.Size)
+	}
 	if err != nil {
-		return fail(err)
+		return nil, fmt.Errorf("results that were read: %w", err)
 	}
-	s.file = f
-	info, err := f.Stat()
-	if err != nil {
-		f.Close()
-		return fail(err)
+	if s.found.Damaged > 0 {
+		_ = s.log.Compact() // so that the next start does not find the damage again
 	}
-	// The newest are at the end.
-	whole := info.Size() / seenRecord
-	first := max(whole-int64(4*limit), 0)
-	raw := make([]byte, (whole-first)*seenRecord)
-	if _, err := f.ReadAt(raw, first*seenRecord); err != nil && !errors.Is(err, io.EOF) {
-		f.Close()
-		return fail(err)
-	}
-	s.torn = int(info.Size() % seenRecord)
-	for r := range slices.Chunk(raw, seenRecord) {
-		s.lost++
-		if crc32.Checksum(r[:16], castagnoli) == binary.BigEndian.Uint32(r[16:]) {
-			s.remember([16]byte(r))
-			s.lost--
-		}
-	}
-	// What comes next begins where a whole record ends.
-	if err := f.Truncate(whole * seenRecord); err != nil {
-		s.close()
-		return fail(err)
-	}
-	if s.long = int64(2 * limit * seenRecord); s.lost > 0 {
-		s.long = 0 // without them, so that the next start does not find them again
-	}
-	if err := s.shorten(); err != nil {
-		s.close()
-		return fail(err)
-	}
+	s.shorten()
 	return s, nil
 }
 
@@ -97,32 +67,19 @@ func openSeen(path string, limit int) (*seen, error) {
 func (s *seen) damage() string {
 	const cost = "an evaluator whose store is an old copy may have these results read once more"
 	switch {
-	case s.lost > 0:
-		return fmt.Sprintf("%s is damaged: %d records were lost, and %d bytes at its end were cut; %s. Look at the disk; a backup of the file can be put back while nothing reads results", s.path, s.lost, s.torn, cost)
-	case s.torn > 0:
-		return fmt.Sprintf("%s ended within a record, as after a crash; %d bytes were cut. The result was not acknowledged, so nothing is lost", s.path, s.torn)
+	case s.found.Damaged > 0:
+		return fmt.Sprintf("%s is damaged: %d records were lost, and %d bytes at its end were cut; %s. Look at the disk; a backup of the file can be put back while nothing reads results", s.path, s.found.Damaged, s.found.Torn, cost)
+	case s.found.Torn > 0:
+		return fmt.Sprintf("%s ended within a record, as after a crash; %d bytes were cut. The result was not acknowledged, so nothing is lost", s.path, s.found.Torn)
 	}
 	return ""
 }
 
-// shorten writes the file anew if it is long. When the disk has no room for that, the
-// old one goes on growing for a while.
-func (s *seen) shorten() error {
-	info, err := s.file.Stat()
-	if err != nil || info.Size() <= s.long {
-		return err
+// shorten compacts the log if it is long. On a full disk it goes on growing for a while.
+func (s *seen) shorten() {
+	if s.log.Size()-s.log.Least() > int64(2*s.limit*seenRecord) {
+		_ = s.log.Compact()
 	}
-	_ = transport.WriteFile(s.path, s.encode())
-	f, err := os.OpenFile(s.path, os.O_RDWR, 0) // whichever of the two it is
-	if err != nil {
-		return err
-	}
-	s.file.Close()
-	s.file = f
-	if info, err = f.Stat(); err == nil {
-		s.long = info.Size() + int64(2*s.limit*seenRecord)
-	}
-	return err
 }
 
 func (s *seen) encode() (b []byte) {
@@ -135,8 +92,7 @@ func (s *seen) encode() (b []byte) {
 }
 
 func appendSeen(b []byte, key [16]byte) []byte {
-	b = append(b, key[:]...)
-	return binary.BigEndian.AppendUint32(b, crc32.Checksum(key[:], castagnoli))
+	return durable.AppendSum(append(b, key[:]...), len(b))
 }
 
 // seenKey names what a result was made of; ok is false for one that does not tell.
@@ -201,27 +157,18 @@ func (s *seen) add(m *transport.Meta) error {
 	if !ok || s.known(key) {
 		return nil
 	}
-	if s.file != nil {
-		end, err := s.file.Seek(0, io.SeekEnd)
-		if err == nil {
-			_, err = s.file.WriteAt(appendSeen(nil, key), end-end%seenRecord)
-		}
-		if err == nil {
-			err = s.file.Sync()
-		}
-		if err != nil {
+	if s.log != nil {
+		if err := s.log.Append(appendSeen(nil, key)); err != nil {
 			return fmt.Errorf("results that were read: %w", err)
 		}
+		defer s.shorten() // with the new one
 	}
 	s.remember(key)
-	if s.file == nil {
-		return nil
-	}
-	return s.shorten()
+	return nil
 }
 
 func (s *seen) close() {
-	if s.file != nil {
-		_ = s.file.Close()
+	if s.log != nil {
+		_ = s.log.Close()
 	}
 }

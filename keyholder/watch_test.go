@@ -17,6 +17,7 @@ import (
 
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/internal/daemon"
+	"github.com/hencedge/hencedge/internal/durable"
 	"github.com/hencedge/hencedge/transport"
 	"github.com/hencedge/hencedge/transport/broker"
 )
@@ -230,8 +231,8 @@ func TestClaim(t *testing.T) {
 	} else {
 		again()
 	}
-	flock = func(int, int) error { return unix.ENOLCK }
-	defer func() { flock = unix.Flock }()
+	tryLock = func(int) error { return unix.ENOLCK }
+	defer func() { tryLock = durable.TryLock }()
 	if none, err := r.Claim("mqtt://a", "holder"); err != nil {
 		t.Errorf("without locks: %v", err)
 	} else {

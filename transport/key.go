@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/hencedge/hencedge/internal/durable"
 	"golang.org/x/sys/unix"
 )
 
@@ -182,7 +183,7 @@ func (k *SigningKey) save(path string) error {
 	if err != nil {
 		return err
 	}
-	if err := syncDir(filepath.Dir(path)); err != nil {
+	if err := durable.SyncDir(filepath.Dir(path)); err != nil {
 		os.Remove(path)
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/fxamacker/cbor/v2"
+	"github.com/hencedge/hencedge/internal/durable"
 )
 
 // ReplayStore keeps the state of a ReplayGuard between runs. Load returns nil
@@ -190,5 +191,5 @@ func (path FileReplayStore) Load() ([]byte, error) {
 
 // Save replaces the file, mode 0600, and flushes it to disk.
 func (path FileReplayStore) Save(state []byte) error {
-	return WriteState(string(path), state)
+	return durable.WriteState(string(path), state)
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hencedge/hencedge/internal/durable"
 	"github.com/hencedge/hencedge/transport/tlsutil"
 )
 
@@ -30,7 +31,7 @@ func TestCertificatesAreReloaded(t *testing.T) {
 	at := func(name string) string { return filepath.Join(dir, name) }
 	write := func(name string, text []byte) {
 		t.Helper()
-		if err := WriteFile(at(name), text); err != nil {
+		if err := durable.WriteFile(at(name), text); err != nil {
 			t.Fatal(err)
 		}
 	}

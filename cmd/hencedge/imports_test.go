@@ -19,10 +19,11 @@ const module = "github.com/hencedge/hencedge"
 var mayImport = map[string][]string{
 	"config":                {"config/internal/yamlx"},
 	"config/internal/yamlx": {},
-	"transport":             {"internal/testenv"},
+	"transport":             {"internal/durable", "internal/testenv"},
 	"chaos":                 {"transport"},
 	"kernels":               {},
 	"systemd":               {},
+	"internal/durable":      {},
 	"internal/testenv":      {},
 	"internal/vectors":      {},
 	"internal/taint":        {},
@@ -32,11 +33,11 @@ var mayImport = map[string][]string{
 	"internal":              {"config", "transport"},
 	"henc/secret":           {"henc", "cutrantt", "internal/taint"},
 	"keyset":                {"transport", "henc"},
-	"agent":                 {"internal", "internal/testenv", "config", "transport", "keyset", "henc", "henc/secret", "cutrantt"},
+	"agent":                 {"internal", "internal/durable", "internal/testenv", "config", "transport", "keyset", "henc", "henc/secret", "cutrantt"},
 	"evaluator/program":     {"config", "henc", "cutrantt"},
-	"evaluator":             {"internal", "evaluator/program", "config", "transport", "keyset", "henc", "cutrantt"},
-	"keyholder":             {"internal", "evaluator/program", "config", "transport", "keyset", "henc", "henc/secret", "cutrantt"},
-	"cmd":                   {"internal", "internal/meter", "systemd", "config", "transport", "kernels", "cutrantt", "henc", "henc/secret", "keyset", "agent", "evaluator", "evaluator/program", "keyholder"},
+	"evaluator":             {"internal", "internal/durable", "evaluator/program", "config", "transport", "keyset", "henc", "cutrantt"},
+	"keyholder":             {"internal", "internal/durable", "evaluator/program", "config", "transport", "keyset", "henc", "henc/secret", "cutrantt"},
+	"cmd":                   {"internal", "internal/durable", "internal/meter", "systemd", "config", "transport", "kernels", "cutrantt", "henc", "henc/secret", "keyset", "agent", "evaluator", "evaluator/program", "keyholder"},
 }
 
 // neverLinks lists what a package must not depend on, directly or through

@@ -17,6 +17,7 @@ import (
 
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/internal/daemon"
+	"github.com/hencedge/hencedge/internal/durable"
 	"github.com/hencedge/hencedge/transport"
 )
 
@@ -89,7 +90,7 @@ func (r *remote) save() error {
 	if err != nil {
 		return err
 	}
-	if err := transport.WriteState(r.path(), append(b, '\n')); err != nil {
+	if err := durable.WriteState(r.path(), append(b, '\n')); err != nil {
 		return fmt.Errorf("store the remote configuration: %w", err)
 	}
 	return nil

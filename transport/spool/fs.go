@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 
+	"github.com/hencedge/hencedge/internal/durable"
 	"golang.org/x/sys/unix"
 )
 
@@ -75,19 +76,7 @@ func (disk) Mkdir(name string) error {
 
 func (disk) ReadDir(name string) ([]os.DirEntry, error) { return os.ReadDir(name) }
 
-// SyncDir flushes the names in a directory. Some network file systems cannot and say
-// EINVAL or ENOTSUP; what they promise about names has to do there.
-func (disk) SyncDir(name string) error {
-	d, err := os.Open(name)
-	if err != nil {
-		return err
-	}
-	err = d.Sync()
-	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOTSUP) {
-		err = nil
-	}
-	return errors.Join(err, d.Close())
-}
+func (disk) SyncDir(name string) error { return durable.SyncDir(name) }
 
 // Cause names what is wrong with a disk in a word, for metrics and messages:
 // "full", "read_only", "quota", "too_large", "failing", or "other".

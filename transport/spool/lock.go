@@ -6,7 +6,7 @@ import (
 	"io"
 	"os"
 
-	"golang.org/x/sys/unix"
+	"github.com/hencedge/hencedge/internal/durable"
 )
 
 // ErrLocked: another process, or another spool of this one, uses the directory. Two
@@ -21,10 +21,10 @@ func (disk) Lock(name string) (io.Closer, error) {
 	if err != nil {
 		return nil, err
 	}
-	switch err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); {
+	switch err := durable.TryLock(int(f.Fd())); {
 	case err == nil:
 		return f, nil
-	case errors.Is(err, unix.EWOULDBLOCK):
+	case errors.Is(err, durable.ErrLocked):
 		f.Close()
 		return nil, fmt.Errorf("%w: %s: stop the other process, or give each its own directory", ErrLocked, name)
 	}

@@ -3,13 +3,10 @@ package spool
 import (
 	"errors"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/hencedge/hencedge/internal/testenv"
 )
@@ -42,24 +39,6 @@ func TestLock(t *testing.T) {
 	}
 	defer again.Release()
 	want(t, drain(t, again), "0")
-}
-
-// A file system that cannot flush directories, as /proc cannot, is not one that fails.
-func TestNoDirectoryFlush(t *testing.T) {
-	d, err := os.Open("/proc")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.Close()
-	if err := d.Sync(); !errors.Is(err, unix.EINVAL) {
-		testenv.Missing(t, "proc", "/proc flushes directories here: ", err)
-	}
-	if err := (disk{}).SyncDir("/proc"); err != nil {
-		t.Error(err)
-	}
-	if err := (disk{}).SyncDir("/proc/none"); !errors.Is(err, fs.ErrNotExist) {
-		t.Error(err)
-	}
 }
 
 // FuzzOpen: whatever lies in the directory, a spool opens, gives what is sound, takes

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/internal/durable"
 )
 
 // ErrBusy: another process, or another input, holds the port.
@@ -41,8 +42,8 @@ func Open(path string, l config.Line) (*os.File, error) {
 }
 
 func set(fd int, l config.Line, baud uint32) error {
-	if err := unix.Flock(fd, unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		if errors.Is(err, unix.EWOULDBLOCK) {
+	if err := durable.TryLock(fd); err != nil {
+		if errors.Is(err, durable.ErrLocked) {
 			return ErrBusy
 		}
 		return fmt.Errorf("lock: %w", err)

@@ -1,7 +1,8 @@
-package transport
+package durable_test
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,7 +12,9 @@ import (
 	"github.com/google/renameio/v2"
 	"golang.org/x/sys/unix"
 
+	"github.com/hencedge/hencedge/internal/durable"
 	"github.com/hencedge/hencedge/internal/testenv"
+	"github.com/hencedge/hencedge/transport"
 )
 
 // A file is replaced as a whole, for its owner only, and its directory is flushed
@@ -19,17 +22,16 @@ import (
 func TestWriteFile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "state")
-	real := syncDir
-	defer func() { syncDir = real }()
 	var flushed []string
-	syncDir = func(name string) error {
+	defer durable.SetSyncDir(nil)
+	durable.SetSyncDir(func(name string) error {
 		b, err := os.ReadFile(path)
 		flushed = append(flushed, name+":"+string(b))
-		return errors.Join(err, real(name))
-	}
+		return err
+	})
 	write := map[string]func(string) error{
-		"WriteFile":       func(s string) error { return WriteFile(path, []byte(s)) },
-		"FileReplayStore": func(s string) error { return FileReplayStore(path).Save([]byte(s)) },
+		"WriteFile":       func(s string) error { return durable.WriteFile(path, []byte(s)) },
+		"FileReplayStore": func(s string) error { return transport.FileReplayStore(path).Save([]byte(s)) },
 	}
 	for name, write := range write {
 		flushed = nil
@@ -48,13 +50,13 @@ func TestWriteFile(t *testing.T) {
 		}
 	}
 	bad := errors.New("the disk fails")
-	syncDir = func(string) error { return bad }
+	durable.SetSyncDir(func(string) error { return bad })
 	for name, write := range write {
 		if err := write("x"); !errors.Is(err, bad) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := WriteFile(filepath.Join(dir, "none", "state"), nil); err == nil {
+	if err := durable.WriteFile(filepath.Join(dir, "none", "state"), nil); err == nil {
 		t.Error("a directory that does not exist")
 	}
 }
@@ -84,7 +86,7 @@ func TestSweepTemporary(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	SweepTemporary(path)
+	durable.SweepTemporary(path)
 	if _, err := os.Stat(left[0]); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the old one is there: %v", err)
 	}
@@ -93,7 +95,7 @@ func TestSweepTemporary(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	SweepTemporary(filepath.Join(dir, "none", "state"))
+	durable.SweepTemporary(filepath.Join(dir, "none", "state"))
 }
 
 // On a disk without a free byte a state is still written, again and again, as long as it
@@ -101,7 +103,7 @@ func TestSweepTemporary(t *testing.T) {
 func TestWriteStateOnAFullDisk(t *testing.T) {
 	dir := testenv.Disk(t, "64k")
 	path := filepath.Join(dir, "state")
-	if err := WriteState(path, []byte("first")); err != nil {
+	if err := durable.WriteState(path, []byte("first")); err != nil {
 		t.Fatal(err)
 	}
 	fill := func() {
@@ -109,19 +111,19 @@ func TestWriteStateOnAFullDisk(t *testing.T) {
 		testenv.Fill(t, filepath.Join(dir, "ballast"))
 	}
 	fill()
-	if err := WriteFile(path, []byte("x")); !errors.Is(err, unix.ENOSPC) {
+	if err := durable.WriteFile(path, []byte("x")); !errors.Is(err, unix.ENOSPC) {
 		t.Fatalf("the disk is not full: %v", err)
 	}
 	for i := range 5 {
 		want := strings.Repeat("s", 10+i)
-		if err := WriteState(path, []byte(want)); err != nil {
+		if err := durable.WriteState(path, []byte(want)); err != nil {
 			t.Fatalf("write %d: %v", i, err)
 		}
 		if got, err := os.ReadFile(path); err != nil || string(got) != want {
 			t.Errorf("write %d: %q, %v", i, got, err)
 		}
 	}
-	if err := WriteState(path, make([]byte, 40<<10)); !errors.Is(err, unix.ENOSPC) {
+	if err := durable.WriteState(path, make([]byte, 40<<10)); !errors.Is(err, unix.ENOSPC) {
 		t.Errorf("more than there is room for: %v", err)
 	}
 	if got, err := os.ReadFile(path); err != nil || len(got) != 14 {
@@ -130,7 +132,7 @@ func TestWriteStateOnAFullDisk(t *testing.T) {
 	// What comes free with the old state may be taken by others: then it is the end.
 	fill()
 	for i := 0; ; i++ {
-		if err := WriteState(path, []byte("last")); err != nil {
+		if err := durable.WriteState(path, []byte("last")); err != nil {
 			if got, rerr := os.ReadFile(path); rerr != nil || len(got) == 0 || !errors.Is(err, unix.ENOSPC) {
 				t.Errorf("%q, %v, %v", got, rerr, err)
 			}
@@ -143,7 +145,25 @@ func TestWriteStateOnAFullDisk(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, "ballast")); err != nil {
 		t.Fatal(err)
 	}
-	if err := WriteState(path, []byte("room again")); err != nil {
+	if err := durable.WriteState(path, []byte("room again")); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A file system that cannot flush directories, as /proc cannot, is not one that fails.
+func TestNoDirectoryFlush(t *testing.T) {
+	d, err := os.Open("/proc")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	if err := d.Sync(); !errors.Is(err, unix.EINVAL) {
+		testenv.Missing(t, "proc", "/proc flushes directories here: ", err)
+	}
+	if err := durable.SyncDir("/proc"); err != nil {
+		t.Error(err)
+	}
+	if err := durable.SyncDir("/proc/none"); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
 	}
 }
