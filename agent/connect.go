@@ -8,6 +8,7 @@ import (
 
 	"github.com/hencedge/hencedge/internal/daemon"
 	"github.com/hencedge/hencedge/transport"
+	"github.com/hencedge/hencedge/transport/mqtt"
 )
 
 // connectTimeout bounds the first connection of Once, goodbyeTimeout the last
@@ -53,7 +54,7 @@ func (a *Agent) connect(ctx context.Context, wait bool) (client transport.Client
 		ctx, cancel = context.WithTimeout(ctx, connectTimeout)
 		defer cancel()
 	}
-	c, err := transport.Dial(ctx, o)
+	c, err := mqtt.Dial(ctx, o)
 	if err != nil {
 		return nil, nil, fmt.Errorf("connect to the broker: %w", err)
 	}
@@ -73,10 +74,10 @@ func (a *Agent) filters() []string {
 }
 
 // options are how the configuration says to connect.
-func (a *Agent) options(background bool) (transport.Options, error) {
+func (a *Agent) options(background bool) (mqtt.Options, error) {
 	o, err := daemon.BrokerOptions(a.cfg.Broker, a.log)
 	if err != nil {
-		return transport.Options{}, err
+		return mqtt.Options{}, err
 	}
 	o.Will = func() (transport.Message, error) { return a.status(false) }
 	o.Birth = func() (transport.Message, error) { return a.status(true) }
@@ -85,7 +86,7 @@ func (a *Agent) options(background bool) (transport.Options, error) {
 	o.OnConnect = func() { a.link.set(true, a.now()) }
 	o.OnLost = func(err error) {
 		a.link.set(false, a.now())
-		a.link.ended(errors.Is(err, transport.ErrShort), a.now())
+		a.link.ended(errors.Is(err, mqtt.ErrShort), a.now())
 		a.link.failed(err, a.now())
 	}
 	return o, nil

@@ -18,6 +18,7 @@ import (
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/transport"
 	"github.com/hencedge/hencedge/transport/broker"
+	"github.com/hencedge/hencedge/transport/mqtt"
 	"github.com/hencedge/hencedge/transport/tlsutil"
 )
 
@@ -101,7 +102,7 @@ func (s *site) listen(t *testing.T) (messages func() []transport.Message) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := transport.Dial(t.Context(), transport.Options{URL: s.broker.URL(), ClientID: "reader", Username: "reader",
+	c, err := mqtt.Dial(t.Context(), mqtt.Options{URL: s.broker.URL(), ClientID: "reader", Username: "reader",
 		Password: func() (string, error) { return "r", nil }, TLS: tls, Logger: quiet()})
 	if err != nil {
 		t.Fatal(err)
@@ -223,7 +224,7 @@ func TestLastWill(t *testing.T) {
 		once.Do(func() { first <- c })
 		return severed{c}, nil
 	}
-	c, err := transport.Dial(ctx, o)
+	c, err := mqtt.Dial(ctx, o)
 	if err != nil {
 		t.Fatal(err)
 	}

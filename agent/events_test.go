@@ -16,8 +16,8 @@ import (
 
 	"github.com/hencedge/hencedge/agent/input"
 	"github.com/hencedge/hencedge/config"
-	"github.com/hencedge/hencedge/transport"
 	"github.com/hencedge/hencedge/transport/broker"
+	"github.com/hencedge/hencedge/transport/mqtt"
 )
 
 // eventStream is a stream of messages with a time of their own.
@@ -62,7 +62,7 @@ func TestEventsToCiphertext(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- a.Run(ctx) }()
 
-	device, err := transport.Dial(t.Context(), transport.Options{URL: "tcp://" + addr, ClientID: "device", Logger: quiet()})
+	device, err := mqtt.Dial(t.Context(), mqtt.Options{URL: "tcp://" + addr, ClientID: "device", Logger: quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}

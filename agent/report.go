@@ -10,6 +10,7 @@ import (
 
 	"github.com/hencedge/hencedge/internal/daemon"
 	"github.com/hencedge/hencedge/transport"
+	"github.com/hencedge/hencedge/transport/mqtt"
 )
 
 // link is what is known of the way to the broker.
@@ -97,7 +98,7 @@ func (l *link) unsteady(now moment) string {
 	if l.short.wall.IsZero() || now.sub(l.short) > shortMatters {
 		return ""
 	}
-	return transport.ErrShort.Error()
+	return mqtt.ErrShort.Error()
 }
 
 // Report is the state of an agent for people and programs; times are absent

@@ -17,6 +17,7 @@ import (
 	"github.com/hencedge/hencedge/henc/secret"
 	"github.com/hencedge/hencedge/transport"
 	"github.com/hencedge/hencedge/transport/broker"
+	"github.com/hencedge/hencedge/transport/mqtt"
 )
 
 // patience bounds waits that end at once when everything works.
@@ -133,7 +134,7 @@ func dialTest(t *testing.T, url, id string) transport.Client {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	c, err := transport.Dial(ctx, transport.Options{URL: url, ClientID: id, Logger: quiet()})
+	c, err := mqtt.Dial(ctx, mqtt.Options{URL: url, ClientID: id, Logger: quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}

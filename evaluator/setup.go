@@ -11,6 +11,7 @@ import (
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/internal/daemon"
 	"github.com/hencedge/hencedge/transport"
+	"github.com/hencedge/hencedge/transport/mqtt"
 )
 
 func compareStreams(a, b streamID) int {
@@ -221,7 +222,7 @@ func (s *Service) dial(ctx context.Context) (transport.Client, error) {
 		}
 	}
 	o.OnLost = func(err error) { s.log.Warn("connection to the broker lost", "error", err) }
-	if c, err = transport.Dial(ctx, o); err != nil {
+	if c, err = mqtt.Dial(ctx, o); err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", o.URL, err)
 	}
 	return c, nil

@@ -9,6 +9,7 @@ import (
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/internal/daemon"
 	"github.com/hencedge/hencedge/transport"
+	"github.com/hencedge/hencedge/transport/mqtt"
 )
 
 // Dial connects to the broker of a configuration.
@@ -17,7 +18,7 @@ func Dial(ctx context.Context, b config.Broker, log *slog.Logger) (transport.Cli
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", b.URL, err)
 	}
-	return transport.Dial(ctx, o)
+	return mqtt.Dial(ctx, o)
 }
 
 // Signers are the trusted evaluators of a configuration by name.

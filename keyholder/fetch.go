@@ -16,6 +16,7 @@ import (
 	"github.com/hencedge/hencedge/evaluator/program"
 	"github.com/hencedge/hencedge/internal/daemon"
 	"github.com/hencedge/hencedge/transport"
+	"github.com/hencedge/hencedge/transport/mqtt"
 )
 
 // Offer is a program that a trusted evaluator runs, for approval.
@@ -46,7 +47,7 @@ func Fetch(ctx context.Context, b config.Broker, signers map[string][]ed25519.Pu
 	}
 	o.ClientID += "-approve" // another one may be reading results under its own
 	o.Live = true
-	client, err := transport.Dial(ctx, o)
+	client, err := mqtt.Dial(ctx, o)
 	if err != nil {
 		return nil, fmt.Errorf("fetch programs: connect to %s: %w", o.URL, err)
 	}

@@ -3,6 +3,8 @@ package transport
 import (
 	"fmt"
 	"testing"
+
+	"github.com/hencedge/hencedge/internal/testrig"
 )
 
 // Sizes of sealed ciphertexts: edge12-d1 seeded, std14-d5 seeded, deep16-d23.
@@ -11,7 +13,7 @@ var benchSizes = []int{28 << 10, 650 << 10, 10752 << 10}
 func BenchmarkSeal(b *testing.B) {
 	key := testKey(b, "board-7")
 	for _, n := range benchSizes {
-		body := pattern(n)
+		body := testrig.Pattern(n)
 		b.Run(fmt.Sprintf("%dKiB", n>>10), func(b *testing.B) {
 			b.SetBytes(int64(n))
 			b.ReportAllocs()
@@ -27,7 +29,7 @@ func BenchmarkSeal(b *testing.B) {
 func BenchmarkOpen(b *testing.B) {
 	for _, n := range benchSizes {
 		v := testVerifier(b, testOptions(b))
-		sealed := mustSeal(b, testReading(1), pattern(n), testKey(b, "board-7"))
+		sealed := mustSeal(b, testReading(1), testrig.Pattern(n), testKey(b, "board-7"))
 		b.Run(fmt.Sprintf("%dKiB", n>>10), func(b *testing.B) {
 			b.SetBytes(int64(n))
 			b.ReportAllocs()
@@ -44,7 +46,7 @@ func BenchmarkOpen(b *testing.B) {
 
 func BenchmarkReassemble(b *testing.B) {
 	for _, n := range benchSizes {
-		chunks := chunksOf(b, pattern(n), DefaultChunkSize)
+		chunks := chunksOf(b, testrig.Pattern(n), DefaultChunkSize)
 		b.Run(fmt.Sprintf("%dKiB", n>>10), func(b *testing.B) {
 			b.SetBytes(int64(n))
 			b.ReportAllocs()

@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/hencedge/hencedge/internal/testrig"
 	"pgregory.net/rapid"
 )
 
@@ -27,7 +28,7 @@ func chunksOf(t testing.TB, object []byte, size int) [][]byte {
 func TestSplitRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		chunkSize := rapid.IntRange(MinChunkSize, 8<<10).Draw(t, "chunk size")
-		object := pattern(rapid.IntRange(1, 100<<10).Draw(t, "object size"))
+		object := testrig.Pattern(rapid.IntRange(1, 100<<10).Draw(t, "object size"))
 		pieces, err := Split(object, chunkSize)
 		if err != nil {
 			t.Fatal(err)
@@ -73,7 +74,7 @@ func TestSplitRefuses(t *testing.T) {
 }
 
 func TestUnmarshalChunkRefuses(t *testing.T) {
-	object := pattern(5000)
+	object := testrig.Pattern(5000)
 	good := chunksOf(t, object, 2048)[1]
 	wire := func(f func(*wireChunk)) []byte {
 		id := ObjectID(object)

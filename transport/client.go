@@ -45,6 +45,13 @@ func (d Delivery) CheckFresh() error {
 	return nil
 }
 
+// Message is something to publish.
+type Message struct {
+	Topic   string
+	Payload []byte
+	Retain  bool
+}
+
 // Errors of a Client.
 var (
 	// ErrClosed: the client was closed.

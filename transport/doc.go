@@ -9,11 +9,10 @@
 //	Open      sealed bytes -> signature, allow-lists, replay guard -> Object
 //	Receipt   what became of an object, signed by who took it; Ask asks for one
 //
-// Package spool keeps objects on disk meanwhile, package delivery brings them to
-// who answers for them.
+// Package mqtt implements Client. Package spool keeps objects on disk until they are
+// delivered, and package delivery takes them to the receiver that signs for them.
 //
-// The format is specified in docs/wire-format.md, with test vectors in
-// transport/testdata.
+// docs/wire-format.md specifies the format, with test vectors in docs/vectors.
 //
 // Everything that arrives is untrusted. Sizes are checked before memory is
 // allocated, encodings must be canonical (one object has exactly one encoding,

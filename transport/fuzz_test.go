@@ -2,10 +2,9 @@ package transport
 
 import (
 	"bytes"
-	"io"
-	"net"
 	"testing"
 
+	"github.com/hencedge/hencedge/internal/testrig"
 	"github.com/veraison/go-cose"
 )
 
@@ -21,7 +20,7 @@ func refused(t *testing.T, err error) {
 
 func FuzzChunk(f *testing.F) {
 	for _, n := range []int{1, 100, 5000} {
-		pieces, err := Split(pattern(n), 2048)
+		pieces, err := Split(testrig.Pattern(n), 2048)
 		if err != nil {
 			f.Fatal(err)
 		}
@@ -55,9 +54,9 @@ func FuzzChunk(f *testing.F) {
 }
 
 func FuzzEnvelope(f *testing.F) {
-	good := mustSeal(f, testReading(1), pattern(50), testKey(f, "board-7"))
+	good := mustSeal(f, testReading(1), testrig.Pattern(50), testKey(f, "board-7"))
 	f.Add(good)
-	f.Add(mustSeal(f, testResult(1), pattern(5), testKey(f, "cloud-1")))
+	f.Add(mustSeal(f, testResult(1), testrig.Pattern(5), testKey(f, "cloud-1")))
 	f.Add(good[:len(good)-1])
 	f.Add([]byte{0xd2, 0x84, 0x43, 0xa1, 0x01, 0x26, 0xa0, 0x40, 0x40})
 	for _, b := range hostileEnvelopes(f, 100) {
@@ -204,45 +203,3 @@ func FuzzReplayState(f *testing.F) {
 		}
 	})
 }
-
-// FuzzBrokerBytes plays a hostile broker to the guard in front of the MQTT
-// library: what passes is framed, allowed and within the limit.
-func FuzzBrokerBytes(f *testing.F) {
-	f.Add([]byte{0x20, 2, 0, 0, 0x32, 9, 0, 1, 'q', 0, 7, 'h', 'e', 'l', 'l', 0xd0, 0})
-	f.Add([]byte{0x30, 0xff, 0x7f, 0, 1, 'q'})
-	f.Add([]byte{0x15, 3, 3, 0, 2, 2, 70}) // what a TLS server answers
-	f.Fuzz(func(t *testing.T, b []byte) {
-		g := newGuardedConn(readOnly{Reader: bytes.NewReader(b)}, 64, [16]byte{1})
-		out, err := io.ReadAll(g)
-		if err == errTLS {
-			if !bytes.Contains(b, []byte{0x15, 3}) {
-				t.Fatal("taken for an alert")
-			}
-		} else if err != nil && err != io.ErrUnexpectedEOF {
-			refused(t, err)
-		}
-		for len(out) > 1 {
-			kind, length, head := out[0]>>4, int(out[1]&0x7f), 2
-			if out[1] >= 0x80 {
-				if len(out) < 3 {
-					t.Fatal("cut header")
-				}
-				length, head = length|int(out[2])<<7, 3
-			}
-			if _, reply := replySize[kind]; kind != typePublish && !reply {
-				t.Fatalf("packet type %d passed", kind)
-			}
-			if length > 64+4+maxTopic {
-				t.Fatalf("a packet of %d bytes passed", length)
-			}
-			out = out[min(len(out), head+length):]
-		}
-	})
-}
-
-type readOnly struct {
-	net.Conn
-	io.Reader
-}
-
-func (r readOnly) Read(p []byte) (int, error) { return r.Reader.Read(p) }

@@ -74,19 +74,6 @@ func mustSeal(t testing.TB, m Meta, body []byte, k *SigningKey) []byte {
 	return b
 }
 
-// pattern is n bytes that differ along the way.
-func pattern(n int) []byte {
-	b := make([]byte, n)
-	s := sha256.Sum256([]byte{byte(n), byte(n >> 8), byte(n >> 16)})
-	for i := range b {
-		if i%32 == 0 {
-			s = sha256.Sum256(s[:])
-		}
-		b[i] = s[i%32]
-	}
-	return b
-}
-
 func equalBytes(t *testing.T, what string, got, want []byte) {
 	t.Helper()
 	if !bytes.Equal(got, want) {

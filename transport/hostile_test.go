@@ -4,18 +4,10 @@ import (
 	"bytes"
 	"crypto/ed25519"
 	"errors"
-	"runtime"
 	"testing"
-)
 
-// allocated is how many bytes f allocates.
-func allocated(f func()) uint64 {
-	var before, after runtime.MemStats
-	runtime.ReadMemStats(&before)
-	f()
-	runtime.ReadMemStats(&after)
-	return after.TotalAlloc - before.TotalAlloc
-}
+	"github.com/hencedge/hencedge/internal/testrig"
+)
 
 // nested is a well-formed CBOR array of about n bytes that is dear to decode: arrays of
 // empty arrays.
@@ -65,7 +57,7 @@ func TestHostileEnvelopeCost(t *testing.T) {
 		if len(sealed) < size*9/10 {
 			t.Fatalf("%s: %d bytes", name, len(sealed))
 		}
-		n := allocated(func() { _, err = Open(sealed, v) })
+		n := testrig.Allocated(func() { _, err = Open(sealed, v) })
 		if Reason(err) == ReasonOther || err == nil {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -73,10 +65,10 @@ func TestHostileEnvelopeCost(t *testing.T) {
 		if limit := uint64(len(sealed)) + 64<<10; n > limit {
 			t.Errorf("%s: %d bytes allocated for %d (%v)", name, n, len(sealed), err)
 		}
-		if n := allocated(func() { _, err = PeekMeta(sealed) }); n > 256<<10 || err == nil {
+		if n := testrig.Allocated(func() { _, err = PeekMeta(sealed) }); n > 256<<10 || err == nil {
 			t.Errorf("%s: a peek allocated %d bytes: %v", name, n, err)
 		}
-		if n := allocated(func() {
+		if n := testrig.Allocated(func() {
 			_, err = OpenRemote(sealed[:min(len(sealed), maxRemote)], ed25519.PublicKey(testKey(t, "board-7").Public()), "a")
 		}); n > 256<<10 || err == nil {
 			t.Errorf("%s: a remote configuration allocated %d bytes: %v", name, n, err)
@@ -84,7 +76,7 @@ func TestHostileEnvelopeCost(t *testing.T) {
 	}
 	sealed := hostileEnvelopes(t, size)["unknown signer"]
 	var err error
-	if n := allocated(func() { _, err = Open(sealed, v) }); n > 16<<10 || !errors.Is(err, ErrUnknownSigner) {
+	if n := testrig.Allocated(func() { _, err = Open(sealed, v) }); n > 16<<10 || !errors.Is(err, ErrUnknownSigner) {
 		t.Errorf("an unknown signer cost %d bytes: %v", n, err)
 	}
 }

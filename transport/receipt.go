@@ -58,7 +58,7 @@ const (
 	MaxDetail       = 320 // bytes of a ReceiptItem.Detail
 	maxReasonText   = 64
 	maxReceipt      = 1 << 20                             // 64 items with 65536 chunks each
-	maxAsk          = 128 + MaxReceiptItems*(maxTopic+64) // bytes
+	maxAsk          = 128 + MaxReceiptItems*(MaxTopic+64) // bytes
 )
 
 // Receipt is the body of a KindReceipt object: what became of objects that its
@@ -242,7 +242,7 @@ func (a *Ask) validate() error {
 	}
 	for i := range a.Items {
 		it := &a.Items[i]
-		if it.Total < 1 || it.Total > maxChunks || it.Size < 1 || it.Size > MaxChunkSize*maxChunks/8 || it.Topic == "" || len(it.Topic) > maxTopic || hasWildcard(it.Topic) {
+		if it.Total < 1 || it.Total > maxChunks || it.Size < 1 || it.Size > MaxChunkSize*maxChunks/8 || !ValidTopic(it.Topic) {
 			return fmt.Errorf("%w: ask: object of %d bytes in %d chunks on %q", ErrMalformed, it.Size, it.Total, it.Topic)
 		}
 	}

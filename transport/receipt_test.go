@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/hencedge/hencedge/internal/testrig"
 )
 
 func sampleReceipt() Receipt {
@@ -157,7 +159,7 @@ func FuzzReceipt(f *testing.F) {
 }
 
 func TestWhole(t *testing.T) {
-	sealed := pattern(500)
+	sealed := testrig.Pattern(500)
 	payload, err := Whole(sealed, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -165,10 +167,10 @@ func TestWhole(t *testing.T) {
 	if back, err := ReadWhole(payload, 0); err != nil || !bytes.Equal(back, sealed) {
 		t.Errorf("%v", err)
 	}
-	if _, err := Whole(pattern(5000), 1024); !errors.Is(err, ErrTooLarge) {
+	if _, err := Whole(testrig.Pattern(5000), 1024); !errors.Is(err, ErrTooLarge) {
 		t.Errorf("two chunks: %v", err)
 	}
-	pieces, err := Split(pattern(5000), 1024)
+	pieces, err := Split(testrig.Pattern(5000), 1024)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +193,7 @@ func TestProgress(t *testing.T) {
 	now := time.Unix(0, 0)
 	got := 0
 	r := NewReceiver(Limits{Now: func() time.Time { return now }, MaxAge: time.Minute}, func(string, []byte) error { got++; return nil })
-	sealed := pattern(9000)
+	sealed := testrig.Pattern(9000)
 	pieces, err := Split(sealed, 1024)
 	if err != nil {
 		t.Fatal(err)

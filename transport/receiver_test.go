@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hencedge/hencedge/internal/testrig"
 	"pgregory.net/rapid"
 )
 
@@ -67,7 +68,7 @@ func TestReceiverAnyOrder(t *testing.T) {
 		var all []item
 		objects := map[string][]byte{}
 		for i := range rapid.IntRange(1, 5).Draw(t, "objects") {
-			object := pattern(rapid.IntRange(1, 20_000).Draw(t, "size") + i)
+			object := testrig.Pattern(rapid.IntRange(1, 20_000).Draw(t, "size") + i)
 			topic := fmt.Sprint("t", i)
 			objects[topic] = object
 			pieces, err := Split(object, rapid.IntRange(MinChunkSize, 4096).Draw(t, "chunk size"))
@@ -107,7 +108,7 @@ func TestReceiverAnyOrder(t *testing.T) {
 }
 
 func TestReceiverRefuses(t *testing.T) {
-	object := pattern(5000)
+	object := testrig.Pattern(5000)
 	chunks := chunksOf(t, object, 2048)
 	remake := func(i int, f func(*Chunk)) []byte {
 		c, err := UnmarshalChunk(bytes.Clone(chunks[i]), 0)
@@ -157,7 +158,7 @@ func TestReceiverRefuses(t *testing.T) {
 
 // TestReceiverHash: a forged chunk that comes first spoils one attempt only.
 func TestReceiverHash(t *testing.T) {
-	object := pattern(5000)
+	object := testrig.Pattern(5000)
 	chunks := chunksOf(t, object, 2048)
 	c, err := UnmarshalChunk(bytes.Clone(chunks[1]), 0)
 	if err != nil {
@@ -183,7 +184,7 @@ func TestReceiverHash(t *testing.T) {
 	if s.count("t") != 1 {
 		t.Error("the object did not arrive the second time")
 	}
-	single := chunksOf(t, pattern(100), 0)[0]
+	single := chunksOf(t, testrig.Pattern(100), 0)[0]
 	single[len(single)-1] ^= 1
 	feed(t, r, "t", single, ErrHash)
 }
@@ -191,7 +192,7 @@ func TestReceiverHash(t *testing.T) {
 func TestReceiverHandlerError(t *testing.T) {
 	s := sink{fail: errors.New("disk full")}
 	r := NewReceiver(Limits{}, s.take)
-	b := chunksOf(t, pattern(100), 0)[0]
+	b := chunksOf(t, testrig.Pattern(100), 0)[0]
 	if err := r.Feed("t", b); !errors.Is(err, ErrHandler) || !errors.Is(err, s.fail) {
 		t.Fatal(err)
 	}
@@ -224,7 +225,7 @@ func TestReceiverEviction(t *testing.T) {
 	var s sink
 	now := time.Unix(0, 0)
 	r := NewReceiver(Limits{MaxObject: 10_000, TopicObjects: 3, MaxObjects: 5, TopicBytes: 20_000, MaxAge: time.Minute, Now: func() time.Time { return now }}, s.take)
-	victim := chunksOf(t, pattern(5000), 2048)
+	victim := chunksOf(t, testrig.Pattern(5000), 2048)
 	feed(t, r, "quiet", victim[0], nil)
 	for i := range 50 { // one topic floods: it only evicts itself
 		feed(t, r, "flood", firstChunk(t, i), nil)
@@ -266,7 +267,7 @@ func TestReceiverByteBounds(t *testing.T) {
 		}
 	}
 	// An object that alone exceeds its topic's bytes is refused, not looped over.
-	big := chunksOf(t, pattern(9000), 2048)
+	big := chunksOf(t, testrig.Pattern(9000), 2048)
 	feed(t, r, "big", big[0], nil)
 	feed(t, r, "big", big[1], ErrLimit)
 	feed(t, NewReceiver(Limits{TopicBytes: 500}, s.take), "t", firstChunk(t, 0), ErrLimit)
@@ -278,13 +279,13 @@ func TestReceiverRemembersBounded(t *testing.T) {
 	var s sink
 	r := NewReceiver(Limits{Remember: 10}, s.take)
 	for i := range 100 {
-		feed(t, r, "t", chunksOf(t, pattern(100+i), 0)[0], nil)
+		feed(t, r, "t", chunksOf(t, testrig.Pattern(100+i), 0)[0], nil)
 	}
 	if len(r.done) != 10 {
 		t.Errorf("%d objects remembered", len(r.done))
 	}
-	feed(t, r, "t", chunksOf(t, pattern(199), 0)[0], ErrReplayed)
-	feed(t, r, "t", chunksOf(t, pattern(100), 0)[0], nil) // forgotten: Open's replay guard is the judge
+	feed(t, r, "t", chunksOf(t, testrig.Pattern(199), 0)[0], ErrReplayed)
+	feed(t, r, "t", chunksOf(t, testrig.Pattern(100), 0)[0], nil) // forgotten: Open's replay guard is the judge
 }
 
 func TestReceiverConcurrent(t *testing.T) {
@@ -294,7 +295,7 @@ func TestReceiverConcurrent(t *testing.T) {
 	for w := range 8 {
 		var chunks [][]byte
 		for i := range 10 {
-			chunks = append(chunks, chunksOf(t, pattern(6000+i*8+w), 2048)...)
+			chunks = append(chunks, chunksOf(t, testrig.Pattern(6000+i*8+w), 2048)...)
 		}
 		rand.New(rand.NewPCG(1, uint64(w))).Shuffle(len(chunks), func(i, j int) { chunks[i], chunks[j] = chunks[j], chunks[i] })
 		for half := range 2 {

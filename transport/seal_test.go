@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"testing"
 
+	"github.com/hencedge/hencedge/internal/testrig"
 	"github.com/veraison/go-cose"
 	"pgregory.net/rapid"
 )
@@ -19,8 +20,8 @@ func TestSealOpen(t *testing.T) {
 		signer string
 		body   []byte
 	}{
-		"reading":    {testReading(1), "board-7", pattern(1000)},
-		"result":     {testResult(1), "cloud-1", pattern(70000)},
+		"reading":    {testReading(1), "board-7", testrig.Pattern(1000)},
+		"result":     {testResult(1), "cloud-1", testrig.Pattern(70000)},
 		"empty body": {testReading(2), "board-7", nil},
 		"status":     {Meta{Kind: KindStatus, Device: "board-7"}, "board-7", []byte{1}},
 	} {
@@ -64,11 +65,11 @@ func TestSealOpen(t *testing.T) {
 // object that follows it.
 func TestOpenRefuses(t *testing.T) {
 	board, cloud := testKey(t, "board-7"), testKey(t, "cloud-1")
-	good := mustSeal(t, testReading(100), pattern(500), board)
+	good := mustSeal(t, testReading(100), testrig.Pattern(500), board)
 	edit := func(f func(*Meta)) []byte {
 		m := testReading(101)
 		f(&m)
-		return mustSeal(t, m, pattern(500), board)
+		return mustSeal(t, m, testrig.Pattern(500), board)
 	}
 	raw := func(version uint64, alg int64) []byte {
 		m := testReading(102)
@@ -76,14 +77,14 @@ func TestOpenRefuses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := sealRaw(b, pattern(10), board, alg)
+		s, err := sealRaw(b, testrig.Pattern(10), board, alg)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return s
 	}
 	rawMeta := func(b []byte) []byte {
-		s, err := sealRaw(b, pattern(10), board, algEd25519)
+		s, err := sealRaw(b, testrig.Pattern(10), board, algEd25519)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -132,7 +133,7 @@ func TestOpenRefuses(t *testing.T) {
 		{"header without version", rawMeta([]byte{0xa1, 0x01, 0x01}), ErrMalformed},
 		{"bit flipped in the body", flip(good, len(good)-200), ErrSignature},
 		{"bit flipped in the signature", flip(good, len(good)-5), ErrSignature},
-		{"too large", mustSeal(t, testReading(101), pattern(5000), board), ErrTooLarge},
+		{"too large", mustSeal(t, testReading(101), testrig.Pattern(5000), board), ErrTooLarge},
 		{"version 0", raw(0, algEd25519), ErrDowngraded},
 		{"version 2", raw(2, algEd25519), ErrUnsupportedVersion},
 		{"another algorithm", raw(Version, int64(cose.AlgorithmES256)), ErrDowngraded},
@@ -207,7 +208,7 @@ func TestEnvelopeIsCOSE(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	old, err := sealRaw(header, pattern(10), board, algEdDSA)
+	old, err := sealRaw(header, testrig.Pattern(10), board, algEdDSA)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,7 +217,7 @@ func TestEnvelopeIsCOSE(t *testing.T) {
 		alg     int64
 		context []byte
 	}{
-		"object":       {mustSeal(t, meta, pattern(5000), board), algEd25519, sealContext},
+		"object":       {mustSeal(t, meta, testrig.Pattern(5000), board), algEd25519, sealContext},
 		"old object":   {old, algEdDSA, sealContext},
 		"remote":       {remote, algEd25519, remoteContext},
 		"empty object": {mustSeal(t, meta, nil, board), algEd25519, sealContext},
@@ -250,7 +251,7 @@ func TestOpenAcceptsOldAlgorithmID(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sealed, err := sealRaw(b, pattern(10), testKey(t, "board-7"), algEdDSA)
+	sealed, err := sealRaw(b, testrig.Pattern(10), testKey(t, "board-7"), algEdDSA)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -263,7 +264,7 @@ func TestOpenAcceptsOldAlgorithmID(t *testing.T) {
 // may disturb the object itself.
 func TestOpenEveryBit(t *testing.T) {
 	v := testVerifier(t, testOptions(t))
-	good := mustSeal(t, testReading(1), pattern(20), testKey(t, "board-7"))
+	good := mustSeal(t, testReading(1), testrig.Pattern(20), testKey(t, "board-7"))
 	for i := range len(good) * 8 {
 		bad := bytes.Clone(good)
 		bad[i/8] ^= 1 << (i % 8)
@@ -492,7 +493,7 @@ func TestMetaMaxFits(t *testing.T) {
 
 func TestPeekMeta(t *testing.T) {
 	m := testReading(4)
-	got, err := PeekMeta(mustSeal(t, m, pattern(9), testKey(t, "whoever")))
+	got, err := PeekMeta(mustSeal(t, m, testrig.Pattern(9), testKey(t, "whoever")))
 	if err != nil || !reflect.DeepEqual(*got, m) {
 		t.Errorf("%+v, %v", got, err)
 	}

@@ -6,6 +6,8 @@ import (
 	"runtime"
 	"testing"
 	"time"
+
+	"github.com/hencedge/hencedge/internal/testrig"
 )
 
 // TestStagedObjectsCount: complete objects count against the bounds until they are
@@ -16,7 +18,7 @@ func TestStagedObjectsCount(t *testing.T) {
 		staged <- s
 		return nil
 	})
-	object := func(i int) []byte { return chunksOf(t, pattern(900+i), 0)[0] }
+	object := func(i int) []byte { return chunksOf(t, testrig.Pattern(900+i), 0)[0] }
 	for i := range 4 { // two topics, both full
 		feed(t, r, fmt.Sprint("t", i/2), object(i), nil)
 	}
@@ -54,12 +56,12 @@ func TestStagedObjectsCount(t *testing.T) {
 // TestStagedObjectsAtTheEnd: Close ends waits; what waited was not taken.
 func TestStagedObjectsAtTheEnd(t *testing.T) {
 	r := NewStagingReceiver(Limits{TopicObjects: 1}, func(Staged) error { return nil })
-	feed(t, r, "t", chunksOf(t, pattern(10), 0)[0], nil)
+	feed(t, r, "t", chunksOf(t, testrig.Pattern(10), 0)[0], nil)
 	fed := make(chan error)
 	acked := false
 	go func() {
-		r.Handle(Delivery{Topic: "t", Payload: chunksOf(t, pattern(11), 0)[0], Ack: func() { acked = true }})
-		fed <- r.Feed("t", chunksOf(t, pattern(12), 0)[0])
+		r.Handle(Delivery{Topic: "t", Payload: chunksOf(t, testrig.Pattern(11), 0)[0], Ack: func() { acked = true }})
+		fed <- r.Feed("t", chunksOf(t, testrig.Pattern(12), 0)[0])
 	}()
 	r.Close()
 	if err := <-fed; !errors.Is(err, ErrClosed) || acked {
@@ -71,8 +73,8 @@ func TestStagedObjectsAtTheEnd(t *testing.T) {
 func TestStagedObjectsThatFail(t *testing.T) {
 	fail := errors.New("no")
 	r := NewStagingReceiver(Limits{}, func(Staged) error { return fail })
-	feed(t, r, "t", chunksOf(t, pattern(10), 0)[0], ErrHandler)
-	bad := chunksOf(t, pattern(10), 0)[0]
+	feed(t, r, "t", chunksOf(t, testrig.Pattern(10), 0)[0], ErrHandler)
+	bad := chunksOf(t, testrig.Pattern(10), 0)[0]
 	bad[len(bad)-1] ^= 1
 	feed(t, r, "t", bad, ErrHash)
 	if _, b := r.Pending(); b != 0 || len(r.topics) != 0 {
@@ -86,17 +88,17 @@ func TestFairShares(t *testing.T) {
 	now := time.Unix(1000, 0)
 	var s sink
 	r := NewReceiver(Limits{MaxObjects: 8, TopicObjects: 4, Remember: 8, Now: func() time.Time { return now }}, s.take)
-	large := chunksOf(t, pattern(9000), 1024)
+	large := chunksOf(t, testrig.Pattern(9000), 1024)
 	for _, b := range large[:len(large)-1] {
 		feed(t, r, "honest", b, nil)
 	}
-	done := chunksOf(t, pattern(100), 0)[0]
+	done := chunksOf(t, testrig.Pattern(100), 0)[0]
 	feed(t, r, "honest", done, nil)
 	for i := range 40 { // first chunks of many small objects, and whole ones
 		now = now.Add(time.Second)
 		topic := fmt.Sprint("hostile", i%3)
 		feed(t, r, topic, firstChunk(t, i), nil)
-		feed(t, r, topic, chunksOf(t, pattern(200+i), 0)[0], nil)
+		feed(t, r, topic, chunksOf(t, testrig.Pattern(200+i), 0)[0], nil)
 	}
 	feed(t, r, "honest", done, ErrReplayed)
 	feed(t, r, "honest", large[len(large)-1], nil)

@@ -8,6 +8,9 @@ import (
 // DefaultPrefix is the topic prefix used when the configuration names none.
 const DefaultPrefix = "hencedge/v1"
 
+// MaxTopic is the length of the longest topic, in bytes.
+const MaxTopic = 1024
+
 // MaxName is the longest device, stream or program name, in bytes.
 const MaxName = 64
 
@@ -107,25 +110,8 @@ func (m *Meta) CheckTopic(prefix, topic string) error {
 	return nil
 }
 
-// matchTopic reports whether an MQTT filter (with + and #) covers topic. A
-// shared subscription's "$share/<group>/" is not part of the filter.
-func matchTopic(filter, topic string) bool {
-	if rest, ok := strings.CutPrefix(filter, "$share/"); ok {
-		if _, filter, ok = strings.Cut(rest, "/"); !ok {
-			return false
-		}
-	}
-	if strings.HasPrefix(topic, "$") != strings.HasPrefix(filter, "$") {
-		return false
-	}
-	f, t := strings.Split(filter, "/"), strings.Split(topic, "/")
-	for i, part := range f {
-		if part == "#" {
-			return i == len(f)-1
-		}
-		if i >= len(t) || (part != "+" && part != t[i]) {
-			return false
-		}
-	}
-	return len(f) == len(t)
+// ValidTopic reports whether a message can be published under topic: it has 1 to
+// MaxTopic bytes and no wildcard.
+func ValidTopic(topic string) bool {
+	return topic != "" && len(topic) <= MaxTopic && !strings.ContainsAny(topic, "+#\x00")
 }

@@ -329,7 +329,7 @@ func TestDocument(t *testing.T) {
 		fmt.Sprintf("M is %d KiB to %d MiB", MinChunkSize>>10, MaxChunkSize>>20), fmt.Sprintf("L is at least %d", minChunkData),
 		fmt.Sprintf("| 3 | total | unsigned | 1 .. %d |", maxChunks), fmt.Sprintf("at most %d MiB by default, its header at most %d KiB", DefaultMaxObject>>20, MaxMeta>>10),
 		fmt.Sprintf("at most %d chunks and %d MiB unacknowledged", DefaultWindowChunks, DefaultWindowBytes>>20),
-		fmt.Sprintf("default %d MiB of payload", DefaultMaxInbound>>20), fmt.Sprintf("which of the %d numbers", DefaultReplayWindow),
+		fmt.Sprintf("which of the %d numbers", DefaultReplayWindow),
 		fmt.Sprintf("may have %d series", maxDeviceStreams), fmt.Sprintf("of the ciphertext, 0 .. %d |", MaxLevel), fmt.Sprintf("at most %d |", MaxSamples),
 		fmt.Sprintf("1 .. %d; absent in a reading", MaxInputs), fmt.Sprintf("slot + count at most %d", MaxSlots), fmt.Sprintf("the %d bytes `%s`", len(sealContext), sealContext),
 		fmt.Sprintf("at most %d printable ASCII", MaxStatusText), fmt.Sprintf("left out when empty | at most %d |", MaxStatusStreams), fmt.Sprintf("1 to %d characters", MaxName),

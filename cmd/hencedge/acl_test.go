@@ -21,6 +21,7 @@ import (
 	"github.com/hencedge/hencedge/internal/testenv"
 	"github.com/hencedge/hencedge/transport"
 	"github.com/hencedge/hencedge/transport/broker/mosquitto"
+	"github.com/hencedge/hencedge/transport/mqtt"
 	"github.com/hencedge/hencedge/transport/tlsutil"
 )
 
@@ -79,7 +80,7 @@ func dialAs(t *testing.T, b *mosquitto.Broker, user string) transport.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := transport.Dial(t.Context(), transport.Options{URL: b.URL, ClientID: "test-" + user, TLS: conf, Username: user, Live: true,
+	c, err := mqtt.Dial(t.Context(), mqtt.Options{URL: b.URL, ClientID: "test-" + user, TLS: conf, Username: user, Live: true,
 		Password: func() (string, error) { return aclPassword, nil }, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
@@ -192,7 +193,7 @@ func TestBrokerSessions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := transport.Dial(t.Context(), transport.Options{URL: b.URL, ClientID: "evaluator-cloud1", TLS: conf, Username: user,
+		c, err := mqtt.Dial(t.Context(), mqtt.Options{URL: b.URL, ClientID: "evaluator-cloud1", TLS: conf, Username: user,
 			Password: func() (string, error) { return aclPassword, nil }, Logger: slog.New(slog.DiscardHandler), OnLost: func(err error) { lost <- err }})
 		if err != nil {
 			t.Fatal(err)

@@ -25,6 +25,7 @@ var mayImport = map[string][]string{
 	"systemd":               {},
 	"internal/durable":      {},
 	"internal/testenv":      {},
+	"internal/testrig":      {"transport"},
 	"internal/vectors":      {},
 	"internal/taint":        {},
 	"internal/meter":        {"cutrantt"},
@@ -48,7 +49,9 @@ var neverLinks = map[string][]string{
 	"evaluator/program": {"henc/secret", "transport"},
 	"henc":              {"henc/secret"},
 	"keyset":            {"henc/secret"},
-	"cmd/hencedge":      {"internal/testenv", "internal/vectors"},
+	"cmd/hencedge":      {"internal/testenv", "internal/testrig", "internal/vectors"},
+	"transport":         {"transport/mqtt", "transport/spool", "transport/delivery"},
+	"transport/mqtt":    {"transport/spool", "transport/delivery"},
 }
 
 // driverPackage is the only package that may call into a C library, by whichever

@@ -18,6 +18,7 @@ import (
 
 	"github.com/hencedge/hencedge/internal/testenv"
 	"github.com/hencedge/hencedge/transport"
+	"github.com/hencedge/hencedge/transport/mqtt"
 	"github.com/hencedge/hencedge/transport/tlsutil"
 )
 
@@ -58,7 +59,7 @@ func capture(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	c, err := transport.Dial(ctx, transport.Options{URL: ts.Getenv("BROKER"), ClientID: "capture", TLS: conf, Logger: slog.New(slog.DiscardHandler)})
+	c, err := mqtt.Dial(ctx, mqtt.Options{URL: ts.Getenv("BROKER"), ClientID: "capture", TLS: conf, Logger: slog.New(slog.DiscardHandler)})
 	ts.Check(err)
 	ts.Defer(func() { c.Close(context.Background()) })
 	file, err := os.Create(ts.MkAbs(args[0]))

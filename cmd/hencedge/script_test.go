@@ -27,6 +27,7 @@ import (
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/transport"
 	"github.com/hencedge/hencedge/transport/broker"
+	"github.com/hencedge/hencedge/transport/mqtt"
 	"github.com/hencedge/hencedge/transport/tlsutil"
 )
 
@@ -349,7 +350,7 @@ func publish(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	c, err := transport.Dial(ctx, transport.Options{URL: ts.Getenv("BROKER"), ClientID: "publisher", TLS: conf, Logger: slog.New(slog.DiscardHandler)})
+	c, err := mqtt.Dial(ctx, mqtt.Options{URL: ts.Getenv("BROKER"), ClientID: "publisher", TLS: conf, Logger: slog.New(slog.DiscardHandler)})
 	ts.Check(err)
 	defer c.Close(ctx)
 	ts.Check(c.Publish(ctx, args[0], []byte(readFile(ts, args[1])), true))

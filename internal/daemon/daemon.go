@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/hencedge/hencedge/config"
-	"github.com/hencedge/hencedge/transport"
+	"github.com/hencedge/hencedge/transport/mqtt"
 	"github.com/hencedge/hencedge/transport/tlsutil"
 )
 
@@ -40,18 +40,18 @@ func CertificateHealth(b config.Broker, now time.Time) string {
 // BrokerOptions are the connection options that b describes; the caller adds its
 // birth message, last will and callbacks. Messages are taken up to one chunk of
 // b's size with its header. It fails when a certificate or key cannot be read.
-func BrokerOptions(b config.Broker, log *slog.Logger) (transport.Options, error) {
+func BrokerOptions(b config.Broker, log *slog.Logger) (mqtt.Options, error) {
 	tls, err := tlsFiles(b).Source(func(err error) {
 		if log != nil {
 			log.Error("TLS files were replaced by others that are not good", "error", err)
 		}
 	})
 	if err != nil {
-		return transport.Options{}, err
+		return mqtt.Options{}, err
 	}
-	o := transport.Options{
+	o := mqtt.Options{
 		URL: b.URL, Insecure: b.Insecure, ClientID: b.ClientID, Username: b.Username, TLSSource: tls.Config, ALPN: b.ALPN, KeepAlive: b.KeepAlive, MaxReconnect: b.ReconnectMax,
-		MaxInbound: max(transport.DefaultMaxInbound, int(b.ChunkSize)+4096), Logger: log,
+		MaxInbound: max(mqtt.DefaultMaxInbound, int(b.ChunkSize)+4096), Logger: log,
 	}
 	if b.Password != "" {
 		o.Password = func() (string, error) {

@@ -18,6 +18,7 @@ import (
 	"github.com/hencedge/hencedge/transport"
 	"github.com/hencedge/hencedge/transport/broker"
 	"github.com/hencedge/hencedge/transport/broker/mosquitto"
+	"github.com/hencedge/hencedge/transport/mqtt"
 	"github.com/hencedge/hencedge/transport/spool"
 )
 
@@ -50,7 +51,7 @@ func dial(t testing.TB, url, id string) transport.Client {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	c, err := transport.Dial(ctx, transport.Options{URL: url, ClientID: id, Logger: quiet(), MaxInbound: 2 << 20})
+	c, err := mqtt.Dial(ctx, mqtt.Options{URL: url, ClientID: id, Logger: quiet(), MaxInbound: 2 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}

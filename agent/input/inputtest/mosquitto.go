@@ -10,8 +10,8 @@ import (
 
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/internal/testenv"
-	"github.com/hencedge/hencedge/transport"
 	"github.com/hencedge/hencedge/transport/broker/mosquitto"
+	"github.com/hencedge/hencedge/transport/mqtt"
 	"github.com/hencedge/hencedge/transport/tlsutil"
 )
 
@@ -59,11 +59,11 @@ func (b Broker) Publisher(t *testing.T) func(topic, payload string, retain bool)
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := transport.Options{URL: b.URL, ClientID: "device", TLS: tls, Logger: slog.New(slog.DiscardHandler)}
+	o := mqtt.Options{URL: b.URL, ClientID: "device", TLS: tls, Logger: slog.New(slog.DiscardHandler)}
 	if b.user != "" {
 		o.Username, o.Password = b.user, func() (string, error) { return b.secret, nil }
 	}
-	c, err := transport.Dial(t.Context(), o)
+	c, err := mqtt.Dial(t.Context(), o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/internal/daemon"
 	"github.com/hencedge/hencedge/transport"
+	"github.com/hencedge/hencedge/transport/mqtt"
 )
 
 // Input is one broker.
@@ -87,7 +88,7 @@ func (m *Input) receive(ctx context.Context) error {
 	}
 	o.Live, o.Background, o.MaxInbound = true, true, input.MaxText
 	o.OnLost = func(error) { m.env.Count.Failures.Add(1) }
-	c, err := transport.Dial(ctx, o)
+	c, err := mqtt.Dial(ctx, o)
 	if err != nil {
 		return err
 	}

@@ -1,38 +1,18 @@
-package transport
+package mqtt
 
 import (
 	"crypto/tls"
 	"errors"
-	"log/slog"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/hencedge/hencedge/internal/testrig"
+	"github.com/hencedge/hencedge/transport"
 	"github.com/hencedge/hencedge/transport/tlsutil"
 )
-
-// logBuffer is a log that may be read while it is written.
-type logBuffer struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (l *logBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.Write(p)
-}
-
-func (l *logBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.text.String()
-}
-
-func (l *logBuffer) logger() *slog.Logger { return slog.New(slog.NewTextHandler(l, nil)) }
 
 // A peer that vanished without a word is noticed by the missing answer to a ping, and
 // what was written meanwhile, which the kernel had taken, is sent again.
@@ -40,15 +20,15 @@ func TestHalfOpen(t *testing.T) {
 	forEachBroker(t, func(t *testing.T, b testBroker) {
 		in := newInbox()
 		sub := dial(t, Options{URL: b.url(), ClientID: "receiver"})
-		if err := sub.Subscribe(testCtx(t), "q", in.take); err != nil {
+		if err := sub.Subscribe(testrig.Context(t), "q", in.take); err != nil {
 			t.Fatal(err)
 		}
-		bad := newProxy(t, b.addr())
+		bad := testrig.NewProxy(t, b.addr(), nil)
 		lost := make(chan error, 10)
-		pub := dial(t, Options{URL: "tcp://" + bad.addr(), ClientID: "sender", KeepAlive: time.Second, pingTimeout: time.Second, OnLost: func(err error) { lost <- err }})
-		end := bad.stall()
+		pub := dial(t, Options{URL: "tcp://" + bad.Addr(), ClientID: "sender", KeepAlive: time.Second, pingTimeout: time.Second, OnLost: func(err error) { lost <- err }})
+		bad.Set(testrig.Faults{Vanish: true})
 		published := make(chan error, 1)
-		go func() { published <- pub.Publish(testCtx(t), "q", []byte("small"), false) }()
+		go func() { published <- pub.Publish(testrig.Context(t), "q", []byte("small"), false) }()
 		select {
 		case err := <-lost:
 			if err == nil || errors.Is(err, ErrShort) {
@@ -56,10 +36,10 @@ func TestHalfOpen(t *testing.T) {
 			}
 		case err := <-published:
 			t.Fatalf("published into nothing: %v", err)
-		case <-testCtx(t).Done():
+		case <-testrig.Context(t).Done():
 			t.Fatal("the connection is not given up")
 		}
-		end()
+		bad.Set(testrig.Faults{})
 		if err := <-published; err != nil {
 			t.Fatal(err)
 		}
@@ -87,15 +67,15 @@ func TestCertificateTimes(t *testing.T) {
 		t.Fatal(err)
 	}
 	sub := dial(t, Options{URL: b.url(), ClientID: "receiver", TLS: config})
-	if err := sub.Subscribe(testCtx(t), "q", in.take); err != nil {
+	if err := sub.Subscribe(testrig.Context(t), "q", in.take); err != nil {
 		t.Fatal(err)
 	}
-	bad := newProxy(t, b.addr())
+	bad := testrig.NewProxy(t, b.addr(), nil)
 	var clock atomic.Pointer[time.Time]
 	set := func(to time.Time) { clock.Store(&to) }
-	var out logBuffer
+	var out testrig.Log
 	set(time.Unix(100, 0))
-	c, err := Dial(testCtx(t), Options{URL: "tls://" + bad.addr(), ClientID: "sender", Background: true, MaxReconnect: time.Second, Logger: out.logger(),
+	c, err := Dial(testrig.Context(t), Options{URL: "tls://" + bad.Addr(), ClientID: "sender", Background: true, MaxReconnect: time.Second, Logger: out.Logger(),
 		TLSSource: func() *tls.Config {
 			conf := config.Clone()
 			conf.Time = func() time.Time { return *clock.Load() }
@@ -104,14 +84,14 @@ func TestCertificateTimes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer c.Close(testCtx(t))
+	defer c.Close(testrig.Context(t))
 	publish := func(text string) chan error {
 		done := make(chan error, 1)
-		go func() { done <- c.Publish(testCtx(t), "q", []byte(text), false) }()
+		go func() { done <- c.Publish(testrig.Context(t), "q", []byte(text), false) }()
 		return done
 	}
 	first := publish("from 1970")
-	eventually(t, "a refusal", func() bool { return strings.Contains(out.String(), "not yet valid") })
+	testrig.Eventually(t, "a refusal", func() bool { return strings.Contains(out.String(), "not yet valid") })
 	set(time.Now())
 	if err := <-first; err != nil {
 		t.Fatal(err)
@@ -122,10 +102,10 @@ func TestCertificateTimes(t *testing.T) {
 		t.Fatal(err)
 	}
 	in.await(t, "before the cut")
-	bad.cut()
-	eventually(t, "the loss", func() bool { return !c.Connected() })
+	bad.Cut()
+	testrig.Eventually(t, "the loss", func() bool { return !c.Connected() })
 	second := publish("after the cut")
-	eventually(t, "another refusal", func() bool { return strings.Contains(out.String(), "has expired") })
+	testrig.Eventually(t, "another refusal", func() bool { return strings.Contains(out.String(), "has expired") })
 	select {
 	case err := <-second:
 		t.Fatalf("published through an expired certificate: %v", err)
@@ -143,7 +123,7 @@ func TestCertificateTimes(t *testing.T) {
 func TestOneIDTwice(t *testing.T) {
 	forEachBroker(t, func(t *testing.T, b testBroker) {
 		told := make(chan error, 1000)
-		dialTwin := func() Client {
+		dialTwin := func() transport.Client {
 			return dial(t, Options{URL: b.url(), ClientID: "twin", MaxReconnect: time.Second, manyShort: 2, OnLost: func(err error) {
 				if errors.Is(err, ErrShort) {
 					told <- err
@@ -157,13 +137,13 @@ func TestOneIDTwice(t *testing.T) {
 			if !strings.Contains(err.Error(), "another client") || !strings.Contains(err.Error(), "2 times") {
 				t.Errorf("told: %v", err)
 			}
-		case <-testCtx(t).Done():
+		case <-testrig.Context(t).Done():
 			t.Fatal("nobody is told")
 		}
-		if err := two.Close(testCtx(t)); err != nil {
+		if err := two.Close(testrig.Context(t)); err != nil {
 			t.Error(err)
 		}
-		if err := one.Publish(testCtx(t), "q", []byte("x"), false); err != nil {
+		if err := one.Publish(testrig.Context(t), "q", []byte("x"), false); err != nil {
 			t.Error(err)
 		}
 	})
@@ -173,7 +153,7 @@ func TestOneIDTwice(t *testing.T) {
 // not.
 func TestShortConnections(t *testing.T) {
 	var told []error
-	c := &client{opts: Options{manyShort: manyShort, OnLost: func(err error) { told = append(told, err) }}, log: quiet(), change: make(chan struct{}), router: newRouter(nil)}
+	c := &client{opts: Options{manyShort: manyShort, OnLost: func(err error) { told = append(told, err) }}, log: testrig.Quiet(), change: make(chan struct{}), router: newRouter(nil)}
 	end := func(lived time.Duration) int {
 		c.attempts, c.since = 0, time.Now().Add(-lived) // as a connection does
 		c.lost(errors.New("gone"))

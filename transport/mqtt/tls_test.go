@@ -1,4 +1,4 @@
-package transport
+package mqtt
 
 import (
 	"crypto/tls"
@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hencedge/hencedge/internal/testrig"
+	"github.com/hencedge/hencedge/transport"
 	"github.com/hencedge/hencedge/transport/tlsutil"
 )
 
@@ -33,7 +35,7 @@ func TestTLS(t *testing.T) {
 }
 
 func testTLS(t *testing.T, ca *tlsutil.DevCA, mutual bool, b testBroker) {
-	ctx := testCtx(t)
+	ctx := testrig.Context(t)
 	good, err := ca.ClientConfig("board-7")
 	if err != nil {
 		t.Fatal(err)
@@ -44,7 +46,7 @@ func testTLS(t *testing.T, ca *tlsutil.DevCA, mutual bool, b testBroker) {
 		t.Fatal(err)
 	}
 	pub := dial(t, Options{URL: b.url(), ClientID: "pub", TLS: good, ALPN: []string{"mqtt"}})
-	payload := string(pattern(200 << 10))
+	payload := string(testrig.Pattern(200 << 10))
 	if err := pub.Publish(ctx, "q", []byte(payload), false); err != nil {
 		t.Fatal(err)
 	}
@@ -73,14 +75,14 @@ func testTLS(t *testing.T, ca *tlsutil.DevCA, mutual bool, b testBroker) {
 		"server name does not match":     {withName(anonymous, "other.example"), false},
 		"server trusted by another root": {&tls.Config{RootCAs: other.Pool()}, false},
 	} {
-		c, err := Dial(ctx, Options{URL: b.url(), ClientID: "x", TLS: tc.conf, Logger: quiet()})
+		c, err := Dial(ctx, Options{URL: b.url(), ClientID: "x", TLS: tc.conf, Logger: testrig.Quiet()})
 		if tc.ok {
 			if err != nil {
 				t.Errorf("%s: %v", name, err)
 				continue
 			}
 			c.Close(ctx)
-		} else if !errors.Is(err, ErrRefused) || strings.Contains(err.Error(), "network Error") {
+		} else if !errors.Is(err, transport.ErrRefused) || strings.Contains(err.Error(), "network Error") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -121,7 +123,7 @@ func TestALPNReachesServer(t *testing.T) {
 	old := conf.Clone()
 	old.GetConfigForClient, old.MinVersion, old.MaxVersion = nil, tls.VersionTLS10, tls.VersionTLS11
 	b = newEmbedded(t, old)
-	if _, err := Dial(testCtx(t), Options{URL: b.url(), ClientID: "a", TLS: client, Logger: quiet()}); !errors.Is(err, ErrRefused) {
+	if _, err := Dial(testrig.Context(t), Options{URL: b.url(), ClientID: "a", TLS: client, Logger: testrig.Quiet()}); !errors.Is(err, transport.ErrRefused) {
 		t.Errorf("TLS 1.1: %v", err)
 	}
 }
@@ -145,7 +147,7 @@ func TestCertificateRotation(t *testing.T) {
 		return nil
 	}
 	b := newEmbedded(t, conf)
-	p := newProxy(t, b.addr())
+	p := testrig.NewProxy(t, b.addr(), nil)
 	dir := t.TempDir()
 	write := func(name string, age time.Duration) {
 		cert, err := ca.Client(name)
@@ -172,12 +174,12 @@ func TestCertificateRotation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dial(t, Options{URL: "tls://" + p.addr(), ClientID: "a", TLS: client})
+	dial(t, Options{URL: "tls://" + p.Addr(), ClientID: "a", TLS: client})
 	if got := <-names; got != "first" {
 		t.Fatal(got)
 	}
 	write("second", 0)
-	p.cut()
+	p.Cut()
 	if got := <-names; got != "second" {
 		t.Errorf("reconnected as %q", got)
 	}

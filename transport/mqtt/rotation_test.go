@@ -1,4 +1,4 @@
-package transport
+package mqtt
 
 import (
 	"crypto/tls"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/hencedge/hencedge/internal/durable"
+	"github.com/hencedge/hencedge/internal/testrig"
 	"github.com/hencedge/hencedge/transport/tlsutil"
 )
 
@@ -83,14 +84,14 @@ func TestCertificatesAreReloaded(t *testing.T) {
 		return c, nil
 	}}
 	b := newEmbedded(t, conf)
-	way := newProxy(t, b.addr())
+	way := testrig.NewProxy(t, b.addr(), nil)
 	write("ca.pem", old.PEM())
 	issue(old, "board-old")
 	source, err := tlsutil.Files{CA: at("ca.pem"), Cert: at("cert.pem"), Key: at("key.pem")}.Source(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := dial(t, Options{URL: "tls://" + way.addr(), ClientID: "board", TLSSource: source.Config, MaxReconnect: time.Second})
+	c := dial(t, Options{URL: "tls://" + way.Addr(), ClientID: "board", TLSSource: source.Config, MaxReconnect: time.Second})
 	if got := names(); !slices.Equal(got, []string{"board-old"}) {
 		t.Fatalf("the broker saw %q", got)
 	}
@@ -101,12 +102,12 @@ func TestCertificatesAreReloaded(t *testing.T) {
 		t.Fatal(err)
 	}
 	write("ca.pem", append(both, fresh.PEM()...))
-	if err := c.Publish(testCtx(t), "q", []byte("x"), false); err != nil || len(names()) != 1 {
+	if err := c.Publish(testrig.Context(t), "q", []byte("x"), false); err != nil || len(names()) != 1 {
 		t.Errorf("the connection did not stay: %v, %q", err, names())
 	}
-	way.cut()
-	eventually(t, "another connection", func() bool { return c.Connected() && slices.Contains(names(), "board-fresh") })
-	if err := c.Publish(testCtx(t), "q", []byte("y"), false); err != nil {
+	way.Cut()
+	testrig.Eventually(t, "another connection", func() bool { return c.Connected() && slices.Contains(names(), "board-fresh") })
+	if err := c.Publish(testrig.Context(t), "q", []byte("y"), false); err != nil {
 		t.Error(err)
 	}
 }
@@ -130,12 +131,12 @@ func TestLeastTLS(t *testing.T) {
 		}
 		conf.MinVersion, conf.MaxVersion = tls.VersionTLS10, version
 		b := newEmbedded(t, conf)
-		c, err := Dial(testCtx(t), Options{URL: b.url(), ClientID: "x", TLS: client, Logger: quiet()})
+		c, err := Dial(testrig.Context(t), Options{URL: b.url(), ClientID: "x", TLS: client, Logger: testrig.Quiet()})
 		if (err == nil) != ok {
 			t.Errorf("%s: %v", tls.VersionName(version), err)
 		}
 		if err == nil {
-			c.Close(testCtx(t))
+			c.Close(testrig.Context(t))
 		}
 	}
 }

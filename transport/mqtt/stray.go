@@ -1,10 +1,12 @@
-package transport
+package mqtt
 
 import (
 	"fmt"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/hencedge/hencedge/transport"
 )
 
 // A session at the broker outlives the process, and with it every subscription that an
@@ -57,7 +59,7 @@ func (r *router) sweep() {
 
 // stray drops a message that nobody subscribes to.
 func (r *router) stray(a *arrival) {
-	r.refuse(a.topic, fmt.Errorf("%w: nobody here subscribes to %q any more", ErrWrongTopic, a.topic))
+	r.refuse(a.topic, fmt.Errorf("%w: nobody here subscribes to %q any more", transport.ErrWrongTopic, a.topic))
 	a.ack()
 	var end []string
 	r.mu.Lock()

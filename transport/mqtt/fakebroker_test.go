@@ -1,4 +1,4 @@
-package transport
+package mqtt
 
 import (
 	"bytes"
@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/eclipse/paho.mqtt.golang/packets"
+	"github.com/hencedge/hencedge/internal/testrig"
+	"github.com/hencedge/hencedge/transport"
 )
 
 // fakeBroker speaks just enough MQTT to misbehave.
@@ -114,14 +116,14 @@ func TestPublishMeansPuback(t *testing.T) {
 	f := newFakeBroker(t)
 	lost := make(chan error, 10)
 	c := dial(t, Options{URL: f.url(), ClientID: "a", OnLost: func(err error) { lost <- err }})
-	short, cancel := context.WithTimeout(testCtx(t), 50*time.Millisecond)
+	short, cancel := context.WithTimeout(testrig.Context(t), 50*time.Millisecond)
 	defer cancel()
 	if err := c.Publish(short, "q", []byte("abandoned"), false); !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("without PUBACK: %v", err)
 	}
 	result := make(chan error, 1)
-	go func() { result <- c.Publish(testCtx(t), "q", []byte("kept"), true) }()
-	eventually(t, "both messages", func() bool { return len(f.published()) == 2 })
+	go func() { result <- c.Publish(testrig.Context(t), "q", []byte("kept"), true) }()
+	testrig.Eventually(t, "both messages", func() bool { return len(f.published()) == 2 })
 	f.cut()
 	<-lost
 	select {
@@ -133,15 +135,15 @@ func TestPublishMeansPuback(t *testing.T) {
 	if err := <-result; err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "both messages again", func() bool { return len(f.published()) >= 4 })
+	testrig.Eventually(t, "both messages again", func() bool { return len(f.published()) >= 4 })
 	for i, p := range f.published() {
 		want := []string{"abandoned", "kept"}[i%2]
 		if string(p.Payload) != want || p.Dup != (i >= 2) || p.Qos != 1 || p.Retain != (want == "kept") || p.TopicName != "q" {
 			t.Errorf("message %d: %v %q", i, p.String(), p.Payload)
 		}
 	}
-	eventually(t, "an empty outbox", func() bool { n, _ := c.(*client).out.pending(); return n == 0 })
-	if err := c.Publish(testCtx(t), "q", []byte("next"), false); err != nil {
+	testrig.Eventually(t, "an empty outbox", func() bool { n, _ := c.(*client).out.pending(); return n == 0 })
+	if err := c.Publish(testrig.Context(t), "q", []byte("next"), false); err != nil {
 		t.Error(err)
 	}
 	if got := len(f.published()); got != 5 {
@@ -155,7 +157,9 @@ func TestConnectPacket(t *testing.T) {
 	f := newFakeBroker(t)
 	f.setAck(true)
 	dial(t, Options{URL: f.url(), ClientID: "stable-id", Username: "u", Password: func() (string, error) { return "p", nil },
-		Will: func() (Message, error) { return Message{"w", []byte("gone"), true}, nil }})
+		Will: func() (transport.Message, error) {
+			return transport.Message{Topic: "w", Payload: []byte("gone"), Retain: true}, nil
+		}})
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	p := f.logins[0]
@@ -170,7 +174,7 @@ func TestSubscriptionRefused(t *testing.T) {
 	f := newFakeBroker(t)
 	f.suback = 0x80
 	c := dial(t, Options{URL: f.url(), ClientID: "a"})
-	if err := c.Subscribe(testCtx(t), "q", func(Delivery) {}); !errors.Is(err, ErrRefused) {
+	if err := c.Subscribe(testrig.Context(t), "q", func(transport.Delivery) {}); !errors.Is(err, transport.ErrRefused) {
 		t.Error(err)
 	}
 	r := c.(*client).router
@@ -197,10 +201,10 @@ func TestHostileBroker(t *testing.T) {
 	f.mu.Lock()
 	f.conn.Write([]byte{0x90, 0xff, 0xff, 0xff, 0x7f}) // a SUBACK of 256 MB
 	f.mu.Unlock()
-	if err := <-lost; !errors.Is(err, ErrMalformed) {
+	if err := <-lost; !errors.Is(err, transport.ErrMalformed) {
 		t.Error(err)
 	}
-	if err := c.Publish(testCtx(t), "q", nil, false); err != nil {
+	if err := c.Publish(testrig.Context(t), "q", nil, false); err != nil {
 		t.Error(err)
 	}
 }
@@ -209,11 +213,11 @@ func TestHostileBroker(t *testing.T) {
 func TestManyPublishers(t *testing.T) {
 	forEachBroker(t, func(t *testing.T, b testBroker) {
 		in := newInbox()
-		if err := dial(t, Options{URL: b.url(), ClientID: "sub"}).Subscribe(testCtx(t), "#", in.take); err != nil {
+		if err := dial(t, Options{URL: b.url(), ClientID: "sub"}).Subscribe(testrig.Context(t), "#", in.take); err != nil {
 			t.Fatal(err)
 		}
 		pub := dial(t, Options{URL: b.url(), ClientID: "pub"})
-		ctx := testCtx(t)
+		ctx := testrig.Context(t)
 		var wg sync.WaitGroup
 		for i := range 5 * maxPending {
 			wg.Go(func() {
@@ -247,8 +251,8 @@ func (m fakeMessage) Ack()              { *m.acked++ }
 // TestStashIsBounded: messages nobody subscribed to yet wait in bounded room;
 // what does not fit is left unacknowledged, so that the broker keeps it.
 func TestStashIsBounded(t *testing.T) {
-	var counters Counters
-	r := newRouter(&client{ctx: t.Context(), opts: Options{Counters: &counters, MaxInbound: DefaultMaxInbound, MaxInflight: maxInflight, MaxInflightBytes: maxInflightBytes, strayWait: strayWait}, log: quiet(), marker: [16]byte{1}})
+	var counters transport.Counters
+	r := newRouter(&client{ctx: t.Context(), opts: Options{Counters: &counters, MaxInbound: DefaultMaxInbound, MaxInflight: maxInflight, MaxInflightBytes: maxInflightBytes, strayWait: strayWait}, log: testrig.Quiet(), marker: [16]byte{1}})
 	acked := 0
 	for range maxStashed + 44 {
 		r.dispatch(nil, fakeMessage{"q", []byte("x"), &acked})
@@ -264,8 +268,8 @@ func TestStashIsBounded(t *testing.T) {
 	if big.stashed > maxStashedBytes || len(big.stash) != 16 {
 		t.Errorf("%d messages, %d bytes stashed", len(big.stash), big.stashed)
 	}
-	got := make(chan Delivery, maxStashed)
-	if _, err := r.add("q", func(d Delivery) { got <- d }); err != nil {
+	got := make(chan transport.Delivery, maxStashed)
+	if _, err := r.add("q", func(d transport.Delivery) { got <- d }); err != nil {
 		t.Fatal(err)
 	}
 	for range maxStashed {
@@ -275,15 +279,15 @@ func TestStashIsBounded(t *testing.T) {
 		t.Errorf("%d bytes left", r.stashed)
 	}
 	// With two subscriptions a message is acknowledged when both have done so.
-	held := make(chan Delivery, 10)
+	held := make(chan transport.Delivery, 10)
 	for _, filter := range []string{"a/+", "a/#"} {
-		if _, err := r.add(filter, func(d Delivery) { held <- d }); err != nil {
+		if _, err := r.add(filter, func(d transport.Delivery) { held <- d }); err != nil {
 			t.Fatal(err)
 		}
 	}
 	acked = 0
 	r.dispatch(nil, fakeMessage{"a/b", nil, &acked})
-	hold := []Delivery{<-held, <-held}
+	hold := []transport.Delivery{<-held, <-held}
 	hold[0].Ack()
 	hold[0].Ack()
 	if acked != 0 {
@@ -328,8 +332,8 @@ func TestMaxPending(t *testing.T) {
 	t.Parallel()
 	f := newFakeBroker(t)
 	var births atomic.Int32
-	c := dial(t, Options{URL: f.url(), ClientID: "a", MaxPending: 10, MaxReconnect: time.Second, Birth: func() (Message, error) {
-		return Message{Topic: "born", Payload: fmt.Append(nil, births.Add(1))}, nil
+	c := dial(t, Options{URL: f.url(), ClientID: "a", MaxPending: 10, MaxReconnect: time.Second, Birth: func() (transport.Message, error) {
+		return transport.Message{Topic: "born", Payload: fmt.Append(nil, births.Add(1))}, nil
 	}})
 	results := make(chan error, 40)
 	publish := func(ctx context.Context, n int) {
@@ -337,7 +341,7 @@ func TestMaxPending(t *testing.T) {
 			go func() { results <- c.Publish(ctx, "q", []byte("x"), false) }()
 		}
 	}
-	short, cancel := context.WithTimeout(testCtx(t), 100*time.Millisecond)
+	short, cancel := context.WithTimeout(testrig.Context(t), 100*time.Millisecond)
 	defer cancel()
 	publish(short, 20)
 	for range 20 {
@@ -345,10 +349,10 @@ func TestMaxPending(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	publish(testCtx(t), 20)
+	publish(testrig.Context(t), 20)
 	before := 0
 	for round := range 4 {
-		eventually(t, "a full window", func() bool { return distinct(f.published()[before:]) >= 10 })
+		testrig.Eventually(t, "a full window", func() bool { return distinct(f.published()[before:]) >= 10 })
 		time.Sleep(50 * time.Millisecond)
 		seen := f.published()
 		if n := distinct(seen[before:]); n != 10 {

@@ -1,36 +1,62 @@
-package transport
+package mqtt
 
 import (
 	"bytes"
 	"context"
+	"crypto/ed25519"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/hencedge/hencedge/internal/testrig"
+	"github.com/hencedge/hencedge/transport"
 	"golang.org/x/sync/errgroup"
 )
 
 // pipeline is a sender, a broker in between, and a receiver.
 type pipeline struct {
-	sender *Sender
-	pub    Client
-	recv   *Receiver
-	got    sink
+	sender *transport.Sender
+	pub    transport.Client
+	recv   *transport.Receiver
+	got    objects
+}
+
+// objects collects what a receiver hands on, by topic.
+type objects struct {
+	mu  sync.Mutex
+	got map[string][][]byte
+}
+
+func (o *objects) take(topic string, sealed []byte) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.got == nil {
+		o.got = map[string][][]byte{}
+	}
+	o.got[topic] = append(o.got[topic], sealed)
+	return nil
+}
+
+func (o *objects) of(topic string) [][]byte {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Clone(o.got[topic])
 }
 
 func newPipeline(t *testing.T, pubURL, subURL string) *pipeline {
 	t.Helper()
 	p := &pipeline{}
-	p.recv = NewReceiver(Limits{}, p.got.take)
+	p.recv = transport.NewReceiver(transport.Limits{}, p.got.take)
 	sub := dial(t, Options{URL: subURL, ClientID: "receiver"})
-	if err := sub.Subscribe(testCtx(t), "up/+", p.recv.Handle); err != nil {
+	if err := sub.Subscribe(testrig.Context(t), "up/+", p.recv.Handle); err != nil {
 		t.Fatal(err)
 	}
 	p.pub = dial(t, Options{URL: pubURL, ClientID: "sender"})
 	var err error
-	if p.sender, err = NewSender(p.pub, 4096, Window{Chunks: 4, Bytes: 64 << 10}); err != nil {
+	if p.sender, err = transport.NewSender(p.pub, 4096, transport.Window{Chunks: 4, Bytes: 64 << 10}); err != nil {
 		t.Fatal(err)
 	}
 	return p
@@ -43,7 +69,7 @@ func upTopic(i int) string { return fmt.Sprintf("up/%d", i) }
 // being sent.
 func (p *pipeline) sendAll(t *testing.T, n int, midway func()) {
 	t.Helper()
-	ctx := testCtx(t)
+	ctx := testrig.Context(t)
 	var g errgroup.Group
 	g.SetLimit(3)
 	done := make(chan struct{})
@@ -60,7 +86,7 @@ func (p *pipeline) sendAll(t *testing.T, n int, midway func()) {
 				midway()
 			}()
 		}
-		g.Go(func() error { return p.sender.Send(ctx, upTopic(i), pattern(40_000+i)) })
+		g.Go(func() error { return p.sender.Send(ctx, upTopic(i), testrig.Pattern(40_000+i)) })
 	}
 	err := g.Wait()
 	<-done
@@ -72,17 +98,18 @@ func (p *pipeline) sendAll(t *testing.T, n int, midway func()) {
 func (p *pipeline) awaitAll(t *testing.T, n int) {
 	t.Helper()
 	for i := range n {
-		eventually(t, fmt.Sprintf("object %d", i), func() bool { return p.got.count(upTopic(i)) > 0 })
+		testrig.Eventually(t, fmt.Sprintf("object %d", i), func() bool { return len(p.got.of(upTopic(i))) > 0 })
 	}
 	for i := range n {
-		p.got.mu.Lock()
-		for _, b := range p.got.got[upTopic(i)] {
-			equalBytes(t, upTopic(i), b, pattern(40_000+i))
+		came := p.got.of(upTopic(i))
+		if len(came) != 1 {
+			t.Errorf("object %d came %d times", i, len(came))
 		}
-		if len(p.got.got[upTopic(i)]) != 1 {
-			t.Errorf("object %d came %d times", i, len(p.got.got[upTopic(i)]))
+		for _, b := range came {
+			if !bytes.Equal(b, testrig.Pattern(40_000+i)) {
+				t.Fatalf("%s: %d bytes of another object", upTopic(i), len(b))
+			}
 		}
-		p.got.mu.Unlock()
 	}
 }
 
@@ -93,7 +120,7 @@ func TestSendReceive(t *testing.T) {
 		p.awaitAll(t, 6)
 		want := uint64(0)
 		for i := range 6 {
-			pieces, err := Split(pattern(40_000+i), 4096)
+			pieces, err := transport.Split(testrig.Pattern(40_000+i), 4096)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -102,7 +129,7 @@ func TestSendReceive(t *testing.T) {
 		if s := p.sender.Stats(); s.Objects != 6 || s.Chunks != want || s.Bytes < 240_000 {
 			t.Errorf("%+v, want %d chunks", s, want)
 		}
-		if err := p.sender.Send(testCtx(t), "up/x", nil); !errors.Is(err, ErrMalformed) {
+		if err := p.sender.Send(testrig.Context(t), "up/x", nil); !errors.Is(err, transport.ErrMalformed) {
 			t.Errorf("empty object: %v", err)
 		}
 	})
@@ -123,7 +150,7 @@ func TestBrokerRestart(t *testing.T) {
 			t.Errorf("%+v", p.sender.Stats())
 		}
 		if !b.durable() {
-			eventually(t, "the receiver to come back", func() bool { return received(t, p, "up/probe") })
+			testrig.Eventually(t, "the receiver to come back", func() bool { return received(t, p, "up/probe") })
 			p.sendAll(t, 8, func() {})
 		}
 		p.awaitAll(t, 8)
@@ -133,11 +160,11 @@ func TestBrokerRestart(t *testing.T) {
 // received publishes a probe and reports whether it arrives soon.
 func received(t *testing.T, p *pipeline, topic string) bool {
 	t.Helper()
-	if err := p.sender.Send(testCtx(t), topic, []byte(time.Now().String())); err != nil {
+	if err := p.sender.Send(testrig.Context(t), topic, []byte(time.Now().String())); err != nil {
 		t.Fatal(err)
 	}
 	for range 20 {
-		if p.got.count(topic) > 0 {
+		if len(p.got.of(topic)) > 0 {
 			return true
 		}
 		time.Sleep(10 * time.Millisecond)
@@ -154,7 +181,7 @@ func TestBrokerKilled(t *testing.T) {
 		m.b.Kill()
 		m.start(t)
 	})
-	eventually(t, "the receiver to come back", func() bool { return received(t, p, "up/probe") })
+	testrig.Eventually(t, "the receiver to come back", func() bool { return received(t, p, "up/probe") })
 	p.sendAll(t, 8, func() {})
 	p.awaitAll(t, 8)
 }
@@ -163,19 +190,19 @@ func TestBrokerKilled(t *testing.T) {
 // rest down. Acknowledged chunks are at the broker, so every object arrives.
 func TestCuttingNetwork(t *testing.T) {
 	forEachBroker(t, func(t *testing.T, b testBroker) {
-		bad := newProxy(t, b.addr())
-		bad.set(70_001, time.Millisecond)
-		p := newPipeline(t, "tcp://"+bad.addr(), b.url())
+		bad := testrig.NewProxy(t, b.addr(), nil)
+		bad.Set(testrig.Faults{CutAfter: 70_001, Delay: time.Millisecond})
+		p := newPipeline(t, "tcp://"+bad.Addr(), b.url())
 		go func() {
-			for bad.cuts.Load() < 2 && t.Context().Err() == nil {
+			for bad.Cuts() < 2 && t.Context().Err() == nil {
 				time.Sleep(time.Millisecond)
 			}
-			bad.set(0, 0)
+			bad.Set(testrig.Faults{})
 		}()
 		p.sendAll(t, 8, func() {})
 		p.awaitAll(t, 8)
-		if bad.cuts.Load() < 2 || bad.opened.Load() < 3 {
-			t.Errorf("%d cuts, %d connections: the test tested nothing", bad.cuts.Load(), bad.opened.Load())
+		if bad.Cuts() < 2 || bad.Opened() < 3 {
+			t.Errorf("%d cuts, %d connections: the test tested nothing", bad.Cuts(), bad.Opened())
 		}
 	})
 }
@@ -185,22 +212,22 @@ func TestCuttingNetwork(t *testing.T) {
 func TestStallingNetwork(t *testing.T) {
 	t.Parallel()
 	e := newEmbedded(t, nil)
-	bad := newProxy(t, e.addr())
+	bad := testrig.NewProxy(t, e.addr(), nil)
 	recv := newInbox()
 	sub := dial(t, Options{URL: e.url(), ClientID: "receiver", MaxInbound: 16 << 20})
-	if err := sub.Subscribe(testCtx(t), "q", recv.take); err != nil {
+	if err := sub.Subscribe(testrig.Context(t), "q", recv.take); err != nil {
 		t.Fatal(err)
 	}
 	lost := make(chan error, 10)
-	pub := dial(t, Options{URL: "tcp://" + bad.addr(), ClientID: "sender", writeTimeout: 2 * time.Second, OnLost: func(err error) { lost <- err }})
-	end := bad.stall()
-	big := pattern(4 << 20) // three are more than the buffers on the way hold
+	pub := dial(t, Options{URL: "tcp://" + bad.Addr(), ClientID: "sender", writeTimeout: 2 * time.Second, OnLost: func(err error) { lost <- err }})
+	bad.Set(testrig.Faults{Vanish: true})
+	big := testrig.Pattern(4 << 20) // three are more than the buffers on the way hold
 	var g errgroup.Group
 	for i := range 3 {
-		g.Go(func() error { return pub.Publish(testCtx(t), "q", big[i:], false) })
+		g.Go(func() error { return pub.Publish(testrig.Context(t), "q", big[i:], false) })
 	}
 	<-lost
-	end()
+	bad.Set(testrig.Faults{})
 	if err := g.Wait(); err != nil {
 		t.Fatal(err)
 	}
@@ -216,23 +243,23 @@ func TestSendGivesUp(t *testing.T) {
 	e := newEmbedded(t, nil)
 	p := newPipeline(t, e.url(), e.url())
 	e.stop(t)
-	ctx, cancel := context.WithTimeout(testCtx(t), 100*time.Millisecond)
+	ctx, cancel := context.WithTimeout(testrig.Context(t), 100*time.Millisecond)
 	defer cancel()
-	if err := p.sender.Send(ctx, "up/0", pattern(100_000)); !errors.Is(err, context.DeadlineExceeded) {
+	if err := p.sender.Send(ctx, "up/0", testrig.Pattern(100_000)); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("sent to nobody: %v", err)
 	}
 	if err := p.pub.Publish(ctx, "up/0", nil, false); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("published to nobody: %v", err)
 	}
 	e.start(t)
-	if err := p.sender.Send(testCtx(t), "up/0", pattern(100_000)); err != nil {
+	if err := p.sender.Send(testrig.Context(t), "up/0", testrig.Pattern(100_000)); err != nil {
 		t.Error(err)
 	}
 	// Close drains: with nothing outstanding it succeeds, and Send fails after.
-	if err := p.pub.Close(testCtx(t)); err != nil {
+	if err := p.pub.Close(testrig.Context(t)); err != nil {
 		t.Error(err)
 	}
-	if err := p.sender.Send(testCtx(t), "up/0", pattern(100_000)); !errors.Is(err, ErrClosed) {
+	if err := p.sender.Send(testrig.Context(t), "up/0", testrig.Pattern(100_000)); !errors.Is(err, transport.ErrClosed) {
 		t.Errorf("sent after close: %v", err)
 	}
 }
@@ -240,108 +267,88 @@ func TestSendGivesUp(t *testing.T) {
 // TestCloseDrains: messages that are under way when Close is called arrive.
 func TestCloseDrains(t *testing.T) {
 	forEachBroker(t, func(t *testing.T, b testBroker) {
-		slow := newProxy(t, b.addr())
-		p := newPipeline(t, "tcp://"+slow.addr(), b.url())
-		slow.set(0, 2*time.Millisecond)
+		slow := testrig.NewProxy(t, b.addr(), nil)
+		p := newPipeline(t, "tcp://"+slow.Addr(), b.url())
+		slow.Set(testrig.Faults{Delay: 2 * time.Millisecond})
 		c := p.pub.(*client)
 		result := make(chan error, 1)
-		go func() { result <- p.pub.Publish(testCtx(t), "up/0", chunksOf(t, pattern(200_000), 256<<10)[0], false) }()
-		eventually(t, "the message to be under way", func() bool { n, _ := c.out.pending(); return n == 1 })
-		if err := p.pub.Close(testCtx(t)); err != nil {
+		go func() {
+			result <- p.pub.Publish(testrig.Context(t), "up/0", chunksOf(t, testrig.Pattern(200_000), 256<<10)[0], false)
+		}()
+		testrig.Eventually(t, "the message to be under way", func() bool { n, _ := c.out.pending(); return n == 1 })
+		if err := p.pub.Close(testrig.Context(t)); err != nil {
 			t.Error(err)
 		}
 		if err := <-result; err != nil {
 			t.Error(err)
 		}
-		eventually(t, "the message", func() bool { return p.got.count("up/0") == 1 })
+		testrig.Eventually(t, "the message", func() bool { return len(p.got.of("up/0")) == 1 })
 		if p.pub.Connected() {
 			t.Error("still connected")
 		}
 	})
 }
 
-// TestWindow: no more chunks and bytes than the window are ever in flight, over
-// concurrent Sends.
-func TestWindow(t *testing.T) {
-	c := &countingClient{gate: make(chan struct{})}
-	s, err := NewSender(c, 4096, Window{Chunks: 3, Bytes: 9000})
+// reading returns the header of a reading of board-7.
+func reading(seq uint64) transport.Meta {
+	return transport.Meta{
+		Kind: transport.KindReading, Device: "board-7", Stream: "vibration", KeyID: [16]byte{1}, KeyEpoch: 3,
+		BootEpoch: 12, Sequence: seq, Params: [32]byte{2}, Layout: [32]byte{3}, Level: 1, Scale: 1 << 26,
+		Start: 1_700_000_000_000_000_000, End: 1_700_000_010_000_000_000, Samples: 256,
+	}
+}
+
+// trusting returns options that accept what reading describes, signed by key.
+func trusting(t *testing.T, key *transport.SigningKey) transport.VerifierOptions {
+	t.Helper()
+	trust, err := transport.TrustKeys(map[string]ed25519.PublicKey{"board-7": key.Public()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var g errgroup.Group
-	for i := range 4 {
-		g.Go(func() error { return s.Send(testCtx(t), upTopic(i), pattern(30_000)) })
+	m := reading(0)
+	return transport.VerifierOptions{
+		Trust: trust, Params: [][32]byte{m.Params}, Keys: []transport.KeyRef{{ID: m.KeyID, Epoch: m.KeyEpoch}},
+		Layouts:  map[string][32]byte{transport.StreamKey(m.Device, m.Stream): m.Layout},
+		Counters: &transport.Counters{},
 	}
-	// Chunks of 3750 bytes: two fit the bytes of the window.
-	eventually(t, "a full window", func() bool {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		return c.now == 2
-	})
-	go func() {
-		for range 4 * 8 {
-			c.gate <- struct{}{}
-		}
-	}()
-	if err := g.Wait(); err != nil {
+}
+
+// chunksOf cuts an object into encoded chunks.
+func chunksOf(t *testing.T, object []byte, size int) (out [][]byte) {
+	t.Helper()
+	pieces, err := transport.Split(object, size)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if c.most != 2 || c.mostBytes > 9000 {
-		t.Errorf("%d chunks, %d bytes in flight", c.most, c.mostBytes)
+	for i := range pieces {
+		b, err := pieces[i].Marshal()
+		if err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, b)
 	}
-	c.fail = errors.New("no")
-	go func() { close(c.gate) }()
-	if err := s.Send(testCtx(t), "up/0", pattern(30_000)); !errors.Is(err, c.fail) {
-		t.Error(err)
-	}
-	if _, err := NewSender(c, 10); err == nil {
-		t.Error("tiny chunks were accepted")
-	}
+	return out
 }
-
-type countingClient struct {
-	mu                          sync.Mutex
-	now, most, bytes, mostBytes int
-	gate                        chan struct{}
-	fail                        error
-}
-
-func (c *countingClient) Publish(ctx context.Context, _ string, payload []byte, _ bool) error {
-	c.mu.Lock()
-	c.now++
-	c.bytes += len(payload)
-	c.most, c.mostBytes = max(c.most, c.now), max(c.mostBytes, c.bytes)
-	c.mu.Unlock()
-	defer func() {
-		c.mu.Lock()
-		c.now--
-		c.bytes -= len(payload)
-		c.mu.Unlock()
-	}()
-	select {
-	case <-c.gate:
-		return c.fail
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
-
-func (c *countingClient) Subscribe(context.Context, string, func(Delivery)) error { return nil }
-func (c *countingClient) Connected() bool                                         { return true }
-func (c *countingClient) Close(context.Context) error                             { return nil }
 
 // TestBadMessagesDoNotDisturb sends every kind of bad message through a broker
 // among good ones: each is counted under its own reason, and every good object
 // arrives.
 func TestBadMessagesDoNotDisturb(t *testing.T) {
 	forEachBroker(t, func(t *testing.T, b testBroker) {
-		ctx := testCtx(t)
-		o := testOptions(t)
+		ctx := testrig.Context(t)
+		board, err := transport.NewSigningKey()
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := trusting(t, board)
 		o.MaxObject = 50_000
-		v := testVerifier(t, o)
+		v, err := transport.NewVerifier(o)
+		if err != nil {
+			t.Fatal(err)
+		}
 		var mu sync.Mutex
 		opened := map[uint64]bool{}
-		recv := NewReceiver(Limits{MaxObject: 60_000}, func(topic string, sealed []byte) error {
+		recv := transport.NewReceiver(transport.Limits{MaxObject: 60_000}, func(topic string, sealed []byte) error {
 			obj, err := v.OpenFrom(topic, sealed)
 			if err != nil {
 				return nil // counted by the verifier
@@ -351,23 +358,27 @@ func TestBadMessagesDoNotDisturb(t *testing.T) {
 			opened[obj.Meta.Sequence] = true
 			return nil
 		})
-		var clientCounters Counters
+		var clientCounters transport.Counters
 		sub := dial(t, Options{URL: b.url(), ClientID: "receiver", MaxInbound: 64 << 10, Counters: &clientCounters})
-		if err := sub.Subscribe(ctx, ReadingFilter(DefaultPrefix), recv.Handle); err != nil {
+		if err := sub.Subscribe(ctx, transport.ReadingFilter(transport.DefaultPrefix), recv.Handle); err != nil {
 			t.Fatal(err)
 		}
 		pub := dial(t, Options{URL: b.url(), ClientID: "sender"})
-		sender, err := NewSender(pub, 4096)
+		sender, err := transport.NewSender(pub, 4096)
 		if err != nil {
 			t.Fatal(err)
 		}
-		board, topic := testKey(t, "board-7"), ReadingTopic(DefaultPrefix, "board-7", "vibration")
-		object := func(seq uint64, f func(*Meta)) []byte {
-			m := testReading(seq)
+		topic := transport.ReadingTopic(transport.DefaultPrefix, "board-7", "vibration")
+		object := func(seq uint64, f func(*transport.Meta)) []byte {
+			m := reading(seq)
 			if f != nil {
 				f(&m)
 			}
-			return mustSeal(t, m, pattern(9000), board)
+			sealed, err := transport.Seal(m, testrig.Pattern(9000), board)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return sealed
 		}
 		raw := func(b []byte) func() error { return func() error { return pub.Publish(ctx, topic, b, false) } }
 		send := func(b []byte) func() error { return func() error { return sender.Send(ctx, topic, b) } }
@@ -378,22 +389,15 @@ func TestBadMessagesDoNotDisturb(t *testing.T) {
 		}
 		replay := object(1000, nil)
 		first := func() error { // handlers run concurrently: the second delivery must come after the first
-			eventually(t, "the object to be replayed", func() bool { return arrived(1000) })
+			testrig.Eventually(t, "the object to be replayed", func() bool { return arrived(1000) })
 			return nil
 		}
 		flipped := object(1001, nil)
 		flipped[len(flipped)-1000] ^= 1
 		chunks := chunksOf(t, object(1002, nil), 4096)
-		oldMeta := testReading(1003)
-		oldBytes, err := marshalMeta(&oldMeta, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		downgraded, err := sealRaw(oldBytes, pattern(100), board, algEd25519)
-		if err != nil {
-			t.Fatal(err)
-		}
-		conflicting, err := UnmarshalChunk(bytes.Clone(chunks[0]), 0)
+		downgraded := object(1003, nil)
+		downgraded[5] = 0x26 // the algorithm: ES256
+		conflicting, err := transport.UnmarshalChunk(bytes.Clone(chunks[0]), 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -404,23 +408,23 @@ func TestBadMessagesDoNotDisturb(t *testing.T) {
 		}
 		bad := []struct {
 			reason string
-			c      *Counters
+			c      *transport.Counters
 			send   []func() error
 		}{
 			{"malformed", recv.Counters(), []func() error{raw([]byte("nonsense")), raw([]byte{0xff})}},
 			{"truncated", recv.Counters(), []func() error{raw(nil), raw(chunks[0][:2000])}},
-			{"too_large", recv.Counters(), []func() error{send(pattern(60_001))}},
+			{"too_large", recv.Counters(), []func() error{send(testrig.Pattern(60_001))}},
 			{"too_large", &clientCounters, []func() error{raw(make([]byte, 65<<10))}},
-			{"too_large", o.Counters, []func() error{send(pattern(50_001))}},
+			{"too_large", o.Counters, []func() error{send(testrig.Pattern(50_001))}},
 			{"conflict", recv.Counters(), []func() error{raw(chunks[0]), raw(conflict)}},
 			{"replayed", recv.Counters(), []func() error{send(replay), first, send(replay)}},
 			{"bad_signature", o.Counters, []func() error{send(flipped)}},
-			{"unknown_signer", o.Counters, []func() error{send(object(1, func(m *Meta) { m.Device = "board-8" }))}},
-			{"wrong_key", o.Counters, []func() error{send(object(2, func(m *Meta) { m.KeyID[3]++ }))}},
-			{"wrong_epoch", o.Counters, []func() error{send(object(3, func(m *Meta) { m.KeyEpoch = 9 }))}},
-			{"wrong_params", o.Counters, []func() error{send(object(4, func(m *Meta) { m.Params[3]++ }))}},
-			{"wrong_layout", o.Counters, []func() error{send(object(5, func(m *Meta) { m.Layout[3]++ }))}},
-			{"wrong_topic", o.Counters, []func() error{send(object(6, func(m *Meta) { m.Stream = "other" }))}},
+			{"unknown_signer", o.Counters, []func() error{send(object(1, func(m *transport.Meta) { m.Device = "board-8" }))}},
+			{"wrong_key", o.Counters, []func() error{send(object(2, func(m *transport.Meta) { m.KeyID[3]++ }))}},
+			{"wrong_epoch", o.Counters, []func() error{send(object(3, func(m *transport.Meta) { m.KeyEpoch = 9 }))}},
+			{"wrong_params", o.Counters, []func() error{send(object(4, func(m *transport.Meta) { m.Params[3]++ }))}},
+			{"wrong_layout", o.Counters, []func() error{send(object(5, func(m *transport.Meta) { m.Layout[3]++ }))}},
+			{"wrong_topic", o.Counters, []func() error{send(object(6, func(m *transport.Meta) { m.Stream = "other" }))}},
 			{"downgraded", o.Counters, []func() error{send(downgraded)}},
 		}
 		for i, tc := range bad {
@@ -434,8 +438,8 @@ func TestBadMessagesDoNotDisturb(t *testing.T) {
 			if err := sender.Send(ctx, topic, object(seq, nil)); err != nil {
 				t.Fatal(err)
 			}
-			eventually(t, "refusal as "+tc.reason, func() bool { return tc.c.Refused(tc.reason) > before })
-			eventually(t, "the good object after "+tc.reason, func() bool { return arrived(seq) })
+			testrig.Eventually(t, "refusal as "+tc.reason, func() bool { return tc.c.Refused(tc.reason) > before })
+			testrig.Eventually(t, "the good object after "+tc.reason, func() bool { return arrived(seq) })
 		}
 	})
 }

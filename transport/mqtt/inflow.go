@@ -1,9 +1,11 @@
-package transport
+package mqtt
 
 import (
 	"fmt"
 	"sync"
 	"sync/atomic"
+
+	"github.com/hencedge/hencedge/transport"
 )
 
 // handlersPer is how many topics of one subscription are handled at a time.
@@ -36,7 +38,10 @@ type queue struct {
 	active  bool // being handled, or among the ready ones
 }
 
-func (u *use) add(n, bytes int) { u.objects, u.bytes = u.objects+n, u.bytes+bytes }
+// use is how much is held.
+type use struct{ messages, bytes int }
+
+func (u *use) add(n, bytes int) { u.messages, u.bytes = u.messages+n, u.bytes+bytes }
 
 func newInflow(limit use, refuse func(string, error), renew func()) *inflow {
 	return &inflow{limit: limit, refuse: refuse, renew: renew, queues: map[string]*queue{}}
@@ -64,7 +69,7 @@ func (f *inflow) put(a *arrival, to []*subscription) {
 	f.short = f.short || len(lost) > 0
 	f.mu.Unlock()
 	for _, a := range lost {
-		f.refuse(a.topic, fmt.Errorf("%w: %d messages of %d bytes wait to be handled", ErrLimit, f.limit.objects, f.limit.bytes))
+		f.refuse(a.topic, fmt.Errorf("%w: %d messages of %d bytes wait to be handled", transport.ErrLimit, f.limit.messages, f.limit.bytes))
 	}
 }
 
@@ -80,7 +85,7 @@ func (f *inflow) missed() {
 // so that none waits for the handlers of another; mu is held.
 func (f *inflow) makeRoom(q *queue, n int) (lost []*arrival, ok bool) {
 	for q.sub.held > 0 {
-		tooMany, tooLarge := f.held.objects+1 > f.limit.objects, f.held.bytes+n > f.limit.bytes
+		tooMany, tooLarge := f.held.messages+1 > f.limit.messages, f.held.bytes+n > f.limit.bytes
 		if !tooMany && !tooLarge {
 			break
 		}
@@ -88,9 +93,9 @@ func (f *inflow) makeRoom(q *queue, n int) (lost []*arrival, ok bool) {
 			if tooLarge {
 				return u.bytes
 			}
-			return u.objects
+			return u.messages
 		}
-		most, worst := weight(use{q.held.objects + 1, q.held.bytes + n}), (*queue)(nil)
+		most, worst := weight(use{q.held.messages + 1, q.held.bytes + n}), (*queue)(nil)
 		for _, o := range f.queues {
 			if o != q && len(o.waiting) > 0 && weight(o.held) > most {
 				most, worst = weight(o.held), o
@@ -145,7 +150,7 @@ func (f *inflow) work(s *subscription) {
 			q.active = false
 			delete(f.queues, q.topic)
 		}
-		if f.short && f.held.objects <= f.limit.objects/2 && f.held.bytes <= f.limit.bytes/2 {
+		if f.short && f.held.messages <= f.limit.messages/2 && f.held.bytes <= f.limit.bytes/2 {
 			f.short = false
 			go f.renew()
 		}
@@ -164,6 +169,6 @@ func deliver(a *arrival, to []*subscription) {
 				a.ack()
 			}
 		})
-		s.handler(Delivery{Topic: a.topic, Payload: a.payload, Retained: a.retained, Ack: ack})
+		s.handler(transport.Delivery{Topic: a.topic, Payload: a.payload, Retained: a.retained, Ack: ack})
 	}
 }

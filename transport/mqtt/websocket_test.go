@@ -1,4 +1,4 @@
-package transport
+package mqtt
 
 import (
 	"bytes"
@@ -22,6 +22,8 @@ import (
 
 	paho "github.com/eclipse/paho.mqtt.golang"
 	"github.com/gorilla/websocket"
+	"github.com/hencedge/hencedge/internal/testrig"
+	"github.com/hencedge/hencedge/transport"
 )
 
 // webFront is a web server that hands WebSockets at path on to a broker.
@@ -80,7 +82,7 @@ func TestWebSocket(t *testing.T) {
 		}
 		client := dial(t, o)
 		got := make(chan []byte, 1)
-		if err := client.Subscribe(t.Context(), "web/+", func(d Delivery) { got <- d.Payload; d.Ack() }); err != nil {
+		if err := client.Subscribe(t.Context(), "web/+", func(d transport.Delivery) { got <- d.Payload; d.Ack() }); err != nil {
 			t.Fatal(err)
 		}
 		for _, size := range []int{0, 1, 300 << 10} {
@@ -93,7 +95,7 @@ func TestWebSocket(t *testing.T) {
 				if !bytes.Equal(b, want) {
 					t.Errorf("%s: %d bytes of %d came back", o.URL, len(b), size)
 				}
-			case <-time.After(patience):
+			case <-time.After(testrig.Patience):
 				t.Fatal("nothing came back")
 			}
 		}
@@ -122,7 +124,7 @@ func TestWebSocketRefused(t *testing.T) {
 		"wss://u:p@h/mqtt":  "more than scheme, host and port",
 		"tls://h:8883/mqtt": "more than scheme, host and port",
 	} {
-		if _, err := Dial(t.Context(), Options{URL: url, ClientID: "c"}); !errors.Is(err, ErrOptions) || !strings.Contains(err.Error(), want) {
+		if _, err := Dial(t.Context(), Options{URL: url, ClientID: "c"}); !errors.Is(err, transport.ErrOptions) || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", url, err)
 		}
 	}
@@ -131,7 +133,7 @@ func TestWebSocketRefused(t *testing.T) {
 // attempt tries one connection and returns why it failed.
 func attempt(t *testing.T, o Options) error {
 	t.Helper()
-	o.ClientID, o.Logger = "attempt", quiet()
+	o.ClientID, o.Logger = "attempt", testrig.Quiet()
 	if err := o.check(); err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +141,7 @@ func attempt(t *testing.T, o Options) error {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testrig.Patience)
 	defer cancel()
 	c := &client{opts: o, end: end, ctx: ctx, log: o.Logger}
 	conn, err := c.open(nil, paho.ClientOptions{})

@@ -1,4 +1,4 @@
-package transport
+package mqtt
 
 import (
 	"bufio"
@@ -9,6 +9,8 @@ import (
 	"io"
 	"net"
 	"sync/atomic"
+
+	"github.com/hencedge/hencedge/transport"
 )
 
 // MQTT 3.1.1 packet types that a broker may send to a client that publishes
@@ -119,18 +121,18 @@ func (g *guardedConn) next() error {
 	if kind != typePublish {
 		want, ok := replySize[kind]
 		if !ok || length != want || first&0x0f != 0 {
-			return fmt.Errorf("%w: broker sent packet type %d of %d bytes", ErrMalformed, kind, length)
+			return fmt.Errorf("%w: broker sent packet type %d of %d bytes", transport.ErrMalformed, kind, length)
 		}
 		g.head, g.pass = append([]byte{first}, encodeLength(length)...), length
 		return nil
 	}
 	qos := first >> 1 & 3
 	if qos > 1 {
-		return fmt.Errorf("%w: broker sent a message with QoS %d", ErrMalformed, qos)
+		return fmt.Errorf("%w: broker sent a message with QoS %d", transport.ErrMalformed, qos)
 	}
 	var size [2]byte
 	if length < 2 {
-		return fmt.Errorf("%w: broker sent a message of %d bytes", ErrMalformed, length)
+		return fmt.Errorf("%w: broker sent a message of %d bytes", transport.ErrMalformed, length)
 	}
 	if _, err := io.ReadFull(g.in, size[:]); err != nil {
 		return err
@@ -138,8 +140,8 @@ func (g *guardedConn) next() error {
 	topic := int(binary.BigEndian.Uint16(size[:]))
 	vary := topic + 2*int(qos) // topic and, with QoS 1, the message id
 	payload := length - 2 - vary
-	if topic == 0 || topic > maxTopic || payload < 0 {
-		return fmt.Errorf("%w: broker sent a topic of %d bytes in a message of %d", ErrMalformed, topic, length)
+	if topic == 0 || topic > transport.MaxTopic || payload < 0 {
+		return fmt.Errorf("%w: broker sent a topic of %d bytes in a message of %d", transport.ErrMalformed, topic, length)
 	}
 	rest := make([]byte, vary)
 	if _, err := io.ReadFull(g.in, rest); err != nil {
@@ -185,7 +187,7 @@ func (g *guardedConn) remainingLength() (int, error) {
 			return length, nil
 		}
 	}
-	return 0, fmt.Errorf("%w: broker sent a length of more than four bytes", ErrMalformed)
+	return 0, fmt.Errorf("%w: broker sent a length of more than four bytes", transport.ErrMalformed)
 }
 
 func encodeLength(n int) []byte {

@@ -1,4 +1,4 @@
-package transport
+package mqtt
 
 import (
 	"bytes"
@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"github.com/eclipse/paho.mqtt.golang/packets"
+	"github.com/hencedge/hencedge/internal/testrig"
+	"github.com/hencedge/hencedge/transport"
 )
 
 // flood is an inflow whose handlers wait until they are told to go on.
@@ -30,7 +32,7 @@ type flood struct {
 func newFlood(limit use) *flood {
 	f := &flood{gate: make(chan struct{}), refused: map[string]int{}}
 	f.inflow = newInflow(limit, func(topic string, err error) {
-		if !errors.Is(err, ErrLimit) {
+		if !errors.Is(err, transport.ErrLimit) {
 			panic(err)
 		}
 		f.mu.Lock()
@@ -41,7 +43,7 @@ func newFlood(limit use) *flood {
 }
 
 func (f *flood) sub(filter string) *subscription {
-	return &subscription{filter: filter, handler: func(d Delivery) {
+	return &subscription{filter: filter, handler: func(d transport.Delivery) {
 		n := f.running.Add(1)
 		for m := f.most.Load(); n > m && !f.most.CompareAndSwap(m, n); m = f.most.Load() {
 		}
@@ -80,7 +82,7 @@ func TestInflowBounds(t *testing.T) {
 			f.send(wild, fmt.Sprint("a/", topic), append([]byte{byte('a' + i)}, make([]byte, 20<<10)...))
 		}
 	}
-	if f.held.objects > 100 || f.held.bytes > 1<<20 {
+	if f.held.messages > 100 || f.held.bytes > 1<<20 {
 		t.Errorf("%+v held", f.held)
 	}
 	if n := runtime.NumGoroutine() - before; n > handlersPer {
@@ -95,8 +97,8 @@ func TestInflowBounds(t *testing.T) {
 		t.Error("a new connection while there is no room")
 	}
 	close(f.gate)
-	eventually(t, "all that was held", f.idle)
-	eventually(t, "a new connection", func() bool { return f.renewed.Load() == 1 })
+	testrig.Eventually(t, "all that was held", f.idle)
+	testrig.Eventually(t, "a new connection", func() bool { return f.renewed.Load() == 1 })
 	if f.refused["b"]+f.refused["a/quiet"] != 0 || f.refused["a/0"] == 0 {
 		t.Errorf("refused %v", f.refused)
 	}
@@ -130,7 +132,7 @@ func TestInflowOrder(t *testing.T) {
 		f.send(s, "a", []byte{byte('a' + i)})
 	}
 	close(f.gate)
-	eventually(t, "all messages", f.idle)
+	testrig.Eventually(t, "all messages", f.idle)
 	if f.most.Load() != 1 || !slices.IsSorted(f.handled) || len(f.handled) != 26 {
 		t.Errorf("%d at a time: %q", f.most.Load(), f.handled)
 	}
@@ -142,25 +144,25 @@ func TestInflowReserve(t *testing.T) {
 	f := newFlood(use{1, 10})
 	stuck, other := f.sub("a"), f.sub("b")
 	f.send(stuck, "a", make([]byte, 10))
-	eventually(t, "a handler", func() bool { return f.running.Load() == 1 })
+	testrig.Eventually(t, "a handler", func() bool { return f.running.Load() == 1 })
 	f.send(other, "b", make([]byte, 10))
-	eventually(t, "the other handler", func() bool { return f.running.Load() == 2 })
+	testrig.Eventually(t, "the other handler", func() bool { return f.running.Load() == 2 })
 	f.send(other, "b", make([]byte, 10))
 	if f.refused["b"] != 1 {
 		t.Errorf("refused %v", f.refused)
 	}
 	close(f.gate)
-	eventually(t, "the end", f.idle)
+	testrig.Eventually(t, "the end", f.idle)
 }
 
 // TestQoS0IsDropped: messages with QoS 0, of which a broker sends any number, reach no
 // handler and hold no memory; those with QoS 1 beside them do.
 func TestQoS0IsDropped(t *testing.T) {
 	f := newFakeBroker(t)
-	var counters Counters
+	var counters transport.Counters
 	c := dial(t, Options{URL: f.url(), ClientID: "a", Counters: &counters})
-	got := make(chan Delivery, 1000)
-	if err := c.Subscribe(testCtx(t), "q", func(d Delivery) { got <- d }); err != nil {
+	got := make(chan transport.Delivery, 1000)
+	if err := c.Subscribe(testrig.Context(t), "q", func(d transport.Delivery) { got <- d }); err != nil {
 		t.Fatal(err)
 	}
 	packet := func(qos byte, payload []byte) []byte {
@@ -173,7 +175,7 @@ func TestQoS0IsDropped(t *testing.T) {
 		return b.Bytes()
 	}
 	bad, good := packet(0, make([]byte, 500<<10)), packet(1, []byte("x"))
-	used := allocated(func() {
+	used := testrig.Allocated(func() {
 		f.mu.Lock()
 		for range 150 {
 			if _, err := f.conn.Write(bad); err != nil {
@@ -201,19 +203,10 @@ func TestQoS0Granted(t *testing.T) {
 	t.Parallel()
 	f := newFakeBroker(t)
 	f.suback = 0
-	if err := dial(t, Options{URL: f.url(), ClientID: "a"}).Subscribe(testCtx(t), "q", func(Delivery) {}); !errors.Is(err, ErrRefused) {
+	if err := dial(t, Options{URL: f.url(), ClientID: "a"}).Subscribe(testrig.Context(t), "q", func(transport.Delivery) {}); !errors.Is(err, transport.ErrRefused) {
 		t.Error(err)
 	}
-	if err := dial(t, Options{URL: f.url(), ClientID: "b", Live: true}).Subscribe(testCtx(t), "q", func(Delivery) {}); err != nil {
-		t.Error(err)
-	}
-}
-
-func TestCheckFresh(t *testing.T) {
-	if err := (Delivery{Topic: "q", Retained: true}).CheckFresh(); !errors.Is(err, ErrWrongDelivery) {
-		t.Error(err)
-	}
-	if err := (Delivery{Topic: "q"}).CheckFresh(); err != nil {
+	if err := dial(t, Options{URL: f.url(), ClientID: "b", Live: true}).Subscribe(testrig.Context(t), "q", func(transport.Delivery) {}); err != nil {
 		t.Error(err)
 	}
 }

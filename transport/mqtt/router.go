@@ -1,4 +1,4 @@
-package transport
+package mqtt
 
 import (
 	"errors"
@@ -9,6 +9,8 @@ import (
 	"time"
 
 	paho "github.com/eclipse/paho.mqtt.golang"
+
+	"github.com/hencedge/hencedge/transport"
 )
 
 // Bounds on messages that arrive before anything is subscribed to them, within those of
@@ -25,7 +27,7 @@ const (
 type router struct {
 	c       *client
 	flow    *inflow
-	reports LogLimit
+	reports transport.LogLimit
 
 	mu      sync.Mutex
 	subs    []*subscription
@@ -38,7 +40,7 @@ type router struct {
 
 type subscription struct {
 	filter  string
-	handler func(Delivery)
+	handler func(transport.Delivery)
 	granted chan struct{} // closed when first granted
 	once    sync.Once
 	refused chan error // at most one, until granted
@@ -64,11 +66,9 @@ func newRouter(c *client) *router {
 	return r
 }
 
-func hasWildcard(topic string) bool { return strings.ContainsAny(topic, "+#\x00") }
-
 // checkFilter refuses what no broker grants.
 func checkFilter(filter string) error {
-	bad := filter == "" || len(filter) > maxTopic || strings.Contains(filter, "\x00")
+	bad := filter == "" || len(filter) > transport.MaxTopic || strings.Contains(filter, "\x00")
 	parts := strings.Split(filter, "/")
 	for i, p := range parts {
 		if (strings.Contains(p, "#") && (p != "#" || i != len(parts)-1)) || (strings.Contains(p, "+") && p != "+") {
@@ -76,17 +76,17 @@ func checkFilter(filter string) error {
 		}
 	}
 	if bad {
-		return fmt.Errorf("%w: topic filter %q", ErrMalformed, filter)
+		return fmt.Errorf("%w: topic filter %q", transport.ErrMalformed, filter)
 	}
 	return nil
 }
 
-func (r *router) add(filter string, h func(Delivery)) (*subscription, error) {
+func (r *router) add(filter string, h func(transport.Delivery)) (*subscription, error) {
 	if h == nil {
-		return nil, fmt.Errorf("subscribe to %q: %w: no handler", filter, ErrOptions)
+		return nil, fmt.Errorf("subscribe to %q: %w: no handler", filter, transport.ErrOptions)
 	}
 	if f := r.c.opts.Filters; f != nil && !slices.Contains(f, filter) {
-		return nil, fmt.Errorf("subscribe to %q: %w: it is not among the filters of the options", filter, ErrOptions)
+		return nil, fmt.Errorf("subscribe to %q: %w: it is not among the filters of the options", filter, transport.ErrOptions)
 	}
 	s, early, err := r.insert(filter, h)
 	for _, a := range early {
@@ -96,12 +96,12 @@ func (r *router) add(filter string, h func(Delivery)) (*subscription, error) {
 }
 
 // insert notes a subscription and returns with it what came for it before.
-func (r *router) insert(filter string, h func(Delivery)) (s *subscription, early []*arrival, err error) {
+func (r *router) insert(filter string, h func(transport.Delivery)) (s *subscription, early []*arrival, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, s := range r.subs {
 		if s.filter == filter {
-			return nil, nil, fmt.Errorf("subscribe to %q: %w: already subscribed", filter, ErrOptions)
+			return nil, nil, fmt.Errorf("subscribe to %q: %w: already subscribed", filter, transport.ErrOptions)
 		}
 	}
 	s = &subscription{filter: filter, handler: h, granted: make(chan struct{}), refused: make(chan error, 1)}
@@ -174,14 +174,14 @@ const subscribeTries = 16
 // request subscribes and tells who waits for it.
 func (r *router) request(s *subscription) (err error) {
 	for range subscribeTries {
-		if err = r.ask(s); !errors.Is(err, ErrRefused) {
+		if err = r.ask(s); !errors.Is(err, transport.ErrRefused) {
 			break
 		}
 	}
 	switch {
 	case err == nil:
 		s.once.Do(func() { close(s.granted) })
-	case errors.Is(err, ErrRefused):
+	case errors.Is(err, transport.ErrRefused):
 		r.c.log.Error("subscription refused", "filter", s.filter)
 		select {
 		case s.refused <- err:
@@ -199,7 +199,7 @@ func (r *router) ask(s *subscription) error {
 	select {
 	case <-token.Done():
 	case <-r.c.ctx.Done():
-		return ErrClosed
+		return transport.ErrClosed
 	case <-wait.C:
 		r.c.log.Warn("no answer to a subscription, reconnecting", "filter", s.filter)
 		r.c.recycle()
@@ -215,9 +215,9 @@ func (r *router) ask(s *subscription) error {
 	for _, code := range t.Result() {
 		switch {
 		case code > 2:
-			return fmt.Errorf("%w: the broker does not grant %q", ErrRefused, s.filter)
+			return fmt.Errorf("%w: the broker does not grant %q", transport.ErrRefused, s.filter)
 		case code == 0 && !r.c.opts.Live:
-			return fmt.Errorf("%w: the broker grants %q with QoS 0 only, want QoS 1", ErrRefused, s.filter)
+			return fmt.Errorf("%w: the broker grants %q with QoS 0 only, want QoS 1", transport.ErrRefused, s.filter)
 		}
 	}
 	return nil
@@ -229,11 +229,11 @@ func (r *router) ask(s *subscription) error {
 func (r *router) dispatch(_ paho.Client, m paho.Message) {
 	topic, payload := m.Topic(), m.Payload()
 	if m.Qos() == 0 && !r.c.opts.Live {
-		r.refuse(topic, fmt.Errorf("%w: with QoS 0, want QoS 1", ErrWrongDelivery))
+		r.refuse(topic, fmt.Errorf("%w: with QoS 0, want QoS 1", transport.ErrWrongDelivery))
 		return
 	}
 	if size, ok := oversized(payload, r.c.marker); ok {
-		r.refuse(topic, fmt.Errorf("%w: message of %d bytes, want at most %d", ErrTooLarge, size, r.c.opts.MaxInbound))
+		r.refuse(topic, fmt.Errorf("%w: message of %d bytes, want at most %d", transport.ErrTooLarge, size, r.c.opts.MaxInbound))
 		m.Ack()
 		return
 	}
@@ -273,16 +273,39 @@ func (r *router) dispatch(_ paho.Client, m paho.Message) {
 	r.mu.Unlock()
 	// Not acknowledged: the broker delivers it again on the next connection.
 	r.flow.missed()
-	r.refuse(topic, fmt.Errorf("%w: %d messages wait for a subscription", ErrLimit, maxStashed))
+	r.refuse(topic, fmt.Errorf("%w: %d messages wait for a subscription", transport.ErrLimit, maxStashed))
 }
 
 func (r *router) refuse(topic string, err error) {
 	r.c.opts.Counters.Refuse(err)
-	reason := Reason(err)
+	reason := transport.Reason(err)
 	if ok, more := r.reports.Allow(reason, time.Now()); ok {
 		r.c.log.Warn("message dropped", "topic", topic, "reason", reason, "error", err, "more", more)
 	}
 	if r.c.opts.OnRefused != nil {
 		r.c.opts.OnRefused(topic, err)
 	}
+}
+
+// matchTopic reports whether an MQTT filter (with + and #) covers topic. A
+// shared subscription's "$share/<group>/" is not part of the filter.
+func matchTopic(filter, topic string) bool {
+	if rest, ok := strings.CutPrefix(filter, "$share/"); ok {
+		if _, filter, ok = strings.Cut(rest, "/"); !ok {
+			return false
+		}
+	}
+	if strings.HasPrefix(topic, "$") != strings.HasPrefix(filter, "$") {
+		return false
+	}
+	f, t := strings.Split(filter, "/"), strings.Split(topic, "/")
+	for i, part := range f {
+		if part == "#" {
+			return i == len(f)-1
+		}
+		if i >= len(t) || (part != "+" && part != t[i]) {
+			return false
+		}
+	}
+	return len(f) == len(t)
 }

@@ -1,4 +1,4 @@
-package transport
+package mqtt
 
 import (
 	"cmp"
@@ -9,6 +9,8 @@ import (
 	"net"
 	"net/url"
 	"time"
+
+	"github.com/hencedge/hencedge/transport"
 )
 
 // Defaults of a client.
@@ -24,16 +26,8 @@ const (
 	settled           = 10 * time.Second // a connection that ends sooner counts as short
 	manyShort         = 5                // short connections in a row that are told apart
 	maxPending        = 64               // messages published and not yet acknowledged, unless the options say otherwise
-	maxTopic          = 1024             // bytes of a topic
 	defaultPath       = "/mqtt"          // of a broker's WebSocket
 )
-
-// Message is something to publish.
-type Message struct {
-	Topic   string
-	Payload []byte
-	Retain  bool
-}
 
 // Options of Dial. URL and ClientID are required; the rest has defaults.
 type Options struct {
@@ -62,8 +56,8 @@ type Options struct {
 
 	// Will makes the last will, anew for every connection; Birth is published
 	// on every connection. Either may be nil.
-	Will  func() (Message, error)
-	Birth func() (Message, error)
+	Will  func() (transport.Message, error)
+	Birth func() (transport.Message, error)
 
 	// Live asks for what is published now, in order, and for nothing that was
 	// missed: the broker keeps no session, and handlers are called one at a
@@ -94,10 +88,10 @@ type Options struct {
 	// a service that must start while the broker is away.
 	Background bool
 
-	Logger    *slog.Logger // nil: slog.Default
-	Counters  *Counters    // counts oversized and unroutable messages; may be nil
-	OnConnect func()       // after every connection, on its own goroutine
-	OnLost    func(error)  // after every loss, on its own goroutine
+	Logger    *slog.Logger        // nil: slog.Default
+	Counters  *transport.Counters // counts oversized and unroutable messages; may be nil
+	OnConnect func()              // after every connection, on its own goroutine
+	OnLost    func(error)         // after every loss, on its own goroutine
 	// OnRefused is told of inbound messages that were dropped before any
 	// handler saw them, such as oversized ones.
 	OnRefused func(topic string, err error)
@@ -124,11 +118,11 @@ type endpoint struct {
 func (o *Options) endpoint() (endpoint, error) {
 	u, err := url.Parse(o.URL)
 	if err != nil || u.Host == "" {
-		return endpoint{}, fmt.Errorf("%w: broker URL %q, want for example tls://broker.example:8883", ErrOptions, o.URL)
+		return endpoint{}, fmt.Errorf("%w: broker URL %q, want for example tls://broker.example:8883", transport.ErrOptions, o.URL)
 	}
 	web := u.Scheme == "ws" || u.Scheme == "wss"
 	if u.User != nil || (u.Path != "" && u.Path != "/" && !web) || u.RawQuery != "" || u.Fragment != "" {
-		return endpoint{}, fmt.Errorf("%w: broker URL of host %q carries more than scheme, host and port", ErrOptions, u.Host)
+		return endpoint{}, fmt.Errorf("%w: broker URL of host %q carries more than scheme, host and port", transport.ErrOptions, u.Host)
 	}
 	e := endpoint{host: u.Hostname()}
 	if web {
@@ -152,10 +146,10 @@ func (o *Options) endpoint() (endpoint, error) {
 		}
 		port = cmp.Or(port, plain)
 		if !o.Insecure && !isLoopback(e.host) {
-			return endpoint{}, fmt.Errorf("%w: %q is not encrypted; use tls:// or wss://, or allow it explicitly as insecure", ErrOptions, o.URL)
+			return endpoint{}, fmt.Errorf("%w: %q is not encrypted; use tls:// or wss://, or allow it explicitly as insecure", transport.ErrOptions, o.URL)
 		}
 	default:
-		return endpoint{}, fmt.Errorf("%w: broker URL scheme %q, want tls, mqtts, tcp, mqtt, wss or ws", ErrOptions, u.Scheme)
+		return endpoint{}, fmt.Errorf("%w: broker URL scheme %q, want tls, mqtts, tcp, mqtt, wss or ws", transport.ErrOptions, u.Scheme)
 	}
 	e.address = net.JoinHostPort(e.host, port)
 	return e, nil
@@ -172,35 +166,35 @@ func isLoopback(host string) bool {
 // check fills in defaults and refuses what cannot work.
 func (o *Options) check() error {
 	if o.ClientID == "" || len(o.ClientID) > 128 {
-		return fmt.Errorf("%w: client id of %d bytes, want 1 to 128", ErrOptions, len(o.ClientID))
+		return fmt.Errorf("%w: client id of %d bytes, want 1 to 128", transport.ErrOptions, len(o.ClientID))
 	}
 	if o.MaxInbound == 0 {
 		o.MaxInbound = DefaultMaxInbound
 	}
-	if o.MaxInbound < MinChunkSize || o.MaxInbound > MaxChunkSize {
-		return fmt.Errorf("%w: largest inbound message %d, want %d to %d bytes", ErrOptions, o.MaxInbound, MinChunkSize, MaxChunkSize)
+	if o.MaxInbound < transport.MinChunkSize || o.MaxInbound > transport.MaxChunkSize {
+		return fmt.Errorf("%w: largest inbound message %d, want %d to %d bytes", transport.ErrOptions, o.MaxInbound, transport.MinChunkSize, transport.MaxChunkSize)
 	}
 	o.MaxInflight, o.MaxInflightBytes = cmp.Or(o.MaxInflight, maxInflight), cmp.Or(o.MaxInflightBytes, maxInflightBytes)
 	if o.MaxInflight < 1 || o.MaxInflightBytes < 1 {
-		return fmt.Errorf("%w: %d inbound messages of %d bytes, want at least 1", ErrOptions, o.MaxInflight, o.MaxInflightBytes)
+		return fmt.Errorf("%w: %d inbound messages of %d bytes, want at least 1", transport.ErrOptions, o.MaxInflight, o.MaxInflightBytes)
 	}
 	if o.MaxPending == 0 {
 		o.MaxPending = maxPending
 	}
 	if o.MaxPending < 2 {
-		return fmt.Errorf("%w: at most %d messages unacknowledged, want at least 2", ErrOptions, o.MaxPending)
+		return fmt.Errorf("%w: at most %d messages unacknowledged, want at least 2", transport.ErrOptions, o.MaxPending)
 	}
 	if o.KeepAlive == 0 {
 		o.KeepAlive = DefaultKeepAlive
 	}
 	if o.KeepAlive < time.Second {
-		return fmt.Errorf("%w: keep-alive %v, want at least 1s", ErrOptions, o.KeepAlive)
+		return fmt.Errorf("%w: keep-alive %v, want at least 1s", transport.ErrOptions, o.KeepAlive)
 	}
 	if o.MaxReconnect == 0 {
 		o.MaxReconnect = maxReconnect
 	}
 	if o.MaxReconnect < time.Second {
-		return fmt.Errorf("%w: longest delay between connections %v, want at least 1s", ErrOptions, o.MaxReconnect)
+		return fmt.Errorf("%w: longest delay between connections %v, want at least 1s", transport.ErrOptions, o.MaxReconnect)
 	}
 	if o.writeTimeout == 0 {
 		o.writeTimeout = writeTimeout

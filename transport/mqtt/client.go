@@ -1,4 +1,4 @@
-package transport
+package mqtt
 
 import (
 	"context"
@@ -15,6 +15,8 @@ import (
 
 	paho "github.com/eclipse/paho.mqtt.golang"
 	"golang.org/x/sync/semaphore"
+
+	"github.com/hencedge/hencedge/transport"
 )
 
 // client is a Client over paho.mqtt.golang. It relies on the library for the
@@ -55,7 +57,7 @@ type client struct {
 // certificates) ends it at once with ErrRefused. With Options.Background it
 // returns at once and never fails for the network's sake. After that the client
 // reconnects by itself, with exponential and jittered delays up to a minute.
-func Dial(ctx context.Context, o Options) (Client, error) {
+func Dial(ctx context.Context, o Options) (transport.Client, error) {
 	end, err := o.endpoint()
 	if err != nil {
 		return nil, err
@@ -89,7 +91,7 @@ func Dial(ctx context.Context, o Options) (Client, error) {
 			return c, nil
 		}
 	case <-c.failed:
-		err = ErrRefused
+		err = transport.ErrRefused
 	case <-ctx.Done():
 		err = ctx.Err()
 	}
@@ -178,7 +180,7 @@ func (c *client) open(_ *url.URL, _ paho.ClientOptions) (net.Conn, error) {
 		select {
 		case <-wait.C:
 		case <-c.ctx.Done():
-			return nil, ErrClosed
+			return nil, transport.ErrClosed
 		}
 	}
 	if locked != nil {
@@ -256,7 +258,7 @@ func (c *client) awaitConnection(ctx context.Context) error {
 		change, closing := c.change, c.closing
 		c.mu.Unlock()
 		if closing {
-			return ErrClosed
+			return transport.ErrClosed
 		}
 		if c.paho.IsConnectionOpen() {
 			return nil
@@ -264,7 +266,7 @@ func (c *client) awaitConnection(ctx context.Context) error {
 		select {
 		case <-change:
 		case <-c.ctx.Done():
-			return ErrClosed
+			return transport.ErrClosed
 		case <-ctx.Done():
 			return ctx.Err()
 		}
@@ -273,11 +275,11 @@ func (c *client) awaitConnection(ctx context.Context) error {
 
 // Publish hands the message to the library and waits for its PUBACK.
 func (c *client) Publish(ctx context.Context, topic string, payload []byte, retain bool) error {
-	if topic == "" || len(topic) > maxTopic || hasWildcard(topic) {
-		return fmt.Errorf("%w: cannot publish to topic %q", ErrMalformed, topic)
+	if !transport.ValidTopic(topic) {
+		return fmt.Errorf("%w: cannot publish to topic %q", transport.ErrMalformed, topic)
 	}
-	if len(payload) > MaxChunkSize {
-		return fmt.Errorf("%w: message of %d bytes, want at most %d", ErrTooLarge, len(payload), MaxChunkSize)
+	if len(payload) > transport.MaxChunkSize {
+		return fmt.Errorf("%w: message of %d bytes, want at most %d", transport.ErrTooLarge, len(payload), transport.MaxChunkSize)
 	}
 	fail := func(err error) error { return fmt.Errorf("publish to %q: %w", topic, err) }
 	if err := c.slots.Acquire(ctx, 1); err != nil {
@@ -294,7 +296,7 @@ func (c *client) Publish(ctx context.Context, topic string, payload []byte, reta
 	case <-ctx.Done():
 		return fail(ctx.Err())
 	case <-c.ctx.Done():
-		return fail(ErrClosed)
+		return fail(transport.ErrClosed)
 	}
 }
 
@@ -310,7 +312,7 @@ func (c *client) hand(ctx context.Context, e *outEntry, topic string, payload []
 			return ctx.Err()
 		case <-c.ctx.Done():
 			e.release()
-			return ErrClosed
+			return transport.ErrClosed
 		}
 		if err := c.awaitConnection(ctx); err != nil {
 			<-c.turn
@@ -379,7 +381,7 @@ func (c *client) hand1(e *outEntry, topic string, payload []byte, retain bool) (
 }
 
 // Subscribe adds a subscription and waits until the broker has granted it.
-func (c *client) Subscribe(ctx context.Context, filter string, h func(Delivery)) error {
+func (c *client) Subscribe(ctx context.Context, filter string, h func(transport.Delivery)) error {
 	if err := checkFilter(filter); err != nil {
 		return err
 	}
@@ -403,7 +405,7 @@ func (c *client) Subscribe(ctx context.Context, filter string, h func(Delivery))
 	case <-ctx.Done():
 		return fail(ctx.Err())
 	case <-c.ctx.Done():
-		return fail(ErrClosed)
+		return fail(transport.ErrClosed)
 	}
 }
 

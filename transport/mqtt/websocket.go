@@ -1,4 +1,4 @@
-package transport
+package mqtt
 
 import (
 	"context"
@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/gorilla/websocket"
+
+	"github.com/hencedge/hencedge/transport"
 )
 
 // overWebsocket makes a WebSocket (RFC 6455, subprotocol "mqtt") of raw, on which TLS
@@ -48,7 +50,7 @@ func (c *webConn) Read(p []byte) (int, error) {
 				return 0, err
 			}
 			if kind != websocket.BinaryMessage {
-				return 0, fmt.Errorf("%w: broker sent a WebSocket message of text", ErrMalformed)
+				return 0, fmt.Errorf("%w: broker sent a WebSocket message of text", transport.ErrMalformed)
 			}
 			c.in = in
 		}
