@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/internal/testrig"
 )
 
 // What may appear later is told apart from what only a change of the
@@ -43,7 +44,7 @@ func TestAbsentIsToldApart(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		err = Check(cfg, Deps{Logger: quiet()})
+		err = Check(cfg, Deps{Logger: testrig.Quiet()})
 		var list *config.Errors
 		if !errors.Is(err, config.ErrInvalid) || !errors.As(err, &list) || errors.Is(err, ErrAbsent) != c.absent {
 			t.Errorf("%s: absent %v\n%v", name, errors.Is(err, ErrAbsent), err)

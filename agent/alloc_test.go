@@ -13,6 +13,7 @@ import (
 
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/internal/testrig"
 )
 
 // TestWindowAllocations: from the samples to the file in the spool, a window in the
@@ -56,7 +57,7 @@ func windowAllocations(t *testing.T, cfg *config.Agent, deps Deps) (bytes, objec
 	}
 	defer a.Close()
 	s := a.streams[0]
-	c := newCollector(s.cfg, &s.count, quiet())
+	c := newCollector(s.cfg, &s.count, testrig.Quiet())
 	c.free = &s.windows
 	r, at := sampleAt(t0, 1, 2, 3), t0
 	window := func() {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/internal/testrig"
 	"github.com/hencedge/hencedge/transport"
 )
 
@@ -83,7 +84,7 @@ func TestCheckNamesThePlace(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		err = Check(cfg, Deps{Logger: quiet()})
+		err = Check(cfg, Deps{Logger: testrig.Quiet()})
 		var all *config.Errors
 		if !errors.As(err, &all) {
 			t.Errorf("%s: got %v", name, err)
@@ -94,7 +95,7 @@ func TestCheckNamesThePlace(t *testing.T) {
 				t.Errorf("%s: no %q in\n%v", name, want, err)
 			}
 		}
-		if a, err := New(cfg, Deps{Logger: quiet()}); err == nil {
+		if a, err := New(cfg, Deps{Logger: testrig.Quiet()}); err == nil {
 			a.Close()
 			t.Errorf("%s: New accepts what Check refuses", name)
 		}
@@ -112,7 +113,7 @@ func TestCheckReportsAll(t *testing.T) {
 	cfg.SigningKey = filepath.Join(t.TempDir(), "none", "signing.key")
 	cfg.Broker.CA = "none.pem"
 	cfg.Broker.URL = "tls://h"
-	err := Check(cfg, Deps{Logger: quiet(), Root: "testdata/board"})
+	err := Check(cfg, Deps{Logger: testrig.Quiet(), Root: "testdata/board"})
 	var all *config.Errors
 	if !errors.As(err, &all) || len(all.List) != 5 {
 		t.Fatalf("got %v", err)
@@ -144,7 +145,7 @@ func TestCheckFindsAllAtOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = Check(cfg, Deps{Logger: quiet()})
+		err = Check(cfg, Deps{Logger: testrig.Quiet()})
 		if err == nil {
 			t.Fatal("nothing found")
 		}

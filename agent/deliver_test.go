@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/hencedge/hencedge/internal/role"
+	"github.com/hencedge/hencedge/internal/testrig"
 
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/transport"
@@ -109,9 +110,9 @@ func TestReplayContinues(t *testing.T) {
 func TestGap(t *testing.T) {
 	cfg := withSpool(t, testConfig(t), filepath.Join(t.TempDir(), "spool"))
 	client := &fakeClient{}
-	clock := newFakeClock()
+	clock := testrig.NewClock()
 	for i, away := range []time.Duration{0, time.Hour, -3 * time.Hour, 0} {
-		clock.step(away)
+		clock.Step(away)
 		deps, _ := testDeps(t, client)
 		var out strings.Builder
 		deps.Clock, deps.Logger = clock, textLogger(&out)

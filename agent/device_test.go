@@ -10,6 +10,7 @@ import (
 	"github.com/hencedge/hencedge/cutrantt/cuda"
 	"github.com/hencedge/hencedge/cutrantt/cuda/cudatest"
 	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/internal/testrig"
 )
 
 // onDevice moves the keys to the device of ctx. Its kernels compute nothing, so
@@ -62,7 +63,7 @@ func TestDeviceFails(t *testing.T) {
 				}
 				return henc.NewContext(p, henc.WithBackend(b))
 			}
-			a, err := New(cfg, Deps{Client: client, Clock: newFakeClock(), Logger: textLogger(&log),
+			a, err := New(cfg, Deps{Client: client, Clock: testrig.NewClock(), Logger: textLogger(&log),
 				Reopen: func(failed *henc.Context) (*henc.Context, error) { return on(failed.Parameters()) }})
 			if err != nil {
 				t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/internal/testrig"
 	"github.com/hencedge/hencedge/transport"
 	"github.com/hencedge/hencedge/transport/broker"
 	"github.com/hencedge/hencedge/transport/mqtt"
@@ -67,9 +68,7 @@ func newSite(t *testing.T) *site {
 	must(err)
 	server, err := s.ca.ServerConfig(true)
 	must(err)
-	s.broker, _, err = broker.Start(broker.Options{TLS: server, Users: map[string]string{"board1": "s3cret", "reader": "r"}})
-	must(err)
-	t.Cleanup(func() { s.broker.Close() })
+	s.broker = testrig.Broker(t, broker.Options{TLS: server, Users: map[string]string{"board1": "s3cret", "reader": "r"}})
 	client, err := s.ca.Client("board1")
 	must(err)
 	cert, key, err := tlsutil.PEM(client)
@@ -103,7 +102,7 @@ func (s *site) listen(t *testing.T) (messages func() []transport.Message) {
 		t.Fatal(err)
 	}
 	c, err := mqtt.Dial(t.Context(), mqtt.Options{URL: s.broker.URL(), ClientID: "reader", Username: "reader",
-		Password: func() (string, error) { return "r", nil }, TLS: tls, Logger: quiet()})
+		Password: func() (string, error) { return "r", nil }, TLS: tls, Logger: testrig.Quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +129,7 @@ func (s *site) listen(t *testing.T) (messages func() []transport.Message) {
 func TestEndToEnd(t *testing.T) {
 	s := newSite(t)
 	cfg := s.load(t)
-	if err := Check(cfg, Deps{Logger: quiet()}); err != nil {
+	if err := Check(cfg, Deps{Logger: testrig.Quiet()}); err != nil {
 		t.Fatal(err)
 	}
 	messages := s.listen(t)
@@ -139,7 +138,7 @@ func TestEndToEnd(t *testing.T) {
 	var mu sync.Mutex
 	truth := map[[32]byte]Observation{}
 	streams := map[string]int{}
-	a, err := New(cfg, Deps{Logger: quiet(), Observer: func(o Observation) {
+	a, err := New(cfg, Deps{Logger: testrig.Quiet(), Observer: func(o Observation) {
 		mu.Lock()
 		defer mu.Unlock()
 		truth[o.Object] = o
@@ -202,7 +201,7 @@ func (s severed) Read(p []byte) (int, error) {
 func TestLastWill(t *testing.T) {
 	s := newSite(t)
 	messages := s.listen(t)
-	a, err := New(s.load(t), Deps{Logger: quiet()})
+	a, err := New(s.load(t), Deps{Logger: testrig.Quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,7 +259,7 @@ func TestWrongPassword(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(s.dir, "password"), []byte("wrong"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	a, err := New(s.load(t), Deps{Logger: quiet()})
+	a, err := New(s.load(t), Deps{Logger: testrig.Quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -279,14 +278,14 @@ func TestPlanIsExact(t *testing.T) {
 		if mode == config.KeyModeSymmetric {
 			cfg.Keys = config.AgentKeys{Mode: mode, SecretKey: filepath.Join(s.dir, "secret.key"), Holder: config.HolderNone}
 		}
-		p, err := Plan(cfg, Deps{Logger: quiet()}, 1e9)
+		p, err := Plan(cfg, Deps{Logger: testrig.Quiet()}, 1e9)
 		if err != nil {
 			t.Fatal(err)
 		}
 		seen := map[string]Observation{}
 		var mu sync.Mutex
 		client := &fakeClient{}
-		a, err := New(cfg, Deps{Client: client, Logger: quiet(), Observer: func(o Observation) {
+		a, err := New(cfg, Deps{Client: client, Logger: testrig.Quiet(), Observer: func(o Observation) {
 			mu.Lock()
 			defer mu.Unlock()
 			seen[o.Meta.Stream] = o
@@ -337,7 +336,7 @@ func TestPlanIsExact(t *testing.T) {
 func TestPlanWithoutKeys(t *testing.T) {
 	cfg := testConfig(t)
 	cfg.Streams[0].Channels[0].Source.Zone = "reactor"
-	p, err := Plan(cfg, Deps{Logger: quiet(), Root: "testdata/board"}, 1)
+	p, err := Plan(cfg, Deps{Logger: testrig.Quiet(), Root: "testdata/board"}, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -353,18 +352,18 @@ func TestPlanWithoutKeys(t *testing.T) {
 	large := *cfg
 	large.Streams = []config.Stream{cfg.Streams[0]}
 	large.Streams[0].Params, large.Queue.Bytes = "std14-d5", config.MiB
-	if p, err = Plan(&large, Deps{Logger: quiet(), Root: "testdata/board"}, 0); err != nil {
+	if p, err = Plan(&large, Deps{Logger: testrig.Quiet(), Root: "testdata/board"}, 0); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(strings.Join(p.Refusals, "\n"), "never fits into queue.bytes") || p.MemoryBytes < 20<<20 {
 		t.Errorf("a window of %d bytes fits into 1 MiB: %+v", p.Streams[0].ObjectBytes, p)
 	}
 	large.Queue.Bytes, large.Delivery.Streams = config.GiB, []config.StreamDelivery{{Stream: large.Streams[0].Name, Ack: config.AckBroker, Bytes: config.MiB}}
-	if p, err = Plan(&large, Deps{Logger: quiet(), Root: "testdata/board"}, 0); err != nil || !strings.Contains(strings.Join(p.Refusals, "\n"), "never fits into delivery.streams[0].bytes") {
+	if p, err = Plan(&large, Deps{Logger: testrig.Quiet(), Root: "testdata/board"}, 0); err != nil || !strings.Contains(strings.Join(p.Refusals, "\n"), "never fits into delivery.streams[0].bytes") {
 		t.Fatalf("its own bound of 1 MiB: %+v, %v", p, err)
 	}
 	cfg.Streams[0].Window.Samples = 2048
-	if _, err := Plan(cfg, Deps{Logger: quiet()}, 0); !errors.Is(err, config.ErrInvalid) {
+	if _, err := Plan(cfg, Deps{Logger: testrig.Quiet()}, 0); !errors.Is(err, config.ErrInvalid) {
 		t.Errorf("too many slots: %v", err)
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/hencedge/hencedge/internal/role"
+	"github.com/hencedge/hencedge/internal/testrig"
 
 	"github.com/hencedge/hencedge/agent/input"
 	"github.com/hencedge/hencedge/config"
@@ -40,13 +41,9 @@ func message(at int, a, b float64) string {
 
 // Messages over a real connection, out of order, become windows of their time.
 func TestEventsToCiphertext(t *testing.T) {
-	b, addr, err := broker.Start(broker.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer b.Close()
+	b := testrig.Broker(t, broker.Options{})
 	cfg := testConfig(t)
-	cfg.Inputs = []config.Input{{Name: "plant", MQTT: &config.MQTT{URL: "tcp://" + addr}}}
+	cfg.Inputs = []config.Input{{Name: "plant", MQTT: &config.MQTT{URL: b.URL()}}}
 	cfg.Streams = []config.Stream{eventStream(5 * time.Second)}
 	cfg.SetDefaults()
 	if err := cfg.Check(); err != nil {
@@ -62,7 +59,7 @@ func TestEventsToCiphertext(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- a.Run(ctx) }()
 
-	device, err := mqtt.Dial(t.Context(), mqtt.Options{URL: "tcp://" + addr, ClientID: "device", Logger: quiet()})
+	device, err := mqtt.Dial(t.Context(), mqtt.Options{URL: b.URL(), ClientID: "device", Logger: testrig.Quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +117,7 @@ func TestEventsToCiphertext(t *testing.T) {
 // A stream whose agent does not keep up loses messages, counted, and never
 // makes the input wait; what has come is given before the end.
 func TestEventsBound(t *testing.T) {
-	e := &events{cfg: config.Events{}, clock: newFakeClock(), rows: make(chan row, 2), begin: func() {}, late: func() {}}
+	e := &events{cfg: config.Events{}, clock: testrig.NewClock(), rows: make(chan row, 2), begin: func() {}, late: func() {}}
 	lost := 0
 	e.lost = func() { lost++ }
 	for range 5 {
@@ -153,7 +150,7 @@ func TestEventsWindowEnds(t *testing.T) {
 			t.Fatal(err)
 		}
 		e.sources, e.texts = []config.Source{*s.Channels[0].Source}, []input.Text{text}
-		c := newCollector(s, new(streamCounters), quiet())
+		c := newCollector(s, new(streamCounters), testrig.Quiet())
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		go func() {
@@ -195,7 +192,7 @@ func arrivals(t *testing.T, clock role.Clock) (*events, *collector) {
 	}
 	e := &events{cfg: *s.Events, clock: clock, rows: make(chan row, 8), begin: func() {}, late: func() {}, lost: func() {}, ended: make(chan struct{}, 1), every: s.Window.Every,
 		sources: []config.Source{*s.Channels[0].Source}, texts: []input.Text{text}}
-	return e, newCollector(s, new(streamCounters), quiet())
+	return e, newCollector(s, new(streamCounters), testrig.Quiet())
 }
 
 // A window ends with its time although the message that opened it came while nobody
@@ -345,7 +342,7 @@ func TestEventsSilence(t *testing.T) {
 
 // A stop does not wait for an input that brings messages faster than they are taken.
 func TestEventsStopUnderLoad(t *testing.T) {
-	e, _ := arrivals(t, newFakeClock())
+	e, _ := arrivals(t, testrig.NewClock())
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	e.take("{}")

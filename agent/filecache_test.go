@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/internal/testrig"
 )
 
 // Channels of one file see one instant of it, and the next sample another.
@@ -23,7 +24,7 @@ func TestOneInstant(t *testing.T) {
 		}
 	}
 	write("1.5 2.5 3.5 1/2 3\n")
-	l, errs := openLive(Machine{Root: root, Clock: newFakeClock()}, config.Stream{Interval: time.Second, Channels: []config.Channel{
+	l, errs := openLive(Machine{Root: root, Clock: testrig.NewClock()}, config.Stream{Interval: time.Second, Channels: []config.Channel{
 		{Source: &config.Source{Type: config.SourceLoad, Field: "1m"}}, {Source: &config.Source{Type: config.SourceLoad, Field: "15m"}}}})
 	for _, err := range errs {
 		if err != nil {

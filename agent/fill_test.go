@@ -10,6 +10,7 @@ import (
 
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/internal/testrig"
 )
 
 // The names of all parameter sets tell their slots, and a window that fills
@@ -50,7 +51,7 @@ func TestReplayOutOfOrder(t *testing.T) {
 	sorted := []float64{1, 2, 3, 4, 10, 12, 13, 21, 22}
 	places := []position{{}}
 	for skip := range len(sorted) + 1 {
-		r, err := newReplay(io.NopCloser(strings.NewReader("t,v\n"+strings.Join(rows, "\n")+"\n")), s, newFakeClock())
+		r, err := newReplay(io.NopCloser(strings.NewReader("t,v\n"+strings.Join(rows, "\n")+"\n")), s, testrig.NewClock())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/hencedge/hencedge/agent/input"
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/internal/testrig"
 )
 
 // procSources read every file of /proc that sensors read.
@@ -41,7 +42,7 @@ func FuzzProc(f *testing.F) {
 		for file, sources := range procSources() {
 			for _, src := range sources {
 				cache := &fileCache{}
-				m := Machine{Clock: newFakeClock(), files: cache}
+				m := Machine{Clock: testrig.NewClock(), files: cache}
 				say := func(text string) { cache.files = map[string]fileText{m.path(file): {text: text}} }
 				say(good[file])
 				s, err := m.Open(src)
@@ -67,7 +68,7 @@ func FuzzEvents(f *testing.F) {
 	f.Add(`{"ts": "2026-01-01T00:00:00Z", "v": [1e400, null, true]}`, uint8(0))
 	f.Add(`{"ts": 1e300, "v": {"a": -0.0}}`, uint8(3))
 	f.Fuzz(func(t *testing.T, text string, format uint8) {
-		e := &events{cfg: config.Events{Time: "ts", TimeFormat: []string{"rfc3339", "unix", "unix_ms", "unix_ns"}[format%4]}, clock: newFakeClock(),
+		e := &events{cfg: config.Events{Time: "ts", TimeFormat: []string{"rfc3339", "unix", "unix_ms", "unix_ns"}[format%4]}, clock: testrig.NewClock(),
 			rows: make(chan row, 4), late: func() {}, lost: func() {}, order: &reorder{lateness: time.Second}}
 		for _, path := range []string{"v.a", "v.b", "v.0"} {
 			in, err := input.NewText(config.Source{Point: config.Point{Path: path}})
@@ -91,7 +92,7 @@ func FuzzEvents(f *testing.F) {
 		if back := time.Unix(0, r.at.UnixNano()); !back.Equal(r.at) {
 			t.Fatalf("the time %v is out of range", r.at)
 		}
-		c := newCollector(eventStream(time.Second), new(streamCounters), quiet())
+		c := newCollector(eventStream(time.Second), new(streamCounters), testrig.Quiet())
 		rows, _ := e.order.add(r)
 		for _, r := range append(rows, e.order.drain()...) {
 			r.values, r.errs = r.values[:2], r.errs[:2]

@@ -12,59 +12,9 @@ import (
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/henc/secret"
+	"github.com/hencedge/hencedge/internal/testrig"
 	"github.com/hencedge/hencedge/transport"
 )
-
-// fakeClock jumps to the end of every sleep at once. step makes the wall clock
-// jump; late makes sleeps end too late.
-type fakeClock struct {
-	mu   sync.Mutex
-	wall time.Time
-	mono time.Duration
-	late time.Duration
-}
-
-func newFakeClock() *fakeClock {
-	return &fakeClock{wall: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), mono: time.Hour}
-}
-
-func (c *fakeClock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.wall
-}
-
-func (c *fakeClock) Mono() time.Duration {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.mono
-}
-
-func (c *fakeClock) Sleep(ctx context.Context, d time.Duration) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	d = max(d, 0) + c.late
-	c.late = 0
-	c.wall, c.mono = c.wall.Add(d), c.mono+d
-	return nil
-}
-
-func (c *fakeClock) step(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.wall = c.wall.Add(d)
-}
-
-func (c *fakeClock) setLate(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.late = d
-}
-
-func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
 
 // fakeClient keeps what is published. fail, when set, decides about each
 // message.
@@ -237,7 +187,7 @@ func testConfig(t testing.TB) *config.Agent {
 func testDeps(t testing.TB, client transport.Client) (Deps, *testKeys) {
 	t.Helper()
 	k := keysFor(t)
-	return Deps{Client: client, Context: k.ctx, PublicKey: k.public, SigningKey: k.signing, Clock: newFakeClock(), Root: "testdata/board", Logger: quiet()}, k
+	return Deps{Client: client, Context: k.ctx, PublicKey: k.public, SigningKey: k.signing, Clock: testrig.NewClock(), Root: "testdata/board", Logger: testrig.Quiet()}, k
 }
 
 func textLogger(w io.Writer) *slog.Logger { return slog.New(slog.NewTextHandler(w, nil)) }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hencedge/hencedge/internal/testrig"
 	"github.com/hencedge/hencedge/transport"
 	"github.com/hencedge/hencedge/transport/spool"
 )
@@ -69,7 +70,7 @@ func TestForeignSpool(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "spool")
 	fill := func(topic string, n int) {
 		t.Helper()
-		s, err := spool.Open(spool.Options{Dir: dir, Logger: quiet()})
+		s, err := spool.Open(spool.Options{Dir: dir, Logger: testrig.Quiet()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -102,7 +103,7 @@ func TestForeignSpool(t *testing.T) {
 	if _, err := New(cfg, deps); !errors.Is(err, ErrSpool) || !strings.Contains(err.Error(), `2 windows of the device "board7"`) || !strings.Contains(err.Error(), dir) {
 		t.Errorf("got %v", err)
 	}
-	if s, err := spool.Open(spool.Options{Dir: dir, Logger: quiet()}); err != nil || s.Stats().Objects != 3 {
+	if s, err := spool.Open(spool.Options{Dir: dir, Logger: testrig.Quiet()}); err != nil || s.Stats().Objects != 3 {
 		t.Errorf("the refusal changed the spool, or held on to it: %v", err)
 	} else {
 		s.Release()

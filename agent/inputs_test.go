@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/hencedge/hencedge/internal/role"
+	"github.com/hencedge/hencedge/internal/testrig"
 
 	"github.com/hencedge/hencedge/config"
 )
@@ -36,7 +37,7 @@ func TestExampleInputsOpen(t *testing.T) {
 				m.CA = ""
 			}
 		}
-		all := openInputs(cfg.Inputs, quiet(), func(i int, err error) { t.Errorf("%s: %s: %v", file, cfg.Inputs[i].Name, err) })
+		all := openInputs(cfg.Inputs, testrig.Quiet(), func(i int, err error) { t.Errorf("%s: %s: %v", file, cfg.Inputs[i].Name, err) })
 		for _, s := range cfg.Streams {
 			for _, ch := range s.Channels {
 				if ch.Source.From == "" {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hencedge/hencedge/internal/role"
+	"github.com/hencedge/hencedge/internal/testrig"
 
 	"github.com/hencedge/hencedge/config"
 )
@@ -28,7 +29,7 @@ func (s *scripted) Read(context.Context) (float64, time.Time, error) {
 }
 
 func TestLiveTicks(t *testing.T) {
-	clock := newFakeClock()
+	clock := testrig.NewClock()
 	start := clock.Mono()
 	var missed int64
 	l := &live{clock: clock, interval: time.Second, missed: func(n int64) { missed += n },
@@ -44,21 +45,21 @@ func TestLiveTicks(t *testing.T) {
 	if got := tick(); got != firstSample {
 		t.Errorf("first sample after %v", got)
 	}
-	clock.setLate(300 * time.Millisecond) // late, but by less than an interval
+	clock.SetLate(300 * time.Millisecond) // late, but by less than an interval
 	if got := tick(); got != 1550*time.Millisecond {
 		t.Errorf("second sample after %v", got)
 	}
 	if got := tick(); got != 2250*time.Millisecond {
 		t.Errorf("the schedule drifted: third sample after %v", got)
 	}
-	clock.setLate(5500 * time.Millisecond) // the process stood still
+	clock.SetLate(5500 * time.Millisecond) // the process stood still
 	if got := tick(); missed != 5 || got != 8750*time.Millisecond {
 		t.Errorf("missed %d, sample after %v", missed, got)
 	}
 	if got := tick(); missed != 5 || got != 9250*time.Millisecond {
 		t.Errorf("missed %d, after the gap: sample after %v", missed, got)
 	}
-	clock.step(-24 * time.Hour) // ticks must not follow the wall clock
+	clock.Step(-24 * time.Hour) // ticks must not follow the wall clock
 	if got := tick(); got != 10250*time.Millisecond {
 		t.Errorf("after a clock step: sample after %v", got)
 	}
@@ -67,8 +68,8 @@ func TestLiveTicks(t *testing.T) {
 // However late the goroutine runs, a window by time has as many samples as ticks, and
 // none is left over, where ticks lie shortly before the windows' borders.
 func TestLiveJitter(t *testing.T) {
-	clock := newFakeClock()
-	clock.step(-300 * time.Microsecond)
+	clock := testrig.NewClock()
+	clock.Step(-300 * time.Microsecond)
 	s := twoChannels(config.Window{Every: time.Second})
 	s.Interval = firstSample
 	s.Window.Samples = 0
@@ -77,7 +78,7 @@ func TestLiveJitter(t *testing.T) {
 	c, count := collect(s)
 	var done []*window
 	for i := range 100 {
-		clock.setLate(time.Duration(i*i%7) * 100 * time.Microsecond)
+		clock.SetLate(time.Duration(i*i%7) * 100 * time.Microsecond)
 		r, err := l.next(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -96,7 +97,7 @@ func TestLiveJitter(t *testing.T) {
 
 // Where a process stands still, the gap is where the samples are missing.
 func TestLiveGapPlace(t *testing.T) {
-	clock := newFakeClock()
+	clock := testrig.NewClock()
 	s := twoChannels(config.Window{Samples: 8})
 	s.OnGap = config.GapMark
 	for i := range s.Channels {
@@ -107,7 +108,7 @@ func TestLiveGapPlace(t *testing.T) {
 	var done []*window
 	for i := range 5 {
 		if i == 2 {
-			clock.setLate(3200 * time.Millisecond)
+			clock.SetLate(3200 * time.Millisecond)
 		}
 		r, err := l.next(t.Context())
 		if err != nil {
@@ -122,7 +123,7 @@ func TestLiveGapPlace(t *testing.T) {
 
 func TestLiveFailures(t *testing.T) {
 	boom := errors.New("boom")
-	l := &live{clock: newFakeClock(), interval: time.Second, missed: func(int64) {},
+	l := &live{clock: testrig.NewClock(), interval: time.Second, missed: func(int64) {},
 		sensors: []Sensor{&scripted{results: []any{0.0, boom, 4.0}}, &scripted{results: []any{0.0, 2.0, math.Inf(1)}}}, sources: make([]config.Source, 2)}
 	r, err := l.next(t.Context())
 	if err != nil || !math.IsNaN(r.values[0]) || !errors.Is(r.errs[0], boom) || r.values[1] != 2 || r.errs[1] != nil {

@@ -8,12 +8,13 @@ import (
 	"time"
 
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/internal/testrig"
 	"github.com/hencedge/hencedge/transport/spool"
 )
 
 // What no board can do is refused, each with its reason; what it can do is not.
 func TestPlanRefusesTheImpossible(t *testing.T) {
-	small := Machine{Root: t.TempDir(), Clock: newFakeClock()}
+	small := Machine{Root: t.TempDir(), Clock: testrig.NewClock()}
 	if err := os.MkdirAll(filepath.Join(small.Root, "proc"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +49,7 @@ func TestPlanRefusesTheImpossible(t *testing.T) {
 // Times are of this machine, medians, and what is absent is told; inputs are not asked.
 func TestPlanMeasures(t *testing.T) {
 	var slept time.Duration
-	clock := newFakeClock()
+	clock := testrig.NewClock()
 	began, n := clock.Mono(), 0
 	got, err := measured(clock, func() error { n++; time.Sleep(2 * time.Millisecond); return nil })
 	if slept = clock.Mono() - began; err != nil || n != planRuns || slept != planRuns*planPause || got.wall < 2*time.Millisecond || got.cpu < 0 {
@@ -95,7 +96,7 @@ func TestPlansOfExamples(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := Plan(cfg, Deps{Logger: quiet(), Root: "testdata/board", Clock: newFakeClock()}, 0)
+		p, err := Plan(cfg, Deps{Logger: testrig.Quiet(), Root: "testdata/board", Clock: testrig.NewClock()}, 0)
 		if err != nil {
 			t.Errorf("%s: %v", file, err)
 			continue
@@ -140,7 +141,7 @@ func TestPlanOfAnOutage(t *testing.T) {
 			if c.age > 0 {
 				return
 			}
-			s, err := openSpool(cfg, newFakeClock(), quiet())
+			s, err := openSpool(cfg, testrig.NewClock(), testrig.Quiet())
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/internal/testrig"
 )
 
 // lines are rows of a replay file whose channel a carries from, from+1, ...
@@ -133,7 +134,7 @@ func exchange(text string) func(*testing.T, string) {
 func TestReplayFileChangesMeanwhile(t *testing.T) {
 	open := func() (*replay, string) {
 		s := replayStream(t, "x.csv", "t,a,b.c\n"+lines(0, 3), func(r *config.Replay) { r.TimeFormat, r.Speed = "unix", "fast" })
-		r, err := openReplay(s, newFakeClock())
+		r, err := openReplay(s, testrig.NewClock())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/internal/testrig"
 )
 
 func TestReorder(t *testing.T) {
@@ -142,7 +143,7 @@ func TestLatenessProperty(t *testing.T) {
 		slices.SortStableFunc(events, func(a, b event) int { return int(a.arrives - b.arrives) })
 
 		count := new(streamCounters)
-		c, order := newCollector(s, count, quiet()), &reorder{lateness: s.Lateness}
+		c, order := newCollector(s, count, testrig.Quiet()), &reorder{lateness: s.Lateness}
 		var done []*window
 		take := func(rows []row) {
 			for _, r := range rows {
@@ -215,7 +216,7 @@ func TestGapProperty(t *testing.T) {
 		}
 		s.SetDefaults()
 		count := new(streamCounters)
-		c := newCollector(s, count, quiet())
+		c := newCollector(s, count, testrig.Quiet())
 		var done []*window
 		at := t0
 		n := rapid.IntRange(0, 50).Draw(t, "rows")
@@ -295,7 +296,7 @@ func TestGapMark(t *testing.T) {
 // The wall clock is set forwards, as when a board without a battery finds its
 // time server: no window spans 1970 and today.
 func TestLiveClockStep(t *testing.T) {
-	clock := newFakeClock()
+	clock := testrig.NewClock()
 	l := &live{clock: clock, interval: time.Second, missed: func(int64) {}, sensors: []Sensor{&scripted{results: []any{1.0}}}, sources: make([]config.Source, 1)}
 	next := func() row {
 		t.Helper()
@@ -309,12 +310,12 @@ func TestLiveClockStep(t *testing.T) {
 		step    time.Duration
 		stepped bool
 	}{{0, false}, {0, false}, {500 * 24 * time.Hour, true}, {0, false}, {-time.Hour, true}, {300 * time.Millisecond, false}, {math.MaxInt32, true}} {
-		clock.step(c.step)
+		clock.Step(c.step)
 		if r := next(); r.stepped != c.stepped {
 			t.Errorf("row %d: stepped %v", i, r.stepped)
 		}
 	}
-	clock.setLate(2500 * time.Millisecond)
+	clock.SetLate(2500 * time.Millisecond)
 	if r := next(); r.lost != 2 || r.stepped { // late by more than a tick
 		t.Errorf("got %+v", r)
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/hencedge/hencedge/internal/role"
+	"github.com/hencedge/hencedge/internal/testrig"
 
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
@@ -102,7 +103,7 @@ func TestReplayFormats(t *testing.T) {
 		"ndjson, nanoseconds": {"x.jsonl", "{\"t\":1767323045250000000,\"a\":1e0,\"b\":{\"c\":3}}\n", func(r *config.Replay) { r.TimeFormat = "unix_ns" },
 			[]row{{at: one, values: []float64{1, 7}}}},
 	} {
-		got, err := rows(t, replayStream(t, c.file, c.text, c.edit), newFakeClock())
+		got, err := rows(t, replayStream(t, c.file, c.text, c.edit), testrig.NewClock())
 		if err != nil || len(got) != len(c.want) {
 			t.Errorf("%s: got %v, %v", name, got, err)
 			continue
@@ -149,7 +150,7 @@ func TestReplayErrorsNameFileAndLine(t *testing.T) {
 		"ndjson long line":    {"x.ndjson", "{\"t\":\"2026-01-02T03:04:05Z\"}\n\"" + strings.Repeat("x", maxReplayLine+5000), 2, "longer than"},
 	} {
 		s := replayStream(t, c.file, c.text, nil)
-		_, err := rows(t, s, newFakeClock())
+		_, err := rows(t, s, testrig.NewClock())
 		if want := fmt.Sprintf("%s:%d: ", s.Replay.File, c.line); !errors.Is(err, ErrReplay) || !strings.HasPrefix(err.Error(), want) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v, want %s ... %s", name, err, want, c.want)
 		}
@@ -160,11 +161,11 @@ func TestReplayErrorsNameFileAndLine(t *testing.T) {
 	}
 	pipe := s
 	pipe.Replay = &config.Replay{File: s.Replay.File + ".fifo", Format: "csv", Time: "t", TimeFormat: "unix", Speed: "fast"}
-	if _, err := openReplay(pipe, newFakeClock()); err == nil || !strings.Contains(err.Error(), "no regular file") {
+	if _, err := openReplay(pipe, testrig.NewClock()); err == nil || !strings.Contains(err.Error(), "no regular file") {
 		t.Errorf("got %v", err)
 	}
 	s.Replay.File += ".none"
-	if _, err := openReplay(s, newFakeClock()); !errors.Is(err, os.ErrNotExist) {
+	if _, err := openReplay(s, testrig.NewClock()); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -175,7 +176,7 @@ func TestReplayExample(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := rows(t, cfg.Streams[0], newFakeClock())
+	got, err := rows(t, cfg.Streams[0], testrig.NewClock())
 	if err != nil || len(got) != 512 {
 		t.Fatalf("%d rows, %v", len(got), err)
 	}
@@ -195,7 +196,7 @@ func TestReplayExample(t *testing.T) {
 func TestReplayPace(t *testing.T) {
 	text := "t,a,b.c\n100,1,1\n101,1,1\n101,1,1\n111,1,1\n"
 	for speed, want := range map[string]time.Duration{"fast": 0, "realtime": 11 * time.Second, "10x": 1100 * time.Millisecond} {
-		clock := newFakeClock()
+		clock := testrig.NewClock()
 		start := clock.Mono()
 		got, err := rows(t, replayStream(t, "x.csv", text, func(r *config.Replay) { r.TimeFormat, r.Speed = "unix", speed }), clock)
 		if err != nil || len(got) != 4 {
@@ -263,7 +264,7 @@ func TestParseTime(t *testing.T) {
 func fuzzReplay(t *testing.T, name string, data []byte, edit func(*config.Replay)) {
 	for _, policy := range []config.BadCells{config.BadFail, config.BadSkip, config.BadMissing} {
 		s := replayOf(name, func(r *config.Replay) { edit(r); r.BadCells = policy })
-		got, err := rowsOf(t, io.NopCloser(bytes.NewReader(data)), s, newFakeClock())
+		got, err := rowsOf(t, io.NopCloser(bytes.NewReader(data)), s, testrig.NewClock())
 		if err != nil && (!errors.Is(err, ErrReplay) || !strings.HasPrefix(err.Error(), s.Replay.File+":")) {
 			t.Fatalf("got %v", err)
 		}
@@ -281,7 +282,7 @@ func fuzzReplay(t *testing.T, name string, data []byte, edit func(*config.Replay
 			continue
 		}
 		half := len(got) / 2
-		r, err := newReplay(io.NopCloser(bytes.NewReader(data)), s, newFakeClock())
+		r, err := newReplay(io.NopCloser(bytes.NewReader(data)), s, testrig.NewClock())
 		if err == nil {
 			err = r.skip(got[half].cursor, 0)
 		}
@@ -338,7 +339,7 @@ func TestReplayLongFile(t *testing.T) {
 		for range 2*maxRecord/100_000 + 1 {
 			fmt.Fprintf(&b, text, strings.Repeat("x", 100_000))
 		}
-		if got, err := rows(t, replayStream(t, name, b.String(), nil), newFakeClock()); err != nil || len(got) != 2*maxRecord/100_000+1 {
+		if got, err := rows(t, replayStream(t, name, b.String(), nil), testrig.NewClock()); err != nil || len(got) != 2*maxRecord/100_000+1 {
 			t.Errorf("%s: %d rows, %v", name, len(got), err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/internal/testrig"
 )
 
 // Files as other programs write them: local times with a layout, a decimal comma, spaces
@@ -31,7 +32,7 @@ func TestReplayRealFiles(t *testing.T) {
 			r.TimeFormat, r.Timezone = "%F %R", "Europe/Berlin"
 		}, []string{"2026-10-25T00:30:00Z", "2026-10-25T00:59:00Z", "2026-10-25T01:00:00Z", "2026-10-25T01:30:00Z", "2026-10-25T02:00:00Z"}},
 	} {
-		got, err := rows(t, replayStream(t, "x.csv", c.text, c.edit), newFakeClock())
+		got, err := rows(t, replayStream(t, "x.csv", c.text, c.edit), testrig.NewClock())
 		if err != nil || len(got) != len(c.at) {
 			t.Errorf("%s: %v, %v", name, got, err)
 			continue
@@ -67,10 +68,10 @@ func TestBadCells(t *testing.T) {
 			config.BadMissing: {[]float64{1, nan, nan, nan, 8}, 3, 3},
 		} {
 			s := replayStream(t, file, text, func(r *config.Replay) { r.TimeFormat, r.BadCells = "unix", policy })
-			if err := scan(s, newFakeClock()); err != nil {
+			if err := scan(s, testrig.NewClock()); err != nil {
 				t.Errorf("%s, %s: the check says %v", file, policy, err)
 			}
-			r, err := openReplay(s, newFakeClock())
+			r, err := openReplay(s, testrig.NewClock())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -105,7 +106,7 @@ func TestBadCells(t *testing.T) {
 				t.Errorf("%s, %s: the first is %v", file, policy, first)
 			}
 			r.close()
-			if r, err = openReplay(s, newFakeClock()); err != nil {
+			if r, err = openReplay(s, testrig.NewClock()); err != nil {
 				t.Fatal(err)
 			}
 			if err := r.skip(last, 0); err != nil {
@@ -115,11 +116,11 @@ func TestBadCells(t *testing.T) {
 		}
 	}
 	s := replayStream(t, "x.csv", "t,a,b.c\n1,1,x\n2,2,\n", func(r *config.Replay) { r.TimeFormat, r.BadCells = "unix", config.BadMissing })
-	if err := scan(s, newFakeClock()); !errors.Is(err, ErrReplay) || !strings.Contains(err.Error(), "of the first 2 rows none has a number for column b.c") {
+	if err := scan(s, testrig.NewClock()); !errors.Is(err, ErrReplay) || !strings.Contains(err.Error(), "of the first 2 rows none has a number for column b.c") {
 		t.Errorf("a column without a number: %v", err)
 	}
 	s = replayStream(t, "x.csv", "t;a;b.c\n1;1,5;2\n", func(r *config.Replay) { r.TimeFormat, r.Delimiter = "unix", ";" })
-	if _, err := rows(t, s, newFakeClock()); err == nil || !strings.Contains(err.Error(), `set decimal: ","`) {
+	if _, err := rows(t, s, testrig.NewClock()); err == nil || !strings.Contains(err.Error(), `set decimal: ","`) {
 		t.Errorf("a decimal comma: %v", err)
 	}
 }
@@ -145,22 +146,22 @@ func TestScan(t *testing.T) {
 				}
 			}
 			s := replayStream(t, file, text.String(), func(r *config.Replay) { r.TimeFormat = "unix" })
-			err := scan(s, newFakeClock())
+			err := scan(s, testrig.NewClock())
 			if (err != nil) != found {
 				t.Errorf("%s: a mistake in row %d: %v", file, bad, err)
 			}
 			if found {
-				if _, want := rows(t, s, newFakeClock()); want == nil || err == nil || want.Error() != err.Error() {
+				if _, want := rows(t, s, testrig.NewClock()); want == nil || err == nil || want.Error() != err.Error() {
 					t.Errorf("%s: the check says\n%v, the replay\n%v", file, err, want)
 				}
 			}
 		}
 	}
 	spanning := "t,a,b.c,note\n" + strings.Repeat("1,1,1,\"two\nlines\"\n", 3000)
-	if err := scan(replayStream(t, "x.csv", spanning, func(r *config.Replay) { r.TimeFormat = "unix" }), newFakeClock()); err != nil {
+	if err := scan(replayStream(t, "x.csv", spanning, func(r *config.Replay) { r.TimeFormat = "unix" }), testrig.NewClock()); err != nil {
 		t.Errorf("rows that span lines: %v", err)
 	}
-	if err := scan(replayStream(t, "x.csv", "t,a,b.c\n"+strings.Repeat("2,1,1\n", 1200)+"1,1,1\n", func(r *config.Replay) { r.TimeFormat = "unix" }), newFakeClock()); err == nil ||
+	if err := scan(replayStream(t, "x.csv", "t,a,b.c\n"+strings.Repeat("2,1,1\n", 1200)+"1,1,1\n", func(r *config.Replay) { r.TimeFormat = "unix" }), testrig.NewClock()); err == nil ||
 		!strings.Contains(err.Error(), "x.csv:1202: ") || !strings.Contains(err.Error(), "row 1201: the time") {
 		t.Errorf("a time that goes back: %v", err)
 	}

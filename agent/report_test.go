@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hencedge/hencedge/internal/testrig"
 	"github.com/hencedge/hencedge/transport/delivery"
 	"github.com/hencedge/hencedge/transport/spool"
 )
@@ -17,7 +18,7 @@ func (*gone) Connected() bool { return false }
 
 func TestHealth(t *testing.T) {
 	cfg := testConfig(t)
-	clock := newFakeClock()
+	clock := testrig.NewClock()
 	deps, _ := testDeps(t, &fakeClient{})
 	deps.Clock = clock
 	a, err := New(cfg, deps)
@@ -45,7 +46,7 @@ func TestHealth(t *testing.T) {
 		t.Errorf("just disconnected: %q", got)
 	}
 	for _, step := range []time.Duration{30 * 24 * time.Hour, -60 * 24 * time.Hour} {
-		clock.step(step) // a board without a battery finds its time server
+		clock.Step(step) // a board without a battery finds its time server
 		if got := a.Health(); len(got) != 0 {
 			t.Errorf("the clock was set by %v: %q", step, got)
 		}

@@ -13,10 +13,11 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/internal/testrig"
 )
 
 // board is a recorded tree of a Jetson-like board.
-func board() Machine { return Machine{Root: "testdata/board", Clock: newFakeClock()} }
+func board() Machine { return Machine{Root: "testdata/board", Clock: testrig.NewClock()} }
 
 func TestGauges(t *testing.T) {
 	type src = config.Source
@@ -190,7 +191,7 @@ func TestRates(t *testing.T) {
 			{"cpu 0 0 0 0 0\ncpu1 1 1 1 1 1 1 1 1\n", time.Second, nan}, {"cpu 0 0 0 0 0\ncpu1 2 2 2 2 5 2 2 2\n", time.Second, 100 * 4.0 / 11}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			clock := newFakeClock()
+			clock := testrig.NewClock()
 			m := Machine{Root: t.TempDir(), Clock: clock}
 			put(t, m, c.file, c.steps[0].text)
 			s, err := m.Open(c.src)
@@ -200,7 +201,7 @@ func TestRates(t *testing.T) {
 			for i, st := range c.steps {
 				put(t, m, c.file, st.text)
 				_ = clock.Sleep(t.Context(), st.dt)
-				clock.step(-time.Hour) // rates must not depend on the wall clock
+				clock.Step(-time.Hour) // rates must not depend on the wall clock
 				got, _, err := s.Read(t.Context())
 				if math.IsNaN(st.want) {
 					if err == nil {
@@ -216,7 +217,7 @@ func TestRates(t *testing.T) {
 
 func TestRateProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		clock := newFakeClock()
+		clock := testrig.NewClock()
 		var counter uint64
 		r := &rate{m: Machine{Clock: clock}, factor: 1, read: func() (uint64, error) { return counter, nil }}
 		if _, _, err := r.Read(t.Context()); !errors.Is(err, ErrNoBaseline) {

@@ -1,7 +1,6 @@
 package agent
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"log/slog"
@@ -9,11 +8,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/hencedge/hencedge/internal/role"
+	"github.com/hencedge/hencedge/internal/testrig"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/expfmt"
@@ -21,24 +20,6 @@ import (
 	"github.com/hencedge/hencedge/agent/input/inputtest"
 	"github.com/hencedge/hencedge/config"
 )
-
-// lockedBuffer is a log that several goroutines write.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-
-func (l *lockedBuffer) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.String()
-}
 
 // What sensors say is in the ciphertext and nowhere else: not in a log at its
 // chattiest, not in the metrics, not in the status or the health, whether the reading
@@ -71,7 +52,7 @@ func TestReadingsStaySecret(t *testing.T) {
 	}
 	cfg.SetDefaults()
 	deps, _ := testDeps(t, &fakeClient{})
-	log := &lockedBuffer{}
+	log := &testrig.Log{}
 	deps.Clock, deps.Logger = role.SystemClock(), slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	a, err := New(cfg, deps)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/internal/testrig"
 )
 
 // Of two chips with one name each is found by its place, whatever number it has
@@ -37,7 +38,7 @@ func TestChipsByPlace(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		return Machine{Root: root, Clock: newFakeClock()}
+		return Machine{Root: root, Clock: testrig.NewClock()}
 	}
 	for _, numbers := range [][2]int{{0, 1}, {1, 0}, {5, 2}} {
 		m := board(numbers)

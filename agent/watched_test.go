@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/hencedge/hencedge/internal/role"
+	"github.com/hencedge/hencedge/internal/testrig"
 
 	"golang.org/x/sys/unix"
 
@@ -25,7 +26,7 @@ import (
 func TestWatchedComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		root := liveTree(t)
-		m := Machine{Root: root, Clock: newFakeClock(), log: quiet()}
+		m := Machine{Root: root, Clock: testrig.NewClock(), log: testrig.Quiet()}
 		ch := config.Channel{Name: "t", Source: &config.Source{Type: config.SourceHwmon, Chip: "tmp451", Input: "temp1"}}
 		s, err := m.openSensor("s", ch)
 		if err != nil {
@@ -123,7 +124,7 @@ func TestStartWithoutSensor(t *testing.T) {
 func TestTroubles(t *testing.T) {
 	cfg := testConfig(t)
 	deps, _ := testDeps(t, &fakeClient{})
-	deps.Logger = quiet()
+	deps.Logger = testrig.Quiet()
 	a, err := New(cfg, deps)
 	if err != nil {
 		t.Fatal(err)
@@ -131,7 +132,7 @@ func TestTroubles(t *testing.T) {
 	defer a.Close()
 	s := a.streams[0]
 	s.cfg.Channels[2].OnRange = config.OutsideMissing
-	c := newCollector(s.cfg, &s.count, quiet())
+	c := newCollector(s.cfg, &s.count, testrig.Quiet())
 	at := time.Now()
 	r := sampleAt(at, 20, math.NaN(), 65)
 	r.errs = []error{nil, ErrSlow, nil}

@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/internal/testrig"
 )
 
 var t0 = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -37,7 +38,7 @@ func sampleAt(at time.Time, values ...float64) row {
 
 func collect(s config.Stream) (*collector, *streamCounters) {
 	count := new(streamCounters)
-	return newCollector(s, count, quiet()), count
+	return newCollector(s, count, testrig.Quiet()), count
 }
 
 func equal(a, b [][]float64) bool {
