@@ -8,14 +8,16 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hencedge/hencedge/agent"
+	"github.com/hencedge/hencedge/cmd/hencedge/internal/access"
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/cli"
+	"github.com/hencedge/hencedge/cmd/hencedge/internal/remote"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/internal/daemon"
 	"github.com/hencedge/hencedge/systemd"
 )
 
 func (a *app) agentCommand() *cobra.Command {
-	return groupCommand("agent", "the edge service: read sensors, encrypt, publish",
+	return cli.Group("agent", "the edge service: read sensors, encrypt, publish",
 		`The agent reads the sensors of its configuration, collects samples into windows,
 encrypts each window under the key holder's public key, signs it, and publishes
 it over MQTT. It holds no key that could decrypt anything.`,
@@ -39,16 +41,16 @@ life (Type=notify, WatchdogSec), and answers "agent status".
 The processor encrypts unless --backend says otherwise; backend_fallback in the
 configuration says what happens when a GPU fails.`,
 		Example: "  hencedge agent run -c /etc/hencedge/agent.yaml",
-		Args:    noArgs,
+		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			r, first := newRemote(), true
+			r, first := remote.New(), true
 			return a.supervise(cmd.Context(), systemd.Agent, func() (*daemon.Candidate, error) {
 				defer func() { first = false }()
 				return a.agentCandidate(cmd, file, on, r, first)
-			}, r.tell)
+			}, r.Tell)
 		},
 	}
-	configFlag(cmd, &file, "agent.yaml")
+	cli.ConfigFlag(cmd, &file, "agent.yaml")
 	on.add(cmd)
 	return cmd
 }
@@ -65,9 +67,9 @@ waits in the spool goes along. It fails when the broker cannot be reached, when 
 does not acknowledge within stop_timeout, or when for half a minute sensors give
 nothing or messages cannot come. The service must not run: both use the same state.`,
 		Example: "  hencedge agent once -c agent.yaml --json",
-		Args:    noArgs,
+		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			credentials(dir)
+			cli.UseCredentials(dir)
 			ag, err := a.openAgent(cmd, file, on)
 			if err != nil {
 				return err
@@ -76,20 +78,20 @@ nothing or messages cannot come. The service must not run: both use the same sta
 				return err
 			}
 			s := ag.Stats()
-			if a.json {
-				return cli.JSONLine(a.std.Out, struct {
+			if a.JSON {
+				return cli.JSONLine(a.Std.Out, struct {
 					OK      bool   `json:"ok"`
 					Windows uint64 `json:"windows"`
 					Bytes   uint64 `json:"bytes"`
 				}{true, s.Sent, s.SentBytes})
 			}
-			_, err = fmt.Fprintf(a.std.Out, "sent %s, %s\n", plural(int(s.Sent), "window"), cli.Bytes(int64(s.SentBytes)))
+			_, err = fmt.Fprintf(a.Std.Out, "sent %s, %s\n", cli.Plural(int(s.Sent), "window"), cli.Bytes(int64(s.SentBytes)))
 			return err
 		},
 	}
-	configFlag(cmd, &file, "agent.yaml")
-	credentialsFlag(cmd, &dir)
-	a.jsonFlag(cmd, "one JSON object")
+	cli.ConfigFlag(cmd, &file, "agent.yaml")
+	cli.CredentialsFlag(cmd, &dir)
+	a.JSONFlag(cmd, "one JSON object")
 	on.add(cmd)
 	return cmd
 }
@@ -100,7 +102,7 @@ func (a *app) openAgent(cmd *cobra.Command, file string, on gpuFlags) (*agent.Ag
 	if err != nil {
 		return nil, cli.Usage(err)
 	}
-	log, err := a.serviceLogger(cmd, cfg.Log)
+	log, err := a.ServiceLogger(cmd, cfg.Log)
 	if err != nil {
 		return nil, err
 	}
@@ -127,12 +129,12 @@ nothing. The exit code is 2 when something is wrong.
 --no-files looks at the configuration alone, as it can be done on another machine
 than the board.`,
 		Example: "  hencedge agent check -c agent.yaml --json\n  hencedge agent check -c board7/agent.yaml --no-files",
-		Args:    noArgs,
+		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if alone {
-				dir = anyCredentials(dir)
+				dir = cli.AnyCredentials(dir)
 			}
-			credentials(dir)
+			cli.UseCredentials(dir)
 			cfg, err := config.LoadAgent(file)
 			var warnings []string
 			switch {
@@ -140,16 +142,16 @@ than the board.`,
 			case alone:
 				err = agent.CheckAlone(cfg)
 			default:
-				warnings = append(agent.Warnings(cfg), serviceReads(systemd.Agent, file, agentReads(cfg)...)...)
-				warnings = append(warnings, serviceWrites(systemd.Agent, file, agentWrites(cfg)...)...)
+				warnings = append(agent.Warnings(cfg), access.Unreadable(systemd.Agent, file, agentReads(cfg)...)...)
+				warnings = append(warnings, access.Unwritable(systemd.Agent, file, agentWrites(cfg)...)...)
 				err = agent.Check(cfg, agent.Deps{})
 			}
-			return a.checked(file, err, warnings)
+			return a.Checked(file, err, warnings)
 		},
 	}
 	cmd.Flags().BoolVar(&alone, "no-files", false, "open nothing that the configuration names: no keys, secrets or sensors")
-	configFlag(cmd, &file, "agent.yaml")
-	credentialsFlag(cmd, &dir)
-	a.jsonFlag(cmd, "one JSON object")
+	cli.ConfigFlag(cmd, &file, "agent.yaml")
+	cli.CredentialsFlag(cmd, &dir)
+	a.JSONFlag(cmd, "one JSON object")
 	return cmd
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hencedge/hencedge/agent"
+	"github.com/hencedge/hencedge/cmd/hencedge/internal/remote"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/internal/daemon"
 )
@@ -17,7 +18,7 @@ import (
 // agentService is an agent under a supervisor.
 type agentService struct {
 	*agent.Agent
-	remote *remote
+	remote *remote.Remote
 	ready  func()
 }
 
@@ -29,56 +30,51 @@ func (s *agentService) Run(ctx context.Context, ready func()) error {
 // agentState is the agent's part of `agent status`.
 type agentState struct {
 	agent.Report
-	Remote *remoteStatus `json:"remote,omitempty"`
+	Remote *remote.Status `json:"remote,omitempty"`
 }
 
-func (s *agentService) Status() any { return agentState{s.Report(), s.remote.status()} }
+func (s *agentService) Status() any { return agentState{s.Report(), s.remote.Status()} }
 
 // agentCandidate reads and checks an agent's configuration, with what r has on top
 // of it. first says that no agent runs yet: then a file that is alone is checked by
 // opening the candidate, which comes next and loads the same keys.
-func (a *app) agentCandidate(cmd *cobra.Command, file string, on gpuFlags, r *remote, first bool) (*daemon.Candidate, error) {
-	cfg, err := config.LoadAgent(file)
-	if err != nil {
-		return nil, notLoaded(err)
-	}
-	hash, err := fileHash(file)
+func (a *app) agentCandidate(cmd *cobra.Command, file string, on gpuFlags, r *remote.Remote, first bool) (*daemon.Candidate, error) {
+	own, hash, err := loadService(file, config.LoadAgent)
 	if err != nil {
 		return nil, err
 	}
-	log, err := a.serviceLogger(cmd, cfg.Log)
+	log, err := a.ServiceLogger(cmd, own.Log)
 	if err != nil {
 		return nil, err
 	}
-	own := cfg
-	cfg, sealed, pending, err := r.apply(own, log)
+	cfg, sealed, pending, err := r.Apply(own, log)
 	if err != nil {
 		return nil, err
 	}
 	if first && sealed != nil {
 		if err := unusable(cfg, own); err != nil {
-			r.leaveOut(err)
+			r.LeaveOut(err)
 			cfg, sealed = own, nil
 		}
 	}
 	if sealed != nil {
-		if log, err = a.serviceLogger(cmd, cfg.Log); err != nil {
+		if log, err = a.ServiceLogger(cmd, cfg.Log); err != nil {
 			return nil, err
 		}
 	}
 	if !first {
 		if err := agent.Check(cfg, agent.Deps{}); err != nil {
 			if pending {
-				r.discard(err)
+				r.Discard(err)
 			}
 			return nil, err
 		}
 	}
-	deps := agent.Deps{Logger: log, Version: thisVersion(), OnRemote: r.receive, WaitForSensors: true}
+	deps := agent.Deps{Logger: log, Version: thisVersion(), OnRemote: r.Receive, WaitForSensors: true}
 	if err := on.encrypt(&deps); err != nil {
 		return nil, err
 	}
-	c := &daemon.Candidate{Hash: hashWith(hash, sealed), Stop: cfg.StopTimeout, Control: controlSocket(cfg.Control), Log: log}
+	c := &daemon.Candidate{Hash: remote.Hash(hash, sealed), Stop: cfg.StopTimeout, Control: controlSocket(cfg.Control), Log: log}
 	c.Open = func() (daemon.Service, error) {
 		s := &agentService{remote: r}
 		var err error
@@ -90,7 +86,7 @@ func (a *app) agentCandidate(cmd *cobra.Command, file string, on gpuFlags, r *re
 		return s, err
 	}
 	if pending {
-		r.onTrial(c, sealed, cfg.Remote.Trial)
+		r.OnTrial(c, sealed, cfg.Remote.Trial)
 	}
 	return c, nil
 }

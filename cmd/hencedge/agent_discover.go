@@ -27,10 +27,10 @@ It also lists devices that need a description (CAN interfaces, serial ports, I2C
 and SPI), as entries for the inputs of a configuration. Nothing is opened or
 probed there.`,
 		Example: "  hencedge agent discover\n  hencedge agent discover --json",
-		Args:    noArgs,
+		Args:    cli.NoArgs,
 		RunE:    func(*cobra.Command, []string) error { return a.sensors() },
 	}
-	a.jsonFlag(cmd, "one JSON object a line")
+	a.JSONFlag(cmd, "one JSON object a line")
 	return cmd
 }
 
@@ -40,10 +40,10 @@ func (a *app) sensors() error {
 	if len(found)+len(inputs) == 0 {
 		return errors.New("no sensor was found under /sys and /proc")
 	}
-	if a.json {
+	if a.JSON {
 		return a.sensorsJSON(found, inputs)
 	}
-	out := a.std.Out
+	out := a.Std.Out
 	if len(found) > 0 {
 		fmt.Fprintln(out, "channels:")
 	}
@@ -67,7 +67,7 @@ func (a *app) sensorsJSON(found []agent.Found, inputs []agent.FoundInput) error 
 		if !math.IsNaN(f.Value) {
 			value = &f.Value
 		}
-		if err := cli.JSONLine(a.std.Out, struct {
+		if err := cli.JSONLine(a.Std.Out, struct {
 			Name   string     `json:"name"`
 			Unit   string     `json:"unit"`
 			Range  [2]float64 `json:"range"`
@@ -78,7 +78,7 @@ func (a *app) sensorsJSON(found []agent.Found, inputs []agent.FoundInput) error 
 		}
 	}
 	for _, in := range inputs {
-		if err := cli.JSONLine(a.std.Out, struct {
+		if err := cli.JSONLine(a.Std.Out, struct {
 			Input string `json:"input"`
 			Note  string `json:"note"`
 		}{in.YAML, in.Note}); err != nil {

@@ -33,7 +33,7 @@ Compare the fingerprint over a way that you trust: it is what binds the key to
 this device. Run it as the user that the agent runs as.`,
 		Example: `  sudo -u hencedge-agent hencedge agent enroll -c /etc/hencedge/agent.yaml
   hencedge agent enroll -c agent.yaml --csr --out board1.csr`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			cfg, err := config.LoadAgent(file)
 			if err != nil {
@@ -54,18 +54,18 @@ this device. Run it as the user that the agent runs as.`,
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(a.std.Err, "fingerprint of the key: %s\n", transport.Fingerprint(key.Public()))
+			fmt.Fprintf(a.Std.Err, "fingerprint of the key: %s\n", transport.Fingerprint(key.Public()))
 			if out == "" {
-				_, err = a.std.Out.Write(text)
+				_, err = a.Std.Out.Write(text)
 				return err
 			}
 			return os.WriteFile(out, text, 0o644)
 		},
 	}
-	configFlag(cmd, &file, "agent.yaml")
+	cli.ConfigFlag(cmd, &file, "agent.yaml")
 	cmd.Flags().BoolVar(&csr, "csr", false, "a certificate request instead of the public key")
 	cmd.Flags().StringVar(&out, "out", "", "file for the request (default standard output)")
-	a.jsonFlag(cmd, "one JSON object (without --csr)")
+	a.JSONFlag(cmd, "one JSON object (without --csr)")
 	return cmd
 }
 

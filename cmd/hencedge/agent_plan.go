@@ -34,14 +34,14 @@ processors, more memory or spool than there is, windows that never fit where the
 wait; with --link more traffic than the uplink carries, with --programs levels and
 sizes that the evaluator does not take.`,
 		Example: "  hencedge agent plan -c agent.yaml --link 64kbit\n  hencedge agent plan -c agent.yaml --programs evaluator.yaml",
-		Args:    noArgs,
+		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if file == "" {
 				return a.sensors()
 			}
 			rate, err := parseRate(link)
 			if err != nil {
-				return usageHint(cmd, err)
+				return cli.UsageHint(cmd, err)
 			}
 			cfg, err := config.LoadAgent(file)
 			if err != nil {
@@ -63,10 +63,10 @@ sizes that the evaluator does not take.`,
 			return a.printPlan(p)
 		},
 	}
-	configFlag(cmd, &file, "")
+	cli.ConfigFlag(cmd, &file, "")
 	cmd.Flags().StringVar(&programs, "programs", "", "evaluator.yaml: find the lowest level that its programs need of each stream")
 	cmd.Flags().StringVar(&link, "link", "", "uplink, for example 64kbit, 10Mbit")
-	a.jsonFlag(cmd, "one JSON object (sensors: one a line)")
+	a.JSONFlag(cmd, "one JSON object (sensors: one a line)")
 	return cmd
 }
 
@@ -95,25 +95,25 @@ func parseRate(s string) (float64, error) {
 func (a *app) printPlan(p *agent.Prediction) error {
 	refused := func() error {
 		for _, r := range p.Refusals {
-			fmt.Fprintf(a.std.Err, "hencedge: cannot work: %s\n", r)
+			fmt.Fprintf(a.Std.Err, "hencedge: cannot work: %s\n", r)
 		}
 		if len(p.Refusals) > 0 {
 			return cli.Usagef("plan: %w", cli.ErrQuiet)
 		}
 		return nil
 	}
-	if a.json {
-		if err := cli.JSONLine(a.std.Out, p); err != nil {
+	if a.JSON {
+		if err := cli.JSONLine(a.Std.Out, p); err != nil {
 			return err
 		}
 		return refused()
 	}
-	out := a.std.Out
+	out := a.Std.Out
 	for _, s := range p.Streams {
-		fmt.Fprintf(out, "stream %s: %s of %s, %s, level %d, %s keys\n", s.Name, plural(len(s.Channels), "channel"), plural(s.Samples, "sample"), p.Params, s.Level, p.KeyMode)
+		fmt.Fprintf(out, "stream %s: %s of %s, %s, level %d, %s keys\n", s.Name, cli.Plural(len(s.Channels), "channel"), cli.Plural(s.Samples, "sample"), p.Params, s.Level, p.KeyMode)
 		fmt.Fprintf(out, "  slots      %d of %d\n", s.SlotsUsed, p.Slots)
 		fmt.Fprintf(out, "  a window   %s ciphertext, %s sent in %s, %.1f bytes a sample\n", cli.Bytes(int64(s.BodyBytes)),
-			cli.Bytes(int64(s.WireBytes)), plural(s.Chunks, "message"), float64(s.WireBytes)/float64(len(s.Channels)*s.Samples))
+			cli.Bytes(int64(s.WireBytes)), cli.Plural(s.Chunks, "message"), float64(s.WireBytes)/float64(len(s.Channels)*s.Samples))
 		fmt.Fprintf(out, "  time       %.2f ms to encrypt, %.2f ms with packing and signing", s.EncryptMs, s.SealMs)
 		if s.SampleMs > 0 {
 			fmt.Fprintf(out, "; a sample %.2f ms", s.SampleMs)
@@ -131,7 +131,7 @@ func (a *app) printPlan(p *agent.Prediction) error {
 			fmt.Fprintf(out, "  outage     %v\n", time.Duration(s.QueueSeconds)*time.Second)
 		}
 		for _, c := range s.Channels {
-			fmt.Fprintf(out, "  precision  %s: %s, typically %s\n", c.Name, withUnit(fmt.Sprintf("%.2g", c.Bound), c.Unit), withUnit(fmt.Sprintf("%.2g", c.Error), c.Unit))
+			fmt.Fprintf(out, "  precision  %s: %s, typically %s\n", c.Name, cli.WithUnit(fmt.Sprintf("%.2g", c.Bound), c.Unit), cli.WithUnit(fmt.Sprintf("%.2g", c.Error), c.Unit))
 		}
 		fmt.Fprintln(out)
 	}
@@ -148,7 +148,7 @@ func (a *app) printPlan(p *agent.Prediction) error {
 	}
 	fmt.Fprintf(out, "keys: a %s key of %s on the board%s", map[bool]string{true: "secret", false: "public"}[p.KeyMode == string(config.KeyModeSymmetric)], cli.Bytes(p.KeyBytes), where)
 	if e := p.EvaluationKeys; e != nil {
-		fmt.Fprintf(out, "; the programs need %s, %s", plural(e.Count, "evaluation key"), cli.Bytes(e.Bytes))
+		fmt.Fprintf(out, "; the programs need %s, %s", cli.Plural(e.Count, "evaluation key"), cli.Bytes(e.Bytes))
 	}
 	fmt.Fprintln(out)
 	if p.DeviceBytesPerDay > 0 {
@@ -163,25 +163,9 @@ func (a *app) printPlan(p *agent.Prediction) error {
 		fmt.Fprintf(out, "outage: nothing is lost for %v\n", time.Duration(p.QueueSeconds)*time.Second)
 	}
 	for _, w := range p.Warnings {
-		fmt.Fprintf(a.std.Err, "hencedge: warning: %s\n", w)
+		fmt.Fprintf(a.Std.Err, "hencedge: warning: %s\n", w)
 	}
 	return refused()
-}
-
-// withUnit is a value with its unit; "1" is the unit of pure numbers.
-func withUnit(value, unit string) string {
-	if unit == "" || unit == "1" {
-		return value
-	}
-	return value + " " + unit
-}
-
-// plural is "1 message", "2 messages".
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // years writes a number of days for people.

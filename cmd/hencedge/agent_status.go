@@ -5,6 +5,8 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -31,14 +33,14 @@ func describeAgent(r agent.Report) []string {
 	if r.Queue.Waits != "" {
 		lines = append(lines, fmt.Sprintf("%-14s %s", "waits", r.Queue.Waits))
 	}
-	for _, name := range sorted(r.Inputs) {
+	for _, name := range slices.Sorted(maps.Keys(r.Inputs)) {
 		in := r.Inputs[name]
 		lines = append(lines, fmt.Sprintf("%-14s %s: %d values, %d bad, %d failures", "input", name, in.Values, in.Bad, in.Failures))
 	}
 	for _, t := range r.Troubles {
 		lines = append(lines, fmt.Sprintf("%-14s %s/%s since %s: %s", "no value", t.Stream, t.Channel, when(t.Since), t.Error))
 	}
-	for _, name := range sorted(r.Streams) {
+	for _, name := range slices.Sorted(maps.Keys(r.Streams)) {
 		lines = append(lines, fmt.Sprintf("%-14s %s: %s", "stream", name, describeStream(r.Streams[name])))
 	}
 	return append(lines, fmt.Sprintf("%-14s %s", "energy", r.Energy))

@@ -13,6 +13,7 @@ import (
 
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/arith"
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/benchmark"
+	"github.com/hencedge/hencedge/cmd/hencedge/internal/cli"
 	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/henc"
 )
@@ -56,7 +57,7 @@ operations: ` + strings.Join(benchmark.Ops(), " "),
   hencedge bench --backend cuda --json
   hencedge bench --backend cuda --params edge13-d2p
   hencedge bench --params bench-paper16-insecure --insecure --op hmult`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !cmd.Flags().Changed("table") {
 				f.table = f.backend == "cuda" && len(f.ops) == 0 && len(f.params) == 0
@@ -81,27 +82,27 @@ operations: ` + strings.Join(benchmark.Ops(), " "),
 	fs.BoolVar(&f.markdown, "markdown", false, "tables in Markdown, without the copies")
 	fs.StringVar(&f.read, "read", "", "measure nothing: print the records that --json wrote to a file")
 	fs.StringVar(&f.plot, "plot", "", "with --read: draw the records as SVG charts into this directory")
-	a.jsonFlag(cmd, "one JSON object a line")
+	a.JSONFlag(cmd, "one JSON object a line")
 	return cmd
 }
 
 func (a *app) bench(cmd *cobra.Command, f benchFlags) error {
 	if f.plot != "" {
 		if f.read == "" {
-			return usageHint(cmd, errors.New("--plot: name the records with --read FILE"))
+			return cli.UsageHint(cmd, errors.New("--plot: name the records with --read FILE"))
 		}
-		return a.plot(f.read, f.plot)
+		return benchmark.WritePlots(a.Std.Err, f.read, f.plot)
 	}
 	if f.read != "" {
-		out := benchOutput{app: a, markdown: f.markdown}
-		return out.read(f.read)
+		out := benchmark.Report{Out: a.Std.Out, JSON: a.JSON, Markdown: f.markdown}
+		return out.Read(f.read)
 	}
 	o, err := f.options()
 	if err != nil {
-		return usageHint(cmd, err)
+		return cli.UsageHint(cmd, err)
 	}
-	out := benchOutput{app: a, markdown: f.markdown}
-	b, err := backends(f.backend, f.device, a.remark)
+	out := benchmark.Report{Out: a.Std.Out, JSON: a.JSON, Markdown: f.markdown}
+	b, err := backends(f.backend, f.device, a.Remark)
 	if err != nil {
 		return err
 	}
@@ -110,10 +111,10 @@ func (a *app) bench(cmd *cobra.Command, f benchFlags) error {
 			o.Params = nil // every case
 		}
 		o.Backend = b.First()
-		if err := benchmark.RunTable(cmd.Context(), o, benchmark.Table(), out.record); err != nil {
+		if err := benchmark.RunTable(cmd.Context(), o, benchmark.Table(), out.Record); err != nil {
 			return err
 		}
-		return out.kernels(o.Backend)
+		return out.Kernels(o.Backend)
 	}
 	var ran []cutrantt.Backend
 	for _, p := range o.Params {
@@ -122,7 +123,7 @@ func (a *app) bench(cmd *cobra.Command, f benchFlags) error {
 		if one.Backend, err = b.For(p); err != nil {
 			return err
 		}
-		if err := benchmark.Run(cmd.Context(), one, out.record); err != nil {
+		if err := benchmark.Run(cmd.Context(), one, out.Record); err != nil {
 			return err
 		}
 		if !slices.Contains(ran, one.Backend) {
@@ -130,7 +131,7 @@ func (a *app) bench(cmd *cobra.Command, f benchFlags) error {
 		}
 	}
 	for _, b := range ran {
-		if err := out.kernels(b); err != nil {
+		if err := out.Kernels(b); err != nil {
 			return err
 		}
 	}

@@ -37,14 +37,14 @@ what was not compared is told. Mistakes within one file are found by "agent chec
 The exit code is 1 when the files differ, and 2 when one of them is not valid.`,
 		Example: `  hencedge check --agent agent.yaml --evaluator evaluator.yaml --keyholder keyholder.yaml
   hencedge check --agent board1.yaml --agent board2.yaml --evaluator evaluator.yaml --json`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			files, names, err := f.load()
 			if err != nil {
 				return cli.Usage(err)
 			}
 			if len(names) < 2 {
-				return usageHint(cmd, fmt.Errorf("give the files of two roles or more: --agent, --evaluator, --keyholder"))
+				return cli.UsageHint(cmd, fmt.Errorf("give the files of two roles or more: --agent, --evaluator, --keyholder"))
 			}
 			return a.compared(names, compare.Compare(files))
 		},
@@ -52,13 +52,13 @@ The exit code is 1 when the files differ, and 2 when one of them is not valid.`,
 	cmd.Flags().StringArrayVar(&f.agents, "agent", nil, "agent.yaml (may be repeated)")
 	cmd.Flags().StringVar(&f.evaluator, "evaluator", "", "evaluator.yaml")
 	cmd.Flags().StringVar(&f.keyholder, "keyholder", "", "keyholder.yaml")
-	a.jsonFlag(cmd, "one JSON object")
+	a.JSONFlag(cmd, "one JSON object")
 	return cmd
 }
 
 // load reads the files that are named.
 func (f *rolesFlags) load() (files compare.Files, names []string, err error) {
-	credentials(anyCredentials(""))
+	cli.UseCredentials(cli.AnyCredentials(""))
 	for _, name := range f.agents {
 		cfg, err := config.LoadAgent(name)
 		if err != nil {
@@ -87,9 +87,9 @@ func (f *rolesFlags) load() (files compare.Files, names []string, err error) {
 func (a *app) compared(names []string, r compare.Report) error {
 	failure := error(nil)
 	if n := len(r.Differences); n > 0 {
-		failure = fmt.Errorf("%s: %w", plural(n, "difference"), cli.ErrQuiet)
+		failure = fmt.Errorf("%s: %w", cli.Plural(n, "difference"), cli.ErrQuiet)
 	}
-	if a.json {
+	if a.JSON {
 		out := struct {
 			OK          bool                 `json:"ok"`
 			Files       []string             `json:"files"`
@@ -97,16 +97,16 @@ func (a *app) compared(names []string, r compare.Report) error {
 			Warnings    []compare.Difference `json:"warnings,omitempty"`
 			Skipped     []string             `json:"not_compared,omitempty"`
 		}{failure == nil, names, append([]compare.Difference{}, r.Differences...), r.Warnings, r.Skipped}
-		if err := cli.JSONLine(a.std.Out, out); err != nil {
+		if err := cli.JSONLine(a.Std.Out, out); err != nil {
 			return err
 		}
 		return failure
 	}
 	for _, w := range r.Warnings {
-		fmt.Fprintf(a.std.Err, "warning: %s\n", cli.Plain(w.Error()))
+		fmt.Fprintf(a.Std.Err, "warning: %s\n", cli.Plain(w.Error()))
 	}
 	for _, s := range r.Skipped {
-		fmt.Fprintf(a.std.Err, "not compared: %s\n", cli.Plain(s))
+		fmt.Fprintf(a.Std.Err, "not compared: %s\n", cli.Plain(s))
 	}
 	var text strings.Builder
 	for _, d := range r.Differences {
@@ -115,9 +115,9 @@ func (a *app) compared(names []string, r compare.Report) error {
 	if failure == nil {
 		text.WriteString(strings.Join(names, ", ") + ": good, they agree\n")
 	} else {
-		text.WriteString(plural(len(r.Differences), "difference") + "\n")
+		text.WriteString(cli.Plural(len(r.Differences), "difference") + "\n")
 	}
-	if _, err := fmt.Fprint(a.std.Out, cli.Plain(text.String())); err != nil {
+	if _, err := fmt.Fprint(a.Std.Out, cli.Plain(text.String())); err != nil {
 		return err
 	}
 	return failure

@@ -27,17 +27,17 @@ role's check command finds such mistakes.`,
 		Example: `  hencedge config schema agent >agent.schema.json
   # first line of agent.yaml, for editors with a YAML language server:
   # yaml-language-server: $schema=agent.schema.json`,
-		Args: exactArgs("ROLE"),
+		Args: cli.ExactArgs("ROLE"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			text, err := config.Schema(args[0])
 			if err != nil {
 				return cli.Usage(err)
 			}
-			_, err = a.std.Out.Write(text)
+			_, err = a.Std.Out.Write(text)
 			return err
 		},
 	}
-	return groupCommand("config", "about configuration files",
+	return cli.Group("config", "about configuration files",
 		`The configuration of each role is one YAML file; docs/configuration.md explains
 every key. "hencedge agent check" and "hencedge evaluator check" find mistakes.`, schema, a.configSign())
 }
@@ -63,7 +63,7 @@ message, retained, on <prefix>/cfg/<device>.`,
 		Example: `  hencedge keys identity operator.key
   hencedge config sign --key operator.key --device board1 --revision 3 --out board1.cfg faster.yaml
   mosquitto_pub -r -q 1 -t hencedge/v1/cfg/board1 -f board1.cfg ...`,
-		Args: exactArgs("FILE"),
+		Args: cli.ExactArgs("FILE"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			switch {
 			case device == "" || version == 0 || out == "":
@@ -71,7 +71,7 @@ message, retained, on <prefix>/cfg/<device>.`,
 			case valid < 0:
 				return cli.Usagef("--valid %v: use a positive duration, such as 168h", valid)
 			}
-			text, err := a.readInput(args[0])
+			text, err := a.ReadInput(args[0])
 			if err != nil {
 				return err
 			}

@@ -4,9 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -21,8 +19,8 @@ import (
 	"github.com/hencedge/hencedge/systemd"
 )
 
-// supervise runs a role as a service: SIGHUP reloads, the service manager is
-// kept informed, and the control socket answers.
+// supervise runs a role as a service: SIGHUP and what comes from more reload it, the
+// service manager is kept informed, and the control socket answers.
 func (a *app) supervise(ctx context.Context, role systemd.Role, load func() (*daemon.Candidate, error), more <-chan string) error {
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
@@ -47,35 +45,30 @@ func (a *app) supervise(ctx context.Context, role systemd.Role, load func() (*da
 	s := &daemon.Supervisor{Role: string(role), Version: thisVersion(), Load: func() (*daemon.Candidate, error) {
 		c, err := load()
 		if err == nil {
-			a.tellProtection(c.Log)
+			a.TellProtection(c.Log)
 		}
 		return c, err
-	}, Notify: daemon.NewNotifier(), Reload: reload, Protection: a.protection}
+	}, Notify: daemon.NewNotifier(), Reload: reload, Protection: a.Protection}
 	a.supervisor = s
 	return s.Run(ctx)
 }
 
-// notLoaded is the failure to load a service's configuration: invalid, unless its
-// user may not read it, which a change of modes mends while systemd tries again.
-func notLoaded(err error) error {
-	if errors.Is(err, fs.ErrPermission) {
-		return err
+// loadService reads the configuration of a service. It also returns the SHA-256 of the
+// file's text, in hexadecimal.
+func loadService[C any](file string, load func(string) (*C, error)) (cfg *C, hash string, err error) {
+	if cfg, err = load(file); err != nil {
+		return nil, "", cli.NotLoaded(err)
 	}
-	return cli.Usage(err)
-}
-
-// fileHash names the text of a configuration: SHA-256, hexadecimal.
-func fileHash(file string) (string, error) {
 	b, err := os.ReadFile(file)
 	if err != nil {
-		return "", fmt.Errorf("cannot read the configuration: %w", err)
+		return nil, "", fmt.Errorf("cannot read the configuration: %w", err)
 	}
 	sum := sha256.Sum256(b)
-	return hex.EncodeToString(sum[:]), nil
+	return cfg, hex.EncodeToString(sum[:]), nil
 }
 
-// controlSocket is where a service answers: as configured, else in the directory
-// that the service manager made for it, else nowhere.
+// controlSocket returns where a service answers: the configured path, or one in the
+// directory that the service manager made for it. It returns "" if there is neither.
 func controlSocket(c config.Control) string {
 	switch {
 	case c.Socket != "":
@@ -102,15 +95,11 @@ func (s *evaluatorService) Status() any { return s.State() }
 
 // evaluatorCandidate reads and checks an evaluator's configuration.
 func (a *app) evaluatorCandidate(cmd *cobra.Command, file, backendName, devices string) (*daemon.Candidate, error) {
-	cfg, err := config.LoadEvaluator(file)
-	if err != nil {
-		return nil, notLoaded(err)
-	}
-	hash, err := fileHash(file)
+	cfg, hash, err := loadService(file, config.LoadEvaluator)
 	if err != nil {
 		return nil, err
 	}
-	log, err := a.serviceLogger(cmd, cfg.Log)
+	log, err := a.ServiceLogger(cmd, cfg.Log)
 	if err != nil {
 		return nil, err
 	}

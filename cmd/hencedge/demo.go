@@ -39,15 +39,15 @@ Parameter sets: ` + strings.Join(henc.Names(), ", ") + `.`,
   hencedge demo --windows 3 --json
   hencedge demo --backend cuda
   hencedge demo --params std14-d5 --windows 0`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.Windows < 0 {
-				return usageHint(cmd, errors.New("--windows must not be negative; 0 runs until interrupted"))
+				return cli.UsageHint(cmd, errors.New("--windows must not be negative; 0 runs until interrupted"))
 			}
 			if o.Windows == 0 {
 				o.Windows = -1
 			}
-			b, err := backends(backendName, device, a.remark)
+			b, err := backends(backendName, device, a.Remark)
 			if err != nil {
 				return err
 			}
@@ -59,9 +59,9 @@ Parameter sets: ` + strings.Join(henc.Names(), ", ") + `.`,
 			}
 			// The table is the output; the roles speak up when something is wrong.
 			if !cmd.Flags().Changed("log-level") {
-				a.logLevel = slog.LevelError.String()
+				a.LogLevel = slog.LevelError.String()
 			}
-			if o.Logger, err = a.logger(); err != nil {
+			if o.Logger, err = a.Logger(); err != nil {
 				return err
 			}
 			return a.demo(cmd, o)
@@ -73,15 +73,15 @@ Parameter sets: ` + strings.Join(henc.Names(), ", ") + `.`,
 	cmd.Flags().StringVar(&device, "device", arith.Auto, "GPU to use: auto (the first), its number or its identifier (GPU-...)")
 	cmd.Flags().IntVar(&o.Samples, "samples", 16, "samples of a window")
 	cmd.Flags().DurationVar(&o.Interval, "interval", 100*time.Millisecond, "time between samples")
-	a.jsonFlag(cmd, "one JSON object a line, the summary last")
+	a.JSONFlag(cmd, "one JSON object a line, the summary last")
 	return cmd
 }
 
 func (a *app) demo(cmd *cobra.Command, o demo.Options) error {
 	v := &demoView{app: a}
-	if a.json {
+	if a.JSON {
 		o.OnRow = func(r demo.Row) error {
-			return cli.JSONLine(a.std.Out, struct {
+			return cli.JSONLine(a.Std.Out, struct {
 				Type string `json:"type"`
 				demo.Row
 			}{"result", r})
@@ -91,7 +91,7 @@ func (a *app) demo(cmd *cobra.Command, o demo.Options) error {
 	}
 	sum, err := demo.Run(cmd.Context(), o)
 	if errors.Is(err, demo.ErrSetup) && errors.Is(err, henc.ErrUnknownSet) {
-		return usageHint(cmd, fmt.Errorf("--params: %w", err))
+		return cli.UsageHint(cmd, fmt.Errorf("--params: %w", err))
 	}
 	interrupted := errors.New("interrupted before the first result")
 	if errors.Is(err, context.Canceled) {
@@ -101,8 +101,8 @@ func (a *app) demo(cmd *cobra.Command, o demo.Options) error {
 		return err
 	}
 	switch {
-	case a.json:
-		err = cli.JSONLine(a.std.Out, sum)
+	case a.JSON:
+		err = cli.JSONLine(a.Std.Out, sum)
 	case sum.Results == 0:
 		return interrupted
 	default:
@@ -127,12 +127,12 @@ type demoView struct {
 }
 
 func (v *demoView) start(c demo.Cast) {
-	out := v.app.std.Out
+	out := v.app.Std.Out
 	fmt.Fprintf(out, "parameters  %s (N = 2^%d), backend %s (%s)\n", c.Params, c.LogN, c.Backend, c.Device)
 	fmt.Fprintf(out, "broker      %s, every role with a certificate of its own\n", c.Broker)
 	fmt.Fprintf(out, "windows     %d samples, one every %v\n", c.Samples, time.Duration(c.Interval*float64(time.Second)))
 	for _, ch := range c.Channels {
-		fmt.Fprintf(out, "sensor      %s, %s\n", ch.Name, withUnit(fmt.Sprintf("%g to %g", ch.Range[0], ch.Range[1]), ch.Unit))
+		fmt.Fprintf(out, "sensor      %s, %s\n", ch.Name, cli.WithUnit(fmt.Sprintf("%g to %g", ch.Range[0], ch.Range[1]), ch.Unit))
 	}
 	width, channels := 7, 7
 	for _, p := range c.Programs {
@@ -180,7 +180,7 @@ func values(v []float64) string {
 }
 
 func (v *demoView) summary(s *demo.Summary) error {
-	out := v.app.std.Out
+	out := v.app.Std.Out
 	fmt.Fprintf(out, "\n%d results of %d windows in %.1f s, the first after %.1f s\n", s.Results, s.Windows, s.Duration, s.FirstWindow)
 	fmt.Fprintf(out, "traffic     %s up, %s down\n", cli.Bytes(int64(s.Uploaded)), cli.Bytes(int64(s.Downloaded)))
 	fmt.Fprintf(out, "median      encrypt %.1f ms, evaluate %.1f ms, last sample to decrypted result %.0f ms\n", s.Encrypt, s.Evaluate, s.Latency)

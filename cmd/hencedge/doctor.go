@@ -37,21 +37,21 @@ The exit code is 1 when a check failed; warnings do not count.`,
   hencedge doctor --agent agent.yaml
   hencedge doctor --agent /etc/hencedge/agent.yaml --credentials /etc/hencedge/credentials/hencedge-agent
   hencedge doctor --keyholder keyholder.yaml --offline --json`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if o.Timeout <= 0 {
-				return usageHint(cmd, errors.New("--timeout must be above zero"))
+				return cli.UsageHint(cmd, errors.New("--timeout must be above zero"))
 			}
 			if len(o.Roots) > 0 && o.Agent == "" {
-				return usageHint(cmd, errors.New("--walk needs --agent"))
+				return cli.UsageHint(cmd, errors.New("--walk needs --agent"))
 			}
 			for _, root := range o.Roots {
 				// In one that this user may not look at is nothing that it can read.
 				if info, err := os.Stat(root); err != nil && !errors.Is(err, fs.ErrPermission) || err == nil && !info.IsDir() {
-					return usageHint(cmd, fmt.Errorf("--walk %s: there is no such directory", root))
+					return cli.UsageHint(cmd, fmt.Errorf("--walk %s: there is no such directory", root))
 				}
 			}
-			credentials(dir)
+			cli.UseCredentials(dir)
 			r, err := doctor.Examine(cmd.Context(), o)
 			if err != nil {
 				return err
@@ -72,23 +72,23 @@ The exit code is 1 when a check failed; warnings do not count.`,
 	fs.BoolVar(&o.Offline, "offline", false, "do not connect to the broker")
 	fs.DurationVar(&o.Timeout, "timeout", 10*time.Second, "how long to wait for the broker")
 	fs.StringSliceVar(&o.Roots, "walk", nil, "`directories` in which to look for keys that decrypt, with --agent (default all below / but the system's own)")
-	credentialsFlag(cmd, &dir)
-	a.jsonFlag(cmd, "one JSON object")
+	cli.CredentialsFlag(cmd, &dir)
+	a.JSONFlag(cmd, "one JSON object")
 	return cmd
 }
 
 func (a *app) printReport(r *doctor.Report) error {
-	if a.json {
-		return cli.JSONLine(a.std.Out, r)
+	if a.JSON {
+		return cli.JSONLine(a.Std.Out, r)
 	}
 	for _, c := range r.Checks {
 		// Details of several lines (configuration errors) are indented.
 		detail := strings.ReplaceAll(cli.Plain(c.Detail), "\n", "\n      ")
-		if _, err := fmt.Fprintf(a.std.Out, "%-4s  %s: %s\n", c.Status, c.Name, detail); err != nil {
+		if _, err := fmt.Fprintf(a.Std.Out, "%-4s  %s: %s\n", c.Status, c.Name, detail); err != nil {
 			return err
 		}
 		if c.Remedy != "" {
-			if _, err := fmt.Fprintf(a.std.Out, "      -> %s\n", c.Remedy); err != nil {
+			if _, err := fmt.Fprintf(a.Std.Out, "      -> %s\n", c.Remedy); err != nil {
 				return err
 			}
 		}

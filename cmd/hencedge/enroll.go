@@ -3,8 +3,6 @@ package main
 import (
 	"crypto/ed25519"
 	"fmt"
-	"io"
-	"os"
 
 	"github.com/spf13/cobra"
 
@@ -21,10 +19,10 @@ type enrolment struct {
 
 func (a *app) printEnrolment(device string, pub ed25519.PublicKey) error {
 	e := enrolment{device, transport.FormatPublicKey(pub), transport.Fingerprint(pub)}
-	if a.json {
-		return cli.JSONLine(a.std.Out, e)
+	if a.JSON {
+		return cli.JSONLine(a.Std.Out, e)
 	}
-	_, err := fmt.Fprintf(a.std.Out, "# fingerprint %s\n- name: %s\n  public_key: %s\n", e.Fingerprint, e.Device, e.PublicKey)
+	_, err := fmt.Fprintf(a.Std.Out, "# fingerprint %s\n- name: %s\n  public_key: %s\n", e.Fingerprint, e.Device, e.PublicKey)
 	return err
 }
 
@@ -40,7 +38,7 @@ The request proves that its sender holds the key, not who the sender is: give th
 fingerprint that the device's operator read to you with --fingerprint, and a
 request with another key is refused.`,
 		Example: "  hencedge evaluator enroll board1.csr --fingerprint k7qd2-4mzra-xxb3e-jq6hn-2hvwp",
-		Args:    exactArgs("FILE"),
+		Args:    cli.ExactArgs("FILE"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if fingerprint != "" {
 				read, err := transport.ParseFingerprint(fingerprint)
@@ -49,7 +47,7 @@ request with another key is refused.`,
 				}
 				fingerprint = read
 			}
-			text, err := a.readInput(args[0])
+			text, err := a.ReadInput(args[0])
 			if err != nil {
 				return err
 			}
@@ -64,25 +62,6 @@ request with another key is refused.`,
 		},
 	}
 	cmd.Flags().StringVar(&fingerprint, "fingerprint", "", "fingerprint that the key must have")
-	a.jsonFlag(cmd, "one JSON object")
+	a.JSONFlag(cmd, "one JSON object")
 	return cmd
-}
-
-// readInput reads a small file, or standard input for "-".
-func (a *app) readInput(name string) ([]byte, error) {
-	const limit = 1 << 20
-	in := a.std.In
-	if name != "-" {
-		f, err := os.Open(name)
-		if err != nil {
-			return nil, err
-		}
-		defer f.Close()
-		in = f
-	}
-	b, err := io.ReadAll(io.LimitReader(in, limit+1))
-	if err == nil && len(b) > limit {
-		err = fmt.Errorf("%s has more than %d bytes", name, limit)
-	}
-	return b, err
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/hencedge/hencedge/cmd/hencedge/internal/access"
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/arith"
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/cli"
 	"github.com/hencedge/hencedge/config"
@@ -18,7 +19,7 @@ import (
 )
 
 func (a *app) evaluatorCommand() *cobra.Command {
-	group := groupCommand("evaluator", "the cloud subscriber: compute on ciphertexts",
+	group := cli.Group("evaluator", "the cloud subscriber: compute on ciphertexts",
 		`The evaluator subscribes to encrypted windows, runs the programs of its
 configuration on them, and publishes encrypted results. It holds evaluation keys
 and no secret key.`,
@@ -43,12 +44,12 @@ with the step that failed when the GPU cannot be used. With several GPUs in
 configuration says what happens when a GPU fails.`,
 		Example: `  hencedge evaluator run -c /etc/hencedge/evaluator.yaml
   hencedge evaluator run -c evaluator.yaml --backend cuda --device all`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return a.supervise(cmd.Context(), systemd.Evaluator, func() (*daemon.Candidate, error) { return a.evaluatorCandidate(cmd, file, backendName, devices) }, nil)
 		},
 	}
-	configFlag(cmd, &file, "evaluator.yaml")
+	cli.ConfigFlag(cmd, &file, "evaluator.yaml")
 	cmd.Flags().StringVar(&backendName, "backend", arith.Auto, arith.Help)
 	cmd.Flags().StringVar(&devices, "device", arith.Auto, arith.DeviceHelp)
 	return cmd
@@ -113,21 +114,21 @@ start.
 or on another machine.`,
 		Example: `  hencedge evaluator check -c evaluator.yaml
   hencedge evaluator check -c evaluator.yaml --no-keys --json`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if noKeys {
-				dir = anyCredentials(dir)
+				dir = cli.AnyCredentials(dir)
 			}
-			credentials(dir)
+			cli.UseCredentials(dir)
 			cfg, err := config.LoadEvaluator(file)
 			var warnings []string
 			if err == nil {
-				warnings = serviceReads(systemd.Evaluator, file, cfg.Broker.CA, cfg.Broker.Cert, cfg.SigningKey)
+				warnings = access.Unreadable(systemd.Evaluator, file, cfg.Broker.CA, cfg.Broker.Cert, cfg.SigningKey)
 				writes := []string{cfg.State}
 				if cfg.Store != nil {
 					writes = append(writes, cfg.Store.Dir)
 				}
-				warnings = append(warnings, serviceWrites(systemd.Evaluator, file, writes...)...)
+				warnings = append(warnings, access.Unwritable(systemd.Evaluator, file, writes...)...)
 				warnings = append(warnings, evaluator.Warnings(cfg)...)
 				if noKeys {
 					_, err = evaluator.Check(cfg)
@@ -135,13 +136,13 @@ or on another machine.`,
 					err = evaluator.CheckFiles(cfg, true)
 				}
 			}
-			return a.checked(file, err, warnings)
+			return a.Checked(file, err, warnings)
 		},
 	}
-	configFlag(cmd, &file, "evaluator.yaml")
-	credentialsFlag(cmd, &dir)
+	cli.ConfigFlag(cmd, &file, "evaluator.yaml")
+	cli.CredentialsFlag(cmd, &dir)
 	cmd.Flags().BoolVar(&noKeys, "no-keys", false, "open nothing that the configuration names: no keys, secrets or directories")
-	a.jsonFlag(cmd, "one JSON object")
+	a.JSONFlag(cmd, "one JSON object")
 	return cmd
 }
 
@@ -164,14 +165,14 @@ no keys and no broker.`,
 			list, err := evaluator.Explain(cfg, names...)
 			for i, e := range list {
 				var werr error
-				if a.json {
-					werr = cli.JSONLine(a.std.Out, e)
+				if a.JSON {
+					werr = cli.JSONLine(a.Std.Out, e)
 				} else {
 					sep := ""
 					if i > 0 {
 						sep = "\n"
 					}
-					_, werr = fmt.Fprintf(a.std.Out, "%s%s\n", sep, strings.TrimRight(e.Text(), "\n"))
+					_, werr = fmt.Fprintf(a.Std.Out, "%s%s\n", sep, strings.TrimRight(e.Text(), "\n"))
 				}
 				if werr != nil {
 					return errors.Join(err, werr)
@@ -180,7 +181,7 @@ no keys and no broker.`,
 			return cli.Usage(err)
 		},
 	}
-	configFlag(cmd, &file, "evaluator.yaml")
-	a.jsonFlag(cmd, "one JSON object a line")
+	cli.ConfigFlag(cmd, &file, "evaluator.yaml")
+	a.JSONFlag(cmd, "one JSON object a line")
 	return cmd
 }

@@ -39,7 +39,7 @@ work for it. It needs no keys and no broker.
 
 The exit code is 1 when a stream is encrypted higher than it has to be.`,
 		Example: "  hencedge evaluator levels -c evaluator.yaml\n  hencedge evaluator levels -c evaluator.yaml --json",
-		Args:    noArgs,
+		Args:    cli.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			cfg, err := config.LoadEvaluator(file)
 			if err != nil {
@@ -52,8 +52,8 @@ The exit code is 1 when a stream is encrypted higher than it has to be.`,
 			return a.printLevels(list)
 		},
 	}
-	configFlag(cmd, &file, "evaluator.yaml")
-	a.jsonFlag(cmd, "one JSON object a stream")
+	cli.ConfigFlag(cmd, &file, "evaluator.yaml")
+	a.JSONFlag(cmd, "one JSON object a stream")
 	return cmd
 }
 
@@ -84,8 +84,8 @@ func (a *app) printLevels(list []streamLevel) error {
 		if !l.Good {
 			high++
 		}
-		if a.json {
-			if err := cli.JSONLine(a.std.Out, l); err != nil {
+		if a.JSON {
+			if err := cli.JSONLine(a.Std.Out, l); err != nil {
 				return err
 			}
 			continue
@@ -96,7 +96,7 @@ func (a *app) printLevels(list []streamLevel) error {
 			text = fmt.Sprintf("%s/%s: level %d, and %d is enough for %s: write \"level: %d\" here and in the device's file, %s instead of %s a window",
 				l.Device, l.Stream, l.Level, l.Least, users, l.Least, cli.Bytes(int64(l.Fewest)), cli.Bytes(int64(l.Bytes)))
 		}
-		if _, err := fmt.Fprintln(a.std.Out, text); err != nil {
+		if _, err := fmt.Fprintln(a.Std.Out, text); err != nil {
 			return err
 		}
 	}

@@ -14,8 +14,6 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/cli"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/evaluator"
@@ -34,7 +32,7 @@ func run(args []string, std cli.Streams) int {
 	context.AfterFunc(ctx, stop)
 	done := make(chan struct{})
 	defer close(done)
-	if f, ok := std.Err.(*os.File); ok && isTerminal(f) {
+	if f, ok := std.Err.(*os.File); ok && cli.IsTerminal(f) {
 		context.AfterFunc(ctx, func() { impatient(done, std.Err, time.Second) })
 	}
 
@@ -57,11 +55,6 @@ func impatient(done <-chan struct{}, w io.Writer, after time.Duration) {
 	case <-t.C:
 		fmt.Fprintln(w, "hencedge: finishing what is under way; Ctrl-C once more ends it at once")
 	}
-}
-
-func isTerminal(f *os.File) bool {
-	_, err := unix.IoctlGetTermios(int(f.Fd()), unix.TCGETS)
-	return err == nil
 }
 
 // classify marks as wrong usage what the roles refuse in their configuration. What

@@ -1,8 +1,6 @@
 package main
 
 import (
-	"log/slog"
-
 	"github.com/spf13/cobra"
 
 	"github.com/hencedge/hencedge/internal/daemon"
@@ -42,14 +40,6 @@ func protectionOf(cmd *cobra.Command) (harden, lock bool) {
 // Every command goes through here, so that none that loads a secret key is forgotten.
 func (a *app) protect(cmd *cobra.Command) {
 	if harden, lock := protectionOf(cmd); harden {
-		a.protection, a.unprotected = daemon.Harden(lock)
-	}
-}
-
-// tellProtection says once what protect could not do.
-func (a *app) tellProtection(log *slog.Logger) {
-	if a.unprotected != nil {
-		log.Info("memory is not protected as a unit of hencedge would", "detail", a.unprotected)
-		a.unprotected = nil
+		a.Protection, a.Unprotected = daemon.Harden(lock)
 	}
 }

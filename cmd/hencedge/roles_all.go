@@ -3,16 +3,13 @@
 package main
 
 import (
-	"context"
-	"fmt"
-	"time"
-
 	"github.com/spf13/cobra"
 
 	"github.com/hencedge/hencedge/agent"
+	"github.com/hencedge/hencedge/cmd/hencedge/internal/keys"
+	"github.com/hencedge/hencedge/cmd/hencedge/internal/results"
 	"github.com/hencedge/hencedge/evaluator"
 	"github.com/hencedge/hencedge/systemd"
-	"github.com/hencedge/hencedge/transport"
 )
 
 // builtFor says which roles this build has: all of them. See roles_evaluator.go.
@@ -37,20 +34,12 @@ func serviceRoles() []systemd.Role { return systemd.Roles() }
 
 // roleCommands are the commands that not every build has.
 func (a *app) roleCommands() []*cobra.Command {
-	return []*cobra.Command{a.demoCommand(), a.keysCommand(), a.agentCommand(), a.resultsCommand(), a.keyholderCommand(), a.checkCommand(), a.benchCommand(), a.doctorCommand()}
+	return []*cobra.Command{
+		a.demoCommand(), keys.Command(a.App), a.agentCommand(), results.Command(a.App), results.KeyHolderCommand(a.App),
+		a.checkCommand(), a.benchCommand(), a.doctorCommand(),
+	}
 }
 
 // absences are the errors of roles that lack only what may appear without a change of
 // their configuration.
 func absences() []error { return []error{agent.ErrAbsent, evaluator.ErrAbsent} }
-
-// remark is a note on standard error, for commands whose output is not a log.
-func (a *app) remark(message string) { fmt.Fprintf(a.std.Err, "hencedge: %s\n", message) }
-
-// closeClient says goodbye to the broker; what was published is acknowledged
-// by then or lost.
-func closeClient(c transport.Client) {
-	ctx, stop := context.WithTimeout(context.Background(), 5*time.Second)
-	defer stop()
-	c.Close(ctx)
-}

@@ -5,6 +5,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/hencedge/hencedge/cmd/hencedge/internal/keys"
 	"github.com/hencedge/hencedge/evaluator"
 	"github.com/hencedge/hencedge/systemd"
 )
@@ -27,9 +28,7 @@ func serviceRoles() []systemd.Role { return []systemd.Role{systemd.Evaluator} }
 
 // roleCommands are the commands that not every build has.
 func (a *app) roleCommands() []*cobra.Command {
-	return []*cobra.Command{groupCommand("keys", "check evaluation keys, and make the signing key of an evaluator",
-		`Key sets are made, rotated and exported by the key holder, with the full program.`,
-		a.keysVerify(), a.keysIdentity())}
+	return []*cobra.Command{keys.EvaluatorCommand(a.App)}
 }
 
 // absences are the errors of roles that lack only what may appear without a change of

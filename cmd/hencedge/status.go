@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
+	"maps"
 	"slices"
 	"strings"
 	"syscall"
@@ -42,7 +42,7 @@ the configuration, else %s.
 The exit code is 1 when it does not answer or is not healthy; the reasons are
 listed.`, role, role.ControlSocket()),
 		Example: fmt.Sprintf("  hencedge %s status\n  hencedge %s status --json", role, role),
-		Args:    noArgs,
+		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			path, err := socketOf(role, file, socket)
 			if err != nil {
@@ -57,7 +57,7 @@ listed.`, role, role.ControlSocket()),
 	}
 	cmd.Flags().StringVarP(&file, "config", "c", "", "configuration file, for its control.socket")
 	cmd.Flags().StringVar(&socket, "socket", "", "control socket")
-	a.jsonFlag(cmd, "one JSON object, as the service gave it")
+	a.JSONFlag(cmd, "one JSON object, as the service gave it")
 	return cmd
 }
 
@@ -71,7 +71,7 @@ func (a *app) reloadCommand(role systemd.Role) *cobra.Command {
 and waits for the outcome. A bad configuration is refused with its mistakes and
 changes nothing; the exit code is then 1. "systemctl reload" does the same.`, role),
 		Example: fmt.Sprintf("  hencedge %s reload", role),
-		Args:    noArgs,
+		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			path, err := socketOf(role, file, socket)
 			if err != nil {
@@ -118,7 +118,7 @@ func socketOf(role systemd.Role, file, socket string) (string, error) {
 	}
 	c, err := controlOf(role, file)
 	switch {
-	case err == nil && c.Socket != "" && own != "" && !exists(c.Socket) && exists(own):
+	case err == nil && c.Socket != "" && own != "" && !cli.Exists(c.Socket) && cli.Exists(own):
 		return own, nil // the service has not been restarted since the file got a path
 	case err == nil && c.Socket != "":
 		return c.Socket, nil
@@ -128,15 +128,10 @@ func socketOf(role systemd.Role, file, socket string) (string, error) {
 	if there := config.ControlSocket(file); there != "" {
 		return there, nil
 	}
-	if exists(usual) || !explicit && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission)) {
+	if cli.Exists(usual) || !explicit && (errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission)) {
 		return usual, nil
 	}
 	return "", cli.Usage(err)
-}
-
-func exists(path string) bool {
-	_, err := os.Lstat(path)
-	return err == nil
 }
 
 // controlOf reads the control section of a role's configuration.
@@ -160,8 +155,8 @@ func (a *app) printStatus(role systemd.Role, b []byte, describe describer) error
 	if err := json.Unmarshal(b, &s); err != nil {
 		return fmt.Errorf("the answer cannot be read: %w", err)
 	}
-	if a.json {
-		if _, err := fmt.Fprintf(a.std.Out, "%s\n", strings.TrimSpace(string(b))); err != nil {
+	if a.JSON {
+		if _, err := fmt.Fprintf(a.Std.Out, "%s\n", strings.TrimSpace(string(b))); err != nil {
 			return err
 		}
 	} else {
@@ -187,7 +182,7 @@ func (a *app) printStatus(role systemd.Role, b []byte, describe describer) error
 			health = strings.Join(s.Reasons, "\n               ")
 		}
 		lines = append(lines, fmt.Sprintf("%-14s %s", "health", health))
-		if _, err := fmt.Fprintln(a.std.Out, cli.Plain(strings.Join(lines, "\n"))); err != nil {
+		if _, err := fmt.Fprintln(a.Std.Out, cli.Plain(strings.Join(lines, "\n"))); err != nil {
 			return err
 		}
 	}
@@ -207,10 +202,10 @@ func describeEvaluator(raw json.RawMessage) ([]string, error) {
 		fmt.Sprintf("%-14s %s, %s", "broker", st.URL, connection(st.Connected)),
 		fmt.Sprintf("%-14s %d accepted, %d results, %d failed", "windows", st.Accepted, st.Results, st.Failed),
 	}
-	for _, reason := range sorted(st.Refused) {
+	for _, reason := range slices.Sorted(maps.Keys(st.Refused)) {
 		lines = append(lines, fmt.Sprintf("%-14s %s: %d", "refused", reason, st.Refused[reason]))
 	}
-	for _, name := range sorted(st.Programs) {
+	for _, name := range slices.Sorted(maps.Keys(st.Programs)) {
 		if w := st.Programs[name].Waiting; w != nil && (w.Results > 0 || w.Skipped > 0) {
 			lines = append(lines, fmt.Sprintf("%-14s %s: %d results wait, %s of %s, the oldest for %v; %d were not made", "undelivered", name,
 				w.Results, cli.Bytes(w.Bytes), cli.Bytes(w.Share), w.Oldest.Round(time.Second), w.Skipped))
@@ -249,12 +244,3 @@ func connection(up bool) string {
 }
 
 func when(t time.Time) string { return t.UTC().Format(time.RFC3339) }
-
-func sorted[V any](m map[string]V) []string {
-	names := make([]string, 0, len(m))
-	for name := range m {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
-}

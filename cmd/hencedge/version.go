@@ -73,6 +73,12 @@ func readVersion(info *debug.BuildInfo) buildVersion {
 	return v
 }
 
+// thisVersion is the version in status messages.
+func thisVersion() string {
+	info, _ := debug.ReadBuildInfo()
+	return readVersion(info).Version
+}
+
 func (a *app) versionCommand() *cobra.Command {
 	var list bool
 	cmd := &cobra.Command{
@@ -80,16 +86,16 @@ func (a *app) versionCommand() *cobra.Command {
 		Short: "print version, commit and the GPU code's hashes",
 		Example: `  hencedge version --json
   hencedge version --licenses | less`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if list {
-				_, err := io.WriteString(a.std.Out, licenses.Text)
+				_, err := io.WriteString(a.Std.Out, licenses.Text)
 				return err
 			}
 			info, _ := debug.ReadBuildInfo()
 			v := readVersion(info)
-			if a.json {
-				return cli.JSONLine(a.std.Out, v)
+			if a.JSON {
+				return cli.JSONLine(a.Std.Out, v)
 			}
 			line := "hencedge " + v.Version
 			if v.Commit != "" {
@@ -103,11 +109,11 @@ func (a *app) versionCommand() *cobra.Command {
 			if v.Kernels != nil {
 				gpu = v.Kernels.String()
 			}
-			_, err := fmt.Fprintf(a.std.Out, "%s %s %s\n%s\nbuilt for %s\n", line, v.Go, v.Platform, gpu, builtFor)
+			_, err := fmt.Fprintf(a.Std.Out, "%s %s %s\n%s\nbuilt for %s\n", line, v.Go, v.Platform, gpu, builtFor)
 			return err
 		},
 	}
 	cmd.Flags().BoolVar(&list, "licenses", false, "print the licences of the software that this program is built with")
-	a.jsonFlag(cmd, "one JSON object")
+	a.JSONFlag(cmd, "one JSON object")
 	return cmd
 }

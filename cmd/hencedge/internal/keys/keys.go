@@ -1,6 +1,6 @@
 //go:build !evaluatoronly
 
-package main
+package keys
 
 import (
 	"context"
@@ -21,16 +21,15 @@ import (
 	"github.com/hencedge/hencedge/keyholder"
 )
 
-// defaultKeys is the key set directory where no --dir is given.
-const defaultKeys = "keys"
-
-func (a *app) keysCommand() *cobra.Command {
-	return groupCommand("keys", "make key sets and hand out what each role may hold",
+// Command returns "keys" with all that is below it.
+func Command(c *cli.App) *cobra.Command {
+	a := &app{c}
+	return cli.Group("keys", "make key sets and hand out what each role may hold",
 		`A key set is one directory with everything that one key holder's data needs:
 the secret key (which never leaves it, unless you export it on purpose), the
 public key for agents, and the evaluation keys for evaluators. Rotating adds an
 epoch; results of earlier epochs can still be decrypted.`,
-		a.keysNew(), a.keysShow(), a.keysExport(), a.keysVerify(), a.keysRotate(), a.keysIdentity())
+		a.newCommand(), a.showCommand(), a.exportCommand(), a.verifyCommand(), a.rotateCommand(), a.identityCommand())
 }
 
 // needsFlags say what evaluation keys are made.
@@ -78,7 +77,7 @@ func (f *needsFlags) needs() (params henc.Parameters, n keyholder.Needs, err err
 	return params, n, nil
 }
 
-func (a *app) keysNew() *cobra.Command {
+func (a *app) newCommand() *cobra.Command {
 	var dir, params string
 	var f needsFlags
 	cmd := &cobra.Command{
@@ -92,7 +91,7 @@ Parameter sets, smallest first: ` + strings.Join(henc.Names(), ", ") + `.
 Insecure parameters have no key sets.`,
 		Example: `  hencedge keys new --params edge13-d3
   hencedge keys new --dir plant7-keys --for evaluator.yaml`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			p, n, err := f.needs()
 			if err != nil {
@@ -100,15 +99,15 @@ Insecure parameters have no key sets.`,
 			}
 			switch {
 			case params == "" && p.N() == 0:
-				return usageHint(cmd, errors.New("name the parameters with --params or a configuration with --for"))
+				return cli.UsageHint(cmd, errors.New("name the parameters with --params or a configuration with --for"))
 			case params != "" && p.N() > 0 && params != p.Name():
-				return usageHint(cmd, fmt.Errorf("--params %s: the programs of %s are for %s", params, f.forFile, p.Name()))
+				return cli.UsageHint(cmd, fmt.Errorf("--params %s: the programs of %s are for %s", params, f.forFile, p.Name()))
 			case p.N() == 0:
 				if p, err = henc.Named(params); err != nil {
-					return usageHint(cmd, fmt.Errorf("--params: %w", err))
+					return cli.UsageHint(cmd, fmt.Errorf("--params: %w", err))
 				}
 			}
-			progress, done := a.keysProgress(cmd.Context())
+			progress, done := a.progress(cmd.Context())
 			set, err := keyholder.Create(dir, keyholder.CreateOptions{Params: p, Needs: n, Progress: progress})
 			done()
 			if err != nil {
@@ -117,18 +116,18 @@ Insecure parameters have no key sets.`,
 			return a.describe(set)
 		},
 	}
-	cmd.Flags().StringVar(&dir, "dir", defaultKeys, "key set directory")
+	cmd.Flags().StringVar(&dir, "dir", DefaultDir, "key set directory")
 	cmd.Flags().StringVar(&params, "params", "", "named parameter set")
 	f.register(cmd)
-	a.jsonFlag(cmd, "one JSON object")
+	a.JSONFlag(cmd, "one JSON object")
 	return cmd
 }
 
-// keysProgress tells on standard error how many keys are made, and ends the making when ctx
+// progress tells on standard error how many keys are made, and ends the making when ctx
 // does. done takes the line away.
-func (a *app) keysProgress(ctx context.Context) (progress func(keyholder.Progress) error, done func()) {
-	f, ok := a.std.Err.(*os.File)
-	p := &cli.Progress{What: "keys", Out: a.std.Err, Terminal: ok && isTerminal(f)}
+func (a *app) progress(ctx context.Context) (progress func(keyholder.Progress) error, done func()) {
+	f, ok := a.Std.Err.(*os.File)
+	p := &cli.Progress{What: "keys", Out: a.Std.Err, Terminal: ok && cli.IsTerminal(f)}
 	return func(at keyholder.Progress) error {
 		if ctx.Err() != nil {
 			return errors.New("interrupted; no key was kept")
@@ -138,13 +137,13 @@ func (a *app) keysProgress(ctx context.Context) (progress func(keyholder.Progres
 	}, p.Done
 }
 
-func (a *app) keysShow() *cobra.Command {
+func (a *app) showCommand() *cobra.Command {
 	var dir string
 	cmd := &cobra.Command{
 		Use:     "show",
 		Short:   "show what a key set is, without secrets",
 		Example: "  hencedge keys show --dir plant7-keys --json",
-		Args:    noArgs,
+		Args:    cli.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			set, err := keyholder.Open(dir)
 			if err != nil {
@@ -153,12 +152,12 @@ func (a *app) keysShow() *cobra.Command {
 			return a.describe(set)
 		},
 	}
-	cmd.Flags().StringVar(&dir, "dir", defaultKeys, "key set directory")
-	a.jsonFlag(cmd, "one JSON object")
+	cmd.Flags().StringVar(&dir, "dir", DefaultDir, "key set directory")
+	a.JSONFlag(cmd, "one JSON object")
 	return cmd
 }
 
-func (a *app) keysRotate() *cobra.Command {
+func (a *app) rotateCommand() *cobra.Command {
 	var dir string
 	var overlap time.Duration
 	var f needsFlags
@@ -173,10 +172,10 @@ know both epochs, then to the agents. A "results watch" that runs notices by its
 what was computed from them can be decrypted for ever.`,
 		Example: `  hencedge keys rotate --dir plant7-keys --overlap 168h
   hencedge keys rotate --for evaluator.yaml`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if overlap < 0 {
-				return usageHint(cmd, errors.New("--overlap must not be negative"))
+				return cli.UsageHint(cmd, errors.New("--overlap must not be negative"))
 			}
 			p, n, err := f.needs()
 			if err != nil {
@@ -189,7 +188,7 @@ what was computed from them can be decrypted for ever.`,
 			if p.N() > 0 && !p.Equal(set.Parameters()) {
 				return cli.Usagef("the programs of %s are for %s, the key set is for %s", f.forFile, p.Name(), set.Parameters().Name())
 			}
-			progress, done := a.keysProgress(cmd.Context())
+			progress, done := a.progress(cmd.Context())
 			o := keyholder.RotateOptions{Overlap: overlap, Progress: progress}
 			if f.forFile != "" || f.rotations != nil {
 				o.Needs = &n
@@ -202,14 +201,14 @@ what was computed from them can be decrypted for ever.`,
 			return a.describe(set)
 		},
 	}
-	cmd.Flags().StringVar(&dir, "dir", defaultKeys, "key set directory")
+	cmd.Flags().StringVar(&dir, "dir", DefaultDir, "key set directory")
 	cmd.Flags().DurationVar(&overlap, "overlap", 30*24*time.Hour, "how long readings under the old epoch stay welcome; 0 means for ever")
 	f.register(cmd)
-	a.jsonFlag(cmd, "one JSON object")
+	a.JSONFlag(cmd, "one JSON object")
 	return cmd
 }
 
-func (a *app) keysExport() *cobra.Command {
+func (a *app) exportCommand() *cobra.Command {
 	var dir, role, out string
 	var symmetric bool
 	var epoch uint32
@@ -229,17 +228,17 @@ whoever takes the board can read everything under this key set: give such a
 device a key set of its own.`,
 		Example: `  hencedge keys export --role agent --out for-agents
   hencedge keys export --role evaluator --out for-evaluators`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			r := keyholder.Role(role)
 			if !slices.Contains([]keyholder.Role{keyholder.RoleAgent, keyholder.RoleEvaluator}, r) {
-				return usageHint(cmd, fmt.Errorf("--role %q: use agent or evaluator", role))
+				return cli.UsageHint(cmd, fmt.Errorf("--role %q: use agent or evaluator", role))
 			}
 			if out == "" {
-				return usageHint(cmd, errors.New("--out names the directory to write"))
+				return cli.UsageHint(cmd, errors.New("--out names the directory to write"))
 			}
 			if symmetric && r != keyholder.RoleAgent {
-				return usageHint(cmd, errors.New("--symmetric is for agents: an evaluator never holds a secret key"))
+				return cli.UsageHint(cmd, errors.New("--symmetric is for agents: an evaluator never holds a secret key"))
 			}
 			set, err := keyholder.Open(dir)
 			if err != nil {
@@ -252,21 +251,21 @@ device a key set of its own.`,
 			return a.exported(done)
 		},
 	}
-	cmd.Flags().StringVar(&dir, "dir", defaultKeys, "key set directory")
+	cmd.Flags().StringVar(&dir, "dir", DefaultDir, "key set directory")
 	cmd.Flags().StringVar(&role, "role", "", "agent or evaluator")
 	cmd.Flags().StringVar(&out, "out", "", "directory to write, empty or new")
 	cmd.Flags().BoolVar(&symmetric, "symmetric", false, "give an agent the secret key (read the help first)")
 	cmd.Flags().Uint32Var(&epoch, "epoch", 0, "only this epoch (default: agents the current one, evaluators all accepted ones)")
-	a.jsonFlag(cmd, "one JSON object")
+	a.JSONFlag(cmd, "one JSON object")
 	return cmd
 }
 
 func (a *app) exported(done *keyholder.Exported) error {
 	if done.Secret {
-		fmt.Fprintf(a.std.Err, "warning: %s holds the secret key; whoever reads it can decrypt everything under this key set\n", done.Dir)
+		fmt.Fprintf(a.Std.Err, "warning: %s holds the secret key; whoever reads it can decrypt everything under this key set\n", done.Dir)
 	}
-	if a.json {
-		return cli.JSONLine(a.std.Out, struct {
+	if a.JSON {
+		return cli.JSONLine(a.Std.Out, struct {
 			Role   keyholder.Role `json:"role"`
 			Dir    string         `json:"dir"`
 			Epochs []uint32       `json:"epochs"`
@@ -279,7 +278,7 @@ func (a *app) exported(done *keyholder.Exported) error {
 	if done.Role == keyholder.RoleAgent {
 		lines = agentLines(done.Dir, done.Secret, done.Holder)
 	}
-	_, err := fmt.Fprintf(a.std.Out, "wrote for %s to %s: %s\n\n%s", done.Role, done.Dir, strings.Join(done.Files, ", "), lines)
+	_, err := fmt.Fprintf(a.Std.Out, "wrote for %s to %s: %s\n\n%s", done.Role, done.Dir, strings.Join(done.Files, ", "), lines)
 	return err
 }
 
@@ -299,15 +298,15 @@ func evaluatorLines(dir, holder string) string {
 // describe prints what a key set is.
 func (a *app) describe(set *keyholder.Set) error {
 	m, p := set.Manifest(), set.Parameters()
-	if a.json {
-		return cli.JSONLine(a.std.Out, struct {
+	if a.JSON {
+		return cli.JSONLine(a.Std.Out, struct {
 			Dir string `json:"dir"`
 			keyholder.Manifest
 			Current     uint32 `json:"current"`
 			Fingerprint string `json:"fingerprint"`
 		}{set.Dir(), m, m.Current().Epoch, m.Fingerprint()})
 	}
-	out := a.std.Out
+	out := a.Std.Out
 	fmt.Fprintf(out, "key set     %s\n", set.Dir())
 	fmt.Fprintf(out, "parameters  %s (N = 2^%d, depth %d, log2(QP) = %.0f of at most %d)\n", p.Name(), p.LogN(), p.MaxLevel(), p.LogQP(), p.SecurityBound())
 	fmt.Fprintf(out, "hash        %s\n", m.ParamsHash)

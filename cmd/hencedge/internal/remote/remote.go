@@ -1,6 +1,6 @@
-//go:build !evaluatoronly
-
-package main
+// Package remote keeps the configuration that an operator sent to a device: what is in
+// use, what is on trial, and why the last one was refused.
+package remote
 
 import (
 	"bytes"
@@ -21,15 +21,15 @@ import (
 	"github.com/hencedge/hencedge/transport"
 )
 
-// remote keeps the configuration that an operator sent: what is in use, which
+// Remote keeps the configuration that an operator sent: what is in use, which
 // version was tried last, and what is on its way. Its file lies beside the agent's
 // state, <state>.remote.
-type remote struct {
-	tell chan string // asks for a reload
+type Remote struct {
+	Tell chan string // asks for a reload
 	now  func() time.Time
 
 	mu      sync.Mutex
-	file    remoteFile
+	file    stored
 	read    bool
 	cfg     *config.Agent // of the last load, for its keys and its name
 	log     *slog.Logger
@@ -39,30 +39,30 @@ type remote struct {
 	reports transport.LogLimit
 }
 
-// remoteFile is what outlives the process. Seen is stored before a version is
+// stored is what outlives the process. Seen is stored before a version is
 // tried, so that one that kills the agent is tried once.
-type remoteFile struct {
+type stored struct {
 	Seen    uint64 `json:"seen"`              // highest version tried
 	Sealed  []byte `json:"sealed,omitempty"`  // that is in use
 	Refused string `json:"refused,omitempty"` // why Seen is not
 }
 
-// remoteStatus is the part of `agent status` about remote configuration.
-type remoteStatus struct {
+// Status is the part of `agent status` about remote configuration.
+type Status struct {
 	Seen    uint64 `json:"seen"`              // highest version tried
 	InUse   uint64 `json:"in_use"`            // 0: none
 	Refused string `json:"refused,omitempty"` // why the last message was
 }
 
-func newRemote() *remote { return &remote{tell: make(chan string, 1), now: time.Now} }
+func New() *Remote { return &Remote{Tell: make(chan string, 1), now: time.Now} }
 
 // maxRemoteFile bounds the file, bytes.
 const maxRemoteFile = 1 << 20
 
-func (r *remote) path() string { return r.cfg.State + ".remote" }
+func (r *Remote) path() string { return r.cfg.State + ".remote" }
 
 // load reads the file once; a damaged one counts as absent, with a warning.
-func (r *remote) load() {
+func (r *Remote) load() {
 	if r.read {
 		return
 	}
@@ -78,14 +78,14 @@ func (r *remote) load() {
 		err = json.Unmarshal(b, &r.file)
 	}
 	if err != nil {
-		r.file = remoteFile{}
+		r.file = stored{}
 		r.log.Warn("the stored remote configuration cannot be read and is not used", "file", r.path(), "error", err)
 	}
 	r.last = r.file.Refused
 }
 
 // save writes the file and returns when it is on disk.
-func (r *remote) save() error {
+func (r *Remote) save() error {
 	b, err := json.Marshal(r.file)
 	if err != nil {
 		return err
@@ -96,9 +96,9 @@ func (r *remote) save() error {
 	return nil
 }
 
-// receive takes a message from the broker: one that is signed by the operator, for
+// Receive takes a message from the broker: one that is signed by the operator, for
 // this device and newer than all before asks for a reload.
-func (r *remote) receive(payload []byte) {
+func (r *Remote) Receive(payload []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.cfg == nil || r.cfg.Remote == nil {
@@ -137,7 +137,7 @@ func (r *remote) receive(payload []byte) {
 	}
 	r.pending, r.last = bytes.Clone(payload), ""
 	select {
-	case r.tell <- fmt.Sprintf("remote configuration %d", msg.Version):
+	case r.Tell <- fmt.Sprintf("remote configuration %d", msg.Version):
 	default: // one is asked for already; it will find this message
 	}
 }
@@ -150,10 +150,10 @@ func openRemote(cfg *config.Agent, sealed []byte) (*transport.RemoteConfig, erro
 	return transport.OpenRemote(sealed, pub, cfg.Device)
 }
 
-// apply puts the remote configuration, if there is one, on top of that of the
+// Apply puts the remote configuration, if there is one, on top of that of the
 // file. A pending one that is not good is an error and forgotten; one in use that
 // does not fit the file any more is left out, with a warning.
-func (r *remote) apply(cfg *config.Agent, log *slog.Logger) (out *config.Agent, sealed []byte, pending bool, err error) {
+func (r *Remote) Apply(cfg *config.Agent, log *slog.Logger) (out *config.Agent, sealed []byte, pending bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.leftOut {
@@ -184,20 +184,20 @@ func (r *remote) apply(cfg *config.Agent, log *slog.Logger) (out *config.Agent, 
 }
 
 // leave notes that what is kept is left out; a change of the file may bring it back.
-func (r *remote) leave(reason error) {
+func (r *Remote) leave(reason error) {
 	r.leftOut, r.last = true, reason.Error()
 	r.log.Warn("the stored remote configuration does not fit any more; the file alone is used", "error", reason)
 }
 
-// leaveOut is leave for a reason that is found later.
-func (r *remote) leaveOut(reason error) {
+// LeaveOut is leave for a reason that is found later.
+func (r *Remote) LeaveOut(reason error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.leave(reason)
 }
 
 // forget drops the pending configuration and keeps the reason.
-func (r *remote) forget(reason error) {
+func (r *Remote) forget(reason error) {
 	r.pending, r.last = nil, reason.Error()
 	r.file.Refused = r.last
 	if err := r.save(); err != nil { // the version is stored, so that it is not tried again
@@ -213,8 +213,8 @@ func overlaid(cfg *config.Agent, sealed []byte) (*config.Agent, error) {
 	return cfg.WithRemote(fmt.Sprintf("remote configuration %d", msg.Version), msg.Text)
 }
 
-// onTrial makes c a candidate on trial with a pending configuration.
-func (r *remote) onTrial(c *daemon.Candidate, sealed []byte, trial time.Duration) {
+// OnTrial makes c a candidate on trial with a pending configuration.
+func (r *Remote) OnTrial(c *daemon.Candidate, sealed []byte, trial time.Duration) {
 	c.Trial = trial
 	c.Confirmed = func() error {
 		r.mu.Lock()
@@ -246,21 +246,21 @@ func (r *remote) onTrial(c *daemon.Candidate, sealed []byte, trial time.Duration
 	}
 }
 
-// discard forgets a pending configuration that was found bad after all.
-func (r *remote) discard(reason error) {
+// Discard forgets a pending configuration that was found bad after all.
+func (r *Remote) Discard(reason error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.forget(reason)
 }
 
-// status is nil where the configuration has no remote section.
-func (r *remote) status() *remoteStatus {
+// Status is nil where the configuration has no remote section.
+func (r *Remote) Status() *Status {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.cfg == nil || r.cfg.Remote == nil {
 		return nil
 	}
-	s := &remoteStatus{Seen: r.file.Seen, Refused: r.last}
+	s := &Status{Seen: r.file.Seen, Refused: r.last}
 	if r.file.Sealed != nil && !r.leftOut {
 		if msg, err := openRemote(r.cfg, r.file.Sealed); err == nil {
 			s.InUse = msg.Version
@@ -269,8 +269,8 @@ func (r *remote) status() *remoteStatus {
 	return s
 }
 
-// hashWith is the hash of a file's text and what is laid on top of it.
-func hashWith(hash string, sealed []byte) string {
+// Hash returns the hash of a file's text and what is laid on top of it.
+func Hash(hash string, sealed []byte) string {
 	if sealed == nil {
 		return hash
 	}

@@ -1,4 +1,4 @@
-package main
+package keys
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 	"github.com/hencedge/hencedge/transport"
 )
 
-func (a *app) keysVerify() *cobra.Command {
+func (a *app) verifyCommand() *cobra.Command {
 	var holder string
 	cmd := &cobra.Command{
 		Use:   "verify DIR",
@@ -22,13 +22,13 @@ signature is over its manifest, and that every file is the one that was signed.
 the holder's public key, got over another way than the directory itself. Without it
 verify finds damage only: whoever changed the keys on their way can sign their own.`,
 		Example: "  hencedge keys verify for-agents --holder k7qd2-4mzra-xxb3e-jq6hn-2hvwp",
-		Args:    exactArgs("DIR"),
+		Args:    cli.ExactArgs("DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			trust := keyset.Anyone()
 			if holder != "" {
 				var err error
 				if trust, err = keyset.Trusted(holder); err != nil {
-					return usageHint(cmd, fmt.Errorf("--holder: %w", err))
+					return cli.UsageHint(cmd, fmt.Errorf("--holder: %w", err))
 				}
 			}
 			export, err := keyset.OpenExport(args[0], trust)
@@ -42,15 +42,15 @@ verify finds damage only: whoever changed the keys on their way can sign their o
 		},
 	}
 	cmd.Flags().StringVar(&holder, "holder", "", "fingerprint or public key of the key holder who must have signed")
-	a.jsonFlag(cmd, "one JSON object")
+	a.JSONFlag(cmd, "one JSON object")
 	return cmd
 }
 
 func (a *app) verified(export *keyset.Export, pinned bool) error {
 	m := export.Manifest
 	fingerprint := transport.Fingerprint(export.Holder)
-	if a.json {
-		return cli.JSONLine(a.std.Out, struct {
+	if a.JSON {
+		return cli.JSONLine(a.Std.Out, struct {
 			Dir    string `json:"dir"`
 			Holder string `json:"holder"`
 			Pinned bool   `json:"pinned"`
@@ -58,8 +58,8 @@ func (a *app) verified(export *keyset.Export, pinned bool) error {
 		}{export.Dir, fingerprint, pinned, m})
 	}
 	if !pinned {
-		fmt.Fprintf(a.std.Err, "warning: nothing is damaged; whose keys they are is not checked. Compare %s with the key holder, or give it with --holder\n", fingerprint)
+		fmt.Fprintf(a.Std.Err, "warning: nothing is damaged; whose keys they are is not checked. Compare %s with the key holder, or give it with --holder\n", fingerprint)
 	}
-	_, err := fmt.Fprintf(a.std.Out, "%s: whole, %s, %d epochs, signed by %s\n", export.Dir, m.Params, len(m.Epochs), fingerprint)
+	_, err := fmt.Fprintf(a.Std.Out, "%s: whole, %s, %d epochs, signed by %s\n", export.Dir, m.Params, len(m.Epochs), fingerprint)
 	return err
 }

@@ -1,4 +1,4 @@
-package main
+package keys
 
 import (
 	"errors"
@@ -11,7 +11,7 @@ import (
 	"github.com/hencedge/hencedge/transport"
 )
 
-func (a *app) keysIdentity() *cobra.Command {
+func (a *app) identityCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "identity FILE",
 		Short: "make the signing key of a device or evaluator, and print its public half",
@@ -19,7 +19,7 @@ func (a *app) keysIdentity() *cobra.Command {
 already, and prints its public half: the "public_key" by which the others' files
 know this device or evaluator. Make it on the machine that uses it.`,
 		Example: `  hencedge keys identity /etc/hencedge/signing.key`,
-		Args:    exactArgs("FILE"),
+		Args:    cli.ExactArgs("FILE"),
 		RunE: func(_ *cobra.Command, args []string) error {
 			key, err := transport.LoadSigningKey(args[0])
 			made := errors.Is(err, fs.ErrNotExist)
@@ -32,17 +32,17 @@ know this device or evaluator. Make it on the machine that uses it.`,
 				return err
 			}
 			defer key.Wipe()
-			if a.json {
-				return cli.JSONLine(a.std.Out, struct {
+			if a.JSON {
+				return cli.JSONLine(a.Std.Out, struct {
 					File      string `json:"file"`
 					PublicKey string `json:"public_key"`
 					Made      bool   `json:"made"`
 				}{args[0], key.PublicText(), made})
 			}
-			_, err = fmt.Fprintln(a.std.Out, key.PublicText())
+			_, err = fmt.Fprintln(a.Std.Out, key.PublicText())
 			return err
 		},
 	}
-	a.jsonFlag(cmd, "one JSON object")
+	a.JSONFlag(cmd, "one JSON object")
 	return cmd
 }

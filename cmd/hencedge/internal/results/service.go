@@ -1,6 +1,4 @@
-//go:build !evaluatoronly
-
-package main
+package results
 
 import (
 	"context"
@@ -11,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/hencedge/hencedge/cmd/hencedge/internal/cli"
 	"github.com/hencedge/hencedge/internal/daemon"
 	"github.com/hencedge/hencedge/keyholder"
 )
@@ -36,7 +35,7 @@ func (a *app) newHolderService(out string, log *slog.Logger) (*holderService, er
 	if err != nil {
 		return nil, fmt.Errorf("--out: %w", err)
 	}
-	s.out, a.std.Out = f, f
+	s.out, a.Std.Out = f, f
 	return s, nil
 }
 
@@ -101,6 +100,6 @@ func (s *holderService) handing() (done func()) {
 	return func() {
 		end()
 		s.taken++
-		s.tell(s.notify.Status(fmt.Sprintf("connected; %s since the start", plural(s.taken, "result"))))
+		s.tell(s.notify.Status(fmt.Sprintf("connected; %s since the start", cli.Plural(s.taken, "result"))))
 	}
 }

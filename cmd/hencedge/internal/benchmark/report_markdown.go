@@ -1,23 +1,19 @@
-//go:build !evaluatoronly
-
-package main
+package benchmark
 
 import (
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
-
-	"github.com/hencedge/hencedge/cmd/hencedge/internal/benchmark"
 )
 
 // markdownRecord prints one row, and the head of the table before the first.
 // Copies are left out: they are in "of copy".
-func (t *benchOutput) markdownRecord(r benchmark.Record) error {
+func (t *Report) markdownRecord(r Record) error {
 	if r.Op == "copy" {
 		return nil
 	}
-	out := t.app.std.Out
+	out := t.Out
 	if t.device == "" {
 		t.device = r.Device
 		fmt.Fprintf(out, "%s, %d host workers; microseconds.\n\n", r.Device, r.Workers)
@@ -36,7 +32,7 @@ func (t *benchOutput) markdownRecord(r benchmark.Record) error {
 		launches = fmt.Sprintf("%.0f", r.Launches)
 	}
 	switch {
-	case r.Clock == benchmark.ClockHost:
+	case r.Clock == ClockHost:
 		median, p95, wall = "", "", tenth(r.MedianUS)+" (p95 "+tenth(r.P95US)+")"
 		for _, part := range slices.Sorted(maps.Keys(r.Split)) {
 			wall += ", " + part + " " + tenth(r.Split[part])
@@ -57,8 +53,8 @@ func tenth(v float64) string {
 }
 
 // markdownCompiled prints kernels and choices.
-func (t *benchOutput) markdownCompiled(ks []benchmark.KernelRecord, choices []benchmark.ChoiceRecord) error {
-	out := t.app.std.Out
+func (t *Report) markdownCompiled(ks []KernelRecord, choices []ChoiceRecord) error {
+	out := t.Out
 	if len(ks) > 0 {
 		fmt.Fprintln(out, "\n| kernel | registers | local bytes | shared bytes | threads | blocks a multiprocessor | occupancy |")
 		fmt.Fprintln(out, "|---|---|---|---|---|---|---|")

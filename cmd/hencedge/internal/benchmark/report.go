@@ -1,39 +1,38 @@
-//go:build !evaluatoronly
-
-package main
+package benchmark
 
 import (
 	"bufio"
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
-	"github.com/hencedge/hencedge/cmd/hencedge/internal/benchmark"
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/cli"
 	"github.com/hencedge/hencedge/cutrantt"
 )
 
-// benchOutput prints records as they come: a JSON object a line, or tables for
-// people, one block per parameter set.
-type benchOutput struct {
-	app    *app
+// Report prints records as they come: one JSON object a line, or tables for people, one
+// block per parameter set.
+type Report struct {
+	Out      io.Writer
+	JSON     bool // one JSON object a line
+	Markdown bool // tables in Markdown
+
 	table  *cli.Table
 	device string // of the block
 	params string
-
-	markdown bool
 }
 
-// record prints one case.
-func (t *benchOutput) record(r benchmark.Record) error {
-	out := t.app.std.Out
-	if t.app.json {
+// Record prints one case.
+func (t *Report) Record(r Record) error {
+	out := t.Out
+	if t.JSON {
 		return cli.JSONLine(out, r)
 	}
-	if t.markdown {
+	if t.Markdown {
 		return t.markdownRecord(r)
 	}
 	if r.Device != t.device {
@@ -79,23 +78,23 @@ func (t *benchOutput) record(r benchmark.Record) error {
 	return err
 }
 
-// kernels prints what is known of the kernels of b that ran, and of its choices.
-func (t *benchOutput) kernels(b cutrantt.Backend) error {
-	ks, choices, err := benchmark.Kernels(b)
+// Kernels prints what is known of the kernels of b that ran, and of its choices.
+func (t *Report) Kernels(b cutrantt.Backend) error {
+	ks, choices, err := Kernels(b)
 	if err != nil {
 		return err
 	}
 	return t.compiled(ks, choices)
 }
 
-// read prints records that an earlier run wrote with --json.
-func (t *benchOutput) read(file string) error {
+// Read prints records that an earlier run wrote with --json.
+func (t *Report) Read(file string) error {
 	rs, err := readRecords(file)
 	if err != nil {
 		return err
 	}
 	for _, r := range rs.cases {
-		if err := t.record(r); err != nil {
+		if err := t.Record(r); err != nil {
 			return err
 		}
 	}
@@ -104,9 +103,9 @@ func (t *benchOutput) read(file string) error {
 
 // records is what "bench --json" wrote, by kind.
 type records struct {
-	cases   []benchmark.Record
-	kernels []benchmark.KernelRecord
-	choices []benchmark.ChoiceRecord
+	cases   []Record
+	kernels []KernelRecord
+	choices []ChoiceRecord
 }
 
 // readRecords reads a file of records.
@@ -140,32 +139,33 @@ func (rs *records) add(line []byte) error {
 	}
 	switch kind.Op {
 	case "kernel":
-		var k benchmark.KernelRecord
+		var k KernelRecord
 		err := json.Unmarshal(line, &k)
 		rs.kernels = append(rs.kernels, k)
 		return err
 	case "choice":
-		var c benchmark.ChoiceRecord
+		var c ChoiceRecord
 		err := json.Unmarshal(line, &c)
 		rs.choices = append(rs.choices, c)
 		return err
 	}
-	if !slices.Contains(benchmark.Ops(), kind.Op) {
+	if !slices.Contains(Ops(), kind.Op) {
 		return fmt.Errorf("no operation %q", kind.Op)
 	}
-	var r benchmark.Record
+	var r Record
 	err := json.Unmarshal(line, &r)
 	rs.cases = append(rs.cases, r)
 	return err
 }
 
-// plot draws the records of a file into a directory, which it makes.
-func (a *app) plot(file, dir string) error {
+// WritePlots draws the records of a file into a directory, which it makes, and tells on w
+// what it wrote.
+func WritePlots(w io.Writer, file, dir string) error {
 	rs, err := readRecords(file)
 	if err != nil {
 		return err
 	}
-	all := benchmark.Plot(rs.cases)
+	all := Plot(rs.cases)
 	if len(all) == 0 {
 		return fmt.Errorf("--plot: %s has no timed operation", file)
 	}
@@ -177,15 +177,15 @@ func (a *app) plot(file, dir string) error {
 		if err := os.WriteFile(path, c.SVG, 0o644); err != nil {
 			return fmt.Errorf("--plot: %w", err)
 		}
-		fmt.Fprintln(a.std.Err, "wrote", path)
+		fmt.Fprintln(w, "wrote", path)
 	}
 	return nil
 }
 
 // compiled prints kernels and choices.
-func (t *benchOutput) compiled(ks []benchmark.KernelRecord, choices []benchmark.ChoiceRecord) error {
-	out := t.app.std.Out
-	if t.app.json {
+func (t *Report) compiled(ks []KernelRecord, choices []ChoiceRecord) error {
+	out := t.Out
+	if t.JSON {
 		for _, k := range ks {
 			if err := cli.JSONLine(out, k); err != nil {
 				return err
@@ -198,7 +198,7 @@ func (t *benchOutput) compiled(ks []benchmark.KernelRecord, choices []benchmark.
 		}
 		return nil
 	}
-	if t.markdown {
+	if t.Markdown {
 		return t.markdownCompiled(ks, choices)
 	}
 	if len(ks) > 0 {

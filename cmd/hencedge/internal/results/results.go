@@ -1,13 +1,10 @@
-//go:build !evaluatoronly
-
-package main
+package results
 
 import (
 	"cmp"
 	"crypto/ed25519"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"os"
 	"slices"
@@ -17,19 +14,25 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/cli"
+	"github.com/hencedge/hencedge/cmd/hencedge/internal/keys"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/internal/daemon"
 	"github.com/hencedge/hencedge/keyholder"
 	"github.com/hencedge/hencedge/transport"
 )
 
-func (a *app) resultsCommand() *cobra.Command {
-	return groupCommand("results", "decrypt and check what evaluators publish",
+// app is the command line with the commands of this package.
+type app struct{ *cli.App }
+
+// Command returns "results" with all that is below it.
+func Command(c *cli.App) *cobra.Command {
+	a := &app{c}
+	return cli.Group("results", "decrypt and check what evaluators publish",
 		`Results are sealed objects: an encrypted value with a signed header. The key
 holder trusts the evaluators whose public keys the configuration (or --signer)
 names, decrypts the results of programs that were approved, and refuses everything
 else, each kind of refusal with its own error.`,
-		a.resultsApprove(), a.resultsWatch(), a.resultsDecrypt(), a.resultsVerify())
+		a.approveCommand(), a.watchCommand(), a.decryptCommand(), a.verifyCommand())
 }
 
 // holderFlags say whose results are read with which keys.
@@ -50,7 +53,7 @@ const defaultHolder = "keyholder.yaml"
 
 // load reads the configuration that the flags name. It returns nil without one.
 func (f *holderFlags) load() (*config.KeyHolder, error) {
-	if f.config == "" && len(f.signers) == 0 && exists(defaultHolder) {
+	if f.config == "" && len(f.signers) == 0 && cli.Exists(defaultHolder) {
 		f.config = defaultHolder
 	}
 	if f.config == "" {
@@ -58,7 +61,7 @@ func (f *holderFlags) load() (*config.KeyHolder, error) {
 	}
 	cfg, err := config.LoadKeyHolder(f.config)
 	if err != nil {
-		return nil, notLoaded(err)
+		return nil, cli.NotLoaded(err)
 	}
 	if f.dir == "" {
 		f.dir = cfg.KeySet
@@ -77,12 +80,12 @@ func (f *holderFlags) open(cmd *cobra.Command, cfg *config.KeyHolder, o keyholde
 		o.Signers, o.MaxObject, o.TopicPrefix = signers, int(cfg.Limits.Object), cfg.Broker.TopicPrefix
 	}
 	if err := f.addSigners(&o); err != nil {
-		return nil, usageHint(cmd, err)
+		return nil, cli.UsageHint(cmd, err)
 	}
 	if len(o.Signers) == 0 {
-		return nil, usageHint(cmd, errors.New("no evaluator is trusted: give --config keyholder.yaml or --signer name=ed25519:..."))
+		return nil, cli.UsageHint(cmd, errors.New("no evaluator is trusted: give --config keyholder.yaml or --signer name=ed25519:..."))
 	}
-	set, err := keyholder.Open(cmp.Or(f.dir, defaultKeys))
+	set, err := keyholder.Open(cmp.Or(f.dir, keys.DefaultDir))
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +131,7 @@ func (f *holderFlags) addSigners(o *keyholder.ReaderOptions) error {
 	return nil
 }
 
-func (a *app) resultsWatch() *cobra.Command {
+func (a *app) watchCommand() *cobra.Command {
 	var f holderFlags
 	var format, save, metrics, out string
 	var topics, only []string
@@ -142,17 +145,17 @@ logged on standard error and do not disturb later ones. It runs until it is
 interrupted, or for --count results.`,
 		Example: `  hencedge results watch -c keyholder.yaml
   hencedge results watch --json --count 10`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			f.config = cmp.Or(f.config, defaultHolder)
-			if a.json {
+			if a.JSON {
 				format = "ndjson"
 			}
 			if count < 0 {
-				return usageHint(cmd, fmt.Errorf("--count %d: use 1 or more, or 0 for no end", count))
+				return cli.UsageHint(cmd, fmt.Errorf("--count %d: use 1 or more, or 0 for no end", count))
 			}
 			if !slices.Contains([]string{"", "table", "ndjson", "csv"}, format) {
-				return usageHint(cmd, fmt.Errorf("--format %q: use table, ndjson or csv", format))
+				return cli.UsageHint(cmd, fmt.Errorf("--format %q: use table, ndjson or csv", format))
 			}
 			return a.watch(cmd, &f, watchFlags{format, save, metrics, out, topics, only, count})
 		},
@@ -165,7 +168,7 @@ interrupted, or for --count results.`,
 	cmd.Flags().StringVar(&out, "out", "", "append to this file, made for this user alone, instead of standard output; SIGHUP opens it anew")
 	cmd.Flags().StringVar(&metrics, "metrics", "", "serve counts of results and refusals for Prometheus on this host:port")
 	cmd.Flags().IntVar(&count, "count", 0, "stop after this many results; 0 goes on")
-	a.jsonFlag(cmd, "one JSON object a line, the same as --format ndjson")
+	a.JSONFlag(cmd, "one JSON object a line, the same as --format ndjson")
 	return cmd
 }
 
@@ -176,11 +179,11 @@ type watchFlags struct {
 }
 
 func (a *app) watch(cmd *cobra.Command, f *holderFlags, w watchFlags) error {
-	log, err := a.logger()
+	log, err := a.Logger()
 	if err != nil {
 		return err
 	}
-	a.tellProtection(log)
+	a.TellProtection(log)
 	cfg, err := f.load()
 	if err != nil {
 		return err
@@ -241,7 +244,7 @@ func (a *app) watch(cmd *cobra.Command, f *holderFlags, w watchFlags) error {
 		}
 		return err
 	}
-	defer closeClient(client)
+	defer cli.CloseClient(client)
 	if receipts != nil {
 		receipts.Use(client)
 	}
@@ -284,13 +287,13 @@ func (a *app) watch(cmd *cobra.Command, f *holderFlags, w watchFlags) error {
 // resultWriter prints results in a format.
 func (a *app) resultWriter(format string) (func(*keyholder.Result) error, error) {
 	if format != "table" {
-		w, err := keyholder.NewWriter(a.std.Out, format)
+		w, err := keyholder.NewWriter(a.Std.Out, format)
 		if err != nil {
 			return nil, err
 		}
 		return w.Write, nil
 	}
-	t := cli.NewTable(a.std.Out, cli.Column{Title: "window", Width: 19}, cli.Column{Title: "program", Width: 16},
+	t := cli.NewTable(a.Std.Out, cli.Column{Title: "window", Width: 19}, cli.Column{Title: "program", Width: 16},
 		cli.Column{Title: "value", Width: 14, Right: true}, cli.Column{Title: "+/-", Width: 9, Right: true},
 		cli.Column{Title: "samples", Right: true}, cli.Column{Title: "epoch", Right: true}, cli.Column{Title: "evaluator"})
 	headed := false
@@ -316,10 +319,10 @@ func resultValues(r *keyholder.Result) string {
 		}
 		parts = append(parts, strconv.FormatFloat(v, 'g', 8, 64))
 	}
-	return withUnit(strings.Join(parts, " "), r.Unit)
+	return cli.WithUnit(strings.Join(parts, " "), r.Unit)
 }
 
-func (a *app) resultsDecrypt() *cobra.Command {
+func (a *app) decryptCommand() *cobra.Command {
 	var f holderFlags
 	var format string
 	cmd := &cobra.Command{
@@ -333,9 +336,9 @@ code is 1.`,
   hencedge results decrypt --signer cloud=ed25519:... --format csv result.cose`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !slices.Contains(keyholder.Formats(), format) {
-				return usageHint(cmd, fmt.Errorf("--format %q: use %s", format, strings.Join(keyholder.Formats(), " or ")))
+				return cli.UsageHint(cmd, fmt.Errorf("--format %q: use %s", format, strings.Join(keyholder.Formats(), " or ")))
 			}
-			w, err := keyholder.NewWriter(a.std.Out, format)
+			w, err := keyholder.NewWriter(a.Std.Out, format)
 			if err != nil {
 				return err
 			}
@@ -368,7 +371,7 @@ type verified struct {
 	ID        string `json:"id,omitempty"`
 }
 
-func (a *app) resultsVerify() *cobra.Command {
+func (a *app) verifyCommand() *cobra.Command {
 	var f holderFlags
 	cmd := &cobra.Command{
 		Use:   "verify [FILE...]",
@@ -390,19 +393,19 @@ any of them is refused.`,
 				}
 				var werr error
 				switch {
-				case a.json:
-					werr = cli.JSONLine(a.std.Out, v)
+				case a.JSON:
+					werr = cli.JSONLine(a.Std.Out, v)
 				case v.OK:
-					_, werr = fmt.Fprintf(a.std.Out, "%s: good: %s by %s, epoch %d, sequence %d.%d\n", name, v.Program, v.Evaluator, v.Epoch, v.BootEpoch, v.Sequence)
+					_, werr = fmt.Fprintf(a.Std.Out, "%s: good: %s by %s, epoch %d, sequence %d.%d\n", name, v.Program, v.Evaluator, v.Epoch, v.BootEpoch, v.Sequence)
 				default:
-					_, werr = fmt.Fprintf(a.std.Out, "%s: refused (%s)\n", name, v.Class)
+					_, werr = fmt.Fprintf(a.Std.Out, "%s: refused (%s)\n", name, v.Class)
 				}
 				return errors.Join(err, werr)
 			})
 		},
 	}
 	f.register(cmd)
-	a.jsonFlag(cmd, "one JSON object a line")
+	a.JSONFlag(cmd, "one JSON object a line")
 	return cmd
 }
 
@@ -434,7 +437,7 @@ func (a *app) stored(cmd *cobra.Command, f *holderFlags, files []string, do func
 		}
 		if err != nil {
 			failed++
-			fmt.Fprintf(a.std.Err, "hencedge: %s: %v\n", name, err)
+			fmt.Fprintf(a.Std.Err, "hencedge: %s: %v\n", name, err)
 		}
 	}
 	if failed > 0 {
@@ -443,23 +446,11 @@ func (a *app) stored(cmd *cobra.Command, f *holderFlags, files []string, do func
 	return nil
 }
 
-// readObject reads a file, or standard input for "-".
+// readObject reads a stored object, or standard input for "-".
 func (a *app) readObject(name string) ([]byte, error) {
-	in := a.std.In
-	if name != "-" {
-		file, err := os.Open(name)
-		if err != nil {
-			return nil, err
-		}
-		defer file.Close()
-		in = file
+	b, err := a.ReadAtMost(name, maxStored)
+	if errors.Is(err, cli.ErrTooLong) {
+		err = fmt.Errorf("%w: more than %d bytes", transport.ErrTooLarge, maxStored)
 	}
-	b, err := io.ReadAll(io.LimitReader(in, maxStored+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(b) > maxStored {
-		return nil, fmt.Errorf("%w: more than %d bytes", transport.ErrTooLarge, maxStored)
-	}
-	return b, nil
+	return b, err
 }

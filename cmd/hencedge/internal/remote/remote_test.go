@@ -1,6 +1,4 @@
-//go:build !evaluatoronly
-
-package main
+package remote
 
 import (
 	"errors"
@@ -68,10 +66,10 @@ func (s *remoteStage) message(t *testing.T, version uint64, text string) []byte 
 func (s *remoteStage) logger() *slog.Logger { return slog.New(slog.NewTextHandler(&s.log, nil)) }
 
 // fresh is the keeper of a process that starts now, after its first load.
-func (s *remoteStage) fresh(t *testing.T) (*remote, *config.Agent) {
+func (s *remoteStage) fresh(t *testing.T) (*Remote, *config.Agent) {
 	t.Helper()
-	r := newRemote()
-	cfg, _, pending, err := r.apply(s.cfg, s.logger())
+	r := New()
+	cfg, _, pending, err := r.Apply(s.cfg, s.logger())
 	if err != nil || pending {
 		t.Fatalf("%v, pending %v", err, pending)
 	}
@@ -86,11 +84,11 @@ func TestRemoteIsTriedOnce(t *testing.T) {
 	if cfg != s.cfg {
 		t.Error("there is something on top of the file")
 	}
-	r.receive(s.message(t, 2, "log: {level: debug}"))
-	if reason := <-r.tell; reason != "remote configuration 2" {
+	r.Receive(s.message(t, 2, "log: {level: debug}"))
+	if reason := <-r.Tell; reason != "remote configuration 2" {
 		t.Errorf("reason %q", reason)
 	}
-	cfg, _, pending, err := r.apply(s.cfg, s.logger())
+	cfg, _, pending, err := r.Apply(s.cfg, s.logger())
 	if err != nil || !pending || cfg.Log.Level != "debug" {
 		t.Fatalf("%v, %v, %v", err, pending, cfg)
 	}
@@ -99,14 +97,14 @@ func TestRemoteIsTriedOnce(t *testing.T) {
 	if cfg.Log.Level != "info" {
 		t.Error("what never proved itself is used after a crash")
 	}
-	r.receive(s.message(t, 2, "log: {level: debug}"))
-	r.receive(s.message(t, 1, "log: {level: error}"))
+	r.Receive(s.message(t, 2, "log: {level: debug}"))
+	r.Receive(s.message(t, 1, "log: {level: error}"))
 	select {
-	case reason := <-r.tell:
+	case reason := <-r.Tell:
 		t.Errorf("%s is tried again", reason)
 	default:
 	}
-	if st := r.status(); st.Seen != 2 || st.InUse != 0 || !strings.Contains(st.Refused, "ended before remote configuration 2 had proved itself") {
+	if st := r.Status(); st.Seen != 2 || st.InUse != 0 || !strings.Contains(st.Refused, "ended before remote configuration 2 had proved itself") {
 		t.Errorf("%+v", st)
 	}
 }
@@ -116,13 +114,13 @@ func TestRemoteIsTriedOnce(t *testing.T) {
 func TestRemoteThatCannotBeKept(t *testing.T) {
 	s := newRemoteStage(t)
 	r, _ := s.fresh(t)
-	r.receive(s.message(t, 2, "log: {level: debug}"))
-	_, sealed, _, err := r.apply(s.cfg, s.logger())
+	r.Receive(s.message(t, 2, "log: {level: debug}"))
+	_, sealed, _, err := r.Apply(s.cfg, s.logger())
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := &daemon.Candidate{}
-	r.onTrial(c, sealed, time.Minute)
+	r.OnTrial(c, sealed, time.Minute)
 	if err := os.RemoveAll(filepath.Dir(s.cfg.State)); err != nil {
 		t.Fatal(err)
 	}
@@ -130,11 +128,11 @@ func TestRemoteThatCannotBeKept(t *testing.T) {
 		t.Fatal("it was stored nowhere")
 	}
 	c.Failed(err)
-	cfg, _, pending, err := r.apply(s.cfg, s.logger())
+	cfg, _, pending, err := r.Apply(s.cfg, s.logger())
 	if err != nil || pending || cfg.Log.Level != "info" {
 		t.Errorf("%v, %v, log level %s", err, pending, cfg.Log.Level)
 	}
-	if st := r.status(); st.Seen != 2 || st.InUse != 0 || !strings.Contains(st.Refused, "store the remote configuration") {
+	if st := r.Status(); st.Seen != 2 || st.InUse != 0 || !strings.Contains(st.Refused, "store the remote configuration") {
 		t.Errorf("%+v", st)
 	}
 }
@@ -143,19 +141,19 @@ func TestRemoteTrial(t *testing.T) {
 	s := newRemoteStage(t)
 	r, _ := s.fresh(t)
 	step := func(version uint64, text string, outcome func(*daemon.Candidate)) *config.Agent {
-		r.receive(s.message(t, version, text))
-		<-r.tell
-		_, sealed, pending, err := r.apply(s.cfg, s.logger())
+		r.Receive(s.message(t, version, text))
+		<-r.Tell
+		_, sealed, pending, err := r.Apply(s.cfg, s.logger())
 		if err != nil || !pending {
 			t.Fatalf("%v, %v", err, pending)
 		}
 		c := &daemon.Candidate{}
-		r.onTrial(c, sealed, time.Minute)
+		r.OnTrial(c, sealed, time.Minute)
 		if c.Trial != time.Minute {
 			t.Error("no trial")
 		}
 		outcome(c)
-		cfg, _, pending, err := r.apply(s.cfg, s.logger())
+		cfg, _, pending, err := r.Apply(s.cfg, s.logger())
 		if err != nil || pending {
 			t.Fatalf("%v, %v", err, pending)
 		}
@@ -171,22 +169,22 @@ func TestRemoteTrial(t *testing.T) {
 	if cfg := step(2, "log: {level: error}", func(c *daemon.Candidate) { c.Failed(errors.New("no broker")) }); cfg.Log.Level != "debug" {
 		t.Error("what failed is used")
 	}
-	if st := r.status(); st.Seen != 2 || st.InUse != 1 || st.Refused != "no broker" {
+	if st := r.Status(); st.Seen != 2 || st.InUse != 1 || st.Refused != "no broker" {
 		t.Errorf("%+v", st)
 	}
 	r, cfg := s.fresh(t)
 	if cfg.Log.Level != "debug" {
 		t.Error("what was confirmed is forgotten after a restart")
 	}
-	if st := r.status(); st.Seen != 2 || st.InUse != 1 || st.Refused != "no broker" {
+	if st := r.Status(); st.Seen != 2 || st.InUse != 1 || st.Refused != "no broker" {
 		t.Errorf("after a restart %+v", st)
 	}
 
 	// The operator of the file decides, now and later: another key, a section that
 	// is closed now.
 	s.cfg = remoteAgent(t, filepath.Dir(s.cfg.State), s.key.PublicText(), ", sections: [queue]")
-	if r, cfg := s.fresh(t); cfg.Log.Level != "info" || !strings.Contains(s.log.String(), "does not fit any more") || r.status().InUse != 0 {
-		t.Errorf("a section that was closed is still changed: %+v", r.status())
+	if r, cfg := s.fresh(t); cfg.Log.Level != "info" || !strings.Contains(s.log.String(), "does not fit any more") || r.Status().InUse != 0 {
+		t.Errorf("a section that was closed is still changed: %+v", r.Status())
 	}
 	stranger, err := transport.NewSigningKey()
 	if err != nil {
@@ -209,26 +207,26 @@ func TestRemoteExpired(t *testing.T) {
 	}
 	r, _ := s.fresh(t)
 	r.now = func() time.Time { return until.Add(time.Second) }
-	r.receive(b)
-	if st := r.status(); st.Seen != 0 || !strings.Contains(st.Refused, "was to be taken until 2026-05-01T12:00:00Z") || len(r.tell) != 0 {
+	r.Receive(b)
+	if st := r.Status(); st.Seen != 0 || !strings.Contains(st.Refused, "was to be taken until 2026-05-01T12:00:00Z") || len(r.Tell) != 0 {
 		t.Errorf("%+v", st)
 	}
 	r.now = func() time.Time { return until }
-	r.receive(b)
-	<-r.tell
-	_, sealed, pending, err := r.apply(s.cfg, s.logger())
+	r.Receive(b)
+	<-r.Tell
+	_, sealed, pending, err := r.Apply(s.cfg, s.logger())
 	if err != nil || !pending {
 		t.Fatal(err, pending)
 	}
 	c := &daemon.Candidate{}
-	r.onTrial(c, sealed, time.Minute)
+	r.OnTrial(c, sealed, time.Minute)
 	if err := c.Confirmed(); err != nil {
 		t.Fatal(err)
 	}
 	r, cfg := s.fresh(t)
 	r.now = func() time.Time { return until.AddDate(1, 0, 0) }
-	if r.receive(b); cfg.Log.Level != "debug" || r.status().InUse != 4 || r.status().Refused != "" {
-		t.Errorf("what was taken in time is not kept: %+v", r.status())
+	if r.Receive(b); cfg.Log.Level != "debug" || r.Status().InUse != 4 || r.Status().Refused != "" {
+		t.Errorf("what was taken in time is not kept: %+v", r.Status())
 	}
 }
 
@@ -239,15 +237,15 @@ func TestRemoteFileDamaged(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.log.Reset()
-		if r, cfg := s.fresh(t); cfg != s.cfg || r.status().Seen != 0 || !strings.Contains(s.log.String(), "cannot be read") {
-			t.Errorf("%.20q: %+v", text, r.status())
+		if r, cfg := s.fresh(t); cfg != s.cfg || r.Status().Seen != 0 || !strings.Contains(s.log.String(), "cannot be read") {
+			t.Errorf("%.20q: %+v", text, r.Status())
 		}
 	}
 	// Without a place to store the version nothing is tried.
 	s.cfg.State = filepath.Join(s.cfg.State, "no/such/dir")
 	r, _ := s.fresh(t)
-	r.receive(s.message(t, 5, "log: {level: debug}"))
-	if st := r.status(); st.Seen != 0 || st.Refused == "" || len(r.tell) != 0 {
+	r.Receive(s.message(t, 5, "log: {level: debug}"))
+	if st := r.Status(); st.Seen != 0 || st.Refused == "" || len(r.Tell) != 0 {
 		t.Errorf("%+v", st)
 	}
 }

@@ -1,4 +1,6 @@
-package main
+// Package access tells what the user of a service may read and write, for checks that
+// root runs.
+package access
 
 import (
 	"fmt"
@@ -49,9 +51,9 @@ func mayRead(path string, uid uint32, gids []uint32) bool {
 	}
 }
 
-// serviceReads warns, when root checks the configuration of the service, of files
+// Unreadable warns, when root checks the configuration of the service, of files
 // that the service's own user cannot read: root can read them all.
-func serviceReads(r systemd.Role, file string, paths ...string) []string {
+func Unreadable(r systemd.Role, file string, paths ...string) []string {
 	file, err := filepath.Abs(file)
 	if err != nil || file != r.Config() || os.Geteuid() != 0 {
 		return nil
@@ -83,10 +85,10 @@ func serviceReads(r systemd.Role, file string, paths ...string) []string {
 	return out
 }
 
-// serviceWrites warns, when root checks the configuration of the service, of places
+// Unwritable warns, when root checks the configuration of the service, of places
 // that the service cannot write to: its unit opens its own state directory, and what
 // ReadWritePaths= adds.
-func serviceWrites(r systemd.Role, file string, paths ...string) []string {
+func Unwritable(r systemd.Role, file string, paths ...string) []string {
 	file, err := filepath.Abs(file)
 	if err != nil || file != r.Config() || os.Geteuid() != 0 {
 		return nil

@@ -1,6 +1,4 @@
-//go:build !evaluatoronly
-
-package main
+package access
 
 import (
 	"os"

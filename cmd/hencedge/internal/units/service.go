@@ -1,4 +1,6 @@
-package main
+// Package units is the command "service": it installs the units of the roles and
+// controls them.
+package units
 
 import (
 	"errors"
@@ -19,12 +21,26 @@ import (
 	"github.com/hencedge/hencedge/systemd"
 )
 
-func (a *app) serviceCommand() *cobra.Command {
-	return groupCommand("service", "install and control the services of this machine",
+// Roles are those whose services a build can install; For names them in messages.
+type Roles struct {
+	List []systemd.Role
+	For  string
+}
+
+// app is the command line with the commands of this package.
+type app struct {
+	*cli.App
+	roles Roles
+}
+
+// Command returns "service" with all that is below it.
+func Command(c *cli.App, roles Roles) *cobra.Command {
+	a := &app{c, roles}
+	return cli.Group("service", "install and control the services of this machine",
 		`The service commands install hencedge's own unit (systemd, Type=notify, hardened)
 for a copy of the program that did not come from a package, and control it. The
 packages bring the same unit.`,
-		a.serviceInstall(), a.serviceUninstall(), a.serviceControl("start"), a.serviceControl("stop"), a.serviceControl("restart"), a.serviceStatus())
+		a.installCommand(), a.uninstallCommand(), a.controlCommand("start"), a.controlCommand("stop"), a.controlCommand("restart"), a.statusCommand())
 }
 
 // Where units lie: those of the administrator, which win, and those of packages.
@@ -47,24 +63,25 @@ func controlled(r systemd.Role, script string) (kardianos.Service, error) {
 	return kardianos.New(nil, &kardianos.Config{Name: r.Name(), Option: kardianos.KeyValue{"SystemdScript": script}})
 }
 
-// parseRole reads the name of a role that this build has a service of.
-func parseRole(name string) (systemd.Role, error) {
-	r, err := systemd.ParseRole(name)
-	if err == nil && !slices.Contains(serviceRoles(), r) {
-		err = fmt.Errorf("this build is for %s: the service of the role %q needs the full program", builtFor, name)
+// parse reads the name of a role that this build has a service of.
+func (r Roles) parse(name string) (systemd.Role, error) {
+	role, err := systemd.ParseRole(name)
+	if err == nil && !slices.Contains(r.List, role) {
+		err = fmt.Errorf("this build is for %s: the service of the role %q needs the full program", r.For, name)
 	}
-	return r, err
+	return role, err
 }
 
-func roleFlag(cmd *cobra.Command, role *string) {
+// flag adds --role.
+func (r Roles) flag(cmd *cobra.Command, role *string) {
 	var names []string
-	for _, r := range serviceRoles() {
-		names = append(names, string(r))
+	for _, one := range r.List {
+		names = append(names, string(one))
 	}
 	cmd.Flags().StringVar(role, "role", names[0], strings.Join(names, " or "))
 }
 
-func (a *app) serviceInstall() *cobra.Command {
+func (a *app) installCommand() *cobra.Command {
 	var role, file string
 	var dropins []string
 	var show bool
@@ -80,9 +97,9 @@ credentials hands over files that only root may read; look at what they say.`,
 		Example: `  sudo hencedge service install --config /etc/hencedge/agent.yaml
   sudo hencedge service install --role evaluator --drop-in gpu
   hencedge service install --show`,
-		Args: noArgs,
+		Args: cli.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			r, err := parseRole(role)
+			r, err := a.roles.parse(role)
 			if err != nil {
 				return cli.Usage(err)
 			}
@@ -96,17 +113,17 @@ credentials hands over files that only root may read; look at what they say.`,
 				}
 			}
 			if show {
-				_, err := fmt.Fprint(a.std.Out, unit)
+				_, err := fmt.Fprint(a.Std.Out, unit)
 				return err
 			}
 			if err := a.install(r, unit, binary, path, dropins); err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(a.std.Out, "%s is installed and enabled; start it with: hencedge service start --role %s\n", r.Name(), r)
+			_, err = fmt.Fprintf(a.Std.Out, "%s is installed and enabled; start it with: hencedge service start --role %s\n", r.Name(), r)
 			return err
 		},
 	}
-	roleFlag(cmd, &role)
+	a.roles.flag(cmd, &role)
 	cmd.Flags().StringVarP(&file, "config", "c", "", "configuration file (default /etc/hencedge/ROLE.yaml)")
 	cmd.Flags().StringSliceVar(&dropins, "drop-in", nil, "also install: gpu, devices, credentials")
 	cmd.Flags().BoolVar(&show, "show", false, "print the unit and install nothing")
@@ -190,7 +207,7 @@ func (a *app) install(r systemd.Role, unit, binary, file string, dropins []strin
 			return err
 		}
 		if err := writeDropIn(path, systemd.DropIns()[d+".conf"]); errors.Is(err, fs.ErrExist) {
-			fmt.Fprintf(a.std.Err, "hencedge: %s is there already and stays as it is\n", path)
+			fmt.Fprintf(a.Std.Err, "hencedge: %s is there already and stays as it is\n", path)
 		} else if err != nil {
 			return err
 		}
@@ -269,7 +286,7 @@ func stateDir(r systemd.Role) error {
 	return os.Chown(r.StateDir(), uid, gid)
 }
 
-func (a *app) serviceUninstall() *cobra.Command {
+func (a *app) uninstallCommand() *cobra.Command {
 	var role string
 	cmd := &cobra.Command{
 		Use:   "uninstall",
@@ -277,9 +294,9 @@ func (a *app) serviceUninstall() *cobra.Command {
 		Long: `uninstall stops and disables the service and removes its unit. Configuration, keys
 and state stay. A unit that came from a package is left to the package manager.`,
 		Example: "  sudo hencedge service uninstall",
-		Args:    noArgs,
+		Args:    cli.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			r, err := parseRole(role)
+			r, err := a.roles.parse(role)
 			if err != nil {
 				return cli.Usage(err)
 			}
@@ -308,26 +325,26 @@ and state stay. A unit that came from a package is left to the package manager.`
 				if out, err := exec.Command("systemctl", "enable", r.Name()+".service").CombinedOutput(); err != nil {
 					return fmt.Errorf("enable %s: %w: %s", path, err, strings.TrimSpace(string(out)))
 				}
-				_, err = fmt.Fprintf(a.std.Out, "%s is removed; %s of the package takes its place: systemctl start %s\n", r.Name(), path, r.Name())
+				_, err = fmt.Fprintf(a.Std.Out, "%s is removed; %s of the package takes its place: systemctl start %s\n", r.Name(), path, r.Name())
 				return err
 			}
-			_, err = fmt.Fprintf(a.std.Out, "%s is removed; /etc/hencedge and %s stay\n", r.Name(), r.StateDir())
+			_, err = fmt.Fprintf(a.Std.Out, "%s is removed; /etc/hencedge and %s stay\n", r.Name(), r.StateDir())
 			return err
 		},
 	}
-	roleFlag(cmd, &role)
+	a.roles.flag(cmd, &role)
 	return cmd
 }
 
-func (a *app) serviceControl(verb string) *cobra.Command {
+func (a *app) controlCommand(verb string) *cobra.Command {
 	var role string
 	cmd := &cobra.Command{
 		Use:     verb,
 		Short:   verb + " a service",
 		Example: "  sudo hencedge service " + verb + " --role agent",
-		Args:    noArgs,
+		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			r, err := parseRole(role)
+			r, err := a.roles.parse(role)
 			if err != nil {
 				return cli.Usage(err)
 			}
@@ -350,6 +367,6 @@ func (a *app) serviceControl(verb string) *cobra.Command {
 			return started(cmd.Context(), r)
 		},
 	}
-	roleFlag(cmd, &role)
+	a.roles.flag(cmd, &role)
 	return cmd
 }

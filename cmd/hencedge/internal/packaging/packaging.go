@@ -1,4 +1,5 @@
-package main
+// Package packaging writes what a package of an operating system holds beside the program.
+package packaging
 
 import (
 	"bytes"
@@ -19,21 +20,21 @@ import (
 	"github.com/hencedge/hencedge/systemd"
 )
 
-// packageFiles is the hidden command that writes what a package holds beside the
-// program: manual pages, completions, units, drop-ins. The same input gives the
-// same bytes; dates are $SOURCE_DATE_EPOCH.
-func (a *app) packageFiles() *cobra.Command {
+// Command returns the hidden command that writes what a package holds beside the program:
+// manual pages, completions, units, drop-ins. The same input gives the same bytes; dates
+// are $SOURCE_DATE_EPOCH. Units are those of roles.
+func Command(version string, roles []systemd.Role) *cobra.Command {
 	return &cobra.Command{
 		Use:    "package-files DIR",
 		Short:  "write the files of a package beside the program",
 		Hidden: true,
-		Args:   exactArgs("DIR"),
+		Args:   cli.ExactArgs("DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			date, err := sourceDate()
 			if err != nil {
 				return err
 			}
-			files, err := shareFiles(cmd.Root(), manual.Info{Version: thisVersion(), Date: date})
+			files, err := shareFiles(cmd.Root(), manual.Info{Version: version, Date: date}, roles)
 			if err != nil {
 				return err
 			}
@@ -51,7 +52,7 @@ func (a *app) packageFiles() *cobra.Command {
 	}
 }
 
-// sourceDate is $SOURCE_DATE_EPOCH, or now.
+// sourceDate returns $SOURCE_DATE_EPOCH, or the time now.
 func sourceDate() (time.Time, error) {
 	text := os.Getenv("SOURCE_DATE_EPOCH")
 	if text == "" {
@@ -64,9 +65,9 @@ func sourceDate() (time.Time, error) {
 	return time.Unix(n, 0), nil
 }
 
-// shareFiles are the files by path.
-func shareFiles(root *cobra.Command, info manual.Info) (map[string][]byte, error) {
-	files := map[string][]byte{"sysusers/hencedge.conf": []byte(systemd.Sysusers(serviceRoles()...)), "licenses": []byte(licenses.Text)}
+// shareFiles returns the files by path.
+func shareFiles(root *cobra.Command, info manual.Info, roles []systemd.Role) (map[string][]byte, error) {
+	files := map[string][]byte{"sysusers/hencedge.conf": []byte(systemd.Sysusers(roles...)), "licenses": []byte(licenses.Text)}
 	for name, text := range manual.Pages(root, info) {
 		packed, err := compressed(text)
 		if err != nil {
@@ -74,7 +75,7 @@ func shareFiles(root *cobra.Command, info manual.Info) (map[string][]byte, error
 		}
 		files["man/"+name+".gz"] = packed
 	}
-	for _, r := range serviceRoles() {
+	for _, r := range roles {
 		page := "hencedge-" + strings.Fields(r.Command())[0]
 		unit, err := systemd.Unit(r, systemd.Options{})
 		if err != nil {

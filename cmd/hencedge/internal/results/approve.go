@@ -1,6 +1,4 @@
-//go:build !evaluatoronly
-
-package main
+package results
 
 import (
 	"bufio"
@@ -13,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/cli"
+	"github.com/hencedge/hencedge/cmd/hencedge/internal/keys"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/evaluator"
 	"github.com/hencedge/hencedge/keyholder"
@@ -26,7 +25,7 @@ type approveFlags struct {
 	list, revoke bool
 }
 
-func (a *app) resultsApprove() *cobra.Command {
+func (a *app) approveCommand() *cobra.Command {
 	var f approveFlags
 	cmd := &cobra.Command{
 		Use:   "approve [PROGRAM...]",
@@ -45,7 +44,7 @@ stays, so that stored results can still be read, until --revoke.`,
   hencedge results approve --dir keys --list`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.yes && f.list || f.list && f.revoke {
-				return usageHint(cmd, errors.New("--list goes alone"))
+				return cli.UsageHint(cmd, errors.New("--list goes alone"))
 			}
 			set, cfg, err := f.holder.set(cmd)
 			if err != nil {
@@ -67,7 +66,7 @@ stays, so that stored results can still be read, until --revoke.`,
 	cmd.Flags().BoolVarP(&f.yes, "yes", "y", false, "approve without asking")
 	cmd.Flags().BoolVar(&f.list, "list", false, "list what is approved")
 	cmd.Flags().BoolVar(&f.revoke, "revoke", false, "take approvals back, of the programs named or of all")
-	a.jsonFlag(cmd, "one JSON object a line for each program")
+	a.JSONFlag(cmd, "one JSON object a line for each program")
 	return cmd
 }
 
@@ -83,7 +82,7 @@ func (f *holderFlags) set(cmd *cobra.Command) (set *keyholder.Set, cfg *config.K
 		}
 	}
 	if dir == "" {
-		dir = defaultKeys
+		dir = keys.DefaultDir
 	}
 	set, err = keyholder.Open(dir)
 	return set, cfg, err
@@ -111,9 +110,9 @@ func (f *approveFlags) offers(cmd *cobra.Command, a *app, holder *config.KeyHold
 		return out, nil
 	}
 	if holder == nil {
-		return nil, usageHint(cmd, errors.New("give --config keyholder.yaml, with the broker to ask, or --evaluator evaluator.yaml"))
+		return nil, cli.UsageHint(cmd, errors.New("give --config keyholder.yaml, with the broker to ask, or --evaluator evaluator.yaml"))
 	}
-	log, err := a.logger()
+	log, err := a.Logger()
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +122,7 @@ func (f *approveFlags) offers(cmd *cobra.Command, a *app, holder *config.KeyHold
 	}
 	offers, err := keyholder.Fetch(cmd.Context(), holder.Broker, signers, log)
 	if err != nil && len(offers) > 0 {
-		fmt.Fprintf(a.std.Err, "hencedge: %v\n", err)
+		fmt.Fprintf(a.Std.Err, "hencedge: %v\n", err)
 		err = nil
 	}
 	if err == nil && len(offers) == 0 {
@@ -147,19 +146,19 @@ func (a *app) approve(set *keyholder.Set, offers []keyholder.Offer, names []stri
 			continue
 		}
 		add = append(add, o.Approval)
-		if a.json {
-			if err := cli.JSONLine(a.std.Out, approvalLine(o)); err != nil {
+		if a.JSON {
+			if err := cli.JSONLine(a.Std.Out, approvalLine(o)); err != nil {
 				return err
 			}
 			continue
 		}
-		if _, err := fmt.Fprint(a.std.Out, o.Describe(o.Circuit)); err != nil {
+		if _, err := fmt.Fprint(a.Std.Out, o.Describe(o.Circuit)); err != nil {
 			return err
 		}
 	}
 	if !yes {
-		fmt.Fprint(a.std.Err, "decrypt the results of the programs above from now on? [y/N] ")
-		answer, _ := bufio.NewReader(a.std.In).ReadString('\n')
+		fmt.Fprint(a.Std.Err, "decrypt the results of the programs above from now on? [y/N] ")
+		answer, _ := bufio.NewReader(a.Std.In).ReadString('\n')
 		if !slices.Contains([]string{"y", "yes"}, strings.ToLower(strings.TrimSpace(answer))) {
 			return errors.New("nothing was approved")
 		}
@@ -167,7 +166,7 @@ func (a *app) approve(set *keyholder.Set, offers []keyholder.Offer, names []stri
 	if err := set.Approve(add...); err != nil {
 		return err
 	}
-	fmt.Fprintf(a.std.Err, "approved: %d\n", len(add))
+	fmt.Fprintf(a.Std.Err, "approved: %d\n", len(add))
 	return nil
 }
 
@@ -196,10 +195,10 @@ func (a *app) approvals(set *keyholder.Set, revoke bool, names []string) error {
 		if !named(p) {
 			continue
 		}
-		if a.json {
-			err = cli.JSONLine(a.std.Out, p)
+		if a.JSON {
+			err = cli.JSONLine(a.Std.Out, p)
 		} else {
-			_, err = fmt.Fprintf(a.std.Out, "%s of %s: %s  %s  %s\n", p.Program.Name, p.Evaluator, p.Program.Expr, p.Hash, p.At.Format(time.DateOnly))
+			_, err = fmt.Fprintf(a.Std.Out, "%s of %s: %s  %s  %s\n", p.Program.Name, p.Evaluator, p.Program.Expr, p.Hash, p.At.Format(time.DateOnly))
 		}
 		if err != nil {
 			return err

@@ -1,4 +1,4 @@
-package main
+package units
 
 import (
 	"context"
@@ -113,7 +113,7 @@ func started(ctx context.Context, r systemd.Role) error {
 	return fmt.Errorf("%s was not started: %s does not exist", r.Name(), file)
 }
 
-func (a *app) serviceStatus() *cobra.Command {
+func (a *app) statusCommand() *cobra.Command {
 	var role string
 	cmd := &cobra.Command{
 		Use:   "status",
@@ -123,9 +123,9 @@ how it ended last. "hencedge agent status" asks the running agent itself.
 
 The exit code is 1 unless the service runs.`,
 		Example: "  hencedge service status\n  hencedge service status --role evaluator --json",
-		Args:    noArgs,
+		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			r, err := parseRole(role)
+			r, err := a.roles.parse(role)
 			if err != nil {
 				return cli.Usage(err)
 			}
@@ -137,20 +137,20 @@ The exit code is 1 unless the service runs.`,
 				return err
 			}
 			text, good := u.verdict()
-			if a.json {
-				err = cli.JSONLine(a.std.Out, struct {
+			if a.JSON {
+				err = cli.JSONLine(a.Std.Out, struct {
 					OK bool `json:"ok"`
 					unitState
 				}{good, u})
 			} else {
-				_, err = fmt.Fprintf(a.std.Out, "%s: %s\n", u.Service, text)
+				_, err = fmt.Fprintf(a.Std.Out, "%s: %s\n", u.Service, text)
 				log := ""
 				if !good && u.Load != "not-found" {
 					log = "journalctl -u " + u.Service
 				}
 				for _, l := range [][2]string{{"unit", u.Unit}, {"enabled", u.Enabled}, {"since", u.Since}, {"says", u.Text}, {"log", log}} {
 					if err == nil && l[1] != "" {
-						_, err = fmt.Fprintf(a.std.Out, "  %-8s %s\n", l[0], l[1])
+						_, err = fmt.Fprintf(a.Std.Out, "  %-8s %s\n", l[0], l[1])
 					}
 				}
 			}
@@ -160,7 +160,7 @@ The exit code is 1 unless the service runs.`,
 			return err
 		},
 	}
-	roleFlag(cmd, &role)
-	a.jsonFlag(cmd, "one JSON object")
+	a.roles.flag(cmd, &role)
+	a.JSONFlag(cmd, "one JSON object")
 	return cmd
 }

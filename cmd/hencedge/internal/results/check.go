@@ -1,22 +1,24 @@
-//go:build !evaluatoronly
-
-package main
+package results
 
 import (
 	"github.com/spf13/cobra"
 
+	"github.com/hencedge/hencedge/cmd/hencedge/internal/access"
+	"github.com/hencedge/hencedge/cmd/hencedge/internal/cli"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/keyholder"
 	"github.com/hencedge/hencedge/systemd"
 )
 
-func (a *app) keyholderCommand() *cobra.Command {
-	return groupCommand("keyholder", "the configuration of the one who reads results",
+// KeyHolderCommand returns "keyholder" with all that is below it.
+func KeyHolderCommand(c *cli.App) *cobra.Command {
+	a := &app{c}
+	return cli.Group("keyholder", "the configuration of the one who reads results",
 		`The key holder's commands are "hencedge keys" and "hencedge results"; these are about
-the configuration that both use.`, a.keyholderCheck())
+the configuration that both use.`, a.checkCommand())
 }
 
-func (a *app) keyholderCheck() *cobra.Command {
+func (a *app) checkCommand() *cobra.Command {
 	var file, dir string
 	var noKeys bool
 	cmd := &cobra.Command{
@@ -31,27 +33,27 @@ could not be read.
 --no-keys looks at the configuration alone. Whether it agrees with the evaluator's
 file is found by "hencedge check".`,
 		Example: "  hencedge keyholder check -c keyholder.yaml\n  hencedge keyholder check --no-keys --json",
-		Args:    noArgs,
+		Args:    cli.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
 			if noKeys {
-				dir = anyCredentials(dir)
+				dir = cli.AnyCredentials(dir)
 			}
-			credentials(dir)
+			cli.UseCredentials(dir)
 			cfg, err := config.LoadKeyHolder(file)
 			var warnings []string
 			if err == nil {
-				warnings = append(keyholder.Warnings(cfg), serviceReads(systemd.KeyHolder, file, cfg.Broker.CA, cfg.Broker.Cert)...)
-				warnings = append(warnings, serviceWrites(systemd.KeyHolder, file, cfg.State)...)
+				warnings = append(keyholder.Warnings(cfg), access.Unreadable(systemd.KeyHolder, file, cfg.Broker.CA, cfg.Broker.Cert)...)
+				warnings = append(warnings, access.Unwritable(systemd.KeyHolder, file, cfg.State)...)
 				if !noKeys {
 					err = keyholder.Check(cfg)
 				}
 			}
-			return a.checked(file, err, warnings)
+			return a.Checked(file, err, warnings)
 		},
 	}
-	configFlag(cmd, &file, defaultHolder)
-	credentialsFlag(cmd, &dir)
+	cli.ConfigFlag(cmd, &file, defaultHolder)
+	cli.CredentialsFlag(cmd, &dir)
 	cmd.Flags().BoolVar(&noKeys, "no-keys", false, "open nothing that the configuration names: no keys, secrets or directories")
-	a.jsonFlag(cmd, "one JSON object")
+	a.JSONFlag(cmd, "one JSON object")
 	return cmd
 }

@@ -1,0 +1,3 @@
+// Package results is the commands "results" and "keyholder": what evaluators publish is
+// approved, followed, decrypted and verified.
+package results
