@@ -35,3 +35,24 @@ func TestEveryModuleIsListed(t *testing.T) {
 		}
 	}
 }
+
+// Each module's licences are identifiers of SPDX.
+func TestByModule(t *testing.T) {
+	found := ByModule()
+	if got := found[Std]; !slices.Equal(got, []string{"BSD-3-Clause"}) {
+		t.Errorf("the standard library is under %q", got)
+	}
+	for module, ids := range found {
+		if strings.HasPrefix(module, "github.com/eclipse/paho.mqtt.golang v") && !slices.Equal(ids, []string{"EPL-2.0", "BSD-3-Clause"}) {
+			t.Errorf("%s is under %q", module, ids)
+		}
+		for _, id := range ids {
+			if strings.ContainsAny(id, " ():[]") {
+				t.Errorf("%s: %q is no identifier", module, id)
+			}
+		}
+	}
+	if len(found) < 10 {
+		t.Errorf("licences of %d modules were found", len(found))
+	}
+}
