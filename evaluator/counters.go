@@ -53,7 +53,7 @@ var bodyReasons = []struct {
 	{ErrDuplicate, "duplicate_window"},
 	{ErrKeyChange, "key_change"},
 	{ErrUnjoined, "unjoined"},
-	{errStore, transport.ReasonBusy},
+	{ErrBusy, transport.ReasonBusy},
 }
 
 // Reason is the metric label of a refusal: transport.Reason's where it has one,

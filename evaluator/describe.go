@@ -54,14 +54,7 @@ func (s *Service) State() State {
 		p := st.Programs[s.plan.Programs[i].Name]
 		out.Programs[s.plan.Programs[i].Name] = Counted{Results: p.Results, Failed: p.Failed, Compute: p.Evaluate}
 	}
-	if s.durable != nil {
-		out.Missing = s.durable.course.gaps()
-		for name, w := range s.durable.shares.waiting(s.durable.store.outbox.Streams()) {
-			c := out.Programs[name]
-			c.Waiting = &w
-			out.Programs[name] = c
-		}
-	}
+	s.custody.describe(&out)
 	for ref, k := range s.keys {
 		out.Keys = append(out.Keys, KeyState{hex.EncodeToString(ref.ID[:]), ref.Epoch, k.params.Name()})
 	}
@@ -95,10 +88,7 @@ func (s *Service) Health() []string {
 	}
 	out = append(out, s.devices.health(s.now())...)
 	out = append(out, s.unmade.health(s.now())...)
-	if s.durable != nil {
-		out = append(out, s.durable.health()...)
-	}
-	return out
+	return append(out, s.custody.health(s.now())...)
 }
 
 // stallTime is how long one evaluation may take, with its turn at a device.

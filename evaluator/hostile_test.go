@@ -296,7 +296,7 @@ func TestUnmadeIsToldForAWhile(t *testing.T) {
 	if h := u.health(epoch.Add(time.Minute)); len(h) != maxInHealth+1 {
 		t.Errorf("%d reasons", len(h))
 	}
-	for _, err := range []error{fmt.Errorf("stopped: %w", context.Canceled), errStore} {
+	for _, err := range []error{fmt.Errorf("stopped: %w", context.Canceled), ErrBusy} {
 		if final(err) {
 			t.Errorf("%v is final", err)
 		}

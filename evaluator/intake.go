@@ -21,26 +21,6 @@ type source struct {
 	users  []*runnable
 }
 
-// take verifies one sealed object and hands the jobs that it completes on. The
-// order of the checks is from cheap to dear: nothing is decoded before the
-// signature holds.
-func (s *Service) take(topic string, sealed []byte) ([]*job, error) {
-	obj, err := s.verifier.OpenFrom(topic, sealed)
-	if err != nil {
-		return nil, err
-	}
-	w, err := s.window(obj)
-	if err != nil {
-		return nil, err
-	}
-	jobs, err := s.join.add(w)
-	if err != nil {
-		return nil, err
-	}
-	s.accepted(w, len(jobs))
-	return jobs, nil
-}
-
 // accepted counts a window that passed every check.
 func (s *Service) accepted(w *window, results int) {
 	s.tally.change(func(t *Stats) { t.Accepted++ })

@@ -47,9 +47,8 @@ type job struct {
 	place  place // of the newest inputs
 	inputs map[program.Input]*window
 
-	// With a store: the result's name, and the turn of its program: after is
-	// closed when the result before is made (nil: there is none), over by this one.
-	key         [32]byte
+	// With a store: after is closed when the result before of the program is made (nil:
+	// there is none), over when this one is.
 	after, over chan struct{}
 	size        int64 // of the result, once it is in the outbox
 }

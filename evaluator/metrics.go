@@ -69,54 +69,8 @@ func (s *Service) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(descPromise, prometheus.GaugeValue, p.Circuit.Output().Bound, p.Name)
 	}
 	count(descFallback, float64(st.Fallbacks))
-	if s.durable != nil {
-		s.durable.collect(ch)
-	}
+	s.custody.collect(ch)
 	ch <- prometheus.MustNewConstMetric(descBoot, prometheus.GaugeValue, float64(s.state.boot()))
-}
-
-// collect gives the counts of the store.
-func (d *stored) collect(ch chan<- prometheus.Metric) {
-	in, out := d.store.inbox.Stats(), d.store.outbox.Stats()
-	gauge := func(desc *prometheus.Desc, v float64) {
-		ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, v)
-	}
-	count := func(desc *prometheus.Desc, v uint64) {
-		ch <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, float64(v))
-	}
-	gauge(descInbox, float64(in.Objects))
-	gauge(descInBytes, float64(in.Bytes))
-	gauge(descOutbox, float64(out.Objects))
-	gauge(descOutBytes, float64(out.Bytes))
-	for name, w := range d.shares.waiting(d.store.outbox.Streams()) {
-		unread := 0.0
-		if w.Unread {
-			unread = 1
-		}
-		for _, g := range []struct {
-			desc *prometheus.Desc
-			v    float64
-		}{{descWaiting, float64(w.Results)}, {descWaitByte, float64(w.Bytes)}, {descWaitAge, w.Oldest.Seconds()}, {descShare, float64(w.Share)}, {descUnread, unread}} {
-			ch <- prometheus.MustNewConstMetric(g.desc, prometheus.GaugeValue, g.v, name)
-		}
-		ch <- prometheus.MustNewConstMetric(descSkipped, prometheus.CounterValue, float64(w.Skipped), name)
-	}
-	absent := map[string]uint64{}
-	for _, g := range d.course.gaps() {
-		absent[g.Device] += g.Last - g.First + 1
-	}
-	for _, dev := range d.s.cfg.Devices {
-		ch <- prometheus.MustNewConstMetric(descMissing, prometheus.GaugeValue, float64(absent[dev.Name]), dev.Name)
-	}
-	count(descKnown, d.known.Load())
-	count(descReceipts, d.sent.Load())
-	count(descAsks, d.asked.Load())
-	count(descDamaged, in.Damaged+out.Damaged)
-	if c := d.courier.Load(); c != nil {
-		st := c.Stats()
-		count(descSent, st.Delivered)
-		count(descRetries, st.Retries)
-	}
 }
 
 var _ prometheus.Collector = (*Service)(nil)

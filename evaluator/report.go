@@ -1,5 +1,16 @@
 package evaluator
 
+import "github.com/hencedge/hencedge/transport"
+
+// refuseWindow counts and reports an object that is not taken, and returns err with what
+// differs between the device and this configuration.
+func (s *Service) refuseWindow(o transport.Staged, err error) error {
+	err = s.explain(o.Topic, o.Sealed, err)
+	s.refusedAt(o.Topic, err)
+	s.refuse(o.Topic, err)
+	return err
+}
+
 // refuse counts and reports a refusal.
 func (s *Service) refuse(topic string, err error) {
 	s.report(s.tally.refuse(err), topic, err)

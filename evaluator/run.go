@@ -70,13 +70,11 @@ type Event struct {
 // work computes, seals and publishes one result. Once ctx is over it starts no
 // computation, so that a stop takes no longer than the jobs already running.
 func (s *Service) work(ctx context.Context, j *job) (err error) {
-	if s.durable != nil {
-		defer func() { s.durable.finished(ctx, j, err) }()
-	}
+	defer func() { s.custody.finish(ctx, j, err) }()
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("not started before the stop timeout: %w", err)
 	}
-	first, err := j.sameKey()
+	key, err := j.sameKey()
 	if err != nil {
 		return err
 	}
@@ -85,38 +83,39 @@ func (s *Service) work(ctx context.Context, j *job) (err error) {
 		return err
 	}
 	start := time.Now()
-	body, out, took, err := s.evaluate(j, circuit, transport.KeyRef{ID: first.meta.KeyID, Epoch: first.meta.KeyEpoch})
+	body, out, took, err := s.evaluate(j, circuit, key)
 	if err != nil {
 		return err
 	}
-	var meta transport.Meta
-	var sealed []byte
-	seal := func() ([]byte, string, error) {
-		meta = s.resultMeta(j, circuit, out)
-		meta.KeyID, meta.KeyEpoch = first.meta.KeyID, first.meta.KeyEpoch
-		var err error
-		if sealed, err = transport.Seal(meta, body, s.signer); err != nil {
-			return nil, "", fmt.Errorf("seal result: %w", err)
-		}
-		return sealed, s.topic(j.prog.planned), nil
-	}
-	if s.durable != nil {
-		err = s.durable.commit(ctx, j, seal)
-	} else if sealed, topic, serr := seal(); serr != nil {
-		err = serr
-	} else {
-		err = s.sender.Send(ctx, topic, sealed)
-	}
+	r, err := s.custody.publish(ctx, j, func() (*result, error) { return s.seal(j, circuit, key, out, body) })
 	if err != nil {
 		return fmt.Errorf("program %s: %w", circuit.Name(), err)
 	}
-	s.tally.result(circuit.Name(), len(sealed), took)
-	s.log.Debug("result published", "program", circuit.Name(), "sequence", meta.Sequence, "bytes", len(sealed), "evaluate", took)
+	s.tally.result(circuit.Name(), len(r.sealed), took)
+	s.log.Debug("result published", "program", circuit.Name(), "sequence", r.meta.Sequence, "bytes", len(r.sealed), "evaluate", took)
 	if s.deps.OnResult != nil {
-		s.deps.OnResult(Event{Program: circuit.Name(), Meta: meta, ID: transport.ObjectID(sealed), Bytes: len(sealed),
+		s.deps.OnResult(Event{Program: circuit.Name(), Meta: r.meta, ID: transport.ObjectID(r.sealed), Bytes: len(r.sealed),
 			Evaluate: took, Waited: max(start.Sub(j.lastArrival()), 0)})
 	}
 	return nil
+}
+
+// result is a sealed result and where it is published.
+type result struct {
+	topic  string
+	meta   transport.Meta
+	sealed []byte
+}
+
+// seal numbers and signs the result of a job.
+func (s *Service) seal(j *job, c *program.Circuit, key transport.KeyRef, out program.Output, body []byte) (*result, error) {
+	m := s.resultMeta(j, c, out)
+	m.KeyID, m.KeyEpoch = key.ID, key.Epoch
+	sealed, err := transport.Seal(m, body, s.signer)
+	if err != nil {
+		return nil, fmt.Errorf("seal result: %w", err)
+	}
+	return &result{s.topic(j.prog.planned), m, sealed}, nil
 }
 
 // topic is where the results of a program are published.
@@ -124,22 +123,21 @@ func (s *Service) topic(p *Planned) string {
 	return cmp.Or(p.Topic, transport.ResultTopic(s.cfg.Broker.TopicPrefix, p.Name))
 }
 
-// sameKey refuses inputs under different keys, which happens once after a
-// rotation for programs that look back or join streams. It returns one of them.
-func (j *job) sameKey() (*window, error) {
-	var first *window
+// sameKey returns the keys that the inputs are under. It refuses inputs under different
+// keys, which occur once after a rotation for programs that look back or join streams.
+func (j *job) sameKey() (key transport.KeyRef, err error) {
+	if len(j.inputs) == 0 {
+		return key, errors.New("job without inputs")
+	}
+	known := false
 	for _, w := range j.inputs {
-		if first == nil {
-			first = w
+		ref := transport.KeyRef{ID: w.meta.KeyID, Epoch: w.meta.KeyEpoch}
+		if known && ref != key {
+			return key, fmt.Errorf("%w: program %s joins epochs %d and %d", ErrKeyChange, j.prog.planned.Name, key.Epoch, ref.Epoch)
 		}
-		if w.meta.KeyID != first.meta.KeyID || w.meta.KeyEpoch != first.meta.KeyEpoch {
-			return nil, fmt.Errorf("%w: program %s joins epochs %d and %d", ErrKeyChange, j.prog.planned.Name, first.meta.KeyEpoch, w.meta.KeyEpoch)
-		}
+		key, known = ref, true
 	}
-	if first == nil {
-		return nil, errors.New("job without inputs")
-	}
-	return first, nil
+	return key, nil
 }
 
 func (j *job) lastArrival() (t time.Time) {

@@ -85,8 +85,8 @@ type Service struct {
 	// duplicates are boards that send with one identity.
 	duplicates duplicates
 	devices    *devices
-	unmade     unmade  // results of programs
-	durable    *stored // nil without a store
+	unmade     unmade // results of programs
+	custody    custody
 	working    daemon.Pulse
 
 	link struct {
@@ -113,6 +113,7 @@ func New(cfg *config.Evaluator, deps Deps) (*Service, error) {
 	}
 	s := &Service{cfg: cfg, deps: deps, plan: plan, log: deps.Logger, signer: deps.SigningKey,
 		keys: map[transport.KeyRef]*heldKeys{}, lanes: map[[32]byte]*lane{}, fatal: make(chan error, 1), sources: map[streamID]*source{}}
+	s.custody = &direct{s} // until the store is open
 	if s.log == nil {
 		s.log = slog.Default()
 	}
@@ -141,24 +142,21 @@ func New(cfg *config.Evaluator, deps Deps) (*Service, error) {
 	if s.state, err = openState(cfg.State, cfg.Name, s.now()); err != nil {
 		return nil, err
 	}
-	if err = s.openDurable(all); err == nil {
-		s.verifier, err = s.makeVerifier(held)
+	s.join = newJoiner(cfg.Join.Windows, cfg.Join.Timeout, progs, s.lost)
+	if s.verifier, err = s.makeVerifier(held); err != nil {
+		return nil, errors.Join(err, s.Close())
 	}
+	c, err := s.openCustody(all)
 	if err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
-	s.join = newJoiner(cfg.Join.Windows, cfg.Join.Timeout, progs, s.lost)
+	s.custody = c
 	s.staged = make(chan transport.Staged, 8)
 	s.jobs = make(chan *job, 2*s.workers())
 	s.quit = make(chan struct{})
 	s.receiver = transport.NewStagingReceiver(transport.Limits{
 		MaxObject: int(cfg.Limits.Object), MaxObjects: cfg.Limits.Pending, MaxBytes: int(cfg.Limits.Memory), MaxAge: cfg.Limits.Reassembly,
 	}, s.stage)
-	if s.durable != nil {
-		if err := s.durable.start(); err != nil {
-			return nil, errors.Join(err, s.Close())
-		}
-	}
 	return s, nil
 }
 
@@ -226,11 +224,7 @@ func (s *Service) Stats() Stats { return s.tally.snapshot(s.receiver.Counters())
 
 // Close gives the state file back without running. After Run it does nothing.
 func (s *Service) Close() error {
-	err := s.state.close()
-	if s.durable != nil {
-		err = errors.Join(err, s.durable.store.close())
-	}
-	return err
+	return errors.Join(s.state.close(), s.custody.close())
 }
 
 // Run connects, subscribes and works until ctx ends; then it finishes what was
@@ -274,7 +268,7 @@ func (s *Service) Run(ctx context.Context) (err error) {
 	working, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	done := s.start(ctx, working)
-	hangUp := s.startDelivery(ctx, working, client, end, done)
+	hangUp := s.custody.deliver(ctx, client, end, done)
 	defer func() { err = errors.Join(err, hangUp()) }()
 	if err := s.subscribe(ctx, client); err != nil {
 		end()
@@ -314,10 +308,8 @@ func (s *Service) subscribe(ctx context.Context, client transport.Client) error 
 			return fmt.Errorf("subscribe %s: %w", topic, err)
 		}
 	}
-	if s.durable != nil {
-		if err := s.durable.listen(ctx, client); err != nil {
-			return err
-		}
+	if err := s.custody.listen(ctx, client); err != nil {
+		return err
 	}
 	s.subscribeStatus(ctx, client)
 	return nil
@@ -328,11 +320,7 @@ func (s *Service) subscribe(ctx context.Context, client transport.Client) error 
 // under way then.
 func (s *Service) start(ctx, working context.Context) (done chan struct{}) {
 	var intake, workers sync.WaitGroup
-	intakes := min(s.workers(), 4)
-	if s.durable != nil {
-		intakes = 1 // windows are taken, and results made, in their order
-	}
-	for range intakes {
+	for range s.custody.intakes(s.workers()) {
 		intake.Go(func() { s.intakeLoop(ctx, working) })
 	}
 	for range s.workers() {
@@ -352,9 +340,7 @@ func (s *Service) start(ctx, working context.Context) (done chan struct{}) {
 }
 
 func (s *Service) intakeLoop(ctx, working context.Context) {
-	if s.durable != nil {
-		s.durable.reload(working)
-	}
+	s.custody.resume(working)
 	for {
 		select {
 		case o := <-s.staged:
@@ -372,26 +358,21 @@ func (s *Service) intakeLoop(ctx, working context.Context) {
 	}
 }
 
-// admit takes one object and queues its jobs. It then counts against the bounds of the
-// joiner, no more against those of the receiver.
+// admit takes one object. From then on it counts against the bounds of the joiner, no
+// longer against those of the receiver.
 func (s *Service) admit(working context.Context, o transport.Staged) {
 	defer o.Done()
-	if s.durable != nil {
-		s.durable.take(working, o)
-		return
-	}
-	jobs, err := s.take(o.Topic, o.Sealed)
-	if err != nil {
-		err = s.explain(o.Topic, o.Sealed, err)
-		s.refusedAt(o.Topic, err)
-		s.refuse(o.Topic, err)
-	}
-	for _, j := range jobs {
-		select {
-		case s.jobs <- j:
-		case <-working.Done():
-			s.failed(j, working.Err())
-		}
+	s.custody.take(working, o)
+}
+
+// queue queues a job, waiting for room. It reports false when the service stops before.
+func (s *Service) queue(working context.Context, j *job) bool {
+	select {
+	case s.jobs <- j:
+		return true
+	case <-working.Done():
+		s.failed(j, working.Err())
+		return false
 	}
 }
 
@@ -412,11 +393,7 @@ func (s *Service) keepHouse(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			if s.durable != nil {
-				s.durable.expire(s.now())
-			} else {
-				s.join.expire(s.now())
-			}
+			s.custody.expire(s.now())
 			s.receiver.Expire()
 			s.tellSilent(s.now())
 			if err := s.state.save(); err != nil {

@@ -160,7 +160,7 @@ func (s *Service) makeVerifier(held []transport.KeyRef) (*transport.Verifier, er
 	}
 	o := transport.VerifierOptions{
 		Trust: trust, Kinds: []transport.Kind{transport.KindReading}, Keys: held, Layouts: map[string][32]byte{},
-		Replay: s.state.guard, NoReplay: s.durable != nil, MaxObject: int(s.cfg.Limits.Object), TopicPrefix: s.cfg.Broker.TopicPrefix,
+		Replay: s.state.guard, NoReplay: s.cfg.Store != nil, MaxObject: int(s.cfg.Limits.Object), TopicPrefix: s.cfg.Broker.TopicPrefix,
 	}
 	for id, src := range s.sources {
 		o.Layouts[transport.StreamKey(id.device, id.stream)] = src.layout

@@ -2,11 +2,7 @@ package evaluator
 
 import (
 	"cmp"
-	"encoding/base64"
 	"fmt"
-	"maps"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -223,123 +219,24 @@ func (s *shares) trouble(program string, w Waiting, reader string) (kind, text s
 	return "", ""
 }
 
-// reader names who has to take results.
-func (d *stored) reader() string {
-	if d.s.cfg.Store.Results != config.AckKeyHolder {
-		return "the broker"
-	}
-	keys := make([]string, 0, len(d.holders[holderName]))
-	for _, k := range d.holders[holderName] {
-		keys = append(keys, "ed25519:"+base64.StdEncoding.EncodeToString(k))
-	}
-	slices.Sort(keys)
-	return "receipts of the key holder " + strings.Join(slices.Compact(keys), " or ")
-}
-
-// undelivered is how long results may wait, none being delivered, before that is trouble.
-const undelivered = 15 * time.Minute
-
-// troubles are what is wrong with the delivery of results, by program; "" is about all.
-func (d *stored) troubles(now time.Time) (kinds, texts map[string]string) {
-	kinds, texts = map[string]string{}, map[string]string{}
-	reader := d.reader()
-	var oldest time.Duration
-	results := 0
-	for name, w := range d.shares.waiting(d.store.outbox.Streams()) {
-		if kind, text := d.shares.trouble(name, w, reader); kind != "" {
-			kinds[name], texts[name] = kind, text
-		}
-		oldest, results = max(oldest, w.Oldest), results+w.Results
-	}
-	c, since := d.s.client()
-	if courier := d.courier.Load(); courier != nil {
-		if last := courier.Stats().LastDelivered; last != 0 && time.Unix(0, last).After(since) {
-			since = time.Unix(0, last)
-		}
-	}
-	if quiet := now.Sub(since); c != nil && c.Connected() && oldest >= undelivered && quiet >= undelivered {
-		kinds[""] = "none"
-		texts[""] = fmt.Sprintf("no result was delivered for %v, although there is a connection: %d wait for "+
-			"%s. Is the key holder running, with receipts: true?",
-			quiet.Round(time.Second), results, reader)
-	}
-	return kinds, texts
-}
-
-// tell logs troubles that begin or change, and their end.
-func (d *stored) tell(now time.Time) {
-	missing := d.course.texts(now, 0)
-	for _, text := range missing {
-		if !slices.Contains(d.toldMissing, text) {
-			d.s.log.Error("windows are missing", "trouble", text)
-		}
-	}
-	d.toldMissing = missing
-	kinds, texts := d.troubles(now)
-	s := d.shares
+// changes notes the kinds of trouble that there are now, by program, and returns the
+// programs whose trouble began or changed, and those whose trouble is over.
+func (s *shares) changes(kinds map[string]string) (begun, over []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for name := range kinds {
 		s.of(name)
 	}
 	for name, p := range s.programs {
-		if kinds[name] == p.told {
+		switch {
+		case kinds[name] == p.told:
 			continue
+		case kinds[name] == "":
+			over = append(over, name)
+		default:
+			begun = append(begun, name)
 		}
-		if p.told = kinds[name]; p.told == "" {
-			d.s.log.Info("results are delivered again", "program", name)
-			continue
-		}
-		d.s.log.Error("results are not delivered", "program", name, "trouble", texts[name])
+		p.told = kinds[name]
 	}
-}
-
-// full names a program that keeps windows of a source from being taken; see blocks.
-func (d *stored) full(src *source, probe bool) (program string, is bool) {
-	if src == nil {
-		return "", false
-	}
-	waiting := d.store.outbox.Streams()
-	for _, p := range src.users {
-		if d.shares.blocks(p.planned.Name, waiting, d.s.now(), probe) {
-			return p.planned.Name, true
-		}
-	}
-	return "", false
-}
-
-// skip settles a job whose result is not made, if its program's share is full and nobody
-// reads the program. The number of the result is used up: a hole in the numbers tells
-// the reader.
-func (d *stored) skip(j *job) bool {
-	name := j.prog.planned.Name
-	if !d.shares.skips(name, d.store.outbox.Streams()) {
-		return false
-	}
-	d.s.state.sequence("result " + name)
-	if err := d.store.failed(j.key); err != nil {
-		d.s.log.Error("a result that is not made cannot be noted yet", "program", name, "error", err)
-	}
-	return true
-}
-
-// health says what is wrong with the store, and with the delivery of results.
-func (d *stored) health() []string {
-	out := slices.Concat(d.store.health(), d.stranded.health(), d.course.health(d.s.now()))
-	_, texts := d.troubles(d.s.now())
-	for _, name := range slices.Sorted(maps.Keys(texts)) {
-		out = append(out, "store: "+texts[name])
-	}
-	if c := d.courier.Load(); c != nil {
-		if reason := c.Stats().Unreadable; reason != "" {
-			out = append(out, "the key holder's receipts cannot be read: "+reason+"; it runs another version of "+
-				"this program: bring both to the same one. Results wait meanwhile")
-		}
-		refusing := c.Stats().Refusing
-		for _, program := range slices.Sorted(maps.Keys(refusing)) {
-			out = append(out, fmt.Sprintf("the key holder takes no result of "+
-				"program %s: %s", program, refusing[program]))
-		}
-	}
-	return out
+	return begun, over
 }

@@ -48,7 +48,7 @@ func (r *rig) receipt(key *transport.SigningKey, read func(program string) bool)
 		for {
 			select {
 			case it := <-h.items:
-				payload, err := transport.SealReceipt(transport.Receipt{To: "cloud", Items: []transport.ReceiptItem{it}}, holderName, key, time.Now(),
+				payload, err := transport.SealReceipt(transport.Receipt{To: "cloud", Items: []transport.ReceiptItem{it}}, holderDevice, key, time.Now(),
 					func() (uint64, uint64) { return h.boot, h.seq.Add(1) })
 				if err == nil {
 					err = c.Publish(ctx, transport.ReceiptTopic(r.cfg.Broker.TopicPrefix, "cloud"), payload, false)
@@ -136,7 +136,7 @@ func TestUnreadProgramStarvesNobody(t *testing.T) {
 
 // waits is how many results of a program wait.
 func (r *rig) waits(program string) int {
-	return r.service.durable.store.outbox.Streams()[program].Objects
+	return r.service.custody.(*stored).store.Results.outbox.Streams()[program].Objects
 }
 
 // While no results are delivered at all, a full share loses nothing: its windows wait

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	"pgregory.net/rapid"
 
@@ -72,11 +73,11 @@ func reread(t *rapid.T, n *spentNumbers, limit int) spentNumbers {
 // with gaps), what another sent is refused when it comes again, and the file stays small.
 func TestLedgerIsNotFilled(t *testing.T) {
 	path := t.TempDir()
-	s, err := openStore(&config.Store{Dir: path, Bytes: config.MiB, Remember: 8}, quiet())
+	s, err := openStore(&config.Store{Dir: path, Bytes: config.MiB, Remember: 8}, StoreOptions{Logger: quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { s.close() }()
+	defer func() { s.Close() }()
 	hostile := seriesKey{series: [8]byte{1}}
 	s.ledger.mu.Lock()
 	for boot := range uint64(1<<20 + 1) { // restarts
@@ -92,13 +93,13 @@ func TestLedgerIsNotFilled(t *testing.T) {
 	const objects = 40 // more than are remembered by id
 	for n := range uint64(objects) {
 		o := object(n)
-		if err := s.fresh(o); err != nil {
+		if err := s.Windows.Fresh(o); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.keep(context.Background(), o, "t", []byte{byte(n)}); err != nil {
+		if err := s.Windows.Keep(context.Background(), o, "t", []byte{byte(n)}, time.Unix(1000, 0)); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.left(o.ID); err != nil {
+		if err := s.Windows.Leave(o.ID); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -107,7 +108,7 @@ func TestLedgerIsNotFilled(t *testing.T) {
 		for n := range uint64(objects) {
 			o := object(n)
 			o.ID[0]++ // by number alone
-			if err := s.fresh(o); !errors.Is(err, transport.ErrReplayed) {
+			if err := s.Windows.Fresh(o); !errors.Is(err, transport.ErrReplayed) {
 				t.Errorf("%s: object %d comes again: %v", when, n, err)
 			}
 		}
@@ -127,10 +128,10 @@ func TestLedgerIsNotFilled(t *testing.T) {
 	if s.ledger.log.Size() > recordSize*(mostIntervals+objects+100) {
 		t.Errorf("the ledger has %d bytes", s.ledger.log.Size())
 	}
-	if err := s.close(); err != nil {
+	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if s, err = openStore(&config.Store{Dir: path, Bytes: config.MiB, Remember: 8}, quiet()); err != nil {
+	if s, err = openStore(&config.Store{Dir: path, Bytes: config.MiB, Remember: 8}, StoreOptions{Logger: quiet()}); err != nil {
 		t.Fatal(err)
 	}
 	check("after a restart")
@@ -141,30 +142,30 @@ func TestLedgerIsNotFilled(t *testing.T) {
 func TestLedgerRefusesWhenFull(t *testing.T) {
 	defer func(n int) { maxSeries = n }(maxSeries)
 	maxSeries = 2
-	s, err := openStore(&config.Store{Dir: t.TempDir(), Bytes: config.MiB, Remember: 8}, quiet())
+	s, err := openStore(&config.Store{Dir: t.TempDir(), Bytes: config.MiB, Remember: 8}, StoreOptions{Logger: quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.close()
+	defer s.Close()
 	take := func(stream string, n uint64) error {
 		o := &transport.Object{ID: id(n), Meta: transport.Meta{Kind: transport.KindReading, Device: "d", Stream: stream, BootEpoch: 1, Sequence: n}}
-		return s.keep(context.Background(), o, "t", []byte(stream))
+		return s.Windows.Keep(context.Background(), o, "t", []byte(stream), time.Unix(1000, 0))
 	}
 	for i, stream := range []string{"a", "b"} {
-		if len(s.health()) != 0 {
-			t.Errorf("health before stream %s: %q", stream, s.health())
+		if len(s.Health(time.Unix(1000, 0), Delivery{})) != 0 {
+			t.Errorf("health before stream %s: %q", stream, s.Health(time.Unix(1000, 0), Delivery{}))
 		}
 		if err := take(stream, uint64(i)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := take("c", 2); !errors.Is(err, errStore) {
+	if err := take("c", 2); !errors.Is(err, ErrBusy) {
 		t.Errorf("a third stream: %v", err)
 	}
 	if err := take("a", 3); err != nil {
 		t.Errorf("a known stream: %v", err)
 	}
-	if h := s.health(); len(h) != 1 || !slices.ContainsFunc(h, func(s string) bool { return len(s) > 0 }) {
+	if h := s.Health(time.Unix(1000, 0), Delivery{}); len(h) != 1 || !slices.ContainsFunc(h, func(s string) bool { return len(s) > 0 }) {
 		t.Errorf("health %q", h)
 	}
 }

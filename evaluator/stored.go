@@ -1,413 +1,350 @@
 package evaluator
 
 import (
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/transport"
-	"github.com/hencedge/hencedge/transport/delivery"
 	"github.com/hencedge/hencedge/transport/spool"
 )
 
-// stored is the part of a Service that has a store: it answers for the windows
-// that it takes.
+// stored is custody with a store: a window is on disk before its device gets a receipt,
+// and stays there until its results are. Windows are taken, and the results of each
+// program are made, in order.
 type stored struct {
-	s       *Service
-	store   *store
-	asks    *transport.Verifier
-	holders map[string][]ed25519.PublicKey
-	shares  *shares
+	s        *Service
+	store    *Store
+	receipts *Receipts
+	out      *outgoing
+	repeated atomic.Uint64 // windows that came again
 
-	admit sync.Mutex // from the joiner to the count of jobs
-	leave []*window  // that the joiner let go; under admit
-
-	outgoing *answers
-	courier  atomic.Pointer[delivery.Courier]
-
-	refused *transport.Refusals // of objects of trusted signers
-	strange *transport.Refusals // of others
-
-	pressure pressure
-	course   continuity
-	// toldMissing is what the log has of windows that are missing; of the housekeeping.
-	toldMissing []string
-	stranded    stranded
-
-	known, sent, asked atomic.Uint64
+	admit sync.Mutex // held from the joiner to the count of the jobs
+	gone  []*window  // windows that the joiner let go; under admit
 }
 
-// maxRefused bounds the refusals that are remembered.
-const maxRefused = 4096
-
-// holderName is the name that the key holder signs receipts under.
-const holderName = holderDevice
-
-// openDurable opens the store of a configuration; without one it is nil.
-func (s *Service) openDurable(all []Keys) error {
+// openStored opens the store. The windows of an earlier process count as taken from
+// now on.
+func openStored(s *Service, keys []Keys) (custody, error) {
 	c := s.cfg.Store
-	if c == nil {
-		return nil
-	}
-	d := &stored{s: s, outgoing: newAnswers(), refused: transport.NewRefusals(maxRefused), strange: transport.NewRefusals(maxRefused), holders: map[string][]ed25519.PublicKey{}}
-	for _, k := range all {
+	var holders []ed25519.PublicKey
+	for _, k := range keys {
 		if k.Holder != nil {
-			d.holders[holderName] = append(d.holders[holderName], k.Holder)
+			holders = append(holders, k.Holder)
 		}
 	}
-	if c.Results == config.AckKeyHolder && len(d.holders) == 0 {
-		return fmt.Errorf("%w: store.results is keyholder, and no key set names its holder's signing key", ErrKeys)
+	if c.Results == config.AckKeyHolder && len(holders) == 0 {
+		return nil, fmt.Errorf("%w: store.results is keyholder, and no key set names its holder's signing key", ErrKeys)
 	}
+	receipts, err := s.makeReceipts()
+	if err != nil {
+		return nil, err
+	}
+	d := &stored{s: s, receipts: receipts, out: &outgoing{s: s, receipts: receipts, holders: holders}}
+	if err := d.open(c); err != nil {
+		return nil, err
+	}
+	s.join.left = func(w *window) { d.gone = append(d.gone, w) }
+	if err := d.store.Windows.Recover(d.recovered); err != nil {
+		return nil, errors.Join(err, d.close())
+	}
+	return d, nil
+}
+
+// makeReceipts returns receipts that the service signs.
+func (s *Service) makeReceipts() (*Receipts, error) {
+	trust, err := s.trust()
+	if err != nil {
+		return nil, err
+	}
+	r, err := newReceipts(trust, s.cfg.Broker.TopicPrefix, s.log, func(r transport.Receipt) ([]byte, error) {
+		number := func() (uint64, uint64) { return s.state.sequence("receipt") }
+		return transport.SealReceipt(r, s.cfg.Name, s.signer, s.now(), number)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
+	}
+	return r, nil
+}
+
+// open opens the store, if it is the one that belongs to the state.
+func (d *stored) open(c *config.Store) error {
+	s := d.s
 	mark, trouble, err := s.state.pairStore(c)
 	if err != nil {
 		return err
 	}
-	if d.store, err = openStore(c, s.log); err != nil {
-		return err
-	}
-	if d.store.trouble = trouble; trouble != "" {
-		s.log.Error("the store is not the newest one", "trouble", trouble)
-	}
-	if err := s.state.keepMark(c, mark); err != nil {
-		return errors.Join(err, d.store.close())
-	}
-	topics := map[string]string{}
+	o := StoreOptions{Topics: map[string]string{}, Reader: d.out.reader(), Trouble: trouble, Logger: s.log}
 	for i := range s.plan.Programs {
-		topics[s.plan.Programs[i].Name] = s.topic(&s.plan.Programs[i])
+		o.Topics[s.plan.Programs[i].Name] = s.topic(&s.plan.Programs[i])
 	}
-	d.shares = newShares(c, topics)
-	s.durable = d
-	return nil
-}
-
-// start prepares what needs the verifier: the asks of devices, and the windows
-// of an earlier process, which count as taken from now on.
-func (d *stored) start() error {
-	s := d.s
-	trust, err := s.trust()
-	if err != nil {
+	if d.store, err = openStore(c, o); err != nil {
 		return err
 	}
-	if d.asks, err = transport.NewVerifier(transport.VerifierOptions{Trust: trust, Kinds: []transport.Kind{transport.KindAsk}, NoReplay: true, MaxObject: 2 << 20,
-		TopicPrefix: s.cfg.Broker.TopicPrefix}); err != nil {
-		return fmt.Errorf("%w: %w", ErrConfig, err)
-	}
-	s.join.left = func(w *window) { d.leave = append(d.leave, w) }
-	for _, e := range d.store.inbox.Entries() {
-		l, sealed, err := d.store.inbox.Read(e)
-		if l == nil || errors.Is(err, spool.ErrDamaged) {
-			continue // counted and reported by the spool
-		}
-		if id := transport.ObjectID(sealed); err == nil && d.store.known(id) {
-			// Worked off before a crash that brought its file back, or there twice:
-			// to take it again would make its results again.
-			l.Done()
-			continue
-		}
-		l.Return(0)
-		if err != nil {
-			return fmt.Errorf("%w: inbox: %w", ErrState, err)
-		}
-		obj, err := transport.Open(sealed, s.verifier)
-		if err != nil {
-			d.strand(e.Topic, err)
-			continue
-		}
-		d.store.hold(obj, e.Stream, e.Number)
+	d.out.results = d.store.Results
+	if err := s.state.keepMark(c, mark); err != nil {
+		return errors.Join(err, d.close())
 	}
 	return nil
 }
 
-// stranded are windows in the store that this configuration does not accept, though their
-// devices have deleted them: the key of their epoch was taken away, say.
-type stranded struct {
-	sync.Mutex
-	n     map[string]int   // by reason
-	first map[string]error // of each reason
+// recovered verifies a window of an earlier process.
+func (d *stored) recovered(topic string, sealed []byte) (*transport.Object, bool) {
+	obj, err := transport.Open(sealed, d.s.verifier)
+	if err != nil {
+		d.store.Windows.Strand(topic, Reason(err), err)
+	}
+	return obj, err == nil
 }
 
-// strand notes one. It stays in the store, for a configuration that takes it.
-func (d *stored) strand(topic string, err error) {
-	reason := Reason(err)
-	s := &d.stranded
-	s.Lock()
-	defer s.Unlock()
-	if s.n == nil {
-		s.n, s.first = map[string]int{}, map[string]error{}
-	}
-	if s.n[reason]++; s.n[reason] == 1 {
-		s.first[reason] = fmt.Errorf("%s: %w", topic, err)
-	}
-	d.s.log.Error("a window in the store, which its device has deleted, is not accepted by this configuration; it stays there", "topic", topic, "error", err)
-}
+func (d *stored) intakes(int) int { return 1 }
 
-// health says which windows are stranded.
-func (s *stranded) health() (out []string) {
-	s.Lock()
-	defer s.Unlock()
-	for _, reason := range slices.Sorted(maps.Keys(s.n)) {
-		out = append(out, fmt.Sprintf("store: %d windows that were acknowledged are not accepted by this configuration (%s), so their samples are in no result: "+
-			"put back what it had when they came (keys of their epoch, streams, devices) and reload. The first: %v", s.n[reason], reason, s.first[reason]))
-	}
-	return out
-}
-
-// reload hands the windows of an earlier process to the joiner, in the order in
-// which they were taken.
-func (d *stored) reload(working context.Context) {
-	for _, e := range d.store.inbox.Entries() {
+func (d *stored) resume(working context.Context) {
+	for topic, sealed := range d.store.Windows.All() {
 		if working.Err() != nil {
 			return
 		}
-		l := d.store.inbox.Take(e.Stream, e.Number)
-		if l == nil {
-			continue
-		}
-		sealed, err := l.Sealed()
-		if errors.Is(err, spool.ErrDamaged) {
-			continue
-		}
-		l.Return(0)
-		var obj *transport.Object
-		if err == nil {
-			obj, err = transport.Open(sealed, d.s.verifier)
-		}
-		var w *window
-		if err == nil {
-			w, err = d.s.window(obj)
-		}
+		obj, err := transport.Open(sealed, d.s.verifier)
 		if err != nil {
-			if obj != nil { // else start has told
-				d.strand(e.Topic, err)
-			}
+			continue // recovered has told
+		}
+		w, err := d.s.window(obj)
+		if err != nil {
+			d.store.Windows.Strand(topic, Reason(err), err)
 			continue
 		}
-		d.insert(working, e.Topic, w)
+		d.insert(working, topic, w)
 	}
 }
 
-// take is the intake of a window: verified, not had before, written into the
-// inbox, acknowledged, joined.
 func (d *stored) take(working context.Context, o transport.Staged) {
-	s, topic, sealed, id := d.s, o.Topic, o.Sealed, o.ID
-	obj, err := s.verifier.OpenFrom(topic, sealed)
-	var w *window
-	if err == nil {
-		if err = d.store.fresh(obj); err == nil {
-			err = d.room(obj)
-		}
-		if err == nil {
-			w, err = s.window(obj)
-		}
-	}
-	if err == nil {
-		d.course.first(obj, d.store.course)
-		err = d.store.keep(working, obj, topic, sealed)
-	}
+	s := d.s
+	obj, w, err := d.keep(working, o)
 	switch {
 	case err == nil:
-		d.pressure.worked()
-		d.course.note(obj, s.now())
-		d.outgoing.put(obj.Meta.Device, transport.ReceiptItem{Object: id, Outcome: transport.Taken})
-		d.insert(working, topic, w)
-	case errors.Is(err, errKnown):
-		d.known.Add(1)
-		d.outgoing.put(obj.Meta.Device, transport.ReceiptItem{Object: id, Outcome: transport.Taken})
-	case errors.Is(err, errStore):
-		s.receiver.Forget(topic, id) // so that it can be sent again
-		s.refuse(topic, err)
-		if !errors.Is(err, errShare) && d.store.inbox.Room(int64(len(sealed))) { // then the disk is at fault
-			d.pressure.failed(s.now())
-		}
-		d.outgoing.put(obj.Meta.Device, transport.ReceiptItem{Object: id, Outcome: transport.Refused, Reason: transport.ReasonBusy})
+		d.receipts.Put(obj.Meta.Device, transport.ReceiptItem{Object: o.ID, Outcome: transport.Taken})
+		d.insert(working, o.Topic, w)
+	case errors.Is(err, ErrKnown):
+		d.repeated.Add(1)
+		d.receipts.Put(obj.Meta.Device, transport.ReceiptItem{Object: o.ID, Outcome: transport.Taken})
+	case errors.Is(err, ErrBusy):
+		s.receiver.Forget(o.Topic, o.ID) // so that it can be sent again
+		s.refuse(o.Topic, err)
+		d.receipts.Put(obj.Meta.Device, busy(o.ID))
 	case deviceFault(err):
-		s.receiver.Forget(topic, id)
-		s.refuse(topic, err)
+		s.receiver.Forget(o.Topic, o.ID)
+		s.refuse(o.Topic, err)
 	default:
 		d.refuse(o, obj, err)
 	}
 }
 
-// refuse reports a window that is not taken, and tells its device. obj is nil for one
-// that could not be verified.
+func busy(id [32]byte) transport.ReceiptItem {
+	return transport.ReceiptItem{Object: id, Outcome: transport.Refused, Reason: transport.ReasonBusy}
+}
+
+// keep verifies a window and writes it into the store. After an error obj is nil if the
+// object could not be verified.
+func (d *stored) keep(working context.Context, o transport.Staged) (obj *transport.Object, w *window, err error) {
+	if obj, err = d.s.verifier.OpenFrom(o.Topic, o.Sealed); err != nil {
+		return nil, nil, err
+	}
+	if err = d.store.Windows.Fresh(obj); err != nil {
+		return obj, nil, err
+	}
+	m := &obj.Meta
+	if program, blocked := d.blocked(streamID{m.Device, m.Stream}, true); blocked {
+		err = fmt.Errorf("%w: %w: program %s, which reads %s/%s", ErrBusy, ErrShare, program, m.Device, m.Stream)
+		return obj, nil, err
+	}
+	if w, err = d.s.window(obj); err != nil {
+		return obj, nil, err
+	}
+	return obj, w, d.store.Windows.Keep(working, obj, o.Topic, o.Sealed, d.s.now())
+}
+
+// blocked names a program that reads a stream and whose results fill their share.
+func (d *stored) blocked(id streamID, probe bool) (program string, blocked bool) {
+	src := d.s.sources[id]
+	if src == nil {
+		return "", false
+	}
+	names := make([]string, len(src.users))
+	for i, p := range src.users {
+		names[i] = p.planned.Name
+	}
+	return d.store.Results.Blocked(names, d.s.now(), probe)
+}
+
+// refuse reports a window that is not taken and tells its device. obj is nil if the
+// object could not be verified.
 func (d *stored) refuse(o transport.Staged, obj *transport.Object, err error) {
-	s, topic, sealed, id := d.s, o.Topic, o.Sealed, o.ID
-	err = s.explain(topic, sealed, err)
-	s.refusedAt(topic, err)
-	s.refuse(topic, err)
-	reason := Reason(err)
-	why := transport.Refusal{Reason: reason, Detail: detailOf(err)}
-	device, ok := d.deviceOf(topic)
+	s := d.s
+	err = s.refuseWindow(o, err)
+	why := transport.Refusal{Reason: Reason(err), Detail: detailOf(err)}
+	device, ok := d.deviceOf(o.Topic)
 	switch {
-	case obj != nil && reason == transport.ReasonOther: // perhaps another time
-		s.receiver.Forget(topic, id)
+	case obj != nil && why.Reason == transport.ReasonOther: // it may be taken another time
+		s.receiver.Forget(o.Topic, o.ID)
 		why.Detail = ""
-	case obj != nil || tellable(reason):
-		d.refused.Add(id, why)
+	case obj != nil || tellable(why.Reason):
+		d.receipts.Refused.Add(o.ID, why)
 	case errors.Is(err, transport.ErrWrongTopic): // anybody can send it there
 		return
 	default:
-		// Who asks about it has it: windows signed with the key before, for example.
-		d.strange.Add(id, why)
+		// Only a sender that has the object asks about it, for example a device whose
+		// windows were signed with an earlier key.
+		d.receipts.Strange.Add(o.ID, why)
 		if !errors.Is(err, transport.ErrUnknownSigner) || !s.devices.mayTell(device, s.now()) {
 			return
 		}
 	}
 	if ok {
-		d.outgoing.put(device, transport.ReceiptItem{Object: id, Outcome: transport.Refused, Reason: reason, Detail: why.Detail})
+		d.receipts.Put(device, refusal(o.ID, why))
 	}
 }
 
-// room refuses a window while the results of one of its programs fill their share.
-func (d *stored) room(obj *transport.Object) error {
-	m := &obj.Meta
-	if program, full := d.full(d.s.sources[streamID{m.Device, m.Stream}], true); full {
-		return fmt.Errorf("%w: %w: program %s, which reads %s/%s", errStore, errShare, program, m.Device, m.Stream)
-	}
-	return nil
+func refusal(id [32]byte, why transport.Refusal) transport.ReceiptItem {
+	return transport.ReceiptItem{Object: id, Outcome: transport.Refused, Reason: why.Reason, Detail: why.Detail}
 }
 
-// tellable are the reasons that an object of a trusted signer is refused for when it is
-// opened. Objects that anybody could have made get no answer unless somebody asks.
+// tellable reports whether devices are told a reason that objects are refused for before
+// they are verified: only those of trusted signers are. Objects that anybody could have
+// made get no answer unless somebody asks.
 func tellable(reason string) bool {
 	switch reason {
-	case "malformed", "truncated", "too_large", "bad_signature", "unknown_signer", "wrong_topic", "wrong_kind", "unsupported_version", "downgraded", transport.ReasonOther:
+	case "malformed", "truncated", "too_large", "bad_signature", "unknown_signer", "wrong_topic", "wrong_kind",
+		"unsupported_version", "downgraded", transport.ReasonOther:
 		return false
 	}
 	return true
 }
 
-// deviceOf is the device that a topic of readings belongs to.
+// deviceOf returns the device that a topic of readings belongs to.
 func (d *stored) deviceOf(topic string) (string, bool) {
 	rest, ok := strings.CutPrefix(topic, d.s.cfg.Broker.TopicPrefix+"/up/")
 	device, _, slash := strings.Cut(rest, "/")
 	return device, ok && slash
 }
 
-// insert joins a window and queues the jobs that it completes, those aside whose
-// results were made before. Jobs of a program follow each other in their order.
+// insert joins a window and queues the jobs that it completes, except those that
+// already have a result. The jobs of a program follow each other in their order.
 func (d *stored) insert(working context.Context, topic string, w *window) {
 	s := d.s
 	d.admit.Lock()
 	jobs, err := s.join.add(w)
 	if err != nil {
-		d.leave = append(d.leave, w)
+		d.gone = append(d.gone, w)
 	}
-	var do []*job
-	for _, j := range jobs {
-		j.key = resultKey(j.prog.planned.Name, j.ids())
-		if d.store.wasMade(j.key) || d.skip(j) {
-			continue
-		}
-		d.shares.begun(j.prog.planned.Name)
-		d.store.need(j)
-		j.after, j.over = j.prog.tail, make(chan struct{})
-		j.prog.tail = j.over
-		do = append(do, j)
-	}
+	jobs = slices.DeleteFunc(jobs, func(j *job) bool { return !d.begin(j) })
 	d.admit.Unlock()
 	d.settle()
 	if err != nil {
 		s.refuse(topic, err)
 		return
 	}
-	s.accepted(w, len(do))
-	for _, j := range do {
-		select {
-		case s.jobs <- j:
-		case <-working.Done():
+	s.accepted(w, len(jobs))
+	for _, j := range jobs {
+		if !s.queue(working, j) {
 			close(j.over)
-			s.failed(j, working.Err())
 		}
 	}
 }
 
-// settle lets go of the windows that the joiner let go.
+// begin counts a job and puts it behind the one before of its program. It reports
+// whether the job is to be done.
+func (d *stored) begin(j *job) bool {
+	name, ids := j.prog.planned.Name, j.ids()
+	if d.store.Results.Made(name, ids) || d.skip(j) {
+		return false
+	}
+	d.store.Results.Begin(name)
+	d.store.Windows.Need(ids)
+	j.after, j.over = j.prog.tail, make(chan struct{})
+	j.prog.tail = j.over
+	return true
+}
+
+// skip notes a job whose result is not made, because nobody reads its program and the
+// share of that is full. The number of the result is used up: the gap tells the reader.
+func (d *stored) skip(j *job) bool {
+	name := j.prog.planned.Name
+	if !d.store.Results.Skips(name) {
+		return false
+	}
+	d.s.state.sequence("result " + name)
+	if err := d.store.Results.Fail(name, j.ids()); err != nil {
+		d.s.log.Error("a result that is not made cannot be noted yet", "program", name, "error", err)
+	}
+	return true
+}
+
+// settle releases the windows that the joiner let go.
 func (d *stored) settle() {
 	d.admit.Lock()
-	leave := d.leave
-	d.leave = nil
+	gone := d.gone
+	d.gone = nil
 	d.admit.Unlock()
-	for _, w := range leave {
-		if err := d.store.left(w.id); err != nil {
+	for _, w := range gone {
+		if err := d.store.Windows.Leave(w.id); err != nil {
 			d.s.log.Error("a window cannot be signed off yet", "error", err)
 		}
 	}
 }
 
-// expire is the housekeeping.
-func (d *stored) expire(now time.Time) {
-	d.admit.Lock()
-	d.s.join.expire(now)
-	d.admit.Unlock()
-	d.settle()
-	d.tell(now)
-	if err := d.store.sweep(); err != nil {
-		d.s.log.Error("windows cannot be signed off yet", "error", err)
-	}
-	d.store.inbox.Tick()
-}
-
-// commit puts a result into the outbox, after the earlier results of its
-// program. While the disk takes nothing it waits: the windows are safe.
-func (d *stored) commit(ctx context.Context, j *job, make func() (sealed []byte, topic string, err error)) error {
+// publish puts a result into the outbox, after the earlier results of its program.
+// While the disk takes nothing it waits: the windows are safe.
+func (d *stored) publish(ctx context.Context, j *job, seal func() (*result, error)) (*result, error) {
 	if j.after != nil {
 		select {
 		case <-j.after:
 		case <-ctx.Done():
-			return ctx.Err()
+			return nil, ctx.Err()
 		}
 	}
-	sealed, topic, err := make()
+	r, err := seal()
 	if err != nil {
-		return err
+		return nil, err
 	}
+	name := j.prog.planned.Name
 	for {
-		err := d.store.put(ctx, j.key, spool.Item{Stream: j.prog.planned.Name, Topic: topic, Sealed: sealed})
+		err := d.store.Results.Put(ctx, name, j.ids(), r.topic, r.sealed)
 		if err == nil {
-			j.size = int64(len(sealed))
+			j.size = int64(len(r.sealed))
+			return r, nil
 		}
-		if err == nil || ctx.Err() != nil || errors.Is(err, spool.ErrClosed) {
-			return err
+		if ctx.Err() != nil || errors.Is(err, spool.ErrClosed) {
+			return nil, err
 		}
-		d.s.log.Error("a result waits for the disk", "program", j.prog.planned.Name, "error", err)
-		t := time.NewTimer(time.Second)
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
-			return ctx.Err()
+		d.s.log.Error("a result waits for the disk", "program", name, "error", err)
+		if err := (evaluatorClock{}).Sleep(ctx, time.Second); err != nil {
+			return nil, err
 		}
 	}
 }
 
-// finished ends a job: its windows may go when its result is in the outbox, or
-// when it failed for a reason that will not change. After a device that failed
-// they stay, for the next start.
-func (d *stored) finished(ctx context.Context, j *job, err error) {
-	d.shares.made(j.prog.planned.Name, j.size)
-	if err == nil || ctx.Err() == nil && !errors.Is(err, errStore) && !errors.Is(err, spool.ErrClosed) && !deviceFault(err) {
-		var serr error
-		if err != nil {
-			serr = d.store.failed(j.key)
-		}
-		if serr == nil {
-			serr = d.store.settle(j)
-		}
-		if serr != nil {
-			d.s.log.Error("a window cannot be signed off yet", "error", serr)
+// finish lets the windows of a job go if its result is in the outbox, or if it failed
+// for good. After a stop or a device that failed they stay, for the next start.
+func (d *stored) finish(ctx context.Context, j *job, err error) {
+	name := j.prog.planned.Name
+	d.store.Results.End(name, j.size)
+	if err == nil || ctx.Err() == nil && final(err) {
+		if err := d.settleJob(j, err != nil); err != nil {
+			d.s.log.Error("a window cannot be signed off yet", "error", err)
 		}
 	}
 	if j.after != nil {
-		select { // the order holds for those that fail too
+		select { // jobs that fail keep the order too
 		case <-j.after:
 		case <-ctx.Done():
 		}
@@ -415,57 +352,152 @@ func (d *stored) finished(ctx context.Context, j *job, err error) {
 	close(j.over)
 }
 
-// sweep tries again what could not be signed off.
-func (s *store) sweep() error {
-	s.mu.Lock()
-	var ids [][32]byte
-	for id, h := range s.held {
-		if h.left && h.refs == 0 {
-			ids = append(ids, id)
+func (d *stored) settleJob(j *job, failed bool) error {
+	if failed {
+		if err := d.store.Results.Fail(j.prog.planned.Name, j.ids()); err != nil {
+			return err
 		}
 	}
-	s.mu.Unlock()
-	var err error
-	for _, id := range ids {
-		err = errors.Join(err, s.release(id))
-	}
-	return err
+	return d.store.Windows.Settle(j.ids())
 }
 
-// startDelivery runs receipts and the delivery of results. The function that it
-// returns waits for what was begun; call it when the work is done.
-func (s *Service) startDelivery(ctx, working context.Context, client transport.Client, end func(), done <-chan struct{}) (hangUp func() error) {
-	if s.durable == nil {
-		return func() error { return nil }
+func (d *stored) expire(now time.Time) {
+	d.admit.Lock()
+	d.s.join.expire(now)
+	d.admit.Unlock()
+	d.settle()
+	if err := d.store.Housekeeping(now, d.out.now()); err != nil {
+		d.s.log.Error("windows cannot be signed off yet", "error", err)
 	}
-	sending, stop := context.WithCancel(context.WithoutCancel(ctx))
-	var wg sync.WaitGroup
-	var failure error
-	wg.Go(func() { s.durable.sendReceipts(sending, client) })
-	wg.Go(func() {
-		if failure = s.durable.deliver(sending, client); failure != nil {
-			end() // results cannot be delivered any more
-		}
-	})
-	return func() error {
-		<-done
-		s.durable.store.outbox.Close()
-		// What is not delivered soon is delivered after the next start.
-		t := time.AfterFunc(min(s.cfg.StopTimeout, lastDelivery), stop)
-		defer t.Stop()
-		go func() { // without a connection there is nothing to wait for
-			for client.Connected() && sending.Err() == nil {
-				if any, _ := s.durable.store.outbox.Waiting(); !any {
-					break
-				}
-				time.Sleep(10 * time.Millisecond)
+}
+
+// listen subscribes to the questions of every device whose streams are read.
+func (d *stored) listen(ctx context.Context, client transport.Client) error {
+	for _, device := range d.s.deviceNames() {
+		topic := transport.AskTopic(d.s.cfg.Broker.TopicPrefix, device)
+		if err := client.Subscribe(ctx, topic, d.answer); err != nil {
+			if ctx.Err() != nil {
+				return nil
 			}
-			stop()
-		}()
-		wg.Wait()
-		return failure
+			return fmt.Errorf("subscribe %s: %w", topic, err)
+		}
+	}
+	return nil
+}
+
+// answer tells a device what became of its objects.
+func (d *stored) answer(m transport.Delivery) {
+	if m.Ack != nil {
+		defer m.Ack()
+	}
+	s := d.s
+	ask, err := d.receipts.Read(m)
+	if err != nil {
+		err = s.explain(m.Topic, ask.Sealed, err)
+		s.refuse(m.Topic, err)
+		// A device whose key is not the configured one must learn of it.
+		if errors.Is(err, transport.ErrUnknownSigner) && len(ask.Items) > 0 && s.devices.mayTell(ask.Device, s.now()) {
+			why := transport.Refusal{Reason: Reason(err), Detail: detailOf(err)}
+			d.receipts.Put(ask.Device, refusal(ask.Items[0].Object, why))
+		}
+		return
+	}
+	for _, it := range ask.Items {
+		d.receipts.Put(ask.Device, d.outcome(ask.Device, it))
 	}
 }
 
-// lastDelivery is how long a stop waits for results to be delivered.
-const lastDelivery = 2 * time.Second
+// outcome returns what became of an object.
+func (d *stored) outcome(device string, it transport.AskItem) transport.ReceiptItem {
+	windows := d.store.Windows
+	if windows.Known(it.Object) {
+		return transport.ReceiptItem{Object: it.Object, Outcome: transport.Taken}
+	}
+	// Nobody listens where no program reads; the sender must know.
+	id := streamID{device, strings.TrimPrefix(it.Topic, transport.ReadingTopic(d.s.cfg.Broker.TopicPrefix, device, ""))}
+	if d.s.sources[id] == nil {
+		return refusal(it.Object, transport.Refusal{Reason: transport.ReasonUnread, Detail: d.unread(device)})
+	}
+	if why := cmp.Or(d.receipts.Refused.Get(it.Object), d.receipts.Strange.Get(it.Object)); why.Reason != "" {
+		return refusal(it.Object, why)
+	}
+	out := d.s.receiver.Progress(it.Topic, it.Object, it.Total, it.Size)
+	if out.Outcome == transport.Working && windows.Known(it.Object) { // meanwhile
+		out.Outcome = transport.Taken
+	}
+	if out.Outcome != transport.Unknown && out.Outcome != transport.Partial {
+		return out
+	}
+	if _, blocked := d.blocked(id, false); blocked || windows.Busy(it.Size, d.s.now()) {
+		return busy(it.Object)
+	}
+	return out
+}
+
+// unread says which streams of a device are read.
+func (d *stored) unread(device string) string {
+	var names []string
+	for id := range d.s.sources {
+		if id.device == device {
+			names = append(names, id.stream)
+		}
+	}
+	slices.Sort(names)
+	return transport.Detail(fmt.Sprintf("of %s its programs read %s", device, strings.Join(names, ", ")))
+}
+
+func (d *stored) deliver(ctx context.Context, client transport.Client, end func(), done <-chan struct{}) func() error {
+	return d.out.start(ctx, client, end, done)
+}
+
+func (d *stored) describe(st *State) {
+	st.Missing = d.store.Windows.Gaps()
+	for name, w := range d.store.Results.Waiting() {
+		c := st.Programs[name]
+		c.Waiting = &w
+		st.Programs[name] = c
+	}
+}
+
+func (d *stored) health(now time.Time) []string {
+	return append(d.store.Health(now, d.out.now()), d.out.health()...)
+}
+
+func (d *stored) collect(ch chan<- prometheus.Metric) {
+	gauge := func(desc *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, v, labels...)
+	}
+	count := func(desc *prometheus.Desc, v uint64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(desc, prometheus.CounterValue, float64(v), labels...)
+	}
+	st := d.store.Stats()
+	gauge(descInbox, float64(st.Windows))
+	gauge(descInBytes, float64(st.WindowBytes))
+	gauge(descOutbox, float64(st.Results))
+	gauge(descOutBytes, float64(st.ResultBytes))
+	count(descDamaged, st.Damaged)
+	for name, w := range d.store.Results.Waiting() {
+		gauge(descWaiting, float64(w.Results), name)
+		gauge(descWaitByte, float64(w.Bytes), name)
+		gauge(descWaitAge, w.Oldest.Seconds(), name)
+		gauge(descShare, float64(w.Share), name)
+		gauge(descUnread, map[bool]float64{true: 1}[w.Unread], name)
+		count(descSkipped, w.Skipped, name)
+	}
+	missing := map[string]uint64{}
+	for _, g := range d.store.Windows.Gaps() {
+		missing[g.Device] += g.Last - g.First + 1
+	}
+	for _, dev := range d.s.cfg.Devices {
+		gauge(descMissing, float64(missing[dev.Name]), dev.Name)
+	}
+	asked, sent := d.receipts.Counts()
+	count(descKnown, d.repeated.Load())
+	count(descReceipts, sent)
+	count(descAsks, asked)
+	delivered := d.out.stats()
+	count(descSent, delivered.Delivered)
+	count(descRetries, delivered.Retries)
+}
+
+func (d *stored) close() error { return d.store.Close() }

@@ -300,7 +300,7 @@ func TestResultsInOrder(t *testing.T) {
 	for n := range 2 {
 		sealed := r.seal(r.window("d1", "count", uint64(n+1), time.Unix(int64(n), 0), numbers(8, 1, 1), numbers(8, 0, 0)))
 		ids = append(ids, transport.ObjectID(sealed))
-		s.durable.take(t.Context(), transport.Staged{Topic: transport.ReadingTopic(transport.DefaultPrefix, "d1", "count"), Sealed: sealed, ID: transport.ObjectID(sealed)})
+		s.custody.take(t.Context(), transport.Staged{Topic: transport.ReadingTopic(transport.DefaultPrefix, "d1", "count"), Sealed: sealed, ID: transport.ObjectID(sealed)})
 	}
 	first, second := <-s.jobs, <-s.jobs
 	later := make(chan error, 1)
@@ -314,12 +314,12 @@ func TestResultsInOrder(t *testing.T) {
 	if err := errors.Join(s.work(t.Context(), first), <-later); err != nil {
 		t.Fatal(err)
 	}
-	entries := s.durable.store.outbox.Entries()
+	entries := s.custody.(*stored).store.Results.outbox.Entries()
 	if len(entries) != 2 {
 		t.Fatalf("%d results", len(entries))
 	}
 	for i, e := range entries {
-		sealed, err := s.durable.store.outbox.Take(e.Stream, e.Number).Sealed()
+		sealed, err := s.custody.(*stored).store.Results.outbox.Take(e.Stream, e.Number).Sealed()
 		if err != nil {
 			t.Fatal(err)
 		}

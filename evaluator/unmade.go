@@ -78,6 +78,6 @@ func (u *unmade) health(now time.Time) (out []string) {
 // final reports whether a result that failed is not made later: not after a stop, a store
 // or a device that failed, which leave the windows where they are.
 func final(err error) bool {
-	return !errors.Is(err, context.Canceled) && !errors.Is(err, errStore) &&
+	return !errors.Is(err, context.Canceled) && !errors.Is(err, ErrBusy) &&
 		!errors.Is(err, spool.ErrClosed) && !deviceFault(err)
 }
