@@ -11,14 +11,13 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/hencedge/hencedge/internal/role"
-
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/henc/secret"
 	"github.com/hencedge/hencedge/internal/daemon"
+	"github.com/hencedge/hencedge/internal/role"
 	"github.com/hencedge/hencedge/keyset"
 	"github.com/hencedge/hencedge/transport"
 	"github.com/hencedge/hencedge/transport/delivery"
@@ -109,7 +108,7 @@ type Agent struct {
 	device  device
 	// duplicates are other boards with this identity.
 	duplicates duplicates
-	energy     energy
+	meter      *Meter // of energy
 	sealing    daemon.Pulse
 
 	used atomic.Bool
@@ -149,7 +148,7 @@ func New(cfg *config.Agent, deps Deps) (*Agent, error) {
 			"file", cfg.SigningKey, "public_key", p.keys.signing.PublicText(), "enrol", "hencedge agent enroll")
 	}
 	a := &Agent{cfg: cfg, deps: deps, log: deps.logger(), clock: p.machine.Clock, keys: p.keys, streams: p.streams,
-		inputs: p.machine.shared, spool: deps.Spool}
+		inputs: p.machine.Inputs, spool: deps.Spool}
 	a.log = a.log.With("device", cfg.Device)
 	for _, s := range a.streams {
 		if l, ok := s.source.(*live); ok {
@@ -179,9 +178,7 @@ func New(cfg *config.Agent, deps Deps) (*Agent, error) {
 		}
 	}
 	a.since = a.now()
-	if id, err := p.machine.read(p.machine.path("proc/sys/kernel/random/boot_id")); err == nil {
-		a.bootID = []byte(id)
-	}
+	a.bootID = p.machine.BootID()
 	if a.state, err = openState(cfg.State, cfg.Device, a.since.wall); err != nil {
 		p.close()
 		return nil, err
@@ -206,7 +203,7 @@ func New(cfg *config.Agent, deps Deps) (*Agent, error) {
 			return nil, errors.Join(fmt.Errorf("stream %s: %w", s.cfg.Name, err), a.Close())
 		}
 	}
-	a.openEnergy(deps.Root)
+	a.openMeter()
 	for _, w := range Warnings(cfg) {
 		a.log.Warn(w)
 	}
@@ -275,8 +272,7 @@ func Warnings(cfg *config.Agent) []string {
 	if path := config.Exposed(cfg.Broker.Key); path != "" {
 		out = append(out, fmt.Sprintf("broker.key: every user of this machine may read or change %s; run chmod 600 on it", path))
 	}
-	out = append(out, inputWarnings(cfg)...)
-	out = append(out, powerWarnings(cfg)...)
+	out = append(out, sensorWarnings(cfg)...)
 	for _, s := range cfg.Streams {
 		if s.Replay != nil && s.Replay.Speed == "fast" && cfg.Queue.Full != config.QueueBlock {
 			out = append(out, fmt.Sprintf("stream %s replays as fast as it can, and a full queue drops windows; set queue.full to block to lose none", s.Name))
@@ -293,7 +289,7 @@ func (d Deps) logger() *slog.Logger {
 }
 
 func (d Deps) machine() Machine {
-	m := Machine{Root: d.Root, Clock: d.Clock, wait: d.WaitForSensors, log: d.logger()}
+	m := Machine{Root: d.Root, Clock: d.Clock, Wait: d.WaitForSensors, Log: d.logger()}
 	m.Clock = m.clock()
 	return m
 }

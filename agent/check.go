@@ -63,7 +63,7 @@ func (p *prepared) close() {
 	for _, s := range p.streams {
 		_ = s.source.close()
 	}
-	_ = p.machine.shared.close()
+	_ = p.machine.Inputs.close()
 	p.keys.wipe()
 }
 
@@ -102,7 +102,7 @@ func prepare(cfg *config.Agent, deps Deps, scan bool) (*prepared, error) {
 	}
 	c := &checker{cfg: cfg, scan: scan}
 	p := &prepared{machine: deps.machine()}
-	p.machine.shared = c.inputs(deps)
+	p.machine.Inputs = c.inputs(deps)
 	p.keys.ctx = c.context(deps)
 	p.keys.load(cfg, deps, func(path string, err error) { c.fail(path, keyRemedy(path, err), err) })
 	for i := range cfg.Streams {

@@ -12,7 +12,6 @@ import (
 
 	"github.com/hencedge/hencedge/agent/input"
 	"github.com/hencedge/hencedge/agent/input/power"
-	"github.com/hencedge/hencedge/config"
 )
 
 // How often energy is read, on average. Waking up costs more than reading. A power
@@ -91,25 +90,31 @@ func (e Energy) String() string {
 	return out
 }
 
+// Work is what was done so far.
+type Work struct {
+	Readings uint64 // samples that went into windows
+	Windows  uint64
+}
+
 // spent are the figures that grow while energy is counted.
 type spent struct {
-	joules, seconds   float64
-	readings, windows uint64
+	joules, seconds float64
+	work            Work
 }
 
 // processorTime is that of this process and that of all.
 type processorTime struct{ own, busy time.Duration }
 
-// energy counts what the board spends.
-type energy struct {
+// Meter counts what the board spends. Its methods are safe for concurrent use.
+type Meter struct {
 	mu     sync.Mutex
 	sensor *power.Energy // nil: none
 	reason string
-	now    func() spent         // counts so far
+	work   func() Work
 	cpu    func() processorTime // so far
 	gpu    func() bool          // a GPU encrypts
 
-	base     spent // at the last reading that succeeded
+	base     Work // at the last reading that succeeded
 	total    spent
 	recent   []spent // of total, at least recentStep apart
 	cpuBase  processorTime
@@ -119,34 +124,40 @@ type energy struct {
 	last     string
 }
 
-// openEnergy finds the sensor; without one the reason says why.
-func (a *Agent) openEnergy(root string) {
-	e := &a.energy
-	if a.cfg.Energy == config.EnergyOff {
-		e.reason = "off"
-		return
-	}
+// OpenMeter finds the power sensor of a machine; without one the report says why. work
+// returns what was done so far, and gpu whether a GPU did part of it.
+func OpenMeter(m Machine, work func() Work, gpu func() bool) *Meter {
+	e := &Meter{work: work, gpu: gpu, cpu: func() processorTime { return processorTime{ProcessTime(), m.busyTime()} }}
 	var err error
-	if e.sensor, err = within(openPatience, func() (*power.Energy, error) { return power.OpenEnergy(root) }); err != nil {
+	if e.sensor, err = within(openPatience, func() (*power.Energy, error) { return power.OpenEnergy(m.Root) }); err != nil {
 		e.reason = strings.TrimPrefix(strings.ReplaceAll(err.Error(), "\n", "; "), input.ErrNoSensor.Error()+": ")
-		return
 	}
-	m := a.deps.machine()
-	e.gpu = func() bool { return a.current().ctx.Ring().Backend().Name() == "cuda" }
-	e.now = func() spent {
-		var s spent
-		for _, st := range a.streams {
-			s.readings += st.count.samples.Load()
-			s.windows += st.count.windows.Load()
-		}
-		return s
-	}
-	e.cpu = func() processorTime { return processorTime{ownTime(), m.busyTime()} }
-	a.log.Info("counts energy", "sensor", e.sensor.Sensor, "scope", string(e.sensor.Scope))
+	return e
 }
 
-// ownTime is the processor time of this process.
-func ownTime() time.Duration {
+// NoMeter returns a meter that counts nothing, for the reason that its report gives.
+func NoMeter(reason string) *Meter { return &Meter{reason: reason} }
+
+// Start counts energy until stop is called. Then the sensor is read once more, unless it
+// hangs.
+func (e *Meter) Start() (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	counted := make(chan struct{})
+	go func() {
+		defer close(counted)
+		e.count(ctx)
+	}()
+	return func() {
+		cancel()
+		select {
+		case <-counted:
+		case <-time.After(openPatience):
+		}
+	}
+}
+
+// ProcessTime is the processor time of this process.
+func ProcessTime() time.Duration {
 	var u unix.Rusage
 	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {
 		return 0
@@ -171,7 +182,7 @@ func (m Machine) busyTime() time.Duration {
 }
 
 // count reads the sensor until ctx ends. Its clock is real: so is the energy.
-func (e *energy) count(ctx context.Context) {
+func (e *Meter) count(ctx context.Context) {
 	if e.sensor == nil {
 		return
 	}
@@ -199,9 +210,9 @@ func (e *energy) count(ctx context.Context) {
 // add reads the sensor at a monotonic time. Readings, windows and processor time
 // count for the time that the energy covers, and for no other; processor time is
 // up to cpuEvery behind.
-func (e *energy) add(now time.Duration) {
+func (e *Meter) add(now time.Duration) {
 	joules, seconds, err := e.sensor.Add(now) // not under the lock: a bus may be slow
-	counts := e.now()
+	work := e.work()
 	// A reading that covers nothing begins a new span.
 	begins := err == nil && seconds == 0
 	var cpu processorTime
@@ -219,10 +230,10 @@ func (e *energy) add(now time.Duration) {
 	if seconds > 0 {
 		e.total.joules += joules
 		e.total.seconds += seconds
-		e.total.readings += counts.readings - e.base.readings
-		e.total.windows += counts.windows - e.base.windows
+		e.total.work.Readings += work.Readings - e.base.Readings
+		e.total.work.Windows += work.Windows - e.base.Windows
 	}
-	e.base = counts
+	e.base = work
 	if readsCPU {
 		if !begins {
 			e.cpuTotal.own += max(0, cpu.own-e.cpuBase.own)
@@ -238,24 +249,22 @@ func (e *energy) add(now time.Duration) {
 	}
 }
 
-// Energy is what was counted so far.
-func (a *Agent) Energy() Energy { return a.energy.report() }
-
-func (e *energy) report() Energy {
+// Report returns what was counted so far.
+func (e *Meter) Report() Energy {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.sensor == nil {
 		return Energy{Reason: e.reason}
 	}
 	t := e.total
-	out := Energy{Sensor: e.sensor.Sensor, Scope: e.sensor.Scope, Joules: t.joules, Seconds: t.seconds, Readings: t.readings,
-		Windows: t.windows, Failures: e.failures, LastError: e.last}
-	out.PerReading, out.PerWindow = per(t.joules, t.readings), per(t.joules, t.windows)
+	out := Energy{Sensor: e.sensor.Sensor, Scope: e.sensor.Scope, Joules: t.joules, Seconds: t.seconds, Readings: t.work.Readings,
+		Windows: t.work.Windows, Failures: e.failures, LastError: e.last}
+	out.PerReading, out.PerWindow = per(t.joules, t.work.Readings), per(t.joules, t.work.Windows)
 	if len(e.recent) > 0 {
 		first := e.recent[0]
 		if dt := t.seconds - first.seconds; dt > 0 {
 			j := t.joules - first.joules
-			out.Recent = RecentEnergy{Seconds: dt, Watts: j / dt, PerReading: per(j, t.readings-first.readings)}
+			out.Recent = RecentEnergy{Seconds: dt, Watts: j / dt, PerReading: per(j, t.work.Readings-first.work.Readings)}
 		}
 	}
 	if c := e.cpuTotal; c.busy >= shareAfter && c.own > 0 && !e.gpu() {
@@ -271,21 +280,4 @@ func per(joules float64, n uint64) float64 {
 		return 0
 	}
 	return joules / float64(n)
-}
-
-// powerWarnings are channels that encrypt what the metrics and the status tell in
-// clear: the power of the board.
-func powerWarnings(cfg *config.Agent) []string {
-	if cfg.Energy == config.EnergyOff {
-		return nil
-	}
-	var out []string
-	for _, s := range cfg.Streams {
-		for _, ch := range s.Channels {
-			if src := ch.Source; src != nil && (src.Type == config.SourcePower || src.Type == config.SourceHwmon && strings.HasPrefix(src.Input, "power")) {
-				out = append(out, fmt.Sprintf("stream %s: channel %s encrypts a power that the metrics and the status may tell in clear as the board's energy; write \"energy: off\" where it is secret", s.Name, ch.Name))
-			}
-		}
-	}
-	return out
 }

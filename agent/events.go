@@ -7,12 +7,11 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hencedge/hencedge/internal/role"
-
 	"github.com/tidwall/gjson"
 
 	"github.com/hencedge/hencedge/agent/input"
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/internal/role"
 )
 
 // waitingEvents is how many messages may wait for a stream; further ones are
@@ -62,11 +61,10 @@ func openEvents(m Machine, s config.Stream) (*events, error) {
 		}
 		e.sources, e.texts = append(e.sources, *ch.Source), append(e.texts, t)
 	}
-	in, ok := m.shared.input(s.Events.From).(input.Messenger)
-	if !ok {
-		return nil, fmt.Errorf("%w: the input %q gives no messages", ErrNoSensor, s.Events.From)
+	in, err := m.Inputs.Messenger(s.Events.From)
+	if err != nil {
+		return nil, err
 	}
-	var err error
 	e.begin, err = in.Messages(s.Topic(), e.take)
 	e.trouble = in.Trouble
 	return e, err

@@ -16,12 +16,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hencedge/hencedge/internal/role"
-
 	modbus "github.com/simonvetter/modbus"
 
 	"github.com/hencedge/hencedge/agent/input/inputtest"
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/internal/role"
 	"github.com/hencedge/hencedge/transport/tlsutil"
 )
 

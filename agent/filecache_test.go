@@ -24,7 +24,7 @@ func TestOneInstant(t *testing.T) {
 		}
 	}
 	write("1.5 2.5 3.5 1/2 3\n")
-	l, errs := openLive(Machine{Root: root, Clock: testrig.NewClock()}, config.Stream{Interval: time.Second, Channels: []config.Channel{
+	l, errs := Machine{Root: root, Clock: testrig.NewClock()}.OpenChannels(config.Stream{Interval: time.Second, Channels: []config.Channel{
 		{Source: &config.Source{Type: config.SourceLoad, Field: "1m"}}, {Source: &config.Source{Type: config.SourceLoad, Field: "15m"}}}})
 	for _, err := range errs {
 		if err != nil {
@@ -33,17 +33,21 @@ func TestOneInstant(t *testing.T) {
 	}
 	// A third sensor changes the file between the two.
 	l.sensors = []Sensor{l.sensors[0], writing{func() {}}, l.sensors[1]}
-	l.sources = append(l.sources, l.sources[0])
+	read := func() (values []float64, err error) {
+		values = make([]float64, len(l.sensors))
+		err = l.Read(t.Context(), func(i int, v float64, err error) { values[i] = v })
+		return values, err
+	}
 	write("7 8 9 1/2 3\n")
-	if r, err := l.next(t.Context()); err != nil || r.values[0] != 7 || r.values[2] != 9 {
-		t.Fatalf("got %v, %v", r.values, err)
+	if r, err := read(); err != nil || r[0] != 7 || r[2] != 9 {
+		t.Fatalf("got %v, %v", r, err)
 	}
 	l.sensors[1] = writing{func() { write("100 200 300 1/2 3\n") }}
-	if r, err := l.next(t.Context()); err != nil || r.values[0] != 7 || r.values[2] != 9 {
-		t.Errorf("the two channels differ in time: %v, %v", r.values, err)
+	if r, err := read(); err != nil || r[0] != 7 || r[2] != 9 {
+		t.Errorf("the two channels differ in time: %v, %v", r, err)
 	}
-	if r, err := l.next(t.Context()); err != nil || r.values[0] != 100 {
-		t.Errorf("an old value stays: %v, %v", r.values, err)
+	if r, err := read(); err != nil || r[0] != 100 {
+		t.Errorf("an old value stays: %v, %v", r, err)
 	}
 }
 

@@ -4,11 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"strings"
 	"sync"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/hencedge/hencedge/agent/input"
 	"github.com/hencedge/hencedge/agent/input/bus"
@@ -64,76 +60,6 @@ func openInput(in config.Input, env input.Env, lines *modbus.Lines) (input.Input
 	return nil, fmt.Errorf("%w: an input of type %q cannot be opened", ErrNoSensor, in.Type())
 }
 
-// inputWarnings are inputs that nobody reads, that travel in clear, or whose
-// device is not there now.
-func inputWarnings(cfg *config.Agent) []string {
-	used := map[string]bool{}
-	for _, s := range cfg.Streams {
-		for _, ch := range s.Channels {
-			if ch.Source != nil {
-				used[ch.Source.From] = true
-			}
-		}
-	}
-	var out []string
-	for _, in := range cfg.Inputs {
-		if !used[in.Name] {
-			out = append(out, fmt.Sprintf("input %s: no channel reads it", in.Name))
-		}
-		device, clear := "", ""
-		switch {
-		case in.Serial != nil:
-			device = in.Serial.Device
-		case in.I2C != nil:
-			device = fmt.Sprintf("/dev/i2c-%d", *in.I2C.Bus)
-		case in.SPI != nil:
-			device = fmt.Sprintf("/dev/spidev%d.%d", *in.SPI.Bus, in.SPI.ChipSelect)
-		case in.CAN != nil:
-			device = "/sys/class/net/" + in.CAN.Interface
-		case in.HTTP != nil && in.HTTP.Insecure:
-			clear, _, _ = strings.Cut(in.HTTP.URL, "?") // secrets may follow
-		case in.MQTT != nil && in.MQTT.Insecure:
-			clear = in.MQTT.URL
-		case in.Modbus != nil:
-			device, _ = strings.CutPrefix(in.Modbus.URL, "rtu://")
-			if device == in.Modbus.URL {
-				device = ""
-			}
-		}
-		if why := unusable(device, in); why != "" {
-			out = append(out, fmt.Sprintf("input %s: %s", in.Name, why))
-		}
-		if clear != "" {
-			out = append(out, fmt.Sprintf("input %s: no TLS to %s: its readings travel in clear, and anybody on the way can change them", in.Name, clear))
-		}
-	}
-	return out
-}
-
-// unusable says why the device of an input, or its command, cannot be used by this
-// process now; "" when it can.
-func unusable(device string, in config.Input) string {
-	if in.Exec != nil {
-		command := in.Exec.Command[0]
-		if info, err := os.Stat(command); err != nil {
-			return fmt.Sprintf("the command %s is not there now", command)
-		} else if info.IsDir() || unix.Access(command, unix.X_OK) != nil {
-			return fmt.Sprintf("this user may not run %s", command)
-		}
-		return ""
-	}
-	if device == "" {
-		return ""
-	}
-	if _, err := os.Stat(device); err != nil {
-		return device + " is not there now; the agent waits for it"
-	}
-	if in.CAN == nil && unix.Access(device, unix.R_OK|unix.W_OK) != nil {
-		return fmt.Sprintf("this user may not open %s; the packaged service needs the drop-in devices.conf and the device's group (docs/operations.md)", device)
-	}
-	return ""
-}
-
 // sensor makes the sensor of a source that names an input.
 func (a *inputs) sensor(src config.Source) (Sensor, error) {
 	if a == nil || a.open[src.From] == nil {
@@ -142,12 +68,29 @@ func (a *inputs) sensor(src config.Source) (Sensor, error) {
 	return a.open[src.From].Sensor(src)
 }
 
-// input gives an open input, or nil.
-func (a *inputs) input(name string) input.Input {
-	if a == nil {
-		return nil
+// Messenger returns the open input of that name, which gives messages.
+func (a *inputs) Messenger(name string) (input.Messenger, error) {
+	if a != nil {
+		if in, ok := a.open[name].(input.Messenger); ok {
+			return in, nil
+		}
 	}
-	return a.open[name]
+	return nil, fmt.Errorf("%w: the input %q gives no messages", ErrNoSensor, name)
+}
+
+// InputStats are the counts of one input since the start.
+type InputStats struct {
+	Values   uint64 // values received
+	Bad      uint64 // of what was received, what held no usable value
+	Failures uint64 // polls and connections that failed
+}
+
+func (a *inputs) stats() map[string]InputStats {
+	out := map[string]InputStats{}
+	for name, c := range a.count {
+		out[name] = InputStats{c.Values.Load(), c.Bad.Load(), c.Failures.Load()}
+	}
+	return out
 }
 
 // close stops all inputs, at the same time: some take a moment.

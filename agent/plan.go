@@ -117,8 +117,8 @@ func Plan(cfg *config.Agent, deps Deps, link float64) (*Prediction, error) {
 	}
 	c := &checker{cfg: cfg}
 	m := deps.machine()
-	m.shared = c.inputs(deps)
-	defer m.shared.close()
+	m.Inputs = c.inputs(deps)
+	defer m.Inputs.close()
 	var absent []string // what may be there on the board
 	if c.faults == 0 {
 		for _, e := range c.errs.List {

@@ -68,22 +68,6 @@ func TestPlanMeasures(t *testing.T) {
 	}
 }
 
-// Power that is encrypted is not told in clear without a word.
-func TestPowerWarning(t *testing.T) {
-	cfg := testConfig(t)
-	if got := powerWarnings(cfg); got != nil {
-		t.Errorf("got %q", got)
-	}
-	cfg.Streams[0].Channels[0].Source = &config.Source{Type: config.SourcePower, Point: config.Point{Rail: "VDD_IN"}}
-	if got := strings.Join(Warnings(cfg), "\n"); !strings.Contains(got, `channel soc encrypts a power`) || !strings.Contains(got, "energy: off") {
-		t.Errorf("got %q", got)
-	}
-	cfg.Energy = config.EnergyOff
-	if got := powerWarnings(cfg); got != nil {
-		t.Errorf("got %q", got)
-	}
-}
-
 // No example is one that cannot work, wherever the plan is made: what is not there is a
 // warning.
 func TestPlansOfExamples(t *testing.T) {

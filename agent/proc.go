@@ -135,6 +135,24 @@ func (m Machine) memInfo() (map[string]float64, error) {
 	return info, nil
 }
 
+// TotalMemory returns the memory of the machine in bytes, 0 where it cannot be read.
+func (m Machine) TotalMemory() int64 {
+	info, err := m.memInfo()
+	if err != nil {
+		return 0
+	}
+	return int64(info["MemTotal"])
+}
+
+// BootID returns what the kernel calls its present start, or nil where it does not say.
+func (m Machine) BootID() []byte {
+	id, err := m.read(m.path("proc/sys/kernel/random/boot_id"))
+	if err != nil {
+		return nil
+	}
+	return []byte(id)
+}
+
 func memoryField(info map[string]float64, field string) (float64, error) {
 	used := info["MemTotal"] - info["MemAvailable"]
 	swapUsed := info["SwapTotal"] - info["SwapFree"]

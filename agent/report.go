@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/internal/daemon"
 	"github.com/hencedge/hencedge/transport"
 	"github.com/hencedge/hencedge/transport/mqtt"
@@ -177,6 +178,28 @@ func (a *Agent) Report() Report {
 	r.Broker.LastAck, r.Broker.FailedAt = a.link.lastAck.when(), a.link.lastFail.when()
 	return r
 }
+
+// openMeter finds what counts the board's energy.
+func (a *Agent) openMeter() {
+	if a.cfg.Energy == config.EnergyOff {
+		a.meter = NoMeter("off")
+		return
+	}
+	work := func() (w Work) {
+		for _, s := range a.streams {
+			w.Readings += s.count.samples.Load()
+			w.Windows += s.count.windows.Load()
+		}
+		return w
+	}
+	a.meter = OpenMeter(a.deps.machine(), work, func() bool { return a.current().ctx.Ring().Backend().Name() == "cuda" })
+	if e := a.meter.Report(); e.Sensor != "" {
+		a.log.Info("counts energy", "sensor", e.Sensor, "scope", string(e.Scope))
+	}
+}
+
+// Energy returns what the board spent so far.
+func (a *Agent) Energy() Energy { return a.meter.Report() }
 
 // Connected reports whether there is a connection to the broker now.
 func (a *Agent) Connected() bool {

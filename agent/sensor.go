@@ -8,12 +8,11 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/hencedge/hencedge/internal/role"
-
 	"github.com/hencedge/hencedge/agent/input"
 	"github.com/hencedge/hencedge/agent/input/iio"
 	"github.com/hencedge/hencedge/agent/input/power"
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/internal/role"
 )
 
 // Sensor gives one value at a time, in its own unit before the channel's scale
@@ -36,10 +35,13 @@ type Machine struct {
 	Root  string
 	Clock role.Clock // nil: the machine's clock
 
-	shared *inputs    // of the configuration
-	files  *fileCache // of one stream; nil: none
-	wait   bool       // sensors that are not there are waited for
-	log    *slog.Logger
+	// Inputs are those of the configuration; nil: none.
+	Inputs *inputs
+	// Wait says that sensors that are not there are waited for.
+	Wait bool
+	Log  *slog.Logger // nil: slog.Default
+
+	files *fileCache // of one reader; nil: none
 }
 
 func (m Machine) clock() role.Clock {
@@ -91,7 +93,7 @@ func (m Machine) Open(src config.Source) (Sensor, error) {
 		return power.OpenGPU(m.Root, src)
 	}
 	if src.From != "" {
-		return m.shared.sensor(src)
+		return m.Inputs.sensor(src)
 	}
 	return nil, fmt.Errorf("%w: a source of type %q cannot be opened", ErrNoSensor, src.Type)
 }

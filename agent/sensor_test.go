@@ -322,20 +322,23 @@ func TestThisMachine(t *testing.T) {
 			t.Errorf("no %s sensor among %v", want, found)
 		}
 	}
-	l, errs := openLive(Machine{}, config.Stream{Interval: 50 * time.Millisecond, Channels: []config.Channel{
+	l, errs := Machine{}.OpenChannels(config.Stream{Interval: 50 * time.Millisecond, Channels: []config.Channel{
 		{Source: &config.Source{Type: config.SourceCPU, CPU: "total", Field: "busy"}},
 		{Source: &config.Source{Type: config.SourceMemory, Field: "used_percent"}}}})
 	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
 	}
 	for range 3 {
-		r, err := l.next(t.Context())
-		if err != nil || r.errs[1] != nil || r.values[1] <= 0 || r.values[1] >= 100 {
-			t.Fatalf("got %v, %v", r, err)
+		var values [2]float64
+		var errs [2]error
+		if err := l.Read(t.Context(), func(i int, v float64, err error) { values[i], errs[i] = v, err }); err != nil || errs[1] != nil ||
+			values[1] <= 0 || values[1] >= 100 {
+			t.Fatalf("got %v, %v, %v", values, errs, err)
 		}
-		if r.errs[0] == nil && (r.values[0] < 0 || r.values[0] > 100) {
-			t.Errorf("processor at %v %%", r.values[0])
+		if errs[0] == nil && (values[0] < 0 || values[0] > 100) {
+			t.Errorf("processor at %v %%", values[0])
 		}
+		time.Sleep(50 * time.Millisecond)
 	}
 }
 

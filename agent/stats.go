@@ -65,18 +65,3 @@ type Stats struct {
 	Refused   uint64 // objects dropped because they can never be sent
 	Fallbacks uint64 // devices that failed while they encrypted
 }
-
-// InputStats are the counts of one input since the start.
-type InputStats struct {
-	Values   uint64 // values received
-	Bad      uint64 // of what was received, what held no usable value
-	Failures uint64 // polls and connections that failed
-}
-
-func (a *inputs) stats() map[string]InputStats {
-	out := map[string]InputStats{}
-	for name, c := range a.count {
-		out[name] = InputStats{c.Values.Load(), c.Bad.Load(), c.Failures.Load()}
-	}
-	return out
-}

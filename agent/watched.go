@@ -83,21 +83,21 @@ func (w *watched) failed(err error) {
 	w.log.Debug("the sensor fails; it is looked for again", "error", err, "in", wait.Round(time.Millisecond))
 }
 
-// openSensor opens a source of this machine, or an input. With m.wait one that is
+// openSensor opens a source of this machine, or an input. With m.Wait one that is
 // not there is waited for; otherwise it is an error, as is one that hangs.
 func (m Machine) openSensor(stream string, ch config.Channel) (Sensor, error) {
 	src := *ch.Source
 	if src.From != "" {
 		return m.Open(src)
 	}
-	log := m.log
+	log := m.Log
 	if log == nil {
 		log = slog.Default()
 	}
 	log = log.With("stream", stream, "channel", ch.Name)
 	s, err := within(openPatience, func() (Sensor, error) { return m.Open(src) })
 	if err != nil {
-		if !m.wait {
+		if !m.Wait {
 			return nil, err
 		}
 		until := "samples without it"
