@@ -13,6 +13,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/hencedge/hencedge/agent/sensor"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/henc/secret"
@@ -101,14 +102,14 @@ type Agent struct {
 	spool   *spool.Spool
 	courier atomic.Pointer[delivery.Courier] // nil until Run
 	streams []*stream
-	inputs  *inputs
+	inputs  *sensor.Inputs
 	since   moment
 	bootID  []byte
 	link    link
 	device  device
 	// duplicates are other boards with this identity.
 	duplicates duplicates
-	meter      *Meter // of energy
+	meter      *sensor.Meter // of energy
 	sealing    daemon.Pulse
 
 	used atomic.Bool
@@ -218,7 +219,7 @@ func (a *Agent) Close() error {
 	for _, s := range a.streams {
 		errs = append(errs, s.source.close())
 	}
-	errs = append(errs, a.inputs.close(), a.state.close())
+	errs = append(errs, a.inputs.Close(), a.state.close())
 	if a.deps.Spool == nil { // then it is ours
 		a.spool.Release()
 	}
@@ -230,7 +231,7 @@ func (a *Agent) Close() error {
 
 // Stats are the counts so far.
 func (a *Agent) Stats() Stats {
-	s := Stats{Boot: a.state.boot(), Streams: map[string]StreamStats{}, Inputs: a.inputs.stats(), Spool: a.spool.Stats()}
+	s := Stats{Boot: a.state.boot(), Streams: map[string]StreamStats{}, Inputs: a.inputs.Stats(), Spool: a.spool.Stats()}
 	if c := a.courier.Load(); c != nil {
 		s.Delivery = c.Stats()
 	}
@@ -272,7 +273,7 @@ func Warnings(cfg *config.Agent) []string {
 	if path := config.Exposed(cfg.Broker.Key); path != "" {
 		out = append(out, fmt.Sprintf("broker.key: every user of this machine may read or change %s; run chmod 600 on it", path))
 	}
-	out = append(out, sensorWarnings(cfg)...)
+	out = append(out, sensor.Warnings(cfg)...)
 	for _, s := range cfg.Streams {
 		if s.Replay != nil && s.Replay.Speed == "fast" && cfg.Queue.Full != config.QueueBlock {
 			out = append(out, fmt.Sprintf("stream %s replays as fast as it can, and a full queue drops windows; set queue.full to block to lose none", s.Name))
@@ -288,9 +289,11 @@ func (d Deps) logger() *slog.Logger {
 	return d.Logger
 }
 
-func (d Deps) machine() Machine {
-	m := Machine{Root: d.Root, Clock: d.Clock, Wait: d.WaitForSensors, Log: d.logger()}
-	m.Clock = m.clock()
+func (d Deps) machine() sensor.Machine {
+	m := sensor.Machine{Root: d.Root, Clock: d.Clock, Wait: d.WaitForSensors, Log: d.logger()}
+	if m.Clock == nil {
+		m.Clock = role.SystemClock()
+	}
 	return m
 }
 

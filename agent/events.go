@@ -10,6 +10,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/hencedge/hencedge/agent/input"
+	"github.com/hencedge/hencedge/agent/sensor"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/internal/role"
 )
@@ -45,8 +46,8 @@ type events struct {
 }
 
 // openEvents finds the input of the stream's messages.
-func openEvents(m Machine, s config.Stream) (*events, error) {
-	e := &events{cfg: *s.Events, clock: m.clock(), rows: make(chan row, waitingEvents), late: func() {}, lost: func() {},
+func openEvents(m sensor.Machine, s config.Stream) (*events, error) {
+	e := &events{cfg: *s.Events, clock: m.Clock, rows: make(chan row, waitingEvents), late: func() {}, lost: func() {},
 		ended: make(chan struct{}, 1)}
 	if s.Events.Time == "" {
 		e.every = s.Window.Every
@@ -115,7 +116,7 @@ func (e *events) row(text string) (row, error) {
 		}
 		var err error
 		if at, err = parseTime(strings.TrimSpace(stamp), e.cfg.TimeFormat); err != nil {
-			return row{}, fmt.Errorf("%w: %w", ErrReading, err)
+			return row{}, fmt.Errorf("%w: %w", sensor.ErrReading, err)
 		}
 	}
 	out := newRow(at, len(e.texts))

@@ -196,7 +196,7 @@ func tree(t *testing.T, root string) string {
 	case root == "":
 		return ""
 	case filepath.Ext(root) != ".txtar":
-		return liveTree(t)
+		return inputtest.CopyTree(t, "testdata/board")
 	}
 	return inputtest.Tree(t, root)
 }

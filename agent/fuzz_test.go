@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hencedge/hencedge/agent/input"
+	"github.com/hencedge/hencedge/agent/sensor"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/internal/testrig"
 )
@@ -29,7 +30,7 @@ func FuzzEvents(f *testing.F) {
 		}
 		r, err := e.row(text)
 		if err != nil {
-			if !errors.Is(err, ErrReading) {
+			if !errors.Is(err, sensor.ErrReading) {
 				t.Fatal(err)
 			}
 			return

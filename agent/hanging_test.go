@@ -10,19 +10,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/hencedge/hencedge/agent/input/inputtest"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/internal/role"
 )
-
-// liveTree is the recorded board in a directory of its own.
-func liveTree(t *testing.T) string {
-	t.Helper()
-	root := t.TempDir()
-	if err := os.CopyFS(root, os.DirFS("testdata/board")); err != nil {
-		t.Fatal(err)
-	}
-	return root
-}
 
 // A file of /sys that blocks in read(2): the agent samples the other channels, and
 // stops.
@@ -31,7 +22,7 @@ func TestHangingSensor(t *testing.T) {
 	cfg := testConfig(t)
 	client := &fakeClient{}
 	deps, k := testDeps(t, client)
-	deps.Root, deps.Clock = liveTree(t), role.SystemClock()
+	deps.Root, deps.Clock = inputtest.CopyTree(t, "testdata/board"), role.SystemClock()
 	zones, err := filepath.Glob(filepath.Join(deps.Root, "sys/class/thermal/thermal_zone*"))
 	if err != nil {
 		t.Fatal(err)

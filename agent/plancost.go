@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/hencedge/hencedge/agent/sensor"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/internal/role"
 	"github.com/hencedge/hencedge/transport"
@@ -38,11 +39,11 @@ func measured(clock role.Clock, f func() error) (cost, error) {
 		if err := clock.Sleep(context.Background(), planPause); err != nil {
 			return cost{}, err
 		}
-		own, began := ProcessTime(), time.Now()
+		own, began := sensor.ProcessTime(), time.Now()
 		if err := f(); err != nil {
 			return cost{}, err
 		}
-		walls, cpus = append(walls, time.Since(began)), append(cpus, ProcessTime()-own)
+		walls, cpus = append(walls, time.Since(began)), append(cpus, sensor.ProcessTime()-own)
 	}
 	slices.Sort(walls)
 	slices.Sort(cpus)
@@ -52,7 +53,7 @@ func measured(clock role.Clock, f func() error) (cost, error) {
 // sampling measures one sample of a live stream, and says which sensors are not
 // there. Inputs are not asked: that could change a device, and their values are
 // received beside the sampling. /sys and /proc are read as the agent reads them.
-func (s *stream) sampling(m Machine) (took cost, absent []string) {
+func (s *stream) sampling(m sensor.Machine) (took cost, absent []string) {
 	if s.cfg.Replay != nil || s.cfg.Events != nil {
 		return cost{}, nil
 	}
@@ -115,7 +116,7 @@ func (p *Prediction) wear(cfg *config.Agent, streams []*stream) {
 
 // machine refuses what this machine has no room for. Where the spool's directory is
 // not there, the plan is for another one, and its disk is not judged.
-func (p *Prediction) machine(cfg *config.Agent, m Machine) {
+func (p *Prediction) machine(cfg *config.Agent, m sensor.Machine) {
 	if total := m.TotalMemory(); total > 0 && p.MemoryBytes > total {
 		p.Refusals = append(p.Refusals, fmt.Sprintf("the agent takes about %d MiB of memory and this machine has %d; use smaller parameters or a lower level",
 			p.MemoryBytes>>20, total>>20))

@@ -6,6 +6,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/hencedge/hencedge/agent/sensor"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/internal/role"
 )
@@ -50,7 +51,7 @@ func (r *row) set(i int, src config.Source, reading float64) {
 	}
 	v := reading*scale + src.Offset
 	if math.IsNaN(v) || math.IsInf(v, 0) {
-		r.miss(i, fmt.Errorf("%w: the value is not finite", ErrReading))
+		r.miss(i, fmt.Errorf("%w: the value is not finite", sensor.ErrReading))
 		return
 	}
 	r.values[i], r.errs[i] = v, nil
@@ -69,7 +70,7 @@ const firstSample = 250 * time.Millisecond
 type live struct {
 	clock    role.Clock
 	interval time.Duration
-	reader   *Reader
+	reader   *sensor.Reader
 	sources  []config.Source
 	missed   func(ticks int64)
 
@@ -80,8 +81,8 @@ type live struct {
 }
 
 // openLive opens the sensors of a stream; errs has one entry per channel.
-func openLive(m Machine, s config.Stream) (l *live, errs []error) {
-	l = &live{clock: m.clock(), interval: s.Interval, missed: func(int64) {}}
+func openLive(m sensor.Machine, s config.Stream) (l *live, errs []error) {
+	l = &live{clock: m.Clock, interval: s.Interval, missed: func(int64) {}}
 	for _, ch := range s.Channels {
 		l.sources = append(l.sources, *ch.Source)
 	}

@@ -3,6 +3,7 @@ package agent
 import (
 	"sync/atomic"
 
+	"github.com/hencedge/hencedge/agent/sensor"
 	"github.com/hencedge/hencedge/transport/delivery"
 	"github.com/hencedge/hencedge/transport/spool"
 )
@@ -56,7 +57,7 @@ func (c *streamCounters) stats() StreamStats {
 type Stats struct {
 	Boot      uint64 // boot epoch of this start
 	Streams   map[string]StreamStats
-	Inputs    map[string]InputStats
+	Inputs    map[string]sensor.InputStats
 	Spool     spool.Stats
 	Delivery  delivery.Stats
 	Sent      uint64 // objects delivered, at the acknowledgement level of their streams

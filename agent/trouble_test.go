@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hencedge/hencedge/agent/input/inputtest"
+	"github.com/hencedge/hencedge/agent/sensor"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/internal/role"
 	"github.com/hencedge/hencedge/internal/testrig"
@@ -24,7 +26,7 @@ func TestStartWithoutSensor(t *testing.T) {
 	cfg.Streams[0].Channels[1].Unit = "degC"
 	client := &fakeClient{}
 	deps, k := testDeps(t, client)
-	deps.Root, deps.Clock = liveTree(t), role.SystemClock()
+	deps.Root, deps.Clock = inputtest.CopyTree(t, "testdata/board"), role.SystemClock()
 	var log strings.Builder
 	deps.Logger = textLogger(&log)
 	if _, err := New(cfg, deps); !errors.Is(err, config.ErrInvalid) || !strings.Contains(err.Error(), `hwmon chip "late"`) {
@@ -71,10 +73,10 @@ func TestTroubles(t *testing.T) {
 	c := newCollector(s.cfg, &s.count, testrig.Quiet())
 	at := time.Now()
 	r := sampleAt(at, 20, math.NaN(), 65)
-	r.errs = []error{nil, ErrSlow, nil}
+	r.errs = []error{nil, sensor.ErrSlow, nil}
 	c.add(r)
 	got := a.Report().Troubles
-	if len(got) != 2 || got[0].Channel != "load" || !strings.Contains(got[0].Error, "it is out of range") || got[1].Channel != "memory" || got[1].Error != ErrSlow.Error() ||
+	if len(got) != 2 || got[0].Channel != "load" || !strings.Contains(got[0].Error, "it is out of range") || got[1].Channel != "memory" || got[1].Error != sensor.ErrSlow.Error() ||
 		got[1].Since.Before(at.Round(0)) {
 		t.Fatalf("got %+v", got)
 	}
@@ -87,7 +89,7 @@ func TestTroubles(t *testing.T) {
 		}
 	}
 	since := time.Now().Add(-silentTooLong - time.Minute)
-	s.count.troubles.list[1] = trouble{since, ErrSlow}
+	s.count.troubles.list[1] = trouble{since, sensor.ErrSlow}
 	if h := a.Health(); len(h) != 1 || !strings.Contains(h[0], "stream system, channel memory: no value for 6m0s: the sensor does not answer") {
 		t.Errorf("got %q", h)
 	}
@@ -102,7 +104,7 @@ func TestOnceWithoutSamples(t *testing.T) {
 	t.Parallel() // it mostly waits
 	cfg := testConfig(t)
 	deps, _ := testDeps(t, &fakeClient{})
-	deps.Root, deps.Clock = liveTree(t), role.SystemClock()
+	deps.Root, deps.Clock = inputtest.CopyTree(t, "testdata/board"), role.SystemClock()
 	a, err := New(cfg, deps)
 	if err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-package agent
+package sensor
 
 import (
 	"fmt"
@@ -11,7 +11,7 @@ import (
 )
 
 // Warnings returns what deserves thought about the sensors and inputs of a configuration.
-func sensorWarnings(cfg *config.Agent) []string {
+func Warnings(cfg *config.Agent) []string {
 	return append(inputWarnings(cfg), powerWarnings(cfg)...)
 }
 

@@ -1,4 +1,4 @@
-package agent
+package sensor
 
 import (
 	"context"
@@ -36,7 +36,7 @@ type Machine struct {
 	Clock role.Clock // nil: the machine's clock
 
 	// Inputs are those of the configuration; nil: none.
-	Inputs *inputs
+	Inputs *Inputs
 	// Wait says that sensors that are not there are waited for.
 	Wait bool
 	Log  *slog.Logger // nil: slog.Default

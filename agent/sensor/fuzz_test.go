@@ -1,4 +1,4 @@
-package agent
+package sensor
 
 import (
 	"math"
@@ -27,7 +27,7 @@ func procSources() map[string][]config.Source {
 func FuzzProc(f *testing.F) {
 	good := map[string]string{}
 	for file := range procSources() {
-		text, err := os.ReadFile(filepath.Join("testdata/board", file))
+		text, err := os.ReadFile(filepath.Join("../testdata/board", file))
 		if err != nil {
 			f.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package agent
+package sensor
 
 import (
 	"errors"
@@ -17,16 +17,16 @@ import (
 	"github.com/hencedge/hencedge/config"
 )
 
-// inputs are the open inputs of an agent by name.
-type inputs struct {
+// Inputs are the open inputs of an agent by name.
+type Inputs struct {
 	open  map[string]input.Input
 	count map[string]*input.Counters
 }
 
-// openInputs makes the inputs of a configuration. Nothing is connected before a
+// OpenInputs makes the inputs of a configuration. Nothing is connected before a
 // sensor is read. fail is told of each input that cannot be made.
-func openInputs(list []config.Input, log *slog.Logger, fail func(i int, err error)) *inputs {
-	all := &inputs{open: map[string]input.Input{}, count: map[string]*input.Counters{}}
+func OpenInputs(list []config.Input, log *slog.Logger, fail func(i int, err error)) *Inputs {
+	all := &Inputs{open: map[string]input.Input{}, count: map[string]*input.Counters{}}
 	lines := new(modbus.Lines)
 	for i, in := range list {
 		env := input.Env{Log: log, Count: new(input.Counters)}
@@ -61,7 +61,7 @@ func openInput(in config.Input, env input.Env, lines *modbus.Lines) (input.Input
 }
 
 // sensor makes the sensor of a source that names an input.
-func (a *inputs) sensor(src config.Source) (Sensor, error) {
+func (a *Inputs) sensor(src config.Source) (Sensor, error) {
 	if a == nil || a.open[src.From] == nil {
 		return nil, fmt.Errorf("%w: the input %q is not open", ErrNoSensor, src.From)
 	}
@@ -69,7 +69,7 @@ func (a *inputs) sensor(src config.Source) (Sensor, error) {
 }
 
 // Messenger returns the open input of that name, which gives messages.
-func (a *inputs) Messenger(name string) (input.Messenger, error) {
+func (a *Inputs) Messenger(name string) (input.Messenger, error) {
 	if a != nil {
 		if in, ok := a.open[name].(input.Messenger); ok {
 			return in, nil
@@ -85,7 +85,7 @@ type InputStats struct {
 	Failures uint64 // polls and connections that failed
 }
 
-func (a *inputs) stats() map[string]InputStats {
+func (a *Inputs) Stats() map[string]InputStats {
 	out := map[string]InputStats{}
 	for name, c := range a.count {
 		out[name] = InputStats{c.Values.Load(), c.Bad.Load(), c.Failures.Load()}
@@ -93,8 +93,8 @@ func (a *inputs) stats() map[string]InputStats {
 	return out
 }
 
-// close stops all inputs, at the same time: some take a moment.
-func (a *inputs) close() error {
+// Close stops all inputs, at the same time: some take a moment.
+func (a *Inputs) Close() error {
 	if a == nil {
 		return nil
 	}

@@ -1,4 +1,4 @@
-package agent
+package sensor
 
 import (
 	"path/filepath"
@@ -12,7 +12,7 @@ import (
 // Every example's inputs can be made, with every sensor that its channels ask
 // for. Nothing is connected.
 func TestExampleInputsOpen(t *testing.T) {
-	files, err := filepath.Glob("../config/examples/agent*.yaml")
+	files, err := filepath.Glob("../../config/examples/agent*.yaml")
 	if err != nil || len(files) < 10 {
 		t.Fatalf("found %d examples: %v", len(files), err)
 	}
@@ -30,7 +30,7 @@ func TestExampleInputsOpen(t *testing.T) {
 				m.CA = ""
 			}
 		}
-		all := openInputs(cfg.Inputs, testrig.Quiet(), func(i int, err error) { t.Errorf("%s: %s: %v", file, cfg.Inputs[i].Name, err) })
+		all := OpenInputs(cfg.Inputs, testrig.Quiet(), func(i int, err error) { t.Errorf("%s: %s: %v", file, cfg.Inputs[i].Name, err) })
 		for _, s := range cfg.Streams {
 			for _, ch := range s.Channels {
 				if ch.Source.From == "" {
@@ -42,7 +42,7 @@ func TestExampleInputsOpen(t *testing.T) {
 				}
 			}
 		}
-		if err := all.close(); err != nil {
+		if err := all.Close(); err != nil {
 			t.Error(err)
 		}
 	}
@@ -55,7 +55,7 @@ func TestExampleInputsOpen(t *testing.T) {
 }
 
 func TestInputWarnings(t *testing.T) {
-	cfg := testConfig(t)
+	cfg := sensorConfig(t)
 	cfg.Inputs = []config.Input{
 		{Name: "gps", Serial: &config.Serial{Device: "/dev/none/ttyX", Format: "nmea"}},
 		{Name: "pump", Modbus: &config.Modbus{URL: "rtu:///dev/none/ttyY"}},
@@ -83,7 +83,7 @@ func TestInputWarnings(t *testing.T) {
 
 // Power that is encrypted is not told in clear without a word.
 func TestPowerWarning(t *testing.T) {
-	cfg := testConfig(t)
+	cfg := sensorConfig(t)
 	if got := powerWarnings(cfg); got != nil {
 		t.Errorf("got %q", got)
 	}

@@ -1,4 +1,4 @@
-package agent
+package sensor
 
 import (
 	"errors"
@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/hencedge/hencedge/agent/input"
+	"github.com/hencedge/hencedge/agent/input/inputtest"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/internal/testrig"
 )
@@ -21,7 +22,7 @@ import (
 // is left alone in between.
 func TestWatchedComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		root := liveTree(t)
+		root := inputtest.CopyTree(t, "../testdata/board")
 		m := Machine{Root: root, Clock: testrig.NewClock(), Log: testrig.Quiet()}
 		ch := config.Channel{Name: "t", Source: &config.Source{Type: config.SourceHwmon, Chip: "tmp451", Input: "temp1"}}
 		s, err := m.openSensor("s", ch)
@@ -78,7 +79,7 @@ func TestWatchedComesBack(t *testing.T) {
 // A sensor that hangs is left out of what is found, and the others are found.
 func TestDiscoverHanging(t *testing.T) {
 	t.Parallel() // it mostly waits
-	root := liveTree(t)
+	root := inputtest.CopyTree(t, "../testdata/board")
 	chip := filepath.Join(root, "sys/class/hwmon/hwmon21")
 	fifo := filepath.Join(chip, "temp1_input")
 	if err := errors.Join(os.Mkdir(chip, 0o700), os.WriteFile(filepath.Join(chip, "name"), []byte("stuck\n"), 0o600), unix.Mkfifo(fifo, 0o600)); err != nil {
