@@ -1,6 +1,7 @@
-package evaluator
+package store
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -179,7 +180,7 @@ func (c *continuity) gaps() (out []Gap) {
 func (c *continuity) keys() [][8]byte {
 	return slices.SortedFunc(maps.Keys(c.series), func(a, b [8]byte) int {
 		x, y := c.series[a], c.series[b]
-		return compareStreams(streamID{x.device, x.stream}, streamID{y.device, y.stream})
+		return cmp.Or(cmp.Compare(x.device, y.device), cmp.Compare(x.stream, y.stream))
 	})
 }
 

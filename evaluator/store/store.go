@@ -1,4 +1,4 @@
-package evaluator
+package store
 
 import (
 	"errors"
@@ -24,22 +24,49 @@ type Store struct {
 	Results *Results // in the outbox
 
 	ledger  *ledger
+	mark    *Mark
 	trouble string // of the store as a whole, found at the start
 }
 
-// StoreOptions say how a store is opened.
-type StoreOptions struct {
+// ErrState: the state or the store of an evaluator cannot be used.
+var ErrState = errors.New("evaluator state")
+
+// Options say how a store is opened.
+type Options struct {
 	// Topics are the programs that are configured, with the topics of their results.
 	Topics map[string]string
 	// Reader names in words who has to take results.
 	Reader string
-	// Trouble says what is wrong with the store as a whole; empty means nothing.
-	Trouble string
-	Logger  *slog.Logger
+	// Name is that of the evaluator, and State the path of its state, for messages.
+	Name, State string
+	// Mark is what the state has of its store; nil means that it has had none.
+	Mark   *Mark
+	Logger *slog.Logger
 }
 
-// openStore opens inbox, outbox and ledger; c.Dir must exist.
-func openStore(c *config.Store, o StoreOptions) (_ *Store, err error) {
+// Open opens the store in c.Dir, which must exist. It fails with ErrState, also if the
+// store is not the one that belongs to the state.
+func Open(c *config.Store, o Options) (*Store, error) {
+	mark, trouble, err := nextMark(c.Dir, o)
+	if err != nil {
+		return nil, err
+	}
+	s, err := open(c, o)
+	if err != nil {
+		return nil, err
+	}
+	if s.trouble = trouble; trouble != "" {
+		o.Logger.Error("the store is not the newest one", "trouble", trouble)
+	}
+	// A disk that takes nothing leaves the marks as they are; the next start counts.
+	if err := writeMark(c.Dir, o.Name, mark); err == nil {
+		s.mark = &mark
+	}
+	return s, nil
+}
+
+// open opens inbox, outbox and ledger.
+func open(c *config.Store, o Options) (*Store, error) {
 	if err := spool.CheckPlace(c.Dir); err != nil {
 		return nil, fmt.Errorf("%w: store: %w", ErrState, err)
 	}
@@ -63,19 +90,19 @@ func openStore(c *config.Store, o StoreOptions) (_ *Store, err error) {
 		outbox.Release()
 		return nil, err
 	}
-	s := &Store{ledger: l, trouble: o.Trouble, Windows: newWindows(inbox, l, o.Logger)}
+	s := &Store{ledger: l, Windows: newWindows(inbox, l, o.Logger)}
 	s.Results = newResults(outbox, l, s.Windows, newShares(c, o.Topics), o)
 	if err := s.Results.recover(); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
-	if o.Trouble != "" {
-		o.Logger.Error("the store is not the newest one", "trouble", o.Trouble)
-	}
 	return s, nil
 }
 
-// checkStore refuses a directory in which the parts of a store must not be made.
-func checkStore(dir string) error {
+// Mark returns the mark that the state has to keep, or nil if it has the right one.
+func (s *Store) Mark() *Mark { return s.mark }
+
+// Check refuses a directory in which the parts of a store must not be made.
+func Check(dir string) error {
 	return errors.Join(spool.CheckPlace(dir), spool.CheckDir(filepath.Join(dir, "inbox")),
 		spool.CheckDir(filepath.Join(dir, "outbox")))
 }
@@ -115,17 +142,17 @@ func spoolHealth(sp *spool.Spool, name, full string) []string {
 	return nil
 }
 
-// StoreStats counts what is in the store.
-type StoreStats struct {
+// Stats counts what is in the store.
+type Stats struct {
 	Windows, WindowBytes int64
 	Results, ResultBytes int64
 	Damaged              uint64 // files lost to damage since the start
 }
 
 // Stats returns what is in the store now.
-func (s *Store) Stats() StoreStats {
+func (s *Store) Stats() Stats {
 	in, out := s.Windows.inbox.Stats(), s.Results.outbox.Stats()
-	return StoreStats{int64(in.Objects), in.Bytes, int64(out.Objects), out.Bytes, in.Damaged + out.Damaged}
+	return Stats{int64(in.Objects), in.Bytes, int64(out.Objects), out.Bytes, in.Damaged + out.Damaged}
 }
 
 // Close closes the store. What is in it stays for the next start.

@@ -1,4 +1,4 @@
-package evaluator
+package store
 
 import (
 	"context"
@@ -73,7 +73,7 @@ func reread(t *rapid.T, n *spentNumbers, limit int) spentNumbers {
 // with gaps), what another sent is refused when it comes again, and the file stays small.
 func TestLedgerIsNotFilled(t *testing.T) {
 	path := t.TempDir()
-	s, err := openStore(&config.Store{Dir: path, Bytes: config.MiB, Remember: 8}, StoreOptions{Logger: quiet()})
+	s, err := Open(&config.Store{Dir: path, Bytes: config.MiB, Remember: 8}, Options{Logger: quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +131,7 @@ func TestLedgerIsNotFilled(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if s, err = openStore(&config.Store{Dir: path, Bytes: config.MiB, Remember: 8}, StoreOptions{Logger: quiet()}); err != nil {
+	if s, err = Open(&config.Store{Dir: path, Bytes: config.MiB, Remember: 8}, Options{Logger: quiet()}); err != nil {
 		t.Fatal(err)
 	}
 	check("after a restart")
@@ -142,7 +142,7 @@ func TestLedgerIsNotFilled(t *testing.T) {
 func TestLedgerRefusesWhenFull(t *testing.T) {
 	defer func(n int) { maxSeries = n }(maxSeries)
 	maxSeries = 2
-	s, err := openStore(&config.Store{Dir: t.TempDir(), Bytes: config.MiB, Remember: 8}, StoreOptions{Logger: quiet()})
+	s, err := Open(&config.Store{Dir: t.TempDir(), Bytes: config.MiB, Remember: 8}, Options{Logger: quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}

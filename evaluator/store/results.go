@@ -1,4 +1,4 @@
-package evaluator
+package store
 
 import (
 	"bytes"
@@ -39,7 +39,7 @@ type Delivery struct {
 // undelivered is how long results may wait, none being delivered, before that is trouble.
 const undelivered = 15 * time.Minute
 
-func newResults(outbox *spool.Spool, l *ledger, w *Windows, sh *shares, o StoreOptions) *Results {
+func newResults(outbox *spool.Spool, l *ledger, w *Windows, sh *shares, o Options) *Results {
 	return &Results{outbox: outbox, ledger: l, windows: w, shares: sh, reader: o.Reader, log: o.Logger,
 		made: map[[32]byte]bool{}}
 }

@@ -1,4 +1,4 @@
-package evaluator
+package store
 
 import (
 	"context"
@@ -40,8 +40,8 @@ const (
 	receiptDelay = 5 * time.Millisecond
 )
 
-// newReceipts returns the receipts for the devices in trust. seal signs a receipt.
-func newReceipts(trust *transport.TrustStore, prefix string, log *slog.Logger, seal func(transport.Receipt) ([]byte, error)) (*Receipts, error) {
+// NewReceipts returns the receipts for the devices in trust. seal signs a receipt.
+func NewReceipts(trust *transport.TrustStore, prefix string, log *slog.Logger, seal func(transport.Receipt) ([]byte, error)) (*Receipts, error) {
 	asks, err := transport.NewVerifier(transport.VerifierOptions{Trust: trust, Kinds: []transport.Kind{transport.KindAsk},
 		NoReplay: true, MaxObject: maxAsk, TopicPrefix: prefix})
 	if err != nil {
