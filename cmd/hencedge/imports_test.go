@@ -38,7 +38,8 @@ var mayImport = map[string][]string{
 	"agent/input":           {"internal", "internal/durable", "internal/testenv", "config", "transport"},
 	"agent/sensor":          {"agent/input", "internal", "config"},
 	"evaluator/program":     {"config", "henc", "cutrantt"},
-	"evaluator":             {"internal", "internal/durable", "evaluator/program", "config", "transport", "keyset", "henc", "cutrantt"},
+	"evaluator/store":       {"internal/durable", "config", "transport"},
+	"evaluator":             {"internal", "internal/durable", "evaluator/program", "evaluator/store", "config", "transport", "keyset", "henc", "cutrantt"},
 	"keyholder":             {"internal", "internal/durable", "evaluator/program", "config", "transport", "keyset", "henc", "henc/secret", "cutrantt"},
 	"cmd":                   {"internal", "internal/durable", "internal/meter", "systemd", "config", "transport", "kernels", "cutrantt", "henc", "henc/secret", "keyset", "agent", "agent/sensor", "evaluator", "evaluator/program", "keyholder"},
 }
@@ -49,6 +50,7 @@ var mayImport = map[string][]string{
 var neverLinks = map[string][]string{
 	"evaluator":         {"henc/secret"},
 	"evaluator/program": {"henc/secret", "transport"},
+	"evaluator/store":   {"henc"},
 	"henc":              {"henc/secret"},
 	"keyset":            {"henc/secret"},
 	"cmd/hencedge":      {"internal/testenv", "internal/testrig", "internal/vectors"},
