@@ -5,7 +5,8 @@ SHELL       := /bin/bash
 .DEFAULT_GOAL := help
 
 GO        ?= go
-VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+RELEASE   := $(shell sed -n 's/^const release = "\(.*\)"/\1/p' cmd/hencedge/version.go)
+VERSION   ?= $(shell git describe --tags --match 'v*' --dirty 2>/dev/null || echo v$(RELEASE)-dev)
 LDFLAGS   := -s -w -X main.version=$(VERSION)
 FUZZTIME  ?= 10s
 BENCHTIME ?= 300ms
@@ -107,6 +108,14 @@ cross: ## build linux/amd64 and linux/arm64 into dist/, each with GPU support an
 .PHONY: package
 package: ## build the Debian packages for amd64 and arm64 into dist/: all roles, and the evaluator alone
 	cross/package.sh dist '$(VERSION)'
+
+.PHONY: version
+version: ## print the version that builds of this tree get
+	@echo '$(VERSION)'
+
+.PHONY: release
+release: ## build what the page of release VERSION needs into dist/release: archives, packages, bills of materials, checksums
+	cross/release.sh dist/release '$(VERSION)'
 
 .PHONY: test-package
 test-package: ## install, run, reload, upgrade, remove and purge the package under a systemd booted in namespaces (root, mosquitto)

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Builds the Debian packages for linux/amd64 and linux/arm64 into OUTDIR. The same
 # commit gives the same bytes: dates are $SOURCE_DATE_EPOCH, by default the
-# commit's.
+# commit's. The programs are built in $BUILD_DIR, by default OUTDIR too.
 # usage: cross/package.sh OUTDIR VERSION [ARCH...]
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -9,20 +9,26 @@ out=${1:?usage: cross/package.sh OUTDIR VERSION [ARCH...]}
 version=${2:?usage: cross/package.sh OUTDIR VERSION [ARCH...]}
 shift 2
 arches=${*:-amd64 arm64}
+build=${BUILD_DIR:-$out}
 
 # nfpm is pinned so that a new release cannot change the packages of an old commit.
 nfpm_version=v2.43.1
 
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || date +%s)}
 MTIME=$(date -u -d "@$SOURCE_DATE_EPOCH" +%Y-%m-%dT%H:%M:%SZ)
-# v1.2.3 is 1.2.3; without a tag, 0~COMMIT sorts below every release.
+# v1.2.3 is 1.2.3, and commits after it are above; v1.2.3-dev is below it, in the order of
+# the commits; any other text is below every release.
 PACKAGE_VERSION=${version#v}
-case $PACKAGE_VERSION in [0-9]*.*) PACKAGE_VERSION=${PACKAGE_VERSION//-/+} ;; *) PACKAGE_VERSION=0~$SOURCE_DATE_EPOCH.${PACKAGE_VERSION//-/.} ;; esac
+case $PACKAGE_VERSION in
+  [0-9]*.*-dev*) PACKAGE_VERSION=${PACKAGE_VERSION%%-*}~dev.$SOURCE_DATE_EPOCH ;;
+  [0-9]*.*) PACKAGE_VERSION=${PACKAGE_VERSION//-/+} ;;
+  *) PACKAGE_VERSION=0~$SOURCE_DATE_EPOCH.${PACKAGE_VERSION//-/.} ;;
+esac
 
 STAGE=$(mktemp -d)
-DIST=$out
+DIST=$build
 trap 'rm -rf "$STAGE"' EXIT
-mkdir -p "$out" "$STAGE/doc/docs"
+mkdir -p "$out" "$build" "$STAGE/doc/docs"
 export SOURCE_DATE_EPOCH TZ=UTC
 umask 022
 
@@ -73,8 +79,8 @@ package() {
   printf '%s (%s) unstable; urgency=medium\n\n  * What has changed is in CHANGELOG.md.gz.\n\n -- %s  %s\n' \
     "$PACKAGE" "$PACKAGE_VERSION" "$(sed -n 's/^maintainer: //p' cross/package/nfpm.yaml)" "$(date -u -R -d "@$SOURCE_DATE_EPOCH")" | gzip -9 -n -c >"$STAGE/doc/changelog.gz"
   for ARCH in $arches; do
-    CGO_ENABLED=0 GOOS=linux GOARCH=$ARCH go build -tags "$tags" -trimpath -ldflags "$ldflags" -o "$out/$PACKAGE-linux-$ARCH" ./cmd/hencedge
-    if [ -n "$tags" ]; then cross/no-secrets.sh "$out/$PACKAGE-linux-$ARCH"; fi
+    CGO_ENABLED=0 GOOS=linux GOARCH=$ARCH go build -tags "$tags" -trimpath -ldflags "$ldflags" -o "$build/$PACKAGE-linux-$ARCH" ./cmd/hencedge
+    if [ -n "$tags" ]; then cross/no-secrets.sh "$build/$PACKAGE-linux-$ARCH"; fi
     fill cross/package/nfpm.yaml >"$STAGE/nfpm.yaml"
     local deb=$out/${PACKAGE}_${PACKAGE_VERSION}_$ARCH.deb
     go run "github.com/goreleaser/nfpm/v2/cmd/nfpm@$nfpm_version" package --config "$STAGE/nfpm.yaml" --packager deb \

@@ -3,6 +3,8 @@
 package main
 
 import (
+	"os"
+	"regexp"
 	"runtime/debug"
 	"strings"
 	"testing"
@@ -36,6 +38,21 @@ func TestParseRate(t *testing.T) {
 	}
 }
 
+// The newest version of the changelog is the one that builds of this tree are based on.
+func TestReleaseIsInTheChangelog(t *testing.T) {
+	text, err := os.ReadFile("../../CHANGELOG.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(`(?m)^## (\S+) - \d{4}-\d{2}-\d{2}$`).FindStringSubmatch(string(text))
+	if found == nil || found[1] != release {
+		t.Errorf("the newest version in CHANGELOG.md is %q, in version.go %q", found, release)
+	}
+	if !strings.Contains(string(text), "\n## Unreleased\n") {
+		t.Error("CHANGELOG.md has no section for what is not released")
+	}
+}
+
 func TestReadVersion(t *testing.T) {
 	info := &debug.BuildInfo{Settings: []debug.BuildSetting{
 		{Key: "vcs.revision", Value: "abc"}, {Key: "vcs.modified", Value: "true"}, {Key: "vcs.time", Value: "2026-01-01T00:00:00Z"}}}
@@ -43,7 +60,13 @@ func TestReadVersion(t *testing.T) {
 	if v := readVersion(info); v.Version != "v1.2.3" || v.Commit != "abc" || !v.Modified || v.Built == "" {
 		t.Errorf("%+v", v)
 	}
-	if v := readVersion(nil); v.Version != "development" || v.Commit != "" {
+	for _, made := range []string{"", "(devel)", "v0.0.0-20261123011958-d6c442308bb1", "v0.0.0-20261123011958-d6c442308bb1+dirty", "v0.1.1-0.20261123011958-d6c442308bb1"} {
+		info.Main.Version = made
+		if v := readVersion(info); v.Version != "v"+release+"-dev" {
+			t.Errorf("a build of %q calls itself %s", made, v.Version)
+		}
+	}
+	if v := readVersion(nil); v.Version != "v"+release+"-dev" || v.Commit != "" {
 		t.Errorf("%+v", v)
 	}
 	version, commit = "v9", "def"

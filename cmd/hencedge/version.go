@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"regexp"
 	"runtime"
 	"runtime/debug"
 	"strings"
@@ -13,6 +14,10 @@ import (
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/licenses"
 	"github.com/hencedge/hencedge/kernels"
 )
+
+// release is the newest version in CHANGELOG.md. A build that was given no version calls
+// itself a development version of it.
+const release = "0.1.0"
 
 // version and commit can be set by the linker: -X main.version=v1.2.3.
 var version, commit string
@@ -43,16 +48,17 @@ func (k kernelVersion) String() string {
 	return fmt.Sprintf("kernels source %.12s image %.12s for sm %s by %s", k.Source, k.Image, strings.ReplaceAll(k.Architectures, " ", ","), k.Compiler)
 }
 
-// readVersion joins what the linker was told with what the Go toolchain
-// recorded; the former wins.
+// readVersion joins what the linker was told with what the Go toolchain recorded; the
+// former wins. A version that Go made up for a commit without a tag counts as none: the
+// commit is told beside it.
 func readVersion(info *debug.BuildInfo) buildVersion {
 	v := buildVersion{Version: version, Commit: commit, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH, Roles: builtFor}
 	if builtWithGPU {
 		v.Kernels = &kernelVersion{kernels.SourceHash, kernels.ImageHash, kernels.Compiler, kernels.Architectures}
 	}
 	if info != nil {
-		if v.Version == "" && info.Main.Version != "" && info.Main.Version != "(devel)" {
-			v.Version = info.Main.Version
+		if made := info.Main.Version; v.Version == "" && made != "(devel)" && !pseudo.MatchString(made) {
+			v.Version = made
 		}
 		for _, s := range info.Settings {
 			switch s.Key {
@@ -68,10 +74,14 @@ func readVersion(info *debug.BuildInfo) buildVersion {
 		}
 	}
 	if v.Version == "" {
-		v.Version = "development"
+		v.Version = "v" + release + "-dev"
 	}
 	return v
 }
+
+// pseudo matches versions that end in the time and the digest of a commit, as Go makes
+// them for one without a tag, and those of a modified tree.
+var pseudo = regexp.MustCompile(`[-.]\d{14}-[0-9a-f]{12}(\+.*)?$|\+dirty$`)
 
 // thisVersion is the version in status messages.
 func thisVersion() string {

@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# Builds what the page of a release needs into OUTDIR: for linux/amd64 and linux/arm64 an
+# archive of the program and one of its static build, both also for evaluators alone; the
+# Debian packages; a bill of materials (CycloneDX) of each program; SHA256SUMS over all.
+# The same commit gives the same bytes: dates are $SOURCE_DATE_EPOCH, by default the
+# commit's. The programs themselves are built in $BUILD_DIR, by default dist.
+# With --pack the programs are not built again: what is in $BUILD_DIR is packed.
+# usage: cross/release.sh [--pack] OUTDIR VERSION
+set -euo pipefail
+cd "$(dirname "$0")/.."
+pack=
+if [ "${1:-}" = --pack ]; then pack=1 && shift; fi
+out=${1:?usage: cross/release.sh OUTDIR VERSION}
+version=${2:?usage: cross/release.sh OUTDIR VERSION}
+build=${BUILD_DIR:-dist}
+
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || date +%s)}
+export SOURCE_DATE_EPOCH TZ=UTC LC_ALL=C
+umask 022
+stage=$(mktemp -d)
+trap 'rm -rf "$stage"' EXIT
+# What an earlier run left must not be in the list of checksums.
+mkdir -p "$out"
+rm -f "$out"/hencedge* "$out"/SHA256SUMS
+
+[ -n "$pack" ] || cross/build.sh "$build" "-s -w -X main.version=$version"
+BUILD_DIR=$build cross/package.sh "$out" "$version"
+
+# archive NAME PROGRAM packs a program with its licences and its first pages.
+archive() {
+  local dir=$stage/$1
+  mkdir "$dir"
+  install -m 755 "$2" "$dir/hencedge"
+  install -m 644 "$build/LICENSE" "$build/THIRD-PARTY-LICENSES.txt" README.md CHANGELOG.md SECURITY.md "$dir/"
+  mkdir "$dir/docs"
+  install -m 644 docs/*.md "$dir/docs/"
+  cp -r config/examples "$dir/"
+  chmod -R u=rwX,go=rX "$dir"
+  tar -C "$stage" --format=ustar --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" -cf - "$1" |
+    gzip -n -6 >"$out/$1.tar.gz"
+  rm -r "$dir"
+}
+
+for arch in amd64 arm64; do
+  for name in hencedge hencedge-evaluator; do
+    for kind in "" -static; do
+      archive "${name}_${version#v}_linux-$arch$kind" "$build/$name-linux-$arch$kind" &
+    done
+    go run ./cmd/hencedge/internal/licenses/sbom "$build/$name-linux-$arch" "$name" "$version" >"$out/${name}_${version#v}_linux-$arch.cdx.json"
+    for job in $(jobs -p); do wait "$job"; done
+  done
+done
+
+(cd "$out" && sha256sum hencedge* >SHA256SUMS && sha256sum --quiet -c SHA256SUMS)
+(cd "$out" && stat -c '%n	%s bytes' -- *)
