@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hencedge/hencedge/internal/role"
+
 	"github.com/hencedge/hencedge/transport"
 )
 

@@ -16,11 +16,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hencedge/hencedge/internal/role"
+
 	modbus "github.com/simonvetter/modbus"
 
 	"github.com/hencedge/hencedge/agent/input/inputtest"
 	"github.com/hencedge/hencedge/config"
-	"github.com/hencedge/hencedge/internal/role"
 	"github.com/hencedge/hencedge/transport/tlsutil"
 )
 
@@ -196,7 +197,7 @@ func tree(t *testing.T, root string) string {
 	case root == "":
 		return ""
 	case filepath.Ext(root) != ".txtar":
-		return inputtest.CopyTree(t, "testdata/board")
+		return liveTree(t)
 	}
 	return inputtest.Tree(t, root)
 }

@@ -8,11 +8,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hencedge/hencedge/internal/role"
+
 	"golang.org/x/sys/unix"
 
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/internal/durable"
-	"github.com/hencedge/hencedge/internal/role"
 	"github.com/hencedge/hencedge/internal/testenv"
 )
 
@@ -63,10 +64,7 @@ func TestStartOnABadDisk(t *testing.T) {
 			if trouble == "full" {
 				testenv.Fill(t, filepath.Join(dir, "ballast"))
 			} else {
-				testenv.Mount(t, dir, dir, "", unix.MS_BIND, "")
-				if err := unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, ""); err != nil {
-					t.Fatal(err)
-				}
+				testenv.ReadOnly(t, dir)
 			}
 			var health []string
 			second := run(4, func(a *Agent) { health = a.Health() })

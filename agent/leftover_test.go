@@ -19,8 +19,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/internal/role"
+
+	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/transport"
 )
 

@@ -10,8 +10,9 @@ import (
 	"math"
 	"os"
 
-	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/internal/role"
+
+	"github.com/hencedge/hencedge/config"
 )
 
 // scanRows is how many rows of each end of a replay file a check reads.

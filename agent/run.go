@@ -87,7 +87,13 @@ func (a *Agent) run(ctx context.Context, limit int) (err error) {
 		a.deps.OnReady()
 	}
 	a.stopping(stopSampling)
-	stopMeter := a.meter.Start()
+	counting, stopCounting := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopCounting()
+	counted := make(chan struct{})
+	go func() {
+		defer close(counted)
+		a.energy.count(counting)
+	}()
 	var wg sync.WaitGroup
 	errs := make([]error, len(a.streams)+1)
 	expected, expecting := make(chan struct{}), func() {}
@@ -110,7 +116,11 @@ func (a *Agent) run(ctx context.Context, limit int) (err error) {
 	stopSampling()
 	a.spool.Close()
 	errs = append(errs, <-sending, a.failure())
-	stopMeter()
+	stopCounting()
+	select {
+	case <-counted:
+	case <-time.After(openPatience): // the sensor hangs
+	}
 	a.spool.Flush() // what is in memory, if the disk takes it now
 	switch left := a.spool.Stats(); {
 	case left.Objects > 0 && a.spool.Durable() && left.MemoryObjects == 0:

@@ -9,8 +9,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/internal/role"
+
+	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/transport"
 )
 

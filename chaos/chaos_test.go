@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/hencedge/hencedge/internal/testenv"
+	"github.com/hencedge/hencedge/internal/testrig"
 )
 
 // A fault lasts for a round. It gives what ends it, or nil when it had nothing
@@ -36,10 +37,10 @@ func link(r *rig, rng *mathrand.Rand) *proxy {
 	return []*proxy{r.toAgent, r.toAgent, r.toEvaluator, r.toHolder}[rng.IntN(4)]
 }
 
-func network(change func(p *proxy, rng *mathrand.Rand)) func(*rig, *mathrand.Rand) func() {
+func network(change func(f *testrig.Faults, rng *mathrand.Rand)) func(*rig, *mathrand.Rand) func() {
 	return func(r *rig, rng *mathrand.Rand) func() {
 		p := link(r, rng)
-		p.set(func() { change(p, rng) })
+		p.Change(func(f *testrig.Faults) { change(f, rng) })
 		return p.calm
 	}
 }
@@ -49,13 +50,13 @@ var faults = []fault{
 	{"kill evaluator", down(func(r *rig) *process { return r.evaluator })},
 	{"kill broker", down(func(r *rig) *process { return r.broker })},
 	{"cut connections", func(r *rig, rng *mathrand.Rand) func() {
-		link(r, rng).cut()
+		link(r, rng).Cut()
 		return func() {}
 	}},
-	{"cut mid-message", network(func(p *proxy, rng *mathrand.Rand) { p.after = 1 + rng.IntN(200_000) })},
-	{"slow link", network(func(p *proxy, rng *mathrand.Rand) { p.rate = 20_000 + rng.IntN(200_000) })},
-	{"delay", network(func(p *proxy, rng *mathrand.Rand) { p.delay = time.Duration(rng.IntN(50)) * time.Millisecond })},
-	{"stall", network(func(p *proxy, rng *mathrand.Rand) { p.stall = true })},
+	{"cut mid-message", network(func(f *testrig.Faults, rng *mathrand.Rand) { f.CutAfter = 1 + rng.IntN(200_000) })},
+	{"slow link", network(func(f *testrig.Faults, rng *mathrand.Rand) { f.Rate = 20_000 + rng.IntN(200_000) })},
+	{"delay", network(func(f *testrig.Faults, rng *mathrand.Rand) { f.Delay = time.Duration(rng.IntN(50)) * time.Millisecond })},
+	{"stall", network(func(f *testrig.Faults, rng *mathrand.Rand) { f.Stall = true })},
 	{"agent's disk full", fillDisk(func(r *rig) string { return r.spool })},
 	{"evaluator's disk full", fillDisk(func(r *rig) string { return r.store })},
 	{"both disks full", func(r *rig, rng *mathrand.Rand) func() {

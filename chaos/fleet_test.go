@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/hencedge/hencedge/internal/testrig"
 )
 
 // interval is the time between the samples of a live stream.
@@ -64,7 +66,7 @@ func newFleet(t *testing.T, binary string, l leg, samples int) *fleet {
 			b.dir = fmt.Sprintf("board%d", i+1)
 			f.copyOf("board", b.dir)
 			f.remove(b.dir + "/signing.key")
-			b.link = newProxy(t, f.toAgent.target, l.limit)
+			b.link = newProxy(t, f.toAgent.Target(), l.limit)
 			b.link.window = receiveMaximum
 			args := slices.Clone(f.agent.args)
 			args[len(args)-1] = filepath.Join(f.dir, b.dir, "agent.yaml")
@@ -76,7 +78,7 @@ func newFleet(t *testing.T, binary string, l leg, samples int) *fleet {
 		text := string(base)
 		for from, to := range map[string]string{
 			"device: board\n":                    "device: " + b.dir + "\n",
-			f.toAgent.l.Addr().String():          b.link.l.Addr().String(),
+			f.toAgent.Addr():                     b.link.Addr(),
 			fmt.Sprintf("{samples: %d}", window): fmt.Sprintf("{samples: %d, every: %ds}", window, window),
 			"speed: " + f.speed:                  fmt.Sprintf("speed: %dx", window), // a window a second
 			"spool: {": "  - name: live\n    interval: " + interval.String() + "\n" + live(l) +
@@ -323,8 +325,8 @@ func (f *fleet) away(b *board) {
 			others = append(others, o)
 		}
 	}
-	b.link.set(func() { b.link.stall = true })
-	b.link.cut()
+	b.link.Set(testrig.Faults{Stall: true})
+	b.link.Cut()
 	f.advance(10, others[len(others)-1])
 	up := b.down()
 	b.kill()
@@ -337,7 +339,7 @@ func (f *fleet) away(b *board) {
 	}
 	f.newKeys("agent", b.dir+"/keys", nil)
 	b.link.calm()
-	b.link.cut()
+	b.link.Cut()
 	f.start(b.process)
 	up()
 }

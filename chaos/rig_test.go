@@ -278,7 +278,7 @@ store: {dir: store, results: keyholder, receipt_timeout: 1s, retry_min: 100ms, r
 stop_timeout: 5s
 workers: 2
 log: {level: warn}
-`, r.toEvaluator.l.Addr(), l.chunk, board, l.size.samples, channels)
+`, r.toEvaluator.Addr(), l.chunk, board, l.size.samples, channels)
 	r.write("cloud/evaluator.yaml", evaluatorConfig)
 	r.write("holder/keyholder.yaml", fmt.Sprintf(`name: home
 broker: {url: "tcp://%s", chunk_size: %s, keep_alive: 5s, reconnect_max: 1s}
@@ -286,7 +286,7 @@ key_set: keys
 evaluators: [{name: cloud, public_key: "%s"}]
 receipts: true
 state: holder.state
-`, r.toHolder.l.Addr(), l.chunk, cloud))
+`, r.toHolder.Addr(), l.chunk, cloud))
 	var csv strings.Builder
 	csv.WriteString("t,lo,hi\n")
 	for i := range samples {
@@ -339,7 +339,7 @@ delivery:
   retry_max: 1s
 stop_timeout: 120s
 log: {level: warn}
-`, r.toAgent.l.Addr(), l.chunk, holder, l.size.samples, r.speed, channels, cloud))
+`, r.toAgent.Addr(), l.chunk, holder, l.size.samples, r.speed, channels, cloud))
 }
 
 // hurry makes the agent read the rest as fast as it can.

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/hencedge/hencedge/evaluator/program"
-	"github.com/hencedge/hencedge/evaluator/store"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/transport"
 )
@@ -54,7 +53,7 @@ var bodyReasons = []struct {
 	{ErrDuplicate, "duplicate_window"},
 	{ErrKeyChange, "key_change"},
 	{ErrUnjoined, "unjoined"},
-	{store.ErrBusy, transport.ReasonBusy},
+	{ErrBusy, transport.ReasonBusy},
 }
 
 // Reason is the metric label of a refusal: transport.Reason's where it has one,

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/hencedge/hencedge/config"
-	"github.com/hencedge/hencedge/evaluator/store"
 	"github.com/hencedge/hencedge/transport"
 	"github.com/hencedge/hencedge/transport/delivery"
 	"github.com/hencedge/hencedge/transport/spool"
@@ -23,8 +22,8 @@ import (
 // to the key holder.
 type outgoing struct {
 	s        *Service
-	receipts *store.Receipts
-	results  *store.Results
+	receipts *Receipts
+	results  *Results
 	holders  []ed25519.PublicKey // of the key holder, one for each key epoch
 	courier  atomic.Pointer[delivery.Courier]
 }
@@ -108,15 +107,15 @@ func (o *outgoing) reader() string {
 }
 
 // now returns how results leave at the moment.
-func (o *outgoing) now() store.Delivery {
+func (o *outgoing) now() Delivery {
 	client, since := o.s.client()
 	if client == nil || !client.Connected() {
-		return store.Delivery{}
+		return Delivery{}
 	}
 	if last := o.stats().LastDelivered; last != 0 && time.Unix(0, last).After(since) {
 		since = time.Unix(0, last)
 	}
-	return store.Delivery{Since: since}
+	return Delivery{Since: since}
 }
 
 // stats counts what was delivered; nothing before the start.

@@ -15,6 +15,7 @@ import (
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/henc/secret"
+	"github.com/hencedge/hencedge/internal/testrig"
 	"github.com/hencedge/hencedge/transport"
 	"github.com/hencedge/hencedge/transport/broker"
 	"github.com/hencedge/hencedge/transport/mqtt"
@@ -155,11 +156,7 @@ func newRig(t *testing.T, cfg *config.Evaluator, change ...func(*Deps)) *rig {
 func newRigAt(t *testing.T, cfg *config.Evaluator, state string, change ...func(*Deps)) *rig {
 	t.Helper()
 	h := testHolder(t)
-	b, _, err := broker.Start(broker.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { b.Close() })
+	b := testrig.Broker(t, broker.Options{})
 	cfg.Broker.URL = b.URL()
 	cfg.State = state
 	r := &rig{holder: h, t: t, cfg: cfg, results: make(chan *transport.Object, 64), refused: make(chan string, 64), events: make(chan Event, 64)}
@@ -169,6 +166,7 @@ func newRigAt(t *testing.T, cfg *config.Evaluator, state string, change ...func(
 	for _, f := range change {
 		f(&deps)
 	}
+	var err error
 	if r.service, err = New(cfg, deps); err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/hencedge/hencedge/internal/testrig"
 	"github.com/hencedge/hencedge/transport"
 )
 
@@ -37,7 +38,7 @@ func newHolder(t *testing.T, s *Set, key *transport.SigningKey, state string, co
 	t.Helper()
 	h := &holder{}
 	var err error
-	if h.rc, err = NewReceipts(s, ReceiptOptions{Client: &wire{h: h}, Evaluators: trust(key), State: state, Logger: quiet()}); err != nil {
+	if h.rc, err = NewReceipts(s, ReceiptOptions{Client: &wire{h: h}, Evaluators: trust(key), State: state, Logger: testrig.Quiet()}); err != nil {
 		t.Fatal(err)
 	}
 	r := reader(t, s, ReaderOptions{Signers: trust(key), Replay: h.rc.Guard()})
@@ -229,7 +230,7 @@ func TestAskIsBound(t *testing.T) {
 	c := newCloud(t, s, s.manifest.Current(), key)
 	h := newHolder(t, s, key, "", 0)
 	defer h.kill()
-	rc, err := NewReceipts(s, ReceiptOptions{Client: h.rc.client, Logger: quiet(),
+	rc, err := NewReceipts(s, ReceiptOptions{Client: h.rc.client, Logger: testrig.Quiet(),
 		Evaluators: map[string][]ed25519.PublicKey{"cloud": {key.Public()}, "other": {other.Public()}}})
 	if err != nil {
 		t.Fatal(err)

@@ -20,6 +20,7 @@ import (
 	"github.com/hencedge/hencedge/evaluator/program"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/henc/secret"
+	"github.com/hencedge/hencedge/internal/testrig"
 	"github.com/hencedge/hencedge/transport"
 	"github.com/hencedge/hencedge/transport/broker"
 )
@@ -53,8 +54,8 @@ func listener(t *testing.T, s *Set, client transport.Client) <-chan transport.Re
 			return
 		}
 		r, err := transport.UnmarshalReceipt(obj.Body)
-		if err != nil {
-			t.Error(err)
+		if err != nil || r.To != "cloud" {
+			t.Errorf("%+v, %v", r, err)
 			return
 		}
 		for _, it := range r.Items {
@@ -71,38 +72,23 @@ func listener(t *testing.T, s *Set, client transport.Client) <-chan transport.Re
 // each.
 func answers(t *testing.T, s *Set, key *transport.SigningKey, results [][]byte) (out []string) {
 	t.Helper()
-	b, _, err := broker.Start(broker.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { b.Close() })
+	b := testrig.Broker(t, broker.Options{})
 	client := dial(t, b, "cloud")
 	items := listener(t, s, client)
-	rc, err := NewReceipts(s, ReceiptOptions{Client: dial(t, b, "holder"), Evaluators: trust(key), Logger: quiet()})
+	rc, err := NewReceipts(s, ReceiptOptions{Client: dial(t, b, "holder"), Evaluators: trust(key), Logger: testrig.Quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(rc.Close)
 	r := reader(t, s, ReaderOptions{Signers: trust(key), Replay: rc.Guard()})
-	ctx, stop := context.WithCancel(t.Context())
-	ready, ended := make(chan struct{}), make(chan error, 1)
-	go func() {
-		ended <- Watch(ctx, r, WatchOptions{Client: rc.client, Receipts: rc, OnReady: func() { close(ready) }})
-	}()
-	defer func() {
-		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	}()
-	<-ready
+	defer watching(t, r, WatchOptions{Client: rc.client, Receipts: rc})()
 	sender, err := transport.NewSender(client, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	by := map[[32]byte]string{}
 	for _, sealed := range results {
-		if err := sender.Send(ctx, "hencedge/v1/res/mean", sealed); err != nil {
+		if err := sender.Send(t.Context(), "hencedge/v1/res/mean", sealed); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -417,7 +403,7 @@ type side struct {
 func newSide(t *testing.T, s *Set, key *secret.Key, c *crafter) *side {
 	t.Helper()
 	x := &side{out: &mute{h: sha256.New()}, read: sha256.New()}
-	rc, err := NewReceipts(s, ReceiptOptions{Client: x.out, Evaluators: trust(c.signer), Logger: quiet()})
+	rc, err := NewReceipts(s, ReceiptOptions{Client: x.out, Evaluators: trust(c.signer), Logger: testrig.Quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,16 +2,15 @@ package keyholder
 
 import (
 	"context"
-	"crypto/ed25519"
 	"errors"
 	"os"
 	"path/filepath"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/hencedge/hencedge/internal/durable"
 	"github.com/hencedge/hencedge/internal/testenv"
+	"github.com/hencedge/hencedge/internal/testrig"
 	"github.com/hencedge/hencedge/transport"
 	"github.com/hencedge/hencedge/transport/broker"
 )
@@ -19,51 +18,14 @@ import (
 // A result that was read gets a receipt, once more when it comes again or is
 // asked about; it is read once, over a restart too.
 func TestReceipts(t *testing.T) {
-	b, _, err := broker.Start(broker.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer b.Close()
+	b := testrig.Broker(t, broker.Options{})
 	s, key := newSet(t), signingKey(t)
 	good := newCloud(t, s, s.manifest.Current(), key)
 	state := filepath.Join(t.TempDir(), "state")
-	holder, err := transport.ParsePublicKey(s.manifest.Signer)
-	if err != nil {
-		t.Fatal(err)
-	}
-	trusted, err := transport.TrustKeys(map[string]ed25519.PublicKey{holderDevice: holder})
-	if err != nil {
-		t.Fatal(err)
-	}
-	v, err := transport.NewVerifier(transport.VerifierOptions{Trust: trusted, Kinds: []transport.Kind{transport.KindReceipt}, NoReplay: true})
-	if err != nil {
-		t.Fatal(err)
-	}
 	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
 	defer stop()
 	client := dial(t, b, "cloud")
-	items := make(chan transport.ReceiptItem, 16)
-	if err := client.Subscribe(ctx, transport.ReceiptTopic(transport.DefaultPrefix, "cloud"), func(d transport.Delivery) {
-		defer d.Ack()
-		sealed, err := transport.ReadWhole(d.Payload, 0)
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		obj, err := transport.Open(sealed, v)
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		r, err := transport.UnmarshalReceipt(obj.Body)
-		if err != nil || r.To != "cloud" || len(r.Items) != 1 {
-			t.Errorf("%+v, %v", r, err)
-			return
-		}
-		items <- r.Items[0]
-	}); err != nil {
-		t.Fatal(err)
-	}
+	items := listener(t, s, client)
 	expect := func(sealed []byte, outcome transport.Outcome, reason string) {
 		t.Helper()
 		select {
@@ -110,25 +72,16 @@ func TestReceipts(t *testing.T) {
 	var current *Reader
 	watch := func(name string) (end func()) {
 		t.Helper()
-		rc, err := NewReceipts(s, ReceiptOptions{Client: dial(t, b, name), Evaluators: trust(key), State: state, Logger: quiet()})
+		rc, err := NewReceipts(s, ReceiptOptions{Client: dial(t, b, name), Evaluators: trust(key), State: state, Logger: testrig.Quiet()})
 		if err != nil {
 			t.Fatal(err)
 		}
 		r := reader(t, s, ReaderOptions{Signers: trust(key), Replay: rc.Guard()})
 		current = r
-		ctx, cancel := context.WithCancel(ctx)
-		ready := make(chan struct{})
-		var run sync.WaitGroup
-		run.Go(func() {
-			if err := Watch(ctx, r, WatchOptions{Client: rc.client, Receipts: rc, OnReady: func() { close(ready) },
-				OnResult: func(res *Result) error { read <- res.ID; return nil }, OnRefused: func(_ string, err error) { refused <- err }}); err != nil {
-				t.Error(err)
-			}
-		})
-		<-ready
+		stop := watching(t, r, WatchOptions{Client: rc.client, Receipts: rc,
+			OnResult: func(res *Result) error { read <- res.ID; return nil }, OnRefused: func(_ string, err error) { refused <- err }})
 		return func() {
-			cancel()
-			run.Wait()
+			stop()
 			rc.Close()
 		}
 	}
@@ -223,6 +176,9 @@ func TestReceipts(t *testing.T) {
 	send(early)
 	expect(early, transport.Taken, "")
 	end()
+	if len(items) != 0 {
+		t.Errorf("%d more receipts came", len(items))
+	}
 	if len(read) != 5 || len(refused) != 7 {
 		t.Errorf("%d results were read, %d refused", len(read), len(refused))
 	} else if err := errors.Join(<-refused, <-refused); !errors.Is(err, ErrRepeated) || !errors.Is(err, transport.ErrReplayed) {
@@ -239,27 +195,19 @@ func TestReceiptsOnAFullDisk(t *testing.T) {
 	dir := testenv.Disk(t, "1m")
 	ballast := filepath.Join(dir, "ballast")
 	testenv.Fill(t, ballast)
-	b, _, err := broker.Start(broker.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { b.Close() }) // after the clients, who wait for its acknowledgements
+	b := testrig.Broker(t, broker.Options{})
 	s, key := newSet(t), signingKey(t)
 	good := newCloud(t, s, s.manifest.Current(), key)
-	rc, err := NewReceipts(s, ReceiptOptions{Client: dial(t, b, "holder"), Evaluators: trust(key), State: filepath.Join(dir, "state"), Logger: quiet()})
+	rc, err := NewReceipts(s, ReceiptOptions{Client: dial(t, b, "holder"), Evaluators: trust(key), State: filepath.Join(dir, "state"), Logger: testrig.Quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer rc.Close()
-	ctx, stop := context.WithTimeout(t.Context(), time.Minute)
-	defer stop()
-	ready, read := make(chan struct{}), make(chan [32]byte, 8)
-	ended := make(chan error, 1)
+	ctx := testrig.Context(t)
+	read := make(chan [32]byte, 8)
 	r := reader(t, s, ReaderOptions{Signers: trust(key), Replay: rc.Guard()})
-	go func() {
-		ended <- Watch(ctx, r, WatchOptions{Client: rc.client, Receipts: rc, OnReady: func() { close(ready) }, OnResult: func(res *Result) error { read <- res.ID; return nil }})
-	}()
-	<-ready
+	stop := watching(t, r, WatchOptions{Client: rc.client, Receipts: rc, OnResult: func(res *Result) error { read <- res.ID; return nil }})
+	defer stop()
 	sender, err := transport.NewSender(dial(t, b, "cloud"), 0)
 	if err != nil {
 		t.Fatal(err)
@@ -275,8 +223,6 @@ func TestReceiptsOnAFullDisk(t *testing.T) {
 	select {
 	case <-read:
 		t.Error("a result did not wait for the disk")
-	case err := <-ended:
-		t.Fatalf("it ended: %v", err)
 	case <-time.After(200 * time.Millisecond):
 	}
 	if err := os.Remove(ballast); err != nil {
@@ -294,9 +240,6 @@ func TestReceiptsOnAFullDisk(t *testing.T) {
 		t.Error("not both results came")
 	}
 	stop()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
 	if len(read) != 0 {
 		t.Errorf("%d more results", len(read))
 	}

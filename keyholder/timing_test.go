@@ -11,6 +11,7 @@ import (
 	"github.com/hencedge/hencedge/henc/secret"
 	"github.com/hencedge/hencedge/internal/testenv"
 	"github.com/hencedge/hencedge/internal/testenv/dudect"
+	"github.com/hencedge/hencedge/internal/testrig"
 	"github.com/hencedge/hencedge/transport"
 )
 
@@ -54,7 +55,7 @@ func TestTimingReceipts(t *testing.T) {
 	}
 	c := newCrafter(t, s, ctx, key, signer)
 	conn := &stopwatch{left: make(chan time.Time, 16)}
-	rc, err := NewReceipts(s, ReceiptOptions{Client: conn, Evaluators: trust(signer), Logger: quiet()})
+	rc, err := NewReceipts(s, ReceiptOptions{Client: conn, Evaluators: trust(signer), Logger: testrig.Quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}

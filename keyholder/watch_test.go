@@ -18,16 +18,15 @@ import (
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/internal/daemon"
 	"github.com/hencedge/hencedge/internal/durable"
+	"github.com/hencedge/hencedge/internal/testrig"
 	"github.com/hencedge/hencedge/transport"
 	"github.com/hencedge/hencedge/transport/broker"
 )
 
-func quiet() *slog.Logger { return slog.New(slog.DiscardHandler) }
-
 func dial(t *testing.T, b *broker.Broker, id string) transport.Client {
 	t.Helper()
 	cfg := config.Broker{URL: b.URL(), ClientID: id, TopicPrefix: transport.DefaultPrefix, ChunkSize: config.DefaultChunkSize, KeepAlive: time.Minute}
-	c, err := Dial(context.Background(), cfg, quiet())
+	c, err := Dial(context.Background(), cfg, testrig.Quiet())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -35,35 +34,46 @@ func dial(t *testing.T, b *broker.Broker, id string) transport.Client {
 	return c
 }
 
+// watching runs Watch until stop is called, which fails the test if Watch failed.
+func watching(t *testing.T, r *Reader, o WatchOptions) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ready, ended := make(chan struct{}), make(chan error, 1)
+	o.OnReady = func() { close(ready) }
+	go func() { ended <- Watch(ctx, r, o) }()
+	stop = sync.OnceFunc(func() {
+		t.Helper()
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+	select {
+	case <-ready:
+	case err := <-ended:
+		t.Fatalf("watch: %v", err)
+	}
+	return stop
+}
+
 // TestWatch sends good and bad objects over a broker: bad ones are reported by
 // class and good ones keep coming.
 func TestWatch(t *testing.T) {
-	b, _, err := broker.Start(broker.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer b.Close()
+	b := testrig.Broker(t, broker.Options{})
 	s, key := newSet(t), signingKey(t)
 	good := newCloud(t, s, s.manifest.Current(), key)
 	stranger := newCloud(t, s, s.manifest.Current(), signingKey(t))
 	r := reader(t, s, ReaderOptions{Signers: trust(key)})
 
-	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
-	defer stop()
-	ready, results, refusals := make(chan struct{}), make(chan *Result, 16), make(chan string, 16)
+	ctx := testrig.Context(t)
+	results, refusals := make(chan *Result, 16), make(chan string, 16)
 	var tally Tally
-	var watch sync.WaitGroup
-	watch.Go(func() {
-		err := Watch(ctx, r, WatchOptions{
-			Client: dial(t, b, "holder"), Topics: []string{"plant/mean"}, OnReady: func() { close(ready) },
-			OnResult:  func(res *Result) error { tally.Result(res); results <- res; return nil },
-			OnRefused: func(_ string, err error) { refusals <- tally.Refuse(err) },
-		})
-		if err != nil {
-			t.Error(err)
-		}
+	stop := watching(t, r, WatchOptions{
+		Client: dial(t, b, "holder"), Topics: []string{"plant/mean"},
+		OnResult:  func(res *Result) error { tally.Result(res); results <- res; return nil },
+		OnRefused: func(_ string, err error) { refusals <- tally.Refuse(err) },
 	})
-	<-ready
+	defer stop()
 	client := dial(t, b, "cloud")
 	sender, err := transport.NewSender(client, 0)
 	if err != nil {
@@ -124,7 +134,6 @@ func TestWatch(t *testing.T) {
 	read("a topic of its own")
 
 	stop()
-	watch.Wait()
 	n, counts := tally.Counts()
 	if n["mean"] != 3 || counts["tampered"] != 2 || counts["unknown_signer"] != 1 || counts["malformed"] != 1 {
 		t.Errorf("read %v, refused %v", n, counts)
@@ -132,11 +141,7 @@ func TestWatch(t *testing.T) {
 }
 
 func TestWatchEndsWithItsHandlersError(t *testing.T) {
-	b, _, err := broker.Start(broker.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer b.Close()
+	b := testrig.Broker(t, broker.Options{})
 	s, key := newSet(t), signingKey(t)
 	c := newCloud(t, s, s.manifest.Current(), key)
 	r := reader(t, s, ReaderOptions{Signers: trust(key)})
@@ -168,11 +173,7 @@ func TestWatchEndsWithItsHandlersError(t *testing.T) {
 // TestWatchReadsNoMore: once it was told to end it reads nothing of what waits, which
 // would count as read without having been handed on.
 func TestWatchReadsNoMore(t *testing.T) {
-	b, _, err := broker.Start(broker.Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer b.Close()
+	b := testrig.Broker(t, broker.Options{})
 	s, key := newSet(t), signingKey(t)
 	c := newCloud(t, s, s.manifest.Current(), key)
 	r := reader(t, s, ReaderOptions{Signers: trust(key)})

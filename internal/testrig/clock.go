@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Clock jumps to the end of every sleep at once. It is safe for concurrent use.
+// Clock jumps to the end of every sleep at once. It is safe for concurrent use. The zero
+// value has its monotonic time at 0.
 type Clock struct {
 	mu   sync.Mutex
 	wall time.Time
@@ -14,9 +15,14 @@ type Clock struct {
 	late time.Duration
 }
 
-// NewClock returns a clock that shows noon of an arbitrary day, one hour after boot.
-func NewClock() *Clock {
-	return &Clock{wall: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), mono: time.Hour}
+// NewClock returns a clock that shows wall, or else noon of an arbitrary day, one hour
+// after boot.
+func NewClock(wall ...time.Time) *Clock {
+	c := &Clock{wall: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), mono: time.Hour}
+	if len(wall) > 0 {
+		c.wall = wall[0]
+	}
+	return c
 }
 
 // Now returns the wall clock's time.

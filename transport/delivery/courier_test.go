@@ -7,35 +7,20 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"io"
-	"log/slog"
 	mathrand "math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/hencedge/hencedge/internal/role"
+	"github.com/hencedge/hencedge/internal/testrig"
 	"github.com/hencedge/hencedge/transport"
 	"github.com/hencedge/hencedge/transport/broker"
 	"github.com/hencedge/hencedge/transport/broker/mosquitto"
 	"github.com/hencedge/hencedge/transport/mqtt"
 	"github.com/hencedge/hencedge/transport/spool"
 )
-
-func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
-
-type realClock struct{ start time.Time }
-
-func (realClock) Now() time.Time        { return time.Now() }
-func (c realClock) Mono() time.Duration { return time.Since(c.start) }
-func (realClock) Sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-}
 
 func testKey(t testing.TB, name string) *transport.SigningKey {
 	t.Helper()
@@ -51,7 +36,7 @@ func dial(t testing.TB, url, id string) transport.Client {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	c, err := mqtt.Dial(ctx, mqtt.Options{URL: url, ClientID: id, Logger: quiet(), MaxInbound: 2 << 20})
+	c, err := mqtt.Dial(ctx, mqtt.Options{URL: url, ClientID: id, Logger: testrig.Quiet(), MaxInbound: 2 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,7 +183,7 @@ func courier(t testing.TB, s *spool.Spool, c transport.Client, change func(*Opti
 	o := Options{Spool: s, Client: c, Name: "board", Key: testKey(t, "board"), Level: Receiver,
 		Number:    func() (uint64, uint64, error) { return 1, seq.Add(1), nil },
 		Receivers: map[string][]ed25519.PublicKey{"cloud": {testKey(t, "cloud").Public()}},
-		Receipt:   400 * time.Millisecond, First: 10 * time.Millisecond, Last: 100 * time.Millisecond, Clock: realClock{time.Now()}, Logger: quiet()}
+		Receipt:   400 * time.Millisecond, First: 10 * time.Millisecond, Last: 100 * time.Millisecond, Clock: role.SystemClock(), Logger: testrig.Quiet()}
 	if change != nil {
 		change(&o)
 	}
@@ -221,6 +206,21 @@ func run(t testing.TB, c *Courier) {
 	}
 }
 
+// started runs c in the background. stop ends it, and fails the test if Run fails.
+func started(t testing.TB, c *Courier) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- c.Run(ctx) }()
+	return sync.OnceFunc(func() {
+		t.Helper()
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // opened are the spools that hold a directory; opening it again stands for the next
 // process.
 var opened sync.Map // directory to *spool.Spool
@@ -230,7 +230,7 @@ func newSpool(t testing.TB, dir string) *spool.Spool {
 	if before, ok := opened.LoadAndDelete(dir); ok {
 		before.(*spool.Spool).Release()
 	}
-	s, err := spool.Open(spool.Options{Dir: dir, Logger: quiet()})
+	s, err := spool.Open(spool.Options{Dir: dir, Logger: testrig.Quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -245,16 +245,6 @@ func put(t testing.TB, s *spool.Spool, stream string, sealed []byte) {
 	}
 }
 
-func start(t testing.TB, o broker.Options) *broker.Broker {
-	t.Helper()
-	b, _, err := broker.Start(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { b.Close() })
-	return b
-}
-
 // Objects of 3 MiB pass brokers with every limit, each chunk below it, in order
 // per stream, and leave the spool on their receipts.
 func TestBrokerLimits(t *testing.T) {
@@ -266,7 +256,7 @@ func TestBrokerLimits(t *testing.T) {
 			t.Run(fmt.Sprintf("%s-%dKiB", kind, c.limit>>10), func(t *testing.T) {
 				url := ""
 				if kind == "embedded" {
-					url = start(t, broker.Options{MaxPacket: c.limit}).URL()
+					url = testrig.Broker(t, broker.Options{MaxPacket: c.limit}).URL()
 				} else {
 					url = limited(t, c.limit)
 				}
@@ -304,7 +294,7 @@ func limited(t *testing.T, limit int) string {
 
 // Chunks that were lost on the way are sent again, and only those.
 func TestResume(t *testing.T) {
-	b := start(t, broker.Options{})
+	b := testrig.Broker(t, broker.Options{})
 	end := newFarEnd(t, b.URL())
 	lost := map[int]bool{2: true, 5: true}
 	var mu sync.Mutex
@@ -334,7 +324,7 @@ func TestResume(t *testing.T) {
 // After a restart the sender asks before it sends: an object whose receipt was
 // lost costs one question, one that is there in part its missing chunks.
 func TestRestartAsksFirst(t *testing.T) {
-	b := start(t, broker.Options{})
+	b := testrig.Broker(t, broker.Options{})
 	end := newFarEnd(t, b.URL())
 	dir := t.TempDir()
 	s := newSpool(t, dir)
@@ -387,7 +377,7 @@ func TestRestartAsksFirst(t *testing.T) {
 // A receipt counts whenever it comes: for objects that wait for their next attempt, and
 // for some that this process has not sent yet. None of them is asked for or sent again.
 func TestReceiptDuringBackoff(t *testing.T) {
-	b := start(t, broker.Options{})
+	b := testrig.Broker(t, broker.Options{})
 	end := newFarEnd(t, b.URL())
 	end.swallow = func(*transport.Chunk) bool { return true }
 	s := newSpool(t, t.TempDir())
@@ -400,19 +390,9 @@ func TestReceiptDuringBackoff(t *testing.T) {
 	unsent := object(9, 2000) // behind another of its stream
 	put(t, s, "s0", unsent)
 	cr := courier(t, s, dial(t, b.URL(), "board"), func(o *Options) { o.Receipt, o.First, o.Last = 50*time.Millisecond, time.Hour, time.Hour })
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	ended := make(chan error, 1)
-	go func() { ended <- cr.Run(ctx) }()
-	await := func(what string, done func() bool) {
-		t.Helper()
-		for deadline := time.Now().Add(20 * time.Second); !done(); time.Sleep(time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatalf("%s: %+v", what, cr.Stats())
-			}
-		}
-	}
-	await("all wait for their next attempt", func() bool { return cr.Stats().Retries == 3 })
+	stop := started(t, cr)
+	defer stop()
+	testrig.Eventually(t, "all wait for their next attempt", func() bool { return cr.Stats().Retries == 3 })
 	payload, err := transport.SealReceipt(transport.Receipt{To: "board", Items: []transport.ReceiptItem{
 		{Object: ids[1], Outcome: transport.Taken}, {Object: ids[0], Outcome: transport.Taken}, {Object: transport.ObjectID(unsent), Outcome: transport.Taken},
 		{Object: ids[2], Outcome: transport.Refused, Reason: transport.ReasonBusy}}}, "cloud", end.key, time.Now(), func() (uint64, uint64) { return 1, 1 })
@@ -422,11 +402,8 @@ func TestReceiptDuringBackoff(t *testing.T) {
 	if err := end.client.Publish(t.Context(), transport.ReceiptTopic(transport.DefaultPrefix, "board"), payload, false); err != nil {
 		t.Fatal(err)
 	}
-	await("what was receipted leaves", func() bool { return cr.Stats().Delivered == 3 })
-	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	testrig.Eventually(t, "what was receipted leaves", func() bool { return cr.Stats().Delivered == 3 })
+	stop()
 	if st := cr.Stats(); st.Asks != 0 || s.Stats().Objects != 1 {
 		t.Errorf("%+v, %d objects are left", st, s.Stats().Objects)
 	}
@@ -435,7 +412,7 @@ func TestReceiptDuringBackoff(t *testing.T) {
 // Streams whose receiver is silent, however many and however old their objects are, keep
 // no other stream waiting; one turn is enough for all.
 func TestSilentStreams(t *testing.T) {
-	b := start(t, broker.Options{})
+	b := testrig.Broker(t, broker.Options{})
 	end := newFarEnd(t, b.URL())
 	s := newSpool(t, t.TempDir())
 	silent := map[[32]byte]bool{}
@@ -456,17 +433,10 @@ func TestSilentStreams(t *testing.T) {
 		put(t, s, "env", object(uint64(i), 2000))
 	}
 	cr := courier(t, s, dial(t, b.URL(), "board"), func(o *Options) { o.Objects, o.Receipt = 1, time.Minute })
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	ended := make(chan error, 1)
-	go func() { ended <- cr.Run(ctx) }()
-	for deadline := time.Now().Add(20 * time.Second); cr.Stats().Delivered < many && time.Now().Before(deadline); {
-		time.Sleep(5 * time.Millisecond)
-	}
-	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	stop := started(t, cr)
+	defer stop()
+	testrig.Eventually(t, "the objects of the other stream", func() bool { return cr.Stats().Delivered >= many })
+	stop()
 	if st := cr.Stats(); st.Delivered != many || s.Stats().Objects != len(silent) {
 		t.Errorf("%+v", st)
 	}
@@ -475,7 +445,7 @@ func TestSilentStreams(t *testing.T) {
 // A refusal that a configuration can cure keeps the object and lets later ones
 // pass; one that nothing cures drops it.
 func TestRefusals(t *testing.T) {
-	b := start(t, broker.Options{})
+	b := testrig.Broker(t, broker.Options{})
 	end := newFarEnd(t, b.URL())
 	bad, used, good := object(1, 5000), object(2, 5000), object(3, 5000)
 	end.outcome = func(id [32]byte) transport.ReceiptItem {
@@ -496,17 +466,10 @@ func TestRefusals(t *testing.T) {
 		o.Held, o.Receipt = time.Hour, 10*time.Second
 		o.Before = func(l *spool.Lease) error { left.Store(l.ID, true); return nil }
 	})
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	ended := make(chan error, 1)
-	go func() { ended <- cr.Run(ctx) }()
-	for deadline := time.Now().Add(20 * time.Second); cr.Stats().Delivered == 0 && time.Now().Before(deadline); {
-		time.Sleep(5 * time.Millisecond)
-	}
-	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	stop := started(t, cr)
+	defer stop()
+	testrig.Eventually(t, "the good object", func() bool { return cr.Stats().Delivered > 0 })
+	stop()
 	st := cr.Stats()
 	if st.Delivered != 1 || st.Refused != 1 || st.Dropped != 1 || s.Stats().Objects != 1 {
 		t.Fatalf("%+v, %+v", st, s.Stats())
@@ -524,7 +487,7 @@ func TestRefusals(t *testing.T) {
 // Where receivers have keys of their own, one that has not the key of an object cannot
 // refuse it in the name of the one that has, neither at once nor when it is asked.
 func TestSharedRefusals(t *testing.T) {
-	b := start(t, broker.Options{})
+	b := testrig.Broker(t, broker.Options{})
 	end := newFarEnd(t, b.URL())
 	sealed := object(1, 5000)
 	id := transport.ObjectID(sealed)
@@ -551,54 +514,50 @@ func TestSharedRefusals(t *testing.T) {
 // Receipts that are not signed by a trusted receiver, or not for this sender,
 // delete nothing.
 func TestForgedReceipts(t *testing.T) {
-	b := start(t, broker.Options{})
+	b := testrig.Broker(t, broker.Options{})
 	end := newFarEnd(t, b.URL())
 	end.swallow = func(*transport.Chunk) bool { return true }
 	s := newSpool(t, t.TempDir())
 	sealed := object(1, 5000)
 	put(t, s, "env", sealed)
 	cr := courier(t, s, dial(t, b.URL(), "board"), func(o *Options) { o.Receipt = time.Hour })
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- cr.Run(ctx) }()
+	stop := started(t, cr)
+	defer stop()
 	it := transport.ReceiptItem{Object: transport.ObjectID(sealed), Outcome: transport.Taken}
-	for deadline := time.Now().Add(20 * time.Second); cr.Stats().Forged < 3 && time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	testrig.Eventually(t, "three forged receipts", func() bool {
 		end.key = testKey(t, "mallory")
 		end.send("board", it)
 		end.key = testKey(t, "cloud")
 		payload, err := transport.SealReceipt(transport.Receipt{To: "other", Items: []transport.ReceiptItem{it}}, "cloud", end.key, time.Now(),
 			func() (uint64, uint64) { return 1, end.seq.Add(1) })
 		if err == nil {
-			err = end.client.Publish(ctx, transport.ReceiptTopic(transport.DefaultPrefix, "board"), payload, false)
+			err = end.client.Publish(t.Context(), transport.ReceiptTopic(transport.DefaultPrefix, "board"), payload, false)
 		}
 		if err == nil {
-			err = end.client.Publish(ctx, transport.ReceiptTopic(transport.DefaultPrefix, "board"), []byte("rubbish"), false)
+			err = end.client.Publish(t.Context(), transport.ReceiptTopic(transport.DefaultPrefix, "board"), []byte("rubbish"), false)
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
-	}
+		return cr.Stats().Forged >= 3
+	})
 	if st := cr.Stats(); st.Forged < 3 || st.Delivered != 0 || s.Stats().Objects != 1 {
 		t.Errorf("%+v", st)
 	}
-	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	stop()
 }
 
 // Receipts of a receiver that runs another version of the program are told as that.
 func TestUnreadableReceipts(t *testing.T) {
-	b := start(t, broker.Options{})
+	b := testrig.Broker(t, broker.Options{})
 	end := newFarEnd(t, b.URL())
 	end.swallow = func(*transport.Chunk) bool { return true }
 	s := newSpool(t, t.TempDir())
 	sealed := object(1, 5000)
 	put(t, s, "env", sealed)
 	cr := courier(t, s, dial(t, b.URL(), "board"), func(o *Options) { o.Receipt = time.Hour })
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- cr.Run(ctx) }()
+	stop := started(t, cr)
+	defer stop()
 	other, err := transport.Seal(transport.Meta{Kind: transport.KindReceipt, Device: "cloud", BootEpoch: 1, Sequence: 1}, []byte{0xa1, 0x00, 0x09}, end.key)
 	if err != nil {
 		t.Fatal(err)
@@ -607,22 +566,18 @@ func TestUnreadableReceipts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(20 * time.Second); cr.Stats().Unreadable == "" && time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-		if err := end.client.Publish(ctx, transport.ReceiptTopic(transport.DefaultPrefix, "board"), payload, false); err != nil {
+	testrig.Eventually(t, "an unreadable receipt", func() bool {
+		if err := end.client.Publish(t.Context(), transport.ReceiptTopic(transport.DefaultPrefix, "board"), payload, false); err != nil {
 			t.Fatal(err)
 		}
-	}
-	if cr.Stats().Unreadable == "" {
-		t.Errorf("%+v", cr.Stats())
-	}
-	for deadline := time.Now().Add(20 * time.Second); cr.Stats().Delivered == 0 && time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		return cr.Stats().Unreadable != ""
+	})
+	testrig.Eventually(t, "a delivery", func() bool {
 		end.send("board", transport.ReceiptItem{Object: transport.ObjectID(sealed), Outcome: transport.Taken})
-	}
+		return cr.Stats().Delivered > 0
+	})
 	if st := cr.Stats(); st.Unreadable != "" || st.Delivered != 1 {
 		t.Errorf("%+v", st)
 	}
-	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	stop()
 }

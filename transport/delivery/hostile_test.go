@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hencedge/hencedge/internal/testrig"
 	"github.com/hencedge/hencedge/transport"
 	"github.com/hencedge/hencedge/transport/spool"
 )
@@ -22,7 +23,7 @@ func TestHostileReceipts(t *testing.T) {
 	}
 	cloud := testKey(t, "cloud")
 	var log strings.Builder
-	c, err := New(Options{Spool: s, Client: &fakeClient{}, Name: "board", Key: testKey(t, "board"), Clock: &fakeClock{wall: time.Unix(1000, 0)}, Level: Receiver,
+	c, err := New(Options{Spool: s, Client: &fakeClient{}, Name: "board", Key: testKey(t, "board"), Clock: testrig.NewClock(time.Unix(1000, 0)), Level: Receiver,
 		Receivers: map[string][]ed25519.PublicKey{"cloud": {cloud.Public()}}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	if err != nil {
 		t.Fatal(err)

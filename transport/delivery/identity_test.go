@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hencedge/hencedge/internal/testrig"
 	"github.com/hencedge/hencedge/transport"
 	"github.com/hencedge/hencedge/transport/broker"
 	"github.com/hencedge/hencedge/transport/spool"
@@ -17,7 +18,7 @@ import (
 // goes out under a new number in its place. What an earlier process may have sent is
 // not: it may be the one that is there.
 func TestRenumber(t *testing.T) {
-	b := start(t, broker.Options{})
+	b := testrig.Broker(t, broker.Options{})
 	end := newFarEnd(t, b.URL())
 	maybe, used, next, renumbered := object(1, 5000), object(2, 5000), object(3, 5000), object(4, 6000)
 	end.outcome = func(id [32]byte) transport.ReceiptItem {
@@ -63,7 +64,7 @@ func TestRenumber(t *testing.T) {
 // One that cannot get a new number, since it was signed with an earlier key, does not
 // hold up those after it.
 func TestRenumberEarlierKey(t *testing.T) {
-	b := start(t, broker.Options{})
+	b := testrig.Broker(t, broker.Options{})
 	end := newFarEnd(t, b.URL())
 	used, next := object(1, 5000), object(2, 5000)
 	end.outcome = func(id [32]byte) transport.ReceiptItem {
@@ -122,7 +123,7 @@ func TestBusy(t *testing.T) {
 }
 
 func testBusy(t *testing.T, reason string) {
-	b := start(t, broker.Options{})
+	b := testrig.Broker(t, broker.Options{})
 	end := newFarEnd(t, b.URL())
 	sealed := object(1, 30_000)
 	id := transport.ObjectID(sealed)

@@ -3,28 +3,12 @@ package delivery
 import (
 	"context"
 	"math"
-	"sync"
 	"testing"
 	"time"
 
+	"github.com/hencedge/hencedge/internal/testrig"
 	"pgregory.net/rapid"
 )
-
-// fakeClock jumps to the end of every sleep.
-type fakeClock struct {
-	mu   sync.Mutex
-	wall time.Time
-	mono time.Duration
-}
-
-func (c *fakeClock) Now() time.Time      { c.mu.Lock(); defer c.mu.Unlock(); return c.wall }
-func (c *fakeClock) Mono() time.Duration { c.mu.Lock(); defer c.mu.Unlock(); return c.mono }
-func (c *fakeClock) Sleep(ctx context.Context, d time.Duration) error {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.wall, c.mono = c.wall.Add(d), c.mono+d
-	return ctx.Err()
-}
 
 // However the messages are sized, the bytes of any time are at most the rate
 // plus one burst and one message.
@@ -32,7 +16,7 @@ func TestBucket(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rate := rapid.Float64Range(100, 1e6).Draw(t, "rate")
 		burst := rapid.Float64Range(1, 2e6).Draw(t, "burst")
-		c := &fakeClock{}
+		c := &testrig.Clock{}
 		b := newBucket(rate, burst, c)
 		total, largest := 0, 0
 		for range rapid.IntRange(1, 60).Draw(t, "messages") {
@@ -52,7 +36,7 @@ func TestBucket(t *testing.T) {
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := newBucket(1, 1, &fakeClock{}).take(ctx, 10); err == nil {
+	if err := newBucket(1, 1, &testrig.Clock{}).take(ctx, 10); err == nil {
 		t.Error("went on after the end")
 	}
 }

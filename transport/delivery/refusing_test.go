@@ -4,15 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"testing"
-	"time"
 
+	"github.com/hencedge/hencedge/internal/testrig"
 	"github.com/hencedge/hencedge/transport"
 )
 
 // A stream of which nothing is taken is told at once, with what differs; single
 // refusals of a stream that is taken are not.
 func TestRefusing(t *testing.T) {
-	clock := &monoClock{}
+	clock := &testrig.Clock{}
 	c := &Courier{o: Options{Clock: clock}, refusals: map[string]*refusing{}}
 	_, why := settled(transport.ReceiptItem{Outcome: transport.Refused, Reason: "wrong_layout", Detail: "range: [0, 1] there, [0, 2] here"})
 	c.note("new", why)
@@ -24,7 +24,7 @@ func TestRefusing(t *testing.T) {
 	if got := c.allRefused(); got["old"] != "" {
 		t.Errorf("one refusal: %q", got)
 	}
-	clock.now += refusedForAll
+	clock.Advance(refusedForAll)
 	if got := c.allRefused(); got["old"] == "" {
 		t.Error("a refusal that nothing follows is not told")
 	}
@@ -48,10 +48,3 @@ func TestRefusing(t *testing.T) {
 		t.Error(why)
 	}
 }
-
-type monoClock struct {
-	Clock
-	now time.Duration
-}
-
-func (c *monoClock) Mono() time.Duration { return c.now }

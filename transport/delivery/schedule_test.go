@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hencedge/hencedge/internal/testrig"
 	"github.com/hencedge/hencedge/transport"
 	"github.com/hencedge/hencedge/transport/spool"
 )
@@ -49,8 +50,8 @@ func (*fakeClient) Close(context.Context) error                                 
 // With a share for live data the young objects of a stream go in their order
 // between the old ones, which go in theirs, and take their share of the bytes.
 func TestLiveShare(t *testing.T) {
-	clock := &fakeClock{}
-	s, err := spool.Open(spool.Options{Mono: clock.Mono, Logger: quiet()})
+	clock := &testrig.Clock{}
+	s, err := spool.Open(spool.Options{Mono: clock.Mono, Logger: testrig.Quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,8 +97,8 @@ func TestLiveShare(t *testing.T) {
 // The cap holds on the way out, failures are tried again in order, and nothing
 // goes outside the hours.
 func TestBandwidthHoursAndRetries(t *testing.T) {
-	clock := &fakeClock{wall: time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC)}
-	s, err := spool.Open(spool.Options{Mono: clock.Mono, Now: clock.Now, Logger: quiet()})
+	clock := testrig.NewClock(time.Date(2026, 3, 2, 12, 0, 0, 0, time.UTC))
+	s, err := spool.Open(spool.Options{Mono: clock.Mono, Now: clock.Now, Logger: testrig.Quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -175,17 +176,10 @@ func TestInFlight(t *testing.T) {
 			o.Levels[fmt.Sprint("s", i)] = Broker
 		}
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	ended := make(chan error, 1)
-	go func() { ended <- cr.Run(ctx) }()
-	for st := cr.Stats(); ctx.Err() == nil && (st.Asks == 0 || st.Delivered < 12); st = cr.Stats() {
-		time.Sleep(time.Millisecond)
-	}
-	cancel()
-	if err := <-ended; err != nil {
-		t.Fatal(err)
-	}
+	stop := started(t, cr)
+	defer stop()
+	testrig.Eventually(t, "questions and deliveries", func() bool { st := cr.Stats(); return st.Asks > 0 && st.Delivered >= 12 })
+	stop()
 	if most := client.most.Load(); most > 9 || most < 8 {
 		t.Errorf("%d messages at a time, want 8 or 9", most)
 	}
@@ -223,16 +217,10 @@ func TestCannotBeSent(t *testing.T) {
 			return nil
 		}}
 		cr := courier(t, s, client, func(o *Options) { o.Level, o.Held = Broker, time.Hour })
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-		ended := make(chan error, 1)
-		go func() { ended <- cr.Run(ctx) }()
-		for cr.Stats().Delivered == 0 && ctx.Err() == nil {
-			time.Sleep(time.Millisecond)
-		}
-		cancel()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		stop := started(t, cr)
+		defer stop()
+		testrig.Eventually(t, "a delivery", func() bool { return cr.Stats().Delivered > 0 })
+		stop()
 		st, left := cr.Stats(), s.Stats().Objects
 		if dir != "" && (st.Refused != 1 || st.Dropped != 0 || left != 1) || dir == "" && (st.Refused != 0 || st.Dropped != 1 || left != 0) {
 			t.Errorf("spool %q: %+v, %d left", dir, st, left)

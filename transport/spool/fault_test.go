@@ -17,6 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/hencedge/hencedge/internal/testenv"
+	"github.com/hencedge/hencedge/internal/testrig"
 )
 
 // A real file system that is full: objects stay in memory within the bound, the
@@ -91,10 +92,7 @@ func TestReadOnly(t *testing.T) {
 	dir := t.TempDir()
 	s := open(t, Options{Dir: dir})
 	put(t, s, item("a", 0, 10))
-	testenv.Mount(t, dir, dir, "", unix.MS_BIND, "")
-	if err := unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_BIND|unix.MS_RDONLY, ""); err != nil {
-		t.Fatal(err)
-	}
+	writable := testenv.ReadOnly(t, dir)
 	put(t, s, item("a", 1, 10))
 	if err := s.Health(); Cause(err) != "read_only" {
 		t.Fatalf("health: %v", err)
@@ -108,9 +106,7 @@ func TestReadOnly(t *testing.T) {
 		t.Fatalf("%+v", l)
 	}
 	l.Return(0)
-	if err := unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_BIND, ""); err != nil {
-		t.Fatal(err)
-	}
+	writable()
 	for deadline := time.Now().Add(10 * time.Second); s.Health() != nil && time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		s.Tick()
 	}
@@ -144,7 +140,7 @@ func runChild(t *testing.T, what, dir string) *exec.Cmd {
 
 // limited puts objects while RLIMIT_FSIZE cuts files short.
 func limited(dir string) int {
-	s, err := Open(Options{Dir: dir, Logger: quiet()})
+	s, err := Open(Options{Dir: dir, Logger: testrig.Quiet()})
 	if err == nil {
 		err = s.Put(context.Background(), item("a", 0, 1000))
 	}
@@ -183,7 +179,7 @@ func TestFileSizeLimit(t *testing.T) {
 
 // victim puts and delivers until it is killed, saying what it did.
 func victim(dir string) int {
-	s, err := Open(Options{Dir: dir, Logger: quiet()})
+	s, err := Open(Options{Dir: dir, Logger: testrig.Quiet()})
 	if err != nil {
 		fmt.Println("error", err)
 		return 1

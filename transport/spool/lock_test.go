@@ -9,31 +9,32 @@ import (
 	"testing"
 
 	"github.com/hencedge/hencedge/internal/testenv"
+	"github.com/hencedge/hencedge/internal/testrig"
 )
 
 // A directory belongs to one spool at a time, the mirror too; it is free again after
 // Release, and after a start that failed.
 func TestLock(t *testing.T) {
 	dir, mirror, other := filepath.Join(t.TempDir(), "a"), filepath.Join(t.TempDir(), "b"), filepath.Join(t.TempDir(), "c")
-	s, err := Open(Options{Dir: dir, Mirror: mirror, Logger: quiet()})
+	s, err := Open(Options{Dir: dir, Mirror: mirror, Logger: testrig.Quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	put(t, s, item("a", 0, 10))
 	for _, o := range []Options{{Dir: dir}, {Dir: mirror}, {Dir: other, Mirror: dir}, {Dir: other, Mirror: mirror}} {
-		o.Logger = quiet()
+		o.Logger = testrig.Quiet()
 		if _, err := Open(o); !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), filepath.Dir(dir)) && !strings.Contains(err.Error(), filepath.Dir(mirror)) {
 			t.Errorf("%+v: %v", o, err)
 		}
 	}
-	free, err := Open(Options{Dir: other, Logger: quiet()}) // the failures held on to nothing
+	free, err := Open(Options{Dir: other, Logger: testrig.Quiet()}) // the failures held on to nothing
 	if err != nil {
 		t.Fatal(err)
 	}
 	free.Release()
 	s.Release()
 	s.Release()
-	again, err := Open(Options{Dir: dir, Mirror: mirror, Logger: quiet()})
+	again, err := Open(Options{Dir: dir, Mirror: mirror, Logger: testrig.Quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}

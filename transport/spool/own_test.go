@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hencedge/hencedge/internal/testrig"
 	"golang.org/x/sys/unix"
 )
 
@@ -44,7 +45,7 @@ func TestForeignDirectory(t *testing.T) {
 		}
 		before := tree(t, dir)
 		for _, o := range []Options{{Dir: dir}, {Dir: filepath.Join(t.TempDir(), "s"), Mirror: dir}} {
-			o.Logger = quiet()
+			o.Logger = testrig.Quiet()
 			if s, err := Open(o); !errors.Is(err, ErrForeign) || !strings.Contains(err.Error(), "touch "+dir) {
 				t.Errorf("%s: %v, %v", name, s, err)
 			}
@@ -56,7 +57,7 @@ func TestForeignDirectory(t *testing.T) {
 			t.Errorf("%q became %q", before, after)
 		}
 		own(t, dir) // as the message says
-		s, err := Open(Options{Dir: dir, Logger: quiet()})
+		s, err := Open(Options{Dir: dir, Logger: testrig.Quiet()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -72,7 +73,7 @@ func TestPlaces(t *testing.T) {
 		if err := CheckDir(dir); !errors.Is(err, ErrForeign) {
 			t.Errorf("check of %s: %v", dir, err)
 		}
-		if _, err := Open(Options{Dir: dir, Logger: quiet()}); !errors.Is(err, ErrForeign) {
+		if _, err := Open(Options{Dir: dir, Logger: testrig.Quiet()}); !errors.Is(err, ErrForeign) {
 			t.Errorf("open of %s: %v", dir, err)
 		}
 	}

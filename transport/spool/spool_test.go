@@ -14,10 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hencedge/hencedge/internal/testrig"
 	"pgregory.net/rapid"
 )
-
-func quiet() *slog.Logger { return textLogger(io.Discard) }
 
 func textLogger(w io.Writer) *slog.Logger { return slog.New(slog.NewTextHandler(w, nil)) }
 
@@ -34,7 +33,7 @@ var opened sync.Map // directory to *Spool
 func open(t testing.TB, o Options) *Spool {
 	t.Helper()
 	if o.Logger == nil {
-		o.Logger = quiet()
+		o.Logger = testrig.Quiet()
 	}
 	if before, ok := opened.LoadAndDelete(o.Dir); ok {
 		before.(*Spool).Release()
@@ -445,7 +444,7 @@ func TestConcurrently(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		runs++
 		full := rapid.SampledFrom([]Policy{DropOldest, DropNewest, Block}).Draw(t, "policy")
-		o := Options{Bytes: 40, Logger: quiet(), Default: Limit{Objects: rapid.IntRange(1, 5).Draw(t, "objects"), Full: full}}
+		o := Options{Bytes: 40, Logger: testrig.Quiet(), Default: Limit{Objects: rapid.IntRange(1, 5).Draw(t, "objects"), Full: full}}
 		if rapid.Bool().Draw(t, "disk") {
 			o.Dir = filepath.Join(root, fmt.Sprint(runs))
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/internal/testrig"
 	"github.com/hencedge/hencedge/keyholder"
 	"github.com/hencedge/hencedge/transport"
 	"github.com/hencedge/hencedge/transport/broker"
@@ -192,11 +193,7 @@ func TestExamineKeyHolder(t *testing.T) {
 	if server, err = ca.ServerConfig(false); err != nil {
 		t.Fatal(err)
 	}
-	b, _, err := broker.Start(broker.Options{TLS: server})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer b.Close()
+	b := testrig.Broker(t, broker.Options{TLS: server})
 	caFile := write(t, filepath.Join(t.TempDir(), "ca.pem"), string(ca.PEM()), 0o644)
 	path := holderConfig(t, b.URL(), caFile)
 	r, err := Examine(context.Background(), Options{KeyHolder: path})
@@ -245,11 +242,7 @@ func TestSecured(t *testing.T) {
 		t.Fatal(err)
 	}
 	server.NextProtos = []string{"mqtt"}
-	b, _, err := broker.Start(broker.Options{TLS: server})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer b.Close()
+	b := testrig.Broker(t, broker.Options{TLS: server})
 	conf := config.Broker{URL: b.URL(), CA: write(t, filepath.Join(t.TempDir(), "ca.pem"), string(ca.PEM()), 0o644), ALPN: []string{"mqtt"}}
 	end := server.Certificates[0].Leaf.NotAfter
 	for _, c := range []struct {
@@ -281,11 +274,7 @@ func TestUnreachable(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, _, err := broker.Start(broker.Options{TLS: server, Users: map[string]string{"board1": "secret1"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer b.Close()
+	b := testrig.Broker(t, broker.Options{TLS: server, Users: map[string]string{"board1": "secret1"}})
 	other, err := tlsutil.NewDevCA("other")
 	if err != nil {
 		t.Fatal(err)
