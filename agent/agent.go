@@ -11,14 +11,14 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/hencedge/hencedge/internal/role"
-
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/hencedge/hencedge/agent/sensor"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/henc/secret"
 	"github.com/hencedge/hencedge/internal/daemon"
+	"github.com/hencedge/hencedge/internal/role"
 	"github.com/hencedge/hencedge/keyset"
 	"github.com/hencedge/hencedge/transport"
 	"github.com/hencedge/hencedge/transport/delivery"
@@ -102,14 +102,14 @@ type Agent struct {
 	spool   *spool.Spool
 	courier atomic.Pointer[delivery.Courier] // nil until Run
 	streams []*stream
-	inputs  *inputs
+	inputs  *sensor.Inputs
 	since   moment
 	bootID  []byte
 	link    link
 	device  device
 	// duplicates are other boards with this identity.
 	duplicates duplicates
-	energy     energy
+	meter      *sensor.Meter // of energy
 	sealing    daemon.Pulse
 
 	used atomic.Bool
@@ -149,7 +149,7 @@ func New(cfg *config.Agent, deps Deps) (*Agent, error) {
 			"file", cfg.SigningKey, "public_key", p.keys.signing.PublicText(), "enrol", "hencedge agent enroll")
 	}
 	a := &Agent{cfg: cfg, deps: deps, log: deps.logger(), clock: p.machine.Clock, keys: p.keys, streams: p.streams,
-		inputs: p.machine.shared, spool: deps.Spool}
+		inputs: p.machine.Inputs, spool: deps.Spool}
 	a.log = a.log.With("device", cfg.Device)
 	for _, s := range a.streams {
 		if l, ok := s.source.(*live); ok {
@@ -179,9 +179,7 @@ func New(cfg *config.Agent, deps Deps) (*Agent, error) {
 		}
 	}
 	a.since = a.now()
-	if id, err := p.machine.read(p.machine.path("proc/sys/kernel/random/boot_id")); err == nil {
-		a.bootID = []byte(id)
-	}
+	a.bootID = p.machine.BootID()
 	if a.state, err = openState(cfg.State, cfg.Device, a.since.wall); err != nil {
 		p.close()
 		return nil, err
@@ -206,7 +204,7 @@ func New(cfg *config.Agent, deps Deps) (*Agent, error) {
 			return nil, errors.Join(fmt.Errorf("stream %s: %w", s.cfg.Name, err), a.Close())
 		}
 	}
-	a.openEnergy(deps.Root)
+	a.openMeter()
 	for _, w := range Warnings(cfg) {
 		a.log.Warn(w)
 	}
@@ -221,7 +219,7 @@ func (a *Agent) Close() error {
 	for _, s := range a.streams {
 		errs = append(errs, s.source.close())
 	}
-	errs = append(errs, a.inputs.close(), a.state.close())
+	errs = append(errs, a.inputs.Close(), a.state.close())
 	if a.deps.Spool == nil { // then it is ours
 		a.spool.Release()
 	}
@@ -233,7 +231,7 @@ func (a *Agent) Close() error {
 
 // Stats are the counts so far.
 func (a *Agent) Stats() Stats {
-	s := Stats{Boot: a.state.boot(), Streams: map[string]StreamStats{}, Inputs: a.inputs.stats(), Spool: a.spool.Stats()}
+	s := Stats{Boot: a.state.boot(), Streams: map[string]StreamStats{}, Inputs: a.inputs.Stats(), Spool: a.spool.Stats()}
 	if c := a.courier.Load(); c != nil {
 		s.Delivery = c.Stats()
 	}
@@ -275,8 +273,7 @@ func Warnings(cfg *config.Agent) []string {
 	if path := config.Exposed(cfg.Broker.Key); path != "" {
 		out = append(out, fmt.Sprintf("broker.key: every user of this machine may read or change %s; run chmod 600 on it", path))
 	}
-	out = append(out, inputWarnings(cfg)...)
-	out = append(out, powerWarnings(cfg)...)
+	out = append(out, sensor.Warnings(cfg)...)
 	for _, s := range cfg.Streams {
 		if s.Replay != nil && s.Replay.Speed == "fast" && cfg.Queue.Full != config.QueueBlock {
 			out = append(out, fmt.Sprintf("stream %s replays as fast as it can, and a full queue drops windows; set queue.full to block to lose none", s.Name))
@@ -292,9 +289,11 @@ func (d Deps) logger() *slog.Logger {
 	return d.Logger
 }
 
-func (d Deps) machine() Machine {
-	m := Machine{Root: d.Root, Clock: d.Clock, wait: d.WaitForSensors, log: d.logger()}
-	m.Clock = m.clock()
+func (d Deps) machine() sensor.Machine {
+	m := sensor.Machine{Root: d.Root, Clock: d.Clock, Wait: d.WaitForSensors, Log: d.logger()}
+	if m.Clock == nil {
+		m.Clock = role.SystemClock()
+	}
 	return m
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/hencedge/hencedge/agent/sensor"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/internal/daemon"
@@ -54,7 +55,7 @@ func CheckAlone(cfg *config.Agent) error {
 
 // prepared is everything that an agent needs but the state file.
 type prepared struct {
-	machine Machine
+	machine sensor.Machine
 	keys    keys
 	streams []*stream
 }
@@ -63,7 +64,7 @@ func (p *prepared) close() {
 	for _, s := range p.streams {
 		_ = s.source.close()
 	}
-	_ = p.machine.shared.close()
+	_ = p.machine.Inputs.Close()
 	p.keys.wipe()
 }
 
@@ -102,7 +103,7 @@ func prepare(cfg *config.Agent, deps Deps, scan bool) (*prepared, error) {
 	}
 	c := &checker{cfg: cfg, scan: scan}
 	p := &prepared{machine: deps.machine()}
-	p.machine.shared = c.inputs(deps)
+	p.machine.Inputs = c.inputs(deps)
 	p.keys.ctx = c.context(deps)
 	p.keys.load(cfg, deps, func(path string, err error) { c.fail(path, keyRemedy(path, err), err) })
 	for i := range cfg.Streams {
@@ -159,8 +160,8 @@ func (c *checker) unknown(err error) {
 }
 
 // inputs makes the inputs.
-func (c *checker) inputs(deps Deps) *inputs {
-	return openInputs(c.cfg.Inputs, deps.logger().With("device", c.cfg.Device), func(i int, err error) {
+func (c *checker) inputs(deps Deps) *sensor.Inputs {
+	return sensor.OpenInputs(c.cfg.Inputs, deps.logger().With("device", c.cfg.Device), func(i int, err error) {
 		c.fail(fmt.Sprintf("inputs[%d]", i), "correct the input, or what it names", err)
 	})
 }
@@ -219,7 +220,7 @@ func (c *checker) stream(i int, p *prepared) *stream {
 }
 
 // source opens the source of a stream, or nil.
-func (c *checker) source(i int, m Machine) rowSource {
+func (c *checker) source(i int, m sensor.Machine) rowSource {
 	cfg, at := c.cfg.Streams[i], fmt.Sprintf("streams[%d]", i)
 	switch {
 	case cfg.Replay != nil:

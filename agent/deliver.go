@@ -7,9 +7,8 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/hencedge/hencedge/internal/role"
-
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/internal/role"
 	"github.com/hencedge/hencedge/transport"
 	"github.com/hencedge/hencedge/transport/delivery"
 	"github.com/hencedge/hencedge/transport/spool"

@@ -14,10 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/internal/role"
 	"github.com/hencedge/hencedge/internal/testrig"
-
-	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/transport"
 )
 

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/hencedge/hencedge/internal/role"
-
 	"github.com/hencedge/hencedge/transport"
 )
 

@@ -7,12 +7,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hencedge/hencedge/internal/role"
-
 	"github.com/tidwall/gjson"
 
 	"github.com/hencedge/hencedge/agent/input"
+	"github.com/hencedge/hencedge/agent/sensor"
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/internal/role"
 )
 
 // waitingEvents is how many messages may wait for a stream; further ones are
@@ -46,8 +46,8 @@ type events struct {
 }
 
 // openEvents finds the input of the stream's messages.
-func openEvents(m Machine, s config.Stream) (*events, error) {
-	e := &events{cfg: *s.Events, clock: m.clock(), rows: make(chan row, waitingEvents), late: func() {}, lost: func() {},
+func openEvents(m sensor.Machine, s config.Stream) (*events, error) {
+	e := &events{cfg: *s.Events, clock: m.Clock, rows: make(chan row, waitingEvents), late: func() {}, lost: func() {},
 		ended: make(chan struct{}, 1)}
 	if s.Events.Time == "" {
 		e.every = s.Window.Every
@@ -62,11 +62,10 @@ func openEvents(m Machine, s config.Stream) (*events, error) {
 		}
 		e.sources, e.texts = append(e.sources, *ch.Source), append(e.texts, t)
 	}
-	in, ok := m.shared.input(s.Events.From).(input.Messenger)
-	if !ok {
-		return nil, fmt.Errorf("%w: the input %q gives no messages", ErrNoSensor, s.Events.From)
+	in, err := m.Inputs.Messenger(s.Events.From)
+	if err != nil {
+		return nil, err
 	}
-	var err error
 	e.begin, err = in.Messages(s.Topic(), e.take)
 	e.trouble = in.Trouble
 	return e, err
@@ -117,7 +116,7 @@ func (e *events) row(text string) (row, error) {
 		}
 		var err error
 		if at, err = parseTime(strings.TrimSpace(stamp), e.cfg.TimeFormat); err != nil {
-			return row{}, fmt.Errorf("%w: %w", ErrReading, err)
+			return row{}, fmt.Errorf("%w: %w", sensor.ErrReading, err)
 		}
 	}
 	out := newRow(at, len(e.texts))

@@ -12,11 +12,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/hencedge/hencedge/internal/role"
-	"github.com/hencedge/hencedge/internal/testrig"
-
 	"github.com/hencedge/hencedge/agent/input"
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/internal/role"
+	"github.com/hencedge/hencedge/internal/testrig"
 	"github.com/hencedge/hencedge/transport/broker"
 	"github.com/hencedge/hencedge/transport/mqtt"
 )

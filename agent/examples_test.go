@@ -16,12 +16,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hencedge/hencedge/internal/role"
-
 	modbus "github.com/simonvetter/modbus"
 
 	"github.com/hencedge/hencedge/agent/input/inputtest"
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/internal/role"
 	"github.com/hencedge/hencedge/transport/tlsutil"
 )
 
@@ -197,7 +196,7 @@ func tree(t *testing.T, root string) string {
 	case root == "":
 		return ""
 	case filepath.Ext(root) != ".txtar":
-		return liveTree(t)
+		return inputtest.CopyTree(t, "testdata/board")
 	}
 	return inputtest.Tree(t, root)
 }

@@ -8,12 +8,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hencedge/hencedge/internal/role"
-
 	"golang.org/x/sys/unix"
 
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/internal/durable"
+	"github.com/hencedge/hencedge/internal/role"
 	"github.com/hencedge/hencedge/internal/testenv"
 )
 

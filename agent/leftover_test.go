@@ -19,9 +19,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hencedge/hencedge/internal/role"
-
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/internal/role"
 	"github.com/hencedge/hencedge/transport"
 )
 

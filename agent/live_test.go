@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hencedge/hencedge/agent/sensor"
+	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/internal/role"
 	"github.com/hencedge/hencedge/internal/testrig"
-
-	"github.com/hencedge/hencedge/config"
 )
 
 // scripted is a sensor that gives one result after the other.
@@ -33,7 +33,7 @@ func TestLiveTicks(t *testing.T) {
 	start := clock.Mono()
 	var missed int64
 	l := &live{clock: clock, interval: time.Second, missed: func(n int64) { missed += n },
-		sensors: []Sensor{&scripted{results: []any{1.0}}}, sources: []config.Source{{Scale: 2, Offset: 5}}}
+		reader: sensor.NewReader([]sensor.Sensor{&scripted{results: []any{1.0}}}, time.Second), sources: []config.Source{{Scale: 2, Offset: 5}}}
 	tick := func() time.Duration {
 		t.Helper()
 		r, err := l.next(t.Context())
@@ -74,7 +74,7 @@ func TestLiveJitter(t *testing.T) {
 	s.Interval = firstSample
 	s.Window.Samples = 0
 	s.SetDefaults()
-	l := &live{clock: clock, interval: s.Interval, missed: func(int64) {}, sensors: []Sensor{&scripted{results: []any{1.0}}, &scripted{results: []any{0.0}}}, sources: make([]config.Source, 2)}
+	l := &live{clock: clock, interval: s.Interval, missed: func(int64) {}, reader: sensor.NewReader([]sensor.Sensor{&scripted{results: []any{1.0}}, &scripted{results: []any{0.0}}}, time.Second), sources: make([]config.Source, 2)}
 	c, count := collect(s)
 	var done []*window
 	for i := range 100 {
@@ -103,7 +103,7 @@ func TestLiveGapPlace(t *testing.T) {
 	for i := range s.Channels {
 		s.Channels[i].OnMissing, s.Channels[i].MissingValue = config.MissingMark, new(0.0)
 	}
-	l := &live{clock: clock, interval: time.Second, missed: func(int64) {}, sensors: []Sensor{&scripted{results: []any{0.0, 1.0, 2.0, 3.0, 4.0, 5.0}}, &scripted{results: []any{1.0}}}, sources: make([]config.Source, 2)}
+	l := &live{clock: clock, interval: time.Second, missed: func(int64) {}, reader: sensor.NewReader([]sensor.Sensor{&scripted{results: []any{0.0, 1.0, 2.0, 3.0, 4.0, 5.0}}, &scripted{results: []any{1.0}}}, time.Second), sources: make([]config.Source, 2)}
 	c, _ := collect(s)
 	var done []*window
 	for i := range 5 {
@@ -124,13 +124,13 @@ func TestLiveGapPlace(t *testing.T) {
 func TestLiveFailures(t *testing.T) {
 	boom := errors.New("boom")
 	l := &live{clock: testrig.NewClock(), interval: time.Second, missed: func(int64) {},
-		sensors: []Sensor{&scripted{results: []any{0.0, boom, 4.0}}, &scripted{results: []any{0.0, 2.0, math.Inf(1)}}}, sources: make([]config.Source, 2)}
+		reader: sensor.NewReader([]sensor.Sensor{&scripted{results: []any{0.0, boom, 4.0}}, &scripted{results: []any{0.0, 2.0, math.Inf(1)}}}, time.Second), sources: make([]config.Source, 2)}
 	r, err := l.next(t.Context())
 	if err != nil || !math.IsNaN(r.values[0]) || !errors.Is(r.errs[0], boom) || r.values[1] != 2 || r.errs[1] != nil {
 		t.Fatalf("got %v, %v", r, err)
 	}
 	r, err = l.next(t.Context())
-	if err != nil || r.values[0] != 4 || !math.IsNaN(r.values[1]) || !errors.Is(r.errs[1], ErrReading) {
+	if err != nil || r.values[0] != 4 || !math.IsNaN(r.values[1]) || !errors.Is(r.errs[1], sensor.ErrReading) {
 		t.Fatalf("got %v, %v", r, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -4,6 +4,8 @@ import (
 	"math"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/hencedge/hencedge/agent/sensor"
 )
 
 // metric is one exported count.
@@ -105,19 +107,19 @@ var agentMetrics = []metric[Stats]{
 	perAgent("send_refused_total", "Sealed windows that can never be sent.", prometheus.CounterValue, func(s Stats) float64 { return float64(s.Refused) }),
 }
 
-func perInput(name, help string, value func(InputStats) uint64) metric[InputStats] {
-	return metric[InputStats]{prometheus.NewDesc("hencedge_agent_input_"+name, help, []string{"input"}, nil), prometheus.CounterValue,
-		func(s InputStats) float64 { return float64(value(s)) }}
+func perInput(name, help string, value func(sensor.InputStats) uint64) metric[sensor.InputStats] {
+	return metric[sensor.InputStats]{prometheus.NewDesc("hencedge_agent_input_"+name, help, []string{"input"}, nil), prometheus.CounterValue,
+		func(s sensor.InputStats) float64 { return float64(value(s)) }}
 }
 
-var inputMetrics = []metric[InputStats]{
-	perInput("values_total", "Values received.", func(s InputStats) uint64 { return s.Values }),
-	perInput("bad_total", "Values received that could not be used.", func(s InputStats) uint64 { return s.Bad }),
-	perInput("failures_total", "Polls and connections that failed.", func(s InputStats) uint64 { return s.Failures }),
+var inputMetrics = []metric[sensor.InputStats]{
+	perInput("values_total", "Values received.", func(s sensor.InputStats) uint64 { return s.Values }),
+	perInput("bad_total", "Values received that could not be used.", func(s sensor.InputStats) uint64 { return s.Bad }),
+	perInput("failures_total", "Polls and connections that failed.", func(s sensor.InputStats) uint64 { return s.Failures }),
 }
 
-func perBoard(name, help string, kind prometheus.ValueType, value func(Energy) (float64, bool)) metric[Energy] {
-	return metric[Energy]{prometheus.NewDesc("hencedge_agent_"+name, help, []string{"sensor", "scope"}, nil), kind, func(e Energy) float64 {
+func perBoard(name, help string, kind prometheus.ValueType, value func(sensor.Energy) (float64, bool)) metric[sensor.Energy] {
+	return metric[sensor.Energy]{prometheus.NewDesc("hencedge_agent_"+name, help, []string{"sensor", "scope"}, nil), kind, func(e sensor.Energy) float64 {
 		if v, ok := value(e); ok {
 			return v
 		}
@@ -126,13 +128,13 @@ func perBoard(name, help string, kind prometheus.ValueType, value func(Energy) (
 }
 
 // energyMetrics are there on boards with a power sensor only.
-var energyMetrics = []metric[Energy]{
-	perBoard("energy_joules_total", "Energy of what the sensor covers, since the start.", prometheus.CounterValue, func(e Energy) (float64, bool) { return e.Joules, true }),
-	perBoard("energy_seconds_total", "Time that this energy covers.", prometheus.CounterValue, func(e Energy) (float64, bool) { return e.Seconds, true }),
-	perBoard("energy_failures_total", "Readings of the power sensor that failed.", prometheus.CounterValue, func(e Energy) (float64, bool) { return float64(e.Failures), true }),
-	perBoard("energy_watts", "Mean power over the last five minutes.", prometheus.GaugeValue, func(e Energy) (float64, bool) { return e.Recent.Watts, e.Recent.Seconds > 0 }),
-	perBoard("energy_joules_per_reading", "Energy for each sample over the last five minutes.", prometheus.GaugeValue, func(e Energy) (float64, bool) { return e.Recent.PerReading, e.Recent.PerReading > 0 }),
-	perBoard("energy_own_joules", "Estimate of the agent's part: energy times its share of the busy processor time.", prometheus.GaugeValue, func(e Energy) (float64, bool) {
+var energyMetrics = []metric[sensor.Energy]{
+	perBoard("energy_joules_total", "Energy of what the sensor covers, since the start.", prometheus.CounterValue, func(e sensor.Energy) (float64, bool) { return e.Joules, true }),
+	perBoard("energy_seconds_total", "Time that this energy covers.", prometheus.CounterValue, func(e sensor.Energy) (float64, bool) { return e.Seconds, true }),
+	perBoard("energy_failures_total", "Readings of the power sensor that failed.", prometheus.CounterValue, func(e sensor.Energy) (float64, bool) { return float64(e.Failures), true }),
+	perBoard("energy_watts", "Mean power over the last five minutes.", prometheus.GaugeValue, func(e sensor.Energy) (float64, bool) { return e.Recent.Watts, e.Recent.Seconds > 0 }),
+	perBoard("energy_joules_per_reading", "Energy for each sample over the last five minutes.", prometheus.GaugeValue, func(e sensor.Energy) (float64, bool) { return e.Recent.PerReading, e.Recent.PerReading > 0 }),
+	perBoard("energy_own_joules", "Estimate of the agent's part: energy times its share of the busy processor time.", prometheus.GaugeValue, func(e sensor.Energy) (float64, bool) {
 		if e.Own == nil {
 			return 0, false
 		}

@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/hencedge/hencedge/agent/sensor"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/henc/secret"
@@ -117,8 +118,8 @@ func Plan(cfg *config.Agent, deps Deps, link float64) (*Prediction, error) {
 	}
 	c := &checker{cfg: cfg}
 	m := deps.machine()
-	m.shared = c.inputs(deps)
-	defer m.shared.close()
+	m.Inputs = c.inputs(deps)
+	defer m.Inputs.Close()
 	var absent []string // what may be there on the board
 	if c.faults == 0 {
 		for _, e := range c.errs.List {
@@ -333,7 +334,7 @@ func nextNumbers(cfg *config.Agent, now time.Time) stateFile {
 }
 
 // outlook encrypts and seals sample windows of a stream.
-func (k *keys) outlook(cfg *config.Agent, s *stream, next stateFile, m Machine) (*StreamOutlook, error) {
+func (k *keys) outlook(cfg *config.Agent, s *stream, next stateFile, m sensor.Machine) (*StreamOutlook, error) {
 	clock := m.Clock
 	w := &window{samples: s.cfg.Window.Samples, start: clock.Now(), end: clock.Now()}
 	for _, ch := range s.cfg.Channels {

@@ -6,11 +6,11 @@ import (
 	"slices"
 	"time"
 
-	"github.com/hencedge/hencedge/internal/role"
-
 	"golang.org/x/sys/unix"
 
+	"github.com/hencedge/hencedge/agent/sensor"
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/internal/role"
 	"github.com/hencedge/hencedge/transport"
 	"github.com/hencedge/hencedge/transport/spool"
 )
@@ -39,11 +39,11 @@ func measured(clock role.Clock, f func() error) (cost, error) {
 		if err := clock.Sleep(context.Background(), planPause); err != nil {
 			return cost{}, err
 		}
-		own, began := ownTime(), time.Now()
+		own, began := sensor.ProcessTime(), time.Now()
 		if err := f(); err != nil {
 			return cost{}, err
 		}
-		walls, cpus = append(walls, time.Since(began)), append(cpus, ownTime()-own)
+		walls, cpus = append(walls, time.Since(began)), append(cpus, sensor.ProcessTime()-own)
 	}
 	slices.Sort(walls)
 	slices.Sort(cpus)
@@ -53,30 +53,21 @@ func measured(clock role.Clock, f func() error) (cost, error) {
 // sampling measures one sample of a live stream, and says which sensors are not
 // there. Inputs are not asked: that could change a device, and their values are
 // received beside the sampling. /sys and /proc are read as the agent reads them.
-func (s *stream) sampling(m Machine) (took cost, absent []string) {
+func (s *stream) sampling(m sensor.Machine) (took cost, absent []string) {
 	if s.cfg.Replay != nil || s.cfg.Events != nil {
 		return cost{}, nil
 	}
-	var files fileCache
-	m.files = &files
-	var sensors []Sensor
-	for _, ch := range s.cfg.Channels {
-		sensor, err := within(openPatience, func() (Sensor, error) { return m.Open(*ch.Source) })
+	r, errs := m.OpenPresent(s.cfg)
+	for i, err := range errs {
 		if err != nil {
-			absent = append(absent, fmt.Sprintf("stream %s: channel %s: %v", s.cfg.Name, ch.Name, err))
-		} else if ch.Source.From == "" {
-			sensors = append(sensors, sensor)
+			absent = append(absent, fmt.Sprintf("stream %s: channel %s: %v", s.cfg.Name, s.cfg.Channels[i].Name, err))
 		}
 	}
-	if len(sensors) == 0 {
+	if r == nil {
 		return cost{}, absent
 	}
-	r := newRounds(sensors, s.cfg.Interval)
-	defer r.close()
-	took, err := measured(m.Clock, func() error {
-		files.forget()
-		return r.read(context.Background(), func(int, float64, error) {})
-	})
+	defer r.Close()
+	took, err := measured(m.Clock, func() error { return r.Read(context.Background(), func(int, float64, error) {}) })
 	if err != nil {
 		return cost{}, absent
 	}
@@ -125,12 +116,10 @@ func (p *Prediction) wear(cfg *config.Agent, streams []*stream) {
 
 // machine refuses what this machine has no room for. Where the spool's directory is
 // not there, the plan is for another one, and its disk is not judged.
-func (p *Prediction) machine(cfg *config.Agent, m Machine) {
-	if info, err := m.memInfo(); err == nil {
-		if total := int64(info["MemTotal"]); total > 0 && p.MemoryBytes > total {
-			p.Refusals = append(p.Refusals, fmt.Sprintf("the agent takes about %d MiB of memory and this machine has %d; use smaller parameters or a lower level",
-				p.MemoryBytes>>20, total>>20))
-		}
+func (p *Prediction) machine(cfg *config.Agent, m sensor.Machine) {
+	if total := m.TotalMemory(); total > 0 && p.MemoryBytes > total {
+		p.Refusals = append(p.Refusals, fmt.Sprintf("the agent takes about %d MiB of memory and this machine has %d; use smaller parameters or a lower level",
+			p.MemoryBytes>>20, total>>20))
 	}
 	if cfg.Spool == nil {
 		return

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hencedge/hencedge/agent/sensor"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/internal/testrig"
 	"github.com/hencedge/hencedge/transport/spool"
@@ -14,7 +15,7 @@ import (
 
 // What no board can do is refused, each with its reason; what it can do is not.
 func TestPlanRefusesTheImpossible(t *testing.T) {
-	small := Machine{Root: t.TempDir(), Clock: testrig.NewClock()}
+	small := sensor.Machine{Root: t.TempDir(), Clock: testrig.NewClock()}
 	if err := os.MkdirAll(filepath.Join(small.Root, "proc"), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -58,29 +59,13 @@ func TestPlanMeasures(t *testing.T) {
 	cfg := testConfig(t)
 	cfg.Streams[0].Channels[0].Source.Zone = "reactor"
 	s := &stream{cfg: cfg.Streams[0]}
-	took, absent := s.sampling(Machine{Root: "testdata/board", Clock: clock})
+	took, absent := s.sampling(sensor.Machine{Root: "testdata/board", Clock: clock})
 	if took.wall <= 0 || len(absent) != 1 || !strings.Contains(absent[0], "reactor") {
 		t.Errorf("%+v, %q", took, absent)
 	}
 	s.cfg.Replay = &config.Replay{}
-	if took, absent := s.sampling(Machine{Root: "testdata/board", Clock: clock}); took != (cost{}) || absent != nil {
+	if took, absent := s.sampling(sensor.Machine{Root: "testdata/board", Clock: clock}); took != (cost{}) || absent != nil {
 		t.Errorf("a replay: %+v, %q", took, absent)
-	}
-}
-
-// Power that is encrypted is not told in clear without a word.
-func TestPowerWarning(t *testing.T) {
-	cfg := testConfig(t)
-	if got := powerWarnings(cfg); got != nil {
-		t.Errorf("got %q", got)
-	}
-	cfg.Streams[0].Channels[0].Source = &config.Source{Type: config.SourcePower, Point: config.Point{Rail: "VDD_IN"}}
-	if got := strings.Join(Warnings(cfg), "\n"); !strings.Contains(got, `channel soc encrypts a power`) || !strings.Contains(got, "energy: off") {
-		t.Errorf("got %q", got)
-	}
-	cfg.Energy = config.EnergyOff
-	if got := powerWarnings(cfg); got != nil {
-		t.Errorf("got %q", got)
 	}
 }
 

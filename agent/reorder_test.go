@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/hencedge/hencedge/agent/sensor"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/internal/testrig"
 )
@@ -297,7 +298,7 @@ func TestGapMark(t *testing.T) {
 // time server: no window spans 1970 and today.
 func TestLiveClockStep(t *testing.T) {
 	clock := testrig.NewClock()
-	l := &live{clock: clock, interval: time.Second, missed: func(int64) {}, sensors: []Sensor{&scripted{results: []any{1.0}}}, sources: make([]config.Source, 1)}
+	l := &live{clock: clock, interval: time.Second, missed: func(int64) {}, reader: sensor.NewReader([]sensor.Sensor{&scripted{results: []any{1.0}}}, time.Second), sources: make([]config.Source, 1)}
 	next := func() row {
 		t.Helper()
 		r, err := l.next(t.Context())

@@ -13,10 +13,10 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/hencedge/hencedge/internal/role"
-
 	"github.com/hencedge/hencedge/agent/input"
+	"github.com/hencedge/hencedge/agent/sensor"
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/internal/role"
 )
 
 // ErrReplay is wrapped by every error about the contents of a replay file. The
@@ -356,9 +356,9 @@ func (r *replay) number(text string) (float64, error) {
 	return 0, fmt.Errorf("text of the form %q is not a finite number%s", input.Shape(text), hint)
 }
 
-var errBadCell = fmt.Errorf("%w: the file has no number there", ErrReading)
+var errBadCell = fmt.Errorf("%w: the file has no number there", sensor.ErrReading)
 
-var errEmptyCell = fmt.Errorf("%w: no value in the file", ErrReading)
+var errEmptyCell = fmt.Errorf("%w: no value in the file", sensor.ErrReading)
 
 // Times are kept in nanoseconds of Unix time in 64 bits: 1678 to 2262.
 const maxSeconds = math.MaxInt64 / int64(time.Second)

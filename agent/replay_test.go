@@ -13,13 +13,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hencedge/hencedge/internal/role"
-	"github.com/hencedge/hencedge/internal/testrig"
-
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/internal/role"
+	"github.com/hencedge/hencedge/internal/testrig"
 )
 
 // replayStream is a stream over columns a and b.c of a file with this text.

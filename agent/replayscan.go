@@ -10,9 +10,8 @@ import (
 	"math"
 	"os"
 
-	"github.com/hencedge/hencedge/internal/role"
-
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/internal/role"
 )
 
 // scanRows is how many rows of each end of a replay file a check reads.

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hencedge/hencedge/agent/sensor"
+	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/internal/daemon"
 	"github.com/hencedge/hencedge/transport"
 	"github.com/hencedge/hencedge/transport/mqtt"
@@ -140,11 +142,11 @@ type Report struct {
 	Refused   uint64 `json:"refused"`
 	// Renumbered counts windows whose number somebody else had used: another board with
 	// this device's identity, or this board before its state was replaced by an old copy.
-	Renumbered uint64                 `json:"renumbered,omitempty"`
-	Streams    map[string]StreamStats `json:"streams"`
-	Inputs     map[string]InputStats  `json:"inputs,omitempty"`
-	Troubles   []Trouble              `json:"troubles,omitempty"` // channels without a value now
-	Energy     Energy                 `json:"energy"`
+	Renumbered uint64                       `json:"renumbered,omitempty"`
+	Streams    map[string]StreamStats       `json:"streams"`
+	Inputs     map[string]sensor.InputStats `json:"inputs,omitempty"`
+	Troubles   []Trouble                    `json:"troubles,omitempty"` // channels without a value now
+	Energy     sensor.Energy                `json:"energy"`
 }
 
 // Report describes the agent as it is now.
@@ -177,6 +179,28 @@ func (a *Agent) Report() Report {
 	r.Broker.LastAck, r.Broker.FailedAt = a.link.lastAck.when(), a.link.lastFail.when()
 	return r
 }
+
+// openMeter finds what counts the board's energy.
+func (a *Agent) openMeter() {
+	if a.cfg.Energy == config.EnergyOff {
+		a.meter = sensor.NoMeter("off")
+		return
+	}
+	work := func() (w sensor.Work) {
+		for _, s := range a.streams {
+			w.Readings += s.count.samples.Load()
+			w.Windows += s.count.windows.Load()
+		}
+		return w
+	}
+	a.meter = sensor.OpenMeter(a.deps.machine(), work, func() bool { return a.current().ctx.Ring().Backend().Name() == "cuda" })
+	if e := a.meter.Report(); e.Sensor != "" {
+		a.log.Info("counts energy", "sensor", e.Sensor, "scope", string(e.Scope))
+	}
+}
+
+// Energy returns what the board spent so far.
+func (a *Agent) Energy() sensor.Energy { return a.meter.Report() }
 
 // Connected reports whether there is a connection to the broker now.
 func (a *Agent) Connected() bool {

@@ -6,9 +6,9 @@ import (
 	"math"
 	"time"
 
-	"github.com/hencedge/hencedge/internal/role"
-
+	"github.com/hencedge/hencedge/agent/sensor"
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/internal/role"
 )
 
 // row is one sample of every channel of a stream.
@@ -51,7 +51,7 @@ func (r *row) set(i int, src config.Source, reading float64) {
 	}
 	v := reading*scale + src.Offset
 	if math.IsNaN(v) || math.IsInf(v, 0) {
-		r.miss(i, fmt.Errorf("%w: the value is not finite", ErrReading))
+		r.miss(i, fmt.Errorf("%w: the value is not finite", sensor.ErrReading))
 		return
 	}
 	r.values[i], r.errs[i] = v, nil
@@ -70,11 +70,9 @@ const firstSample = 250 * time.Millisecond
 type live struct {
 	clock    role.Clock
 	interval time.Duration
-	sensors  []Sensor
+	reader   *sensor.Reader
 	sources  []config.Source
 	missed   func(ticks int64)
-	files    fileCache
-	rounds   *rounds // of sensors; nil before the first tick
 
 	started bool
 	start   time.Duration // monotonic
@@ -83,23 +81,17 @@ type live struct {
 }
 
 // openLive opens the sensors of a stream; errs has one entry per channel.
-func openLive(m Machine, s config.Stream) (l *live, errs []error) {
-	l = &live{clock: m.clock(), interval: s.Interval, missed: func(int64) {}}
-	m.Clock, m.files = l.clock, &l.files
-	errs = make([]error, len(s.Channels))
-	for i, ch := range s.Channels {
-		sensor, err := m.openSensor(s.Name, ch)
-		errs[i] = err
-		l.sensors = append(l.sensors, sensor)
+func openLive(m sensor.Machine, s config.Stream) (l *live, errs []error) {
+	l = &live{clock: m.Clock, interval: s.Interval, missed: func(int64) {}}
+	for _, ch := range s.Channels {
 		l.sources = append(l.sources, *ch.Source)
 	}
+	l.reader, errs = m.OpenChannels(s)
 	return l, errs
 }
 
 func (l *live) close() error {
-	if l.rounds != nil {
-		l.rounds.close()
-	}
+	l.reader.Close()
 	return nil
 }
 
@@ -127,9 +119,8 @@ func (l *live) next(ctx context.Context) (row, error) {
 	if !l.started {
 		// Tick 1, an interval after start, is the first sample.
 		l.started, l.start = true, l.clock.Mono()+min(l.interval, firstSample)-l.interval
-		l.rounds = newRounds(l.sensors, l.interval)
 		// Only the baseline counts.
-		if err := l.rounds.read(ctx, func(int, float64, error) {}); err != nil {
+		if err := l.reader.Read(ctx, func(int, float64, error) {}); err != nil {
 			return row{}, err
 		}
 	}
@@ -139,16 +130,15 @@ func (l *live) next(ctx context.Context) (row, error) {
 		return row{}, err
 	}
 	lost += l.overdue() // the process, or the machine, may have stood still
-	l.files.forget()
 	mono, now := role.Both(l.clock)
 	// The time is that of the tick: how much later this goroutine runs is not the same
 	// each time, and would put one tick more into some windows by time than they hold.
-	out := newRow(now.Add(l.due()-mono), len(l.sensors))
+	out := newRow(now.Add(l.due()-mono), len(l.sources))
 	out.lost = lost
 	lead := time.Duration(now.UnixNano()) - mono
 	out.stepped = l.tick > 1+lost && (lead-l.lead).Abs() >= max(l.interval, smallestStep)
 	l.lead = lead
-	if err := l.rounds.read(ctx, func(i int, v float64, err error) {
+	if err := l.reader.Read(ctx, func(i int, v float64, err error) {
 		if err != nil {
 			out.miss(i, err)
 		} else {

@@ -87,13 +87,7 @@ func (a *Agent) run(ctx context.Context, limit int) (err error) {
 		a.deps.OnReady()
 	}
 	a.stopping(stopSampling)
-	counting, stopCounting := context.WithCancel(context.WithoutCancel(ctx))
-	defer stopCounting()
-	counted := make(chan struct{})
-	go func() {
-		defer close(counted)
-		a.energy.count(counting)
-	}()
+	stopMeter := a.meter.Start()
 	var wg sync.WaitGroup
 	errs := make([]error, len(a.streams)+1)
 	expected, expecting := make(chan struct{}), func() {}
@@ -116,11 +110,7 @@ func (a *Agent) run(ctx context.Context, limit int) (err error) {
 	stopSampling()
 	a.spool.Close()
 	errs = append(errs, <-sending, a.failure())
-	stopCounting()
-	select {
-	case <-counted:
-	case <-time.After(openPatience): // the sensor hangs
-	}
+	stopMeter()
 	a.spool.Flush() // what is in memory, if the disk takes it now
 	switch left := a.spool.Stats(); {
 	case left.Objects > 0 && a.spool.Durable() && left.MemoryObjects == 0:

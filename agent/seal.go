@@ -9,9 +9,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/hencedge/hencedge/internal/role"
-
 	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/internal/role"
 	"github.com/hencedge/hencedge/transport"
 )
 

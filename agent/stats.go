@@ -3,6 +3,7 @@ package agent
 import (
 	"sync/atomic"
 
+	"github.com/hencedge/hencedge/agent/sensor"
 	"github.com/hencedge/hencedge/transport/delivery"
 	"github.com/hencedge/hencedge/transport/spool"
 )
@@ -56,7 +57,7 @@ func (c *streamCounters) stats() StreamStats {
 type Stats struct {
 	Boot      uint64 // boot epoch of this start
 	Streams   map[string]StreamStats
-	Inputs    map[string]InputStats
+	Inputs    map[string]sensor.InputStats
 	Spool     spool.Stats
 	Delivery  delivery.Stats
 	Sent      uint64 // objects delivered, at the acknowledgement level of their streams
@@ -64,19 +65,4 @@ type Stats struct {
 	Retries   uint64 // sends that failed and were tried again
 	Refused   uint64 // objects dropped because they can never be sent
 	Fallbacks uint64 // devices that failed while they encrypted
-}
-
-// InputStats are the counts of one input since the start.
-type InputStats struct {
-	Values   uint64 // values received
-	Bad      uint64 // of what was received, what held no usable value
-	Failures uint64 // polls and connections that failed
-}
-
-func (a *inputs) stats() map[string]InputStats {
-	out := map[string]InputStats{}
-	for name, c := range a.count {
-		out[name] = InputStats{c.Values.Load(), c.Bad.Load(), c.Failures.Load()}
-	}
-	return out
 }

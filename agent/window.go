@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hencedge/hencedge/agent/sensor"
 	"github.com/hencedge/hencedge/config"
 )
 
@@ -102,9 +103,9 @@ func (c *collector) mark(r row) (done []*window) {
 	return done
 }
 
-var errOutside = fmt.Errorf("%w: it is out of range", ErrReading)
+var errOutside = fmt.Errorf("%w: it is out of range", sensor.ErrReading)
 
-var errLost = fmt.Errorf("%w: no sample was taken", ErrReading)
+var errLost = fmt.Errorf("%w: no sample was taken", sensor.ErrReading)
 
 // put puts one row into the window that it belongs to.
 func (c *collector) put(r row) (done []*window) {
@@ -237,7 +238,7 @@ func (c *collector) policies(r row) (sample []float64, ok bool) {
 			continue
 		}
 		if err == nil {
-			err = ErrReading
+			err = sensor.ErrReading
 		}
 		c.count.troubles.note(i, err)
 		c.count.missing.Add(1)

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/evaluator/store"
 	"github.com/hencedge/hencedge/internal/daemon"
 	"github.com/hencedge/hencedge/keyset"
 	"github.com/hencedge/hencedge/transport"
@@ -76,7 +77,7 @@ func checkDirectories(cfg *config.Evaluator, faults *CheckError) {
 	}
 	if !isDirectory(st.Dir) {
 		faults.file(cfg, "store.dir", remedy, fmt.Errorf("the directory %s does not exist%w", st.Dir, silent{fs.ErrNotExist}))
-	} else if err := checkStore(st.Dir); err != nil {
+	} else if err := store.Check(st.Dir); err != nil {
 		faults.file(cfg, "store.dir", "name a directory of its own", err)
 	}
 }

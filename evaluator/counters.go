@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hencedge/hencedge/evaluator/program"
+	"github.com/hencedge/hencedge/evaluator/store"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/transport"
 )
@@ -53,7 +54,7 @@ var bodyReasons = []struct {
 	{ErrDuplicate, "duplicate_window"},
 	{ErrKeyChange, "key_change"},
 	{ErrUnjoined, "unjoined"},
-	{ErrBusy, transport.ReasonBusy},
+	{store.ErrBusy, transport.ReasonBusy},
 }
 
 // Reason is the metric label of a refusal: transport.Reason's where it has one,

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/evaluator/store"
 	"github.com/hencedge/hencedge/transport"
 	"github.com/hencedge/hencedge/transport/delivery"
 	"github.com/hencedge/hencedge/transport/spool"
@@ -22,8 +23,8 @@ import (
 // to the key holder.
 type outgoing struct {
 	s        *Service
-	receipts *Receipts
-	results  *Results
+	receipts *store.Receipts
+	results  *store.Results
 	holders  []ed25519.PublicKey // of the key holder, one for each key epoch
 	courier  atomic.Pointer[delivery.Courier]
 }
@@ -107,15 +108,15 @@ func (o *outgoing) reader() string {
 }
 
 // now returns how results leave at the moment.
-func (o *outgoing) now() Delivery {
+func (o *outgoing) now() store.Delivery {
 	client, since := o.s.client()
 	if client == nil || !client.Connected() {
-		return Delivery{}
+		return store.Delivery{}
 	}
 	if last := o.stats().LastDelivered; last != 0 && time.Unix(0, last).After(since) {
 		since = time.Unix(0, last)
 	}
-	return Delivery{Since: since}
+	return store.Delivery{Since: since}
 }
 
 // stats counts what was delivered; nothing before the start.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/hencedge/hencedge/evaluator/store"
 	"github.com/hencedge/hencedge/internal/daemon"
 	"github.com/hencedge/hencedge/transport"
 )
@@ -25,15 +26,15 @@ type State struct {
 	Keys      []KeyState         `json:"keys"`
 	Devices   []DeviceState      `json:"devices"` // whose streams are read
 	PublicKey string             `json:"signing_public_key"`
-	Missing   []Gap              `json:"windows_missing,omitempty"`
+	Missing   []store.Gap        `json:"windows_missing,omitempty"`
 }
 
 // Counted are the results of one program.
 type Counted struct {
-	Results uint64        `json:"results"`
-	Failed  uint64        `json:"failed"`
-	Compute time.Duration `json:"compute_ns"`        // on ciphertexts, in all
-	Waiting *Waiting      `json:"waiting,omitempty"` // with a store
+	Results uint64         `json:"results"`
+	Failed  uint64         `json:"failed"`
+	Compute time.Duration  `json:"compute_ns"`        // on ciphertexts, in all
+	Waiting *store.Waiting `json:"waiting,omitempty"` // with a store
 }
 
 // KeyState is a key epoch in use.

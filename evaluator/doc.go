@@ -5,16 +5,18 @@
 //
 // The way of a message:
 //
-//	Receiver   chunks -> sealed object                        (package transport)
-//	intake     signature, allow-lists, replay, body           intake.go
-//	join       windows of several streams and times           join.go
-//	worker     program, result sealed and published           work.go
+//	Receiver   chunks -> sealed object                       package transport
+//	intake     signature, allow-lists, replay, body          intake.go
+//	join       windows of several streams and times          join.go
+//	run        the program of each result                    run.go
+//	seal       number, header and signature of a result      seal.go
+//	publish    to the broker, or into the store              custody.go
 //
-// With a store (config.Store) it answers for what it takes: a window is on disk
-// before its device gets a receipt, a result before the window is signed off, and
-// a ledger keeps either from being taken or made twice (durable.go, store.go,
-// ledger.go, receipts.go; docs/delivery.md).
+// Two kinds of custody say who answers for windows and results on this way. Without a
+// store nobody does (direct). With one (config.Store) the evaluator does (stored): a
+// window is on disk before its device gets a receipt, a result before its windows go,
+// and neither is taken or made twice (package store; docs/delivery.md).
 //
-// Whatever is refused is counted under its own reason and changes nothing for
-// later messages. Check and Explain work without keys and without a broker.
+// Whatever is refused is counted under its own reason and changes nothing for later
+// messages. Check and Explain work without keys and without a broker.
 package evaluator

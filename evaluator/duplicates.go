@@ -21,9 +21,15 @@ import (
 //     epoch, since the numbers of a stream go on over the boot epochs of a board.
 type duplicates struct {
 	mu      sync.Mutex
-	streams map[[8]byte]*lineage // by series
-	births  map[[8]byte]*births
+	streams map[sender]*lineage
+	births  map[sender]*births
 	told    map[string]bool // devices
+}
+
+// sender is who signed a message, and for which stream; none for birth messages.
+type sender struct {
+	signer         [32]byte
+	device, stream string
 }
 
 // lineage is the newest boot epoch of a stream.
@@ -53,11 +59,11 @@ const skew = time.Minute
 // note takes an accepted window and reports whether it is another board's, and whether
 // that is news.
 func (d *duplicates) note(signer [32]byte, m *transport.Meta, now time.Time) (twin, news bool) {
-	k := seriesOf(signer, m.Device, m.Stream)
+	k := sender{signer, m.Device, m.Stream}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.streams == nil {
-		d.streams = map[[8]byte]*lineage{}
+		d.streams = map[sender]*lineage{}
 	}
 	began := func(boot uint64) int64 { return time.Unix(int64(min(boot, 1<<33)), 0).UnixNano() }
 	past := m.Start <= now.Add(skew).UnixNano()
@@ -77,11 +83,11 @@ func (d *duplicates) note(signer [32]byte, m *transport.Meta, now time.Time) (tw
 
 // birth takes a birth message and does the same.
 func (d *duplicates) birth(signer [32]byte, m *transport.Meta) (twin, news bool) {
-	k := seriesOf(signer, m.Device, "")
+	k := sender{signer, m.Device, ""}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.births == nil {
-		d.births = map[[8]byte]*births{}
+		d.births = map[sender]*births{}
 	}
 	b := d.births[k]
 	if b == nil {

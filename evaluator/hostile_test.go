@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/evaluator/store"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/transport"
 )
@@ -287,16 +288,16 @@ func TestUnmadeIsToldForAWhile(t *testing.T) {
 	if h := u.health(epoch.Add(time.Minute)); len(h) != 1 || !strings.Contains(h[0], "program both") || !strings.Contains(h[0], "2 key_change") {
 		t.Errorf("health: %v", h)
 	}
-	if h := u.health(epoch.Add(time.Second + toldFor)); len(h) > 0 {
+	if h := u.health(epoch.Add(time.Second + unmadeFor)); len(h) > 0 {
 		t.Errorf("after a while: %v", h)
 	}
 	for _, n := range "abcdef" {
 		u.note(string(n), "unjoined", epoch.Add(time.Minute))
 	}
-	if h := u.health(epoch.Add(time.Minute)); len(h) != maxInHealth+1 {
+	if h := u.health(epoch.Add(time.Minute)); len(h) != maxUnmade+1 {
 		t.Errorf("%d reasons", len(h))
 	}
-	for _, err := range []error{fmt.Errorf("stopped: %w", context.Canceled), ErrBusy} {
+	for _, err := range []error{fmt.Errorf("stopped: %w", context.Canceled), store.ErrBusy} {
 		if final(err) {
 			t.Errorf("%v is final", err)
 		}

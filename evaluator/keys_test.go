@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/evaluator/store"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/keyholder"
 	"github.com/hencedge/hencedge/keyset"
@@ -123,7 +124,7 @@ func TestNewFromFiles(t *testing.T) {
 		t.Errorf("%d keys, %d programs", len(s.keys), len(s.Plan().Programs))
 	}
 	_, err = New(cfg, Deps{Logger: quiet()})
-	wantError(t, err, ErrState, "in use")
+	wantError(t, err, store.ErrState, "in use")
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}

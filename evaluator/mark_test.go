@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/evaluator/store"
 	"github.com/hencedge/hencedge/transport"
 )
 
@@ -15,9 +16,9 @@ import (
 // in it would be lost; an old copy of it is told, and everything else needs no word.
 func TestStoreBelongsToState(t *testing.T) {
 	home := t.TempDir()
-	store, path := filepath.Join(home, "store"), filepath.Join(home, "state")
+	dir, path := filepath.Join(home, "store"), filepath.Join(home, "state")
 	program := prog("mean", "mean(x)", inputs("d1/count/temp"))
-	cfg := storeConfig(t, store, program)
+	cfg := storeConfig(t, dir, program)
 	cfg.State = path
 	h := testHolder(t)
 	start := func() (health []string, err error) {
@@ -43,7 +44,7 @@ func TestStoreBelongsToState(t *testing.T) {
 	}
 	empty := func() {
 		t.Helper()
-		if err := os.Mkdir(store, 0o700); err != nil {
+		if err := os.Mkdir(dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -54,58 +55,58 @@ func TestStoreBelongsToState(t *testing.T) {
 		}
 	}
 	good("the first start")
-	copied(store, filepath.Join(home, "backup"))
+	copied(dir, filepath.Join(home, "backup"))
 	stateCopy, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	good("the second start")
-	move(store, filepath.Join(home, "real"))
+	move(dir, filepath.Join(home, "real"))
 	empty()
 	_, err = start()
-	wantError(t, err, ErrState, path, store, "Put it there", "move "+path+" away")
+	wantError(t, err, store.ErrState, path, dir, "Put it there", "move "+path+" away")
 	move(path, filepath.Join(home, "state.real"))
 	good("without both")
-	move(store, filepath.Join(home, "other"))
+	move(dir, filepath.Join(home, "other"))
 	move(path, filepath.Join(home, "state.other"))
 	move(filepath.Join(home, "state.real"), path)
-	copied(filepath.Join(home, "other"), store)
+	copied(filepath.Join(home, "other"), dir)
 	_, err = start()
-	wantError(t, err, ErrState, "is not the one that belongs to", path, store)
-	if err := os.RemoveAll(store); err != nil {
+	wantError(t, err, store.ErrState, "is not the one that belongs to", path, dir)
+	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
-	move(filepath.Join(home, "real"), store)
+	move(filepath.Join(home, "real"), dir)
 	good("the store is back")
 	if err := os.WriteFile(path, stateCopy, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	good("an old copy of the state")
-	if err := os.RemoveAll(store); err != nil {
+	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
-	copied(filepath.Join(home, "backup"), store)
+	copied(filepath.Join(home, "backup"), dir)
 	if health, err := start(); err != nil || len(health) != 1 || !strings.Contains(health[0], "is an old copy") {
 		t.Errorf("an old copy of the store: %q, %v", health, err)
 	}
 	good("after it")
-	if err := os.WriteFile(filepath.Join(store, storeFile), nil, 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, store.MarkFile), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	_, err = start()
-	wantError(t, err, ErrState, filepath.Join(store, storeFile), "damaged")
-	if err := os.Remove(filepath.Join(store, storeFile)); err != nil {
+	wantError(t, err, store.ErrState, filepath.Join(dir, store.MarkFile), "damaged")
+	if err := os.Remove(filepath.Join(dir, store.MarkFile)); err != nil {
 		t.Fatal(err)
 	}
 	good("the mark alone is lost")
-	cfg.Store = &config.Store{Dir: store}
+	cfg.Store = &config.Store{Dir: dir}
 	cfg.SetDefaults()
 	cfg.Name = "cloud2"
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
 	_, err = start()
-	wantError(t, err, ErrState, "belongs to evaluator")
+	wantError(t, err, store.ErrState, "belongs to evaluator")
 }
 
 // Windows that were acknowledged, and that the configuration of the next start does not

@@ -10,12 +10,10 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hencedge/hencedge/evaluator/store"
 	"github.com/hencedge/hencedge/internal/durable"
 	"github.com/hencedge/hencedge/transport"
 )
-
-// ErrState: the state file cannot be used.
-var ErrState = errors.New("evaluator state")
 
 const (
 	stateVersion = 1
@@ -24,11 +22,11 @@ const (
 
 // stateFile is the JSON form of the state.
 type stateFile struct {
-	Version   int        `json:"version"`
-	Name      string     `json:"name"`
-	BootEpoch uint64     `json:"boot_epoch"`
-	Replay    []byte     `json:"replay"`
-	Store     *storeMark `json:"store,omitempty"`
+	Version   int         `json:"version"`
+	Name      string      `json:"name"`
+	BootEpoch uint64      `json:"boot_epoch"`
+	Replay    []byte      `json:"replay"`
+	Store     *store.Mark `json:"store,omitempty"`
 }
 
 // state holds what outlives a process: the boot epoch, which grows with every
@@ -57,10 +55,10 @@ func openState(path, name string, now time.Time) (*state, error) {
 	}
 	lock, err := durable.LockFile(path + ".lock")
 	if errors.Is(err, durable.ErrLocked) {
-		return nil, fmt.Errorf("%w: %s is in use by another evaluator; stop that one, or give this one its own state: %w", ErrState, path, err)
+		return nil, fmt.Errorf("%w: %s is in use by another evaluator; stop that one, or give this one its own state: %w", store.ErrState, path, err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrState, err)
+		return nil, fmt.Errorf("%w: %w", store.ErrState, err)
 	}
 	s.lock = lock
 	durable.SweepTemporary(path)
@@ -81,10 +79,10 @@ func (s *state) load(name string) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrState, err)
+		return fmt.Errorf("%w: %w", store.ErrState, err)
 	}
 	if err := s.parse(raw, name); err != nil {
-		return fmt.Errorf("%w: %s %w", ErrState, s.path, err)
+		return fmt.Errorf("%w: %s %w", store.ErrState, s.path, err)
 	}
 	return nil
 }
@@ -123,7 +121,7 @@ func (s *state) save() error {
 	}
 	replay, err := s.guard.MarshalBinary()
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrState, err)
+		return fmt.Errorf("%w: %w", store.ErrState, err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -133,10 +131,10 @@ func (s *state) save() error {
 	s.file.Replay = replay
 	raw, err := json.Marshal(&s.file)
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrState, err)
+		return fmt.Errorf("%w: %w", store.ErrState, err)
 	}
 	if err := durable.WriteState(s.path, raw); err != nil {
-		return fmt.Errorf("%w: write %s: %w", ErrState, s.path, err)
+		return fmt.Errorf("%w: write %s: %w", store.ErrState, s.path, err)
 	}
 	s.last = replay
 	return nil
@@ -170,4 +168,19 @@ func (s *state) close() error {
 		s.lock.Close()
 	}
 	return err
+}
+
+// mark returns what the state has of its store; nil means that it has had none.
+func (s *state) mark() *store.Mark {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.file.Store
+}
+
+// keepMark writes the mark of a store into the state.
+func (s *state) keepMark(mark *store.Mark) error {
+	s.mu.Lock()
+	s.file.Store, s.last = mark, nil
+	s.mu.Unlock()
+	return s.save()
 }

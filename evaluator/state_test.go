@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/hencedge/hencedge/evaluator/store"
 )
 
 // A state that is an old copy numbers nothing as its own past did.
@@ -49,7 +51,7 @@ func TestStateSurvives(t *testing.T) {
 	if s.boot() != uint64(epoch.Unix()) {
 		t.Errorf("boot epoch %d, want the time", s.boot())
 	}
-	if _, err := openState(path, "cloud", epoch); !errors.Is(err, ErrState) || !strings.Contains(err.Error(), "in use") {
+	if _, err := openState(path, "cloud", epoch); !errors.Is(err, store.ErrState) || !strings.Contains(err.Error(), "in use") {
 		t.Errorf("second process: %v", err)
 	}
 	for want := range uint64(3) {
@@ -85,7 +87,7 @@ func TestStateSurvives(t *testing.T) {
 		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := openState(path, "cloud", epoch); !errors.Is(err, ErrState) || !strings.Contains(err.Error(), says) {
+		if _, err := openState(path, "cloud", epoch); !errors.Is(err, store.ErrState) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", content, err)
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/evaluator/store"
 	"github.com/hencedge/hencedge/transport"
 	"github.com/hencedge/hencedge/transport/spool"
 )
@@ -24,8 +25,8 @@ import (
 // program are made, in order.
 type stored struct {
 	s        *Service
-	store    *Store
-	receipts *Receipts
+	store    *store.Store
+	receipts *store.Receipts
 	out      *outgoing
 	repeated atomic.Uint64 // windows that came again
 
@@ -62,12 +63,12 @@ func openStored(s *Service, keys []Keys) (custody, error) {
 }
 
 // makeReceipts returns receipts that the service signs.
-func (s *Service) makeReceipts() (*Receipts, error) {
+func (s *Service) makeReceipts() (*store.Receipts, error) {
 	trust, err := s.trust()
 	if err != nil {
 		return nil, err
 	}
-	r, err := newReceipts(trust, s.cfg.Broker.TopicPrefix, s.log, func(r transport.Receipt) ([]byte, error) {
+	r, err := store.NewReceipts(trust, s.cfg.Broker.TopicPrefix, s.log, func(r transport.Receipt) ([]byte, error) {
 		number := func() (uint64, uint64) { return s.state.sequence("receipt") }
 		return transport.SealReceipt(r, s.cfg.Name, s.signer, s.now(), number)
 	})
@@ -80,20 +81,20 @@ func (s *Service) makeReceipts() (*Receipts, error) {
 // open opens the store, if it is the one that belongs to the state.
 func (d *stored) open(c *config.Store) error {
 	s := d.s
-	mark, trouble, err := s.state.pairStore(c)
-	if err != nil {
-		return err
-	}
-	o := StoreOptions{Topics: map[string]string{}, Reader: d.out.reader(), Trouble: trouble, Logger: s.log}
+	o := store.Options{Topics: map[string]string{}, Reader: d.out.reader(), Name: s.cfg.Name, State: s.cfg.State,
+		Mark: s.state.mark(), Logger: s.log}
 	for i := range s.plan.Programs {
 		o.Topics[s.plan.Programs[i].Name] = s.topic(&s.plan.Programs[i])
 	}
-	if d.store, err = openStore(c, o); err != nil {
+	var err error
+	if d.store, err = store.Open(c, o); err != nil {
 		return err
 	}
 	d.out.results = d.store.Results
-	if err := s.state.keepMark(c, mark); err != nil {
-		return errors.Join(err, d.close())
+	if mark := d.store.Mark(); mark != nil {
+		if err := s.state.keepMark(mark); err != nil {
+			return errors.Join(err, d.close())
+		}
 	}
 	return nil
 }
@@ -134,10 +135,10 @@ func (d *stored) take(working context.Context, o transport.Staged) {
 	case err == nil:
 		d.receipts.Put(obj.Meta.Device, transport.ReceiptItem{Object: o.ID, Outcome: transport.Taken})
 		d.insert(working, o.Topic, w)
-	case errors.Is(err, ErrKnown):
+	case errors.Is(err, store.ErrKnown):
 		d.repeated.Add(1)
 		d.receipts.Put(obj.Meta.Device, transport.ReceiptItem{Object: o.ID, Outcome: transport.Taken})
-	case errors.Is(err, ErrBusy):
+	case errors.Is(err, store.ErrBusy):
 		s.receiver.Forget(o.Topic, o.ID) // so that it can be sent again
 		s.refuse(o.Topic, err)
 		d.receipts.Put(obj.Meta.Device, busy(o.ID))
@@ -164,7 +165,7 @@ func (d *stored) keep(working context.Context, o transport.Staged) (obj *transpo
 	}
 	m := &obj.Meta
 	if program, blocked := d.blocked(streamID{m.Device, m.Stream}, true); blocked {
-		err = fmt.Errorf("%w: %w: program %s, which reads %s/%s", ErrBusy, ErrShare, program, m.Device, m.Stream)
+		err = fmt.Errorf("%w: %w: program %s, which reads %s/%s", store.ErrBusy, store.ErrShare, program, m.Device, m.Stream)
 		return obj, nil, err
 	}
 	if w, err = d.s.window(obj); err != nil {

@@ -3,6 +3,8 @@ package evaluator
 import (
 	"context"
 	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"os"
 	"path/filepath"
@@ -237,12 +239,13 @@ func TestWorkedOffComesBack(t *testing.T) {
 	r.send(w.topic, sealed)
 	r.expect("mean", average(numbers(8, 10, 2)))
 	r.stop()
+	name := sha256.Sum256([]byte("d1/count"))
 	for range 2 {
 		inbox, err := spool.Open(spool.Options{Dir: filepath.Join(dir, "inbox"), Logger: quiet()})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := inbox.Put(t.Context(), spool.Item{Stream: inboxStream(&w.meta), Topic: w.topic, Sealed: sealed}); err != nil {
+		if err := inbox.Put(t.Context(), spool.Item{Stream: hex.EncodeToString(name[:8]), Topic: w.topic, Sealed: sealed}); err != nil {
 			t.Fatal(err)
 		}
 		inbox.Release()
@@ -314,12 +317,12 @@ func TestResultsInOrder(t *testing.T) {
 	if err := errors.Join(s.work(t.Context(), first), <-later); err != nil {
 		t.Fatal(err)
 	}
-	entries := s.custody.(*stored).store.Results.outbox.Entries()
+	entries := s.custody.(*stored).store.Results.Outbox().Entries()
 	if len(entries) != 2 {
 		t.Fatalf("%d results", len(entries))
 	}
 	for i, e := range entries {
-		sealed, err := s.custody.(*stored).store.Results.outbox.Take(e.Stream, e.Number).Sealed()
+		sealed, err := s.custody.(*stored).store.Results.Outbox().Take(e.Stream, e.Number).Sealed()
 		if err != nil {
 			t.Fatal(err)
 		}

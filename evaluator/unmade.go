@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hencedge/hencedge/evaluator/store"
 	"github.com/hencedge/hencedge/transport/spool"
 )
 
@@ -19,6 +20,12 @@ type unmade struct {
 	mu       sync.Mutex
 	programs map[string]*unmadeOf
 }
+
+// Bounds of what is told.
+const (
+	unmadeFor = 10 * time.Minute // after the newest
+	maxUnmade = 4                // programs
+)
 
 // unmadeOf is one program.
 type unmadeOf struct {
@@ -38,7 +45,7 @@ func (u *unmade) note(program, reason string, now time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	p := u.programs[program]
-	if p == nil || now.Sub(p.newest) >= toldFor {
+	if p == nil || now.Sub(p.newest) >= unmadeFor {
 		if u.programs == nil {
 			u.programs = map[string]*unmadeOf{}
 		}
@@ -55,7 +62,7 @@ func (u *unmade) health(now time.Time) (out []string) {
 	defer u.mu.Unlock()
 	for _, name := range slices.Sorted(maps.Keys(u.programs)) {
 		p := u.programs[name]
-		if d := now.Sub(p.newest); d < 0 || d >= toldFor {
+		if d := now.Sub(p.newest); d < 0 || d >= unmadeFor {
 			continue
 		}
 		var reasons []string
@@ -69,8 +76,8 @@ func (u *unmade) health(now time.Time) (out []string) {
 		out = append(out, fmt.Sprintf("program %s: results were not made, and their samples are missing from it: %s",
 			name, strings.Join(reasons, ", ")))
 	}
-	if more := len(out) - maxInHealth; more > 0 {
-		out = append(out[:maxInHealth], fmt.Sprintf("and %d programs more; the log names them", more))
+	if more := len(out) - maxUnmade; more > 0 {
+		out = append(out[:maxUnmade], fmt.Sprintf("and %d programs more; the log names them", more))
 	}
 	return out
 }
@@ -78,6 +85,6 @@ func (u *unmade) health(now time.Time) (out []string) {
 // final reports whether a result that failed is not made later: not after a stop, a store
 // or a device that failed, which leave the windows where they are.
 func final(err error) bool {
-	return !errors.Is(err, context.Canceled) && !errors.Is(err, ErrBusy) &&
+	return !errors.Is(err, context.Canceled) && !errors.Is(err, store.ErrBusy) &&
 		!errors.Is(err, spool.ErrClosed) && !deviceFault(err)
 }

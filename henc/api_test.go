@@ -104,9 +104,6 @@ func TestNothingPanics(t *testing.T) {
 	args.add([]int32(nil), make([]int32, 4096), []int32{math.MinInt32})
 	args.add(true, false)
 	args.add("", "edge12-d1")
-	args.add(&secret.Budget{Queries: 1, Bits: 30}, (*secret.Budget)(nil))
-	args.add(secret.ShareOptions{}, secret.ShareOptions{ErrorBound: 1e-9, Magnitude: -1})
-	args.add(henc.FloodSpec{}, henc.FloodSpec{Queries: 1, Bits: 30, ErrorBound: 1e300, Magnitude: 1, Accuracy: 1})
 	args.add([]*henc.Evaluator(nil), []*henc.Evaluator{nil}, []*henc.Evaluator{ev}, []*henc.Evaluator{{}})
 	args.add([]*henc.Ciphertext(nil), []*henc.Ciphertext{ct}, []*henc.Ciphertext{nil})
 	args[reflect.TypeFor[io.Writer]()] = []reflect.Value{reflect.ValueOf(io.Discard), reflect.ValueOf(fullDisk{})}

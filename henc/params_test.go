@@ -3,9 +3,7 @@ package henc
 import (
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"math"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -313,36 +311,6 @@ func TestIsPrimeAgainstTrialDivision(t *testing.T) {
 	for _, n := range []uint32{25326001, 2047, 1373653, 341550071 /* strong pseudoprimes to bases 2.. */, 3277, 960946321} {
 		if isPrime(n) != trial(n) {
 			t.Errorf("isPrime(%d) = %v", n, isPrime(n))
-		}
-	}
-}
-
-// TestFloodCost holds Flood against the table of docs/sharing.md.
-func TestFloodCost(t *testing.T) {
-	b, err := os.ReadFile("../docs/sharing.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := mustNamed(t, "std15-d11")
-	for _, row := range []struct {
-		logN    int
-		queries uint64
-		bits    int
-	}{{12, 1000, 30}, {13, 1, 30}, {13, 1000, 30}, {14, 1000, 30}, {14, 1000, 40}, {15, 100000, 30}} {
-		// The same everywhere but for N, which enters as its root.
-		f, err := p.Flood(p.MaxLevel(), p.DefaultScale(), FloodSpec{Queries: row.queries, Bits: row.bits, ErrorBound: 0x1p-30, Magnitude: 1, Accuracy: 0x1p20})
-		if err != nil {
-			t.Fatal(err)
-		}
-		lost := math.Log2(8*math.Sqrt(float64(row.queries))) + float64(15)/2 + float64(row.bits)/2
-		// The deviation is rounded up to a power of two per coefficient.
-		if up := math.Log2(f.SlotStdDev) + 30 - lost; up < -1e-9 || up >= 1 {
-			t.Errorf("%+v: the noise is 2^%.2f times that of the formula", row, up)
-		}
-		lost -= float64(15-row.logN) / 2
-		want := fmt.Sprintf("| 2^%d | %d | %d | %.1f | 2^%.1f |", row.logN, row.queries, row.bits, lost, -8-lost)
-		if !strings.Contains(string(b), want) {
-			t.Errorf("docs/sharing.md lacks %q", want)
 		}
 	}
 }

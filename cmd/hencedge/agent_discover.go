@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/hencedge/hencedge/agent"
+	"github.com/hencedge/hencedge/agent/sensor"
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/cli"
 	"github.com/hencedge/hencedge/config"
 )
@@ -36,7 +36,7 @@ probed there.`,
 
 // sensors lists what is found, ready to be pasted.
 func (a *app) sensors() error {
-	found, inputs := agent.Discover(), agent.DiscoverInputs()
+	found, inputs := sensor.Discover(), sensor.DiscoverInputs()
 	if len(found)+len(inputs) == 0 {
 		return errors.New("no sensor was found under /sys and /proc")
 	}
@@ -61,7 +61,7 @@ func (a *app) sensors() error {
 	return nil
 }
 
-func (a *app) sensorsJSON(found []agent.Found, inputs []agent.FoundInput) error {
+func (a *app) sensorsJSON(found []sensor.Found, inputs []sensor.FoundInput) error {
 	for _, f := range found {
 		var value *float64
 		if !math.IsNaN(f.Value) {

@@ -28,10 +28,6 @@ type Key struct {
 	small []int32         // coefficients of s
 	root  henc.Seed
 	epoch uint32
-
-	idOnce sync.Once
-	idOf   [16]byte
-	idErr  error
 }
 
 // Generate draws a secret key from seed, which it does not keep or wipe; nil
@@ -213,21 +209,4 @@ func (k *Key) in(ctx *henc.Context) (s *cutrantt.Batch, release func(), err erro
 		return nil, nil, fmt.Errorf("%w: the secret key belongs to another context", henc.ErrParams)
 	}
 	return k.use()
-}
-
-// id is the key id of the public key, computed once.
-func (k *Key) id() ([16]byte, error) {
-	if k == nil {
-		return [16]byte{}, fmt.Errorf("%w: nil secret key", henc.ErrParams)
-	}
-	k.idOnce.Do(func() {
-		pk, err := k.PublicKey()
-		if err != nil {
-			k.idErr = err
-			return
-		}
-		k.idOf = pk.KeyID
-		k.ctx.Ring().Free(pk.Value)
-	})
-	return k.idOf, k.idErr
 }

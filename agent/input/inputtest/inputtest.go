@@ -9,9 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/rogpeppe/go-internal/txtar"
+	"golang.org/x/sys/unix"
 
 	"github.com/hencedge/hencedge/agent/input"
 	"github.com/hencedge/hencedge/internal/testenv"
@@ -19,6 +18,16 @@ import (
 
 // Patience bounds Until; it decides nothing but when a broken test ends.
 const Patience = 25 * time.Second
+
+// CopyTree copies the files under dir into a directory of the test's own.
+func CopyTree(t testing.TB, dir string) (root string) {
+	t.Helper()
+	root = t.TempDir()
+	if err := os.CopyFS(root, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	return root
+}
 
 // Until reads s until want accepts what comes, and fails the test after
 // Patience. each, where given, runs before every read.

@@ -27,7 +27,7 @@ type Options struct {
 	Backend  cutrantt.Backend // nil: the default of package henc
 	Samples  int              // of a window; 0: 16
 	Interval time.Duration    // between samples; 0: 100 ms
-	Root     string           // where sensors are read, see agent.Machine
+	Root     string           // where sensors are read, see sensor.Machine
 	Logger   *slog.Logger     // nil: silent
 
 	// OnStart is told what will run, before the first window; OnRow gets every

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hencedge/hencedge/agent"
+	"github.com/hencedge/hencedge/agent/sensor"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/henc"
 )
@@ -92,19 +92,19 @@ func TestDemoStopsWhenARowIsNotWanted(t *testing.T) {
 }
 
 func TestChoose(t *testing.T) {
-	f := func(name string, kind config.SourceType) agent.Found {
-		return agent.Found{Name: name, Source: config.Source{Type: kind}}
+	f := func(name string, kind config.SourceType) sensor.Found {
+		return sensor.Found{Name: name, Source: config.Source{Type: kind}}
 	}
 	cpu, mem, load, net := f("cpu", config.SourceCPU), f("memory", config.SourceMemory), f("load", config.SourceLoad), f("eth0", config.SourceNet)
 	cpu2 := f("cpu_system", config.SourceCPU)
 	t1, t2, t3 := f("t1", config.SourceThermal), f("t2", config.SourceHwmon), f("t3", config.SourceThermal)
 	for _, c := range []struct {
-		found []agent.Found
+		found []sensor.Found
 		want  []string
 	}{
-		{[]agent.Found{cpu, cpu2, mem, load, net}, []string{"cpu", "memory", "load"}},
-		{[]agent.Found{t1, t2, t3, cpu, mem, load}, []string{"t1", "t2", "cpu", "memory"}},
-		{[]agent.Found{net}, []string{"eth0"}},
+		{[]sensor.Found{cpu, cpu2, mem, load, net}, []string{"cpu", "memory", "load"}},
+		{[]sensor.Found{t1, t2, t3, cpu, mem, load}, []string{"t1", "t2", "cpu", "memory"}},
+		{[]sensor.Found{net}, []string{"eth0"}},
 		{nil, nil},
 	} {
 		var got []string

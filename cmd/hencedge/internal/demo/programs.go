@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/hencedge/hencedge/agent"
+	"github.com/hencedge/hencedge/agent/sensor"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/evaluator/program"
 	"github.com/hencedge/hencedge/henc"
@@ -24,12 +24,12 @@ const maxChannels = 4
 
 // choose picks sensors that say something: temperatures and the like first,
 // then processor, memory and load.
-func choose(found []agent.Found) []agent.Found {
-	var out []agent.Found
+func choose(found []sensor.Found) []sensor.Found {
+	var out []sensor.Found
 	take := func(most int, fits func(config.Source) bool) {
 		for _, f := range found {
 			if most > 0 && len(out) < maxChannels && fits(*f.Channel().Source) &&
-				!slices.ContainsFunc(out, func(g agent.Found) bool { return g.Name == f.Name }) {
+				!slices.ContainsFunc(out, func(g sensor.Found) bool { return g.Name == f.Name }) {
 				out = append(out, f)
 				most--
 			}

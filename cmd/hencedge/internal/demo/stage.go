@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/hencedge/hencedge/agent"
+	"github.com/hencedge/hencedge/agent/sensor"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/evaluator"
 	"github.com/hencedge/hencedge/henc"
@@ -75,7 +75,7 @@ func (s *stage) clear() {
 
 // stream describes the window over this machine's sensors.
 func (s *stage) stream() (config.Stream, error) {
-	found := choose(agent.Machine{Root: s.o.Root}.Discover())
+	found := choose(sensor.Machine{Root: s.o.Root}.Discover())
 	if len(found) == 0 {
 		return config.Stream{}, fmt.Errorf("%w: this machine has no readable sensor under /sys or /proc", ErrSetup)
 	}

@@ -1,0 +1,255 @@
+package sensor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/hencedge/hencedge/agent/input"
+)
+
+// ErrSlow: a sensor has been asked and has not answered yet.
+var ErrSlow = errors.New("the sensor does not answer")
+
+// Bounds of how long one sensor may keep the others of its stream waiting.
+const (
+	leastPatience = time.Second
+	mostPatience  = 5 * time.Second
+	// A sensor that takes longer than slowRead is read aside where a round does
+	// not fit into the interval, until it answers within quickRead again.
+	slowRead  = 100 * time.Millisecond
+	quickRead = 50 * time.Millisecond
+)
+
+// rounds reads all sensors of a stream, one after the other, on a goroutine of
+// its own: a read of a file in /sys, or of a bus, cannot be interrupted, and a
+// device that hangs must hold up neither the other channels nor a stop.
+//
+// A sensor that does not answer within patience is left to that goroutine, and
+// another one goes on behind it. From then on it is read aside: each round takes
+// the newest value that it gave, as long as that is younger than maxAge, and
+// starts the next read when the last one has ended. So is the slowest sensor of a
+// round that took longer than the interval. At most one read of a sensor is under
+// way. Times here are the machine's own, since they bound what the machine does.
+type rounds struct {
+	sensors  []Sensor
+	interval time.Duration
+	patience time.Duration // for one sensor
+	maxAge   time.Duration // of a value that was read aside
+
+	mu    sync.Mutex
+	slots []slot
+	desk  *desk       // nil: none is free
+	timer *time.Timer // of pass
+	local bool        // there are sensors that do not answer at once
+}
+
+// slot is what is known of one sensor.
+type slot struct {
+	busy  bool // it is being read
+	aside bool // rounds do not wait for it
+	begun time.Time
+	// The last read that ended; asked is zero before the first.
+	value float64
+	err   error
+	asked time.Time
+	took  time.Duration
+}
+
+// desk is a goroutine that reads sensors for rounds.
+type desk struct {
+	jobs chan context.Context // read all sensors from the one at from on
+	done chan struct{}        // capacity 1: the job has ended
+	from int
+	at   int  // the sensor at hand
+	gone bool // nobody waits for this desk anymore
+}
+
+func newRounds(sensors []Sensor, interval time.Duration) *rounds {
+	patience := min(max(interval/2, leastPatience), mostPatience)
+	r := &rounds{sensors: sensors, interval: interval, patience: patience, maxAge: 3*interval + patience, slots: make([]slot, len(sensors)),
+		timer: time.NewTimer(patience)}
+	for _, s := range sensors {
+		r.local = r.local || !prompt(s)
+	}
+	return r
+}
+
+// prompt reports whether a sensor answers at once, from what was received.
+func prompt(s Sensor) bool {
+	_, ok := s.(input.Started)
+	return ok
+}
+
+// read asks every sensor and gives what each of them says to put, in their order.
+// It fails with ctx's error, at once when ctx ends.
+func (r *rounds) read(ctx context.Context, put func(i int, v float64, err error)) error {
+	begun := time.Now()
+	r.askAside(ctx)
+	for from := 0; r.local && from < len(r.sensors); {
+		var err error
+		if from, err = r.pass(ctx, from); err != nil {
+			return err
+		}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i, s := range r.sensors {
+		if prompt(s) {
+			v, _, err := s.Read(ctx)
+			put(i, v, err)
+			continue
+		}
+		v, err := r.slots[i].answer(r.maxAge)
+		put(i, v, err)
+	}
+	r.slowest(time.Since(begun))
+	return ctx.Err()
+}
+
+// askAside starts reading those that rounds do not wait for, and waits again for
+// those that have become quick. What they said before is this round's.
+func (r *rounds) askAside(ctx context.Context) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for i := range r.slots {
+		s := &r.slots[i]
+		switch {
+		case !s.aside || s.busy:
+		case !s.asked.IsZero() && s.took < min(quickRead, r.interval/4):
+			s.aside = false
+		default:
+			s.busy, s.begun = true, time.Now()
+			go func() {
+				v, _, err := r.sensors[i].Read(context.WithoutCancel(ctx))
+				r.mu.Lock()
+				defer r.mu.Unlock()
+				s.ended(v, err)
+			}()
+		}
+	}
+}
+
+// pass has the sensors from from on read, and gives the one from which on another
+// pass is needed: the one behind a sensor that does not answer.
+func (r *rounds) pass(ctx context.Context, from int) (next int, err error) {
+	d := r.desk
+	if d == nil {
+		d = &desk{jobs: make(chan context.Context, 1), done: make(chan struct{}, 1)}
+		r.desk = d
+		go r.serve(d)
+	}
+	d.from, d.at = from, -1
+	d.jobs <- ctx
+	t := r.timer
+	t.Reset(r.patience)
+	defer t.Stop()
+	for {
+		select {
+		case <-d.done:
+			return len(r.sensors), ctx.Err()
+		case <-ctx.Done():
+			r.leave(d)
+			return 0, ctx.Err()
+		case <-t.C:
+			r.mu.Lock()
+			stuck := d.at
+			wait := r.patience
+			if stuck >= 0 && r.slots[stuck].busy {
+				wait -= time.Since(r.slots[stuck].begun)
+			}
+			if wait > 0 { // it has moved on
+				r.mu.Unlock()
+				t.Reset(wait)
+				continue
+			}
+			r.slots[stuck].aside = true
+			r.mu.Unlock()
+			r.leave(d)
+			return stuck + 1, nil
+		}
+	}
+}
+
+// leave gives a desk up: it ends with the read at hand.
+func (r *rounds) leave(d *desk) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	d.gone, r.desk = true, nil
+	close(d.jobs)
+}
+
+// serve reads until the desk is given up.
+func (r *rounds) serve(d *desk) {
+	for ctx := range d.jobs {
+		for i := d.from; i < len(r.sensors); i++ {
+			if prompt(r.sensors[i]) {
+				continue
+			}
+			s := &r.slots[i]
+			r.mu.Lock()
+			if d.gone {
+				r.mu.Unlock()
+				return
+			}
+			if s.aside || s.busy {
+				r.mu.Unlock()
+				continue
+			}
+			d.at, s.busy, s.begun = i, true, time.Now()
+			r.mu.Unlock()
+			v, _, err := r.sensors[i].Read(ctx)
+			r.mu.Lock()
+			s.ended(v, err)
+			r.mu.Unlock()
+		}
+		d.done <- struct{}{}
+	}
+}
+
+// ended notes the outcome of a read. A sensor that is left alone after a failure
+// was not asked, which tells nothing about how long it takes. It needs the lock.
+func (s *slot) ended(v float64, err error) {
+	s.busy = false
+	s.value, s.err, s.asked = v, err, s.begun
+	if !errors.Is(err, input.ErrWaiting) {
+		s.took = time.Since(s.begun)
+	}
+}
+
+// answer is what a round takes from the sensor. It needs the lock.
+func (s *slot) answer(maxAge time.Duration) (float64, error) {
+	if !s.asked.IsZero() && (!s.aside || time.Since(s.asked) <= maxAge) {
+		return s.value, s.err
+	}
+	if s.busy {
+		return 0, fmt.Errorf("%w: it was asked %v ago", ErrSlow, time.Since(s.begun).Round(time.Millisecond))
+	}
+	return 0, ErrSlow
+}
+
+// slowest puts the slowest sensor of a round aside that took longer than the
+// interval. It needs the lock.
+func (r *rounds) slowest(took time.Duration) {
+	if took <= r.interval {
+		return
+	}
+	worst := -1
+	for i, s := range r.slots {
+		if !s.aside && s.took >= slowRead && (worst < 0 || s.took > r.slots[worst].took) {
+			worst = i
+		}
+	}
+	if worst >= 0 {
+		r.slots[worst].aside = true
+	}
+}
+
+// close gives the goroutine up. Reads that are under way end by themselves.
+func (r *rounds) close() {
+	if r.desk != nil {
+		r.leave(r.desk)
+	}
+}

@@ -1,0 +1,116 @@
+package sensor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"github.com/hencedge/hencedge/agent/input"
+	"github.com/hencedge/hencedge/agent/input/iio"
+	"github.com/hencedge/hencedge/agent/input/power"
+	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/internal/role"
+)
+
+// Sensor gives one value at a time, in its own unit before the channel's scale
+// and offset (see package input).
+type Sensor = input.Sensor
+
+// Errors of sensors.
+var (
+	// ErrNoSensor: the source names something that is not on this machine.
+	ErrNoSensor = input.ErrNoSensor
+	// ErrReading: the sensor is there but its reading cannot be used.
+	ErrReading = input.ErrReading
+	// ErrNoBaseline: a rate has no earlier reading to compare with yet.
+	ErrNoBaseline = errors.New("first reading of a rate")
+)
+
+// Machine is where sensors are read: the file system under Root ("" or "/" for
+// this machine, or a recorded tree with sys and proc in it) and the clock.
+type Machine struct {
+	Root  string
+	Clock role.Clock // nil: the machine's clock
+
+	// Inputs are those of the configuration; nil: none.
+	Inputs *Inputs
+	// Wait says that sensors that are not there are waited for.
+	Wait bool
+	Log  *slog.Logger // nil: slog.Default
+
+	files *fileCache // of one reader; nil: none
+}
+
+func (m Machine) clock() role.Clock {
+	if m.Clock == nil {
+		return role.SystemClock()
+	}
+	return m.Clock
+}
+
+func (m Machine) path(elem ...string) string {
+	root := m.Root
+	if root == "" {
+		root = "/"
+	}
+	return filepath.Join(append([]string{root}, elem...)...)
+}
+
+// read reads a small file.
+func (m Machine) read(path string) (string, error) { return m.files.read(path) }
+
+// readNumber reads a file with one number.
+func (m Machine) readNumber(path string) (float64, error) { return input.ReadNumber(path) }
+
+// Open makes the sensor that src describes. It fails with ErrNoSensor, naming
+// what there is instead, when this machine has no such thing. Replay columns
+// are not sensors.
+func (m Machine) Open(src config.Source) (Sensor, error) {
+	m.Clock = m.clock()
+	switch src.Type {
+	case config.SourceHwmon:
+		return m.openHwmon(src)
+	case config.SourceThermal:
+		return m.openThermal(src)
+	case config.SourceCPU:
+		return m.openCPU(src)
+	case config.SourceMemory:
+		return m.openMemory(src)
+	case config.SourceLoad:
+		return m.openLoad(src)
+	case config.SourceDisk:
+		return m.openDisk(src)
+	case config.SourceNet:
+		return m.openNet(src)
+	case config.SourceIIO:
+		return iio.Open(m.Root, src)
+	case config.SourcePower:
+		return power.OpenRail(m.Root, src)
+	case config.SourceGPU:
+		return power.OpenGPU(m.Root, src)
+	}
+	if src.From != "" {
+		return m.Inputs.sensor(src)
+	}
+	return nil, fmt.Errorf("%w: a source of type %q cannot be opened", ErrNoSensor, src.Type)
+}
+
+// gauge is a sensor whose value stands in one place.
+type gauge struct {
+	m    Machine
+	read func() (float64, error)
+}
+
+func (g gauge) Read(ctx context.Context) (float64, time.Time, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, time.Time{}, err
+	}
+	v, err := g.read()
+	return v, g.m.Clock.Now(), err
+}
+
+// noSensor is ErrNoSensor with what exists.
+func noSensor(what, name string, have []string) error { return input.Missing(what, name, have) }

@@ -1,0 +1,55 @@
+package evaluator
+
+import (
+	"cmp"
+	"fmt"
+
+	"github.com/hencedge/hencedge/evaluator/program"
+	"github.com/hencedge/hencedge/transport"
+)
+
+// seal numbers and signs the result of a job.
+func (s *Service) seal(j *job, c *program.Circuit, key transport.KeyRef, out program.Output, body []byte) (*result, error) {
+	m := s.resultMeta(j, c, out)
+	m.KeyID, m.KeyEpoch = key.ID, key.Epoch
+	sealed, err := transport.Seal(m, body, s.signer)
+	if err != nil {
+		return nil, fmt.Errorf("seal result: %w", err)
+	}
+	return &result{s.topic(j.prog.planned), m, sealed}, nil
+}
+
+// resultMeta is the header of a result.
+func (s *Service) resultMeta(j *job, c *program.Circuit, out program.Output) transport.Meta {
+	m := transport.Meta{
+		Kind: transport.KindResult, Device: s.cfg.Name, Program: c.Name(), Params: c.Parameters().Hash(), Layout: c.Hash(),
+		Level: c.Level(), Scale: c.Scale(),
+		Post: &transport.Post{A: out.A, B: out.B, Sqrt: out.Sqrt, Slot: out.Slot, Count: out.Count, Bound: out.Bound},
+	}
+	m.BootEpoch, m.Sequence = s.state.sequence("result " + c.Name())
+	partial := len(j.present()) > 0
+	for i, in := range c.Inputs() {
+		w := j.inputs[in]
+		if partial {
+			m.Present = append(m.Present, w.meta.Samples)
+		}
+		m.Inputs = append(m.Inputs, w.id)
+		if i == 0 {
+			m.Start, m.End, m.Samples = w.meta.Start, w.meta.End, w.meta.Samples
+		}
+		m.Start, m.End, m.Samples = min(m.Start, w.meta.Start), max(m.End, w.meta.End), min(m.Samples, w.meta.Samples)
+	}
+	return m
+}
+
+// topic is where the results of a program are published.
+func (s *Service) topic(p *Planned) string {
+	return cmp.Or(p.Topic, transport.ResultTopic(s.cfg.Broker.TopicPrefix, p.Name))
+}
+
+// result is a sealed result and where it is published.
+type result struct {
+	topic  string
+	meta   transport.Meta
+	sealed []byte
+}

@@ -1,0 +1,203 @@
+package store
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/hencedge/hencedge/transport"
+	"github.com/hencedge/hencedge/transport/spool"
+)
+
+// Results are the results in the outbox of a store, divided among the programs.
+type Results struct {
+	outbox  *spool.Spool
+	ledger  *ledger
+	windows *Windows
+	shares  *shares
+	reader  string
+	log     *slog.Logger
+
+	mu   sync.Mutex
+	made map[[32]byte]bool // results in the outbox, or made and not in the ledger
+}
+
+// Delivery is how results leave an evaluator at the moment.
+type Delivery struct {
+	// Since is when the last result was delivered over the present connection, or the
+	// time of the connection; zero means that there is none.
+	Since time.Time
+}
+
+// undelivered is how long results may wait, none being delivered, before that is trouble.
+const undelivered = 15 * time.Minute
+
+func newResults(outbox *spool.Spool, l *ledger, w *Windows, sh *shares, o Options) *Results {
+	return &Results{outbox: outbox, ledger: l, windows: w, shares: sh, reader: o.Reader, log: o.Logger,
+		made: map[[32]byte]bool{}}
+}
+
+// recover notes the results of an earlier process. One that is damaged is made again if
+// its inputs are still there; the spool counts it.
+func (r *Results) recover() error {
+	for _, e := range r.outbox.Entries() {
+		l, sealed, err := r.outbox.Read(e)
+		if l == nil || errors.Is(err, spool.ErrDamaged) {
+			continue
+		}
+		l.Return(0)
+		var key [32]byte
+		if err == nil {
+			key, _, err = peekResult(sealed)
+		}
+		if err != nil {
+			return fmt.Errorf("%w: outbox: %w", ErrState, err)
+		}
+		r.made[key] = true
+	}
+	return nil
+}
+
+// peekResult returns the key and the inputs of a sealed result.
+func peekResult(sealed []byte) (key [32]byte, inputs [][32]byte, err error) {
+	m, err := transport.PeekMeta(sealed)
+	if err != nil {
+		return key, nil, err
+	}
+	return resultKey(m.Program, m.Inputs), m.Inputs, nil
+}
+
+// resultKey names what a program makes of certain windows, in any order.
+func resultKey(program string, inputs [][32]byte) [32]byte {
+	inputs = slices.Clone(inputs)
+	slices.SortFunc(inputs, func(a, b [32]byte) int { return bytes.Compare(a[:], b[:]) })
+	h := sha256.New()
+	fmt.Fprintf(h, "%d:%s", len(program), program)
+	for _, id := range inputs {
+		h.Write(id[:])
+	}
+	return [32]byte(h.Sum(nil))
+}
+
+// Made reports whether a program's result of these inputs was made before.
+func (r *Results) Made(program string, inputs [][32]byte) bool {
+	key := resultKey(program, inputs)
+	r.mu.Lock()
+	made := r.made[key]
+	r.mu.Unlock()
+	return made || r.ledger.hasMade(key)
+}
+
+// Blocked names one of the programs whose results fill their share, so that no window
+// may be taken that it reads. probe says that a window will be taken if none is blocked.
+func (r *Results) Blocked(programs []string, now time.Time, probe bool) (program string, blocked bool) {
+	waiting := r.outbox.Streams()
+	for _, p := range programs {
+		if r.shares.blocks(p, waiting, now, probe) {
+			return p, true
+		}
+	}
+	return "", false
+}
+
+// Skips reports whether a result of a program is not to be made, because nobody reads
+// the program and its share is full. It counts the result then.
+func (r *Results) Skips(program string) bool { return r.shares.skips(program, r.outbox.Streams()) }
+
+// Begin counts a job of a program, and End its end. size is that of the result, 0 if
+// there is none.
+func (r *Results) Begin(program string)           { r.shares.begun(program) }
+func (r *Results) End(program string, size int64) { r.shares.made(program, size) }
+
+// Fail remembers that a program makes nothing of these inputs.
+func (r *Results) Fail(program string, inputs [][32]byte) error {
+	return r.ledger.add(record{kind: recMade, id: resultKey(program, inputs)})
+}
+
+// Put writes a result of a program into the outbox. It fails with ErrBusy.
+func (r *Results) Put(ctx context.Context, program string, inputs [][32]byte, topic string, sealed []byte) error {
+	if err := r.outbox.Put(ctx, spool.Item{Stream: program, Topic: topic, Sealed: sealed}); err != nil {
+		return fmt.Errorf("%w: %w", ErrBusy, err)
+	}
+	r.mu.Lock()
+	r.made[resultKey(program, inputs)] = true
+	r.mu.Unlock()
+	return nil
+}
+
+// Outbox returns the spool that results are delivered from. Delivered must be called
+// before a result leaves it.
+func (r *Results) Outbox() *spool.Spool { return r.outbox }
+
+// Delivered notes a result that was delivered. While one of its inputs may come up
+// again after a restart, the ledger must know the result.
+func (r *Results) Delivered(l *spool.Lease, now time.Time) error {
+	sealed, err := l.Sealed()
+	if err != nil {
+		return err
+	}
+	key, inputs, err := peekResult(sealed)
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(inputs, r.windows.holds) {
+		if err := r.ledger.add(record{kind: recMade, id: key}); err != nil {
+			return err
+		}
+	}
+	r.mu.Lock()
+	delete(r.made, key)
+	r.mu.Unlock()
+	r.shares.delivered(l.Stream, r.outbox.Streams(), now)
+	return nil
+}
+
+// Waiting returns, by program, the results that are not delivered yet.
+func (r *Results) Waiting() map[string]Waiting { return r.shares.waiting(r.outbox.Streams()) }
+
+// tell logs troubles that begin or change, and their end.
+func (r *Results) tell(now time.Time, d Delivery) {
+	kinds, texts := r.troubles(now, d)
+	begun, over := r.shares.changes(kinds)
+	for _, name := range over {
+		r.log.Info("results are delivered again", "program", name)
+	}
+	for _, name := range begun {
+		r.log.Error("results are not delivered", "program", name, "trouble", texts[name])
+	}
+}
+
+func (r *Results) health(now time.Time, d Delivery) (out []string) {
+	_, texts := r.troubles(now, d)
+	for _, name := range slices.Sorted(maps.Keys(texts)) {
+		out = append(out, "store: "+texts[name])
+	}
+	return out
+}
+
+// troubles returns what is wrong with the delivery of results, by program; "" stands
+// for all of them. Kinds stay the same while the trouble does.
+func (r *Results) troubles(now time.Time, d Delivery) (kinds, texts map[string]string) {
+	kinds, texts = map[string]string{}, map[string]string{}
+	var oldest time.Duration
+	results := 0
+	for name, w := range r.Waiting() {
+		if kind, text := r.shares.trouble(name, w, r.reader); kind != "" {
+			kinds[name], texts[name] = kind, text
+		}
+		oldest, results = max(oldest, w.Oldest), results+w.Results
+	}
+	if quiet := now.Sub(d.Since); !d.Since.IsZero() && oldest >= undelivered && quiet >= undelivered {
+		kinds[""] = "none"
+		texts[""] = fmt.Sprintf("no result was delivered for %v, although there is a connection: %d wait for %s. "+
+			"Is the key holder running, with receipts: true?", quiet.Round(time.Second), results, r.reader)
+	}
+	return kinds, texts
+}
