@@ -151,6 +151,7 @@ func New(cfg *config.Agent, deps Deps) (*Agent, error) {
 	a := &Agent{cfg: cfg, deps: deps, log: deps.logger(), clock: p.machine.Clock, keys: p.keys, streams: p.streams,
 		inputs: p.machine.Inputs, spool: deps.Spool}
 	a.log = a.log.With("device", cfg.Device)
+	a.guard()
 	for _, s := range a.streams {
 		if l, ok := s.source.(*live); ok {
 			count := &s.count

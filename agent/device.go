@@ -6,22 +6,17 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hencedge/hencedge/config"
-	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/internal/role"
 )
-
-// ErrBackend: the device that encrypts failed, and the configuration says to stop
-// then.
-var ErrBackend = errors.New("the backend failed")
 
 // device guards the keys of an agent, which move when a device fails.
 type device struct {
 	sync.RWMutex
-	fallbacks uint64        // failures so far
-	reopened  time.Duration // when a device was opened anew, on the monotonic clock
-	stop      func()        // ends sampling; nil before Run
-	failure   error         // what the agent stops for
+	fallback  role.Fallback[keys]
+	fallbacks uint64 // failures so far
+	stop      func() // ends sampling; nil before Run
+	failure   error  // what the agent stops for
 }
 
 // stopping makes a failure that the agent stops for end sampling.
@@ -42,11 +37,6 @@ func (a *Agent) failure() error {
 // device that encrypts.
 const maxAttempts = 3
 
-// deviceFault reports whether what met err may succeed on another device.
-func deviceFault(err error) bool {
-	return errors.Is(err, cutrantt.ErrDevice) || errors.Is(err, cutrantt.ErrMemory)
-}
-
 // current are the keys in use; those of a device that failed are replaced.
 func (a *Agent) current() keys {
 	a.device.RLock()
@@ -56,18 +46,13 @@ func (a *Agent) current() keys {
 
 // sealed seals a window, again on what replaces a device that fails meanwhile:
 // nothing of the window has left by then, so that its number stays.
-func (a *Agent) sealed(s *stream, w *window, id identity) (*sealed, error) {
+func (a *Agent) sealed(s *stream, w *window, id identity) (out *sealed, err error) {
 	defer a.sealing.Begin(s.cfg.Name)()
-	for n := 1; ; n++ {
-		k := a.current()
-		out, err := k.seal(s, w, id, a.clock)
-		if err == nil || !deviceFault(err) || n == maxAttempts {
-			return out, err
-		}
-		if rerr := a.replace(k.ctx, err); rerr != nil {
-			return nil, errors.Join(err, rerr)
-		}
-	}
+	err = role.Attempt(maxAttempts, a.current(), func(k keys) (err error) {
+		out, err = k.seal(s, w, id, a.clock)
+		return err
+	}, a.replace)
+	return out, err
 }
 
 // stallTime is how long the encryption of one window may take: the driver of a GPU
@@ -83,58 +68,50 @@ func (a *Agent) Stalled() string {
 	return fmt.Sprintf("a window of stream %s has been encrypting for %v", stream, took.Round(time.Second))
 }
 
-// replace moves the keys from a device that failed, as configured: to the same
-// device with a new context, but not twice within a minute, or to the processor.
-func (a *Agent) replace(failed *henc.Context, cause error) error {
-	a.device.Lock()
-	defer a.device.Unlock()
-	if a.keys.ctx != failed {
-		return nil // another stream saw it first
-	}
-	a.device.fallbacks++
-	where := failed.Ring().Backend().Device()
-	switch {
-	case a.cfg.BackendFallback == config.FallbackStop:
-		a.device.failure = fmt.Errorf("%w: %s: %w", ErrBackend, where, cause)
+// guard makes ready for failures of the device.
+func (a *Agent) guard() {
+	a.device.fallback = role.Fallback[keys]{Policy: a.cfg.BackendFallback, Mono: a.clock.Mono, Log: a.log, Stop: func(err error) {
+		a.device.failure = err
 		if a.device.stop != nil {
 			a.device.stop()
 		}
-		return ErrBackend
-	case a.deps.PublicKey != nil || a.deps.SecretKey != nil:
-		return fmt.Errorf("%s failed, and its keys were not read from a file", where)
-	case a.cfg.BackendFallback == config.FallbackRetry && a.deps.Reopen != nil && (a.device.reopened == 0 || a.clock.Mono()-a.device.reopened > time.Minute):
-		a.device.reopened = max(a.clock.Mono(), 1)
-		ctx, err := a.deps.Reopen(failed)
-		if err == nil {
-			err = a.move(ctx)
-		}
-		if err == nil {
-			a.log.Warn("the device that encrypts failed and was opened anew", "device", where, "error", cause)
-			return nil
-		}
-		a.log.Error("the device that encrypts failed and could not be opened anew", "device", where, "error", err)
-	}
-	ctx, err := henc.NewContext(failed.Parameters())
-	if err == nil {
-		err = a.move(ctx)
-	}
-	if err != nil {
-		return fmt.Errorf("go on with the processor: %w", err)
-	}
-	a.log.Error("the device that encrypts failed; the processor takes over until a restart", "device", where, "error", cause)
-	return nil
+	}}
 }
 
-// move reads the keys again into ctx. It needs the lock.
-func (a *Agent) move(ctx *henc.Context) error {
+// replace moves the keys from a device that failed, as backend_fallback says, and
+// returns them.
+func (a *Agent) replace(failed keys, cause error) (keys, error) {
+	a.device.Lock()
+	defer a.device.Unlock()
+	if a.keys.ctx != failed.ctx {
+		return a.keys, nil // another stream saw it first
+	}
+	a.device.fallbacks++
+	device := failed.ctx.Ring().Backend().Device()
+	processor := func() (keys, error) { return a.move(henc.NewContext(failed.ctx.Parameters())) }
+	to := role.Replacements[keys]{Processor: processor}
+	switch {
+	case a.deps.PublicKey != nil || a.deps.SecretKey != nil:
+		to.Processor = func() (keys, error) { return keys{}, errors.New("the keys were not read from a file") }
+	case a.deps.Reopen != nil:
+		to.Reopen = func() (keys, error) { return a.move(a.deps.Reopen(failed.ctx)) }
+	}
+	return a.device.fallback.Replace(device, cause, to)
+}
+
+// move reads the keys again into ctx, unless that could not be made. It needs the lock.
+func (a *Agent) move(ctx *henc.Context, err error) (keys, error) {
+	if err != nil {
+		return keys{}, err
+	}
 	fresh := keys{ctx: ctx}
 	var failed []error
 	fresh.load(a.cfg, Deps{SigningKey: a.keys.signing}, func(_ string, err error) { failed = append(failed, err) })
 	if err := errors.Join(failed...); err != nil {
 		fresh.wipe()
-		return err
+		return keys{}, err
 	}
 	fresh.own = append(fresh.own, a.keys.own...) // wiped when the agent closes
 	a.keys = fresh
-	return nil
+	return fresh, nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/hencedge/hencedge/cutrantt/cuda"
 	"github.com/hencedge/hencedge/cutrantt/cuda/cudatest"
 	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/internal/role"
 	"github.com/hencedge/hencedge/internal/testrig"
 )
 
@@ -79,7 +80,7 @@ func TestDeviceFails(t *testing.T) {
 			err = a.Once(t.Context())
 			readings, _ := opened(t, s.keys, "board1", client.messages)
 			if c.policy == config.FallbackStop {
-				if !errors.Is(err, ErrBackend) || !errors.Is(err, cutrantt.ErrDevice) || len(readings) != 0 {
+				if !errors.Is(err, role.ErrBackend) || !errors.Is(err, cutrantt.ErrDevice) || len(readings) != 0 {
 					t.Errorf("%v, %d readings", err, len(readings))
 				}
 				return

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hencedge/hencedge/internal/role"
 	"github.com/hencedge/hencedge/transport"
 )
 
@@ -52,7 +53,7 @@ func (d *duplicates) note(m *transport.Meta, online, retained bool, since time.T
 		return false, false
 	case boot > newest && retained && !d.heard:
 		return false, false // of this board, before its state was lost and its clock set back
-	case boot < newest && (since.Before(earliest) || m.Start <= since.UnixNano()):
+	case boot < newest && (!role.ClockIsSet(since) || m.Start <= since.UnixNano()):
 		return false, false // of this board, before this start
 	}
 	news = !d.others[boot]

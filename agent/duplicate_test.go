@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -83,10 +84,14 @@ func TestDuplicateIsTold(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- a.Run(ctx) }()
 	<-client.ready
+	later, err := openStateWith(filepath.Join(t.TempDir(), "state"), cfg.Device, a.since.wall.Add(9*time.Second), func(string, []byte) error { return nil })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer later.close()
 	tell := func(online bool) {
 		t.Helper()
-		m, err := (&Agent{cfg: a.cfg, keys: a.keys, clock: a.clock, since: a.since, state: &state{file: stateFile{BootEpoch: a.state.boot() + 9, Reserved: map[string]uint64{}},
-			next: map[string]uint64{}, lock: a.state.lock, write: func(string, []byte) error { return nil }}}).status(online)
+		m, err := (&Agent{cfg: a.cfg, keys: a.keys, clock: a.clock, since: a.since, state: later}).status(online)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -77,7 +77,7 @@ func TestSwappedKeysAreRefused(t *testing.T) {
 		}
 		use(all...)
 		refused(keyset.ErrHolder, "keys.holder", wrong.Fingerprint(), right.Fingerprint(), "changed the keys on their way")
-		if err := a.move(a.keys.ctx); err == nil || !strings.Contains(err.Error(), keyset.ErrHolder.Error()) {
+		if _, err := a.move(a.keys.ctx, nil); err == nil || !strings.Contains(err.Error(), keyset.ErrHolder.Error()) {
 			t.Errorf("%s: read again: %v", keys.Mode, err)
 		}
 		if err := a.Close(); err != nil {

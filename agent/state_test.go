@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/hencedge/hencedge/internal/durable"
+	"github.com/hencedge/hencedge/internal/role"
 )
 
 func TestStateFirstStart(t *testing.T) {
@@ -105,8 +106,8 @@ func TestStateLostAtOnce(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer s.lock.Close()
-			if !ofClock(s.boot(), now) {
+			defer s.disk.Close()
+			if !role.FromClock(s.boot(), now) {
 				break // drawn
 			}
 			for range rapid.IntRange(0, 2).Draw(t, "windows") {
@@ -123,7 +124,7 @@ func TestStateLostAtOnce(t *testing.T) {
 				}
 			}
 			pass()
-			s.lock.Close() // killed
+			s.disk.Close() // killed
 		}
 	})
 }
@@ -162,7 +163,7 @@ func TestStatePersistsBeforeUse(t *testing.T) {
 	if n, err := s.take("a"); err != nil || n != sequenceBlock*3/2 {
 		t.Errorf("after the disk came back: %d, %v", n, err)
 	}
-	if f, err := readState(s.path, "d"); err != nil || f.Reserved["a"] <= sequenceBlock*3/2 {
+	if f, err := readState(s.disk.Path(), "d"); err != nil || f.Reserved["a"] <= sequenceBlock*3/2 {
 		t.Errorf("on disk: %+v, %v", f, err)
 	}
 	s.close()
@@ -220,11 +221,11 @@ func TestStateFromACopy(t *testing.T) {
 		t.Errorf("renewed from %d to %d, %v", now, s.boot(), err)
 	}
 	now = s.boot()
-	s.write = func(string, []byte) error { return errors.New("the disk fails") }
+	s.disk.Write = func(string, []byte) error { return errors.New("the disk fails") }
 	if err := s.renew(first); !errors.Is(err, ErrState) || s.boot() != now {
 		t.Errorf("a boot epoch that is not on disk is in use: %d after %d, %v", s.boot(), now, err)
 	}
-	s.lock.Close()
+	s.disk.Close()
 	if s = start(time.Unix(32, 0)); s.boot() != now+1 {
 		t.Errorf("after a crash the boot epoch is %d, want %d", s.boot(), now+1)
 	}
@@ -312,7 +313,7 @@ func TestStateNeverRepeats(t *testing.T) {
 					t.Fatal(err)
 				}
 			} else {
-				s.lock.Close() // as the kernel does at a crash
+				s.disk.Close() // as the kernel does at a crash
 			}
 		}
 	})

@@ -7,16 +7,12 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/evaluator/program"
 	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/internal/role"
 	"github.com/hencedge/hencedge/transport"
 )
-
-// ErrBackend: the device that computes failed, and the configuration says to
-// stop then.
-var ErrBackend = errors.New("the backend failed")
 
 // engine is the arithmetic for one parameter set on one device, with the keys
 // that lie there.
@@ -46,11 +42,11 @@ type lane struct {
 	// used, for another engine to read.
 	kept bool
 
-	mu      sync.Mutex
-	engines []*engine // at least one
-	turn    int
-	spare   *engine   // on the processor; nil until it is needed
-	renewed time.Time // when a device was opened anew last
+	mu       sync.Mutex
+	engines  []*engine // at least one
+	turn     int
+	spare    *engine // on the processor; nil until it is needed
+	fallback role.Fallback[*engine]
 }
 
 // pick is the next engine.
@@ -103,24 +99,12 @@ func (r *received) has(e *engine) bool {
 // maxAttempts bounds how often a job is begun again after failures of devices.
 const maxAttempts = 4
 
-// deviceFault reports whether a job that met err may succeed on another device.
-func deviceFault(err error) bool {
-	return errors.Is(err, cutrantt.ErrDevice) || errors.Is(err, cutrantt.ErrMemory)
-}
-
 // attempt runs f on e, and again on whatever replaces it while a device fails.
 func (s *Service) attempt(l *lane, e *engine, f func(e *engine) error) error {
-	for n := 1; ; n++ {
-		err := f(e)
-		if err == nil || !l.kept || !deviceFault(err) || n == maxAttempts {
-			return err
-		}
-		next, rerr := s.replace(l, e, err)
-		if rerr != nil {
-			return errors.Join(err, rerr)
-		}
-		e = next
+	if !l.kept {
+		return f(e)
 	}
+	return role.Attempt(maxAttempts, e, f, func(failed *engine, cause error) (*engine, error) { return s.replace(l, failed, cause) })
 }
 
 // receive reads a ciphertext onto a device.
@@ -185,17 +169,15 @@ func (l *lane) nearest(j *job) *engine {
 	return best
 }
 
-// replace is where to go on after e failed with cause. Exhausted memory moves
-// this one job to the processor. A device that failed is taken out of use: other
-// devices go on, or, as configured, it is opened anew, or the processor takes
-// over, or the service stops.
+// replace returns where to go on after e failed with cause. Exhausted memory moves this
+// one job to the processor. A device that failed is taken out of use, as backend_fallback
+// says.
 func (s *Service) replace(l *lane, e *engine, cause error) (*engine, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	lost := errors.Is(cause, cutrantt.ErrDevice)
 	at := l.at(e)
 	switch {
-	case !lost:
+	case !errors.Is(cause, cutrantt.ErrDevice):
 		s.log.Warn("device memory is exhausted; the processor takes this job", "device", e.device(), "error", cause)
 		s.tally.change(func(t *Stats) { t.Fallbacks++ })
 		return s.onProcessor(l)
@@ -204,35 +186,29 @@ func (s *Service) replace(l *lane, e *engine, cause error) (*engine, error) {
 		return l.engines[l.turn%len(l.engines)], nil
 	}
 	s.tally.change(func(t *Stats) { t.Fallbacks++ })
-	policy := s.cfg.BackendFallback
-	if policy == config.FallbackStop {
-		s.log.Error("the device failed; stopping, as backend_fallback says", "device", e.device(), "error", cause)
-		err := fmt.Errorf("%w: %w", ErrBackend, cause)
-		s.broken(err)
-		return nil, err
-	}
-	if policy == config.FallbackRetry && s.deps.Reopen != nil && s.now().Sub(l.renewed) > time.Minute {
-		l.renewed = s.now()
-		fresh, err := s.reopened(e)
+	put := func(next *engine, err error) (*engine, error) {
 		if err == nil {
-			s.log.Warn("the device failed and was opened anew", "device", e.device(), "error", cause)
-			l.engines[at] = fresh
-			return fresh, nil
+			l.engines[at] = next
 		}
-		s.log.Error("the device failed and could not be opened anew", "device", e.device(), "error", err)
+		return next, err
+	}
+	to := role.Replacements[*engine]{Processor: func() (*engine, error) { return put(s.onProcessor(l)) }}
+	if s.deps.Reopen != nil {
+		to.Reopen = func() (*engine, error) { return put(s.reopened(e)) }
 	}
 	if len(l.engines) > 1 {
-		l.engines = append(l.engines[:at:at], l.engines[at+1:]...)
-		s.log.Error("the device failed; the others go on", "device", e.device(), "left", len(l.engines), "error", cause)
-		return l.engines[0], nil
+		to.Others = func() (*engine, int) {
+			l.engines = append(l.engines[:at:at], l.engines[at+1:]...)
+			return l.engines[0], len(l.engines)
+		}
 	}
-	spare, err := s.onProcessor(l)
-	if err != nil {
-		return nil, err
-	}
-	l.engines[at] = spare
-	s.log.Error("the device failed; the processor takes over until a restart", "device", e.device(), "error", cause)
-	return spare, nil
+	return l.fallback.Replace(e.device(), cause, to)
+}
+
+// fallback returns what replaces the devices of a lane.
+func (s *Service) fallback() role.Fallback[*engine] {
+	start := s.now()
+	return role.Fallback[*engine]{Policy: s.cfg.BackendFallback, Mono: func() time.Duration { return s.now().Sub(start) }, Log: s.log, Stop: s.broken}
 }
 
 // onProcessor is the lane's engine on the processor. It needs the lane's lock.
@@ -301,7 +277,7 @@ func (s *Service) makeLanes(all []Keys) error {
 		if s.lanes[p.Hash()] != nil {
 			continue
 		}
-		l := &lane{params: p, engines: []*engine{newEngine(k.Context, all)}}
+		l := &lane{params: p, engines: []*engine{newEngine(k.Context, all)}, fallback: s.fallback()}
 		var more []*henc.Context
 		movable := s.deps.Keys == nil || s.deps.ReadKeys != nil
 		if s.deps.More != nil && movable {

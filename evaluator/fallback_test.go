@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hencedge/hencedge/internal/meter"
+	"github.com/hencedge/hencedge/internal/role"
 
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/cutrantt"
@@ -148,7 +149,7 @@ func TestFallbackStop(t *testing.T) {
 	r.sendWindow(r.window("d1", "count", 1, epoch, numbers(8, 20, 1), numbers(8, 0, 0.1)))
 	select {
 	case err := <-r.ended:
-		if !errors.Is(err, ErrBackend) || !errors.Is(err, cutrantt.ErrDevice) || !strings.Contains(err.Error(), "cuda: ") {
+		if !errors.Is(err, role.ErrBackend) || !errors.Is(err, cutrantt.ErrDevice) || !strings.Contains(err.Error(), "cuda: ") {
 			t.Errorf("the service ended with %v", err)
 		}
 		r.ended <- nil // for the end of the test

@@ -229,7 +229,7 @@ func (s *Service) Close() error {
 
 // Run connects, subscribes and works until ctx ends; then it finishes what was
 // taken, for at most the configured stop timeout, and returns nil. Other ends
-// are errors: with config.FallbackStop, a device that failed is ErrBackend.
+// are errors: with config.FallbackStop, a device that failed is role.ErrBackend.
 func (s *Service) Run(ctx context.Context) (err error) {
 	if s.ran.Swap(true) {
 		return errors.New("the evaluator ran already; make a new one")

@@ -5,19 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
-	"os"
 	"sync"
 	"time"
 
 	"github.com/hencedge/hencedge/evaluator/store"
-	"github.com/hencedge/hencedge/internal/durable"
+	"github.com/hencedge/hencedge/internal/role"
 	"github.com/hencedge/hencedge/transport"
 )
 
 const (
-	stateVersion = 1
-	maxState     = 128 << 20
+	maxState = 128 << 20
 )
 
 // stateFile is the JSON form of the state.
@@ -32,8 +29,7 @@ type stateFile struct {
 // state holds what outlives a process: the boot epoch, which grows with every
 // start so that result numbers never repeat, and the replay guard.
 type state struct {
-	path  string // empty: nothing is kept
-	lock  *os.File
+	disk  *role.State // nil: nothing is kept
 	guard *transport.ReplayGuard
 
 	mu   sync.Mutex
@@ -45,78 +41,57 @@ type state struct {
 }
 
 // openState locks and reads the state, raises the boot epoch and writes it back
-// before it is used. The boot epoch is the Unix time in seconds, or the next number
-// when that is not later.
+// before it is used. With no path nothing is kept.
 func openState(path, name string, now time.Time) (*state, error) {
-	s := &state{path: path, guard: transport.NewReplayGuard(0), next: map[string]uint64{}}
-	s.file = stateFile{Version: stateVersion, Name: name, BootEpoch: uint64(max(now.Unix(), 1))}
+	s := &state{guard: transport.NewReplayGuard(0), next: map[string]uint64{}}
+	s.file = stateFile{Version: role.StateVersion, Name: name, BootEpoch: role.NextBoot(0, now)}
 	if path == "" {
 		return s, nil
 	}
-	lock, err := durable.LockFile(path + ".lock")
-	if errors.Is(err, durable.ErrLocked) {
-		return nil, fmt.Errorf("%w: %s is in use by another evaluator; stop that one, or give this one its own state: %w", store.ErrState, path, err)
-	}
-	if err != nil {
+	var err error
+	if s.disk, err = role.LockState("evaluator", path); err != nil {
 		return nil, fmt.Errorf("%w: %w", store.ErrState, err)
 	}
-	s.lock = lock
-	durable.SweepTemporary(path)
-	if err := s.load(name); err != nil {
-		lock.Close()
-		return nil, err
+	if err = s.load(path, name, now); err == nil {
+		err = s.save()
 	}
-	if err := s.save(); err != nil {
-		lock.Close()
-		return nil, err
+	if err != nil {
+		return nil, errors.Join(err, s.disk.Close())
 	}
 	return s, nil
 }
 
-func (s *state) load(name string) error {
-	raw, err := durable.ReadFile(s.path, maxState)
+// load takes over the state of an earlier process, if there is one, and raises the boot
+// epoch.
+func (s *state) load(path, name string, now time.Time) error {
+	const remedy = "move it away to start afresh, after which old messages could be replayed once"
+	var f stateFile
+	err := role.ReadState(path, maxState, remedy, &f)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
+	}
+	if err == nil {
+		err = role.Owner{Version: f.Version, Kind: "evaluator", Name: f.Name}.Check(path, name)
+	}
+	if err == nil && f.BootEpoch > role.MaxNumber {
+		err = fmt.Errorf("%s has the impossible boot epoch %d; %s", path, f.BootEpoch, remedy)
+	}
+	if err == nil && len(f.Replay) > 0 {
+		if err = s.guard.UnmarshalBinary(f.Replay); err != nil {
+			err = fmt.Errorf("%s is damaged; %s: %w", path, remedy, err)
+		}
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %w", store.ErrState, err)
 	}
-	if err := s.parse(raw, name); err != nil {
-		return fmt.Errorf("%w: %s %w", store.ErrState, s.path, err)
-	}
-	return nil
-}
-
-// parse takes over the state of an earlier process and counts the boot epoch up.
-func (s *state) parse(raw []byte, name string) error {
-	var f stateFile
-	if err := json.Unmarshal(raw, &f); err != nil {
-		return fmt.Errorf("is damaged; move it away to start afresh, after which old messages could be replayed once: %w", err)
-	}
-	if f.Version != stateVersion {
-		return fmt.Errorf("has version %d, this program reads %d", f.Version, stateVersion)
-	}
-	if f.Name != name {
-		return fmt.Errorf("belongs to evaluator %q, this is %q", f.Name, name)
-	}
-	if f.BootEpoch == math.MaxUint64 {
-		return errors.New("has no boot epochs left")
-	}
-	if len(f.Replay) > 0 {
-		if err := s.guard.UnmarshalBinary(f.Replay); err != nil {
-			return fmt.Errorf("is damaged: %w", err)
-		}
-	}
-	// The clock, which openState put there, keeps a state that is an old copy from
-	// numbering results as before.
-	f.BootEpoch = max(f.BootEpoch+1, s.file.BootEpoch)
+	f.BootEpoch = role.NextBoot(f.BootEpoch, now)
 	s.file = f
 	return nil
 }
 
 // save writes the state if it changed.
 func (s *state) save() error {
-	if s.path == "" {
+	if s.disk == nil {
 		return nil
 	}
 	replay, err := s.guard.MarshalBinary()
@@ -133,8 +108,8 @@ func (s *state) save() error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", store.ErrState, err)
 	}
-	if err := durable.WriteState(s.path, raw); err != nil {
-		return fmt.Errorf("%w: write %s: %w", store.ErrState, s.path, err)
+	if err := s.disk.Save(raw); err != nil {
+		return fmt.Errorf("%w: %w", store.ErrState, err)
 	}
 	s.last = replay
 	return nil
@@ -164,10 +139,12 @@ func (s *state) close() error {
 		return nil
 	}
 	err := s.save()
-	if s.lock != nil {
-		s.lock.Close()
+	if s.disk == nil {
+		return err
 	}
-	return err
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return errors.Join(err, s.disk.Close())
 }
 
 // mark returns what the state has of its store; nil means that it has had none.

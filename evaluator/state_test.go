@@ -81,7 +81,7 @@ func TestStateSurvives(t *testing.T) {
 	for content, says := range map[string]string{
 		"{":                               "damaged",
 		`{"version": 9}`:                  "version 9",
-		`{"version": 1, "name": "other"}`: `belongs to evaluator "other"`,
+		`{"version": 1, "name": "other"}`: `belongs to the evaluator "other"`,
 		`{"version": 1, "name": "cloud", "replay": "AAAA"}`: "replay state",
 	} {
 		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/evaluator/store"
+	"github.com/hencedge/hencedge/internal/role"
 	"github.com/hencedge/hencedge/transport"
 	"github.com/hencedge/hencedge/transport/spool"
 )
@@ -142,7 +143,7 @@ func (d *stored) take(working context.Context, o transport.Staged) {
 		s.receiver.Forget(o.Topic, o.ID) // so that it can be sent again
 		s.refuse(o.Topic, err)
 		d.receipts.Put(obj.Meta.Device, busy(o.ID))
-	case deviceFault(err):
+	case role.DeviceFailed(err):
 		s.receiver.Forget(o.Topic, o.ID)
 		s.refuse(o.Topic, err)
 	default:

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/hencedge/hencedge/evaluator/store"
+	"github.com/hencedge/hencedge/internal/role"
 	"github.com/hencedge/hencedge/transport/spool"
 )
 
@@ -86,5 +87,5 @@ func (u *unmade) health(now time.Time) (out []string) {
 // or a device that failed, which leave the windows where they are.
 func final(err error) bool {
 	return !errors.Is(err, context.Canceled) && !errors.Is(err, store.ErrBusy) &&
-		!errors.Is(err, spool.ErrClosed) && !deviceFault(err)
+		!errors.Is(err, spool.ErrClosed) && !role.DeviceFailed(err)
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -69,47 +68,19 @@ func (s Started) Read(ctx context.Context) (float64, time.Time, error) {
 	return v, at, err
 }
 
-// Backoff gives the waits after failures: first, then twice as long each time,
-// at most most. A wait is drawn between half of that and all of it, so that many
-// devices do not come back at the same instant.
-type Backoff struct {
-	First, Most time.Duration
-	failures    int
-}
-
-// Next counts a failure and gives the wait before the next attempt.
-func (b *Backoff) Next() time.Duration {
-	d := b.First
-	for range b.failures {
-		if d >= b.Most {
-			break
-		}
-		d *= 2
-	}
-	b.failures++
-	d = max(min(d, b.Most), 1)
-	return d - rand.N(d/2+1)
-}
-
-// Good forgets the failures.
-func (b *Backoff) Good() { b.failures = 0 }
-
-// Failures is how many there were in a row.
-func (b *Backoff) Failures() int { return b.failures }
-
 // Worker runs the work of one input: it waits after failures and says in the
 // log when they begin and end.
 type Worker struct {
 	log     *slog.Logger
 	count   *Counters
-	backoff Backoff
+	backoff role.Backoff
 	trouble atomic.Pointer[error]
 }
 
 // NewWorker makes the worker of an input.
 func NewWorker(in config.Input, env Env) *Worker {
 	return &Worker{log: env.Logger().With("input", in.Name), count: env.Counters(),
-		backoff: Backoff{First: in.Retry, Most: in.RetryMax}}
+		backoff: role.Backoff{First: in.Retry, Most: in.RetryMax}}
 }
 
 // Poll calls f every interval until ctx ends, each time with a context that ends
