@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# gofmt, go vet (the product for each platform), staticcheck and govulncheck.
+# gofmt, go vet (the product for each platform), duplicates between the roles, staticcheck and govulncheck.
 # usage: cross/lint.sh MODULE-DIR...
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -32,6 +32,10 @@ done
 
 echo "== go vet -tags valgrind"
 GOARCH=amd64 go vet -tags valgrind ./henc/... ./internal/taint
+
+# What two roles need has one place.
+echo "== duplicates between the roles"
+go run ./cross/duplicates agent evaluator keyholder
 
 # staticcheck is pinned so that a new release cannot break an old commit.
 staticcheck_version=v0.8.2

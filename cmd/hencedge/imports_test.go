@@ -22,6 +22,7 @@ var mayImport = map[string][]string{
 	"transport":             {"internal/durable", "internal/testenv"},
 	"chaos":                 {"transport"},
 	"kernels":               {},
+	"cross":                 {},
 	"systemd":               {},
 	"internal/durable":      {},
 	"internal/role":         {"internal/durable", "config", "cutrantt"},
