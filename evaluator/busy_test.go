@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/evaluator/engine"
 	"github.com/hencedge/hencedge/internal/testenv"
 	"github.com/hencedge/hencedge/transport"
 )
@@ -215,7 +216,7 @@ func TestNothingConnectsAfterTheEnd(t *testing.T) {
 	r := newRig(t, testConfig(t, prog("mean", "mean(x)", inputs("d1/count/temp"))))
 	cfg := *r.cfg
 	cfg.Broker.URL, cfg.State = "tcp://"+address, ""
-	s, err := New(&cfg, Deps{SigningKey: signer(t, "cloud"), Keys: []Keys{{Context: r.ctx, Evaluation: r.keys}}, Logger: quiet()})
+	s, err := New(&cfg, Deps{SigningKey: signer(t, "cloud"), Keys: []engine.Keys{{Context: r.ctx, Evaluation: r.keys}}, Logger: quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}

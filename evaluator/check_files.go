@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/evaluator/engine"
 	"github.com/hencedge/hencedge/evaluator/store"
 	"github.com/hencedge/hencedge/internal/daemon"
 	"github.com/hencedge/hencedge/keyset"
@@ -52,7 +53,7 @@ func CheckFiles(cfg *config.Evaluator, keys bool) error {
 func (c *CheckError) file(cfg *config.Evaluator, path, remedy string, err error) {
 	place := cfg.Problem(path, err.Error(), remedy)
 	c.faults = append(c.faults, fault{place, place})
-	for _, e := range []error{ErrKeys, config.ErrSecret, fs.ErrNotExist, fs.ErrPermission} {
+	for _, e := range []error{engine.ErrKeys, config.ErrSecret, fs.ErrNotExist, fs.ErrPermission} {
 		if errors.Is(err, e) {
 			c.absent++
 			return
@@ -93,19 +94,19 @@ type silent struct{ error }
 func (silent) Error() string   { return "" }
 func (s silent) Unwrap() error { return s.error }
 
-// checkKeySets loads the key sets and makes the service that would run, without
-// running it; plan may be nil.
+// checkKeySets loads the key sets and checks that they serve the programs; plan may be
+// nil.
 func checkKeySets(cfg *config.Evaluator, plan *Plan, faults *CheckError) {
-	contextFor := contexts(nil)
-	var all []Keys
+	newContext := engine.NewContext(nil).Shared()
+	var all []engine.Keys
 	before := len(faults.faults)
-	trust, err := trusted(cfg)
+	trust, err := engine.Trusted(cfg)
 	if err != nil {
 		faults.file(cfg, "keys.holder", keysRemedy(err), err)
 		trust = keyset.Anyone() // so that all faults are found at once
 	}
 	for i, dir := range cfg.KeySets {
-		keys, err := LoadKeys(dir, trust, contextFor)
+		keys, err := engine.LoadKeys(dir, trust, newContext)
 		if err != nil {
 			faults.file(cfg, fmt.Sprintf("key_sets[%d]", i), keysRemedy(err), err)
 		}
@@ -114,8 +115,22 @@ func checkKeySets(cfg *config.Evaluator, plan *Plan, faults *CheckError) {
 	if plan == nil || len(faults.faults) > before {
 		return
 	}
-	s := &Service{cfg: cfg, plan: plan, keys: map[transport.KeyRef]*heldKeys{}}
-	if _, err := s.admitKeys(all); err != nil {
+	if _, err := admitKeys(plan, all); err != nil {
 		faults.file(cfg, "key_sets", "", err)
 	}
+}
+
+// keysRemedy says what to do about evaluation keys that cannot be used.
+func keysRemedy(err error) string {
+	switch {
+	case errors.Is(err, keyset.ErrNoHolder):
+		return "add \"keys: {holder: ...}\" with the fingerprint that `hencedge keys show` prints at the key holder, got over another way than the keys; \"holder: none\" takes the keys of anyone"
+	case errors.Is(err, keyset.ErrHolder):
+		return "compare the fingerprint with the key holder: if it is not theirs, somebody changed the keys on their way"
+	case errors.Is(err, keyset.ErrSecret):
+		return "do as the message says; secret keys belong at the key holder alone"
+	case errors.Is(err, fs.ErrPermission):
+		return "let the user that the evaluator runs as read all of it; nothing there is secret"
+	}
+	return "put there what `hencedge keys export --role evaluator --out DIR` wrote, all of it"
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/hencedge/hencedge/evaluator/engine"
 	"github.com/hencedge/hencedge/transport"
 )
 
@@ -44,7 +45,7 @@ type custody interface {
 
 // openCustody returns stored custody if the configuration has a store, else direct
 // custody.
-func (s *Service) openCustody(keys []Keys) (custody, error) {
+func (s *Service) openCustody(keys []engine.Keys) (custody, error) {
 	if s.cfg.Store == nil {
 		return &direct{s}, nil
 	}

@@ -158,7 +158,7 @@ func (s *Service) differences(device string, st *transport.Status) []string {
 		}
 	}
 	ref := transport.KeyRef{ID: st.KeyID, Epoch: st.KeyEpoch}
-	if ref.ID != [16]byte{} && s.keys[ref] == nil {
+	if _, known := s.keys[ref]; ref.ID != [16]byte{} && !known {
 		out = append(out, fmt.Sprintf("the device encrypts under epoch %d of key set %x; %s", ref.Epoch, ref.ID[:4], s.keyList()))
 	}
 	return out

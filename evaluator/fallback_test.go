@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hencedge/hencedge/evaluator/engine"
 	"github.com/hencedge/hencedge/internal/meter"
 	"github.com/hencedge/hencedge/internal/role"
 
@@ -27,9 +28,9 @@ func onGPU(t *testing.T, devices int) func(*Deps) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	read := func(ctx *henc.Context) ([]Keys, error) {
+	read := func(ctx *henc.Context) ([]engine.Keys, error) {
 		ev, err := ctx.UnmarshalEvaluationKeys(raw)
-		return []Keys{{Context: ctx, Evaluation: ev}}, err
+		return []engine.Keys{{Context: ctx, Evaluation: ev}}, err
 	}
 	on := func(b cutrantt.Backend) (*henc.Context, error) {
 		return henc.NewContext(h.ctx.Parameters(), henc.WithBackend(b), henc.WithFastestN2())
@@ -129,8 +130,8 @@ func TestFallbackOfTwo(t *testing.T) {
 	d := fakeGPU(t)
 	d.Set("devices 2")
 	r := newRig(t, meanConfig(t, config.FallbackCPU), onGPU(t, 2))
-	if n := len(r.service.lanes[r.ctx.Parameters().Hash()].engines); n != 2 {
-		t.Fatalf("%d engines", n)
+	if n := len(r.service.engine.Contexts()); n != 2 {
+		t.Fatalf("%d devices", n)
 	}
 	// The driver's contexts fail together; each engine learns it at its next use.
 	d.Set("devices 2", "fail * 719")
@@ -186,7 +187,7 @@ func TestFallbackOnGPU(t *testing.T) {
 				if s := r.service.Stats(); s.Accepted != 7 || s.Results != 6 || s.Failed != 0 || s.Fallbacks == 0 {
 					t.Errorf("%+v", s)
 				}
-				name := r.service.lanes[r.ctx.Parameters().Hash()].engines[0].ctx.Ring().Backend().Name()
+				name := r.service.engine.Contexts()[0].Ring().Backend().Name()
 				if want := map[config.FallbackPolicy]string{config.FallbackCPU: "cpu", config.FallbackRetry: "cuda"}[policy]; name != want {
 					t.Errorf("afterwards on %s, want %s", name, want)
 				}
@@ -203,17 +204,17 @@ func TestSeveralGPUs(t *testing.T) {
 		testenv.Missing(t, "cuda", "no GPU: ", err)
 	}
 	r := newRig(t, meanConfig(t, config.FallbackCPU), onGPU(t, 2))
-	engines := r.service.lanes[r.ctx.Parameters().Hash()].engines
-	before := make([]uint64, len(engines))
-	for i, e := range engines {
-		before[i] = e.ctx.Ring().(meter.Meter).Launches()
+	contexts := r.service.engine.Contexts()
+	before := make([]uint64, len(contexts))
+	for i, c := range contexts {
+		before[i] = c.Ring().(meter.Meter).Launches()
 	}
 	r.sendAndExpect(1, 9)
-	for i, e := range engines {
-		n := e.ctx.Ring().(meter.Meter).Launches() - before[i]
-		t.Logf("%s: %d launches", e.device(), n)
+	for i, c := range contexts {
+		n := c.Ring().(meter.Meter).Launches() - before[i]
+		t.Logf("%s: %d launches", c.Ring().Backend().Device(), n)
 		if n == 0 {
-			t.Errorf("%s did nothing", e.device())
+			t.Errorf("%s did nothing", c.Ring().Backend().Device())
 		}
 	}
 	if s := r.service.Stats(); s.Accepted != 8 || s.Results != 7 || s.Fallbacks != 0 {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/evaluator/engine"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/henc/secret"
 	"github.com/hencedge/hencedge/internal/testrig"
@@ -161,7 +162,7 @@ func newRigAt(t *testing.T, cfg *config.Evaluator, state string, change ...func(
 	cfg.State = state
 	r := &rig{holder: h, t: t, cfg: cfg, results: make(chan *transport.Object, 64), refused: make(chan string, 64), events: make(chan Event, 64)}
 	ready := make(chan struct{})
-	deps := Deps{OnReady: func() { close(ready) }, SigningKey: signer(t, "cloud"), Keys: []Keys{{Context: h.ctx, Evaluation: h.keys}}, Logger: quiet(),
+	deps := Deps{OnReady: func() { close(ready) }, SigningKey: signer(t, "cloud"), Keys: []engine.Keys{{Context: h.ctx, Evaluation: h.keys}}, Logger: quiet(),
 		OnResult: func(e Event) { r.events <- e }, OnRefused: func(reason string, _ error) { r.refused <- reason }}
 	for _, f := range change {
 		f(&deps)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/evaluator/engine"
 	"github.com/hencedge/hencedge/evaluator/store"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/transport"
@@ -204,7 +205,7 @@ func TestKeyOverlap(t *testing.T) {
 	old.KeyID[0] ^= 0xff
 	cfg := testConfig(t, prog("change", "mean(x) - mean(prev(x))", map[string]string{"x": "d1/count/temp"}))
 	r := newRig(t, cfg, func(d *Deps) {
-		d.Keys = append(d.Keys, Keys{Context: d.Keys[0].Context, Evaluation: &henc.EvaluationKeys{Relin: old.Relin, Galois: old.Galois, KeyID: old.KeyID, Epoch: 2},
+		d.Keys = append(d.Keys, engine.Keys{Context: d.Keys[0].Context, Evaluation: &henc.EvaluationKeys{Relin: old.Relin, Galois: old.Galois, KeyID: old.KeyID, Epoch: 2},
 			AcceptUntil: epoch.Add(time.Hour)})
 	})
 	send := func(seq uint64, start time.Time, oldKey bool) {

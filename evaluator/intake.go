@@ -17,7 +17,6 @@ type source struct {
 	params henc.Parameters
 	hash   [32]byte
 	layout [32]byte
-	lane   *lane
 	users  []*runnable
 }
 
@@ -65,7 +64,7 @@ func (s *Service) window(obj *transport.Object) (*window, error) {
 			return nil, err
 		}
 	}
-	data, err := s.receive(src.lane, obj.Body)
+	data, err := s.engine.Receive(src.hash, obj.Body)
 	if err != nil {
 		return nil, fmt.Errorf("%s/%s: %w", m.Device, m.Stream, err)
 	}
@@ -74,8 +73,8 @@ func (s *Service) window(obj *transport.Object) (*window, error) {
 
 // inTime refuses readings that were made after their epoch's overlap ended.
 func (s *Service) inTime(m *transport.Meta) error {
-	k := s.keys[transport.KeyRef{ID: m.KeyID, Epoch: m.KeyEpoch}]
-	if k == nil {
+	k, known := s.keys[transport.KeyRef{ID: m.KeyID, Epoch: m.KeyEpoch}]
+	if !known {
 		return fmt.Errorf("%w: epoch %d of key set %x", transport.ErrWrongKey, m.KeyEpoch, m.KeyID)
 	}
 	if !k.until.IsZero() && m.End > k.until.UnixNano() {

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hencedge/hencedge/evaluator/engine"
 	"github.com/hencedge/hencedge/evaluator/program"
 	"github.com/hencedge/hencedge/transport"
 )
@@ -32,7 +33,7 @@ type window struct {
 	stream streamID
 	place  place
 	byTime bool // the place is an interval
-	data   *received
+	data   *engine.Ciphertext
 	meta   transport.Meta
 	id     [32]byte
 	signer [32]byte

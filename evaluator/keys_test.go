@@ -4,10 +4,10 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/evaluator/engine"
 	"github.com/hencedge/hencedge/evaluator/store"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/keyholder"
@@ -16,83 +16,30 @@ import (
 
 func makeContext(p henc.Parameters) (*henc.Context, error) { return henc.NewContext(p) }
 
-// TestLoadKeys reads what the key holder exports, and refuses what was changed.
-func TestLoadKeys(t *testing.T) {
+// Keys that lack something that a program needs keep the service from starting.
+func TestKeysServePrograms(t *testing.T) {
 	p := testHolder(t).ctx.Parameters()
 	set, err := keyholder.Create(filepath.Join(t.TempDir(), "set"), keyholder.CreateOptions{Params: p, Needs: keyholder.Needs{Rotations: []int{1, 2, 4}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	export := func(t *testing.T) string {
-		dir := filepath.Join(t.TempDir(), "export")
-		if _, err := set.Export(keyholder.RoleEvaluator, dir, keyholder.ExportOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		return dir
+	dir := filepath.Join(t.TempDir(), "export")
+	if _, err := set.Export(keyholder.RoleEvaluator, dir, keyholder.ExportOptions{}); err != nil {
+		t.Fatal(err)
 	}
-	m := set.Manifest()
-	pinned, err := keyset.Trusted(m.Fingerprint())
+	keys, err := engine.LoadKeys(dir, keyset.Anyone(), makeContext)
 	if err != nil {
 		t.Fatal(err)
-	}
-	keys, err := LoadKeys(export(t), pinned, makeContext)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(keys) != 1 || keys[0].Evaluation.Epoch != 1 || keys[0].Evaluation.Relin == nil || len(keys[0].Evaluation.Galois) != 3 {
-		t.Fatalf("keys %+v", keys)
-	}
-	for name, spoil := range map[string]func(dir string) error{
-		"no manifest":  func(dir string) error { return os.Remove(filepath.Join(dir, keyset.ManifestFile)) },
-		"no signature": func(dir string) error { return os.Remove(filepath.Join(dir, keyset.SignedManifestFile)) },
-		"no key":       func(dir string) error { return os.Remove(filepath.Join(dir, "epoch-0001", keyFile)) },
-		"changed manifest": func(dir string) error {
-			return change(filepath.Join(dir, keyset.ManifestFile), "\"version\": 1", "\"version\":  1")
-		},
-		"other version": func(dir string) error {
-			return change(filepath.Join(dir, keyset.ManifestFile), "\"version\": 1", "\"version\": 2")
-		},
-		"other parameters": func(dir string) error {
-			return change(filepath.Join(dir, keyset.ManifestFile), "edge12-d1", "edge13-d3")
-		},
-		"no json": func(dir string) error {
-			return os.WriteFile(filepath.Join(dir, keyset.ManifestFile), []byte("{"), 0o600)
-		},
-		"changed key":  func(dir string) error { return flip(filepath.Join(dir, "epoch-0001", keyFile)) },
-		"changed seal": func(dir string) error { return flip(filepath.Join(dir, keyset.SignedManifestFile)) },
-		"key is a directory": func(dir string) error {
-			f := filepath.Join(dir, "epoch-0001", keyFile)
-			return errors.Join(os.Remove(f), os.Mkdir(f, 0o700))
-		},
-	} {
-		dir := export(t)
-		if err := spoil(dir); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := LoadKeys(dir, pinned, makeContext); !errors.Is(err, ErrKeys) {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	// Nor is a secret key taken to an evaluator, alone or with the whole key set.
-	if _, err := LoadKeys(set.Dir(), pinned, makeContext); !errors.Is(err, keyset.ErrSecret) || !errors.Is(err, ErrKeys) {
-		t.Errorf("a key set: %v", err)
-	}
-	beside := export(t)
-	if err := os.WriteFile(filepath.Join(beside, "epoch-0001", keyset.SecretFile), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := LoadKeys(beside, pinned, makeContext); !errors.Is(err, keyset.ErrSecret) {
-		t.Errorf("a secret key beside an evaluation key: %v", err)
 	}
 	// A service with keys that lack a rotation does not start.
 	cfg := testConfig(t, prog("p", "x*y", map[string]string{"x": "d1/count/temp", "y": "d1/count/load"}))
 	_, err = New(cfg, Deps{SigningKey: signer(t, "cloud"), Keys: keys, Logger: quiet()})
-	wantError(t, err, ErrKeys, "lacks rotations by [8]", "--for")
+	wantError(t, err, engine.ErrKeys, "lacks rotations by [8]", "--for")
 	keys[0].Evaluation.Relin = nil
 	_, err = New(cfg, Deps{SigningKey: signer(t, "cloud"), Keys: keys, Logger: quiet()})
-	wantError(t, err, ErrKeys, "no relinearisation key")
-	_, err = New(cfg, Deps{SigningKey: signer(t, "cloud"), Keys: []Keys{}, Logger: quiet()})
-	wantError(t, err, ErrKeys, "no keys for parameters edge12-d1")
+	wantError(t, err, engine.ErrKeys, "no relinearisation key")
+	_, err = New(cfg, Deps{SigningKey: signer(t, "cloud"), Keys: []engine.Keys{}, Logger: quiet()})
+	wantError(t, err, engine.ErrKeys, "no keys for parameters edge12-d1")
 }
 
 // TestNewFromFiles makes a service from nothing but its configuration.
@@ -114,7 +61,7 @@ func TestNewFromFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = New(cfg, Deps{Logger: quiet()})
-	wantError(t, err, ErrKeys, "keys.holder: no key holder is named")
+	wantError(t, err, engine.ErrKeys, "keys.holder: no key holder is named")
 	cfg.Keys.Holder = []string{m.Fingerprint()}
 	s, err := New(cfg, Deps{Logger: quiet()})
 	if err != nil {
@@ -130,21 +77,21 @@ func TestNewFromFiles(t *testing.T) {
 	}
 	cfg.KeySets = append(cfg.KeySets, cfg.KeySets[0])
 	_, err = New(cfg, Deps{Logger: quiet()})
-	wantError(t, err, ErrKeys, "twice")
+	wantError(t, err, engine.ErrKeys, "twice")
 	cfg.KeySets = []string{filepath.Join(dir, "elsewhere")}
 	_, err = New(cfg, Deps{Logger: quiet()})
-	wantError(t, err, ErrKeys, "elsewhere")
+	wantError(t, err, engine.ErrKeys, "elsewhere")
 	other, err := makeContext(testHolder(t).ctx.Parameters())
 	if err != nil {
 		t.Fatal(err)
 	}
 	h := testHolder(t)
-	_, err = New(cfg, Deps{Logger: quiet(), Keys: []Keys{{Context: h.ctx, Evaluation: h.keys}, {Context: other, Evaluation: h.keys}}})
-	wantError(t, err, ErrKeys, "different contexts")
-	_, err = New(cfg, Deps{Logger: quiet(), Keys: []Keys{{}}})
-	wantError(t, err, ErrKeys, "without a context")
+	_, err = New(cfg, Deps{Logger: quiet(), Keys: []engine.Keys{{Context: h.ctx, Evaluation: h.keys}, {Context: other, Evaluation: h.keys}}})
+	wantError(t, err, engine.ErrKeys, "different contexts")
+	_, err = New(cfg, Deps{Logger: quiet(), Keys: []engine.Keys{{}}})
+	wantError(t, err, engine.ErrKeys, "without a context")
 	cfg.Devices[0].PublicKey = "ed25519:nonsense"
-	_, err = New(cfg, Deps{Logger: quiet(), Keys: []Keys{{Context: h.ctx, Evaluation: h.keys}}})
+	_, err = New(cfg, Deps{Logger: quiet(), Keys: []engine.Keys{{Context: h.ctx, Evaluation: h.keys}}})
 	wantError(t, err, ErrConfig, "device d1")
 }
 
@@ -184,7 +131,11 @@ func TestSwappedKeySetIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	use("wrong")
-	_, err = s.loadKeys(testHolder(t).ctx)
+	sets, err := engine.ConfiguredKeySets(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = sets.Read(testHolder(t).ctx)
 	wantError(t, err, keyset.ErrHolder, wrong.Fingerprint(), right.Fingerprint())
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
@@ -201,21 +152,4 @@ func TestSwappedKeySetIsRefused(t *testing.T) {
 			t.Errorf("%s: %d warnings", waiver, got)
 		}
 	}
-}
-
-func change(path, from, to string) error {
-	b, err := os.ReadFile(path)
-	if err == nil && !strings.Contains(string(b), from) {
-		err = errors.New("nothing to change in " + path)
-	}
-	return errors.Join(err, os.WriteFile(path, []byte(strings.Replace(string(b), from, to, 1)), 0o600))
-}
-
-func flip(path string) error {
-	b, err := os.ReadFile(path)
-	if err != nil {
-		return err
-	}
-	b[len(b)/2] ^= 1
-	return os.WriteFile(path, b, 0o600)
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/evaluator/engine"
 	"github.com/hencedge/hencedge/evaluator/store"
 	"github.com/hencedge/hencedge/transport"
 )
@@ -23,7 +24,7 @@ func TestStoreBelongsToState(t *testing.T) {
 	h := testHolder(t)
 	start := func() (health []string, err error) {
 		t.Helper()
-		s, err := New(cfg, Deps{SigningKey: signer(t, "cloud"), Keys: []Keys{{Context: h.ctx, Evaluation: h.keys}}, Logger: quiet()})
+		s, err := New(cfg, Deps{SigningKey: signer(t, "cloud"), Keys: []engine.Keys{{Context: h.ctx, Evaluation: h.keys}}, Logger: quiet()})
 		if err != nil {
 			return nil, err
 		}

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hencedge/hencedge/evaluator/engine"
 	"github.com/hencedge/hencedge/evaluator/program"
 	"github.com/hencedge/hencedge/transport"
 )
@@ -82,21 +83,31 @@ func (s *Service) work(ctx context.Context, j *job) (err error) {
 		return err
 	}
 	start := time.Now()
-	body, out, took, err := s.evaluate(j, circuit, key)
+	computed, err := s.compute(j, circuit, key)
 	if err != nil {
 		return err
 	}
-	r, err := s.custody.publish(ctx, j, func() (*result, error) { return s.seal(j, circuit, key, out, body) })
+	r, err := s.custody.publish(ctx, j, func() (*result, error) { return s.seal(j, circuit, key, computed) })
 	if err != nil {
 		return fmt.Errorf("program %s: %w", circuit.Name(), err)
 	}
-	s.tally.result(circuit.Name(), len(r.sealed), took)
-	s.log.Debug("result published", "program", circuit.Name(), "sequence", r.meta.Sequence, "bytes", len(r.sealed), "evaluate", took)
+	s.tally.result(circuit.Name(), len(r.sealed), computed.Took)
+	s.log.Debug("result published", "program", circuit.Name(), "sequence", r.meta.Sequence, "bytes", len(r.sealed), "evaluate", computed.Took)
 	if s.deps.OnResult != nil {
 		s.deps.OnResult(Event{Program: circuit.Name(), Meta: r.meta, ID: transport.ObjectID(r.sealed), Bytes: len(r.sealed),
-			Evaluate: took, Waited: max(start.Sub(j.lastArrival()), 0)})
+			Evaluate: computed.Took, Waited: max(start.Sub(j.lastArrival()), 0)})
 	}
 	return nil
+}
+
+// compute runs the circuit of a job.
+func (s *Service) compute(j *job, c *program.Circuit, key transport.KeyRef) (engine.Result, error) {
+	defer s.working.Begin(c.Name())()
+	inputs := make(map[program.Input]*engine.Ciphertext, len(j.inputs))
+	for in, w := range j.inputs {
+		inputs[in] = w.data
+	}
+	return s.engine.Run(c, key, inputs)
 }
 
 // sameKey returns the keys that the inputs are under. It refuses inputs under different

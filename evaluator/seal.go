@@ -4,15 +4,16 @@ import (
 	"cmp"
 	"fmt"
 
+	"github.com/hencedge/hencedge/evaluator/engine"
 	"github.com/hencedge/hencedge/evaluator/program"
 	"github.com/hencedge/hencedge/transport"
 )
 
 // seal numbers and signs the result of a job.
-func (s *Service) seal(j *job, c *program.Circuit, key transport.KeyRef, out program.Output, body []byte) (*result, error) {
-	m := s.resultMeta(j, c, out)
+func (s *Service) seal(j *job, c *program.Circuit, key transport.KeyRef, computed engine.Result) (*result, error) {
+	m := s.resultMeta(j, c, computed.Output)
 	m.KeyID, m.KeyEpoch = key.ID, key.Epoch
-	sealed, err := transport.Seal(m, body, s.signer)
+	sealed, err := transport.Seal(m, computed.Body, s.signer)
 	if err != nil {
 		return nil, fmt.Errorf("seal result: %w", err)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/evaluator/engine"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/internal/daemon"
 	"github.com/hencedge/hencedge/transport"
@@ -29,18 +30,18 @@ type Deps struct {
 	// SigningKey signs results; nil loads cfg.SigningKey.
 	SigningKey *transport.SigningKey
 	// Keys are the evaluation keys; nil loads cfg.KeySets.
-	Keys []Keys
+	Keys []engine.Keys
 	// Context makes the context for parameters, and so chooses the backend; nil
 	// is henc.NewContext with henc.WithFastestN2. More makes contexts on further
 	// devices, over which windows and programs are spread; nil means none.
-	Context func(henc.Parameters) (*henc.Context, error)
+	Context engine.NewContext
 	More    func(henc.Parameters) ([]*henc.Context, error)
 	// Reopen makes a context on the device of one that failed; nil means that
 	// there is no way (config.FallbackRetry then is config.FallbackCPU).
 	Reopen func(*henc.Context) (*henc.Context, error)
 	// ReadKeys reads the evaluation keys into another context; nil reads
 	// cfg.KeySets. With Keys and without ReadKeys a failed device fails its jobs.
-	ReadKeys func(*henc.Context) ([]Keys, error)
+	ReadKeys func(*henc.Context) ([]engine.Keys, error)
 	Logger   *slog.Logger     // nil: slog.Default
 	Now      func() time.Time // nil: time.Now
 	// OnStart is called once Run has all that it needs of this machine; the broker may
@@ -59,10 +60,10 @@ type Deps struct {
 	Version string
 }
 
-// heldKeys are the keys of one epoch in use.
-type heldKeys struct {
+// keyEpoch is a key epoch in use.
+type keyEpoch struct {
 	params henc.Parameters
-	until  time.Time
+	until  time.Time // readings of windows that end later are refused; zero: none are
 }
 
 // Service is a running evaluator. Make it with New and run it once.
@@ -72,8 +73,8 @@ type Service struct {
 	log      *slog.Logger
 	plan     *Plan
 	signer   *transport.SigningKey
-	keys     map[transport.KeyRef]*heldKeys
-	lanes    map[[32]byte]*lane // by the parameters' hash
+	keys     map[transport.KeyRef]keyEpoch
+	engine   *engine.Engine
 	sources  map[streamID]*source
 	verifier *transport.Verifier
 	receiver *transport.Receiver
@@ -112,7 +113,7 @@ func New(cfg *config.Evaluator, deps Deps) (*Service, error) {
 		return nil, err
 	}
 	s := &Service{cfg: cfg, deps: deps, plan: plan, log: deps.Logger, signer: deps.SigningKey,
-		keys: map[transport.KeyRef]*heldKeys{}, lanes: map[[32]byte]*lane{}, fatal: make(chan error, 1), sources: map[streamID]*source{}}
+		fatal: make(chan error, 1), sources: map[streamID]*source{}}
 	s.custody = &direct{s} // until the store is open
 	if s.log == nil {
 		s.log = slog.Default()
@@ -125,7 +126,7 @@ func New(cfg *config.Evaluator, deps Deps) (*Service, error) {
 	for _, w := range Warnings(cfg) {
 		s.log.Warn(w)
 	}
-	held, all, err := s.holdKeys()
+	all, err := s.openEngine()
 	if err != nil {
 		return nil, err
 	}
@@ -143,7 +144,7 @@ func New(cfg *config.Evaluator, deps Deps) (*Service, error) {
 		return nil, err
 	}
 	s.join = newJoiner(cfg.Join.Windows, cfg.Join.Timeout, progs, s.lost)
-	if s.verifier, err = s.makeVerifier(held); err != nil {
+	if s.verifier, err = s.makeVerifier(); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	c, err := s.openCustody(all)
@@ -286,6 +287,9 @@ func (s *Service) Run(ctx context.Context) (err error) {
 	s.warnUseless()
 	if ctx.Err() == nil {
 		s.log.Info("evaluator runs", "name", s.cfg.Name, "programs", len(s.plan.Programs), "streams", len(s.sources))
+		for _, c := range s.engine.Contexts() {
+			s.log.Debug("programs are computed here", "params", c.Parameters().Name(), "device", c.Ring().Backend().Device())
+		}
 	}
 	failure := s.ended(ctx)
 	end()
@@ -293,7 +297,8 @@ func (s *Service) Run(ctx context.Context) (err error) {
 	timer := time.AfterFunc(s.cfg.StopTimeout, stop)
 	defer timer.Stop()
 	<-done
-	s.forgetKeys()
+	s.deps.Keys = nil
+	s.engine.Forget()
 	return failure
 }
 
@@ -400,5 +405,23 @@ func (s *Service) keepHouse(ctx context.Context) {
 				s.log.Error("state not saved", "error", err)
 			}
 		}
+	}
+}
+
+// broken makes Run end with err.
+func (s *Service) broken(err error) {
+	select {
+	case s.fatal <- err:
+	default: // it ends already
+	}
+}
+
+// ended waits for the end of ctx, or for what makes the service end before.
+func (s *Service) ended(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return nil
+	case err := <-s.fatal:
+		return err
 	}
 }

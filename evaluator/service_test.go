@@ -1,10 +1,14 @@
 package evaluator
 
 import (
+	"runtime"
 	"testing"
 	"time"
+	"weak"
 
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/evaluator/engine"
+	"github.com/hencedge/hencedge/henc"
 )
 
 var epoch = time.Unix(1_700_000_000, 0)
@@ -42,22 +46,32 @@ func TestResults(t *testing.T) {
 // A service that has ended holds no keys, although it is asked for its state and its
 // counts: after a reload another one needs the room.
 func TestEndedServiceHoldsNoKeys(t *testing.T) {
+	h := testHolder(t)
+	raw, err := h.ctx.MarshalEvaluationKeys(h.keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var held weak.Pointer[henc.EvaluationKeys]
 	started := make(chan struct{})
-	r := newRig(t, testConfig(t, prog("mean", "mean(x)", map[string]string{"x": "d1/count/temp"})), func(d *Deps) { d.OnStart = func() { close(started) } })
+	r := newRig(t, testConfig(t, prog("mean", "mean(x)", map[string]string{"x": "d1/count/temp"})), func(d *Deps) {
+		keys, err := h.ctx.UnmarshalEvaluationKeys(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		held = weak.Make(keys)
+		d.Keys = []engine.Keys{{Context: h.ctx, Evaluation: keys}}
+		d.OnStart = func() { close(started) }
+	})
 	<-started
 	temp := numbers(8, 20, 1.5)
 	r.sendWindow(r.window("d1", "count", 1, epoch, temp, numbers(8, 0, 0.1)))
 	r.expect("mean", average(temp))
-	r.stop()
-	if len(r.service.lanes) == 0 || r.service.deps.Keys != nil {
-		t.Errorf("%d lanes, keys handed in: %v", len(r.service.lanes), r.service.deps.Keys != nil)
+	if runtime.GC(); held.Value() == nil {
+		t.Error("a service that runs holds no keys")
 	}
-	for _, l := range r.service.lanes {
-		for _, e := range l.engines {
-			if len(e.keys) != 0 {
-				t.Errorf("%d keys are held", len(e.keys))
-			}
-		}
+	r.stop()
+	if runtime.GC(); held.Value() != nil {
+		t.Error("the keys are held")
 	}
 	if st := r.service.State(); st.Accepted != 1 || len(st.Keys) != 1 {
 		t.Errorf("%+v", st)

@@ -5,9 +5,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
+	"github.com/hencedge/hencedge/evaluator/engine"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/internal/daemon"
 	"github.com/hencedge/hencedge/transport"
@@ -18,101 +20,95 @@ func compareStreams(a, b streamID) int {
 	return cmp.Or(cmp.Compare(a.device, b.device), cmp.Compare(a.stream, b.stream))
 }
 
-// contexts makes one context for each set of parameters; make nil is
-// henc.NewContext with henc.WithFastestN2.
-func contexts(make func(henc.Parameters) (*henc.Context, error)) func(henc.Parameters) (*henc.Context, error) {
-	if make == nil {
-		make = func(p henc.Parameters) (*henc.Context, error) { return henc.NewContext(p, henc.WithFastestN2()) }
+// loadKeys returns the keys that were handed in, or loads the configured ones, and how to
+// read them into another context.
+func (s *Service) loadKeys() (all []engine.Keys, read func(*henc.Context) ([]engine.Keys, error), err error) {
+	if s.deps.Keys != nil {
+		return s.deps.Keys, s.deps.ReadKeys, nil
 	}
-	made := map[[32]byte]*henc.Context{}
-	return func(p henc.Parameters) (*henc.Context, error) {
-		if c := made[p.Hash()]; c != nil {
-			return c, nil
-		}
-		c, err := make(p)
-		if err == nil {
-			made[p.Hash()] = c
-		}
-		return c, err
-	}
-}
-
-// holdKeys loads the evaluation keys, checks that they can do what the programs
-// need, and returns their names. Parameters share one context.
-func (s *Service) holdKeys() ([]transport.KeyRef, []Keys, error) {
-	all := s.deps.Keys
-	if all == nil {
-		contextFor := contexts(s.deps.Context)
-		trust, err := trusted(s.cfg)
-		if err != nil {
-			return nil, nil, err
-		}
-		for _, dir := range s.cfg.KeySets {
-			keys, err := LoadKeys(dir, trust, contextFor)
-			if err != nil {
-				return nil, nil, err
-			}
-			all = append(all, keys...)
-		}
-	}
-	refs, err := s.admitKeys(all)
+	sets, err := engine.ConfiguredKeySets(s.cfg)
 	if err != nil {
 		return nil, nil, err
 	}
-	return refs, all, s.makeLanes(all)
+	if all, err = sets.Load(s.deps.Context); err != nil {
+		return nil, nil, err
+	}
+	if s.deps.ReadKeys != nil {
+		return all, s.deps.ReadKeys, nil
+	}
+	return all, sets.Read, nil
 }
 
-// admitKeys notes which keys there are and refuses those that do not go together or
+// openEngine loads the evaluation keys, checks that they can do what the programs need,
+// and makes the engine that computes with them.
+func (s *Service) openEngine() ([]engine.Keys, error) {
+	all, read, err := s.loadKeys()
+	if err != nil {
+		return nil, err
+	}
+	if s.keys, err = admitKeys(s.plan, all); err != nil {
+		return nil, err
+	}
+	s.engine, err = engine.New(all, engine.Options{ReadKeys: read, More: s.deps.More, Reopen: s.deps.Reopen,
+		Policy: s.cfg.BackendFallback, Stop: s.broken, Now: s.now, Logger: s.log,
+		OnFallback: func() { s.tally.change(func(t *Stats) { t.Fallbacks++ }) }})
+	return all, err
+}
+
+// admitKeys returns the key epochs in use. It refuses keys that do not go together or
 // cannot do what the programs need.
-func (s *Service) admitKeys(all []Keys) ([]transport.KeyRef, error) {
+func admitKeys(plan *Plan, all []engine.Keys) (map[transport.KeyRef]keyEpoch, error) {
 	contexts := map[[32]byte]*henc.Context{}
-	var refs []transport.KeyRef
+	epochs := map[transport.KeyRef]keyEpoch{}
 	for _, k := range all {
 		if k.Context == nil || k.Evaluation == nil {
-			return nil, fmt.Errorf("%w: keys without a context", ErrKeys)
+			return nil, fmt.Errorf("%w: keys without a context", engine.ErrKeys)
 		}
-		hash := k.Context.Parameters().Hash()
-		if c := contexts[hash]; c != nil && c != k.Context {
-			return nil, fmt.Errorf("%w: keys for %s come with different contexts", ErrKeys, k.Context.Parameters().Name())
+		params := k.Context.Parameters()
+		if c := contexts[params.Hash()]; c != nil && c != k.Context {
+			return nil, fmt.Errorf("%w: keys for %s come with different contexts", engine.ErrKeys, params.Name())
 		}
-		contexts[hash] = k.Context
-		ref := k.ref()
-		if s.keys[ref] != nil {
-			return nil, fmt.Errorf("%w: epoch %d of key set %x is there twice", ErrKeys, ref.Epoch, ref.ID)
+		contexts[params.Hash()] = k.Context
+		ref := k.Ref()
+		if _, known := epochs[ref]; known {
+			return nil, fmt.Errorf("%w: epoch %d of key set %x is there twice", engine.ErrKeys, ref.Epoch, ref.ID)
 		}
-		s.keys[ref] = &heldKeys{params: k.Context.Parameters(), until: k.AcceptUntil}
-		refs = append(refs, ref)
+		epochs[ref] = keyEpoch{params: params, until: k.AcceptUntil}
 	}
-	return refs, s.checkNeeds(all)
+	for _, n := range plan.Needs() {
+		if err := checkNeed(n, all); err != nil {
+			return nil, err
+		}
+	}
+	return epochs, nil
 }
 
-// checkNeeds refuses keys that lack something that a program needs.
-func (s *Service) checkNeeds(all []Keys) error {
-	for _, n := range s.plan.Needs() {
-		found := false
-		for _, k := range all {
-			p := k.Context.Parameters()
-			if p.Name() != n.Params {
-				continue
-			}
-			found = true
-			where := fmt.Sprintf("epoch %d of key set %x (%s)", k.Evaluation.Epoch, k.Evaluation.KeyID, n.Params)
-			if n.Relinearise && k.Evaluation.Relin == nil {
-				return fmt.Errorf("%w: %s has no relinearisation key; ask the key holder for keys made with --for this configuration", ErrKeys, where)
-			}
-			var missing []int
-			for _, r := range n.Rotations {
-				if k.Evaluation.Galois[henc.GaloisElement(p, r)] == nil {
-					missing = append(missing, r)
-				}
-			}
-			if len(missing) > 0 {
-				return fmt.Errorf("%w: %s lacks rotations by %v; ask the key holder for keys made with --for this configuration", ErrKeys, where, missing)
+// checkNeed refuses keys for the parameters of a need that lack something.
+func checkNeed(n Need, all []engine.Keys) error {
+	const remedy = "ask the key holder for keys made with --for this configuration"
+	found := false
+	for _, k := range all {
+		p := k.Context.Parameters()
+		if p.Name() != n.Params {
+			continue
+		}
+		found = true
+		where := fmt.Sprintf("epoch %d of key set %x (%s)", k.Evaluation.Epoch, k.Evaluation.KeyID, n.Params)
+		if n.Relinearise && k.Evaluation.Relin == nil {
+			return fmt.Errorf("%w: %s has no relinearisation key; %s", engine.ErrKeys, where, remedy)
+		}
+		var missing []int
+		for _, r := range n.Rotations {
+			if k.Evaluation.Galois[henc.GaloisElement(p, r)] == nil {
+				missing = append(missing, r)
 			}
 		}
-		if !found {
-			return fmt.Errorf("%w: there are no keys for parameters %s; add the key set to key_sets", ErrKeys, n.Params)
+		if len(missing) > 0 {
+			return fmt.Errorf("%w: %s lacks rotations by %v; %s", engine.ErrKeys, where, missing, remedy)
 		}
+	}
+	if !found {
+		return fmt.Errorf("%w: there are no keys for parameters %s; add the key set to key_sets", engine.ErrKeys, n.Params)
 	}
 	return nil
 }
@@ -125,8 +121,7 @@ func (s *Service) makeSources(progs []*runnable) error {
 			src := s.sources[id]
 			if src == nil {
 				st := findStream(s.cfg, in.Device, in.Stream)
-				src = &source{stream: st.Stream, params: p.planned.params, hash: p.planned.params.Hash(), layout: st.LayoutHash(),
-					lane: s.lanes[p.planned.params.Hash()]}
+				src = &source{stream: st.Stream, params: p.planned.params, hash: p.planned.params.Hash(), layout: st.LayoutHash()}
 				s.sources[id] = src
 			}
 			if !slices.Contains(src.users, p) {
@@ -153,13 +148,13 @@ func (s *Service) warnUseless() {
 }
 
 // makeVerifier lists what is accepted.
-func (s *Service) makeVerifier(held []transport.KeyRef) (*transport.Verifier, error) {
+func (s *Service) makeVerifier() (*transport.Verifier, error) {
 	trust, err := s.trust()
 	if err != nil {
 		return nil, err
 	}
 	o := transport.VerifierOptions{
-		Trust: trust, Kinds: []transport.Kind{transport.KindReading}, Keys: held, Layouts: map[string][32]byte{},
+		Trust: trust, Kinds: []transport.Kind{transport.KindReading}, Keys: slices.Collect(maps.Keys(s.keys)), Layouts: map[string][32]byte{},
 		Replay: s.state.guard, NoReplay: s.cfg.Store != nil, MaxObject: int(s.cfg.Limits.Object), TopicPrefix: s.cfg.Broker.TopicPrefix,
 	}
 	for id, src := range s.sources {

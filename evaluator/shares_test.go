@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/keyset"
 	"github.com/hencedge/hencedge/transport"
 )
 
@@ -47,7 +48,7 @@ func (r *rig) receipt(key *transport.SigningKey, read func(program string) bool)
 		for {
 			select {
 			case it := <-h.items:
-				payload, err := transport.SealReceipt(transport.Receipt{To: "cloud", Items: []transport.ReceiptItem{it}}, holderDevice, key, time.Now(),
+				payload, err := transport.SealReceipt(transport.Receipt{To: "cloud", Items: []transport.ReceiptItem{it}}, keyset.HolderName, key, time.Now(),
 					func() (uint64, uint64) { return h.boot, h.seq.Add(1) })
 				if err == nil {
 					err = c.Publish(ctx, transport.ReceiptTopic(r.cfg.Broker.TopicPrefix, "cloud"), payload, false)

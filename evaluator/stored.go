@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/evaluator/engine"
 	"github.com/hencedge/hencedge/evaluator/store"
 	"github.com/hencedge/hencedge/internal/role"
 	"github.com/hencedge/hencedge/transport"
@@ -37,7 +38,7 @@ type stored struct {
 
 // openStored opens the store. The windows of an earlier process count as taken from
 // now on.
-func openStored(s *Service, keys []Keys) (custody, error) {
+func openStored(s *Service, keys []engine.Keys) (custody, error) {
 	c := s.cfg.Store
 	var holders []ed25519.PublicKey
 	for _, k := range keys {
@@ -46,7 +47,7 @@ func openStored(s *Service, keys []Keys) (custody, error) {
 		}
 	}
 	if c.Results == config.AckKeyHolder && len(holders) == 0 {
-		return nil, fmt.Errorf("%w: store.results is keyholder, and no key set names its holder's signing key", ErrKeys)
+		return nil, fmt.Errorf("%w: store.results is keyholder, and no key set names its holder's signing key", engine.ErrKeys)
 	}
 	receipts, err := s.makeReceipts()
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/evaluator/engine"
 	"github.com/hencedge/hencedge/transport"
 	"github.com/hencedge/hencedge/transport/spool"
 )
@@ -294,7 +295,7 @@ func TestResultsInOrder(t *testing.T) {
 	cfg := storeConfig(t, filepath.Join(t.TempDir(), "store"), prog("mean", "mean(x)", inputs("d1/count/temp")))
 	r := newRig(t, cfg) // for its keys; its service works on a store of its own
 	cfg.Store.Dir, cfg.State = t.TempDir(), filepath.Join(t.TempDir(), "state")
-	s, err := New(cfg, Deps{SigningKey: signer(t, "cloud"), Keys: []Keys{{Context: r.ctx, Evaluation: r.keys}}, Logger: quiet()})
+	s, err := New(cfg, Deps{SigningKey: signer(t, "cloud"), Keys: []engine.Keys{{Context: r.ctx, Evaluation: r.keys}}, Logger: quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}

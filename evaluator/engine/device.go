@@ -1,0 +1,57 @@
+package engine
+
+import (
+	"sync"
+
+	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/transport"
+)
+
+// device is one device with the keys on it.
+type device struct {
+	ctx  *henc.Context
+	keys map[transport.KeyRef]*henc.Evaluator
+}
+
+// newDevice returns the device of a context. Of the keys it takes those that lie there.
+func newDevice(ctx *henc.Context, keys []Keys) *device {
+	d := &device{ctx: ctx, keys: map[transport.KeyRef]*henc.Evaluator{}}
+	for _, k := range keys {
+		if k.Context == ctx {
+			d.keys[k.Ref()] = henc.NewEvaluator(ctx, k.Evaluation)
+		}
+	}
+	return d
+}
+
+// name returns the device in words.
+func (d *device) name() string { return d.ctx.Ring().Backend().Device() }
+
+// Ciphertext is a ciphertext that arrived: on one device or several, with its bytes if
+// a device can fail.
+type Ciphertext struct {
+	mu   sync.Mutex
+	body []byte
+	lies map[*device]*henc.Ciphertext
+}
+
+// on returns the ciphertext on d. It reads it again if it does not lie there yet.
+func (c *Ciphertext) on(d *device) (*henc.Ciphertext, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if ct := c.lies[d]; ct != nil {
+		return ct, nil
+	}
+	ct, err := d.ctx.UnmarshalCiphertext(c.body)
+	if err == nil {
+		c.lies[d] = ct
+	}
+	return ct, err
+}
+
+// liesOn reports whether the ciphertext lies on d.
+func (c *Ciphertext) liesOn(d *device) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.lies[d] != nil
+}

@@ -1,0 +1,144 @@
+package engine
+
+import (
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/cutrantt"
+	"github.com/hencedge/hencedge/evaluator/program"
+	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/internal/role"
+	"github.com/hencedge/hencedge/transport"
+)
+
+// Engine is the arithmetic of an evaluator, on all its devices.
+type Engine struct {
+	o     Options
+	lanes map[[32]byte]*lane // by the parameters' hash
+}
+
+// Options say which devices an Engine may use, and what it does when one fails.
+type Options struct {
+	// ReadKeys reads the evaluation keys into another context; nil means that they lie
+	// where they are. Then there are no further devices, and a device that fails fails
+	// its jobs.
+	ReadKeys func(*henc.Context) ([]Keys, error)
+	// More makes contexts on further devices for parameters; nil means none.
+	More func(henc.Parameters) ([]*henc.Context, error)
+	// Reopen makes a context on the device of one that failed; nil means that there is
+	// no way.
+	Reopen func(*henc.Context) (*henc.Context, error)
+	// Policy says what happens when a device fails. OnFallback is called then, and when
+	// the memory of a device is exhausted. Stop ends the service.
+	Policy     config.FallbackPolicy
+	OnFallback func()
+	Stop       func(err error)
+	Now        func() time.Time
+	Logger     *slog.Logger
+}
+
+// Result is what a circuit makes.
+type Result struct {
+	Body   []byte // the ciphertext
+	Output program.Output
+	Took   time.Duration // on the ciphertexts, of the attempt that succeeded
+}
+
+// New makes an engine for the parameters of keys: on their own contexts and on further
+// devices.
+func New(keys []Keys, o Options) (*Engine, error) {
+	e := &Engine{o: o, lanes: map[[32]byte]*lane{}}
+	for _, k := range keys {
+		hash := k.Context.Parameters().Hash()
+		if e.lanes[hash] != nil {
+			continue
+		}
+		l, err := e.newLane(k.Context, keys)
+		if err != nil {
+			return nil, err
+		}
+		e.lanes[hash] = l
+	}
+	return e, nil
+}
+
+// newLane makes the lane for the parameters of a context.
+func (e *Engine) newLane(first *henc.Context, keys []Keys) (*lane, error) {
+	start := e.o.Now()
+	l := &lane{o: &e.o, params: first.Parameters(), devices: []*device{newDevice(first, keys)},
+		fallback: role.Fallback[*device]{Policy: e.o.Policy, Log: e.o.Logger, Stop: e.o.Stop,
+			Mono: func() time.Duration { return e.o.Now().Sub(start) }}}
+	if e.o.ReadKeys == nil {
+		return l, nil
+	}
+	if e.o.More != nil {
+		more, err := e.o.More(l.params)
+		if err != nil {
+			return nil, err
+		}
+		for _, ctx := range more {
+			d, err := l.load(ctx)
+			if err != nil {
+				return nil, err
+			}
+			l.devices = append(l.devices, d)
+		}
+	}
+	_, fails := first.Ring().(cutrantt.Health)
+	l.kept = fails || len(l.devices) > 1
+	return l, nil
+}
+
+// Receive reads a ciphertext of the parameters with this hash onto a device.
+func (e *Engine) Receive(params [32]byte, body []byte) (*Ciphertext, error) {
+	return e.lanes[params].receive(body)
+}
+
+// Run runs a circuit on the device on which most of its inputs lie.
+func (e *Engine) Run(c *program.Circuit, key transport.KeyRef, inputs map[program.Input]*Ciphertext) (r Result, err error) {
+	l := e.lanes[c.Parameters().Hash()]
+	err = l.attempt(l.nearest(inputs), func(d *device) error {
+		local := make(map[program.Input]*henc.Ciphertext, len(inputs))
+		for in, ct := range inputs {
+			var err error
+			if local[in], err = ct.on(d); err != nil {
+				return err
+			}
+		}
+		start := time.Now()
+		ct, out, err := c.Run(d.keys[key], local)
+		if err != nil {
+			return err
+		}
+		r.Output, r.Took = out, time.Since(start)
+		r.Body, err = d.ctx.MarshalCiphertext(ct)
+		d.ctx.Ring().Free(ct.Value)
+		if err != nil {
+			return fmt.Errorf("program %s: result: %w", c.Name(), err)
+		}
+		return nil
+	})
+	return r, err
+}
+
+// Contexts returns the contexts that are in use: one for each parameter set and device.
+func (e *Engine) Contexts() (all []*henc.Context) {
+	for _, l := range e.lanes {
+		l.mu.Lock()
+		for _, d := range l.devices {
+			all = append(all, d.ctx)
+		}
+		l.mu.Unlock()
+	}
+	return all
+}
+
+// Forget drops the evaluation keys, whoever still holds the engine: another one may
+// follow that needs the room. Nothing must compute any more.
+func (e *Engine) Forget() {
+	for _, l := range e.lanes {
+		l.forget()
+	}
+}

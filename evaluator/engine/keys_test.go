@@ -1,0 +1,111 @@
+package engine
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/keyholder"
+	"github.com/hencedge/hencedge/keyset"
+)
+
+func parameters(t *testing.T) henc.Parameters {
+	t.Helper()
+	p, err := henc.Named("edge12-d1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func makeContext(p henc.Parameters) (*henc.Context, error) { return henc.NewContext(p) }
+
+// TestLoadKeys reads what the key holder exports, and refuses what was changed.
+func TestLoadKeys(t *testing.T) {
+	p := parameters(t)
+	set, err := keyholder.Create(filepath.Join(t.TempDir(), "set"), keyholder.CreateOptions{Params: p, Needs: keyholder.Needs{Rotations: []int{1, 2, 4}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	export := func(t *testing.T) string {
+		dir := filepath.Join(t.TempDir(), "export")
+		if _, err := set.Export(keyholder.RoleEvaluator, dir, keyholder.ExportOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		return dir
+	}
+	m := set.Manifest()
+	pinned, err := keyset.Trusted(m.Fingerprint())
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, err := LoadKeys(export(t), pinned, makeContext)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(keys) != 1 || keys[0].Evaluation.Epoch != 1 || keys[0].Evaluation.Relin == nil || len(keys[0].Evaluation.Galois) != 3 {
+		t.Fatalf("keys %+v", keys)
+	}
+	for name, spoil := range map[string]func(dir string) error{
+		"no manifest":  func(dir string) error { return os.Remove(filepath.Join(dir, keyset.ManifestFile)) },
+		"no signature": func(dir string) error { return os.Remove(filepath.Join(dir, keyset.SignedManifestFile)) },
+		"no key":       func(dir string) error { return os.Remove(filepath.Join(dir, "epoch-0001", keyset.EvaluationFile)) },
+		"changed manifest": func(dir string) error {
+			return change(filepath.Join(dir, keyset.ManifestFile), "\"version\": 1", "\"version\":  1")
+		},
+		"other version": func(dir string) error {
+			return change(filepath.Join(dir, keyset.ManifestFile), "\"version\": 1", "\"version\": 2")
+		},
+		"other parameters": func(dir string) error {
+			return change(filepath.Join(dir, keyset.ManifestFile), "edge12-d1", "edge13-d3")
+		},
+		"no json": func(dir string) error {
+			return os.WriteFile(filepath.Join(dir, keyset.ManifestFile), []byte("{"), 0o600)
+		},
+		"changed key":  func(dir string) error { return flip(filepath.Join(dir, "epoch-0001", keyset.EvaluationFile)) },
+		"changed seal": func(dir string) error { return flip(filepath.Join(dir, keyset.SignedManifestFile)) },
+		"key is a directory": func(dir string) error {
+			f := filepath.Join(dir, "epoch-0001", keyset.EvaluationFile)
+			return errors.Join(os.Remove(f), os.Mkdir(f, 0o700))
+		},
+	} {
+		dir := export(t)
+		if err := spoil(dir); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := LoadKeys(dir, pinned, makeContext); !errors.Is(err, ErrKeys) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	// Nor is a secret key taken to an evaluator, alone or with the whole key set.
+	if _, err := LoadKeys(set.Dir(), pinned, makeContext); !errors.Is(err, keyset.ErrSecret) || !errors.Is(err, ErrKeys) {
+		t.Errorf("a key set: %v", err)
+	}
+	beside := export(t)
+	if err := os.WriteFile(filepath.Join(beside, "epoch-0001", keyset.SecretFile), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := LoadKeys(beside, pinned, makeContext); !errors.Is(err, keyset.ErrSecret) {
+		t.Errorf("a secret key beside an evaluation key: %v", err)
+	}
+}
+
+func change(path, from, to string) error {
+	b, err := os.ReadFile(path)
+	if err == nil && !strings.Contains(string(b), from) {
+		err = errors.New("nothing to change in " + path)
+	}
+	return errors.Join(err, os.WriteFile(path, []byte(strings.Replace(string(b), from, to, 1)), 0o600))
+}
+
+func flip(path string) error {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	b[len(b)/2] ^= 1
+	return os.WriteFile(path, b, 0o600)
+}

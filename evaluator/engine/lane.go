@@ -1,0 +1,158 @@
+package engine
+
+import (
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/hencedge/hencedge/cutrantt"
+	"github.com/hencedge/hencedge/evaluator/program"
+	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/internal/role"
+)
+
+// lane is the devices for one parameter set. They take turns. If all of them fail, the
+// processor takes over.
+type lane struct {
+	o      *Options
+	params henc.Parameters
+	// kept says that a device can fail, so that ciphertexts keep their bytes, to be read
+	// onto another one.
+	kept bool
+
+	mu       sync.Mutex
+	devices  []*device // in use, at least one
+	turn     int
+	spare    *device // on the processor; nil until it is needed
+	fallback role.Fallback[*device]
+}
+
+// maxAttempts bounds how often a job is begun again after devices failed.
+const maxAttempts = 4
+
+// receive reads a ciphertext onto the next device.
+func (l *lane) receive(body []byte) (*Ciphertext, error) {
+	ct := &Ciphertext{body: body, lies: map[*device]*henc.Ciphertext{}}
+	err := l.attempt(l.next(), func(d *device) error {
+		_, err := ct.on(d)
+		return err
+	})
+	if !l.kept {
+		ct.body = nil
+	}
+	return ct, err
+}
+
+// next returns the device whose turn it is.
+func (l *lane) next() *device {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.turn++
+	return l.devices[l.turn%len(l.devices)]
+}
+
+// nearest returns the device that holds most of the inputs. Equally near devices take
+// turns.
+func (l *lane) nearest(inputs map[program.Input]*Ciphertext) *device {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.turn++
+	best, most := l.devices[0], -1
+	for i := range l.devices {
+		d, n := l.devices[(l.turn+i)%len(l.devices)], 0
+		for _, ct := range inputs {
+			if ct.liesOn(d) {
+				n++
+			}
+		}
+		if n > most {
+			best, most = d, n
+		}
+	}
+	return best
+}
+
+// attempt runs f on d, and again on whatever replaces it while devices fail.
+func (l *lane) attempt(d *device, f func(d *device) error) error {
+	if !l.kept {
+		return f(d)
+	}
+	return role.Attempt(maxAttempts, d, f, l.replace)
+}
+
+// replace returns where to go on after d failed with cause. Exhausted memory moves this
+// one job to the processor. A device that failed is taken out of use, as
+// backend_fallback says.
+func (l *lane) replace(d *device, cause error) (*device, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	at := slices.Index(l.devices, d)
+	switch {
+	case !errors.Is(cause, cutrantt.ErrDevice):
+		l.o.Logger.Warn("device memory is exhausted; the processor takes this job", "device", d.name(), "error", cause)
+		l.o.OnFallback()
+		return l.processor()
+	case at < 0: // another job noticed it first
+		l.turn++
+		return l.devices[l.turn%len(l.devices)], nil
+	}
+	l.o.OnFallback()
+	put := func(next *device, err error) (*device, error) {
+		if err == nil {
+			l.devices[at] = next
+		}
+		return next, err
+	}
+	to := role.Replacements[*device]{Processor: func() (*device, error) { return put(l.processor()) }}
+	if l.o.Reopen != nil {
+		to.Reopen = func() (*device, error) { return put(l.reopen(d)) }
+	}
+	if len(l.devices) > 1 {
+		to.Others = func() (*device, int) {
+			l.devices = slices.Delete(slices.Clone(l.devices), at, at+1)
+			return l.devices[0], len(l.devices)
+		}
+	}
+	return l.fallback.Replace(d.name(), cause, to)
+}
+
+// processor returns the lane's device on the processor. It needs the lock.
+func (l *lane) processor() (*device, error) {
+	if l.spare != nil {
+		return l.spare, nil
+	}
+	ctx, err := henc.NewContext(l.params, henc.WithFastestN2())
+	if err != nil {
+		return nil, err
+	}
+	l.spare, err = l.load(ctx)
+	return l.spare, err
+}
+
+// reopen opens a device that failed anew.
+func (l *lane) reopen(failed *device) (*device, error) {
+	ctx, err := l.o.Reopen(failed.ctx)
+	if err != nil {
+		return nil, err
+	}
+	return l.load(ctx)
+}
+
+// load returns a device with the keys on it.
+func (l *lane) load(ctx *henc.Context) (*device, error) {
+	keys, err := l.o.ReadKeys(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return newDevice(ctx, keys), nil
+}
+
+func (l *lane) forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, d := range append(l.devices, l.spare) {
+		if d != nil {
+			clear(d.keys)
+		}
+	}
+}
