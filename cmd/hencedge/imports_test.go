@@ -41,7 +41,8 @@ var mayImport = map[string][]string{
 	"agent/sensor":          {"agent/input", "internal", "internal/role", "config"},
 	"evaluator/program":     {"config", "henc", "cutrantt"},
 	"evaluator/store":       {"internal/durable", "config", "transport"},
-	"evaluator":             {"internal", "internal/durable", "internal/role", "evaluator/program", "evaluator/store", "config", "transport", "keyset", "henc", "cutrantt"},
+	"evaluator/engine":      {"internal/role", "evaluator/program", "config", "transport", "keyset", "henc", "cutrantt"},
+	"evaluator":             {"internal", "internal/role", "evaluator/engine", "evaluator/program", "evaluator/store", "config", "transport", "keyset", "henc"},
 	"keyholder":             {"internal", "internal/durable", "evaluator/program", "config", "transport", "keyset", "henc", "henc/secret", "cutrantt"},
 	"cmd":                   {"internal", "internal/durable", "internal/meter", "systemd", "config", "transport", "kernels", "cutrantt", "henc", "henc/secret", "keyset", "agent", "agent/sensor", "evaluator", "evaluator/program", "keyholder"},
 }
@@ -51,6 +52,7 @@ var mayImport = map[string][]string{
 // what tests share is no part of the product.
 var neverLinks = map[string][]string{
 	"evaluator":         {"henc/secret"},
+	"evaluator/engine":  {"henc/secret", "evaluator/store"},
 	"evaluator/program": {"henc/secret", "transport"},
 	"evaluator/store":   {"henc"},
 	"henc":              {"henc/secret"},
