@@ -5,13 +5,15 @@
 # The same commit gives the same bytes: dates are $SOURCE_DATE_EPOCH, by default the
 # commit's. The programs themselves are built in $BUILD_DIR, by default dist.
 # With --pack the programs are not built again: what is in $BUILD_DIR is packed.
-# usage: cross/release.sh [--pack] OUTDIR VERSION
+# usage: cross/release.sh [--pack] OUTDIR VERSION [ARCH...]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 pack=
 if [ "${1:-}" = --pack ]; then pack=1 && shift; fi
-out=${1:?usage: cross/release.sh OUTDIR VERSION}
-version=${2:?usage: cross/release.sh OUTDIR VERSION}
+out=${1:?usage: cross/release.sh [--pack] OUTDIR VERSION [ARCH...]}
+version=${2:?usage: cross/release.sh [--pack] OUTDIR VERSION [ARCH...]}
+shift 2
+arches=${*:-amd64 arm64}
 build=${BUILD_DIR:-dist}
 
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || date +%s)}
@@ -24,7 +26,8 @@ mkdir -p "$out"
 rm -f "$out"/hencedge* "$out"/SHA256SUMS
 
 [ -n "$pack" ] || cross/build.sh "$build" "-s -w -X main.version=$version"
-BUILD_DIR=$build cross/package.sh "$out" "$version"
+# shellcheck disable=SC2086 # a list of words
+BUILD_DIR=$build cross/package.sh "$out" "$version" $arches
 
 # archive NAME PROGRAM packs a program with its licences and its first pages.
 archive() {
@@ -41,7 +44,7 @@ archive() {
   rm -r "$dir"
 }
 
-for arch in amd64 arm64; do
+for arch in $arches; do
   for name in hencedge hencedge-evaluator; do
     for kind in "" -static; do
       archive "${name}_${version#v}_linux-$arch$kind" "$build/$name-linux-$arch$kind" &

@@ -169,7 +169,8 @@ func (l *approvals) follow(s *Set) error {
 			return fmt.Errorf("%s: %w; take it back with hencedge results approve --revoke", approvalsFile, err)
 		}
 		if got := hashText(c.Hash()); got != a.Hash {
-			return fmt.Errorf("%w: %s: program %s hashes to %s, not to %s", ErrCorrupt, approvalsFile, a.Program.Name, got, a.Hash)
+			return fmt.Errorf("%w: %s: program %s hashes to %s, not to %s", ErrCorrupt, approvalsFile, a.Program.Name, got,
+				a.Hash)
 		}
 		now = append(now, &approved{Approval: a, hash: c.Hash(), full: c})
 	}
@@ -185,7 +186,8 @@ func (l *approvals) topic(s *Set, prefix, evaluator, topic string) bool {
 		return false
 	}
 	return slices.ContainsFunc(l.list, func(a *approved) bool {
-		return a.Evaluator == evaluator && (topic == a.Program.Topic || topic == transport.ResultTopic(prefix, a.Program.Name))
+		return a.Evaluator == evaluator && (topic == a.Program.Topic ||
+			topic == transport.ResultTopic(prefix, a.Program.Name))
 	})
 }
 
@@ -208,7 +210,8 @@ func (l *approvals) expect(s *Set, m *transport.Meta) (*expected, error) {
 		return a.hash == m.Layout && a.Program.Name == m.Program && a.Evaluator == m.Device
 	})
 	if i < 0 {
-		return nil, fmt.Errorf("%w: %s of %s, %s; run hencedge results approve", ErrNotApproved, m.Program, m.Device, hashText(m.Layout))
+		return nil, fmt.Errorf("%w: %s of %s, %s; run hencedge results approve", ErrNotApproved, m.Program, m.Device,
+			hashText(m.Layout))
 	}
 	a := l.list[i]
 	c, err := a.circuit(m)
@@ -216,7 +219,8 @@ func (l *approvals) expect(s *Set, m *transport.Meta) (*expected, error) {
 		return nil, fmt.Errorf("%w: %s of %s: %w", ErrWrongProgram, m.Program, m.Device, err)
 	}
 	if err := agrees(m, c); err != nil {
-		return nil, fmt.Errorf("%w: %s of %s: %w; if its evaluator's configuration changed, run hencedge results approve", ErrWrongProgram, m.Program, m.Device, err)
+		return nil, fmt.Errorf("%w: %s of %s: %w; if its evaluator's configuration changed, run hencedge results approve",
+			ErrWrongProgram, m.Program, m.Device, err)
 	}
 	return &expected{c.Output(), a.Program.Unit, c.Magnitude()}, nil
 }
@@ -258,7 +262,8 @@ func agrees(m *transport.Meta, c *program.Circuit) error {
 		got, want float64
 	}{
 		{"level", float64(m.Level), float64(c.Level())}, {"scale", m.Scale, c.Scale()}, {"A", p.A, out.A}, {"B", p.B, out.B},
-		{"slot", float64(p.Slot), float64(out.Slot)}, {"count", float64(p.Count), float64(out.Count)}, {"bound", p.Bound, out.Bound},
+		{"slot", float64(p.Slot), float64(out.Slot)}, {"count", float64(p.Count), float64(out.Count)},
+		{"bound", p.Bound, out.Bound},
 	} {
 		if math.Abs(f.got-f.want) > 0x1p-40*max(math.Abs(f.got), math.Abs(f.want)) {
 			return fmt.Errorf("%s is %g, the program gives %g", f.what, f.got, f.want)
@@ -296,7 +301,8 @@ func (a *Approval) Describe(c *program.Circuit) string {
 		b.WriteByte('\n')
 	}
 	out := c.Output()
-	fmt.Fprintf(&b, "  gives %d value(s) from %.6g to %.6g %s, error at most %.2g\n", out.Count, low, high, a.Program.Unit, out.Bound)
+	fmt.Fprintf(&b, "  gives %d value(s) from %.6g to %.6g %s, error at most %.2g\n", out.Count, low, high,
+		a.Program.Unit, out.Bound)
 	fmt.Fprintf(&b, "  parameters %s, %s\n", a.Program.Params, a.Hash)
 	return b.String()
 }

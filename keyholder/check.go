@@ -85,8 +85,10 @@ func (c *checker) state() {
 	case errors.Is(err, fs.ErrNotExist):
 		c.fail("state", "make it, for the user that reads results", fmt.Errorf("the directory %s does not exist", dir))
 	case errors.Is(err, unix.EROFS):
-		c.fail("state", "choose a place that can be written", fmt.Errorf("the directory %s is on a file system that is mounted read-only", dir))
+		c.fail("state", "choose a place that can be written", fmt.Errorf(
+			"the directory %s is on a file system that is mounted read-only", dir))
 	case err != nil:
-		c.fail("state", "give the directory to the user that reads results", fmt.Errorf("the directory %s cannot be written: %w", dir, err))
+		c.fail("state", "give the directory to the user that reads results", fmt.Errorf(
+			"the directory %s cannot be written: %w", dir, err))
 	}
 }

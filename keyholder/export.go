@@ -156,7 +156,8 @@ func (s *Set) exported(role Role, o ExportOptions) ([]Epoch, error) {
 
 // exportEpoch copies the files of one epoch, after checking them, and returns
 // their names and the digests of the public ones among them.
-func (s *Set) exportEpoch(role Role, dir string, e Epoch, symmetric bool) (files []string, public map[string]string, err error) {
+func (s *Set) exportEpoch(role Role, dir string, e Epoch,
+	symmetric bool) (files []string, public map[string]string, err error) {
 	name, to := PublicFile, PublicFile
 	if role == RoleEvaluator {
 		name, to = EvaluationFile, filepath.Join(e.Dir(), EvaluationFile)
@@ -164,7 +165,8 @@ func (s *Set) exportEpoch(role Role, dir string, e Epoch, symmetric bool) (files
 			return nil, nil, err
 		}
 	}
-	_, sum, err := streamNew(filepath.Join(dir, to), publicMode, func(w io.Writer) error { return s.copyChecked(w, e, name) })
+	_, sum, err := streamNew(filepath.Join(dir, to), publicMode,
+		func(w io.Writer) error { return s.copyChecked(w, e, name) })
 	if err != nil {
 		return nil, nil, err
 	}

@@ -40,7 +40,8 @@ const (
 
 // Fetch asks the broker what the trusted evaluators have published of their programs. It
 // gives refused ones as an error beside the others.
-func Fetch(ctx context.Context, b config.Broker, signers map[string][]ed25519.PublicKey, log *slog.Logger) ([]Offer, error) {
+func Fetch(ctx context.Context, b config.Broker, signers map[string][]ed25519.PublicKey,
+	log *slog.Logger) ([]Offer, error) {
 	o, err := daemon.BrokerOptions(b, log)
 	if err != nil {
 		return nil, fmt.Errorf("fetch programs: %w", err)
@@ -59,7 +60,8 @@ func Fetch(ctx context.Context, b config.Broker, signers map[string][]ed25519.Pu
 	return fetch(ctx, client, b.TopicPrefix, signers, fetchPatience, fetchQuiet)
 }
 
-func fetch(ctx context.Context, client transport.Client, prefix string, signers map[string][]ed25519.PublicKey, patience, quiet time.Duration) ([]Offer, error) {
+func fetch(ctx context.Context, client transport.Client, prefix string, signers map[string][]ed25519.PublicKey,
+	patience, quiet time.Duration) ([]Offer, error) {
 	v, err := programVerifier(prefix, signers)
 	if err != nil {
 		return nil, fmt.Errorf("fetch programs: %w", err)
@@ -133,7 +135,8 @@ func programVerifier(prefix string, signers map[string][]ed25519.PublicKey) (*tr
 			}
 		}
 	}
-	return transport.NewVerifier(transport.VerifierOptions{Trust: trust, Kinds: []transport.Kind{transport.KindProgram}, NoReplay: true,
+	return transport.NewVerifier(transport.VerifierOptions{Trust: trust, Kinds: []transport.Kind{transport.KindProgram},
+		NoReplay:  true,
 		MaxObject: 2 * program.MaxPublished, TopicPrefix: prefix})
 }
 
@@ -152,11 +155,13 @@ func openProgram(v *transport.Verifier, topic string, payload []byte) (Offer, er
 		return Offer{}, err
 	}
 	if p.Name != obj.Meta.Program {
-		return Offer{}, fmt.Errorf("%w: the header names program %q, the description %q", transport.ErrBodyMismatch, obj.Meta.Program, p.Name)
+		return Offer{}, fmt.Errorf("%w: the header names program %q, the description %q", transport.ErrBodyMismatch,
+			obj.Meta.Program, p.Name)
 	}
 	offer, err := NewOffer(obj.Meta.Device, *p)
 	if err == nil && offer.Circuit.Hash() != obj.Meta.Layout {
-		err = fmt.Errorf("%w: the header says %s, the program hashes to %s", transport.ErrBodyMismatch, hashText(obj.Meta.Layout), offer.Hash)
+		err = fmt.Errorf("%w: the header says %s, the program hashes to %s", transport.ErrBodyMismatch,
+			hashText(obj.Meta.Layout), offer.Hash)
 	}
 	return offer, err
 }

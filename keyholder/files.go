@@ -281,7 +281,8 @@ func (r *Reader) Claim(url, client string) (release func(), err error) {
 	switch err := tryLock(int(f.Fd())); {
 	case errors.Is(err, durable.ErrLocked):
 		f.Close()
-		return nil, fmt.Errorf("%w: %s is connected to %s from this machine already; stop that one, or give this one a broker.client_id of its own: results would go to either", ErrClaimed, client, url)
+		return nil, fmt.Errorf("%w: %s is connected to %s from this machine already; stop that one, or give this one a "+
+			"broker.client_id of its own: results would go to either", ErrClaimed, client, url)
 	case err != nil:
 		f.Close()
 		return func() {}, nil

@@ -41,7 +41,8 @@ type csvWriter struct {
 
 // csvHeader are the columns; a result with several values has several rows
 // that differ in index and value.
-var csvHeader = []string{"program", "evaluator", "epoch", "boot_epoch", "sequence", "start", "end", "samples", "index", "value", "bound", "unit", "id"}
+var csvHeader = []string{"program", "evaluator", "epoch", "boot_epoch", "sequence", "start", "end", "samples",
+	"index", "value", "bound", "unit", "id"}
 
 func (c *csvWriter) Write(r *Result) error {
 	if !c.header {

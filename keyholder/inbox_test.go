@@ -38,7 +38,8 @@ func newHolder(t *testing.T, s *Set, key *transport.SigningKey, state string, co
 	t.Helper()
 	h := &holder{}
 	var err error
-	if h.rc, err = NewReceipts(s, ReceiptOptions{Client: &wire{h: h}, Evaluators: trust(key), State: state, Logger: testrig.Quiet()}); err != nil {
+	if h.rc, err = NewReceipts(s, ReceiptOptions{Client: &wire{h: h}, Evaluators: trust(key), State: state,
+		Logger: testrig.Quiet()}); err != nil {
 		t.Fatal(err)
 	}
 	r := reader(t, s, ReaderOptions{Signers: trust(key), Replay: h.rc.Guard()})
@@ -53,7 +54,8 @@ func newHolder(t *testing.T, s *Set, key *transport.SigningKey, state string, co
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.w.receiver = transport.NewStagingReceiver(transport.Limits{}, func(o transport.Staged) error { return h.w.take(t.Context(), o) })
+	h.w.receiver = transport.NewStagingReceiver(transport.Limits{},
+		func(o transport.Staged) error { return h.w.take(t.Context(), o) })
 	return h
 }
 
@@ -84,13 +86,16 @@ func (h *holder) next(t *testing.T) error {
 func (h *holder) waiting() int { return len(h.w.inbox.spool.Entries()) }
 
 // outcome is what is answered to an evaluator that asks about an object.
-func (h *holder) outcome(t *testing.T, who string, key *transport.SigningKey, topic string, sealed []byte) (string, error) {
+func (h *holder) outcome(t *testing.T, who string, key *transport.SigningKey, topic string,
+	sealed []byte) (string, error) {
 	t.Helper()
-	body, err := transport.MarshalAsk(transport.Ask{Items: []transport.AskItem{{Object: transport.ObjectID(sealed), Topic: topic, Total: 1, Size: len(sealed)}}})
+	body, err := transport.MarshalAsk(transport.Ask{Items: []transport.AskItem{{Object: transport.ObjectID(sealed),
+		Topic: topic, Total: 1, Size: len(sealed)}}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	q, err := transport.Seal(transport.Meta{Kind: transport.KindAsk, Device: who, BootEpoch: 1, Sequence: sequence.Add(1)}, body, key)
+	q, err := transport.Seal(transport.Meta{Kind: transport.KindAsk, Device: who, BootEpoch: 1,
+		Sequence: sequence.Add(1)}, body, key)
 	if err == nil {
 		q, err = transport.Whole(q, 0)
 	}
@@ -98,7 +103,8 @@ func (h *holder) outcome(t *testing.T, who string, key *transport.SigningKey, to
 		t.Fatal(err)
 	}
 	h.rc.waiting, h.rc.items = map[string][]transport.ReceiptItem{}, 0
-	err = h.rc.ask(transport.Delivery{Topic: transport.AskTopic(transport.DefaultPrefix, who), Payload: q}, h.w, h.w.receiver)
+	err = h.rc.ask(transport.Delivery{Topic: transport.AskTopic(transport.DefaultPrefix, who), Payload: q}, h.w,
+		h.w.receiver)
 	items := h.rc.waiting[who]
 	if err != nil || len(items) != 1 || len(h.rc.waiting) != 1 {
 		return "", err
@@ -202,7 +208,8 @@ func TestUnreadable(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if len(h.refused) != 0 || len(h.read) != 1 || h.read[0] != transport.ObjectID(good) || len(h.unread) != 1 || !errors.Is(h.unread[0], ErrUnread) || Class(h.unread[0]) != "unread" {
+	if len(h.refused) != 0 || len(h.read) != 1 || h.read[0] != transport.ObjectID(good) || len(h.unread) != 1 ||
+		!errors.Is(h.unread[0], ErrUnread) || Class(h.unread[0]) != "unread" {
 		t.Errorf("read %x, unread %v, refused %v", h.read, h.unread, h.refused)
 	}
 	kept, err := filepath.Glob(filepath.Join(state+unreadSuffix, "*"+resultSuffix))
@@ -262,7 +269,8 @@ func TestAskIsBound(t *testing.T) {
 	if _, err := h.outcome(t, "cloud", key, "hencedge/v1/up/board/s", taken); !errors.Is(err, transport.ErrWrongTopic) {
 		t.Errorf("a topic of readings: %v", err)
 	}
-	if _, err := h.outcome(t, "other", key, topic, taken); !errors.Is(err, transport.ErrUnknownSigner) && !errors.Is(err, transport.ErrSignature) {
+	if _, err := h.outcome(t, "other", key, topic, taken); !errors.Is(err, transport.ErrUnknownSigner) &&
+		!errors.Is(err, transport.ErrSignature) {
 		t.Errorf("under another name: %v", err)
 	}
 }

@@ -255,7 +255,8 @@ func emptyDir(dir string) error {
 		if _, err := os.Lstat(filepath.Join(dir, signerFile)); err != nil {
 			return fmt.Errorf("%w: %s holds an export of a key set; use another directory", ErrExists, dir)
 		}
-		return fmt.Errorf("%w: %s holds a key set; use another directory, or give it fresh keys with: hencedge keys rotate --dir %s", ErrExists, dir, dir)
+		return fmt.Errorf("%w: %s holds a key set; use another directory, or give it fresh keys with: hencedge keys rotate "+
+			"--dir %s", ErrExists, dir, dir)
 	}
 	for _, e := range entries {
 		if e.Name() != ".lock" {

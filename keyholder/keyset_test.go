@@ -67,7 +67,8 @@ func TestCreateWritesASetThatOpens(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := again.Manifest()
-	if m.Params != "edge12-d1" || len(m.Epochs) != 1 || m.Epochs[0].Epoch != 1 || !slices.Equal(m.Epochs[0].Rotations, []int{1, 2}) || !m.Epochs[0].Relinearise {
+	if m.Params != "edge12-d1" || len(m.Epochs) != 1 || m.Epochs[0].Epoch != 1 ||
+		!slices.Equal(m.Epochs[0].Rotations, []int{1, 2}) || !m.Epochs[0].Relinearise {
 		t.Errorf("manifest %+v", m)
 	}
 	ctx, err := henc.NewContext(s.Parameters())
@@ -84,7 +85,8 @@ func TestCreateWritesASetThatOpens(t *testing.T) {
 	}
 	id, err := m.Epochs[0].ID()
 	if err != nil || evk.KeyID != id || evk.Epoch != 1 || len(evk.Galois) != 2 || evk.Relin == nil {
-		t.Errorf("evaluation keys %x epoch %d, %d Galois keys; manifest %x, %v", evk.KeyID, evk.Epoch, len(evk.Galois), id, err)
+		t.Errorf("evaluation keys %x epoch %d, %d Galois keys; manifest %x, %v", evk.KeyID, evk.Epoch, len(evk.Galois), id,
+			err)
 	}
 	key, err := again.loadSecret(ctx, m.Epochs[0])
 	if err != nil {
@@ -138,7 +140,8 @@ func TestCreateRefuses(t *testing.T) {
 		t.Error("without parameters")
 	}
 	dir := filepath.Join(t.TempDir(), "x")
-	if _, err := Create(dir, CreateOptions{Params: params(t, "edge12-add"), Needs: Needs{Rotations: []int{1}}}); err == nil {
+	if _, err := Create(dir, CreateOptions{Params: params(t, "edge12-add"),
+		Needs: Needs{Rotations: []int{1}}}); err == nil {
 		t.Error("rotations were made without special primes")
 	}
 	// A failed creation leaves nothing that stands in the way of the next.
@@ -242,10 +245,12 @@ func TestSecretReadableByOthersIsRefused(t *testing.T) {
 		if err := os.Chmod(path, m); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.loadSecret(ctx, s.manifest.Current()); !errors.Is(err, ErrPermissions) || !strings.Contains(err.Error(), "chmod 600") {
+		if _, err := s.loadSecret(ctx, s.manifest.Current()); !errors.Is(err, ErrPermissions) ||
+			!strings.Contains(err.Error(), "chmod 600") {
 			t.Errorf("mode %04o: %v", m, err)
 		}
-		if _, err := s.Export(RoleAgent, filepath.Join(t.TempDir(), "x"), ExportOptions{Symmetric: true}); !errors.Is(err, ErrPermissions) {
+		if _, err := s.Export(RoleAgent, filepath.Join(t.TempDir(), "x"), ExportOptions{Symmetric: true}); !errors.Is(err,
+			ErrPermissions) {
 			t.Errorf("export with mode %04o: %v", m, err)
 		}
 	}
@@ -306,7 +311,8 @@ func TestRotate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if third.Epoch != 3 || len(again.Manifest().Epochs) != 3 || third.Relinearise || !slices.Equal(third.Rotations, []int{4}) {
+	if third.Epoch != 3 || len(again.Manifest().Epochs) != 3 || third.Relinearise ||
+		!slices.Equal(third.Rotations, []int{4}) {
 		t.Errorf("third %+v of %d", third, len(again.Manifest().Epochs))
 	}
 	// Both secret keys still load, each as itself.
@@ -364,11 +370,14 @@ func TestExport(t *testing.T) {
 		want []string
 	}{
 		{"agent", RoleAgent, ExportOptions{}, []string{"keyset.cose", "keyset.json", "public.key"}},
-		{"symmetric agent", RoleAgent, ExportOptions{Symmetric: true}, []string{"keyset.cose", "keyset.json", "public.key", "secret.key"}},
+		{"symmetric agent", RoleAgent, ExportOptions{Symmetric: true},
+			[]string{"keyset.cose", "keyset.json", "public.key", "secret.key"}},
 		{"evaluator in the overlap", RoleEvaluator, ExportOptions{Now: at(day0.AddDate(0, 1, 0))},
 			[]string{"epoch-0001/evaluation.key", "epoch-0002/evaluation.key", "keyset.cose", "keyset.json"}},
-		{"evaluator", RoleEvaluator, ExportOptions{Now: later}, []string{"epoch-0002/evaluation.key", "keyset.cose", "keyset.json"}},
-		{"evaluator, old epoch", RoleEvaluator, ExportOptions{Epoch: 1}, []string{"epoch-0001/evaluation.key", "keyset.cose", "keyset.json"}},
+		{"evaluator", RoleEvaluator, ExportOptions{Now: later}, []string{"epoch-0002/evaluation.key", "keyset.cose",
+			"keyset.json"}},
+		{"evaluator, old epoch", RoleEvaluator, ExportOptions{Epoch: 1},
+			[]string{"epoch-0001/evaluation.key", "keyset.cose", "keyset.json"}},
 	}
 	for _, c := range cases {
 		dir := filepath.Join(t.TempDir(), "out")

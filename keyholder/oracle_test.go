@@ -36,32 +36,34 @@ func listener(t *testing.T, s *Set, client transport.Client) <-chan transport.Re
 	if err != nil {
 		t.Fatal(err)
 	}
-	v, err := transport.NewVerifier(transport.VerifierOptions{Trust: trusted, Kinds: []transport.Kind{transport.KindReceipt}, NoReplay: true})
+	v, err := transport.NewVerifier(transport.VerifierOptions{Trust: trusted,
+		Kinds: []transport.Kind{transport.KindReceipt}, NoReplay: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	items := make(chan transport.ReceiptItem, 256)
-	err = client.Subscribe(t.Context(), transport.ReceiptTopic(transport.DefaultPrefix, "cloud"), func(d transport.Delivery) {
-		defer d.Ack()
-		sealed, err := transport.ReadWhole(d.Payload, 0)
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		obj, err := transport.Open(sealed, v)
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		r, err := transport.UnmarshalReceipt(obj.Body)
-		if err != nil || r.To != "cloud" {
-			t.Errorf("%+v, %v", r, err)
-			return
-		}
-		for _, it := range r.Items {
-			items <- it
-		}
-	})
+	err = client.Subscribe(t.Context(), transport.ReceiptTopic(transport.DefaultPrefix, "cloud"),
+		func(d transport.Delivery) {
+			defer d.Ack()
+			sealed, err := transport.ReadWhole(d.Payload, 0)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			obj, err := transport.Open(sealed, v)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			r, err := transport.UnmarshalReceipt(obj.Body)
+			if err != nil || r.To != "cloud" {
+				t.Errorf("%+v, %v", r, err)
+				return
+			}
+			for _, it := range r.Items {
+				items <- it
+			}
+		})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +77,8 @@ func answers(t *testing.T, s *Set, key *transport.SigningKey, results [][]byte) 
 	b := testrig.Broker(t, broker.Options{})
 	client := dial(t, b, "cloud")
 	items := listener(t, s, client)
-	rc, err := NewReceipts(s, ReceiptOptions{Client: dial(t, b, "holder"), Evaluators: trust(key), Logger: testrig.Quiet()})
+	rc, err := NewReceipts(s, ReceiptOptions{Client: dial(t, b, "holder"), Evaluators: trust(key),
+		Logger: testrig.Quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,7 +211,8 @@ func tinyParams(t *testing.T) henc.Parameters {
 	}
 	below(1<<30, 2)
 	below(1<<29, 4)
-	p, err := henc.NewParameters(henc.ParametersLiteral{Name: "tiny", LogN: 10, LogScale: 29, Mode: henc.ModeSingle, Depth: 4, Q: q, Insecure: true})
+	p, err := henc.NewParameters(henc.ParametersLiteral{Name: "tiny", LogN: 10, LogScale: 29, Mode: henc.ModeSingle,
+		Depth: 4, Q: q, Insecure: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -320,7 +324,8 @@ func (c *crafter) honest(number uint64) transport.Meta {
 	out := c.circuit.Output()
 	input := [32]byte{0xff}
 	binary.BigEndian.PutUint64(input[1:], number)
-	return transport.Meta{Kind: transport.KindResult, Device: "cloud", Program: "mean", KeyID: c.keyID, KeyEpoch: 1, BootEpoch: 1, Sequence: number,
+	return transport.Meta{Kind: transport.KindResult, Device: "cloud", Program: "mean", KeyID: c.keyID, KeyEpoch: 1,
+		BootEpoch: 1, Sequence: number,
 		Params: c.ctx.Parameters().Hash(), Layout: c.circuit.Hash(), Level: c.circuit.Level(), Scale: c.circuit.Scale(),
 		Start: day0.UnixNano(), End: day0.UnixNano() + 1, Samples: 2, Inputs: [][32]byte{input},
 		Post: &transport.Post{A: out.A, B: out.B, Slot: out.Slot, Count: out.Count, Bound: out.Bound}}
@@ -376,11 +381,13 @@ func (c *crafter) crafted(i uint64) transport.Staged {
 
 // ask asks about an object.
 func (c *crafter) ask(i uint64, o transport.Staged) transport.Delivery {
-	body, err := transport.MarshalAsk(transport.Ask{Items: []transport.AskItem{{Object: transport.ObjectID(o.Sealed), Topic: o.Topic, Total: 1, Size: len(o.Sealed)}}})
+	body, err := transport.MarshalAsk(transport.Ask{Items: []transport.AskItem{{Object: transport.ObjectID(o.Sealed),
+		Topic: o.Topic, Total: 1, Size: len(o.Sealed)}}})
 	if err != nil {
 		c.t.Fatal(err)
 	}
-	sealed, err := transport.Seal(transport.Meta{Kind: transport.KindAsk, Device: "cloud", BootEpoch: 1, Sequence: i}, body, c.signer)
+	sealed, err := transport.Seal(transport.Meta{Kind: transport.KindAsk, Device: "cloud", BootEpoch: 1, Sequence: i},
+		body, c.signer)
 	if err == nil {
 		sealed, err = transport.Whole(sealed, 0)
 	}
@@ -419,7 +426,8 @@ func newSide(t *testing.T, s *Set, key *secret.Key, c *crafter) *side {
 		t.Fatal(err)
 	}
 	t.Cleanup(x.w.inbox.close)
-	x.w.receiver = transport.NewStagingReceiver(transport.Limits{}, func(o transport.Staged) error { return x.w.take(t.Context(), o) })
+	x.w.receiver = transport.NewStagingReceiver(transport.Limits{},
+		func(o transport.Staged) error { return x.w.take(t.Context(), o) })
 	return x
 }
 
@@ -429,7 +437,8 @@ func craftedReader(t *testing.T, s *Set, key *secret.Key, c *crafter, rc *Receip
 	r := reader(t, s, ReaderOptions{Signers: trust(c.signer), Replay: rc.Guard()})
 	r.ctx, r.keys[c.keyID] = c.ctx, key
 	r.approved.read = true
-	r.approved.list = []*approved{{Approval: Approval{Evaluator: "cloud", Program: program.Published{Name: "mean"}}, hash: c.circuit.Hash(), full: c.circuit,
+	r.approved.list = []*approved{{Approval: Approval{Evaluator: "cloud", Program: program.Published{Name: "mean"}},
+		hash: c.circuit.Hash(), full: c.circuit,
 		variants: map[string]*program.Circuit{}}}
 	for n := range 2 {
 		src := c.source

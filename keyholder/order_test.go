@@ -52,7 +52,8 @@ func TestOrder(t *testing.T) {
 		var tally Tally
 		odd, last := 0, ""
 		for _, s := range c.starts {
-			if text := tally.Result(&Result{Program: "p", Start: time.Unix(int64(s), 0), End: time.Unix(int64(s+10), 0)}); text != "" {
+			if text := tally.Result(&Result{Program: "p", Start: time.Unix(int64(s), 0),
+				End: time.Unix(int64(s+10), 0)}); text != "" {
 				odd, last = odd+1, text
 			}
 		}

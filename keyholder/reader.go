@@ -231,10 +231,12 @@ func (r *Reader) check(set *Set, obj *transport.Object) error {
 	m := &obj.Meta
 	signed := func(pub ed25519.PublicKey) bool { return pub.Equal(ed25519.PublicKey(obj.Signer[:])) }
 	if !slices.ContainsFunc(r.o.Signers[m.Device], signed) {
-		return fmt.Errorf("%w: %w: the key that signed is not one of evaluator %q", ErrUnknownSigner, transport.ErrUnknownSigner, m.Device)
+		return fmt.Errorf("%w: %w: the key that signed is not one of evaluator %q", ErrUnknownSigner,
+			transport.ErrUnknownSigner, m.Device)
 	}
 	if e, ok := set.manifest.ByID(m.KeyID); ok && !e.AcceptUntil.IsZero() && m.End > e.AcceptUntil.UnixNano() {
-		return fmt.Errorf("%w: %w: epoch %d is accepted for readings until %s, this window ends %s", ErrWrongEpoch, transport.ErrWrongEpoch,
+		return fmt.Errorf("%w: %w: epoch %d is accepted for readings until %s, this window ends %s", ErrWrongEpoch,
+			transport.ErrWrongEpoch,
 			e.Epoch, e.AcceptUntil.Format(time.RFC3339), time.Unix(0, m.End).UTC().Format(time.RFC3339))
 	}
 	h, err := henc.PeekCiphertext(obj.Body)
@@ -293,9 +295,11 @@ func (r *Reader) decode(obj *transport.Object, want *expected, sealed []byte) (*
 	m := &obj.Meta
 	values := apply(&want.out, slots)
 	return &Result{
-		Program: m.Program, Evaluator: m.Device, Unit: cmp.Or(r.o.Units[m.Program], want.unit), KeyID: m.KeyID, Epoch: m.KeyEpoch,
-		BootEpoch: m.BootEpoch, Sequence: m.Sequence, Start: time.Unix(0, m.Start), End: time.Unix(0, m.End), Samples: m.Samples,
-		Values: values, Bound: promised(&want.out, values), ID: obj.ID, Inputs: m.Inputs, Sealed: sealed,
+		Program: m.Program, Evaluator: m.Device, Unit: cmp.Or(r.o.Units[m.Program], want.unit), KeyID: m.KeyID,
+		Epoch:     m.KeyEpoch,
+		BootEpoch: m.BootEpoch, Sequence: m.Sequence, Start: time.Unix(0, m.Start), End: time.Unix(0, m.End),
+		Samples: m.Samples,
+		Values:  values, Bound: promised(&want.out, values), ID: obj.ID, Inputs: m.Inputs, Sealed: sealed,
 	}, nil
 }
 
@@ -402,7 +406,8 @@ func (s *Set) loadSecret(ctx *henc.Context, e Epoch) (*secret.Key, error) {
 	defer ctx.Ring().Free(pub.Value)
 	if id, _ := e.ID(); pub.KeyID != id || k.Epoch() != e.Epoch {
 		k.Wipe()
-		return nil, fmt.Errorf("%w: %s holds key %x of epoch %d, the manifest says %s of epoch %d", ErrCorrupt, path, pub.KeyID, k.Epoch(), e.KeyID, e.Epoch)
+		return nil, fmt.Errorf("%w: %s holds key %x of epoch %d, the manifest says %s of epoch %d", ErrCorrupt, path,
+			pub.KeyID, k.Epoch(), e.KeyID, e.Epoch)
 	}
 	return k, nil
 }
@@ -446,7 +451,8 @@ func (s *Set) classify(err error, sealed []byte) error {
 	// likely comes from a rotation that this copy of the set missed.
 	last := s.manifest.Current().Epoch
 	if m, perr := transport.PeekMeta(sealed); perr == nil && m.KeyEpoch > last {
-		return fmt.Errorf("%w: it is for epoch %d, the newest of the key set in %s is %d, was it rotated elsewhere? %w", ErrWrongEpoch, m.KeyEpoch, filepath.Base(s.dir), last, err)
+		return fmt.Errorf("%w: it is for epoch %d, the newest of the key set in %s is %d, was it rotated elsewhere? %w",
+			ErrWrongEpoch, m.KeyEpoch, filepath.Base(s.dir), last, err)
 	}
 	return fmt.Errorf("%w: %w", ErrWrongKey, err)
 }

@@ -31,8 +31,10 @@ type cloud struct {
 
 // testProgram is a program that gives n values of a channel as they are.
 func testProgram(params string, n int) program.Published {
-	stream := program.PublishedStream{Name: "s", Samples: n, Channels: []program.PublishedChannel{{Name: "c", Unit: "1", Range: [2]float64{-40, 60}}}}
-	return program.Published{Name: "mean", Expr: "x", Params: params, Unit: "K", Inputs: map[string]program.PublishedInput{"x": {Device: "board", Channel: "c", Stream: stream}}}
+	stream := program.PublishedStream{Name: "s", Samples: n, Channels: []program.PublishedChannel{{Name: "c", Unit: "1",
+		Range: [2]float64{-40, 60}}}}
+	return program.Published{Name: "mean", Expr: "x", Params: params, Unit: "K",
+		Inputs: map[string]program.PublishedInput{"x": {Device: "board", Channel: "c", Stream: stream}}}
 }
 
 // approve approves a program of the evaluator "cloud".
@@ -102,7 +104,8 @@ func (c *cloud) result(values []float64, edit func(*transport.Meta)) []byte {
 	binary.BigEndian.PutUint64(input[1:], number)
 	m := transport.Meta{
 		Kind: transport.KindResult, Device: "cloud", Program: "mean", KeyID: c.pub.KeyID, KeyEpoch: c.pub.Epoch,
-		BootEpoch: 1, Sequence: number, Params: c.ctx.Parameters().Hash(), Layout: circuit.Hash(), Inputs: [][32]byte{input}, Level: ct.Level, Scale: ct.Scale,
+		BootEpoch: 1, Sequence: number, Params: c.ctx.Parameters().Hash(), Layout: circuit.Hash(),
+		Inputs: [][32]byte{input}, Level: ct.Level, Scale: ct.Scale,
 		Start: day0.UnixNano(), End: day0.Add(time.Minute).UnixNano(), Samples: 60,
 		Post: &transport.Post{A: out.A, B: out.B, Slot: out.Slot, Count: out.Count, Bound: out.Bound},
 	}
@@ -148,7 +151,8 @@ func TestReadResult(t *testing.T) {
 			t.Errorf("value %d is %g, want %g", i, v, want[i])
 		}
 	}
-	if len(got.Values) != 2 || got.Program != "mean" || got.Evaluator != "cloud" || got.Epoch != 1 || got.Bound <= 0 || got.Bound > 1 || got.Unit != "degC" ||
+	if len(got.Values) != 2 || got.Program != "mean" || got.Evaluator != "cloud" || got.Epoch != 1 || got.Bound <= 0 ||
+		got.Bound > 1 || got.Unit != "degC" ||
 		got.Sequence == 0 || !got.Start.Equal(day0) || got.Samples != 60 || got.KeyID != c.pub.KeyID || len(got.Sealed) == 0 {
 		t.Errorf("got %+v", got)
 	}
@@ -188,7 +192,8 @@ func TestEveryRefusalHasItsOwnError(t *testing.T) {
 		{"known key, other epoch", "", good.result(one, func(m *transport.Meta) { m.KeyEpoch = 5 }), ErrWrongEpoch},
 		{"epoch that the set misses", "", foreign.result(one, func(m *transport.Meta) { m.KeyEpoch = 2 }), ErrWrongEpoch},
 		{"unknown signer", "", stranger.result(one, nil), ErrUnknownSigner},
-		{"name of another evaluator", "", good.result(one, func(m *transport.Meta) { m.Device = "cloud2" }), ErrUnknownSigner},
+		{"name of another evaluator", "", good.result(one, func(m *transport.Meta) { m.Device = "cloud2" }),
+			ErrUnknownSigner},
 		{"other parameters", "", wrongParams.result(one, nil), ErrWrongParams},
 		{"parameters in the body only", "", wrongParams.result(one, func(m *transport.Meta) {
 			m.Params, m.KeyID = s.params.Hash(), good.pub.KeyID
@@ -210,7 +215,8 @@ func TestEveryRefusalHasItsOwnError(t *testing.T) {
 		{"no way to read it", "", good.result(one, func(m *transport.Meta) { m.Post = nil }), ErrNotResult},
 		{"replayed", "", replay, transport.ErrReplayed},
 	}
-	classes := []error{ErrNotApproved, ErrWrongProgram, ErrWrongKey, ErrWrongEpoch, ErrTampered, ErrUnknownSigner, ErrWrongParams, ErrNotResult}
+	classes := []error{ErrNotApproved, ErrWrongProgram, ErrWrongKey, ErrWrongEpoch, ErrTampered, ErrUnknownSigner,
+		ErrWrongParams, ErrNotResult}
 	for _, c := range cases {
 		_, err := r.Read(c.topic, c.sealed)
 		if !errors.Is(err, c.want) {
@@ -304,7 +310,8 @@ func TestReaderFollowsARotation(t *testing.T) {
 	if err := os.Rename(stranger.Dir(), s.Dir()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := r.Read("", foreign.result([]float64{0.5}, nil)); !errors.Is(err, ErrWrongKey) || !strings.Contains(err.Error(), "holds another key set than at the start") {
+	if _, err := r.Read("", foreign.result([]float64{0.5}, nil)); !errors.Is(err, ErrWrongKey) ||
+		!strings.Contains(err.Error(), "holds another key set than at the start") {
 		t.Errorf("another key set in the directory: %v", err)
 	}
 }

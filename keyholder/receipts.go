@@ -82,8 +82,10 @@ type ReceiptOptions struct {
 // to the Reader.
 func NewReceipts(set *Set, o ReceiptOptions) (*Receipts, error) {
 	trust := transport.NewTrustStore()
-	r := &Receipts{client: o.Client, prefix: o.TopicPrefix, log: o.Logger, state: o.State, known: map[[32]byte]bool{}, waiting: map[string][]transport.ReceiptItem{},
-		refused: transport.NewRefusals(maxRefused), strange: transport.NewRefusals(maxRefused), guard: transport.NewReplayGuard(0), now: time.Now}
+	r := &Receipts{client: o.Client, prefix: o.TopicPrefix, log: o.Logger, state: o.State, known: map[[32]byte]bool{},
+		waiting: map[string][]transport.ReceiptItem{},
+		refused: transport.NewRefusals(maxRefused), strange: transport.NewRefusals(maxRefused),
+		guard: transport.NewReplayGuard(0), now: time.Now}
 	r.boot = uint64(max(r.now().UnixNano(), 1))
 	if r.prefix == "" {
 		r.prefix = transport.DefaultPrefix
@@ -100,15 +102,18 @@ func NewReceipts(set *Set, o ReceiptOptions) (*Receipts, error) {
 		}
 	}
 	var err error
-	r.asks, err = transport.NewVerifier(transport.VerifierOptions{Trust: trust, Kinds: []transport.Kind{transport.KindAsk}, NoReplay: true,
+	r.asks, err = transport.NewVerifier(transport.VerifierOptions{Trust: trust,
+		Kinds: []transport.Kind{transport.KindAsk}, NoReplay: true,
 		MaxObject: 2 << 20, TopicPrefix: r.prefix})
 	if err == nil && o.State != "" {
 		durable.SweepTemporary(o.State)
 		durable.SweepTemporary(o.State + seenSuffix)
 		r.store = transport.FileReplayStore(o.State)
 		if err = transport.LoadReplay(r.guard, r.store); err != nil {
-			err = fmt.Errorf("%w: %s is empty or damaged; restore the newest copy of it and of %s%s, or move the first away alone: "+
-				"then a result that somebody recorded can be read once more if it is none of the newest %d: %w", ErrState, o.State, o.State, seenSuffix, maxSeen, err)
+			err = fmt.Errorf("%w: %s is empty or damaged; restore the newest copy of it and of %s%s, or move the first away "+
+				"alone: "+
+				"then a result that somebody recorded can be read once more if it is none of the newest %d: %w", ErrState,
+				o.State, o.State, seenSuffix, maxSeen, err)
 		}
 	}
 	if err == nil {
@@ -140,9 +145,11 @@ func (r *Receipts) tellState() {
 	}
 	switch {
 	case r.guard.Empty() && len(r.seen.order) > 0:
-		r.log.Error("the state is missing and results were read before: recorded results could be read once more; restore it", "missing", r.state, "results", len(r.seen.order))
+		r.log.Error("the state is missing although results were read before; restore it, or results may be read again",
+			"missing", r.state, "results", len(r.seen.order))
 	case !r.guard.Empty() && r.seen.found.New:
-		r.log.Error("the state says that results were read, and what they were made of is missing: an evaluator whose store is an old copy may have them read once more; restore it",
+		r.log.Error("the state says that results were read, and what they were made of is missing: an evaluator whose "+
+			"store is an old copy may have them read once more; restore it",
 			"missing", r.state+seenSuffix)
 	}
 }
@@ -217,10 +224,12 @@ func (r *Receipts) refuse(topic string, sealed []byte, err error, receiver *tran
 		return
 	}
 	if !authentic(err) { // who asks about it has it: results signed with the key before, for example
-		r.strange.Add(ownName(m.Device, transport.ObjectID(sealed)), transport.Refusal{Reason: Class(err), Detail: transport.Detail(err.Error())})
+		r.strange.Add(ownName(m.Device, transport.ObjectID(sealed)),
+			transport.Refusal{Reason: Class(err), Detail: transport.Detail(err.Error())})
 		return
 	}
-	it := transport.ReceiptItem{Object: transport.ObjectID(sealed), Outcome: transport.Refused, Reason: Class(err), Detail: transport.Detail(err.Error())}
+	it := transport.ReceiptItem{Object: transport.ObjectID(sealed), Outcome: transport.Refused, Reason: Class(err),
+		Detail: transport.Detail(err.Error())}
 	switch {
 	case errors.Is(err, transport.ErrReplayed) && r.has(m.Device, it.Object):
 		it.Outcome, it.Reason, it.Detail = transport.Taken, "", ""
@@ -240,7 +249,8 @@ func (r *Receipts) refuse(topic string, sealed []byte, err error, receiver *tran
 
 // authentic reports whether an error is of a result that a trusted evaluator has signed.
 func authentic(err error) bool {
-	for _, e := range []error{transport.ErrTooLarge, transport.ErrTruncated, transport.ErrMalformed, transport.ErrDowngraded, transport.ErrUnsupportedVersion,
+	for _, e := range []error{transport.ErrTooLarge, transport.ErrTruncated, transport.ErrMalformed,
+		transport.ErrDowngraded, transport.ErrUnsupportedVersion,
 		transport.ErrWrongKind, transport.ErrUnknownSigner, transport.ErrSignature} {
 		if errors.Is(err, e) {
 			return false
@@ -357,7 +367,8 @@ func (r *Receipts) flush(ctx context.Context) {
 	r.mu.Unlock()
 	for _, to := range slices.Sorted(maps.Keys(waiting)) {
 		for items := range slices.Chunk(waiting[to], transport.MaxReceiptItems) {
-			payload, err := transport.SealReceipt(transport.Receipt{To: to, Items: items}, holderDevice, r.key, r.now(), r.number)
+			payload, err := transport.SealReceipt(transport.Receipt{To: to, Items: items}, holderDevice, r.key, r.now(),
+				r.number)
 			if err == nil {
 				err = r.client.Publish(ctx, transport.ReceiptTopic(r.prefix, to), payload, false)
 			}

@@ -52,7 +52,8 @@ func TestReceipts(t *testing.T) {
 	ask := func(sealed []byte) {
 		t.Helper()
 		asks++
-		body, err := transport.MarshalAsk(transport.Ask{Items: []transport.AskItem{{Object: transport.ObjectID(sealed), Topic: topic, Total: 1, Size: len(sealed)}}})
+		body, err := transport.MarshalAsk(transport.Ask{Items: []transport.AskItem{{Object: transport.ObjectID(sealed),
+			Topic: topic, Total: 1, Size: len(sealed)}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -72,14 +73,16 @@ func TestReceipts(t *testing.T) {
 	var current *Reader
 	watch := func(name string) (end func()) {
 		t.Helper()
-		rc, err := NewReceipts(s, ReceiptOptions{Client: dial(t, b, name), Evaluators: trust(key), State: state, Logger: testrig.Quiet()})
+		rc, err := NewReceipts(s, ReceiptOptions{Client: dial(t, b, name), Evaluators: trust(key), State: state,
+			Logger: testrig.Quiet()})
 		if err != nil {
 			t.Fatal(err)
 		}
 		r := reader(t, s, ReaderOptions{Signers: trust(key), Replay: rc.Guard()})
 		current = r
 		stop := watching(t, r, WatchOptions{Client: rc.client, Receipts: rc,
-			OnResult: func(res *Result) error { read <- res.ID; return nil }, OnRefused: func(_ string, err error) { refused <- err }})
+			OnResult:  func(res *Result) error { read <- res.ID; return nil },
+			OnRefused: func(_ string, err error) { refused <- err }})
 		return func() {
 			stop()
 			rc.Close()
@@ -101,7 +104,8 @@ func TestReceipts(t *testing.T) {
 	expect(second, transport.Taken, "")
 	// An evaluator whose store is an old copy computes again what it has delivered.
 	made := func(m *transport.Meta) { m.Inputs = [][32]byte{{1}} }
-	third, again := good.result([]float64{0.125}, made), good.result([]float64{0.125}, func(m *transport.Meta) { made(m); m.BootEpoch = 9 })
+	third, again := good.result([]float64{0.125}, made), good.result([]float64{0.125},
+		func(m *transport.Meta) { made(m); m.BootEpoch = 9 })
 	send(third)
 	expect(third, transport.Taken, "")
 	end()
@@ -117,7 +121,8 @@ func TestReceipts(t *testing.T) {
 	if err := current.Close(); err != nil { // for want of its keys it can read nothing
 		t.Fatal(err)
 	}
-	fourth, unreadable := good.result([]float64{0.5}, nil), good.result([]float64{0.5}, func(m *transport.Meta) { m.Post = nil })
+	fourth, unreadable := good.result([]float64{0.5}, nil), good.result([]float64{0.5},
+		func(m *transport.Meta) { m.Post = nil })
 	if err := sender.Send(ctx, "hencedge/v1/res/other", fourth); err != nil {
 		t.Fatal(err)
 	}
@@ -181,10 +186,12 @@ func TestReceipts(t *testing.T) {
 	}
 	if len(read) != 5 || len(refused) != 7 {
 		t.Errorf("%d results were read, %d refused", len(read), len(refused))
-	} else if err := errors.Join(<-refused, <-refused); !errors.Is(err, ErrRepeated) || !errors.Is(err, transport.ErrReplayed) {
+	} else if err := errors.Join(<-refused, <-refused); !errors.Is(err, ErrRepeated) ||
+		!errors.Is(err, transport.ErrReplayed) {
 		t.Errorf("refused: %v", err)
 	}
-	if len(read) != 5 || <-read != transport.ObjectID(first) || <-read != transport.ObjectID(second) || <-read != transport.ObjectID(third) || <-read != transport.ObjectID(fourth) || <-read != transport.ObjectID(early) {
+	if len(read) != 5 || <-read != transport.ObjectID(first) || <-read != transport.ObjectID(second) ||
+		<-read != transport.ObjectID(third) || <-read != transport.ObjectID(fourth) || <-read != transport.ObjectID(early) {
 		t.Errorf("%d more results were read, want each once", len(read))
 	}
 }
@@ -198,7 +205,8 @@ func TestReceiptsOnAFullDisk(t *testing.T) {
 	b := testrig.Broker(t, broker.Options{})
 	s, key := newSet(t), signingKey(t)
 	good := newCloud(t, s, s.manifest.Current(), key)
-	rc, err := NewReceipts(s, ReceiptOptions{Client: dial(t, b, "holder"), Evaluators: trust(key), State: filepath.Join(dir, "state"), Logger: testrig.Quiet()})
+	rc, err := NewReceipts(s, ReceiptOptions{Client: dial(t, b, "holder"), Evaluators: trust(key),
+		State: filepath.Join(dir, "state"), Logger: testrig.Quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -206,7 +214,8 @@ func TestReceiptsOnAFullDisk(t *testing.T) {
 	ctx := testrig.Context(t)
 	read := make(chan [32]byte, 8)
 	r := reader(t, s, ReaderOptions{Signers: trust(key), Replay: rc.Guard()})
-	stop := watching(t, r, WatchOptions{Client: rc.client, Receipts: rc, OnResult: func(res *Result) error { read <- res.ID; return nil }})
+	stop := watching(t, r, WatchOptions{Client: rc.client, Receipts: rc,
+		OnResult: func(res *Result) error { read <- res.ID; return nil }})
 	defer stop()
 	sender, err := transport.NewSender(dial(t, b, "cloud"), 0)
 	if err != nil {

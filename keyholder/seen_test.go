@@ -50,7 +50,8 @@ func TestSeen(t *testing.T) {
 		for _, c := range []struct {
 			r    *transport.Meta
 			want bool
-		}{{madeOf("a", 1, 2), true}, {madeOf("a", 2, 1), true}, {madeOf("a", 3), true}, {madeOf("a", 1), false}, {madeOf("b", 3), false}, {other, false}, {madeOf("none"), false}} {
+		}{{madeOf("a", 1, 2), true}, {madeOf("a", 2, 1), true}, {madeOf("a", 3), true}, {madeOf("a", 1), false},
+			{madeOf("b", 3), false}, {other, false}, {madeOf("none"), false}} {
 			if got := s.has(c.r); got != c.want {
 				t.Errorf("%s: %s of %d inputs by %s: %v", when, c.r.Program, len(c.r.Inputs), c.r.Device, got)
 			}
@@ -85,7 +86,8 @@ func TestSeen(t *testing.T) {
 		add(open(), madeOf("many", i))
 	}
 	s = open()
-	if info, err := os.Stat(path); err != nil || info.Size() > 2*limit*seenRecord+seenRecord || len(s.set) != limit || !s.has(madeOf("many", 39)) || s.has(madeOf("many", 39-limit)) {
+	if info, err := os.Stat(path); err != nil || info.Size() > 2*limit*seenRecord+seenRecord || len(s.set) != limit ||
+		!s.has(madeOf("many", 39)) || s.has(madeOf("many", 39-limit)) {
 		t.Errorf("%d bytes, %d remembered, %v", info.Size(), len(s.set), err)
 	}
 	// One process that runs for long, and what a restart reads of a long file.
@@ -160,7 +162,8 @@ func FuzzSeen(f *testing.F) {
 		if !again.has(madeOf("a", 1)) {
 			t.Fatal("what was read last is forgotten")
 		}
-		if shared := min(len(again.order), len(s.order)); !slices.Equal(again.order[len(again.order)-shared:], s.order[len(s.order)-shared:]) {
+		if shared := min(len(again.order), len(s.order)); !slices.Equal(again.order[len(again.order)-shared:],
+			s.order[len(s.order)-shared:]) {
 			t.Fatalf("%x after %x", again.order, s.order)
 		}
 	})

@@ -33,7 +33,8 @@ func TestStateDamage(t *testing.T) {
 	for name, b := range map[string][]byte{"empty": {}, "damaged": []byte("{}"), "cut": {0xa1}} {
 		write(path, b)
 		_, _, err := open()
-		if !errors.Is(err, ErrState) || !strings.Contains(err.Error(), path) || !strings.Contains(err.Error(), "move the first away alone") {
+		if !errors.Is(err, ErrState) || !strings.Contains(err.Error(), path) ||
+			!strings.Contains(err.Error(), "move the first away alone") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -58,7 +59,8 @@ func TestStateDamage(t *testing.T) {
 	}{
 		{"torn", torn, []string{"level=WARN", path + ".results", "19 bytes were cut"}, "the state is missing", 0},
 		{"damaged", bad, []string{"level=ERROR", path + ".results", "1 records were lost"}, "the state is missing", 1},
-		{"without the state", records(2), []string{"level=ERROR", "the state is missing", "missing=" + path}, "the state is missing", 0},
+		{"without the state", records(2), []string{"level=ERROR", "the state is missing", "missing=" + path},
+			"the state is missing", 0},
 		{"nothing", nil, nil, "", 0},
 	} {
 		write(path+".results", c.b)
@@ -94,11 +96,13 @@ func TestStateDamage(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v, err := transport.NewVerifier(transport.VerifierOptions{Trust: trust, Kinds: []transport.Kind{transport.KindAsk}, Replay: g})
+	v, err := transport.NewVerifier(transport.VerifierOptions{Trust: trust, Kinds: []transport.Kind{transport.KindAsk},
+		Replay: g})
 	if err != nil {
 		t.Fatal(err)
 	}
-	sealed, err := transport.Seal(transport.Meta{Kind: transport.KindAsk, Device: "cloud", BootEpoch: 1, Sequence: 1}, []byte("x"), key)
+	sealed, err := transport.Seal(transport.Meta{Kind: transport.KindAsk, Device: "cloud", BootEpoch: 1, Sequence: 1},
+		[]byte("x"), key)
 	if err != nil {
 		t.Fatal(err)
 	}

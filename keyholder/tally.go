@@ -73,7 +73,8 @@ var classes = []struct {
 	err  error
 	name string
 }{
-	{ErrUnread, "unread"}, {ErrNotApproved, "not_approved"}, {ErrWrongProgram, "wrong_program"}, {ErrWrongKey, "wrong_key"}, {ErrWrongEpoch, "wrong_epoch"}, {ErrTampered, "tampered"},
+	{ErrUnread, "unread"}, {ErrNotApproved, "not_approved"}, {ErrWrongProgram, "wrong_program"},
+	{ErrWrongKey, "wrong_key"}, {ErrWrongEpoch, "wrong_epoch"}, {ErrTampered, "tampered"},
 	{ErrUnknownSigner, "unknown_signer"}, {ErrWrongParams, "wrong_params"}, {ErrNotResult, "not_result"},
 	{transport.ErrReplayed, "replayed"}, {ErrRepeated, "repeated"},
 }

@@ -112,7 +112,8 @@ func newWatch(r *Reader, o WatchOptions) (*watch, error) {
 	if o.TopicPrefix == "" {
 		o.TopicPrefix = transport.DefaultPrefix
 	}
-	w := &watch{r: r, o: o, log: slog.Default(), queue: make(chan transport.Staged, backlog), refused: make(chan refusal, backlog), own: map[string]bool{}}
+	w := &watch{r: r, o: o, log: slog.Default(), queue: make(chan transport.Staged, backlog),
+		refused: make(chan refusal, backlog), own: map[string]bool{}}
 	for _, t := range o.Topics {
 		w.own[t] = true
 	}
@@ -230,7 +231,8 @@ func (w *watch) take(ctx context.Context, s transport.Staged) error {
 	obj, err := w.r.take(topic, s.Sealed)
 	if err == nil && w.inbox.seen.has(&obj.Meta) {
 		m := &obj.Meta
-		err = fmt.Errorf("%w: %s of %s, boot epoch %d, sequence %d; is the store of the evaluator an old copy?", ErrRepeated, m.Program, m.Device, m.BootEpoch, m.Sequence)
+		err = fmt.Errorf("%w: %s of %s, boot epoch %d, sequence %d; is the store of the evaluator an old copy?",
+			ErrRepeated, m.Program, m.Device, m.BootEpoch, m.Sequence)
 		if w.o.Receipts != nil {
 			w.o.Receipts.taken(m.Device, obj.ID) // so that its evaluator lets go of it
 		}

@@ -25,7 +25,8 @@ import (
 
 func dial(t *testing.T, b *broker.Broker, id string) transport.Client {
 	t.Helper()
-	cfg := config.Broker{URL: b.URL(), ClientID: id, TopicPrefix: transport.DefaultPrefix, ChunkSize: config.DefaultChunkSize, KeepAlive: time.Minute}
+	cfg := config.Broker{URL: b.URL(), ClientID: id, TopicPrefix: transport.DefaultPrefix,
+		ChunkSize: config.DefaultChunkSize, KeepAlive: time.Minute}
 	c, err := Dial(context.Background(), cfg, testrig.Quiet())
 	if err != nil {
 		t.Fatal(err)
@@ -165,7 +166,8 @@ func TestWatchEndsWithItsHandlersError(t *testing.T) {
 	if err := Watch(context.Background(), r, WatchOptions{}); err == nil {
 		t.Error("watched without a client")
 	}
-	if err := Watch(context.Background(), r, WatchOptions{Client: dial(t, b, "h2"), Programs: []string{"a/b"}}); err == nil {
+	if err := Watch(context.Background(), r, WatchOptions{Client: dial(t, b, "h2"),
+		Programs: []string{"a/b"}}); err == nil {
 		t.Error("followed a program with a separator in its name")
 	}
 }
@@ -243,7 +245,8 @@ func TestClaim(t *testing.T) {
 
 func TestSignersAndLimits(t *testing.T) {
 	key := signingKey(t)
-	got, err := Signers([]config.Device{{Name: "cloud", PublicKey: key.PublicText()}, {Name: "cloud", PublicKey: signingKey(t).PublicText()}})
+	got, err := Signers([]config.Device{{Name: "cloud", PublicKey: key.PublicText()},
+		{Name: "cloud", PublicKey: signingKey(t).PublicText()}})
 	if err != nil || len(got["cloud"]) != 2 || !got["cloud"][0].Equal(key.Public()) {
 		t.Errorf("got %v, %v", got, err)
 	}
@@ -261,7 +264,11 @@ func TestMetrics(t *testing.T) {
 	tally.Result(&Result{Program: "mean"})
 	tally.Refuse(ErrTampered)
 	lines := make(chan string, 64)
-	log := slog.New(slog.NewTextHandler(writerFunc(func(b []byte) (int, error) { lines <- string(b); return len(b), nil }), nil))
+	log := slog.New(slog.NewTextHandler(writerFunc(func(b []byte) (int, error) {
+		lines <- string(b)
+		return len(b),
+			nil
+	}), nil))
 	stop, err := daemon.ServeMetrics("127.0.0.1:0", &tally, log)
 	if err != nil {
 		t.Fatal(err)
@@ -277,7 +284,8 @@ func TestMetrics(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{`hencedge_keyholder_results_total{program="mean"} 1`, `hencedge_keyholder_refused_total{class="tampered"} 1`, `hencedge_keyholder_refused_total{class="replayed"} 0`} {
+	for _, want := range []string{`hencedge_keyholder_results_total{program="mean"} 1`,
+		`hencedge_keyholder_refused_total{class="tampered"} 1`, `hencedge_keyholder_refused_total{class="replayed"} 0`} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
@@ -299,7 +307,9 @@ func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
 func TestClass(t *testing.T) {
 	for err, want := range map[error]string{
 		ErrWrongKey: "wrong_key", ErrWrongEpoch: "wrong_epoch", ErrTampered: "tampered", ErrUnknownSigner: "unknown_signer",
-		ErrNotApproved: "not_approved", ErrWrongProgram: "wrong_program", fmt.Errorf("%w: %w", ErrUnread, ErrTampered): "unread", ErrWrongParams: "wrong_params", ErrNotResult: "not_result", transport.ErrReplayed: "replayed", transport.ErrHash: "hash_mismatch",
+		ErrNotApproved: "not_approved", ErrWrongProgram: "wrong_program",
+		fmt.Errorf("%w: %w", ErrUnread, ErrTampered): "unread", ErrWrongParams: "wrong_params", ErrNotResult: "not_result",
+		transport.ErrReplayed: "replayed", transport.ErrHash: "hash_mismatch",
 		errors.New("x"): "other",
 	} {
 		if got := Class(err); got != want {

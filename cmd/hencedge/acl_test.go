@@ -55,12 +55,14 @@ func startRestricted(t *testing.T) *mosquitto.Broker {
 		if i == 0 {
 			args = slices.Insert(args, 0, "-c")
 		}
-		if out, err := exec.Command(testenv.Program(t, "mosquitto", "mosquitto_passwd"), args...).CombinedOutput(); err != nil {
+		if out, err := exec.Command(testenv.Program(t, "mosquitto", "mosquitto_passwd"),
+			args...).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
 	}
 	// What the test cannot have: the port, the certificate, directories.
-	conf := regexp.MustCompile(`(?m)^(#|listener|cafile|certfile|keyfile) .*$`).ReplaceAllString(example("mosquitto.conf"), "")
+	conf := regexp.MustCompile(`(?m)^(#|listener|cafile|certfile|keyfile) .*$`).
+		ReplaceAllString(example("mosquitto.conf"), "")
 	conf = strings.NewReplacer("/etc/mosquitto/hencedge.", dir+"/hencedge.", "/var/lib/mosquitto/", dir+"/").Replace(conf)
 	if strings.Contains(conf, "/etc/") || strings.Contains(conf, "/var/") {
 		t.Fatalf("paths are left in\n%s", conf)
@@ -80,7 +82,8 @@ func dialAs(t *testing.T, b *mosquitto.Broker, user string) transport.Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := mqtt.Dial(t.Context(), mqtt.Options{URL: b.URL, ClientID: "test-" + user, TLS: conf, Username: user, Live: true,
+	c, err := mqtt.Dial(t.Context(), mqtt.Options{URL: b.URL, ClientID: "test-" + user, TLS: conf, Username: user,
+		Live:     true,
 		Password: func() (string, error) { return aclPassword, nil }, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
@@ -117,17 +120,20 @@ func TestBrokerRules(t *testing.T) {
 		for _, kind := range []string{"st", "ask", "rcp", "cfg", "res"} {
 			topics = append(topics, "hencedge/v1/"+kind+"/"+name)
 		}
-		topics = append(topics, "hencedge/v1/up/"+name+"/system", "hencedge/v1/up/"+name+"/system/more", "hencedge/v2/up/"+name+"/system", "hencedge/v1/prg/"+name+"/mean")
+		topics = append(topics, "hencedge/v1/up/"+name+"/system", "hencedge/v1/up/"+name+"/system/more",
+			"hencedge/v2/up/"+name+"/system", "hencedge/v1/prg/"+name+"/mean")
 	}
 	topics = append(topics, "plant7/results/cpu-load", "plant7/results/other", "$SYS/x", "other")
 	own := func(name string) []string {
 		return []string{`up/` + name + `/system`, `st/` + name, `ask/` + name}
 	}
 	for user, may := range map[string]struct{ write, read []string }{
-		"board1":   {own("board1"), []string{"rcp/board1", "cfg/board1", "st/board1"}},
-		"board2":   {own("board2"), []string{"rcp/board2", "cfg/board2", "st/board2"}},
-		"cloud1":   {append(own("cloud1"), `rcp/\w+`, `res/\w+`, "prg/cloud1/mean", "plant"), []string{`up/\w+/system`, `st/\w+`, `ask/\w+`, "rcp/cloud1", "cfg/cloud1"}},
-		"home":     {append(own("home"), "rcp/cloud1"), []string{`res/\w+`, "ask/cloud1", "prg/cloud1/mean", "rcp/home", "cfg/home", "st/home", "plant"}},
+		"board1": {own("board1"), []string{"rcp/board1", "cfg/board1", "st/board1"}},
+		"board2": {own("board2"), []string{"rcp/board2", "cfg/board2", "st/board2"}},
+		"cloud1": {append(own("cloud1"), `rcp/\w+`, `res/\w+`, "prg/cloud1/mean", "plant"),
+			[]string{`up/\w+/system`, `st/\w+`, `ask/\w+`, "rcp/cloud1", "cfg/cloud1"}},
+		"home": {append(own("home"), "rcp/cloud1"), []string{`res/\w+`, "ask/cloud1", "prg/cloud1/mean", "rcp/home",
+			"cfg/home", "st/home", "plant"}},
 		"approver": {own("approver"), []string{"prg/cloud1/mean", "rcp/approver", "cfg/approver", "st/approver"}},
 		"operator": {append(own("operator"), `cfg/\w+`), []string{"rcp/operator", "cfg/operator", "st/operator"}},
 	} {
@@ -161,7 +167,8 @@ func TestBrokerRules(t *testing.T) {
 						t.Fatal(err)
 					}
 				}
-				for _, topic := range append(slices.DeleteFunc(slices.Clone(topics), func(s string) bool { return s == last }), last) {
+				for _, topic := range append(slices.DeleteFunc(slices.Clone(topics), func(s string) bool { return s == last }),
+					last) {
 					if err := side.from.Publish(t.Context(), topic, []byte("x"), false); err != nil {
 						t.Fatal(err)
 					}
@@ -194,7 +201,8 @@ func TestBrokerSessions(t *testing.T) {
 			t.Fatal(err)
 		}
 		c, err := mqtt.Dial(t.Context(), mqtt.Options{URL: b.URL, ClientID: "evaluator-cloud1", TLS: conf, Username: user,
-			Password: func() (string, error) { return aclPassword, nil }, Logger: slog.New(slog.DiscardHandler), OnLost: func(err error) { lost <- err }})
+			Password: func() (string, error) { return aclPassword, nil }, Logger: slog.New(slog.DiscardHandler),
+			OnLost: func(err error) { lost <- err }})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -227,17 +235,18 @@ func TestBrokerFlow(t *testing.T) {
 	commands["publishas"] = func(ts *testscript.TestScript, _ bool, args []string) { // USER TOPIC FILE
 		ts.Check(dialAs(t, b, args[0]).Publish(t.Context(), args[1], []byte(readFile(ts, args[2])), true))
 	}
-	testscript.Run(t, testscript.Params{Dir: "testdata/acl", RequireExplicitExec: true, Cmds: commands, Setup: func(e *testscript.Env) error {
-		e.Setenv("BROKER", b.URL)
-		ca, err := os.ReadFile(b.CA)
-		if err != nil {
-			return err
-		}
-		if err := os.WriteFile(filepath.Join(e.WorkDir, "password"), []byte(aclPassword+"\n"), 0o600); err != nil {
-			return err
-		}
-		return os.WriteFile(filepath.Join(e.WorkDir, "ca.pem"), ca, 0o600)
-	}})
+	testscript.Run(t, testscript.Params{Dir: "testdata/acl", RequireExplicitExec: true, Cmds: commands,
+		Setup: func(e *testscript.Env) error {
+			e.Setenv("BROKER", b.URL)
+			ca, err := os.ReadFile(b.CA)
+			if err != nil {
+				return err
+			}
+			if err := os.WriteFile(filepath.Join(e.WorkDir, "password"), []byte(aclPassword+"\n"), 0o600); err != nil {
+				return err
+			}
+			return os.WriteFile(filepath.Join(e.WorkDir, "ca.pem"), ca, 0o600)
+		}})
 }
 
 // TestEMQXRules: the rules for EMQX name the same topics as those for mosquitto. It
@@ -265,7 +274,8 @@ func TestEMQXRules(t *testing.T) {
 			want = append(want, rule{user, f[1], f[2]})
 		}
 	}
-	form := regexp.MustCompile(`^\{allow, (?:all|\{username, "(\w+)"\}), (?:subscribe|\{(publish), \[\{qos, 1\}(?:, \{retain, false\})?\]\}), \[(("[^"]+"(, )?)+)\]\}\.$`)
+	form := regexp.MustCompile(`^\{allow, (?:all|\{username, "(\w+)"\}), ` +
+		`(?:subscribe|\{(publish), \[\{qos, 1\}(?:, \{retain, false\})?\]\}), \[(("[^"]+"(, )?)+)\]\}\.$`)
 	for line := range strings.Lines(read("emqx-acl.conf")) {
 		line = strings.TrimSpace(line)
 		if line == "" || strings.HasPrefix(line, "%%") || line == "{deny, all}." {

@@ -21,7 +21,8 @@ func (a *app) agentCommand() *cobra.Command {
 		`The agent reads the sensors of its configuration, collects samples into windows,
 encrypts each window under the key holder's public key, signs it, and publishes
 it over MQTT. It holds no key that could decrypt anything.`,
-		a.agentRun(), a.agentOnce(), a.agentCheck(), a.agentPlan(), a.agentDiscover(), a.agentEnroll(), a.statusCommand(systemd.Agent, describeAgentState), a.reloadCommand(systemd.Agent))
+		a.agentRun(), a.agentOnce(), a.agentCheck(), a.agentPlan(), a.agentDiscover(), a.agentEnroll(),
+		a.statusCommand(systemd.Agent, describeAgentState), a.reloadCommand(systemd.Agent))
 }
 
 func (a *app) agentRun() *cobra.Command {
@@ -149,7 +150,8 @@ than the board.`,
 			return a.Checked(file, err, warnings)
 		},
 	}
-	cmd.Flags().BoolVar(&alone, "no-files", false, "open nothing that the configuration names: no keys, secrets or sensors")
+	cmd.Flags().BoolVar(&alone, "no-files", false,
+		"open nothing that the configuration names: no keys, secrets or sensors")
 	cli.ConfigFlag(cmd, &file, "agent.yaml")
 	cli.CredentialsFlag(cmd, &dir)
 	a.JSONFlag(cmd, "one JSON object")

@@ -38,7 +38,8 @@ func (s *agentService) Status() any { return agentState{s.Report(), s.remote.Sta
 // agentCandidate reads and checks an agent's configuration, with what r has on top
 // of it. first says that no agent runs yet: then a file that is alone is checked by
 // opening the candidate, which comes next and loads the same keys.
-func (a *app) agentCandidate(cmd *cobra.Command, file string, on gpuFlags, r *remote.Remote, first bool) (*daemon.Candidate, error) {
+func (a *app) agentCandidate(cmd *cobra.Command, file string, on gpuFlags, r *remote.Remote,
+	first bool) (*daemon.Candidate, error) {
 	own, hash, err := loadService(file, config.LoadAgent)
 	if err != nil {
 		return nil, err
@@ -74,7 +75,8 @@ func (a *app) agentCandidate(cmd *cobra.Command, file string, on gpuFlags, r *re
 	if err := on.encrypt(&deps); err != nil {
 		return nil, err
 	}
-	c := &daemon.Candidate{Hash: remote.Hash(hash, sealed), Stop: cfg.StopTimeout, Control: controlSocket(cfg.Control), Log: log}
+	c := &daemon.Candidate{Hash: remote.Hash(hash, sealed), Stop: cfg.StopTimeout, Control: controlSocket(cfg.Control),
+		Log: log}
 	c.Open = func() (daemon.Service, error) {
 		s := &agentService{remote: r}
 		var err error

@@ -48,7 +48,8 @@ func (a *app) sensors() error {
 		fmt.Fprintln(out, "channels:")
 	}
 	for _, f := range found {
-		fmt.Fprintf(out, "  - {name: %s, unit: %q, range: [%s, %s], source: %s}\n", f.Name, f.Unit, config.FormatNumber(f.Range[0]), config.FormatNumber(f.Range[1]), f.Source.YAML())
+		fmt.Fprintf(out, "  - {name: %s, unit: %q, range: [%s, %s], source: %s}\n", f.Name, f.Unit,
+			config.FormatNumber(f.Range[0]), config.FormatNumber(f.Range[1]), f.Source.YAML())
 	}
 	if len(inputs) > 0 {
 		fmt.Fprintln(out, "\n# Devices whose data must be described, for the top level:\ninputs:")

@@ -16,7 +16,8 @@ type gpuFlags struct{ backend, device string }
 
 func (g *gpuFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&g.backend, "backend", "cpu", arith.Help)
-	cmd.Flags().StringVar(&g.device, "device", arith.Auto, "GPU to use: auto (the first), its number or its identifier (GPU-...)")
+	cmd.Flags().StringVar(&g.device, "device", arith.Auto,
+		"GPU to use: auto (the first), its number or its identifier (GPU-...)")
 }
 
 // encrypt makes an agent encrypt on the chosen device. The processor, the

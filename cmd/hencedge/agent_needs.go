@@ -31,7 +31,8 @@ func programNeeds(cfg *config.Agent, file string) (*agent.ProgramNeeds, error) {
 				continue
 			}
 			for _, d := range s.Compare(theirs.Stream) {
-				return nil, fmt.Errorf("%w: stream %s is packed differently in %s: %s is %s here and %s there; `hencedge check` compares all of both files",
+				return nil, fmt.Errorf("%w: stream %s is packed differently in %s: %s is %s here and %s there; `hencedge check` "+
+					"compares all of both files",
 					config.ErrInvalid, s.Name, file, d.Path, d.Ours, d.Other)
 			}
 		}

@@ -33,8 +33,9 @@ than they last, sensors that take longer than the interval, more work than
 processors, more memory or spool than there is, windows that never fit where they
 wait; with --link more traffic than the uplink carries, with --programs levels and
 sizes that the evaluator does not take.`,
-		Example: "  hencedge agent plan -c agent.yaml --link 64kbit\n  hencedge agent plan -c agent.yaml --programs evaluator.yaml",
-		Args:    cli.NoArgs,
+		Example: "  hencedge agent plan -c agent.yaml --link 64kbit\n" +
+			"  hencedge agent plan -c agent.yaml --programs evaluator.yaml",
+		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if file == "" {
 				return a.sensors()
@@ -64,7 +65,8 @@ sizes that the evaluator does not take.`,
 		},
 	}
 	cli.ConfigFlag(cmd, &file, "")
-	cmd.Flags().StringVar(&programs, "programs", "", "evaluator.yaml: find the lowest level that its programs need of each stream")
+	cmd.Flags().StringVar(&programs, "programs", "",
+		"evaluator.yaml: find the lowest level that its programs need of each stream")
 	cmd.Flags().StringVar(&link, "link", "", "uplink, for example 64kbit, 10Mbit")
 	a.JSONFlag(cmd, "one JSON object (sensors: one a line)")
 	return cmd
@@ -110,20 +112,24 @@ func (a *app) printPlan(p *agent.Prediction) error {
 	}
 	out := a.Std.Out
 	for _, s := range p.Streams {
-		fmt.Fprintf(out, "stream %s: %s of %s, %s, level %d, %s keys\n", s.Name, cli.Plural(len(s.Channels), "channel"), cli.Plural(s.Samples, "sample"), p.Params, s.Level, p.KeyMode)
+		fmt.Fprintf(out, "stream %s: %s of %s, %s, level %d, %s keys\n", s.Name, cli.Plural(len(s.Channels), "channel"),
+			cli.Plural(s.Samples, "sample"), p.Params, s.Level, p.KeyMode)
 		fmt.Fprintf(out, "  slots      %d of %d\n", s.SlotsUsed, p.Slots)
 		fmt.Fprintf(out, "  a window   %s ciphertext, %s sent in %s, %.1f bytes a sample\n", cli.Bytes(int64(s.BodyBytes)),
-			cli.Bytes(int64(s.WireBytes)), cli.Plural(s.Chunks, "message"), float64(s.WireBytes)/float64(len(s.Channels)*s.Samples))
+			cli.Bytes(int64(s.WireBytes)), cli.Plural(s.Chunks, "message"),
+			float64(s.WireBytes)/float64(len(s.Channels)*s.Samples))
 		fmt.Fprintf(out, "  time       %.2f ms to encrypt, %.2f ms with packing and signing", s.EncryptMs, s.SealMs)
 		if s.SampleMs > 0 {
 			fmt.Fprintf(out, "; a sample %.2f ms", s.SampleMs)
 		}
 		fmt.Fprintln(out)
 		if s.ProgramLevel != nil {
-			fmt.Fprintf(out, "  programs   %s: level %d is enough\n", cmp.Or(strings.Join(s.Programs, ", "), "none"), *s.ProgramLevel)
+			fmt.Fprintf(out, "  programs   %s: level %d is enough\n", cmp.Or(strings.Join(s.Programs, ", "), "none"),
+				*s.ProgramLevel)
 		}
 		if s.WindowSeconds > 0 {
-			fmt.Fprintf(out, "  each       %.4g s, %s a day, duty %.2g %%\n", s.WindowSeconds, cli.Bytes(int64(s.BytesPerDay)), 100*s.Duty)
+			fmt.Fprintf(out, "  each       %.4g s, %s a day, duty %.2g %%\n", s.WindowSeconds, cli.Bytes(int64(s.BytesPerDay)),
+				100*s.Duty)
 		} else {
 			fmt.Fprintf(out, "  each       at the pace of its samples\n")
 		}
@@ -131,12 +137,14 @@ func (a *app) printPlan(p *agent.Prediction) error {
 			fmt.Fprintf(out, "  outage     %v\n", time.Duration(s.QueueSeconds)*time.Second)
 		}
 		for _, c := range s.Channels {
-			fmt.Fprintf(out, "  precision  %s: %s, typically %s\n", c.Name, cli.WithUnit(fmt.Sprintf("%.2g", c.Bound), c.Unit), cli.WithUnit(fmt.Sprintf("%.2g", c.Error), c.Unit))
+			fmt.Fprintf(out, "  precision  %s: %s, typically %s\n", c.Name, cli.WithUnit(fmt.Sprintf("%.2g", c.Bound), c.Unit),
+				cli.WithUnit(fmt.Sprintf("%.2g", c.Error), c.Unit))
 		}
 		fmt.Fprintln(out)
 	}
 	if p.BytesPerDay > 0 { // a replay alone has no rate
-		fmt.Fprintf(out, "in all: %s and %.0f messages a day, %.2g %% of one processor to sample and encrypt", cli.Bytes(int64(p.BytesPerDay)), p.MessagesPerDay, 100*p.CPU)
+		fmt.Fprintf(out, "in all: %s and %.0f messages a day, %.2g %% of one processor to sample and encrypt",
+			cli.Bytes(int64(p.BytesPerDay)), p.MessagesPerDay, 100*p.CPU)
 		if p.Link > 0 {
 			fmt.Fprintf(out, ", %.1f %% of the uplink", 100*p.Link)
 		}
@@ -146,7 +154,11 @@ func (a *app) printPlan(p *agent.Prediction) error {
 	if p.KeyAbsent {
 		where = ", not there yet"
 	}
-	fmt.Fprintf(out, "keys: a %s key of %s on the board%s", map[bool]string{true: "secret", false: "public"}[p.KeyMode == string(config.KeyModeSymmetric)], cli.Bytes(p.KeyBytes), where)
+	kind := "public"
+	if p.KeyMode == string(config.KeyModeSymmetric) {
+		kind = "secret"
+	}
+	fmt.Fprintf(out, "keys: a %s key of %s on the board%s", kind, cli.Bytes(p.KeyBytes), where)
 	if e := p.EvaluationKeys; e != nil {
 		fmt.Fprintf(out, "; the programs need %s, %s", cli.Plural(e.Count, "evaluation key"), cli.Bytes(e.Bytes))
 	}
@@ -154,9 +166,11 @@ func (a *app) printPlan(p *agent.Prediction) error {
 	if p.DeviceBytesPerDay > 0 {
 		fmt.Fprintf(out, "disk: %.1f writes of the state file a day", p.StateWritesPerDay)
 		if p.SpoolBytesPerDay > 0 {
-			fmt.Fprintf(out, "; the spool writes %s in files, with %.0f flushes", cli.Bytes(int64(p.SpoolBytesPerDay)), p.SpoolSyncsPerDay)
+			fmt.Fprintf(out, "; the spool writes %s in files, with %.0f flushes", cli.Bytes(int64(p.SpoolBytesPerDay)),
+				p.SpoolSyncsPerDay)
 		}
-		fmt.Fprintf(out, "; about %s reach the device: 32 TB, what a small card bears, in %s\n", cli.Bytes(int64(p.DeviceBytesPerDay)), years(32e12/p.DeviceBytesPerDay))
+		fmt.Fprintf(out, "; about %s reach the device: 32 TB, what a small card bears, in %s\n",
+			cli.Bytes(int64(p.DeviceBytesPerDay)), years(32e12/p.DeviceBytesPerDay))
 	}
 	fmt.Fprintf(out, "memory: about %s\n", cli.Bytes(p.MemoryBytes))
 	if p.QueueSeconds > 0 {

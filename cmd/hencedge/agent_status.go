@@ -27,7 +27,8 @@ func describeAgent(r agent.Report) []string {
 	}
 	lines = append(lines,
 		fmt.Sprintf("%-14s %s", "queue", describeQueue(r)),
-		fmt.Sprintf("%-14s %d windows, %s; %d tried again, %d refused", "sent", r.Sent, cli.Bytes(int64(r.SentBytes)), r.Retries, r.Refused),
+		fmt.Sprintf("%-14s %d windows, %s; %d tried again, %d refused", "sent", r.Sent, cli.Bytes(int64(r.SentBytes)),
+			r.Retries, r.Refused),
 		fmt.Sprintf("%-14s %s, %s, epoch %d, %s", "keys", r.Keys.ID, r.Keys.Mode, r.Keys.Epoch, r.Keys.Params),
 		fmt.Sprintf("%-14s %s", "signs as", r.Keys.PublicKey))
 	if r.Queue.Waits != "" {
@@ -35,10 +36,12 @@ func describeAgent(r agent.Report) []string {
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Inputs)) {
 		in := r.Inputs[name]
-		lines = append(lines, fmt.Sprintf("%-14s %s: %d values, %d bad, %d failures", "input", name, in.Values, in.Bad, in.Failures))
+		lines = append(lines, fmt.Sprintf("%-14s %s: %d values, %d bad, %d failures", "input", name, in.Values, in.Bad,
+			in.Failures))
 	}
 	for _, t := range r.Troubles {
-		lines = append(lines, fmt.Sprintf("%-14s %s/%s since %s: %s", "no value", t.Stream, t.Channel, when(t.Since), t.Error))
+		lines = append(lines, fmt.Sprintf("%-14s %s/%s since %s: %s", "no value", t.Stream, t.Channel, when(t.Since),
+			t.Error))
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Streams)) {
 		lines = append(lines, fmt.Sprintf("%-14s %s: %s", "stream", name, describeStream(r.Streams[name])))
@@ -54,7 +57,8 @@ func describeStream(s agent.StreamStats) string {
 		n    uint64
 		what string
 	}{
-		{s.MissedTicks, "ticks missed"}, {s.Skipped, "samples left out"}, {s.Late, "too late"}, {s.Overflow, "too many for a window"},
+		{s.MissedTicks, "ticks missed"}, {s.Skipped, "samples left out"}, {s.Late, "too late"},
+		{s.Overflow, "too many for a window"},
 		{s.Outside, "values out of range"}, {s.ClockSteps, "windows cut by the clock"},
 		{s.BadCells, "bad cells of the file taken as missing"}, {s.BadRows, "bad rows of the file left out"},
 	} {

@@ -72,7 +72,8 @@ operations: ` + strings.Join(benchmark.Ops(), " "),
 	fs.StringVar(&f.backend, "backend", arith.Auto, arith.Help)
 	fs.StringVar(&f.device, "device", arith.Auto, "GPU to use: auto (the first), its number or its identifier (GPU-...)")
 	fs.BoolVar(&f.insecure, "insecure", false, "allow the insecure benchmark set, and include it in the default")
-	fs.BoolVar(&f.table, "table", false, "measure the table of docs/benchmarks.md, restricted by --op and --params (default for --backend cuda without them)")
+	fs.BoolVar(&f.table, "table", false, "measure the table of docs/benchmarks.md, restricted by --op and --params "+
+		"(default for --backend cuda without them)")
 	fs.BoolVar(&f.cached, "cached", false, "use one set of inputs again and again, so that it stays in the cache")
 	fs.DurationVar(&f.minTime, "min-time", 300*time.Millisecond, "least time spent on timed calls of a case")
 	fs.IntVar(&f.n2, "n2", henc.DefaultN2, "columns of the transposed layout: 1, 2, 4, 8 or 16")
@@ -140,7 +141,8 @@ func (a *app) bench(cmd *cobra.Command, f benchFlags) error {
 
 // options checks the flags.
 func (f benchFlags) options() (benchmark.Options, error) {
-	o := benchmark.Options{Ops: f.ops, N2: f.n2, Batch: f.batch, Workers: f.workers, MinTime: f.minTime, Cached: f.cached, MaxBytes: int64(f.memory) << 20}
+	o := benchmark.Options{Ops: f.ops, N2: f.n2, Batch: f.batch, Workers: f.workers, MinTime: f.minTime,
+		Cached: f.cached, MaxBytes: int64(f.memory) << 20}
 	for _, op := range f.ops {
 		if !slices.Contains(benchmark.Ops(), op) {
 			return o, fmt.Errorf("--op %q: use %s", op, strings.Join(benchmark.Ops(), ", "))

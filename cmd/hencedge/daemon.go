@@ -21,7 +21,8 @@ import (
 
 // supervise runs a role as a service: SIGHUP and what comes from more reload it, the
 // service manager is kept informed, and the control socket answers.
-func (a *app) supervise(ctx context.Context, role systemd.Role, load func() (*daemon.Candidate, error), more <-chan string) error {
+func (a *app) supervise(ctx context.Context, role systemd.Role, load func() (*daemon.Candidate, error),
+	more <-chan string) error {
 	hup := make(chan os.Signal, 1)
 	signal.Notify(hup, syscall.SIGHUP)
 	defer signal.Stop(hup)
@@ -114,7 +115,8 @@ func (a *app) evaluatorCandidate(cmd *cobra.Command, file, backendName, devices 
 		Open: func() (daemon.Service, error) {
 			s := &evaluatorService{}
 			var err error
-			s.Service, err = evaluator.New(cfg, evaluator.Deps{Logger: log, Context: contextOn(b), More: moreContexts(b), Reopen: reopen, Version: thisVersion(), Metrics: a.supervisor,
+			s.Service, err = evaluator.New(cfg, evaluator.Deps{Logger: log, Context: contextOn(b), More: moreContexts(b),
+				Reopen: reopen, Version: thisVersion(), Metrics: a.supervisor,
 				OnStart: func() { s.ready() }})
 			return s, err
 		}}, nil

@@ -70,7 +70,8 @@ Parameter sets: ` + strings.Join(henc.Names(), ", ") + `.`,
 	cmd.Flags().IntVar(&o.Windows, "windows", 5, "windows to run; 0 runs until interrupted")
 	cmd.Flags().StringVar(&o.Params, "params", demo.DefaultParams, "parameter set")
 	cmd.Flags().StringVar(&backendName, "backend", arith.Auto, arith.Help)
-	cmd.Flags().StringVar(&device, "device", arith.Auto, "GPU to use: auto (the first), its number or its identifier (GPU-...)")
+	cmd.Flags().StringVar(&device, "device", arith.Auto,
+		"GPU to use: auto (the first), its number or its identifier (GPU-...)")
 	cmd.Flags().IntVar(&o.Samples, "samples", 16, "samples of a window")
 	cmd.Flags().DurationVar(&o.Interval, "interval", 100*time.Millisecond, "time between samples")
 	a.JSONFlag(cmd, "one JSON object a line, the summary last")
@@ -132,7 +133,8 @@ func (v *demoView) start(c demo.Cast) {
 	fmt.Fprintf(out, "broker      %s, every role with a certificate of its own\n", c.Broker)
 	fmt.Fprintf(out, "windows     %d samples, one every %v\n", c.Samples, time.Duration(c.Interval*float64(time.Second)))
 	for _, ch := range c.Channels {
-		fmt.Fprintf(out, "sensor      %s, %s\n", ch.Name, cli.WithUnit(fmt.Sprintf("%g to %g", ch.Range[0], ch.Range[1]), ch.Unit))
+		fmt.Fprintf(out, "sensor      %s, %s\n", ch.Name, cli.WithUnit(fmt.Sprintf("%g to %g", ch.Range[0], ch.Range[1]),
+			ch.Unit))
 	}
 	width, channels := 7, 7
 	for _, p := range c.Programs {
@@ -144,7 +146,8 @@ func (v *demoView) start(c demo.Cast) {
 	}
 	fmt.Fprintln(out)
 	v.table = cli.NewTable(out,
-		cli.Column{Title: "window", Right: true}, cli.Column{Title: "channel", Width: channels}, cli.Column{Title: "program", Width: width},
+		cli.Column{Title: "window", Right: true}, cli.Column{Title: "channel", Width: channels},
+		cli.Column{Title: "program", Width: width},
 		cli.Column{Title: "decrypted", Width: 16, Right: true}, cli.Column{Title: "truth", Width: 16, Right: true},
 		cli.Column{Title: "error", Width: 8, Right: true}, cli.Column{Title: "promised", Width: 8, Right: true},
 		cli.Column{Title: "up", Width: 9, Right: true}, cli.Column{Title: "down", Width: 9, Right: true},
@@ -163,7 +166,8 @@ func (v *demoView) row(r demo.Row) error {
 	if !r.OK {
 		verdict = "EXCEEDED"
 	}
-	return v.table.Row(strconv.Itoa(r.Window), r.Channel, r.Program, values(r.Decrypted), values(r.Truth), fmt.Sprintf("%.1e", r.Error),
+	return v.table.Row(strconv.Itoa(r.Window), r.Channel, r.Program, values(r.Decrypted), values(r.Truth),
+		fmt.Sprintf("%.1e", r.Error),
 		fmt.Sprintf("%.1e", r.Bound), up, cli.Bytes(int64(r.Downloaded)), encrypt, fmt.Sprintf("%.1f", r.Evaluate), verdict)
 }
 
@@ -181,13 +185,16 @@ func values(v []float64) string {
 
 func (v *demoView) summary(s *demo.Summary) error {
 	out := v.app.Std.Out
-	fmt.Fprintf(out, "\n%d results of %d windows in %.1f s, the first after %.1f s\n", s.Results, s.Windows, s.Duration, s.FirstWindow)
+	fmt.Fprintf(out, "\n%d results of %d windows in %.1f s, the first after %.1f s\n", s.Results, s.Windows, s.Duration,
+		s.FirstWindow)
 	fmt.Fprintf(out, "traffic     %s up, %s down\n", cli.Bytes(int64(s.Uploaded)), cli.Bytes(int64(s.Downloaded)))
-	fmt.Fprintf(out, "median      encrypt %.1f ms, evaluate %.1f ms, last sample to decrypted result %.0f ms\n", s.Encrypt, s.Evaluate, s.Latency)
+	fmt.Fprintf(out, "median      encrypt %.1f ms, evaluate %.1f ms, last sample to decrypted result %.0f ms\n",
+		s.Encrypt, s.Evaluate, s.Latency)
 	verdict := "every error is within its promise"
 	if !s.OK {
 		verdict = fmt.Sprintf("%d errors are above their promise", s.Exceeded)
 	}
-	_, err := fmt.Fprintf(out, "precision   %s; closest: %s with error %.2g of %.2g promised (%.0f %%)\n", verdict, s.Worst, s.MaxError, s.Bound, 100*s.WorstRatio)
+	_, err := fmt.Fprintf(out, "precision   %s; closest: %s with error %.2g of %.2g promised (%.0f %%)\n", verdict,
+		s.Worst, s.MaxError, s.Bound, 100*s.WorstRatio)
 	return err
 }

@@ -71,7 +71,8 @@ The exit code is 1 when a check failed; warnings do not count.`,
 	fs.StringVar(&o.KeyHolder, "keyholder", "", "keyholder.yaml to examine")
 	fs.BoolVar(&o.Offline, "offline", false, "do not connect to the broker")
 	fs.DurationVar(&o.Timeout, "timeout", 10*time.Second, "how long to wait for the broker")
-	fs.StringSliceVar(&o.Roots, "walk", nil, "`directories` in which to look for keys that decrypt, with --agent (default all below / but the system's own)")
+	fs.StringSliceVar(&o.Roots, "walk", nil,
+		"`directories` in which to look for keys that decrypt, with --agent (default all below / but the system's own)")
 	cli.CredentialsFlag(cmd, &dir)
 	a.JSONFlag(cmd, "one JSON object")
 	return cmd

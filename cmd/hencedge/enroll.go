@@ -22,7 +22,8 @@ func (a *app) printEnrolment(device string, pub ed25519.PublicKey) error {
 	if a.JSON {
 		return cli.JSONLine(a.Std.Out, e)
 	}
-	_, err := fmt.Fprintf(a.Std.Out, "# fingerprint %s\n- name: %s\n  public_key: %s\n", e.Fingerprint, e.Device, e.PublicKey)
+	_, err := fmt.Fprintf(a.Std.Out, "# fingerprint %s\n- name: %s\n  public_key: %s\n", e.Fingerprint, e.Device,
+		e.PublicKey)
 	return err
 }
 

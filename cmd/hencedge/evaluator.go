@@ -23,7 +23,8 @@ func (a *app) evaluatorCommand() *cobra.Command {
 		`The evaluator subscribes to encrypted windows, runs the programs of its
 configuration on them, and publishes encrypted results. It holds evaluation keys
 and no secret key.`,
-		a.evaluatorRun(), a.evaluatorCheck(), a.evaluatorExplain(), a.evaluatorLevels(), a.evaluatorEnroll(), a.statusCommand(systemd.Evaluator, describeEvaluator), a.reloadCommand(systemd.Evaluator))
+		a.evaluatorRun(), a.evaluatorCheck(), a.evaluatorExplain(), a.evaluatorLevels(), a.evaluatorEnroll(),
+		a.statusCommand(systemd.Evaluator, describeEvaluator), a.reloadCommand(systemd.Evaluator))
 	group.Annotations = map[string]string{unlockedMemory: ""} // the gigabytes that an evaluator holds are public keys
 	return group
 }
@@ -46,7 +47,10 @@ configuration says what happens when a GPU fails.`,
   hencedge evaluator run -c evaluator.yaml --backend cuda --device all`,
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return a.supervise(cmd.Context(), systemd.Evaluator, func() (*daemon.Candidate, error) { return a.evaluatorCandidate(cmd, file, backendName, devices) }, nil)
+			return a.supervise(cmd.Context(), systemd.Evaluator, func() (*daemon.Candidate,
+				error) {
+				return a.evaluatorCandidate(cmd, file, backendName, devices)
+			}, nil)
 		},
 	}
 	cli.ConfigFlag(cmd, &file, "evaluator.yaml")
@@ -141,7 +145,8 @@ or on another machine.`,
 	}
 	cli.ConfigFlag(cmd, &file, "evaluator.yaml")
 	cli.CredentialsFlag(cmd, &dir)
-	cmd.Flags().BoolVar(&noKeys, "no-keys", false, "open nothing that the configuration names: no keys, secrets or directories")
+	cmd.Flags().BoolVar(&noKeys, "no-keys", false,
+		"open nothing that the configuration names: no keys, secrets or directories")
 	a.JSONFlag(cmd, "one JSON object")
 	return cmd
 }

@@ -34,7 +34,8 @@ func TestEvaluatorBuild(t *testing.T) {
 	}
 	for tags, want := range map[string]bool{"evaluatoronly,nogpu": false, "nogpu": true} {
 		file := filepath.Join(dir, tags)
-		cmd := exec.Command("go", "build", "-tags", tags, "-trimpath", "-ldflags", "-s -w", "-o", file, module+"/cmd/hencedge")
+		cmd := exec.Command("go", "build", "-tags", tags, "-trimpath", "-ldflags", "-s -w", "-o", file,
+			module+"/cmd/hencedge")
 		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := cmd.CombinedOutput(); err != nil {
 			t.Fatalf("%v\n%s", err, out)

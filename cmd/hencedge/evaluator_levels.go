@@ -70,7 +70,8 @@ func streamLevels(cfg *config.Evaluator) ([]streamLevel, error) {
 			return nil, err
 		}
 		n := needsOf(plan, s.Device)[s.Name]
-		l := streamLevel{Device: s.Device, Stream: s.Name, Programs: n.Programs, Level: s.LevelAt(params.MaxLevel()), Least: n.Level}
+		l := streamLevel{Device: s.Device, Stream: s.Name, Programs: n.Programs, Level: s.LevelAt(params.MaxLevel()),
+			Least: n.Level}
 		l.Bytes, l.Fewest = params.CiphertextBytes(l.Level, false), params.CiphertextBytes(l.Least, false)
 		l.Good = l.Level == l.Least
 		out = append(out, l)
@@ -93,7 +94,8 @@ func (a *app) printLevels(list []streamLevel) error {
 		users := cmp.Or(strings.Join(l.Programs, ", "), "no program at all")
 		text := fmt.Sprintf("%s/%s: level %d, as needed for %s", l.Device, l.Stream, l.Level, users)
 		if !l.Good {
-			text = fmt.Sprintf("%s/%s: level %d, and %d is enough for %s: write \"level: %d\" here and in the device's file, %s instead of %s a window",
+			text = fmt.Sprintf("%s/%s: level %d, and %d is enough for %s: write \"level: %d\" here and in the device's file, "+
+				"%s instead of %s a window",
 				l.Device, l.Stream, l.Level, l.Least, users, l.Least, cli.Bytes(int64(l.Fewest)), cli.Bytes(int64(l.Bytes)))
 		}
 		if _, err := fmt.Fprintln(a.Std.Out, text); err != nil {

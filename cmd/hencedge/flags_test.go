@@ -28,7 +28,8 @@ func TestFlagErrors(t *testing.T) {
 			var errs bytes.Buffer
 			code := run(append(path, "--"+f.Name+"=12 parsecs"), cli.Streams{In: strings.NewReader(""), Out: &errs, Err: &errs})
 			got, _, _ := strings.Cut(errs.String(), "\n")
-			if want := "hencedge: --" + f.Name + ` "12 parsecs": use `; code != cli.ExitUsage || !strings.HasPrefix(got, want) || strings.Contains(got, "strconv") {
+			if want := "hencedge: --" + f.Name + ` "12 parsecs": use `; code != cli.ExitUsage ||
+				!strings.HasPrefix(got, want) || strings.Contains(got, "strconv") {
 				t.Errorf("%v --%s: exit code %d, %q", path, f.Name, code, got)
 			}
 		})

@@ -41,7 +41,8 @@ func TestImpatient(t *testing.T) {
 // TestScripts runs the command lines in testdata.
 func TestScripts(t *testing.T) {
 	s := &services{all: map[string]*service{}}
-	testscript.Run(t, testscript.Params{Dir: "testdata", RequireExplicitExec: true, RequireUniqueNames: true, Cmds: s.commands()})
+	testscript.Run(t, testscript.Params{Dir: "testdata", RequireExplicitExec: true, RequireUniqueNames: true,
+		Cmds: s.commands()})
 }
 
 // commands are what scripts can do besides the commands of testscript.
@@ -51,7 +52,8 @@ func (s *services) commands() map[string]func(*testscript.TestScript, bool, []st
 		"gpu":    onGPU,
 		"result": makeResult,
 		"mode":   checkMode,
-		"broker": startBroker, "stopbroker": stopBroker, "atmost": atMost, "setenv": setenv, "expand": expand, "lastline": lastLine, "rename": rename,
+		"broker": startBroker, "stopbroker": stopBroker, "atmost": atMost, "setenv": setenv, "expand": expand,
+		"lastline": lastLine, "rename": rename,
 		"start": s.start, "appears": appears, "ended": s.ended, "interrupt": s.interrupt,
 		"reload": s.reload, "manager": manager, "publish": publish,
 		"truncate": func(ts *testscript.TestScript, _ bool, args []string) {

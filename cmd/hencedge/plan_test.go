@@ -44,8 +44,9 @@ func planAndDemo(t *testing.T, params string, samples, count int) {
 	var cast demo.Cast
 	var bytes, encrypt []float64
 	windows := map[int]bool{}
-	summary, err := demo.Run(t.Context(), demo.Options{Windows: count, Params: params, Samples: samples, Interval: interval,
-		OnStart: func(c demo.Cast) { cast = c },
+	summary, err := demo.Run(t.Context(), demo.Options{Windows: count, Params: params, Samples: samples,
+		Interval: interval,
+		OnStart:  func(c demo.Cast) { cast = c },
 		OnRow: func(r demo.Row) error {
 			if !windows[r.Window] {
 				windows[r.Window] = true
@@ -59,11 +60,14 @@ func planAndDemo(t *testing.T, params string, samples, count int) {
 	if cast.Params != params || len(bytes) != count {
 		t.Fatalf("%d windows of %s", len(bytes), cast.Params)
 	}
-	cfg := &config.Agent{Device: "edge1", Broker: config.Broker{URL: "tcp://127.0.0.1:1"}, Keys: config.AgentKeys{PublicKey: "none.key"},
+	cfg := &config.Agent{Device: "edge1", Broker: config.Broker{URL: "tcp://127.0.0.1:1"},
+		Keys:       config.AgentKeys{PublicKey: "none.key"},
 		SigningKey: "none.key", State: filepath.Join(t.TempDir(), "state"),
-		Streams: []config.Stream{{Name: "sensors", Interval: interval, Window: config.Window{Samples: samples}, Params: cast.Params}}}
+		Streams: []config.Stream{{Name: "sensors", Interval: interval, Window: config.Window{Samples: samples},
+			Params: cast.Params}}}
 	for _, ch := range cast.Channels {
-		cfg.Streams[0].Channels = append(cfg.Streams[0].Channels, config.Channel{Name: ch.Name, Unit: "1", Range: ch.Range, Source: &config.Source{Type: config.SourceLoad}})
+		cfg.Streams[0].Channels = append(cfg.Streams[0].Channels,
+			config.Channel{Name: ch.Name, Unit: "1", Range: ch.Range, Source: &config.Source{Type: config.SourceLoad}})
 	}
 	cfg.SetDefaults()
 	p, err := agent.Plan(cfg, agent.Deps{}, 0)
@@ -99,7 +103,8 @@ func TestPlanPredictsTheBench(t *testing.T) {
 			t.Fatal(err)
 		}
 		size, took := map[string]int{}, map[string]float64{}
-		options := benchmark.Options{Backend: cpu.New(), Params: []henc.Parameters{set}, Ops: []string{"henc_pk", "henc_seeded"}, MinTime: time.Millisecond, Cached: true}
+		options := benchmark.Options{Backend: cpu.New(), Params: []henc.Parameters{set},
+			Ops: []string{"henc_pk", "henc_seeded"}, MinTime: time.Millisecond, Cached: true}
 		if err := benchmark.Run(t.Context(), options, func(r benchmark.Record) error {
 			size[r.Op], took[r.Op] = r.CiphertextBytes, r.MedianUS/1e3
 			return nil
@@ -110,17 +115,21 @@ func TestPlanPredictsTheBench(t *testing.T) {
 			"henc_pk":     {PublicKey: "none.key"},
 			"henc_seeded": {Mode: config.KeyModeSymmetric, SecretKey: "none.key"},
 		} {
-			cfg := &config.Agent{Device: "edge1", Broker: config.Broker{URL: "tcp://127.0.0.1:1"}, Keys: keys, SigningKey: "none.key", State: filepath.Join(t.TempDir(), "state"),
+			cfg := &config.Agent{Device: "edge1", Broker: config.Broker{URL: "tcp://127.0.0.1:1"}, Keys: keys,
+				SigningKey: "none.key", State: filepath.Join(t.TempDir(), "state"),
 				Streams: []config.Stream{{Name: "s", Interval: time.Second, Window: config.Window{Samples: 8}, Params: params,
-					Channels: []config.Channel{{Name: "load", Unit: "1", Range: [2]float64{0, 100}, Source: &config.Source{Type: config.SourceLoad}}}}}}
+					Channels: []config.Channel{{Name: "load", Unit: "1", Range: [2]float64{0, 100},
+						Source: &config.Source{Type: config.SourceLoad}}}}}}
 			cfg.SetDefaults()
 			p, err := agent.Plan(cfg, agent.Deps{}, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
 			within(t, params+", "+op+": bytes of a ciphertext", float64(p.Streams[0].BodyBytes), float64(size[op]))
-			within(t, params+", "+op+": MQTT messages of a window", float64(p.Streams[0].Chunks), math.Ceil(float64(size[op])/float64(config.DefaultChunkSize)))
-			t.Logf("%s, %s: predicted %.3f ms for an encryption, after a pause; %.3f ms one after the other", params, op, p.Streams[0].EncryptMs, took[op])
+			within(t, params+", "+op+": MQTT messages of a window", float64(p.Streams[0].Chunks),
+				math.Ceil(float64(size[op])/float64(config.DefaultChunkSize)))
+			t.Logf("%s, %s: predicted %.3f ms for an encryption, after a pause; %.3f ms one after the other", params, op,
+				p.Streams[0].EncryptMs, took[op])
 		}
 	}
 }
@@ -152,7 +161,8 @@ func TestProgramNeeds(t *testing.T) {
 	if len(n.Programs) == 0 || n.Level < 0 || n.Level > n.Accepts || n.Accepts != 3 {
 		t.Errorf("got %+v", needs)
 	}
-	if k := needs.Keys; needs.Object != 4<<20 || k.Count == 0 || k.Bytes < int64(k.Count)<<10 || k.Count != len(k.Rotations)+map[bool]int{true: 1}[k.Relinearise] {
+	if k := needs.Keys; needs.Object != 4<<20 || k.Count == 0 || k.Bytes < int64(k.Count)<<10 ||
+		k.Count != len(k.Rotations)+map[bool]int{true: 1}[k.Relinearise] {
 		t.Errorf("got %+v", needs)
 	}
 	// A sum needs no level at all, a product one.

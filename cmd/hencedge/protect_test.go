@@ -27,7 +27,8 @@ import (
 // Every command protects its memory before it does anything, but for these.
 var (
 	mayBeOpen     = []string{"bench"}
-	mayBeUnlocked = []string{"bench", "demo", "doctor", "evaluator run", "evaluator check", "evaluator explain", "evaluator levels",
+	mayBeUnlocked = []string{"bench", "demo", "doctor", "evaluator run", "evaluator check", "evaluator explain",
+		"evaluator levels",
 		"evaluator enroll", "evaluator status", "evaluator reload"}
 )
 
@@ -58,13 +59,15 @@ func TestEveryCommandIsProtected(t *testing.T) {
 	visit(newRoot(cli.Streams{In: strings.NewReader(""), Out: io.Discard, Err: io.Discard}))
 	for _, list := range []struct{ what, got, want string }{
 		{"open", fmt.Sprint(slices.Sorted(slices.Values(open))), fmt.Sprint(slices.Sorted(slices.Values(mayBeOpen)))},
-		{"not locked", fmt.Sprint(slices.Sorted(slices.Values(unlocked))), fmt.Sprint(slices.Sorted(slices.Values(mayBeUnlocked)))},
+		{"not locked", fmt.Sprint(slices.Sorted(slices.Values(unlocked))),
+			fmt.Sprint(slices.Sorted(slices.Values(mayBeUnlocked)))},
 	} {
 		if list.got != list.want {
 			t.Errorf("the memory of %s is %s, expected of %s", list.got, list.what, list.want)
 		}
 	}
-	for _, name := range []string{"keys new", "keys rotate", "keys export", "keys identity", "results watch", "results decrypt", "agent run", "config sign"} {
+	for _, name := range []string{"keys new", "keys rotate", "keys export", "keys identity", "results watch",
+		"results decrypt", "agent run", "config sign"} {
 		if !found[name] {
 			t.Errorf("no command %q: mend this test", name)
 		}
@@ -86,7 +89,8 @@ func probe(pid int) string {
 		out = append(out, "owner")
 	}
 	local := make([]byte, 1)
-	_, err := unix.ProcessVMReadv(pid, []unix.Iovec{{Base: &local[0], Len: 1}}, []unix.RemoteIovec{{Base: 0x400000, Len: 1}}, 0)
+	_, err := unix.ProcessVMReadv(pid, []unix.Iovec{{Base: &local[0], Len: 1}},
+		[]unix.RemoteIovec{{Base: 0x400000, Len: 1}}, 0)
 	if err == nil || err == unix.EFAULT { // allowed, whatever lies there
 		out = append(out, "process_vm_readv")
 	}

@@ -49,7 +49,8 @@ func TestPython(t *testing.T) {
 			ts.Fatalf("%v\n%s", err, out)
 		}
 	}
-	testscript.Run(t, testscript.Params{Dir: "testdata/python", RequireExplicitExec: true, RequireUniqueNames: true, Cmds: cmds})
+	testscript.Run(t, testscript.Params{Dir: "testdata/python", RequireExplicitExec: true, RequireUniqueNames: true,
+		Cmds: cmds})
 }
 
 // capture is "capture FILE": every message at $BROKER from now on becomes a line of FILE.
@@ -59,7 +60,8 @@ func capture(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	c, err := mqtt.Dial(ctx, mqtt.Options{URL: ts.Getenv("BROKER"), ClientID: "capture", TLS: conf, Logger: slog.New(slog.DiscardHandler)})
+	c, err := mqtt.Dial(ctx, mqtt.Options{URL: ts.Getenv("BROKER"), ClientID: "capture", TLS: conf,
+		Logger: slog.New(slog.DiscardHandler)})
 	ts.Check(err)
 	ts.Defer(func() { c.Close(context.Background()) })
 	file, err := os.Create(ts.MkAbs(args[0]))

@@ -39,7 +39,8 @@ output goes to standard output, everything else to standard error.`,
 		return cli.UsageHint(cmd, cli.FlagError(err))
 	})
 	root.SetHelpCommand(helpCommand(root))
-	root.PersistentFlags().StringVar(&a.LogLevel, "log-level", "info", "least severe log line shown: debug, info, warn or error")
+	root.PersistentFlags().StringVar(&a.LogLevel, "log-level", "info",
+		"least severe log line shown: debug, info, warn or error")
 	root.PersistentFlags().StringVar(&a.LogFormat, "log-format", "text", "log lines on standard error: text or json")
 	root.AddCommand(a.roleCommands()...)
 	root.AddCommand(a.evaluatorCommand(), units.Command(a.App, units.Roles{List: serviceRoles(), For: builtFor}),
@@ -65,7 +66,8 @@ func helpCommand(root *cobra.Command) *cobra.Command {
 			cmd.InitDefaultHelpFlag() // so that it is shown
 			return cmd.Help()
 		},
-		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) (names []cobra.Completion, _ cobra.ShellCompDirective) {
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) (names []cobra.Completion,
+			_ cobra.ShellCompDirective) {
 			if cmd, rest, err := root.Find(args); err == nil && len(rest) == 0 {
 				for _, c := range cmd.Commands() {
 					if c.IsAvailableCommand() {

@@ -36,7 +36,8 @@ func hencedge(ts *testscript.TestScript, args []string) *exec.Cmd {
 	cmd := exec.Command(filepath.Join(filepath.SplitList(ts.Getenv("PATH"))[0], "hencedge"), args...)
 	cmd.Dir = ts.Getenv("WORK")
 	cmd.Env = []string{"HOME=" + ts.Getenv("WORK"), "PATH=" + ts.Getenv("PATH"), "TMPDIR=" + ts.Getenv("TMPDIR")}
-	for _, name := range []string{"NOTIFY_SOCKET", "WATCHDOG_USEC", "RUNTIME_DIRECTORY", "CREDENTIALS_DIRECTORY", "SOURCE_DATE_EPOCH", "GODEBUG"} {
+	for _, name := range []string{"NOTIFY_SOCKET", "WATCHDOG_USEC", "RUNTIME_DIRECTORY", "CREDENTIALS_DIRECTORY",
+		"SOURCE_DATE_EPOCH", "GODEBUG"} {
 		if v := ts.Getenv(name); v != "" {
 			cmd.Env = append(cmd.Env, name+"="+v)
 		}
@@ -76,7 +77,8 @@ func becomes(ts *testscript.TestScript, neg bool, args []string) {
 			return
 		}
 		if time.Now().After(deadline) {
-			ts.Fatalf("hencedge %q exits with %d, want %d and %q in\n%s%s", args[2:], code, want, args[1], out, readFile(ts, "stderr"))
+			ts.Fatalf("hencedge %q exits with %d, want %d and %q in\n%s%s", args[2:], code, want, args[1], out,
+				readFile(ts, "stderr"))
 		}
 	}
 }
@@ -111,7 +113,8 @@ func onGPU(ts *testscript.TestScript, neg bool, args []string) {
 	if out := readFile(ts, "stdout"); out != "" {
 		ts.Fatalf("it printed %s", out)
 	}
-	if text := readFile(ts, "stderr"); !regexp.MustCompile(`--backend cuda: .*(open|symbol|init|capability|module|self-test): `).MatchString(text) {
+	step := regexp.MustCompile(`--backend cuda: .*(open|symbol|init|capability|module|self-test): `)
+	if text := readFile(ts, "stderr"); !step.MatchString(text) {
 		ts.Fatalf("no step in %s", text)
 	}
 }
@@ -129,8 +132,8 @@ func checkMode(ts *testscript.TestScript, neg bool, args []string) {
 }
 
 // makeResult is "result KEYS/public.key NAME FILE VALUE": a sealed result of the program
-// "mean", as testdata/results.txtar describes it, of an evaluator called NAME, whose signing key is NAME.key (made when it is not
-// there; its public text goes to NAME.pub).
+// "mean", as testdata/results.txtar describes it, of an evaluator called NAME, whose signing key is
+// NAME.key (made when it is not there; its public text goes to NAME.pub).
 func makeResult(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 4 {
 		ts.Fatalf("usage: result PUBLIC-KEY NAME FILE VALUE")
@@ -147,8 +150,10 @@ func makeResult(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	enc, err := henc.NewEncryptor(ctx, pub)
 	ts.Check(err)
-	stream := config.Stream{Name: "s", Params: p.Name(), Window: config.Window{Samples: 1}, Channels: []config.Channel{{Name: "c", Unit: "1", Range: [2]float64{-100, 100}}}}
-	circuit, err := program.Compile(program.Source{Name: "mean", Expr: "x", Vars: map[string]program.Var{"x": {Device: "board", Stream: stream}}}, p)
+	stream := config.Stream{Name: "s", Params: p.Name(), Window: config.Window{Samples: 1},
+		Channels: []config.Channel{{Name: "c", Unit: "1", Range: [2]float64{-100, 100}}}}
+	circuit, err := program.Compile(program.Source{Name: "mean", Expr: "x",
+		Vars: map[string]program.Var{"x": {Device: "board", Stream: stream}}}, p)
 	ts.Check(err)
 	ct, err := enc.EncryptReal([]float64{value}, circuit.Level(), circuit.Scale(), nil)
 	ts.Check(err)
@@ -166,9 +171,11 @@ func makeResult(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv("PUB_"+args[1], key.PublicText())
 	start := time.Unix(1700000000, 0)
 	sealed, err := transport.Seal(transport.Meta{
-		Kind: transport.KindResult, Device: args[1], Program: "mean", KeyID: pub.KeyID, KeyEpoch: pub.Epoch, BootEpoch: 1, Sequence: 1,
-		Params: p.Hash(), Level: ct.Level, Scale: ct.Scale, Start: start.UnixNano(), End: start.Add(time.Minute).UnixNano(), Samples: 60,
-		Layout: circuit.Hash(), Inputs: [][32]byte{{1}},
+		Kind: transport.KindResult, Device: args[1], Program: "mean", KeyID: pub.KeyID, KeyEpoch: pub.Epoch, BootEpoch: 1,
+		Sequence: 1,
+		Params:   p.Hash(), Level: ct.Level, Scale: ct.Scale, Start: start.UnixNano(), End: start.Add(time.Minute).UnixNano(),
+		Samples: 60,
+		Layout:  circuit.Hash(), Inputs: [][32]byte{{1}},
 		Post: &transport.Post{A: circuit.Output().A, B: circuit.Output().B, Count: 1, Bound: circuit.Output().Bound},
 	}, body, key)
 	ts.Check(err)
@@ -306,7 +313,8 @@ func (s *services) start(ts *testscript.TestScript, _ bool, args []string) {
 
 // appears is "appears FILE TEXT": waits until FILE holds TEXT.
 func appears(ts *testscript.TestScript, _ bool, args []string) {
-	for deadline := time.Now().Add(patience); !strings.Contains(readFile(ts, args[0]), args[1]); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); !strings.Contains(readFile(ts, args[0]),
+		args[1]); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			ts.Fatalf("%s does not hold %q", args[0], args[1])
 		}
@@ -350,7 +358,8 @@ func publish(ts *testscript.TestScript, _ bool, args []string) {
 	ts.Check(err)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	c, err := mqtt.Dial(ctx, mqtt.Options{URL: ts.Getenv("BROKER"), ClientID: "publisher", TLS: conf, Logger: slog.New(slog.DiscardHandler)})
+	c, err := mqtt.Dial(ctx, mqtt.Options{URL: ts.Getenv("BROKER"), ClientID: "publisher", TLS: conf,
+		Logger: slog.New(slog.DiscardHandler)})
 	ts.Check(err)
 	defer c.Close(ctx)
 	ts.Check(c.Publish(ctx, args[0], []byte(readFile(ts, args[1])), true))

@@ -14,11 +14,13 @@ import (
 
 // A sample that went into no window does so in sight.
 func TestDescribeStream(t *testing.T) {
-	if got, want := describeStream(agent.StreamStats{Samples: 8, Windows: 2}), "8 samples, 0 missing, 2 windows, 0 lost"; got != want {
+	if got, want := describeStream(agent.StreamStats{Samples: 8, Windows: 2}),
+		"8 samples, 0 missing, 2 windows, 0 lost"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	got := describeStream(agent.StreamStats{MissedTicks: 1, Skipped: 2, Late: 3, Overflow: 4, Outside: 5, ClockSteps: 6})
-	for _, want := range []string{"1 ticks missed", "2 samples left out", "3 too late", "4 too many for a window", "5 values out of range", "6 windows cut by the clock"} {
+	for _, want := range []string{"1 ticks missed", "2 samples left out", "3 too late", "4 too many for a window",
+		"5 values out of range", "6 windows cut by the clock"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in %q", want, got)
 		}
@@ -55,12 +57,14 @@ func TestReleaseIsInTheChangelog(t *testing.T) {
 
 func TestReadVersion(t *testing.T) {
 	info := &debug.BuildInfo{Settings: []debug.BuildSetting{
-		{Key: "vcs.revision", Value: "abc"}, {Key: "vcs.modified", Value: "true"}, {Key: "vcs.time", Value: "2026-01-01T00:00:00Z"}}}
+		{Key: "vcs.revision", Value: "abc"}, {Key: "vcs.modified", Value: "true"},
+		{Key: "vcs.time", Value: "2026-01-01T00:00:00Z"}}}
 	info.Main.Version = "v1.2.3"
 	if v := readVersion(info); v.Version != "v1.2.3" || v.Commit != "abc" || !v.Modified || v.Built == "" {
 		t.Errorf("%+v", v)
 	}
-	for _, made := range []string{"", "(devel)", "v0.0.0-20261123011958-d6c442308bb1", "v0.0.0-20261123011958-d6c442308bb1+dirty", "v0.1.1-0.20261123011958-d6c442308bb1"} {
+	for _, made := range []string{"", "(devel)", "v0.0.0-20261123011958-d6c442308bb1",
+		"v0.0.0-20261123011958-d6c442308bb1+dirty", "v0.1.1-0.20261123011958-d6c442308bb1"} {
 		info.Main.Version = made
 		if v := readVersion(info); v.Version != "v"+release+"-dev" {
 			t.Errorf("a build of %q calls itself %s", made, v.Version)

@@ -45,14 +45,16 @@ type kernelVersion struct {
 
 // String has the first digits of the hashes.
 func (k kernelVersion) String() string {
-	return fmt.Sprintf("kernels source %.12s image %.12s for sm %s by %s", k.Source, k.Image, strings.ReplaceAll(k.Architectures, " ", ","), k.Compiler)
+	return fmt.Sprintf("kernels source %.12s image %.12s for sm %s by %s", k.Source, k.Image,
+		strings.ReplaceAll(k.Architectures, " ", ","), k.Compiler)
 }
 
 // readVersion joins what the linker was told with what the Go toolchain recorded; the
 // former wins. A version that Go made up for a commit without a tag counts as none: the
 // commit is told beside it.
 func readVersion(info *debug.BuildInfo) buildVersion {
-	v := buildVersion{Version: version, Commit: commit, Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH, Roles: builtFor}
+	v := buildVersion{Version: version, Commit: commit, Go: runtime.Version(), Platform: runtime.GOOS + "/" +
+		runtime.GOARCH, Roles: builtFor}
 	if builtWithGPU {
 		v.Kernels = &kernelVersion{kernels.SourceHash, kernels.ImageHash, kernels.Compiler, kernels.Architectures}
 	}

@@ -65,8 +65,9 @@ func TestMayRead(t *testing.T) {
 func TestBelow(t *testing.T) {
 	dirs := []string{"/var/lib/hencedge/agent", "-/mnt/ssd/", "+/data"}
 	for path, want := range map[string]bool{
-		"/var/lib/hencedge/agent/state": true, "/var/lib/hencedge/agent": true, "/var/lib/hencedge/agent.state": false, "/var/lib/hencedge": false,
-		"/mnt/ssd/spool": true, "/mnt/ssd2/spool": false, "/data/x/y": true, "/etc/hencedge/signing.key": false,
+		"/var/lib/hencedge/agent/state": true, "/var/lib/hencedge/agent": true, "/var/lib/hencedge/agent.state": false,
+		"/var/lib/hencedge": false,
+		"/mnt/ssd/spool":    true, "/mnt/ssd2/spool": false, "/data/x/y": true, "/etc/hencedge/signing.key": false,
 	} {
 		if below(path, dirs) != want {
 			t.Errorf("%s: %v", path, !want)

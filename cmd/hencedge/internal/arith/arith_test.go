@@ -77,7 +77,8 @@ func TestOpen(t *testing.T) {
 			t.Errorf("%q: %v, %v, notes %q", c.name, got, err, notes)
 		}
 	}
-	if _, err := open(Auto, "", nil, three(nil, errAbsent)[:1]); err == nil || !strings.Contains(err.Error(), errAbsent.Error()) {
+	if _, err := open(Auto, "", nil, three(nil, errAbsent)[:1]); err == nil ||
+		!strings.Contains(err.Error(), errAbsent.Error()) {
 		t.Errorf("no candidate at all: %v", err)
 	}
 }
@@ -109,7 +110,8 @@ func TestChoice(t *testing.T) {
 			}
 		}
 	}
-	if calls != 4 || len(notes) != 2 || !strings.Contains(notes[0]+notes[1], "backend cuda for edge13-d3 (measured: cuda 1ms, cpu 2ms)") {
+	if calls != 4 || len(notes) != 2 || !strings.Contains(notes[0]+notes[1],
+		"backend cuda for edge13-d3 (measured: cuda 1ms, cpu 2ms)") {
 		t.Errorf("%d measurements, notes %q", calls, notes)
 	}
 
@@ -119,7 +121,8 @@ func TestChoice(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := b.For(large) // measured for real
-	if err != nil || got.Name() != "cpu" || len(notes) != 1 || !strings.Contains(notes[0], "cuda: out of GPU memory, cpu ") {
+	if err != nil || got.Name() != "cpu" || len(notes) != 1 ||
+		!strings.Contains(notes[0], "cuda: out of GPU memory, cpu ") {
 		t.Errorf("%v, %v, notes %q", got, err, notes)
 	}
 
@@ -160,12 +163,14 @@ func TestSteps(t *testing.T) {
 	} {
 		t.Setenv("CUTRANTT_CUDA_LIBRARY", c.library)
 		d.Set(c.set...)
-		if _, err := Open("cuda", "", nil); err == nil || !strings.Contains(err.Error(), c.step) || !strings.Contains(err.Error(), "--backend cuda: ") || !errors.Is(err, cutrantt.ErrNotSupported) {
+		if _, err := Open("cuda", "", nil); err == nil || !strings.Contains(err.Error(), c.step) ||
+			!strings.Contains(err.Error(), "--backend cuda: ") || !errors.Is(err, cutrantt.ErrNotSupported) {
 			t.Errorf("cuda: %v, want %q", err, c.step)
 		}
 		var notes []string
 		b, err := Open(Auto, "", func(m string) { notes = append(notes, m) })
-		if err != nil || b.First().Name() != "cpu" || len(notes) != 1 || !strings.HasPrefix(notes[0], "backend cpu (cuda: ") || !strings.Contains(notes[0], c.step) {
+		if err != nil || b.First().Name() != "cpu" || len(notes) != 1 ||
+			!strings.HasPrefix(notes[0], "backend cpu (cuda: ") || !strings.Contains(notes[0], c.step) {
 			t.Errorf("auto: %v, notes %q, want %q", err, notes, c.step)
 		}
 	}
@@ -180,7 +185,8 @@ func TestDevices(t *testing.T) {
 	const first, second = "GPU-f0f0f0f0-f0f0-f0f0-f0f0-f0f0f0f0f0f0", "GPU-f1f1f1f1-f1f1-f1f1-f1f1-f1f1f1f1f1f1"
 	d.Set("devices 2")
 	for devices, want := range map[string]string{
-		"": "0", "auto": "0", "all": "0 1", "1": "1", "1,0": "1 0", "0, 0": "0", second: "1", "gpu-F1F1": "1", first + ",1": "0 1",
+		"": "0", "auto": "0", "all": "0 1", "1": "1", "1,0": "1 0", "0, 0": "0", second: "1", "gpu-F1F1": "1", first +
+			",1": "0 1",
 		"2": "no GPU \"2\", this machine has 2", "GPU-f": "no GPU", "x": "no GPU", ",": "no GPU", "-1": "no GPU",
 	} {
 		b, err := Open("cuda", devices, nil)

@@ -20,7 +20,8 @@ func TestSummarise(t *testing.T) {
 		s = append(s, time.Duration(i)*time.Microsecond)
 	}
 	got := summarise(s)
-	if got.iters != 100 || got.min != time.Microsecond || got.p95 != 95*time.Microsecond || got.median != 50500*time.Nanosecond {
+	if got.iters != 100 || got.min != time.Microsecond || got.p95 != 95*time.Microsecond ||
+		got.median != 50500*time.Nanosecond {
 		t.Errorf("got %+v", got)
 	}
 	one := summarise([]time.Duration{7})
@@ -38,7 +39,8 @@ func TestMeasureWarmsUpAndRotates(t *testing.T) {
 	// With time to spare every set is used before the clock starts.
 	calls = nil
 	s, err = measure(context.Background(), time.Hour, 5, func(i int) error { calls = append(calls, i); return nil })
-	if err != nil || s.iters != maxIters || len(calls) != s.iters+5 || !slices.Equal(calls[:7], []int{0, 1, 2, 3, 4, 0, 1}) {
+	if err != nil || s.iters != maxIters || len(calls) != s.iters+5 ||
+		!slices.Equal(calls[:7], []int{0, 1, 2, 3, 4, 0, 1}) {
 		t.Fatalf("%v, %d calls, %v", s, len(calls), err)
 	}
 	bad := errors.New("bad")

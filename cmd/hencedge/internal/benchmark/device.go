@@ -24,7 +24,8 @@ const (
 // is the time of one run over its calls. The sets were used before; a call launches
 // so many kernels. With alone set a run is one call. graphCalls is how many calls a
 // run has that the device worked off as one graph, and 0 where it did not.
-func measureDevice(ctx context.Context, m meter.Meter, minTime time.Duration, sets int, launches uint64, alone bool, f func(set int) error) (s stats, graphCalls int, err error) {
+func measureDevice(ctx context.Context, m meter.Meter, minTime time.Duration, sets int, launches uint64, alone bool,
+	f func(set int) error) (s stats, graphCalls int, err error) {
 	next := 0
 	of := func(calls int) func() error {
 		return func() error {

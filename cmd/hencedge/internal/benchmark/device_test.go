@@ -98,7 +98,8 @@ func TestMeasureDevice(t *testing.T) {
 	}
 	bad := errors.New("bad")
 	for _, alone := range []bool{false, true} {
-		if _, _, err := measureDevice(context.Background(), &fakeMeter{parts: 1}, 0, 3, 1, alone, func(int) error { return bad }); !errors.Is(err, bad) {
+		if _, _, err := measureDevice(context.Background(), &fakeMeter{parts: 1}, 0, 3, 1, alone,
+			func(int) error { return bad }); !errors.Is(err, bad) {
 			t.Errorf("error lost: %v", err)
 		}
 	}

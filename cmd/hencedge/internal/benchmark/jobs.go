@@ -100,7 +100,8 @@ func (b *bed) copyJob(op string, like job) job {
 }
 
 // transform is ntt or intt of one polynomial over every Q limb.
-func (b *bed) transform(op string, from, to cutrantt.Domain, f func(r cutrantt.Ring, dst, src *cutrantt.Batch) error) job {
+func (b *bed) transform(op string, from, to cutrantt.Domain,
+	f func(r cutrantt.Ring, dst, src *cutrantt.Batch) error) job {
 	bytes := b.polyBytes(2, len(b.limbs))
 	return job{
 		op: op, method: fmt.Sprintf("n2=%d", b.o.N2), limbs: len(b.limbs), bytes: bytes, footprint: bytes,
@@ -158,7 +159,8 @@ func (b *bed) hadamards() []job {
 				}
 				check := func() error {
 					if b.onDevice() { // which the CPU backend's own tests compare with the definition
-						return b.sameOnCPU("hadamard", ring, x[0][2], func(r cutrantt.Ring, dst *cutrantt.Batch, src ...*cutrantt.Batch) error {
+						return b.sameOnCPU("hadamard", ring, x[0][2], func(r cutrantt.Ring, dst *cutrantt.Batch,
+							src ...*cutrantt.Batch) error {
 							return r.Mul(dst, src[0], src[1])
 						}, x[0][:2]...)
 					}
@@ -181,7 +183,8 @@ func (b *bed) supports(ring cutrantt.Ring) bool {
 }
 
 // eachLimb calls f with limb i of every batch (one polynomial each).
-func (b *bed) eachLimb(ring cutrantt.Ring, f func(m cutrantt.Modulus, v ...[]uint32) error, xs ...*cutrantt.Batch) error {
+func (b *bed) eachLimb(ring cutrantt.Ring, f func(m cutrantt.Modulus, v ...[]uint32) error,
+	xs ...*cutrantt.Batch) error {
 	hosts := make([][]uint32, len(xs))
 	for k, x := range xs {
 		var err error

@@ -105,10 +105,13 @@ func alone(f together) operation {
 
 // singles are the operations on single ciphertexts.
 var singles = map[string]operation{
-	"hmult":         func(ev *henc.Evaluator, x, y *henc.Ciphertext) (*henc.Ciphertext, error) { return ev.Mul(x, y) },
-	"hmult_rescale": func(ev *henc.Evaluator, x, y *henc.Ciphertext) (*henc.Ciphertext, error) { return ev.MulRescale(x, y) },
-	"hrotate":       func(ev *henc.Evaluator, x, _ *henc.Ciphertext) (*henc.Ciphertext, error) { return ev.Rotate(x, 1) },
-	"rescale":       func(ev *henc.Evaluator, x, _ *henc.Ciphertext) (*henc.Ciphertext, error) { return ev.Rescale(x) },
+	"hmult": func(ev *henc.Evaluator, x, y *henc.Ciphertext) (*henc.Ciphertext, error) { return ev.Mul(x, y) },
+	"hmult_rescale": func(ev *henc.Evaluator, x, y *henc.Ciphertext) (*henc.Ciphertext,
+		error) {
+		return ev.MulRescale(x, y)
+	},
+	"hrotate": func(ev *henc.Evaluator, x, _ *henc.Ciphertext) (*henc.Ciphertext, error) { return ev.Rotate(x, 1) },
+	"rescale": func(ev *henc.Evaluator, x, _ *henc.Ciphertext) (*henc.Ciphertext, error) { return ev.Rescale(x) },
 }
 
 // sameAlone compares result i of a batch with the operation on its ciphertexts
@@ -128,7 +131,8 @@ func (b *bed) sameAlone(op string, i int, got, x, y *henc.Ciphertext) error {
 		return err
 	}
 	if len(g) != len(w) || got.Level != want.Level || got.Scale != want.Scale {
-		return errWrong(op, fmt.Sprintf("item %d of the batch", i), fmt.Sprint(len(g), got.Level, got.Scale), fmt.Sprint(len(w), want.Level, want.Scale))
+		return errWrong(op, fmt.Sprintf("item %d of the batch", i), fmt.Sprint(len(g), got.Level, got.Scale),
+			fmt.Sprint(len(w), want.Level, want.Scale))
 	}
 	for k := range g {
 		if g[k] != w[k] {

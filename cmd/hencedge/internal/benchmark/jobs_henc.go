@@ -255,7 +255,8 @@ func (b *bed) hrotate() job {
 func (b *bed) decrypt() job {
 	in := b.polyBytes(2, len(b.limbs))
 	return job{
-		op: "decrypt", method: b.ring.Method().String(), limbs: len(b.limbs), bytes: in + b.polyBytes(2, len(b.limbs)), footprint: in,
+		op: "decrypt", method: b.ring.Method().String(), limbs: len(b.limbs), bytes: in + b.polyBytes(2, len(b.limbs)),
+		footprint: in,
 		setup: func(sets int) (func(int) error, func() error, error) {
 			msg, cts, err := b.encrypted(sets)
 			if err != nil {

@@ -124,12 +124,14 @@ func (b *bed) fusedJob(public bool, batch int) job {
 		op, bytes = "henc_pk", bytes+b.polyBytes(1, limbs)
 	}
 	// The ciphertexts alone rotate through enough memory: the key is the same in all sets.
-	return job{op: op, method: "message on the device", limbs: limbs, batch: batch, bytes: bytes, footprint: int64(batch) * b.polyBytes(2, limbs)}
+	return job{op: op, method: "message on the device", limbs: limbs, batch: batch, bytes: bytes,
+		footprint: int64(batch) * b.polyBytes(2, limbs)}
 }
 
 // randomEncryption is a random message with its seeds.
 func (b *bed) randomEncryption() cutrantt.Encryption {
-	return cutrantt.Encryption{Message: b.coefficientsOf(), Bound: 1 << 40, Seed: (*[32]byte)(b.seed()), Mask: (*[32]byte)(b.seed())}
+	return cutrantt.Encryption{Message: b.coefficientsOf(), Bound: 1 << 40, Seed: (*[32]byte)(b.seed()),
+		Mask: (*[32]byte)(b.seed())}
 }
 
 // encryptFused times encryptions that the ring makes in a few kernels, from
@@ -220,7 +222,8 @@ func (b *bed) sameEncryption(out *cutrantt.Batch, key fusedKey, public bool, j c
 }
 
 // encryptSteps is one encryption step by step under the key all.
-func (b *bed) encryptSteps(r cutrantt.Ring, dst, all *cutrantt.Batch, public bool, coeffs cutrantt.Domain, j cutrantt.Encryption) error {
+func (b *bed) encryptSteps(r cutrantt.Ring, dst, all *cutrantt.Batch, public bool, coeffs cutrantt.Domain,
+	j cutrantt.Encryption) error {
 	s, err := b.newStepwise(r, coeffs, dst.Domain())
 	if err != nil {
 		return err

@@ -42,7 +42,8 @@ func Kernels(b cutrantt.Backend) (kernels []KernelRecord, choices []ChoiceRecord
 			return nil, nil, err
 		}
 		for _, k := range list {
-			kernels = append(kernels, KernelRecord{"kernel", k.Name, b.Name(), b.Device(), k.Architecture, k.Registers, k.LocalBytes,
+			kernels = append(kernels, KernelRecord{"kernel", k.Name, b.Name(), b.Device(), k.Architecture, k.Registers,
+				k.LocalBytes,
 				k.SharedBytes, k.Threads, k.Blocks, k.Occupancy, k.Launches})
 		}
 	}

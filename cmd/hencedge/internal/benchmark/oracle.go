@@ -95,7 +95,8 @@ func (b *bed) equal(op string, ring cutrantt.Ring, got, want *cutrantt.Batch) er
 		return err
 	}
 	if got.Domain() != want.Domain() || len(g) != len(w) {
-		return errWrong(op, "the shape", fmt.Sprintf("%d residues in %v", len(g), got.Domain()), fmt.Sprintf("%d in %v", len(w), want.Domain()))
+		return errWrong(op, "the shape", fmt.Sprintf("%d residues in %v", len(g), got.Domain()),
+			fmt.Sprintf("%d in %v", len(w), want.Domain()))
 	}
 	for i := range g {
 		if g[i] != w[i] {
@@ -107,7 +108,8 @@ func (b *bed) equal(op string, ring cutrantt.Ring, got, want *cutrantt.Batch) er
 
 // sameOnCPU compares got, which f gave on ring, with what f gives on the CPU for
 // the same sources.
-func (b *bed) sameOnCPU(op string, ring cutrantt.Ring, got *cutrantt.Batch, f func(r cutrantt.Ring, dst *cutrantt.Batch, src ...*cutrantt.Batch) error, src ...*cutrantt.Batch) error {
+func (b *bed) sameOnCPU(op string, ring cutrantt.Ring, got *cutrantt.Batch,
+	f func(r cutrantt.Ring, dst *cutrantt.Batch, src ...*cutrantt.Batch) error, src ...*cutrantt.Batch) error {
 	o, err := b.cpu()
 	if err != nil {
 		return err

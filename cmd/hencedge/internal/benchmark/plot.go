@@ -21,7 +21,8 @@ var charts = []struct {
 }{
 	{"transforms", "Transforms", []string{"ntt", "intt"}},
 	{"products", "Hadamard products", []string{"hadamard"}},
-	{"encryption", "Encoding, encryption, decryption", []string{"encode", "henc_pk", "henc_seeded", "henc", "decrypt", "decode"}},
+	{"encryption", "Encoding, encryption, decryption", []string{"encode", "henc_pk", "henc_seeded", "henc", "decrypt",
+		"decode"}},
 	{"evaluation", "Operations on ciphertexts", []string{"hadd", "cmult", "hmult", "hmult_rescale", "rescale", "hrotate"}},
 }
 
@@ -93,10 +94,12 @@ func svg(title, device string, rows []Record) []byte {
 	height := chartTop + rowHeight*len(rows) + 14
 	var b strings.Builder
 	text := func(class, anchor string, x, y float64, s string) {
-		fmt.Fprintf(&b, `<text class="%s" text-anchor="%s" x="%.1f" y="%.1f">%s</text>`+"\n", class, anchor, x, y, html.EscapeString(s))
+		fmt.Fprintf(&b, `<text class="%s" text-anchor="%s" x="%.1f" y="%.1f">%s</text>`+"\n", class, anchor, x, y,
+			html.EscapeString(s))
 	}
 	fmt.Fprintf(&b, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %d %d" role="img">`+"\n", chartWidth, height)
-	fmt.Fprintf(&b, "<title>%s, %s</title>\n<style>%s</style>\n", html.EscapeString(title), html.EscapeString(device), chartStyle)
+	fmt.Fprintf(&b, "<title>%s, %s</title>\n<style>%s</style>\n", html.EscapeString(title), html.EscapeString(device),
+		chartStyle)
 	text("title", "start", 8, 20, title)
 	text("quiet", "start", 8, 38, device+"; microseconds; ring: a copy of the same bytes")
 	for e := first; e <= last; e++ {
@@ -108,7 +111,8 @@ func svg(title, device string, rows []Record) []byte {
 		y := float64(chartTop + rowHeight*i + rowHeight/2)
 		text("", "end", labelWidth-14, y+4, rowLabel(r))
 		if r.CopyUS > 0 {
-			fmt.Fprintf(&b, `<line class="reach" x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f"/>`+"\n", x(r.CopyUS), x(r.MedianUS), y, y)
+			fmt.Fprintf(&b, `<line class="reach" x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f"/>`+"\n", x(r.CopyUS), x(r.MedianUS),
+				y, y)
 			fmt.Fprintf(&b, `<circle class="copy" cx="%.1f" cy="%.1f" r="3.5"/>`+"\n", x(r.CopyUS), y)
 		}
 		fmt.Fprintf(&b, `<circle class="time" cx="%.1f" cy="%.1f" r="4.5"/>`+"\n", x(r.MedianUS), y)

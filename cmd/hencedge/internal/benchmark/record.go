@@ -20,8 +20,9 @@ import (
 
 // Record is one line of "hencedge bench --json".
 type Record struct {
-	Op       string  `json:"op"`       // one of Ops
-	Method   string  `json:"method"`   // Hadamard method, n2 of the transform, or variant; for copy: the operation whose traffic it has
+	Op string `json:"op"` // one of Ops
+	// Hadamard method, n2 of the transform, or variant; for copy: the operation whose traffic it has
+	Method   string  `json:"method"`
 	Params   string  `json:"params"`   // named parameter set, or the shape of a bare ring
 	LogN     int     `json:"logN"`     // ring degree 2^logN
 	Limbs    int     `json:"limbs"`    // limbs of the input

@@ -41,9 +41,12 @@ func (t *Report) Record(r Record) error {
 	}
 	if t.table == nil {
 		t.table = cli.NewTable(out,
-			cli.Column{Title: "op", Width: 13}, cli.Column{Title: "method", Width: 21}, cli.Column{Title: "n2", Width: 2, Right: true}, cli.Column{Title: "limbs", Right: true},
-			cli.Column{Title: "batch", Right: true}, cli.Column{Title: "median", Width: 10, Right: true}, cli.Column{Title: "p95", Width: 10, Right: true},
-			cli.Column{Title: "min", Width: 10, Right: true}, cli.Column{Title: "clock", Width: 6}, cli.Column{Title: "call", Width: 10, Right: true},
+			cli.Column{Title: "op", Width: 13}, cli.Column{Title: "method", Width: 21},
+			cli.Column{Title: "n2", Width: 2, Right: true}, cli.Column{Title: "limbs", Right: true},
+			cli.Column{Title: "batch", Right: true}, cli.Column{Title: "median", Width: 10, Right: true},
+			cli.Column{Title: "p95", Width: 10, Right: true},
+			cli.Column{Title: "min", Width: 10, Right: true}, cli.Column{Title: "clock", Width: 6},
+			cli.Column{Title: "call", Width: 10, Right: true},
 			cli.Column{Title: "traffic", Width: 10, Right: true}, cli.Column{Title: "of copy", Width: 7, Right: true},
 			cli.Column{Title: "launches", Width: 8, Right: true}, cli.Column{Title: "calls", Width: 6, Right: true})
 	}
@@ -64,7 +67,8 @@ func (t *Report) Record(r Record) error {
 	if r.Launches > 0 {
 		launches = fmt.Sprintf("%.0f", r.Launches)
 	}
-	err := t.table.Row(r.Op, r.Method, fmt.Sprint(r.N2), fmt.Sprint(r.Limbs), fmt.Sprint(r.Batch), micros(r.MedianUS), micros(r.P95US), micros(r.MinUS),
+	err := t.table.Row(r.Op, r.Method, fmt.Sprint(r.N2), fmt.Sprint(r.Limbs), fmt.Sprint(r.Batch), micros(r.MedianUS),
+		micros(r.P95US), micros(r.MinUS),
 		r.Clock, call, cli.Bytes(r.Bytes), ratio, launches, fmt.Sprint(r.Iters))
 	if err != nil || len(r.Split) == 0 {
 		return err
@@ -203,21 +207,27 @@ func (t *Report) compiled(ks []KernelRecord, choices []ChoiceRecord) error {
 	}
 	if len(ks) > 0 {
 		fmt.Fprintf(out, "\nkernels of %s\n", ks[0].Device)
-		table := cli.NewTable(out, cli.Column{Title: "kernel", Width: 22}, cli.Column{Title: "sm", Right: true}, cli.Column{Title: "registers", Right: true},
-			cli.Column{Title: "local B", Right: true}, cli.Column{Title: "shared B", Right: true}, cli.Column{Title: "threads", Right: true},
-			cli.Column{Title: "blocks/SM", Right: true}, cli.Column{Title: "occupancy", Right: true}, cli.Column{Title: "launches", Width: 9, Right: true})
+		table := cli.NewTable(out, cli.Column{Title: "kernel", Width: 22}, cli.Column{Title: "sm", Right: true},
+			cli.Column{Title: "registers", Right: true},
+			cli.Column{Title: "local B", Right: true}, cli.Column{Title: "shared B", Right: true},
+			cli.Column{Title: "threads", Right: true},
+			cli.Column{Title: "blocks/SM", Right: true}, cli.Column{Title: "occupancy", Right: true},
+			cli.Column{Title: "launches", Width: 9, Right: true})
 		if err := table.Header(); err != nil {
 			return err
 		}
 		for _, k := range ks {
-			if err := table.Row(k.Method, fmt.Sprint(k.Architecture), fmt.Sprint(k.Registers), fmt.Sprint(k.LocalBytes), fmt.Sprint(k.SharedBytes),
-				fmt.Sprint(k.Threads), fmt.Sprint(k.Blocks), fmt.Sprintf("%.0f %%", 100*k.Occupancy), fmt.Sprint(k.Launches)); err != nil {
+			if err := table.Row(k.Method, fmt.Sprint(k.Architecture), fmt.Sprint(k.Registers), fmt.Sprint(k.LocalBytes),
+				fmt.Sprint(k.SharedBytes),
+				fmt.Sprint(k.Threads), fmt.Sprint(k.Blocks), fmt.Sprintf("%.0f %%", 100*k.Occupancy),
+				fmt.Sprint(k.Launches)); err != nil {
 				return err
 			}
 		}
 	}
 	for _, c := range choices {
-		if _, err := fmt.Fprintf(out, "products for N = 2^%d, n2 = %d: %s (%s)\n", c.LogN, c.N2, c.Method, c.Source); err != nil {
+		if _, err := fmt.Fprintf(out, "products for N = 2^%d, n2 = %d: %s (%s)\n", c.LogN, c.N2, c.Method,
+			c.Source); err != nil {
 			return err
 		}
 	}

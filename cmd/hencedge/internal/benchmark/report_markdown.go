@@ -40,7 +40,8 @@ func (t *Report) markdownRecord(r Record) error {
 	case r.WallUS > 0:
 		wall = tenth(r.WallUS)
 	}
-	_, err := fmt.Fprintf(out, "| %s | %s | %d | %d | %d | %s | %s | %s | %s | %s |\n", op, r.Params, r.N2, r.Limbs, r.Batch, median, p95, ratio, launches, wall)
+	_, err := fmt.Fprintf(out, "| %s | %s | %d | %d | %d | %s | %s | %s | %s | %s |\n", op, r.Params, r.N2, r.Limbs,
+		r.Batch, median, p95, ratio, launches, wall)
 	return err
 }
 
@@ -56,11 +57,13 @@ func tenth(v float64) string {
 func (t *Report) markdownCompiled(ks []KernelRecord, choices []ChoiceRecord) error {
 	out := t.Out
 	if len(ks) > 0 {
-		fmt.Fprintln(out, "\n| kernel | registers | local bytes | shared bytes | threads | blocks a multiprocessor | occupancy |")
+		fmt.Fprintln(out, "\n| kernel | registers | local bytes | shared bytes | threads | blocks a multiprocessor | "+
+			"occupancy |")
 		fmt.Fprintln(out, "|---|---|---|---|---|---|---|")
 	}
 	for _, k := range ks {
-		if _, err := fmt.Fprintf(out, "| %s | %d | %d | %d | %d | %d | %.0f %% |\n", k.Method, k.Registers, k.LocalBytes, k.SharedBytes, k.Threads, k.Blocks, 100*k.Occupancy); err != nil {
+		if _, err := fmt.Fprintf(out, "| %s | %d | %d | %d | %d | %d | %.0f %% |\n", k.Method, k.Registers, k.LocalBytes,
+			k.SharedBytes, k.Threads, k.Blocks, 100*k.Occupancy); err != nil {
 			return err
 		}
 	}

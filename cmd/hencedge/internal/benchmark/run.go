@@ -179,7 +179,8 @@ func (b *bed) time(ctx context.Context, j job) (_ Record, err error) {
 	}
 	r := Record{
 		Op: j.op, Method: j.method, Params: b.name, LogN: ring.LogN(), Limbs: j.limbs, Dnum: b.dnum(), Batch: max(j.batch, 1),
-		Backend: b.o.Backend.Name(), Device: b.o.Backend.Device(), Workers: b.o.Workers, N2: b.o.N2, Resident: resident, Bytes: j.bytes, Clock: ClockHost,
+		Backend: b.o.Backend.Name(), Device: b.o.Backend.Device(), Workers: b.o.Workers, N2: b.o.N2, Resident: resident,
+		Bytes: j.bytes, Clock: ClockHost,
 	}
 	// What the set-up left behind must not be collected on the clock.
 	runtime.GC()

@@ -28,12 +28,15 @@ func TestRunEveryOperation(t *testing.T) {
 		var got []string
 		medians := map[string]float64{}
 		err := Run(context.Background(), Options{
-			Backend: cpu.New(), Params: []henc.Parameters{named(t, "edge12-d1")}, MinTime: 1, N2: n2, Workers: 1, Cached: true, Seed: 7,
+			Backend: cpu.New(), Params: []henc.Parameters{named(t, "edge12-d1")}, MinTime: 1, N2: n2, Workers: 1, Cached: true,
+			Seed: 7,
 		}, func(r Record) error {
 			got = append(got, r.Op)
 			medians[r.Op+"/"+r.Method] = r.MedianUS
-			if r.Params != "edge12-d1" || r.LogN != 12 || r.Limbs != 2 || r.Dnum != 2 || r.Batch != 1 || r.Backend != "cpu" || r.Device == "" ||
-				r.N2 != n2 || r.Workers != 1 || r.Resident != "cache" || r.Clock != ClockHost || r.Iters < 3 || r.Bytes < 4*4096 || !(r.MinUS > 0) || r.MedianUS < r.MinUS || r.P95US < r.MedianUS {
+			if r.Params != "edge12-d1" || r.LogN != 12 || r.Limbs != 2 || r.Dnum != 2 || r.Batch != 1 || r.Backend != "cpu" ||
+				r.Device == "" ||
+				r.N2 != n2 || r.Workers != 1 || r.Resident != "cache" || r.Clock != ClockHost || r.Iters < 3 ||
+				r.Bytes < 4*4096 || !(r.MinUS > 0) || r.MedianUS < r.MinUS || r.P95US < r.MedianUS {
 				t.Errorf("n2=%d: incomplete record %+v", n2, r)
 			}
 			return nil
@@ -67,20 +70,26 @@ func TestRunFilters(t *testing.T) {
 	run := func(o Options) (ops []string) {
 		t.Helper()
 		o.Backend, o.MinTime, o.MaxBytes = cpu.New(), time.Nanosecond, 1<<20
-		if err := Run(context.Background(), o, func(r Record) error { ops = append(ops, r.Params+" "+r.Op+" "+r.Method); return nil }); err != nil {
+		if err := Run(context.Background(), o, func(r Record) error {
+			ops = append(ops,
+				r.Params+" "+r.Op+" "+r.Method)
+			return nil
+		}); err != nil {
 			t.Fatal(err)
 		}
 		return ops
 	}
 	add := []henc.Parameters{named(t, "edge12-add")}
-	if got := run(Options{Params: add, Ops: []string{"hadd"}}); !slices.Equal(got, []string{"edge12-add hadd limb by limb"}) {
+	if got := run(Options{Params: add, Ops: []string{"hadd"}}); !slices.Equal(got,
+		[]string{"edge12-add hadd limb by limb"}) {
 		t.Errorf("got %q", got)
 	}
 	// edge12-add has no special primes and no level to drop.
 	if got := run(Options{Params: add, Ops: []string{"hmult", "rescale", "hrotate"}}); len(got) != 0 {
 		t.Errorf("got %q", got)
 	}
-	if got := run(Options{Params: add, Ops: []string{"ntt", "copy"}}); !slices.Equal(got, []string{"edge12-add copy ntt", "edge12-add ntt n2=16"}) {
+	if got := run(Options{Params: add, Ops: []string{"ntt", "copy"}}); !slices.Equal(got,
+		[]string{"edge12-add copy ntt", "edge12-add ntt n2=16"}) {
 		t.Errorf("got %q", got)
 	}
 	err := Run(context.Background(), Options{Backend: cpu.New(), Ops: []string{"nttt"}}, nil)

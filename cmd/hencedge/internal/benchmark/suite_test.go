@@ -97,7 +97,8 @@ func (d fused) NewRing(logN int, m []cutrantt.Modulus, o cutrantt.Options) (cutr
 type fusedRing struct{ *deviceRing }
 
 // encrypt takes the steps that the benchmark compares with, on this ring.
-func (r *fusedRing) encrypt(limbs []int, d cutrantt.Domain, l cutrantt.EncryptionLabels, jobs []cutrantt.Encryption, last func(out, m, v, e *cutrantt.Batch, j cutrantt.Encryption) error) (all []*cutrantt.Batch, err error) {
+func (r *fusedRing) encrypt(limbs []int, d cutrantt.Domain, l cutrantt.EncryptionLabels, jobs []cutrantt.Encryption,
+	last func(out, m, v, e *cutrantt.Batch, j cutrantt.Encryption) error) (all []*cutrantt.Batch, err error) {
 	for _, j := range jobs {
 		var x [4]*cutrantt.Batch // out, m, v, e
 		for i, polys := range []int{2, 1, 1, 2} {
@@ -120,7 +121,8 @@ func (r *fusedRing) encrypt(limbs []int, d cutrantt.Domain, l cutrantt.Encryptio
 	return all, nil
 }
 
-func (r *fusedRing) EncryptPublic(key cutrantt.Operand, limbs []int, l cutrantt.EncryptionLabels, jobs []cutrantt.Encryption) ([]*cutrantt.Batch, error) {
+func (r *fusedRing) EncryptPublic(key cutrantt.Operand, limbs []int, l cutrantt.EncryptionLabels,
+	jobs []cutrantt.Encryption) ([]*cutrantt.Batch, error) {
 	d := key.Shape().Domain
 	return r.encrypt(limbs, d, l, jobs, func(out, m, v, e *cutrantt.Batch, j cutrantt.Encryption) error {
 		s := stepwise{message: m, v: v, e: e, out: out}
@@ -128,7 +130,8 @@ func (r *fusedRing) EncryptPublic(key cutrantt.Operand, limbs []int, l cutrantt.
 	})
 }
 
-func (r *fusedRing) EncryptSeeded(key *cutrantt.Batch, limbs []int, l cutrantt.EncryptionLabels, jobs []cutrantt.Encryption) ([]*cutrantt.Batch, error) {
+func (r *fusedRing) EncryptSeeded(key *cutrantt.Batch, limbs []int, l cutrantt.EncryptionLabels,
+	jobs []cutrantt.Encryption) ([]*cutrantt.Batch, error) {
 	d := key.Domain()
 	return r.encrypt(limbs, d, l, jobs, func(out, m, v, e *cutrantt.Batch, j cutrantt.Encryption) error {
 		if r.wrong {
@@ -162,15 +165,24 @@ type meteringRing struct {
 	spoils, fails bool
 }
 
-func (r *meteringRing) MeterPublic(key cutrantt.Operand, limbs []int, l cutrantt.EncryptionLabels, jobs []cutrantt.Encryption) (meter.MeteredEncryptions, error) {
-	return r.metered(func(j ...cutrantt.Encryption) ([]*cutrantt.Batch, error) { return r.EncryptPublic(key, limbs, l, j) }, jobs)
+func (r *meteringRing) MeterPublic(key cutrantt.Operand, limbs []int, l cutrantt.EncryptionLabels,
+	jobs []cutrantt.Encryption) (meter.MeteredEncryptions, error) {
+	return r.metered(func(j ...cutrantt.Encryption) ([]*cutrantt.Batch,
+		error) {
+		return r.EncryptPublic(key, limbs, l, j)
+	}, jobs)
 }
 
-func (r *meteringRing) MeterSeeded(s *cutrantt.Batch, limbs []int, l cutrantt.EncryptionLabels, jobs []cutrantt.Encryption) (meter.MeteredEncryptions, error) {
-	return r.metered(func(j ...cutrantt.Encryption) ([]*cutrantt.Batch, error) { return r.EncryptSeeded(s, limbs, l, j) }, jobs)
+func (r *meteringRing) MeterSeeded(s *cutrantt.Batch, limbs []int, l cutrantt.EncryptionLabels,
+	jobs []cutrantt.Encryption) (meter.MeteredEncryptions, error) {
+	return r.metered(func(j ...cutrantt.Encryption) ([]*cutrantt.Batch,
+		error) {
+		return r.EncryptSeeded(s, limbs, l, j)
+	}, jobs)
 }
 
-func (r *meteringRing) metered(f func(...cutrantt.Encryption) ([]*cutrantt.Batch, error), jobs []cutrantt.Encryption) (meter.MeteredEncryptions, error) {
+func (r *meteringRing) metered(f func(...cutrantt.Encryption) ([]*cutrantt.Batch, error),
+	jobs []cutrantt.Encryption) (meter.MeteredEncryptions, error) {
 	r.made++
 	r.open++
 	return &meteredJobs{r: r, f: f, jobs: jobs, out: make([]*cutrantt.Batch, len(jobs))}, nil
@@ -227,7 +239,8 @@ func TestTableInRuns(t *testing.T) {
 			}
 			got = append(got, r.Op+", "+r.Method)
 			runs := strings.HasSuffix(r.Method, "in runs")
-			if r.Clock != ClockDevice || (r.GraphCalls > 1) != runs || op == "" && (!(r.CopyUS > 0) || !(r.OfCopy > 0)) || !(r.WallUS > 0) || r.Params != "edge12-d1" || r.N2 != 16 || r.Batch != max(cases[0].Batch, 1) {
+			if r.Clock != ClockDevice || (r.GraphCalls > 1) != runs || op == "" && (!(r.CopyUS > 0) || !(r.OfCopy > 0)) ||
+				!(r.WallUS > 0) || r.Params != "edge12-d1" || r.N2 != 16 || r.Batch != max(cases[0].Batch, 1) {
 				t.Errorf("%+v", r)
 			}
 			return nil
@@ -247,16 +260,19 @@ func TestTableInRuns(t *testing.T) {
 	if got, err := rows(d, three, ""); err != nil || !slices.Equal(got, []string{want[0], want[2]}) || d.last.made != 0 {
 		t.Errorf("%q, %v", got, err)
 	}
-	for op, spoil := range map[string]func(*meteringRing){"wrong": func(r *meteringRing) { r.spoils = true }, "fails": func(r *meteringRing) { r.fails = true }} {
+	for op, spoil := range map[string]func(*meteringRing){"wrong": func(r *meteringRing) { r.spoils = true },
+		"fails": func(r *meteringRing) { r.fails = true }} {
 		d := &metering{device: device{Backend: cpu.New()}}
-		b, err := (&suite{o: Options{Backend: d, MinTime: 1, Workers: 1, MaxBytes: 1 << 20}, beds: map[string]*bed{}}).bed(one[0])
+		b, err := (&suite{o: Options{Backend: d, MinTime: 1, Workers: 1, MaxBytes: 1 << 20},
+			beds: map[string]*bed{}}).bed(one[0])
 		if err != nil {
 			t.Fatal(err)
 		}
 		spoil(d.last)
 		for _, public := range []bool{true, false} {
 			_, err := b.time(context.Background(), b.encryptInRuns(d.last, public))
-			if err == nil || op == "wrong" != strings.Contains(err.Error(), "wrong result") || op == "fails" != errors.Is(err, errMetered) {
+			if err == nil || op == "wrong" != strings.Contains(err.Error(), "wrong result") ||
+				op == "fails" != errors.Is(err, errMetered) {
 				t.Errorf("%s, public %v: %v", op, public, err)
 			}
 		}
@@ -269,7 +285,8 @@ func TestTableInRuns(t *testing.T) {
 // TestTableFused: encryptions in few kernels are timed as such, and compared.
 func TestTableFused(t *testing.T) {
 	cases := []Case{{Ops: []string{"henc_pk", "henc_seeded"}, Params: "edge12-d1", N2: 16, Batch: 3}}
-	o := Options{Backend: fused{device{Backend: cpu.New()}}, MinTime: 1, Workers: 1, MaxBytes: 1 << 20, Ops: []string{"henc_pk", "henc_seeded"}}
+	o := Options{Backend: fused{device{Backend: cpu.New()}}, MinTime: 1, Workers: 1, MaxBytes: 1 << 20,
+		Ops: []string{"henc_pk", "henc_seeded"}}
 	n := 0
 	err := RunTable(context.Background(), o, cases, func(r Record) error {
 		n++
@@ -282,7 +299,8 @@ func TestTableFused(t *testing.T) {
 		t.Errorf("%d records, %v", n, err)
 	}
 	o.Backend = fused{device{cpu.New(), true}}
-	if err := RunTable(context.Background(), o, cases, func(Record) error { return nil }); err == nil || !strings.Contains(err.Error(), "wrong result") {
+	if err := RunTable(context.Background(), o, cases, func(Record) error { return nil }); err == nil ||
+		!strings.Contains(err.Error(), "wrong result") {
 		t.Errorf("%v", err)
 	}
 }
@@ -301,7 +319,8 @@ func TestTable(t *testing.T) {
 		}
 		got = append(got, fmt.Sprintf("%s %s n2=%d batch=%d", r.Op, r.Params, r.N2, r.Batch))
 		device := r.Op != "henc"
-		if (r.Clock == ClockDevice) != device || device && (!(r.WallUS > 0) || !(r.CopyUS > 0) || !(r.OfCopy > 0)) || !(r.MedianUS > 0) || r.Bytes <= 0 {
+		if (r.Clock == ClockDevice) != device || device && (!(r.WallUS > 0) || !(r.CopyUS > 0) || !(r.OfCopy > 0)) ||
+			!(r.MedianUS > 0) || r.Bytes <= 0 {
 			t.Errorf("incomplete record %+v", r)
 		}
 		if r.Op == "ntt" && (r.Launches != 1 || r.Params != "ring-2^11-2" || r.Limbs != 2 || r.LogN != 11) {
@@ -318,14 +337,17 @@ func TestTable(t *testing.T) {
 	want := []string{
 		"ntt ring-2^11-2 n2=4 batch=1", "intt ring-2^11-2 n2=4 batch=1",
 		"hadamard ring-2^10-2 n2=16 batch=1", "henc_pk edge12-d1 n2=16 batch=1", "henc_seeded edge12-d1 n2=16 batch=1",
-		"hmult edge12-d1 n2=16 batch=1", "hmult_rescale edge12-d1 n2=16 batch=1", "hrotate edge12-d1 n2=16 batch=1", "rescale edge12-d1 n2=16 batch=1",
-		"hmult edge12-d1 n2=16 batch=3", "hmult_rescale edge12-d1 n2=16 batch=3", "hrotate edge12-d1 n2=16 batch=3", "rescale edge12-d1 n2=16 batch=3", "henc edge12-d1 n2=16 batch=2",
+		"hmult edge12-d1 n2=16 batch=1", "hmult_rescale edge12-d1 n2=16 batch=1", "hrotate edge12-d1 n2=16 batch=1",
+		"rescale edge12-d1 n2=16 batch=1",
+		"hmult edge12-d1 n2=16 batch=3", "hmult_rescale edge12-d1 n2=16 batch=3", "hrotate edge12-d1 n2=16 batch=3",
+		"rescale edge12-d1 n2=16 batch=3", "henc edge12-d1 n2=16 batch=2",
 	}
 	if got = slices.Compact(got); !slices.Equal(got, want) {
 		t.Errorf("records %q, want %q", got, want)
 	}
 	ks, cs, err := Kernels(o.Backend)
-	if err != nil || len(ks) != 1 || ks[0].Method != "forward" || len(cs) != 1 || cs[0].Method != "lazy" || cs[0].Source != "measured" {
+	if err != nil || len(ks) != 1 || ks[0].Method != "forward" || len(cs) != 1 || cs[0].Method != "lazy" ||
+		cs[0].Source != "measured" {
 		t.Errorf("%+v, %+v, %v", ks, cs, err)
 	}
 }
@@ -338,12 +360,14 @@ func TestTableSelects(t *testing.T) {
 		want []string
 	}{
 		{Options{Ops: []string{"rescale"}}, []string{"edge12-d1 rescale", "edge12-d1 rescale"}},
-		{Options{Ops: []string{"ntt", "rescale"}, Params: []henc.Parameters{p}}, []string{"edge12-d1 rescale", "edge12-d1 rescale"}},
+		{Options{Ops: []string{"ntt", "rescale"}, Params: []henc.Parameters{p}},
+			[]string{"edge12-d1 rescale", "edge12-d1 rescale"}},
 		{Options{Ops: []string{"ntt", "copy"}}, []string{"ring-2^11-2 copy", "ring-2^11-2 ntt"}},
 	} {
 		var got []string
 		c.o.Backend, c.o.MinTime, c.o.MaxBytes, c.o.Workers = cpu.New(), 1, 1<<20, 1
-		if err := RunTable(context.Background(), c.o, smallTable, func(r Record) error { got = append(got, r.Params+" "+r.Op); return nil }); err != nil {
+		if err := RunTable(context.Background(), c.o, smallTable,
+			func(r Record) error { got = append(got, r.Params+" "+r.Op); return nil }); err != nil {
 			t.Fatal(err)
 		}
 		if !slices.Equal(got, c.want) {
@@ -383,7 +407,8 @@ func TestTableIsWhole(t *testing.T) {
 	}
 	for _, want := range []string{
 		"ntt /16/66 n2=16 x0", "intt /16/66 n2=1 x0", "ntt /16/1 n2=16 x0", "ntt /13/16 n2=16 x0", "hadamard /16/66 n2=16 x0",
-		"henc_pk bench-paper16-insecure/0/0 n2=16 x0", "henc_seeded edge13-d3/0/0 n2=16 x0", "hmult bench-paper16-insecure/0/0 n2=0 x0",
+		"henc_pk bench-paper16-insecure/0/0 n2=16 x0", "henc_seeded edge13-d3/0/0 n2=16 x0",
+		"hmult bench-paper16-insecure/0/0 n2=0 x0",
 		"hmult_rescale bench-paper16-insecure/0/0 n2=0 x0", "hmult std14-d5/0/0 n2=0 x64", "henc edge13-d2p/0/0 n2=16 x64",
 	} {
 		if !seen[want] {

@@ -45,7 +45,8 @@ func TestTable(t *testing.T) {
 }
 
 func TestBytes(t *testing.T) {
-	for n, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 28672: "28.0 KiB", 5 << 20: "5.0 MiB", 3 << 50: "3072.0 TiB"} {
+	for n, want := range map[int64]string{0: "0 B", 1023: "1023 B", 1024: "1.0 KiB", 28672: "28.0 KiB",
+		5 << 20: "5.0 MiB", 3 << 50: "3072.0 TiB"} {
 		if got := Bytes(n); got != want {
 			t.Errorf("Bytes(%d) = %q, want %q", n, got, want)
 		}

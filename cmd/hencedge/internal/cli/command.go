@@ -47,7 +47,8 @@ func NoArgs(cmd *cobra.Command, args []string) error {
 		return UsageHint(cmd, fmt.Errorf("%s", msg))
 	}
 	if cmd.Flags().Lookup("config") != nil {
-		return UsageHint(cmd, fmt.Errorf("%q takes no arguments, got %q; a configuration is named with -c", cmd.CommandPath(), args[0]))
+		return UsageHint(cmd, fmt.Errorf("%q takes no arguments, got %q; a configuration is named with -c",
+			cmd.CommandPath(), args[0]))
 	}
 	return UsageHint(cmd, fmt.Errorf("%q takes no arguments, got %q", cmd.CommandPath(), args[0]))
 }
@@ -91,7 +92,8 @@ func ConfigFlag(cmd *cobra.Command, file *string, name string) {
 
 // CredentialsFlag adds --credentials.
 func CredentialsFlag(cmd *cobra.Command, dir *string) {
-	cmd.Flags().StringVar(dir, "credentials", "", "`directory` to read cred: references from, in place of the one that systemd makes for the service")
+	cmd.Flags().StringVar(dir, "credentials", "",
+		"`directory` to read cred: references from, in place of the one that systemd makes for the service")
 }
 
 // UseCredentials makes dir the directory of credentials, if it is given.

@@ -21,7 +21,8 @@ func told(terminal bool, each time.Duration) string {
 
 func TestProgressOnATerminal(t *testing.T) {
 	out := told(true, 3*time.Second)
-	for _, want := range []string{"\r0 of 8 keys", "\r1 of 8 keys, about 21s left", "\r7 of 8 keys, about 3s left", "\r8 of 8 keys "} {
+	for _, want := range []string{"\r0 of 8 keys", "\r1 of 8 keys, about 21s left", "\r7 of 8 keys, about 3s left",
+		"\r8 of 8 keys "} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q lacks %q", out, want)
 		}

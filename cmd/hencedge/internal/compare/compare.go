@@ -201,11 +201,14 @@ func (c *comparison) brokers(a, b side) {
 	c.differ(a, "broker.topic_prefix", a.broker.TopicPrefix, b, "broker.topic_prefix", b.broker.TopicPrefix,
 		"write the same topic_prefix in both files; roles under different prefixes never hear of each other")
 	if a.broker.ClientID == b.broker.ClientID {
-		c.fault(a, "broker.client_id", fmt.Sprintf("both have the client id %q, and a broker ends the connection of the one when the other connects", a.broker.ClientID),
+		c.fault(a, "broker.client_id", fmt.Sprintf(
+			"both have the client id %q, and a broker ends the connection of the one when the other connects",
+			a.broker.ClientID),
 			"give each its own client_id, or none", b, "broker.client_id")
 	}
 	if size := max(largestPayload, b.broker.ChunkSize); sends(a, b) && a.broker.ChunkSize > size {
-		c.fault(a, "broker.chunk_size", fmt.Sprintf("messages of %v, and the %s takes no more than %v", a.broker.ChunkSize, b.role, size),
+		c.fault(a, "broker.chunk_size", fmt.Sprintf("messages of %v, and the %s takes no more than %v", a.broker.ChunkSize,
+			b.role, size),
 			"write a smaller chunk_size here, or the same one in both files", b, "broker.chunk_size")
 	}
 	ea, erra := a.broker.Endpoint()
@@ -218,7 +221,8 @@ func (c *comparison) brokers(a, b side) {
 	}
 	cause := fmt.Sprintf("the broker is %s here, and %s in the other file", ea.Host, eb.Host)
 	if ea.Loopback() || eb.Loopback() {
-		c.warn(a, "broker.url", cause, "right only where the loopback address is that of the other file's broker", b, "broker.url")
+		c.warn(a, "broker.url", cause, "right only where the loopback address is that of the other file's broker", b,
+			"broker.url")
 		return
 	}
 	c.fault(a, "broker.url", cause, "write the same host in both files; the roles meet at one broker", b, "broker.url")
@@ -230,7 +234,8 @@ func (c *comparison) names(all []side) {
 	for i, a := range all {
 		for _, b := range all[i+1:] {
 			if a.role == roleAgent && b.role != roleKeyHolder && a.name == b.name {
-				c.fault(a, a.namePath, fmt.Sprintf("the %s in the other file is called %q too, and their messages cannot be told apart", b.role, b.name),
+				c.fault(a, a.namePath, fmt.Sprintf("the %s in the other file is called %q too, and their messages cannot be told "+
+					"apart", b.role, b.name),
 					"give each its own name", b, b.namePath)
 			}
 		}

@@ -39,7 +39,8 @@ func parse(t *testing.T, texts map[string]string) Files {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return Files{Agents: []Agent{{"agent.yaml", a}}, Evaluator: &Evaluator{"evaluator.yaml", e}, KeyHolder: &KeyHolder{"keyholder.yaml", k}}
+	return Files{Agents: []Agent{{"agent.yaml", a}}, Evaluator: &Evaluator{"evaluator.yaml", e},
+		KeyHolder: &KeyHolder{"keyholder.yaml", k}}
 }
 
 // Each case is a list of edits to the shipped examples, a line of dashes, and the
@@ -59,7 +60,8 @@ func TestCompare(t *testing.T) {
 				t.Fatal(err)
 			}
 			edits, want, _ := strings.Cut(string(raw), divider)
-			texts := map[string]string{"agent": shipped(t, "agent"), "evaluator": shipped(t, "evaluator"), "keyholder": shipped(t, "keyholder")}
+			texts := map[string]string{"agent": shipped(t, "agent"), "evaluator": shipped(t, "evaluator"),
+				"keyholder": shipped(t, "keyholder")}
 			for line := range strings.SplitSeq(edits, "\n") {
 				role, edit, _ := strings.Cut(line, ": ")
 				before, after, replace := strings.Cut(strings.ReplaceAll(edit, `\n`, "\n"), " => ")
@@ -97,7 +99,8 @@ func TestCompare(t *testing.T) {
 // The shipped examples agree.
 func TestExamplesAgree(t *testing.T) {
 	t.Setenv("CREDENTIALS_DIRECTORY", "/run/credentials")
-	f := parse(t, map[string]string{"agent": shipped(t, "agent"), "evaluator": shipped(t, "evaluator"), "keyholder": shipped(t, "keyholder")})
+	f := parse(t, map[string]string{"agent": shipped(t, "agent"), "evaluator": shipped(t, "evaluator"),
+		"keyholder": shipped(t, "keyholder")})
 	if r := Compare(f); len(r.Differences) > 0 {
 		t.Errorf("%v", r.Differences)
 	}

@@ -16,7 +16,8 @@ func (c *comparison) twoAgents(a, b *Agent) {
 	ka, erra := publicOf(a.SigningKey)
 	kb, errb := publicOf(b.SigningKey)
 	if erra == nil && errb == nil && ka == kb {
-		c.fault(a.side(), "signing_key", "both boards sign with the same key", "make a key for each board with `hencedge agent enroll`", b.side(), "signing_key")
+		c.fault(a.side(), "signing_key", "both boards sign with the same key",
+			"make a key for each board with `hencedge agent enroll`", b.side(), "signing_key")
 	}
 }
 
@@ -44,7 +45,8 @@ func (c *comparison) device(a *Agent, e *Evaluator) {
 		return
 	}
 	if pub, err := publicOf(a.SigningKey); err != nil {
-		c.skip(fmt.Sprintf("the public key of %s with %s of %s", a.Device, fmt.Sprintf("devices[%d].public_key", i), e.File), err)
+		c.skip(fmt.Sprintf("the public key of %s with %s of %s", a.Device, fmt.Sprintf("devices[%d].public_key", i),
+			e.File), err)
 	} else {
 		c.differ(es, fmt.Sprintf("devices[%d].public_key", i), e.Devices[i].PublicKey, as, "signing_key", pub,
 			"copy the line that `hencedge keys identity` or `hencedge agent enroll` prints on the device")
@@ -68,10 +70,12 @@ func (c *comparison) streams(a *Agent, e *Evaluator) {
 		delete(theirs, s.Name)
 		switch {
 		case !ok && ackOf(a, s.Name) == config.AckEvaluator:
-			c.fault(as, path+".name", fmt.Sprintf("the evaluator has no stream %q of %s, and this one waits for its receipts", s.Name, a.Device),
+			c.fault(as, path+".name", fmt.Sprintf("the evaluator has no stream %q of %s, and this one waits for its receipts",
+				s.Name, a.Device),
 				"describe the stream in the evaluator's file, with a program that reads it", es, "streams")
 		case !ok:
-			c.warn(as, path+".name", fmt.Sprintf("the evaluator has no stream %q of %s: what is sent is read by nobody", s.Name, a.Device),
+			c.warn(as, path+".name", fmt.Sprintf("the evaluator has no stream %q of %s: what is sent is read by nobody",
+				s.Name, a.Device),
 				"describe the stream in the evaluator's file, if a program should read it", es, "streams")
 		default:
 			c.layout(a, e, i, j)
@@ -79,7 +83,8 @@ func (c *comparison) streams(a *Agent, e *Evaluator) {
 	}
 	for j, s := range e.Streams {
 		if at, left := theirs[s.Name]; left && at == j {
-			c.fault(es, fmt.Sprintf("streams[%d].name", j), fmt.Sprintf("%s has no stream %q, so programs that read it never run", a.Device, s.Name),
+			c.fault(es, fmt.Sprintf("streams[%d].name", j),
+				fmt.Sprintf("%s has no stream %q, so programs that read it never run", a.Device, s.Name),
 				"correct the name, or add the stream on the device", as, "streams")
 		}
 	}
@@ -98,11 +103,14 @@ func (c *comparison) layout(a *Agent, e *Evaluator, i, j int) {
 		return
 	}
 	here, there := ours.LevelAt(params.MaxLevel()), theirs.LevelAt(params.MaxLevel())
-	c.differ(as, fmt.Sprintf("streams[%d].level", i), strconv.Itoa(here), es, fmt.Sprintf("streams[%d].level", j), strconv.Itoa(there),
+	c.differ(as, fmt.Sprintf("streams[%d].level", i), strconv.Itoa(here), es, fmt.Sprintf("streams[%d].level", j),
+		strconv.Itoa(there),
 		"write the same level in both files; `hencedge evaluator levels` finds the lowest that serves")
 	size := params.CiphertextBytes(here, a.Keys.Mode == config.KeyModeSymmetric) + sealedRoom
 	if int64(size) > int64(e.Limits.Object) {
-		c.fault(es, "limits.object", fmt.Sprintf("a window of %s/%s has up to %d bytes, and the evaluator takes no more than %v", a.Device, ours.Name, size, e.Limits.Object),
+		c.fault(es, "limits.object", fmt.Sprintf(
+			"a window of %s/%s has up to %d bytes, and the evaluator takes no more than %v", a.Device, ours.Name, size,
+			e.Limits.Object),
 			"raise limits.object, or use a lower level or smaller parameters", as, fmt.Sprintf("streams[%d].params", i))
 	}
 }
@@ -132,7 +140,8 @@ func (c *comparison) receipts(a *Agent, e *Evaluator) {
 	}
 	i := slices.IndexFunc(a.Delivery.Evaluators, func(d config.Device) bool { return d.Name == e.Name })
 	if i < 0 {
-		c.fault(as, "delivery.evaluators", fmt.Sprintf("receipts of %q do not count here", e.Name), "list the evaluator with its public key", es, "name")
+		c.fault(as, "delivery.evaluators", fmt.Sprintf("receipts of %q do not count here", e.Name),
+			"list the evaluator with its public key", es, "name")
 		return
 	}
 	c.evaluatorKey(e, as, fmt.Sprintf("delivery.evaluators[%d].public_key", i), a.Delivery.Evaluators[i].PublicKey)
@@ -145,5 +154,6 @@ func (c *comparison) evaluatorKey(e *Evaluator, s side, path, value string) {
 		c.skip(fmt.Sprintf("the public key of %s with %s of %s", e.Name, path, s.file), err)
 		return
 	}
-	c.differ(s, path, value, e.side(), "signing_key", pub, "copy the line that `hencedge keys identity` prints for the evaluator's signing_key")
+	c.differ(s, path, value, e.side(), "signing_key", pub,
+		"copy the line that `hencedge keys identity` prints for the evaluator's signing_key")
 }

@@ -16,7 +16,8 @@ func (c *comparison) results(e *Evaluator, k *KeyHolder) {
 	es, ks := e.side(), k.side()
 	switch i := slices.IndexFunc(k.Evaluators, func(d config.Device) bool { return d.Name == e.Name }); {
 	case i < 0:
-		c.fault(ks, "evaluators", fmt.Sprintf("results of %q are refused: it is not listed", e.Name), "list the evaluator with its public key", es, "name")
+		c.fault(ks, "evaluators", fmt.Sprintf("results of %q are refused: it is not listed", e.Name),
+			"list the evaluator with its public key", es, "name")
 	default:
 		c.evaluatorKey(e, ks, fmt.Sprintf("evaluators[%d].public_key", i), k.Evaluators[i].PublicKey)
 		c.usedTwice(e, k, i)
@@ -24,16 +25,19 @@ func (c *comparison) results(e *Evaluator, k *KeyHolder) {
 	waits := e.Store != nil && e.Store.Results == config.AckKeyHolder
 	switch {
 	case waits && !k.Receipts:
-		c.fault(es, "store.results", "results wait for receipts of the key holder, and its file does not say that it gives any",
+		c.fault(es, "store.results", "results wait for receipts of the key holder, and its file does not say that it gives "+
+			"any",
 			"write receipts: true there, or results: broker here", ks, "receipts")
 	case !waits && k.Receipts:
-		c.warn(ks, "receipts", "the evaluator does not wait for receipts", "write \"results: keyholder\" in the evaluator's store, if no result may be lost", es, "store.results")
+		c.warn(ks, "receipts", "the evaluator does not wait for receipts",
+			"write \"results: keyholder\" in the evaluator's store, if no result may be lost", es, "store.results")
 	}
 	c.programs(e, k, waits)
 	c.approvals(e, k)
 	for i, p := range e.Programs {
 		if size := leastResult(e, p); int64(size) > int64(k.Limits.Object) {
-			c.fault(ks, "limits.object", fmt.Sprintf("a result of %s has at least %d bytes, and no more than %v are taken", p.Name, size, k.Limits.Object),
+			c.fault(ks, "limits.object", fmt.Sprintf("a result of %s has at least %d bytes, and no more than %v are taken",
+				p.Name, size, k.Limits.Object),
 				"raise limits.object", es, fmt.Sprintf("programs[%d].name", i))
 		}
 	}
@@ -45,7 +49,8 @@ func (c *comparison) sameEvaluator(a *Agent, k *KeyHolder) {
 	for i, d := range a.Delivery.Evaluators {
 		j := slices.IndexFunc(k.Evaluators, func(o config.Device) bool { return o.Name == d.Name })
 		if j >= 0 {
-			c.differ(a.side(), fmt.Sprintf("delivery.evaluators[%d].public_key", i), d.PublicKey, k.side(), fmt.Sprintf("evaluators[%d].public_key", j), k.Evaluators[j].PublicKey,
+			c.differ(a.side(), fmt.Sprintf("delivery.evaluators[%d].public_key", i), d.PublicKey, k.side(),
+				fmt.Sprintf("evaluators[%d].public_key", j), k.Evaluators[j].PublicKey,
 				"write in both what `hencedge keys identity` prints for the evaluator's signing_key")
 		}
 	}
@@ -55,8 +60,10 @@ func (c *comparison) sameEvaluator(a *Agent, k *KeyHolder) {
 func (c *comparison) usedTwice(e *Evaluator, k *KeyHolder, i int) {
 	for j, d := range e.Devices {
 		if d.PublicKey == k.Evaluators[i].PublicKey {
-			c.fault(k.side(), fmt.Sprintf("evaluators[%d].public_key", i), fmt.Sprintf("this is the key of the device %s", d.Name),
-				"write the evaluator's own key, which `hencedge keys identity` prints for its signing_key", e.side(), fmt.Sprintf("devices[%d].public_key", j))
+			c.fault(k.side(), fmt.Sprintf("evaluators[%d].public_key", i),
+				fmt.Sprintf("this is the key of the device %s", d.Name),
+				"write the evaluator's own key, which `hencedge keys identity` prints for its signing_key", e.side(),
+				fmt.Sprintf("devices[%d].public_key", j))
 		}
 	}
 }
@@ -71,12 +78,14 @@ func (c *comparison) programs(e *Evaluator, k *KeyHolder, waits bool) {
 	}
 	for i, name := range k.Programs {
 		if !slices.Contains(names, name) {
-			c.fault(ks, fmt.Sprintf("programs[%d]", i), fmt.Sprintf("the evaluator has no program %q, but %s", name, strings.Join(names, ", ")), "correct the name, or add the program", es, "programs")
+			c.fault(ks, fmt.Sprintf("programs[%d]", i), fmt.Sprintf("the evaluator has no program %q, but %s", name,
+				strings.Join(names, ", ")), "correct the name, or add the program", es, "programs")
 		}
 	}
 	for i, topic := range k.Topics {
 		if !slices.ContainsFunc(e.Programs, func(p config.Program) bool { return p.Topic == topic }) {
-			c.fault(ks, fmt.Sprintf("topics[%d]", i), fmt.Sprintf("no program publishes on %q", topic), "correct the topic, or take it out", es, "programs")
+			c.fault(ks, fmt.Sprintf("topics[%d]", i), fmt.Sprintf("no program publishes on %q", topic),
+				"correct the topic, or take it out", es, "programs")
 		}
 	}
 	for i, p := range e.Programs {
@@ -84,11 +93,14 @@ func (c *comparison) programs(e *Evaluator, k *KeyHolder, waits bool) {
 		path := fmt.Sprintf("programs[%d]", i)
 		switch {
 		case read && p.Topic != "" && !slices.Contains(k.Topics, p.Topic):
-			c.fault(es, path+".topic", fmt.Sprintf("the key holder does not follow %q, where the results of %s go", p.Topic, p.Name), "list the topic under topics in the key holder's file", ks, "topics")
+			c.fault(es, path+".topic", fmt.Sprintf("the key holder does not follow %q, where the results of %s go", p.Topic,
+				p.Name), "list the topic under topics in the key holder's file", ks, "topics")
 		case !read && waits:
-			c.fault(es, path+".name", fmt.Sprintf("the key holder does not read %s, whose results wait for its receipts", p.Name), "list the program in the key holder's file, or take it out here", ks, "programs")
+			c.fault(es, path+".name", fmt.Sprintf("the key holder does not read %s, whose results wait for its receipts",
+				p.Name), "list the program in the key holder's file, or take it out here", ks, "programs")
 		case !read:
-			c.warn(es, path+".name", fmt.Sprintf("the key holder does not read %s", p.Name), "list the program in the key holder's file, or take it out here", ks, "programs")
+			c.warn(es, path+".name", fmt.Sprintf("the key holder does not read %s", p.Name),
+				"list the program in the key holder's file, or take it out here", ks, "programs")
 		}
 	}
 }
@@ -116,12 +128,17 @@ func (c *comparison) approvals(e *Evaluator, k *KeyHolder) {
 		if len(k.Programs) > 0 && !slices.Contains(k.Programs, p.Name) {
 			continue
 		}
-		known := slices.DeleteFunc(slices.Clone(list), func(a keyholder.Approval) bool { return a.Evaluator != e.Name || a.Program.Name != p.Name })
+		known := slices.DeleteFunc(slices.Clone(list), func(a keyholder.Approval) bool {
+			return a.Evaluator != e.Name ||
+				a.Program.Name != p.Name
+		})
 		switch {
 		case len(known) == 0:
-			c.warn(e.side(), path, fmt.Sprintf("the key holder has not approved %s, and refuses its results", p.Name), fix, k.side(), "key_set")
+			c.warn(e.side(), path, fmt.Sprintf("the key holder has not approved %s, and refuses its results", p.Name), fix,
+				k.side(), "key_set")
 		case !slices.ContainsFunc(known, func(a keyholder.Approval) bool { return a.Of(p.Circuit) }):
-			c.fault(e.side(), path, fmt.Sprintf("the key holder has approved another form of %s, and refuses the results of this one", p.Name), fix, k.side(), "key_set")
+			c.fault(e.side(), path, fmt.Sprintf("the key holder has approved another form of %s, and refuses the results of "+
+				"this one", p.Name), fix, k.side(), "key_set")
 		}
 	}
 }

@@ -89,7 +89,8 @@ func (c *comparison) keySets(f Files, k keys) {
 		a := f.Agents[i].side()
 		for j, s := range f.Agents[i].Streams {
 			if s.Params != key.params {
-				c.Differences = append(c.Differences, a.finding(fmt.Sprintf("streams[%d].params", j), s.Params, fmt.Sprintf("the key in %s is for %s", f.Agents[i].Keys.PublicKey, key.params),
+				c.Differences = append(c.Differences, a.finding(fmt.Sprintf("streams[%d].params", j), s.Params,
+					fmt.Sprintf("the key in %s is for %s", f.Agents[i].Keys.PublicKey, key.params),
 					"name the key's parameters, or ask the key holder for a key of these", a.at("keys.public_key", key.String())))
 			}
 		}
@@ -98,8 +99,10 @@ func (c *comparison) keySets(f Files, k keys) {
 		}
 		if f.KeyHolder != nil && k.holder != nil {
 			c.has(a, key, f.KeyHolder.side(), "key_set", []*keyset.Manifest{k.holder})
-			if now := k.holder.Current(); now.KeyID != key.id && slices.ContainsFunc(k.holder.Epochs, func(e keyset.Epoch) bool { return e.KeyID == key.id }) {
-				c.warn(a, "keys.public_key", fmt.Sprintf("the device encrypts under epoch %d, and the newest of the key holder is %d", key.epoch, now.Epoch),
+			if now := k.holder.Current(); now.KeyID != key.id && slices.ContainsFunc(k.holder.Epochs,
+				func(e keyset.Epoch) bool { return e.KeyID == key.id }) {
+				c.warn(a, "keys.public_key", fmt.Sprintf(
+					"the device encrypts under epoch %d, and the newest of the key holder is %d", key.epoch, now.Epoch),
 					"give the device the newest public key before the overlap ends", f.KeyHolder.side(), "key_set")
 			}
 		}
@@ -117,12 +120,14 @@ func (c *comparison) keySets(f Files, k keys) {
 		}
 		path := fmt.Sprintf("key_sets[%d]", i)
 		if m.Signer != k.holder.Signer {
-			c.differ(es, path, "key sets signed by "+m.Signer, ks, "key_set", k.holder.Signer, "export the evaluator's keys from the key holder's key set")
+			c.differ(es, path, "key sets signed by "+m.Signer, ks, "key_set", k.holder.Signer,
+				"export the evaluator's keys from the key holder's key set")
 			continue
 		}
 		for _, e := range m.Epochs {
 			if !slices.ContainsFunc(k.holder.Epochs, func(h keyset.Epoch) bool { return h.KeyID == e.KeyID }) {
-				c.fault(es, path, fmt.Sprintf("results under epoch %d (%.8s) cannot be read: the key holder has %s", e.Epoch, e.KeyID, epochs(k.holder)),
+				c.fault(es, path, fmt.Sprintf("results under epoch %d (%.8s) cannot be read: the key holder has %s", e.Epoch,
+					e.KeyID, epochs(k.holder)),
 					"use the key holder's newest copy of its key set", ks, "key_set")
 			}
 		}
@@ -152,14 +157,17 @@ func (c *comparison) pins(f Files, k keys) {
 		}
 		if k.holder != nil {
 			if pub, err := transport.ParsePublicKey(k.holder.Signer); err == nil && trust.Check(pub) != nil {
-				c.fault(p.side, "keys.holder", fmt.Sprintf("the key holder signs as %s, whose keys are refused here", k.holder.Fingerprint()),
+				c.fault(p.side, "keys.holder", fmt.Sprintf("the key holder signs as %s, whose keys are refused here",
+					k.holder.Fingerprint()),
 					"write the fingerprint that `hencedge keys show` prints", f.KeyHolder.side(), "key_set")
 			}
 			continue
 		}
 		for _, q := range pins[i+1:] {
 			if !anyTrusted(trust, q.holders) {
-				c.fault(p.side, "keys.holder", fmt.Sprintf("%s here, and %s in the other file: no key holder's keys are taken by both", strings.Join(p.holders, " or "), strings.Join(q.holders, " or ")),
+				c.fault(p.side, "keys.holder", fmt.Sprintf(
+					"%s here, and %s in the other file: no key holder's keys are taken by both", strings.Join(p.holders, " or "),
+					strings.Join(q.holders, " or ")),
 					"write the fingerprint that `hencedge keys show` prints in both", q.side, "keys.holder")
 			}
 		}
@@ -185,7 +193,8 @@ func (c *comparison) has(a side, key *agentKey, b side, path string, sets []*key
 		}
 		there = append(there, epochs(m))
 	}
-	c.Differences = append(c.Differences, a.finding("keys.public_key", key.String(), fmt.Sprintf("the device encrypts under %v, and the %s has %s", key, b.role, strings.Join(there, "; ")),
+	c.Differences = append(c.Differences, a.finding("keys.public_key", key.String(), fmt.Sprintf(
+		"the device encrypts under %v, and the %s has %s", key, b.role, strings.Join(there, "; ")),
 		"export the keys of both from one key set, the evaluator's first", b.at(path, strings.Join(there, "; "))))
 }
 
@@ -211,8 +220,10 @@ func (c *comparison) paramsOf(e *Evaluator, sets []*keyset.Manifest) {
 	for i, s := range e.Streams {
 		if !slices.Contains(have, s.Params) {
 			es := e.side()
-			c.Differences = append(c.Differences, es.finding(fmt.Sprintf("streams[%d].params", i), s.Params, fmt.Sprintf("the key sets are for %s", strings.Join(have, ", ")),
-				"name the parameters of a key set, or ask the key holder for keys of these", es.at("key_sets", strings.Join(have, ", "))))
+			c.Differences = append(c.Differences, es.finding(fmt.Sprintf("streams[%d].params", i), s.Params,
+				fmt.Sprintf("the key sets are for %s", strings.Join(have, ", ")),
+				"name the parameters of a key set, or ask the key holder for keys of these",
+				es.at("key_sets", strings.Join(have, ", "))))
 		}
 	}
 }

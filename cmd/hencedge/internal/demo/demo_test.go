@@ -31,7 +31,8 @@ func TestDemo(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !sum.OK || sum.Windows != 1 || sum.Results != len(rows) || sum.Exceeded != 0 || sum.WorstRatio > 1 || sum.MaxError > sum.Bound || sum.Bound <= 0 {
+			if !sum.OK || sum.Windows != 1 || sum.Results != len(rows) || sum.Exceeded != 0 || sum.WorstRatio > 1 ||
+				sum.MaxError > sum.Bound || sum.Bound <= 0 {
 				t.Errorf("summary %+v", sum)
 			}
 			if len(rows) != len(cast.Programs) || len(rows) == 0 {
@@ -39,7 +40,8 @@ func TestDemo(t *testing.T) {
 			}
 			for i, r := range rows {
 				p := cast.Programs[i]
-				if r.Program != p.Name || r.Window != 1 || r.Channel == "" || r.Bound <= 0 || r.Bound > p.Bound || !r.OK || r.Uploaded == 0 || r.Downloaded == 0 || r.Encrypt <= 0 || r.Evaluate < 0 {
+				if r.Program != p.Name || r.Window != 1 || r.Channel == "" || r.Bound <= 0 || r.Bound > p.Bound || !r.OK ||
+					r.Uploaded == 0 || r.Downloaded == 0 || r.Encrypt <= 0 || r.Evaluate < 0 {
 					t.Errorf("row %+v of program %+v", r, p)
 				}
 				if len(r.Decrypted) != len(r.Truth) || len(r.Truth) == 0 {
@@ -85,7 +87,8 @@ func TestDemoRefuses(t *testing.T) {
 
 func TestDemoStopsWhenARowIsNotWanted(t *testing.T) {
 	full := errors.New("disk full")
-	_, err := Run(context.Background(), Options{Windows: 1, Params: "edge12-add", Samples: 2, Interval: time.Millisecond, OnRow: func(Row) error { return full }})
+	_, err := Run(context.Background(), Options{Windows: 1, Params: "edge12-add", Samples: 2, Interval: time.Millisecond,
+		OnRow: func(Row) error { return full }})
 	if !errors.Is(err, full) {
 		t.Errorf("got %v", err)
 	}
@@ -95,7 +98,8 @@ func TestChoose(t *testing.T) {
 	f := func(name string, kind config.SourceType) sensor.Found {
 		return sensor.Found{Name: name, Source: config.Source{Type: kind}}
 	}
-	cpu, mem, load, net := f("cpu", config.SourceCPU), f("memory", config.SourceMemory), f("load", config.SourceLoad), f("eth0", config.SourceNet)
+	cpu, mem, load, net := f("cpu", config.SourceCPU), f("memory", config.SourceMemory), f("load", config.SourceLoad),
+		f("eth0", config.SourceNet)
 	cpu2 := f("cpu_system", config.SourceCPU)
 	t1, t2, t3 := f("t1", config.SourceThermal), f("t2", config.SourceHwmon), f("t3", config.SourceThermal)
 	for _, c := range []struct {
@@ -123,7 +127,8 @@ func TestFittingSaysWhyAProgramIsLeftOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	st := config.Stream{Name: streamName, Window: config.Window{Samples: 8}, Params: p.Name(),
-		Channels: []config.Channel{{Name: "a", Unit: "1", Range: [2]float64{0, 1}}, {Name: "b", Unit: "1", Range: [2]float64{-1, 1}}}}
+		Channels: []config.Channel{{Name: "a", Unit: "1", Range: [2]float64{0, 1}},
+			{Name: "b", Unit: "1", Range: [2]float64{-1, 1}}}}
 	all := candidates(st.Channels)
 	keep, left := fitting(all, st, p)
 	if len(keep) != 1 || keep[0].Name != "scaled-a" || len(left) != len(all)-1 {
@@ -146,12 +151,14 @@ func TestSummary(t *testing.T) {
 	s.add(Row{Window: 1, Program: "a", Error: 0.5, Bound: 1, OK: true, Uploaded: 10, Downloaded: 1})
 	s.add(Row{Window: 1, Program: "b", Error: 0.9e-3, Bound: 1e-3, OK: true, Uploaded: 10, Downloaded: 1})
 	s.finish()
-	if !s.OK || s.Worst != "b" || s.MaxError != 0.9e-3 || s.Bound != 1e-3 || math.Abs(s.WorstRatio-0.9) > 1e-12 || s.Uploaded != 10 || s.Downloaded != 2 || s.Results != 2 {
+	if !s.OK || s.Worst != "b" || s.MaxError != 0.9e-3 || s.Bound != 1e-3 || math.Abs(s.WorstRatio-0.9) > 1e-12 ||
+		s.Uploaded != 10 || s.Downloaded != 2 || s.Results != 2 {
 		t.Errorf("%+v", s)
 	}
 	s.add(Row{Window: 2, Program: "a", Error: 1.5, Bound: 1, Uploaded: 10})
 	s.finish()
-	if s.OK || s.Exceeded != 1 || s.Worst != "a" || s.MaxError != 1.5 || s.Uploaded != 20 || s.Programs[0].MaxError != 1.5 {
+	if s.OK || s.Exceeded != 1 || s.Worst != "a" || s.MaxError != 1.5 || s.Uploaded != 20 ||
+		s.Programs[0].MaxError != 1.5 {
 		t.Errorf("%+v", s)
 	}
 	empty := newSummary(cast, time.Now())
@@ -162,7 +169,8 @@ func TestSummary(t *testing.T) {
 
 func TestRowsOutsideThePromiseAreSeen(t *testing.T) {
 	dir := t.TempDir()
-	for path, text := range map[string]string{"proc/loadavg": "0.50 0.40 0.30 1/100 1\n", "proc/meminfo": "MemTotal: 1000 kB\nMemFree: 500 kB\nMemAvailable: 400 kB\n"} {
+	for path, text := range map[string]string{"proc/loadavg": "0.50 0.40 0.30 1/100 1\n",
+		"proc/meminfo": "MemTotal: 1000 kB\nMemFree: 500 kB\nMemAvailable: 400 kB\n"} {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, path)), 0o755); err != nil {
 			t.Fatal(err)
 		}

@@ -191,7 +191,8 @@ func (m *matcher) row(w *shown, res arrival, ev evaluator.Event) (Row, error) {
 	row := Row{
 		Window: w.number, Channel: cast.Channel, Program: res.Program, Unit: cast.Unit, Decrypted: res.Values, Truth: truth,
 		Bound: res.Bound, Uploaded: w.obs.Sealed, Downloaded: len(res.Sealed),
-		Encrypt: milliseconds(w.obs.Encrypt), Evaluate: milliseconds(ev.Evaluate), Latency: milliseconds(res.at.Sub(time.Unix(0, w.obs.Meta.End))),
+		Encrypt: milliseconds(w.obs.Encrypt), Evaluate: milliseconds(ev.Evaluate),
+		Latency: milliseconds(res.at.Sub(time.Unix(0, w.obs.Meta.End))),
 	}
 	for k := range truth {
 		row.Error = math.Max(row.Error, math.Abs(res.Values[k]-truth[k]))

@@ -92,12 +92,14 @@ func hangUp(c transport.Client) {
 	c.Close(ctx)
 }
 
-func (s *stage) startHolder(ctx context.Context, m *matcher, role func(string, func() error), ready func()) (transport.Client, error) {
+func (s *stage) startHolder(ctx context.Context, m *matcher, role func(string, func() error),
+	ready func()) (transport.Client, error) {
 	signers, err := keyholder.Signers(s.holder.Evaluators)
 	if err != nil {
 		return nil, err
 	}
-	r, err := keyholder.NewReader(s.set, keyholder.ReaderOptions{Signers: signers, TopicPrefix: s.holder.Broker.TopicPrefix, Context: s.context()})
+	r, err := keyholder.NewReader(s.set, keyholder.ReaderOptions{Signers: signers,
+		TopicPrefix: s.holder.Broker.TopicPrefix, Context: s.context()})
 	if err != nil {
 		return nil, err
 	}

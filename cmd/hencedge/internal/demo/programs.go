@@ -55,7 +55,8 @@ func candidates(channels []config.Channel) []config.Program {
 	mid, half := x.Affine()
 	var out []config.Program
 	for k, c := range channels {
-		out = append(out, config.Program{Name: "mean-" + c.Name, Expr: "mean(x)", Inputs: map[string]string{"x": at(k)}, Unit: c.Unit})
+		out = append(out, config.Program{Name: "mean-" + c.Name, Expr: "mean(x)", Inputs: map[string]string{"x": at(k)},
+			Unit: c.Unit})
 	}
 	one := map[string]string{"x": at(0)}
 	out = append(out,
@@ -64,7 +65,8 @@ func candidates(channels []config.Channel) []config.Program {
 	)
 	if len(channels) > 1 {
 		y := channels[len(channels)-1]
-		out = append(out, config.Program{Name: "cov-" + x.Name + "-" + y.Name, Expr: "cov(x, y)", Inputs: map[string]string{"x": at(0), "y": at(len(channels) - 1)}})
+		out = append(out, config.Program{Name: "cov-" + x.Name + "-" + y.Name, Expr: "cov(x, y)",
+			Inputs: map[string]string{"x": at(0), "y": at(len(channels) - 1)}})
 	}
 	return append(out,
 		config.Program{Name: "skew-" + x.Name, Expr: fmt.Sprintf("mean(((x - %g) / %g)^3)", mid, half), Inputs: one},
@@ -75,14 +77,16 @@ func candidates(channels []config.Channel) []config.Program {
 
 // fitting keeps the candidates that compile under params and says why the
 // others do not. The last candidate is only for when nothing else fits.
-func fitting(list []config.Program, stream config.Stream, params henc.Parameters) (keep []config.Program, left []string) {
+func fitting(list []config.Program, stream config.Stream,
+	params henc.Parameters) (keep []config.Program, left []string) {
 	for i, p := range list {
 		if i == len(list)-1 && len(keep) > 0 {
 			break
 		}
 		src := program.Source{Name: p.Name, Expr: p.Expr, Vars: map[string]program.Var{}}
 		for name, ref := range p.Inputs {
-			src.Vars[name] = program.Var{Device: deviceName, Stream: stream, Channel: stream.ChannelIndex(ref[strings.LastIndexByte(ref, '/')+1:])}
+			src.Vars[name] = program.Var{Device: deviceName, Stream: stream,
+				Channel: stream.ChannelIndex(ref[strings.LastIndexByte(ref, '/')+1:])}
 		}
 		c, err := program.Compile(src, params)
 		if err != nil {

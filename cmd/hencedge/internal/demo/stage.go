@@ -79,13 +79,15 @@ func (s *stage) stream() (config.Stream, error) {
 	if len(found) == 0 {
 		return config.Stream{}, fmt.Errorf("%w: this machine has no readable sensor under /sys or /proc", ErrSetup)
 	}
-	st := config.Stream{Name: streamName, Interval: s.o.Interval, Window: config.Window{Samples: s.o.Samples}, Params: s.params.Name()}
+	st := config.Stream{Name: streamName, Interval: s.o.Interval, Window: config.Window{Samples: s.o.Samples},
+		Params: s.params.Name()}
 	for _, f := range found {
 		st.Channels = append(st.Channels, f.Channel())
 	}
 	st.SetDefaults()
 	if st.Slots() > s.params.Slots() {
-		return st, fmt.Errorf("%w: %d channels of %d samples take %d slots, %s has %d", ErrSetup, len(st.Channels), s.o.Samples, st.Slots(), s.params.Name(), s.params.Slots())
+		return st, fmt.Errorf("%w: %d channels of %d samples take %d slots, %s has %d", ErrSetup, len(st.Channels),
+			s.o.Samples, st.Slots(), s.params.Name(), s.params.Slots())
 	}
 	return st, nil
 }
@@ -122,7 +124,8 @@ func (s *stage) connection(role string) (config.Broker, error) {
 	if err != nil {
 		return config.Broker{}, err
 	}
-	b := config.Broker{URL: s.broker.URL(), CA: s.path("ca.pem"), Cert: s.path(role + ".pem"), Key: s.path(role + ".tls.key")}
+	b := config.Broker{URL: s.broker.URL(), CA: s.path("ca.pem"), Cert: s.path(role + ".pem"),
+		Key: s.path(role + ".tls.key")}
 	return b, errors.Join(os.WriteFile(b.Cert, certPEM, 0o600), os.WriteFile(b.Key, keyPEM, 0o600))
 }
 
@@ -168,7 +171,8 @@ func (s *stage) configure(stream config.Stream) error {
 		cloud.Channels = append(cloud.Channels, c)
 	}
 	s.evaluator = &config.Evaluator{
-		Name: evaluatorName, Broker: conn[1], KeySets: []string{s.path("for-evaluator")}, SigningKey: cloudKey, State: s.path("evaluator.state"),
+		Name: evaluatorName, Broker: conn[1], KeySets: []string{s.path("for-evaluator")}, SigningKey: cloudKey,
+		State:   s.path("evaluator.state"),
 		Devices: []config.Device{{Name: deviceName, PublicKey: agentPublic}},
 		Streams: []config.DeviceStream{{Device: deviceName, Stream: cloud}}, Programs: keep, StopTimeout: time.Second,
 	}
@@ -192,7 +196,8 @@ func (s *stage) configure(stream config.Stream) error {
 // announce fills in the cast.
 func (s *stage) announce(stream config.Stream, left []string) {
 	s.cast = Cast{
-		Params: s.params.Name(), LogN: s.params.LogN(), Broker: s.broker.URL(), Samples: s.o.Samples, Interval: s.o.Interval.Seconds(), Left: left,
+		Params: s.params.Name(), LogN: s.params.LogN(), Broker: s.broker.URL(), Samples: s.o.Samples,
+		Interval: s.o.Interval.Seconds(), Left: left,
 	}
 	if ctx, err := s.fastContext(s.params); err == nil {
 		b := ctx.Ring().Backend()
@@ -204,7 +209,8 @@ func (s *stage) announce(stream config.Stream, left []string) {
 	for i, p := range s.plan.Programs {
 		cfg := s.evaluator.Programs[i]
 		s.cast.Programs = append(s.cast.Programs, Program{
-			Name: p.Name, Channel: channelsOf(cfg, stream), Expr: cfg.Expr, Unit: cfg.Unit, Depth: p.Circuit.Depth(), Bound: p.Circuit.Output().Bound,
+			Name: p.Name, Channel: channelsOf(cfg, stream), Expr: cfg.Expr, Unit: cfg.Unit, Depth: p.Circuit.Depth(),
+			Bound: p.Circuit.Output().Bound,
 		})
 	}
 }
@@ -216,7 +222,8 @@ func (s *stage) makeKeys() (err error) {
 		needs.Rotations = append(needs.Rotations, n.Rotations...)
 		needs.NoRelinearise = needs.NoRelinearise && !n.Relinearise
 	}
-	if s.set, err = keyholder.Create(s.holder.KeySet, keyholder.CreateOptions{Params: s.params, Needs: needs, Context: s.context()}); err != nil {
+	if s.set, err = keyholder.Create(s.holder.KeySet, keyholder.CreateOptions{Params: s.params, Needs: needs,
+		Context: s.context()}); err != nil {
 		return err
 	}
 	for i := range s.plan.Programs {

@@ -28,7 +28,8 @@ func TestBrokerChecks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	own := config.Broker{Cert: write(t, filepath.Join(dir, "cert.pem"), string(certPEM), 0o644), Key: write(t, filepath.Join(dir, "key.pem"), string(keyPEM), 0o600)}
+	own := config.Broker{Cert: write(t, filepath.Join(dir, "cert.pem"), string(certPEM), 0o644),
+		Key: write(t, filepath.Join(dir, "key.pem"), string(keyPEM), 0o600)}
 	loose := own
 	loose.Key = write(t, filepath.Join(dir, "loose.pem"), string(keyPEM), 0o644)
 	for name, c := range map[string]struct {
@@ -37,15 +38,23 @@ func TestBrokerChecks(t *testing.T) {
 		online      bool
 		want        []string
 	}{
-		"nothing":                {b: config.Broker{}, want: []string{"info broker: not tried"}},
-		"password":               {b: config.Broker{Password: config.Secret("file:" + filepath.Join(dir, "broker"))}, want: []string{"ok broker password: resolves", "info broker: not tried"}},
-		"no password":            {b: config.Broker{Password: config.Secret("file:" + filepath.Join(dir, "none"))}, want: []string{"fail broker password: ", "info broker: not tried"}},
-		"no password, connected": {b: config.Broker{Password: config.Secret("file:" + filepath.Join(dir, "none"))}, online: true, want: []string{"fail broker password: ", "info broker: not tried without its password"}},
-		"credential of systemd":  {b: config.Broker{Password: "cred:broker"}, want: []string{"info broker password: systemd hands it", "info broker: not tried"}},
-		"credential":             {credentials: dir, b: config.Broker{Password: "cred:broker"}, want: []string{"ok broker password: resolves", "info broker: not tried"}},
-		"no credential":          {credentials: dir, b: config.Broker{Password: "cred:none"}, want: []string{"fail broker password: ", "info broker: not tried"}},
-		"certificate":            {b: own, want: []string{"ok TLS key: ", "warn certificate: ", "info broker: not tried"}}, // it ends within a day
-		"key that others read":   {b: loose, want: []string{"fail TLS key: ", "warn certificate: ", "info broker: not tried"}},
+		"nothing": {b: config.Broker{}, want: []string{"info broker: not tried"}},
+		"password": {b: config.Broker{Password: config.Secret("file:" + filepath.Join(dir, "broker"))},
+			want: []string{"ok broker password: resolves", "info broker: not tried"}},
+		"no password": {b: config.Broker{Password: config.Secret("file:" + filepath.Join(dir, "none"))},
+			want: []string{"fail broker password: ", "info broker: not tried"}},
+		"no password, connected": {b: config.Broker{Password: config.Secret("file:" + filepath.Join(dir, "none"))},
+			online: true, want: []string{"fail broker password: ", "info broker: not tried without its password"}},
+		"credential of systemd": {b: config.Broker{Password: "cred:broker"}, want: []string{"info broker password: " +
+			"systemd hands it", "info broker: not tried"}},
+		"credential": {credentials: dir, b: config.Broker{Password: "cred:broker"},
+			want: []string{"ok broker password: resolves", "info broker: not tried"}},
+		"no credential": {credentials: dir, b: config.Broker{Password: "cred:none"},
+			want: []string{"fail broker password: ", "info broker: not tried"}},
+		// it ends within a day
+		"certificate": {b: own, want: []string{"ok TLS key: ", "warn certificate: ", "info broker: not tried"}},
+		"key that others read": {b: loose, want: []string{"fail TLS key: ", "warn certificate: ",
+			"info broker: not tried"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("CREDENTIALS_DIRECTORY", c.credentials)
@@ -70,12 +79,15 @@ func TestFilesOfInputs(t *testing.T) {
 		Broker: config.Broker{CA: "ca", Cert: "cert"},
 		Inputs: []config.Input{
 			{Exec: &config.Exec{Command: []string{"/bin/tool", "-x"}}},
-			{HTTP: &config.HTTP{CA: "http-ca", Cert: "http-cert", Key: write(t, filepath.Join(t.TempDir(), "http.key"), "x", 0o600)}},
-			{MQTT: &config.MQTT{CA: "mqtt-ca", Cert: "mqtt-cert", Key: write(t, filepath.Join(t.TempDir(), "mqtt.key"), "x", 0o644)}},
+			{HTTP: &config.HTTP{CA: "http-ca", Cert: "http-cert", Key: write(t, filepath.Join(t.TempDir(), "http.key"), "x",
+				0o600)}},
+			{MQTT: &config.MQTT{CA: "mqtt-ca", Cert: "mqtt-cert", Key: write(t, filepath.Join(t.TempDir(), "mqtt.key"), "x",
+				0o644)}},
 			{Serial: &config.Serial{Device: "/dev/ttyS0"}},
 		},
 	}
-	if got, want := believed(cfg), []string{"public.key", "ca", "cert", "/bin/tool", "http-ca", "http-cert", "mqtt-ca", "mqtt-cert"}; !slices.Equal(got, want) {
+	if got, want := believed(cfg), []string{"public.key", "ca", "cert", "/bin/tool", "http-ca", "http-cert", "mqtt-ca",
+		"mqtt-cert"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	got := inputKeys(cfg)

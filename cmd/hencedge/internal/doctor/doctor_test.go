@@ -107,7 +107,8 @@ func TestSecretsAreFoundByContent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	set, err := keyholder.Create(filepath.Join(t.TempDir(), "keys"), keyholder.CreateOptions{Params: p, Needs: keyholder.Needs{Rotations: []int{1}}})
+	set, err := keyholder.Create(filepath.Join(t.TempDir(), "keys"),
+		keyholder.CreateOptions{Params: p, Needs: keyholder.Needs{Rotations: []int{1}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +116,8 @@ func TestSecretsAreFoundByContent(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(t, filepath.Join(dir, "secret.key"), "not a key at all", 0o600)
-	if got := noSecrets("x", []string{dir, filepath.Join(dir, "keys"), filepath.Join(dir, "absent")}); got.Status != OK || !strings.Contains(got.Detail, "none in 4 files") {
+	if got := noSecrets("x", []string{dir, filepath.Join(dir, "keys"),
+		filepath.Join(dir, "absent")}); got.Status != OK || !strings.Contains(got.Detail, "none in 4 files") {
 		t.Errorf("a board with public keys: %+v", got)
 	}
 	b, err := os.ReadFile(filepath.Join(set.Dir(), "epoch-0001", keyholder.SecretFile))
@@ -169,8 +171,9 @@ func holderConfig(t *testing.T, url, ca string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return write(t, filepath.Join(dir, "keyholder.yaml"), "name: home\nbroker: {url: \""+url+"\", ca: \""+ca+"\"}\nkey_set: keys\n"+
-		"evaluators:\n  - {name: cloud, public_key: \""+signer.PublicText()+"\"}\n", 0o644)
+	return write(t, filepath.Join(dir, "keyholder.yaml"),
+		"name: home\nbroker: {url: \""+url+"\", ca: \""+ca+"\"}\nkey_set: keys\n"+
+			"evaluators:\n  - {name: cloud, public_key: \""+signer.PublicText()+"\"}\n", 0o644)
 }
 
 func find(t *testing.T, r *Report, name string) Check {
@@ -206,7 +209,8 @@ func TestExamineKeyHolder(t *testing.T) {
 		}
 	}
 	// The broker's certificate is for a day.
-	if c := find(t, r, "key holder broker"); c.Status != Warn || !strings.Contains(c.Detail, ", TLS 1.3, the broker's certificate is valid until ") {
+	if c := find(t, r, "key holder broker"); c.Status != Warn || !strings.Contains(c.Detail,
+		", TLS 1.3, the broker's certificate is valid until ") {
 		t.Errorf("%+v", c)
 	}
 	secret := filepath.Join(filepath.Dir(path), "keys", "epoch-0001", keyholder.SecretFile)
@@ -243,7 +247,8 @@ func TestSecured(t *testing.T) {
 	}
 	server.NextProtos = []string{"mqtt"}
 	b := testrig.Broker(t, broker.Options{TLS: server})
-	conf := config.Broker{URL: b.URL(), CA: write(t, filepath.Join(t.TempDir(), "ca.pem"), string(ca.PEM()), 0o644), ALPN: []string{"mqtt"}}
+	conf := config.Broker{URL: b.URL(), CA: write(t, filepath.Join(t.TempDir(), "ca.pem"), string(ca.PEM()), 0o644),
+		ALPN: []string{"mqtt"}}
 	end := server.Certificates[0].Leaf.NotAfter
 	for _, c := range []struct {
 		b     config.Broker
@@ -251,7 +256,8 @@ func TestSecured(t *testing.T) {
 		want  Status
 		holds string
 	}{
-		{conf, end.Add(-2 * brokerSoon), OK, "TLS 1.3, ALPN mqtt, the broker's certificate is valid until " + end.UTC().Format(time.RFC3339)},
+		{conf, end.Add(-2 * brokerSoon), OK, "TLS 1.3, ALPN mqtt, the broker's certificate is valid until " +
+			end.UTC().Format(time.RFC3339)},
 		{conf, end.Add(-brokerSoon / 2), Warn, "valid until"},
 		{config.Broker{URL: "mqtt://localhost:1"}, end, OK, "without TLS"},
 		{config.Broker{URL: "mqtt://broker.example:1"}, end, Warn, "without TLS"},

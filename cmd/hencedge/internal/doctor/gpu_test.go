@@ -13,7 +13,8 @@ import (
 type tuned struct{ cutrantt.Backend }
 
 func (tuned) Choices() []cutrantt.Choice {
-	return []cutrantt.Choice{{LogN: 16, N2: 16, Method: cutrantt.MethodKaratsuba, Source: cutrantt.ChoiceCached}, {LogN: 12, N2: 1, Source: cutrantt.ChoiceDefault}}
+	return []cutrantt.Choice{{LogN: 16, N2: 16, Method: cutrantt.MethodKaratsuba, Source: cutrantt.ChoiceCached},
+		{LogN: 12, N2: 1, Source: cutrantt.ChoiceDefault}}
 }
 
 // TestGPU: each failed step is named with what passed before it, and only a GPU

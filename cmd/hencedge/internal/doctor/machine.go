@@ -24,7 +24,8 @@ func machine(proc string, now time.Time) []Check {
 }
 
 func platform() Check {
-	detail := fmt.Sprintf("%s/%s, %s, %d CPUs, GOMAXPROCS %d", runtime.GOOS, runtime.GOARCH, runtime.Version(), runtime.NumCPU(), runtime.GOMAXPROCS(0))
+	detail := fmt.Sprintf("%s/%s, %s, %d CPUs, GOMAXPROCS %d", runtime.GOOS, runtime.GOARCH, runtime.Version(),
+		runtime.NumCPU(), runtime.GOMAXPROCS(0))
 	var u unix.Utsname
 	if unix.Uname(&u) == nil {
 		detail += ", kernel " + unix.ByteSliceToString(u.Release[:])
@@ -143,7 +144,8 @@ func swap(proc, sys string) Check {
 		if len(f) == 0 || strings.HasPrefix(f[0], "/dev/zram") {
 			continue
 		}
-		uuid, _ := os.ReadFile(filepath.Join(sys, "class/block", filepath.Base(f[0]), "dm/uuid")) // only device-mapper has one
+		// only device-mapper has one
+		uuid, _ := os.ReadFile(filepath.Join(sys, "class/block", filepath.Base(f[0]), "dm/uuid"))
 		if strings.HasPrefix(string(uuid), "CRYPT-") {
 			encrypted++
 			continue

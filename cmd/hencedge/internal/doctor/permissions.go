@@ -26,7 +26,8 @@ func secretFiles(role string, secrets ...config.NamedSecret) []Check {
 		}
 		c := Check{Name: role + " " + n.Path, Status: OK, Detail: fmt.Sprintf("%s, mode %04o", path, info.Mode().Perm())}
 		if n.Secret.Exposed() != "" {
-			c.Status, c.Detail, c.Remedy = Fail, c.Detail+": every user of this machine may read or change it", "chmod o-rwx "+path
+			c.Status, c.Detail, c.Remedy = Fail, c.Detail+": every user of this machine may read or change it",
+				"chmod o-rwx "+path
 		}
 		out = append(out, c)
 	}

@@ -39,7 +39,8 @@ func TestTrustedFiles(t *testing.T) {
 			continue // root's files are trusted
 		}
 		dir := t.TempDir()
-		one, two := write(t, filepath.Join(dir, "ca.pem"), "x", 0o644), write(t, filepath.Join(t.TempDir(), "a.yaml"), "x", 0o644)
+		one, two := write(t, filepath.Join(dir, "ca.pem"), "x", 0o644),
+			write(t, filepath.Join(t.TempDir(), "a.yaml"), "x", 0o644)
 		chmod(t, one, c.file)
 		chmod(t, dir, c.dir)
 		got := trusted("agent", c.me, one, "", two)
@@ -47,7 +48,8 @@ func TestTrustedFiles(t *testing.T) {
 			t.Errorf("%s: %+v", name, got)
 		}
 	}
-	if got := trusted("agent", me, filepath.Join(t.TempDir(), "absent")); got.Status != OK { // its absence is told elsewhere
+	// its absence is told elsewhere
+	if got := trusted("agent", me, filepath.Join(t.TempDir(), "absent")); got.Status != OK {
 		t.Errorf("%+v", got)
 	}
 }
@@ -65,7 +67,8 @@ func TestTrustedFilesAbove(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, p := range []string{path, link} {
-		if got := trusted("agent", os.Geteuid(), p); got.Status != Fail || !strings.Contains(got.Detail, "shared has mode 0777") {
+		if got := trusted("agent", os.Geteuid(), p); got.Status != Fail ||
+			!strings.Contains(got.Detail, "shared has mode 0777") {
 			t.Errorf("%s: %+v", p, got)
 		}
 	}
@@ -97,17 +100,20 @@ func TestSecretFiles(t *testing.T) {
 	dir := t.TempDir()
 	path := write(t, filepath.Join(dir, "broker"), "sesame", 0o600)
 	t.Setenv("CREDENTIALS_DIRECTORY", dir)
-	for _, ref := range []config.Secret{config.Secret("file:" + path), "cred:broker", config.Secret("age:any.age@file:" + path)} {
+	for _, ref := range []config.Secret{config.Secret("file:" + path), "cred:broker",
+		config.Secret("age:any.age@file:" + path)} {
 		n := config.NamedSecret{Path: "broker.password", Secret: ref}
 		for mode, want := range map[os.FileMode]Status{0o600: OK, 0o640: OK, 0o644: Fail, 0o606: Fail} {
 			chmod(t, path, mode)
 			got := secretFiles("agent", n)
-			if len(got) != 1 || got[0].Status != want || got[0].Name != "agent broker.password" || strings.Contains(got[0].Detail, "sesame") {
+			if len(got) != 1 || got[0].Status != want || got[0].Name != "agent broker.password" ||
+				strings.Contains(got[0].Detail, "sesame") {
 				t.Errorf("%s, mode %o: %+v", ref, mode, got)
 			}
 		}
 	}
-	if got := secretFiles("agent", config.NamedSecret{Secret: "env:HOME"}, config.NamedSecret{}, config.NamedSecret{Secret: "file:" + config.Secret(dir) + "/none"}); len(got) != 0 {
+	if got := secretFiles("agent", config.NamedSecret{Secret: "env:HOME"}, config.NamedSecret{},
+		config.NamedSecret{Secret: "file:" + config.Secret(dir) + "/none"}); len(got) != 0 {
 		t.Errorf("%+v", got)
 	}
 }

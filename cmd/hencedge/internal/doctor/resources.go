@@ -73,7 +73,8 @@ func lockedMemory(limit func() (uint64, error)) Check {
 	case err != nil:
 		c.Status, c.Detail = Info, "unknown: "+err.Error()
 	case n != unix.RLIM_INFINITY:
-		c.Status, c.Detail = Info, fmt.Sprintf("at most %d KiB in this shell; the units set LimitMEMLOCK=infinity and MemorySwapMax=0", n>>10)
+		c.Status, c.Detail = Info, fmt.Sprintf(
+			"at most %d KiB in this shell; the units set LimitMEMLOCK=infinity and MemorySwapMax=0", n>>10)
 	}
 	return c
 }
@@ -95,7 +96,8 @@ func tracing(proc string) Check {
 	}
 	c.Detail = "scope " + strings.TrimSpace(string(b))
 	if c.Detail == "scope 0" {
-		c.Status, c.Detail = Info, c.Detail+": any process may look into others of its user; the services forbid it themselves"
+		c.Status, c.Detail = Info, c.Detail+": any process may look into others of its user; the services forbid it "+
+			"themselves"
 	}
 	return c
 }

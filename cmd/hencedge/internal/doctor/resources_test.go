@@ -94,7 +94,8 @@ func TestNothingToSteal(t *testing.T) {
 	if got.Status != OK || !strings.Contains(got.Detail, "in the 4 files") {
 		t.Errorf("%+v", got)
 	}
-	if got := nothingToSteal([]string{dir}, filepath.Join(dir, "etc/other.key")); got.Status != Warn || !strings.Contains(got.Detail, own) {
+	if got := nothingToSteal([]string{dir}, filepath.Join(dir, "etc/other.key")); got.Status != Warn ||
+		!strings.Contains(got.Detail, own) {
 		t.Errorf("somebody else's signing key: %+v", got)
 	}
 

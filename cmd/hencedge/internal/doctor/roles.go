@@ -42,7 +42,8 @@ func roles(ctx context.Context, o Options) []Check {
 		if err == nil {
 			out = append(out, trusted("evaluator", os.Geteuid(), o.Evaluator, cfg.Broker.CA, cfg.Broker.Cert))
 			out = append(out, evaluatorFiles(cfg, filepath.Dir(o.Evaluator))...)
-			out = append(out, secretFiles("evaluator", config.NamedSecret{Path: "broker.password", Secret: cfg.Broker.Password})...)
+			out = append(out, secretFiles("evaluator", config.NamedSecret{Path: "broker.password",
+				Secret: cfg.Broker.Password})...)
 			out = append(out, running(ctx, systemd.Evaluator, cfg.Control.Socket))
 			out = append(out, brokerChecks(ctx, "evaluator", cfg.Broker, o)...)
 		}
@@ -53,7 +54,8 @@ func roles(ctx context.Context, o Options) []Check {
 		if err == nil {
 			out = append(out, trusted("key holder", os.Geteuid(), o.KeyHolder, cfg.Broker.CA, cfg.Broker.Cert))
 			out = append(out, holderFiles(cfg)...)
-			out = append(out, secretFiles("key holder", config.NamedSecret{Path: "broker.password", Secret: cfg.Broker.Password})...)
+			out = append(out, secretFiles("key holder", config.NamedSecret{Path: "broker.password",
+				Secret: cfg.Broker.Password})...)
 			out = append(out, brokerChecks(ctx, "key holder", cfg.Broker, o)...)
 		}
 	}
@@ -108,7 +110,8 @@ func loaded(role, path string, err error) Check {
 
 // agentFiles: an edge board should hold nothing worth stealing.
 func agentFiles(cfg *config.Agent, dir string, roots []string) []Check {
-	out := []Check{signingKey(cfg), writable("agent state", cfg.State), disk("disk of the agent's state", filepath.Dir(cfg.State), unix.Statfs)}
+	out := []Check{signingKey(cfg), writable("agent state", cfg.State),
+		disk("disk of the agent's state", filepath.Dir(cfg.State), unix.Statfs)}
 	if cfg.Keys.Mode == config.KeyModeSymmetric {
 		c := privateFile("agent secret key", cfg.Keys.SecretKey)
 		if c.Status == OK {
@@ -187,16 +190,20 @@ func pinnedHolder(name, dir string, holders ...string) Check {
 	}
 	switch {
 	case errors.Is(err, keyset.ErrNoHolder):
-		c.Status, c.Detail, c.Remedy = Fail, err.Error(), "write keys.holder: the fingerprint that hencedge keys show prints at the key holder"
+		c.Status, c.Detail, c.Remedy = Fail, err.Error(),
+			"write keys.holder: the fingerprint that hencedge keys show prints at the key holder"
 	case errors.Is(err, keyset.ErrHolder):
-		c.Status, c.Detail, c.Remedy = Fail, dir+": "+err.Error(), "compare the fingerprint with the key holder: somebody may have changed the keys on their way"
+		c.Status, c.Detail, c.Remedy = Fail, dir+": "+err.Error(),
+			"compare the fingerprint with the key holder: somebody may have changed the keys on their way"
 	case err != nil:
 		c.Status, c.Detail, c.Remedy = Fail, err.Error(), "copy the whole directory again that hencedge keys export wrote"
 	default:
 		m := export.Manifest
-		c.Detail = fmt.Sprintf("%s: %s, %d epochs, signed by %s", dir, m.Params, len(m.Epochs), transport.Fingerprint(export.Holder))
+		c.Detail = fmt.Sprintf("%s: %s, %d epochs, signed by %s", dir, m.Params, len(m.Epochs),
+			transport.Fingerprint(export.Holder))
 		if slices.Contains(holders, config.HolderNone) {
-			c.Status, c.Detail, c.Remedy = Warn, c.Detail+", which nobody checks: keys.holder is none", "write that fingerprint there, once the key holder has confirmed it"
+			c.Status, c.Detail, c.Remedy = Warn, c.Detail+", which nobody checks: keys.holder is none",
+				"write that fingerprint there, once the key holder has confirmed it"
 		}
 	}
 	return c
@@ -225,9 +232,11 @@ func holderFiles(cfg *config.KeyHolder) []Check {
 		return []Check{{Name: "key set", Status: Fail, Detail: err.Error(), Remedy: "see hencedge keys show"}}
 	}
 	m := set.Manifest()
-	out := []Check{{Name: "key set", Status: OK, Detail: fmt.Sprintf("%s: %s, epoch %d", set.Dir(), m.Params, m.Current().Epoch)}}
+	out := []Check{{Name: "key set", Status: OK, Detail: fmt.Sprintf("%s: %s, epoch %d", set.Dir(), m.Params,
+		m.Current().Epoch)}}
 	for _, e := range m.Epochs {
-		out = append(out, privateFile(fmt.Sprintf("secret key of epoch %d", e.Epoch), filepath.Join(set.Dir(), e.Dir(), keyholder.SecretFile)))
+		out = append(out, privateFile(fmt.Sprintf("secret key of epoch %d", e.Epoch),
+			filepath.Join(set.Dir(), e.Dir(), keyholder.SecretFile)))
 	}
 	return out
 }

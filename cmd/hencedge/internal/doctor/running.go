@@ -33,7 +33,8 @@ func running(ctx context.Context, role systemd.Role, socket string) Check {
 	}
 	var s daemon.SupervisorStatus
 	if err := json.Unmarshal(b, &s); err != nil {
-		c.Status, c.Detail, c.Remedy = Warn, "its answer cannot be read: "+err.Error(), "restart it, if it is of another version"
+		c.Status, c.Detail, c.Remedy = Warn, "its answer cannot be read: "+err.Error(),
+			"restart it, if it is of another version"
 		return c
 	}
 	c.Status, c.Detail = OK, fmt.Sprintf("version %s, memory: %s", s.Version, s.Protection)

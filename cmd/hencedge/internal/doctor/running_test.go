@@ -32,9 +32,12 @@ func TestRunningService(t *testing.T) {
 		want  Status
 		holds string
 	}{
-		{daemon.SupervisorStatus{Version: "v7", Healthy: true, Protection: daemon.Protection{Locked: true}}, OK, "version v7, memory: no core dumps, no ptrace, locked"},
-		{daemon.SupervisorStatus{Healthy: true, Protection: daemon.Protection{Detail: "the limit is low"}}, OK, "not locked; the limit is low"},
-		{daemon.SupervisorStatus{Healthy: true, Protection: daemon.Protection{Dumpable: true}}, Warn, "core dumps and ptrace are possible"},
+		{daemon.SupervisorStatus{Version: "v7", Healthy: true, Protection: daemon.Protection{Locked: true}}, OK,
+			"version v7, memory: no core dumps, no ptrace, locked"},
+		{daemon.SupervisorStatus{Healthy: true, Protection: daemon.Protection{Detail: "the limit is low"}}, OK,
+			"not locked; the limit is low"},
+		{daemon.SupervisorStatus{Healthy: true, Protection: daemon.Protection{Dumpable: true}}, Warn,
+			"core dumps and ptrace are possible"},
 		{daemon.SupervisorStatus{Reasons: []string{"no broker"}}, Warn, "not healthy: no broker"},
 		{"hello", Warn, "cannot be read"},
 	} {

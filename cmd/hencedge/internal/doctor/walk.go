@@ -16,7 +16,8 @@ import (
 
 // system are the directories of / whose files come with the system or from the
 // kernel.
-var system = []string{"bin", "boot", "dev", "lib", "lib32", "lib64", "libx32", "lost+found", "proc", "sbin", "sys", "usr"}
+var system = []string{"bin", "boot", "dev", "lib", "lib32", "lib64", "libx32", "lost+found", "proc", "sbin", "sys",
+	"usr"}
 
 // ReadRoots are where files of people and services lie: the directories of / but
 // those of the system.
@@ -163,7 +164,8 @@ func nothingToSteal(roots []string, own string) Check {
 		c.Remedy = "keep each device's and evaluator's signing key readable by its own user only"
 		return c
 	}
-	c.Detail = fmt.Sprintf("no secret key in the %d files that %s can read below %s", w.files, who, strings.Join(roots, " "))
+	c.Detail = fmt.Sprintf("no secret key in the %d files that %s can read below %s", w.files, who,
+		strings.Join(roots, " "))
 	if w.cut {
 		c.Status, c.Detail = Info, c.Detail+"; the search was cut short"
 	}

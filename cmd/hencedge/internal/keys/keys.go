@@ -41,7 +41,8 @@ type needsFlags struct {
 
 func (f *needsFlags) register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.forFile, "for", "", "evaluator.yaml: make exactly the keys that its programs need")
-	cmd.Flags().IntSliceVar(&f.rotations, "rotations", nil, "rotations by slots to make keys for (default all powers of two)")
+	cmd.Flags().IntSliceVar(&f.rotations, "rotations", nil,
+		"rotations by slots to make keys for (default all powers of two)")
 	cmd.Flags().BoolVar(&f.conjugation, "conjugation", false, "also make the key of complex conjugation")
 }
 
@@ -67,7 +68,8 @@ func (f *needsFlags) needs() (params henc.Parameters, n keyholder.Needs, err err
 		for i, n := range needs {
 			names[i] = n.Params
 		}
-		return params, n, cli.Usagef("%s: its programs are for %s; a key set is for one parameter set, so split the file", f.forFile, strings.Join(names, " and "))
+		return params, n, cli.Usagef("%s: its programs are for %s; a key set is for one parameter set, so split the file",
+			f.forFile, strings.Join(names, " and "))
 	}
 	if params, err = henc.Named(needs[0].Params); err != nil {
 		return params, n, cli.Usagef("%s: %w", f.forFile, err)
@@ -168,8 +170,9 @@ func (a *app) rotateCommand() *cobra.Command {
 rotations of the current epoch unless --for or --rotations say otherwise.
 
 Afterwards export again, to new directories: first to the evaluators, which then
-know both epochs, then to the agents. A "results watch" that runs notices by itself. Readings under the old epoch are welcome during the overlap;
-what was computed from them can be decrypted for ever.`,
+know both epochs, then to the agents. A running "results watch" notices by itself.
+Readings under the old epoch are accepted during the overlap; what was computed from
+them can be decrypted for ever.`,
 		Example: `  hencedge keys rotate --dir plant7-keys --overlap 168h
   hencedge keys rotate --for evaluator.yaml`,
 		Args: cli.NoArgs,
@@ -186,7 +189,8 @@ what was computed from them can be decrypted for ever.`,
 				return err
 			}
 			if p.N() > 0 && !p.Equal(set.Parameters()) {
-				return cli.Usagef("the programs of %s are for %s, the key set is for %s", f.forFile, p.Name(), set.Parameters().Name())
+				return cli.Usagef("the programs of %s are for %s, the key set is for %s", f.forFile, p.Name(),
+					set.Parameters().Name())
 			}
 			progress, done := a.progress(cmd.Context())
 			o := keyholder.RotateOptions{Overlap: overlap, Progress: progress}
@@ -202,7 +206,8 @@ what was computed from them can be decrypted for ever.`,
 		},
 	}
 	cmd.Flags().StringVar(&dir, "dir", DefaultDir, "key set directory")
-	cmd.Flags().DurationVar(&overlap, "overlap", 30*24*time.Hour, "how long readings under the old epoch stay welcome; 0 means for ever")
+	cmd.Flags().DurationVar(&overlap, "overlap", 30*24*time.Hour,
+		"how long readings under the old epoch stay welcome; 0 means for ever")
 	f.register(cmd)
 	a.JSONFlag(cmd, "one JSON object")
 	return cmd
@@ -255,14 +260,16 @@ device a key set of its own.`,
 	cmd.Flags().StringVar(&role, "role", "", "agent or evaluator")
 	cmd.Flags().StringVar(&out, "out", "", "directory to write, empty or new")
 	cmd.Flags().BoolVar(&symmetric, "symmetric", false, "give an agent the secret key (read the help first)")
-	cmd.Flags().Uint32Var(&epoch, "epoch", 0, "only this epoch (default: agents the current one, evaluators all accepted ones)")
+	cmd.Flags().Uint32Var(&epoch, "epoch", 0,
+		"only this epoch (default: agents the current one, evaluators all accepted ones)")
 	a.JSONFlag(cmd, "one JSON object")
 	return cmd
 }
 
 func (a *app) exported(done *keyholder.Exported) error {
 	if done.Secret {
-		fmt.Fprintf(a.Std.Err, "warning: %s holds the secret key; whoever reads it can decrypt everything under this key set\n", done.Dir)
+		fmt.Fprintf(a.Std.Err, "warning: %s holds the secret key; whoever reads it can decrypt everything under this key "+
+			"set\n", done.Dir)
 	}
 	if a.JSON {
 		return cli.JSONLine(a.Std.Out, struct {
@@ -278,16 +285,19 @@ func (a *app) exported(done *keyholder.Exported) error {
 	if done.Role == keyholder.RoleAgent {
 		lines = agentLines(done.Dir, done.Secret, done.Holder)
 	}
-	_, err := fmt.Fprintf(a.Std.Out, "wrote for %s to %s: %s\n\n%s", done.Role, done.Dir, strings.Join(done.Files, ", "), lines)
+	_, err := fmt.Fprintf(a.Std.Out, "wrote for %s to %s: %s\n\n%s", done.Role, done.Dir, strings.Join(done.Files, ", "),
+		lines)
 	return err
 }
 
 // agentLines are what agent.yaml says of an export in dir.
 func agentLines(dir string, symmetric bool, holder string) string {
 	if symmetric {
-		return fmt.Sprintf("# agent.yaml\nkeys: {mode: symmetric, secret_key: %s, holder: %s}\n", filepath.Join(dir, keyholder.SecretFile), holder)
+		return fmt.Sprintf("# agent.yaml\nkeys: {mode: symmetric, secret_key: %s, holder: %s}\n",
+			filepath.Join(dir, keyholder.SecretFile), holder)
 	}
-	return fmt.Sprintf("# agent.yaml\nkeys: {public_key: %s, holder: %s}\n", filepath.Join(dir, keyholder.PublicFile), holder)
+	return fmt.Sprintf("# agent.yaml\nkeys: {public_key: %s, holder: %s}\n", filepath.Join(dir, keyholder.PublicFile),
+		holder)
 }
 
 // evaluatorLines are what evaluator.yaml says of an export in dir.
@@ -308,12 +318,14 @@ func (a *app) describe(set *keyholder.Set) error {
 	}
 	out := a.Std.Out
 	fmt.Fprintf(out, "key set     %s\n", set.Dir())
-	fmt.Fprintf(out, "parameters  %s (N = 2^%d, depth %d, log2(QP) = %.0f of at most %d)\n", p.Name(), p.LogN(), p.MaxLevel(), p.LogQP(), p.SecurityBound())
+	fmt.Fprintf(out, "parameters  %s (N = 2^%d, depth %d, log2(QP) = %.0f of at most %d)\n", p.Name(), p.LogN(),
+		p.MaxLevel(), p.LogQP(), p.SecurityBound())
 	fmt.Fprintf(out, "hash        %s\n", m.ParamsHash)
 	fmt.Fprintf(out, "signer      %s\n", m.Signer)
 	fmt.Fprintf(out, "fingerprint %s\n\n", m.Fingerprint())
 	t := cli.NewTable(out,
-		cli.Column{Title: "epoch", Right: true}, cli.Column{Title: "key id", Width: 32}, cli.Column{Title: "created", Width: 20},
+		cli.Column{Title: "epoch", Right: true}, cli.Column{Title: "key id", Width: 32},
+		cli.Column{Title: "created", Width: 20},
 		cli.Column{Title: "accepted until", Width: 20}, cli.Column{Title: "public", Width: 9, Right: true},
 		cli.Column{Title: "evaluation", Width: 10, Right: true}, cli.Column{Title: "rotations"})
 	if err := t.Header(); err != nil {
@@ -330,7 +342,8 @@ func (a *app) describe(set *keyholder.Set) error {
 			return err
 		}
 	}
-	_, err := fmt.Fprintf(out, "\n%s\n%s", agentLines("agent-keys", false, m.Fingerprint()), evaluatorLines("evaluator-keys", m.Fingerprint()))
+	_, err := fmt.Fprintf(out, "\n%s\n%s", agentLines("agent-keys", false, m.Fingerprint()),
+		evaluatorLines("evaluator-keys", m.Fingerprint()))
 	return err
 }
 

@@ -14,7 +14,8 @@ import (
 func TestEveryModuleIsListed(t *testing.T) {
 	lines := strings.Split(Text, "\n")
 	for _, arch := range []string{"amd64", "arm64"} {
-		cmd := exec.Command("go", "list", "-deps", "-f", "{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}}{{end}}{{end}}", "github.com/hencedge/hencedge/cmd/hencedge")
+		cmd := exec.Command("go", "list", "-deps", "-f",
+			"{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}}{{end}}{{end}}", "github.com/hencedge/hencedge/cmd/hencedge")
 		cmd.Env = append(os.Environ(), "GOOS=linux", "GOARCH="+arch, "CGO_ENABLED=0")
 		out, err := cmd.Output()
 		if err != nil {
@@ -43,7 +44,8 @@ func TestByModule(t *testing.T) {
 		t.Errorf("the standard library is under %q", got)
 	}
 	for module, ids := range found {
-		if strings.HasPrefix(module, "github.com/eclipse/paho.mqtt.golang v") && !slices.Equal(ids, []string{"EPL-2.0", "BSD-3-Clause"}) {
+		if strings.HasPrefix(module, "github.com/eclipse/paho.mqtt.golang v") &&
+			!slices.Equal(ids, []string{"EPL-2.0", "BSD-3-Clause"}) {
 			t.Errorf("%s is under %q", module, ids)
 		}
 		for _, id := range ids {

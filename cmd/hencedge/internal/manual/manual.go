@@ -43,7 +43,8 @@ func visible(c *cobra.Command) []*cobra.Command {
 func page(c *cobra.Command, info Info, deep bool) []byte {
 	var b bytes.Buffer
 	name := strings.ReplaceAll(c.CommandPath(), " ", "-")
-	fmt.Fprintf(&b, ".TH %s 1 %s %s %s\n", quote(strings.ToUpper(name)), quote(info.Date.UTC().Format("2006-01-02")), quote("hencedge "+info.Version), quote("hencedge manual"))
+	fmt.Fprintf(&b, ".TH %s 1 %s %s %s\n", quote(strings.ToUpper(name)), quote(info.Date.UTC().Format("2006-01-02")),
+		quote("hencedge "+info.Version), quote("hencedge manual"))
 	b.WriteString(".nh\n.ad l\n")
 	section(&b, "NAME")
 	fmt.Fprintf(&b, "%s \\- %s\n", escape(name), escape(c.Short))

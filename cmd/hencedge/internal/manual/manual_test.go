@@ -13,9 +13,11 @@ import (
 )
 
 func tree() *cobra.Command {
-	root := &cobra.Command{Use: "prog", Short: "does things", Long: "First.\n\n  a table\n\n.Last begins with a dot and has a \\ in it."}
+	root := &cobra.Command{Use: "prog", Short: "does things", Long: "First.\n\n  a table\n\n.Last begins with a dot and " +
+		"has a \\ in it."}
 	group := &cobra.Command{Use: "grp", Short: "a group"}
-	run := &cobra.Command{Use: "run FILE", Short: "runs", Example: "  prog grp run --rate 5 x", Run: func(*cobra.Command, []string) {}}
+	run := &cobra.Command{Use: "run FILE", Short: "runs", Example: "  prog grp run --rate 5 x",
+		Run: func(*cobra.Command, []string) {}}
 	run.Flags().IntP("rate", "r", 3, "times a `second`")
 	run.Flags().Bool("secret", false, "not shown")
 	if err := run.Flags().MarkHidden("secret"); err != nil {

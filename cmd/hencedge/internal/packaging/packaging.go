@@ -67,7 +67,8 @@ func sourceDate() (time.Time, error) {
 
 // shareFiles returns the files by path.
 func shareFiles(root *cobra.Command, info manual.Info, roles []systemd.Role) (map[string][]byte, error) {
-	files := map[string][]byte{"sysusers/hencedge.conf": []byte(systemd.Sysusers(roles...)), "licenses": []byte(licenses.Text)}
+	files := map[string][]byte{"sysusers/hencedge.conf": []byte(systemd.Sysusers(roles...)),
+		"licenses": []byte(licenses.Text)}
 	for name, text := range manual.Pages(root, info) {
 		packed, err := compressed(text)
 		if err != nil {
@@ -82,7 +83,8 @@ func shareFiles(root *cobra.Command, info manual.Info, roles []systemd.Role) (ma
 			return nil, err
 		}
 		files["units/"+r.Name()+".service"] = []byte(unit)
-		files["default/"+r.Name()] = fmt.Appendf(nil, "# Options of %s.service; see %s(1). Every user can read this\n# file: secrets belong elsewhere (docs/security.md).\n#HENCEDGE_OPTIONS=\"--log-level debug\"\n", r.Name(), page)
+		files["default/"+r.Name()] = fmt.Appendf(nil, "# Options of %s.service; see %s(1). Every user can read this\n# "+
+			"file: secrets belong elsewhere (docs/security.md).\n#HENCEDGE_OPTIONS=\"--log-level debug\"\n", r.Name(), page)
 	}
 	for _, role := range config.Schemas() {
 		text, err := config.Schema(role)

@@ -125,11 +125,13 @@ func (r *Remote) Receive(payload []byte) {
 		}
 		return
 	case msg.Until != 0 && r.now().Unix() > msg.Until:
-		refuse(fmt.Errorf("remote configuration %d was to be taken until %s; sign it anew", msg.Version, time.Unix(msg.Until, 0).UTC().Format(time.RFC3339)))
+		refuse(fmt.Errorf("remote configuration %d was to be taken until %s; sign it anew", msg.Version,
+			time.Unix(msg.Until, 0).UTC().Format(time.RFC3339)))
 		return
 	}
 	before := r.file
-	r.file.Seen, r.file.Refused = msg.Version, fmt.Sprintf("the agent ended before remote configuration %d had proved itself; publish it with a higher revision", msg.Version)
+	r.file.Seen, r.file.Refused = msg.Version, fmt.Sprintf(
+		"the agent ended before remote configuration %d had proved itself; publish it with a higher revision", msg.Version)
 	if err := r.save(); err != nil {
 		r.file = before
 		refuse(err)
@@ -153,7 +155,8 @@ func openRemote(cfg *config.Agent, sealed []byte) (*transport.RemoteConfig, erro
 // Apply puts the remote configuration, if there is one, on top of that of the
 // file. A pending one that is not good is an error and forgotten; one in use that
 // does not fit the file any more is left out, with a warning.
-func (r *Remote) Apply(cfg *config.Agent, log *slog.Logger) (out *config.Agent, sealed []byte, pending bool, err error) {
+func (r *Remote) Apply(cfg *config.Agent,
+	log *slog.Logger) (out *config.Agent, sealed []byte, pending bool, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.leftOut {

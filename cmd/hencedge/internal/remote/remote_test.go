@@ -104,7 +104,8 @@ func TestRemoteIsTriedOnce(t *testing.T) {
 		t.Errorf("%s is tried again", reason)
 	default:
 	}
-	if st := r.Status(); st.Seen != 2 || st.InUse != 0 || !strings.Contains(st.Refused, "ended before remote configuration 2 had proved itself") {
+	if st := r.Status(); st.Seen != 2 || st.InUse != 0 || !strings.Contains(st.Refused,
+		"ended before remote configuration 2 had proved itself") {
 		t.Errorf("%+v", st)
 	}
 }
@@ -166,7 +167,8 @@ func TestRemoteTrial(t *testing.T) {
 	}); cfg.Log.Level != "debug" {
 		t.Error("what was confirmed is not used")
 	}
-	if cfg := step(2, "log: {level: error}", func(c *daemon.Candidate) { c.Failed(errors.New("no broker")) }); cfg.Log.Level != "debug" {
+	failed := func(c *daemon.Candidate) { c.Failed(errors.New("no broker")) }
+	if cfg := step(2, "log: {level: error}", failed); cfg.Log.Level != "debug" {
 		t.Error("what failed is used")
 	}
 	if st := r.Status(); st.Seen != 2 || st.InUse != 1 || st.Refused != "no broker" {
@@ -183,7 +185,8 @@ func TestRemoteTrial(t *testing.T) {
 	// The operator of the file decides, now and later: another key, a section that
 	// is closed now.
 	s.cfg = remoteAgent(t, filepath.Dir(s.cfg.State), s.key.PublicText(), ", sections: [queue]")
-	if r, cfg := s.fresh(t); cfg.Log.Level != "info" || !strings.Contains(s.log.String(), "does not fit any more") || r.Status().InUse != 0 {
+	if r, cfg := s.fresh(t); cfg.Log.Level != "info" || !strings.Contains(s.log.String(), "does not fit any more") ||
+		r.Status().InUse != 0 {
 		t.Errorf("a section that was closed is still changed: %+v", r.Status())
 	}
 	stranger, err := transport.NewSigningKey()
@@ -201,14 +204,16 @@ func TestRemoteTrial(t *testing.T) {
 func TestRemoteExpired(t *testing.T) {
 	s := newRemoteStage(t)
 	until := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
-	b, err := transport.SealRemote(transport.RemoteConfig{Device: "board", Version: 4, Text: []byte("log: {level: debug}"), Until: until.Unix()}, s.key)
+	b, err := transport.SealRemote(transport.RemoteConfig{Device: "board", Version: 4,
+		Text: []byte("log: {level: debug}"), Until: until.Unix()}, s.key)
 	if err != nil {
 		t.Fatal(err)
 	}
 	r, _ := s.fresh(t)
 	r.now = func() time.Time { return until.Add(time.Second) }
 	r.Receive(b)
-	if st := r.Status(); st.Seen != 0 || !strings.Contains(st.Refused, "was to be taken until 2026-05-01T12:00:00Z") || len(r.Tell) != 0 {
+	if st := r.Status(); st.Seen != 0 || !strings.Contains(st.Refused, "was to be taken until 2026-05-01T12:00:00Z") ||
+		len(r.Tell) != 0 {
 		t.Errorf("%+v", st)
 	}
 	r.now = func() time.Time { return until }

@@ -62,7 +62,8 @@ stays, so that stored results can still be read, until --revoke.`,
 	}
 	cmd.Flags().StringVarP(&f.holder.config, "config", "c", "", "keyholder.yaml")
 	cmd.Flags().StringVar(&f.holder.dir, "dir", "", "key set directory (default the configuration's, or keys)")
-	cmd.Flags().StringVar(&f.evaluator, "evaluator", "", "take the programs from this evaluator.yaml instead of the broker")
+	cmd.Flags().StringVar(&f.evaluator, "evaluator", "",
+		"take the programs from this evaluator.yaml instead of the broker")
 	cmd.Flags().BoolVarP(&f.yes, "yes", "y", false, "approve without asking")
 	cmd.Flags().BoolVar(&f.list, "list", false, "list what is approved")
 	cmd.Flags().BoolVar(&f.revoke, "revoke", false, "take approvals back, of the programs named or of all")
@@ -110,7 +111,8 @@ func (f *approveFlags) offers(cmd *cobra.Command, a *app, holder *config.KeyHold
 		return out, nil
 	}
 	if holder == nil {
-		return nil, cli.UsageHint(cmd, errors.New("give --config keyholder.yaml, with the broker to ask, or --evaluator evaluator.yaml"))
+		return nil, cli.UsageHint(cmd, errors.New(
+			"give --config keyholder.yaml, with the broker to ask, or --evaluator evaluator.yaml"))
 	}
 	log, err := a.Logger()
 	if err != nil {
@@ -126,7 +128,8 @@ func (f *approveFlags) offers(cmd *cobra.Command, a *app, holder *config.KeyHold
 		err = nil
 	}
 	if err == nil && len(offers) == 0 {
-		err = errors.New("no evaluator has published a program; is one running, and may it publish to the topics prg/ of the broker? " +
+		err = errors.New("no evaluator has published a program; is one running, and may it publish to the topics prg/ of " +
+			"the broker? " +
 			"Else use --evaluator evaluator.yaml")
 	}
 	return offers, err
@@ -198,7 +201,8 @@ func (a *app) approvals(set *keyholder.Set, revoke bool, names []string) error {
 		if a.JSON {
 			err = cli.JSONLine(a.Std.Out, p)
 		} else {
-			_, err = fmt.Fprintf(a.Std.Out, "%s of %s: %s  %s  %s\n", p.Program.Name, p.Evaluator, p.Program.Expr, p.Hash, p.At.Format(time.DateOnly))
+			_, err = fmt.Fprintf(a.Std.Out, "%s of %s: %s  %s  %s\n", p.Program.Name, p.Evaluator, p.Program.Expr, p.Hash,
+				p.At.Format(time.DateOnly))
 		}
 		if err != nil {
 			return err

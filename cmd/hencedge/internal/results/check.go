@@ -42,7 +42,8 @@ file is found by "hencedge check".`,
 			cfg, err := config.LoadKeyHolder(file)
 			var warnings []string
 			if err == nil {
-				warnings = append(keyholder.Warnings(cfg), access.Unreadable(systemd.KeyHolder, file, cfg.Broker.CA, cfg.Broker.Cert)...)
+				warnings = append(keyholder.Warnings(cfg), access.Unreadable(systemd.KeyHolder, file, cfg.Broker.CA,
+					cfg.Broker.Cert)...)
 				warnings = append(warnings, access.Unwritable(systemd.KeyHolder, file, cfg.State)...)
 				if !noKeys {
 					err = keyholder.Check(cfg)
@@ -53,7 +54,8 @@ file is found by "hencedge check".`,
 	}
 	cli.ConfigFlag(cmd, &file, defaultHolder)
 	cli.CredentialsFlag(cmd, &dir)
-	cmd.Flags().BoolVar(&noKeys, "no-keys", false, "open nothing that the configuration names: no keys, secrets or directories")
+	cmd.Flags().BoolVar(&noKeys, "no-keys", false,
+		"open nothing that the configuration names: no keys, secrets or directories")
 	a.JSONFlag(cmd, "one JSON object")
 	return cmd
 }

@@ -71,7 +71,8 @@ func (f *holderFlags) load() (*config.KeyHolder, error) {
 
 // open returns a reader of results with the keys and signers of the flags and of cfg,
 // which may be nil.
-func (f *holderFlags) open(cmd *cobra.Command, cfg *config.KeyHolder, o keyholder.ReaderOptions) (*keyholder.Reader, error) {
+func (f *holderFlags) open(cmd *cobra.Command, cfg *config.KeyHolder,
+	o keyholder.ReaderOptions) (*keyholder.Reader, error) {
 	if cfg != nil {
 		signers, err := keyholder.Signers(cfg.Evaluators)
 		if err != nil {
@@ -83,7 +84,8 @@ func (f *holderFlags) open(cmd *cobra.Command, cfg *config.KeyHolder, o keyholde
 		return nil, cli.UsageHint(cmd, err)
 	}
 	if len(o.Signers) == 0 {
-		return nil, cli.UsageHint(cmd, errors.New("no evaluator is trusted: give --config keyholder.yaml or --signer name=ed25519:..."))
+		return nil, cli.UsageHint(cmd, errors.New(
+			"no evaluator is trusted: give --config keyholder.yaml or --signer name=ed25519:..."))
 	}
 	set, err := keyholder.Open(cmp.Or(f.dir, keys.DefaultDir))
 	if err != nil {
@@ -162,10 +164,12 @@ interrupted, or for --count results.`,
 	}
 	f.register(cmd)
 	cmd.Flags().StringVar(&format, "format", "", "table, ndjson or csv (default the configuration's output)")
-	cmd.Flags().StringArrayVar(&topics, "topic", nil, "also follow this topic, for a program with a topic of its own (besides the configuration's)")
+	cmd.Flags().StringArrayVar(&topics, "topic", nil,
+		"also follow this topic, for a program with a topic of its own (besides the configuration's)")
 	cmd.Flags().StringSliceVar(&only, "program", nil, "follow only these programs (default the configuration's)")
 	cmd.Flags().StringVar(&save, "save", "", "also store every sealed result in this directory, which is made")
-	cmd.Flags().StringVar(&out, "out", "", "append to this file, made for this user alone, instead of standard output; SIGHUP opens it anew")
+	cmd.Flags().StringVar(&out, "out", "", "append to this file, made for this user alone, instead of standard output; "+
+		"SIGHUP opens it anew")
 	cmd.Flags().StringVar(&metrics, "metrics", "", "serve counts of results and refusals for Prometheus on this host:port")
 	cmd.Flags().IntVar(&count, "count", 0, "stop after this many results; 0 goes on")
 	a.JSONFlag(cmd, "one JSON object a line, the same as --format ndjson")
@@ -258,7 +262,8 @@ func (a *app) watch(cmd *cobra.Command, f *holderFlags, w watchFlags) error {
 	}
 	defer stopMetrics()
 	return keyholder.Watch(ctx, r, keyholder.WatchOptions{
-		Client: client, TopicPrefix: cfg.Broker.TopicPrefix, Programs: w.only, Topics: w.topics, Limits: keyholder.Limits(cfg.Limits), Receipts: receipts, Count: w.count,
+		Client: client, TopicPrefix: cfg.Broker.TopicPrefix, Programs: w.only, Topics: w.topics,
+		Limits: keyholder.Limits(cfg.Limits), Receipts: receipts, Count: w.count,
 		OnReady: func() {
 			service.connected()
 			log.Info("watching results", "broker", cfg.Broker.URL, "programs", w.only)
@@ -266,7 +271,8 @@ func (a *app) watch(cmd *cobra.Command, f *holderFlags, w watchFlags) error {
 		OnResult: func(res *keyholder.Result) error {
 			defer service.handing()()
 			if odd := tally.Result(res); odd != "" {
-				log.Warn("the results of a program do not follow each other", "program", res.Program, "sequence", res.Sequence, "odd", odd)
+				log.Warn("the results of a program do not follow each other", "program", res.Program, "sequence", res.Sequence,
+					"odd", odd)
 			}
 			if w.save != "" {
 				if _, err := res.Save(w.save); err != nil {
@@ -276,7 +282,8 @@ func (a *app) watch(cmd *cobra.Command, f *holderFlags, w watchFlags) error {
 			return write(res)
 		},
 		OnUnread: func(topic string, err error) {
-			log.Error("a result was taken and cannot be read; with state: it is kept in the directory beside it that ends in .unread", "class", tally.Refuse(err), "topic", topic, "error", err)
+			log.Error("a result was taken and cannot be read; with state: it is kept in the directory beside it that ends in "+
+				".unread", "class", tally.Refuse(err), "topic", topic, "error", err)
 		},
 		OnRefused: func(topic string, err error) {
 			log.Warn("result refused", "class", tally.Refuse(err), "topic", topic, "error", err)
@@ -389,14 +396,16 @@ any of them is refused.`,
 					v.Class, v.Error = keyholder.Class(err), err.Error()
 				} else {
 					m := obj.Meta
-					v.Program, v.Evaluator, v.Epoch, v.BootEpoch, v.Sequence, v.ID = m.Program, m.Device, m.KeyEpoch, m.BootEpoch, m.Sequence, fmt.Sprintf("%x", obj.ID)
+					v.Program, v.Evaluator, v.Epoch, v.BootEpoch, v.Sequence, v.ID = m.Program, m.Device, m.KeyEpoch, m.BootEpoch,
+						m.Sequence, fmt.Sprintf("%x", obj.ID)
 				}
 				var werr error
 				switch {
 				case a.JSON:
 					werr = cli.JSONLine(a.Std.Out, v)
 				case v.OK:
-					_, werr = fmt.Fprintf(a.Std.Out, "%s: good: %s by %s, epoch %d, sequence %d.%d\n", name, v.Program, v.Evaluator, v.Epoch, v.BootEpoch, v.Sequence)
+					_, werr = fmt.Fprintf(a.Std.Out, "%s: good: %s by %s, epoch %d, sequence %d.%d\n", name, v.Program, v.Evaluator,
+						v.Epoch, v.BootEpoch, v.Sequence)
 				default:
 					_, werr = fmt.Fprintf(a.Std.Out, "%s: refused (%s)\n", name, v.Class)
 				}
@@ -413,7 +422,8 @@ any of them is refused.`,
 const maxStored = transport.DefaultMaxObject
 
 // stored runs f over every file, or over standard input without any.
-func (a *app) stored(cmd *cobra.Command, f *holderFlags, files []string, do func(r *keyholder.Reader, name string, sealed []byte) error) error {
+func (a *app) stored(cmd *cobra.Command, f *holderFlags, files []string,
+	do func(r *keyholder.Reader, name string, sealed []byte) error) error {
 	cfg, err := f.load()
 	if err != nil {
 		return err

@@ -40,7 +40,8 @@ func Command(c *cli.App, roles Roles) *cobra.Command {
 		`The service commands install hencedge's own unit (systemd, Type=notify, hardened)
 for a copy of the program that did not come from a package, and control it. The
 packages bring the same unit.`,
-		a.installCommand(), a.uninstallCommand(), a.controlCommand("start"), a.controlCommand("stop"), a.controlCommand("restart"), a.statusCommand())
+		a.installCommand(), a.uninstallCommand(), a.controlCommand("start"), a.controlCommand("stop"),
+		a.controlCommand("restart"), a.statusCommand())
 }
 
 // Where units lie: those of the administrator, which win, and those of packages.
@@ -53,7 +54,8 @@ var (
 // for Install.
 func controlled(r systemd.Role, script string) (kardianos.Service, error) {
 	if p := kardianos.Platform(); p != "linux-systemd" {
-		return nil, fmt.Errorf("no systemd here (found %q): run \"hencedge %s\" under this machine's own service manager", p, r.Command())
+		return nil, fmt.Errorf("no systemd here (found %q): run \"hencedge %s\" under this machine's own service manager",
+			p, r.Command())
 	}
 	// The library fills in templates; a unit without "{{" passes unchanged, and it
 	// is compared after the installation.
@@ -119,7 +121,8 @@ credentials hands over files that only root may read; look at what they say.`,
 			if err := a.install(r, unit, binary, path, dropins); err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(a.Std.Out, "%s is installed and enabled; start it with: hencedge service start --role %s\n", r.Name(), r)
+			_, err = fmt.Fprintf(a.Std.Out, "%s is installed and enabled; start it with: hencedge service start --role %s\n",
+				r.Name(), r)
 			return err
 		},
 	}
@@ -156,7 +159,8 @@ var unseen = []string{"/home", "/root", "/run/user", "/tmp", "/var/tmp"}
 // hidden refuses a program or a configuration where the service cannot see it: it
 // would end with a code of systemd's own (203) at every start.
 func hidden(binary, config string) error {
-	for path, remedy := range map[string]string{binary: "copy it to /usr/local/bin and run it from there", config: "put it into /etc/hencedge"} {
+	for path, remedy := range map[string]string{binary: "copy it to /usr/local/bin and run it from there",
+		config: "put it into /etc/hencedge"} {
 		for _, dir := range unseen {
 			if strings.HasPrefix(path, dir+"/") {
 				return fmt.Errorf("%s: a service sees nothing below %s: %s", path, dir, remedy)
@@ -179,9 +183,11 @@ func existing(r systemd.Role) (path string, packaged bool) {
 
 func (a *app) install(r systemd.Role, unit, binary, file string, dropins []string) error {
 	if path, packaged := existing(r); packaged {
-		return fmt.Errorf("%s comes from a package and would be hidden by a second unit: use \"systemctl enable --now %s\", and \"systemctl edit %s\" for changes", path, r.Name(), r.Name())
+		return fmt.Errorf("%s comes from a package and would be hidden by a second unit: use \"systemctl enable --now "+
+			"%s\", and \"systemctl edit %s\" for changes", path, r.Name(), r.Name())
 	} else if to, err := os.Readlink(path); err == nil && to == "/dev/null" {
-		return fmt.Errorf("%s is masked, as it is after the package was removed: purge the package, or run \"systemctl unmask %s\"", path, r.Name())
+		return fmt.Errorf("%s is masked, as it is after the package was removed: purge the package, or run \"systemctl "+
+			"unmask %s\"", path, r.Name())
 	} else if path != "" {
 		return fmt.Errorf("%s exists: remove it with \"hencedge service uninstall --role %s\" first", path, r)
 	}
@@ -218,7 +224,8 @@ func (a *app) install(r systemd.Role, unit, binary, file string, dropins []strin
 	path := filepath.Join(adminUnits, r.Name()+".service")
 	got, err := os.ReadFile(path)
 	if err != nil || string(got) != unit {
-		return fmt.Errorf("%s is not what was to be installed (%w); compare it with \"hencedge service install --show\"", path, err)
+		return fmt.Errorf("%s is not what was to be installed (%w); compare it with \"hencedge service install --show\"",
+			path, err)
 	}
 	return nil
 }
@@ -246,9 +253,11 @@ func ensureUser(r systemd.Role) error {
 	if _, err := user.Lookup(r.Name()); err == nil {
 		return nil
 	}
-	cmd := exec.Command("systemd-sysusers", "--inline", fmt.Sprintf("u %s - \"hencedge %s\" %s -", r.Name(), r, r.StateDir()))
+	cmd := exec.Command("systemd-sysusers", "--inline", fmt.Sprintf("u %s - \"hencedge %s\" %s -", r.Name(), r,
+		r.StateDir()))
 	if _, err := exec.LookPath("systemd-sysusers"); err != nil {
-		cmd = exec.Command("useradd", "--system", "--user-group", "--no-create-home", "--home-dir", r.StateDir(), "--shell", "/usr/sbin/nologin", r.Name())
+		cmd = exec.Command("useradd", "--system", "--user-group", "--no-create-home", "--home-dir", r.StateDir(), "--shell",
+			"/usr/sbin/nologin", r.Name())
 	}
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("make the user %s: %w: %s", r.Name(), err, strings.TrimSpace(string(out)))
@@ -325,7 +334,8 @@ and state stay. A unit that came from a package is left to the package manager.`
 				if out, err := exec.Command("systemctl", "enable", r.Name()+".service").CombinedOutput(); err != nil {
 					return fmt.Errorf("enable %s: %w: %s", path, err, strings.TrimSpace(string(out)))
 				}
-				_, err = fmt.Fprintf(a.Std.Out, "%s is removed; %s of the package takes its place: systemctl start %s\n", r.Name(), path, r.Name())
+				_, err = fmt.Fprintf(a.Std.Out, "%s is removed; %s of the package takes its place: systemctl start %s\n",
+					r.Name(), path, r.Name())
 				return err
 			}
 			_, err = fmt.Fprintf(a.Std.Out, "%s is removed; /etc/hencedge and %s stay\n", r.Name(), r.StateDir())

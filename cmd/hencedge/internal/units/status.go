@@ -34,8 +34,10 @@ type unitState struct {
 }
 
 // unitProperties are asked of systemctl, in the order of no importance.
-var unitProperties = []string{"FragmentPath", "LoadState", "ActiveState", "SubState", "UnitFileState", "Result", "NRestarts",
-	"ExecMainStatus", "MainPID", "ActiveEnterTimestamp", "StatusText", "MemoryCurrent", "ConditionResult", "ConditionTimestampMonotonic"}
+var unitProperties = []string{"FragmentPath", "LoadState", "ActiveState", "SubState", "UnitFileState", "Result",
+	"NRestarts",
+	"ExecMainStatus", "MainPID", "ActiveEnterTimestamp", "StatusText", "MemoryCurrent", "ConditionResult",
+	"ConditionTimestampMonotonic"}
 
 // parseUnit reads the output of systemctl show.
 func parseUnit(r systemd.Role, out string) unitState {
@@ -52,7 +54,8 @@ func parseUnit(r systemd.Role, out string) unitState {
 		}
 		return n
 	}
-	return unitState{Service: r.Name(), Unit: p["FragmentPath"], Load: p["LoadState"], Active: p["ActiveState"], Sub: p["SubState"],
+	return unitState{Service: r.Name(), Unit: p["FragmentPath"], Load: p["LoadState"], Active: p["ActiveState"],
+		Sub:     p["SubState"],
 		Enabled: p["UnitFileState"], Result: p["Result"], Restarts: number("NRestarts"), ExitCode: number("ExecMainStatus"),
 		PID: number("MainPID"), Since: p["ActiveEnterTimestamp"], Text: p["StatusText"], Memory: p["MemoryCurrent"],
 		Refused: p["ConditionResult"] == "no" && number("ConditionTimestampMonotonic") > 0}
@@ -84,7 +87,8 @@ func (u unitState) verdict() (text string, good bool) {
 
 // askUnit asks the service manager about a service.
 func askUnit(ctx context.Context, r systemd.Role) (unitState, error) {
-	out, err := exec.CommandContext(ctx, "systemctl", "show", "--property="+strings.Join(unitProperties, ","), r.Name()+".service").Output()
+	out, err := exec.CommandContext(ctx, "systemctl", "show", "--property="+strings.Join(unitProperties, ","),
+		r.Name()+".service").Output()
 	if err != nil {
 		var said *exec.ExitError
 		if errors.As(err, &said) && len(said.Stderr) > 0 {
@@ -148,7 +152,8 @@ The exit code is 1 unless the service runs.`,
 				if !good && u.Load != "not-found" {
 					log = "journalctl -u " + u.Service
 				}
-				for _, l := range [][2]string{{"unit", u.Unit}, {"enabled", u.Enabled}, {"since", u.Since}, {"says", u.Text}, {"log", log}} {
+				for _, l := range [][2]string{{"unit", u.Unit}, {"enabled", u.Enabled}, {"since", u.Since}, {"says", u.Text},
+					{"log", log}} {
 					if err == nil && l[1] != "" {
 						_, err = fmt.Fprintf(a.Std.Out, "  %-8s %s\n", l[0], l[1])
 					}

@@ -145,7 +145,8 @@ func generate() ([]byte, error) {
 		return nil, err
 	}
 	// Its version is that of the toolchain, which the program tells.
-	modules["Go"] = &module{path: "Go", version: "standard library and runtime", dir: strings.TrimSpace(string(root)), files: map[string]bool{"LICENSE": true, "PATENTS": true}}
+	modules["Go"] = &module{path: "Go", version: "standard library and runtime", dir: strings.TrimSpace(string(root)),
+		files: map[string]bool{"LICENSE": true, "PATENTS": true}}
 	var table, texts bytes.Buffer
 	numbers := map[string]int{} // of texts, by text
 	for _, name := range slices.Sorted(maps.Keys(modules)) {
