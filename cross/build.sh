@@ -2,7 +2,8 @@
 # Builds hencedge for every platform that is supported, twice: with GPU support
 # (no cgo, but linked against glibc, which opens the GPU's driver), and without
 # it, fully static; each for every role, and for evaluators alone (hencedge-evaluator-...),
-# without code for secret keys.
+# without code for secret keys. Programs for arm64, which are for boards, have no broker
+# (nobroker): only the demo would start it.
 # usage: cross/build.sh OUTDIR [LDFLAGS]
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -16,7 +17,11 @@ for arch in amd64 arm64; do
     for kind in gpu static; do
       bin=$out/hencedge$role-linux-$arch
       tags=
-      if [ -n "$role" ]; then tags=evaluatoronly; fi
+      if [ -n "$role" ]; then
+        tags=evaluatoronly
+      elif [ "$arch" = arm64 ]; then
+        tags=nobroker
+      fi
       if [ "$kind" = static ]; then
         bin+=-static
         tags+=${tags:+,}nogpu

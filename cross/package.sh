@@ -79,7 +79,9 @@ package() {
   printf '%s (%s) unstable; urgency=medium\n\n  * What has changed is in CHANGELOG.md.gz.\n\n -- %s  %s\n' \
     "$PACKAGE" "$PACKAGE_VERSION" "$(sed -n 's/^maintainer: //p' cross/package/nfpm.yaml)" "$(date -u -R -d "@$SOURCE_DATE_EPOCH")" | gzip -9 -n -c >"$STAGE/doc/changelog.gz"
   for ARCH in $arches; do
-    CGO_ENABLED=0 GOOS=linux GOARCH=$ARCH go build -tags "$tags" -trimpath -ldflags "$ldflags" -o "$build/$PACKAGE-linux-$ARCH" ./cmd/hencedge
+    local board= # the same tags as in cross/build.sh
+    if [ -z "$tags" ] && [ "$ARCH" = arm64 ]; then board=nobroker; fi
+    CGO_ENABLED=0 GOOS=linux GOARCH=$ARCH go build -tags "$tags$board" -trimpath -ldflags "$ldflags" -o "$build/$PACKAGE-linux-$ARCH" ./cmd/hencedge
     if [ -n "$tags" ]; then cross/no-secrets.sh "$build/$PACKAGE-linux-$ARCH"; fi
     fill cross/package/nfpm.yaml >"$STAGE/nfpm.yaml"
     local deb=$out/${PACKAGE}_${PACKAGE_VERSION}_$ARCH.deb

@@ -55,5 +55,19 @@ func TestEvaluatorBuild(t *testing.T) {
 	}
 }
 
+// TestBoardBuild: the program for boards (build tag nobroker) links no broker. The one with
+// it, as a control, does.
+func TestBoardBuild(t *testing.T) {
+	for tags, want := range map[string]bool{"nobroker": false, "nobroker,nogpu": false, "": true} {
+		out, err := exec.Command("go", "list", "-deps", "-tags", tags, module+"/cmd/hencedge").Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(string(out), module+"/transport/broker\n"); got != want {
+			t.Errorf("-tags %q: the program links the broker: %t", tags, got)
+		}
+	}
+}
+
 // liesIn reports whether a package is p or lies below it.
 func liesIn(name, p string) bool { return name == p || strings.HasPrefix(name, p+"/") }

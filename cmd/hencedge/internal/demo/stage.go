@@ -13,7 +13,6 @@ import (
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/keyholder"
 	"github.com/hencedge/hencedge/transport"
-	"github.com/hencedge/hencedge/transport/broker"
 	"github.com/hencedge/hencedge/transport/tlsutil"
 )
 
@@ -22,7 +21,7 @@ type stage struct {
 	o      Options
 	params henc.Parameters
 	dir    string // private, removed at the end
-	broker *broker.Broker
+	broker server
 	ca     *tlsutil.DevCA
 	cast   Cast
 
@@ -31,6 +30,12 @@ type stage struct {
 	evaluator *config.Evaluator
 	holder    *config.KeyHolder
 	set       *keyholder.Set
+}
+
+// server is the broker of the demo.
+type server interface {
+	URL() string
+	Close() error
 }
 
 func newStage(o Options, params henc.Parameters) (*stage, error) {
@@ -98,7 +103,7 @@ func (s *stage) startBroker() error {
 	if err != nil {
 		return err
 	}
-	server, err := ca.ServerConfig(true)
+	conf, err := ca.ServerConfig(true)
 	if err != nil {
 		return err
 	}
@@ -106,7 +111,7 @@ func (s *stage) startBroker() error {
 	if err := os.WriteFile(s.path("ca.pem"), ca.PEM(), 0o600); err != nil {
 		return err
 	}
-	s.broker, _, err = broker.Start(broker.Options{TLS: server})
+	s.broker, err = startServer(conf)
 	return err
 }
 
