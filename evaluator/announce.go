@@ -40,7 +40,7 @@ func (s *Service) announcement(p *Planned) (transport.Message, error) {
 	}
 	now := s.now().UnixNano()
 	m := transport.Meta{Kind: transport.KindProgram, Device: s.cfg.Name, Program: p.Name, Layout: p.Circuit.Hash(), Start: now, End: now}
-	m.BootEpoch, m.Sequence = s.state.sequence("program")
+	m.BootEpoch, m.Sequence = s.state.Sequence("program")
 	sealed, err := transport.Seal(m, body, s.signer)
 	if err != nil {
 		return transport.Message{}, fmt.Errorf("program %s: %w", p.Name, err)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/evaluator/store"
+	"github.com/hencedge/hencedge/internal/role"
 	"github.com/hencedge/hencedge/keyset"
 	"github.com/hencedge/hencedge/transport"
 	"github.com/hencedge/hencedge/transport/delivery"
@@ -76,7 +77,7 @@ func (o *outgoing) deliver(ctx context.Context, client transport.Client) error {
 	courier, err := delivery.New(delivery.Options{
 		Spool: o.results.Outbox(), Client: client, Level: level, Objects: 8,
 		ChunkSize: int(s.cfg.Broker.ChunkSize), Prefix: s.cfg.Broker.TopicPrefix, Name: s.cfg.Name, Key: s.signer,
-		Number:    func() (uint64, uint64, error) { boot, n := s.state.sequence("ask"); return boot, n, nil },
+		Number:    func() (uint64, uint64, error) { boot, n := s.state.Sequence("ask"); return boot, n, nil },
 		Receivers: map[string][]ed25519.PublicKey{keyset.HolderName: o.holders}, Shared: several(o.holders),
 		Receipt: c.ReceiptTimeout, First: c.RetryMin, Last: c.RetryMax,
 		Before: func(l *spool.Lease) error { return o.results.Delivered(l, s.now()) },
@@ -150,12 +151,5 @@ type evaluatorClock struct {
 func (c evaluatorClock) Now() time.Time      { return c.now() }
 func (c evaluatorClock) Mono() time.Duration { return time.Since(c.start) }
 func (c evaluatorClock) Sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return role.Sleep(ctx, d)
 }

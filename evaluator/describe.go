@@ -48,7 +48,7 @@ type KeyState struct {
 // are at the moment they are read.
 func (s *Service) State() State {
 	st := s.Stats()
-	out := State{Name: s.cfg.Name, Boot: s.state.boot(), URL: s.cfg.Broker.URL, Connected: s.Connected(),
+	out := State{Name: s.cfg.Name, Boot: s.state.Boot(), URL: s.cfg.Broker.URL, Connected: s.Connected(),
 		Accepted: st.Accepted, Twins: st.Twins, Results: st.Results, Failed: st.Failed, Refused: st.Refused,
 		Programs: map[string]Counted{}, Devices: s.deviceStates(), PublicKey: s.signer.PublicText()}
 	for i := range s.plan.Programs {

@@ -325,3 +325,23 @@ func TestLostByAge(t *testing.T) {
 	late.Store(true)
 	r.expectRefusal("unjoined")
 }
+
+// TestReplayAcrossRestart: what one process took, the next one refuses.
+func TestReplayAcrossRestart(t *testing.T) {
+	cfg := testConfig(t, prog("mean", "mean(x)", map[string]string{"x": "d1/count/temp"}))
+	r := newRig(t, cfg)
+	w := r.window("d1", "count", 1, epoch, numbers(8, 1, 1), numbers(8, 0, 0))
+	sealed := r.seal(w)
+	r.send(w.topic, sealed)
+	r.expect("mean", average(numbers(8, 1, 1)))
+	r.stop()
+	state := cfg.State
+	next := newRigAt(t, cfg, state)
+	next.send(w.topic, sealed)
+	next.expectRefusal("replayed")
+	next.sendWindow(next.window("d1", "count", 2, epoch, numbers(8, 2, 1), numbers(8, 0, 0)))
+	obj := next.expect("mean", average(numbers(8, 2, 1)))
+	if obj.Meta.Sequence != 1 || obj.Meta.BootEpoch <= uint64(epoch.Unix()) {
+		t.Errorf("header %+v", obj.Meta)
+	}
+}

@@ -70,7 +70,7 @@ func (s *Service) Collect(ch chan<- prometheus.Metric) {
 	}
 	count(descFallback, float64(st.Fallbacks))
 	s.custody.collect(ch)
-	ch <- prometheus.MustNewConstMetric(descBoot, prometheus.GaugeValue, float64(s.state.boot()))
+	ch <- prometheus.MustNewConstMetric(descBoot, prometheus.GaugeValue, float64(s.state.Boot()))
 }
 
 var _ prometheus.Collector = (*Service)(nil)

@@ -27,7 +27,7 @@ func (s *Service) resultMeta(j *job, c *program.Circuit, out program.Output) tra
 		Level: c.Level(), Scale: c.Scale(),
 		Post: &transport.Post{A: out.A, B: out.B, Sqrt: out.Sqrt, Slot: out.Slot, Count: out.Count, Bound: out.Bound},
 	}
-	m.BootEpoch, m.Sequence = s.state.sequence("result " + c.Name())
+	m.BootEpoch, m.Sequence = s.state.Sequence("result " + c.Name())
 	partial := len(j.present()) > 0
 	for i, in := range c.Inputs() {
 		w := j.inputs[in]

@@ -16,6 +16,7 @@ import (
 
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/evaluator/engine"
+	"github.com/hencedge/hencedge/evaluator/store"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/internal/daemon"
 	"github.com/hencedge/hencedge/transport"
@@ -78,7 +79,7 @@ type Service struct {
 	sources  map[streamID]*source
 	verifier *transport.Verifier
 	receiver *transport.Receiver
-	state    *state
+	state    *store.State
 	join     *joiner
 	sender   *transport.Sender
 	tally    tally
@@ -140,7 +141,7 @@ func New(cfg *config.Evaluator, deps Deps) (*Service, error) {
 	if err := s.makeDevices(); err != nil {
 		return nil, err
 	}
-	if s.state, err = openState(cfg.State, cfg.Name, s.now()); err != nil {
+	if s.state, err = store.OpenState(cfg.State, cfg.Name, s.now()); err != nil {
 		return nil, err
 	}
 	s.join = newJoiner(cfg.Join.Windows, cfg.Join.Timeout, progs, s.lost)
@@ -225,7 +226,7 @@ func (s *Service) Stats() Stats { return s.tally.snapshot(s.receiver.Counters())
 
 // Close gives the state file back without running. After Run it does nothing.
 func (s *Service) Close() error {
-	return errors.Join(s.state.close(), s.custody.close())
+	return errors.Join(s.state.Close(), s.custody.close())
 }
 
 // Run connects, subscribes and works until ctx ends; then it finishes what was
@@ -401,7 +402,7 @@ func (s *Service) keepHouse(ctx context.Context) {
 			s.custody.expire(s.now())
 			s.receiver.Expire()
 			s.tellSilent(s.now())
-			if err := s.state.save(); err != nil {
+			if err := s.state.Save(); err != nil {
 				s.log.Error("state not saved", "error", err)
 			}
 		}

@@ -155,7 +155,7 @@ func (s *Service) makeVerifier() (*transport.Verifier, error) {
 	}
 	o := transport.VerifierOptions{
 		Trust: trust, Kinds: []transport.Kind{transport.KindReading}, Keys: slices.Collect(maps.Keys(s.keys)), Layouts: map[string][32]byte{},
-		Replay: s.state.guard, NoReplay: s.cfg.Store != nil, MaxObject: int(s.cfg.Limits.Object), TopicPrefix: s.cfg.Broker.TopicPrefix,
+		Replay: s.state.Guard(), NoReplay: s.cfg.Store != nil, MaxObject: int(s.cfg.Limits.Object), TopicPrefix: s.cfg.Broker.TopicPrefix,
 	}
 	for id, src := range s.sources {
 		o.Layouts[transport.StreamKey(id.device, id.stream)] = src.layout
@@ -231,7 +231,7 @@ func (s *Service) status(online bool) (transport.Message, error) {
 	}
 	now := s.now().UnixNano()
 	m := transport.Meta{Kind: transport.KindStatus, Device: s.cfg.Name, Start: now, End: now}
-	m.BootEpoch, m.Sequence = s.state.sequence("status")
+	m.BootEpoch, m.Sequence = s.state.Sequence("status")
 	sealed, err := transport.Seal(m, body, s.signer)
 	if err != nil {
 		return transport.Message{}, err

@@ -71,7 +71,7 @@ func (s *Service) makeReceipts() (*store.Receipts, error) {
 		return nil, err
 	}
 	r, err := store.NewReceipts(trust, s.cfg.Broker.TopicPrefix, s.log, func(r transport.Receipt) ([]byte, error) {
-		number := func() (uint64, uint64) { return s.state.sequence("receipt") }
+		number := func() (uint64, uint64) { return s.state.Sequence("receipt") }
 		return transport.SealReceipt(r, s.cfg.Name, s.signer, s.now(), number)
 	})
 	if err != nil {
@@ -84,7 +84,7 @@ func (s *Service) makeReceipts() (*store.Receipts, error) {
 func (d *stored) open(c *config.Store) error {
 	s := d.s
 	o := store.Options{Topics: map[string]string{}, Reader: d.out.reader(), Name: s.cfg.Name, State: s.cfg.State,
-		Mark: s.state.mark(), Logger: s.log}
+		Mark: s.state.Mark(), Logger: s.log}
 	for i := range s.plan.Programs {
 		o.Topics[s.plan.Programs[i].Name] = s.topic(&s.plan.Programs[i])
 	}
@@ -94,7 +94,7 @@ func (d *stored) open(c *config.Store) error {
 	}
 	d.out.results = d.store.Results
 	if mark := d.store.Mark(); mark != nil {
-		if err := s.state.keepMark(mark); err != nil {
+		if err := s.state.KeepMark(mark); err != nil {
 			return errors.Join(err, d.close())
 		}
 	}
@@ -285,7 +285,7 @@ func (d *stored) skip(j *job) bool {
 	if !d.store.Results.Skips(name) {
 		return false
 	}
-	d.s.state.sequence("result " + name)
+	d.s.state.Sequence("result " + name)
 	if err := d.store.Results.Fail(name, j.ids()); err != nil {
 		d.s.log.Error("a result that is not made cannot be noted yet", "program", name, "error", err)
 	}
@@ -330,7 +330,7 @@ func (d *stored) publish(ctx context.Context, j *job, seal func() (*result, erro
 			return nil, err
 		}
 		d.s.log.Error("a result waits for the disk", "program", name, "error", err)
-		if err := (evaluatorClock{}).Sleep(ctx, time.Second); err != nil {
+		if err := role.Sleep(ctx, time.Second); err != nil {
 			return nil, err
 		}
 	}

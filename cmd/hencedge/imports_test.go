@@ -40,7 +40,7 @@ var mayImport = map[string][]string{
 	"agent/input":           {"internal", "internal/durable", "internal/role", "internal/testenv", "config", "transport"},
 	"agent/sensor":          {"agent/input", "internal", "internal/role", "config"},
 	"evaluator/program":     {"config", "henc", "cutrantt"},
-	"evaluator/store":       {"internal/durable", "config", "transport"},
+	"evaluator/store":       {"internal/durable", "internal/role", "config", "transport"},
 	"evaluator/engine":      {"internal/role", "evaluator/program", "config", "transport", "keyset", "henc", "cutrantt"},
 	"evaluator":             {"internal", "internal/role", "evaluator/engine", "evaluator/program", "evaluator/store", "config", "transport", "keyset", "henc"},
 	"keyholder":             {"internal", "internal/durable", "evaluator/program", "config", "transport", "keyset", "henc", "henc/secret", "cutrantt"},

@@ -3,6 +3,7 @@
 // nothing of what a ciphertext holds.
 //
 //	store.go       the store as a whole, and the mark that ties it to a state (mark.go)
+//	state.go       what outlives a process besides: boot epoch, replay guard, mark
 //	windows.go     the inbox: which windows are taken, needed, and missing (continuity.go)
 //	results.go     the outbox, divided among the programs (shares.go)
 //	receipts.go    what devices ask and are told (answers.go)

@@ -1,4 +1,4 @@
-package evaluator
+package store
 
 import (
 	"encoding/json"
@@ -8,27 +8,15 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hencedge/hencedge/evaluator/store"
 	"github.com/hencedge/hencedge/internal/role"
 	"github.com/hencedge/hencedge/transport"
 )
 
-const (
-	maxState = 128 << 20
-)
+const maxState = 128 << 20 // bytes
 
-// stateFile is the JSON form of the state.
-type stateFile struct {
-	Version   int         `json:"version"`
-	Name      string      `json:"name"`
-	BootEpoch uint64      `json:"boot_epoch"`
-	Replay    []byte      `json:"replay"`
-	Store     *store.Mark `json:"store,omitempty"`
-}
-
-// state holds what outlives a process: the boot epoch, which grows with every
+// State holds what outlives a process: the boot epoch, which grows with every
 // start so that result numbers never repeat, and the replay guard.
-type state struct {
+type State struct {
 	disk  *role.State // nil: nothing is kept
 	guard *transport.ReplayGuard
 
@@ -40,20 +28,29 @@ type state struct {
 	closed bool
 }
 
-// openState locks and reads the state, raises the boot epoch and writes it back
+// stateFile is the JSON form of the state.
+type stateFile struct {
+	Version   int    `json:"version"`
+	Name      string `json:"name"`
+	BootEpoch uint64 `json:"boot_epoch"`
+	Replay    []byte `json:"replay"`
+	Store     *Mark  `json:"store,omitempty"`
+}
+
+// OpenState locks and reads the state, raises the boot epoch and writes it back
 // before it is used. With no path nothing is kept.
-func openState(path, name string, now time.Time) (*state, error) {
-	s := &state{guard: transport.NewReplayGuard(0), next: map[string]uint64{}}
+func OpenState(path, name string, now time.Time) (*State, error) {
+	s := &State{guard: transport.NewReplayGuard(0), next: map[string]uint64{}}
 	s.file = stateFile{Version: role.StateVersion, Name: name, BootEpoch: role.NextBoot(0, now)}
 	if path == "" {
 		return s, nil
 	}
 	var err error
 	if s.disk, err = role.LockState("evaluator", path); err != nil {
-		return nil, fmt.Errorf("%w: %w", store.ErrState, err)
+		return nil, fmt.Errorf("%w: %w", ErrState, err)
 	}
 	if err = s.load(path, name, now); err == nil {
-		err = s.save()
+		err = s.Save()
 	}
 	if err != nil {
 		return nil, errors.Join(err, s.disk.Close())
@@ -63,7 +60,7 @@ func openState(path, name string, now time.Time) (*state, error) {
 
 // load takes over the state of an earlier process, if there is one, and raises the boot
 // epoch.
-func (s *state) load(path, name string, now time.Time) error {
+func (s *State) load(path, name string, now time.Time) error {
 	const remedy = "move it away to start afresh, after which old messages could be replayed once"
 	var f stateFile
 	err := role.ReadState(path, maxState, remedy, &f)
@@ -82,21 +79,24 @@ func (s *state) load(path, name string, now time.Time) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("%w: %w", store.ErrState, err)
+		return fmt.Errorf("%w: %w", ErrState, err)
 	}
 	f.BootEpoch = role.NextBoot(f.BootEpoch, now)
 	s.file = f
 	return nil
 }
 
-// save writes the state if it changed.
-func (s *state) save() error {
+// Guard returns the replay guard.
+func (s *State) Guard() *transport.ReplayGuard { return s.guard }
+
+// Save writes the state if it changed.
+func (s *State) Save() error {
 	if s.disk == nil {
 		return nil
 	}
 	replay, err := s.guard.MarshalBinary()
 	if err != nil {
-		return fmt.Errorf("%w: %w", store.ErrState, err)
+		return fmt.Errorf("%w: %w", ErrState, err)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -106,31 +106,32 @@ func (s *state) save() error {
 	s.file.Replay = replay
 	raw, err := json.Marshal(&s.file)
 	if err != nil {
-		return fmt.Errorf("%w: %w", store.ErrState, err)
+		return fmt.Errorf("%w: %w", ErrState, err)
 	}
 	if err := s.disk.Save(raw); err != nil {
-		return fmt.Errorf("%w: %w", store.ErrState, err)
+		return fmt.Errorf("%w: %w", ErrState, err)
 	}
 	s.last = replay
 	return nil
 }
 
-// sequence is the next number of a series, from 1.
-func (s *state) sequence(series string) (boot, seq uint64) {
+// Sequence returns the boot epoch and the next number of a series, from 1.
+func (s *State) Sequence(series string) (boot, seq uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.next[series]++
 	return s.file.BootEpoch, s.next[series]
 }
 
-func (s *state) boot() uint64 {
+// Boot returns the boot epoch.
+func (s *State) Boot() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.file.BootEpoch
 }
 
-// close saves a last time and gives the lock back. Later calls do nothing.
-func (s *state) close() error {
+// Close saves a last time and gives the lock back. Later calls do nothing.
+func (s *State) Close() error {
 	s.mu.Lock()
 	closed := s.closed
 	s.closed = true
@@ -138,7 +139,7 @@ func (s *state) close() error {
 	if closed {
 		return nil
 	}
-	err := s.save()
+	err := s.Save()
 	if s.disk == nil {
 		return err
 	}
@@ -147,17 +148,17 @@ func (s *state) close() error {
 	return errors.Join(err, s.disk.Close())
 }
 
-// mark returns what the state has of its store; nil means that it has had none.
-func (s *state) mark() *store.Mark {
+// Mark returns what the state has of its store; nil means that it has had none.
+func (s *State) Mark() *Mark {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.file.Store
 }
 
-// keepMark writes the mark of a store into the state.
-func (s *state) keepMark(mark *store.Mark) error {
+// KeepMark writes the mark of a store into the state.
+func (s *State) KeepMark(mark *Mark) error {
 	s.mu.Lock()
 	s.file.Store, s.last = mark, nil
 	s.mu.Unlock()
-	return s.save()
+	return s.Save()
 }
