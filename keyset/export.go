@@ -46,8 +46,8 @@ func ReadManifest(dir string) (*Manifest, error) {
 }
 
 // OpenExport reads the manifest of the export in dir and verifies its signature. It
-// fails with ErrSecret when dir is a key set with its secret keys, with ErrHolder when somebody signed who is not trusted, with ErrCorrupt when
-// manifest and signature do not belong together or make no sense, and with the error
+// fails with ErrSecret when dir is a key set with its secret keys, with ErrHolder when somebody signed who is not
+// trusted, with ErrCorrupt when manifest and signature do not belong together or make no sense, and with the error
 // of a file that cannot be read. Files are verified as they are read.
 func OpenExport(dir string, trust Trust) (*Export, error) {
 	if err := notKeySet(dir); err != nil {
@@ -84,7 +84,8 @@ func OpenExport(dir string, trust Trust) (*Export, error) {
 
 // Seal returns SignedManifestFile for the bytes of a manifest.
 func Seal(manifest []byte, p henc.Parameters, holder *transport.SigningKey) ([]byte, error) {
-	return transport.Seal(transport.Meta{Kind: transport.KindStatus, Device: HolderName, Params: p.Hash()}, manifest, holder)
+	return transport.Seal(transport.Meta{Kind: transport.KindStatus, Device: HolderName, Params: p.Hash()},
+		manifest, holder)
 }
 
 // checkSeal verifies that holder signed the manifest.
@@ -93,7 +94,9 @@ func checkSeal(sealed, manifest []byte, holder ed25519.PublicKey, p henc.Paramet
 	if err := trust.AddDevice(HolderName, holder); err != nil {
 		return err
 	}
-	v, err := transport.NewVerifier(transport.VerifierOptions{Trust: trust, Kinds: []transport.Kind{transport.KindStatus}, AnyKey: true, AnyParams: true})
+	v,
+		err := transport.NewVerifier(transport.VerifierOptions{Trust: trust,
+		Kinds: []transport.Kind{transport.KindStatus}, AnyKey: true, AnyParams: true})
 	if err != nil {
 		return err
 	}

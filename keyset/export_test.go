@@ -21,7 +21,8 @@ func exported(t *testing.T, role keyholder.Role) (dir string, set *keyholder.Set
 	if err != nil {
 		t.Fatal(err)
 	}
-	set, err = keyholder.Create(filepath.Join(t.TempDir(), "set"), keyholder.CreateOptions{Params: p, Needs: keyholder.Needs{Rotations: []int{1}}})
+	set, err = keyholder.Create(filepath.Join(t.TempDir(), "set"),
+		keyholder.CreateOptions{Params: p, Needs: keyholder.Needs{Rotations: []int{1}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,14 +48,16 @@ func TestExportOfAnotherHolder(t *testing.T) {
 	dir, set := exported(t, keyholder.RoleAgent)
 	_, other := exported(t, keyholder.RoleAgent)
 	mine, theirs := set.Manifest(), other.Manifest()
-	for _, tr := range []keyset.Trust{trust(t, mine.Signer), trust(t, mine.Fingerprint()), trust(t, theirs.Fingerprint(), mine.Fingerprint()), trust(t, "none"), keyset.Anyone()} {
+	for _, tr := range []keyset.Trust{trust(t, mine.Signer), trust(t, mine.Fingerprint()),
+		trust(t, theirs.Fingerprint(), mine.Fingerprint()), trust(t, "none"), keyset.Anyone()} {
 		if x, err := keyset.OpenExport(dir, tr); err != nil || !x.Holder.Equal(mustKey(t, mine.Signer)) {
 			t.Errorf("own holder: %v", err)
 		}
 	}
 	for _, tr := range []keyset.Trust{trust(t, theirs.Signer), trust(t, theirs.Fingerprint())} {
 		_, err := keyset.OpenExport(dir, tr)
-		if !errors.Is(err, keyset.ErrHolder) || !strings.Contains(err.Error(), mine.Fingerprint()) || !strings.Contains(err.Error(), theirs.Fingerprint()) {
+		if !errors.Is(err, keyset.ErrHolder) || !strings.Contains(err.Error(), mine.Fingerprint()) ||
+			!strings.Contains(err.Error(), theirs.Fingerprint()) {
 			t.Errorf("another holder: %v", err)
 		}
 	}
@@ -67,7 +70,8 @@ func TestExportOfAnotherHolder(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(path, []byte(strings.Replace(string(raw), mine.Signer, theirs.Signer, 1)), 0o644); err != nil {
+	if err := os.WriteFile(path, []byte(strings.Replace(string(raw), mine.Signer, theirs.Signer, 1)), 0o644); err !=
+		nil {
 		t.Fatal(err)
 	}
 	if _, err := keyset.OpenExport(dir, trust(t, theirs.Signer)); !errors.Is(err, keyset.ErrCorrupt) {
@@ -148,7 +152,8 @@ func TestKeySetIsNoExport(t *testing.T) {
 	dir, set := exported(t, keyholder.RoleEvaluator)
 	m := set.Manifest()
 	_, err := keyset.OpenExport(set.Dir(), trust(t, m.Signer))
-	if !errors.Is(err, keyset.ErrSecret) || !strings.Contains(err.Error(), "holder.key") || !strings.Contains(err.Error(), "decrypts everything") {
+	if !errors.Is(err, keyset.ErrSecret) || !strings.Contains(err.Error(), "holder.key") ||
+		!strings.Contains(err.Error(), "decrypts everything") {
 		t.Errorf("a key set: %v", err)
 	}
 	if got := keyset.Secrets(set.Dir()); len(got) != 2 {
@@ -158,7 +163,8 @@ func TestKeySetIsNoExport(t *testing.T) {
 		t.Errorf("secrets of an export: %q", got)
 	}
 	odd := filepath.Join(t.TempDir(), "a[b]*c")
-	if err := errors.Join(os.Mkdir(odd, 0o700), os.WriteFile(filepath.Join(odd, keyset.SecretFile), nil, 0o600)); err != nil {
+	if err := errors.Join(os.Mkdir(odd, 0o700), os.WriteFile(filepath.Join(odd, keyset.SecretFile), nil, 0o600)); err !=
+		nil {
 		t.Fatal(err)
 	}
 	if got := keyset.Secrets(odd); len(got) != 1 {

@@ -7,7 +7,13 @@ import (
 
 // FuzzParseManifest: whatever parses is complete, and survives being written.
 func FuzzParseManifest(f *testing.F) {
-	f.Add([]byte(`{"version":1,"params":"edge12-d1","params_hash":"44ebc3e182a7654b044c8a1ac2e97fedc388cf55f4e5095cd4e2c8aae17b6a05","signer":"ed25519:7pR6r34mZzEWSerxeBGrgkGjo+mGr0+TllMo5s7gIkQ=","created":"2026-11-21T11:49:04Z","epochs":[{"epoch":1,"key_id":"20bc4ede8f91536f5d43f2bf4ad2fb6c","created":"2026-11-21T11:49:04Z","accept_until":"2026-12-21T11:49:04Z","rotations":[1,2],"conjugation":false,"relinearise":false,"public_bytes":44126,"evaluation_bytes":176272,"files":{"public.key":"40ebd351"}}]}`))
+	f.Add([]byte(`{"version":1,"params":"edge12-d1"` +
+		`,"params_hash":"44ebc3e182a7654b044c8a1ac2e97fedc388cf55f4e5095cd4e2c8aae17b6a05"` +
+		`,"signer":"ed25519:7pR6r34mZzEWSerxeBGrgkGjo+mGr0+TllMo5s7gIkQ="` +
+		`,"created":"2026-11-21T11:49:04Z","epochs":[{"epoch":1,"key_id":"20bc4ede8f91536f5d43f2bf4ad2fb6c"` +
+		`,"created":"2026-11-21T11:49:04Z","accept_until":"2026-12-21T11:49:04Z","rotations":[1,2]` +
+		`,"conjugation":false,"relinearise":false,"public_bytes":44126,"evaluation_bytes":176272` +
+		`,"files":{"public.key":"40ebd351"}}]}`))
 	f.Add([]byte(`{"version":1,"epochs":[]}`))
 	f.Add([]byte(`{"version": 1, "params": "bench-paper16-insecure", "epochs": [{}]}`))
 	f.Add([]byte(`{}`))

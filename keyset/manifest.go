@@ -112,10 +112,12 @@ func ParseManifest(b []byte) (*Manifest, error) {
 		return nil, fmt.Errorf("%w: %s has data after the object", ErrCorrupt, ManifestFile)
 	}
 	if m.Version != Version {
-		return nil, fmt.Errorf("%w: %s has version %d, this program reads %d", ErrCorrupt, ManifestFile, m.Version, Version)
+		return nil, fmt.Errorf("%w: %s has version %d, this program reads %d", ErrCorrupt, ManifestFile,
+			m.Version, Version)
 	}
 	if len(m.Epochs) == 0 || len(m.Epochs) > MaxEpochs {
-		return nil, fmt.Errorf("%w: %s lists %d epochs, must be 1 to %d", ErrCorrupt, ManifestFile, len(m.Epochs), MaxEpochs)
+		return nil, fmt.Errorf("%w: %s lists %d epochs, must be 1 to %d", ErrCorrupt, ManifestFile,
+			len(m.Epochs), MaxEpochs)
 	}
 	if h, err := hex.DecodeString(m.ParamsHash); err != nil || len(h) != 32 {
 		return nil, fmt.Errorf("%w: %s: params_hash is not 64 hexadecimal digits", ErrCorrupt, ManifestFile)
@@ -149,7 +151,8 @@ func (m *Manifest) Parameters() (henc.Parameters, error) {
 		return p, fmt.Errorf("%w: %s are insecure parameters, of which there are no key sets", ErrCorrupt, m.Params)
 	}
 	if hash := p.Hash(); hex.EncodeToString(hash[:]) != m.ParamsHash {
-		return p, fmt.Errorf("%w: parameters %s have hash %x here, the key set was made for %s", ErrCorrupt, m.Params, hash[:8], m.ParamsHash[:16])
+		return p, fmt.Errorf("%w: parameters %s have hash %x here, the key set was made for %s", ErrCorrupt, m.Params,
+			hash[:8], m.ParamsHash[:16])
 	}
 	return p, nil
 }

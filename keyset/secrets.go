@@ -45,6 +45,8 @@ func notKeySet(dir string) error {
 	if _, err := os.Lstat(filepath.Join(dir, HolderFile)); err != nil {
 		return nil
 	}
-	return fmt.Errorf("%w: %s is a key set with its secret keys (%s), not an export: whoever reads it decrypts everything. Take it off this machine, put here what `hencedge keys export` writes, and make a new key set if others could read it",
+	return fmt.Errorf("%w: %s is a key set with its secret keys (%s), not an export: whoever reads it decrypts "+
+		"everything. Take it off this machine, put here what `hencedge keys export` writes, and make a new key set "+
+		"if others could read it",
 		ErrSecret, dir, filepath.Join(dir, HolderFile))
 }

@@ -69,7 +69,8 @@ func (t Trust) Check(pub ed25519.PublicKey) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%w: they are signed by %s, and %s is trusted", ErrHolder, got, strings.Join(t.fingerprints, " or "))
+	return fmt.Errorf("%w: they are signed by %s, and %s is trusted", ErrHolder, got,
+		strings.Join(t.fingerprints, " or "))
 }
 
 // Names reports whether t trusts a holder that is named as for Trusted, or may trust

@@ -98,7 +98,8 @@ func Sysusers(roles ...Role) string {
 	var out strings.Builder
 	for line := range strings.Lines(sysusers) {
 		fields := strings.Fields(line)
-		if strings.HasPrefix(line, "#") || slices.ContainsFunc(roles, func(r Role) bool { return len(fields) > 1 && fields[1] == r.Name() }) {
+		if strings.HasPrefix(line, "#") ||
+			slices.ContainsFunc(roles, func(r Role) bool { return len(fields) > 1 && fields[1] == r.Name() }) {
 			out.WriteString(line)
 		}
 	}
@@ -117,7 +118,8 @@ var (
 
 // DropIns are the optional drop-ins by file name.
 func DropIns() map[string]string {
-	return map[string]string{"gpu.conf": gpuDropIn, "devices.conf": devicesDropIn, "credentials.conf": credentialsDropIn}
+	return map[string]string{"gpu.conf": gpuDropIn, "devices.conf": devicesDropIn,
+		"credentials.conf": credentialsDropIn}
 }
 
 // ErrPath: a path cannot stand in a unit.
@@ -144,7 +146,8 @@ func Unit(r Role, o Options) (string, error) {
 	}
 	var b bytes.Buffer
 	err := unitTemplate.Execute(&b, map[string]string{
-		"Name": r.Name(), "Role": string(r), "Command": r.Command(), "Results": ResultsFile, "Description": r.description(), "Binary": o.Binary, "Config": o.Config,
+		"Name": r.Name(), "Role": string(r), "Command": r.Command(), "Results": ResultsFile,
+		"Description": r.description(), "Binary": o.Binary, "Config": o.Config,
 	})
 	return b.String(), err
 }

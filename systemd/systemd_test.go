@@ -36,7 +36,8 @@ func TestPathsAreChecked(t *testing.T) {
 		!strings.Contains(got, "ConditionPathExists=/srv/a.yaml\n") || strings.Contains(got, "/usr/bin/") {
 		t.Fatalf("%v\n%s", err, got)
 	}
-	for _, bad := range []string{"hencedge", "/a b", "/a/../b", "/a%n", "/a;b", "/a\nExecStart=/bin/sh", "/ä", `/"a"`, "/$HOME"} {
+	for _, bad := range []string{"hencedge", "/a b", "/a/../b", "/a%n", "/a;b", "/a\nExecStart=/bin/sh", "/ä",
+		`/"a"`, "/$HOME"} {
 		if _, err := Unit(Agent, Options{Binary: bad}); !errors.Is(err, ErrPath) {
 			t.Errorf("binary %q: %v", bad, err)
 		}
@@ -69,7 +70,8 @@ func TestUnitKeepsItsPromises(t *testing.T) {
 		}
 		d := directives(text)
 		for key, want := range map[string]string{
-			"Type": "notify", "NoNewPrivileges": "yes", "CapabilityBoundingSet": "", "ProtectSystem": "strict", "PrivateDevices": "yes",
+			"Type": "notify", "NoNewPrivileges": "yes", "CapabilityBoundingSet": "", "ProtectSystem": "strict",
+			"PrivateDevices":         "yes",
 			"MemoryDenyWriteExecute": "yes", "LimitCORE": "0", "MemorySwapMax": "0", "UMask": "0077", "User": r.Name(),
 			"StateDirectory": "hencedge/" + string(r), "RestartPreventExitStatus": "2", "ProtectHome": "yes",
 			"Restart": "always", "StartLimitIntervalSec": "0", "NotifyAccess": "main",
@@ -104,7 +106,8 @@ func TestExposure(t *testing.T) {
 	rating := regexp.MustCompile(`exposure level for [^:]*: ([0-9.]+)`)
 	exposure := func(dir string, r Role) float64 {
 		t.Helper()
-		out, err := exec.Command(tool, "security", "--offline=true", "--no-pager", filepath.Join(dir, r.Name()+".service")).CombinedOutput()
+		out, err := exec.Command(tool, "security", "--offline=true", "--no-pager",
+			filepath.Join(dir, r.Name()+".service")).CombinedOutput()
 		m := rating.FindSubmatch(out)
 		if m == nil {
 			t.Fatalf("%s: %v\n%s", r, err, out)
@@ -117,7 +120,8 @@ func TestExposure(t *testing.T) {
 	}
 	for _, r := range Roles() {
 		if v := exposure(".", r); v > maxExposure {
-			t.Errorf("%s is rated %.1f, at most %.1f is allowed: see systemd-analyze security --offline=true systemd/%s.service", r, v, maxExposure, r.Name())
+			t.Errorf("%s is rated %.1f, at most %.1f is allowed: see systemd-analyze security --offline=true "+
+				"systemd/%s.service", r, v, maxExposure, r.Name())
 		}
 	}
 	// With the GPU open the rating may rise, within reason.
@@ -127,7 +131,8 @@ func TestExposure(t *testing.T) {
 		t.Fatal(err)
 	}
 	// A drop-in counts as the end of its section.
-	if err := os.WriteFile(filepath.Join(dir, Evaluator.Name()+".service"), []byte(strings.Replace(text, "[Install]", DropIns()["gpu.conf"]+"\n[Install]", 1)), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, Evaluator.Name()+".service"),
+		[]byte(strings.Replace(text, "[Install]", DropIns()["gpu.conf"]+"\n[Install]", 1)), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if v := exposure(dir, Evaluator); v > 2 || v <= exposure(".", Evaluator) {

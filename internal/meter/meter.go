@@ -39,9 +39,11 @@ type Meter interface {
 type EncryptionMeter interface {
 	// MeterPublic takes the jobs to the device, for encryptions as of EncryptPublic of one
 	// job a call. Its conditions and errors are those of EncryptPublic.
-	MeterPublic(key cutrantt.Operand, limbs []int, labels cutrantt.EncryptionLabels, jobs []cutrantt.Encryption) (MeteredEncryptions, error)
+	MeterPublic(key cutrantt.Operand, limbs []int, labels cutrantt.EncryptionLabels,
+		jobs []cutrantt.Encryption) (MeteredEncryptions, error)
 	// MeterSeeded is the same for EncryptSeeded.
-	MeterSeeded(s *cutrantt.Batch, limbs []int, labels cutrantt.EncryptionLabels, jobs []cutrantt.Encryption) (MeteredEncryptions, error)
+	MeterSeeded(s *cutrantt.Batch, limbs []int, labels cutrantt.EncryptionLabels,
+		jobs []cutrantt.Encryption) (MeteredEncryptions, error)
 }
 
 // MeteredEncryptions are encryptions whose messages and seeds stay on the device until

@@ -52,7 +52,9 @@ func TestAssembly(t *testing.T) {
 			if what, ok := public[name]; ok {
 				seen[name] = true
 				all := len(found)
-				if found = slices.DeleteFunc(found, func(leak string) bool { return strings.Contains(leak, ": address: ") }); len(found) == all {
+				if found = slices.DeleteFunc(found, func(leak string) bool {
+					return strings.Contains(leak, ": address: ")
+				}); len(found) == all {
 					t.Errorf("%s: %s has no address by %s: take it off the list", file, name, what)
 				}
 			}
@@ -74,13 +76,15 @@ func TestLeaks(t *testing.T) {
 	for _, tt := range []struct{ what, code string }{
 		{"a branch on a loaded word", "MOVQ x+0(FP), AX\nMOVQ (AX), CX\nCMPQ CX, $3\nJNE out"},
 		{"a branch on memory", "MOVQ x+0(FP), AX\nCMPQ (AX), $3\nJLT out"},
-		{"a branch after arithmetic", "MOVQ x+0(FP), AX\nMOVQ (AX), CX\nADDQ CX, DX\nMOVQ DX, BX\nSUBQ $1, BX\nJEQ out"},
+		{"a branch after arithmetic",
+			"MOVQ x+0(FP), AX\nMOVQ (AX), CX\nADDQ CX, DX\nMOVQ DX, BX\nSUBQ $1, BX\nJEQ out"},
 		{"a branch on a vector", "VMOVQ X1, AX\nTESTQ AX, AX\nJNE out"},
 		{"a branch on masks", "KORTESTW K1, K1\nJNE out"},
 		{"a branch on floating point", "VUCOMISD X1, X2\nJLT out"},
 		{"an address", "MOVQ x+0(FP), AX\nMOVL 4(AX), CX\nMOVL (AX)(CX*4), DX"},
 		{"an address of a vector", "MOVQ x+0(FP), AX\nKMOVW K1, CX\nVMOVDQU32 64(AX)(CX*8), Z1"},
-		{"an address one turn later", "loop:\nMOVL (SI), DX\nMOVQ CX, SI\nMOVQ x+0(FP), AX\nMOVQ (AX), CX\nSUBQ $1, BX\nJNE loop"},
+		{"an address one turn later", "loop:\nMOVL (SI), DX\nMOVQ CX, SI\nMOVQ x+0(FP), AX\nMOVQ (AX), CX\nSUBQ $1, " +
+			"BX\nJNE loop"},
 		{"a gather", "VPGATHERDD (AX)(Z1*4), K1, Z2"},
 		{"a scatter", "VPSCATTERDD Z2, K1, (AX)(Z1*4)"},
 		{"a compression", "VPCOMPRESSD Z1, K1, (AX)"},
@@ -94,7 +98,8 @@ func TestLeaks(t *testing.T) {
 			t.Errorf("%s was not seen", tt.what)
 		}
 	}
-	if l := leaks("x(SB)\nMOVQ x+0(FP), AX\nMOVQ n+8(FP), CX\nloop:\nVMOVDQU (AX)(CX*1), Y0\nADDQ $32, AX\nDECQ CX\nJNE loop"); len(l) != 0 {
+	if l := leaks("x(SB)\nMOVQ x+0(FP), AX\nMOVQ n+8(FP), CX\nloop:\nVMOVDQU (AX)(CX*1), Y0\nADDQ $32, AX\nDECQ " +
+		"CX\nJNE loop"); len(l) != 0 {
 		t.Errorf("a loop counter: %q", l)
 	}
 }
@@ -104,16 +109,17 @@ var (
 	vectorRegister  = regexp.MustCompile(`\b([XYZKFV]\d+)\b`)
 	memoryOperand   = regexp.MustCompile(`\((?:AX|BX|CX|DX|SI|DI|R\d+|[XYZ]\d+)[)*]`)
 	comparison      = regexp.MustCompile(`^(KORTEST|KTEST|VPTEST|PTEST|VTESTP|V?U?COMIS|FCMP)`)
-	setsFlags       = regexp.MustCompile(`^(CMP|TEST|SUB|ADD|DEC|INC|AND|OR|XOR|NEG|SHL|SHR|SAR|ADC|SBB|BT|SUBS|ADDS|ANDS|TST|CMN)[SBWLQ]?$`)
-	conditional     = regexp.MustCompile(`^(J[A-LN-Z][A-Z]*|B(EQ|NE|L[TEOS]|G[TE]|H[IS]|MI|PL|VS|VC|CS|CC))$`)
-	onRegister      = regexp.MustCompile(`^(CBZ|CBNZ|TBZ|TBNZ)W?$`)
-	compares        = regexp.MustCompile(`^(CMP|CMN|TEST|TST)[WLQB]?$`)
-	division        = regexp.MustCompile(`^[IUS]?DIV[WLQB]?$`)
-	byFlags         = regexp.MustCompile(`^(SET|CMOV|CSEL|CSET|CINC|ADC|SBB)`)
-	moves           = regexp.MustCompile(`^(V|K)?MOV|^LEAQ$`)
-	byData          = regexp.MustCompile(`^VP?(GATHER|SCATTER|COMPRESS|EXPAND)`)
-	vectorWord      = regexp.MustCompile(`^WORD \$0x[0-9a-f]+ // (\S+) (.*)$`)
-	armRegister     = regexp.MustCompile(`\b[xw](\d+)\b`)
+	setsFlags       = regexp.MustCompile(
+		`^(CMP|TEST|SUB|ADD|DEC|INC|AND|OR|XOR|NEG|SHL|SHR|SAR|ADC|SBB|BT|SUBS|ADDS|ANDS|TST|CMN)[SBWLQ]?$`)
+	conditional = regexp.MustCompile(`^(J[A-LN-Z][A-Z]*|B(EQ|NE|L[TEOS]|G[TE]|H[IS]|MI|PL|VS|VC|CS|CC))$`)
+	onRegister  = regexp.MustCompile(`^(CBZ|CBNZ|TBZ|TBNZ)W?$`)
+	compares    = regexp.MustCompile(`^(CMP|CMN|TEST|TST)[WLQB]?$`)
+	division    = regexp.MustCompile(`^[IUS]?DIV[WLQB]?$`)
+	byFlags     = regexp.MustCompile(`^(SET|CMOV|CSEL|CSET|CINC|ADC|SBB)`)
+	moves       = regexp.MustCompile(`^(V|K)?MOV|^LEAQ$`)
+	byData      = regexp.MustCompile(`^VP?(GATHER|SCATTER|COMPRESS|EXPAND)`)
+	vectorWord  = regexp.MustCompile(`^WORD \$0x[0-9a-f]+ // (\S+) (.*)$`)
+	armRegister = regexp.MustCompile(`\b[xw](\d+)\b`)
 )
 
 // leaks are the lines of a function whose branches or addresses depend on data: on
@@ -171,7 +177,10 @@ func (r *reader) instruction() {
 	}
 	operands := splitOperands(rest)
 	memory := slices.ContainsFunc(operands, memoryOperand.MatchString) && op != "LEAQ"
-	if slices.ContainsFunc(operands, func(o string) bool { return memoryOperand.MatchString(o) && op != "LEAQ" && r.holds(o) }) {
+	if slices.ContainsFunc(operands, func(o string) bool {
+		return memoryOperand.MatchString(o) && op != "LEAQ" &&
+			r.holds(o)
+	}) {
 		r.leak("address")
 	}
 	data := memory || r.holds(rest) || vectorRegister.MatchString(rest)

@@ -34,7 +34,8 @@ func Check(t testing.TB, name string, made any) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got, want) {
-		t.Errorf("the code does not make what docs/vectors/%s holds: %s; a new format needs a new version, then run the test with %s=1",
+		t.Errorf("the code does not make what docs/vectors/%s holds: %s; a new format needs a new version, then run "+
+			"the test with %s=1",
 			name, difference(got, want), updateVariable)
 	}
 }

@@ -97,7 +97,8 @@ func (b *Bridge) levelOf(limbs int) (int, error) {
 			return level, nil
 		}
 	}
-	return 0, fmt.Errorf("%w: %s has no level with %d primes (in a pair set rescale twice)", henc.ErrLevel, p.Name(), limbs)
+	return 0, fmt.Errorf("%w: %s has no level with %d primes (in a pair set rescale twice)", henc.ErrLevel,
+		p.Name(), limbs)
 }
 
 // limbs are the residues of one polynomial in Lattigo's order, by limb.
@@ -187,9 +188,11 @@ func (b *Bridge) checkMeta(m *rlwe.MetaData) (float64, error) {
 	case m == nil:
 		return 0, fmt.Errorf("%w: no metadata", ErrObject)
 	case !m.IsNTT || m.IsMontgomery:
-		return 0, fmt.Errorf("%w: IsNTT = %t, IsMontgomery = %t, want true and false", ErrObject, m.IsNTT, m.IsMontgomery)
+		return 0, fmt.Errorf("%w: IsNTT = %t, IsMontgomery = %t, want true and false", ErrObject, m.IsNTT,
+			m.IsMontgomery)
 	case !m.IsBatched || m.IsBitReversed || m.LogDimensions != b.params.LogMaxDimensions():
-		return 0, fmt.Errorf("%w: packing must be %d slots in natural order (batched = %t, bit-reversed = %t, log dimensions = %v)",
+		return 0, fmt.Errorf("%w: packing must be %d slots in natural order (batched = %t, bit-reversed = %t, log "+
+			"dimensions = %v)",
 			ErrObject, b.params.MaxSlots(), m.IsBatched, m.IsBitReversed, m.LogDimensions)
 	case m.Scale.Mod != nil:
 		return 0, fmt.Errorf("%w: scale modulo a plaintext modulus", ErrObject)

@@ -45,14 +45,16 @@ func (r *rig) operations(t *testing.T, k *keyset, libs []library, level int) {
 
 	// finish checks the values of a result and returns the noise that the
 	// operation added to the polynomial that it should give.
-	finish := func(what string, lib library, ct *rlwe.Ciphertext, want ring.Poly, values []complex128, inputs float64) float64 {
+	finish := func(what string, lib library, ct *rlwe.Ciphertext, want ring.Poly, values []complex128,
+		inputs float64) float64 {
 		t.Helper()
 		m := r.decryptBoth(t, libs, ct)
 		noise := r.deviation(m.Value, want)
 		bound := inputs + r.slotError(noise, ct.Scale.Float64()) + r.floatError(8)
 		for _, dec := range libs {
 			if e := maxError(must(dec.decode(m))(t), values); e > bound {
-				t.Errorf("level %d, %s by %s, decoded by %s: error 2^%.1f above 2^%.1f", level, what, lib.name(), dec.name(), math.Log2(e), math.Log2(bound))
+				t.Errorf("level %d, %s by %s, decoded by %s: error 2^%.1f above 2^%.1f", level, what, lib.name(),
+					dec.name(), math.Log2(e), math.Log2(bound))
 			}
 		}
 		return noise
@@ -71,7 +73,9 @@ func (r *rig) operations(t *testing.T, k *keyset, libs []library, level int) {
 			g     uint64
 			slots func(j int) complex128
 			apply func(lib library) (*rlwe.Ciphertext, error)
-		}{fmt.Sprintf("rotate %d", rot), henc.GaloisElement(r.p, rot), func(j int) complex128 { return vx[(j+rot+n)%n] },
+		}{fmt.Sprintf("rotate %d", rot), henc.GaloisElement(r.p, rot), func(j int) complex128 {
+			return vx[(j+rot+n)%n]
+		},
 			func(lib library) (*rlwe.Ciphertext, error) { return lib.rotate(x, rot) }})
 	}
 	for _, op := range images {
@@ -114,7 +118,8 @@ func (r *rig) operations(t *testing.T, k *keyset, libs []library, level int) {
 		bound := 3*fresh + r.slotError(noise, ct.Scale.Float64()) + r.floatError(8)
 		for _, dec := range libs {
 			if e := maxError(must(dec.decode(m))(t), values); e > bound {
-				t.Errorf("level %d, %s, decoded by %s: error 2^%.1f above 2^%.1f", level, what, dec.name(), math.Log2(e), math.Log2(bound))
+				t.Errorf("level %d, %s, decoded by %s: error 2^%.1f above 2^%.1f", level, what, dec.name(),
+					math.Log2(e), math.Log2(bound))
 			}
 		}
 		return noise
@@ -126,12 +131,14 @@ func (r *rig) operations(t *testing.T, k *keyset, libs []library, level int) {
 		return rescaled("rescale by "+lib.name(), must(lib.rescale(results[libs[0]]))(t), from, product)
 	})
 	r.compare(t, level, "multiply, then rescale", libs, func(lib library) float64 {
-		lattigo = rescaled("multiply and rescale by "+lib.name(), must(lib.rescale(results[lib]))(t), exact(mx, my), product)
+		lattigo = rescaled("multiply and rescale by "+lib.name(), must(lib.rescale(results[lib]))(t),
+			exact(mx, my), product)
 		return lattigo
 	})
 	joint := rescaled("joint multiply and rescale", must(libs[0].(*ours).mulRescale(x, y))(t), exact(mx, my), product)
 	if joint > maxNoiseFactor*lattigo {
-		t.Errorf("level %d, multiply and rescale at once: noise %.4g, Lattigo's in two steps %.4g", level, joint, lattigo)
+		t.Errorf("level %d, multiply and rescale at once: noise %.4g, Lattigo's in two steps %.4g", level,
+			joint, lattigo)
 	}
 	t.Logf("level %d, multiply and rescale at once: hencedge %.2f, lattigo in two steps %.2f", level, joint, lattigo)
 }
@@ -143,7 +150,8 @@ func (r *rig) compare(t *testing.T, level int, what string, libs []library, f fu
 	mine, their := f(libs[0]), f(libs[1])
 	t.Logf("level %d, %s: noise %.2f, lattigo %.2f", level, what, mine, their)
 	if !(mine <= maxNoiseFactor*their) {
-		t.Errorf("level %d, %s: noise %.4g is more than %.2f times Lattigo's %.4g", level, what, mine, maxNoiseFactor, their)
+		t.Errorf("level %d, %s: noise %.4g is more than %.2f times Lattigo's %.4g", level, what, mine,
+			maxNoiseFactor, their)
 	}
 }
 
@@ -182,7 +190,8 @@ func TestDepth(t *testing.T) {
 		limit := math.Exp2(stated + 1)
 		if !ok {
 			rounding := math.Sqrt((1 + 2*float64(r.p.N())/3) / 12)
-			limit = math.Exp2(float64(depth)) * (r.slotError(ourSigma, r.p.DefaultScale()) + r.slotError(rounding, r.p.DefaultScale()) + r.floatError(1))
+			limit = math.Exp2(float64(depth)) * (r.slotError(ourSigma, r.p.DefaultScale()) + r.slotError(rounding,
+				r.p.DefaultScale()) + r.floatError(1))
 		}
 		ct0 := must(secret.NewSeededEncryptor(r.ctx, k.sk).EncryptComplex(values, depth, 0, &henc.Seed{7}))(t)
 		start := must(r.b.CiphertextToLattigo(ct0))(t)
@@ -206,10 +215,12 @@ func TestDepth(t *testing.T) {
 			for _, dec := range libs {
 				worst[i] = max(worst[i], maxError(must(dec.decode(m))(t), want))
 			}
-			t.Logf("%d squarings by %s: error 2^%.1f, limit 2^%.1f", depth, lib.name(), math.Log2(worst[i]), math.Log2(limit))
+			t.Logf("%d squarings by %s: error 2^%.1f, limit 2^%.1f", depth, lib.name(), math.Log2(worst[i]),
+				math.Log2(limit))
 		}
 		if worst[0] > limit && worst[0] > 1.05*worst[1] {
-			t.Errorf("error 2^%.2f, want at most 2^%.2f or Lattigo's 2^%.2f", math.Log2(worst[0]), math.Log2(limit), math.Log2(worst[1]))
+			t.Errorf("error 2^%.2f, want at most 2^%.2f or Lattigo's 2^%.2f", math.Log2(worst[0]), math.Log2(limit),
+				math.Log2(worst[1]))
 		}
 		if worst[0] > 1.5*worst[1] {
 			t.Errorf("error %.3g, more than 1.5 times Lattigo's %.3g", worst[0], worst[1])

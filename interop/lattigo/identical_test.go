@@ -49,7 +49,9 @@ func TestIdentical(t *testing.T) {
 			}
 			return low, nil
 		})
-		same("rotate at a lower level", func(lib library) (*rlwe.Ciphertext, error) { return lib.rotate(low, rotations[0]) })
+		same("rotate at a lower level", func(lib library) (*rlwe.Ciphertext, error) {
+			return lib.rotate(low, rotations[0])
+		})
 		if low.Level() > r.b.LattigoLevel(0) {
 			same("multiply at a lower level", func(lib library) (*rlwe.Ciphertext, error) { return lib.mul(low, low) })
 		}

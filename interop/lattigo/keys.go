@@ -127,7 +127,8 @@ func (b *Bridge) EvaluationKeysToLattigo(keys *henc.EvaluationKeys) (*rlwe.MemEv
 // EvaluationKeysFromLattigo converts whatever keys are present. pk names the
 // public key of the same secret, whose id and epoch the result carries; it may
 // be nil, then both are zero.
-func (b *Bridge) EvaluationKeysFromLattigo(set *rlwe.MemEvaluationKeySet, pk *henc.PublicKey) (*henc.EvaluationKeys, error) {
+func (b *Bridge) EvaluationKeysFromLattigo(set *rlwe.MemEvaluationKeySet,
+	pk *henc.PublicKey) (*henc.EvaluationKeys, error) {
 	if set == nil {
 		return nil, fmt.Errorf("evaluation keys from lattigo: %w: nil keys", ErrObject)
 	}
@@ -187,7 +188,9 @@ func (b *Bridge) gadgetFromLattigo(g *rlwe.GadgetCiphertext) (*henc.SwitchingKey
 	var polys []limbs
 	for d, digit := range g.Value {
 		if len(digit) != 1 || len(digit[0]) != 2 {
-			return nil, fmt.Errorf("%w: digit %d is not a pair of polynomials (a compressed key must be expanded first)", ErrObject, d)
+			return nil,
+				fmt.Errorf("%w: digit %d is not a pair of polynomials (a compressed key must be expanded first)",
+					ErrObject, d)
 		}
 		polys = append(polys, split(digit[0][0]), split(digit[0][1]))
 	}
@@ -206,7 +209,8 @@ func (b *Bridge) checkDigits() error {
 	case n == 0:
 		return fmt.Errorf("%w: %s", ErrNoSpecialPrimes, p.Name())
 	case n != p.Alpha():
-		return fmt.Errorf("%w: %s has %d primes per digit and %d special primes, Lattigo needs as many", ErrObject, p.Name(), p.Alpha(), n)
+		return fmt.Errorf("%w: %s has %d primes per digit and %d special primes, Lattigo needs as many", ErrObject,
+			p.Name(), p.Alpha(), n)
 	}
 	return nil
 }
@@ -228,7 +232,8 @@ func (b *Bridge) allLimbs() []int {
 func (b *Bridge) exportKey(batch *cutrantt.Batch, polys int) ([]limbs, error) {
 	want := b.allLimbs()
 	if batch == nil || batch.Polys() != polys || len(batch.Limbs()) != len(want) || batch.N() != b.params.N() {
-		return nil, fmt.Errorf("%w: want %d polynomials over the %d primes of %s", ErrObject, polys, len(want), b.ctx.Parameters().Name())
+		return nil, fmt.Errorf("%w: want %d polynomials over the %d primes of %s", ErrObject, polys, len(want),
+			b.ctx.Parameters().Name())
 	}
 	for i, m := range batch.Limbs() {
 		if m != want[i] {

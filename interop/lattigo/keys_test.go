@@ -32,9 +32,11 @@ func TestKeys(t *testing.T) {
 			}
 			s2 := k.lsk.CopyNew()
 			r.lp.RingQP().MulCoeffsMontgomery(s2.Value, s2.Value, s2.Value)
-			r.gadgetNoise(t, "relinearisation key", &k.levk.RelinearizationKey.GadgetCiphertext, s2.Value.Q, k.lsk, sigma)
+			r.gadgetNoise(t, "relinearisation key", &k.levk.RelinearizationKey.GadgetCiphertext,
+				s2.Value.Q, k.lsk, sigma)
 			rlk := must(r.b.RelinearizationKeyFromLattigo(k.levk.RelinearizationKey))(t)
-			if again := must(r.b.RelinearizationKeyToLattigo(rlk))(t); !again.GadgetCiphertext.Equal(&k.levk.RelinearizationKey.GadgetCiphertext) {
+			if again := must(r.b.RelinearizationKeyToLattigo(rlk))(t); !again.GadgetCiphertext.Equal(
+				&k.levk.RelinearizationKey.GadgetCiphertext) {
 				t.Error("round trip of the relinearisation key differs")
 			}
 			if want := len(rotations) + 1; len(k.levk.GaloisKeys) != want || len(k.evk.Galois) != want {
@@ -46,7 +48,8 @@ func TestKeys(t *testing.T) {
 				r.gadgetNoise(t, fmt.Sprintf("galois key %d", g), &gk.GadgetCiphertext, k.lsk.Value.Q, under, sigma)
 				element, ours, err := r.b.GaloisKeyFromLattigo(gk)
 				check(t, err)
-				if again := must(r.b.GaloisKeyToLattigo(element, ours))(t); element != g || !again.GadgetCiphertext.Equal(&gk.GadgetCiphertext) {
+				if again := must(r.b.GaloisKeyToLattigo(element, ours))(t); element != g ||
+					!again.GadgetCiphertext.Equal(&gk.GadgetCiphertext) {
 					t.Errorf("round trip of galois key %d differs", g)
 				}
 			}
@@ -95,7 +98,8 @@ func (r *rig) publicKeyNoise(k *keyset) float64 {
 
 // gadgetNoise checks digit by digit that b_d + a_d*under - g_d*target is small
 // noise modulo Q and the same noise modulo P.
-func (r *rig) gadgetNoise(t *testing.T, what string, g *rlwe.GadgetCiphertext, target ring.Poly, under *rlwe.SecretKey, sigma float64) {
+func (r *rig) gadgetNoise(t *testing.T, what string, g *rlwe.GadgetCiphertext, target ring.Poly, under *rlwe.SecretKey,
+	sigma float64) {
 	t.Helper()
 	qp := r.lp.RingQP()
 	alpha, lifted := r.lp.PCount(), qp.RingQ.NewPoly()

@@ -55,7 +55,8 @@ func (r *rig) lattigoKeys(t *testing.T) *keyset {
 		for _, rot := range rotations {
 			elements = append(elements, r.lp.GaloisElement(rot))
 		}
-		k.levk = rlwe.NewMemEvaluationKeySet(gen.GenRelinearizationKeyNew(k.lsk), gen.GenGaloisKeysNew(elements, k.lsk)...)
+		k.levk = rlwe.NewMemEvaluationKeySet(gen.GenRelinearizationKeyNew(k.lsk),
+			gen.GenGaloisKeysNew(elements, k.lsk)...)
 	}
 	k.sk = must(r.b.SecretKeyFromLattigo(k.lsk, nil))(t)
 	k.pk = must(r.b.PublicKeyFromLattigo(k.lpk))(t)
@@ -102,7 +103,8 @@ type ours struct {
 func (o *ours) name() string { return "hencedge" }
 
 // apply runs f on the converted operands.
-func (o *ours) apply(f func(in []*henc.Ciphertext) (*henc.Ciphertext, error), operands ...*rlwe.Ciphertext) (*rlwe.Ciphertext, error) {
+func (o *ours) apply(f func(in []*henc.Ciphertext) (*henc.Ciphertext, error),
+	operands ...*rlwe.Ciphertext) (*rlwe.Ciphertext, error) {
 	var in []*henc.Ciphertext
 	for i, ct := range operands {
 		if i > 0 && ct == operands[0] {

@@ -40,7 +40,8 @@ func NewLayout(sub *ring.SubRing, n2 int, psi uint32) (*Layout, error) {
 		return nil, fmt.Errorf("%w: n2 = %d, N = %d, q = %d", ErrLayout, n2, sub.N, sub.Modulus)
 	}
 	if got := RootOf(sub); got != uint64(psi) {
-		return nil, fmt.Errorf("%w: root of unity modulo %d is %d here and %d in Lattigo", ErrLayout, sub.Modulus, psi, got)
+		return nil, fmt.Errorf("%w: root of unity modulo %d is %d here and %d in Lattigo", ErrLayout,
+			sub.Modulus, psi, got)
 	}
 	q := sub.Modulus
 	inv := ring.ModExp(uint64(n2), q-2, q)

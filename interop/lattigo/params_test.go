@@ -38,7 +38,8 @@ func TestParameters(t *testing.T) {
 			}
 			for i, m := range p.Moduli() {
 				if subs[i].Modulus != uint64(m.Q) || RootOf(subs[i]) != uint64(m.Psi) {
-					t.Errorf("modulus %d is %d with root %d, want %d with %d", i, subs[i].Modulus, RootOf(subs[i]), m.Q, m.Psi)
+					t.Errorf("modulus %d is %d with root %d, want %d with %d", i, subs[i].Modulus,
+						RootOf(subs[i]), m.Q, m.Psi)
 				}
 			}
 			if p.Alpha() > 0 {

@@ -54,11 +54,13 @@ func (b *Bridge) SecretKeyFromLattigo(sk *rlwe.SecretKey, root *henc.Seed) (*sec
 	for i, src := range split(sk.Value) {
 		sub := b.layouts[i].sub
 		if len(src) != n {
-			return nil, fmt.Errorf("secret key from lattigo: %w: limb %d has %d residues, want %d", ErrObject, i, len(src), n)
+			return nil, fmt.Errorf("secret key from lattigo: %w: limb %d has %d residues, want %d", ErrObject,
+				i, len(src), n)
 		}
 		for _, v := range src {
 			if v >= sub.Modulus {
-				return nil, fmt.Errorf("secret key from lattigo: %w: a residue of limb %d is not below %d", cutrantt.ErrRange, i, sub.Modulus)
+				return nil, fmt.Errorf("secret key from lattigo: %w: a residue of limb %d is not below %d",
+					cutrantt.ErrRange, i, sub.Modulus)
 			}
 		}
 		sub.IMForm(src, tmp)
@@ -76,7 +78,8 @@ func (b *Bridge) SecretKeyFromLattigo(sk *rlwe.SecretKey, root *henc.Seed) (*sec
 			wrong |= c ^ int64(small[j])
 		}
 		if wrong != 0 {
-			return nil, fmt.Errorf("secret key from lattigo: %w: limbs 0 and %d hold different polynomials", ErrObject, i)
+			return nil, fmt.Errorf("secret key from lattigo: %w: limbs 0 and %d hold different polynomials", ErrObject,
+				i)
 		}
 	}
 	k, err := secret.FromCoefficients(b.ctx, small, root)

@@ -82,7 +82,8 @@ func (b *Bridge) CiphertextFromLattigo(ct *rlwe.Ciphertext) (*henc.Ciphertext, e
 		return nil, fmt.Errorf("ciphertext from lattigo: %w", err)
 	}
 	if len(ct.Value) != 2 {
-		return nil, fmt.Errorf("ciphertext from lattigo: %w: %d polynomials, want 2 (relinearise first)", ErrObject, len(ct.Value))
+		return nil, fmt.Errorf("ciphertext from lattigo: %w: %d polynomials, want 2 (relinearise first)",
+			ErrObject, len(ct.Value))
 	}
 	level, err := b.levelOf(len(ct.Value[0].Coeffs))
 	if err == nil {
@@ -91,7 +92,8 @@ func (b *Bridge) CiphertextFromLattigo(ct *rlwe.Ciphertext) (*henc.Ciphertext, e
 	if err != nil {
 		return nil, fmt.Errorf("ciphertext from lattigo: %w", err)
 	}
-	batch, err := b.load([]limbs{limbs(ct.Value[0].Coeffs), limbs(ct.Value[1].Coeffs)}, b.ctx.Parameters().QLimbs(level), false)
+	batch, err := b.load([]limbs{limbs(ct.Value[0].Coeffs), limbs(ct.Value[1].Coeffs)},
+		b.ctx.Parameters().QLimbs(level), false)
 	if err != nil {
 		return nil, fmt.Errorf("ciphertext from lattigo: %w", err)
 	}

@@ -35,7 +35,8 @@ func TestEncoder(t *testing.T) {
 			// A coefficient has magnitude about scale*sqrt(2/3/N)*sqrt(N); both
 			// FFTs lose a few units of its 53 bits, and rounding one unit more.
 			if d, most := r.deviation(mine.Value, their.Value), 0.5+scale*0x1p-50; d > most {
-				t.Errorf("level %d: coefficients of the two encoders deviate by %.3g, want at most %.3g", level, d, most)
+				t.Errorf("level %d: coefficients of the two encoders deviate by %.3g, want at most %.3g",
+					level, d, most)
 			}
 			bound := r.slotError(math.Sqrt(1.0/12), scale) + r.floatError(2)
 			got := make([]complex128, r.p.Slots())
@@ -131,9 +132,11 @@ func TestFresh(t *testing.T) {
 					bound := r.slotError(math.Hypot(noise, math.Sqrt(1.0/12)), r.p.ScaleAt(level)) + r.floatError(2)
 					for _, lib := range libs {
 						if e := maxError(must(lib.decode(m))(t), values); e > bound {
-							t.Errorf("%s, level %d, decoded by %s: error 2^%.1f above 2^%.1f", kind.name, level, lib.name(), math.Log2(e), math.Log2(bound))
+							t.Errorf("%s, level %d, decoded by %s: error 2^%.1f above 2^%.1f", kind.name, level,
+								lib.name(), math.Log2(e), math.Log2(bound))
 						} else if level == r.p.MaxLevel() {
-							t.Logf("%s, decoded by %s: noise %.2f, error 2^%.1f", kind.name, lib.name(), noise, math.Log2(e))
+							t.Logf("%s, decoded by %s: noise %.2f, error 2^%.1f", kind.name, lib.name(),
+								noise, math.Log2(e))
 						}
 					}
 				}
@@ -144,7 +147,8 @@ func TestFresh(t *testing.T) {
 
 // encryptOurs encrypts with one of our encryptors; the second result is what was
 // encrypted.
-func (r *rig) encryptOurs(t *testing.T, enc henc.SlotEncryptor, values []complex128, level int) (*rlwe.Ciphertext, *rlwe.Plaintext) {
+func (r *rig) encryptOurs(t *testing.T, enc henc.SlotEncryptor, values []complex128,
+	level int) (*rlwe.Ciphertext, *rlwe.Plaintext) {
 	t.Helper()
 	pt := must(r.ctx.Encoder().EncodeComplex(values, level, r.p.ScaleAt(level)))(t)
 	ct := must(enc.EncryptComplex(values, level, 0, nil))(t)

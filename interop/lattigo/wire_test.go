@@ -18,7 +18,8 @@ func TestWireFormats(t *testing.T) {
 			values := r.values()
 			lct := must(rlwe.NewEncryptor(r.lp, k.lpk).EncryptNew(r.lattigoEncode(t, values, r.p.MaxLevel())))(t)
 
-			ct := must(r.ctx.UnmarshalCiphertext(must(r.ctx.MarshalCiphertext(must(r.b.CiphertextFromLattigo(lct))(t)))(t)))(t)
+			ct := must(
+				r.ctx.UnmarshalCiphertext(must(r.ctx.MarshalCiphertext(must(r.b.CiphertextFromLattigo(lct))(t)))(t)))(t)
 			if back := must(r.b.CiphertextToLattigo(ct))(t); !back.Equal(lct) {
 				t.Error("ciphertext differs after our wire format")
 			}
@@ -36,7 +37,8 @@ func TestWireFormats(t *testing.T) {
 					t.Errorf("galois key %d differs after our wire format", g)
 				}
 			}
-			if rlk := k.levk.RelinearizationKey; rlk != nil && !back.RelinearizationKey.GadgetCiphertext.Equal(&rlk.GadgetCiphertext) {
+			if rlk := k.levk.RelinearizationKey; rlk != nil &&
+				!back.RelinearizationKey.GadgetCiphertext.Equal(&rlk.GadgetCiphertext) {
 				t.Error("relinearisation key differs after our wire format")
 			}
 			sk := must(secret.Unmarshal(r.ctx, must(k.sk.Marshal())(t)))(t)

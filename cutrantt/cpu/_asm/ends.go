@@ -144,7 +144,8 @@ func (e ends) blockConstant(s Register, disp, level int) Mem {
 
 // twiddles are those of a level for n blocks from i on, which stand at disp(i), and the
 // constants of the lanes or nil.
-func (g *gen) twiddles(e ends, s, c Register, level, i, n int, disp func(i int) int, eight, four vec) (w, lanes []twiddle) {
+func (g *gen) twiddles(e ends, s, c Register, level, i, n int, disp func(i int) int, eight,
+	four vec) (w, lanes []twiddle) {
 	for ; n > 0; i, n = i+1, n-1 {
 		if !e.compact || level < 3 {
 			w = append(w, g.streamTwiddles(s, disp(i), level, eight, four))
@@ -161,7 +162,8 @@ func (g *gen) twiddles(e ends, s, c Register, level, i, n int, disp func(i int) 
 }
 
 func (g *gen) forwardLast(e ends) {
-	g.function("forwardLast"+e.name(), "x *uint32, blocks int, s *uint64, "+e.arg()+"q uint32", fmt.Sprintf(`is the last five levels of the forward transform, in place, over blocks of 32
+	g.function("forwardLast"+e.name(), "x *uint32, blocks int, s *uint64, "+e.arg()+"q uint32",
+		fmt.Sprintf(`is the last five levels of the forward transform, in place, over blocks of 32
 neighbours: [0, 4q) to [0, q). s is the stream of their twiddles. The number of
 blocks is a multiple of %d.`, e.together))
 	g.lastLevels(e, VPMULUDQ, g.butterflies, g.lastButterfly, nil)
@@ -181,7 +183,8 @@ func (g *gen) lastButterfly(a, b vec, w twiddle) (_, _ vec) {
 
 // lastLevels is the body of forwardLast: four levels of f and one of last; wide is the
 // product of the residues. end is nil or what becomes of the results.
-func (g *gen) lastLevels(e ends, wide func(...Op), f butterflies[vec], last func(a, b vec, w twiddle) (_, _ vec), end *finish) {
+func (g *gen) lastLevels(e ends, wide func(...Op), f butterflies[vec], last func(a, b vec, w twiddle) (_, _ vec),
+	end *finish) {
 	p, n, s := pointer("x"), pointer("blocks"), pointer("s")
 	var c Register
 	if e.compact {
@@ -256,7 +259,8 @@ func (g *gen) lastLevels(e ends, wide func(...Op), f butterflies[vec], last func
 // Then a block needs the twiddles of the mirrored block in the same lanes, the
 // butterflies have their operands and results the other way round.
 func (g *gen) inverseFirst(e ends) {
-	g.function("inverseFirst"+e.name(), "dst, src *uint32, blocks int, s *uint64, "+e.arg()+"q uint32", fmt.Sprintf(`undoes forwardLast from src to dst, which are equal or apart: [0, 2q) to
+	g.function("inverseFirst"+e.name(), "dst, src *uint32, blocks int, s *uint64, "+e.arg()+"q uint32",
+		fmt.Sprintf(`undoes forwardLast from src to dst, which are equal or apart: [0, 2q) to
 [0, 2q). s is the last block of the stream, which is read backwards. The number of
 blocks is a multiple of %d.`, e.together))
 	g.firstLevels(e, VPMULUDQ, g.inverseButterflies)

@@ -23,7 +23,8 @@ const fetched = 2048
 
 // newFinish reads the arguments.
 func (g *gen) newFinish(add, far bool) *finish {
-	f := &finish{g: g, add: add, far: far, dst: pointer("dst"), x: pointer("from"), w: g.pair(at(pointer("w"), 0)), q3: g.reg()}
+	f := &finish{g: g, add: add, far: far, dst: pointer("dst"), x: pointer("from"), w: g.pair(at(pointer("w"), 0)),
+		q3: g.reg()}
 	if add {
 		f.z = pointer("z")
 	}

@@ -102,7 +102,8 @@ func (g *gen) lazyForward() {
 	for _, reduced := range []bool{false, true} {
 		for k := 1; k <= g.merged(); k++ {
 			name, doc := lazyName(fmt.Sprintf("forward%d", k), reduced)
-			g.lazyFunction(name, lazyPassArgs, fmt.Sprintf("is forward%d for signed residues and the twiddles of lazyPair.\n%s", k, doc))
+			g.lazyFunction(name, lazyPassArgs,
+				fmt.Sprintf("is forward%d for signed residues and the twiddles of lazyPair.\n%s", k, doc))
 			g.pass(k, 1, func(x []vec, w [][]func() twiddle) []vec {
 				return g.levels(k, x, w, g.lazyButterflies(reduced))
 			})
@@ -113,7 +114,8 @@ func (g *gen) lazyForward() {
 // lazyLastFunction starts lazy code of the last five levels.
 func (g *gen) lazyLastFunction(e ends, name string, reduced bool) {
 	name, doc := lazyName("forwardLast"+name, reduced)
-	g.lazyFunction(name, "x *uint32, blocks int, s *uint64, "+e.arg()+lazyArg, fmt.Sprintf(`is forwardLast for signed residues and the twiddles of lazyPair; to [0, q).
+	g.lazyFunction(name, "x *uint32, blocks int, s *uint64, "+e.arg()+lazyArg,
+		fmt.Sprintf(`is forwardLast for signed residues and the twiddles of lazyPair; to [0, q).
 The number of blocks is a multiple of %d. %s`, e.together, doc))
 	g.bias = g.broadcastAt(at(pointer("m"), 8))
 }
@@ -233,7 +235,8 @@ func (g *gen) lazyInverse() {
 		}
 		for k := 1; k <= g.merged(); k++ {
 			g.lazyFunction(fmt.Sprintf("inverse%dLazy%d", k, c.bits), lazyPassArgs, fmt.Sprintf(
-				"is inverse%d for q below 2^%d and the twiddles of lazyPair:\n(-%d, %d) to (-%d, %d) quarters of q.", k, c.bits, c.hi/5, c.hi, c.hi/5, c.hi))
+				"is inverse%d for q below 2^%d and the twiddles of lazyPair:\n(-%d, %d) to (-%d, %d) quarters of q.", k,
+				c.bits, c.hi/5, c.hi, c.hi/5, c.hi))
 			g.setLifts(c, c.limit/16)
 			g.pass(k, -1, func(x []vec, w [][]func() twiddle) []vec {
 				for i, r := range levels(k, 0, x, w) {
@@ -244,7 +247,8 @@ func (g *gen) lazyInverse() {
 		}
 		for k := 1; k <= g.merged(); k++ {
 			g.lazyFunction(fmt.Sprintf("inverseEnd%dLazy%d", k, c.bits), lazyPassArgs+", scale *uint64", fmt.Sprintf(
-				"is inverseEnd%d for q below 2^%d and the twiddles of lazyPair; those at\nscale are Shoup pairs: (-%d, %d) quarters of q to [0, q).", k, c.bits, c.hi/5, c.hi))
+				"is inverseEnd%d for q below 2^%d and the twiddles of lazyPair; those at\nscale are Shoup pairs: "+
+					"(-%d, %d) quarters of q to [0, q).", k, c.bits, c.hi/5, c.hi))
 			g.setLifts(c, c.limit/16, c.limit/4)
 			scale := pointer("scale")
 			sum, diff := g.held(at(scale, 0)), g.held(at(scale, 8))
@@ -281,7 +285,9 @@ func (g *gen) lazyNarrow(e ends) {
 
 // lazyFirstFunction starts lazy code of the first five levels of the inverse.
 func (g *gen) lazyFirstFunction(c *lazyClass, e ends, name string) {
-	g.lazyFunction(fmt.Sprintf("inverseFirst%sLazy%d", name, c.bits), "dst, src *uint32, blocks int, s *uint64, "+e.arg()+lazyArg, fmt.Sprintf(`is inverseFirst for q below 2^%d and the twiddles of lazyPair: [0, q) to
+	g.lazyFunction(fmt.Sprintf("inverseFirst%sLazy%d", name, c.bits),
+		"dst, src *uint32, blocks int, s *uint64, "+e.arg()+lazyArg,
+		fmt.Sprintf(`is inverseFirst for q below 2^%d and the twiddles of lazyPair: [0, q) to
 (-%d, %d) quarters of q. The number of blocks is a multiple of %d.`, c.bits, c.hi/5, c.hi, e.together))
 	g.setLifts(c, c.limit/16)
 }

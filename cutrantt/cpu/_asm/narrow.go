@@ -83,7 +83,8 @@ func one(f butterflies[vec]) func(level int, a, b vec, w twiddle) (_, _ vec) {
 }
 
 func (g *gen) narrowLast(e ends) {
-	g.function("forwardLast"+e.narrowName(), "x *uint32, blocks int, s *uint64, "+e.arg()+"q uint32", `is the last five levels of the forward transform, in place, over blocks of 32
+	g.function("forwardLast"+e.narrowName(), "x *uint32, blocks int, s *uint64, "+e.arg()+"q uint32",
+		`is the last five levels of the forward transform, in place, over blocks of 32
 neighbours: [0, 4q) to [0, q). s is the stream of their twiddles.`)
 	g.narrowLevels(e, VPMULUDQ, g.butterflies,
 		func(x vec) vec { return g.corr(g.corr(x, g.q2), g.q) })
@@ -144,7 +145,8 @@ func (g *gen) narrowLevels(e ends, wide func(...Op), f butterflies[vec], finish 
 
 // narrowFirst works on reversed blocks, like inverseFirst.
 func (g *gen) narrowFirst(e ends) {
-	g.function("inverseFirst"+e.narrowName(), "dst, src *uint32, blocks int, s *uint64, "+e.arg()+"q uint32", `undoes forwardLast from src to dst, which are equal or apart: [0, 2q) to
+	g.function("inverseFirst"+e.narrowName(), "dst, src *uint32, blocks int, s *uint64, "+e.arg()+"q uint32",
+		`undoes forwardLast from src to dst, which are equal or apart: [0, 2q) to
 [0, 2q). s is the last block of the stream, which is read backwards.`)
 	g.narrowUndo(e, VPMULUDQ, g.inverseButterflies)
 }

@@ -154,7 +154,8 @@ func undo[T any](k, last, n int, x []T, w [][]func() twiddle, f butterflies[T]) 
 
 func (g *gen) forwardPasses() {
 	for k := 1; k <= g.merged(); k++ {
-		g.function(fmt.Sprintf("forward%d", k), passArgs, fmt.Sprintf(`is %d levels of the forward transform over groups of %d parts of size
+		g.function(fmt.Sprintf("forward%d", k), passArgs,
+			fmt.Sprintf(`is %d levels of the forward transform over groups of %d parts of size
 residues, from src to dst, which are equal or apart: [0, 4q) to [0, 4q). The
 twiddles of the first group have index first in the outermost level.`, k, 1<<k))
 		g.pass(k, 1, func(x []vec, w [][]func() twiddle) []vec {
@@ -165,12 +166,16 @@ twiddles of the first group have index first in the outermost level.`, k, 1<<k))
 
 func (g *gen) inversePasses() {
 	for k := 1; k <= g.merged(); k++ {
-		g.function(fmt.Sprintf("inverse%d", k), passArgs, fmt.Sprintf(`undoes forward%d: [0, 2q) to [0, 2q). The twiddles are read backwards: first
+		g.function(fmt.Sprintf("inverse%d", k), passArgs,
+			fmt.Sprintf(`undoes forward%d: [0, 2q) to [0, 2q). The twiddles are read backwards: first
 is the mirrored index 2m-1-i of group i of m.`, k))
-		g.pass(k, -1, func(x []vec, w [][]func() twiddle) []vec { return undo(k, 0, abreast, x, w, g.inverseButterflies) })
+		g.pass(k, -1, func(x []vec, w [][]func() twiddle) []vec {
+			return undo(k, 0, abreast, x, w, g.inverseButterflies)
+		})
 	}
 	for k := 1; k <= g.merged(); k++ {
-		g.function(fmt.Sprintf("inverseEnd%d", k), passArgs+", scale *uint64", fmt.Sprintf(`is inverse%d for the last levels, with one group: [0, 2q) to [0, q). scale is
+		g.function(fmt.Sprintf("inverseEnd%d", k), passArgs+", scale *uint64",
+			fmt.Sprintf(`is inverse%d for the last levels, with one group: [0, 2q) to [0, q). scale is
 the pair of factors of the sums and of the differences of the last level.`, k))
 		scale := Load(Param("scale"), GP64())
 		sum, diff := g.held(at(scale, 0)), g.held(at(scale, 8))

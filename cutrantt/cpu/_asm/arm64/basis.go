@@ -37,7 +37,8 @@ behind the one before; y stands in pieces (vectorCode.piece), those of the
 polynomials a stride apart and those of one polynomial a step. qinv is 1/q mod
 2^32. n is a multiple of 16, residues in [0, q).`)
 		dst, x, y, n, terms := f.param("dst"), f.param("x"), f.param("y"), f.param("n"), f.param("terms")
-		dstStride, xStride, yStride, yStep := f.bytes("dstStride"), f.bytes("xStride"), f.bytes("yStride"), f.bytes("yStep")
+		dstStride, xStride, yStride, yStep := f.bytes("dstStride"), f.bytes("xStride"), f.bytes("yStride"),
+			f.bytes("yStep")
 		qinv, full := f.param32("qinv"), f.foldAt()
 		acc := f.takeAll(2 * piece * results)
 		xi, yi := f.scalar(), f.scalar()

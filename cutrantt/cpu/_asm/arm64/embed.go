@@ -21,7 +21,8 @@ func embedding(g *file) {
 		levels(g, 2, down)
 		tile(g, down)
 	}
-	numbers(g, "scaleRound", "multiplies the n numbers x, a multiple of 2, by by and rounds them to\nintegers, ties to even.", func(f *function, x, by vreg) {
+	numbers(g, "scaleRound", "multiplies the n numbers x, a multiple of 2, by by and rounds them to\nintegers, ties "+
+		"to even.", func(f *function, x, by vreg) {
 		f.op(fmul, x, x, by)
 		f.op1(toEven, x, x)
 	})
@@ -82,7 +83,8 @@ func levels(g *file, k int, down bool) {
 		name += "2"
 	}
 	f := g.new(name, "re, im *float64, blocks, size int, cos, sin *float64",
-		map[int]string{1: "is one level", 2: "is two levels, " + order + ","}[k]+` over blocks of parts of size numbers, size a
+		map[int]string{1: "is one level",
+			2: "is two levels, " + order + ","}[k]+` over blocks of parts of size numbers, size a
 multiple of 2. cos and sin are the whole tables: the twiddles of distance h begin at
 index h.`)
 	re, im, blocks, size := f.param("re"), f.param("im"), f.param("blocks"), f.param("size")
@@ -235,7 +237,8 @@ func numbers(g *file, name, doc string, body func(f *function, x, by vreg)) {
 }
 
 func magnitude(g *file) {
-	f := g.new("magnitude", "x *float64, n int", `is the largest magnitude of the n numbers x, a multiple of 2, as bits, infinities and NaNs
+	f := g.new("magnitude", "x *float64, n int",
+		`is the largest magnitude of the n numbers x, a multiple of 2, as bits, infinities and NaNs
 above all others; bad is not zero if some of them are finite and not integral.`)
 	p, n, bits := f.param("x"), f.param("n"), f.constant(0x4330000000000000) // 2^52
 	whole, top, bad := f.take(), f.take(), f.take()

@@ -202,11 +202,13 @@ func (f *function) storeAt(d vreg, p, x xreg) {
 }
 
 func (f *function) loadPair(d, e vreg, p xreg, disp int) {
-	f.word(0xad400000|uint32(disp/16)&0x7f<<15|uint32(e)<<10|uint32(p)<<5|uint32(d), "ldp q%d, q%d, [x%d%s]", int(d), int(e), int(p), offset(disp))
+	f.word(0xad400000|uint32(disp/16)&0x7f<<15|uint32(e)<<10|uint32(p)<<5|uint32(d), "ldp q%d, q%d, [x%d%s]", int(d),
+		int(e), int(p), offset(disp))
 }
 
 func (f *function) storePair(d, e vreg, p xreg, disp int) {
-	f.word(0xad000000|uint32(disp/16)&0x7f<<15|uint32(e)<<10|uint32(p)<<5|uint32(d), "stp q%d, q%d, [x%d%s]", int(d), int(e), int(p), offset(disp))
+	f.word(0xad000000|uint32(disp/16)&0x7f<<15|uint32(e)<<10|uint32(p)<<5|uint32(d), "stp q%d, q%d, [x%d%s]", int(d),
+		int(e), int(p), offset(disp))
 }
 
 func (f *function) load64(d vreg, p xreg, disp int) {

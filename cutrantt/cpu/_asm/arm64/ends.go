@@ -49,7 +49,8 @@ func (f *function) inner(t []vreg, s xreg, h int) (two twiddle, one [2]twiddle) 
 }
 
 func forwardLast(g *file) {
-	g.modular("forwardLast", "x *uint32, blocks int, s *uint64, q uint32", `is the last five levels of the forward transform, in place, over blocks of 32
+	g.modular("forwardLast", "x *uint32, blocks int, s *uint64, q uint32",
+		`is the last five levels of the forward transform, in place, over blocks of 32
 neighbours: (-2q, 2q), signed, to [0, q). s is the stream of their twiddles.`).last(nil)
 }
 
@@ -116,7 +117,8 @@ func (f *function) lastButterfly(a, b vreg, w twiddle) {
 // the other way round: the halves and the pairs are exchanged, and the vectors are
 // transposed in reverse, which turns the lanes.
 func inverseFirst(g *file) {
-	f := g.modular("inverseFirst", "dst, src *uint32, blocks int, s *uint64, q uint32", `undoes forwardLast from src to dst, which are equal or apart, over blocks of 32
+	f := g.modular("inverseFirst", "dst, src *uint32, blocks int, s *uint64, q uint32",
+		`undoes forwardLast from src to dst, which are equal or apart, over blocks of 32
 neighbours: [0, 2q) to [0, 2q) in the first half of a block and (-q, q) in the second.
 s is the last block of the stream, which is read backwards.`)
 	dst, src, n, s := f.param("dst"), f.param("src"), f.param("blocks"), f.param("s")
@@ -134,8 +136,10 @@ s is the last block of the stream, which is read backwards.`)
 			two, one := f.inner(t, s, 1-h)
 			f.transpose(turned)
 			v0, v1, v2, v3 := turned[0], turned[1], turned[2], turned[3]
-			f.together(func() { f.inverseButterfly(v0, v1, minus, one[1]) }, func() { f.inverseButterfly(v2, v3, minus, one[0]) })
-			f.together(func() { f.inverseButterfly(v0, v2, minus, two) }, func() { f.inverseButterfly(v1, v3, f.q2, two) })
+			f.together(func() { f.inverseButterfly(v0, v1, minus, one[1]) },
+				func() { f.inverseButterfly(v2, v3, minus, one[0]) })
+			f.together(func() { f.inverseButterfly(v0, v2, minus, two) },
+				func() { f.inverseButterfly(v1, v3, f.q2, two) })
 			f.transpose(turned)
 			f.give(t...)
 		}

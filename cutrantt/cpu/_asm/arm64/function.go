@@ -276,7 +276,8 @@ func (g *file) declarations(pkg string) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, header+"\npackage %s\n", g.command, pkg)
 	for _, f := range g.functions {
-		fmt.Fprintf(&b, "\n// %s %s\n//\n//go:noescape\n%s\n", f.name, strings.ReplaceAll(f.doc, "\n", "\n// "), f.declaration())
+		fmt.Fprintf(&b, "\n// %s %s\n//\n//go:noescape\n%s\n", f.name, strings.ReplaceAll(f.doc, "\n", "\n// "),
+			f.declaration())
 	}
 	return b.Bytes()
 }

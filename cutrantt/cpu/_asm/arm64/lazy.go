@@ -52,7 +52,8 @@ func lazy(g *file) {
 		}
 		what := []string{"", " The first level reduces what it does not multiply."}[reduced]
 		for k := 1; k <= 3; k++ {
-			f, coarse := g.lazyModular(fmt.Sprintf("forward%d%s", k, kind), passArgs, fmt.Sprintf(`is forward%d for primes below 2^28, m is lazyPrime.words.
+			f, coarse := g.lazyModular(fmt.Sprintf("forward%d%s", k, kind), passArgs,
+				fmt.Sprintf(`is forward%d for primes below 2^28, m is lazyPrime.words.
 Residues are signed, below 2^31, and may grow by q in each level.%s`, k, what))
 			reduce := first(f, coarse)
 			f.pass(k, 1, nil, func(x []vreg, w [][]twiddle) {
@@ -60,7 +61,8 @@ Residues are signed, below 2^31, and may grow by q in each level.%s`, k, what))
 				f.levels(x, w)
 			})
 		}
-		f, coarse := g.lazyModular("forwardLast"+kind, "x *uint32, blocks int, s *uint64, q uint32", `is forwardLast for primes below 2^28, m is lazyPrime.words.
+		f, coarse := g.lazyModular("forwardLast"+kind, "x *uint32, blocks int, s *uint64, q uint32",
+			`is forwardLast for primes below 2^28, m is lazyPrime.words.
 Residues are signed, below 2^31 after five levels that may add q each; results are in [0, q).`+what)
 		f.last(first(f, coarse))
 	}

@@ -32,7 +32,8 @@ func main() {
 }
 
 // packages describe every function of a package.
-var packages = map[string]func(g *file){"cpu": arithmetic, "prng": samplers, "embed": embedding, "wire": packing, "crt": reconstruction}
+var packages = map[string]func(g *file){"cpu": arithmetic, "prng": samplers, "embed": embedding, "wire": packing,
+	"crt": reconstruction}
 
 func arithmetic(g *file) {
 	passes(g)

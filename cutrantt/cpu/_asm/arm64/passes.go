@@ -6,20 +6,23 @@ const passArgs = "dst, src *uint32, size, first, groups int, t *uint64, q uint32
 
 func passes(g *file) {
 	for k := 1; k <= 3; k++ {
-		f := g.modular(fmt.Sprintf("forward%d", k), passArgs, fmt.Sprintf(`is %d levels of the forward transform over groups of %d parts of size
+		f := g.modular(fmt.Sprintf("forward%d", k), passArgs,
+			fmt.Sprintf(`is %d levels of the forward transform over groups of %d parts of size
 residues, from src to dst, which are equal or apart: (-2q, 2q) to (-2q, 2q), signed. The
 twiddles of the first group have index first in the outermost level.`, k, 1<<k))
 		f.pass(k, 1, nil, f.levels)
 	}
 	for k := 1; k <= 3; k++ {
-		f := g.modular(fmt.Sprintf("inverse%d", k), passArgs, fmt.Sprintf(`undoes forward%d. In and out, the first half of a group is in [0, 2q) and the
+		f := g.modular(fmt.Sprintf("inverse%d", k), passArgs,
+			fmt.Sprintf(`undoes forward%d. In and out, the first half of a group is in [0, 2q) and the
 second in (-q, q), in the input group by group of the pass before, so that the halves
 are those of a part. The twiddles are read backwards: first is the mirrored index
 2m-1-i of group i of m.`, k))
 		f.undo(k, nil)
 	}
 	for k := 1; k <= 3; k++ {
-		f := g.modular(fmt.Sprintf("inverseEnd%d", k), passArgs+", scale *uint64", fmt.Sprintf(`is inverse%d for the last levels, with one group and with results in [0, q). scale
+		f := g.modular(fmt.Sprintf("inverseEnd%d", k), passArgs+", scale *uint64",
+			fmt.Sprintf(`is inverse%d for the last levels, with one group and with results in [0, q). scale
 is the pair of factors of the sums and of the differences of the last level.`, k))
 		v, p := f.take(), f.param("scale")
 		f.load(v, p, 0)

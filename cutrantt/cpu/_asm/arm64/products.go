@@ -37,12 +37,14 @@ func (f *function) shoup(p xreg, disp int) twiddle {
 }
 
 func elementwise(g *file) {
-	f := g.modular("add", "dst, x, y *uint32, n int, q uint32", "sets dst = x + y; n is a multiple of 16, residues in [0, q).")
+	f := g.modular("add", "dst, x, y *uint32, n int, q uint32",
+		"sets dst = x + y; n is a multiple of 16, residues in [0, q).")
 	f.over(f.param("n"), f.param("dst"), f.params("x y"), func(v [][]vreg) {
 		f.each(4, func(i int) { f.op(add, v[0][i], v[0][i], v[1][i]); f.less(v[0][i], f.q) })
 	})
 
-	f = g.modular("sub", "dst, x, y *uint32, n int, q uint32", "sets dst = x - y; n is a multiple of 16, residues in [0, q).")
+	f = g.modular("sub", "dst, x, y *uint32, n int, q uint32",
+		"sets dst = x - y; n is a multiple of 16, residues in [0, q).")
 	f.over(f.param("n"), f.param("dst"), f.params("x y"), func(v [][]vreg) {
 		f.each(4, func(i int) { f.op(sub, v[0][i], v[0][i], v[1][i]); f.least(v[0][i], f.q) })
 	})
@@ -140,7 +142,8 @@ func products(g *file) {
 			f.least(r, f.q)
 		}},
 	} {
-		f := g.modular(p.name, "dst, x, y *uint32, n int, mu, s uint64, q uint32", p.doc+`; mu and s are the constants of
+		f := g.modular(p.name, "dst, x, y *uint32, n int, mu, s uint64, q uint32",
+			p.doc+`; mu and s are the constants of
 barrett.vector, of which s is used. n is a multiple of 16, residues in [0, q).`)
 		b := f.barrett(2)
 		dst, sources := f.param("dst"), f.params("x y")

@@ -147,7 +147,7 @@ rejected for each group has bits that tell which blocks have such words.`
 	}
 	f := g.new(name, "dst *uint32, groups int, s *uint32, rejected *byte", doc)
 	dst, s, rejected, p := f.param("dst"), f.param("s"), f.param("rejected"), f.scalar()
-	q, below, any, bits := f.take(), f.take(), f.take(), f.take()
+	q, below, found, bits := f.take(), f.take(), f.take(), f.take()
 	f.line("ADD $%d, %v, %v", atQ, s, p)
 	f.loadNext(q, p)
 	f.loadNext(below, p)
@@ -156,7 +156,7 @@ rejected for each group has bits that tell which blocks have such words.`
 	f.word(0x4e181c00|uint32(high)<<5|uint32(bits), "mov %v.d[1], x%d", bits, int(high))
 	byte0, byte1 := low, high
 	f.groups(s, f.param("groups"), sets, func(set int, x []vreg) {
-		f.zero(any)
+		f.zero(found)
 		for i := 0; i < 16; i += 2 {
 			f.each(2, func(j int) {
 				a, b := f.take(), f.take()
@@ -167,11 +167,11 @@ rejected for each group has bits that tell which blocks have such words.`
 				f.op(uzp1, a, a, b)
 				f.op(above, a, below, a)
 				f.op(or, v, v, a)
-				f.op(or, any, any, a)
+				f.op(or, found, found, a)
 			})
 		}
-		f.op(and, any, any, bits)
-		if f.total([]xreg{byte0, byte1}[set], any); set == sets-1 {
+		f.op(and, found, found, bits)
+		if f.total([]xreg{byte0, byte1}[set], found); set == sets-1 {
 			if sets == 2 {
 				f.line("ORR %v<<4, %v, %v", byte1, byte0, byte0)
 			}
@@ -189,8 +189,8 @@ numbers in blocks, by those of src, where the blocks follow each other. It write
 numbers of the blocks that still have such words to left, which may be blocks, and
 returns how many.`)
 	dst, src, list, n, left := f.param("dst"), f.param("src"), f.param("blocks"), f.param("n"), f.param("left")
-	still, to, bit, max := f.constant(0), f.scalar(), f.scalar(), f.take()
-	f.op(equal, max, max, max)
+	still, to, bit, ones := f.constant(0), f.scalar(), f.scalar(), f.take()
+	f.op(equal, ones, ones, ones)
 	x, y, m := f.takeAll(4), f.takeAll(4), f.takeAll(4)
 	f.loop(n, 1, func() {
 		f.line("MOVWU (%v), %v", list, bit)
@@ -201,9 +201,9 @@ returns how many.`)
 		f.loadPair(y[0], y[1], src, 0)
 		f.loadPair(y[2], y[3], src, 32)
 		f.each(4, func(i int) {
-			f.op(equal, m[i], x[i], max)
+			f.op(equal, m[i], x[i], ones)
 			f.op(insert, x[i], y[i], m[i])
-			f.op(equal, m[i], x[i], max)
+			f.op(equal, m[i], x[i], ones)
 		})
 		f.storePair(x[0], x[1], to, 0)
 		f.storePair(x[2], x[3], to, 32)

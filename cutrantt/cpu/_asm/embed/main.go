@@ -101,7 +101,8 @@ func (g *gen) levels(k int, down bool) {
 		name += "2"
 	}
 	g.Function(name, "re, im *float64, blocks, size int, cos, sin *float64",
-		map[int]string{1: "is one level", 2: "is two levels, " + order + ","}[k]+` over blocks of parts of size numbers, size a
+		map[int]string{1: "is one level",
+			2: "is two levels, " + order + ","}[k]+` over blocks of parts of size numbers, size a
 multiple of the lanes. cos and sin are the whole tables: the twiddles of distance h
 begin at index h.`)
 	re, im, blocks, size := lane.Pointer("re"), lane.Pointer("im"), lane.Pointer("blocks"), lane.Pointer("size")
@@ -112,7 +113,8 @@ begin at index h.`)
 	three := GP64()
 	LEAQ(Mem{Base: size, Index: size, Scale: 2}, three)
 	part := func(p Register, i int) Mem {
-		return [4]Mem{{Base: p}, {Base: p, Index: size, Scale: 1}, {Base: p, Index: size, Scale: 2}, {Base: p, Index: three, Scale: 1}}[i]
+		return [4]Mem{{Base: p}, {Base: p, Index: size, Scale: 1}, {Base: p, Index: size, Scale: 2},
+			{Base: p, Index: three, Scale: 1}}[i]
 	}
 	name += g.Name
 	Label(name + "block")
@@ -232,7 +234,8 @@ and reversed has the n over that square middle indices in reversed order.`)
 			if i == 4 {
 				LEAQ(Mem{Base: base, Index: n, Scale: 4}, base)
 			}
-			f(i, [4]Mem{{Base: base}, {Base: base, Index: n, Scale: 1}, {Base: base, Index: n, Scale: 2}, {Base: base, Index: three, Scale: 1}}[i%4])
+			f(i, [4]Mem{{Base: base}, {Base: base, Index: n, Scale: 1}, {Base: base, Index: n, Scale: 2},
+				{Base: base, Index: three, Scale: 1}}[i%4])
 		}
 	}
 	Label(name)
@@ -332,7 +335,8 @@ func (g *gen) each(name string, by lane.Words, f func(x Mem, by lane.Words) lane
 
 // magnitude: the order of numbers that are not negative is that of their bits.
 func (g *gen) magnitude() {
-	g.Function("magnitude", "x *float64, n int", `is the largest of the bits of |x_i|, and 0 if every |x_i| below 2^52 is an integer; n is a
+	g.Function("magnitude", "x *float64, n int",
+		`is the largest of the bits of |x_i|, and 0 if every |x_i| below 2^52 is an integer; n is a
 multiple of the lanes.`, "(largest, bad uint64)")
 	x, n := lane.Pointer("x"), lane.Pointer("n")
 	constant := func(v uint64) lane.Words {

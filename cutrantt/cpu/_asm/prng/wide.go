@@ -149,10 +149,10 @@ rejected, a byte for 8 blocks, tell which blocks have such words.`
 	MOVL(U32(0x5555), g)
 	KMOVW(g, even)
 	wideGroups(s, groups, sets, func(x [16]VecVirtual) {
-		q, below, any := ZMM(), ZMM(), K()
+		q, below, found := ZMM(), ZMM(), K()
 		VPBROADCASTD(at(s, atQ), q)
 		VPBROADCASTD(at(s, atBelow), below)
-		KXORW(any, any, any)
+		KXORW(found, found, found)
 		for i := range x {
 			even32, high, bad := ZMM(), ZMM(), K()
 			VPSRLQ(U8(32), x[i], high)
@@ -162,11 +162,11 @@ rejected, a byte for 8 blocks, tell which blocks have such words.`
 			VMOVSHDUP(even32, even, high)
 			VPCMPUD(U8(1), below, x[i], bad)
 			VPTERNLOGD(U8(0xff), high, high, bad, high)
-			KORW(bad, any, any)
+			KORW(bad, found, found)
 			x[i] = high
 		}
 		m := GP32()
-		KMOVW(any, m)
+		KMOVW(found, m)
 		MOVW(m.As16(), at(rejected, 0))
 		ADDQ(U8(2), rejected)
 		wideStore(dst, x)
@@ -245,19 +245,20 @@ with the counters of s, which move on: `+doc)
 // 2^33 where high > 2*third - [c >= 2], third = floor(2^32/3).
 func wideTernary() {
 	const third, above = (1 << 32) / 3, 6
-	wideSmall("ternaryAVX512", "floor(3*x/2^64) - 1 of pairs x.", []uint32{third, 2 * third, 1}, func(low, high VecVirtual, c []VecVirtual) {
-		k, limits := K(), [2]VecVirtual{ZMM(), ZMM()}
-		for i, limit := range limits {
-			VMOVDQA32(c[i], limit)
-			VPCMPUD(U8(above), c[i], low, k)
-			VPSUBD(c[2], limit, k, limit)
-		}
-		VPTERNLOGD(U8(0xff), low, low, low)
-		for _, limit := range limits {
-			VPCMPUD(U8(above), limit, high, k)
-			VPADDD(c[2], low, k, low)
-		}
-	})
+	wideSmall("ternaryAVX512", "floor(3*x/2^64) - 1 of pairs x.", []uint32{third, 2 * third, 1},
+		func(low, high VecVirtual, c []VecVirtual) {
+			k, limits := K(), [2]VecVirtual{ZMM(), ZMM()}
+			for i, limit := range limits {
+				VMOVDQA32(c[i], limit)
+				VPCMPUD(U8(above), c[i], low, k)
+				VPSUBD(c[2], limit, k, limit)
+			}
+			VPTERNLOGD(U8(0xff), low, low, low)
+			for _, limit := range limits {
+				VPCMPUD(U8(above), limit, high, k)
+				VPADDD(c[2], low, k, low)
+			}
+		})
 }
 
 func wideCBD() {
