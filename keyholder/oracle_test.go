@@ -335,17 +335,17 @@ func (c *crafter) honest(number uint64) transport.Meta {
 func (c *crafter) crafted(i uint64) transport.Staged {
 	rng := rand.New(rand.NewPCG(11, i))
 	m := c.honest(i + 1)
-	any := func() float64 { return math.Ldexp(2*rng.Float64()-1, rng.IntN(2046)-1022) }
+	anything := func() float64 { return math.Ldexp(2*rng.Float64()-1, rng.IntN(2046)-1022) }
 	topic := "hencedge/v1/res/mean"
 	switch rng.IntN(24) {
 	case 0:
-		m.Post.A = any()
+		m.Post.A = anything()
 	case 1:
 		m.Post.A = math.MaxFloat64
 	case 2:
 		m.Post.A, m.Post.B = math.MaxFloat64, math.MaxFloat64*(2*rng.Float64()-1)
 	case 3:
-		m.Post.B = any()
+		m.Post.B = anything()
 	case 4:
 		m.Scale = math.Ldexp(1+rng.Float64(), rng.IntN(57))
 	case 5:
@@ -470,7 +470,7 @@ func (x *side) step(t *testing.T, c *crafter, i uint64, o transport.Staged) {
 		x.rc.flush(ctx)
 	}
 	if i%64 == 63 {
-		for any, _ := x.w.inbox.spool.Waiting(); any; any, _ = x.w.inbox.spool.Waiting() {
+		for more, _ := x.w.inbox.spool.Waiting(); more; more, _ = x.w.inbox.spool.Waiting() {
 			if _, err := x.w.read(ctx, x.w.inbox.next(ctx)); err != nil {
 				t.Fatal(err)
 			}

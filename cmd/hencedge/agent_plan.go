@@ -94,54 +94,72 @@ func parseRate(s string) (float64, error) {
 	return 0, fmt.Errorf("--link %q: use a number with bit, kbit, Mbit or Gbit, such as 64kbit", s)
 }
 
+// printPlan prints a prediction, and fails if the configuration cannot work.
 func (a *app) printPlan(p *agent.Prediction) error {
-	refused := func() error {
-		for _, r := range p.Refusals {
-			fmt.Fprintf(a.Std.Err, "hencedge: cannot work: %s\n", r)
-		}
-		if len(p.Refusals) > 0 {
-			return cli.Usagef("plan: %w", cli.ErrQuiet)
-		}
-		return nil
-	}
 	if a.JSON {
 		if err := cli.JSONLine(a.Std.Out, p); err != nil {
 			return err
 		}
-		return refused()
+		return a.refusedPlan(p)
 	}
-	out := a.Std.Out
 	for _, s := range p.Streams {
-		fmt.Fprintf(out, "stream %s: %s of %s, %s, level %d, %s keys\n", s.Name, cli.Plural(len(s.Channels), "channel"),
-			cli.Plural(s.Samples, "sample"), p.Params, s.Level, p.KeyMode)
-		fmt.Fprintf(out, "  slots      %d of %d\n", s.SlotsUsed, p.Slots)
-		fmt.Fprintf(out, "  a window   %s ciphertext, %s sent in %s, %.1f bytes a sample\n", cli.Bytes(int64(s.BodyBytes)),
-			cli.Bytes(int64(s.WireBytes)), cli.Plural(s.Chunks, "message"),
-			float64(s.WireBytes)/float64(len(s.Channels)*s.Samples))
-		fmt.Fprintf(out, "  time       %.2f ms to encrypt, %.2f ms with packing and signing", s.EncryptMs, s.SealMs)
-		if s.SampleMs > 0 {
-			fmt.Fprintf(out, "; a sample %.2f ms", s.SampleMs)
-		}
-		fmt.Fprintln(out)
-		if s.ProgramLevel != nil {
-			fmt.Fprintf(out, "  programs   %s: level %d is enough\n", cmp.Or(strings.Join(s.Programs, ", "), "none"),
-				*s.ProgramLevel)
-		}
-		if s.WindowSeconds > 0 {
-			fmt.Fprintf(out, "  each       %.4g s, %s a day, duty %.2g %%\n", s.WindowSeconds, cli.Bytes(int64(s.BytesPerDay)),
-				100*s.Duty)
-		} else {
-			fmt.Fprintf(out, "  each       at the pace of its samples\n")
-		}
-		if s.QueueSeconds > p.QueueSeconds { // the bounds of one stream do not bind the others
-			fmt.Fprintf(out, "  outage     %v\n", time.Duration(s.QueueSeconds)*time.Second)
-		}
-		for _, c := range s.Channels {
-			fmt.Fprintf(out, "  precision  %s: %s, typically %s\n", c.Name, cli.WithUnit(fmt.Sprintf("%.2g", c.Bound), c.Unit),
-				cli.WithUnit(fmt.Sprintf("%.2g", c.Error), c.Unit))
-		}
-		fmt.Fprintln(out)
+		a.printStream(p, s)
 	}
+	a.printDevice(p)
+	for _, w := range p.Warnings {
+		fmt.Fprintf(a.Std.Err, "hencedge: warning: %s\n", w)
+	}
+	return a.refusedPlan(p)
+}
+
+// refusedPlan prints why a configuration cannot work, and then fails.
+func (a *app) refusedPlan(p *agent.Prediction) error {
+	for _, r := range p.Refusals {
+		fmt.Fprintf(a.Std.Err, "hencedge: cannot work: %s\n", r)
+	}
+	if len(p.Refusals) > 0 {
+		return cli.Usagef("plan: %w", cli.ErrQuiet)
+	}
+	return nil
+}
+
+// printStream prints what is predicted of one stream.
+func (a *app) printStream(p *agent.Prediction, s agent.StreamOutlook) {
+	out := a.Std.Out
+	fmt.Fprintf(out, "stream %s: %s of %s, %s, level %d, %s keys\n", s.Name, cli.Plural(len(s.Channels), "channel"),
+		cli.Plural(s.Samples, "sample"), p.Params, s.Level, p.KeyMode)
+	fmt.Fprintf(out, "  slots      %d of %d\n", s.SlotsUsed, p.Slots)
+	fmt.Fprintf(out, "  a window   %s ciphertext, %s sent in %s, %.1f bytes a sample\n", cli.Bytes(int64(s.BodyBytes)),
+		cli.Bytes(int64(s.WireBytes)), cli.Plural(s.Chunks, "message"),
+		float64(s.WireBytes)/float64(len(s.Channels)*s.Samples))
+	fmt.Fprintf(out, "  time       %.2f ms to encrypt, %.2f ms with packing and signing", s.EncryptMs, s.SealMs)
+	if s.SampleMs > 0 {
+		fmt.Fprintf(out, "; a sample %.2f ms", s.SampleMs)
+	}
+	fmt.Fprintln(out)
+	if s.ProgramLevel != nil {
+		fmt.Fprintf(out, "  programs   %s: level %d is enough\n", cmp.Or(strings.Join(s.Programs, ", "), "none"),
+			*s.ProgramLevel)
+	}
+	if s.WindowSeconds > 0 {
+		fmt.Fprintf(out, "  each       %.4g s, %s a day, duty %.2g %%\n", s.WindowSeconds, cli.Bytes(int64(s.BytesPerDay)),
+			100*s.Duty)
+	} else {
+		fmt.Fprintf(out, "  each       at the pace of its samples\n")
+	}
+	if s.QueueSeconds > p.QueueSeconds { // the bounds of one stream do not bind the others
+		fmt.Fprintf(out, "  outage     %v\n", time.Duration(s.QueueSeconds)*time.Second)
+	}
+	for _, c := range s.Channels {
+		fmt.Fprintf(out, "  precision  %s: %s, typically %s\n", c.Name, cli.WithUnit(fmt.Sprintf("%.2g", c.Bound), c.Unit),
+			cli.WithUnit(fmt.Sprintf("%.2g", c.Error), c.Unit))
+	}
+	fmt.Fprintln(out)
+}
+
+// printDevice prints what is predicted of all streams together, and of the device.
+func (a *app) printDevice(p *agent.Prediction) {
+	out := a.Std.Out
 	if p.BytesPerDay > 0 { // a replay alone has no rate
 		fmt.Fprintf(out, "in all: %s and %.0f messages a day, %.2g %% of one processor to sample and encrypt",
 			cli.Bytes(int64(p.BytesPerDay)), p.MessagesPerDay, 100*p.CPU)
@@ -176,10 +194,6 @@ func (a *app) printPlan(p *agent.Prediction) error {
 	if p.QueueSeconds > 0 {
 		fmt.Fprintf(out, "outage: nothing is lost for %v\n", time.Duration(p.QueueSeconds)*time.Second)
 	}
-	for _, w := range p.Warnings {
-		fmt.Fprintf(a.Std.Err, "hencedge: warning: %s\n", w)
-	}
-	return refused()
 }
 
 // years writes a number of days for people.

@@ -20,12 +20,12 @@ func TestSummarise(t *testing.T) {
 		s = append(s, time.Duration(i)*time.Microsecond)
 	}
 	got := summarise(s)
-	if got.iters != 100 || got.min != time.Microsecond || got.p95 != 95*time.Microsecond ||
+	if got.iters != 100 || got.fastest != time.Microsecond || got.p95 != 95*time.Microsecond ||
 		got.median != 50500*time.Nanosecond {
 		t.Errorf("got %+v", got)
 	}
 	one := summarise([]time.Duration{7})
-	if one.median != 7 || one.p95 != 7 || one.min != 7 {
+	if one.median != 7 || one.p95 != 7 || one.fastest != 7 {
 		t.Errorf("one sample: %+v", one)
 	}
 }

@@ -74,8 +74,8 @@ func Ops() []string {
 
 // stats are the times of one case.
 type stats struct {
-	iters            int
-	median, p95, min time.Duration
+	iters                int
+	median, p95, fastest time.Duration
 }
 
 // maxIters bounds the memory of the samples and the time of tiny kernels.
@@ -120,13 +120,13 @@ func summarise(samples []time.Duration) stats {
 	if n%2 == 0 {
 		median = (samples[n/2-1] + samples[n/2]) / 2
 	}
-	return stats{iters: n, median: median, p95: samples[(95*n+99)/100-1], min: samples[0]}
+	return stats{iters: n, median: median, p95: samples[(95*n+99)/100-1], fastest: samples[0]}
 }
 
 func us(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1e3 }
 
 func (s stats) fill(r *Record) {
-	r.Iters, r.MedianUS, r.P95US, r.MinUS = s.iters, us(s.median), us(s.p95), us(s.min)
+	r.Iters, r.MedianUS, r.P95US, r.MinUS = s.iters, us(s.median), us(s.p95), us(s.fastest)
 }
 
 // errWrong is a kernel that computed the wrong thing.

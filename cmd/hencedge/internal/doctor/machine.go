@@ -177,7 +177,7 @@ func coreLimit() (uint64, error) { return startLimit, errStartLimit }
 // coreDumps: a dump of a process that holds keys is a copy of the keys.
 func coreDumps(proc string, limit func() (uint64, error)) Check {
 	c := Check{Name: "core dumps"}
-	max, err := limit()
+	most, err := limit()
 	if err != nil {
 		c.Status, c.Detail = Info, "unknown: "+err.Error()
 		return c
@@ -189,7 +189,7 @@ func coreDumps(proc string, limit func() (uint64, error)) Check {
 	// A pattern that pipes into a program ignores a limit of zero or more
 	// than one; the kernel documents one as "do not dump".
 	piped := strings.HasPrefix(pattern, "|")
-	if max == 0 && !piped {
+	if most == 0 && !piped {
 		c.Status, c.Detail = OK, "off"
 		return c
 	}

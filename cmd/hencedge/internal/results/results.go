@@ -206,17 +206,7 @@ func (a *app) watch(cmd *cobra.Command, f *holderFlags, w watchFlags) error {
 		return err
 	}
 	defer r.Close()
-	if w.format == "" {
-		w.format = cfg.Output
-	}
-	if len(w.only) == 0 {
-		w.only = cfg.Programs
-	}
-	for _, topic := range cfg.Topics {
-		if !slices.Contains(w.topics, topic) {
-			w.topics = append(w.topics, topic)
-		}
-	}
+	w.complete(cfg)
 	if err := r.Load(); err != nil {
 		return err
 	}
@@ -230,17 +220,16 @@ func (a *app) watch(cmd *cobra.Command, f *holderFlags, w watchFlags) error {
 			return fmt.Errorf("--save: %w", err)
 		}
 	}
-	service, err := a.newHolderService(w.out, log)
-	if err != nil {
+	s := &session{save: w.save, log: log}
+	if s.service, err = a.newHolderService(w.out, log); err != nil {
 		return err
 	}
-	defer service.close()
-	write, err := a.resultWriter(w.format)
-	if err != nil {
+	defer s.service.close()
+	if s.write, err = a.resultWriter(w.format); err != nil {
 		return err
 	}
 	ctx := cmd.Context()
-	service.start(ctx)
+	s.service.start(ctx)
 	client, err := keyholder.Dial(ctx, cfg.Broker, log)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -251,12 +240,9 @@ func (a *app) watch(cmd *cobra.Command, f *holderFlags, w watchFlags) error {
 	defer cli.CloseClient(client)
 	if receipts != nil {
 		receipts.Use(client)
+		s.tally.Damage(receipts.Damaged())
 	}
-	var tally keyholder.Tally
-	if receipts != nil {
-		tally.Damage(receipts.Damaged())
-	}
-	stopMetrics, err := daemon.ServeMetrics(w.metrics, &tally, log)
+	stopMetrics, err := daemon.ServeMetrics(w.metrics, &s.tally, log)
 	if err != nil {
 		return err
 	}
@@ -265,30 +251,59 @@ func (a *app) watch(cmd *cobra.Command, f *holderFlags, w watchFlags) error {
 		Client: client, TopicPrefix: cfg.Broker.TopicPrefix, Programs: w.only, Topics: w.topics,
 		Limits: keyholder.Limits(cfg.Limits), Receipts: receipts, Count: w.count,
 		OnReady: func() {
-			service.connected()
+			s.service.connected()
 			log.Info("watching results", "broker", cfg.Broker.URL, "programs", w.only)
 		},
-		OnResult: func(res *keyholder.Result) error {
-			defer service.handing()()
-			if odd := tally.Result(res); odd != "" {
-				log.Warn("the results of a program do not follow each other", "program", res.Program, "sequence", res.Sequence,
-					"odd", odd)
-			}
-			if w.save != "" {
-				if _, err := res.Save(w.save); err != nil {
-					return err
-				}
-			}
-			return write(res)
-		},
-		OnUnread: func(topic string, err error) {
-			log.Error("a result was taken and cannot be read; with state: it is kept in the directory beside it that ends in "+
-				".unread", "class", tally.Refuse(err), "topic", topic, "error", err)
-		},
-		OnRefused: func(topic string, err error) {
-			log.Warn("result refused", "class", tally.Refuse(err), "topic", topic, "error", err)
-		},
+		OnResult: s.result, OnUnread: s.unread, OnRefused: s.refused,
 	})
+}
+
+// complete takes from the configuration what no flag says.
+func (w *watchFlags) complete(cfg *config.KeyHolder) {
+	w.format = cmp.Or(w.format, cfg.Output)
+	if len(w.only) == 0 {
+		w.only = cfg.Programs
+	}
+	for _, topic := range cfg.Topics {
+		if !slices.Contains(w.topics, topic) {
+			w.topics = append(w.topics, topic)
+		}
+	}
+}
+
+// session hands on what a watch reads and refuses.
+type session struct {
+	service *holderService
+	write   func(*keyholder.Result) error
+	save    string // directory of sealed results; empty: they are not kept
+	tally   keyholder.Tally
+	log     *slog.Logger
+}
+
+// result hands on one decrypted result. An error ends the watch.
+func (s *session) result(r *keyholder.Result) error {
+	defer s.service.handing()()
+	if odd := s.tally.Result(r); odd != "" {
+		s.log.Warn("the results of a program do not follow each other",
+			"program", r.Program, "sequence", r.Sequence, "odd", odd)
+	}
+	if s.save != "" {
+		if _, err := r.Save(s.save); err != nil {
+			return err
+		}
+	}
+	return s.write(r)
+}
+
+// unread logs a result that was taken and cannot be read.
+func (s *session) unread(topic string, err error) {
+	s.log.Error("a result was taken and cannot be read; with state: it is kept in the directory beside it that ends in "+
+		".unread", "class", s.tally.Refuse(err), "topic", topic, "error", err)
+}
+
+// refused logs an object that was not taken.
+func (s *session) refused(topic string, err error) {
+	s.log.Warn("result refused", "class", s.tally.Refuse(err), "topic", topic, "error", err)
 }
 
 // resultWriter prints results in a format.
