@@ -2,13 +2,11 @@ package config
 
 import (
 	"fmt"
-	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
 	_ "time/tzdata" // boards may lack the system's time zones
-
-	"github.com/hencedge/hencedge/config/internal/yamlx"
 )
 
 // Spool says where sealed windows wait on disk.
@@ -131,126 +129,7 @@ func (s *Store) setDefaults() {
 	orDefault(&s.RetryMax, max(DefaultSendRetryMax, s.RetryMin))
 }
 
-// alone refuses a directory of the spool that also holds other files of the agent.
-func (c *checker) alone(path, dir string, a *Agent) {
-	for _, other := range []struct{ what, file string }{{"state", a.State}, {"signing_key", a.SigningKey}} {
-		if dir != "" && other.file != "" && filepath.Dir(other.file) == filepath.Clean(dir) {
-			c.fail(path, "the directory also holds "+other.what, "give the spool a directory of its own, such as "+filepath.Join(dir, "spool"))
-		}
-	}
-}
-
-// delivery checks spool and delivery of an agent.
-func (c *checker) delivery(a *Agent) {
-	if s := a.Spool; s != nil {
-		between(c, "spool.bytes", s.Bytes, MiB, 1024*GiB)
-		between(c, "spool.age", s.Age, time.Minute, 10*365*24*time.Hour)
-		if s.Mirror != "" && s.Mirror == s.Dir {
-			c.fail("spool.mirror", "the mirror is the spool's own directory", "use another directory, best on another disk")
-		}
-		c.alone("spool.dir", s.Dir, a)
-		c.alone("spool.mirror", s.Mirror, a)
-	}
-	d := &a.Delivery
-	oneOf(c, "delivery.ack", d.Ack, AckBroker, AckEvaluator)
-	c.retries("delivery", d.ReceiptTimeout, d.RetryMin, d.RetryMax)
-	if d.Bandwidth != 0 {
-		between(c, "delivery.bandwidth", d.Bandwidth, KiB, 4*GiB)
-	}
-	if !(d.LiveShare >= 0 && d.LiveShare <= 1) {
-		c.fail("delivery.live_share", fmt.Sprintf("%v is not a share", d.LiveShare), "use a number from 0 (in order) to 1")
-	}
-	between(c, "delivery.live_age", d.LiveAge, time.Second, 24*time.Hour)
-	c.signers("delivery.evaluators", "evaluator", d.Evaluators)
-	receipts := d.Ack == AckEvaluator
-	names := make([]string, len(a.Streams))
-	for i, s := range a.Streams {
-		names[i] = s.Name
-	}
-	seen := map[string]int{}
-	for i, s := range d.Streams {
-		p := fmt.Sprintf("delivery.streams[%d]", i)
-		receipts = receipts || s.Ack == AckEvaluator
-		oneOf(c, p+".ack", s.Ack, AckBroker, AckEvaluator)
-		if s.Full != "" {
-			oneOf(c, p+".full", s.Full, QueueDropOldest, QueueDropNewest, QueueBlock)
-		}
-		if s.Bytes != 0 {
-			between(c, p+".bytes", s.Bytes, KiB, 1024*GiB)
-		}
-		if s.Age != 0 {
-			between(c, p+".age", s.Age, time.Minute, 10*365*24*time.Hour)
-		}
-		if j, dup := seen[s.Stream]; dup {
-			c.fail(p+".stream", fmt.Sprintf("the stream %q is already in delivery.streams[%d]", s.Stream, j), "keep one of them")
-		} else if known := contains(names, s.Stream); !known && c.sound("streams", p+".stream") {
-			c.fail(p+".stream", fmt.Sprintf("there is no stream %q", s.Stream), yamlx.SuggestValue(s.Stream, names))
-		}
-		seen[s.Stream] = i
-	}
-	if receipts && len(d.Evaluators) == 0 && c.sound("delivery.evaluators") {
-		c.fail("delivery", "\"evaluators\" is missing: nobody's receipts would count", "add 'evaluators: [{name: ..., public_key: \"ed25519:...\"}]', or write ack: broker")
-	}
-	for i := range d.Hours {
-		c.hours(fmt.Sprintf("delivery.hours[%d]", i), &d.Hours[i])
-	}
-}
-
-func contains(list []string, s string) bool {
-	for _, x := range list {
-		if x == s {
-			return true
-		}
-	}
-	return false
-}
-
-// retries checks the times of a delivery.
-func (c *checker) retries(path string, receipt, lo, hi Duration) {
-	between(c, path+".receipt_timeout", receipt, 100*time.Millisecond, time.Hour)
-	between(c, path+".retry_min", lo, 10*time.Millisecond, time.Hour)
-	between(c, path+".retry_max", hi, 10*time.Millisecond, 24*time.Hour)
-	if hi < lo && c.sound(path+".retry_min", path+".retry_max") {
-		c.fail(path+".retry_max", fmt.Sprintf("%s is below retry_min, %s", yamlx.ShowDuration(hi), yamlx.ShowDuration(lo)), fmt.Sprintf("use %s or more, or a shorter retry_min", yamlx.ShowDuration(lo)))
-	}
-}
-
-func (c *checker) store(s *Store) {
-	between(c, "store.bytes", s.Bytes, MiB, 1024*GiB)
-	between(c, "store.remember", s.Remember, 1024, 1<<24)
-	oneOf(c, "store.results", s.Results, AckBroker, AckKeyHolder)
-	c.retries("store", s.ReceiptTimeout, s.RetryMin, s.RetryMax)
-}
-
 var weekdays = []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}
-
-func (c *checker) hours(path string, h *Hours) {
-	const remedy = "write hours and minutes, such as \"22:00\", in quotes"
-	from, err := clockTime(h.From)
-	if err != nil {
-		c.fail(path+".from", err.Error(), remedy)
-	}
-	to, err2 := clockTime(h.To)
-	if err2 != nil {
-		c.fail(path+".to", err2.Error(), remedy)
-	}
-	if err == nil && err2 == nil && from == to {
-		c.fail(path+".to", "it ends when it begins", "write another time, or remove the entry to send at any time")
-	}
-	seen := map[string]bool{}
-	for i, d := range h.Days {
-		p := fmt.Sprintf("%s.days[%d]", path, i)
-		if !contains(weekdays, d) {
-			c.fail(p, fmt.Sprintf("unknown day %q", d), "use mon, tue, wed, thu, fri, sat or sun")
-		} else if seen[d] {
-			c.fail(p, fmt.Sprintf("%s is there twice", d), "keep one of them")
-		}
-		seen[d] = true
-	}
-	if _, err := time.LoadLocation(h.Zone); err != nil || h.Zone == "" {
-		c.fail(path+".zone", fmt.Sprintf("unknown time zone %q", h.Zone), "use a name such as Europe/Berlin, UTC or Local")
-	}
-}
 
 // clockTime reads "22:00" as the time since midnight; "24:00" is the end of the day.
 func clockTime(s string) (Duration, error) {
@@ -273,7 +152,7 @@ func (h Hours) Window() (from, to Duration, days [7]bool, zone *time.Location, e
 		zone, err = time.LoadLocation(h.Zone)
 	}
 	for i, name := range weekdays {
-		days[i] = len(h.Days) == 0 || contains(h.Days, name)
+		days[i] = len(h.Days) == 0 || slices.Contains(h.Days, name)
 	}
 	return from, to, days, zone, err
 }

@@ -275,3 +275,8 @@ func (a *Agent) Input(name string) *Input {
 	}
 	return nil
 }
+
+// Bauds lists the rates of serial lines.
+func Bauds() []int {
+	return []int{1200, 2400, 4800, 9600, 19200, 38400, 57600, 115200, 230400, 460800, 921600}
+}

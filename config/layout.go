@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"math"
+	"regexp"
+	"strconv"
 )
 
 // Stride is the number of slots that one channel occupies: the next power of
@@ -90,4 +92,38 @@ func (s Stream) LayoutHash() [32]byte {
 		flt(c.Range[1])
 	}
 	return sha256.Sum256(b)
+}
+
+var degreeOf = regexp.MustCompile(`^[a-z]+([0-9]{2})-`)
+
+// SlotsOf is the number of slots of a parameter set, which its name tells:
+// "edge13-d3" has ring degree 2^13 and half as many slots. It is 0 for a name
+// of another form.
+func SlotsOf(params string) int {
+	m := degreeOf.FindStringSubmatch(params)
+	if m == nil {
+		return 0
+	}
+	n, _ := strconv.Atoi(m[1])
+	if n < 2 || n > 16 {
+		return 0
+	}
+	return 1 << (n - 1)
+}
+
+// filling is the number of samples with which the channels fill the slots as far
+// as their strides allow, 0 when it is not known or nothing fits.
+func (s Stream) filling() int {
+	if len(s.Channels) == 0 {
+		return 0
+	}
+	most := SlotsOf(s.Params) / len(s.Channels)
+	if most == 0 {
+		return 0
+	}
+	n := 1
+	for 2*n <= most {
+		n *= 2
+	}
+	return n
 }

@@ -8,6 +8,7 @@ import (
 	"os"
 	"reflect"
 
+	"github.com/hencedge/hencedge/config/internal/rule"
 	"github.com/hencedge/hencedge/config/internal/yamlx"
 )
 
@@ -52,8 +53,17 @@ func ParseKeyHolder(name string, data []byte) (*KeyHolder, error) {
 // role is what the three configurations have in common.
 type role interface {
 	SetDefaults()
+	role() string
 	check(c *checker)
 }
+
+func (a *Agent) role() string     { return "agent" }
+func (e *Evaluator) role() string { return "evaluator" }
+func (k *KeyHolder) role() string { return "keyholder" }
+
+func (a *Agent) check(c *checker)     { c.agent(a) }
+func (e *Evaluator) check(c *checker) { c.evaluator(e) }
+func (k *KeyHolder) check(c *checker) { c.keyHolder(k) }
 
 // Check reports what Parse would report of this configuration, all at once. It
 // is for one that was built in code; call SetDefaults first.
@@ -66,10 +76,10 @@ func (e *Evaluator) Check() error { return check(e, e.doc, nil, nil) }
 func (k *KeyHolder) Check() error { return check(k, k.doc, nil, nil) }
 
 func check(r role, doc *yamlx.Document, found []*Error, bad []string) error {
-	c := &checker{doc: doc, bad: bad, errs: found}
+	c := &checker{&rule.Checker{Doc: doc, Role: r.role(), Bad: bad, Errs: found}}
+	rules.Check(c.Checker, r)
 	r.check(c)
-	doc.Mask(c.errs)
-	return (&Errors{List: c.errs}).Err()
+	return c.err()
 }
 
 func load[T any](path string, parse func(string, []byte) (*T, error)) (*T, error) {

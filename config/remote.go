@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/hencedge/hencedge/config/internal/rule"
 	"github.com/hencedge/hencedge/config/internal/yamlx"
 )
 
@@ -36,18 +37,6 @@ func (r *Remote) setDefaults() {
 		r.Sections = RemoteSections()
 	}
 	orDefault(&r.Trial, DefaultTrial)
-}
-
-func (c *checker) remote(r *Remote) {
-	if r == nil {
-		return
-	}
-	c.publicKey("remote.operator_key", r.OperatorKey)
-	for i, s := range r.Sections {
-		oneOf(c, fmt.Sprintf("remote.sections[%d]", i), s, RemoteSections()...)
-	}
-	c.distinct("remote.sections", "section", r.Sections)
-	between(c, "remote.trial", r.Trial, 10*time.Second, 24*time.Hour)
 }
 
 // overlay is what a remote configuration may hold: RemoteSections.
@@ -93,19 +82,16 @@ func (a *Agent) WithRemote(name string, data []byte) (*Agent, error) {
 	set("queue", func() { out.Queue = o.Queue })
 	set("log", func() { out.Log = o.Log })
 	set("stop_timeout", func() { out.StopTimeout = o.StopTimeout })
-	for i, s := range o.Streams {
-		if s.Replay != nil {
-			path := fmt.Sprintf("streams[%d].replay", i)
-			d.Errs = append(d.Errs, doc.Problem(path, "a remote configuration cannot replay files", "configure replays on the device"))
-		}
-	}
 	out.SetDefaults()
 	for i := range out.Inputs { // a max_age of the file asks for more than slow streams do
 		if in := &out.Inputs[i]; in.Asked() && in.Every > in.MaxAge && !a.doc.Gives(fmt.Sprintf("inputs[%d].every", i)) {
 			in.Every = a.Inputs[i].Every
 		}
 	}
-	if err := check(&out, doc, d.Errs, d.Bad); err != nil {
+	c := &checker{&rule.Checker{Doc: doc, Role: "remote", Bad: d.Bad, Errs: d.Errs}}
+	rules.Check(c.Checker, &o)
+	c.agent(&out)
+	if err := c.err(); err != nil {
 		return nil, err
 	}
 	return &out, nil

@@ -163,6 +163,9 @@ type DeviceStream struct {
 	Stream `yaml:",inline"`
 }
 
+// maxExpr bounds Program.Expr, bytes.
+const maxExpr = 16 << 10
+
 // A Program is a computation on encrypted windows.
 type Program struct {
 	Name string `yaml:"name" cfg:"required"`

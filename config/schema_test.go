@@ -199,9 +199,9 @@ func TestSchemaIsComplete(t *testing.T) {
 	if len(bare) > len(seen)/20 {
 		t.Errorf("%d of %d keys have no description, neither in docs/configuration.md nor in a comment: %v", len(bare), len(seen), bare)
 	}
-	for id := range hints {
+	for id := range fieldRules {
 		if !seen[id] {
-			t.Errorf("the hint %s belongs to no field", id)
+			t.Errorf("the rule %s belongs to no field", id)
 		}
 	}
 	if _, err := Schema("console"); err == nil {
@@ -237,4 +237,40 @@ func TestSchemaOfRemote(t *testing.T) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
+}
+
+// No rule is for the check or for the schema alone, except those that JSON Schema cannot say
+// and those that arithmetic elsewhere checks.
+func TestRulesHaveTwoSides(t *testing.T) {
+	unsayable := []string{"Hours.Zone"}      // the zones that the machine knows
+	elsewhere := []string{"Stream.Channels"} // counted with their samples
+	for id, r := range fieldRules {
+		v := reflect.ValueOf(r)
+		list := v.FieldByName("list")
+		says := v.FieldByName("schema").Len() > 0 || !v.FieldByName("first").IsNil() || !list.IsNil()
+		checks := !v.FieldByName("problem").IsNil() || !v.FieldByName("first").IsNil() ||
+			!list.IsNil() && !list.Elem().FieldByName("problem").IsNil()
+		amount := v.FieldByName("amount").Bool() && fieldOfRules(t, id).Type != reflect.TypeFor[int]()
+		if !says && !amount && !slices.Contains(unsayable, id) {
+			t.Errorf("the schema says nothing of %s", id)
+		}
+		if !checks && !slices.Contains(elsewhere, id) {
+			t.Errorf("the check says nothing of %s", id)
+		}
+	}
+}
+
+// fieldOfRules finds the field that a rule names.
+func fieldOfRules(t *testing.T, id string) reflect.StructField {
+	owner, name, _ := strings.Cut(id, ".")
+	for _, v := range []any{Agent{}, AgentKeys{}, Queue{}, Remote{}, overlay{}, Metrics{}, Control{}, Log{}, Evaluator{}, EvaluatorKeys{},
+		DeviceStream{}, Device{}, Join{}, Limits{}, Program{}, KeyHolder{}, Broker{}, Spool{}, Delivery{}, StreamDelivery{}, Hours{}, Store{},
+		Stream{}, Window{}, Channel{}, Events{}, Replay{}, Source{}, Point{}, Input{}, I2C{}, SPI{}, Register{}, Modbus{}, Line{}, CAN{},
+		Serial{}, Exec{}, HTTP{}, MQTT{}} {
+		if f, ok := reflect.TypeOf(v).FieldByName(name); ok && reflect.TypeOf(v).Name() == owner {
+			return f
+		}
+	}
+	t.Errorf("no field %s", id)
+	return reflect.StructField{}
 }

@@ -1,5 +1,7 @@
 package config
 
+import "time"
+
 // Limits of names and layouts.
 const (
 	MaxNameLength = 64    // bytes of a device, stream, channel or program name
@@ -7,6 +9,9 @@ const (
 	MaxSamples    = 32768 // samples of one window: the slots of the largest ring
 	MaxSlots      = 32768 // channels times stride, before the parameters are known
 )
+
+// MaxLateness bounds Stream.Lateness, and with it what waits in memory.
+const MaxLateness = time.Hour
 
 // PackingReal puts one real sample into the real part of one slot.
 const PackingReal = "real"

@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/hencedge/hencedge/config/internal/yamlx"
 )
 
 // namedTimes are the time formats that have a name.
@@ -114,21 +112,4 @@ func (r Replay) Location() (*time.Location, error) {
 		return time.UTC, nil
 	}
 	return time.LoadLocation(r.Timezone)
-}
-
-// timeFormat checks how the timestamps of a replay are written.
-func (c *checker) timeFormat(path string, r Replay) {
-	_, zoned, err := TimeLayouts(r.TimeFormat)
-	switch {
-	case err != nil:
-		c.fail(path+".time_format", fmt.Sprintf("%s is not a time format: %v", yamlx.Quote(r.TimeFormat), err),
-			`use rfc3339, unix, unix_ms, unix_ns, the verbs of strftime ("%Y-%m-%d %H:%M:%S"), or a layout of Go ("2006-01-02 15:04:05")`)
-		return
-	case r.Timezone != "" && zoned:
-		c.fail(path+".timezone", fmt.Sprintf("timestamps of the format %s carry their own zone", yamlx.Quote(r.TimeFormat)), "remove timezone")
-		return
-	}
-	if _, err := r.Location(); err != nil {
-		c.fail(path+".timezone", fmt.Sprintf("unknown time zone %s", yamlx.Quote(r.Timezone)), "use a name such as Europe/Berlin, UTC or Local, or an offset such as +01:00")
-	}
 }

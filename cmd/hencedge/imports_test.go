@@ -17,7 +17,8 @@ const module = "github.com/hencedge/hencedge"
 // import (beside themselves, the standard library and other modules). It is the
 // dependency graph of ARCHITECTURE.md; the longest matching prefix applies.
 var mayImport = map[string][]string{
-	"config":                {"config/internal/yamlx"},
+	"config":                {"config/internal/rule", "config/internal/yamlx"},
+	"config/internal/rule":  {"config/internal/yamlx"},
 	"config/internal/yamlx": {},
 	"transport":             {"internal/durable", "internal/testenv"},
 	"chaos":                 {"transport"},

@@ -1,0 +1,109 @@
+package config
+
+import "strings"
+
+var registerKeys = []string{"from", "register", "data", "order", "start", "length"}
+
+// sourceKind describes one type of source: the keys that it takes, those that
+// it must have, and its fields with their units.
+type sourceKind struct {
+	keys     []string
+	required []string
+	fields   map[string]string
+}
+
+var sourceKinds = map[SourceType]sourceKind{
+	SourceHwmon:   {keys: []string{"chip", "input", "label"}, required: []string{"chip"}},
+	SourceThermal: {keys: []string{"zone"}, required: []string{"zone"}},
+	SourceCPU: {keys: []string{"cpu", "field"}, fields: map[string]string{
+		"busy": "%", "user": "%", "nice": "%", "system": "%", "idle": "%", "iowait": "%", "irq": "%", "softirq": "%", "steal": "%"}},
+	SourceMemory: {keys: []string{"field"}, fields: map[string]string{
+		"used_percent": "%", "total": "B", "free": "B", "available": "B", "used": "B", "buffers": "B", "cached": "B",
+		"swap_total": "B", "swap_free": "B", "swap_used": "B", "swap_used_percent": "%"}},
+	SourceLoad: {keys: []string{"field"}, fields: map[string]string{"1m": "1", "5m": "1", "15m": "1"}},
+	SourceDisk: {keys: []string{"device", "field"}, required: []string{"device", "field"}, fields: map[string]string{
+		"read_bytes": "B/s", "write_bytes": "B/s", "reads": "1/s", "writes": "1/s", "busy": "%"}},
+	SourceNet: {keys: []string{"interface", "field"}, required: []string{"interface", "field"}, fields: map[string]string{
+		"rx_bytes": "B/s", "tx_bytes": "B/s", "rx_packets": "1/s", "tx_packets": "1/s",
+		"rx_errors": "1/s", "tx_errors": "1/s", "rx_dropped": "1/s", "tx_dropped": "1/s"}},
+	SourceReplay: {keys: []string{"column"}, required: []string{"column"}},
+	SourceIIO:    {keys: []string{"chip", "input"}, required: []string{"chip", "input"}},
+	SourcePower: {keys: []string{"rail", "field"}, required: []string{"rail"}, fields: map[string]string{
+		"power": "W", "voltage": "V", "current": "A"}},
+	SourceGPU:    {keys: []string{"chip", "field"}, fields: map[string]string{"load": "%", "clock": "MHz"}},
+	SourceI2C:    {keys: registerKeys, required: []string{"from", "register"}},
+	SourceSPI:    {keys: registerKeys, required: []string{"from", "register"}},
+	SourceModbus: {keys: append([]string{"table"}, registerKeys...), required: []string{"from", "register"}},
+	SourceCAN: {keys: []string{"from", "id", "mask", "extended", "start", "length", "data", "order", "mux", "mux_start", "mux_length"},
+		required: []string{"from", "id", "start", "length"}},
+	SourceSerial: {keys: []string{"from", "column", "path", "pattern", "sentence", "field"}, required: []string{"from"}},
+	SourceExec:   {keys: []string{"from", "path", "pattern"}, required: []string{"from"}},
+	SourceHTTP:   {keys: []string{"from", "path", "pattern"}, required: []string{"from"}},
+	SourceMQTT:   {keys: []string{"from", "topic", "path", "pattern"}, required: []string{"from", "topic"}},
+}
+
+// SourceTypes lists the kinds of sources.
+func SourceTypes() []SourceType {
+	return []SourceType{SourceHwmon, SourceThermal, SourceCPU, SourceMemory, SourceLoad, SourceDisk, SourceNet, SourceReplay,
+		SourceIIO, SourcePower, SourceGPU, SourceI2C, SourceSPI, SourceModbus, SourceCAN, SourceSerial, SourceExec, SourceHTTP, SourceMQTT}
+}
+
+// FieldsOf lists the fields of a kind of source, sorted.
+func FieldsOf(t SourceType) []string { return sortedKeys(sourceKinds[t].fields) }
+
+var (
+	hwmonUnits = map[string]string{"temp": "degC", "in": "V", "curr": "A", "power": "W", "fan": "rpm", "humidity": "%RH", "energy": "J", "freq": "MHz"}
+)
+
+// NativeUnit is the unit in which a source gives its values before Scale and
+// Offset, or "" when only the device knows.
+func (s Source) NativeUnit() string {
+	switch s.Type {
+	case SourceThermal:
+		return "degC"
+	case SourceHwmon:
+		return hwmonUnits[strings.TrimRight(s.Input, "0123456789")]
+	case SourceIIO:
+		return iioUnits[IIOKind(s.Input)]
+	}
+	return sourceKinds[s.Type].fields[s.Field]
+}
+
+// iioUnits are the units that IIO channels are converted to, by the kind that
+// their name starts with (Documentation/ABI/testing/sysfs-bus-iio).
+var iioUnits = map[string]string{
+	"temp": "degC", "voltage": "V", "current": "A", "power": "W", "pressure": "kPa", "humidityrelative": "%RH", "accel": "m/s2",
+	"anglvel": "rad/s", "angl": "rad", "rot": "rad", "magn": "uT", "illuminance": "lx", "distance": "m", "concentration": "%",
+	"ph": "pH", "resistance": "Ohm", "proximity": "", "intensity": "", "energy": "J", "velocity": "m/s", "gravity": "m/s2", "uvindex": "",
+}
+
+// NMEAFields are the fields that have a name, by the type of the sentence.
+var NMEAFields = map[string][]string{
+	"GGA": {"lat", "lon", "altitude", "satellites", "hdop"}, "RMC": {"lat", "lon", "speed", "course"}, "GLL": {"lat", "lon"}, "VTG": {"speed", "course"},
+}
+
+// IIOKind is the kind of an IIO channel such as "temp" or "voltage0": what its
+// name starts with, up to a digit, '_' or '-'.
+func IIOKind(input string) string {
+	if i := strings.IndexFunc(input, func(r rune) bool { return r < 'a' || r > 'z' }); i >= 0 {
+		return input[:i]
+	}
+	return input
+}
+
+// SignalEnd is the number of bytes that a frame needs to hold a signal. Bits are
+// counted as in DBC files: bit 0 is the lowest bit of byte 0, bit 8 the lowest
+// of byte 1. With little endian, start is the signal's lowest bit and the next
+// ones follow upwards; with big endian, start is its highest bit, and the next
+// ones follow downwards within the byte and then from bit 7 of the next byte.
+func SignalEnd(start, length int, big bool) (bytes int, ok bool) {
+	if start < 0 || length < 1 || length > 64 || start > 511 {
+		return 0, false
+	}
+	last := start + length - 1
+	if big {
+		// In the order of transmission bit 7 of byte 0 is number 0.
+		last = start/8*8 + 7 - start%8 + length - 1
+	}
+	return last/8 + 1, last < 512
+}

@@ -1,0 +1,214 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"time"
+
+	"github.com/hencedge/hencedge/config/internal/rule"
+)
+
+// rules are what a configuration must fulfil, as far as a rule is about the value of one key
+// or about keys of one block. The check and the JSON Schema both come from them. What needs
+// arithmetic, or refers to another place, is checked by the check_*.go files.
+var rules = &rule.Table{
+	Types: map[reflect.Type]rule.Value{
+		reflect.TypeFor[Secret]():     secret,
+		reflect.TypeFor[SourceType](): rule.OneOf(SourceTypes()...),
+	},
+	Fields: fieldRules,
+	Blocks: blockRules,
+}
+
+var (
+	ackWindow   = rule.OneOf(AckBroker, AckEvaluator)
+	fallback    = rule.OneOf(FallbackCPU, FallbackRetry, FallbackStop)
+	full        = rule.OneOf(QueueDropOldest, QueueDropNewest, QueueBlock)
+	stopTimeout = rule.Between(time.Second, time.Hour)
+	workers     = rule.Between(1, 1024)
+	inputTime   = rule.Between(10*time.Millisecond, 24*time.Hour)
+	spoolAge    = rule.Between(time.Minute, 10*365*24*time.Hour)
+	retryMin    = rule.Between(10*time.Millisecond, time.Hour)
+	retryMax    = rule.Between(10*time.Millisecond, 24*time.Hour)
+	receiptTime = rule.Between(100*time.Millisecond, time.Hour)
+	byteValue   = rule.Between(0, 255)
+)
+
+var version = rule.Number(rule.Schema{"const": SchemaVersion}, func(n int) (cause, remedy string) {
+	if n == SchemaVersion {
+		return "", ""
+	}
+	return fmt.Sprintf("version %d is not known", n),
+		fmt.Sprintf("write version: %d, or install a newer hencedge", SchemaVersion)
+})
+
+// fieldRules are the rules for the value of one key.
+var fieldRules = map[string]rule.Value{
+	"Agent.Version":             version,
+	"Agent.Device":              name,
+	"Agent.Energy":              rule.OneOf(EnergyAuto, EnergyOff),
+	"Agent.Workers":             workers,
+	"Agent.BackendFallback":     fallback,
+	"Agent.StopTimeout":         stopTimeout,
+	"AgentKeys.Mode":            rule.OneOf(KeyModePublic, KeyModeSymmetric),
+	"AgentKeys.Holder":          holder,
+	"Queue.Objects":             rule.Between(1, 1<<20),
+	"Queue.Bytes":               rule.Between(MiB, 64*GiB),
+	"Queue.Full":                full,
+	"Remote.OperatorKey":        publicKey,
+	"Remote.Sections":           rule.OneOf(RemoteSections()...).Distinct("section"),
+	"Remote.Trial":              rule.Between(10*time.Second, 24*time.Hour),
+	"overlay.Version":           version,
+	"overlay.StopTimeout":       stopTimeout,
+	"Metrics.Listen":            listen,
+	"Control.Socket":            socketPath,
+	"Log.Level":                 rule.OneOf("debug", "info", "warn", "error"),
+	"Log.Format":                rule.OneOf("text", "json"),
+	"Evaluator.Version":         version,
+	"Evaluator.Name":            name,
+	"Evaluator.KeySets":         rule.Value{}.Distinct("directory"),
+	"Evaluator.Workers":         workers,
+	"Evaluator.StopTimeout":     stopTimeout,
+	"EvaluatorKeys.Holder":      holder.Distinct("key holder").Sole(HolderNone),
+	"DeviceStream.Device":       name,
+	"Device.Name":               name,
+	"Device.PublicKey":          publicKey,
+	"Join.Timeout":              rule.Between(time.Second, 24*time.Hour),
+	"Join.Windows":              rule.Between(1, 1<<16),
+	"Limits.Object":             rule.Between(4*KiB, 256*MiB),
+	"Limits.Pending":            rule.Between(1, 1<<20),
+	"Limits.Memory":             rule.Between(MiB, 1024*GiB),
+	"Limits.Reassembly":         rule.Between(time.Second, 24*time.Hour),
+	"Evaluator.BackendFallback": fallback,
+	"Program.Name":              name,
+	"Program.Expr":              expression,
+	"Program.Unit":              unit,
+	"Program.Topic":             topic,
+	"Program.Inputs":            rule.Form(patternRef, "{} is no known channel", "write device/stream/channel, such as board1/env/cpu").Names(rule.Form(patternIdent, "invalid variable name {}", "use letters, digits and '_', a digit not first, such as x2")),
+	"KeyHolder.Version":         version,
+	"KeyHolder.Name":            name,
+	"KeyHolder.Programs":        name.Distinct("program"),
+	"KeyHolder.Topics":          topic.Distinct("topic"),
+	"KeyHolder.Output":          rule.OneOf("table", "ndjson", "csv"),
+
+	"Broker.URL":          brokerURL,
+	"Broker.ClientID":     rule.Form(`^[!-~]{1,128}$`, "not a usable client id", "use up to 128 printable ASCII characters without spaces"),
+	"Broker.ALPN":         rule.Form(`^[!-~]{1,255}$`, "{} is no protocol name", "write up to 255 printable ASCII characters, such as x-amzn-mqtt-ca").Distinct("protocol"),
+	"Broker.TopicPrefix":  topicPrefix,
+	"Broker.ChunkSize":    rule.Between(KiB, 16*MiB),
+	"Broker.KeepAlive":    rule.Between(time.Second, 65535*time.Second),
+	"Broker.ReconnectMax": rule.Between(time.Second, time.Hour),
+
+	"Spool.Bytes":             rule.Between(MiB, 1024*GiB),
+	"Spool.Age":               spoolAge,
+	"Delivery.Ack":            ackWindow,
+	"Delivery.ReceiptTimeout": receiptTime,
+	"Delivery.RetryMin":       retryMin,
+	"Delivery.RetryMax":       retryMax,
+	"Delivery.Bandwidth":      rule.Between(KiB, 4*GiB),
+	"Delivery.LiveShare":      rule.Share("use a number from 0 (in order) to 1"),
+	"Delivery.LiveAge":        rule.Between(time.Second, 24*time.Hour),
+	"StreamDelivery.Ack":      ackWindow,
+	"StreamDelivery.Full":     full,
+	"StreamDelivery.Bytes":    rule.Between(KiB, 1024*GiB),
+	"StreamDelivery.Age":      spoolAge,
+	"Hours.From":              timeOfDay,
+	"Hours.To":                timeOfDay,
+	"Hours.Days":              rule.OneOf(weekdays...).Distinct("day"),
+	"Hours.Zone":              namedZone,
+	"Store.Bytes":             rule.Between(MiB, 1024*GiB),
+	"Store.Remember":          rule.Between(1024, 1<<24),
+	"Store.Results":           rule.OneOf(AckBroker, AckKeyHolder),
+	"Store.ReceiptTimeout":    receiptTime,
+	"Store.RetryMin":          retryMin,
+	"Store.RetryMax":          retryMax,
+
+	"Stream.Name":       name,
+	"Stream.Params":     rule.Form(patternParams, "invalid parameter set name {}", "use a name such as edge12-d1; docs/parameters.md lists them"),
+	"Stream.Packing":    rule.OneOf(PackingReal),
+	"Stream.Interval":   rule.Between(time.Millisecond, 24*time.Hour),
+	"Stream.LogScale":   rule.Between(10, 60),
+	"Stream.Level":      rule.Between(0, 64),
+	"Stream.OnGap":      rule.OneOf(GapIgnore, GapMark, GapEnd),
+	"Stream.Lateness":   rule.Between(time.Millisecond, MaxLateness),
+	"Stream.Channels":   rule.AtMost(MaxChannels),
+	"Window.Samples":    rule.Between(1, MaxSamples),
+	"Window.Every":      rule.Between(10*time.Millisecond, 7*24*time.Hour),
+	"Channel.Name":      name,
+	"Channel.Unit":      unit,
+	"Channel.OnMissing": rule.OneOf(MissingHold, MissingSkip, MissingMark),
+	"Channel.OnRange":   rule.OneOf(OutsideClamp, OutsideMissing),
+	"Events.Time":       jsonPath,
+	"Events.TimeFormat": rule.OneOf(namedTimes...),
+	"Replay.Format":     rule.OneOf("csv", "ndjson"),
+	"Replay.Time":       rule.Form(patternColumn, "not a column name", "write the column or field of the timestamp"),
+	"Replay.TimeFormat": timeFormat,
+	"Replay.Timezone":   timeZone,
+	"Replay.Decimal":    rule.OneOf(".", ","),
+	"Replay.BadCells":   rule.OneOf(BadFail, BadSkip, BadMissing),
+	"Replay.Delimiter":  delimiter(`^(tab|[^"\r\n])$`, "\"\r\n"),
+	"Replay.Speed":      replaySpeed,
+
+	"Source.Chip":      plain("chip"),
+	"Source.Input":     plain("input"),
+	"Source.Label":     plain("label"),
+	"Source.Zone":      plain("zone"),
+	"Source.CPU":       rule.Form(`^(total|cpu[0-9]{1,4})$`, "invalid cpu {}", "use total, or cpu0, cpu1, ..."),
+	"Source.Device":    plain("device"),
+	"Source.Interface": plain("interface"),
+	"Source.Column":    rule.Form(patternColumn, "not a column name", "write the column's name as in the header, or the dotted field"),
+	"Point.From":       plain("from"),
+	"Point.Rail":       plain("rail"),
+	"Point.Path":       jsonPath,
+	"Point.Pattern":    numberPattern,
+	"Point.Topic":      topicFilter,
+
+	"Input.Name":        name,
+	"Input.Every":       inputTime,
+	"Input.Timeout":     inputTime,
+	"Input.MaxAge":      inputTime,
+	"Input.Retry":       inputTime,
+	"Input.RetryMax":    inputTime,
+	"I2C.Bus":           byteValue,
+	"I2C.Address":       rule.Number(rule.Schema{"minimum": 0x08, "maximum": 0x77}, addressProblem),
+	"SPI.Bus":           byteValue,
+	"SPI.ChipSelect":    byteValue,
+	"SPI.Speed":         rule.Between(1000, 100_000_000),
+	"SPI.Mode":          rule.Between(0, 3),
+	"SPI.ReadMask":      byteValue,
+	"Register.Register": byteValue,
+	"Register.Value":    byteValue,
+	"Modbus.URL":        modbusURL,
+	"Modbus.Unit":       rule.Between(0, 247),
+	"Line.Baud":         rule.OneOf(Bauds()...),
+	"Line.DataBits":     rule.Between(7, 8),
+	"Line.StopBits":     rule.Between(1, 2),
+	"Line.Parity":       rule.OneOf("none", "even", "odd"),
+	"CAN.Interface":     rule.Form(`^[^/ \t]{1,15}$`, "invalid interface {}", "write its name as `ip link` shows it, such as can0"),
+	"Serial.Device":     absolute("write the whole path, such as /dev/ttyUSB0; those in /dev/serial/by-id stay the same"),
+	"Serial.Format":     rule.OneOf("csv", "json", "nmea", "text"),
+	"Serial.Delimiter":  delimiter(`^(tab|[^\x00-\x1f])$`, controls),
+	"Serial.Request":    rule.MaxLength(256, "the request is longer than 256 bytes", "use at most 256 bytes"),
+	"Exec.Command":      rule.First(absolute("write the whole path of the program, such as /usr/bin/sensors; a shell line needs [/bin/sh, -c, ...]")),
+	"HTTP.URL":          webURL,
+	"HTTP.Header":       rule.Form(`^[A-Za-z0-9-]{1,64}$`, "invalid header name {}", "use letters, digits and '-', such as X-API-Key"),
+	"MQTT.URL":          brokerURL,
+}
+
+// plain is the rule for a name that is no path.
+func plain(key string) rule.Value {
+	return rule.Form(patternPlain, "invalid "+key+" {}", "use the plain name, without a path")
+}
+
+// absolute is the rule for an absolute path.
+func absolute(remedy string) rule.Value {
+	return rule.Form(`^/`, "{} is not an absolute path", remedy)
+}
+
+func addressProblem(n int) (cause, remedy string) {
+	if n >= 0x08 && n <= 0x77 {
+		return "", ""
+	}
+	return fmt.Sprintf("0x%02x is not an address", n),
+		"use a 7-bit address from 0x08 to 0x77, as `i2cdetect` shows it"
+}
