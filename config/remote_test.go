@@ -58,6 +58,18 @@ streams:
 	}
 }
 
+// The configuration that results passes the check that services repeat, although most of it
+// stands in another file than the one that it came from last.
+func TestWithRemoteChecks(t *testing.T) {
+	a, err := remoteBase(t, withRemote).WithRemote("remote", []byte("log: {level: debug}"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := a.Check(); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestRemoteRefused(t *testing.T) {
 	base := remoteBase(t, withRemote+"  sections: [log, queue]\n")
 	for name, c := range map[string]struct{ text, want string }{

@@ -168,7 +168,8 @@ func (t *Table) keys(b Block, v reflect.Value) {
 		case !ok:
 		case tag == ",inline":
 			t.keys(b, v.Field(i))
-		case b.Has(tag) || strings.Contains(f.Tag.Get("cfg"), "required"):
+		case b.Has(tag), b.c.Doc == nil && strings.Contains(f.Tag.Get("cfg"), "required"):
+			// What the file does not give has its default, or was in another file.
 			if !b.c.Failed(b.at(tag)) {
 				t.Fields[v.Type().Name()+"."+f.Name].check(b.c, b.at(tag), v.Field(i))
 			}
