@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -118,18 +117,20 @@ type Agent struct {
 // stream is one configured stream with its open source.
 type stream struct {
 	cfg    config.Stream
-	source rowSource
+	source Source
 	level  int
 	scale  float64 // 0: the parameters' own
 	layout [32]byte
 	topic  string
-	count  streamCounters
+	count  *Counters // of samples
+	sealed sealCounters
+	// collector makes windows of the source's rows.
+	collector *Collector
 
 	// Memory that one window after the other uses.
-	windows sync.Pool // *window, wiped
-	slots   []float64 // of a window, zeros
-	object  []byte    // of a sealed window
-	lent    bool      // object belongs to a window that is not on disk
+	slots  []float64 // of a window, zeros
+	object []byte    // of a sealed window
+	lent   bool      // object belongs to a window that is not on disk
 }
 
 // New checks the configuration (as Check does), loads the keys, opens every
@@ -152,33 +153,6 @@ func New(cfg *config.Agent, deps Deps) (*Agent, error) {
 		inputs: p.machine.Inputs, spool: deps.Spool}
 	a.log = a.log.With("device", cfg.Device)
 	a.guard()
-	for _, s := range a.streams {
-		if l, ok := s.source.(*live); ok {
-			count := &s.count
-			l.missed = func(n int64) { count.missedTicks.Add(uint64(n)) }
-		}
-		if e, ok := s.source.(*events); ok {
-			e.late = func() { s.count.late.Add(1) }
-			e.lost = func() { s.count.skipped.Add(1) }
-		}
-		if r, ok := s.source.(*replay); ok {
-			r.late = func() { s.count.late.Add(1) }
-			var once sync.Once
-			r.bad = func(err error, left bool) {
-				if left {
-					s.count.badRows.Add(1)
-				} else {
-					s.count.badCells.Add(1)
-				}
-				once.Do(func() {
-					a.log.Warn("the replay file has a bad cell; further ones are only counted", "stream", s.cfg.Name, "policy", r.cfg.BadCells, "error", err)
-				})
-			}
-			r.replaced = func() {
-				a.log.Warn("the replay file was replaced or removed while it was read; what has its name now is read at the next start", "stream", s.cfg.Name, "file", r.cfg.File)
-			}
-		}
-	}
 	a.since = a.now()
 	a.bootID = p.machine.BootID()
 	if a.state, err = openState(cfg.State, cfg.Device, a.since.wall); err != nil {
@@ -218,7 +192,7 @@ func New(cfg *config.Agent, deps Deps) (*Agent, error) {
 func (a *Agent) Close() error {
 	var errs []error
 	for _, s := range a.streams {
-		errs = append(errs, s.source.close())
+		errs = append(errs, s.source.Close())
 	}
 	errs = append(errs, a.inputs.Close(), a.state.close())
 	if a.deps.Spool == nil { // then it is ours
@@ -238,7 +212,7 @@ func (a *Agent) Stats() Stats {
 	}
 	s.Sent, s.SentBytes, s.Retries, s.Refused = s.Delivery.Delivered, s.Delivery.DeliveredBytes, s.Delivery.Retries, s.Delivery.Dropped
 	for _, st := range a.streams {
-		s.Streams[st.cfg.Name] = st.count.stats()
+		s.Streams[st.cfg.Name] = st.stats()
 	}
 	a.device.RLock()
 	s.Fallbacks = a.device.fallbacks

@@ -13,7 +13,6 @@ import (
 
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/henc"
-	"github.com/hencedge/hencedge/internal/testrig"
 )
 
 // TestWindowAllocations: from the samples to the file in the spool, a window in the
@@ -57,14 +56,12 @@ func windowAllocations(t *testing.T, cfg *config.Agent, deps Deps) (bytes, objec
 	}
 	defer a.Close()
 	s := a.streams[0]
-	c := newCollector(s.cfg, &s.count, testrig.Quiet())
-	c.free = &s.windows
-	r, at := sampleAt(t0, 1, 2, 3), t0
+	r, at := Row{Values: []float64{1, 2, 3}}, t0
 	window := func() {
 		for {
 			at = at.Add(100 * time.Millisecond)
-			r.at = at
-			if done := c.add(r); done != nil {
+			r.At = at
+			if done := s.collector.Add(r); done != nil {
 				a.encrypt(t.Context(), s, done[0])
 				return
 			}
@@ -81,7 +78,7 @@ func windowAllocations(t *testing.T, cfg *config.Agent, deps Deps) (bytes, objec
 		window()
 	}
 	runtime.ReadMemStats(&after)
-	if st := s.count.stats(); st.Windows != warm+count || a.spool.Stats().Objects != int(st.Windows) || a.spool.Health() != nil {
+	if st := s.stats(); st.Windows != warm+count || a.spool.Stats().Objects != int(st.Windows) || a.spool.Health() != nil {
 		t.Fatalf("%d windows, %+v", st.Windows, a.spool.Stats())
 	}
 	return (after.TotalAlloc - before.TotalAlloc) / count, (after.Mallocs - before.Mallocs) / count

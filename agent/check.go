@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"log/slog"
 	"math"
 	"os"
 	"path/filepath"
@@ -62,7 +63,7 @@ type prepared struct {
 
 func (p *prepared) close() {
 	for _, s := range p.streams {
-		_ = s.source.close()
+		_ = s.source.Close()
 	}
 	_ = p.machine.Inputs.Close()
 	p.keys.wipe()
@@ -207,30 +208,31 @@ func (c *checker) stream(i int, p *prepared) *stream {
 	if p.keys.ctx != nil {
 		s = c.layout(i, p.keys.ctx.Parameters())
 	}
-	source := c.source(i, p.machine)
+	count, log := new(Counters), p.machine.Log.With("device", c.cfg.Device, "stream", c.cfg.Streams[i].Name)
+	source := c.source(i, p.machine, count, log)
 	switch {
 	case source == nil:
 		return nil
 	case s == nil:
-		_ = source.close() // nothing was read
+		_ = source.Close() // nothing was read
 		return nil
 	}
-	s.source = source
+	s.source, s.count, s.collector = source, count, NewCollector(s.cfg, count, log)
 	return s
 }
 
 // source opens the source of a stream, or nil.
-func (c *checker) source(i int, m sensor.Machine) rowSource {
+func (c *checker) source(i int, m sensor.Machine, count *Counters, log *slog.Logger) Source {
 	cfg, at := c.cfg.Streams[i], fmt.Sprintf("streams[%d]", i)
 	switch {
 	case cfg.Replay != nil:
 		var err error
 		if c.scan {
-			err = scan(cfg, m.Clock)
+			err = Scan(cfg, m.Clock)
 		}
 		if err == nil {
-			var r *replay
-			if r, err = openReplay(cfg, m.Clock); err == nil {
+			var r Source
+			if r, err = OpenReplay(cfg, m.Clock, count, log); err == nil {
 				return r
 			}
 		}
@@ -241,14 +243,14 @@ func (c *checker) source(i int, m sensor.Machine) rowSource {
 		c.fail(path, "correct the configuration or the file", err)
 		return nil
 	case cfg.Events != nil:
-		e, err := openEvents(m, cfg)
+		e, err := OpenEvents(m, cfg, count)
 		if err == nil {
 			return e
 		}
 		c.fail(at+".events", "correct the events or the channels' sources", err)
 		return nil
 	}
-	l, missing := openLive(m, cfg)
+	l, missing := OpenLive(m, cfg, count)
 	sound := true
 	for k, err := range missing {
 		if err != nil {

@@ -102,27 +102,35 @@ func (a *Agent) newCourier(client transport.Client) (*delivery.Courier, error) {
 }
 
 // gap counts and reports the time between the newest window of an earlier process
-// and the first sample of this one: samples of sensors that nobody took. A clock
-// that was stepped back in between makes it unknown.
+// and the first sample of this one: samples of sensors that nobody took.
 func (a *Agent) gap(s *stream, first time.Time) {
-	if _, file := s.source.(*replay); file {
-		return // a replay takes them now
-	}
 	last := a.spool.Last(s.cfg.Name)
-	away := first.Sub(last)
-	if last.IsZero() || away <= 2*s.cfg.Interval {
+	away := s.source.Gap(last, first)
+	if away == 0 {
 		return
 	}
-	s.count.gapNanos.Store(uint64(away))
+	s.sealed.gapNanos.Store(uint64(away))
 	a.log.Warn("there are no samples for the time in which the agent was away", "stream", s.cfg.Name, "from", last.UTC(), "to", first, "gap", away.Round(time.Second))
 }
 
 // place puts a sealed window into the spool.
-func (a *Agent) place(ctx context.Context, s *stream, w *window, sealed []byte) error {
+func (a *Agent) place(ctx context.Context, s *stream, w *Window, sealed []byte) error {
 	it := spool.Item{Stream: s.cfg.Name, Topic: s.topic, Sealed: sealed}
-	if r, ok := s.source.(*replay); ok && a.spool.Durable() {
-		it.Cursor = r.cursorAt(w.cursor)
+	if a.spool.Durable() {
+		it.Cursor = s.source.Cursor(w.Position)
 	}
 	it.Unkept = s.written
 	return a.spool.Put(ctx, it)
+}
+
+// resume lets a stream go on after the last window that the spool has or had.
+func (a *Agent) resume(s *stream) error {
+	if !a.spool.Durable() {
+		return nil
+	}
+	kept := a.spool.Cursor(s.cfg.Name)
+	if len(kept) == 0 {
+		return nil
+	}
+	return s.source.Resume(kept)
 }

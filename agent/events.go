@@ -22,11 +22,12 @@ const waitingEvents = 4096
 // events makes rows of messages. Rows with a time of their own are put in order
 // within the lateness.
 type events struct {
+	unrepeatable
 	cfg     config.Events
 	clock   role.Clock
 	sources []config.Source
 	texts   []input.Text
-	rows    chan row
+	rows    chan Row
 	begin   func()
 	every   time.Duration // of windows that end by the time of arrival; else 0
 	end     time.Time     // of the window of the newest row; zero: it has ended
@@ -35,19 +36,17 @@ type events struct {
 	stop    bool          // what is left is given, and no more
 	left    int
 
-	order   *reorder // nil: rows keep the order in which they come
-	ready   []row
-	trouble func() error // why no message can come
-	mu      sync.Mutex
-	heard   time.Time // when a message came, or was seen to be able to come, last; zero before next; real time
-
-	late func() // a row was too late
-	lost func() // a message was lost, or had no usable time
+	order    *reorder // nil: rows keep the order in which they come
+	ready    []Row
+	blocked  func() error // why no message can come
+	mu       sync.Mutex
+	heard    time.Time // when a message came, or was seen to be able to come, last; zero before next; real time
+	counters *Counters
 }
 
-// openEvents finds the input of the stream's messages.
-func openEvents(m sensor.Machine, s config.Stream) (*events, error) {
-	e := &events{cfg: *s.Events, clock: m.Clock, rows: make(chan row, waitingEvents), late: func() {}, lost: func() {},
+// OpenEvents finds the input of the stream's messages.
+func OpenEvents(m sensor.Machine, s config.Stream, counters *Counters) (Source, error) {
+	e := &events{unrepeatable: unrepeatable{s.Interval}, cfg: *s.Events, clock: m.Clock, rows: make(chan Row, waitingEvents), counters: counters,
 		ended: make(chan struct{}, 1)}
 	if s.Events.Time == "" {
 		e.every = s.Window.Every
@@ -67,13 +66,19 @@ func openEvents(m sensor.Machine, s config.Stream) (*events, error) {
 		return nil, err
 	}
 	e.begin, err = in.Messages(s.Topic(), e.take)
-	e.trouble = in.Trouble
-	return e, err
+	e.blocked = in.Trouble
+	if err != nil {
+		return nil, err
+	}
+	return e, nil
 }
 
-// silence says why no message can come, and since when; nil when one can.
-func (e *events) silence() (since time.Time, why error) {
-	why = e.trouble()
+// Periodic returns false: messages come when they come.
+func (e *events) Periodic() bool { return false }
+
+// Trouble says why no message can come, and since when. It is nil when one can.
+func (e *events) Trouble() (since time.Time, why error) {
+	why = e.blocked()
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	switch {
@@ -92,18 +97,18 @@ func (e *events) take(text string) {
 	e.mu.Unlock()
 	r, err := e.row(text)
 	if err != nil {
-		e.lost()
+		e.counters.skipped.Add(1)
 		return
 	}
 	select {
 	case e.rows <- r:
 	default:
-		e.lost()
+		e.counters.skipped.Add(1)
 	}
 }
 
 // row reads time and values of a message. Only the time must be there.
-func (e *events) row(text string) (row, error) {
+func (e *events) row(text string) (Row, error) {
 	at, invalid := e.clock.Now(), input.ValidJSON(text)
 	if e.cfg.Time != "" {
 		v := gjson.Result{}
@@ -116,7 +121,7 @@ func (e *events) row(text string) (row, error) {
 		}
 		var err error
 		if at, err = parseTime(strings.TrimSpace(stamp), e.cfg.TimeFormat); err != nil {
-			return row{}, fmt.Errorf("%w: %w", sensor.ErrReading, err)
+			return Row{}, fmt.Errorf("%w: %w", sensor.ErrReading, err)
 		}
 	}
 	out := newRow(at, len(e.texts))
@@ -135,10 +140,11 @@ func (e *events) row(text string) (row, error) {
 	return out, nil
 }
 
-func (e *events) close() error { return nil }
+// Close does nothing: the input belongs to the machine.
+func (e *events) Close() error { return nil }
 
-// next waits for a row. When ctx ends, what has come until then is given first.
-func (e *events) next(ctx context.Context) (row, error) {
+// Next waits for a row. When ctx ends, what has come until then is given first.
+func (e *events) Next(ctx context.Context) (Row, error) {
 	e.begin()
 	e.mu.Lock()
 	if e.heard.IsZero() {
@@ -154,7 +160,7 @@ func (e *events) next(ctx context.Context) (row, error) {
 				e.ready = e.order.drain()
 			}
 			if len(e.ready) == 0 {
-				return row{}, ctx.Err()
+				return Row{}, ctx.Err()
 			}
 			break
 		}
@@ -173,7 +179,7 @@ func (e *events) next(ctx context.Context) (row, error) {
 				e.sleep(ctx)
 			} else {
 				e.end = time.Time{}
-				return row{at: now, tick: true}, nil
+				return Row{At: now, tick: true}, nil
 			}
 		case <-ctx.Done():
 		}
@@ -185,11 +191,11 @@ func (e *events) next(ctx context.Context) (row, error) {
 
 // accept takes a row that has come, and makes next tell when its window has ended,
 // whether or not another message comes.
-func (e *events) accept(ctx context.Context, r row) {
+func (e *events) accept(ctx context.Context, r Row) {
 	e.left--
 	e.sort(r)
 	if e.every > 0 {
-		e.end = time.Unix(0, (bucketOf(r.at, e.every)+1)*int64(e.every))
+		e.end = time.Unix(0, (bucketOf(r.At, e.every)+1)*int64(e.every))
 		if !e.asleep {
 			e.sleep(ctx)
 		}
@@ -211,14 +217,12 @@ func (e *events) sleep(ctx context.Context) {
 }
 
 // sort takes a row that has come.
-func (e *events) sort(r row) {
+func (e *events) sort(r Row) {
 	if e.order == nil {
-		e.ready = []row{r}
+		e.ready = []Row{r}
 		return
 	}
 	var late int
 	e.ready, late = e.order.add(r)
-	for range late {
-		e.late()
-	}
+	e.counters.late.Add(uint64(late))
 }

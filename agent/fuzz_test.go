@@ -20,7 +20,7 @@ func FuzzEvents(f *testing.F) {
 	f.Add(`{"ts": 1e300, "v": {"a": -0.0}}`, uint8(3))
 	f.Fuzz(func(t *testing.T, text string, format uint8) {
 		e := &events{cfg: config.Events{Time: "ts", TimeFormat: []string{"rfc3339", "unix", "unix_ms", "unix_ns"}[format%4]}, clock: testrig.NewClock(),
-			rows: make(chan row, 4), late: func() {}, lost: func() {}, order: &reorder{lateness: time.Second}}
+			rows: make(chan Row, 4), counters: new(Counters), order: &reorder{lateness: time.Second}}
 		for _, path := range []string{"v.a", "v.b", "v.0"} {
 			in, err := input.NewText(config.Source{Point: config.Point{Path: path}})
 			if err != nil {
@@ -35,20 +35,20 @@ func FuzzEvents(f *testing.F) {
 			}
 			return
 		}
-		for i, v := range r.values {
+		for i, v := range r.Values {
 			if math.IsInf(v, 0) || math.IsNaN(v) != (r.errs[i] != nil) {
 				t.Fatalf("value %d is %v, %v", i, v, r.errs[i])
 			}
 		}
-		if back := time.Unix(0, r.at.UnixNano()); !back.Equal(r.at) {
-			t.Fatalf("the time %v is out of range", r.at)
+		if back := time.Unix(0, r.At.UnixNano()); !back.Equal(r.At) {
+			t.Fatalf("the time %v is out of range", r.At)
 		}
-		c := newCollector(eventStream(time.Second), new(streamCounters), testrig.Quiet())
+		c := NewCollector(eventStream(time.Second), new(Counters), testrig.Quiet())
 		rows, _ := e.order.add(r)
 		for _, r := range append(rows, e.order.drain()...) {
-			r.values, r.errs = r.values[:2], r.errs[:2]
-			for _, w := range c.add(r) {
-				if w.samples == 0 {
+			r.Values, r.errs = r.Values[:2], r.errs[:2]
+			for _, w := range c.Add(r) {
+				if w.Samples == 0 {
 					t.Fatal("an empty window")
 				}
 			}

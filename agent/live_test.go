@@ -31,13 +31,12 @@ func (s *scripted) Read(context.Context) (float64, time.Time, error) {
 func TestLiveTicks(t *testing.T) {
 	clock := testrig.NewClock()
 	start := clock.Mono()
-	var missed int64
-	l := &live{clock: clock, interval: time.Second, missed: func(n int64) { missed += n },
+	l := &live{clock: clock, unrepeatable: unrepeatable{time.Second}, counters: new(Counters),
 		reader: sensor.NewReader([]sensor.Sensor{&scripted{results: []any{1.0}}}, time.Second), sources: []config.Source{{Scale: 2, Offset: 5}}}
 	tick := func() time.Duration {
 		t.Helper()
-		r, err := l.next(t.Context())
-		if err != nil || r.values[0] != 7 {
+		r, err := l.Next(t.Context())
+		if err != nil || r.Values[0] != 7 {
 			t.Fatalf("got %v, %v", r, err)
 		}
 		return clock.Mono() - start
@@ -53,11 +52,11 @@ func TestLiveTicks(t *testing.T) {
 		t.Errorf("the schedule drifted: third sample after %v", got)
 	}
 	clock.SetLate(5500 * time.Millisecond) // the process stood still
-	if got := tick(); missed != 5 || got != 8750*time.Millisecond {
-		t.Errorf("missed %d, sample after %v", missed, got)
+	if got := tick(); l.counters.Stats().MissedTicks != 5 || got != 8750*time.Millisecond {
+		t.Errorf("missed %d, sample after %v", l.counters.Stats().MissedTicks, got)
 	}
-	if got := tick(); missed != 5 || got != 9250*time.Millisecond {
-		t.Errorf("missed %d, after the gap: sample after %v", missed, got)
+	if got := tick(); l.counters.Stats().MissedTicks != 5 || got != 9250*time.Millisecond {
+		t.Errorf("missed %d, after the gap: sample after %v", l.counters.Stats().MissedTicks, got)
 	}
 	clock.Step(-24 * time.Hour) // ticks must not follow the wall clock
 	if got := tick(); got != 10250*time.Millisecond {
@@ -74,23 +73,23 @@ func TestLiveJitter(t *testing.T) {
 	s.Interval = firstSample
 	s.Window.Samples = 0
 	s.SetDefaults()
-	l := &live{clock: clock, interval: s.Interval, missed: func(int64) {}, reader: sensor.NewReader([]sensor.Sensor{&scripted{results: []any{1.0}}, &scripted{results: []any{0.0}}}, time.Second), sources: make([]config.Source, 2)}
+	l := &live{clock: clock, unrepeatable: unrepeatable{s.Interval}, counters: new(Counters), reader: sensor.NewReader([]sensor.Sensor{&scripted{results: []any{1.0}}, &scripted{results: []any{0.0}}}, time.Second), sources: make([]config.Source, 2)}
 	c, count := collect(s)
-	var done []*window
+	var done []*Window
 	for i := range 100 {
 		clock.SetLate(time.Duration(i*i%7) * 100 * time.Microsecond)
-		r, err := l.next(t.Context())
+		r, err := l.Next(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		done = append(done, c.add(r)...)
+		done = append(done, c.Add(r)...)
 	}
 	for i, w := range done {
-		if w.samples != 4 && i > 0 {
-			t.Errorf("window %d has %d samples", i, w.samples)
+		if w.Samples != 4 && i > 0 {
+			t.Errorf("window %d has %d samples", i, w.Samples)
 		}
 	}
-	if st := count.stats(); st.Overflow != 0 || len(done) != 24 {
+	if st := count.Stats(); st.Overflow != 0 || len(done) != 24 {
 		t.Errorf("%d windows, %+v", len(done), st)
 	}
 }
@@ -103,39 +102,39 @@ func TestLiveGapPlace(t *testing.T) {
 	for i := range s.Channels {
 		s.Channels[i].OnMissing, s.Channels[i].MissingValue = config.MissingMark, new(0.0)
 	}
-	l := &live{clock: clock, interval: time.Second, missed: func(int64) {}, reader: sensor.NewReader([]sensor.Sensor{&scripted{results: []any{0.0, 1.0, 2.0, 3.0, 4.0, 5.0}}, &scripted{results: []any{1.0}}}, time.Second), sources: make([]config.Source, 2)}
+	l := &live{clock: clock, unrepeatable: unrepeatable{time.Second}, counters: new(Counters), reader: sensor.NewReader([]sensor.Sensor{&scripted{results: []any{0.0, 1.0, 2.0, 3.0, 4.0, 5.0}}, &scripted{results: []any{1.0}}}, time.Second), sources: make([]config.Source, 2)}
 	c, _ := collect(s)
-	var done []*window
+	var done []*Window
 	for i := range 5 {
 		if i == 2 {
 			clock.SetLate(3200 * time.Millisecond)
 		}
-		r, err := l.next(t.Context())
+		r, err := l.Next(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		done = append(done, c.add(r)...)
+		done = append(done, c.Add(r)...)
 	}
-	if len(done) != 1 || !equal(done[0].values[:1], [][]float64{{1, 2, 0, 0, 0, 3, 4, 5}}) || done[0].end.Sub(done[0].start) != 7*time.Second {
+	if len(done) != 1 || !equal(done[0].Values[:1], [][]float64{{1, 2, 0, 0, 0, 3, 4, 5}}) || done[0].End.Sub(done[0].Start) != 7*time.Second {
 		t.Errorf("got %+v", done)
 	}
 }
 
 func TestLiveFailures(t *testing.T) {
 	boom := errors.New("boom")
-	l := &live{clock: testrig.NewClock(), interval: time.Second, missed: func(int64) {},
+	l := &live{clock: testrig.NewClock(), unrepeatable: unrepeatable{time.Second}, counters: new(Counters),
 		reader: sensor.NewReader([]sensor.Sensor{&scripted{results: []any{0.0, boom, 4.0}}, &scripted{results: []any{0.0, 2.0, math.Inf(1)}}}, time.Second), sources: make([]config.Source, 2)}
-	r, err := l.next(t.Context())
-	if err != nil || !math.IsNaN(r.values[0]) || !errors.Is(r.errs[0], boom) || r.values[1] != 2 || r.errs[1] != nil {
+	r, err := l.Next(t.Context())
+	if err != nil || !math.IsNaN(r.Values[0]) || !errors.Is(r.errs[0], boom) || r.Values[1] != 2 || r.errs[1] != nil {
 		t.Fatalf("got %v, %v", r, err)
 	}
-	r, err = l.next(t.Context())
-	if err != nil || r.values[0] != 4 || !math.IsNaN(r.values[1]) || !errors.Is(r.errs[1], sensor.ErrReading) {
+	r, err = l.Next(t.Context())
+	if err != nil || r.Values[0] != 4 || !math.IsNaN(r.Values[1]) || !errors.Is(r.errs[1], sensor.ErrReading) {
 		t.Fatalf("got %v, %v", r, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := l.next(ctx); !errors.Is(err, context.Canceled) {
+	if _, err := l.Next(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 }

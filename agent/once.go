@@ -29,14 +29,12 @@ func (a *Agent) expectSamples(ctx context.Context, patience time.Duration, stop 
 		case <-look.C:
 		}
 		for _, s := range a.streams {
-			if _, ok := s.source.(*replay); ok || s.count.samples.Load() > 0 || time.Since(begun) < patience+2*s.cfg.Interval {
+			if s.count.Samples() > 0 || time.Since(begun) < patience+2*s.cfg.Interval {
 				continue
 			}
-			var silent error
-			if e, ok := s.source.(*events); ok {
-				if _, silent = e.silence(); silent == nil {
-					continue // messages come when they come
-				}
+			_, silent := s.source.Trouble()
+			if silent == nil && !s.source.Periodic() {
+				continue // samples come when they come
 			}
 			stop()
 			return a.noSamples(s, silent)

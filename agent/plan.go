@@ -336,13 +336,13 @@ func nextNumbers(cfg *config.Agent, now time.Time) stateFile {
 // outlook encrypts and seals sample windows of a stream.
 func (k *keys) outlook(cfg *config.Agent, s *stream, next stateFile, m sensor.Machine) (*StreamOutlook, error) {
 	clock := m.Clock
-	w := &window{samples: s.cfg.Window.Samples, start: clock.Now(), end: clock.Now()}
+	w := &Window{Samples: s.cfg.Window.Samples, Start: clock.Now(), End: clock.Now()}
 	for _, ch := range s.cfg.Channels {
-		v := make([]float64, w.samples)
+		v := make([]float64, w.Samples)
 		for i := range v { // a sawtooth over the whole range
 			v[i] = ch.Range[0] + (ch.Range[1]-ch.Range[0])*float64(i%16)/15
 		}
-		w.values = append(w.values, v)
+		w.Values = append(w.Values, v)
 	}
 	id := identity{device: cfg.Device, boot: next.BootEpoch, sequence: next.Reserved[s.cfg.Name]}
 	out, encrypt, seal, err := k.sealing(s, w, id, clock, int(cfg.Broker.ChunkSize))
@@ -354,7 +354,7 @@ func (k *keys) outlook(cfg *config.Agent, s *stream, next stateFile, m sensor.Ma
 	if err != nil {
 		return nil, err
 	}
-	o := &StreamOutlook{Name: s.cfg.Name, Level: out.meta.Level, LogScale: math.Log2(out.meta.Scale), Samples: w.samples, SlotsUsed: s.cfg.Slots(),
+	o := &StreamOutlook{Name: s.cfg.Name, Level: out.meta.Level, LogScale: math.Log2(out.meta.Scale), Samples: w.Samples, SlotsUsed: s.cfg.Slots(),
 		BodyBytes: out.body, ObjectBytes: len(out.object), Chunks: chunks, WireBytes: wire,
 		EncryptMs: milliseconds(encrypt), SealMs: milliseconds(seal.wall), SampleMs: milliseconds(sample.wall), absent: absent}
 	switch {
@@ -362,12 +362,12 @@ func (k *keys) outlook(cfg *config.Agent, s *stream, next stateFile, m sensor.Ma
 	case s.cfg.Window.ByTime():
 		o.WindowSeconds = s.cfg.Window.Every.Seconds()
 	default:
-		o.WindowSeconds = float64(w.samples) * s.cfg.Interval.Seconds()
+		o.WindowSeconds = float64(w.Samples) * s.cfg.Interval.Seconds()
 	}
 	if o.WindowSeconds > 0 {
 		o.WindowsPerDay = secondsPerDay / o.WindowSeconds
 		o.BytesPerDay = o.WindowsPerDay * float64(wire)
-		o.Duty = (seal.cpu.Seconds() + float64(w.samples)*sample.cpu.Seconds()) / o.WindowSeconds
+		o.Duty = (seal.cpu.Seconds() + float64(w.Samples)*sample.cpu.Seconds()) / o.WindowSeconds
 	}
 	k.precision(o, s.cfg, out.meta.Scale)
 	return o, nil

@@ -75,7 +75,7 @@ func (s *stream) sampling(m sensor.Machine) (took cost, absent []string) {
 }
 
 // sealing measures a window from its samples to the messages, and gives the last one.
-func (k *keys) sealing(s *stream, w *window, id identity, clock role.Clock, chunk int) (out *sealed, encrypt time.Duration, took cost, err error) {
+func (k *keys) sealing(s *stream, w *Window, id identity, clock role.Clock, chunk int) (out *sealed, encrypt time.Duration, took cost, err error) {
 	var encrypts []time.Duration
 	took, err = measured(clock, func() error {
 		if out, err = k.seal(s, w, id, clock); err != nil {

@@ -16,9 +16,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// position is a place in a replay file: after a row. The digest of what lies before it
+// Position is a place in a replay file: after a row. The digest of what lies before it
 // tells the file from another one under its name.
-type position struct {
+type Position struct {
 	rows   uint64 // given so far, in the order in which they were given; 0: no position
 	offset uint64 // bytes read for them
 	sum    [sha256.Size]byte
@@ -32,7 +32,7 @@ type cursor struct {
 	name     [8]byte // of SHA-256 of the file's name
 	dev, ino uint64  // of the file; 0: unknown
 	head     span    // the file up to and with its first record
-	at       position
+	at       Position
 }
 
 // span is the beginning of a file.
@@ -125,8 +125,8 @@ func fileID(f any) (dev, ino uint64) {
 	return uint64(st.Dev), st.Ino
 }
 
-// cursorAt is what the spool keeps for a place in the file.
-func (r *replay) cursorAt(at position) []byte {
+// Cursor returns what the spool keeps for a place in the file.
+func (r *replay) Cursor(at Position) []byte {
 	if at.rows == 0 {
 		return nil
 	}
@@ -206,19 +206,11 @@ func moved(file string, dev, ino uint64) (name string, size int64) {
 	return "", 0
 }
 
-// resume lets a replay go on after the last window that the spool has or had. A file
+// Resume lets a replay go on after the last window that the spool has or had. A file
 // under another name, and one that begins with other rows, is replayed from its
 // beginning; one that begins alike and is not what was read is an error.
-func (a *Agent) resume(s *stream) error {
-	r, ok := s.source.(*replay)
-	if !ok || !a.spool.Durable() {
-		return nil
-	}
-	log := a.log.With("stream", s.cfg.Name, "file", r.cfg.File)
-	kept := a.spool.Cursor(s.cfg.Name)
-	if len(kept) == 0 {
-		return nil
-	}
+func (r *replay) Resume(kept []byte) error {
+	log := r.log.With("file", r.cfg.File)
 	c, err := decodeCursor(kept)
 	if err != nil {
 		return err
@@ -280,7 +272,7 @@ func (r *replay) ended() error {
 	}
 	var st unix.Stat_t
 	if err := unix.Stat(r.cfg.File, &st); err != nil || uint64(st.Dev) != r.dev || st.Ino != r.ino {
-		r.replaced()
+		r.log.Warn("the replay file was replaced or removed while it was read; what has its name now is read at the next start", "file", r.cfg.File)
 	}
 	return nil
 }

@@ -33,21 +33,21 @@ type reorder struct {
 	most     int                  // rows that wait; 0: maxWaiting
 	now      func() time.Duration // monotonic, as rows arrive; nil: they do not arrive as they happen
 
-	waiting []row // by time
+	waiting []Row // by time
 	newest  time.Time
 	arrived time.Duration // of the newest
 	gone    time.Time     // of the last row given back
 	any     bool          // a row was given back
 
-	held  []row // that are too far away, as they came
+	held  []Row // that are too far away, as they came
 	ahead bool  // they are in the future
 }
 
 // add takes a row. It gives those whose turn it is, and the number of rows, of
 // this and earlier calls, that turn out to be late.
-func (o *reorder) add(r row) (ready []row, late int) {
-	past := o.any && r.at.Before(o.gone.Add(-leap))
-	future := o.future(r.at)
+func (o *reorder) add(r Row) (ready []Row, late int) {
+	past := o.any && r.At.Before(o.gone.Add(-leap))
+	future := o.future(r.At)
 	if past || future {
 		if len(o.held) > 0 && o.ahead != future {
 			late = o.refuse()
@@ -59,7 +59,7 @@ func (o *reorder) add(r row) (ready []row, late int) {
 		return o.restart(), late
 	}
 	late = o.refuse()
-	if o.any && r.at.Before(o.gone) {
+	if o.any && r.At.Before(o.gone) {
 		return nil, late + 1
 	}
 	return o.sort(r), late
@@ -81,7 +81,7 @@ func (o *reorder) refuse() (late int) {
 }
 
 // restart begins a new order with what was held back.
-func (o *reorder) restart() []row {
+func (o *reorder) restart() []Row {
 	ready, held := o.take(len(o.waiting)), o.held
 	o.held, o.any, o.newest, o.gone = nil, false, time.Time{}, time.Time{}
 	for _, r := range held {
@@ -91,16 +91,16 @@ func (o *reorder) restart() []row {
 }
 
 // sort puts a row among those that wait and gives those whose turn it is.
-func (o *reorder) sort(r row) []row {
-	at, _ := slices.BinarySearchFunc(o.waiting, r.at, func(w row, t time.Time) int {
-		if w.at.After(t) {
+func (o *reorder) sort(r Row) []Row {
+	at, _ := slices.BinarySearchFunc(o.waiting, r.At, func(w Row, t time.Time) int {
+		if w.At.After(t) {
 			return 1
 		}
 		return -1 // behind all that are not younger
 	})
 	o.waiting = slices.Insert(o.waiting, at, r)
-	if r.at.After(o.newest) || len(o.waiting) == 1 && !o.any {
-		o.newest = r.at
+	if r.At.After(o.newest) || len(o.waiting) == 1 && !o.any {
+		o.newest = r.At
 		if o.now != nil {
 			o.arrived = o.now()
 		}
@@ -110,14 +110,14 @@ func (o *reorder) sort(r row) []row {
 		most = maxWaiting
 	}
 	n := 0
-	for n < len(o.waiting) && (len(o.waiting)-n > most || !o.waiting[n].at.After(o.newest.Add(-o.lateness))) {
+	for n < len(o.waiting) && (len(o.waiting)-n > most || !o.waiting[n].At.After(o.newest.Add(-o.lateness))) {
 		n++
 	}
 	return o.take(n)
 }
 
 // drain gives back all that waits, and what was held back: nothing contradicts it.
-func (o *reorder) drain() []row {
+func (o *reorder) drain() []Row {
 	if len(o.held) == 0 {
 		return o.take(len(o.waiting))
 	}
@@ -125,13 +125,13 @@ func (o *reorder) drain() []row {
 	return append(ready, o.take(len(o.waiting))...)
 }
 
-func (o *reorder) take(n int) []row {
+func (o *reorder) take(n int) []Row {
 	if n == 0 {
 		return nil
 	}
 	out := slices.Clone(o.waiting[:n])
 	clear(o.waiting[:n])
 	o.waiting = o.waiting[n:] // not moved to the front: there may be tens of thousands
-	o.gone, o.any = out[n-1].at, true
+	o.gone, o.any = out[n-1].At, true
 	return out
 }

@@ -15,12 +15,12 @@ import (
 
 func TestReorder(t *testing.T) {
 	o := &reorder{lateness: 3 * time.Second}
-	at := func(s int) row { return sampleAt(t0.Add(time.Duration(s)*time.Second), float64(s), 0) }
+	at := func(s int) Row { return sampleAt(t0.Add(time.Duration(s)*time.Second), float64(s), 0) }
 	var got []float64
 	feed := func(s int) bool {
 		rows, late := o.add(at(s))
 		for _, r := range rows {
-			got = append(got, r.values[0])
+			got = append(got, r.Values[0])
 		}
 		return late == 0
 	}
@@ -37,7 +37,7 @@ func TestReorder(t *testing.T) {
 		}
 	}
 	for _, r := range o.drain() {
-		got = append(got, r.values[0])
+		got = append(got, r.Values[0])
 	}
 	if !slices.Equal(got, []float64{10, 10, 11, 12, 13, 14, 15}) {
 		t.Errorf("got %v", got)
@@ -74,7 +74,7 @@ func TestReorderLeap(t *testing.T) {
 			id++
 			late += l
 			for _, r := range rows {
-				got = append(got, r.values[0])
+				got = append(got, r.Values[0])
 			}
 		}
 	}
@@ -109,7 +109,7 @@ func TestReorderLeap(t *testing.T) {
 	// What is held back at the end is given.
 	feed(-70*year, 2)
 	rows := o.drain()
-	if len(rows) != 3 || rows[2].values[0] != id-1 || len(o.drain()) != 0 {
+	if len(rows) != 3 || rows[2].Values[0] != id-1 || len(o.drain()) != 0 {
 		t.Errorf("got %v", rows)
 	}
 }
@@ -143,12 +143,12 @@ func TestLatenessProperty(t *testing.T) {
 		}
 		slices.SortStableFunc(events, func(a, b event) int { return int(a.arrives - b.arrives) })
 
-		count := new(streamCounters)
-		c, order := newCollector(s, count, testrig.Quiet()), &reorder{lateness: s.Lateness}
-		var done []*window
-		take := func(rows []row) {
+		count := new(Counters)
+		c, order := NewCollector(s, count, testrig.Quiet()), &reorder{lateness: s.Lateness}
+		var done []*Window
+		take := func(rows []Row) {
 			for _, r := range rows {
-				done = append(done, c.add(r)...)
+				done = append(done, c.Add(r)...)
 			}
 		}
 		newest, timely := time.Time{}, 0
@@ -164,7 +164,7 @@ func TestLatenessProperty(t *testing.T) {
 			count.late.Add(uint64(late))
 		}
 		take(order.drain())
-		if w := c.flush(); w != nil {
+		if w := c.Flush(); w != nil {
 			done = append(done, w)
 		}
 
@@ -174,19 +174,19 @@ func TestLatenessProperty(t *testing.T) {
 			of[e.id] = e
 		}
 		for _, w := range done {
-			if w.start.Before(lastStart) || w.samples == 0 {
+			if w.Start.Before(lastStart) || w.Samples == 0 {
 				t.Fatalf("window %+v after %v", w, lastStart)
 			}
-			lastStart = w.start
-			for _, id := range w.values[0] {
+			lastStart = w.Start
+			for _, id := range w.Values[0] {
 				seen[id]++
 				e := of[id]
 				if e.at.Before(before) {
 					t.Fatalf("sample %v is out of order", id)
 				}
 				before = e.at
-				if e.at.Before(w.start) || e.at.After(w.end) || s.Window.ByTime() && !e.at.Before(w.end) {
-					t.Fatalf("sample %v at %v is in %v to %v", id, e.at, w.start, w.end)
+				if e.at.Before(w.Start) || e.at.After(w.End) || s.Window.ByTime() && !e.at.Before(w.End) {
+					t.Fatalf("sample %v at %v is in %v to %v", id, e.at, w.Start, w.End)
 				}
 			}
 		}
@@ -195,7 +195,7 @@ func TestLatenessProperty(t *testing.T) {
 				t.Fatalf("sample %v is there %d times", id, n)
 			}
 		}
-		st := count.stats()
+		st := count.Stats()
 		if len(seen)+int(st.Late) != len(events) || st.Skipped+st.Overflow+st.ClockSteps != 0 {
 			t.Fatalf("%d samples in windows of %d, %+v", len(seen), len(events), st)
 		}
@@ -216,9 +216,9 @@ func TestGapProperty(t *testing.T) {
 			s.Window.Every = time.Duration(s.Window.Samples) * time.Second
 		}
 		s.SetDefaults()
-		count := new(streamCounters)
-		c := newCollector(s, count, testrig.Quiet())
-		var done []*window
+		count := new(Counters)
+		c := NewCollector(s, count, testrig.Quiet())
+		var done []*Window
 		at := t0
 		n := rapid.IntRange(0, 50).Draw(t, "rows")
 		fresh := map[float64]bool{} // begins after a gap or a step
@@ -232,21 +232,21 @@ func TestGapProperty(t *testing.T) {
 			if r.stepped {
 				at = at.Add(time.Duration(rapid.IntRange(-100, 100).Draw(t, "by")) * time.Second)
 			}
-			r.at = at
+			r.At = at
 			if r.stepped || r.lost > 0 && s.OnGap == config.GapEnd {
 				fresh[float64(i)] = true
 			}
-			done = append(done, c.add(r)...)
+			done = append(done, c.Add(r)...)
 		}
-		if w := c.flush(); w != nil {
+		if w := c.Flush(); w != nil {
 			done = append(done, w)
 		}
 		next, marks := 0.0, 0
 		for _, w := range done {
-			if w.samples > s.Window.Samples || w.end.Before(w.start) {
+			if w.Samples > s.Window.Samples || w.End.Before(w.Start) {
 				t.Fatalf("window %+v", w)
 			}
-			for k, v := range w.values[0] {
+			for k, v := range w.Values[0] {
 				if v == -1 {
 					marks++
 					continue
@@ -260,7 +260,7 @@ func TestGapProperty(t *testing.T) {
 				}
 			}
 		}
-		st := count.stats()
+		st := count.Stats()
 		if int(next)+int(st.Overflow) != n && s.Window.Every == 0 || marks != int(st.Marked) || s.OnGap != config.GapMark && marks > 0 {
 			t.Fatalf("%d of %d rows, %d marks, %+v", int(next), n, marks, st)
 		}
@@ -271,25 +271,25 @@ func TestGapMark(t *testing.T) {
 	s := twoChannels(config.Window{Samples: 5})
 	s.OnGap = config.GapMark
 	c, count := collect(s)
-	c.add(sampleAt(t0, 1, 0))
+	c.Add(sampleAt(t0, 1, 0))
 	r := sampleAt(t0.Add(4*time.Second), 5, 0.5)
 	r.lost = 3
-	done := c.add(r)
+	done := c.Add(r)
 	// hold is the default: the last good value stands in their place.
-	if len(done) != 1 || !equal(done[0].values, [][]float64{{1, 1, 1, 1, 5}, {0, 0, 0, 0, 0.5}}) || !done[0].end.Equal(t0.Add(4*time.Second)) {
+	if len(done) != 1 || !equal(done[0].Values, [][]float64{{1, 1, 1, 1, 5}, {0, 0, 0, 0, 0.5}}) || !done[0].End.Equal(t0.Add(4*time.Second)) {
 		t.Fatalf("got %+v", done)
 	}
-	if st := count.stats(); st.Marked != 3 || st.Held != 6 || st.Samples != 5 {
+	if st := count.Stats(); st.Marked != 3 || st.Held != 6 || st.Samples != 5 {
 		t.Errorf("got %+v", st)
 	}
 	// A gap that is longer than the window ends it and leaves the rest out.
-	c.add(sampleAt(t0.Add(5*time.Second), 2, 0))
+	c.Add(sampleAt(t0.Add(5*time.Second), 2, 0))
 	r = sampleAt(t0.Add(100*time.Second), 7, 0)
 	r.lost = 94
-	if done = c.add(r); len(done) != 1 || !equal(done[0].values, [][]float64{{2, 2, 2, 2, 2}, {0, 0, 0, 0, 0}}) || !done[0].end.Equal(t0.Add(9*time.Second)) {
+	if done = c.Add(r); len(done) != 1 || !equal(done[0].Values, [][]float64{{2, 2, 2, 2, 2}, {0, 0, 0, 0, 0}}) || !done[0].End.Equal(t0.Add(9*time.Second)) {
 		t.Fatalf("got %+v", done)
 	}
-	if w := c.flush(); w == nil || w.samples != 1 || w.values[0][0] != 7 {
+	if w := c.Flush(); w == nil || w.Samples != 1 || w.Values[0][0] != 7 {
 		t.Errorf("got %+v", w)
 	}
 }
@@ -298,10 +298,10 @@ func TestGapMark(t *testing.T) {
 // time server: no window spans 1970 and today.
 func TestLiveClockStep(t *testing.T) {
 	clock := testrig.NewClock()
-	l := &live{clock: clock, interval: time.Second, missed: func(int64) {}, reader: sensor.NewReader([]sensor.Sensor{&scripted{results: []any{1.0}}}, time.Second), sources: make([]config.Source, 1)}
-	next := func() row {
+	l := &live{clock: clock, unrepeatable: unrepeatable{time.Second}, counters: new(Counters), reader: sensor.NewReader([]sensor.Sensor{&scripted{results: []any{1.0}}}, time.Second), sources: make([]config.Source, 1)}
+	next := func() Row {
 		t.Helper()
-		r, err := l.next(t.Context())
+		r, err := l.Next(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -335,9 +335,9 @@ func TestReorderLeapProperty(t *testing.T) {
 			o.now = func() time.Duration { return mono }
 		}
 		seen, late, n := map[float64]int{}, 0, 0
-		take := func(rows []row) {
+		take := func(rows []Row) {
 			for _, r := range rows {
-				seen[r.values[0]]++
+				seen[r.Values[0]]++
 			}
 		}
 		base := t0
@@ -372,7 +372,7 @@ func BenchmarkReorder(b *testing.B) {
 	o := &reorder{lateness: time.Hour}
 	r := sampleAt(t0, 1)
 	for b.Loop() {
-		r.at = r.at.Add(100 * time.Millisecond)
+		r.At = r.At.Add(100 * time.Millisecond)
 		o.add(r)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"math"
 	"os"
 	"strconv"
@@ -58,14 +59,13 @@ type replay struct {
 	factor   float64 // 0: do not wait
 	// order puts rows that come late into their place; nil: they must not.
 	order *reorder
-	ready []row  // in order, to be given next
-	late  func() // a row was too late
-	// bad is called for every cell that is not what it should be and that the policy
-	// lets pass; left says that its row is left out.
-	bad   func(err error, left bool)
+	ready []Row // in order, to be given next
 	stamp timestamp
-	// replaced is called at the end of a file whose name another one has by then.
-	replaced func()
+
+	counters *Counters
+	log      *slog.Logger
+	quiet    bool // rows are neither counted nor logged: they were, or will be
+	told     bool // of a bad cell
 
 	count   uint64 // records read; in order, rows given
 	rows    uint64 // records read, for messages
@@ -82,8 +82,16 @@ func replayError(file string, line int, format string, args ...any) error {
 	return fmt.Errorf("%s:%d: %w: %s", file, line, ErrReplay, fmt.Sprintf(format, args...))
 }
 
-// openReplay opens a stream's replay file and finds its columns.
-func openReplay(s config.Stream, clock role.Clock) (*replay, error) {
+// OpenReplay opens a stream's replay file and finds its columns.
+func OpenReplay(s config.Stream, clock role.Clock, counters *Counters, log *slog.Logger) (Source, error) {
+	r, err := openReplay(s, clock, counters, log)
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+func openReplay(s config.Stream, clock role.Clock, counters *Counters, log *slog.Logger) (*replay, error) {
 	// Not a pipe, which opening would wait for, nor a device: files are read again
 	// after a restart.
 	info, err := os.Stat(s.Replay.File)
@@ -97,7 +105,7 @@ func openReplay(s config.Stream, clock role.Clock) (*replay, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open replay file: %w", err)
 	}
-	r, err := newReplay(f, s, clock)
+	r, err := newReplay(f, s, clock, counters, log)
 	if err != nil {
 		f.Close()
 		return nil, err
@@ -106,12 +114,12 @@ func openReplay(s config.Stream, clock role.Clock) (*replay, error) {
 }
 
 // newReplay reads rows from in, which it closes.
-func newReplay(in io.ReadCloser, s config.Stream, clock role.Clock) (*replay, error) {
+func newReplay(in io.ReadCloser, s config.Stream, clock role.Clock, counters *Counters, log *slog.Logger) (*replay, error) {
 	factor, err := s.Replay.ReplayFactor()
 	if err != nil {
 		return nil, err
 	}
-	r := &replay{cfg: *s.Replay, file: in, track: newTracker(in), clock: clock, factor: factor, late: func() {}, replaced: func() {}, bad: func(error, bool) {}}
+	r := &replay{cfg: *s.Replay, file: in, track: newTracker(in), clock: clock, factor: factor, counters: counters, log: log}
 	r.dev, r.ino = fileID(in)
 	if r.stamp, err = newTimestamp(*s.Replay); err != nil {
 		return nil, err
@@ -137,10 +145,9 @@ func newReplay(in io.ReadCloser, s config.Stream, clock role.Clock) (*replay, er
 
 // skip passes over the rows up to a position, which were given by an earlier process, and
 // a line break of that many bytes that has been added to the last of them.
-func (r *replay) skip(to position, newline uint64) error {
-	late, bad := r.late, r.bad
-	r.late, r.bad = func() {}, func(error, bool) {}
-	defer func() { r.late, r.bad, r.started = late, bad, false }()
+func (r *replay) skip(to Position, newline uint64) error {
+	r.quiet = true
+	defer func() { r.quiet, r.started = false, false }()
 	for r.count < to.rows {
 		if r.order != nil && len(r.ready) == 0 && r.track.done >= to.offset {
 			r.ready = r.order.drain() // as the earlier process did at the end of the file
@@ -151,7 +158,7 @@ func (r *replay) skip(to position, newline uint64) error {
 		} else if _, err = r.record(); errors.As(err, new(badCell)) && r.cfg.BadCells != config.BadFail {
 			err = nil
 		}
-		if isEnd(err) {
+		if IsEnd(err) {
 			break
 		} else if err != nil {
 			return err
@@ -189,83 +196,93 @@ func (r *replay) record() (record, error) {
 	return rec, err
 }
 
-// position is the place after the row that was given last.
-func (r *replay) position() position {
+// place returns the position after the row that was given last.
+func (r *replay) place() Position {
 	s := r.track.span()
-	return position{r.count, s.length, s.sum}
+	return Position{r.count, s.length, s.sum}
 }
 
-func (r *replay) close() error { return r.file.Close() }
+// Gap returns 0: the file has the samples.
+func (r *replay) Gap(time.Time, time.Time) time.Duration { return 0 }
 
-// next waits until the row's time has come, at the speed of the configuration.
+// Trouble returns nil: a file that cannot be read ends the stream.
+func (r *replay) Trouble() (time.Time, error) { return time.Time{}, nil }
+
+// Periodic returns false: rows come as their times say.
+func (r *replay) Periodic() bool { return false }
+
+// Close closes the file.
+func (r *replay) Close() error { return r.file.Close() }
+
+// Next waits until the row's time has come, at the speed of the configuration.
 // It is io.EOF after the last row.
-func (r *replay) next(ctx context.Context) (row, error) {
+func (r *replay) Next(ctx context.Context) (Row, error) {
 	if r.order != nil {
 		return r.sorted(ctx, true)
 	}
 	out, err := r.read(ctx, true)
 	if err == nil {
-		out.cursor = r.position()
+		out.position = r.place()
 	}
 	return out, err
 }
 
 // sorted gives the next row in the order of time. Its cursor counts rows in that
 // order, which is the same whenever the file is read from its beginning.
-func (r *replay) sorted(ctx context.Context, wait bool) (row, error) {
+func (r *replay) sorted(ctx context.Context, wait bool) (Row, error) {
 	for len(r.ready) == 0 {
 		in, err := r.read(ctx, wait)
 		switch {
-		case isEnd(err):
+		case IsEnd(err):
 			if r.ready = r.order.drain(); len(r.ready) == 0 {
-				return row{}, err
+				return Row{}, err
 			}
 		case err != nil:
-			return row{}, err
+			return Row{}, err
 		default:
 			var late int
 			r.ready, late = r.order.add(in)
-			for range late {
-				r.late()
+			if !r.quiet {
+				r.counters.late.Add(uint64(late))
 			}
 		}
 	}
 	out := r.ready[0]
 	r.ready = r.ready[1:]
 	r.count++
-	out.cursor = r.position()
+	out.position = r.place()
 	return out, nil
 }
 
 // read gives the next row of the file, when its time has come or at once. Rows that the
 // policy leaves out it passes over.
-func (r *replay) read(ctx context.Context, wait bool) (row, error) {
+func (r *replay) read(ctx context.Context, wait bool) (Row, error) {
 	out, err := r.sound(ctx)
 	if err != nil {
-		return row{}, err
+		return Row{}, err
 	}
 	if !r.started {
-		r.started, r.first, r.at = true, out.at, r.clock.Mono()
+		r.started, r.first, r.at = true, out.At, r.clock.Mono()
 	} else if wait && r.factor > 0 {
-		due := r.at + time.Duration(min(float64(out.at.Sub(r.first))/r.factor, math.MaxInt64/2))
+		due := r.at + time.Duration(min(float64(out.At.Sub(r.first))/r.factor, math.MaxInt64/2))
 		if err := r.clock.Sleep(ctx, due-r.clock.Mono()); err != nil {
-			return row{}, err
+			return Row{}, err
 		}
 	}
 	return out, nil
 }
 
 // sound gives the next row of the file that is not left out.
-func (r *replay) sound(ctx context.Context) (row, error) {
+func (r *replay) sound(ctx context.Context) (Row, error) {
 	for {
 		if err := ctx.Err(); err != nil {
-			return row{}, err
+			return Row{}, err
 		}
 		rec, err := r.record()
-		if isEnd(err) {
-			return row{}, cmp.Or(r.ended(), err)
+		if IsEnd(err) {
+			return Row{}, cmp.Or(r.ended(), err)
 		}
-		var out row
+		var out Row
 		if err == nil {
 			out, err = r.row(rec)
 		}
@@ -273,7 +290,24 @@ func (r *replay) sound(ctx context.Context) (row, error) {
 		if err == nil || !errors.As(err, &bad) || r.cfg.BadCells == config.BadFail {
 			return out, err
 		}
-		r.bad(err, true)
+		r.pass(err, true)
+	}
+}
+
+// pass counts a cell that is not what it should be, and that the policy lets pass. left
+// says that its row is left out.
+func (r *replay) pass(err error, left bool) {
+	switch {
+	case r.quiet:
+		return
+	case left:
+		r.counters.badRows.Add(1)
+	default:
+		r.counters.badCells.Add(1)
+	}
+	if !r.told {
+		r.told = true
+		r.log.Warn("the replay file has a bad cell; further ones are only counted", "policy", r.cfg.BadCells, "error", err)
 	}
 }
 
@@ -298,13 +332,13 @@ func (r *replay) cellError(rec record, column int, format string, args ...any) e
 
 const passBad = "; bad_cells: skip or missing lets such rows pass"
 
-func (r *replay) row(rec record) (row, error) {
+func (r *replay) row(rec record) (Row, error) {
 	t, err := r.stamp.parse(rec.time, r.last, r.order == nil && r.started)
 	if err != nil {
-		return row{}, r.cellError(rec, timeColumn, "%v", err)
+		return Row{}, r.cellError(rec, timeColumn, "%v", err)
 	}
 	if r.started && t.Before(r.last) && r.order == nil {
-		return row{}, replayError(r.cfg.File, rec.line, "row %d: the time %s is before that of the previous sample, %s; sort the file by time, or set lateness",
+		return Row{}, replayError(r.cfg.File, rec.line, "row %d: the time %s is before that of the previous sample, %s; sort the file by time, or set lateness",
 			r.rows, t.Format(time.RFC3339Nano), r.last.Format(time.RFC3339Nano))
 	}
 	out := newRow(t, len(r.sources))
@@ -318,9 +352,9 @@ func (r *replay) row(rec record) (row, error) {
 		if err != nil {
 			err = r.cellError(rec, i, "%v", err)
 			if r.cfg.BadCells != config.BadMissing {
-				return row{}, err
+				return Row{}, err
 			}
-			r.bad(err, false)
+			r.pass(err, false)
 			out.miss(i, errBadCell)
 			continue
 		}
@@ -411,6 +445,3 @@ func decimal(text string, unit int64) (int64, bool) {
 	}
 	return ns, true
 }
-
-// isEnd reports whether err is the regular end of a source.
-func isEnd(err error) bool { return errors.Is(err, io.EOF) }

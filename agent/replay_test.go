@@ -45,7 +45,7 @@ func replayOf(path string, edit func(*config.Replay)) config.Stream {
 }
 
 // rows reads a whole file.
-func rows(t testing.TB, s config.Stream, clock role.Clock) ([]row, error) {
+func rows(t testing.TB, s config.Stream, clock role.Clock) ([]Row, error) {
 	t.Helper()
 	f, err := os.Open(s.Replay.File)
 	if err != nil {
@@ -54,17 +54,17 @@ func rows(t testing.TB, s config.Stream, clock role.Clock) ([]row, error) {
 	return rowsOf(t, f, s, clock)
 }
 
-func rowsOf(t testing.TB, in io.ReadCloser, s config.Stream, clock role.Clock) ([]row, error) {
+func rowsOf(t testing.TB, in io.ReadCloser, s config.Stream, clock role.Clock) ([]Row, error) {
 	t.Helper()
 	defer in.Close()
-	r, err := newReplay(in, s, clock)
+	r, err := newReplay(in, s, clock, new(Counters), testrig.Quiet())
 	if err != nil {
 		return nil, err
 	}
-	var out []row
+	var out []Row
 	for {
-		x, err := r.next(t.Context())
-		if isEnd(err) {
+		x, err := r.Next(t.Context())
+		if IsEnd(err) {
 			return out, nil
 		}
 		if err != nil {
@@ -87,20 +87,20 @@ func TestReplayFormats(t *testing.T) {
 	for name, c := range map[string]struct {
 		file, text string
 		edit       func(*config.Replay)
-		want       []row
+		want       []Row
 	}{
 		"csv": {"x.csv", "t,unused,a,b.c\n2026-01-02T03:04:05.25Z,7,1.5,3\n2026-01-02T04:04:06+01:00,,-2e0, 4 \n", nil,
-			[]row{{at: one, values: []float64{1.5, 7}}, {at: two, values: []float64{-2, 9}}}},
+			[]Row{{At: one, Values: []float64{1.5, 7}}, {At: two, Values: []float64{-2, 9}}}},
 		"csv with a mark, line ends, quotes and gaps": {"x.csv", "\xef\xbb\xbf\"t\",a,b.c\r\n2026-01-02T03:04:05.25Z,\"\",NaN\r\n\r\n2026-01-02T03:04:06Z,null,1", nil,
-			[]row{{at: one, values: []float64{nan, nan}}, {at: two, values: []float64{nan, 3}}}},
+			[]Row{{At: one, Values: []float64{nan, nan}}, {At: two, Values: []float64{nan, 3}}}},
 		"tsv": {"x.tsv", "a\tb.c\tt\n1\t2\t1767323045.25\n", func(r *config.Replay) { r.Delimiter, r.TimeFormat = "tab", "unix" },
-			[]row{{at: one, values: []float64{1, 5}}}},
+			[]Row{{At: one, Values: []float64{1, 5}}}},
 		"semicolon, milliseconds": {"x.csv", "a;b.c;t\n1;2;1767323045250\n", func(r *config.Replay) { r.Delimiter, r.TimeFormat = ";", "unix_ms" },
-			[]row{{at: one, values: []float64{1, 5}}}},
+			[]Row{{At: one, Values: []float64{1, 5}}}},
 		"ndjson": {"x.ndjson", "{\"t\":\"2026-01-02T03:04:05.25Z\",\"a\":1.5,\"b\":{\"c\":3}}\n\n  \n{\"t\":\"2026-01-02T03:04:06Z\",\"a\":null,\"b\":4}", nil,
-			[]row{{at: one, values: []float64{1.5, 7}}, {at: two, values: []float64{nan, nan}}}},
+			[]Row{{At: one, Values: []float64{1.5, 7}}, {At: two, Values: []float64{nan, nan}}}},
 		"ndjson, nanoseconds": {"x.jsonl", "{\"t\":1767323045250000000,\"a\":1e0,\"b\":{\"c\":3}}\n", func(r *config.Replay) { r.TimeFormat = "unix_ns" },
-			[]row{{at: one, values: []float64{1, 7}}}},
+			[]Row{{At: one, Values: []float64{1, 7}}}},
 	} {
 		got, err := rows(t, replayStream(t, c.file, c.text, c.edit), testrig.NewClock())
 		if err != nil || len(got) != len(c.want) {
@@ -108,7 +108,7 @@ func TestReplayFormats(t *testing.T) {
 			continue
 		}
 		for i := range got {
-			if !got[i].at.Equal(c.want[i].at) || fmt.Sprint(got[i].values) != fmt.Sprint(c.want[i].values) {
+			if !got[i].At.Equal(c.want[i].At) || fmt.Sprint(got[i].Values) != fmt.Sprint(c.want[i].Values) {
 				t.Errorf("%s: row %d: got %v, want %v", name, i, got[i], c.want[i])
 			}
 		}
@@ -160,11 +160,11 @@ func TestReplayErrorsNameFileAndLine(t *testing.T) {
 	}
 	pipe := s
 	pipe.Replay = &config.Replay{File: s.Replay.File + ".fifo", Format: "csv", Time: "t", TimeFormat: "unix", Speed: "fast"}
-	if _, err := openReplay(pipe, testrig.NewClock()); err == nil || !strings.Contains(err.Error(), "no regular file") {
+	if _, err := openReplay(pipe, testrig.NewClock(), new(Counters), testrig.Quiet()); err == nil || !strings.Contains(err.Error(), "no regular file") {
 		t.Errorf("got %v", err)
 	}
 	s.Replay.File += ".none"
-	if _, err := openReplay(s, testrig.NewClock()); !errors.Is(err, os.ErrNotExist) {
+	if _, err := openReplay(s, testrig.NewClock(), new(Counters), testrig.Quiet()); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -180,15 +180,15 @@ func TestReplayExample(t *testing.T) {
 		t.Fatalf("%d rows, %v", len(got), err)
 	}
 	c, count := collect(cfg.Streams[0])
-	var windows []*window
+	var windows []*Window
 	for _, r := range got {
-		windows = append(windows, c.add(r)...)
+		windows = append(windows, c.Add(r)...)
 	}
-	if st := count.stats(); len(windows) != 2 || st.Missing != 1 || st.Held != 1 || st.Outside != 0 || st.Samples != 512 {
+	if st := count.Stats(); len(windows) != 2 || st.Missing != 1 || st.Held != 1 || st.Outside != 0 || st.Samples != 512 {
 		t.Errorf("%d windows, %+v", len(windows), st)
 	}
-	if w := windows[0]; w.start.UnixMilli() != 1767225600000 || w.end.Sub(w.start) != 2550*time.Millisecond {
-		t.Errorf("from %v to %v", w.start, w.end)
+	if w := windows[0]; w.Start.UnixMilli() != 1767225600000 || w.End.Sub(w.Start) != 2550*time.Millisecond {
+		t.Errorf("from %v to %v", w.Start, w.End)
 	}
 }
 
@@ -206,16 +206,16 @@ func TestReplayPace(t *testing.T) {
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	r, err := openReplay(replayStream(t, "x.csv", text, func(r *config.Replay) { r.TimeFormat, r.Speed = "unix", "realtime" }), role.SystemClock())
+	r, err := openReplay(replayStream(t, "x.csv", text, func(r *config.Replay) { r.TimeFormat, r.Speed = "unix", "realtime" }), role.SystemClock(), new(Counters), testrig.Quiet())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer r.close()
-	if _, err := r.next(ctx); err != nil {
+	defer r.Close()
+	if _, err := r.Next(ctx); err != nil {
 		t.Fatal(err)
 	}
 	cancel()
-	if _, err := r.next(ctx); !errors.Is(err, context.Canceled) {
+	if _, err := r.Next(ctx); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -268,12 +268,12 @@ func fuzzReplay(t *testing.T, name string, data []byte, edit func(*config.Replay
 			t.Fatalf("got %v", err)
 		}
 		for i, r := range got {
-			if i > 0 && r.at.Before(got[i-1].at) {
+			if i > 0 && r.At.Before(got[i-1].At) {
 				t.Fatalf("row %d is before row %d", i, i-1)
 			}
-			for k, v := range r.values {
+			for k, v := range r.Values {
 				if math.IsInf(v, 0) || math.IsNaN(v) != (r.errs[k] != nil) {
-					t.Fatalf("row %d: %v, %v", i, r.values, r.errs)
+					t.Fatalf("row %d: %v, %v", i, r.Values, r.errs)
 				}
 			}
 		}
@@ -281,17 +281,17 @@ func fuzzReplay(t *testing.T, name string, data []byte, edit func(*config.Replay
 			continue
 		}
 		half := len(got) / 2
-		r, err := newReplay(io.NopCloser(bytes.NewReader(data)), s, testrig.NewClock())
+		r, err := newReplay(io.NopCloser(bytes.NewReader(data)), s, testrig.NewClock(), new(Counters), testrig.Quiet())
 		if err == nil {
-			err = r.skip(got[half].cursor, 0)
+			err = r.skip(got[half].position, 0)
 		}
 		if err != nil {
-			t.Fatalf("%s: skip to %+v: %v", policy, got[half].cursor, err)
+			t.Fatalf("%s: skip to %+v: %v", policy, got[half].position, err)
 		}
 		for i := half + 1; i < len(got); i++ {
-			x, err := r.next(t.Context())
-			if err != nil || x.cursor != got[i].cursor {
-				t.Fatalf("%s: row %d after a skip: %+v, want %+v; %v", policy, i, x.cursor, got[i].cursor, err)
+			x, err := r.Next(t.Context())
+			if err != nil || x.position != got[i].position {
+				t.Fatalf("%s: row %d after a skip: %+v, want %+v; %v", policy, i, x.position, got[i].position, err)
 			}
 		}
 	}

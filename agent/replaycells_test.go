@@ -38,8 +38,8 @@ func TestReplayRealFiles(t *testing.T) {
 			continue
 		}
 		for i, r := range got {
-			if at := r.at.Format(time.RFC3339Nano); at != c.at[i] || r.values[0] != 1 || r.values[1] != 5 {
-				t.Errorf("%s: row %d at %s with %v, want %s", name, i, at, r.values, c.at[i])
+			if at := r.At.Format(time.RFC3339Nano); at != c.at[i] || r.Values[0] != 1 || r.Values[1] != 5 {
+				t.Errorf("%s: row %d at %s with %v, want %s", name, i, at, r.Values, c.at[i])
 			}
 		}
 	}
@@ -62,61 +62,51 @@ func TestBadCells(t *testing.T) {
 	for file, text := range map[string]string{"x.csv": csv, "x.ndjson": ndjson} {
 		for policy, want := range map[config.BadCells]struct {
 			a           []float64
-			cells, rows int
+			cells, rows uint64
 		}{
 			config.BadSkip:    {[]float64{1, nan, 8}, 0, 5},
 			config.BadMissing: {[]float64{1, nan, nan, nan, 8}, 3, 3},
 		} {
 			s := replayStream(t, file, text, func(r *config.Replay) { r.TimeFormat, r.BadCells = "unix", policy })
-			if err := scan(s, testrig.NewClock()); err != nil {
+			if err := Scan(s, testrig.NewClock()); err != nil {
 				t.Errorf("%s, %s: the check says %v", file, policy, err)
 			}
-			r, err := openReplay(s, testrig.NewClock())
+			var log testrig.Log
+			r, err := openReplay(s, testrig.NewClock(), new(Counters), log.Logger())
 			if err != nil {
 				t.Fatal(err)
 			}
-			var first error
-			cells, left := 0, 0
-			r.bad = func(err error, whole bool) {
-				if first == nil {
-					first = err
-				}
-				if whole {
-					left++
-				} else {
-					cells++
-				}
-			}
 			var got []float64
-			var last position
+			var last Position
 			for {
-				x, err := r.next(t.Context())
-				if isEnd(err) {
+				x, err := r.Next(t.Context())
+				if IsEnd(err) {
 					break
 				}
 				if err != nil {
 					t.Fatalf("%s, %s: %v", file, policy, err)
 				}
-				got, last = append(got, x.values[0]), x.cursor
+				got, last = append(got, x.Values[0]), x.position
 			}
-			if fmt.Sprint(got) != fmt.Sprint(want.a) || cells != want.cells || left != want.rows {
-				t.Errorf("%s, %s: %v, %d cells, %d rows; want %+v", file, policy, got, cells, left, want)
+			st := r.counters.Stats()
+			if fmt.Sprint(got) != fmt.Sprint(want.a) || st.BadCells != want.cells || st.BadRows != want.rows {
+				t.Errorf("%s, %s: %v, %+v; want %+v", file, policy, got, st, want)
 			}
-			if first == nil || !strings.Contains(first.Error(), s.Replay.File+":") || !strings.Contains(first.Error(), "row 2") {
-				t.Errorf("%s, %s: the first is %v", file, policy, first)
+			if first := log.String(); strings.Count(first, "\n") != 1 || !strings.Contains(first, s.Replay.File+":") || !strings.Contains(first, "row 2") {
+				t.Errorf("%s, %s: the first is %q", file, policy, first)
 			}
-			r.close()
-			if r, err = openReplay(s, testrig.NewClock()); err != nil {
+			r.Close()
+			if r, err = openReplay(s, testrig.NewClock(), new(Counters), testrig.Quiet()); err != nil {
 				t.Fatal(err)
 			}
 			if err := r.skip(last, 0); err != nil {
 				t.Errorf("%s, %s: going on: %v", file, policy, err)
 			}
-			r.close()
+			r.Close()
 		}
 	}
 	s := replayStream(t, "x.csv", "t,a,b.c\n1,1,x\n2,2,\n", func(r *config.Replay) { r.TimeFormat, r.BadCells = "unix", config.BadMissing })
-	if err := scan(s, testrig.NewClock()); !errors.Is(err, ErrReplay) || !strings.Contains(err.Error(), "of the first 2 rows none has a number for column b.c") {
+	if err := Scan(s, testrig.NewClock()); !errors.Is(err, ErrReplay) || !strings.Contains(err.Error(), "of the first 2 rows none has a number for column b.c") {
 		t.Errorf("a column without a number: %v", err)
 	}
 	s = replayStream(t, "x.csv", "t;a;b.c\n1;1,5;2\n", func(r *config.Replay) { r.TimeFormat, r.Delimiter = "unix", ";" })
@@ -146,7 +136,7 @@ func TestScan(t *testing.T) {
 				}
 			}
 			s := replayStream(t, file, text.String(), func(r *config.Replay) { r.TimeFormat = "unix" })
-			err := scan(s, testrig.NewClock())
+			err := Scan(s, testrig.NewClock())
 			if (err != nil) != found {
 				t.Errorf("%s: a mistake in row %d: %v", file, bad, err)
 			}
@@ -158,10 +148,10 @@ func TestScan(t *testing.T) {
 		}
 	}
 	spanning := "t,a,b.c,note\n" + strings.Repeat("1,1,1,\"two\nlines\"\n", 3000)
-	if err := scan(replayStream(t, "x.csv", spanning, func(r *config.Replay) { r.TimeFormat = "unix" }), testrig.NewClock()); err != nil {
+	if err := Scan(replayStream(t, "x.csv", spanning, func(r *config.Replay) { r.TimeFormat = "unix" }), testrig.NewClock()); err != nil {
 		t.Errorf("rows that span lines: %v", err)
 	}
-	if err := scan(replayStream(t, "x.csv", "t,a,b.c\n"+strings.Repeat("2,1,1\n", 1200)+"1,1,1\n", func(r *config.Replay) { r.TimeFormat = "unix" }), testrig.NewClock()); err == nil ||
+	if err := Scan(replayStream(t, "x.csv", "t,a,b.c\n"+strings.Repeat("2,1,1\n", 1200)+"1,1,1\n", func(r *config.Replay) { r.TimeFormat = "unix" }), testrig.NewClock()); err == nil ||
 		!strings.Contains(err.Error(), "x.csv:1202: ") || !strings.Contains(err.Error(), "row 1201: the time") {
 		t.Errorf("a time that goes back: %v", err)
 	}

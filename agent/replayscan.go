@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"math"
 	"os"
 
@@ -20,14 +21,14 @@ const scanRows = 1000
 // countable is how many bytes a check reads to number the lines at the end of a file.
 const countable = 1 << 30
 
-// scan reads the first and the last rows of a replay file as the replay will, and returns
+// Scan reads the first and the last rows of a replay file as the replay will, and returns
 // the first mistake. A file that holds nothing usable there is one too.
-func scan(s config.Stream, clock role.Clock) error {
-	head, err := openReplay(s, clock)
+func Scan(s config.Stream, clock role.Clock) error {
+	head, err := openReplay(s, clock, new(Counters), slog.New(slog.DiscardHandler))
 	if err != nil {
 		return err
 	}
-	defer head.close()
+	defer head.Close()
 	usable := make([]bool, len(s.Channels))
 	if err := head.scan(scanRows, usable); err != nil {
 		return err
@@ -45,7 +46,7 @@ func scan(s config.Stream, clock role.Clock) error {
 	if err != nil {
 		return err
 	}
-	defer tail.close()
+	defer tail.Close()
 	if err = tail.scan(-1, nil); err != nil && from > countable {
 		err = fmt.Errorf("at the end of the file, lines and rows counted from byte %d: %w", from, err)
 	}
@@ -56,7 +57,7 @@ func scan(s config.Stream, clock role.Clock) error {
 func (r *replay) scan(n int, usable []bool) error {
 	for i := 0; n < 0 || i < n; i++ {
 		out, err := r.sound(context.Background())
-		if isEnd(err) {
+		if IsEnd(err) {
 			return nil
 		}
 		if err != nil {
@@ -115,7 +116,7 @@ func openTail(s config.Stream, clock role.Clock, from int64) (r *replay, err err
 	if err != nil && !errors.Is(err, io.EOF) {
 		return fail(err)
 	}
-	if r, err = newReplay(tailFile{io.MultiReader(bytes.NewReader(header), in), f}, s, clock); err != nil {
+	if r, err = newReplay(tailFile{io.MultiReader(bytes.NewReader(header), in), f}, s, clock, new(Counters), slog.New(slog.DiscardHandler)); err != nil {
 		return nil, err
 	}
 	if before++; header != nil {

@@ -145,7 +145,7 @@ type Report struct {
 	Renumbered uint64                       `json:"renumbered,omitempty"`
 	Streams    map[string]StreamStats       `json:"streams"`
 	Inputs     map[string]sensor.InputStats `json:"inputs,omitempty"`
-	Troubles   []Trouble                    `json:"troubles,omitempty"` // channels without a value now
+	Troubles   []ChannelTrouble             `json:"troubles,omitempty"` // channels without a value now
 	Energy     sensor.Energy                `json:"energy"`
 }
 
@@ -188,8 +188,8 @@ func (a *Agent) openMeter() {
 	}
 	work := func() (w sensor.Work) {
 		for _, s := range a.streams {
-			w.Readings += s.count.samples.Load()
-			w.Windows += s.count.windows.Load()
+			w.Readings += s.count.Samples()
+			w.Windows += s.sealed.windows.Load()
 		}
 		return w
 	}

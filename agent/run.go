@@ -150,7 +150,7 @@ func (a *Agent) later(ctx context.Context, client transport.Client, stop func())
 // not delay samples. A regular end is nil.
 func (a *Agent) sample(ctx, deliver context.Context, s *stream, limit int) error {
 	log := a.log.With("stream", s.cfg.Name)
-	windows := make(chan *window, windowQueue)
+	windows := make(chan *Window, windowQueue)
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for w := range windows {
@@ -159,17 +159,15 @@ func (a *Agent) sample(ctx, deliver context.Context, s *stream, limit int) error
 	})
 	defer wg.Wait()
 	defer close(windows)
-	c := newCollector(s.cfg, &s.count, log)
-	c.free = &s.windows
-	defer c.wipe()
+	defer s.collector.Wipe()
 	begun := false
 	for n := 0; ; {
-		r, err := s.source.next(ctx)
+		r, err := s.source.Next(ctx)
 		if err != nil {
-			if w := c.flush(); w != nil {
+			if w := s.collector.Flush(); w != nil {
 				windows <- w
 			}
-			if ctx.Err() != nil || isEnd(err) {
+			if ctx.Err() != nil || IsEnd(err) {
 				return nil
 			}
 			log.Error("the stream has ended", "error", err)
@@ -177,10 +175,10 @@ func (a *Agent) sample(ctx, deliver context.Context, s *stream, limit int) error
 		}
 		if !begun {
 			begun = true
-			a.gap(s, r.at)
+			a.gap(s, r.At)
 		}
-		done := c.add(r)
-		clear(r.values)
+		done := s.collector.Add(r)
+		clear(r.Values)
 		for _, w := range done {
 			windows <- w
 			if n++; n == limit {
@@ -193,9 +191,9 @@ func (a *Agent) sample(ctx, deliver context.Context, s *stream, limit int) error
 // encrypt seals a window and puts it into the spool. A window that cannot be
 // sealed is lost, counted and logged; the stream goes on. Only a state file that
 // cannot be written is waited for: the window is not to blame.
-func (a *Agent) encrypt(ctx context.Context, s *stream, w *window) {
+func (a *Agent) encrypt(ctx context.Context, s *stream, w *Window) {
 	if a.deps.Observer == nil { // who would own the values
-		defer s.reuse(w)
+		defer s.collector.Reuse(w)
 	}
 	if d := a.state.lead(a.clock.Now()); d > 0 { // at a start, a second as a rule
 		_ = a.clock.Sleep(ctx, d) // a stop waits for no clock: the window goes out all the same
@@ -208,8 +206,8 @@ func (a *Agent) encrypt(ctx context.Context, s *stream, w *window) {
 		}
 	}
 	if err != nil {
-		s.count.encryptErrors.Add(1)
-		a.log.Error("a window is lost", "stream", s.cfg.Name, "start", w.start, "error", err)
+		s.sealed.errors.Add(1)
+		a.log.Error("a window is lost", "stream", s.cfg.Name, "start", w.Start, "error", err)
 		return
 	}
 	if err := a.place(ctx, s, w, out.object); err != nil {

@@ -59,13 +59,13 @@ func (s *stream) written() {
 }
 
 // seal encodes, encrypts and signs a window.
-func (k *keys) seal(s *stream, w *window, id identity, clock role.Clock) (*sealed, error) {
+func (k *keys) seal(s *stream, w *Window, id identity, clock role.Clock) (*sealed, error) {
 	if s.slots == nil {
 		s.slots = make([]float64, s.cfg.Slots())
 	}
 	u := s.slots
 	defer clear(u)
-	fillSlots(u, s.cfg, w.values)
+	FillSlots(u, s.cfg, w.Values)
 	counter := binary.BigEndian.AppendUint64(nil, id.boot)
 	counter = binary.BigEndian.AppendUint64(counter, id.sequence)
 	// The digest of the values, the scale and the key keep copies of one machine apart
@@ -102,7 +102,7 @@ func (k *keys) seal(s *stream, w *window, id identity, clock role.Clock) (*seale
 		Kind: transport.KindReading, Device: id.device, Stream: s.cfg.Name,
 		KeyID: k.id, KeyEpoch: k.epoch, BootEpoch: id.boot, Sequence: id.sequence,
 		Params: k.ctx.Parameters().Hash(), Layout: s.layout, Level: ct.Level, Scale: ct.Scale,
-		Start: w.start.UnixNano(), End: w.end.UnixNano(), Samples: uint32(w.samples),
+		Start: w.Start.UnixNano(), End: w.End.UnixNano(), Samples: uint32(w.Samples),
 	}
 	body := len(b) - transport.SealRoom
 	object, err := transport.SealInPlace(meta, b, transport.SealRoom, k.signing)
@@ -128,7 +128,7 @@ func digest(values []float64) (sum [32]byte) {
 }
 
 // finish seals a window, counts it and tells the observer.
-func (a *Agent) finish(s *stream, w *window) (*sealed, error) {
+func (a *Agent) finish(s *stream, w *Window) (*sealed, error) {
 	sequence, err := a.state.take(s.cfg.Name)
 	if err != nil {
 		return nil, err
@@ -137,20 +137,20 @@ func (a *Agent) finish(s *stream, w *window) (*sealed, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.count.windows.Add(1)
-	if w.samples < s.cfg.Window.Samples {
-		s.count.partial.Add(1)
+	s.sealed.windows.Add(1)
+	if w.Samples < s.cfg.Window.Samples {
+		s.sealed.partial.Add(1)
 	}
-	s.count.bodyBytes.Add(uint64(out.body))
-	s.count.objectBytes.Add(uint64(len(out.object)))
-	s.count.encryptNanos.Add(uint64(out.encrypt))
-	a.log.Debug("window sealed", "stream", s.cfg.Name, "sequence", sequence, "samples", w.samples, "bytes", len(out.object), "encrypt", out.encrypt)
+	s.sealed.bodyBytes.Add(uint64(out.body))
+	s.sealed.objectBytes.Add(uint64(len(out.object)))
+	s.sealed.encryptNanos.Add(uint64(out.encrypt))
+	a.log.Debug("window sealed", "stream", s.cfg.Name, "sequence", sequence, "samples", w.Samples, "bytes", len(out.object), "encrypt", out.encrypt)
 	if a.deps.Observer != nil {
 		chunks, err := transport.Split(out.object, int(a.cfg.Broker.ChunkSize))
 		if err != nil {
 			return nil, err
 		}
-		a.deps.Observer(Observation{Meta: out.meta, Object: sha256.Sum256(out.object), Values: w.values,
+		a.deps.Observer(Observation{Meta: out.meta, Object: sha256.Sum256(out.object), Values: w.Values,
 			Encrypt: out.encrypt, Body: out.body, Sealed: len(out.object), Chunks: len(chunks)})
 		return out, nil
 	}

@@ -25,7 +25,7 @@ func TestCopiesOfAMachine(t *testing.T) {
 		}}
 	seal := func(value, scale float64) *henc.Ciphertext {
 		s := &stream{cfg: testConfig(t).Streams[0], level: 1, scale: scale}
-		w := &window{samples: 4, values: [][]float64{{value, 1, 2, 3}, {0, 0, 0, 0}, {0, 0, 0, 0}}}
+		w := &Window{Samples: 4, Values: [][]float64{{value, 1, 2, 3}, {0, 0, 0, 0}, {0, 0, 0, 0}}}
 		out, err := k.seal(s, w, identity{device: "board1", boot: 1, sequence: 1, bootID: []byte("boot")}, testrig.NewClock())
 		if err != nil {
 			t.Fatal(err)

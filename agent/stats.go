@@ -8,31 +8,15 @@ import (
 	"github.com/hencedge/hencedge/transport/spool"
 )
 
-// streamCounters are the live counts of one stream.
-type streamCounters struct {
-	samples, skipped, missing, held, outside, clamped, overflow, late, marked atomic.Uint64
-	badCells, badRows                                                         atomic.Uint64 // of a replay
-	missedTicks, clockSteps                                                   atomic.Uint64
-	windows, partial, encryptErrors                                           atomic.Uint64
-	bodyBytes, objectBytes, encryptNanos, gapNanos                            atomic.Uint64
-	troubles                                                                  troubles
+// sealCounters are the live counts of one stream's windows.
+type sealCounters struct {
+	windows, partial, errors                       atomic.Uint64
+	bodyBytes, objectBytes, encryptNanos, gapNanos atomic.Uint64
 }
 
 // StreamStats are the counts of one stream since the start.
 type StreamStats struct {
-	Samples      uint64 // samples that went into windows
-	Skipped      uint64 // samples left out: by policy, before the first good value, messages without a usable time
-	Missing      uint64 // channel values that could not be read
-	Held         uint64 // of these, replaced by the last good value
-	Outside      uint64 // channel values out of range
-	Clamped      uint64 // of these, moved to the end of the range
-	Overflow     uint64 // samples beyond the capacity of a window by time
-	Late         uint64 // samples that came too late for their window
-	BadCells     uint64 // cells of a replay that are not numbers, taken as missing
-	BadRows      uint64 // rows of a replay left out because of a cell
-	MissedTicks  uint64 // ticks left out because sampling was late
-	Marked       uint64 // of these, replaced by missing samples
-	ClockSteps   uint64 // windows cut short because the clock was set or the machine slept
+	SampleStats
 	Windows      uint64 // windows sealed
 	Partial      uint64 // of these, with fewer samples than the window holds
 	Errors       uint64 // windows lost because they could not be encrypted or sealed
@@ -42,13 +26,11 @@ type StreamStats struct {
 	GapNanos     uint64 // time before this start for which there are no samples
 }
 
-func (c *streamCounters) stats() StreamStats {
+func (s *stream) stats() StreamStats {
+	c := &s.sealed
 	return StreamStats{
-		Samples: c.samples.Load(), Skipped: c.skipped.Load(), Missing: c.missing.Load(), Held: c.held.Load(),
-		Outside: c.outside.Load(), Clamped: c.clamped.Load(), Overflow: c.overflow.Load(),
-		Late: c.late.Load(), Marked: c.marked.Load(), MissedTicks: c.missedTicks.Load(), ClockSteps: c.clockSteps.Load(),
-		BadCells: c.badCells.Load(), BadRows: c.badRows.Load(),
-		Windows: c.windows.Load(), Partial: c.partial.Load(), Errors: c.encryptErrors.Load(),
+		SampleStats: s.count.Stats(),
+		Windows:     c.windows.Load(), Partial: c.partial.Load(), Errors: c.errors.Load(),
 		BodyBytes: c.bodyBytes.Load(), ObjectBytes: c.objectBytes.Load(), EncryptNanos: c.encryptNanos.Load(), GapNanos: c.gapNanos.Load(),
 	}
 }

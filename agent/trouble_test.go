@@ -8,13 +8,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/hencedge/hencedge/agent/input/inputtest"
 	"github.com/hencedge/hencedge/agent/sensor"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/internal/role"
-	"github.com/hencedge/hencedge/internal/testrig"
 )
 
 // A service starts although a sensor is not there, and takes it up when it comes;
@@ -57,46 +57,39 @@ func TestStartWithoutSensor(t *testing.T) {
 	}
 }
 
-// A channel without a value is in the report with the reason, and not when it has
-// one again.
+// A channel without a value is in the report, and not when it has one again. The agent is
+// unhealthy when that takes long.
 func TestTroubles(t *testing.T) {
-	cfg := testConfig(t)
-	deps, _ := testDeps(t, &fakeClient{})
-	deps.Logger = testrig.Quiet()
-	a, err := New(cfg, deps)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer a.Close()
-	s := a.streams[0]
-	s.cfg.Channels[2].OnRange = config.OutsideMissing
-	c := newCollector(s.cfg, &s.count, testrig.Quiet())
-	at := time.Now()
-	r := sampleAt(at, 20, math.NaN(), 65)
-	r.errs = []error{nil, sensor.ErrSlow, nil}
-	c.add(r)
-	got := a.Report().Troubles
-	if len(got) != 2 || got[0].Channel != "load" || !strings.Contains(got[0].Error, "it is out of range") || got[1].Channel != "memory" || got[1].Error != sensor.ErrSlow.Error() ||
-		got[1].Since.Before(at.Round(0)) {
-		t.Fatalf("got %+v", got)
-	}
-	if h := a.Health(); len(h) != 0 {
-		t.Errorf("at once unhealthy: %q", h)
-	}
-	for _, trouble := range got {
-		if trouble.Since == trouble.Since.Round(0) {
-			t.Errorf("%v has no monotonic reading: a clock that is set would change its age", trouble.Since)
+	synctest.Test(t, func(t *testing.T) {
+		cfg := testConfig(t)
+		cfg.Streams[0].Channels[2].OnRange = config.OutsideMissing
+		deps, _ := testDeps(t, &fakeClient{})
+		a, err := New(cfg, deps)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	since := time.Now().Add(-silentTooLong - time.Minute)
-	s.count.troubles.list[1] = trouble{since, sensor.ErrSlow}
-	if h := a.Health(); len(h) != 1 || !strings.Contains(h[0], "stream system, channel memory: no value for 6m0s: the sensor does not answer") {
-		t.Errorf("got %q", h)
-	}
-	c.add(sampleAt(at.Add(time.Second), 20, 30, 60))
-	if got := a.Report().Troubles; len(got) != 0 {
-		t.Errorf("got %+v", got)
-	}
+		defer a.Close()
+		c := a.streams[0].collector
+		at := time.Now()
+		c.Add(Row{At: at, Values: []float64{20, math.NaN(), 65}})
+		got := a.Report().Troubles
+		if len(got) != 2 || got[0].Channel != "load" || !strings.Contains(got[0].Error, "it is out of range") || got[1].Channel != "memory" ||
+			got[1].Error != sensor.ErrReading.Error() || got[1].Since.Before(at.Round(0)) {
+			t.Fatalf("got %+v", got)
+		}
+		if h := a.Health(); len(h) != 0 {
+			t.Errorf("at once unhealthy: %q", h)
+		}
+		c.Add(Row{At: at.Add(time.Second), Values: []float64{20, math.NaN(), 60}})
+		time.Sleep(silentTooLong + time.Minute)
+		if h := a.Health(); len(h) != 1 || !strings.Contains(h[0], "stream system, channel memory: no value for 6m0s: unusable reading") {
+			t.Errorf("got %q", h)
+		}
+		c.Add(Row{At: at.Add(2 * time.Second), Values: []float64{20, 30, 60}})
+		if got := a.Report().Troubles; len(got) != 0 {
+			t.Errorf("got %+v", got)
+		}
+	})
 }
 
 // Once does not wait for ever for sensors that give nothing, and says which.
@@ -115,7 +108,7 @@ func TestOnceWithoutSamples(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	go func() { // what run does, with less patience
-		for a.streams[0].count.missing.Load() == 0 {
+		for a.Stats().Streams["system"].Missing == 0 {
 			time.Sleep(time.Millisecond)
 		}
 		err := a.expectSamples(ctx, 100*time.Millisecond, cancel)

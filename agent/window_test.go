@@ -8,6 +8,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/hencedge/hencedge/agent/sensor"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/internal/testrig"
 )
@@ -24,21 +25,21 @@ func twoChannels(w config.Window) config.Stream {
 	return s
 }
 
-func sampleAt(at time.Time, values ...float64) row {
+func sampleAt(at time.Time, values ...float64) Row {
 	r := newRow(at, len(values))
 	for i, v := range values {
 		if math.IsNaN(v) {
 			r.miss(i, errRead)
 		} else {
-			r.values[i] = v
+			r.Values[i] = v
 		}
 	}
 	return r
 }
 
-func collect(s config.Stream) (*collector, *streamCounters) {
-	count := new(streamCounters)
-	return newCollector(s, count, testrig.Quiet()), count
+func collect(s config.Stream) (*Collector, *Counters) {
+	count := new(Counters)
+	return NewCollector(s, count, testrig.Quiet()), count
 }
 
 func equal(a, b [][]float64) bool {
@@ -60,22 +61,22 @@ func equal(a, b [][]float64) bool {
 
 func TestWindowsByCount(t *testing.T) {
 	c, _ := collect(twoChannels(config.Window{Samples: 2}))
-	if done := c.add(sampleAt(t0, 1, 0)); len(done) != 0 {
+	if done := c.Add(sampleAt(t0, 1, 0)); len(done) != 0 {
 		t.Fatal("finished early")
 	}
-	done := c.add(sampleAt(t0.Add(time.Second), 2, 0.5))
+	done := c.Add(sampleAt(t0.Add(time.Second), 2, 0.5))
 	if len(done) != 1 {
 		t.Fatalf("%d windows", len(done))
 	}
 	w := done[0]
-	if !w.start.Equal(t0) || !w.end.Equal(t0.Add(time.Second)) || w.samples != 2 || !equal(w.values, [][]float64{{1, 2}, {0, 0.5}}) {
+	if !w.Start.Equal(t0) || !w.End.Equal(t0.Add(time.Second)) || w.Samples != 2 || !equal(w.Values, [][]float64{{1, 2}, {0, 0.5}}) {
 		t.Errorf("got %+v", w)
 	}
-	c.add(sampleAt(t0.Add(2*time.Second), 3, 0))
-	if w := c.flush(); w == nil || w.samples != 1 || !w.start.Equal(w.end) {
+	c.Add(sampleAt(t0.Add(2*time.Second), 3, 0))
+	if w := c.Flush(); w == nil || w.Samples != 1 || !w.Start.Equal(w.End) {
 		t.Errorf("flush: %+v", w)
 	}
-	if w := c.flush(); w != nil {
+	if w := c.Flush(); w != nil {
 		t.Errorf("empty flush: %+v", w)
 	}
 }
@@ -83,19 +84,19 @@ func TestWindowsByCount(t *testing.T) {
 func TestWindowsByTime(t *testing.T) {
 	c, count := collect(twoChannels(config.Window{Every: 10 * time.Second, Samples: 3}))
 	start := t0.Add(7 * time.Second)
-	var done []*window
+	var done []*Window
 	for i := range 8 {
-		done = append(done, c.add(sampleAt(start.Add(time.Duration(i)*time.Second), float64(i), 0))...)
+		done = append(done, c.Add(sampleAt(start.Add(time.Duration(i)*time.Second), float64(i), 0))...)
 	}
-	if len(done) != 1 || done[0].samples != 3 || !done[0].start.Equal(t0) || !done[0].end.Equal(t0.Add(10*time.Second)) || !equal(done[0].values, [][]float64{{0, 1, 2}, {0, 0, 0}}) {
+	if len(done) != 1 || done[0].Samples != 3 || !done[0].Start.Equal(t0) || !done[0].End.Equal(t0.Add(10*time.Second)) || !equal(done[0].Values, [][]float64{{0, 1, 2}, {0, 0, 0}}) {
 		t.Fatalf("got %+v", done)
 	}
 	if n := count.overflow.Load(); n != 2 {
 		t.Errorf("%d samples overflowed, want 2", n)
 	}
 	// A gap of several windows, and a row without a sample, both end a window.
-	done = c.add(sampleAt(t0.Add(time.Minute), math.NaN(), 0))
-	if len(done) != 1 || done[0].samples != 3 {
+	done = c.Add(sampleAt(t0.Add(time.Minute), math.NaN(), 0))
+	if len(done) != 1 || done[0].Samples != 3 {
 		t.Errorf("got %+v", done)
 	}
 }
@@ -117,32 +118,32 @@ func TestPolicies(t *testing.T) {
 		edit func(a *config.Channel)
 		rows [][2]float64
 		want [][]float64
-		stat StreamStats
+		stat SampleStats
 	}{
 		"hold": {func(*config.Channel) {}, [][2]float64{{nan, 0}, {4, 0}, {nan, 0}, {5, 0}, {nan, 0.5}}, [][]float64{{4, 4, 5, 5}, {0, 0, 0, 0.5}},
-			StreamStats{Samples: 4, Skipped: 1, Missing: 3, Held: 2}},
+			SampleStats{Samples: 4, Skipped: 1, Missing: 3, Held: 2}},
 		"skip": {func(a *config.Channel) { a.OnMissing = config.MissingSkip }, [][2]float64{{4, 0}, {nan, 1}, {5, 0.5}}, [][]float64{{4, 5}, {0, 0.5}},
-			StreamStats{Samples: 2, Skipped: 1, Missing: 1}},
+			SampleStats{Samples: 2, Skipped: 1, Missing: 1}},
 		"mark": {func(a *config.Channel) { a.OnMissing, a.MissingValue = config.MissingMark, new(0.0) }, [][2]float64{{nan, 0}, {5, 0}, {nan, 0}}, [][]float64{{0, 5, 0}, {0, 0, 0}},
-			StreamStats{Samples: 3, Missing: 2}},
+			SampleStats{Samples: 3, Missing: 2}},
 		"clamp": {func(*config.Channel) {}, [][2]float64{{-3, 0}, {11, 0}, {10, 0}, {1e300, -0.5}}, [][]float64{{0, 10, 10, 10}, {0, 0, 0, -0.5}},
-			StreamStats{Samples: 4, Outside: 3, Clamped: 3}},
+			SampleStats{Samples: 4, Outside: 3, Clamped: 3}},
 		"out of range is missing, hold": {func(a *config.Channel) { a.OnRange = config.OutsideMissing }, [][2]float64{{5, 0}, {11, 0}, {6, 0}}, [][]float64{{5, 5, 6}, {0, 0, 0}},
-			StreamStats{Samples: 3, Missing: 1, Held: 1, Outside: 1}},
+			SampleStats{Samples: 3, Missing: 1, Held: 1, Outside: 1}},
 		"out of range is missing, skip": {func(a *config.Channel) { a.OnRange, a.OnMissing = config.OutsideMissing, config.MissingSkip }, [][2]float64{{5, 0}, {-1, 0}, {6, 0}}, [][]float64{{5, 6}, {0, 0}},
-			StreamStats{Samples: 2, Missing: 1, Skipped: 1, Outside: 1}},
+			SampleStats{Samples: 2, Missing: 1, Skipped: 1, Outside: 1}},
 	} {
 		s := twoChannels(config.Window{Samples: 100})
 		c.edit(&s.Channels[0])
 		col, count := collect(s)
 		for i, v := range c.rows {
-			col.add(sampleAt(t0.Add(time.Duration(i)*time.Second), v[0], v[1]))
+			col.Add(sampleAt(t0.Add(time.Duration(i)*time.Second), v[0], v[1]))
 		}
-		w := col.flush()
-		if w == nil || !equal(w.values, c.want) {
+		w := col.Flush()
+		if w == nil || !equal(w.Values, c.want) {
 			t.Errorf("%s: got %+v, want %v", name, w, c.want)
 		}
-		if got := count.stats(); got != c.stat {
+		if got := count.Stats(); got != c.stat {
 			t.Errorf("%s: got %+v, want %+v", name, got, c.stat)
 		}
 	}
@@ -151,13 +152,13 @@ func TestPolicies(t *testing.T) {
 func TestClockStepEndsTheWindow(t *testing.T) {
 	for name, w := range map[string]config.Window{"by count": {Samples: 10}, "by time": {Every: time.Minute, Samples: 60}} {
 		c, count := collect(twoChannels(w))
-		c.add(sampleAt(t0, 1, 0))
-		c.add(sampleAt(t0.Add(time.Second), 2, 0))
-		done := c.add(sampleAt(t0.Add(-time.Hour), 3, 0))
-		if len(done) != 1 || done[0].samples != 2 || done[0].end.Before(done[0].start) {
+		c.Add(sampleAt(t0, 1, 0))
+		c.Add(sampleAt(t0.Add(time.Second), 2, 0))
+		done := c.Add(sampleAt(t0.Add(-time.Hour), 3, 0))
+		if len(done) != 1 || done[0].Samples != 2 || done[0].End.Before(done[0].Start) {
 			t.Errorf("%s: got %+v", name, done)
 		}
-		if next := c.flush(); next == nil || next.samples != 1 || next.values[0][0] != 3 || count.clockSteps.Load() != 1 {
+		if next := c.Flush(); next == nil || next.Samples != 1 || next.Values[0][0] != 3 || count.clockSteps.Load() != 1 {
 			t.Errorf("%s: got %+v, %d steps", name, next, count.clockSteps.Load())
 		}
 	}
@@ -179,39 +180,39 @@ func TestCollectorProperty(t *testing.T) {
 		}
 		c, count := collect(s)
 		at := t0
-		var done []*window
+		var done []*Window
 		n := rapid.IntRange(0, 60).Draw(t, "rows")
 		for range n {
 			at = at.Add(time.Duration(rapid.IntRange(-1000, 3000).Draw(t, "dt")) * time.Millisecond)
 			value := rapid.OneOf(rapid.Float64Range(-20, 20), rapid.Just(math.NaN()))
-			done = append(done, c.add(sampleAt(at, value.Draw(t, "a"), value.Draw(t, "b")))...)
+			done = append(done, c.Add(sampleAt(at, value.Draw(t, "a"), value.Draw(t, "b")))...)
 		}
-		if last := c.flush(); last != nil {
+		if last := c.Flush(); last != nil {
 			done = append(done, last)
 		}
 		inWindows := 0
 		for _, w := range done {
-			inWindows += w.samples
-			if w.samples < 1 || w.samples > s.Window.Samples || w.end.Before(w.start) {
+			inWindows += w.Samples
+			if w.Samples < 1 || w.Samples > s.Window.Samples || w.End.Before(w.Start) {
 				t.Fatalf("window %+v", w)
 			}
 			for k, ch := range s.Channels {
-				if len(w.values[k]) != w.samples {
-					t.Fatalf("channel %d has %d of %d samples", k, len(w.values[k]), w.samples)
+				if len(w.Values[k]) != w.Samples {
+					t.Fatalf("channel %d has %d of %d samples", k, len(w.Values[k]), w.Samples)
 				}
-				for _, v := range w.values[k] {
+				for _, v := range w.Values[k] {
 					if !(v >= ch.Range[0] && v <= ch.Range[1]) {
 						t.Fatalf("%v is not in %v", v, ch.Range)
 					}
 				}
 			}
-			for _, u := range slots(s, w.values) {
+			for _, u := range slots(s, w.Values) {
 				if !(u >= -1 && u <= 1) {
 					t.Fatalf("slot %v", u)
 				}
 			}
 		}
-		st := count.stats()
+		st := count.Stats()
 		if inWindows != int(st.Samples) || int(st.Samples+st.Skipped+st.Overflow) != n {
 			t.Fatalf("%d rows, %d samples in windows, %+v", n, inWindows, st)
 		}
@@ -220,7 +221,7 @@ func TestCollectorProperty(t *testing.T) {
 
 func slots(s config.Stream, values [][]float64) []float64 {
 	out := make([]float64, s.Slots())
-	fillSlots(out, s, values)
+	FillSlots(out, s, values)
 	return out
 }
 
@@ -232,5 +233,29 @@ func TestSlots(t *testing.T) {
 		if len(got) != len(want) || got[i] != want[i] {
 			t.Fatalf("got %v, want %v", got, want)
 		}
+	}
+}
+
+// A channel without a value is told with the reason of its newest sample, and since when
+// there is none; it is not told when it has one again.
+func TestCountersTrouble(t *testing.T) {
+	c, count := collect(twoChannels(config.Window{Samples: 100}))
+	slow := sampleAt(t0, 1, math.NaN())
+	c.Add(slow)
+	first := count.Trouble()[1]
+	if len(count.Trouble()) != 1 || !errors.Is(first.Err, errRead) {
+		t.Fatalf("got %v", count.Trouble())
+	}
+	if first.Since == first.Since.Round(0) {
+		t.Errorf("%v has no monotonic reading: a clock that is set would change its age", first.Since)
+	}
+	slow.errs[1] = sensor.ErrSlow
+	c.Add(slow)
+	if now := count.Trouble()[1]; !errors.Is(now.Err, sensor.ErrSlow) || now.Since != first.Since {
+		t.Errorf("got %v after %v", now, first)
+	}
+	c.Add(sampleAt(t0, 1, 0))
+	if got := count.Trouble(); len(got) != 0 {
+		t.Errorf("got %v", got)
 	}
 }

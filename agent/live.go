@@ -2,60 +2,12 @@ package agent
 
 import (
 	"context"
-	"fmt"
-	"math"
 	"time"
 
 	"github.com/hencedge/hencedge/agent/sensor"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/internal/role"
 )
-
-// row is one sample of every channel of a stream.
-type row struct {
-	at     time.Time
-	values []float64 // in the channels' units; NaN where missing
-	errs   []error   // why a value is missing
-	cursor position  // in a replay, after this row; zero for sensors
-	lost   int64     // ticks before this one at which no sample was taken
-	// tick says that this is no sample, only the time: windows that have ended may go.
-	tick bool
-	// stepped says that the wall clock has moved against the monotonic one
-	// since the last row: it was set, or the machine slept.
-	stepped bool
-}
-
-// rowSource gives the samples of a stream. next blocks until a sample is due;
-// it fails with the context's error, with io.EOF at the end, or for good.
-type rowSource interface {
-	next(ctx context.Context) (row, error)
-	close() error
-}
-
-// newRow is a row in which every value is missing.
-func newRow(at time.Time, channels int) row {
-	r := row{at: at, values: make([]float64, channels), errs: make([]error, channels)}
-	for i := range r.values {
-		r.values[i] = math.NaN()
-	}
-	return r
-}
-
-func (r *row) miss(i int, err error) { r.values[i], r.errs[i] = math.NaN(), err }
-
-// set converts a reading to the channel's unit.
-func (r *row) set(i int, src config.Source, reading float64) {
-	scale := src.Scale
-	if scale == 0 {
-		scale = 1
-	}
-	v := reading*scale + src.Offset
-	if math.IsNaN(v) || math.IsInf(v, 0) {
-		r.miss(i, fmt.Errorf("%w: the value is not finite", sensor.ErrReading))
-		return
-	}
-	r.values[i], r.errs[i] = v, nil
-}
 
 // smallestStep is the least change of the wall clock that counts as a step:
 // slewing it, as time synchronisation does, changes it by less between samples.
@@ -68,11 +20,11 @@ const firstSample = 250 * time.Millisecond
 
 // live samples sensors on monotonic ticks.
 type live struct {
+	unrepeatable
 	clock    role.Clock
-	interval time.Duration
 	reader   *sensor.Reader
 	sources  []config.Source
-	missed   func(ticks int64)
+	counters *Counters
 
 	started bool
 	start   time.Duration // monotonic
@@ -80,9 +32,9 @@ type live struct {
 	lead    time.Duration // of the wall clock before the monotonic one at the last sample
 }
 
-// openLive opens the sensors of a stream; errs has one entry per channel.
-func openLive(m sensor.Machine, s config.Stream) (l *live, errs []error) {
-	l = &live{clock: m.Clock, interval: s.Interval, missed: func(int64) {}}
+// OpenLive opens the sensors of a stream. errs has one entry for each channel.
+func OpenLive(m sensor.Machine, s config.Stream, counters *Counters) (src Source, errs []error) {
+	l := &live{unrepeatable: unrepeatable{s.Interval}, clock: m.Clock, counters: counters}
 	for _, ch := range s.Channels {
 		l.sources = append(l.sources, *ch.Source)
 	}
@@ -90,7 +42,14 @@ func openLive(m sensor.Machine, s config.Stream) (l *live, errs []error) {
 	return l, errs
 }
 
-func (l *live) close() error {
+// Trouble returns nil: each channel has troubles of its own.
+func (l *live) Trouble() (time.Time, error) { return time.Time{}, nil }
+
+// Periodic returns true.
+func (l *live) Periodic() bool { return true }
+
+// Close gives the sensors up.
+func (l *live) Close() error {
 	l.reader.Close()
 	return nil
 }
@@ -105,29 +64,29 @@ func (l *live) overdue() int64 {
 	if lost <= 0 {
 		return 0
 	}
-	l.missed(lost)
+	l.counters.missedTicks.Add(uint64(lost))
 	l.tick += lost
 	return lost
 }
 
-// next waits for the next tick and reads every sensor. The first call reads
+// Next waits for the next tick and reads every sensor. The first call reads
 // once in advance, to give rates something to compare with and inputs a reason
 // to start; the first sample is one interval later, or firstSample where that is
 // shorter. Ticks that have passed by a whole interval or
 // more are left out.
-func (l *live) next(ctx context.Context) (row, error) {
+func (l *live) Next(ctx context.Context) (Row, error) {
 	if !l.started {
 		// Tick 1, an interval after start, is the first sample.
 		l.started, l.start = true, l.clock.Mono()+min(l.interval, firstSample)-l.interval
 		// Only the baseline counts.
 		if err := l.reader.Read(ctx, func(int, float64, error) {}); err != nil {
-			return row{}, err
+			return Row{}, err
 		}
 	}
 	l.tick++
 	lost := l.overdue()
 	if err := l.clock.Sleep(ctx, l.due()-l.clock.Mono()); err != nil {
-		return row{}, err
+		return Row{}, err
 	}
 	lost += l.overdue() // the process, or the machine, may have stood still
 	mono, now := role.Both(l.clock)
@@ -145,7 +104,7 @@ func (l *live) next(ctx context.Context) (row, error) {
 			out.set(i, l.sources[i], v)
 		}
 	}); err != nil {
-		return row{}, err
+		return Row{}, err
 	}
 	return out, nil
 }
