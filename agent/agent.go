@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/hencedge/hencedge/agent/sensor"
+	"github.com/hencedge/hencedge/agent/source"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/henc/secret"
@@ -117,15 +118,15 @@ type Agent struct {
 // stream is one configured stream with its open source.
 type stream struct {
 	cfg    config.Stream
-	source Source
+	source source.Source
 	level  int
 	scale  float64 // 0: the parameters' own
 	layout [32]byte
 	topic  string
-	count  *Counters // of samples
+	count  *source.Counters // of samples
 	sealed sealCounters
 	// collector makes windows of the source's rows.
-	collector *Collector
+	collector *source.Collector
 
 	// Memory that one window after the other uses.
 	slots  []float64 // of a window, zeros

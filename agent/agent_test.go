@@ -17,6 +17,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/hencedge/hencedge/agent/input/inputtest"
+	"github.com/hencedge/hencedge/agent/source"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/internal/daemon"
 	"github.com/hencedge/hencedge/internal/role"
@@ -136,7 +138,7 @@ func TestRunReplay(t *testing.T) {
 		fmt.Fprintf(&text, "%d,%d,%g\n", 1000+i, i-5, float64(i)/10)
 	}
 	cfg := testConfig(t)
-	cfg.Streams[0] = replayStream(t, "x.csv", text.String(), func(r *config.Replay) { r.TimeFormat = "unix" })
+	cfg.Streams[0] = inputtest.ReplayStream(t, "x.csv", text.String(), func(r *config.Replay) { r.TimeFormat = "unix" })
 	cfg.Queue = config.Queue{Objects: 1}
 	cfg.SetDefaults() // a file waits for a full queue
 	client := &fakeClient{}
@@ -172,7 +174,7 @@ func TestRunReplay(t *testing.T) {
 
 func TestRunReportsABadFile(t *testing.T) {
 	cfg := testConfig(t)
-	cfg.Streams[0] = replayStream(t, "x.csv", "t,a,b.c\n1,1,1\n2,1,1\n3,oops,1\n", func(r *config.Replay) { r.TimeFormat = "unix" })
+	cfg.Streams[0] = inputtest.ReplayStream(t, "x.csv", "t,a,b.c\n1,1,1\n2,1,1\n3,oops,1\n", func(r *config.Replay) { r.TimeFormat = "unix" })
 	client := &fakeClient{}
 	deps, k := testDeps(t, client)
 	if err := Check(cfg, deps); err == nil || !strings.Contains(err.Error(), ":4: ") || !strings.Contains(err.Error(), "streams[0].replay: ") {
@@ -183,7 +185,7 @@ func TestRunReportsABadFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = a.Run(t.Context())
-	if !errors.Is(err, ErrReplay) || !strings.Contains(err.Error(), ":4: ") || !strings.Contains(err.Error(), "stream r") {
+	if !errors.Is(err, source.ErrReplay) || !strings.Contains(err.Error(), ":4: ") || !strings.Contains(err.Error(), "stream r") {
 		t.Errorf("got %v", err)
 	}
 	if readings, _ := opened(t, k, "board1", client.messages); len(readings) != 1 || readings[0].Meta.Samples != 2 {

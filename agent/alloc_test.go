@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hencedge/hencedge/agent/source"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/henc"
 )
@@ -56,7 +57,7 @@ func windowAllocations(t *testing.T, cfg *config.Agent, deps Deps) (bytes, objec
 	}
 	defer a.Close()
 	s := a.streams[0]
-	r, at := Row{Values: []float64{1, 2, 3}}, t0
+	r, at := source.Row{Values: []float64{1, 2, 3}}, noon
 	window := func() {
 		for {
 			at = at.Add(100 * time.Millisecond)

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/hencedge/hencedge/agent/sensor"
+	"github.com/hencedge/hencedge/agent/source"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/internal/daemon"
@@ -208,49 +209,49 @@ func (c *checker) stream(i int, p *prepared) *stream {
 	if p.keys.ctx != nil {
 		s = c.layout(i, p.keys.ctx.Parameters())
 	}
-	count, log := new(Counters), p.machine.Log.With("device", c.cfg.Device, "stream", c.cfg.Streams[i].Name)
-	source := c.source(i, p.machine, count, log)
+	count, log := new(source.Counters), p.machine.Log.With("device", c.cfg.Device, "stream", c.cfg.Streams[i].Name)
+	src := c.source(i, p.machine, count, log)
 	switch {
-	case source == nil:
+	case src == nil:
 		return nil
 	case s == nil:
-		_ = source.Close() // nothing was read
+		_ = src.Close() // nothing was read
 		return nil
 	}
-	s.source, s.count, s.collector = source, count, NewCollector(s.cfg, count, log)
+	s.source, s.count, s.collector = src, count, source.NewCollector(s.cfg, count, log)
 	return s
 }
 
 // source opens the source of a stream, or nil.
-func (c *checker) source(i int, m sensor.Machine, count *Counters, log *slog.Logger) Source {
+func (c *checker) source(i int, m sensor.Machine, count *source.Counters, log *slog.Logger) source.Source {
 	cfg, at := c.cfg.Streams[i], fmt.Sprintf("streams[%d]", i)
 	switch {
 	case cfg.Replay != nil:
 		var err error
 		if c.scan {
-			err = Scan(cfg, m.Clock)
+			err = source.Scan(cfg, m.Clock)
 		}
 		if err == nil {
-			var r Source
-			if r, err = OpenReplay(cfg, m.Clock, count, log); err == nil {
+			var r source.Source
+			if r, err = source.OpenReplay(cfg, m.Clock, count, log); err == nil {
 				return r
 			}
 		}
 		path := at + ".replay"
-		if !errors.Is(err, ErrReplay) {
+		if !errors.Is(err, source.ErrReplay) {
 			path += ".file"
 		}
 		c.fail(path, "correct the configuration or the file", err)
 		return nil
 	case cfg.Events != nil:
-		e, err := OpenEvents(m, cfg, count)
+		e, err := source.OpenEvents(m, cfg, count)
 		if err == nil {
 			return e
 		}
 		c.fail(at+".events", "correct the events or the channels' sources", err)
 		return nil
 	}
-	l, missing := OpenLive(m, cfg, count)
+	l, missing := source.OpenLive(m, cfg, count)
 	sound := true
 	for k, err := range missing {
 		if err != nil {

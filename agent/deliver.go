@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/hencedge/hencedge/agent/source"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/internal/role"
 	"github.com/hencedge/hencedge/transport"
@@ -114,7 +115,7 @@ func (a *Agent) gap(s *stream, first time.Time) {
 }
 
 // place puts a sealed window into the spool.
-func (a *Agent) place(ctx context.Context, s *stream, w *Window, sealed []byte) error {
+func (a *Agent) place(ctx context.Context, s *stream, w *source.Window, sealed []byte) error {
 	it := spool.Item{Stream: s.cfg.Name, Topic: s.topic, Sealed: sealed}
 	if a.spool.Durable() {
 		it.Cursor = s.source.Cursor(w.Position)

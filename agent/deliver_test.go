@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hencedge/hencedge/agent/input/inputtest"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/internal/role"
 	"github.com/hencedge/hencedge/internal/testrig"
@@ -38,7 +39,7 @@ func numbered(t *testing.T, n int) config.Stream {
 	for i := range n {
 		fmt.Fprintf(&text, "%d,%d,0\n", 1000+i, i%50)
 	}
-	return replayStream(t, "x.csv", text.String(), func(r *config.Replay) { r.TimeFormat, r.Speed = "unix", "500x" })
+	return inputtest.ReplayStream(t, "x.csv", text.String(), func(r *config.Replay) { r.TimeFormat, r.Speed = "unix", "500x" })
 }
 
 // A replay goes on after the last window that is safe: across a stop while the

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hencedge/hencedge/agent/source"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/internal/role"
 )
@@ -46,7 +47,7 @@ func (a *Agent) current() keys {
 
 // sealed seals a window, again on what replaces a device that fails meanwhile:
 // nothing of the window has left by then, so that its number stays.
-func (a *Agent) sealed(s *stream, w *Window, id identity) (out *sealed, err error) {
+func (a *Agent) sealed(s *stream, w *source.Window, id identity) (out *sealed, err error) {
 	defer a.sealing.Begin(s.cfg.Name)()
 	err = role.Attempt(maxAttempts, a.current(), func(k keys) (err error) {
 		out, err = k.seal(s, w, id, a.clock)

@@ -48,6 +48,9 @@ func (c *fakeClient) Subscribe(context.Context, string, func(transport.Delivery)
 func (c *fakeClient) Connected() bool                                                   { return true }
 func (c *fakeClient) Close(context.Context) error                                       { return nil }
 
+// noon is when windows of tests begin.
+var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
 // keyring is a key set for tests, made once: it takes a moment.
 var keyring = sync.OnceValues(func() (*testKeys, error) {
 	params, err := henc.Named("edge12-d1")

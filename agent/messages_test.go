@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hencedge/hencedge/agent/input/inputtest"
+	"github.com/hencedge/hencedge/agent/source"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/internal/role"
 	"github.com/hencedge/hencedge/internal/testrig"
@@ -23,7 +25,7 @@ func TestEventsToCiphertext(t *testing.T) {
 	b := testrig.Broker(t, broker.Options{})
 	cfg := testConfig(t)
 	cfg.Inputs = []config.Input{{Name: "plant", MQTT: &config.MQTT{URL: b.URL()}}}
-	cfg.Streams = []config.Stream{eventStream(5 * time.Second)}
+	cfg.Streams = []config.Stream{inputtest.EventStream(5 * time.Second)}
 	cfg.SetDefaults()
 	if err := cfg.Check(); err != nil {
 		t.Fatal(err)
@@ -56,7 +58,7 @@ func TestEventsToCiphertext(t *testing.T) {
 	}
 	for _, m := range []string{
 		message(1, 1, 0.1), message(3, 3, 0.3), message(2, 2, 0.2), `{"ts": "soon"}`,
-		message(11, 11, 1), message(9, 9, 0.9), fmt.Sprintf(`{"ts": "%d", "v": {"a": 12}}`, t0.Unix()+12),
+		message(11, 11, 1), message(9, 9, 0.9), fmt.Sprintf(`{"ts": "%d", "v": {"a": 12}}`, noon.Unix()+12),
 		message(21, 21, 2), message(1, 50, 5), // too late
 		message(31, 31, 3),
 	} {
@@ -78,7 +80,7 @@ func TestEventsToCiphertext(t *testing.T) {
 		t.Fatalf("%d windows, want %d; %+v", len(readings), len(want), a.Stats().Streams["meter"])
 	}
 	for i, r := range readings {
-		if start := time.Unix(0, r.Meta.Start); !start.Equal(t0.Add(time.Duration(i) * 10 * time.Second)) {
+		if start := time.Unix(0, r.Meta.Start); !start.Equal(noon.Add(time.Duration(i) * 10 * time.Second)) {
 			t.Errorf("window %d starts at %v", i, start)
 		}
 		got := decrypted(t, k, cfg.Streams[0], r)
@@ -95,7 +97,7 @@ func TestEventsToCiphertext(t *testing.T) {
 
 // olderTrouble is a source whose trouble began earlier than it did.
 type olderTrouble struct {
-	Source
+	source.Source
 	older atomic.Int64 // nanoseconds
 }
 
@@ -109,7 +111,7 @@ func (s *olderTrouble) Trouble() (since time.Time, why error) {
 func TestEventsTrouble(t *testing.T) {
 	cfg := testConfig(t)
 	cfg.Inputs = []config.Input{{Name: "plant", MQTT: &config.MQTT{URL: "tcp://127.0.0.1:1"}}}
-	cfg.Streams = []config.Stream{eventStream(0)}
+	cfg.Streams = []config.Stream{inputtest.EventStream(0)}
 	cfg.SetDefaults()
 	deps, _ := testDeps(t, &fakeClient{})
 	deps.Clock = role.SystemClock()
@@ -146,4 +148,9 @@ func TestEventsTrouble(t *testing.T) {
 	if err := a.Run(ctx); err != nil {
 		t.Error(err)
 	}
+}
+
+// message is what a device publishes.
+func message(at int, a, b float64) string {
+	return fmt.Sprintf(`{"ts": %d.25, "v": {"a": %g, "b": %g}}`, noon.Unix()+int64(at), a, b)
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/hencedge/hencedge/agent/sensor"
+	"github.com/hencedge/hencedge/agent/source"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/henc/secret"
@@ -336,7 +337,7 @@ func nextNumbers(cfg *config.Agent, now time.Time) stateFile {
 // outlook encrypts and seals sample windows of a stream.
 func (k *keys) outlook(cfg *config.Agent, s *stream, next stateFile, m sensor.Machine) (*StreamOutlook, error) {
 	clock := m.Clock
-	w := &Window{Samples: s.cfg.Window.Samples, Start: clock.Now(), End: clock.Now()}
+	w := &source.Window{Samples: s.cfg.Window.Samples, Start: clock.Now(), End: clock.Now()}
 	for _, ch := range s.cfg.Channels {
 		v := make([]float64, w.Samples)
 		for i := range v { // a sawtooth over the whole range

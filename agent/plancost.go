@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/hencedge/hencedge/agent/sensor"
+	"github.com/hencedge/hencedge/agent/source"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/internal/role"
 	"github.com/hencedge/hencedge/transport"
@@ -75,7 +76,7 @@ func (s *stream) sampling(m sensor.Machine) (took cost, absent []string) {
 }
 
 // sealing measures a window from its samples to the messages, and gives the last one.
-func (k *keys) sealing(s *stream, w *Window, id identity, clock role.Clock, chunk int) (out *sealed, encrypt time.Duration, took cost, err error) {
+func (k *keys) sealing(s *stream, w *source.Window, id identity, clock role.Clock, chunk int) (out *sealed, encrypt time.Duration, took cost, err error) {
 	var encrypts []time.Duration
 	took, err = measured(clock, func() error {
 		if out, err = k.seal(s, w, id, clock); err != nil {

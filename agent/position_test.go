@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hencedge/hencedge/agent/input/inputtest"
+	"github.com/hencedge/hencedge/agent/source"
 	"github.com/hencedge/hencedge/config"
 )
 
@@ -65,7 +67,7 @@ func TestReplayFileChanges(t *testing.T) {
 			if tt.before == "" {
 				tt.before = first
 			}
-			cfg.Streams[0] = replayStream(t, "x.csv", tt.before, func(r *config.Replay) { r.TimeFormat, r.Speed = "unix", "fast" })
+			cfg.Streams[0] = inputtest.ReplayStream(t, "x.csv", tt.before, func(r *config.Replay) { r.TimeFormat, r.Speed = "unix", "fast" })
 			cfg.Streams[0].Lateness = tt.lateness
 			cfg.Streams[0].Channels[0].Range = [2]float64{0, 64}
 			file := cfg.Streams[0].Replay.File
@@ -97,7 +99,7 @@ func TestReplayFileChanges(t *testing.T) {
 			tt.change(t, file)
 			got, err := run()
 			if tt.fails != "" {
-				if !errors.Is(err, ErrReplay) || !strings.Contains(err.Error(), tt.fails) || !strings.Contains(err.Error(), "another name") {
+				if !errors.Is(err, source.ErrReplay) || !strings.Contains(err.Error(), tt.fails) || !strings.Contains(err.Error(), "another name") {
 					t.Fatalf("got %v, %v", got, err)
 				}
 				return

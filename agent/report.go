@@ -145,7 +145,7 @@ type Report struct {
 	Renumbered uint64                       `json:"renumbered,omitempty"`
 	Streams    map[string]StreamStats       `json:"streams"`
 	Inputs     map[string]sensor.InputStats `json:"inputs,omitempty"`
-	Troubles   []ChannelTrouble             `json:"troubles,omitempty"` // channels without a value now
+	Troubles   []Trouble                    `json:"troubles,omitempty"` // channels without a value now
 	Energy     sensor.Energy                `json:"energy"`
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/hencedge/hencedge/agent/source"
 	"github.com/hencedge/hencedge/internal/daemon"
 	"github.com/hencedge/hencedge/transport"
 )
@@ -150,7 +151,7 @@ func (a *Agent) later(ctx context.Context, client transport.Client, stop func())
 // not delay samples. A regular end is nil.
 func (a *Agent) sample(ctx, deliver context.Context, s *stream, limit int) error {
 	log := a.log.With("stream", s.cfg.Name)
-	windows := make(chan *Window, windowQueue)
+	windows := make(chan *source.Window, windowQueue)
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		for w := range windows {
@@ -167,7 +168,7 @@ func (a *Agent) sample(ctx, deliver context.Context, s *stream, limit int) error
 			if w := s.collector.Flush(); w != nil {
 				windows <- w
 			}
-			if ctx.Err() != nil || IsEnd(err) {
+			if ctx.Err() != nil || source.IsEnd(err) {
 				return nil
 			}
 			log.Error("the stream has ended", "error", err)
@@ -191,7 +192,7 @@ func (a *Agent) sample(ctx, deliver context.Context, s *stream, limit int) error
 // encrypt seals a window and puts it into the spool. A window that cannot be
 // sealed is lost, counted and logged; the stream goes on. Only a state file that
 // cannot be written is waited for: the window is not to blame.
-func (a *Agent) encrypt(ctx context.Context, s *stream, w *Window) {
+func (a *Agent) encrypt(ctx context.Context, s *stream, w *source.Window) {
 	if a.deps.Observer == nil { // who would own the values
 		defer s.collector.Reuse(w)
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/hencedge/hencedge/agent/source"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/internal/role"
 	"github.com/hencedge/hencedge/transport"
@@ -59,13 +60,13 @@ func (s *stream) written() {
 }
 
 // seal encodes, encrypts and signs a window.
-func (k *keys) seal(s *stream, w *Window, id identity, clock role.Clock) (*sealed, error) {
+func (k *keys) seal(s *stream, w *source.Window, id identity, clock role.Clock) (*sealed, error) {
 	if s.slots == nil {
 		s.slots = make([]float64, s.cfg.Slots())
 	}
 	u := s.slots
 	defer clear(u)
-	FillSlots(u, s.cfg, w.Values)
+	source.FillSlots(u, s.cfg, w.Values)
 	counter := binary.BigEndian.AppendUint64(nil, id.boot)
 	counter = binary.BigEndian.AppendUint64(counter, id.sequence)
 	// The digest of the values, the scale and the key keep copies of one machine apart
@@ -128,7 +129,7 @@ func digest(values []float64) (sum [32]byte) {
 }
 
 // finish seals a window, counts it and tells the observer.
-func (a *Agent) finish(s *stream, w *Window) (*sealed, error) {
+func (a *Agent) finish(s *stream, w *source.Window) (*sealed, error) {
 	sequence, err := a.state.take(s.cfg.Name)
 	if err != nil {
 		return nil, err

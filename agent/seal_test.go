@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"testing"
 
+	"github.com/hencedge/hencedge/agent/source"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/henc/secret"
 	"github.com/hencedge/hencedge/internal/testrig"
@@ -25,7 +26,7 @@ func TestCopiesOfAMachine(t *testing.T) {
 		}}
 	seal := func(value, scale float64) *henc.Ciphertext {
 		s := &stream{cfg: testConfig(t).Streams[0], level: 1, scale: scale}
-		w := &Window{Samples: 4, Values: [][]float64{{value, 1, 2, 3}, {0, 0, 0, 0}, {0, 0, 0, 0}}}
+		w := &source.Window{Samples: 4, Values: [][]float64{{value, 1, 2, 3}, {0, 0, 0, 0}, {0, 0, 0, 0}}}
 		out, err := k.seal(s, w, identity{device: "board1", boot: 1, sequence: 1, bootID: []byte("boot")}, testrig.NewClock())
 		if err != nil {
 			t.Fatal(err)

@@ -61,14 +61,14 @@ func TestStateRefuses(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if s, err := openState(path, "d", t0); !errors.Is(err, ErrState) {
+		if s, err := openState(path, "d", noon); !errors.Is(err, ErrState) {
 			t.Errorf("%s: got %v, %v", name, s, err)
 		}
 		if after, _ := os.ReadFile(path); string(after) != text {
 			t.Errorf("%s: the file was changed", name)
 		}
 	}
-	if _, err := openState(filepath.Join(dir, "none", "state"), "d", t0); !errors.Is(err, ErrState) {
+	if _, err := openState(filepath.Join(dir, "none", "state"), "d", noon); !errors.Is(err, ErrState) {
 		t.Errorf("missing directory: %v", err)
 	}
 }
@@ -135,7 +135,7 @@ func TestStatePersistsBeforeUse(t *testing.T) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	s, err := openState(filepath.Join(dir, "state"), "d", t0)
+	s, err := openState(filepath.Join(dir, "state"), "d", noon)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -236,7 +236,7 @@ func TestStateFromACopy(t *testing.T) {
 // gets no numbers and writes nothing.
 func TestStateAfterClose(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state")
-	old, err := openState(path, "d", t0)
+	old, err := openState(path, "d", noon)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -246,7 +246,7 @@ func TestStateAfterClose(t *testing.T) {
 	if err := old.close(); err != nil {
 		t.Fatal(err)
 	}
-	next, err := openState(path, "d", t0)
+	next, err := openState(path, "d", noon)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -260,7 +260,7 @@ func TestStateAfterClose(t *testing.T) {
 			t.Errorf("number %d of %q, %v", n, stream, err)
 		}
 	}
-	if err := old.renew(t0.Add(time.Hour)); !errors.Is(err, ErrState) {
+	if err := old.renew(noon.Add(time.Hour)); !errors.Is(err, ErrState) {
 		t.Errorf("renewed: %v", err)
 	}
 	if after, err := os.ReadFile(path); err != nil || string(after) != string(before) {
@@ -287,7 +287,7 @@ func TestStateNeverRepeats(t *testing.T) {
 		boot := uint64(0)
 		for range rapid.IntRange(1, 5).Draw(t, "starts") {
 			// Flushing is not under test here, and slow.
-			s, err := openStateWith(path, "d", t0, func(path string, data []byte) error { return os.WriteFile(path, data, 0o600) })
+			s, err := openStateWith(path, "d", noon, func(path string, data []byte) error { return os.WriteFile(path, data, 0o600) })
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -330,7 +330,7 @@ func FuzzState(f *testing.F) {
 			t.Fatal(err)
 		}
 		before, err := readState(path, "d")
-		s, openErr := openStateWith(path, "d", t0, func(path string, data []byte) error { return os.WriteFile(path, data, 0o600) })
+		s, openErr := openStateWith(path, "d", noon, func(path string, data []byte) error { return os.WriteFile(path, data, 0o600) })
 		if (err == nil) != (openErr == nil) || err != nil && !errors.Is(err, ErrState) {
 			t.Fatalf("read: %v, open: %v", err, openErr)
 		}
@@ -338,7 +338,7 @@ func FuzzState(f *testing.F) {
 			return
 		}
 		n, err := s.take("a")
-		if s.boot() != nextBoot(before.BootEpoch, t0) || s.boot() <= before.BootEpoch || before.Device != "d" || err == nil && n < before.Reserved["a"] {
+		if s.boot() != nextBoot(before.BootEpoch, noon) || s.boot() <= before.BootEpoch || before.Device != "d" || err == nil && n < before.Reserved["a"] {
 			t.Fatalf("boot epoch %d after %d, sequence %d after %d, %v", s.boot(), before.BootEpoch, n, before.Reserved["a"], err)
 		}
 		if err := s.close(); err != nil {

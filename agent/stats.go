@@ -4,6 +4,7 @@ import (
 	"sync/atomic"
 
 	"github.com/hencedge/hencedge/agent/sensor"
+	"github.com/hencedge/hencedge/agent/source"
 	"github.com/hencedge/hencedge/transport/delivery"
 	"github.com/hencedge/hencedge/transport/spool"
 )
@@ -16,7 +17,7 @@ type sealCounters struct {
 
 // StreamStats are the counts of one stream since the start.
 type StreamStats struct {
-	SampleStats
+	source.Stats
 	Windows      uint64 // windows sealed
 	Partial      uint64 // of these, with fewer samples than the window holds
 	Errors       uint64 // windows lost because they could not be encrypted or sealed
@@ -29,8 +30,8 @@ type StreamStats struct {
 func (s *stream) stats() StreamStats {
 	c := &s.sealed
 	return StreamStats{
-		SampleStats: s.count.Stats(),
-		Windows:     c.windows.Load(), Partial: c.partial.Load(), Errors: c.errors.Load(),
+		Stats:   s.count.Stats(),
+		Windows: c.windows.Load(), Partial: c.partial.Load(), Errors: c.errors.Load(),
 		BodyBytes: c.bodyBytes.Load(), ObjectBytes: c.objectBytes.Load(), EncryptNanos: c.encryptNanos.Load(), GapNanos: c.gapNanos.Load(),
 	}
 }

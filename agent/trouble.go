@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// ChannelTrouble is a channel that has no usable value at the moment.
-type ChannelTrouble struct {
+// Trouble is a channel that has no usable value at the moment.
+type Trouble struct {
 	Stream  string    `json:"stream"`
 	Channel string    `json:"channel"`
 	Since   time.Time `json:"since"` // with the monotonic reading: how long ago does not change when the clock is set
@@ -17,20 +17,20 @@ type ChannelTrouble struct {
 
 // troubles lists the channels without a value, by stream and channel: those whose newest
 // sample has none, and all of a stream of messages that cannot come.
-func (a *Agent) troubles() (out []ChannelTrouble) {
+func (a *Agent) troubles() (out []Trouble) {
 	for _, s := range a.streams {
 		since, silent := s.source.Trouble()
 		if silent != nil { // of all channels, whatever their newest sample was
 			for _, ch := range s.cfg.Channels {
-				out = append(out, ChannelTrouble{s.cfg.Name, ch.Name, since, silent.Error()})
+				out = append(out, Trouble{s.cfg.Name, ch.Name, since, silent.Error()})
 			}
 			continue
 		}
 		for i, t := range s.count.Trouble() {
-			out = append(out, ChannelTrouble{s.cfg.Name, s.cfg.Channels[i].Name, t.Since, t.Err.Error()})
+			out = append(out, Trouble{s.cfg.Name, s.cfg.Channels[i].Name, t.Since, t.Err.Error()})
 		}
 	}
-	slices.SortFunc(out, func(a, b ChannelTrouble) int {
+	slices.SortFunc(out, func(a, b Trouble) int {
 		return cmp.Or(cmp.Compare(a.Stream, b.Stream), cmp.Compare(a.Channel, b.Channel))
 	})
 	return out

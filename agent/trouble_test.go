@@ -13,6 +13,7 @@ import (
 
 	"github.com/hencedge/hencedge/agent/input/inputtest"
 	"github.com/hencedge/hencedge/agent/sensor"
+	"github.com/hencedge/hencedge/agent/source"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/internal/role"
 )
@@ -71,7 +72,7 @@ func TestTroubles(t *testing.T) {
 		defer a.Close()
 		c := a.streams[0].collector
 		at := time.Now()
-		c.Add(Row{At: at, Values: []float64{20, math.NaN(), 65}})
+		c.Add(source.Row{At: at, Values: []float64{20, math.NaN(), 65}})
 		got := a.Report().Troubles
 		if len(got) != 2 || got[0].Channel != "load" || !strings.Contains(got[0].Error, "it is out of range") || got[1].Channel != "memory" ||
 			got[1].Error != sensor.ErrReading.Error() || got[1].Since.Before(at.Round(0)) {
@@ -80,12 +81,12 @@ func TestTroubles(t *testing.T) {
 		if h := a.Health(); len(h) != 0 {
 			t.Errorf("at once unhealthy: %q", h)
 		}
-		c.Add(Row{At: at.Add(time.Second), Values: []float64{20, math.NaN(), 60}})
+		c.Add(source.Row{At: at.Add(time.Second), Values: []float64{20, math.NaN(), 60}})
 		time.Sleep(silentTooLong + time.Minute)
 		if h := a.Health(); len(h) != 1 || !strings.Contains(h[0], "stream system, channel memory: no value for 6m0s: unusable reading") {
 			t.Errorf("got %q", h)
 		}
-		c.Add(Row{At: at.Add(2 * time.Second), Values: []float64{20, 30, 60}})
+		c.Add(source.Row{At: at.Add(2 * time.Second), Values: []float64{20, 30, 60}})
 		if got := a.Report().Troubles; len(got) != 0 {
 			t.Errorf("got %+v", got)
 		}

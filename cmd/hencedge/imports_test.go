@@ -37,15 +37,16 @@ var mayImport = map[string][]string{
 	"internal":              {"config", "transport"},
 	"henc/secret":           {"henc", "cutrantt", "internal/taint"},
 	"keyset":                {"transport", "henc"},
-	"agent":                 {"agent/input", "agent/sensor", "internal", "internal/durable", "internal/role", "internal/testenv", "config", "transport", "keyset", "henc", "henc/secret", "cutrantt"},
+	"agent":                 {"agent/input", "agent/sensor", "agent/source", "internal", "internal/durable", "internal/role", "internal/testenv", "config", "transport", "keyset", "henc", "henc/secret", "cutrantt"},
 	"agent/input":           {"internal", "internal/durable", "internal/role", "internal/testenv", "config", "transport"},
+	"agent/source":          {"agent/input", "agent/sensor", "internal", "internal/role", "config"},
 	"agent/sensor":          {"agent/input", "internal", "internal/role", "config"},
 	"evaluator/program":     {"config", "henc", "cutrantt"},
 	"evaluator/store":       {"internal/durable", "internal/role", "config", "transport"},
 	"evaluator/engine":      {"internal/role", "evaluator/program", "config", "transport", "keyset", "henc", "cutrantt"},
 	"evaluator":             {"internal", "internal/role", "evaluator/engine", "evaluator/program", "evaluator/store", "config", "transport", "keyset", "henc"},
 	"keyholder":             {"internal", "internal/durable", "evaluator/program", "config", "transport", "keyset", "henc", "henc/secret", "cutrantt"},
-	"cmd":                   {"internal", "internal/durable", "internal/meter", "systemd", "config", "transport", "kernels", "cutrantt", "henc", "henc/secret", "keyset", "agent", "agent/sensor", "evaluator", "evaluator/program", "keyholder"},
+	"cmd":                   {"internal", "internal/durable", "internal/meter", "systemd", "config", "transport", "kernels", "cutrantt", "henc", "henc/secret", "keyset", "agent", "agent/sensor", "agent/source", "evaluator", "evaluator/program", "keyholder"},
 }
 
 // neverLinks lists what a package must not depend on, directly or through

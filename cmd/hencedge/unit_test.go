@@ -10,15 +10,17 @@ import (
 	"testing"
 
 	"github.com/hencedge/hencedge/agent"
+	"github.com/hencedge/hencedge/agent/source"
 )
 
 // A sample that went into no window does so in sight.
 func TestDescribeStream(t *testing.T) {
-	if got, want := describeStream(agent.StreamStats{Samples: 8, Windows: 2}),
+	if got, want := describeStream(agent.StreamStats{Stats: source.Stats{Samples: 8}, Windows: 2}),
 		"8 samples, 0 missing, 2 windows, 0 lost"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	got := describeStream(agent.StreamStats{MissedTicks: 1, Skipped: 2, Late: 3, Overflow: 4, Outside: 5, ClockSteps: 6})
+	got := describeStream(agent.StreamStats{
+		Stats: source.Stats{MissedTicks: 1, Skipped: 2, Late: 3, Overflow: 4, Outside: 5, ClockSteps: 6}})
 	for _, want := range []string{"1 ticks missed", "2 samples left out", "3 too late", "4 too many for a window",
 		"5 values out of range", "6 windows cut by the clock"} {
 		if !strings.Contains(got, want) {

@@ -1,4 +1,4 @@
-package agent
+package source
 
 import (
 	"maps"
@@ -17,7 +17,7 @@ type Counters struct {
 }
 
 // Stats are the counts of a stream's samples since the start.
-type SampleStats struct {
+type Stats struct {
 	Samples     uint64 // samples that went into windows
 	Skipped     uint64 // samples left out: by policy, before the first good value, messages without a usable time
 	Missing     uint64 // channel values that could not be read
@@ -34,8 +34,8 @@ type SampleStats struct {
 }
 
 // Stats returns the counts so far.
-func (c *Counters) Stats() SampleStats {
-	return SampleStats{
+func (c *Counters) Stats() Stats {
+	return Stats{
 		Samples: c.samples.Load(), Skipped: c.skipped.Load(), Missing: c.missing.Load(), Held: c.held.Load(),
 		Outside: c.outside.Load(), Clamped: c.clamped.Load(), Overflow: c.overflow.Load(), Late: c.late.Load(),
 		BadCells: c.badCells.Load(), BadRows: c.badRows.Load(), MissedTicks: c.missedTicks.Load(), Marked: c.marked.Load(),

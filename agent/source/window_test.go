@@ -1,4 +1,4 @@
-package agent
+package source
 
 import (
 	"errors"
@@ -118,20 +118,20 @@ func TestPolicies(t *testing.T) {
 		edit func(a *config.Channel)
 		rows [][2]float64
 		want [][]float64
-		stat SampleStats
+		stat Stats
 	}{
 		"hold": {func(*config.Channel) {}, [][2]float64{{nan, 0}, {4, 0}, {nan, 0}, {5, 0}, {nan, 0.5}}, [][]float64{{4, 4, 5, 5}, {0, 0, 0, 0.5}},
-			SampleStats{Samples: 4, Skipped: 1, Missing: 3, Held: 2}},
+			Stats{Samples: 4, Skipped: 1, Missing: 3, Held: 2}},
 		"skip": {func(a *config.Channel) { a.OnMissing = config.MissingSkip }, [][2]float64{{4, 0}, {nan, 1}, {5, 0.5}}, [][]float64{{4, 5}, {0, 0.5}},
-			SampleStats{Samples: 2, Skipped: 1, Missing: 1}},
+			Stats{Samples: 2, Skipped: 1, Missing: 1}},
 		"mark": {func(a *config.Channel) { a.OnMissing, a.MissingValue = config.MissingMark, new(0.0) }, [][2]float64{{nan, 0}, {5, 0}, {nan, 0}}, [][]float64{{0, 5, 0}, {0, 0, 0}},
-			SampleStats{Samples: 3, Missing: 2}},
+			Stats{Samples: 3, Missing: 2}},
 		"clamp": {func(*config.Channel) {}, [][2]float64{{-3, 0}, {11, 0}, {10, 0}, {1e300, -0.5}}, [][]float64{{0, 10, 10, 10}, {0, 0, 0, -0.5}},
-			SampleStats{Samples: 4, Outside: 3, Clamped: 3}},
+			Stats{Samples: 4, Outside: 3, Clamped: 3}},
 		"out of range is missing, hold": {func(a *config.Channel) { a.OnRange = config.OutsideMissing }, [][2]float64{{5, 0}, {11, 0}, {6, 0}}, [][]float64{{5, 5, 6}, {0, 0, 0}},
-			SampleStats{Samples: 3, Missing: 1, Held: 1, Outside: 1}},
+			Stats{Samples: 3, Missing: 1, Held: 1, Outside: 1}},
 		"out of range is missing, skip": {func(a *config.Channel) { a.OnRange, a.OnMissing = config.OutsideMissing, config.MissingSkip }, [][2]float64{{5, 0}, {-1, 0}, {6, 0}}, [][]float64{{5, 6}, {0, 0}},
-			SampleStats{Samples: 2, Missing: 1, Skipped: 1, Outside: 1}},
+			Stats{Samples: 2, Missing: 1, Skipped: 1, Outside: 1}},
 	} {
 		s := twoChannels(config.Window{Samples: 100})
 		c.edit(&s.Channels[0])

@@ -1,4 +1,4 @@
-package agent
+package source
 
 import (
 	"bytes"
@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hencedge/hencedge/agent/input/inputtest"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/internal/testrig"
 )
@@ -15,7 +16,7 @@ import (
 // A file that is cut or exchanged while it is read says so at its end.
 func TestReplayFileChangesMeanwhile(t *testing.T) {
 	open := func() (*replay, string) {
-		s := replayStream(t, "x.csv", "t,a,b.c\n"+lines(0, 3), func(r *config.Replay) { r.TimeFormat, r.Speed = "unix", "fast" })
+		s := inputtest.ReplayStream(t, "x.csv", "t,a,b.c\n"+"1000,0,0\n1001,1,0\n1002,2,0\n", func(r *config.Replay) { r.TimeFormat, r.Speed = "unix", "fast" })
 		r, err := openReplay(s, testrig.NewClock(), new(Counters), testrig.Quiet())
 		if err != nil {
 			t.Fatal(err)
@@ -41,7 +42,9 @@ func TestReplayFileChangesMeanwhile(t *testing.T) {
 		t.Error(err)
 	}
 	r, file = open()
-	exchange("t,a,b.c\n")(t, file)
+	if err := errors.Join(os.WriteFile(file+".new", []byte("t,a,b.c\n"), 0o600), os.Rename(file+".new", file)); err != nil {
+		t.Fatal(err)
+	}
 	var log testrig.Log
 	r.log = log.Logger()
 	if err := end(r); !IsEnd(err) || !strings.Contains(log.String(), "was replaced or removed while it was read") {

@@ -1,4 +1,4 @@
-package agent
+package source
 
 import (
 	"errors"
@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hencedge/hencedge/agent/input"
+	"github.com/hencedge/hencedge/agent/input/inputtest"
 	"github.com/hencedge/hencedge/agent/sensor"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/internal/testrig"
@@ -43,7 +44,7 @@ func FuzzEvents(f *testing.F) {
 		if back := time.Unix(0, r.At.UnixNano()); !back.Equal(r.At) {
 			t.Fatalf("the time %v is out of range", r.At)
 		}
-		c := NewCollector(eventStream(time.Second), new(Counters), testrig.Quiet())
+		c := NewCollector(inputtest.EventStream(time.Second), new(Counters), testrig.Quiet())
 		rows, _ := e.order.add(r)
 		for _, r := range append(rows, e.order.drain()...) {
 			r.Values, r.errs = r.Values[:2], r.errs[:2]

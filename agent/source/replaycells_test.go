@@ -1,4 +1,4 @@
-package agent
+package source
 
 import (
 	"errors"
@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hencedge/hencedge/agent/input/inputtest"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/internal/testrig"
 )
@@ -32,7 +33,7 @@ func TestReplayRealFiles(t *testing.T) {
 			r.TimeFormat, r.Timezone = "%F %R", "Europe/Berlin"
 		}, []string{"2026-10-25T00:30:00Z", "2026-10-25T00:59:00Z", "2026-10-25T01:00:00Z", "2026-10-25T01:30:00Z", "2026-10-25T02:00:00Z"}},
 	} {
-		got, err := rows(t, replayStream(t, "x.csv", c.text, c.edit), testrig.NewClock())
+		got, err := rows(t, inputtest.ReplayStream(t, "x.csv", c.text, c.edit), testrig.NewClock())
 		if err != nil || len(got) != len(c.at) {
 			t.Errorf("%s: %v, %v", name, got, err)
 			continue
@@ -67,7 +68,7 @@ func TestBadCells(t *testing.T) {
 			config.BadSkip:    {[]float64{1, nan, 8}, 0, 5},
 			config.BadMissing: {[]float64{1, nan, nan, nan, 8}, 3, 3},
 		} {
-			s := replayStream(t, file, text, func(r *config.Replay) { r.TimeFormat, r.BadCells = "unix", policy })
+			s := inputtest.ReplayStream(t, file, text, func(r *config.Replay) { r.TimeFormat, r.BadCells = "unix", policy })
 			if err := Scan(s, testrig.NewClock()); err != nil {
 				t.Errorf("%s, %s: the check says %v", file, policy, err)
 			}
@@ -105,11 +106,11 @@ func TestBadCells(t *testing.T) {
 			r.Close()
 		}
 	}
-	s := replayStream(t, "x.csv", "t,a,b.c\n1,1,x\n2,2,\n", func(r *config.Replay) { r.TimeFormat, r.BadCells = "unix", config.BadMissing })
+	s := inputtest.ReplayStream(t, "x.csv", "t,a,b.c\n1,1,x\n2,2,\n", func(r *config.Replay) { r.TimeFormat, r.BadCells = "unix", config.BadMissing })
 	if err := Scan(s, testrig.NewClock()); !errors.Is(err, ErrReplay) || !strings.Contains(err.Error(), "of the first 2 rows none has a number for column b.c") {
 		t.Errorf("a column without a number: %v", err)
 	}
-	s = replayStream(t, "x.csv", "t;a;b.c\n1;1,5;2\n", func(r *config.Replay) { r.TimeFormat, r.Delimiter = "unix", ";" })
+	s = inputtest.ReplayStream(t, "x.csv", "t;a;b.c\n1;1,5;2\n", func(r *config.Replay) { r.TimeFormat, r.Delimiter = "unix", ";" })
 	if _, err := rows(t, s, testrig.NewClock()); err == nil || !strings.Contains(err.Error(), `set decimal: ","`) {
 		t.Errorf("a decimal comma: %v", err)
 	}
@@ -135,7 +136,7 @@ func TestScan(t *testing.T) {
 					fmt.Fprintf(&text, "{\"t\":%d,\"a\":%s}\n", 10000+i, value)
 				}
 			}
-			s := replayStream(t, file, text.String(), func(r *config.Replay) { r.TimeFormat = "unix" })
+			s := inputtest.ReplayStream(t, file, text.String(), func(r *config.Replay) { r.TimeFormat = "unix" })
 			err := Scan(s, testrig.NewClock())
 			if (err != nil) != found {
 				t.Errorf("%s: a mistake in row %d: %v", file, bad, err)
@@ -148,10 +149,10 @@ func TestScan(t *testing.T) {
 		}
 	}
 	spanning := "t,a,b.c,note\n" + strings.Repeat("1,1,1,\"two\nlines\"\n", 3000)
-	if err := Scan(replayStream(t, "x.csv", spanning, func(r *config.Replay) { r.TimeFormat = "unix" }), testrig.NewClock()); err != nil {
+	if err := Scan(inputtest.ReplayStream(t, "x.csv", spanning, func(r *config.Replay) { r.TimeFormat = "unix" }), testrig.NewClock()); err != nil {
 		t.Errorf("rows that span lines: %v", err)
 	}
-	if err := Scan(replayStream(t, "x.csv", "t,a,b.c\n"+strings.Repeat("2,1,1\n", 1200)+"1,1,1\n", func(r *config.Replay) { r.TimeFormat = "unix" }), testrig.NewClock()); err == nil ||
+	if err := Scan(inputtest.ReplayStream(t, "x.csv", "t,a,b.c\n"+strings.Repeat("2,1,1\n", 1200)+"1,1,1\n", func(r *config.Replay) { r.TimeFormat = "unix" }), testrig.NewClock()); err == nil ||
 		!strings.Contains(err.Error(), "x.csv:1202: ") || !strings.Contains(err.Error(), "row 1201: the time") {
 		t.Errorf("a time that goes back: %v", err)
 	}

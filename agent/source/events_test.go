@@ -1,4 +1,4 @@
-package agent
+package source
 
 import (
 	"context"
@@ -11,28 +11,11 @@ import (
 	"time"
 
 	"github.com/hencedge/hencedge/agent/input"
+	"github.com/hencedge/hencedge/agent/input/inputtest"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/internal/role"
 	"github.com/hencedge/hencedge/internal/testrig"
 )
-
-// eventStream is a stream of messages with a time of their own.
-func eventStream(lateness time.Duration) config.Stream {
-	s := config.Stream{Name: "meter", Lateness: lateness, Params: "edge12-d1", Window: config.Window{Every: 10 * time.Second, Samples: 8},
-		Events: &config.Events{From: "plant", Time: "ts", TimeFormat: "unix"},
-		Channels: []config.Channel{
-			{Name: "a", Unit: "V", Range: [2]float64{0, 100}, Source: &config.Source{Type: config.SourceMQTT, Point: config.Point{From: "plant", Topic: "m/+", Path: "v.a"}}},
-			{Name: "b", Unit: "A", Range: [2]float64{0, 100}, OnMissing: config.MissingMark, MissingValue: new(0.0),
-				Source: &config.Source{Type: config.SourceMQTT, Scale: 10, Point: config.Point{From: "plant", Topic: "m/+", Path: "v.b"}}},
-		}}
-	s.SetDefaults()
-	return s
-}
-
-// message is what a device publishes.
-func message(at int, a, b float64) string {
-	return fmt.Sprintf(`{"ts": %d.25, "v": {"a": %g, "b": %g}}`, t0.Unix()+int64(at), a, b)
-}
 
 // A stream whose agent does not keep up loses messages, counted, and never
 // makes the input wait; what has come is given before the end.
@@ -60,7 +43,7 @@ func TestEventsBound(t *testing.T) {
 // though no other message comes.
 func TestEventsWindowEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := eventStream(0)
+		s := inputtest.EventStream(0)
 		s.Events.Time, s.Channels = "", s.Channels[:1]
 		e := &events{cfg: *s.Events, clock: role.SystemClock(), rows: make(chan Row, 8), begin: func() {}, counters: new(Counters), ended: make(chan struct{}, 1), every: s.Window.Every}
 		text, err := input.NewText(*s.Channels[0].Source)
@@ -102,7 +85,7 @@ func TestEventsWindowEnds(t *testing.T) {
 // arrivals is a stream of messages without a time of their own, of one channel.
 func arrivals(t *testing.T, clock role.Clock) (*events, *Collector) {
 	t.Helper()
-	s := eventStream(0)
+	s := inputtest.EventStream(0)
 	s.Events.Time, s.Channels = "", s.Channels[:1]
 	text, err := input.NewText(*s.Channels[0].Source)
 	if err != nil {

@@ -1,4 +1,4 @@
-package agent
+package source
 
 import (
 	"bytes"
@@ -8,7 +8,6 @@ import (
 	"io"
 	"math"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -16,33 +15,11 @@ import (
 	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 
+	"github.com/hencedge/hencedge/agent/input/inputtest"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/internal/role"
 	"github.com/hencedge/hencedge/internal/testrig"
 )
-
-// replayStream is a stream over columns a and b.c of a file with this text.
-func replayStream(t testing.TB, name, text string, edit func(*config.Replay)) config.Stream {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), name)
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	return replayOf(path, edit)
-}
-
-func replayOf(path string, edit func(*config.Replay)) config.Stream {
-	s := config.Stream{Name: "r", Window: config.Window{Samples: 4}, Params: "edge12-d1", Replay: &config.Replay{File: path, Time: "t", Speed: "fast"},
-		Channels: []config.Channel{
-			{Name: "a", Unit: "V", Range: [2]float64{-10, 10}, Source: &config.Source{Type: config.SourceReplay, Column: "a"}},
-			{Name: "b", Unit: "V", Range: [2]float64{-10, 10}, Source: &config.Source{Type: config.SourceReplay, Column: "b.c", Scale: 2, Offset: 1}},
-		}}
-	if edit != nil {
-		edit(s.Replay)
-	}
-	s.SetDefaults()
-	return s
-}
 
 // rows reads a whole file.
 func rows(t testing.TB, s config.Stream, clock role.Clock) ([]Row, error) {
@@ -102,7 +79,7 @@ func TestReplayFormats(t *testing.T) {
 		"ndjson, nanoseconds": {"x.jsonl", "{\"t\":1767323045250000000,\"a\":1e0,\"b\":{\"c\":3}}\n", func(r *config.Replay) { r.TimeFormat = "unix_ns" },
 			[]Row{{At: one, Values: []float64{1, 7}}}},
 	} {
-		got, err := rows(t, replayStream(t, c.file, c.text, c.edit), testrig.NewClock())
+		got, err := rows(t, inputtest.ReplayStream(t, c.file, c.text, c.edit), testrig.NewClock())
 		if err != nil || len(got) != len(c.want) {
 			t.Errorf("%s: got %v, %v", name, got, err)
 			continue
@@ -148,13 +125,13 @@ func TestReplayErrorsNameFileAndLine(t *testing.T) {
 		"ndjson without time": {"x.ndjson", "{\"a\":1}\n", 1, "the timestamp is missing"},
 		"ndjson long line":    {"x.ndjson", "{\"t\":\"2026-01-02T03:04:05Z\"}\n\"" + strings.Repeat("x", maxReplayLine+5000), 2, "longer than"},
 	} {
-		s := replayStream(t, c.file, c.text, nil)
+		s := inputtest.ReplayStream(t, c.file, c.text, nil)
 		_, err := rows(t, s, testrig.NewClock())
 		if want := fmt.Sprintf("%s:%d: ", s.Replay.File, c.line); !errors.Is(err, ErrReplay) || !strings.HasPrefix(err.Error(), want) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v, want %s ... %s", name, err, want, c.want)
 		}
 	}
-	s := replayStream(t, "x.csv", "", nil)
+	s := inputtest.ReplayStream(t, "x.csv", "", nil)
 	if err := unix.Mkfifo(s.Replay.File+".fifo", 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +148,7 @@ func TestReplayErrorsNameFileAndLine(t *testing.T) {
 
 // The example's file fits its configuration.
 func TestReplayExample(t *testing.T) {
-	cfg, err := config.LoadAgent("../config/examples/agent-replay.yaml")
+	cfg, err := config.LoadAgent("../../config/examples/agent-replay.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +174,7 @@ func TestReplayPace(t *testing.T) {
 	for speed, want := range map[string]time.Duration{"fast": 0, "realtime": 11 * time.Second, "10x": 1100 * time.Millisecond} {
 		clock := testrig.NewClock()
 		start := clock.Mono()
-		got, err := rows(t, replayStream(t, "x.csv", text, func(r *config.Replay) { r.TimeFormat, r.Speed = "unix", speed }), clock)
+		got, err := rows(t, inputtest.ReplayStream(t, "x.csv", text, func(r *config.Replay) { r.TimeFormat, r.Speed = "unix", speed }), clock)
 		if err != nil || len(got) != 4 {
 			t.Fatalf("%s: %v, %v", speed, got, err)
 		}
@@ -206,7 +183,7 @@ func TestReplayPace(t *testing.T) {
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	r, err := openReplay(replayStream(t, "x.csv", text, func(r *config.Replay) { r.TimeFormat, r.Speed = "unix", "realtime" }), role.SystemClock(), new(Counters), testrig.Quiet())
+	r, err := openReplay(inputtest.ReplayStream(t, "x.csv", text, func(r *config.Replay) { r.TimeFormat, r.Speed = "unix", "realtime" }), role.SystemClock(), new(Counters), testrig.Quiet())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -262,7 +239,7 @@ func TestParseTime(t *testing.T) {
 // position of a row on there are the rows that follow it.
 func fuzzReplay(t *testing.T, name string, data []byte, edit func(*config.Replay)) {
 	for _, policy := range []config.BadCells{config.BadFail, config.BadSkip, config.BadMissing} {
-		s := replayOf(name, func(r *config.Replay) { edit(r); r.BadCells = policy })
+		s := inputtest.ReplayOf(name, func(r *config.Replay) { edit(r); r.BadCells = policy })
 		got, err := rowsOf(t, io.NopCloser(bytes.NewReader(data)), s, testrig.NewClock())
 		if err != nil && (!errors.Is(err, ErrReplay) || !strings.HasPrefix(err.Error(), s.Replay.File+":")) {
 			t.Fatalf("got %v", err)
@@ -338,7 +315,7 @@ func TestReplayLongFile(t *testing.T) {
 		for range 2*maxRecord/100_000 + 1 {
 			fmt.Fprintf(&b, text, strings.Repeat("x", 100_000))
 		}
-		if got, err := rows(t, replayStream(t, name, b.String(), nil), testrig.NewClock()); err != nil || len(got) != 2*maxRecord/100_000+1 {
+		if got, err := rows(t, inputtest.ReplayStream(t, name, b.String(), nil), testrig.NewClock()); err != nil || len(got) != 2*maxRecord/100_000+1 {
 			t.Errorf("%s: %d rows, %v", name, len(got), err)
 		}
 	}
