@@ -171,13 +171,10 @@ func (c *checker) inputs(deps Deps) *sensor.Inputs {
 // keyRemedy says what to do about a key that cannot be used.
 func keyRemedy(path string, err error) string {
 	remedy := "export the key again with `hencedge keys export --role agent`"
+	if known := keyset.Remedy(err, "holder:"); known != "" {
+		return known
+	}
 	switch {
-	case errors.Is(err, keyset.ErrNoHolder):
-		return "add \"holder:\" with the fingerprint that `hencedge keys show` prints at the key holder, got over another way than the keys; \"holder: none\" takes the keys of anyone"
-	case errors.Is(err, keyset.ErrHolder):
-		return "compare the fingerprint with the key holder: if it is not theirs, somebody changed the keys on their way"
-	case errors.Is(err, keyset.ErrSecret):
-		return "do as the message says; secret keys belong at the key holder alone"
 	case errors.Is(err, keyset.ErrCorrupt):
 		return "put the whole export there, keyset.json and keyset.cose beside the key, and nothing of another one"
 	case errors.Is(err, fs.ErrNotExist) && (strings.Contains(err.Error(), keyset.ManifestFile) || strings.Contains(err.Error(), keyset.SignedManifestFile)):

@@ -8,8 +8,6 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/hencedge/hencedge/internal/durable"
 	"github.com/hencedge/hencedge/internal/role"
 )
@@ -79,7 +77,7 @@ func openStateWith(path, device string, now time.Time, write func(string, []byte
 		s.next[name] = n
 	}
 	if err := s.save(); err != nil {
-		if !diskTrouble(err) {
+		if !durable.Unwritable(err) {
 			return nil, errors.Join(err, disk.Close())
 		}
 		s.unsaved = err
@@ -98,11 +96,6 @@ func nextBoot(before uint64, now time.Time) uint64 {
 
 // lead returns how long a window has to wait at the time now until it may be numbered.
 func (s *state) lead(now time.Time) time.Duration { return role.UntilBoot(s.boot(), now) }
-
-// diskTrouble reports whether a disk takes nothing for now: full, read-only, failing.
-func diskTrouble(err error) bool {
-	return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) || errors.Is(err, unix.EROFS) || errors.Is(err, unix.EIO)
-}
 
 // health is why the state is not on disk, or nil.
 func (s *state) health() error {
@@ -207,7 +200,7 @@ func (s *state) close() error {
 	}
 	told := s.unsaved
 	err := s.save()
-	if told != nil && diskTrouble(err) {
+	if told != nil && durable.Unwritable(err) {
 		err = nil
 	}
 	return errors.Join(err, s.disk.Close())

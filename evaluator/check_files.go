@@ -122,14 +122,10 @@ func checkKeySets(cfg *config.Evaluator, plan *Plan, faults *CheckError) {
 
 // keysRemedy says what to do about evaluation keys that cannot be used.
 func keysRemedy(err error) string {
-	switch {
-	case errors.Is(err, keyset.ErrNoHolder):
-		return "add \"keys: {holder: ...}\" with the fingerprint that `hencedge keys show` prints at the key holder, got over another way than the keys; \"holder: none\" takes the keys of anyone"
-	case errors.Is(err, keyset.ErrHolder):
-		return "compare the fingerprint with the key holder: if it is not theirs, somebody changed the keys on their way"
-	case errors.Is(err, keyset.ErrSecret):
-		return "do as the message says; secret keys belong at the key holder alone"
-	case errors.Is(err, fs.ErrPermission):
+	if known := keyset.Remedy(err, "keys: {holder: ...}"); known != "" {
+		return known
+	}
+	if errors.Is(err, fs.ErrPermission) {
 		return "let the user that the evaluator runs as read all of it; nothing there is secret"
 	}
 	return "put there what `hencedge keys export --role evaluator --out DIR` wrote, all of it"

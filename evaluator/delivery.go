@@ -81,7 +81,7 @@ func (o *outgoing) deliver(ctx context.Context, client transport.Client) error {
 		Receivers: map[string][]ed25519.PublicKey{keyset.HolderName: o.holders}, Shared: several(o.holders),
 		Receipt: c.ReceiptTimeout, First: c.RetryMin, Last: c.RetryMax,
 		Before: func(l *spool.Lease) error { return o.results.Delivered(l, s.now()) },
-		Clock:  evaluatorClock{s.now, time.Now()}, Logger: s.log,
+		Clock:  role.ClockShowing(s.now), Logger: s.log,
 	})
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrConfig, err)
@@ -140,16 +140,4 @@ func (o *outgoing) health() (out []string) {
 		out = append(out, fmt.Sprintf("the key holder takes no result of program %s: %s", program, st.Refusing[program]))
 	}
 	return out
-}
-
-// evaluatorClock is the time of the service, slept in real time.
-type evaluatorClock struct {
-	now   func() time.Time
-	start time.Time
-}
-
-func (c evaluatorClock) Now() time.Time      { return c.now() }
-func (c evaluatorClock) Mono() time.Duration { return time.Since(c.start) }
-func (c evaluatorClock) Sleep(ctx context.Context, d time.Duration) error {
-	return role.Sleep(ctx, d)
 }

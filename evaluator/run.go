@@ -4,9 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
-	"sync"
 	"time"
 
 	"github.com/hencedge/hencedge/evaluator/engine"
@@ -21,40 +18,19 @@ type runnable struct {
 	done    *recent       // places whose results were given out; under the joiner's lock
 	tail    chan struct{} // closed when the newest job is over; under the store's admission
 
-	mu       sync.Mutex
-	variants map[string]*program.Circuit
+	variants program.Variants
 }
-
-// maxVariants bounds the circuits that are kept for windows that are not full.
-const maxVariants = 64
 
 // circuit is the circuit for the windows of a job.
 func (p *runnable) circuit(present map[program.Input]int) (*program.Circuit, error) {
 	if len(present) == 0 {
 		return p.planned.Circuit, nil
 	}
-	parts := make([]string, 0, len(present))
-	for in, n := range present {
-		parts = append(parts, fmt.Sprintf("%s=%d", in, n))
-	}
-	slices.Sort(parts)
-	key := strings.Join(parts, " ")
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if c := p.variants[key]; c != nil {
-		return c, nil
-	}
-	src := p.planned.source
-	src.Present = present
-	c, err := program.Compile(src, p.planned.params)
-	if err != nil {
-		return nil, err
-	}
-	if p.variants == nil || len(p.variants) >= maxVariants {
-		p.variants = map[string]*program.Circuit{}
-	}
-	p.variants[key] = c
-	return c, nil
+	return p.variants.Circuit(present, func(present map[program.Input]int) (*program.Circuit, error) {
+		src := p.planned.source
+		src.Present = present
+		return program.Compile(src, p.planned.params)
+	})
 }
 
 // Event tells of one published result.

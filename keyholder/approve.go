@@ -138,11 +138,8 @@ type approved struct {
 	Approval
 	hash     [32]byte
 	full     *program.Circuit
-	variants map[string]*program.Circuit // for windows that are not full
+	variants program.Variants // for windows that are not full
 }
-
-// maxVariants bounds the circuits that are kept for windows that are not full.
-const maxVariants = 64
 
 // follow reads the file again if it changed; mu is held.
 func (l *approvals) follow(s *Set) error {
@@ -234,23 +231,11 @@ func (a *approved) circuit(m *transport.Meta) (*program.Circuit, error) {
 	if len(m.Present) == 0 {
 		return a.full, nil
 	}
-	key := fmt.Sprint(m.Present)
-	if c := a.variants[key]; c != nil {
-		return c, nil
-	}
 	present := map[program.Input]int{}
 	for i, in := range ins {
 		present[in] = int(m.Present[i])
 	}
-	c, err := a.compile(present)
-	if err != nil {
-		return nil, err
-	}
-	if a.variants == nil || len(a.variants) >= maxVariants {
-		a.variants = map[string]*program.Circuit{}
-	}
-	a.variants[key] = c
-	return c, nil
+	return a.variants.Circuit(present, a.compile)
 }
 
 // agrees compares a header with what the circuit gives. Processors that fuse products and

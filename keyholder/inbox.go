@@ -9,9 +9,10 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
+	"github.com/hencedge/hencedge/internal/durable"
+	"github.com/hencedge/hencedge/internal/role"
 	"github.com/hencedge/hencedge/transport"
 	"github.com/hencedge/hencedge/transport/spool"
 )
@@ -172,17 +173,13 @@ func trimDirectory(dir string, files int, size int64) error {
 func persist(ctx context.Context, log *slog.Logger, write func() error) error {
 	for told := false; ; told = true {
 		err := write()
-		if err == nil || !diskTrouble(err) {
+		if err == nil || !durable.Unwritable(err) {
 			return err
 		}
 		if !told {
 			log.Error("the state cannot be written; results wait", "error", err)
 		}
-		t := time.NewTimer(diskRetry)
-		select {
-		case <-t.C:
-		case <-ctx.Done():
-			t.Stop()
+		if role.Sleep(ctx, diskRetry) != nil {
 			return err
 		}
 	}
@@ -190,13 +187,3 @@ func persist(ctx context.Context, log *slog.Logger, write func() error) error {
 
 // diskRetry is the delay between attempts to write the state.
 const diskRetry = time.Second
-
-// diskTrouble reports whether a disk takes nothing for now: full, read-only, failing.
-func diskTrouble(err error) bool {
-	for _, e := range []syscall.Errno{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EIO} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
-}

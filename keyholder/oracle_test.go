@@ -438,16 +438,16 @@ func craftedReader(t *testing.T, s *Set, key *secret.Key, c *crafter, rc *Receip
 	r.ctx, r.keys[c.keyID] = c.ctx, key
 	r.approved.read = true
 	r.approved.list = []*approved{{Approval: Approval{Evaluator: "cloud", Program: program.Published{Name: "mean"}},
-		hash: c.circuit.Hash(), full: c.circuit,
-		variants: map[string]*program.Circuit{}}}
+		hash: c.circuit.Hash(), full: c.circuit}}
 	for n := range 2 {
 		src := c.source
 		src.Present = map[program.Input]int{c.circuit.Inputs()[0]: n + 1}
-		variant, err := program.Compile(src, s.params)
+		_, err := r.approved.list[0].variants.Circuit(src.Present, func(map[program.Input]int) (*program.Circuit, error) {
+			return program.Compile(src, s.params)
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.approved.list[0].variants[fmt.Sprint([]uint32{uint32(n + 1)})] = variant
 	}
 	return r
 }

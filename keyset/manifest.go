@@ -175,3 +175,17 @@ func (m *Manifest) ByID(id [16]byte) (Epoch, bool) {
 	}
 	return m.Epochs[i], true
 }
+
+// Remedy returns what to do about an error of a key set or an export, or "". field is
+// where a configuration names the key holder.
+func Remedy(err error, field string) string {
+	switch {
+	case errors.Is(err, ErrNoHolder):
+		return "add \"" + field + "\" with the fingerprint that `hencedge keys show` prints at the key holder, got over another way than the keys; \"holder: none\" takes the keys of anyone"
+	case errors.Is(err, ErrHolder):
+		return "compare the fingerprint with the key holder: if it is not theirs, somebody changed the keys on their way"
+	case errors.Is(err, ErrSecret):
+		return "do as the message says; secret keys belong at the key holder alone"
+	}
+	return ""
+}

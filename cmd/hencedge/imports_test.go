@@ -45,7 +45,7 @@ var mayImport = map[string][]string{
 	"evaluator/store":       {"internal/durable", "internal/role", "config", "transport"},
 	"evaluator/engine":      {"internal/role", "evaluator/program", "config", "transport", "keyset", "henc", "cutrantt"},
 	"evaluator":             {"internal", "internal/role", "evaluator/engine", "evaluator/program", "evaluator/store", "config", "transport", "keyset", "henc"},
-	"keyholder":             {"internal", "internal/durable", "evaluator/program", "config", "transport", "keyset", "henc", "henc/secret", "cutrantt"},
+	"keyholder":             {"internal", "internal/durable", "internal/role", "evaluator/program", "config", "transport", "keyset", "henc", "henc/secret", "cutrantt"},
 	"cmd":                   {"internal", "internal/durable", "internal/meter", "systemd", "config", "transport", "kernels", "cutrantt", "henc", "henc/secret", "keyset", "agent", "agent/sensor", "agent/source", "evaluator", "evaluator/program", "keyholder"},
 }
 

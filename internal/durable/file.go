@@ -127,3 +127,14 @@ func Size(f *os.File, limit int64) (int64, error) {
 
 // ErrFile: a file is not what was expected there; the message says why.
 var ErrFile = errors.New("unexpected file")
+
+// Unwritable reports whether err says that a disk takes nothing for now: it is full,
+// read-only or failing.
+func Unwritable(err error) bool {
+	return diskFull(err) || errors.Is(err, syscall.EROFS) || errors.Is(err, syscall.EIO)
+}
+
+// diskFull reports whether err says that a disk, or the user's part of it, is full.
+func diskFull(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}

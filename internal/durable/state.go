@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"syscall"
 )
 
 // WriteState is WriteFile for a state that a service must be able to write even when the
@@ -14,7 +13,7 @@ import (
 // there, and the room of the old state becomes the next spare.
 func WriteState(path string, data []byte) error {
 	err := WriteFile(path, data)
-	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+	if diskFull(err) {
 		if serr := writeSpare(path, data); serr != nil {
 			return errors.Join(err, serr)
 		}

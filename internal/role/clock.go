@@ -32,12 +32,20 @@ func Both(c Clock) (mono time.Duration, now time.Time) {
 }
 
 // SystemClock returns the machine's clock.
-func SystemClock() Clock { return systemClock{time.Now()} }
+func SystemClock() Clock {
+	return ClockShowing(func() time.Time { return wallClock().Round(0) })
+}
+
+// ClockShowing returns the machine's clock with another wall time.
+func ClockShowing(now func() time.Time) Clock { return systemClock{now, time.Now()} }
 
 // systemClock is the machine's clock; start is where its monotonic time begins.
-type systemClock struct{ start time.Time }
+type systemClock struct {
+	now   func() time.Time
+	start time.Time
+}
 
-func (systemClock) Now() time.Time        { return wallClock().Round(0) }
+func (c systemClock) Now() time.Time      { return c.now() }
 func (c systemClock) Mono() time.Duration { return time.Since(c.start) }
 
 func (systemClock) Sleep(ctx context.Context, d time.Duration) error { return Sleep(ctx, d) }
