@@ -5,49 +5,17 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"os"
 	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
 )
 
 const module = "github.com/hencedge/hencedge"
-
-// mayImport lists, for each part of the tree, the parts that its packages may
-// import (beside themselves, the standard library and other modules). It is the
-// dependency graph of ARCHITECTURE.md; the longest matching prefix applies.
-var mayImport = map[string][]string{
-	"config":                {"config/internal/rule", "config/internal/yamlx"},
-	"config/internal/rule":  {"config/internal/yamlx"},
-	"config/internal/yamlx": {},
-	"transport":             {"internal/durable", "internal/testenv"},
-	"chaos":                 {"transport"},
-	"kernels":               {},
-	"cross":                 {},
-	"systemd":               {},
-	"internal/durable":      {},
-	"internal/role":         {"internal/durable", "config", "cutrantt"},
-	"internal/testenv":      {},
-	"internal/testrig":      {"transport"},
-	"internal/vectors":      {},
-	"internal/taint":        {},
-	"internal/meter":        {"cutrantt"},
-	"cutrantt":              {"kernels", "internal/meter", "internal/taint", "internal/testenv"},
-	"henc":                  {"cutrantt", "internal/taint"},
-	"internal":              {"config", "transport"},
-	"henc/secret":           {"henc", "cutrantt", "internal/taint"},
-	"keyset":                {"transport", "henc"},
-	"agent":                 {"agent/input", "agent/sensor", "agent/source", "internal", "internal/durable", "internal/role", "internal/testenv", "config", "transport", "keyset", "henc", "henc/secret", "cutrantt"},
-	"agent/input":           {"internal", "internal/durable", "internal/role", "internal/testenv", "config", "transport"},
-	"agent/source":          {"agent/input", "agent/sensor", "internal", "internal/role", "config"},
-	"agent/sensor":          {"agent/input", "internal", "internal/role", "config"},
-	"evaluator/program":     {"config", "henc", "cutrantt"},
-	"evaluator/store":       {"internal/durable", "internal/role", "config", "transport"},
-	"evaluator/engine":      {"internal/role", "evaluator/program", "config", "transport", "keyset", "henc", "cutrantt"},
-	"evaluator":             {"internal", "internal/role", "evaluator/engine", "evaluator/program", "evaluator/store", "config", "transport", "keyset", "henc"},
-	"keyholder":             {"internal", "internal/durable", "internal/role", "evaluator/program", "config", "transport", "keyset", "henc", "henc/secret", "cutrantt"},
-	"cmd":                   {"internal", "internal/durable", "internal/meter", "systemd", "config", "transport", "kernels", "cutrantt", "henc", "henc/secret", "keyset", "agent", "agent/sensor", "agent/source", "evaluator", "evaluator/program", "keyholder"},
-}
 
 // neverLinks lists what a package must not depend on, directly or through
 // others: whoever takes over an evaluator must find no code that could read, and
@@ -68,29 +36,47 @@ var neverLinks = map[string][]string{
 // module that needs.
 const driverPackage, callsC = "cutrantt/cuda/internal/driver", "github.com/ebitengine/purego"
 
-// TestImports checks the direction of every import between our packages, tests
-// left out.
+// mayHaveMoreFiles are the packages that people still split; a package has at most
+// mostFiles files that no generator wrote.
+var mayHaveMoreFiles = map[string]bool{"config": true, "cutrantt/cpu": true}
+
+const mostFiles = 30
+
+// TestImports compares the table of packages in ARCHITECTURE.md with the tree: every
+// package stands in it, and imports what its row allows and nothing else. What a row
+// allows is also used. Tests are left out.
 func TestImports(t *testing.T) {
-	pkgs := goList(t)
-	if len(pkgs) < 10 {
-		t.Fatalf("go list found %d packages; is the module path still %s?", len(pkgs), module)
+	pkgs, table := goList(t), readTable(t)
+	if len(pkgs) < 10 || len(table) < 10 {
+		t.Fatalf("%d packages and %d rows; is the module path still %s?", len(pkgs), len(table), module)
 	}
 	for name, p := range pkgs {
-		part := partOf(name)
-		if part == "" {
-			t.Errorf("%s belongs to no part of the tree: add it to mayImport and to ARCHITECTURE.md", name)
+		part := table.rowOf(name)
+		if part == "" || part != name && !strings.Contains(table[part].holds, "`"+path.Base(name)+"`") {
+			t.Errorf("%s has no row in the table of ARCHITECTURE.md, and the row %q does not name it", name, part)
 			continue
 		}
+		table[part].packages++
 		for _, imp := range p.Imports {
 			if strings.HasPrefix(imp, callsC) && name != driverPackage || imp == "C" {
 				t.Errorf("%s imports %s: only %s calls a C library, and without cgo", name, imp, driverPackage)
 			}
 			dep, ok := ours(imp)
-			if !ok || partOf(dep) == part {
+			if !ok || table.rowOf(dep) == part {
 				continue
 			}
-			if !slices.Contains(mayImport[part], partOf(dep)) {
-				t.Errorf("%s imports %s: %s may import only %q", name, dep, part, mayImport[part])
+			if !table[part].allows(table.rowOf(dep)) {
+				t.Errorf("%s imports %s: ARCHITECTURE.md does not allow it to %s", name, dep, part)
+			}
+		}
+	}
+	for part, r := range table {
+		if r.packages == 0 {
+			t.Errorf("ARCHITECTURE.md has a row for %s, which holds no package", part)
+		}
+		for allowed, used := range r.imports {
+			if !used {
+				t.Errorf("ARCHITECTURE.md allows %s to import %s, which it does not do", part, allowed)
 			}
 		}
 	}
@@ -108,15 +94,106 @@ func TestImports(t *testing.T) {
 	}
 }
 
+// TestPackageSizes counts the files of every package, those for other platforms
+// included, tests and generated files left out.
+func TestPackageSizes(t *testing.T) {
+	for name, p := range goList(t) {
+		n := 0
+		for _, file := range slices.Concat(p.GoFiles, p.IgnoredGoFiles) {
+			source, err := os.ReadFile(filepath.Join(p.Dir, file))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !strings.HasSuffix(file, "_test.go") && !generated.Match(source) {
+				n++
+			}
+		}
+		switch {
+		case n > mostFiles && !mayHaveMoreFiles[name]:
+			t.Errorf("%s has %d files, at most %d are allowed: split it", name, n, mostFiles)
+		case n <= mostFiles && mayHaveMoreFiles[name]:
+			t.Errorf("%s has only %d files: take it from mayHaveMoreFiles", name, n)
+		}
+	}
+}
+
+// generated is the header of a generated file, as Go defines it.
+var generated = regexp.MustCompile(`(?m)^// Code generated .* DO NOT EDIT\.$`)
+
+// table is the table of packages in ARCHITECTURE.md by the first column.
+type table map[string]*row
+
+type row struct {
+	holds string
+	// imports are the entries of the third column, and whether anything used them.
+	imports  map[string]bool
+	packages int
+}
+
+// allows reports whether the row allows an import of a package of the row part, and
+// marks the entry as used.
+func (r *row) allows(part string) (ok bool) {
+	for entry := range r.imports {
+		below, all := strings.CutSuffix(entry, "/...")
+		if part == entry || all && (part == below || strings.HasPrefix(part, below+"/")) {
+			r.imports[entry], ok = true, true
+		}
+	}
+	return ok
+}
+
+// rowOf returns the longest first column that name lies in, or "".
+func (rows table) rowOf(name string) string {
+	best := ""
+	for part := range rows {
+		if (name == part || strings.HasPrefix(name, part+"/")) && len(part) > len(best) {
+			best = part
+		}
+	}
+	return best
+}
+
+func readTable(t *testing.T) table {
+	t.Helper()
+	raw, err := os.ReadFile(filepath.Join("..", "..", "ARCHITECTURE.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, ok := strings.Cut(string(raw), "\n| path | holds | may import |\n|---|---|---|\n")
+	if !ok {
+		t.Fatal("ARCHITECTURE.md has no table of packages")
+	}
+	rows := table{}
+	for line := range strings.Lines(text) {
+		cells := strings.Split(strings.Trim(line, "| \n"), " | ")
+		if line == "\n" {
+			break
+		}
+		quoted := inBackticks.FindAllStringSubmatch(cells[len(cells)-1], -1)
+		if len(cells) != 3 || (len(quoted) == 0) != (cells[2] == "nothing") {
+			t.Fatalf("ARCHITECTURE.md: not a row of the table of packages: %s", line)
+		}
+		r := &row{holds: cells[1], imports: map[string]bool{}}
+		for _, q := range quoted {
+			r.imports[q[1]] = false
+		}
+		rows[strings.Trim(cells[0], "`")] = r
+	}
+	return rows
+}
+
+var inBackticks = regexp.MustCompile("`([^`]+)`")
+
 type listed struct {
-	ImportPath    string
-	Imports, Deps []string
+	ImportPath, Dir         string
+	GoFiles, IgnoredGoFiles []string
+	Imports, Deps           []string
 }
 
 // goList describes every package of the module by its path below the root.
 func goList(t *testing.T) map[string]listed {
 	t.Helper()
-	cmd := exec.Command("go", "list", "-json=ImportPath,Imports,Deps", module+"/...")
+	cmd := exec.Command("go", "list", "-json=ImportPath,Dir,GoFiles,IgnoredGoFiles,Imports,Deps", module+"/...")
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
@@ -140,15 +217,4 @@ func goList(t *testing.T) map[string]listed {
 // ours strips the module path.
 func ours(path string) (string, bool) {
 	return strings.CutPrefix(path, module+"/")
-}
-
-// partOf is the longest key of mayImport that name lies in, or "".
-func partOf(name string) string {
-	best := ""
-	for part := range mayImport {
-		if (name == part || strings.HasPrefix(name, part+"/")) && len(part) > len(best) {
-			best = part
-		}
-	}
-	return best
 }
