@@ -21,6 +21,7 @@ import (
 
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/internal/role"
+	"github.com/hencedge/hencedge/internal/testenv"
 	"github.com/hencedge/hencedge/transport"
 )
 
@@ -58,41 +59,18 @@ func mark(word uint64) (raw, scaled bool) {
 	return false, n >= 0 && n < markSamples && (markBase+n*markStep-mid)/half == f
 }
 
-// scanMemory looks through everything that this process can write to.
+// scanMemory looks for samples in the memory of this process.
 func scanMemory() (out leftovers, err error) {
-	maps, err := os.ReadFile("/proc/self/maps")
-	if err != nil {
-		return out, err
-	}
-	mem, err := os.Open("/proc/self/mem")
-	if err != nil {
-		return out, err
-	}
-	defer mem.Close()
-	buf := make([]byte, 1<<20)
-	for line := range strings.Lines(string(maps)) {
-		var lo, hi int64
-		var perm string
-		if _, err := fmt.Sscanf(line, "%x-%x %s", &lo, &hi, &perm); err != nil || !strings.HasPrefix(perm, "rw") {
-			continue
+	err = testenv.SearchMemory(8, func(word uint64) {
+		raw, scaled := mark(word)
+		if raw {
+			out.Raw++
 		}
-		for at := lo; at < hi; at += int64(len(buf)) {
-			part := buf[:min(int64(len(buf)), hi-at)]
-			if _, err := mem.ReadAt(part, at); err != nil {
-				break
-			}
-			for i := 0; i+8 <= len(part); i += 8 {
-				raw, scaled := mark(binary.LittleEndian.Uint64(part[i:]))
-				if raw {
-					out.Raw++
-				}
-				if scaled {
-					out.Scaled++
-				}
-			}
+		if scaled {
+			out.Scaled++
 		}
-	}
-	return out, nil
+	})
+	return out, err
 }
 
 // leftoversChild is the process that TestLeftovers looks into.

@@ -42,15 +42,6 @@ func forms(x uint64) [6]uint64 {
 
 // findSecrets counts the places of this process's memory that hold eight bytes of a secret.
 func findSecrets(secrets []hidden) (map[string]int, error) {
-	maps, err := os.ReadFile("/proc/self/maps")
-	if err != nil {
-		return nil, err
-	}
-	mem, err := os.Open("/proc/self/mem")
-	if err != nil {
-		return nil, err
-	}
-	defer mem.Close()
 	want := map[uint64]string{}
 	for _, s := range secrets {
 		for _, w := range s.words {
@@ -60,26 +51,12 @@ func findSecrets(secrets []hidden) (map[string]int, error) {
 		}
 	}
 	found := map[string]int{}
-	buf := make([]byte, 1<<20)
-	for line := range strings.Lines(string(maps)) {
-		var lo, hi int64
-		var perm string
-		if _, err := fmt.Sscanf(line, "%x-%x %s", &lo, &hi, &perm); err != nil || !strings.HasPrefix(perm, "rw") {
-			continue
+	err := testenv.SearchMemory(4, func(word uint64) {
+		if name, ok := want[word^mask]; ok {
+			found[name]++
 		}
-		for at := lo; at < hi; at += int64(len(buf)) {
-			part := buf[:min(int64(len(buf)), hi-at)]
-			if _, err := mem.ReadAt(part, at); err != nil {
-				break
-			}
-			for i := 0; i+8 <= len(part); i += 4 {
-				if name, ok := want[binary.LittleEndian.Uint64(part[i:])^mask]; ok {
-					found[name]++
-				}
-			}
-		}
-	}
-	return found, nil
+	})
+	return found, err
 }
 
 // useKey does everything that a key is for, wipes it and says what to look for.
