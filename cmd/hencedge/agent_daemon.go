@@ -40,11 +40,8 @@ func (s *agentService) Status() any { return agentState{s.Report(), s.remote.Sta
 // opening the candidate, which comes next and loads the same keys.
 func (a *app) agentCandidate(cmd *cobra.Command, file string, on gpuFlags, r *remote.Remote,
 	first bool) (*daemon.Candidate, error) {
-	own, hash, err := loadService(file, config.LoadAgent)
-	if err != nil {
-		return nil, err
-	}
-	log, err := a.ServiceLogger(cmd, own.Log)
+	own, hash, log, err := loadService(a, cmd, file, config.LoadAgent,
+		func(c *config.Agent) config.Log { return c.Log })
 	if err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -55,17 +56,19 @@ func (a *app) supervise(ctx context.Context, role systemd.Role, load func() (*da
 }
 
 // loadService reads the configuration of a service. It also returns the SHA-256 of the
-// file's text, in hexadecimal.
-func loadService[C any](file string, load func(string) (*C, error)) (cfg *C, hash string, err error) {
+// file's text, in hexadecimal, and the log that logOf configures.
+func loadService[C any](a *app, cmd *cobra.Command, file string, load func(string) (*C, error),
+	logOf func(*C) config.Log) (cfg *C, hash string, log *slog.Logger, err error) {
 	if cfg, err = load(file); err != nil {
-		return nil, "", cli.NotLoaded(err)
+		return nil, "", nil, cli.NotLoaded(err)
 	}
 	b, err := os.ReadFile(file)
 	if err != nil {
-		return nil, "", fmt.Errorf("cannot read the configuration: %w", err)
+		return nil, "", nil, fmt.Errorf("cannot read the configuration: %w", err)
 	}
 	sum := sha256.Sum256(b)
-	return cfg, hex.EncodeToString(sum[:]), nil
+	log, err = a.ServiceLogger(cmd, logOf(cfg))
+	return cfg, hex.EncodeToString(sum[:]), log, err
 }
 
 // controlSocket returns where a service answers: the configured path, or one in the
@@ -96,11 +99,8 @@ func (s *evaluatorService) Status() any { return s.State() }
 
 // evaluatorCandidate reads and checks an evaluator's configuration.
 func (a *app) evaluatorCandidate(cmd *cobra.Command, file, backendName, devices string) (*daemon.Candidate, error) {
-	cfg, hash, err := loadService(file, config.LoadEvaluator)
-	if err != nil {
-		return nil, err
-	}
-	log, err := a.ServiceLogger(cmd, cfg.Log)
+	cfg, hash, log, err := loadService(a, cmd, file, config.LoadEvaluator,
+		func(c *config.Evaluator) config.Log { return c.Log })
 	if err != nil {
 		return nil, err
 	}
