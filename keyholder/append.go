@@ -10,8 +10,8 @@ import (
 	"github.com/hencedge/hencedge/internal/durable"
 )
 
-// AppendFile is a file of decrypted values, for its owner alone, that grows. It is safe
-// for concurrent use.
+// AppendFile is a growing file of decrypted values that only its owner can read. It is
+// safe for concurrent use.
 type AppendFile struct {
 	path string
 	mu   sync.Mutex
@@ -25,7 +25,7 @@ func OpenAppend(path string) (*AppendFile, error) {
 	return a, a.Reopen()
 }
 
-// Reopen opens the path anew, after the file was moved away. After an error the former
+// Reopen opens the path again, for example after log rotation. After an error the old
 // file stays in use.
 func (a *AppendFile) Reopen() error {
 	f, err := os.OpenFile(a.path, os.O_CREATE|os.O_RDWR|os.O_APPEND, secretMode)
@@ -54,7 +54,7 @@ func (a *AppendFile) Reopen() error {
 	return f.Close()
 }
 
-// endLine ends the line that a crash of the machine has cut, so that the next one is read.
+// endLine ends a line that a crash cut off, so that the next line can be read.
 func endLine(f *os.File, size int64) error {
 	last := []byte{'\n'}
 	if size > 0 {
@@ -69,8 +69,8 @@ func endLine(f *os.File, size int64) error {
 	return err
 }
 
-// Write appends b and flushes it to the disk. After an error nothing of b is in the file,
-// unless the disk refuses that too.
+// Write appends b and flushes it to disk. After an error it cuts the file back to its
+// former size, if the disk allows that.
 func (a *AppendFile) Write(b []byte) (int, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

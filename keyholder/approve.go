@@ -19,10 +19,10 @@ import (
 	"github.com/hencedge/hencedge/transport"
 )
 
-// approvalsFile lists the programs whose results the keys of a set may decrypt.
+// approvalsFile is the file of a key set that lists the approved programs.
 const approvalsFile = "approved.json"
 
-// Approval says that the results of a program of an evaluator may be decrypted.
+// Approval allows the results of one program of one evaluator to be decrypted.
 type Approval struct {
 	Evaluator string            `json:"evaluator"`
 	Hash      string            `json:"hash"` // of the program, as its results carry it
@@ -30,7 +30,7 @@ type Approval struct {
 	Program   program.Published `json:"program"`
 }
 
-// NewApproval compiles a program as an evaluator published it, for approval.
+// NewApproval compiles a published program and returns its approval and its circuit.
 func NewApproval(evaluator string, p program.Published, now time.Time) (Approval, *program.Circuit, error) {
 	a := Approval{Evaluator: evaluator, At: now.UTC().Truncate(time.Second), Program: p}
 	c, err := a.compile(nil)
@@ -46,7 +46,8 @@ const hashPrefix = "sha256:"
 
 func hashText(h [32]byte) string { return hashPrefix + hex.EncodeToString(h[:]) }
 
-// compile compiles the program, for windows with the given samples.
+// compile compiles the program for windows with the given numbers of samples; nil means
+// full windows.
 func (a *Approval) compile(present map[program.Input]int) (*program.Circuit, error) {
 	for _, name := range []string{a.Evaluator, a.Program.Name} {
 		if err := transport.CheckName(name); err != nil {
@@ -68,12 +69,12 @@ func (a *Approval) compile(present map[program.Input]int) (*program.Circuit, err
 // Of reports whether c is the program that was approved.
 func (a *Approval) Of(c *program.Circuit) bool { return a.Hash == hashText(c.Hash()) }
 
-// replaces reports whether b is of the same results as a.
+// replaces reports whether a and b approve the same results.
 func (a *Approval) replaces(b *Approval) bool {
 	return a.Evaluator == b.Evaluator && a.Program.Name == b.Program.Name && a.Hash == b.Hash
 }
 
-// Approvals lists what was approved.
+// Approvals returns the approved programs.
 func (s *Set) Approvals() ([]Approval, error) {
 	b, err := readGuarded(filepath.Join(s.dir, approvalsFile), maxFile)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -102,7 +103,7 @@ func (s *Set) Approve(add ...Approval) error {
 	})
 }
 
-// Revoke takes back the approvals that match says.
+// Revoke removes the approvals for which match returns true.
 func (s *Set) Revoke(match func(Approval) bool) error {
 	return s.changeApprovals(func(list []Approval) []Approval { return slices.DeleteFunc(list, match) })
 }
@@ -125,7 +126,8 @@ func (s *Set) changeApprovals(change func([]Approval) []Approval) error {
 	return nil
 }
 
-// approvals are the approved programs, compiled. It follows the file as it changes.
+// approvals holds the approved programs, compiled. It reads the file again when that
+// changes.
 type approvals struct {
 	mu   sync.Mutex
 	info os.FileInfo // of the file as it was read last; nil: there was none
@@ -138,10 +140,10 @@ type approved struct {
 	Approval
 	hash     [32]byte
 	full     *program.Circuit
-	variants program.Variants // for windows that are not full
+	variants program.Variants // for partial windows
 }
 
-// follow reads the file again if it changed; mu is held.
+// follow reads the file again if it changed. The caller holds mu.
 func (l *approvals) follow(s *Set) error {
 	info, err := os.Stat(filepath.Join(s.dir, approvalsFile))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -163,7 +165,7 @@ func (l *approvals) follow(s *Set) error {
 	for _, a := range list {
 		c, err := a.compile(nil)
 		if err != nil {
-			return fmt.Errorf("%s: %w; take it back with hencedge results approve --revoke", approvalsFile, err)
+			return fmt.Errorf("%s: %w; remove it with: hencedge results approve --revoke", approvalsFile, err)
 		}
 		if got := hashText(c.Hash()); got != a.Hash {
 			return fmt.Errorf("%w: %s: program %s hashes to %s, not to %s", ErrCorrupt, approvalsFile, a.Program.Name, got,
@@ -188,15 +190,15 @@ func (l *approvals) topic(s *Set, prefix, evaluator, topic string) bool {
 	})
 }
 
-// expected is what an approved program says of a result.
+// expected is what an approved program implies for a result.
 type expected struct {
 	out       program.Output
 	unit      string
 	magnitude float64 // bound of the coefficients
 }
 
-// expect finds the approved program of a result and compares the result's header with what
-// the program gives. Nothing but the header decides.
+// expect returns what the approved program implies for a result with header m. It fails
+// with ErrNotApproved or ErrWrongProgram. It looks at the header alone.
 func (l *approvals) expect(s *Set, m *transport.Meta) (*expected, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -222,7 +224,7 @@ func (l *approvals) expect(s *Set, m *transport.Meta) (*expected, error) {
 	return &expected{c.Output(), a.Program.Unit, c.Magnitude()}, nil
 }
 
-// circuit is the circuit for the windows of a result.
+// circuit returns the circuit for the windows of a result.
 func (a *approved) circuit(m *transport.Meta) (*program.Circuit, error) {
 	ins := a.full.Inputs()
 	if len(m.Inputs) != len(ins) {
@@ -238,8 +240,8 @@ func (a *approved) circuit(m *transport.Meta) (*program.Circuit, error) {
 	return a.variants.Circuit(present, a.compile)
 }
 
-// agrees compares a header with what the circuit gives. Processors that fuse products and
-// sums may differ in the last places.
+// agrees compares a header with what the circuit gives. It allows for the last bits, in
+// which processors that fuse products and sums differ.
 func agrees(m *transport.Meta, c *program.Circuit) error {
 	p, out := m.Post, c.Output()
 	for _, f := range []struct {
@@ -260,7 +262,7 @@ func agrees(m *transport.Meta, c *program.Circuit) error {
 	return nil
 }
 
-// Describe is what whoever approves a program has to see.
+// Describe returns what an operator needs to see before approving a program.
 func (a *Approval) Describe(c *program.Circuit) string {
 	var b strings.Builder
 	low, high := c.Range()

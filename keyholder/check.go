@@ -14,10 +14,10 @@ import (
 	"github.com/hencedge/hencedge/transport"
 )
 
-// Check finds out whether results could be read with this configuration: the key set
-// and the permissions of its secrets, the evaluators' keys, the broker's TLS files and
-// password, the directory of the state. It changes nothing and does not connect. All
-// mistakes are in one *config.Errors, with their place in the file.
+// Check reports whether results could be read with this configuration. It looks at the
+// key set and the permissions of its secrets, the evaluators' keys, the broker's TLS files
+// and password, and the directory of the state. It changes nothing and does not connect.
+// It returns all mistakes as one *config.Errors, each with its place in the file.
 func Check(cfg *config.KeyHolder) error {
 	c := &checker{cfg: cfg}
 	if signers, err := Signers(cfg.Evaluators); err != nil {
@@ -30,11 +30,11 @@ func Check(cfg *config.KeyHolder) error {
 	return c.errs.Err()
 }
 
-// Warnings are properties of a configuration that work but deserve thought.
+// Warnings returns what works in a configuration but is probably not meant.
 func Warnings(cfg *config.KeyHolder) []string {
 	var out []string
 	if cfg.Receipts && cfg.State == "" {
-		out = append(out, "receipts without state: after a restart results that were read before are read once more")
+		out = append(out, "receipts without state: after a restart, results that were read before are read again")
 	}
 	return out
 }

@@ -21,7 +21,7 @@ func Dial(ctx context.Context, b config.Broker, log *slog.Logger) (transport.Cli
 	return mqtt.Dial(ctx, o)
 }
 
-// Signers are the trusted evaluators of a configuration by name.
+// Signers returns the public keys of a configuration's evaluators, by name.
 func Signers(devices []config.Device) (map[string][]ed25519.PublicKey, error) {
 	out := make(map[string][]ed25519.PublicKey, len(devices))
 	for _, d := range devices {
@@ -34,7 +34,7 @@ func Signers(devices []config.Device) (map[string][]ed25519.PublicKey, error) {
 	return out, nil
 }
 
-// Limits are the bounds of reassembly of a configuration.
+// Limits returns the bounds of reassembly that a configuration sets.
 func Limits(l config.Limits) transport.Limits {
 	return transport.Limits{MaxObject: int(l.Object), MaxObjects: l.Pending, MaxBytes: int(l.Memory), MaxAge: l.Reassembly}
 }

@@ -12,12 +12,12 @@
 //	    public.key       for agents
 //	    evaluation.key   relinearisation and Galois keys, for evaluators
 //
-// Rotating adds an epoch; earlier ones stay, so that older results can still
-// be decrypted. Every file is written beside its place and renamed, and an
-// epoch appears in keyset.json only after all of its files are on disk.
-// Secrets that other users of the machine could read are refused.
+// Rotation adds an epoch. Earlier epochs stay, so that older results can still be
+// decrypted. Every file is written under a temporary name and renamed. An epoch appears
+// in keyset.json only after all of its files are on disk. Secrets that other users of
+// the machine could read are refused.
 //
-// Receipts tells evaluators with a store which results were taken, signed with
-// holder.key, so that they keep each until then. Nothing that leaves the key
-// holder depends on what a result decrypts to; see Watch.
+// Receipts tells evaluators with a store which results were taken, so that they can
+// delete them. Receipts are signed with holder.key. Nothing that leaves the key holder
+// depends on what a result decrypts to; see Watch.
 package keyholder

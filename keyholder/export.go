@@ -40,8 +40,8 @@ const (
 
 // ExportOptions refine an export.
 type ExportOptions struct {
-	// Symmetric also gives an agent the secret key. Whoever takes the board
-	// can then read everything that is encrypted under this key set.
+	// Symmetric gives an agent the secret key too. Whoever takes the board can then
+	// read everything that is encrypted under this key set.
 	Symmetric bool
 	// Epoch to export; 0 means the current one for agents and every epoch
 	// that is still accepted for evaluators.
@@ -56,14 +56,13 @@ type Exported struct {
 	Epochs []uint32
 	Files  []string // relative to Dir
 	Secret bool     // the secret key is among them
-	// Holder is the fingerprint of the key that signed, for keys.holder of who gets
-	// the export.
+	// Holder is the fingerprint of the key that signed. The receiver of the export
+	// configures it as keys.holder.
 	Holder string
 }
 
-// Export writes to dir what role may hold, and nothing else. dir must be empty
-// or not exist; it is made with mode 0755, since everything in it is
-// public, or 0700 with a secret key. The layout is
+// Export writes to dir exactly what role may hold. dir must be empty or not exist. Its
+// mode is 0700 with a secret key in it and 0755 otherwise. The layout is
 //
 //	keyset.json, keyset.cose          what it is, and the holder's signature over it
 //	public.key, [secret.key]          for an agent
@@ -123,8 +122,8 @@ func (s *Set) Export(role Role, dir string, o ExportOptions) (*Exported, error) 
 	return out, nil
 }
 
-// exportMode is the mode of an export's directory: a service under a user of its
-// own must be able to read the public ones.
+// exportMode returns the mode of an export's directory. A service that runs as another
+// user must be able to read public keys.
 func exportMode(o ExportOptions) fs.FileMode {
 	if o.Symmetric {
 		return dirMode
@@ -132,7 +131,7 @@ func exportMode(o ExportOptions) fs.FileMode {
 	return openMode
 }
 
-// exported chooses the epochs of an export.
+// exported returns the epochs to export.
 func (s *Set) exported(role Role, o ExportOptions) ([]Epoch, error) {
 	if o.Epoch != 0 {
 		i := slices.IndexFunc(s.manifest.Epochs, func(e Epoch) bool { return e.Epoch == o.Epoch })
@@ -154,8 +153,8 @@ func (s *Set) exported(role Role, o ExportOptions) ([]Epoch, error) {
 	return out, nil
 }
 
-// exportEpoch copies the files of one epoch, after checking them, and returns
-// their names and the digests of the public ones among them.
+// exportEpoch copies the files of one epoch, after checking them. It returns their names,
+// and the digests of those that are public.
 func (s *Set) exportEpoch(role Role, dir string, e Epoch,
 	symmetric bool) (files []string, public map[string]string, err error) {
 	name, to := PublicFile, PublicFile
@@ -185,7 +184,7 @@ func (s *Set) exportEpoch(role Role, dir string, e Epoch,
 	return append(files, SecretFile), public, nil
 }
 
-// copyChecked writes a public file of an epoch to w and compares its digest.
+// copyChecked writes a public file of an epoch to w and checks its digest.
 func (s *Set) copyChecked(w io.Writer, e Epoch, name string) error {
 	path := filepath.Join(s.dir, e.Dir(), name)
 	got, err := copyPublic(w, path)

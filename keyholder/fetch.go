@@ -31,22 +31,22 @@ func NewOffer(evaluator string, p program.Published) (Offer, error) {
 	return Offer{a, c}, err
 }
 
-// How long Fetch waits for the first program, for an evaluator that is just starting, and
-// how long the broker is silent when it has sent all that it retains.
+// Fetch waits fetchPatience for the first program, since an evaluator may be starting.
+// After fetchQuiet without another one the broker has sent all that it retains.
 const (
 	fetchPatience = 10 * time.Second
 	fetchQuiet    = time.Second
 )
 
-// Fetch asks the broker what the trusted evaluators have published of their programs. It
-// gives refused ones as an error beside the others.
+// Fetch returns the programs that the trusted evaluators have published on the broker. If
+// some are refused, it returns an error too.
 func Fetch(ctx context.Context, b config.Broker, signers map[string][]ed25519.PublicKey,
 	log *slog.Logger) ([]Offer, error) {
 	o, err := daemon.BrokerOptions(b, log)
 	if err != nil {
 		return nil, fmt.Errorf("fetch programs: %w", err)
 	}
-	o.ClientID += "-approve" // another one may be reading results under its own
+	o.ClientID += "-approve" // results watch may be connected under the plain one
 	o.Live = true
 	client, err := mqtt.Dial(ctx, o)
 	if err != nil {
@@ -82,7 +82,7 @@ func fetch(ctx context.Context, client transport.Client, prefix string, signers 
 		case err == nil:
 			found[d.Topic] = offer
 		}
-		if err != nil || known { // whoever may publish here does not keep the wait going
+		if err != nil || known { // these must not prolong the wait
 			return
 		}
 		select {
@@ -125,7 +125,7 @@ wait:
 	return out, nil
 }
 
-// programVerifier takes descriptions of programs, each from its evaluator.
+// programVerifier returns a verifier of published programs, each from its own evaluator.
 func programVerifier(prefix string, signers map[string][]ed25519.PublicKey) (*transport.Verifier, error) {
 	trust := transport.NewTrustStore()
 	for name, keys := range signers {
@@ -140,7 +140,7 @@ func programVerifier(prefix string, signers map[string][]ed25519.PublicKey) (*tr
 		MaxObject: 2 * program.MaxPublished, TopicPrefix: prefix})
 }
 
-// openProgram verifies and compiles a description.
+// openProgram verifies and compiles a published program.
 func openProgram(v *transport.Verifier, topic string, payload []byte) (Offer, error) {
 	sealed, err := transport.ReadWhole(payload, 2*program.MaxPublished)
 	if err != nil {

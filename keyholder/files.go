@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Modes of what a key set consists of.
+// Modes of the files and directories of a key set.
 const (
 	dirMode    fs.FileMode = 0o700
 	openMode   fs.FileMode = 0o755 // of a directory with public keys only
@@ -25,16 +25,15 @@ const (
 	publicMode fs.FileMode = 0o644
 )
 
-// Caps on what is read of one file of a key set. The evaluation keys of
-// the largest set with all rotations are the largest of them; a secret key has a
-// few bytes a coefficient.
+// Largest files of a key set, bytes. Evaluation keys with all rotations are the largest;
+// a secret key has a few bytes per coefficient.
 const (
 	maxFile       = 16 << 30
 	maxSecretFile = 1 << 24
 )
 
-// Private checks that nobody but its owner has any access to path (a file or
-// directory), and that this is the user running, or root. It fails with ErrPermissions and the
+// Private checks that only the owner of path, a file or directory, can access it, and
+// that the owner is the current user or root. It fails with ErrPermissions, and names the
 // command that repairs it.
 func Private(path string) error {
 	info, err := os.Stat(path)
@@ -55,7 +54,7 @@ func private(path string, info fs.FileInfo) error {
 	return ownedByUs(path, info)
 }
 
-// ownedByUs checks that a file belongs to the user running, or to root.
+// ownedByUs checks that a file belongs to the current user or to root.
 func ownedByUs(path string, info fs.FileInfo) error {
 	if st, ok := info.Sys().(*syscall.Stat_t); ok {
 		return owned(path, int(st.Uid), os.Geteuid())
@@ -63,8 +62,8 @@ func ownedByUs(path string, info fs.FileInfo) error {
 	return nil
 }
 
-// owned: a file of another user can be changed by that user, whatever its mode.
-// Root may use everybody's.
+// owned refuses a file of another user, who can change it whatever its mode. Root may use
+// any file.
 func owned(path string, uid, me int) error {
 	if uid != me && uid != 0 && me != 0 {
 		return fmt.Errorf("%w: %s belongs to user %d, not to this user (%d)", ErrPermissions, path, uid, me)
@@ -72,11 +71,11 @@ func owned(path string, uid, me int) error {
 	return nil
 }
 
-// readSecret reads a file of at most limit bytes after checking, on the opened
-// file itself, that nobody else can.
+// readSecret reads a file of at most limit bytes. It first checks, on the open file, that
+// nobody else can read it.
 func readSecret(path string, limit int64) ([]byte, error) { return readIf(path, limit, private) }
 
-// readGuarded reads a file that is no secret, and that nobody else may change.
+// readGuarded reads a public file that nobody else may change.
 func readGuarded(path string, limit int64) ([]byte, error) {
 	return readIf(path, limit, func(path string, info fs.FileInfo) error {
 		if perm := info.Mode().Perm(); perm&0o022 != 0 {
@@ -281,8 +280,8 @@ func (r *Reader) Claim(url, client string) (release func(), err error) {
 	switch err := tryLock(int(f.Fd())); {
 	case errors.Is(err, durable.ErrLocked):
 		f.Close()
-		return nil, fmt.Errorf("%w: %s is connected to %s from this machine already; stop that one, or give this one a "+
-			"broker.client_id of its own: results would go to either", ErrClaimed, client, url)
+		return nil, fmt.Errorf("%w: %s is already connected to %s from this machine; stop that process, or give this one "+
+			"another broker.client_id; otherwise each would get some of the results", ErrClaimed, client, url)
 	case err != nil:
 		f.Close()
 		return func() {}, nil

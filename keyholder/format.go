@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Formats lists the forms in which results can be written as data.
+// Formats returns the formats that NewWriter knows.
 func Formats() []string { return []string{"ndjson", "csv"} }
 
 // A Writer writes results one after another.
@@ -18,8 +18,8 @@ type Writer interface {
 	Write(*Result) error
 }
 
-// NewWriter writes results to w: "ndjson" is one JSON object a line, "csv" a
-// header and one row a value. Each result is written out at once.
+// NewWriter returns a Writer to w. "ndjson" is one JSON object per line; "csv" is a header
+// and one row per value. Each result is written immediately.
 func NewWriter(w io.Writer, format string) (Writer, error) {
 	switch format {
 	case "ndjson":
@@ -39,8 +39,8 @@ type csvWriter struct {
 	header bool
 }
 
-// csvHeader are the columns; a result with several values has several rows
-// that differ in index and value.
+// csvHeader names the columns. A result with several values has several rows, which differ
+// in index and value.
 var csvHeader = []string{"program", "evaluator", "epoch", "boot_epoch", "sequence", "start", "end", "samples",
 	"index", "value", "bound", "unit", "id"}
 

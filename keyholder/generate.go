@@ -15,9 +15,8 @@ import (
 	"github.com/hencedge/hencedge/internal/durable"
 )
 
-// normalise gives the rotations ascending, each once. Those that are not in 1..N/2-1
-// are refused: a rotation by 0 is none, and one by more than there are slots is not what
-// was meant.
+// normalise returns the rotations in ascending order, each once. It refuses those outside
+// 1..N/2-1, which are mistakes: 0 is no rotation, and there are only N/2 slots.
 func (n Needs) normalise(p henc.Parameters) ([]int, error) {
 	if n.Rotations == nil && p.Alpha() > 0 {
 		return PowersOfTwo(p), nil
@@ -39,7 +38,7 @@ func (n Needs) normalise(p henc.Parameters) ([]int, error) {
 	return out, nil
 }
 
-// Progress says how far the making of keys is.
+// Progress tells how many keys are made.
 type Progress struct {
 	Done, Total int // public, relinearisation and Galois keys
 }
@@ -56,7 +55,7 @@ type generator struct {
 	epoch    Epoch
 }
 
-// step counts a key that is made; an error ends the making.
+// step counts a finished key. Its error ends the generation.
 func (g *generator) step() error {
 	g.done++
 	return g.told()
@@ -73,10 +72,9 @@ func (g *generator) told() error {
 	return g.progress(Progress{Done: g.done, Total: total})
 }
 
-// generate makes the keys of an epoch and puts them into its directory in one
-// step; the caller adds the epoch to the manifest. Evaluation keys go to disk one by
-// one. After an error nothing is left; what a killed process left goes with the next
-// sweep.
+// generate makes the keys of an epoch and moves them into its directory in one step. The
+// caller adds the epoch to the manifest. Evaluation keys go to disk one by one. After an
+// error nothing is left; sweep removes what a killed process left.
 func (s *Set) generate(number uint32, needs Needs, now time.Time, o generateOptions) (e Epoch, err error) {
 	rotations, err := needs.normalise(s.params)
 	if err != nil {
@@ -127,7 +125,7 @@ func (s *Set) generate(number uint32, needs Needs, now time.Time, o generateOpti
 	return g.epoch, durable.SyncDir(s.dir)
 }
 
-// generateOptions are what Create and Rotate have in common.
+// generateOptions are the options that Create and Rotate share.
 type generateOptions struct {
 	context  []henc.Option
 	progress func(Progress) error
@@ -166,8 +164,8 @@ func (g *generator) write() error {
 	return writeNew(filepath.Join(g.dir, SecretFile), secretBytes, secretMode)
 }
 
-// writeEvaluation makes the evaluation keys one after another, each written and freed
-// before the next.
+// writeEvaluation makes the evaluation keys one by one. Each is written and freed before
+// the next.
 func (g *generator) writeEvaluation(id [16]byte) error {
 	var last *henc.SwitchingKey
 	free := func() {
@@ -200,10 +198,11 @@ func (g *generator) writeEvaluation(id [16]byte) error {
 	return err
 }
 
-// hedges are what a new key's seed takes in beside the operating system's entropy, so
-// that copies of one machine, or one that has drawn these bytes before, make different
-// keys: where, when and on what the key is made, and in a rotation the secret key of the
-// current epoch, which keeps the new one secret even where the system's entropy is known.
+// hedges returns what a new key's seed takes in besides the operating system's entropy:
+// the machine, the directory, the parameters, the time and the process. Copies of one
+// machine then make different keys even if they draw the same entropy. A rotation adds the
+// secret key of the current epoch, so that the new key is secret even if the entropy is
+// known. wipe clears that.
 func (s *Set) hedges(number uint32) (h [][]byte, wipe func()) {
 	host, _ := os.Hostname()
 	h = [][]byte{

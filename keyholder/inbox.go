@@ -17,8 +17,8 @@ import (
 	"github.com/hencedge/hencedge/transport/spool"
 )
 
-// inbox holds the results that were taken and are not decrypted yet, in their order. With
-// a path they are on disk, and the next start goes on with them.
+// inbox holds, in order, the results that were taken and are not decrypted yet. With a
+// path they are on disk, and the next start continues with them.
 type inbox struct {
 	path  string // state file that the names of its files begin with; empty: in memory
 	spool *spool.Spool
@@ -26,15 +26,15 @@ type inbox struct {
 	log   *slog.Logger
 }
 
-// Bounds of an inbox. When it is full nothing more is taken until there is room: that
-// depends on numbers and sizes, and on how fast decrypted results are handed on.
+// Bounds of an inbox. While it is full, no result is taken. That depends only on numbers,
+// on sizes, and on how fast decrypted results are handed on.
 const (
 	maxInbox      = 1024
 	maxInboxBytes = 256 << 20
 	inboxStream   = "results" // the spool's name of the one queue
 )
 
-// Suffixes of what lies beside the state file.
+// Suffixes of the files and directories beside the state file.
 const (
 	inboxSuffix  = ".inbox"  // directory of results that wait for decryption
 	unreadSuffix = ".unread" // directory of results that were taken and could not be read
@@ -72,8 +72,8 @@ func (b *inbox) close() {
 	b.spool.Release()
 }
 
-// recover goes through what an earlier process has taken. What it had handed on, so that
-// a crash brought only its file back, is removed; f gets the rest.
+// recover goes through the results that an earlier process took. It removes those that
+// were handed on before a crash brought their files back, and gives the rest to f.
 func (b *inbox) recover(f func(m *transport.Meta, sealed []byte)) error {
 	for _, e := range b.spool.Entries() {
 		l, sealed, err := b.spool.Read(e)
@@ -96,7 +96,7 @@ func (b *inbox) recover(f func(m *transport.Meta, sealed []byte)) error {
 	return nil
 }
 
-// put keeps a result. It waits while the inbox is full or the disk takes nothing.
+// put stores a result. It waits while the inbox is full or the disk fails.
 func (b *inbox) put(ctx context.Context, m *transport.Meta, topic string, sealed []byte) error {
 	b.seen.hold(m)
 	err := persist(ctx, b.log, func() error {
@@ -108,7 +108,7 @@ func (b *inbox) put(ctx context.Context, m *transport.Meta, topic string, sealed
 	return err
 }
 
-// next is the oldest result, or nil when ctx ends.
+// next waits for the oldest result and returns it, or nil when ctx ends.
 func (b *inbox) next(ctx context.Context) *spool.Lease {
 	for ctx.Err() == nil {
 		b.spool.Tick()
@@ -124,8 +124,8 @@ func (b *inbox) next(ctx context.Context) *spool.Lease {
 	return nil
 }
 
-// setAside keeps a result that was taken and cannot be read for "results decrypt", the
-// newest few of them.
+// setAside keeps a result that was taken and cannot be read, for "results decrypt". Only
+// the newest are kept.
 func (b *inbox) setAside(l *spool.Lease, sealed []byte) {
 	m, err := transport.PeekMeta(sealed)
 	if err == nil {
@@ -146,7 +146,7 @@ func (b *inbox) setAside(l *spool.Lease, sealed []byte) {
 	l.Done()
 }
 
-// trimDirectory removes the oldest results of a directory beyond the bounds.
+// trimDirectory removes the oldest results of a directory until it is within the bounds.
 func trimDirectory(dir string, files int, size int64) error {
 	list, err := os.ReadDir(dir)
 	if err != nil {
@@ -168,8 +168,8 @@ func trimDirectory(dir string, files int, size int64) error {
 	return err
 }
 
-// persist writes, again and again while the disk takes nothing: to end instead would do
-// nobody any good.
+// persist calls write until it succeeds, ctx ends or it fails for another reason than a
+// disk that is full, read-only or failing.
 func persist(ctx context.Context, log *slog.Logger, write func() error) error {
 	for told := false; ; told = true {
 		err := write()

@@ -17,7 +17,7 @@ import (
 
 const signerFile = keyset.HolderFile
 
-// What is public about a key set is read by every role; package keyset has it.
+// Every role reads the public part of a key set, which package keyset defines.
 type (
 	Manifest = keyset.Manifest
 	Epoch    = keyset.Epoch
@@ -30,7 +30,7 @@ type Set struct {
 	params   henc.Parameters
 }
 
-// Needs says what the evaluation keys of an epoch must be able to do.
+// Needs says which evaluation keys an epoch gets.
 type Needs struct {
 	// Rotations by slots that get a Galois key; nil means PowersOfTwo.
 	Rotations   []int
@@ -39,8 +39,8 @@ type Needs struct {
 	NoRelinearise bool
 }
 
-// PowersOfTwo are the rotations 1, 2, 4, ..., N/4: every other rotation is a
-// sequence of them.
+// PowersOfTwo returns the rotations 1, 2, 4, ..., N/4. Every other rotation is a sequence
+// of these.
 func PowersOfTwo(p henc.Parameters) []int {
 	var r []int
 	for k := 1; k < p.Slots(); k *= 2 {
@@ -55,8 +55,8 @@ type CreateOptions struct {
 	Needs   Needs
 	Context []henc.Option    // backend of the key generation
 	Now     func() time.Time // nil means time.Now
-	// Progress is called before the first key and after each; its error ends the making,
-	// of which nothing is left.
+	// Progress is called before the first key and after each. If it returns an error,
+	// Create fails and leaves nothing.
 	Progress func(Progress) error
 }
 
@@ -92,8 +92,8 @@ func Create(dir string, o CreateOptions) (*Set, error) {
 	return s, nil
 }
 
-// populate makes the holder's key, the first epoch and the manifest, and takes
-// back what it made when it fails.
+// populate makes the holder's key, the first epoch and the manifest. If it fails, it
+// removes what it made.
 func (s *Set) populate(o CreateOptions) (err error) {
 	now, hash := clock(o.Now), o.Params.Hash()
 	e, err := s.generate(1, o.Needs, now, generateOptions{o.Context, o.Progress})
@@ -122,10 +122,9 @@ func (s *Set) populate(o CreateOptions) (err error) {
 	return s.save()
 }
 
-// Open reads the key set in dir. It fails with ErrNoKeySet when there is none,
-// with ErrPermissions when others can enter the directory, and with ErrCorrupt
-// when the manifest does not make sense or its parameters are not those that
-// this program knows by the name.
+// Open reads the key set in dir. It fails with ErrNoKeySet if there is none, with
+// ErrPermissions if others can enter the directory, and with ErrCorrupt if the manifest is
+// damaged or its parameters differ from those that this program has under the name.
 func Open(dir string) (*Set, error) {
 	dir = filepath.Clean(dir)
 	b, err := readPublic(filepath.Join(dir, ManifestFile), keyset.MaxManifest)
@@ -152,13 +151,13 @@ func Open(dir string) (*Set, error) {
 	return &Set{dir: dir, manifest: m, params: p}, nil
 }
 
-// Dir is the directory of the set.
+// Dir returns the directory of the set.
 func (s *Set) Dir() string { return s.dir }
 
-// Parameters are the set's parameters.
+// Parameters returns the parameters of the set.
 func (s *Set) Parameters() henc.Parameters { return s.params }
 
-// Manifest is a copy of what is public about the set.
+// Manifest returns a copy of the public part of the set.
 func (s *Set) Manifest() Manifest {
 	m := *s.manifest
 	m.Epochs = slices.Clone(m.Epochs)
@@ -169,7 +168,7 @@ func (s *Set) Manifest() Manifest {
 type RotateOptions struct {
 	// Needs of the new epoch; nil keeps those of the current one.
 	Needs *Needs
-	// Overlap is how long readings under the old epoch stay welcome; 0 means
+	// Overlap is how long readings under the old epoch are still accepted; 0 means
 	// for ever.
 	Overlap  time.Duration
 	Context  []henc.Option
@@ -221,8 +220,8 @@ func (s *Set) Rotate(o RotateOptions) (Epoch, error) {
 	return e, nil
 }
 
-// nextEpoch is above every epoch of the manifest and every directory that an
-// interrupted rotation may have left.
+// nextEpoch returns a number above every epoch of the manifest and every directory that an
+// interrupted rotation left.
 func (s *Set) nextEpoch() (uint32, error) {
 	next := s.manifest.Current().Epoch + 1
 	for ; next <= keyset.MaxEpochs; next++ {

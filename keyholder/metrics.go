@@ -8,12 +8,12 @@ var (
 	descRead = prometheus.NewDesc("hencedge_keyholder_results_total", "Results that were verified and decrypted.",
 		[]string{"program"}, nil)
 	descLost = prometheus.NewDesc("hencedge_keyholder_state_damaged_total",
-		"Records of the memory of results that were lost to damage.", nil, nil)
-	descGaps = prometheus.NewDesc("hencedge_keyholder_gaps_total", "Times without results between those of a program.",
+		"Damaged records of the state, which were lost.", nil, nil)
+	descGaps = prometheus.NewDesc("hencedge_keyholder_gaps_total", "Gaps in time between the results of a program.",
 		[]string{"program"}, nil)
-	descGone = prometheus.NewDesc("hencedge_keyholder_gap_seconds_total", "Seconds of these.", []string{"program"}, nil)
+	descGone = prometheus.NewDesc("hencedge_keyholder_gap_seconds_total", "Length of these gaps.", []string{"program"}, nil)
 	descBack = prometheus.NewDesc("hencedge_keyholder_results_backward_total",
-		"Results that begin no later than one that was read before: late, or samples that were sent again.",
+		"Results that begin no later than an earlier one: late, or of samples that were sent again.",
 		[]string{"program"}, nil)
 	descNot = prometheus.NewDesc("hencedge_keyholder_refused_total", "Objects refused, by class.", []string{"class"}, nil)
 )

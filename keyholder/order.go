@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// order follows the times of a program's results: samples that are missing leave a gap,
-// and those of a spool or a file that is an old copy come again, under other numbers.
+// order follows the times of a program's results. Missing samples leave a gap. Samples from
+// an old copy of a spool or a file come again, under other numbers.
 type order struct {
 	start, end time.Time     // of the newest result
 	step       time.Duration // from the one before
@@ -16,7 +16,7 @@ type order struct {
 	backward   uint64
 }
 
-// note takes a result that was read and says what is odd about its time; empty: nothing.
+// note takes a result that was read. It returns what is wrong with its time, or "".
 func (o *order) note(r *Result) string {
 	o.full = max(o.full, r.Samples)
 	if o.start.IsZero() {
@@ -29,8 +29,8 @@ func (o *order) note(r *Result) string {
 	}
 	if !r.Start.After(o.start) {
 		o.backward++
-		return fmt.Sprintf("it begins at %s, and one from %s was read: it came late, or its samples were sent "+
-			"again: by a device or a replay whose state or spool is an old copy, or by a second board",
+		return fmt.Sprintf("it begins at %s, but one from %s was already read: it came late, or its samples were "+
+			"sent again, by a device or replay whose state or spool is an old copy, or by a second board",
 			r.Start.UTC().Format(time.RFC3339), o.start.UTC().Format(time.RFC3339))
 	}
 	step, gap, usual := r.Start.Sub(o.start), r.Start.Sub(o.end), o.step

@@ -23,10 +23,10 @@ type ReaderOptions struct {
 	// Signers are the trusted evaluators: public keys by evaluator name.
 	// Results under a name must be signed by one of its keys.
 	Signers map[string][]ed25519.PublicKey
-	// Archive reads stored results in any order, each as often as asked.
-	// Otherwise a result that was read before is refused as replayed.
+	// Archive is for stored results: in any order, each as often as it comes.
+	// Without it a result that was read before is refused as replayed.
 	Archive bool
-	// Replay is the guard against results that were read before; nil: a new one.
+	// Replay refuses results that were read before; nil means a new guard.
 	Replay *transport.ReplayGuard
 	// Units are the units of results by program name, for display.
 	Units       map[string]string
@@ -36,9 +36,9 @@ type ReaderOptions struct {
 	Context     []henc.Option
 }
 
-// Reader verifies and decrypts results with the keys of one set. Secret keys
-// are loaded by Load, or when the first result of their epoch comes, and stay in
-// memory until Close. It is safe for concurrent use.
+// Reader verifies and decrypts results with the keys of one set. Load loads the secret
+// keys; otherwise each is loaded for the first result of its epoch. They stay in memory
+// until Close. A Reader is safe for concurrent use.
 type Reader struct {
 	o    ReaderOptions
 	ctx  *henc.Context
@@ -52,15 +52,15 @@ type Reader struct {
 	keys    map[[16]byte]*secret.Key
 }
 
-// view is the key set as it was read last, and who verifies with it.
+// view is a key set as it was last read, with its verifiers.
 type view struct {
 	set    *Set
-	live   *transport.Verifier // takes each result once, unless with Archive
-	stored *transport.Verifier // takes each as often as it comes
+	live   *transport.Verifier // accepts each result once; with Archive the same as stored
+	stored *transport.Verifier // accepts each result as often as it comes
 }
 
-// NewReader makes a reader over set. A result of an epoch that set does not know makes
-// it read the directory again: the keys may have been rotated.
+// NewReader returns a Reader of set. When a result comes from an epoch that is not in set,
+// the Reader opens the directory again, since the keys may have been rotated.
 func NewReader(set *Set, o ReaderOptions) (*Reader, error) {
 	ctx, err := henc.NewContext(set.params, o.Context...)
 	if err != nil {
@@ -78,7 +78,7 @@ func NewReader(set *Set, o ReaderOptions) (*Reader, error) {
 	return r, nil
 }
 
-// look makes the view of a key set.
+// look returns a view of set.
 func (r *Reader) look(set *Set) (*view, error) {
 	stored, err := r.verifier(set, nil)
 	if err != nil || r.o.Archive {
@@ -88,8 +88,8 @@ func (r *Reader) look(set *Set) (*view, error) {
 	return &view{set, live, stored}, err
 }
 
-// refresh reads the directory of the key set again and gives the new view, or nil
-// where nothing has changed since old.
+// refresh reads the directory of the key set again. It returns the new view, or nil if
+// nothing has changed since old.
 func (r *Reader) refresh(old *view) (*view, error) {
 	r.reading.Lock()
 	defer r.reading.Unlock()
@@ -119,7 +119,8 @@ func (r *Reader) refresh(old *view) (*view, error) {
 	return v, err
 }
 
-// verifier makes a verifier with the keys of set; guard nil takes results again.
+// verifier returns a verifier with the keys of set. With a nil guard it accepts results
+// again.
 func (r *Reader) verifier(set *Set, guard *transport.ReplayGuard) (*transport.Verifier, error) {
 	if len(r.o.Signers) == 0 {
 		return nil, errors.New("no evaluator is trusted; name its public key")
@@ -151,8 +152,8 @@ func (r *Reader) verifier(set *Set, guard *transport.ReplayGuard) (*transport.Ve
 }
 
 // Verify checks a sealed result without decrypting it: signature, signer, key,
-// epoch and parameters, and that header and ciphertext agree. topic is where it
-// arrived, or empty. Every class of refusal has its own error.
+// epoch and parameters, and that header and ciphertext agree. topic is where the result
+// arrived, or "". Each class of refusal has its own error.
 func (r *Reader) Verify(topic string, sealed []byte) (*transport.Object, error) {
 	v := r.view.Load()
 	obj, err := r.verify(v, v.live, topic, sealed)
@@ -187,8 +188,8 @@ func (r *Reader) verify(by *view, v *transport.Verifier, topic string, sealed []
 	return obj, nil
 }
 
-// take is Verify that also makes sure that the result can be decrypted: all that is
-// decided before its number is spent and its evaluator is told.
+// take verifies a result and makes sure that it can be decrypted. Nothing else decides
+// whether its number is used up and its evaluator gets a receipt.
 func (r *Reader) take(topic string, sealed []byte) (*transport.Object, error) {
 	obj, err := r.Verify(topic, sealed)
 	if err != nil {
@@ -201,8 +202,8 @@ func (r *Reader) take(topic string, sealed []byte) (*transport.Object, error) {
 	return obj, nil
 }
 
-// admit makes sure that a verified result is of an approved program, is what that program
-// gives, and can be decrypted.
+// admit checks that a verified result comes from an approved program, that its header is
+// what the program gives, and that its key can be used.
 func (r *Reader) admit(obj *transport.Object) (*expected, error) {
 	want, err := r.approved.expect(r.view.Load().set, &obj.Meta)
 	if err != nil {
@@ -216,16 +217,15 @@ func (r *Reader) admit(obj *transport.Object) (*expected, error) {
 	return want, nil
 }
 
-// giveBack makes the number of a result free again that was not taken after all, so that
-// it can be once the reason is gone: a key set that was not up to date, a key file that
-// could not be read.
+// giveBack frees the number of a result that was not taken after all. The result can then
+// be taken when the reason is gone: an old key set, or a key file that could not be read.
 func (r *Reader) giveBack(obj *transport.Object) {
 	if !r.o.Archive {
 		r.view.Load().live.Forget(obj)
 	}
 }
 
-// check is what the verifier does not know: names of signers, the end of an
+// check checks what the verifier does not know: the names of signers, the end of an
 // epoch's overlap, and the body.
 func (r *Reader) check(set *Set, obj *transport.Object) error {
 	m := &obj.Meta
@@ -270,7 +270,7 @@ func (r *Reader) Read(topic string, sealed []byte) (*Result, error) {
 	return res, err
 }
 
-// again is Read for a result whose number is spent.
+// again reads a result whose number is already used up.
 func (r *Reader) again(sealed []byte) (*Result, error) {
 	v := r.view.Load()
 	obj, err := r.verify(v, v.stored, "", sealed)
@@ -284,8 +284,8 @@ func (r *Reader) again(sealed []byte) (*Result, error) {
 	return r.decode(obj, want, sealed)
 }
 
-// decode decrypts a verified result. Once its bytes are those of a ciphertext it does not
-// fail, whatever they decrypt to.
+// decode decrypts a verified result. If its bytes are a ciphertext it does not fail,
+// whatever they decrypt to.
 func (r *Reader) decode(obj *transport.Object, want *expected, sealed []byte) (*Result, error) {
 	slots, err := r.decrypt(obj, want)
 	if err != nil {
@@ -321,13 +321,12 @@ func (r *Reader) decrypt(obj *transport.Object, want *expected) ([]float64, erro
 	return slots, nil
 }
 
-// Load loads the secret keys of all epochs. Who reads each result once calls it
-// before the first one: a result that was verified counts as seen, and would be lost
-// by a key that cannot be read. The key of an epoch whose overlap is over may have
-// been taken away.
+// Load loads the secret keys of all epochs. Call it before reading results that come only
+// once: a verified result counts as seen, so it would be lost if its key could not be
+// read. Keys of epochs whose overlap has ended may be missing.
 func (r *Reader) Load() error { return r.load(r.view.Load().set) }
 
-// load is Load for a key set.
+// load loads the secret keys of set.
 func (r *Reader) load(set *Set) error {
 	for _, e := range set.Manifest().Epochs {
 		id, err := e.ID()
@@ -342,8 +341,8 @@ func (r *Reader) load(set *Set) error {
 	return nil
 }
 
-// use is a secret key that stays valid until release is called. It is loaded if it is not
-// there yet. Several may use keys at a time: nobody waits for a decryption.
+// use returns a secret key, which is loaded if necessary and stays valid until release is
+// called. Keys may be used concurrently, so nobody waits for a decryption.
 func (r *Reader) use(id [16]byte) (k *secret.Key, release func(), err error) {
 	r.mu.RLock()
 	if k := r.keys[id]; k != nil && !r.closed {
@@ -363,7 +362,7 @@ func (r *Reader) use(id [16]byte) (k *secret.Key, release func(), err error) {
 
 var errClosed = errors.New("keyholder: reader is closed")
 
-// key loads the secret key of an epoch once.
+// key returns the secret key of an epoch, and loads it the first time.
 func (r *Reader) key(set *Set, id [16]byte) (*secret.Key, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -425,8 +424,8 @@ func (r *Reader) Close() error {
 	return err
 }
 
-// classify gives a refusal of transport the class that it has for the holder;
-// the transport error stays in the chain.
+// classify wraps an error of package transport in the holder's class of refusal. The
+// transport error stays in the chain.
 func (s *Set) classify(err error, sealed []byte) error {
 	for _, c := range []struct{ from, to error }{
 		{transport.ErrUnknownSigner, ErrUnknownSigner},
@@ -451,7 +450,7 @@ func (s *Set) classify(err error, sealed []byte) error {
 	// likely comes from a rotation that this copy of the set missed.
 	last := s.manifest.Current().Epoch
 	if m, perr := transport.PeekMeta(sealed); perr == nil && m.KeyEpoch > last {
-		return fmt.Errorf("%w: it is for epoch %d, the newest of the key set in %s is %d, was it rotated elsewhere? %w",
+		return fmt.Errorf("%w: it is for epoch %d, the newest of the key set in %s is %d; was it rotated elsewhere? %w",
 			ErrWrongEpoch, m.KeyEpoch, filepath.Base(s.dir), last, err)
 	}
 	return fmt.Errorf("%w: %w", ErrWrongKey, err)

@@ -19,10 +19,10 @@ import (
 	"github.com/hencedge/hencedge/transport"
 )
 
-// Receipts tells evaluators which of their results were taken, so that they keep each
-// until then. Give it to Watch. What it says, and when, depends on signed headers and a
-// clock alone, never on what a result decrypts to: receipts are signed and published at
-// ticks, by a goroutine that knows nothing of decryption.
+// Receipts tells evaluators which of their results were taken, so that they can delete
+// them. Give it to Watch. What it says, and when, depends on signed headers and a clock
+// alone, never on what a result decrypts to: a goroutine that knows nothing of decryption
+// signs and publishes receipts at fixed ticks.
 type Receipts struct {
 	key     *transport.SigningKey
 	asks    *transport.Verifier
@@ -36,9 +36,9 @@ type Receipts struct {
 	reports transport.LogLimit
 	seen    *seen
 
-	// Of results, by ownName: an evaluator is told of its own results only.
-	refused *transport.Refusals // signed by their evaluator
-	strange *transport.Refusals // by whoever they say
+	// Refused results by ownName, so that an evaluator learns of its own results only.
+	refused    *transport.Refusals // with a valid signature
+	unverified *transport.Refusals // without one, under the name in the header
 
 	mu      sync.Mutex
 	known   map[[32]byte]bool // results that were taken, the newest maxKnown, by ownName
@@ -56,35 +56,36 @@ type Receipts struct {
 const (
 	maxKnown   = 1 << 16
 	maxRefused = 4096
-	maxWaiting = 4096 // items of receipts; who misses one asks
+	maxWaiting = 4096 // items of receipts; an evaluator that misses one asks
 )
 
-// receiptInterval is the time between the ticks at which receipts leave. The next result of
-// a program follows the receipt of the one before.
+// receiptInterval is the time between the ticks at which receipts leave. An evaluator sends
+// the next result of a program when it has the receipt of the last.
 const receiptInterval = 20 * time.Millisecond
 
-// lastWords bounds how long the receipts of the last tick may take.
-const lastWords = 2 * time.Second
+// lastFlush bounds how long the receipts of the last tick may take.
+const lastFlush = 2 * time.Second
 
-// ReceiptOptions of NewReceipts. Client and Evaluators are required.
+// ReceiptOptions configure NewReceipts. Client and Evaluators are required.
 type ReceiptOptions struct {
 	Client      transport.Client
 	TopicPrefix string
 	Evaluators  map[string][]ed25519.PublicKey
-	// State is the file that remembers the numbers of results that were taken, State.results
-	// what those were made of that were handed on, and the directory State.inbox holds the
-	// others; empty: all of it is in memory, and what waits is lost with the process.
+	// State is the file with the numbers of results that were taken. State.results
+	// records what the delivered ones were computed from; the directory State.inbox holds
+	// the others. If it is empty everything is in memory, and waiting results are lost
+	// with the process.
 	State  string
 	Logger *slog.Logger
 }
 
-// NewReceipts loads the signing key of a set and the state. Give Guard's value
-// to the Reader.
+// NewReceipts loads the signing key of a set and the state. Set ReaderOptions.Replay to
+// its Guard.
 func NewReceipts(set *Set, o ReceiptOptions) (*Receipts, error) {
 	trust := transport.NewTrustStore()
 	r := &Receipts{client: o.Client, prefix: o.TopicPrefix, log: o.Logger, state: o.State, known: map[[32]byte]bool{},
 		waiting: map[string][]transport.ReceiptItem{},
-		refused: transport.NewRefusals(maxRefused), strange: transport.NewRefusals(maxRefused),
+		refused: transport.NewRefusals(maxRefused), unverified: transport.NewRefusals(maxRefused),
 		guard: transport.NewReplayGuard(0), now: time.Now}
 	r.boot = uint64(max(r.now().UnixNano(), 1))
 	if r.prefix == "" {
@@ -110,10 +111,9 @@ func NewReceipts(set *Set, o ReceiptOptions) (*Receipts, error) {
 		durable.SweepTemporary(o.State + seenSuffix)
 		r.store = transport.FileReplayStore(o.State)
 		if err = transport.LoadReplay(r.guard, r.store); err != nil {
-			err = fmt.Errorf("%w: %s is empty or damaged; restore the newest copy of it and of %s%s, or move the first away "+
-				"alone: "+
-				"then a result that somebody recorded can be read once more if it is none of the newest %d: %w", ErrState,
-				o.State, o.State, seenSuffix, maxSeen, err)
+			err = fmt.Errorf("%w: %s is empty or damaged; restore the newest copy of it and of %s%s, or move only the first "+
+				"one away: a recorded result can then be read again unless it is one of the newest %d: %w",
+				ErrState, o.State, o.State, seenSuffix, maxSeen, err)
 		}
 	}
 	if err == nil {
@@ -141,23 +141,22 @@ func (r *Receipts) tellState() {
 		level = slog.LevelError
 	}
 	if text := r.seen.damage(); text != "" {
-		r.log.Log(context.Background(), level, "the memory of results that were read was not whole", "trouble", text)
+		r.log.Log(context.Background(), level, "the record of results that were read was damaged", "trouble", text)
 	}
 	switch {
 	case r.guard.Empty() && len(r.seen.order) > 0:
 		r.log.Error("the state is missing although results were read before; restore it, or results may be read again",
 			"missing", r.state, "results", len(r.seen.order))
 	case !r.guard.Empty() && r.seen.found.New:
-		r.log.Error("the state says that results were read, and what they were made of is missing: an evaluator whose "+
-			"store is an old copy may have them read once more; restore it",
-			"missing", r.state+seenSuffix)
+		r.log.Error("the record of results that were read is missing; restore it, or an evaluator whose store is an old "+
+			"copy may have them read again", "missing", r.state+seenSuffix)
 	}
 }
 
-// Damaged is how many records of the state were lost to damage at the start.
+// Damaged returns how many damaged records of the state the start found.
 func (r *Receipts) Damaged() int { return r.seen.found.Damaged }
 
-// Guard is what refuses results that were read before; ReaderOptions.Replay.
+// Guard returns the guard that refuses results that were read before.
 func (r *Receipts) Guard() *transport.ReplayGuard { return r.guard }
 
 // Use sets the connection, before Watch.
@@ -169,7 +168,7 @@ func (r *Receipts) Close() {
 	r.seen.close()
 }
 
-// save puts the numbers of the results that were taken on disk.
+// save writes the numbers of the results that were taken to disk.
 func (r *Receipts) save(ctx context.Context) error {
 	if r.store == nil {
 		return nil
@@ -181,12 +180,12 @@ func (r *Receipts) save(ctx context.Context) error {
 	return nil
 }
 
-// ownName is the name of an object of an evaluator, in what is remembered.
+// ownName returns the key under which an object of an evaluator is remembered.
 func ownName(evaluator string, object [32]byte) [32]byte {
 	return sha256.Sum256(append(append([]byte(evaluator), 0), object[:]...))
 }
 
-// remember notes that a result was taken, for who asks.
+// remember notes that a result was taken, in case its evaluator asks.
 func (r *Receipts) remember(evaluator string, object [32]byte) {
 	key := ownName(evaluator, object)
 	r.mu.Lock()
@@ -202,16 +201,17 @@ func (r *Receipts) remember(evaluator string, object [32]byte) {
 	}
 }
 
-// taken queues the receipt of a result, and remembers it for who misses that and asks.
+// taken queues the receipt of a result. It also remembers the result, in case the receipt
+// is lost and the evaluator asks.
 func (r *Receipts) taken(evaluator string, object [32]byte) {
 	r.remember(evaluator, object)
 	r.answer(evaluator, transport.ReceiptItem{Object: object, Outcome: transport.Taken})
 }
 
-// refuse answers for a result that came again or whose header is not acceptable, so that
-// its evaluator does not wait for a receipt, and with it every later result of the program.
-// One that failed for want of something here, such as a key that a copy of the key set has
-// not got yet, may come once more.
+// refuse answers for a result that came again or whose header is not acceptable.
+// Otherwise the evaluator would wait for the receipt, and hold back every later result of
+// the program. A result that failed for a reason on this side, such as a key that this
+// copy of the key set does not have yet, may come again.
 func (r *Receipts) refuse(topic string, sealed []byte, err error, receiver *transport.Receiver) {
 	switch {
 	case errors.Is(err, ErrRepeated): // answered
@@ -223,8 +223,8 @@ func (r *Receipts) refuse(topic string, sealed []byte, err error, receiver *tran
 	if perr != nil {
 		return
 	}
-	if !authentic(err) { // who asks about it has it: results signed with the key before, for example
-		r.strange.Add(ownName(m.Device, transport.ObjectID(sealed)),
+	if !authentic(err) { // its evaluator may still ask, for example about results under its former key
+		r.unverified.Add(ownName(m.Device, transport.ObjectID(sealed)),
 			transport.Refusal{Reason: Class(err), Detail: transport.Detail(err.Error())})
 		return
 	}
@@ -247,7 +247,7 @@ func (r *Receipts) refuse(topic string, sealed []byte, err error, receiver *tran
 	r.answer(m.Device, it)
 }
 
-// authentic reports whether an error is of a result that a trusted evaluator has signed.
+// authentic reports whether err refuses a result that a trusted evaluator signed.
 func authentic(err error) bool {
 	for _, e := range []error{transport.ErrTooLarge, transport.ErrTruncated, transport.ErrMalformed,
 		transport.ErrDowngraded, transport.ErrUnsupportedVersion,
@@ -270,13 +270,13 @@ func (r *Receipts) answer(to string, it transport.ReceiptItem) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.items >= maxWaiting {
-		return // who misses it asks
+		return // the evaluator will ask
 	}
 	r.waiting[to] = append(r.waiting[to], it)
 	r.items++
 }
 
-// listen subscribes to the questions of the evaluators.
+// listen subscribes to what evaluators ask.
 func (r *Receipts) listen(ctx context.Context, w *watch, receiver *transport.Receiver) error {
 	for _, name := range r.names {
 		err := r.client.Subscribe(ctx, transport.AskTopic(r.prefix, name), func(d transport.Delivery) {
@@ -297,8 +297,8 @@ func (r *Receipts) listen(ctx context.Context, w *watch, receiver *transport.Rec
 	return nil
 }
 
-// ask answers a question. An evaluator may ask about its own results only: it learns what
-// is remembered under its own name, and how far an object has come on the topics of its
+// ask answers an evaluator about its own results only. It tells what is remembered under
+// the evaluator's name, and how much of an object has arrived on the topics of its
 // approved programs.
 func (r *Receipts) ask(d transport.Delivery, w *watch, receiver *transport.Receiver) error {
 	if err := d.CheckFresh(); err != nil {
@@ -325,7 +325,7 @@ func (r *Receipts) ask(d transport.Delivery, w *watch, receiver *transport.Recei
 	for _, it := range a.Items {
 		key := ownName(who, it.Object)
 		out := transport.ReceiptItem{Object: it.Object, Outcome: transport.Taken}
-		switch why := cmp.Or(r.refused.Get(key), r.strange.Get(key)); {
+		switch why := cmp.Or(r.refused.Get(key), r.unverified.Get(key)); {
 		case r.has(who, it.Object):
 		case why.Reason != "":
 			out.Outcome, out.Reason, out.Detail = transport.Refused, why.Reason, why.Detail
@@ -339,7 +339,7 @@ func (r *Receipts) ask(d transport.Delivery, w *watch, receiver *transport.Recei
 	return nil
 }
 
-// send publishes what waits at every tick until ctx ends, and once more then.
+// send publishes what waits at every tick until ctx ends, and then once more.
 func (r *Receipts) send(ctx context.Context) {
 	ticks := r.ticks
 	if ticks == nil {
@@ -354,7 +354,7 @@ func (r *Receipts) send(ctx context.Context) {
 		case <-ctx.Done():
 		}
 	}
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastWords)
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastFlush)
 	defer cancel()
 	r.flush(last)
 }

@@ -53,7 +53,7 @@ type resultJSON struct {
 	Bytes     int       `json:"bytes"`
 }
 
-// MarshalJSON writes the form that "results decrypt" prints.
+// MarshalJSON returns the form that "results decrypt" prints.
 func (r *Result) MarshalJSON() ([]byte, error) {
 	j := resultJSON{
 		Program: r.Program, Evaluator: r.Evaluator, Unit: r.Unit, KeyID: hex.EncodeToString(r.KeyID[:]), Epoch: r.Epoch,
@@ -67,9 +67,9 @@ func (r *Result) MarshalJSON() ([]byte, error) {
 }
 
 // apply turns decrypted slots into values as the approved program says:
-// value_i = A*slot[Slot+i] + B, or its square root. A negative argument of the
-// root is noise around zero and reads as 0. Values beyond float64, which no honest
-// result has, read as the largest one: to refuse them would tell something of them.
+// value_i = A*slot[Slot+i] + B, or its square root. A negative argument of the root is
+// noise around zero and becomes 0. Values beyond float64, which no honest result has,
+// become the largest float64: a refusal would reveal something about them.
 func apply(out *program.Output, slots []float64) []float64 {
 	values := make([]float64, out.Count)
 	for i := range values {
@@ -82,7 +82,7 @@ func apply(out *program.Output, slots []float64) []float64 {
 	return values
 }
 
-// promised is the largest of the promised errors of values.
+// promised returns the largest promised error of values.
 func promised(out *program.Output, values []float64) float64 {
 	most := 0.0
 	for _, v := range values {
@@ -91,12 +91,12 @@ func promised(out *program.Output, values []float64) float64 {
 	return most
 }
 
-// within is x or the largest float64 of its sign.
+// within returns x, or the largest float64 of its sign if x is infinite.
 func within(x float64) float64 { return min(max(x, -math.MaxFloat64), math.MaxFloat64) }
 
-// Save stores the sealed result in dir, named after program, evaluator and
-// number, for "results decrypt" and "results verify". Storing it again replaces
-// it by the same bytes.
+// Save stores the sealed result in dir, for "results decrypt" and "results verify". The
+// file is named after program, evaluator and number, so that saving a result again writes
+// the same file.
 func (r *Result) Save(dir string) (path string, err error) {
 	m := transport.Meta{Program: r.Program, Device: r.Evaluator, BootEpoch: r.BootEpoch, Sequence: r.Sequence}
 	path = filepath.Join(dir, resultName(&m))
@@ -105,13 +105,13 @@ func (r *Result) Save(dir string) (path string, err error) {
 
 const resultSuffix = ".cose"
 
-// resultName is the file name of a stored result. Names from a verified header hold no
-// path separator.
+// resultName returns the file name of a stored result. Names from a verified header
+// contain no path separator.
 func resultName(m *transport.Meta) string {
 	return fmt.Sprintf("%s-%s-%d-%d%s", m.Program, m.Device, m.BootEpoch, m.Sequence, resultSuffix)
 }
 
-// made is what a result was made of, for seen.
+// made returns what the result was computed from, for seen.
 func (r *Result) made() *transport.Meta {
 	return &transport.Meta{Device: r.Evaluator, Program: r.Program, Inputs: r.Inputs}
 }

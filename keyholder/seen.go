@@ -12,16 +12,16 @@ import (
 	"github.com/hencedge/hencedge/transport"
 )
 
-// ErrRepeated: an earlier result of the program was made of the same windows. An
-// evaluator does not do that, unless its store is an old copy: then it computes again
-// what it has delivered, under new numbers.
+// ErrRepeated: an earlier result of the program was computed from the same windows. That
+// happens if the evaluator's store is an old copy: it then computes again, under new
+// numbers, what it has already delivered.
 var ErrRepeated = errors.New("keyholder: these windows are in an earlier result of the program")
 
-// seen remembers the newest results that were handed on, and those that wait for it, by what
-// they were made of: evaluator, program and windows. It is a log (durable.Log) of records
-// of 20 bytes, each the start of a SHA-256 with its checksum, which is compacted when it
-// has become long. Damaged records, and a torn one at the end, are forgotten and counted.
-// One goroutine at a time calls add.
+// seen remembers the newest results that were handed on, and those that wait to be. It
+// knows them by what they were computed from: evaluator, program and windows. On disk it
+// is a durable.Log of 20-byte records: the start of a SHA-256 and a checksum. The log is
+// compacted when it is long. Damaged records, and a torn one at the end, are dropped and
+// counted. Only one goroutine at a time may call add.
 type seen struct {
 	path  string // empty: nothing is kept over restarts
 	log   *durable.Log
@@ -31,7 +31,7 @@ type seen struct {
 	mu      sync.Mutex
 	set     map[[16]byte]bool
 	order   [][16]byte
-	waiting map[[16]byte]bool // taken, and not handed on yet; not in the file
+	waiting map[[16]byte]bool // taken and not yet handed on; not in the file
 }
 
 const (
@@ -64,9 +64,9 @@ func openSeen(path string, limit int) (*seen, error) {
 	return s, nil
 }
 
-// damage says what of the file was forgotten, and what follows; empty: nothing.
+// damage returns what was lost of the file and what follows from that, or "".
 func (s *seen) damage() string {
-	const cost = "an evaluator whose store is an old copy may have these results read once more"
+	const cost = "an evaluator whose store is an old copy may have these results read again"
 	switch {
 	case s.found.Damaged > 0:
 		return fmt.Sprintf("%s is damaged: %d records were lost, and %d bytes at its end were cut; %s. Look at the disk; a "+
@@ -78,7 +78,7 @@ func (s *seen) damage() string {
 	return ""
 }
 
-// shorten compacts the log if it is long. On a full disk it goes on growing for a while.
+// shorten compacts the log if it is long. On a full disk the log grows for a while.
 func (s *seen) shorten() {
 	if s.log.Size()-s.log.Least() > int64(2*s.limit*seenRecord) {
 		_ = s.log.Compact()
@@ -98,7 +98,8 @@ func appendSeen(b []byte, key [16]byte) []byte {
 	return durable.AppendSum(append(b, key[:]...), len(b))
 }
 
-// seenKey names what a result was made of; ok is false for one that does not tell.
+// seenKey returns a digest of what a result was computed from. ok is false if its header
+// does not say.
 func seenKey(m *transport.Meta) (key [16]byte, ok bool) {
 	inputs := slices.Clone(m.Inputs)
 	slices.SortFunc(inputs, func(a, b [32]byte) int { return bytes.Compare(a[:], b[:]) })
@@ -124,7 +125,7 @@ func (s *seen) remember(key [16]byte) {
 	}
 }
 
-// has reports whether a result of the same windows was handed on, or waits for it.
+// has reports whether a result of the same windows was handed on or waits to be.
 func (s *seen) has(m *transport.Meta) bool {
 	key, ok := seenKey(m)
 	s.mu.Lock()
@@ -132,7 +133,7 @@ func (s *seen) has(m *transport.Meta) bool {
 	return ok && (s.set[key] || s.waiting[key])
 }
 
-// hold notes that a result waits; release and add end that.
+// hold notes that a result waits, until release or add.
 func (s *seen) hold(m *transport.Meta) {
 	if key, ok := seenKey(m); ok {
 		s.mu.Lock()
@@ -154,7 +155,7 @@ func (s *seen) known(key [16]byte) bool {
 	return s.set[key]
 }
 
-// add remembers a result that was handed on and returns when that is on disk.
+// add remembers a result that was handed on. It returns when that is on disk.
 func (s *seen) add(m *transport.Meta) error {
 	key, ok := seenKey(m)
 	if !ok || s.known(key) {

@@ -34,7 +34,7 @@ func TestStateDamage(t *testing.T) {
 		write(path, b)
 		_, _, err := open()
 		if !errors.Is(err, ErrState) || !strings.Contains(err.Error(), path) ||
-			!strings.Contains(err.Error(), "move the first away alone") {
+			!strings.Contains(err.Error(), "move only the first one away") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -19,22 +19,22 @@ type Tally struct {
 	orders  map[string]*order
 }
 
-// Damage counts records of the state that were lost.
+// Damage counts n lost records of the state.
 func (t *Tally) Damage(n int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.damaged += uint64(n)
 }
 
-// Damaged is that count.
+// Damaged returns the number of lost records of the state.
 func (t *Tally) Damaged() uint64 {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.damaged
 }
 
-// Result counts a result that was read. It returns what is odd about its time, after the
-// results of the program before; empty: nothing.
+// Result counts a result that was read. It returns what is wrong with its time compared
+// with the earlier results of the program, or "".
 func (t *Tally) Result(r *Result) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -62,7 +62,7 @@ func (t *Tally) Refuse(err error) string {
 	return class
 }
 
-// Counts are the results read by program and the refusals by class.
+// Counts returns the results read by program, and the refusals by class.
 func (t *Tally) Counts() (read, refused map[string]uint64) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -79,7 +79,7 @@ var classes = []struct {
 	{transport.ErrReplayed, "replayed"}, {ErrRepeated, "repeated"},
 }
 
-// Class is the short name of a refusal: "wrong_key", "wrong_epoch", "tampered",
+// Class returns the short name of a refusal: "wrong_key", "wrong_epoch", "tampered",
 // "unknown_signer", "wrong_params", "not_result", "replayed", "repeated", "unread", "not_approved",
 // "wrong_program", or transport's reason for anything else.
 func Class(err error) string {
@@ -91,7 +91,7 @@ func Class(err error) string {
 	return transport.Reason(err)
 }
 
-// Classes lists every name that Class can give, sorted.
+// Classes returns every name that Class can return, sorted.
 func Classes() []string {
 	out := transport.Reasons()
 	for _, c := range classes {

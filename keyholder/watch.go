@@ -11,7 +11,7 @@ import (
 	"github.com/hencedge/hencedge/transport/spool"
 )
 
-// WatchOptions say what Watch follows and whom it tells. Client is required.
+// WatchOptions configure Watch. Client is required.
 type WatchOptions struct {
 	Client      transport.Client
 	TopicPrefix string           // empty: transport.DefaultPrefix
@@ -22,27 +22,26 @@ type WatchOptions struct {
 	Count       int              // results after which Watch ends; 0: it goes on
 	// OnReady is called once the broker has granted the subscriptions.
 	OnReady func()
-	// OnResult gets every result that was read, in order; an error ends Watch.
-	// OnUnread gets results that were taken and cannot be read; nobody else learns of
-	// them. Both are called from one goroutine, OnRefused, which gets every object that was
-	// refused, from another. All may be nil.
+	// OnResult gets every result that was read, in order. If it returns an error, Watch
+	// ends. OnUnread gets results that were taken and cannot be read; nobody else learns
+	// of them. OnRefused gets every refused object, and is called from another goroutine
+	// than the first two. All may be nil.
 	OnResult  func(*Result) error
 	OnUnread  func(topic string, err error)
 	OnRefused func(topic string, err error)
 }
 
-// backlog bounds the complete objects that wait to be taken; WatchOptions.Limits bound
-// their bytes.
+// backlog bounds the number of complete objects that wait to be taken. WatchOptions.Limits
+// bounds their bytes.
 const backlog = 64
 
-// Watch reads results as they arrive until ctx ends, which is no error. Objects
-// that cannot be read are reported and do not disturb later ones. It begins with
-// Reader.Load.
+// Watch reads results as they arrive, until ctx ends; it then returns nil. It begins with
+// Reader.Load. Objects that cannot be read are reported and do not affect later ones.
 //
-// It has two halves, so that nobody can learn from outside what a result decrypts to. One
-// checks signed headers, puts results into an inbox and answers for them. The other
-// decrypts what is in the inbox and hands it on. Nothing goes from the second to the first
-// but the room that it makes.
+// Watch has two halves, so that nobody outside can learn what a result decrypts to. One
+// checks signed headers, puts results into an inbox and sends receipts. The other decrypts
+// what is in the inbox and hands it on. The first learns nothing from the second except
+// how much room the inbox has.
 func Watch(ctx context.Context, r *Reader, o WatchOptions) error {
 	if o.Client == nil {
 		return errors.New("watch results: no client")
@@ -104,7 +103,7 @@ type refusal struct {
 	err   error
 }
 
-// newWatch loads the keys and what an earlier process has taken.
+// newWatch loads the keys, and the results that an earlier process took.
 func newWatch(r *Reader, o WatchOptions) (*watch, error) {
 	if err := r.Load(); err != nil {
 		return nil, err
@@ -140,7 +139,7 @@ func newWatch(r *Reader, o WatchOptions) (*watch, error) {
 	return w, err
 }
 
-// filters are the topics to subscribe to.
+// filters returns the topics to subscribe to.
 func (w *watch) filters() ([]string, error) {
 	filters := w.o.Topics[:len(w.o.Topics):len(w.o.Topics)]
 	for _, p := range w.o.Programs {
@@ -155,7 +154,7 @@ func (w *watch) filters() ([]string, error) {
 	return filters, nil
 }
 
-// listen subscribes to results and to the questions of evaluators.
+// listen subscribes to results and to what evaluators ask.
 func (w *watch) listen(ctx context.Context) error {
 	w.receiver = transport.NewStagingReceiver(w.o.Limits, func(s transport.Staged) error {
 		select {
@@ -181,13 +180,13 @@ func (w *watch) listen(ctx context.Context) error {
 	return nil
 }
 
-// approved reports whether a topic carries results of an approved program of an evaluator.
+// approved reports whether topic carries results of an approved program of evaluator.
 func (w *watch) approved(evaluator, topic string) bool {
 	return w.r.approved.topic(w.r.view.Load().set, w.o.TopicPrefix, evaluator, topic)
 }
 
-// handle takes one message from the broker. One that is not taken because Watch ends is
-// not acknowledged, so that the broker keeps it.
+// handle takes one message from the broker. If Watch is ending, it does not acknowledge
+// the message, so that the broker keeps it.
 func (w *watch) handle(d transport.Delivery) {
 	err := d.CheckFresh()
 	if err == nil {
@@ -205,7 +204,8 @@ func (w *watch) handle(d transport.Delivery) {
 	d.Ack()
 }
 
-// takeAll is the first half. What waits when ctx ends was not taken, and gets no receipt.
+// takeAll is the first half of Watch. Results that still wait when ctx ends are not taken
+// and get no receipt.
 func (w *watch) takeAll(ctx context.Context) error {
 	for ctx.Err() == nil && (w.o.Count <= 0 || w.taken < w.o.Count) {
 		select {
@@ -221,7 +221,7 @@ func (w *watch) takeAll(ctx context.Context) error {
 	return nil
 }
 
-// take decides about one object by its signed header. An error ends Watch.
+// take accepts or refuses one object by its signed header. Its error ends Watch.
 func (w *watch) take(ctx context.Context, s transport.Staged) error {
 	defer s.Done()
 	topic := s.Topic
@@ -234,7 +234,7 @@ func (w *watch) take(ctx context.Context, s transport.Staged) error {
 		err = fmt.Errorf("%w: %s of %s, boot epoch %d, sequence %d; is the store of the evaluator an old copy?",
 			ErrRepeated, m.Program, m.Device, m.BootEpoch, m.Sequence)
 		if w.o.Receipts != nil {
-			w.o.Receipts.taken(m.Device, obj.ID) // so that its evaluator lets go of it
+			w.o.Receipts.taken(m.Device, obj.ID) // so that its evaluator deletes it
 		}
 	}
 	if err != nil {
@@ -266,7 +266,7 @@ func (w *watch) take(ctx context.Context, s transport.Staged) error {
 	return nil
 }
 
-// readAll is the second half.
+// readAll is the second half of Watch.
 func (w *watch) readAll(ctx context.Context) error {
 	for n := 0; w.o.Count <= 0 || n < w.o.Count; {
 		l := w.inbox.next(ctx)
@@ -284,8 +284,8 @@ func (w *watch) readAll(ctx context.Context) error {
 	return nil
 }
 
-// read decrypts one result and hands it on. It reports whether there was something to hand
-// on; an error ends Watch, and the result stays in the inbox.
+// read decrypts one result and hands it on. It reports whether the result is done with.
+// Its error ends Watch; the result then stays in the inbox.
 func (w *watch) read(ctx context.Context, l *spool.Lease) (bool, error) {
 	sealed, err := l.Sealed()
 	if errors.Is(err, spool.ErrDamaged) {
