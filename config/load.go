@@ -67,19 +67,24 @@ func (k *KeyHolder) check(c *checker) { c.keyHolder(k) }
 
 // Check reports what Parse would report of this configuration, all at once. It
 // is for one that was built in code; call SetDefaults first.
-func (a *Agent) Check() error { return check(a, a.doc, nil, nil) }
+func (a *Agent) Check() error { return again(a, a.doc) }
 
 // Check is Agent.Check for an evaluator.
-func (e *Evaluator) Check() error { return check(e, e.doc, nil, nil) }
+func (e *Evaluator) Check() error { return again(e, e.doc) }
 
 // Check is Agent.Check for a key holder.
-func (k *KeyHolder) Check() error { return check(k, k.doc, nil, nil) }
+func (k *KeyHolder) Check() error { return again(k, k.doc) }
 
-func check(r role, doc *yamlx.Document, found []*Error, bad []string) error {
-	c := &checker{&rule.Checker{Doc: doc, Role: r.role(), Bad: bad, Errs: found}}
-	rules.Check(c.Checker, r)
-	r.check(c)
-	return c.err()
+// again checks a configuration that may have changed since doc was read.
+func again(r role, doc *yamlx.Document) error {
+	return check(r, &rule.Checker{Doc: doc, ByValue: true})
+}
+
+func check(r role, c *rule.Checker) error {
+	c.Role = r.role()
+	rules.Check(c, r)
+	r.check(&checker{c})
+	return (&checker{c}).err()
 }
 
 func load[T any](path string, parse func(string, []byte) (*T, error)) (*T, error) {
@@ -141,7 +146,7 @@ func parse(name string, data []byte, r role, o *origin) error {
 		return &Errors{List: []*Error{e}}
 	}
 	r.SetDefaults()
-	return check(r, d.Doc, d.Errs, d.Bad)
+	return check(r, &rule.Checker{Doc: d.Doc, Errs: d.Errs, Bad: d.Bad})
 }
 
 // marks are keys that only one role's file has at its top.

@@ -26,7 +26,7 @@ var (
 	full        = rule.OneOf(QueueDropOldest, QueueDropNewest, QueueBlock)
 	stopTimeout = rule.Between(time.Second, time.Hour)
 	workers     = rule.Between(1, 1024)
-	inputTime   = rule.Between(10*time.Millisecond, 24*time.Hour)
+	inputTime   = rule.Between(10*time.Millisecond, 24*time.Hour).Derived()
 	spoolAge    = rule.Between(time.Minute, 10*365*24*time.Hour)
 	retryMin    = rule.Between(10*time.Millisecond, time.Hour)
 	retryMax    = rule.Between(10*time.Millisecond, 24*time.Hour)
@@ -92,7 +92,7 @@ var fieldRules = map[string]rule.Value{
 	"KeyHolder.Output":          rule.OneOf("table", "ndjson", "csv"),
 
 	"Broker.URL":          brokerURL,
-	"Broker.ClientID":     rule.Form(`^[!-~]{1,128}$`, "not a usable client id", "use up to 128 printable ASCII characters without spaces"),
+	"Broker.ClientID":     rule.Form(`^[!-~]{1,128}$`, "not a usable client id", "use up to 128 printable ASCII characters without spaces").Derived(),
 	"Broker.ALPN":         rule.Form(`^[!-~]{1,255}$`, "{} is no protocol name", "write up to 255 printable ASCII characters, such as x-amzn-mqtt-ca").Distinct("protocol"),
 	"Broker.TopicPrefix":  topicPrefix,
 	"Broker.ChunkSize":    rule.Between(KiB, 16*MiB),

@@ -17,9 +17,16 @@ import (
 type Checker struct {
 	Doc  *yamlx.Document // nil for a configuration that was built in code
 	Role string
+	// ByValue says that a configuration may have changed since it was read, so that a key
+	// counts as given when its value is not zero.
+	ByValue bool
+
 	Bad  []string // paths that failed already, so that nothing is reported twice
 	Errs []*yamlx.Error
 }
+
+// byValue reports whether values tell which keys are given.
+func (c *Checker) byValue() bool { return c.ByValue || c.Doc == nil }
 
 // Sound reports whether nothing at, below or above any of the paths has failed already.
 func (c *Checker) Sound(paths ...string) bool {

@@ -23,13 +23,18 @@ func newBlock(c *Checker, path string, v reflect.Value) Block {
 	return Block{c, path, yamlx.Fields(v)}
 }
 
-// value returns the value of key, defaults filled in.
-func (b Block) value(key string) reflect.Value {
+// field returns the value of key, defaults filled in.
+func (b Block) field(key string) reflect.Value {
 	i := slices.IndexFunc(b.fields, func(f yamlx.Field) bool { return f.Name == key })
 	if i < 0 {
 		panic("no key " + key + " at " + b.path) // a rule names a key that its type lacks
 	}
-	v := b.fields[i].Value
+	return b.fields[i].Value
+}
+
+// value is field without a pointer.
+func (b Block) value(key string) reflect.Value {
+	v := b.field(key)
 	if v.Kind() == reflect.Pointer && !v.IsNil() {
 		return v.Elem()
 	}
@@ -42,10 +47,10 @@ func (b Block) at(key string) string { return yamlx.Join(b.path, key) }
 // Text returns the value of key as text.
 func (b Block) Text(key string) string { return fmt.Sprint(b.value(key)) }
 
-// Has reports whether key is given: in the file, or in code by a value that is not zero.
+// Has reports whether key is given: in the file, or in code by a value other than zero.
 func (b Block) Has(key string) bool {
-	if b.c.Doc == nil {
-		return !b.value(key).IsZero()
+	if b.c.byValue() {
+		return !b.field(key).IsZero()
 	}
 	return b.c.Given(b.at(key))
 }

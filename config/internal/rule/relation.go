@@ -168,10 +168,11 @@ func (t *Table) keys(b Block, v reflect.Value) {
 		case !ok:
 		case tag == ",inline":
 			t.keys(b, v.Field(i))
-		case b.Has(tag), b.c.Doc == nil && strings.Contains(f.Tag.Get("cfg"), "required"):
+		case b.Has(tag), b.c.byValue() && strings.Contains(f.Tag.Get("cfg"), "required"):
 			// What the file does not give has its default, or was in another file.
-			if !b.c.Failed(b.at(tag)) {
-				t.Fields[v.Type().Name()+"."+f.Name].check(b.c, b.at(tag), v.Field(i))
+			rule := t.Fields[v.Type().Name()+"."+f.Name]
+			if !b.c.Failed(b.at(tag)) && (!rule.derived || b.c.Given(b.at(tag))) {
+				rule.check(b.c, b.at(tag), v.Field(i))
 			}
 			t.below(b.c, b.at(tag), v.Field(i))
 		}

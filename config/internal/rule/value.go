@@ -21,6 +21,8 @@ type Value struct {
 	problem func(v reflect.Value) (cause, remedy string)
 	// amount says that a value which breaks the rule is not used in further checks.
 	amount bool
+	// derived says that the default follows from other values, and is right if they are.
+	derived bool
 	// conceal returns the part of a wrong value that errors must not show.
 	conceal func(text string) string
 
@@ -127,6 +129,13 @@ func MaxLength(n int, cause, remedy string) Value {
 		}
 		return strings.ReplaceAll(cause, "{}", yamlx.Quote(s)), remedy
 	})
+}
+
+// Derived says that the default follows from other values: only what the file gives is
+// checked.
+func (v Value) Derived() Value {
+	v.derived = true
+	return v
 }
 
 // Conceal keeps a part of a wrong value out of the errors.
