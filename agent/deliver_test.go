@@ -243,7 +243,9 @@ func TestOutage(t *testing.T) {
 	cfg.Spool.Bytes = 16 * config.GiB
 	clock := &simClock{wall: time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)}
 	client := &outageClient{back: make(chan struct{})}
-	client.receiver = transport.NewReceiver(transport.Limits{}, func(_ string, sealed []byte) error {
+	client.receiver = transport.NewReceiver(transport.Limits{}, func(s transport.Staged) error {
+		defer s.Done()
+		sealed := s.Sealed
 		m, err := transport.PeekMeta(sealed)
 		if err == nil {
 			client.mu.Lock()

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"crypto/ed25519"
 	"fmt"
 	"maps"
 	"slices"
@@ -73,8 +74,8 @@ func (d *duplicates) health() string {
 
 // watchDuplicates listens to the device's own status topic until stop is called.
 func (a *Agent) watchDuplicates(ctx context.Context, client transport.Client) (stop func()) {
-	trust := transport.NewTrustStore()
-	if err := trust.AddDevice(a.cfg.Device, a.current().signing.Public()); err != nil {
+	trust, err := transport.TrustKeys(map[string]ed25519.PublicKey{a.cfg.Device: a.current().signing.Public()})
+	if err != nil {
 		a.log.Error("a second board with this identity would not be noticed", "error", err)
 		return func() {}
 	}

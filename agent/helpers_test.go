@@ -101,7 +101,9 @@ func opened(t testing.TB, k *testKeys, device string, messages []transport.Messa
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := transport.NewReceiver(transport.Limits{}, func(topic string, sealed []byte) error {
+	r := transport.NewReceiver(transport.Limits{}, func(s transport.Staged) error {
+		defer s.Done()
+		topic, sealed := s.Topic, s.Sealed
 		o, err := v.OpenFrom(topic, sealed)
 		if err != nil {
 			t.Errorf("object on %s: %v", topic, err)

@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"strings"
@@ -19,8 +20,8 @@ import (
 // ciphertext stays as it is. The first time in a boot epoch it begins another one.
 func (a *Agent) renumber(sealed []byte) ([]byte, error) {
 	keys := a.current()
-	trust := transport.NewTrustStore()
-	if err := trust.AddDevice(a.cfg.Device, keys.signing.Public()); err != nil {
+	trust, err := transport.TrustKeys(map[string]ed25519.PublicKey{a.cfg.Device: keys.signing.Public()})
+	if err != nil {
 		return nil, err
 	}
 	v, err := transport.NewVerifier(transport.VerifierOptions{Trust: trust, Kinds: []transport.Kind{transport.KindReading},

@@ -236,7 +236,9 @@ func (r *rig) watch(c transport.Client) {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	recv := transport.NewReceiver(transport.Limits{}, func(topic string, sealed []byte) error {
+	recv := transport.NewReceiver(transport.Limits{}, func(s transport.Staged) error {
+		defer s.Done()
+		topic, sealed := s.Topic, s.Sealed
 		obj, err := transport.Open(sealed, v)
 		if err != nil {
 			r.t.Errorf("result on %s: %v", topic, err)
@@ -248,7 +250,7 @@ func (r *rig) watch(c transport.Client) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	for _, filter := range []string{transport.ResultFilter(r.cfg.Broker.TopicPrefix), "other/#"} {
-		if err := c.Subscribe(ctx, filter, recv.Handle); err != nil {
+		if err := c.Subscribe(ctx, filter, func(d transport.Delivery) { _ = recv.Feed(d.Topic, d.Payload); d.Ack() }); err != nil {
 			r.t.Fatal(err)
 		}
 	}

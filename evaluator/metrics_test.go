@@ -64,7 +64,9 @@ func TestStatus(t *testing.T) {
 		t.Fatal(err)
 	}
 	seen := make(chan *transport.Status, 4)
-	recv := transport.NewReceiver(transport.Limits{}, func(topic string, sealed []byte) error {
+	recv := transport.NewReceiver(transport.Limits{}, func(s transport.Staged) error {
+		defer s.Done()
+		topic, sealed := s.Topic, s.Sealed
 		obj, err := v.OpenFrom(topic, sealed)
 		if err != nil {
 			t.Error(err)
@@ -80,7 +82,7 @@ func TestStatus(t *testing.T) {
 	})
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	if err := r.device.Subscribe(ctx, transport.StatusTopic(cfg.Broker.TopicPrefix, "cloud"), recv.Handle); err != nil {
+	if err := r.device.Subscribe(ctx, transport.StatusTopic(cfg.Broker.TopicPrefix, "cloud"), func(d transport.Delivery) { _ = recv.Feed(d.Topic, d.Payload); d.Ack() }); err != nil {
 		t.Fatal(err)
 	}
 	next := func(online bool) {

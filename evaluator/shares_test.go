@@ -27,7 +27,9 @@ func (r *rig) receipt(key *transport.SigningKey, read func(program string) bool)
 	r.t.Helper()
 	h := &holderEnd{read: read, boot: 1, items: make(chan transport.ReceiptItem, 256)}
 	c := dialTest(r.t, r.cfg.Broker.URL, "holder")
-	recv := transport.NewReceiver(transport.Limits{}, func(_ string, sealed []byte) error {
+	recv := transport.NewReceiver(transport.Limits{}, func(s transport.Staged) error {
+		defer s.Done()
+		sealed := s.Sealed
 		m, err := transport.PeekMeta(sealed)
 		if err != nil {
 			return err
@@ -40,7 +42,7 @@ func (r *rig) receipt(key *transport.SigningKey, read func(program string) bool)
 	ctx, stop := context.WithCancel(context.Background())
 	r.t.Cleanup(stop)
 	for _, filter := range []string{transport.ResultFilter(r.cfg.Broker.TopicPrefix), "other/#"} {
-		if err := c.Subscribe(ctx, filter, recv.Handle); err != nil {
+		if err := c.Subscribe(ctx, filter, func(d transport.Delivery) { _ = recv.Feed(d.Topic, d.Payload); d.Ack() }); err != nil {
 			r.t.Fatal(err)
 		}
 	}

@@ -54,7 +54,7 @@ func newHolder(t *testing.T, s *Set, key *transport.SigningKey, state string, co
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.w.receiver = transport.NewStagingReceiver(transport.Limits{},
+	h.w.receiver = transport.NewReceiver(transport.Limits{},
 		func(o transport.Staged) error { return h.w.take(t.Context(), o) })
 	return h
 }

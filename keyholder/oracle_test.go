@@ -426,7 +426,7 @@ func newSide(t *testing.T, s *Set, key *secret.Key, c *crafter) *side {
 		t.Fatal(err)
 	}
 	t.Cleanup(x.w.inbox.close)
-	x.w.receiver = transport.NewStagingReceiver(transport.Limits{},
+	x.w.receiver = transport.NewReceiver(transport.Limits{},
 		func(o transport.Staged) error { return x.w.take(t.Context(), o) })
 	return x
 }

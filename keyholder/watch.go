@@ -156,7 +156,7 @@ func (w *watch) filters() ([]string, error) {
 
 // listen subscribes to results and to what evaluators ask.
 func (w *watch) listen(ctx context.Context) error {
-	w.receiver = transport.NewStagingReceiver(w.o.Limits, func(s transport.Staged) error {
+	w.receiver = transport.NewReceiver(w.o.Limits, func(s transport.Staged) error {
 		select {
 		case w.queue <- s:
 			return nil

@@ -90,12 +90,11 @@ func Seal(manifest []byte, p henc.Parameters, holder *transport.SigningKey) ([]b
 
 // checkSeal verifies that holder signed the manifest.
 func checkSeal(sealed, manifest []byte, holder ed25519.PublicKey, p henc.Parameters) error {
-	trust := transport.NewTrustStore()
-	if err := trust.AddDevice(HolderName, holder); err != nil {
+	trust, err := transport.TrustKeys(map[string]ed25519.PublicKey{HolderName: holder})
+	if err != nil {
 		return err
 	}
-	v,
-		err := transport.NewVerifier(transport.VerifierOptions{Trust: trust,
+	v, err := transport.NewVerifier(transport.VerifierOptions{Trust: trust,
 		Kinds: []transport.Kind{transport.KindStatus}, AnyKey: true, AnyParams: true})
 	if err != nil {
 		return err

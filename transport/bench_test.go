@@ -51,13 +51,13 @@ func BenchmarkReassemble(b *testing.B) {
 			b.SetBytes(int64(n))
 			b.ReportAllocs()
 			for b.Loop() {
-				r := NewReceiver(Limits{}, func(string, []byte) error { return nil })
+				r := newReceiver(Limits{}, func(string, []byte) error { return nil })
 				for _, c := range chunks {
 					if err := r.Feed("t", c); err != nil {
 						b.Fatal(err)
 					}
 				}
-				if r.Counters().Accepted() != 1 {
+				if r.Counters().accepted.Load() != 1 {
 					b.Fatal("not reassembled")
 				}
 			}

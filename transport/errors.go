@@ -149,22 +149,6 @@ func (c *Counters) Refuse(err error) {
 	c.refused[i].Add(1)
 }
 
-// Accepted is the number of accepted objects.
-func (c *Counters) Accepted() uint64 {
-	if c == nil {
-		return 0
-	}
-	return c.accepted.Load()
-}
-
-// Duplicates is the number of harmless repetitions.
-func (c *Counters) Duplicates() uint64 {
-	if c == nil {
-		return 0
-	}
-	return c.duplicates.Load()
-}
-
 // Refused is the number of refusals with the label reason (see Reasons).
 func (c *Counters) Refused(reason string) uint64 {
 	if c == nil {

@@ -43,11 +43,11 @@ func FuzzChunk(f *testing.F) {
 		if err != nil || !bytes.Equal(again, b) {
 			t.Fatalf("not canonical: %v", err)
 		}
-		r := NewReceiver(Limits{MaxObject: 1 << 20}, func(string, []byte) error { return nil })
+		r := newReceiver(Limits{MaxObject: 1 << 20}, func(string, []byte) error { return nil })
 		if err := r.Feed("t", b); err != nil {
 			refused(t, err)
 		}
-		if _, held := r.Pending(); held > len(b) {
+		if _, held := r.pending(); held > len(b) {
 			t.Fatalf("holds %d bytes of a chunk of %d", held, len(b))
 		}
 	})
@@ -78,7 +78,7 @@ func FuzzEnvelope(f *testing.F) {
 		} else {
 			// An envelope that parses is what its parts make.
 			key := &SigningKey{priv: testKey(t, "board-7").priv, kid: frame.kid}
-			meta, err := MarshalMeta(m)
+			meta, err := marshalMeta(m, Version)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -116,19 +116,19 @@ func partialResult() Meta {
 func FuzzMeta(f *testing.F) {
 	for _, m := range []Meta{testReading(1), testResult(1 << 40), {Kind: KindStatus, Device: "a"},
 		{Kind: KindProgram, Device: "a", Program: "p"}, partialResult()} {
-		b, err := MarshalMeta(&m)
+		b, err := marshalMeta(&m, Version)
 		if err != nil {
 			f.Fatal(err)
 		}
 		f.Add(b)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		m, err := UnmarshalMeta(b)
+		m, err := unmarshalMeta(b, Version)
 		if err != nil {
 			refused(t, err)
 			return
 		}
-		again, err := MarshalMeta(m)
+		again, err := marshalMeta(m, Version)
 		if err != nil || !bytes.Equal(again, b) {
 			t.Fatalf("not canonical: %v", err)
 		}

@@ -74,6 +74,11 @@ func mustSeal(t testing.TB, m Meta, body []byte, k *SigningKey) []byte {
 	return b
 }
 
+// sealRaw seals an encoded header, which may be one that no encoder writes.
+func sealRaw(meta, body []byte, key *SigningKey, alg int64) ([]byte, error) {
+	return sealAt(payloadHead(meta, len(body)), body, 0, key, alg, sealContext)
+}
+
 func equalBytes(t *testing.T, what string, got, want []byte) {
 	t.Helper()
 	if !bytes.Equal(got, want) {

@@ -91,14 +91,6 @@ func decodeError(what string, err error) error {
 	return fmt.Errorf("%w: %s: %w", ErrMalformed, what, err)
 }
 
-// MarshalMeta validates m and encodes it.
-func MarshalMeta(m *Meta) ([]byte, error) {
-	if err := m.Validate(); err != nil {
-		return nil, err
-	}
-	return marshalMeta(m, Version)
-}
-
 func marshalMeta(m *Meta, version uint64) ([]byte, error) {
 	w := wireMeta{
 		Version: version, Kind: uint8(m.Kind), Device: m.Device, Stream: m.Stream, Program: m.Program,
@@ -119,11 +111,8 @@ func marshalMeta(m *Meta, version uint64) ([]byte, error) {
 	return b, nil
 }
 
-// UnmarshalMeta decodes a header strictly: canonical encoding only, known keys
-// only, every field in range, a version that this build reads.
-func UnmarshalMeta(b []byte) (*Meta, error) { return unmarshalMeta(b, Version) }
-
-// unmarshalMeta is UnmarshalMeta with the oldest version to take.
+// unmarshalMeta decodes a header strictly: canonical encoding only, known keys only, every
+// field in range, and a version from minVersion to what this build reads.
 func unmarshalMeta(b []byte, minVersion uint64) (*Meta, error) {
 	if len(b) > MaxMeta {
 		return nil, fmt.Errorf("%w: header of %d bytes, want at most %d", ErrTooLarge, len(b), MaxMeta)

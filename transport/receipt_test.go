@@ -192,7 +192,7 @@ func TestWhole(t *testing.T) {
 func TestProgress(t *testing.T) {
 	now := time.Unix(0, 0)
 	got := 0
-	r := NewReceiver(Limits{Now: func() time.Time { return now }, MaxAge: time.Minute}, func(string, []byte) error { got++; return nil })
+	r := newReceiver(Limits{Now: func() time.Time { return now }, MaxAge: time.Minute}, func(string, []byte) error { got++; return nil })
 	sealed := testrig.Pattern(9000)
 	pieces, err := Split(sealed, 1024)
 	if err != nil {
@@ -241,7 +241,7 @@ func TestProgress(t *testing.T) {
 	if it := r.Progress("t", id, total-1, len(sealed)); it.Outcome != Unknown {
 		t.Errorf("cut in another way: %+v", it)
 	}
-	if objects, bytes := r.Pending(); objects != 0 || bytes != 0 {
+	if objects, bytes := r.pending(); objects != 0 || bytes != 0 {
 		t.Errorf("%d objects, %d bytes are left", objects, bytes)
 	}
 }

@@ -22,9 +22,6 @@ type Limits struct {
 	Now          func() time.Time // the clock; time.Now
 }
 
-// DefaultLimits are the limits of a receiver that is given none.
-func DefaultLimits() Limits { return Limits{}.withDefaults() }
-
 func (l Limits) withDefaults() Limits {
 	set := func(v *int, d int) {
 		if *v <= 0 {
@@ -131,20 +128,11 @@ type doneEntry struct {
 	count  int      // of these
 }
 
-// NewReceiver makes a Receiver that calls onObject once per complete object.
-// onObject runs on the goroutine that fed the last chunk, concurrently with
-// other feeds; when it returns, the object is worked off. When it fails, the
-// object is not remembered, so sending it again delivers it again.
-func NewReceiver(limits Limits, onObject func(topic string, sealed []byte) error) *Receiver {
-	return NewStagingReceiver(limits, func(s Staged) error {
-		defer s.Done()
-		return onObject(s.Topic, s.Sealed)
-	})
-}
-
-// NewStagingReceiver is NewReceiver for an onObject that queues the object and returns;
-// who works it off calls Done. An object that onObject fails for is done.
-func NewStagingReceiver(limits Limits, onObject func(Staged) error) *Receiver {
+// NewReceiver returns a Receiver that calls onObject once per complete object. onObject
+// runs on the goroutine that fed the last chunk, concurrently with other feeds. It may
+// queue the object; whoever works it off calls Done. When onObject fails, the object is
+// done and is not remembered, so sending it again delivers it again.
+func NewReceiver(limits Limits, onObject func(Staged) error) *Receiver {
 	r := &Receiver{
 		limits: limits.withDefaults(), onObject: onObject, counters: &Counters{},
 		parts: make(map[partKey]*partial), topics: make(map[string]*topicUse), done: make(map[partKey]*list.Element),
@@ -165,15 +153,6 @@ func (r *Receiver) Close() {
 // Counters count complete objects (Accepted), repeated chunks (Duplicates) and
 // refusals by reason.
 func (r *Receiver) Counters() *Counters { return r.counters }
-
-// Handle feeds a delivery and acknowledges it, whatever becomes of it: a bad
-// chunk would only come back. It is a handler for Client.Subscribe.
-func (r *Receiver) Handle(d Delivery) {
-	err := r.Feed(d.Topic, d.Payload) // counted
-	if d.Ack != nil && !errors.Is(err, ErrClosed) {
-		d.Ack()
-	}
-}
 
 // Feed takes one chunk. It returns nil for a chunk that was kept, repeated, or
 // completed its object; an error that wraps ErrHandler when the handler failed;
@@ -491,9 +470,9 @@ func (r *Receiver) remember(d *doneEntry) {
 	}
 }
 
-// Pending returns the number of incomplete objects, and the bytes of these and of
+// pending returns the number of incomplete objects, and the bytes of these and of
 // staged ones.
-func (r *Receiver) Pending() (objects, bytes int) {
+func (r *Receiver) pending() (objects, bytes int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.parts), r.bytes

@@ -40,6 +40,14 @@ func (s *sink) count(topic string) int {
 	return len(s.got[topic])
 }
 
+// newReceiver returns a receiver whose objects are worked off as soon as onObject returns.
+func newReceiver(limits Limits, onObject func(topic string, sealed []byte) error) *Receiver {
+	return NewReceiver(limits, func(s Staged) error {
+		defer s.Done()
+		return onObject(s.Topic, s.Sealed)
+	})
+}
+
 func feed(t *testing.T, r *Receiver, topic string, b []byte, want error) {
 	t.Helper()
 	if err := r.Feed(topic, b); !errors.Is(err, want) || (err == nil) != (want == nil) {
@@ -87,7 +95,7 @@ func TestReceiverAnyOrder(t *testing.T) {
 			}
 		}
 		var s sink
-		r := NewReceiver(Limits{}, s.take)
+		r := newReceiver(Limits{}, s.take)
 		for _, it := range rapid.Permutation(all).Draw(t, "order") {
 			if err := r.Feed(it.topic, it.b); err != nil {
 				t.Fatal(err)
@@ -98,11 +106,11 @@ func TestReceiverAnyOrder(t *testing.T) {
 				t.Fatalf("%s: %d objects", topic, len(s.got[topic]))
 			}
 		}
-		if n, b := r.Pending(); n != 0 || b != 0 || busy(r) != 0 {
+		if n, b := r.pending(); n != 0 || b != 0 || busy(r) != 0 {
 			t.Fatalf("%d objects, %d bytes, %d topics left", n, b, busy(r))
 		}
-		if r.Counters().Accepted() != uint64(len(objects)) {
-			t.Fatal("counted", r.Counters().Accepted())
+		if r.Counters().accepted.Load() != uint64(len(objects)) {
+			t.Fatal("counted", r.Counters().accepted.Load())
 		}
 	})
 }
@@ -123,10 +131,10 @@ func TestReceiverRefuses(t *testing.T) {
 		return b
 	}
 	var s sink
-	r := NewReceiver(Limits{MaxObject: 6000}, s.take)
+	r := newReceiver(Limits{MaxObject: 6000}, s.take)
 	feed(t, r, "t", chunks[0], nil)
 	feed(t, r, "t", chunks[0], nil)
-	if r.Counters().Duplicates() != 1 {
+	if r.Counters().duplicates.Load() != 1 {
 		t.Error("a repeated chunk was not counted")
 	}
 	feed(t, r, "t", remake(0, func(c *Chunk) { c.Data[7] ^= 1 }), ErrConflict)
@@ -170,12 +178,12 @@ func TestReceiverHash(t *testing.T) {
 		t.Fatal(err)
 	}
 	var s sink
-	r := NewReceiver(Limits{}, s.take)
+	r := newReceiver(Limits{}, s.take)
 	feed(t, r, "t", forged, nil)
 	feed(t, r, "t", chunks[1], ErrConflict)
 	feed(t, r, "t", chunks[0], nil)
 	feed(t, r, "t", chunks[2], ErrHash)
-	if n, b := r.Pending(); n != 0 || b != 0 {
+	if n, b := r.pending(); n != 0 || b != 0 {
 		t.Fatalf("%d objects, %d bytes left", n, b)
 	}
 	for _, b := range chunks {
@@ -191,22 +199,15 @@ func TestReceiverHash(t *testing.T) {
 
 func TestReceiverHandlerError(t *testing.T) {
 	s := sink{fail: errors.New("disk full")}
-	r := NewReceiver(Limits{}, s.take)
+	r := newReceiver(Limits{}, s.take)
 	b := chunksOf(t, testrig.Pattern(100), 0)[0]
 	if err := r.Feed("t", b); !errors.Is(err, ErrHandler) || !errors.Is(err, s.fail) {
 		t.Fatal(err)
 	}
 	s.fail = nil
 	feed(t, r, "t", b, nil)
-	if s.count("t") != 1 || r.Counters().Accepted() != 1 {
+	if s.count("t") != 1 || r.Counters().accepted.Load() != 1 {
 		t.Error("not delivered after the handler recovered")
-	}
-	acked := 0
-	r.Handle(Delivery{Topic: "t", Payload: b, Ack: func() { acked++ }})
-	r.Handle(Delivery{Topic: "t", Payload: []byte{0}, Ack: func() { acked++ }})
-	r.Handle(Delivery{Topic: "t", Payload: nil})
-	if acked != 2 {
-		t.Error("bad chunks must be acknowledged too, or they come back")
 	}
 }
 
@@ -224,12 +225,12 @@ func firstChunk(t *testing.T, i int) []byte {
 func TestReceiverEviction(t *testing.T) {
 	var s sink
 	now := time.Unix(0, 0)
-	r := NewReceiver(Limits{MaxObject: 10_000, TopicObjects: 3, MaxObjects: 5, TopicBytes: 20_000, MaxAge: time.Minute, Now: func() time.Time { return now }}, s.take)
+	r := newReceiver(Limits{MaxObject: 10_000, TopicObjects: 3, MaxObjects: 5, TopicBytes: 20_000, MaxAge: time.Minute, Now: func() time.Time { return now }}, s.take)
 	victim := chunksOf(t, testrig.Pattern(5000), 2048)
 	feed(t, r, "quiet", victim[0], nil)
 	for i := range 50 { // one topic floods: it only evicts itself
 		feed(t, r, "flood", firstChunk(t, i), nil)
-		if n, b := r.Pending(); n > 4 || b > 20_000 {
+		if n, b := r.pending(); n > 4 || b > 20_000 {
 			t.Fatalf("%d objects, %d bytes", n, b)
 		}
 	}
@@ -252,17 +253,17 @@ func TestReceiverEviction(t *testing.T) {
 	if n := r.Expire(); n != 4 {
 		t.Errorf("%d expired, want 4", n)
 	}
-	if n, b := r.Pending(); n != 0 || b != 0 || busy(r) != 0 {
+	if n, b := r.pending(); n != 0 || b != 0 || busy(r) != 0 {
 		t.Errorf("%d objects, %d bytes left", n, b)
 	}
 }
 
 func TestReceiverByteBounds(t *testing.T) {
 	var s sink
-	r := NewReceiver(Limits{MaxObject: 10_000, TopicBytes: 2_500, MaxBytes: 4_000}, s.take)
+	r := newReceiver(Limits{MaxObject: 10_000, TopicBytes: 2_500, MaxBytes: 4_000}, s.take)
 	for i := range 20 {
 		feed(t, r, fmt.Sprint("t", i%7), firstChunk(t, i), nil)
-		if _, b := r.Pending(); b > 4_000 {
+		if _, b := r.pending(); b > 4_000 {
 			t.Fatalf("%d bytes kept", b)
 		}
 	}
@@ -270,14 +271,14 @@ func TestReceiverByteBounds(t *testing.T) {
 	big := chunksOf(t, testrig.Pattern(9000), 2048)
 	feed(t, r, "big", big[0], nil)
 	feed(t, r, "big", big[1], ErrLimit)
-	feed(t, NewReceiver(Limits{TopicBytes: 500}, s.take), "t", firstChunk(t, 0), ErrLimit)
-	one := NewReceiver(Limits{MaxBytes: 1500, MaxObject: 1000, TopicBytes: 9000}, s.take)
+	feed(t, newReceiver(Limits{TopicBytes: 500}, s.take), "t", firstChunk(t, 0), ErrLimit)
+	one := newReceiver(Limits{MaxBytes: 1500, MaxObject: 1000, TopicBytes: 9000}, s.take)
 	feed(t, one, "t", firstChunk(t, 0), ErrTooLarge)
 }
 
 func TestReceiverRemembersBounded(t *testing.T) {
 	var s sink
-	r := NewReceiver(Limits{Remember: 10}, s.take)
+	r := newReceiver(Limits{Remember: 10}, s.take)
 	for i := range 100 {
 		feed(t, r, "t", chunksOf(t, testrig.Pattern(100+i), 0)[0], nil)
 	}
@@ -290,7 +291,7 @@ func TestReceiverRemembersBounded(t *testing.T) {
 
 func TestReceiverConcurrent(t *testing.T) {
 	var s sink
-	r := NewReceiver(Limits{}, s.take)
+	r := newReceiver(Limits{}, s.take)
 	var wg sync.WaitGroup
 	for w := range 8 {
 		var chunks [][]byte

@@ -135,21 +135,21 @@ func TestReplayState(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "replay.state")
 	store := FileReplayStore(path)
 	v := testVerifier(t, testOptions(t))
-	if err := LoadReplay(v.Replay(), store); err != nil {
+	if err := LoadReplay(v.opts.Replay, store); err != nil {
 		t.Fatalf("no state yet: %v", err)
 	}
 	sealed := mustSeal(t, testReading(9), nil, testKey(t, "board-7"))
 	if _, err := Open(sealed, v); err != nil {
 		t.Fatal(err)
 	}
-	if err := SaveReplay(v.Replay(), store); err != nil {
+	if err := SaveReplay(v.opts.Replay, store); err != nil {
 		t.Fatal(err)
 	}
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
 		t.Fatalf("mode %v, %v", info.Mode(), err)
 	}
 	restarted := testVerifier(t, testOptions(t))
-	if err := LoadReplay(restarted.Replay(), store); err != nil {
+	if err := LoadReplay(restarted.opts.Replay, store); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := Open(sealed, restarted); !errors.Is(err, ErrReplayed) {
@@ -159,7 +159,7 @@ func TestReplayState(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := restarted.Replay()
+	g := restarted.opts.Replay
 	for n := range good {
 		if err := g.UnmarshalBinary(good[:n]); !errors.Is(err, ErrTruncated) {
 			t.Fatalf("cut at %d: %v", n, err)

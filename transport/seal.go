@@ -55,10 +55,6 @@ func SealInPlace(meta Meta, b []byte, at int, key *SigningKey) ([]byte, error) {
 	return sealAt(payloadHead(m, len(b)-at), b, at, key, algEd25519, sealContext)
 }
 
-func sealRaw(meta, body []byte, key *SigningKey, alg int64) ([]byte, error) {
-	return sealAt(payloadHead(meta, len(body)), body, 0, key, alg, sealContext)
-}
-
 // payloadHead is what stands before a body of n bytes in the payload [header, body].
 func payloadHead(meta []byte, n int) []byte {
 	return appendHead(append([]byte{0x82}, meta...), majorBytes, n)

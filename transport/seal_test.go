@@ -49,7 +49,7 @@ func TestSealOpen(t *testing.T) {
 			if _, err := Open(sealed, v); !errors.Is(err, ErrReplayed) {
 				t.Errorf("opened twice: %v", err)
 			}
-			if o.Counters.Accepted() != 1 || o.Counters.Refused("replayed") != 1 {
+			if o.Counters.accepted.Load() != 1 || o.Counters.Refused("replayed") != 1 {
 				t.Errorf("counters %v", o.Counters.Snapshot())
 			}
 			v.Forget(obj)
@@ -95,7 +95,7 @@ func TestOpenRefuses(t *testing.T) {
 		c[at] ^= 1
 		return c
 	}
-	meta, err := MarshalMeta(&Meta{Kind: KindStatus, Device: "board-7"})
+	meta, err := marshalMeta(&Meta{Kind: KindStatus, Device: "board-7"}, Version)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +166,7 @@ func TestOpenRefuses(t *testing.T) {
 					t.Errorf("%v also wraps %v", err, r.err)
 				}
 			}
-			if n := o.Counters.Refused(Reason(tc.want)); n != 1 || o.Counters.Accepted() != 0 {
+			if n := o.Counters.Refused(Reason(tc.want)); n != 1 || o.Counters.accepted.Load() != 0 {
 				t.Errorf("counted %v", o.Counters.Snapshot())
 			}
 			if _, err := Open(good, v); err != nil {
@@ -204,7 +204,7 @@ func TestEnvelopeIsCOSE(t *testing.T) {
 		t.Fatal(err)
 	}
 	meta := testReading(1)
-	header, err := MarshalMeta(&meta)
+	header, err := marshalMeta(&meta, Version)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,7 +247,7 @@ func TestEnvelopeIsCOSE(t *testing.T) {
 
 func TestOpenAcceptsOldAlgorithmID(t *testing.T) {
 	m := testReading(1)
-	b, err := MarshalMeta(&m)
+	b, err := marshalMeta(&m, Version)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -363,10 +363,6 @@ func TestTrustRotation(t *testing.T) {
 			t.Errorf("key %d during overlap: %v", i, err)
 		}
 	}
-	o.Trust.RemoveDevice("board-7")
-	if _, err := Open(mustSeal(t, testReading(2), nil, next), v); !errors.Is(err, ErrUnknownSigner) {
-		t.Errorf("after removal: %v", err)
-	}
 	if err := o.Trust.AddDevice("a/b", next.Public()); err == nil {
 		t.Error("a name with a slash was trusted")
 	}
@@ -455,11 +451,11 @@ func genMeta(t *rapid.T) Meta {
 func TestMetaRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := genMeta(t)
-		b, err := MarshalMeta(&m)
+		b, err := marshalMeta(&m, Version)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := UnmarshalMeta(b)
+		got, err := unmarshalMeta(b, Version)
 		if err != nil {
 			t.Fatalf("%v\n%x", err, b)
 		}
@@ -476,17 +472,17 @@ func TestMetaRoundTrip(t *testing.T) {
 func TestMetaMaxFits(t *testing.T) {
 	m := testResult(math.MaxUint64)
 	m.Inputs = make([][32]byte, MaxInputs)
-	b, err := MarshalMeta(&m)
+	b, err := marshalMeta(&m, Version)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(b) > MaxMeta-256 {
 		t.Errorf("header of %d bytes", len(b))
 	}
-	if _, err := UnmarshalMeta(b); err != nil {
+	if _, err := unmarshalMeta(b, Version); err != nil {
 		t.Error(err)
 	}
-	if _, err := UnmarshalMeta(make([]byte, MaxMeta+1)); !errors.Is(err, ErrTooLarge) {
+	if _, err := unmarshalMeta(make([]byte, MaxMeta+1), Version); !errors.Is(err, ErrTooLarge) {
 		t.Error(err)
 	}
 }
@@ -529,7 +525,7 @@ func TestReasonsAreDistinct(t *testing.T) {
 	none.Refuse(ErrMalformed)
 	none.Accept()
 	none.Duplicate()
-	if none.Accepted()+none.Duplicates()+none.Refused("malformed") != 0 {
+	if none.Refused("malformed") != 0 {
 		t.Error("nil counters")
 	}
 }

@@ -76,7 +76,6 @@ func (s *Sender) Send(ctx context.Context, topic string, sealed []byte) error {
 }
 
 // Split cuts an object into chunks of the sender's size.
-func (s *Sender) Split(sealed []byte) ([]Chunk, error) { return Split(sealed, s.size) }
 
 // SendChunks is Send for some of an object's chunks: those that a receiver still
 // needs.

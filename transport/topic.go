@@ -35,27 +35,10 @@ func CheckName(name string) error {
 	return nil
 }
 
-// CheckPrefix accepts a topic prefix: one to eight names separated by "/".
-func CheckPrefix(prefix string) error {
-	parts := strings.Split(prefix, "/")
-	if len(parts) > 8 {
-		return fmt.Errorf("%w: topic prefix %q has %d levels, want at most 8", ErrMalformed, prefix, len(parts))
-	}
-	for _, p := range parts {
-		if err := CheckName(p); err != nil {
-			return fmt.Errorf("topic prefix %q: %w", prefix, err)
-		}
-	}
-	return nil
-}
-
 // ReadingTopic is <prefix>/up/<device>/<stream>.
 func ReadingTopic(prefix, device, stream string) string {
 	return prefix + "/up/" + device + "/" + stream
 }
-
-// ReadingFilter matches the readings of every device and stream.
-func ReadingFilter(prefix string) string { return prefix + "/up/+/+" }
 
 // ResultTopic is <prefix>/res/<program>.
 func ResultTopic(prefix, program string) string { return prefix + "/res/" + program }
@@ -65,9 +48,6 @@ func ResultFilter(prefix string) string { return prefix + "/res/+" }
 
 // StatusTopic is <prefix>/st/<device>; its messages are retained.
 func StatusTopic(prefix, device string) string { return prefix + "/st/" + device }
-
-// StatusFilter matches the status of every device.
-func StatusFilter(prefix string) string { return prefix + "/st/+" }
 
 // ReceiptTopic is <prefix>/rcp/<name>: receipts addressed to the sender of
 // objects of that name, a device or an evaluator.

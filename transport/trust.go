@@ -73,18 +73,6 @@ func (t *TrustStore) AddEvaluator(pub ed25519.PublicKey) error {
 	return nil
 }
 
-// RemoveDevice forgets every key of a device.
-func (t *TrustStore) RemoveDevice(name string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.devices, name)
-	clear(t.hints)
-	for _, keys := range t.devices {
-		t.hint(keys...)
-	}
-	t.hint(t.evaluators...)
-}
-
 // hint notes keys by their ids; mu is held.
 func (t *TrustStore) hint(keys ...ed25519.PublicKey) {
 	for _, pub := range keys {

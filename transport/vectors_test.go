@@ -155,7 +155,7 @@ func makeVectors(t *testing.T) messageVectors {
 		{"ask", of(at, KindAsk), must(MarshalAsk(ask)), -19, contentOf(ask)},
 		{"result-partial", short, ramp(40), -19, nil},
 	} {
-		header, err := MarshalMeta(&c.meta)
+		header, err := marshalMeta(&c.meta, Version)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -260,7 +260,7 @@ func TestVectorsOpen(t *testing.T) {
 	}
 	for _, c := range v.Chunks {
 		var s sink
-		r := NewReceiver(Limits{}, s.take)
+		r := newReceiver(Limits{}, s.take)
 		for _, b := range c.Chunks {
 			feed(t, r, "t", unhex(t, b), nil)
 		}

@@ -85,12 +85,6 @@ func NewVerifier(o VerifierOptions) (*Verifier, error) {
 	return &Verifier{opts: o}, nil
 }
 
-// Replay is the guard that v uses, for saving its state.
-func (v *Verifier) Replay() *ReplayGuard { return v.opts.Replay }
-
-// Counters is what v counts into; it may be nil.
-func (v *Verifier) Counters() *Counters { return v.opts.Counters }
-
 // Open verifies a sealed object: size, canonical form, signature by a trusted key,
 // version, kind, what that key is trusted for, parameter hash, key set and epoch, layout,
 // and that it was not seen before. On success the object's number is spent: the same object fails

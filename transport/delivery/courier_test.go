@@ -69,7 +69,9 @@ type farEnd struct {
 
 func newFarEnd(t testing.TB, url string) *farEnd {
 	e := &farEnd{t: t, client: dial(t, url, "cloud"), key: testKey(t, "cloud"), taken: map[[32]byte]bool{}, chunks: map[[32]byte]int{}}
-	e.rx = transport.NewReceiver(transport.Limits{}, func(_ string, sealed []byte) error {
+	e.rx = transport.NewReceiver(transport.Limits{}, func(s transport.Staged) error {
+		defer s.Done()
+		sealed := s.Sealed
 		id := transport.ObjectID(sealed)
 		e.mu.Lock()
 		e.got, e.taken[id] = append(e.got, sealed), true
@@ -92,7 +94,7 @@ func newFarEnd(t testing.TB, url string) *farEnd {
 			t.Fatal(err)
 		}
 	}
-	subscribe(transport.ReadingFilter(transport.DefaultPrefix), func(d transport.Delivery) {
+	subscribe(transport.DefaultPrefix+"/up/+/+", func(d transport.Delivery) {
 		defer d.Ack()
 		c, err := transport.UnmarshalChunk(d.Payload, 0)
 		if err != nil {
@@ -343,7 +345,7 @@ func TestRestartAsksFirst(t *testing.T) {
 	if err := sender.Send(t.Context(), topic(0), taken); err != nil {
 		t.Fatal(err)
 	}
-	pieces, err := sender.Split(partial)
+	pieces, err := transport.Split(partial, 10<<10)
 	if err != nil {
 		t.Fatal(err)
 	}

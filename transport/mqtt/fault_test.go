@@ -49,9 +49,9 @@ func (o *objects) of(topic string) [][]byte {
 func newPipeline(t *testing.T, pubURL, subURL string) *pipeline {
 	t.Helper()
 	p := &pipeline{}
-	p.recv = transport.NewReceiver(transport.Limits{}, p.got.take)
+	p.recv = transport.NewReceiver(transport.Limits{}, func(s transport.Staged) error { defer s.Done(); return p.got.take(s.Topic, s.Sealed) })
 	sub := dial(t, Options{URL: subURL, ClientID: "receiver"})
-	if err := sub.Subscribe(testrig.Context(t), "up/+", p.recv.Handle); err != nil {
+	if err := sub.Subscribe(testrig.Context(t), "up/+", func(d transport.Delivery) { _ = p.recv.Feed(d.Topic, d.Payload); d.Ack() }); err != nil {
 		t.Fatal(err)
 	}
 	p.pub = dial(t, Options{URL: pubURL, ClientID: "sender"})
@@ -348,7 +348,9 @@ func TestBadMessagesDoNotDisturb(t *testing.T) {
 		}
 		var mu sync.Mutex
 		opened := map[uint64]bool{}
-		recv := transport.NewReceiver(transport.Limits{MaxObject: 60_000}, func(topic string, sealed []byte) error {
+		recv := transport.NewReceiver(transport.Limits{MaxObject: 60_000}, func(s transport.Staged) error {
+			defer s.Done()
+			topic, sealed := s.Topic, s.Sealed
 			obj, err := v.OpenFrom(topic, sealed)
 			if err != nil {
 				return nil // counted by the verifier
@@ -360,7 +362,7 @@ func TestBadMessagesDoNotDisturb(t *testing.T) {
 		})
 		var clientCounters transport.Counters
 		sub := dial(t, Options{URL: b.url(), ClientID: "receiver", MaxInbound: 64 << 10, Counters: &clientCounters})
-		if err := sub.Subscribe(ctx, transport.ReadingFilter(transport.DefaultPrefix), recv.Handle); err != nil {
+		if err := sub.Subscribe(ctx, transport.DefaultPrefix+"/up/+/+", func(d transport.Delivery) { _ = recv.Feed(d.Topic, d.Payload); d.Ack() }); err != nil {
 			t.Fatal(err)
 		}
 		pub := dial(t, Options{URL: b.url(), ClientID: "sender"})

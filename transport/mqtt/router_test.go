@@ -24,7 +24,8 @@ func TestMatchTopic(t *testing.T) {
 // The filters of this project's topics cover those and nothing below them.
 func TestFilters(t *testing.T) {
 	for filter, topic := range map[string]string{
-		transport.ReadingFilter("p"): transport.ReadingTopic("p", "d", "s"), transport.ResultFilter("p"): transport.ResultTopic("p", "x"), transport.StatusFilter("p"): transport.StatusTopic("p", "d"),
+		transport.ResultFilter("p"): transport.ResultTopic("p", "x"), "p/up/+/+": transport.ReadingTopic("p", "d", "s"),
+		"p/st/+": transport.StatusTopic("p", "d"),
 	} {
 		if !matchTopic(filter, topic) || matchTopic(filter, topic+"/more") {
 			t.Errorf("%q against %q", filter, topic)

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"hash/crc32"
-	"slices"
 
 	"github.com/hencedge/hencedge/transport"
 )
@@ -162,9 +161,6 @@ func DecodeHeader(b []byte) (h Header, length int, err error) {
 	}
 	return h, length, nil
 }
-
-// encode is a whole file.
-func encode(h *Header, object []byte) []byte { return slices.Concat(pieces(h, object)...) }
 
 // pieces are the parts of a file one after another; the object, which may be
 // large, is not copied.

@@ -7,9 +7,13 @@ import (
 	"encoding/hex"
 	"errors"
 	"hash/crc32"
+	"slices"
 	"strings"
 	"testing"
 )
+
+// encode returns a whole file.
+func encode(h *Header, object []byte) []byte { return slices.Concat(pieces(h, object)...) }
 
 func sample() (*Header, []byte) {
 	object := []byte("a sealed object")

@@ -49,9 +49,6 @@ type point struct {
 	cell     *input.Cell
 }
 
-// New makes an input with a connection of its own; it does not connect.
-func New(in config.Input, env input.Env) (*Input, error) { return new(Lines).New(in, env) }
-
 // New makes an input that shares the connection of others with its address.
 func (l *Lines) New(in config.Input, env input.Env) (*Input, error) {
 	if in.Modbus == nil || in.Modbus.Unit == nil {

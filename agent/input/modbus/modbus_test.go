@@ -63,7 +63,7 @@ func open(t *testing.T, url string) *Input {
 	in := config.Input{Name: "plc", Every: 10 * time.Millisecond, Timeout: 5 * time.Second, MaxAge: time.Minute,
 		Retry: 10 * time.Millisecond, RetryMax: 20 * time.Millisecond,
 		Modbus: &config.Modbus{URL: url, Unit: new(7), Line: config.Line{Baud: 115200, DataBits: 8, Parity: "none", StopBits: 1}}}
-	m, err := New(in, input.Env{Log: slog.New(slog.DiscardHandler), Count: new(input.Counters)})
+	m, err := new(Lines).New(in, input.Env{Log: slog.New(slog.DiscardHandler), Count: new(input.Counters)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -382,7 +382,7 @@ func TestSilentRegisters(t *testing.T) {
 		})
 		in := config.Input{Name: "plc", Every: 10 * time.Millisecond, Timeout: 50 * time.Millisecond, MaxAge: time.Minute, Retry: time.Millisecond, RetryMax: 2 * time.Millisecond,
 			Modbus: &config.Modbus{URL: "tcp://" + device, Unit: new(7)}}
-		m, err := New(in, input.Env{Log: slog.New(slog.DiscardHandler), Count: new(input.Counters)})
+		m, err := new(Lines).New(in, input.Env{Log: slog.New(slog.DiscardHandler), Count: new(input.Counters)})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,10 +1,9 @@
-package evaluator
+package transport
 
 import (
 	"testing"
 
 	"github.com/hencedge/hencedge/config"
-	"github.com/hencedge/hencedge/transport"
 )
 
 // The defaults of a receiver in docs/wire-format.md are those of transport, the ones in
@@ -12,7 +11,7 @@ import (
 func TestDefaultLimitsAgree(t *testing.T) {
 	cfg := &config.Evaluator{}
 	cfg.SetDefaults()
-	l := transport.DefaultLimits()
+	l := Limits{}.withDefaults()
 	if int(cfg.Limits.Object) != l.MaxObject || cfg.Limits.Pending != l.MaxObjects || int(cfg.Limits.Memory) != l.MaxBytes || cfg.Limits.Reassembly != l.MaxAge {
 		t.Errorf("%+v in a configuration, %+v in transport", cfg.Limits, l)
 	}
