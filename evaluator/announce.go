@@ -26,7 +26,8 @@ func (s *Service) announce(ctx context.Context, client transport.Client) {
 			err = client.Publish(ctx, m.Topic, m.Payload, m.Retain)
 		}
 		if err != nil && ctx.Err() == nil {
-			s.log.Warn("a program was not published; key holders approve it with --evaluator and this configuration", "program", s.plan.Programs[i].Name, "error", err)
+			s.log.Warn("a program was not published; key holders approve it with --evaluator and this configuration", "program",
+				s.plan.Programs[i].Name, "error", err)
 		}
 	}
 }
@@ -39,7 +40,8 @@ func (s *Service) announcement(p *Planned) (transport.Message, error) {
 		return transport.Message{}, err
 	}
 	now := s.now().UnixNano()
-	m := transport.Meta{Kind: transport.KindProgram, Device: s.cfg.Name, Program: p.Name, Layout: p.Circuit.Hash(), Start: now, End: now}
+	m := transport.Meta{Kind: transport.KindProgram, Device: s.cfg.Name, Program: p.Name, Layout: p.Circuit.Hash(),
+		Start: now, End: now}
 	m.BootEpoch, m.Sequence = s.state.Sequence("program")
 	sealed, err := transport.Seal(m, body, s.signer)
 	if err != nil {

@@ -83,29 +83,35 @@ func TestTwins(t *testing.T) {
 		twin      bool
 	}
 	for name, list := range map[string][]w{
-		"restarts":           {{5, 1, 10, false}, {5, 2, 20, false}, {6, 9, 30, false}, {6, 10, 40, false}, {7, 20, 50, false}},
+		"restarts": {{5, 1, 10, false}, {5, 2, 20, false}, {6, 9, 30, false}, {6, 10, 40, false},
+			{7, 20, 50, false}},
 		"backlog after live": {{6, 9, 30, false}, {5, 1, 10, false}, {6, 10, 40, false}, {5, 2, 20, false}},
 		"lost state":         {{6, 0, 100, false}, {5, 300, 50, false}, {6, 1, 110, false}, {5, 301, 60, false}},
 		"clock set back":     {{5, 1, 100, false}, {6, 9, 30, false}, {5, 2, 110, false}},
-		"clones":             {{5, 1, 10, false}, {6, 9, 30, false}, {5, 9, 25, false}, {5, 10, 35, true}, {6, 10, 40, false}, {5, 11, 45, true}},
+		"clones": {{5, 1, 10, false}, {6, 9, 30, false}, {5, 9, 25, false}, {5, 10, 35, true}, {6, 10, 40, false},
+			{5, 11, 45, true}},
 		// By the clock: boot epochs are seconds, times nanoseconds. The clone starts at 1000
 		// from the numbers that were reserved, far ahead of the original.
-		"a clone at once":       {{500, 7, 998e9, false}, {1000, 384, 1001e9, false}, {500, 8, 1000.5e9, false}, {500, 9, 1002e9, true}, {1000, 385, 1003e9, false}, {500, 10, 1004e9, true}},
-		"restart, backlog late": {{1000, 384, 1001e9, false}, {500, 7, 998e9, false}, {1000, 385, 1002e9, false}, {500, 8, 999e9, false}},
-		"clock was ahead":       {{500, 7, 2e15, false}, {1000, 384, 1001e9, false}, {500, 8, 2.1e15, false}},
-		"boot epoch was drawn":  {{500, 7, 600e9, false}, {5000, 384, 601e9, false}, {500, 8, 602e9, false}},
+		"a clone at once": {{500, 7, 998e9, false}, {1000, 384, 1001e9, false}, {500, 8, 1000.5e9, false},
+			{500, 9, 1002e9, true}, {1000, 385, 1003e9, false}, {500, 10, 1004e9, true}},
+		"restart, backlog late": {{1000, 384, 1001e9, false}, {500, 7, 998e9, false}, {1000, 385, 1002e9, false},
+			{500, 8, 999e9, false}},
+		"clock was ahead":      {{500, 7, 2e15, false}, {1000, 384, 1001e9, false}, {500, 8, 2.1e15, false}},
+		"boot epoch was drawn": {{500, 7, 600e9, false}, {5000, 384, 601e9, false}, {500, 8, 602e9, false}},
 	} {
 		var tw duplicates
 		told := 0
 		for i, x := range list {
-			twin, news := tw.note(signer, &transport.Meta{Device: "d", Stream: "s", BootEpoch: x.boot, Sequence: x.seq, Start: x.start, End: x.start + 1}, time.Unix(1e6, 0))
+			twin, news := tw.note(signer, &transport.Meta{Device: "d", Stream: "s", BootEpoch: x.boot, Sequence: x.seq,
+				Start: x.start, End: x.start + 1}, time.Unix(1e6, 0))
 			if twin != x.twin {
 				t.Errorf("%s: window %d: %v", name, i, twin)
 			}
 			if news {
 				told++
 			}
-			if other, _ := tw.note([32]byte{2}, &transport.Meta{Device: "d", Stream: "s", BootEpoch: 1, Sequence: 1}, time.Unix(1e6, 0)); other {
+			if other, _ := tw.note([32]byte{2}, &transport.Meta{Device: "d", Stream: "s", BootEpoch: 1, Sequence: 1},
+				time.Unix(1e6, 0)); other {
 				t.Errorf("%s: another signer's window", name)
 			}
 		}
@@ -124,10 +130,13 @@ func TestTwinBirths(t *testing.T) {
 		twin      bool
 	}
 	for name, list := range map[string][]m{
-		"restarts and connections":   {{5, 1, 10, false}, {5, 2, 20, false}, {6, 9, 30, false}, {6, 10, 40, false}, {7, 12, 50, false}},
-		"kept by the broker":         {{7, 12, 50, false}, {5, 1, 10, false}, {5, 2, 20, false}, {6, 9, 30, false}, {7, 12, 50, false}},
-		"the same again":             {{5, 1, 10, false}, {6, 9, 30, false}, {5, 1, 10, false}},
-		"a clone":                    {{5, 1, 10, false}, {6, 9, 30, false}, {5, 2, 31, true}, {6, 10, 32, false}, {5, 3, 33, true}},
+		"restarts and connections": {{5, 1, 10, false}, {5, 2, 20, false}, {6, 9, 30, false}, {6, 10, 40, false},
+			{7, 12, 50, false}},
+		"kept by the broker": {{7, 12, 50, false}, {5, 1, 10, false}, {5, 2, 20, false}, {6, 9, 30, false},
+			{7, 12, 50, false}},
+		"the same again": {{5, 1, 10, false}, {6, 9, 30, false}, {5, 1, 10, false}},
+		"a clone": {{5, 1, 10, false}, {6, 9, 30, false}, {5, 2, 31, true}, {6, 10, 32, false},
+			{5, 3, 33, true}},
 		"the original is heard late": {{6, 9, 30, false}, {5, 2, 31, true}},
 	} {
 		var d duplicates
@@ -157,7 +166,8 @@ func TestTwinIsTold(t *testing.T) {
 		rc.expect(r.sendWindow(w), transport.Taken, "")
 		r.expect("mean", float64(i))
 	}
-	if h := r.service.Health(); r.service.Stats().Twins != 1 || len(h) != 1 || !strings.Contains(h[0], "device d1: a second board") || r.service.State().Twins != 1 {
+	if h := r.service.Health(); r.service.Stats().Twins != 1 || len(h) != 1 ||
+		!strings.Contains(h[0], "device d1: a second board") || r.service.State().Twins != 1 {
 		t.Errorf("%d, %q", r.service.Stats().Twins, h)
 	}
 }
@@ -172,7 +182,8 @@ func TestStartOnAFullDisk(t *testing.T) {
 	rc := r.receipts("d1")
 	send := func(n uint64, outcome transport.Outcome, reason string) {
 		t.Helper()
-		id := r.sendWindow(r.window("d1", "count", n, time.Unix(int64(1000*n), 0), numbers(8, float64(n), 0), numbers(8, 0, 0)))
+		id := r.sendWindow(r.window("d1", "count", n, time.Unix(int64(1000*n), 0), numbers(8, float64(n), 0),
+			numbers(8, 0, 0)))
 		rc.expect(id, outcome, reason)
 	}
 	w := r.window("d1", "count", 1, time.Unix(1000, 0), numbers(8, 1, 0), numbers(8, 0, 0))
@@ -216,7 +227,8 @@ func TestNothingConnectsAfterTheEnd(t *testing.T) {
 	r := newRig(t, testConfig(t, prog("mean", "mean(x)", inputs("d1/count/temp"))))
 	cfg := *r.cfg
 	cfg.Broker.URL, cfg.State = "tcp://"+address, ""
-	s, err := New(&cfg, Deps{SigningKey: signer(t, "cloud"), Keys: []engine.Keys{{Context: r.ctx, Evaluation: r.keys}}, Logger: quiet()})
+	s, err := New(&cfg, Deps{SigningKey: signer(t, "cloud"), Keys: []engine.Keys{{Context: r.ctx, Evaluation: r.keys}},
+		Logger: quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}

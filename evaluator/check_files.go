@@ -35,13 +35,15 @@ func CheckFiles(cfg *config.Evaluator, keys bool) error {
 	case err == nil:
 		defer signer.Wipe()
 	case errors.Is(err, fs.ErrNotExist):
-		faults.file(cfg, "signing_key", "make one with `hencedge keys identity FILE`, as the user that the evaluator runs as, or correct the path", err)
+		faults.file(cfg, "signing_key", "make one with `hencedge keys identity FILE`, as the user that the evaluator runs "+
+			"as, or correct the path", err)
 	case errors.Is(err, fs.ErrPermission):
 		faults.file(cfg, "signing_key", "give the file to the user that the evaluator runs as: chown, chmod 600", err)
 	default:
 		faults.file(cfg, "signing_key", "do as the message says, as root or the file's owner", err)
 	}
-	daemon.CheckBroker(cfg.Broker, "the user that the evaluator runs as", "hencedge-evaluator", func(path, remedy string, err error) { faults.file(cfg, path, remedy, err) })
+	daemon.CheckBroker(cfg.Broker, "the user that the evaluator runs as", "hencedge-evaluator",
+		func(path, remedy string, err error) { faults.file(cfg, path, remedy, err) })
 	checkDirectories(cfg, faults)
 	if keys {
 		checkKeySets(cfg, plan, faults)
@@ -69,7 +71,8 @@ func checkDirectories(cfg *config.Evaluator, faults *CheckError) {
 		faults.file(cfg, "state", remedy, fmt.Errorf("the directory %s does not exist%w", dir, silent{fs.ErrNotExist}))
 	default:
 		if err := unix.Access(dir, unix.W_OK|unix.X_OK); errors.Is(err, fs.ErrPermission) {
-			faults.file(cfg, "state", "give the directory to the user that the evaluator runs as", fmt.Errorf("the directory %s cannot be written: %w", dir, err))
+			faults.file(cfg, "state", "give the directory to the user that the evaluator runs as",
+				fmt.Errorf("the directory %s cannot be written: %w", dir, err))
 		}
 	}
 	st := cfg.Store

@@ -37,7 +37,8 @@ const lastDelivery = 2 * time.Second
 // start begins to send. It calls end when results cannot be delivered any more. The
 // function that it returns waits until done is closed and the last results are delivered,
 // for lastDelivery at most. What remains is delivered after the next start.
-func (o *outgoing) start(ctx context.Context, client transport.Client, end func(), done <-chan struct{}) (hangUp func() error) {
+func (o *outgoing) start(ctx context.Context, client transport.Client, end func(),
+	done <-chan struct{}) (hangUp func() error) {
 	sending, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var wg sync.WaitGroup
 	var failure error

@@ -64,12 +64,13 @@ func (s *Service) makeDevices() error {
 	if err != nil {
 		return err
 	}
-	v, err := transport.NewVerifier(transport.VerifierOptions{Trust: trust, Kinds: []transport.Kind{transport.KindStatus}, NoReplay: true,
-		MaxObject: maxStatus, TopicPrefix: s.cfg.Broker.TopicPrefix})
+	v, err := transport.NewVerifier(transport.VerifierOptions{Trust: trust, Kinds: []transport.Kind{transport.KindStatus},
+		NoReplay: true, MaxObject: maxStatus, TopicPrefix: s.cfg.Broker.TopicPrefix})
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrConfig, err)
 	}
-	s.devices = &devices{verifier: v, said: map[string]*said{}, streams: map[streamID]*standing{}, told: map[string]time.Time{}}
+	s.devices = &devices{verifier: v, said: map[string]*said{}, streams: map[streamID]*standing{},
+		told: map[string]time.Time{}}
 	return nil
 }
 
@@ -92,7 +93,8 @@ func (s *Service) subscribeStatus(ctx context.Context, client transport.Client) 
 		topic := transport.StatusTopic(s.cfg.Broker.TopicPrefix, name)
 		if err := client.Subscribe(ctx, topic, s.heard); err != nil {
 			if ctx.Err() == nil {
-				s.log.Warn("birth messages of devices cannot be read; what differs between their files and this one is not named", "error", err)
+				s.log.Warn("birth messages of devices cannot be read; what differs between their files and this one is not named",
+					"error", err)
 			}
 			return
 		}
@@ -150,7 +152,8 @@ func (s *Service) differences(device string, st *transport.Status) []string {
 		}
 		at := slices.IndexFunc(st.Streams, func(x transport.StreamStatus) bool { return x.Name == own.Name })
 		if at < 0 {
-			out = append(out, fmt.Sprintf("stream %s is read by programs%s, and the device publishes %s", own.Name, s.where(fmt.Sprintf("streams[%d].name", i)), streamList(st.Streams)))
+			out = append(out, fmt.Sprintf("stream %s is read by programs%s, and the device publishes %s", own.Name,
+				s.where(fmt.Sprintf("streams[%d].name", i)), streamList(st.Streams)))
 			continue
 		}
 		if theirs, ok := daemon.DescribedStream(st.Streams[at]); ok {
@@ -159,7 +162,8 @@ func (s *Service) differences(device string, st *transport.Status) []string {
 	}
 	ref := transport.KeyRef{ID: st.KeyID, Epoch: st.KeyEpoch}
 	if _, known := s.keys[ref]; ref.ID != [16]byte{} && !known {
-		out = append(out, fmt.Sprintf("the device encrypts under epoch %d of key set %x; %s", ref.Epoch, ref.ID[:4], s.keyList()))
+		out = append(out, fmt.Sprintf("the device encrypts under epoch %d of key set %x; %s", ref.Epoch, ref.ID[:4],
+			s.keyList()))
 	}
 	return out
 }
@@ -169,7 +173,8 @@ func (s *Service) compare(i int, theirs config.Stream) []string {
 	var out []string
 	own := s.cfg.Streams[i].Stream
 	for _, d := range own.Compare(theirs) {
-		out = append(out, fmt.Sprintf("stream %s, %s: the device has %s, the evaluator %s%s", own.Name, d.Path, d.Other, d.Ours, s.where(fmt.Sprintf("streams[%d].%s", i, d.Path))))
+		out = append(out, fmt.Sprintf("stream %s, %s: the device has %s, the evaluator %s%s", own.Name, d.Path, d.Other,
+			d.Ours, s.where(fmt.Sprintf("streams[%d].%s", i, d.Path))))
 	}
 	return out
 }
@@ -252,7 +257,9 @@ func (s *Service) explain(topic string, sealed []byte, err error) error {
 // described are the differences of the stream that a window belongs to, if its device
 // has described it as it was when the window was made.
 func (s *Service) described(m *transport.Meta) []string {
-	i := slices.IndexFunc(s.cfg.Streams, func(d config.DeviceStream) bool { return d.Device == m.Device && d.Name == m.Stream })
+	i := slices.IndexFunc(s.cfg.Streams, func(d config.DeviceStream) bool {
+		return d.Device == m.Device && d.Name == m.Stream
+	})
 	if i < 0 {
 		return nil
 	}
@@ -282,7 +289,8 @@ func detailOf(err error) string {
 // note keeps how a window of a stream fared; err is nil for one that was taken.
 func (d *devices) note(id streamID, err error, now time.Time) {
 	switch Reason(err) {
-	case "", "unknown_signer", "wrong_key", "wrong_epoch", "wrong_params", "wrong_layout", "input_mismatch", "level", "scale", "samples", "off_grid":
+	case "", "unknown_signer", "wrong_key", "wrong_epoch", "wrong_params", "wrong_layout", "input_mismatch", "level",
+		"scale", "samples", "off_grid":
 	default:
 		return // of this window alone
 	}
@@ -320,10 +328,12 @@ func (d *devices) health(now time.Time) []string {
 	var out []string
 	for _, id := range slices.SortedFunc(maps.Keys(d.streams), compareStreams) {
 		st := d.streams[id]
-		if st.n == 0 || now.Sub(st.last) > refusalLasts || st.taken && st.n < refusedInRow && now.Sub(st.since) < refusedForAll {
+		if st.n == 0 || now.Sub(st.last) > refusalLasts || st.taken && st.n < refusedInRow &&
+			now.Sub(st.since) < refusedForAll {
 			continue
 		}
-		out = append(out, fmt.Sprintf("nothing of stream %s/%s is taken, %d windows were refused: %s", id.device, id.stream, st.n, st.why))
+		out = append(out, fmt.Sprintf("nothing of stream %s/%s is taken, %d windows were refused: %s", id.device, id.stream,
+			st.n, st.why))
 	}
 	for _, name := range slices.Sorted(maps.Keys(d.said)) {
 		if s := d.said[name]; s.status.Online {
@@ -374,8 +384,10 @@ func (s *Service) tellSilent(now time.Time) {
 	}
 	d.mu.Unlock()
 	if len(missing) > 0 {
-		s.log.Warn("devices have never announced themselves here: they have not been started yet, or use another broker or topic_prefix",
-			"devices", strings.Join(missing[:min(len(missing), 16)], ", "), "count", len(missing), "topic_prefix", s.cfg.Broker.TopicPrefix)
+		s.log.Warn("devices have never announced themselves here: they have not been started yet, or use another broker or "+
+			"topic_prefix",
+			"devices", strings.Join(missing[:min(len(missing), 16)], ", "), "count", len(missing), "topic_prefix",
+			s.cfg.Broker.TopicPrefix)
 	}
 }
 

@@ -20,7 +20,8 @@ func (r *rig) announce(device string, st transport.Status, key *transport.Signin
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	sealed, err := transport.Seal(transport.Meta{Kind: transport.KindStatus, Device: device, BootEpoch: 7, Sequence: sequence}, body, key)
+	sealed, err := transport.Seal(transport.Meta{Kind: transport.KindStatus, Device: device, BootEpoch: 7,
+		Sequence: sequence}, body, key)
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -59,7 +60,8 @@ func TestLayoutsDiffer(t *testing.T) {
 	other := stream("count", 0)
 	other.Channels[1].Range = [2]float64{-4, 40}
 	unread := stream("spare", 0)
-	st := transport.Status{Online: true, KeyID: r.keys.KeyID, KeyEpoch: r.keys.Epoch, Streams: []transport.StreamStatus{daemon.DescribeStream(other), daemon.DescribeStream(unread)}}
+	st := transport.Status{Online: true, KeyID: r.keys.KeyID, KeyEpoch: r.keys.Epoch,
+		Streams: []transport.StreamStatus{daemon.DescribeStream(other), daemon.DescribeStream(unread)}}
 	if r.health() != "" {
 		t.Errorf("before: %s", r.health())
 	}
@@ -76,7 +78,8 @@ func TestLayoutsDiffer(t *testing.T) {
 		t.Errorf("the device is told %q", it.Detail)
 	}
 	r.expectRefusal("wrong_layout")
-	if got := r.health(); !strings.Contains(got, "nothing of stream d1/count is taken, 1 windows were refused: wrong_layout: "+want) {
+	if got := r.health(); !strings.Contains(got, "nothing of stream d1/count is taken, 1 windows were refused: "+
+		"wrong_layout: "+want) {
 		t.Errorf("health: %q", got)
 	}
 	if d := r.service.State().Devices; len(d) != 1 || !d[0].Online || len(d[0].Differs) != 1 {
@@ -128,7 +131,8 @@ func TestMismatchesAreNamed(t *testing.T) {
 	has("health", r.health(), "nothing of stream d1/count is taken, 4 windows were refused: wrong_layout")
 
 	sys := stream("sys", 0)
-	r.announce("d1", transport.Status{Online: true, KeyID: [16]byte{9}, KeyEpoch: 1, Streams: []transport.StreamStatus{daemon.DescribeStream(sys)}}, signer(t, "d1"), 1)
+	r.announce("d1", transport.Status{Online: true, KeyID: [16]byte{9}, KeyEpoch: 1,
+		Streams: []transport.StreamStatus{daemon.DescribeStream(sys)}}, signer(t, "d1"), 1)
 	r.heard("d1", 1)
 	has("status", r.health(), "device d1: stream count is read by programs, and the device publishes sys",
 		"device d1: the device encrypts under epoch 1 of key set 09000000; this evaluator has epoch 3")
@@ -149,7 +153,8 @@ func TestStrangerAsks(t *testing.T) {
 	rc := r.receipts("d1")
 	id := transport.ObjectID([]byte("x"))
 	for range 3 {
-		body, err := transport.MarshalAsk(transport.Ask{Items: []transport.AskItem{{Object: id, Topic: transport.ReadingTopic(transport.DefaultPrefix, "d1", "count"), Total: 1, Size: 1}}})
+		body, err := transport.MarshalAsk(transport.Ask{Items: []transport.AskItem{{Object: id,
+			Topic: transport.ReadingTopic(transport.DefaultPrefix, "d1", "count"), Total: 1, Size: 1}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -177,7 +182,8 @@ func TestStrangerAsks(t *testing.T) {
 func TestSilentDevices(t *testing.T) {
 	var log strings.Builder
 	cfg := testConfig(t, prog("mean", "mean(x)", map[string]string{"x": "d1/count/temp"}))
-	s := &Service{cfg: cfg, log: slog.New(slog.NewTextHandler(&log, nil)), sources: map[streamID]*source{{"d1", "count"}: {}}}
+	s := &Service{cfg: cfg, log: slog.New(slog.NewTextHandler(&log, nil)),
+		sources: map[streamID]*source{{"d1", "count"}: {}}}
 	if err := s.makeDevices(); err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +196,8 @@ func TestSilentDevices(t *testing.T) {
 	}
 	s.tellSilent(start.Add(silentAfter))
 	s.tellSilent(start.Add(2 * silentAfter))
-	if n := strings.Count(log.String(), "topic_prefix=hencedge/v1"); n != 1 || !strings.Contains(log.String(), "devices=d1") {
+	if n := strings.Count(log.String(), "topic_prefix=hencedge/v1"); n != 1 ||
+		!strings.Contains(log.String(), "devices=d1") {
 		t.Errorf("%d lines: %s", n, &log)
 	}
 	if d := s.deviceStates(); len(d) != 1 || d[0].Heard {
@@ -209,7 +216,8 @@ func TestDifferencesHavePlaces(t *testing.T) {
 	device.Channels = append([]config.Channel(nil), device.Channels...)
 	device.Channels[2].Range[1] = 100
 	got := s.differences("board1", &transport.Status{Streams: []transport.StreamStatus{daemon.DescribeStream(device)}})
-	if len(got) != 1 || !strings.HasPrefix(got[0], "stream system, channels[2].range: the device has [0, 100], the evaluator [0, 16] (evaluator.yaml:") {
+	if len(got) != 1 || !strings.HasPrefix(got[0], "stream system, channels[2].range: the device has [0, 100], the "+
+		"evaluator [0, 16] (evaluator.yaml:") {
 		t.Errorf("%q", got)
 	}
 }

@@ -71,7 +71,8 @@ func TestProgramsDocument(t *testing.T) {
 			for _, line := range strings.Split(b.text, "\n") {
 				expr, says, _ := strings.Cut(line, "//")
 				var e *program.Error
-				if _, err := compileExample(t, cfg, expr); !errors.As(err, &e) || !strings.Contains(err.Error(), strings.TrimSpace(says)) {
+				if _, err := compileExample(t, cfg, expr); !errors.As(err, &e) ||
+					!strings.Contains(err.Error(), strings.TrimSpace(says)) {
 					t.Errorf("%s: %v", line, err)
 				}
 			}
@@ -97,7 +98,8 @@ func TestProgramsDocument(t *testing.T) {
 			if b.text == "" {
 				old = "```" + b.info + "\n```"
 			}
-			if err := os.WriteFile(programsDoc, []byte(strings.Replace(doc, old, "```"+b.info+"\n"+want+"\n```", 1)), 0o644); err != nil {
+			if err := os.WriteFile(programsDoc, []byte(strings.Replace(doc, old, "```"+b.info+"\n"+want+"\n```", 1)),
+				0o644); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -121,7 +123,8 @@ func trimLines(s string) string {
 func compileExample(t *testing.T, cfg *config.Evaluator, expr string) (*program.Circuit, error) {
 	t.Helper()
 	src := program.Source{Name: "example", Expr: strings.TrimSpace(expr), Vars: map[string]program.Var{}}
-	for name, ref := range map[string]string{"i": "pump/motor/current", "u": "pump/motor/voltage", "v": "pump/motor/vibration", "h": "tank/level/height"} {
+	for name, ref := range map[string]string{"i": "pump/motor/current", "u": "pump/motor/voltage",
+		"v": "pump/motor/vibration", "h": "tank/level/height"} {
 		s, channel, err := cfg.Input(ref)
 		if err != nil {
 			t.Fatal(err)
@@ -168,8 +171,10 @@ var fits = []string{"2*x + 1", "mean(x)", "x*x", "mean(x^2)", "var(x)", "rms(x)"
 func promised(params string, logScale int, expr string) string {
 	cfg := &config.Evaluator{
 		Name: "cloud", Broker: config.Broker{URL: "tls://h"}, KeySets: []string{"k"}, SigningKey: "s", State: "st",
-		Devices:  []config.Device{{Name: "d", PublicKey: "ed25519:A6EHv/POEL4dcN0Y50vAmWfk1jCbpQ1fHdyGZBJVMbg="}},
-		Streams:  []config.DeviceStream{{Device: "d", Stream: config.Stream{Name: "s", Window: config.Window{Samples: 64}, Params: params, LogScale: logScale, Channels: []config.Channel{{Name: "c", Unit: "%", Range: [2]float64{0, 100}}}}}},
+		Devices: []config.Device{{Name: "d", PublicKey: "ed25519:A6EHv/POEL4dcN0Y50vAmWfk1jCbpQ1fHdyGZBJVMbg="}},
+		Streams: []config.DeviceStream{{Device: "d", Stream: config.Stream{Name: "s",
+			Window: config.Window{Samples: 64}, Params: params, LogScale: logScale,
+			Channels: []config.Channel{{Name: "c", Unit: "%", Range: [2]float64{0, 100}}}}}},
 		Programs: []config.Program{{Name: "p", Expr: expr, Inputs: map[string]string{"x": "d/s/c"}}},
 	}
 	cfg.SetDefaults()
@@ -198,6 +203,7 @@ func TestParametersDocument(t *testing.T) {
 		}
 		want(row)
 	}
-	want(fmt.Sprintf("with `log_scale: 23` `mean(x^2)` has %s bits and `rms(x)` %s", promised("edge12-d1", 23, "mean(x^2)"), promised("edge12-d1", 23, "rms(x)")))
+	want(fmt.Sprintf("with `log_scale: 23` `mean(x^2)` has %s bits and `rms(x)` %s",
+		promised("edge12-d1", 23, "mean(x^2)"), promised("edge12-d1", 23, "rms(x)")))
 	want(fmt.Sprintf("with `log_scale: 21` `var(x)` has %s", promised("edge12-d1", 21, "var(x)")))
 }

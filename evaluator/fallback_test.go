@@ -117,7 +117,8 @@ func TestFallback(t *testing.T) {
 			d.Set(c.fail...)
 			r.sendAndExpect(1, 4)
 			s := r.service.Stats()
-			if s.Accepted != 3 || s.Results != 2 || s.Failed != 0 || len(s.Refused) != 0 || s.Fallbacks == 0 || c.fallbacks > 0 && s.Fallbacks != c.fallbacks {
+			if s.Accepted != 3 || s.Results != 2 || s.Failed != 0 || len(s.Refused) != 0 || s.Fallbacks == 0 ||
+				c.fallbacks > 0 && s.Fallbacks != c.fallbacks {
 				t.Errorf("%+v", s)
 			}
 		})
@@ -150,7 +151,8 @@ func TestFallbackStop(t *testing.T) {
 	r.sendWindow(r.window("d1", "count", 1, epoch, numbers(8, 20, 1), numbers(8, 0, 0.1)))
 	select {
 	case err := <-r.ended:
-		if !errors.Is(err, role.ErrBackend) || !errors.Is(err, cutrantt.ErrDevice) || !strings.Contains(err.Error(), "cuda: ") {
+		if !errors.Is(err, role.ErrBackend) || !errors.Is(err, cutrantt.ErrDevice) ||
+			!strings.Contains(err.Error(), "cuda: ") {
 			t.Errorf("the service ended with %v", err)
 		}
 		r.ended <- nil // for the end of the test
@@ -188,7 +190,8 @@ func TestFallbackOnGPU(t *testing.T) {
 					t.Errorf("%+v", s)
 				}
 				name := r.service.engine.Contexts()[0].Ring().Backend().Name()
-				if want := map[config.FallbackPolicy]string{config.FallbackCPU: "cpu", config.FallbackRetry: "cuda"}[policy]; name != want {
+				if want := map[config.FallbackPolicy]string{config.FallbackCPU: "cpu",
+					config.FallbackRetry: "cuda"}[policy]; name != want {
 					t.Errorf("afterwards on %s, want %s", name, want)
 				}
 			})

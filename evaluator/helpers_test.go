@@ -78,7 +78,8 @@ func testHolder(t testing.TB) *holder {
 
 // stream has two channels with 8 samples.
 func stream(name string, every time.Duration) config.Stream {
-	return config.Stream{Name: name, Params: "edge12-d1", Packing: config.PackingReal, Window: config.Window{Samples: 8, Every: every},
+	return config.Stream{Name: name, Params: "edge12-d1", Packing: config.PackingReal,
+		Window: config.Window{Samples: 8, Every: every},
 		Channels: []config.Channel{
 			{Name: "temp", Unit: "degC", Range: [2]float64{0, 100}},
 			{Name: "load", Unit: "1", Range: [2]float64{-4, 4}},
@@ -104,7 +105,8 @@ func signer(t testing.TB, name string) *transport.SigningKey {
 // count) and time (windows by second).
 func testConfig(t testing.TB, programs ...config.Program) *config.Evaluator {
 	t.Helper()
-	cfg := &config.Evaluator{Name: "cloud", Broker: config.Broker{URL: "tcp://127.0.0.1:1"}, Programs: programs, Workers: 2}
+	cfg := &config.Evaluator{Name: "cloud", Broker: config.Broker{URL: "tcp://127.0.0.1:1"}, Programs: programs,
+		Workers: 2}
 	for _, d := range []string{"d1", "d2"} {
 		cfg.Devices = append(cfg.Devices, config.Device{Name: d, PublicKey: signer(t, d).PublicText()})
 		cfg.Streams = append(cfg.Streams, config.DeviceStream{Device: d, Stream: stream("count", 0)},
@@ -160,9 +162,11 @@ func newRigAt(t *testing.T, cfg *config.Evaluator, state string, change ...func(
 	b := testrig.Broker(t, broker.Options{})
 	cfg.Broker.URL = b.URL()
 	cfg.State = state
-	r := &rig{holder: h, t: t, cfg: cfg, results: make(chan *transport.Object, 64), refused: make(chan string, 64), events: make(chan Event, 64)}
+	r := &rig{holder: h, t: t, cfg: cfg, results: make(chan *transport.Object, 64), refused: make(chan string, 64),
+		events: make(chan Event, 64)}
 	ready := make(chan struct{})
-	deps := Deps{OnReady: func() { close(ready) }, SigningKey: signer(t, "cloud"), Keys: []engine.Keys{{Context: h.ctx, Evaluation: h.keys}}, Logger: quiet(),
+	deps := Deps{OnReady: func() { close(ready) }, SigningKey: signer(t, "cloud"),
+		Keys: []engine.Keys{{Context: h.ctx, Evaluation: h.keys}}, Logger: quiet(),
 		OnResult: func(e Event) { r.events <- e }, OnRefused: func(reason string, _ error) { r.refused <- reason }}
 	for _, f := range change {
 		f(&deps)
@@ -284,7 +288,8 @@ func (r *rig) window(device, name string, seq uint64, start time.Time, temp, loa
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	m := transport.Meta{Kind: transport.KindReading, Device: device, Stream: name, KeyID: r.keys.KeyID, KeyEpoch: r.keys.Epoch,
+	m := transport.Meta{Kind: transport.KindReading, Device: device, Stream: name, KeyID: r.keys.KeyID,
+		KeyEpoch:  r.keys.Epoch,
 		BootEpoch: 7, Sequence: seq, Params: p.Hash(), Layout: st.LayoutHash(), Level: ct.Level, Scale: ct.Scale,
 		Start: start.UnixNano(), End: start.Add(time.Second).UnixNano(), Samples: uint32(len(temp))}
 	return &reading{m, body, signer(r.t, device), transport.ReadingTopic(r.cfg.Broker.TopicPrefix, device, name)}

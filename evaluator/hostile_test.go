@@ -46,12 +46,18 @@ var hostiles = []hostile{
 	{name: "chunk with other bytes", reason: "hash_mismatch", chunk: func(_ *rig, c *transport.Chunk) { c.Data[0] ^= 1 }},
 	{name: "replayed object", reason: "replayed", twice: true},
 	{name: "replayed number", reason: "replayed", window: func(_ *rig, w *reading) { w.meta.Sequence = 1 }},
-	{name: "foreign signer", reason: "unknown_signer", window: func(r *rig, w *reading) { w.signer = signer(r.t, "stranger") }},
-	{name: "in the name of another device", reason: "unknown_signer", window: func(r *rig, w *reading) { w.meta.Device = "d2" }},
+	{name: "foreign signer", reason: "unknown_signer", window: func(r *rig,
+		w *reading) {
+		w.signer = signer(r.t, "stranger")
+	}},
+	{name: "in the name of another device", reason: "unknown_signer",
+		window: func(r *rig, w *reading) { w.meta.Device = "d2" }},
 	{name: "on the topic of another stream", reason: "wrong_topic", window: func(r *rig, w *reading) {
 		w.meta.Stream = "time"
 	}},
-	{name: "result as a reading", reason: "wrong_kind", window: func(_ *rig, w *reading) { w.meta.Kind, w.meta.Program = transport.KindResult, "mean" }},
+	{name: "result as a reading", reason: "wrong_kind", window: func(_ *rig, w *reading) {
+		w.meta.Kind, w.meta.Program = transport.KindResult, "mean"
+	}},
 	{name: "other key set", reason: "wrong_key", window: func(_ *rig, w *reading) { w.meta.KeyID[0] ^= 1 }},
 	{name: "other epoch", reason: "wrong_epoch", window: func(_ *rig, w *reading) { w.meta.KeyEpoch++ }},
 	{name: "other parameters", reason: "wrong_params", window: func(_ *rig, w *reading) { w.meta.Params[0] ^= 1 }},
@@ -60,7 +66,10 @@ var hostiles = []hostile{
 	{name: "scale of the body differs", reason: "body_mismatch", window: func(_ *rig, w *reading) { w.meta.Scale *= 2 }},
 	{name: "no samples", reason: "samples", window: func(_ *rig, w *reading) { w.meta.Samples = 0 }},
 	{name: "more samples than fit", reason: "samples", window: func(_ *rig, w *reading) { w.meta.Samples = 9 }},
-	{name: "another scale", reason: "input_mismatch", window: func(r *rig, w *reading) { w.encrypt(r, 1, w.meta.Scale/2) }},
+	{name: "another scale", reason: "input_mismatch", window: func(r *rig,
+		w *reading) {
+		w.encrypt(r, 1, w.meta.Scale/2)
+	}},
 	{name: "residue above its modulus", reason: "residue_range", window: func(r *rig, w *reading) {
 		for i := range 8 {
 			w.body[len(w.body)-100-i] = 0xff
@@ -69,9 +78,15 @@ var hostiles = []hostile{
 	{name: "no randomness", reason: "degenerate", window: func(r *rig, w *reading) {
 		clear(w.body[len(w.body)-r.ctx.Parameters().PackedBytes(w.meta.Level):])
 	}},
-	{name: "body cut short", reason: "body_truncated", window: func(_ *rig, w *reading) { w.body = w.body[:len(w.body)-1] }},
+	{name: "body cut short", reason: "body_truncated", window: func(_ *rig,
+		w *reading) {
+		w.body = w.body[:len(w.body)-1]
+	}},
 	{name: "body of another version", reason: "body_version", window: func(_ *rig, w *reading) { w.body[1] = 0 }},
-	{name: "body is noise", reason: "body_malformed", window: func(_ *rig, w *reading) { w.body = bytes.Repeat([]byte{0xff}, 64) }},
+	{name: "body is noise", reason: "body_malformed", window: func(_ *rig,
+		w *reading) {
+		w.body = bytes.Repeat([]byte{0xff}, 64)
+	}},
 	{name: "body of other parameters", reason: "wrong_params", window: func(r *rig, w *reading) {
 		hash := r.ctx.Parameters().Hash()
 		i := bytes.Index(w.body, hash[:])
@@ -205,7 +220,8 @@ func TestKeyOverlap(t *testing.T) {
 	old.KeyID[0] ^= 0xff
 	cfg := testConfig(t, prog("change", "mean(x) - mean(prev(x))", map[string]string{"x": "d1/count/temp"}))
 	r := newRig(t, cfg, func(d *Deps) {
-		d.Keys = append(d.Keys, engine.Keys{Context: d.Keys[0].Context, Evaluation: &henc.EvaluationKeys{Relin: old.Relin, Galois: old.Galois, KeyID: old.KeyID, Epoch: 2},
+		d.Keys = append(d.Keys, engine.Keys{Context: d.Keys[0].Context,
+			Evaluation:  &henc.EvaluationKeys{Relin: old.Relin, Galois: old.Galois, KeyID: old.KeyID, Epoch: 2},
 			AcceptUntil: epoch.Add(time.Hour)})
 	})
 	send := func(seq uint64, start time.Time, oldKey bool) {
@@ -229,7 +245,8 @@ func TestKeyOverlap(t *testing.T) {
 
 func TestPartialWindowOfWeights(t *testing.T) {
 	weights := "[1, 2, 3, 4, 5, 6, 7, 8]"
-	r := newRig(t, testConfig(t, config.Program{Name: "dot", Expr: "dot(x, " + weights + ")", Inputs: map[string]string{"x": "d1/count/temp"}}))
+	r := newRig(t, testConfig(t, config.Program{Name: "dot", Expr: "dot(x, " + weights + ")",
+		Inputs: map[string]string{"x": "d1/count/temp"}}))
 	r.sendWindow(r.window("d1", "count", 1, epoch, numbers(5, 1, 1), numbers(5, 0, 0)))
 	r.expectRefusal("partial_window")
 	r.sendWindow(r.window("d1", "count", 2, epoch, numbers(8, 1, 1), numbers(8, 0, 0)))
@@ -241,12 +258,15 @@ func TestPartialWindowOfWeights(t *testing.T) {
 
 // TestUnjoined: a window that leaves without its partner is reported.
 func TestUnjoined(t *testing.T) {
-	cfg := testConfig(t, prog("difference", "mean(x) - mean(y)", map[string]string{"x": "d1/time/temp", "y": "d2/time/temp"}))
+	cfg := testConfig(t, prog("difference", "mean(x) - mean(y)",
+		map[string]string{"x": "d1/time/temp", "y": "d2/time/temp"}))
 	cfg.Join.Windows = 1
 	r := newRig(t, cfg)
 	for i := range 2 {
-		r.sendWindow(r.window("d1", "time", uint64(i+1), epoch.Add(time.Duration(i)*time.Second), numbers(8, 10, 1), numbers(8, 0, 0)))
-		for r.service.Stats().Accepted == uint64(i) { // several windows are opened at once: the first that is ready goes first
+		r.sendWindow(r.window("d1", "time", uint64(i+1), epoch.Add(time.Duration(i)*time.Second), numbers(8, 10, 1),
+			numbers(8, 0, 0)))
+		// several windows are opened at once: the first that is ready goes first
+		for r.service.Stats().Accepted == uint64(i) {
 			time.Sleep(time.Millisecond)
 		}
 	}
@@ -286,7 +306,8 @@ func TestUnmadeIsToldForAWhile(t *testing.T) {
 	var u unmade
 	u.note("both", Reason(ErrKeyChange), epoch)
 	u.note("both", Reason(ErrKeyChange), epoch.Add(time.Second))
-	if h := u.health(epoch.Add(time.Minute)); len(h) != 1 || !strings.Contains(h[0], "program both") || !strings.Contains(h[0], "2 key_change") {
+	if h := u.health(epoch.Add(time.Minute)); len(h) != 1 || !strings.Contains(h[0], "program both") ||
+		!strings.Contains(h[0], "2 key_change") {
 		t.Errorf("health: %v", h)
 	}
 	if h := u.health(epoch.Add(time.Second + unmadeFor)); len(h) > 0 {
@@ -307,7 +328,8 @@ func TestUnmadeIsToldForAWhile(t *testing.T) {
 
 // TestLostByAge: the housekeeping drops what waited too long.
 func TestLostByAge(t *testing.T) {
-	cfg := testConfig(t, prog("difference", "mean(x) - mean(y)", map[string]string{"x": "d1/time/temp", "y": "d2/time/temp"}))
+	cfg := testConfig(t, prog("difference", "mean(x) - mean(y)",
+		map[string]string{"x": "d1/time/temp", "y": "d2/time/temp"}))
 	cfg.Join.Timeout = time.Second
 	var late atomic.Bool
 	r := newRig(t, cfg, func(d *Deps) {

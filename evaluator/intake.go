@@ -30,7 +30,8 @@ func (s *Service) accepted(w *window, results int) {
 			s.toldTwice(&w.meta)
 		}
 	}
-	s.log.Debug("window accepted", "device", w.meta.Device, "stream", w.meta.Stream, "sequence", w.meta.Sequence, "samples", w.meta.Samples, "results", results)
+	s.log.Debug("window accepted", "device", w.meta.Device, "stream", w.meta.Stream, "sequence", w.meta.Sequence,
+		"samples", w.meta.Samples, "results", results)
 }
 
 // window checks what the header and the body of a verified object say, and
@@ -43,7 +44,8 @@ func (s *Service) window(obj *transport.Object) (*window, error) {
 		return nil, fmt.Errorf("%w: stream %s/%s is not configured", transport.ErrWrongLayout, m.Device, m.Stream)
 	}
 	if m.Params != src.hash {
-		return nil, fmt.Errorf("%w: stream %s/%s is configured for %s", transport.ErrWrongParams, m.Device, m.Stream, src.params.Name())
+		return nil, fmt.Errorf("%w: stream %s/%s is configured for %s", transport.ErrWrongParams, m.Device, m.Stream,
+			src.params.Name())
 	}
 	if err := s.inTime(m); err != nil {
 		return nil, err
@@ -68,7 +70,8 @@ func (s *Service) window(obj *transport.Object) (*window, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s/%s: %w", m.Device, m.Stream, err)
 	}
-	return &window{stream: id, place: at, byTime: src.stream.Window.ByTime(), data: data, meta: *m, id: obj.ID, signer: obj.Signer, at: s.now()}, nil
+	return &window{stream: id, place: at, byTime: src.stream.Window.ByTime(), data: data, meta: *m, id: obj.ID,
+		signer: obj.Signer, at: s.now()}, nil
 }
 
 // inTime refuses readings that were made after their epoch's overlap ended.
@@ -78,7 +81,8 @@ func (s *Service) inTime(m *transport.Meta) error {
 		return fmt.Errorf("%w: epoch %d of key set %x", transport.ErrWrongKey, m.KeyEpoch, m.KeyID)
 	}
 	if !k.until.IsZero() && m.End > k.until.UnixNano() {
-		return fmt.Errorf("%w: epoch %d is accepted for readings until %s, this window ends %s", transport.ErrWrongEpoch, m.KeyEpoch,
+		return fmt.Errorf("%w: epoch %d is accepted for readings until %s, this window ends %s", transport.ErrWrongEpoch,
+			m.KeyEpoch,
 			k.until.Format(time.RFC3339), time.Unix(0, m.End).UTC().Format(time.RFC3339))
 	}
 	if k.params.Hash() != m.Params {
@@ -91,7 +95,8 @@ func (s *Service) inTime(m *transport.Meta) error {
 func (src *source) place(m *transport.Meta) (place, error) {
 	w := src.stream.Window
 	if m.Samples < 1 || int64(m.Samples) > int64(w.Samples) {
-		return place{}, fmt.Errorf("%w: %d samples in a window of %s/%s, want 1 to %d", ErrSamples, m.Samples, m.Device, m.Stream, w.Samples)
+		return place{}, fmt.Errorf("%w: %d samples in a window of %s/%s, want 1 to %d", ErrSamples, m.Samples, m.Device,
+			m.Stream, w.Samples)
 	}
 	if !w.ByTime() {
 		if m.Sequence > math.MaxInt64/2 {

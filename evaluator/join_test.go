@@ -14,7 +14,8 @@ import (
 // joinRig is a joiner for one program on stream time of two devices.
 func joinRig(t *testing.T, expr string, depth int, lost func(*window)) *joiner {
 	t.Helper()
-	plan, err := Check(testConfig(t, config.Program{Name: "p", Expr: expr, Inputs: map[string]string{"x": "d1/time/temp", "y": "d2/time/temp"}}))
+	plan, err := Check(testConfig(t, config.Program{Name: "p", Expr: expr,
+		Inputs: map[string]string{"x": "d1/time/temp", "y": "d2/time/temp"}}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,7 +91,9 @@ func TestJoinIsBounded(t *testing.T) {
 
 func TestJoinExpires(t *testing.T) {
 	var gone []string
-	j := joinRig(t, "mean(x) - mean(prev(y))", 16, func(w *window) { gone = append(gone, fmt.Sprint(w.stream.device, w.place.n)) })
+	j := joinRig(t, "mean(x) - mean(prev(y))", 16, func(w *window) {
+		gone = append(gone, fmt.Sprint(w.stream.device, w.place.n))
+	})
 	for n := range int64(3) {
 		for _, d := range []string{"d1", "d2"} {
 			if _, err := j.add(at(d, n, epoch)); err != nil {
@@ -99,7 +102,8 @@ func TestJoinExpires(t *testing.T) {
 		}
 	}
 	// Pairs (x1,y0) and (x2,y1) are done with; x0 waits for y-1, y2 for x3.
-	if a, b := j.streams[streamID{"d1", "time"}].order.Len(), j.streams[streamID{"d2", "time"}].order.Len(); a != 1 || b != 1 {
+	if a, b := j.streams[streamID{"d1", "time"}].order.Len(), j.streams[streamID{"d2", "time"}].order.Len(); a != 1 ||
+		b != 1 {
 		t.Errorf("%d and %d windows are kept, want 1 and 1", a, b)
 	}
 	j.expire(epoch.Add(59 * time.Second))

@@ -19,7 +19,8 @@ func makeContext(p henc.Parameters) (*henc.Context, error) { return henc.NewCont
 // Keys that lack something that a program needs keep the service from starting.
 func TestKeysServePrograms(t *testing.T) {
 	p := testHolder(t).ctx.Parameters()
-	set, err := keyholder.Create(filepath.Join(t.TempDir(), "set"), keyholder.CreateOptions{Params: p, Needs: keyholder.Needs{Rotations: []int{1, 2, 4}}})
+	set, err := keyholder.Create(filepath.Join(t.TempDir(), "set"),
+		keyholder.CreateOptions{Params: p, Needs: keyholder.Needs{Rotations: []int{1, 2, 4}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -45,12 +46,14 @@ func TestKeysServePrograms(t *testing.T) {
 // TestNewFromFiles makes a service from nothing but its configuration.
 func TestNewFromFiles(t *testing.T) {
 	dir := t.TempDir()
-	set, err := keyholder.Create(filepath.Join(dir, "set"), keyholder.CreateOptions{Params: testHolder(t).ctx.Parameters(), Needs: keyholder.Needs{Rotations: []int{1, 2, 4}}})
+	set, err := keyholder.Create(filepath.Join(dir, "set"),
+		keyholder.CreateOptions{Params: testHolder(t).ctx.Parameters(), Needs: keyholder.Needs{Rotations: []int{1, 2, 4}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	cfg := testConfig(t, prog("p", "mean(x)", map[string]string{"x": "d1/count/temp"}))
-	cfg.KeySets, cfg.SigningKey, cfg.State = []string{filepath.Join(dir, "keys")}, filepath.Join(dir, "signing.key"), filepath.Join(dir, "state")
+	cfg.KeySets, cfg.SigningKey, cfg.State = []string{filepath.Join(dir, "keys")}, filepath.Join(dir, "signing.key"),
+		filepath.Join(dir, "state")
 	if _, err := set.Export(keyholder.RoleEvaluator, cfg.KeySets[0], keyholder.ExportOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +89,8 @@ func TestNewFromFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := testHolder(t)
-	_, err = New(cfg, Deps{Logger: quiet(), Keys: []engine.Keys{{Context: h.ctx, Evaluation: h.keys}, {Context: other, Evaluation: h.keys}}})
+	_, err = New(cfg, Deps{Logger: quiet(), Keys: []engine.Keys{{Context: h.ctx, Evaluation: h.keys},
+		{Context: other, Evaluation: h.keys}}})
 	wantError(t, err, engine.ErrKeys, "different contexts")
 	_, err = New(cfg, Deps{Logger: quiet(), Keys: []engine.Keys{{}}})
 	wantError(t, err, engine.ErrKeys, "without a context")
@@ -101,7 +105,8 @@ func TestNewFromFiles(t *testing.T) {
 func TestSwappedKeySetIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	export := func(name string) *keyholder.Set {
-		set, err := keyholder.Create(filepath.Join(dir, name, "set"), keyholder.CreateOptions{Params: testHolder(t).ctx.Parameters(), Needs: keyholder.Needs{Rotations: []int{1, 2, 4}}})
+		set, err := keyholder.Create(filepath.Join(dir, name, "set"),
+			keyholder.CreateOptions{Params: testHolder(t).ctx.Parameters(), Needs: keyholder.Needs{Rotations: []int{1, 2, 4}}})
 		if err == nil {
 			_, err = set.Export(keyholder.RoleEvaluator, filepath.Join(dir, name, "out"), keyholder.ExportOptions{})
 		}
@@ -112,13 +117,15 @@ func TestSwappedKeySetIsRefused(t *testing.T) {
 	}
 	right, wrong := export("right").Manifest(), export("wrong").Manifest()
 	cfg := testConfig(t, prog("p", "mean(x)", map[string]string{"x": "d1/count/temp"}))
-	cfg.KeySets, cfg.SigningKey, cfg.State = []string{filepath.Join(dir, "keys")}, filepath.Join(dir, "signing.key"), filepath.Join(dir, "state")
+	cfg.KeySets, cfg.SigningKey, cfg.State = []string{filepath.Join(dir, "keys")}, filepath.Join(dir, "signing.key"),
+		filepath.Join(dir, "state")
 	cfg.Keys.Holder = []string{right.Fingerprint()}
 	if err := signer(t, "cloud").Save(cfg.SigningKey); err != nil {
 		t.Fatal(err)
 	}
 	use := func(name string) {
-		if err := errors.Join(os.RemoveAll(cfg.KeySets[0]), os.CopyFS(cfg.KeySets[0], os.DirFS(filepath.Join(dir, name, "out")))); err != nil {
+		if err := errors.Join(os.RemoveAll(cfg.KeySets[0]), os.CopyFS(cfg.KeySets[0],
+			os.DirFS(filepath.Join(dir, name, "out")))); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -142,7 +149,8 @@ func TestSwappedKeySetIsRefused(t *testing.T) {
 	}
 	_, err = New(cfg, Deps{Logger: quiet()})
 	wantError(t, err, keyset.ErrHolder, wrong.Fingerprint(), right.Fingerprint())
-	wantError(t, CheckFiles(cfg, true), ErrAbsent, keyset.ErrHolder.Error(), "key_sets[0]", "changed the keys on their way")
+	wantError(t, CheckFiles(cfg, true), ErrAbsent, keyset.ErrHolder.Error(), "key_sets[0]",
+		"changed the keys on their way")
 	for _, waiver := range []string{config.HolderNone, wrong.Signer} {
 		cfg.Keys.Holder = []string{waiver}
 		if err := CheckFiles(cfg, true); err != nil {

@@ -24,7 +24,8 @@ func TestStoreBelongsToState(t *testing.T) {
 	h := testHolder(t)
 	start := func() (health []string, err error) {
 		t.Helper()
-		s, err := New(cfg, Deps{SigningKey: signer(t, "cloud"), Keys: []engine.Keys{{Context: h.ctx, Evaluation: h.keys}}, Logger: quiet()})
+		s, err := New(cfg, Deps{SigningKey: signer(t, "cloud"), Keys: []engine.Keys{{Context: h.ctx, Evaluation: h.keys}},
+			Logger: quiet()})
 		if err != nil {
 			return nil, err
 		}
@@ -117,7 +118,8 @@ func TestStrandedWindows(t *testing.T) {
 	program := prog("change", "mean(x) - mean(lag(x, 1))", inputs("d1/count/temp")) // keeps a window
 	r := newRigAt(t, storeConfig(t, dir, program), state)
 	rc := r.receipts("d1")
-	rc.expect(r.sendWindow(r.window("d1", "count", 0, time.Unix(1000, 0), numbers(8, 10, 2), numbers(8, 0, 0.1))), transport.Taken, "")
+	rc.expect(r.sendWindow(r.window("d1", "count", 0, time.Unix(1000, 0), numbers(8, 10, 2), numbers(8, 0, 0.1))),
+		transport.Taken, "")
 	r.stop()
 	// A layout that differs, found when the object is opened; an epoch that is over, found later.
 	cfg := storeConfig(t, dir, program)
@@ -134,7 +136,8 @@ func TestStrandedWindows(t *testing.T) {
 	for end := time.Now().Add(patience); len(r.service.Health()) == 0 && time.Now().Before(end); {
 		time.Sleep(time.Millisecond)
 	}
-	if h := r.service.Health(); len(h) != 1 || !strings.Contains(h[0], "(wrong_epoch)") || !strings.Contains(h[0], "d1/count") {
+	if h := r.service.Health(); len(h) != 1 || !strings.Contains(h[0], "(wrong_epoch)") ||
+		!strings.Contains(h[0], "d1/count") {
 		t.Errorf("%q", h)
 	}
 	r.stop()

@@ -8,25 +8,33 @@ import (
 // start, so that a rate exists before the first one.
 var (
 	descAccepted = describe("windows_accepted_total", "Windows that passed every check.")
-	descTwins    = describe("windows_twin_total", "Windows that passed every check and come from a second board with the same identity.")
-	descRefused  = describe("refused_total", "Messages, windows and results refused or lost.", "reason")
-	descResults  = describe("results_total", "Results acknowledged by the broker.", "program")
-	descFailed   = describe("results_failed_total", "Results that could not be computed or sent.", "program")
-	descBytes    = describe("result_bytes_total", "Bytes of sealed results.", "program")
-	descSeconds  = describe("evaluate_seconds_total", "Time spent computing on ciphertexts.", "program")
-	descPromise  = describe("promised_error", "Error that is promised for full windows, in the unit of the result.", "program")
+	descTwins    = describe("windows_twin_total", "Windows that passed every check and come from a second board with "+
+		"the same identity.")
+	descRefused = describe("refused_total", "Messages, windows and results refused or lost.", "reason")
+	descResults = describe("results_total", "Results acknowledged by the broker.", "program")
+	descFailed  = describe("results_failed_total", "Results that could not be computed or sent.", "program")
+	descBytes   = describe("result_bytes_total", "Bytes of sealed results.", "program")
+	descSeconds = describe("evaluate_seconds_total", "Time spent computing on ciphertexts.", "program")
+	descPromise = describe("promised_error", "Error that is promised for full windows, in the unit of the result.",
+		"program")
 	descFallback = describe("fallbacks_total", "Devices that failed or ran out of memory, whose work went elsewhere.")
 	descInbox    = describe("store_windows", "Windows in the store.")
 	descInBytes  = describe("store_window_bytes", "Bytes of windows in the store.")
 	descOutbox   = describe("store_results", "Results in the store that are not delivered yet.")
 	descOutBytes = describe("store_result_bytes", "Bytes of results in the store that are not delivered yet.")
-	descWaiting  = describe("program_results_waiting", "Results of a program in the store that are not delivered yet.", "program")
-	descWaitByte = describe("program_results_waiting_bytes", "Bytes of results of a program in the store that are not delivered yet.", "program")
-	descWaitAge  = describe("program_results_waiting_seconds", "Age of the oldest result of a program that is not delivered yet.", "program")
-	descShare    = describe("program_share_bytes", "Bytes that the results of a program may take in the store.", "program")
-	descUnread   = describe("program_unread", "1 while results of other programs are delivered and those of this one are not.", "program")
-	descSkipped  = describe("results_skipped_total", "Results that were not made, since nobody takes those of the program and they fill its share of the store.", "program")
-	descMissing  = describe("windows_missing", "Windows of a device that have not come, of all streams: later numbers of the same start have.", "device")
+	descWaiting  = describe("program_results_waiting", "Results of a program in the store that are not delivered yet.",
+		"program")
+	descWaitByte = describe("program_results_waiting_bytes",
+		"Bytes of results of a program in the store that are not delivered yet.", "program")
+	descWaitAge = describe("program_results_waiting_seconds",
+		"Age of the oldest result of a program that is not delivered yet.", "program")
+	descShare  = describe("program_share_bytes", "Bytes that the results of a program may take in the store.", "program")
+	descUnread = describe("program_unread", "1 while results of other programs are delivered and those of this one "+
+		"are not.", "program")
+	descSkipped = describe("results_skipped_total", "Results that were not made, since nobody takes those of the "+
+		"program and they fill its share of the store.", "program")
+	descMissing = describe("windows_missing", "Windows of a device that have not come, of all streams: later numbers "+
+		"of the same start have.", "device")
 	descKnown    = describe("windows_repeated_total", "Windows that came again and were recognised by content id.")
 	descReceipts = describe("receipts_total", "Receipts sent.")
 	descAsks     = describe("asks_total", "Questions of devices answered.")
@@ -42,8 +50,10 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 
 // Describe makes a Service a prometheus.Collector of its Stats.
 func (s *Service) Describe(ch chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descAccepted, descTwins, descRefused, descResults, descFailed, descBytes, descSeconds, descPromise, descFallback, descBoot,
-		descInbox, descInBytes, descOutbox, descOutBytes, descKnown, descReceipts, descAsks, descSent, descRetries, descDamaged, descWaiting, descWaitByte, descWaitAge, descShare, descUnread, descSkipped, descMissing} {
+	for _, d := range []*prometheus.Desc{descAccepted, descTwins, descRefused, descResults, descFailed, descBytes,
+		descSeconds, descPromise, descFallback, descBoot,
+		descInbox, descInBytes, descOutbox, descOutBytes, descKnown, descReceipts, descAsks, descSent, descRetries,
+		descDamaged, descWaiting, descWaitByte, descWaitAge, descShare, descUnread, descSkipped, descMissing} {
 		ch <- d
 	}
 }

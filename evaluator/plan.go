@@ -155,7 +155,8 @@ func planProgram(cfg *config.Evaluator, p *config.Program) (*Planned, error) {
 			return nil, fmt.Errorf("program %q: input %s: %w", p.Name, name, err)
 		}
 		if first != nil && s.Params != first.Params {
-			return nil, fmt.Errorf("program %q: its inputs are under parameters %s and %s; they must be under the same", p.Name, first.Params, s.Params)
+			return nil, fmt.Errorf("program %q: its inputs are under parameters %s and %s; they must be under the same", p.Name,
+				first.Params, s.Params)
 		}
 		first = s
 		src.Vars[name] = program.Var{Device: s.Device, Stream: s.Stream, Channel: channel}
@@ -178,7 +179,8 @@ func planProgram(cfg *config.Evaluator, p *config.Program) (*Planned, error) {
 	if err := fitsLimits(cfg, circuit); err != nil {
 		return nil, err
 	}
-	return &Planned{Name: p.Name, Topic: p.Topic, Unit: p.Unit, Circuit: circuit, Join: rule, source: src, params: params}, nil
+	return &Planned{Name: p.Name, Topic: p.Topic, Unit: p.Unit, Circuit: circuit, Join: rule,
+		source: src, params: params}, nil
 }
 
 // fitsLimits refuses inputs whose windows would all be refused as too large, and a store
@@ -204,7 +206,8 @@ func fitsLimits(cfg *config.Evaluator, c *program.Circuit) error {
 		total += n
 	}
 	if room := int64(cfg.Store.Bytes); total > room {
-		return fmt.Errorf("program %q: the windows of one result have up to %d KiB, and they wait in the store until all are there; store.bytes is %d KiB; raise it",
+		return fmt.Errorf("program %q: the windows of one result have up to %d KiB, and they wait in the store until all "+
+			"are there; store.bytes is %d KiB; raise it",
 			c.Name(), (total+1023)>>10, room>>10)
 	}
 	return nil
@@ -222,11 +225,13 @@ func joinRule(cfg *config.Evaluator, c *program.Circuit) (JoinRule, error) {
 			continue
 		}
 		if every != rule.Every {
-			return rule, fmt.Errorf("program %q joins %s and %s, whose windows end differently (every: %v and %v); give them the same window",
+			return rule, fmt.Errorf("program %q joins %s and %s, whose windows end differently (every: %v and %v); give them "+
+				"the same window",
 				c.Name(), ins[0], in, rule.Every, every)
 		}
 		if every == 0 && (in.Device != ins[0].Device || in.Stream != ins[0].Stream) {
-			return rule, fmt.Errorf("program %q joins %s and %s, whose windows end after a number of samples and so do not line up; give both the same every:",
+			return rule, fmt.Errorf("program %q joins %s and %s, whose windows end after a number of samples and so do not "+
+				"line up; give both the same every:",
 				c.Name(), ins[0], in)
 		}
 	}

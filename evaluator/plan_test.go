@@ -22,16 +22,18 @@ func TestCheck(t *testing.T) {
 	}{
 		"too deep": {func(cfg *config.Evaluator) { cfg.Programs[0].Expr = "x^4" }, program.ErrDepth,
 			[]string{`program "p"`, "`x^4` needs level 2", "edge12-d1 have 1", "use parameters edge13-d3"}},
-		"unknown channel": {func(cfg *config.Evaluator) { cfg.Programs[0].Inputs = map[string]string{"x": "d1/count/tmp"} }, config.ErrInvalid, []string{"d1/count/tmp"}},
-		"no inputs":       {func(cfg *config.Evaluator) { cfg.Programs[0].Inputs = nil }, nil, []string{"no inputs"}},
-		"no programs":     {func(cfg *config.Evaluator) { cfg.Programs = nil }, nil, []string{"no programs"}},
+		"unknown channel": {func(cfg *config.Evaluator) { cfg.Programs[0].Inputs = map[string]string{"x": "d1/count/tmp"} },
+			config.ErrInvalid, []string{"d1/count/tmp"}},
+		"no inputs":   {func(cfg *config.Evaluator) { cfg.Programs[0].Inputs = nil }, nil, []string{"no inputs"}},
+		"no programs": {func(cfg *config.Evaluator) { cfg.Programs = nil }, nil, []string{"no programs"}},
 		"unknown parameters": {func(cfg *config.Evaluator) { cfg.Streams[0].Params = "edge99" }, nil,
 			[]string{"edge99"}},
 		"mixed parameters": {func(cfg *config.Evaluator) {
 			cfg.Streams[1].Params = "edge13-d3"
 			cfg.Programs[0] = prog("p", "mean(x)-mean(y)", map[string]string{"x": "d1/count/temp", "y": "d1/time/temp"})
 		}, nil, []string{"edge12-d1", "edge13-d3", "must be under the same"}},
-		"small limit": {func(cfg *config.Evaluator) { cfg.Limits.Object = 64 << 10 }, nil, []string{"windows of d1/count have up to 73 KiB", "limits.object is 64 KiB"}},
+		"small limit": {func(cfg *config.Evaluator) { cfg.Limits.Object = 64 << 10 }, nil,
+			[]string{"windows of d1/count have up to 73 KiB", "limits.object is 64 KiB"}},
 		"small store": {func(cfg *config.Evaluator) {
 			cfg.Store = &config.Store{Dir: "store", Bytes: 1 << 20}
 			cfg.Programs[0].Expr = "mean(x) - mean(lag(x, 15))"
@@ -71,7 +73,8 @@ func TestNeeds(t *testing.T) {
 		t.Fatal(err)
 	}
 	needs := plan.Needs()
-	if len(needs) != 1 || needs[0].Params != "edge12-d1" || !needs[0].Relinearise || !slices.Equal(needs[0].Rotations, []int{1, 2, 4, 8}) {
+	if len(needs) != 1 || needs[0].Params != "edge12-d1" || !needs[0].Relinearise ||
+		!slices.Equal(needs[0].Rotations, []int{1, 2, 4, 8}) {
 		t.Errorf("needs %+v", needs)
 	}
 	if plan.Programs[0].Join.String() != "windows by sequence number" {
@@ -80,7 +83,8 @@ func TestNeeds(t *testing.T) {
 }
 
 func TestExplain(t *testing.T) {
-	cfg := testConfig(t, prog("p", "mean(x)", map[string]string{"x": "d1/count/temp"}), prog("q", "x + y", map[string]string{"x": "d1/time/temp", "y": "d2/time/temp"}))
+	cfg := testConfig(t, prog("p", "mean(x)", map[string]string{"x": "d1/count/temp"}),
+		prog("q", "x + y", map[string]string{"x": "d1/time/temp", "y": "d2/time/temp"}))
 	all, err := Explain(cfg)
 	if err != nil || len(all) != 2 {
 		t.Fatalf("%d explanations, %v", len(all), err)
@@ -121,7 +125,8 @@ func TestCheckShowsPlaces(t *testing.T) {
 	if p.Line != line || p.Path != "programs[1].expr" || p.Cause != fault.Message || p.Remedy != fault.Hint {
 		t.Errorf("place %+v, want line %d", p, line)
 	}
-	if want := fmt.Sprintf("evaluator.yaml:%d:%d: program \"cpu-variance\": unknown function", line, p.Column); !strings.HasPrefix(err.Error(), want) {
+	if want := fmt.Sprintf("evaluator.yaml:%d:%d: program \"cpu-variance\": unknown function", line,
+		p.Column); !strings.HasPrefix(err.Error(), want) {
 		t.Errorf("error\n%v\ndoes not start with %q", err, want)
 	}
 }

@@ -68,7 +68,8 @@ func (s *Service) work(ctx context.Context, j *job) (err error) {
 		return fmt.Errorf("program %s: %w", circuit.Name(), err)
 	}
 	s.tally.result(circuit.Name(), len(r.sealed), computed.Took)
-	s.log.Debug("result published", "program", circuit.Name(), "sequence", r.meta.Sequence, "bytes", len(r.sealed), "evaluate", computed.Took)
+	s.log.Debug("result published", "program", circuit.Name(), "sequence", r.meta.Sequence, "bytes", len(r.sealed),
+		"evaluate", computed.Took)
 	if s.deps.OnResult != nil {
 		s.deps.OnResult(Event{Program: circuit.Name(), Meta: r.meta, ID: transport.ObjectID(r.sealed), Bytes: len(r.sealed),
 			Evaluate: computed.Took, Waited: max(start.Sub(j.lastArrival()), 0)})
@@ -96,7 +97,8 @@ func (j *job) sameKey() (key transport.KeyRef, err error) {
 	for _, w := range j.inputs {
 		ref := transport.KeyRef{ID: w.meta.KeyID, Epoch: w.meta.KeyEpoch}
 		if known && ref != key {
-			return key, fmt.Errorf("%w: program %s joins epochs %d and %d", ErrKeyChange, j.prog.planned.Name, key.Epoch, ref.Epoch)
+			return key, fmt.Errorf("%w: program %s joins epochs %d and %d", ErrKeyChange, j.prog.planned.Name, key.Epoch,
+				ref.Epoch)
 		}
 		key, known = ref, true
 	}

@@ -157,7 +157,8 @@ func New(cfg *config.Evaluator, deps Deps) (*Service, error) {
 	s.jobs = make(chan *job, 2*s.workers())
 	s.quit = make(chan struct{})
 	s.receiver = transport.NewReceiver(transport.Limits{
-		MaxObject: int(cfg.Limits.Object), MaxObjects: cfg.Limits.Pending, MaxBytes: int(cfg.Limits.Memory), MaxAge: cfg.Limits.Reassembly,
+		MaxObject: int(cfg.Limits.Object), MaxObjects: cfg.Limits.Pending, MaxBytes: int(cfg.Limits.Memory),
+		MaxAge: cfg.Limits.Reassembly,
 	}, s.stage)
 	return s, nil
 }

@@ -21,13 +21,15 @@ func TestResults(t *testing.T) {
 	r := newRig(t, testConfig(t, prog("mean", "mean(x)", map[string]string{"x": "d1/count/temp"})))
 	for seq := range uint64(3) {
 		temp := numbers(8, 20+float64(seq), 1.5)
-		id := r.sendWindow(r.window("d1", "count", seq+1, epoch.Add(time.Duration(seq)*time.Minute), temp, numbers(8, 0, 0.1)))
+		id := r.sendWindow(r.window("d1", "count", seq+1, epoch.Add(time.Duration(seq)*time.Minute), temp,
+			numbers(8, 0, 0.1)))
 		obj := r.expect("mean", average(temp))
 		m := obj.Meta
 		if len(m.Inputs) != 1 || m.Inputs[0] != id {
 			t.Errorf("inputs %x, want %x", m.Inputs, id)
 		}
-		if m.Device != "cloud" || m.Sequence != seq+1 || m.Samples != 8 || m.Start != epoch.Add(time.Duration(seq)*time.Minute).UnixNano() {
+		if m.Device != "cloud" || m.Sequence != seq+1 || m.Samples != 8 ||
+			m.Start != epoch.Add(time.Duration(seq)*time.Minute).UnixNano() {
 			t.Errorf("header %+v", m)
 		}
 		if m.Layout != r.service.plan.Programs[0].Circuit.Hash() {
@@ -113,10 +115,12 @@ func TestLookBack(t *testing.T) {
 }
 
 func TestJoinDevices(t *testing.T) {
-	r := newRig(t, testConfig(t, prog("difference", "mean(x) - mean(y)", map[string]string{"x": "d1/time/temp", "y": "d2/time/temp"})))
+	r := newRig(t, testConfig(t, prog("difference", "mean(x) - mean(y)",
+		map[string]string{"x": "d1/time/temp", "y": "d2/time/temp"})))
 	a, b := numbers(8, 30, 2), numbers(6, 20, 1) // a window of 6 of 8 samples
 	r.sendWindow(r.window("d1", "time", 1, epoch, a, numbers(8, 0, 0)))
-	r.sendWindow(r.window("d2", "time", 900, epoch.Add(time.Second), numbers(8, 90, 1), numbers(8, 0, 0))) // other interval
+	// other interval
+	r.sendWindow(r.window("d2", "time", 900, epoch.Add(time.Second), numbers(8, 90, 1), numbers(8, 0, 0)))
 	r.sendWindow(r.window("d2", "time", 901, epoch, b, numbers(6, 0, 0)))
 	obj := r.expect("difference", average(a)-average(b))
 	if len(obj.Meta.Inputs) != 2 || obj.Meta.Samples != 6 {

@@ -154,8 +154,10 @@ func (s *Service) makeVerifier() (*transport.Verifier, error) {
 		return nil, err
 	}
 	o := transport.VerifierOptions{
-		Trust: trust, Kinds: []transport.Kind{transport.KindReading}, Keys: slices.Collect(maps.Keys(s.keys)), Layouts: map[string][32]byte{},
-		Replay: s.state.Guard(), NoReplay: s.cfg.Store != nil, MaxObject: int(s.cfg.Limits.Object), TopicPrefix: s.cfg.Broker.TopicPrefix,
+		Trust: trust, Kinds: []transport.Kind{transport.KindReading}, Keys: slices.Collect(maps.Keys(s.keys)),
+		Layouts: map[string][32]byte{},
+		Replay:  s.state.Guard(), NoReplay: s.cfg.Store != nil, MaxObject: int(s.cfg.Limits.Object),
+		TopicPrefix: s.cfg.Broker.TopicPrefix,
 	}
 	for id, src := range s.sources {
 		o.Layouts[transport.StreamKey(id.device, id.stream)] = src.layout
@@ -225,7 +227,8 @@ func (s *Service) dial(ctx context.Context) (transport.Client, error) {
 
 // status is a sealed birth or death message.
 func (s *Service) status(online bool) (transport.Message, error) {
-	body, err := transport.MarshalStatus(transport.Status{Online: online, Version: s.deps.Version, Since: s.now().UnixNano()})
+	body, err := transport.MarshalStatus(transport.Status{Online: online, Version: s.deps.Version,
+		Since: s.now().UnixNano()})
 	if err != nil {
 		return transport.Message{}, err
 	}

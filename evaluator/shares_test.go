@@ -50,7 +50,8 @@ func (r *rig) receipt(key *transport.SigningKey, read func(program string) bool)
 		for {
 			select {
 			case it := <-h.items:
-				payload, err := transport.SealReceipt(transport.Receipt{To: "cloud", Items: []transport.ReceiptItem{it}}, keyset.HolderName, key, time.Now(),
+				payload, err := transport.SealReceipt(transport.Receipt{To: "cloud", Items: []transport.ReceiptItem{it}},
+					keyset.HolderName, key, time.Now(),
 					func() (uint64, uint64) { return h.boot, h.seq.Add(1) })
 				if err == nil {
 					err = c.Publish(ctx, transport.ReceiptTopic(r.cfg.Broker.TopicPrefix, "cloud"), payload, false)
@@ -69,7 +70,8 @@ func (r *rig) receipt(key *transport.SigningKey, read func(program string) bool)
 // results of the others come all and once, and health, log and status name the program,
 // its topic and the key holder long before.
 func TestUnreadProgramStarvesNobody(t *testing.T) {
-	cfg := storeConfig(t, filepath.Join(t.TempDir(), "store"), prog("mean", "mean(x)", inputs("d1/count/temp")), prog("load", "mean(x)", inputs("d1/count/load")))
+	cfg := storeConfig(t, filepath.Join(t.TempDir(), "store"), prog("mean", "mean(x)", inputs("d1/count/temp")),
+		prog("load", "mean(x)", inputs("d1/count/load")))
 	cfg.Programs[1].Topic = "other/load"
 	cfg.Store.Results, cfg.Store.Bytes = config.AckKeyHolder, config.Size(400<<10)
 	cfg.Store.ReceiptTimeout, cfg.Store.RetryMax = time.Second, time.Second

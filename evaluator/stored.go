@@ -47,7 +47,8 @@ func openStored(s *Service, keys []engine.Keys) (custody, error) {
 		}
 	}
 	if c.Results == config.AckKeyHolder && len(holders) == 0 {
-		return nil, fmt.Errorf("%w: store.results is keyholder, and no key set names its holder's signing key", engine.ErrKeys)
+		return nil, fmt.Errorf("%w: store.results is keyholder, and no key set names its holder's signing key",
+			engine.ErrKeys)
 	}
 	receipts, err := s.makeReceipts()
 	if err != nil {

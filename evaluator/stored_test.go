@@ -31,7 +31,8 @@ func (r *rig) receipts(device string) *receipts {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	v, err := transport.NewVerifier(transport.VerifierOptions{Trust: trust, Kinds: []transport.Kind{transport.KindReceipt}, NoReplay: true})
+	v, err := transport.NewVerifier(transport.VerifierOptions{Trust: trust, Kinds: []transport.Kind{transport.KindReceipt},
+		NoReplay: true})
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -81,12 +82,14 @@ func (c *receipts) expect(id [32]byte, outcome transport.Outcome, reason string)
 // ask asks as the device would.
 func (c *receipts) ask(device, topic string, id [32]byte, total, size int) {
 	c.r.t.Helper()
-	body, err := transport.MarshalAsk(transport.Ask{Items: []transport.AskItem{{Object: id, Topic: topic, Total: total, Size: size}}})
+	body, err := transport.MarshalAsk(transport.Ask{Items: []transport.AskItem{{Object: id, Topic: topic, Total: total,
+		Size: size}}})
 	if err != nil {
 		c.r.t.Fatal(err)
 	}
 	c.seq++
-	sealed, err := transport.Seal(transport.Meta{Kind: transport.KindAsk, Device: device, BootEpoch: 1, Sequence: c.seq}, body, signer(c.r.t, device))
+	sealed, err := transport.Seal(transport.Meta{Kind: transport.KindAsk, Device: device, BootEpoch: 1, Sequence: c.seq},
+		body, signer(c.r.t, device))
 	if err != nil {
 		c.r.t.Fatal(err)
 	}
@@ -246,7 +249,8 @@ func TestWorkedOffComesBack(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := inbox.Put(t.Context(), spool.Item{Stream: hex.EncodeToString(name[:8]), Topic: w.topic, Sealed: sealed}); err != nil {
+		if err := inbox.Put(t.Context(), spool.Item{Stream: hex.EncodeToString(name[:8]), Topic: w.topic,
+			Sealed: sealed}); err != nil {
 			t.Fatal(err)
 		}
 		inbox.Release()
@@ -295,7 +299,8 @@ func TestResultsInOrder(t *testing.T) {
 	cfg := storeConfig(t, filepath.Join(t.TempDir(), "store"), prog("mean", "mean(x)", inputs("d1/count/temp")))
 	r := newRig(t, cfg) // for its keys; its service works on a store of its own
 	cfg.Store.Dir, cfg.State = t.TempDir(), filepath.Join(t.TempDir(), "state")
-	s, err := New(cfg, Deps{SigningKey: signer(t, "cloud"), Keys: []engine.Keys{{Context: r.ctx, Evaluation: r.keys}}, Logger: quiet()})
+	s, err := New(cfg, Deps{SigningKey: signer(t, "cloud"), Keys: []engine.Keys{{Context: r.ctx, Evaluation: r.keys}},
+		Logger: quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -304,7 +309,8 @@ func TestResultsInOrder(t *testing.T) {
 	for n := range 2 {
 		sealed := r.seal(r.window("d1", "count", uint64(n+1), time.Unix(int64(n), 0), numbers(8, 1, 1), numbers(8, 0, 0)))
 		ids = append(ids, transport.ObjectID(sealed))
-		s.custody.take(t.Context(), transport.Staged{Topic: transport.ReadingTopic(transport.DefaultPrefix, "d1", "count"), Sealed: sealed, ID: transport.ObjectID(sealed)})
+		s.custody.take(t.Context(), transport.Staged{Topic: transport.ReadingTopic(transport.DefaultPrefix, "d1", "count"),
+			Sealed: sealed, ID: transport.ObjectID(sealed)})
 	}
 	first, second := <-s.jobs, <-s.jobs
 	later := make(chan error, 1)

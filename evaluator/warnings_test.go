@@ -28,7 +28,8 @@ func TestWarnsOfUnusedInputs(t *testing.T) {
 	if got := Warnings(&config.Evaluator{Programs: []config.Program{{Expr: "mean(", Inputs: inputs}}}); len(got) > 0 {
 		t.Errorf("an expression that is none: %q", got)
 	}
-	if got := Warnings(&config.Evaluator{Keys: config.EvaluatorKeys{Holder: []string{config.HolderNone}}}); !slices.ContainsFunc(got, func(s string) bool { return strings.Contains(s, "keys.holder is none") }) {
+	got := Warnings(&config.Evaluator{Keys: config.EvaluatorKeys{Holder: []string{config.HolderNone}}})
+	if !slices.ContainsFunc(got, func(s string) bool { return strings.Contains(s, "keys.holder is none") }) {
 		t.Errorf("no holder: %q", got)
 	}
 }

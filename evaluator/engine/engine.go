@@ -97,7 +97,8 @@ func (e *Engine) Receive(params [32]byte, body []byte) (*Ciphertext, error) {
 }
 
 // Run runs a circuit on the device on which most of its inputs lie.
-func (e *Engine) Run(c *program.Circuit, key transport.KeyRef, inputs map[program.Input]*Ciphertext) (r Result, err error) {
+func (e *Engine) Run(c *program.Circuit, key transport.KeyRef, inputs map[program.Input]*Ciphertext) (r Result,
+	err error) {
 	l := e.lanes[c.Parameters().Hash()]
 	err = l.attempt(l.nearest(inputs), func(d *device) error {
 		local := make(map[program.Input]*henc.Ciphertext, len(inputs))

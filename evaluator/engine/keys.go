@@ -120,7 +120,8 @@ func LoadKeys(dir string, trust keyset.Trust, newContext NewContext) ([]Keys, er
 		return fail(err)
 	}
 	if secrets := keyset.Secrets(dir); len(secrets) > 0 {
-		return fail(fmt.Errorf("%w: %s lies at an evaluator, who could read everything with it: remove it, and make a new key set if others could read it", keyset.ErrSecret, secrets[0]))
+		return fail(fmt.Errorf("%w: %s lies at an evaluator, who could read everything with it: remove it, and make a new "+
+			"key set if others could read it", keyset.ErrSecret, secrets[0]))
 	}
 	if n := len(export.Manifest.Epochs); n > maxEpochs {
 		return fail(fmt.Errorf("%d epochs, want 1 to %d", n, maxEpochs))
@@ -140,7 +141,8 @@ func LoadKeys(dir string, trust keyset.Trust, newContext NewContext) ([]Keys, er
 			return fail(fmt.Errorf("%s: %w", export.Path(e, keyset.EvaluationFile), err))
 		}
 		if ev.Epoch != e.Epoch || hex.EncodeToString(ev.KeyID[:]) != e.KeyID {
-			return fail(fmt.Errorf("%s holds epoch %d of key set %x, the manifest says epoch %d of %s", export.Path(e, keyset.EvaluationFile), ev.Epoch, ev.KeyID, e.Epoch, e.KeyID))
+			return fail(fmt.Errorf("%s holds epoch %d of key set %x, the manifest says epoch %d of %s",
+				export.Path(e, keyset.EvaluationFile), ev.Epoch, ev.KeyID, e.Epoch, e.KeyID))
 		}
 		out = append(out, Keys{Context: ctx, Evaluation: ev, AcceptUntil: e.AcceptUntil, Holder: export.Holder})
 	}

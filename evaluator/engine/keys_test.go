@@ -26,7 +26,8 @@ func makeContext(p henc.Parameters) (*henc.Context, error) { return henc.NewCont
 // TestLoadKeys reads what the key holder exports, and refuses what was changed.
 func TestLoadKeys(t *testing.T) {
 	p := parameters(t)
-	set, err := keyholder.Create(filepath.Join(t.TempDir(), "set"), keyholder.CreateOptions{Params: p, Needs: keyholder.Needs{Rotations: []int{1, 2, 4}}})
+	set, err := keyholder.Create(filepath.Join(t.TempDir(), "set"),
+		keyholder.CreateOptions{Params: p, Needs: keyholder.Needs{Rotations: []int{1, 2, 4}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -46,7 +47,8 @@ func TestLoadKeys(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(keys) != 1 || keys[0].Evaluation.Epoch != 1 || keys[0].Evaluation.Relin == nil || len(keys[0].Evaluation.Galois) != 3 {
+	if len(keys) != 1 || keys[0].Evaluation.Epoch != 1 || keys[0].Evaluation.Relin == nil ||
+		len(keys[0].Evaluation.Galois) != 3 {
 		t.Fatalf("keys %+v", keys)
 	}
 	for name, spoil := range map[string]func(dir string) error{

@@ -37,5 +37,6 @@ func (c *chain) room(level int) float64 { return c.logQ[level] - 1 - margin }
 
 // fits reports whether slot values up to mag with the given error can be held.
 func (c *chain) fits(level int, mag, err, scale float64) bool {
-	return scale >= 1 && math.Log2(scale) <= min(c.room(level), 1000) && math.Log2(mag+err)+math.Log2(scale) <= c.room(level)
+	return scale >= 1 && math.Log2(scale) <= min(c.room(level), 1000) &&
+		math.Log2(mag+err)+math.Log2(scale) <= c.room(level)
 }

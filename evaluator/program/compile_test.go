@@ -88,9 +88,11 @@ func TestRefusals(t *testing.T) {
 		{"edge13-d3", "3", ErrConstant, "3", []string{"is the constant 3"}},
 		{"edge13-d3", "x * 1e999", ErrSyntax, "", nil},
 		{"edge13-d3", "x * 1e200 * 1e200", ErrConstant, "", []string{"not a finite number"}},
-		{"edge12-d1", "x*x*y + z", ErrDepth, "x*x*y", []string{"needs level 2", "edge12-d1 have 1", "use parameters edge13-d3"}},
+		{"edge12-d1", "x*x*y + z", ErrDepth, "x*x*y", []string{"needs level 2", "edge12-d1 have 1",
+			"use parameters edge13-d3"}},
 		{"edge13-d3", "x^64", ErrDepth, "x^64", []string{"needs level 6", "use parameters"}},
-		{"edge12-d1", "2*poly(x, [0, 1, 1, 1, 1, 1, 1, 1, 1, 1])", ErrDepth, "", []string{"needs level 4", "edge12-d1 have 1"}},
+		{"edge12-d1", "2*poly(x, [0, 1, 1, 1, 1, 1, 1, 1, 1, 1])", ErrDepth, "",
+			[]string{"needs level 4", "edge12-d1 have 1"}},
 		{"edge12-d1", "x^3*y^5 + z", ErrDepth, "x^3*y^5", []string{"needs level 3"}},
 		{"edge12-add", "z + x*y", ErrDepth, "x*y", []string{"no special primes", "use parameters edge12-d1"}},
 		{"edge12-add", "mean(x)", ErrDepth, "mean(x)", []string{"no special primes"}},
@@ -302,11 +304,20 @@ func TestCheckSource(t *testing.T) {
 			v.Stream = testStream("one", "edge13-d3", 20, [2]float64{1, 1}, [2]float64{0, 1})
 			s.Vars = map[string]Var{"x": v}
 		},
-		"needs 8192 slots":      func(s *Source) { v := s.Vars["x"]; v.Stream.Window.Samples = 4096; s.Vars = map[string]Var{"x": v} },
+		"needs 8192 slots": func(s *Source) {
+			v := s.Vars["x"]
+			v.Stream.Window.Samples = 4096
+			s.Vars = map[string]Var{"x": v}
+		},
 		"described in two ways": func(s *Source) { v := s.Vars["x"]; v.Stream.LogScale = 20; s.Vars["x"] = v },
 		"is not an input":       func(s *Source) { s.Present = map[Input]int{{"a", "nine", 0}: 3} },
 		"windows hold 1 to 20":  func(s *Source) { s.Present = map[Input]int{{"a", "one", 0}: 21} },
-		"has levels 0 to 3":     func(s *Source) { v := s.Vars["x"]; l := 4; v.Stream.Level = &l; s.Vars = map[string]Var{"x": v} },
+		"has levels 0 to 3": func(s *Source) {
+			v := s.Vars["x"]
+			v.Stream.Level = new(int)
+			*v.Stream.Level = 4
+			s.Vars = map[string]Var{"x": v}
+		},
 		"leave out level:": func(s *Source) {
 			l := 0
 			for name, v := range s.Vars {
@@ -316,7 +327,11 @@ func TestCheckSource(t *testing.T) {
 			s.Expr = "mean(x*z)"
 		},
 		"`var(x)` does not depend on its inputs": func(s *Source) { s.Expr, s.Vars = "var(x)", testVars("edge13-d3", 1) },
-		"set log_scale: 29":                      func(s *Source) { v := s.Vars["x"]; v.Stream.LogScale = 200; s.Vars = map[string]Var{"x": v} },
+		"set log_scale: 29": func(s *Source) {
+			v := s.Vars["x"]
+			v.Stream.LogScale = 200
+			s.Vars = map[string]Var{"x": v}
+		},
 	} {
 		src := Source{Name: "p", Expr: "mean(x)", Vars: testVars("edge13-d3", 20)}
 		change(&src)

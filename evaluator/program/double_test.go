@@ -28,10 +28,18 @@ func TestOffsetsCancel(t *testing.T) {
 		expr         string
 		exact        func(x, y, z *big.Float) *big.Float
 	}{
-		{1e9 + 1.0/3, 1, "x*y - z*x", func(x, y, z *big.Float) *big.Float { return minus(multiplied(x, y), multiplied(z, x)) }},
-		{1e9 + 1.0/3, 1, "x^2 - y^2", func(x, y, z *big.Float) *big.Float { return minus(multiplied(x, x), multiplied(y, y)) }},
-		{1e9 + 1.0/3, 1, "x^3 - y^3", func(x, y, z *big.Float) *big.Float { return minus(multiplied(x, x, x), multiplied(y, y, y)) }},
-		{1e9 + 1.0/3, 1, "(x - y)*(y - z)", func(x, y, z *big.Float) *big.Float { return multiplied(minus(x, y), minus(y, z)) }},
+		{1e9 + 1.0/3, 1, "x*y - z*x", func(x, y, z *big.Float) *big.Float {
+			return minus(multiplied(x, y), multiplied(z, x))
+		}},
+		{1e9 + 1.0/3, 1, "x^2 - y^2", func(x, y, z *big.Float) *big.Float {
+			return minus(multiplied(x, x), multiplied(y, y))
+		}},
+		{1e9 + 1.0/3, 1, "x^3 - y^3", func(x, y, z *big.Float) *big.Float {
+			return minus(multiplied(x, x, x), multiplied(y, y, y))
+		}},
+		{1e9 + 1.0/3, 1, "(x - y)*(y - z)", func(x, y, z *big.Float) *big.Float {
+			return multiplied(minus(x, y), minus(y, z))
+		}},
 		{30000, 300, "poly(x - 29999.9, [0, 0, 0, 0, 1, 1])", func(x, y, z *big.Float) *big.Float {
 			d := minus(x, precise(29999.9))
 			return multiplied(d, d, d, d, minus(d, precise(-1)))
@@ -42,7 +50,8 @@ func TestOffsetsCancel(t *testing.T) {
 		}},
 	} {
 		m, h := tt.middle, tt.half
-		st := testStream("one", set, 4, [2]float64{m - h, m + h}, [2]float64{m - 1.125*h, m + 1.25*h}, [2]float64{m - 1.5*h, m + 0.75*h})
+		st := testStream("one", set, 4, [2]float64{m - h, m + h}, [2]float64{m - 1.125*h, m + 1.25*h},
+			[2]float64{m - 1.5*h, m + 0.75*h})
 		vars := map[string]Var{"x": {"a", st, 0}, "y": {"a", st, 1}, "z": {"a", st, 2}}
 		c, err := Compile(Source{Name: "p", Expr: tt.expr, Vars: vars}, mustParams(t, set))
 		if err != nil {
@@ -59,7 +68,8 @@ func TestOffsetsCancel(t *testing.T) {
 		for i, v := range got {
 			off, _ := minus(tt.exact(sample(0, i), sample(1, i), sample(2, i)), precise(v)).Float64()
 			if math.Abs(off) > c.out.Bound/4 {
-				t.Errorf("%s around %g: value %d is off by %.3g before any noise, promised is %.3g", tt.expr, m, i, off, c.out.Bound)
+				t.Errorf("%s around %g: value %d is off by %.3g before any noise, promised is %.3g", tt.expr, m, i, off,
+					c.out.Bound)
 			}
 		}
 	}
@@ -102,7 +112,8 @@ func TestDouble(t *testing.T) {
 // offset of 10^-17. What is left of it in the powers costs no scale, and so no level.
 func TestConstantsThatRound(t *testing.T) {
 	for _, expr := range []string{
-		"mean(((x - 50) / 50)^3)", "((x - 50) / 50)^3", "((x - 50)*0.02)^2", "(x/50 - 1)^3", "((x - 50) / 50)^3 + ((x - 50) / 50)^2",
+		"mean(((x - 50) / 50)^3)", "((x - 50) / 50)^3", "((x - 50)*0.02)^2", "(x/50 - 1)^3",
+		"((x - 50) / 50)^3 + ((x - 50) / 50)^2",
 	} {
 		st := testStream("one", "edge13-d2p", 16, [2]float64{0, 100})
 		c, err := Compile(Source{Name: "p", Expr: expr, Vars: map[string]Var{"x": {"a", st, 0}}}, mustParams(t, "edge13-d2p"))

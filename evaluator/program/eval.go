@@ -94,7 +94,8 @@ func (e *evaluator) variable(n *node) val {
 	st := e.prog.Vars[n.name].Stream
 	mid, half := st.Channels[n.channel].Affine()
 	e.enter(n)
-	return val{a: half, b: exactly(mid), w: e.input(n.in, st), sh: n.shape, pos: n.channel * n.shape.stride, lo: mid - half, hi: mid + half}
+	return val{a: half, b: exactly(mid), w: e.input(n.in, st), sh: n.shape, pos: n.channel * n.shape.stride,
+		lo: mid - half, hi: mid + half}
 }
 
 // valTerm is coef*v.
@@ -285,7 +286,8 @@ func (e *evaluator) cov(x, y val) val {
 	if !x.full && !y.full {
 		within = math.Abs(x.a*y.a) * e.get(x.w).mag * e.get(y.w).mag
 	}
-	out.w, out.a = e.linWithin([]linTerm{{products.w, x.a * y.a * products.a / n}, {sums.w, -x.a * y.a * sums.a / (n * n)}}, within)
+	out.w, out.a = e.linWithin([]linTerm{{products.w, x.a * y.a * products.a / n},
+		{sums.w, -x.a * y.a * sums.a / (n * n)}}, within)
 	out.hi = (x.hi - x.lo) / 2 * (y.hi - y.lo) / 2
 	out.lo = -out.hi
 	if x.w == y.w {

@@ -26,7 +26,8 @@ func Example() {
 	}
 	circuit, err := program.Compile(program.Source{
 		Name: "power", Expr: "mean(i*u)",
-		Vars: map[string]program.Var{"i": {Device: "pump", Stream: motor, Channel: 0}, "u": {Device: "pump", Stream: motor, Channel: 1}},
+		Vars: map[string]program.Var{"i": {Device: "pump", Stream: motor, Channel: 0},
+			"u": {Device: "pump", Stream: motor, Channel: 1}},
 	}, params)
 	if err != nil {
 		log.Fatal(err)
@@ -55,7 +56,8 @@ func Example() {
 			slots[c*motor.Stride()+i] = (x - mid) / half
 		}
 	}
-	window, err := secret.NewSeededEncryptor(ctx, key).EncryptReal(slots, params.MaxLevel(), program.InputScale(params, motor), nil)
+	window, err := secret.NewSeededEncryptor(ctx, key).EncryptReal(slots, params.MaxLevel(),
+		program.InputScale(params, motor), nil)
 	if err != nil {
 		log.Fatal(err)
 	}

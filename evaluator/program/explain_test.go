@@ -20,23 +20,24 @@ func TestExplainAgreesWithRun(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if e.Result.Level != ct.Level || math.Abs(e.Result.LogScale-math.Log2(ct.Scale)) > 1e-9 || e.Result.A != out.A || e.Result.Bound != out.Bound {
+	if e.Result.Level != ct.Level || math.Abs(e.Result.LogScale-math.Log2(ct.Scale)) > 1e-9 || e.Result.A != out.A ||
+		e.Result.Bound != out.Bound {
 		t.Errorf("result %+v, ran to level %d, scale 2^%.3f, %+v", e.Result, ct.Level, math.Log2(ct.Scale), out)
 	}
-	close := func(what string, stated, real int) {
-		if d := math.Abs(float64(stated-real)) / float64(real); d > 0.01 {
-			t.Errorf("%s: %d bytes stated, %d real", what, stated, real)
+	same := func(what string, stated, counted int) {
+		if d := math.Abs(float64(stated-counted)) / float64(counted); d > 0.01 {
+			t.Errorf("%s: %d bytes stated, %d are there", what, stated, counted)
 		}
 	}
 	body, err := b.ctx.MarshalCiphertext(ct)
 	if err != nil {
 		t.Fatal(err)
 	}
-	close("result", e.Result.Bytes, len(body))
+	same("result", e.Result.Bytes, len(body))
 	if body, err = b.ctx.MarshalCiphertext(cts[c.Inputs()[0]]); err != nil {
 		t.Fatal(err)
 	}
-	close("input", e.Inputs[0].Bytes, len(body))
+	same("input", e.Inputs[0].Bytes, len(body))
 	keys, err := b.key.EvaluationKeys(e.Keys.Rotations, false)
 	if err != nil {
 		t.Fatal(err)
@@ -44,7 +45,7 @@ func TestExplainAgreesWithRun(t *testing.T) {
 	if body, err = b.ctx.MarshalEvaluationKeys(keys); err != nil {
 		t.Fatal(err)
 	}
-	close("keys", e.Keys.Bytes, len(body))
+	same("keys", e.Keys.Bytes, len(body))
 	if !e.Keys.Relinearise || e.Keys.Count != len(e.Keys.Rotations)+1 || e.KeySwitch < 10 || e.Depth != 1 {
 		t.Errorf("needs %+v, %d key switches, depth %d", e.Keys, e.KeySwitch, e.Depth)
 	}
@@ -141,7 +142,8 @@ func TestHash(t *testing.T) {
 			t.Errorf("the hash does not depend on the %s", name)
 		}
 	}
-	partial, err := Compile(Source{Name: "q", Expr: "mean(x)", Vars: testVars("edge13-d3", 20), Present: map[Input]int{{"a", "one", 0}: 3}}, mustParams(t, "edge13-d3"))
+	partial, err := Compile(Source{Name: "q", Expr: "mean(x)", Vars: testVars("edge13-d3", 20),
+		Present: map[Input]int{{"a", "one", 0}: 3}}, mustParams(t, "edge13-d3"))
 	if err != nil || partial.Hash() != base {
 		t.Errorf("the hash depends on the name or on how full a window is: %v", err)
 	}

@@ -72,7 +72,8 @@ func (e Explanation) Text() string {
 	w := tabwriter.NewWriter(&b, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(w, "  step\toperation\tlevel\tlimbs\tscale\tmagnitude\terror\troom\tfor")
 	for _, s := range e.Steps {
-		fmt.Fprintf(w, "  #%d\t%s\t%d\t%d\t2^%.2f\t2^%.1f\t2^%.1f\t%.1f\t%s\n", s.ID, s.Text, s.Level, s.Limbs, s.LogScale, s.LogMag, s.LogError, s.Room, s.Expr)
+		fmt.Fprintf(w, "  #%d\t%s\t%d\t%d\t2^%.2f\t2^%.1f\t2^%.1f\t%.1f\t%s\n", s.ID, s.Text, s.Level, s.Limbs, s.LogScale,
+			s.LogMag, s.LogError, s.Room, s.Expr)
 	}
 	w.Flush()
 	return b.String()

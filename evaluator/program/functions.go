@@ -44,10 +44,11 @@ var refused = map[string]string{
 	"ln":     "it is not a polynomial; use poly(x, [...]) with coefficients fitted to the channel's range",
 	"sin":    "it is not a polynomial; use poly(x, [...]) with coefficients fitted to the channel's range",
 	"cos":    "it is not a polynomial; use poly(x, [...]) with coefficients fitted to the channel's range",
-	"corr":   "it divides by encrypted values; compute cov(x, y), var(x) and var(y) as three programs and divide after decryption",
-	"count":  "the number of samples travels with the result in the clear",
-	"len":    "the number of samples travels with the result in the clear",
-	"if":     "a branch on an encrypted value would reveal it",
+	"corr": "it divides by encrypted values; compute cov(x, y), var(x) and var(y) as three programs and divide after " +
+		"decryption",
+	"count": "the number of samples travels with the result in the clear",
+	"len":   "the number of samples travels with the result in the clear",
+	"if":    "a branch on an encrypted value would reveal it",
 }
 
 // synonyms are names of functions under which people look for them.

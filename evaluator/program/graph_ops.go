@@ -31,7 +31,8 @@ func (g *graph) mul(at ast.Node, args []*node, exps []int) *node {
 		}
 		if s := a.shape; s.window() {
 			if f.sh.window() && f.sh != s {
-				return g.fail(ErrType, at, "use windows of equal length", "%s combines windows of %d and %d samples", g.text(at), f.sh.n, s.n)
+				return g.fail(ErrType, at, "use windows of equal length", "%s combines windows of %d and %d samples", g.text(at),
+					f.sh.n, s.n)
 			}
 			f.sh = s
 		}
@@ -157,7 +158,8 @@ func (g *graph) reduce(at ast.Node, a *node, w []float64) *node {
 }
 
 func (g *graph) noWindow(at ast.Node, a *node) *node {
-	return g.fail(ErrConstant, at, "", "%s needs a window, but its argument is the constant %g, whatever the inputs are", g.text(at), a.c)
+	return g.fail(ErrConstant, at, "", "%s needs a window, but its argument is the constant %g, whatever the inputs are",
+		g.text(at), a.c)
 }
 
 // reduceOne reduces a node, with a single value among its factors taken out.
@@ -233,7 +235,8 @@ func (g *graph) cov(at ast.Node, a, b *node) *node {
 		return g.fail(ErrType, at, "", "%s needs windows, but an argument is a single value", g.text(at))
 	}
 	if a.shape != b.shape {
-		return g.fail(ErrType, at, "use windows of equal length", "%s combines windows of %d and %d samples", g.text(at), a.shape.n, b.shape.n)
+		return g.fail(ErrType, at, "use windows of equal length", "%s combines windows of %d and %d samples", g.text(at),
+			a.shape.n, b.shape.n)
 	}
 	c := 1.0
 	core := func(n *node) *node {

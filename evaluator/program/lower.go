@@ -31,7 +31,8 @@ func lower(src *source, prog *Source, tree ast.Node) (*node, error) {
 		return nil, g.err
 	}
 	if root.op == opConst {
-		g.fail(ErrConstant, tree, "use an input in it", "%s is the constant %g, whatever the inputs are", g.text(tree), root.c)
+		g.fail(ErrConstant, tree, "use an input in it", "%s is the constant %g, whatever the inputs are", g.text(tree),
+			root.c)
 		return nil, g.err
 	}
 	return root, nil
@@ -42,7 +43,8 @@ func (g *graph) expr(n ast.Node, sc scope, depth int) *node {
 		return &node{op: opConst}
 	}
 	if depth > MaxTreeDeep {
-		return g.fail(ErrSize, nil, "split it into several programs", "the expression is nested more than %d deep", MaxTreeDeep)
+		return g.fail(ErrSize, nil, "split it into several programs", "the expression is nested more than %d deep",
+			MaxTreeDeep)
 	}
 	switch t := n.(type) {
 	case *ast.IntegerNode:
@@ -66,13 +68,16 @@ func (g *graph) expr(n ast.Node, sc scope, depth int) *node {
 	case *ast.VariableDeclaratorNode:
 		return g.let(t, sc, depth)
 	case *ast.ArrayNode:
-		return g.fail(ErrType, n, "lists stand only as the second argument of dot and poly", "%s is a list where a value is needed", g.text(n))
+		return g.fail(ErrType, n, "lists stand only as the second argument of dot and poly",
+			"%s is a list where a value is needed", g.text(n))
 	case *ast.ConditionalNode:
-		return g.fail(ErrUnsupported, n, "compute both branches and decide after decryption", "%s branches on a value that is encrypted", g.text(n))
+		return g.fail(ErrUnsupported, n, "compute both branches and decide after decryption",
+			"%s branches on a value that is encrypted", g.text(n))
 	case *ast.BoolNode, *ast.StringNode, *ast.NilNode, *ast.BytesNode:
 		return g.fail(ErrType, n, "", "%s is not a number", g.text(n))
 	case *ast.MemberNode, *ast.SliceNode, *ast.ChainNode:
-		return g.fail(ErrUnsupported, n, "dot(x, [...]) with zero weights selects samples", "%s selects part of a value", g.text(n))
+		return g.fail(ErrUnsupported, n, "dot(x, [...]) with zero weights selects samples", "%s selects part of a value",
+			g.text(n))
 	}
 	return g.fail(ErrSyntax, n, "", "%s is not part of the language", g.text(n))
 }
@@ -156,7 +161,8 @@ func (g *graph) binary(t *ast.BinaryNode, sc scope, depth int) *node {
 	case "/":
 		switch {
 		case b.op != opConst:
-			return g.fail(ErrUnsupported, t, "divide after decryption, or multiply by a polynomial that approximates the reciprocal",
+			return g.fail(ErrUnsupported, t, "divide after decryption, or multiply by a polynomial that approximates the "+
+				"reciprocal",
 				"%s divides by the encrypted value %s", g.text(t), g.text(t.Right))
 		case b.c == 0:
 			return g.fail(ErrConstant, t, "", "%s divides by zero", g.text(t))
@@ -171,7 +177,8 @@ func (g *graph) binary(t *ast.BinaryNode, sc scope, depth int) *node {
 func (g *graph) powerOp(t *ast.BinaryNode, a, b *node) *node {
 	switch {
 	case !b.number():
-		return g.fail(ErrUnsupported, t, "exponents are constants", "%s has the exponent %s, which is not a constant", g.text(t), g.text(t.Right))
+		return g.fail(ErrUnsupported, t, "exponents are constants", "%s has the exponent %s, which is not a constant",
+			g.text(t), g.text(t.Right))
 	case a.op == opConst:
 		return g.constantOf(t, math.Pow(a.c, b.c), a.shape)
 	case b.c == 0.5:
@@ -269,7 +276,8 @@ func (g *graph) dot(t ast.Node, a *node, second ast.Node, sc scope, depth int) *
 	if _, ok := second.(*ast.ArrayNode); !ok {
 		b := g.expr(second, sc, depth+1)
 		if g.err == nil && !b.shape.window() {
-			return g.fail(ErrType, second, "write "+functions["dot"].args, "%s is neither a list of weights nor a window", g.text(second))
+			return g.fail(ErrType, second, "write "+functions["dot"].args, "%s is neither a list of weights nor a window",
+				g.text(second))
 		}
 		return g.reduce(t, g.mul(t, []*node{a, b}, nil), nil)
 	}
@@ -278,7 +286,8 @@ func (g *graph) dot(t ast.Node, a *node, second ast.Node, sc scope, depth int) *
 		return a
 	}
 	if a.shape.window() && len(w) != a.shape.n {
-		return g.fail(ErrType, second, "give one weight for each sample", "dot has %d weights for a window of %d samples", len(w), a.shape.n)
+		return g.fail(ErrType, second, "give one weight for each sample", "dot has %d weights for a window of %d samples",
+			len(w), a.shape.n)
 	}
 	return g.reduce(t, a, w)
 }

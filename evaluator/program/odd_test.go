@@ -31,7 +31,8 @@ func TestOddSources(t *testing.T) {
 		{Window: four, Channels: channels(-1, 1)},
 	}
 	exprs := []string{"x", "x*x", "mean(x)", "x^64", "x - x", "x - mean(x)", "std(x)", "x/1e-320", "cov(x, x*1e200)",
-		"poly(x, [1e308, 1e308, 1e308])", "poly(x, [0, 0, 0, 1e-320, 1])", "dot(x, [0, 0, 0, 0])", "dot(x, [1e308, 1e308, -1e308, 1])"}
+		"poly(x, [1e308, 1e308, 1e308])", "poly(x, [0, 0, 0, 1e-320, 1])", "dot(x, [0, 0, 0, 0])",
+		"dot(x, [1e308, 1e308, -1e308, 1])"}
 	made := 0
 	for i, st := range streams {
 		for _, expr := range exprs {

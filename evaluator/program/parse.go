@@ -46,7 +46,8 @@ func (s *source) fail(kind error, from, to int, hint, format string, args ...any
 func parse(name, text string) (*source, ast.Node, error) {
 	if len(text) > MaxSource {
 		s := &source{program: name}
-		return nil, nil, s.fail(ErrSize, 0, 0, "", "the expression has %d bytes, at most %d are allowed", len(text), MaxSource)
+		return nil, nil, s.fail(ErrSize, 0, 0, "", "the expression has %d bytes, at most %d are allowed", len(text),
+			MaxSource)
 	}
 	if !utf8.ValidString(text) {
 		s := &source{program: name}

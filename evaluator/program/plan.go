@@ -104,7 +104,8 @@ func (p *planner) input(in Input, st config.Stream) int {
 	}
 	scale := InputScale(p.ch.params, st)
 	if !p.ch.fits(level, 1, 0, scale) {
-		return p.fail(ErrMagnitude, "choose a smaller log_scale", "%s is encrypted at scale 2^%.0f, level %d of parameters %s holds less than 2^%.1f",
+		return p.fail(ErrMagnitude, "choose a smaller log_scale",
+			"%s is encrypted at scale 2^%.0f, level %d of parameters %s holds less than 2^%.1f",
 			in, math.Log2(scale), level, p.ch.params.Name(), p.ch.room(level))
 	}
 	inputs := 0
@@ -120,7 +121,8 @@ func (p *planner) input(in Input, st config.Stream) int {
 	// tail. Seeded encryption has less noise and is covered.
 	fresh := p.ch.noise.FreshPK(scale)
 	d := deviation{own: spread{fresh, fresh / 2}, fixed: p.ch.rounding}
-	return p.drop(p.add(step{op: stepInput, in: in, level: level, scale: scale, mag: 1, dev: d}, ""), min(level, p.pol.start))
+	return p.drop(p.add(step{op: stepInput, in: in, level: level, scale: scale, mag: 1, dev: d}, ""),
+		min(level, p.pol.start))
 }
 
 // drop brings a to a lower level.
@@ -206,7 +208,8 @@ func (p *planner) mul(a, b int) int {
 		a, b = b, a
 	}
 	x, y := p.get(a), p.get(b)
-	n := step{op: stepMul, a: a, b: b, level: level, scale: x.scale * y.scale, mag: x.mag * y.mag, depth: max(x.depth, y.depth) + 1}
+	n := step{op: stepMul, a: a, b: b, level: level, scale: x.scale * y.scale, mag: x.mag * y.mag,
+		depth: max(x.depth, y.depth) + 1}
 	n.dev = product(x.dev, y.dev, x.mag, y.mag, x.roots.meets(y.roots))
 	if p.err == nil {
 		n.dev = n.dev.noise(p.ch.noise.KeySwitch(level, n.scale))
@@ -297,7 +300,8 @@ func (p *planner) spread(a, pos int, sh shape) int {
 	if p.err != nil {
 		return 0
 	}
-	n := step{op: stepSum, a: a, k: float64(sh.stride), level: rotated.level, scale: rotated.scale, mag: masked.mag, depth: rotated.depth}
+	n := step{op: stepSum, a: a, k: float64(sh.stride), level: rotated.level, scale: rotated.scale, mag: masked.mag,
+		depth: rotated.depth}
 	// Besides the value's own error each slot collects the noise of the empty
 	// slots: of the mask's encoding, and of the rotations and the sum.
 	several := bits.Len(uint(p.ch.slots)) + 1
@@ -311,7 +315,8 @@ func (p *planner) spread(a, pos int, sh shape) int {
 // switches refuses key switching under parameters without special primes.
 func (p *planner) switches(what string) bool {
 	if p.err == nil && !p.ch.switching {
-		p.fail(ErrDepth, "", "%s needs key switching (%s), but parameters %s have no special primes", p.text(), what, p.ch.params.Name())
+		p.fail(ErrDepth, "", "%s needs key switching (%s), but parameters %s have no special primes", p.text(), what,
+			p.ch.params.Name())
 	}
 	return p.err == nil
 }
@@ -331,11 +336,14 @@ func (p *planner) check(level int, mag, err, scale float64, depth int) {
 	depth = max(depth, p.need)
 	switch {
 	case depth > p.ch.maxLevel:
-		p.fail(ErrDepth, "", "%s needs level %d (multiplications one after another), parameters %s have %d", p.text(), depth, name, p.ch.maxLevel)
+		p.fail(ErrDepth, "", "%s needs level %d (multiplications one after another), parameters %s have %d", p.text(), depth,
+			name, p.ch.maxLevel)
 	case depth > top:
-		p.fail(ErrDepth, "encrypt at a higher level", "%s needs level %d (multiplications one after another), its inputs are encrypted at level %d", p.text(), depth, top)
+		p.fail(ErrDepth, "encrypt at a higher level", "%s needs level %d (multiplications one after another), its inputs "+
+			"are encrypted at level %d", p.text(), depth, top)
 	default:
-		p.fail(ErrMagnitude, "", "%s does not fit: it needs %.1f bits (values up to %.4g at scale 2^%.1f), level %d of parameters %s holds %.1f",
+		p.fail(ErrMagnitude, "", "%s does not fit: it needs %.1f bits (values up to %.4g at scale 2^%.1f), level %d of "+
+			"parameters %s holds %.1f",
 			p.text(), math.Log2(mag+err)+math.Log2(scale), mag, math.Log2(scale), level, name, p.ch.room(level))
 	}
 }

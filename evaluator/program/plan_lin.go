@@ -212,7 +212,8 @@ func (p *planner) scaleBy(a int, k, scale, r, lost float64) int {
 // combine is a + b or a - b, of magnitude at most within.
 func (p *planner) combine(op stepOp, a, b int, within float64) int {
 	x, y := p.get(a), p.get(b)
-	n := step{op: op, a: a, b: b, level: x.level, scale: x.scale, mag: min(x.mag+y.mag, within), depth: max(x.depth, y.depth)}
+	n := step{op: op, a: a, b: b, level: x.level, scale: x.scale, mag: min(x.mag+y.mag, within),
+		depth: max(x.depth, y.depth)}
 	if x.roots.meets(y.roots) {
 		n.dev = x.dev.with(y.dev)
 	} else {

@@ -54,7 +54,8 @@ type PublishedChannel struct {
 
 // Publish describes a program for full windows.
 func Publish(src Source, params henc.Parameters, unit, topic string) Published {
-	p := Published{Name: src.Name, Expr: src.Expr, Params: params.Name(), Unit: unit, Topic: topic, Inputs: map[string]PublishedInput{}}
+	p := Published{Name: src.Name, Expr: src.Expr, Params: params.Name(), Unit: unit, Topic: topic,
+		Inputs: map[string]PublishedInput{}}
 	for name, v := range src.Vars {
 		st := v.Stream
 		in := PublishedInput{Device: v.Device, Channel: st.Channels[v.Channel].Name,
@@ -79,7 +80,8 @@ func (p *Published) Source() (Source, henc.Parameters, error) {
 	}
 	src := Source{Name: p.Name, Expr: p.Expr, Vars: map[string]Var{}}
 	for name, in := range p.Inputs {
-		st := config.Stream{Name: in.Stream.Name, LogScale: in.Stream.LogScale, Packing: in.Stream.Packing, Params: p.Params, Level: in.Stream.Level,
+		st := config.Stream{Name: in.Stream.Name, LogScale: in.Stream.LogScale, Packing: in.Stream.Packing, Params: p.Params,
+			Level:  in.Stream.Level,
 			Window: config.Window{Samples: in.Stream.Samples, Every: in.Stream.Every}}
 		for _, c := range in.Stream.Channels {
 			st.Channels = append(st.Channels, config.Channel{Name: c.Name, Unit: c.Unit, Range: c.Range})
@@ -112,11 +114,14 @@ func (p *Published) printable() error {
 const MaxPublished = 256 << 10
 
 var (
-	publishedEnc = must(cbor.EncOptions{Sort: cbor.SortCoreDeterministic, ShortestFloat: cbor.ShortestFloat16, NaNConvert: cbor.NaNConvertReject,
+	publishedEnc = must(cbor.EncOptions{Sort: cbor.SortCoreDeterministic, ShortestFloat: cbor.ShortestFloat16,
+		NaNConvert: cbor.NaNConvertReject,
 		InfConvert: cbor.InfConvertReject, IndefLength: cbor.IndefLengthForbidden, TagsMd: cbor.TagsForbidden}.EncMode())
-	publishedDec = must(cbor.DecOptions{DupMapKey: cbor.DupMapKeyEnforcedAPF, IndefLength: cbor.IndefLengthForbidden, TagsMd: cbor.TagsForbidden,
-		MaxNestedLevels: 8, MaxArrayElements: 4096, MaxMapPairs: 256, ExtraReturnErrors: cbor.ExtraDecErrorUnknownField, UTF8: cbor.UTF8RejectInvalid,
-		NaN: cbor.NaNDecodeForbidden, Inf: cbor.InfDecodeForbidden}.DecMode())
+	publishedDec = must(cbor.DecOptions{DupMapKey: cbor.DupMapKeyEnforcedAPF, IndefLength: cbor.IndefLengthForbidden,
+		TagsMd:          cbor.TagsForbidden,
+		MaxNestedLevels: 8, MaxArrayElements: 4096, MaxMapPairs: 256, ExtraReturnErrors: cbor.ExtraDecErrorUnknownField,
+		UTF8: cbor.UTF8RejectInvalid,
+		NaN:  cbor.NaNDecodeForbidden, Inf: cbor.InfDecodeForbidden}.DecMode())
 )
 
 func must[T any](v T, err error) T {

@@ -11,9 +11,12 @@ import (
 
 func publishedExample(t testing.TB) (Published, Source) {
 	level := 1
-	st := config.Stream{Name: "s", Params: "edge13-d2p", Window: config.Window{Samples: 8, Every: 1e9}, Level: &level, LogScale: 48,
-		Channels: []config.Channel{{Name: "a", Unit: "K", Range: [2]float64{-1, 3}}, {Name: "b", Unit: "W", Range: [2]float64{0, 0.1}}}}
-	src := Source{Name: "p", Expr: "mean(x) + 2*mean(y)", Vars: map[string]Var{"x": {Device: "board", Stream: st}, "y": {Device: "board", Stream: st, Channel: 1}}}
+	st := config.Stream{Name: "s", Params: "edge13-d2p", Window: config.Window{Samples: 8, Every: 1e9}, Level: &level,
+		LogScale: 48,
+		Channels: []config.Channel{{Name: "a", Unit: "K", Range: [2]float64{-1, 3}},
+			{Name: "b", Unit: "W", Range: [2]float64{0, 0.1}}}}
+	src := Source{Name: "p", Expr: "mean(x) + 2*mean(y)", Vars: map[string]Var{"x": {Device: "board", Stream: st},
+		"y": {Device: "board", Stream: st, Channel: 1}}}
 	return Publish(src, mustParams(t, st.Params), "K", "plant/p"), src
 }
 
@@ -44,7 +47,8 @@ func TestPublished(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got.Hash() != want.Hash() || got.Output() != want.Output() || got.Level() != want.Level() || got.Scale() != want.Scale() || !slices.Equal(got.Inputs(), want.Inputs()) {
+		if got.Hash() != want.Hash() || got.Output() != want.Output() || got.Level() != want.Level() ||
+			got.Scale() != want.Scale() || !slices.Equal(got.Inputs(), want.Inputs()) {
 			t.Errorf("%d samples: %+v, want %+v", samples, got.Output(), want.Output())
 		}
 		if got.Magnitude() < got.Scale()*0.5 {

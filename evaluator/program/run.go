@@ -26,10 +26,12 @@ func (c *Circuit) CheckInput(in Input, level int, scale float64) error {
 
 func (s *step) accepts(level int, scale float64) error {
 	if level < s.level {
-		return fmt.Errorf("%w: %s is at level %d, the program was compiled for level %d; give the stream the same level: on the device and here", ErrInput, s.in, level, s.level)
+		return fmt.Errorf("%w: %s is at level %d, the program was compiled for level %d; give the stream the same level: "+
+			"on the device and here", ErrInput, s.in, level, s.level)
 	}
 	if !near(scale, s.scale) {
-		return fmt.Errorf("%w: %s has scale 2^%.6f, the program was compiled for 2^%.6f; give the stream the same level: and log_scale: on the device and here", ErrInput, s.in, math.Log2(scale), math.Log2(s.scale))
+		return fmt.Errorf("%w: %s has scale 2^%.6f, the program was compiled for 2^%.6f; give the stream the same level: "+
+			"and log_scale: on the device and here", ErrInput, s.in, math.Log2(scale), math.Log2(s.scale))
 	}
 	return nil
 }
@@ -45,7 +47,8 @@ func (c *Circuit) Run(ev *henc.Evaluator, inputs map[Input]*henc.Ciphertext) (*h
 	if ctx == nil || !ctx.Parameters().Equal(c.params) {
 		return nil, Output{}, fmt.Errorf("%w: the evaluator is not for parameters %s", ErrParams, c.params.Name())
 	}
-	r := &runner{c: c, ev: ev, ring: ctx.Ring(), values: make([]*henc.Ciphertext, len(c.steps)), uses: make([]int, len(c.steps)), held: map[*cutrantt.Batch]int{}}
+	r := &runner{c: c, ev: ev, ring: ctx.Ring(), values: make([]*henc.Ciphertext, len(c.steps)),
+		uses: make([]int, len(c.steps)), held: map[*cutrantt.Batch]int{}}
 	ct, err := r.run(inputs)
 	if err != nil {
 		return nil, Output{}, fmt.Errorf("run program %s: %w", c.prog.Name, err)

@@ -275,7 +275,8 @@ func TestCoarseMask(t *testing.T) {
 	for logScale := 15; logScale <= 20; logScale++ {
 		st := testStream("one", "edge12-d1", 4, [2]float64{-1, 1})
 		st.LogScale = logScale
-		c, err := Compile(Source{Name: "p", Expr: "mean(x) + 0*x", Vars: map[string]Var{"x": {"a", st, 0}}}, b.ctx.Parameters())
+		c, err := Compile(Source{Name: "p", Expr: "mean(x) + 0*x", Vars: map[string]Var{"x": {"a", st, 0}}},
+			b.ctx.Parameters())
 		if err != nil {
 			t.Fatal(err)
 		}

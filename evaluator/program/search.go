@@ -206,7 +206,8 @@ func (p *planner) finish(v val) (w int, bound float64) {
 	}
 	best := -1
 	for i, c := range all {
-		if c.bound <= least*1.25 && (best < 0 || c.limbs < all[best].limbs || c.limbs == all[best].limbs && c.bound < all[best].bound) {
+		if c.bound <= least*1.25 && (best < 0 || c.limbs < all[best].limbs || c.limbs == all[best].limbs &&
+			c.bound < all[best].bound) {
 			best = i
 		}
 	}

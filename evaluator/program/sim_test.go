@@ -39,13 +39,15 @@ func simulate(t fataler, c *Circuit, inputs map[Input][]float64) []float64 {
 				sign = -1
 			}
 			if !near(c.steps[s.a].scale, c.steps[s.b].scale) || c.steps[s.a].level != c.steps[s.b].level {
-				t.Fatalf("%s: step %d adds scales %g and %g at levels %d and %d", c.prog.Expr, i, c.steps[s.a].scale, c.steps[s.b].scale, c.steps[s.a].level, c.steps[s.b].level)
+				t.Fatalf("%s: step %d adds scales %g and %g at levels %d and %d", c.prog.Expr, i, c.steps[s.a].scale,
+					c.steps[s.b].scale, c.steps[s.a].level, c.steps[s.b].level)
 			}
 			for j := range out {
 				out[j] = a[j] + sign*b[j]
 			}
 		case stepMul, stepMulRescale:
-			if f := c.params.RescaleFactor(c.steps[s.a].level); s.op == stepMulRescale && !near(s.scale*f, c.steps[s.a].scale*c.steps[s.b].scale) {
+			if f := c.params.RescaleFactor(c.steps[s.a].level); s.op == stepMulRescale &&
+				!near(s.scale*f, c.steps[s.a].scale*c.steps[s.b].scale) {
 				t.Fatalf("%s: step %d rescales to another scale", c.prog.Expr, i)
 			}
 			if c.steps[s.a].level != c.steps[s.b].level {
@@ -153,7 +155,8 @@ func checkPlain(t fataler, c *Circuit, rng *rand.Rand) {
 	slack := 1e-9 * (math.Abs(lo) + math.Abs(hi) + 1e-30)
 	for i := range got {
 		if d := math.Abs(got[i] - want[i]); !(d <= c.out.Bound) {
-			t.Fatalf("%s on %s: value %d is %g, want %g within %g", c.prog.Expr, c.params.Name(), i, got[i], want[i], c.out.Bound)
+			t.Fatalf("%s on %s: value %d is %g, want %g within %g", c.prog.Expr, c.params.Name(), i, got[i], want[i],
+				c.out.Bound)
 		}
 		if want[i] < lo-slack || want[i] > hi+slack {
 			t.Fatalf("%s: value %g lies outside the stated range %g to %g", c.prog.Expr, want[i], lo, hi)
@@ -264,7 +267,8 @@ func TestPropertyPlain(t *testing.T) {
 			c, err := compile(Source{Name: "p", Expr: expr, Vars: vars}, p, false)
 			all++
 			if err != nil {
-				if e, ok := err.(*Error); !ok || e.Kind != ErrDepth && e.Kind != ErrMagnitude && e.Kind != ErrConstant && e.Kind != ErrSize {
+				if e, ok := err.(*Error); !ok || e.Kind != ErrDepth && e.Kind != ErrMagnitude && e.Kind != ErrConstant &&
+					e.Kind != ErrSize {
 					rt.Fatalf("%s: %v", expr, err)
 				}
 				return
@@ -319,10 +323,14 @@ func TestLastSlots(t *testing.T) {
 // TestPlainTable runs what random programs seldom draw.
 func TestPlainTable(t *testing.T) {
 	for _, expr := range []string{
-		"mean((x - mean(x))*(y - mean(w)))", "mean((x - mean(x) + 2)*(y - mean(y) - 3))", "sum((x - 2*mean(x))^2)", "mean((x*y - mean(x*y))*(z - mean(z)))",
-		"poly(x + z, [1, 2, 3])", "poly(2*x, [1, 2, 3])", "poly(2*x + 3*y, [0, 1, 0, 0.5])", "poly(x + 1, [0, 0, 1])", "poly(x - mean(x), [1, 0, 1])",
-		"mean(x*mean(y)*z)", "mean(x^2*mean(y)^2)", "(x*mean(z))^2", "dot(x*mean(z), y)", "dot(s*mean(z) + mean(x), [1, 2, 3, 4, 5])", "cov(x*z + mean(y), 2*w)",
-		"dot(s, [2, 2, 2, 2, 2]) - 10*mean(s) + mean(x)", "(2*x)^3*(3*z)", "-(x - 1)*(2 - z)", "cov(3*x - 1, z) + cov(z, x)", "sum(x - mean(x)*z)",
+		"mean((x - mean(x))*(y - mean(w)))", "mean((x - mean(x) + 2)*(y - mean(y) - 3))", "sum((x - 2*mean(x))^2)",
+		"mean((x*y - mean(x*y))*(z - mean(z)))",
+		"poly(x + z, [1, 2, 3])", "poly(2*x, [1, 2, 3])", "poly(2*x + 3*y, [0, 1, 0, 0.5])", "poly(x + 1, [0, 0, 1])",
+		"poly(x - mean(x), [1, 0, 1])",
+		"mean(x*mean(y)*z)", "mean(x^2*mean(y)^2)", "(x*mean(z))^2", "dot(x*mean(z), y)",
+		"dot(s*mean(z) + mean(x), [1, 2, 3, 4, 5])", "cov(x*z + mean(y), 2*w)",
+		"dot(s, [2, 2, 2, 2, 2]) - 10*mean(s) + mean(x)", "(2*x)^3*(3*z)", "-(x - 1)*(2 - z)", "cov(3*x - 1, z) + cov(z, x)",
+		"sum(x - mean(x)*z)",
 	} {
 		checkPlain(t, mustCompile(t, "std14-d5", expr), rand.New(rand.NewPCG(8, 8)))
 	}

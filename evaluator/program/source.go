@@ -67,7 +67,8 @@ func (s *Source) check(params string, slots int) error {
 			return fail("variable %s: %s has no channel %d", name, where, v.Channel)
 		}
 		if st.Params != "" && params != "" && st.Params != params {
-			return fail("variable %s: %s is encrypted under parameters %s, this program is compiled for %s", name, where, st.Params, params)
+			return fail("variable %s: %s is encrypted under parameters %s, this program is compiled for %s", name, where,
+				st.Params, params)
 		}
 		if st.Window.Samples < 1 || st.Slots() > slots {
 			return fail("variable %s: %s needs %d slots, parameters %s have %d", name, where, st.Slots(), params, slots)

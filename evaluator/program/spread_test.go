@@ -270,7 +270,8 @@ func TestOperationsAddNoise(t *testing.T) {
 		}
 		s := p.get(w)
 		switched := noise.KeySwitch(s.level, s.scale)
-		want := map[string]float64{"product": switched, "rotation": switched * math.Sqrt2, "sum": switched * math.Sqrt(7), "rescaled": noise.Rescale(s.scale)}[name]
+		want := map[string]float64{"product": switched, "rotation": switched * math.Sqrt2, "sum": switched * math.Sqrt(7),
+			"rescaled": noise.Rescale(s.scale)}[name]
 		if name == "mask" {
 			want = noise.Encode(s.plain.scale)
 		}

@@ -23,7 +23,8 @@ const (
 	stepSum                      // slot j gets the sum of slots j..j+k-1
 )
 
-var stepNames = [...]string{"input", "scale", "add", "subtract", "multiply", "multiply-plain", "multiply-rescale", "rescale", "drop-level", "rotate", "sum-slots"}
+var stepNames = [...]string{"input", "scale", "add", "subtract", "multiply", "multiply-plain", "multiply-rescale",
+	"rescale", "drop-level", "rotate", "sum-slots"}
 
 func (o stepOp) String() string { return stepNames[o] }
 

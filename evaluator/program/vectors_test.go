@@ -28,7 +28,8 @@ type variableVector struct {
 
 func TestProgramVectors(t *testing.T) {
 	climate := config.Stream{Name: "climate", Params: "edge13-d3", Window: config.Window{Samples: 8},
-		Channels: []config.Channel{{Name: "temperature", Unit: "°C", Range: [2]float64{-40, 85}}, {Name: "humidity", Unit: "%", Range: [2]float64{0, 100}}}}
+		Channels: []config.Channel{{Name: "temperature", Unit: "°C", Range: [2]float64{-40, 85}},
+			{Name: "humidity", Unit: "%", Range: [2]float64{0, 100}}}}
 	var out []programVector
 	for _, s := range []Source{
 		{Name: "mean", Expr: "mean(x)", Vars: map[string]Var{"x": {Device: "board-7", Stream: climate, Channel: 0}}},
@@ -50,12 +51,14 @@ func TestProgramVectors(t *testing.T) {
 		for _, name := range sortedKeys(s.Vars) {
 			x := s.Vars[name]
 			layout := x.Stream.LayoutHash()
-			v.Variables = append(v.Variables, variableVector{name, x.Device, x.Stream.Name, x.Channel, hex.EncodeToString(layout[:])})
+			v.Variables = append(v.Variables, variableVector{name, x.Device, x.Stream.Name, x.Channel,
+				hex.EncodeToString(layout[:])})
 		}
 		out = append(out, v)
 	}
 	vectors.Check(t, "programs.json", struct {
 		Comment  string          `json:"comment"`
 		Programs []programVector `json:"programs"`
-	}{"Programs and their hashes (docs/wire-format.md). published is the body of an object of kind 6. channel counts from 0 in the stream's order; layout is the stream's layout hash.", out})
+	}{"Programs and their hashes (docs/wire-format.md). published is the body of an object of kind 6. channel counts " +
+		"from 0 in the stream's order; layout is the stream's layout hash.", out})
 }

@@ -29,7 +29,8 @@ func TestContinuityOfTimes(t *testing.T) {
 		var k continuity
 		now := time.Unix(1e6, 0)
 		for _, x := range c.list {
-			obj := &transport.Object{Meta: transport.Meta{Device: "d", Stream: "s", BootEpoch: x.boot, Sequence: x.seq, Start: x.start * 1e9}}
+			obj := &transport.Object{Meta: transport.Meta{Device: "d", Stream: "s", BootEpoch: x.boot, Sequence: x.seq,
+				Start: x.start * 1e9}}
 			k.first(obj, func([8]byte) (uint64, uint64, bool) { return 0, 0, false })
 			k.note(obj, now)
 		}
@@ -56,20 +57,24 @@ func TestContinuity(t *testing.T) {
 		say    []string // health after untilTold
 		gaps   int
 	}{
-		"from the beginning":     {list: []w{{5, 0}, {5, 1}, {5, 2}}},
-		"after a restart":        {before: past{5, 7, true}, list: []w{{5, 8}, {5, 9}}},
-		"reserved numbers":       {list: []w{{5, 0}, {6, 384}, {6, 385}}},
-		"a backlog after that":   {list: []w{{5, 0}, {6, 384}, {5, 1}, {6, 385}}},
-		"dropped":                {before: past{5, 7, true}, list: []w{{5, 9}, {5, 12}}, say: []string{"windows 8 to 8 of", "windows 10 to 11 of boot epoch 5"}, gaps: 2},
-		"late":                   {list: []w{{5, 0}, {5, 4}, {5, 2}, {5, 1}, {5, 3}}},
-		"late in part":           {list: []w{{5, 0}, {5, 4}, {5, 2}}, say: []string{"windows 1 to 1", "windows 3 to 3"}, gaps: 2},
-		"a new store":            {list: []w{{5, 20}, {5, 21}}, say: []string{"first window here has number 20"}, gaps: 1},
-		"an old copy of a state": {before: past{5, 180, true}, list: []w{{6, 100}, {6, 101}}, say: []string{"went back from 180 to 100"}},
+		"from the beginning":   {list: []w{{5, 0}, {5, 1}, {5, 2}}},
+		"after a restart":      {before: past{5, 7, true}, list: []w{{5, 8}, {5, 9}}},
+		"reserved numbers":     {list: []w{{5, 0}, {6, 384}, {6, 385}}},
+		"a backlog after that": {list: []w{{5, 0}, {6, 384}, {5, 1}, {6, 385}}},
+		"dropped": {before: past{5, 7, true}, list: []w{{5, 9}, {5, 12}},
+			say: []string{"windows 8 to 8 of", "windows 10 to 11 of boot epoch 5"}, gaps: 2},
+		"late": {list: []w{{5, 0}, {5, 4}, {5, 2}, {5, 1}, {5, 3}}},
+		"late in part": {list: []w{{5, 0}, {5, 4}, {5, 2}}, say: []string{"windows 1 to 1", "windows 3 to 3"},
+			gaps: 2},
+		"a new store": {list: []w{{5, 20}, {5, 21}}, say: []string{"first window here has number 20"}, gaps: 1},
+		"an old copy of a state": {before: past{5, 180, true}, list: []w{{6, 100}, {6, 101}},
+			say: []string{"went back from 180 to 100"}},
 	} {
 		var k continuity
 		now := time.Unix(1e6, 0)
 		for _, x := range c.list {
-			obj := &transport.Object{Signer: [32]byte{1}, Meta: transport.Meta{Device: "d", Stream: "s", BootEpoch: x.boot, Sequence: x.seq}}
+			obj := &transport.Object{Signer: [32]byte{1}, Meta: transport.Meta{Device: "d", Stream: "s", BootEpoch: x.boot,
+				Sequence: x.seq}}
 			k.first(obj, func([8]byte) (uint64, uint64, bool) { return c.before.boot, c.before.high, c.before.known })
 			k.note(obj, now)
 		}

@@ -133,7 +133,8 @@ func (r *record) last() uint64 { return binary.BigEndian.Uint64(r.id[:]) }
 // openLedger reads the ledger, cuts a torn end off and compacts it. Damage before the
 // end is an error: forgetting records silently would double results.
 func openLedger(path string, limit int) (*ledger, error) {
-	l := &ledger{limit: limit, taken: idSet{limit: limit}, made: idSet{limit: limit}, series: map[[8]byte]*spentNumbers{}, latest: newLatest()}
+	l := &ledger{limit: limit, taken: idSet{limit: limit}, made: idSet{limit: limit}, series: map[[8]byte]*spentNumbers{},
+		latest: newLatest()}
 	l.log = durable.NewLog(durable.LogOptions{Path: path, Width: recordSize, Contents: l.encode})
 	durable.SweepTemporary(path)
 	found, err := l.log.Read(func(payload []byte) bool {
@@ -144,7 +145,8 @@ func openLedger(path string, limit int) (*ledger, error) {
 		return ok
 	})
 	if errors.Is(err, durable.ErrDamaged) {
-		return nil, fmt.Errorf("%w: %s is %w; restore it, or move it away and accept that windows that come again are computed again", ErrState, path, err)
+		return nil, fmt.Errorf("%w: %s is %w; restore it, or move it away and accept that windows that come again are "+
+			"computed again", ErrState, path, err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: ledger: %w", ErrState, err)

@@ -129,7 +129,8 @@ func TestLedgerKnowsTheLatest(t *testing.T) {
 	l := openTestLedger(t, path, limit)
 	take := func(series byte, n uint64) {
 		t.Helper()
-		if err := l.add(record{kind: recTaken, id: id(uint64(series)<<32 | n), series: [8]byte{series}, boot: 1, number: n}); err != nil {
+		if err := l.add(record{kind: recTaken, id: id(uint64(series)<<32 | n), series: [8]byte{series}, boot: 1,
+			number: n}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -212,7 +213,8 @@ func TestLedgerDamage(t *testing.T) {
 		t.Fatalf("%d bytes, %v", len(whole), err)
 	}
 	for cut := range recordSize {
-		for _, tail := range [][]byte{whole[:3*recordSize+cut], append(whole[:3*recordSize:3*recordSize], make([]byte, 2*recordSize+cut)...)} {
+		for _, tail := range [][]byte{whole[:3*recordSize+cut],
+			append(whole[:3*recordSize:3*recordSize], make([]byte, 2*recordSize+cut)...)} {
 			if err := os.WriteFile(path, tail, 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -359,10 +361,13 @@ func FuzzLedger(f *testing.F) {
 		return b
 	}
 	last := id(9)
-	f.Add(whole(record{kind: recTaken, id: id(1), series: [8]byte{2}, boot: 3, number: 4}, record{kind: recMade, id: id(5)}))
-	f.Add(whole(record{kind: recInterval, id: last, series: [8]byte{2}, number: 1}, record{kind: recLatest, id: id(7), series: [8]byte{2}, number: 1<<64 - 1}))
+	f.Add(whole(record{kind: recTaken, id: id(1), series: [8]byte{2}, boot: 3, number: 4},
+		record{kind: recMade, id: id(5)}))
+	f.Add(whole(record{kind: recInterval, id: last, series: [8]byte{2}, number: 1},
+		record{kind: recLatest, id: id(7), series: [8]byte{2}, number: 1<<64 - 1}))
 	f.Add(append(whole(record{kind: recTaken, id: id(1)}), "torn"...))
-	f.Add(whole(record{kind: recFloor, series: [8]byte{2}, boot: 5}, record{kind: recInterval, id: last, series: [8]byte{2}, boot: 4, number: 1}))
+	f.Add(whole(record{kind: recFloor, series: [8]byte{2}, boot: 5},
+		record{kind: recInterval, id: last, series: [8]byte{2}, boot: 4, number: 1}))
 	path := filepath.Join(testenv.QuickDir(f), "ledger")
 	f.Fuzz(func(t *testing.T, b []byte) {
 		var file []byte
@@ -398,7 +403,8 @@ func FuzzLedger(f *testing.F) {
 		defer again.close()
 		for _, r := range records {
 			k := seriesKey{r.series, r.boot}
-			if l.hasTaken(r.id) != again.hasTaken(r.id) || l.hasMade(r.id) != again.hasMade(r.id) || l.used(k, r.number) != again.used(k, r.number) {
+			if l.hasTaken(r.id) != again.hasTaken(r.id) || l.hasMade(r.id) != again.hasMade(r.id) ||
+				l.used(k, r.number) != again.used(k, r.number) {
 				t.Fatalf("%+v: not the same when written anew", r)
 			}
 			if r.kind == recFloor {

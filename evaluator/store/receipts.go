@@ -41,7 +41,8 @@ const (
 )
 
 // NewReceipts returns the receipts for the devices in trust. seal signs a receipt.
-func NewReceipts(trust *transport.TrustStore, prefix string, log *slog.Logger, seal func(transport.Receipt) ([]byte, error)) (*Receipts, error) {
+func NewReceipts(trust *transport.TrustStore, prefix string, log *slog.Logger,
+	seal func(transport.Receipt) ([]byte, error)) (*Receipts, error) {
 	asks, err := transport.NewVerifier(transport.VerifierOptions{Trust: trust, Kinds: []transport.Kind{transport.KindAsk},
 		NoReplay: true, MaxObject: maxAsk, TopicPrefix: prefix})
 	if err != nil {
@@ -121,7 +122,8 @@ func (r *Receipts) Run(ctx context.Context, client transport.Client) {
 	}
 }
 
-func (r *Receipts) publish(ctx context.Context, client transport.Client, to string, items []transport.ReceiptItem) error {
+func (r *Receipts) publish(ctx context.Context, client transport.Client, to string,
+	items []transport.ReceiptItem) error {
 	payload, err := r.seal(transport.Receipt{To: to, Items: items})
 	if err != nil {
 		return err

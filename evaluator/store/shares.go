@@ -118,7 +118,8 @@ func (s *shares) blocks(program string, waiting map[string]spool.StreamStats, no
 	if !s.full(program, waiting) || p.unread(s.patience) {
 		return false
 	}
-	if p.probes > 2*giveUp || !p.probed.IsZero() && now.Sub(p.probed) < s.patience/giveUp || !s.othersDelivered(program, waiting) {
+	if p.probes > 2*giveUp || !p.probed.IsZero() && now.Sub(p.probed) < s.patience/giveUp ||
+		!s.othersDelivered(program, waiting) {
 		return true
 	}
 	if probe {
@@ -183,7 +184,8 @@ func (s *shares) waiting(streams map[string]spool.StreamStats) map[string]Waitin
 		if p.topic == "" && w.Objects == 0 {
 			continue
 		}
-		out[name] = Waiting{Results: w.Objects, Bytes: w.Bytes, Share: part, Oldest: w.Oldest, Unread: p.unread(s.patience), Skipped: p.skipped}
+		out[name] = Waiting{Results: w.Objects, Bytes: w.Bytes, Share: part, Oldest: w.Oldest, Unread: p.unread(s.patience),
+			Skipped: p.skipped}
 	}
 	return out
 }

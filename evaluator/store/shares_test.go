@@ -11,7 +11,8 @@ import (
 // While no results are delivered at all, a full share loses nothing: its windows wait
 // with their devices, and programs are given up only when others are read.
 func TestShares(t *testing.T) {
-	s := newShares(&config.Store{Bytes: 3000, RetryMax: time.Second, ReceiptTimeout: time.Second}, map[string]string{"a": "t/a", "b": "t/b"})
+	s := newShares(&config.Store{Bytes: 3000, RetryMax: time.Second, ReceiptTimeout: time.Second},
+		map[string]string{"a": "t/a", "b": "t/b"})
 	now := time.Unix(1000, 0)
 	waiting := map[string]spool.StreamStats{}
 	put := func(program string, n int) {
@@ -48,7 +49,8 @@ func TestShares(t *testing.T) {
 	if s.blocks("a", waiting, now, true) || !s.skips("a", waiting) || s.skips("b", waiting) {
 		t.Error("an unread program is not given up")
 	}
-	if w := s.waiting(waiting); !w["a"].Unread || w["a"].Skipped != 1 || w["b"].Unread || w["old"].Results != 2 || w["a"].Share != 1000 {
+	if w := s.waiting(waiting); !w["a"].Unread || w["a"].Skipped != 1 || w["b"].Unread || w["old"].Results != 2 ||
+		w["a"].Share != 1000 {
 		t.Errorf("%+v", w)
 	}
 	s.delivered("a", waiting, now) // somebody reads it after all

@@ -88,7 +88,8 @@ func TestLedgerIsNotFilled(t *testing.T) {
 	}
 	s.ledger.mu.Unlock()
 	object := func(n uint64) *transport.Object {
-		return &transport.Object{ID: id(n), Signer: [32]byte{2}, Meta: transport.Meta{Kind: transport.KindReading, Device: "d", Stream: "s", BootEpoch: 5, Sequence: n}}
+		return &transport.Object{ID: id(n), Signer: [32]byte{2},
+			Meta: transport.Meta{Kind: transport.KindReading, Device: "d", Stream: "s", BootEpoch: 5, Sequence: n}}
 	}
 	const objects = 40 // more than are remembered by id
 	for n := range uint64(objects) {
@@ -148,7 +149,8 @@ func TestLedgerRefusesWhenFull(t *testing.T) {
 	}
 	defer s.Close()
 	take := func(stream string, n uint64) error {
-		o := &transport.Object{ID: id(n), Meta: transport.Meta{Kind: transport.KindReading, Device: "d", Stream: stream, BootEpoch: 1, Sequence: n}}
+		o := &transport.Object{ID: id(n), Meta: transport.Meta{Kind: transport.KindReading, Device: "d", Stream: stream,
+			BootEpoch: 1, Sequence: n}}
 		return s.Windows.Keep(context.Background(), o, "t", []byte(stream), time.Unix(1000, 0))
 	}
 	for i, stream := range []string{"a", "b"} {
@@ -165,7 +167,8 @@ func TestLedgerRefusesWhenFull(t *testing.T) {
 	if err := take("a", 3); err != nil {
 		t.Errorf("a known stream: %v", err)
 	}
-	if h := s.Health(time.Unix(1000, 0), Delivery{}); len(h) != 1 || !slices.ContainsFunc(h, func(s string) bool { return len(s) > 0 }) {
+	if h := s.Health(time.Unix(1000, 0), Delivery{}); len(h) != 1 ||
+		!slices.ContainsFunc(h, func(s string) bool { return len(s) > 0 }) {
 		t.Errorf("health %q", h)
 	}
 }

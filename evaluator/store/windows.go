@@ -107,7 +107,8 @@ func (w *Windows) All() iter.Seq2[string, []byte] {
 // its device has deleted it. It stays in the store.
 func (w *Windows) Strand(topic, reason string, err error) {
 	w.stranded.add(topic, reason, err)
-	w.log.Error("a window in the store, which its device has deleted, is not accepted by this configuration; it stays there",
+	w.log.Error("a window in the store, which its device has deleted, is not accepted by this configuration; it stays "+
+		"there",
 		"topic", topic, "error", err)
 }
 
@@ -334,8 +335,8 @@ func (s *stranded) health() (out []string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, reason := range slices.Sorted(maps.Keys(s.n)) {
-		out = append(out, fmt.Sprintf("store: %d windows that were acknowledged are not accepted by this configuration (%s), "+
-			"so their samples are in no result: put back what it had when they came (keys of their epoch, streams, "+
+		out = append(out, fmt.Sprintf("store: %d windows that were acknowledged are not accepted by this configuration "+
+			"(%s), so their samples are in no result: put back what it had when they came (keys of their epoch, streams, "+
 			"devices) and reload. The first: %v", s.n[reason], reason, s.first[reason]))
 	}
 	return out
