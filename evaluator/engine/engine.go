@@ -2,10 +2,8 @@ package engine
 
 import (
 	"fmt"
-	"log/slog"
 	"time"
 
-	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/evaluator/program"
 	"github.com/hencedge/hencedge/henc"
@@ -17,33 +15,6 @@ import (
 type Engine struct {
 	o     Options
 	lanes map[[32]byte]*lane // by the parameters' hash
-}
-
-// Options say which devices an Engine may use, and what it does when one fails.
-type Options struct {
-	// ReadKeys reads the evaluation keys into another context; nil means that they lie
-	// where they are. Then there are no further devices, and a device that fails fails
-	// its jobs.
-	ReadKeys func(*henc.Context) ([]Keys, error)
-	// More makes contexts on further devices for parameters; nil means none.
-	More func(henc.Parameters) ([]*henc.Context, error)
-	// Reopen makes a context on the device of one that failed; nil means that there is
-	// no way.
-	Reopen func(*henc.Context) (*henc.Context, error)
-	// Policy says what happens when a device fails. OnFallback is called then, and when
-	// the memory of a device is exhausted. Stop ends the service.
-	Policy     config.FallbackPolicy
-	OnFallback func()
-	Stop       func(err error)
-	Now        func() time.Time
-	Logger     *slog.Logger
-}
-
-// Result is what a circuit makes.
-type Result struct {
-	Body   []byte // the ciphertext
-	Output program.Output
-	Took   time.Duration // on the ciphertexts, of the attempt that succeeded
 }
 
 // New makes an engine for the parameters of keys: on their own contexts and on further
@@ -122,6 +93,13 @@ func (e *Engine) Run(c *program.Circuit, key transport.KeyRef, inputs map[progra
 		return nil
 	})
 	return r, err
+}
+
+// Result is what a circuit makes.
+type Result struct {
+	Body   []byte // the ciphertext
+	Output program.Output
+	Took   time.Duration // on the ciphertexts, of the attempt that succeeded
 }
 
 // Contexts returns the contexts that are in use: one for each parameter set and device.

@@ -153,16 +153,6 @@ func (s *course) fill(boot, n uint64) {
 	}
 }
 
-// Gap tells of windows of a stream that have not come.
-type Gap struct {
-	Device string    `json:"device"`
-	Stream string    `json:"stream"`
-	Boot   uint64    `json:"boot_epoch"`
-	First  uint64    `json:"first"`
-	Last   uint64    `json:"last"`
-	Since  time.Time `json:"since"`
-}
-
 // gaps are the windows that are missing, by device and stream.
 func (c *continuity) gaps() (out []Gap) {
 	c.mu.Lock()
@@ -174,6 +164,16 @@ func (c *continuity) gaps() (out []Gap) {
 		}
 	}
 	return out
+}
+
+// Gap tells of windows of a stream that have not come.
+type Gap struct {
+	Device string    `json:"device"`
+	Stream string    `json:"stream"`
+	Boot   uint64    `json:"boot_epoch"`
+	First  uint64    `json:"first"`
+	Last   uint64    `json:"last"`
+	Since  time.Time `json:"since"`
 }
 
 // keys are the series by device and stream; mu is held.

@@ -2,8 +2,6 @@ package store
 
 import (
 	"bytes"
-	"crypto/sha256"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
@@ -45,90 +43,8 @@ type ledger struct {
 	series map[[8]byte]*spentNumbers
 }
 
-type seriesKey struct {
-	series [8]byte
-	boot   uint64
-}
-
-const (
-	recordSize  = 64
-	recTaken    = 1
-	recMade     = 2
-	recInterval = 3
-	recLatest   = 4
-	recFloor    = 5
-)
-
 // maxSeries bounds the series that are remembered. It is a variable for tests.
 var maxSeries = 1 << 16
-
-// seriesOf names a numbered series.
-func seriesOf(signer [32]byte, device, stream string) (out [8]byte) {
-	h := sha256.New()
-	h.Write(signer[:])
-	fmt.Fprintf(h, "%s/%s", device, stream)
-	copy(out[:], h.Sum(nil))
-	return out
-}
-
-// idSet is a set of ids that forgets its oldest.
-type idSet struct {
-	limit int
-	set   map[[32]byte]struct{}
-	order [][32]byte
-}
-
-func (s *idSet) has(id [32]byte) bool { _, ok := s.set[id]; return ok }
-
-func (s *idSet) add(id [32]byte) {
-	if s.has(id) {
-		return
-	}
-	if s.set == nil {
-		s.set = map[[32]byte]struct{}{}
-	}
-	s.set[id] = struct{}{}
-	s.order = append(s.order, id)
-	if len(s.order) > 2*s.limit {
-		for _, old := range s.order[:len(s.order)-s.limit] {
-			delete(s.set, old)
-		}
-		s.order = slices.Clone(s.order[len(s.order)-s.limit:])
-	}
-}
-
-type record struct {
-	kind   byte
-	id     [32]byte
-	series [8]byte
-	boot   uint64
-	number uint64
-}
-
-func (r *record) append(b []byte) []byte {
-	start := len(b)
-	b = append(b, r.kind, 0, 0, 0)
-	b = append(append(b, r.id[:]...), r.series[:]...)
-	b = binary.BigEndian.AppendUint64(b, r.boot)
-	b = binary.BigEndian.AppendUint64(b, r.number)
-	return durable.AppendSum(b, start)
-}
-
-// parseRecord reads a record without its checksum. ok is false for one that no version
-// of this program has written.
-func parseRecord(b []byte) (r record, ok bool) {
-	if len(b) != recordSize-4 || !bytes.Equal(b[1:4], []byte{0, 0, 0}) || b[0] < recTaken || b[0] > recFloor {
-		return r, false
-	}
-	r.kind = b[0]
-	copy(r.id[:], b[4:])
-	copy(r.series[:], b[36:])
-	r.boot, r.number = binary.BigEndian.Uint64(b[44:]), binary.BigEndian.Uint64(b[52:])
-	return r, r.kind != recInterval || r.last() >= r.number
-}
-
-// last is the last number of an interval.
-func (r *record) last() uint64 { return binary.BigEndian.Uint64(r.id[:]) }
 
 // openLedger reads the ledger, cuts a torn end off and compacts it. Damage before the
 // end is an error: forgetting records silently would double results.
@@ -284,11 +200,34 @@ func (l *ledger) encode() (b []byte) {
 	return b
 }
 
-// noSeries is the series of ids whose numbers are in intervals.
-var noSeries = [8]byte{}
-
 func (l *ledger) close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.log.Close()
+}
+
+// idSet is a set of ids that forgets its oldest.
+type idSet struct {
+	limit int
+	set   map[[32]byte]struct{}
+	order [][32]byte
+}
+
+func (s *idSet) has(id [32]byte) bool { _, ok := s.set[id]; return ok }
+
+func (s *idSet) add(id [32]byte) {
+	if s.has(id) {
+		return
+	}
+	if s.set == nil {
+		s.set = map[[32]byte]struct{}{}
+	}
+	s.set[id] = struct{}{}
+	s.order = append(s.order, id)
+	if len(s.order) > 2*s.limit {
+		for _, old := range s.order[:len(s.order)-s.limit] {
+			delete(s.set, old)
+		}
+		s.order = slices.Clone(s.order[len(s.order)-s.limit:])
+	}
 }

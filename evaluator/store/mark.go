@@ -26,24 +26,25 @@ const MarkFile = "store.json"
 
 const markVersion = 1
 
-// nextMark returns the mark for this start of the store in dir. A store that does not
-// belong to the state is an error: the right one can be put back. An old copy is a
-// trouble only, because as a rule nothing else is left.
-func nextMark(dir string, o Options) (mark Mark, trouble string, err error) {
-	found, err := readMark(filepath.Join(dir, MarkFile), o.Name)
+// nextMark returns the mark for this start of the store in dir, for the evaluator of a
+// name. state is the path of its state, and known what that has of its store. A store that
+// does not belong to the state is an error: the right one can be put back. An old copy is
+// a trouble only, because as a rule nothing else is left.
+func nextMark(dir, name, state string, known *Mark) (mark Mark, trouble string, err error) {
+	found, err := readMark(filepath.Join(dir, MarkFile), name)
 	if err != nil {
 		return mark, "", err
 	}
 	_, lerr := os.Stat(filepath.Join(dir, "ledger"))
 	lost := found == nil && lerr != nil
 	const putThere = "windows that their devices have deleted and results that nobody has read may be in it. Put it there"
-	switch known := o.Mark; {
+	switch {
 	case known != nil && lost:
 		return mark, "", fmt.Errorf("%w: the store that belongs to %s is not in %s: %s, or move %s away to "+
-			"begin with an empty store, without what was in the other", ErrState, o.State, dir, putThere, o.State)
+			"begin with an empty store, without what was in the other", ErrState, state, dir, putThere, state)
 	case known != nil && found != nil && found.ID != known.ID:
 		return mark, "", fmt.Errorf("%w: the store in %s is not the one that belongs to %s: %s, or move %s away "+
-			"to go on with this store, without what is in the other", ErrState, dir, o.State, putThere, o.State)
+			"to go on with this store, without what is in the other", ErrState, dir, state, putThere, state)
 	case known != nil && found != nil:
 		mark = Mark{known.ID, max(known.Starts, found.Starts)}
 		if found.Starts < known.Starts {
@@ -62,12 +63,6 @@ func nextMark(dir string, o Options) (mark Mark, trouble string, err error) {
 	}
 	mark.Starts++
 	return mark, trouble, nil
-}
-
-type markFile struct {
-	Version int    `json:"version"`
-	Name    string `json:"name"` // of the evaluator
-	Mark
 }
 
 // readMark reads the mark of a store; nil means that it has none.
@@ -104,4 +99,11 @@ func writeMark(dir, name string, mark Mark) error {
 		return fmt.Errorf("%w: %w", ErrState, err)
 	}
 	return durable.WriteState(filepath.Join(dir, MarkFile), raw)
+}
+
+// markFile is the JSON form of a mark in a store.
+type markFile struct {
+	Version int    `json:"version"`
+	Name    string `json:"name"` // of the evaluator
+	Mark
 }

@@ -26,13 +26,6 @@ type Receipts struct {
 	asked, sent atomic.Uint64
 }
 
-// Ask is what a device asks.
-type Ask struct {
-	Device string
-	Items  []transport.AskItem
-	Sealed []byte // the ask as it came
-}
-
 const (
 	maxRefused = 4096    // refusals that are remembered
 	maxAsk     = 2 << 20 // bytes
@@ -81,6 +74,13 @@ func (r *Receipts) Read(m transport.Delivery) (ask Ask, err error) {
 	ask.Items = body.Items
 	r.asked.Add(1)
 	return ask, nil
+}
+
+// Ask is what a device asks.
+type Ask struct {
+	Device string
+	Items  []transport.AskItem
+	Sealed []byte // the ask as it came
 }
 
 // unverified adds to an ask what it says, if it can be read.

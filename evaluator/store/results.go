@@ -29,16 +29,6 @@ type Results struct {
 	made map[[32]byte]bool // results in the outbox, or made and not in the ledger
 }
 
-// Delivery is how results leave an evaluator at the moment.
-type Delivery struct {
-	// Since is when the last result was delivered over the present connection, or the
-	// time of the connection; zero means that there is none.
-	Since time.Time
-}
-
-// undelivered is how long results may wait, none being delivered, before that is trouble.
-const undelivered = 15 * time.Minute
-
 func newResults(outbox *spool.Spool, l *ledger, w *Windows, sh *shares, o Options) *Results {
 	return &Results{outbox: outbox, ledger: l, windows: w, shares: sh, reader: o.Reader, log: o.Logger,
 		made: map[[32]byte]bool{}}
@@ -200,4 +190,14 @@ func (r *Results) troubles(now time.Time, d Delivery) (kinds, texts map[string]s
 			"Is the key holder running, with receipts: true?", quiet.Round(time.Second), results, r.reader)
 	}
 	return kinds, texts
+}
+
+// undelivered is how long results may wait, none being delivered, before that is trouble.
+const undelivered = 15 * time.Minute
+
+// Delivery is how results leave an evaluator at the moment.
+type Delivery struct {
+	// Since is when the last result was delivered over the present connection, or the
+	// time of the connection; zero means that there is none.
+	Since time.Time
 }

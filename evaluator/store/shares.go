@@ -42,16 +42,6 @@ type share struct {
 	told    string // the trouble that the log has
 }
 
-// Waiting tells of the results of one program that are not delivered.
-type Waiting struct {
-	Results int           `json:"results"`
-	Bytes   int64         `json:"bytes"`
-	Share   int64         `json:"share_bytes"` // of the store
-	Oldest  time.Duration `json:"oldest_ns"`
-	Unread  bool          `json:"unread,omitempty"` // others are delivered, these are not
-	Skipped uint64        `json:"skipped"`          // never made, since the share was full
-}
-
 // giveUp is how many rounds of sending, waiting and asking a program may be passed over
 // before it counts as unread.
 const giveUp = 5
@@ -188,6 +178,16 @@ func (s *shares) waiting(streams map[string]spool.StreamStats) map[string]Waitin
 			Skipped: p.skipped}
 	}
 	return out
+}
+
+// Waiting tells of the results of one program that are not delivered.
+type Waiting struct {
+	Results int           `json:"results"`
+	Bytes   int64         `json:"bytes"`
+	Share   int64         `json:"share_bytes"` // of the store
+	Oldest  time.Duration `json:"oldest_ns"`
+	Unread  bool          `json:"unread,omitempty"` // others are delivered, these are not
+	Skipped uint64        `json:"skipped"`          // never made, since the share was full
 }
 
 // trouble says what is wrong with the delivery of a program's results, in a short form

@@ -3,7 +3,6 @@ package store
 import (
 	"errors"
 	"fmt"
-	"log/slog"
 	"path/filepath"
 	"slices"
 	"time"
@@ -28,26 +27,10 @@ type Store struct {
 	trouble string // of the store as a whole, found at the start
 }
 
-// ErrState: the state or the store of an evaluator cannot be used.
-var ErrState = errors.New("evaluator state")
-
-// Options say how a store is opened.
-type Options struct {
-	// Topics are the programs that are configured, with the topics of their results.
-	Topics map[string]string
-	// Reader names in words who has to take results.
-	Reader string
-	// Name is that of the evaluator, and State the path of its state, for messages.
-	Name, State string
-	// Mark is what the state has of its store; nil means that it has had none.
-	Mark   *Mark
-	Logger *slog.Logger
-}
-
 // Open opens the store in c.Dir, which must exist. It fails with ErrState, also if the
 // store is not the one that belongs to the state.
 func Open(c *config.Store, o Options) (*Store, error) {
-	mark, trouble, err := nextMark(c.Dir, o)
+	mark, trouble, err := nextMark(c.Dir, o.Name, o.State, o.Mark)
 	if err != nil {
 		return nil, err
 	}
@@ -142,17 +125,17 @@ func spoolHealth(sp *spool.Spool, name, full string) []string {
 	return nil
 }
 
+// Stats returns what is in the store now.
+func (s *Store) Stats() Stats {
+	in, out := s.Windows.inbox.Stats(), s.Results.outbox.Stats()
+	return Stats{int64(in.Objects), in.Bytes, int64(out.Objects), out.Bytes, in.Damaged + out.Damaged}
+}
+
 // Stats counts what is in the store.
 type Stats struct {
 	Windows, WindowBytes int64
 	Results, ResultBytes int64
 	Damaged              uint64 // files lost to damage since the start
-}
-
-// Stats returns what is in the store now.
-func (s *Store) Stats() Stats {
-	in, out := s.Windows.inbox.Stats(), s.Results.outbox.Stats()
-	return Stats{int64(in.Objects), in.Bytes, int64(out.Objects), out.Bytes, in.Damaged + out.Damaged}
 }
 
 // Close closes the store. What is in it stays for the next start.

@@ -16,16 +16,6 @@ import (
 	"github.com/hencedge/hencedge/transport/spool"
 )
 
-// Errors of admission to the store.
-var (
-	// ErrKnown: the evaluator answers for the object already.
-	ErrKnown = errors.New("the object was taken before")
-	// ErrBusy: the store has no room, or its disk fails.
-	ErrBusy = errors.New("the store takes nothing")
-	// ErrShare: the undelivered results of a program fill its share of the store.
-	ErrShare = errors.New("results that are not delivered fill their share of it")
-)
-
 // Windows are the windows in the inbox of a store. A window leaves when the joiner has
 // let it go and no job needs it any more.
 type Windows struct {
@@ -137,12 +127,6 @@ func (w *Windows) Fresh(obj *transport.Object) error {
 			m.Device, m.Stream, m.BootEpoch, m.Sequence)
 	}
 	return nil
-}
-
-// keyOf names the numbered series that an object belongs to.
-func keyOf(obj *transport.Object) seriesKey {
-	m := &obj.Meta
-	return seriesKey{seriesOf(obj.Signer, m.Device, m.Stream), m.BootEpoch}
 }
 
 // Keep writes a verified object into the inbox. From then on the evaluator answers for
