@@ -185,11 +185,11 @@ DEV void ahead(const void* at, u32 bytes) {
 #endif
 }
 
-// KERNEL(threads, blocks, name) { body with the arguments p }
-#define KERNEL(threads, blocks, name)                                                            \
-  DEV void name##_body(const Args& p);                                                           \
-  extern "C" __global__ void __launch_bounds__(threads, blocks) name(const Args p) {             \
+// KERNEL(T, threads, blocks, name) { body with the arguments p, of type T }
+#define KERNEL(T, threads, blocks, name)                                                         \
+  DEV void name##_body(const T& p);                                                              \
+  extern "C" __global__ void __launch_bounds__(threads, blocks) name(const __grid_constant__ T p) {                \
     ready();                                                                                     \
     name##_body(p);                                                                              \
   }                                                                                              \
-  DEV void name##_body(const Args& p)
+  DEV void name##_body(const T& p)

@@ -3,31 +3,31 @@
 // x = sum y_i*(S/q_i) - v*S.
 #include "arith.cuh"
 
-// digits: dst holds, for each polynomial, i0 limbs of y_i and one of v; a the
-// residues x_i. x: i0 words of 64 bits floor(2^56/q_i), then for each i four
+// digits: dst holds, for each polynomial, the limbs y_i and one more of v; a the
+// residues x_i. constants: for each i 64 bits floor(2^56/q_i), then for each i four
 // words: the factor (S/q_i)^-1, q_i, 0. Grid (polys*N/256, 1).
-KERNEL(256, 4, basis_digits) {
+KERNEL(DigitArgs, 256, 4, basis_digits) {
   const Place at(p, 8);
-  const u64* round = (const u64*)p.x;
-  const uint4* scale = (const uint4*)(round + p.i0 + (p.i0 & 1));
+  const u64* round = (const u64*)p.constants;
+  const uint4* scale = (const uint4*)(round + p.sources + (p.sources & 1));
   const u32 c = at.i + threadIdx.x;
   const u32* a = p.a + at.poly * p.as + c;
   u32* d = p.dst + at.poly * p.ds + c;
   u64 v = 1ull << 55;
 #pragma unroll 8
-  for (u32 i = 0; i < p.i0; i++) {
+  for (u32 i = 0; i < p.sources; i++) {
     const uint4 s = __ldg(scale + i);
     const u32 y = mulc(a[(u64)i << p.logN], make_uint2(s.x, s.y), s.z);
     d[(u64)i << p.logN] = y;
     v += y * __ldg(round + i); // at most 255 terms below 2^56
   }
-  d[(u64)p.i0 << p.logN] = (u32)(v >> 56);
+  d[(u64)p.sources << p.logN] = (u32)(v >> 56);
 }
 
 // extend: limbs of dst from the digits a, eight limbs a thread, so that a digit
-// is read once for them. x: for each eight limbs 48+8*i0 words: -S mod p_j, the
-// limb of b to copy or 2^32-1, the constants of p_j (four words each), and
-// S/q_i mod p_j for each i. i1 = limbs of dst. Grid (polys*N/256, limbs/8).
+// is read once for them. constants: for each eight limbs 48 + 8*sources words: -S mod
+// p_j, the limb of b to copy or 2^32-1, the constants of p_j (four words each), and
+// S/q_i mod p_j for each i. Grid (polys*N/256, limbs/8).
 static const int G = 8;
 
 DEV void digit(u64 (&acc)[G], u32 y, const uint4* h) {
@@ -36,29 +36,29 @@ DEV void digit(u64 (&acc)[G], u32 y, const uint4* h) {
   acc[4] += (u64)y * b.x; acc[5] += (u64)y * b.y; acc[6] += (u64)y * b.z; acc[7] += (u64)y * b.w;
 }
 
-KERNEL(256, 3, basis_extend) {
+KERNEL(BasisArgs, 256, 3, basis_extend) {
   const Place at(p, 8);
   const u32 first = blockIdx.y * G, c = at.i + threadIdx.x;
-  const u32* x = (const u32*)p.x + (u64)blockIdx.y * (6 * G + G * p.i0);
+  const u32* x = p.constants + (u64)blockIdx.y * (6 * G + G * p.sources);
   const uint4* mods = (const uint4*)(x + 2 * G); // q, r32, r32s, ones
   const uint4* h = mods + G;
   const u32* y = p.a + at.poly * p.as + c;
   u64 acc[G];
-  const u32 v = y[(u64)p.i0 << p.logN];
+  const u32 v = y[(u64)p.sources << p.logN];
 #pragma unroll
   for (int j = 0; j < G; j++) acc[j] = (u64)v * __ldg(x + j); // below 2^38
   u32 i = 0;
-  for (; i + 11 < p.i0; i += 11) { // 11 terms below 2^60, and 2^63
+  for (; i + 11 < p.sources; i += 11) { // 11 terms below 2^60, and 2^63
 #pragma unroll
     for (int t = 0; t < 11; t++) digit(acc, y[(u64)(i + t) << p.logN], h + 2 * (i + t));
 #pragma unroll
     for (int j = 0; j < G; j++) acc[j] = (acc[j] >> 32) * __ldg(&mods[j].y) + (u32)acc[j]; // below 2^63
   }
 #pragma unroll 4
-  for (; i < p.i0; i++) digit(acc, y[(u64)i << p.logN], h + 2 * i);
+  for (; i < p.sources; i++) digit(acc, y[(u64)i << p.logN], h + 2 * i);
 #pragma unroll
   for (int j = 0; j < G; j++) {
-    if (first + j >= p.i1) break;
+    if (first + j >= p.outputs) break;
     const u32 copy = __ldg(x + G + j);
     const uint4 k = __ldg(mods + j);
     Mod m;

@@ -20,15 +20,52 @@ tmp=$(mktemp -d)
 trap 'rm -rf "$tmp"' EXIT
 export NVCC tmp
 printf '%s\n' *.cu | xargs -P "$JOBS" -I{} sh -c '"$NVCC" "$@" -fatbin -o "$tmp/$0.fatbin" "$0"' {} "${flags[@]}"
-cat > "$tmp/layout.cpp" <<'CPP'
-#include <cstddef>
-#include <cstdio>
-struct uint2 { unsigned x, y; };
-#include "args.cuh"
-int main() { printf("%zu %zu %zu %zu %zu %zu %zu %zu\n", sizeof(Args), offsetof(Args, key), sizeof(Mod), offsetof(Mod, c5), sizeof(Job), offsetof(Job, ds), sizeof(Many), offsetof(Many, one)); }
-CPP
-"$CCBIN" -I. -o "$tmp/layout" "$tmp/layout.cpp"
-read -r args key mod c5 job stride many one < <("$tmp/layout")
+# The structures of args.cuh that Go mirrors, with their own members in order.
+cat > "$tmp/structures" <<'LIST'
+Mod q r32 r32s ones lift psi c2 c4 c1 c3 c5
+Args dst ds a as mods limbs tw ts logN logN2
+TableArgs stride entries
+PassTableArgs stride logColumn first each
+SplitArgs levels
+InverseArgs last
+UpArgs digits
+RelayoutArgs logColumns
+ElementArgs b bs factors
+ConstantArgs constants transformed
+AutomorphismArgs galois
+DigitArgs constants sources
+BasisArgs b bs constants sources outputs
+ExtendArgs conversions words shares
+SampleArgs seed label count
+SetArgs values count
+ProductArgs b bs at ai bi terms accumulate
+Job seed mask message dst ds unused
+SmallArgs jobs labelE0 labelV labelE1
+ExpandArgs transforms
+EncryptArgs jobs key keyStride at small smallSize messageSize transformSize first maskLabel last
+InnerArgs at sources special digits merged lows items
+DivideArgs digits inverses roots rs polys group
+CollectArgs polys
+TensorItem a b dst
+InnerItem key low x extension
+DivideItem dst low numbers from
+CollectItem from
+TensorMany table one
+InnerMany table one
+DivideMany table one
+CollectMany table one
+LIST
+{
+  printf '#include <cstddef>\n#include <cstdio>\nstruct uint2 { unsigned x, y; };\nstruct uint4 { unsigned x, y, z, w; };\n#include "args.cuh"\nint main() {\n'
+  while read -r type members; do
+    printf '  printf("\\t\\"%s\\": {Size: %%zu, Members: []Member{", sizeof(%s));\n' "$type" "$type"
+    for m in $members; do printf '  printf("{\\"%s\\", %%zu}, ", offsetof(%s, %s));\n' "$m" "$type" "$m"; done
+    printf '  puts("}},");\n'
+  done < "$tmp/structures"
+  printf '}\n'
+} > "$tmp/layout.cpp"
+"$CCBIN" -Wno-invalid-offsetof -I. -o "$tmp/layout" "$tmp/layout.cpp"
+"$tmp/layout" > "$tmp/layouts"
 
 : > "$tmp/kernels.bin"
 : > "$tmp/modules"
@@ -44,19 +81,10 @@ cat > zkernels.go <<GO
 
 package kernels
 
-// Sizes and offsets of the structures in args.cuh.
-const (
-	ArgsSize  = $args
-	KeyOffset = $key
-	ModSize   = $mod
-	C5Offset  = $c5
-
-	JobSize      = $job
-	StrideOffset = $stride
-
-	ManySize  = $many
-	OneOffset = $one
-)
+// Layouts are the structures of args.cuh, by name.
+var Layouts = map[string]Layout{
+$(cat "$tmp/layouts")
+}
 
 // What the images were made from, and by what.
 const (

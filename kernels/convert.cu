@@ -27,10 +27,10 @@ template <int R> DEV void finish(const Args& p) {
 #pragma unroll
   for (int k = 0; k < (1 << R); k++) d[(c << (logn1 + R)) + (b << R) + k] = x[k];
 }
-KERNEL(256, 2, finish_1) { finish<1>(p); }
-KERNEL(256, 2, finish_2) { finish<2>(p); }
-KERNEL(256, 2, finish_3) { finish<3>(p); }
-KERNEL(256, 2, finish_4) { finish<4>(p); }
+KERNEL(Args, 256, 2, finish_1) { finish<1>(p); }
+KERNEL(Args, 256, 2, finish_2) { finish<2>(p); }
+KERNEL(Args, 256, 2, finish_3) { finish<3>(p); }
+KERNEL(Args, 256, 2, finish_4) { finish<4>(p); }
 
 // undo: the inverse of finish; logN2 is that of a.
 template <int R> DEV void undo(const Args& p) {
@@ -57,18 +57,18 @@ template <int R> DEV void undo(const Args& p) {
 #pragma unroll
   for (int k = 0; k < (1 << R); k++) d[((c + (k << p.logN2)) << logn1) + b] = x[k];
 }
-KERNEL(256, 2, undo_1) { undo<1>(p); }
-KERNEL(256, 2, undo_2) { undo<2>(p); }
-KERNEL(256, 2, undo_3) { undo<3>(p); }
-KERNEL(256, 2, undo_4) { undo<4>(p); }
+KERNEL(Args, 256, 2, undo_1) { undo<1>(p); }
+KERNEL(Args, 256, 2, undo_2) { undo<2>(p); }
+KERNEL(Args, 256, 2, undo_3) { undo<3>(p); }
+KERNEL(Args, 256, 2, undo_4) { undo<4>(p); }
 
-// relayout: coefficients from 2^i0 columns in a to 2^logN2 in dst. Coefficient
+// relayout: coefficients from 2^logColumns columns in a to 2^logN2 in dst. Coefficient
 // k lies in column k mod n2, row k/n2.
-KERNEL(256, 4, relayout) {
+KERNEL(RelayoutArgs, 256, 4, relayout) {
   const Place at(p, 8);
   const u32 i = at.i + threadIdx.x, logn1 = p.logN - p.logN2;
   const u32 k = ((i & ((1u << logn1) - 1)) << p.logN2) + (i >> logn1);
-  const u32 from = ((k & ((1u << p.i0) - 1)) << (p.logN - p.i0)) + (k >> p.i0);
+  const u32 from = ((k & ((1u << p.logColumns) - 1)) << (p.logN - p.logColumns)) + (k >> p.logColumns);
   const u64 limb = (u64)at.limb << p.logN;
   p.dst[at.poly * p.ds + limb + i] = p.a[at.poly * p.as + limb + from];
 }

@@ -84,21 +84,19 @@ template <u32 n1, class A> DEV void product16(const u32* e, u32* d, const A& a, 
 
 
 // zero and wipe overwrite what is secret, in the last launch of an encryption
-// (i1 = K, else 0), where no thread reads it any more: the small integers at dst
-// (ds times 16 bytes), the messages behind the jobs (bi times 16 bytes), the
-// jobs' secret seeds, and the part of the transforms at a (ai times 16 bytes) that
-// only earlier launches used.
+// (p.last jobs), where no thread reads it any more: the small integers, the messages
+// behind the jobs, the jobs' secret seeds, and the part of the transforms that only
+// earlier launches used.
 DEV void zero(void* at, u64 n, u64 first, u64 step) {
   for (; first < n; first += step) ((uint4*)at)[first] = make_uint4(0, 0, 0, 0);
 }
-DEV void wipe(const Args& p, u32 transforms) {
+DEV void wipe(const EncryptArgs& p, u32 transforms) {
   const u64 t = ((u64)blockIdx.y * gridDim.x + blockIdx.x) * blockDim.x + threadIdx.x, all = (u64)gridDim.x * gridDim.y * blockDim.x;
-  Job* jobs = (Job*)p.x;
-  const u64 used = (u64)transforms * p.i1 * gridDim.y << (p.logN - 2);
-  zero(p.dst, p.ds, t, all);
-  zero(jobs + p.i1, p.bi, t, all);
-  zero((uint4*)p.a + used, p.ai > used ? p.ai - used : 0, t, all);
-  for (u64 i = t; i < p.i1; i += all)
+  const u64 used = (u64)transforms * p.last * gridDim.y << (p.logN - 2);
+  zero(p.small, p.smallSize, t, all);
+  zero(p.jobs + p.last, p.messageSize, t, all);
+  zero((uint4*)p.a + used, p.transformSize > used ? p.transformSize - used : 0, t, all);
+  for (u64 i = t; i < p.last; i += all)
 #pragma unroll
-    for (int j = 0; j < 8; j++) jobs[i].seed[j] = 0;
+    for (int j = 0; j < 8; j++) p.jobs[i].seed[j] = 0;
 }

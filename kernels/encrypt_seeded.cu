@@ -3,9 +3,8 @@
 // block of the stream: 2048 residues, that is 2048/n2 rows of all columns, which
 // meet in shared memory. Grid (K*max(N/2048, 1), limbs).
 //
-// x = K Jobs; limb l of a launch goes to limb i0 + l of a job's destination. The
-// transforms of m + e0 lie in a, one a job, as residues apart; s is at b, limb l at
-// position at[l]. key[0] = label of c1. i1, dst, ds, ai, bi: see wipe.
+// Limb l of a launch goes to limb first + l of a job's destination. The transforms
+// of m + e0 lie in a, one a job, as residues apart.
 #include "encrypt.cuh"
 #include "hadamard.cuh"
 
@@ -66,33 +65,33 @@ template <int N> struct Tile {
   static const u32 rows = 2048 / N;
   u32 k, row0, limb, id;
   Job* job;
-  DEV Tile(const Args& p, u32 logn1) {
+  DEV Tile(const EncryptArgs& p, u32 logn1) {
     const u32 n1 = 1u << logn1, parts = n1 > rows ? n1 / rows : 1;
     k = blockIdx.x / parts;
     row0 = blockIdx.x % parts * rows;
     limb = blockIdx.y;
     id = p.limbs[limb];
-    job = (Job*)p.x + k;
+    job = p.jobs + k;
   }
-  DEV void start(const Args& p, u32* c1, u32 logn1, u32 q) const {
+  DEV void start(const EncryptArgs& p, u32* c1, u32 logn1, u32 q) const {
     announce();
     const u32 column = threadIdx.x / (rows / 16), row = row0 + threadIdx.x % (rows / 16) * 16;
-    draw(c1, job->mask, p.key[0], id, q, p.mods[id].r32, ((column << logn1) + row) >> 4, row < 1u << logn1);
+    draw(c1, job->mask, p.maskLabel, id, q, p.mods[id].r32, ((column << logn1) + row) >> 4, row < 1u << logn1);
     settle();
-    if (p.i1) wipe(p, 1);
+    if (p.last) wipe(p, 1);
   }
 };
 
 // encrypt_seeded_n2, n2 < 16.
-template <int N> DEV void seededRows(const Args& p) {
+template <int N> DEV void seededRows(const EncryptArgs& p) {
   __shared__ u32 tile[2048 + 128];
   const u32 logn1 = p.logN - p.logN2, n1 = 1u << logn1;
   const Tile<N> h(p, logn1);
   const Mod m = core(p.mods + h.id);
   h.start(p, tile, logn1, m.q);
   u32* from = (u32*)p.a + h.k * p.as + ((u64)h.limb << p.logN);
-  const u32* s = p.b + ((u64)p.at[h.limb] << p.logN);
-  u32* c0 = h.job->dst + ((u64)(p.i0 + h.limb) << p.logN);
+  const u32* s = p.key + ((u64)p.at[h.limb] << p.logN);
+  u32* c0 = h.job->dst + ((u64)(p.first + h.limb) << p.logN);
   u32* c1 = c0 + h.job->ds;
 #pragma unroll 1
   for (u32 i = threadIdx.x; i < h.rows && h.row0 + i < n1; i += 128) {
@@ -109,14 +108,14 @@ template <int N> DEV void seededRows(const Args& p) {
     scatter<1, N>(c1 + row, x, n1);
     Lazy<N>::mul(z[0], x[0], y[0], w, m, p.mods + h.id);
     scatter<1, N>(c0 + row, z, n1);
-    if (p.i1) {
+    if (p.last) {
       const u32 zeros[1][N] = {};
       scatter<1, N>(from + row, zeros, n1);
     }
   }
 }
 #define SEEDED(N, MINB) \
-  extern "C" __global__ void __launch_bounds__(128, MINB) encrypt_seeded_##N(const Args p) { seededRows<N>(p); }
+  extern "C" __global__ void __launch_bounds__(128, MINB) encrypt_seeded_##N(const __grid_constant__ EncryptArgs p) { seededRows<N>(p); }
 SEEDED(1, 8)
 SEEDED(2, 8)
 SEEDED(4, 8)
@@ -129,7 +128,7 @@ struct Drawn {
 };
 
 // encrypt_seeded16_LOG: n2 = 16, n1 = 2^LOG, one row a thread.
-template <int LOG> DEV void seeded16(const Args& p) {
+template <int LOG> DEV void seeded16(const EncryptArgs& p) {
   __shared__ u32 tile[2048 + 128];
   constexpr u32 n1 = 1u << LOG;
   const Tile<16> h(p, LOG);
@@ -139,8 +138,8 @@ template <int LOG> DEV void seeded16(const Args& p) {
   if (row >= n1) return;
   const uint2 w = root(p.tw + h.id * p.ts, n1, row, m.q);
   u32* from = (u32*)p.a + h.k * p.as + ((u64)h.limb << (LOG + 4)) + row;
-  const u32* s = p.b + ((u64)p.at[h.limb] << (LOG + 4)) + row;
-  u32* c0 = h.job->dst + ((u64)(p.i0 + h.limb) << (LOG + 4)) + row;
+  const u32* s = p.key + ((u64)p.at[h.limb] << (LOG + 4)) + row;
+  u32* c0 = h.job->dst + ((u64)(p.first + h.limb) << (LOG + 4)) + row;
   u32* c1 = c0 + h.job->ds;
   u32 b[16];
 #pragma unroll
@@ -152,12 +151,12 @@ template <int LOG> DEV void seeded16(const Args& p) {
     c1[j * n1] = a[j];
   }
   product16<n1>(from, c0, a, b, w, m);
-  if (p.i1)
+  if (p.last)
 #pragma unroll
     for (int j = 0; j < 16; j++) from[j * n1] = 0;
 }
 #define SEEDED16(LOG, MINB) \
-  extern "C" __global__ void __launch_bounds__(128, MINB) encrypt_seeded16_##LOG(const Args p) { seeded16<LOG>(p); }
+  extern "C" __global__ void __launch_bounds__(128, MINB) encrypt_seeded16_##LOG(const __grid_constant__ EncryptArgs p) { seeded16<LOG>(p); }
 SEEDED16(6, 8)
 SEEDED16(7, 8)
 SEEDED16(8, 8)

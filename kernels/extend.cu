@@ -35,18 +35,17 @@ DEV u32 weigh(u32 s0, u32 s1, u32 s2, u32 s3, uint4 k, u32 twice) {
 
 extern __shared__ uint4 groups[]; // of a block
 
-// extend: 32 coefficients a warp, 256 a block; i0 = words of one conversion, i1
-// = shares that the groups are dealt to. Grid (polys*N/256, conversions*i1).
+// extend: 32 coefficients a warp, 256 a block. Grid (polys*N/256, conversions*shares).
 //
 // Column n of tile j is coefficient 4*(n/2) + 16*(n%2) + j, so that a thread
 // loads 16 bytes of a limb for its column and stores 16 bytes for each of two.
-template <int C> DEV void extend(const Args& p) {
+template <int C> DEV void extend(const ExtendArgs& p) {
   const u32 lane = threadIdx.x & 31, g = lane >> 2, t = lane & 3;
-  const u32 conversion = blockIdx.y / p.i1, share = blockIdx.y % p.i1, parts = p.logN - 8;
+  const u32 conversion = blockIdx.y / p.shares, share = blockIdx.y % p.shares, parts = p.logN - 8;
   const u32 poly = blockIdx.x >> parts, base = ((blockIdx.x & ((1u << parts) - 1)) << 8) + (threadIdx.x & ~31u);
-  const u32* words = (const u32*)p.x + (u64)conversion * p.i0;
+  const u32* words = p.conversions + (u64)conversion * p.words;
   const uint4 h = __ldg((const uint4*)words);
-  const u32 limbs = h.x, from = share * h.z / p.i1, count = (share + 1) * h.z / p.i1 - from;
+  const u32 limbs = h.x, from = share * h.z / p.shares, count = (share + 1) * h.z / p.shares - from;
   const uint4* scale = (const uint4*)words + 1;
   const u64* round = (const u64*)(scale + 8 * C);
   const uint4* mine = (const uint4*)(round + 8 * C) + from * Group<C>::words;
@@ -147,7 +146,7 @@ template <int C> DEV void extend(const Args& p) {
   }
 }
 
-KERNEL(256, 3, extend_1) { extend<1>(p); }
-KERNEL(256, 3, extend_2) { extend<2>(p); }
-KERNEL(256, 2, extend_3) { extend<3>(p); }
-KERNEL(256, 2, extend_4) { extend<4>(p); }
+KERNEL(ExtendArgs, 256, 3, extend_1) { extend<1>(p); }
+KERNEL(ExtendArgs, 256, 3, extend_2) { extend<2>(p); }
+KERNEL(ExtendArgs, 256, 2, extend_3) { extend<3>(p); }
+KERNEL(ExtendArgs, 256, 2, extend_4) { extend<4>(p); }

@@ -4,7 +4,7 @@
 
 // a in [0, q), dst in [0, q); reads limbs, tw of n1 = 2^LOG.
 #define FORWARD(LOG)                                                                              \
-  PLAIN(LOG, forward_##LOG) {                                                                   \
+  PLAIN(Args, LOG, forward_##LOG) {                                                                   \
     forward<LOG>(at, shared, Reads{at.start(p.a, p.as, p.logN)}, Writes{at.start(p.dst, p.ds, p.logN)}); \
   }
 FORWARD(6)
@@ -18,11 +18,11 @@ FORWARD(13)
 FORWARD(14)
 FORWARD(15)
 
-// The last 12 levels of longer columns; a in [0, 4q), i0 levels done.
-KERNEL(Shape<12>::threads, Shape<12>::blocks, forward_tail) {
+// The last 12 levels of longer columns; a in [0, 4q), p.levels levels done.
+KERNEL(SplitArgs, Shape<12>::threads, Shape<12>::blocks, forward_tail) {
   typedef Shape<12> T;
   const Site at(p, T::LB);
-  forwardOf<12, T::LB, T::EB, true>(at, shared, p.i0, Reads{at.start(p.a, p.as, p.logN)}, Nothing(), Writes{at.start(p.dst, p.ds, p.logN)});
+  forwardOf<12, T::LB, T::EB, true>(at, shared, p.levels, Reads{at.start(p.a, p.as, p.logN)}, Nothing(), Writes{at.start(p.dst, p.ds, p.logN)});
 }
 
 // The first R levels of columns too long for one block, 2^R residues a thread;
@@ -41,8 +41,8 @@ template <int R> DEV void head(const Args& p) {
 #pragma unroll
   for (int k = 0; k < (1 << R); k++) p.dst[to + k * step] = x[k];
 }
-KERNEL(256, 2, forward_head_1) { head<1>(p); }
-KERNEL(256, 2, forward_head_2) { head<2>(p); }
-KERNEL(256, 2, forward_head_3) { head<3>(p); }
-KERNEL(256, 2, forward_head_4) { head<4>(p); }
-KERNEL(256, 2, forward_head_5) { head<5>(p); }
+KERNEL(Args, 256, 2, forward_head_1) { head<1>(p); }
+KERNEL(Args, 256, 2, forward_head_2) { head<2>(p); }
+KERNEL(Args, 256, 2, forward_head_3) { head<3>(p); }
+KERNEL(Args, 256, 2, forward_head_4) { head<4>(p); }
+KERNEL(Args, 256, 2, forward_head_5) { head<5>(p); }

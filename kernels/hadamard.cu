@@ -1,8 +1,5 @@
 // Hadamard products (Ring.Mul, MulAdd, MulOperand, Precompute). Grid:
 // (results * n1/128, limbs), one block of the ring's blocks a thread.
-//
-// Result r is (i1 ? old dst : 0) + the sum over terms i < i0 of a at
-// r*as + i*ai times b at r*bs + i*bi. Limb l of b is at position at[l].
 #include "hadamard.cuh"
 
 // Where says which blocks of which results a thread has: V neighbouring blocks
@@ -20,7 +17,7 @@ struct Where {
 };
 
 // multiply: one method, blocks of N residues, R results that share a.
-template <class M, int N, int V, int R> DEV void multiply(const Args& p) {
+template <class M, int N, int V, int R> DEV void multiply(const ProductArgs& p) {
   const Where h(p, V, R);
   if (h.block >= h.n1) return;
   const u32 id = p.limbs[h.limb];
@@ -35,14 +32,14 @@ template <class M, int N, int V, int R> DEV void multiply(const Args& p) {
   u32 z[R][V][N];
 #pragma unroll
   for (int r = 0; r < R; r++) {
-    if (p.i1) gather<V, N>(z[r], d + r * p.ds, h.n1);
+    if (p.accumulate) gather<V, N>(z[r], d + r * p.ds, h.n1);
     else
 #pragma unroll
       for (int v = 0; v < V; v++)
 #pragma unroll
         for (int j = 0; j < N; j++) z[r][v][j] = 0;
   }
-  for (u32 i = 0; i < p.i0; i++) {
+  for (u32 i = 0; i < p.terms; i++) {
     u32 x[V][N];
     gather<V, N>(x, a, h.n1);
 #pragma unroll
@@ -61,7 +58,7 @@ template <class M, int N, int V, int R> DEV void multiply(const Args& p) {
 
 // prepared: the same with b as Toom-Cook-4 evaluations: word s of block i of a
 // limb is at s*n1 + i, 7*n2/4 words a block.
-template <int N> DEV void prepared(const Args& p) {
+template <int N> DEV void prepared(const ProductArgs& p) {
   typedef Toom<N> T;
   const Where h(p, 1, 1);
   if (h.block >= h.n1) return;
@@ -75,7 +72,7 @@ template <int N> DEV void prepared(const Args& p) {
   u32 z[1][N];
 #pragma unroll
   for (int j = 0; j < N; j++) z[0][j] = 0;
-  for (u32 i = 0; i < p.i0; i++) {
+  for (u32 i = 0; i < p.terms; i++) {
     u32 x[1][N], fa[T::words], fb[1][T::words];
     gather<1, N>(x, a, h.n1);
     T::evaluate(fa, x[0], m.q);
@@ -101,33 +98,33 @@ template <int N> DEV void evaluations(const Args& p) {
 }
 
 // V neighbouring blocks a thread for small n2; cutrantt/cuda/hadamard.go mirrors.
-KERNEL(128, 4, schoolbook_1) { multiply<Lazy<1>, 1, 4, 1>(p); }
-KERNEL(128, 4, schoolbook_2) { multiply<Schoolbook<2>, 2, 1, 1>(p); }
-KERNEL(128, 4, schoolbook_4) { multiply<Schoolbook<4>, 4, 1, 1>(p); }
-KERNEL(128, 4, schoolbook_8) { multiply<Schoolbook<8>, 8, 1, 1>(p); }
-KERNEL(128, 2, schoolbook_16) { multiply<Schoolbook<16>, 16, 1, 1>(p); }
-KERNEL(128, 4, lazy_1) { multiply<Lazy<1>, 1, 4, 1>(p); }
-KERNEL(128, 4, lazy_2) { multiply<Lazy<2>, 2, 4, 1>(p); }
-KERNEL(128, 4, lazy_4) { multiply<Lazy<4>, 4, 2, 1>(p); }
-KERNEL(128, 4, lazy_8) { multiply<Lazy<8>, 8, 1, 1>(p); }
-KERNEL(128, 4, lazy_16) { multiply<Lazy<16>, 16, 1, 1>(p); }
-KERNEL(128, 4, karatsuba_2) { multiply<Karatsuba<2>, 2, 4, 1>(p); }
-KERNEL(128, 4, karatsuba_4) { multiply<Karatsuba<4>, 4, 2, 1>(p); }
-KERNEL(128, 4, karatsuba_8) { multiply<Karatsuba<8>, 8, 1, 1>(p); }
-KERNEL(128, 4, karatsuba_16) { multiply<Karatsuba<16>, 16, 1, 1>(p); }
-KERNEL(128, 3, toomcook4_4) { multiply<Toom<4>, 4, 1, 1>(p); }
-KERNEL(128, 3, toomcook4_8) { multiply<Toom<8>, 8, 1, 1>(p); }
-KERNEL(128, SINCE90(3, 2), toomcook4_16) { multiply<Toom<16>, 16, 1, 1>(p); }
+KERNEL(ProductArgs, 128, 4, schoolbook_1) { multiply<Lazy<1>, 1, 4, 1>(p); }
+KERNEL(ProductArgs, 128, 4, schoolbook_2) { multiply<Schoolbook<2>, 2, 1, 1>(p); }
+KERNEL(ProductArgs, 128, 4, schoolbook_4) { multiply<Schoolbook<4>, 4, 1, 1>(p); }
+KERNEL(ProductArgs, 128, 4, schoolbook_8) { multiply<Schoolbook<8>, 8, 1, 1>(p); }
+KERNEL(ProductArgs, 128, 2, schoolbook_16) { multiply<Schoolbook<16>, 16, 1, 1>(p); }
+KERNEL(ProductArgs, 128, 4, lazy_1) { multiply<Lazy<1>, 1, 4, 1>(p); }
+KERNEL(ProductArgs, 128, 4, lazy_2) { multiply<Lazy<2>, 2, 4, 1>(p); }
+KERNEL(ProductArgs, 128, 4, lazy_4) { multiply<Lazy<4>, 4, 2, 1>(p); }
+KERNEL(ProductArgs, 128, 4, lazy_8) { multiply<Lazy<8>, 8, 1, 1>(p); }
+KERNEL(ProductArgs, 128, 4, lazy_16) { multiply<Lazy<16>, 16, 1, 1>(p); }
+KERNEL(ProductArgs, 128, 4, karatsuba_2) { multiply<Karatsuba<2>, 2, 4, 1>(p); }
+KERNEL(ProductArgs, 128, 4, karatsuba_4) { multiply<Karatsuba<4>, 4, 2, 1>(p); }
+KERNEL(ProductArgs, 128, 4, karatsuba_8) { multiply<Karatsuba<8>, 8, 1, 1>(p); }
+KERNEL(ProductArgs, 128, 4, karatsuba_16) { multiply<Karatsuba<16>, 16, 1, 1>(p); }
+KERNEL(ProductArgs, 128, 3, toomcook4_4) { multiply<Toom<4>, 4, 1, 1>(p); }
+KERNEL(ProductArgs, 128, 3, toomcook4_8) { multiply<Toom<8>, 8, 1, 1>(p); }
+KERNEL(ProductArgs, 128, SINCE90(3, 2), toomcook4_16) { multiply<Toom<16>, 16, 1, 1>(p); }
 // Two results that share a (encryption).
-KERNEL(128, 4, lazy2_1) { multiply<Lazy<1>, 1, 4, 2>(p); }
-KERNEL(128, 4, lazy2_2) { multiply<Lazy<2>, 2, 4, 2>(p); }
-KERNEL(128, 4, lazy2_4) { multiply<Lazy<4>, 4, 2, 2>(p); }
-KERNEL(128, 4, lazy2_8) { multiply<Lazy<8>, 8, 1, 2>(p); }
-KERNEL(128, 3, lazy2_16) { multiply<Lazy<16>, 16, 1, 2>(p); }
-KERNEL(128, 3, karatsuba2_16) { multiply<Karatsuba<16>, 16, 1, 2>(p); }
-KERNEL(128, 3, prepared_4) { prepared<4>(p); }
-KERNEL(128, 3, prepared_8) { prepared<8>(p); }
-KERNEL(128, 3, prepared_16) { prepared<16>(p); }
-KERNEL(128, 4, evaluations_4) { evaluations<4>(p); }
-KERNEL(128, 4, evaluations_8) { evaluations<8>(p); }
-KERNEL(128, 4, evaluations_16) { evaluations<16>(p); }
+KERNEL(ProductArgs, 128, 4, lazy2_1) { multiply<Lazy<1>, 1, 4, 2>(p); }
+KERNEL(ProductArgs, 128, 4, lazy2_2) { multiply<Lazy<2>, 2, 4, 2>(p); }
+KERNEL(ProductArgs, 128, 4, lazy2_4) { multiply<Lazy<4>, 4, 2, 2>(p); }
+KERNEL(ProductArgs, 128, 4, lazy2_8) { multiply<Lazy<8>, 8, 1, 2>(p); }
+KERNEL(ProductArgs, 128, 3, lazy2_16) { multiply<Lazy<16>, 16, 1, 2>(p); }
+KERNEL(ProductArgs, 128, 3, karatsuba2_16) { multiply<Karatsuba<16>, 16, 1, 2>(p); }
+KERNEL(ProductArgs, 128, 3, prepared_4) { prepared<4>(p); }
+KERNEL(ProductArgs, 128, 3, prepared_8) { prepared<8>(p); }
+KERNEL(ProductArgs, 128, 3, prepared_16) { prepared<16>(p); }
+KERNEL(ProductArgs, 128, 4, evaluations_4) { evaluations<4>(p); }
+KERNEL(ProductArgs, 128, 4, evaluations_8) { evaluations<8>(p); }
+KERNEL(ProductArgs, 128, 4, evaluations_16) { evaluations<16>(p); }

@@ -2,12 +2,11 @@
 // launches in cutrantt/cuda/plans.go mirrors the parameters here.
 #include "transform.cuh"
 
-// a in [0, q), dst in [0, q); reads limbs, tw of n1 = 2^LOG. x: null, or for each limb
-// the factors of the last level, see Site.
+// a in [0, q), dst in [0, q); reads limbs, tw of n1 = 2^LOG.
 #define INVERSE(LOG)                                                                              \
-  PLAIN(LOG, inverse_##LOG) {                                                                     \
+  PLAIN(InverseArgs, LOG, inverse_##LOG) {                                                                     \
     Site to = at;                                                                                 \
-    to.last = p.x ? (const uint2*)p.x + 2 * at.limb : at.tw + (1u << LOG);                        \
+    to.last = p.last ? p.last + 2 * at.limb : at.tw + (1u << LOG);                                \
     inverse<LOG>(to, shared, Reads{at.start(p.a, p.as, p.logN)}, Writes{at.start(p.dst, p.ds, p.logN)}); \
   }
 INVERSE(6)
@@ -21,11 +20,11 @@ INVERSE(13)
 INVERSE(14)
 INVERSE(15)
 
-// The deepest 12 levels of longer columns; i0 levels are left, dst in [0, 2q).
-KERNEL(Shape<12>::threads, Shape<12>::blocks, inverse_tail) {
+// The deepest 12 levels of longer columns; p.levels levels are left, dst in [0, 2q).
+KERNEL(SplitArgs, Shape<12>::threads, Shape<12>::blocks, inverse_tail) {
   typedef Shape<12> T;
   const Site at(p, T::LB);
-  inverseOf<12, T::LB, T::EB, true>(at, shared, p.i0, Reads{at.start(p.a, p.as, p.logN)}, Nothing(), Writes{at.start(p.dst, p.ds, p.logN)});
+  inverseOf<12, T::LB, T::EB, true>(at, shared, p.levels, Reads{at.start(p.a, p.as, p.logN)}, Nothing(), Writes{at.start(p.dst, p.ds, p.logN)});
 }
 
 // The last R levels undone and the factor 1/n1: a in [0, 2q), dst in [0, q).
@@ -44,8 +43,8 @@ template <int R> DEV void head(const Args& p) {
 #pragma unroll
   for (int k = 0; k < (1 << R); k++) p.dst[to + k * step] = fold(x[k], minus(q));
 }
-KERNEL(256, 2, inverse_head_1) { head<1>(p); }
-KERNEL(256, 2, inverse_head_2) { head<2>(p); }
-KERNEL(256, 2, inverse_head_3) { head<3>(p); }
-KERNEL(256, 2, inverse_head_4) { head<4>(p); }
-KERNEL(256, 2, inverse_head_5) { head<5>(p); }
+KERNEL(Args, 256, 2, inverse_head_1) { head<1>(p); }
+KERNEL(Args, 256, 2, inverse_head_2) { head<2>(p); }
+KERNEL(Args, 256, 2, inverse_head_3) { head<3>(p); }
+KERNEL(Args, 256, 2, inverse_head_4) { head<4>(p); }
+KERNEL(Args, 256, 2, inverse_head_5) { head<5>(p); }

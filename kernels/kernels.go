@@ -12,6 +12,19 @@ type Module struct {
 	Entries      []string // kernels, by name
 }
 
+// Layout is where the members of a structure of args.cuh lie, without those of the
+// structure that it extends.
+type Layout struct {
+	Size    int
+	Members []Member
+}
+
+// Member is a member of a structure.
+type Member struct {
+	Name   string
+	Offset int
+}
+
 // Image is the fatbin of the module, nil in builds without the images. It is not
 // to be modified.
 func (m Module) Image() []byte {

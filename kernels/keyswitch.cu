@@ -42,10 +42,8 @@ template <int V, int N> DEV void wrap(u32 (&a)[N][V], int t, const uint2 (&w)[V]
 }
 
 // tensor: (a0*b0, a0*b1 + a1*b0, a1*b1), the middle one for N < 16 from
-// (a0+a1)*(b0+b1). Slots: a, b, dst (three polynomials).
-// With SQUARE, b is a.
-template <int N, int V, bool SQUARE> DEV void tensor(const Many& m) {
-  const Args& p = m.p;
+// (a0+a1)*(b0+b1). With SQUARE, b is a.
+template <int N, int V, bool SQUARE> DEV void tensor(const TensorMany& p) {
   const Rows h(p, V);
   if (h.block >= h.n1) return;
   const u32 id = p.limbs[blockIdx.y];
@@ -54,7 +52,7 @@ template <int N, int V, bool SQUARE> DEV void tensor(const Many& m) {
 #pragma unroll
   for (int v = 0; v < V; v++) w[v] = N > 1 ? root(p.tw + id * p.ts, h.n1, h.block + v, k.q) : make_uint2(0, 0);
   const u64 off = ((u64)blockIdx.y << p.logN) + h.block;
-  const Slot a = slot(m, h.item, 0), b = slot(m, h.item, 1), d = slot(m, h.item, 2);
+  const Slot a = operand(p, h.item, &TensorItem::a), b = operand(p, h.item, &TensorItem::b), d = operand(p, h.item, &TensorItem::dst);
   u32 a0[N][V], a1[N][V], b0[N][V], b1[N][V];
   read(a0, a.at + off, h.n1);
   read(a1, a.at + a.stride + off, h.n1);
@@ -106,15 +104,10 @@ template <int N, int V, bool SQUARE> DEV void tensor(const Many& m) {
 template <int N> struct Sum { typedef u64 T; };
 template <> struct Sum<16> { typedef u32 T; };
 
-// inner: both sums over i0 digits of digit*key, and P*low on the first i1 limbs
-// (low has i3 polynomials).
-// Slots: the key (polynomials b_0, a_0, b_1, ...; limb l is at at[l]), low, x and
-// the extended limbs. x: for each limb i0 words, the limb of the extension, or
-// with the top bit set of x; then from word i2 on P and its quotient for each of
-// the i1 limbs. dst: two polynomials an item, ds apart.
-template <int N, int V> DEV void inner(const Many& m) {
+// inner: both sums over the digits of digit*key, and P*low on the merged limbs. The key
+// has the polynomials b_0, a_0, b_1, ...; dst two polynomials an item, ds apart.
+template <int N, int V> DEV void inner(const InnerMany& p) {
   typedef typename Sum<N>::T T;
-  const Args& p = m.p;
   const Rows h(p, V);
   if (h.block >= h.n1) return;
   const u32 limb = blockIdx.y, id = p.limbs[limb];
@@ -122,12 +115,13 @@ template <int N, int V> DEV void inner(const Many& m) {
   uint2 w[V];
 #pragma unroll
   for (int v = 0; v < V; v++) w[v] = N > 1 ? root(p.tw + id * p.ts, h.n1, h.block + v, k.q) : make_uint2(0, 0);
-  const u32* from = (const u32*)p.x + limb * p.i0;
-  const Slot key = slot(m, h.item, 0), low = slot(m, h.item, 1), x = slot(m, h.item, 2), e = slot(m, h.item, 3);
+  const u32* from = p.sources + limb * p.digits;
+  const Slot key = operand(p, h.item, &InnerItem::key), low = operand(p, h.item, &InnerItem::low);
+  const Slot x = operand(p, h.item, &InnerItem::x), e = operand(p, h.item, &InnerItem::extension);
   const u32* b = key.at + ((u64)p.at[limb] << p.logN) + h.block;
   T z[2][N][V];
-  if (limb < p.i1) {
-    const uint2 f = ((const uint2*)((const u32*)p.x + p.i2))[limb];
+  if (limb < p.merged) {
+    const uint2 f = p.special[limb];
 #pragma unroll
     for (int r = 0; r < 2; r++) {
       u32 y[N][V];
@@ -135,7 +129,7 @@ template <int N, int V> DEV void inner(const Many& m) {
       for (int j = 0; j < N; j++)
 #pragma unroll
         for (int v = 0; v < V; v++) y[j][v] = 0;
-      if (r < p.i3) read(y, low.at + r * low.stride + ((u64)limb << p.logN) + h.block, h.n1);
+      if (r < p.lows) read(y, low.at + r * low.stride + ((u64)limb << p.logN) + h.block, h.n1);
 #pragma unroll
       for (int j = 0; j < N; j++)
 #pragma unroll
@@ -149,7 +143,7 @@ template <int N, int V> DEV void inner(const Many& m) {
 #pragma unroll
         for (int v = 0; v < V; v++) z[r][j][v] = 0;
   }
-  for (u32 i = 0; i < p.i0; i++) {
+  for (u32 i = 0; i < p.digits; i++) {
     const u32 l = __ldg(from + i);
     const u32* s = ((i32)l < 0 ? x.at : e.at) + ((u64)(l & 0x7fffffff) << p.logN) + h.block;
     u32 a[N][V], b0[N][V], b1[N][V];
@@ -173,7 +167,7 @@ template <int N, int V> DEV void inner(const Many& m) {
       }
       if (t > 0) wrap(a, t, w, k.q);
     }
-    if (N < 16 && (i & (16 / N - 1)) == 16 / N - 1 && i + 1 < p.i0)
+    if (N < 16 && (i & (16 / N - 1)) == 16 / N - 1 && i + 1 < p.digits)
 #pragma unroll
       for (int r = 0; r < 2; r++)
 #pragma unroll
@@ -194,15 +188,15 @@ template <int N, int V> DEV void inner(const Many& m) {
 }
 
 // V by n2; cutrantt/cuda/keyswitch.go mirrors it.
-ITEMS(128, 6, tensor_1) { tensor<1, 4, false>(m); }
-ITEMS(128, SINCE90(6, 5), tensor_2) { tensor<2, 4, false>(m); }
-ITEMS(128, 5, tensor_4) { tensor<4, 2, false>(m); }
-ITEMS(128, 6, tensor_8) { tensor<8, 1, false>(m); }
-ITEMS(128, 2, tensor_16) { tensor<16, 1, false>(m); }
-ITEMS(128, 5, square_4) { tensor<4, 2, true>(m); }
-ITEMS(128, 5, square_8) { tensor<8, 1, true>(m); }
-ITEMS(128, 6, inner_1) { SINCE80(inner<1, 4>(m);) }
-ITEMS(128, 5, inner_2) { SINCE80(inner<2, 4>(m);) }
-ITEMS(128, 5, inner_4) { SINCE80(inner<4, 2>(m);) }
-ITEMS(128, 5, inner_8) { SINCE80(inner<8, 1>(m);) }
-ITEMS(128, 3, inner_16) { SINCE80(inner<16, 1>(m);) }
+ITEMS(TensorMany, 128, 6, tensor_1) { tensor<1, 4, false>(p); }
+ITEMS(TensorMany, 128, SINCE90(6, 5), tensor_2) { tensor<2, 4, false>(p); }
+ITEMS(TensorMany, 128, 5, tensor_4) { tensor<4, 2, false>(p); }
+ITEMS(TensorMany, 128, 6, tensor_8) { tensor<8, 1, false>(p); }
+ITEMS(TensorMany, 128, 2, tensor_16) { tensor<16, 1, false>(p); }
+ITEMS(TensorMany, 128, 5, square_4) { tensor<4, 2, true>(p); }
+ITEMS(TensorMany, 128, 5, square_8) { tensor<8, 1, true>(p); }
+ITEMS(InnerMany, 128, 6, inner_1) { SINCE80(inner<1, 4>(p);) }
+ITEMS(InnerMany, 128, 5, inner_2) { SINCE80(inner<2, 4>(p);) }
+ITEMS(InnerMany, 128, 5, inner_4) { SINCE80(inner<4, 2>(p);) }
+ITEMS(InnerMany, 128, 5, inner_8) { SINCE80(inner<8, 1>(p);) }
+ITEMS(InnerMany, 128, 3, inner_16) { SINCE80(inner<16, 1>(p);) }

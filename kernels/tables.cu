@@ -2,25 +2,24 @@
 #include "arith.cuh"
 
 // table_plain: t[k] = psi^brv(k), brv reversing logN bits, as factors.
-// dst = uint2 table, i0 = entries a modulus, ts = stride; grid (i0/256, moduli).
+// Grid (entries/256, moduli).
 // Its first n1 entries are the table of the n1-point column transform; group i
 // of the level with m groups multiplies by t[m+i].
-KERNEL(256, 4, table_plain) {
+KERNEL(TableArgs, 256, 4, table_plain) {
   const u32 k = blockIdx.x * 256 + threadIdx.x;
   const Mod m = core(p.mods + blockIdx.y);
-  if (k >= p.i0) return;
+  if (k >= p.entries) return;
   const u32 w = powmod(p.mods[blockIdx.y].psi, __brev(k) >> (32 - p.logN), m);
-  ((uint2*)p.dst)[blockIdx.y * p.ts + k] = pair(w, m.q);
+  ((uint2*)p.dst)[blockIdx.y * p.stride + k] = pair(w, m.q);
 }
 
-// table_passes: the same factors in the order of transform.cuh for n1 = 2^i0
-// points; the first pass has i1 levels, the others i2, the last the rest.
-// tw = plain table of stride bi, dst = uint2 table of stride ts.
-KERNEL(256, 4, table_passes) {
-  const u32 at = blockIdx.x * 256 + threadIdx.x, n1 = 1u << p.i0;
+// table_passes: the same factors, from the plain table tw, in the order of
+// transform.cuh for columns of n1 residues; the last pass has the rest of the levels.
+KERNEL(PassTableArgs, 256, 4, table_passes) {
+  const u32 at = blockIdx.x * 256 + threadIdx.x, n1 = 1u << p.logColumn;
   const Mod m = core(p.mods + blockIdx.y);
-  const uint2* t = p.tw + blockIdx.y * p.bi;
-  uint2* out = (uint2*)p.dst + blockIdx.y * p.ts;
+  const uint2* t = p.tw + blockIdx.y * p.ts;
+  uint2* out = (uint2*)p.dst + blockIdx.y * p.stride;
   if (at >= n1) return;
   if (at == 0) {
     const u32 inv = powmod(n1 % m.q, m.q - 2, m);
@@ -31,7 +30,7 @@ KERNEL(256, 4, table_passes) {
   }
   const u32 log = 31 - __clz(at);
   u32 d = 0;
-  for (u32 r = p.i1; d + r <= log; r = p.i2) d += r;
+  for (u32 r = p.first; d + r <= log; r = p.each) d += r;
   const u32 j = at >> d, h = at & ((1u << d) - 1); // j = (2^l - 1 + g) + 1
   const u32 l = 31 - __clz(j), g = j - (1u << l);
   out[at] = t[(((1u << d) + h) << l) + g];

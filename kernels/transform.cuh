@@ -223,14 +223,14 @@ template <int LOG, int LB, int EB> DEV void stageOf(const Site& at, u32* s) {
 // but for Reads and Writes themselves, which move four residues of a lane at once
 // where the plan swaps places (rows).
 // Example: dst = (a - transform(digit)) * k mod q, digit below 2^30 from another
-// limb (Args::b) reduced on the way in:
+// limb (p.b) reduced on the way in:
 //
-//   COLUMNS(12, moddown_forward_12) {
+//   COLUMNS(ModdownArgs, 12, moddown_forward_12) {
 //     const Mod m = core(p.mods + at.id);
 //     const u32* digit = p.b + at.poly * p.bs;
 //     const u32* a = at.start(p.a, p.as, p.logN);
 //     u32* dst = at.start(p.dst, p.ds, p.logN);
-//     const uint2 k = ((const uint2*)p.x)[at.limb];
+//     const uint2 k = p.inverses[at.limb];
 //     forward<12>(at, shared,
 //       [&](u64 i) { return reduce32(digit[i], m); },
 //       [&](u64 i) { return a[i]; },
@@ -452,12 +452,12 @@ template <int LOG, class Load, class Store> DEV void inverse(const Site& at, u32
 
 alignas(16) extern __shared__ u32 shared[];
 
-// COLUMNS(LOG, name) { body with the arguments p, at its site }: a kernel in the
-// shape of LOG, staged. PLAIN is the same for a body that reads its residues at a,
+// COLUMNS(T, LOG, name) { body with the arguments p, of type T, at its site }: a kernel
+// in the shape of LOG, staged. PLAIN is the same for a body that reads its residues at a,
 // which begin to come before the kernel ahead has ended.
-#define COLUMNS_AFTER(LOG, name, FIRST)                                                          \
-  DEV void name##_body(const Args& p, const Site& at);                                           \
-  extern "C" __global__ void __launch_bounds__(Shape<LOG>::threads, Shape<LOG>::blocks) name(const Args p) { \
+#define COLUMNS_AFTER(T, LOG, name, FIRST)                                                       \
+  DEV void name##_body(const T& p, const Site& at);                                              \
+  extern "C" __global__ void __launch_bounds__(Shape<LOG>::threads, Shape<LOG>::blocks) name(const __grid_constant__ T p) { \
     announce();                                                                                  \
     const Site at(p, Shape<LOG>::LB);                                                            \
     FIRST;                                                                                       \
@@ -465,6 +465,6 @@ alignas(16) extern __shared__ u32 shared[];
     settle();                                                                                    \
     name##_body(p, at);                                                                          \
   }                                                                                              \
-  DEV void name##_body(const Args& p, const Site& at)
-#define COLUMNS(LOG, name) COLUMNS_AFTER(LOG, name, )
-#define PLAIN(LOG, name) COLUMNS_AFTER(LOG, name, ahead(at.in(p.a, p.as, p.logN), 4 << Shape<LOG>::LB))
+  DEV void name##_body(const T& p, const Site& at)
+#define COLUMNS(T, LOG, name) COLUMNS_AFTER(T, LOG, name, )
+#define PLAIN(T, LOG, name) COLUMNS_AFTER(T, LOG, name, ahead(at.in(p.a, p.as, p.logN), 4 << Shape<LOG>::LB))

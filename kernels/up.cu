@@ -2,16 +2,15 @@
 // extends to, see digits.cuh.
 #include "digits.cuh"
 
-// a: the sources; dst: the transforms; x: struct Digits of each limb; grid as
-// forward_LOG.
-template <int LOG, int COUNT> DEV void up(const Args& p, const Site& at) {
-  const Digits<COUNT> d((const uint4*)p.x + 4 * at.limb, p.a + at.poly * p.as, p.logN, at.q);
+// a: the sources; dst: the transforms; grid as forward_LOG.
+template <int LOG, int COUNT> DEV void up(const UpArgs& p, const Site& at) {
+  const Digits<COUNT> d(p.digits + 4 * at.limb, p.a + at.poly * p.as, p.logN, at.q);
   forward<LOG>(at, shared, d, Writes{at.start(p.dst, p.ds, p.logN)});
 }
-COLUMNS(11, up_11) {
+COLUMNS(UpArgs, 11, up_11) {
   SINCE80(
-    if (__ldg((const uint4*)p.x + 4 * at.limb + 3).y == 1) up<11, 1>(p, at); // the same for the whole block
+    if (__ldg(p.digits + 4 * at.limb + 3).y == 1) up<11, 1>(p, at); // the same for the whole block
     else up<11, 3>(p, at);
   )
 }
-COLUMNS(12, up_12) { SINCE80(up<12, 3>(p, at);) }
+COLUMNS(UpArgs, 12, up_12) { SINCE80(up<12, 3>(p, at);) }

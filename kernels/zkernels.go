@@ -2,39 +2,61 @@
 
 package kernels
 
-// Sizes and offsets of the structures in args.cuh.
-const (
-	ArgsSize  = 184
-	KeyOffset = 152
-	ModSize   = 96
-	C5Offset  = 84
-
-	JobSize      = 96
-	StrideOffset = 80
-
-	ManySize  = 272
-	OneOffset = 208
-)
+// Layouts are the structures of args.cuh, by name.
+var Layouts = map[string]Layout{
+	"Mod":              {Size: 96, Members: []Member{{"q", 0}, {"r32", 4}, {"r32s", 8}, {"ones", 12}, {"lift", 16}, {"psi", 24}, {"c2", 28}, {"c4", 44}, {"c1", 60}, {"c3", 72}, {"c5", 84}}},
+	"Args":             {Size: 72, Members: []Member{{"dst", 0}, {"ds", 8}, {"a", 16}, {"as", 24}, {"mods", 32}, {"limbs", 40}, {"tw", 48}, {"ts", 56}, {"logN", 64}, {"logN2", 68}}},
+	"TableArgs":        {Size: 88, Members: []Member{{"stride", 72}, {"entries", 80}}},
+	"PassTableArgs":    {Size: 96, Members: []Member{{"stride", 72}, {"logColumn", 80}, {"first", 84}, {"each", 88}}},
+	"SplitArgs":        {Size: 80, Members: []Member{{"levels", 72}}},
+	"InverseArgs":      {Size: 80, Members: []Member{{"last", 72}}},
+	"UpArgs":           {Size: 80, Members: []Member{{"digits", 72}}},
+	"RelayoutArgs":     {Size: 80, Members: []Member{{"logColumns", 72}}},
+	"ElementArgs":      {Size: 96, Members: []Member{{"b", 72}, {"bs", 80}, {"factors", 88}}},
+	"ConstantArgs":     {Size: 88, Members: []Member{{"constants", 72}, {"transformed", 80}}},
+	"AutomorphismArgs": {Size: 80, Members: []Member{{"galois", 72}}},
+	"DigitArgs":        {Size: 88, Members: []Member{{"constants", 72}, {"sources", 80}}},
+	"BasisArgs":        {Size: 104, Members: []Member{{"b", 72}, {"bs", 80}, {"constants", 88}, {"sources", 96}, {"outputs", 100}}},
+	"ExtendArgs":       {Size: 88, Members: []Member{{"conversions", 72}, {"words", 80}, {"shares", 84}}},
+	"SampleArgs":       {Size: 112, Members: []Member{{"seed", 72}, {"label", 104}, {"count", 108}}},
+	"SetArgs":          {Size: 88, Members: []Member{{"values", 72}, {"count", 80}}},
+	"ProductArgs":      {Size: 120, Members: []Member{{"b", 72}, {"bs", 80}, {"at", 88}, {"ai", 96}, {"bi", 104}, {"terms", 112}, {"accumulate", 116}}},
+	"Job":              {Size: 96, Members: []Member{{"seed", 0}, {"mask", 32}, {"message", 64}, {"dst", 72}, {"ds", 80}, {"unused", 88}}},
+	"SmallArgs":        {Size: 96, Members: []Member{{"jobs", 72}, {"labelE0", 80}, {"labelV", 84}, {"labelE1", 88}}},
+	"ExpandArgs":       {Size: 80, Members: []Member{{"transforms", 72}}},
+	"EncryptArgs":      {Size: 152, Members: []Member{{"jobs", 72}, {"key", 80}, {"keyStride", 88}, {"at", 96}, {"small", 104}, {"smallSize", 112}, {"messageSize", 120}, {"transformSize", 128}, {"first", 136}, {"maskLabel", 140}, {"last", 144}}},
+	"InnerArgs":        {Size: 112, Members: []Member{{"at", 72}, {"sources", 80}, {"special", 88}, {"digits", 96}, {"merged", 100}, {"lows", 104}, {"items", 108}}},
+	"DivideArgs":       {Size: 112, Members: []Member{{"digits", 72}, {"inverses", 80}, {"roots", 88}, {"rs", 96}, {"polys", 104}, {"group", 108}}},
+	"CollectArgs":      {Size: 80, Members: []Member{{"polys", 72}}},
+	"TensorItem":       {Size: 48, Members: []Member{{"a", 0}, {"b", 16}, {"dst", 32}}},
+	"InnerItem":        {Size: 64, Members: []Member{{"key", 0}, {"low", 16}, {"x", 32}, {"extension", 48}}},
+	"DivideItem":       {Size: 64, Members: []Member{{"dst", 0}, {"low", 16}, {"numbers", 32}, {"from", 48}}},
+	"CollectItem":      {Size: 16, Members: []Member{{"from", 0}}},
+	"TensorMany":       {Size: 128, Members: []Member{{"table", 72}, {"one", 80}}},
+	"InnerMany":        {Size: 184, Members: []Member{{"table", 112}, {"one", 120}}},
+	"DivideMany":       {Size: 184, Members: []Member{{"table", 112}, {"one", 120}}},
+	"CollectMany":      {Size: 104, Members: []Member{{"table", 80}, {"one", 88}}},
+}
 
 // What the images were made from, and by what.
 const (
 	Architectures = "72 80 86 87 89 90"
 	Compiler      = "nvcc 12.4.131"
-	SourceHash    = "eedb669cc4265d8b5d805ef7f8187fa8743b4e4f06520a9020a15b0a74105e9e"
-	ImageHash     = "dc92f873072db244ff0e502f49c336be1b755983b2784cc0cfb70040ad9f2926"
+	SourceHash    = "67b7afc81253e6c00eee41a2c1d305c5df94159227f946003e687a865f21756d"
+	ImageHash     = "698bb8abb276bac4478f84d4306f0db3aeee82e1c234e1ab4213813f3cded14c"
 )
 
 // Modules lists the images in kernels.bin with their entry points.
 var Modules = []Module{
-	{Name: "automorphism", Offset: 0, Size: 17176, Entries: []string{
+	{Name: "automorphism", Offset: 0, Size: 17168, Entries: []string{
 		"automorphism_blocks",
 		"automorphism_coeffs",
 	}},
-	{Name: "basis", Offset: 17176, Size: 60960, Entries: []string{
+	{Name: "basis", Offset: 17168, Size: 60896, Entries: []string{
 		"basis_digits",
 		"basis_extend",
 	}},
-	{Name: "convert", Offset: 78136, Size: 170816, Entries: []string{
+	{Name: "convert", Offset: 78064, Size: 170872, Entries: []string{
 		"finish_1",
 		"finish_2",
 		"finish_3",
@@ -45,7 +67,7 @@ var Modules = []Module{
 		"undo_3",
 		"undo_4",
 	}},
-	{Name: "down", Offset: 248952, Size: 680184, Entries: []string{
+	{Name: "down", Offset: 248936, Size: 679504, Entries: []string{
 		"collect",
 		"divide_11",
 		"divide_12",
@@ -56,7 +78,7 @@ var Modules = []Module{
 		"down_13",
 		"down_9",
 	}},
-	{Name: "elementwise", Offset: 929136, Size: 39856, Entries: []string{
+	{Name: "elementwise", Offset: 928440, Size: 40040, Entries: []string{
 		"element_add",
 		"element_constant",
 		"element_copy",
@@ -66,7 +88,7 @@ var Modules = []Module{
 		"element_subscale",
 		"element_zero",
 	}},
-	{Name: "encrypt", Offset: 968992, Size: 889408, Entries: []string{
+	{Name: "encrypt", Offset: 968480, Size: 888152, Entries: []string{
 		"encrypt_forward_10",
 		"encrypt_forward_11",
 		"encrypt_forward_12",
@@ -79,7 +101,7 @@ var Modules = []Module{
 		"encrypt_forward_9",
 		"encrypt_small",
 	}},
-	{Name: "encrypt_public", Offset: 1858400, Size: 237640, Entries: []string{
+	{Name: "encrypt_public", Offset: 1856632, Size: 236704, Entries: []string{
 		"encrypt_public16_10",
 		"encrypt_public16_11",
 		"encrypt_public16_12",
@@ -93,7 +115,7 @@ var Modules = []Module{
 		"encrypt_public_4",
 		"encrypt_public_8",
 	}},
-	{Name: "encrypt_seeded", Offset: 2096040, Size: 396664, Entries: []string{
+	{Name: "encrypt_seeded", Offset: 2093336, Size: 396784, Entries: []string{
 		"encrypt_seeded16_10",
 		"encrypt_seeded16_11",
 		"encrypt_seeded16_12",
@@ -107,13 +129,13 @@ var Modules = []Module{
 		"encrypt_seeded_4",
 		"encrypt_seeded_8",
 	}},
-	{Name: "extend", Offset: 2492704, Size: 167576, Entries: []string{
+	{Name: "extend", Offset: 2490120, Size: 167416, Entries: []string{
 		"extend_1",
 		"extend_2",
 		"extend_3",
 		"extend_4",
 	}},
-	{Name: "forward", Offset: 2660280, Size: 763968, Entries: []string{
+	{Name: "forward", Offset: 2657536, Size: 764072, Entries: []string{
 		"forward_10",
 		"forward_11",
 		"forward_12",
@@ -131,7 +153,7 @@ var Modules = []Module{
 		"forward_head_5",
 		"forward_tail",
 	}},
-	{Name: "hadamard", Offset: 3424248, Size: 1138464, Entries: []string{
+	{Name: "hadamard", Offset: 3421608, Size: 1139272, Entries: []string{
 		"evaluations_16",
 		"evaluations_4",
 		"evaluations_8",
@@ -162,7 +184,7 @@ var Modules = []Module{
 		"toomcook4_4",
 		"toomcook4_8",
 	}},
-	{Name: "inverse", Offset: 4562712, Size: 791064, Entries: []string{
+	{Name: "inverse", Offset: 4560880, Size: 790920, Entries: []string{
 		"inverse_10",
 		"inverse_11",
 		"inverse_12",
@@ -180,7 +202,7 @@ var Modules = []Module{
 		"inverse_head_5",
 		"inverse_tail",
 	}},
-	{Name: "keyswitch", Offset: 5353776, Size: 513592, Entries: []string{
+	{Name: "keyswitch", Offset: 5351800, Size: 510752, Entries: []string{
 		"inner_1",
 		"inner_16",
 		"inner_2",
@@ -194,10 +216,10 @@ var Modules = []Module{
 		"tensor_4",
 		"tensor_8",
 	}},
-	{Name: "onekey", Offset: 5867368, Size: 49080, Entries: []string{
+	{Name: "onekey", Offset: 5862552, Size: 49280, Entries: []string{
 		"onekey_4",
 	}},
-	{Name: "sample", Offset: 5916448, Size: 130856, Entries: []string{
+	{Name: "sample", Offset: 5911832, Size: 130800, Entries: []string{
 		"sample_cbd",
 		"sample_ternary",
 		"sample_uniform",
@@ -205,11 +227,11 @@ var Modules = []Module{
 		"set_large",
 		"set_small",
 	}},
-	{Name: "tables", Offset: 6047304, Size: 29568, Entries: []string{
+	{Name: "tables", Offset: 6042632, Size: 29696, Entries: []string{
 		"table_passes",
 		"table_plain",
 	}},
-	{Name: "up", Offset: 6076872, Size: 179464, Entries: []string{
+	{Name: "up", Offset: 6072328, Size: 179472, Entries: []string{
 		"up_11",
 		"up_12",
 	}},

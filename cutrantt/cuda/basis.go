@@ -94,24 +94,14 @@ func (r *ring) basisWords(from, to []int, copied bool) []uint32 {
 
 // digits queues y and v of polys polynomials: len(from)+1 limbs each.
 func (r *ring) digits(dst, src tensor, polys int, from []int, b basis) error {
-	list, err := r.list(from)
-	if err != nil {
-		return err
-	}
-	return r.launch("basis_digits", polys*(r.n>>8), 1, 256, 0, args{
-		dst: dst.at, ds: dst.stride, a: src.at, as: src.stride, limbs: list, x: b.at, i0: uint32(len(from)),
-	})
+	return launch(r, "basis_digits", polys*(r.n>>8), 1, 256, 0, digitArgs{args: between(dst, src), constants: b.at, sources: uint32(len(from))})
 }
 
 // extend queues the limbs to of the integers whose digits are in y.
 func (r *ring) extend(dst, y, src tensor, polys, digits int, to []int, b basis) error {
-	list, err := r.list(to)
-	if err != nil {
-		return err
-	}
-	return r.launch("basis_extend", polys*(r.n>>8), groups(len(to)), 256, 0, args{
-		dst: dst.at, ds: dst.stride, a: y.at, as: y.stride, b: src.at, bs: src.stride,
-		limbs: list, x: b.targets, i0: uint32(digits), i1: uint32(len(to)),
+	return launch(r, "basis_extend", polys*(r.n>>8), groups(len(to)), 256, 0, basisArgs{
+		args: between(dst, y), b: src.at, bs: src.stride,
+		constants: b.targets, sources: uint32(digits), outputs: uint32(len(to)),
 	})
 }
 
@@ -160,8 +150,8 @@ func (r *ring) divRound(dst, src *cutrantt.Batch) error {
 	drop, x := src.Limbs()[len(keep):], r.tensor(src)
 	rest := x.limb(len(keep), r.n)
 	if d.NTT {
-		item := slots{r.tensor(dst).slot(), {}, {at: 1}, x.slot()}
-		return r.divide([]slots{item}, []tensor{rest}, polys, drop, keep, int(d.N2))
+		item := divideItem{dst: r.tensor(dst), numbers: divideNumbers{galois: 1}, from: x}
+		return r.divide([]divideItem{item}, []tensor{rest}, polys, drop, keep, int(d.N2))
 	}
 	e, release, err := r.scratch(polys, len(keep))
 	if err != nil {

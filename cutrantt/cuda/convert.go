@@ -1,8 +1,6 @@
 package cuda
 
 import (
-	"fmt"
-
 	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/cutrantt/internal/check"
 )
@@ -50,7 +48,7 @@ func (r *ring) convert(dst, src *cutrantt.Batch) error {
 	}
 	if n2 != want {
 		err := move(func(d tensor) error {
-			return r.simple("relayout", d, cur, polys, limbs, want, 8, args{i0: uint32(log2(n2))})
+			return simple(r, "relayout", d, cur, polys, limbs, want, 8, relayoutArgs{logColumns: uint32(log2(n2))})
 		})
 		if err != nil {
 			return err
@@ -77,22 +75,23 @@ func (r *ring) levels(dst, src tensor, polys int, limbs []int, n2, want int) err
 	}
 	// The kernels count columns of the side that has fewer.
 	threads := min(256, r.n>>k)
-	return r.grid(name+fmt.Sprintf("_%d", k), dst, src, polys, limbs, min(n2, want), threads, log2(threads)+k, args{tw: t.at, ts: t.stride})
+	return grid(r, numbered(name, k), dst, src, polys, limbs, min(n2, want), threads, log2(threads)+k, args{tw: t.at, ts: t.stride})
 }
 
 // simple queues a kernel of 256 threads whose blocks cover 2^per residues.
-func (r *ring) simple(name string, dst, src tensor, polys int, limbs []int, n2, per int, a args) error {
-	return r.grid(name, dst, src, polys, limbs, n2, 256, per, a)
+func simple[A kernelArgs](r *ring, name string, dst, src tensor, polys int, limbs []int, n2, per int, a A) error {
+	return grid(r, name, dst, src, polys, limbs, n2, 256, per, a)
 }
 
 // grid queues a kernel whose blocks of threads cover 2^per residues of a limb.
-func (r *ring) grid(name string, dst, src tensor, polys int, limbs []int, n2, threads, per int, a args) error {
+func grid[A kernelArgs](r *ring, name string, dst, src tensor, polys int, limbs []int, n2, threads, per int, a A) error {
 	list, err := r.list(limbs)
 	if err != nil {
 		return err
 	}
-	a.dst, a.ds, a.a, a.as, a.limbs, a.logN2 = dst.at, dst.stride, src.at, src.stride, list, uint32(log2(n2))
-	return r.launch(name, polys*(r.n>>per), len(limbs), threads, 0, a)
+	p := head(&a)
+	*p = args{dst: dst.at, ds: dst.stride, a: src.at, as: src.stride, tw: p.tw, ts: p.ts, limbs: list, logN2: uint32(log2(n2))}
+	return launch(r, name, polys*(r.n>>per), len(limbs), threads, 0, a)
 }
 
 func (r *ring) Automorphism(dst, a *cutrantt.Batch, g uint64) error {
@@ -102,16 +101,10 @@ func (r *ring) Automorphism(dst, a *cutrantt.Batch, g uint64) error {
 	d := a.Domain()
 	n2 := int(d.N2)
 	err := r.exec(func() error {
-		x := args{i0: uint32(g)}
 		if !d.NTT {
-			return r.simple("automorphism_coeffs", r.tensor(dst), r.tensor(a), dst.Polys(), dst.Limbs(), n2, 8, x)
+			return simple(r, "automorphism_coeffs", r.tensor(dst), r.tensor(a), dst.Polys(), dst.Limbs(), n2, 8, automorphismArgs{galois: uint32(g)})
 		}
-		t, err := r.twiddles(r.n / n2)
-		if err != nil {
-			return err
-		}
-		x.tw, x.ts = t.at, t.stride
-		return r.simple("automorphism_blocks", r.tensor(dst), r.tensor(a), dst.Polys(), dst.Limbs(), n2, 8, x)
+		return r.turn(r.tensor(dst), r.tensor(a), dst.Polys(), dst.Limbs(), n2, g)
 	}, dst, a)
 	if err == nil {
 		dst.SetDomain(d)

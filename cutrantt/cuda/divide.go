@@ -15,9 +15,8 @@ const (
 
 // divide queues the end of a division by dropped limbs in the transform domain
 // for items of polys polynomials. rest has the dropped limbs drop: of each item,
-// or, if it is one tensor, of all items next to each other. The slots are those of
-// kernels/down.cu: dst, low, (g, polynomials of low), the limbs to divide.
-func (r *ring) divide(items []slots, rest []tensor, polys int, drop, keep []int, n2 int) error {
+// or, if it is one tensor, of all items next to each other.
+func (r *ring) divide(items []divideItem, rest []tensor, polys int, drop, keep []int, n2 int) error {
 	all := len(items) * polys
 	f, err := r.fewLimbs(limbsKey([]byte{'d'}, drop, keep), drop, n2, func() []part {
 		return []part{{from: drop, to: keep, withInverses: true}}
@@ -38,7 +37,7 @@ func (r *ring) divide(items []slots, rest []tensor, polys int, drop, keep []int,
 	if err != nil {
 		return err
 	}
-	turned := slices.ContainsFunc(items, func(s slots) bool { return s[2].at > 1 })
+	turned := slices.ContainsFunc(items, func(it divideItem) bool { return it.numbers.galois > 1 })
 	log := log2(r.n / n2)
 	single := r.single(n2) && leastDown <= log && log <= mostDown
 	var plain table
@@ -48,8 +47,11 @@ func (r *ring) divide(items []slots, rest []tensor, polys int, drop, keep []int,
 		}
 	}
 	if f.at != 0 {
-		a := args{a: coeffs.at, as: coeffs.stride, b: f.at, x: f.inverses, i0: uint32(polys), i1: divideBlocks}
-		return r.manyColumns("divide", all, keep, n2, a, plain, items)
+		a := divideArgs{
+			args:   args{a: coeffs.at, as: coeffs.stride},
+			digits: f.at, inverses: f.inverses, roots: plain.at, rs: plain.stride, polys: uint32(polys), group: divideBlocks,
+		}
+		return itemColumns(r, "divide", all, keep, n2, a, items)
 	}
 	e, release, err := r.scratch(all, len(keep))
 	if err != nil {
@@ -60,9 +62,12 @@ func (r *ring) divide(items []slots, rest []tensor, polys int, drop, keep []int,
 	if err != nil {
 		return err
 	}
-	a := args{a: e.at, as: e.stride, x: inverses, i0: uint32(polys)}
+	a := divideArgs{
+		args:     args{a: e.at, as: e.stride},
+		inverses: inverses, roots: plain.at, rs: plain.stride, polys: uint32(polys),
+	}
 	if single {
-		return r.manyColumns("down", all, keep, n2, a, plain, items)
+		return itemColumns(r, "down", all, keep, n2, a, items)
 	}
 	if err := r.forward(e, e, all, keep, n2); err != nil {
 		return err
@@ -71,13 +76,13 @@ func (r *ring) divide(items []slots, rest []tensor, polys int, drop, keep []int,
 		return err
 	}
 	if !turned {
-		return r.many("down", all*(r.n>>10), len(keep), 256, 0, a, table{}, items)
+		return launchItems(r, "down", all*(r.n>>10), len(keep), 256, 0, a, items)
 	}
 	return r.divideAndTurn(items, polys, keep, n2, a)
 }
 
 // divideAndTurn is the last step of divide where no kernel has both.
-func (r *ring) divideAndTurn(items []slots, polys int, keep []int, n2 int, a args) error {
+func (r *ring) divideAndTurn(items []divideItem, polys int, keep []int, n2 int, a divideArgs) error {
 	all := len(items) * polys
 	t, release, err := r.scratch(all, len(keep))
 	if err != nil {
@@ -86,13 +91,13 @@ func (r *ring) divideAndTurn(items []slots, polys int, keep []int, n2 int, a arg
 	defer release()
 	to := slices.Clone(items)
 	for i := range to {
-		to[i][0] = slot{t.at + pointer(4*i*polys*int(t.stride)), t.stride}
+		to[i].dst = t.poly(i * polys)
 	}
-	if err := r.many("down", all*(r.n>>10), len(keep), 256, 0, a, table{}, to); err != nil {
+	if err := launchItems(r, "down", all*(r.n>>10), len(keep), 256, 0, a, to); err != nil {
 		return err
 	}
 	for i, it := range items {
-		if err := r.turn(tensor(it[0]), tensor(to[i][0]), polys, keep, n2, uint64(it[2].at)); err != nil {
+		if err := r.turn(it.dst, to[i].dst, polys, keep, n2, it.numbers.galois); err != nil {
 			return err
 		}
 	}
@@ -105,7 +110,8 @@ func (r *ring) turn(dst, src tensor, polys int, limbs []int, n2 int, g uint64) e
 	if err != nil {
 		return err
 	}
-	return r.simple("automorphism_blocks", dst, src, polys, limbs, n2, 8, args{tw: t.at, ts: t.stride, i0: uint32(g)})
+	a := automorphismArgs{args: args{tw: t.at, ts: t.stride}, galois: uint32(g)}
+	return simple(r, "automorphism_blocks", dst, src, polys, limbs, n2, 8, a)
 }
 
 func (r *ring) DivRounds(dst, src []*cutrantt.Batch) error {
@@ -126,11 +132,11 @@ func (r *ring) DivRounds(dst, src []*cutrantt.Batch) error {
 	err := r.exec(func() error {
 		most := max(min(r.backend.scratch/perItem, mostItems), 1)
 		for lo := 0; lo < len(dst); lo += most {
-			var items []slots
+			var items []divideItem
 			var rest []tensor
 			for i := lo; i < min(lo+most, len(dst)); i++ {
 				x := r.tensor(src[i])
-				items = append(items, slots{r.tensor(dst[i]).slot(), {}, {at: 1}, x.slot()})
+				items = append(items, divideItem{dst: r.tensor(dst[i]), numbers: divideNumbers{galois: 1}, from: x})
 				rest = append(rest, x.limb(len(keep), r.n))
 			}
 			if err := r.divide(items, rest, polys, drop, keep, int(d.N2)); err != nil {

@@ -7,9 +7,9 @@ import (
 	"github.com/hencedge/hencedge/cutrantt/internal/check"
 )
 
-// element queues an element-wise kernel; b may be the zero tensor, x constants.
-func (r *ring) element(name string, dst, a, b tensor, polys int, limbs []int, x pointer) error {
-	return r.simple(name, dst, a, polys, limbs, 1, 10, args{b: b.at, bs: b.stride, x: x})
+// element queues an element-wise kernel; b may be the zero tensor, factors 0.
+func (r *ring) element(name string, dst, a, b tensor, polys int, limbs []int, factors pointer) error {
+	return simple(r, name, dst, a, polys, limbs, 1, 10, elementArgs{b: b.at, bs: b.stride, factors: factors})
 }
 
 func (r *ring) Wipe(b *cutrantt.Batch) error {
@@ -68,11 +68,11 @@ func (r *ring) MulScalar(dst, a *cutrantt.Batch, c []uint32) error {
 func (r *ring) AddScalar(dst, a *cutrantt.Batch, c []uint32) error {
 	return r.scalars(dst, a, c, func() error {
 		return r.with(bytesOf(c), func(x pointer) error {
-			all := args{x: x}
+			own := constantArgs{constants: x}
 			if a.Domain().NTT {
-				all.i0 = 1
+				own.transformed = 1
 			}
-			return r.simple("element_constant", r.tensor(dst), r.tensor(a), dst.Polys(), dst.Limbs(), int(a.Domain().N2), 10, all)
+			return simple(r, "element_constant", r.tensor(dst), r.tensor(a), dst.Polys(), dst.Limbs(), int(a.Domain().N2), 10, own)
 		})
 	})
 }

@@ -16,9 +16,10 @@ var _ cutrantt.Encrypting = (*ring)(nil)
 // job mirrors struct Job of kernels/args.cuh.
 type job struct {
 	seed, mask [32]byte
-	x, dst     pointer
+	message    pointer
+	dst        pointer
 	ds         uint64
-	_          uint64
+	unused     uint64
 }
 
 // encryption is what the messages of one call have in common.
@@ -240,7 +241,7 @@ func (r *ring) encryptWindow(e *encryption, jobs []cutrantt.Encryption, out []*c
 	records := unsafe.Slice((*job)(unsafe.Pointer(&b.bytes[0])), k)
 	for i, j := range jobs {
 		t := r.tensor(out[i])
-		records[i] = job{seed: *j.Seed, x: messages + pointer(8*r.n*i), dst: t.at, ds: t.stride}
+		records[i] = job{seed: *j.Seed, message: messages + pointer(8*r.n*i), dst: t.at, ds: t.stride}
 		if j.Mask != nil {
 			records[i].mask = *j.Mask
 		}
@@ -270,8 +271,8 @@ func (r *ring) encryptQueued(e *encryption, k int, input pointer, small, mid sec
 	logN2 := uint32(log2(e.n2))
 	l := e.labels
 	return r.replayed(r.backend.graphs == graphsAuto && k == 1 && r.logN <= mostGraphLog, func() error {
-		err := r.launch("encrypt_small", e.kinds*r.n/1024, k, 128, 0, args{
-			dst: small.at, x: input, logN2: logN2, i1: l.E0, i2: l.V, i3: l.E1,
+		err := launch(r, "encrypt_small", e.kinds*r.n/1024, k, 128, 0, smallArgs{
+			args: args{dst: small.at, logN2: logN2}, jobs: input, labelE0: l.E0, labelV: l.V, labelE1: l.E1,
 		})
 		for first := 0; first < len(e.limbs) && err == nil; first += group {
 			end, records := min(first+group, len(e.limbs)), input
@@ -306,31 +307,31 @@ func (r *ring) encryptGroup(e *encryption, k int, input pointer, small, mid secr
 		return err
 	}
 	stride, logN2 := uint64((last-first)*r.n), uint32(log2(e.n2))
-	err = r.launch(p.name("encrypt_forward"), e.kinds*k*(r.n>>p.block), last-first, p.threads(), p.shared(), args{
-		dst: mid.at, ds: stride, a: small.at, limbs: limbs, tw: ordered.at, ts: ordered.stride, x: input,
-		logN2: logN2, i0: uint32(e.kinds),
+	err = launch(r, p.name("encrypt_forward"), e.kinds*k*(r.n>>p.block), last-first, p.threads(), p.shared(), expandArgs{
+		args:       args{dst: mid.at, ds: stride, a: small.at, limbs: limbs, tw: ordered.at, ts: ordered.stride, logN2: logN2},
+		transforms: uint32(e.kinds),
 	})
 	if err != nil {
 		return err
 	}
-	a := args{
-		a: mid.at, as: stride, b: e.key.at, bs: e.key.stride, limbs: limbs, at: at, tw: plain.at, ts: plain.stride, x: input,
-		logN2: logN2, i0: uint32(first),
+	a := encryptArgs{
+		args: args{a: mid.at, as: stride, limbs: limbs, tw: plain.at, ts: plain.stride, logN2: logN2},
+		jobs: input, key: e.key.at, keyStride: e.key.stride, at: at,
+		first: uint32(first), maskLabel: e.labels.Mask,
 	}
-	a.key[0] = e.labels.Mask
 	if last == len(e.limbs) {
-		a.i1 = uint32(k)
-		a.dst, a.ds = small.at, uint64(small.words/4)
-		a.ai = uint64(mid.words / 4)
+		a.last = uint32(k)
+		a.small, a.smallSize = small.at, uint64(small.words/4)
+		a.transformSize = uint64(mid.words / 4)
 		if !e.inPlace { // else the host wipes them
-			a.bi = uint64(2 * k * r.n / 4)
+			a.messageSize = uint64(2 * k * r.n / 4)
 		}
 	}
 	blocks, threads := k*max(r.n/e.n2/(128*neighbours(e.n2)), 1), 128
 	if e.kinds == 1 {
 		blocks, threads = k*max(r.n/seededTile, 1), seededThreads
 	}
-	return r.launch(productName(e.product, e.n2, log), blocks, last-first, threads, 0, a)
+	return launch(r, productName(e.product, e.n2, log), blocks, last-first, threads, 0, a)
 }
 
 // productName is the kernel of the last step; for 16 columns, of one length.

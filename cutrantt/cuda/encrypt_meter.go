@@ -135,7 +135,7 @@ func (m *metered) add(jobs []cutrantt.Encryption, b *buffer) error {
 		}
 		m.out = append(m.out, out)
 		t := r.tensor(out)
-		public := job{x: messages.at + pointer(8*r.n*i), dst: t.at, ds: t.stride}
+		public := job{message: messages.at + pointer(8*r.n*i), dst: t.at, ds: t.stride}
 		if j.Mask != nil {
 			public.mask = *j.Mask
 		}
@@ -151,7 +151,7 @@ func (m *metered) add(jobs []cutrantt.Encryption, b *buffer) error {
 		}
 		if !m.e.inPlace {
 			copy(message, bytesOf(j.Message))
-			if err := drv.CopyIn(public.x, message, r.pool.stream); err != nil {
+			if err := drv.CopyIn(public.message, message, r.pool.stream); err != nil {
 				return err
 			}
 		}
@@ -159,7 +159,7 @@ func (m *metered) add(jobs []cutrantt.Encryption, b *buffer) error {
 			return err
 		}
 		if m.e.inPlace {
-			copy(bytesOf(public.x.Words(2*r.n)), bytesOf(j.Message))
+			copy(bytesOf(public.message.Words(2*r.n)), bytesOf(j.Message))
 		}
 	}
 	m.sets = append(m.sets, meteredSet{input.at, last.at})

@@ -175,8 +175,8 @@ func (r *ring) convertBasis(dst, src tensor, polys int, c conversion) error {
 	group := 4 * groupWords(c.chunks)
 	least := (c.groups*group + mostGroups - 1) / mostGroups // of shared memory
 	shares := max(min(fillBlocks/(blocks*c.count), c.groups), least, 1)
-	return r.launch(numbered("extend", c.chunks), blocks, c.count*shares, 256, (c.groups+shares-1)/shares*group, args{
-		dst: dst.at, ds: dst.stride, a: src.at, as: src.stride, x: c.at, i0: uint32(c.stride), i1: uint32(shares),
+	return launch(r, numbered("extend", c.chunks), blocks, c.count*shares, 256, (c.groups+shares-1)/shares*group, extendArgs{
+		args: between(dst, src), conversions: c.at, words: uint32(c.stride), shares: uint32(shares),
 	})
 }
 

@@ -107,8 +107,7 @@ func (r *ring) inverseWords(parts []part) (w []uint32) {
 // inverse transforms by s.few.last.
 func (r *ring) extendDigits(dst, coeffs tensor, polys int, s *switching, n2 int) error {
 	if s.few.at != 0 {
-		a := args{dst: dst.at, ds: dst.stride, a: coeffs.at, as: coeffs.stride, x: s.few.at}
-		return r.columns("up", polys, s.up, n2, a)
+		return columns(r, "up", polys, s.up, n2, upArgs{args: between(dst, coeffs), digits: s.few.at})
 	}
 	if err := r.convertBasis(dst, coeffs, polys, s.modUp); err != nil {
 		return err

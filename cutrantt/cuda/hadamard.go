@@ -83,14 +83,17 @@ func (r *ring) multiply(v variant, dst tensor, limbs []int, n2 int, p product) e
 	if err != nil {
 		return err
 	}
-	a := args{
-		dst: dst.at, ds: dst.stride, a: p.a.at, as: p.as, ai: p.ai, b: p.b.at, bs: p.bs, bi: p.bi,
-		limbs: list, at: p.at, tw: t.at, ts: t.stride, logN2: uint32(log2(n2)), i0: uint32(p.terms),
+	a := productArgs{
+		args: args{
+			dst: dst.at, ds: dst.stride, a: p.a.at, as: p.as,
+			limbs: list, tw: t.at, ts: t.stride, logN2: uint32(log2(n2)),
+		},
+		ai: p.ai, b: p.b.at, bs: p.bs, bi: p.bi, at: p.at, terms: uint32(p.terms),
 	}
 	if p.accumulate {
-		a.i1 = 1
+		a.accumulate = 1
 	}
-	return r.launch(v.name, p.results/v.results*max(n1/(128*v.rows), 1), len(limbs), 128, 0, a)
+	return launch(r, v.name, p.results/v.results*max(n1/(128*v.rows), 1), len(limbs), 128, 0, a)
 }
 
 // operand holds fixed factors: for Toom-Cook-4 their values at the evaluation

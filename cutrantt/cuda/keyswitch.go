@@ -36,10 +36,10 @@ func (r *ring) MulTensor(dst, a, b []*cutrantt.Batch) error {
 	}
 	limbs, d := a[0].Limbs(), a[0].Domain()
 	squares := 0
-	items := make([]slots, len(dst))
+	items := make([]tensorItem, len(dst))
 	for i := range dst {
-		items[i] = slots{r.tensor(a[i]).slot(), r.tensor(b[i]).slot(), r.tensor(dst[i]).slot()}
-		if items[i][0] == items[i][1] {
+		items[i] = tensorItem{a: r.tensor(a[i]), b: r.tensor(b[i]), dst: r.tensor(dst[i])}
+		if items[i].a == items[i].b {
 			squares++
 		}
 	}
@@ -49,7 +49,7 @@ func (r *ring) MulTensor(dst, a, b []*cutrantt.Batch) error {
 	}
 	err := r.exec(func() error {
 		for part := range slices.Chunk(items, mostItems) {
-			if err := r.products(numbered(name, int(d.N2)), limbs, int(d.N2), args{}, part); err != nil {
+			if err := products(r, numbered(name, int(d.N2)), limbs, int(d.N2), args{}, part); err != nil {
 				return err
 			}
 		}
@@ -65,17 +65,17 @@ func (r *ring) MulTensor(dst, a, b []*cutrantt.Batch) error {
 }
 
 // products queues a kernel of kernels/keyswitch.cu.
-func (r *ring) products(name string, limbs []int, n2 int, a args, items []slots) error {
-	n1 := r.n / n2
+func products[A kernelArgs, I item](r *ring, name string, limbs []int, n2 int, a A, items []I) error {
+	n1, p := r.n/n2, head(&a)
 	t, err := r.twiddles(n1)
 	if err != nil {
 		return err
 	}
-	if a.limbs, err = r.list(limbs); err != nil {
+	if p.limbs, err = r.list(limbs); err != nil {
 		return err
 	}
-	a.tw, a.ts, a.logN2 = t.at, t.stride, uint32(log2(n2))
-	return r.many(name, len(items)*max(n1/(128*neighbours(n2)), 1), len(limbs), 128, 0, a, table{}, items)
+	p.tw, p.ts, p.logN2 = t.at, t.stride, uint32(log2(n2))
+	return launchItems(r, name, len(items)*max(n1/(128*neighbours(n2)), 1), len(limbs), 128, 0, a, items)
 }
 
 // keySwitch is one item of SwitchKeys.
@@ -152,7 +152,8 @@ type switching struct {
 	modUp                           conversion
 	where                           []int   // limbs of all in the key
 	sources                         pointer // of kernels/keyswitch.cu, inner
-	lift, words                     int     // the words of sources before P, and in all
+	factors                         pointer // P as a factor, for each of limbs
+	words                           int     // of sources and factors
 	few                             few     // if digits have few limbs
 }
 
@@ -197,7 +198,7 @@ func (r *ring) switching(g cutrantt.Gadget, limbs, keep, key []int, n2 int) (*sw
 	if len(words)%2 != 0 {
 		words = append(words, 0)
 	}
-	s.lift = len(words)
+	sources := len(words)
 	for i, c := range g.Product(r.check.Moduli(), limbs) {
 		words = append(words, c, quotient(c, r.check.Moduli()[limbs[i]].Q))
 	}
@@ -205,6 +206,7 @@ func (r *ring) switching(g cutrantt.Gadget, limbs, keep, key []int, n2 int) (*sw
 	if s.sources, err = r.constant(words); err != nil {
 		return nil, err
 	}
+	s.factors = s.sources + pointer(4*sources)
 	r.switchings[string(name)] = s
 	return s, nil
 }
@@ -257,14 +259,12 @@ func (r *ring) switchKeys(s *switching, n2, lows int, items []keySwitch) error {
 	if err := r.inner(acc, digits, s, n2, lows, merged, which, items); err != nil {
 		return err
 	}
-	out := make([]slots, len(items))
+	out := make([]divideItem, len(items))
 	for i, it := range items {
-		low := slot{}
+		out[i] = divideItem{dst: it.dst, numbers: divideNumbers{galois: it.galois, lows: uint64(lows)}, from: acc.poly(2 * i)}
 		if lows > 0 && !merged {
-			low = it.low.slot()
+			out[i].low = it.low
 		}
-		from := slot{acc.at + pointer(4*2*i*int(acc.stride)), acc.stride}
-		out[i] = slots{it.dst.slot(), low, slot{pointer(it.galois), uint64(lows)}, from}
 	}
 	rest := acc.limb(len(s.keep), r.n)
 	return r.divide(out, []tensor{rest}, 2, s.drop, s.keep, n2)
@@ -272,14 +272,16 @@ func (r *ring) switchKeys(s *switching, n2, lows int, items []keySwitch) error {
 
 // inner queues the sums of digits times keys.
 func (r *ring) inner(acc, digits tensor, s *switching, n2, lows int, merged bool, which []int, items []keySwitch) error {
-	in := make([]slots, len(items))
-	a := args{dst: acc.at, ds: acc.stride, x: s.sources, i0: uint32(s.digits), i2: uint32(s.lift), i3: uint32(lows)}
+	in := make([]innerItem, len(items))
+	a := innerArgs{
+		args:    args{dst: acc.at, ds: acc.stride},
+		sources: s.sources, special: s.factors, digits: uint32(s.digits), lows: uint32(lows),
+	}
 	if merged {
-		a.i1 = uint32(len(s.limbs))
+		a.merged = uint32(len(s.limbs))
 	}
 	for i, it := range items {
-		own := slot{digits.at + pointer(4*which[i]*int(digits.stride)), 0}
-		in[i] = slots{it.key.slot(), it.low.slot(), it.x.slot(), own}
+		in[i] = innerItem{key: it.key, low: it.low, x: it.x, extension: digits.poly(which[i])}
 	}
 	var err error
 	if a.at, err = r.list(s.where); err != nil {
@@ -288,7 +290,7 @@ func (r *ring) inner(acc, digits tensor, s *switching, n2, lows int, merged bool
 	if r.backend.oneKey && n2 == 4 && s.digits <= oneKeyDigits && len(items) >= leastOneKey && sameKey(items) {
 		return r.oneKey(s.all, a, in)
 	}
-	return r.products(numbered("inner", n2), s.all, n2, a, in)
+	return products(r, numbered("inner", n2), s.all, n2, a, in)
 }
 
 // sameKey reports whether one key switches all items.
@@ -302,7 +304,7 @@ func sameKey(items []keySwitch) bool {
 }
 
 // oneKey queues kernels/onekey.cu, with the arguments of inner.
-func (r *ring) oneKey(limbs []int, a args, items []slots) error {
+func (r *ring) oneKey(limbs []int, a innerArgs, items []innerItem) error {
 	t, err := r.twiddles(r.n / 4)
 	if err != nil {
 		return err
@@ -312,8 +314,8 @@ func (r *ring) oneKey(limbs []int, a args, items []slots) error {
 	}
 	a.tw, a.ts, a.logN2 = t.at, t.stride, 2
 	for part := range slices.Chunk(items, mostOneKey) {
-		a.ai = uint64(len(part))
-		if err := r.many("onekey_4", r.n/4/oneKeyPlaces, len(limbs), oneKeyThreads, oneKeyShared, a, table{}, part); err != nil {
+		a.items = uint32(len(part))
+		if err := launchItems(r, "onekey_4", r.n/4/oneKeyRows, len(limbs), oneKeyThreads, oneKeyShared, a, part); err != nil {
 			return err
 		}
 		a.dst += pointer(4 * 2 * len(part) * int(a.ds))
@@ -335,12 +337,13 @@ func (r *ring) inverseOf(dst tensor, xs []tensor, polys int, limbs []int, n2 int
 	if even {
 		return r.inverseTimes(dst, tensor{xs[0].at, uint64(step / 4)}, len(xs), limbs, n2, last)
 	}
-	items := make([]slots, len(xs))
+	items := make([]collectItem, len(xs))
 	for i, x := range xs {
-		items[i] = slots{x.slot()}
+		items[i] = collectItem{from: x}
 	}
 	n := len(xs) * polys
-	if err := r.many("collect", n*(r.n>>10), len(limbs), 256, 0, args{dst: dst.at, ds: dst.stride, i0: uint32(polys)}, table{}, items); err != nil {
+	a := collectArgs{args: args{dst: dst.at, ds: dst.stride}, polys: uint32(polys)}
+	if err := launchItems(r, "collect", n*(r.n>>10), len(limbs), 256, 0, a, items); err != nil {
 		return err
 	}
 	return r.inverseTimes(dst, dst, n, limbs, n2, last)

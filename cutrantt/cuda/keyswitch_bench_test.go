@@ -207,12 +207,12 @@ func (s *benchSwitch) steps(b *testing.B, run func(op string, f func(i int) erro
 	}))
 	run("step/divide", do(func(i int) error {
 		t := r.tensor(wide[i])
-		item := slots{r.tensor(s.out[i]).slot(), r.tensor(s.a[i]).slot(), {1, 2}, t.slot()}
-		return r.divide([]slots{item}, []tensor{t.limb(q, r.n)}, 2, sw.drop, sw.keep, n2)
+		item := divideItem{dst: r.tensor(s.out[i]), low: r.tensor(s.a[i]), numbers: divideNumbers{galois: 1, lows: 2}, from: t}
+		return r.divide([]divideItem{item}, []tensor{t.limb(q, r.n)}, 2, sw.drop, sw.keep, n2)
 	}))
 	run("step/divide+turn", do(func(i int) error {
 		t := r.tensor(wide[i])
-		item := slots{r.tensor(s.out[i]).slot(), r.tensor(s.a[i]).slot(), {5, 1}, t.slot()}
-		return r.divide([]slots{item}, []tensor{t.limb(q, r.n)}, 2, sw.drop, sw.keep, n2)
+		item := divideItem{dst: r.tensor(s.out[i]), low: r.tensor(s.a[i]), numbers: divideNumbers{galois: 5, lows: 1}, from: t}
+		return r.divide([]divideItem{item}, []tensor{t.limb(q, r.n)}, 2, sw.drop, sw.keep, n2)
 	}))
 }

@@ -3,39 +3,80 @@ package cuda
 import (
 	"math/big"
 	"math/rand/v2"
+	"reflect"
+	"strings"
 	"testing"
-	"unsafe"
 
 	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/cutrantt/internal/check"
 	"github.com/hencedge/hencedge/kernels"
 )
 
-// TestLayout compares the Go structures with those that the kernels were
-// compiled from.
+// TestLayout compares the Go structures with those that the kernels were compiled
+// from: sizes, and names and offsets of all members.
 func TestLayout(t *testing.T) {
-	var a args
-	var items manyArgs
-	for _, c := range []struct {
-		what      string
-		got, want uintptr
-	}{
-		{"size of args", unsafe.Sizeof(a), kernels.ArgsSize},
-		{"offset of key", unsafe.Offsetof(a.key), kernels.KeyOffset},
-		{"size of a job", unsafe.Sizeof(job{}), kernels.JobSize},
-		{"stride of a job", unsafe.Offsetof(job{}.ds), kernels.StrideOffset},
-		{"size of many", unsafe.Sizeof(items), kernels.ManySize},
-		{"offset of one", unsafe.Offsetof(items.one), kernels.OneOffset},
-		{"size of a modulus", 4 * modWords, kernels.ModSize},
+	compared := map[string]bool{"Mod": true} // by its words, below
+	for _, v := range []any{
+		args{}, tableArgs{}, passTableArgs{}, splitArgs{}, inverseArgs{}, upArgs{}, relayoutArgs{}, elementArgs{},
+		constantArgs{}, automorphismArgs{}, digitArgs{}, basisArgs{}, extendArgs{}, sampleArgs{}, setArgs{}, productArgs{},
+		smallArgs{}, expandArgs{}, encryptArgs{}, innerArgs{}, divideArgs{}, collectArgs{},
+		job{}, tensorItem{}, innerItem{}, divideItem{}, collectItem{},
 	} {
-		if c.got != c.want {
-			t.Errorf("%s is %d, the kernels have %d", c.what, c.got, c.want)
+		typ := reflect.TypeOf(v)
+		name := strings.ToUpper(typ.Name()[:1]) + typ.Name()[1:]
+		compared[name] = true
+		compareLayout(t, name, typ)
+	}
+	for name, v := range map[string]any{
+		"TensorMany": itemArgs[args, tensorItem]{}, "InnerMany": itemArgs[innerArgs, innerItem]{},
+		"DivideMany": itemArgs[divideArgs, divideItem]{}, "CollectMany": itemArgs[collectArgs, collectItem]{},
+	} {
+		compared[name] = true
+		compareLayout(t, name, reflect.TypeOf(v))
+	}
+	for name := range kernels.Layouts {
+		if !compared[name] {
+			t.Errorf("no structure of this package is compared with %s", name)
 		}
 	}
+
+	mod := kernels.Layouts["Mod"]
+	if mod.Size != 4*modWords {
+		t.Errorf("a modulus has %d bytes, the kernels have %d", 4*modWords, mod.Size)
+	}
 	// q-1 is -1: the last constant, 1/90, times 90 is 1.
+	c5 := mod.Members[len(mod.Members)-1]
 	m := cutrantt.Modulus{Q: 1073707009, Psi: 110668061}
-	if w := modulusWords(m); len(w) != modWords || mulMod(w[kernels.C5Offset/4+2], 90, m.Q) != 1 {
+	if w := modulusWords(m); c5.Name != "c5" || len(w) != modWords || mulMod(w[c5.Offset/4+2], 90, m.Q) != 1 {
 		t.Errorf("constants of the modulus: %v", w)
+	}
+}
+
+// compareLayout compares the fields of typ, but the structure that it extends, with the
+// layout of that name.
+func compareLayout(t *testing.T, name string, typ reflect.Type) {
+	t.Helper()
+	want, ok := kernels.Layouts[name]
+	if !ok {
+		t.Errorf("%s: the kernels have no such structure", name)
+		return
+	}
+	got := kernels.Layout{Size: int(typ.Size())}
+	for f := range typ.NumField() {
+		field := typ.Field(f)
+		if field.Name == "args" || field.Name == "own" {
+			if field.Offset != 0 {
+				t.Errorf("%s: %s does not come first", name, field.Name)
+			}
+			continue
+		}
+		got.Members = append(got.Members, kernels.Member{Name: field.Name, Offset: int(field.Offset)})
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%s: %+v, the kernels have %+v", name, got, want)
+	}
+	if got.Size > 8*argumentWords {
+		t.Errorf("%s: %d bytes in room for %d", name, got.Size, 8*argumentWords)
 	}
 }
 

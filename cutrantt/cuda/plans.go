@@ -65,14 +65,14 @@ func neighbours(n2 int) int {
 
 // From leastOneKey items under one key on, and with up to oneKeyDigits digits, the sums
 // of digits times key with n2 = 4 come from the tensor cores (kernels/onekey.cu), whose
-// blocks have oneKeyThreads threads for oneKeyPlaces places of a limb, and oneKeyShared
+// blocks have oneKeyThreads threads for oneKeyRows rows of a limb, and oneKeyShared
 // bytes of shared memory for up to mostOneKey items a launch. On an H200, products at 2^14
 // with 12 + 3 primes in us, without and with it: 16 together 170 and 175, 24 241 and 250,
 // 32 312 and 307, 64 600 and 572.
 const (
 	leastOneKey   = 32
 	oneKeyDigits  = 4
-	oneKeyPlaces  = 32
+	oneKeyRows    = 32
 	oneKeyThreads = 256
 	mostOneKey    = 256
 	oneKeyShared  = 4 * (2*4*64*32 + 16*(8*36+4) + 4*256 + 4*mostOneKey + 4*4*256)

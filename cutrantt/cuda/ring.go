@@ -32,8 +32,7 @@ type ring struct {
 	passes      map[plan]table        // and in the order of the passes
 	fews        map[string]few
 	switchings  map[string]*switching // the shapes of key switches
-	args        args                  // of the launch under way
-	manyArgs    manyArgs
+	arguments   [argumentWords]uint64 // of the launch under way
 
 	launcher *driver.Launcher
 	launches atomic.Uint64
@@ -77,18 +76,9 @@ func (r *ring) replayed(graph bool, f func() error) error {
 	return err
 }
 
-// launch queues a kernel on a grid of x*y blocks.
-func (r *ring) launch(name string, x, y, threads, shared int, a args) error {
-	if x == 0 || y == 0 {
-		return nil
-	}
-	a.mods, a.logN = r.mods, uint32(r.logN)
-	r.args = a
-	return r.start(name, x, y, threads, shared, unsafe.Pointer(&r.args), int(unsafe.Sizeof(r.args)))
-}
-
-// start queues a kernel with its one argument, a structure of size bytes that is copied.
-func (r *ring) start(name string, x, y, threads, shared int, args unsafe.Pointer, size int) error {
+// start queues a kernel with its one argument, the first size bytes of r.arguments,
+// which are copied.
+func (r *ring) start(name string, x, y, threads, shared, size int) error {
 	k := r.backend.kernels[name]
 	if k == nil {
 		return fmt.Errorf("no kernel %q", name)
@@ -96,7 +86,7 @@ func (r *ring) start(name string, x, y, threads, shared int, args unsafe.Pointer
 	if err := r.begin(); err != nil {
 		return err
 	}
-	err := r.launcher.Launch(k.fn, x, y, threads, shared, args, size)
+	err := r.launcher.Launch(k.fn, x, y, threads, shared, unsafe.Pointer(&r.arguments), size)
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}

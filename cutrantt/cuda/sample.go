@@ -41,44 +41,31 @@ func (r *ring) SetFloats(dst *cutrantt.Batch, v []float64) error {
 func (r *ring) set(name string, dst *cutrantt.Batch, data []byte) error {
 	return r.exec(func() error {
 		return r.with(data, func(x pointer) error {
-			err := r.spread(name, dst, r.n/256, 256, args{x: x})
+			list, err := r.list(dst.Limbs())
+			if err != nil {
+				return err
+			}
+			err = launch(r, name, r.n/256, limbGroups(dst), 256, 0, setArgs{
+				args: r.only(dst, list), values: x, count: uint32(len(dst.Limbs())),
+			})
 			return errors.Join(err, r.backend.drv.Fill(x, 0, len(data)/4, r.pool.stream))
 		})
 	}, dst)
 }
 
-// spread queues a kernel that writes limbs of a single polynomial in groups.
-func (r *ring) spread(name string, dst *cutrantt.Batch, blocks, threads int, a args) error {
-	limbs := dst.Limbs()
-	list, err := r.list(limbs)
-	if err != nil {
-		return err
-	}
-	a.dst, a.limbs, a.logN2, a.i1 = r.tensor(dst).at, list, uint32(log2(int(dst.Domain().N2))), uint32(len(limbs))
-	return r.launch(name, blocks, (len(limbs)+limbGroup-1)/limbGroup, threads, 0, a)
-}
+// limbGroups is how many blocks share the limbs of dst.
+func limbGroups(dst *cutrantt.Batch) int { return (len(dst.Limbs()) + limbGroup - 1) / limbGroup }
 
-// seeded puts the seed and label into the arguments of a sampler.
-func seeded(a args, seed *[32]byte, label uint32) args {
-	for i := range a.key {
-		a.key[i] = binary.LittleEndian.Uint32(seed[4*i:])
-	}
-	a.i0 = label
-	return a
+// only is the arguments of a kernel that writes the single polynomial of dst.
+func (r *ring) only(dst *cutrantt.Batch, limbs pointer) args {
+	return args{dst: r.tensor(dst).at, limbs: limbs, logN2: uint32(log2(int(dst.Domain().N2)))}
 }
 
 func (r *ring) SampleUniform(dst *cutrantt.Batch, seed *[32]byte, label uint32) error {
 	if err := r.check.Seeded(dst, seed); err != nil {
 		return err
 	}
-	return r.exec(func() error {
-		list, err := r.list(dst.Limbs())
-		if err != nil {
-			return err
-		}
-		a := args{dst: r.tensor(dst).at, limbs: list}
-		return r.launch("sample_uniform", (r.n+2047)/2048, len(dst.Limbs()), 128, 0, seeded(a, seed, label))
-	}, dst)
+	return r.draw("sample_uniform", (r.n+2047)/2048, len(dst.Limbs()), dst, seed, label)
 }
 
 func (r *ring) SampleTernary(dst *cutrantt.Batch, seed *[32]byte, label uint32) error {
@@ -98,9 +85,21 @@ func (r *ring) sample(name string, dst *cutrantt.Batch, seed *[32]byte, label ui
 	if err := check.Coeffs(dst); err != nil {
 		return err
 	}
+	return r.draw(name, r.n/1024, limbGroups(dst), dst, seed, label)
+}
+
+// draw queues a sampler on a grid of x*y blocks.
+func (r *ring) draw(name string, x, y int, dst *cutrantt.Batch, seed *[32]byte, label uint32) error {
 	return r.exec(func() error {
-		err := r.spread(name, dst, r.n/1024, 128, seeded(args{}, seed, label))
-		r.args.key = [8]uint32{}
-		return err
+		defer clear(r.arguments[:]) // the seed may be secret
+		list, err := r.list(dst.Limbs())
+		if err != nil {
+			return err
+		}
+		a := sampleArgs{args: r.only(dst, list), label: label, count: uint32(len(dst.Limbs()))}
+		for i := range a.seed {
+			a.seed[i] = binary.LittleEndian.Uint32(seed[4*i:])
+		}
+		return launch(r, name, x, y, 128, 0, a)
 	}, dst)
 }

@@ -21,7 +21,7 @@ func (r *ring) twiddles(n int) (table, error) {
 		return table{}, err
 	}
 	t := table{at, n, uint64(n)}
-	err = r.launch("table_plain", n/256, moduli, 256, 0, args{dst: at, ts: t.stride, i0: uint32(n)})
+	err = launch(r, "table_plain", n/256, moduli, 256, 0, tableArgs{args: args{dst: at}, stride: t.stride, entries: uint32(n)})
 	if err == nil {
 		err = r.launcher.Flush() // a table is kept only if it is queued: a graph could still be refused
 	}
@@ -50,9 +50,9 @@ func (r *ring) ordered(p plan) (table, error) {
 	if t.at, err = r.pool.get(2 * int(t.stride) * moduli); err != nil {
 		return table{}, err
 	}
-	err = r.launch("table_passes", (n+255)/256, moduli, 256, 0, args{
-		dst: t.at, ts: t.stride, tw: plain.at, bi: plain.stride,
-		i0: uint32(p.log), i1: uint32(p.first), i2: uint32(p.each),
+	err = launch(r, "table_passes", (n+255)/256, moduli, 256, 0, passTableArgs{
+		args:   args{dst: t.at, tw: plain.at, ts: plain.stride},
+		stride: t.stride, logColumn: uint32(p.log), first: uint32(p.first), each: uint32(p.each),
 	})
 	if err == nil {
 		// Kernels read tables before those ahead of them have ended.

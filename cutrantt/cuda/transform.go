@@ -43,9 +43,9 @@ func (r *ring) Inverse(dst, src *cutrantt.Batch) error {
 
 // forward queues the transform of polys polynomials over limbs.
 func (r *ring) forward(dst, src tensor, polys int, limbs []int, n2 int) error {
-	a := args{dst: dst.at, ds: dst.stride, a: src.at, as: src.stride}
+	a := between(dst, src)
 	if r.single(n2) {
-		return r.columns("forward", polys, limbs, n2, a)
+		return columns(r, "forward", polys, limbs, n2, a)
 	}
 	return r.split(polys, limbs, n2, func(levels int, head, tail func(name string, a args) error) error {
 		if err := head(fmt.Sprintf("forward_head_%d", levels), a); err != nil {
@@ -64,9 +64,9 @@ func (r *ring) inverse(dst, src tensor, polys int, limbs []int, n2 int) error {
 // inverseTimes is inverse with other factors in the last level, two of each limb
 // (kernels/inverse.cu), unless last is 0: only where single.
 func (r *ring) inverseTimes(dst, src tensor, polys int, limbs []int, n2 int, last pointer) error {
-	a := args{dst: dst.at, ds: dst.stride, a: src.at, as: src.stride, x: last}
+	a := between(dst, src)
 	if r.single(n2) {
-		return r.columns("inverse", polys, limbs, n2, a)
+		return columns(r, "inverse", polys, limbs, n2, inverseArgs{args: a, last: last})
 	}
 	return r.split(polys, limbs, n2, func(levels int, head, tail func(name string, a args) error) error {
 		if err := tail("inverse_tail", a); err != nil {
@@ -90,14 +90,15 @@ func (r *ring) split(polys int, limbs []int, n2 int, f func(levels int, head, ta
 		return err
 	}
 	common := func(x args) args {
-		x.limbs, x.tw, x.ts, x.logN2, x.i0 = list, t.at, t.stride, uint32(log2(n2)), uint32(levels)
+		x.limbs, x.tw, x.ts, x.logN2 = list, t.at, t.stride, uint32(log2(n2))
 		return x
 	}
 	head := func(name string, x args) error {
-		return r.launch(name, polys*(r.n>>(8+levels)), len(limbs), 256, 0, common(x))
+		return launch(r, name, polys*(r.n>>(8+levels)), len(limbs), 256, 0, common(x))
 	}
 	tail := func(name string, x args) error {
-		return r.launch(name, polys*(r.n>>p.block), len(limbs), p.threads(), p.shared(), common(x))
+		return launch(r, name, polys*(r.n>>p.block), len(limbs), p.threads(), p.shared(),
+			splitArgs{args: common(x), levels: uint32(levels)})
 	}
 	return f(levels, head, tail)
 }
@@ -112,30 +113,44 @@ func (r *ring) single(n2 int) bool {
 // kernels/transform.cuh: a transform of columns of 2^LOG = N/n2 residues fused
 // with what comes before and after. It sets limbs, tw, ts and logN2 of a. Ask
 // single first: longer columns have no such kernel.
-func (r *ring) columns(name string, polys int, limbs []int, n2 int, a args) error {
-	p, a, err := r.columnArgs(name, limbs, n2, a)
+func columns[A kernelArgs](r *ring, name string, polys int, limbs []int, n2 int, a A) error {
+	p, err := r.columnArgs(head(&a), name, limbs, n2)
 	if err != nil {
 		return err
 	}
-	return r.launch(p.name(name), polys*(r.n>>p.block), len(limbs), p.threads(), p.shared(), a)
+	return launch(r, p.name(name), polys*(r.n>>p.block), len(limbs), p.threads(), p.shared(), a)
 }
 
-// columnArgs is the plan of the columns of limbs, and a with what every kernel over
-// them reads.
-func (r *ring) columnArgs(name string, limbs []int, n2 int, a args) (plan, args, error) {
+// itemColumns is columns for kernels over items.
+func itemColumns[A kernelArgs, I item](r *ring, name string, polys int, limbs []int, n2 int, a A, items []I) error {
+	p, err := r.columnArgs(head(&a), name, limbs, n2)
+	if err != nil {
+		return err
+	}
+	return launchItems(r, p.name(name), polys*(r.n>>p.block), len(limbs), p.threads(), p.shared(), a, items)
+}
+
+// columnArgs returns the plan of the columns of limbs, and sets in a what every kernel
+// over them reads.
+func (r *ring) columnArgs(a *args, name string, limbs []int, n2 int) (plan, error) {
 	p, split := planFor(log2(r.n/n2), r.backend.shared)
 	if split != 0 {
-		return p, a, fmt.Errorf("%s: columns of %d residues are transformed by two kernels", name, r.n/n2)
+		return p, fmt.Errorf("%s: columns of %d residues are transformed by two kernels", name, r.n/n2)
 	}
 	t, err := r.ordered(p)
 	if err != nil {
-		return p, a, err
+		return p, err
 	}
 	if a.limbs, err = r.list(limbs); err != nil {
-		return p, a, err
+		return p, err
 	}
 	a.tw, a.ts, a.logN2 = t.at, t.stride, uint32(log2(n2))
-	return p, a, nil
+	return p, nil
+}
+
+// between is the arguments of a kernel from src to dst.
+func between(dst, src tensor) args {
+	return args{dst: dst.at, ds: dst.stride, a: src.at, as: src.stride}
 }
 
 // log2 of a power of two.

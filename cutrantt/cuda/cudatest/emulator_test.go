@@ -15,16 +15,11 @@ import (
 	"github.com/hencedge/hencedge/kernels"
 )
 
-// arguments mirrors struct Args of kernels/args.cuh as far as the kernels of
-// testdata/faults need it.
+// arguments mirrors struct FaultArgs of testdata/faults.
 type arguments struct {
 	dst, a, b driver.Pointer
-	_         [7]uint64
-	ts        uint64
-	x         uintptr
-	_         [2]uint32
-	i0        uint32
-	_         [kernels.ArgsSize - 108]byte
+	host      uintptr
+	count     uint32
 }
 
 // device is a context of the emulator with three buffers of 64 words, the first
@@ -57,7 +52,7 @@ func (d *device) start() {
 	d.ok(err)
 	d.stream, err = drv.NewStream()
 	d.ok(err)
-	d.args = arguments{i0: 64}
+	d.args = arguments{count: 64}
 	for i, p := range []*driver.Pointer{&d.args.dst, &d.args.a, &d.args.b} {
 		*p, err = drv.Alloc(256)
 		d.ok(err)
@@ -166,7 +161,7 @@ func TestEmulator(t *testing.T) {
 		{name: "bad_factor", want: `not below 17`},
 		{name: "bad_shift", want: `a shift by more than the width`},
 		{name: "bad_index", want: `an index outside of its array`},
-		{name: "bad_pointer", want: `which is no memory of the device`, setup: func() { d.args.x = uintptr(unsafe.Pointer(&d.args)) }},
+		{name: "bad_pointer", want: `which is no memory of the device`, setup: func() { d.args.host = uintptr(unsafe.Pointer(&d.args)) }},
 		{name: "bad_store", want: `of memory given back`, setup: func() { d.ok(drv.Free(d.args.dst)) }},
 		{name: "bad_early", want: `load, before settle, of a word with a store by a kernel that may still run`, setup: func() { d.args.dst, d.args.a = d.args.a, d.args.dst }},
 		{name: "bad_hurry", want: `ends without having waited for the kernels before`},

@@ -1,27 +1,33 @@
 // Kernels with one fault each, and some in order, for the tests of the emulator.
-// a, b: 64 words, a written; dst: 64 words; i0 = 64.
 #include "arith.cuh"
+
+struct FaultArgs {
+  u32* dst;         // 64 words
+  const u32 *a, *b; // 64 words each; a is written
+  const void* host; // memory that is not the device's
+  u32 count;        // 64
+};
 
 extern __shared__ __align__(16) u32 shared[];
 
-KERNEL(64, 1, good_exchange) {
+KERNEL(FaultArgs, 64, 1, good_exchange) {
   const u32 t = threadIdx.x;
   shared[t] = p.a[t];
   __syncthreads();
   p.dst[t] = shared[63 - t];
 }
-KERNEL(64, 1, good_warp) {
+KERNEL(FaultArgs, 64, 1, good_warp) {
   const u32 t = threadIdx.x;
   shared[t] = p.a[t];
   __syncwarp();
   p.dst[t] = shared[t ^ 31];
 }
-KERNEL(64, 1, good_shuffle) {
+KERNEL(FaultArgs, 64, 1, good_shuffle) {
   u64 v = threadIdx.x;
   for (int k = 1; k < 32; k *= 2) v += __shfl_xor_sync(~0u, v, k);
   p.dst[threadIdx.x] = (u32)v;
 }
-KERNEL(64, 1, good_count) {
+KERNEL(FaultArgs, 64, 1, good_count) {
   __shared__ u32 count;
   if (threadIdx.x == 0) count = 0;
   __syncthreads();
@@ -31,12 +37,12 @@ KERNEL(64, 1, good_count) {
 }
 // bulk copies the 64 words of a to shared memory by the copy engine, on an mbarrier
 // for one arrival.
-DEV void bulk(u64* arrival, const Args& p, u32 bytes) {
+DEV void bulk(u64* arrival, const FaultArgs& p, u32 bytes) {
   if (threadIdx.x == 0) emulate::arrivalInit(arrival);
   __syncthreads();
   if (threadIdx.x == 0) emulate::arrivalCopy(arrival, shared, p.a, bytes);
 }
-KERNEL(64, 1, good_bulk) { // all wait; again, where the engine writes over what was read before a barrier
+KERNEL(FaultArgs, 64, 1, good_bulk) { // all wait; again, where the engine writes over what was read before a barrier
   __shared__ u64 arrival;
   bulk(&arrival, p, 256);
   emulate::arrivalWait(&arrival, 0);
@@ -46,26 +52,26 @@ KERNEL(64, 1, good_bulk) { // all wait; again, where the engine writes over what
   emulate::arrivalWait(&arrival, 1);
   p.dst[threadIdx.x] = shared[63 - threadIdx.x] + v;
 }
-KERNEL(64, 1, good_bulk_barrier) { // one waits, the others follow it through a barrier
+KERNEL(FaultArgs, 64, 1, good_bulk_barrier) { // one waits, the others follow it through a barrier
   __shared__ u64 arrival;
   bulk(&arrival, p, 256);
   if (threadIdx.x == 9) emulate::arrivalWait(&arrival, 0);
   __syncthreads();
   p.dst[threadIdx.x] = shared[63 - threadIdx.x];
 }
-KERNEL(64, 1, bad_bulk_hurry) { // no wait
+KERNEL(FaultArgs, 64, 1, bad_bulk_hurry) { // no wait
   __shared__ u64 arrival;
   bulk(&arrival, p, 256);
   __syncthreads();
   if (threadIdx.x != 5) emulate::arrivalWait(&arrival, 0);
   p.dst[threadIdx.x] = shared[63 - threadIdx.x];
 }
-KERNEL(64, 1, bad_bulk_end) {
+KERNEL(FaultArgs, 64, 1, bad_bulk_end) {
   __shared__ u64 arrival;
   bulk(&arrival, p, 256);
   p.dst[threadIdx.x] = 1;
 }
-KERNEL(64, 1, bad_bulk_reuse) { // over what others may still read
+KERNEL(FaultArgs, 64, 1, bad_bulk_reuse) { // over what others may still read
   __shared__ u64 arrival;
   bulk(&arrival, p, 256);
   emulate::arrivalWait(&arrival, 0);
@@ -75,20 +81,20 @@ KERNEL(64, 1, bad_bulk_reuse) { // over what others may still read
   emulate::arrivalWait(&arrival, 1);
   p.dst[threadIdx.x] = v;
 }
-KERNEL(64, 1, bad_bulk_parity) { // for a phase that never ends
+KERNEL(FaultArgs, 64, 1, bad_bulk_parity) { // for a phase that never ends
   __shared__ u64 arrival;
   bulk(&arrival, p, 256);
   emulate::arrivalWait(&arrival, 0);
   emulate::arrivalWait(&arrival, 1);
   p.dst[threadIdx.x] = shared[threadIdx.x];
 }
-KERNEL(64, 1, bad_bulk_size) {
+KERNEL(FaultArgs, 64, 1, bad_bulk_size) {
   __shared__ u64 arrival;
   bulk(&arrival, p, 100);
   emulate::arrivalWait(&arrival, 0);
   p.dst[threadIdx.x] = 1;
 }
-KERNEL(64, 1, bad_bulk_init) { // no barrier after the initialisation
+KERNEL(FaultArgs, 64, 1, bad_bulk_init) { // no barrier after the initialisation
   __shared__ u64 arrival;
   if (threadIdx.x == 0) {
     emulate::arrivalInit(&arrival);
@@ -97,26 +103,26 @@ KERNEL(64, 1, bad_bulk_init) { // no barrier after the initialisation
   emulate::arrivalWait(&arrival, 0);
   p.dst[threadIdx.x] = shared[threadIdx.x];
 }
-KERNEL(64, 1, good_blocks) { p.dst[blockIdx.x * 32 + threadIdx.x] = gridDim.x; }
+KERNEL(FaultArgs, 64, 1, good_blocks) { p.dst[blockIdx.x * 32 + threadIdx.x] = gridDim.x; }
 
-KERNEL(64, 1, bad_store) { p.dst[threadIdx.x + 1] = 1; }
-KERNEL(64, 1, bad_load) { p.dst[threadIdx.x] = p.a[(i32)threadIdx.x - 1]; }
-KERNEL(64, 1, bad_fresh) { p.dst[threadIdx.x] = p.b[threadIdx.x]; }
-KERNEL(64, 1, bad_shared) { shared[threadIdx.x + 1] = 1; }
-KERNEL(64, 1, bad_shared_fresh) {
+KERNEL(FaultArgs, 64, 1, bad_store) { p.dst[threadIdx.x + 1] = 1; }
+KERNEL(FaultArgs, 64, 1, bad_load) { p.dst[threadIdx.x] = p.a[(i32)threadIdx.x - 1]; }
+KERNEL(FaultArgs, 64, 1, bad_fresh) { p.dst[threadIdx.x] = p.b[threadIdx.x]; }
+KERNEL(FaultArgs, 64, 1, bad_shared) { shared[threadIdx.x + 1] = 1; }
+KERNEL(FaultArgs, 64, 1, bad_shared_fresh) {
   if (threadIdx.x & 1) shared[threadIdx.x] = 1;
   p.dst[threadIdx.x] = shared[threadIdx.x];
 }
-KERNEL(64, 1, bad_exchange) {
+KERNEL(FaultArgs, 64, 1, bad_exchange) {
   shared[threadIdx.x] = p.a[threadIdx.x];
   __syncwarp();
   p.dst[threadIdx.x] = shared[63 - threadIdx.x];
 }
-KERNEL(64, 1, bad_warp) {
+KERNEL(FaultArgs, 64, 1, bad_warp) {
   shared[threadIdx.x] = p.a[threadIdx.x];
   p.dst[threadIdx.x] = shared[threadIdx.x ^ 1];
 }
-KERNEL(64, 1, bad_reuse) { // a store before all have loaded
+KERNEL(FaultArgs, 64, 1, bad_reuse) { // a store before all have loaded
   const u32 t = threadIdx.x;
   shared[t] = p.a[t];
   __syncthreads();
@@ -125,42 +131,42 @@ KERNEL(64, 1, bad_reuse) { // a store before all have loaded
   __syncthreads();
   p.dst[t] = shared[63 - t];
 }
-KERNEL(64, 1, bad_place) { // in place, against the order of another thread
+KERNEL(FaultArgs, 64, 1, bad_place) { // in place, against the order of another thread
   const u32 v = p.dst[63 - threadIdx.x];
   p.dst[threadIdx.x] = v;
 }
-KERNEL(64, 1, bad_blocks) { p.dst[threadIdx.x] = blockIdx.x; }
-KERNEL(64, 1, bad_return) {
+KERNEL(FaultArgs, 64, 1, bad_blocks) { p.dst[threadIdx.x] = blockIdx.x; }
+KERNEL(FaultArgs, 64, 1, bad_return) {
   if (threadIdx.x == 5) return;
   __syncthreads();
   p.dst[threadIdx.x] = 1;
 }
-KERNEL(64, 1, bad_lane) {
+KERNEL(FaultArgs, 64, 1, bad_lane) {
   if (threadIdx.x == 5) return;
   __syncwarp();
   p.dst[threadIdx.x] = 1;
 }
-KERNEL(64, 1, bad_meeting) {
+KERNEL(FaultArgs, 64, 1, bad_meeting) {
   if (threadIdx.x & 1) __syncwarp(); else __syncthreads();
   p.dst[threadIdx.x] = 1;
 }
-KERNEL(64, 1, bad_vector) { *(uint4*)(p.dst + threadIdx.x % 2) = make_uint4(1, 2, 3, 4); }
-KERNEL(64, 1, bad_ldg) {
+KERNEL(FaultArgs, 64, 1, bad_vector) { *(uint4*)(p.dst + threadIdx.x % 2) = make_uint4(1, 2, 3, 4); }
+KERNEL(FaultArgs, 64, 1, bad_ldg) {
   p.dst[threadIdx.x] = 1;
   p.dst[threadIdx.x] = __ldg(p.dst + threadIdx.x) + 1;
 }
-KERNEL(64, 1, bad_range) { p.dst[threadIdx.x] = add(17, 3, 17); }
-KERNEL(64, 1, bad_factor) { p.dst[threadIdx.x] = mulc(5, make_uint2(3, 4), 17); }
-KERNEL(64, 1, bad_shift) { p.dst[threadIdx.x] = 1u << p.i0 / 2; }
-KERNEL(64, 1, bad_index) {
+KERNEL(FaultArgs, 64, 1, bad_range) { p.dst[threadIdx.x] = add(17, 3, 17); }
+KERNEL(FaultArgs, 64, 1, bad_factor) { p.dst[threadIdx.x] = mulc(5, make_uint2(3, 4), 17); }
+KERNEL(FaultArgs, 64, 1, bad_shift) { p.dst[threadIdx.x] = 1u << p.count / 2; }
+KERNEL(FaultArgs, 64, 1, bad_index) {
   u32 x[4] = {1, 2, 3, 4};
-  p.dst[threadIdx.x] = x[p.i0 / 16];
+  p.dst[threadIdx.x] = x[p.count / 16];
 }
-KERNEL(64, 1, bad_pointer) { p.dst[threadIdx.x] = *(const u32*)p.x; }
-extern "C" __global__ void __launch_bounds__(64, 1) bad_early(const Args p) {
+KERNEL(FaultArgs, 64, 1, bad_pointer) { p.dst[threadIdx.x] = *(const u32*)p.host; }
+extern "C" __global__ void __launch_bounds__(64, 1) bad_early(const FaultArgs p) {
   announce();
   const u32 v = p.a[threadIdx.x];
   settle();
   p.dst[threadIdx.x] = v;
 }
-extern "C" __global__ void __launch_bounds__(64, 1) bad_hurry(const Args p) { p.dst[threadIdx.x] = 1; }
+extern "C" __global__ void __launch_bounds__(64, 1) bad_hurry(const FaultArgs p) { p.dst[threadIdx.x] = 1; }
