@@ -151,3 +151,18 @@ func (c *checker) overlapping(a *Agent, path string, s Stream) {
 		}
 	}
 }
+
+// overlap reports whether a topic can match both filters.
+func overlap(a, b string) bool {
+	as, bs := strings.Split(a, "/"), strings.Split(b, "/")
+	for i := 0; ; i++ {
+		switch {
+		case i < len(as) && as[i] == "#", i < len(bs) && bs[i] == "#": // '#' takes its parent too
+			return true
+		case i == len(as) || i == len(bs):
+			return len(as) == len(bs)
+		case as[i] != bs[i] && as[i] != "+" && bs[i] != "+":
+			return false
+		}
+	}
+}

@@ -1,6 +1,10 @@
 package config
 
-import "time"
+import (
+	"path/filepath"
+	"strings"
+	"time"
+)
 
 // Defaults of optional fields.
 const (
@@ -22,12 +26,39 @@ const (
 	DefaultLimitReassembly = 2 * time.Minute
 )
 
-func orDefault[T comparable](p *T, v T) {
-	var zero T
-	if *p == zero {
-		*p = v
-	}
-}
+// DefaultMuxLength is the length of a multiplexor in bits.
+const DefaultMuxLength = 8
+
+// Defaults of inputs.
+const (
+	DefaultEvery         = time.Second
+	DefaultRetry         = time.Second
+	DefaultRetryMax      = time.Minute
+	DefaultPushedMaxAge  = 10 * time.Second
+	DefaultMQTTMaxAge    = time.Minute
+	DefaultModbusTimeout = time.Second
+	DefaultHTTPTimeout   = 5 * time.Second
+	DefaultExecTimeout   = 10 * time.Second
+	DefaultBaud          = 9600
+	DefaultSPISpeed      = 1_000_000
+	DefaultReadMask      = 0x80
+)
+
+// Defaults of delivery.
+const (
+	DefaultSpoolBytes     = 1 * GiB
+	DefaultSpoolAge       = 7 * 24 * time.Hour
+	DefaultReceiptTimeout = 30 * time.Second
+	DefaultSendRetryMin   = time.Second
+	DefaultSendRetryMax   = time.Minute
+	DefaultLiveAge        = time.Minute
+	DefaultReconnectMax   = time.Minute
+	DefaultStoreBytes     = 1 * GiB
+	DefaultRemember       = 1 << 17
+)
+
+// DefaultTrial is Remote.Trial where it is not given.
+const DefaultTrial = 5 * time.Minute
 
 // SetDefaults fills every optional field that is zero. Loading does it; call
 // it on a configuration built in code.
@@ -157,4 +188,164 @@ func (l *Limits) setDefaults() {
 func (l *Log) setDefaults() {
 	orDefault(&l.Level, "info")
 	orDefault(&l.Format, "text")
+}
+
+// Broker is the connection as the MQTT client takes it.
+func (m MQTT) Broker() Broker {
+	return Broker{URL: m.URL, Insecure: m.Insecure, ClientID: m.ClientID, CA: m.CA, Cert: m.Cert, Key: m.Key,
+		ServerName: m.ServerName, Username: m.Username, Password: m.Password, KeepAlive: DefaultKeepAlive}
+}
+
+// inputDefaults fills the defaults of all inputs.
+func (a *Agent) inputDefaults() {
+	fastest := map[string]Duration{}
+	for _, s := range a.Streams {
+		for _, ch := range s.Channels {
+			if ch.Source == nil || ch.Source.From == "" || s.Interval <= 0 {
+				continue
+			}
+			if d, ok := fastest[ch.Source.From]; !ok || s.Interval < d {
+				fastest[ch.Source.From] = s.Interval
+			}
+		}
+	}
+	for i := range a.Inputs {
+		a.Inputs[i].setDefaults(a.Device, fastest[a.Inputs[i].Name])
+	}
+}
+
+// setDefaults fills what is zero; fastest is the shortest interval of the
+// streams that read the input, 0 when nobody does.
+func (in *Input) setDefaults(device string, fastest Duration) {
+	orDefault(&in.Retry, DefaultRetry)
+	orDefault(&in.RetryMax, max(DefaultRetryMax, in.Retry))
+	switch in.Type() {
+	case SourceModbus:
+		orDefault(&in.Timeout, DefaultModbusTimeout)
+		if in.Modbus.Unit == nil {
+			in.Modbus.Unit = new(1)
+		}
+		in.Modbus.Line.setDefaults()
+	case SourceHTTP:
+		orDefault(&in.Timeout, DefaultHTTPTimeout)
+	case SourceExec:
+		orDefault(&in.Timeout, DefaultExecTimeout)
+	case SourceSerial:
+		in.Serial.Line.setDefaults()
+		if in.Serial.Format == "csv" {
+			orDefault(&in.Serial.Delimiter, ",")
+		}
+	case SourceSPI:
+		orDefault(&in.SPI.Speed, DefaultSPISpeed)
+		if in.SPI.ReadMask == nil {
+			in.SPI.ReadMask = new(DefaultReadMask)
+		}
+	case SourceMQTT:
+		orDefault(&in.MQTT.ClientID, device+"-"+in.Name)
+		orDefault(&in.MaxAge, DefaultMQTTMaxAge)
+	}
+	if in.Asked() {
+		orDefault(&in.Every, fastest)
+		orDefault(&in.Every, DefaultEvery)
+	}
+	if in.Polled() {
+		orDefault(&in.MaxAge, 3*in.Every+in.Timeout)
+	}
+	if in.Pushed() {
+		orDefault(&in.MaxAge, max(DefaultPushedMaxAge, 3*in.Every))
+	}
+}
+
+func (l *Line) setDefaults() {
+	orDefault(&l.Baud, DefaultBaud)
+	orDefault(&l.DataBits, 8)
+	orDefault(&l.Parity, "none")
+	orDefault(&l.StopBits, 1)
+}
+
+// setPointDefaults fills what is zero.
+func (s *Source) setPointDefaults() {
+	switch s.Type {
+	case SourceModbus:
+		orDefault(&s.Table, "holding")
+		if s.Table == "holding" || s.Table == "input" {
+			orDefault(&s.Data, "uint16")
+			orDefault(&s.Order, "big")
+		}
+	case SourceI2C, SourceSPI:
+		orDefault(&s.Order, "big")
+	case SourceCAN:
+		orDefault(&s.Data, "unsigned")
+		orDefault(&s.Order, "little")
+		if s.Mux != nil {
+			orNew(&s.MuxStart, 0)
+			orNew(&s.MuxLength, DefaultMuxLength)
+		}
+	case SourcePower:
+		orDefault(&s.Field, "power")
+	case SourceGPU:
+		orDefault(&s.Field, "load")
+	}
+}
+
+func (s *Spool) setDefaults() {
+	orDefault(&s.Bytes, DefaultSpoolBytes)
+	orDefault(&s.Age, DefaultSpoolAge)
+}
+
+func (d *Delivery) setDefaults() {
+	orDefault(&d.Ack, AckBroker)
+	orDefault(&d.ReceiptTimeout, DefaultReceiptTimeout)
+	orDefault(&d.RetryMin, DefaultSendRetryMin)
+	orDefault(&d.RetryMax, max(DefaultSendRetryMax, d.RetryMin))
+	orDefault(&d.LiveAge, DefaultLiveAge)
+	for i := range d.Streams {
+		orDefault(&d.Streams[i].Ack, d.Ack)
+	}
+	for i := range d.Hours {
+		orDefault(&d.Hours[i].Zone, "Local")
+	}
+}
+
+func (s *Store) setDefaults() {
+	orDefault(&s.Bytes, DefaultStoreBytes)
+	orDefault(&s.Remember, DefaultRemember)
+	orDefault(&s.Results, AckBroker)
+	orDefault(&s.ReceiptTimeout, DefaultReceiptTimeout)
+	orDefault(&s.RetryMin, DefaultSendRetryMin)
+	orDefault(&s.RetryMax, max(DefaultSendRetryMax, s.RetryMin))
+}
+
+func (r *Remote) setDefaults() {
+	if r == nil {
+		return
+	}
+	if r.Sections == nil {
+		r.Sections = RemoteSections()
+	}
+	orDefault(&r.Trial, DefaultTrial)
+}
+
+// formatOf is the replay format that a file's extension suggests, or "".
+func formatOf(file string) string {
+	switch strings.ToLower(filepath.Ext(file)) {
+	case ".csv", ".tsv":
+		return "csv"
+	case ".ndjson", ".jsonl":
+		return "ndjson"
+	}
+	return ""
+}
+
+func orDefault[T comparable](p *T, v T) {
+	var zero T
+	if *p == zero {
+		*p = v
+	}
+}
+
+func orNew(p **int, v int) {
+	if *p == nil {
+		*p = &v
+	}
 }

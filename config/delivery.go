@@ -88,47 +88,6 @@ type Store struct {
 	RetryMax       Duration `yaml:"retry_max"`
 }
 
-// Defaults of delivery.
-const (
-	DefaultSpoolBytes     = 1 * GiB
-	DefaultSpoolAge       = 7 * 24 * time.Hour
-	DefaultReceiptTimeout = 30 * time.Second
-	DefaultSendRetryMin   = time.Second
-	DefaultSendRetryMax   = time.Minute
-	DefaultLiveAge        = time.Minute
-	DefaultReconnectMax   = time.Minute
-	DefaultStoreBytes     = 1 * GiB
-	DefaultRemember       = 1 << 17
-)
-
-func (s *Spool) setDefaults() {
-	orDefault(&s.Bytes, DefaultSpoolBytes)
-	orDefault(&s.Age, DefaultSpoolAge)
-}
-
-func (d *Delivery) setDefaults() {
-	orDefault(&d.Ack, AckBroker)
-	orDefault(&d.ReceiptTimeout, DefaultReceiptTimeout)
-	orDefault(&d.RetryMin, DefaultSendRetryMin)
-	orDefault(&d.RetryMax, max(DefaultSendRetryMax, d.RetryMin))
-	orDefault(&d.LiveAge, DefaultLiveAge)
-	for i := range d.Streams {
-		orDefault(&d.Streams[i].Ack, d.Ack)
-	}
-	for i := range d.Hours {
-		orDefault(&d.Hours[i].Zone, "Local")
-	}
-}
-
-func (s *Store) setDefaults() {
-	orDefault(&s.Bytes, DefaultStoreBytes)
-	orDefault(&s.Remember, DefaultRemember)
-	orDefault(&s.Results, AckBroker)
-	orDefault(&s.ReceiptTimeout, DefaultReceiptTimeout)
-	orDefault(&s.RetryMin, DefaultSendRetryMin)
-	orDefault(&s.RetryMax, max(DefaultSendRetryMax, s.RetryMin))
-}
-
 var weekdays = []string{"sun", "mon", "tue", "wed", "thu", "fri", "sat"}
 
 // clockTime reads "22:00" as the time since midnight; "24:00" is the end of the day.

@@ -1,23 +1,5 @@
 package config
 
-import "time"
-
-// The kinds of sensors that stand outside /sys and /proc or that need more than
-// a name there.
-const (
-	SourceIIO    SourceType = "iio"    // /sys/bus/iio: converters, accelerometers, light, pressure, ...
-	SourcePower  SourceType = "power"  // rails of board power monitors (INA3221 and hwmon)
-	SourceGPU    SourceType = "gpu"    // load and clock of an integrated or discrete GPU
-	SourceI2C    SourceType = "i2c"    // registers of a device on an I2C bus
-	SourceSPI    SourceType = "spi"    // registers of a device on an SPI bus
-	SourceModbus SourceType = "modbus" // registers and coils, over TCP or a serial line
-	SourceCAN    SourceType = "can"    // signals of frames on a CAN bus
-	SourceSerial SourceType = "serial" // lines of text from a serial port
-	SourceExec   SourceType = "exec"   // output of a command
-	SourceHTTP   SourceType = "http"   // answer of a web server
-	SourceMQTT   SourceType = "mqtt"   // messages of another broker
-)
-
 // An Input is a device or a connection that the channels of an agent share:
 // their sources name it with "from". Exactly one of the blocks I2C to MQTT is
 // set. Local buses (i2c, spi) are read when a sample is due. Everything that can
@@ -143,12 +125,6 @@ type MQTT struct {
 	Password   Secret `yaml:"password"`
 }
 
-// Broker is the connection as the MQTT client takes it.
-func (m MQTT) Broker() Broker {
-	return Broker{URL: m.URL, Insecure: m.Insecure, ClientID: m.ClientID, CA: m.CA, Cert: m.Cert, Key: m.Key,
-		ServerName: m.ServerName, Username: m.Username, Password: m.Password, KeepAlive: DefaultKeepAlive}
-}
-
 // Types lists the blocks that are set; a valid Input has one.
 func (in Input) Types() []SourceType {
 	var out []SourceType
@@ -183,88 +159,6 @@ func (in Input) Asked() bool { return in.Polled() || in.Serial != nil && in.Seri
 
 // Pushed reports whether values come by themselves.
 func (in Input) Pushed() bool { return in.CAN != nil || in.Serial != nil || in.MQTT != nil }
-
-// Defaults of inputs.
-const (
-	DefaultEvery         = time.Second
-	DefaultRetry         = time.Second
-	DefaultRetryMax      = time.Minute
-	DefaultPushedMaxAge  = 10 * time.Second
-	DefaultMQTTMaxAge    = time.Minute
-	DefaultModbusTimeout = time.Second
-	DefaultHTTPTimeout   = 5 * time.Second
-	DefaultExecTimeout   = 10 * time.Second
-	DefaultBaud          = 9600
-	DefaultSPISpeed      = 1_000_000
-	DefaultReadMask      = 0x80
-)
-
-// setDefaults fills what is zero; fastest is the shortest interval of the
-// streams that read the input, 0 when nobody does.
-func (in *Input) setDefaults(device string, fastest Duration) {
-	orDefault(&in.Retry, DefaultRetry)
-	orDefault(&in.RetryMax, max(DefaultRetryMax, in.Retry))
-	switch in.Type() {
-	case SourceModbus:
-		orDefault(&in.Timeout, DefaultModbusTimeout)
-		if in.Modbus.Unit == nil {
-			in.Modbus.Unit = new(1)
-		}
-		in.Modbus.Line.setDefaults()
-	case SourceHTTP:
-		orDefault(&in.Timeout, DefaultHTTPTimeout)
-	case SourceExec:
-		orDefault(&in.Timeout, DefaultExecTimeout)
-	case SourceSerial:
-		in.Serial.Line.setDefaults()
-		if in.Serial.Format == "csv" {
-			orDefault(&in.Serial.Delimiter, ",")
-		}
-	case SourceSPI:
-		orDefault(&in.SPI.Speed, DefaultSPISpeed)
-		if in.SPI.ReadMask == nil {
-			in.SPI.ReadMask = new(DefaultReadMask)
-		}
-	case SourceMQTT:
-		orDefault(&in.MQTT.ClientID, device+"-"+in.Name)
-		orDefault(&in.MaxAge, DefaultMQTTMaxAge)
-	}
-	if in.Asked() {
-		orDefault(&in.Every, fastest)
-		orDefault(&in.Every, DefaultEvery)
-	}
-	if in.Polled() {
-		orDefault(&in.MaxAge, 3*in.Every+in.Timeout)
-	}
-	if in.Pushed() {
-		orDefault(&in.MaxAge, max(DefaultPushedMaxAge, 3*in.Every))
-	}
-}
-
-func (l *Line) setDefaults() {
-	orDefault(&l.Baud, DefaultBaud)
-	orDefault(&l.DataBits, 8)
-	orDefault(&l.Parity, "none")
-	orDefault(&l.StopBits, 1)
-}
-
-// inputDefaults fills the defaults of all inputs.
-func (a *Agent) inputDefaults() {
-	fastest := map[string]Duration{}
-	for _, s := range a.Streams {
-		for _, ch := range s.Channels {
-			if ch.Source == nil || ch.Source.From == "" || s.Interval <= 0 {
-				continue
-			}
-			if d, ok := fastest[ch.Source.From]; !ok || s.Interval < d {
-				fastest[ch.Source.From] = s.Interval
-			}
-		}
-	}
-	for i := range a.Inputs {
-		a.Inputs[i].setDefaults(a.Device, fastest[a.Inputs[i].Name])
-	}
-}
 
 // Input gives the input with this name, or nil.
 func (a *Agent) Input(name string) *Input {

@@ -1,6 +1,14 @@
 package config
 
-import "strings"
+import (
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/hencedge/hencedge/config/internal/yamlx"
+)
 
 var registerKeys = []string{"from", "register", "data", "order", "start", "length"}
 
@@ -106,4 +114,81 @@ func SignalEnd(start, length int, big bool) (bytes int, ok bool) {
 		last = start/8*8 + 7 - start%8 + length - 1
 	}
 	return last/8 + 1, last < 512
+}
+
+// DataTypes are the forms of numbers in registers, with their bits.
+func DataTypes() []string {
+	return []string{"uint8", "int8", "uint16", "int16", "uint24", "int24", "uint32", "int32", "uint64", "int64", "float32", "float64"}
+}
+
+// DataBits is the width of a data type, 0 for none.
+func DataBits(data string) int {
+	if !slices.Contains(DataTypes(), data) {
+		return 0
+	}
+	n, _ := strconv.Atoi(strings.TrimLeft(data, "abcdefghijklmnopqrstuvwxyz"))
+	return n
+}
+
+// CANDataTypes are the forms of numbers in CAN signals.
+func CANDataTypes() []string { return []string{"unsigned", "signed", "float32", "float64"} }
+
+// YAML writes the source in flow form, ready to be put into a file.
+func (s Source) YAML() string {
+	parts := []string{"type: " + string(s.Type)}
+	for _, k := range s.keys() {
+		if k.str {
+			k.text = strconv.Quote(k.text)
+		}
+		parts = append(parts, k.name+": "+k.text)
+	}
+	number := func(key string, v, zero float64) {
+		if v != zero && v != 0 {
+			parts = append(parts, key+": "+FormatNumber(v))
+		}
+	}
+	number("scale", s.Scale, 1)
+	number("offset", s.Offset, 0)
+	return "{" + strings.Join(parts, ", ") + "}"
+}
+
+// keys lists the keys of a source that have a value, in the order of the
+// struct, without type, scale and offset.
+func (s Source) keys() []sourceKey {
+	var out []sourceKey
+	for _, f := range yamlx.Fields(reflect.ValueOf(s)) {
+		v := f.Value
+		if v.IsZero() || f.Name == "type" || f.Name == "scale" || f.Name == "offset" {
+			continue
+		}
+		if v.Kind() == reflect.Pointer {
+			v = v.Elem()
+		}
+		text := fmt.Sprint(v.Interface())
+		if v.Kind() == reflect.Int && (f.Name == "id" || f.Name == "mask") {
+			text = fmt.Sprintf("0x%X", v.Int())
+		}
+		out = append(out, sourceKey{f.Name, text, v.Kind() == reflect.String})
+	}
+	return out
+}
+
+// sourceKey is one key of a source that is given.
+type sourceKey struct {
+	name string
+	text string // as in YAML
+	str  bool   // a text
+}
+
+// FormatNumber writes a number as people and every YAML parser read it, without an
+// exponent as long as it is short.
+func FormatNumber(v float64) string {
+	if plain := strconv.FormatFloat(v, 'f', -1, 64); len(plain) <= 16 {
+		return plain
+	}
+	text := strconv.FormatFloat(v, 'g', -1, 64)
+	if mantissa, exponent, ok := strings.Cut(text, "e"); ok && !strings.Contains(mantissa, ".") {
+		return mantissa + ".0e" + exponent // YAML 1.1 asks for the point
+	}
+	return text
 }

@@ -3,41 +3,10 @@ package config
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/hencedge/hencedge/config/internal/rule"
 	"github.com/hencedge/hencedge/config/internal/yamlx"
 )
-
-// Remote lets an operator change parts of an agent's configuration from afar, by
-// a signed message. Without the section nothing can.
-type Remote struct {
-	// OperatorKey is the only key whose messages count.
-	OperatorKey string `yaml:"operator_key" cfg:"required"`
-	// Sections are the top-level keys that may be changed.
-	Sections []string `yaml:"sections"`
-	// Trial is the time within which the agent must reach the broker with a new
-	// configuration; else it goes back to the one before.
-	Trial Duration `yaml:"trial"`
-}
-
-// DefaultTrial is Remote.Trial where it is not given.
-const DefaultTrial = 5 * time.Minute
-
-// RemoteSections lists the sections that can be opened to changes from afar. The
-// others say whom this device trusts, what it runs and what it reads: they are
-// changed on the device.
-func RemoteSections() []string { return []string{"streams", "queue", "log", "stop_timeout"} }
-
-func (r *Remote) setDefaults() {
-	if r == nil {
-		return
-	}
-	if r.Sections == nil {
-		r.Sections = RemoteSections()
-	}
-	orDefault(&r.Trial, DefaultTrial)
-}
 
 // overlay is what a remote configuration may hold: RemoteSections.
 type overlay struct {

@@ -1,5 +1,13 @@
 package config
 
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/hencedge/hencedge/config/internal/yamlx"
+)
+
 // Agent is the configuration of the edge service.
 type Agent struct {
 	Version int `yaml:"version"`
@@ -222,38 +230,6 @@ type KeyHolder struct {
 	origin
 }
 
-// Broker says how to reach the MQTT broker.
-type Broker struct {
-	// URL is tls://host:port or mqtts://host:port, or wss://host:port/path over a
-	// WebSocket; tcp://, mqtt:// and ws:// only to a loopback address or with Insecure.
-	URL string `yaml:"url" cfg:"required"`
-	// Insecure allows traffic without TLS. Ciphertexts stay unreadable and
-	// signed; topics, sizes and the password do not.
-	Insecure bool `yaml:"insecure"`
-	// ClientID is the MQTT client id; by default the role and its name.
-	ClientID string `yaml:"client_id"`
-	// CA is a PEM file of roots to trust instead of the system's. Cert and Key
-	// are the PEM files of the client's certificate.
-	CA   string `yaml:"ca" cfg:"path"`
-	Cert string `yaml:"cert" cfg:"path"`
-	Key  string `yaml:"key" cfg:"path"`
-	// ServerName overrides the host name that the broker's certificate must
-	// carry.
-	ServerName string `yaml:"server_name"`
-	// ALPN are the protocol names offered in the TLS handshake, for brokers
-	// that share port 443, such as "x-amzn-mqtt-ca".
-	ALPN     []string `yaml:"alpn"`
-	Username string   `yaml:"username"`
-	Password Secret   `yaml:"password"`
-	// TopicPrefix starts every topic.
-	TopicPrefix string `yaml:"topic_prefix"`
-	// ChunkSize is the largest MQTT payload that is sent.
-	ChunkSize Size     `yaml:"chunk_size"`
-	KeepAlive Duration `yaml:"keep_alive"`
-	// ReconnectMax is the longest delay between attempts to connect.
-	ReconnectMax Duration `yaml:"reconnect_max"`
-}
-
 // Log says what is logged to stderr.
 type Log struct {
 	Level  string `yaml:"level"`  // debug, info, warn or error
@@ -272,3 +248,82 @@ type Control struct {
 	// directory that the service manager made ($RUNTIME_DIRECTORY).
 	Socket string `yaml:"socket" cfg:"path"`
 }
+
+// Input finds the stream and the channel index that ref
+// ("device/stream/channel") names.
+func (e *Evaluator) Input(ref string) (*DeviceStream, int, error) {
+	s, remedy := e.lookup(ref)
+	if s == nil {
+		return nil, 0, fmt.Errorf("%w: %q is no known channel: %s", ErrInvalid, ref, remedy)
+	}
+	return s, s.ChannelIndex(ref[strings.LastIndexByte(ref, '/')+1:]), nil
+}
+
+// lookup finds the stream of "device/stream/channel", or says what to write.
+func (e *Evaluator) lookup(ref string) (*DeviceStream, string) {
+	var all []string
+	for i := range e.Streams {
+		s := &e.Streams[i]
+		for _, ch := range s.Channels {
+			id := s.Device + "/" + s.Name + "/" + ch.Name
+			if id == ref {
+				return s, ""
+			}
+			all = append(all, id)
+		}
+	}
+	if strings.Count(ref, "/") != 2 {
+		return nil, "write device/stream/channel, such as " + firstOf(all, "board1/env/cpu")
+	}
+	if len(all) > 8 {
+		if near := yamlx.Nearest(ref, all); near == "" {
+			return nil, "list the channel under streams first"
+		}
+	}
+	return nil, yamlx.SuggestValue(ref, all)
+}
+
+func firstOf(list []string, otherwise string) string {
+	if len(list) > 0 {
+		return list[0]
+	}
+	return otherwise
+}
+
+// NamedSecret is a reference with its place in a configuration.
+type NamedSecret struct {
+	Path   string // broker.password
+	Secret Secret
+}
+
+// Secrets are the references of the configuration that are set, in its order.
+func (a *Agent) Secrets() []NamedSecret {
+	list := []NamedSecret{{"broker.password", a.Broker.Password}}
+	for i, in := range a.Inputs {
+		at := fmt.Sprintf("inputs[%d].", i)
+		if in.HTTP != nil {
+			list = append(list, NamedSecret{at + "http.password", in.HTTP.Password}, NamedSecret{at + "http.token", in.HTTP.Token})
+		}
+		if in.MQTT != nil {
+			list = append(list, NamedSecret{at + "mqtt.password", in.MQTT.Password})
+		}
+	}
+	return slices.DeleteFunc(list, func(n NamedSecret) bool { return n.Secret == "" })
+}
+
+// Remote lets an operator change parts of an agent's configuration from afar, by
+// a signed message. Without the section nothing can.
+type Remote struct {
+	// OperatorKey is the only key whose messages count.
+	OperatorKey string `yaml:"operator_key" cfg:"required"`
+	// Sections are the top-level keys that may be changed.
+	Sections []string `yaml:"sections"`
+	// Trial is the time within which the agent must reach the broker with a new
+	// configuration; else it goes back to the one before.
+	Trial Duration `yaml:"trial"`
+}
+
+// RemoteSections lists the sections that can be opened to changes from afar. The
+// others say whom this device trusts, what it runs and what it reads: they are
+// changed on the device.
+func RemoteSections() []string { return []string{"streams", "queue", "log", "stop_timeout"} }

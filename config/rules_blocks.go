@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"net/netip"
 	"net/url"
 
 	"github.com/hencedge/hencedge/config/internal/rule"
@@ -71,6 +70,7 @@ var httpRules = append(connectionRules(scheme("http"), scheme("https"), "use htt
 		Cause: `both "username" and "token" are given`, Remedy: `keep one of them; or add "header", the header that the token goes into`})
 
 // thisMachine is the form of a URL to this machine, which needs no TLS.
+
 const thisMachine = `://(localhost|127\.[0-9.]+|\[[^\]]*\])(:|/|\?|#|$)`
 
 // connectionRules are those of a connection: TLS, certificates and passwords. plain and tls
@@ -113,11 +113,6 @@ func hostOf(text string) string {
 
 // toThisMachine reports whether a URL leads to this machine.
 func toThisMachine(text string) bool { return loopback(hostOf(text)) }
-
-func loopback(host string) bool {
-	ip, err := netip.ParseAddr(host)
-	return host == "localhost" || err == nil && ip.IsLoopback()
-}
 
 // Streams without ticks: those of a file and those of messages.
 var (

@@ -131,6 +131,7 @@ var secret = rule.Text(rule.Schema{"pattern": patternSecret, "not": pattern(notS
 	}).Conceal(func(s string) string { return s })
 
 // brokerURL is the rule for the address of an MQTT broker.
+
 var brokerURL = rule.Text(brokerURLSchema(), func(s string) (cause, remedy string) {
 	_, err := Broker{URL: s}.Endpoint()
 	switch {
@@ -203,6 +204,7 @@ var webURL = rule.Text(pattern(scheme("http", "https")+patternHost+"(:("+pattern
 	}).Conceal(urlPassword)
 
 // modbusURL is the rule for the address of a Modbus unit.
+
 var modbusURL = rule.Text(
 	pattern(scheme("tcp", "rtu+tcp")+patternHost+"(:("+patternPort+`)?)?/?([?#].*)?$|^[rR][tT][uU]:(//)?/[^/?#]`),
 	func(s string) (cause, remedy string) {
@@ -219,6 +221,7 @@ var modbusURL = rule.Text(
 	})
 
 // portProblem says that a port does not exist.
+
 func portProblem(u *url.URL) (cause, remedy string) {
 	if n, err := strconv.Atoi(u.Port()); u.Port() != "" && (err != nil || n < 1 || n > 65535) {
 		return "there is no port " + u.Port(), "use a port from 1 to 65535, or leave it out for the usual one"
@@ -241,10 +244,12 @@ var topicPrefix = rule.Text(
 	})
 
 // topic is the rule for a topic to publish on.
+
 var topic = rule.Text(rule.Schema{"pattern": `^[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*$`, "maxLength": 512},
 	func(s string) (cause, remedy string) { return topicProblem(s, 512) })
 
 // topicProblem finds wildcards, empty levels and excessive length.
+
 func topicProblem(s string, limit int) (cause, remedy string) {
 	why := ""
 	switch {
@@ -285,6 +290,7 @@ var topicFilter = rule.Text(rule.Schema{"pattern": patternFilter, "maxLength": 2
 	})
 
 // maxSocketPath is what a socket address holds, less its final zero, bytes.
+
 const maxSocketPath = 107
 
 // socketPath is the rule for the path of a local socket.
@@ -369,6 +375,7 @@ var timeFormat = rule.Text(pattern(`^(rfc3339|unix|unix_ms|unix_ns|[\s\S]*(%[YyF
 	})
 
 // timeZone is the rule for the zone of timestamps.
+
 var timeZone = rule.Text(pattern(`^(Local|[A-Za-z]+[A-Za-z0-9_+/-]*|[+-][0-9]{2}:[0-9]{2})$`),
 	func(s string) (cause, remedy string) {
 		if _, err := (Replay{Timezone: s}).Location(); err != nil {
@@ -379,6 +386,7 @@ var timeZone = rule.Text(pattern(`^(Local|[A-Za-z]+[A-Za-z0-9_+/-]*|[+-][0-9]{2}
 	})
 
 // namedZone is the rule for the zone of hours.
+
 var namedZone = rule.Text(nil, func(s string) (cause, remedy string) {
 	if _, err := time.LoadLocation(s); err != nil || s == "" {
 		return "unknown time zone " + yamlx.Quote(s), "use a name such as Europe/Berlin, UTC or Local"
@@ -404,6 +412,7 @@ var replaySpeed = rule.Text(pattern(`^(realtime|fast|\+?[0-9.][0-9.eExXpPa-fA-F_
 	})
 
 // expression is the rule for the text of a program; its compiler reads it.
+
 var expression = rule.Text(rule.Schema{"maxLength": maxExpr}, func(s string) (cause, remedy string) {
 	switch {
 	case strings.TrimSpace(s) == "":
@@ -413,3 +422,31 @@ var expression = rule.Text(rule.Schema{"maxLength": maxExpr}, func(s string) (ca
 	}
 	return "", ""
 })
+
+// unit is the rule for a physical unit: a known one, or one of the operator's own.
+var unit = rule.Text(unitSchema(), func(s string) (cause, remedy string) {
+	own, isOwn := strings.CutPrefix(s, ownUnit)
+	if knownUnit(s) || isOwn && namePattern.MatchString(strings.ReplaceAll(own, "/", "_")) && len(own) <= 16 {
+		return "", ""
+	}
+	cause = "unknown unit " + strconv.Quote(s)
+	names := make([]string, len(units))
+	for i, u := range units {
+		names[i] = u.unit
+		if slices.Contains(u.aliases, strings.ToLower(s)) || slices.Contains(u.aliases, s) {
+			return cause, fmt.Sprintf("write %q", u.unit)
+		}
+	}
+	if near := yamlx.Nearest(s, names); near != "" && len(s) > 1 {
+		return cause, fmt.Sprintf("did you mean %q? (write a unit of your own as \"x:name\")", near)
+	}
+	return cause, "docs/configuration.md lists the units; write your own as \"x:name\", up to 16 letters"
+})
+
+func unitSchema() rule.Schema {
+	known := make([]any, len(units))
+	for i, u := range units {
+		known[i] = u.unit
+	}
+	return rule.Schema{"anyOf": []any{rule.Schema{"enum": known}, pattern(patternOwnUnit)}}
+}

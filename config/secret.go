@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"filippo.io/age"
@@ -94,27 +93,6 @@ func Exposed(path string) string {
 		return ""
 	}
 	return path
-}
-
-// NamedSecret is a reference with its place in a configuration.
-type NamedSecret struct {
-	Path   string // broker.password
-	Secret Secret
-}
-
-// Secrets are the references of the configuration that are set, in its order.
-func (a *Agent) Secrets() []NamedSecret {
-	list := []NamedSecret{{"broker.password", a.Broker.Password}}
-	for i, in := range a.Inputs {
-		at := fmt.Sprintf("inputs[%d].", i)
-		if in.HTTP != nil {
-			list = append(list, NamedSecret{at + "http.password", in.HTTP.Password}, NamedSecret{at + "http.token", in.HTTP.Token})
-		}
-		if in.MQTT != nil {
-			list = append(list, NamedSecret{at + "mqtt.password", in.MQTT.Password})
-		}
-	}
-	return slices.DeleteFunc(list, func(n NamedSecret) bool { return n.Secret == "" })
 }
 
 // defaultIdentity opens age files whose reference names no identity.

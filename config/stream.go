@@ -40,8 +40,8 @@ type Stream struct {
 	// parameters' highest. Lower levels are smaller on the wire and allow fewer
 	// multiplications. It is not part of the layout.
 	Level *int `yaml:"level" cfg:"zero"`
-	// Packing is PackingReal.
-	Packing string `yaml:"packing"`
+	// Packing is PackingReal. It is not configured; descriptions that peers send carry it.
+	Packing string
 	// Replay, when set, takes samples and timestamps from a file instead of
 	// live sensors (agent only).
 	Replay *Replay `yaml:"replay"`
@@ -126,53 +126,6 @@ type Window struct {
 // ByTime reports whether windows end by time instead of by count.
 func (w Window) ByTime() bool { return w.Every > 0 }
 
-// SourceType names a kind of sensor.
-type SourceType string
-
-// The kinds of sensors.
-const (
-	SourceHwmon   SourceType = "hwmon"   // /sys/class/hwmon: temperature, voltage, current, power, fan
-	SourceThermal SourceType = "thermal" // /sys/class/thermal: thermal zones
-	SourceCPU     SourceType = "cpu"     // /proc/stat: share of time in percent
-	SourceMemory  SourceType = "memory"  // /proc/meminfo
-	SourceLoad    SourceType = "load"    // /proc/loadavg
-	SourceDisk    SourceType = "disk"    // /proc/diskstats: rates
-	SourceNet     SourceType = "net"     // /proc/net/dev: rates
-	SourceReplay  SourceType = "replay"  // a column of the stream's replay file
-)
-
-// A Source says where a channel's samples come from. Which fields belong to
-// which type is listed in docs/configuration.md; others are refused.
-type Source struct {
-	Type SourceType `yaml:"type" cfg:"required"`
-	// Chip is a hwmon chip or an IIO device by its name ("coretemp"), its place on
-	// its bus ("1-0048") or its directory ("hwmon2").
-	Chip string `yaml:"chip"`
-	// Input is a hwmon input ("temp1", "in0", "curr1", "power1", "fan2", "humidity1");
-	// Label selects it by its label file instead.
-	Input string `yaml:"input"`
-	Label string `yaml:"label"`
-	// Zone is a thermal zone by its type ("CPU-therm") or directory
-	// ("thermal_zone0").
-	Zone string `yaml:"zone"`
-	// CPU is "total" or "cpuN".
-	CPU string `yaml:"cpu"`
-	// Device is a block device ("mmcblk0"), Interface a network interface
-	// ("eth0").
-	Device    string `yaml:"device"`
-	Interface string `yaml:"interface"`
-	// Field selects the quantity of cpu, memory, load, disk and net.
-	Field string `yaml:"field"`
-	// Column is the column (CSV) or dotted field (NDJSON) of a replay file.
-	Column string `yaml:"column"`
-	// Scale and Offset convert a reading to the channel's unit:
-	// value = reading*Scale + Offset. Scale 0 means 1.
-	Scale  float64 `yaml:"scale"`
-	Offset float64 `yaml:"offset" cfg:"zero"`
-	// Point says which quantity of an input is read (see Input).
-	Point `yaml:",inline"`
-}
-
 // BadCells is the policy for cells of a replay file that are neither empty nor numbers.
 type BadCells string
 
@@ -206,4 +159,26 @@ type Replay struct {
 	// Speed is "realtime" (wait as long as the timestamps are apart), "fast"
 	// (do not wait) or a positive factor such as "10x".
 	Speed string `yaml:"speed"`
+}
+
+// Events makes a stream of the messages of an input: each message is one sample
+// of every channel, at the time that stands in it.
+type Events struct {
+	// From names the input: mqtt, or serial with lines of JSON. The channels
+	// read the same input and, of mqtt, the same topic.
+	From string `yaml:"from" cfg:"required"`
+	// Time is the path of the timestamp in the message, and TimeFormat its form
+	// (see Replay); without it a sample has the time at which it arrived.
+	Time       string `yaml:"time"`
+	TimeFormat string `yaml:"time_format"`
+}
+
+// Topic is the topic filter that the channels of an event stream share.
+func (s Stream) Topic() string {
+	for _, ch := range s.Channels {
+		if ch.Source != nil {
+			return ch.Source.Topic
+		}
+	}
+	return ""
 }

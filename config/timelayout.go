@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -112,4 +113,21 @@ func (r Replay) Location() (*time.Location, error) {
 		return time.UTC, nil
 	}
 	return time.LoadLocation(r.Timezone)
+}
+
+// ReplayFactor is how many times faster than the timestamps a replay runs:
+// 1 for "realtime", 0 for "fast" (no waiting), f for "fx".
+func (r Replay) ReplayFactor() (float64, error) {
+	switch r.Speed {
+	case "", "realtime":
+		return 1, nil
+	case "fast":
+		return 0, nil
+	}
+	num, ok := strings.CutSuffix(r.Speed, "x")
+	f, err := strconv.ParseFloat(num, 64)
+	if !ok || err != nil || !(f > 0) || f > 1e6 {
+		return 0, fmt.Errorf("invalid speed %q", r.Speed)
+	}
+	return f, nil
 }

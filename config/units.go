@@ -1,20 +1,11 @@
 package config
 
-import (
-	"fmt"
-	"slices"
-	"strconv"
-	"strings"
-
-	"github.com/hencedge/hencedge/config/internal/rule"
-	"github.com/hencedge/hencedge/config/internal/yamlx"
-)
-
 // units are the known units with common other spellings of each.
 var units = []struct {
 	unit    string
 	aliases []string
 }{
+
 	{"1", []string{"none", "unitless", "count", "ratio"}},
 	{"%", []string{"percent", "pct"}},
 	{"degC", []string{"c", "°c", "celsius", "deg", "℃"}}, {"degF", []string{"f", "°f", "fahrenheit"}}, {"K", []string{"kelvin"}},
@@ -46,31 +37,3 @@ func knownUnit(s string) bool {
 
 // ownUnit starts a unit that is not in the table: "x:bottles".
 const ownUnit = "x:"
-
-// unit is the rule for a physical unit: a known one, or one of the operator's own.
-var unit = rule.Text(unitSchema(), func(s string) (cause, remedy string) {
-	own, isOwn := strings.CutPrefix(s, ownUnit)
-	if knownUnit(s) || isOwn && namePattern.MatchString(strings.ReplaceAll(own, "/", "_")) && len(own) <= 16 {
-		return "", ""
-	}
-	cause = "unknown unit " + strconv.Quote(s)
-	names := make([]string, len(units))
-	for i, u := range units {
-		names[i] = u.unit
-		if slices.Contains(u.aliases, strings.ToLower(s)) || slices.Contains(u.aliases, s) {
-			return cause, fmt.Sprintf("write %q", u.unit)
-		}
-	}
-	if near := yamlx.Nearest(s, names); near != "" && len(s) > 1 {
-		return cause, fmt.Sprintf("did you mean %q? (write a unit of your own as \"x:name\")", near)
-	}
-	return cause, "docs/configuration.md lists the units; write your own as \"x:name\", up to 16 letters"
-})
-
-func unitSchema() rule.Schema {
-	known := make([]any, len(units))
-	for i, u := range units {
-		known[i] = u.unit
-	}
-	return rule.Schema{"anyOf": []any{rule.Schema{"enum": known}, pattern(patternOwnUnit)}}
-}

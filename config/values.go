@@ -1,12 +1,8 @@
 package config
 
 import (
-	"fmt"
 	"maps"
-	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/hencedge/hencedge/config/internal/yamlx"
@@ -31,33 +27,24 @@ const (
 // nobody can tell whether it means bytes or kilobytes.
 func ParseSize(s string) (Size, error) { return yamlx.ParseSize(s) }
 
-// formatOf is the replay format that a file's extension suggests, or "".
-func formatOf(file string) string {
-	switch strings.ToLower(filepath.Ext(file)) {
-	case ".csv", ".tsv":
-		return "csv"
-	case ".ndjson", ".jsonl":
-		return "ndjson"
-	}
-	return ""
-}
-
-// ReplayFactor is how many times faster than the timestamps a replay runs:
-// 1 for "realtime", 0 for "fast" (no waiting), f for "fx".
-func (r Replay) ReplayFactor() (float64, error) {
-	switch r.Speed {
-	case "", "realtime":
-		return 1, nil
-	case "fast":
-		return 0, nil
-	}
-	num, ok := strings.CutSuffix(r.Speed, "x")
-	f, err := strconv.ParseFloat(num, 64)
-	if !ok || err != nil || !(f > 0) || f > 1e6 {
-		return 0, fmt.Errorf("invalid speed %q", r.Speed)
-	}
-	return f, nil
-}
-
 // sortedKeys gives the keys of m in a fixed order.
 func sortedKeys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }
+
+// ErrInvalid is wrapped by every error about the contents of a configuration.
+var ErrInvalid = yamlx.ErrInvalid
+
+// An Error is one mistake in a configuration.
+type Error = yamlx.Error
+
+// Errors are all the mistakes of a configuration, in the order of the file.
+type Errors = yamlx.Errors
+
+// origin remembers the file that a configuration came from.
+type origin struct{ doc *yamlx.Document }
+
+// Problem is an error about the field at path ("streams[0].params"), pointing
+// at its line when the configuration came from a file. It is for checks that
+// need more than this package knows, such as the parameters' number of slots.
+func (o origin) Problem(path, cause, remedy string) *Error {
+	return o.doc.Problem(path, cause, remedy)
+}

@@ -273,7 +273,6 @@ var fieldDoc = map[string]string{
 	"Stream.LogScale":           "log2 of the encoding scale",
 	"Stream.Name":               "unique on the device",
 	"Stream.OnGap":              "samples that were never taken, see windows (agent)",
-	"Stream.Packing":            "one sample per slot",
 	"Stream.Params":             "parameter set, such as edge12-d1 (list), the same for all streams of an agent, since keys belong to one; hencedge evaluator explain says which one a program needs",
 	"Stream.Replay":             "take samples from a file (agent)",
 	"Stream.Window":             "when a window is complete",

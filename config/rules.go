@@ -125,7 +125,6 @@ var fieldRules = map[string]rule.Value{
 
 	"Stream.Name":       name,
 	"Stream.Params":     rule.Form(patternParams, "invalid parameter set name {}", "use a name such as edge12-d1; docs/parameters.md lists them"),
-	"Stream.Packing":    rule.OneOf(PackingReal),
 	"Stream.Interval":   rule.Between(time.Millisecond, 24*time.Hour),
 	"Stream.LogScale":   rule.Between(10, 60),
 	"Stream.Level":      rule.Between(0, 64),
