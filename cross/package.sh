@@ -28,13 +28,14 @@ esac
 STAGE=$(mktemp -d)
 DIST=$build
 trap 'rm -rf "$STAGE"' EXIT
-mkdir -p "$out" "$build" "$STAGE/doc/docs"
+mkdir -p "$out" "$build" "$STAGE/doc/docs/lab"
 export SOURCE_DATE_EPOCH TZ=UTC
 umask 022
 
 ldflags="-s -w -X main.version=$version"
 cp README.md "$STAGE/doc/"
 cp docs/*.md "$STAGE/doc/docs/" # so that the links between the pages hold
+cp docs/lab/*.md "$STAGE/doc/docs/lab/"
 gzip -9 -n -c CHANGELOG.md >"$STAGE/doc/CHANGELOG.md.gz"
 {
   printf 'Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/\nUpstream-Name: hencedge\nSource: https://github.com/hencedge/hencedge\n\n'

@@ -35,8 +35,9 @@ archive() {
   mkdir "$dir"
   install -m 755 "$2" "$dir/hencedge"
   install -m 644 "$build/LICENSE" "$build/THIRD-PARTY-LICENSES.txt" README.md CHANGELOG.md SECURITY.md "$dir/"
-  mkdir "$dir/docs"
+  mkdir -p "$dir/docs/lab"
   install -m 644 docs/*.md "$dir/docs/"
+  install -m 644 docs/lab/*.md "$dir/docs/lab/"
   cp -r config/examples "$dir/"
   chmod -R u=rwX,go=rX "$dir"
   tar -C "$stage" --format=ustar --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" -cf - "$1" |
