@@ -229,3 +229,37 @@ func TestLogFullDisk(t *testing.T) {
 		t.Errorf("%d records of %d", len(l.held), n+1)
 	}
 }
+
+// FuzzLog: whatever a file holds, a log that opens holds its sound records, takes more,
+// and holds the same after it was compacted.
+func FuzzLog(f *testing.F) {
+	f.Add(append(records(0, 3), "torn"...), false)
+	f.Add(append(records(0, 3), make([]byte, 20)...), false)
+	f.Add(slices.Concat(records(0, 2), record(9)[1:], records(3, 5)), true)
+	path := filepath.Join(testenv.QuickDir(f), "log")
+	f.Fuzz(func(t *testing.T, b []byte, skip bool) {
+		if err := os.WriteFile(path, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		o := durable.LogOptions{Path: path, Skip: skip}
+		l, err := load(t, o)
+		if errors.Is(err, durable.ErrDamaged) && !skip {
+			return
+		}
+		if err == nil {
+			err = l.add(7)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			again := mustLoad(t, o)
+			if !slices.Equal(again.held, l.held) {
+				t.Fatalf("%v after %v", again.held, l.held)
+			}
+			if err := again.log.Compact(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
