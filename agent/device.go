@@ -20,14 +20,14 @@ type device struct {
 	failure   error  // what the agent stops for
 }
 
-// stopping makes a failure that the agent stops for end sampling.
+// stopping sets what ends sampling when the agent stops for a failure.
 func (a *Agent) stopping(stop func()) {
 	a.device.Lock()
 	defer a.device.Unlock()
 	a.device.stop = stop
 }
 
-// failure is what the agent stopped for, or nil.
+// failure returns what the agent stopped for, or nil.
 func (a *Agent) failure() error {
 	a.device.RLock()
 	defer a.device.RUnlock()
@@ -38,15 +38,15 @@ func (a *Agent) failure() error {
 // device that encrypts.
 const maxAttempts = 3
 
-// current are the keys in use; those of a device that failed are replaced.
+// current returns the keys in use; they change when a device fails.
 func (a *Agent) current() keys {
 	a.device.RLock()
 	defer a.device.RUnlock()
 	return a.keys
 }
 
-// sealed seals a window, again on what replaces a device that fails meanwhile:
-// nothing of the window has left by then, so that its number stays.
+// sealed seals a window. If a device fails, it tries again on what replaces it. The
+// window keeps its number, since nothing of it has left by then.
 func (a *Agent) sealed(s *stream, w *source.Window, id identity) (out *sealed, err error) {
 	defer a.sealing.Begin(s.cfg.Name)()
 	err = role.Attempt(maxAttempts, a.current(), func(k keys) (err error) {
@@ -60,7 +60,7 @@ func (a *Agent) sealed(s *stream, w *source.Window, id identity) (out *sealed, e
 // that is newer than the kernels compiles them first, which takes minutes.
 const stallTime = 10 * time.Minute
 
-// Stalled says that a window is not getting encrypted: a device that encrypts hangs.
+// Stalled returns which window has been encrypting for too long, since a device hangs, or "".
 func (a *Agent) Stalled() string {
 	stream, took := a.sealing.Oldest()
 	if took < stallTime {
@@ -69,14 +69,15 @@ func (a *Agent) Stalled() string {
 	return fmt.Sprintf("a window of stream %s has been encrypting for %v", stream, took.Round(time.Second))
 }
 
-// guard makes ready for failures of the device.
+// guard prepares for failures of the device.
 func (a *Agent) guard() {
-	a.device.fallback = role.Fallback[keys]{Policy: a.cfg.BackendFallback, Mono: a.clock.Mono, Log: a.log, Stop: func(err error) {
+	a.device.fallback = role.Fallback[keys]{Policy: a.cfg.BackendFallback, Mono: a.clock.Mono, Log: a.log}
+	a.device.fallback.Stop = func(err error) {
 		a.device.failure = err
 		if a.device.stop != nil {
 			a.device.stop()
 		}
-	}}
+	}
 }
 
 // replace moves the keys from a device that failed, as backend_fallback says, and
@@ -100,7 +101,8 @@ func (a *Agent) replace(failed keys, cause error) (keys, error) {
 	return a.device.fallback.Replace(device, cause, to)
 }
 
-// move reads the keys again into ctx, unless that could not be made. It needs the lock.
+// move reads the keys again into ctx. If err says that there is no context, it returns
+// err. It needs the lock.
 func (a *Agent) move(ctx *henc.Context, err error) (keys, error) {
 	if err != nil {
 		return keys{}, err

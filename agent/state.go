@@ -36,8 +36,13 @@ type stateFile struct {
 	Reserved  map[string]uint64 `json:"reserved"` // by stream: numbers below may have been used
 }
 
-// state hands out boot epoch and sequence numbers. Whatever it hands out was on
-// disk, as used, before: no number is used twice, whenever the power fails.
+// Header returns what the state file begins with.
+func (f *stateFile) Header() role.Header {
+	return role.Header{Version: f.Version, Kind: "device", Name: f.Device, Boot: f.BootEpoch}
+}
+
+// state hands out the boot epoch and sequence numbers. Each is marked as used on disk
+// first, so that no number is used twice, even after a power cut.
 type state struct {
 	disk *role.State
 
@@ -50,8 +55,8 @@ type state struct {
 }
 
 // openState locks the state file, raises the boot epoch and writes it back (see
-// nextBoot). A disk that takes nothing does not stop it: the boot epoch is new all the
-// same, because of the clock, or by chance if the clock is wrong.
+// nextBoot). It also succeeds if the disk takes nothing: the boot epoch is new because
+// of the clock, or by chance if the clock is wrong.
 func openState(path, device string, now time.Time) (*state, error) {
 	return openStateWith(path, device, now, durable.WriteState)
 }
@@ -88,25 +93,25 @@ func openStateWith(path, device string, now time.Time, write func(string, []byte
 	return s, nil
 }
 
-// nextBoot returns the boot epoch after before. The next second: this one may be that of
-// a start whose state was lost.
+// nextBoot returns the boot epoch after before. It is that of the next second, because
+// this second's may belong to a start whose state was lost.
 func nextBoot(before uint64, now time.Time) uint64 {
 	return role.NextBoot(before, now.Add(time.Second))
 }
 
-// lead returns how long a window has to wait at the time now until it may be numbered.
+// lead returns how long a window must wait at the time now before it may be numbered.
 func (s *state) lead(now time.Time) time.Duration { return role.UntilBoot(s.boot(), now) }
 
-// health is why the state is not on disk, or nil.
+// health returns why the state is not on disk, or nil.
 func (s *state) health() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.unsaved
 }
 
-// renew begins another boot epoch: the receiver knows numbers of this one that this
-// process did not give it. The new one is drawn at random ahead of the clock, so that
-// two boards with one identity come apart.
+// renew begins another boot epoch, because the receiver knows numbers of this one that
+// this process did not use. The new one is random and ahead of the clock, so that two
+// boards with one identity part.
 func (s *state) renew(now time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -121,17 +126,11 @@ func (s *state) renew(now time.Time) error {
 
 // readState reads and checks a state file.
 func readState(path, device string) (*stateFile, error) {
-	const remedy = "restore it from a backup, or move it away: a new one continues with a higher boot epoch as long as the clock is right"
+	const remedy = "restore it from a backup, or move it away: a new one continues with a higher boot epoch as long " +
+		"as the clock is right"
 	var f stateFile
-	err := role.ReadState(path, stateMax, remedy, &f)
-	if err == nil {
-		err = role.Owner{Version: f.Version, Kind: "device", Name: f.Device}.Check(path, device)
-	}
-	if err != nil {
+	if err := role.ReadState(path, device, remedy, stateMax, &f); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrState, err)
-	}
-	if f.BootEpoch == 0 || f.BootEpoch > role.MaxNumber {
-		return nil, fmt.Errorf("%w: %s has the impossible boot epoch %d; %s", ErrState, path, f.BootEpoch, remedy)
 	}
 	for _, n := range f.Reserved {
 		if n > role.MaxNumber {
@@ -144,8 +143,8 @@ func readState(path, device string) (*stateFile, error) {
 	return &f, nil
 }
 
-// save writes the state; mu is held or the state is not shared yet. Once the file is
-// given back it belongs to the next start, and nothing is written any more.
+// save writes the state. The caller holds mu. After close the file belongs to the next
+// start, and save fails.
 func (s *state) save() error {
 	data, err := json.Marshal(s.file)
 	if err == nil {
@@ -158,14 +157,14 @@ func (s *state) save() error {
 	return nil
 }
 
-// boot is the present boot epoch.
+// boot returns the current boot epoch.
 func (s *state) boot() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.file.BootEpoch
 }
 
-// take gives the next sequence number of a stream; "" is the status.
+// take returns the next sequence number of a stream, or of the status for "".
 func (s *state) take(stream string) (uint64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -188,7 +187,7 @@ func (s *state) take(stream string) (uint64, error) {
 	return n, nil
 }
 
-// close writes the exact numbers and lets go of the file.
+// close writes the exact numbers and unlocks the file.
 func (s *state) close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

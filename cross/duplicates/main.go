@@ -30,7 +30,8 @@ func main() {
 		fmt.Fprintf(os.Stderr, "duplicates: %s\n", b)
 	}
 	if len(found) > 0 {
-		fmt.Fprintf(os.Stderr, "duplicates: %d blocks of more than %d lines stand twice; put what they share into one place, such as internal/role\n", len(found), maxLines)
+		fmt.Fprintf(os.Stderr, "duplicates: %d blocks of more than %d lines stand twice; put what they share into one "+
+			"place, such as internal/role\n", len(found), maxLines)
 		os.Exit(1)
 	}
 }

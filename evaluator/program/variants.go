@@ -14,7 +14,7 @@ type Variants struct {
 
 // Circuit returns the circuit for windows with the given samples by input. It calls
 // compile if it does not have that circuit yet.
-func (v *Variants) Circuit(present map[Input]int, compile func(present map[Input]int) (*Circuit, error)) (*Circuit, error) {
+func (v *Variants) Circuit(present map[Input]int, compile func(map[Input]int) (*Circuit, error)) (*Circuit, error) {
 	key := fmt.Sprint(present) // in the order of the inputs
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -37,6 +37,11 @@ type stateFile struct {
 	Store     *Mark  `json:"store,omitempty"`
 }
 
+// Header returns what the state file begins with.
+func (f *stateFile) Header() role.Header {
+	return role.Header{Version: f.Version, Kind: "evaluator", Name: f.Name, Boot: f.BootEpoch}
+}
+
 // OpenState locks and reads the state, raises the boot epoch and writes it back
 // before it is used. With no path nothing is kept.
 func OpenState(path, name string, now time.Time) (*State, error) {
@@ -63,15 +68,9 @@ func OpenState(path, name string, now time.Time) (*State, error) {
 func (s *State) load(path, name string, now time.Time) error {
 	const remedy = "move it away to start afresh, after which old messages could be replayed once"
 	var f stateFile
-	err := role.ReadState(path, maxState, remedy, &f)
+	err := role.ReadState(path, name, remedy, maxState, &f)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
-	}
-	if err == nil {
-		err = role.Owner{Version: f.Version, Kind: "evaluator", Name: f.Name}.Check(path, name)
-	}
-	if err == nil && f.BootEpoch > role.MaxNumber {
-		err = fmt.Errorf("%s has the impossible boot epoch %d; %s", path, f.BootEpoch, remedy)
 	}
 	if err == nil && len(f.Replay) > 0 {
 		if err = s.guard.UnmarshalBinary(f.Replay); err != nil {

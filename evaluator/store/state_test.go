@@ -86,7 +86,7 @@ func TestStateSurvives(t *testing.T) {
 		"{":                               "damaged",
 		`{"version": 9}`:                  "version 9",
 		`{"version": 1, "name": "other"}`: `belongs to the evaluator "other"`,
-		`{"version": 1, "name": "cloud", "replay": "AAAA"}`: "replay state",
+		`{"version": 1, "name": "cloud", "boot_epoch": 7, "replay": "AAAA"}`: "replay state",
 	} {
 		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 			t.Fatal(err)

@@ -32,7 +32,8 @@ func WriteFile(path string, data []byte) error {
 // flush a power cut could bring the old file back, and with it numbers that were used.
 func WriteFrom(path string, perm fs.FileMode, write func(io.Writer) error) error {
 	dir := filepath.Dir(path)
-	f, err := renameio.NewPendingFile(path, renameio.WithPermissions(perm), renameio.IgnoreUmask(), renameio.WithExistingPermissions(), renameio.WithTempDir(dir))
+	f, err := renameio.NewPendingFile(path, renameio.WithTempDir(dir),
+		renameio.WithPermissions(perm), renameio.IgnoreUmask(), renameio.WithExistingPermissions())
 	if err != nil {
 		return err
 	}

@@ -74,7 +74,10 @@ func TestSweepTemporary(t *testing.T) {
 		defer f.Close()
 		left = append(left, f.Name())
 	}
-	others := []string{path, path + ".spare", filepath.Join(dir, ".state"), filepath.Join(dir, ".state12x"), filepath.Join(dir, "state12")}
+	others := []string{path, path + ".spare"}
+	for _, name := range []string{".state", ".state12x", "state12"} {
+		others = append(others, filepath.Join(dir, name))
+	}
 	for _, name := range others {
 		if err := os.WriteFile(name, nil, 0o600); err != nil {
 			t.Fatal(err)

@@ -17,25 +17,29 @@ import (
 func TestFallback(t *testing.T) {
 	failure := fmt.Errorf("device 3: %w", cutrantt.ErrDevice)
 	good := func(name string) func() (string, error) { return func() (string, error) { return name, nil } }
-	bad := func() (string, error) { return "", errors.New("gone") }
+	cpu, anew := good("cpu"), good("anew")
+	gone := func() (string, error) { return "", errors.New("gone") }
 	others := func() (string, int) { return "other", 1 }
+	type to = Replacements[string]
+	const useCPU, retry, stop = config.FallbackCPU, config.FallbackRetry, config.FallbackStop
 	for name, c := range map[string]struct {
 		policy config.FallbackPolicy
-		to     Replacements[string]
+		to     to
 		want   []string // of one failure a half minute after the other
 	}{
-		"processor":             {config.FallbackCPU, Replacements[string]{Reopen: good("anew"), Processor: good("cpu")}, []string{"cpu", "cpu"}},
-		"another device":        {config.FallbackCPU, Replacements[string]{Others: others, Processor: good("cpu")}, []string{"other"}},
-		"anew":                  {config.FallbackRetry, Replacements[string]{Reopen: good("anew"), Processor: good("cpu")}, []string{"anew", "cpu", "cpu", "anew"}},
-		"anew, cannot":          {config.FallbackRetry, Replacements[string]{Processor: good("cpu")}, []string{"cpu", "cpu"}},
-		"anew, fails":           {config.FallbackRetry, Replacements[string]{Reopen: bad, Others: others, Processor: good("cpu")}, []string{"other"}},
-		"the processor fails":   {config.FallbackCPU, Replacements[string]{Processor: bad}, []string{"!gone"}},
-		"stop":                  {config.FallbackStop, Replacements[string]{Reopen: good("anew"), Others: others, Processor: good("cpu")}, []string{"!stopped"}},
-		"anew, then the others": {config.FallbackRetry, Replacements[string]{Reopen: good("anew"), Others: others, Processor: good("cpu")}, []string{"anew", "other"}},
+		"processor":             {useCPU, to{Reopen: anew, Processor: cpu}, []string{"cpu", "cpu"}},
+		"another device":        {useCPU, to{Others: others, Processor: cpu}, []string{"other"}},
+		"anew":                  {retry, to{Reopen: anew, Processor: cpu}, []string{"anew", "cpu", "cpu", "anew"}},
+		"anew, cannot":          {retry, to{Processor: cpu}, []string{"cpu", "cpu"}},
+		"anew, fails":           {retry, to{Reopen: gone, Others: others, Processor: cpu}, []string{"other"}},
+		"the processor fails":   {useCPU, to{Processor: gone}, []string{"!gone"}},
+		"stop":                  {stop, to{Reopen: anew, Others: others, Processor: cpu}, []string{"!stopped"}},
+		"anew, then the others": {retry, to{Reopen: anew, Others: others, Processor: cpu}, []string{"anew", "other"}},
 	} {
 		now := time.Duration(0)
 		var stopped error
-		f := Fallback[string]{Policy: c.policy, Mono: func() time.Duration { return now }, Log: slog.New(slog.DiscardHandler), Stop: func(err error) { stopped = err }}
+		f := Fallback[string]{Policy: c.policy, Log: slog.New(slog.DiscardHandler),
+			Mono: func() time.Duration { return now }, Stop: func(err error) { stopped = err }}
 		for i, want := range c.want {
 			got, err := f.Replace("gpu", failure, c.to)
 			switch {

@@ -28,7 +28,8 @@ type State struct {
 func LockState(role, path string) (*State, error) {
 	lock, err := durable.LockFile(path + ".lock")
 	if errors.Is(err, durable.ErrLocked) {
-		return nil, fmt.Errorf("%s is in use by another %s; stop that one, or give this one its own state: %w", path, role, err)
+		return nil, fmt.Errorf("%s is in use by another %s; stop that one, or give this one its own state: %w",
+			path, role, err)
 	}
 	if err != nil {
 		return nil, err
@@ -68,36 +69,41 @@ func (s *State) Close() error {
 	return err
 }
 
-// ReadState reads the state file at path, at most limit bytes, into v. Unknown fields
-// are damage; remedy says what to do then. It fails with fs.ErrNotExist if there is no
-// file.
-func ReadState(path string, limit int64, remedy string, v any) error {
+// ReadState reads the state file of reader at path, at most limit bytes, into content. A
+// file with unknown fields, or with impossible numbers, is damaged; remedy says what to
+// do then. It fails with fs.ErrNotExist if there is no file.
+func ReadState(path, reader, remedy string, limit int64, content Content) error {
 	data, err := durable.ReadFile(path, limit)
 	if err != nil {
 		return err
 	}
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.DisallowUnknownFields()
-	if err := d.Decode(v); err != nil || d.More() {
+	if err := d.Decode(content); err != nil || d.More() {
 		return fmt.Errorf("%s is damaged; %s", path, remedy)
 	}
-	return nil
-}
-
-// Owner is whose state a file holds.
-type Owner struct {
-	Version int
-	Kind    string // "device" or "evaluator"
-	Name    string
-}
-
-// Check compares the owner of the file at path with who reads it.
-func (o Owner) Check(path, reader string) error {
+	h := content.Header()
 	switch {
-	case o.Version != StateVersion:
-		return fmt.Errorf("%s has version %d, this program reads %d", path, o.Version, StateVersion)
-	case o.Name != reader:
-		return fmt.Errorf("%s belongs to the %s %q, not to %q; give each %s its own state", path, o.Kind, o.Name, reader, o.Kind)
+	case h.Version != StateVersion:
+		return fmt.Errorf("%s has version %d, this program reads %d", path, h.Version, StateVersion)
+	case h.Name != reader:
+		return fmt.Errorf("%s belongs to the %s %q, not to %q; give each %s its own state",
+			path, h.Kind, h.Name, reader, h.Kind)
+	case h.Boot == 0 || h.Boot > MaxNumber:
+		return fmt.Errorf("%s has the impossible boot epoch %d; %s", path, h.Boot, remedy)
 	}
 	return nil
+}
+
+// Content is what a state file holds, as JSON.
+type Content interface {
+	Header() Header
+}
+
+// Header is what every state file begins with.
+type Header struct {
+	Version int
+	Kind    string // of the owner: "device" or "evaluator"
+	Name    string // of the owner
+	Boot    uint64 // epoch
 }

@@ -19,17 +19,18 @@ func TestState(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := LockState("agent", path); !errors.Is(err, durable.ErrLocked) || !strings.Contains(err.Error(), "another agent") {
+	_, err = LockState("agent", path)
+	if !errors.Is(err, durable.ErrLocked) || !strings.Contains(err.Error(), "another agent") {
 		t.Errorf("a second process: %v", err)
 	}
-	var v struct{ A int }
-	if err := ReadState(path, 100, "", &v); !errors.Is(err, fs.ErrNotExist) {
+	var v content
+	if err := ReadState(path, "d", "", 100, &v); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("no file: %v", err)
 	}
-	if err := s.Save([]byte(`{"a":3}`)); err != nil {
+	if err := s.Save([]byte(`{"version":1,"name":"d","boot":3}`)); err != nil {
 		t.Fatal(err)
 	}
-	if err := ReadState(path, 100, "", &v); err != nil || v.A != 3 {
+	if err := ReadState(path, "d", "", 100, &v); err != nil || v.Boot != 3 {
 		t.Errorf("%+v, %v", v, err)
 	}
 	if err := errors.Join(s.Close(), s.Close()); err != nil {
@@ -38,25 +39,37 @@ func TestState(t *testing.T) {
 	if err := s.Save(nil); !errors.Is(err, ErrClosed) {
 		t.Errorf("after Close: %v", err)
 	}
-	for _, text := range []string{"", "{", `{"b":1}`, `{"a":1}{}`, strings.Repeat(" ", 200)} {
+	for _, text := range []string{"", "{", `{"b":1}`, `{"version":1,"name":"d","boot":3}{}`, strings.Repeat(" ", 200),
+		`{"version":1,"name":"d","boot":0}`, `{"version":1,"name":"d","boot":4611686018427387904}`} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := ReadState(path, 100, "restore it", &v); err == nil || len(text) < 100 && !strings.Contains(err.Error(), "restore it") {
+		err := ReadState(path, "d", "restore it", 100, &v)
+		if err == nil || len(text) < 100 && !strings.Contains(err.Error(), "restore it") {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
-	for want, o := range map[string]Owner{
-		"version 2": {2, "device", "d"}, `the device "e", not to "d"`: {1, "device", "e"},
+	for want, text := range map[string]string{
+		"version 2":                  `{"version":2,"name":"d","boot":3}`,
+		`the device "e", not to "d"`: `{"version":1,"name":"e","boot":3}`,
 	} {
-		if err := o.Check(path, "d"); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%+v: %v", o, err)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := ReadState(path, "d", "", 100, &v); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", text, err)
 		}
 	}
-	if err := (Owner{1, "device", "d"}).Check(path, "d"); err != nil {
-		t.Error(err)
-	}
 }
+
+// content is what the state file of this test holds.
+type content struct {
+	Version int    `json:"version"`
+	Name    string `json:"name"`
+	Boot    uint64 `json:"boot"`
+}
+
+func (c *content) Header() Header { return Header{c.Version, "device", c.Name, c.Boot} }
 
 // Boot epochs only grow; those of the clock are the second of the start.
 func TestBoot(t *testing.T) {
@@ -65,7 +78,8 @@ func TestBoot(t *testing.T) {
 		before uint64
 		now    time.Time
 		want   uint64
-	}{{0, now, 1_700_000_000}, {5, now, 1_700_000_000}, {1_700_000_000, now, 1_700_000_001}, {1_800_000_000, now, 1_800_000_001}, {0, time.Unix(-5, 0), 1}, {7, time.Unix(1<<41, 0), 8}} {
+	}{{0, now, 1_700_000_000}, {5, now, 1_700_000_000}, {1_700_000_000, now, 1_700_000_001},
+		{1_800_000_000, now, 1_800_000_001}, {0, time.Unix(-5, 0), 1}, {7, time.Unix(1<<41, 0), 8}} {
 		if got := NextBoot(c.before, c.now); got != c.want {
 			t.Errorf("after %d at %v: %d, want %d", c.before, c.now, got, c.want)
 		}
