@@ -2,7 +2,6 @@ package agent
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 
 	"github.com/hencedge/hencedge/agent/sensor"
@@ -30,9 +29,3 @@ func mayAppear(err error) bool {
 	}
 	return false
 }
-
-// noDirectory says that a directory is absent.
-type noDirectory string
-
-func (d noDirectory) Error() string { return fmt.Sprintf("the directory %s does not exist", string(d)) }
-func (noDirectory) Unwrap() error   { return fs.ErrNotExist }

@@ -44,7 +44,7 @@ func TestAbsentIsToldApart(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		err = Check(cfg, Deps{Logger: testrig.Quiet()})
+		err = Check(cfg, Deps{Logger: testrig.Quiet()}.options())
 		var list *config.Errors
 		if !errors.Is(err, config.ErrInvalid) || !errors.As(err, &list) || errors.Is(err, ErrAbsent) != c.absent {
 			t.Errorf("%s: absent %v\n%v", name, errors.Is(err, ErrAbsent), err)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -13,13 +12,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/hencedge/hencedge/agent/sensor"
-	"github.com/hencedge/hencedge/agent/source"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/henc/secret"
 	"github.com/hencedge/hencedge/internal/daemon"
 	"github.com/hencedge/hencedge/internal/role"
-	"github.com/hencedge/hencedge/keyset"
 	"github.com/hencedge/hencedge/transport"
 	"github.com/hencedge/hencedge/transport/delivery"
 	"github.com/hencedge/hencedge/transport/spool"
@@ -115,34 +112,21 @@ type Agent struct {
 	used atomic.Bool
 }
 
-// stream is one configured stream with its open source.
+// stream is one configured stream as it runs.
 type stream struct {
-	cfg    config.Stream
-	source source.Source
-	level  int
-	scale  float64 // 0: the parameters' own
-	layout [32]byte
-	topic  string
-	count  *source.Counters // of samples
+	*planStream
 	sealed sealCounters
-	// collector makes windows of the source's rows.
-	collector *source.Collector
-
-	// Memory that one window after the other uses.
-	slots  []float64 // of a window, zeros
-	object []byte    // of a sealed window
-	lent   bool      // object belongs to a window that is not on disk
 }
 
 // New checks the configuration (as Check does), loads the keys, opens every
 // sensor and counts the boot epoch up. Mistakes that belong to a field are a
 // *config.Errors. Call Close when Run is not called.
 func New(cfg *config.Agent, deps Deps) (*Agent, error) {
-	p, err := prepare(cfg, deps, false)
+	p, err := prepare(cfg, deps.options(), false)
 	if err != nil {
 		return nil, err
 	}
-	if p.keys.make {
+	if p.keys.missing {
 		if err := p.keys.first(cfg.SigningKey); err != nil {
 			p.close()
 			return nil, err
@@ -150,8 +134,11 @@ func New(cfg *config.Agent, deps Deps) (*Agent, error) {
 		deps.logger().Warn("made the signing key of this device; windows are refused until the evaluator knows it",
 			"file", cfg.SigningKey, "public_key", p.keys.signing.PublicText(), "enrol", "hencedge agent enroll")
 	}
-	a := &Agent{cfg: cfg, deps: deps, log: deps.logger(), clock: p.machine.Clock, keys: p.keys, streams: p.streams,
+	a := &Agent{cfg: cfg, deps: deps, log: deps.logger(), clock: p.machine.Clock, keys: p.keys,
 		inputs: p.machine.Inputs, spool: deps.Spool}
+	for _, s := range p.streams {
+		a.streams = append(a.streams, &stream{planStream: s})
+	}
 	a.log = a.log.With("device", cfg.Device)
 	a.guard()
 	a.since = a.now()
@@ -221,43 +208,6 @@ func (a *Agent) Stats() Stats {
 	return s
 }
 
-// Warnings are properties of a configuration that work but deserve thought.
-func Warnings(cfg *config.Agent) []string {
-	var out []string
-	if cfg.Keys.Mode == config.KeyModeSymmetric {
-		out = append(out, "symmetric mode: the secret key is on this device; whoever takes it can decrypt everything under that key")
-	}
-	if cfg.Keys.Mode == config.KeyModePublic {
-		for _, file := range keyset.Secrets(filepath.Dir(cfg.Keys.PublicKey)) {
-			out = append(out, fmt.Sprintf("SECRET KEY ON THIS DEVICE: %s lies beside the public key, and whoever takes the device decrypts everything with it; remove it, and make a new key set if others could read it", file))
-		}
-	}
-	if cfg.Keys.Holder == config.HolderNone {
-		out = append(out, "keys.holder is none: nobody checks who signed the key that this device encrypts with; whoever swapped it on its way reads everything. Write the fingerprint that `hencedge keys show` prints at the key holder")
-	}
-	if FirstStart(cfg) {
-		out = append(out, fmt.Sprintf("signing_key: %s does not exist; it is made at the first start, or by `hencedge agent enroll`", cfg.SigningKey))
-	}
-	if e, err := cfg.Broker.Endpoint(); err == nil && !e.TLS && !e.Loopback() {
-		out = append(out, fmt.Sprintf("no TLS to %s: topics, sizes and the broker's password travel in clear", e.Host))
-	}
-	for _, n := range cfg.Secrets() {
-		if path := n.Secret.Exposed(); path != "" {
-			out = append(out, fmt.Sprintf("%s: every user of this machine may read or change %s; run chmod o-rwx on it", n.Path, path))
-		}
-	}
-	if path := config.Exposed(cfg.Broker.Key); path != "" {
-		out = append(out, fmt.Sprintf("broker.key: every user of this machine may read or change %s; run chmod 600 on it", path))
-	}
-	out = append(out, sensor.Warnings(cfg)...)
-	for _, s := range cfg.Streams {
-		if s.Replay != nil && s.Replay.Speed == "fast" && cfg.Queue.Full != config.QueueBlock {
-			out = append(out, fmt.Sprintf("stream %s replays as fast as it can, and a full queue drops windows; set queue.full to block to lose none", s.Name))
-		}
-	}
-	return out
-}
-
 func (d Deps) logger() *slog.Logger {
 	if d.Logger == nil {
 		return slog.Default()
@@ -265,12 +215,10 @@ func (d Deps) logger() *slog.Logger {
 	return d.Logger
 }
 
-func (d Deps) machine() sensor.Machine {
-	m := sensor.Machine{Root: d.Root, Clock: d.Clock, Wait: d.WaitForSensors, Log: d.logger()}
-	if m.Clock == nil {
-		m.Clock = role.SystemClock()
-	}
-	return m
+// options are what of Deps matters before the agent runs.
+func (d Deps) options() planOptions {
+	return planOptions{Keys: ownKeys{Public: d.PublicKey, Secret: d.SecretKey, Signing: d.SigningKey}, Context: d.Context, NewContext: d.NewContext,
+		Machine: sensor.Machine{Root: d.Root, Clock: d.Clock, Wait: d.WaitForSensors, Log: d.logger()}, Connected: d.Client != nil}
 }
 
 // streamStatus describes the streams for the status message, as many as it can name.

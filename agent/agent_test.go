@@ -177,7 +177,7 @@ func TestRunReportsABadFile(t *testing.T) {
 	cfg.Streams[0] = inputtest.ReplayStream(t, "x.csv", "t,a,b.c\n1,1,1\n2,1,1\n3,oops,1\n", func(r *config.Replay) { r.TimeFormat = "unix" })
 	client := &fakeClient{}
 	deps, k := testDeps(t, client)
-	if err := Check(cfg, deps); err == nil || !strings.Contains(err.Error(), ":4: ") || !strings.Contains(err.Error(), "streams[0].replay: ") {
+	if err := Check(cfg, deps.options()); err == nil || !strings.Contains(err.Error(), ":4: ") || !strings.Contains(err.Error(), "streams[0].replay: ") {
 		t.Errorf("the check says %v", err)
 	}
 	a, err := New(cfg, deps)

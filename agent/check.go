@@ -17,7 +17,7 @@ import (
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/internal/daemon"
-	"github.com/hencedge/hencedge/keyset"
+	"github.com/hencedge/hencedge/internal/role"
 	"github.com/hencedge/hencedge/transport"
 	"github.com/hencedge/hencedge/transport/spool"
 )
@@ -27,8 +27,8 @@ import (
 // state file. It changes nothing and does not connect. All mistakes are in one
 // *config.Errors, with their place in the file; it wraps ErrAbsent when each is
 // about something that may appear later.
-func Check(cfg *config.Agent, deps Deps) error {
-	p, err := prepare(cfg, deps, true)
+func Check(cfg *config.Agent, o planOptions) error {
+	p, err := prepare(cfg, o, true)
 	if err != nil {
 		return err
 	}
@@ -55,11 +55,47 @@ func CheckAlone(cfg *config.Agent) error {
 	return c.err()
 }
 
+// planOptions are what replaces parts of a configuration. The zero value replaces nothing.
+type planOptions struct {
+	// Keys, with Context, replace the key files. The parameters of Context must be those
+	// of the streams.
+	Keys    ownKeys
+	Context *henc.Context
+	// NewContext makes the context for the streams' parameters; nil is henc.NewContext.
+	NewContext func(henc.Parameters) (*henc.Context, error)
+	// Machine is where sensors are read.
+	Machine sensor.Machine
+	// Connected says that there is a connection to the broker: how to make one is not
+	// checked.
+	Connected bool
+}
+
+// machine returns the machine with its clock and log.
+func (o planOptions) machine() sensor.Machine {
+	m := o.Machine
+	if m.Clock == nil {
+		m.Clock = role.SystemClock()
+	}
+	if m.Log == nil {
+		m.Log = slog.Default()
+	}
+	return m
+}
+
+// planStream is a stream with its open source.
+type planStream struct {
+	*sealStream
+	source source.Source
+	count  *source.Counters
+	// collector makes windows of the source's rows.
+	collector *source.Collector
+}
+
 // prepared is everything that an agent needs but the state file.
 type prepared struct {
 	machine sensor.Machine
 	keys    keys
-	streams []*stream
+	streams []*planStream
 }
 
 func (p *prepared) close() {
@@ -96,7 +132,7 @@ func (c *checker) err() error {
 	return err
 }
 
-func prepare(cfg *config.Agent, deps Deps, scan bool) (*prepared, error) {
+func prepare(cfg *config.Agent, o planOptions, scan bool) (*prepared, error) {
 	if cfg == nil {
 		return nil, fmt.Errorf("%w: no configuration", config.ErrInvalid)
 	}
@@ -104,16 +140,16 @@ func prepare(cfg *config.Agent, deps Deps, scan bool) (*prepared, error) {
 		return nil, err
 	}
 	c := &checker{cfg: cfg, scan: scan}
-	p := &prepared{machine: deps.machine()}
-	p.machine.Inputs = c.inputs(deps)
-	p.keys.ctx = c.context(deps)
-	p.keys.load(cfg, deps, func(path string, err error) { c.fail(path, keyRemedy(path, err), err) })
+	p := &prepared{machine: o.machine()}
+	p.machine.Inputs = c.inputs(p.machine)
+	p.keys.ctx = c.context(o)
+	p.keys.load(cfg, o.Keys, func(path string, err error) { c.fail(path, keyRemedy(path, err), err) })
 	for i := range cfg.Streams {
 		if s := c.stream(i, p); s != nil {
 			p.streams = append(p.streams, s)
 		}
 	}
-	c.broker(deps)
+	c.broker(o)
 	c.state()
 	c.spool()
 	if err := c.err(); err != nil {
@@ -125,22 +161,22 @@ func prepare(cfg *config.Agent, deps Deps, scan bool) (*prepared, error) {
 
 // context makes the context of the streams' parameters, which config has found
 // to be the same for all.
-func (c *checker) context(deps Deps) *henc.Context {
+func (c *checker) context(o planOptions) *henc.Context {
 	const path = "streams[0].params"
 	name := c.cfg.Streams[0].Params
-	if deps.Context != nil {
-		if have := deps.Context.Parameters().Name(); have != name {
+	if o.Context != nil {
+		if have := o.Context.Parameters().Name(); have != name {
 			c.fail(path, "use the parameters of the keys", fmt.Errorf("the keys are for %s, not %s", have, name))
 			return nil
 		}
-		return deps.Context
+		return o.Context
 	}
 	params, err := henc.Named(name)
 	if err != nil {
 		c.unknown(err)
 		return nil
 	}
-	make := deps.NewContext
+	make := o.NewContext
 	if make == nil {
 		make = func(p henc.Parameters) (*henc.Context, error) { return henc.NewContext(p, henc.WithFastestN2()) }
 	}
@@ -162,47 +198,16 @@ func (c *checker) unknown(err error) {
 }
 
 // inputs makes the inputs.
-func (c *checker) inputs(deps Deps) *sensor.Inputs {
-	return sensor.OpenInputs(c.cfg.Inputs, deps.logger().With("device", c.cfg.Device), func(i int, err error) {
+func (c *checker) inputs(m sensor.Machine) *sensor.Inputs {
+	return sensor.OpenInputs(c.cfg.Inputs, m.Log.With("device", c.cfg.Device), func(i int, err error) {
 		c.fail(fmt.Sprintf("inputs[%d]", i), "correct the input, or what it names", err)
 	})
 }
 
-// keyRemedy says what to do about a key that cannot be used.
-func keyRemedy(path string, err error) string {
-	remedy := "export the key again with `hencedge keys export --role agent`"
-	if known := keyset.Remedy(err, "holder:"); known != "" {
-		return known
-	}
-	switch {
-	case errors.Is(err, keyset.ErrCorrupt):
-		return "put the whole export there, keyset.json and keyset.cose beside the key, and nothing of another one"
-	case errors.Is(err, fs.ErrNotExist) && (strings.Contains(err.Error(), keyset.ManifestFile) || strings.Contains(err.Error(), keyset.SignedManifestFile)):
-		return "leave keyset.json and keyset.cose of the export beside the key: they show who made it"
-	case strings.Contains(err.Error(), "chmod"):
-		return "do as the message says, as root or the file's owner"
-	case path == "signing_key" && errors.Is(err, fs.ErrPermission):
-		return "give the file to the user that the agent runs as: chown, chmod 600"
-	case path == "signing_key" && errors.As(err, new(noDirectory)), errors.Is(err, errKeyLost):
-		return "do as the message says"
-	case path == "signing_key":
-		return "make one with `hencedge keys identity FILE`, or correct the path"
-	case errors.Is(err, henc.ErrParams):
-		return "write the key's parameters into the streams, or " + remedy + " from a key set for these"
-	case errors.Is(err, errDirectory):
-		return "name the file in it: public.key, or secret.key with mode symmetric"
-	case errors.Is(err, fs.ErrPermission):
-		return "let the user that the agent runs as read the file"
-	case errors.Is(err, fs.ErrNotExist):
-		return "correct the path, or " + remedy
-	}
-	return remedy
-}
-
 // stream checks one stream against the parameters and opens its source; the one is done
 // although the other fails, so that all mistakes are found at once.
-func (c *checker) stream(i int, p *prepared) *stream {
-	var s *stream
+func (c *checker) stream(i int, p *prepared) *planStream {
+	var s *sealStream
 	if p.keys.ctx != nil {
 		s = c.layout(i, p.keys.ctx.Parameters())
 	}
@@ -215,8 +220,7 @@ func (c *checker) stream(i int, p *prepared) *stream {
 		_ = src.Close() // nothing was read
 		return nil
 	}
-	s.source, s.count, s.collector = src, count, source.NewCollector(s.cfg, count, log)
-	return s
+	return &planStream{sealStream: s, source: src, count: count, collector: source.NewCollector(s.cfg, count, log)}
 }
 
 // source opens the source of a stream, or nil.
@@ -265,9 +269,9 @@ func (c *checker) source(i int, m sensor.Machine, count *source.Counters, log *s
 const listSensors = "`hencedge agent discover` lists the sensors of this machine"
 
 // layout checks one stream against the parameters.
-func (c *checker) layout(i int, params henc.Parameters) *stream {
+func (c *checker) layout(i int, params henc.Parameters) *sealStream {
 	cfg, at := c.cfg.Streams[i], fmt.Sprintf("streams[%d]", i)
-	s := &stream{cfg: cfg, level: cfg.LevelAt(params.MaxLevel()), layout: cfg.LayoutHash(),
+	s := &sealStream{cfg: cfg, level: cfg.LevelAt(params.MaxLevel()), layout: cfg.LayoutHash(),
 		topic: transport.ReadingTopic(c.cfg.Broker.TopicPrefix, c.cfg.Device, cfg.Name)}
 	before := len(c.errs.List)
 	if need := cfg.Slots(); need > params.Slots() {
@@ -307,8 +311,8 @@ func fitting(channels, slots int) int {
 }
 
 // broker checks what is read when connecting.
-func (c *checker) broker(deps Deps) {
-	if deps.Client != nil {
+func (c *checker) broker(o planOptions) {
+	if o.Connected {
 		return
 	}
 	daemon.CheckBroker(c.cfg.Broker, "the user that the agent runs as", "hencedge-agent", c.fail)

@@ -84,7 +84,7 @@ func TestCheckNamesThePlace(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		err = Check(cfg, Deps{Logger: testrig.Quiet()})
+		err = Check(cfg, Deps{Logger: testrig.Quiet()}.options())
 		var all *config.Errors
 		if !errors.As(err, &all) {
 			t.Errorf("%s: got %v", name, err)
@@ -113,7 +113,7 @@ func TestCheckReportsAll(t *testing.T) {
 	cfg.SigningKey = filepath.Join(t.TempDir(), "none", "signing.key")
 	cfg.Broker.CA = "none.pem"
 	cfg.Broker.URL = "tls://h"
-	err := Check(cfg, Deps{Logger: testrig.Quiet(), Root: "testdata/board"})
+	err := Check(cfg, Deps{Logger: testrig.Quiet(), Root: "testdata/board"}.options())
 	var all *config.Errors
 	if !errors.As(err, &all) || len(all.List) != 5 {
 		t.Fatalf("got %v", err)
@@ -145,7 +145,7 @@ func TestCheckFindsAllAtOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = Check(cfg, Deps{Logger: testrig.Quiet()})
+		err = Check(cfg, Deps{Logger: testrig.Quiet()}.options())
 		if err == nil {
 			t.Fatal("nothing found")
 		}

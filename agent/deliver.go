@@ -41,18 +41,6 @@ func openSpool(cfg *config.Agent, clock role.Clock, log *slog.Logger) (*spool.Sp
 	return spool.Open(o)
 }
 
-// hours are the times of day as the courier takes them; they are checked.
-func hours(list []config.Hours) (out []delivery.Hours, err error) {
-	for _, h := range list {
-		var o delivery.Hours
-		if o.From, o.To, o.Days, o.Zone, err = h.Window(); err != nil {
-			return nil, err
-		}
-		out = append(out, o)
-	}
-	return out, nil
-}
-
 // newCourier makes what takes windows from the spool to the broker.
 func (a *Agent) newCourier(client transport.Client) (*delivery.Courier, error) {
 	d := &a.cfg.Delivery

@@ -47,7 +47,7 @@ func (a *Agent) current() keys {
 
 // sealed seals a window. If a device fails, it tries again on what replaces it. The
 // window keeps its number, since nothing of it has left by then.
-func (a *Agent) sealed(s *stream, w *source.Window, id identity) (out *sealed, err error) {
+func (a *Agent) sealed(s *sealStream, w *source.Window, id identity) (out *sealed, err error) {
 	defer a.sealing.Begin(s.cfg.Name)()
 	err = role.Attempt(maxAttempts, a.current(), func(k keys) (err error) {
 		out, err = k.seal(s, w, id, a.clock)
@@ -109,12 +109,12 @@ func (a *Agent) move(ctx *henc.Context, err error) (keys, error) {
 	}
 	fresh := keys{ctx: ctx}
 	var failed []error
-	fresh.load(a.cfg, Deps{SigningKey: a.keys.signing}, func(_ string, err error) { failed = append(failed, err) })
+	fresh.load(a.cfg, ownKeys{Signing: a.keys.signing}, func(_ string, err error) { failed = append(failed, err) })
 	if err := errors.Join(failed...); err != nil {
 		fresh.wipe()
 		return keys{}, err
 	}
-	fresh.own = append(fresh.own, a.keys.own...) // wiped when the agent closes
+	fresh.adopt(a.keys) // wiped when the agent closes
 	a.keys = fresh
 	return fresh, nil
 }

@@ -16,7 +16,7 @@ import (
 
 // onDevice moves the keys to the device of ctx. Its kernels compute nothing, so
 // that a public key would not match its name there; zeros are as good.
-func (k *keys) onDevice(t *testing.T, ctx *henc.Context) {
+func onDevice(t *testing.T, k *keys, ctx *henc.Context) {
 	t.Helper()
 	p := ctx.Parameters()
 	value, err := ctx.Ring().NewBatch(2, p.QPLimbs(p.MaxLevel()), ctx.Domain())
@@ -73,7 +73,7 @@ func TestDeviceFails(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			a.keys.onDevice(t, ctx)
+			onDevice(t, &a.keys, ctx)
 			var seen Observation
 			a.deps.Observer = func(o Observation) { seen = o }
 			d.Set(c.fail)

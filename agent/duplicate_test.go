@@ -84,7 +84,7 @@ func TestDuplicateIsTold(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- a.Run(ctx) }()
 	<-client.ready
-	later, err := openStateWith(filepath.Join(t.TempDir(), "state"), cfg.Device, a.since.wall.Add(9*time.Second), func(string, []byte) error { return nil })
+	later, err := openState(filepath.Join(t.TempDir(), "state"), cfg.Device, a.since.wall.Add(9*time.Second))
 	if err != nil {
 		t.Fatal(err)
 	}

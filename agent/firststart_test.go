@@ -18,7 +18,7 @@ func TestFirstStartMakesTheKey(t *testing.T) {
 	cfg.SigningKey = filepath.Join(filepath.Dir(cfg.State), "signing.key")
 	deps, _ := testDeps(t, &fakeClient{})
 	deps.SigningKey = nil
-	if err := Check(cfg, deps); err != nil {
+	if err := Check(cfg, deps.options()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(cfg.SigningKey); err == nil {
@@ -61,7 +61,7 @@ func TestNoSigningKey(t *testing.T) {
 	deps, _ := testDeps(t, &fakeClient{})
 	deps.SigningKey = nil
 	cfg.SigningKey = filepath.Join(dir, "signing.key")
-	if err := Check(cfg, deps); err == nil || !strings.Contains(err.Error(), "the directory "+dir+" does not exist") || strings.Contains(err.Error(), "had a key") {
+	if err := Check(cfg, deps.options()); err == nil || !strings.Contains(err.Error(), "the directory "+dir+" does not exist") || strings.Contains(err.Error(), "had a key") {
 		t.Errorf("without its directory: %v", err)
 	}
 	cfg.SigningKey = filepath.Join(filepath.Dir(cfg.State), "signing.key")

@@ -57,7 +57,7 @@ func TestSwappedKeysAreRefused(t *testing.T) {
 		deps.PublicKey, deps.Context = nil, nil
 		refused := func(sentinel error, words ...string) {
 			t.Helper()
-			err := Check(cfg, deps)
+			err := Check(cfg, deps.options())
 			_, nerr := New(cfg, deps)
 			if err == nil || nerr == nil {
 				t.Fatalf("%s: accepted: %v, %v", keys.Mode, err, nerr)
@@ -103,7 +103,7 @@ func TestSwappedKeysAreRefused(t *testing.T) {
 		use(all...)
 		for _, holder := range []string{config.HolderNone, wrong.Signer} {
 			cfg.Keys.Holder = holder
-			if err := Check(cfg, deps); err != nil {
+			if err := Check(cfg, deps.options()); err != nil {
 				t.Errorf("%s, holder %s: %v", keys.Mode, holder, err)
 			}
 			if got := strings.Contains(strings.Join(Warnings(cfg), "\n"), "keys.holder is none"); got != (holder == config.HolderNone) {

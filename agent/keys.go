@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/henc"
@@ -28,12 +29,19 @@ type keys struct {
 	epoch     uint32
 	seeded    bool
 	signing   *transport.SigningKey
-	make      bool // there is no signing key yet; New makes it
+	missing   bool // there is no signing key yet
 
 	own     []func()                                  // wipes what was loaded here
 	newSeed func(hedge ...[]byte) (*henc.Seed, error) // nil: henc.NewSeed
 }
 
+// wipeLater has wipe called with the others.
+func (k *keys) wipeLater(wipe func()) { k.own = append(k.own, wipe) }
+
+// adopt takes over what has to be wiped of keys that these replace.
+func (k *keys) adopt(old keys) { k.own = append(k.own, old.own...) }
+
+// wipe wipes what was loaded here.
 func (k *keys) wipe() {
 	for _, f := range k.own {
 		f()
@@ -61,8 +69,15 @@ func (k *keys) useSecret(sk *secret.Key) error {
 	return nil
 }
 
-// load takes the keys of deps or reads the files.
-func (k *keys) load(cfg *config.Agent, deps Deps, fail func(path string, err error)) {
+// ownKeys take the place of the keys that a configuration names.
+type ownKeys struct {
+	Public  *henc.PublicKey
+	Secret  *secret.Key
+	Signing *transport.SigningKey
+}
+
+// load takes the given keys or reads the files.
+func (k *keys) load(cfg *config.Agent, given ownKeys, fail func(path string, err error)) {
 	switch {
 	case k.ctx == nil: // the parameters are not known; the file can still be looked at
 		path, file, mask := "keys.public_key", cfg.Keys.PublicKey, os.FileMode(0o022)
@@ -70,22 +85,22 @@ func (k *keys) load(cfg *config.Agent, deps Deps, fail func(path string, err err
 			path, file, mask = "keys.secret_key", cfg.Keys.SecretKey, 0o077
 		}
 		b, err := readKey(file, mask)
-		if err != nil && deps.PublicKey == nil && deps.SecretKey == nil {
+		if err != nil && given.Public == nil && given.Secret == nil {
 			fail(path, err)
 		}
 		clear(b)
-	case deps.PublicKey != nil:
-		if err := k.usePublic(deps.PublicKey); err != nil {
+	case given.Public != nil:
+		if err := k.usePublic(given.Public); err != nil {
 			fail("keys.public_key", err)
 		}
-	case deps.SecretKey != nil:
-		if err := k.useSecret(deps.SecretKey); err != nil {
+	case given.Secret != nil:
+		if err := k.useSecret(given.Secret); err != nil {
 			fail("keys.secret_key", err)
 		}
 	default:
 		k.loadFile(cfg.Keys, fail)
 	}
-	k.signing = deps.SigningKey
+	k.signing = given.Signing
 	if k.signing != nil {
 		return
 	}
@@ -93,9 +108,9 @@ func (k *keys) load(cfg *config.Agent, deps Deps, fail func(path string, err err
 	switch {
 	case err == nil:
 		k.signing = key
-		k.own = append(k.own, key.Wipe)
+		k.wipeLater(key.Wipe)
 	case errors.Is(err, fs.ErrNotExist) && FirstStart(cfg):
-		k.make = true
+		k.missing = true
 	default:
 		fail("signing_key", NoSigningKey(cfg, err))
 	}
@@ -169,8 +184,8 @@ func (k *keys) first(path string) error {
 	if err := key.Save(path); err != nil {
 		return err
 	}
-	k.signing, k.make = key, false
-	k.own = append(k.own, key.Wipe)
+	k.signing, k.missing = key, false
+	k.wipeLater(key.Wipe)
 	return nil
 }
 
@@ -205,7 +220,7 @@ func (k *keys) readSecret(path string, b []byte, export *keyset.Export) error {
 	if err != nil {
 		return fmt.Errorf("%w %s: %w", ErrKey, path, err)
 	}
-	k.own = append(k.own, func() { _ = sk.Wipe() })
+	k.wipeLater(func() { _ = sk.Wipe() })
 	if err := k.useSecret(sk); err != nil || export == nil {
 		return err
 	}
@@ -242,4 +257,41 @@ func readKey(path string, barred fs.FileMode) ([]byte, error) {
 		return nil, fmt.Errorf("%w %s: %w", ErrKey, path, err)
 	}
 	return b, nil
+}
+
+// noDirectory says that a directory is absent.
+type noDirectory string
+
+func (d noDirectory) Error() string { return fmt.Sprintf("the directory %s does not exist", string(d)) }
+func (noDirectory) Unwrap() error   { return fs.ErrNotExist }
+
+// keyRemedy says what to do about a key that cannot be used.
+func keyRemedy(path string, err error) string {
+	remedy := "export the key again with `hencedge keys export --role agent`"
+	if known := keyset.Remedy(err, "holder:"); known != "" {
+		return known
+	}
+	switch {
+	case errors.Is(err, keyset.ErrCorrupt):
+		return "put the whole export there, keyset.json and keyset.cose beside the key, and nothing of another one"
+	case errors.Is(err, fs.ErrNotExist) && (strings.Contains(err.Error(), keyset.ManifestFile) || strings.Contains(err.Error(), keyset.SignedManifestFile)):
+		return "leave keyset.json and keyset.cose of the export beside the key: they show who made it"
+	case strings.Contains(err.Error(), "chmod"):
+		return "do as the message says, as root or the file's owner"
+	case path == "signing_key" && errors.Is(err, fs.ErrPermission):
+		return "give the file to the user that the agent runs as: chown, chmod 600"
+	case path == "signing_key" && errors.As(err, new(noDirectory)), errors.Is(err, errKeyLost):
+		return "do as the message says"
+	case path == "signing_key":
+		return "make one with `hencedge keys identity FILE`, or correct the path"
+	case errors.Is(err, henc.ErrParams):
+		return "write the key's parameters into the streams, or " + remedy + " from a key set for these"
+	case errors.Is(err, errDirectory):
+		return "name the file in it: public.key, or secret.key with mode symmetric"
+	case errors.Is(err, fs.ErrPermission):
+		return "let the user that the agent runs as read the file"
+	case errors.Is(err, fs.ErrNotExist):
+		return "correct the path, or " + remedy
+	}
+	return remedy
 }

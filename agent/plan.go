@@ -113,13 +113,13 @@ type ChannelOutlook struct {
 // replaced by temporary ones of the same size, and sensors that this machine
 // does not have are only warned about, so that a plan can be made anywhere. link
 // is the uplink in bits per second, 0 where it is not known.
-func Plan(cfg *config.Agent, deps Deps, link float64) (*Prediction, error) {
+func Plan(cfg *config.Agent, o planOptions, link float64) (*Prediction, error) {
 	if err := cfg.Check(); err != nil {
 		return nil, err
 	}
 	c := &checker{cfg: cfg}
-	m := deps.machine()
-	m.Inputs = c.inputs(deps)
+	m := o.machine()
+	m.Inputs = c.inputs(m)
 	defer m.Inputs.Close()
 	var absent []string // what may be there on the board
 	if c.faults == 0 {
@@ -128,8 +128,8 @@ func Plan(cfg *config.Agent, deps Deps, link float64) (*Prediction, error) {
 		}
 		c.errs = config.Errors{}
 	}
-	k := keys{ctx: c.context(deps)}
-	var streams []*stream
+	k := keys{ctx: c.context(o)}
+	var streams []*sealStream
 	if k.ctx != nil {
 		for i := range cfg.Streams {
 			if s := c.layout(i, k.ctx.Parameters()); s != nil {
@@ -141,7 +141,7 @@ func Plan(cfg *config.Agent, deps Deps, link float64) (*Prediction, error) {
 		return nil, err
 	}
 	defer k.wipe()
-	keyBytes, keyAbsent, err := k.loadOrMake(c, deps)
+	keyBytes, keyAbsent, err := loadOrMake(&k, c, o.Keys)
 	if err != nil {
 		return nil, err
 	}
@@ -151,7 +151,7 @@ func Plan(cfg *config.Agent, deps Deps, link float64) (*Prediction, error) {
 	next := nextNumbers(cfg, m.Clock.Now())
 	var objects, bytes float64 // per second
 	for _, s := range streams {
-		o, err := k.outlook(cfg, s, next, m)
+		o, err := outlook(&k, cfg, s, next, m)
 		if err != nil {
 			return nil, fmt.Errorf("stream %s: %w", s.cfg.Name, err)
 		}
@@ -232,7 +232,7 @@ func (p *Prediction) outage(cfg *config.Agent, objects, bytes float64) {
 }
 
 // spool predicts what the disk sees, and when windows may leave it.
-func (p *Prediction) spool(cfg *config.Agent, streams []*stream) {
+func (p *Prediction) spool(cfg *config.Agent, streams []*sealStream) {
 	p.Open = 1
 	if list, err := hours(cfg.Delivery.Hours); err == nil && len(list) > 0 {
 		p.Open = delivery.OpenShare(list)
@@ -277,7 +277,7 @@ const secondsPerDay = 86400
 
 // loadOrMake loads the keys that exist and makes temporary ones for the rest. It gives
 // the length of the file of the key that encrypts, and whether that is absent.
-func (k *keys) loadOrMake(c *checker, deps Deps) (bytes int64, missing bool, err error) {
+func loadOrMake(k *keys, c *checker, given ownKeys) (bytes int64, missing bool, err error) {
 	absent := func(path string) bool {
 		_, err := os.Stat(path)
 		return errors.Is(err, fs.ErrNotExist)
@@ -290,36 +290,36 @@ func (k *keys) loadOrMake(c *checker, deps Deps) (bytes int64, missing bool, err
 	if info, err := os.Stat(file); err == nil {
 		bytes = info.Size()
 	}
-	if deps.PublicKey == nil && deps.SecretKey == nil && absent(file) {
+	if given.Public == nil && given.Secret == nil && absent(file) {
 		sk, err := secret.Generate(k.ctx, nil)
 		if err != nil {
 			return 0, true, err
 		}
-		k.own = append(k.own, func() { _ = sk.Wipe() })
+		k.wipeLater(func() { _ = sk.Wipe() })
 		var text []byte
 		if missing = true; cfg.Keys.Mode == config.KeyModeSymmetric {
-			deps.SecretKey = sk
+			given.Secret = sk
 			text, err = sk.Marshal()
 			defer clear(text)
-		} else if deps.PublicKey, err = sk.PublicKey(); err == nil {
-			text, err = k.ctx.MarshalPublicKey(deps.PublicKey)
+		} else if given.Public, err = sk.PublicKey(); err == nil {
+			text, err = k.ctx.MarshalPublicKey(given.Public)
 		}
 		if err != nil {
 			return 0, true, err
 		}
 		bytes = int64(len(text))
 	}
-	if deps.SigningKey == nil && absent(cfg.SigningKey) {
+	if given.Signing == nil && absent(cfg.SigningKey) {
 		key, err := transport.NewSigningKey()
 		if err != nil {
 			return 0, missing, err
 		}
-		k.own = append(k.own, key.Wipe)
-		deps.SigningKey = key
+		k.wipeLater(key.Wipe)
+		given.Signing = key
 	}
 	sized := *cfg // whose key it is does not matter to its size
 	sized.Keys.Holder = config.HolderNone
-	k.load(&sized, deps, func(path string, err error) { c.fail(path, "correct the file or its path", err) })
+	k.load(&sized, given, func(path string, err error) { c.fail(path, "correct the file or its path", err) })
 	return bytes, missing, c.errs.Err()
 }
 
@@ -335,7 +335,7 @@ func nextNumbers(cfg *config.Agent, now time.Time) stateFile {
 }
 
 // outlook encrypts and seals sample windows of a stream.
-func (k *keys) outlook(cfg *config.Agent, s *stream, next stateFile, m sensor.Machine) (*StreamOutlook, error) {
+func outlook(k *keys, cfg *config.Agent, s *sealStream, next stateFile, m sensor.Machine) (*StreamOutlook, error) {
 	clock := m.Clock
 	w := &source.Window{Samples: s.cfg.Window.Samples, Start: clock.Now(), End: clock.Now()}
 	for _, ch := range s.cfg.Channels {
@@ -346,11 +346,11 @@ func (k *keys) outlook(cfg *config.Agent, s *stream, next stateFile, m sensor.Ma
 		w.Values = append(w.Values, v)
 	}
 	id := identity{device: cfg.Device, boot: next.BootEpoch, sequence: next.Reserved[s.cfg.Name]}
-	out, encrypt, seal, err := k.sealing(s, w, id, clock, int(cfg.Broker.ChunkSize))
+	out, encrypt, seal, err := sealing(k, s, w, id, clock, int(cfg.Broker.ChunkSize))
 	if err != nil {
 		return nil, err
 	}
-	sample, absent := s.sampling(m)
+	sample, absent := sampling(s, m)
 	wire, chunks, err := wireBytes(s.topic, out.object, int(cfg.Broker.ChunkSize))
 	if err != nil {
 		return nil, err
@@ -370,12 +370,12 @@ func (k *keys) outlook(cfg *config.Agent, s *stream, next stateFile, m sensor.Ma
 		o.BytesPerDay = o.WindowsPerDay * float64(wire)
 		o.Duty = (seal.cpu.Seconds() + float64(w.Samples)*sample.cpu.Seconds()) / o.WindowSeconds
 	}
-	k.precision(o, s.cfg, out.meta.Scale)
+	precision(k, o, s.cfg, out.meta.Scale)
 	return o, nil
 }
 
 // precision fills in the error of a fresh ciphertext from the noise model.
-func (k *keys) precision(o *StreamOutlook, s config.Stream, scale float64) {
+func precision(k *keys, o *StreamOutlook, s config.Stream, scale float64) {
 	noise := k.ctx.Parameters().Noise()
 	sigma := noise.FreshPK(scale)
 	if k.seeded {

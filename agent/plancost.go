@@ -13,6 +13,7 @@ import (
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/internal/role"
 	"github.com/hencedge/hencedge/transport"
+	"github.com/hencedge/hencedge/transport/delivery"
 	"github.com/hencedge/hencedge/transport/spool"
 )
 
@@ -54,7 +55,7 @@ func measured(clock role.Clock, f func() error) (cost, error) {
 // sampling measures one sample of a live stream, and says which sensors are not
 // there. Inputs are not asked: that could change a device, and their values are
 // received beside the sampling. /sys and /proc are read as the agent reads them.
-func (s *stream) sampling(m sensor.Machine) (took cost, absent []string) {
+func sampling(s *sealStream, m sensor.Machine) (took cost, absent []string) {
 	if s.cfg.Replay != nil || s.cfg.Events != nil {
 		return cost{}, nil
 	}
@@ -76,7 +77,7 @@ func (s *stream) sampling(m sensor.Machine) (took cost, absent []string) {
 }
 
 // sealing measures a window from its samples to the messages, and gives the last one.
-func (k *keys) sealing(s *stream, w *source.Window, id identity, clock role.Clock, chunk int) (out *sealed, encrypt time.Duration, took cost, err error) {
+func sealing(k *keys, s *sealStream, w *source.Window, id identity, clock role.Clock, chunk int) (out *sealed, encrypt time.Duration, took cost, err error) {
 	var encrypts []time.Duration
 	took, err = measured(clock, func() error {
 		if out, err = k.seal(s, w, id, clock); err != nil {
@@ -98,7 +99,7 @@ func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 
 
 // wear predicts what reaches the device below the file system, a day: the spool's
 // files with the journal, and the state file.
-func (p *Prediction) wear(cfg *config.Agent, streams []*stream) {
+func (p *Prediction) wear(cfg *config.Agent, streams []*sealStream) {
 	p.DeviceBytesPerDay = p.StateWritesPerDay * stateBytes
 	if cfg.Spool == nil {
 		return
@@ -138,4 +139,16 @@ func (p *Prediction) machine(cfg *config.Agent, m sensor.Machine) {
 			p.Warnings = append(p.Warnings, fmt.Sprintf("spool.bytes is %s and the disk of %s has %d MiB left; windows wait in memory once it is full", cfg.Spool.Bytes, dir, free>>20))
 		}
 	}
+}
+
+// hours are the times of day as the courier takes them; they are checked.
+func hours(list []config.Hours) (out []delivery.Hours, err error) {
+	for _, h := range list {
+		var o delivery.Hours
+		if o.From, o.To, o.Days, o.Zone, err = h.Window(); err != nil {
+			return nil, err
+		}
+		out = append(out, o)
+	}
+	return out, nil
 }

@@ -58,13 +58,13 @@ func TestPlanMeasures(t *testing.T) {
 	}
 	cfg := testConfig(t)
 	cfg.Streams[0].Channels[0].Source.Zone = "reactor"
-	s := &stream{cfg: cfg.Streams[0]}
-	took, absent := s.sampling(sensor.Machine{Root: "testdata/board", Clock: clock})
+	s := &sealStream{cfg: cfg.Streams[0]}
+	took, absent := sampling(s, sensor.Machine{Root: "testdata/board", Clock: clock})
 	if took.wall <= 0 || len(absent) != 1 || !strings.Contains(absent[0], "reactor") {
 		t.Errorf("%+v, %q", took, absent)
 	}
 	s.cfg.Replay = &config.Replay{}
-	if took, absent := s.sampling(sensor.Machine{Root: "testdata/board", Clock: clock}); took != (cost{}) || absent != nil {
+	if took, absent := sampling(s, sensor.Machine{Root: "testdata/board", Clock: clock}); took != (cost{}) || absent != nil {
 		t.Errorf("a replay: %+v, %q", took, absent)
 	}
 }
@@ -81,7 +81,7 @@ func TestPlansOfExamples(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := Plan(cfg, Deps{Logger: testrig.Quiet(), Root: "testdata/board", Clock: testrig.NewClock()}, 0)
+		p, err := Plan(cfg, planOptions{Machine: sensor.Machine{Root: "testdata/board", Clock: testrig.NewClock(), Log: testrig.Quiet()}}, 0)
 		if err != nil {
 			t.Errorf("%s: %v", file, err)
 			continue
@@ -115,7 +115,7 @@ func TestPlanOfAnOutage(t *testing.T) {
 			cfg := testConfig(t)
 			c.change(cfg)
 			deps, _ := testDeps(t, &fakeClient{})
-			p, err := Plan(cfg, deps, 0)
+			p, err := Plan(cfg, deps.options(), 0)
 			if err != nil {
 				t.Fatal(err)
 			}

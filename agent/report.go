@@ -193,7 +193,7 @@ func (a *Agent) openMeter() {
 		}
 		return w
 	}
-	a.meter = sensor.OpenMeter(a.deps.machine(), work, func() bool { return a.current().ctx.Ring().Backend().Name() == "cuda" })
+	a.meter = sensor.OpenMeter(a.deps.options().machine(), work, func() bool { return a.current().ctx.Ring().Backend().Name() == "cuda" })
 	if e := a.meter.Report(); e.Sensor != "" {
 		a.log.Info("counts energy", "sensor", e.Sensor, "scope", string(e.Scope))
 	}

@@ -10,24 +10,39 @@ import (
 	"time"
 
 	"github.com/hencedge/hencedge/agent/source"
+	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/internal/role"
 	"github.com/hencedge/hencedge/transport"
 )
 
+// sealStream is how the windows of one stream are sealed.
+type sealStream struct {
+	cfg    config.Stream
+	level  int
+	scale  float64 // 0: the parameters' own
+	layout [32]byte
+	topic  string
+
+	// Memory that one window after the other uses.
+	slots  []float64 // of a window, zeros
+	object []byte    // of a sealed window
+	lent   bool      // object belongs to a window that is not on disk
+}
+
 // sealed is an encrypted and signed window.
 type sealed struct {
 	meta    transport.Meta
 	object  []byte
-	body    int
-	encrypt time.Duration
+	body    int           // bytes of the ciphertext
+	encrypt time.Duration // encoding and encrypting
 }
 
 // identity are the parts of the header that name the sender.
 type identity struct {
 	device         string
 	boot, sequence uint64
-	bootID         []byte
+	bootID         []byte // of the kernel's present start
 }
 
 // largeBody is the size, in bytes, from which dead memory is collected at once
@@ -44,7 +59,7 @@ func reclaim(size int) {
 
 // memory is a buffer of n bytes with a capacity of room for a sealed window: that of the
 // window before, if its object is on disk. Large ones are not kept.
-func (s *stream) memory(n, room int) []byte {
+func (s *sealStream) memory(n, room int) []byte {
 	if s.lent || cap(s.object) < room {
 		s.object = make([]byte, room)
 	}
@@ -53,14 +68,14 @@ func (s *stream) memory(n, room int) []byte {
 }
 
 // written takes the memory of the last window back: its object is on disk.
-func (s *stream) written() {
+func (s *sealStream) written() {
 	if s.lent = cap(s.object) >= largeBody; s.lent {
 		s.object = nil
 	}
 }
 
 // seal encodes, encrypts and signs a window.
-func (k *keys) seal(s *stream, w *source.Window, id identity, clock role.Clock) (*sealed, error) {
+func (k *keys) seal(s *sealStream, w *source.Window, id identity, clock role.Clock) (*sealed, error) {
 	if s.slots == nil {
 		s.slots = make([]float64, s.cfg.Slots())
 	}
@@ -126,34 +141,4 @@ func digest(values []float64) (sum [32]byte) {
 		sum = sha256.Sum256(b[:32+8*len(part)])
 	}
 	return sum
-}
-
-// finish seals a window, counts it and tells the observer.
-func (a *Agent) finish(s *stream, w *source.Window) (*sealed, error) {
-	sequence, err := a.state.take(s.cfg.Name)
-	if err != nil {
-		return nil, err
-	}
-	out, err := a.sealed(s, w, identity{a.cfg.Device, a.state.boot(), sequence, a.bootID})
-	if err != nil {
-		return nil, err
-	}
-	s.sealed.windows.Add(1)
-	if w.Samples < s.cfg.Window.Samples {
-		s.sealed.partial.Add(1)
-	}
-	s.sealed.bodyBytes.Add(uint64(out.body))
-	s.sealed.objectBytes.Add(uint64(len(out.object)))
-	s.sealed.encryptNanos.Add(uint64(out.encrypt))
-	a.log.Debug("window sealed", "stream", s.cfg.Name, "sequence", sequence, "samples", w.Samples, "bytes", len(out.object), "encrypt", out.encrypt)
-	if a.deps.Observer != nil {
-		chunks, err := transport.Split(out.object, int(a.cfg.Broker.ChunkSize))
-		if err != nil {
-			return nil, err
-		}
-		a.deps.Observer(Observation{Meta: out.meta, Object: sha256.Sum256(out.object), Values: w.Values,
-			Encrypt: out.encrypt, Body: out.body, Sealed: len(out.object), Chunks: len(chunks)})
-		return out, nil
-	}
-	return out, nil
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/hencedge/hencedge/agent/source"
+	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/henc/secret"
 	"github.com/hencedge/hencedge/internal/testrig"
@@ -18,14 +19,36 @@ import (
 // In symmetric mode the same would give c0' - c0 = m' - m, under two public keys
 // v*(b' - b), and with it the window.
 func TestCopiesOfAMachine(t *testing.T) {
-	own := keysFor(t)
-	k := &keys{ctx: own.ctx, encryptor: secret.NewSeededEncryptor(own.ctx, own.secret), id: own.public.KeyID, seeded: true, signing: own.signing,
+	params, err := henc.Named("edge12-d1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	hctx, err := henc.NewContext(params)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sk, err := secret.Generate(hctx, &henc.Seed{1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	public, err := sk.PublicKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	signing, err := transport.NewSigningKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg := config.Stream{Name: "s", Window: config.Window{Samples: 4}, Params: "edge12-d1", Channels: []config.Channel{
+		{Name: "a", Range: [2]float64{-40, 125}}, {Name: "b", Range: [2]float64{0, 100}}, {Name: "c", Range: [2]float64{0, 64}}}}
+	cfg.SetDefaults()
+	k := &keys{ctx: hctx, encryptor: secret.NewSeededEncryptor(hctx, sk), id: public.KeyID, seeded: true, signing: signing,
 		newSeed: func(hedge ...[]byte) (*henc.Seed, error) {
 			seed := henc.Seed(sha256.Sum256(bytes.Join(hedge, []byte{0})))
 			return &seed, nil
 		}}
 	seal := func(value, scale float64) *henc.Ciphertext {
-		s := &stream{cfg: testConfig(t).Streams[0], level: 1, scale: scale}
+		s := &sealStream{cfg: cfg, level: 1, scale: scale}
 		w := &source.Window{Samples: 4, Values: [][]float64{{value, 1, 2, 3}, {0, 0, 0, 0}, {0, 0, 0, 0}}}
 		out, err := k.seal(s, w, identity{device: "board1", boot: 1, sequence: 1, bootID: []byte("boot")}, testrig.NewClock())
 		if err != nil {
@@ -43,7 +66,7 @@ func TestCopiesOfAMachine(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ct, err := own.ctx.UnmarshalCiphertext(o.Body)
+		ct, err := hctx.UnmarshalCiphertext(o.Body)
 		if err != nil {
 			t.Fatal(err)
 		}
