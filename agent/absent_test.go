@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hencedge/hencedge/agent/plan"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/internal/testrig"
 )
@@ -44,13 +45,13 @@ func TestAbsentIsToldApart(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		err = Check(cfg, Deps{Logger: testrig.Quiet()}.options())
+		err = plan.Check(cfg, Deps{Logger: testrig.Quiet()}.options())
 		var list *config.Errors
-		if !errors.Is(err, config.ErrInvalid) || !errors.As(err, &list) || errors.Is(err, ErrAbsent) != c.absent {
-			t.Errorf("%s: absent %v\n%v", name, errors.Is(err, ErrAbsent), err)
+		if !errors.Is(err, config.ErrInvalid) || !errors.As(err, &list) || errors.Is(err, plan.ErrAbsent) != c.absent {
+			t.Errorf("%s: absent %v\n%v", name, errors.Is(err, plan.ErrAbsent), err)
 		}
 		// Of all these only the level can be seen without looking at files.
-		if alone := CheckAlone(cfg); (alone != nil) != strings.Contains(name, "level") {
+		if alone := plan.CheckAlone(cfg); (alone != nil) != strings.Contains(name, "level") {
 			t.Errorf("%s: alone: %v", name, alone)
 		}
 	}
@@ -67,7 +68,7 @@ func TestExposedSecretsAreWarnedOf(t *testing.T) {
 		}
 	}
 	cfg.Broker.Password, cfg.Broker.Key = config.Secret("file:"+password), key
-	said := func() string { return strings.Join(Warnings(cfg), "\n") }
+	said := func() string { return strings.Join(plan.Warnings(cfg), "\n") }
 	if got := said(); strings.Contains(got, dir) {
 		t.Errorf("private: %q", got)
 	}

@@ -11,6 +11,8 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/hencedge/hencedge/agent/plan"
+	"github.com/hencedge/hencedge/agent/seal"
 	"github.com/hencedge/hencedge/agent/sensor"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/henc"
@@ -94,8 +96,8 @@ type Agent struct {
 	deps    Deps
 	log     *slog.Logger
 	clock   role.Clock
-	keys    keys
-	state   *state
+	keys    seal.Keys
+	state   *seal.State
 	spool   *spool.Spool
 	courier atomic.Pointer[delivery.Courier] // nil until Run
 	streams []*stream
@@ -114,7 +116,7 @@ type Agent struct {
 
 // stream is one configured stream as it runs.
 type stream struct {
-	*planStream
+	*plan.Stream
 	sealed sealCounters
 }
 
@@ -122,39 +124,39 @@ type stream struct {
 // sensor and counts the boot epoch up. Mistakes that belong to a field are a
 // *config.Errors. Call Close when Run is not called.
 func New(cfg *config.Agent, deps Deps) (*Agent, error) {
-	p, err := prepare(cfg, deps.options(), false)
+	p, err := plan.Prepare(cfg, deps.options(), false)
 	if err != nil {
 		return nil, err
 	}
-	if p.keys.missing {
-		if err := p.keys.first(cfg.SigningKey); err != nil {
-			p.close()
+	if p.Keys.Missing {
+		if err := p.Keys.MakeSigning(cfg.SigningKey); err != nil {
+			p.Close()
 			return nil, err
 		}
 		deps.logger().Warn("made the signing key of this device; windows are refused until the evaluator knows it",
-			"file", cfg.SigningKey, "public_key", p.keys.signing.PublicText(), "enrol", "hencedge agent enroll")
+			"file", cfg.SigningKey, "public_key", p.Keys.Signing.PublicText(), "enrol", "hencedge agent enroll")
 	}
-	a := &Agent{cfg: cfg, deps: deps, log: deps.logger(), clock: p.machine.Clock, keys: p.keys,
-		inputs: p.machine.Inputs, spool: deps.Spool}
-	for _, s := range p.streams {
-		a.streams = append(a.streams, &stream{planStream: s})
+	a := &Agent{cfg: cfg, deps: deps, log: deps.logger(), clock: p.Machine.Clock, keys: p.Keys,
+		inputs: p.Machine.Inputs, spool: deps.Spool}
+	for _, s := range p.Streams {
+		a.streams = append(a.streams, &stream{Stream: s})
 	}
 	a.log = a.log.With("device", cfg.Device)
 	a.guard()
 	a.since = a.now()
-	a.bootID = p.machine.BootID()
-	if a.state, err = openState(cfg.State, cfg.Device, a.since.wall); err != nil {
-		p.close()
+	a.bootID = p.Machine.BootID()
+	if a.state, err = seal.OpenState(cfg.State, cfg.Device, a.since.wall); err != nil {
+		p.Close()
 		return nil, err
 	}
-	if err := a.state.health(); err != nil {
-		a.log.Error("the state cannot be written; the agent goes on with a boot epoch of the clock's", "boot_epoch", a.state.boot(), "error", err)
+	if err := a.state.Health(); err != nil {
+		a.log.Error("the state cannot be written; the agent goes on with a boot epoch of the clock's", "boot_epoch", a.state.Boot(), "error", err)
 	}
 	// The configuration is sound and the state is ours before the spool is touched.
 	if a.spool == nil {
 		if a.spool, err = openSpool(cfg, a.clock, a.log); err != nil {
-			p.close()
-			return nil, errors.Join(err, a.state.close())
+			p.Close()
+			return nil, errors.Join(err, a.state.Close())
 		}
 	}
 	if cfg.Spool != nil && deps.Spool == nil {
@@ -164,14 +166,14 @@ func New(cfg *config.Agent, deps Deps) (*Agent, error) {
 	}
 	for _, s := range a.streams {
 		if err := a.resume(s); err != nil {
-			return nil, errors.Join(fmt.Errorf("stream %s: %w", s.cfg.Name, err), a.Close())
+			return nil, errors.Join(fmt.Errorf("stream %s: %w", s.Config.Name, err), a.Close())
 		}
 	}
-	a.openMeter()
-	for _, w := range Warnings(cfg) {
+	a.openMeter(p.Machine)
+	for _, w := range plan.Warnings(cfg) {
 		a.log.Warn(w)
 	}
-	a.log.Info("agent is ready", "boot_epoch", a.state.boot(), "params", a.keys.ctx.Parameters().Name(), "streams", len(a.streams))
+	a.log.Info("agent is ready", "boot_epoch", a.state.Boot(), "params", a.keys.Context.Parameters().Name(), "streams", len(a.streams))
 	return a, nil
 }
 
@@ -180,27 +182,27 @@ func New(cfg *config.Agent, deps Deps) (*Agent, error) {
 func (a *Agent) Close() error {
 	var errs []error
 	for _, s := range a.streams {
-		errs = append(errs, s.source.Close())
+		errs = append(errs, s.Source.Close())
 	}
-	errs = append(errs, a.inputs.Close(), a.state.close())
+	errs = append(errs, a.inputs.Close(), a.state.Close())
 	if a.deps.Spool == nil { // then it is ours
 		a.spool.Release()
 	}
 	a.device.Lock()
-	a.keys.wipe()
+	a.keys.Wipe()
 	a.device.Unlock()
 	return errors.Join(errs...)
 }
 
 // Stats are the counts so far.
 func (a *Agent) Stats() Stats {
-	s := Stats{Boot: a.state.boot(), Streams: map[string]StreamStats{}, Inputs: a.inputs.Stats(), Spool: a.spool.Stats()}
+	s := Stats{Boot: a.state.Boot(), Streams: map[string]StreamStats{}, Inputs: a.inputs.Stats(), Spool: a.spool.Stats()}
 	if c := a.courier.Load(); c != nil {
 		s.Delivery = c.Stats()
 	}
 	s.Sent, s.SentBytes, s.Retries, s.Refused = s.Delivery.Delivered, s.Delivery.DeliveredBytes, s.Delivery.Retries, s.Delivery.Dropped
 	for _, st := range a.streams {
-		s.Streams[st.cfg.Name] = st.stats()
+		s.Streams[st.Config.Name] = st.stats()
 	}
 	a.device.RLock()
 	s.Fallbacks = a.device.fallbacks
@@ -216,8 +218,8 @@ func (d Deps) logger() *slog.Logger {
 }
 
 // options are what of Deps matters before the agent runs.
-func (d Deps) options() planOptions {
-	return planOptions{Keys: ownKeys{Public: d.PublicKey, Secret: d.SecretKey, Signing: d.SigningKey}, Context: d.Context, NewContext: d.NewContext,
+func (d Deps) options() plan.Options {
+	return plan.Options{Keys: seal.Given{Public: d.PublicKey, Secret: d.SecretKey, Signing: d.SigningKey}, Context: d.Context, NewContext: d.NewContext,
 		Machine: sensor.Machine{Root: d.Root, Clock: d.Clock, Wait: d.WaitForSensors, Log: d.logger()}, Connected: d.Client != nil}
 }
 
@@ -225,7 +227,7 @@ func (d Deps) options() planOptions {
 func (a *Agent) streamStatus() []transport.StreamStatus {
 	var list []transport.StreamStatus
 	for _, s := range a.streams {
-		list = append(list, daemon.DescribeStream(s.cfg))
+		list = append(list, daemon.DescribeStream(s.Config))
 	}
 	slices.SortFunc(list, func(a, b transport.StreamStatus) int { return strings.Compare(a.Name, b.Name) })
 	return list[:min(len(list), transport.MaxStatusStreams)]

@@ -18,6 +18,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/hencedge/hencedge/agent/input/inputtest"
+	"github.com/hencedge/hencedge/agent/plan"
+	"github.com/hencedge/hencedge/agent/seal"
 	"github.com/hencedge/hencedge/agent/source"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/internal/daemon"
@@ -66,7 +68,7 @@ func TestOnce(t *testing.T) {
 	s := cfg.Streams[0]
 	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC).Add(100 * time.Millisecond)
 	if m.Samples != 4 || m.Level != 1 || m.Layout != s.LayoutHash() || m.KeyID != k.public.KeyID || m.KeyEpoch != 7 || m.Start != start.UnixNano() || m.End != start.Add(300*time.Millisecond).UnixNano() ||
-		m.BootEpoch != a.state.boot() || m.Sequence != 0 {
+		m.BootEpoch != a.state.Boot() || m.Sequence != 0 {
 		t.Errorf("header %+v", m)
 	}
 	if o.Object != readings[0].ID || o.Meta.Sequence != m.Sequence || o.Body != len(readings[0].Body) || o.Chunks < 1 {
@@ -177,7 +179,7 @@ func TestRunReportsABadFile(t *testing.T) {
 	cfg.Streams[0] = inputtest.ReplayStream(t, "x.csv", "t,a,b.c\n1,1,1\n2,1,1\n3,oops,1\n", func(r *config.Replay) { r.TimeFormat = "unix" })
 	client := &fakeClient{}
 	deps, k := testDeps(t, client)
-	if err := Check(cfg, deps.options()); err == nil || !strings.Contains(err.Error(), ":4: ") || !strings.Contains(err.Error(), "streams[0].replay: ") {
+	if err := plan.Check(cfg, deps.options()); err == nil || !strings.Contains(err.Error(), ":4: ") || !strings.Contains(err.Error(), "streams[0].replay: ") {
 		t.Errorf("the check says %v", err)
 	}
 	a, err := New(cfg, deps)
@@ -311,7 +313,7 @@ func TestRestart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := New(cfg, deps); !errors.Is(err, ErrStateLocked) {
+		if _, err := New(cfg, deps); !errors.Is(err, seal.ErrStateLocked) {
 			t.Errorf("a second agent with the same state: %v", err)
 		}
 		if err := a.Once(t.Context()); err != nil {
@@ -337,13 +339,13 @@ func TestWarnings(t *testing.T) {
 	if err := os.WriteFile(cfg.SigningKey, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if w := Warnings(cfg); len(w) != 0 {
+	if w := plan.Warnings(cfg); len(w) != 0 {
 		t.Errorf("got %q", w)
 	}
 	cfg.Keys.Mode = config.KeyModeSymmetric
 	cfg.Broker.URL, cfg.Broker.Insecure = "tcp://broker.example.org", true
 	cfg.Streams[0].Replay = &config.Replay{Speed: "fast"}
-	w := strings.Join(Warnings(cfg), "\n")
+	w := strings.Join(plan.Warnings(cfg), "\n")
 	for _, want := range []string{"symmetric mode", "no TLS to broker.example.org", "queue.full to block"} {
 		if !strings.Contains(w, want) {
 			t.Errorf("no %q in %q", want, w)

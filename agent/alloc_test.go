@@ -62,7 +62,7 @@ func windowAllocations(t *testing.T, cfg *config.Agent, deps Deps) (bytes, objec
 		for {
 			at = at.Add(100 * time.Millisecond)
 			r.At = at
-			if done := s.collector.Add(r); done != nil {
+			if done := s.Collector.Add(r); done != nil {
 				a.encrypt(t.Context(), s, done[0])
 				return
 			}

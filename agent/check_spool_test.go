@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hencedge/hencedge/agent/plan"
 	"github.com/hencedge/hencedge/config"
 )
 
@@ -16,13 +17,13 @@ func TestCheckSpool(t *testing.T) {
 	cfg := withSpool(t, testConfig(t), filepath.Join(t.TempDir(), "none", "spool"))
 	deps, _ := testDeps(t, &fakeClient{})
 	cfg.Spool.Mirror = cfg.State + "/file/mirror"
-	err := Check(cfg, deps.options())
+	err := plan.Check(cfg, deps.options())
 	var list *config.Errors
 	if !errors.As(err, &list) || len(list.List) != 2 || !strings.Contains(err.Error(), "spool.dir") || !strings.Contains(err.Error(), "spool.mirror") {
 		t.Errorf("got %v", err)
 	}
 	cfg.Spool.Dir, cfg.Spool.Mirror = filepath.Join(t.TempDir(), "spool"), ""
-	if err := Check(cfg, deps.options()); err != nil {
+	if err := plan.Check(cfg, deps.options()); err != nil {
 		t.Error(err)
 	}
 }
@@ -38,7 +39,7 @@ func TestCheckForeignSpool(t *testing.T) {
 		cfg.Spool.Mirror = tt.mirror
 		deps, _ := testDeps(t, &fakeClient{})
 		var list *config.Errors
-		if err := Check(cfg, deps.options()); !errors.As(err, &list) || len(list.List) != 1 || list.List[0].Path != tt.path {
+		if err := plan.Check(cfg, deps.options()); !errors.As(err, &list) || len(list.List) != 1 || list.List[0].Path != tt.path {
 			t.Errorf("%s: %v", tt.dir, err)
 		}
 		if a, err := New(cfg, deps); err == nil {

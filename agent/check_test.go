@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hencedge/hencedge/agent/plan"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/internal/testrig"
 	"github.com/hencedge/hencedge/transport"
@@ -84,7 +85,7 @@ func TestCheckNamesThePlace(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		err = Check(cfg, Deps{Logger: testrig.Quiet()}.options())
+		err = plan.Check(cfg, Deps{Logger: testrig.Quiet()}.options())
 		var all *config.Errors
 		if !errors.As(err, &all) {
 			t.Errorf("%s: got %v", name, err)
@@ -113,7 +114,7 @@ func TestCheckReportsAll(t *testing.T) {
 	cfg.SigningKey = filepath.Join(t.TempDir(), "none", "signing.key")
 	cfg.Broker.CA = "none.pem"
 	cfg.Broker.URL = "tls://h"
-	err := Check(cfg, Deps{Logger: testrig.Quiet(), Root: "testdata/board"}.options())
+	err := plan.Check(cfg, Deps{Logger: testrig.Quiet(), Root: "testdata/board"}.options())
 	var all *config.Errors
 	if !errors.As(err, &all) || len(all.List) != 5 {
 		t.Fatalf("got %v", err)
@@ -145,7 +146,7 @@ func TestCheckFindsAllAtOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		err = Check(cfg, Deps{Logger: testrig.Quiet()}.options())
+		err = plan.Check(cfg, Deps{Logger: testrig.Quiet()}.options())
 		if err == nil {
 			t.Fatal("nothing found")
 		}

@@ -98,20 +98,20 @@ const statusRoom = 1 << 10
 // status makes a signed birth message or last will: one chunk, retained.
 func (a *Agent) status(online bool) (transport.Message, error) {
 	keys := a.current()
-	st := transport.Status{Online: online, Version: a.deps.Version, Streams: a.streamStatus(), Since: a.since.wall.UnixNano(), KeyID: keys.id, KeyEpoch: keys.epoch}
+	st := transport.Status{Online: online, Version: a.deps.Version, Streams: a.streamStatus(), Since: a.since.wall.UnixNano(), KeyID: keys.ID, KeyEpoch: keys.Epoch}
 	st.Fit(min(int(a.cfg.Broker.ChunkSize), transport.DefaultChunkSize) - statusRoom)
 	body, err := transport.MarshalStatus(st)
 	if err != nil {
 		return transport.Message{}, err
 	}
-	sequence, err := a.state.take("")
+	sequence, err := a.state.Take("")
 	if err != nil {
 		return transport.Message{}, err
 	}
-	now, boot := a.clock.Now().UnixNano(), a.state.boot()
+	now, boot := a.clock.Now().UnixNano(), a.state.Boot()
 	a.duplicates.issued(boot)
 	object, err := transport.Seal(transport.Meta{Kind: transport.KindStatus, Device: a.cfg.Device,
-		BootEpoch: boot, Sequence: sequence, Start: now, End: now}, body, keys.signing)
+		BootEpoch: boot, Sequence: sequence, Start: now, End: now}, body, keys.Signing)
 	if err != nil {
 		return transport.Message{}, err
 	}

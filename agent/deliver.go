@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/hencedge/hencedge/agent/plan"
 	"github.com/hencedge/hencedge/agent/source"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/internal/role"
@@ -46,10 +47,10 @@ func (a *Agent) newCourier(client transport.Client) (*delivery.Courier, error) {
 	d := &a.cfg.Delivery
 	o := delivery.Options{
 		Spool: a.spool, Client: client, ChunkSize: int(a.cfg.Broker.ChunkSize), Prefix: a.cfg.Broker.TopicPrefix,
-		Name: a.cfg.Device, Key: a.current().signing, Levels: map[string]delivery.Level{}, Receivers: map[string][]ed25519.PublicKey{},
+		Name: a.cfg.Device, Key: a.current().Signing, Levels: map[string]delivery.Level{}, Receivers: map[string][]ed25519.PublicKey{},
 		Number: func() (uint64, uint64, error) {
-			n, err := a.state.take("")
-			return a.state.boot(), n, err
+			n, err := a.state.Take("")
+			return a.state.Boot(), n, err
 		},
 		Receipt: d.ReceiptTimeout, First: d.RetryMin, Last: d.RetryMax,
 		Rate: float64(d.Bandwidth), Share: d.LiveShare, Live: d.LiveAge, Clock: a.clock, Logger: a.log,
@@ -84,7 +85,7 @@ func (a *Agent) newCourier(client transport.Client) (*delivery.Courier, error) {
 		o.Receivers[e.Name] = append(o.Receivers[e.Name], pub)
 	}
 	var err error
-	if o.Hours, err = hours(d.Hours); err != nil {
+	if o.Hours, err = plan.Hours(d.Hours); err != nil {
 		return nil, fmt.Errorf("delivery.hours: %w", err)
 	}
 	return delivery.New(o)
@@ -93,22 +94,22 @@ func (a *Agent) newCourier(client transport.Client) (*delivery.Courier, error) {
 // gap counts and reports the time between the newest window of an earlier process
 // and the first sample of this one: samples of sensors that nobody took.
 func (a *Agent) gap(s *stream, first time.Time) {
-	last := a.spool.Last(s.cfg.Name)
-	away := s.source.Gap(last, first)
+	last := a.spool.Last(s.Config.Name)
+	away := s.Source.Gap(last, first)
 	if away == 0 {
 		return
 	}
 	s.sealed.gapNanos.Store(uint64(away))
-	a.log.Warn("there are no samples for the time in which the agent was away", "stream", s.cfg.Name, "from", last.UTC(), "to", first, "gap", away.Round(time.Second))
+	a.log.Warn("there are no samples for the time in which the agent was away", "stream", s.Config.Name, "from", last.UTC(), "to", first, "gap", away.Round(time.Second))
 }
 
 // place puts a sealed window into the spool.
 func (a *Agent) place(ctx context.Context, s *stream, w *source.Window, sealed []byte) error {
-	it := spool.Item{Stream: s.cfg.Name, Topic: s.topic, Sealed: sealed}
+	it := spool.Item{Stream: s.Config.Name, Topic: s.Topic, Sealed: sealed}
 	if a.spool.Durable() {
-		it.Cursor = s.source.Cursor(w.Position)
+		it.Cursor = s.Source.Cursor(w.Position)
 	}
-	it.Unkept = s.written
+	it.Unkept = s.Kept
 	return a.spool.Put(ctx, it)
 }
 
@@ -117,9 +118,9 @@ func (a *Agent) resume(s *stream) error {
 	if !a.spool.Durable() {
 		return nil
 	}
-	kept := a.spool.Cursor(s.cfg.Name)
+	kept := a.spool.Cursor(s.Config.Name)
 	if len(kept) == 0 {
 		return nil
 	}
-	return s.source.Resume(kept)
+	return s.Source.Resume(kept)
 }

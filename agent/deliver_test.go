@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/hencedge/hencedge/agent/input/inputtest"
+	"github.com/hencedge/hencedge/agent/plan"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/internal/role"
 	"github.com/hencedge/hencedge/internal/testrig"
@@ -350,7 +351,7 @@ func TestPlanOfSpool(t *testing.T) {
 	cfg := withSpool(t, testConfig(t), filepath.Join(t.TempDir(), "spool"))
 	cfg.Spool.Mirror = filepath.Join(t.TempDir(), "mirror")
 	deps, _ := testDeps(t, &fakeClient{})
-	p, err := Plan(cfg, deps.options(), 0)
+	p, err := plan.Make(cfg, deps.options(), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -369,11 +370,11 @@ func TestPlanOfSpool(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	cfg.Delivery.Bandwidth = config.Size(2 * p.BytesPerDay / 86400)
-	if p, err := Plan(cfg, deps.options(), 0); err != nil || len(p.Refusals) != 0 || p.Cap < 0.49 || p.Cap > 0.51 {
+	if p, err := plan.Make(cfg, deps.options(), 0); err != nil || len(p.Refusals) != 0 || p.Cap < 0.49 || p.Cap > 0.51 {
 		t.Errorf("half of the cap: %+v, %v", p, err)
 	}
 	cfg.Delivery.Hours = []config.Hours{{From: "00:00", To: "06:00", Zone: "UTC"}}
-	if p, err := Plan(cfg, deps.options(), 0); err != nil || len(p.Refusals) != 1 || !strings.Contains(p.Refusals[0], "delivery.bandwidth") || p.Open != 0.25 {
+	if p, err := plan.Make(cfg, deps.options(), 0); err != nil || len(p.Refusals) != 1 || !strings.Contains(p.Refusals[0], "delivery.bandwidth") || p.Open != 0.25 {
 		t.Errorf("in a quarter of the day: %+v, %v", p, err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/hencedge/hencedge/agent/seal"
 	"github.com/hencedge/hencedge/agent/source"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/internal/role"
@@ -14,7 +15,7 @@ import (
 // device guards the keys of an agent, which move when a device fails.
 type device struct {
 	sync.RWMutex
-	fallback  role.Fallback[keys]
+	fallback  role.Fallback[seal.Keys]
 	fallbacks uint64 // failures so far
 	stop      func() // ends sampling; nil before Run
 	failure   error  // what the agent stops for
@@ -39,7 +40,7 @@ func (a *Agent) failure() error {
 const maxAttempts = 3
 
 // current returns the keys in use; they change when a device fails.
-func (a *Agent) current() keys {
+func (a *Agent) current() seal.Keys {
 	a.device.RLock()
 	defer a.device.RUnlock()
 	return a.keys
@@ -47,10 +48,10 @@ func (a *Agent) current() keys {
 
 // sealed seals a window. If a device fails, it tries again on what replaces it. The
 // window keeps its number, since nothing of it has left by then.
-func (a *Agent) sealed(s *sealStream, w *source.Window, id identity) (out *sealed, err error) {
-	defer a.sealing.Begin(s.cfg.Name)()
-	err = role.Attempt(maxAttempts, a.current(), func(k keys) (err error) {
-		out, err = k.seal(s, w, id, a.clock)
+func (a *Agent) sealed(s *seal.Stream, w *source.Window, id seal.Identity) (out *seal.Sealed, err error) {
+	defer a.sealing.Begin(s.Config.Name)()
+	err = role.Attempt(maxAttempts, a.current(), func(k seal.Keys) (err error) {
+		out, err = k.Seal(s, w, id, a.clock)
 		return err
 	}, a.replace)
 	return out, err
@@ -71,7 +72,7 @@ func (a *Agent) Stalled() string {
 
 // guard prepares for failures of the device.
 func (a *Agent) guard() {
-	a.device.fallback = role.Fallback[keys]{Policy: a.cfg.BackendFallback, Mono: a.clock.Mono, Log: a.log}
+	a.device.fallback = role.Fallback[seal.Keys]{Policy: a.cfg.BackendFallback, Mono: a.clock.Mono, Log: a.log}
 	a.device.fallback.Stop = func(err error) {
 		a.device.failure = err
 		if a.device.stop != nil {
@@ -82,39 +83,39 @@ func (a *Agent) guard() {
 
 // replace moves the keys from a device that failed, as backend_fallback says, and
 // returns them.
-func (a *Agent) replace(failed keys, cause error) (keys, error) {
+func (a *Agent) replace(failed seal.Keys, cause error) (seal.Keys, error) {
 	a.device.Lock()
 	defer a.device.Unlock()
-	if a.keys.ctx != failed.ctx {
+	if a.keys.Context != failed.Context {
 		return a.keys, nil // another stream saw it first
 	}
 	a.device.fallbacks++
-	device := failed.ctx.Ring().Backend().Device()
-	processor := func() (keys, error) { return a.move(henc.NewContext(failed.ctx.Parameters())) }
-	to := role.Replacements[keys]{Processor: processor}
+	device := failed.Context.Ring().Backend().Device()
+	processor := func() (seal.Keys, error) { return a.move(henc.NewContext(failed.Context.Parameters())) }
+	to := role.Replacements[seal.Keys]{Processor: processor}
 	switch {
 	case a.deps.PublicKey != nil || a.deps.SecretKey != nil:
-		to.Processor = func() (keys, error) { return keys{}, errors.New("the keys were not read from a file") }
+		to.Processor = func() (seal.Keys, error) { return seal.Keys{}, errors.New("the keys were not read from a file") }
 	case a.deps.Reopen != nil:
-		to.Reopen = func() (keys, error) { return a.move(a.deps.Reopen(failed.ctx)) }
+		to.Reopen = func() (seal.Keys, error) { return a.move(a.deps.Reopen(failed.Context)) }
 	}
 	return a.device.fallback.Replace(device, cause, to)
 }
 
 // move reads the keys again into ctx. If err says that there is no context, it returns
 // err. It needs the lock.
-func (a *Agent) move(ctx *henc.Context, err error) (keys, error) {
+func (a *Agent) move(ctx *henc.Context, err error) (seal.Keys, error) {
 	if err != nil {
-		return keys{}, err
+		return seal.Keys{}, err
 	}
-	fresh := keys{ctx: ctx}
+	fresh := seal.Keys{Context: ctx}
 	var failed []error
-	fresh.load(a.cfg, ownKeys{Signing: a.keys.signing}, func(_ string, err error) { failed = append(failed, err) })
+	fresh.Load(a.cfg, seal.Given{Signing: a.keys.Signing}, func(_ string, err error) { failed = append(failed, err) })
 	if err := errors.Join(failed...); err != nil {
-		fresh.wipe()
-		return keys{}, err
+		fresh.Wipe()
+		return seal.Keys{}, err
 	}
-	fresh.adopt(a.keys) // wiped when the agent closes
+	fresh.Adopt(a.keys) // wiped when the agent closes
 	a.keys = fresh
 	return fresh, nil
 }

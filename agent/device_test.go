@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hencedge/hencedge/agent/seal"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/cutrantt/cuda"
@@ -16,15 +17,15 @@ import (
 
 // onDevice moves the keys to the device of ctx. Its kernels compute nothing, so
 // that a public key would not match its name there; zeros are as good.
-func onDevice(t *testing.T, k *keys, ctx *henc.Context) {
+func onDevice(t *testing.T, k *seal.Keys, ctx *henc.Context) {
 	t.Helper()
 	p := ctx.Parameters()
 	value, err := ctx.Ring().NewBatch(2, p.QPLimbs(p.MaxLevel()), ctx.Domain())
 	if err != nil {
 		t.Fatal(err)
 	}
-	k.ctx = ctx
-	if err := k.usePublic(&henc.PublicKey{Value: value, KeyID: k.id, Epoch: k.epoch}); err != nil {
+	k.Context = ctx
+	if err := k.UsePublic(&henc.PublicKey{Value: value, KeyID: k.ID, Epoch: k.Epoch}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -69,7 +70,7 @@ func TestDeviceFails(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			ctx, err := on(a.keys.ctx.Parameters())
+			ctx, err := on(a.keys.Context.Parameters())
 			if err != nil {
 				t.Fatal(err)
 			}

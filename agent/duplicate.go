@@ -74,7 +74,7 @@ func (d *duplicates) health() string {
 
 // watchDuplicates listens to the device's own status topic until stop is called.
 func (a *Agent) watchDuplicates(ctx context.Context, client transport.Client) (stop func()) {
-	trust, err := transport.TrustKeys(map[string]ed25519.PublicKey{a.cfg.Device: a.current().signing.Public()})
+	trust, err := transport.TrustKeys(map[string]ed25519.PublicKey{a.cfg.Device: a.current().Signing.Public()})
 	if err != nil {
 		a.log.Error("a second board with this identity would not be noticed", "error", err)
 		return func() {}
@@ -121,7 +121,7 @@ func (a *Agent) overheard(v *transport.Verifier, d transport.Delivery) (answer b
 	news, later := a.duplicates.note(&obj.Meta, st.Online, d.Retained, a.since.wall)
 	if news {
 		a.log.Error("another board sends with this device's name and signing key; give one of them an identity of its own",
-			"boot_epoch", obj.Meta.BootEpoch, "started", time.Unix(0, st.Since).UTC(), "own_boot_epoch", a.state.boot())
+			"boot_epoch", obj.Meta.BootEpoch, "started", time.Unix(0, st.Since).UTC(), "own_boot_epoch", a.state.Boot())
 	}
 	return news && later
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hencedge/hencedge/agent/seal"
 	"github.com/hencedge/hencedge/internal/role"
 	"github.com/hencedge/hencedge/transport"
 )
@@ -84,11 +85,11 @@ func TestDuplicateIsTold(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- a.Run(ctx) }()
 	<-client.ready
-	later, err := openState(filepath.Join(t.TempDir(), "state"), cfg.Device, a.since.wall.Add(9*time.Second))
+	later, err := seal.OpenState(filepath.Join(t.TempDir(), "state"), cfg.Device, a.since.wall.Add(9*time.Second))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer later.close()
+	defer later.Close()
 	tell := func(online bool) {
 		t.Helper()
 		m, err := (&Agent{cfg: a.cfg, keys: a.keys, clock: a.clock, since: a.since, state: later}).status(online)

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hencedge/hencedge/agent/plan"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/internal/testrig"
 	"github.com/hencedge/hencedge/transport"
@@ -129,7 +130,7 @@ func (s *site) listen(t *testing.T) (messages func() []transport.Message) {
 func TestEndToEnd(t *testing.T) {
 	s := newSite(t)
 	cfg := s.load(t)
-	if err := Check(cfg, Deps{Logger: testrig.Quiet()}.options()); err != nil {
+	if err := plan.Check(cfg, Deps{Logger: testrig.Quiet()}.options()); err != nil {
 		t.Fatal(err)
 	}
 	messages := s.listen(t)
@@ -278,7 +279,7 @@ func TestPlanIsExact(t *testing.T) {
 		if mode == config.KeyModeSymmetric {
 			cfg.Keys = config.AgentKeys{Mode: mode, SecretKey: filepath.Join(s.dir, "secret.key"), Holder: config.HolderNone}
 		}
-		p, err := Plan(cfg, Deps{Logger: testrig.Quiet()}.options(), 1e9)
+		p, err := plan.Make(cfg, Deps{Logger: testrig.Quiet()}.options(), 1e9)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -336,7 +337,7 @@ func TestPlanIsExact(t *testing.T) {
 func TestPlanWithoutKeys(t *testing.T) {
 	cfg := testConfig(t)
 	cfg.Streams[0].Channels[0].Source.Zone = "reactor"
-	p, err := Plan(cfg, Deps{Logger: testrig.Quiet(), Root: "testdata/board"}.options(), 1)
+	p, err := plan.Make(cfg, Deps{Logger: testrig.Quiet(), Root: "testdata/board"}.options(), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -352,18 +353,18 @@ func TestPlanWithoutKeys(t *testing.T) {
 	large := *cfg
 	large.Streams = []config.Stream{cfg.Streams[0]}
 	large.Streams[0].Params, large.Queue.Bytes = "std14-d5", config.MiB
-	if p, err = Plan(&large, Deps{Logger: testrig.Quiet(), Root: "testdata/board"}.options(), 0); err != nil {
+	if p, err = plan.Make(&large, Deps{Logger: testrig.Quiet(), Root: "testdata/board"}.options(), 0); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(strings.Join(p.Refusals, "\n"), "never fits into queue.bytes") || p.MemoryBytes < 20<<20 {
 		t.Errorf("a window of %d bytes fits into 1 MiB: %+v", p.Streams[0].ObjectBytes, p)
 	}
 	large.Queue.Bytes, large.Delivery.Streams = config.GiB, []config.StreamDelivery{{Stream: large.Streams[0].Name, Ack: config.AckBroker, Bytes: config.MiB}}
-	if p, err = Plan(&large, Deps{Logger: testrig.Quiet(), Root: "testdata/board"}.options(), 0); err != nil || !strings.Contains(strings.Join(p.Refusals, "\n"), "never fits into delivery.streams[0].bytes") {
+	if p, err = plan.Make(&large, Deps{Logger: testrig.Quiet(), Root: "testdata/board"}.options(), 0); err != nil || !strings.Contains(strings.Join(p.Refusals, "\n"), "never fits into delivery.streams[0].bytes") {
 		t.Fatalf("its own bound of 1 MiB: %+v, %v", p, err)
 	}
 	cfg.Streams[0].Window.Samples = 2048
-	if _, err := Plan(cfg, Deps{Logger: testrig.Quiet()}.options(), 0); !errors.Is(err, config.ErrInvalid) {
+	if _, err := plan.Make(cfg, Deps{Logger: testrig.Quiet()}.options(), 0); !errors.Is(err, config.ErrInvalid) {
 		t.Errorf("too many slots: %v", err)
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hencedge/hencedge/agent/plan"
+	"github.com/hencedge/hencedge/agent/seal"
 	"github.com/hencedge/hencedge/transport"
 )
 
@@ -18,13 +20,13 @@ func TestFirstStartMakesTheKey(t *testing.T) {
 	cfg.SigningKey = filepath.Join(filepath.Dir(cfg.State), "signing.key")
 	deps, _ := testDeps(t, &fakeClient{})
 	deps.SigningKey = nil
-	if err := Check(cfg, deps.options()); err != nil {
+	if err := plan.Check(cfg, deps.options()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := os.Stat(cfg.SigningKey); err == nil {
 		t.Fatal("a check made the key")
 	}
-	if w := strings.Join(Warnings(cfg), "\n"); !strings.Contains(w, "made at the first start") {
+	if w := strings.Join(plan.Warnings(cfg), "\n"); !strings.Contains(w, "made at the first start") {
 		t.Errorf("warnings %q", w)
 	}
 	a, err := New(cfg, deps)
@@ -61,7 +63,7 @@ func TestNoSigningKey(t *testing.T) {
 	deps, _ := testDeps(t, &fakeClient{})
 	deps.SigningKey = nil
 	cfg.SigningKey = filepath.Join(dir, "signing.key")
-	if err := Check(cfg, deps.options()); err == nil || !strings.Contains(err.Error(), "the directory "+dir+" does not exist") || strings.Contains(err.Error(), "had a key") {
+	if err := plan.Check(cfg, deps.options()); err == nil || !strings.Contains(err.Error(), "the directory "+dir+" does not exist") || strings.Contains(err.Error(), "had a key") {
 		t.Errorf("without its directory: %v", err)
 	}
 	cfg.SigningKey = filepath.Join(filepath.Dir(cfg.State), "signing.key")
@@ -69,7 +71,7 @@ func TestNoSigningKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := transport.LoadSigningKey(cfg.SigningKey)
-	if err := NoSigningKey(cfg, err); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "this device had a key, since its state "+cfg.State+" is there") {
+	if err := seal.NoSigningKey(cfg, err); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "this device had a key, since its state "+cfg.State+" is there") {
 		t.Errorf("with a state: %v", err)
 	}
 }

@@ -56,7 +56,7 @@ func TestStartOnABadDisk(t *testing.T) {
 				return a
 			}
 			first := run(6, func(*Agent) {})
-			boot := first.state.boot()
+			boot := first.state.Boot()
 			if trouble == "full" {
 				testenv.Fill(t, filepath.Join(dir, "ballast"))
 			} else {
@@ -64,8 +64,8 @@ func TestStartOnABadDisk(t *testing.T) {
 			}
 			var health []string
 			second := run(4, func(a *Agent) { health = a.Health() })
-			if second.state.boot() <= boot || second.Stats().Spool.Recovered < 6 {
-				t.Errorf("boot epoch %d after %d, %+v", second.state.boot(), boot, second.Stats().Spool)
+			if second.state.Boot() <= boot || second.Stats().Spool.Recovered < 6 {
+				t.Errorf("boot epoch %d after %d, %+v", second.state.Boot(), boot, second.Stats().Spool)
 			}
 			if told := strings.Contains(strings.Join(health, "\n"), "state file: "); told != (trouble == "read-only") {
 				t.Errorf("health: %q", health)

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/hencedge/hencedge/agent/plan"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/keyholder"
@@ -57,7 +58,7 @@ func TestSwappedKeysAreRefused(t *testing.T) {
 		deps.PublicKey, deps.Context = nil, nil
 		refused := func(sentinel error, words ...string) {
 			t.Helper()
-			err := Check(cfg, deps.options())
+			err := plan.Check(cfg, deps.options())
 			_, nerr := New(cfg, deps)
 			if err == nil || nerr == nil {
 				t.Fatalf("%s: accepted: %v, %v", keys.Mode, err, nerr)
@@ -77,7 +78,7 @@ func TestSwappedKeysAreRefused(t *testing.T) {
 		}
 		use(all...)
 		refused(keyset.ErrHolder, "keys.holder", wrong.Fingerprint(), right.Fingerprint(), "changed the keys on their way")
-		if _, err := a.move(a.keys.ctx, nil); err == nil || !strings.Contains(err.Error(), keyset.ErrHolder.Error()) {
+		if _, err := a.move(a.keys.Context, nil); err == nil || !strings.Contains(err.Error(), keyset.ErrHolder.Error()) {
 			t.Errorf("%s: read again: %v", keys.Mode, err)
 		}
 		if err := a.Close(); err != nil {
@@ -93,7 +94,7 @@ func TestSwappedKeysAreRefused(t *testing.T) {
 		}
 		refused(syscall.ENOENT, keyset.SignedManifestFile, "beside the key")
 		if keys.Mode == config.KeyModePublic {
-			if got := strings.Join(Warnings(cfg), "\n"); !strings.Contains(got, "SECRET KEY ON THIS DEVICE: "+filepath.Join(dir, "keys", keyset.SecretFile)) {
+			if got := strings.Join(plan.Warnings(cfg), "\n"); !strings.Contains(got, "SECRET KEY ON THIS DEVICE: "+filepath.Join(dir, "keys", keyset.SecretFile)) {
 				t.Errorf("a secret key beside the public one: %s", got)
 			}
 			cfg.Keys.PublicKey = filepath.Join(dir, "right", "epoch-0001", keyset.PublicFile)
@@ -103,10 +104,10 @@ func TestSwappedKeysAreRefused(t *testing.T) {
 		use(all...)
 		for _, holder := range []string{config.HolderNone, wrong.Signer} {
 			cfg.Keys.Holder = holder
-			if err := Check(cfg, deps.options()); err != nil {
+			if err := plan.Check(cfg, deps.options()); err != nil {
 				t.Errorf("%s, holder %s: %v", keys.Mode, holder, err)
 			}
-			if got := strings.Contains(strings.Join(Warnings(cfg), "\n"), "keys.holder is none"); got != (holder == config.HolderNone) {
+			if got := strings.Contains(strings.Join(plan.Warnings(cfg), "\n"), "keys.holder is none"); got != (holder == config.HolderNone) {
 				t.Errorf("%s, holder %s: warned %v", keys.Mode, holder, got)
 			}
 		}

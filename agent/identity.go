@@ -20,7 +20,7 @@ import (
 // ciphertext stays as it is. The first time in a boot epoch it begins another one.
 func (a *Agent) renumber(sealed []byte) ([]byte, error) {
 	keys := a.current()
-	trust, err := transport.TrustKeys(map[string]ed25519.PublicKey{a.cfg.Device: keys.signing.Public()})
+	trust, err := transport.TrustKeys(map[string]ed25519.PublicKey{a.cfg.Device: keys.Signing.Public()})
 	if err != nil {
 		return nil, err
 	}
@@ -33,17 +33,17 @@ func (a *Agent) renumber(sealed []byte) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("not a window of this device and key: %w", err)
 	}
-	if obj.Meta.BootEpoch == a.state.boot() {
-		if err := a.state.renew(a.clock.Now()); err != nil {
+	if obj.Meta.BootEpoch == a.state.Boot() {
+		if err := a.state.Renew(a.clock.Now()); err != nil {
 			return nil, err
 		}
 	}
 	m := obj.Meta
-	if m.Sequence, err = a.state.take(m.Stream); err != nil {
+	if m.Sequence, err = a.state.Take(m.Stream); err != nil {
 		return nil, err
 	}
-	m.BootEpoch = a.state.boot()
-	return transport.Seal(m, obj.Body, keys.signing)
+	m.BootEpoch = a.state.Boot()
+	return transport.Seal(m, obj.Body, keys.Signing)
 }
 
 // ErrSpool: the spool cannot be used by this device.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hencedge/hencedge/agent/seal"
 	"github.com/hencedge/hencedge/internal/testrig"
 	"github.com/hencedge/hencedge/transport"
 	"github.com/hencedge/hencedge/transport/spool"
@@ -24,14 +25,14 @@ func TestRenumber(t *testing.T) {
 	defer a.Close()
 	seal := func(sequence uint64, key *transport.SigningKey) []byte {
 		t.Helper()
-		sealed, err := transport.Seal(transport.Meta{Kind: transport.KindReading, Device: "board1", Stream: "system", BootEpoch: a.state.boot(), Sequence: sequence,
+		sealed, err := transport.Seal(transport.Meta{Kind: transport.KindReading, Device: "board1", Stream: "system", BootEpoch: a.state.Boot(), Sequence: sequence,
 			Level: 1, Scale: 1024, Samples: 4, Start: 5, End: 9}, []byte("ciphertext"), key)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return sealed
 	}
-	first, second, boot := seal(100, k.signing), seal(101, k.signing), a.state.boot()
+	first, second, boot := seal(100, k.signing), seal(101, k.signing), a.state.Boot()
 	trust := transport.NewTrustStore()
 	if err := trust.AddDevice("board1", k.signing.Public()); err != nil {
 		t.Fatal(err)
@@ -52,8 +53,8 @@ func TestRenumber(t *testing.T) {
 		}
 		epochs = append(epochs, o.Meta.BootEpoch)
 	}
-	if epochs[0] <= boot || epochs[1] != epochs[0] || a.state.boot() != epochs[0] {
-		t.Errorf("boot epochs %v after %d, now %d", epochs, boot, a.state.boot())
+	if epochs[0] <= boot || epochs[1] != epochs[0] || a.state.Boot() != epochs[0] {
+		t.Errorf("boot epochs %v after %d, now %d", epochs, boot, a.state.Boot())
 	}
 	stranger, err := transport.NewSigningKey()
 	if err != nil {
@@ -88,7 +89,7 @@ func TestForeignSpool(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := New(cfg, deps); !errors.Is(err, ErrStateLocked) {
+	if _, err := New(cfg, deps); !errors.Is(err, seal.ErrStateLocked) {
 		t.Errorf("a second agent: %v", err)
 	}
 	cfg2 := *cfg

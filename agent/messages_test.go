@@ -122,8 +122,8 @@ func TestEventsTrouble(t *testing.T) {
 	if got := a.Report().Troubles; len(got) != 0 {
 		t.Errorf("before it runs: %+v", got)
 	}
-	src := &olderTrouble{Source: a.streams[0].source}
-	a.streams[0].source = src
+	src := &olderTrouble{Source: a.streams[0].Source}
+	a.streams[0].Source = src
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	go func() {

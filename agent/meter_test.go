@@ -7,6 +7,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/hencedge/hencedge/agent/sensor"
 	"github.com/hencedge/hencedge/config"
 )
 
@@ -51,8 +52,7 @@ func TestAgentCountsEnergy(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			a.deps.Root = c.root
-			a.openMeter()
+			a.openMeter(sensor.Machine{Root: c.root, Clock: deps.Clock})
 			if err := a.Once(t.Context()); err != nil {
 				t.Fatal(err)
 			}

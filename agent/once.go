@@ -29,11 +29,11 @@ func (a *Agent) expectSamples(ctx context.Context, patience time.Duration, stop 
 		case <-look.C:
 		}
 		for _, s := range a.streams {
-			if s.count.Samples() > 0 || time.Since(begun) < patience+2*s.cfg.Interval {
+			if s.Count.Samples() > 0 || time.Since(begun) < patience+2*s.Config.Interval {
 				continue
 			}
-			_, silent := s.source.Trouble()
-			if silent == nil && !s.source.Periodic() {
+			_, silent := s.Source.Trouble()
+			if silent == nil && !s.Source.Periodic() {
 				continue // samples come when they come
 			}
 			stop()
@@ -47,14 +47,14 @@ func (a *Agent) expectSamples(ctx context.Context, patience time.Duration, stop 
 func (a *Agent) noSamples(s *stream, silent error) error {
 	var why []string
 	for _, t := range a.troubles() {
-		if t.Stream == s.cfg.Name {
+		if t.Stream == s.Config.Name {
 			why = append(why, fmt.Sprintf("channel %s: %s", t.Channel, t.Error))
 		}
 	}
 	if len(why) == 0 && silent != nil {
 		why = append(why, silent.Error())
 	}
-	err := fmt.Errorf("stream %s: %w", s.cfg.Name, ErrNoSamples)
+	err := fmt.Errorf("stream %s: %w", s.Config.Name, ErrNoSamples)
 	if len(why) > 0 {
 		err = fmt.Errorf("%w: %s", err, strings.Join(why, "; "))
 	}

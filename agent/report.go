@@ -165,9 +165,9 @@ func (a *Agent) Report() Report {
 	case s.Delivery.LastTrouble != "":
 		q.Waits = s.Delivery.LastTrouble
 	}
-	r.Keys.Mode, r.Keys.ID, r.Keys.Epoch = string(a.cfg.Keys.Mode), hex.EncodeToString(keys.id[:]), keys.epoch
-	r.Keys.Params = keys.ctx.Parameters().Name()
-	r.Keys.PublicKey = keys.signing.PublicText()
+	r.Keys.Mode, r.Keys.ID, r.Keys.Epoch = string(a.cfg.Keys.Mode), hex.EncodeToString(keys.ID[:]), keys.Epoch
+	r.Keys.Params = keys.Context.Parameters().Name()
+	r.Keys.PublicKey = keys.Signing.PublicText()
 	r.Broker.URL = a.cfg.Broker.URL
 	a.link.mu.Lock()
 	defer a.link.mu.Unlock()
@@ -181,19 +181,19 @@ func (a *Agent) Report() Report {
 }
 
 // openMeter finds what counts the board's energy.
-func (a *Agent) openMeter() {
+func (a *Agent) openMeter(m sensor.Machine) {
 	if a.cfg.Energy == config.EnergyOff {
 		a.meter = sensor.NoMeter("off")
 		return
 	}
 	work := func() (w sensor.Work) {
 		for _, s := range a.streams {
-			w.Readings += s.count.Samples()
+			w.Readings += s.Count.Samples()
 			w.Windows += s.sealed.windows.Load()
 		}
 		return w
 	}
-	a.meter = sensor.OpenMeter(a.deps.options().machine(), work, func() bool { return a.current().ctx.Ring().Backend().Name() == "cuda" })
+	a.meter = sensor.OpenMeter(m, work, func() bool { return a.current().Context.Ring().Backend().Name() == "cuda" })
 	if e := a.meter.Report(); e.Sensor != "" {
 		a.log.Info("counts energy", "sensor", e.Sensor, "scope", string(e.Scope))
 	}
@@ -264,7 +264,7 @@ func (a *Agent) Health() []string {
 	if reason := daemon.CertificateHealth(a.cfg.Broker, a.clock.Now()); reason != "" {
 		out = append(out, reason)
 	}
-	if err := a.state.health(); err != nil {
+	if err := a.state.Health(); err != nil {
 		out = append(out, "cannot be written: "+err.Error())
 	}
 	for _, reason := range []string{a.duplicates.health(), a.link.unsteady(a.now())} {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/hencedge/hencedge/agent/seal"
 	"github.com/hencedge/hencedge/agent/source"
 	"github.com/hencedge/hencedge/internal/daemon"
 	"github.com/hencedge/hencedge/transport"
@@ -150,7 +151,7 @@ func (a *Agent) later(ctx context.Context, client transport.Client, stop func())
 // done. Windows go through a goroutine that encrypts, so that encryption does
 // not delay samples. A regular end is nil.
 func (a *Agent) sample(ctx, deliver context.Context, s *stream, limit int) error {
-	log := a.log.With("stream", s.cfg.Name)
+	log := a.log.With("stream", s.Config.Name)
 	windows := make(chan *source.Window, windowQueue)
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -160,25 +161,25 @@ func (a *Agent) sample(ctx, deliver context.Context, s *stream, limit int) error
 	})
 	defer wg.Wait()
 	defer close(windows)
-	defer s.collector.Wipe()
+	defer s.Collector.Wipe()
 	begun := false
 	for n := 0; ; {
-		r, err := s.source.Next(ctx)
+		r, err := s.Source.Next(ctx)
 		if err != nil {
-			if w := s.collector.Flush(); w != nil {
+			if w := s.Collector.Flush(); w != nil {
 				windows <- w
 			}
 			if ctx.Err() != nil || source.IsEnd(err) {
 				return nil
 			}
 			log.Error("the stream has ended", "error", err)
-			return fmt.Errorf("stream %s: %w", s.cfg.Name, err)
+			return fmt.Errorf("stream %s: %w", s.Config.Name, err)
 		}
 		if !begun {
 			begun = true
 			a.gap(s, r.At)
 		}
-		done := s.collector.Add(r)
+		done := s.Collector.Add(r)
 		clear(r.Values)
 		for _, w := range done {
 			windows <- w
@@ -194,25 +195,25 @@ func (a *Agent) sample(ctx, deliver context.Context, s *stream, limit int) error
 // cannot be written is waited for: the window is not to blame.
 func (a *Agent) encrypt(ctx context.Context, s *stream, w *source.Window) {
 	if a.deps.Observer == nil { // who would own the values
-		defer s.collector.Reuse(w)
+		defer s.Collector.Reuse(w)
 	}
-	if d := a.state.lead(a.clock.Now()); d > 0 { // at a start, a second as a rule
+	if d := a.state.Lead(a.clock.Now()); d > 0 { // at a start, a second as a rule
 		_ = a.clock.Sleep(ctx, d) // a stop waits for no clock: the window goes out all the same
 	}
 	out, err := a.finish(s, w)
-	for delay := firstRetry; errors.Is(err, ErrState) && ctx.Err() == nil; delay = min(2*delay, lastRetry) {
-		a.log.Error("a window waits for the state file", "stream", s.cfg.Name, "in", delay, "error", err)
+	for delay := firstRetry; errors.Is(err, seal.ErrState) && ctx.Err() == nil; delay = min(2*delay, lastRetry) {
+		a.log.Error("a window waits for the state file", "stream", s.Config.Name, "in", delay, "error", err)
 		if a.clock.Sleep(ctx, delay) == nil {
 			out, err = a.finish(s, w)
 		}
 	}
 	if err != nil {
 		s.sealed.errors.Add(1)
-		a.log.Error("a window is lost", "stream", s.cfg.Name, "start", w.Start, "error", err)
+		a.log.Error("a window is lost", "stream", s.Config.Name, "start", w.Start, "error", err)
 		return
 	}
-	if err := a.place(ctx, s, w, out.object); err != nil {
-		a.log.Warn("a window is dropped", "stream", s.cfg.Name, "sequence", out.meta.Sequence, "error", err)
+	if err := a.place(ctx, s, w, out.Object); err != nil {
+		a.log.Warn("a window is dropped", "stream", s.Config.Name, "sequence", out.Meta.Sequence, "error", err)
 	}
 }
 

@@ -30,7 +30,7 @@ type StreamStats struct {
 func (s *stream) stats() StreamStats {
 	c := &s.sealed
 	return StreamStats{
-		Stats:   s.count.Stats(),
+		Stats:   s.Count.Stats(),
 		Windows: c.windows.Load(), Partial: c.partial.Load(), Errors: c.errors.Load(),
 		BodyBytes: c.bodyBytes.Load(), ObjectBytes: c.objectBytes.Load(), EncryptNanos: c.encryptNanos.Load(), GapNanos: c.gapNanos.Load(),
 	}

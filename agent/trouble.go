@@ -19,15 +19,15 @@ type Trouble struct {
 // sample has none, and all of a stream of messages that cannot come.
 func (a *Agent) troubles() (out []Trouble) {
 	for _, s := range a.streams {
-		since, silent := s.source.Trouble()
+		since, silent := s.Source.Trouble()
 		if silent != nil { // of all channels, whatever their newest sample was
-			for _, ch := range s.cfg.Channels {
-				out = append(out, Trouble{s.cfg.Name, ch.Name, since, silent.Error()})
+			for _, ch := range s.Config.Channels {
+				out = append(out, Trouble{s.Config.Name, ch.Name, since, silent.Error()})
 			}
 			continue
 		}
-		for i, t := range s.count.Trouble() {
-			out = append(out, Trouble{s.cfg.Name, s.cfg.Channels[i].Name, t.Since, t.Err.Error()})
+		for i, t := range s.Count.Trouble() {
+			out = append(out, Trouble{s.Config.Name, s.Config.Channels[i].Name, t.Since, t.Err.Error()})
 		}
 	}
 	slices.SortFunc(out, func(a, b Trouble) int {

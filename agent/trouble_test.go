@@ -70,7 +70,7 @@ func TestTroubles(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer a.Close()
-		c := a.streams[0].collector
+		c := a.streams[0].Collector
 		at := time.Now()
 		c.Add(source.Row{At: at, Values: []float64{20, math.NaN(), 65}})
 		got := a.Report().Troubles

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hencedge/hencedge/agent/input/inputtest"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/internal/testrig"
 )
@@ -55,7 +56,7 @@ func TestExampleInputsOpen(t *testing.T) {
 }
 
 func TestInputWarnings(t *testing.T) {
-	cfg := sensorConfig(t)
+	cfg := inputtest.Config(t)
 	cfg.Inputs = []config.Input{
 		{Name: "gps", Serial: &config.Serial{Device: "/dev/none/ttyX", Format: "nmea"}},
 		{Name: "pump", Modbus: &config.Modbus{URL: "rtu:///dev/none/ttyY"}},
@@ -83,7 +84,7 @@ func TestInputWarnings(t *testing.T) {
 
 // Power that is encrypted is not told in clear without a word.
 func TestPowerWarning(t *testing.T) {
-	cfg := sensorConfig(t)
+	cfg := inputtest.Config(t)
 	if got := powerWarnings(cfg); got != nil {
 		t.Errorf("got %q", got)
 	}

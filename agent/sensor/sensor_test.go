@@ -12,28 +12,10 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/hencedge/hencedge/agent/input/inputtest"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/internal/testrig"
 )
-
-// board is a recorded tree of a Jetson-like board.
-// sensorConfig is a checked configuration with one stream of one channel.
-func sensorConfig(t testing.TB) *config.Agent {
-	t.Helper()
-	cfg := &config.Agent{
-		Device: "board1", Broker: config.Broker{URL: "tcp://127.0.0.1:1"}, SigningKey: "signing.key", State: t.TempDir() + "/state",
-		Keys: config.AgentKeys{PublicKey: "public.key", Holder: "k7qd2-4mzra-xxb3e-jq6hn-2hvwp"},
-		Streams: []config.Stream{{
-			Name: "system", Interval: 100 * time.Millisecond, Window: config.Window{Samples: 4}, Params: "edge12-d1",
-			Channels: []config.Channel{{Name: "soc", Unit: "degC", Range: [2]float64{-40, 125}, Source: &config.Source{Type: config.SourceThermal, Zone: "CPU-therm"}}},
-		}},
-	}
-	cfg.SetDefaults()
-	if err := cfg.Check(); err != nil {
-		t.Fatal(err)
-	}
-	return cfg
-}
 
 func board() Machine { return Machine{Root: "../testdata/board", Clock: testrig.NewClock()} }
 
@@ -317,7 +299,7 @@ func TestDiscoverBoard(t *testing.T) {
 		}
 	}
 	// What is found makes a valid configuration.
-	cfg := sensorConfig(t)
+	cfg := inputtest.Config(t)
 	cfg.Streams[0].Channels = nil
 	for _, f := range found {
 		cfg.Streams[0].Channels = append(cfg.Streams[0].Channels, f.Channel())

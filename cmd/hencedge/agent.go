@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hencedge/hencedge/agent"
+	"github.com/hencedge/hencedge/agent/plan"
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/access"
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/cli"
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/remote"
@@ -111,8 +112,8 @@ func (a *app) openAgent(cmd *cobra.Command, file string, on gpuFlags) (*agent.Ag
 	if err := on.encrypt(&deps); err != nil {
 		return nil, err
 	}
-	agent.TuneMemory(cfg)
-	agent.TuneProcessors(cfg)
+	plan.TuneMemory(cfg)
+	plan.TuneProcessors(cfg)
 	return agent.New(cfg, deps)
 }
 
@@ -141,11 +142,11 @@ than the board.`,
 			switch {
 			case err != nil:
 			case alone:
-				err = agent.CheckAlone(cfg)
+				err = plan.CheckAlone(cfg)
 			default:
-				warnings = append(agent.Warnings(cfg), access.Unreadable(systemd.Agent, file, agentReads(cfg)...)...)
+				warnings = append(plan.Warnings(cfg), access.Unreadable(systemd.Agent, file, agentReads(cfg)...)...)
 				warnings = append(warnings, access.Unwritable(systemd.Agent, file, agentWrites(cfg)...)...)
-				err = agent.Check(cfg, agent.Deps{})
+				err = plan.Check(cfg, plan.Options{})
 			}
 			return a.Checked(file, err, warnings)
 		},

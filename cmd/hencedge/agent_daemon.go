@@ -10,6 +10,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hencedge/hencedge/agent"
+	"github.com/hencedge/hencedge/agent/plan"
+	"github.com/hencedge/hencedge/agent/sensor"
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/remote"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/internal/daemon"
@@ -61,7 +63,7 @@ func (a *app) agentCandidate(cmd *cobra.Command, file string, on gpuFlags, r *re
 		}
 	}
 	if !first {
-		if err := agent.Check(cfg, agent.Deps{}); err != nil {
+		if err := plan.Check(cfg, plan.Options{}); err != nil {
 			if pending {
 				r.Discard(err)
 			}
@@ -79,8 +81,8 @@ func (a *app) agentCandidate(cmd *cobra.Command, file string, on gpuFlags, r *re
 		var err error
 		deps := deps
 		deps.OnReady, deps.Metrics = func() { s.ready() }, a.supervisor
-		agent.TuneMemory(cfg)
-		agent.TuneProcessors(cfg)
+		plan.TuneMemory(cfg)
+		plan.TuneProcessors(cfg)
 		s.Agent, err = agent.New(cfg, deps)
 		return s, err
 	}
@@ -93,9 +95,9 @@ func (a *app) agentCandidate(cmd *cobra.Command, file string, on gpuFlags, r *re
 // unusable is why no agent starts with cfg although one starts with own, the device's
 // file alone; nil otherwise. A board must not stay silent for what came from afar.
 func unusable(cfg, own *config.Agent) error {
-	deps := agent.Deps{Logger: slog.New(slog.DiscardHandler), WaitForSensors: true}
-	err := agent.Check(cfg, deps)
-	if err == nil || errors.Is(err, agent.ErrAbsent) || agent.Check(own, deps) != nil {
+	o := plan.Options{Machine: sensor.Machine{Log: slog.New(slog.DiscardHandler), Wait: true}}
+	err := plan.Check(cfg, o)
+	if err == nil || errors.Is(err, plan.ErrAbsent) || plan.Check(own, o) != nil {
 		return nil
 	}
 	return err

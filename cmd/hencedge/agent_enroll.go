@@ -10,7 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/hencedge/hencedge/agent"
+	"github.com/hencedge/hencedge/agent/seal"
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/cli"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/systemd"
@@ -75,8 +75,8 @@ func signingKey(cfg *config.Agent) (*transport.SigningKey, error) {
 	if !errors.Is(err, fs.ErrNotExist) {
 		return key, err
 	}
-	if !agent.FirstStart(cfg) {
-		return nil, agent.NoSigningKey(cfg, err)
+	if !seal.FirstStart(cfg) {
+		return nil, seal.NoSigningKey(cfg, err)
 	}
 	if key, err = transport.NewSigningKey(); err != nil {
 		return nil, err

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"github.com/hencedge/hencedge/agent"
+	"github.com/hencedge/hencedge/agent/seal"
 	"github.com/hencedge/hencedge/config"
 )
 
@@ -15,7 +15,7 @@ import (
 // is there is only read.
 func agentWrites(cfg *config.Agent) []string {
 	out := []string{cfg.State}
-	if agent.FirstStart(cfg) {
+	if seal.FirstStart(cfg) {
 		out = append(out, cfg.SigningKey)
 	}
 	if s := cfg.Spool; s != nil {

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/hencedge/hencedge/agent"
+	"github.com/hencedge/hencedge/agent/plan"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/evaluator"
 	"github.com/hencedge/hencedge/evaluator/program"
@@ -16,12 +16,12 @@ import (
 // programNeeds compiles the programs of an evaluator's file and finds what they
 // need of this agent's streams. It fails when both files describe a stream
 // differently.
-func programNeeds(cfg *config.Agent, file string) (*agent.ProgramNeeds, error) {
+func programNeeds(cfg *config.Agent, file string) (*plan.ProgramNeeds, error) {
 	ev, err := config.LoadEvaluator(file)
 	if err != nil {
 		return nil, err
 	}
-	plan, err := evaluator.Check(ev)
+	compiled, err := evaluator.Check(ev)
 	if err != nil {
 		return nil, err
 	}
@@ -37,17 +37,17 @@ func programNeeds(cfg *config.Agent, file string) (*agent.ProgramNeeds, error) {
 			}
 		}
 	}
-	streams := map[string]agent.LevelNeed{}
-	for name, n := range needsOf(plan, cfg.Device) {
-		streams[name] = agent.LevelNeed{Programs: n.Programs, Level: n.Level, Accepts: n.Accepts}
+	streams := map[string]plan.LevelNeed{}
+	for name, n := range needsOf(compiled, cfg.Device) {
+		streams[name] = plan.LevelNeed{Programs: n.Programs, Level: n.Level, Accepts: n.Accepts}
 	}
-	return &agent.ProgramNeeds{Streams: streams, Object: int64(ev.Limits.Object), Keys: keysOf(plan, cfg.Device)}, nil
+	return &plan.ProgramNeeds{Streams: streams, Object: int64(ev.Limits.Object), Keys: keysOf(compiled, cfg.Device)}, nil
 }
 
 // keysOf are the evaluation keys that the programs need which read a device.
-func keysOf(plan *evaluator.Plan, device string) agent.EvaluationKeys {
-	keys, each := agent.EvaluationKeys{}, 0 // bytes of one
-	for _, p := range plan.Programs {
+func keysOf(compiled *evaluator.Plan, device string) plan.EvaluationKeys {
+	keys, each := plan.EvaluationKeys{}, 0 // bytes of one
+	for _, p := range compiled.Programs {
 		e := p.Circuit.Explain()
 		if !slices.ContainsFunc(e.Inputs, func(in program.InputInfo) bool { return strings.HasPrefix(in.Name, device+"/") }) {
 			continue

@@ -12,7 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/hencedge/hencedge/agent"
+	"github.com/hencedge/hencedge/agent/plan"
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/cli"
 	"github.com/hencedge/hencedge/config"
 )
@@ -48,7 +48,7 @@ sizes that the evaluator does not take.`,
 			if err != nil {
 				return cli.Usage(err)
 			}
-			p, err := agent.Plan(cfg, agent.Deps{}, rate)
+			p, err := plan.Make(cfg, plan.Options{}, rate)
 			if err != nil {
 				return cli.Usage(err)
 			}
@@ -95,7 +95,7 @@ func parseRate(s string) (float64, error) {
 }
 
 // printPlan prints a prediction, and fails if the configuration cannot work.
-func (a *app) printPlan(p *agent.Prediction) error {
+func (a *app) printPlan(p *plan.Prediction) error {
 	if a.JSON {
 		if err := cli.JSONLine(a.Std.Out, p); err != nil {
 			return err
@@ -113,7 +113,7 @@ func (a *app) printPlan(p *agent.Prediction) error {
 }
 
 // refusedPlan prints why a configuration cannot work, and then fails.
-func (a *app) refusedPlan(p *agent.Prediction) error {
+func (a *app) refusedPlan(p *plan.Prediction) error {
 	for _, r := range p.Refusals {
 		fmt.Fprintf(a.Std.Err, "hencedge: cannot work: %s\n", r)
 	}
@@ -124,7 +124,7 @@ func (a *app) refusedPlan(p *agent.Prediction) error {
 }
 
 // printStream prints what is predicted of one stream.
-func (a *app) printStream(p *agent.Prediction, s agent.StreamOutlook) {
+func (a *app) printStream(p *plan.Prediction, s plan.StreamOutlook) {
 	out := a.Std.Out
 	fmt.Fprintf(out, "stream %s: %s of %s, %s, level %d, %s keys\n", s.Name, cli.Plural(len(s.Channels), "channel"),
 		cli.Plural(s.Samples, "sample"), p.Params, s.Level, p.KeyMode)
@@ -158,7 +158,7 @@ func (a *app) printStream(p *agent.Prediction, s agent.StreamOutlook) {
 }
 
 // printDevice prints what is predicted of all streams together, and of the device.
-func (a *app) printDevice(p *agent.Prediction) {
+func (a *app) printDevice(p *plan.Prediction) {
 	out := a.Std.Out
 	if p.BytesPerDay > 0 { // a replay alone has no rate
 		fmt.Fprintf(out, "in all: %s and %.0f messages a day, %.2g %% of one processor to sample and encrypt",

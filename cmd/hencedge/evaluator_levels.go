@@ -108,7 +108,7 @@ func (a *app) printLevels(list []streamLevel) error {
 	return nil
 }
 
-// levelNeed is what programs need of a stream; see agent.LevelNeed.
+// levelNeed is what programs need of a stream; see plan.LevelNeed.
 type levelNeed struct {
 	Programs       []string
 	Level, Accepts int

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hencedge/hencedge/agent"
+	"github.com/hencedge/hencedge/agent/plan"
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/benchmark"
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/demo"
 	"github.com/hencedge/hencedge/config"
@@ -70,7 +70,7 @@ func planAndDemo(t *testing.T, params string, samples, count int) {
 			config.Channel{Name: ch.Name, Unit: "1", Range: ch.Range, Source: &config.Source{Type: config.SourceLoad}})
 	}
 	cfg.SetDefaults()
-	p, err := agent.Plan(cfg, agent.Deps{}, 0)
+	p, err := plan.Make(cfg, plan.Options{}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +121,7 @@ func TestPlanPredictsTheBench(t *testing.T) {
 					Channels: []config.Channel{{Name: "load", Unit: "1", Range: [2]float64{0, 100},
 						Source: &config.Source{Type: config.SourceLoad}}}}}}
 			cfg.SetDefaults()
-			p, err := agent.Plan(cfg, agent.Deps{}, 0)
+			p, err := plan.Make(cfg, plan.Options{}, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -166,7 +166,7 @@ func TestProgramNeeds(t *testing.T) {
 		t.Errorf("got %+v", needs)
 	}
 	// A sum needs no level at all, a product one.
-	one := func(expr string) agent.LevelNeed {
+	one := func(expr string) plan.LevelNeed {
 		t.Helper()
 		from := strings.Index(string(text), "programs:")
 		write(string(text)[:from] + "programs:\n  - {name: p, expr: " + expr + ", inputs: {x: board1/system/cpu}}\n")

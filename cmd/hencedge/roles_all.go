@@ -5,7 +5,7 @@ package main
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/hencedge/hencedge/agent"
+	"github.com/hencedge/hencedge/agent/plan"
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/keys"
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/results"
 	"github.com/hencedge/hencedge/evaluator"
@@ -42,4 +42,4 @@ func (a *app) roleCommands() []*cobra.Command {
 
 // absences are the errors of roles that lack only what may appear without a change of
 // their configuration.
-func absences() []error { return []error{agent.ErrAbsent, evaluator.ErrAbsent} }
+func absences() []error { return []error{plan.ErrAbsent, evaluator.ErrAbsent} }

@@ -45,3 +45,26 @@ func ReplayOf(path string, edit func(*config.Replay)) config.Stream {
 	s.SetDefaults()
 	return s
 }
+
+// Config returns a checked configuration with one stream of temperature, memory
+// and load, four samples to a window.
+func Config(t testing.TB) *config.Agent {
+	t.Helper()
+	cfg := &config.Agent{
+		Device: "board1", Broker: config.Broker{URL: "tcp://127.0.0.1:1"}, Keys: config.AgentKeys{PublicKey: "public.key", Holder: "k7qd2-4mzra-xxb3e-jq6hn-2hvwp"},
+		SigningKey: "signing.key", State: t.TempDir() + "/state",
+		Streams: []config.Stream{{
+			Name: "system", Interval: 100 * time.Millisecond, Window: config.Window{Samples: 4}, Params: "edge12-d1",
+			Channels: []config.Channel{
+				{Name: "soc", Unit: "degC", Range: [2]float64{-40, 125}, Source: &config.Source{Type: config.SourceThermal, Zone: "CPU-therm"}},
+				{Name: "memory", Unit: "%", Range: [2]float64{0, 100}, Source: &config.Source{Type: config.SourceMemory}},
+				{Name: "load", Unit: "1", Range: [2]float64{0, 64}, Source: &config.Source{Type: config.SourceLoad}},
+			},
+		}},
+	}
+	cfg.SetDefaults()
+	if err := cfg.Check(); err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}

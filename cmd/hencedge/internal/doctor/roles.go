@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/hencedge/hencedge/agent"
+	"github.com/hencedge/hencedge/agent/seal"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/evaluator"
 	"github.com/hencedge/hencedge/henc"
@@ -128,7 +128,7 @@ func agentFiles(cfg *config.Agent, dir string, roots []string) []Check {
 
 // signingKey is the device's, which need not exist before the first start.
 func signingKey(cfg *config.Agent) Check {
-	if agent.FirstStart(cfg) {
+	if seal.FirstStart(cfg) {
 		return Check{Name: "agent signing key", Status: Info, Detail: cfg.SigningKey + " is made at the first start"}
 	}
 	return privateFile("agent signing key", cfg.SigningKey)

@@ -1,4 +1,4 @@
-package agent
+package seal
 
 import (
 	"crypto/sha256"
@@ -16,13 +16,13 @@ import (
 	"github.com/hencedge/hencedge/transport"
 )
 
-// sealStream is how the windows of one stream are sealed.
-type sealStream struct {
-	cfg    config.Stream
-	level  int
-	scale  float64 // 0: the parameters' own
-	layout [32]byte
-	topic  string
+// Stream is how the windows of one stream are sealed.
+type Stream struct {
+	Config config.Stream
+	Level  int
+	Scale  float64 // 0: the parameters' own
+	Layout [32]byte
+	Topic  string
 
 	// Memory that one window after the other uses.
 	slots  []float64 // of a window, zeros
@@ -30,19 +30,19 @@ type sealStream struct {
 	lent   bool      // object belongs to a window that is not on disk
 }
 
-// sealed is an encrypted and signed window.
-type sealed struct {
-	meta    transport.Meta
-	object  []byte
-	body    int           // bytes of the ciphertext
-	encrypt time.Duration // encoding and encrypting
+// Sealed is an encrypted and signed window.
+type Sealed struct {
+	Meta    transport.Meta
+	Object  []byte
+	Body    int           // bytes of the ciphertext
+	Encrypt time.Duration // encoding and encrypting
 }
 
-// identity are the parts of the header that name the sender.
-type identity struct {
-	device         string
-	boot, sequence uint64
-	bootID         []byte // of the kernel's present start
+// Identity are the parts of the header that name the sender.
+type Identity struct {
+	Device         string
+	Boot, Sequence uint64
+	BootID         []byte // of the kernel's present start
 }
 
 // largeBody is the size, in bytes, from which dead memory is collected at once
@@ -59,7 +59,7 @@ func reclaim(size int) {
 
 // memory is a buffer of n bytes with a capacity of room for a sealed window: that of the
 // window before, if its object is on disk. Large ones are not kept.
-func (s *sealStream) memory(n, room int) []byte {
+func (s *Stream) memory(n, room int) []byte {
 	if s.lent || cap(s.object) < room {
 		s.object = make([]byte, room)
 	}
@@ -67,65 +67,65 @@ func (s *sealStream) memory(n, room int) []byte {
 	return s.object[:n]
 }
 
-// written takes the memory of the last window back: its object is on disk.
-func (s *sealStream) written() {
+// Kept takes the memory of the last window back: its object is on disk.
+func (s *Stream) Kept() {
 	if s.lent = cap(s.object) >= largeBody; s.lent {
 		s.object = nil
 	}
 }
 
-// seal encodes, encrypts and signs a window.
-func (k *keys) seal(s *sealStream, w *source.Window, id identity, clock role.Clock) (*sealed, error) {
+// Seal encodes, encrypts and signs a window.
+func (k *Keys) Seal(s *Stream, w *source.Window, id Identity, clock role.Clock) (*Sealed, error) {
 	if s.slots == nil {
-		s.slots = make([]float64, s.cfg.Slots())
+		s.slots = make([]float64, s.Config.Slots())
 	}
 	u := s.slots
 	defer clear(u)
-	source.FillSlots(u, s.cfg, w.Values)
-	counter := binary.BigEndian.AppendUint64(nil, id.boot)
-	counter = binary.BigEndian.AppendUint64(counter, id.sequence)
+	source.FillSlots(u, s.Config, w.Values)
+	counter := binary.BigEndian.AppendUint64(nil, id.Boot)
+	counter = binary.BigEndian.AppendUint64(counter, id.Sequence)
 	// The digest of the values, the scale and the key keep copies of one machine apart
 	// that agree in all else, the state of the kernel's generator included: then equal
 	// seeds are seeds of equal ciphertexts, which say nothing.
 	content := digest(u)
 	defer clear(content[:])
-	scale := binary.BigEndian.AppendUint64(nil, math.Float64bits(s.scale))
+	scale := binary.BigEndian.AppendUint64(nil, math.Float64bits(s.Scale))
 	newSeed := henc.NewSeed
 	if k.newSeed != nil {
 		newSeed = k.newSeed
 	}
-	seed, err := newSeed([]byte(id.device), []byte(s.cfg.Name), id.bootID, counter, content[:], scale, k.id[:])
+	seed, err := newSeed([]byte(id.Device), []byte(s.Config.Name), id.BootID, counter, content[:], scale, k.ID[:])
 	if err != nil {
 		return nil, err
 	}
 	defer seed.Wipe()
-	size := k.ctx.Parameters().CiphertextBytes(s.level, k.seeded)
+	size := k.Context.Parameters().CiphertextBytes(s.Level, k.Seeded)
 	reclaim(size) // of the window before, and its delivery
 	began := clock.Mono()
-	ct, err := k.encryptor.EncryptReal(u, s.level, s.scale, seed)
+	ct, err := k.encryptor.EncryptReal(u, s.Level, s.Scale, seed)
 	if err != nil {
 		return nil, fmt.Errorf("encrypt: %w", err)
 	}
 	took := clock.Mono() - began
 	// The ciphertext is written into the buffer that is signed and sent.
-	b, err := k.ctx.AppendCiphertext(s.memory(transport.SealRoom, transport.SealRoom+size+transport.SealTail), ct)
-	k.ctx.Ring().Free(ct.Value)
+	b, err := k.Context.AppendCiphertext(s.memory(transport.SealRoom, transport.SealRoom+size+transport.SealTail), ct)
+	k.Context.Ring().Free(ct.Value)
 	reclaim(size)
 	if err != nil {
 		return nil, fmt.Errorf("encode the ciphertext: %w", err)
 	}
 	meta := transport.Meta{
-		Kind: transport.KindReading, Device: id.device, Stream: s.cfg.Name,
-		KeyID: k.id, KeyEpoch: k.epoch, BootEpoch: id.boot, Sequence: id.sequence,
-		Params: k.ctx.Parameters().Hash(), Layout: s.layout, Level: ct.Level, Scale: ct.Scale,
+		Kind: transport.KindReading, Device: id.Device, Stream: s.Config.Name,
+		KeyID: k.ID, KeyEpoch: k.Epoch, BootEpoch: id.Boot, Sequence: id.Sequence,
+		Params: k.Context.Parameters().Hash(), Layout: s.Layout, Level: ct.Level, Scale: ct.Scale,
 		Start: w.Start.UnixNano(), End: w.End.UnixNano(), Samples: uint32(w.Samples),
 	}
 	body := len(b) - transport.SealRoom
-	object, err := transport.SealInPlace(meta, b, transport.SealRoom, k.signing)
+	object, err := transport.SealInPlace(meta, b, transport.SealRoom, k.Signing)
 	if err != nil {
 		return nil, fmt.Errorf("sign: %w", err)
 	}
-	return &sealed{meta: meta, object: object, body: body, encrypt: took}, nil
+	return &Sealed{Meta: meta, Object: object, Body: body, Encrypt: took}, nil
 }
 
 // digest is a hash of values: SHA-256 of 256 of them after that of those before,

@@ -1,15 +1,17 @@
-package agent
+package plan
 
 import (
 	"runtime"
 	"testing"
+
+	"github.com/hencedge/hencedge/agent/input/inputtest"
 )
 
 // TestTuneProcessors: workers bounds the whole process, and a configuration without
 // it gives back what the machine has.
 func TestTuneProcessors(t *testing.T) {
 	t.Setenv("GOMAXPROCS", "")
-	cfg := testConfig(t)
+	cfg := inputtest.Config(t)
 	defer runtime.SetDefaultGOMAXPROCS()
 	runtime.SetDefaultGOMAXPROCS()
 	all := runtime.GOMAXPROCS(0)

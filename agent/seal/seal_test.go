@@ -1,4 +1,4 @@
-package agent
+package seal
 
 import (
 	"bytes"
@@ -42,27 +42,27 @@ func TestCopiesOfAMachine(t *testing.T) {
 	cfg := config.Stream{Name: "s", Window: config.Window{Samples: 4}, Params: "edge12-d1", Channels: []config.Channel{
 		{Name: "a", Range: [2]float64{-40, 125}}, {Name: "b", Range: [2]float64{0, 100}}, {Name: "c", Range: [2]float64{0, 64}}}}
 	cfg.SetDefaults()
-	k := &keys{ctx: hctx, encryptor: secret.NewSeededEncryptor(hctx, sk), id: public.KeyID, seeded: true, signing: signing,
+	k := &Keys{Context: hctx, encryptor: secret.NewSeededEncryptor(hctx, sk), ID: public.KeyID, Seeded: true, Signing: signing,
 		newSeed: func(hedge ...[]byte) (*henc.Seed, error) {
 			seed := henc.Seed(sha256.Sum256(bytes.Join(hedge, []byte{0})))
 			return &seed, nil
 		}}
 	seal := func(value, scale float64) *henc.Ciphertext {
-		s := &sealStream{cfg: cfg, level: 1, scale: scale}
+		s := &Stream{Config: cfg, Level: 1, Scale: scale}
 		w := &source.Window{Samples: 4, Values: [][]float64{{value, 1, 2, 3}, {0, 0, 0, 0}, {0, 0, 0, 0}}}
-		out, err := k.seal(s, w, identity{device: "board1", boot: 1, sequence: 1, bootID: []byte("boot")}, testrig.NewClock())
+		out, err := k.Seal(s, w, Identity{Device: "board1", Boot: 1, Sequence: 1, BootID: []byte("boot")}, testrig.NewClock())
 		if err != nil {
 			t.Fatal(err)
 		}
 		trust := transport.NewTrustStore()
-		if err := trust.AddDevice("board1", k.signing.Public()); err != nil {
+		if err := trust.AddDevice("board1", k.Signing.Public()); err != nil {
 			t.Fatal(err)
 		}
 		v, err := transport.NewVerifier(transport.VerifierOptions{Trust: trust, AnyParams: true, AnyKey: true})
 		if err != nil {
 			t.Fatal(err)
 		}
-		o, err := transport.Open(out.object, v)
+		o, err := transport.Open(out.Object, v)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -73,7 +73,7 @@ func TestCopiesOfAMachine(t *testing.T) {
 		return ct
 	}
 	a, again, b, finer := seal(20, 0x1p26), seal(20, 0x1p26), seal(21, 0x1p26), seal(20, 0x1p27)
-	k.id[0] ^= 1
+	k.ID[0] ^= 1
 	other := seal(20, 0x1p26)
 	if !bytes.Equal(a.Seed[:], again.Seed[:]) {
 		t.Fatal("equal windows of equal machines differ: the test does not test what it says")

@@ -1,4 +1,4 @@
-package agent
+package plan
 
 import (
 	"cmp"
@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/hencedge/hencedge/agent/seal"
 	"github.com/hencedge/hencedge/agent/sensor"
 	"github.com/hencedge/hencedge/agent/source"
 	"github.com/hencedge/hencedge/config"
@@ -108,12 +109,12 @@ type ChannelOutlook struct {
 	Bound float64 `json:"bound"` // on all samples of a window, in Unit; see henc.NoiseModel.Max
 }
 
-// Plan predicts sizes, traffic, time and precision. The configuration and its
+// Make predicts sizes, traffic, time and precision. The configuration and its
 // fit to the parameters are checked as in Check. Keys that do not exist yet are
 // replaced by temporary ones of the same size, and sensors that this machine
 // does not have are only warned about, so that a plan can be made anywhere. link
 // is the uplink in bits per second, 0 where it is not known.
-func Plan(cfg *config.Agent, o planOptions, link float64) (*Prediction, error) {
+func Make(cfg *config.Agent, o Options, link float64) (*Prediction, error) {
 	if err := cfg.Check(); err != nil {
 		return nil, err
 	}
@@ -128,11 +129,11 @@ func Plan(cfg *config.Agent, o planOptions, link float64) (*Prediction, error) {
 		}
 		c.errs = config.Errors{}
 	}
-	k := keys{ctx: c.context(o)}
-	var streams []*sealStream
-	if k.ctx != nil {
+	k := seal.Keys{Context: c.context(o)}
+	var streams []*seal.Stream
+	if k.Context != nil {
 		for i := range cfg.Streams {
-			if s := c.layout(i, k.ctx.Parameters()); s != nil {
+			if s := c.layout(i, k.Context.Parameters()); s != nil {
 				streams = append(streams, s)
 			}
 		}
@@ -140,12 +141,12 @@ func Plan(cfg *config.Agent, o planOptions, link float64) (*Prediction, error) {
 	if err := c.errs.Err(); err != nil {
 		return nil, err
 	}
-	defer k.wipe()
+	defer k.Wipe()
 	keyBytes, keyAbsent, err := loadOrMake(&k, c, o.Keys)
 	if err != nil {
 		return nil, err
 	}
-	params := k.ctx.Parameters()
+	params := k.Context.Parameters()
 	p := &Prediction{Device: cfg.Device, Params: params.Name(), LogN: params.LogN(), Slots: params.Slots(),
 		KeyMode: string(cfg.Keys.Mode), KeyBytes: keyBytes, KeyAbsent: keyAbsent, Processors: cmp.Or(cfg.Workers, runtime.GOMAXPROCS(0)), Warnings: append(Warnings(cfg), absent...)}
 	next := nextNumbers(cfg, m.Clock.Now())
@@ -153,13 +154,13 @@ func Plan(cfg *config.Agent, o planOptions, link float64) (*Prediction, error) {
 	for _, s := range streams {
 		o, err := outlook(&k, cfg, s, next, m)
 		if err != nil {
-			return nil, fmt.Errorf("stream %s: %w", s.cfg.Name, err)
+			return nil, fmt.Errorf("stream %s: %w", s.Config.Name, err)
 		}
 		p.Streams = append(p.Streams, *o)
 		p.BytesPerDay += o.BytesPerDay
 		p.MessagesPerDay += o.WindowsPerDay * float64(o.Chunks)
 		p.CPU += o.Duty
-		p.StateWritesPerDay += o.WindowsPerDay / sequenceBlock
+		p.StateWritesPerDay += o.WindowsPerDay / seal.SequenceBlock
 		objects += o.WindowsPerDay / secondsPerDay
 		bytes += o.WindowsPerDay / secondsPerDay * float64(o.ObjectBytes)
 		p.Warnings = append(p.Warnings, o.doubts(params.Slots())...)
@@ -232,9 +233,9 @@ func (p *Prediction) outage(cfg *config.Agent, objects, bytes float64) {
 }
 
 // spool predicts what the disk sees, and when windows may leave it.
-func (p *Prediction) spool(cfg *config.Agent, streams []*sealStream) {
+func (p *Prediction) spool(cfg *config.Agent, streams []*seal.Stream) {
 	p.Open = 1
-	if list, err := hours(cfg.Delivery.Hours); err == nil && len(list) > 0 {
+	if list, err := Hours(cfg.Delivery.Hours); err == nil && len(list) > 0 {
 		p.Open = delivery.OpenShare(list)
 	}
 	p.wear(cfg, streams)
@@ -277,7 +278,7 @@ const secondsPerDay = 86400
 
 // loadOrMake loads the keys that exist and makes temporary ones for the rest. It gives
 // the length of the file of the key that encrypts, and whether that is absent.
-func loadOrMake(k *keys, c *checker, given ownKeys) (bytes int64, missing bool, err error) {
+func loadOrMake(k *seal.Keys, c *checker, given seal.Given) (bytes int64, missing bool, err error) {
 	absent := func(path string) bool {
 		_, err := os.Stat(path)
 		return errors.Is(err, fs.ErrNotExist)
@@ -291,18 +292,18 @@ func loadOrMake(k *keys, c *checker, given ownKeys) (bytes int64, missing bool, 
 		bytes = info.Size()
 	}
 	if given.Public == nil && given.Secret == nil && absent(file) {
-		sk, err := secret.Generate(k.ctx, nil)
+		sk, err := secret.Generate(k.Context, nil)
 		if err != nil {
 			return 0, true, err
 		}
-		k.wipeLater(func() { _ = sk.Wipe() })
+		k.WipeLater(func() { _ = sk.Wipe() })
 		var text []byte
 		if missing = true; cfg.Keys.Mode == config.KeyModeSymmetric {
 			given.Secret = sk
 			text, err = sk.Marshal()
 			defer clear(text)
 		} else if given.Public, err = sk.PublicKey(); err == nil {
-			text, err = k.ctx.MarshalPublicKey(given.Public)
+			text, err = k.Context.MarshalPublicKey(given.Public)
 		}
 		if err != nil {
 			return 0, true, err
@@ -314,74 +315,74 @@ func loadOrMake(k *keys, c *checker, given ownKeys) (bytes int64, missing bool, 
 		if err != nil {
 			return 0, missing, err
 		}
-		k.wipeLater(key.Wipe)
+		k.WipeLater(key.Wipe)
 		given.Signing = key
 	}
 	sized := *cfg // whose key it is does not matter to its size
 	sized.Keys.Holder = config.HolderNone
-	k.load(&sized, given, func(path string, err error) { c.fail(path, "correct the file or its path", err) })
+	k.Load(&sized, given, func(path string, err error) { c.fail(path, "correct the file or its path", err) })
 	return bytes, missing, c.errs.Err()
 }
 
 // nextNumbers are the boot epoch and the reserved sequence numbers that the
 // next start would use.
-func nextNumbers(cfg *config.Agent, now time.Time) stateFile {
-	f, err := readState(cfg.State, cfg.Device)
+func nextNumbers(cfg *config.Agent, now time.Time) seal.StateFile {
+	f, err := seal.ReadState(cfg.State, cfg.Device)
 	if err != nil {
-		return stateFile{BootEpoch: uint64(max(now.Unix(), 1))}
+		return seal.StateFile{BootEpoch: uint64(max(now.Unix(), 1))}
 	}
 	f.BootEpoch++
 	return *f
 }
 
 // outlook encrypts and seals sample windows of a stream.
-func outlook(k *keys, cfg *config.Agent, s *sealStream, next stateFile, m sensor.Machine) (*StreamOutlook, error) {
+func outlook(k *seal.Keys, cfg *config.Agent, s *seal.Stream, next seal.StateFile, m sensor.Machine) (*StreamOutlook, error) {
 	clock := m.Clock
-	w := &source.Window{Samples: s.cfg.Window.Samples, Start: clock.Now(), End: clock.Now()}
-	for _, ch := range s.cfg.Channels {
+	w := &source.Window{Samples: s.Config.Window.Samples, Start: clock.Now(), End: clock.Now()}
+	for _, ch := range s.Config.Channels {
 		v := make([]float64, w.Samples)
 		for i := range v { // a sawtooth over the whole range
 			v[i] = ch.Range[0] + (ch.Range[1]-ch.Range[0])*float64(i%16)/15
 		}
 		w.Values = append(w.Values, v)
 	}
-	id := identity{device: cfg.Device, boot: next.BootEpoch, sequence: next.Reserved[s.cfg.Name]}
+	id := seal.Identity{Device: cfg.Device, Boot: next.BootEpoch, Sequence: next.Reserved[s.Config.Name]}
 	out, encrypt, seal, err := sealing(k, s, w, id, clock, int(cfg.Broker.ChunkSize))
 	if err != nil {
 		return nil, err
 	}
 	sample, absent := sampling(s, m)
-	wire, chunks, err := wireBytes(s.topic, out.object, int(cfg.Broker.ChunkSize))
+	wire, chunks, err := wireBytes(s.Topic, out.Object, int(cfg.Broker.ChunkSize))
 	if err != nil {
 		return nil, err
 	}
-	o := &StreamOutlook{Name: s.cfg.Name, Level: out.meta.Level, LogScale: math.Log2(out.meta.Scale), Samples: w.Samples, SlotsUsed: s.cfg.Slots(),
-		BodyBytes: out.body, ObjectBytes: len(out.object), Chunks: chunks, WireBytes: wire,
+	o := &StreamOutlook{Name: s.Config.Name, Level: out.Meta.Level, LogScale: math.Log2(out.Meta.Scale), Samples: w.Samples, SlotsUsed: s.Config.Slots(),
+		BodyBytes: out.Body, ObjectBytes: len(out.Object), Chunks: chunks, WireBytes: wire,
 		EncryptMs: milliseconds(encrypt), SealMs: milliseconds(seal.wall), SampleMs: milliseconds(sample.wall), absent: absent}
 	switch {
-	case s.cfg.Replay != nil, s.cfg.Events != nil && !s.cfg.Window.ByTime():
-	case s.cfg.Window.ByTime():
-		o.WindowSeconds = s.cfg.Window.Every.Seconds()
+	case s.Config.Replay != nil, s.Config.Events != nil && !s.Config.Window.ByTime():
+	case s.Config.Window.ByTime():
+		o.WindowSeconds = s.Config.Window.Every.Seconds()
 	default:
-		o.WindowSeconds = float64(w.Samples) * s.cfg.Interval.Seconds()
+		o.WindowSeconds = float64(w.Samples) * s.Config.Interval.Seconds()
 	}
 	if o.WindowSeconds > 0 {
 		o.WindowsPerDay = secondsPerDay / o.WindowSeconds
 		o.BytesPerDay = o.WindowsPerDay * float64(wire)
 		o.Duty = (seal.cpu.Seconds() + float64(w.Samples)*sample.cpu.Seconds()) / o.WindowSeconds
 	}
-	precision(k, o, s.cfg, out.meta.Scale)
+	precision(k, o, s.Config, out.Meta.Scale)
 	return o, nil
 }
 
 // precision fills in the error of a fresh ciphertext from the noise model.
-func precision(k *keys, o *StreamOutlook, s config.Stream, scale float64) {
-	noise := k.ctx.Parameters().Noise()
+func precision(k *seal.Keys, o *StreamOutlook, s config.Stream, scale float64) {
+	noise := k.Context.Parameters().Noise()
 	sigma := noise.FreshPK(scale)
-	if k.seeded {
+	if k.Seeded {
 		sigma = noise.FreshSeeded(scale)
 	}
-	sigma = math.Hypot(sigma, henc.EncodingError(k.ctx.Parameters().LogN()))
+	sigma = math.Hypot(sigma, henc.EncodingError(k.Context.Parameters().LogN()))
 	o.PrecisionBits = -math.Log2(sigma)
 	for _, ch := range s.Channels {
 		_, half := ch.Affine()

@@ -1,4 +1,4 @@
-package agent
+package seal
 
 import (
 	"errors"
@@ -21,65 +21,65 @@ var ErrKey = errors.New("key file")
 
 var errDirectory = errors.New("it is a directory")
 
-// keys are what windows are encrypted and signed with.
-type keys struct {
-	ctx       *henc.Context
+// Keys are what windows are encrypted and signed with.
+type Keys struct {
+	Context   *henc.Context
 	encryptor henc.RealEncryptor
-	id        [16]byte
-	epoch     uint32
-	seeded    bool
-	signing   *transport.SigningKey
-	missing   bool // there is no signing key yet
+	ID        [16]byte
+	Epoch     uint32
+	Seeded    bool
+	Signing   *transport.SigningKey
+	Missing   bool // there is no signing key yet
 
 	own     []func()                                  // wipes what was loaded here
 	newSeed func(hedge ...[]byte) (*henc.Seed, error) // nil: henc.NewSeed
 }
 
-// wipeLater has wipe called with the others.
-func (k *keys) wipeLater(wipe func()) { k.own = append(k.own, wipe) }
+// WipeLater has wipe called with the others.
+func (k *Keys) WipeLater(wipe func()) { k.own = append(k.own, wipe) }
 
-// adopt takes over what has to be wiped of keys that these replace.
-func (k *keys) adopt(old keys) { k.own = append(k.own, old.own...) }
+// Adopt takes over what has to be wiped of keys that these replace.
+func (k *Keys) Adopt(old Keys) { k.own = append(k.own, old.own...) }
 
-// wipe wipes what was loaded here.
-func (k *keys) wipe() {
+// Wipe wipes what was loaded here.
+func (k *Keys) Wipe() {
 	for _, f := range k.own {
 		f()
 	}
 	k.own = nil
 }
 
-// usePublic makes the encryptor of public-key mode.
-func (k *keys) usePublic(pk *henc.PublicKey) error {
-	e, err := henc.NewEncryptor(k.ctx, pk)
+// UsePublic makes the encryptor of public-key mode.
+func (k *Keys) UsePublic(pk *henc.PublicKey) error {
+	e, err := henc.NewEncryptor(k.Context, pk)
 	if err != nil {
 		return err
 	}
-	k.encryptor, k.id, k.epoch = e, pk.KeyID, pk.Epoch
+	k.encryptor, k.ID, k.Epoch = e, pk.KeyID, pk.Epoch
 	return nil
 }
 
 // useSecret makes the encryptor of symmetric mode.
-func (k *keys) useSecret(sk *secret.Key) error {
+func (k *Keys) useSecret(sk *secret.Key) error {
 	pk, err := sk.PublicKey()
 	if err != nil {
 		return err
 	}
-	k.encryptor, k.id, k.epoch, k.seeded = secret.NewSeededEncryptor(k.ctx, sk), pk.KeyID, pk.Epoch, true
+	k.encryptor, k.ID, k.Epoch, k.Seeded = secret.NewSeededEncryptor(k.Context, sk), pk.KeyID, pk.Epoch, true
 	return nil
 }
 
-// ownKeys take the place of the keys that a configuration names.
-type ownKeys struct {
+// Given take the place of the keys that a configuration names.
+type Given struct {
 	Public  *henc.PublicKey
 	Secret  *secret.Key
 	Signing *transport.SigningKey
 }
 
-// load takes the given keys or reads the files.
-func (k *keys) load(cfg *config.Agent, given ownKeys, fail func(path string, err error)) {
+// Load takes the given keys or reads the files.
+func (k *Keys) Load(cfg *config.Agent, given Given, fail func(path string, err error)) {
 	switch {
-	case k.ctx == nil: // the parameters are not known; the file can still be looked at
+	case k.Context == nil: // the parameters are not known; the file can still be looked at
 		path, file, mask := "keys.public_key", cfg.Keys.PublicKey, os.FileMode(0o022)
 		if cfg.Keys.Mode == config.KeyModeSymmetric {
 			path, file, mask = "keys.secret_key", cfg.Keys.SecretKey, 0o077
@@ -90,7 +90,7 @@ func (k *keys) load(cfg *config.Agent, given ownKeys, fail func(path string, err
 		}
 		clear(b)
 	case given.Public != nil:
-		if err := k.usePublic(given.Public); err != nil {
+		if err := k.UsePublic(given.Public); err != nil {
 			fail("keys.public_key", err)
 		}
 	case given.Secret != nil:
@@ -100,17 +100,17 @@ func (k *keys) load(cfg *config.Agent, given ownKeys, fail func(path string, err
 	default:
 		k.loadFile(cfg.Keys, fail)
 	}
-	k.signing = given.Signing
-	if k.signing != nil {
+	k.Signing = given.Signing
+	if k.Signing != nil {
 		return
 	}
 	key, err := transport.LoadSigningKey(cfg.SigningKey)
 	switch {
 	case err == nil:
-		k.signing = key
-		k.wipeLater(key.Wipe)
+		k.Signing = key
+		k.WipeLater(key.Wipe)
 	case errors.Is(err, fs.ErrNotExist) && FirstStart(cfg):
-		k.missing = true
+		k.Missing = true
 	default:
 		fail("signing_key", NoSigningKey(cfg, err))
 	}
@@ -127,13 +127,13 @@ func NoSigningKey(cfg *config.Agent, err error) error {
 	}
 	dir := filepath.Dir(cfg.SigningKey)
 	if info, derr := os.Stat(dir); errors.Is(derr, fs.ErrNotExist) || derr == nil && !info.IsDir() {
-		return fmt.Errorf("signing key %s: %w; make it for the user that the agent runs as, for example: install -d -m 700 -o USER %s", cfg.SigningKey, noDirectory(dir), dir)
+		return fmt.Errorf("signing key %s: %w; make it for the user that the agent runs as, for example: install -d -m 700 -o USER %s", cfg.SigningKey, NoDirectory(dir), dir)
 	}
 	return fmt.Errorf("%w; %w, since its state %s is there: restore the key, or remove the state to enrol anew", err, errKeyLost, cfg.State)
 }
 
 // loadFile reads the key that encrypts, and verifies the export that it lies in.
-func (k *keys) loadFile(cfg config.AgentKeys, fail func(path string, err error)) {
+func (k *Keys) loadFile(cfg config.AgentKeys, fail func(path string, err error)) {
 	path, file, barred, use := "keys.public_key", cfg.PublicKey, fs.FileMode(0o022), k.readPublic
 	if cfg.Mode == config.KeyModeSymmetric {
 		path, file, barred, use = "keys.secret_key", cfg.SecretKey, 0o077, k.readSecret
@@ -166,7 +166,7 @@ func (k *keys) loadFile(cfg config.AgentKeys, fail func(path string, err error))
 }
 
 // FirstStart reports whether an agent of this configuration would make its
-// signing key: there is neither a key nor a state, so nobody can know this device
+// Signing key: there is neither a key nor a state, so nobody can know this device
 // by another key yet.
 func FirstStart(cfg *config.Agent) bool {
 	_, keyErr := os.Lstat(cfg.SigningKey)
@@ -175,8 +175,8 @@ func FirstStart(cfg *config.Agent) bool {
 	return errors.Is(keyErr, fs.ErrNotExist) && errors.Is(stateErr, fs.ErrNotExist) && dirErr == nil && dir.IsDir()
 }
 
-// first makes the signing key of a first start; it is on disk when first returns.
-func (k *keys) first(path string) error {
+// MakeSigning makes the signing key of a first start; it is on disk when first returns.
+func (k *Keys) MakeSigning(path string) error {
 	key, err := transport.NewSigningKey()
 	if err != nil {
 		return err
@@ -184,8 +184,8 @@ func (k *keys) first(path string) error {
 	if err := key.Save(path); err != nil {
 		return err
 	}
-	k.signing, k.missing = key, false
-	k.wipeLater(key.Wipe)
+	k.Signing, k.Missing = key, false
+	k.WipeLater(key.Wipe)
 	return nil
 }
 
@@ -194,38 +194,38 @@ func (k *keys) first(path string) error {
 const maxKeyFile = 64 << 20
 
 // readPublic takes the public key b of the file path. export, unless nil, must list it.
-func (k *keys) readPublic(path string, b []byte, export *keyset.Export) error {
+func (k *Keys) readPublic(path string, b []byte, export *keyset.Export) error {
 	if export != nil {
 		if _, err := export.Lists(keyset.PublicFile, b); err != nil {
 			return fmt.Errorf("%w: %w", ErrKey, err)
 		}
 	}
-	pk, err := k.ctx.UnmarshalPublicKey(b)
+	pk, err := k.Context.UnmarshalPublicKey(b)
 	if err != nil {
 		return fmt.Errorf("%w %s: %w", ErrKey, path, err)
 	}
 	size := len(b)
 	reclaim(size) // nobody holds b any more
-	err = k.usePublic(pk)
-	k.ctx.Ring().Free(pk.Value) // the encryptor has its own form of it
+	err = k.UsePublic(pk)
+	k.Context.Ring().Free(pk.Value) // the encryptor has its own form of it
 	reclaim(size)
 	return err
 }
 
 // readSecret takes the secret key b of the file path, and clears it. export, unless nil,
 // must list its public key.
-func (k *keys) readSecret(path string, b []byte, export *keyset.Export) error {
+func (k *Keys) readSecret(path string, b []byte, export *keyset.Export) error {
 	defer clear(b)
-	sk, err := secret.Unmarshal(k.ctx, b)
+	sk, err := secret.Unmarshal(k.Context, b)
 	if err != nil {
 		return fmt.Errorf("%w %s: %w", ErrKey, path, err)
 	}
-	k.wipeLater(func() { _ = sk.Wipe() })
+	k.WipeLater(func() { _ = sk.Wipe() })
 	if err := k.useSecret(sk); err != nil || export == nil {
 		return err
 	}
-	if _, listed := export.Manifest.ByID(k.id); !listed {
-		return fmt.Errorf("%w: %w: %s is of key set %x, which is not the one that was signed", ErrKey, keyset.ErrCorrupt, path, k.id)
+	if _, listed := export.Manifest.ByID(k.ID); !listed {
+		return fmt.Errorf("%w: %w: %s is of key set %x, which is not the one that was signed", ErrKey, keyset.ErrCorrupt, path, k.ID)
 	}
 	return nil
 }
@@ -259,14 +259,14 @@ func readKey(path string, barred fs.FileMode) ([]byte, error) {
 	return b, nil
 }
 
-// noDirectory says that a directory is absent.
-type noDirectory string
+// NoDirectory says that a directory is absent.
+type NoDirectory string
 
-func (d noDirectory) Error() string { return fmt.Sprintf("the directory %s does not exist", string(d)) }
-func (noDirectory) Unwrap() error   { return fs.ErrNotExist }
+func (d NoDirectory) Error() string { return fmt.Sprintf("the directory %s does not exist", string(d)) }
+func (NoDirectory) Unwrap() error   { return fs.ErrNotExist }
 
-// keyRemedy says what to do about a key that cannot be used.
-func keyRemedy(path string, err error) string {
+// Remedy says what to do about a key that cannot be used.
+func Remedy(path string, err error) string {
 	remedy := "export the key again with `hencedge keys export --role agent`"
 	if known := keyset.Remedy(err, "holder:"); known != "" {
 		return known
@@ -280,7 +280,7 @@ func keyRemedy(path string, err error) string {
 		return "do as the message says, as root or the file's owner"
 	case path == "signing_key" && errors.Is(err, fs.ErrPermission):
 		return "give the file to the user that the agent runs as: chown, chmod 600"
-	case path == "signing_key" && errors.As(err, new(noDirectory)), errors.Is(err, errKeyLost):
+	case path == "signing_key" && errors.As(err, new(NoDirectory)), errors.Is(err, errKeyLost):
 		return "do as the message says"
 	case path == "signing_key":
 		return "make one with `hencedge keys identity FILE`, or correct the path"

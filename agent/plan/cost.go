@@ -1,4 +1,4 @@
-package agent
+package plan
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/hencedge/hencedge/agent/seal"
 	"github.com/hencedge/hencedge/agent/sensor"
 	"github.com/hencedge/hencedge/agent/source"
 	"github.com/hencedge/hencedge/config"
@@ -55,14 +56,14 @@ func measured(clock role.Clock, f func() error) (cost, error) {
 // sampling measures one sample of a live stream, and says which sensors are not
 // there. Inputs are not asked: that could change a device, and their values are
 // received beside the sampling. /sys and /proc are read as the agent reads them.
-func sampling(s *sealStream, m sensor.Machine) (took cost, absent []string) {
-	if s.cfg.Replay != nil || s.cfg.Events != nil {
+func sampling(s *seal.Stream, m sensor.Machine) (took cost, absent []string) {
+	if s.Config.Replay != nil || s.Config.Events != nil {
 		return cost{}, nil
 	}
-	r, errs := m.OpenPresent(s.cfg)
+	r, errs := m.OpenPresent(s.Config)
 	for i, err := range errs {
 		if err != nil {
-			absent = append(absent, fmt.Sprintf("stream %s: channel %s: %v", s.cfg.Name, s.cfg.Channels[i].Name, err))
+			absent = append(absent, fmt.Sprintf("stream %s: channel %s: %v", s.Config.Name, s.Config.Channels[i].Name, err))
 		}
 	}
 	if r == nil {
@@ -77,14 +78,14 @@ func sampling(s *sealStream, m sensor.Machine) (took cost, absent []string) {
 }
 
 // sealing measures a window from its samples to the messages, and gives the last one.
-func sealing(k *keys, s *sealStream, w *source.Window, id identity, clock role.Clock, chunk int) (out *sealed, encrypt time.Duration, took cost, err error) {
+func sealing(k *seal.Keys, s *seal.Stream, w *source.Window, id seal.Identity, clock role.Clock, chunk int) (out *seal.Sealed, encrypt time.Duration, took cost, err error) {
 	var encrypts []time.Duration
 	took, err = measured(clock, func() error {
-		if out, err = k.seal(s, w, id, clock); err != nil {
+		if out, err = k.Seal(s, w, id, clock); err != nil {
 			return err
 		}
-		encrypts = append(encrypts, out.encrypt)
-		_, err = transport.Split(out.object, chunk)
+		encrypts = append(encrypts, out.Encrypt)
+		_, err = transport.Split(out.Object, chunk)
 		return err
 	})
 	if err != nil {
@@ -99,7 +100,7 @@ func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 
 
 // wear predicts what reaches the device below the file system, a day: the spool's
 // files with the journal, and the state file.
-func (p *Prediction) wear(cfg *config.Agent, streams []*sealStream) {
+func (p *Prediction) wear(cfg *config.Agent, streams []*seal.Stream) {
 	p.DeviceBytesPerDay = p.StateWritesPerDay * stateBytes
 	if cfg.Spool == nil {
 		return
@@ -109,7 +110,7 @@ func (p *Prediction) wear(cfg *config.Agent, streams []*sealStream) {
 		copies = 2
 	}
 	for i, o := range p.Streams {
-		size := spool.FileSize(o.Name, streams[i].topic, 0, int64(o.ObjectBytes))
+		size := spool.FileSize(o.Name, streams[i].Topic, 0, int64(o.ObjectBytes))
 		p.SpoolBytesPerDay += copies * o.WindowsPerDay * float64(size)
 		p.SpoolSyncsPerDay += copies * 2 * o.WindowsPerDay
 		p.DeviceBytesPerDay += copies * o.WindowsPerDay * float64(spool.DeviceBytes(size, false))
@@ -141,8 +142,8 @@ func (p *Prediction) machine(cfg *config.Agent, m sensor.Machine) {
 	}
 }
 
-// hours are the times of day as the courier takes them; they are checked.
-func hours(list []config.Hours) (out []delivery.Hours, err error) {
+// Hours are the times of day as the courier takes them; they are checked.
+func Hours(list []config.Hours) (out []delivery.Hours, err error) {
 	for _, h := range list {
 		var o delivery.Hours
 		if o.From, o.To, o.Days, o.Zone, err = h.Window(); err != nil {

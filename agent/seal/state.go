@@ -1,4 +1,4 @@
-package agent
+package seal
 
 import (
 	"encoding/json"
@@ -22,14 +22,14 @@ var (
 
 const (
 	stateMax = 1 << 20 // bytes
-	// sequenceBlock is how many windows of a stream pass per write of the state.
+	// SequenceBlock is how many windows of a stream pass per write of the state.
 	// Numbers are reserved half a block before they run out, so that a disk that
 	// is full for a while stops nothing; a crash skips at most one and a half.
-	sequenceBlock = 256
+	SequenceBlock = 256
 )
 
-// stateFile is the JSON form of the state.
-type stateFile struct {
+// StateFile is the JSON form of the state.
+type StateFile struct {
 	Version   int               `json:"version"`
 	Device    string            `json:"device"`
 	BootEpoch uint64            `json:"boot_epoch"`
@@ -37,41 +37,41 @@ type stateFile struct {
 }
 
 // Header returns what the state file begins with.
-func (f *stateFile) Header() role.Header {
+func (f *StateFile) Header() role.Header {
 	return role.Header{Version: f.Version, Kind: "device", Name: f.Device, Boot: f.BootEpoch}
 }
 
-// state hands out the boot epoch and sequence numbers. Each is marked as used on disk
+// State hands out the boot epoch and sequence numbers. Each is marked as used on disk
 // first, so that no number is used twice, even after a power cut.
-type state struct {
+type State struct {
 	disk *role.State
 
 	mu   sync.Mutex
-	file stateFile
+	file StateFile
 	next map[string]uint64
 	// unsaved is why this start's boot epoch is not on disk; the numbers are new all
 	// the same (see openState).
 	unsaved error
 }
 
-// openState locks the state file, raises the boot epoch and writes it back (see
+// OpenState locks the state file, raises the boot epoch and writes it back (see
 // nextBoot). It also succeeds if the disk takes nothing: the boot epoch is new because
 // of the clock, or by chance if the clock is wrong.
-func openState(path, device string, now time.Time) (*state, error) {
+func OpenState(path, device string, now time.Time) (*State, error) {
 	return openStateWith(path, device, now, durable.WriteState)
 }
 
-func openStateWith(path, device string, now time.Time, write func(string, []byte) error) (*state, error) {
+func openStateWith(path, device string, now time.Time, write func(string, []byte) error) (*State, error) {
 	disk, err := role.LockState("agent", path)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrState, err)
 	}
 	disk.Write = write
-	s := &state{disk: disk, next: map[string]uint64{}}
-	f, err := readState(path, device)
+	s := &State{disk: disk, next: map[string]uint64{}}
+	f, err := ReadState(path, device)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		f = &stateFile{Version: role.StateVersion, Device: device, Reserved: map[string]uint64{}}
+		f = &StateFile{Version: role.StateVersion, Device: device, Reserved: map[string]uint64{}}
 	case err != nil:
 		return nil, errors.Join(err, disk.Close())
 	}
@@ -99,20 +99,20 @@ func nextBoot(before uint64, now time.Time) uint64 {
 	return role.NextBoot(before, now.Add(time.Second))
 }
 
-// lead returns how long a window must wait at the time now before it may be numbered.
-func (s *state) lead(now time.Time) time.Duration { return role.UntilBoot(s.boot(), now) }
+// Lead returns how long a window must wait at the time now before it may be numbered.
+func (s *State) Lead(now time.Time) time.Duration { return role.UntilBoot(s.Boot(), now) }
 
-// health returns why the state is not on disk, or nil.
-func (s *state) health() error {
+// Health returns why the state is not on disk, or nil.
+func (s *State) Health() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.unsaved
 }
 
-// renew begins another boot epoch, because the receiver knows numbers of this one that
+// Renew begins another boot epoch, because the receiver knows numbers of this one that
 // this process did not use. The new one is random and ahead of the clock, so that two
 // boards with one identity part.
-func (s *state) renew(now time.Time) error {
+func (s *State) Renew(now time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	before := s.file.BootEpoch
@@ -124,11 +124,11 @@ func (s *state) renew(now time.Time) error {
 	return nil
 }
 
-// readState reads and checks a state file.
-func readState(path, device string) (*stateFile, error) {
+// ReadState reads and checks a state file.
+func ReadState(path, device string) (*StateFile, error) {
 	const remedy = "restore it from a backup, or move it away: a new one continues with a higher boot epoch as long " +
 		"as the clock is right"
-	var f stateFile
+	var f StateFile
 	if err := role.ReadState(path, device, remedy, stateMax, &f); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrState, err)
 	}
@@ -143,9 +143,9 @@ func readState(path, device string) (*stateFile, error) {
 	return &f, nil
 }
 
-// save writes the state. The caller holds mu. After close the file belongs to the next
+// save writes the state. The caller holds mu. After Close the file belongs to the next
 // start, and save fails.
-func (s *state) save() error {
+func (s *State) save() error {
 	data, err := json.Marshal(s.file)
 	if err == nil {
 		err = s.disk.Save(append(data, '\n'))
@@ -157,23 +157,23 @@ func (s *state) save() error {
 	return nil
 }
 
-// boot returns the current boot epoch.
-func (s *state) boot() uint64 {
+// Boot returns the current boot epoch.
+func (s *State) Boot() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.file.BootEpoch
 }
 
-// take returns the next sequence number of a stream, or of the status for "".
-func (s *state) take(stream string) (uint64, error) {
+// Take returns the next sequence number of a stream, or of the status for "".
+func (s *State) Take(stream string) (uint64, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.disk.Closed() {
 		return 0, fmt.Errorf("%w: %w", ErrState, role.ErrClosed)
 	}
 	n := s.next[stream]
-	if before := s.file.Reserved[stream]; n+sequenceBlock/2 >= before {
-		s.file.Reserved[stream] = n + sequenceBlock*3/2
+	if before := s.file.Reserved[stream]; n+SequenceBlock/2 >= before {
+		s.file.Reserved[stream] = n + SequenceBlock*3/2
 		if err := s.save(); err != nil {
 			if s.unsaved == nil {
 				s.file.Reserved[stream] = before
@@ -187,8 +187,8 @@ func (s *state) take(stream string) (uint64, error) {
 	return n, nil
 }
 
-// close writes the exact numbers and unlocks the file.
-func (s *state) close() error {
+// Close writes the exact numbers and unlocks the file.
+func (s *State) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.disk.Closed() {

@@ -1,4 +1,4 @@
-package agent
+package plan
 
 import (
 	"os"
@@ -7,10 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/hencedge/hencedge/agent/input/inputtest"
+	"github.com/hencedge/hencedge/agent/seal"
 	"github.com/hencedge/hencedge/agent/sensor"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/internal/testrig"
-	"github.com/hencedge/hencedge/transport/spool"
 )
 
 // What no board can do is refused, each with its reason; what it can do is not.
@@ -35,7 +36,7 @@ func TestPlanRefusesTheImpossible(t *testing.T) {
 		"a disk of its own": {func(_ *Prediction, cfg *config.Agent) { cfg.Spool = &config.Spool{Dir: small.Root, Bytes: 1 << 50} }, "spool.bytes is 1048576GiB and the disk of"},
 		"another machine's": {func(_ *Prediction, cfg *config.Agent) { cfg.Spool = &config.Spool{Dir: "/no/such", Bytes: 1 << 50} }, ""},
 	} {
-		cfg := testConfig(t)
+		cfg := inputtest.Config(t)
 		p := &Prediction{Processors: 1, CPU: 0.1, MemoryBytes: 20 << 20, Streams: []StreamOutlook{{Name: "system", WindowSeconds: 0.4, SealMs: 2, SampleMs: 1}}}
 		c.change(p, cfg)
 		p.judge()
@@ -56,15 +57,15 @@ func TestPlanMeasures(t *testing.T) {
 	if slept = clock.Mono() - began; err != nil || n != planRuns || slept != planRuns*planPause || got.wall < 2*time.Millisecond || got.cpu < 0 {
 		t.Errorf("%+v, %v, %d runs, slept %v", got, err, n, slept)
 	}
-	cfg := testConfig(t)
+	cfg := inputtest.Config(t)
 	cfg.Streams[0].Channels[0].Source.Zone = "reactor"
-	s := &sealStream{cfg: cfg.Streams[0]}
-	took, absent := sampling(s, sensor.Machine{Root: "testdata/board", Clock: clock})
+	s := &seal.Stream{Config: cfg.Streams[0]}
+	took, absent := sampling(s, sensor.Machine{Root: "../testdata/board", Clock: clock})
 	if took.wall <= 0 || len(absent) != 1 || !strings.Contains(absent[0], "reactor") {
 		t.Errorf("%+v, %q", took, absent)
 	}
-	s.cfg.Replay = &config.Replay{}
-	if took, absent := sampling(s, sensor.Machine{Root: "testdata/board", Clock: clock}); took != (cost{}) || absent != nil {
+	s.Config.Replay = &config.Replay{}
+	if took, absent := sampling(s, sensor.Machine{Root: "../testdata/board", Clock: clock}); took != (cost{}) || absent != nil {
 		t.Errorf("a replay: %+v, %q", took, absent)
 	}
 }
@@ -72,7 +73,7 @@ func TestPlanMeasures(t *testing.T) {
 // No example is one that cannot work, wherever the plan is made: what is not there is a
 // warning.
 func TestPlansOfExamples(t *testing.T) {
-	files, err := filepath.Glob("../config/examples/agent*.yaml")
+	files, err := filepath.Glob("../../config/examples/agent*.yaml")
 	if err != nil || len(files) < 10 {
 		t.Fatalf("found %d examples: %v", len(files), err)
 	}
@@ -81,7 +82,7 @@ func TestPlansOfExamples(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := Plan(cfg, planOptions{Machine: sensor.Machine{Root: "testdata/board", Clock: testrig.NewClock(), Log: testrig.Quiet()}}, 0)
+		p, err := Make(cfg, Options{Machine: sensor.Machine{Root: "../testdata/board", Clock: testrig.NewClock(), Log: testrig.Quiet()}}, 0)
 		if err != nil {
 			t.Errorf("%s: %v", file, err)
 			continue
@@ -89,58 +90,5 @@ func TestPlansOfExamples(t *testing.T) {
 		if len(p.Refusals) > 0 || len(p.Streams) != len(cfg.Streams) {
 			t.Errorf("%s: %q", file, p.Refusals)
 		}
-	}
-}
-
-// How long an outage is bridged is what the queue then does: objects of the predicted
-// size are put until one is lost, with the bounds of all and with those of a stream.
-func TestPlanOfAnOutage(t *testing.T) {
-	for name, c := range map[string]struct {
-		change func(*config.Agent)
-		age    time.Duration // the bound, where it is one
-	}{
-		"memory, bytes":   {func(cfg *config.Agent) { cfg.Queue.Bytes = config.MiB }, 0},
-		"memory, objects": {func(cfg *config.Agent) { cfg.Queue.Objects = 11 }, 0},
-		"spool": {func(cfg *config.Agent) {
-			withSpool(t, cfg, filepath.Join(t.TempDir(), "spool")).Spool.Bytes = config.MiB
-		}, 0},
-		"one stream's bytes": {func(cfg *config.Agent) {
-			withSpool(t, cfg, filepath.Join(t.TempDir(), "spool")).Delivery.Streams = []config.StreamDelivery{{Stream: "system", Ack: config.AckBroker, Bytes: 700 * config.KiB}}
-		}, 0},
-		"one stream's age": {func(cfg *config.Agent) {
-			withSpool(t, cfg, filepath.Join(t.TempDir(), "spool")).Delivery.Streams = []config.StreamDelivery{{Stream: "system", Ack: config.AckBroker, Age: 3 * time.Minute}}
-		}, 3 * time.Minute},
-	} {
-		t.Run(name, func(t *testing.T) {
-			cfg := testConfig(t)
-			c.change(cfg)
-			deps, _ := testDeps(t, &fakeClient{})
-			p, err := Plan(cfg, deps.options(), 0)
-			if err != nil {
-				t.Fatal(err)
-			}
-			o := p.Streams[0]
-			if p.QueueSeconds != o.QueueSeconds || c.age > 0 && p.QueueSeconds != c.age.Seconds() {
-				t.Errorf("all %v s, the stream %v s", p.QueueSeconds, o.QueueSeconds)
-			}
-			if c.age > 0 {
-				return
-			}
-			s, err := openSpool(cfg, testrig.NewClock(), testrig.Quiet())
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer s.Close()
-			n := 0
-			for ; s.Stats().Dropped == 0 && n < 1000; n++ {
-				if err := s.Put(t.Context(), spool.Item{Stream: "system", Topic: "t", Sealed: make([]byte, o.ObjectBytes)}); err != nil {
-					t.Fatal(err)
-				}
-			}
-			held := float64(n-1) * o.WindowSeconds
-			if off := p.QueueSeconds - held; off < -0.05*held || off > o.WindowSeconds+0.05*held {
-				t.Errorf("the plan says %.2f s, the queue held windows of %.2f s", p.QueueSeconds, held)
-			}
-		})
 	}
 }

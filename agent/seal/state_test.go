@@ -1,4 +1,4 @@
-package agent
+package seal
 
 import (
 	"errors"
@@ -15,37 +15,40 @@ import (
 	"github.com/hencedge/hencedge/internal/role"
 )
 
+// stateStart is when the first start of a test is.
+var stateStart = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
+
 func TestStateFirstStart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state")
 	now := time.Unix(1_700_000_000, 0)
-	s, err := openState(path, "d", now)
+	s, err := OpenState(path, "d", now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if s.boot() != 1_700_000_001 { // the next second: this one may be that of a start whose state was lost
-		t.Errorf("boot epoch %d", s.boot())
+	if s.Boot() != 1_700_000_001 { // the next second: this one may be that of a start whose state was lost
+		t.Errorf("boot epoch %d", s.Boot())
 	}
 	info, err := os.Stat(path)
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v, %v", info.Mode(), err)
 	}
-	if _, err := openState(path, "d", now); !errors.Is(err, ErrStateLocked) {
+	if _, err := OpenState(path, "d", now); !errors.Is(err, ErrStateLocked) {
 		t.Errorf("a second agent got %v", err)
 	}
-	if err := s.close(); err != nil {
+	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if err := s.close(); err != nil {
+	if err := s.Close(); err != nil {
 		t.Errorf("second close: %v", err)
 	}
-	if s, err = openState(path, "d", time.Unix(5, 0)); err != nil || s.boot() != 1_700_000_002 {
-		t.Fatalf("second start: boot epoch %v, %v", s.boot(), err)
+	if s, err = OpenState(path, "d", time.Unix(5, 0)); err != nil || s.Boot() != 1_700_000_002 {
+		t.Fatalf("second start: boot epoch %v, %v", s.Boot(), err)
 	}
-	s.close()
-	if s, err = openState(path+"2", "d", time.Unix(-100, 0)); err != nil || s.boot() != 1 {
+	s.Close()
+	if s, err = OpenState(path+"2", "d", time.Unix(-100, 0)); err != nil || s.Boot() != 1 {
 		t.Fatalf("with a wrong clock: %v", err)
 	}
-	s.close()
+	s.Close()
 }
 
 func TestStateRefuses(t *testing.T) {
@@ -61,14 +64,14 @@ func TestStateRefuses(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if s, err := openState(path, "d", noon); !errors.Is(err, ErrState) {
+		if s, err := OpenState(path, "d", stateStart); !errors.Is(err, ErrState) {
 			t.Errorf("%s: got %v, %v", name, s, err)
 		}
 		if after, _ := os.ReadFile(path); string(after) != text {
 			t.Errorf("%s: the file was changed", name)
 		}
 	}
-	if _, err := openState(filepath.Join(dir, "none", "state"), "d", noon); !errors.Is(err, ErrState) {
+	if _, err := OpenState(filepath.Join(dir, "none", "state"), "d", stateStart); !errors.Is(err, ErrState) {
 		t.Errorf("missing directory: %v", err)
 	}
 }
@@ -107,18 +110,18 @@ func TestStateLostAtOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer s.disk.Close()
-			if !role.FromClock(s.boot(), now) {
+			if !role.FromClock(s.Boot(), now) {
 				break // drawn
 			}
 			for range rapid.IntRange(0, 2).Draw(t, "windows") {
 				pass()
-				now = now.Add(s.lead(now))
-				n, err := s.take("a")
+				now = now.Add(s.Lead(now))
+				n, err := s.Take("a")
 				if err != nil {
 					t.Fatal(err)
 				}
-				if k := [2]uint64{s.boot(), n}; used[k] {
-					t.Fatalf("number %d of boot epoch %d is used twice", n, s.boot())
+				if k := [2]uint64{s.Boot(), n}; used[k] {
+					t.Fatalf("number %d of boot epoch %d is used twice", n, s.Boot())
 				} else {
 					used[k] = true
 				}
@@ -135,54 +138,54 @@ func TestStatePersistsBeforeUse(t *testing.T) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	s, err := openState(filepath.Join(dir, "state"), "d", noon)
+	s, err := OpenState(filepath.Join(dir, "state"), "d", stateStart)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range uint64(sequenceBlock) {
-		if n, err := s.take("a"); err != nil || n != i {
+	for i := range uint64(SequenceBlock) {
+		if n, err := s.Take("a"); err != nil || n != i {
 			t.Fatalf("got %d, %v; want %d", n, err, i)
 		}
 	}
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
-	for i := uint64(sequenceBlock); i < sequenceBlock*3/2; i++ { // reserved before
-		if n, err := s.take("a"); err != nil || n != i {
+	for i := uint64(SequenceBlock); i < SequenceBlock*3/2; i++ { // reserved before
+		if n, err := s.Take("a"); err != nil || n != i {
 			t.Fatalf("got %d, %v; want %d", n, err, i)
 		}
 	}
 	for range 2 {
-		if n, err := s.take("a"); !errors.Is(err, ErrState) {
+		if n, err := s.Take("a"); !errors.Is(err, ErrState) {
 			t.Fatalf("got %d, %v although nothing can be written", n, err)
 		}
 	}
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := s.take("a"); err != nil || n != sequenceBlock*3/2 {
+	if n, err := s.Take("a"); err != nil || n != SequenceBlock*3/2 {
 		t.Errorf("after the disk came back: %d, %v", n, err)
 	}
-	if f, err := readState(s.disk.Path(), "d"); err != nil || f.Reserved["a"] <= sequenceBlock*3/2 {
+	if f, err := ReadState(s.disk.Path(), "d"); err != nil || f.Reserved["a"] <= SequenceBlock*3/2 {
 		t.Errorf("on disk: %+v, %v", f, err)
 	}
-	s.close()
+	s.Close()
 }
 
 // A state that is an old copy starts behind its own past only while the clock is
 // wrong; what it then finds used, renew leaves for good.
 func TestStateFromACopy(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state")
-	start := func(now time.Time) *state {
+	start := func(now time.Time) *State {
 		t.Helper()
-		s, err := openState(path, "d", now)
+		s, err := OpenState(path, "d", now)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return s
 	}
 	first := time.Unix(1_700_000_000, 0)
-	if err := start(first).close(); err != nil {
+	if err := start(first).Close(); err != nil {
 		t.Fatal(err)
 	}
 	old, err := os.ReadFile(path)
@@ -192,8 +195,8 @@ func TestStateFromACopy(t *testing.T) {
 	used := uint64(0)
 	for i := range 5 {
 		s := start(first.Add(time.Duration(i) * time.Minute))
-		used = s.boot()
-		s.close()
+		used = s.Boot()
+		s.Close()
 	}
 	restore := func() {
 		t.Helper()
@@ -203,64 +206,64 @@ func TestStateFromACopy(t *testing.T) {
 	}
 	restore()
 	s := start(first.Add(time.Hour))
-	if s.boot() <= used {
-		t.Errorf("boot epoch %d, and %d was used", s.boot(), used)
+	if s.Boot() <= used {
+		t.Errorf("boot epoch %d, and %d was used", s.Boot(), used)
 	}
-	s.close()
+	s.Close()
 	restore()
 	s = start(time.Unix(30, 0))
-	if s.boot() != 1_700_000_002 {
-		t.Errorf("boot epoch %d with a clock of 1970", s.boot())
+	if s.Boot() != 1_700_000_002 {
+		t.Errorf("boot epoch %d with a clock of 1970", s.Boot())
 	}
-	before := s.boot()
-	if err := s.renew(first.Add(2 * time.Hour)); err != nil || s.boot() < uint64(first.Unix()+7200) {
-		t.Errorf("renewed to %d, %v", s.boot(), err)
+	before := s.Boot()
+	if err := s.Renew(first.Add(2 * time.Hour)); err != nil || s.Boot() < uint64(first.Unix()+7200) {
+		t.Errorf("renewed to %d, %v", s.Boot(), err)
 	}
-	now := s.boot()
-	if err := s.renew(time.Unix(31, 0)); err != nil || s.boot() <= now || now <= before {
-		t.Errorf("renewed from %d to %d, %v", now, s.boot(), err)
+	now := s.Boot()
+	if err := s.Renew(time.Unix(31, 0)); err != nil || s.Boot() <= now || now <= before {
+		t.Errorf("renewed from %d to %d, %v", now, s.Boot(), err)
 	}
-	now = s.boot()
+	now = s.Boot()
 	s.disk.Write = func(string, []byte) error { return errors.New("the disk fails") }
-	if err := s.renew(first); !errors.Is(err, ErrState) || s.boot() != now {
-		t.Errorf("a boot epoch that is not on disk is in use: %d after %d, %v", s.boot(), now, err)
+	if err := s.Renew(first); !errors.Is(err, ErrState) || s.Boot() != now {
+		t.Errorf("a boot epoch that is not on disk is in use: %d after %d, %v", s.Boot(), now, err)
 	}
 	s.disk.Close()
-	if s = start(time.Unix(32, 0)); s.boot() != now+1 {
-		t.Errorf("after a crash the boot epoch is %d, want %d", s.boot(), now+1)
+	if s = start(time.Unix(32, 0)); s.Boot() != now+1 {
+		t.Errorf("after a crash the boot epoch is %d, want %d", s.Boot(), now+1)
 	}
-	s.close()
+	s.Close()
 }
 
 // A state that was given back belongs to the next start: who still holds the old one
 // gets no numbers and writes nothing.
 func TestStateAfterClose(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state")
-	old, err := openState(path, "d", noon)
+	old, err := OpenState(path, "d", stateStart)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := old.take("a"); err != nil {
+	if _, err := old.Take("a"); err != nil {
 		t.Fatal(err)
 	}
-	if err := old.close(); err != nil {
+	if err := old.Close(); err != nil {
 		t.Fatal(err)
 	}
-	next, err := openState(path, "d", noon)
+	next, err := OpenState(path, "d", stateStart)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer next.close()
+	defer next.Close()
 	before, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, stream := range []string{"", "a"} {
-		if n, err := old.take(stream); !errors.Is(err, ErrState) {
+		if n, err := old.Take(stream); !errors.Is(err, ErrState) {
 			t.Errorf("number %d of %q, %v", n, stream, err)
 		}
 	}
-	if err := old.renew(noon.Add(time.Hour)); !errors.Is(err, ErrState) {
+	if err := old.Renew(stateStart.Add(time.Hour)); !errors.Is(err, ErrState) {
 		t.Errorf("renewed: %v", err)
 	}
 	if after, err := os.ReadFile(path); err != nil || string(after) != string(before) {
@@ -287,18 +290,18 @@ func TestStateNeverRepeats(t *testing.T) {
 		boot := uint64(0)
 		for range rapid.IntRange(1, 5).Draw(t, "starts") {
 			// Flushing is not under test here, and slow.
-			s, err := openStateWith(path, "d", noon, func(path string, data []byte) error { return os.WriteFile(path, data, 0o600) })
+			s, err := openStateWith(path, "d", stateStart, func(path string, data []byte) error { return os.WriteFile(path, data, 0o600) })
 			if err != nil {
 				t.Fatal(err)
 			}
-			if s.boot() <= boot {
-				t.Fatalf("boot epoch %d after %d", s.boot(), boot)
+			if s.Boot() <= boot {
+				t.Fatalf("boot epoch %d after %d", s.Boot(), boot)
 			}
-			boot = s.boot()
+			boot = s.Boot()
 			for range rapid.IntRange(0, 3).Draw(t, "rounds") {
 				stream := rapid.SampledFrom([]string{"", "a", "b"}).Draw(t, "stream")
-				for range rapid.IntRange(0, sequenceBlock+2).Draw(t, "takes") {
-					n, err := s.take(stream)
+				for range rapid.IntRange(0, SequenceBlock+2).Draw(t, "takes") {
+					n, err := s.Take(stream)
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -309,7 +312,7 @@ func TestStateNeverRepeats(t *testing.T) {
 				}
 			}
 			if rapid.Bool().Draw(t, "orderly") {
-				if err := s.close(); err != nil {
+				if err := s.Close(); err != nil {
 					t.Fatal(err)
 				}
 			} else {
@@ -329,19 +332,19 @@ func FuzzState(f *testing.F) {
 		if err := os.WriteFile(path, data, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		before, err := readState(path, "d")
-		s, openErr := openStateWith(path, "d", noon, func(path string, data []byte) error { return os.WriteFile(path, data, 0o600) })
+		before, err := ReadState(path, "d")
+		s, openErr := openStateWith(path, "d", stateStart, func(path string, data []byte) error { return os.WriteFile(path, data, 0o600) })
 		if (err == nil) != (openErr == nil) || err != nil && !errors.Is(err, ErrState) {
 			t.Fatalf("read: %v, open: %v", err, openErr)
 		}
 		if err != nil {
 			return
 		}
-		n, err := s.take("a")
-		if s.boot() != nextBoot(before.BootEpoch, noon) || s.boot() <= before.BootEpoch || before.Device != "d" || err == nil && n < before.Reserved["a"] {
-			t.Fatalf("boot epoch %d after %d, sequence %d after %d, %v", s.boot(), before.BootEpoch, n, before.Reserved["a"], err)
+		n, err := s.Take("a")
+		if s.Boot() != nextBoot(before.BootEpoch, stateStart) || s.Boot() <= before.BootEpoch || before.Device != "d" || err == nil && n < before.Reserved["a"] {
+			t.Fatalf("boot epoch %d after %d, sequence %d after %d, %v", s.Boot(), before.BootEpoch, n, before.Reserved["a"], err)
 		}
-		if err := s.close(); err != nil {
+		if err := s.Close(); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -1,4 +1,4 @@
-package agent
+package plan
 
 import (
 	"errors"
@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/hencedge/hencedge/agent/seal"
 )
 
 // asNobody calls f without root's rights. The thread that gave them up ends with f.
@@ -45,7 +47,7 @@ func TestPermissionRemedies(t *testing.T) {
 	}
 	denied := fmt.Errorf("open it: %w", fs.ErrPermission)
 	for path, want := range map[string]string{"signing_key": "chown", "keys.public_key": "read the file"} {
-		if got := keyRemedy(path, denied); !strings.Contains(got, want) {
+		if got := seal.Remedy(path, denied); !strings.Contains(got, want) {
 			t.Errorf("%s: %q does not say %q", path, got, want)
 		}
 	}

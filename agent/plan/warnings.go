@@ -1,9 +1,10 @@
-package agent
+package plan
 
 import (
 	"fmt"
 	"path/filepath"
 
+	"github.com/hencedge/hencedge/agent/seal"
 	"github.com/hencedge/hencedge/agent/sensor"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/keyset"
@@ -23,7 +24,7 @@ func Warnings(cfg *config.Agent) []string {
 	if cfg.Keys.Holder == config.HolderNone {
 		out = append(out, "keys.holder is none: nobody checks who signed the key that this device encrypts with; whoever swapped it on its way reads everything. Write the fingerprint that `hencedge keys show` prints at the key holder")
 	}
-	if FirstStart(cfg) {
+	if seal.FirstStart(cfg) {
 		out = append(out, fmt.Sprintf("signing_key: %s does not exist; it is made at the first start, or by `hencedge agent enroll`", cfg.SigningKey))
 	}
 	if e, err := cfg.Broker.Endpoint(); err == nil && !e.TLS && !e.Loopback() {

@@ -1,4 +1,4 @@
-package agent
+package seal
 
 import (
 	"errors"
@@ -21,40 +21,40 @@ func TestStateWithoutTheDisk(t *testing.T) {
 		t.Errorf("another error: %v", err)
 	}
 	s, err := openStateWith(path, "d", now.Add(time.Hour), durable.WriteState)
-	if err != nil || s.health() != nil || s.close() != nil {
+	if err != nil || s.Health() != nil || s.Close() != nil {
 		t.Fatal(err)
 	}
-	used := s.boot()
+	used := s.Boot()
 	drawn := map[uint64]bool{}
 	for _, wrong := range []time.Time{now, time.Unix(50, 0), now, time.Unix(60, 0), now} {
 		s, err := openStateWith(path, "d", wrong, full)
-		if err != nil || s.boot() <= used || s.boot() > used+3600 || s.health() == nil {
-			t.Fatalf("a clock behind the last start: boot epoch %d after %d, %v", s.boot(), used, err)
+		if err != nil || s.Boot() <= used || s.Boot() > used+3600 || s.Health() == nil {
+			t.Fatalf("a clock behind the last start: boot epoch %d after %d, %v", s.Boot(), used, err)
 		}
-		drawn[s.boot()] = true
-		if err := s.close(); err != nil {
+		drawn[s.Boot()] = true
+		if err := s.Close(); err != nil {
 			t.Error(err)
 		}
 	}
 	if len(drawn) < 3 {
 		t.Errorf("%d of 5 boot epochs differ", len(drawn))
 	}
-	if s, err = openStateWith(path, "d", now.Add(2*time.Hour), full); err != nil || s.health() == nil {
+	if s, err = openStateWith(path, "d", now.Add(2*time.Hour), full); err != nil || s.Health() == nil {
 		t.Fatal(err)
 	}
-	for n := range uint64(3 * sequenceBlock) { // far beyond what was reserved
-		if got, err := s.take("a"); err != nil || got != n {
+	for n := range uint64(3 * SequenceBlock) { // far beyond what was reserved
+		if got, err := s.Take("a"); err != nil || got != n {
 			t.Fatalf("number %d: %d, %v", n, got, err)
 		}
 	}
 	s.disk.Write = durable.WriteState
-	if _, err := s.take("b"); err != nil || s.health() != nil {
-		t.Errorf("the disk works again: %v, %v", err, s.health())
+	if _, err := s.Take("b"); err != nil || s.Health() != nil {
+		t.Errorf("the disk works again: %v, %v", err, s.Health())
 	}
-	if f, err := readState(path, "d"); err != nil || f.BootEpoch != uint64(now.Add(2*time.Hour).Unix())+1 || f.Reserved["a"] < 3*sequenceBlock {
+	if f, err := ReadState(path, "d"); err != nil || f.BootEpoch != uint64(now.Add(2*time.Hour).Unix())+1 || f.Reserved["a"] < 3*SequenceBlock {
 		t.Errorf("%+v, %v", f, err)
 	}
-	if err := s.close(); err != nil {
+	if err := s.Close(); err != nil {
 		t.Error(err)
 	}
 }

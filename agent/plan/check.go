@@ -1,4 +1,4 @@
-package agent
+package plan
 
 import (
 	"errors"
@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/hencedge/hencedge/agent/seal"
 	"github.com/hencedge/hencedge/agent/sensor"
 	"github.com/hencedge/hencedge/agent/source"
 	"github.com/hencedge/hencedge/config"
@@ -27,12 +28,12 @@ import (
 // state file. It changes nothing and does not connect. All mistakes are in one
 // *config.Errors, with their place in the file; it wraps ErrAbsent when each is
 // about something that may appear later.
-func Check(cfg *config.Agent, o planOptions) error {
-	p, err := prepare(cfg, o, true)
+func Check(cfg *config.Agent, o Options) error {
+	p, err := Prepare(cfg, o, true)
 	if err != nil {
 		return err
 	}
-	p.close()
+	p.Close()
 	return nil
 }
 
@@ -55,11 +56,11 @@ func CheckAlone(cfg *config.Agent) error {
 	return c.err()
 }
 
-// planOptions are what replaces parts of a configuration. The zero value replaces nothing.
-type planOptions struct {
+// Options are what replaces parts of a configuration. The zero value replaces nothing.
+type Options struct {
 	// Keys, with Context, replace the key files. The parameters of Context must be those
 	// of the streams.
-	Keys    ownKeys
+	Keys    seal.Given
 	Context *henc.Context
 	// NewContext makes the context for the streams' parameters; nil is henc.NewContext.
 	NewContext func(henc.Parameters) (*henc.Context, error)
@@ -70,8 +71,8 @@ type planOptions struct {
 	Connected bool
 }
 
-// machine returns the machine with its clock and log.
-func (o planOptions) machine() sensor.Machine {
+// Machine returns the machine with its clock and log.
+func (o Options) machine() sensor.Machine {
 	m := o.Machine
 	if m.Clock == nil {
 		m.Clock = role.SystemClock()
@@ -82,28 +83,28 @@ func (o planOptions) machine() sensor.Machine {
 	return m
 }
 
-// planStream is a stream with its open source.
-type planStream struct {
-	*sealStream
-	source source.Source
-	count  *source.Counters
-	// collector makes windows of the source's rows.
-	collector *source.Collector
+// Stream is a stream with its open source.
+type Stream struct {
+	*seal.Stream
+	Source source.Source
+	Count  *source.Counters
+	// Collector makes windows of the source's rows.
+	Collector *source.Collector
 }
 
 // prepared is everything that an agent needs but the state file.
 type prepared struct {
-	machine sensor.Machine
-	keys    keys
-	streams []*planStream
+	Machine sensor.Machine
+	Keys    seal.Keys
+	Streams []*Stream
 }
 
-func (p *prepared) close() {
-	for _, s := range p.streams {
-		_ = s.source.Close()
+func (p *prepared) Close() {
+	for _, s := range p.Streams {
+		_ = s.Source.Close()
 	}
-	_ = p.machine.Inputs.Close()
-	p.keys.wipe()
+	_ = p.Machine.Inputs.Close()
+	p.Keys.Wipe()
 }
 
 // checker collects mistakes with their place in the file.
@@ -132,7 +133,7 @@ func (c *checker) err() error {
 	return err
 }
 
-func prepare(cfg *config.Agent, o planOptions, scan bool) (*prepared, error) {
+func Prepare(cfg *config.Agent, o Options, scan bool) (*prepared, error) {
 	if cfg == nil {
 		return nil, fmt.Errorf("%w: no configuration", config.ErrInvalid)
 	}
@@ -140,20 +141,20 @@ func prepare(cfg *config.Agent, o planOptions, scan bool) (*prepared, error) {
 		return nil, err
 	}
 	c := &checker{cfg: cfg, scan: scan}
-	p := &prepared{machine: o.machine()}
-	p.machine.Inputs = c.inputs(p.machine)
-	p.keys.ctx = c.context(o)
-	p.keys.load(cfg, o.Keys, func(path string, err error) { c.fail(path, keyRemedy(path, err), err) })
+	p := &prepared{Machine: o.machine()}
+	p.Machine.Inputs = c.inputs(p.Machine)
+	p.Keys.Context = c.context(o)
+	p.Keys.Load(cfg, o.Keys, func(path string, err error) { c.fail(path, seal.Remedy(path, err), err) })
 	for i := range cfg.Streams {
 		if s := c.stream(i, p); s != nil {
-			p.streams = append(p.streams, s)
+			p.Streams = append(p.Streams, s)
 		}
 	}
 	c.broker(o)
 	c.state()
 	c.spool()
 	if err := c.err(); err != nil {
-		p.close()
+		p.Close()
 		return nil, err
 	}
 	return p, nil
@@ -161,7 +162,7 @@ func prepare(cfg *config.Agent, o planOptions, scan bool) (*prepared, error) {
 
 // context makes the context of the streams' parameters, which config has found
 // to be the same for all.
-func (c *checker) context(o planOptions) *henc.Context {
+func (c *checker) context(o Options) *henc.Context {
 	const path = "streams[0].params"
 	name := c.cfg.Streams[0].Params
 	if o.Context != nil {
@@ -206,13 +207,13 @@ func (c *checker) inputs(m sensor.Machine) *sensor.Inputs {
 
 // stream checks one stream against the parameters and opens its source; the one is done
 // although the other fails, so that all mistakes are found at once.
-func (c *checker) stream(i int, p *prepared) *planStream {
-	var s *sealStream
-	if p.keys.ctx != nil {
-		s = c.layout(i, p.keys.ctx.Parameters())
+func (c *checker) stream(i int, p *prepared) *Stream {
+	var s *seal.Stream
+	if p.Keys.Context != nil {
+		s = c.layout(i, p.Keys.Context.Parameters())
 	}
-	count, log := new(source.Counters), p.machine.Log.With("device", c.cfg.Device, "stream", c.cfg.Streams[i].Name)
-	src := c.source(i, p.machine, count, log)
+	count, log := new(source.Counters), p.Machine.Log.With("device", c.cfg.Device, "stream", c.cfg.Streams[i].Name)
+	src := c.source(i, p.Machine, count, log)
 	switch {
 	case src == nil:
 		return nil
@@ -220,10 +221,10 @@ func (c *checker) stream(i int, p *prepared) *planStream {
 		_ = src.Close() // nothing was read
 		return nil
 	}
-	return &planStream{sealStream: s, source: src, count: count, collector: source.NewCollector(s.cfg, count, log)}
+	return &Stream{Stream: s, Source: src, Count: count, Collector: source.NewCollector(s.Config, count, log)}
 }
 
-// source opens the source of a stream, or nil.
+// Source opens the source of a stream, or nil.
 func (c *checker) source(i int, m sensor.Machine, count *source.Counters, log *slog.Logger) source.Source {
 	cfg, at := c.cfg.Streams[i], fmt.Sprintf("streams[%d]", i)
 	switch {
@@ -269,22 +270,22 @@ func (c *checker) source(i int, m sensor.Machine, count *source.Counters, log *s
 const listSensors = "`hencedge agent discover` lists the sensors of this machine"
 
 // layout checks one stream against the parameters.
-func (c *checker) layout(i int, params henc.Parameters) *sealStream {
+func (c *checker) layout(i int, params henc.Parameters) *seal.Stream {
 	cfg, at := c.cfg.Streams[i], fmt.Sprintf("streams[%d]", i)
-	s := &sealStream{cfg: cfg, level: cfg.LevelAt(params.MaxLevel()), layout: cfg.LayoutHash(),
-		topic: transport.ReadingTopic(c.cfg.Broker.TopicPrefix, c.cfg.Device, cfg.Name)}
+	s := &seal.Stream{Config: cfg, Level: cfg.LevelAt(params.MaxLevel()), Layout: cfg.LayoutHash(),
+		Topic: transport.ReadingTopic(c.cfg.Broker.TopicPrefix, c.cfg.Device, cfg.Name)}
 	before := len(c.errs.List)
 	if need := cfg.Slots(); need > params.Slots() {
 		c.fail(at+".channels", slotRemedy(len(cfg.Channels), params.Slots()),
 			fmt.Errorf("%d channels of %d samples take %d slots; %s has %d", len(cfg.Channels), cfg.Window.Samples, need, params.Name(), params.Slots()))
 	}
-	if s.level > params.MaxLevel() {
-		c.fail(at+".level", fmt.Sprintf("use a level from 0 to %d", params.MaxLevel()), fmt.Errorf("%s has no level %d", params.Name(), s.level))
+	if s.Level > params.MaxLevel() {
+		c.fail(at+".level", fmt.Sprintf("use a level from 0 to %d", params.MaxLevel()), fmt.Errorf("%s has no level %d", params.Name(), s.Level))
 	} else if cfg.LogScale != 0 {
-		s.scale = math.Ldexp(1, cfg.LogScale)
+		s.Scale = math.Ldexp(1, cfg.LogScale)
 		// Coefficients are at most the scale, since |u| <= 1; leave a bit for noise.
-		if err := params.CheckScale(s.level, 4*s.scale); err != nil {
-			c.fail(at+".log_scale", fmt.Sprintf("leave it out; the scale of %s is 2^%.0f", params.Name(), math.Log2(params.ScaleAt(s.level))), err)
+		if err := params.CheckScale(s.Level, 4*s.Scale); err != nil {
+			c.fail(at+".log_scale", fmt.Sprintf("leave it out; the scale of %s is 2^%.0f", params.Name(), math.Log2(params.ScaleAt(s.Level))), err)
 		}
 	}
 	if len(c.errs.List) > before {
@@ -311,7 +312,7 @@ func fitting(channels, slots int) int {
 }
 
 // broker checks what is read when connecting.
-func (c *checker) broker(o planOptions) {
+func (c *checker) broker(o Options) {
 	if o.Connected {
 		return
 	}
@@ -320,7 +321,7 @@ func (c *checker) broker(o planOptions) {
 
 // state checks the state file without changing it.
 func (c *checker) state() {
-	if _, err := readState(c.cfg.State, c.cfg.Device); err != nil && !errors.Is(err, os.ErrNotExist) {
+	if _, err := seal.ReadState(c.cfg.State, c.cfg.Device); err != nil && !errors.Is(err, os.ErrNotExist) {
 		remedy := "do as the message says; the spool of the device belongs to its state"
 		if errors.Is(err, fs.ErrPermission) {
 			remedy = "give the file to the user that the agent runs as: chown, chmod 600"
@@ -330,7 +331,7 @@ func (c *checker) state() {
 	}
 	dir := filepath.Dir(c.cfg.State)
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-		c.fail("state", "make the directory, owned by the user that the agent runs as", noDirectory(dir))
+		c.fail("state", "make the directory, owned by the user that the agent runs as", seal.NoDirectory(dir))
 	} else if err := writable(dir); err != nil {
 		c.fail("state", "give the directory to the user that the agent runs as: each version of the file is a new one", err)
 	}
@@ -365,7 +366,7 @@ func (c *checker) spool() {
 		if errors.Is(err, os.ErrNotExist) {
 			dir = filepath.Dir(dir)
 			if info, err = os.Stat(dir); errors.Is(err, os.ErrNotExist) {
-				err = noDirectory(dir)
+				err = seal.NoDirectory(dir)
 			}
 		}
 		if err == nil && !info.IsDir() {
