@@ -115,3 +115,20 @@ func (h Hours) Window() (from, to Duration, days [7]bool, zone *time.Location, e
 	}
 	return from, to, days, zone, err
 }
+
+// QueuePolicy says what happens when the send queue is full.
+type QueuePolicy string
+
+// What a full queue does to a new window.
+const (
+	QueueDropOldest QueuePolicy = "drop_oldest"
+	QueueDropNewest QueuePolicy = "drop_newest"
+	QueueBlock      QueuePolicy = "block" // sampling waits
+)
+
+// A Device is a signer: an agent or, for the key holder, an evaluator.
+type Device struct {
+	Name string `yaml:"name" cfg:"required"`
+	// PublicKey is "ed25519:" and 32 bytes in standard base64.
+	PublicKey string `yaml:"public_key" cfg:"required"`
+}

@@ -160,16 +160,6 @@ func (in Input) Asked() bool { return in.Polled() || in.Serial != nil && in.Seri
 // Pushed reports whether values come by themselves.
 func (in Input) Pushed() bool { return in.CAN != nil || in.Serial != nil || in.MQTT != nil }
 
-// Input gives the input with this name, or nil.
-func (a *Agent) Input(name string) *Input {
-	for i := range a.Inputs {
-		if a.Inputs[i].Name == name {
-			return &a.Inputs[i]
-		}
-	}
-	return nil
-}
-
 // Bauds lists the rates of serial lines.
 func Bauds() []int {
 	return []int{1200, 2400, 4800, 9600, 19200, 38400, 57600, 115200, 230400, 460800, 921600}

@@ -81,16 +81,6 @@ type AgentKeys struct {
 // HolderNone, as keys.holder, waives the check of who signed the keys.
 const HolderNone = "none"
 
-// QueuePolicy says what happens when the send queue is full.
-type QueuePolicy string
-
-// What a full queue does to a new window.
-const (
-	QueueDropOldest QueuePolicy = "drop_oldest"
-	QueueDropNewest QueuePolicy = "drop_newest"
-	QueueBlock      QueuePolicy = "block" // sampling waits
-)
-
 // Queue bounds the sealed windows that wait in memory to be sent.
 type Queue struct {
 	Objects int         `yaml:"objects"`
@@ -156,13 +146,6 @@ const (
 	FallbackRetry FallbackPolicy = "retry" // a new context on the GPU, then the processor
 	FallbackStop  FallbackPolicy = "stop"  // the service ends with an error
 )
-
-// A Device is a signer: an agent or, for the key holder, an evaluator.
-type Device struct {
-	Name string `yaml:"name" cfg:"required"`
-	// PublicKey is "ed25519:" and 32 bytes in standard base64.
-	PublicKey string `yaml:"public_key" cfg:"required"`
-}
 
 // DeviceStream is a stream as the evaluator knows it: with its device.
 type DeviceStream struct {
@@ -327,3 +310,13 @@ type Remote struct {
 // others say whom this device trusts, what it runs and what it reads: they are
 // changed on the device.
 func RemoteSections() []string { return []string{"streams", "queue", "log", "stop_timeout"} }
+
+// Input gives the input with this name, or nil.
+func (a *Agent) Input(name string) *Input {
+	for i := range a.Inputs {
+		if a.Inputs[i].Name == name {
+			return &a.Inputs[i]
+		}
+	}
+	return nil
+}

@@ -13,7 +13,7 @@ import (
 // arithmetic, or refers to another place, is checked by the check_*.go files.
 var rules = &rule.Table{
 	Types: map[reflect.Type]rule.Value{
-		reflect.TypeFor[Secret]():     secret,
+		reflect.TypeFor[Secret]():     secretRule,
 		reflect.TypeFor[SourceType](): rule.OneOf(SourceTypes()...),
 	},
 	Fields: fieldRules,
@@ -21,20 +21,20 @@ var rules = &rule.Table{
 }
 
 var (
-	ackWindow   = rule.OneOf(AckBroker, AckEvaluator)
-	fallback    = rule.OneOf(FallbackCPU, FallbackRetry, FallbackStop)
-	full        = rule.OneOf(QueueDropOldest, QueueDropNewest, QueueBlock)
-	stopTimeout = rule.Between(time.Second, time.Hour)
-	workers     = rule.Between(1, 1024)
-	inputTime   = rule.Between(10*time.Millisecond, 24*time.Hour).Derived()
-	spoolAge    = rule.Between(time.Minute, 10*365*24*time.Hour)
-	retryMin    = rule.Between(10*time.Millisecond, time.Hour)
-	retryMax    = rule.Between(10*time.Millisecond, 24*time.Hour)
-	receiptTime = rule.Between(100*time.Millisecond, time.Hour)
-	byteValue   = rule.Between(0, 255)
+	ackWindowRule   = rule.OneOf(AckBroker, AckEvaluator)
+	fallbackRule    = rule.OneOf(FallbackCPU, FallbackRetry, FallbackStop)
+	fullRule        = rule.OneOf(QueueDropOldest, QueueDropNewest, QueueBlock)
+	stopTimeoutRule = rule.Between(time.Second, time.Hour)
+	workersRule     = rule.Between(1, 1024)
+	inputTimeRule   = rule.Between(10*time.Millisecond, 24*time.Hour).Derived()
+	spoolAgeRule    = rule.Between(time.Minute, 10*365*24*time.Hour)
+	retryMinRule    = rule.Between(10*time.Millisecond, time.Hour)
+	retryMaxRule    = rule.Between(10*time.Millisecond, 24*time.Hour)
+	receiptTimeRule = rule.Between(100*time.Millisecond, time.Hour)
+	byteValueRule   = rule.Between(0, 255)
 )
 
-var version = rule.Number(rule.Schema{"const": SchemaVersion}, func(n int) (cause, remedy string) {
+var versionRule = rule.Number(rule.Schema{"const": SchemaVersion}, func(n int) (cause, remedy string) {
 	if n == SchemaVersion {
 		return "", ""
 	}
@@ -44,86 +44,86 @@ var version = rule.Number(rule.Schema{"const": SchemaVersion}, func(n int) (caus
 
 // fieldRules are the rules for the value of one key.
 var fieldRules = map[string]rule.Value{
-	"Agent.Version":             version,
-	"Agent.Device":              name,
+	"Agent.Version":             versionRule,
+	"Agent.Device":              nameRule,
 	"Agent.Energy":              rule.OneOf(EnergyAuto, EnergyOff),
-	"Agent.Workers":             workers,
-	"Agent.BackendFallback":     fallback,
-	"Agent.StopTimeout":         stopTimeout,
+	"Agent.Workers":             workersRule,
+	"Agent.BackendFallback":     fallbackRule,
+	"Agent.StopTimeout":         stopTimeoutRule,
 	"AgentKeys.Mode":            rule.OneOf(KeyModePublic, KeyModeSymmetric),
-	"AgentKeys.Holder":          holder,
+	"AgentKeys.Holder":          holderRule,
 	"Queue.Objects":             rule.Between(1, 1<<20),
 	"Queue.Bytes":               rule.Between(MiB, 64*GiB),
-	"Queue.Full":                full,
-	"Remote.OperatorKey":        publicKey,
+	"Queue.Full":                fullRule,
+	"Remote.OperatorKey":        publicKeyRule,
 	"Remote.Sections":           rule.OneOf(RemoteSections()...).Distinct("section"),
 	"Remote.Trial":              rule.Between(10*time.Second, 24*time.Hour),
-	"overlay.Version":           version,
-	"overlay.StopTimeout":       stopTimeout,
-	"Metrics.Listen":            listen,
-	"Control.Socket":            socketPath,
+	"overlay.Version":           versionRule,
+	"overlay.StopTimeout":       stopTimeoutRule,
+	"Metrics.Listen":            listenRule,
+	"Control.Socket":            socketPathRule,
 	"Log.Level":                 rule.OneOf("debug", "info", "warn", "error"),
 	"Log.Format":                rule.OneOf("text", "json"),
-	"Evaluator.Version":         version,
-	"Evaluator.Name":            name,
+	"Evaluator.Version":         versionRule,
+	"Evaluator.Name":            nameRule,
 	"Evaluator.KeySets":         rule.Value{}.Distinct("directory"),
-	"Evaluator.Workers":         workers,
-	"Evaluator.StopTimeout":     stopTimeout,
-	"EvaluatorKeys.Holder":      holder.Distinct("key holder").Sole(HolderNone),
-	"DeviceStream.Device":       name,
-	"Device.Name":               name,
-	"Device.PublicKey":          publicKey,
+	"Evaluator.Workers":         workersRule,
+	"Evaluator.StopTimeout":     stopTimeoutRule,
+	"EvaluatorKeys.Holder":      holderRule.Distinct("key holder").Sole(HolderNone),
+	"DeviceStream.Device":       nameRule,
+	"Device.Name":               nameRule,
+	"Device.PublicKey":          publicKeyRule,
 	"Join.Timeout":              rule.Between(time.Second, 24*time.Hour),
 	"Join.Windows":              rule.Between(1, 1<<16),
 	"Limits.Object":             rule.Between(4*KiB, 256*MiB),
 	"Limits.Pending":            rule.Between(1, 1<<20),
 	"Limits.Memory":             rule.Between(MiB, 1024*GiB),
 	"Limits.Reassembly":         rule.Between(time.Second, 24*time.Hour),
-	"Evaluator.BackendFallback": fallback,
-	"Program.Name":              name,
-	"Program.Expr":              expression,
-	"Program.Unit":              unit,
-	"Program.Topic":             topic,
+	"Evaluator.BackendFallback": fallbackRule,
+	"Program.Name":              nameRule,
+	"Program.Expr":              expressionRule,
+	"Program.Unit":              unitRule,
+	"Program.Topic":             topicRule,
 	"Program.Inputs":            rule.Form(patternRef, "{} is no known channel", "write device/stream/channel, such as board1/env/cpu").Names(rule.Form(patternIdent, "invalid variable name {}", "use letters, digits and '_', a digit not first, such as x2")),
-	"KeyHolder.Version":         version,
-	"KeyHolder.Name":            name,
-	"KeyHolder.Programs":        name.Distinct("program"),
-	"KeyHolder.Topics":          topic.Distinct("topic"),
+	"KeyHolder.Version":         versionRule,
+	"KeyHolder.Name":            nameRule,
+	"KeyHolder.Programs":        nameRule.Distinct("program"),
+	"KeyHolder.Topics":          topicRule.Distinct("topic"),
 	"KeyHolder.Output":          rule.OneOf("table", "ndjson", "csv"),
 
-	"Broker.URL":          brokerURL,
+	"Broker.URL":          brokerURLRule,
 	"Broker.ClientID":     rule.Form(`^[!-~]{1,128}$`, "not a usable client id", "use up to 128 printable ASCII characters without spaces").Derived(),
 	"Broker.ALPN":         rule.Form(`^[!-~]{1,255}$`, "{} is no protocol name", "write up to 255 printable ASCII characters, such as x-amzn-mqtt-ca").Distinct("protocol"),
-	"Broker.TopicPrefix":  topicPrefix,
+	"Broker.TopicPrefix":  topicPrefixRule,
 	"Broker.ChunkSize":    rule.Between(KiB, 16*MiB),
 	"Broker.KeepAlive":    rule.Between(time.Second, 65535*time.Second),
 	"Broker.ReconnectMax": rule.Between(time.Second, time.Hour),
 
 	"Spool.Bytes":             rule.Between(MiB, 1024*GiB),
-	"Spool.Age":               spoolAge,
-	"Delivery.Ack":            ackWindow,
-	"Delivery.ReceiptTimeout": receiptTime,
-	"Delivery.RetryMin":       retryMin,
-	"Delivery.RetryMax":       retryMax,
+	"Spool.Age":               spoolAgeRule,
+	"Delivery.Ack":            ackWindowRule,
+	"Delivery.ReceiptTimeout": receiptTimeRule,
+	"Delivery.RetryMin":       retryMinRule,
+	"Delivery.RetryMax":       retryMaxRule,
 	"Delivery.Bandwidth":      rule.Between(KiB, 4*GiB),
 	"Delivery.LiveShare":      rule.Share("use a number from 0 (in order) to 1"),
 	"Delivery.LiveAge":        rule.Between(time.Second, 24*time.Hour),
-	"StreamDelivery.Ack":      ackWindow,
-	"StreamDelivery.Full":     full,
+	"StreamDelivery.Ack":      ackWindowRule,
+	"StreamDelivery.Full":     fullRule,
 	"StreamDelivery.Bytes":    rule.Between(KiB, 1024*GiB),
-	"StreamDelivery.Age":      spoolAge,
-	"Hours.From":              timeOfDay,
-	"Hours.To":                timeOfDay,
+	"StreamDelivery.Age":      spoolAgeRule,
+	"Hours.From":              timeOfDayRule,
+	"Hours.To":                timeOfDayRule,
 	"Hours.Days":              rule.OneOf(weekdays...).Distinct("day"),
-	"Hours.Zone":              namedZone,
+	"Hours.Zone":              namedZoneRule,
 	"Store.Bytes":             rule.Between(MiB, 1024*GiB),
 	"Store.Remember":          rule.Between(1024, 1<<24),
 	"Store.Results":           rule.OneOf(AckBroker, AckKeyHolder),
-	"Store.ReceiptTimeout":    receiptTime,
-	"Store.RetryMin":          retryMin,
-	"Store.RetryMax":          retryMax,
+	"Store.ReceiptTimeout":    receiptTimeRule,
+	"Store.RetryMin":          retryMinRule,
+	"Store.RetryMax":          retryMaxRule,
 
-	"Stream.Name":       name,
+	"Stream.Name":       nameRule,
 	"Stream.Params":     rule.Form(patternParams, "invalid parameter set name {}", "use a name such as edge12-d1; docs/parameters.md lists them"),
 	"Stream.Interval":   rule.Between(time.Millisecond, 24*time.Hour),
 	"Stream.LogScale":   rule.Between(10, 60),
@@ -133,74 +133,74 @@ var fieldRules = map[string]rule.Value{
 	"Stream.Channels":   rule.AtMost(MaxChannels),
 	"Window.Samples":    rule.Between(1, MaxSamples),
 	"Window.Every":      rule.Between(10*time.Millisecond, 7*24*time.Hour),
-	"Channel.Name":      name,
-	"Channel.Unit":      unit,
+	"Channel.Name":      nameRule,
+	"Channel.Unit":      unitRule,
 	"Channel.OnMissing": rule.OneOf(MissingHold, MissingSkip, MissingMark),
 	"Channel.OnRange":   rule.OneOf(OutsideClamp, OutsideMissing),
-	"Events.Time":       jsonPath,
+	"Events.Time":       jsonPathRule,
 	"Events.TimeFormat": rule.OneOf(namedTimes...),
 	"Replay.Format":     rule.OneOf("csv", "ndjson"),
 	"Replay.Time":       rule.Form(patternColumn, "not a column name", "write the column or field of the timestamp"),
-	"Replay.TimeFormat": timeFormat,
-	"Replay.Timezone":   timeZone,
+	"Replay.TimeFormat": timeFormatRule,
+	"Replay.Timezone":   timeZoneRule,
 	"Replay.Decimal":    rule.OneOf(".", ","),
 	"Replay.BadCells":   rule.OneOf(BadFail, BadSkip, BadMissing),
-	"Replay.Delimiter":  delimiter(`^(tab|[^"\r\n])$`, "\"\r\n"),
-	"Replay.Speed":      replaySpeed,
+	"Replay.Delimiter":  delimiterRule(`^(tab|[^"\r\n])$`, "\"\r\n"),
+	"Replay.Speed":      replaySpeedRule,
 
-	"Source.Chip":      plain("chip"),
-	"Source.Input":     plain("input"),
-	"Source.Label":     plain("label"),
-	"Source.Zone":      plain("zone"),
+	"Source.Chip":      plainRule("chip"),
+	"Source.Input":     plainRule("input"),
+	"Source.Label":     plainRule("label"),
+	"Source.Zone":      plainRule("zone"),
 	"Source.CPU":       rule.Form(`^(total|cpu[0-9]{1,4})$`, "invalid cpu {}", "use total, or cpu0, cpu1, ..."),
-	"Source.Device":    plain("device"),
-	"Source.Interface": plain("interface"),
+	"Source.Device":    plainRule("device"),
+	"Source.Interface": plainRule("interface"),
 	"Source.Column":    rule.Form(patternColumn, "not a column name", "write the column's name as in the header, or the dotted field"),
-	"Point.From":       plain("from"),
-	"Point.Rail":       plain("rail"),
-	"Point.Path":       jsonPath,
-	"Point.Pattern":    numberPattern,
-	"Point.Topic":      topicFilter,
+	"Point.From":       plainRule("from"),
+	"Point.Rail":       plainRule("rail"),
+	"Point.Path":       jsonPathRule,
+	"Point.Pattern":    numberPatternRule,
+	"Point.Topic":      topicFilterRule,
 
-	"Input.Name":        name,
-	"Input.Every":       inputTime,
-	"Input.Timeout":     inputTime,
-	"Input.MaxAge":      inputTime,
-	"Input.Retry":       inputTime,
-	"Input.RetryMax":    inputTime,
-	"I2C.Bus":           byteValue,
+	"Input.Name":        nameRule,
+	"Input.Every":       inputTimeRule,
+	"Input.Timeout":     inputTimeRule,
+	"Input.MaxAge":      inputTimeRule,
+	"Input.Retry":       inputTimeRule,
+	"Input.RetryMax":    inputTimeRule,
+	"I2C.Bus":           byteValueRule,
 	"I2C.Address":       rule.Number(rule.Schema{"minimum": 0x08, "maximum": 0x77}, addressProblem),
-	"SPI.Bus":           byteValue,
-	"SPI.ChipSelect":    byteValue,
+	"SPI.Bus":           byteValueRule,
+	"SPI.ChipSelect":    byteValueRule,
 	"SPI.Speed":         rule.Between(1000, 100_000_000),
 	"SPI.Mode":          rule.Between(0, 3),
-	"SPI.ReadMask":      byteValue,
-	"Register.Register": byteValue,
-	"Register.Value":    byteValue,
-	"Modbus.URL":        modbusURL,
+	"SPI.ReadMask":      byteValueRule,
+	"Register.Register": byteValueRule,
+	"Register.Value":    byteValueRule,
+	"Modbus.URL":        modbusURLRule,
 	"Modbus.Unit":       rule.Between(0, 247),
 	"Line.Baud":         rule.OneOf(Bauds()...),
 	"Line.DataBits":     rule.Between(7, 8),
 	"Line.StopBits":     rule.Between(1, 2),
 	"Line.Parity":       rule.OneOf("none", "even", "odd"),
 	"CAN.Interface":     rule.Form(`^[^/ \t]{1,15}$`, "invalid interface {}", "write its name as `ip link` shows it, such as can0"),
-	"Serial.Device":     absolute("write the whole path, such as /dev/ttyUSB0; those in /dev/serial/by-id stay the same"),
+	"Serial.Device":     absoluteRule("write the whole path, such as /dev/ttyUSB0; those in /dev/serial/by-id stay the same"),
 	"Serial.Format":     rule.OneOf("csv", "json", "nmea", "text"),
-	"Serial.Delimiter":  delimiter(`^(tab|[^\x00-\x1f])$`, controls),
+	"Serial.Delimiter":  delimiterRule(`^(tab|[^\x00-\x1f])$`, controls),
 	"Serial.Request":    rule.MaxLength(256, "the request is longer than 256 bytes", "use at most 256 bytes"),
-	"Exec.Command":      rule.First(absolute("write the whole path of the program, such as /usr/bin/sensors; a shell line needs [/bin/sh, -c, ...]")),
-	"HTTP.URL":          webURL,
+	"Exec.Command":      rule.First(absoluteRule("write the whole path of the program, such as /usr/bin/sensors; a shell line needs [/bin/sh, -c, ...]")),
+	"HTTP.URL":          webURLRule,
 	"HTTP.Header":       rule.Form(`^[A-Za-z0-9-]{1,64}$`, "invalid header name {}", "use letters, digits and '-', such as X-API-Key"),
-	"MQTT.URL":          brokerURL,
+	"MQTT.URL":          brokerURLRule,
 }
 
-// plain is the rule for a name that is no path.
-func plain(key string) rule.Value {
+// plainRule is the rule for a name that is no path.
+func plainRule(key string) rule.Value {
 	return rule.Form(patternPlain, "invalid "+key+" {}", "use the plain name, without a path")
 }
 
-// absolute is the rule for an absolute path.
-func absolute(remedy string) rule.Value {
+// absoluteRule is the rule for an absolute path.
+func absoluteRule(remedy string) rule.Value {
 	return rule.Form(`^/`, "{} is not an absolute path", remedy)
 }
 

@@ -77,8 +77,8 @@ func ValidName(s string) bool {
 	return namePattern.MatchString(s) && s != "." && s != ".."
 }
 
-// name is the rule for the name of a device, stream, channel, program or evaluator.
-var name = rule.Text(pattern(patternName), func(s string) (cause, remedy string) {
+// nameRule is the rule for the name of a device, stream, channel, program or evaluator.
+var nameRule = rule.Text(pattern(patternName), func(s string) (cause, remedy string) {
 	switch {
 	case ValidName(s):
 		return "", ""
@@ -92,8 +92,8 @@ var name = rule.Text(pattern(patternName), func(s string) (cause, remedy string)
 	return "invalid name " + yamlx.Quote(s), remedy
 })
 
-// publicKey is the rule for "ed25519:<base64 of 32 bytes>".
-var publicKey = rule.Text(pattern(patternKey), publicKeyProblem)
+// publicKeyRule is the rule for "ed25519:<base64 of 32 bytes>".
+var publicKeyRule = rule.Text(pattern(patternKey), publicKeyProblem)
 
 func publicKeyProblem(s string) (cause, remedy string) {
 	remedy = "copy the whole line that `hencedge keys identity FILE` prints on the device: ed25519: and 44 characters"
@@ -109,8 +109,8 @@ func publicKeyProblem(s string) (cause, remedy string) {
 
 var holderForm = regexp.MustCompile(patternHolder)
 
-// holder is the rule for a key holder's fingerprint or public key.
-var holder = rule.Text(pattern(patternHolder), func(s string) (cause, remedy string) {
+// holderRule is the rule for a key holder's fingerprint or public key.
+var holderRule = rule.Text(pattern(patternHolder), func(s string) (cause, remedy string) {
 	if strings.HasPrefix(s, "ed25519:") {
 		return publicKeyProblem(s)
 	}
@@ -121,8 +121,8 @@ var holder = rule.Text(pattern(patternHolder), func(s string) (cause, remedy str
 		"letters and digits, such as k7qd2-4mzra-xxb3e-jq6hn-2hvwp; or its public key"
 })
 
-// secret is the rule for references to secrets.
-var secret = rule.Text(rule.Schema{"pattern": patternSecret, "not": pattern(notSecret)},
+// secretRule is the rule for references to secrets.
+var secretRule = rule.Text(rule.Schema{"pattern": patternSecret, "not": pattern(notSecret)},
 	func(s string) (cause, remedy string) {
 		if cause = Secret(s).problem(); cause == "" {
 			return "", ""
@@ -130,9 +130,9 @@ var secret = rule.Text(rule.Schema{"pattern": patternSecret, "not": pattern(notS
 		return cause, Secret(s).remedy()
 	}).Conceal(func(s string) string { return s })
 
-// brokerURL is the rule for the address of an MQTT broker.
+// brokerURLRule is the rule for the address of an MQTT broker.
 
-var brokerURL = rule.Text(brokerURLSchema(), func(s string) (cause, remedy string) {
+var brokerURLRule = rule.Text(brokerURLSchema(), func(s string) (cause, remedy string) {
 	_, err := Broker{URL: s}.Endpoint()
 	switch {
 	case err == nil:
@@ -190,8 +190,8 @@ func urlRemedy(text string) string {
 	return "write tls://" + host + ":" + port
 }
 
-// webURL is the rule for the address of a page.
-var webURL = rule.Text(pattern(scheme("http", "https")+patternHost+"(:("+patternPort+`)?)?([/?#].*)?$`),
+// webURLRule is the rule for the address of a page.
+var webURLRule = rule.Text(pattern(scheme("http", "https")+patternHost+"(:("+patternPort+`)?)?([/?#].*)?$`),
 	func(s string) (cause, remedy string) {
 		u, err := url.Parse(s)
 		switch {
@@ -203,9 +203,9 @@ var webURL = rule.Text(pattern(scheme("http", "https")+patternHost+"(:("+pattern
 		return portProblem(u)
 	}).Conceal(urlPassword)
 
-// modbusURL is the rule for the address of a Modbus unit.
+// modbusURLRule is the rule for the address of a Modbus unit.
 
-var modbusURL = rule.Text(
+var modbusURLRule = rule.Text(
 	pattern(scheme("tcp", "rtu+tcp")+patternHost+"(:("+patternPort+`)?)?/?([?#].*)?$|^[rR][tT][uU]:(//)?/[^/?#]`),
 	func(s string) (cause, remedy string) {
 		u, err := url.Parse(s)
@@ -232,8 +232,8 @@ func portProblem(u *url.URL) (cause, remedy string) {
 // maxPrefixLevels is the most names in a topic prefix.
 const maxPrefixLevels = 8
 
-// topicPrefix is the rule for the start of all topics.
-var topicPrefix = rule.Text(
+// topicPrefixRule is the rule for the start of all topics.
+var topicPrefixRule = rule.Text(
 	rule.Schema{"pattern": `^[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+){0,7}$`, "maxLength": 128},
 	func(s string) (cause, remedy string) {
 		if cause, remedy = topicProblem(s, 128); cause == "" && strings.Count(s, "/") >= maxPrefixLevels {
@@ -243,9 +243,9 @@ var topicPrefix = rule.Text(
 		return cause, remedy
 	})
 
-// topic is the rule for a topic to publish on.
+// topicRule is the rule for a topic to publish on.
 
-var topic = rule.Text(rule.Schema{"pattern": `^[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*$`, "maxLength": 512},
+var topicRule = rule.Text(rule.Schema{"pattern": `^[A-Za-z0-9_.-]+(/[A-Za-z0-9_.-]+)*$`, "maxLength": 512},
 	func(s string) (cause, remedy string) { return topicProblem(s, 512) })
 
 // topicProblem finds wildcards, empty levels and excessive length.
@@ -275,8 +275,8 @@ func topicProblem(s string, limit int) (cause, remedy string) {
 		"use names of letters, digits, '_', '.' and '-' with '/' between them, such as " + DefaultTopicPrefix
 }
 
-// topicFilter is the rule for the filter of a subscription.
-var topicFilter = rule.Text(rule.Schema{"pattern": patternFilter, "maxLength": 256},
+// topicFilterRule is the rule for the filter of a subscription.
+var topicFilterRule = rule.Text(rule.Schema{"pattern": patternFilter, "maxLength": 256},
 	func(s string) (cause, remedy string) {
 		levels := strings.Split(s, "/")
 		for i, l := range levels {
@@ -293,8 +293,8 @@ var topicFilter = rule.Text(rule.Schema{"pattern": patternFilter, "maxLength": 2
 
 const maxSocketPath = 107
 
-// socketPath is the rule for the path of a local socket.
-var socketPath = rule.Text(rule.Schema{"maxLength": maxSocketPath}, socketProblem)
+// socketPathRule is the rule for the path of a local socket.
+var socketPathRule = rule.Text(rule.Schema{"maxLength": maxSocketPath}, socketProblem)
 
 func socketProblem(file string) (cause, remedy string) {
 	if len(file) <= maxSocketPath {
@@ -304,8 +304,8 @@ func socketProblem(file string) (cause, remedy string) {
 		"use a shorter path, such as one below /run/hencedge"
 }
 
-// listen is the rule for where metrics are served.
-var listen = rule.Text(pattern(`^(unix:/.{1,106}|[^/]*:[0-9]+)$`), func(s string) (cause, remedy string) {
+// listenRule is the rule for where metrics are served.
+var listenRule = rule.Text(pattern(`^(unix:/.{1,106}|[^/]*:[0-9]+)$`), func(s string) (cause, remedy string) {
 	if path, local := strings.CutPrefix(s, "unix:"); local {
 		if !filepath.IsAbs(path) {
 			return fmt.Sprintf("%q is no absolute path", path),
@@ -321,8 +321,8 @@ var listen = rule.Text(pattern(`^(unix:/.{1,106}|[^/]*:[0-9]+)$`), func(s string
 	return "", ""
 })
 
-// jsonPath is the rule for the path of a number in JSON.
-var jsonPath = rule.Text(rule.Schema{"not": pattern(notJSONPath), "maxLength": 256},
+// jsonPathRule is the rule for the path of a number in JSON.
+var jsonPathRule = rule.Text(rule.Schema{"not": pattern(notJSONPath), "maxLength": 256},
 	func(s string) (cause, remedy string) {
 		if len(s) <= 256 && !jsonPathModifier.MatchString(s) {
 			return "", ""
@@ -333,8 +333,8 @@ var jsonPath = rule.Text(rule.Schema{"not": pattern(notJSONPath), "maxLength": 2
 
 var jsonPathModifier = regexp.MustCompile(notJSONPath)
 
-// numberPattern is the rule for a regular expression that finds a number.
-var numberPattern = rule.Text(rule.Schema{"maxLength": 512}, func(s string) (cause, remedy string) {
+// numberPatternRule is the rule for a regular expression that finds a number.
+var numberPatternRule = rule.Text(rule.Schema{"maxLength": 512}, func(s string) (cause, remedy string) {
 	re, err := regexp.Compile(s)
 	switch {
 	case len(s) > 512:
@@ -349,8 +349,8 @@ var numberPattern = rule.Text(rule.Schema{"maxLength": 512}, func(s string) (cau
 	return "", ""
 })
 
-// delimiter is the rule for what separates columns, other than the characters in not.
-func delimiter(form, not string) rule.Value {
+// delimiterRule is the rule for what separates columns, other than the characters in not.
+func delimiterRule(form, not string) rule.Value {
 	return rule.Text(pattern(form), func(s string) (cause, remedy string) {
 		d, n := utf8.DecodeRuneInString(s)
 		if s == "tab" || n == len(s) && d != utf8.RuneError && !strings.ContainsRune(not, d) {
@@ -363,8 +363,8 @@ func delimiter(form, not string) rule.Value {
 // controls are the characters that separate no columns of a serial line.
 const controls = "\x00\x01\x02\x03\x04\x05\x06\x07\x08\t\n\v\f\r\x0e\x0f\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f"
 
-// timeFormat is the rule for the form of timestamps.
-var timeFormat = rule.Text(pattern(`^(rfc3339|unix|unix_ms|unix_ns|[\s\S]*(%[YyFD]|06)[\s\S]*)$`),
+// timeFormatRule is the rule for the form of timestamps.
+var timeFormatRule = rule.Text(pattern(`^(rfc3339|unix|unix_ms|unix_ns|[\s\S]*(%[YyFD]|06)[\s\S]*)$`),
 	func(s string) (cause, remedy string) {
 		if _, _, err := TimeLayouts(s); err != nil {
 			return fmt.Sprintf("%s is not a time format: %v", yamlx.Quote(s), err),
@@ -374,9 +374,9 @@ var timeFormat = rule.Text(pattern(`^(rfc3339|unix|unix_ms|unix_ns|[\s\S]*(%[YyF
 		return "", ""
 	})
 
-// timeZone is the rule for the zone of timestamps.
+// timeZoneRule is the rule for the zone of timestamps.
 
-var timeZone = rule.Text(pattern(`^(Local|[A-Za-z]+[A-Za-z0-9_+/-]*|[+-][0-9]{2}:[0-9]{2})$`),
+var timeZoneRule = rule.Text(pattern(`^(Local|[A-Za-z]+[A-Za-z0-9_+/-]*|[+-][0-9]{2}:[0-9]{2})$`),
 	func(s string) (cause, remedy string) {
 		if _, err := (Replay{Timezone: s}).Location(); err != nil {
 			return "unknown time zone " + yamlx.Quote(s),
@@ -385,25 +385,25 @@ var timeZone = rule.Text(pattern(`^(Local|[A-Za-z]+[A-Za-z0-9_+/-]*|[+-][0-9]{2}
 		return "", ""
 	})
 
-// namedZone is the rule for the zone of hours.
+// namedZoneRule is the rule for the zone of hours.
 
-var namedZone = rule.Text(nil, func(s string) (cause, remedy string) {
+var namedZoneRule = rule.Text(nil, func(s string) (cause, remedy string) {
 	if _, err := time.LoadLocation(s); err != nil || s == "" {
 		return "unknown time zone " + yamlx.Quote(s), "use a name such as Europe/Berlin, UTC or Local"
 	}
 	return "", ""
 })
 
-// timeOfDay is the rule for hours and minutes.
-var timeOfDay = rule.Text(pattern(patternTime), func(s string) (cause, remedy string) {
+// timeOfDayRule is the rule for hours and minutes.
+var timeOfDayRule = rule.Text(pattern(patternTime), func(s string) (cause, remedy string) {
 	if _, err := clockTime(s); err != nil {
 		return err.Error(), "write hours and minutes, such as \"22:00\", in quotes"
 	}
 	return "", ""
 })
 
-// replaySpeed is the rule for the speed of a replay.
-var replaySpeed = rule.Text(pattern(`^(realtime|fast|\+?[0-9.][0-9.eExXpPa-fA-F_+-]*x)$`),
+// replaySpeedRule is the rule for the speed of a replay.
+var replaySpeedRule = rule.Text(pattern(`^(realtime|fast|\+?[0-9.][0-9.eExXpPa-fA-F_+-]*x)$`),
 	func(s string) (cause, remedy string) {
 		if _, err := (Replay{Speed: s}).ReplayFactor(); err != nil {
 			return err.Error(), "use realtime, fast, or a factor such as 10x"
@@ -411,9 +411,9 @@ var replaySpeed = rule.Text(pattern(`^(realtime|fast|\+?[0-9.][0-9.eExXpPa-fA-F_
 		return "", ""
 	})
 
-// expression is the rule for the text of a program; its compiler reads it.
+// expressionRule is the rule for the text of a program; its compiler reads it.
 
-var expression = rule.Text(rule.Schema{"maxLength": maxExpr}, func(s string) (cause, remedy string) {
+var expressionRule = rule.Text(rule.Schema{"maxLength": maxExpr}, func(s string) (cause, remedy string) {
 	switch {
 	case strings.TrimSpace(s) == "":
 		return "the expression is empty", "write one, such as mean(x)"
@@ -423,8 +423,8 @@ var expression = rule.Text(rule.Schema{"maxLength": maxExpr}, func(s string) (ca
 	return "", ""
 })
 
-// unit is the rule for a physical unit: a known one, or one of the operator's own.
-var unit = rule.Text(unitSchema(), func(s string) (cause, remedy string) {
+// unitRule is the rule for a physical unit: a known one, or one of the operator's own.
+var unitRule = rule.Text(unitSchema(), func(s string) (cause, remedy string) {
 	own, isOwn := strings.CutPrefix(s, ownUnit)
 	if knownUnit(s) || isOwn && namePattern.MatchString(strings.ReplaceAll(own, "/", "_")) && len(own) <= 16 {
 		return "", ""
