@@ -15,14 +15,17 @@ func (c *checker) agent(a *Agent) {
 		names[i] = s.Name
 		c.stream(fmt.Sprintf("streams[%d]", i), s)
 		if first := a.Streams[0].Params; s.Params != first && c.Sound("streams[0].params") {
-			c.Fail(fmt.Sprintf("streams[%d].params", i), fmt.Sprintf("%s here and %s in streams[0], but an agent has one key, for one parameter set", s.Params, first),
+			c.Fail(fmt.Sprintf("streams[%d].params", i),
+				fmt.Sprintf("%s here and %s in streams[0], but an agent has one key, for one parameter set", s.Params, first),
 				fmt.Sprintf("write params: %s, or run a second agent", first))
 		}
 	}
 	c.unique("streams", "stream", names)
 	for i, e := range a.Delivery.Evaluators {
 		if e.Name == a.Device && e.Name != "" {
-			c.Fail(fmt.Sprintf("delivery.evaluators[%d].name", i), "the evaluator has the name of this device, and receipts of the two cannot be told apart", "give the evaluator another name")
+			c.Fail(fmt.Sprintf("delivery.evaluators[%d].name", i),
+				"the evaluator has the name of this device, and receipts of the two cannot be told apart",
+				"give the evaluator another name")
 		}
 	}
 	c.agentInputs(a.Inputs)
@@ -47,7 +50,8 @@ func (c *checker) spool(a *Agent) {
 func (c *checker) alone(path, dir string, a *Agent) {
 	for _, other := range []struct{ what, file string }{{"state", a.State}, {"signing_key", a.SigningKey}} {
 		if dir != "" && other.file != "" && filepath.Dir(other.file) == filepath.Clean(dir) {
-			c.Fail(path, "the directory also holds "+other.what, "give the spool a directory of its own, such as "+filepath.Join(dir, "spool"))
+			c.Fail(path, "the directory also holds "+other.what,
+				"give the spool a directory of its own, such as "+filepath.Join(dir, "spool"))
 		}
 	}
 }

@@ -12,7 +12,9 @@ func (c *checker) evaluator(e *Evaluator) {
 	c.signers("devices", "device", e.Devices)
 	for _, d := range e.Devices {
 		if d.Name == e.Name && d.Name != "" && c.Sound("name", "devices") {
-			c.Fail("name", fmt.Sprintf("a device is called %q too, and status and receipts of the two cannot be told apart", d.Name), "give the evaluator another name")
+			c.Fail("name",
+				fmt.Sprintf("a device is called %q too, and status and receipts of the two cannot be told apart", d.Name),
+				"give the evaluator another name")
 		}
 	}
 	c.deviceStreams(e)
@@ -34,7 +36,8 @@ func (c *checker) deviceStreams(e *Evaluator) {
 	for i, s := range e.Streams {
 		p := fmt.Sprintf("streams[%d]", i)
 		if c.Sound("devices") && !known[s.Device] {
-			c.Fail(p+".device", fmt.Sprintf("the device %q is not listed under devices", s.Device), yamlx.SuggestValue(s.Device, devices)+"; or add it there")
+			c.Fail(p+".device", fmt.Sprintf("the device %q is not listed under devices", s.Device),
+				yamlx.SuggestValue(s.Device, devices)+"; or add it there")
 			c.Bad = append(c.Bad, p+".device")
 		}
 		c.stream(p, s.Stream)
@@ -73,12 +76,16 @@ func (c *checker) ownTopic(path, topic, prefix string) {
 	if !ours || !deeper {
 		return
 	}
-	for _, reserved := range []struct{ level, holds string }{{"up", "readings of devices"}, {"res", "results under their program's name"},
-		{"st", "birth messages"}, {"ask", "questions"}, {"rcp", "receipts"}, {"prg", "programs"}, {"cfg", "remote configurations"}} {
-		if first == reserved.level {
-			c.Fail(path, fmt.Sprintf("%s/%s/ is for %s", prefix, first, reserved.holds), "leave topic out, or choose one outside of "+prefix+"/")
-		}
+	if holds, reserved := reservedLevels[first]; reserved {
+		c.Fail(path, fmt.Sprintf("%s/%s/ is for %s", prefix, first, holds),
+			"leave topic out, or choose one outside of "+prefix+"/")
 	}
+}
+
+// reservedLevels say what stands below the topic prefix.
+var reservedLevels = map[string]string{
+	"up": "readings of devices", "res": "results under their program's name", "st": "birth messages",
+	"ask": "questions", "rcp": "receipts", "prg": "programs", "cfg": "remote configurations",
 }
 
 func (c *checker) inputs(e *Evaluator, path string, p Program) {
@@ -96,7 +103,8 @@ func (c *checker) inputs(e *Evaluator, path string, p Program) {
 		if first == "" {
 			first, firstRef = s.Params, ref
 		} else if s.Params != first {
-			c.Fail(at, fmt.Sprintf("%s is under %s and %s under %s", ref, s.Params, firstRef, first), "take the inputs of one program from streams with the same params")
+			c.Fail(at, fmt.Sprintf("%s is under %s and %s under %s", ref, s.Params, firstRef, first),
+				"take the inputs of one program from streams with the same params")
 		}
 	}
 }

@@ -47,20 +47,26 @@ func (c *checker) ports(list []Input) {
 		case !taken:
 			users[device] = user{in.Name, line}
 		case line == nil || other.line == nil:
-			c.Fail(path, fmt.Sprintf("the input %q reads %s already", other.name, device), "let the channels of both read one input; only Modbus units can share a port")
+			c.Fail(path, fmt.Sprintf("the input %q reads %s already", other.name, device),
+				"let the channels of both read one input; only Modbus units can share a port")
 		case *line != *other.line:
-			c.Fail(path, fmt.Sprintf("the input %q uses %s with other settings", other.name, device), "units on one bus have the same baud, data_bits, parity and stop_bits")
+			c.Fail(path, fmt.Sprintf("the input %q uses %s with other settings", other.name, device),
+				"units on one bus have the same baud, data_bits, parity and stop_bits")
 		}
 	}
 }
 
 // inputTimes compares the times of an input.
 func (c *checker) inputTimes(path string, in Input) {
+	show := yamlx.ShowDuration
 	if c.Sound(path+".retry", path+".retry_max") && in.RetryMax < in.Retry {
-		c.Fail(path+".retry_max", fmt.Sprintf("%s is shorter than \"retry\", %s", yamlx.ShowDuration(in.RetryMax), yamlx.ShowDuration(in.Retry)), fmt.Sprintf("use %s or more, or a shorter \"retry\"", yamlx.ShowDuration(in.Retry)))
+		c.Fail(path+".retry_max", fmt.Sprintf(`%s is shorter than "retry", %s`, show(in.RetryMax), show(in.Retry)),
+			fmt.Sprintf(`use %s or more, or a shorter "retry"`, show(in.Retry)))
 	}
 	if in.Asked() && c.Sound(path+".every", path+".max_age") && in.MaxAge < in.Every {
-		c.Fail(path+".max_age", fmt.Sprintf("values come every %s and would be missing after %s", yamlx.ShowDuration(in.Every), yamlx.ShowDuration(in.MaxAge)), fmt.Sprintf("use %s or more, or a shorter \"every\"", yamlx.ShowDuration(in.Every)))
+		c.Fail(path+".max_age",
+			fmt.Sprintf("values come every %s and would be missing after %s", show(in.Every), show(in.MaxAge)),
+			fmt.Sprintf(`use %s or more, or a shorter "every"`, show(in.Every)))
 	}
 }
 
@@ -82,11 +88,13 @@ func (c *checker) froms(a *Agent) {
 			in := a.Input(ch.Source.From)
 			switch {
 			case in == nil && len(names) == 0:
-				c.Fail(path+".from", fmt.Sprintf("there is no input %q", ch.Source.From), fmt.Sprintf("add \"inputs:\" with an entry \"name: %s\" at the top level", ch.Source.From))
+				c.Fail(path+".from", fmt.Sprintf("there is no input %q", ch.Source.From),
+					fmt.Sprintf("add \"inputs:\" with an entry \"name: %s\" at the top level", ch.Source.From))
 			case in == nil:
 				c.Fail(path+".from", fmt.Sprintf("there is no input %q", ch.Source.From), yamlx.SuggestValue(ch.Source.From, names))
 			case in.Type() != "" && ch.Source.Type != in.Type():
-				c.Fail(path+".type", fmt.Sprintf("the input %q is of type %s, not %s", in.Name, in.Type(), ch.Source.Type), "write type: "+string(in.Type()))
+				c.Fail(path+".type", fmt.Sprintf("the input %q is of type %s, not %s", in.Name, in.Type(), ch.Source.Type),
+					"write type: "+string(in.Type()))
 			case in.Serial != nil:
 				c.lineSource(path, in.Serial.Format, *ch.Source)
 			}
@@ -109,8 +117,10 @@ func (c *checker) lineSource(path, format string, s Source) {
 	}
 	if need != "" && c.Sound(path+"."+need) {
 		c.Fail(path, fmt.Sprintf("%q is missing", need), map[string]string{
-			"column": "add 'column: \"3\"', the number of the column in csv lines, counted from 1, in quotes", "path": "add \"path: a.b\", the keys that lead to the number in json lines",
-			"sentence": "add \"sentence: GGA\" and \"field: altitude\" to choose a number of nmea lines", "pattern": "add 'pattern: \"T=([-0-9.]+)\"', with brackets around the number in text lines"}[need])
+			"column":   "add 'column: \"3\"', the number of the column in csv lines, counted from 1, in quotes",
+			"path":     "add \"path: a.b\", the keys that lead to the number in json lines",
+			"sentence": "add \"sentence: GGA\" and \"field: altitude\" to choose a number of nmea lines",
+			"pattern":  "add 'pattern: \"T=([-0-9.]+)\"', with brackets around the number in text lines"}[need])
 	}
 }
 
@@ -129,7 +139,8 @@ func (c *checker) eventInput(a *Agent, path string, s Stream) {
 		}
 		c.Fail(path+".events.from", fmt.Sprintf("there is no input %q", s.Events.From), remedy)
 	case in.MQTT == nil && (in.Serial == nil || in.Serial.Format != "json") && in.Type() != "":
-		c.Fail(path+".events.from", fmt.Sprintf("the input %q gives no messages", in.Name), "use an mqtt input, or a serial one with format: json; for other inputs give the stream an interval")
+		c.Fail(path+".events.from", fmt.Sprintf("the input %q gives no messages", in.Name),
+			"use an mqtt input, or a serial one with format: json; for other inputs give the stream an interval")
 	default:
 		c.overlapping(a, path, s)
 	}
@@ -142,10 +153,13 @@ func (c *checker) overlapping(a *Agent, path string, s Stream) {
 	mine := s.Topic()
 	for _, other := range a.Streams {
 		for _, ch := range other.Channels {
-			if ch.Source == nil || ch.Source.From != s.Events.From || ch.Source.Topic == mine || !overlap(mine, ch.Source.Topic) {
+			if ch.Source == nil || ch.Source.From != s.Events.From || ch.Source.Topic == mine ||
+				!overlap(mine, ch.Source.Topic) {
 				continue
 			}
-			c.Fail(path+".events.from", fmt.Sprintf("stream %q reads %q from this input, which meets %q: brokers may deliver a message once for each", other.Name, ch.Source.Topic, mine),
+			c.Fail(path+".events.from",
+				fmt.Sprintf("stream %q reads %q from this input, which meets %q: brokers may deliver a message once for each",
+					other.Name, ch.Source.Topic, mine),
 				"give this stream an mqtt input of its own")
 			return
 		}

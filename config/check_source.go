@@ -38,7 +38,8 @@ func (c *checker) registers(path string, s Source, last int) {
 		size = bits / 16
 	}
 	if s.Register != nil && *s.Register <= last && *s.Register+size-1 > last {
-		c.Fail(path+".register", fmt.Sprintf("%s at register %d goes beyond the last, %d", s.Data, *s.Register, last), "use a lower register")
+		c.Fail(path+".register", fmt.Sprintf("%s at register %d goes beyond the last, %d", s.Data, *s.Register, last),
+			"use a lower register")
 	}
 	start, length := 0, bits
 	if s.Start != nil {
@@ -52,7 +53,8 @@ func (c *checker) registers(path string, s Source, last int) {
 	switch {
 	case s.Start == nil && s.Length == nil:
 	case start < 0 || length < 1 || start+length > bits:
-		c.Fail(path, fmt.Sprintf("%d bits from bit %d are not within the %d bits of %s", length, start, bits, s.Data), "make start + length at most the number of bits")
+		c.Fail(path, fmt.Sprintf("%d bits from bit %d are not within the %d bits of %s", length, start, bits, s.Data),
+			"make start + length at most the number of bits")
 	}
 }
 
@@ -62,21 +64,27 @@ func (c *checker) signal(path string, s Source) {
 		return
 	}
 	if end, ok := SignalEnd(*s.Start, *s.Length, s.Order == "big"); !ok {
-		c.Fail(path, fmt.Sprintf("%d bits from bit %d do not fit into a frame of 64 bytes", *s.Length, *s.Start), "make start + length at most 512; in big-endian order start is the highest bit, as in DBC files")
+		c.Fail(path, fmt.Sprintf("%d bits from bit %d do not fit into a frame of 64 bytes", *s.Length, *s.Start),
+			"make start + length at most 512; in big-endian order start is the highest bit, as in DBC files")
 	} else if end > 64 {
-		c.Fail(path, "the signal is outside the frame of 64 bytes", "correct \"start\", \"length\" and \"order\"; in big-endian order start is the highest bit, as in DBC files")
+		c.Fail(path, "the signal is outside the frame of 64 bytes",
+			"correct \"start\", \"length\" and \"order\"; in big-endian order start is the highest bit, as in DBC files")
 	}
 }
 
 // mux checks the multiplexor of a CAN signal.
 func (c *checker) mux(path string, s Source) {
-	if s.Mux == nil || s.MuxStart == nil || s.MuxLength == nil || !c.Sound(path+".mux", path+".mux_start", path+".mux_length") {
+	if s.Mux == nil || s.MuxStart == nil || s.MuxLength == nil ||
+		!c.Sound(path+".mux", path+".mux_start", path+".mux_length") {
 		return
 	}
 	if _, ok := SignalEnd(*s.MuxStart, *s.MuxLength, s.Order == "big"); !ok {
-		c.Fail(path, fmt.Sprintf("a multiplexor of %d bits from bit %d does not fit into a frame of 64 bytes", *s.MuxLength, *s.MuxStart), "correct \"mux_start\" and \"mux_length\"")
+		c.Fail(path,
+			fmt.Sprintf("a multiplexor of %d bits from bit %d does not fit into a frame of 64 bytes", *s.MuxLength, *s.MuxStart),
+			"correct \"mux_start\" and \"mux_length\"")
 	}
 	if *s.Mux < 0 || *s.Mux>>*s.MuxLength != 0 {
-		c.Fail(path+".mux", fmt.Sprintf("a multiplexor of %d bits cannot be %d", *s.MuxLength, *s.Mux), fmt.Sprintf("use a value from 0 to %d, or a larger \"mux_length\"", 1<<*s.MuxLength-1))
+		c.Fail(path+".mux", fmt.Sprintf("a multiplexor of %d bits cannot be %d", *s.MuxLength, *s.Mux),
+			fmt.Sprintf("use a value from 0 to %d, or a larger \"mux_length\"", 1<<*s.MuxLength-1))
 	}
 }

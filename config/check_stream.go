@@ -42,59 +42,71 @@ func (c *checker) events(path string, s Stream) {
 		switch src := ch.Source; {
 		case src == nil || !c.Sound(at):
 		case src.From != s.Events.From:
-			c.Fail(at, fmt.Sprintf("the stream is made of the messages of %q", s.Events.From), fmt.Sprintf("write from: %s, or move the channel to another stream", s.Events.From))
+			c.Fail(at, fmt.Sprintf("the stream is made of the messages of %q", s.Events.From),
+				fmt.Sprintf("write from: %s, or move the channel to another stream", s.Events.From))
 		case src.Topic != s.Topic():
-			c.Fail(at+".topic", fmt.Sprintf("the stream's first channel reads %q", s.Topic()), "use the same topic for all channels of the stream")
+			c.Fail(at+".topic", fmt.Sprintf("the stream's first channel reads %q", s.Topic()),
+				"use the same topic for all channels of the stream")
 		}
 	}
 }
 
-// window checks that a window ends, and that its samples fit into the slots.
+// window checks that the samples of a window fit into it and into the slots.
 func (c *checker) window(path string, s Stream) {
 	w, p := s.Window, path+".window"
+	every, interval := yamlx.ShowDuration(w.Every), yamlx.ShowDuration(s.Interval)
 	if !c.Sound(p, path+".interval") {
 		return
 	}
 	need := 0 // samples of a window by time, when the interval is known
-	if w.ByTime() {
-		if s.Interval > 0 {
-			need = int((w.Every + s.Interval - 1) / s.Interval)
-		}
+	if w.ByTime() && s.Interval > 0 {
+		need = int((w.Every + s.Interval - 1) / s.Interval)
 	}
 	switch {
 	case w.Samples <= 0 || !c.Sound(p):
 		return
 	case w.ByTime() && w.Every < s.Interval:
-		c.Fail(p+".every", fmt.Sprintf("a window of %s is shorter than the interval of %s", yamlx.ShowDuration(w.Every), yamlx.ShowDuration(s.Interval)), fmt.Sprintf("write every: %s or longer, or a shorter interval", yamlx.ShowDuration(s.Interval)))
+		c.Fail(p+".every", fmt.Sprintf("a window of %s is shorter than the interval of %s", every, interval),
+			fmt.Sprintf("write every: %s or longer, or a shorter interval", interval))
 		return
 	case need > MaxSamples:
-		c.Fail(p+".every", fmt.Sprintf("%s at one sample each %s are %d samples; a window holds at most %d", yamlx.ShowDuration(w.Every), yamlx.ShowDuration(s.Interval), need, MaxSamples), fmt.Sprintf("write every: %s or shorter, or a longer interval", yamlx.ShowDuration(min(MaxSamples*s.Interval, 7*24*time.Hour))))
+		longest := yamlx.ShowDuration(min(MaxSamples*s.Interval, 7*24*time.Hour))
+		c.Fail(p+".every",
+			fmt.Sprintf("%s at one sample each %s are %d samples; a window holds at most %d", every, interval, need, MaxSamples),
+			fmt.Sprintf("write every: %s or shorter, or a longer interval", longest))
 		return
 	case w.Samples < need:
-		c.Fail(p+".samples", fmt.Sprintf("%s at one sample each %s are %d samples, more than %d", yamlx.ShowDuration(w.Every), yamlx.ShowDuration(s.Interval), need, w.Samples),
+		c.Fail(p+".samples",
+			fmt.Sprintf("%s at one sample each %s are %d samples, more than %d", every, interval, need, w.Samples),
 			fmt.Sprintf("write samples: %d, or leave it out", need))
 		return
 	}
 	if n := len(s.Channels); n > MaxChannels || s.Slots() > MaxSlots {
-		c.Fail(path+".channels", fmt.Sprintf("%s of %d samples take %d slots; no parameter set has more than %d", yamlx.Plural(n, "channel"), w.Samples, s.Slots(), MaxSlots),
+		c.Fail(path+".channels", fmt.Sprintf("%s of %d samples take %d slots; no parameter set has more than %d",
+			yamlx.Plural(n, "channel"), w.Samples, s.Slots(), MaxSlots),
 			"use a shorter window, or split the channels into two streams")
 	}
 }
 
-// filled checks a window that fills the slots; true means that its samples are
-// known.
+// filled checks a window that fills the slots. It reports whether the number of its samples
+// is known.
 func (c *checker) filled(path string, s Stream) bool {
 	p := path + ".window"
 	if !c.Sound(p, path+".params", path+".channels") {
 		return false
 	}
+	channels := yamlx.Plural(len(s.Channels), "channel")
 	switch n := s.filling(); {
 	case SlotsOf(s.Params) == 0:
-		c.Fail(p+".fill", fmt.Sprintf("the name %q does not tell how many slots there are", s.Params), "write \"samples: 64\" instead, or a name such as edge12-d1")
+		c.Fail(p+".fill", fmt.Sprintf("the name %q does not tell how many slots there are", s.Params),
+			"write \"samples: 64\" instead, or a name such as edge12-d1")
 	case n == 0:
-		c.Fail(p+".fill", fmt.Sprintf("%s do not fit into the %d slots of %s", yamlx.Plural(len(s.Channels), "channel"), SlotsOf(s.Params), s.Params), "split the channels into several streams, or use a larger parameter set")
+		c.Fail(p+".fill", fmt.Sprintf("%s do not fit into the %d slots of %s", channels, SlotsOf(s.Params), s.Params),
+			"split the channels into several streams, or use a larger parameter set")
 	case c.Doc != nil && c.Given(p+".samples") && s.Window.Samples != n:
-		c.FailKey(p+".samples", fmt.Sprintf("both \"fill\" and \"samples\" are given; with %s the slots hold %d samples", yamlx.Plural(len(s.Channels), "channel"), n), "keep one of them")
+		c.FailKey(p+".samples",
+			fmt.Sprintf(`both "fill" and "samples" are given; with %s the slots hold %d samples`, channels, n),
+			"keep one of them")
 	default:
 		return true
 	}
@@ -109,15 +121,18 @@ func (c *checker) channel(path string, ch Channel) {
 		_, half := ch.Affine()
 		switch {
 		case lo > hi:
-			c.Fail(path+".range", fmt.Sprintf("the minimum %g is above the maximum %g", lo, hi), fmt.Sprintf("write [%g, %g]", hi, lo))
+			c.Fail(path+".range", fmt.Sprintf("the minimum %g is above the maximum %g", lo, hi),
+				fmt.Sprintf("write [%g, %g]", hi, lo))
 			ranged = false
 		case !(half > 0) || !finite(hi-lo) || !finite(1/half):
-			c.Fail(path+".range", fmt.Sprintf("the range [%g, %g] is %s", lo, hi, unusable(lo, hi)), "write the smallest and the largest value that the sensor can give, such as [-40, 125]")
+			c.Fail(path+".range", fmt.Sprintf("the range [%g, %g] is %s", lo, hi, unusable(lo, hi)),
+				"write the smallest and the largest value that the sensor can give, such as [-40, 125]")
 			ranged = false
 		}
 	}
 	if v := ch.MissingValue; v != nil && ranged && (*v < lo || *v > hi) {
-		c.Fail(path+".missing_value", fmt.Sprintf("%g is outside the range [%g, %g]", *v, lo, hi), "choose a value within the range, or widen the range")
+		c.Fail(path+".missing_value", fmt.Sprintf("%g is outside the range [%g, %g]", *v, lo, hi),
+			"choose a value within the range, or widen the range")
 	}
 	if ch.Source != nil {
 		c.source(path+".source", *ch.Source, ch.Unit)

@@ -32,11 +32,14 @@ func TestCompare(t *testing.T) {
 		{func(s *Stream) { s.Window.Samples = 32 }, "window.samples: 64, 32"},
 		{func(s *Stream) { s.Window.Every = time.Minute }, "window.every: none, 1m"},
 		{func(s *Stream) { s.Channels[1].Range[1] = 100 }, "channels[1].range: [0, 16], [0, 100]"},
-		{func(s *Stream) { s.Channels[1].Range[1] = math.Nextafter(16, 17) }, "channels[1].range: [0, 16], [0, 16.000000000000004]"},
+		{func(s *Stream) { s.Channels[1].Range[1] = math.Nextafter(16, 17) },
+			"channels[1].range: [0, 16], [0, 16.000000000000004]"},
 		{func(s *Stream) { s.Channels[0].Unit = "1" }, "channels[0].unit: %, 1"},
 		{func(s *Stream) { s.Channels = s.Channels[:1] }, "channels: [cpu, load], [cpu]"},
-		{func(s *Stream) { s.Channels[0], s.Channels[1] = s.Channels[1], s.Channels[0] }, "channels: [cpu, load], [load, cpu]"},
-		{func(s *Stream) { s.Params, s.Window.Samples = "edge12-d1", 8 }, "params: edge13-d3, edge12-d1; window.samples: 64, 8"},
+		{func(s *Stream) { s.Channels[0], s.Channels[1] = s.Channels[1], s.Channels[0] },
+			"channels: [cpu, load], [load, cpu]"},
+		{func(s *Stream) { s.Params, s.Window.Samples = "edge12-d1", 8 },
+			"params: edge13-d3, edge12-d1; window.samples: 64, 8"},
 	} {
 		s := comparedStream()
 		c.change(&s)

@@ -36,10 +36,12 @@ func TestAgentExample(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if a.Broker.CA != "examples/ca.pem" || a.Broker.Password != "file:examples/broker.password" || a.State != "/var/lib/hencedge/agent/state" {
+	if a.Broker.CA != "examples/ca.pem" || a.Broker.Password != "file:examples/broker.password" ||
+		a.State != "/var/lib/hencedge/agent/state" {
 		t.Errorf("paths are not relative to the file: %q %q %q", a.Broker.CA, a.Broker.Password, a.State)
 	}
-	if a.Broker.ClientID != "agent-board1" || a.Broker.ChunkSize != 112*KiB || a.Broker.TopicPrefix != "hencedge/v1" || a.Keys.Mode != KeyModePublic {
+	if a.Broker.ClientID != "agent-board1" || a.Broker.ChunkSize != 112*KiB || a.Broker.TopicPrefix != "hencedge/v1" ||
+		a.Keys.Mode != KeyModePublic {
 		t.Errorf("defaults: %+v %+v", a.Broker, a.Keys)
 	}
 	s := a.Streams[1]
@@ -49,7 +51,8 @@ func TestAgentExample(t *testing.T) {
 	if s.Stride() != 32 || s.Slots() != 96 {
 		t.Errorf("stride %d slots %d", s.Stride(), s.Slots())
 	}
-	if c := s.Channels[1]; c.OnMissing != MissingMark || *c.MissingValue != -40 || c.OnRange != OutsideClamp || c.Source.Scale != 1 {
+	if c := s.Channels[1]; c.OnMissing != MissingMark || *c.MissingValue != -40 || c.OnRange != OutsideClamp ||
+		c.Source.Scale != 1 {
 		t.Errorf("channel %+v", c)
 	}
 	if err := a.Check(); err != nil {
@@ -83,7 +86,8 @@ func TestEvaluatorInput(t *testing.T) {
 	if err != nil || s.Name != "system" || ch != 2 {
 		t.Fatalf("got %v %d %v", s, ch, err)
 	}
-	if _, _, err := e.Input("board1/system/lod"); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(), `did you mean "board1/system/load"`) {
+	if _, _, err := e.Input("board1/system/lod"); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(),
+		`did you mean "board1/system/load"`) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -107,7 +111,8 @@ func TestLayoutHashAgrees(t *testing.T) {
 func TestLayoutHashSeparates(t *testing.T) {
 	base := func() Stream {
 		return Stream{Name: "s", Params: "p", LogScale: 20, Packing: "real", Window: Window{Samples: 8, Every: time.Second},
-			Channels: []Channel{{Name: "a", Unit: "V", Range: [2]float64{0, 1}}, {Name: "b", Unit: "A", Range: [2]float64{0, 1}}}}
+			Channels: []Channel{{Name: "a", Unit: "V", Range: [2]float64{0, 1}}, {Name: "b", Unit: "A", Range: [2]float64{0,
+				1}}}}
 	}
 	same := []func(*Stream){
 		func(s *Stream) { s.Packing = "" },
@@ -167,7 +172,8 @@ func TestAffine(t *testing.T) {
 			t.Fatalf("[%g, %g]: mid %g half %g", lo, hi, mid, half)
 		}
 	})
-	if mid, half := (Channel{Range: [2]float64{-math.MaxFloat64, math.MaxFloat64}}).Affine(); mid != 0 || half != math.MaxFloat64 {
+	if mid, half := (Channel{Range: [2]float64{-math.MaxFloat64, math.MaxFloat64}}).Affine(); mid != 0 ||
+		half != math.MaxFloat64 {
 		t.Errorf("the widest range overflows: %g %g", mid, half)
 	}
 }
@@ -186,7 +192,8 @@ func TestSecret(t *testing.T) {
 	t.Setenv("HENCEDGE_TEST_EMPTY", "")
 	t.Setenv("CREDENTIALS_DIRECTORY", dir)
 	good := map[Secret]string{
-		"": "", Secret("file:" + write("a", " s3 cret\n")): " s3 cret", "env:HENCEDGE_TEST_SECRET": "from env", "cred:c": "from a credential",
+		"": "", Secret("file:" + write("a", " s3 cret\n")): " s3 cret", "env:HENCEDGE_TEST_SECRET": "from env",
+		"cred:c":                                 "from a credential",
 		Secret("file:" + write("crlf", "x\r\n")): "x",
 	}
 	for s, want := range good {
@@ -195,7 +202,8 @@ func TestSecret(t *testing.T) {
 		}
 	}
 	bad := []Secret{"plain", "vault:x", "file:", "env:HENCEDGE_TEST_EMPTY", "env:HENCEDGE_TEST_NOT_SET", "cred:none",
-		Secret("file:" + filepath.Join(dir, "none")), Secret("file:" + write("e", "\n")), Secret("file:" + write("big", strings.Repeat("x", maxSecret+1)))}
+		Secret("file:" + filepath.Join(dir, "none")), Secret("file:" + write("e", "\n")),
+		Secret("file:" + write("big", strings.Repeat("x", maxSecret+1)))}
 	for _, s := range bad {
 		got, err := s.Resolve()
 		if !errors.Is(err, ErrSecret) {
@@ -219,7 +227,8 @@ func TestEndpoint(t *testing.T) {
 	if a := (Endpoint{Host: "::1", Port: 9}).Address(); a != "[::1]:9" {
 		t.Error(a)
 	}
-	for host, want := range map[string]bool{"localhost": true, "127.0.0.9": true, "::1": true, "10.0.0.1": false, "localhost.example.org": false} {
+	for host, want := range map[string]bool{"localhost": true, "127.0.0.9": true, "::1": true, "10.0.0.1": false,
+		"localhost.example.org": false} {
 		if got := (Endpoint{Host: host}).Loopback(); got != want {
 			t.Errorf("%s: %v", host, got)
 		}
@@ -244,8 +253,10 @@ func TestHostile(t *testing.T) {
 	deep := func(s string, n int) string { return "a: " + strings.Repeat(s, n) }
 	for name, text := range map[string]string{
 		"flow lists": deep("[", 100000), "flow maps": deep("{a: ", 100000), "block lists": strings.Repeat("- ", 100000),
-		"complex keys": strings.Repeat("? ", 100000), "tags": deep("!!a ", 100000), "lists over lines": strings.Repeat("[\n", 100000),
-		"too large": strings.Repeat("# "+strings.Repeat("x", 60000)+"\n", 20), "too many lines": strings.Repeat("a: b\n", 30000),
+		"complex keys": strings.Repeat("? ", 100000), "tags": deep("!!a ", 100000), "lists over lines": strings.Repeat("[\n",
+			100000),
+		"too large": strings.Repeat("# "+strings.Repeat("x", 60000)+"\n", 20), "too many lines": strings.Repeat("a: b\n",
+			30000),
 		"many errors": strings.Repeat("a: b\n", 300), "bad utf8": "device: \xff\n", "nul": "device: \x00\n",
 		"long line": "device: " + strings.Repeat("x", 100000), "bom": "\xef\xbb\xbf", "indent": deeper(300),
 	} {

@@ -95,7 +95,8 @@ func clockTime(s string) (Duration, error) {
 	h, m, ok := strings.Cut(s, ":")
 	hour, err := strconv.ParseUint(h, 10, 8)
 	minute, err2 := strconv.ParseUint(m, 10, 8)
-	if !ok || len(h) != 2 || len(m) != 2 || err != nil || err2 != nil || minute > 59 || hour > 24 || hour == 24 && minute > 0 {
+	if !ok || len(h) != 2 || len(m) != 2 || err != nil || err2 != nil || minute > 59 || hour > 24 || hour == 24 &&
+		minute > 0 {
 		return 0, fmt.Errorf("%q is not a time of day", s)
 	}
 	return time.Duration(hour)*time.Hour + time.Duration(minute)*time.Minute, nil

@@ -133,7 +133,8 @@ func (in Input) Types() []SourceType {
 		t   SourceType
 	}{
 		{in.I2C != nil, SourceI2C}, {in.SPI != nil, SourceSPI}, {in.Modbus != nil, SourceModbus}, {in.CAN != nil, SourceCAN},
-		{in.Serial != nil, SourceSerial}, {in.Exec != nil, SourceExec}, {in.HTTP != nil, SourceHTTP}, {in.MQTT != nil, SourceMQTT},
+		{in.Serial != nil, SourceSerial}, {in.Exec != nil, SourceExec}, {in.HTTP != nil, SourceHTTP},
+		{in.MQTT != nil, SourceMQTT},
 	} {
 		if b.set {
 			out = append(out, b.t)

@@ -24,7 +24,8 @@ var sourceKinds = map[SourceType]sourceKind{
 	SourceHwmon:   {keys: []string{"chip", "input", "label"}, required: []string{"chip"}},
 	SourceThermal: {keys: []string{"zone"}, required: []string{"zone"}},
 	SourceCPU: {keys: []string{"cpu", "field"}, fields: map[string]string{
-		"busy": "%", "user": "%", "nice": "%", "system": "%", "idle": "%", "iowait": "%", "irq": "%", "softirq": "%", "steal": "%"}},
+		"busy": "%", "user": "%", "nice": "%", "system": "%", "idle": "%", "iowait": "%", "irq": "%", "softirq": "%",
+		"steal": "%"}},
 	SourceMemory: {keys: []string{"field"}, fields: map[string]string{
 		"used_percent": "%", "total": "B", "free": "B", "available": "B", "used": "B", "buffers": "B", "cached": "B",
 		"swap_total": "B", "swap_free": "B", "swap_used": "B", "swap_used_percent": "%"}},
@@ -42,7 +43,8 @@ var sourceKinds = map[SourceType]sourceKind{
 	SourceI2C:    {keys: registerKeys, required: []string{"from", "register"}},
 	SourceSPI:    {keys: registerKeys, required: []string{"from", "register"}},
 	SourceModbus: {keys: append([]string{"table"}, registerKeys...), required: []string{"from", "register"}},
-	SourceCAN: {keys: []string{"from", "id", "mask", "extended", "start", "length", "data", "order", "mux", "mux_start", "mux_length"},
+	SourceCAN: {keys: []string{"from", "id", "mask", "extended", "start", "length", "data", "order", "mux", "mux_start",
+		"mux_length"},
 		required: []string{"from", "id", "start", "length"}},
 	SourceSerial: {keys: []string{"from", "column", "path", "pattern", "sentence", "field"}, required: []string{"from"}},
 	SourceExec:   {keys: []string{"from", "path", "pattern"}, required: []string{"from"}},
@@ -52,15 +54,19 @@ var sourceKinds = map[SourceType]sourceKind{
 
 // SourceTypes lists the kinds of sources.
 func SourceTypes() []SourceType {
-	return []SourceType{SourceHwmon, SourceThermal, SourceCPU, SourceMemory, SourceLoad, SourceDisk, SourceNet, SourceReplay,
-		SourceIIO, SourcePower, SourceGPU, SourceI2C, SourceSPI, SourceModbus, SourceCAN, SourceSerial, SourceExec, SourceHTTP, SourceMQTT}
+	return []SourceType{
+		SourceHwmon, SourceThermal, SourceCPU, SourceMemory, SourceLoad, SourceDisk, SourceNet, SourceReplay,
+		SourceIIO, SourcePower, SourceGPU, SourceI2C, SourceSPI, SourceModbus, SourceCAN, SourceSerial,
+		SourceExec, SourceHTTP, SourceMQTT,
+	}
 }
 
 // FieldsOf lists the fields of a kind of source, sorted.
 func FieldsOf(t SourceType) []string { return sortedKeys(sourceKinds[t].fields) }
 
 var (
-	hwmonUnits = map[string]string{"temp": "degC", "in": "V", "curr": "A", "power": "W", "fan": "rpm", "humidity": "%RH", "energy": "J", "freq": "MHz"}
+	hwmonUnits = map[string]string{"temp": "degC", "in": "V", "curr": "A", "power": "W", "fan": "rpm", "humidity": "%RH",
+		"energy": "J", "freq": "MHz"}
 )
 
 // NativeUnit is the unit in which a source gives its values before Scale and
@@ -80,14 +86,16 @@ func (s Source) NativeUnit() string {
 // iioUnits are the units that IIO channels are converted to, by the kind that
 // their name starts with (Documentation/ABI/testing/sysfs-bus-iio).
 var iioUnits = map[string]string{
-	"temp": "degC", "voltage": "V", "current": "A", "power": "W", "pressure": "kPa", "humidityrelative": "%RH", "accel": "m/s2",
-	"anglvel": "rad/s", "angl": "rad", "rot": "rad", "magn": "uT", "illuminance": "lx", "distance": "m", "concentration": "%",
-	"ph": "pH", "resistance": "Ohm", "proximity": "", "intensity": "", "energy": "J", "velocity": "m/s", "gravity": "m/s2", "uvindex": "",
+	"temp": "degC", "voltage": "V", "current": "A", "power": "W", "energy": "J", "resistance": "Ohm",
+	"accel": "m/s2", "gravity": "m/s2", "velocity": "m/s", "distance": "m", "proximity": "",
+	"anglvel": "rad/s", "angl": "rad", "rot": "rad", "magn": "uT", "illuminance": "lx", "intensity": "",
+	"pressure": "kPa", "humidityrelative": "%RH", "concentration": "%", "ph": "pH", "uvindex": "",
 }
 
 // NMEAFields are the fields that have a name, by the type of the sentence.
 var NMEAFields = map[string][]string{
-	"GGA": {"lat", "lon", "altitude", "satellites", "hdop"}, "RMC": {"lat", "lon", "speed", "course"}, "GLL": {"lat", "lon"}, "VTG": {"speed", "course"},
+	"GGA": {"lat", "lon", "altitude", "satellites", "hdop"}, "RMC": {"lat", "lon", "speed", "course"},
+	"GLL": {"lat", "lon"}, "VTG": {"speed", "course"},
 }
 
 // IIOKind is the kind of an IIO channel such as "temp" or "voltage0": what its
@@ -118,7 +126,8 @@ func SignalEnd(start, length int, big bool) (bytes int, ok bool) {
 
 // DataTypes are the forms of numbers in registers, with their bits.
 func DataTypes() []string {
-	return []string{"uint8", "int8", "uint16", "int16", "uint24", "int24", "uint32", "int32", "uint64", "int64", "float32", "float64"}
+	return []string{"uint8", "int8", "uint16", "int16", "uint24", "int24", "uint32", "int32", "uint64", "int64",
+		"float32", "float64"}
 }
 
 // DataBits is the width of a data type, 0 for none.

@@ -91,7 +91,8 @@ func load[T any](path string, parse func(string, []byte) (*T, error)) (*T, error
 	f, err := os.Open(path)
 	if err != nil {
 		if errors.Is(err, fs.ErrPermission) {
-			return nil, fmt.Errorf("cannot read the configuration as user %d: %w; it holds no secrets: chmod 644 %s", os.Geteuid(), err, path)
+			return nil, fmt.Errorf("cannot read the configuration as user %d: %w; it holds no secrets: chmod 644 %s",
+				os.Geteuid(), err, path)
 		}
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("cannot read the configuration: %w; give the path of the file", err)
@@ -130,7 +131,10 @@ func ControlSocket(path string) string {
 var options = yamlx.Options{
 	Examples: examples,
 	Texts: map[reflect.Type]func(text string, resolve func(path string) string) string{
-		reflect.TypeFor[Secret](): func(text string, resolve func(path string) string) string { return string(Secret(text).below(resolve)) },
+		reflect.TypeFor[Secret](): func(text string,
+			resolve func(path string) string) string {
+			return string(Secret(text).below(resolve))
+		},
 	},
 }
 
@@ -176,7 +180,8 @@ func ofAnother(doc *yamlx.Document, r role) *Error {
 	for _, m := range marks {
 		key := m.keys[0]
 		if at, ok := doc.Key(key); ok && has(m.keys[1]) {
-			return doc.ErrorAt(at, key, fmt.Sprintf("this is the file of %s, and that of %s belongs here", m.role, marks[own].role),
+			return doc.ErrorAt(at, key, fmt.Sprintf("this is the file of %s, and that of %s belongs here", m.role,
+				marks[own].role),
 				"give the right file, or look at this one with `"+m.check+"`")
 		}
 	}

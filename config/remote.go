@@ -23,7 +23,8 @@ type overlay struct {
 // the sender choose a file to be read.
 func (a *Agent) WithRemote(name string, data []byte) (*Agent, error) {
 	if a.Remote == nil {
-		return nil, fmt.Errorf("%w: the device's own file has no remote section, without which it takes no remote configuration: add remote: {operator_key: ...} there", ErrInvalid)
+		return nil, fmt.Errorf("%w: the device's own file has no remote section, without which it takes no remote "+
+			"configuration: add remote: {operator_key: ...} there", ErrInvalid)
 	}
 	var o overlay
 	d, err := yamlx.Parse(name, data, options)
@@ -39,7 +40,8 @@ func (a *Agent) WithRemote(name string, data []byte) (*Agent, error) {
 		switch {
 		case !given:
 		case !slices.Contains(a.Remote.Sections, section):
-			d.Errs = append(d.Errs, doc.ErrorAt(at, section, "this section is not open to remote changes", "change it on the device, or open it there under remote.sections"))
+			d.Errs = append(d.Errs, doc.ErrorAt(at, section, "this section is not open to remote changes",
+				"change it on the device, or open it there under remote.sections"))
 		default:
 			apply()
 		}

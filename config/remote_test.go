@@ -43,10 +43,12 @@ streams:
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got.Log.Level != "debug" || got.Log.Format != "text" || got.StopTimeout != 7*time.Second || len(got.Streams) != 1 || got.Streams[0].Channels[0].OnMissing != MissingHold {
+	if got.Log.Level != "debug" || got.Log.Format != "text" || got.StopTimeout != 7*time.Second ||
+		len(got.Streams) != 1 || got.Streams[0].Channels[0].OnMissing != MissingHold {
 		t.Errorf("%+v", got)
 	}
-	if got.Device != base.Device || got.Broker.URL != base.Broker.URL || got.Queue != base.Queue || got.SigningKey != base.SigningKey {
+	if got.Device != base.Device || got.Broker.URL != base.Broker.URL || got.Queue != base.Queue ||
+		got.SigningKey != base.SigningKey {
 		t.Error("more was changed than the message says")
 	}
 	if len(base.Streams) != before || base.Log.Level != "info" {
@@ -124,7 +126,8 @@ func FuzzWithRemote(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if got.Device != base.Device || got.Broker.URL != base.Broker.URL || got.Remote != base.Remote || got.SigningKey != base.SigningKey {
+		if got.Device != base.Device || got.Broker.URL != base.Broker.URL || got.Remote != base.Remote ||
+			got.SigningKey != base.SigningKey {
 			t.Error("a remote configuration changed what it must not")
 		}
 	})
@@ -197,7 +200,8 @@ streams:
 	if a.Inputs[0].Every != DefaultEvery || a.Queue.Full != QueueBlock {
 		t.Error("the base was changed")
 	}
-	if got, err = a.WithRemote("remote", []byte("log: {level: debug}")); err != nil || got.Queue.Full != QueueBlock || got.Inputs[0].Every != DefaultEvery {
+	if got, err = a.WithRemote("remote", []byte("log: {level: debug}")); err != nil || got.Queue.Full != QueueBlock ||
+		got.Inputs[0].Every != DefaultEvery {
 		t.Errorf("got %+v, %v", got, err)
 	}
 }

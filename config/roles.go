@@ -285,7 +285,8 @@ func (a *Agent) Secrets() []NamedSecret {
 	for i, in := range a.Inputs {
 		at := fmt.Sprintf("inputs[%d].", i)
 		if in.HTTP != nil {
-			list = append(list, NamedSecret{at + "http.password", in.HTTP.Password}, NamedSecret{at + "http.token", in.HTTP.Token})
+			list = append(list, NamedSecret{at + "http.password", in.HTTP.Password}, NamedSecret{at + "http.token",
+				in.HTTP.Token})
 		}
 		if in.MQTT != nil {
 			list = append(list, NamedSecret{at + "mqtt.password", in.MQTT.Password})

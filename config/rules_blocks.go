@@ -16,8 +16,9 @@ var blockRules = map[string][]rule.Relation{
 	"Broker":    brokerRules,
 	"MQTT":      connectionRules(plainBroker, tlsBroker, "use tcp://"),
 	"HTTP":      httpRules,
-	"overlay": {{Then: rule.Any(rule.Has("version"), rule.Has("streams"), rule.Has("queue"), rule.Has("log"), rule.Has("stop_timeout")),
-		Cause: "the remote configuration changes nothing", Remedy: "give one of the sections streams, queue, log and stop_timeout"}},
+	"overlay": {{Then: anyOf("version", "streams", "queue", "log", "stop_timeout"),
+		Cause:  "the remote configuration changes nothing",
+		Remedy: "give one of the sections streams, queue, log and stop_timeout"}},
 	"Stream":  append(streamRules, streamSourceRules...),
 	"Window":  windowRules,
 	"Channel": channelRules,
@@ -26,13 +27,26 @@ var blockRules = map[string][]rule.Relation{
 		Cause: "a format without the time", Remedy: `add "time", the path of the timestamp`}},
 	"Input": inputRules,
 	"Modbus": {{If: rule.When(rule.Is("unit", 0)), Then: rule.Looks("url", scheme("tcp")), At: "unit", Value: true,
-		Cause: "units on a serial line do not answer to 0, which is for all of them", Remedy: "use the unit's own address, 1 to 247"}},
+		Cause:  "units on a serial line do not answer to 0, which is for all of them",
+		Remedy: "use the unit's own address, 1 to 247"}},
 	"Serial": {{If: rule.When(rule.Unless("format", "csv")), Then: rule.Lacks("delimiter"),
 		Cause: "{format} lines have no delimiter", Remedy: "remove it"}},
-	"Delivery": {{If: rule.When(rule.Any(rule.Is("ack", AckEvaluator), rule.Some("streams", rule.Is("ack", AckEvaluator)))), Then: rule.Has("evaluators"),
+	"Delivery": {{If: rule.When(wantsReceipts), Then: rule.Has("evaluators"),
 		Cause:  `"evaluators" is missing: nobody's receipts would count`,
 		Remedy: `add 'evaluators: [{name: ..., public_key: "ed25519:..."}]', or write ack: broker`}},
 	"Source": sourceRules(),
+}
+
+// wantsReceipts holds for deliveries that wait for receipts of an evaluator.
+var wantsReceipts = rule.Any(rule.Is("ack", AckEvaluator), rule.Some("streams", rule.Is("ack", AckEvaluator)))
+
+// anyOf holds when one of the keys is given.
+func anyOf(keys ...string) rule.Cond {
+	one := make([]rule.Cond, len(keys))
+	for i, k := range keys {
+		one[i] = rule.Has(k)
+	}
+	return rule.Any(one...)
 }
 
 var (
@@ -67,7 +81,8 @@ var httpRules = append(connectionRules(scheme("http"), scheme("https"), "use htt
 	rule.Relation{If: rule.When(rule.Has("header")), Then: rule.Has("token"), At: "header",
 		Cause: "a header without its value", Remedy: `add "token: file:..."`},
 	rule.Relation{If: rule.When(rule.Has("username", "token")), Then: rule.Has("header"), At: "token",
-		Cause: `both "username" and "token" are given`, Remedy: `keep one of them; or add "header", the header that the token goes into`})
+		Cause:  `both "username" and "token" are given`,
+		Remedy: `keep one of them; or add "header", the header that the token goes into`})
 
 // thisMachine is the form of a URL to this machine, which needs no TLS.
 
@@ -121,15 +136,21 @@ var (
 )
 
 var streamRules = []rule.Relation{
-	{If: replayed, Then: rule.Lacks("interval"), Cause: "a replay takes its times from the file", Remedy: "remove interval"},
-	{If: replayed, Then: rule.Default("on_gap", GapIgnore), Cause: "a replay has no ticks that could be missed", Remedy: "remove it"},
-	{If: replayed, Then: rule.Lacks("events"), Cause: "a replay takes its samples from a file", Remedy: `remove "replay" or "events"`},
+	{If: replayed, Then: rule.Lacks("interval"), Cause: "a replay takes its times from the file",
+		Remedy: "remove interval"},
+	{If: replayed, Then: rule.Default("on_gap", GapIgnore), Cause: "a replay has no ticks that could be missed",
+		Remedy: "remove it"},
+	{If: replayed, Then: rule.Lacks("events"), Cause: "a replay takes its samples from a file",
+		Remedy: `remove "replay" or "events"`},
 	{If: messages, Then: rule.Lacks("interval"), Cause: "messages come at their own pace", Remedy: "remove the interval"},
-	{If: messages, Then: rule.Default("on_gap", GapIgnore), Cause: "messages have no ticks that could be missed", Remedy: "remove it"},
+	{If: messages, Then: rule.Default("on_gap", GapIgnore), Cause: "messages have no ticks that could be missed",
+		Remedy: "remove it"},
 	{If: rule.When(rule.Lacks("replay", "events")), Then: rule.Lacks("lateness"),
 		Cause: "sensors are read in the order of time", Remedy: "remove it; it is for replays and events"},
-	{If: rule.When(rule.All(rule.Has("events"), rule.Lacks("replay"), rule.Within("events", rule.Lacks("time")))), Then: rule.Lacks("lateness"),
-		Cause: `without "time" messages are in the order in which they arrive`, Remedy: `add "time" to "events", or remove it`},
+	{If: rule.When(rule.All(rule.Has("events"), rule.Lacks("replay"), rule.Within("events", rule.Lacks("time")))),
+		Then:   rule.Lacks("lateness"),
+		Cause:  `without "time" messages are in the order in which they arrive`,
+		Remedy: `add "time" to "events", or remove it`},
 	{If: rule.When(rule.All(rule.Lacks("interval"), rule.Within("window", rule.Has("every")))),
 		Then: rule.Within("window", rule.Any(rule.Has("samples"), rule.Is("fill", true))), At: "window", Value: true,
 		Cause: `"samples" is missing`, Remedy: `add "samples: 64", the most samples that a window can hold`},
@@ -158,7 +179,8 @@ var windowRules = []rule.Relation{
 
 var channelRules = []rule.Relation{
 	{If: rule.When(rule.Is("on_missing", MissingMark)), Then: rule.Has("missing_value"), At: "on_missing", Value: true,
-		Cause: "mark needs a value to write", Remedy: `add "missing_value", a number within the range that never occurs otherwise`},
+		Cause:  "mark needs a value to write",
+		Remedy: `add "missing_value", a number within the range that never occurs otherwise`},
 	{If: rule.When(rule.Default("on_missing", MissingHold, MissingSkip)), Then: rule.Lacks("missing_value"),
 		Cause: "missing_value is used only with on_missing: mark", Remedy: `add "on_missing: mark" or remove it`},
 	{Then: rule.Has("source"), Roles: live, Remedy: `add "source: {type: cpu}" or another source`},
@@ -176,7 +198,8 @@ var replayRules = []rule.Relation{
 	{If: rule.When(rule.Not(rule.Looks("file", csvFile+"|"+ndjsonFile))), Then: rule.Has("format"),
 		Cause: "the format of the file is not clear from its name", Remedy: `add "format: csv" or "format: ndjson"`},
 	{If: rule.When(isNDJSON), Then: rule.Lacks("delimiter"), Cause: "NDJSON has no delimiter", Remedy: "remove it"},
-	{If: rule.When(isNDJSON), Then: rule.Lacks("decimal"), Cause: "numbers in JSON have a decimal point", Remedy: "remove it"},
+	{If: rule.When(isNDJSON), Then: rule.Lacks("decimal"), Cause: "numbers in JSON have a decimal point",
+		Remedy: "remove it"},
 	{If: rule.When(rule.Not(isNDJSON)), Then: rule.Not(rule.Any(
 		rule.All(rule.Is("decimal", ","), rule.Default("delimiter", ",")),
 		rule.All(rule.Default("decimal", "."), rule.Is("delimiter", ".")))), At: "decimal", Value: true,
@@ -205,11 +228,7 @@ var inputRules = []rule.Relation{
 
 // unused is the rule that inputs of some kinds have no such key.
 func unused(key string, kinds ...string) rule.Relation {
-	one := make([]rule.Cond, len(kinds))
-	for i, k := range kinds {
-		one[i] = rule.Has(k)
-	}
-	return rule.Relation{If: rule.When(rule.Any(one...)), Then: rule.Lacks(key),
+	return rule.Relation{If: rule.When(anyOf(kinds...)), Then: rule.Lacks(key),
 		Tell: func(b rule.Block, _ string) (cause, remedy string) {
 			return fmt.Sprintf("a %s input has no %q", kindOf(b), key), "remove it"
 		}}

@@ -66,10 +66,7 @@ func anyCase(word string) string {
 	return b.String()
 }
 
-var (
-	namePattern  = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
-	identPattern = regexp.MustCompile(patternIdent)
-)
+var namePattern = regexp.MustCompile(`^[A-Za-z0-9_.-]{1,64}$`)
 
 // ValidName reports whether s may name a device, stream, channel, program or
 // evaluator: [A-Za-z0-9_.-]{1,64}, and neither "." nor "..".
@@ -91,6 +88,14 @@ var nameRule = rule.Text(pattern(patternName), func(s string) (cause, remedy str
 	}
 	return "invalid name " + yamlx.Quote(s), remedy
 })
+
+// channelRule is the rule for what a variable of a program stands for.
+var channelRule = rule.Form(patternRef, "{} is no known channel",
+	"write device/stream/channel, such as board1/env/cpu")
+
+// variableRule is the rule for the name of a variable.
+var variableRule = rule.Form(patternIdent, "invalid variable name {}",
+	"use letters, digits and '_', a digit not first, such as x2")
 
 // publicKeyRule is the rule for "ed25519:<base64 of 32 bytes>".
 var publicKeyRule = rule.Text(pattern(patternKey), publicKeyProblem)
@@ -361,7 +366,8 @@ func delimiterRule(form, not string) rule.Value {
 }
 
 // controls are the characters that separate no columns of a serial line.
-const controls = "\x00\x01\x02\x03\x04\x05\x06\x07\x08\t\n\v\f\r\x0e\x0f\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f"
+const controls = "\x00\x01\x02\x03\x04\x05\x06\x07\x08\t\n\v\f\r\x0e\x0f" +
+	"\x10\x11\x12\x13\x14\x15\x16\x17\x18\x19\x1a\x1b\x1c\x1d\x1e\x1f"
 
 // timeFormatRule is the rule for the form of timestamps.
 var timeFormatRule = rule.Text(pattern(`^(rfc3339|unix|unix_ms|unix_ns|[\s\S]*(%[YyFD]|06)[\s\S]*)$`),

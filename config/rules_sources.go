@@ -80,7 +80,8 @@ var kindValues = map[SourceType]map[string]rule.Value{
 	SourceSerial: {
 		"column": rule.Form(`^[1-9][0-9]{0,2}$`, "invalid column {}",
 			`lines have no header: write the number of the column in quotes, counted from 1, such as "3"`),
-		"sentence": rule.Form(`^[A-Z]{3}$`, "invalid sentence type {}", "write the three letters after the talker: GGA for $GPGGA"),
+		"sentence": rule.Form(`^[A-Z]{3}$`, "invalid sentence type {}",
+			"write the three letters after the talker: GGA for $GPGGA"),
 	},
 }
 
@@ -121,24 +122,32 @@ var (
 	isFloat = rule.When(rule.Is("data", "float32", "float64"))
 
 	// wholeFloat is the rule that no bits are taken out of a floating-point number.
-	wholeFloat = rule.Relation{If: isFloat, Then: rule.Not(rule.Any(rule.Has("start"), rule.Has("length"))), At: "data", Value: true,
-		Cause: "bits of a floating-point number have no meaning", Remedy: `use an integer type, or remove "start" and "length"`}
+	wholeFloat = rule.Relation{
+		If: isFloat, Then: rule.Not(rule.Any(rule.Has("start"), rule.Has("length"))), At: "data", Value: true,
+		Cause:  "bits of a floating-point number have no meaning",
+		Remedy: `use an integer type, or remove "start" and "length"`}
 
 	// onePattern is the rule that a pattern finds the number alone.
 	onePattern = rule.Relation{If: rule.When(rule.Has("pattern")), Then: rule.Lacks("column", "sentence"),
 		Cause: `both "pattern" and "{}" are given`, Remedy: "keep one of them"}
 
-	needsData = rule.Relation{Then: rule.Has("data"), Remedy: `add "data: int16", or another of ` + strings.Join(DataTypes(), ", ")}
+	needsData = rule.Relation{
+		Then: rule.Has("data"), Remedy: `add "data: int16", or another of ` + strings.Join(DataTypes(), ", ")}
 )
 
-var hwmonRules = []rule.Relation{{Then: rule.One("input", "label"), Tell: func(_ rule.Block, second string) (cause, remedy string) {
+var hwmonRules = []rule.Relation{{Then: rule.One("input", "label"), Tell: tellHwmon}}
+
+// tellHwmon says which key of a hwmon source is missing or too many.
+func tellHwmon(_ rule.Block, second string) (cause, remedy string) {
 	if second == "" {
 		return `neither "input" nor "label" is given`, `add "input: temp1", or "label" with the text of its label file`
 	}
 	return `both "input" and "label" are given`, "keep one of them, best the label: numbers can change between kernels"
-}}}
+}
 
-var modbusRules = []rule.Relation{wholeFloat, {If: rule.When(rule.Is("table", "coil", "discrete")), Then: rule.Lacks("data", "order", "start", "length"),
+var isBit = rule.When(rule.Is("table", "coil", "discrete"))
+
+var modbusRules = []rule.Relation{wholeFloat, {If: isBit, Then: rule.Lacks("data", "order", "start", "length"),
 	Cause: `a {table} is one bit and has no "{}"`, Remedy: "remove it, or use table: holding"}}
 
 // modbusData is the rule for numbers made of registers of 16 bits.
@@ -192,6 +201,7 @@ var canRules = []rule.Relation{
 // nmeaRules are the names of fields in sentences of NMEA 0183.
 func nmeaRules() []rule.Relation {
 	const number = "a number in quotes, counted from 1 after the type"
+	const noField = `a "{sentence}" sentence has no field "{field}"`
 	out := []rule.Relation{
 		onePattern,
 		{If: rule.When(rule.Has("field")), Then: rule.Has("sentence"), At: "field",
@@ -203,10 +213,13 @@ func nmeaRules() []rule.Relation {
 	for _, s := range sentences {
 		names := NMEAFields[s]
 		form := `^(` + strings.Join(names, "|") + `|[1-9][0-9]?)$`
-		out = append(out, rule.Relation{If: rule.When(rule.All(rule.Has("field"), rule.Is("sentence", s))), Then: rule.Looks("field", form), Value: true,
-			Cause: `a "{sentence}" sentence has no field "{field}"`, Remedy: "use " + strings.Join(names, ", ") + ", or " + number})
+		out = append(out, rule.Relation{
+			If: rule.When(rule.All(rule.Has("field"), rule.Is("sentence", s))), Then: rule.Looks("field", form), Value: true,
+			Cause: noField, Remedy: "use " + strings.Join(names, ", ") + ", or " + number,
+		})
 	}
-	return append(out, rule.Relation{If: rule.When(rule.All(rule.Has("sentence", "field"), rule.Unless("sentence", sentences...))),
-		Then: rule.Looks("field", `^[1-9][0-9]?$`), Value: true,
-		Cause: `a "{sentence}" sentence has no field "{field}"`, Remedy: "use " + number})
+	others := rule.All(rule.Has("sentence", "field"), rule.Unless("sentence", sentences...))
+	return append(out, rule.Relation{
+		If: &others, Then: rule.Looks("field", `^[1-9][0-9]?$`), Value: true, Cause: noField, Remedy: "use " + number,
+	})
 }

@@ -188,7 +188,8 @@ func TestSchemaIsComplete(t *testing.T) {
 			}
 		}
 	}
-	for _, root := range []reflect.Type{reflect.TypeFor[Agent](), reflect.TypeFor[Evaluator](), reflect.TypeFor[KeyHolder](), reflect.TypeFor[overlay]()} {
+	for _, root := range []reflect.Type{reflect.TypeFor[Agent](), reflect.TypeFor[Evaluator](),
+		reflect.TypeFor[KeyHolder](), reflect.TypeFor[overlay]()} {
 		walk(root, func(owner reflect.Type, field reflect.StructField) {
 			seen[owner.Name()+"."+field.Name] = true
 			if describeField(owner, field) == "" {
@@ -197,7 +198,8 @@ func TestSchemaIsComplete(t *testing.T) {
 		})
 	}
 	if len(bare) > len(seen)/20 {
-		t.Errorf("%d of %d keys have no description, neither in docs/configuration.md nor in a comment: %v", len(bare), len(seen), bare)
+		t.Errorf("%d of %d keys have no description, neither in docs/configuration.md nor in a comment: %v", len(bare),
+			len(seen), bare)
 	}
 	for id := range fieldRules {
 		if !seen[id] {
@@ -214,7 +216,8 @@ func TestSchemaIsComplete(t *testing.T) {
 func TestSchemaOfRemote(t *testing.T) {
 	s := compiled(t, "remote")
 	base := remoteBase(t, withRemote)
-	stream := "streams:\n  - name: s\n    params: edge12-d1\n    window: {samples: 8}\n    channels: [{name: c, unit: '%', range: [0, 100], source: {type: cpu}}]\n    "
+	stream := "streams:\n  - name: s\n    params: edge12-d1\n    window: {samples: 8}\n    channels: [{name: c, " +
+		"unit: '%', range: [0, 100], source: {type: cpu}}]\n    "
 	for text, good := range map[string]bool{
 		"log: {level: debug}":                     true,
 		"stop_timeout: 5s\nversion: 1":            true,
@@ -263,9 +266,12 @@ func TestRulesHaveTwoSides(t *testing.T) {
 // fieldOfRules finds the field that a rule names.
 func fieldOfRules(t *testing.T, id string) reflect.StructField {
 	owner, name, _ := strings.Cut(id, ".")
-	for _, v := range []any{Agent{}, AgentKeys{}, Queue{}, Remote{}, overlay{}, Metrics{}, Control{}, Log{}, Evaluator{}, EvaluatorKeys{},
-		DeviceStream{}, Device{}, Join{}, Limits{}, Program{}, KeyHolder{}, Broker{}, Spool{}, Delivery{}, StreamDelivery{}, Hours{}, Store{},
-		Stream{}, Window{}, Channel{}, Events{}, Replay{}, Source{}, Point{}, Input{}, I2C{}, SPI{}, Register{}, Modbus{}, Line{}, CAN{},
+	for _, v := range []any{Agent{}, AgentKeys{}, Queue{}, Remote{}, overlay{}, Metrics{}, Control{}, Log{}, Evaluator{},
+		EvaluatorKeys{},
+		DeviceStream{}, Device{}, Join{}, Limits{}, Program{}, KeyHolder{}, Broker{}, Spool{}, Delivery{}, StreamDelivery{},
+		Hours{}, Store{},
+		Stream{}, Window{}, Channel{}, Events{}, Replay{}, Source{}, Point{}, Input{}, I2C{}, SPI{}, Register{}, Modbus{},
+		Line{}, CAN{},
 		Serial{}, Exec{}, HTTP{}, MQTT{}} {
 		if f, ok := reflect.TypeOf(v).FieldByName(name); ok && reflect.TypeOf(v).Name() == owner {
 			return f

@@ -54,7 +54,8 @@ func (s Secret) Resolve() ([]byte, error) {
 	case "cred":
 		dir := os.Getenv("CREDENTIALS_DIRECTORY")
 		if dir == "" {
-			return nil, fmt.Errorf("%w: cred:%s needs a service started by systemd with LoadCredential=%s, or --credentials where there is one", ErrSecret, ref, ref)
+			return nil, fmt.Errorf("%w: cred:%s needs a service started by systemd with LoadCredential=%s, or "+
+				"--credentials where there is one", ErrSecret, ref, ref)
 		}
 		return readSecret(filepath.Join(dir, ref))
 	case "age":
@@ -212,7 +213,8 @@ func (s Secret) remedy() string {
 		if file, identity := splitSealed(ref); file != "" {
 			return "after '@', " + identity.remedy()
 		}
-		return "write age:FILE@IDENTITY: the encrypted file, and where the identity is that opens it, such as cred:age-identity"
+		return "write age:FILE@IDENTITY: the encrypted file, and where the identity is that opens it, such as " +
+			"cred:age-identity"
 	}
 	return "put it into a file of mode 0600 and write file:/path; or env:NAME, cred:NAME, age:FILE@IDENTITY"
 }
@@ -222,7 +224,8 @@ func (s Secret) Available() string {
 	kind, name, _ := strings.Cut(string(s), ":")
 	switch kind {
 	case "env":
-		return fmt.Sprintf("set %s in the environment of this process; for the service with EnvironmentFile= in a drop-in", name)
+		return fmt.Sprintf("set %s in the environment of this process; for the service with EnvironmentFile= in a drop-in",
+			name)
 	case "cred":
 		return fmt.Sprintf("add LoadCredential=%s:/path to the unit; outside of it give --credentials DIR", name)
 	case "age":

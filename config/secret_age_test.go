@@ -69,7 +69,8 @@ func TestAgeSecret(t *testing.T) {
 	plain, text := filepath.Join(dir, "a@b.age"), filepath.Join(dir, "text.age")
 	sealedFile(t, plain, "sesame\n", false, id.Recipient())
 	sealedFile(t, text, "sesame", true, id.Recipient())
-	for _, ref := range []string{"age:" + plain, "age:" + text + "@file:" + dir + "/id", "age:" + plain + "@env:AGE_ID", "age:" + plain + "@cred:age-identity"} {
+	for _, ref := range []string{"age:" + plain, "age:" + text + "@file:" + dir + "/id", "age:" + plain + "@env:AGE_ID",
+		"age:" + plain + "@cred:age-identity"} {
 		if got, err := Secret(ref).Resolve(); err != nil || string(got) != "sesame" {
 			t.Errorf("%s: %q, %v", ref, got, err)
 		}
@@ -80,7 +81,8 @@ func TestAgeSecret(t *testing.T) {
 	if err := os.Truncate(text, 120); err != nil {
 		t.Fatal(err)
 	}
-	for _, ref := range []string{"age:" + plain + "@file:" + dir + "/other", "age:" + plain + "@file:" + dir + "/junk", "age:" + plain + "@cred:none",
+	for _, ref := range []string{"age:" + plain + "@file:" + dir + "/other", "age:" + plain + "@file:" + dir + "/junk",
+		"age:" + plain + "@cred:none",
 		"age:" + dir + "/none", "age:" + dir + "/id", "age:" + text} {
 		got, err := Secret(ref).Resolve()
 		if !errors.Is(err, ErrSecret) || got != nil {
@@ -98,7 +100,8 @@ func TestCredentialAsPath(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := strings.Replace(string(data), "signing_key: /var/lib/hencedge/agent/signing.key", "signing_key: cred:device", 1)
+	const before, after = "signing_key: /var/lib/hencedge/agent/signing.key", "signing_key: cred:device"
+	text := strings.Replace(string(data), before, after, 1)
 	t.Setenv("CREDENTIALS_DIRECTORY", "/run/credentials/x")
 	a, err := ParseAgent("/etc/hencedge/agent.yaml", []byte(text))
 	if err != nil || a.SigningKey != "/run/credentials/x/device" || a.Keys.PublicKey != "/etc/hencedge/public.key" {
@@ -108,7 +111,8 @@ func TestCredentialAsPath(t *testing.T) {
 		t.Error("a credential outside of the directory was taken")
 	}
 	t.Setenv("CREDENTIALS_DIRECTORY", "")
-	if _, err := ParseAgent("a.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(), "LoadCredential=device") {
+	if _, err := ParseAgent("a.yaml", []byte(text)); err == nil || !strings.Contains(err.Error(),
+		"LoadCredential=device") {
 		t.Errorf("%v", err)
 	}
 }

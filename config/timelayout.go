@@ -16,7 +16,8 @@ var namedTimes = []string{"rfc3339", "unix", "unix_ms", "unix_ns"}
 // Go's parser checks what it reads (no 31 February) and takes any number of digits after
 // the second, which libraries for strptime do not.
 var strftime = map[byte]string{
-	'Y': "2006", 'y': "06", 'm': "1", 'd': "2", 'e': "_2", 'j': "002", 'b': "Jan", 'h': "Jan", 'B': "January", 'a': "Mon", 'A': "Monday",
+	'Y': "2006", 'y': "06", 'm': "1", 'd': "2", 'e': "_2", 'j': "002", 'b': "Jan", 'h': "Jan", 'B': "January", 'a': "Mon",
+	'A': "Monday",
 	'H': "15", 'I': "3", 'p': "PM", 'M': "04", 'S': "05", 'z': "Z0700",
 	'F': "2006-1-2", 'D': "1/2/06", 'T': "15:04:05", 'R': "15:04",
 }
@@ -38,10 +39,12 @@ func TimeLayouts(format string) (layouts []string, zoned bool, err error) {
 	// All elements different, so that a layout that lacks one, or has it twice, shows.
 	sample := time.Date(2031, 11, 29, 14, 35, 47, 0, time.UTC)
 	got, err := time.Parse(layout, sample.Format(layout))
-	if err != nil || !slices.ContainsFunc([]time.Duration{time.Second, time.Minute, time.Hour, 24 * time.Hour}, func(d time.Duration) bool {
-		return got.Equal(sample.Truncate(d))
-	}) {
-		return nil, false, errors.New("it does not tell a date: it needs year, month and day, and AM or PM with hours of twelve")
+	if err != nil || !slices.ContainsFunc([]time.Duration{time.Second, time.Minute, time.Hour, 24 * time.Hour},
+		func(d time.Duration) bool {
+			return got.Equal(sample.Truncate(d))
+		}) {
+		return nil, false, errors.New("it does not tell a date: it needs year, month and day, and AM or PM with hours " +
+			"of twelve")
 	}
 	layouts = []string{layout}
 	if strings.Contains(layout, "Z0700") { // strftime's %z
@@ -96,7 +99,8 @@ func fromStrftime(format string) (string, error) {
 		}
 		element, ok := strftime[v]
 		if !ok {
-			return "", fmt.Errorf("%%%c is not known; known are %%Y %%y %%m %%d %%e %%j %%b %%B %%a %%A %%H %%I %%p %%M %%S %%f %%z %%F %%D %%T %%R %%%%", v)
+			return "", fmt.Errorf("%%%c is not known; known are %%Y %%y %%m %%d %%e %%j %%b %%B %%a %%A %%H %%I %%p %%M "+
+				"%%S %%f %%z %%F %%D %%T %%R %%%%", v)
 		}
 		out.WriteString(element)
 	}

@@ -50,7 +50,8 @@ func TestTimeLayouts(t *testing.T) {
 			}
 		}
 	}
-	for _, bad := range []string{"", "iso", "%H:%M:%S", "15:04", "%Y-%m", "%m-%d", "%Y-%m-%d %I:%M", "%Y-%m-%d %q", "%Y-%m-%d %", "%Y-%m-%d %f", "%Y-%m-%dJan%H", "%Y-%m-%d1%H",
+	for _, bad := range []string{"", "iso", "%H:%M:%S", "15:04", "%Y-%m", "%m-%d", "%Y-%m-%d %I:%M", "%Y-%m-%d %q",
+		"%Y-%m-%d %", "%Y-%m-%d %f", "%Y-%m-%dJan%H", "%Y-%m-%d1%H",
 		"2006-01-02 03:04:05", "%Y-%m-%d %Z"} {
 		if layouts, _, err := TimeLayouts(bad); err == nil {
 			t.Errorf("%q is taken as %q", bad, layouts)
@@ -78,7 +79,8 @@ func TestReplayLocation(t *testing.T) {
 // FuzzTimeLayouts: a layout that is taken reads back what it writes, where day and month
 // have two digits: without any mark between them, shorter ones can be read in two ways.
 func FuzzTimeLayouts(f *testing.F) {
-	for _, s := range []string{"%Y-%m-%d %H:%M:%S.%f", "%d/%m/%y %I:%M %p", "%FT%T%z", "2006-01-02 15:04:05", "%Y%j", "%"} {
+	for _, s := range []string{"%Y-%m-%d %H:%M:%S.%f", "%d/%m/%y %I:%M %p", "%FT%T%z", "2006-01-02 15:04:05", "%Y%j",
+		"%"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, format string) {

@@ -32,14 +32,18 @@ type channelVector struct {
 func TestLayoutVectors(t *testing.T) {
 	var out []layoutVector
 	for _, s := range []Stream{
-		{Name: "vibration", Params: "edge12-d1", Window: Window{Samples: 256}, Channels: []Channel{{Name: "x", Unit: "m/s2", Range: [2]float64{-20, 20}}}},
-		{Name: "climate", Params: "edge13-d3", LogScale: 26, Packing: PackingReal, Window: Window{Samples: 60, Every: time.Minute}, Channels: []Channel{
-			{Name: "temperature", Unit: "°C", Range: [2]float64{-40, 85.5}}, {Name: "humidity", Unit: "%", Range: [2]float64{0, 100}}, {Name: "count", Range: [2]float64{0, 0x1p40}}}},
+		{Name: "vibration", Params: "edge12-d1", Window: Window{Samples: 256}, Channels: []Channel{{Name: "x", Unit: "m/s2",
+			Range: [2]float64{-20, 20}}}},
+		{Name: "climate", Params: "edge13-d3", LogScale: 26, Packing: PackingReal, Window: Window{Samples: 60,
+			Every: time.Minute}, Channels: []Channel{
+			{Name: "temperature", Unit: "°C", Range: [2]float64{-40, 85.5}}, {Name: "humidity", Unit: "%", Range: [2]float64{0,
+				100}}, {Name: "count", Range: [2]float64{0, 0x1p40}}}},
 		{Name: "s", Params: "edge12-d1", Window: Window{Samples: 8, Every: time.Second},
 			Channels: []Channel{{Name: "c", Unit: "%", Range: [2]float64{math.Copysign(0, -1), 100}}}},
 	} {
 		h := s.LayoutHash()
-		v := layoutVector{s.Name, s.Params, s.LogScale, s.Packing, s.Window.Samples, int64(s.Window.Every), nil, hex.EncodeToString(h[:])}
+		v := layoutVector{s.Name, s.Params, s.LogScale, s.Packing, s.Window.Samples, int64(s.Window.Every), nil,
+			hex.EncodeToString(h[:])}
 		for _, c := range s.Channels {
 			v.Channels = append(v.Channels, channelVector{c.Name, c.Unit, c.Range})
 		}
@@ -48,5 +52,6 @@ func TestLayoutVectors(t *testing.T) {
 	vectors.Check(t, "layouts.json", struct {
 		Comment string         `json:"comment"`
 		Layouts []layoutVector `json:"layouts"`
-	}{"Streams and their layout hashes (docs/wire-format.md). log_scale 0 and an empty packing: the configuration has none. every_ns 0: a window by count.", out})
+	}{"Streams and their layout hashes (docs/wire-format.md). log_scale 0 and an empty packing: the configuration " +
+		"has none. every_ns 0: a window by count.", out})
 }

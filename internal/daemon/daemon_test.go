@@ -32,7 +32,8 @@ func TestCertificateHealth(t *testing.T) {
 	if err := os.WriteFile(b.Cert, text, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for before, want := range map[time.Duration]string{certificateSoon + time.Hour: "", certificateSoon - time.Hour: " ends at ", -time.Second: " ended at "} {
+	for before, want := range map[time.Duration]string{certificateSoon + time.Hour: "",
+		certificateSoon - time.Hour: " ends at ", -time.Second: " ended at "} {
 		got := CertificateHealth(b, cert.Leaf.NotAfter.Add(-before))
 		if (got == "") != (want == "") || !strings.Contains(got, want) {
 			t.Errorf("%v before its end: %q", before, got)

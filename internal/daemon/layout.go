@@ -15,7 +15,8 @@ func DescribeStream(s config.Stream) transport.StreamStatus {
 		out.Packing = config.PackingReal
 	}
 	for _, c := range s.Channels {
-		out.Channels = append(out.Channels, transport.ChannelStatus{Name: c.Name, Unit: c.Unit, Min: c.Range[0], Max: c.Range[1]})
+		out.Channels = append(out.Channels, transport.ChannelStatus{Name: c.Name, Unit: c.Unit, Min: c.Range[0],
+			Max: c.Range[1]})
 	}
 	return out
 }

@@ -16,7 +16,8 @@ import (
 func TestRepeatedMessagesAreLimited(t *testing.T) {
 	var out bytes.Buffer
 	now := time.Unix(1_000_000, 0)
-	log := slog.New(&limited{next: slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}), seen: newSeen(func() time.Time { return now })})
+	log := slog.New(&limited{next: slog.NewTextHandler(&out, &slog.HandlerOptions{Level: slog.LevelDebug}),
+		seen: newSeen(func() time.Time { return now })})
 	for range 100 {
 		log.Warn("no broker")
 		log.With("stream", "a").Warn("no broker")

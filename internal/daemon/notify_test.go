@@ -78,7 +78,8 @@ func TestNotifyShortensLines(t *testing.T) {
 	c := manager(t, address)
 	t.Setenv("NOTIFY_SOCKET", address)
 	n := NewNotifier()
-	for _, text := range []string{strings.Repeat("x", 5000), strings.Repeat("ü", 5000), "x" + strings.Repeat("ü", 5000), "\xff" + strings.Repeat("\x80", 4000)} {
+	for _, text := range []string{strings.Repeat("x", 5000), strings.Repeat("ü", 5000), "x" + strings.Repeat("ü", 5000),
+		"\xff" + strings.Repeat("\x80", 4000)} {
 		if err := n.Send("STATUS="+text, "WATCHDOG=1"); err != nil {
 			t.Fatal(err)
 		}

@@ -150,7 +150,9 @@ func (s *Supervisor) Run(ctx context.Context) (err error) {
 // generation runs one service. It returns the candidate that is to follow, or nil
 // and how the service ended; worked tells whether it ever did what it is there for
 // and, on trial, has proved itself.
-func (s *Supervisor) generation(ctx context.Context, c *Candidate, service Service) (next *Candidate, worked bool, err error) {
+func (s *Supervisor) generation(ctx context.Context, c *Candidate, service Service) (
+	next *Candidate, worked bool, err error,
+) {
 	// A service that ends at once must not hide that it was told to.
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()

@@ -103,30 +103,31 @@ func (s *stage) Write(b []byte) (int, error) {
 }
 
 func (s *stage) candidate(name string, change ...func(*Candidate)) {
-	c := &Candidate{Hash: name, Stop: time.Second, Control: s.socket, Log: slog.New(slog.NewTextHandler(s, nil)), Open: func() (Service, error) {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		for _, r := range s.runs {
-			select {
-			case <-r.ended:
-			default:
-				return nil, fmt.Errorf("%s is opened while %s runs", name, r.name)
+	c := &Candidate{Hash: name, Stop: time.Second, Control: s.socket, Log: slog.New(slog.NewTextHandler(s, nil)),
+		Open: func() (Service, error) {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			for _, r := range s.runs {
+				select {
+				case <-r.ended:
+				default:
+					return nil, fmt.Errorf("%s is opened while %s runs", name, r.name)
+				}
 			}
-		}
-		r := &role{name: name, ended: make(chan struct{}), finish: make(chan struct{})}
-		r.online.Store(name != "offline")
-		if name == "broken" {
-			return nil, errors.New("it does not open")
-		}
-		if name == "stillborn" {
-			r.fails = errors.New("the port is taken")
-		}
-		if name == "slow" {
-			r.lingers = make(chan struct{})
-		}
-		s.runs = append(s.runs, r)
-		return r, nil
-	}}
+			r := &role{name: name, ended: make(chan struct{}), finish: make(chan struct{})}
+			r.online.Store(name != "offline")
+			if name == "broken" {
+				return nil, errors.New("it does not open")
+			}
+			if name == "stillborn" {
+				r.fails = errors.New("the port is taken")
+			}
+			if name == "slow" {
+				r.lingers = make(chan struct{})
+			}
+			s.runs = append(s.runs, r)
+			return r, nil
+		}}
 	for _, f := range change {
 		f(c)
 	}
@@ -151,16 +152,18 @@ func (s *stage) names() []string {
 
 func newStage(t *testing.T) *stage {
 	dir := t.TempDir()
-	s := &stage{reload: make(chan string), socket: filepath.Join(dir, "control.sock"), conn: manager(t, filepath.Join(dir, "notify"))}
+	s := &stage{reload: make(chan string), socket: filepath.Join(dir, "control.sock"), conn: manager(t, filepath.Join(dir,
+		"notify"))}
 	t.Setenv("NOTIFY_SOCKET", filepath.Join(dir, "notify"))
 	t.Setenv("WATCHDOG_USEC", "100000")
 	t.Setenv("WATCHDOG_PID", "")
-	s.Supervisor = &Supervisor{Role: "agent", Version: "v1", Notify: NewNotifier(), Reload: s.reload, Load: func() (*Candidate, error) {
-		s.mu.Lock()
-		f := s.next
-		s.mu.Unlock()
-		return f()
-	}}
+	s.Supervisor = &Supervisor{Role: "agent", Version: "v1", Notify: NewNotifier(), Reload: s.reload,
+		Load: func() (*Candidate, error) {
+			s.mu.Lock()
+			f := s.next
+			s.mu.Unlock()
+			return f()
+		}}
 	return s
 }
 
@@ -355,7 +358,8 @@ func TestReload(t *testing.T) {
 	if err == nil {
 		err = json.Unmarshal(b, &st)
 	}
-	if err != nil || st.Healthy || st.State != "running" || st.Config != "one" || st.LastReload == nil || st.LastReload.OK ||
+	if err != nil || st.Healthy || st.State != "running" || st.Config != "one" || st.LastReload == nil ||
+		st.LastReload.OK ||
 		!strings.Contains(st.LastReload.Error, "and more") || !strings.Contains(fmt.Sprint(st.Service), "one") {
 		t.Errorf("%v: %s", err, b)
 	}
@@ -364,7 +368,8 @@ func TestReload(t *testing.T) {
 	}
 
 	// The same when somebody asks over the socket.
-	if err := Reload(t.Context(), s.socket); !errors.Is(err, ErrReload) || !strings.Contains(err.Error(), "line 3 is wrong\nand more") {
+	if err := Reload(t.Context(), s.socket); !errors.Is(err, ErrReload) || !strings.Contains(err.Error(),
+		"line 3 is wrong\nand more") {
 		t.Errorf("%v", err)
 	}
 
@@ -374,7 +379,8 @@ func TestReload(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	s.await(t, "READY=1\nSTATUS=this is two")
-	if b, err := Ask(t.Context(), s.socket, "/metrics"); err != nil || !strings.Contains(string(b), `hencedge_test_generation{name="two"} 1`) || strings.Contains(string(b), "one") {
+	if b, err := Ask(t.Context(), s.socket, "/metrics"); err != nil || !strings.Contains(string(b),
+		`hencedge_test_generation{name="two"} 1`) || strings.Contains(string(b), "one") {
 		t.Errorf("%v: %s", err, b)
 	}
 	if b, err := Ask(t.Context(), s.socket, "/healthz"); err != nil || !strings.Contains(string(b), `"ok":true`) {
@@ -383,7 +389,8 @@ func TestReload(t *testing.T) {
 
 	// One that passes the check and does not open gives way to the one before.
 	s.candidate("broken")
-	if err := Reload(t.Context(), s.socket); !errors.Is(err, ErrReload) || !strings.Contains(err.Error(), "does not open") {
+	if err := Reload(t.Context(), s.socket); !errors.Is(err, ErrReload) || !strings.Contains(err.Error(),
+		"does not open") {
 		t.Errorf("%v", err)
 	}
 	s.await(t, "READY=1\nSTATUS=this is two; the last reload was refused")
@@ -443,7 +450,8 @@ func TestReloadThatEndsAtOnce(t *testing.T) {
 	end := s.start(t)
 	s.await(t, "READY=1\nSTATUS=this is one")
 	s.candidate("stillborn")
-	if err := Reload(t.Context(), s.socket); !errors.Is(err, ErrReload) || !strings.Contains(err.Error(), "the port is taken") {
+	if err := Reload(t.Context(), s.socket); !errors.Is(err, ErrReload) || !strings.Contains(err.Error(),
+		"the port is taken") {
 		t.Errorf("%v", err)
 	}
 	s.await(t, "READY=1\nSTATUS=this is one; the last reload was refused")
@@ -590,7 +598,8 @@ func TestBusySocketIsNotTakenOver(t *testing.T) {
 			defer c.Close()
 		}
 	}
-	if _, err := ServeMetrics("unix:"+path, &role{}, slog.New(slog.DiscardHandler)); err == nil || !strings.Contains(err.Error(), "may be in use") {
+	if _, err := ServeMetrics("unix:"+path, &role{}, slog.New(slog.DiscardHandler)); err == nil ||
+		!strings.Contains(err.Error(), "may be in use") {
 		t.Errorf("%v", err)
 	}
 	if _, err := os.Stat(path); err != nil {
@@ -637,7 +646,8 @@ func TestSupervisorMetrics(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	problems, err := promlint.NewWithMetricFamilies(slices.DeleteFunc(slices.Clone(families), func(f *dto.MetricFamily) bool { return f.GetName() == "hencedge_test_generation" })).Lint()
+	problems, err := promlint.NewWithMetricFamilies(slices.DeleteFunc(slices.Clone(families),
+		func(f *dto.MetricFamily) bool { return f.GetName() == "hencedge_test_generation" })).Lint()
 	if err != nil || len(problems) != 0 {
 		t.Errorf("%v, %v", problems, err)
 	}
@@ -645,7 +655,8 @@ func TestSupervisorMetrics(t *testing.T) {
 	for _, f := range families {
 		got[f.GetName()] = f.GetMetric()[0].GetGauge().GetValue()
 	}
-	if got["hencedge_info"] != 1 || got["hencedge_reload_success"] != 0 || got["hencedge_reload_timestamp_seconds"] < 1e9 || got["hencedge_health_problems"] != 2 {
+	if got["hencedge_info"] != 1 || got["hencedge_reload_success"] != 0 ||
+		got["hencedge_reload_timestamp_seconds"] < 1e9 || got["hencedge_health_problems"] != 2 {
 		t.Errorf("got %v", got)
 	}
 }

@@ -190,8 +190,9 @@ func (s *Supervisor) Status() any {
 	reasons := s.Health()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	out := SupervisorStatus{Role: s.Role, Version: s.Version, State: s.state, Since: s.since, Config: c.Hash, Protection: s.Protection,
-		Healthy: len(reasons) == 0, Reasons: append([]string{}, reasons...), Service: service.Status()}
+	out := SupervisorStatus{Role: s.Role, Version: s.Version, State: s.state, Since: s.since, Config: c.Hash,
+		Protection: s.Protection,
+		Healthy:    len(reasons) == 0, Reasons: append([]string{}, reasons...), Service: service.Status()}
 	if !s.last.Time.IsZero() {
 		last := s.last
 		out.LastReload = &last
@@ -243,10 +244,13 @@ func (s *Supervisor) Collect(ch chan<- prometheus.Metric) {
 
 // What every service exports besides its own.
 var (
-	descInfo     = prometheus.NewDesc("hencedge_info", "1; the labels tell what runs here.", []string{"role", "version"}, nil)
-	descStart    = prometheus.NewDesc("hencedge_start_timestamp_seconds", "Unix time of the start of the service.", nil, nil)
+	descInfo = prometheus.NewDesc("hencedge_info", "1; the labels tell what runs here.", []string{"role", "version"},
+		nil)
+	descStart = prometheus.NewDesc("hencedge_start_timestamp_seconds", "Unix time of the start of the service.", nil,
+		nil)
 	descProblems = prometheus.NewDesc("hencedge_health_problems", "Reasons for which /healthz answers 503.", nil, nil)
-	descReload   = prometheus.NewDesc("hencedge_reload_success", "1 when the last reload succeeded, 0 when it was refused; absent before the first.", nil, nil)
+	descReload   = prometheus.NewDesc("hencedge_reload_success",
+		"1 when the last reload succeeded, 0 when it was refused; absent before the first.", nil, nil)
 	descReloaded = prometheus.NewDesc("hencedge_reload_timestamp_seconds", "Unix time of the last reload.", nil, nil)
 )
 

@@ -247,15 +247,16 @@ func Within(key string, x Cond) Cond {
 // Some holds when x holds of one of the blocks in the list at key.
 func Some(key string, x Cond) Cond {
 	contains := Schema{"type": "array", "contains": x.schema}
-	return Cond{Schema{"properties": Schema{key: contains}, "required": []string{key}}, []string{key}, func(b Block) []fault {
-		list := b.value(key)
-		for i := range list.Len() {
-			if x.holds(newBlock(b.c, fmt.Sprintf("%s[%d]", b.at(key), i), list.Index(i))) {
-				return nil
+	return Cond{Schema{"properties": Schema{key: contains}, "required": []string{key}}, []string{key},
+		func(b Block) []fault {
+			list := b.value(key)
+			for i := range list.Len() {
+				if x.holds(newBlock(b.c, fmt.Sprintf("%s[%d]", b.at(key), i), list.Index(i))) {
+					return nil
+				}
 			}
-		}
-		return []fault{{key: key}}
-	}}
+			return []fault{{key: key}}
+		}}
 }
 
 func schemas(list []Cond) []any {

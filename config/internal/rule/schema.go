@@ -119,7 +119,8 @@ func (b *builder) value(t reflect.Type, rule Value, opts string) Schema {
 	if out["enum"] != nil {
 		delete(out, "pattern")
 	}
-	if number := t.Kind() == reflect.Int || t.Kind() == reflect.Float64; number && !strings.Contains(opts, "zero") && !ruled {
+	number := t.Kind() == reflect.Int || t.Kind() == reflect.Float64
+	if number && !ruled && !strings.Contains(opts, "zero") {
 		out["not"] = Schema{"const": 0} // zero stands for the default
 	}
 	return out

@@ -91,7 +91,8 @@ func (d *Decoder) path(n ast.Node, value, path string) string {
 	dir := os.Getenv("CREDENTIALS_DIRECTORY")
 	switch {
 	case name == "" || strings.ContainsAny(name, `/\`) || name == "." || name == "..":
-		d.fail(n, path, fmt.Sprintf("%q is no credential", value), "write cred: and the plain name that LoadCredential= gives it")
+		d.fail(n, path, fmt.Sprintf("%q is no credential", value),
+			"write cred: and the plain name that LoadCredential= gives it")
 	case dir == "":
 		d.fail(n, path, fmt.Sprintf("the credential %q is there only for a service that systemd started", name),
 			fmt.Sprintf("add LoadCredential=%s:/path to the unit, and try `systemctl reload`; or name a file", name))
@@ -113,5 +114,6 @@ func listRemedy(n ast.Node, path string) string {
 	case *ast.MappingNode, *ast.MappingValueNode:
 		return "start each entry with \"- \""
 	}
-	return fmt.Sprintf("write %s: [first, second], or each entry in a line of its own that starts with \"- \"", lastKey(path))
+	return fmt.Sprintf("write %s: [first, second], or each entry in a line of its own that starts with \"- \"",
+		lastKey(path))
 }

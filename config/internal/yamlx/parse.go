@@ -56,7 +56,8 @@ func (d *Decoder) only(file *ast.File) ast.Node {
 			continue
 		}
 		if body != nil {
-			d.report(part.Body, "", "a second document in one file", "keep one; remove \"---\" and what follows, or put it into a file of its own")
+			d.report(part.Body, "", "a second document in one file",
+				"keep one; remove \"---\" and what follows, or put it into a file of its own")
 			break
 		}
 		body = part.Body
@@ -68,10 +69,12 @@ func (d *Decoder) only(file *ast.File) ast.Node {
 // parsing it costs too much.
 func screen(doc *Document, data []byte) *Error {
 	if len(data) > MaxFile {
-		return doc.ErrorAt(Position{1, 1}, "", fmt.Sprintf("the file is larger than %d bytes", MaxFile), "split it, or check that it is the right file")
+		return doc.ErrorAt(Position{1, 1}, "", fmt.Sprintf("the file is larger than %d bytes", MaxFile),
+			"split it, or check that it is the right file")
 	}
 	if len(doc.lines) > maxLines {
-		return doc.ErrorAt(Position{maxLines + 1, 1}, "", fmt.Sprintf("the file has more than %d lines", maxLines), "split it, or check that it is the right file")
+		return doc.ErrorAt(Position{maxLines + 1, 1}, "", fmt.Sprintf("the file has more than %d lines", maxLines),
+			"split it, or check that it is the right file")
 	}
 	flow := 0
 	for i, line := range doc.lines {
@@ -79,13 +82,15 @@ func screen(doc *Document, data []byte) *Error {
 			return doc.ErrorAt(Position{i + 1, col + 1}, "", cause, remedy)
 		}
 		if len(line) > maxLine {
-			return at(0, fmt.Sprintf("the line is longer than %d bytes", maxLine), "break it into several lines, or check that it is the right file")
+			return at(0, fmt.Sprintf("the line is longer than %d bytes", maxLine),
+				"break it into several lines, or check that it is the right file")
 		}
 		if !utf8.ValidString(line) {
 			return at(0, "the line is not valid UTF-8", "save the file as UTF-8")
 		}
 		if j := strings.IndexFunc(line, func(r rune) bool { return r < ' ' && r != '\t' || r == 0x7f }); j >= 0 {
-			return at(utf8.RuneCountInString(line[:j]), fmt.Sprintf("the control character %U", []rune(line[j:])[0]), "remove it; an editor that shows invisible characters helps")
+			return at(utf8.RuneCountInString(line[:j]), fmt.Sprintf("the control character %U", []rune(line[j:])[0]),
+				"remove it; an editor that shows invisible characters helps")
 		}
 		indent := len(line) - len(strings.TrimLeft(line, " "))
 		if strings.HasPrefix(line[indent:], "\t") && strings.TrimSpace(line) != "" && flow <= 0 {

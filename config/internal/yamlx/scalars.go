@@ -116,7 +116,8 @@ func (d *Decoder) size(n ast.Node, v reflect.Value, path string) {
 	s, ok := n.(*ast.StringNode)
 	if !ok {
 		if _, whole := n.(*ast.IntegerNode); whole {
-			remedy = fmt.Sprintf("add the unit, such as %[1]sB or %[1]sKiB; the others are MiB, GiB, kB, MB and GB", n.GetToken().Value)
+			remedy = fmt.Sprintf("add the unit, such as %[1]sB or %[1]sKiB; the others are MiB, GiB, kB, MB and GB",
+				n.GetToken().Value)
 		}
 		d.mismatch(n, path, "a size", remedy)
 		return

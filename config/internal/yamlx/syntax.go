@@ -37,18 +37,22 @@ func syntaxError(doc *Document, err error) *Error {
 	line := doc.lines[min(max(at.Line, 1), len(doc.lines))-1]
 	switch {
 	case strings.Contains(cause, "sequence end token"):
-		cause, remedy = "the bracket '[' is never closed", "close it with ']', or start each entry in a line of its own with \"- \""
+		cause, remedy = "the bracket '[' is never closed",
+			"close it with ']', or start each entry in a line of its own with \"- \""
 	case strings.Contains(cause, "mapping end token"), strings.Contains(cause, "'}'"):
-		cause, remedy = "the brace '{' is not closed, or a comma is missing within", "close it with '}', and put commas between the entries"
+		cause, remedy = "the brace '{' is not closed, or a comma is missing within",
+			"close it with '}', and put commas between the entries"
 		if p, ok := doc.openBrace(at.Line); ok {
 			at, cause, remedy = p, "the brace '{' is not closed in its line", "close it with '}'"
 		}
 	case strings.Contains(cause, "end character of single-quoted"):
-		cause, remedy = "the quote ' is never closed", "close it, or write the text without quotes; within double quotes an apostrophe is an apostrophe"
+		cause, remedy = "the quote ' is never closed",
+			"close it, or write the text without quotes; within double quotes an apostrophe is an apostrophe"
 		if p, ok := doc.openQuote("'"); ok {
 			at = p
 		}
-	case strings.Contains(cause, "not allowed in this context"), strings.Contains(cause, "unexpected key name"), strings.Contains(cause, "invalid indent"), strings.Contains(cause, "non-map value"):
+	case strings.Contains(cause, "not allowed in this context"), strings.Contains(cause, "unexpected key name"),
+		strings.Contains(cause, "invalid indent"), strings.Contains(cause, "non-map value"):
 		if want, ok := doc.indentBefore(at.Line); ok && want != indent(line) {
 			cause = fmt.Sprintf("indented by %s, the lines before it by %d", Plural(indent(line), "space"), want)
 			remedy = fmt.Sprintf("indent it like its neighbours, by %s", Plural(want, "space"))
@@ -71,13 +75,16 @@ func (d *Document) slip(at Position) *Error {
 		line, _, _ := strings.Cut(d.lines[n-1], " #")
 		from := func(part string) Position { return Position{n, len([]rune(line[:strings.Index(line, part)])) + 1} }
 		if m := keyWithoutSpace.FindStringSubmatch(line); m != nil && !strings.ContainsAny(line, `"'{[`) {
-			return d.ErrorAt(from(m[1]+":"), "", fmt.Sprintf("no space after the colon of %q", m[1]), fmt.Sprintf("write %s: %s", m[1], strings.TrimSpace(m[2])))
+			return d.ErrorAt(from(m[1]+":"), "", fmt.Sprintf("no space after the colon of %q", m[1]),
+				fmt.Sprintf("write %s: %s", m[1], strings.TrimSpace(m[2])))
 		}
 		if m := equalsForColon.FindStringSubmatch(line); m != nil {
-			return d.ErrorAt(from(m[1]), "", fmt.Sprintf("%q is followed by '='", m[1]), fmt.Sprintf("write %s: %s", m[1], strings.TrimSpace(m[2])))
+			return d.ErrorAt(from(m[1]), "", fmt.Sprintf("%q is followed by '='", m[1]),
+				fmt.Sprintf("write %s: %s", m[1], strings.TrimSpace(m[2])))
 		}
 		if m := keyWithoutColon.FindStringSubmatch(line); m != nil && n <= at.Line {
-			return d.ErrorAt(from(m[1]), "", fmt.Sprintf("no colon after %q", m[1]), fmt.Sprintf("write %s: and its value", m[1]))
+			return d.ErrorAt(from(m[1]), "", fmt.Sprintf("no colon after %q", m[1]),
+				fmt.Sprintf("write %s: and its value", m[1]))
 		}
 	}
 	return nil

@@ -114,7 +114,8 @@ func ShowDuration(d Duration) string {
 // unitSlips are the ways in which units are written by mistake.
 var unitSlips = map[string]string{
 	"sec": "s", "secs": "s", "second": "s", "seconds": "s", "S": "s", "msec": "ms", "millis": "ms", "usec": "us",
-	"min": "m", "mins": "m", "minute": "m", "minutes": "m", "M": "m", "hr": "h", "hrs": "h", "hour": "h", "hours": "h", "H": "h",
+	"min": "m", "mins": "m", "minute": "m", "minutes": "m", "M": "m", "hr": "h", "hrs": "h", "hour": "h", "hours": "h",
+	"H":   "h",
 	"day": "d", "days": "d", "D": "d",
 }
 
