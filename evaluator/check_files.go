@@ -4,23 +4,21 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/evaluator/engine"
+	"github.com/hencedge/hencedge/evaluator/program"
 	"github.com/hencedge/hencedge/evaluator/store"
 	"github.com/hencedge/hencedge/internal/daemon"
 	"github.com/hencedge/hencedge/keyset"
 	"github.com/hencedge/hencedge/transport"
 )
-
-// ErrAbsent: the configuration is sound, and something that it names cannot be
-// used now: a key, a secret, a directory. It may be there later, so that trying
-// again is worth it, unlike with other mistakes.
-var ErrAbsent = errors.New("something that the configuration names is absent")
 
 // CheckFiles is Check, and looks at what the configuration names outside of
 // itself: the signing key, the broker's TLS files and password, the directories of
@@ -132,4 +130,20 @@ func keysRemedy(err error) string {
 		return "let the user that the evaluator runs as read all of it; nothing there is secret"
 	}
 	return "put there what `hencedge keys export --role evaluator --out DIR` wrote, all of it"
+}
+
+// Warnings are properties of a configuration that work but deserve thought.
+func Warnings(cfg *config.Evaluator) []string {
+	var out []string
+	if slices.Contains(cfg.Keys.Holder, config.HolderNone) {
+		out = append(out, "keys.holder is none: nobody checks who signed the key sets; write the fingerprint that "+
+			"`hencedge keys show` prints at the key holder")
+	}
+	for i, p := range cfg.Programs {
+		for _, name := range program.Unused(p.Expr, slices.Collect(maps.Keys(p.Inputs))) {
+			out = append(out, fmt.Sprintf("programs[%d].inputs.%s: the expression of %s does not use it; remove it, or "+
+				"correct the expression", i, name, p.Name))
+		}
+	}
+	return out
 }

@@ -12,20 +12,6 @@ import (
 	"github.com/hencedge/hencedge/transport"
 )
 
-// Reasons for refusals besides those of package transport.
-var (
-	// ErrSamples: a window says that it holds more samples than it can.
-	ErrSamples = errors.New("wrong number of samples")
-	// ErrWindow: a window by time does not lie on the common grid.
-	ErrWindow = errors.New("window is off the grid")
-	// ErrDuplicate: there is another window of the same number.
-	ErrDuplicate = errors.New("second window for the same place")
-	// ErrKeyChange: inputs of one result are under different keys.
-	ErrKeyChange = errors.New("inputs are under different keys")
-	// ErrUnjoined: a window left without all that it was to be joined with.
-	ErrUnjoined = errors.New("window left without its partners")
-)
-
 // bodyReasons labels errors of the ciphertext itself and of the join. Labels of
 // transport.Reason come first.
 var bodyReasons = []struct {

@@ -24,7 +24,7 @@ import (
 // outgoing sends what leaves a store: receipts to devices, and results to the broker or
 // to the key holder.
 type outgoing struct {
-	s        *Service
+	p        *pipeline
 	receipts *store.Receipts
 	results  *store.Results
 	holders  []ed25519.PublicKey // of the key holder, one for each key epoch
@@ -52,7 +52,7 @@ func (o *outgoing) start(ctx context.Context, client transport.Client, end func(
 		<-done
 		outbox := o.results.Outbox()
 		outbox.Close()
-		t := time.AfterFunc(min(o.s.cfg.StopTimeout, lastDelivery), stop)
+		t := time.AfterFunc(min(o.p.cfg.StopTimeout, lastDelivery), stop)
 		defer t.Stop()
 		go func() { // without a connection there is nothing to wait for
 			for client.Connected() && sending.Err() == nil {
@@ -70,19 +70,19 @@ func (o *outgoing) start(ctx context.Context, client transport.Client, end func(
 
 // deliver takes results from the outbox to the broker, or to the key holder.
 func (o *outgoing) deliver(ctx context.Context, client transport.Client) error {
-	s, c := o.s, o.s.cfg.Store
+	p, c := o.p, o.p.cfg.Store
 	level := delivery.Broker
 	if c.Results == config.AckKeyHolder {
 		level = delivery.Receiver
 	}
 	courier, err := delivery.New(delivery.Options{
 		Spool: o.results.Outbox(), Client: client, Level: level, Objects: 8,
-		ChunkSize: int(s.cfg.Broker.ChunkSize), Prefix: s.cfg.Broker.TopicPrefix, Name: s.cfg.Name, Key: s.signer,
-		Number:    func() (uint64, uint64, error) { boot, n := s.state.Sequence("ask"); return boot, n, nil },
+		ChunkSize: int(p.cfg.Broker.ChunkSize), Prefix: p.cfg.Broker.TopicPrefix, Name: p.cfg.Name, Key: p.signer,
+		Number:    func() (uint64, uint64, error) { boot, n := p.state.Sequence("ask"); return boot, n, nil },
 		Receivers: map[string][]ed25519.PublicKey{keyset.HolderName: o.holders}, Shared: several(o.holders),
 		Receipt: c.ReceiptTimeout, First: c.RetryMin, Last: c.RetryMax,
-		Before: func(l *spool.Lease) error { return o.results.Delivered(l, s.now()) },
-		Clock:  role.ClockShowing(s.now), Logger: s.log,
+		Before: func(l *spool.Lease) error { return o.results.Delivered(l, p.now()) },
+		Clock:  role.ClockShowing(p.now), Logger: p.log,
 	})
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrConfig, err)
@@ -99,7 +99,7 @@ func several(keys []ed25519.PublicKey) bool {
 
 // reader names who has to take results.
 func (o *outgoing) reader() string {
-	if o.s.cfg.Store.Results != config.AckKeyHolder {
+	if o.p.cfg.Store.Results != config.AckKeyHolder {
 		return "the broker"
 	}
 	keys := make([]string, 0, len(o.holders))
@@ -112,7 +112,7 @@ func (o *outgoing) reader() string {
 
 // now returns how results leave at the moment.
 func (o *outgoing) now() store.Delivery {
-	client, since := o.s.client()
+	client, since := o.p.link.get()
 	if client == nil || !client.Connected() {
 		return store.Delivery{}
 	}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/hencedge/hencedge/evaluator/store"
 	"github.com/hencedge/hencedge/internal/daemon"
-	"github.com/hencedge/hencedge/transport"
 )
 
 // State is a service as it is now, for people and programs.
@@ -50,7 +49,7 @@ func (s *Service) State() State {
 	st := s.Stats()
 	out := State{Name: s.cfg.Name, Boot: s.state.Boot(), URL: s.cfg.Broker.URL, Connected: s.Connected(),
 		Accepted: st.Accepted, Twins: st.Twins, Results: st.Results, Failed: st.Failed, Refused: st.Refused,
-		Programs: map[string]Counted{}, Devices: s.deviceStates(), PublicKey: s.signer.PublicText()}
+		Programs: map[string]Counted{}, Devices: s.devices.deviceStates(), PublicKey: s.signer.PublicText()}
 	for i := range s.plan.Programs {
 		p := st.Programs[s.plan.Programs[i].Name]
 		out.Programs[s.plan.Programs[i].Name] = Counted{Results: p.Results, Failed: p.Failed, Compute: p.Evaluate}
@@ -63,28 +62,19 @@ func (s *Service) State() State {
 	return out
 }
 
-func (s *Service) client() (c transport.Client, since time.Time) {
-	s.link.Lock()
-	defer s.link.Unlock()
-	return s.link.client, s.link.since
-}
-
-// Connected reports whether there is a connection to the broker now.
-func (s *Service) Connected() bool {
-	c, _ := s.client()
-	return c != nil && c.Connected()
-}
+// Stats counts what was done so far.
+func (s *Service) Stats() Stats { return s.tally.snapshot(s.receiver.Counters()) }
 
 // Health says what is wrong now.
 func (s *Service) Health() []string {
 	var out []string
-	if c, _ := s.client(); c != nil && !c.Connected() {
+	if c, _ := s.link.get(); c != nil && !c.Connected() {
 		out = append(out, "no connection to the broker")
 	}
 	if reason := daemon.CertificateHealth(s.cfg.Broker, s.now()); reason != "" {
 		out = append(out, reason)
 	}
-	for _, name := range s.duplicates.devices() {
+	for _, name := range s.devices.duplicates.devices() {
 		out = append(out, fmt.Sprintf("device %s: a second board sends with its name and signing key, or it lost its state "+
 			"while its clock was wrong; give each board its own", name))
 	}

@@ -21,8 +21,13 @@ import (
 // configuration here is refused with two hashes; from the birth message both sides
 // learn which field it is.
 type devices struct {
-	verifier *transport.Verifier
-	since    time.Time // of the first connection, zero before it
+	*reporter
+	cfg        *config.Evaluator
+	keys       map[transport.KeyRef]keyEpoch
+	reads      map[streamID]bool // by programs
+	verifier   *transport.Verifier
+	duplicates duplicates
+	since      time.Time // of the first connection, zero before it
 
 	mu      sync.Mutex
 	said    map[string]*said // by device
@@ -58,26 +63,23 @@ const (
 	maxStatus     = 128 << 10
 )
 
-// makeDevices prepares what listens to birth messages.
-func (s *Service) makeDevices() error {
-	trust, err := s.trust()
-	if err != nil {
-		return err
-	}
+// newDevices returns what listens to the birth messages of the devices whose streams
+// programs read.
+func newDevices(cfg *config.Evaluator, keys map[transport.KeyRef]keyEpoch, reads map[streamID]bool,
+	trust *transport.TrustStore, r *reporter) (*devices, error) {
 	v, err := transport.NewVerifier(transport.VerifierOptions{Trust: trust, Kinds: []transport.Kind{transport.KindStatus},
-		NoReplay: true, MaxObject: maxStatus, TopicPrefix: s.cfg.Broker.TopicPrefix})
+		NoReplay: true, MaxObject: maxStatus, TopicPrefix: cfg.Broker.TopicPrefix})
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrConfig, err)
+		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
-	s.devices = &devices{verifier: v, said: map[string]*said{}, streams: map[streamID]*standing{},
-		told: map[string]time.Time{}}
-	return nil
+	return &devices{reporter: r, cfg: cfg, keys: keys, reads: reads, verifier: v, said: map[string]*said{},
+		streams: map[streamID]*standing{}, told: map[string]time.Time{}}, nil
 }
 
 // deviceNames are the devices whose streams are read, in order.
-func (s *Service) deviceNames() []string {
+func (d *devices) deviceNames() []string {
 	seen := map[string]bool{}
-	for id := range s.sources {
+	for id := range d.reads {
 		seen[id.device] = true
 	}
 	return slices.Sorted(maps.Keys(seen))
@@ -85,15 +87,15 @@ func (s *Service) deviceNames() []string {
 
 // subscribeStatus asks for the birth messages of the devices. A broker that does not
 // grant them costs only the better messages.
-func (s *Service) subscribeStatus(ctx context.Context, client transport.Client) {
-	s.devices.mu.Lock()
-	s.devices.since = s.now()
-	s.devices.mu.Unlock()
-	for _, name := range s.deviceNames() {
-		topic := transport.StatusTopic(s.cfg.Broker.TopicPrefix, name)
-		if err := client.Subscribe(ctx, topic, s.heard); err != nil {
+func (d *devices) subscribeStatus(ctx context.Context, client transport.Client) {
+	d.mu.Lock()
+	d.since = d.now()
+	d.mu.Unlock()
+	for _, name := range d.deviceNames() {
+		topic := transport.StatusTopic(d.cfg.Broker.TopicPrefix, name)
+		if err := client.Subscribe(ctx, topic, d.heard); err != nil {
 			if ctx.Err() == nil {
-				s.log.Warn("birth messages of devices cannot be read; what differs between their files and this one is not named",
+				d.log.Warn("birth messages of devices cannot be read; what differs between their files and this one is not named",
 					"error", err)
 			}
 			return
@@ -102,87 +104,87 @@ func (s *Service) subscribeStatus(ctx context.Context, client transport.Client) 
 }
 
 // heard takes a birth message or last will.
-func (s *Service) heard(d transport.Delivery) {
-	if d.Ack != nil {
-		defer d.Ack()
+func (d *devices) heard(msg transport.Delivery) {
+	if msg.Ack != nil {
+		defer msg.Ack()
 	}
-	sealed, err := transport.ReadWhole(d.Payload, maxStatus)
+	sealed, err := transport.ReadWhole(msg.Payload, maxStatus)
 	var obj *transport.Object
 	if err == nil {
-		obj, err = s.devices.verifier.OpenFrom(d.Topic, sealed)
+		obj, err = d.verifier.OpenFrom(msg.Topic, sealed)
 	}
 	var st *transport.Status
 	if err == nil {
 		st, err = transport.UnmarshalStatus(obj.Body)
 	}
 	if err != nil {
-		s.refuse(d.Topic, s.explain(d.Topic, sealed, err))
+		d.refuse(msg.Topic, d.explain(msg.Topic, sealed, err))
 		return
 	}
 	m, now := &obj.Meta, &said{obj.Meta.BootEpoch, obj.Meta.Sequence, st, nil}
-	now.differs = s.differences(m.Device, st)
+	now.differs = d.differences(m.Device, st)
 	if st.Online {
-		if _, news := s.duplicates.birth(obj.Signer, m); news {
-			s.toldTwice(m)
+		if _, news := d.duplicates.birth(obj.Signer, m); news {
+			d.toldTwice(m)
 		}
 	}
-	s.devices.mu.Lock()
-	before := s.devices.said[m.Device]
+	d.mu.Lock()
+	before := d.said[m.Device]
 	if before != nil && (m.BootEpoch < before.boot || m.BootEpoch == before.boot && m.Sequence < before.sequence) {
-		s.devices.mu.Unlock()
+		d.mu.Unlock()
 		return // an earlier one, which somebody kept
 	}
-	s.devices.said[m.Device] = now
-	s.devices.mu.Unlock()
+	d.said[m.Device] = now
+	d.mu.Unlock()
 	if before != nil && slices.Equal(before.differs, now.differs) {
 		return
 	}
 	for _, text := range now.differs {
-		s.log.Warn("a device's configuration differs from this one", "device", m.Device, "difference", text)
+		d.log.Warn("a device's configuration differs from this one", "device", m.Device, "difference", text)
 	}
 }
 
 // differences are what in a device's birth message does not fit this configuration.
-func (s *Service) differences(device string, st *transport.Status) []string {
+func (d *devices) differences(device string, st *transport.Status) []string {
 	var out []string
-	for i := range s.cfg.Streams {
-		own := &s.cfg.Streams[i]
-		if own.Device != device || s.sources[streamID{device, own.Name}] == nil {
+	for i := range d.cfg.Streams {
+		own := &d.cfg.Streams[i]
+		if own.Device != device || !d.reads[streamID{device, own.Name}] {
 			continue
 		}
 		at := slices.IndexFunc(st.Streams, func(x transport.StreamStatus) bool { return x.Name == own.Name })
 		if at < 0 {
 			out = append(out, fmt.Sprintf("stream %s is read by programs%s, and the device publishes %s", own.Name,
-				s.where(fmt.Sprintf("streams[%d].name", i)), streamList(st.Streams)))
+				d.where(fmt.Sprintf("streams[%d].name", i)), streamList(st.Streams)))
 			continue
 		}
 		if theirs, ok := daemon.DescribedStream(st.Streams[at]); ok {
-			out = append(out, s.compare(i, theirs)...)
+			out = append(out, d.compare(i, theirs)...)
 		}
 	}
 	ref := transport.KeyRef{ID: st.KeyID, Epoch: st.KeyEpoch}
-	if _, known := s.keys[ref]; ref.ID != [16]byte{} && !known {
+	if _, known := d.keys[ref]; ref.ID != [16]byte{} && !known {
 		out = append(out, fmt.Sprintf("the device encrypts under epoch %d of key set %x; %s", ref.Epoch, ref.ID[:4],
-			s.keyList()))
+			d.keyList()))
 	}
 	return out
 }
 
 // compare says in which fields a device's stream differs from streams[i].
-func (s *Service) compare(i int, theirs config.Stream) []string {
+func (d *devices) compare(i int, theirs config.Stream) []string {
 	var out []string
-	own := s.cfg.Streams[i].Stream
-	for _, d := range own.Compare(theirs) {
-		out = append(out, fmt.Sprintf("stream %s, %s: the device has %s, the evaluator %s%s", own.Name, d.Path, d.Other,
-			d.Ours, s.where(fmt.Sprintf("streams[%d].%s", i, d.Path))))
+	own := d.cfg.Streams[i].Stream
+	for _, x := range own.Compare(theirs) {
+		out = append(out, fmt.Sprintf("stream %s, %s: the device has %s, the evaluator %s%s", own.Name, x.Path, x.Other,
+			x.Ours, d.where(fmt.Sprintf("streams[%d].%s", i, x.Path))))
 	}
 	return out
 }
 
 // where is the place of a field in the configuration's file, in brackets; empty for a
 // configuration that was built in code.
-func (s *Service) where(path string) string {
-	if p := s.cfg.Problem(path, "", ""); p.File != "" {
+func (d *devices) where(path string) string {
+	if p := d.cfg.Problem(path, "", ""); p.File != "" {
 		return fmt.Sprintf(" (%s:%d)", filepath.Base(p.File), p.Line)
 	}
 	return ""
@@ -205,9 +207,9 @@ func streamList(list []transport.StreamStatus) string {
 }
 
 // keyList says which keys there are.
-func (s *Service) keyList() string {
+func (d *devices) keyList() string {
 	var names []string
-	for ref, k := range s.keys {
+	for ref, k := range d.keys {
 		names = append(names, fmt.Sprintf("epoch %d of key set %x (%s)", ref.Epoch, ref.ID[:4], k.params.Name()))
 	}
 	slices.Sort(names)
@@ -224,7 +226,7 @@ func (e explained) Error() string { return e.error.Error() + ": " + e.detail }
 func (e explained) Unwrap() error { return e.error }
 
 // explain adds to a refusal which field differs, where that is known.
-func (s *Service) explain(topic string, sealed []byte, err error) error {
+func (d *devices) explain(topic string, sealed []byte, err error) error {
 	reason := transport.Reason(err)
 	switch reason {
 	case "wrong_layout", "wrong_params", "wrong_key", "wrong_epoch", "unknown_signer":
@@ -238,15 +240,15 @@ func (s *Service) explain(topic string, sealed []byte, err error) error {
 	var detail string
 	switch reason {
 	case "unknown_signer":
-		i := slices.IndexFunc(s.cfg.Devices, func(d config.Device) bool { return d.Name == m.Device })
+		i := slices.IndexFunc(d.cfg.Devices, func(d config.Device) bool { return d.Name == m.Device })
 		if i < 0 {
 			return err
 		}
-		return explained{err, fmt.Sprintf("devices[%d].public_key%s", i, s.where(fmt.Sprintf("devices[%d].public_key", i)))}
+		return explained{err, fmt.Sprintf("devices[%d].public_key%s", i, d.where(fmt.Sprintf("devices[%d].public_key", i)))}
 	case "wrong_key", "wrong_epoch":
-		detail = s.keyList()
+		detail = d.keyList()
 	default:
-		detail = strings.Join(s.described(m), "; ")
+		detail = strings.Join(d.described(m), "; ")
 	}
 	if detail == "" {
 		detail = "compare the files of both with `hencedge check`"
@@ -256,22 +258,22 @@ func (s *Service) explain(topic string, sealed []byte, err error) error {
 
 // described are the differences of the stream that a window belongs to, if its device
 // has described it as it was when the window was made.
-func (s *Service) described(m *transport.Meta) []string {
-	i := slices.IndexFunc(s.cfg.Streams, func(d config.DeviceStream) bool {
+func (d *devices) described(m *transport.Meta) []string {
+	i := slices.IndexFunc(d.cfg.Streams, func(d config.DeviceStream) bool {
 		return d.Device == m.Device && d.Name == m.Stream
 	})
 	if i < 0 {
 		return nil
 	}
-	s.devices.mu.Lock()
-	said := s.devices.said[m.Device]
-	s.devices.mu.Unlock()
+	d.mu.Lock()
+	said := d.said[m.Device]
+	d.mu.Unlock()
 	if said == nil {
 		return nil
 	}
 	for _, st := range said.status.Streams {
 		if theirs, ok := daemon.DescribedStream(st); ok && st.Name == m.Stream && theirs.LayoutHash() == m.Layout {
-			return s.compare(i, theirs)
+			return d.compare(i, theirs)
 		}
 	}
 	return nil
@@ -311,12 +313,21 @@ func (d *devices) note(id streamID, err error, now time.Time) {
 	st.last, st.why = now, Reason(err)+": "+detailOf(err)
 }
 
+// refuseWindow counts and reports an object that is not taken, and returns err with what
+// differs between the device and this configuration.
+func (d *devices) refuseWindow(o transport.Staged, err error) error {
+	err = d.explain(o.Topic, o.Sealed, err)
+	d.refusedAt(o.Topic, err)
+	d.refuse(o.Topic, err)
+	return err
+}
+
 // refusedAt notes a refusal by the topic under which a window came.
-func (s *Service) refusedAt(topic string, err error) {
-	rest, ok := strings.CutPrefix(topic, s.cfg.Broker.TopicPrefix+"/up/")
+func (d *devices) refusedAt(topic string, err error) {
+	rest, ok := strings.CutPrefix(topic, d.cfg.Broker.TopicPrefix+"/up/")
 	device, stream, _ := strings.Cut(rest, "/")
-	if id := (streamID{device, stream}); ok && s.sources[id] != nil {
-		s.devices.note(id, err, s.now())
+	if id := (streamID{device, stream}); ok && d.reads[id] {
+		d.note(id, err, d.now())
 	}
 }
 
@@ -345,6 +356,20 @@ func (d *devices) health(now time.Time) []string {
 	return out
 }
 
+func (d *devices) deviceStates() []DeviceState {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var out []DeviceState
+	for _, name := range d.deviceNames() {
+		st := DeviceState{Name: name}
+		if now := d.said[name]; now != nil {
+			st.Heard, st.Online, st.Version, st.Differs = true, now.status.Online, now.status.Version, now.differs
+		}
+		out = append(out, st)
+	}
+	return out
+}
+
 // DeviceState is what is known of a device whose streams are read.
 type DeviceState struct {
 	Name    string   `json:"name"`
@@ -354,29 +379,14 @@ type DeviceState struct {
 	Differs []string `json:"differs,omitempty"` // from this configuration
 }
 
-func (s *Service) deviceStates() []DeviceState {
-	s.devices.mu.Lock()
-	defer s.devices.mu.Unlock()
-	var out []DeviceState
-	for _, name := range s.deviceNames() {
-		d := DeviceState{Name: name}
-		if now := s.devices.said[name]; now != nil {
-			d.Heard, d.Online, d.Version, d.Differs = true, now.status.Online, now.status.Version, now.differs
-		}
-		out = append(out, d)
-	}
-	return out
-}
-
 // tellSilent reports, once, the devices without a birth message: what a wrong topic
 // prefix or broker looks like from here.
-func (s *Service) tellSilent(now time.Time) {
-	d := s.devices
+func (d *devices) tellSilent(now time.Time) {
 	d.mu.Lock()
 	var missing []string
 	if !d.silent && !d.since.IsZero() && now.Sub(d.since) >= silentAfter {
 		d.silent = true
-		for _, name := range s.deviceNames() {
+		for _, name := range d.deviceNames() {
 			if d.said[name] == nil {
 				missing = append(missing, name)
 			}
@@ -384,10 +394,10 @@ func (s *Service) tellSilent(now time.Time) {
 	}
 	d.mu.Unlock()
 	if len(missing) > 0 {
-		s.log.Warn("devices have never announced themselves here: they have not been started yet, or use another broker or "+
+		d.log.Warn("devices have never announced themselves here: they have not been started yet, or use another broker or "+
 			"topic_prefix",
 			"devices", strings.Join(missing[:min(len(missing), 16)], ", "), "count", len(missing), "topic_prefix",
-			s.cfg.Broker.TopicPrefix)
+			d.cfg.Broker.TopicPrefix)
 	}
 }
 

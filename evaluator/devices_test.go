@@ -182,26 +182,30 @@ func TestStrangerAsks(t *testing.T) {
 func TestSilentDevices(t *testing.T) {
 	var log strings.Builder
 	cfg := testConfig(t, prog("mean", "mean(x)", map[string]string{"x": "d1/count/temp"}))
-	s := &Service{cfg: cfg, log: slog.New(slog.NewTextHandler(&log, nil)),
-		sources: map[streamID]*source{{"d1", "count"}: {}}}
-	if err := s.makeDevices(); err != nil {
+	trust, err := deviceTrust(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := newDevices(cfg, nil, map[streamID]bool{{"d1", "count"}: true}, trust,
+		&reporter{log: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
 		t.Fatal(err)
 	}
 	start := time.Unix(1000, 0)
-	s.tellSilent(start) // no connection yet
-	s.devices.since = start
-	s.tellSilent(start.Add(silentAfter - 1))
+	d.tellSilent(start) // no connection yet
+	d.since = start
+	d.tellSilent(start.Add(silentAfter - 1))
 	if log.Len() > 0 {
 		t.Errorf("too early: %s", &log)
 	}
-	s.tellSilent(start.Add(silentAfter))
-	s.tellSilent(start.Add(2 * silentAfter))
+	d.tellSilent(start.Add(silentAfter))
+	d.tellSilent(start.Add(2 * silentAfter))
 	if n := strings.Count(log.String(), "topic_prefix=hencedge/v1"); n != 1 ||
 		!strings.Contains(log.String(), "devices=d1") {
 		t.Errorf("%d lines: %s", n, &log)
 	}
-	if d := s.deviceStates(); len(d) != 1 || d[0].Heard {
-		t.Errorf("%+v", d)
+	if st := d.deviceStates(); len(st) != 1 || st[0].Heard {
+		t.Errorf("%+v", st)
 	}
 }
 
@@ -211,11 +215,11 @@ func TestDifferencesHavePlaces(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &Service{cfg: cfg, sources: map[streamID]*source{{"board1", "system"}: {}}}
+	d := &devices{cfg: cfg, reads: map[streamID]bool{{"board1", "system"}: true}}
 	device := cfg.Streams[0].Stream
 	device.Channels = append([]config.Channel(nil), device.Channels...)
 	device.Channels[2].Range[1] = 100
-	got := s.differences("board1", &transport.Status{Streams: []transport.StreamStatus{daemon.DescribeStream(device)}})
+	got := d.differences("board1", &transport.Status{Streams: []transport.StreamStatus{daemon.DescribeStream(device)}})
 	if len(got) != 1 || !strings.HasPrefix(got[0], "stream system, channels[2].range: the device has [0, 100], the "+
 		"evaluator [0, 16] (evaluator.yaml:") {
 		t.Errorf("%q", got)

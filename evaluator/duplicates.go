@@ -133,10 +133,3 @@ func (d *duplicates) devices() []string {
 	defer d.mu.Unlock()
 	return slices.Sorted(maps.Keys(d.told))
 }
-
-// toldTwice logs the first sign of a second board.
-func (s *Service) toldTwice(m *transport.Meta) {
-	s.log.Error("two boards send with one identity, or a board lost its state while its clock was wrong: their windows "+
-		"cannot be told apart; give each board its own signing key and name",
-		"device", m.Device, "stream", m.Stream, "boot_epoch", m.BootEpoch, "sequence", m.Sequence)
-}

@@ -254,7 +254,11 @@ func (r *rig) watch(c transport.Client) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	for _, filter := range []string{transport.ResultFilter(r.cfg.Broker.TopicPrefix), "other/#"} {
-		if err := c.Subscribe(ctx, filter, func(d transport.Delivery) { _ = recv.Feed(d.Topic, d.Payload); d.Ack() }); err != nil {
+		if err := c.Subscribe(ctx, filter, func(d transport.Delivery) {
+			_ = recv.Feed(d.Topic,
+				d.Payload)
+			d.Ack()
+		}); err != nil {
 			r.t.Fatal(err)
 		}
 	}

@@ -1,45 +1,105 @@
 package evaluator
 
 import (
+	"context"
+	"errors"
 	"fmt"
-	"math"
+	"maps"
+	"slices"
 	"time"
 
-	"github.com/hencedge/hencedge/config"
-	"github.com/hencedge/hencedge/evaluator/program"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/transport"
 )
 
-// source is a stream that readings are taken from.
-type source struct {
-	stream config.Stream
-	params henc.Parameters
-	hash   [32]byte
-	layout [32]byte
-	users  []*runnable
+// handle takes one message from the broker. Bad ones are acknowledged too: they
+// would only come back. What cannot be staged because the service stops is not,
+// so that the broker keeps it.
+func (s *Service) handle(d transport.Delivery) {
+	if err := d.CheckFresh(); err != nil {
+		s.refuse(d.Topic, err)
+		d.Ack()
+		return
+	}
+	err := s.receiver.Feed(d.Topic, d.Payload)
+	if errors.Is(err, errStopping) || errors.Is(err, transport.ErrClosed) {
+		return
+	}
+	if err != nil { // counted by the receiver
+		s.report(Reason(err), d.Topic, err)
+	}
+	d.Ack()
+}
+
+// stage queues a complete object, waiting for room; its topic waits with it.
+func (s *Service) stage(o transport.Staged) error {
+	select {
+	case <-s.quit:
+		return errStopping
+	default:
+	}
+	select {
+	case s.staged <- o:
+		return nil
+	case <-s.quit:
+		return errStopping
+	}
+}
+
+// stop takes nothing more.
+func (s *Service) stop() {
+	close(s.quit)
+	s.receiver.Close()
+}
+
+var errStopping = errors.New("the evaluator is stopping")
+
+func (s *Service) intakeLoop(ctx, working context.Context) {
+	s.custody.resume(working)
+	for {
+		select {
+		case o := <-s.staged:
+			s.admit(working, o)
+		case <-ctx.Done():
+			for { // what was staged before the end
+				select {
+				case o := <-s.staged:
+					s.admit(working, o)
+				default:
+					return
+				}
+			}
+		}
+	}
+}
+
+// admit takes one object. From then on it counts against the bounds of the joiner, no
+// longer against those of the receiver.
+func (s *Service) admit(working context.Context, o transport.Staged) {
+	defer o.Done()
+	s.custody.take(working, o)
 }
 
 // accepted counts a window that passed every check.
-func (s *Service) accepted(w *window, results int) {
-	s.tally.change(func(t *Stats) { t.Accepted++ })
-	s.devices.note(w.stream, nil, s.now())
-	if twin, news := s.duplicates.note(w.signer, &w.meta, s.now()); twin {
-		s.tally.change(func(t *Stats) { t.Twins++ })
+func (p *pipeline) accepted(w *window, results int) {
+	p.tally.change(func(t *Stats) { t.Accepted++ })
+	p.devices.note(w.stream, nil, p.now())
+	if twin, news := p.devices.duplicates.note(w.signer, &w.meta, p.now()); twin {
+		p.tally.change(func(t *Stats) { t.Twins++ })
 		if news {
-			s.toldTwice(&w.meta)
+			p.toldTwice(&w.meta)
 		}
 	}
-	s.log.Debug("window accepted", "device", w.meta.Device, "stream", w.meta.Stream, "sequence", w.meta.Sequence,
+	p.log.Debug("window accepted", "device", w.meta.Device, "stream", w.meta.Stream, "sequence", w.meta.Sequence,
 		"samples", w.meta.Samples, "results", results)
 }
 
 // window checks what the header and the body of a verified object say, and
 // decodes it.
-func (s *Service) window(obj *transport.Object) (*window, error) {
+func (p *pipeline) window(obj *transport.Object) (*window, error) {
 	m := &obj.Meta
 	id := streamID{m.Device, m.Stream}
-	src := s.sources[id]
+	src := p.sources[id]
 	if src == nil {
 		return nil, fmt.Errorf("%w: stream %s/%s is not configured", transport.ErrWrongLayout, m.Device, m.Stream)
 	}
@@ -47,7 +107,7 @@ func (s *Service) window(obj *transport.Object) (*window, error) {
 		return nil, fmt.Errorf("%w: stream %s/%s is configured for %s", transport.ErrWrongParams, m.Device, m.Stream,
 			src.params.Name())
 	}
-	if err := s.inTime(m); err != nil {
+	if err := p.inTime(m); err != nil {
 		return nil, err
 	}
 	at, err := src.place(m)
@@ -61,22 +121,22 @@ func (s *Service) window(obj *transport.Object) (*window, error) {
 	if err := m.CheckBody(h.Params, h.Level, h.Scale); err != nil {
 		return nil, err
 	}
-	for _, p := range src.users {
-		if err := p.accepts(id, h.Level, h.Scale); err != nil {
+	for _, prog := range src.users {
+		if err := prog.accepts(id, h.Level, h.Scale); err != nil {
 			return nil, err
 		}
 	}
-	data, err := s.engine.Receive(src.hash, obj.Body)
+	data, err := p.engine.Receive(src.hash, obj.Body)
 	if err != nil {
 		return nil, fmt.Errorf("%s/%s: %w", m.Device, m.Stream, err)
 	}
 	return &window{stream: id, place: at, byTime: src.stream.Window.ByTime(), data: data, meta: *m, id: obj.ID,
-		signer: obj.Signer, at: s.now()}, nil
+		signer: obj.Signer, at: p.now()}, nil
 }
 
 // inTime refuses readings that were made after their epoch's overlap ended.
-func (s *Service) inTime(m *transport.Meta) error {
-	k, known := s.keys[transport.KeyRef{ID: m.KeyID, Epoch: m.KeyEpoch}]
+func (p *pipeline) inTime(m *transport.Meta) error {
+	k, known := p.keys[transport.KeyRef{ID: m.KeyID, Epoch: m.KeyEpoch}]
 	if !known {
 		return fmt.Errorf("%w: epoch %d of key set %x", transport.ErrWrongKey, m.KeyEpoch, m.KeyID)
 	}
@@ -91,61 +151,34 @@ func (s *Service) inTime(m *transport.Meta) error {
 	return nil
 }
 
-// place checks what the header says of the window and finds its place.
-func (src *source) place(m *transport.Meta) (place, error) {
-	w := src.stream.Window
-	if m.Samples < 1 || int64(m.Samples) > int64(w.Samples) {
-		return place{}, fmt.Errorf("%w: %d samples in a window of %s/%s, want 1 to %d", ErrSamples, m.Samples, m.Device,
-			m.Stream, w.Samples)
+// queue queues a job, waiting for room. It reports false when the service stops before.
+func (p *pipeline) queue(working context.Context, j *job) bool {
+	select {
+	case p.jobs <- j:
+		return true
+	case <-working.Done():
+		p.failed(j, working.Err())
+		return false
 	}
-	if !w.ByTime() {
-		if m.Sequence > math.MaxInt64/2 {
-			return place{}, fmt.Errorf("%w: sequence number %d", transport.ErrMalformed, m.Sequence)
-		}
-		return place{boot: m.BootEpoch, n: int64(m.Sequence)}, nil
-	}
-	every := int64(w.Every)
-	n := m.Start / every
-	if m.Start%every != 0 || m.End-m.Start != every {
-		return place{}, fmt.Errorf("%w: window of %s/%s from %s to %s, want a multiple of %v", ErrWindow, m.Device, m.Stream,
-			time.Unix(0, m.Start).UTC().Format(time.RFC3339Nano), time.Unix(0, m.End).UTC().Format(time.RFC3339Nano), w.Every)
-	}
-	return place{n: n}, nil
 }
 
-// accepts checks level and scale for every input of p that is of the stream.
-func (p *runnable) accepts(id streamID, level int, scale float64) error {
-	for _, in := range p.planned.Circuit.Inputs() {
-		if in.Device == id.device && in.Stream == id.stream {
-			if err := p.planned.Circuit.CheckInput(in, level, scale); err != nil {
-				return err
-			}
+// makeVerifier lists what is accepted.
+func (p *pipeline) makeVerifier(trust *transport.TrustStore) (*transport.Verifier, error) {
+	o := transport.VerifierOptions{
+		Trust: trust, Kinds: []transport.Kind{transport.KindReading}, Keys: slices.Collect(maps.Keys(p.keys)),
+		Layouts: map[string][32]byte{},
+		Replay:  p.state.Guard(), NoReplay: p.cfg.Store != nil, MaxObject: int(p.cfg.Limits.Object),
+		TopicPrefix: p.cfg.Broker.TopicPrefix,
+	}
+	for id, src := range p.sources {
+		o.Layouts[transport.StreamKey(id.device, id.stream)] = src.layout
+		if !slices.Contains(o.Params, src.hash) {
+			o.Params = append(o.Params, src.hash)
 		}
 	}
-	return nil
-}
-
-// present says which inputs of a job are not full.
-func (j *job) present() map[program.Input]int {
-	var out map[program.Input]int
-	for in, w := range j.inputs {
-		full := j.prog.planned.sourceOf(in).Window.Samples
-		if n := int(w.meta.Samples); n < full {
-			if out == nil {
-				out = map[program.Input]int{}
-			}
-			out[in] = n
-		}
+	v, err := transport.NewVerifier(o)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
-	return out
-}
-
-// sourceOf is the stream of an input.
-func (p *Planned) sourceOf(in program.Input) config.Stream {
-	for _, v := range p.source.Vars {
-		if v.Device == in.Device && v.Stream.Name == in.Stream {
-			return v.Stream
-		}
-	}
-	return config.Stream{}
+	return v, nil
 }

@@ -3,65 +3,11 @@ package evaluator
 import (
 	"container/list"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
-	"github.com/hencedge/hencedge/evaluator/engine"
 	"github.com/hencedge/hencedge/evaluator/program"
-	"github.com/hencedge/hencedge/transport"
 )
-
-// streamID names a stream of a device.
-type streamID struct{ device, stream string }
-
-// place is where a window lies in its stream: the interval of Unix time for
-// windows by time, else boot epoch and sequence number.
-type place struct {
-	boot uint64
-	n    int64
-	// part tells windows of one interval apart: its device was stopped, reloaded, or its
-	// clock was set within it. Each holds other samples.
-	part int
-}
-
-// later is the place n windows on.
-func (p place) later(n int) place { return place{p.boot, p.n + int64(n), p.part} }
-
-// window is a verified, decoded window.
-type window struct {
-	stream streamID
-	place  place
-	byTime bool // the place is an interval
-	data   *engine.Ciphertext
-	meta   transport.Meta
-	id     [32]byte
-	signer [32]byte
-	at     time.Time // of arrival
-	used   bool      // in at least one result
-	missed []string  // programs that join streams and made no result of it, once it has left
-}
-
-// job is one result to compute.
-type job struct {
-	prog   *runnable
-	place  place // of the newest inputs
-	inputs map[program.Input]*window
-
-	// With a store: after is closed when the result before of the program is made (nil:
-	// there is none), over when this one is.
-	after, over chan struct{}
-	size        int64 // of the result, once it is in the outbox
-}
-
-// ids are the content ids of the inputs.
-func (j *job) ids() [][32]byte {
-	var ids [][32]byte
-	for _, w := range j.inputs {
-		ids = append(ids, w.id)
-	}
-	return ids
-}
 
 // joiner keeps recent windows and finds the sets that programs wait for. A
 // window goes as soon as every program has had all that it can make of it. Per
@@ -124,14 +70,6 @@ func (j *joiner) add(w *window) ([]*job, error) {
 	j.mu.Unlock()
 	j.report(gone)
 	return jobs, err
-}
-
-func unjoined(w *window) error {
-	text := ""
-	if len(w.missed) > 0 {
-		text = ", programs " + strings.Join(w.missed, ", ")
-	}
-	return fmt.Errorf("%w: %s/%s window %d%s", ErrUnjoined, w.stream.device, w.stream.stream, w.place.n, text)
 }
 
 // report tells of windows that left too early, outside the lock.
@@ -267,24 +205,4 @@ func (j *joiner) evict(h *history, e *list.Element, gone []*window) []*window {
 		gone = append(gone, w)
 	}
 	return gone
-}
-
-// recent is a set that forgets its oldest members.
-type recent struct {
-	limit int
-	set   map[place]bool
-	order []place
-}
-
-func newRecent(limit int) *recent { return &recent{limit: limit, set: map[place]bool{}} }
-
-func (r *recent) has(p place) bool { return r.set[p] }
-
-func (r *recent) add(p place) {
-	r.set[p] = true
-	r.order = append(r.order, p)
-	for len(r.order) > r.limit {
-		delete(r.set, r.order[0])
-		r.order = r.order[1:]
-	}
 }

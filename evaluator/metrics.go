@@ -82,5 +82,3 @@ func (s *Service) Collect(ch chan<- prometheus.Metric) {
 	s.custody.collect(ch)
 	ch <- prometheus.MustNewConstMetric(descBoot, prometheus.GaugeValue, float64(s.state.Boot()))
 }
-
-var _ prometheus.Collector = (*Service)(nil)

@@ -82,7 +82,8 @@ func TestStatus(t *testing.T) {
 	})
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	if err := r.device.Subscribe(ctx, transport.StatusTopic(cfg.Broker.TopicPrefix, "cloud"), func(d transport.Delivery) { _ = recv.Feed(d.Topic, d.Payload); d.Ack() }); err != nil {
+	if err := r.device.Subscribe(ctx, transport.StatusTopic(cfg.Broker.TopicPrefix, "cloud"),
+		func(d transport.Delivery) { _ = recv.Feed(d.Topic, d.Payload); d.Ack() }); err != nil {
 		t.Fatal(err)
 	}
 	next := func(online bool) {

@@ -3,6 +3,7 @@ package evaluator
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"slices"
 	"strings"
 	"time"
@@ -12,9 +13,6 @@ import (
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/transport"
 )
-
-// ErrConfig: the configuration cannot be served; the message says why.
-var ErrConfig = errors.New("evaluator configuration")
 
 // Plan is a checked configuration: every program compiled.
 type Plan struct {
@@ -238,11 +236,37 @@ func joinRule(cfg *config.Evaluator, c *program.Circuit) (JoinRule, error) {
 	return rule, nil
 }
 
-func findStream(cfg *config.Evaluator, device, stream string) *config.DeviceStream {
-	for i := range cfg.Streams {
-		if s := &cfg.Streams[i]; s.Device == device && s.Name == stream {
-			return s
+// sourceOf is the stream of an input.
+func (p *Planned) sourceOf(in program.Input) config.Stream {
+	for _, v := range p.source.Vars {
+		if v.Device == in.Device && v.Stream.Name == in.Stream {
+			return v.Stream
 		}
 	}
-	return nil
+	return config.Stream{}
+}
+
+// deviceTrust returns the keys of the devices.
+func deviceTrust(cfg *config.Evaluator) (*transport.TrustStore, error) {
+	trust := transport.NewTrustStore()
+	for _, d := range cfg.Devices {
+		pub, err := transport.ParsePublicKey(d.PublicKey)
+		if err == nil {
+			err = trust.AddDevice(d.Name, pub)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%w: device %s: %w", ErrConfig, d.Name, err)
+		}
+	}
+	return trust, nil
+}
+
+// warnUseless points out programs whose results say little.
+func (p *Plan) warnUseless(log *slog.Logger) {
+	for i := range p.Programs {
+		if c := p.Programs[i].Circuit; !c.Useful() {
+			log.Warn("the promised error is more than a hundredth of the range of results; see evaluator explain",
+				"program", c.Name(), "promise", c.Output().Bound, "params", c.Parameters().Name())
+		}
+	}
 }

@@ -1,44 +1,57 @@
 package evaluator
 
-import "github.com/hencedge/hencedge/transport"
+import (
+	"log/slog"
+	"time"
 
-// refuseWindow counts and reports an object that is not taken, and returns err with what
-// differs between the device and this configuration.
-func (s *Service) refuseWindow(o transport.Staged, err error) error {
-	err = s.explain(o.Topic, o.Sealed, err)
-	s.refusedAt(o.Topic, err)
-	s.refuse(o.Topic, err)
-	return err
+	"github.com/hencedge/hencedge/transport"
+)
+
+// reporter counts and reports what a service does, and what it refuses.
+type reporter struct {
+	log       *slog.Logger
+	now       func() time.Time
+	onRefused func(reason string, err error) // may be nil
+	tally     tally
+	reports   transport.LogLimit
+	unmade    unmade // results of programs
 }
 
 // refuse counts and reports a refusal.
-func (s *Service) refuse(topic string, err error) {
-	s.report(s.tally.refuse(err), topic, err)
+func (r *reporter) refuse(topic string, err error) {
+	r.report(r.tally.refuse(err), topic, err)
 }
 
 // report tells of a refusal that was counted, of each reason once a second at most.
-func (s *Service) report(reason, topic string, err error) {
-	if ok, skipped := s.reports.Allow(reason, s.now()); ok {
-		s.log.Warn("refused", "reason", reason, "topic", topic, "error", err, "more", skipped)
+func (r *reporter) report(reason, topic string, err error) {
+	if ok, skipped := r.reports.Allow(reason, r.now()); ok {
+		r.log.Warn("refused", "reason", reason, "topic", topic, "error", err, "more", skipped)
 	}
-	if s.deps.OnRefused != nil {
-		s.deps.OnRefused(reason, err)
+	if r.onRefused != nil {
+		r.onRefused(reason, err)
 	}
 }
 
 // lost reports a window that left before every program had made its result of it.
-func (s *Service) lost(w *window) {
-	s.refuse("", unjoined(w))
+func (r *reporter) lost(w *window) {
+	r.refuse("", unjoined(w))
 	for _, program := range w.missed {
-		s.unmade.note(program, Reason(ErrUnjoined), s.now())
+		r.unmade.note(program, Reason(ErrUnjoined), r.now())
 	}
 }
 
 // failed reports a result that could not be made or sent.
-func (s *Service) failed(j *job, err error) {
-	s.tally.failure(j.prog.planned.Name)
-	s.refuse(j.prog.planned.Name, err)
+func (r *reporter) failed(j *job, err error) {
+	r.tally.failure(j.prog.planned.Name)
+	r.refuse(j.prog.planned.Name, err)
 	if final(err) {
-		s.unmade.note(j.prog.planned.Name, Reason(err), s.now())
+		r.unmade.note(j.prog.planned.Name, Reason(err), r.now())
 	}
+}
+
+// toldTwice logs the first sign of a second board.
+func (r *reporter) toldTwice(m *transport.Meta) {
+	r.log.Error("two boards send with one identity, or a board lost its state while its clock was wrong: their windows "+
+		"cannot be told apart; give each board its own signing key and name",
+		"device", m.Device, "stream", m.Stream, "boot_epoch", m.BootEpoch, "sequence", m.Sequence)
 }

@@ -10,24 +10,24 @@ import (
 )
 
 // seal numbers and signs the result of a job.
-func (s *Service) seal(j *job, c *program.Circuit, key transport.KeyRef, computed engine.Result) (*result, error) {
-	m := s.resultMeta(j, c, computed.Output)
+func (p *pipeline) seal(j *job, c *program.Circuit, key transport.KeyRef, computed engine.Result) (*result, error) {
+	m := p.resultMeta(j, c, computed.Output)
 	m.KeyID, m.KeyEpoch = key.ID, key.Epoch
-	sealed, err := transport.Seal(m, computed.Body, s.signer)
+	sealed, err := transport.Seal(m, computed.Body, p.signer)
 	if err != nil {
 		return nil, fmt.Errorf("seal result: %w", err)
 	}
-	return &result{s.topic(j.prog.planned), m, sealed}, nil
+	return &result{p.topic(j.prog.planned), m, sealed}, nil
 }
 
 // resultMeta is the header of a result.
-func (s *Service) resultMeta(j *job, c *program.Circuit, out program.Output) transport.Meta {
+func (p *pipeline) resultMeta(j *job, c *program.Circuit, out program.Output) transport.Meta {
 	m := transport.Meta{
-		Kind: transport.KindResult, Device: s.cfg.Name, Program: c.Name(), Params: c.Parameters().Hash(), Layout: c.Hash(),
+		Kind: transport.KindResult, Device: p.cfg.Name, Program: c.Name(), Params: c.Parameters().Hash(), Layout: c.Hash(),
 		Level: c.Level(), Scale: c.Scale(),
 		Post: &transport.Post{A: out.A, B: out.B, Sqrt: out.Sqrt, Slot: out.Slot, Count: out.Count, Bound: out.Bound},
 	}
-	m.BootEpoch, m.Sequence = s.state.Sequence("result " + c.Name())
+	m.BootEpoch, m.Sequence = p.state.Sequence("result " + c.Name())
 	partial := len(j.present()) > 0
 	for i, in := range c.Inputs() {
 		w := j.inputs[in]
@@ -44,8 +44,8 @@ func (s *Service) resultMeta(j *job, c *program.Circuit, out program.Output) tra
 }
 
 // topic is where the results of a program are published.
-func (s *Service) topic(p *Planned) string {
-	return cmp.Or(p.Topic, transport.ResultTopic(s.cfg.Broker.TopicPrefix, p.Name))
+func (p *pipeline) topic(prog *Planned) string {
+	return cmp.Or(prog.Topic, transport.ResultTopic(p.cfg.Broker.TopicPrefix, prog.Name))
 }
 
 // result is a sealed result and where it is published.

@@ -4,10 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"maps"
-	"runtime"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -22,83 +18,13 @@ import (
 	"github.com/hencedge/hencedge/transport"
 )
 
-// Deps replaces what a Service would otherwise make from its configuration.
-// The zero value is usable.
-type Deps struct {
-	// Client is the connection; nil dials cfg.Broker. A client that was handed
-	// in is not closed.
-	Client transport.Client
-	// SigningKey signs results; nil loads cfg.SigningKey.
-	SigningKey *transport.SigningKey
-	// Keys are the evaluation keys; nil loads cfg.KeySets.
-	Keys []engine.Keys
-	// Context makes the context for parameters, and so chooses the backend; nil
-	// is henc.NewContext with henc.WithFastestN2. More makes contexts on further
-	// devices, over which windows and programs are spread; nil means none.
-	Context engine.NewContext
-	More    func(henc.Parameters) ([]*henc.Context, error)
-	// Reopen makes a context on the device of one that failed; nil means that
-	// there is no way (config.FallbackRetry then is config.FallbackCPU).
-	Reopen func(*henc.Context) (*henc.Context, error)
-	// ReadKeys reads the evaluation keys into another context; nil reads
-	// cfg.KeySets. With Keys and without ReadKeys a failed device fails its jobs.
-	ReadKeys func(*henc.Context) ([]engine.Keys, error)
-	Logger   *slog.Logger     // nil: slog.Default
-	Now      func() time.Time // nil: time.Now
-	// OnStart is called once Run has all that it needs of this machine; the broker may
-	// be away.
-	OnStart func()
-	// OnReady is called once all subscriptions are granted.
-	OnReady func()
-	// OnResult is called after every published result, from the workers.
-	OnResult func(Event)
-	// OnRefused is called for every message and window that was refused.
-	OnRefused func(reason string, err error)
-	// Metrics is what metrics.listen serves, and whose health it tells if it has one;
-	// nil is the service itself. It collects the service.
-	Metrics prometheus.Collector
-	// Version is announced in the status message.
-	Version string
-}
-
-// keyEpoch is a key epoch in use.
-type keyEpoch struct {
-	params henc.Parameters
-	until  time.Time // readings of windows that end later are refused; zero: none are
-}
-
 // Service is a running evaluator. Make it with New and run it once.
 type Service struct {
-	cfg      *config.Evaluator
-	deps     Deps
-	log      *slog.Logger
-	plan     *Plan
-	signer   *transport.SigningKey
-	keys     map[transport.KeyRef]keyEpoch
-	engine   *engine.Engine
-	sources  map[streamID]*source
-	verifier *transport.Verifier
-	receiver *transport.Receiver
-	state    *store.State
-	join     *joiner
-	sender   *transport.Sender
-	tally    tally
-	reports  transport.LogLimit
-	// duplicates are boards that send with one identity.
-	duplicates duplicates
-	devices    *devices
-	unmade     unmade // results of programs
-	custody    custody
-	working    daemon.Pulse
-
-	link struct {
-		sync.Mutex
-		client transport.Client
-		since  time.Time // of client
-	}
+	*pipeline
+	deps    Deps
+	custody custody
 
 	staged chan transport.Staged
-	jobs   chan *job
 	quit   chan struct{} // closed when nothing more is taken
 	ran    atomic.Bool
 	fatal  chan error // what ends Run early
@@ -113,12 +39,9 @@ func New(cfg *config.Evaluator, deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Service{cfg: cfg, deps: deps, plan: plan, log: deps.Logger, signer: deps.SigningKey,
-		fatal: make(chan error, 1), sources: map[streamID]*source{}}
-	s.custody = &direct{s} // until the store is open
-	if s.log == nil {
-		s.log = slog.Default()
-	}
+	s := &Service{deps: deps, fatal: make(chan error, 1), quit: make(chan struct{})}
+	s.pipeline = newPipeline(cfg, plan, &deps)
+	s.custody = &direct{s.pipeline} // until the store is open
 	if s.signer == nil {
 		if s.signer, err = transport.LoadSigningKey(cfg.SigningKey); err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrConfig, err)
@@ -127,35 +50,28 @@ func New(cfg *config.Evaluator, deps Deps) (*Service, error) {
 	for _, w := range Warnings(cfg) {
 		s.log.Warn(w)
 	}
-	all, err := s.openEngine()
+	keys, err := s.openEngine()
 	if err != nil {
 		return nil, err
 	}
-	progs := make([]*runnable, len(plan.Programs))
-	for i := range plan.Programs {
-		progs[i] = &runnable{planned: &plan.Programs[i]}
-	}
-	if err := s.makeSources(progs); err != nil {
+	trust, err := deviceTrust(cfg)
+	if err != nil {
 		return nil, err
 	}
-	if err := s.makeDevices(); err != nil {
+	s.makeSources()
+	if s.devices, err = newDevices(cfg, s.keys, s.reads(), trust, s.reporter); err != nil {
 		return nil, err
 	}
 	if s.state, err = store.OpenState(cfg.State, cfg.Name, s.now()); err != nil {
 		return nil, err
 	}
-	s.join = newJoiner(cfg.Join.Windows, cfg.Join.Timeout, progs, s.lost)
-	if s.verifier, err = s.makeVerifier(); err != nil {
+	if s.verifier, err = s.makeVerifier(trust); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
-	c, err := s.openCustody(all)
-	if err != nil {
+	if err := s.openCustody(keys, trust); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
-	s.custody = c
 	s.staged = make(chan transport.Staged, 8)
-	s.jobs = make(chan *job, 2*s.workers())
-	s.quit = make(chan struct{})
 	s.receiver = transport.NewReceiver(transport.Limits{
 		MaxObject: int(cfg.Limits.Object), MaxObjects: cfg.Limits.Pending, MaxBytes: int(cfg.Limits.Memory),
 		MaxAge: cfg.Limits.Reassembly,
@@ -163,67 +79,43 @@ func New(cfg *config.Evaluator, deps Deps) (*Service, error) {
 	return s, nil
 }
 
-// handle takes one message from the broker. Bad ones are acknowledged too: they
-// would only come back. What cannot be staged because the service stops is not,
-// so that the broker keeps it.
-func (s *Service) handle(d transport.Delivery) {
-	if err := d.CheckFresh(); err != nil {
-		s.refuse(d.Topic, err)
-		d.Ack()
-		return
+// openEngine loads the evaluation keys, checks that they can do what the programs need,
+// and makes the engine that computes with them.
+func (s *Service) openEngine() ([]engine.Keys, error) {
+	all, read, err := s.loadKeys()
+	if err != nil {
+		return nil, err
 	}
-	err := s.receiver.Feed(d.Topic, d.Payload)
-	if errors.Is(err, errStopping) || errors.Is(err, transport.ErrClosed) {
-		return
+	if s.keys, err = admitKeys(s.plan, all); err != nil {
+		return nil, err
 	}
-	if err != nil { // counted by the receiver
-		s.report(Reason(err), d.Topic, err)
-	}
-	d.Ack()
+	s.engine, err = engine.New(all, engine.Options{ReadKeys: read, More: s.deps.More, Reopen: s.deps.Reopen,
+		Policy: s.cfg.BackendFallback, Stop: s.broken, Now: s.now, Logger: s.log,
+		OnFallback: func() { s.tally.change(func(t *Stats) { t.Fallbacks++ }) }})
+	return all, err
 }
 
-// stage queues a complete object, waiting for room; its topic waits with it.
-func (s *Service) stage(o transport.Staged) error {
-	select {
-	case <-s.quit:
-		return errStopping
-	default:
+// loadKeys returns the keys that were handed in, or loads the configured ones, and how to
+// read them into another context.
+func (s *Service) loadKeys() (all []engine.Keys, read func(*henc.Context) ([]engine.Keys, error), err error) {
+	if s.deps.Keys != nil {
+		return s.deps.Keys, s.deps.ReadKeys, nil
 	}
-	select {
-	case s.staged <- o:
-		return nil
-	case <-s.quit:
-		return errStopping
+	sets, err := engine.ConfiguredKeySets(s.cfg)
+	if err != nil {
+		return nil, nil, err
 	}
-}
-
-// stop takes nothing more.
-func (s *Service) stop() {
-	close(s.quit)
-	s.receiver.Close()
-}
-
-var errStopping = errors.New("the evaluator is stopping")
-
-func (s *Service) now() time.Time {
-	if s.deps.Now != nil {
-		return s.deps.Now()
+	if all, err = sets.Load(s.deps.Context); err != nil {
+		return nil, nil, err
 	}
-	return time.Now()
-}
-
-func (s *Service) workers() int {
-	if s.cfg.Workers > 0 {
-		return s.cfg.Workers
+	if s.deps.ReadKeys != nil {
+		return all, s.deps.ReadKeys, nil
 	}
-	return runtime.GOMAXPROCS(0)
+	return all, sets.Read, nil
 }
 
 // Plan is what the service runs.
 func (s *Service) Plan() *Plan { return s.plan }
-
-// Stats counts what was done so far.
-func (s *Service) Stats() Stats { return s.tally.snapshot(s.receiver.Counters()) }
 
 // Close gives the state file back without running. After Run it does nothing.
 func (s *Service) Close() error {
@@ -259,9 +151,7 @@ func (s *Service) Run(ctx context.Context) (err error) {
 		}
 		defer s.goodbye(client)
 	}
-	s.link.Lock()
-	s.link.client, s.link.since = client, s.now()
-	s.link.Unlock()
+	s.link.set(client, s.now())
 	if s.sender, err = transport.NewSender(client, int(s.cfg.Broker.ChunkSize)); err != nil {
 		return fmt.Errorf("%w: %w", ErrConfig, err)
 	}
@@ -286,7 +176,7 @@ func (s *Service) Run(ctx context.Context) (err error) {
 	if s.deps.OnReady != nil && ctx.Err() == nil {
 		s.deps.OnReady()
 	}
-	s.warnUseless()
+	s.plan.warnUseless(s.log)
 	if ctx.Err() == nil {
 		s.log.Info("evaluator runs", "name", s.cfg.Name, "programs", len(s.plan.Programs), "streams", len(s.sources))
 		for _, c := range s.engine.Contexts() {
@@ -304,33 +194,15 @@ func (s *Service) Run(ctx context.Context) (err error) {
 	return failure
 }
 
-// subscribe asks for the readings of every stream that programs use.
-func (s *Service) subscribe(ctx context.Context, client transport.Client) error {
-	for _, id := range slices.SortedFunc(maps.Keys(s.sources), compareStreams) {
-		topic := transport.ReadingTopic(s.cfg.Broker.TopicPrefix, id.device, id.stream)
-		if err := client.Subscribe(ctx, topic, s.handle); err != nil {
-			if ctx.Err() != nil {
-				return nil
-			}
-			return fmt.Errorf("subscribe %s: %w", topic, err)
-		}
-	}
-	if err := s.custody.listen(ctx, client); err != nil {
-		return err
-	}
-	s.subscribeStatus(ctx, client)
-	return nil
-}
-
 // start runs the intake, the workers and the housekeeping until ctx ends, and
 // closes done when everything taken was worked off. working ends what is still
 // under way then.
 func (s *Service) start(ctx, working context.Context) (done chan struct{}) {
 	var intake, workers sync.WaitGroup
-	for range s.custody.intakes(s.workers()) {
+	for range s.custody.intakes(s.workers) {
 		intake.Go(func() { s.intakeLoop(ctx, working) })
 	}
-	for range s.workers() {
+	for range s.workers {
 		workers.Go(func() { s.workLoop(working) })
 	}
 	var keeping sync.WaitGroup
@@ -346,51 +218,6 @@ func (s *Service) start(ctx, working context.Context) (done chan struct{}) {
 	return done
 }
 
-func (s *Service) intakeLoop(ctx, working context.Context) {
-	s.custody.resume(working)
-	for {
-		select {
-		case o := <-s.staged:
-			s.admit(working, o)
-		case <-ctx.Done():
-			for { // what was staged before the end
-				select {
-				case o := <-s.staged:
-					s.admit(working, o)
-				default:
-					return
-				}
-			}
-		}
-	}
-}
-
-// admit takes one object. From then on it counts against the bounds of the joiner, no
-// longer against those of the receiver.
-func (s *Service) admit(working context.Context, o transport.Staged) {
-	defer o.Done()
-	s.custody.take(working, o)
-}
-
-// queue queues a job, waiting for room. It reports false when the service stops before.
-func (s *Service) queue(working context.Context, j *job) bool {
-	select {
-	case s.jobs <- j:
-		return true
-	case <-working.Done():
-		s.failed(j, working.Err())
-		return false
-	}
-}
-
-func (s *Service) workLoop(working context.Context) {
-	for j := range s.jobs {
-		if err := s.work(working, j); err != nil {
-			s.failed(j, err)
-		}
-	}
-}
-
 // keepHouse drops what waited too long and saves the state.
 func (s *Service) keepHouse(ctx context.Context) {
 	tick := time.NewTicker(min(max(s.cfg.Join.Timeout/4, 100*time.Millisecond), 5*time.Second))
@@ -402,7 +229,7 @@ func (s *Service) keepHouse(ctx context.Context) {
 		case <-tick.C:
 			s.custody.expire(s.now())
 			s.receiver.Expire()
-			s.tellSilent(s.now())
+			s.devices.tellSilent(s.now())
 			if err := s.state.Save(); err != nil {
 				s.log.Error("state not saved", "error", err)
 			}
@@ -427,3 +254,5 @@ func (s *Service) ended(ctx context.Context) error {
 		return err
 	}
 }
+
+var _ prometheus.Collector = (*Service)(nil)

@@ -42,7 +42,11 @@ func (r *rig) receipt(key *transport.SigningKey, read func(program string) bool)
 	ctx, stop := context.WithCancel(context.Background())
 	r.t.Cleanup(stop)
 	for _, filter := range []string{transport.ResultFilter(r.cfg.Broker.TopicPrefix), "other/#"} {
-		if err := c.Subscribe(ctx, filter, func(d transport.Delivery) { _ = recv.Feed(d.Topic, d.Payload); d.Ack() }); err != nil {
+		if err := c.Subscribe(ctx, filter, func(d transport.Delivery) {
+			_ = recv.Feed(d.Topic,
+				d.Payload)
+			d.Ack()
+		}); err != nil {
 			r.t.Fatal(err)
 		}
 	}

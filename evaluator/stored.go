@@ -26,7 +26,7 @@ import (
 // and stays there until its results are. Windows are taken, and the results of each
 // program are made, in order.
 type stored struct {
-	s        *Service
+	p        *pipeline
 	store    *store.Store
 	receipts *store.Receipts
 	out      *outgoing
@@ -38,8 +38,8 @@ type stored struct {
 
 // openStored opens the store. The windows of an earlier process count as taken from
 // now on.
-func openStored(s *Service, keys []engine.Keys) (custody, error) {
-	c := s.cfg.Store
+func openStored(p *pipeline, keys []engine.Keys, trust *transport.TrustStore) (*stored, error) {
+	c := p.cfg.Store
 	var holders []ed25519.PublicKey
 	for _, k := range keys {
 		if k.Holder != nil {
@@ -50,15 +50,15 @@ func openStored(s *Service, keys []engine.Keys) (custody, error) {
 		return nil, fmt.Errorf("%w: store.results is keyholder, and no key set names its holder's signing key",
 			engine.ErrKeys)
 	}
-	receipts, err := s.makeReceipts()
+	receipts, err := p.makeReceipts(trust)
 	if err != nil {
 		return nil, err
 	}
-	d := &stored{s: s, receipts: receipts, out: &outgoing{s: s, receipts: receipts, holders: holders}}
+	d := &stored{p: p, receipts: receipts, out: &outgoing{p: p, receipts: receipts, holders: holders}}
 	if err := d.open(c); err != nil {
 		return nil, err
 	}
-	s.join.left = func(w *window) { d.gone = append(d.gone, w) }
+	p.join.left = func(w *window) { d.gone = append(d.gone, w) }
 	if err := d.store.Windows.Recover(d.recovered); err != nil {
 		return nil, errors.Join(err, d.close())
 	}
@@ -66,14 +66,10 @@ func openStored(s *Service, keys []engine.Keys) (custody, error) {
 }
 
 // makeReceipts returns receipts that the service signs.
-func (s *Service) makeReceipts() (*store.Receipts, error) {
-	trust, err := s.trust()
-	if err != nil {
-		return nil, err
-	}
-	r, err := store.NewReceipts(trust, s.cfg.Broker.TopicPrefix, s.log, func(r transport.Receipt) ([]byte, error) {
-		number := func() (uint64, uint64) { return s.state.Sequence("receipt") }
-		return transport.SealReceipt(r, s.cfg.Name, s.signer, s.now(), number)
+func (p *pipeline) makeReceipts(trust *transport.TrustStore) (*store.Receipts, error) {
+	r, err := store.NewReceipts(trust, p.cfg.Broker.TopicPrefix, p.log, func(r transport.Receipt) ([]byte, error) {
+		number := func() (uint64, uint64) { return p.state.Sequence("receipt") }
+		return transport.SealReceipt(r, p.cfg.Name, p.signer, p.now(), number)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
@@ -83,11 +79,11 @@ func (s *Service) makeReceipts() (*store.Receipts, error) {
 
 // open opens the store, if it is the one that belongs to the state.
 func (d *stored) open(c *config.Store) error {
-	s := d.s
-	o := store.Options{Topics: map[string]string{}, Reader: d.out.reader(), Name: s.cfg.Name, State: s.cfg.State,
-		Mark: s.state.Mark(), Logger: s.log}
-	for i := range s.plan.Programs {
-		o.Topics[s.plan.Programs[i].Name] = s.topic(&s.plan.Programs[i])
+	p := d.p
+	o := store.Options{Topics: map[string]string{}, Reader: d.out.reader(), Name: p.cfg.Name, State: p.cfg.State,
+		Mark: p.state.Mark(), Logger: p.log}
+	for i := range p.plan.Programs {
+		o.Topics[p.plan.Programs[i].Name] = p.topic(&p.plan.Programs[i])
 	}
 	var err error
 	if d.store, err = store.Open(c, o); err != nil {
@@ -95,7 +91,7 @@ func (d *stored) open(c *config.Store) error {
 	}
 	d.out.results = d.store.Results
 	if mark := d.store.Mark(); mark != nil {
-		if err := s.state.KeepMark(mark); err != nil {
+		if err := p.state.KeepMark(mark); err != nil {
 			return errors.Join(err, d.close())
 		}
 	}
@@ -104,7 +100,7 @@ func (d *stored) open(c *config.Store) error {
 
 // recovered verifies a window of an earlier process.
 func (d *stored) recovered(topic string, sealed []byte) (*transport.Object, bool) {
-	obj, err := transport.Open(sealed, d.s.verifier)
+	obj, err := transport.Open(sealed, d.p.verifier)
 	if err != nil {
 		d.store.Windows.Strand(topic, Reason(err), err)
 	}
@@ -118,11 +114,11 @@ func (d *stored) resume(working context.Context) {
 		if working.Err() != nil {
 			return
 		}
-		obj, err := transport.Open(sealed, d.s.verifier)
+		obj, err := transport.Open(sealed, d.p.verifier)
 		if err != nil {
 			continue // recovered has told
 		}
-		w, err := d.s.window(obj)
+		w, err := d.p.window(obj)
 		if err != nil {
 			d.store.Windows.Strand(topic, Reason(err), err)
 			continue
@@ -132,7 +128,7 @@ func (d *stored) resume(working context.Context) {
 }
 
 func (d *stored) take(working context.Context, o transport.Staged) {
-	s := d.s
+	p := d.p
 	obj, w, err := d.keep(working, o)
 	switch {
 	case err == nil:
@@ -142,12 +138,12 @@ func (d *stored) take(working context.Context, o transport.Staged) {
 		d.repeated.Add(1)
 		d.receipts.Put(obj.Meta.Device, transport.ReceiptItem{Object: o.ID, Outcome: transport.Taken})
 	case errors.Is(err, store.ErrBusy):
-		s.receiver.Forget(o.Topic, o.ID) // so that it can be sent again
-		s.refuse(o.Topic, err)
+		p.receiver.Forget(o.Topic, o.ID) // so that it can be sent again
+		p.refuse(o.Topic, err)
 		d.receipts.Put(obj.Meta.Device, busy(o.ID))
 	case role.DeviceFailed(err):
-		s.receiver.Forget(o.Topic, o.ID)
-		s.refuse(o.Topic, err)
+		p.receiver.Forget(o.Topic, o.ID)
+		p.refuse(o.Topic, err)
 	default:
 		d.refuse(o, obj, err)
 	}
@@ -160,7 +156,7 @@ func busy(id [32]byte) transport.ReceiptItem {
 // keep verifies a window and writes it into the store. After an error obj is nil if the
 // object could not be verified.
 func (d *stored) keep(working context.Context, o transport.Staged) (obj *transport.Object, w *window, err error) {
-	if obj, err = d.s.verifier.OpenFrom(o.Topic, o.Sealed); err != nil {
+	if obj, err = d.p.verifier.OpenFrom(o.Topic, o.Sealed); err != nil {
 		return nil, nil, err
 	}
 	if err = d.store.Windows.Fresh(obj); err != nil {
@@ -171,35 +167,27 @@ func (d *stored) keep(working context.Context, o transport.Staged) (obj *transpo
 		err = fmt.Errorf("%w: %w: program %s, which reads %s/%s", store.ErrBusy, store.ErrShare, program, m.Device, m.Stream)
 		return obj, nil, err
 	}
-	if w, err = d.s.window(obj); err != nil {
+	if w, err = d.p.window(obj); err != nil {
 		return obj, nil, err
 	}
-	return obj, w, d.store.Windows.Keep(working, obj, o.Topic, o.Sealed, d.s.now())
+	return obj, w, d.store.Windows.Keep(working, obj, o.Topic, o.Sealed, d.p.now())
 }
 
 // blocked names a program that reads a stream and whose results fill their share.
 func (d *stored) blocked(id streamID, probe bool) (program string, blocked bool) {
-	src := d.s.sources[id]
-	if src == nil {
-		return "", false
-	}
-	names := make([]string, len(src.users))
-	for i, p := range src.users {
-		names[i] = p.planned.Name
-	}
-	return d.store.Results.Blocked(names, d.s.now(), probe)
+	return d.store.Results.Blocked(d.p.sources[id].readers(), d.p.now(), probe)
 }
 
 // refuse reports a window that is not taken and tells its device. obj is nil if the
 // object could not be verified.
 func (d *stored) refuse(o transport.Staged, obj *transport.Object, err error) {
-	s := d.s
-	err = s.refuseWindow(o, err)
+	p := d.p
+	err = p.devices.refuseWindow(o, err)
 	why := transport.Refusal{Reason: Reason(err), Detail: detailOf(err)}
 	device, ok := d.deviceOf(o.Topic)
 	switch {
 	case obj != nil && why.Reason == transport.ReasonOther: // it may be taken another time
-		s.receiver.Forget(o.Topic, o.ID)
+		p.receiver.Forget(o.Topic, o.ID)
 		why.Detail = ""
 	case obj != nil || tellable(why.Reason):
 		d.receipts.Refused.Add(o.ID, why)
@@ -209,7 +197,7 @@ func (d *stored) refuse(o transport.Staged, obj *transport.Object, err error) {
 		// Only a sender that has the object asks about it, for example a device whose
 		// windows were signed with an earlier key.
 		d.receipts.Strange.Add(o.ID, why)
-		if !errors.Is(err, transport.ErrUnknownSigner) || !s.devices.mayTell(device, s.now()) {
+		if !errors.Is(err, transport.ErrUnknownSigner) || !p.devices.mayTell(device, p.now()) {
 			return
 		}
 	}
@@ -236,7 +224,7 @@ func tellable(reason string) bool {
 
 // deviceOf returns the device that a topic of readings belongs to.
 func (d *stored) deviceOf(topic string) (string, bool) {
-	rest, ok := strings.CutPrefix(topic, d.s.cfg.Broker.TopicPrefix+"/up/")
+	rest, ok := strings.CutPrefix(topic, d.p.cfg.Broker.TopicPrefix+"/up/")
 	device, _, slash := strings.Cut(rest, "/")
 	return device, ok && slash
 }
@@ -244,9 +232,9 @@ func (d *stored) deviceOf(topic string) (string, bool) {
 // insert joins a window and queues the jobs that it completes, except those that
 // already have a result. The jobs of a program follow each other in their order.
 func (d *stored) insert(working context.Context, topic string, w *window) {
-	s := d.s
+	p := d.p
 	d.admit.Lock()
-	jobs, err := s.join.add(w)
+	jobs, err := p.join.add(w)
 	if err != nil {
 		d.gone = append(d.gone, w)
 	}
@@ -254,12 +242,12 @@ func (d *stored) insert(working context.Context, topic string, w *window) {
 	d.admit.Unlock()
 	d.settle()
 	if err != nil {
-		s.refuse(topic, err)
+		p.refuse(topic, err)
 		return
 	}
-	s.accepted(w, len(jobs))
+	p.accepted(w, len(jobs))
 	for _, j := range jobs {
-		if !s.queue(working, j) {
+		if !p.queue(working, j) {
 			close(j.over)
 		}
 	}
@@ -286,9 +274,9 @@ func (d *stored) skip(j *job) bool {
 	if !d.store.Results.Skips(name) {
 		return false
 	}
-	d.s.state.Sequence("result " + name)
+	d.p.state.Sequence("result " + name)
 	if err := d.store.Results.Fail(name, j.ids()); err != nil {
-		d.s.log.Error("a result that is not made cannot be noted yet", "program", name, "error", err)
+		d.p.log.Error("a result that is not made cannot be noted yet", "program", name, "error", err)
 	}
 	return true
 }
@@ -301,7 +289,7 @@ func (d *stored) settle() {
 	d.admit.Unlock()
 	for _, w := range gone {
 		if err := d.store.Windows.Leave(w.id); err != nil {
-			d.s.log.Error("a window cannot be signed off yet", "error", err)
+			d.p.log.Error("a window cannot be signed off yet", "error", err)
 		}
 	}
 }
@@ -330,7 +318,7 @@ func (d *stored) publish(ctx context.Context, j *job, seal func() (*result, erro
 		if ctx.Err() != nil || errors.Is(err, spool.ErrClosed) {
 			return nil, err
 		}
-		d.s.log.Error("a result waits for the disk", "program", name, "error", err)
+		d.p.log.Error("a result waits for the disk", "program", name, "error", err)
 		if err := role.Sleep(ctx, time.Second); err != nil {
 			return nil, err
 		}
@@ -344,7 +332,7 @@ func (d *stored) finish(ctx context.Context, j *job, err error) {
 	d.store.Results.End(name, j.size)
 	if err == nil || ctx.Err() == nil && final(err) {
 		if err := d.settleJob(j, err != nil); err != nil {
-			d.s.log.Error("a window cannot be signed off yet", "error", err)
+			d.p.log.Error("a window cannot be signed off yet", "error", err)
 		}
 	}
 	if j.after != nil {
@@ -367,18 +355,18 @@ func (d *stored) settleJob(j *job, failed bool) error {
 
 func (d *stored) expire(now time.Time) {
 	d.admit.Lock()
-	d.s.join.expire(now)
+	d.p.join.expire(now)
 	d.admit.Unlock()
 	d.settle()
 	if err := d.store.Housekeeping(now, d.out.now()); err != nil {
-		d.s.log.Error("windows cannot be signed off yet", "error", err)
+		d.p.log.Error("windows cannot be signed off yet", "error", err)
 	}
 }
 
 // listen subscribes to the questions of every device whose streams are read.
 func (d *stored) listen(ctx context.Context, client transport.Client) error {
-	for _, device := range d.s.deviceNames() {
-		topic := transport.AskTopic(d.s.cfg.Broker.TopicPrefix, device)
+	for _, device := range d.p.devices.deviceNames() {
+		topic := transport.AskTopic(d.p.cfg.Broker.TopicPrefix, device)
 		if err := client.Subscribe(ctx, topic, d.answer); err != nil {
 			if ctx.Err() != nil {
 				return nil
@@ -394,13 +382,13 @@ func (d *stored) answer(m transport.Delivery) {
 	if m.Ack != nil {
 		defer m.Ack()
 	}
-	s := d.s
+	p := d.p
 	ask, err := d.receipts.Read(m)
 	if err != nil {
-		err = s.explain(m.Topic, ask.Sealed, err)
-		s.refuse(m.Topic, err)
+		err = p.devices.explain(m.Topic, ask.Sealed, err)
+		p.refuse(m.Topic, err)
 		// A device whose key is not the configured one must learn of it.
-		if errors.Is(err, transport.ErrUnknownSigner) && len(ask.Items) > 0 && s.devices.mayTell(ask.Device, s.now()) {
+		if errors.Is(err, transport.ErrUnknownSigner) && len(ask.Items) > 0 && p.devices.mayTell(ask.Device, p.now()) {
 			why := transport.Refusal{Reason: Reason(err), Detail: detailOf(err)}
 			d.receipts.Put(ask.Device, refusal(ask.Items[0].Object, why))
 		}
@@ -418,21 +406,21 @@ func (d *stored) outcome(device string, it transport.AskItem) transport.ReceiptI
 		return transport.ReceiptItem{Object: it.Object, Outcome: transport.Taken}
 	}
 	// Nobody listens where no program reads; the sender must know.
-	id := streamID{device, strings.TrimPrefix(it.Topic, transport.ReadingTopic(d.s.cfg.Broker.TopicPrefix, device, ""))}
-	if d.s.sources[id] == nil {
+	id := streamID{device, strings.TrimPrefix(it.Topic, transport.ReadingTopic(d.p.cfg.Broker.TopicPrefix, device, ""))}
+	if d.p.sources[id] == nil {
 		return refusal(it.Object, transport.Refusal{Reason: transport.ReasonUnread, Detail: d.unread(device)})
 	}
 	if why := cmp.Or(d.receipts.Refused.Get(it.Object), d.receipts.Strange.Get(it.Object)); why.Reason != "" {
 		return refusal(it.Object, why)
 	}
-	out := d.s.receiver.Progress(it.Topic, it.Object, it.Total, it.Size)
+	out := d.p.receiver.Progress(it.Topic, it.Object, it.Total, it.Size)
 	if out.Outcome == transport.Working && windows.Known(it.Object) { // meanwhile
 		out.Outcome = transport.Taken
 	}
 	if out.Outcome != transport.Unknown && out.Outcome != transport.Partial {
 		return out
 	}
-	if _, blocked := d.blocked(id, false); blocked || windows.Busy(it.Size, d.s.now()) {
+	if _, blocked := d.blocked(id, false); blocked || windows.Busy(it.Size, d.p.now()) {
 		return busy(it.Object)
 	}
 	return out
@@ -441,7 +429,7 @@ func (d *stored) outcome(device string, it transport.AskItem) transport.ReceiptI
 // unread says which streams of a device are read.
 func (d *stored) unread(device string) string {
 	var names []string
-	for id := range d.s.sources {
+	for id := range d.p.sources {
 		if id.device == device {
 			names = append(names, id.stream)
 		}
@@ -492,7 +480,7 @@ func (d *stored) collect(ch chan<- prometheus.Metric) {
 	for _, g := range d.store.Windows.Gaps() {
 		missing[g.Device] += g.Last - g.First + 1
 	}
-	for _, dev := range d.s.cfg.Devices {
+	for _, dev := range d.p.cfg.Devices {
 		gauge(descMissing, float64(missing[dev.Name]), dev.Name)
 	}
 	asked, sent := d.receipts.Counts()

@@ -1,0 +1,51 @@
+package evaluator
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/hencedge/hencedge/evaluator/engine"
+	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/transport"
+)
+
+// Deps replaces what a Service would otherwise make from its configuration.
+// The zero value is usable.
+type Deps struct {
+	// Client is the connection; nil dials cfg.Broker. A client that was handed
+	// in is not closed.
+	Client transport.Client
+	// SigningKey signs results; nil loads cfg.SigningKey.
+	SigningKey *transport.SigningKey
+	// Keys are the evaluation keys; nil loads cfg.KeySets.
+	Keys []engine.Keys
+	// Context makes the context for parameters, and so chooses the backend; nil
+	// is henc.NewContext with henc.WithFastestN2. More makes contexts on further
+	// devices, over which windows and programs are spread; nil means none.
+	Context engine.NewContext
+	More    func(henc.Parameters) ([]*henc.Context, error)
+	// Reopen makes a context on the device of one that failed; nil means that
+	// there is no way (config.FallbackRetry then is config.FallbackCPU).
+	Reopen func(*henc.Context) (*henc.Context, error)
+	// ReadKeys reads the evaluation keys into another context; nil reads
+	// cfg.KeySets. With Keys and without ReadKeys a failed device fails its jobs.
+	ReadKeys func(*henc.Context) ([]engine.Keys, error)
+	Logger   *slog.Logger     // nil: slog.Default
+	Now      func() time.Time // nil: time.Now
+	// OnStart is called once Run has all that it needs of this machine; the broker may
+	// be away.
+	OnStart func()
+	// OnReady is called once all subscriptions are granted.
+	OnReady func()
+	// OnResult is called after every published result, from the workers.
+	OnResult func(Event)
+	// OnRefused is called for every message and window that was refused.
+	OnRefused func(reason string, err error)
+	// Metrics is what metrics.listen serves, and whose health it tells if it has one;
+	// nil is the service itself. It collects the service.
+	Metrics prometheus.Collector
+	// Version is announced in the status message.
+	Version string
+}

@@ -1,0 +1,152 @@
+package evaluator
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/hencedge/hencedge/evaluator/engine"
+	"github.com/hencedge/hencedge/evaluator/program"
+	"github.com/hencedge/hencedge/transport"
+)
+
+// job is one result to compute.
+type job struct {
+	prog   *runnable
+	place  place // of the newest inputs
+	inputs map[program.Input]*window
+
+	// With a store: after is closed when the result before of the program is made (nil:
+	// there is none), over when this one is.
+	after, over chan struct{}
+	size        int64 // of the result, once it is in the outbox
+}
+
+// ids are the content ids of the inputs.
+func (j *job) ids() [][32]byte {
+	var ids [][32]byte
+	for _, w := range j.inputs {
+		ids = append(ids, w.id)
+	}
+	return ids
+}
+
+// sameKey returns the keys that the inputs are under. It refuses inputs under different
+// keys, which occur once after a rotation for programs that look back or join streams.
+func (j *job) sameKey() (key transport.KeyRef, err error) {
+	if len(j.inputs) == 0 {
+		return key, errors.New("job without inputs")
+	}
+	known := false
+	for _, w := range j.inputs {
+		ref := transport.KeyRef{ID: w.meta.KeyID, Epoch: w.meta.KeyEpoch}
+		if known && ref != key {
+			return key, fmt.Errorf("%w: program %s joins epochs %d and %d", ErrKeyChange, j.prog.planned.Name, key.Epoch,
+				ref.Epoch)
+		}
+		key, known = ref, true
+	}
+	return key, nil
+}
+
+func (j *job) lastArrival() (t time.Time) {
+	for _, w := range j.inputs {
+		if w.at.After(t) {
+			t = w.at
+		}
+	}
+	return t
+}
+
+// present says which inputs of a job are not full.
+func (j *job) present() map[program.Input]int {
+	var out map[program.Input]int
+	for in, w := range j.inputs {
+		full := j.prog.planned.sourceOf(in).Window.Samples
+		if n := int(w.meta.Samples); n < full {
+			if out == nil {
+				out = map[program.Input]int{}
+			}
+			out[in] = n
+		}
+	}
+	return out
+}
+
+// place is where a window lies in its stream: the interval of Unix time for
+// windows by time, else boot epoch and sequence number.
+type place struct {
+	boot uint64
+	n    int64
+	// part tells windows of one interval apart: its device was stopped, reloaded, or its
+	// clock was set within it. Each holds other samples.
+	part int
+}
+
+// later is the place n windows on.
+func (p place) later(n int) place { return place{p.boot, p.n + int64(n), p.part} }
+
+// window is a verified, decoded window.
+type window struct {
+	stream streamID
+	place  place
+	byTime bool // the place is an interval
+	data   *engine.Ciphertext
+	meta   transport.Meta
+	id     [32]byte
+	signer [32]byte
+	at     time.Time // of arrival
+	used   bool      // in at least one result
+	missed []string  // programs that join streams and made no result of it, once it has left
+}
+
+func unjoined(w *window) error {
+	text := ""
+	if len(w.missed) > 0 {
+		text = ", programs " + strings.Join(w.missed, ", ")
+	}
+	return fmt.Errorf("%w: %s/%s window %d%s", ErrUnjoined, w.stream.device, w.stream.stream, w.place.n, text)
+}
+
+// runnable is a program in service, with its circuits for windows that are not
+// full.
+type runnable struct {
+	planned *Planned
+	done    *recent       // places whose results were given out; under the joiner's lock
+	tail    chan struct{} // closed when the newest job is over; under the store's admission
+
+	variants program.Variants
+}
+
+// circuit is the circuit for the windows of a job.
+func (p *runnable) circuit(present map[program.Input]int) (*program.Circuit, error) {
+	if len(present) == 0 {
+		return p.planned.Circuit, nil
+	}
+	return p.variants.Circuit(present, func(present map[program.Input]int) (*program.Circuit, error) {
+		src := p.planned.source
+		src.Present = present
+		return program.Compile(src, p.planned.params)
+	})
+}
+
+// recent is a set that forgets its oldest members.
+type recent struct {
+	limit int
+	set   map[place]bool
+	order []place
+}
+
+func newRecent(limit int) *recent { return &recent{limit: limit, set: map[place]bool{}} }
+
+func (r *recent) has(p place) bool { return r.set[p] }
+
+func (r *recent) add(p place) {
+	r.set[p] = true
+	r.order = append(r.order, p)
+	for len(r.order) > r.limit {
+		delete(r.set, r.order[0])
+		r.order = r.order[1:]
+	}
+}

@@ -1,0 +1,120 @@
+package evaluator
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/hencedge/hencedge/internal/daemon"
+	"github.com/hencedge/hencedge/transport"
+	"github.com/hencedge/hencedge/transport/mqtt"
+)
+
+// Connected reports whether there is a connection to the broker now.
+func (s *Service) Connected() bool { return s.link.connected() }
+
+// subscribe asks for the readings of every stream that programs use.
+func (s *Service) subscribe(ctx context.Context, client transport.Client) error {
+	for _, id := range slices.SortedFunc(maps.Keys(s.sources), compareStreams) {
+		topic := transport.ReadingTopic(s.cfg.Broker.TopicPrefix, id.device, id.stream)
+		if err := client.Subscribe(ctx, topic, s.handle); err != nil {
+			if ctx.Err() != nil {
+				return nil
+			}
+			return fmt.Errorf("subscribe %s: %w", topic, err)
+		}
+	}
+	if err := s.custody.listen(ctx, client); err != nil {
+		return err
+	}
+	s.devices.subscribeStatus(ctx, client)
+	return nil
+}
+
+// filters are all that the service subscribes to.
+func (s *Service) filters() []string {
+	prefix := s.cfg.Broker.TopicPrefix
+	out := []string{transport.ReceiptTopic(prefix, s.cfg.Name)}
+	for id := range s.sources {
+		out = append(out, transport.ReadingTopic(prefix, id.device, id.stream))
+	}
+	for _, device := range s.devices.deviceNames() {
+		out = append(out, transport.AskTopic(prefix, device), transport.StatusTopic(prefix, device))
+	}
+	return out
+}
+
+// dial connects to the broker, with a birth message and a last will.
+func (s *Service) dial(ctx context.Context) (transport.Client, error) {
+	o, err := daemon.BrokerOptions(s.cfg.Broker, s.log)
+	if err != nil {
+		return nil, fmt.Errorf("%w: broker: %w", ErrConfig, err)
+	}
+	o.Birth = func() (transport.Message, error) { return s.status(true) }
+	o.Will = func() (transport.Message, error) { return s.status(false) }
+	o.OnRefused, o.Background, o.Filters = s.refuse, true, s.filters()
+	var c transport.Client
+	dialled := make(chan struct{})
+	defer close(dialled)
+	o.OnConnect = func() {
+		s.log.Info("connected to the broker", "url", o.URL)
+		if <-dialled; c != nil { // a broker may have forgotten what it retained
+			s.announce(ctx, c)
+		}
+	}
+	o.OnLost = func(err error) { s.log.Warn("connection to the broker lost", "error", err) }
+	if c, err = mqtt.Dial(ctx, o); err != nil {
+		return nil, fmt.Errorf("connect to %s: %w", o.URL, err)
+	}
+	return c, nil
+}
+
+// status is a sealed birth or death message.
+func (s *Service) status(online bool) (transport.Message, error) {
+	body, err := transport.MarshalStatus(transport.Status{Online: online, Version: s.deps.Version,
+		Since: s.now().UnixNano()})
+	if err != nil {
+		return transport.Message{}, err
+	}
+	now := s.now().UnixNano()
+	m := transport.Meta{Kind: transport.KindStatus, Device: s.cfg.Name, Start: now, End: now}
+	m.BootEpoch, m.Sequence = s.state.Sequence("status")
+	sealed, err := transport.Seal(m, body, s.signer)
+	if err != nil {
+		return transport.Message{}, err
+	}
+	pieces, err := transport.Split(sealed, int(s.cfg.Broker.ChunkSize))
+	if err != nil || len(pieces) != 1 {
+		return transport.Message{}, fmt.Errorf("status of %d bytes in %d messages: %w", len(sealed), len(pieces), err)
+	}
+	payload, err := pieces[0].Marshal()
+	return transport.Message{Topic: m.Topic(s.cfg.Broker.TopicPrefix), Payload: payload, Retain: true}, err
+}
+
+// goodbye announces an orderly stop, for which the last will is not sent.
+func (s *Service) goodbye(client transport.Client) {
+	ctx, cancel := context.WithTimeout(context.Background(), goodbyeTimeout)
+	defer cancel()
+	var err error
+	if client.Connected() {
+		var m transport.Message
+		if m, err = s.status(false); err == nil {
+			err = client.Publish(ctx, m.Topic, m.Payload, m.Retain)
+		}
+	} else {
+		cancel() // there is nobody to wait for
+	}
+	// It is closed in any case: one that stays would go on connecting under the name of
+	// the next start of this process.
+	if cerr := client.Close(ctx); ctx.Err() == nil {
+		err = errors.Join(err, cerr)
+	}
+	if err != nil {
+		s.log.Warn("the connection did not close cleanly", "error", err)
+	}
+}
+
+const goodbyeTimeout = 5 * time.Second

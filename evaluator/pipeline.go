@@ -1,0 +1,80 @@
+package evaluator
+
+import (
+	"cmp"
+	"log/slog"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/evaluator/engine"
+	"github.com/hencedge/hencedge/evaluator/store"
+	"github.com/hencedge/hencedge/internal/daemon"
+	"github.com/hencedge/hencedge/transport"
+)
+
+// pipeline is what the stages of a service share: intake, join, run, seal and publish.
+type pipeline struct {
+	*reporter
+	cfg      *config.Evaluator
+	plan     *Plan
+	programs []*runnable // of the plan
+	signer   *transport.SigningKey
+	keys     map[transport.KeyRef]keyEpoch
+	engine   *engine.Engine
+	sources  map[streamID]*source
+	devices  *devices
+	verifier *transport.Verifier
+	receiver *transport.Receiver
+	state    *store.State
+	join     *joiner
+	jobs     chan *job
+	workers  int
+	working  daemon.Pulse // evaluations
+	link     link
+	sender   *transport.Sender
+}
+
+func newPipeline(cfg *config.Evaluator, plan *Plan, deps *Deps) *pipeline {
+	p := &pipeline{cfg: cfg, plan: plan, signer: deps.SigningKey, sources: map[streamID]*source{},
+		workers:  cmp.Or(max(cfg.Workers, 0), runtime.GOMAXPROCS(0)),
+		reporter: &reporter{log: deps.Logger, now: deps.Now, onRefused: deps.OnRefused}}
+	if p.log == nil {
+		p.log = slog.Default()
+	}
+	if p.now == nil {
+		p.now = time.Now
+	}
+	for i := range plan.Programs {
+		p.programs = append(p.programs, &runnable{planned: &plan.Programs[i]})
+	}
+	p.join = newJoiner(cfg.Join.Windows, cfg.Join.Timeout, p.programs, p.lost)
+	p.jobs = make(chan *job, 2*p.workers)
+	return p
+}
+
+// link is the connection to the broker.
+type link struct {
+	mu     sync.Mutex
+	client transport.Client
+	since  time.Time // of client
+}
+
+func (l *link) set(client transport.Client, since time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.client, l.since = client, since
+}
+
+// get returns the connection, nil before the first one, and since when it is there.
+func (l *link) get() (client transport.Client, since time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.client, l.since
+}
+
+func (l *link) connected() bool {
+	c, _ := l.get()
+	return c != nil && c.Connected()
+}
