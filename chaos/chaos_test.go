@@ -55,7 +55,10 @@ var faults = []fault{
 	}},
 	{"cut mid-message", network(func(f *testrig.Faults, rng *mathrand.Rand) { f.CutAfter = 1 + rng.IntN(200_000) })},
 	{"slow link", network(func(f *testrig.Faults, rng *mathrand.Rand) { f.Rate = 20_000 + rng.IntN(200_000) })},
-	{"delay", network(func(f *testrig.Faults, rng *mathrand.Rand) { f.Delay = time.Duration(rng.IntN(50)) * time.Millisecond })},
+	{"delay", network(func(f *testrig.Faults,
+		rng *mathrand.Rand) {
+		f.Delay = time.Duration(rng.IntN(50)) * time.Millisecond
+	})},
 	{"stall", network(func(f *testrig.Faults, rng *mathrand.Rand) { f.Stall = true })},
 	{"agent's disk full", fillDisk(func(r *rig) string { return r.spool })},
 	{"evaluator's disk full", fillDisk(func(r *rig) string { return r.store })},
@@ -184,7 +187,8 @@ func TestChaos(t *testing.T) {
 	}
 	legs := shortLegs(t)
 	if long {
-		legs = real(t, []leg{{"mosquitto", 128 << 10, "8KiB", roomy, small}, {"embedded", 128 << 10, "112KiB", "", medium}, {"mosquitto", 256 << 10, "240KiB", tight, medium},
+		legs = real(t, []leg{{"mosquitto", 128 << 10, "8KiB", roomy, small},
+			{"embedded", 128 << 10, "112KiB", "", medium}, {"mosquitto", 256 << 10, "240KiB", tight, medium},
 			{"mosquitto", 1 << 20, "1000KiB", roomy, large}})
 	}
 	binary := build(t)
@@ -193,7 +197,8 @@ func TestChaos(t *testing.T) {
 		n := rounds/len(legs) + min(1, max(0, rounds%len(legs)-i))
 		t.Run(fmt.Sprintf("%s-%dKiB", l.broker, l.limit>>10), func(t *testing.T) {
 			c := runLeg(t, binary, l, n, seed+uint64(i))
-			report(t, fmt.Sprintf("%s, limit %d KiB, %s, chunks of %s", l.broker, l.limit>>10, l.size.params, l.chunk), c)
+			report(t, fmt.Sprintf("%s, limit %d KiB, %s, chunks of %s", l.broker, l.limit>>10, l.size.params, l.chunk),
+				c)
 			total.add(c)
 		})
 	}
@@ -224,7 +229,8 @@ var program = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	binary := filepath.Join(dir, "hencedge")
-	out, err := exec.Command("go", "build", "-tags", "nogpu,chaos", "-o", binary, "github.com/hencedge/hencedge/cmd/hencedge").CombinedOutput()
+	out, err := exec.Command("go", "build", "-tags", "nogpu,chaos", "-o", binary,
+		"github.com/hencedge/hencedge/cmd/hencedge").CombinedOutput()
 	if err != nil {
 		err = fmt.Errorf("go build: %w\n%s", err, out)
 	}
@@ -245,7 +251,8 @@ func (c *count) add(o *count) {
 	for k, v := range o.faults {
 		c.faults[k] += v
 	}
-	c.samples, c.results, c.lost, c.doubled, c.disordered, c.wrong = c.samples+o.samples, c.results+o.results, c.lost+o.lost, c.doubled+o.doubled, c.disordered+o.disordered, c.wrong+o.wrong
+	c.samples, c.results, c.lost, c.doubled, c.disordered, c.wrong = c.samples+o.samples, c.results+o.results,
+		c.lost+o.lost, c.doubled+o.doubled, c.disordered+o.disordered, c.wrong+o.wrong
 	c.agents, c.evaluators, c.restarts = c.agents+o.agents, c.evaluators+o.evaluators, c.restarts+o.restarts
 	c.largest, c.flying = max(c.largest, o.largest), max(c.flying, o.flying)
 	c.took, c.drain = c.took+o.took, c.drain+o.drain
@@ -258,7 +265,8 @@ func report(t *testing.T, name string, c *count) {
 	}
 	sort.Strings(kinds)
 	t.Logf("%s:\n  rounds %d in %v, then drained in %v; starts: agent %d, evaluator %d, broker %d\n  faults: %s\n  samples read %d, results %d, lost %d, doubled %d, out of order %d, wrong value %d; largest message %d bytes, the agent had at most %d unacknowledged",
-		name, c.rounds, c.took.Round(time.Second), c.drain.Round(time.Second), c.agents, c.evaluators, c.restarts, strings.Join(kinds, ", "),
+		name, c.rounds, c.took.Round(time.Second), c.drain.Round(time.Second), c.agents, c.evaluators, c.restarts,
+		strings.Join(kinds, ", "),
 		c.samples, c.results, c.lost, c.doubled, c.disordered, c.wrong, c.largest, c.flying)
 }
 
@@ -367,7 +375,8 @@ func (r *rig) weigh(c *count) (faults []string) {
 	for _, x := range r.results() {
 		c.results++
 		first := int(x.Start.Sub(origin) / time.Second)
-		if first < 0 || x.Samples < 1 || first+x.Samples > r.samples || seen[x.Program] == nil || len(x.Values) < x.Samples {
+		if first < 0 || x.Samples < 1 || first+x.Samples > r.samples || seen[x.Program] == nil ||
+			len(x.Values) < x.Samples {
 			fault("a result that nobody asked for: %+v", x)
 			continue
 		}

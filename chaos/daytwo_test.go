@@ -121,7 +121,8 @@ var dayTwoRows = []dayTwo{
 	}},
 	{name: "key holder's state lost", again: 4 * window, disordered: true, do: func(r *rig) {
 		r.holder.kill()
-		r.remove("holder/holder.state", "holder/holder.state.results", "holder/holder.state.spare", "holder/holder.state.inbox")
+		r.remove("holder/holder.state", "holder/holder.state.results", "holder/holder.state.spare",
+			"holder/holder.state.inbox")
 		r.start(r.holder)
 	}},
 	{name: "an old copy of the key holder's state", again: 4 * window, disordered: true, do: func(r *rig) {
@@ -154,10 +155,12 @@ var dayTwoRows = []dayTwo{
 		r.start(r.broker)
 	}},
 	{name: "spool full, block", agent: map[string]string{"64MiB": "1MiB"}, do: outage},
-	{name: "spool full, drop_oldest", agent: map[string]string{"64MiB": "1MiB", "full: block": "full: drop_oldest"}, lost: 60 * window, do: outage,
+	{name: "spool full, drop_oldest", agent: map[string]string{"64MiB": "1MiB", "full: block": "full: drop_oldest"},
+		lost: 60 * window, do: outage,
 		told: map[string]string{"agent": "a window is dropped", "evaluator": "have not come: dropped at the " +
 			"bounds of its spool"}},
-	{name: "spool full, drop_newest", agent: map[string]string{"64MiB": "1MiB", "full: block": "full: drop_newest"}, lost: 60 * window, do: outage,
+	{name: "spool full, drop_newest", agent: map[string]string{"64MiB": "1MiB", "full: block": "full: drop_newest"},
+		lost: 60 * window, do: outage,
 		told: map[string]string{"evaluator": "have not come: dropped at the bounds of its spool"}},
 	{name: "key rotation in its order", do: func(r *rig) {
 		r.run("keys", "rotate", "--dir", "holder/keys", "--overlap", "24h")
@@ -198,7 +201,8 @@ func (r *rig) newKeys(role, dir string, p *process) {
 	fresh := dir + "-2"
 	r.run("keys", "export", "--dir", "holder/keys", "--role", role, "--out", fresh)
 	r.replace(dir, fresh)
-	for deadline := time.Now().Add(30 * time.Second); p != nil && !p.signal(syscall.SIGHUP); time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Second); p != nil &&
+		!p.signal(syscall.SIGHUP); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			r.t.Fatalf("%s does not reload\n%s", p.name, r.logs())
 		}

@@ -108,12 +108,12 @@ func newFleet(t *testing.T, binary string, l leg, samples int) *fleet {
 	return f
 }
 
-// live is what agent and evaluator say of the live stream.
+// live returns what agent and evaluator say of the live stream.
 func live(l leg) string {
 	return fmt.Sprintf("    window: {samples: %d}\n    params: %s\n    channels:\n", window, l.size.params)
 }
 
-// serve is the section of a configuration that shows a role's health.
+// serve returns the section of a configuration that shows a role's health.
 func (f *fleet) serve(name string) string {
 	f.status[name] = freePort(f.t)
 	return "metrics: {listen: \"" + f.status[name] + "\"}\n"
@@ -211,7 +211,8 @@ type tally struct {
 }
 
 func (c tally) String() string {
-	text := fmt.Sprintf("%d results, %d samples missing, %d repeated, %d out of order", c.results, c.lost, c.again, c.disordered)
+	text := fmt.Sprintf("%d results, %d samples missing, %d repeated, %d out of order", c.results, c.lost, c.again,
+		c.disordered)
 	if len(c.holes) > 0 {
 		text += ": " + strings.Join(c.holes, "; ")
 	}
@@ -412,13 +413,17 @@ var fleetRows = []fleetRow{
 		"evaluator": {"nothing of stream board/counter is taken", "program both: results were not made"},
 	}},
 	{name: "rotation, one agent away", lost: joined, told: joinTold, do: func(f *fleet) { f.away(f.boards[2]) }},
-	{name: "rotation, an agent of a join away", lost: joined, told: joinTold, do: func(f *fleet) { f.away(f.boards[1]) }},
+	{name: "rotation, an agent of a join away", lost: joined, told: joinTold,
+		do: func(f *fleet) { f.away(f.boards[1]) }},
 	{name: "old state of two agents", do: func(f *fleet) { f.restore("disk/agent.state*") }},
-	{name: "old state and spool of two agents", again: map[string]int{"board": 20 * window, "board2": 20 * window, "both": 20 * window},
-		disordered: map[string]int{"board": 20, "board2": 20, "both": 20}, do: func(f *fleet) { f.restore("disk", "mirror") },
+	{name: "old state and spool of two agents", again: map[string]int{"board": 20 * window, "board2": 20 * window,
+		"both": 20 * window},
+		disordered: map[string]int{"board": 20, "board2": 20, "both": 20},
+		do:         func(f *fleet) { f.restore("disk", "mirror") },
 		told: map[string][]string{
-			"evaluator": {"device board, stream counter: a window of a new start begins", "device board2, stream counter: a window of a new start begins"},
-			"holder":    {"program=board sequence", "program=board2 sequence", "were sent again"},
+			"evaluator": {"device board, stream counter: a window of a new start begins",
+				"device board2, stream counter: a window of a new start begins"},
+			"holder": {"program=board sequence", "program=board2 sequence", "were sent again"},
 		}},
 }
 

@@ -234,7 +234,8 @@ func newRig(t *testing.T, binary string, l leg, samples int) *rig {
 	r.spool, r.store = filepath.Join(r.dir, "board/disk"), filepath.Join(r.dir, "cloud/store")
 	r.mounted = os.Geteuid() == 0
 	for _, dir := range []string{r.spool, r.store} {
-		if r.mounted = r.mounted && unix.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%dm", l.size.disk)) == nil; r.mounted {
+		if r.mounted = r.mounted && unix.Mount("tmpfs", dir, "tmpfs", 0,
+			fmt.Sprintf("size=%dm", l.size.disk)) == nil; r.mounted {
 			t.Cleanup(func() { _ = unix.Unmount(dir, unix.MNT_DETACH) })
 		}
 	}
@@ -242,7 +243,8 @@ func newRig(t *testing.T, binary string, l leg, samples int) *rig {
 		testenv.Without(t, "root", "a small file system cannot be mounted")
 	}
 	address := freePort(t)
-	r.toAgent, r.toEvaluator, r.toHolder = newProxy(t, address, l.limit), newProxy(t, address, l.limit), newProxy(t, address, l.limit)
+	r.toAgent, r.toEvaluator, r.toHolder = newProxy(t, address, l.limit), newProxy(t, address, l.limit),
+		newProxy(t, address, l.limit)
 	r.toAgent.window = receiveMaximum
 	r.broker = &process{name: "broker", log: filepath.Join(r.dir, "broker.log")}
 	if l.broker == "mosquitto" {
@@ -250,7 +252,8 @@ func newRig(t *testing.T, binary string, l leg, samples int) *rig {
 		// Nothing is persisted: a broker that is killed forgets every session and
 		// every message that it acknowledged.
 		r.write("mosquitto.conf", "listener "+port+" 127.0.0.1\nallow_anonymous true\npersistence false\nlog_type error\nuser root\n"+l.conf)
-		r.broker.args = []string{testenv.Program(t, "mosquitto", "mosquitto"), "-c", filepath.Join(r.dir, "mosquitto.conf")}
+		r.broker.args = []string{testenv.Program(t, "mosquitto", "mosquitto"), "-c",
+			filepath.Join(r.dir, "mosquitto.conf")}
 	} else {
 		r.broker.args = []string{os.Args[0]}
 		r.broker.env = []string{"HENCEDGE_CHAOS_BROKER=" + address}
@@ -296,7 +299,8 @@ state: holder.state
 	r.run("keys", "new", "--dir", "holder/keys", "--for", "cloud/evaluator.yaml")
 	r.run("results", "approve", "--dir", "holder/keys", "--evaluator", "cloud/evaluator.yaml", "--yes")
 	r.run("keys", "export", "--dir", "holder/keys", "--role", "agent", "--out", "board/keys")
-	holder := regexp.MustCompile(`(?m)^fingerprint +(\S+)$`).FindStringSubmatch(r.run("keys", "show", "--dir", "holder/keys"))
+	holder := regexp.MustCompile(`(?m)^fingerprint +(\S+)$`).FindStringSubmatch(r.run("keys", "show", "--dir",
+		"holder/keys"))
 	if holder == nil {
 		t.Fatal("keys show prints no fingerprint")
 	}
@@ -308,7 +312,8 @@ state: holder.state
 			env: []string{"HENCEDGE_CHAOS_CLOCK=" + filepath.Join(r.dir, "clock"), "GOMAXPROCS=2"}}
 	}
 	r.agent = program("agent", "agent", "run", "-c", filepath.Join(r.dir, "board/agent.yaml"))
-	r.evaluator = program("evaluator", "evaluator", "run", "--backend", "cpu", "-c", filepath.Join(r.dir, "cloud/evaluator.yaml"))
+	r.evaluator = program("evaluator", "evaluator", "run", "--backend", "cpu", "-c",
+		filepath.Join(r.dir, "cloud/evaluator.yaml"))
 	r.holder = program("holder", "results", "watch", "-c", filepath.Join(r.dir, "holder/keyholder.yaml"), "--json")
 	t.Cleanup(func() {
 		for _, p := range []*process{r.agent, r.evaluator, r.holder, r.broker} {
@@ -363,7 +368,7 @@ func (r *rig) start(list ...*process) {
 	}
 }
 
-// logs are the last lines of every log.
+// logs returns the last lines of every log.
 func (r *rig) logs() string {
 	var b strings.Builder
 	for _, p := range []*process{r.agent, r.evaluator, r.holder, r.broker} {
@@ -385,7 +390,7 @@ type result struct {
 	Seq     uint64    `json:"sequence"`
 }
 
-// results are the results so far.
+// results returns the results so far.
 func (r *rig) results() (out []result) {
 	r.t.Helper()
 	raw, err := os.ReadFile(r.holder.log + ".results")

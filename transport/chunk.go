@@ -44,7 +44,7 @@ type wireChunk struct {
 	Data    []byte
 }
 
-// pieceSize is L, the length of all pieces but the last.
+// pieceSize returns L, the length of all pieces but the last.
 func pieceSize(size, total int) int { return (size + total - 1) / total }
 
 // validate checks the numbers of c against each other and against maxObject.
@@ -164,17 +164,19 @@ func Split(sealed []byte, chunkSize int) ([]Chunk, error) {
 	}
 	total := Pieces(len(sealed), chunkSize)
 	if total > maxChunks {
-		return nil, fmt.Errorf("%w: %d bytes in chunks of %d need %d chunks, want at most %d", ErrTooLarge, len(sealed), chunkSize, total, maxChunks)
+		return nil, fmt.Errorf("%w: %d bytes in chunks of %d need %d chunks, want at most %d", ErrTooLarge, len(sealed),
+			chunkSize, total, maxChunks)
 	}
 	id, l := ObjectID(sealed), pieceSize(len(sealed), total)
 	out := make([]Chunk, total)
 	for i := range out {
-		out[i] = Chunk{Object: id, Index: i, Total: total, Size: len(sealed), Data: sealed[i*l : min((i+1)*l, len(sealed))]}
+		out[i] = Chunk{Object: id, Index: i, Total: total, Size: len(sealed),
+			Data: sealed[i*l : min((i+1)*l, len(sealed))]}
 	}
 	return out, nil
 }
 
-// Pieces is how many chunks Split makes of an object of size bytes; chunkSize is one that
+// Pieces returns how many chunks Split makes of an object of size bytes; chunkSize is one that
 // it takes.
 func Pieces(size, chunkSize int) int {
 	data := chunkSize - chunkOverhead

@@ -15,10 +15,10 @@ type Client interface {
 	Publish(ctx context.Context, topic string, payload []byte, retain bool) error
 	// Subscribe returns nil when the broker has granted the filter. The
 	// subscription lasts until Close and is made again on every connection.
-	// h is called for the messages of one topic in their order, one at a time, and
-	// concurrently for several topics. It must call Delivery.Ack once it has taken
-	// charge of the message, and may block: its topic waits then, and in the end those
-	// that the same subscription covers.
+	// h gets the messages of one topic in order, one at a time, and those of several
+	// topics concurrently. It must call Delivery.Ack once it has taken charge of the
+	// message. It may block; then its topic waits, and in the end all topics of the
+	// subscription.
 	Subscribe(ctx context.Context, filter string, h func(Delivery)) error
 	// Connected reports whether there is a working connection now.
 	Connected() bool
@@ -36,8 +36,8 @@ type Delivery struct {
 	Ack      func()
 }
 
-// CheckFresh refuses a retained message with ErrWrongDelivery: where messages are of one
-// time only, nobody who follows the protocol retains one.
+// CheckFresh refuses a retained message with ErrWrongDelivery. It is for topics on which the
+// protocol retains nothing.
 func (d Delivery) CheckFresh() error {
 	if d.Retained {
 		return fmt.Errorf("%w: a retained message on %q", ErrWrongDelivery, d.Topic)

@@ -16,14 +16,15 @@ const maxRequest = 16 << 10
 // ErrRequest: a certificate request cannot be used to enrol a device.
 var ErrRequest = errors.New("unusable certificate request")
 
-// CertificateRequest is a PKCS#10 request (RFC 2986) in PEM for the device called
+// CertificateRequest returns a PKCS#10 request (RFC 2986) in PEM for the device called
 // name: its subject's common name is the device, its key is k, and k has signed
 // it, which proves that the sender holds the key.
 func (k *SigningKey) CertificateRequest(name string) ([]byte, error) {
 	if err := CheckName(name); err != nil {
 		return nil, fmt.Errorf("certificate request: %w", err)
 	}
-	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: name}}, k.priv)
+	der, err := x509.CreateCertificateRequest(rand.Reader,
+		&x509.CertificateRequest{Subject: pkix.Name{CommonName: name}}, k.priv)
 	if err != nil {
 		return nil, fmt.Errorf("certificate request: %w", err)
 	}

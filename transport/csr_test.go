@@ -67,7 +67,8 @@ func TestCertificateRequestRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	request := func(cn string, key any) []byte {
-		der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{Subject: pkix.Name{CommonName: cn}}, key)
+		der, err := x509.CreateCertificateRequest(rand.Reader,
+			&x509.CertificateRequest{Subject: pkix.Name{CommonName: cn}}, key)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -81,7 +81,7 @@ var reasons = []struct {
 // ReasonOther is the label of an error that wraps no sentinel of this package.
 const ReasonOther = "other"
 
-// Reason is the metric label of err: the label of the first sentinel of this
+// Reason returns the metric label of err: the label of the first sentinel of this
 // package that it wraps, ReasonOther for any other error, "" for nil.
 func Reason(err error) string {
 	if err == nil {
@@ -149,7 +149,7 @@ func (c *Counters) Refuse(err error) {
 	c.refused[i].Add(1)
 }
 
-// Refused is the number of refusals with the label reason (see Reasons).
+// Refused returns the number of refusals with the label reason (see Reasons).
 func (c *Counters) Refused(reason string) uint64 {
 	if c == nil {
 		return 0
@@ -165,7 +165,7 @@ func (c *Counters) Refused(reason string) uint64 {
 	return 0
 }
 
-// Snapshot gives every label of Reasons with its count.
+// Snapshot returns every label of Reasons with its count.
 func (c *Counters) Snapshot() map[string]uint64 {
 	out := make(map[string]uint64, len(reasons)+1)
 	for _, label := range Reasons() {

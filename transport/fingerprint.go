@@ -39,9 +39,11 @@ func Fingerprint(pub ed25519.PublicKey) string {
 func ParseFingerprint(text string) (string, error) {
 	plain := strings.NewReplacer("-", "", " ", "").Replace(strings.ToLower(text))
 	if len(plain) != fingerprintLength {
-		return "", fmt.Errorf("%w: it has %d letters and digits, this has %d", ErrFingerprint, fingerprintLength, len(plain))
+		return "", fmt.Errorf("%w: it has %d letters and digits, this has %d", ErrFingerprint, fingerprintLength,
+			len(plain))
 	}
-	if i := strings.IndexFunc(plain, func(r rune) bool { return (r < 'a' || r > 'z') && (r < '2' || r > '7') }); i >= 0 {
+	foreign := func(r rune) bool { return (r < 'a' || r > 'z') && (r < '2' || r > '7') }
+	if i := strings.IndexFunc(plain, foreign); i >= 0 {
 		return "", fmt.Errorf("%w: it has letters and the digits 2 to 7, not %q", ErrFingerprint, []rune(plain[i:])[0])
 	}
 	var b strings.Builder

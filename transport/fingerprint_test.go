@@ -17,10 +17,12 @@ func TestFingerprint(t *testing.T) {
 		t.Fatalf("fingerprint %q", got)
 	}
 	sum := sha256.Sum256(pub)
-	if want := strings.ToLower(base32.StdEncoding.EncodeToString(sum[:]))[:25]; strings.ReplaceAll(got, "-", "") != want {
+	if want := strings.ToLower(base32.StdEncoding.EncodeToString(sum[:]))[:25]; strings.ReplaceAll(got, "-",
+		"") != want {
 		t.Errorf("fingerprint %s is not the start of %s", got, want)
 	}
-	for _, text := range []string{got, strings.ToUpper(got), strings.ReplaceAll(got, "-", " "), strings.ReplaceAll(got, "-", "")} {
+	for _, text := range []string{got, strings.ToUpper(got), strings.ReplaceAll(got, "-", " "),
+		strings.ReplaceAll(got, "-", "")} {
 		if read, err := ParseFingerprint(text); err != nil || read != got {
 			t.Errorf("%q is read as %q: %v", text, read, err)
 		}

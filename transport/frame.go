@@ -32,7 +32,7 @@ type frame struct {
 	signature []byte // ed25519.SignatureSize bytes
 }
 
-// protectedHeader is the only protected header, in bytes, for an algorithm and
+// protectedHeader returns the only protected header, in bytes, for an algorithm and
 // key id: the map {1: alg, 4: kid} inside a byte string.
 func protectedHeader(alg int64, kid [8]byte) []byte {
 	m := []byte{0xa2, 0x01, byte(-1-alg) | majorNint<<5, 0x04, 0x48}
@@ -40,7 +40,7 @@ func protectedHeader(alg int64, kid [8]byte) []byte {
 	return append([]byte{majorBytes<<5 | byte(len(m))}, m...)
 }
 
-// signedHead is what stands before the payload in what is signed: the Sig_structure
+// signedHead returns what stands before the payload in what is signed: the Sig_structure
 // ["Signature1", protected, external_aad, payload] of RFC 9052, section 4.4.
 func signedHead(protected, context []byte) []byte {
 	b := append([]byte{0x84, 0x6a}, "Signature1"...)
@@ -88,7 +88,8 @@ func cutFrame(what string, b []byte) (f frame, err error) {
 	}
 	switch {
 	case len(f.signature) != ed25519.SignatureSize:
-		return f, fmt.Errorf("%w: %s: signature of %d bytes, want %d", ErrMalformed, what, len(f.signature), ed25519.SignatureSize)
+		return f, fmt.Errorf("%w: %s: signature of %d bytes, want %d", ErrMalformed, what, len(f.signature),
+			ed25519.SignatureSize)
 	case len(rest) > 0:
 		return f, fmt.Errorf("%w: %s: %d bytes after its end", ErrMalformed, what, len(rest))
 	}
@@ -104,7 +105,8 @@ func readProtected(h []byte) (alg int64, kid [8]byte, err error) {
 				alg = -1 - alg
 			}
 			if alg != algEd25519 && alg != algEdDSA {
-				return alg, kid, fmt.Errorf("%w: algorithm %d, want Ed25519 (-19), in the protected header", ErrDowngraded, alg)
+				return alg, kid, fmt.Errorf("%w: algorithm %d, want Ed25519 (-19), in the protected header",
+					ErrDowngraded, alg)
 			}
 		}
 	}
@@ -112,7 +114,8 @@ func readProtected(h []byte) (alg int64, kid [8]byte, err error) {
 		kid = [8]byte(h[len(h)-len(kid):])
 	}
 	if alg == 0 || !bytes.Equal(protectedHeader(alg, kid)[1:], h) {
-		return alg, kid, fmt.Errorf("%w: want an algorithm and a key id of 8 bytes in canonical form in the protected header", ErrMalformed)
+		return alg, kid,
+			fmt.Errorf("%w: want an algorithm and a key id of 8 bytes in canonical form in the protected header", ErrMalformed)
 	}
 	return alg, kid, nil
 }

@@ -69,7 +69,8 @@ func FuzzEnvelope(f *testing.F) {
 		} else {
 			// Another implementation sees the same in it.
 			var m cose.Sign1Message
-			if err := m.UnmarshalCBOR(b); err != nil || !bytes.Equal(m.Payload, frame.payload) || !bytes.Equal(m.Signature, frame.signature) {
+			if err := m.UnmarshalCBOR(b); err != nil || !bytes.Equal(m.Payload, frame.payload) ||
+				!bytes.Equal(m.Signature, frame.signature) {
 				t.Fatalf("go-cose: %v", err)
 			}
 		}
@@ -103,7 +104,7 @@ func FuzzEnvelope(f *testing.F) {
 	})
 }
 
-// partialResult is a result of windows that are not full.
+// partialResult returns a result of windows that are not full.
 func partialResult() Meta {
 	m := testResult(2)
 	m.Present = make([]uint32, len(m.Inputs))
@@ -136,8 +137,10 @@ func FuzzMeta(f *testing.F) {
 }
 
 func FuzzStatus(f *testing.F) {
-	b, err := MarshalStatus(Status{Online: true, Version: "1.2", Since: 5, KeyID: [16]byte{1}, KeyEpoch: 2, Streams: []StreamStatus{{Name: "a"},
-		{Name: "b", Params: "p", LogScale: 30, Packing: "real", Samples: 8, Every: 1e9, Channels: []ChannelStatus{{Name: "c", Unit: "1", Max: 0.1}}}}})
+	b, err := MarshalStatus(Status{Online: true, Version: "1.2", Since: 5, KeyID: [16]byte{1}, KeyEpoch: 2,
+		Streams: []StreamStatus{{Name: "a"},
+			{Name: "b", Params: "p", LogScale: 30, Packing: "real", Samples: 8, Every: 1e9,
+				Channels: []ChannelStatus{{Name: "c", Unit: "1", Max: 0.1}}}}})
 	if err != nil {
 		f.Fatal(err)
 	}

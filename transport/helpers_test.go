@@ -13,7 +13,7 @@ var (
 	testKeyID  = [16]byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}
 )
 
-// testKey is a fixed signing key per name.
+// testKey returns a fixed signing key per name.
 func testKey(t testing.TB, name string) *SigningKey {
 	t.Helper()
 	seed := sha256.Sum256([]byte("seed of " + name))
@@ -45,7 +45,8 @@ func testResult(seq uint64) Meta {
 // testReading and testResult carry.
 func testOptions(t testing.TB) VerifierOptions {
 	t.Helper()
-	trust, err := TrustKeys(map[string]ed25519.PublicKey{"board-7": testKey(t, "board-7").Public()}, testKey(t, "cloud-1").Public())
+	trust, err := TrustKeys(map[string]ed25519.PublicKey{"board-7": testKey(t, "board-7").Public()},
+		testKey(t, "cloud-1").Public())
 	if err != nil {
 		t.Fatal(err)
 	}

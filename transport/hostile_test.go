@@ -9,7 +9,7 @@ import (
 	"github.com/hencedge/hencedge/internal/testrig"
 )
 
-// nested is a well-formed CBOR array of about n bytes that is dear to decode: arrays of
+// nested returns a well-formed CBOR array of about n bytes that is dear to decode: arrays of
 // empty arrays.
 func nested(n int) []byte {
 	const width = 100_000
@@ -18,7 +18,7 @@ func nested(n int) []byte {
 	return append([]byte{0x9a, 0, 0, byte(count >> 8), byte(count)}, bytes.Repeat(inner, count)...)
 }
 
-// hostileEnvelopes are objects of about n bytes that anybody can make: none is signed by
+// hostileEnvelopes returns objects of about n bytes that anybody can make: none is signed by
 // a trusted key.
 func hostileEnvelopes(t testing.TB, n int) map[string][]byte {
 	t.Helper()
@@ -69,7 +69,8 @@ func TestHostileEnvelopeCost(t *testing.T) {
 			t.Errorf("%s: a peek allocated %d bytes: %v", name, n, err)
 		}
 		if n := testrig.Allocated(func() {
-			_, err = OpenRemote(sealed[:min(len(sealed), maxRemote)], ed25519.PublicKey(testKey(t, "board-7").Public()), "a")
+			_, err = OpenRemote(sealed[:min(len(sealed), maxRemote)], ed25519.PublicKey(testKey(t, "board-7").Public()),
+				"a")
 		}); n > 256<<10 || err == nil {
 			t.Errorf("%s: a remote configuration allocated %d bytes: %v", name, n, err)
 		}

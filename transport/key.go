@@ -34,7 +34,7 @@ type SigningKey struct {
 	kid  [8]byte
 }
 
-// NewSigningKey makes a key from the operating system's entropy.
+// NewSigningKey returns a key from the operating system's entropy.
 func NewSigningKey() (*SigningKey, error) {
 	_, priv, err := ed25519.GenerateKey(rand.Reader)
 	if err != nil {
@@ -43,7 +43,7 @@ func NewSigningKey() (*SigningKey, error) {
 	return newSigningKey(priv), nil
 }
 
-// SigningKeyFromSeed is the key of a 32-byte Ed25519 seed (RFC 8032). It is
+// SigningKeyFromSeed returns the key of a 32-byte Ed25519 seed (RFC 8032). It is
 // meant for test vectors and key derivation.
 func SigningKeyFromSeed(seed []byte) (*SigningKey, error) {
 	if len(seed) != ed25519.SeedSize {
@@ -56,27 +56,27 @@ func newSigningKey(priv ed25519.PrivateKey) *SigningKey {
 	return &SigningKey{priv: priv, kid: keyHint(priv.Public().(ed25519.PublicKey))}
 }
 
-// keyHint is the COSE key id of a public key: the first 8 bytes of its SHA-256.
+// keyHint returns the COSE key id of a public key: the first 8 bytes of its SHA-256.
 func keyHint(pub ed25519.PublicKey) [8]byte {
 	sum := sha256.Sum256(pub)
 	return [8]byte(sum[:8])
 }
 
-// Public is the public half.
+// Public returns the public key.
 func (k *SigningKey) Public() ed25519.PublicKey {
 	return append(ed25519.PublicKey(nil), k.priv[32:]...)
 }
 
-// PublicText is the public half as it stands in configuration files.
+// PublicText returns the public key as it stands in configuration files.
 func (k *SigningKey) PublicText() string { return FormatPublicKey(k.Public()) }
 
-// String is PublicText: the secret does not print.
+// String returns PublicText, so that the secret never prints.
 func (k *SigningKey) String() string { return k.PublicText() }
 
-// GoString is PublicText: the secret does not print under %#v either.
+// GoString returns PublicText, so that the secret does not print with %#v either.
 func (k *SigningKey) GoString() string { return k.PublicText() }
 
-// LogValue is PublicText, for log/slog.
+// LogValue returns PublicText, for log/slog.
 func (k *SigningKey) LogValue() slog.Value { return slog.StringValue(k.PublicText()) }
 
 // Wipe overwrites the secret; the key cannot sign afterwards.
@@ -84,7 +84,7 @@ func (k *SigningKey) Wipe() {
 	clear(k.priv[:32])
 }
 
-// MarshalText is the secret text form that Save writes:
+// MarshalText returns the secret text form that Save writes:
 // "ed25519-secret:" and the base64 of the 32-byte seed.
 func (k *SigningKey) MarshalText() ([]byte, error) {
 	return []byte(secretScheme + base64.StdEncoding.EncodeToString(k.priv.Seed())), nil
@@ -107,7 +107,7 @@ func ParseSigningKey(text []byte) (*SigningKey, error) {
 	return SigningKeyFromSeed(seed)
 }
 
-// FormatPublicKey is the text form "ed25519:<base64>" of a public key.
+// FormatPublicKey returns the text form "ed25519:<base64>" of a public key.
 func FormatPublicKey(pub ed25519.PublicKey) string {
 	return publicScheme + base64.StdEncoding.EncodeToString(pub)
 }
@@ -115,7 +115,8 @@ func FormatPublicKey(pub ed25519.PublicKey) string {
 // ParsePublicKey reads "ed25519:<base64>" (standard alphabet, padded).
 func ParsePublicKey(text string) (ed25519.PublicKey, error) {
 	if strings.HasPrefix(text, secretScheme) {
-		return nil, fmt.Errorf("%w: this is a secret key where a public key belongs; keep it out of configuration files", ErrMalformed)
+		return nil, fmt.Errorf("%w: this is a secret key where a public key belongs; keep it out of configuration files",
+			ErrMalformed)
 	}
 	b, err := parseKeyText(text, publicScheme, ed25519.PublicKeySize)
 	if err != nil {
@@ -145,8 +146,8 @@ func parseKeyText(s, scheme string, size int) ([]byte, error) {
 
 // Save writes the secret to a new file with mode 0600 and flushes file and
 // directory to disk. It refuses to overwrite, with fs.ErrExist. The file appears
-// with all its content: a power cut leaves none, not a part of one, which would keep
-// a device from ever starting.
+// with all its content. A power cut leaves no file rather than a part of one, which would
+// keep a device from ever starting.
 func (k *SigningKey) Save(path string) error {
 	if err := k.save(path); err != nil {
 		return fmt.Errorf("save signing key: %w", err)
@@ -190,7 +191,7 @@ func (k *SigningKey) save(path string) error {
 	return nil
 }
 
-// publish gives the file old the name path, unless there is one already.
+// publish gives the file old the name path, unless a file of that name exists.
 func publish(old, path string) error {
 	err := unix.Renameat2(unix.AT_FDCWD, old, unix.AT_FDCWD, path, unix.RENAME_NOREPLACE)
 	if errors.Is(err, unix.EINVAL) || errors.Is(err, unix.ENOSYS) { // not on this file system
@@ -218,9 +219,11 @@ func LoadSigningKey(path string) (*SigningKey, error) {
 	case !info.Mode().IsRegular():
 		return nil, fmt.Errorf("%w: %s is not a regular file", ErrKeyFile, path)
 	case info.Mode().Perm()&0o077 != 0:
-		return nil, fmt.Errorf("%w: %s has mode %04o, others may read it; run chmod 600 %s", ErrKeyFile, path, info.Mode().Perm(), path)
+		return nil, fmt.Errorf("%w: %s has mode %04o, others may read it; run chmod 600 %s", ErrKeyFile, path,
+			info.Mode().Perm(), path)
 	case info.Size() > maxKeyFile:
-		return nil, fmt.Errorf("%w: %s has %d bytes, a signing key has less than %d", ErrKeyFile, path, info.Size(), maxKeyFile)
+		return nil, fmt.Errorf("%w: %s has %d bytes, a signing key has less than %d", ErrKeyFile, path, info.Size(),
+			maxKeyFile)
 	}
 	text, err := io.ReadAll(io.LimitReader(f, maxKeyFile+1))
 	if err != nil {

@@ -138,8 +138,10 @@ func TestParseKeys(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	body := strings.TrimPrefix(string(secret), secretScheme)
-	for _, text := range []string{"", "ed25519-secret:", body, secretScheme + body[1:], secretScheme + body + "A", secretScheme + body[:20] + "\n" + body[21:],
-		secretScheme + strings.Replace(body, "=", "A", 1), k.PublicText(), strings.ToUpper(string(secret)), strings.Repeat("x", 5000)} {
+	for _, text := range []string{"", "ed25519-secret:", body, secretScheme + body[1:], secretScheme + body + "A",
+		secretScheme + body[:20] + "\n" + body[21:],
+		secretScheme + strings.Replace(body, "=", "A", 1), k.PublicText(), strings.ToUpper(string(secret)),
+		strings.Repeat("x", 5000)} {
 		_, err := ParseSigningKey([]byte(text))
 		if err == nil {
 			t.Errorf("accepted %q", text)
@@ -147,7 +149,8 @@ func TestParseKeys(t *testing.T) {
 			t.Errorf("the error shows the secret: %v", err)
 		}
 	}
-	for _, text := range []string{"", "ed25519:", string(secret), k.PublicText() + "=", k.PublicText()[1:], "ed25519:" + strings.Repeat("A", 43) + "B"} {
+	for _, text := range []string{"", "ed25519:", string(secret), k.PublicText() + "=", k.PublicText()[1:],
+		"ed25519:" + strings.Repeat("A", 43) + "B"} {
 		if _, err := ParsePublicKey(text); !errors.Is(err, ErrMalformed) {
 			t.Errorf("%q: %v", text, err)
 		} else if strings.Contains(err.Error(), body[3:20]) {
@@ -167,7 +170,8 @@ func TestSecretDoesNotPrint(t *testing.T) {
 	var log bytes.Buffer
 	slog.New(slog.NewTextHandler(&log, nil)).Info("x", "key", k)
 	for _, s := range []string{fmt.Sprint(k), fmt.Sprintf("%v %+v %#v %s", k, k, k, k), log.String()} {
-		if strings.Contains(s, secret) || strings.Contains(s, fmt.Sprint(k.priv[0], " ", k.priv[1])) || !strings.Contains(s, k.PublicText()) {
+		if strings.Contains(s, secret) || strings.Contains(s, fmt.Sprint(k.priv[0], " ", k.priv[1])) ||
+			!strings.Contains(s, k.PublicText()) {
 			t.Errorf("printed %q", s)
 		}
 	}

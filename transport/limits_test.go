@@ -12,7 +12,8 @@ func TestDefaultLimitsAgree(t *testing.T) {
 	cfg := &config.Evaluator{}
 	cfg.SetDefaults()
 	l := Limits{}.withDefaults()
-	if int(cfg.Limits.Object) != l.MaxObject || cfg.Limits.Pending != l.MaxObjects || int(cfg.Limits.Memory) != l.MaxBytes || cfg.Limits.Reassembly != l.MaxAge {
+	if int(cfg.Limits.Object) != l.MaxObject || cfg.Limits.Pending != l.MaxObjects ||
+		int(cfg.Limits.Memory) != l.MaxBytes || cfg.Limits.Reassembly != l.MaxAge {
 		t.Errorf("%+v in a configuration, %+v in transport", cfg.Limits, l)
 	}
 }

@@ -39,7 +39,7 @@ const (
 	KindProgram Kind = 6 // what a program computes on what, signed by its evaluator, in clear, retained
 )
 
-// String is the label of the kind in logs and metrics.
+// String returns the label of the kind in logs and metrics.
 func (k Kind) String() string {
 	switch k {
 	case KindReading:
@@ -153,7 +153,8 @@ func (m *Meta) Validate() error {
 	case m.Kind == KindReading && len(m.Inputs) > 0:
 		return fmt.Errorf("%w: header: a reading has no inputs, got %d", ErrMalformed, len(m.Inputs))
 	case len(m.Present) > 0 && (m.Kind != KindResult || len(m.Present) != len(m.Inputs)):
-		return fmt.Errorf("%w: header: a %v with %d inputs and samples of %d", ErrMalformed, m.Kind, len(m.Inputs), len(m.Present))
+		return fmt.Errorf("%w: header: a %v with %d inputs and samples of %d", ErrMalformed, m.Kind, len(m.Inputs),
+			len(m.Present))
 	case slices.ContainsFunc(m.Present, func(n uint32) bool { return n < 1 || n > MaxSamples }):
 		return fmt.Errorf("%w: header: samples of inputs %d, want 1 to %d", ErrMalformed, m.Present, MaxSamples)
 	case m.Post != nil && m.Kind != KindResult:
@@ -172,7 +173,8 @@ func (p *Post) validate() error {
 	case !finite(p.Bound) || p.Bound < 0:
 		return fmt.Errorf("%w: header: error bound %g", ErrMalformed, p.Bound)
 	case p.Slot < 0 || p.Count < 1 || p.Slot > MaxSlots || p.Count > MaxSlots-p.Slot:
-		return fmt.Errorf("%w: header: %d values from slot %d, want within %d slots", ErrMalformed, p.Count, p.Slot, MaxSlots)
+		return fmt.Errorf("%w: header: %d values from slot %d, want within %d slots", ErrMalformed, p.Count, p.Slot,
+			MaxSlots)
 	}
 	return nil
 }

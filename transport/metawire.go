@@ -129,7 +129,8 @@ func unmarshalMeta(b []byte, minVersion uint64) (*Meta, error) {
 	case *peek.Version < minVersion:
 		return nil, fmt.Errorf("%w: format version %d, want at least %d", ErrDowngraded, *peek.Version, minVersion)
 	case *peek.Version > Version:
-		return nil, fmt.Errorf("%w: format version %d, this build reads up to %d", ErrUnsupportedVersion, *peek.Version, Version)
+		return nil, fmt.Errorf("%w: format version %d, this build reads up to %d", ErrUnsupportedVersion, *peek.Version,
+			Version)
 	}
 	var w wireMeta
 	if err := wireDec.Unmarshal(b, &w); err != nil {
@@ -144,7 +145,8 @@ func unmarshalMeta(b []byte, minVersion uint64) (*Meta, error) {
 		what string
 		dst  []byte
 		src  []byte
-	}{{"key id", m.KeyID[:], w.KeyID}, {"parameter hash", m.Params[:], w.Params}, {"layout hash", m.Layout[:], w.Layout}} {
+	}{{"key id", m.KeyID[:], w.KeyID}, {"parameter hash", m.Params[:], w.Params},
+		{"layout hash", m.Layout[:], w.Layout}} {
 		if len(f.src) != len(f.dst) {
 			return nil, fmt.Errorf("%w: header: %s of %d bytes, want %d", ErrMalformed, f.what, len(f.src), len(f.dst))
 		}
@@ -158,7 +160,8 @@ func unmarshalMeta(b []byte, minVersion uint64) (*Meta, error) {
 	}
 	if p := w.Post; p != nil {
 		if p.Slot > MaxSlots || p.Count > MaxSlots {
-			return nil, fmt.Errorf("%w: header: %d values from slot %d, want within %d slots", ErrMalformed, p.Count, p.Slot, MaxSlots)
+			return nil, fmt.Errorf("%w: header: %d values from slot %d, want within %d slots", ErrMalformed, p.Count,
+				p.Slot, MaxSlots)
 		}
 		m.Post = &Post{A: p.A, B: p.B, Sqrt: p.Sqrt, Slot: int(p.Slot), Count: int(p.Count), Bound: p.Bound}
 	}

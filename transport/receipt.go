@@ -28,7 +28,7 @@ const (
 	Working Outcome = 5
 )
 
-// String is the label of the outcome in logs and metrics.
+// String returns the label of the outcome in logs and metrics.
 func (o Outcome) String() string {
 	switch o {
 	case Taken:
@@ -80,7 +80,7 @@ type ReceiptItem struct {
 	Detail string
 }
 
-// Detail is text as a ReceiptItem takes it: cut to MaxDetail bytes, with every
+// Detail returns text in the form that a ReceiptItem takes: cut to MaxDetail bytes, with every
 // character that cannot be printed replaced.
 func Detail(text string) string {
 	text = strings.Map(func(r rune) rune {
@@ -206,7 +206,8 @@ func MarshalReceipt(r Receipt) ([]byte, error) {
 		if have == nil {
 			have = []byte{}
 		}
-		w.Items = append(w.Items, wireReceiptItem{Object: it.Object[:], Outcome: uint8(it.Outcome), Reason: it.Reason, Total: uint32(it.Total), Have: have, Detail: it.Detail})
+		w.Items = append(w.Items, wireReceiptItem{Object: it.Object[:], Outcome: uint8(it.Outcome), Reason: it.Reason,
+			Total: uint32(it.Total), Have: have, Detail: it.Detail})
 	}
 	b, err := wireEnc.Marshal(w)
 	if err != nil {
@@ -224,9 +225,11 @@ func UnmarshalReceipt(b []byte) (*Receipt, error) {
 	r := &Receipt{To: w.To}
 	for _, it := range w.Items {
 		if len(it.Object) != 32 || it.Total > maxChunks {
-			return nil, fmt.Errorf("%w: receipt: object id of %d bytes, %d chunks", ErrMalformed, len(it.Object), it.Total)
+			return nil, fmt.Errorf("%w: receipt: object id of %d bytes, %d chunks", ErrMalformed, len(it.Object),
+				it.Total)
 		}
-		r.Items = append(r.Items, ReceiptItem{Object: [32]byte(it.Object), Outcome: Outcome(it.Outcome), Reason: it.Reason, Total: int(it.Total), Have: it.Have, Detail: it.Detail})
+		r.Items = append(r.Items, ReceiptItem{Object: [32]byte(it.Object), Outcome: Outcome(it.Outcome),
+			Reason: it.Reason, Total: int(it.Total), Have: it.Have, Detail: it.Detail})
 	}
 	return r, r.validate()
 }
@@ -242,8 +245,10 @@ func (a *Ask) validate() error {
 	}
 	for i := range a.Items {
 		it := &a.Items[i]
-		if it.Total < 1 || it.Total > maxChunks || it.Size < 1 || it.Size > MaxChunkSize*maxChunks/8 || !ValidTopic(it.Topic) {
-			return fmt.Errorf("%w: ask: object of %d bytes in %d chunks on %q", ErrMalformed, it.Size, it.Total, it.Topic)
+		if it.Total < 1 || it.Total > maxChunks || it.Size < 1 || it.Size > MaxChunkSize*maxChunks/8 ||
+			!ValidTopic(it.Topic) {
+			return fmt.Errorf("%w: ask: object of %d bytes in %d chunks on %q", ErrMalformed, it.Size, it.Total,
+				it.Topic)
 		}
 	}
 	return nil
@@ -257,7 +262,8 @@ func MarshalAsk(a Ask) ([]byte, error) {
 	w := wireAsk{Version: askVersion, To: a.To}
 	for i := range a.Items {
 		it := &a.Items[i]
-		w.Items = append(w.Items, wireAskItem{Object: it.Object[:], Topic: it.Topic, Total: uint32(it.Total), Size: uint64(it.Size)})
+		w.Items = append(w.Items, wireAskItem{Object: it.Object[:], Topic: it.Topic, Total: uint32(it.Total),
+			Size: uint64(it.Size)})
 	}
 	b, err := wireEnc.Marshal(w)
 	if err != nil {
@@ -277,7 +283,8 @@ func UnmarshalAsk(b []byte) (*Ask, error) {
 		if len(it.Object) != 32 || it.Total > maxChunks || it.Size > 1<<40 {
 			return nil, fmt.Errorf("%w: ask: object id of %d bytes, %d chunks", ErrMalformed, len(it.Object), it.Total)
 		}
-		a.Items = append(a.Items, AskItem{Object: [32]byte(it.Object), Topic: it.Topic, Total: int(it.Total), Size: int(it.Size)})
+		a.Items = append(a.Items, AskItem{Object: [32]byte(it.Object), Topic: it.Topic, Total: int(it.Total),
+			Size: int(it.Size)})
 	}
 	return a, a.validate()
 }
@@ -311,7 +318,7 @@ func unmarshalExact(b []byte, w any, what string, version uint64, limit int) err
 	return nil
 }
 
-// Whole is the payload of an object that travels as a single chunk: a receipt,
+// Whole returns the payload of an object that travels as a single chunk: a receipt,
 // an ask or a status. size is the largest payload (0: DefaultChunkSize).
 func Whole(sealed []byte, size int) ([]byte, error) {
 	pieces, err := Split(sealed, size)
@@ -324,7 +331,7 @@ func Whole(sealed []byte, size int) ([]byte, error) {
 	return pieces[0].Marshal()
 }
 
-// ReadWhole is the object in a payload made by Whole.
+// ReadWhole returns the object in a payload made by Whole.
 func ReadWhole(payload []byte, maxObject int) ([]byte, error) {
 	c, err := UnmarshalChunk(payload, maxObject)
 	if err != nil {
@@ -339,14 +346,16 @@ func ReadWhole(payload []byte, maxObject int) ([]byte, error) {
 	return c.Data, nil
 }
 
-// SealReceipt is the payload of a signed receipt from the one called name.
-func SealReceipt(r Receipt, name string, key *SigningKey, now time.Time, number func() (boot, sequence uint64)) ([]byte, error) {
+// SealReceipt returns the payload of a signed receipt from the one called name.
+func SealReceipt(r Receipt, name string, key *SigningKey, now time.Time, number func() (boot, sequence uint64)) ([]byte,
+	error) {
 	body, err := MarshalReceipt(r)
 	if err != nil {
 		return nil, err
 	}
 	boot, sequence := number()
-	sealed, err := Seal(Meta{Kind: KindReceipt, Device: name, BootEpoch: boot, Sequence: sequence, Start: now.UnixNano(), End: now.UnixNano()}, body, key)
+	sealed, err := Seal(Meta{Kind: KindReceipt, Device: name, BootEpoch: boot, Sequence: sequence,
+		Start: now.UnixNano(), End: now.UnixNano()}, body, key)
 	if err != nil {
 		return nil, err
 	}

@@ -52,7 +52,8 @@ func TestReceiptRoundTrip(t *testing.T) {
 	}
 	// By hand from docs/wire-format.md: [1, "board-7", [[h'01..', 1, "", 0, h'', ""]]].
 	one, err := MarshalReceipt(Receipt{To: "board-7", Items: r.Items[:1]})
-	want := "8302" + "67626f6172642d37" + "81" + "86" + "5820" + "01" + strings.Repeat("00", 31) + "01" + "60" + "00" + "40" + "60"
+	want := "8302" + "67626f6172642d37" + "81" + "86" + "5820" + "01" + strings.Repeat("00", 31) + "01" + "60" + "00" +
+		"40" + "60"
 	if err != nil || hex.EncodeToString(one) != want {
 		t.Errorf("got %x, want %s", one, want)
 	}
@@ -109,7 +110,8 @@ func TestReceiptRefuses(t *testing.T) {
 // Receipts of the version before, which had no detail, are refused by name.
 func TestReceiptVersion(t *testing.T) {
 	for text, want := range map[string]error{
-		"8301" + "67626f6172642d37" + "81" + "85" + "5820" + strings.Repeat("00", 32) + "01" + "60" + "00" + "40": ErrDowngraded,
+		"8301" + "67626f6172642d37" + "81" + "85" + "5820" + strings.Repeat("00", 32) + "01" + "60" + "00" +
+			"40": ErrDowngraded,
 		"8303" + "67626f6172642d37" + "80": ErrUnsupportedVersion,
 		"80":                               ErrMalformed,
 	} {
@@ -192,7 +194,8 @@ func TestWhole(t *testing.T) {
 func TestProgress(t *testing.T) {
 	now := time.Unix(0, 0)
 	got := 0
-	r := newReceiver(Limits{Now: func() time.Time { return now }, MaxAge: time.Minute}, func(string, []byte) error { got++; return nil })
+	r := newReceiver(Limits{Now: func() time.Time { return now }, MaxAge: time.Minute},
+		func(string, []byte) error { got++; return nil })
 	sealed := testrig.Pattern(9000)
 	pieces, err := Split(sealed, 1024)
 	if err != nil {

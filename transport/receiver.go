@@ -9,44 +9,6 @@ import (
 	"time"
 )
 
-// Limits bound what a Receiver keeps: incomplete objects, and complete ones until they
-// are worked off. A zero field means its default.
-type Limits struct {
-	MaxObject    int              // largest object, bytes; DefaultMaxObject
-	MaxObjects   int              // objects in all; 256
-	MaxBytes     int              // bytes of objects in all; 256 MiB
-	TopicObjects int              // objects per topic; 16
-	TopicBytes   int              // bytes of objects per topic; 2*MaxObject
-	MaxAge       time.Duration    // an object without a new chunk for this long is dropped; 2 min
-	Remember     int              // finished objects remembered against repetition; 4096
-	Now          func() time.Time // the clock; time.Now
-}
-
-func (l Limits) withDefaults() Limits {
-	set := func(v *int, d int) {
-		if *v <= 0 {
-			*v = d
-		}
-	}
-	set(&l.MaxObject, DefaultMaxObject)
-	set(&l.MaxObjects, 256)
-	set(&l.MaxBytes, max(256<<20, l.MaxObject))
-	set(&l.TopicObjects, 16)
-	set(&l.TopicBytes, 2*l.MaxObject)
-	set(&l.Remember, 4096)
-	if l.MaxAge <= 0 {
-		l.MaxAge = 2 * time.Minute
-	}
-	if l.Now == nil {
-		l.Now = time.Now
-	}
-	return l
-}
-
-// ErrHandler wraps an error of the object handler, so that it can be told from
-// a refused chunk.
-var ErrHandler = errors.New("object handler failed")
-
 // Receiver puts chunks together and hands complete objects on. It is safe for
 // concurrent use.
 //
@@ -82,52 +44,6 @@ type Receiver struct {
 	remembered int                       // finished objects so far
 }
 
-// use is how much is held.
-type use struct{ objects, bytes int }
-
-// Staged is a complete object. It counts against the bounds of its Receiver until Done.
-type Staged struct {
-	Topic  string
-	Sealed []byte
-	ID     [32]byte // ObjectID of Sealed
-	done   func()
-}
-
-// Done says that the object was worked off. It may be called twice.
-func (s Staged) Done() { s.done() }
-
-type partKey struct {
-	topic string
-	id    [32]byte
-}
-
-type partial struct {
-	key    partKey
-	size   int
-	total  int
-	bytes  int
-	pieces map[int][]byte
-	elem   *list.Element // in its topic's idle list
-	last   time.Time
-}
-
-type topicUse struct {
-	idle   *list.List // of *partial, longest idle first
-	bytes  int        // of incomplete and staged objects
-	staged use
-	done   *list.List // of *doneEntry, oldest first
-}
-
-func (t *topicUse) objects() int { return t.idle.Len() + t.staged.objects }
-
-type doneEntry struct {
-	key    partKey
-	number int // of finished objects before it
-	total  int
-	again  []uint64 // bit i%64 of word i/64: chunk i came again since the object was finished
-	count  int      // of these
-}
-
 // NewReceiver returns a Receiver that calls onObject once per complete object. onObject
 // runs on the goroutine that fed the last chunk, concurrently with other feeds. It may
 // queue the object; whoever works it off calls Done. When onObject fails, the object is
@@ -141,6 +57,40 @@ func NewReceiver(limits Limits, onObject func(Staged) error) *Receiver {
 	return r
 }
 
+// Limits bound what a Receiver keeps: incomplete objects, and complete ones until they
+// are worked off. A zero field means its default.
+type Limits struct {
+	MaxObject    int              // largest object, bytes; DefaultMaxObject
+	MaxObjects   int              // objects in all; 256
+	MaxBytes     int              // bytes of objects in all; 256 MiB
+	TopicObjects int              // objects per topic; 16
+	TopicBytes   int              // bytes of objects per topic; 2*MaxObject
+	MaxAge       time.Duration    // an object without a new chunk for this long is dropped; 2 min
+	Remember     int              // finished objects remembered against repetition; 4096
+	Now          func() time.Time // the clock; time.Now
+}
+
+func (l Limits) withDefaults() Limits {
+	set := func(v *int, d int) {
+		if *v <= 0 {
+			*v = d
+		}
+	}
+	set(&l.MaxObject, DefaultMaxObject)
+	set(&l.MaxObjects, 256)
+	set(&l.MaxBytes, max(256<<20, l.MaxObject))
+	set(&l.TopicObjects, 16)
+	set(&l.TopicBytes, 2*l.MaxObject)
+	set(&l.Remember, 4096)
+	if l.MaxAge <= 0 {
+		l.MaxAge = 2 * time.Minute
+	}
+	if l.Now == nil {
+		l.Now = time.Now
+	}
+	return l
+}
+
 // Close ends the waits for room; later chunks that would have to wait fail with
 // ErrClosed too.
 func (r *Receiver) Close() {
@@ -150,8 +100,7 @@ func (r *Receiver) Close() {
 	r.room.Broadcast()
 }
 
-// Counters count complete objects (Accepted), repeated chunks (Duplicates) and
-// refusals by reason.
+// Counters returns the counts of complete objects, repeated chunks and refusals by reason.
 func (r *Receiver) Counters() *Counters { return r.counters }
 
 // Feed takes one chunk. It returns nil for a chunk that was kept, repeated, or
@@ -197,18 +146,9 @@ func (r *Receiver) Feed(topic string, payload []byte) error {
 	return nil
 }
 
-// join returns the object that the pieces of a complete p make up, and lets go of them.
-func (p *partial) join() []byte {
-	sealed := p.pieces[0]
-	if p.total > 1 {
-		sealed = make([]byte, 0, p.size)
-		for i := range p.total {
-			sealed = append(sealed, p.pieces[i]...)
-		}
-	}
-	p.pieces = nil
-	return sealed
-}
+// ErrHandler wraps an error of the object handler, so that it can be told from
+// a refused chunk.
+var ErrHandler = errors.New("object handler failed")
 
 // add keeps c and returns the object, which is staged then, when c completes it.
 func (r *Receiver) add(key partKey, c *Chunk) (*partial, error) {
@@ -266,31 +206,16 @@ func (r *Receiver) add(key partKey, c *Chunk) (*partial, error) {
 	return p, nil
 }
 
-// compare reports whether p has c already, or fails when they contradict each other.
-func (p *partial) compare(c *Chunk) (known bool, err error) {
-	if p.size != c.Size || p.total != c.Total {
-		return false, fmt.Errorf("%w: object %x announced as %d bytes in %d chunks, before as %d in %d",
-			ErrConflict, c.Object[:6], c.Size, c.Total, p.size, p.total)
+func (r *Receiver) newPartial(key partKey, c *Chunk) *partial {
+	t := r.topics[key.topic]
+	if t == nil {
+		t = &topicUse{idle: list.New(), done: list.New()}
+		r.topics[key.topic] = t
 	}
-	old, known := p.pieces[c.Index]
-	if known && !bytes.Equal(old, c.Data) {
-		return false, fmt.Errorf("%w: chunk %d of object %x has other bytes than before", ErrConflict, c.Index, c.Object[:6])
-	}
-	return known, nil
-}
-
-// release gives the room of a staged object back.
-func (r *Receiver) release(p *partial) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	t := r.topics[p.key.topic]
-	for _, u := range []*use{&t.staged, &r.staged} {
-		u.objects, u.bytes = u.objects-1, u.bytes-p.bytes
-	}
-	t.bytes -= p.bytes
-	r.bytes -= p.bytes
-	r.tidy(p.key.topic)
-	r.room.Broadcast()
+	p := &partial{key: key, size: c.Size, total: c.Total, pieces: make(map[int][]byte)}
+	p.elem = t.idle.PushBack(p)
+	r.parts[key] = p
+	return p
 }
 
 // repeated counts a chunk of an object that is finished. Single repetitions are
@@ -313,167 +238,89 @@ func (r *Receiver) repeated(d *doneEntry, c *Chunk) error {
 	return nil
 }
 
-func (r *Receiver) newPartial(key partKey, c *Chunk) *partial {
-	t := r.topics[key.topic]
-	if t == nil {
-		t = &topicUse{idle: list.New(), done: list.New()}
-		r.topics[key.topic] = t
-	}
-	p := &partial{key: key, size: c.Size, total: c.Total, pieces: make(map[int][]byte)}
-	p.elem = t.idle.PushBack(p)
-	r.parts[key] = p
-	return p
-}
-
-// drop forgets an incomplete object.
-func (r *Receiver) drop(p *partial) {
+// release gives the room of a staged object back.
+func (r *Receiver) release(p *partial) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	t := r.topics[p.key.topic]
-	t.idle.Remove(p.elem)
+	for _, u := range []*use{&t.staged, &r.staged} {
+		u.objects, u.bytes = u.objects-1, u.bytes-p.bytes
+	}
 	t.bytes -= p.bytes
 	r.bytes -= p.bytes
-	delete(r.parts, p.key)
 	r.tidy(p.key.topic)
+	r.room.Broadcast()
 }
 
-// tidy forgets a topic of which nothing is left.
-func (r *Receiver) tidy(topic string) {
-	if t := r.topics[topic]; t.objects() == 0 && t.done.Len() == 0 {
-		delete(r.topics, topic)
-	}
+type partKey struct {
+	topic string
+	id    [32]byte
 }
 
-func (r *Receiver) evict(p *partial, why string) {
-	r.drop(p)
-	r.counters.Refuse(fmt.Errorf("%w: object %x: %s", ErrEvicted, p.key.id[:6], why))
+type partial struct {
+	key    partKey
+	size   int
+	total  int
+	bytes  int
+	pieces map[int][]byte
+	elem   *list.Element // in its topic's idle list
+	last   time.Time
 }
 
-// makeRoom evicts until n more bytes fit, and one more object unless own is
-// not nil. own itself is never evicted: when it alone fills its bounds, the
-// chunk is refused. Where room comes when staged objects are worked off, nothing is
-// evicted, and wait is true.
-func (r *Receiver) makeRoom(key partKey, n int, own *partial) (wait bool, err error) {
-	more := 0
-	if own == nil {
-		more = 1
+// compare reports whether p has c already, or fails when they contradict each other.
+func (p *partial) compare(c *Chunk) (known bool, err error) {
+	if p.size != c.Size || p.total != c.Total {
+		return false, fmt.Errorf("%w: object %x announced as %d bytes in %d chunks, before as %d in %d",
+			ErrConflict, c.Object[:6], c.Size, c.Total, p.size, p.total)
 	}
-	if n > r.limits.TopicBytes {
-		return false, fmt.Errorf("%w: chunk of %d bytes, a topic may hold %d", ErrLimit, n, r.limits.TopicBytes)
+	old, known := p.pieces[c.Index]
+	if known && !bytes.Equal(old, c.Data) {
+		return false, fmt.Errorf("%w: chunk %d of object %x has other bytes than before", ErrConflict, c.Index,
+			c.Object[:6])
 	}
-	for {
-		t := r.topics[key.topic]
-		if t == nil || (t.bytes+n <= r.limits.TopicBytes && t.objects()+more <= r.limits.TopicObjects) {
-			break
-		}
-		if t.staged.objects > 0 && t.bytes-t.staged.bytes+n <= r.limits.TopicBytes && t.idle.Len()+more <= r.limits.TopicObjects {
-			return true, nil
-		}
-		p := longestIdle(t, own)
-		if p == nil {
-			return false, fmt.Errorf("%w: topic %q holds %d bytes", ErrLimit, key.topic, t.bytes)
-		}
-		r.evict(p, "its topic is full")
-	}
-	for {
-		tooMany, tooLarge := len(r.parts)+r.staged.objects+more > r.limits.MaxObjects, r.bytes+n > r.limits.MaxBytes
-		if !tooMany && !tooLarge {
-			return false, nil
-		}
-		if r.staged.objects > 0 && r.bytes-r.staged.bytes+n <= r.limits.MaxBytes && len(r.parts)+more <= r.limits.MaxObjects {
-			return true, nil
-		}
-		p := r.worst(own, tooLarge)
-		if p == nil {
-			return false, fmt.Errorf("%w: %d incomplete objects hold %d bytes", ErrLimit, len(r.parts), r.bytes)
-		}
-		r.evict(p, "all room is taken")
-	}
+	return known, nil
 }
 
-// worst returns what is dropped for others: the longest idle object, other than own, of
-// the topic that holds the most bytes, or the most objects.
-func (r *Receiver) worst(own *partial, byBytes bool) (worst *partial) {
-	most := 0
-	for _, t := range r.topics {
-		p, held := longestIdle(t, own), t.objects()
-		if byBytes {
-			held = t.bytes
-		}
-		if p != nil && (worst == nil || held > most || held == most && p.last.Before(worst.last)) {
-			worst, most = p, held
+// join returns the object that the pieces of a complete p make up, and lets go of them.
+func (p *partial) join() []byte {
+	sealed := p.pieces[0]
+	if p.total > 1 {
+		sealed = make([]byte, 0, p.size)
+		for i := range p.total {
+			sealed = append(sealed, p.pieces[i]...)
 		}
 	}
-	return worst
+	p.pieces = nil
+	return sealed
 }
 
-// longestIdle is the first of t's objects that is not own.
-func longestIdle(t *topicUse, own *partial) *partial {
-	for e := t.idle.Front(); e != nil; e = e.Next() {
-		if p := e.Value.(*partial); p != own {
-			return p
-		}
-	}
-	return nil
+type topicUse struct {
+	idle   *list.List // of *partial, longest idle first
+	bytes  int        // of incomplete and staged objects
+	staged use
+	done   *list.List // of *doneEntry, oldest first
 }
 
-// Expire drops every object that is idle for MaxAge and returns how many. A
-// service calls it now and then; Feed does it too.
-func (r *Receiver) Expire() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.expire(r.limits.Now())
+func (t *topicUse) objects() int { return t.idle.Len() + t.staged.objects }
+
+type doneEntry struct {
+	key    partKey
+	number int // of finished objects before it
+	total  int
+	again  []uint64 // bit i%64 of word i/64: chunk i came again since the object was finished
+	count  int      // of these
 }
 
-func (r *Receiver) expire(now time.Time) (n int) {
-	for _, t := range r.topics {
-		for e := t.idle.Front(); e != nil; e = t.idle.Front() {
-			p := e.Value.(*partial)
-			if now.Sub(p.last) < r.limits.MaxAge {
-				break
-			}
-			r.evict(p, "idle for too long")
-			n++
-		}
-	}
-	return n
+// Staged is a complete object. It counts against the bounds of its Receiver until Done.
+type Staged struct {
+	Topic  string
+	Sealed []byte
+	ID     [32]byte // ObjectID of Sealed
+	done   func()
 }
 
-// forget lets a finished object come again.
-func (r *Receiver) forget(key partKey) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if e := r.done[key]; e != nil {
-		r.topics[key.topic].done.Remove(e)
-		delete(r.done, key)
-		r.tidy(key.topic)
-	}
-}
+// Done says that the object was worked off. It may be called twice.
+func (s Staged) Done() { s.done() }
 
-// remember notes a finished object. When there are too many, the oldest of the topic
-// with the most goes.
-func (r *Receiver) remember(d *doneEntry) {
-	d.number = r.remembered
-	r.remembered++
-	r.done[d.key] = r.topics[d.key.topic].done.PushBack(d)
-	for len(r.done) > r.limits.Remember {
-		var worst *topicUse
-		oldest := func(t *topicUse) *doneEntry { return t.done.Front().Value.(*doneEntry) }
-		for _, t := range r.topics {
-			n := t.done.Len()
-			if n > 0 && (worst == nil || n > worst.done.Len() || n == worst.done.Len() && oldest(t).number < oldest(worst).number) {
-				worst = t
-			}
-		}
-		e := oldest(worst)
-		worst.done.Remove(worst.done.Front())
-		delete(r.done, e.key)
-		r.tidy(e.key.topic)
-	}
-}
-
-// pending returns the number of incomplete objects, and the bytes of these and of
-// staged ones.
-func (r *Receiver) pending() (objects, bytes int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return len(r.parts), r.bytes
-}
+// use is how much is held.
+type use struct{ objects, bytes int }

@@ -157,7 +157,8 @@ func TestReceiverRefuses(t *testing.T) {
 	if s.count("t") != 1 {
 		t.Error("delivered again")
 	}
-	for label, want := range map[string]uint64{"conflict": 2, "malformed": 1, "truncated": 1, "too_large": 1, "replayed": 1} {
+	for label, want := range map[string]uint64{"conflict": 2, "malformed": 1, "truncated": 1, "too_large": 1,
+		"replayed": 1} {
 		if got := r.Counters().Refused(label); got != want {
 			t.Errorf("%s counted %d times, want %d", label, got, want)
 		}
@@ -211,7 +212,7 @@ func TestReceiverHandlerError(t *testing.T) {
 	}
 }
 
-// firstChunk is the first chunk of object number i, of two halves of 1000 bytes.
+// firstChunk returns the first chunk of object number i, of two halves of 1000 bytes.
 func firstChunk(t *testing.T, i int) []byte {
 	t.Helper()
 	c := Chunk{Object: sha256.Sum256([]byte{byte(i), byte(i >> 8)}), Total: 2, Size: 2000, Data: make([]byte, 1000)}
@@ -225,7 +226,8 @@ func firstChunk(t *testing.T, i int) []byte {
 func TestReceiverEviction(t *testing.T) {
 	var s sink
 	now := time.Unix(0, 0)
-	r := newReceiver(Limits{MaxObject: 10_000, TopicObjects: 3, MaxObjects: 5, TopicBytes: 20_000, MaxAge: time.Minute, Now: func() time.Time { return now }}, s.take)
+	r := newReceiver(Limits{MaxObject: 10_000, TopicObjects: 3, MaxObjects: 5, TopicBytes: 20_000, MaxAge: time.Minute,
+		Now: func() time.Time { return now }}, s.take)
 	victim := chunksOf(t, testrig.Pattern(5000), 2048)
 	feed(t, r, "quiet", victim[0], nil)
 	for i := range 50 { // one topic floods: it only evicts itself
@@ -298,7 +300,10 @@ func TestReceiverConcurrent(t *testing.T) {
 		for i := range 10 {
 			chunks = append(chunks, chunksOf(t, testrig.Pattern(6000+i*8+w), 2048)...)
 		}
-		rand.New(rand.NewPCG(1, uint64(w))).Shuffle(len(chunks), func(i, j int) { chunks[i], chunks[j] = chunks[j], chunks[i] })
+		rand.New(rand.NewPCG(1, uint64(w))).Shuffle(len(chunks), func(i, j int) {
+			chunks[i], chunks[j] = chunks[j],
+				chunks[i]
+		})
 		for half := range 2 {
 			wg.Go(func() {
 				for i := half; i < len(chunks); i += 2 {

@@ -18,7 +18,7 @@ type Refusals struct {
 	order   [][32]byte // oldest first
 }
 
-// NewRefusals makes a memory of limit objects.
+// NewRefusals returns a memory of limit objects.
 func NewRefusals(limit int) *Refusals {
 	return &Refusals{limit: limit, reasons: map[[32]byte]Refusal{}}
 }

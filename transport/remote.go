@@ -48,12 +48,13 @@ func (r *RemoteConfig) validate() error {
 	case len(r.Text) == 0:
 		return fmt.Errorf("%w: remote configuration without text", ErrMalformed)
 	case len(r.Text) > MaxRemoteText:
-		return fmt.Errorf("%w: remote configuration with %d bytes of text, want at most %d", ErrTooLarge, len(r.Text), MaxRemoteText)
+		return fmt.Errorf("%w: remote configuration with %d bytes of text, want at most %d", ErrTooLarge, len(r.Text),
+			MaxRemoteText)
 	}
 	return nil
 }
 
-// RemoteTopic is <prefix>/cfg/<device>; its message is retained.
+// RemoteTopic returns <prefix>/cfg/<device>; its message is retained.
 func RemoteTopic(prefix, device string) string { return prefix + "/cfg/" + device }
 
 // SealRemote signs a remote configuration with the operator's key.

@@ -74,7 +74,8 @@ func TestRemoteConfig(t *testing.T) {
 	if _, err := OpenRemote(append(bytes.Clone(sealed), 0), op.Public(), "board1"); err == nil {
 		t.Error("bytes after the end were accepted")
 	}
-	for _, bad := range []RemoteConfig{{"", 1, []byte("x"), 0}, {"a/b", 1, []byte("x"), 0}, {"b", 0, []byte("x"), 0}, {"b", 1, nil, 0}, {"b", 1, []byte("x"), -1},
+	for _, bad := range []RemoteConfig{{"", 1, []byte("x"), 0}, {"a/b", 1, []byte("x"), 0}, {"b", 0, []byte("x"), 0},
+		{"b", 1, nil, 0}, {"b", 1, []byte("x"), -1},
 		{"b", 1, make([]byte, MaxRemoteText+1), 0}} {
 		if _, err := SealRemote(bad, op); err == nil {
 			t.Errorf("sealed %q %d with %d bytes", bad.Device, bad.Version, len(bad.Text))

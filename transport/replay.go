@@ -58,14 +58,15 @@ type replayEpoch struct {
 	seen []uint64
 }
 
-// NewReplayGuard makes an empty guard; window is rounded up to a multiple of
+// NewReplayGuard returns an empty guard; window is rounded up to a multiple of
 // 64, and 0 means DefaultReplayWindow.
 func NewReplayGuard(window int) *ReplayGuard {
 	if window <= 0 {
 		window = DefaultReplayWindow
 	}
 	window = min((window+63)/64*64, 1<<16)
-	return &ReplayGuard{window: uint64(window), streams: make(map[replayKey]*replayStream), signers: make(map[[32]byte]int)}
+	return &ReplayGuard{window: uint64(window), streams: make(map[replayKey]*replayStream),
+		signers: make(map[[32]byte]int)}
 }
 
 // accept marks (boot, seq) as seen, or fails with ErrReplayed, or with ErrLimit
@@ -76,14 +77,16 @@ func (g *ReplayGuard) accept(k replayKey, boot, seq uint64) error {
 	s := g.streams[k]
 	if s == nil {
 		if len(g.streams) >= maxReplayStreams || g.signers[k.signer] >= maxDeviceStreams {
-			return fmt.Errorf("%w: %q has %d numbered streams, %d in all", ErrLimit, k.device, g.signers[k.signer], len(g.streams))
+			return fmt.Errorf("%w: %q has %d numbered streams, %d in all", ErrLimit, k.device, g.signers[k.signer],
+				len(g.streams))
 		}
 		s = &replayStream{}
 		g.streams[k] = s
 		g.signers[k.signer]++
 	}
 	if boot < s.floor {
-		return fmt.Errorf("%w: boot epoch %d of %q is closed, the oldest open one is %d", ErrReplayed, boot, k.device, s.floor)
+		return fmt.Errorf("%w: boot epoch %d of %q is closed, the oldest open one is %d", ErrReplayed, boot, k.device,
+			s.floor)
 	}
 	e := s.epoch(boot, g.window)
 	if !e.accept(seq, g.window) {
@@ -113,7 +116,10 @@ func (g *ReplayGuard) forget(k replayKey, boot, seq uint64) {
 // there are too many. boot is at least s.floor.
 func (s *replayStream) epoch(boot, window uint64) *replayEpoch {
 	find := func() (int, bool) {
-		return slices.BinarySearchFunc(s.epochs, boot, func(e replayEpoch, b uint64) int { return cmp.Compare(b, e.boot) })
+		return slices.BinarySearchFunc(s.epochs, boot, func(e replayEpoch,
+			b uint64) int {
+			return cmp.Compare(b, e.boot)
+		})
 	}
 	i, ok := find()
 	if ok {

@@ -40,8 +40,10 @@ func TestReplayWindow(t *testing.T) {
 func TestReplayKeysAreIndependent(t *testing.T) {
 	g := NewReplayGuard(0)
 	for _, k := range []replayKey{
-		guardKey("a"), guardKey("b"), {device: "a", stream: "t", kind: KindReading}, {device: "a", stream: "s", kind: KindStatus},
-		{device: "a", program: "s", kind: KindResult}, {signer: [32]byte{1}, device: "a", stream: "s", kind: KindReading},
+		guardKey("a"), guardKey("b"), {device: "a", stream: "t", kind: KindReading},
+		{device: "a", stream: "s", kind: KindStatus},
+		{device: "a", program: "s", kind: KindResult}, {signer: [32]byte{1}, device: "a", stream: "s",
+			kind: KindReading},
 	} {
 		if err := g.accept(k, 1, 1); err != nil {
 			t.Errorf("%+v: %v", k, err)

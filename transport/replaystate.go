@@ -66,7 +66,7 @@ func compareKeys(a, b replayKey) int {
 		strings.Compare(a.stream, b.stream), strings.Compare(a.program, b.program), cmp.Compare(a.kind, b.kind))
 }
 
-// MarshalBinary is the state of the guard; equal states give equal bytes.
+// MarshalBinary returns the state of the guard; equal states give equal bytes.
 func (g *ReplayGuard) MarshalBinary() ([]byte, error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -78,7 +78,8 @@ func (g *ReplayGuard) MarshalBinary() ([]byte, error) {
 	slices.SortFunc(keys, compareKeys)
 	for _, k := range keys {
 		s := g.streams[k]
-		ws := wireStream{Signer: k.signer[:], Device: k.device, Stream: k.stream, Program: k.program, Kind: uint8(k.kind), Floor: s.floor}
+		ws := wireStream{Signer: k.signer[:], Device: k.device, Stream: k.stream, Program: k.program,
+			Kind: uint8(k.kind), Floor: s.floor}
 		for _, e := range s.epochs {
 			ws.Epochs = append(ws.Epochs, wireEpoch{Boot: e.boot, High: e.high, Seen: e.seen})
 		}
@@ -102,7 +103,8 @@ func (g *ReplayGuard) UnmarshalBinary(b []byte) error {
 		return decodeError("replay state", err)
 	}
 	if w.Version != replayStateVersion {
-		return fmt.Errorf("%w: replay state of version %d, want %d", ErrUnsupportedVersion, w.Version, replayStateVersion)
+		return fmt.Errorf("%w: replay state of version %d, want %d", ErrUnsupportedVersion, w.Version,
+			replayStateVersion)
 	}
 	if w.Window < 64 || w.Window > 1<<16 || w.Window%64 != 0 {
 		return fmt.Errorf("%w: replay state with a window of %d", ErrMalformed, w.Window)

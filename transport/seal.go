@@ -55,7 +55,7 @@ func SealInPlace(meta Meta, b []byte, at int, key *SigningKey) ([]byte, error) {
 	return sealAt(payloadHead(m, len(b)-at), b, at, key, algEd25519, sealContext)
 }
 
-// payloadHead is what stands before a body of n bytes in the payload [header, body].
+// payloadHead returns what stands before a body of n bytes in the payload [header, body].
 func payloadHead(meta []byte, n int) []byte {
 	return appendHead(append([]byte{0x82}, meta...), majorBytes, n)
 }
@@ -90,7 +90,7 @@ func sealAt(front, b []byte, at int, key *SigningKey, alg int64, context []byte)
 	return b, nil
 }
 
-// ObjectID is the name of a sealed object: its SHA-256. Envelopes are
+// ObjectID returns the name of a sealed object: its SHA-256. Envelopes are
 // canonical and carry nothing unsigned but the signature itself, so nobody
 // without the signing key can make another name for the same content.
 func ObjectID(sealed []byte) [32]byte { return sha256.Sum256(sealed) }
@@ -132,10 +132,11 @@ func PeekMeta(sealed []byte) (*Meta, error) {
 	return m, err
 }
 
-// Peek is PeekMeta with the body, which shares the memory of sealed.
+// Peek is PeekMeta that also returns the body, which shares the memory of sealed.
 func Peek(sealed []byte) (*Meta, []byte, error) {
 	if len(sealed) > DefaultMaxObject {
-		return nil, nil, fmt.Errorf("%w: object of %d bytes, want at most %d", ErrTooLarge, len(sealed), DefaultMaxObject)
+		return nil, nil, fmt.Errorf("%w: object of %d bytes, want at most %d", ErrTooLarge, len(sealed),
+			DefaultMaxObject)
 	}
 	f, err := cutFrame("envelope", sealed)
 	if err != nil {

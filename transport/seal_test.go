@@ -128,7 +128,8 @@ func TestOpenRefuses(t *testing.T) {
 		{"not an envelope", bytes.Repeat([]byte{0x42}, 100), ErrMalformed},
 		{"unsigned header", withUnprotected(), ErrMalformed},
 		{"keys out of order", rawMeta(unsorted), ErrMalformed},
-		{"unknown key", rawMeta(append([]byte{meta[0] + 1}, append(bytes.Clone(meta[1:]), 0x18, 99, 0)...)), ErrMalformed},
+		{"unknown key", rawMeta(append([]byte{meta[0] + 1}, append(bytes.Clone(meta[1:]), 0x18, 99, 0)...)),
+			ErrMalformed},
 		{"header is a number", rawMeta([]byte{0x01}), ErrMalformed},
 		{"header without version", rawMeta([]byte{0xa1, 0x01, 0x01}), ErrMalformed},
 		{"bit flipped in the body", flip(good, len(good)-200), ErrSignature},
@@ -288,7 +289,8 @@ func TestOpenFromChecksTopic(t *testing.T) {
 	o := testOptions(t)
 	v := testVerifier(t, o)
 	sealed := mustSeal(t, testReading(1), nil, testKey(t, "board-7"))
-	for _, topic := range []string{"", "hencedge/v1/up/board-8/vibration", "hencedge/v1/res/mean-power", "other/up/board-7/vibration"} {
+	for _, topic := range []string{"", "hencedge/v1/up/board-8/vibration", "hencedge/v1/res/mean-power",
+		"other/up/board-7/vibration"} {
 		if _, err := v.OpenFrom(topic, sealed); !errors.Is(err, ErrWrongTopic) {
 			t.Errorf("topic %q: %v", topic, err)
 		}
@@ -315,7 +317,8 @@ func TestCheckBody(t *testing.T) {
 		{testParams, 1, math.Nextafter(1<<26, 0), ErrBodyMismatch},
 		{testParams, 1, math.NaN(), ErrBodyMismatch},
 	} {
-		if err := m.CheckBody(tc.params, tc.level, tc.scale); !errors.Is(err, tc.want) || (err == nil) != (tc.want == nil) {
+		if err := m.CheckBody(tc.params, tc.level, tc.scale); !errors.Is(err, tc.want) ||
+			(err == nil) != (tc.want == nil) {
 			t.Errorf("level %d scale %g: %v, want %v", tc.level, tc.scale, err, tc.want)
 		}
 	}
@@ -424,10 +427,12 @@ func genMeta(t *rapid.T) Meta {
 	})
 	m := Meta{
 		Kind: Kind(rapid.IntRange(1, 5).Draw(t, "kind")), Device: name.Draw(t, "device"),
-		KeyEpoch: rapid.Uint32().Draw(t, "epoch"), BootEpoch: rapid.Uint64().Draw(t, "boot"), Sequence: rapid.Uint64().Draw(t, "seq"),
-		Params: hash.Draw(t, "params"), Layout: hash.Draw(t, "layout"),
+		KeyEpoch: rapid.Uint32().Draw(t, "epoch"), BootEpoch: rapid.Uint64().Draw(t, "boot"),
+		Sequence: rapid.Uint64().Draw(t, "seq"),
+		Params:   hash.Draw(t, "params"), Layout: hash.Draw(t, "layout"),
 		Level: rapid.IntRange(0, MaxLevel).Draw(t, "level"), Scale: rapid.Float64Range(1, MaxScale).Draw(t, "scale"),
-		Start: rapid.Int64Range(math.MinInt64, 0).Draw(t, "start"), End: rapid.Int64Range(0, math.MaxInt64).Draw(t, "end"),
+		Start: rapid.Int64Range(math.MinInt64, 0).Draw(t, "start"), End: rapid.Int64Range(0, math.MaxInt64).Draw(t,
+			"end"),
 		Samples: rapid.Uint32Range(0, MaxSamples).Draw(t, "samples"),
 	}
 	copy(m.KeyID[:], rapid.SliceOfN(rapid.Byte(), 16, 16).Draw(t, "key id"))
@@ -437,8 +442,10 @@ func genMeta(t *rapid.T) Meta {
 	case KindResult:
 		m.Program = name.Draw(t, "program")
 		if rapid.Bool().Draw(t, "with post") {
-			m.Post = &Post{A: rapid.Float64Range(1e-300, 1e300).Draw(t, "A"), B: rapid.Float64Range(-1e300, 1e300).Draw(t, "B"),
-				Sqrt: rapid.Bool().Draw(t, "sqrt"), Slot: rapid.IntRange(0, 1000).Draw(t, "slot"), Count: rapid.IntRange(1, 1000).Draw(t, "count"),
+			m.Post = &Post{A: rapid.Float64Range(1e-300, 1e300).Draw(t, "A"),
+				B:    rapid.Float64Range(-1e300, 1e300).Draw(t, "B"),
+				Sqrt: rapid.Bool().Draw(t, "sqrt"), Slot: rapid.IntRange(0, 1000).Draw(t, "slot"),
+				Count: rapid.IntRange(1, 1000).Draw(t, "count"),
 				Bound: rapid.Float64Range(0, 1e9).Draw(t, "bound")}
 		}
 		if in := rapid.SliceOfN(hash, 0, 5).Draw(t, "inputs"); len(in) > 0 {
@@ -550,7 +557,8 @@ func TestSealInPlace(t *testing.T) {
 				if err != nil || !bytes.Equal(got, want) {
 					t.Fatalf("%d bytes, room %d, tail %d: %v", size, room, tail, err)
 				}
-				if in := room >= SealRoom && tail >= SealTail; in != (size > 0 && &got[len(got)-SealTail-1] == &b[:cap(b)][room+size-1]) && size > 0 {
+				if in := room >= SealRoom && tail >= SealTail; in != (size > 0 &&
+					&got[len(got)-SealTail-1] == &b[:cap(b)][room+size-1]) && size > 0 {
 					t.Errorf("%d bytes, room %d, tail %d: in place %v", size, room, tail, !in)
 				}
 			}

@@ -37,7 +37,7 @@ type Sender struct {
 	objects, chunks, sent atomic.Uint64
 }
 
-// NewSender makes a Sender over c with chunks of at most chunkSize bytes of MQTT
+// NewSender returns a Sender over c with chunks of at most chunkSize bytes of MQTT
 // payload (0: DefaultChunkSize). At most one window is given.
 func NewSender(c Client, chunkSize int, window ...Window) (*Sender, error) {
 	var w Window
@@ -75,7 +75,6 @@ func (s *Sender) Send(ctx context.Context, topic string, sealed []byte) error {
 	return s.SendChunks(ctx, topic, pieces)
 }
 
-// Split cuts an object into chunks of the sender's size.
 
 // SendChunks is Send for some of an object's chunks: those that a receiver still
 // needs.
@@ -126,7 +125,7 @@ type SenderStats struct {
 	Objects, Chunks, Bytes uint64
 }
 
-// Stats gives the counts so far.
+// Stats returns the counts so far.
 func (s *Sender) Stats() SenderStats {
 	return SenderStats{Objects: s.objects.Load(), Chunks: s.chunks.Load(), Bytes: s.sent.Load()}
 }

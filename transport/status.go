@@ -87,7 +87,8 @@ func statusDecOptions(extra cbor.ExtraDecErrorCond) cbor.DecOptions {
 
 func (s *Status) validate() error {
 	if len(s.Version) > MaxStatusText || len(s.Streams) > MaxStatusStreams {
-		return fmt.Errorf("%w: status with a version of %d bytes and %d streams", ErrMalformed, len(s.Version), len(s.Streams))
+		return fmt.Errorf("%w: status with a version of %d bytes and %d streams", ErrMalformed, len(s.Version),
+			len(s.Streams))
 	}
 	for i := 0; i < len(s.Version); i++ {
 		if s.Version[i] < 0x20 || s.Version[i] > 0x7e {
@@ -140,7 +141,8 @@ func finite(x float64) bool { return !math.IsNaN(x) && !math.IsInf(x, 0) }
 // plainText reports whether s is at most limit bytes of UTF-8 without characters that
 // could drive a terminal.
 func plainText(s string, limit int) bool {
-	return len(s) <= limit && utf8.ValidString(s) && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) })
+	return len(s) <= limit && utf8.ValidString(s) && !strings.ContainsFunc(s,
+		func(r rune) bool { return !unicode.IsPrint(r) })
 }
 
 // Fit leaves out descriptions of streams, the last ones first, until the encoded
@@ -191,7 +193,8 @@ func UnmarshalStatus(b []byte) (*Status, error) {
 	case peek.Format == nil:
 		return nil, fmt.Errorf("%w: status of format 1, this build reads %d", ErrDowngraded, statusFormat)
 	case *peek.Format != statusFormat:
-		return nil, fmt.Errorf("%w: status of format %d, this build reads %d", ErrUnsupportedVersion, *peek.Format, statusFormat)
+		return nil, fmt.Errorf("%w: status of format %d, this build reads %d", ErrUnsupportedVersion, *peek.Format,
+			statusFormat)
 	}
 	var w wireStatus
 	if err := statusDec.Unmarshal(b, &w); err != nil {

@@ -35,34 +35,34 @@ func CheckName(name string) error {
 	return nil
 }
 
-// ReadingTopic is <prefix>/up/<device>/<stream>.
+// ReadingTopic returns <prefix>/up/<device>/<stream>.
 func ReadingTopic(prefix, device, stream string) string {
 	return prefix + "/up/" + device + "/" + stream
 }
 
-// ResultTopic is <prefix>/res/<program>.
+// ResultTopic returns <prefix>/res/<program>.
 func ResultTopic(prefix, program string) string { return prefix + "/res/" + program }
 
 // ResultFilter matches the results of every program.
 func ResultFilter(prefix string) string { return prefix + "/res/+" }
 
-// StatusTopic is <prefix>/st/<device>; its messages are retained.
+// StatusTopic returns <prefix>/st/<device>; its messages are retained.
 func StatusTopic(prefix, device string) string { return prefix + "/st/" + device }
 
-// ReceiptTopic is <prefix>/rcp/<name>: receipts addressed to the sender of
+// ReceiptTopic returns <prefix>/rcp/<name>: receipts addressed to the sender of
 // objects of that name, a device or an evaluator.
 func ReceiptTopic(prefix, name string) string { return prefix + "/rcp/" + name }
 
-// AskTopic is <prefix>/ask/<name>: where that sender asks for receipts.
+// AskTopic returns <prefix>/ask/<name>: where that sender asks for receipts.
 func AskTopic(prefix, name string) string { return prefix + "/ask/" + name }
 
-// ProgramTopic is <prefix>/prg/<evaluator>/<program>: what a program of an evaluator
+// ProgramTopic returns <prefix>/prg/<evaluator>/<program>: what a program of an evaluator
 // computes; its messages are retained.
 func ProgramTopic(prefix, evaluator, program string) string {
 	return prefix + "/prg/" + evaluator + "/" + program
 }
 
-// Topic is where an object with this header is published under prefix. A receipt
+// Topic returns the topic of an object with this header, under prefix. A receipt
 // is published under its addressee's topic, which the header does not name.
 func (m *Meta) Topic(prefix string) string {
 	switch m.Kind {

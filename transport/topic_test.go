@@ -55,7 +55,8 @@ func TestStatus(t *testing.T) {
 	described.Channels = described.Channels[:MaxStatusChannels]
 	large.Streams = []StreamStatus{described}
 	described.Channels = described.Channels[:2]
-	for _, s := range []Status{{}, {Online: true, Version: "v1.2.3-rc (x)", Streams: []StreamStatus{{Name: "a"}, described}, Since: -7, KeyID: [16]byte{1}, KeyEpoch: 2}, large} {
+	for _, s := range []Status{{}, {Online: true, Version: "v1.2.3-rc (x)",
+		Streams: []StreamStatus{{Name: "a"}, described}, Since: -7, KeyID: [16]byte{1}, KeyEpoch: 2}, large} {
 		b, err := MarshalStatus(s)
 		if err != nil {
 			t.Fatal(err)
@@ -73,10 +74,14 @@ func TestStatus(t *testing.T) {
 			t.Errorf("a byte too many: %v", err)
 		}
 	}
-	for _, s := range []Status{{Version: strings.Repeat("1", 65)}, {Version: "a\nb"}, {Version: "é"}, {Streams: []StreamStatus{{Name: "a/b"}}}, {Streams: make([]StreamStatus, 65)},
-		{KeyEpoch: 1}, {Streams: []StreamStatus{{Name: "a", Params: "x"}}}, {Streams: []StreamStatus{{Name: "a", Params: "x", Packing: "real", Channels: described.Channels}}},
-		{Streams: []StreamStatus{{Name: "a", Params: "x", Packing: "real", Samples: 1, Channels: []ChannelStatus{{Name: "c", Unit: "\x1b[2J"}}}}},
-		{Streams: []StreamStatus{{Name: "a", Params: "x", Packing: "real", Samples: 1, Channels: []ChannelStatus{{Name: "c", Unit: "1", Max: math.Inf(1)}}}}}} {
+	for _, s := range []Status{{Version: strings.Repeat("1", 65)}, {Version: "a\nb"}, {Version: "é"},
+		{Streams: []StreamStatus{{Name: "a/b"}}}, {Streams: make([]StreamStatus, 65)},
+		{KeyEpoch: 1}, {Streams: []StreamStatus{{Name: "a", Params: "x"}}},
+		{Streams: []StreamStatus{{Name: "a", Params: "x", Packing: "real", Channels: described.Channels}}},
+		{Streams: []StreamStatus{{Name: "a", Params: "x", Packing: "real", Samples: 1,
+			Channels: []ChannelStatus{{Name: "c", Unit: "\x1b[2J"}}}}},
+		{Streams: []StreamStatus{{Name: "a", Params: "x", Packing: "real", Samples: 1,
+			Channels: []ChannelStatus{{Name: "c", Unit: "1", Max: math.Inf(1)}}}}}} {
 		if _, err := MarshalStatus(s); !errors.Is(err, ErrMalformed) {
 			t.Errorf("%+v: %v", s, err)
 		}
@@ -97,7 +102,8 @@ func TestStatus(t *testing.T) {
 		t.Errorf("%x: %v", next, err)
 	}
 	// What does not fit is left out from the end; the names stay.
-	fit := Status{Streams: []StreamStatus{{Name: "a", Params: "p", Packing: "real", Samples: 1, Channels: described.Channels}, large.Streams[0]}}
+	fit := Status{Streams: []StreamStatus{{Name: "a", Params: "p", Packing: "real", Samples: 1,
+		Channels: described.Channels}, large.Streams[0]}}
 	fit.Streams[1].Name = "z"
 	fit.Fit(1000)
 	if len(fit.Streams[0].Channels) != 2 || !reflect.DeepEqual(fit.Streams[1], StreamStatus{Name: "z"}) {

@@ -20,12 +20,12 @@ type TrustStore struct {
 	hints      map[[8]byte][]ed25519.PublicKey // all of them by key id, each once
 }
 
-// NewTrustStore is an empty store: it trusts nobody.
+// NewTrustStore returns an empty store: it trusts nobody.
 func NewTrustStore() *TrustStore {
 	return &TrustStore{devices: make(map[string][]ed25519.PublicKey), hints: make(map[[8]byte][]ed25519.PublicKey)}
 }
 
-// TrustKeys is a store of one key per device and any number of evaluator keys.
+// TrustKeys returns a store of one key per device and any number of evaluator keys.
 func TrustKeys(devices map[string]ed25519.PublicKey, evaluators ...ed25519.PublicKey) (*TrustStore, error) {
 	t := NewTrustStore()
 	for name, pub := range devices {
@@ -100,7 +100,7 @@ func (t *TrustStore) trusts(m *Meta, pub ed25519.PublicKey) bool {
 	return holds(t.trusted(m), pub)
 }
 
-// trusted are the keys that may sign m; t.mu is held.
+// trusted returns the keys that may sign m; t.mu is held.
 func (t *TrustStore) trusted(m *Meta) []ed25519.PublicKey {
 	if m.Kind == KindResult {
 		return t.evaluators

@@ -93,7 +93,8 @@ func handHeader(m *Meta) []byte {
 		if p.Sqrt {
 			sqrt = 0xf5
 		}
-		put(17, bytes.Join([][]byte{{0xa6, 0}, cborFloat(p.A), {1}, cborFloat(p.B), {2, sqrt}, {3}, cborInt(int64(p.Slot)),
+		put(17, bytes.Join([][]byte{{0xa6, 0}, cborFloat(p.A), {1}, cborFloat(p.B), {2, sqrt}, {3},
+			cborInt(int64(p.Slot)),
 			{4}, cborInt(int64(p.Count)), {5}, cborFloat(p.Bound)}, nil))
 	}
 	if len(m.Present) > 0 {
@@ -155,7 +156,8 @@ func TestVectorsByHand(t *testing.T) {
 		}
 		for i, want := range c.Chunks {
 			data := object[i*size : min(len(object), (i+1)*size)]
-			b := bytes.Join([][]byte{{0x86, 1}, cborBytes(id[:]), cborInt(int64(i)), cborInt(int64(total)), cborInt(int64(len(object))), cborBytes(data)}, nil)
+			b := bytes.Join([][]byte{{0x86, 1}, cborBytes(id[:]), cborInt(int64(i)), cborInt(int64(total)),
+				cborInt(int64(len(object))), cborBytes(data)}, nil)
 			if hex.EncodeToString(b) != want {
 				t.Errorf("%s: chunk %d is %x", c.Name, i, b)
 			}

@@ -32,17 +32,19 @@ func (h *hostile) add(what, name string, b []byte, reason string) {
 	h.list = append(h.list, vectorBad{name, what, hex.EncodeToString(b), reason})
 }
 
-// edit is b with one byte changed.
+// edit returns b with one byte changed.
 func edit(b []byte, at int, to byte) []byte {
 	c := bytes.Clone(b)
 	c[at] = to
 	return c
 }
 
-// frame is a COSE_Sign1 of the parts, signed as they are.
+// frame returns a COSE_Sign1 of the parts, signed as they are.
 func (h *hostile) frame(tag, protected, unprotected, payload []byte) []byte {
-	tbs := bytes.Join([][]byte{{0x84}, cborText("Signature1"), cborBytes(protected), cborBytes(sealContext), cborBytes(payload)}, nil)
-	return bytes.Join([][]byte{tag, {0x84}, cborBytes(protected), unprotected, cborBytes(payload), cborBytes(ed25519.Sign(h.key.priv, tbs))}, nil)
+	tbs := bytes.Join([][]byte{{0x84}, cborText("Signature1"), cborBytes(protected), cborBytes(sealContext),
+		cborBytes(payload)}, nil)
+	return bytes.Join([][]byte{tag, {0x84}, cborBytes(protected), unprotected, cborBytes(payload),
+		cborBytes(ed25519.Sign(h.key.priv, tbs))}, nil)
 }
 
 func (h *hostile) envelopes(good []byte) {
@@ -68,22 +70,30 @@ func (h *hostile) envelopes(good []byte) {
 		{"array of five", append(append([]byte{0xd2, 0x85}, good[2:]...), 0), "malformed"},
 		{"indefinite-length array", append(append([]byte{0xd2, 0x9f}, good[2:]...), 0xff), "malformed"},
 		{"unprotected header with a field", h.frame(tag, protected, []byte{0xa1, 1, 1}, payload), "malformed"},
-		{"key id in the unprotected header", h.frame(tag, append([]byte{0xa1, 1}, cborInt(-19)...), append([]byte{0xa1, 4}, cborBytes(h.key.kid[:])...), payload), "malformed"},
-		{"protected header without key id", h.frame(tag, append([]byte{0xa1, 1}, cborInt(-19)...), none, payload), "malformed"},
-		{"protected header with a content type", h.frame(tag, bytes.Join([][]byte{{0xa3, 1}, cborInt(-19), {3, 0, 4}, cborBytes(h.key.kid[:])}, nil), none, payload), "malformed"},
-		{"protected header out of order", h.frame(tag, bytes.Join([][]byte{{0xa2, 4}, cborBytes(h.key.kid[:]), {1}, cborInt(-19)}, nil), none, payload), "malformed"},
+		{"key id in the unprotected header", h.frame(tag, append([]byte{0xa1, 1}, cborInt(-19)...),
+			append([]byte{0xa1, 4}, cborBytes(h.key.kid[:])...), payload), "malformed"},
+		{"protected header without key id", h.frame(tag, append([]byte{0xa1, 1}, cborInt(-19)...), none, payload),
+			"malformed"},
+		{"protected header with a content type", h.frame(tag, bytes.Join([][]byte{{0xa3, 1}, cborInt(-19), {3, 0, 4},
+			cborBytes(h.key.kid[:])}, nil), none, payload), "malformed"},
+		{"protected header out of order", h.frame(tag, bytes.Join([][]byte{{0xa2, 4}, cborBytes(h.key.kid[:]), {1},
+			cborInt(-19)}, nil), none, payload), "malformed"},
 		{"algorithm ES256", edit(good, 5, 0x26), "downgraded"},
 		{"algorithm HMAC 256/256", h.frame(tag, handProtected(5, h.key.kid), none, payload), "downgraded"},
-		{"payload of three", h.frame(tag, protected, none, append(append([]byte{0x83}, payload[1:]...), 0)), "malformed"},
+		{"payload of three", h.frame(tag, protected, none, append(append([]byte{0x83}, payload[1:]...), 0)),
+			"malformed"},
 		{"payload with a byte after it", h.frame(tag, protected, none, append(bytes.Clone(payload), 0)), "malformed"},
-		{"signature of 63 bytes", append(append(bytes.Clone(good[:len(good)-66]), 0x58, 63), good[len(good)-63:]...), "malformed"},
+		{"signature of 63 bytes", append(append(bytes.Clone(good[:len(good)-66]), 0x58, 63), good[len(good)-63:]...),
+			"malformed"},
 		{"another signer's key id", edit(good, 8, good[8]^1), "unknown_signer"},
 		{"body bit flipped", edit(good, len(good)-70, good[len(good)-70]^1), "bad_signature"},
-		{"header bit flipped", edit(good, bytes.Index(good, []byte("board-7"))+20, good[bytes.Index(good, []byte("board-7"))+20]^1), "bad_signature"},
+		{"header bit flipped", edit(good, bytes.Index(good, []byte("board-7"))+20,
+			good[bytes.Index(good, []byte("board-7"))+20]^1), "bad_signature"},
 		{"signature bit flipped", edit(good, last, good[last]^1), "bad_signature"},
 		{"signature with the group order added to S", edit(good, last, good[last]|0xe0), "bad_signature"},
 		{"signed without external_aad", h.signedAs(protected, payload, nil), "bad_signature"},
-		{"signed as a remote configuration", h.signedAs(protected, payload, []byte("hencedge remote configuration v1")), "bad_signature"},
+		{"signed as a remote configuration", h.signedAs(protected, payload, []byte("hencedge remote configuration v1")),
+			"bad_signature"},
 	} {
 		h.add("sealed", b.name, b.b, b.reason)
 	}
@@ -91,11 +101,13 @@ func (h *hostile) envelopes(good []byte) {
 
 // signedAs signs with another external_aad.
 func (h *hostile) signedAs(protected, payload, aad []byte) []byte {
-	tbs := bytes.Join([][]byte{{0x84}, cborText("Signature1"), cborBytes(protected), cborBytes(aad), cborBytes(payload)}, nil)
-	return bytes.Join([][]byte{{0xd2, 0x84}, cborBytes(protected), {0xa0}, cborBytes(payload), cborBytes(ed25519.Sign(h.key.priv, tbs))}, nil)
+	tbs := bytes.Join([][]byte{{0x84}, cborText("Signature1"), cborBytes(protected), cborBytes(aad),
+		cborBytes(payload)}, nil)
+	return bytes.Join([][]byte{{0xd2, 0x84}, cborBytes(protected), {0xa0}, cborBytes(payload),
+		cborBytes(ed25519.Sign(h.key.priv, tbs))}, nil)
 }
 
-// handFields are the fields of a header as handHeader writes them.
+// handFields returns the fields of a header as handHeader writes them.
 func handFields(m *Meta) (out [][2][]byte) {
 	add := func(key int64, value []byte) { out = append(out, [2][]byte{cborInt(key), value}) }
 	add(0, cborInt(1))
@@ -123,7 +135,7 @@ func joinFields(fields [][2][]byte) []byte {
 	return b
 }
 
-// with is the header with the value of a field replaced, or with the field added at
+// with returns the header with the value of a field replaced, or with the field added at
 // its place, or left out (nil).
 func (h *hostile) with(key int64, value []byte) []byte {
 	var out [][2][]byte
@@ -192,20 +204,23 @@ func (h *hostile) headers(reading *Meta) {
 		{"unknown key", h.with(18, cborInt(0)), "malformed"},
 		{"negative key", h.with(-1, cborInt(0)), "malformed"},
 		{"keys out of order", joinFields(swapped), "malformed"},
-		{"key twice", append(append(cborHead(5, uint64(n+1)), good[1:]...), append(cborInt(15), cborInt(256)...)...), "malformed"},
+		{"key twice", append(append(cborHead(5, uint64(n+1)), good[1:]...), append(cborInt(15), cborInt(256)...)...),
+			"malformed"},
 		{"sequence not in its shortest form", h.with(8, []byte{0x1a, 0, 0, 0x12, 0x67}), "malformed"},
 		{"indefinite-length map", append(append([]byte{0xbf}, good[1:]...), 0xff), "malformed"},
 		{"tagged time", h.with(13, append([]byte{0xc1}, cborInt(reading.Start)...)), "malformed"},
 		{"header is an array", append([]byte{0x81}, cborInt(1)...), "malformed"},
 	} {
-		h.add("sealed", b.name, h.frame([]byte{0xd2}, handProtected(-19, h.key.kid), []byte{0xa0}, handPayload(b.header, ramp(40))), b.reason)
+		h.add("sealed", b.name, h.frame([]byte{0xd2}, handProtected(-19, h.key.kid), []byte{0xa0},
+			handPayload(b.header, ramp(40))), b.reason)
 	}
 	h.results(reading)
 }
 
-// handPost is the post-processing map.
+// handPost returns the post-processing map.
 func handPost(a, b float64, slot, count int64, bound float64) []byte {
-	return bytes.Join([][]byte{{0xa6, 0}, cborFloat(a), {1}, cborFloat(b), {2, 0xf4, 3}, cborInt(slot), {4}, cborInt(count), {5}, cborFloat(bound)}, nil)
+	return bytes.Join([][]byte{{0xa6, 0}, cborFloat(a), {1}, cborFloat(b), {2, 0xf4, 3}, cborInt(slot), {4},
+		cborInt(count), {5}, cborFloat(bound)}, nil)
 }
 
 // results are hostile headers of results.
@@ -230,15 +245,18 @@ func (h *hostile) results(reading *Meta) {
 		{"post-processing of no slot", r.with(17, handPost(1, 0, 0, 0, 0))},
 		{"post-processing beyond 65536 slots", r.with(17, handPost(1, 0, 65536, 1, 0))},
 		{"post-processing with a negative bound", r.with(17, handPost(1, 0, 0, 1, -1))},
-		{"post-processing without a bound", r.with(17, append([]byte{0xa5}, handPost(1, 0, 0, 1, 0)[1:len(handPost(1, 0, 0, 1, 0))-4]...))},
+		{"post-processing without a bound", r.with(17, append([]byte{0xa5},
+			handPost(1, 0, 0, 1, 0)[1:len(handPost(1, 0, 0, 1, 0))-4]...))},
 	} {
-		h.add("sealed", b.name, h.frame([]byte{0xd2}, handProtected(-19, h.key.kid), []byte{0xa0}, handPayload(b.header, ramp(40))), "malformed")
+		h.add("sealed", b.name, h.frame([]byte{0xd2}, handProtected(-19, h.key.kid), []byte{0xa0},
+			handPayload(b.header, ramp(40))), "malformed")
 	}
 }
 
 func (h *hostile) chunks(good []byte) {
 	chunk := func(version, index, total, size int64, data []byte) []byte {
-		return bytes.Join([][]byte{{0x86}, cborInt(version), cborBytes(ramp(32)), cborInt(index), cborInt(total), cborInt(size), cborBytes(data)}, nil)
+		return bytes.Join([][]byte{{0x86}, cborInt(version), cborBytes(ramp(32)), cborInt(index), cborInt(total),
+			cborInt(size), cborBytes(data)}, nil)
 	}
 	for _, b := range []struct {
 		name   string
@@ -257,7 +275,8 @@ func (h *hostile) chunks(good []byte) {
 		{"another length than the size says", chunk(1, 0, 2, 1000, ramp(501)), "malformed"},
 		{"shorter than the size says", chunk(1, 0, 2, 1000, ramp(499)), "truncated"},
 		{"pieces below 256 bytes", chunk(1, 0, 4, 1000, ramp(250)), "malformed"},
-		{"hash of 31 bytes", bytes.Join([][]byte{{0x86, 1}, cborBytes(ramp(31)), {0, 1, 4}, cborBytes(ramp(4))}, nil), "malformed"},
+		{"hash of 31 bytes", bytes.Join([][]byte{{0x86, 1}, cborBytes(ramp(31)), {0, 1, 4}, cborBytes(ramp(4))}, nil),
+			"malformed"},
 		{"a map", append([]byte{0xa0}, ramp(100)...), "malformed"},
 	} {
 		h.add("chunk", b.name, b.b, b.reason)
@@ -266,10 +285,12 @@ func (h *hostile) chunks(good []byte) {
 
 func (h *hostile) bodies(v messageVectors) {
 	item := func(outcome int64, reason string, total int64, have []byte) []byte {
-		return bytes.Join([][]byte{{0x86}, cborBytes(ramp(32)), cborInt(outcome), cborText(reason), cborInt(total), cborBytes(have), cborText("")}, nil)
+		return bytes.Join([][]byte{{0x86}, cborBytes(ramp(32)), cborInt(outcome), cborText(reason), cborInt(total),
+			cborBytes(have), cborText("")}, nil)
 	}
 	receipt := func(version int64, to string, items ...[]byte) []byte {
-		return append(bytes.Join([][]byte{{0x83}, cborInt(version), cborText(to), cborHead(4, uint64(len(items)))}, nil), bytes.Join(items, nil)...)
+		return append(bytes.Join([][]byte{{0x83}, cborInt(version), cborText(to), cborHead(4, uint64(len(items)))},
+			nil), bytes.Join(items, nil)...)
 	}
 	question := func(topic string, total, size int64) []byte {
 		return bytes.Join([][]byte{{0x84}, cborBytes(ramp(32)), cborText(topic), cborInt(total), cborInt(size)}, nil)
@@ -285,10 +306,14 @@ func (h *hostile) bodies(v messageVectors) {
 		reason     string
 	}{
 		{"receipt", "version 3", receipt(3, "board-7", taken), "unsupported_version"},
-		{"receipt", "version 1, without a detail", receipt(1, "board-7", append([]byte{0x85}, taken[1:len(taken)-1]...)), "downgraded"},
-		{"receipt", "taken with a detail", receipt(2, "board-7", append(bytes.Clone(taken[:len(taken)-1]), cborText("x")...)), "malformed"},
-		{"receipt", "detail with a control character", receipt(2, "board-7", append(bytes.Clone(refused[:len(refused)-1]), cborText("\x1b[2J")...)), "malformed"},
-		{"receipt", "detail of 321 bytes", receipt(2, "board-7", append(bytes.Clone(refused[:len(refused)-1]), cborText(strings.Repeat("x", 321))...)), "malformed"},
+		{"receipt", "version 1, without a detail", receipt(1, "board-7",
+			append([]byte{0x85}, taken[1:len(taken)-1]...)), "downgraded"},
+		{"receipt", "taken with a detail", receipt(2, "board-7", append(bytes.Clone(taken[:len(taken)-1]),
+			cborText("x")...)), "malformed"},
+		{"receipt", "detail with a control character", receipt(2, "board-7",
+			append(bytes.Clone(refused[:len(refused)-1]), cborText("\x1b[2J")...)), "malformed"},
+		{"receipt", "detail of 321 bytes", receipt(2, "board-7", append(bytes.Clone(refused[:len(refused)-1]),
+			cborText(strings.Repeat("x", 321))...)), "malformed"},
 		{"receipt", "no addressee", receipt(2, "", taken), "malformed"},
 		{"receipt", "no items", receipt(2, "board-7"), "malformed"},
 		{"receipt", "65 items", receipt(2, "board-7", many...), "malformed"},
@@ -298,21 +323,33 @@ func (h *hostile) bodies(v messageVectors) {
 		{"receipt", "taken with a reason", receipt(2, "board-7", item(1, "busy", 0, nil)), "malformed"},
 		{"receipt", "reason with a capital letter", receipt(2, "board-7", item(2, "Busy", 0, nil)), "malformed"},
 		{"receipt", "partial with a short bitmap", receipt(2, "board-7", item(3, "", 9, ramp(1))), "malformed"},
-		{"receipt", "partial with a bit beyond the last chunk", receipt(2, "board-7", item(3, "", 7, []byte{0x80})), "malformed"},
+		{"receipt", "partial with a bit beyond the last chunk", receipt(2, "board-7", item(3, "", 7, []byte{0x80})),
+			"malformed"},
 		{"receipt", "taken with a bitmap", receipt(2, "board-7", item(1, "", 8, []byte{1})), "malformed"},
 		{"receipt", "trailing byte", append(receipt(2, "board-7", taken), 0), "malformed"},
 		{"receipt", "cut", receipt(2, "board-7", taken)[:20], "truncated"},
-		{"ask", "version 0", bytes.Join([][]byte{{0x83, 0}, cborText("cloud-1"), {0x81}, question("a/b", 1, 1)}, nil), "downgraded"},
-		{"ask", "topic with a wildcard", bytes.Join([][]byte{{0x83, 1}, cborText("cloud-1"), {0x81}, question("a/+", 1, 1)}, nil), "malformed"},
-		{"ask", "no chunks", bytes.Join([][]byte{{0x83, 1}, cborText("cloud-1"), {0x81}, question("a/b", 0, 1)}, nil), "malformed"},
-		{"ask", "no bytes", bytes.Join([][]byte{{0x83, 1}, cborText("cloud-1"), {0x81}, question("a/b", 1, 0)}, nil), "malformed"},
-		{"status", "unknown key", bytes.Join([][]byte{{0xa5, 0, 0xf5, 1}, cborText("1"), {3, 0, 4, 2, 9, 0}}, nil), "malformed"},
-		{"status", "version with a control character", bytes.Join([][]byte{{0xa4, 0, 0xf5, 1}, cborText("1\n"), {3, 0, 4, 2}}, nil), "malformed"},
-		{"status", "empty list of streams", bytes.Join([][]byte{{0xa5, 0, 0xf5, 1}, cborText("1"), {2, 0x80, 3, 0, 4, 2}}, nil), "malformed"},
-		{"status", "format 1, names of streams alone", bytes.Join([][]byte{{0xa4, 0, 0xf5, 1}, cborText("1"), {2, 0x81}, cborText("a"), {3, 0}}, nil), "downgraded"},
-		{"status", "format 3", bytes.Join([][]byte{{0xa4, 0, 0xf5, 1}, cborText("1"), {3, 0, 4, 3}}, nil), "unsupported_version"},
-		{"status", "key epoch without a key set", bytes.Join([][]byte{{0xa5, 0, 0xf5, 1}, cborText("1"), {3, 0, 4, 2, 6, 1}}, nil), "malformed"},
-		{"status", "parameters without channels", bytes.Join([][]byte{{0xa5, 0, 0xf5, 1}, cborText("1"), {2, 0x81, 0xa2, 0}, cborText("a"), {1}, cborText("p"), {3, 0, 4, 2}}, nil), "malformed"},
+		{"ask", "version 0", bytes.Join([][]byte{{0x83, 0}, cborText("cloud-1"), {0x81}, question("a/b", 1, 1)}, nil),
+			"downgraded"},
+		{"ask", "topic with a wildcard", bytes.Join([][]byte{{0x83, 1}, cborText("cloud-1"), {0x81},
+			question("a/+", 1, 1)}, nil), "malformed"},
+		{"ask", "no chunks", bytes.Join([][]byte{{0x83, 1}, cborText("cloud-1"), {0x81}, question("a/b", 0, 1)}, nil),
+			"malformed"},
+		{"ask", "no bytes", bytes.Join([][]byte{{0x83, 1}, cborText("cloud-1"), {0x81}, question("a/b", 1, 0)}, nil),
+			"malformed"},
+		{"status", "unknown key", bytes.Join([][]byte{{0xa5, 0, 0xf5, 1}, cborText("1"), {3, 0, 4, 2, 9, 0}}, nil),
+			"malformed"},
+		{"status", "version with a control character", bytes.Join([][]byte{{0xa4, 0, 0xf5, 1}, cborText("1\n"),
+			{3, 0, 4, 2}}, nil), "malformed"},
+		{"status", "empty list of streams", bytes.Join([][]byte{{0xa5, 0, 0xf5, 1}, cborText("1"),
+			{2, 0x80, 3, 0, 4, 2}}, nil), "malformed"},
+		{"status", "format 1, names of streams alone", bytes.Join([][]byte{{0xa4, 0, 0xf5, 1}, cborText("1"), {2, 0x81},
+			cborText("a"), {3, 0}}, nil), "downgraded"},
+		{"status", "format 3", bytes.Join([][]byte{{0xa4, 0, 0xf5, 1}, cborText("1"), {3, 0, 4, 3}}, nil),
+			"unsupported_version"},
+		{"status", "key epoch without a key set", bytes.Join([][]byte{{0xa5, 0, 0xf5, 1}, cborText("1"),
+			{3, 0, 4, 2, 6, 1}}, nil), "malformed"},
+		{"status", "parameters without channels", bytes.Join([][]byte{{0xa5, 0, 0xf5, 1}, cborText("1"),
+			{2, 0x81, 0xa2, 0}, cborText("a"), {1}, cborText("p"), {3, 0, 4, 2}}, nil), "malformed"},
 	} {
 		h.add(b.what, b.name, b.b, b.reason)
 	}

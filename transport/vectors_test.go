@@ -64,8 +64,10 @@ type vectorMeta struct {
 }
 
 func toVector(m Meta) vectorMeta {
-	v := vectorMeta{m.Kind, m.Device, m.Stream, m.Program, hex.EncodeToString(m.KeyID[:]), m.KeyEpoch, m.BootEpoch, m.Sequence,
-		hex.EncodeToString(m.Params[:]), hex.EncodeToString(m.Layout[:]), m.Level, m.Scale, m.Start, m.End, m.Samples, nil, m.Post, m.Present}
+	v := vectorMeta{m.Kind, m.Device, m.Stream, m.Program, hex.EncodeToString(m.KeyID[:]), m.KeyEpoch, m.BootEpoch,
+		m.Sequence,
+		hex.EncodeToString(m.Params[:]), hex.EncodeToString(m.Layout[:]), m.Level, m.Scale, m.Start, m.End, m.Samples,
+		nil, m.Post, m.Present}
 	for _, id := range m.Inputs {
 		v.Inputs = append(v.Inputs, hex.EncodeToString(id[:]))
 	}
@@ -75,7 +77,8 @@ func toVector(m Meta) vectorMeta {
 func (v vectorMeta) meta(t *testing.T) Meta {
 	t.Helper()
 	m := Meta{v.Kind, v.Device, v.Stream, v.Program, [16]byte(unhex(t, v.KeyID)), v.KeyEpoch, v.BootEpoch, v.Sequence,
-		[32]byte(unhex(t, v.Params)), [32]byte(unhex(t, v.Layout)), v.Level, v.Scale, v.Start, v.End, v.Samples, nil, v.Post, v.Present}
+		[32]byte(unhex(t, v.Params)), [32]byte(unhex(t, v.Layout)), v.Level, v.Scale, v.Start, v.End, v.Samples, nil,
+		v.Post, v.Present}
 	for _, id := range v.Inputs {
 		m.Inputs = append(m.Inputs, [32]byte(unhex(t, id)))
 	}
@@ -97,7 +100,7 @@ type vectorBad struct {
 	Reason string `json:"reason"`
 }
 
-// ramp is n bytes 0, 7, 14, ... modulo 256.
+// ramp returns n bytes 0, 7, 14, ... modulo 256.
 func ramp(n int) []byte {
 	b := make([]byte, n)
 	for i := range b {
@@ -117,8 +120,11 @@ func makeVectors(t *testing.T) messageVectors {
 		t.Fatal(err)
 	}
 	v := messageVectors{
-		Comment: "Test vectors of docs/wire-format.md. All byte strings are hexadecimal. The one key signs for devices board-7 and cloud-1 and as evaluator. A refused thing is a whole sealed object, a chunk, or the body of a status, receipt or ask; reason is a label of the document.",
-		Key:     vectorKey{hex.EncodeToString(seed), hex.EncodeToString(key.Public()), key.PublicText(), hex.EncodeToString(key.kid[:])},
+		Comment: "Test vectors of docs/wire-format.md. All byte strings are hexadecimal. The one key signs for devices " +
+			"board-7 and cloud-1 and as evaluator. A refused thing is a whole sealed object, a chunk, or the body of a " +
+			"status, receipt or ask; reason is a label of the document.",
+		Key: vectorKey{hex.EncodeToString(seed), hex.EncodeToString(key.Public()), key.PublicText(),
+			hex.EncodeToString(key.kid[:])},
 	}
 	fill := func(b byte) (h [32]byte) {
 		for i := range h {
@@ -126,20 +132,31 @@ func makeVectors(t *testing.T) messageVectors {
 		}
 		return h
 	}
-	reading := Meta{Kind: KindReading, Device: "board-7", Stream: "vibration", KeyID: [16]byte(ramp(16)), KeyEpoch: 3, BootEpoch: 12, Sequence: 4711,
-		Params: fill(0xaa), Layout: fill(0xbb), Level: 1, Scale: 1 << 26, Start: 1_700_000_000_000_000_000, End: 1_700_000_010_000_000_000, Samples: 256}
-	result := Meta{Kind: KindResult, Device: "cloud-1", Program: "mean-power", KeyID: [16]byte(ramp(16)), KeyEpoch: 3, BootEpoch: 2, Sequence: 1,
-		Params: fill(0xaa), Layout: fill(0xcc), Scale: 0x1.00002p27, Start: 1_700_000_000_000_000_000, End: 1_700_000_010_000_000_000, Samples: 256,
-		Inputs: [][32]byte{fill(1), fill(2)}, Post: &Post{A: 0.00390625, B: -3.1, Sqrt: true, Slot: 4, Count: 2, Bound: 0.001}}
+	reading := Meta{Kind: KindReading, Device: "board-7", Stream: "vibration", KeyID: [16]byte(ramp(16)), KeyEpoch: 3,
+		BootEpoch: 12, Sequence: 4711,
+		Params: fill(0xaa), Layout: fill(0xbb), Level: 1, Scale: 1 << 26, Start: 1_700_000_000_000_000_000,
+		End: 1_700_000_010_000_000_000, Samples: 256}
+	result := Meta{Kind: KindResult, Device: "cloud-1", Program: "mean-power", KeyID: [16]byte(ramp(16)), KeyEpoch: 3,
+		BootEpoch: 2, Sequence: 1,
+		Params: fill(0xaa), Layout: fill(0xcc), Scale: 0x1.00002p27, Start: 1_700_000_000_000_000_000,
+		End: 1_700_000_010_000_000_000, Samples: 256,
+		Inputs: [][32]byte{fill(1), fill(2)}, Post: &Post{A: 0.00390625, B: -3.1, Sqrt: true, Slot: 4, Count: 2,
+			Bound: 0.001}}
 	short := result
 	short.Sequence, short.Present = 2, []uint32{256, 100}
-	status := Status{Online: true, Version: "0.1.0", Since: 1_700_000_000_000_000_000, KeyID: [16]byte(ramp(16)), KeyEpoch: 3,
-		Streams: []StreamStatus{{Name: "vibration", Params: "edge13-d3", Packing: "real", Samples: 64, Channels: []ChannelStatus{{Name: "x", Unit: "m/s2", Min: -16, Max: 16}}}}}
-	receipt := Receipt{To: "board-7", Items: []ReceiptItem{{Object: fill(1), Outcome: Taken}, {Object: fill(2), Outcome: Refused, Reason: "wrong_epoch", Detail: "epoch 2, want 3"},
-		{Object: fill(3), Outcome: Partial, Total: 11, Have: []byte{0xfd, 0x05}}, {Object: fill(4), Outcome: Unknown}, {Object: fill(5), Outcome: Working}}}
-	ask := Ask{To: "cloud-1", Items: []AskItem{{Object: fill(3), Topic: "hencedge/v1/up/board-7/vibration", Total: 11, Size: 1_200_000}}}
+	status := Status{Online: true, Version: "0.1.0", Since: 1_700_000_000_000_000_000, KeyID: [16]byte(ramp(16)),
+		KeyEpoch: 3,
+		Streams: []StreamStatus{{Name: "vibration", Params: "edge13-d3", Packing: "real", Samples: 64,
+			Channels: []ChannelStatus{{Name: "x", Unit: "m/s2", Min: -16, Max: 16}}}}}
+	receipt := Receipt{To: "board-7", Items: []ReceiptItem{{Object: fill(1), Outcome: Taken},
+		{Object: fill(2), Outcome: Refused, Reason: "wrong_epoch", Detail: "epoch 2, want 3"},
+		{Object: fill(3), Outcome: Partial, Total: 11, Have: []byte{0xfd, 0x05}}, {Object: fill(4), Outcome: Unknown},
+		{Object: fill(5), Outcome: Working}}}
+	ask := Ask{To: "cloud-1", Items: []AskItem{{Object: fill(3), Topic: "hencedge/v1/up/board-7/vibration", Total: 11,
+		Size: 1_200_000}}}
 	at := Meta{Device: "board-7", BootEpoch: 12, Sequence: 1}
-	receiptMeta := Meta{Kind: KindReceipt, Device: "cloud-1", BootEpoch: 1_700_000_000_000_000_000, Sequence: 9, Start: 1_700_000_000_000_000_000, End: 1_700_000_000_000_000_000}
+	receiptMeta := Meta{Kind: KindReceipt, Device: "cloud-1", BootEpoch: 1_700_000_000_000_000_000, Sequence: 9,
+		Start: 1_700_000_000_000_000_000, End: 1_700_000_000_000_000_000}
 	for _, c := range []struct {
 		name string
 		meta Meta
@@ -164,8 +181,10 @@ func makeVectors(t *testing.T) messageVectors {
 			t.Fatal(err)
 		}
 		id := ObjectID(sealed)
-		v.Sealed = append(v.Sealed, vectorSealed{c.name, c.alg, toVector(c.meta), hex.EncodeToString(header), hex.EncodeToString(c.body), c.in,
-			hex.EncodeToString(sigStructure(c.alg, key.kid, header, c.body)), hex.EncodeToString(sealed), hex.EncodeToString(id[:])})
+		v.Sealed = append(v.Sealed, vectorSealed{c.name, c.alg, toVector(c.meta), hex.EncodeToString(header),
+			hex.EncodeToString(c.body), c.in,
+			hex.EncodeToString(sigStructure(c.alg, key.kid, header, c.body)), hex.EncodeToString(sealed),
+			hex.EncodeToString(id[:])})
 	}
 	for _, c := range []struct {
 		name string
@@ -188,7 +207,7 @@ func of(m Meta, k Kind) Meta {
 	return m
 }
 
-// contentOf is a body in clear as JSON shows it, byte strings in hexadecimal.
+// contentOf returns a body in clear as JSON shows it, byte strings in hexadecimal.
 func contentOf(body any) any {
 	switch b := body.(type) {
 	case Status:
@@ -198,19 +217,24 @@ func contentOf(body any) any {
 			for _, c := range s.Channels {
 				channels = append(channels, []any{c.Name, c.Unit, c.Min, c.Max})
 			}
-			streams = append(streams, map[string]any{"name": s.Name, "params": s.Params, "log_scale": s.LogScale, "packing": s.Packing, "samples": s.Samples, "every_ns": s.Every, "channels": channels})
+			streams = append(streams, map[string]any{"name": s.Name, "params": s.Params, "log_scale": s.LogScale,
+				"packing": s.Packing, "samples": s.Samples, "every_ns": s.Every, "channels": channels})
 		}
-		return map[string]any{"online": b.Online, "version": b.Version, "streams": streams, "since_ns": b.Since, "key_id": hex.EncodeToString(b.KeyID[:]), "key_epoch": b.KeyEpoch}
+		return map[string]any{"online": b.Online, "version": b.Version, "streams": streams, "since_ns": b.Since,
+			"key_id": hex.EncodeToString(b.KeyID[:]), "key_epoch": b.KeyEpoch}
 	case Receipt:
 		items := []any{}
 		for _, it := range b.Items {
-			items = append(items, map[string]any{"object": hex.EncodeToString(it.Object[:]), "outcome": it.Outcome.String(), "reason": it.Reason, "total": it.Total, "have": hex.EncodeToString(it.Have), "detail": it.Detail})
+			items = append(items, map[string]any{"object": hex.EncodeToString(it.Object[:]),
+				"outcome": it.Outcome.String(), "reason": it.Reason, "total": it.Total,
+				"have": hex.EncodeToString(it.Have), "detail": it.Detail})
 		}
 		return map[string]any{"to": b.To, "items": items}
 	case Ask:
 		items := []any{}
 		for _, it := range b.Items {
-			items = append(items, map[string]any{"object": hex.EncodeToString(it.Object[:]), "topic": it.Topic, "total": it.Total, "size": it.Size})
+			items = append(items, map[string]any{"object": hex.EncodeToString(it.Object[:]), "topic": it.Topic,
+				"total": it.Total, "size": it.Size})
 		}
 		return map[string]any{"to": b.To, "items": items}
 	}
@@ -254,7 +278,8 @@ func TestVectorsOpen(t *testing.T) {
 			t.Errorf("%s: %v", s.Name, err)
 			continue
 		}
-		if !reflect.DeepEqual(obj.Meta, s.Meta.meta(t)) || hex.EncodeToString(obj.Body) != s.Body || hex.EncodeToString(obj.ID[:]) != s.ID {
+		if !reflect.DeepEqual(obj.Meta, s.Meta.meta(t)) || hex.EncodeToString(obj.Body) != s.Body ||
+			hex.EncodeToString(obj.ID[:]) != s.ID {
 			t.Errorf("%s: opened to something else", s.Name)
 		}
 	}
@@ -325,15 +350,23 @@ func TestDocument(t *testing.T) {
 	}
 	flat := strings.Join(strings.Fields(doc), " ")
 	for _, limit := range []string{
-		fmt.Sprintf("default %d = 112 KiB", DefaultChunkSize), fmt.Sprintf("total = ceil(size / (M - %d))", chunkOverhead),
-		fmt.Sprintf("M is %d KiB to %d MiB", MinChunkSize>>10, MaxChunkSize>>20), fmt.Sprintf("L is at least %d", minChunkData),
-		fmt.Sprintf("| 3 | total | unsigned | 1 .. %d |", maxChunks), fmt.Sprintf("at most %d MiB by default, its header at most %d KiB", DefaultMaxObject>>20, MaxMeta>>10),
+		fmt.Sprintf("default %d = 112 KiB", DefaultChunkSize), fmt.Sprintf("total = ceil(size / (M - %d))",
+			chunkOverhead),
+		fmt.Sprintf("M is %d KiB to %d MiB", MinChunkSize>>10, MaxChunkSize>>20),
+		fmt.Sprintf("L is at least %d", minChunkData),
+		fmt.Sprintf("| 3 | total | unsigned | 1 .. %d |", maxChunks),
+		fmt.Sprintf("at most %d MiB by default, its header at most %d KiB", DefaultMaxObject>>20, MaxMeta>>10),
 		fmt.Sprintf("at most %d chunks and %d MiB unacknowledged", DefaultWindowChunks, DefaultWindowBytes>>20),
 		fmt.Sprintf("which of the %d numbers", DefaultReplayWindow),
-		fmt.Sprintf("may have %d series", maxDeviceStreams), fmt.Sprintf("of the ciphertext, 0 .. %d |", MaxLevel), fmt.Sprintf("at most %d |", MaxSamples),
-		fmt.Sprintf("1 .. %d; absent in a reading", MaxInputs), fmt.Sprintf("slot + count at most %d", MaxSlots), fmt.Sprintf("the %d bytes `%s`", len(sealContext), sealContext),
-		fmt.Sprintf("at most %d printable ASCII", MaxStatusText), fmt.Sprintf("left out when empty | at most %d |", MaxStatusStreams), fmt.Sprintf("1 to %d characters", MaxName),
-		fmt.Sprintf("a map in clear, at most %d KiB", maxStatus>>10), fmt.Sprintf("in slot order, at most %d", MaxStatusChannels), fmt.Sprintf("printable UTF-8, at most %d bytes", MaxDetail),
+		fmt.Sprintf("may have %d series", maxDeviceStreams), fmt.Sprintf("of the ciphertext, 0 .. %d |", MaxLevel),
+		fmt.Sprintf("at most %d |", MaxSamples),
+		fmt.Sprintf("1 .. %d; absent in a reading", MaxInputs), fmt.Sprintf("slot + count at most %d", MaxSlots),
+		fmt.Sprintf("the %d bytes `%s`", len(sealContext), sealContext),
+		fmt.Sprintf("at most %d printable ASCII", MaxStatusText), fmt.Sprintf("left out when empty | at most %d |",
+			MaxStatusStreams), fmt.Sprintf("1 to %d characters", MaxName),
+		fmt.Sprintf("a map in clear, at most %d KiB", maxStatus>>10),
+		fmt.Sprintf("in slot order, at most %d", MaxStatusChannels),
+		fmt.Sprintf("printable UTF-8, at most %d bytes", MaxDetail),
 	} {
 		if !strings.Contains(flat, limit) {
 			t.Errorf("the document does not say %q", limit)
@@ -342,8 +375,10 @@ func TestDocument(t *testing.T) {
 	defaults := Limits{}.withDefaults()
 	for _, row := range []string{
 		fmt.Sprintf("| objects | %d | %d |", defaults.TopicObjects, defaults.MaxObjects),
-		fmt.Sprintf("| bytes | %d x the largest object | %d MiB |", defaults.TopicBytes/defaults.MaxObject, defaults.MaxBytes>>20),
-		fmt.Sprintf("| idle time of an object | %.0f minutes |", defaults.MaxAge.Minutes()), fmt.Sprintf("The last %d finished objects", defaults.Remember),
+		fmt.Sprintf("| bytes | %d x the largest object | %d MiB |", defaults.TopicBytes/defaults.MaxObject,
+			defaults.MaxBytes>>20),
+		fmt.Sprintf("| idle time of an object | %.0f minutes |", defaults.MaxAge.Minutes()),
+		fmt.Sprintf("The last %d finished objects", defaults.Remember),
 	} {
 		if !strings.Contains(flat, row) {
 			t.Errorf("the document does not say %q", row)

@@ -44,7 +44,7 @@ type VerifierOptions struct {
 	Counters    *Counters    // counts what Open accepts and refuses; may be nil
 }
 
-// StreamKey is the key of VerifierOptions.Layouts.
+// StreamKey returns the key of VerifierOptions.Layouts.
 func StreamKey(device, stream string) string { return device + "/" + stream }
 
 // Verifier holds what Open checks against. It is safe for concurrent use.
@@ -196,9 +196,11 @@ func (v *Verifier) unknownSigner(m *Meta, kid [8]byte) error {
 		known = append(known, fmt.Sprintf("%s (key id %x)", FormatPublicKey(pub), keyHint(pub)))
 	}
 	if len(known) == 0 {
-		return fmt.Errorf("%w: a %v of %q, signed with key id %x: no key is trusted for it here", ErrUnknownSigner, m.Kind, m.Device, kid)
+		return fmt.Errorf("%w: a %v of %q, signed with key id %x: no key is trusted for it here", ErrUnknownSigner,
+			m.Kind, m.Device, kid)
 	}
-	return fmt.Errorf("%w: a %v of %q is signed with key id %x; trusted for it here: %s", ErrUnknownSigner, m.Kind, m.Device, kid,
+	return fmt.Errorf("%w: a %v of %q is signed with key id %x; trusted for it here: %s", ErrUnknownSigner, m.Kind,
+		m.Device, kid,
 		strings.Join(known, ", "))
 }
 
@@ -212,7 +214,8 @@ func (v *Verifier) allow(m *Meta) error {
 	if !o.AnyKey && !slices.Contains(o.Keys, ref) {
 		known := func(k KeyRef) bool { return k.ID == m.KeyID }
 		if slices.ContainsFunc(o.Keys, known) || slices.ContainsFunc(o.Retired, known) {
-			return fmt.Errorf("%w: %v of %q uses epoch %d of key set %x", ErrWrongEpoch, m.Kind, m.Device, m.KeyEpoch, m.KeyID)
+			return fmt.Errorf("%w: %v of %q uses epoch %d of key set %x", ErrWrongEpoch, m.Kind, m.Device, m.KeyEpoch,
+				m.KeyID)
 		}
 		return fmt.Errorf("%w: %v of %q uses key set %x, epoch %d", ErrWrongKey, m.Kind, m.Device, m.KeyID, m.KeyEpoch)
 	}

@@ -122,7 +122,7 @@ var (
 	armRegister = regexp.MustCompile(`\b[xw](\d+)\b`)
 )
 
-// leaks are the lines of a function whose branches or addresses depend on data: on
+// leaks returns the lines of a function whose branches or addresses depend on data: on
 // words from memory, other than arguments, or from vectors.
 func leaks(code string) (found []string) {
 	r := &reader{data: make(map[string]bool)}

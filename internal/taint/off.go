@@ -2,7 +2,7 @@
 
 package taint
 
-// Outcome is ok. It names a place where a property of secrets that everybody learns
+// Outcome returns ok unchanged. It names a place where a property of secrets that everybody learns
 // anyway, such as that a message was refused, becomes public on purpose.
 func Outcome(ok bool) bool { return ok }
 

@@ -21,7 +21,7 @@ func request(code, a, b, c, d, e uintptr) uintptr
 // Running reports whether the program runs under valgrind.
 func Running() bool { return request(runningOnValgrind, 0, 0, 0, 0, 0) != 0 }
 
-// Errors is how many uses of undefined memory memcheck has seen so far.
+// Errors returns how many uses of undefined memory memcheck has seen so far.
 func Errors() int { return int(request(countErrors, 0, 0, 0, 0, 0)) }
 
 // Secret marks x as undefined: what is computed from it must not decide a branch or an
@@ -37,7 +37,7 @@ func mark[T any](code uintptr, x []T) {
 	request(code, uintptr(unsafe.Pointer(unsafe.SliceData(x))), uintptr(len(x))*unsafe.Sizeof(one), 0, 0, 0)
 }
 
-// Outcome is ok. It names a place where a property of secrets that everybody learns
+// Outcome returns ok unchanged. It names a place where a property of secrets that everybody learns
 // anyway, such as that a message was refused, becomes public on purpose.
 func Outcome(ok bool) bool {
 	x := []bool{ok}

@@ -61,7 +61,7 @@ func Missing(t testing.TB, need string, why ...any) {
 	t.SkipNow()
 }
 
-// Find is where a program is; sbin is looked into as well, which is not on the PATH of
+// Find returns where a program is. It also looks into sbin, which is not on the PATH of
 // every user.
 func Find(program string) (path string, err error) {
 	for _, name := range []string{program, "/usr/sbin/" + program, "/usr/local/sbin/" + program} {
@@ -72,7 +72,7 @@ func Find(program string) (path string, err error) {
 	return "", fmt.Errorf("%s is neither on PATH nor in /usr/sbin", program)
 }
 
-// Program is where the program is that the need stands for.
+// Program returns where the program is that the need stands for.
 func Program(t testing.TB, need, program string) string {
 	t.Helper()
 	path, err := Find(program)
@@ -82,7 +82,7 @@ func Program(t testing.TB, need, program string) string {
 	return path
 }
 
-// QuickDir is a directory in memory where there is one, for what flushes thousands of
+// QuickDir returns a directory, in memory where possible, for tests that flush thousands of
 // small files and is not about flushing.
 func QuickDir(t testing.TB) string {
 	t.Helper()

@@ -139,7 +139,8 @@ func New(o Options) (*Courier, error) {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	c := &Courier{o: o, log: o.Logger, waiting: map[[32]byte]chan transport.ReceiptItem{}, refusals: map[string]*refusing{}, asking: make(chan struct{}, 1), slots: make(chan struct{}, o.Objects)}
+	c := &Courier{o: o, log: o.Logger, waiting: map[[32]byte]chan transport.ReceiptItem{},
+		refusals: map[string]*refusing{}, asking: make(chan struct{}, 1), slots: make(chan struct{}, o.Objects)}
 	c.shrink = shrink{full: o.ChunkSize, size: o.ChunkSize, sent: map[[32]byte]int{}}
 	window := transport.Window{}
 	if o.Rate > 0 {
@@ -158,7 +159,8 @@ func New(o Options) (*Courier, error) {
 			}
 		}
 	}
-	c.verifier, err = transport.NewVerifier(transport.VerifierOptions{Trust: trust, Kinds: []transport.Kind{transport.KindReceipt}, NoReplay: true, MaxObject: 2 << 20})
+	c.verifier, err = transport.NewVerifier(transport.VerifierOptions{Trust: trust,
+		Kinds: []transport.Kind{transport.KindReceipt}, NoReplay: true, MaxObject: 2 << 20})
 	return c, err
 }
 
@@ -185,7 +187,8 @@ func (c *Courier) Run(ctx context.Context) (err error) {
 	if c.needsReceipts() {
 		// In the background: without a connection Subscribe waits for one.
 		work.Go(func() {
-			if err := c.o.Client.Subscribe(ctx, transport.ReceiptTopic(c.o.Prefix, c.o.Name), func(d transport.Delivery) { c.handle(ctx, d) }); err != nil && ctx.Err() == nil {
+			if err := c.o.Client.Subscribe(ctx, transport.ReceiptTopic(c.o.Prefix, c.o.Name),
+				func(d transport.Delivery) { c.handle(ctx, d) }); err != nil && ctx.Err() == nil {
 				stop(fmt.Errorf("subscribe to receipts: %w", err))
 			}
 		})
@@ -239,7 +242,7 @@ func (t *turn) rest() {
 	}
 }
 
-// end is the cause of an end that is a failure, or nil.
+// end returns the cause of an end that is a failure, or nil.
 func (c *Courier) end(ctx context.Context) error {
 	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
 		return err
@@ -302,7 +305,7 @@ func (c *Courier) next(ctx context.Context, t *turn) *spool.Lease {
 func (c *Courier) mayDeliver() bool {
 	closed := !open(c.o.Hours, c.o.Clock.Now())
 	if c.closed.Swap(closed) != closed {
-		c.log.Info("sending follows the hours of the configuration", "open", !closed)
+		c.log.Info("sending only within the configured hours", "open", !closed)
 	}
 	return !closed
 }
@@ -346,7 +349,7 @@ func (c *Courier) pause(ctx context.Context, changed <-chan struct{}, d time.Dur
 	return ctx.Err() == nil
 }
 
-// backoff is the delay after n failures in a row: doubling, the upper half of it
+// backoff returns the delay after n failures in a row: doubling, the upper half of it
 // random, so that a fleet does not come back all at once.
 func (c *Courier) backoff(n int) time.Duration {
 	d := c.o.First << min(n, 20)
@@ -356,16 +359,20 @@ func (c *Courier) backoff(n int) time.Duration {
 	return d/2 + mathrand.N(d/2+1)
 }
 
-// Stats gives the counts so far.
+// Stats returns the counts so far.
 func (c *Courier) Stats() Stats {
 	c.mu.Lock()
 	trouble, unreadable, refusing := c.trouble, c.unreadable, c.allRefused()
 	c.mu.Unlock()
 	sent := c.sender.Stats()
 	out := Stats{
-		Delivered: c.delivered.Load(), DeliveredBytes: c.bytes.Load(), Live: c.live.Load(), Chunks: sent.Chunks, ChunkBytes: sent.Bytes,
-		Skipped: c.skipped.Load(), Asks: c.asks.Load(), Receipts: c.receipts.Load(), Forged: c.forged.Load(), Retries: c.retries.Load(),
-		Refused: c.refused.Load(), Dropped: c.dropped.Load(), Renumbered: c.renumbered.Load(), Before: c.before.Load(), ChunkSize: c.shrink.now(), LastDelivered: c.last.Load(), Closed: c.closed.Load(), LastTrouble: trouble, Unreadable: unreadable, Refusing: refusing,
+		Delivered: c.delivered.Load(), DeliveredBytes: c.bytes.Load(), Live: c.live.Load(),
+		Chunks: sent.Chunks, ChunkBytes: sent.Bytes, Skipped: c.skipped.Load(), Asks: c.asks.Load(),
+		Receipts: c.receipts.Load(),
+		Forged:   c.forged.Load(), Retries: c.retries.Load(), Refused: c.refused.Load(), Dropped: c.dropped.Load(),
+		Renumbered: c.renumbered.Load(), Before: c.before.Load(), ChunkSize: c.shrink.now(),
+		LastDelivered: c.last.Load(), Closed: c.closed.Load(),
+		LastTrouble: trouble, Unreadable: unreadable, Refusing: refusing,
 	}
 	if c.bucket != nil {
 		c.bucket.mu.Lock()

@@ -68,7 +68,8 @@ type farEnd struct {
 }
 
 func newFarEnd(t testing.TB, url string) *farEnd {
-	e := &farEnd{t: t, client: dial(t, url, "cloud"), key: testKey(t, "cloud"), taken: map[[32]byte]bool{}, chunks: map[[32]byte]int{}}
+	e := &farEnd{t: t, client: dial(t, url, "cloud"), key: testKey(t, "cloud"), taken: map[[32]byte]bool{},
+		chunks: map[[32]byte]int{}}
 	e.rx = transport.NewReceiver(transport.Limits{}, func(s transport.Staged) error {
 		defer s.Done()
 		sealed := s.Sealed
@@ -149,7 +150,7 @@ func newFarEnd(t testing.TB, url string) *farEnd {
 	return e
 }
 
-// of is what became of an object that came.
+// of returns what became of an object that came.
 func (e *farEnd) of(id [32]byte) transport.ReceiptItem {
 	if e.outcome != nil {
 		return e.outcome(id)
@@ -158,7 +159,8 @@ func (e *farEnd) of(id [32]byte) transport.ReceiptItem {
 }
 
 func (e *farEnd) send(to string, it transport.ReceiptItem) {
-	payload, err := transport.SealReceipt(transport.Receipt{To: to, Items: []transport.ReceiptItem{it}}, "cloud", e.key, time.Now(),
+	payload, err := transport.SealReceipt(transport.Receipt{To: to, Items: []transport.ReceiptItem{it}}, "cloud", e.key,
+		time.Now(),
 		func() (uint64, uint64) { return 1, e.seq.Add(1) })
 	if err == nil {
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
@@ -185,7 +187,8 @@ func courier(t testing.TB, s *spool.Spool, c transport.Client, change func(*Opti
 	o := Options{Spool: s, Client: c, Name: "board", Key: testKey(t, "board"), Level: Receiver,
 		Number:    func() (uint64, uint64, error) { return 1, seq.Add(1), nil },
 		Receivers: map[string][]ed25519.PublicKey{"cloud": {testKey(t, "cloud").Public()}},
-		Receipt:   400 * time.Millisecond, First: 10 * time.Millisecond, Last: 100 * time.Millisecond, Clock: role.SystemClock(), Logger: testrig.Quiet()}
+		Receipt:   400 * time.Millisecond, First: 10 * time.Millisecond, Last: 100 * time.Millisecond,
+		Clock: role.SystemClock(), Logger: testrig.Quiet()}
 	if change != nil {
 		change(&o)
 	}
@@ -242,7 +245,8 @@ func newSpool(t testing.TB, dir string) *spool.Spool {
 
 func put(t testing.TB, s *spool.Spool, stream string, sealed []byte) {
 	t.Helper()
-	if err := s.Put(t.Context(), spool.Item{Stream: stream, Topic: transport.ReadingTopic(transport.DefaultPrefix, "board", stream), Sealed: sealed}); err != nil {
+	if err := s.Put(t.Context(), spool.Item{Stream: stream, Topic: transport.ReadingTopic(transport.DefaultPrefix,
+		"board", stream), Sealed: sealed}); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -270,7 +274,10 @@ func TestBrokerLimits(t *testing.T) {
 					put(t, s, "env", sent[i])
 				}
 				s.Close()
-				cr := courier(t, s, dial(t, url, "board"), func(o *Options) { o.ChunkSize, o.Receipt = c.chunk, 10*time.Second })
+				cr := courier(t, s, dial(t, url, "board"), func(o *Options) {
+					o.ChunkSize, o.Receipt = c.chunk,
+						10*time.Second
+				})
 				run(t, cr)
 				if len(end.got) != 3 {
 					t.Fatalf("%d objects", len(end.got))
@@ -288,10 +295,11 @@ func TestBrokerLimits(t *testing.T) {
 	}
 }
 
-// limited is a mosquitto that takes messages of so many bytes.
+// limited returns a mosquitto that takes messages of so many bytes.
 func limited(t *testing.T, limit int) string {
 	t.Helper()
-	return mosquitto.Start(t, nil, fmt.Sprintf("allow_anonymous true\nmessage_size_limit %d\nlog_type none\n", limit)).URL
+	return mosquitto.Start(t, nil, fmt.Sprintf("allow_anonymous true\nmessage_size_limit %d\nlog_type none\n",
+		limit)).URL
 }
 
 // Chunks that were lost on the way are sent again, and only those.
@@ -391,17 +399,23 @@ func TestReceiptDuringBackoff(t *testing.T) {
 	}
 	unsent := object(9, 2000) // behind another of its stream
 	put(t, s, "s0", unsent)
-	cr := courier(t, s, dial(t, b.URL(), "board"), func(o *Options) { o.Receipt, o.First, o.Last = 50*time.Millisecond, time.Hour, time.Hour })
+	cr := courier(t, s, dial(t, b.URL(), "board"), func(o *Options) {
+		o.Receipt, o.First, o.Last = 50*time.Millisecond,
+			time.Hour, time.Hour
+	})
 	stop := started(t, cr)
 	defer stop()
 	testrig.Eventually(t, "all wait for their next attempt", func() bool { return cr.Stats().Retries == 3 })
 	payload, err := transport.SealReceipt(transport.Receipt{To: "board", Items: []transport.ReceiptItem{
-		{Object: ids[1], Outcome: transport.Taken}, {Object: ids[0], Outcome: transport.Taken}, {Object: transport.ObjectID(unsent), Outcome: transport.Taken},
-		{Object: ids[2], Outcome: transport.Refused, Reason: transport.ReasonBusy}}}, "cloud", end.key, time.Now(), func() (uint64, uint64) { return 1, 1 })
+		{Object: ids[1], Outcome: transport.Taken}, {Object: ids[0], Outcome: transport.Taken},
+		{Object: transport.ObjectID(unsent), Outcome: transport.Taken},
+		{Object: ids[2], Outcome: transport.Refused, Reason: transport.ReasonBusy}}}, "cloud", end.key, time.Now(),
+		func() (uint64, uint64) { return 1, 1 })
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := end.client.Publish(t.Context(), transport.ReceiptTopic(transport.DefaultPrefix, "board"), payload, false); err != nil {
+	if err := end.client.Publish(t.Context(), transport.ReceiptTopic(transport.DefaultPrefix, "board"), payload,
+		false); err != nil {
 		t.Fatal(err)
 	}
 	testrig.Eventually(t, "what was receipted leaves", func() bool { return cr.Stats().Delivered == 3 })
@@ -453,7 +467,8 @@ func TestRefusals(t *testing.T) {
 	end.outcome = func(id [32]byte) transport.ReceiptItem {
 		switch id {
 		case transport.ObjectID(bad):
-			return transport.ReceiptItem{Object: id, Outcome: transport.Refused, Reason: "wrong_layout", Detail: "streams[0].params: here x, there y"}
+			return transport.ReceiptItem{Object: id, Outcome: transport.Refused, Reason: "wrong_layout",
+				Detail: "streams[0].params: here x, there y"}
 		case transport.ObjectID(used):
 			return transport.ReceiptItem{Object: id, Outcome: transport.Refused, Reason: "replayed"}
 		}
@@ -530,13 +545,16 @@ func TestForgedReceipts(t *testing.T) {
 		end.key = testKey(t, "mallory")
 		end.send("board", it)
 		end.key = testKey(t, "cloud")
-		payload, err := transport.SealReceipt(transport.Receipt{To: "other", Items: []transport.ReceiptItem{it}}, "cloud", end.key, time.Now(),
+		payload, err := transport.SealReceipt(transport.Receipt{To: "other", Items: []transport.ReceiptItem{it}},
+			"cloud", end.key, time.Now(),
 			func() (uint64, uint64) { return 1, end.seq.Add(1) })
 		if err == nil {
-			err = end.client.Publish(t.Context(), transport.ReceiptTopic(transport.DefaultPrefix, "board"), payload, false)
+			err = end.client.Publish(t.Context(), transport.ReceiptTopic(transport.DefaultPrefix, "board"), payload,
+				false)
 		}
 		if err == nil {
-			err = end.client.Publish(t.Context(), transport.ReceiptTopic(transport.DefaultPrefix, "board"), []byte("rubbish"), false)
+			err = end.client.Publish(t.Context(), transport.ReceiptTopic(transport.DefaultPrefix, "board"),
+				[]byte("rubbish"), false)
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -560,7 +578,8 @@ func TestUnreadableReceipts(t *testing.T) {
 	cr := courier(t, s, dial(t, b.URL(), "board"), func(o *Options) { o.Receipt = time.Hour })
 	stop := started(t, cr)
 	defer stop()
-	other, err := transport.Seal(transport.Meta{Kind: transport.KindReceipt, Device: "cloud", BootEpoch: 1, Sequence: 1}, []byte{0xa1, 0x00, 0x09}, end.key)
+	other, err := transport.Seal(transport.Meta{Kind: transport.KindReceipt, Device: "cloud", BootEpoch: 1,
+		Sequence: 1}, []byte{0xa1, 0x00, 0x09}, end.key)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -569,7 +588,8 @@ func TestUnreadableReceipts(t *testing.T) {
 		t.Fatal(err)
 	}
 	testrig.Eventually(t, "an unreadable receipt", func() bool {
-		if err := end.client.Publish(t.Context(), transport.ReceiptTopic(transport.DefaultPrefix, "board"), payload, false); err != nil {
+		if err := end.client.Publish(t.Context(), transport.ReceiptTopic(transport.DefaultPrefix, "board"), payload,
+			false); err != nil {
 			t.Fatal(err)
 		}
 		return cr.Stats().Unreadable != ""

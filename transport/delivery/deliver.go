@@ -79,36 +79,42 @@ func (c *Courier) conclude(ctx context.Context, l *spool.Lease, err error) error
 		c.refused.Add(1)
 		c.remember(err.Error())
 		d := c.held(l.Attempts)
-		c.log.Error("the receiver refuses a window; it stays in the spool and is offered again", "stream", l.Stream, "in", d.Round(time.Second), "error", err)
+		c.log.Error("the receiver refuses a window; it stays in the spool and will be offered again", "stream", l.Stream,
+			"in", d.Round(time.Second), "error", err)
 		l.Park(d)
 	case errors.Is(err, errRenumbered):
-		c.log.Error("the receiver has another window under the number of this one, which was never sent before: "+
-			"another board uses this device's identity, or the state of this one is an old copy; the window gets a new number", "stream", l.Stream, "object", fmt.Sprintf("%x", l.ID[:6]))
+		c.log.Error("the receiver already has another window under this number, which this board never sent: "+
+			"another board uses this device's identity, or this board's state is an old copy; the window gets a new number",
+			"stream", l.Stream, "object", fmt.Sprintf("%x", l.ID[:6]))
 		c.remember(err.Error())
 		l.Return(c.backoff(0))
 	case errors.Is(err, errReplayed):
 		c.dropped.Add(1)
-		c.log.Warn("the receiver has had a window with this number before; this one is dropped", "stream", l.Stream, "error", err)
+		c.log.Warn("the receiver already had a window with this number; this one is dropped", "stream", l.Stream,
+			"error", err)
 		l.Done()
 	case (errors.Is(err, transport.ErrTooLarge) || errors.Is(err, transport.ErrMalformed)) && c.o.Spool.Durable():
 		// Another configuration can send it.
 		c.refused.Add(1)
 		c.remember(err.Error())
-		c.log.Error("a window cannot be sent with this configuration; it stays in the spool. Raise broker.chunk_size", "topic", l.Topic, "error", err)
+		c.log.Error("a window cannot be sent with this configuration; it stays in the spool. Raise broker.chunk_size",
+			"topic", l.Topic, "error", err)
 		l.Park(c.o.Held)
 	case errors.Is(err, transport.ErrTooLarge), errors.Is(err, transport.ErrMalformed):
 		c.dropped.Add(1)
 		c.remember(err.Error())
 		c.log.Error("an object can never be sent; raise broker.chunk_size", "topic", l.Topic, "error", err)
 		l.Done()
-	case errors.Is(err, transport.ErrClosed), errors.Is(err, transport.ErrRefused), errors.Is(err, transport.ErrOptions):
+	case errors.Is(err, transport.ErrClosed), errors.Is(err, transport.ErrRefused),
+		errors.Is(err, transport.ErrOptions):
 		l.Return(0)
 		return fmt.Errorf("send: %w", err)
 	default:
 		d := c.backoff(l.Attempts)
 		c.retries.Add(1)
 		c.remember(err.Error())
-		c.log.Warn("sending failed; it will be tried again", "stream", l.Stream, "in", d.Round(time.Millisecond), "attempt", l.Attempts+1, "error", err)
+		c.log.Warn("sending failed; it will be tried again", "stream", l.Stream, "in", d.Round(time.Millisecond),
+			"attempt", l.Attempts+1, "error", err)
 		l.Return(d)
 	}
 	return nil
@@ -117,7 +123,7 @@ func (c *Courier) conclude(ctx context.Context, l *spool.Lease, err error) error
 // firstHeld is the delay after the first refusal of an object.
 const firstHeld = 10 * time.Second
 
-// held is the delay after n attempts that ended with a refusal or a failure: short at
+// held returns the delay after n attempts that ended with a refusal or a failure: short at
 // first, since a refusal may be over in a moment, when the receiver has new keys.
 func (c *Courier) held(n int) time.Duration {
 	return min(c.o.Held, firstHeld<<min(n, 10))
@@ -131,12 +137,12 @@ func (c *Courier) remember(trouble string) {
 
 var (
 	errRefused  = errors.New("refused")
-	errReplayed = errors.New("this number was used before")
+	errReplayed = errors.New("the number was used before")
 	errSilent   = errors.New("no receipt")
-	errBusy     = errors.New("the receiver takes nothing for the moment; its disk may be full")
+	errBusy     = errors.New("the receiver accepts nothing for now; its disk may be full")
 	errUnread   = errors.New("no program of the evaluator reads this stream")
 
-	errRenumbered = errors.New("somebody else has used the number of a window that was never sent; it has a new one")
+	errRenumbered = errors.New("the number of a window that was never sent is in use elsewhere; the window has a new one")
 )
 
 // renumber puts the object under a new number into the place of the leased one.
@@ -153,7 +159,7 @@ func (c *Courier) renumber(l *spool.Lease) error {
 	case errors.Is(err, transport.ErrUnknownSigner): // it was signed with an earlier key, and cannot be again
 		return fmt.Errorf("%w: %w", errReplayed, err)
 	case err != nil:
-		return fmt.Errorf("a window whose number somebody else has used: %w", err)
+		return fmt.Errorf("a window whose number is in use elsewhere: %w", err)
 	}
 	c.renumbered.Add(1)
 	return errRenumbered
@@ -187,7 +193,8 @@ func (c *Courier) attempt(ctx context.Context, l *spool.Lease, t *turn, answers 
 			has = &it
 		case it.Outcome == transport.Unknown:
 			if size, ok := c.shrink.vanished(l.ID); ok {
-				c.log.Warn("the broker acknowledges whole windows of which the receiver sees nothing, so it may drop large messages; smaller chunks are tried. Set broker.chunk_size below its limit",
+				c.log.Warn("the broker acknowledges windows that never reach the receiver, so it may drop large messages; "+
+					"trying smaller chunks. Set broker.chunk_size below the broker's limit",
 					"stream", l.Stream, "chunk_size", size)
 				chunk = size
 			}
@@ -211,7 +218,9 @@ func (c *Courier) attempt(ctx context.Context, l *spool.Lease, t *turn, answers 
 
 // send reads an object and publishes its chunks, aside from those that the receiver has,
 // until the broker has acknowledged them. It reports whether these were all.
-func (c *Courier) send(ctx context.Context, l *spool.Lease, chunk int, has *transport.ReceiptItem) (all bool, err error) {
+func (c *Courier) send(
+	ctx context.Context, l *spool.Lease, chunk int, has *transport.ReceiptItem,
+) (all bool, err error) {
 	buf := c.buffer(l.Size)
 	defer c.recycle(buf)
 	sealed, err := l.SealedIn(*buf)
@@ -239,7 +248,7 @@ func (c *Courier) send(ctx context.Context, l *spool.Lease, chunk int, has *tran
 // of larger ones is most of what a board has, and is freed.
 const kept = 4 << 20
 
-// buffer is memory for an object of size bytes. Nothing of it is used after an
+// buffer returns memory for an object of size bytes. Nothing of it is used after an
 // attempt: the chunks are copies.
 func (c *Courier) buffer(size int64) *[]byte {
 	b, ok := c.buffers.Get().(*[]byte)
@@ -260,7 +269,8 @@ func (c *Courier) recycle(b *[]byte) {
 var final = map[string]bool{transport.Reason(transport.ErrReplayed): true, "duplicate_window": true}
 
 // foreign are the refusals of a receiver that has not the key of an object.
-var foreign = map[string]bool{transport.Reason(transport.ErrWrongKey): true, transport.Reason(transport.ErrWrongParams): true}
+var foreign = map[string]bool{transport.Reason(transport.ErrWrongKey): true,
+	transport.Reason(transport.ErrWrongParams): true}
 
 // settled reports whether a receipt ends the matter, and how.
 func settled(it transport.ReceiptItem) (done bool, err error) {
@@ -298,7 +308,8 @@ func (c *Courier) await(ctx context.Context, l *spool.Lease, answers <-chan tran
 				return err
 			}
 			if l.Attempts+1 == silence {
-				c.log.Warn("the broker acknowledges and no receipt comes: is the evaluator running with a store, does it know this stream, and is broker.chunk_size below the broker's limit?", "stream", l.Stream)
+				c.log.Warn("the broker acknowledges and no receipt comes: is the evaluator running with a store, "+
+					"does it know this stream, and is broker.chunk_size below the broker's limit?", "stream", l.Stream)
 			}
 			return fmt.Errorf("%w for object %x within %v", errSilent, l.ID[:6], c.o.Receipt)
 		}
@@ -316,9 +327,12 @@ func (c *Courier) timeout(ctx context.Context) (context.Context, func()) {
 }
 
 // ask asks what the receiver has of an object and waits for the answer.
-func (c *Courier) ask(ctx context.Context, l *spool.Lease, total, size int, answers <-chan transport.ReceiptItem) (transport.ReceiptItem, error) {
+func (c *Courier) ask(
+	ctx context.Context, l *spool.Lease, total, size int, answers <-chan transport.ReceiptItem,
+) (transport.ReceiptItem, error) {
 	var none transport.ReceiptItem
-	body, err := transport.MarshalAsk(transport.Ask{Items: []transport.AskItem{{Object: l.ID, Topic: l.Topic, Total: total, Size: size}}})
+	body, err := transport.MarshalAsk(transport.Ask{Items: []transport.AskItem{{Object: l.ID, Topic: l.Topic,
+		Total: total, Size: size}}})
 	if err != nil {
 		return none, err
 	}
@@ -351,7 +365,8 @@ func (c *Courier) publishAsk(ctx context.Context, body []byte) error {
 		return err
 	}
 	now := c.o.Clock.Now().UnixNano()
-	sealed, err := transport.Seal(transport.Meta{Kind: transport.KindAsk, Device: c.o.Name, BootEpoch: boot, Sequence: sequence, Start: now, End: now}, body, c.o.Key)
+	sealed, err := transport.Seal(transport.Meta{Kind: transport.KindAsk, Device: c.o.Name, BootEpoch: boot,
+		Sequence: sequence, Start: now, End: now}, body, c.o.Key)
 	if err != nil {
 		return err
 	}
@@ -392,7 +407,7 @@ func (c *Courier) handle(ctx context.Context, d transport.Delivery) {
 		c.forged.Add(1)
 		reason := transport.Reason(err)
 		if ok, more := c.reports.Allow(reason, c.o.Clock.Now()); ok {
-			c.log.Warn("a receipt does not count", "reason", reason, "error", err, "more", more)
+			c.log.Warn("a receipt is ignored", "reason", reason, "error", err, "more", more)
 		}
 		return
 	}
@@ -407,7 +422,7 @@ func (c *Courier) handle(ctx context.Context, d transport.Delivery) {
 	}
 }
 
-// hand gives a receipt to who waits for it, if anybody does.
+// hand gives a receipt to whoever waits for it.
 func (c *Courier) hand(it transport.ReceiptItem) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

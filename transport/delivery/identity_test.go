@@ -155,7 +155,8 @@ func testBusy(t *testing.T, reason string) {
 	if len(end.got) != 3 || transport.ObjectID(end.got[1]) != id {
 		t.Errorf("%d objects came, or not in order", len(end.got))
 	}
-	if st := cr.Stats(); st.Delivered != 2 || st.Asks != 6 || st.Chunks != uint64(2*len(pieces)+1) || st.Refused+st.Dropped != 0 {
+	if st := cr.Stats(); st.Delivered != 2 || st.Asks != 6 || st.Chunks != uint64(2*len(pieces)+1) ||
+		st.Refused+st.Dropped != 0 {
 		t.Errorf("%d chunks, %+v", len(pieces), st)
 	}
 }

@@ -64,7 +64,8 @@ type Hours struct {
 func (h *Hours) open(t time.Time) bool {
 	t = t.In(h.Zone)
 	day := t.Weekday()
-	since := time.Duration(t.Hour())*time.Hour + time.Duration(t.Minute())*time.Minute + time.Duration(t.Second())*time.Second + time.Duration(t.Nanosecond())
+	since := time.Duration(t.Hour())*time.Hour + time.Duration(t.Minute())*time.Minute +
+		time.Duration(t.Second())*time.Second + time.Duration(t.Nanosecond())
 	on := func(d time.Weekday) bool { return h.Days == [7]bool{} || h.Days[(d+7)%7] }
 	if h.From < h.To {
 		return on(day) && since >= h.From && since < h.To
@@ -82,7 +83,7 @@ func open(hours []Hours, t time.Time) bool {
 	return len(hours) == 0
 }
 
-// OpenShare is the part of a week in which the hours are open, to the minute.
+// OpenShare returns the part of a week in which the hours are open, to the minute.
 func OpenShare(hours []Hours) float64 {
 	const minutes = 7 * 24 * 60
 	start := time.Date(2026, 3, 2, 0, 0, 0, 0, time.UTC) // a week without a change of summer time

@@ -52,7 +52,8 @@ func TestHours(t *testing.T) {
 		}
 		return d
 	}
-	night := []Hours{{From: 22 * time.Hour, To: 6 * time.Hour, Days: days(time.Monday, time.Tuesday, time.Wednesday, time.Thursday, time.Friday), Zone: berlin},
+	night := []Hours{{From: 22 * time.Hour, To: 6 * time.Hour, Days: days(time.Monday, time.Tuesday, time.Wednesday,
+		time.Thursday, time.Friday), Zone: berlin},
 		{From: 0, To: 24 * time.Hour, Days: days(time.Sunday), Zone: berlin}}
 	for text, want := range map[string]bool{
 		"2026-03-02T21:59:59+01:00": false, // Monday

@@ -14,7 +14,8 @@ import (
 func TestRefusing(t *testing.T) {
 	clock := &testrig.Clock{}
 	c := &Courier{o: Options{Clock: clock}, refusals: map[string]*refusing{}}
-	_, why := settled(transport.ReceiptItem{Outcome: transport.Refused, Reason: "wrong_layout", Detail: "range: [0, 1] there, [0, 2] here"})
+	_, why := settled(transport.ReceiptItem{Outcome: transport.Refused, Reason: "wrong_layout",
+		Detail: "range: [0, 1] there, [0, 2] here"})
 	c.note("new", why)
 	if got := c.allRefused()["new"]; got != "refused: wrong_layout: range: [0, 1] there, [0, 2] here" {
 		t.Errorf("new: %q", got)
@@ -43,7 +44,8 @@ func TestRefusing(t *testing.T) {
 	if got := c.allRefused(); got["old"] != "" {
 		t.Errorf("after a success: %q", got)
 	}
-	_, why = settled(transport.ReceiptItem{Outcome: transport.Refused, Reason: transport.ReasonUnread, Detail: "of board1 it reads system"})
+	_, why = settled(transport.ReceiptItem{Outcome: transport.Refused, Reason: transport.ReasonUnread,
+		Detail: "of board1 it reads system"})
 	if !errors.Is(why, errUnread) || why.Error() != errUnread.Error()+": of board1 it reads system" {
 		t.Error(why)
 	}

@@ -122,7 +122,8 @@ func TestBandwidthHoursAndRetries(t *testing.T) {
 		o.Hours = []Hours{{From: 22 * time.Hour, To: 24 * time.Hour, Zone: time.UTC}}
 	})
 	run(t, cr)
-	if want := time.Date(2026, 3, 2, 22, 0, 0, 0, time.UTC); first.Before(want) || first.After(want.Add(2*time.Minute)) {
+	if want := time.Date(2026, 3, 2, 22, 0, 0, 0, time.UTC); first.Before(want) ||
+		first.After(want.Add(2*time.Minute)) {
 		t.Errorf("sent first at %v", first)
 	}
 	if took := clock.Now().Sub(first); took < 45*time.Second {
@@ -178,7 +179,11 @@ func TestInFlight(t *testing.T) {
 	})
 	stop := started(t, cr)
 	defer stop()
-	testrig.Eventually(t, "questions and deliveries", func() bool { st := cr.Stats(); return st.Asks > 0 && st.Delivered >= 12 })
+	testrig.Eventually(t, "questions and deliveries", func() bool {
+		st := cr.Stats()
+		return st.Asks > 0 &&
+			st.Delivered >= 12
+	})
 	stop()
 	if most := client.most.Load(); most > 9 || most < 8 {
 		t.Errorf("%d messages at a time, want 8 or 9", most)
@@ -222,7 +227,8 @@ func TestCannotBeSent(t *testing.T) {
 		testrig.Eventually(t, "a delivery", func() bool { return cr.Stats().Delivered > 0 })
 		stop()
 		st, left := cr.Stats(), s.Stats().Objects
-		if dir != "" && (st.Refused != 1 || st.Dropped != 0 || left != 1) || dir == "" && (st.Refused != 0 || st.Dropped != 1 || left != 0) {
+		if dir != "" && (st.Refused != 1 || st.Dropped != 0 || left != 1) || dir == "" &&
+			(st.Refused != 0 || st.Dropped != 1 || left != 0) {
 			t.Errorf("spool %q: %+v, %d left", dir, st, left)
 		}
 	}

@@ -17,7 +17,10 @@ func TestSilentLimit(t *testing.T) {
 		put(t, s, "env", object(uint64(i), 40_000))
 	}
 	s.Close()
-	cr := courier(t, s, dial(t, url, "board"), func(o *Options) { o.ChunkSize, o.Receipt = 32<<10, 150*time.Millisecond })
+	cr := courier(t, s, dial(t, url, "board"), func(o *Options) {
+		o.ChunkSize, o.Receipt = 32<<10,
+			150*time.Millisecond
+	})
 	run(t, cr)
 	st := cr.Stats()
 	if len(end.got) != 3 || st.Delivered != 3 || st.ChunkSize != 8<<10 {

@@ -66,7 +66,8 @@ func Dial(ctx context.Context, o Options) (transport.Client, error) {
 		return nil, err
 	}
 	c := &client{
-		opts: o, end: end, out: newOutbox(), slots: semaphore.NewWeighted(int64(o.MaxPending)), turn: make(chan struct{}, 1),
+		opts: o, end: end, out: newOutbox(), slots: semaphore.NewWeighted(int64(o.MaxPending)),
+		turn:   make(chan struct{}, 1),
 		log:    o.Logger.With("broker", end.address, "client", o.ClientID),
 		change: make(chan struct{}), failed: make(chan struct{}),
 	}
@@ -279,7 +280,8 @@ func (c *client) Publish(ctx context.Context, topic string, payload []byte, reta
 		return fmt.Errorf("%w: cannot publish to topic %q", transport.ErrMalformed, topic)
 	}
 	if len(payload) > transport.MaxChunkSize {
-		return fmt.Errorf("%w: message of %d bytes, want at most %d", transport.ErrTooLarge, len(payload), transport.MaxChunkSize)
+		return fmt.Errorf("%w: message of %d bytes, want at most %d", transport.ErrTooLarge, len(payload),
+			transport.MaxChunkSize)
 	}
 	fail := func(err error) error { return fmt.Errorf("publish to %q: %w", topic, err) }
 	if err := c.slots.Acquire(ctx, 1); err != nil {
@@ -287,7 +289,7 @@ func (c *client) Publish(ctx context.Context, topic string, payload []byte, reta
 	}
 	// From here on the slot belongs to the message: it is free again on PUBACK.
 	e := &outEntry{acked: make(chan struct{}), release: sync.OnceFunc(func() { c.slots.Release(1) })}
-	if err := c.hand(ctx, e, topic, payload, retain); err != nil {
+	if err := c.handOver(ctx, e, topic, payload, retain); err != nil {
 		return fail(err)
 	}
 	select {
@@ -300,10 +302,10 @@ func (c *client) Publish(ctx context.Context, topic string, payload []byte, reta
 	}
 }
 
-// hand gives the message to the library as soon as there is a connection and
+// handOver gives the message to the library as soon as there is a connection and
 // no other message is being handed over. nil means that the outbox has it; on an
 // error the outbox may still get it, and otherwise its slot is given back.
-func (c *client) hand(ctx context.Context, e *outEntry, topic string, payload []byte, retain bool) error {
+func (c *client) handOver(ctx context.Context, e *outEntry, topic string, payload []byte, retain bool) error {
 	for {
 		select {
 		case c.turn <- struct{}{}:
@@ -322,7 +324,7 @@ func (c *client) hand(ctx context.Context, e *outEntry, topic string, payload []
 		// The library may block for as long as a write takes.
 		done := make(chan error, 1)
 		go func() {
-			again, err := c.hand1(e, topic, payload, retain)
+			again, err := c.handOnce(e, topic, payload, retain)
 			if err == nil && again {
 				err = errAgain
 			}
@@ -349,11 +351,11 @@ func (c *client) hand(ctx context.Context, e *outEntry, topic string, payload []
 }
 
 // errAgain: the connection went before the library took the message.
-var errAgain = errors.New("connection went")
+var errAgain = errors.New("the connection was lost")
 
-// hand1 is one attempt; it ends the caller's turn. again means that the library
+// handOnce is one attempt of handOver. It ends the caller's turn. again means that the library
 // had no connection after all and did not take the message.
-func (c *client) hand1(e *outEntry, topic string, payload []byte, retain bool) (again bool, err error) {
+func (c *client) handOnce(e *outEntry, topic string, payload []byte, retain bool) (again bool, err error) {
 	c.out.expect(e)
 	token := c.paho.Publish(topic, 1, retain, payload)
 	taken := c.out.claimed(e)

@@ -278,7 +278,8 @@ func TestOldSubscriptions(t *testing.T) {
 		send("v1/res/kept", "result 1")
 		send("v1/q", "wanted 1")
 		var counters transport.Counters
-		second := dial(t, Options{URL: b.url(), ClientID: "sub", Counters: &counters, strayWait: 300 * time.Millisecond})
+		second := dial(t, Options{URL: b.url(), ClientID: "sub", Counters: &counters,
+			strayWait: 300 * time.Millisecond})
 		in := newInbox()
 		for _, filter := range []string{"v1/res/kept", "v1/q"} {
 			if err := second.Subscribe(ctx, filter, in.take); err != nil {
@@ -287,7 +288,8 @@ func TestOldSubscriptions(t *testing.T) {
 		}
 		in.await(t, "wanted 1")
 		in.await(t, "result 1")
-		testrig.Eventually(t, "strays counted", func() bool { return counters.Refused("wrong_topic") >= uint64(2*many) })
+		testrig.Eventually(t, "strays counted",
+			func() bool { return counters.Refused("wrong_topic") >= uint64(2*many) })
 		// The old subscriptions end, the new ones, which they covered, do not.
 		testrig.Eventually(t, "old subscriptions ended", func() bool {
 			before := counters.Refused("wrong_topic")
@@ -330,7 +332,8 @@ func TestStraysAtOnce(t *testing.T) {
 		send("v1/q", "wanted")
 		var counters transport.Counters
 		log := &testrig.Log{}
-		second := dial(t, Options{URL: b.url(), ClientID: "sub", Counters: &counters, Filters: []string{"v1/q", "v1/late"}, strayWait: time.Hour, Logger: log.Logger()})
+		second := dial(t, Options{URL: b.url(), ClientID: "sub", Counters: &counters,
+			Filters: []string{"v1/q", "v1/late"}, strayWait: time.Hour, Logger: log.Logger()})
 		in := newInbox()
 		if err := second.Subscribe(ctx, "v1/old", in.take); !errors.Is(err, transport.ErrOptions) {
 			t.Errorf("a filter that is not among those of the options: %v", err)
@@ -344,7 +347,8 @@ func TestStraysAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		in.await(t, "later")
-		for _, text := range []string{"subscription is ended", "topic=v1/old", "wait for a subscription that is not made yet", "topic=v1/late"} {
+		for _, text := range []string{"subscription is ended", "topic=v1/old",
+			"wait for a subscription that is not made yet", "topic=v1/late"} {
 			if !strings.Contains(log.String(), text) {
 				t.Errorf("the log lacks %q: %s", text, log)
 			}
@@ -419,10 +423,13 @@ func TestDialErrors(t *testing.T) {
 	t.Parallel()
 	ctx := testrig.Context(t)
 	for _, o := range []Options{
-		{URL: "", ClientID: "a"}, {URL: "tls://", ClientID: "a"}, {URL: "http://x", ClientID: "a"}, {URL: "tls://u:p@x", ClientID: "a"},
-		{URL: "tls://x/path", ClientID: "a"}, {URL: "tcp://broker.example:1883", ClientID: "a"}, {URL: "mqtt://10.0.0.1", ClientID: "a"},
+		{URL: "", ClientID: "a"}, {URL: "tls://", ClientID: "a"}, {URL: "http://x", ClientID: "a"},
+		{URL: "tls://u:p@x", ClientID: "a"},
+		{URL: "tls://x/path", ClientID: "a"}, {URL: "tcp://broker.example:1883", ClientID: "a"},
+		{URL: "mqtt://10.0.0.1", ClientID: "a"},
 		{URL: "tcp://127.0.0.1:1", ClientID: ""}, {URL: "tcp://127.0.0.1:1", ClientID: strings.Repeat("a", 200)},
-		{URL: "tcp://127.0.0.1:1", ClientID: "a", MaxInbound: 5}, {URL: "tcp://127.0.0.1:1", ClientID: "a", KeepAlive: time.Millisecond},
+		{URL: "tcp://127.0.0.1:1", ClientID: "a", MaxInbound: 5}, {URL: "tcp://127.0.0.1:1", ClientID: "a",
+			KeepAlive: time.Millisecond},
 	} {
 		if _, err := Dial(ctx, o); !errors.Is(err, transport.ErrOptions) {
 			t.Errorf("%+v: %v", o, err)
@@ -434,9 +441,11 @@ func TestDialErrors(t *testing.T) {
 		"tcp://localhost":         {address: "localhost:1883", host: "localhost", secure: false},
 		"mqtt://[::1]:99":         {address: "[::1]:99", host: "::1", secure: false},
 		"ssl://[2001:db8::1]:883": {address: "[2001:db8::1]:883", host: "2001:db8::1", secure: true},
-		"wss://b.example":         {address: "b.example:443", host: "b.example", secure: true, authority: "b.example", path: "/mqtt"},
-		"wss://b.example:8084/":   {address: "b.example:8084", host: "b.example", secure: true, authority: "b.example:8084", path: "/mqtt"},
-		"ws://[::1]:99/a%20b/c":   {address: "[::1]:99", host: "::1", authority: "[::1]:99", path: "/a%20b/c"},
+		"wss://b.example": {address: "b.example:443", host: "b.example", secure: true, authority: "b.example",
+			path: "/mqtt"},
+		"wss://b.example:8084/": {address: "b.example:8084", host: "b.example", secure: true,
+			authority: "b.example:8084", path: "/mqtt"},
+		"ws://[::1]:99/a%20b/c": {address: "[::1]:99", host: "::1", authority: "[::1]:99", path: "/a%20b/c"},
 	} {
 		o := Options{URL: url}
 		if got, err := o.endpoint(); err != nil || got != want {
@@ -482,9 +491,11 @@ func TestPassword(t *testing.T) {
 	defer b.Close()
 	pw := func(s string) func() (string, error) { return func() (string, error) { return s, nil } }
 	dial(t, Options{URL: "tcp://" + addr, ClientID: "a", Username: "alice", Password: pw("secret")})
-	for _, o := range []Options{{}, {Username: "alice"}, {Username: "alice", Password: pw("guess")}, {Username: "bob", Password: pw("")}} {
+	for _, o := range []Options{{}, {Username: "alice"}, {Username: "alice", Password: pw("guess")},
+		{Username: "bob", Password: pw("")}} {
 		o.URL, o.ClientID, o.Logger = "tcp://"+addr, "b", testrig.Quiet()
-		if _, err := Dial(testrig.Context(t), o); !errors.Is(err, transport.ErrRefused) || !strings.Contains(err.Error(), "does not accept the user name, the password") {
+		if _, err := Dial(testrig.Context(t), o); !errors.Is(err, transport.ErrRefused) ||
+			!strings.Contains(err.Error(), "does not accept the user name, the password") {
 			t.Errorf("%q: %v", o.Username, err)
 		}
 	}
@@ -495,7 +506,8 @@ func TestPassword(t *testing.T) {
 func TestNoPassword(t *testing.T) {
 	t.Parallel()
 	cause := errors.New("no such secret")
-	_, err := Dial(testrig.Context(t), Options{URL: "tcp://127.0.0.1:1", ClientID: "a", Username: "alice", Logger: testrig.Quiet(),
+	_, err := Dial(testrig.Context(t), Options{URL: "tcp://127.0.0.1:1", ClientID: "a", Username: "alice",
+		Logger:   testrig.Quiet(),
 		Password: func() (string, error) { return "", cause },
 		Dialer: func(context.Context, string, string) (net.Conn, error) {
 			t.Error("a connection was made")
@@ -528,10 +540,13 @@ func TestGuardedConn(t *testing.T) {
 		want []byte
 		bad  bool
 	}{
-		{"replies pass", []byte{0x20, 2, 0, 0, 0x40, 2, 0, 1, 0x90, 3, 0, 1, 1, 0xb0, 2, 0, 1, 0xd0, 0}, []byte{0x20, 2, 0, 0, 0x40, 2, 0, 1, 0x90, 3, 0, 1, 1, 0xb0, 2, 0, 1, 0xd0, 0}, false},
+		{"replies pass", []byte{0x20, 2, 0, 0, 0x40, 2, 0, 1, 0x90, 3, 0, 1, 1, 0xb0, 2, 0, 1, 0xd0, 0},
+			[]byte{0x20, 2, 0, 0, 0x40, 2, 0, 1, 0x90, 3, 0, 1, 1, 0xb0, 2, 0, 1, 0xd0, 0}, false},
 		{"small message passes", small, small, false},
-		{"big message is marked", fix(big), append([]byte{0x32, 29, 0, 1, 'q', 0, 7, 1, 2, 3}, append(make([]byte, 13), 0, 0, 0, 0, 0, 0, 0, 101)...), false},
-		{"QoS 0 is marked", []byte{0x30, 8, 0, 1, 'q', 'h', 'e', 'l', 'l', 'o'}, append([]byte{0x30, 27, 0, 1, 'q', 1, 2, 3}, append(make([]byte, 13), 0, 0, 0, 0, 0, 0, 0, 5)...), false},
+		{"big message is marked", fix(big), append([]byte{0x32, 29, 0, 1, 'q', 0, 7, 1, 2, 3},
+			append(make([]byte, 13), 0, 0, 0, 0, 0, 0, 0, 101)...), false},
+		{"QoS 0 is marked", []byte{0x30, 8, 0, 1, 'q', 'h', 'e', 'l', 'l', 'o'},
+			append([]byte{0x30, 27, 0, 1, 'q', 1, 2, 3}, append(make([]byte, 13), 0, 0, 0, 0, 0, 0, 0, 5)...), false},
 		{"suback with two codes", []byte{0x90, 4, 0, 1, 1, 1}, nil, true},
 		{"puback of 200 MB", []byte{0x40, 0xff, 0xff, 0xff, 0x7f}, nil, true},
 		{"length of five bytes", []byte{0x30, 0xff, 0xff, 0xff, 0xff, 1}, nil, true},

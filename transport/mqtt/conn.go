@@ -141,7 +141,8 @@ func (g *guardedConn) next() error {
 	vary := topic + 2*int(qos) // topic and, with QoS 1, the message id
 	payload := length - 2 - vary
 	if topic == 0 || topic > transport.MaxTopic || payload < 0 {
-		return fmt.Errorf("%w: broker sent a topic of %d bytes in a message of %d", transport.ErrMalformed, topic, length)
+		return fmt.Errorf("%w: broker sent a topic of %d bytes in a message of %d", transport.ErrMalformed, topic,
+			length)
 	}
 	rest := make([]byte, vary)
 	if _, err := io.ReadFull(g.in, rest); err != nil {

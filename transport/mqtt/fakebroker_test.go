@@ -138,7 +138,8 @@ func TestPublishMeansPuback(t *testing.T) {
 	testrig.Eventually(t, "both messages again", func() bool { return len(f.published()) >= 4 })
 	for i, p := range f.published() {
 		want := []string{"abandoned", "kept"}[i%2]
-		if string(p.Payload) != want || p.Dup != (i >= 2) || p.Qos != 1 || p.Retain != (want == "kept") || p.TopicName != "q" {
+		if string(p.Payload) != want || p.Dup != (i >= 2) || p.Qos != 1 || p.Retain != (want == "kept") ||
+			p.TopicName != "q" {
 			t.Errorf("message %d: %v %q", i, p.String(), p.Payload)
 		}
 	}
@@ -156,14 +157,16 @@ func TestConnectPacket(t *testing.T) {
 	t.Parallel()
 	f := newFakeBroker(t)
 	f.setAck(true)
-	dial(t, Options{URL: f.url(), ClientID: "stable-id", Username: "u", Password: func() (string, error) { return "p", nil },
+	dial(t, Options{URL: f.url(), ClientID: "stable-id", Username: "u",
+		Password: func() (string, error) { return "p", nil },
 		Will: func() (transport.Message, error) {
 			return transport.Message{Topic: "w", Payload: []byte("gone"), Retain: true}, nil
 		}})
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	p := f.logins[0]
-	if p.CleanSession || p.ClientIdentifier != "stable-id" || p.Keepalive != 60 || p.Username != "u" || string(p.Password) != "p" || p.ProtocolVersion != 4 ||
+	if p.CleanSession || p.ClientIdentifier != "stable-id" || p.Keepalive != 60 || p.Username != "u" ||
+		string(p.Password) != "p" || p.ProtocolVersion != 4 ||
 		!p.WillFlag || p.WillTopic != "w" || string(p.WillMessage) != "gone" || !p.WillRetain || p.WillQos != 1 {
 		t.Errorf("%v", p.String())
 	}
@@ -213,7 +216,8 @@ func TestHostileBroker(t *testing.T) {
 func TestManyPublishers(t *testing.T) {
 	forEachBroker(t, func(t *testing.T, b testBroker) {
 		in := newInbox()
-		if err := dial(t, Options{URL: b.url(), ClientID: "sub"}).Subscribe(testrig.Context(t), "#", in.take); err != nil {
+		if err := dial(t, Options{URL: b.url(), ClientID: "sub"}).Subscribe(testrig.Context(t), "#",
+			in.take); err != nil {
 			t.Fatal(err)
 		}
 		pub := dial(t, Options{URL: b.url(), ClientID: "pub"})
@@ -252,13 +256,16 @@ func (m fakeMessage) Ack()              { *m.acked++ }
 // what does not fit is left unacknowledged, so that the broker keeps it.
 func TestStashIsBounded(t *testing.T) {
 	var counters transport.Counters
-	r := newRouter(&client{ctx: t.Context(), opts: Options{Counters: &counters, MaxInbound: DefaultMaxInbound, MaxInflight: maxInflight, MaxInflightBytes: maxInflightBytes, strayWait: strayWait}, log: testrig.Quiet(), marker: [16]byte{1}})
+	r := newRouter(&client{ctx: t.Context(), opts: Options{Counters: &counters, MaxInbound: DefaultMaxInbound,
+		MaxInflight: maxInflight, MaxInflightBytes: maxInflightBytes, strayWait: strayWait}, log: testrig.Quiet(),
+		marker: [16]byte{1}})
 	acked := 0
 	for range maxStashed + 44 {
 		r.dispatch(nil, fakeMessage{"q", []byte("x"), &acked})
 	}
 	r.dispatch(nil, fakeMessage{"q", append(append([]byte{1}, make([]byte, 15)...), 0, 0, 0, 0, 0, 1, 0, 0), &acked})
-	if len(r.stash) != maxStashed || acked != 1 || counters.Refused("limit") != 44 || counters.Refused("too_large") != 1 {
+	if len(r.stash) != maxStashed || acked != 1 || counters.Refused("limit") != 44 ||
+		counters.Refused("too_large") != 1 {
 		t.Errorf("%d stashed, %d acknowledged, counted %v", len(r.stash), acked, counters.Snapshot())
 	}
 	big := newRouter(r.c)
@@ -332,9 +339,10 @@ func TestMaxPending(t *testing.T) {
 	t.Parallel()
 	f := newFakeBroker(t)
 	var births atomic.Int32
-	c := dial(t, Options{URL: f.url(), ClientID: "a", MaxPending: 10, MaxReconnect: time.Second, Birth: func() (transport.Message, error) {
-		return transport.Message{Topic: "born", Payload: fmt.Append(nil, births.Add(1))}, nil
-	}})
+	c := dial(t, Options{URL: f.url(), ClientID: "a", MaxPending: 10, MaxReconnect: time.Second,
+		Birth: func() (transport.Message, error) {
+			return transport.Message{Topic: "born", Payload: fmt.Append(nil, births.Add(1))}, nil
+		}})
 	results := make(chan error, 40)
 	publish := func(ctx context.Context, n int) {
 		for range n {

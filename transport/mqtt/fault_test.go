@@ -49,9 +49,16 @@ func (o *objects) of(topic string) [][]byte {
 func newPipeline(t *testing.T, pubURL, subURL string) *pipeline {
 	t.Helper()
 	p := &pipeline{}
-	p.recv = transport.NewReceiver(transport.Limits{}, func(s transport.Staged) error { defer s.Done(); return p.got.take(s.Topic, s.Sealed) })
+	p.recv = transport.NewReceiver(transport.Limits{}, func(s transport.Staged) error {
+		defer s.Done()
+		return p.got.take(s.Topic, s.Sealed)
+	})
 	sub := dial(t, Options{URL: subURL, ClientID: "receiver"})
-	if err := sub.Subscribe(testrig.Context(t), "up/+", func(d transport.Delivery) { _ = p.recv.Feed(d.Topic, d.Payload); d.Ack() }); err != nil {
+	if err := sub.Subscribe(testrig.Context(t), "up/+", func(d transport.Delivery) {
+		_ = p.recv.Feed(d.Topic,
+			d.Payload)
+		d.Ack()
+	}); err != nil {
 		t.Fatal(err)
 	}
 	p.pub = dial(t, Options{URL: pubURL, ClientID: "sender"})
@@ -219,7 +226,8 @@ func TestStallingNetwork(t *testing.T) {
 		t.Fatal(err)
 	}
 	lost := make(chan error, 10)
-	pub := dial(t, Options{URL: "tcp://" + bad.Addr(), ClientID: "sender", writeTimeout: 2 * time.Second, OnLost: func(err error) { lost <- err }})
+	pub := dial(t, Options{URL: "tcp://" + bad.Addr(), ClientID: "sender", writeTimeout: 2 * time.Second,
+		OnLost: func(err error) { lost <- err }})
 	bad.Set(testrig.Faults{Vanish: true})
 	big := testrig.Pattern(4 << 20) // three are more than the buffers on the way hold
 	var g errgroup.Group
@@ -259,7 +267,8 @@ func TestSendGivesUp(t *testing.T) {
 	if err := p.pub.Close(testrig.Context(t)); err != nil {
 		t.Error(err)
 	}
-	if err := p.sender.Send(testrig.Context(t), "up/0", testrig.Pattern(100_000)); !errors.Is(err, transport.ErrClosed) {
+	if err := p.sender.Send(testrig.Context(t), "up/0", testrig.Pattern(100_000)); !errors.Is(err,
+		transport.ErrClosed) {
 		t.Errorf("sent after close: %v", err)
 	}
 }
@@ -273,7 +282,8 @@ func TestCloseDrains(t *testing.T) {
 		c := p.pub.(*client)
 		result := make(chan error, 1)
 		go func() {
-			result <- p.pub.Publish(testrig.Context(t), "up/0", chunksOf(t, testrig.Pattern(200_000), 256<<10)[0], false)
+			result <- p.pub.Publish(testrig.Context(t), "up/0", chunksOf(t, testrig.Pattern(200_000), 256<<10)[0],
+				false)
 		}()
 		testrig.Eventually(t, "the message to be under way", func() bool { n, _ := c.out.pending(); return n == 1 })
 		if err := p.pub.Close(testrig.Context(t)); err != nil {
@@ -362,7 +372,8 @@ func TestBadMessagesDoNotDisturb(t *testing.T) {
 		})
 		var clientCounters transport.Counters
 		sub := dial(t, Options{URL: b.url(), ClientID: "receiver", MaxInbound: 64 << 10, Counters: &clientCounters})
-		if err := sub.Subscribe(ctx, transport.DefaultPrefix+"/up/+/+", func(d transport.Delivery) { _ = recv.Feed(d.Topic, d.Payload); d.Ack() }); err != nil {
+		if err := sub.Subscribe(ctx, transport.DefaultPrefix+"/up/+/+",
+			func(d transport.Delivery) { _ = recv.Feed(d.Topic, d.Payload); d.Ack() }); err != nil {
 			t.Fatal(err)
 		}
 		pub := dial(t, Options{URL: b.url(), ClientID: "sender"})
@@ -421,12 +432,14 @@ func TestBadMessagesDoNotDisturb(t *testing.T) {
 			{"conflict", recv.Counters(), []func() error{raw(chunks[0]), raw(conflict)}},
 			{"replayed", recv.Counters(), []func() error{send(replay), first, send(replay)}},
 			{"bad_signature", o.Counters, []func() error{send(flipped)}},
-			{"unknown_signer", o.Counters, []func() error{send(object(1, func(m *transport.Meta) { m.Device = "board-8" }))}},
+			{"unknown_signer", o.Counters, []func() error{send(object(1,
+				func(m *transport.Meta) { m.Device = "board-8" }))}},
 			{"wrong_key", o.Counters, []func() error{send(object(2, func(m *transport.Meta) { m.KeyID[3]++ }))}},
 			{"wrong_epoch", o.Counters, []func() error{send(object(3, func(m *transport.Meta) { m.KeyEpoch = 9 }))}},
 			{"wrong_params", o.Counters, []func() error{send(object(4, func(m *transport.Meta) { m.Params[3]++ }))}},
 			{"wrong_layout", o.Counters, []func() error{send(object(5, func(m *transport.Meta) { m.Layout[3]++ }))}},
-			{"wrong_topic", o.Counters, []func() error{send(object(6, func(m *transport.Meta) { m.Stream = "other" }))}},
+			{"wrong_topic", o.Counters, []func() error{send(object(6,
+				func(m *transport.Meta) { m.Stream = "other" }))}},
 			{"downgraded", o.Counters, []func() error{send(downgraded)}},
 		}
 		for i, tc := range bad {

@@ -9,15 +9,19 @@ import (
 	"syscall"
 )
 
-// explainTLS says what a failed TLS handshake with host probably means.
+// explainTLS returns the error of a failed TLS handshake with host, with its probable cause.
 func explainTLS(err error, host string) error {
 	var record tls.RecordHeaderError
 	var name x509.HostnameError
 	switch {
 	case errors.As(err, &record), errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
-		return fmt.Errorf("TLS handshake: %w: the port may be one without TLS (those with TLS are mostly 8883, and 443 for wss://)", err)
+		return fmt.Errorf("TLS handshake: %w: the port may be one without TLS (usual ports with TLS: 8883, and 443 for "+
+			"wss://)",
+			err)
 	case errors.As(err, &name) && len(name.Certificate.DNSNames) == 0 && len(name.Certificate.IPAddresses) == 0:
-		return fmt.Errorf("TLS handshake: %w: the broker's certificate has no subject alternative name, and the common name is not looked at; have it made anew with subjectAltName=DNS:%s (or IP:...)", err, host)
+		return fmt.Errorf("TLS handshake: %w: the broker's certificate has no subject alternative name (its common name "+
+			"does "+
+			"not count): issue a new one with subjectAltName=DNS:%s (or IP:...)", err, host)
 	}
 	return fmt.Errorf("TLS handshake: %w", err)
 }
@@ -25,11 +29,12 @@ func explainTLS(err error, host string) error {
 // errTLS is what a TLS server answers to an MQTT packet: an alert record.
 var errTLS = errors.New("the broker answers with TLS: write tls:// (or wss://) in the URL, with the port for TLS")
 
-// explain says in full what the library says of a failed attempt in two words.
+// explain returns the library's error of a failed attempt with its probable cause.
 func (e endpoint) explain(err error) error {
 	err = plain(err)
 	if !e.secure && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)) {
-		return fmt.Errorf("the broker ended the connection before it answered: %w: the port may be one for TLS (tls:// in the URL)", err)
+		return fmt.Errorf("the broker ended the connection before it answered: %w: "+
+			"the port may be one for TLS (tls:// in the URL)", err)
 	}
 	return err
 }

@@ -11,12 +11,12 @@ import (
 // handlersPer is how many topics of one subscription are handled at a time.
 const handlersPer = 8
 
-// inflow holds messages of the broker until their handlers return. Its bounds hold in
-// number and in bytes, whatever the broker sends. Each topic has its own queue and is
-// handled in order, one message at a time; topics take turns. When a message does not
-// fit, the topic that holds the most loses its newest one. It is not acknowledged, so
-// the broker delivers it again on the next connection, which is made as soon as there
-// is room.
+// inflow holds messages of the broker until their handlers return. It is bounded in number
+// and in bytes, whatever the broker sends. Each topic has a queue of its own and is handled
+// in order, one message at a time. Topics take turns. When a message does not fit, the
+// topic that holds the most loses its newest message. That message is not acknowledged, so
+// the broker delivers it again on the next connection, which is made as soon as there is
+// room.
 type inflow struct {
 	limit  use
 	refuse func(topic string, err error)
@@ -69,7 +69,8 @@ func (f *inflow) put(a *arrival, to []*subscription) {
 	f.short = f.short || len(lost) > 0
 	f.mu.Unlock()
 	for _, a := range lost {
-		f.refuse(a.topic, fmt.Errorf("%w: %d messages of %d bytes wait to be handled", transport.ErrLimit, f.limit.messages, f.limit.bytes))
+		f.refuse(a.topic, fmt.Errorf("%w: %d messages of %d bytes wait to be handled", transport.ErrLimit,
+			f.limit.messages, f.limit.bytes))
 	}
 }
 
@@ -80,9 +81,9 @@ func (f *inflow) missed() {
 	f.short = true
 }
 
-// makeRoom takes messages out until one of n bytes fits into q, and returns them. It is
-// not ok when q would hold the most itself. A subscription may always have one message,
-// so that none waits for the handlers of another; mu is held.
+// makeRoom removes messages until one of n bytes fits into q, and returns them. If q itself
+// would then hold the most, ok is false. A subscription may always have one message, so that
+// none waits for the handlers of another. The caller holds mu.
 func (f *inflow) makeRoom(q *queue, n int) (lost []*arrival, ok bool) {
 	for q.sub.held > 0 {
 		tooMany, tooLarge := f.held.messages+1 > f.limit.messages, f.held.bytes+n > f.limit.bytes

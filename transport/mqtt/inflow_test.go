@@ -203,10 +203,12 @@ func TestQoS0Granted(t *testing.T) {
 	t.Parallel()
 	f := newFakeBroker(t)
 	f.suback = 0
-	if err := dial(t, Options{URL: f.url(), ClientID: "a"}).Subscribe(testrig.Context(t), "q", func(transport.Delivery) {}); !errors.Is(err, transport.ErrRefused) {
+	if err := dial(t, Options{URL: f.url(), ClientID: "a"}).Subscribe(testrig.Context(t), "q",
+		func(transport.Delivery) {}); !errors.Is(err, transport.ErrRefused) {
 		t.Error(err)
 	}
-	if err := dial(t, Options{URL: f.url(), ClientID: "b", Live: true}).Subscribe(testrig.Context(t), "q", func(transport.Delivery) {}); err != nil {
+	if err := dial(t, Options{URL: f.url(), ClientID: "b", Live: true}).Subscribe(testrig.Context(t), "q",
+		func(transport.Delivery) {}); err != nil {
 		t.Error(err)
 	}
 }

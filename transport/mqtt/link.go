@@ -11,9 +11,9 @@ import (
 	"github.com/eclipse/paho.mqtt.golang/packets"
 )
 
-// birth publishes a birth message for the newest connection, after the one of an earlier
-// connection, which is sent again by itself, was acknowledged: on a bad link they would
-// pile up otherwise.
+// birth publishes the birth message of the newest connection. It first waits until the
+// broker has acknowledged the one before, which the library sends again by itself. On a
+// bad link they would pile up otherwise.
 func (c *client) birth() {
 	c.mu.Lock()
 	c.unborn = true
@@ -40,11 +40,12 @@ func (c *client) birth() {
 }
 
 // ErrShort: the broker ends each connection soon after it was made.
-var ErrShort = errors.New("connections end soon after they are made: does another client use the same id, is a message above the broker's limit, or does the broker refuse a topic?")
+var ErrShort = errors.New("connections end soon after they are made: does another client use the same id, " +
+	"is a message above the broker's limit, or does the broker refuse a topic?")
 
-// lost notes the end of a connection. After several that were short the delays grow,
-// as they do when there is no connection at all: two clients with one id would
-// otherwise take it from each other several times a second.
+// lost notes the end of a connection. After several short ones the delays grow, as they do
+// when no connection can be made. Two clients with the same id would otherwise take the
+// session from each other several times a second.
 func (c *client) lost(err error) {
 	c.mu.Lock()
 	if time.Since(c.since) < settled {
@@ -86,11 +87,10 @@ func (c *client) notified(_ paho.Client, n paho.ConnectionNotification) {
 	}
 }
 
-// errPassword: there is no password to connect with, so that nothing was tried.
+// errPassword: the password cannot be read, so the client did not try to connect.
 var errPassword = errors.New("cannot read the broker's password")
 
-// plain says in full what the library says in two words, and leaves out that a
-// network error is one.
+// plain returns the library's error in full sentences, without the prefix "network Error".
 func plain(err error) error {
 	switch {
 	case errors.Is(err, packets.ErrorRefusedNotAuthorised), errors.Is(err, packets.ErrorRefusedBadUsernameOrPassword):

@@ -14,7 +14,8 @@ type persistent struct{ b *mosquitto.Broker }
 // newMosquitto starts one that everybody may use, over TLS if there is an authority.
 func newMosquitto(t *testing.T, ca *tlsutil.DevCA, mutual bool) persistent {
 	t.Helper()
-	conf := fmt.Sprintf("allow_anonymous true\npersistence true\npersistence_location %s/\nmax_queued_messages 10000\nlog_type all\n", t.TempDir())
+	conf := fmt.Sprintf("allow_anonymous true\npersistence true\npersistence_location %s/\nmax_queued_messages "+
+		"10000\nlog_type all\n", t.TempDir())
 	if mutual {
 		conf += "require_certificate true\n"
 	}

@@ -25,7 +25,8 @@ func TestHalfOpen(t *testing.T) {
 		}
 		bad := testrig.NewProxy(t, b.addr(), nil)
 		lost := make(chan error, 10)
-		pub := dial(t, Options{URL: "tcp://" + bad.Addr(), ClientID: "sender", KeepAlive: time.Second, pingTimeout: time.Second, OnLost: func(err error) { lost <- err }})
+		pub := dial(t, Options{URL: "tcp://" + bad.Addr(), ClientID: "sender", KeepAlive: time.Second,
+			pingTimeout: time.Second, OnLost: func(err error) { lost <- err }})
 		bad.Set(testrig.Faults{Vanish: true})
 		published := make(chan error, 1)
 		go func() { published <- pub.Publish(testrig.Context(t), "q", []byte("small"), false) }()
@@ -75,7 +76,8 @@ func TestCertificateTimes(t *testing.T) {
 	set := func(to time.Time) { clock.Store(&to) }
 	var out testrig.Log
 	set(time.Unix(100, 0))
-	c, err := Dial(testrig.Context(t), Options{URL: "tls://" + bad.Addr(), ClientID: "sender", Background: true, MaxReconnect: time.Second, Logger: out.Logger(),
+	c, err := Dial(testrig.Context(t), Options{URL: "tls://" + bad.Addr(), ClientID: "sender", Background: true,
+		MaxReconnect: time.Second, Logger: out.Logger(),
 		TLSSource: func() *tls.Config {
 			conf := config.Clone()
 			conf.Time = func() time.Time { return *clock.Load() }
@@ -124,11 +126,12 @@ func TestOneIDTwice(t *testing.T) {
 	forEachBroker(t, func(t *testing.T, b testBroker) {
 		told := make(chan error, 1000)
 		dialTwin := func() transport.Client {
-			return dial(t, Options{URL: b.url(), ClientID: "twin", MaxReconnect: time.Second, manyShort: 2, OnLost: func(err error) {
-				if errors.Is(err, ErrShort) {
-					told <- err
-				}
-			}})
+			return dial(t, Options{URL: b.url(), ClientID: "twin", MaxReconnect: time.Second, manyShort: 2,
+				OnLost: func(err error) {
+					if errors.Is(err, ErrShort) {
+						told <- err
+					}
+				}})
 		}
 		one := dialTwin()
 		two := dialTwin()
@@ -153,7 +156,8 @@ func TestOneIDTwice(t *testing.T) {
 // not.
 func TestShortConnections(t *testing.T) {
 	var told []error
-	c := &client{opts: Options{manyShort: manyShort, OnLost: func(err error) { told = append(told, err) }}, log: testrig.Quiet(), change: make(chan struct{}), router: newRouter(nil)}
+	c := &client{opts: Options{manyShort: manyShort, OnLost: func(err error) { told = append(told, err) }},
+		log: testrig.Quiet(), change: make(chan struct{}), router: newRouter(nil)}
 	end := func(lived time.Duration) int {
 		c.attempts, c.since = 0, time.Now().Add(-lived) // as a connection does
 		c.lost(errors.New("gone"))

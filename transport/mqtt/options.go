@@ -13,19 +13,19 @@ import (
 	"github.com/hencedge/hencedge/transport"
 )
 
-// Defaults of a client.
+// What holds for a client unless its options say otherwise.
 const (
 	DefaultMaxInbound = 1 << 20          // largest inbound payload, bytes
 	DefaultKeepAlive  = 60 * time.Second // between pings on an idle connection
-	maxInflight       = 1024             // inbound messages whose handlers have not returned, unless the options say otherwise
-	maxInflightBytes  = 64 << 20         // their payloads, bytes, unless the options say otherwise
+	maxInflight       = 1024             // inbound messages whose handlers have not returned
+	maxInflightBytes  = 64 << 20         // their payloads, bytes
 	pingTimeout       = 30 * time.Second // for the answer to a ping
 	writeTimeout      = 30 * time.Second // for one chunk to leave: links below 4 KB/s need smaller chunks
 	connectTimeout    = 30 * time.Second // for TCP, TLS and MQTT handshakes
-	maxReconnect      = 60 * time.Second // between attempts, unless the options say otherwise
+	maxReconnect      = 60 * time.Second // between attempts
 	settled           = 10 * time.Second // a connection that ends sooner counts as short
 	manyShort         = 5                // short connections in a row that are told apart
-	maxPending        = 64               // messages published and not yet acknowledged, unless the options say otherwise
+	maxPending        = 64               // messages published and not yet acknowledged
 	defaultPath       = "/mqtt"          // of a broker's WebSocket
 )
 
@@ -118,11 +118,13 @@ type endpoint struct {
 func (o *Options) endpoint() (endpoint, error) {
 	u, err := url.Parse(o.URL)
 	if err != nil || u.Host == "" {
-		return endpoint{}, fmt.Errorf("%w: broker URL %q, want for example tls://broker.example:8883", transport.ErrOptions, o.URL)
+		return endpoint{}, fmt.Errorf("%w: broker URL %q, want for example tls://broker.example:8883",
+			transport.ErrOptions, o.URL)
 	}
 	web := u.Scheme == "ws" || u.Scheme == "wss"
 	if u.User != nil || (u.Path != "" && u.Path != "/" && !web) || u.RawQuery != "" || u.Fragment != "" {
-		return endpoint{}, fmt.Errorf("%w: broker URL of host %q carries more than scheme, host and port", transport.ErrOptions, u.Host)
+		return endpoint{}, fmt.Errorf("%w: broker URL of host %q carries more than scheme, host and port",
+			transport.ErrOptions, u.Host)
 	}
 	e := endpoint{host: u.Hostname()}
 	if web {
@@ -146,10 +148,12 @@ func (o *Options) endpoint() (endpoint, error) {
 		}
 		port = cmp.Or(port, plain)
 		if !o.Insecure && !isLoopback(e.host) {
-			return endpoint{}, fmt.Errorf("%w: %q is not encrypted; use tls:// or wss://, or allow it explicitly as insecure", transport.ErrOptions, o.URL)
+			return endpoint{}, fmt.Errorf("%w: %q is not encrypted: use tls:// or wss://, or allow it with insecure",
+				transport.ErrOptions, o.URL)
 		}
 	default:
-		return endpoint{}, fmt.Errorf("%w: broker URL scheme %q, want tls, mqtts, tcp, mqtt, wss or ws", transport.ErrOptions, u.Scheme)
+		return endpoint{}, fmt.Errorf("%w: broker URL scheme %q, want tls, mqtts, tcp, mqtt, wss or ws",
+			transport.ErrOptions, u.Scheme)
 	}
 	e.address = net.JoinHostPort(e.host, port)
 	return e, nil
@@ -172,11 +176,13 @@ func (o *Options) check() error {
 		o.MaxInbound = DefaultMaxInbound
 	}
 	if o.MaxInbound < transport.MinChunkSize || o.MaxInbound > transport.MaxChunkSize {
-		return fmt.Errorf("%w: largest inbound message %d, want %d to %d bytes", transport.ErrOptions, o.MaxInbound, transport.MinChunkSize, transport.MaxChunkSize)
+		return fmt.Errorf("%w: largest inbound message %d, want %d to %d bytes", transport.ErrOptions, o.MaxInbound,
+			transport.MinChunkSize, transport.MaxChunkSize)
 	}
 	o.MaxInflight, o.MaxInflightBytes = cmp.Or(o.MaxInflight, maxInflight), cmp.Or(o.MaxInflightBytes, maxInflightBytes)
 	if o.MaxInflight < 1 || o.MaxInflightBytes < 1 {
-		return fmt.Errorf("%w: %d inbound messages of %d bytes, want at least 1", transport.ErrOptions, o.MaxInflight, o.MaxInflightBytes)
+		return fmt.Errorf("%w: %d inbound messages of %d bytes, want at least 1", transport.ErrOptions, o.MaxInflight,
+			o.MaxInflightBytes)
 	}
 	if o.MaxPending == 0 {
 		o.MaxPending = maxPending
@@ -194,7 +200,8 @@ func (o *Options) check() error {
 		o.MaxReconnect = maxReconnect
 	}
 	if o.MaxReconnect < time.Second {
-		return fmt.Errorf("%w: longest delay between connections %v, want at least 1s", transport.ErrOptions, o.MaxReconnect)
+		return fmt.Errorf("%w: longest delay between connections %v, want at least 1s", transport.ErrOptions,
+			o.MaxReconnect)
 	}
 	if o.writeTimeout == 0 {
 		o.writeTimeout = writeTimeout
@@ -217,7 +224,7 @@ func (o *Options) check() error {
 	return nil
 }
 
-// tlsConfig is the configuration for one connection to e.
+// tlsConfig returns the configuration for one connection to e.
 func (o *Options) tlsConfig(e endpoint) *tls.Config {
 	c := &tls.Config{}
 	switch {

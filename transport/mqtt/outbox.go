@@ -50,7 +50,7 @@ func (o *outbox) claimed(e *outEntry) bool {
 	return e.claimed
 }
 
-// pending is the number of unacknowledged messages, and a channel that closes
+// pending returns the number of unacknowledged messages, and a channel that closes
 // when it falls.
 func (o *outbox) pending() (int, <-chan struct{}) {
 	o.mu.Lock()

@@ -68,21 +68,22 @@ func TestCertificatesAreReloaded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	conf := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: first.Certificates, GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		c, err := ca.ServerConfig(true)
-		if err != nil {
-			return nil, err
-		}
-		c.VerifyPeerCertificate = func(_ [][]byte, chains [][]*x509.Certificate) error {
+	conf := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: first.Certificates,
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
 			mu.Lock()
 			defer mu.Unlock()
-			seen = append(seen, chains[0][0].Subject.CommonName)
-			return nil
-		}
-		return c, nil
-	}}
+			c, err := ca.ServerConfig(true)
+			if err != nil {
+				return nil, err
+			}
+			c.VerifyPeerCertificate = func(_ [][]byte, chains [][]*x509.Certificate) error {
+				mu.Lock()
+				defer mu.Unlock()
+				seen = append(seen, chains[0][0].Subject.CommonName)
+				return nil
+			}
+			return c, nil
+		}}
 	b := newEmbedded(t, conf)
 	way := testrig.NewProxy(t, b.addr(), nil)
 	write("ca.pem", old.PEM())
@@ -91,7 +92,8 @@ func TestCertificatesAreReloaded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := dial(t, Options{URL: "tls://" + way.Addr(), ClientID: "board", TLSSource: source.Config, MaxReconnect: time.Second})
+	c := dial(t, Options{URL: "tls://" + way.Addr(), ClientID: "board", TLSSource: source.Config,
+		MaxReconnect: time.Second})
 	if got := names(); !slices.Equal(got, []string{"board-old"}) {
 		t.Fatalf("the broker saw %q", got)
 	}
@@ -106,7 +108,10 @@ func TestCertificatesAreReloaded(t *testing.T) {
 		t.Errorf("the connection did not stay: %v, %q", err, names())
 	}
 	way.Cut()
-	testrig.Eventually(t, "another connection", func() bool { return c.Connected() && slices.Contains(names(), "board-fresh") })
+	testrig.Eventually(t, "another connection", func() bool {
+		return c.Connected() &&
+			slices.Contains(names(), "board-fresh")
+	})
 	if err := c.Publish(testrig.Context(t), "q", []byte("y"), false); err != nil {
 		t.Error(err)
 	}

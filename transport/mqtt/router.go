@@ -13,8 +13,8 @@ import (
 	"github.com/hencedge/hencedge/transport"
 )
 
-// Bounds on messages that arrive before anything is subscribed to them, within those of
-// Options: after a restart the broker delivers what it kept for the session at once.
+// Bounds on messages that arrive before their subscription is made, within the bounds of
+// Options. After a restart the broker delivers at once what it kept for the session.
 const (
 	maxStashed      = 256
 	maxStashedBytes = 16 << 20
@@ -86,7 +86,8 @@ func (r *router) add(filter string, h func(transport.Delivery)) (*subscription, 
 		return nil, fmt.Errorf("subscribe to %q: %w: no handler", filter, transport.ErrOptions)
 	}
 	if f := r.c.opts.Filters; f != nil && !slices.Contains(f, filter) {
-		return nil, fmt.Errorf("subscribe to %q: %w: it is not among the filters of the options", filter, transport.ErrOptions)
+		return nil, fmt.Errorf("subscribe to %q: %w: it is not among the filters of the options", filter,
+			transport.ErrOptions)
 	}
 	s, early, err := r.insert(filter, h)
 	for _, a := range early {
@@ -95,7 +96,7 @@ func (r *router) add(filter string, h func(transport.Delivery)) (*subscription, 
 	return s, err
 }
 
-// insert notes a subscription and returns with it what came for it before.
+// insert adds a subscription and returns the messages that came before it.
 func (r *router) insert(filter string, h func(transport.Delivery)) (s *subscription, early []*arrival, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -171,7 +172,7 @@ var errNoSuback = errors.New("the broker does not answer")
 // unacknowledged message in the other direction; each try has another id.
 const subscribeTries = 16
 
-// request subscribes and tells who waits for it.
+// request subscribes and reports the outcome to whoever waits for it.
 func (r *router) request(s *subscription) (err error) {
 	for range subscribeTries {
 		if err = r.ask(s); !errors.Is(err, transport.ErrRefused) {
@@ -223,9 +224,9 @@ func (r *router) ask(s *subscription) error {
 	return nil
 }
 
-// dispatch is the library's only handler. It is called for one message after the other
-// and never waits for a handler, since all that comes from the broker waits for it; those
-// of a live client must not block.
+// dispatch is the library's only handler. The library calls it for one message at a time,
+// and everything that the broker sends waits until it returns. So it never waits for the
+// handler of a subscription, except for a live client, whose handlers must not block.
 func (r *router) dispatch(_ paho.Client, m paho.Message) {
 	topic, payload := m.Topic(), m.Payload()
 	if m.Qos() == 0 && !r.c.opts.Live {
@@ -233,7 +234,8 @@ func (r *router) dispatch(_ paho.Client, m paho.Message) {
 		return
 	}
 	if size, ok := oversized(payload, r.c.marker); ok {
-		r.refuse(topic, fmt.Errorf("%w: message of %d bytes, want at most %d", transport.ErrTooLarge, size, r.c.opts.MaxInbound))
+		r.refuse(topic, fmt.Errorf("%w: message of %d bytes, want at most %d", transport.ErrTooLarge, size,
+			r.c.opts.MaxInbound))
 		m.Ack()
 		return
 	}
@@ -260,12 +262,15 @@ func (r *router) dispatch(_ paho.Client, m paho.Message) {
 		r.stray(a)
 		return
 	}
-	if len(r.stash) < min(maxStashed, r.c.opts.MaxInflight) && r.stashed+len(payload) <= min(maxStashedBytes, r.c.opts.MaxInflightBytes) {
+	most, mostBytes := min(maxStashed, r.c.opts.MaxInflight), min(maxStashedBytes, r.c.opts.MaxInflightBytes)
+	if len(r.stash) < most && r.stashed+len(payload) <= mostBytes {
 		r.stash = append(r.stash, a)
 		r.stashed += len(payload)
 		if r.sweeper == nil {
 			r.sweeper = time.AfterFunc(left, r.sweep)
-			r.c.log.Warn("messages wait for a subscription that is not made yet, and the broker may hold others back meanwhile; after this time they are dropped", "topic", topic, "wait", left.Round(time.Second))
+			r.c.log.Warn("messages came for a subscription that does not exist yet; they are dropped if it is not made in "+
+				"time, "+
+				"and the broker may hold others back until then", "topic", topic, "wait", left.Round(time.Second))
 		}
 		r.mu.Unlock()
 		return

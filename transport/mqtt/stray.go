@@ -9,13 +9,12 @@ import (
 	"github.com/hencedge/hencedge/transport"
 )
 
-// A session at the broker outlives the process, and with it every subscription that an
-// earlier process made and this one does not: a stream or a program that is no longer
-// configured. Brokers deliver only so many messages before the first is acknowledged, so
-// what nobody here waits for must not stay unacknowledged for ever: it would keep
-// everything else away. It is dropped at once where the program has said what it
-// subscribes to (Options.Filters), otherwise when there was time enough to subscribe to
-// it, and its subscription is ended.
+// A session at the broker outlives the process. It still has the subscriptions of an earlier
+// process, such as those of a stream that is no longer configured. Brokers stop delivering
+// when too many messages are unacknowledged, so a stray message must not stay
+// unacknowledged: it would keep everything else away. It is dropped at once where
+// Options.Filters names all subscriptions, and otherwise after a time in which the program
+// could have subscribed. Then its subscription is ended.
 
 // expected reports whether a subscription to a topic may still be made.
 func (r *router) expected(topic string) bool {
@@ -23,8 +22,8 @@ func (r *router) expected(topic string) bool {
 	return f == nil || slices.ContainsFunc(f, func(filter string) bool { return matchTopic(filter, topic) })
 }
 
-// patience is how long a message that no subscription covers may still wait for one; mu
-// is held.
+// patience returns how long a message that no subscription covers may still wait for one.
+// The caller holds mu.
 func (r *router) patience() time.Duration {
 	r.c.mu.Lock()
 	since := r.c.opened
@@ -59,7 +58,7 @@ func (r *router) sweep() {
 
 // stray drops a message that nobody subscribes to.
 func (r *router) stray(a *arrival) {
-	r.refuse(a.topic, fmt.Errorf("%w: nobody here subscribes to %q any more", transport.ErrWrongTopic, a.topic))
+	r.refuse(a.topic, fmt.Errorf("%w: nothing subscribes to %q any more", transport.ErrWrongTopic, a.topic))
 	a.ack()
 	var end []string
 	r.mu.Lock()
@@ -76,12 +75,13 @@ func (r *router) stray(a *arrival) {
 	}
 	r.mu.Unlock()
 	if len(end) > 0 && r.c.paho != nil {
-		r.c.log.Warn("what an earlier process subscribed to and this one does not is dropped, and the subscription is ended", "topic", a.topic)
+		r.c.log.Warn("a message of an earlier process's subscription is dropped, and the subscription is ended",
+			"topic", a.topic)
 		go r.c.paho.Unsubscribe(end...) // on the next connection once more, if there is need
 	}
 }
 
-// coveringFilters are the filters of this program's kind that cover a topic: itself, and
+// coveringFilters returns the filters of this program's kind that cover a topic: itself, and
 // with its last level, or its last two, left open.
 func coveringFilters(topic string) []string {
 	out, parts := []string{topic}, strings.Split(topic, "/")

@@ -27,7 +27,10 @@ func TestTLS(t *testing.T) {
 			t.Fatal(err)
 		}
 		conf.NextProtos = []string{"mqtt"}
-		t.Run(fmt.Sprintf("embedded/mutual=%t", mutual), func(t *testing.T) { testTLS(t, ca, mutual, newEmbedded(t, conf)) })
+		t.Run(fmt.Sprintf("embedded/mutual=%t", mutual), func(t *testing.T) {
+			testTLS(t, ca, mutual,
+				newEmbedded(t, conf))
+		})
 		t.Run(fmt.Sprintf("mosquitto/mutual=%t", mutual), func(t *testing.T) {
 			testTLS(t, ca, mutual, newMosquitto(t, ca, mutual))
 		})
@@ -123,7 +126,8 @@ func TestALPNReachesServer(t *testing.T) {
 	old := conf.Clone()
 	old.GetConfigForClient, old.MinVersion, old.MaxVersion = nil, tls.VersionTLS10, tls.VersionTLS11
 	b = newEmbedded(t, old)
-	if _, err := Dial(testrig.Context(t), Options{URL: b.url(), ClientID: "a", TLS: client, Logger: testrig.Quiet()}); !errors.Is(err, transport.ErrRefused) {
+	if _, err := Dial(testrig.Context(t), Options{URL: b.url(), ClientID: "a", TLS: client,
+		Logger: testrig.Quiet()}); !errors.Is(err, transport.ErrRefused) {
 		t.Errorf("TLS 1.1: %v", err)
 	}
 }
@@ -169,7 +173,8 @@ func TestCertificateRotation(t *testing.T) {
 		}
 	}
 	write("first", time.Hour)
-	files := tlsutil.Files{CA: filepath.Join(dir, "ca.pem"), Cert: filepath.Join(dir, "cert.pem"), Key: filepath.Join(dir, "key.pem"), ServerName: "localhost"}
+	files := tlsutil.Files{CA: filepath.Join(dir, "ca.pem"), Cert: filepath.Join(dir, "cert.pem"),
+		Key: filepath.Join(dir, "key.pem"), ServerName: "localhost"}
 	client, err := files.Config()
 	if err != nil {
 		t.Fatal(err)

@@ -26,7 +26,7 @@ import (
 	"github.com/hencedge/hencedge/transport"
 )
 
-// webFront is a web server that hands WebSockets at path on to a broker.
+// webFront returns a web server that hands WebSockets at path on to a broker.
 func webFront(t *testing.T, broker, path string, protocols []string, secure bool) *httptest.Server {
 	t.Helper()
 	up := websocket.Upgrader{Subprotocols: protocols}
@@ -82,7 +82,8 @@ func TestWebSocket(t *testing.T) {
 		}
 		client := dial(t, o)
 		got := make(chan []byte, 1)
-		if err := client.Subscribe(t.Context(), "web/+", func(d transport.Delivery) { got <- d.Payload; d.Ack() }); err != nil {
+		if err := client.Subscribe(t.Context(), "web/+",
+			func(d transport.Delivery) { got <- d.Payload; d.Ack() }); err != nil {
 			t.Fatal(err)
 		}
 		for _, size := range []int{0, 1, 300 << 10} {
@@ -109,12 +110,14 @@ func TestWebSocket(t *testing.T) {
 func TestWebSocketRefused(t *testing.T) {
 	t.Parallel()
 	b := newEmbedded(t, nil)
-	front, other := webFront(t, b.addr(), "/ws", []string{"mqtt"}, false), webFront(t, b.addr(), "/mqtt", []string{"chat"}, false)
+	front, other := webFront(t, b.addr(), "/ws", []string{"mqtt"}, false),
+		webFront(t, b.addr(), "/mqtt", []string{"chat"}, false)
 	for url, want := range map[string]string{
 		front.URL: `the server answers "404 Not Found" to /mqtt: the path of the broker's URL may be another`,
 		other.URL: "speaks another protocol than MQTT",
 	} {
-		if err := attempt(t, Options{URL: strings.Replace(url, "http", "ws", 1)}); !strings.Contains(err.Error(), want) {
+		if err := attempt(t, Options{URL: strings.Replace(url, "http", "ws", 1)}); !strings.Contains(err.Error(),
+			want) {
 			t.Errorf("%s: %v", url, err)
 		}
 	}
@@ -124,7 +127,8 @@ func TestWebSocketRefused(t *testing.T) {
 		"wss://u:p@h/mqtt":  "more than scheme, host and port",
 		"tls://h:8883/mqtt": "more than scheme, host and port",
 	} {
-		if _, err := Dial(t.Context(), Options{URL: url, ClientID: "c"}); !errors.Is(err, transport.ErrOptions) || !strings.Contains(err.Error(), want) {
+		if _, err := Dial(t.Context(), Options{URL: url, ClientID: "c"}); !errors.Is(err, transport.ErrOptions) ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", url, err)
 		}
 	}
@@ -174,13 +178,14 @@ func TestWrongPort(t *testing.T) {
 		{"tcp://" + alerting(t), "the broker answers with TLS: write tls://"},
 		{"tls://" + nameless.addr(), "no subject alternative name"},
 	} {
-		if err := attempt(t, Options{URL: c.url, TLS: &tls.Config{ServerName: "localhost", RootCAs: trusted}}); !strings.Contains(err.Error(), c.want) {
+		if err := attempt(t, Options{URL: c.url, TLS: &tls.Config{ServerName: "localhost",
+			RootCAs: trusted}}); !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", c.url, err)
 		}
 	}
 }
 
-// selfSigned is a server with a certificate for the given DNS names, which pool then
+// selfSigned returns a server with a certificate for the given DNS names, which pool then
 // trusts; its common name is localhost in any case.
 func selfSigned(t *testing.T, pool *x509.CertPool, names ...string) *tls.Config {
 	t.Helper()
@@ -188,7 +193,8 @@ func selfSigned(t *testing.T, pool *x509.CertPool, names ...string) *tls.Config 
 	if err != nil {
 		t.Fatal(err)
 	}
-	form := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "localhost"}, DNSNames: names, NotAfter: time.Now().Add(time.Hour)}
+	form := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "localhost"}, DNSNames: names,
+		NotAfter: time.Now().Add(time.Hour)}
 	der, err := x509.CreateCertificate(rand.Reader, form, form, key.Public(), key)
 	if err != nil {
 		t.Fatal(err)
@@ -201,7 +207,7 @@ func selfSigned(t *testing.T, pool *x509.CertPool, names ...string) *tls.Config 
 	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}
 }
 
-// alerting is the address of a server that answers as OpenSSL does to what is not TLS.
+// alerting returns the address of a server that answers as OpenSSL does to what is not TLS.
 func alerting(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

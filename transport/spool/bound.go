@@ -49,7 +49,8 @@ func (s *Spool) reserve(ctx context.Context, h *Header) error {
 func (s *Spool) Room(n int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return (s.o.Objects <= 0 || s.objects+s.pending < s.o.Objects) && (s.o.Bytes <= 0 || s.bytes+s.pbytes+n <= s.o.Bytes)
+	return (s.o.Objects <= 0 || s.objects+s.pending < s.o.Objects) &&
+		(s.o.Bytes <= 0 || s.bytes+s.pbytes+n <= s.o.Bytes)
 }
 
 // full says which bound one more object of n bytes would break; mu is held.
@@ -66,7 +67,7 @@ func (s *Spool) full(q *queue, n int64) error {
 	return nil
 }
 
-// full is that for the bounds of the stream itself.
+// full returns which bound of the stream itself is reached, or nil.
 func (q *queue) full(n int64) error {
 	switch {
 	case q.limit.Objects > 0 && q.live >= q.limit.Objects:
@@ -121,7 +122,7 @@ func (s *Spool) dropFor(q *queue, n int64) bool {
 	return true
 }
 
-// oldest is the first object of q that nobody is sending.
+// oldest returns the first object of q that nobody is sending.
 func oldest(q *queue) *entry {
 	for _, e := range q.entries {
 		if !e.leased && !e.gone {

@@ -27,7 +27,7 @@ const (
 
 func objectName(number uint64) string { return fmt.Sprintf("%016x%s", number, objectSuffix) }
 
-// numberOf is the number in the name of an object, or of its temporary file.
+// numberOf returns the number in the name of an object, or of its temporary file.
 func numberOf(name, suffix string) (uint64, bool) {
 	text, ok := strings.CutSuffix(name, suffix)
 	if !ok || len(text) != 16 {
@@ -103,7 +103,7 @@ func (d directory) place(name string, content [][]byte) (there bool, err error) 
 	return true, d.fs.SyncDir(d.path)
 }
 
-// read gives a whole file, at most limit bytes, in the memory of into if that has
+// read returns a whole file, at most limit bytes, in the memory of into if that has
 // room.
 func (d directory) read(name string, limit int64, into []byte) ([]byte, error) {
 	f, err := d.fs.Open(d.join(name))

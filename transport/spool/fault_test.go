@@ -30,7 +30,8 @@ func TestDiskFull(t *testing.T) {
 		put(t, s, item("a", i, size))
 	}
 	st := s.Stats()
-	if err := s.Health(); err == nil || !errors.Is(err, unix.ENOSPC) || Cause(err) != "full" || !strings.Contains(err.Error(), "memory") {
+	if err := s.Health(); err == nil || !errors.Is(err, unix.ENOSPC) || Cause(err) != "full" ||
+		!strings.Contains(err.Error(), "memory") {
 		t.Errorf("health: %v", err)
 	}
 	if st.MemoryObjects < 4 || st.Objects != 8 || st.WriteErrors == 0 {
@@ -46,7 +47,8 @@ func TestDiskFull(t *testing.T) {
 		}
 		l.Done()
 	}
-	for deadline := time.Now().Add(10 * time.Second); s.Health() != nil && time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(10 * time.Second); s.Health() != nil &&
+		time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		s.Tick()
 	}
 	if err := s.Health(); err != nil {
@@ -107,7 +109,8 @@ func TestReadOnly(t *testing.T) {
 	}
 	l.Return(0)
 	writable()
-	for deadline := time.Now().Add(10 * time.Second); s.Health() != nil && time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(10 * time.Second); s.Health() != nil &&
+		time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		s.Tick()
 	}
 	if err := s.Health(); err != nil {
@@ -158,7 +161,8 @@ func limited(dir string) int {
 		fmt.Fprintln(os.Stderr, s.Health(), st)
 		return 1
 	}
-	if err = unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: unix.RLIM_INFINITY, Max: unix.RLIM_INFINITY}); err == nil {
+	if err = unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: unix.RLIM_INFINITY,
+		Max: unix.RLIM_INFINITY}); err == nil {
 		time.Sleep(2 * firstRetry)
 		s.Tick()
 	}
@@ -352,7 +356,8 @@ func TestMirror(t *testing.T) {
 	l.Return(0)
 	if file, err := os.ReadFile(list[0]); err != nil {
 		t.Errorf("the first copy is not restored: %v", err)
-	} else if _, object, _, err := Decode(file); err != nil || !bytes.HasPrefix(object, []byte("a-0")) || s.Stats().Repaired != 1 {
+	} else if _, object, _, err := Decode(file); err != nil || !bytes.HasPrefix(object, []byte("a-0")) ||
+		s.Stats().Repaired != 1 {
 		t.Errorf("the first copy: %v; %+v", err, s.Stats())
 	}
 	s = open(t, o)

@@ -87,19 +87,19 @@ func (h *Header) check() error {
 	return nil
 }
 
-// fileSize is the length of a whole file with header h.
+// fileSize returns the length of a whole file with header h.
 func (h *Header) fileSize() int64 {
 	return int64(fixedHeader+len(h.Stream)+len(h.Topic)+len(h.Cursor)) + h.Size + trailer
 }
 
-// FileSize is the length in bytes of the file of an object of size bytes, with a
+// FileSize returns the length in bytes of the file of an object of size bytes, with a
 // cursor of that many bytes.
 func FileSize(stream, topic string, cursor int, size int64) int64 {
 	h := Header{Stream: stream, Topic: topic, Size: size}
 	return h.fileSize() + int64(cursor)
 }
 
-// DeviceBytes is about what a journalling file system writes to its device for a file
+// DeviceBytes returns about what a journalling file system writes to its device for a file
 // of size bytes that is put, flushed and later deleted: its blocks of 4 KiB, and 12 KiB
 // of journal and metadata; with the position of an input, which is a file of its own, 17
 // KiB more. TestWear holds it against ext4.
@@ -112,7 +112,7 @@ func DeviceBytes(size int64, cursor bool) int64 {
 	return n
 }
 
-// length is the bytes of pieces.
+// length returns the bytes of pieces.
 func length(pieces [][]byte) int {
 	n := 0
 	for _, p := range pieces {
@@ -147,7 +147,8 @@ func DecodeHeader(b []byte) (h Header, length int, err error) {
 	h.Number, h.Created = binary.BigEndian.Uint64(b[8:]), int64(binary.BigEndian.Uint64(b[16:]))
 	copy(h.ID[:], b[24:])
 	h.Size = int64(binary.BigEndian.Uint64(b[56:]))
-	s, t, c := int(binary.BigEndian.Uint16(b[64:])), int(binary.BigEndian.Uint16(b[66:])), int(binary.BigEndian.Uint16(b[68:]))
+	s, t, c := int(binary.BigEndian.Uint16(b[64:])), int(binary.BigEndian.Uint16(b[66:])),
+		int(binary.BigEndian.Uint16(b[68:]))
 	if fixedHeader+s+t+c != length {
 		return Header{}, 0, fmt.Errorf("%w: lengths", ErrFormat)
 	}
@@ -162,10 +163,11 @@ func DecodeHeader(b []byte) (h Header, length int, err error) {
 	return h, length, nil
 }
 
-// pieces are the parts of a file one after another; the object, which may be
+// pieces returns the parts of a file one after another; the object, which may be
 // large, is not copied.
 func pieces(h *Header, object []byte) [][]byte {
-	return [][]byte{appendHeader(nil, h), object, binary.BigEndian.AppendUint32(nil, crc32.Checksum(object, castagnoli))}
+	return [][]byte{appendHeader(nil, h), object, binary.BigEndian.AppendUint32(nil,
+		crc32.Checksum(object, castagnoli))}
 }
 
 // Decode reads a whole file; object shares b's memory. Bytes after the file's

@@ -17,14 +17,16 @@ func encode(h *Header, object []byte) []byte { return slices.Concat(pieces(h, ob
 
 func sample() (*Header, []byte) {
 	object := []byte("a sealed object")
-	return &Header{Number: 0x0102, Created: 1767225600e9, ID: sha256.Sum256(object), Size: int64(len(object)), Stream: "env", Topic: "t/env", Cursor: []byte{7}}, object
+	return &Header{Number: 0x0102, Created: 1767225600e9, ID: sha256.Sum256(object), Size: int64(len(object)),
+		Stream: "env", Topic: "t/env", Cursor: []byte{7}}, object
 }
 
 // The bytes of a file, written out: a change of the format must be meant.
 func TestFormatVector(t *testing.T) {
 	h, object := sample()
 	const want = "6873706c00010053000000000000010218867251edfa0000c4c64704338477010d9b3871e97129ca2c2c2664aa4ad777" +
-		"269c640fc87dd088000000000000000f000300050001656e76742f656e76077b0e8f9661207365616c6564206f626a6563742cda4cff" // made by a Python script of its own
+		// made by a Python script of its own
+		"269c640fc87dd088000000000000000f000300050001656e76742f656e76077b0e8f9661207365616c6564206f626a6563742cda4cff"
 	got := encode(h, object)
 	if int64(len(got)) != h.fileSize() {
 		t.Errorf("%d bytes, want %d", len(got), h.fileSize())
@@ -38,7 +40,8 @@ func TestDecode(t *testing.T) {
 	h, object := sample()
 	file := encode(h, object)
 	got, body, extra, err := Decode(file)
-	if err != nil || extra != 0 || !bytes.Equal(body, object) || got.Number != h.Number || got.Stream != h.Stream || got.Topic != h.Topic ||
+	if err != nil || extra != 0 || !bytes.Equal(body, object) || got.Number != h.Number || got.Stream != h.Stream ||
+		got.Topic != h.Topic ||
 		!bytes.Equal(got.Cursor, h.Cursor) || got.ID != h.ID || got.Created != h.Created {
 		t.Fatalf("%+v, %q, %d, %v", got, body, extra, err)
 	}
@@ -77,15 +80,18 @@ func TestBounds(t *testing.T) {
 		topic, cursor int
 		size          int64
 		ok            bool
-	}{{maxTopic, MaxCursor, MaxObject, true}, {maxTopic + 1, 0, 0, false}, {1, MaxCursor + 1, 0, false}, {1, 0, MaxObject + 1, false}, {1, 0, -1, false}} {
-		h := Header{Stream: "env", Topic: strings.Repeat("t", c.topic), Cursor: bytes.Repeat([]byte("c"), c.cursor), Size: c.size}
+	}{{maxTopic, MaxCursor, MaxObject, true}, {maxTopic + 1, 0, 0, false}, {1, MaxCursor + 1, 0, false},
+		{1, 0, MaxObject + 1, false}, {1, 0, -1, false}} {
+		h := Header{Stream: "env", Topic: strings.Repeat("t", c.topic), Cursor: bytes.Repeat([]byte("c"), c.cursor),
+			Size: c.size}
 		b := appendHeader(nil, &h)
 		got, n, err := DecodeHeader(b)
 		if !c.ok {
 			if h.check() == nil || !errors.Is(err, ErrFormat) {
 				t.Errorf("%+v: %v", c, err)
 			}
-		} else if err != nil || n != len(b) || got.Topic != h.Topic || !bytes.Equal(got.Cursor, h.Cursor) || got.Size != h.Size || h.check() != nil {
+		} else if err != nil || n != len(b) || got.Topic != h.Topic || !bytes.Equal(got.Cursor, h.Cursor) ||
+			got.Size != h.Size || h.check() != nil {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}

@@ -85,7 +85,8 @@ func Cause(err error) string {
 		err  error
 		name string
 	}{
-		{unix.ENOSPC, "full"}, {unix.EDQUOT, "quota"}, {unix.EROFS, "read_only"}, {unix.EFBIG, "too_large"}, {unix.EIO, "failing"},
+		{unix.ENOSPC, "full"}, {unix.EDQUOT, "quota"}, {unix.EROFS, "read_only"}, {unix.EFBIG, "too_large"},
+		{unix.EIO, "failing"},
 	} {
 		if errors.Is(err, c.err) {
 			return c.name

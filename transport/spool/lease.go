@@ -43,7 +43,7 @@ type Lease struct {
 	e *entry
 }
 
-// TryLease gives the next object of a lane, or nil. Of each stream one object is
+// TryLease returns the next object of a lane, or nil. Of each stream one object is
 // out at a time, and one more from the live lane, so that a stream arrives in
 // order within its lane. live is the age below which objects are live.
 func (s *Spool) TryLease(lane Lane, live time.Duration) *Lease {
@@ -74,7 +74,7 @@ type Entry struct {
 	Size          int64
 }
 
-// Entries are the objects that wait, oldest first.
+// Entries returns the objects that wait, oldest first.
 func (s *Spool) Entries() (out []Entry) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -98,7 +98,10 @@ func (s *Spool) Take(stream string, number uint64) *Lease {
 	if q == nil {
 		return nil
 	}
-	i, ok := slices.BinarySearchFunc(q.entries, number, func(e *entry, n uint64) int { return cmp.Compare(e.number, n) })
+	i, ok := slices.BinarySearchFunc(q.entries, number, func(e *entry,
+		n uint64) int {
+		return cmp.Compare(e.number, n)
+	})
 	if !ok || q.entries[i].gone || q.entries[i].leased {
 		return nil
 	}
@@ -120,7 +123,7 @@ func (s *Spool) Find(id [32]byte) *Lease {
 	return nil
 }
 
-// Read is Take and Sealed of an object that waits. A disk that fails to read is asked
+// Read takes an object that waits and returns its bytes. A disk that fails to read is asked
 // again, until the object counts as damaged: one bad block must not end every start.
 func (s *Spool) Read(e Entry) (l *Lease, sealed []byte, err error) {
 	for {
@@ -143,7 +146,7 @@ func (s *Spool) lease(q *queue, e *entry, live bool) *Lease {
 	return l
 }
 
-// candidate is the object of q that lane would take; mu is held.
+// candidate returns the object of q that lane would take; mu is held.
 func (s *Spool) candidate(q *queue, lane Lane, live, now time.Duration) *entry {
 	older := false // something waits that is not live
 	for _, e := range q.entries {
@@ -199,7 +202,7 @@ func (l *Lease) Sealed() ([]byte, error) { return l.SealedIn(nil) }
 // ReadRoom is how much more room than Size SealedIn wants.
 const ReadRoom = maxHeader + trailer
 
-// SealedIn is Sealed in the memory of b, if that has capacity for Size + ReadRoom
+// SealedIn is Sealed into the memory of b, if that has capacity for Size + ReadRoom
 // bytes; objects that are in memory are not copied.
 func (l *Lease) SealedIn(b []byte) ([]byte, error) {
 	l.s.mu.Lock()
@@ -240,7 +243,8 @@ const badReads = 5
 
 // damage tells an unreadable object from a disk that does not answer.
 func damage(err error) bool {
-	return errors.Is(err, ErrDamaged) || errors.Is(err, ErrTorn) || errors.Is(err, ErrFormat) || errors.Is(err, ErrVersion) ||
+	return errors.Is(err, ErrDamaged) || errors.Is(err, ErrTorn) || errors.Is(err, ErrFormat) ||
+		errors.Is(err, ErrVersion) ||
 		errors.Is(err, fs.ErrNotExist) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF)
 }
 
@@ -342,7 +346,8 @@ func (s *Spool) erase(q *queue, e *entry) bool {
 		}
 		if err := gone(name); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			if s.failure == nil {
-				s.log.Warn("a delivered window cannot be removed from the spool yet", "file", objectName(e.number), "cause", Cause(err), "error", err)
+				s.log.Warn("cannot remove a delivered window from the spool yet", "file", objectName(e.number),
+					"cause", Cause(err), "error", err)
 			}
 			return false
 		}

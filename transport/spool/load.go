@@ -72,7 +72,7 @@ func (s *Spool) load() error {
 		s.adopt(n, objects[n])
 	}
 	if s.stats.Recovered > 0 {
-		s.log.Info("windows wait in the spool from before", "dir", s.o.Dir, "objects", s.objects, "bytes", s.bytes)
+		s.log.Info("the spool holds windows of an earlier run", "dir", s.o.Dir, "objects", s.objects, "bytes", s.bytes)
 	}
 	return nil
 }
@@ -93,7 +93,8 @@ func (s *Spool) finish(d directory, temp string) string {
 	if err == nil {
 		var h Header
 		if h, _, _, err = Decode(b); err == nil && isObject && h.Number == number {
-			if _, _, err := d.header(name); errors.Is(err, fs.ErrNotExist) && d.fs.Rename(d.join(temp), d.join(name)) == nil && d.fs.SyncDir(d.path) == nil {
+			if _, _, err := d.header(name); errors.Is(err, fs.ErrNotExist) &&
+				d.fs.Rename(d.join(temp), d.join(name)) == nil && d.fs.SyncDir(d.path) == nil {
 				s.stats.Repaired++
 				return name
 			}
@@ -103,7 +104,7 @@ func (s *Spool) finish(d directory, temp string) string {
 		s.next = max(s.next, number+1)
 	}
 	if err := d.fs.Remove(d.join(temp)); err != nil {
-		s.log.Warn("an unfinished file cannot be removed", "file", d.join(temp), "error", err)
+		s.log.Warn("cannot remove an unfinished file", "file", d.join(temp), "error", err)
 	}
 	return ""
 }
@@ -139,7 +140,8 @@ func (s *Spool) loadMark(d directory, name, stream string) {
 	}
 	if err != nil {
 		s.stats.Damaged++
-		s.log.Error("the position of an input is lost; it continues after the newest window in the spool", "stream", stream, "error", err)
+		s.log.Error("the position of an input is lost; the input continues after the newest window in the spool", "stream",
+			stream, "error", err)
 		_ = d.quarantine(name, s.o.KeepDamaged, s.o.KeepDamagedBytes)
 		return
 	}
@@ -193,7 +195,8 @@ func (s *Spool) adopt(number uint64, o *found) {
 	}
 	h := &o.h
 	q := s.queue(h.Stream)
-	e := &entry{number: number, size: h.Size, id: h.ID, topic: h.Topic, cursor: len(h.Cursor) > 0, since: s.o.Mono(), recovered: true}
+	e := &entry{number: number, size: h.Size, id: h.ID, topic: h.Topic, cursor: len(h.Cursor) > 0, since: s.o.Mono(),
+		recovered: true}
 	if now, then := s.o.Now(), time.Unix(0, h.Created); now.After(sane) && then.After(sane) {
 		e.age0 = max(now.Sub(then), 0)
 	}
@@ -238,7 +241,7 @@ func (s *Spool) restore(number uint64, o *found) bool {
 		_ = s.dirs[0].quarantine(objectName(number), s.o.KeepDamaged, s.o.KeepDamagedBytes)
 	}
 	if err := s.dirs[0].write(objectName(number), pieces(&h, object)); err != nil {
-		s.log.Warn("a file could not be restored from the mirror yet", "file", objectName(number), "error", err)
+		s.log.Warn("cannot restore a file from the mirror yet", "file", objectName(number), "error", err)
 	}
 	s.stats.Repaired++
 	return true

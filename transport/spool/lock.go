@@ -59,7 +59,7 @@ func (s *Spool) take(d directory) error {
 		return err
 	}
 	if held == nil {
-		s.log.Warn("this file system has no locks; make sure that nothing else uses the spool", "dir", d.path)
+		s.log.Warn("this file system has no locks: make sure that no other process uses the spool", "dir", d.path)
 	} else {
 		s.locks = append(s.locks, held)
 	}

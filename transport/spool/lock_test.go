@@ -15,7 +15,8 @@ import (
 // A directory belongs to one spool at a time, the mirror too; it is free again after
 // Release, and after a start that failed.
 func TestLock(t *testing.T) {
-	dir, mirror, other := filepath.Join(t.TempDir(), "a"), filepath.Join(t.TempDir(), "b"), filepath.Join(t.TempDir(), "c")
+	dir, mirror, other := filepath.Join(t.TempDir(), "a"), filepath.Join(t.TempDir(), "b"),
+		filepath.Join(t.TempDir(), "c")
 	s, err := Open(Options{Dir: dir, Mirror: mirror, Logger: testrig.Quiet()})
 	if err != nil {
 		t.Fatal(err)
@@ -23,7 +24,8 @@ func TestLock(t *testing.T) {
 	put(t, s, item("a", 0, 10))
 	for _, o := range []Options{{Dir: dir}, {Dir: mirror}, {Dir: other, Mirror: dir}, {Dir: other, Mirror: mirror}} {
 		o.Logger = testrig.Quiet()
-		if _, err := Open(o); !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), filepath.Dir(dir)) && !strings.Contains(err.Error(), filepath.Dir(mirror)) {
+		if _, err := Open(o); !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), filepath.Dir(dir)) &&
+			!strings.Contains(err.Error(), filepath.Dir(mirror)) {
 			t.Errorf("%+v: %v", o, err)
 		}
 	}

@@ -86,7 +86,8 @@ func (s *Spool) Flush() {
 			return
 		}
 		body := e.body
-		h := Header{Number: e.number, Created: s.o.Now().Add(-s.age(e)).UnixNano(), ID: e.id, Size: e.size, Stream: of.name, Topic: e.topic}
+		h := Header{Number: e.number, Created: s.o.Now().Add(-s.age(e)).UnixNano(), ID: e.id, Size: e.size,
+			Stream: of.name, Topic: e.topic}
 		s.mu.Unlock()
 		if s.store(&h, body) != nil {
 			return

@@ -76,7 +76,8 @@ func (d directory) owned() (bool, error) {
 		return false, nil
 	}
 	return false, fmt.Errorf("%w: %s holds %d other files, such as %q, and no %s; name an empty directory, "+
-		"or, if this is a spool that lost its marker, run: touch %s", ErrForeign, d.path, len(others), others[0], markerName, d.join(markerName))
+		"or, if this is a spool that lost its marker, run: touch %s", ErrForeign, d.path, len(others), others[0],
+		markerName, d.join(markerName))
 }
 
 // claim makes the directory the spool's own, unless it is already.
@@ -115,7 +116,7 @@ func ours(name string) bool {
 	return ok
 }
 
-// setAside is the name of a damaged file in the quarantine.
+// setAside returns the name of a damaged file in the quarantine.
 func setAside(name string) string { return strings.TrimSuffix(name, objectSuffix) + damagedSuffix }
 
 // wasSetAside reports whether setAside made this name.

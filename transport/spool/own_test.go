@@ -34,7 +34,8 @@ func tree(t *testing.T, dir string) (names []string) {
 
 // A directory with other files is refused, as spool and as mirror, and stays as it is.
 func TestForeignDirectory(t *testing.T) {
-	for _, name := range []string{"report.tmp", "photo.last", "notes.mark", "0000000000000001.obj", "damaged/old.txt", ".hidden"} {
+	for _, name := range []string{"report.tmp", "photo.last", "notes.mark", "0000000000000001.obj", "damaged/old.txt",
+		".hidden"} {
 		dir := t.TempDir()
 		file := filepath.Join(dir, name)
 		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
@@ -95,7 +96,8 @@ func TestPlaces(t *testing.T) {
 func TestOtherNamesStay(t *testing.T) {
 	dir := t.TempDir()
 	put(t, open(t, Options{Dir: dir}), item("env", 0, 10))
-	others := []string{"report.tmp", "a b.mark", "photos of 2026.last", "00000000000000AB.obj", "0000000000000001.obj.x", "damaged/evidence.txt", "damaged/core.bad"}
+	others := []string{"report.tmp", "a b.mark", "photos of 2026.last", "00000000000000AB.obj",
+		"0000000000000001.obj.x", "damaged/evidence.txt", "damaged/core.bad"}
 	for _, name := range others {
 		if err := os.MkdirAll(filepath.Dir(filepath.Join(dir, name)), 0o700); err != nil {
 			t.Fatal(err)

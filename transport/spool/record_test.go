@@ -73,7 +73,7 @@ type memFile struct {
 	synced int // bytes that are surely there
 }
 
-// crashes are the states that a crash after ops may leave below root, from the
+// crashes returns the states that a crash after ops may leave below root, from the
 // weakest promise of a file system (names and contents that were not flushed may
 // or may not be there, each on its own) to the strongest. Per state: name to
 // content.

@@ -59,7 +59,8 @@ func TestReplace(t *testing.T) {
 				}
 			}
 			l = s.TryLease(Oldest, 0)
-			if got, err := l.Sealed(); err != nil || !bytes.Equal(got, other) || l.Attempts != 0 || l.Recovered != (kind != "memory") {
+			if got, err := l.Sealed(); err != nil || !bytes.Equal(got, other) || l.Attempts != 0 ||
+				l.Recovered != (kind != "memory") {
 				t.Errorf("%q, %+v, %v", got, l, err)
 			}
 			l.Done()
@@ -111,7 +112,8 @@ func TestReplaceCrash(t *testing.T) {
 					t.Fatalf("%s: %+v", where, l)
 				}
 				got, err := l.Sealed()
-				if err != nil || !bytes.Equal(got, before) && !bytes.Equal(got, after) || n == len(ops) && !bytes.Equal(got, after) {
+				if err != nil || !bytes.Equal(got, before) && !bytes.Equal(got, after) || n == len(ops) &&
+					!bytes.Equal(got, after) {
 					t.Fatalf("%s: %q, %v", where, got, err)
 				}
 				seen[string(got[:1])]++

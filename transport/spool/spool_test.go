@@ -155,7 +155,8 @@ func TestPolicies(t *testing.T) {
 
 // A stream whose policy is not to drop loses nothing to others.
 func TestBoundOfAll(t *testing.T) {
-	s := open(t, Options{Dir: t.TempDir(), Bytes: 40, Streams: map[string]Limit{"keep": {Full: Block}, "drop": {Full: DropOldest}}})
+	s := open(t, Options{Dir: t.TempDir(), Bytes: 40, Streams: map[string]Limit{"keep": {Full: Block},
+		"drop": {Full: DropOldest}}})
 	put(t, s, item("keep", 0, 10))
 	put(t, s, item("drop", 1, 10))
 	put(t, s, item("drop", 2, 10))
@@ -187,7 +188,8 @@ func TestOwnBound(t *testing.T) {
 // What waits for room learns of it also when room comes of age.
 func TestBlockUntilExpired(t *testing.T) {
 	var mono atomic.Int64
-	s := open(t, Options{Dir: t.TempDir(), Default: Limit{Objects: 1, Full: Block, Age: time.Hour}, Mono: func() time.Duration { return time.Duration(mono.Load()) }})
+	s := open(t, Options{Dir: t.TempDir(), Default: Limit{Objects: 1, Full: Block, Age: time.Hour},
+		Mono: func() time.Duration { return time.Duration(mono.Load()) }})
 	put(t, s, item("a", 0, 1))
 	done := make(chan error, 1)
 	go func() { done <- s.Put(t.Context(), item("a", 1, 1)) }()
@@ -269,7 +271,8 @@ func TestBlock(t *testing.T) {
 func TestAge(t *testing.T) {
 	dir := t.TempDir()
 	wall, mono := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC), time.Duration(0)
-	o := Options{Dir: dir, Default: Limit{Age: time.Hour, Full: Block}, Now: func() time.Time { return wall }, Mono: func() time.Duration { return mono }}
+	o := Options{Dir: dir, Default: Limit{Age: time.Hour, Full: Block}, Now: func() time.Time { return wall },
+		Mono: func() time.Duration { return mono }}
 	s := open(t, o)
 	put(t, s, item("a", 0, 1))
 	mono += 30 * time.Minute
@@ -444,7 +447,8 @@ func TestConcurrently(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		runs++
 		full := rapid.SampledFrom([]Policy{DropOldest, DropNewest, Block}).Draw(t, "policy")
-		o := Options{Bytes: 40, Logger: testrig.Quiet(), Default: Limit{Objects: rapid.IntRange(1, 5).Draw(t, "objects"), Full: full}}
+		o := Options{Bytes: 40, Logger: testrig.Quiet(), Default: Limit{Objects: rapid.IntRange(1, 5).Draw(t,
+			"objects"), Full: full}}
 		if rapid.Bool().Draw(t, "disk") {
 			o.Dir = filepath.Join(root, fmt.Sprint(runs))
 		}
@@ -457,7 +461,8 @@ func TestConcurrently(t *testing.T) {
 		for p := range producers {
 			wg.Go(func() {
 				for i := range each {
-					if err := s.Put(t.Context(), item(fmt.Sprint("s", p), i, 1+i%7)); err != nil && !errors.Is(err, ErrFull) {
+					if err := s.Put(t.Context(), item(fmt.Sprint("s", p), i, 1+i%7)); err != nil &&
+						!errors.Is(err, ErrFull) {
 						t.Errorf("put: %v", err)
 					}
 				}

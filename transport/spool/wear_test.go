@@ -13,7 +13,7 @@ import (
 	"github.com/hencedge/hencedge/internal/testenv"
 )
 
-// sectors is what a block device has been asked to write, in sectors of 512
+// sectors returns what a block device has been asked to write, in sectors of 512
 // bytes (Documentation/block/stat.rst, field 7).
 func sectors(t testing.TB, device string) int64 {
 	t.Helper()
@@ -67,14 +67,16 @@ func TestWear(t *testing.T) {
 			device := float64(sectors(t, device)-before) * 512
 			st := s.Stats()
 			factor := device / float64(objects*size)
-			t.Logf("objects of %d KiB, cursor %v: file bytes x%.3f, device bytes x%.2f, %.1f flushes an object", size>>10, cursor,
+			t.Logf("objects of %d KiB, cursor %v: file bytes x%.3f, device bytes x%.2f, %.1f flushes an object",
+				size>>10, cursor,
 				float64(st.Written)/float64(objects*size), factor, float64(st.Syncs)/objects)
 			predicted := float64(DeviceBytes(FileSize("a", "t", 0, int64(size)), cursor))
 			t.Logf("  an object: %.0f bytes on the device, predicted %.0f", device/objects, predicted)
 			if off := predicted / (device / objects); off < 0.8 || off > 1.2 {
 				t.Errorf("DeviceBytes is %.2f of what was measured", off)
 			}
-			if overhead := device/objects - float64(size); overhead > 200<<10 || float64(st.Written) > 1.1*float64(objects*size)+objects*200 {
+			if overhead := device/objects - float64(size); overhead > 200<<10 ||
+				float64(st.Written) > 1.1*float64(objects*size)+objects*200 {
 				t.Errorf("%.0f bytes more than the object are written for each", overhead)
 			}
 		}

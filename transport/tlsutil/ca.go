@@ -26,7 +26,7 @@ type DevCA struct {
 
 const devLifetime = 24 * time.Hour
 
-// NewDevCA makes an authority with a P-256 key.
+// NewDevCA returns an authority with a P-256 key.
 func NewDevCA(name string) (*DevCA, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -69,7 +69,7 @@ func (ca *DevCA) Pool() *x509.CertPool {
 	return pool
 }
 
-// PEM is the authority's certificate.
+// PEM returns the authority's certificate.
 func (ca *DevCA) PEM() []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: ca.cert.Raw})
 }
@@ -120,7 +120,7 @@ func (ca *DevCA) issue(name string, edit func(*x509.Certificate)) (tls.Certifica
 	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}, nil
 }
 
-// ServerConfig is a server's configuration; with mutual set, clients must show
+// ServerConfig returns a server's configuration; with mutual set, clients must show
 // a certificate of this authority.
 func (ca *DevCA) ServerConfig(mutual bool, hosts ...string) (*tls.Config, error) {
 	cert, err := ca.Server(hosts...)

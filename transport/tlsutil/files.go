@@ -88,7 +88,7 @@ func (f Files) Source(notice func(error)) (*Source, error) {
 	return s, err
 }
 
-// Config is the configuration for one more connection: with the roots as they are
+// Config returns the configuration for one more connection: with the roots as they are
 // now, or, while their file is not good, as they were. The caller must not change
 // it.
 func (s *Source) Config() *tls.Config {
@@ -109,7 +109,7 @@ func (s *Source) Config() *tls.Config {
 	return s.current
 }
 
-// CertificateEnd is the end of the validity of the client certificate, or the zero
+// CertificateEnd returns the end of the validity of the client certificate, or the zero
 // time without one.
 func (f Files) CertificateEnd() (time.Time, error) {
 	if f.Cert == "" {
@@ -130,7 +130,7 @@ func (f Files) CertificateEnd() (time.Time, error) {
 	return cert.NotAfter, nil
 }
 
-// stampOf is the zero stamp for a file that is not there.
+// stampOf returns the zero stamp for a file that is not there.
 func stampOf(path string) stamp {
 	info, err := os.Stat(path)
 	if path == "" || err != nil {

@@ -342,15 +342,17 @@ func TestCheckNamesTheField(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, text := range map[string][]byte{"tls": ca.PEM(), "tls.cert": certPEM, "tls.key": keyPEM, "tls.junk": []byte("not PEM")} {
+	for name, text := range map[string][]byte{"tls": ca.PEM(), "tls.cert": certPEM, "tls.key": keyPEM,
+		"tls.junk": []byte("not PEM")} {
 		if err := os.WriteFile(at(name), text, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 	for want, all := range map[string][]Files{
-		"":     {{}, {CA: at("tls")}, {CA: at("tls"), Cert: at("tls.cert"), Key: at("tls.key")}},
-		"ca":   {{CA: at("tls.none")}, {CA: at("tls.junk"), Cert: at("tls.cert"), Key: at("tls.key")}},
-		"cert": {{CA: at("tls"), Cert: at("tls.none"), Key: at("tls.key")}, {CA: at("tls"), Cert: at("tls.cert"), Key: at("tls.junk")}, {CA: at("tls"), Cert: at("tls.cert")}},
+		"":   {{}, {CA: at("tls")}, {CA: at("tls"), Cert: at("tls.cert"), Key: at("tls.key")}},
+		"ca": {{CA: at("tls.none")}, {CA: at("tls.junk"), Cert: at("tls.cert"), Key: at("tls.key")}},
+		"cert": {{CA: at("tls"), Cert: at("tls.none"), Key: at("tls.key")},
+			{CA: at("tls"), Cert: at("tls.cert"), Key: at("tls.junk")}, {CA: at("tls"), Cert: at("tls.cert")}},
 	} {
 		for _, files := range all {
 			if got, err := files.Check(); got != want || (err == nil) != (want == "") {

@@ -1,0 +1,162 @@
+package transport
+
+import (
+	"fmt"
+	"time"
+)
+
+// makeRoom evicts until n more bytes fit, and one more object unless own is
+// not nil. own itself is never evicted: when it alone fills its bounds, the
+// chunk is refused. Where room comes when staged objects are worked off, nothing is
+// evicted, and wait is true.
+func (r *Receiver) makeRoom(key partKey, n int, own *partial) (wait bool, err error) {
+	more := 0
+	if own == nil {
+		more = 1
+	}
+	if n > r.limits.TopicBytes {
+		return false, fmt.Errorf("%w: chunk of %d bytes, a topic may hold %d", ErrLimit, n, r.limits.TopicBytes)
+	}
+	for {
+		t := r.topics[key.topic]
+		if t == nil || (t.bytes+n <= r.limits.TopicBytes && t.objects()+more <= r.limits.TopicObjects) {
+			break
+		}
+		if t.staged.objects > 0 && t.bytes-t.staged.bytes+n <= r.limits.TopicBytes &&
+			t.idle.Len()+more <= r.limits.TopicObjects {
+			return true, nil
+		}
+		p := longestIdle(t, own)
+		if p == nil {
+			return false, fmt.Errorf("%w: topic %q holds %d bytes", ErrLimit, key.topic, t.bytes)
+		}
+		r.evict(p, "its topic is full")
+	}
+	for {
+		tooMany, tooLarge := len(r.parts)+r.staged.objects+more > r.limits.MaxObjects, r.bytes+n > r.limits.MaxBytes
+		if !tooMany && !tooLarge {
+			return false, nil
+		}
+		if r.staged.objects > 0 && r.bytes-r.staged.bytes+n <= r.limits.MaxBytes &&
+			len(r.parts)+more <= r.limits.MaxObjects {
+			return true, nil
+		}
+		p := r.worst(own, tooLarge)
+		if p == nil {
+			return false, fmt.Errorf("%w: %d incomplete objects hold %d bytes", ErrLimit, len(r.parts), r.bytes)
+		}
+		r.evict(p, "all room is taken")
+	}
+}
+
+// worst returns what is dropped for others: the longest idle object, other than own, of
+// the topic that holds the most bytes, or the most objects.
+func (r *Receiver) worst(own *partial, byBytes bool) (worst *partial) {
+	most := 0
+	for _, t := range r.topics {
+		p, held := longestIdle(t, own), t.objects()
+		if byBytes {
+			held = t.bytes
+		}
+		if p != nil && (worst == nil || held > most || held == most && p.last.Before(worst.last)) {
+			worst, most = p, held
+		}
+	}
+	return worst
+}
+
+// longestIdle returns the first of t's objects that is not own.
+func longestIdle(t *topicUse, own *partial) *partial {
+	for e := t.idle.Front(); e != nil; e = e.Next() {
+		if p := e.Value.(*partial); p != own {
+			return p
+		}
+	}
+	return nil
+}
+
+func (r *Receiver) evict(p *partial, why string) {
+	r.drop(p)
+	r.counters.Refuse(fmt.Errorf("%w: object %x: %s", ErrEvicted, p.key.id[:6], why))
+}
+
+// Expire drops every object that is idle for MaxAge and returns how many. A
+// service calls it now and then; Feed does it too.
+func (r *Receiver) Expire() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.expire(r.limits.Now())
+}
+
+func (r *Receiver) expire(now time.Time) (n int) {
+	for _, t := range r.topics {
+		for e := t.idle.Front(); e != nil; e = t.idle.Front() {
+			p := e.Value.(*partial)
+			if now.Sub(p.last) < r.limits.MaxAge {
+				break
+			}
+			r.evict(p, "idle for too long")
+			n++
+		}
+	}
+	return n
+}
+
+// drop forgets an incomplete object.
+func (r *Receiver) drop(p *partial) {
+	t := r.topics[p.key.topic]
+	t.idle.Remove(p.elem)
+	t.bytes -= p.bytes
+	r.bytes -= p.bytes
+	delete(r.parts, p.key)
+	r.tidy(p.key.topic)
+}
+
+// tidy forgets a topic of which nothing is left.
+func (r *Receiver) tidy(topic string) {
+	if t := r.topics[topic]; t.objects() == 0 && t.done.Len() == 0 {
+		delete(r.topics, topic)
+	}
+}
+
+// forget lets a finished object come again.
+func (r *Receiver) forget(key partKey) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if e := r.done[key]; e != nil {
+		r.topics[key.topic].done.Remove(e)
+		delete(r.done, key)
+		r.tidy(key.topic)
+	}
+}
+
+// remember notes a finished object. When there are too many, the oldest of the topic
+// with the most goes.
+func (r *Receiver) remember(d *doneEntry) {
+	d.number = r.remembered
+	r.remembered++
+	r.done[d.key] = r.topics[d.key.topic].done.PushBack(d)
+	for len(r.done) > r.limits.Remember {
+		var worst *topicUse
+		oldest := func(t *topicUse) *doneEntry { return t.done.Front().Value.(*doneEntry) }
+		for _, t := range r.topics {
+			n := t.done.Len()
+			if n > 0 && (worst == nil || n > worst.done.Len() || n == worst.done.Len() &&
+				oldest(t).number < oldest(worst).number) {
+				worst = t
+			}
+		}
+		e := oldest(worst)
+		worst.done.Remove(worst.done.Front())
+		delete(r.done, e.key)
+		r.tidy(e.key.topic)
+	}
+}
+
+// pending returns the number of incomplete objects, and the bytes of these and of
+// staged ones.
+func (r *Receiver) pending() (objects, bytes int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.parts), r.bytes
+}
