@@ -348,7 +348,7 @@ func TestStraysAtOnce(t *testing.T) {
 		}
 		in.await(t, "later")
 		for _, text := range []string{"subscription is ended", "topic=v1/old",
-			"wait for a subscription that is not made yet", "topic=v1/late"} {
+			"a subscription that does not exist yet", "topic=v1/late"} {
 			if !strings.Contains(log.String(), text) {
 				t.Errorf("the log lacks %q: %s", text, log)
 			}
