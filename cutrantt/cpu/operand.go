@@ -14,7 +14,7 @@ import (
 // For n2 = 1 and vector code it is a copy times 2^32 (barrett.montgomery) in another
 // order: for each limb, pieces (vectorCode.piece) of every polynomial in turn, so that
 // a sum of products reads the words of a limb one after the other. For n2 > 1 and
-// vector code it is the windows of each (poly, limb) (windows.go).
+// vector code it is the windows of each (poly, limb) (lazy.go).
 type operand struct {
 	owner *check.Ring
 	shape cutrantt.Shape
