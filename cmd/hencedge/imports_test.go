@@ -36,10 +36,7 @@ var neverLinks = map[string][]string{
 // module that needs.
 const driverPackage, callsC = "cutrantt/cuda/internal/driver", "github.com/ebitengine/purego"
 
-// mayHaveMoreFiles are the packages that people still split; a package has at most
-// mostFiles files that no generator wrote.
-var mayHaveMoreFiles = map[string]bool{"config": true, "cutrantt/cpu": true}
-
+// mostFiles bounds the files of a package that no generator wrote.
 const mostFiles = 30
 
 // TestImports compares the table of packages in ARCHITECTURE.md with the tree: every
@@ -108,11 +105,8 @@ func TestPackageSizes(t *testing.T) {
 				n++
 			}
 		}
-		switch {
-		case n > mostFiles && !mayHaveMoreFiles[name]:
+		if n > mostFiles {
 			t.Errorf("%s has %d files, at most %d are allowed: split it", name, n, mostFiles)
-		case n <= mostFiles && mayHaveMoreFiles[name]:
-			t.Errorf("%s has only %d files: take it from mayHaveMoreFiles", name, n)
 		}
 	}
 }
