@@ -26,9 +26,8 @@ type Encoder struct {
 	ctx *Context
 	fft *embed.Embedding
 	crt []*crt.Table // by number of limbs, less one
-	// free holds *slots that are zero, decoding *decoding that are, and polys
-	// *[]float64 of N zeros.
-	free, decoding, polys *sync.Pool
+	// free holds *slots that are zero, decoding *decoding that are.
+	free, decoding *sync.Pool
 }
 
 // ready refuses a nil encoder and one that no context made.
@@ -44,7 +43,6 @@ func newEncoder(c *Context) *Encoder {
 	e := &Encoder{
 		ctx: c, fft: embed.New(n), crt: make([]*crt.Table, c.params.LimbsAt(c.params.MaxLevel())),
 		free:     &sync.Pool{New: func() any { return &slots{make([]float64, n), make([]float64, n)} }},
-		polys:    &sync.Pool{New: func() any { return new(make([]float64, 2*n)) }},
 		decoding: &sync.Pool{New: func() any { return &decoding{coeffs: make([]float64, 2*n)} }},
 	}
 	for i := range e.crt {
@@ -88,7 +86,7 @@ func (e *Encoder) encode(level int, scale float64, coeffs func() ([]float64, err
 	if err != nil {
 		return nil, err
 	}
-	defer e.recycle(c)
+	defer embed.PutCoeffs(c)
 	return e.FromCoeffs(c, level, scale)
 }
 
@@ -165,13 +163,13 @@ func (e *Encoder) coeffs(have, each int, what string, scale float64, fill func(z
 		return nil, fmt.Errorf("%w: the value of slot %d is not finite", ErrMessage, i)
 	}
 	n := len(z.re)
-	c := *e.polys.Get().(*[]float64)
+	c := embed.GetCoeffs(2 * n)
 	e.fft.FromSlots(c[:n], c[n:], z.re, z.im)
 	embed.ScaleRound(c, scale)
 	if _, ok := embed.Magnitude(c); !ok {
 		for i, v := range c {
 			if !finite(v) {
-				e.recycle(c)
+				embed.PutCoeffs(c)
 				return nil, fmt.Errorf("%w: coefficient %d overflows float64 at scale %g; use smaller values or a smaller scale", ErrMessage, i, scale)
 			}
 		}
@@ -179,25 +177,11 @@ func (e *Encoder) coeffs(have, each int, what string, scale float64, fill func(z
 	return c, nil
 }
 
-// recycle wipes coefficients that coeffs has made and keeps their memory.
-func (e *Encoder) recycle(c []float64) {
-	if c != nil {
-		clear(c)
-		e.polys.Put(&c)
-	}
-}
-
 func finite(x float64) bool { return x-x == 0 }
 
-// CheckCoeffs fails with ErrMessage unless there are at most N coefficients, all
-// integral and at most Q_level/2 in magnitude.
-func (e *Encoder) CheckCoeffs(coeffs []float64, level int) error {
-	_, err := e.boundCoeffs(coeffs, level)
-	return err
-}
-
-// boundCoeffs is CheckCoeffs that also returns the largest magnitude.
-func (e *Encoder) boundCoeffs(coeffs []float64, level int) (float64, error) {
+// CheckCoeffs returns the largest magnitude of coeffs. It fails with ErrMessage unless
+// there are at most N of them, all integral and at most Q_level/2 in magnitude.
+func (e *Encoder) CheckCoeffs(coeffs []float64, level int) (largest float64, err error) {
 	if err := e.ready(); err != nil {
 		return 0, err
 	}
@@ -227,7 +211,7 @@ func (e *Encoder) boundCoeffs(coeffs []float64, level int) (float64, error) {
 // FromCoeffs makes a plaintext from at most N integral coefficients in natural
 // order; missing ones are 0. It fails as CheckCoeffs, or with ErrLevel or ErrScale.
 func (e *Encoder) FromCoeffs(coeffs []float64, level int, scale float64) (*Plaintext, error) {
-	if err := e.CheckCoeffs(coeffs, level); err != nil {
+	if _, err := e.CheckCoeffs(coeffs, level); err != nil {
 		return nil, err
 	}
 	if n := e.ctx.params.N(); len(coeffs) < n {

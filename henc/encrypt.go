@@ -5,6 +5,7 @@ import (
 
 	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/henc/internal/chain"
+	"github.com/hencedge/hencedge/henc/internal/encryption"
 	"github.com/hencedge/hencedge/henc/internal/keymat"
 )
 
@@ -20,6 +21,17 @@ type SlotEncryptor interface {
 	// EncryptPacked encrypts at most N real values, two per slot: value 2j is the
 	// real and 2j+1 the imaginary part of slot j.
 	EncryptPacked(values []float64, level int, scale float64, seed *Seed) (*Ciphertext, error)
+}
+
+// BatchEncryptor is a SlotEncryptor that encrypts several vectors at one level
+// and scale together, which a GPU does much faster than one by one. seeds is nil,
+// or has an entry, which may be nil, for each vector; the results are those of
+// the methods for one vector. A call fails as a whole.
+type BatchEncryptor interface {
+	SlotEncryptor
+	EncryptRealBatch(values [][]float64, level int, scale float64, seeds []*Seed) ([]*Ciphertext, error)
+	EncryptComplexBatch(values [][]complex128, level int, scale float64, seeds []*Seed) ([]*Ciphertext, error)
+	EncryptPackedBatch(values [][]float64, level int, scale float64, seeds []*Seed) ([]*Ciphertext, error)
 }
 
 // RealEncryptor is the part of SlotEncryptor that an agent with one real value
@@ -60,39 +72,39 @@ func NewEncryptor(ctx *Context, pk *PublicKey) (*Encryptor, error) {
 
 // EncryptReal encrypts one real value per slot; see SlotEncryptor.
 func (e *Encryptor) EncryptReal(values []float64, level int, scale float64, seed *Seed) (*Ciphertext, error) {
-	return e.slots().EncryptReal(values, level, scale, seed)
+	return e.slots().Real(values, level, scale, seed)
 }
 
 // EncryptComplex encrypts one complex value per slot; see SlotEncryptor.
 func (e *Encryptor) EncryptComplex(values []complex128, level int, scale float64, seed *Seed) (*Ciphertext, error) {
-	return e.slots().EncryptComplex(values, level, scale, seed)
+	return e.slots().Complex(values, level, scale, seed)
 }
 
 // EncryptPacked encrypts two real values per slot; see SlotEncryptor.
 func (e *Encryptor) EncryptPacked(values []float64, level int, scale float64, seed *Seed) (*Ciphertext, error) {
-	return e.slots().EncryptPacked(values, level, scale, seed)
+	return e.slots().Packed(values, level, scale, seed)
 }
 
 // EncryptRealBatch encrypts several vectors together; see BatchEncryptor.
 func (e *Encryptor) EncryptRealBatch(values [][]float64, level int, scale float64, seeds []*Seed) ([]*Ciphertext, error) {
-	return e.slots().EncryptRealBatch(values, level, scale, seeds)
+	return e.slots().RealBatch(values, level, scale, seeds)
 }
 
 // EncryptComplexBatch encrypts several vectors together; see BatchEncryptor.
 func (e *Encryptor) EncryptComplexBatch(values [][]complex128, level int, scale float64, seeds []*Seed) ([]*Ciphertext, error) {
-	return e.slots().EncryptComplexBatch(values, level, scale, seeds)
+	return e.slots().ComplexBatch(values, level, scale, seeds)
 }
 
 // EncryptPackedBatch encrypts several vectors together; see BatchEncryptor.
 func (e *Encryptor) EncryptPackedBatch(values [][]float64, level int, scale float64, seeds []*Seed) ([]*Ciphertext, error) {
-	return e.slots().EncryptPackedBatch(values, level, scale, seeds)
+	return e.slots().PackedBatch(values, level, scale, seeds)
 }
 
-func (e *Encryptor) slots() slotEncryptor {
-	if e == nil {
-		return slotEncryptor{}
+func (e *Encryptor) slots() encryption.Slots[Seed, Ciphertext] {
+	if e == nil || e.ctx == nil {
+		return encryption.Slots[Seed, Ciphertext]{Missing: fmt.Errorf("%w: encryptor not made by its constructor", ErrParams)}
 	}
-	return slotEncryptor{ctx: e.ctx, encrypt: e.EncryptBatch}
+	return encryption.Slots[Seed, Ciphertext]{Parameters: e.ctx.Parameters(), Encoder: e.ctx.Encoder(), Encrypt: e.EncryptBatch}
 }
 
 // Encrypt encrypts the polynomial with the N integral coefficients coeffs, each
@@ -110,7 +122,7 @@ func (e *Encryptor) slots() slotEncryptor {
 // wiped before the call returns, also when it fails; on a GPU it is wiped by the
 // kernels of the call, which may still run.
 func (e *Encryptor) Encrypt(coeffs []float64, level int, scale float64, seed *Seed) (*Ciphertext, error) {
-	return one(e.EncryptBatch([][]float64{coeffs}, level, scale, []*Seed{seed}))
+	return encryption.One(e.EncryptBatch([][]float64{coeffs}, level, scale, []*Seed{seed}))
 }
 
 // EncryptBatch is Encrypt for several messages at one level and scale, each with
@@ -120,18 +132,25 @@ func (e *Encryptor) EncryptBatch(coeffs [][]float64, level int, scale float64, s
 	if e == nil || e.ctx == nil {
 		return nil, fmt.Errorf("encrypt: %w: encryptor not made by NewEncryptor", ErrParams)
 	}
-	cts, err := EncryptJobs(e.ctx, coeffs, level, scale, seeds, Steps{
-		Job: func(m []float64, bound float64, seed *Seed) (cutrantt.Encryption, error) {
-			return cutrantt.Encryption{Message: m, Bound: bound, Seed: (*[32]byte)(seed)}, nil
+	encrypted, err := encryption.Encrypt(encryption.Kind{
+		Ring: e.ctx.Ring(), Parameters: e.ctx.Parameters(), Encoder: e.ctx.Encoder(),
+		NewSeed:   freshSeed,
+		ErrParams: ErrParams, ErrMessage: ErrMessage,
+		Job: func(m []float64, bound float64, seed *[32]byte) (cutrantt.Encryption, error) {
+			return cutrantt.Encryption{Message: m, Bound: bound, Seed: seed}, nil
 		},
 		Together: func(r cutrantt.Encrypting, limbs []int, jobs []cutrantt.Encryption) ([]*cutrantt.Batch, error) {
 			labels := cutrantt.EncryptionLabels{V: keymat.LabelV, E0: keymat.LabelE0, E1: keymat.LabelE1}
 			return r.EncryptPublic(e.op, limbs, labels, jobs)
 		},
 		Single: e.encryptSteps,
-	})
+	}, coeffs, level, scale, seeds)
 	if err != nil {
 		return nil, fmt.Errorf("encrypt: %w", err)
+	}
+	cts := make([]*Ciphertext, len(encrypted))
+	for i, x := range encrypted {
+		cts[i] = &Ciphertext{Value: x.Value, Level: level, Scale: x.Scale}
 	}
 	return cts, nil
 }
@@ -156,33 +175,8 @@ func (e *Encryptor) encryptSteps(limbs []int, j cutrantt.Encryption) (*cutrantt.
 	return v, c.Close()
 }
 
-// CheckMessage refuses what cannot be encrypted: an unknown level (ErrLevel), a
-// scale outside [1, Q_level/2] (ErrScale), other than N coefficients, or one that
-// is not integral or exceeds Q_level/2 in magnitude (ErrMessage). It returns the
-// scale to use: scale itself, or ScaleAt(level) for 0; and the largest magnitude.
-func CheckMessage(ctx *Context, coeffs []float64, level int, scale float64) (use, bound float64, err error) {
-	if err := ctx.ready(); err != nil {
-		return 0, 0, err
-	}
-	p := ctx.Parameters()
-	if scale == 0 {
-		scale = p.ScaleAt(level)
-	}
-	if err := p.CheckScale(level, scale); err != nil {
-		return 0, 0, err
-	}
-	if len(coeffs) != p.N() {
-		return 0, 0, fmt.Errorf("%w: %d coefficients, the ring degree is %d", ErrMessage, len(coeffs), p.N())
-	}
-	bound, err = ctx.Encoder().boundCoeffs(coeffs, level)
-	return scale, bound, err
-}
-
-// takeSeed copies seed, or draws a fresh one for nil. The caller wipes the copy.
-func takeSeed(seed *Seed) (*Seed, error) {
-	if seed == nil {
-		return NewSeed()
-	}
-	s := *seed
-	return &s, nil
+// freshSeed returns the seed of a message that came without one.
+func freshSeed() (*[32]byte, error) {
+	s, err := NewSeed()
+	return (*[32]byte)(s), err
 }

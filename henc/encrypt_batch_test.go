@@ -107,7 +107,7 @@ func TestCheckCoeffs(t *testing.T) {
 	} {
 		c := make([]float64, r.p.N())
 		c[17] = tt.x
-		if err := r.ctx.Encoder().CheckCoeffs(c, level); (err == nil) != tt.ok || err != nil && !errors.Is(err, henc.ErrMessage) {
+		if _, err := r.ctx.Encoder().CheckCoeffs(c, level); (err == nil) != tt.ok || err != nil && !errors.Is(err, henc.ErrMessage) {
 			t.Errorf("%g: %v", tt.x, err)
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/henc/internal/chain"
+	"github.com/hencedge/hencedge/henc/internal/encryption"
 	"github.com/hencedge/hencedge/henc/internal/keymat"
 	"github.com/hencedge/hencedge/internal/taint"
 )
@@ -28,39 +29,43 @@ func NewSeededEncryptor(ctx *henc.Context, k *Key) *SeededEncryptor {
 
 // EncryptReal encrypts one real value per slot; see henc.SlotEncryptor.
 func (e *SeededEncryptor) EncryptReal(values []float64, level int, scale float64, seed *henc.Seed) (*henc.Ciphertext, error) {
-	return e.slots().EncryptReal(values, level, scale, seed)
+	return e.slots().Real(values, level, scale, seed)
 }
 
 // EncryptComplex encrypts one complex value per slot; see henc.SlotEncryptor.
 func (e *SeededEncryptor) EncryptComplex(values []complex128, level int, scale float64, seed *henc.Seed) (*henc.Ciphertext, error) {
-	return e.slots().EncryptComplex(values, level, scale, seed)
+	return e.slots().Complex(values, level, scale, seed)
 }
 
 // EncryptPacked encrypts two real values per slot; see henc.SlotEncryptor.
 func (e *SeededEncryptor) EncryptPacked(values []float64, level int, scale float64, seed *henc.Seed) (*henc.Ciphertext, error) {
-	return e.slots().EncryptPacked(values, level, scale, seed)
+	return e.slots().Packed(values, level, scale, seed)
 }
 
 // EncryptRealBatch encrypts several vectors together; see henc.BatchEncryptor.
 func (e *SeededEncryptor) EncryptRealBatch(values [][]float64, level int, scale float64, seeds []*henc.Seed) ([]*henc.Ciphertext, error) {
-	return e.slots().EncryptRealBatch(values, level, scale, seeds)
+	return e.slots().RealBatch(values, level, scale, seeds)
 }
 
 // EncryptComplexBatch encrypts several vectors together; see henc.BatchEncryptor.
 func (e *SeededEncryptor) EncryptComplexBatch(values [][]complex128, level int, scale float64, seeds []*henc.Seed) ([]*henc.Ciphertext, error) {
-	return e.slots().EncryptComplexBatch(values, level, scale, seeds)
+	return e.slots().ComplexBatch(values, level, scale, seeds)
 }
 
 // EncryptPackedBatch encrypts several vectors together; see henc.BatchEncryptor.
 func (e *SeededEncryptor) EncryptPackedBatch(values [][]float64, level int, scale float64, seeds []*henc.Seed) ([]*henc.Ciphertext, error) {
-	return e.slots().EncryptPackedBatch(values, level, scale, seeds)
+	return e.slots().PackedBatch(values, level, scale, seeds)
 }
 
-func (e *SeededEncryptor) slots() henc.BatchEncryptor {
-	if e == nil {
-		return henc.NewSlotEncryptor(nil, nil)
+func (e *SeededEncryptor) slots() encryption.Slots[henc.Seed, henc.Ciphertext] {
+	if e == nil || e.ctx == nil {
+		return encryption.Slots[henc.Seed, henc.Ciphertext]{
+			Missing: fmt.Errorf("%w: encryptor not made by its constructor", henc.ErrParams),
+		}
 	}
-	return henc.NewSlotEncryptor(e.ctx, e.EncryptBatch)
+	return encryption.Slots[henc.Seed, henc.Ciphertext]{
+		Parameters: e.ctx.Parameters(), Encoder: e.ctx.Encoder(), Encrypt: e.EncryptBatch,
+	}
 }
 
 // Encrypt encrypts the polynomial with the N integral coefficients coeffs, each
@@ -71,11 +76,7 @@ func (e *SeededEncryptor) slots() henc.BatchEncryptor {
 // means ScaleAt(level); a nil seed draws a fresh one. As in henc.Encryptor.Encrypt no
 // branch and no address depends on a secret.
 func (e *SeededEncryptor) Encrypt(coeffs []float64, level int, scale float64, seed *henc.Seed) (*henc.Ciphertext, error) {
-	cts, err := e.EncryptBatch([][]float64{coeffs}, level, scale, []*henc.Seed{seed})
-	if err != nil {
-		return nil, err
-	}
-	return cts[0], nil
+	return encryption.One(e.EncryptBatch([][]float64{coeffs}, level, scale, []*henc.Seed{seed}))
 }
 
 // EncryptBatch is Encrypt for several messages at one level and scale, each with
@@ -98,16 +99,27 @@ func (e *SeededEncryptor) encrypt(coeffs [][]float64, level int, scale float64, 
 		return nil, err
 	}
 	defer release()
-	return henc.EncryptJobs(e.ctx, coeffs, level, scale, seeds, henc.Steps{
-		Job: func(m []float64, bound float64, seed *henc.Seed) (cutrantt.Encryption, error) {
-			public, noise, err := splitSeed(seed)
+	encrypted, err := encryption.Encrypt(encryption.Kind{
+		Ring: e.ctx.Ring(), Parameters: e.ctx.Parameters(), Encoder: e.ctx.Encoder(),
+		NewSeed:   freshSeed,
+		ErrParams: henc.ErrParams, ErrMessage: henc.ErrMessage,
+		Job: func(m []float64, bound float64, seed *[32]byte) (cutrantt.Encryption, error) {
+			public, noise, err := splitSeed((*henc.Seed)(seed))
 			return cutrantt.Encryption{Message: m, Bound: bound, Seed: (*[32]byte)(noise), Mask: (*[32]byte)(public)}, err
 		},
 		Together: func(r cutrantt.Encrypting, limbs []int, jobs []cutrantt.Encryption) ([]*cutrantt.Batch, error) {
 			return r.EncryptSeeded(s, limbs, cutrantt.EncryptionLabels{E0: keymat.LabelE0, Mask: henc.LabelCipherA}, jobs)
 		},
 		Single: func(limbs []int, j cutrantt.Encryption) (*cutrantt.Batch, error) { return e.steps(s, limbs, j) },
-	})
+	}, coeffs, level, scale, seeds)
+	if err != nil {
+		return nil, err
+	}
+	cts := make([]*henc.Ciphertext, len(encrypted))
+	for i, x := range encrypted {
+		cts[i] = &henc.Ciphertext{Value: x.Value, Level: level, Scale: x.Scale, Seed: x.Mask}
+	}
+	return cts, nil
 }
 
 // steps encrypts with the methods of Ring.
@@ -127,6 +139,12 @@ func (e *SeededEncryptor) steps(s *cutrantt.Batch, limbs []int, j cutrantt.Encry
 	c.Op3(r.Sub, c0, m, c0)
 	v, _ := c.Keep(out)
 	return v, c.Close()
+}
+
+// freshSeed returns the seed of a message that came without one.
+func freshSeed() (*[32]byte, error) {
+	s, err := henc.NewSeed()
+	return (*[32]byte)(s), err
 }
 
 // splitSeed derives the public seed of c1 and the secret seed of the noise.

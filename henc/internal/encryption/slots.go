@@ -1,0 +1,134 @@
+package encryption
+
+import (
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"github.com/hencedge/hencedge/henc/internal/embed"
+)
+
+// Slots encrypts slot values with a function that encrypts coefficients. S are the
+// seeds of messages, C the ciphertexts.
+type Slots[S ~[32]byte, C any] struct {
+	Parameters Parameters
+	Encoder    Encoder
+	Encrypt    func(coeffs [][]float64, level int, scale float64, seeds []*S) ([]*C, error)
+	Missing    error // what every method returns if Encrypt is nil
+}
+
+// Parameters is what this package needs of henc.Parameters.
+type Parameters interface {
+	N() int
+	QLimbs(level int) []int
+	ScaleAt(level int) float64
+	CheckScale(level int, scale float64) error
+}
+
+// Encoder is what this package needs of henc.Encoder. Coefficients come from package
+// embed and go back to it.
+type Encoder interface {
+	EncodeCoeffs(values []complex128, scale float64) ([]float64, error)
+	EncodeCoeffsReal(values []float64, scale float64) ([]float64, error)
+	EncodeCoeffsPacked(values []float64, scale float64) ([]float64, error)
+	CheckCoeffs(coeffs []float64, level int) (largest float64, err error)
+}
+
+// Real encrypts one real value per slot.
+func (s Slots[S, C]) Real(values []float64, level int, scale float64, seed *S) (*C, error) {
+	return One(s.RealBatch([][]float64{values}, level, scale, []*S{seed}))
+}
+
+// Complex encrypts one complex value per slot.
+func (s Slots[S, C]) Complex(values []complex128, level int, scale float64, seed *S) (*C, error) {
+	return One(s.ComplexBatch([][]complex128{values}, level, scale, []*S{seed}))
+}
+
+// Packed encrypts two real values per slot.
+func (s Slots[S, C]) Packed(values []float64, level int, scale float64, seed *S) (*C, error) {
+	return One(s.PackedBatch([][]float64{values}, level, scale, []*S{seed}))
+}
+
+// RealBatch is Real for several messages.
+func (s Slots[S, C]) RealBatch(values [][]float64, level int, scale float64, seeds []*S) ([]*C, error) {
+	return s.encoded(len(values), level, scale, seeds, func(i int, scale float64) ([]float64, error) {
+		return s.Encoder.EncodeCoeffsReal(values[i], scale)
+	})
+}
+
+// ComplexBatch is Complex for several messages.
+func (s Slots[S, C]) ComplexBatch(values [][]complex128, level int, scale float64, seeds []*S) ([]*C, error) {
+	return s.encoded(len(values), level, scale, seeds, func(i int, scale float64) ([]float64, error) {
+		return s.Encoder.EncodeCoeffs(values[i], scale)
+	})
+}
+
+// PackedBatch is Packed for several messages.
+func (s Slots[S, C]) PackedBatch(values [][]float64, level int, scale float64, seeds []*S) ([]*C, error) {
+	return s.encoded(len(values), level, scale, seeds, func(i int, scale float64) ([]float64, error) {
+		return s.Encoder.EncodeCoeffsPacked(values[i], scale)
+	})
+}
+
+// encoded encodes count messages, on several cores, and encrypts them.
+func (s Slots[S, C]) encoded(
+	count, level int, scale float64, seeds []*S, encode func(i int, scale float64) ([]float64, error),
+) ([]*C, error) {
+	if s.Encrypt == nil {
+		return nil, fmt.Errorf("encrypt: %w", s.Missing)
+	}
+	if scale == 0 {
+		scale = s.Parameters.ScaleAt(level)
+	}
+	if err := s.Parameters.CheckScale(level, scale); err != nil {
+		return nil, fmt.Errorf("encrypt: %w", err)
+	}
+	coeffs, errs := make([][]float64, count), make([]error, count)
+	defer func() {
+		for _, c := range coeffs {
+			embed.PutCoeffs(c)
+		}
+	}()
+	spread(count, func(i int) { coeffs[i], errs[i] = encode(i, scale) })
+	for i, err := range errs {
+		if err != nil {
+			return nil, fmt.Errorf("encrypt: %w", inBatch(err, i, count))
+		}
+	}
+	return s.Encrypt(coeffs, level, scale, seeds)
+}
+
+// One returns the only ciphertext of a batch of one message.
+func One[C any](cts []*C, err error) (*C, error) {
+	if err != nil {
+		return nil, err
+	}
+	return cts[0], nil
+}
+
+// inBatch says which of several messages an error is about.
+func inBatch(err error, i, count int) error {
+	if count == 1 {
+		return err
+	}
+	return fmt.Errorf("message %d: %w", i, err)
+}
+
+// spread calls f for 0, 1, ..., count-1 on as many cores as there are.
+func spread(count int, f func(i int)) {
+	if count == 1 {
+		f(0)
+		return
+	}
+	var next atomic.Int64
+	var all sync.WaitGroup
+	for range min(count, runtime.GOMAXPROCS(0)) {
+		all.Go(func() {
+			for i := next.Add(1) - 1; i < int64(count); i = next.Add(1) - 1 {
+				f(int(i))
+			}
+		})
+	}
+	all.Wait()
+}
