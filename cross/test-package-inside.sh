@@ -268,7 +268,7 @@ must grep -q 'sees nothing below /root: copy it to /usr/local/bin' said
 cp /root/hencedge /usr/local/bin/hencedge && hash -r
 (umask 077; must hencedge service install --drop-in credentials 2>said)
 must test "$(stat -c '%U %a' /var/lib/hencedge)" = 'root 755'
-must grep -q 'credentials.conf is there already and stays' said
+must grep -q 'credentials.conf exists and is not changed' said
 must cmp /etc/systemd/system/hencedge-agent.service <(hencedge service install --show)
 must systemctl is-enabled --quiet hencedge-agent
 must test "$(stat -c '%U %a' /var/lib/hencedge/agent)" = "hencedge-agent 700"

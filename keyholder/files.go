@@ -161,7 +161,7 @@ func writeFile(path string, data []byte, mode fs.FileMode) error {
 	return nil
 }
 
-// writeNew is writeFile that fails with ErrExists when path is there.
+// writeNew writes a file like writeFile. It fails with ErrExists if path exists.
 func writeNew(path string, data []byte, mode fs.FileMode) error {
 	if _, err := os.Lstat(path); err == nil {
 		return fmt.Errorf("%w: %s", ErrExists, path)

@@ -33,15 +33,15 @@ func (a *app) agentRun() *cobra.Command {
 		Use:   "run",
 		Short: "run until stopped",
 		Long: `run samples, encrypts and publishes until it is interrupted (SIGINT, SIGTERM) or
-every replay file is through. A stop sends what is waiting, for at most the
-configured stop_timeout.
+every replay file has ended. When it stops it sends what is still waiting, for at
+most the configured stop_timeout.
 
-SIGHUP reloads: the configuration is read and checked first, and a bad one
-changes nothing. Started by systemd it reports readiness, its state and signs of
-life (Type=notify, WatchdogSec), and answers "agent status".
+SIGHUP reloads the configuration. It is checked first, and a bad one changes
+nothing. Under systemd the agent reports readiness, state and signs of life
+(Type=notify, WatchdogSec). "hencedge agent status" asks it what it does.
 
-The processor encrypts unless --backend says otherwise; backend_fallback in the
-configuration says what happens when a GPU fails.`,
+The processor encrypts unless --backend says otherwise. backend_fallback in the
+configuration says what happens if a GPU fails.`,
 		Example: "  hencedge agent run -c /etc/hencedge/agent.yaml",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -63,11 +63,13 @@ func (a *app) agentOnce() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "once",
 		Short: "send one window of every stream and stop",
-		Long: `once takes the samples of one window of every stream, encrypts and delivers them, and
-stops: sensors, keys, broker and, with ack: evaluator, the evaluator in one go. What
-waits in the spool goes along. It fails when the broker cannot be reached, when it
-does not acknowledge within stop_timeout, or when for half a minute sensors give
-nothing or messages cannot come. The service must not run: both use the same state.`,
+		Long: `once samples one window of every stream, encrypts and delivers it, and stops. It
+tries everything on the way: sensors, keys, the broker and, with ack: evaluator, the
+evaluator. It also delivers what waits in the spool.
+
+It fails if the broker cannot be reached, if nothing is acknowledged within
+stop_timeout, or if a stream gets no data for half a minute. Stop the service first:
+both use the same state.`,
 		Example: "  hencedge agent once -c agent.yaml --json",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -98,7 +100,7 @@ nothing or messages cannot come. The service must not run: both use the same sta
 	return cmd
 }
 
-// openAgent loads a configuration and makes its agent.
+// openAgent loads a configuration and returns its agent.
 func (a *app) openAgent(cmd *cobra.Command, file string, on gpuFlags) (*agent.Agent, error) {
 	cfg, err := config.LoadAgent(file)
 	if err != nil {
@@ -128,8 +130,8 @@ sensors, replay files, TLS files, secrets and the state file. Every mistake is
 shown with file, line and column, the line itself, and what to do. It changes
 nothing. The exit code is 2 when something is wrong.
 
---no-files looks at the configuration alone, as it can be done on another machine
-than the board.`,
+--no-files checks the configuration alone, for example on another machine than the
+board.`,
 		Example: "  hencedge agent check -c agent.yaml --json\n  hencedge agent check -c board7/agent.yaml --no-files",
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {

@@ -29,7 +29,7 @@ func (s *agentService) Run(ctx context.Context, ready func()) error {
 	return s.Agent.Run(ctx)
 }
 
-// agentState is the agent's part of `agent status`.
+// agentState is what an agent tells `agent status`.
 type agentState struct {
 	agent.Report
 	Remote *remote.Status `json:"remote,omitempty"`
@@ -37,9 +37,9 @@ type agentState struct {
 
 func (s *agentService) Status() any { return agentState{s.Report(), s.remote.Status()} }
 
-// agentCandidate reads and checks an agent's configuration, with what r has on top
-// of it. first says that no agent runs yet: then a file that is alone is checked by
-// opening the candidate, which comes next and loads the same keys.
+// agentCandidate reads and checks an agent's configuration, with the remote configuration
+// of r on top. If first is set, no agent runs yet and the file is not checked here: the
+// caller opens the candidate next, which loads the same keys and fails for the same faults.
 func (a *app) agentCandidate(cmd *cobra.Command, file string, on gpuFlags, r *remote.Remote,
 	first bool) (*daemon.Candidate, error) {
 	own, hash, log, err := loadService(a, cmd, file, config.LoadAgent,
@@ -92,8 +92,8 @@ func (a *app) agentCandidate(cmd *cobra.Command, file string, on gpuFlags, r *re
 	return c, nil
 }
 
-// unusable is why no agent starts with cfg although one starts with own, the device's
-// file alone; nil otherwise. A board must not stay silent for what came from afar.
+// unusable returns why no agent starts with cfg, if one does start with own, the device's
+// own file. Otherwise it returns nil. A remote configuration must not silence a board.
 func unusable(cfg, own *config.Agent) error {
 	o := plan.Options{Machine: sensor.Machine{Log: slog.New(slog.DiscardHandler), Wait: true}}
 	err := plan.Check(cfg, o)

@@ -18,14 +18,14 @@ func (a *app) agentDiscover() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "discover",
 		Short: "list this machine's sensors and devices, as YAML to paste",
-		Long: `discover reads every sensor that describes itself once (thermal zones, hwmon,
-IIO, power rails, GPUs, processor, memory, network, disks) and prints it as an
-entry for the channels of a stream. Ranges are guesses: narrow them to what the
-sensor can give.
+		Long: `discover reads once every sensor that describes itself: thermal zones, hwmon, IIO,
+power rails, GPUs, processor, memory, network and disks. It prints each as an entry
+for the channels of a stream. Ranges are guesses: narrow them to what the sensor can
+give.
 
 It also lists devices that need a description (CAN interfaces, serial ports, I2C
-and SPI), as entries for the inputs of a configuration. Nothing is opened or
-probed there.`,
+and SPI), as entries for the inputs of a configuration. It does not open or probe
+these.`,
 		Example: "  hencedge agent discover\n  hencedge agent discover --json",
 		Args:    cli.NoArgs,
 		RunE:    func(*cobra.Command, []string) error { return a.sensors() },
@@ -34,7 +34,7 @@ probed there.`,
 	return cmd
 }
 
-// sensors lists what is found, ready to be pasted.
+// sensors prints the sensors and devices that are found, as YAML to paste.
 func (a *app) sensors() error {
 	found, inputs := sensor.Discover(), sensor.DiscoverInputs()
 	if len(found)+len(inputs) == 0 {

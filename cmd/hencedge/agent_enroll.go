@@ -22,15 +22,14 @@ func (a *app) agentEnroll() *cobra.Command {
 	var csr bool
 	cmd := &cobra.Command{
 		Use:   "enroll",
-		Short: "show this device's signing key to those who are to trust it",
-		Long: `enroll makes the device's signing key unless it is there (mode 0600, on disk before
-anything is shown) and prints what the cloud operator needs: the lines for the
-devices of evaluator.yaml and the key's fingerprint, or, with --csr, a
-certificate request (PKCS#10) that the key has signed, for "hencedge evaluator
-enroll" or a certificate authority.
+		Short: "print this device's public signing key, for the cloud operator",
+		Long: `enroll prints what the cloud operator needs to know of this device: the lines for
+the devices of evaluator.yaml, and the fingerprint of the device's signing key. If
+there is no key yet, enroll makes it (mode 0600). With --csr it prints a certificate
+request (PKCS#10) instead, for "hencedge evaluator enroll" or a certificate authority.
 
-Compare the fingerprint over a way that you trust: it is what binds the key to
-this device. Run it as the user that the agent runs as.`,
+Compare the fingerprint over a channel that you trust: it shows that the key is this
+device's. Run the command as the user that the agent runs as.`,
 		Example: `  sudo -u hencedge-agent hencedge agent enroll -c /etc/hencedge/agent.yaml
   hencedge agent enroll -c agent.yaml --csr --out board1.csr`,
 		Args: cli.NoArgs,
@@ -63,13 +62,13 @@ this device. Run it as the user that the agent runs as.`,
 		},
 	}
 	cli.ConfigFlag(cmd, &file, "agent.yaml")
-	cmd.Flags().BoolVar(&csr, "csr", false, "a certificate request instead of the public key")
+	cmd.Flags().BoolVar(&csr, "csr", false, "print a certificate request instead of the public key")
 	cmd.Flags().StringVar(&out, "out", "", "file for the request (default standard output)")
 	a.JSONFlag(cmd, "one JSON object (without --csr)")
 	return cmd
 }
 
-// signingKey loads the device's key, or makes it before a first start.
+// signingKey loads the device's key. It makes one before the first start.
 func signingKey(cfg *config.Agent) (*transport.SigningKey, error) {
 	key, err := transport.LoadSigningKey(cfg.SigningKey)
 	if !errors.Is(err, fs.ErrNotExist) {

@@ -11,8 +11,8 @@ import (
 	"github.com/hencedge/hencedge/config"
 )
 
-// agentWrites are the files and directories that an agent writes. A signing key that
-// is there is only read.
+// agentWrites returns the files and directories that an agent writes. An existing signing
+// key is only read.
 func agentWrites(cfg *config.Agent) []string {
 	out := []string{cfg.State}
 	if seal.FirstStart(cfg) {
@@ -24,7 +24,7 @@ func agentWrites(cfg *config.Agent) []string {
 	return out
 }
 
-// agentReads are the files that an agent reads.
+// agentReads returns the files that an agent reads.
 func agentReads(cfg *config.Agent) []string {
 	out := []string{cfg.Keys.PublicKey, cfg.Keys.SecretKey, cfg.Broker.CA, cfg.Broker.Cert, cfg.Broker.Key, cfg.SigningKey}
 	for _, n := range cfg.Secrets() {

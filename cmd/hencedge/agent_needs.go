@@ -13,9 +13,8 @@ import (
 	"github.com/hencedge/hencedge/evaluator/program"
 )
 
-// programNeeds compiles the programs of an evaluator's file and finds what they
-// need of this agent's streams. It fails when both files describe a stream
-// differently.
+// programNeeds compiles the programs in an evaluator's file and returns what they need of
+// this agent's streams. It fails if the two files describe a stream differently.
 func programNeeds(cfg *config.Agent, file string) (*plan.ProgramNeeds, error) {
 	ev, err := config.LoadEvaluator(file)
 	if err != nil {
@@ -44,7 +43,7 @@ func programNeeds(cfg *config.Agent, file string) (*plan.ProgramNeeds, error) {
 	return &plan.ProgramNeeds{Streams: streams, Object: int64(ev.Limits.Object), Keys: keysOf(compiled, cfg.Device)}, nil
 }
 
-// keysOf are the evaluation keys that the programs need which read a device.
+// keysOf returns the evaluation keys of the programs that read a device.
 func keysOf(compiled *evaluator.Plan, device string) plan.EvaluationKeys {
 	keys, each := plan.EvaluationKeys{}, 0 // bytes of one
 	for _, p := range compiled.Programs {

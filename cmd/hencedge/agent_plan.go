@@ -23,16 +23,18 @@ func (a *app) agentPlan() *cobra.Command {
 		Use:   "plan",
 		Short: "predict what a configuration costs, and whether it can work",
 		Long: `plan predicts traffic, time, storage wear, memory and precision of a configuration.
-Without --config it lists the sensors of this machine, as discover does. Sizes and
-counts are exact: a window is made, under a key that is thrown away where there is
-none yet. Times are measured on this machine, as the median of 5 runs with pauses.
-TLS and TCP add about 4 % to the traffic.
+Without --config it lists the sensors of this machine, as discover does.
 
-The exit code is 2 when the configuration cannot work: windows that take longer
-than they last, sensors that take longer than the interval, more work than
-processors, more memory or spool than there is, windows that never fit where they
-wait; with --link more traffic than the uplink carries, with --programs levels and
-sizes that the evaluator does not take.`,
+Sizes and counts are exact: plan makes a window, with a temporary key if there is none
+yet. Times are measured on this machine (median of 5 runs, with pauses). TLS and TCP add
+about 4 % to the traffic.
+
+The exit code is 2 if the configuration cannot work:
+  - a window takes longer to make than it lasts, or a sensor longer than its interval;
+  - the work needs more processors, memory or disk than there are;
+  - a window is larger than the place where it waits;
+  - with --link: the uplink cannot carry the traffic;
+  - with --programs: the evaluator does not accept a level or a size.`,
 		Example: "  hencedge agent plan -c agent.yaml --link 64kbit\n" +
 			"  hencedge agent plan -c agent.yaml --programs evaluator.yaml",
 		Args: cli.NoArgs,
@@ -66,13 +68,13 @@ sizes that the evaluator does not take.`,
 	}
 	cli.ConfigFlag(cmd, &file, "")
 	cmd.Flags().StringVar(&programs, "programs", "",
-		"evaluator.yaml: find the lowest level that its programs need of each stream")
+		"evaluator.yaml: find the lowest level that its programs need for each stream")
 	cmd.Flags().StringVar(&link, "link", "", "uplink, for example 64kbit, 10Mbit")
 	a.JSONFlag(cmd, "one JSON object (sensors: one a line)")
 	return cmd
 }
 
-// parseRate reads "64kbit" and the like as bits per second; "" is 0.
+// parseRate returns a rate such as "64kbit" in bits per second; "" is 0.
 func parseRate(s string) (float64, error) {
 	if s == "" {
 		return 0, nil
@@ -196,7 +198,7 @@ func (a *app) printDevice(p *plan.Prediction) {
 	}
 }
 
-// years writes a number of days for people.
+// years returns a number of days as text for people.
 func years(days float64) string {
 	switch y := days / 365; {
 	case y >= 100:

@@ -49,8 +49,8 @@ func describeAgent(r agent.Report) []string {
 	return append(lines, fmt.Sprintf("%-14s %s", "energy", r.Energy))
 }
 
-// describeStream is what became of the samples of a stream; what should not be is told
-// where it is.
+// describeStream returns what became of the samples of a stream. It names trouble only
+// where there is any.
 func describeStream(s agent.StreamStats) string {
 	text := fmt.Sprintf("%d samples, %d missing, %d windows, %d lost", s.Samples, s.Missing, s.Windows, s.Errors)
 	for _, c := range []struct {
@@ -85,7 +85,7 @@ func describeQueue(r agent.Report) string {
 	return text + fmt.Sprintf("; lost: %d dropped, %d expired, %d damaged", q.Dropped, q.Expired, q.Damaged)
 }
 
-// describeAgentState is what an agent says of itself.
+// describeAgentState returns the lines of `agent status`.
 func describeAgentState(raw json.RawMessage) ([]string, error) {
 	var s agentState
 	if err := json.Unmarshal(raw, &s); err != nil {

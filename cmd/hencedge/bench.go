@@ -36,20 +36,20 @@ func (a *app) benchCommand() *cobra.Command {
 		Use:         "bench",
 		Annotations: map[string]string{openMemory: ""},
 		Short:       "time every kernel and operation",
-		Long: `bench times every operation of every parameter set and checks what each timed
-kernel computed against an independent path; a wrong result ends it with an error.
+		Long: `bench times every operation of every parameter set. It compares what each timed
+kernel computed with an independent computation, and fails if they differ.
 
-Inputs are random and rotate through sets larger than twice the last-level cache,
-calls before the clock starts warm up, and the median over all timed calls is
-reported. "of copy" is the time divided by that of a copy of the same bytes: the
-distance to the memory's limit. docs/benchmarks.md describes the method.
+Inputs are random and rotate through more than twice the last-level cache. A warm-up
+comes first; the median over all timed calls is reported. "of copy" is the time divided
+by that of copying the same bytes: the distance to the memory's limit.
+docs/benchmarks.md describes the method.
 
-On a GPU times are the device's, by events around runs of calls, and the host's
-time of one call stands beside them. --table, the default for --backend cuda when
-neither --op nor --params is given, measures the shapes of the table in
-docs/benchmarks.md (N = 2^16 included, whose parameters are insecure and whose
-keys protect nothing) and compares every result with the processor's, bit for bit;
-the kernels that ran follow with their registers, spills and occupancy.
+On a GPU, times come from events on the device around runs of calls. The host's time
+for one call stands beside them. --table measures the shapes of the table in
+docs/benchmarks.md, and is the default for --backend cuda without --op and --params. It
+includes N = 2^16, whose parameters are insecure and whose keys protect nothing. Every
+result is compared with the processor's, bit for bit. The kernels that ran are listed
+with registers, spills and occupancy.
 
 operations: ` + strings.Join(benchmark.Ops(), " "),
 		Example: `  hencedge bench --params edge13-d3
@@ -74,12 +74,12 @@ operations: ` + strings.Join(benchmark.Ops(), " "),
 	fs.BoolVar(&f.insecure, "insecure", false, "allow the insecure benchmark set, and include it in the default")
 	fs.BoolVar(&f.table, "table", false, "measure the table of docs/benchmarks.md, restricted by --op and --params "+
 		"(default for --backend cuda without them)")
-	fs.BoolVar(&f.cached, "cached", false, "use one set of inputs again and again, so that it stays in the cache")
-	fs.DurationVar(&f.minTime, "min-time", 300*time.Millisecond, "least time spent on timed calls of a case")
+	fs.BoolVar(&f.cached, "cached", false, "use the same inputs for every call, so that they stay in the cache")
+	fs.DurationVar(&f.minTime, "min-time", 300*time.Millisecond, "shortest time spent on timed calls of a case")
 	fs.IntVar(&f.n2, "n2", henc.DefaultN2, "columns of the transposed layout: 1, 2, 4, 8 or 16")
-	fs.IntVar(&f.batch, "batch", 1, "ciphertexts a call, for hmult, hmult_rescale, hrotate, rescale and henc")
+	fs.IntVar(&f.batch, "batch", 1, "ciphertexts per call, for hmult, hmult_rescale, hrotate, rescale and henc")
 	fs.IntVar(&f.workers, "workers", 0, "CPU workers per operation (default all CPUs)")
-	fs.IntVar(&f.memory, "memory", 1024, "most memory for the inputs of a case, in MiB")
+	fs.IntVar(&f.memory, "memory", 1024, "largest memory for the inputs of a case, in MiB")
 	fs.BoolVar(&f.markdown, "markdown", false, "tables in Markdown, without the copies")
 	fs.StringVar(&f.read, "read", "", "measure nothing: print the records that --json wrote to a file")
 	fs.StringVar(&f.plot, "plot", "", "with --read: draw the records as SVG charts into this directory")

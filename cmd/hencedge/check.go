@@ -24,17 +24,17 @@ func (a *app) checkCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "compare the configurations of the roles",
-		Long: `check reads the files of two or more roles and names each field that they must
-agree on and do not, with both values and places: devices and their public keys,
-streams with their parameters, windows, channels, units and ranges, topic prefix
-and broker, key sets, evaluators and their keys, programs, receipts and limits.
---agent may be repeated.
+		Long: `check reads the files of two or more roles and lists each field in which they must
+agree and do not, with both values and places. It compares devices and their public
+keys; streams with parameters, windows, channels, units and ranges; topic prefix and
+broker; key sets; evaluators and their keys; programs, receipts and limits. --agent may
+be repeated.
 
-Keys are compared where the files that the configurations name can be read here;
-what was not compared is told. Mistakes within one file are found by "agent check",
+Keys are compared if the files that the configurations name can be read here. check
+tells what it did not compare. Mistakes within one file are found by "agent check",
 "evaluator check" and "keyholder check".
 
-The exit code is 1 when the files differ, and 2 when one of them is not valid.`,
+The exit code is 1 if the files differ, and 2 if one of them is not valid.`,
 		Example: `  hencedge check --agent agent.yaml --evaluator evaluator.yaml --keyholder keyholder.yaml
   hencedge check --agent board1.yaml --agent board2.yaml --evaluator evaluator.yaml --json`,
 		Args: cli.NoArgs,

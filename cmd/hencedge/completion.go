@@ -11,7 +11,7 @@ import (
 	"github.com/hencedge/hencedge/systemd"
 )
 
-// flagValues are the values that shells offer for flags, by the flag's name.
+// flagValues returns the values that shells offer for flags, by the flag's name.
 func flagValues() map[string][]string {
 	var roles, dropins []string
 	for _, r := range serviceRoles() {

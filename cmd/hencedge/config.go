@@ -18,12 +18,12 @@ func (a *app) configCommand() *cobra.Command {
 		Use:   "schema ROLE",
 		Short: "print the JSON Schema of a role's configuration, for editors",
 		Long: `schema prints the JSON Schema (draft 2020-12) of agent.yaml, evaluator.yaml,
-keyholder.yaml or of what "config sign" signs: keys, types, forms of text, bounds,
-fixed sets of values, which keys need or exclude each other, and what each key
-means. ROLE is ` + strings.Join(config.Schemas(), ", ") + `.
+keyholder.yaml, or of what "config sign" signs. It has the keys and what they mean,
+types, forms of text, bounds, fixed sets of values, and which keys need or exclude each
+other. ROLE is ` + strings.Join(config.Schemas(), ", ") + `.
 
-Names that refer to other places, arithmetic and files are beyond a schema; the
-role's check command finds such mistakes.`,
+A schema cannot check references between places, arithmetic or files. The role's check
+command does.`,
 		Example: `  hencedge config schema agent >agent.schema.json
   # first line of agent.yaml, for editors with a YAML language server:
   # yaml-language-server: $schema=agent.schema.json`,
@@ -49,14 +49,13 @@ func (a *app) configSign() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sign FILE",
 		Short: "sign a remote configuration for a device",
-		Long: `sign makes the message by which an operator changes a device's configuration from
-afar: a COSE_Sign1 with the sections of FILE, the device's name and a version. The
-device must have the operator's public key under "remote" in its own file, and
-opens only some sections. The version must grow from message to message.
+		Long: `sign makes the message with which an operator changes a device's configuration
+remotely: a COSE_Sign1 with the sections of FILE, the device's name and a version. The
+device must have the operator's public key under "remote" in its own file, and accepts
+only some sections. Each message needs a higher version than the one before.
 
---valid bounds how long devices may take the message, by their own clocks: one that
-comes back after months is then not changed by what was meant for another season.
-A device that took it in time keeps it.
+--valid limits how long devices accept the message, by their own clocks. A device that
+comes back after months then ignores it. A device that accepted it in time keeps it.
 
 --check checks FILE against the device's own file before it is signed. Publish the
 message, retained, on <prefix>/cfg/<device>.`,
@@ -111,10 +110,10 @@ message, retained, on <prefix>/cfg/<device>.`,
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&key, "key", "operator.key", "the operator's signing key")
-	fs.StringVar(&device, "device", "", "the device that it is for")
+	fs.StringVar(&device, "device", "", "name of the device")
 	fs.Uint64Var(&version, "revision", 0, "version of this configuration, higher than all before")
 	fs.StringVar(&base, "check", "", "the device's agent.yaml, to check FILE against")
-	fs.DurationVar(&valid, "valid", 0, "how long from now devices take it, such as 168h; 0 is for ever")
+	fs.DurationVar(&valid, "valid", 0, "how long from now devices accept it, such as 168h; 0 means for ever")
 	fs.StringVar(&out, "out", "", "file for the message")
 	return cmd
 }

@@ -83,8 +83,8 @@ func controlSocket(c config.Control) string {
 	return ""
 }
 
-// evaluatorService is an evaluator under a supervisor. It is ready without the broker,
-// for which it waits.
+// evaluatorService is an evaluator under a supervisor. It is ready before it is connected
+// to the broker.
 type evaluatorService struct {
 	*evaluator.Service
 	ready func()

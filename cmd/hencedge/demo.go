@@ -30,9 +30,9 @@ real sensors, an evaluator that computes on the ciphertexts, and a key holder th
 decrypts the results. Each decrypted value is shown beside the plaintext truth,
 with its error and the error that the program promised.
 
-The exit code is 1 when an error exceeds its promise. With --json every result is
-one line, and the last line is the summary, with "ok", "max_error" and "bound" of
-the result that came closest to its bound.
+The exit code is 1 if an error exceeds its promise. With --json every result is one
+line. The last line is the summary: "ok", and "max_error" and "bound" of the result that
+came closest to its bound.
 
 Parameter sets: ` + strings.Join(henc.Names(), ", ") + `.`,
 		Example: `  hencedge demo
@@ -57,7 +57,7 @@ Parameter sets: ` + strings.Join(henc.Names(), ", ") + `.`,
 					return err
 				}
 			}
-			// The table is the output; the roles speak up when something is wrong.
+			// The table is the output. The roles log errors only.
 			if !cmd.Flags().Changed("log-level") {
 				a.LogLevel = slog.LevelError.String()
 			}
@@ -171,7 +171,7 @@ func (v *demoView) row(r demo.Row) error {
 		fmt.Sprintf("%.1e", r.Bound), up, cli.Bytes(int64(r.Downloaded)), encrypt, fmt.Sprintf("%.1f", r.Evaluate), verdict)
 }
 
-// values is the first value with enough digits to see the error in.
+// values returns the first value, with enough digits to see its error.
 func values(v []float64) string {
 	if len(v) == 0 {
 		return ""

@@ -23,16 +23,16 @@ func (a *app) doctorCommand() *cobra.Command {
 		Use:         "doctor",
 		Annotations: map[string]string{unlockedMemory: ""}, // it opens the GPU's driver
 		Short:       "find what would make hencedge fail or leak on this machine",
-		Long: `doctor examines processor, GPU, memory, clock, entropy, swap and core dumps, and for each role
-whose configuration is given: the configuration itself, permissions of its files,
-secrets where none belong (by what the files hold), certificates, and the broker.
+		Long: `doctor examines processor, GPU, memory, clock, entropy, swap and core dumps. For each
+role whose configuration is given it also examines the configuration, the permissions of
+its files, certificates and the broker, and looks for secrets where none belong.
 
-For an agent in public-key mode it shows that there is nothing to steal: it looks
-into every file that this user can read, in all directories but the system's own or
-in those of --walk, for half a minute at most. Run it as the agent's user:
+For an agent in public-key mode it shows that there is nothing to steal. It looks for
+secret keys in every file that this user can read, for half a minute at most: in all
+directories but the system's own, or in those of --walk. Run it as the agent's user:
 sudo -u hencedge-agent hencedge doctor --agent /etc/hencedge/agent.yaml
 
-The exit code is 1 when a check failed; warnings do not count.`,
+The exit code is 1 if a check failed. Warnings do not count.`,
 		Example: `  hencedge doctor
   hencedge doctor --agent agent.yaml
   hencedge doctor --agent /etc/hencedge/agent.yaml --credentials /etc/hencedge/credentials/hencedge-agent

@@ -35,9 +35,9 @@ func (a *app) evaluatorEnroll() *cobra.Command {
 		Long: `enroll checks a certificate request of "hencedge agent enroll --csr" and prints the
 lines for the devices of evaluator.yaml. FILE "-" is standard input.
 
-The request proves that its sender holds the key, not who the sender is: give the
-fingerprint that the device's operator read to you with --fingerprint, and a
-request with another key is refused.`,
+The request proves that its sender holds the key, not who the sender is. Ask the
+device's operator for the fingerprint over a channel that you trust, and give it with
+--fingerprint: a request with another key is then refused.`,
 		Example: "  hencedge evaluator enroll board1.csr --fingerprint k7qd2-4mzra-xxb3e-jq6hn-2hvwp",
 		Args:    cli.ExactArgs("FILE"),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -62,7 +62,7 @@ request with another key is refused.`,
 			return a.printEnrolment(name, pub)
 		},
 	}
-	cmd.Flags().StringVar(&fingerprint, "fingerprint", "", "fingerprint that the key must have")
+	cmd.Flags().StringVar(&fingerprint, "fingerprint", "", "refuse a request whose key has another fingerprint")
 	a.JSONFlag(cmd, "one JSON object")
 	return cmd
 }

@@ -34,15 +34,15 @@ func (a *app) evaluatorRun() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run",
 		Short: "run until stopped",
-		Long: `run subscribes and evaluates until it is interrupted (SIGINT, SIGTERM). A stop
-finishes what was taken, for at most the configured stop_timeout. SIGHUP reloads
-the configuration, unless the new one is not good.
+		Long: `run subscribes and evaluates until it is interrupted (SIGINT, SIGTERM). When it stops
+it finishes what it has taken, for at most the configured stop_timeout. SIGHUP reloads
+the configuration. It is checked first, and a bad one changes nothing.
 
---backend auto times the processor and, if there is one, the GPU on every
-parameter set, takes the faster one and logs which and why. --backend cuda ends
-with the step that failed when the GPU cannot be used. With several GPUs in
---device, windows and programs are spread over them. backend_fallback in the
-configuration says what happens when a GPU fails.`,
+--backend auto times the processor and the GPU, if there is one, on every parameter set.
+It takes the faster one, and logs which and why. --backend cuda fails with the step that
+failed if the GPU cannot be used. With several GPUs in --device, windows and programs
+are spread over them. backend_fallback in the configuration says what happens if a GPU
+fails.`,
 		Example: `  hencedge evaluator run -c /etc/hencedge/evaluator.yaml
   hencedge evaluator run -c evaluator.yaml --backend cuda --device all`,
 		Args: cli.NoArgs,
@@ -59,7 +59,7 @@ configuration says what happens when a GPU fails.`,
 	return cmd
 }
 
-// contextOn makes contexts, each on the backend for its parameters.
+// contextOn returns a function that makes contexts, each on the backend for its parameters.
 func contextOn(b *arith.Backends) func(henc.Parameters) (*henc.Context, error) {
 	return func(p henc.Parameters) (*henc.Context, error) {
 		chosen, err := b.For(p)
@@ -74,7 +74,7 @@ func fastContext(p henc.Parameters, b cutrantt.Backend) (*henc.Context, error) {
 	return henc.NewContext(p, henc.WithBackend(b), henc.WithFastestN2())
 }
 
-// moreContexts makes contexts on the devices beside the one of contextOn.
+// moreContexts returns a function that makes contexts on all devices but that of contextOn.
 func moreContexts(b *arith.Backends) func(henc.Parameters) ([]*henc.Context, error) {
 	return func(p henc.Parameters) ([]*henc.Context, error) {
 		all, err := b.All(p)
@@ -93,7 +93,7 @@ func moreContexts(b *arith.Backends) func(henc.Parameters) ([]*henc.Context, err
 	}
 }
 
-// reopen makes a context on the device of one that failed.
+// reopen returns a new context on the device of one that failed.
 func reopen(failed *henc.Context) (*henc.Context, error) {
 	b, err := arith.Reopen(failed.Ring().Backend())
 	if err != nil {
@@ -108,14 +108,13 @@ func (a *app) evaluatorCheck() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check",
 		Short: "find every mistake in a configuration, without connecting",
-		Long: `check reads a configuration, compiles its programs, loads the key sets to see that
-they serve every program, and looks at the signing key, TLS files, the password and
-directories. A program that cannot fit its parameters is refused with the
-sub-expression that does not fit. The exit code is 2 when the evaluator would not
-start.
+		Long: `check reads a configuration, compiles its programs, and loads the key sets to see that
+they serve every program. It also checks the signing key, TLS files, the password and
+directories. If a program does not fit its parameters, check names the sub-expression.
+The exit code is 2 if the evaluator would not start.
 
---no-keys looks at the configuration and its programs alone, before there are keys
-or on another machine.`,
+--no-keys checks the configuration and its programs alone, before there are keys or on
+another machine.`,
 		Example: `  hencedge evaluator check -c evaluator.yaml
   hencedge evaluator check -c evaluator.yaml --no-keys --json`,
 		Args: cli.NoArgs,
@@ -156,10 +155,9 @@ func (a *app) evaluatorExplain() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "explain [PROGRAM...]",
 		Short: "show a program's circuit, keys, cost and promised precision",
-		Long: `explain compiles the programs of a configuration (or those that are named) and
-prints for each its inputs, the operations on ciphertexts with level, scale and
-remaining room, the keys that it needs, and the error that it promises. It needs
-no keys and no broker.`,
+		Long: `explain compiles the programs of a configuration, or those that are named. For each it
+prints the inputs, the operations on ciphertexts with level, scale and remaining room,
+the keys that it needs, and the error that it promises. It needs no keys and no broker.`,
 		Example: `  hencedge evaluator explain -c evaluator.yaml
   hencedge evaluator explain -c evaluator.yaml cpu-variance --json`,
 		RunE: func(cmd *cobra.Command, names []string) error {

@@ -31,13 +31,13 @@ func (a *app) evaluatorLevels() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "levels",
 		Short: "find the lowest level at which each stream can be encrypted",
-		Long: `levels compiles the programs of a configuration and prints, for every stream, the
-level at which it is encrypted now and the lowest that serves its programs without
-doubling their promised error. A board encrypts at the "level" in its own file,
-which must be the one in the evaluator's: lower levels are fewer bytes and less
-work for it. It needs no keys and no broker.
+		Long: `levels compiles the programs of a configuration. For every stream it prints the level
+at which it is encrypted now, and the lowest that serves its programs without doubling
+their promised error. A lower level means fewer bytes and less work for the board. The
+"level" in the board's file and in the evaluator's must be the same. levels needs no
+keys and no broker.
 
-The exit code is 1 when a stream is encrypted higher than it has to be.`,
+The exit code is 1 if a stream is encrypted at a higher level than necessary.`,
 		Example: "  hencedge evaluator levels -c evaluator.yaml\n  hencedge evaluator levels -c evaluator.yaml --json",
 		Args:    cli.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -57,7 +57,7 @@ The exit code is 1 when a stream is encrypted higher than it has to be.`,
 	return cmd
 }
 
-// streamLevels finds the levels of every stream.
+// streamLevels returns the levels of every stream.
 func streamLevels(cfg *config.Evaluator) ([]streamLevel, error) {
 	plan, err := evaluator.Check(cfg)
 	if err != nil {
@@ -114,7 +114,7 @@ type levelNeed struct {
 	Level, Accepts int
 }
 
-// needsOf finds what programs need of the streams of a device.
+// needsOf returns what the programs need of the streams of a device.
 func needsOf(plan *evaluator.Plan, device string) map[string]levelNeed {
 	needs := map[string]levelNeed{}
 	for _, p := range plan.Programs {

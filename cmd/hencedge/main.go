@@ -45,20 +45,20 @@ func run(args []string, std cli.Streams) int {
 	return cli.ExitCode(err)
 }
 
-// impatient tells somebody who pressed Ctrl-C how to end what is not done after a
-// while.
+// impatient tells a user who pressed Ctrl-C how to stop at once, if the work is not done
+// after a while.
 func impatient(done <-chan struct{}, w io.Writer, after time.Duration) {
 	t := time.NewTimer(after)
 	defer t.Stop()
 	select {
 	case <-done:
 	case <-t.C:
-		fmt.Fprintln(w, "hencedge: finishing what is under way; Ctrl-C once more ends it at once")
+		fmt.Fprintln(w, "hencedge: finishing the work under way; press Ctrl-C again to stop at once")
 	}
 }
 
-// classify marks as wrong usage what the roles refuse in their configuration. What
-// is only absent now is a failure: a service manager tries again.
+// classify marks errors in a configuration as wrong usage. What is only missing for now is
+// an ordinary failure, so that a service manager tries again.
 func classify(err error) error {
 	if absent(err) {
 		return err
@@ -69,8 +69,8 @@ func classify(err error) error {
 	return err
 }
 
-// absent reports whether a role lacks only what may appear without a change of its
-// configuration: a key, a secret, a directory, a sensor.
+// absent reports whether a role lacks something that may appear without a change of its
+// configuration: a key, a secret, a directory or a sensor.
 func absent(err error) bool {
 	if slices.ContainsFunc(absences(), func(absence error) bool { return errors.Is(err, absence) }) {
 		return true

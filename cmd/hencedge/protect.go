@@ -8,11 +8,11 @@ import (
 
 // Annotations of commands, which hold for the commands below them too.
 const (
-	// openMemory: it uses no keys but those it makes itself, and is there to be looked at
-	// by profilers and debuggers.
+	// openMemory: the command uses only keys that it makes itself, and profilers and
+	// debuggers may look at it.
 	openMemory = "open-memory"
-	// unlockedMemory: what it keeps off a swap device would be gigabytes of public keys, or
-	// a GPU's driver.
+	// unlockedMemory: locking would keep gigabytes of public keys, or a GPU's driver, in
+	// memory.
 	unlockedMemory = "unlocked-memory"
 )
 
@@ -26,7 +26,7 @@ func annotated(cmd *cobra.Command, name string) bool {
 	return false
 }
 
-// protection says how the memory of a command is protected.
+// protectionOf returns how the memory of a command is protected.
 func protectionOf(cmd *cobra.Command) (harden, lock bool) {
 	if annotated(cmd, openMemory) {
 		return false, false
@@ -36,8 +36,8 @@ func protectionOf(cmd *cobra.Command) (harden, lock bool) {
 	return true, !annotated(cmd, unlockedMemory) && (backend == nil || backend.Value.String() == "cpu")
 }
 
-// protect makes the memory of the process hard to reach before a command does anything.
-// Every command goes through here, so that none that loads a secret key is forgotten.
+// protect protects the memory of the process before a command does anything. Every command
+// goes through here, so that none that loads a secret key is forgotten.
 func (a *app) protect(cmd *cobra.Command) {
 	if harden, lock := protectionOf(cmd); harden {
 		a.Protection, a.Unprotected = daemon.Harden(lock)

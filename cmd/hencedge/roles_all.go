@@ -29,10 +29,10 @@ Start with "hencedge demo": it runs all of it on this machine.
 
 `
 
-// serviceRoles are the roles whose services this build can install.
+// serviceRoles returns the roles whose services this build can install.
 func serviceRoles() []systemd.Role { return systemd.Roles() }
 
-// roleCommands are the commands that not every build has.
+// roleCommands returns the commands that not every build has.
 func (a *app) roleCommands() []*cobra.Command {
 	return []*cobra.Command{
 		a.demoCommand(), keys.Command(a.App), a.agentCommand(), results.Command(a.App), results.KeyHolderCommand(a.App),
@@ -40,6 +40,6 @@ func (a *app) roleCommands() []*cobra.Command {
 	}
 }
 
-// absences are the errors of roles that lack only what may appear without a change of
-// their configuration.
+// absences returns the errors of roles that lack something that may appear without a
+// change of their configuration.
 func absences() []error { return []error{plan.ErrAbsent, evaluator.ErrAbsent} }

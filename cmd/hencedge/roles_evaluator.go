@@ -23,14 +23,14 @@ on. Agents and key holders use the full program.
 
 `
 
-// serviceRoles are the roles whose services this build can install.
+// serviceRoles returns the roles whose services this build can install.
 func serviceRoles() []systemd.Role { return []systemd.Role{systemd.Evaluator} }
 
-// roleCommands are the commands that not every build has.
+// roleCommands returns the commands that not every build has.
 func (a *app) roleCommands() []*cobra.Command {
 	return []*cobra.Command{keys.EvaluatorCommand(a.App)}
 }
 
-// absences are the errors of roles that lack only what may appear without a change of
-// their configuration.
+// absences returns the errors of roles that lack something that may appear without a
+// change of their configuration.
 func absences() []error { return []error{evaluator.ErrAbsent} }

@@ -20,8 +20,8 @@ func newRoot(std cli.Streams) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "hencedge",
 		Short: "compute on sensor data that you never see",
-		Long: rootLong + `Exit codes: 0 good, 1 failed, 2 wrong usage or invalid configuration. Machine
-output goes to standard output, everything else to standard error.`,
+		Long: rootLong + `Exit codes: 0 for success, 1 for failure, 2 for wrong usage or an invalid configuration.
+Output for machines goes to standard output, everything else to standard error.`,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          cli.NoArgs,
@@ -53,7 +53,7 @@ output goes to standard output, everything else to standard error.`,
 	return root
 }
 
-// helpCommand is "help COMMAND...", which refuses what is no command.
+// helpCommand returns "help COMMAND...", which refuses unknown commands.
 func helpCommand(root *cobra.Command) *cobra.Command {
 	return &cobra.Command{
 		Use:   "help [COMMAND...]",

@@ -27,20 +27,19 @@ type statusOf[T any] struct {
 	Service T `json:"service"`
 }
 
-// A describer tells what a service says of itself in lines.
+// A describer turns the status of a service into lines.
 type describer func(json.RawMessage) ([]string, error)
 
-// statusCommand is `agent status` and `evaluator status`.
+// statusCommand returns `agent status` and `evaluator status`.
 func (a *app) statusCommand(role systemd.Role, describe describer) *cobra.Command {
 	var file, socket string
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "show what a running " + string(role) + " does",
-		Long: fmt.Sprintf(`status asks the running %s over its local socket: --socket, else control.socket of
-the configuration, else %s.
+		Long: fmt.Sprintf(`status asks the running %s over its local socket. That is --socket, or control.socket
+of the configuration, or %s.
 
-The exit code is 1 when it does not answer or is not healthy; the reasons are
-listed.`, role, role.ControlSocket()),
+The exit code is 1 if it does not answer or is not healthy. The reasons are listed.`, role, role.ControlSocket()),
 		Example: fmt.Sprintf("  hencedge %s status\n  hencedge %s status --json", role, role),
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -61,15 +60,15 @@ listed.`, role, role.ControlSocket()),
 	return cmd
 }
 
-// reloadCommand is `agent reload` and `evaluator reload`.
+// reloadCommand returns `agent reload` and `evaluator reload`.
 func (a *app) reloadCommand(role systemd.Role) *cobra.Command {
 	var file, socket string
 	cmd := &cobra.Command{
 		Use:   "reload",
 		Short: "make a running " + string(role) + " read its configuration again",
-		Long: fmt.Sprintf(`reload asks the running %s, over its local socket, to read its configuration again,
-and waits for the outcome. A bad configuration is refused with its mistakes and
-changes nothing; the exit code is then 1. "systemctl reload" does the same.`, role),
+		Long: fmt.Sprintf(`reload asks the running %s to read its configuration again, and waits for the outcome.
+A bad configuration changes nothing: its mistakes are listed, and the exit code is 1.
+"systemctl reload" does the same.`, role),
 		Example: fmt.Sprintf("  hencedge %s reload", role),
 		Args:    cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -89,8 +88,8 @@ changes nothing; the exit code is then 1. "systemctl reload" does the same.`, ro
 	return cmd
 }
 
-// noAnswer says what to do about a control socket that could not be asked; nil
-// stays nil.
+// noAnswer returns an error that says what to do about a control socket that could not be
+// asked; nil stays nil.
 func noAnswer(role systemd.Role, socket string, err error) error {
 	switch {
 	case err == nil:
@@ -105,9 +104,9 @@ func noAnswer(role systemd.Role, socket string, err error) error {
 	return fmt.Errorf("the %s does not answer: %w", role, err)
 }
 
-// socketOf finds the control socket of a role: the one that is given, that of the
-// configuration, or the usual one. A configuration that is not good, or that this
-// user cannot read, must not hide a service that runs with an earlier one.
+// socketOf returns the control socket of a role: the given one, that of the configuration,
+// or the usual one. A bad or unreadable configuration must not hide a service that runs
+// with an earlier one.
 func socketOf(role systemd.Role, file, socket string) (string, error) {
 	if socket != "" {
 		return socket, nil
@@ -194,7 +193,7 @@ func (a *app) printStatus(role systemd.Role, b []byte, describe describer) error
 	return nil
 }
 
-// describeEvaluator is what an evaluator says of itself.
+// describeEvaluator returns the lines of `evaluator status`.
 func describeEvaluator(raw json.RawMessage) ([]string, error) {
 	var st evaluator.State
 	if err := json.Unmarshal(raw, &st); err != nil {
@@ -226,7 +225,7 @@ func describeEvaluator(raw json.RawMessage) ([]string, error) {
 	return append(lines, fmt.Sprintf("%-14s %s", "signs as", st.PublicKey)), nil
 }
 
-// describeDevice is what an evaluator has heard of a device.
+// describeDevice returns what an evaluator knows of a device.
 func describeDevice(d evaluator.DeviceState) string {
 	switch {
 	case !d.Heard:

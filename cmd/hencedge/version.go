@@ -35,7 +35,7 @@ type buildVersion struct {
 	Kernels *kernelVersion `json:"kernels,omitempty"`
 }
 
-// kernelVersion names the GPU's code.
+// kernelVersion identifies the GPU's code.
 type kernelVersion struct {
 	Source        string `json:"source_sha256"`
 	Image         string `json:"image_sha256"`
@@ -43,7 +43,7 @@ type kernelVersion struct {
 	Architectures string `json:"architectures"` // compute capabilities times 10, with spaces between
 }
 
-// String has the first digits of the hashes.
+// String returns a line with the first digits of the hashes.
 func (k kernelVersion) String() string {
 	return fmt.Sprintf("kernels source %.12s image %.12s for sm %s by %s", k.Source, k.Image,
 		strings.ReplaceAll(k.Architectures, " ", ","), k.Compiler)
@@ -85,7 +85,7 @@ func readVersion(info *debug.BuildInfo) buildVersion {
 // them for one without a tag, and those of a modified tree.
 var pseudo = regexp.MustCompile(`[-.]\d{14}-[0-9a-f]{12}(\+.*)?$|\+dirty$`)
 
-// thisVersion is the version in status messages.
+// thisVersion returns the version that roles tell in status messages.
 func thisVersion() string {
 	info, _ := debug.ReadBuildInfo()
 	return readVersion(info).Version
@@ -125,7 +125,7 @@ func (a *app) versionCommand() *cobra.Command {
 			return err
 		},
 	}
-	cmd.Flags().BoolVar(&list, "licenses", false, "print the licences of the software that this program is built with")
+	cmd.Flags().BoolVar(&list, "licenses", false, "print the licences of the software in this program")
 	a.JSONFlag(cmd, "one JSON object")
 	return cmd
 }

@@ -17,9 +17,9 @@ import (
 	"github.com/hencedge/hencedge/systemd"
 )
 
-// mayRead reports whether a user with id uid and groups gids can read the file at
-// path, by the modes of the file and of the directories above it. What is not there
-// is somebody else's complaint.
+// mayRead reports whether a user with id uid and groups gids can read the file at path, by
+// the modes of the file and of the directories above it. A missing file counts as readable;
+// other checks find it.
 func mayRead(path string, uid uint32, gids []uint32) bool {
 	allowed := func(info fs.FileInfo, bit fs.FileMode) bool {
 		st, ok := info.Sys().(*syscall.Stat_t)
@@ -51,8 +51,8 @@ func mayRead(path string, uid uint32, gids []uint32) bool {
 	}
 }
 
-// Unreadable warns, when root checks the configuration of the service, of files
-// that the service's own user cannot read: root can read them all.
+// Unreadable returns warnings about files that a service's user cannot read. It returns
+// none unless root checks the configuration of the service: others see for themselves.
 func Unreadable(r systemd.Role, file string, paths ...string) []string {
 	file, err := filepath.Abs(file)
 	if err != nil || file != r.Config() || os.Geteuid() != 0 {
@@ -86,9 +86,9 @@ func Unreadable(r systemd.Role, file string, paths ...string) []string {
 	return out
 }
 
-// Unwritable warns, when root checks the configuration of the service, of places
-// that the service cannot write to: its unit opens its own state directory, and what
-// ReadWritePaths= adds.
+// Unwritable returns warnings about places that a service cannot write to. Its unit opens
+// its state directory and what ReadWritePaths= adds. It returns none unless root checks the
+// configuration of the service.
 func Unwritable(r systemd.Role, file string, paths ...string) []string {
 	file, err := filepath.Abs(file)
 	if err != nil || file != r.Config() || os.Geteuid() != 0 {
@@ -109,8 +109,8 @@ func Unwritable(r systemd.Role, file string, paths ...string) []string {
 	return out
 }
 
-// below reports whether path is one of dirs or below one; a dir may begin with the
-// marks of systemd ("-" and "+").
+// below reports whether path is one of dirs or below one. A dir may begin with systemd's
+// marks "-" and "+".
 func below(path string, dirs []string) bool {
 	for _, d := range dirs {
 		d = filepath.Clean(strings.TrimLeft(d, "-+"))

@@ -39,7 +39,7 @@ type candidate struct {
 	open func(devices string) ([]cutrantt.Backend, error)
 }
 
-// candidates are the backends; where auto finds two equally fast, the first.
+// candidates returns the backends to try. If two are equally fast, auto takes the first.
 func candidates() []candidate {
 	one := func(b cutrantt.Backend) func(string) ([]cutrantt.Backend, error) {
 		return func(string) ([]cutrantt.Backend, error) { return []cutrantt.Backend{b}, nil }
@@ -131,12 +131,11 @@ func open(name, devices string, note Note, all []candidate) (*Backends, error) {
 	return b, nil
 }
 
-// First is the backend that For would start from: the one that was asked for, or
-// of those that auto found the one that it prefers without measuring.
+// First returns the backend that was asked for, or, for auto, the one that it prefers
+// without measuring.
 func (b *Backends) First() cutrantt.Backend { return b.open[0][0] }
 
-// For is the backend for a parameter set, the first where there are several
-// devices.
+// For returns the backend for a parameter set; with several devices, the first.
 func (b *Backends) For(p henc.Parameters) (cutrantt.Backend, error) {
 	all, err := b.All(p)
 	if err != nil {
@@ -145,10 +144,9 @@ func (b *Backends) For(p henc.Parameters) (cutrantt.Backend, error) {
 	return all[0], nil
 }
 
-// All are the backends for a parameter set: one, or one for each GPU. Where there
-// are several kinds, the first of each is timed once on what a window costs, and
-// the fastest is kept and noted; one that fails is noted and left out. It fails if
-// all of them do.
+// All returns the backends for a parameter set: one, or one for each GPU. If there are
+// several kinds, it times the first of each once on the work for a window, keeps the
+// fastest and notes that. It notes and leaves out those that fail, and fails if all do.
 func (b *Backends) All(p henc.Parameters) ([]cutrantt.Backend, error) {
 	if len(b.open) == 1 {
 		return b.open[0], nil

@@ -116,8 +116,8 @@ func Exists(path string) bool {
 	return err == nil
 }
 
-// NotLoaded is the failure to load a service's configuration. It is wrong usage, unless
-// this user may not read the file: a change of modes mends that while systemd tries again.
+// NotLoaded wraps the failure to load a service's configuration as wrong usage, unless this
+// user may not read the file: a change of modes fixes that while systemd tries again.
 func NotLoaded(err error) error {
 	if errors.Is(err, fs.ErrPermission) {
 		return err
@@ -125,7 +125,8 @@ func NotLoaded(err error) error {
 	return Usage(err)
 }
 
-// CloseClient takes leave of the broker. What was published is acknowledged by then, or lost.
+// CloseClient disconnects from the broker. What was published is acknowledged by then, or
+// lost.
 func CloseClient(c transport.Client) {
 	ctx, stop := context.WithTimeout(context.Background(), 5*time.Second)
 	defer stop()

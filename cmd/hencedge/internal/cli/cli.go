@@ -24,7 +24,7 @@ type UsageError struct {
 	Hint string
 }
 
-// Error is the text of the wrapped error.
+// Error returns the text of the wrapped error.
 func (e *UsageError) Error() string { return e.Err.Error() }
 
 // Unwrap gives the wrapped error.
@@ -38,7 +38,7 @@ func Usage(err error) error {
 	return &UsageError{Err: err}
 }
 
-// Usagef is Usage(fmt.Errorf(...)).
+// Usagef returns Usage(fmt.Errorf(...)).
 func Usagef(format string, args ...any) error {
 	return &UsageError{Err: fmt.Errorf(format, args...)}
 }

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Progress tells how far a piece of work is: on a terminal by one line that is written
-// over, elsewhere by a line now and then.
+// Progress shows how far a piece of work is: on a terminal in one line that it updates,
+// elsewhere in a line from time to time.
 type Progress struct {
 	What     string // what is counted: "keys"
 	Out      io.Writer
@@ -21,11 +21,11 @@ type Progress struct {
 	begun       bool
 }
 
-// quiet is how long work takes before anything is said elsewhere than on a terminal, and
-// between two lines.
+// quiet is the time before the first line, and between two lines, if the output is not a
+// terminal.
 const quiet = 10 * time.Second
 
-// Update says that done of total are done.
+// Update shows that done of total are done.
 func (p *Progress) Update(done, total int) {
 	now := time.Now
 	if p.Now != nil {

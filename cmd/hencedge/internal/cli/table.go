@@ -43,7 +43,7 @@ func (t *Table) Header() error {
 	return t.Row(rules...)
 }
 
-// Row writes one row; missing cells stay empty, surplus cells are dropped.
+// Row writes one row. Missing cells stay empty, and surplus cells are dropped.
 func (t *Table) Row(cells ...string) error {
 	var b strings.Builder
 	for i, c := range t.cols {
@@ -65,8 +65,8 @@ func (t *Table) Row(cells ...string) error {
 	return err
 }
 
-// clean replaces control characters, which a name from the network could use
-// to drive the terminal.
+// clean replaces control characters, with which a name from the network could drive the
+// terminal.
 func clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < 0x20 || r == 0x7f || (r >= 0x80 && r < 0xa0) {
@@ -76,8 +76,8 @@ func clean(s string) string {
 	}, s)
 }
 
-// Plain is text of several lines without the control characters with which a part of it
-// that came from the network, such as a name in a certificate, could drive the terminal.
+// Plain returns text without control characters, except line breaks and tabs. A part that
+// came from the network, such as a name in a certificate, could drive the terminal with them.
 func Plain(text string) string {
 	lines := strings.Split(text, "\n")
 	for i, l := range lines {
@@ -90,7 +90,7 @@ func Plain(text string) string {
 	return strings.Join(lines, "\n")
 }
 
-// Bytes is n in words: "812 B", "28.0 KiB", "1.3 MiB".
+// Bytes returns n with a unit: "812 B", "28.0 KiB", "1.3 MiB".
 func Bytes(n int64) string {
 	const step = 1024
 	if n < step {

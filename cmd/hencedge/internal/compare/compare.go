@@ -1,6 +1,6 @@
-// Package compare finds where the configuration files of the roles contradict each
-// other: what a device sends and its evaluator expects, what an evaluator computes and
-// the key holder reads. Each file may be right on its own.
+// Package compare finds contradictions between the configuration files of the roles:
+// between what a device sends and what its evaluator expects, and between what the
+// evaluator computes and what the key holder reads. Each file may be right on its own.
 package compare
 
 import (
@@ -62,7 +62,7 @@ type Difference struct {
 	err *config.Error // at the first side
 }
 
-// Error is the difference with the first side's line and what to do.
+// Error returns the difference with the first side's line and what to do.
 func (d Difference) Error() string { return d.err.Error() }
 
 // Report is the outcome of a comparison.
@@ -147,7 +147,7 @@ func (c *comparison) sides(f Files) []side {
 	return out
 }
 
-// at is a field of a side with its value.
+// at returns a field of a side with its value.
 func (s side) at(path, value string) Place {
 	p := s.problem(path, "", "")
 	return Place{s.role, s.file, p.Line, p.Column, path, value}
@@ -169,12 +169,12 @@ func (c *comparison) differ(a side, path, value string, b side, bPath, bValue, f
 		Sides: []Place{a.at(path, value), b.at(bPath, bValue)}, err: a.problem(path, text, fix)})
 }
 
-// fault reports what is at a and does not fit what is, or is not, at b.
+// fault reports that the field at a does not fit the one at b, which may be missing.
 func (c *comparison) fault(a side, path, cause, fix string, b side, bPath string) {
 	c.Differences = append(c.Differences, a.finding(path, "", cause, fix, b.at(bPath, "")))
 }
 
-// warn reports what deserves a thought.
+// warn reports what is probably not meant.
 func (c *comparison) warn(a side, path, cause, fix string, b side, bPath string) {
 	c.Warnings = append(c.Warnings, a.finding(path, "", cause, fix, b.at(bPath, "")))
 }
@@ -188,7 +188,7 @@ func (c *comparison) skip(what string, err error) {
 	c.Skipped = append(c.Skipped, fmt.Sprintf("%s: %v", what, err))
 }
 
-// largestPayload is what every role takes in one message, whatever its chunk_size.
+// largestPayload is the size of a message that every role accepts, whatever its chunk_size.
 const largestPayload = config.MiB
 
 // sends reports whether large messages go from a to b.
@@ -196,7 +196,7 @@ func sends(a, b side) bool {
 	return a.role == roleAgent && b.role == roleEvaluator || a.role == roleEvaluator && b.role == roleKeyHolder
 }
 
-// brokers compares what any two roles must agree on: where they meet.
+// brokers compares the brokers and topic prefixes of all roles.
 func (c *comparison) brokers(a, b side) {
 	c.differ(a, "broker.topic_prefix", a.broker.TopicPrefix, b, "broker.topic_prefix", b.broker.TopicPrefix,
 		"write the same topic_prefix in both files; roles under different prefixes never hear of each other")
@@ -228,8 +228,7 @@ func (c *comparison) brokers(a, b side) {
 	c.fault(a, "broker.url", cause, "write the same host in both files; the roles meet at one broker", b, "broker.url")
 }
 
-// names compares what devices and evaluators are called: both have topics of their own
-// by name.
+// names compares the names of devices and evaluators, which both have topics by name.
 func (c *comparison) names(all []side) {
 	for i, a := range all {
 		for _, b := range all[i+1:] {

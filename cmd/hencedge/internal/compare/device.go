@@ -21,7 +21,7 @@ func (c *comparison) twoAgents(a, b *Agent) {
 	}
 }
 
-// publicOf is the public half of a signing key in a file.
+// publicOf returns the public half of a signing key in a file.
 func publicOf(file string) (string, error) {
 	k, err := transport.LoadSigningKey(file)
 	if err != nil {
@@ -118,7 +118,7 @@ func (c *comparison) layout(a *Agent, e *Evaluator, i, j int) {
 // sealedRoom is what header and signature add to a ciphertext, at most.
 const sealedRoom = 512
 
-// ackOf is the acknowledgement that a stream waits for.
+// ackOf returns the acknowledgement that a stream waits for.
 func ackOf(a *Agent, stream string) config.Ack {
 	for _, s := range a.Delivery.Streams {
 		if s.Stream == stream && s.Ack != "" {

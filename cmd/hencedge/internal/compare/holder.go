@@ -68,8 +68,8 @@ func (c *comparison) usedTwice(e *Evaluator, k *KeyHolder, i int) {
 	}
 }
 
-// programs compares what is computed with what is read. waits says that a result which
-// nobody reads stays in the evaluator's store.
+// programs compares the programs that are computed with those that are read. waits says
+// that a result which nobody reads stays in the evaluator's store.
 func (c *comparison) programs(e *Evaluator, k *KeyHolder, waits bool) {
 	es, ks := e.side(), k.side()
 	names := make([]string, len(e.Programs))
@@ -143,7 +143,7 @@ func (c *comparison) approvals(e *Evaluator, k *KeyHolder) {
 	}
 }
 
-// leastResult is the least size of a result of a program, in bytes.
+// leastResult returns the least size of a result of a program, in bytes.
 func leastResult(e *Evaluator, p config.Program) int {
 	for _, ref := range p.Inputs {
 		s, _, err := e.Input(ref)

@@ -16,7 +16,7 @@ import (
 
 func asPath(err error, to **fs.PathError) bool { return errors.As(err, to) }
 
-// keys are what the roles' files name, as far as it can be read here.
+// keys holds the keys that the roles' files name, as far as they can be read here.
 type keys struct {
 	agents     []*agentKey        // by agent; nil: not read
 	evaluators []*keyset.Manifest // by key_sets; nil: not read
@@ -63,7 +63,7 @@ func (c *comparison) readKeys(f Files) keys {
 	return out
 }
 
-// readAgentKey reads the public key of an agent. A secret key is left alone.
+// readAgentKey reads the public key of an agent. It does not read secret keys.
 func readAgentKey(a *config.Agent) (*agentKey, error) {
 	if a.Keys.Mode == config.KeyModeSymmetric {
 		return nil, errors.New("it is a secret key (mode: symmetric), which is not read")
@@ -134,7 +134,7 @@ func (c *comparison) keySets(f Files, k keys) {
 	}
 }
 
-// pins compares whose keys the roles take with who signs them.
+// pins compares the key holder whom each role trusts with the one who signs its keys.
 func (c *comparison) pins(f Files, k keys) {
 	type pin struct {
 		side
@@ -180,8 +180,8 @@ func anyTrusted(t keyset.Trust, holders []string) bool {
 	return slices.ContainsFunc(holders, t.Names)
 }
 
-// has checks that one of the key sets at a place has an agent's key. A set that could
-// not be read may have it.
+// has checks that one of the key sets at a place has an agent's key. It assumes that a set
+// which could not be read has it.
 func (c *comparison) has(a side, key *agentKey, b side, path string, sets []*keyset.Manifest) {
 	var there []string
 	for _, m := range sets {

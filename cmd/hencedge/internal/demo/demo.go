@@ -1,9 +1,7 @@
-// Package demo runs the whole of hencedge in one process: an MQTT broker with
-// mutual TLS, an agent on this machine's sensors, an evaluator, and a key
-// holder. The three roles meet only at the broker, each with the keys that it
-// would hold in earnest. Because all of it is here, every decrypted result can
-// be compared with the plaintext truth and with the error that the program's
-// explanation promised.
+// Package demo runs all of hencedge in one process: an MQTT broker with mutual TLS, an
+// agent on this machine's sensors, an evaluator, and a key holder. The three roles meet
+// only at the broker, each with just the keys that it would have in production. Every
+// decrypted result is compared with the plaintext truth and with the promised error.
 package demo
 
 import (
@@ -115,9 +113,8 @@ type Row struct {
 	Latency    float64 `json:"latency_ms"` // from the window's last sample to its decrypted result
 }
 
-// Run plays the demo. It returns the summary of what was played also when ctx
-// ends early or an error is outside its bound (then Summary.OK is false); an
-// error means that something broke.
+// Run runs the demo and returns its summary. If ctx ends early or an error exceeds its
+// bound, Summary.OK is false and the error is nil.
 func Run(ctx context.Context, o Options) (*Summary, error) {
 	if err := o.setDefaults(); err != nil {
 		return nil, err

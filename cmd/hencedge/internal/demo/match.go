@@ -16,9 +16,9 @@ import (
 	"github.com/hencedge/hencedge/keyholder"
 )
 
-// matcher brings together what the agent saw (the plaintext of a window), what
-// the evaluator measured, and what the key holder decrypted. A result names its
-// window by the hash of the sealed reading.
+// matcher joins the plaintext of a window at the agent, the measurements of the evaluator,
+// and the result that the key holder decrypted. A result names its window by the hash of
+// the sealed reading.
 type matcher struct {
 	stage  *stage
 	stream config.Stream
@@ -197,8 +197,8 @@ func (m *matcher) row(w *shown, res arrival, ev evaluator.Event) (Row, error) {
 	for k := range truth {
 		row.Error = math.Max(row.Error, math.Abs(res.Values[k]-truth[k]))
 	}
-	// Written so that a NaN is not good; and the promise of the result must keep
-	// the one that the explanation made.
+	// A NaN must fail. The bound in the result must not exceed the one that explain
+	// promised.
 	row.OK = row.Error <= row.Bound && row.Bound <= cast.Bound
 	if math.IsNaN(row.Error) || math.IsInf(row.Error, 0) {
 		return row, errors.New("program " + res.Program + ": the error is not a number")

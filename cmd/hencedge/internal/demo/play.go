@@ -23,7 +23,7 @@ type announcer struct {
 	ready chan struct{}
 }
 
-// Subscribe is the client's.
+// Subscribe subscribes as the client does.
 func (a *announcer) Subscribe(ctx context.Context, filter string, h func(transport.Delivery)) error {
 	err := a.Client.Subscribe(ctx, filter, h)
 	if err == nil {

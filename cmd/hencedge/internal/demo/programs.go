@@ -22,8 +22,8 @@ const (
 // maxChannels keeps the table readable.
 const maxChannels = 4
 
-// choose picks sensors that say something: temperatures and the like first,
-// then processor, memory and load.
+// choose picks the sensors that show most: temperatures and the like first, then
+// processor, memory and load.
 func choose(found []sensor.Found) []sensor.Found {
 	var out []sensor.Found
 	take := func(most int, fits func(config.Source) bool) {
@@ -48,7 +48,7 @@ func choose(found []sensor.Found) []sensor.Found {
 	return out
 }
 
-// candidates are the programs to show, if the parameters allow them.
+// candidates returns the programs to show, if the parameters allow them.
 func candidates(channels []config.Channel) []config.Program {
 	at := func(k int) string { return strings.Join([]string{deviceName, streamName, channels[k].Name}, "/") }
 	x := channels[0]
@@ -75,8 +75,8 @@ func candidates(channels []config.Channel) []config.Program {
 	)
 }
 
-// fitting keeps the candidates that compile under params and says why the
-// others do not. The last candidate is only for when nothing else fits.
+// fitting returns the candidates that compile under params, and why the others do not. It
+// returns the last candidate only if no other fits.
 func fitting(list []config.Program, stream config.Stream,
 	params henc.Parameters) (keep []config.Program, left []string) {
 	for i, p := range list {
@@ -102,7 +102,7 @@ func fitting(list []config.Program, stream config.Stream,
 	return keep, left
 }
 
-// reason is the message of a compiler's refusal in one line.
+// reason returns the message of a compiler's refusal in one line.
 func reason(err error) string {
 	var e *program.Error
 	if errors.As(err, &e) {

@@ -119,7 +119,7 @@ func (s *stage) path(elem ...string) string {
 	return filepath.Join(append([]string{s.dir}, elem...)...)
 }
 
-// connection is the broker section of a role, with a certificate of its own.
+// connection returns the broker section of a role, with a certificate of its own.
 func (s *stage) connection(role string) (config.Broker, error) {
 	cert, err := s.ca.Client(role)
 	if err != nil {
@@ -249,7 +249,7 @@ func (s *stage) makeKeys() (err error) {
 	return err
 }
 
-// context are the options of every henc context of the demo.
+// context returns the options of every henc context of the demo.
 func (s *stage) context() []henc.Option {
 	if s.o.Backend == nil {
 		return nil

@@ -49,8 +49,8 @@ func brokerChecks(ctx context.Context, role string, b config.Broker, o Options) 
 	return append(out, reach(ctx, role, b, o.Timeout))
 }
 
-// reach connects once, under a client id of its own so that it does not take
-// the session of a running service.
+// reach connects once. It uses a client id of its own, so that it does not take over the
+// session of a running service.
 func reach(ctx context.Context, role string, b config.Broker, timeout time.Duration) Check {
 	c := Check{Name: role + " broker", Status: OK}
 	ctx, stop := context.WithTimeout(ctx, timeout)
@@ -69,7 +69,7 @@ func reach(ctx context.Context, role string, b config.Broker, timeout time.Durat
 	return c
 }
 
-// unreachable says what to do where a connection failed with err.
+// unreachable returns what to do about a connection that failed with err.
 func unreachable(err error, id string) string {
 	var authority x509.UnknownAuthorityError
 	var name x509.HostnameError
@@ -100,7 +100,7 @@ func secured(ctx context.Context, b config.Broker, now time.Time, c *Check) {
 	if !e.TLS {
 		c.Detail += ", without TLS"
 		if !e.Loopback() {
-			c.Status, c.Remedy = Warn, "use tls://: topics, sizes and the password travel in clear"
+			c.Status, c.Remedy = Warn, "use tls://: topics, sizes and the password are sent unencrypted"
 		}
 		return
 	}
@@ -126,16 +126,16 @@ func secured(ctx context.Context, b config.Broker, now time.Time, c *Check) {
 	end := s.PeerCertificates[0].NotAfter
 	c.Detail += ", the broker's certificate is valid until " + end.UTC().Format(time.RFC3339)
 	if end.Sub(now) < brokerSoon {
-		c.Status, c.Remedy = Warn, "have the broker's certificate renewed: without a valid one nobody connects"
+		c.Status, c.Remedy = Warn, "have the broker's certificate renewed: without a valid one, no role can connect"
 	}
 }
 
-// brokerSoon is when the end of the broker's certificate is worth a warning: those
-// that are renewed by a program last 90 days and less, and are renewed when a third
-// is left.
+// brokerSoon is how long before its end the broker's certificate is worth a warning.
+// Certificates that a program renews last 90 days or less, and are renewed when a third of
+// that is left.
 const brokerSoon = 7 * 24 * time.Hour
 
-// expirySoon is when a certificate's end is worth a warning.
+// expirySoon is how long before its end a certificate is worth a warning.
 const expirySoon = 30 * 24 * time.Hour
 
 func certificate(name, path string, now time.Time) Check {

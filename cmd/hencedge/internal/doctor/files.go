@@ -52,8 +52,8 @@ const (
 	maxSecretSize = 16 << 20
 )
 
-// noSecrets looks for secret keys of ciphertexts in and below dirs, by what the
-// files hold and not by their names.
+// noSecrets looks for secret keys of ciphertexts in and below dirs, by the contents of
+// files rather than their names.
 func noSecrets(name string, dirs []string) Check {
 	c := Check{Name: name, Status: OK}
 	scanned, found := 0, []string{}
@@ -101,9 +101,9 @@ func noSecrets(name string, dirs []string) Check {
 	return c
 }
 
-// holdsSecret reports whether a file is a serialised secret key: decoding gets
-// past the kind of object, whatever it says of the parameters. Of a key of another
-// version, which cannot be decoded, the beginning has to do.
+// holdsSecret reports whether a file is a serialised secret key: whether decoding accepts
+// the kind of object, whatever the parameters. A key of another version cannot be decoded
+// and is recognised by its first bytes.
 func holdsSecret(path string, d fs.DirEntry) bool {
 	info, err := d.Info()
 	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 || info.Size() > maxSecretSize {

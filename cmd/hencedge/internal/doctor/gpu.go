@@ -11,7 +11,7 @@ import (
 // package cuda name them.
 var gpuSteps = []string{"open", "symbol", "init", "capability", "module", "self-test"}
 
-// choices are the Hadamard methods that a GPU's measurements chose.
+// choices returns the Hadamard methods that a GPU's measurements chose.
 func choices(b cutrantt.Backend) string {
 	t, ok := b.(cutrantt.Tuner)
 	if !ok {
@@ -29,8 +29,8 @@ func choices(b cutrantt.Backend) string {
 	return "; fastest products (degree/columns): " + strings.Join(list, ", ")
 }
 
-// gpu says whether the GPU can be used, and if not which step failed. A machine
-// without one is in order; a GPU that is there and does not work is not.
+// gpu tells whether the GPU can be used, and if not, which step failed. A machine without
+// a GPU is fine; a GPU that does not work is not.
 func gpu(open func() (cutrantt.Backend, error)) Check {
 	c := Check{Name: "gpu"}
 	b, err := open()

@@ -105,8 +105,8 @@ func clockState() (synced bool, maxError time.Duration, err error) {
 	return tx.Status&unix.STA_UNSYNC == 0 && state != timeError, time.Duration(tx.Maxerror) * time.Microsecond, nil
 }
 
-// clock: windows of several devices are joined by their start times, and TLS
-// certificates have a validity, so a wrong clock breaks both.
+// clock checks the clock. Windows of several devices are joined by their start times, and
+// TLS certificates have a validity: a wrong clock breaks both.
 func clock(now time.Time, state func() (bool, time.Duration, error)) Check {
 	c := Check{Name: "clock", Detail: now.UTC().Format(time.RFC3339)}
 	if now.Before(earliest) {
@@ -126,8 +126,8 @@ func clock(now time.Time, state func() (bool, time.Duration, error)) Check {
 	return c
 }
 
-// swap: key material in memory could be written to a swap device. One that
-// device-mapper encrypts (its UUID begins with CRYPT-) keeps it secret.
+// swap checks for swap devices, to which key material in memory could be written. One that
+// device-mapper encrypts (its UUID begins with CRYPT-) is fine.
 func swap(proc, sys string) Check {
 	c := Check{Name: "swap"}
 	b, err := os.ReadFile(filepath.Join(proc, "swaps"))
@@ -174,7 +174,7 @@ var startLimit, errStartLimit = func() (uint64, error) {
 
 func coreLimit() (uint64, error) { return startLimit, errStartLimit }
 
-// coreDumps: a dump of a process that holds keys is a copy of the keys.
+// coreDumps checks for core dumps, which copy the keys of a process to disk.
 func coreDumps(proc string, limit func() (uint64, error)) Check {
 	c := Check{Name: "core dumps"}
 	most, err := limit()

@@ -34,9 +34,9 @@ func secretFiles(role string, secrets ...config.NamedSecret) []Check {
 	return out
 }
 
-// loose says how others than root and user me could change what is at path, itself
-// or by another file in its place, or in the place of a directory above: "" if they
-// cannot, with world set if every user can. Root (me 0) may rely on files of any user.
+// loose returns how users other than root and me could change the file at path: the file
+// itself, or by replacing it or a directory above. It returns "" if they cannot. world is
+// set if every user can. Root (me 0) may rely on files of any user.
 func loose(path string, me int) (how string, world bool) {
 	if how, world = looseAt(path, me); how != "" {
 		return how, world
@@ -70,9 +70,9 @@ func looseAt(path string, me int) (how string, world bool) {
 	}
 }
 
-// trusted checks that what a role believes without a signature cannot be changed by
-// others: its configuration, which names commands and peers, the key that it
-// encrypts under, the authorities of the broker.
+// trusted checks that others cannot change what a role trusts without a signature: its
+// configuration, which names commands and peers, the key that it encrypts under, and the
+// certificate authorities of the broker.
 func trusted(role string, me int, paths ...string) Check {
 	c := Check{Name: role + " files that it trusts", Status: OK}
 	var list []string
@@ -102,6 +102,6 @@ func trusted(role string, me int, paths ...string) Check {
 		return c
 	}
 	c.Detail = "others can change them: " + strings.Join(list, ", ")
-	c.Remedy = "chmod go-w, chown root: who changes them decides whom this machine encrypts for, and what it executes"
+	c.Remedy = "chmod go-w, chown root: whoever changes them decides for whom this machine encrypts, and what it executes"
 	return c
 }

@@ -16,8 +16,8 @@ func getrandom() error {
 	return err
 }
 
-// entropy: until the kernel's generator is seeded, keys would wait for it; boards
-// without a hardware generator can take minutes after the first boot.
+// entropy checks that the kernel's generator is seeded; until then, making keys blocks.
+// Boards without a hardware generator can take minutes after the first boot.
 func entropy(proc string, ask func() error) Check {
 	c := Check{Name: "entropy", Status: OK, Detail: "the kernel's generator is seeded"}
 	switch err := ask(); {
@@ -65,7 +65,7 @@ func disk(name, dir string, stat statfs) Check {
 	return c
 }
 
-// lockedMemory says whether a service of this user could lock its memory.
+// lockedMemory tells whether a service of this user could lock its memory.
 func lockedMemory(limit func() (uint64, error)) Check {
 	c := Check{Name: "locked memory", Status: OK, Detail: "unlimited"}
 	n, err := limit()
@@ -85,8 +85,8 @@ func memlockLimit() (uint64, error) {
 	return l.Cur, err
 }
 
-// tracing: a process of the same user could read the memory of one that is not
-// protected against it.
+// tracing checks whether a process of the same user could read the memory of an
+// unprotected one.
 func tracing(proc string) Check {
 	c := Check{Name: "ptrace", Status: OK}
 	b, err := os.ReadFile(filepath.Join(proc, "sys/kernel/yama/ptrace_scope"))

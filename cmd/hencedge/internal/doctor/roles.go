@@ -62,7 +62,7 @@ func roles(ctx context.Context, o Options) []Check {
 	return out
 }
 
-// believed are the files of an agent that nothing signs: keys and authorities, and
+// believed returns the files of an agent that nothing signs: keys and authorities, and
 // the programs that it executes.
 func believed(cfg *config.Agent) []string {
 	out := []string{cfg.Keys.PublicKey, cfg.Broker.CA, cfg.Broker.Cert}
@@ -126,7 +126,7 @@ func agentFiles(cfg *config.Agent, dir string, roots []string) []Check {
 	return append(out, noSecrets("secrets on this board", dirs), nothingToSteal(roots, cfg.SigningKey))
 }
 
-// signingKey is the device's, which need not exist before the first start.
+// signingKey checks the device's signing key, which need not exist before the first start.
 func signingKey(cfg *config.Agent) Check {
 	if seal.FirstStart(cfg) {
 		return Check{Name: "agent signing key", Status: Info, Detail: cfg.SigningKey + " is made at the first start"}

@@ -19,7 +19,7 @@ import (
 var system = []string{"bin", "boot", "dev", "lib", "lib32", "lib64", "libx32", "lost+found", "proc", "sbin", "sys",
 	"usr"}
 
-// ReadRoots are where files of people and services lie: the directories of / but
+// ReadRoots returns where files of people and services lie: the directories of / but
 // those of the system.
 func ReadRoots() []string { return readRoots("/") }
 

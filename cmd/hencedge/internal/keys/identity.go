@@ -15,9 +15,9 @@ func (a *app) identityCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "identity FILE",
 		Short: "make the signing key of a device or evaluator, and print its public half",
-		Long: `identity makes an Ed25519 signing key in FILE (mode 0600) unless it is there
-already, and prints its public half: the "public_key" by which the others' files
-know this device or evaluator. Make it on the machine that uses it.`,
+		Long: `identity makes an Ed25519 signing key in FILE (mode 0600), unless FILE exists, and
+prints its public half. That is the "public_key" of this device or evaluator in the
+other roles' files. Make the key on the machine that uses it.`,
 		Example: `  hencedge keys identity /etc/hencedge/signing.key`,
 		Args:    cli.ExactArgs("FILE"),
 		RunE: func(_ *cobra.Command, args []string) error {

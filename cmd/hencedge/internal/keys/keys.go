@@ -25,10 +25,10 @@ import (
 func Command(c *cli.App) *cobra.Command {
 	a := &app{c}
 	return cli.Group("keys", "make key sets and hand out what each role may hold",
-		`A key set is one directory with everything that one key holder's data needs:
-the secret key (which never leaves it, unless you export it on purpose), the
-public key for agents, and the evaluation keys for evaluators. Rotating adds an
-epoch; results of earlier epochs can still be decrypted.`,
+		`A key set is one directory with all keys of one key holder: the secret key, which
+never leaves it unless you export it on purpose, the public key for agents, and the
+evaluation keys for evaluators. Rotation adds an epoch. Results of earlier epochs can
+still be decrypted.`,
 		a.newCommand(), a.showCommand(), a.exportCommand(), a.verifyCommand(), a.rotateCommand(), a.identityCommand())
 }
 
@@ -86,8 +86,8 @@ func (a *app) newCommand() *cobra.Command {
 		Use:   "new",
 		Short: "make a key set",
 		Long: `new makes a key set with its first epoch in an empty or new directory (mode 0700;
-secrets have mode 0600). Keys go to disk one by one: the largest sets take a minute
-and a few hundred MiB of memory. Ctrl-C ends it and leaves no key.
+secrets have mode 0600). The largest sets take a minute and a few hundred MiB of
+memory. Ctrl-C stops it and leaves no key.
 
 Parameter sets, smallest first: ` + strings.Join(henc.Names(), ", ") + `.
 Insecure parameters have no key sets.`,
@@ -125,8 +125,8 @@ Insecure parameters have no key sets.`,
 	return cmd
 }
 
-// progress tells on standard error how many keys are made, and ends the making when ctx
-// does. done takes the line away.
+// progress returns a function that shows on standard error how many keys are made, and
+// that fails when ctx ends. done removes the line.
 func (a *app) progress(ctx context.Context) (progress func(keyholder.Progress) error, done func()) {
 	f, ok := a.Std.Err.(*os.File)
 	p := &cli.Progress{What: "keys", Out: a.Std.Err, Terminal: ok && cli.IsTerminal(f)}
@@ -167,12 +167,12 @@ func (a *app) rotateCommand() *cobra.Command {
 		Use:   "rotate",
 		Short: "add an epoch with fresh keys",
 		Long: `rotate adds an epoch with fresh keys and makes it the current one. It keeps the
-rotations of the current epoch unless --for or --rotations say otherwise.
+rotations of the current epoch unless --for or --rotations says otherwise.
 
-Afterwards export again, to new directories: first to the evaluators, which then
-know both epochs, then to the agents. A running "results watch" notices by itself.
-Readings under the old epoch are accepted during the overlap; what was computed from
-them can be decrypted for ever.`,
+Then export again, to new directories: first for the evaluators, which then know both
+epochs, and after that for the agents. A running "results watch" needs nothing. Readings
+under the old epoch are accepted during the overlap. Results that were computed from
+them can always be decrypted.`,
 		Example: `  hencedge keys rotate --dir plant7-keys --overlap 168h
   hencedge keys rotate --for evaluator.yaml`,
 		Args: cli.NoArgs,
@@ -207,7 +207,7 @@ them can be decrypted for ever.`,
 	}
 	cmd.Flags().StringVar(&dir, "dir", DefaultDir, "key set directory")
 	cmd.Flags().DurationVar(&overlap, "overlap", 30*24*time.Hour,
-		"how long readings under the old epoch stay welcome; 0 means for ever")
+		"how long readings under the old epoch are accepted; 0 means for ever")
 	f.register(cmd)
 	a.JSONFlag(cmd, "one JSON object")
 	return cmd
@@ -220,17 +220,17 @@ func (a *app) exportCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "export",
 		Short: "write exactly what a role may hold",
-		Long: `export writes to an empty or new directory what a role may hold, and nothing else:
+		Long: `export writes exactly what a role may hold to an empty or new directory:
 
   agent       public.key
   evaluator   evaluation.key of every epoch that is still accepted
 
-and keyset.json, which says what it is, with keyset.cose, the holder's signature
-over it and over the digests of the files.
+It adds keyset.json, which describes the export, and keyset.cose, the holder's
+signature over that and over the digests of the files.
 
---symmetric gives an agent the secret key too. It then sends half the bytes, and
-whoever takes the board can read everything under this key set: give such a
-device a key set of its own.`,
+--symmetric gives an agent the secret key too. The agent then sends half the bytes, but
+whoever takes the board can read everything under this key set. Give such a device a key
+set of its own.`,
 		Example: `  hencedge keys export --role agent --out for-agents
   hencedge keys export --role evaluator --out for-evaluators`,
 		Args: cli.NoArgs,
@@ -261,7 +261,7 @@ device a key set of its own.`,
 	cmd.Flags().StringVar(&out, "out", "", "directory to write, empty or new")
 	cmd.Flags().BoolVar(&symmetric, "symmetric", false, "give an agent the secret key (read the help first)")
 	cmd.Flags().Uint32Var(&epoch, "epoch", 0,
-		"only this epoch (default: agents the current one, evaluators all accepted ones)")
+		"only this epoch (default: the current one for agents, all accepted ones for evaluators)")
 	a.JSONFlag(cmd, "one JSON object")
 	return cmd
 }
@@ -290,7 +290,7 @@ func (a *app) exported(done *keyholder.Exported) error {
 	return err
 }
 
-// agentLines are what agent.yaml says of an export in dir.
+// agentLines returns what agent.yaml says of an export in dir.
 func agentLines(dir string, symmetric bool, holder string) string {
 	if symmetric {
 		return fmt.Sprintf("# agent.yaml\nkeys: {mode: symmetric, secret_key: %s, holder: %s}\n",
@@ -300,7 +300,7 @@ func agentLines(dir string, symmetric bool, holder string) string {
 		holder)
 }
 
-// evaluatorLines are what evaluator.yaml says of an export in dir.
+// evaluatorLines returns what evaluator.yaml says of an export in dir.
 func evaluatorLines(dir, holder string) string {
 	return fmt.Sprintf("# evaluator.yaml\nkey_sets: [%s]\nkeys: {holder: %s}\n", dir, holder)
 }

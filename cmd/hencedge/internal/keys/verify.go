@@ -14,13 +14,13 @@ func (a *app) verifyCommand() *cobra.Command {
 	var holder string
 	cmd := &cobra.Command{
 		Use:   "verify DIR",
-		Short: "check who signed exported keys, and that nothing was changed",
-		Long: `verify checks a directory that "hencedge keys export" wrote: that the key holder's
-signature is over its manifest, and that every file is the one that was signed.
+		Short: "check who signed exported keys, and that they are unchanged",
+		Long: `verify checks a directory that "hencedge keys export" wrote: that its manifest has a
+valid signature, and that every file is the one that was signed.
 
---holder is the fingerprint that "hencedge keys show" prints at the key holder, or
-the holder's public key, got over another way than the directory itself. Without it
-verify finds damage only: whoever changed the keys on their way can sign their own.`,
+--holder is the fingerprint that "hencedge keys show" prints at the key holder, or the
+holder's public key. Get it over another channel than the directory. Without --holder,
+verify finds damage only: whoever exchanged the keys can sign them too.`,
 		Example: "  hencedge keys verify for-agents --holder k7qd2-4mzra-xxb3e-jq6hn-2hvwp",
 		Args:    cli.ExactArgs("DIR"),
 		RunE: func(cmd *cobra.Command, args []string) error {

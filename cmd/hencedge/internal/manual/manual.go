@@ -38,7 +38,7 @@ func visible(c *cobra.Command) []*cobra.Command {
 	return out
 }
 
-// page is one page: the command with everything below it, or, for the root, with
+// page returns one page: the command with everything below it, or, for the root, with
 // the names of its groups only.
 func page(c *cobra.Command, info Info, deep bool) []byte {
 	var b bytes.Buffer

@@ -21,9 +21,9 @@ import (
 	"github.com/hencedge/hencedge/transport"
 )
 
-// Remote keeps the configuration that an operator sent: what is in use, which
-// version was tried last, and what is on its way. Its file lies beside the agent's
-// state, <state>.remote.
+// Remote keeps the configurations that an operator sent: the one in use, the version that
+// was tried last, and the one that waits for a reload. Its file is <state>.remote, beside
+// the agent's state.
 type Remote struct {
 	Tell chan string // asks for a reload
 	now  func() time.Time
@@ -39,8 +39,8 @@ type Remote struct {
 	reports transport.LogLimit
 }
 
-// stored is what outlives the process. Seen is stored before a version is
-// tried, so that one that kills the agent is tried once.
+// stored is what outlives the process. Seen is stored before a version is tried, so that
+// a version that crashes the agent is tried only once.
 type stored struct {
 	Seen    uint64 `json:"seen"`              // highest version tried
 	Sealed  []byte `json:"sealed,omitempty"`  // that is in use
@@ -61,7 +61,7 @@ const maxRemoteFile = 1 << 20
 
 func (r *Remote) path() string { return r.cfg.State + ".remote" }
 
-// load reads the file once; a damaged one counts as absent, with a warning.
+// load reads the file once. It ignores a damaged one, with a warning.
 func (r *Remote) load() {
 	if r.read {
 		return
@@ -96,8 +96,8 @@ func (r *Remote) save() error {
 	return nil
 }
 
-// Receive takes a message from the broker: one that is signed by the operator, for
-// this device and newer than all before asks for a reload.
+// Receive takes a message from the broker. If the operator signed it for this device and
+// it is newer than all before, Receive asks for a reload.
 func (r *Remote) Receive(payload []byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -125,7 +125,7 @@ func (r *Remote) Receive(payload []byte) {
 		}
 		return
 	case msg.Until != 0 && r.now().Unix() > msg.Until:
-		refuse(fmt.Errorf("remote configuration %d was to be taken until %s; sign it anew", msg.Version,
+		refuse(fmt.Errorf("remote configuration %d was valid until %s; sign it again", msg.Version,
 			time.Unix(msg.Until, 0).UTC().Format(time.RFC3339)))
 		return
 	}
@@ -152,9 +152,9 @@ func openRemote(cfg *config.Agent, sealed []byte) (*transport.RemoteConfig, erro
 	return transport.OpenRemote(sealed, pub, cfg.Device)
 }
 
-// Apply puts the remote configuration, if there is one, on top of that of the
-// file. A pending one that is not good is an error and forgotten; one in use that
-// does not fit the file any more is left out, with a warning.
+// Apply returns the configuration of the file with the remote one, if any, on top. A bad
+// pending one is an error and is forgotten. One in use that no longer fits the file is left
+// out, with a warning.
 func (r *Remote) Apply(cfg *config.Agent,
 	log *slog.Logger) (out *config.Agent, sealed []byte, pending bool, err error) {
 	r.mu.Lock()
@@ -186,10 +186,11 @@ func (r *Remote) Apply(cfg *config.Agent,
 	return out, r.file.Sealed, false, nil
 }
 
-// leave notes that what is kept is left out; a change of the file may bring it back.
+// leave notes that the stored configuration is left out. A change of the file may bring it
+// back.
 func (r *Remote) leave(reason error) {
 	r.leftOut, r.last = true, reason.Error()
-	r.log.Warn("the stored remote configuration does not fit any more; the file alone is used", "error", reason)
+	r.log.Warn("the stored remote configuration no longer fits; only the file is used", "error", reason)
 }
 
 // LeaveOut is leave for a reason that is found later.
@@ -204,7 +205,7 @@ func (r *Remote) forget(reason error) {
 	r.pending, r.last = nil, reason.Error()
 	r.file.Refused = r.last
 	if err := r.save(); err != nil { // the version is stored, so that it is not tried again
-		r.log.Warn("why a remote configuration was refused will be forgotten", "error", err)
+		r.log.Warn("cannot store why a remote configuration was refused", "error", err)
 	}
 }
 
@@ -216,7 +217,7 @@ func overlaid(cfg *config.Agent, sealed []byte) (*config.Agent, error) {
 	return cfg.WithRemote(fmt.Sprintf("remote configuration %d", msg.Version), msg.Text)
 }
 
-// OnTrial makes c a candidate on trial with a pending configuration.
+// OnTrial puts c on trial with a pending configuration.
 func (r *Remote) OnTrial(c *daemon.Candidate, sealed []byte, trial time.Duration) {
 	c.Trial = trial
 	c.Confirmed = func() error {
@@ -235,7 +236,7 @@ func (r *Remote) OnTrial(c *daemon.Candidate, sealed []byte, trial time.Duration
 		if latest {
 			r.pending = nil
 		}
-		r.log.Info("the remote configuration has proved itself and is kept")
+		r.log.Info("the remote configuration works and is kept")
 		return nil
 	}
 	c.Failed = func(reason error) {
@@ -249,14 +250,14 @@ func (r *Remote) OnTrial(c *daemon.Candidate, sealed []byte, trial time.Duration
 	}
 }
 
-// Discard forgets a pending configuration that was found bad after all.
+// Discard forgets a pending configuration that turned out to be bad.
 func (r *Remote) Discard(reason error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.forget(reason)
 }
 
-// Status is nil where the configuration has no remote section.
+// Status returns nil where the configuration has no remote section.
 func (r *Remote) Status() *Status {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -185,7 +185,7 @@ func TestRemoteTrial(t *testing.T) {
 	// The operator of the file decides, now and later: another key, a section that
 	// is closed now.
 	s.cfg = remoteAgent(t, filepath.Dir(s.cfg.State), s.key.PublicText(), ", sections: [queue]")
-	if r, cfg := s.fresh(t); cfg.Log.Level != "info" || !strings.Contains(s.log.String(), "does not fit any more") ||
+	if r, cfg := s.fresh(t); cfg.Log.Level != "info" || !strings.Contains(s.log.String(), "no longer fits") ||
 		r.Status().InUse != 0 {
 		t.Errorf("a section that was closed is still changed: %+v", r.Status())
 	}
@@ -212,7 +212,7 @@ func TestRemoteExpired(t *testing.T) {
 	r, _ := s.fresh(t)
 	r.now = func() time.Time { return until.Add(time.Second) }
 	r.Receive(b)
-	if st := r.Status(); st.Seen != 0 || !strings.Contains(st.Refused, "was to be taken until 2026-05-01T12:00:00Z") ||
+	if st := r.Status(); st.Seen != 0 || !strings.Contains(st.Refused, "was valid until 2026-05-01T12:00:00Z") ||
 		len(r.Tell) != 0 {
 		t.Errorf("%+v", st)
 	}

@@ -31,20 +31,20 @@ func (a *app) approveCommand() *cobra.Command {
 		Use:   "approve [PROGRAM...]",
 		Short: "choose the programs whose results may be decrypted",
 		Long: `approve fetches the programs that the trusted evaluators publish on the broker, or
-reads them from an evaluator.yaml, compiles each here, and shows what it computes on
-what and with which error. Once confirmed, results of exactly these programs are
-decrypted; all others are refused as not_approved, and their evaluator keeps them. The
-approval lies in the key set directory. A "results watch" that runs notices it.
+reads them from an evaluator.yaml. It compiles each and shows what it computes, from
+which inputs and with which error. After you confirm, results of exactly these programs
+are decrypted. All others are refused as not_approved, and their evaluator keeps them.
+The approval is stored in the key set directory. A running "results watch" notices it.
 
-A program that changes has another hash and needs another approval. The earlier one
-stays, so that stored results can still be read, until --revoke.`,
+A changed program has another hash and needs another approval. The old approval stays
+until --revoke, so that stored results can still be read.`,
 		Example: `  hencedge results approve -c keyholder.yaml
   hencedge results approve -c keyholder.yaml cpu-mean cpu-variance --yes
   hencedge results approve --dir keys --evaluator evaluator.yaml
   hencedge results approve --dir keys --list`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if f.yes && f.list || f.list && f.revoke {
-				return cli.UsageHint(cmd, errors.New("--list goes alone"))
+				return cli.UsageHint(cmd, errors.New("--list cannot be combined with --yes or --revoke"))
 			}
 			set, cfg, err := f.holder.set(cmd)
 			if err != nil {
@@ -66,7 +66,7 @@ stays, so that stored results can still be read, until --revoke.`,
 		"take the programs from this evaluator.yaml instead of the broker")
 	cmd.Flags().BoolVarP(&f.yes, "yes", "y", false, "approve without asking")
 	cmd.Flags().BoolVar(&f.list, "list", false, "list what is approved")
-	cmd.Flags().BoolVar(&f.revoke, "revoke", false, "take approvals back, of the programs named or of all")
+	cmd.Flags().BoolVar(&f.revoke, "revoke", false, "remove the approvals of the named programs, or all")
 	a.JSONFlag(cmd, "one JSON object a line for each program")
 	return cmd
 }
@@ -89,7 +89,7 @@ func (f *holderFlags) set(cmd *cobra.Command) (set *keyholder.Set, cfg *config.K
 	return set, cfg, err
 }
 
-// offers are the programs to choose from.
+// offers returns the programs to choose from.
 func (f *approveFlags) offers(cmd *cobra.Command, a *app, holder *config.KeyHolder) ([]keyholder.Offer, error) {
 	if f.evaluator != "" {
 		cfg, err := config.LoadEvaluator(f.evaluator)
@@ -187,7 +187,7 @@ func approvalLine(o *keyholder.Offer) approvalJSON {
 	return approvalJSON{o.Approval, low, high, o.Circuit.Output().Count, o.Circuit.Output().Bound}
 }
 
-// approvals lists approvals, or takes them back.
+// approvals lists approvals, or removes them.
 func (a *app) approvals(set *keyholder.Set, revoke bool, names []string) error {
 	list, err := set.Approvals()
 	if err != nil {

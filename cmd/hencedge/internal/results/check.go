@@ -13,9 +13,9 @@ import (
 // KeyHolderCommand returns "keyholder" with all that is below it.
 func KeyHolderCommand(c *cli.App) *cobra.Command {
 	a := &app{c}
-	return cli.Group("keyholder", "the configuration of the one who reads results",
-		`The key holder's commands are "hencedge keys" and "hencedge results"; these are about
-the configuration that both use.`, a.checkCommand())
+	return cli.Group("keyholder", "check the key holder's configuration",
+		`The key holder works with "hencedge keys" and "hencedge results". The commands here are
+for the configuration that both use.`, a.checkCommand())
 }
 
 func (a *app) checkCommand() *cobra.Command {
@@ -27,11 +27,11 @@ func (a *app) checkCommand() *cobra.Command {
 		Long: `check reads a configuration and everything that it names: the key set with the
 permissions of its secrets, the evaluators' public keys, TLS files, the password and
 the directory of the state. Every mistake is shown with file, line and column, the
-line itself, and what to do. It changes nothing. The exit code is 2 when results
-could not be read.
+line itself, and what to do. It changes nothing. The exit code is 2 if results could
+not be read.
 
---no-keys looks at the configuration alone. Whether it agrees with the evaluator's
-file is found by "hencedge check".`,
+--no-keys checks the configuration alone. "hencedge check" compares it with the
+evaluator's file.`,
 		Example: "  hencedge keyholder check -c keyholder.yaml\n  hencedge keyholder check --no-keys --json",
 		Args:    cli.NoArgs,
 		RunE: func(*cobra.Command, []string) error {

@@ -28,10 +28,10 @@ type app struct{ *cli.App }
 func Command(c *cli.App) *cobra.Command {
 	a := &app{c}
 	return cli.Group("results", "decrypt and check what evaluators publish",
-		`Results are sealed objects: an encrypted value with a signed header. The key
-holder trusts the evaluators whose public keys the configuration (or --signer)
-names, decrypts the results of programs that were approved, and refuses everything
-else, each kind of refusal with its own error.`,
+		`A result is a sealed object: an encrypted value with a signed header. The key holder
+trusts the evaluators whose public keys stand in the configuration or in --signer. It
+decrypts the results of approved programs and refuses everything else; each kind of
+refusal has its own error.`,
 		a.approveCommand(), a.watchCommand(), a.decryptCommand(), a.verifyCommand())
 }
 
@@ -141,9 +141,9 @@ func (a *app) watchCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "watch",
 		Short: "follow decrypted results as they arrive",
-		Long: `watch subscribes to the results on the configured broker, verifies and decrypts
-each, and prints it as a table row, or as data with --format. Refused objects are
-logged on standard error and do not disturb later ones. It runs until it is
+		Long: `watch subscribes to the results on the configured broker. It verifies and decrypts
+each and prints it as a row of a table, or as data with --format. Refused objects are
+logged on standard error and do not affect later ones. watch runs until it is
 interrupted, or for --count results.`,
 		Example: `  hencedge results watch -c keyholder.yaml
   hencedge results watch --json --count 10`,
@@ -165,9 +165,10 @@ interrupted, or for --count results.`,
 	f.register(cmd)
 	cmd.Flags().StringVar(&format, "format", "", "table, ndjson or csv (default the configuration's output)")
 	cmd.Flags().StringArrayVar(&topics, "topic", nil,
-		"also follow this topic, for a program with a topic of its own (besides the configuration's)")
+		"also follow this topic, in addition to the configuration's, for a program with its own topic")
 	cmd.Flags().StringSliceVar(&only, "program", nil, "follow only these programs (default the configuration's)")
-	cmd.Flags().StringVar(&save, "save", "", "also store every sealed result in this directory, which is made")
+	cmd.Flags().StringVar(&save, "save", "",
+		"also store every sealed result in this directory, which is made if necessary")
 	cmd.Flags().StringVar(&out, "out", "", "append to this file, made for this user alone, instead of standard output; "+
 		"SIGHUP opens it anew")
 	cmd.Flags().StringVar(&metrics, "metrics", "", "serve counts of results and refusals for Prometheus on this host:port")
@@ -284,7 +285,7 @@ type session struct {
 func (s *session) result(r *keyholder.Result) error {
 	defer s.service.handing()()
 	if odd := s.tally.Result(r); odd != "" {
-		s.log.Warn("the results of a program do not follow each other",
+		s.log.Warn("the times of a program's results have a gap or a repetition",
 			"program", r.Program, "sequence", r.Sequence, "odd", odd)
 	}
 	if s.save != "" {
@@ -297,8 +298,8 @@ func (s *session) result(r *keyholder.Result) error {
 
 // unread logs a result that was taken and cannot be read.
 func (s *session) unread(topic string, err error) {
-	s.log.Error("a result was taken and cannot be read; with state: it is kept in the directory beside it that ends in "+
-		".unread", "class", s.tally.Refuse(err), "topic", topic, "error", err)
+	s.log.Error("a result was taken and cannot be read; if state is configured, it is kept in STATE.unread",
+		"class", s.tally.Refuse(err), "topic", topic, "error", err)
 }
 
 // refused logs an object that was not taken.
@@ -306,7 +307,7 @@ func (s *session) refused(topic string, err error) {
 	s.log.Warn("result refused", "class", s.tally.Refuse(err), "topic", topic, "error", err)
 }
 
-// resultWriter prints results in a format.
+// resultWriter returns a function that prints results in a format.
 func (a *app) resultWriter(format string) (func(*keyholder.Result) error, error) {
 	if format != "table" {
 		w, err := keyholder.NewWriter(a.Std.Out, format)
@@ -331,7 +332,7 @@ func (a *app) resultWriter(format string) (func(*keyholder.Result) error, error)
 	}, nil
 }
 
-// resultValues is the value with its unit, or the first few of a vector.
+// resultValues returns the value with its unit, or the first few values of a vector.
 func resultValues(r *keyholder.Result) string {
 	var parts []string
 	for i, v := range r.Values {
@@ -350,10 +351,9 @@ func (a *app) decryptCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "decrypt [FILE...]",
 		Short: "decrypt stored results to NDJSON or CSV",
-		Long: `decrypt reads sealed results from files, or one from standard input, verifies and
-decrypts each, and prints it. Order and repetition do not matter. A file that is
-refused is reported on standard error, the others are still read, and the exit
-code is 1.`,
+		Long: `decrypt reads sealed results from files, or one from standard input. It verifies and
+decrypts each and prints it, in any order and as often as it is given. If a file is
+refused, it says so on standard error, still reads the others, and exits with code 1.`,
 		Example: `  hencedge results decrypt -c keyholder.yaml archive/*.cose > values.ndjson
   hencedge results decrypt --signer cloud=ed25519:... --format csv result.cose`,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -399,9 +399,9 @@ func (a *app) verifyCommand() *cobra.Command {
 		Use:   "verify [FILE...]",
 		Short: "check signature, key, epoch and parameters of stored results",
 		Long: `verify checks sealed results from files, or one from standard input, without
-decrypting them: who signed, that nothing was altered, and that key, epoch and
-parameters belong to the key set. No secret key is read. The exit code is 1 when
-any of them is refused.`,
+decrypting them: who signed them, that they are unaltered, and that key, epoch and
+parameters belong to the key set. It reads no secret key. The exit code is 1 if any of
+them is refused.`,
 		Example: "  hencedge results verify -c keyholder.yaml archive/*.cose --json",
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.stored(cmd, &f, args, func(r *keyholder.Reader, name string, sealed []byte) error {
@@ -436,7 +436,7 @@ any of them is refused.`,
 // maxStored is the largest stored object that is read into memory.
 const maxStored = transport.DefaultMaxObject
 
-// stored runs f over every file, or over standard input without any.
+// stored calls do for every file, or for standard input if there are none.
 func (a *app) stored(cmd *cobra.Command, f *holderFlags, files []string,
 	do func(r *keyholder.Reader, name string, sealed []byte) error) error {
 	cfg, err := f.load()

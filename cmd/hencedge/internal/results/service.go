@@ -14,9 +14,9 @@ import (
 	"github.com/hencedge/hencedge/keyholder"
 )
 
-// holderService is what "results watch" does for a service manager: it tells that it is
-// ready and alive, and writes to a file that SIGHUP opens anew. Without a manager and a
-// file it does nothing.
+// holderService connects "results watch" to a service manager: it reports that the watch
+// is ready and alive. It also writes results to a file, which SIGHUP opens again. Without a
+// manager and a file it does nothing.
 type holderService struct {
 	notify *daemon.Notifier
 	pulse  daemon.Pulse
@@ -25,7 +25,7 @@ type holderService struct {
 	taken  int
 }
 
-// newHolderService opens the file out, unless that is "", in the place of standard output.
+// newHolderService opens the file out, unless that is "", and makes it standard output.
 func (a *app) newHolderService(out string, log *slog.Logger) (*holderService, error) {
 	s := &holderService{notify: daemon.NewNotifier(), log: log}
 	if out == "" {
@@ -47,14 +47,14 @@ func (s *holderService) close() {
 	}
 }
 
-// tell logs what the manager could not be told.
+// tell logs that the service manager could not be notified.
 func (s *holderService) tell(err error) {
 	if err != nil {
 		s.log.Warn("cannot notify the service manager", "error", err)
 	}
 }
 
-// start says that the keys are loaded, and goes on until ctx ends.
+// start reports that the keys are loaded. Then it reports signs of life until ctx ends.
 func (s *holderService) start(ctx context.Context) {
 	s.tell(s.notify.Ready("waiting for the broker"))
 	hup := make(chan os.Signal, 1)
@@ -77,10 +77,10 @@ func (s *holderService) start(ctx context.Context) {
 				return
 			case <-hup:
 				if err := s.out.Reopen(); err != nil {
-					s.log.Error("the file of results cannot be opened anew; the former one stays in use", "error", err)
+					s.log.Error("cannot reopen the file of results; the old one stays in use", "error", err)
 				}
 			case <-alive:
-				// A disk that does not answer must not look like one that has nothing to write.
+				// A disk that hangs must not look like a watch without results.
 				if what, took := s.pulse.Oldest(); took >= every {
 					s.log.Error("no sign of life for the service manager", "hangs", what, "for", took)
 				} else {
@@ -91,7 +91,7 @@ func (s *holderService) start(ctx context.Context) {
 	}()
 }
 
-// connected says that results come from now on.
+// connected reports that results can come from now on.
 func (s *holderService) connected() { s.tell(s.notify.Status("connected; no result yet")) }
 
 // handing marks a result as being written until done is called.

@@ -37,9 +37,9 @@ type app struct {
 func Command(c *cli.App, roles Roles) *cobra.Command {
 	a := &app{c, roles}
 	return cli.Group("service", "install and control the services of this machine",
-		`The service commands install hencedge's own unit (systemd, Type=notify, hardened)
-for a copy of the program that did not come from a package, and control it. The
-packages bring the same unit.`,
+		`The service commands install and control hencedge's own systemd unit (Type=notify,
+hardened), for a copy of the program that did not come from a package. Packages contain
+the same unit.`,
 		a.installCommand(), a.uninstallCommand(), a.controlCommand("start"), a.controlCommand("stop"),
 		a.controlCommand("restart"), a.statusCommand())
 }
@@ -50,7 +50,7 @@ var (
 	packageUnits = []string{"/usr/lib/systemd/system", "/lib/systemd/system"}
 )
 
-// controlled is a role's service in the service manager. script is the whole unit,
+// controlled returns a role's service in the service manager. script is the whole unit,
 // for Install.
 func controlled(r systemd.Role, script string) (kardianos.Service, error) {
 	if p := kardianos.Platform(); p != "linux-systemd" {
@@ -90,12 +90,12 @@ func (a *app) installCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "install",
 		Short: "install and enable a service, without starting it",
-		Long: `install writes the unit to /etc/systemd/system, makes the service's user if it does
-not exist, and enables the service. It changes nothing when there is a unit
-already, from a package or from an earlier installation.
+		Long: `install writes the unit to /etc/systemd/system, makes the service's user if
+necessary, and enables the service. It refuses to replace a unit, whether from a package
+or from an earlier installation.
 
---drop-in gpu opens the GPU to the service, devices the buses of sensors,
-credentials hands over files that only root may read; look at what they say.`,
+--drop-in gpu gives the service access to the GPU, devices to the buses of sensors, and
+credentials to files that only root may read. Read the files that it installs.`,
 		Example: `  sudo hencedge service install --config /etc/hencedge/agent.yaml
   sudo hencedge service install --role evaluator --drop-in gpu
   hencedge service install --show`,
@@ -133,8 +133,8 @@ credentials hands over files that only root may read; look at what they say.`,
 	return cmd
 }
 
-// unitFor renders the unit for this copy of the program, and says which paths of
-// program and configuration are in it.
+// unitFor returns the unit for this copy of the program, and the paths of program and
+// configuration that are in it.
 func unitFor(r systemd.Role, file string) (unit, binary, config string, err error) {
 	if binary, err = os.Executable(); err == nil {
 		binary, err = filepath.EvalSymlinks(binary)
@@ -152,12 +152,11 @@ func unitFor(r systemd.Role, file string) (unit, binary, config string, err erro
 	return unit, binary, config, err
 }
 
-// unseen are directories that the units' services do not see (ProtectHome,
-// PrivateTmp).
+// unseen are directories that services cannot see (ProtectHome, PrivateTmp).
 var unseen = []string{"/home", "/root", "/run/user", "/tmp", "/var/tmp"}
 
-// hidden refuses a program or a configuration where the service cannot see it: it
-// would end with a code of systemd's own (203) at every start.
+// hidden refuses a program or a configuration that the service cannot see. Every start
+// would fail with systemd's code 203.
 func hidden(binary, config string) error {
 	for path, remedy := range map[string]string{binary: "copy it to /usr/local/bin and run it from there",
 		config: "put it into /etc/hencedge"} {
@@ -170,7 +169,8 @@ func hidden(binary, config string) error {
 	return nil
 }
 
-// existing finds a unit of the role that is there already.
+// existing returns the path of the role's unit, if there is one, and whether it comes from
+// a package.
 func existing(r systemd.Role) (path string, packaged bool) {
 	for i, dir := range append([]string{adminUnits}, packageUnits...) {
 		path := filepath.Join(dir, r.Name()+".service")
@@ -213,7 +213,7 @@ func (a *app) install(r systemd.Role, unit, binary, file string, dropins []strin
 			return err
 		}
 		if err := writeDropIn(path, systemd.DropIns()[d+".conf"]); errors.Is(err, fs.ErrExist) {
-			fmt.Fprintf(a.Std.Err, "hencedge: %s is there already and stays as it is\n", path)
+			fmt.Fprintf(a.Std.Err, "hencedge: %s exists and is not changed\n", path)
 		} else if err != nil {
 			return err
 		}
@@ -230,7 +230,7 @@ func (a *app) install(r systemd.Role, unit, binary, file string, dropins []strin
 	return nil
 }
 
-// writeDropIn writes a new file; it fails with fs.ErrExist for one that is there.
+// writeDropIn writes a new file. It fails with fs.ErrExist if the file exists.
 func writeDropIn(path, text string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
@@ -247,8 +247,8 @@ func needRoot() error {
 	return nil
 }
 
-// ensureUser makes the user of a role with systemd-sysusers, as the packages do,
-// or with useradd where there is none.
+// ensureUser makes the user of a role with systemd-sysusers, as the packages do, or with
+// useradd if that is missing.
 func ensureUser(r systemd.Role) error {
 	if _, err := user.Lookup(r.Name()); err == nil {
 		return nil
@@ -265,8 +265,8 @@ func ensureUser(r systemd.Role) error {
 	return nil
 }
 
-// stateDir makes the role's state directory, as systemd would when the service
-// starts: a check before that finds it.
+// stateDir makes the role's state directory, so that a check before the first start finds
+// it. systemd would make it at the start.
 func stateDir(r systemd.Role) error {
 	u, err := user.Lookup(r.Name())
 	if err != nil {

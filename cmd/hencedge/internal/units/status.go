@@ -15,7 +15,7 @@ import (
 	"github.com/hencedge/hencedge/systemd"
 )
 
-// unitState is what the service manager says of a service.
+// unitState is what the service manager says about a service.
 type unitState struct {
 	Service  string `json:"service"`
 	Unit     string `json:"unit"`   // path
@@ -33,7 +33,7 @@ type unitState struct {
 	Refused  bool   `json:"not_configured"` // a condition of the unit did not hold
 }
 
-// unitProperties are asked of systemctl, in the order of no importance.
+// unitProperties are the properties that are asked of systemctl.
 var unitProperties = []string{"FragmentPath", "LoadState", "ActiveState", "SubState", "UnitFileState", "Result",
 	"NRestarts",
 	"ExecMainStatus", "MainPID", "ActiveEnterTimestamp", "StatusText", "MemoryCurrent", "ConditionResult",
@@ -61,8 +61,8 @@ func parseUnit(r systemd.Role, out string) unitState {
 		Refused: p["ConditionResult"] == "no" && number("ConditionTimestampMonotonic") > 0}
 }
 
-// verdict says what the state means. A service that starts again and again is
-// "active" in the service manager's words for much of the time.
+// verdict returns what the state means. The service manager calls a service in a crash
+// loop "active" for much of the time.
 func (u unitState) verdict() (text string, good bool) {
 	switch {
 	case u.Load == "not-found":
@@ -99,8 +99,8 @@ func askUnit(ctx context.Context, r systemd.Role) (unitState, error) {
 	return parseUnit(r, string(out)), nil
 }
 
-// started tells a service that runs from one that systemd did not start without
-// calling that an error: its configuration is not there.
+// started fails if systemd did not start a service because its configuration does not
+// exist, which systemd does not report as an error.
 func started(ctx context.Context, r systemd.Role) error {
 	u, err := askUnit(ctx, r)
 	if err != nil || !u.Refused {
@@ -121,9 +121,9 @@ func (a *app) statusCommand() *cobra.Command {
 	var role string
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "show what the service manager says of a service",
-		Long: `status shows whether the service runs, since when, how often it was restarted and
-how it ended last. "hencedge agent status" asks the running agent itself.
+		Short: "show what systemd says about a service",
+		Long: `status shows whether the service runs, since when, how often it was restarted, and how
+it ended last. "hencedge agent status" asks the running agent itself.
 
 The exit code is 1 unless the service runs.`,
 		Example: "  hencedge service status\n  hencedge service status --role evaluator --json",
