@@ -2,7 +2,6 @@ package agent
 
 import (
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -63,11 +62,7 @@ const stallTime = 10 * time.Minute
 
 // Stalled returns which window has been encrypting for too long, since a device hangs, or "".
 func (a *Agent) Stalled() string {
-	stream, took := a.sealing.Oldest()
-	if took < stallTime {
-		return ""
-	}
-	return fmt.Sprintf("a window of stream %s has been encrypting for %v", stream, took.Round(time.Second))
+	return a.sealing.Stalled(stallTime, "a window of stream %s has been encrypting for %v")
 }
 
 // guard prepares for failures of the device.

@@ -89,11 +89,7 @@ const stallTime = 30 * time.Minute
 // Stalled says that a program does not come to an end: a device that computes
 // hangs.
 func (s *Service) Stalled() string {
-	program, took := s.working.Oldest()
-	if took < stallTime {
-		return ""
-	}
-	return fmt.Sprintf("program %s has been computing for %v", program, took.Round(time.Second))
+	return s.working.Stalled(stallTime, "program %s has been computing for %v")
 }
 
 // Line is the state in one line.

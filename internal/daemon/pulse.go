@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"fmt"
 	"sync"
 	"time"
 )
@@ -36,7 +37,17 @@ func (p *Pulse) Begin(what string) (end func()) {
 	}
 }
 
-// Oldest is the piece of work that has taken longest so far; "" when there is none.
+// Stalled returns doing with the name of a piece of work and its time so far, if one takes
+// limit or longer; otherwise "". doing has the verbs %s and %v.
+func (p *Pulse) Stalled(limit time.Duration, doing string) string {
+	what, took := p.Oldest()
+	if what == "" || took < limit {
+		return ""
+	}
+	return fmt.Sprintf(doing, what, took.Round(time.Second))
+}
+
+// Oldest returns the piece of work that has taken longest so far, or "".
 func (p *Pulse) Oldest() (what string, took time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -329,6 +329,12 @@ func TestPulse(t *testing.T) {
 	if what, took := p.Oldest(); what != "first" || took < 2*time.Millisecond {
 		t.Errorf("%q, %v", what, took)
 	}
+	if text := p.Stalled(time.Millisecond, "%s takes %v"); text != "first takes 0s" {
+		t.Errorf("stalled: %q", text)
+	}
+	if text := p.Stalled(time.Hour, "%s takes %v"); text != "" {
+		t.Errorf("not stalled: %q", text)
+	}
 	first()
 	if what, _ := p.Oldest(); what != "second" {
 		t.Errorf("%q", what)

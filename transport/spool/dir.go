@@ -106,19 +106,12 @@ func (d directory) place(name string, content [][]byte) (there bool, err error) 
 // read returns a whole file, at most limit bytes, in the memory of into if that has
 // room.
 func (d directory) read(name string, limit int64, into []byte) ([]byte, error) {
-	f, err := d.fs.Open(d.join(name))
+	f, length, err := d.open(name)
 	if err != nil {
 		return nil, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%w: %s is not a regular file", ErrFormat, name)
-	}
-	size := min(info.Size(), limit)
+	size := min(length, limit)
 	if int64(cap(into)) < size {
 		into = make([]byte, size)
 	}
@@ -151,29 +144,37 @@ func (d directory) object(number uint64, into []byte) (Header, []byte, error) {
 // header reads the header of a file and compares the file's length with it.
 // extra is the number of bytes too many.
 func (d directory) header(name string) (h Header, extra int64, err error) {
-	f, err := d.fs.Open(d.join(name))
+	f, length, err := d.open(name)
 	if err != nil {
 		return h, 0, err
 	}
 	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return h, 0, err
-	}
-	if !info.Mode().IsRegular() {
-		return h, 0, fmt.Errorf("%w: not a regular file", ErrFormat)
-	}
-	b := make([]byte, min(info.Size(), maxHeader))
+	b := make([]byte, min(length, maxHeader))
 	if _, err := io.ReadFull(f, b); err != nil {
 		return h, 0, err
 	}
 	if h, _, err = DecodeHeader(b); err != nil {
 		return h, 0, err
 	}
-	if extra = info.Size() - h.fileSize(); extra < 0 {
-		return h, 0, fmt.Errorf("%w: %d of %d bytes", ErrTorn, info.Size(), h.fileSize())
+	if extra = length - h.fileSize(); extra < 0 {
+		return h, 0, fmt.Errorf("%w: %d of %d bytes", ErrTorn, length, h.fileSize())
 	}
 	return h, extra, nil
+}
+
+// open opens a regular file and returns its length.
+func (d directory) open(name string) (f file, length int64, err error) {
+	if f, err = d.fs.Open(d.join(name)); err != nil {
+		return nil, 0, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = fmt.Errorf("%w: %s is not a regular file", ErrFormat, name)
+	}
+	if err != nil {
+		return nil, 0, errors.Join(err, f.Close())
+	}
+	return f, info.Size(), nil
 }
 
 // quarantine moves a damaged file away and keeps the newest few.
