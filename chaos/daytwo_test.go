@@ -157,11 +157,10 @@ var dayTwoRows = []dayTwo{
 	{name: "spool full, block", agent: map[string]string{"64MiB": "1MiB"}, do: outage},
 	{name: "spool full, drop_oldest", agent: map[string]string{"64MiB": "1MiB", "full: block": "full: drop_oldest"},
 		lost: 60 * window, do: outage,
-		told: map[string]string{"agent": "a window is dropped", "evaluator": "have not come: dropped at the " +
-			"bounds of its spool"}},
+		told: map[string]string{"agent": "a window is dropped", "evaluator": "have not come: its spool dropped them"}},
 	{name: "spool full, drop_newest", agent: map[string]string{"64MiB": "1MiB", "full: block": "full: drop_newest"},
 		lost: 60 * window, do: outage,
-		told: map[string]string{"evaluator": "have not come: dropped at the bounds of its spool"}},
+		told: map[string]string{"evaluator": "have not come: its spool dropped them"}},
 	{name: "key rotation in its order", do: func(r *rig) {
 		r.run("keys", "rotate", "--dir", "holder/keys", "--overlap", "24h")
 		r.newKeys("evaluator", "cloud/keys", r.evaluator)

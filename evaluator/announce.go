@@ -14,7 +14,7 @@ func (p *Planned) Published() program.Published {
 }
 
 // announce publishes what every program computes, retained, so that key holders can
-// approve them. A program that is too long for one message has to be approved from the
+// approve it. They have to approve a program that is too long for one message from the
 // evaluator's configuration.
 func (s *Service) announce(ctx context.Context, client transport.Client) {
 	for i := range s.plan.Programs {
@@ -32,7 +32,7 @@ func (s *Service) announce(ctx context.Context, client transport.Client) {
 	}
 }
 
-// announcement is the message that describes a program.
+// announcement returns the message that describes a program.
 func (s *Service) announcement(p *Planned) (transport.Message, error) {
 	published := p.Published()
 	body, err := program.MarshalPublished(&published)

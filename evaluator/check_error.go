@@ -48,7 +48,7 @@ func (c *CheckError) err() error {
 	return c
 }
 
-// Error gives each fault with its place in the file, if it came from one, and
+// Error returns each fault with its place in the file, if it came from one, and
 // with the sub-expression marked.
 func (c *CheckError) Error() string {
 	parts := make([]string, len(c.faults))
@@ -65,8 +65,8 @@ func (c *CheckError) Error() string {
 	return strings.Join(parts, "\n")
 }
 
-// Unwrap gives ErrConfig, the list of places, and the single faults, and ErrAbsent
-// when all of them may pass.
+// Unwrap returns ErrConfig, the list of places, and the single faults, and ErrAbsent if
+// each of them may pass by itself.
 func (c *CheckError) Unwrap() []error {
 	places := new(config.Errors)
 	out := []error{ErrConfig, places}

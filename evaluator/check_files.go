@@ -121,7 +121,7 @@ func checkKeySets(cfg *config.Evaluator, plan *Plan, faults *CheckError) {
 	}
 }
 
-// keysRemedy says what to do about evaluation keys that cannot be used.
+// keysRemedy returns what to do about evaluation keys that cannot be used.
 func keysRemedy(err error) string {
 	if known := keyset.Remedy(err, "keys: {holder: ...}"); known != "" {
 		return known
@@ -132,7 +132,7 @@ func keysRemedy(err error) string {
 	return "put there what `hencedge keys export --role evaluator --out DIR` wrote, all of it"
 }
 
-// Warnings are properties of a configuration that work but deserve thought.
+// Warnings returns properties of a configuration that work but deserve thought.
 func Warnings(cfg *config.Evaluator) []string {
 	var out []string
 	if slices.Contains(cfg.Keys.Holder, config.HolderNone) {

@@ -43,7 +43,7 @@ var bodyReasons = []struct {
 	{store.ErrBusy, transport.ReasonBusy},
 }
 
-// Reason is the metric label of a refusal: transport.Reason's where it has one,
+// Reason returns the metric label of a refusal: transport.Reason's where it has one,
 // else the label of the ciphertext's or the join's fault, else "other".
 func Reason(err error) string {
 	if r := transport.Reason(err); r != transport.ReasonOther {

@@ -130,7 +130,7 @@ func (o *outgoing) stats() (st delivery.Stats) {
 	return st
 }
 
-// health says why the key holder does not take results.
+// health returns why the key holder does not take results.
 func (o *outgoing) health() (out []string) {
 	st := o.stats()
 	if st.Unreadable != "" {

@@ -43,8 +43,8 @@ type KeyState struct {
 	Params string `json:"params"`
 }
 
-// State describes the service. Client answers, counts and keys are each as they
-// are at the moment they are read.
+// State returns the state of the service. Counts and keys are each read at a moment of
+// their own.
 func (s *Service) State() State {
 	st := s.Stats()
 	out := State{Name: s.cfg.Name, Boot: s.state.Boot(), URL: s.cfg.Broker.URL, Connected: s.Connected(),
@@ -65,7 +65,7 @@ func (s *Service) State() State {
 // Stats counts what was done so far.
 func (s *Service) Stats() Stats { return s.tally.snapshot(s.receiver.Counters()) }
 
-// Health says what is wrong now.
+// Health returns what is wrong now.
 func (s *Service) Health() []string {
 	var out []string
 	if c, _ := s.link.get(); c != nil && !c.Connected() {
@@ -86,13 +86,12 @@ func (s *Service) Health() []string {
 // stallTime is how long one evaluation may take, with its turn at a device.
 const stallTime = 30 * time.Minute
 
-// Stalled says that a program does not come to an end: a device that computes
-// hangs.
+// Stalled returns which program does not come to an end, because a device hangs.
 func (s *Service) Stalled() string {
 	return s.working.Stalled(stallTime, "program %s has been computing for %v")
 }
 
-// Line is the state in one line.
+// Line returns the state in one line.
 func (s *Service) Line() string {
 	st := s.Stats()
 	where := "connected"

@@ -16,10 +16,9 @@ import (
 	"github.com/hencedge/hencedge/transport"
 )
 
-// devices is what the devices say of themselves in their birth messages, and how this
-// evaluator takes what they send. A device whose description differs from the
-// configuration here is refused with two hashes; from the birth message both sides
-// learn which field it is.
+// devices keeps what devices say of themselves in their birth messages, and how their
+// windows fare. The windows of a device whose description differs from the configuration
+// here are refused for a hash; the birth message tells both sides which field differs.
 type devices struct {
 	*reporter
 	cfg        *config.Evaluator
@@ -52,9 +51,9 @@ type standing struct {
 	why   string
 }
 
-// Refusals of single windows say nothing about their stream. So many in a row do, or
-// one that nothing follows for a minute, or the first one where nothing was taken yet.
-// After a while without any the stream is merely silent.
+// A single refusal says nothing about its stream. Three in a row do, and so does one that
+// nothing follows for a minute, or one before any window was taken. A stream without
+// refusals for an hour is merely silent.
 const (
 	refusedInRow  = 3
 	refusedForAll = time.Minute
@@ -76,7 +75,7 @@ func newDevices(cfg *config.Evaluator, keys map[transport.KeyRef]keyEpoch, reads
 		streams: map[streamID]*standing{}, told: map[string]time.Time{}}, nil
 }
 
-// deviceNames are the devices whose streams are read, in order.
+// deviceNames returns the devices whose streams are read, in order.
 func (d *devices) deviceNames() []string {
 	seen := map[string]bool{}
 	for id := range d.reads {
@@ -95,7 +94,8 @@ func (d *devices) subscribeStatus(ctx context.Context, client transport.Client) 
 		topic := transport.StatusTopic(d.cfg.Broker.TopicPrefix, name)
 		if err := client.Subscribe(ctx, topic, d.heard); err != nil {
 			if ctx.Err() == nil {
-				d.log.Warn("birth messages of devices cannot be read; what differs between their files and this one is not named",
+				d.log.Warn("cannot read the birth messages of devices; differences between their files and this one are not "+
+					"reported",
 					"error", err)
 			}
 			return
@@ -144,7 +144,7 @@ func (d *devices) heard(msg transport.Delivery) {
 	}
 }
 
-// differences are what in a device's birth message does not fit this configuration.
+// differences returns what in a device's birth message does not fit this configuration.
 func (d *devices) differences(device string, st *transport.Status) []string {
 	var out []string
 	for i := range d.cfg.Streams {
@@ -170,7 +170,7 @@ func (d *devices) differences(device string, st *transport.Status) []string {
 	return out
 }
 
-// compare says in which fields a device's stream differs from streams[i].
+// compare returns the fields in which a device's stream differs from streams[i].
 func (d *devices) compare(i int, theirs config.Stream) []string {
 	var out []string
 	own := d.cfg.Streams[i].Stream
@@ -181,8 +181,8 @@ func (d *devices) compare(i int, theirs config.Stream) []string {
 	return out
 }
 
-// where is the place of a field in the configuration's file, in brackets; empty for a
-// configuration that was built in code.
+// where returns the place of a field in the configuration's file, in brackets. It is empty
+// for a configuration that was built in code.
 func (d *devices) where(path string) string {
 	if p := d.cfg.Problem(path, "", ""); p.File != "" {
 		return fmt.Sprintf(" (%s:%d)", filepath.Base(p.File), p.Line)
@@ -206,7 +206,7 @@ func streamList(list []transport.StreamStatus) string {
 	return strings.Join(names, ", ")
 }
 
-// keyList says which keys there are.
+// keyList returns which keys there are.
 func (d *devices) keyList() string {
 	var names []string
 	for ref, k := range d.keys {
@@ -256,7 +256,7 @@ func (d *devices) explain(topic string, sealed []byte, err error) error {
 	return explained{err, detail}
 }
 
-// described are the differences of the stream that a window belongs to, if its device
+// described returns the differences of the stream that a window belongs to, if its device
 // has described it as it was when the window was made.
 func (d *devices) described(m *transport.Meta) []string {
 	i := slices.IndexFunc(d.cfg.Streams, func(d config.DeviceStream) bool {
@@ -279,7 +279,7 @@ func (d *devices) described(m *transport.Meta) []string {
 	return nil
 }
 
-// detailOf is what a receipt says about a refusal beside its reason.
+// detailOf returns what a receipt says about a refusal beside its reason.
 func detailOf(err error) string {
 	var e explained
 	if errors.As(err, &e) && transport.Reason(err) != "unknown_signer" {
@@ -331,8 +331,8 @@ func (d *devices) refusedAt(topic string, err error) {
 	}
 }
 
-// health says of which streams nothing is taken, and in what the devices that are
-// there differ.
+// health returns the streams of which nothing is taken, and how the configurations of
+// the devices that are online differ.
 func (d *devices) health(now time.Time) []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -379,8 +379,8 @@ type DeviceState struct {
 	Differs []string `json:"differs,omitempty"` // from this configuration
 }
 
-// tellSilent reports, once, the devices without a birth message: what a wrong topic
-// prefix or broker looks like from here.
+// tellSilent reports, once, the devices without a birth message. That is what a wrong
+// topic prefix or broker looks like from here.
 func (d *devices) tellSilent(now time.Time) {
 	d.mu.Lock()
 	var missing []string
@@ -401,8 +401,8 @@ func (d *devices) tellSilent(now time.Time) {
 	}
 }
 
-// mayTell reports whether a stranger in the name of a device gets an answer now: one a
-// second, since anybody who can publish there can ask for them.
+// mayTell reports whether a stranger who uses the name of a device gets an answer now. It
+// allows one a second, because anybody who can publish there can ask for more.
 func (d *devices) mayTell(device string, now time.Time) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -10,9 +10,9 @@ import (
 )
 
 // duplicates notices two boards that send with one identity: a clone, or a board whose
-// state was lost while its clock was wrong. A board leaves a boot epoch for good when it
-// starts, so it is two boards when something was made under an earlier boot epoch after a
-// later one had begun:
+// state was lost while its clock was wrong. A board leaves its boot epoch for good when it
+// starts again. So there are two boards if something was made under an earlier boot epoch
+// after a later one had begun:
 //
 //   - a birth message of an earlier boot epoch after that of a later one;
 //   - a window that begins after the boot epoch of a later one, which is the Unix time of
@@ -127,7 +127,7 @@ func (d *duplicates) tell(device string) bool {
 	return true
 }
 
-// devices are those with a second board.
+// devices returns the devices that have a second board.
 func (d *duplicates) devices() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -12,9 +12,9 @@ import (
 	"github.com/hencedge/hencedge/transport"
 )
 
-// handle takes one message from the broker. Bad ones are acknowledged too: they
-// would only come back. What cannot be staged because the service stops is not,
-// so that the broker keeps it.
+// handle takes one message from the broker. It acknowledges bad messages too, because they
+// would only come back. It does not acknowledge a message that comes while the service
+// stops, so that the broker keeps it.
 func (s *Service) handle(d transport.Delivery) {
 	if err := d.CheckFresh(); err != nil {
 		s.refuse(d.Topic, err)
@@ -46,7 +46,7 @@ func (s *Service) stage(o transport.Staged) error {
 	}
 }
 
-// stop takes nothing more.
+// stop ends the intake.
 func (s *Service) stop() {
 	close(s.quit)
 	s.receiver.Close()
@@ -162,7 +162,7 @@ func (p *pipeline) queue(working context.Context, j *job) bool {
 	}
 }
 
-// makeVerifier lists what is accepted.
+// makeVerifier returns a verifier for the streams that programs read.
 func (p *pipeline) makeVerifier(trust *transport.TrustStore) (*transport.Verifier, error) {
 	o := transport.VerifierOptions{
 		Trust: trust, Kinds: []transport.Kind{transport.KindReading}, Keys: slices.Collect(maps.Keys(p.keys)),

@@ -17,13 +17,13 @@ type job struct {
 	place  place // of the newest inputs
 	inputs map[program.Input]*window
 
-	// With a store: after is closed when the result before of the program is made (nil:
-	// there is none), over when this one is.
+	// With a store: after is closed when the program's previous job is over, and nil if
+	// there is none. over is closed when this one is.
 	after, over chan struct{}
 	size        int64 // of the result, once it is in the outbox
 }
 
-// ids are the content ids of the inputs.
+// ids returns the content ids of the inputs.
 func (j *job) ids() [][32]byte {
 	var ids [][32]byte
 	for _, w := range j.inputs {
@@ -59,7 +59,7 @@ func (j *job) lastArrival() (t time.Time) {
 	return t
 }
 
-// present says which inputs of a job are not full.
+// present returns which inputs of a job are not full.
 func (j *job) present() map[program.Input]int {
 	var out map[program.Input]int
 	for in, w := range j.inputs {
@@ -84,7 +84,7 @@ type place struct {
 	part int
 }
 
-// later is the place n windows on.
+// later returns the place n windows on.
 func (p place) later(n int) place { return place{p.boot, p.n + int64(n), p.part} }
 
 // window is a verified, decoded window.
@@ -114,12 +114,12 @@ func unjoined(w *window) error {
 type runnable struct {
 	planned *Planned
 	done    *recent       // places whose results were given out; under the joiner's lock
-	tail    chan struct{} // closed when the newest job is over; under the store's admission
+	tail    chan struct{} // closed when the newest job is over; guarded by stored.admit
 
 	variants program.Variants
 }
 
-// circuit is the circuit for the windows of a job.
+// circuit returns the circuit for the windows of a job.
 func (p *runnable) circuit(present map[program.Input]int) (*program.Circuit, error) {
 	if len(present) == 0 {
 		return p.planned.Circuit, nil

@@ -9,11 +9,10 @@ import (
 	"github.com/hencedge/hencedge/evaluator/program"
 )
 
-// joiner keeps recent windows and finds the sets that programs wait for. A
-// window goes as soon as every program has had all that it can make of it. Per
-// stream at most depth windows are held, plus as many as programs look back; the
-// one that arrived first goes first. A window that is older than timeout goes
-// unless a program may still look back at it.
+// joiner keeps recent windows and finds the sets that programs wait for. A window leaves
+// once every program has used it for all that it can. A stream has at most depth windows,
+// plus as many as programs look back; beyond that the oldest leaves. A window that is
+// older than timeout leaves unless a program may still look back at it.
 type joiner struct {
 	depth   int
 	timeout time.Duration
@@ -135,7 +134,7 @@ func (j *joiner) release(w *window) {
 	j.evict(h, e, nil)
 }
 
-// complete gives the job of p at a place, if all its windows are here and it
+// complete returns the job of p at a place, if all its windows are here and it
 // was not given before.
 func (j *joiner) complete(p *runnable, at place) *job {
 	if p.done.has(at) {
@@ -177,8 +176,8 @@ func (j *joiner) expire(now time.Time) {
 	j.report(gone)
 }
 
-// missed are the programs that join w with windows of other streams and have made no
-// result of it. Looking back does not count: the newest window is always looked back at.
+// missed returns the programs that join w with windows of other streams and have made no
+// result of it. Looking back does not count, because that waits for the next window.
 func (h *history) missed(w *window) (names []string) {
 	for _, p := range h.users {
 		var now, others bool

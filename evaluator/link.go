@@ -34,7 +34,7 @@ func (s *Service) subscribe(ctx context.Context, client transport.Client) error 
 	return nil
 }
 
-// filters are all that the service subscribes to.
+// filters returns all that the service subscribes to.
 func (s *Service) filters() []string {
 	prefix := s.cfg.Broker.TopicPrefix
 	out := []string{transport.ReceiptTopic(prefix, s.cfg.Name)}
@@ -72,7 +72,7 @@ func (s *Service) dial(ctx context.Context) (transport.Client, error) {
 	return c, nil
 }
 
-// status is a sealed birth or death message.
+// status returns a sealed birth or death message.
 func (s *Service) status(online bool) (transport.Message, error) {
 	body, err := transport.MarshalStatus(transport.Status{Online: online, Version: s.deps.Version,
 		Since: s.now().UnixNano()})

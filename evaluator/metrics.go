@@ -58,7 +58,7 @@ func (s *Service) Describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect gives the counts as they are now.
+// Collect sends the counts as they are now.
 func (s *Service) Collect(ch chan<- prometheus.Metric) {
 	count := func(d *prometheus.Desc, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, v, labels...)

@@ -38,7 +38,7 @@ type JoinRule struct {
 	Every time.Duration
 }
 
-// String is the rule in words.
+// String returns the rule in words.
 func (j JoinRule) String() string {
 	if j.Every > 0 {
 		return fmt.Sprintf("windows of the same %v", j.Every)
@@ -181,9 +181,9 @@ func planProgram(cfg *config.Evaluator, p *config.Program) (*Planned, error) {
 		source: src, params: params}, nil
 }
 
-// fitsLimits refuses inputs whose windows would all be refused as too large, and a store
-// that cannot hold at a time what one result is made of: it would fill with windows that
-// wait for each other, for ever.
+// fitsLimits refuses inputs whose windows would all be refused as too large. It also
+// refuses a store that cannot hold all windows of one result: it would fill with windows
+// that wait for each other forever.
 func fitsLimits(cfg *config.Evaluator, c *program.Circuit) error {
 	held := map[streamID]int64{} // bytes of the windows that a result needs, by stream
 	for _, in := range c.Inputs() {
@@ -236,7 +236,7 @@ func joinRule(cfg *config.Evaluator, c *program.Circuit) (JoinRule, error) {
 	return rule, nil
 }
 
-// sourceOf is the stream of an input.
+// sourceOf returns the stream of an input.
 func (p *Planned) sourceOf(in program.Input) config.Stream {
 	for _, v := range p.source.Vars {
 		if v.Device == in.Device && v.Stream.Name == in.Stream {

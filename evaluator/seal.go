@@ -20,7 +20,7 @@ func (p *pipeline) seal(j *job, c *program.Circuit, key transport.KeyRef, comput
 	return &result{p.topic(j.prog.planned), m, sealed}, nil
 }
 
-// resultMeta is the header of a result.
+// resultMeta returns the header of a result.
 func (p *pipeline) resultMeta(j *job, c *program.Circuit, out program.Output) transport.Meta {
 	m := transport.Meta{
 		Kind: transport.KindResult, Device: p.cfg.Name, Program: c.Name(), Params: c.Parameters().Hash(), Layout: c.Hash(),
@@ -43,7 +43,7 @@ func (p *pipeline) resultMeta(j *job, c *program.Circuit, out program.Output) tr
 	return m
 }
 
-// topic is where the results of a program are published.
+// topic returns where the results of a program are published.
 func (p *pipeline) topic(prog *Planned) string {
 	return cmp.Or(prog.Topic, transport.ResultTopic(p.cfg.Broker.TopicPrefix, prog.Name))
 }

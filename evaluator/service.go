@@ -30,10 +30,9 @@ type Service struct {
 	fatal  chan error // what ends Run early
 }
 
-// New checks the configuration, compiles the programs, loads the keys and
-// refuses to start when keys are missing that a program needs. It opens and
-// locks the state file; Run or Close gives it back. It fails with ErrConfig,
-// ErrKeys or ErrState.
+// New checks the configuration, compiles the programs, loads the keys, and opens state and
+// store. It refuses keys that cannot do what a program needs. Run or Close releases state
+// and store. New fails with ErrConfig, engine.ErrKeys or store.ErrState.
 func New(cfg *config.Evaluator, deps Deps) (*Service, error) {
 	plan, err := Check(cfg)
 	if err != nil {
@@ -114,17 +113,17 @@ func (s *Service) loadKeys() (all []engine.Keys, read func(*henc.Context) ([]eng
 	return all, sets.Read, nil
 }
 
-// Plan is what the service runs.
+// Plan returns what the service runs.
 func (s *Service) Plan() *Plan { return s.plan }
 
-// Close gives the state file back without running. After Run it does nothing.
+// Close releases state and store if Run was not called. After Run it does nothing.
 func (s *Service) Close() error {
 	return errors.Join(s.state.Close(), s.custody.close())
 }
 
-// Run connects, subscribes and works until ctx ends; then it finishes what was
-// taken, for at most the configured stop timeout, and returns nil. Other ends
-// are errors: with config.FallbackStop, a device that failed is role.ErrBackend.
+// Run connects, subscribes and works until ctx ends. Then it finishes what was taken, for
+// at most the configured stop timeout, and returns nil. Any other end is an error, such as
+// role.ErrBackend after a device failed with config.FallbackStop.
 func (s *Service) Run(ctx context.Context) (err error) {
 	if s.ran.Swap(true) {
 		return errors.New("the evaluator ran already; make a new one")
@@ -180,7 +179,7 @@ func (s *Service) Run(ctx context.Context) (err error) {
 	if ctx.Err() == nil {
 		s.log.Info("evaluator runs", "name", s.cfg.Name, "programs", len(s.plan.Programs), "streams", len(s.sources))
 		for _, c := range s.engine.Contexts() {
-			s.log.Debug("programs are computed here", "params", c.Parameters().Name(), "device", c.Ring().Backend().Device())
+			s.log.Debug("programs run here", "params", c.Parameters().Name(), "device", c.Ring().Backend().Device())
 		}
 	}
 	failure := s.ended(ctx)
@@ -194,9 +193,8 @@ func (s *Service) Run(ctx context.Context) (err error) {
 	return failure
 }
 
-// start runs the intake, the workers and the housekeeping until ctx ends, and
-// closes done when everything taken was worked off. working ends what is still
-// under way then.
+// start runs the intake, the workers and the housekeeping until ctx ends. It closes done
+// when everything that was taken is finished. The end of working cuts that short.
 func (s *Service) start(ctx, working context.Context) (done chan struct{}) {
 	var intake, workers sync.WaitGroup
 	for range s.custody.intakes(s.workers) {
@@ -218,7 +216,7 @@ func (s *Service) start(ctx, working context.Context) (done chan struct{}) {
 	return done
 }
 
-// keepHouse drops what waited too long and saves the state.
+// keepHouse drops windows that waited too long, and saves the state.
 func (s *Service) keepHouse(ctx context.Context) {
 	tick := time.NewTicker(min(max(s.cfg.Join.Timeout/4, 100*time.Millisecond), 5*time.Second))
 	defer tick.Stop()

@@ -426,7 +426,7 @@ func (d *stored) outcome(device string, it transport.AskItem) transport.ReceiptI
 	return out
 }
 
-// unread says which streams of a device are read.
+// unread returns which streams of a device are read.
 func (d *stored) unread(device string) string {
 	var names []string
 	for id := range d.p.sources {

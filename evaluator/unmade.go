@@ -16,7 +16,7 @@ import (
 )
 
 // unmade counts, by program, results that will never be made although windows for them
-// came: their samples are missing from that program, whatever other programs have of them.
+// came. Their samples are missing from that program, even if other programs used them.
 type unmade struct {
 	mu       sync.Mutex
 	programs map[string]*unmadeOf
@@ -41,7 +41,7 @@ var unmadeTexts = map[string]string{
 	"unjoined":       "windows whose partners did not come within join.windows and join.timeout",
 }
 
-// note counts a result of a program. What is older than health tells is forgotten.
+// note counts a result of a program. It forgets results that health no longer reports.
 func (u *unmade) note(program, reason string, now time.Time) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -83,8 +83,8 @@ func (u *unmade) health(now time.Time) (out []string) {
 	return out
 }
 
-// final reports whether a result that failed is not made later: not after a stop, a store
-// or a device that failed, which leave the windows where they are.
+// final reports whether a result that failed will not be made later either. After a stop,
+// or after a store or device failed, the windows stay and the result can still be made.
 func final(err error) bool {
 	return !errors.Is(err, context.Canceled) && !errors.Is(err, store.ErrBusy) &&
 		!errors.Is(err, spool.ErrClosed) && !role.DeviceFailed(err)

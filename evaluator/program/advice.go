@@ -10,7 +10,7 @@ import (
 	"github.com/hencedge/hencedge/henc"
 )
 
-// advice says what would make a refused program fit.
+// advice returns what would make a refused program fit.
 func (s *search) advice(err *Error) string {
 	if !errors.Is(err, ErrDepth) && !errors.Is(err, ErrMagnitude) {
 		return err.Hint
@@ -50,7 +50,7 @@ func (s *search) advice(err *Error) string {
 	return strings.Join(ways, "; or ")
 }
 
-// otherParams is the program under the first named parameters that give a
+// otherParams returns the program under the first named parameters that give a
 // useful promise, else under the first that fit.
 func (s *search) otherParams() (fits *Circuit) {
 	for _, name := range henc.Names() {

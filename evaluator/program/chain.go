@@ -32,7 +32,7 @@ func newChain(p henc.Parameters) *chain {
 // margin is what a ciphertext leaves free below half its modulus, in bits.
 const margin = 0.2
 
-// room is log2 of the largest slot value at scale 1 that a level holds.
+// room returns log2 of the largest slot value at scale 1 that a level holds.
 func (c *chain) room(level int) float64 { return c.logQ[level] - 1 - margin }
 
 // fits reports whether slot values up to mag with the given error can be held.

@@ -53,7 +53,7 @@ type Output struct {
 	Root float64
 }
 
-// BoundAt is the promised error of a value that was decrypted: with Sqrt it is the
+// BoundAt returns the promised error of a value that was decrypted: with Sqrt it is the
 // smaller the further the value is from 0, where Bound holds. For |w - v| <= e, sqrt(w)
 // and sqrt(v) differ by at most e/(sqrt(w) + sqrt(w-e)) where w > e. Whoever learns it
 // learns about as much of the value: it stays with the value.
@@ -70,7 +70,7 @@ func (o *Output) BoundAt(value float64) float64 {
 	return min(o.Bound, max(down, up)+0x1p-50*value)
 }
 
-// InputScale is the scale at which the windows of a stream are encrypted under
+// InputScale returns the scale at which the windows of a stream are encrypted under
 // p: 2^LogScale, or the parameters' own scale at the stream's level.
 func InputScale(p henc.Parameters, st config.Stream) float64 {
 	if st.LogScale != 0 {
@@ -113,10 +113,10 @@ func compile(prog Source, params henc.Parameters, advise bool) (*Circuit, error)
 		sh: best.sh, lo: best.lo, hi: best.hi, policy: best.policy}, nil
 }
 
-// Name is the program's name.
+// Name returns the program's name.
 func (c *Circuit) Name() string { return c.prog.Name }
 
-// Parameters are what the circuit was compiled for.
+// Parameters returns what the circuit was compiled for.
 func (c *Circuit) Parameters() henc.Parameters { return c.params }
 
 // Output says how to read the result.
@@ -126,7 +126,7 @@ func (c *Circuit) Output() Output { return c.out }
 func (c *Circuit) Level() int     { return c.steps[len(c.steps)-1].level }
 func (c *Circuit) Scale() float64 { return c.steps[len(c.steps)-1].scale }
 
-// Inputs are the ciphertexts that Run needs, in a fixed order.
+// Inputs returns the ciphertexts that Run needs, in a fixed order.
 func (c *Circuit) Inputs() []Input {
 	var ins []Input
 	for i := range c.steps {
@@ -163,7 +163,7 @@ func (c *Circuit) NeedsRelin() bool {
 	return slices.ContainsFunc(c.steps, func(s step) bool { return s.op == stepMul || s.op == stepMulRescale })
 }
 
-// Rotations are the rotations whose Galois keys Run needs, ascending: powers of two.
+// Rotations returns the rotations whose Galois keys Run needs, ascending: powers of two.
 func (c *Circuit) Rotations() []int {
 	set := map[int]bool{}
 	for i := range c.steps {
@@ -179,7 +179,7 @@ func (c *Circuit) Rotations() []int {
 	return out
 }
 
-// Depth is the number of multiplications one after another.
+// Depth returns the number of multiplications one after another.
 func (c *Circuit) Depth() int { return c.steps[len(c.steps)-1].depth }
 
 // Hash identifies what the program computes on what: SHA-256 over a tag, the
@@ -214,7 +214,7 @@ func (c *Circuit) Magnitude() float64 {
 	return (s.mag + s.dev.limit()) * s.scale
 }
 
-// Range is the range of the result's values, errors aside.
+// Range returns the range of the result's values, errors aside.
 func (c *Circuit) Range() (low, high float64) {
 	if !c.out.Sqrt {
 		return c.lo, c.hi

@@ -11,7 +11,7 @@ type double struct{ hi, lo float64 }
 
 func exactly(x float64) double { return double{x, 0} }
 
-// value is x rounded to float64.
+// value returns x rounded to float64.
 func (x double) value() float64 { return x.hi }
 
 func (x double) plus(y double) double {
@@ -25,7 +25,7 @@ func (x double) times(y double) double {
 	return normal(p, math.FMA(x.hi, y.hi, -p)+(x.hi*y.lo+x.lo*y.hi))
 }
 
-// normal is s+e for e much smaller than s. What is not finite has no second part.
+// normal returns s+e for e much smaller than s. What is not finite has no second part.
 func normal(s, e float64) double {
 	hi := s + e
 	if !finite(hi) {

@@ -47,10 +47,10 @@ type Error struct {
 // Unwrap gives the sentinel.
 func (e *Error) Unwrap() error { return e.Kind }
 
-// Part is the text of the refused sub-expression, shortened to one line.
+// Part returns the text of the refused sub-expression, shortened to one line.
 func (e *Error) Part() string { return excerpt(e.Expr, e.From, e.To) }
 
-// Position is the 1-based line and column of the sub-expression in Expr.
+// Position returns the 1-based line and column of the sub-expression in Expr.
 func (e *Error) Position() (line, column int) {
 	line, column = 1, 1
 	for i, r := range []rune(e.Expr) {
@@ -86,7 +86,7 @@ func (e *Error) Error() string {
 // maxShown is the widest excerpt of an expression in a message, in runes.
 const maxShown = 100
 
-// marked is the line that the sub-expression starts in, cut to maxShown runes
+// marked returns the line that the sub-expression starts in, cut to maxShown runes
 // around it, and the line of carets below.
 func (e *Error) marked() (line, caret string) {
 	if e.To <= e.From {
@@ -125,7 +125,7 @@ func (e *Error) marked() (line, caret string) {
 	return line, caret
 }
 
-// excerpt is runes [from, to) of text on one line, at most 60 runes.
+// excerpt returns runes [from, to) of text on one line, at most 60 runes.
 func excerpt(text string, from, to int) string {
 	runes := []rune(text)
 	from, to = max(min(from, len(runes)), 0), max(min(to, len(runes)), 0)

@@ -104,7 +104,7 @@ type valTerm struct {
 	v    val
 }
 
-// linear is c + sum coef_i*v_i. Terms of one place are added before they are
+// linear returns c + sum coef_i*v_i. Terms of one place are added before they are
 // moved to the place that takes the fewest rotations.
 func (e *evaluator) linear(c float64, terms []valTerm) val {
 	if e.err != nil {
@@ -144,7 +144,7 @@ func (e *evaluator) linear(c float64, terms []valTerm) val {
 	return out
 }
 
-// meeting is the one of some places that the others reach with the fewest
+// meeting returns the one of some places that the others reach with the fewest
 // rotations by powers of two.
 func (e *evaluator) meeting(places []int) int {
 	best, least := places[0], math.MaxInt
@@ -169,7 +169,7 @@ func (e *evaluator) together(x, y val) (val, val) {
 	return x, y
 }
 
-// times is x*y for values in one place or not:
+// times returns x*y for values in one place or not:
 // (A1*c1 + B1)(A2*c2 + B2) = A1*A2*c1*c2 + A1*B2*c1 + A2*B1*c2 + B1*B2.
 func (e *evaluator) times(x, y val) val {
 	if e.err != nil {
@@ -221,7 +221,7 @@ func (e *evaluator) product(n *node) val {
 	return factors[0]
 }
 
-// reduce is the sum over the window.
+// reduce returns the sum over the window.
 func (e *evaluator) reduce(x val) val {
 	if e.err != nil {
 		return val{}
@@ -237,7 +237,7 @@ func (e *evaluator) reduce(x val) val {
 	return val{a: x.a, b: x.b.times(exactly(n)), w: e.sum(x.w, x.sh.stride, n), pos: x.pos, lo: x.lo * n, hi: x.hi * n}
 }
 
-// dot is the sum over the window of weight times sample.
+// dot returns the sum over the window of weight times sample.
 func (e *evaluator) dot(x val, weights []float64) val {
 	if e.err != nil {
 		return val{}
@@ -264,7 +264,7 @@ func (e *evaluator) dot(x val, weights []float64) val {
 	return val{a: x.a * largest, b: x.b.times(sum), w: e.sum(w, x.sh.stride, abs/largest), pos: x.pos, lo: lo, hi: hi}
 }
 
-// cov is (n*sum(c1*c2) - sum(c1)*sum(c2))/n^2 on the ciphertexts themselves, so
+// cov returns (n*sum(c1*c2) - sum(c1)*sum(c2))/n^2 on the ciphertexts themselves, so
 // that the offsets of the channels do not enter.
 func (e *evaluator) cov(x, y val) val {
 	if e.err != nil {

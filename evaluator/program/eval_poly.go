@@ -38,7 +38,7 @@ type powers struct {
 	of map[int]val
 }
 
-// get is the i-th power, i >= 1, in ceil(log2 i) multiplications one after
+// get returns the i-th power, i >= 1, in ceil(log2 i) multiplications one after
 // another.
 func (p *powers) get(i int) val {
 	if v, ok := p.of[i]; ok {
@@ -53,7 +53,7 @@ func (p *powers) get(i int) val {
 	return v
 }
 
-// linear is sum q[i]*x^i from single powers.
+// linear returns sum q[i]*x^i from single powers.
 func (p *powers) linear(q []float64) val {
 	var terms []valTerm
 	for i := 1; i < len(q); i++ {
@@ -68,7 +68,7 @@ func (p *powers) linear(q []float64) val {
 	return p.e.linear(q[0], terms)
 }
 
-// split is q(x) = high(x)*x^g + low(x) with g the largest baby*2^j below len(q)
+// split returns q(x) = high(x)*x^g + low(x) with g the largest baby*2^j below len(q)
 // (Paterson and Stockmeyer's scheme, recursively): about 2*sqrt(len(q))
 // products of ciphertexts instead of len(q).
 func (p *powers) split(q []float64, baby int) val {

@@ -195,7 +195,7 @@ func (c *Circuit) resultInfo() ResultInfo {
 	return r
 }
 
-// polyBytes is one polynomial with its residues packed to their bit length.
+// polyBytes returns the size of one polynomial with its residues packed to their bit length.
 func polyBytes(p henc.Parameters, level int) int {
 	n := 0
 	for _, q := range p.Q()[:p.LimbsAt(level)] {
@@ -204,7 +204,7 @@ func polyBytes(p henc.Parameters, level int) int {
 	return n
 }
 
-// switchingKeyBytes is a relinearisation or rotation key whose uniform halves
+// switchingKeyBytes returns the size of a relinearisation or rotation key whose uniform halves
 // are seeds.
 func switchingKeyBytes(p henc.Parameters) int {
 	n := polyBytes(p, p.MaxLevel())

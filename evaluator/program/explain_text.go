@@ -25,7 +25,7 @@ func (p policy) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// Text is the explanation for people.
+// Text returns the explanation for people.
 func (e Explanation) Text() string {
 	var b strings.Builder
 	line := func(name, format string, args ...any) {
@@ -100,7 +100,7 @@ func (k KeyInfo) text() string {
 	return fmt.Sprintf("%s (%s)", strings.Join(parts, ", "), size(k.Bytes))
 }
 
-// size is a number of bytes in binary units.
+// size returns a number of bytes in binary units.
 func size(n int) string {
 	switch {
 	case n >= 1<<20:

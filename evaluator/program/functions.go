@@ -68,7 +68,7 @@ func functionNames() []string {
 	return names
 }
 
-// nearest is the candidate that differs from name by the fewest edits, at most
+// nearest returns the candidate that differs from name by the fewest edits, at most
 // a third of its length; "" if none does, the first of several.
 func nearest(name string, candidates []string) string {
 	if len(name) > 64 {
@@ -86,7 +86,7 @@ func nearest(name string, candidates []string) string {
 	return at
 }
 
-// distance is the number of insertions, deletions, replacements and swaps of
+// distance returns the number of insertions, deletions, replacements and swaps of
 // neighbours between a and b (optimal string alignment).
 func distance(a, b string) int {
 	x, y := []rune(a), []rune(b)

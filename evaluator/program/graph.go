@@ -77,13 +77,13 @@ func (g *graph) fail(kind error, at ast.Node, hint, format string, args ...any) 
 	return &node{op: opConst}
 }
 
-// text is the source text of a node, in backquotes.
+// text returns the source text of a node, in backquotes.
 func (g *graph) text(at ast.Node) string {
 	from, to := g.src.span(at)
 	return "`" + excerpt(g.src.text, from, to) + "`"
 }
 
-// intern gives the node that n describes, an older equal one if there is one.
+// intern returns the node that n describes, an older equal one if there is one.
 func (g *graph) intern(n node) *node {
 	if g.err != nil {
 		return &node{op: opConst}
@@ -160,7 +160,7 @@ func (p pool) add(n *node, c float64) {
 	p[n] = weight{w.sum + c, w.abs + math.Abs(c)}
 }
 
-// sorted are the terms by age. What cancels, up to float64's rounding, is left
+// sorted returns the terms by age. What cancels, up to float64's rounding, is left
 // out: x - mean(x) has the mean 0, not a mean of 1e-17.
 func (p pool) sorted() []term {
 	ts := make([]term, 0, len(p))
@@ -173,7 +173,7 @@ func (p pool) sorted() []term {
 	return ts
 }
 
-// lin is c + sum of the terms: nested sums are flattened, equal terms merged,
+// lin returns c + sum of the terms: nested sums are flattened, equal terms merged,
 // and single values that are added to windows gathered into one opCast.
 func (g *graph) lin(at ast.Node, c float64, terms ...term) *node {
 	windows, singles := pool{}, pool{}
@@ -266,7 +266,7 @@ func (g *graph) insideRoot(at ast.Node) *node {
 		"%s computes with a square root", g.text(at))
 }
 
-// root is the square root that the key holder takes.
+// root returns a node for the square root that the key holder takes.
 func (g *graph) root(at ast.Node, n *node) *node {
 	switch {
 	case n.op == opSqrt:

@@ -15,10 +15,10 @@ type factors struct {
 	sh               shape
 }
 
-// power is a^k for k >= 0; mul is power over several factors.
+// power returns a^k for k >= 0; mul is power over several factors.
 func (g *graph) power(at ast.Node, a *node, k int) *node { return g.mul(at, []*node{a}, []int{k}) }
 
-// mul is the product of args[i]^exps[i] (exponent 1 where exps is nil).
+// mul returns the product of args[i]^exps[i] (exponent 1 where exps is nil).
 func (g *graph) mul(at ast.Node, args []*node, exps []int) *node {
 	f := factors{c: 1, windows: map[*node]int{}, singles: map[*node]int{}}
 	for i, a := range args {
@@ -95,7 +95,7 @@ func (f *factors) add(a *node, k int) {
 	}
 }
 
-// prodNode is the product of powers, nil where there are none.
+// prodNode returns the product of powers, nil where there are none.
 func (g *graph) prodNode(at ast.Node, powers map[*node]int, sh shape) *node {
 	n := node{op: opProd, shape: sh, at: at}
 	for a := range powers {
@@ -118,7 +118,7 @@ func (g *graph) prodNode(at ast.Node, powers map[*node]int, sh shape) *node {
 	return g.intern(n)
 }
 
-// reduce is the sum over the window of w[i]*a[i], or of a[i] where w is nil.
+// reduce returns the sum over the window of w[i]*a[i], or of a[i] where w is nil.
 func (g *graph) reduce(at ast.Node, a *node, w []float64) *node {
 	if a.op == opSqrt {
 		return g.insideRoot(at)
@@ -189,7 +189,7 @@ func (g *graph) reduceOne(at ast.Node, a *node, w []float64) *node {
 	return g.intern(node{op: opDot, args: []*node{a}, coef: w, at: at})
 }
 
-// centred is the sum of a product of two windows, of which one has a sum that does not
+// centred returns the sum of a product of two windows, of which one has a sum that does not
 // depend on the inputs, such as x - mean(x):
 //
 //	sum(a*b) = n*cov(a, b) + sum(a)*sum(b)/n
@@ -220,7 +220,7 @@ func (g *graph) centred(at ast.Node, p *node) *node {
 	return nil
 }
 
-// cov is the population covariance. It does not change when a constant or a
+// cov returns the population covariance. It does not change when a constant or a
 // single value is added, so both are left out; factors are taken out.
 func (g *graph) cov(at ast.Node, a, b *node) *node {
 	if a.op == opSqrt || b.op == opSqrt {
@@ -293,7 +293,7 @@ func (g *graph) poly(at ast.Node, a *node, coef []float64) *node {
 	return g.lin(at, coef[0], term{1, g.intern(node{op: opPoly, args: []*node{a}, coef: inner, shape: a.shape, at: at})})
 }
 
-// horner is p(x) for p with the given coefficients, lowest first.
+// horner returns p(x) for p with the given coefficients, lowest first.
 func horner(coef []float64, x float64) float64 {
 	v := 0.0
 	for i := len(coef) - 1; i >= 0; i-- {
@@ -302,7 +302,7 @@ func horner(coef []float64, x float64) float64 {
 	return v
 }
 
-// substitute gives the coefficients of p(a*t + b) as a polynomial in t.
+// substitute returns the coefficients of p(a*t + b) as a polynomial in t.
 func substitute(coef []float64, a float64, b double) []float64 {
 	c := make([]double, len(coef))
 	for i, v := range coef {

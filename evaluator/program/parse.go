@@ -81,7 +81,7 @@ func parse(name, text string) (*source, ast.Node, error) {
 // unexpected is what the parser says of a token that does not fit.
 var unexpected = regexp.MustCompile(`^unexpected token (\w+)\("(.*)"\)$`)
 
-// tokens says in the words of the language what the parser says of its tokens.
+// tokens returns the parser's message about tokens in the words of the language.
 func tokens(message string, open bool) (said, hint string) {
 	m := unexpected.FindStringSubmatch(message)
 	switch {
@@ -123,7 +123,7 @@ func parseTree(text string) (node ast.Node, err error) {
 	return tree.Node, nil
 }
 
-// span is the part of the text that a syntax tree covers, with the closing
+// span returns the part of the text that a syntax tree covers, with the closing
 // bracket of calls and lists.
 func (s *source) span(n ast.Node) (from, to int) {
 	w := s.cover(n, 0)
@@ -136,7 +136,7 @@ func (s *source) span(n ast.Node) (from, to int) {
 // extent is a range of rune offsets; empty where from >= to.
 type extent struct{ from, to int }
 
-// cover is the smallest extent around all tokens below n. Every node is visited
+// cover returns the smallest extent around all tokens below n. Every node is visited
 // once in the life of s.
 func (s *source) cover(n ast.Node, depth int) extent {
 	if n == nil || depth > MaxTreeDeep {
@@ -190,7 +190,7 @@ func (s *source) balance(from, to int) (int, int) {
 	return from, to
 }
 
-// children are the operands of the kinds of nodes that the language has.
+// children returns the operands of the kinds of nodes that the language has.
 func children(n ast.Node) []ast.Node {
 	switch t := n.(type) {
 	case *ast.UnaryNode:

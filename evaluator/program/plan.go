@@ -86,7 +86,7 @@ func (p *planner) add(s step, plainKey string) int {
 	return i
 }
 
-// get is step i; after an error, which may leave i without a step, a harmless
+// get returns step i; after an error, which may leave i without a step, a harmless
 // one.
 func (p *planner) get(i int) *step {
 	if i >= len(p.steps) {
@@ -95,7 +95,7 @@ func (p *planner) get(i int) *step {
 	return &p.steps[i]
 }
 
-// input is the window of a stream.
+// input returns the window of a stream.
 func (p *planner) input(in Input, st config.Stream) int {
 	level := st.LevelAt(p.ch.maxLevel)
 	if level < 0 || level > p.ch.maxLevel {
@@ -193,7 +193,7 @@ func (p *planner) trim(a int) int {
 // trimBits is how many bits trim saves at least.
 const trimBits = 4
 
-// mul is a*b. It brings both factors to the lower of their levels.
+// mul returns a*b. It brings both factors to the lower of their levels.
 func (p *planner) mul(a, b int) int {
 	if !p.switches("multiplying ciphertexts") {
 		return 0

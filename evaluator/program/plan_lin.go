@@ -57,7 +57,7 @@ func (p *planner) linWithin(terms []linTerm, limit float64) (w int, gain float64
 	return 0, 0
 }
 
-// fineness is the common scale at which a term's factor is 1.
+// fineness returns the common scale at which a term's factor is 1.
 func (p *planner) fineness(t linTerm) float64 { return p.get(t.w).scale / math.Abs(t.r) }
 
 // share is how one term reaches the common scale.
@@ -209,7 +209,7 @@ func (p *planner) scaleBy(a int, k, scale, r, lost float64) int {
 	return p.add(n, "")
 }
 
-// combine is a + b or a - b, of magnitude at most within.
+// combine returns a + b or a - b, of magnitude at most within.
 func (p *planner) combine(op stepOp, a, b int, within float64) int {
 	x, y := p.get(a), p.get(b)
 	n := step{op: op, a: a, b: b, level: x.level, scale: x.scale, mag: min(x.mag+y.mag, within),

@@ -69,7 +69,7 @@ func Publish(src Source, params henc.Parameters, unit, topic string) Published {
 	return p
 }
 
-// Source is the program to compile, and its parameters.
+// Source returns the program to compile, and its parameters.
 func (p *Published) Source() (Source, henc.Parameters, error) {
 	params, err := henc.Named(p.Params)
 	if err == nil {

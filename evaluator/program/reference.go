@@ -33,7 +33,7 @@ type refBinding struct {
 	memo  map[int]value
 }
 
-// Reference is the plain result in natural units for inputs in natural units:
+// Reference returns the plain result in natural units for inputs in natural units:
 // one number, or one per sample of the window. inputs holds under VarKey(name,
 // lag) the samples of every window that the program reads (as many as are
 // present). The computation is ordinary float64 arithmetic: sums, products and

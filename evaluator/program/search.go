@@ -75,7 +75,7 @@ func (s *search) cheapest(trim bool) (best *plan, least float64, first *Error) {
 	return best, least, first
 }
 
-// topLevel is the highest level of an input.
+// topLevel returns the highest level of an input.
 func (s *search) topLevel() int {
 	top := 0
 	for _, v := range s.prog.Vars {

@@ -32,7 +32,7 @@ type Input struct {
 	Lag    int
 }
 
-// String is "device/stream" or, for older windows, "device/stream@lag".
+// String returns "device/stream" or, for older windows, "device/stream@lag".
 func (in Input) String() string {
 	if in.Lag == 0 {
 		return in.Device + "/" + in.Stream
@@ -96,7 +96,7 @@ func (s *Source) check(params string, slots int) error {
 	return nil
 }
 
-// present is the number of samples of an input's window.
+// present returns the number of samples of an input's window.
 func (s *Source) present(in Input, st config.Stream) int {
 	if n, ok := s.Present[in]; ok {
 		return n

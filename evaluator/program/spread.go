@@ -17,7 +17,7 @@ const failure = 1e-16
 // them are exceeded once in 80000 values, not once in 10^15.
 type spread struct{ sd, tail float64 }
 
-// laplace is the error of a slot with standard deviation sd.
+// laplace returns the error of a slot with standard deviation sd.
 func laplace(sd float64) spread { return spread{sd, sd / math.Sqrt2} }
 
 func (s spread) times(a float64) spread {
@@ -25,7 +25,7 @@ func (s spread) times(a float64) spread {
 	return spread{s.sd * a, s.tail * a}
 }
 
-// with is the error of a sum of two errors that may depend on each other
+// with returns the error of a sum of two errors that may depend on each other
 // (Hoelder's inequality with weights in proportion to the deviations).
 func (s spread) with(t spread) spread {
 	switch {
@@ -38,16 +38,16 @@ func (s spread) with(t spread) spread {
 	return spread{sd, sd * max(s.tail/s.sd, t.tail/t.sd)}
 }
 
-// plus is the error of a sum of two independent errors. The tails add like the
+// plus returns the error of a sum of two independent errors. The tails add like the
 // deviations, because errors under one key share the key's value at the slot.
 func (s spread) plus(t spread) spread {
 	return spread{math.Hypot(s.sd, t.sd), math.Hypot(s.tail, t.tail)}
 }
 
-// sum is the error of a sum of n independent errors of different slots.
+// sum returns the error of a sum of n independent errors of different slots.
 func (s spread) sum(n int) spread { return spread{s.sd * math.Sqrt(float64(n)), s.tail} }
 
-// rotations is the noise of several rotations, each of deviation sd in every slot, in a
+// rotations returns the noise of several rotations, each of deviation sd in every slot, in a
 // sum of count slots altogether. One slot of the key meets at most one slot of each
 // rotation, so that many errors can grow with it together.
 func rotations(sd float64, several, count int) spread {
@@ -105,7 +105,7 @@ func (d deviation) noise(sd float64) deviation {
 	return d
 }
 
-// sum is the error of a sum over count slots whose magnitudes add up to total
+// sum returns the error of a sum over count slots whose magnitudes add up to total
 // times the largest.
 func (d deviation) sum(count int, total float64) deviation {
 	return deviation{d.own.sum(count), d.common.times(total), d.fixed * max(total, float64(count))}
@@ -119,7 +119,7 @@ func (d deviation) shared() deviation {
 // limit bounds the magnitude of the error.
 func (d deviation) limit() float64 { return d.own.with(d.common).limit() + d.fixed }
 
-// product is the error of a product of values bounded by magA and magB. The
+// product returns the error of a product of values bounded by magA and magB. The
 // product of the two errors is counted with one of them at its limit; the factor
 // 2 covers their imaginary parts.
 func product(a, b deviation, magA, magB float64, dependent bool) deviation {

@@ -108,7 +108,7 @@ func (s *step) rotations() []int {
 	return nil
 }
 
-// switches is the number of key switches of a step.
+// switches returns the number of key switches of a step.
 func (s *step) switches() int {
 	if s.op == stepMul || s.op == stepMulRescale {
 		return 1
@@ -132,7 +132,7 @@ func (s *step) String() string {
 	return fmt.Sprintf("%s #%d", s.op, s.a)
 }
 
-// operands are the steps that a step works on.
+// operands returns the steps that a step works on.
 func (s *step) operands() []int {
 	switch s.op {
 	case stepInput:

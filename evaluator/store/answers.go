@@ -6,8 +6,8 @@ import (
 	"github.com/hencedge/hencedge/transport"
 )
 
-// answers are the items of receipts that wait to be sent. Their addressees take turns, so
-// that one who asks without end keeps nobody else waiting.
+// answers are the items of receipts that wait to be sent. The addressees take turns, so
+// that one who asks without end does not delay the others.
 type answers struct {
 	some chan struct{} // holds a token while some may wait
 
@@ -23,7 +23,7 @@ func newAnswers() *answers {
 	return &answers{some: make(chan struct{}, 1), by: map[string][]transport.ReceiptItem{}}
 }
 
-// put adds an item. When too many wait, it is left out: who misses it asks.
+// put adds an item. If too many wait, it drops the item: an addressee that misses it asks.
 func (a *answers) put(to string, it transport.ReceiptItem) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

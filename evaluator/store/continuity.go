@@ -11,11 +11,11 @@ import (
 	"github.com/hencedge/hencedge/transport"
 )
 
-// continuity follows the numbers of every stream and says where windows are missing: in
-// the middle of a boot epoch, before the first window that a new store gets, or where the
-// numbers of a device go back, because its state is an old copy or was lost. Numbers may
-// come late (live data before a backlog, windows that were refused for a time), so what
-// is missing is told while it is.
+// continuity follows the sequence numbers of every stream and says which windows are
+// missing: in the middle of a boot epoch, or before the first window that a new store
+// gets. It also notices numbers that go back, because a device's state was lost or is an
+// old copy. Numbers may come late (live data before a backlog, windows that were refused
+// for a time), so a gap is reported only as long as it is there.
 type continuity struct {
 	mu     sync.Mutex
 	series map[[8]byte]*course
@@ -47,8 +47,8 @@ type wentBack struct {
 	at       time.Time
 }
 
-// beganAgain is a boot epoch with a window that begins before one of an earlier epoch. An old
-// copy of a spool shows itself so even where the reserved numbers hide that they went back.
+// beganAgain is a boot epoch with a window that begins before one of an earlier epoch. This
+// reveals an old copy of a spool even if reserved numbers hide that the numbers went back.
 type beganAgain struct {
 	from, to int64
 	at       time.Time
@@ -153,7 +153,7 @@ func (s *course) fill(boot, n uint64) {
 	}
 }
 
-// gaps are the windows that are missing, by device and stream.
+// gaps returns the windows that are missing, by device and stream.
 func (c *continuity) gaps() (out []Gap) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -176,7 +176,7 @@ type Gap struct {
 	Since  time.Time `json:"since"`
 }
 
-// keys are the series by device and stream; mu is held.
+// keys returns the series by device and stream; mu is held.
 func (c *continuity) keys() [][8]byte {
 	return slices.SortedFunc(maps.Keys(c.series), func(a, b [8]byte) int {
 		x, y := c.series[a], c.series[b]
@@ -184,11 +184,11 @@ func (c *continuity) keys() [][8]byte {
 	})
 }
 
-// health says which windows do not come, for a while after that was noticed.
+// health returns which windows do not come, for a while after that was noticed.
 func (c *continuity) health(now time.Time) []string { return c.texts(now, untilTold) }
 
-// texts is health, where a stream that begins in the middle is told from the age of
-// first on.
+// texts is health, but reports a stream that begins in the middle once that has been known
+// for the time first.
 func (c *continuity) texts(now time.Time, first time.Duration) (out []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -211,13 +211,13 @@ func (c *continuity) texts(now time.Time, first time.Duration) (out []string) {
 			switch {
 			case !fresh(m.at), m.first && now.Sub(m.at) < first, !m.first && now.Sub(m.at) < untilTold:
 			case m.first:
-				out = append(out, fmt.Sprintf("%s: its first window here has number %d: what came before went "+
-					"to another evaluator, or to a store that was lost, and with it what was not "+
-					"delivered yet; or it waits still at the device", name, m.hi+1))
+				out = append(out, fmt.Sprintf("%s: its first window here has number %d: the windows before it "+
+					"went to another evaluator or to a store that was lost, with the results that were not "+
+					"delivered yet; or they still wait on the device", name, m.hi+1))
 			default:
-				out = append(out, fmt.Sprintf("%s: windows %d to %d of boot epoch %d have not come: dropped at "+
-					"the bounds of its spool, damaged, or still waiting there; or the store is an old copy, and "+
-					"they were taken after it", name, m.lo, m.hi, m.boot))
+				out = append(out, fmt.Sprintf("%s: windows %d to %d of boot epoch %d have not come: its spool "+
+					"dropped them, lost them to damage or still holds them; or the store here is a copy that is "+
+					"older than they are", name, m.lo, m.hi, m.boot))
 			}
 		}
 	}

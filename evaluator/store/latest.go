@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// latest remembers the newest objects of every stream, beyond the bound on all of them.
-// Of a stream few objects are under way at a time, so one whose receipt was lost is
-// among these, even when thousands of other boards have sent since.
+// latest remembers the newest objects of every stream, beyond the bound on all objects. A
+// stream has few objects under way at a time. So an object whose receipt was lost is among
+// these, even if thousands of other boards have sent since.
 type latest struct {
 	rings map[[8]byte][]record // by series, oldest first
 	ids   map[[32]byte]struct{}

@@ -13,9 +13,9 @@ import (
 
 // The ledger remembers, over restarts, what was taken and what was made of it:
 //
-//   - the content ids of the newest objects that were worked off, of all and of each
-//     stream: a sender whose receipt was lost asks about one of its newest, however
-//     much came from others meanwhile;
+//   - the content ids of the newest finished objects, of all streams together and of each:
+//     a sender whose receipt was lost asks about one of its newest, even if others have
+//     sent much since;
 //   - for each signer's stream and boot epoch, which sequence numbers were used,
 //     as intervals: what arrives in order takes one interval (spent.go);
 //   - which results were made, by program and content ids of the inputs, as long

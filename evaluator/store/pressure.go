@@ -11,9 +11,9 @@ const (
 	lastProbe  = time.Minute
 )
 
-// pressure says whether a store takes windows. While it does not, senders are told
-// that there is no use in sending, so that a full disk here does not cost them the same
-// megabytes again and again; now and then one of them may try.
+// pressure knows whether a store takes windows. While it does not, senders are told to
+// wait, so that a full disk here does not cost them the same megabytes again and again.
+// Now and then one of them may try.
 type pressure struct {
 	mu    sync.Mutex
 	delay time.Duration // 0: the store works

@@ -49,7 +49,7 @@ func parseRecord(b []byte) (r record, ok bool) {
 	return r, r.kind != recInterval || r.last() >= r.number
 }
 
-// last is the last number of an interval.
+// last returns the last number of an interval.
 func (r *record) last() uint64 { return binary.BigEndian.Uint64(r.id[:]) }
 
 // noSeries is the series of ids whose numbers are in intervals.

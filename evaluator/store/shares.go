@@ -64,7 +64,7 @@ func (s *shares) of(program string) *share {
 	return p
 }
 
-// part is the size of each share; mu is held.
+// part returns the size of each share; mu is held.
 func (s *shares) part(waiting map[string]spool.StreamStats) int64 {
 	n := len(waiting)
 	for name, p := range s.programs {
@@ -84,7 +84,7 @@ func (s *shares) full(program string, waiting map[string]spool.StreamStats) bool
 
 func (p *share) unread(patience time.Duration) bool { return p.passed >= patience }
 
-// begun counts a job, made its end; size is that of its result, 0 if there is none.
+// begun counts a job, and made its end. size is that of its result, 0 if there is none.
 func (s *shares) begun(program string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -99,8 +99,8 @@ func (s *shares) made(program string, size int64) {
 	p.size = cmp.Or(size, p.size)
 }
 
-// blocks reports whether windows that a program reads have to wait for room. probe says
-// that a window will be taken if they have not.
+// blocks reports whether windows that a program reads have to wait for room. With probe
+// the caller takes a window if not.
 func (s *shares) blocks(program string, waiting map[string]spool.StreamStats, now time.Time, probe bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -140,8 +140,8 @@ func (s *shares) skips(program string, waiting map[string]spool.StreamStats) boo
 	return true
 }
 
-// delivered notes that a result of a program was delivered, while those of others wait.
-// A pause of all deliveries counts little: after it every program needs its time.
+// delivered notes that a result of a program was delivered while those of others wait. A
+// pause of all deliveries counts little, because every program needs time after it.
 func (s *shares) delivered(program string, waiting map[string]spool.StreamStats, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -160,7 +160,7 @@ func (s *shares) delivered(program string, waiting map[string]spool.StreamStats,
 	}
 }
 
-// waiting is what waits of every program, and what the programs lost.
+// waiting returns the undelivered results of every program, and how many were skipped.
 func (s *shares) waiting(streams map[string]spool.StreamStats) map[string]Waiting {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -190,8 +190,9 @@ type Waiting struct {
 	Skipped uint64        `json:"skipped"`          // never made, since the share was full
 }
 
-// trouble says what is wrong with the delivery of a program's results, in a short form
-// that stays the same while the trouble does, and in full; empty: nothing.
+// trouble returns what is wrong with the delivery of a program's results: a kind, which
+// stays the same as long as the trouble does, and the full text. Both are empty if nothing
+// is wrong.
 func (s *shares) trouble(program string, w Waiting, reader string) (kind, text string) {
 	s.mu.Lock()
 	topic := s.of(program).topic

@@ -6,9 +6,9 @@ import (
 	"slices"
 )
 
-// spentNumbers are the used sequence numbers of one series, by boot epoch. They are bounded:
-// where there is no more room, what is oldest is closed, which means that numbers of it
-// that were never used count as used. Nothing that was used is ever forgotten.
+// spentNumbers are the used sequence numbers of one series, by boot epoch. Their number is
+// bounded: without room the oldest gap is closed, so that unused numbers in it count as
+// used. A used number is never forgotten.
 type spentNumbers struct {
 	floor  uint64       // boot epochs below this are closed
 	epochs []spentEpoch // ascending
@@ -31,8 +31,8 @@ const (
 	minIntervals  = 64
 )
 
-// intervalShare is what each of a number of series may take: no sender fills the others'
-// part.
+// intervalShare returns how many intervals each of so many series may take. No sender can
+// fill the part of another.
 func intervalShare(series int) int {
 	return max(minIntervals, min(mostIntervals, allIntervals/max(series, 1)))
 }
