@@ -120,53 +120,53 @@ type stream struct {
 	sealed sealCounters
 }
 
-// New checks the configuration (as Check does), loads the keys, opens every
-// sensor and counts the boot epoch up. Mistakes that belong to a field are a
-// *config.Errors. Call Close when Run is not called.
-func New(cfg *config.Agent, deps Deps) (*Agent, error) {
+// New prepares an agent, in the order in which each part needs the ones before:
+//
+//  1. the configuration is checked, keys are loaded, sensors and files opened
+//  2. the signing key of a first start is made
+//  3. the state is locked, with a new boot epoch
+//  4. the spool is opened: only now, since it belongs to the state
+//  5. each source goes on where the spool ends
+//  6. the energy meter finds its sensor
+//
+// Mistakes that belong to a field are a *config.Errors. Call Close when neither Run nor
+// Once is called.
+func New(cfg *config.Agent, deps Deps) (_ *Agent, err error) {
 	p, err := plan.Prepare(cfg, deps.options(), false)
 	if err != nil {
 		return nil, err
 	}
-	if p.Keys.Missing {
-		if err := p.Keys.MakeSigning(cfg.SigningKey); err != nil {
-			p.Close()
-			return nil, err
-		}
-		deps.logger().Warn("made the signing key of this device; windows are refused until the evaluator knows it",
-			"file", cfg.SigningKey, "public_key", p.Keys.Signing.PublicText(), "enrol", "hencedge agent enroll")
-	}
-	a := &Agent{cfg: cfg, deps: deps, log: deps.logger(), clock: p.Machine.Clock, keys: p.Keys,
-		inputs: p.Machine.Inputs, spool: deps.Spool}
+	a := &Agent{cfg: cfg, deps: deps, log: deps.logger().With("device", cfg.Device), clock: p.Machine.Clock, keys: p.Keys,
+		inputs: p.Machine.Inputs, bootID: p.Machine.BootID()}
 	for _, s := range p.Streams {
 		a.streams = append(a.streams, &stream{Stream: s})
 	}
-	a.log = a.log.With("device", cfg.Device)
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, a.Close())
+		}
+	}()
+	if a.keys.Missing {
+		if err := a.keys.MakeSigning(cfg.SigningKey); err != nil {
+			return nil, err
+		}
+		deps.logger().Warn("made the signing key of this device; windows are refused until the evaluator knows it",
+			"file", cfg.SigningKey, "public_key", a.keys.Signing.PublicText(), "enrol", "hencedge agent enroll")
+	}
 	a.guard()
 	a.since = a.now()
-	a.bootID = p.Machine.BootID()
 	if a.state, err = seal.OpenState(cfg.State, cfg.Device, a.since.wall); err != nil {
-		p.Close()
 		return nil, err
 	}
 	if err := a.state.Health(); err != nil {
 		a.log.Error("the state cannot be written; the agent goes on with a boot epoch of the clock's", "boot_epoch", a.state.Boot(), "error", err)
 	}
-	// The configuration is sound and the state is ours before the spool is touched.
-	if a.spool == nil {
-		if a.spool, err = openSpool(cfg, a.clock, a.log); err != nil {
-			p.Close()
-			return nil, errors.Join(err, a.state.Close())
-		}
-	}
-	if cfg.Spool != nil && deps.Spool == nil {
-		if err := foreign(a.spool, cfg.Device, cfg.Spool.Dir); err != nil {
-			return nil, errors.Join(err, a.Close())
-		}
+	if err := a.openSpool(); err != nil {
+		return nil, err
 	}
 	for _, s := range a.streams {
 		if err := a.resume(s); err != nil {
-			return nil, errors.Join(fmt.Errorf("stream %s: %w", s.Config.Name, err), a.Close())
+			return nil, fmt.Errorf("stream %s: %w", s.Config.Name, err)
 		}
 	}
 	a.openMeter(p.Machine)
@@ -177,16 +177,42 @@ func New(cfg *config.Agent, deps Deps) (*Agent, error) {
 	return a, nil
 }
 
-// Close lets go of files and wipes keys that the agent loaded itself. Run and
-// Once do it.
+// openSpool takes the given spool, or opens the configured one.
+func (a *Agent) openSpool() (err error) {
+	if a.spool = a.deps.Spool; a.spool != nil {
+		return nil
+	}
+	if a.spool, err = openSpool(a.cfg, a.clock, a.log); err != nil || a.cfg.Spool == nil {
+		return err
+	}
+	return foreign(a.spool, a.cfg.Device, a.cfg.Spool.Dir)
+}
+
+// resume lets a stream go on after the last window that the spool has or had.
+func (a *Agent) resume(s *stream) error {
+	if !a.spool.Durable() {
+		return nil
+	}
+	kept := a.spool.Cursor(s.Config.Name)
+	if len(kept) == 0 {
+		return nil
+	}
+	return s.Source.Resume(kept)
+}
+
+// Close lets go of what New opened: sources and inputs, the spool, then the state that it
+// belongs to. It wipes the keys that the agent loaded itself. Run and Once call it.
 func (a *Agent) Close() error {
 	var errs []error
 	for _, s := range a.streams {
 		errs = append(errs, s.Source.Close())
 	}
-	errs = append(errs, a.inputs.Close(), a.state.Close())
-	if a.deps.Spool == nil { // then it is ours
+	errs = append(errs, a.inputs.Close())
+	if a.spool != nil && a.deps.Spool == nil { // then it is ours
 		a.spool.Release()
+	}
+	if a.state != nil {
+		errs = append(errs, a.state.Close())
 	}
 	a.device.Lock()
 	a.keys.Wipe()

@@ -1,14 +1,11 @@
 package agent
 
 import (
-	"context"
 	"crypto/ed25519"
 	"fmt"
 	"log/slog"
-	"time"
 
 	"github.com/hencedge/hencedge/agent/plan"
-	"github.com/hencedge/hencedge/agent/source"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/internal/role"
 	"github.com/hencedge/hencedge/transport"
@@ -89,38 +86,4 @@ func (a *Agent) newCourier(client transport.Client) (*delivery.Courier, error) {
 		return nil, fmt.Errorf("delivery.hours: %w", err)
 	}
 	return delivery.New(o)
-}
-
-// gap counts and reports the time between the newest window of an earlier process
-// and the first sample of this one: samples of sensors that nobody took.
-func (a *Agent) gap(s *stream, first time.Time) {
-	last := a.spool.Last(s.Config.Name)
-	away := s.Source.Gap(last, first)
-	if away == 0 {
-		return
-	}
-	s.sealed.gapNanos.Store(uint64(away))
-	a.log.Warn("there are no samples for the time in which the agent was away", "stream", s.Config.Name, "from", last.UTC(), "to", first, "gap", away.Round(time.Second))
-}
-
-// place puts a sealed window into the spool.
-func (a *Agent) place(ctx context.Context, s *stream, w *source.Window, sealed []byte) error {
-	it := spool.Item{Stream: s.Config.Name, Topic: s.Topic, Sealed: sealed}
-	if a.spool.Durable() {
-		it.Cursor = s.Source.Cursor(w.Position)
-	}
-	it.Unkept = s.Kept
-	return a.spool.Put(ctx, it)
-}
-
-// resume lets a stream go on after the last window that the spool has or had.
-func (a *Agent) resume(s *stream) error {
-	if !a.spool.Durable() {
-		return nil
-	}
-	kept := a.spool.Cursor(s.Config.Name)
-	if len(kept) == 0 {
-		return nil
-	}
-	return s.Source.Resume(kept)
 }

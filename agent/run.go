@@ -4,125 +4,126 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
-	"github.com/hencedge/hencedge/agent/seal"
-	"github.com/hencedge/hencedge/agent/source"
 	"github.com/hencedge/hencedge/internal/daemon"
 	"github.com/hencedge/hencedge/transport"
+	"github.com/hencedge/hencedge/transport/delivery"
 )
 
-// windowQueue is how many finished windows of a stream may wait for encryption
-// before sampling waits.
-const windowQueue = 4
-
-// Run samples, encrypts and sends until ctx ends or every replay file is
-// through. Then it sends what it has (once ctx has ended for at most the
-// configured stop timeout), reports itself offline and closes. It returns nil
-// after an orderly stop;
-// otherwise what went wrong: a replay file (ErrReplay), windows that could not
-// be delivered in time (ErrUndelivered), a broker that refuses this client.
+// Run samples, encrypts and sends until ctx ends or every replay file is through. Then it
+// stops in the order that shutDown lists, for at most the configured stop timeout once
+// ctx has ended. It returns nil after an orderly stop. Otherwise it returns what went
+// wrong: a replay file (source.ErrReplay), windows that could not be delivered in time
+// (ErrUndelivered), a broker that refuses this client.
 func (a *Agent) Run(ctx context.Context) error { return a.run(ctx, 0) }
 
 // Once is Run for one window of every stream. It fails with ErrNoSamples when a
 // stream of sensors gives nothing for half a minute, or messages cannot come.
 func (a *Agent) Once(ctx context.Context) error { return a.run(ctx, 1) }
 
+// run samples until limit windows of every stream are done; 0 is no limit.
 func (a *Agent) run(ctx context.Context, limit int) (err error) {
 	if !a.used.CompareAndSwap(false, true) {
 		return ErrUsed
 	}
 	defer func() { err = errors.Join(err, a.Close()) }()
-	client, hangUp, err := a.connect(ctx, limit > 0)
+	r, err := a.start(ctx, limit > 0)
 	if err != nil {
 		return err
 	}
-	defer hangUp()
-	a.link.use(client, a.now())
-	courier, err := a.newCourier(client)
-	if err != nil {
-		return err
+	return errors.Join(r.sampleAll(limit), r.shutDown())
+}
+
+// running is what an agent has while it runs.
+type running struct {
+	agent   *Agent
+	client  transport.Client
+	courier *delivery.Courier
+
+	sampling     context.Context // ends with the context of Run, or earlier
+	stopSampling func()
+	delivering   context.Context // goes on after sampling
+	stopDelivery func()
+	delivered    chan error // what the courier ended with
+	stopMeter    func()
+	release      []func() // what start acquired, in its order
+}
+
+// start begins everything that runs until the shutdown, in the order in which each part
+// needs the ones before:
+//
+//  1. the connection to the broker, with the last will
+//  2. the metrics
+//  3. delivery from the spool
+//  4. the subscriptions: remote configurations, the device's own status
+//  5. the energy meter
+//
+// connected makes start fail when there is no connection in time.
+func (a *Agent) start(ctx context.Context, connected bool) (_ *running, err error) {
+	r := &running{agent: a, delivered: make(chan error, 1)}
+	defer func() {
+		if err != nil {
+			r.letGo()
+		}
+	}()
+	var hangUp func()
+	if r.client, hangUp, err = a.connect(ctx, connected); err != nil {
+		return nil, err
 	}
-	a.courier.Store(courier)
+	r.release = append(r.release, hangUp)
+	a.link.use(r.client, a.now())
+	if r.courier, err = a.newCourier(r.client); err != nil {
+		return nil, err
+	}
+	a.courier.Store(r.courier)
 	var served prometheus.Collector = a
 	if a.deps.Metrics != nil {
 		served = a.deps.Metrics
 	}
 	stopMetrics, err := daemon.ServeMetrics(a.cfg.Metrics.Listen, served, a.log)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer stopMetrics()
-
-	// Sampling ends with sample; delivery goes on until deliver ends.
-	sample, stopSampling := context.WithCancel(ctx)
-	defer stopSampling()
-	deliver, stopDelivery := context.WithCancel(context.WithoutCancel(ctx))
-	var bound sync.WaitGroup // nothing of the agent outlives Run
-	defer bound.Wait()
-	defer stopDelivery()
-	bound.Go(func() {
-		select {
-		case <-ctx.Done():
-			a.later(deliver, client, stopDelivery)
-		case <-deliver.Done():
-		}
-	})
-
-	sending := make(chan error, 1)
-	go func() {
-		err := courier.Run(deliver)
-		if err != nil {
-			stopSampling() // nothing more can be delivered
-			stopDelivery()
-		}
-		sending <- err
-	}()
-	stopListening := a.listen(ctx, client)
-	defer stopListening()
-	stopWatching := a.watchDuplicates(ctx, client)
-	defer stopWatching()
+	r.release = append(r.release, stopMetrics)
+	r.sampling, r.stopSampling = context.WithCancel(ctx)
+	r.delivering, r.stopDelivery = context.WithCancel(context.WithoutCancel(ctx))
+	r.release = append(r.release, r.stopSampling, r.deliver(ctx), a.listen(ctx, r.client), a.watchDuplicates(ctx, r.client))
 	if a.deps.OnReady != nil {
 		a.deps.OnReady()
 	}
-	a.stopping(stopSampling)
-	stopMeter := a.meter.Start()
-	var wg sync.WaitGroup
-	errs := make([]error, len(a.streams)+1)
-	expected, expecting := make(chan struct{}), func() {}
-	if limit > 0 {
-		expect, cancel := context.WithCancel(sample)
-		expecting = cancel
-		go func() {
-			defer close(expected)
-			errs[len(a.streams)] = a.expectSamples(expect, firstWindow, stopSampling)
-		}()
-	} else {
-		close(expected)
+	a.stopping(r.stopSampling)
+	r.stopMeter = a.meter.Start()
+	return r, nil
+}
+
+// deliver sends what is in the spool until stop is called, or for a while after ctx ends.
+// Sampling ends when nothing more can be delivered.
+func (r *running) deliver(ctx context.Context) (stop func()) {
+	var bound sync.WaitGroup // nothing of the agent outlives Run
+	bound.Go(func() {
+		select {
+		case <-ctx.Done():
+			r.agent.later(r.delivering, r.client, r.stopDelivery)
+		case <-r.delivering.Done():
+		}
+	})
+	go func() {
+		err := r.courier.Run(r.delivering)
+		if err != nil {
+			r.stopSampling()
+			r.stopDelivery()
+		}
+		r.delivered <- err
+	}()
+	return func() {
+		r.stopDelivery()
+		bound.Wait()
 	}
-	for i, s := range a.streams {
-		wg.Go(func() { errs[i] = a.sample(sample, deliver, s, limit) })
-	}
-	wg.Wait()
-	expecting()
-	<-expected
-	stopSampling()
-	a.spool.Close()
-	errs = append(errs, <-sending, a.failure())
-	stopMeter()
-	a.spool.Flush() // what is in memory, if the disk takes it now
-	switch left := a.spool.Stats(); {
-	case left.Objects > 0 && a.spool.Durable() && left.MemoryObjects == 0:
-		a.log.Info("windows stay in the spool for the next start", "objects", left.Objects, "bytes", left.Bytes)
-	case left.Objects > 0:
-		errs = append(errs, fmt.Errorf("%w: %d objects were still waiting after %s", ErrUndelivered, left.Objects, a.cfg.StopTimeout))
-	}
-	a.goodbye(client)
-	a.log.Info("agent has stopped", "sent", courier.Stats().Delivered)
-	return errors.Join(errs...)
 }
 
 // later calls stop after the stop timeout, unless ctx ends first; when what
@@ -147,78 +148,59 @@ func (a *Agent) later(ctx context.Context, client transport.Client, stop func())
 	}
 }
 
-// sample runs one stream until ctx ends, its file ends, or limit windows are
-// done. Windows go through a goroutine that encrypts, so that encryption does
-// not delay samples. A regular end is nil.
-func (a *Agent) sample(ctx, deliver context.Context, s *stream, limit int) error {
-	log := a.log.With("stream", s.Config.Name)
-	windows := make(chan *source.Window, windowQueue)
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		for w := range windows {
-			a.encrypt(deliver, s, w)
-		}
-	})
-	defer wg.Wait()
-	defer close(windows)
-	defer s.Collector.Wipe()
-	begun := false
-	for n := 0; ; {
-		r, err := s.Source.Next(ctx)
-		if err != nil {
-			if w := s.Collector.Flush(); w != nil {
-				windows <- w
-			}
-			if ctx.Err() != nil || source.IsEnd(err) {
-				return nil
-			}
-			log.Error("the stream has ended", "error", err)
-			return fmt.Errorf("stream %s: %w", s.Config.Name, err)
-		}
-		if !begun {
-			begun = true
-			a.gap(s, r.At)
-		}
-		done := s.Collector.Add(r)
-		clear(r.Values)
-		for _, w := range done {
-			windows <- w
-			if n++; n == limit {
-				return nil
-			}
-		}
+// sampleAll runs every stream until its samples end, and returns what went wrong. The
+// last window of each is in the spool then.
+func (r *running) sampleAll(limit int) error {
+	a := r.agent
+	errs := make([]error, len(a.streams)+1)
+	expect, stopExpecting := context.WithCancel(r.sampling)
+	defer stopExpecting()
+	var streams, expecting sync.WaitGroup
+	if limit > 0 {
+		expecting.Go(func() { errs[len(a.streams)] = a.expectSamples(expect, firstWindow, r.stopSampling) })
 	}
+	for i, s := range a.streams {
+		streams.Go(func() { errs[i] = a.sample(r.sampling, r.delivering, s, limit) })
+	}
+	streams.Wait()
+	stopExpecting()
+	expecting.Wait()
+	return errors.Join(errs...)
 }
 
-// encrypt seals a window and puts it into the spool. A window that cannot be
-// sealed is lost, counted and logged; the stream goes on. Only a state file that
-// cannot be written is waited for: the window is not to blame.
-func (a *Agent) encrypt(ctx context.Context, s *stream, w *source.Window) {
-	if a.deps.Observer == nil { // who would own the values
-		defer s.Collector.Reuse(w)
+// shutDown ends in this order what start began, after sampling has ended and the last
+// windows are in the spool:
+//
+//  1. The spool takes no more windows. Delivery goes on until it is empty, the stop
+//     timeout is over, or the windows are on disk and there is no connection.
+//  2. The energy meter reads its sensor once more.
+//  3. What the spool has in memory is written to disk. What stays is told.
+//  4. The device says that it goes offline.
+//  5. Subscriptions, delivery, metrics and the connection end, the last one first.
+//
+// Close does the rest: sources, inputs, state, spool and keys.
+func (r *running) shutDown() error {
+	defer r.letGo()
+	a := r.agent
+	r.stopSampling()
+	a.spool.Close()
+	errs := []error{<-r.delivered, a.failure()}
+	r.stopMeter()
+	a.spool.Flush()
+	switch left := a.spool.Stats(); {
+	case left.Objects > 0 && a.spool.Durable() && left.MemoryObjects == 0:
+		a.log.Info("windows stay in the spool for the next start", "objects", left.Objects, "bytes", left.Bytes)
+	case left.Objects > 0:
+		errs = append(errs, fmt.Errorf("%w: %d objects were still waiting after %s", ErrUndelivered, left.Objects, a.cfg.StopTimeout))
 	}
-	if d := a.state.Lead(a.clock.Now()); d > 0 { // at a start, a second as a rule
-		_ = a.clock.Sleep(ctx, d) // a stop waits for no clock: the window goes out all the same
-	}
-	out, err := a.finish(s, w)
-	for delay := firstRetry; errors.Is(err, seal.ErrState) && ctx.Err() == nil; delay = min(2*delay, lastRetry) {
-		a.log.Error("a window waits for the state file", "stream", s.Config.Name, "in", delay, "error", err)
-		if a.clock.Sleep(ctx, delay) == nil {
-			out, err = a.finish(s, w)
-		}
-	}
-	if err != nil {
-		s.sealed.errors.Add(1)
-		a.log.Error("a window is lost", "stream", s.Config.Name, "start", w.Start, "error", err)
-		return
-	}
-	if err := a.place(ctx, s, w, out.Object); err != nil {
-		a.log.Warn("a window is dropped", "stream", s.Config.Name, "sequence", out.Meta.Sequence, "error", err)
-	}
+	a.goodbye(r.client)
+	a.log.Info("agent has stopped", "sent", r.courier.Stats().Delivered)
+	return errors.Join(errs...)
 }
 
-// Delays between attempts to write the state.
-const (
-	firstRetry = time.Second
-	lastRetry  = time.Minute
-)
+// letGo releases what start acquired, the last one first.
+func (r *running) letGo() {
+	for _, f := range slices.Backward(r.release) {
+		f()
+	}
+}
