@@ -24,12 +24,13 @@ func TestAbsentIsToldApart(t *testing.T) {
 		change []string // from, to, ...
 		absent bool
 	}{
-		"public key":              {[]string{"public.key", "none.key"}, true},
-		"password":                {[]string{"file:password", "cred:broker"}, true},
-		"roots":                   {[]string{"ca.pem", "none.pem"}, true},
-		"client certificate":      {[]string{"client.pem", "none.pem"}, true},
-		"state directory":         {[]string{"agent.state", "none/agent.state"}, true},
-		"sensor":                  {[]string{"source: {type: load}", "source: {type: thermal, zone: reactor}, on_missing: skip", `unit: "1"`, "unit: degC"}, true},
+		"public key":         {[]string{"public.key", "none.key"}, true},
+		"password":           {[]string{"file:password", "cred:broker"}, true},
+		"roots":              {[]string{"ca.pem", "none.pem"}, true},
+		"client certificate": {[]string{"client.pem", "none.pem"}, true},
+		"state directory":    {[]string{"agent.state", "none/agent.state"}, true},
+		"sensor": {[]string{"source: {type: load}",
+			"source: {type: thermal, zone: reactor}, on_missing: skip", `unit: "1"`, "unit: degC"}, true},
 		"two":                     {[]string{"public.key", "none.key", "ca.pem", "none.pem"}, true},
 		"not a key":               {[]string{"public.key", "ca.pem"}, false},
 		"level":                   {[]string{"level: 0", "level: 2"}, false},
@@ -76,7 +77,8 @@ func TestExposedSecretsAreWarnedOf(t *testing.T) {
 		if err := os.Chmod(path, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if got := said(); !strings.Contains(got, "every user of this machine may read or change "+path) || strings.Contains(got, "sesame") {
+		if got := said(); !strings.Contains(got, "every user of this machine may read or change "+path) ||
+			strings.Contains(got, "sesame") {
 			t.Errorf("%s: %q", path, got)
 		}
 	}

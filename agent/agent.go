@@ -136,7 +136,8 @@ func New(cfg *config.Agent, deps Deps) (_ *Agent, err error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Agent{cfg: cfg, deps: deps, log: deps.logger().With("device", cfg.Device), clock: p.Machine.Clock, keys: p.Keys,
+	a := &Agent{cfg: cfg, deps: deps, log: deps.logger().With("device", cfg.Device), clock: p.Machine.Clock,
+		keys:   p.Keys,
 		inputs: p.Machine.Inputs, bootID: p.Machine.BootID()}
 	for _, s := range p.Streams {
 		a.streams = append(a.streams, &stream{Stream: s})
@@ -159,7 +160,8 @@ func New(cfg *config.Agent, deps Deps) (_ *Agent, err error) {
 		return nil, err
 	}
 	if err := a.state.Health(); err != nil {
-		a.log.Error("the state cannot be written; the agent goes on with a boot epoch of the clock's", "boot_epoch", a.state.Boot(), "error", err)
+		a.log.Error("the state cannot be written; the agent goes on with a boot epoch of the clock's", "boot_epoch",
+			a.state.Boot(), "error", err)
 	}
 	if err := a.openSpool(); err != nil {
 		return nil, err
@@ -173,7 +175,8 @@ func New(cfg *config.Agent, deps Deps) (_ *Agent, err error) {
 	for _, w := range plan.Warnings(cfg) {
 		a.log.Warn(w)
 	}
-	a.log.Info("agent is ready", "boot_epoch", a.state.Boot(), "params", a.keys.Context.Parameters().Name(), "streams", len(a.streams))
+	a.log.Info("agent is ready", "boot_epoch", a.state.Boot(), "params", a.keys.Context.Parameters().Name(), "streams",
+		len(a.streams))
 	return a, nil
 }
 
@@ -222,11 +225,13 @@ func (a *Agent) Close() error {
 
 // Stats are the counts so far.
 func (a *Agent) Stats() Stats {
-	s := Stats{Boot: a.state.Boot(), Streams: map[string]StreamStats{}, Inputs: a.inputs.Stats(), Spool: a.spool.Stats()}
+	s := Stats{Boot: a.state.Boot(), Streams: map[string]StreamStats{}, Inputs: a.inputs.Stats(),
+		Spool: a.spool.Stats()}
 	if c := a.courier.Load(); c != nil {
 		s.Delivery = c.Stats()
 	}
-	s.Sent, s.SentBytes, s.Retries, s.Refused = s.Delivery.Delivered, s.Delivery.DeliveredBytes, s.Delivery.Retries, s.Delivery.Dropped
+	s.Sent, s.SentBytes, s.Retries, s.Refused = s.Delivery.Delivered, s.Delivery.DeliveredBytes, s.Delivery.Retries,
+		s.Delivery.Dropped
 	for _, st := range a.streams {
 		s.Streams[st.Config.Name] = st.stats()
 	}
@@ -245,8 +250,10 @@ func (d Deps) logger() *slog.Logger {
 
 // options are what of Deps matters before the agent runs.
 func (d Deps) options() plan.Options {
-	return plan.Options{Keys: seal.Given{Public: d.PublicKey, Secret: d.SecretKey, Signing: d.SigningKey}, Context: d.Context, NewContext: d.NewContext,
-		Machine: sensor.Machine{Root: d.Root, Clock: d.Clock, Wait: d.WaitForSensors, Log: d.logger()}, Connected: d.Client != nil}
+	return plan.Options{Keys: seal.Given{Public: d.PublicKey, Secret: d.SecretKey, Signing: d.SigningKey},
+		Context: d.Context, NewContext: d.NewContext,
+		Machine:   sensor.Machine{Root: d.Root, Clock: d.Clock, Wait: d.WaitForSensors, Log: d.logger()},
+		Connected: d.Client != nil}
 }
 
 // streamStatus describes the streams for the status message, as many as it can name.

@@ -67,20 +67,23 @@ func TestOnce(t *testing.T) {
 	m, o := readings[0].Meta, seen[0]
 	s := cfg.Streams[0]
 	start := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC).Add(100 * time.Millisecond)
-	if m.Samples != 4 || m.Level != 1 || m.Layout != s.LayoutHash() || m.KeyID != k.public.KeyID || m.KeyEpoch != 7 || m.Start != start.UnixNano() || m.End != start.Add(300*time.Millisecond).UnixNano() ||
+	if m.Samples != 4 || m.Level != 1 || m.Layout != s.LayoutHash() || m.KeyID != k.public.KeyID || m.KeyEpoch != 7 ||
+		m.Start != start.UnixNano() || m.End != start.Add(300*time.Millisecond).UnixNano() ||
 		m.BootEpoch != a.state.Boot() || m.Sequence != 0 {
 		t.Errorf("header %+v", m)
 	}
 	if o.Object != readings[0].ID || o.Meta.Sequence != m.Sequence || o.Body != len(readings[0].Body) || o.Chunks < 1 {
 		t.Errorf("observation %+v", o)
 	}
-	want := [][]float64{{47.843, 47.843, 47.843, 47.843}, {25.274934723, 25.274934723, 25.274934723, 25.274934723}, {0.52, 0.52, 0.52, 0.52}}
+	want := [][]float64{{47.843, 47.843, 47.843, 47.843}, {25.274934723, 25.274934723, 25.274934723, 25.274934723},
+		{0.52, 0.52, 0.52, 0.52}}
 	sameValues(t, s, o.Values, want)
 	sameValues(t, s, decrypted(t, k, s, readings[0]), want)
 
 	for i, online := range []bool{true, false} {
 		st, err := transport.UnmarshalStatus(status[i].Body)
-		if err != nil || st.Online != online || st.Version != "1.2.3" || st.KeyID != k.public.KeyID || st.KeyEpoch != 7 || len(st.Streams) != 1 {
+		if err != nil || st.Online != online || st.Version != "1.2.3" || st.KeyID != k.public.KeyID ||
+			st.KeyEpoch != 7 || len(st.Streams) != 1 {
 			t.Errorf("status %d: %+v, %v", i, st, err)
 			continue
 		}
@@ -98,7 +101,8 @@ func TestOnce(t *testing.T) {
 		t.Errorf("second run: %v", err)
 	}
 	st := a.Stats()
-	if st.Sent != 1 || st.Streams["system"].Windows != 1 || st.Streams["system"].Samples != 4 || st.SentBytes != uint64(o.Sealed) {
+	if st.Sent != 1 || st.Streams["system"].Windows != 1 || st.Streams["system"].Samples != 4 ||
+		st.SentBytes != uint64(o.Sealed) {
 		t.Errorf("%+v", st)
 	}
 }
@@ -127,7 +131,8 @@ func TestSymmetric(t *testing.T) {
 		t.Errorf("%d bytes, a seeded ciphertext has at most %d", n, most)
 	}
 	sameValues(t, cfg.Streams[0], decrypted(t, k, cfg.Streams[0], readings[0]), [][]float64{
-		{47.843, 47.843, 47.843, 47.843}, {25.274934723, 25.274934723, 25.274934723, 25.274934723}, {0.52, 0.52, 0.52, 0.52}})
+		{47.843, 47.843, 47.843, 47.843}, {25.274934723, 25.274934723, 25.274934723, 25.274934723},
+		{0.52, 0.52, 0.52, 0.52}})
 	if !strings.Contains(out.String(), "whoever takes it can decrypt everything") {
 		t.Errorf("no warning in %s", out.String())
 	}
@@ -159,7 +164,8 @@ func TestRunReplay(t *testing.T) {
 	}
 	for i, o := range readings {
 		n := min(4, 10-4*i)
-		if o.Meta.Sequence != uint64(i) || int(o.Meta.Samples) != n || o.Meta.Start != int64(1000+4*i)*1e9 || o.Meta.End != int64(1000+4*i+n-1)*1e9 {
+		if o.Meta.Sequence != uint64(i) || int(o.Meta.Samples) != n || o.Meta.Start != int64(1000+4*i)*1e9 ||
+			o.Meta.End != int64(1000+4*i+n-1)*1e9 {
 			t.Errorf("reading %d: %+v", i, o.Meta)
 		}
 		want := make([][]float64, 2)
@@ -176,10 +182,12 @@ func TestRunReplay(t *testing.T) {
 
 func TestRunReportsABadFile(t *testing.T) {
 	cfg := testConfig(t)
-	cfg.Streams[0] = inputtest.ReplayStream(t, "x.csv", "t,a,b.c\n1,1,1\n2,1,1\n3,oops,1\n", func(r *config.Replay) { r.TimeFormat = "unix" })
+	cfg.Streams[0] = inputtest.ReplayStream(t, "x.csv", "t,a,b.c\n1,1,1\n2,1,1\n3,oops,1\n",
+		func(r *config.Replay) { r.TimeFormat = "unix" })
 	client := &fakeClient{}
 	deps, k := testDeps(t, client)
-	if err := plan.Check(cfg, deps.options()); err == nil || !strings.Contains(err.Error(), ":4: ") || !strings.Contains(err.Error(), "streams[0].replay: ") {
+	if err := plan.Check(cfg, deps.options()); err == nil || !strings.Contains(err.Error(), ":4: ") ||
+		!strings.Contains(err.Error(), "streams[0].replay: ") {
 		t.Errorf("the check says %v", err)
 	}
 	a, err := New(cfg, deps)
@@ -187,7 +195,8 @@ func TestRunReportsABadFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = a.Run(t.Context())
-	if !errors.Is(err, source.ErrReplay) || !strings.Contains(err.Error(), ":4: ") || !strings.Contains(err.Error(), "stream r") {
+	if !errors.Is(err, source.ErrReplay) || !strings.Contains(err.Error(), ":4: ") ||
+		!strings.Contains(err.Error(), "stream r") {
 		t.Errorf("got %v", err)
 	}
 	if readings, _ := opened(t, k, "board1", client.messages); len(readings) != 1 || readings[0].Meta.Samples != 2 {
@@ -382,7 +391,9 @@ func TestMetrics(t *testing.T) {
 	}
 	w := httptest.NewRecorder()
 	promhttp.HandlerFor(reg, promhttp.HandlerOpts{}).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-	for _, want := range []string{`hencedge_agent_windows_total{stream="system"} 1`, `hencedge_agent_samples_total{stream="system"} 4`, "hencedge_agent_sent_total 1", "hencedge_agent_queue_objects 0"} {
+	for _, want := range []string{`hencedge_agent_windows_total{stream="system"} 1`,
+		`hencedge_agent_samples_total{stream="system"} 4`, "hencedge_agent_sent_total 1",
+		"hencedge_agent_queue_objects 0"} {
 		if !strings.Contains(w.Body.String(), want+"\n") {
 			t.Errorf("no line %q in\n%s", want, w.Body)
 		}

@@ -44,7 +44,8 @@ func TestWindowAllocations(t *testing.T) {
 		t.Logf("n2 = %d: %d bytes in %d objects; a ciphertext has %d bytes, the samples %d", n2, bytes, objects,
 			ctx.Parameters().CiphertextBytes(cfg.Streams[0].LevelAt(ctx.Parameters().MaxLevel()), false), 8*3*512)
 		if bytes > mostBytes || objects > mostObjects {
-			t.Errorf("n2 = %d: a window allocates %d bytes in %d objects, want at most %d in %d", n2, bytes, objects, mostBytes, mostObjects)
+			t.Errorf("n2 = %d: a window allocates %d bytes in %d objects, want at most %d in %d", n2, bytes, objects,
+				mostBytes, mostObjects)
 		}
 	}
 }
@@ -79,7 +80,8 @@ func windowAllocations(t *testing.T, cfg *config.Agent, deps Deps) (bytes, objec
 		window()
 	}
 	runtime.ReadMemStats(&after)
-	if st := s.stats(); st.Windows != warm+count || a.spool.Stats().Objects != int(st.Windows) || a.spool.Health() != nil {
+	if st := s.stats(); st.Windows != warm+count || a.spool.Stats().Objects != int(st.Windows) ||
+		a.spool.Health() != nil {
 		t.Fatalf("%d windows, %+v", st.Windows, a.spool.Stats())
 	}
 	return (after.TotalAlloc - before.TotalAlloc) / count, (after.Mallocs - before.Mallocs) / count

@@ -19,7 +19,8 @@ func TestCheckSpool(t *testing.T) {
 	cfg.Spool.Mirror = cfg.State + "/file/mirror"
 	err := plan.Check(cfg, deps.options())
 	var list *config.Errors
-	if !errors.As(err, &list) || len(list.List) != 2 || !strings.Contains(err.Error(), "spool.dir") || !strings.Contains(err.Error(), "spool.mirror") {
+	if !errors.As(err, &list) || len(list.List) != 2 || !strings.Contains(err.Error(), "spool.dir") ||
+		!strings.Contains(err.Error(), "spool.mirror") {
 		t.Errorf("got %v", err)
 	}
 	cfg.Spool.Dir, cfg.Spool.Mirror = filepath.Join(t.TempDir(), "spool"), ""
@@ -34,12 +35,14 @@ func TestCheckForeignSpool(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(full, "thesis.tmp"), []byte("mine"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, tt := range []struct{ dir, mirror, path string }{{full, "", "spool.dir"}, {free, full, "spool.mirror"}, {"/", "", "spool.dir"}, {os.Getenv("HOME"), "", "spool.dir"}} {
+	for _, tt := range []struct{ dir, mirror, path string }{{full, "", "spool.dir"}, {free, full, "spool.mirror"},
+		{"/", "", "spool.dir"}, {os.Getenv("HOME"), "", "spool.dir"}} {
 		cfg := withSpool(t, testConfig(t), tt.dir)
 		cfg.Spool.Mirror = tt.mirror
 		deps, _ := testDeps(t, &fakeClient{})
 		var list *config.Errors
-		if err := plan.Check(cfg, deps.options()); !errors.As(err, &list) || len(list.List) != 1 || list.List[0].Path != tt.path {
+		if err := plan.Check(cfg, deps.options()); !errors.As(err, &list) || len(list.List) != 1 ||
+			list.List[0].Path != tt.path {
 			t.Errorf("%s: %v", tt.dir, err)
 		}
 		if a, err := New(cfg, deps); err == nil {

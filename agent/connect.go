@@ -70,7 +70,8 @@ func (a *Agent) connect(ctx context.Context, wait bool) (client transport.Client
 // filters are all that the agent subscribes to.
 func (a *Agent) filters() []string {
 	prefix, device := a.cfg.Broker.TopicPrefix, a.cfg.Device
-	return []string{transport.ReceiptTopic(prefix, device), transport.RemoteTopic(prefix, device), transport.StatusTopic(prefix, device)}
+	return []string{transport.ReceiptTopic(prefix, device), transport.RemoteTopic(prefix, device),
+		transport.StatusTopic(prefix, device)}
 }
 
 // options are how the configuration says to connect.
@@ -98,7 +99,8 @@ const statusRoom = 1 << 10
 // status makes a signed birth message or last will: one chunk, retained.
 func (a *Agent) status(online bool) (transport.Message, error) {
 	keys := a.current()
-	st := transport.Status{Online: online, Version: a.deps.Version, Streams: a.streamStatus(), Since: a.since.wall.UnixNano(), KeyID: keys.ID, KeyEpoch: keys.Epoch}
+	st := transport.Status{Online: online, Version: a.deps.Version, Streams: a.streamStatus(),
+		Since: a.since.wall.UnixNano(), KeyID: keys.ID, KeyEpoch: keys.Epoch}
 	st.Fit(min(int(a.cfg.Broker.ChunkSize), transport.DefaultChunkSize) - statusRoom)
 	body, err := transport.MarshalStatus(st)
 	if err != nil {
@@ -123,7 +125,8 @@ func (a *Agent) status(online bool) (transport.Message, error) {
 	if err != nil {
 		return transport.Message{}, err
 	}
-	return transport.Message{Topic: transport.StatusTopic(a.cfg.Broker.TopicPrefix, a.cfg.Device), Payload: payload, Retain: true}, nil
+	return transport.Message{Topic: transport.StatusTopic(a.cfg.Broker.TopicPrefix, a.cfg.Device), Payload: payload,
+		Retain: true}, nil
 }
 
 // goodbye reports the agent offline; the last will is not sent on an orderly

@@ -44,7 +44,8 @@ func (a *Agent) newCourier(client transport.Client) (*delivery.Courier, error) {
 	d := &a.cfg.Delivery
 	o := delivery.Options{
 		Spool: a.spool, Client: client, ChunkSize: int(a.cfg.Broker.ChunkSize), Prefix: a.cfg.Broker.TopicPrefix,
-		Name: a.cfg.Device, Key: a.current().Signing, Levels: map[string]delivery.Level{}, Receivers: map[string][]ed25519.PublicKey{},
+		Name: a.cfg.Device, Key: a.current().Signing, Levels: map[string]delivery.Level{},
+		Receivers: map[string][]ed25519.PublicKey{},
 		Number: func() (uint64, uint64, error) {
 			n, err := a.state.Take("")
 			return a.state.Boot(), n, err

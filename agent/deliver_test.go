@@ -40,7 +40,8 @@ func numbered(t *testing.T, n int) config.Stream {
 	for i := range n {
 		fmt.Fprintf(&text, "%d,%d,0\n", 1000+i, i%50)
 	}
-	return inputtest.ReplayStream(t, "x.csv", text.String(), func(r *config.Replay) { r.TimeFormat, r.Speed = "unix", "500x" })
+	return inputtest.ReplayStream(t, "x.csv", text.String(),
+		func(r *config.Replay) { r.TimeFormat, r.Speed = "unix", "500x" })
 }
 
 // A replay goes on after the last window that is safe: across a stop while the
@@ -238,7 +239,9 @@ func TestOutage(t *testing.T) {
 	s := &cfg.Streams[0]
 	s.Interval, s.Window.Samples, s.Channels = 100*time.Millisecond, samples, nil
 	for i := range channels {
-		s.Channels = append(s.Channels, config.Channel{Name: fmt.Sprint("c", i), Unit: "1", Range: [2]float64{0, 64}, Source: &config.Source{Type: config.SourceLoad}})
+		s.Channels = append(s.Channels,
+			config.Channel{Name: fmt.Sprint("c", i), Unit: "1", Range: [2]float64{0, 64},
+				Source: &config.Source{Type: config.SourceLoad}})
 	}
 	withSpool(t, cfg, filepath.Join(t.TempDir(), "spool"))
 	cfg.Spool.Bytes = 16 * config.GiB
@@ -278,7 +281,8 @@ func TestOutage(t *testing.T) {
 	for clock.Mono() < length {
 		// Time passes when the sampler sleeps and the encrypter has nothing to do.
 		st := a.Stats().Streams["system"]
-		if clock.sleepers() == 0 || st.Samples/samples > st.Windows+2 || st.Windows > uint64(a.Stats().Spool.Objects)+2 {
+		if clock.sleepers() == 0 || st.Samples/samples > st.Windows+2 ||
+			st.Windows > uint64(a.Stats().Spool.Objects)+2 {
 			time.Sleep(50 * time.Microsecond)
 			continue
 		}
@@ -341,7 +345,8 @@ func TestOutage(t *testing.T) {
 	if bound := early + 4<<20 + 1200*got; most > bound {
 		t.Errorf("the heap grew from %d to %d KiB on the way back", early>>10, most>>10)
 	}
-	t.Logf("%v away: %d windows, %.1f MB on disk, replayed in %v; heap %d KiB after a sixteenth, at most %d KiB later and %d KiB on the way back", length, waiting.Objects,
+	t.Logf("%v away: %d windows, %.1f MB on disk, replayed in %v; heap %d KiB after a sixteenth, at most %d KiB "+
+		"later and %d KiB on the way back", length, waiting.Objects,
 		float64(waiting.Bytes)/1e6, took.Round(time.Millisecond), early>>10, away>>10, most>>10)
 }
 
@@ -363,8 +368,10 @@ func TestPlanOfSpool(t *testing.T) {
 		t.Fatal(err)
 	}
 	st := a.Stats().Spool
-	if got, want := float64(st.Written), p.SpoolBytesPerDay/p.Streams[0].WindowsPerDay; got != want || float64(st.Syncs) != p.SpoolSyncsPerDay/p.Streams[0].WindowsPerDay {
-		t.Errorf("a window writes %v bytes with %d flushes, predicted %v with %v", got, st.Syncs, want, p.SpoolSyncsPerDay/p.Streams[0].WindowsPerDay)
+	if got, want := float64(st.Written), p.SpoolBytesPerDay/p.Streams[0].WindowsPerDay; got != want ||
+		float64(st.Syncs) != p.SpoolSyncsPerDay/p.Streams[0].WindowsPerDay {
+		t.Errorf("a window writes %v bytes with %d flushes, predicted %v with %v", got, st.Syncs, want,
+			p.SpoolSyncsPerDay/p.Streams[0].WindowsPerDay)
 	}
 	if want := cfg.Spool.Age.Seconds(); p.QueueSeconds > want || p.QueueSeconds <= 0 || p.Open != 1 || p.Cap != 0 {
 		t.Errorf("%+v", p)
@@ -374,7 +381,8 @@ func TestPlanOfSpool(t *testing.T) {
 		t.Errorf("half of the cap: %+v, %v", p, err)
 	}
 	cfg.Delivery.Hours = []config.Hours{{From: "00:00", To: "06:00", Zone: "UTC"}}
-	if p, err := plan.Make(cfg, deps.options(), 0); err != nil || len(p.Refusals) != 1 || !strings.Contains(p.Refusals[0], "delivery.bandwidth") || p.Open != 0.25 {
+	if p, err := plan.Make(cfg, deps.options(), 0); err != nil || len(p.Refusals) != 1 ||
+		!strings.Contains(p.Refusals[0], "delivery.bandwidth") || p.Open != 0.25 {
 		t.Errorf("in a quarter of the day: %+v, %v", p, err)
 	}
 }

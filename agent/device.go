@@ -90,7 +90,10 @@ func (a *Agent) replace(failed seal.Keys, cause error) (seal.Keys, error) {
 	to := role.Replacements[seal.Keys]{Processor: processor}
 	switch {
 	case a.deps.PublicKey != nil || a.deps.SecretKey != nil:
-		to.Processor = func() (seal.Keys, error) { return seal.Keys{}, errors.New("the keys were not read from a file") }
+		to.Processor = func() (seal.Keys, error) {
+			return seal.Keys{},
+				errors.New("the keys were not read from a file")
+		}
 	case a.deps.Reopen != nil:
 		to.Reopen = func() (seal.Keys, error) { return a.move(a.deps.Reopen(failed.Context)) }
 	}

@@ -94,7 +94,8 @@ func TestDeviceFails(t *testing.T) {
 			}
 			sameValues(t, cfg.Streams[0], decrypted(t, s.keys, cfg.Streams[0], readings[0]), seen.Values)
 			st := a.Stats()
-			if st.Fallbacks != 1 || st.Streams["system"].Errors != 0 || !strings.Contains(log.String(), "the processor takes over") {
+			if st.Fallbacks != 1 || st.Streams["system"].Errors != 0 ||
+				!strings.Contains(log.String(), "the processor takes over") {
 				t.Errorf("%+v; log:\n%s", st, log.String())
 			}
 		})

@@ -68,7 +68,8 @@ func (d *duplicates) health() string {
 	if len(d.others) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("another board sends with this device's name and signing key, under boot epoch %d: give one of them an identity of its own, with a name, a signing key, a state and a spool that are not copies",
+	return fmt.Sprintf("another board sends with this device's name and signing key, under boot epoch %d: give one "+
+		"of them an identity of its own, with a name, a signing key, a state and a spool that are not copies",
 		slices.Max(slices.Collect(maps.Keys(d.others))))
 }
 
@@ -79,7 +80,8 @@ func (a *Agent) watchDuplicates(ctx context.Context, client transport.Client) (s
 		a.log.Error("a second board with this identity would not be noticed", "error", err)
 		return func() {}
 	}
-	v, err := transport.NewVerifier(transport.VerifierOptions{Trust: trust, Kinds: []transport.Kind{transport.KindStatus}, NoReplay: true, TopicPrefix: a.cfg.Broker.TopicPrefix})
+	v, err := transport.NewVerifier(transport.VerifierOptions{Trust: trust,
+		Kinds: []transport.Kind{transport.KindStatus}, NoReplay: true, TopicPrefix: a.cfg.Broker.TopicPrefix})
 	if err != nil {
 		a.log.Error("a second board with this identity would not be noticed", "error", err)
 		return func() {}
@@ -97,7 +99,8 @@ func (a *Agent) watchDuplicates(ctx context.Context, client transport.Client) (s
 			}
 		})
 		if err != nil && ctx.Err() == nil {
-			a.log.Warn("a second board with this identity would not be noticed here: the broker does not let the device read its own status", "topic", topic, "error", err)
+			a.log.Warn("a second board with this identity would not be noticed here: the broker does not let the "+
+				"device read its own status", "topic", topic, "error", err)
 		}
 	})
 	return func() { cancel(); wg.Wait() }
@@ -120,7 +123,8 @@ func (a *Agent) overheard(v *transport.Verifier, d transport.Delivery) (answer b
 	}
 	news, later := a.duplicates.note(&obj.Meta, st.Online, d.Retained, a.since.wall)
 	if news {
-		a.log.Error("another board sends with this device's name and signing key; give one of them an identity of its own",
+		a.log.Error("another board sends with this device's name and signing key; give one of them an identity of "+
+			"its own",
 			"boot_epoch", obj.Meta.BootEpoch, "started", time.Unix(0, st.Since).UTC(), "own_boot_epoch", a.state.Boot())
 	}
 	return news && later

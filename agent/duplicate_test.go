@@ -29,14 +29,20 @@ func TestDuplicates(t *testing.T) {
 		list  []m
 		sick  bool
 	}{
-		"its own":                   {since, []m{own, {boot: 50, made: at(9), online: true}}, false},
-		"an earlier start":          {since, []m{{boot: 40, made: at(-9), online: true, retained: true}, own, {boot: 40, made: at(-8), online: true}, {boot: 40, made: at(-9)}}, false},
-		"a later start":             {since, []m{own, {boot: 60, made: at(9), online: true, news: true, later: true}, {boot: 60, made: at(12), online: true, later: true}}, true},
-		"that went":                 {since, []m{own, {boot: 60, made: at(9), online: true, news: true, later: true}, {boot: 60, made: at(12)}}, false},
+		"its own": {since, []m{own, {boot: 50, made: at(9), online: true}}, false},
+		"an earlier start": {since,
+			[]m{{boot: 40, made: at(-9), online: true, retained: true}, own, {boot: 40, made: at(-8), online: true},
+				{boot: 40, made: at(-9)}}, false},
+		"a later start": {since,
+			[]m{own, {boot: 60, made: at(9), online: true, news: true, later: true},
+				{boot: 60, made: at(12), online: true, later: true}}, true},
+		"that went": {since,
+			[]m{own, {boot: 60, made: at(9), online: true, news: true, later: true}, {boot: 60, made: at(12)}}, false},
 		"the original answers":      {since, []m{own, {boot: 40, made: at(2), online: true, news: true}}, true},
 		"no clock at the start":     {time.Unix(40, 0), []m{own, {boot: 40, made: at(2), online: true}}, false},
 		"its own with a lost state": {since, []m{{boot: 60, made: at(9), online: true, retained: true}, own}, false},
-		"kept, after its own":       {since, []m{own, {boot: 60, made: at(9), online: true, retained: true, news: true, later: true}}, true},
+		"kept, after its own": {since,
+			[]m{own, {boot: 60, made: at(9), online: true, retained: true, news: true, later: true}}, true},
 	} {
 		var d duplicates
 		d.issued(50)

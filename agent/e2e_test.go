@@ -33,7 +33,8 @@ type site struct {
 }
 
 const e2eConfig = `device: board1
-broker: {url: "%s", ca: ca.pem, cert: client.pem, key: client.key, username: board1, password: "file:password", chunk_size: 8KiB}
+broker: {url: "%s", ca: ca.pem, cert: client.pem, key: client.key, username: board1, password: "file:password",
+  chunk_size: 8KiB}
 keys: {public_key: public.key, holder: none}
 signing_key: signing.key
 state: agent.state
@@ -69,7 +70,8 @@ func newSite(t *testing.T) *site {
 	must(err)
 	server, err := s.ca.ServerConfig(true)
 	must(err)
-	s.broker = testrig.Broker(t, broker.Options{TLS: server, Users: map[string]string{"board1": "s3cret", "reader": "r"}})
+	s.broker = testrig.Broker(t,
+		broker.Options{TLS: server, Users: map[string]string{"board1": "s3cret", "reader": "r"}})
 	client, err := s.ca.Client("board1")
 	must(err)
 	cert, key, err := tlsutil.PEM(client)
@@ -78,7 +80,8 @@ func newSite(t *testing.T) *site {
 	must(err)
 	secretKey, err := s.keys.secret.Marshal()
 	must(err)
-	for name, data := range map[string][]byte{"ca.pem": s.ca.PEM(), "client.pem": cert, "client.key": key, "password": []byte("s3cret\n"),
+	for name, data := range map[string][]byte{"ca.pem": s.ca.PEM(), "client.pem": cert, "client.key": key,
+		"password":   []byte("s3cret\n"),
 		"public.key": public, "secret.key": secretKey, "agent.yaml": fmt.Appendf(nil, e2eConfig, s.broker.URL())} {
 		must(os.WriteFile(filepath.Join(s.dir, name), data, 0o600))
 	}
@@ -171,7 +174,8 @@ func TestEndToEnd(t *testing.T) {
 		st := cfg.Streams[0]
 		if o.Meta.Stream == "aligned" {
 			st = cfg.Streams[1]
-			if every := int64(200 * time.Millisecond); o.Meta.Start%every != 0 || o.Meta.End-o.Meta.Start != every || o.Meta.Level != 0 {
+			if every := int64(200 * time.Millisecond); o.Meta.Start%every != 0 || o.Meta.End-o.Meta.Start != every ||
+				o.Meta.Level != 0 {
 				t.Errorf("a window by time is not aligned: %+v", o.Meta)
 			}
 		}
@@ -277,7 +281,8 @@ func TestPlanIsExact(t *testing.T) {
 	for _, mode := range []config.KeyMode{config.KeyModePublic, config.KeyModeSymmetric} {
 		cfg := s.load(t)
 		if mode == config.KeyModeSymmetric {
-			cfg.Keys = config.AgentKeys{Mode: mode, SecretKey: filepath.Join(s.dir, "secret.key"), Holder: config.HolderNone}
+			cfg.Keys = config.AgentKeys{Mode: mode, SecretKey: filepath.Join(s.dir, "secret.key"),
+				Holder: config.HolderNone}
 		}
 		p, err := plan.Make(cfg, Deps{Logger: testrig.Quiet()}.options(), 1e9)
 		if err != nil {
@@ -300,7 +305,8 @@ func TestPlanIsExact(t *testing.T) {
 		for _, o := range p.Streams {
 			got := seen[o.Name]
 			if o.BodyBytes != got.Body || o.Chunks != got.Chunks || int64(got.Sealed) != int64(o.ObjectBytes) {
-				t.Errorf("%s, %s: predicted %d in %d (%d chunks), got %d in %d (%d chunks)", mode, o.Name, o.BodyBytes, o.ObjectBytes, o.Chunks, got.Body, got.Sealed, got.Chunks)
+				t.Errorf("%s, %s: predicted %d in %d (%d chunks), got %d in %d (%d chunks)", mode, o.Name, o.BodyBytes,
+					o.ObjectBytes, o.Chunks, got.Body, got.Sealed, got.Chunks)
 			}
 			if o.LogScale != math.Log2(got.Meta.Scale) || o.Level != got.Meta.Level {
 				t.Errorf("%s: level %d scale 2^%v, got %+v", o.Name, o.Level, o.LogScale, got.Meta)
@@ -317,11 +323,13 @@ func TestPlanIsExact(t *testing.T) {
 			if wire != o.WireBytes {
 				t.Errorf("%s: predicted %d bytes on the wire, got %d", o.Name, o.WireBytes, wire)
 			}
-			if len(o.Channels) == 0 || o.Channels[0].Bound <= o.Channels[0].Error || o.PrecisionBits < 5 || o.EncryptMs <= 0 || o.BytesPerDay <= 0 {
+			if len(o.Channels) == 0 || o.Channels[0].Bound <= o.Channels[0].Error || o.PrecisionBits < 5 ||
+				o.EncryptMs <= 0 || o.BytesPerDay <= 0 {
 				t.Errorf("%+v", o)
 			}
 		}
-		if want := p.BytesPerDay * 8 / 86400 / 1e9; math.Abs(p.Link-want) > 1e-12 || p.CPU <= 0 || p.MessagesPerDay < p.Streams[0].WindowsPerDay {
+		if want := p.BytesPerDay * 8 / 86400 / 1e9; math.Abs(p.Link-want) > 1e-12 || p.CPU <= 0 ||
+			p.MessagesPerDay < p.Streams[0].WindowsPerDay {
 			t.Errorf("link %v, want %v; %+v", p.Link, want, p)
 		}
 		if p.QueueSeconds <= 0 || p.StateWritesPerDay <= 0 || p.BytesPerDay <= p.Streams[0].BytesPerDay {
@@ -359,8 +367,10 @@ func TestPlanWithoutKeys(t *testing.T) {
 	if !strings.Contains(strings.Join(p.Refusals, "\n"), "never fits into queue.bytes") || p.MemoryBytes < 20<<20 {
 		t.Errorf("a window of %d bytes fits into 1 MiB: %+v", p.Streams[0].ObjectBytes, p)
 	}
-	large.Queue.Bytes, large.Delivery.Streams = config.GiB, []config.StreamDelivery{{Stream: large.Streams[0].Name, Ack: config.AckBroker, Bytes: config.MiB}}
-	if p, err = plan.Make(&large, Deps{Logger: testrig.Quiet(), Root: "testdata/board"}.options(), 0); err != nil || !strings.Contains(strings.Join(p.Refusals, "\n"), "never fits into delivery.streams[0].bytes") {
+	large.Queue.Bytes, large.Delivery.Streams = config.GiB,
+		[]config.StreamDelivery{{Stream: large.Streams[0].Name, Ack: config.AckBroker, Bytes: config.MiB}}
+	if p, err = plan.Make(&large, Deps{Logger: testrig.Quiet(), Root: "testdata/board"}.options(), 0); err != nil ||
+		!strings.Contains(strings.Join(p.Refusals, "\n"), "never fits into delivery.streams[0].bytes") {
 		t.Fatalf("its own bound of 1 MiB: %+v, %v", p, err)
 	}
 	cfg.Streams[0].Window.Samples = 2048

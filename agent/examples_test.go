@@ -36,19 +36,29 @@ type example struct {
 
 func examples() []example {
 	return []example{
-		{file: "agent.yaml", root: "testdata/board", run: runProc, want: map[string]float64{"system/cpu": 25, "system/memory": 100 * 4000000.0 / 15825956, "system/load": 0.52,
-			"thermal/soc": 47.843, "thermal/board": 41.25, "thermal/rail": 19.032}},
+		{file: "agent.yaml", root: "testdata/board", run: runProc,
+			want: map[string]float64{"system/cpu": 25, "system/memory": 100 * 4000000.0 / 15825956, "system/load": 0.52,
+				"thermal/soc": 47.843, "thermal/board": 41.25, "thermal/rail": 19.032}},
 		// The last samples of the last windows of the files.
 		{file: "agent-replay.yaml", want: map[string]float64{"vibration/x": -0.7856, "vibration/y": 4.9343}},
-		{file: "agent-replay-ndjson.yaml", want: map[string]float64{"meters/flow": 12 + 0.25*3, "meters/pressure": 5.24}},
-		{file: "agent-board.yaml", root: "testdata/jetson.txtar", want: map[string]float64{"board/gpu_power": 5 * 1.2, "board/gpu_load": 34.7,
-			"board/gpu_clock": 510, "board/air": 23.85, "board/pressure": 1009.24, "board/tilt": -1204 * 0.000598}},
-		{file: "agent-modbus.yaml", run: runModbus, want: map[string]float64{"energy/voltage": 230.25, "energy/power": 12345, "energy/running": 1, "energy/fault": 5, "store/level": 3.25}},
-		{file: "agent-serial.yaml", run: runSerial, want: map[string]float64{"field/wind": 7.5, "field/latitude": 48.1173, "field/speed": 22.4 * 0.514444, "field/weight": 123.4, "field/resistance": 4712.5}},
+		{file: "agent-replay-ndjson.yaml",
+			want: map[string]float64{"meters/flow": 12 + 0.25*3, "meters/pressure": 5.24}},
+		{file: "agent-board.yaml", root: "testdata/jetson.txtar",
+			want: map[string]float64{"board/gpu_power": 5 * 1.2, "board/gpu_load": 34.7,
+				"board/gpu_clock": 510, "board/air": 23.85, "board/pressure": 1009.24, "board/tilt": -1204 * 0.000598}},
+		{file: "agent-modbus.yaml", run: runModbus,
+			want: map[string]float64{"energy/voltage": 230.25, "energy/power": 12345, "energy/running": 1,
+				"energy/fault": 5, "store/level": 3.25}},
+		{file: "agent-serial.yaml", run: runSerial,
+			want: map[string]float64{"field/wind": 7.5, "field/latitude": 48.1173, "field/speed": 22.4 * 0.514444,
+				"field/weight": 123.4, "field/resistance": 4712.5}},
 		{file: "agent-exec.yaml", run: runExec, want: map[string]float64{"cabinet/charge": 87}},
-		{file: "agent-http.yaml", run: runHTTP, want: map[string]float64{"solar/power": 4.2, "solar/exported": 1234.5, "solar/context_switches": 3e11}},
-		{file: "agent-mqtt.yaml", run: runMQTT, want: map[string]float64{"pumps/speed": 1450.5, "pumps/on": 1, "pumps/level": 2.5}},
-		{file: "agent-events.yaml", run: runEvents, want: map[string]float64{"meter/voltage": 229.5, "meter/power": 7.25}},
+		{file: "agent-http.yaml", run: runHTTP,
+			want: map[string]float64{"solar/power": 4.2, "solar/exported": 1234.5, "solar/context_switches": 3e11}},
+		{file: "agent-mqtt.yaml", run: runMQTT,
+			want: map[string]float64{"pumps/speed": 1450.5, "pumps/on": 1, "pumps/level": 2.5}},
+		{file: "agent-events.yaml", run: runEvents,
+			want: map[string]float64{"meter/voltage": 229.5, "meter/power": 7.25}},
 	}
 }
 
@@ -62,10 +72,12 @@ func TestExamplesRun(t *testing.T) {
 	for _, e := range examples() {
 		t.Run(e.file, func(t *testing.T) { e.test(t) })
 		// The agent, and the test's own servers, leave nothing behind.
-		for end := time.Now().Add(inputtest.Patience); runtime.NumGoroutine() > goroutines || openFiles(t) > files; time.Sleep(time.Millisecond) {
+		for end := time.Now().Add(inputtest.Patience); runtime.NumGoroutine() > goroutines ||
+			openFiles(t) > files; time.Sleep(time.Millisecond) {
 			if time.Now().After(end) {
 				buf := make([]byte, 1<<20)
-				t.Fatalf("%s: %d goroutines where there were %d, %d files where there were %d\n%s", e.file, runtime.NumGoroutine(), goroutines, openFiles(t), files,
+				t.Fatalf("%s: %d goroutines where there were %d, %d files where there were %d\n%s", e.file,
+					runtime.NumGoroutine(), goroutines, openFiles(t), files,
 					buf[:runtime.Stack(buf, true)])
 			}
 		}
@@ -263,7 +275,9 @@ func runSerial(t *testing.T, cfg *config.Agent, _ string) func() {
 		ports = append(ports, port)
 	}
 	return func() {
-		for i, text := range []string{"21.5;7.5;180\r\n", "$GPGGA,123519,4807.038,N,01131.000,E,1,08,0.9,545.4,M,46.9,M,,*47\r\n$GPRMC,123519,A,4807.038,N,01131.000,E,022.4,084.4,230394,003.1,W*6A\r\n",
+		for i, text := range []string{"21.5;7.5;180\r\n",
+			"$GPGGA,123519,4807.038,N,01131.000,E,1,08,0.9,545.4,M,46.9,M,,*47\r\n" +
+				"$GPRMC,123519,A,4807.038,N,01131.000,E,022.4,084.4,230394,003.1,W*6A\r\n",
 			"ST,GS,  123.4 kg\r\n"} {
 			_ = ports[i].SetWriteDeadline(time.Now().Add(time.Millisecond)) // nobody reads yet, or not fast enough
 			_, _ = ports[i].WriteString(text)
@@ -303,7 +317,8 @@ func runHTTP(t *testing.T, cfg *config.Agent, _ string) func() {
 			http.Error(w, "no", http.StatusForbidden)
 			return
 		}
-		fmt.Fprint(w, `{"phases": [{"name": "L2", "power": 1}, {"name": "L1", "power": 4200}], "energy": {"exported": 1234.5}}`)
+		fmt.Fprint(w, `{"phases": [{"name": "L2", "power": 1}, {"name": "L1", "power": 4200}],
+			"energy": {"exported": 1234.5}}`)
 	}))
 	if inverter.TLS, err = authority.ServerConfig(false, "127.0.0.1"); err != nil {
 		t.Fatal(err)
@@ -315,7 +330,8 @@ func runHTTP(t *testing.T, cfg *config.Agent, _ string) func() {
 	t.Cleanup(inverter.Close)
 	t.Cleanup(exporter.Close)
 	h := cfg.Input("inverter").HTTP
-	h.URL, h.CA, h.Token = inverter.URL+"/api/v1/status", filepath.Join(dir, "ca.pem"), config.Secret("file:"+filepath.Join(dir, "token"))
+	h.URL, h.CA, h.Token = inverter.URL+"/api/v1/status", filepath.Join(dir, "ca.pem"),
+		config.Secret("file:"+filepath.Join(dir, "token"))
 	cfg.Input("exporter").HTTP.URL = exporter.URL + "/metrics"
 	return func() {}
 }
@@ -343,6 +359,7 @@ func runEvents(t *testing.T, cfg *config.Agent, _ string) func() {
 	m.URL, m.CA = b.URL, b.CA
 	tell := b.Publisher(t)
 	return func() {
-		tell("meter/main", fmt.Sprintf(`{"timestamp": %d, "voltage": 229.5, "power": {"total": 7250}}`, time.Now().UnixMilli()), false)
+		tell("meter/main", fmt.Sprintf(`{"timestamp": %d, "voltage": 229.5, "power": {"total": 7250}}`,
+			time.Now().UnixMilli()), false)
 	}
 }

@@ -63,7 +63,9 @@ func TestNoSigningKey(t *testing.T) {
 	deps, _ := testDeps(t, &fakeClient{})
 	deps.SigningKey = nil
 	cfg.SigningKey = filepath.Join(dir, "signing.key")
-	if err := plan.Check(cfg, deps.options()); err == nil || !strings.Contains(err.Error(), "the directory "+dir+" does not exist") || strings.Contains(err.Error(), "had a key") {
+	if err := plan.Check(cfg, deps.options()); err == nil ||
+		!strings.Contains(err.Error(), "the directory "+dir+" does not exist") ||
+		strings.Contains(err.Error(), "had a key") {
 		t.Errorf("without its directory: %v", err)
 	}
 	cfg.SigningKey = filepath.Join(filepath.Dir(cfg.State), "signing.key")
@@ -71,7 +73,8 @@ func TestNoSigningKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err := transport.LoadSigningKey(cfg.SigningKey)
-	if err := seal.NoSigningKey(cfg, err); !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), "this device had a key, since its state "+cfg.State+" is there") {
+	if err := seal.NoSigningKey(cfg, err); !errors.Is(err, fs.ErrNotExist) ||
+		!strings.Contains(err.Error(), "this device had a key, since its state "+cfg.State+" is there") {
 		t.Errorf("with a state: %v", err)
 	}
 }

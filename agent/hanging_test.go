@@ -29,7 +29,8 @@ func TestHangingSensor(t *testing.T) {
 	}
 	fifo := ""
 	for _, z := range zones {
-		if kind, err := os.ReadFile(filepath.Join(z, "type")); err == nil && strings.TrimSpace(string(kind)) == "CPU-therm" {
+		if kind, err := os.ReadFile(filepath.Join(z, "type")); err == nil &&
+			strings.TrimSpace(string(kind)) == "CPU-therm" {
 			fifo = filepath.Join(z, "temp")
 		}
 	}

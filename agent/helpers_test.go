@@ -41,7 +41,8 @@ func (c *fakeClient) Publish(ctx context.Context, topic string, payload []byte, 
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.messages = append(c.messages, transport.Message{Topic: topic, Payload: append([]byte(nil), payload...), Retain: retain})
+	c.messages = append(c.messages,
+		transport.Message{Topic: topic, Payload: append([]byte(nil), payload...), Retain: retain})
 	return nil
 }
 
@@ -92,7 +93,8 @@ func keysFor(t testing.TB) *testKeys {
 }
 
 // opened are the objects that a client received, verified, in order.
-func opened(t testing.TB, k *testKeys, device string, messages []transport.Message) (readings, status []*transport.Object) {
+func opened(t testing.TB, k *testKeys, device string, messages []transport.Message) (readings,
+	status []*transport.Object) {
 	t.Helper()
 	trust := transport.NewTrustStore()
 	if err := trust.AddDevice(device, k.signing.Public()); err != nil {
@@ -173,7 +175,8 @@ func testConfig(t testing.TB) *config.Agent { return inputtest.Config(t) }
 func testDeps(t testing.TB, client transport.Client) (Deps, *testKeys) {
 	t.Helper()
 	k := keysFor(t)
-	return Deps{Client: client, Context: k.ctx, PublicKey: k.public, SigningKey: k.signing, Clock: testrig.NewClock(), Root: "testdata/board", Logger: testrig.Quiet()}, k
+	return Deps{Client: client, Context: k.ctx, PublicKey: k.public, SigningKey: k.signing, Clock: testrig.NewClock(),
+		Root: "testdata/board", Logger: testrig.Quiet()}, k
 }
 
 func textLogger(w io.Writer) *slog.Logger { return slog.New(slog.NewTextHandler(w, nil)) }

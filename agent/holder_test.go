@@ -25,9 +25,11 @@ func TestSwappedKeysAreRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	export := func(name string) keyholder.Manifest {
-		set, err := keyholder.Create(filepath.Join(dir, name), keyholder.CreateOptions{Params: p, Needs: keyholder.Needs{Rotations: []int{1}}})
+		set, err := keyholder.Create(filepath.Join(dir, name),
+			keyholder.CreateOptions{Params: p, Needs: keyholder.Needs{Rotations: []int{1}}})
 		if err == nil {
-			_, err = set.Export(keyholder.RoleAgent, filepath.Join(dir, name+"-out"), keyholder.ExportOptions{Symmetric: true})
+			_, err = set.Export(keyholder.RoleAgent, filepath.Join(dir, name+"-out"),
+				keyholder.ExportOptions{Symmetric: true})
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -77,8 +79,10 @@ func TestSwappedKeysAreRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		use(all...)
-		refused(keyset.ErrHolder, "keys.holder", wrong.Fingerprint(), right.Fingerprint(), "changed the keys on their way")
-		if _, err := a.move(a.keys.Context, nil); err == nil || !strings.Contains(err.Error(), keyset.ErrHolder.Error()) {
+		refused(keyset.ErrHolder, "keys.holder", wrong.Fingerprint(), right.Fingerprint(),
+			"changed the keys on their way")
+		if _, err := a.move(a.keys.Context, nil); err == nil ||
+			!strings.Contains(err.Error(), keyset.ErrHolder.Error()) {
 			t.Errorf("%s: read again: %v", keys.Mode, err)
 		}
 		if err := a.Close(); err != nil {
@@ -94,7 +98,8 @@ func TestSwappedKeysAreRefused(t *testing.T) {
 		}
 		refused(syscall.ENOENT, keyset.SignedManifestFile, "beside the key")
 		if keys.Mode == config.KeyModePublic {
-			if got := strings.Join(plan.Warnings(cfg), "\n"); !strings.Contains(got, "SECRET KEY ON THIS DEVICE: "+filepath.Join(dir, "keys", keyset.SecretFile)) {
+			if got := strings.Join(plan.Warnings(cfg), "\n"); !strings.Contains(got,
+				"SECRET KEY ON THIS DEVICE: "+filepath.Join(dir, "keys", keyset.SecretFile)) {
 				t.Errorf("a secret key beside the public one: %s", got)
 			}
 			cfg.Keys.PublicKey = filepath.Join(dir, "right", "epoch-0001", keyset.PublicFile)
@@ -107,7 +112,8 @@ func TestSwappedKeysAreRefused(t *testing.T) {
 			if err := plan.Check(cfg, deps.options()); err != nil {
 				t.Errorf("%s, holder %s: %v", keys.Mode, holder, err)
 			}
-			if got := strings.Contains(strings.Join(plan.Warnings(cfg), "\n"), "keys.holder is none"); got != (holder == config.HolderNone) {
+			if got := strings.Contains(strings.Join(plan.Warnings(cfg), "\n"),
+				"keys.holder is none"); got != (holder == config.HolderNone) {
 				t.Errorf("%s, holder %s: warned %v", keys.Mode, holder, got)
 			}
 		}

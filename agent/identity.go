@@ -24,7 +24,8 @@ func (a *Agent) renumber(sealed []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	v, err := transport.NewVerifier(transport.VerifierOptions{Trust: trust, Kinds: []transport.Kind{transport.KindReading},
+	v, err := transport.NewVerifier(transport.VerifierOptions{Trust: trust,
+		Kinds:     []transport.Kind{transport.KindReading},
 		AnyParams: true, AnyKey: true, NoReplay: true, MaxObject: spool.MaxObject})
 	if err != nil {
 		return nil, err
@@ -61,6 +62,7 @@ func foreign(s *spool.Spool, device, dir string) error {
 	if count == 0 {
 		return nil
 	}
-	return fmt.Errorf("%w: %s holds %d windows of the device %q, and this is %q; deliver them as that device (its configuration, signing key and state), or give this one a directory of its own",
+	return fmt.Errorf("%w: %s holds %d windows of the device %q, and this is %q; deliver them as that device (its "+
+		"configuration, signing key and state), or give this one a directory of its own",
 		ErrSpool, dir, count, whose, device)
 }

@@ -25,7 +25,8 @@ func TestRenumber(t *testing.T) {
 	defer a.Close()
 	seal := func(sequence uint64, key *transport.SigningKey) []byte {
 		t.Helper()
-		sealed, err := transport.Seal(transport.Meta{Kind: transport.KindReading, Device: "board1", Stream: "system", BootEpoch: a.state.Boot(), Sequence: sequence,
+		sealed, err := transport.Seal(transport.Meta{Kind: transport.KindReading, Device: "board1", Stream: "system",
+			BootEpoch: a.state.Boot(), Sequence: sequence,
 			Level: 1, Scale: 1024, Samples: 4, Start: 5, End: 9}, []byte("ciphertext"), key)
 		if err != nil {
 			t.Fatal(err)
@@ -48,7 +49,8 @@ func TestRenumber(t *testing.T) {
 			t.Fatal(err)
 		}
 		o, err := transport.Open(again, v)
-		if err != nil || string(o.Body) != "ciphertext" || o.Meta.Sequence != uint64(i) || o.Meta.Start != 5 || o.Meta.Samples != 4 {
+		if err != nil || string(o.Body) != "ciphertext" || o.Meta.Sequence != uint64(i) || o.Meta.Start != 5 ||
+			o.Meta.Samples != 4 {
 			t.Errorf("%+v, %v", o, err)
 		}
 		epochs = append(epochs, o.Meta.BootEpoch)
@@ -77,7 +79,8 @@ func TestForeignSpool(t *testing.T) {
 		}
 		defer s.Release()
 		for range n {
-			if err := s.Put(t.Context(), spool.Item{Stream: "system", Topic: topic, Sealed: []byte(topic)}); err != nil {
+			if err := s.Put(t.Context(),
+				spool.Item{Stream: "system", Topic: topic, Sealed: []byte(topic)}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -101,7 +104,8 @@ func TestForeignSpool(t *testing.T) {
 		t.Fatal(err)
 	}
 	fill("hencedge/v1/up/board7/system", 2)
-	if _, err := New(cfg, deps); !errors.Is(err, ErrSpool) || !strings.Contains(err.Error(), `2 windows of the device "board7"`) || !strings.Contains(err.Error(), dir) {
+	if _, err := New(cfg, deps); !errors.Is(err, ErrSpool) ||
+		!strings.Contains(err.Error(), `2 windows of the device "board7"`) || !strings.Contains(err.Error(), dir) {
 		t.Errorf("got %v", err)
 	}
 	if s, err := spool.Open(spool.Options{Dir: dir, Logger: testrig.Quiet()}); err != nil || s.Stats().Objects != 3 {

@@ -14,7 +14,10 @@ import (
 
 // A command and a web server feed a window: what is decrypted is what they said.
 func TestInputsToCiphertext(t *testing.T) {
-	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"air": [{"t": 70.7}]}`) }))
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter,
+		_ *http.Request) {
+		fmt.Fprint(w, `{"air": [{"t": 70.7}]}`)
+	}))
 	defer web.Close()
 	cfg := testConfig(t)
 	cfg.Inputs = []config.Input{
@@ -24,8 +27,11 @@ func TestInputsToCiphertext(t *testing.T) {
 	s := &cfg.Streams[0]
 	s.Interval = 20 * time.Millisecond
 	s.Channels = []config.Channel{
-		{Name: "tool", Unit: "degC", Range: [2]float64{-40, 125}, Source: &config.Source{Type: config.SourceExec, Point: config.Point{From: "tool", Pattern: "T=([0-9.]+)"}}},
-		{Name: "web", Unit: "degF", Range: [2]float64{0, 100}, Source: &config.Source{Type: config.SourceHTTP, Scale: 0.5, Offset: 1, Point: config.Point{From: "web", Path: "air.0.t"}}},
+		{Name: "tool", Unit: "degC", Range: [2]float64{-40, 125},
+			Source: &config.Source{Type: config.SourceExec, Point: config.Point{From: "tool", Pattern: "T=([0-9.]+)"}}},
+		{Name: "web", Unit: "degF", Range: [2]float64{0, 100},
+			Source: &config.Source{Type: config.SourceHTTP, Scale: 0.5, Offset: 1,
+				Point: config.Point{From: "web", Path: "air.0.t"}}},
 	}
 	cfg.SetDefaults()
 	client := &fakeClient{}

@@ -81,7 +81,9 @@ func leftoversChild(t *testing.T, file string) {
 	s.Replay = &config.Replay{File: file, Format: "csv", Time: "t", TimeFormat: "unix", Speed: "fast"}
 	s.Channels = nil
 	for _, c := range []string{"a", "b"} {
-		s.Channels = append(s.Channels, config.Channel{Name: c, Unit: "1", Range: [2]float64{markLow, markHigh}, Source: &config.Source{Type: config.SourceReplay, Column: c}})
+		s.Channels = append(s.Channels,
+			config.Channel{Name: c, Unit: "1", Range: [2]float64{markLow, markHigh},
+				Source: &config.Source{Type: config.SourceReplay, Column: c}})
 	}
 	cfg.Queue.Full = config.QueueBlock
 	withSpool(t, cfg, filepath.Join(t.TempDir(), "spool"))
@@ -143,7 +145,8 @@ func TestLeftovers(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	if left.Raw > markWindow/8 || left.Scaled > markWindow/8 {
-		t.Errorf("of %d samples %d are left as they were read and %d as they were encoded", 2*markSamples, left.Raw, left.Scaled)
+		t.Errorf("of %d samples %d are left as they were read and %d as they were encoded", 2*markSamples, left.Raw,
+			left.Scaled)
 	}
 }
 

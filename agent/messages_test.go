@@ -131,17 +131,20 @@ func TestEventsTrouble(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		got := a.Report().Troubles
-		if len(got) != 2 || got[0].Channel != "a" || got[1].Channel != "b" || got[1].Stream != "meter" || !strings.Contains(got[0].Error, "no connection to tcp://127.0.0.1:1") {
+		if len(got) != 2 || got[0].Channel != "a" || got[1].Channel != "b" || got[1].Stream != "meter" ||
+			!strings.Contains(got[0].Error, "no connection to tcp://127.0.0.1:1") {
 			t.Errorf("got %+v", got)
 		}
 		if h := a.Health(); len(h) != 0 {
 			t.Errorf("at once unhealthy: %q", h)
 		}
 		src.older.Store(int64(silentTooLong + time.Minute))
-		if h := a.Health(); len(h) != 2 || !strings.Contains(h[0], "stream meter, channel a: no value for 6m") || !strings.Contains(h[0], ": no connection") {
+		if h := a.Health(); len(h) != 2 || !strings.Contains(h[0], "stream meter, channel a: no value for 6m") ||
+			!strings.Contains(h[0], ": no connection") {
 			t.Errorf("got %q", h)
 		}
-		if err := a.expectSamples(ctx, 10*time.Millisecond, cancel); !errors.Is(err, ErrNoSamples) || !strings.Contains(err.Error(), "no connection") {
+		if err := a.expectSamples(ctx, 10*time.Millisecond, cancel); !errors.Is(err, ErrNoSamples) ||
+			!strings.Contains(err.Error(), "no connection") {
 			t.Errorf("got %v", err)
 		}
 	}()

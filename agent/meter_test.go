@@ -63,7 +63,8 @@ func TestAgentCountsEnergy(t *testing.T) {
 				}
 				return
 			}
-			if r.Sensor != "VDD_IN (hwmon1)" || r.Seconds <= 0 || math.Abs(r.Joules/r.Seconds-9.744) > 1e-6 || r.Failures != 0 {
+			if r.Sensor != "VDD_IN (hwmon1)" || r.Seconds <= 0 || math.Abs(r.Joules/r.Seconds-9.744) > 1e-6 ||
+				r.Failures != 0 {
 				t.Errorf("got %+v", r)
 			}
 			if m["joules_total"] != r.Joules || m["seconds_total"] != r.Seconds || math.Abs(m["watts"]-9.744) > 1e-6 {

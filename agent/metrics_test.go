@@ -40,13 +40,16 @@ func TestMetricsAreSound(t *testing.T) {
 	}
 	values := map[string]float64{}
 	for _, f := range families {
-		if help := f.GetHelp(); !strings.HasSuffix(help, ".") || strings.HasPrefix(help, "Their") || strings.HasPrefix(help, "Of these") {
+		if help := f.GetHelp(); !strings.HasSuffix(help, ".") || strings.HasPrefix(help, "Their") ||
+			strings.HasPrefix(help, "Of these") {
 			t.Errorf("%s: the help %q does not stand alone", f.GetName(), help)
 		}
 		for _, m := range f.GetMetric() {
 			values[f.GetName()] = m.GetGauge().GetValue() + m.GetCounter().GetValue()
 			for _, l := range m.GetLabel() {
-				if name, value := l.GetName(), l.GetValue(); !slices.Contains([]string{"stream=system", "scope=board", "sensor=VDD_IN (hwmon1)"}, name+"="+value) {
+				if name, value := l.GetName(),
+					l.GetValue(); !slices.Contains([]string{"stream=system", "scope=board", "sensor=VDD_IN (hwmon1)"},
+					name+"="+value) {
 					t.Errorf("%s has the label %s=%q", f.GetName(), name, value)
 				}
 			}

@@ -12,7 +12,8 @@ import (
 var ErrNoSamples = errors.New("no sample")
 
 // firstWindow bounds how long Once waits for the first sample of a stream of
-// sensors, besides two intervals, and for an input of messages to work. It is the machine's own time: it bounds a person's
+// sensors, besides two intervals, and for an input of messages to work. It is the machine's own
+// time: it bounds a person's
 // wait.
 const firstWindow = 30 * time.Second
 

@@ -24,10 +24,12 @@ func TestPlanOfAnOutage(t *testing.T) {
 			withSpool(t, cfg, filepath.Join(t.TempDir(), "spool")).Spool.Bytes = config.MiB
 		}, 0},
 		"one stream's bytes": {func(cfg *config.Agent) {
-			withSpool(t, cfg, filepath.Join(t.TempDir(), "spool")).Delivery.Streams = []config.StreamDelivery{{Stream: "system", Ack: config.AckBroker, Bytes: 700 * config.KiB}}
+			withSpool(t, cfg, filepath.Join(t.TempDir(), "spool")).Delivery.Streams = []config.StreamDelivery{
+				{Stream: "system", Ack: config.AckBroker, Bytes: 700 * config.KiB}}
 		}, 0},
 		"one stream's age": {func(cfg *config.Agent) {
-			withSpool(t, cfg, filepath.Join(t.TempDir(), "spool")).Delivery.Streams = []config.StreamDelivery{{Stream: "system", Ack: config.AckBroker, Age: 3 * time.Minute}}
+			withSpool(t, cfg, filepath.Join(t.TempDir(), "spool")).Delivery.Streams = []config.StreamDelivery{
+				{Stream: "system", Ack: config.AckBroker, Age: 3 * time.Minute}}
 		}, 3 * time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -52,7 +54,8 @@ func TestPlanOfAnOutage(t *testing.T) {
 			defer s.Close()
 			n := 0
 			for ; s.Stats().Dropped == 0 && n < 1000; n++ {
-				if err := s.Put(t.Context(), spool.Item{Stream: "system", Topic: "t", Sealed: make([]byte, o.ObjectBytes)}); err != nil {
+				if err := s.Put(t.Context(),
+					spool.Item{Stream: "system", Topic: "t", Sealed: make([]byte, o.ObjectBytes)}); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -100,7 +100,8 @@ func (a *Agent) finish(s *stream, w *source.Window) (*seal.Sealed, error) {
 	if err != nil {
 		return nil, err
 	}
-	out, err := a.sealed(s.Stream.Stream, w, seal.Identity{Device: a.cfg.Device, Boot: a.state.Boot(), Sequence: sequence, BootID: a.bootID})
+	out, err := a.sealed(s.Stream.Stream, w,
+		seal.Identity{Device: a.cfg.Device, Boot: a.state.Boot(), Sequence: sequence, BootID: a.bootID})
 	if err != nil {
 		return nil, err
 	}
@@ -111,7 +112,8 @@ func (a *Agent) finish(s *stream, w *source.Window) (*seal.Sealed, error) {
 	s.sealed.bodyBytes.Add(uint64(out.Body))
 	s.sealed.objectBytes.Add(uint64(len(out.Object)))
 	s.sealed.encryptNanos.Add(uint64(out.Encrypt))
-	a.log.Debug("window sealed", "stream", s.Config.Name, "sequence", sequence, "samples", w.Samples, "bytes", len(out.Object), "encrypt", out.Encrypt)
+	a.log.Debug("window sealed", "stream", s.Config.Name, "sequence", sequence, "samples", w.Samples, "bytes",
+		len(out.Object), "encrypt", out.Encrypt)
 	if a.deps.Observer != nil {
 		chunks, err := transport.Split(out.Object, int(a.cfg.Broker.ChunkSize))
 		if err != nil {
@@ -133,7 +135,8 @@ func (a *Agent) gap(s *stream, first time.Time) {
 		return
 	}
 	s.sealed.gapNanos.Store(uint64(away))
-	a.log.Warn("there are no samples for the time in which the agent was away", "stream", s.Config.Name, "from", last.UTC(), "to", first, "gap", away.Round(time.Second))
+	a.log.Warn("there are no samples for the time in which the agent was away", "stream", s.Config.Name, "from",
+		last.UTC(), "to", first, "gap", away.Round(time.Second))
 }
 
 // place puts a sealed window into the spool.

@@ -156,7 +156,8 @@ func (a *Agent) Report() Report {
 		Sent: s.Sent, SentBytes: s.SentBytes, Retries: s.Retries, Refused: s.Refused}
 	r.Inputs, r.Troubles, r.Energy, r.Renumbered = s.Inputs, a.troubles(), a.Energy(), s.Delivery.Renumbered
 	q := &r.Queue
-	q.Objects, q.Bytes, q.Durable, q.Memory, q.Oldest = s.Spool.Objects, s.Spool.Bytes, a.spool.Durable(), s.Spool.MemoryObjects, s.Spool.Oldest.Seconds()
+	q.Objects, q.Bytes, q.Durable, q.Memory, q.Oldest = s.Spool.Objects, s.Spool.Bytes, a.spool.Durable(),
+		s.Spool.MemoryObjects, s.Spool.Oldest.Seconds()
 	q.Dropped, q.Expired, q.Damaged, q.Repaired = s.Spool.Dropped, s.Spool.Expired, s.Spool.Damaged, s.Spool.Repaired
 	switch {
 	case q.Objects == 0:
@@ -227,7 +228,8 @@ func (l *link) losses(s Stats, now moment) (reason string) {
 	if l.lost == 0 || now.sub(l.lostAt) >= lossMatters {
 		return ""
 	}
-	return fmt.Sprintf("%d windows were lost: %d to a full queue, %d to age, %d to damage on disk, %d that can never be sent",
+	return fmt.Sprintf("%d windows were lost: %d to a full queue, %d to age, %d to damage on disk, %d that can "+
+		"never be sent",
 		l.lost, s.Spool.Dropped, s.Spool.Expired, s.Spool.Damaged, s.Refused)
 }
 
@@ -277,10 +279,12 @@ func (a *Agent) Health() []string {
 		out = append(out, reason)
 	}
 	if n := a.Stats().Delivery.Renumbered; n > 0 {
-		out = append(out, fmt.Sprintf("%d windows had numbers that somebody else has used: another board has this device's identity (give it one of its own), or the state is an old copy (restart when that is over)", n))
+		out = append(out, fmt.Sprintf("%d windows had numbers that somebody else has used: another board has this "+
+			"device's identity (give it one of its own), or the state is an old copy (restart when that is over)", n))
 	}
 	if reason := a.Stats().Delivery.Unreadable; reason != "" {
-		out = append(out, "the evaluator's receipts cannot be read: "+reason+"; it runs another version of this program: bring both to the same one. Windows wait meanwhile")
+		out = append(out, "the evaluator's receipts cannot be read: "+reason+"; it runs another version of this "+
+			"program: bring both to the same one. Windows wait meanwhile")
 	}
 	if reason := oldSpool(a.Stats().Delivery.Before, len(a.cfg.Streams)); reason != "" {
 		out = append(out, reason)
@@ -294,7 +298,8 @@ func oldSpool(before uint64, streams int) string {
 	if before <= uint64(3*streams) {
 		return ""
 	}
-	return fmt.Sprintf("%d windows of the spool had been delivered before this start: the spool is an old copy, such as a restored backup, or its files could not be deleted. "+
+	return fmt.Sprintf("%d windows of the spool had been delivered before this start: the spool is an old copy, "+
+		"such as a restored backup, or its files could not be deleted. "+
 		"They count once; a replay reads again what it had read after the copy (restart when that is over)", before)
 }
 
@@ -316,7 +321,8 @@ const unacknowledgedTooLong = 15 * time.Minute
 func (l *link) unacknowledged(s Stats, start, now moment) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if s.Spool.Objects == 0 || s.Delivery.Closed || s.Delivery.LastTrouble == "" || l.client == nil || !l.client.Connected() {
+	if s.Spool.Objects == 0 || s.Delivery.Closed || s.Delivery.LastTrouble == "" || l.client == nil ||
+		!l.client.Connected() {
 		return ""
 	}
 	for _, t := range []moment{l.back, l.lastAck} {
@@ -328,7 +334,8 @@ func (l *link) unacknowledged(s Stats, start, now moment) string {
 	if age <= unacknowledgedTooLong {
 		return ""
 	}
-	return fmt.Sprintf("no window was acknowledged for %v, and %d wait: %s", age.Round(time.Second), s.Spool.Objects, s.Delivery.LastTrouble)
+	return fmt.Sprintf("no window was acknowledged for %v, and %d wait: %s", age.Round(time.Second), s.Spool.Objects,
+		s.Delivery.LastTrouble)
 }
 
 // Line is the state in one line.

@@ -61,7 +61,8 @@ func TestHealth(t *testing.T) {
 	a.link.failed(errors.New("connection refused"), a.now())
 	a.link.acknowledged(moment{now.Add(-time.Minute), clock.Mono() - time.Minute})
 	r := a.Report()
-	if r.Broker.LastError != "connection refused" || !r.Broker.FailedAt.Equal(now) || !r.Broker.LastAck.Equal(now.Add(-time.Minute)) || r.Broker.Connected {
+	if r.Broker.LastError != "connection refused" || !r.Broker.FailedAt.Equal(now) ||
+		!r.Broker.LastAck.Equal(now.Add(-time.Minute)) || r.Broker.Connected {
 		t.Errorf("%+v", r.Broker)
 	}
 	if line := a.Line(); !strings.HasPrefix(line, "not connected, 0 windows wait, 0 sent, last acknowledged ") {
@@ -83,15 +84,16 @@ func TestUnacknowledged(t *testing.T) {
 		after  time.Duration
 		want   bool
 	}{
-		"not yet":            {nil, unacknowledgedTooLong, false},
-		"too long":           {nil, unacknowledgedTooLong + time.Second, true},
-		"nothing waits":      {func(_ *link, s *Stats) { s.Spool.Objects = 0 }, time.Hour, false},
-		"no trouble":         {func(_ *link, s *Stats) { s.Delivery.LastTrouble = "" }, time.Hour, false},
-		"outside the hours":  {func(_ *link, s *Stats) { s.Delivery.Closed = true }, time.Hour, false},
-		"no connection":      {func(l *link, _ *Stats) { l.client = &gone{} }, time.Hour, false},
-		"acknowledged":       {func(l *link, _ *Stats) { l.acknowledged(at(50 * time.Minute)) }, time.Hour, false},
-		"and then not":       {func(l *link, _ *Stats) { l.acknowledged(at(44 * time.Minute)) }, time.Hour, true},
-		"back after a while": {func(l *link, _ *Stats) { l.set(false, at(0)); l.set(true, at(50*time.Minute)) }, time.Hour, false},
+		"not yet":           {nil, unacknowledgedTooLong, false},
+		"too long":          {nil, unacknowledgedTooLong + time.Second, true},
+		"nothing waits":     {func(_ *link, s *Stats) { s.Spool.Objects = 0 }, time.Hour, false},
+		"no trouble":        {func(_ *link, s *Stats) { s.Delivery.LastTrouble = "" }, time.Hour, false},
+		"outside the hours": {func(_ *link, s *Stats) { s.Delivery.Closed = true }, time.Hour, false},
+		"no connection":     {func(l *link, _ *Stats) { l.client = &gone{} }, time.Hour, false},
+		"acknowledged":      {func(l *link, _ *Stats) { l.acknowledged(at(50 * time.Minute)) }, time.Hour, false},
+		"and then not":      {func(l *link, _ *Stats) { l.acknowledged(at(44 * time.Minute)) }, time.Hour, true},
+		"back after a while": {func(l *link, _ *Stats) { l.set(false, at(0)); l.set(true, at(50*time.Minute)) },
+			time.Hour, false},
 		"comes and goes": {func(l *link, _ *Stats) {
 			for i := range 60 {
 				l.set(i%2 == 1, at(time.Duration(i)*time.Minute))
@@ -104,7 +106,8 @@ func TestUnacknowledged(t *testing.T) {
 		if c.change != nil {
 			c.change(&l, &s)
 		}
-		if got := l.unacknowledged(s, at(0), at(c.after)); (got != "") != c.want || c.want && (!strings.Contains(got, "7 wait: no receipt") || !strings.Contains(got, "m")) {
+		if got := l.unacknowledged(s, at(0), at(c.after)); (got != "") != c.want || c.want &&
+			(!strings.Contains(got, "7 wait: no receipt") || !strings.Contains(got, "m")) {
 			t.Errorf("%s: %q", name, got)
 		}
 	}
@@ -129,7 +132,8 @@ func TestLossesCount(t *testing.T) {
 		{time.Hour, 3, 2, "5 windows were lost: 3 to a full queue, 2 to age"},
 	} {
 		now = moment{now.wall.Add(-c.after), now.mono + c.after}
-		if got := l.losses(s(c.dropped, c.expired), now); (c.want == "") != (got == "") || !strings.Contains(got, c.want) {
+		if got := l.losses(s(c.dropped, c.expired), now); (c.want == "") != (got == "") ||
+			!strings.Contains(got, c.want) {
 			t.Errorf("%d: %q, want %q", i, got, c.want)
 		}
 	}

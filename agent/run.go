@@ -92,7 +92,8 @@ func (a *Agent) start(ctx context.Context, connected bool) (_ *running, err erro
 	r.release = append(r.release, stopMetrics)
 	r.sampling, r.stopSampling = context.WithCancel(ctx)
 	r.delivering, r.stopDelivery = context.WithCancel(context.WithoutCancel(ctx))
-	r.release = append(r.release, r.stopSampling, r.deliver(ctx), a.listen(ctx, r.client), a.watchDuplicates(ctx, r.client))
+	r.release = append(r.release, r.stopSampling, r.deliver(ctx), a.listen(ctx, r.client),
+		a.watchDuplicates(ctx, r.client))
 	if a.deps.OnReady != nil {
 		a.deps.OnReady()
 	}
@@ -191,7 +192,8 @@ func (r *running) shutDown() error {
 	case left.Objects > 0 && a.spool.Durable() && left.MemoryObjects == 0:
 		a.log.Info("windows stay in the spool for the next start", "objects", left.Objects, "bytes", left.Bytes)
 	case left.Objects > 0:
-		errs = append(errs, fmt.Errorf("%w: %d objects were still waiting after %s", ErrUndelivered, left.Objects, a.cfg.StopTimeout))
+		errs = append(errs, fmt.Errorf("%w: %d objects were still waiting after %s", ErrUndelivered, left.Objects,
+			a.cfg.StopTimeout))
 	}
 	a.goodbye(r.client)
 	a.log.Info("agent has stopped", "sent", r.courier.Stats().Delivered)

@@ -24,15 +24,18 @@ import (
 // chattiest, not in the metrics, not in the status or the health, whether the reading
 // is good, out of range, or no number at all.
 func TestReadingsStaySecret(t *testing.T) {
-	secrets := []string{"313373133", "271828182", "161803398", "141421356"} // no figure of a report has such digits by chance
+	// no figure of a report has such digits by chance
+	secrets := []string{"313373133", "271828182", "161803398", "141421356"}
 	gps := filepath.Join(t.TempDir(), "gps")
 	if err := os.WriteFile(gps, []byte("#!/bin/sh\necho '{\"at\": \"313373133,25 N\"}'\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	cfg := testConfig(t)
 	cfg.Inputs = []config.Input{
-		{Name: "broken", Every: 10 * time.Millisecond, Exec: &config.Exec{Command: []string{"/bin/echo", "141421356 161803398"}}},
-		{Name: "outside", Every: 10 * time.Millisecond, Exec: &config.Exec{Command: []string{"/bin/echo", "271828182.5"}}},
+		{Name: "broken", Every: 10 * time.Millisecond,
+			Exec: &config.Exec{Command: []string{"/bin/echo", "141421356 161803398"}}},
+		{Name: "outside", Every: 10 * time.Millisecond,
+			Exec: &config.Exec{Command: []string{"/bin/echo", "271828182.5"}}},
 		{Name: "good", Every: 10 * time.Millisecond, Exec: &config.Exec{Command: []string{"/bin/echo", "161803398"}}},
 		{Name: "gps", Every: 10 * time.Millisecond, Exec: &config.Exec{Command: []string{gps}}},
 	}
@@ -47,12 +50,15 @@ func TestReadingsStaySecret(t *testing.T) {
 		if in.Name == "good" {
 			limits[1] = 1e9
 		}
-		s.Channels = append(s.Channels, config.Channel{Name: in.Name, Unit: "1", Range: limits, Source: src, OnMissing: config.MissingMark, MissingValue: new(0.0)})
+		s.Channels = append(s.Channels,
+			config.Channel{Name: in.Name, Unit: "1", Range: limits, Source: src, OnMissing: config.MissingMark,
+				MissingValue: new(0.0)})
 	}
 	cfg.SetDefaults()
 	deps, _ := testDeps(t, &fakeClient{})
 	log := &testrig.Log{}
-	deps.Clock, deps.Logger = role.SystemClock(), slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	deps.Clock, deps.Logger = role.SystemClock(),
+		slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug}))
 	a, err := New(cfg, deps)
 	if err != nil {
 		t.Fatal(err)
@@ -70,7 +76,8 @@ func TestReadingsStaySecret(t *testing.T) {
 		var untold []string
 		defer func() { missing <- untold }()
 		for ctx.Err() == nil {
-			untold = slices.DeleteFunc([]string{"a value is out of range", "channel=outside", "9 9", "9,9 a"}, func(s string) bool { return strings.Contains(log.String(), s) })
+			untold = slices.DeleteFunc([]string{"a value is out of range", "channel=outside", "9 9", "9,9 a"},
+				func(s string) bool { return strings.Contains(log.String(), s) })
 			if len(untold) == 0 && a.Stats().Sent > 0 {
 				return
 			}
@@ -94,8 +101,9 @@ func TestReadingsStaySecret(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for where, text := range map[string]string{"the log": log.String(), "the report": string(report), "the metrics": metrics.String(),
-		"the health": strings.Join(a.Health(), "\n"), "the state in a line": a.Line()} {
+	for where, text := range map[string]string{"the log": log.String(), "the report": string(report),
+		"the metrics": metrics.String(),
+		"the health":  strings.Join(a.Health(), "\n"), "the state in a line": a.Line()} {
 		for _, secret := range secrets {
 			if strings.Contains(text, secret) {
 				t.Errorf("%s tells a reading, %s:\n%s", where, secret, text)

@@ -32,7 +32,8 @@ func (s *stream) stats() StreamStats {
 	return StreamStats{
 		Stats:   s.Count.Stats(),
 		Windows: c.windows.Load(), Partial: c.partial.Load(), Errors: c.errors.Load(),
-		BodyBytes: c.bodyBytes.Load(), ObjectBytes: c.objectBytes.Load(), EncryptNanos: c.encryptNanos.Load(), GapNanos: c.gapNanos.Load(),
+		BodyBytes: c.bodyBytes.Load(), ObjectBytes: c.objectBytes.Load(), EncryptNanos: c.encryptNanos.Load(),
+		GapNanos: c.gapNanos.Load(),
 	}
 }
 

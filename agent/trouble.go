@@ -44,7 +44,8 @@ const silentTooLong = 5 * time.Minute
 func (a *Agent) silent() (out []string) {
 	for _, t := range a.troubles() {
 		if age := time.Since(t.Since); age > silentTooLong {
-			out = append(out, fmt.Sprintf("stream %s, channel %s: no value for %v: %s", t.Stream, t.Channel, age.Round(time.Second), t.Error))
+			out = append(out, fmt.Sprintf("stream %s, channel %s: no value for %v: %s", t.Stream, t.Channel,
+				age.Round(time.Second), t.Error))
 		}
 	}
 	return out

@@ -30,7 +30,8 @@ func TestStartWithoutSensor(t *testing.T) {
 	deps.Root, deps.Clock = inputtest.CopyTree(t, "testdata/board"), role.SystemClock()
 	var log strings.Builder
 	deps.Logger = textLogger(&log)
-	if _, err := New(cfg, deps); !errors.Is(err, config.ErrInvalid) || !strings.Contains(err.Error(), `hwmon chip "late"`) {
+	if _, err := New(cfg, deps); !errors.Is(err, config.ErrInvalid) ||
+		!strings.Contains(err.Error(), `hwmon chip "late"`) {
 		t.Fatalf("got %v", err)
 	}
 	deps.WaitForSensors = true
@@ -38,7 +39,8 @@ func TestStartWithoutSensor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(log.String(), "the sensor is not there; the agent waits for it") || !strings.Contains(log.String(), "channel=memory") ||
+	if !strings.Contains(log.String(), "the sensor is not there; the agent waits for it") ||
+		!strings.Contains(log.String(), "channel=memory") ||
 		!strings.Contains(log.String(), "no samples of the stream (on_missing: hold)") {
 		t.Errorf("the log is\n%s", log.String())
 	}
@@ -74,7 +76,8 @@ func TestTroubles(t *testing.T) {
 		at := time.Now()
 		c.Add(source.Row{At: at, Values: []float64{20, math.NaN(), 65}})
 		got := a.Report().Troubles
-		if len(got) != 2 || got[0].Channel != "load" || !strings.Contains(got[0].Error, "it is out of range") || got[1].Channel != "memory" ||
+		if len(got) != 2 || got[0].Channel != "load" || !strings.Contains(got[0].Error, "it is out of range") ||
+			got[1].Channel != "memory" ||
 			got[1].Error != sensor.ErrReading.Error() || got[1].Since.Before(at.Round(0)) {
 			t.Fatalf("got %+v", got)
 		}
@@ -83,7 +86,8 @@ func TestTroubles(t *testing.T) {
 		}
 		c.Add(source.Row{At: at.Add(time.Second), Values: []float64{20, math.NaN(), 60}})
 		time.Sleep(silentTooLong + time.Minute)
-		if h := a.Health(); len(h) != 1 || !strings.Contains(h[0], "stream system, channel memory: no value for 6m0s: unusable reading") {
+		if h := a.Health(); len(h) != 1 ||
+			!strings.Contains(h[0], "stream system, channel memory: no value for 6m0s: unusable reading") {
 			t.Errorf("got %q", h)
 		}
 		c.Add(source.Row{At: at.Add(2 * time.Second), Values: []float64{20, 30, 60}})

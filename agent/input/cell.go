@@ -74,7 +74,8 @@ func (c *Cell) Read(ctx context.Context) (float64, time.Time, error) {
 	case c.at.IsZero():
 		return 0, time.Time{}, ErrNoValue
 	case age > c.maxAge:
-		return 0, time.Time{}, fmt.Errorf("%w: %s, more than max_age %s", ErrStale, age.Round(time.Millisecond), c.maxAge)
+		return 0, time.Time{}, fmt.Errorf("%w: %s, more than max_age %s", ErrStale, age.Round(time.Millisecond),
+			c.maxAge)
 	}
 	return c.value, c.at.Round(0), nil
 }

@@ -105,7 +105,8 @@ func TestPoll(t *testing.T) {
 
 func TestGuard(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := NewGuard(config.Input{Name: "x", Retry: 4 * time.Second, RetryMax: time.Minute}, Env{Log: slog.New(slog.DiscardHandler)})
+		g := NewGuard(config.Input{Name: "x", Retry: 4 * time.Second, RetryMax: time.Minute},
+			Env{Log: slog.New(slog.DiscardHandler)})
 		boom, calls := errors.New("boom"), 0
 		try := func(err error) error { return g.Do(func() error { calls++; return err }) }
 		if err := try(boom); err != boom {

@@ -152,7 +152,8 @@ func (w *Worker) Note(err error) time.Duration {
 		return 0
 	}
 	if errors.Is(err, fs.ErrPermission) {
-		err = fmt.Errorf("%w (the packaged service opens devices only with the drop-in devices.conf and their group, see docs/operations.md)", err)
+		err = fmt.Errorf("%w (the packaged service opens devices only with the drop-in devices.conf and their "+
+			"group, see docs/operations.md)", err)
 	}
 	w.count.Failures.Add(1)
 	w.trouble.Store(&err)
@@ -161,7 +162,8 @@ func (w *Worker) Note(err error) time.Duration {
 		level = slog.LevelWarn
 	}
 	wait := w.backoff.Next()
-	w.log.Log(context.Background(), level, "the input fails; it is tried again", "error", err, "in", wait.Round(time.Millisecond))
+	w.log.Log(context.Background(), level, "the input fails; it is tried again", "error", err, "in",
+		wait.Round(time.Millisecond))
 	return wait
 }
 

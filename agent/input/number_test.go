@@ -193,19 +193,22 @@ func FuzzText(f *testing.F) {
 // JSON that would take much memory to look at is refused before.
 func TestDeepJSON(t *testing.T) {
 	nested := func(n int) string { return strings.Repeat("[", n) + "7" + strings.Repeat("]", n) }
-	text, err := NewText(config.Source{Point: config.Point{Path: strings.TrimSuffix(strings.Repeat("0.", maxDepth), ".")}})
+	text, err := NewText(config.Source{
+		Point: config.Point{Path: strings.TrimSuffix(strings.Repeat("0.", maxDepth), ".")}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if v, err := text.Number(nested(maxDepth)); v != 7 || err != nil {
 		t.Errorf("got %v, %v", v, err)
 	}
-	for _, bad := range []string{nested(maxDepth + 1), strings.Repeat("[", MaxText), strings.Repeat(`{"a":`, MaxText/5)} {
+	for _, bad := range []string{nested(maxDepth + 1), strings.Repeat("[", MaxText),
+		strings.Repeat(`{"a":`, MaxText/5)} {
 		if err := ValidJSON(bad); !errors.Is(err, ErrReading) || !strings.Contains(err.Error(), "nested deeper") {
 			t.Errorf("got %v", err)
 		}
 	}
-	for _, good := range []string{`{"a": "` + strings.Repeat("[", 1000) + `"}`, `["` + strings.Repeat(`\"[`, 1000) + `"]`, `[` + strings.Repeat(`[],`, 1000) + `1]`} {
+	for _, good := range []string{`{"a": "` + strings.Repeat("[", 1000) + `"}`,
+		`["` + strings.Repeat(`\"[`, 1000) + `"]`, `[` + strings.Repeat(`[],`, 1000) + `1]`} {
 		if err := ValidJSON(good); err != nil {
 			t.Errorf("%.20s: %v", good, err)
 		}

@@ -35,7 +35,8 @@ func TestShape(t *testing.T) {
 // message about a reading tells one from the other.
 func TestMessagesTellNoReading(t *testing.T) {
 	number := rapid.Custom(func(t *rapid.T) string {
-		s := fmt.Sprintf("%d%s%d", rapid.IntRange(0, 1<<40).Draw(t, "whole"), rapid.SampledFrom([]string{".", ","}).Draw(t, "point"), rapid.IntRange(0, 1<<20).Draw(t, "fraction"))
+		s := fmt.Sprintf("%d%s%d", rapid.IntRange(0, 1<<40).Draw(t, "whole"),
+			rapid.SampledFrom([]string{".", ","}).Draw(t, "point"), rapid.IntRange(0, 1<<20).Draw(t, "fraction"))
 		return rapid.SampledFrom([]string{"", "-", "+"}).Draw(t, "sign") + s
 	})
 	rapid.Check(t, func(t *rapid.T) {

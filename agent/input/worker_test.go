@@ -29,7 +29,8 @@ func TestNote(t *testing.T) {
 	if wait := w.Note(boom); wait > 4*time.Second {
 		t.Errorf("after a success it waits %v", wait)
 	}
-	if warned, again := strings.Count(log.String(), "level=WARN"), strings.Count(log.String(), "works again"); warned != 2 || again != 1 {
+	if warned, again := strings.Count(log.String(), "level=WARN"),
+		strings.Count(log.String(), "works again"); warned != 2 || again != 1 {
 		t.Errorf("%d warnings, %d times it works again:\n%s", warned, again, &log)
 	}
 }

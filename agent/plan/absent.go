@@ -22,7 +22,8 @@ func (e absentErrors) Unwrap() []error { return []error{ErrAbsent, e.Errors} }
 // mayAppear reports whether what err says may change without a change of the
 // configuration.
 func mayAppear(err error) bool {
-	for _, e := range []error{ErrAbsent, sensor.ErrNoSensor, sensor.ErrSlow, config.ErrSecret, fs.ErrNotExist, fs.ErrPermission} {
+	for _, e := range []error{ErrAbsent, sensor.ErrNoSensor, sensor.ErrSlow, config.ErrSecret, fs.ErrNotExist,
+		fs.ErrPermission} {
 		if errors.Is(err, e) {
 			return true
 		}

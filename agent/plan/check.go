@@ -277,15 +277,18 @@ func (c *checker) layout(i int, params henc.Parameters) *seal.Stream {
 	before := len(c.errs.List)
 	if need := cfg.Slots(); need > params.Slots() {
 		c.fail(at+".channels", slotRemedy(len(cfg.Channels), params.Slots()),
-			fmt.Errorf("%d channels of %d samples take %d slots; %s has %d", len(cfg.Channels), cfg.Window.Samples, need, params.Name(), params.Slots()))
+			fmt.Errorf("%d channels of %d samples take %d slots; %s has %d", len(cfg.Channels), cfg.Window.Samples,
+				need, params.Name(), params.Slots()))
 	}
 	if s.Level > params.MaxLevel() {
-		c.fail(at+".level", fmt.Sprintf("use a level from 0 to %d", params.MaxLevel()), fmt.Errorf("%s has no level %d", params.Name(), s.Level))
+		c.fail(at+".level", fmt.Sprintf("use a level from 0 to %d", params.MaxLevel()),
+			fmt.Errorf("%s has no level %d", params.Name(), s.Level))
 	} else if cfg.LogScale != 0 {
 		s.Scale = math.Ldexp(1, cfg.LogScale)
 		// Coefficients are at most the scale, since |u| <= 1; leave a bit for noise.
 		if err := params.CheckScale(s.Level, 4*s.Scale); err != nil {
-			c.fail(at+".log_scale", fmt.Sprintf("leave it out; the scale of %s is 2^%.0f", params.Name(), math.Log2(params.ScaleAt(s.Level))), err)
+			c.fail(at+".log_scale", fmt.Sprintf("leave it out; the scale of %s is 2^%.0f", params.Name(),
+				math.Log2(params.ScaleAt(s.Level))), err)
 		}
 	}
 	if len(c.errs.List) > before {
@@ -299,7 +302,8 @@ func slotRemedy(channels, slots int) string {
 	if channels > slots {
 		return "split the channels into several streams, or use a larger parameter set"
 	}
-	return fmt.Sprintf("use at most %d samples per window, fewer channels, or a larger parameter set", fitting(channels, slots))
+	return fmt.Sprintf("use at most %d samples per window, fewer channels, or a larger parameter set",
+		fitting(channels, slots))
 }
 
 // fitting is the most samples per window with which channels fit into slots.
@@ -333,7 +337,8 @@ func (c *checker) state() {
 	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 		c.fail("state", "make the directory, owned by the user that the agent runs as", seal.NoDirectory(dir))
 	} else if err := writable(dir); err != nil {
-		c.fail("state", "give the directory to the user that the agent runs as: each version of the file is a new one", err)
+		c.fail("state", "give the directory to the user that the agent runs as: each version of the file is a new one",
+			err)
 	}
 }
 

@@ -63,7 +63,8 @@ func sampling(s *seal.Stream, m sensor.Machine) (took cost, absent []string) {
 	r, errs := m.OpenPresent(s.Config)
 	for i, err := range errs {
 		if err != nil {
-			absent = append(absent, fmt.Sprintf("stream %s: channel %s: %v", s.Config.Name, s.Config.Channels[i].Name, err))
+			absent = append(absent, fmt.Sprintf("stream %s: channel %s: %v", s.Config.Name, s.Config.Channels[i].Name,
+				err))
 		}
 	}
 	if r == nil {
@@ -78,7 +79,8 @@ func sampling(s *seal.Stream, m sensor.Machine) (took cost, absent []string) {
 }
 
 // sealing measures a window from its samples to the messages, and gives the last one.
-func sealing(k *seal.Keys, s *seal.Stream, w *source.Window, id seal.Identity, clock role.Clock, chunk int) (out *seal.Sealed, encrypt time.Duration, took cost, err error) {
+func sealing(k *seal.Keys, s *seal.Stream, w *source.Window, id seal.Identity, clock role.Clock,
+	chunk int) (out *seal.Sealed, encrypt time.Duration, took cost, err error) {
 	var encrypts []time.Duration
 	took, err = measured(clock, func() error {
 		if out, err = k.Seal(s, w, id, clock); err != nil {
@@ -121,8 +123,10 @@ func (p *Prediction) wear(cfg *config.Agent, streams []*seal.Stream) {
 // not there, the plan is for another one, and its disk is not judged.
 func (p *Prediction) machine(cfg *config.Agent, m sensor.Machine) {
 	if total := m.TotalMemory(); total > 0 && p.MemoryBytes > total {
-		p.Refusals = append(p.Refusals, fmt.Sprintf("the agent takes about %d MiB of memory and this machine has %d; use smaller parameters or a lower level",
-			p.MemoryBytes>>20, total>>20))
+		p.Refusals = append(p.Refusals,
+			fmt.Sprintf("the agent takes about %d MiB of memory and this machine has %d; use smaller parameters or "+
+				"a lower level",
+				p.MemoryBytes>>20, total>>20))
 	}
 	if cfg.Spool == nil {
 		return
@@ -135,9 +139,13 @@ func (p *Prediction) machine(cfg *config.Agent, m sensor.Machine) {
 		size, free := int64(s.Blocks)*int64(s.Bsize), int64(s.Bavail)*int64(s.Bsize)
 		switch want := int64(cfg.Spool.Bytes); {
 		case want > size:
-			p.Refusals = append(p.Refusals, fmt.Sprintf("spool.bytes is %s and the disk of %s has %d MiB in all; lower it, or use another disk", cfg.Spool.Bytes, dir, size>>20))
+			p.Refusals = append(p.Refusals,
+				fmt.Sprintf("spool.bytes is %s and the disk of %s has %d MiB in all; lower it, or use another disk",
+					cfg.Spool.Bytes, dir, size>>20))
 		case want > free:
-			p.Warnings = append(p.Warnings, fmt.Sprintf("spool.bytes is %s and the disk of %s has %d MiB left; windows wait in memory once it is full", cfg.Spool.Bytes, dir, free>>20))
+			p.Warnings = append(p.Warnings,
+				fmt.Sprintf("spool.bytes is %s and the disk of %s has %d MiB left; windows wait in memory once it "+
+					"is full", cfg.Spool.Bytes, dir, free>>20))
 		}
 	}
 }

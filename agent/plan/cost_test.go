@@ -20,24 +20,36 @@ func TestPlanRefusesTheImpossible(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(small.Root, "proc"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(small.Root, "proc/meminfo"), []byte("MemTotal: 65536 kB\nMemAvailable: 60000 kB\n"), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(small.Root, "proc/meminfo"),
+		[]byte("MemTotal: 65536 kB\nMemAvailable: 60000 kB\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {
 		change func(*Prediction, *config.Agent)
 		want   string
 	}{
-		"nothing":           {func(*Prediction, *config.Agent) {}, ""},
-		"windows too slow":  {func(p *Prediction, _ *config.Agent) { p.Streams[0].SealMs = 500 }, "stream system: a window takes 0.5 s to encrypt and seal on this machine, and one is due every 0.4 s"},
-		"samples too slow":  {func(p *Prediction, _ *config.Agent) { p.Streams[0].SampleMs = 120 }, "reading its sensors takes 120 ms and a sample is due every 100ms"},
-		"memory":            {func(p *Prediction, _ *config.Agent) { p.MemoryBytes = 100 << 20 }, "about 100 MiB of memory and this machine has 64"},
-		"two processors":    {func(p *Prediction, _ *config.Agent) { p.CPU, p.Processors = 1.9, 2 }, ""},
-		"no more than two":  {func(p *Prediction, _ *config.Agent) { p.CPU, p.Processors = 2.1, 2 }, "take 105 % of the processors"},
-		"a disk of its own": {func(_ *Prediction, cfg *config.Agent) { cfg.Spool = &config.Spool{Dir: small.Root, Bytes: 1 << 50} }, "spool.bytes is 1048576GiB and the disk of"},
-		"another machine's": {func(_ *Prediction, cfg *config.Agent) { cfg.Spool = &config.Spool{Dir: "/no/such", Bytes: 1 << 50} }, ""},
+		"nothing": {func(*Prediction, *config.Agent) {}, ""},
+		"windows too slow": {func(p *Prediction, _ *config.Agent) { p.Streams[0].SealMs = 500 },
+			"stream system: a window takes 0.5 s to encrypt and seal on this machine, and one is due every 0.4 s"},
+		"samples too slow": {func(p *Prediction, _ *config.Agent) { p.Streams[0].SampleMs = 120 },
+			"reading its sensors takes 120 ms and a sample is due every 100ms"},
+		"memory": {func(p *Prediction, _ *config.Agent) { p.MemoryBytes = 100 << 20 },
+			"about 100 MiB of memory and this machine has 64"},
+		"two processors": {func(p *Prediction, _ *config.Agent) { p.CPU, p.Processors = 1.9, 2 }, ""},
+		"no more than two": {func(p *Prediction, _ *config.Agent) { p.CPU, p.Processors = 2.1, 2 },
+			"take 105 % of the processors"},
+		"a disk of its own": {func(_ *Prediction,
+			cfg *config.Agent) {
+			cfg.Spool = &config.Spool{Dir: small.Root, Bytes: 1 << 50}
+		}, "spool.bytes is 1048576GiB and the disk of"},
+		"another machine's": {func(_ *Prediction,
+			cfg *config.Agent) {
+			cfg.Spool = &config.Spool{Dir: "/no/such", Bytes: 1 << 50}
+		}, ""},
 	} {
 		cfg := inputtest.Config(t)
-		p := &Prediction{Processors: 1, CPU: 0.1, MemoryBytes: 20 << 20, Streams: []StreamOutlook{{Name: "system", WindowSeconds: 0.4, SealMs: 2, SampleMs: 1}}}
+		p := &Prediction{Processors: 1, CPU: 0.1, MemoryBytes: 20 << 20,
+			Streams: []StreamOutlook{{Name: "system", WindowSeconds: 0.4, SealMs: 2, SampleMs: 1}}}
 		c.change(p, cfg)
 		p.judge()
 		p.inTime(cfg)
@@ -54,7 +66,8 @@ func TestPlanMeasures(t *testing.T) {
 	clock := testrig.NewClock()
 	began, n := clock.Mono(), 0
 	got, err := measured(clock, func() error { n++; time.Sleep(2 * time.Millisecond); return nil })
-	if slept = clock.Mono() - began; err != nil || n != planRuns || slept != planRuns*planPause || got.wall < 2*time.Millisecond || got.cpu < 0 {
+	if slept = clock.Mono() - began; err != nil || n != planRuns || slept != planRuns*planPause ||
+		got.wall < 2*time.Millisecond || got.cpu < 0 {
 		t.Errorf("%+v, %v, %d runs, slept %v", got, err, n, slept)
 	}
 	cfg := inputtest.Config(t)
@@ -65,7 +78,8 @@ func TestPlanMeasures(t *testing.T) {
 		t.Errorf("%+v, %q", took, absent)
 	}
 	s.Config.Replay = &config.Replay{}
-	if took, absent := sampling(s, sensor.Machine{Root: "../testdata/board", Clock: clock}); took != (cost{}) || absent != nil {
+	if took, absent := sampling(s, sensor.Machine{Root: "../testdata/board", Clock: clock}); took != (cost{}) ||
+		absent != nil {
 		t.Errorf("a replay: %+v, %q", took, absent)
 	}
 }
@@ -82,7 +96,8 @@ func TestPlansOfExamples(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := Make(cfg, Options{Machine: sensor.Machine{Root: "../testdata/board", Clock: testrig.NewClock(), Log: testrig.Quiet()}}, 0)
+		p, err := Make(cfg, Options{Machine: sensor.Machine{Root: "../testdata/board", Clock: testrig.NewClock(),
+			Log: testrig.Quiet()}}, 0)
 		if err != nil {
 			t.Errorf("%s: %v", file, err)
 			continue

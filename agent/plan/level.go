@@ -49,8 +49,10 @@ func (p *Prediction) Needs(needs ProgramNeeds) error {
 		n := needs.Streams[s.Name]
 		s.Programs, s.ProgramLevel = n.Programs, &n.Level
 		if int64(s.ObjectBytes) > needs.Object {
-			p.Refusals = append(p.Refusals, fmt.Sprintf("a window of stream %s has %d bytes, and the evaluator takes no more than %d; raise limits.object there, or use a lower level or smaller parameters",
-				s.Name, s.ObjectBytes, needs.Object))
+			p.Refusals = append(p.Refusals,
+				fmt.Sprintf("a window of stream %s has %d bytes, and the evaluator takes no more than %d; raise "+
+					"limits.object there, or use a lower level or smaller parameters",
+					s.Name, s.ObjectBytes, needs.Object))
 		}
 		who := "no program reads it"
 		if len(n.Programs) > 0 {
@@ -58,12 +60,16 @@ func (p *Prediction) Needs(needs ProgramNeeds) error {
 		}
 		switch {
 		case len(n.Programs) > 0 && s.Level != n.Accepts:
-			p.Refusals = append(p.Refusals, fmt.Sprintf("stream %s is encrypted at level %d, and its programs are compiled for level %d; write \"level: %d\" here and in the evaluator's file (%s)",
-				s.Name, s.Level, n.Accepts, n.Level, who))
+			p.Refusals = append(p.Refusals,
+				fmt.Sprintf("stream %s is encrypted at level %d, and its programs are compiled for level %d; write "+
+					"\"level: %d\" here and in the evaluator's file (%s)",
+					s.Name, s.Level, n.Accepts, n.Level, who))
 		case s.Level > n.Level:
 			have, want := params.CiphertextBytes(s.Level, seeded), params.CiphertextBytes(n.Level, seeded)
-			p.Warnings = append(p.Warnings, fmt.Sprintf("stream %s: write \"level: %d\" here and in the evaluator's file (%s): %d instead of %d bytes a window",
-				s.Name, n.Level, who, want, have))
+			p.Warnings = append(p.Warnings,
+				fmt.Sprintf("stream %s: write \"level: %d\" here and in the evaluator's file (%s): %d instead of %d "+
+					"bytes a window",
+					s.Name, n.Level, who, want, have))
 		}
 	}
 	return nil

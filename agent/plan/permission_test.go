@@ -39,7 +39,8 @@ func TestPermissionRemedies(t *testing.T) {
 	if err := os.Chmod(dir, 0o500); err != nil {
 		t.Fatal(err)
 	}
-	if err := asNobody(t, func() error { return writable(dir) }); !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), dir) {
+	if err := asNobody(t, func() error { return writable(dir) }); !errors.Is(err, fs.ErrPermission) ||
+		!strings.Contains(err.Error(), dir) {
 		t.Errorf("a directory of another user: %v", err)
 	}
 	if err := writable(t.TempDir()); err != nil {

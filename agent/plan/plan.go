@@ -148,7 +148,8 @@ func Make(cfg *config.Agent, o Options, link float64) (*Prediction, error) {
 	}
 	params := k.Context.Parameters()
 	p := &Prediction{Device: cfg.Device, Params: params.Name(), LogN: params.LogN(), Slots: params.Slots(),
-		KeyMode: string(cfg.Keys.Mode), KeyBytes: keyBytes, KeyAbsent: keyAbsent, Processors: cmp.Or(cfg.Workers, runtime.GOMAXPROCS(0)), Warnings: append(Warnings(cfg), absent...)}
+		KeyMode: string(cfg.Keys.Mode), KeyBytes: keyBytes, KeyAbsent: keyAbsent,
+		Processors: cmp.Or(cfg.Workers, runtime.GOMAXPROCS(0)), Warnings: append(Warnings(cfg), absent...)}
 	next := nextNumbers(cfg, m.Clock.Now())
 	var objects, bytes float64 // per second
 	for _, s := range streams {
@@ -189,13 +190,17 @@ func (p *Prediction) fits(cfg *config.Agent) {
 	}
 	for _, o := range p.Streams {
 		if int64(o.ObjectBytes) > int64(room) {
-			p.Refusals = append(p.Refusals, fmt.Sprintf("a window of stream %s has %d bytes and never fits into %s, %s; raise it, or use a lower level or smaller parameters",
-				o.Name, o.ObjectBytes, where, room))
+			p.Refusals = append(p.Refusals,
+				fmt.Sprintf("a window of stream %s has %d bytes and never fits into %s, %s; raise it, or use a "+
+					"lower level or smaller parameters",
+					o.Name, o.ObjectBytes, where, room))
 		}
 		for i, d := range cfg.Delivery.Streams {
 			if d.Stream == o.Name && d.Bytes > 0 && int64(o.ObjectBytes) > int64(d.Bytes) {
-				p.Refusals = append(p.Refusals, fmt.Sprintf("a window of stream %s has %d bytes and never fits into delivery.streams[%d].bytes, %s; raise it, or use a lower level or smaller parameters",
-					o.Name, o.ObjectBytes, i, d.Bytes))
+				p.Refusals = append(p.Refusals,
+					fmt.Sprintf("a window of stream %s has %d bytes and never fits into delivery.streams[%d].bytes, "+
+						"%s; raise it, or use a lower level or smaller parameters",
+						o.Name, o.ObjectBytes, i, d.Bytes))
 			}
 		}
 	}
@@ -248,8 +253,11 @@ func (p *Prediction) judge() {
 		what   string
 		remedy string
 	}{
-		{p.CPU / float64(p.Processors), "sampling and encryption take %.0f %% of the processors of this machine that the agent uses", "use longer windows, fewer channels or smaller parameters"},
-		{p.Cap, "the streams take %.0f %% of delivery.bandwidth in the hours in which they may be sent", "raise it, or use longer windows, a lower level or smaller parameters"},
+		{p.CPU / float64(p.Processors),
+			"sampling and encryption take %.0f %% of the processors of this machine that the agent uses",
+			"use longer windows, fewer channels or smaller parameters"},
+		{p.Cap, "the streams take %.0f %% of delivery.bandwidth in the hours in which they may be sent",
+			"raise it, or use longer windows, a lower level or smaller parameters"},
 		{p.Link, "the streams take %.0f %% of the uplink", "use longer windows, a lower level or smaller parameters"},
 	} {
 		text := fmt.Sprintf(c.what+"; %s", 100*c.share, c.remedy)
@@ -266,10 +274,14 @@ func (p *Prediction) judge() {
 func (p *Prediction) inTime(cfg *config.Agent) {
 	for i, o := range p.Streams {
 		if s := o.SealMs / 1e3; o.WindowSeconds > 0 && s > o.WindowSeconds {
-			p.Refusals = append(p.Refusals, fmt.Sprintf("stream %s: a window takes %.3g s to encrypt and seal on this machine, and one is due every %.3g s; use longer windows or smaller parameters", o.Name, s, o.WindowSeconds))
+			p.Refusals = append(p.Refusals,
+				fmt.Sprintf("stream %s: a window takes %.3g s to encrypt and seal on this machine, and one is due "+
+					"every %.3g s; use longer windows or smaller parameters", o.Name, s, o.WindowSeconds))
 		}
 		if interval := cfg.Streams[i].Interval; interval > 0 && o.SampleMs > milliseconds(interval) {
-			p.Refusals = append(p.Refusals, fmt.Sprintf("stream %s: reading its sensors takes %.3g ms and a sample is due every %v; use a longer interval, or fewer channels in the stream", o.Name, o.SampleMs, interval))
+			p.Refusals = append(p.Refusals,
+				fmt.Sprintf("stream %s: reading its sensors takes %.3g ms and a sample is due every %v; use a "+
+					"longer interval, or fewer channels in the stream", o.Name, o.SampleMs, interval))
 		}
 	}
 }
@@ -336,7 +348,8 @@ func nextNumbers(cfg *config.Agent, now time.Time) seal.StateFile {
 }
 
 // outlook encrypts and seals sample windows of a stream.
-func outlook(k *seal.Keys, cfg *config.Agent, s *seal.Stream, next seal.StateFile, m sensor.Machine) (*StreamOutlook, error) {
+func outlook(k *seal.Keys, cfg *config.Agent, s *seal.Stream, next seal.StateFile, m sensor.Machine) (*StreamOutlook,
+	error) {
 	clock := m.Clock
 	w := &source.Window{Samples: s.Config.Window.Samples, Start: clock.Now(), End: clock.Now()}
 	for _, ch := range s.Config.Channels {
@@ -356,9 +369,11 @@ func outlook(k *seal.Keys, cfg *config.Agent, s *seal.Stream, next seal.StateFil
 	if err != nil {
 		return nil, err
 	}
-	o := &StreamOutlook{Name: s.Config.Name, Level: out.Meta.Level, LogScale: math.Log2(out.Meta.Scale), Samples: w.Samples, SlotsUsed: s.Config.Slots(),
+	o := &StreamOutlook{Name: s.Config.Name, Level: out.Meta.Level, LogScale: math.Log2(out.Meta.Scale),
+		Samples: w.Samples, SlotsUsed: s.Config.Slots(),
 		BodyBytes: out.Body, ObjectBytes: len(out.Object), Chunks: chunks, WireBytes: wire,
-		EncryptMs: milliseconds(encrypt), SealMs: milliseconds(seal.wall), SampleMs: milliseconds(sample.wall), absent: absent}
+		EncryptMs: milliseconds(encrypt), SealMs: milliseconds(seal.wall), SampleMs: milliseconds(sample.wall),
+		absent: absent}
 	switch {
 	case s.Config.Replay != nil, s.Config.Events != nil && !s.Config.Window.ByTime():
 	case s.Config.Window.ByTime():
@@ -386,7 +401,9 @@ func precision(k *seal.Keys, o *StreamOutlook, s config.Stream, scale float64) {
 	o.PrecisionBits = -math.Log2(sigma)
 	for _, ch := range s.Channels {
 		_, half := ch.Affine()
-		o.Channels = append(o.Channels, ChannelOutlook{Name: ch.Name, Unit: ch.Unit, Error: half * sigma, Bound: half * noise.Max(sigma, o.Samples)})
+		o.Channels = append(o.Channels,
+			ChannelOutlook{Name: ch.Name, Unit: ch.Unit, Error: half * sigma,
+				Bound: half * noise.Max(sigma, o.Samples)})
 	}
 }
 
@@ -416,7 +433,8 @@ func wireBytes(topic string, object []byte, chunkSize int) (bytes, chunks int, e
 func (o StreamOutlook) doubts(slots int) []string {
 	var out []string
 	if used := float64(o.SlotsUsed) / float64(slots); used < 0.05 {
-		out = append(out, fmt.Sprintf("stream %s: %.1f %% of the slots are used; longer windows or more channels cost no more bytes", o.Name, 100*used))
+		out = append(out, fmt.Sprintf("stream %s: %.1f %% of the slots are used; longer windows or more channels "+
+			"cost no more bytes", o.Name, 100*used))
 	}
 	return append(out, o.absent...)
 }

@@ -127,9 +127,11 @@ func NoSigningKey(cfg *config.Agent, err error) error {
 	}
 	dir := filepath.Dir(cfg.SigningKey)
 	if info, derr := os.Stat(dir); errors.Is(derr, fs.ErrNotExist) || derr == nil && !info.IsDir() {
-		return fmt.Errorf("signing key %s: %w; make it for the user that the agent runs as, for example: install -d -m 700 -o USER %s", cfg.SigningKey, NoDirectory(dir), dir)
+		return fmt.Errorf("signing key %s: %w; make it for the user that the agent runs as, for example: install -d "+
+			"-m 700 -o USER %s", cfg.SigningKey, NoDirectory(dir), dir)
 	}
-	return fmt.Errorf("%w; %w, since its state %s is there: restore the key, or remove the state to enrol anew", err, errKeyLost, cfg.State)
+	return fmt.Errorf("%w; %w, since its state %s is there: restore the key, or remove the state to enrol anew", err,
+		errKeyLost, cfg.State)
 }
 
 // loadFile reads the key that encrypts, and verifies the export that it lies in.
@@ -225,7 +227,8 @@ func (k *Keys) readSecret(path string, b []byte, export *keyset.Export) error {
 		return err
 	}
 	if _, listed := export.Manifest.ByID(k.ID); !listed {
-		return fmt.Errorf("%w: %w: %s is of key set %x, which is not the one that was signed", ErrKey, keyset.ErrCorrupt, path, k.ID)
+		return fmt.Errorf("%w: %w: %s is of key set %x, which is not the one that was signed", ErrKey,
+			keyset.ErrCorrupt, path, k.ID)
 	}
 	return nil
 }
@@ -246,9 +249,11 @@ func readKey(path string, barred fs.FileMode) ([]byte, error) {
 	case !info.Mode().IsRegular():
 		return nil, fmt.Errorf("%w %s: not a regular file", ErrKey, path)
 	case info.Mode().Perm()&barred&^0o022 != 0:
-		return nil, fmt.Errorf("%w %s: others than its owner can use it (mode %04o); run: chmod go-rwx %s", ErrKey, path, info.Mode().Perm(), path)
+		return nil, fmt.Errorf("%w %s: others than its owner can use it (mode %04o); run: chmod go-rwx %s", ErrKey,
+			path, info.Mode().Perm(), path)
 	case info.Mode().Perm()&barred != 0:
-		return nil, fmt.Errorf("%w %s: others than its owner can change it (mode %04o); run: chmod go-w %s", ErrKey, path, info.Mode().Perm(), path)
+		return nil, fmt.Errorf("%w %s: others than its owner can change it (mode %04o); run: chmod go-w %s", ErrKey,
+			path, info.Mode().Perm(), path)
 	case info.Size() > maxKeyFile:
 		return nil, fmt.Errorf("%w %s: %d bytes, too large for a key", ErrKey, path, info.Size())
 	}
@@ -274,7 +279,9 @@ func Remedy(path string, err error) string {
 	switch {
 	case errors.Is(err, keyset.ErrCorrupt):
 		return "put the whole export there, keyset.json and keyset.cose beside the key, and nothing of another one"
-	case errors.Is(err, fs.ErrNotExist) && (strings.Contains(err.Error(), keyset.ManifestFile) || strings.Contains(err.Error(), keyset.SignedManifestFile)):
+	case errors.Is(err, fs.ErrNotExist) &&
+		(strings.Contains(err.Error(), keyset.ManifestFile) ||
+			strings.Contains(err.Error(), keyset.SignedManifestFile)):
 		return "leave keyset.json and keyset.cose of the export beside the key: they show who made it"
 	case strings.Contains(err.Error(), "chmod"):
 		return "do as the message says, as root or the file's owner"

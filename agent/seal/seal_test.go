@@ -40,9 +40,11 @@ func TestCopiesOfAMachine(t *testing.T) {
 		t.Fatal(err)
 	}
 	cfg := config.Stream{Name: "s", Window: config.Window{Samples: 4}, Params: "edge12-d1", Channels: []config.Channel{
-		{Name: "a", Range: [2]float64{-40, 125}}, {Name: "b", Range: [2]float64{0, 100}}, {Name: "c", Range: [2]float64{0, 64}}}}
+		{Name: "a", Range: [2]float64{-40, 125}}, {Name: "b", Range: [2]float64{0, 100}},
+		{Name: "c", Range: [2]float64{0, 64}}}}
 	cfg.SetDefaults()
-	k := &Keys{Context: hctx, encryptor: secret.NewSeededEncryptor(hctx, sk), ID: public.KeyID, Seeded: true, Signing: signing,
+	k := &Keys{Context: hctx, encryptor: secret.NewSeededEncryptor(hctx, sk), ID: public.KeyID, Seeded: true,
+		Signing: signing,
 		newSeed: func(hedge ...[]byte) (*henc.Seed, error) {
 			seed := henc.Seed(sha256.Sum256(bytes.Join(hedge, []byte{0})))
 			return &seed, nil
@@ -50,7 +52,8 @@ func TestCopiesOfAMachine(t *testing.T) {
 	seal := func(value, scale float64) *henc.Ciphertext {
 		s := &Stream{Config: cfg, Level: 1, Scale: scale}
 		w := &source.Window{Samples: 4, Values: [][]float64{{value, 1, 2, 3}, {0, 0, 0, 0}, {0, 0, 0, 0}}}
-		out, err := k.Seal(s, w, Identity{Device: "board1", Boot: 1, Sequence: 1, BootID: []byte("boot")}, testrig.NewClock())
+		out, err := k.Seal(s, w, Identity{Device: "board1", Boot: 1, Sequence: 1, BootID: []byte("boot")},
+			testrig.NewClock())
 		if err != nil {
 			t.Fatal(err)
 		}

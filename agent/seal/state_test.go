@@ -55,11 +55,14 @@ func TestStateRefuses(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "state")
 	for name, text := range map[string]string{
-		"damaged": "{\"version\":1,\"dev", "empty": "", "other device": `{"version":1,"device":"e","boot_epoch":1,"reserved":{}}`,
-		"version": `{"version":2,"device":"d","boot_epoch":1}`, "no epoch": `{"version":1,"device":"d"}`, "huge epoch": `{"version":1,"device":"d","boot_epoch":18446744073709551615}`,
+		"damaged": "{\"version\":1,\"dev", "empty": "",
+		"other device": `{"version":1,"device":"e","boot_epoch":1,"reserved":{}}`,
+		"version":      `{"version":2,"device":"d","boot_epoch":1}`, "no epoch": `{"version":1,"device":"d"}`,
+		"huge epoch":    `{"version":1,"device":"d","boot_epoch":18446744073709551615}`,
 		"huge sequence": `{"version":1,"device":"d","boot_epoch":1,"reserved":{"a":9223372036854775807}}`,
-		"unknown field": `{"version":1,"device":"d","boot_epoch":1,"x":1}`, "negative": `{"version":1,"device":"d","boot_epoch":-1}`,
-		"trailing": `{"version":1,"device":"d","boot_epoch":1}{}`, "too large": strings.Repeat(" ", stateMax+1),
+		"unknown field": `{"version":1,"device":"d","boot_epoch":1,"x":1}`,
+		"negative":      `{"version":1,"device":"d","boot_epoch":-1}`,
+		"trailing":      `{"version":1,"device":"d","boot_epoch":1}{}`, "too large": strings.Repeat(" ", stateMax+1),
 	} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -290,7 +293,8 @@ func TestStateNeverRepeats(t *testing.T) {
 		boot := uint64(0)
 		for range rapid.IntRange(1, 5).Draw(t, "starts") {
 			// Flushing is not under test here, and slow.
-			s, err := openStateWith(path, "d", stateStart, func(path string, data []byte) error { return os.WriteFile(path, data, 0o600) })
+			s, err := openStateWith(path, "d", stateStart,
+				func(path string, data []byte) error { return os.WriteFile(path, data, 0o600) })
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -333,7 +337,8 @@ func FuzzState(f *testing.F) {
 			t.Fatal(err)
 		}
 		before, err := ReadState(path, "d")
-		s, openErr := openStateWith(path, "d", stateStart, func(path string, data []byte) error { return os.WriteFile(path, data, 0o600) })
+		s, openErr := openStateWith(path, "d", stateStart,
+			func(path string, data []byte) error { return os.WriteFile(path, data, 0o600) })
 		if (err == nil) != (openErr == nil) || err != nil && !errors.Is(err, ErrState) {
 			t.Fatalf("read: %v, open: %v", err, openErr)
 		}
@@ -341,8 +346,10 @@ func FuzzState(f *testing.F) {
 			return
 		}
 		n, err := s.Take("a")
-		if s.Boot() != nextBoot(before.BootEpoch, stateStart) || s.Boot() <= before.BootEpoch || before.Device != "d" || err == nil && n < before.Reserved["a"] {
-			t.Fatalf("boot epoch %d after %d, sequence %d after %d, %v", s.Boot(), before.BootEpoch, n, before.Reserved["a"], err)
+		if s.Boot() != nextBoot(before.BootEpoch, stateStart) || s.Boot() <= before.BootEpoch ||
+			before.Device != "d" || err == nil && n < before.Reserved["a"] {
+			t.Fatalf("boot epoch %d after %d, sequence %d after %d, %v", s.Boot(), before.BootEpoch, n,
+				before.Reserved["a"], err)
 		}
 		if err := s.Close(); err != nil {
 			t.Fatal(err)

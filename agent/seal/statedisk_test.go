@@ -17,7 +17,8 @@ func TestStateWithoutTheDisk(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state")
 	full := func(string, []byte) error { return unix.ENOSPC }
 	now := time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
-	if _, err := openStateWith(path, "d", now, func(string, []byte) error { return errors.New("no such directory") }); !errors.Is(err, ErrState) {
+	if _, err := openStateWith(path, "d", now,
+		func(string, []byte) error { return errors.New("no such directory") }); !errors.Is(err, ErrState) {
 		t.Errorf("another error: %v", err)
 	}
 	s, err := openStateWith(path, "d", now.Add(time.Hour), durable.WriteState)
@@ -51,7 +52,8 @@ func TestStateWithoutTheDisk(t *testing.T) {
 	if _, err := s.Take("b"); err != nil || s.Health() != nil {
 		t.Errorf("the disk works again: %v, %v", err, s.Health())
 	}
-	if f, err := ReadState(path, "d"); err != nil || f.BootEpoch != uint64(now.Add(2*time.Hour).Unix())+1 || f.Reserved["a"] < 3*SequenceBlock {
+	if f, err := ReadState(path, "d"); err != nil || f.BootEpoch != uint64(now.Add(2*time.Hour).Unix())+1 ||
+		f.Reserved["a"] < 3*SequenceBlock {
 		t.Errorf("%+v, %v", f, err)
 	}
 	if err := s.Close(); err != nil {

@@ -27,7 +27,8 @@ type Found struct {
 // Channel is a channel that reads this sensor, with default policies.
 func (f Found) Channel() config.Channel {
 	src := f.Source
-	return config.Channel{Name: f.Name, Unit: f.Unit, Range: f.Range, Source: &src, OnMissing: config.MissingHold, OnRange: config.OutsideClamp}
+	return config.Channel{Name: f.Name, Unit: f.Unit, Range: f.Range, Source: &src, OnMissing: config.MissingHold,
+		OnRange: config.OutsideClamp}
 }
 
 // Discover lists the sensors of this machine: thermal zones and hwmon inputs
@@ -149,7 +150,8 @@ func (d *discovery) hwmon() {
 			if in.label != "" {
 				name = c.name + "_" + in.label
 			}
-			d.add(name, hwmonKinds[in.kind].unit, spans[in.kind], config.Source{Type: config.SourceHwmon, Chip: chip, Input: in.id})
+			d.add(name, hwmonKinds[in.kind].unit, spans[in.kind],
+				config.Source{Type: config.SourceHwmon, Chip: chip, Input: in.id})
 		}
 	}
 }
@@ -170,14 +172,16 @@ func (d *discovery) proc() {
 	d.add("cpu", "%", fixed(0, 100), config.Source{Type: config.SourceCPU, CPU: "total", Field: "busy"})
 	d.add("cpu_system", "%", fixed(0, 100), config.Source{Type: config.SourceCPU, CPU: "total", Field: "system"})
 	d.add("memory", "%", fixed(0, 100), config.Source{Type: config.SourceMemory, Field: "used_percent"})
-	d.add("load", "1", func(v float64) [2]float64 { return headroom(4 * cpus)(v) }, config.Source{Type: config.SourceLoad, Field: "1m"})
+	d.add("load", "1", func(v float64) [2]float64 { return headroom(4 * cpus)(v) },
+		config.Source{Type: config.SourceLoad, Field: "1m"})
 	_, nets, _ := d.m.columns(d.m.path("proc/net/dev"), "", 0, splitNet)
 	for _, n := range nets {
 		if !realInterface.MatchString(n) {
 			continue
 		}
 		for _, field := range []string{"rx_bytes", "tx_bytes"} {
-			d.add(n+"_"+field, "B/s", fixed(0, 125e6), config.Source{Type: config.SourceNet, Interface: n, Field: field})
+			d.add(n+"_"+field, "B/s", fixed(0, 125e6),
+				config.Source{Type: config.SourceNet, Interface: n, Field: field})
 		}
 	}
 	_, disks, _ := d.m.columns(d.m.path("proc/diskstats"), "", 2, strings.Fields)

@@ -32,7 +32,8 @@ func DiscoverInputs() []FoundInput { return Machine{}.DiscoverInputs() }
 func (m Machine) DiscoverInputs() []FoundInput {
 	d := inputDiscovery{m: m, taken: map[string]bool{}}
 	for _, name := range can.Interfaces(m.Root) {
-		d.add(name, fmt.Sprintf("can: {interface: %s}", name), "a CAN interface: add sources with id, start and length of the signals")
+		d.add(name, fmt.Sprintf("can: {interface: %s}", name),
+			"a CAN interface: add sources with id, start and length of the signals")
 	}
 	d.serial()
 	d.i2c()
@@ -71,7 +72,8 @@ func (d *inputDiscovery) serial() {
 		if target, err := filepath.EvalSymlinks(p); err == nil {
 			known[filepath.Base(target)] = true
 		}
-		d.add("serial_"+filepath.Base(p), fmt.Sprintf("serial: {device: %q, format: csv, baud: 9600}", d.device(p)), note)
+		d.add("serial_"+filepath.Base(p), fmt.Sprintf("serial: {device: %q, format: csv, baud: 9600}", d.device(p)),
+			note)
 	}
 	for _, pattern := range []string{"dev/ttyUSB*", "dev/ttyACM*", "dev/ttyTHS*", "dev/ttyAMA*"} {
 		for _, p := range d.glob(pattern) {
@@ -100,14 +102,16 @@ func (d *inputDiscovery) i2c() {
 		if name = strings.TrimSpace(name); err != nil || name == "" || name == "dummy" {
 			continue
 		}
-		d.add(name, fmt.Sprintf("i2c: {bus: %s, address: 0x%s}", part[1], part[2]), "an I2C device without a driver: add sources with its registers")
+		d.add(name, fmt.Sprintf("i2c: {bus: %s, address: 0x%s}", part[1], part[2]),
+			"an I2C device without a driver: add sources with its registers")
 	}
 	for _, p := range d.glob("dev/i2c-*") {
 		n, err := strconv.Atoi(strings.TrimPrefix(filepath.Base(p), "i2c-"))
 		if err != nil {
 			continue
 		}
-		d.add("i2c"+strconv.Itoa(n), fmt.Sprintf("i2c: {bus: %d, address: 0x48}", n), "an I2C bus: write the address of your device (`i2cdetect` lists them)")
+		d.add("i2c"+strconv.Itoa(n), fmt.Sprintf("i2c: {bus: %d, address: 0x48}", n),
+			"an I2C bus: write the address of your device (`i2cdetect` lists them)")
 	}
 }
 
@@ -116,14 +120,16 @@ var spiDevice = regexp.MustCompile(`^spidev([0-9]+)\.([0-9]+)$`)
 func (d *inputDiscovery) spi() {
 	for _, p := range d.glob("dev/spidev*") {
 		if part := spiDevice.FindStringSubmatch(filepath.Base(p)); part != nil {
-			d.add("spi"+part[1]+"_"+part[2], fmt.Sprintf("spi: {bus: %s, chip_select: %s}", part[1], part[2]), "an SPI device: add sources with its registers")
+			d.add("spi"+part[1]+"_"+part[2], fmt.Sprintf("spi: {bus: %s, chip_select: %s}", part[1], part[2]),
+				"an SPI device: add sources with its registers")
 		}
 	}
 }
 
 // iioSpans are plausible ranges by the kind of an IIO channel, in our units.
 var iioSpans = map[string]func(float64) [2]float64{
-	"temp": fixed(-40, 125), "humidityrelative": fixed(0, 100), "pressure": fixed(30, 110), "accel": fixed(-160, 160), "gravity": fixed(-20, 20),
+	"temp": fixed(-40, 125), "humidityrelative": fixed(0, 100), "pressure": fixed(30, 110), "accel": fixed(-160, 160),
+	"gravity": fixed(-20, 20),
 	"anglvel": fixed(-35, 35), "magn": fixed(-5000, 5000), "ph": fixed(0, 14), "concentration": fixed(0, 100)}
 
 // board adds what IIO devices and power monitors have.

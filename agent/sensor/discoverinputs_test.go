@@ -58,12 +58,14 @@ func TestDiscoverInputs(t *testing.T) {
 	}
 	m := Machine{Root: root}
 	var yaml strings.Builder
-	fmt.Fprint(&yaml, "device: b\nbroker: {url: \"tls://h\"}\nkeys: {public_key: p}\nsigning_key: s\nstate: st\nstreams:\n  - name: s\n    interval: 1s\n",
+	fmt.Fprint(&yaml, "device: b\nbroker: {url: \"tls://h\"}\nkeys: {public_key: p}\nsigning_key: s\nstate: "+
+		"st\nstreams:\n  - name: s\n    interval: 1s\n",
 		"    window: {samples: 8}\n    params: edge13-d3\n    channels:\n")
 	names := ""
 	for _, f := range m.Discover() {
 		names += f.Name + " "
-		fmt.Fprintf(&yaml, "      - {name: %s, unit: %q, range: [%g, %g], source: %s}\n", f.Name, f.Unit, f.Range[0], f.Range[1], f.Source.YAML())
+		fmt.Fprintf(&yaml, "      - {name: %s, unit: %q, range: [%g, %g], source: %s}\n", f.Name, f.Unit, f.Range[0],
+			f.Range[1], f.Source.YAML())
 	}
 	if names != "ina3221_curr1 ina3221_vdd_in bme280_proximity0 bme280_temp vdd_in_power gpu_load " {
 		t.Errorf("found %s", names)
@@ -91,7 +93,8 @@ func TestDiscoverInputs(t *testing.T) {
 		}
 		got = append(got, text)
 	}
-	const want = "can0=can0 serial_usb-ftdi_ft232r-if00=/dev/serial/by-id/usb-FTDI_FT232R-if00 ttyths1=/dev/ttyTHS1 mpu6050=1/0x68 i2c1=1/0x48 spi0_1=0.1"
+	const want = "can0=can0 serial_usb-ftdi_ft232r-if00=/dev/serial/by-id/usb-FTDI_FT232R-if00 ttyths1=/dev/ttyTHS1 " +
+		"mpu6050=1/0x68 i2c1=1/0x48 spi0_1=0.1"
 	if strings.Join(got, " ") != want {
 		t.Errorf("got %s", strings.Join(got, " "))
 	}

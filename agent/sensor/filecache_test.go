@@ -24,8 +24,10 @@ func TestOneInstant(t *testing.T) {
 		}
 	}
 	write("1.5 2.5 3.5 1/2 3\n")
-	l, errs := Machine{Root: root, Clock: testrig.NewClock()}.OpenChannels(config.Stream{Interval: time.Second, Channels: []config.Channel{
-		{Source: &config.Source{Type: config.SourceLoad, Field: "1m"}}, {Source: &config.Source{Type: config.SourceLoad, Field: "15m"}}}})
+	l, errs := Machine{Root: root,
+		Clock: testrig.NewClock()}.OpenChannels(config.Stream{Interval: time.Second, Channels: []config.Channel{
+		{Source: &config.Source{Type: config.SourceLoad, Field: "1m"}},
+		{Source: &config.Source{Type: config.SourceLoad, Field: "15m"}}}})
 	for _, err := range errs {
 		if err != nil {
 			t.Fatal(err)

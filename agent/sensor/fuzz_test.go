@@ -14,11 +14,14 @@ import (
 // procSources read every file of /proc that sensors read.
 func procSources() map[string][]config.Source {
 	return map[string][]config.Source{
-		"proc/stat":      {{Type: "cpu", CPU: "total", Field: "busy"}, {Type: "cpu", CPU: "cpu1", Field: "iowait"}},
-		"proc/meminfo":   {{Type: "memory", Field: "used_percent"}, {Type: "memory", Field: "swap_used_percent"}, {Type: "memory", Field: "used"}},
-		"proc/loadavg":   {{Type: "load", Field: "1m"}, {Type: "load", Field: "15m"}},
-		"proc/diskstats": {{Type: "disk", Device: "mmcblk0", Field: "busy"}, {Type: "disk", Device: "mmcblk0", Field: "read_bytes"}},
-		"proc/net/dev":   {{Type: "net", Interface: "eth0", Field: "rx_bytes"}, {Type: "net", Interface: "eth0", Field: "tx_dropped"}},
+		"proc/stat": {{Type: "cpu", CPU: "total", Field: "busy"}, {Type: "cpu", CPU: "cpu1", Field: "iowait"}},
+		"proc/meminfo": {{Type: "memory", Field: "used_percent"}, {Type: "memory", Field: "swap_used_percent"},
+			{Type: "memory", Field: "used"}},
+		"proc/loadavg": {{Type: "load", Field: "1m"}, {Type: "load", Field: "15m"}},
+		"proc/diskstats": {{Type: "disk", Device: "mmcblk0", Field: "busy"},
+			{Type: "disk", Device: "mmcblk0", Field: "read_bytes"}},
+		"proc/net/dev": {{Type: "net", Interface: "eth0", Field: "rx_bytes"},
+			{Type: "net", Interface: "eth0", Field: "tx_dropped"}},
 	}
 }
 

@@ -31,7 +31,8 @@ func TestExampleInputsOpen(t *testing.T) {
 				m.CA = ""
 			}
 		}
-		all := OpenInputs(cfg.Inputs, testrig.Quiet(), func(i int, err error) { t.Errorf("%s: %s: %v", file, cfg.Inputs[i].Name, err) })
+		all := OpenInputs(cfg.Inputs, testrig.Quiet(),
+			func(i int, err error) { t.Errorf("%s: %s: %v", file, cfg.Inputs[i].Name, err) })
 		for _, s := range cfg.Streams {
 			for _, ch := range s.Channels {
 				if ch.Source.From == "" {
@@ -47,7 +48,8 @@ func TestExampleInputsOpen(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	for _, typ := range []config.SourceType{config.SourceI2C, config.SourceSPI, config.SourceModbus, config.SourceCAN, config.SourceSerial,
+	for _, typ := range []config.SourceType{config.SourceI2C, config.SourceSPI, config.SourceModbus, config.SourceCAN,
+		config.SourceSerial,
 		config.SourceExec, config.SourceHTTP, config.SourceMQTT} {
 		if !types[typ] {
 			t.Errorf("no example reads %s", typ)
@@ -70,14 +72,16 @@ func TestInputWarnings(t *testing.T) {
 	}
 	cfg.Streams[0].Channels[0].Source = &config.Source{Type: config.SourceSerial, Point: config.Point{From: "gps"}}
 	got := strings.Join(inputWarnings(cfg), "\n")
-	for _, want := range []string{"gps: /dev/none/ttyX is not there", "pump: /dev/none/ttyY is not", "pump: no channel", "plc: no channel", "nocan9 is not there",
+	for _, want := range []string{"gps: /dev/none/ttyX is not there", "pump: /dev/none/ttyY is not",
+		"pump: no channel", "plc: no channel", "nocan9 is not there",
 		"web: no TLS to http://192.0.2.1/x", "/dev/i2c-250 is not there",
 		"tool: the command /no/such/tool is not there", "text: this user may not run /proc/version"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in\n%s", want, got)
 		}
 	}
-	if strings.Contains(got, "hunter2") || strings.Contains(got, "gps: no channel") || strings.Count(got, "plc") != 1 || strings.Count(got, "fine") != 1 {
+	if strings.Contains(got, "hunter2") || strings.Contains(got, "gps: no channel") ||
+		strings.Count(got, "plc") != 1 || strings.Count(got, "fine") != 1 {
 		t.Errorf("got\n%s", got)
 	}
 }
@@ -89,7 +93,8 @@ func TestPowerWarning(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 	cfg.Streams[0].Channels[0].Source = &config.Source{Type: config.SourcePower, Point: config.Point{Rail: "VDD_IN"}}
-	if got := strings.Join(Warnings(cfg), "\n"); !strings.Contains(got, `channel soc encrypts a power`) || !strings.Contains(got, "energy: off") {
+	if got := strings.Join(Warnings(cfg), "\n"); !strings.Contains(got, `channel soc encrypts a power`) ||
+		!strings.Contains(got, "energy: off") {
 		t.Errorf("got %q", got)
 	}
 	cfg.Energy = config.EnergyOff

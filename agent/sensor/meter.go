@@ -71,7 +71,8 @@ func (e Energy) String() string {
 	if e.Sensor == "" {
 		return e.Reason
 	}
-	out := fmt.Sprintf("%s, %s: %.4g J in %v", e.Sensor, e.Scope, e.Joules, time.Duration(e.Seconds*float64(time.Second)).Round(time.Second))
+	out := fmt.Sprintf("%s, %s: %.4g J in %v", e.Sensor, e.Scope, e.Joules,
+		time.Duration(e.Seconds*float64(time.Second)).Round(time.Second))
 	if e.Recent.Seconds > 0 {
 		out += fmt.Sprintf(", %.3g W lately", e.Recent.Watts)
 	}
@@ -129,7 +130,8 @@ type Meter struct {
 func OpenMeter(m Machine, work func() Work, gpu func() bool) *Meter {
 	e := &Meter{work: work, gpu: gpu, cpu: func() processorTime { return processorTime{ProcessTime(), m.busyTime()} }}
 	var err error
-	if e.sensor, err = within(openPatience, func() (*power.Energy, error) { return power.OpenEnergy(m.Root) }); err != nil {
+	if e.sensor, err = within(openPatience,
+		func() (*power.Energy, error) { return power.OpenEnergy(m.Root) }); err != nil {
 		e.reason = strings.TrimPrefix(strings.ReplaceAll(err.Error(), "\n", "; "), input.ErrNoSensor.Error()+": ")
 	}
 	return e
@@ -257,14 +259,16 @@ func (e *Meter) Report() Energy {
 		return Energy{Reason: e.reason}
 	}
 	t := e.total
-	out := Energy{Sensor: e.sensor.Sensor, Scope: e.sensor.Scope, Joules: t.joules, Seconds: t.seconds, Readings: t.work.Readings,
-		Windows: t.work.Windows, Failures: e.failures, LastError: e.last}
+	out := Energy{Sensor: e.sensor.Sensor, Scope: e.sensor.Scope, Joules: t.joules, Seconds: t.seconds,
+		Readings: t.work.Readings,
+		Windows:  t.work.Windows, Failures: e.failures, LastError: e.last}
 	out.PerReading, out.PerWindow = per(t.joules, t.work.Readings), per(t.joules, t.work.Windows)
 	if len(e.recent) > 0 {
 		first := e.recent[0]
 		if dt := t.seconds - first.seconds; dt > 0 {
 			j := t.joules - first.joules
-			out.Recent = RecentEnergy{Seconds: dt, Watts: j / dt, PerReading: per(j, t.work.Readings-first.work.Readings)}
+			out.Recent = RecentEnergy{Seconds: dt, Watts: j / dt,
+				PerReading: per(j, t.work.Readings-first.work.Readings)}
 		}
 	}
 	if c := e.cpuTotal; c.busy >= shareAfter && c.own > 0 && !e.gpu() {

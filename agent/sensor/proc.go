@@ -97,7 +97,8 @@ func cpuShare(before, now []float64, index int) (float64, error) {
 		}
 	}
 	if total <= 0 {
-		return 0, fmt.Errorf("%w: no processor time has passed since the last reading; use an interval of 20ms or more", ErrReading)
+		return 0, fmt.Errorf("%w: no processor time has passed since the last reading; use an interval of 20ms or more",
+			ErrReading)
 	}
 	return 100 * part / total, nil
 }

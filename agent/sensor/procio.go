@@ -48,7 +48,8 @@ func (r *rate) Read(ctx context.Context) (float64, time.Time, error) {
 
 // columns finds the line of a table whose column key holds name and gives its
 // fields, or the names that there are.
-func (m Machine) columns(path, name string, key int, split func(line string) []string) (fields, names []string, err error) {
+func (m Machine) columns(path, name string, key int, split func(line string) []string) (fields, names []string,
+	err error) {
 	text, err := m.read(path)
 	if err != nil {
 		return nil, nil, err

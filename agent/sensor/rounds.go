@@ -69,7 +69,8 @@ type desk struct {
 
 func newRounds(sensors []Sensor, interval time.Duration) *rounds {
 	patience := min(max(interval/2, leastPatience), mostPatience)
-	r := &rounds{sensors: sensors, interval: interval, patience: patience, maxAge: 3*interval + patience, slots: make([]slot, len(sensors)),
+	r := &rounds{sensors: sensors, interval: interval, patience: patience, maxAge: 3*interval + patience,
+		slots: make([]slot, len(sensors)),
 		timer: time.NewTimer(patience)}
 	for _, s := range sensors {
 		r.local = r.local || !prompt(s)

@@ -143,7 +143,8 @@ func TestRoundsStop(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 		defer cancel()
 		begun := time.Now()
-		if err := r.read(ctx, func(int, float64, error) { t.Error("a value") }); !errors.Is(err, context.DeadlineExceeded) || time.Since(begun) != 10*time.Millisecond {
+		if err := r.read(ctx, func(int, float64, error) { t.Error("a value") }); !errors.Is(err,
+			context.DeadlineExceeded) || time.Since(begun) != 10*time.Millisecond {
 			t.Errorf("got %v after %v", err, time.Since(begun))
 		}
 		r.close()

@@ -92,7 +92,8 @@ func TestNoSuchSensor(t *testing.T) {
 	}
 	for _, typ := range config.SourceTypes() {
 		m := Machine{Root: t.TempDir()}
-		if _, err := m.Open(src{Type: typ, Chip: "x", Input: "temp1", Zone: "x", CPU: "total", Device: "x", Interface: "x", Field: config.FieldsOf(config.SourceCPU)[0]}); err == nil {
+		if _, err := m.Open(src{Type: typ, Chip: "x", Input: "temp1", Zone: "x", CPU: "total", Device: "x",
+			Interface: "x", Field: config.FieldsOf(config.SourceCPU)[0]}); err == nil {
 			t.Errorf("%s opens on a machine with nothing", typ)
 		}
 	}
@@ -118,7 +119,8 @@ func TestBadReadings(t *testing.T) {
 	} {
 		m := Machine{Root: t.TempDir()}
 		put(t, m, file, text)
-		for _, src := range []config.Source{{Type: "load", Field: "5m"}, {Type: "memory", Field: "used"}, {Type: "cpu", CPU: "total", Field: "busy"},
+		for _, src := range []config.Source{{Type: "load", Field: "5m"}, {Type: "memory", Field: "used"},
+			{Type: "cpu", CPU: "total", Field: "busy"},
 			{Type: "disk", Device: "sda", Field: "reads"}, {Type: "net", Interface: "eth0", Field: "rx_packets"}} {
 			if s, err := m.Open(src); err == nil {
 				t.Errorf("%s from %q: opened as %v", src.Type, text, s)
@@ -142,7 +144,8 @@ func TestCancelledRead(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	m := board()
-	for _, src := range []config.Source{{Type: "load", Field: "1m"}, {Type: "net", Interface: "eth0", Field: "rx_bytes"}} {
+	for _, src := range []config.Source{{Type: "load", Field: "1m"},
+		{Type: "net", Interface: "eth0", Field: "rx_bytes"}} {
 		s, err := m.Open(src)
 		if err != nil {
 			t.Fatal(err)
@@ -174,11 +177,13 @@ func TestRates(t *testing.T) {
 		steps []step
 	}{
 		"bytes received": {"proc/net/dev", config.Source{Type: "net", Interface: "eth0", Field: "rx_bytes"}, []step{
-			{net("1000", "1"), time.Second, nan}, {net("3000", "1"), 2 * time.Second, 1000}, {net("3000", "1"), time.Second, 0},
+			{net("1000", "1"), time.Second, nan}, {net("3000", "1"), 2 * time.Second, 1000},
+			{net("3000", "1"), time.Second, 0},
 			{net("10", "1"), time.Second, nan}, {net("20", "1"), time.Second, 10}, {net("25", "1"), 0, nan},
 			{"eth1: 1\n", time.Second, nan}, {net("55", "1"), 2 * time.Second, 10}}},
 		"bytes sent": {"proc/net/dev", config.Source{Type: "net", Interface: "eth0", Field: "tx_bytes"}, []step{
-			{net("0", "18446744073709551000"), time.Second, nan}, {net("0", "18446744073709551500"), 500 * time.Millisecond, 1000}, {net("0", "5"), time.Second, nan}}},
+			{net("0", "18446744073709551000"), time.Second, nan},
+			{net("0", "18446744073709551500"), 500 * time.Millisecond, 1000}, {net("0", "5"), time.Second, nan}}},
 		"bytes read": {"proc/diskstats", config.Source{Type: "disk", Device: "sda", Field: "read_bytes"}, []step{
 			{disk("100", "0"), time.Second, nan}, {disk("300", "0"), time.Second, 200 * 512}}},
 		"busy": {"proc/diskstats", config.Source{Type: "disk", Device: "sda", Field: "busy"}, []step{
@@ -188,7 +193,8 @@ func TestRates(t *testing.T) {
 			{"cpu 130 0 120 850 0 0 0 0\n", time.Second, nan}, {"cpu 140 0 120 840 10 0 0 0\n", time.Second, 50},
 			{"cpu 1 0 1 1 1 0 0 0\n", time.Second, nan}}},
 		"cpu iowait": {"proc/stat", config.Source{Type: "cpu", CPU: "cpu1", Field: "iowait"}, []step{
-			{"cpu 0 0 0 0 0\ncpu1 1 1 1 1 1 1 1 1\n", time.Second, nan}, {"cpu 0 0 0 0 0\ncpu1 2 2 2 2 5 2 2 2\n", time.Second, 100 * 4.0 / 11}}},
+			{"cpu 0 0 0 0 0\ncpu1 1 1 1 1 1 1 1 1\n", time.Second, nan},
+			{"cpu 0 0 0 0 0\ncpu1 2 2 2 2 5 2 2 2\n", time.Second, 100 * 4.0 / 11}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			clock := testrig.NewClock()
@@ -287,14 +293,16 @@ func TestDiscoverBoard(t *testing.T) {
 		}
 		byName[f.Name] = f
 	}
-	for _, want := range []string{"cpu-therm", "gpu-therm", "spare", "spare_2", "tmp451_temp1", "tmp451_remote", "ina3221_vdd_in", "ina3221_power1", "pwmfan_fan1",
+	for _, want := range []string{"cpu-therm", "gpu-therm", "spare", "spare_2", "tmp451_temp1", "tmp451_remote",
+		"ina3221_vdd_in", "ina3221_power1", "pwmfan_fan1",
 		"lm75_temp1", "lm75_temp1_2", "cpu", "memory", "load", "eth0_rx_bytes", "mmcblk0_write_bytes"} {
 		if _, ok := byName[want]; !ok {
 			t.Errorf("%s was not found", want)
 		}
 	}
 	for name := range byName {
-		if strings.Contains(name, "loop") || strings.Contains(name, "mmcblk0p1") || strings.HasPrefix(name, "lo_") || name == "tmp451_temp3" || name == "lm75_bad" {
+		if strings.Contains(name, "loop") || strings.Contains(name, "mmcblk0p1") || strings.HasPrefix(name, "lo_") ||
+			name == "tmp451_temp3" || name == "lm75_bad" {
 			t.Errorf("%s should not be offered", name)
 		}
 	}
@@ -331,7 +339,8 @@ func TestThisMachine(t *testing.T) {
 	for range 3 {
 		var values [2]float64
 		var errs [2]error
-		if err := l.Read(t.Context(), func(i int, v float64, err error) { values[i], errs[i] = v, err }); err != nil || errs[1] != nil ||
+		if err := l.Read(t.Context(), func(i int, v float64, err error) { values[i], errs[i] = v, err }); err != nil ||
+			errs[1] != nil ||
 			values[1] <= 0 || values[1] >= 100 {
 			t.Fatalf("got %v, %v, %v", values, errs, err)
 		}
@@ -343,7 +352,8 @@ func TestThisMachine(t *testing.T) {
 }
 
 func TestHeadroom(t *testing.T) {
-	for _, c := range []struct{ floor, v, want float64 }{{1, 0, 1}, {1, 5.008, 20}, {1, 0.4, 1}, {5000, 1503, 5000}, {10, 9.744, 20}, {16, 1, 20}} {
+	for _, c := range []struct{ floor, v, want float64 }{{1, 0, 1}, {1, 5.008, 20}, {1, 0.4, 1}, {5000, 1503, 5000},
+		{10, 9.744, 20}, {16, 1, 20}} {
 		if got := headroom(c.floor)(c.v); got != [2]float64{0, c.want} {
 			t.Errorf("headroom(%v)(%v) = %v, want %v", c.floor, c.v, got, c.want)
 		}

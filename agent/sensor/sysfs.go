@@ -91,8 +91,9 @@ func (m Machine) inputs(c hwmonChip) []hwmonInput {
 		}
 		in := hwmonInput{chip: c, id: part[1] + part[2], kind: part[1], file: f}
 		// Some power meters have an average and no momentary input.
-		if part[3] == "average" && (part[1] != "power" || slices.ContainsFunc(list, func(o hwmonInput) bool { return o.id == in.id }) ||
-			slices.Contains(files, filepath.Join(c.dir, in.id+"_input"))) {
+		if part[3] == "average" &&
+			(part[1] != "power" || slices.ContainsFunc(list, func(o hwmonInput) bool { return o.id == in.id }) ||
+				slices.Contains(files, filepath.Join(c.dir, in.id+"_input"))) {
 			continue
 		}
 		if label, err := m.read(filepath.Join(c.dir, in.id+"_label")); err == nil {
@@ -136,7 +137,8 @@ func (m Machine) openHwmon(src config.Source) (Sensor, error) {
 		for _, in := range found {
 			where = append(where, cmp.Or(in.chip.at, in.chip.entry)+"/"+in.id)
 		}
-		return nil, fmt.Errorf("%w: %q of chip %q is ambiguous (%s); name the chip by its place and the input by its number",
+		return nil, fmt.Errorf("%w: %q of chip %q is ambiguous (%s); name the chip by its place and the input by "+
+			"its number",
 			ErrNoSensor, want, src.Chip, strings.Join(where, ", "))
 	}
 	in := found[0]
@@ -185,7 +187,8 @@ func (m Machine) openThermal(src config.Source) (Sensor, error) {
 	case 1:
 		return gauge{m, func() (float64, error) { return m.readThermal(found[0]) }}, nil
 	}
-	return nil, fmt.Errorf("%w: thermal zone %q is ambiguous (%s, %s); name it by its directory", ErrNoSensor, src.Zone, found[0].entry, found[1].entry)
+	return nil, fmt.Errorf("%w: thermal zone %q is ambiguous (%s, %s); name it by its directory", ErrNoSensor,
+		src.Zone, found[0].entry, found[1].entry)
 }
 
 // readThermal reads a zone in degrees; the kernel gives millidegrees.

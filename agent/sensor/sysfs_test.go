@@ -17,7 +17,8 @@ func TestChipsByPlace(t *testing.T) {
 	root := t.TempDir()
 	board := func(numbers [2]int) Machine {
 		class, bus := filepath.Join(root, "sys/class/hwmon"), filepath.Join(root, "sys/bus/iio/devices")
-		if err := errors.Join(os.RemoveAll(filepath.Join(root, "sys")), os.MkdirAll(class, 0o700), os.MkdirAll(bus, 0o700)); err != nil {
+		if err := errors.Join(os.RemoveAll(filepath.Join(root, "sys")), os.MkdirAll(class, 0o700),
+			os.MkdirAll(bus, 0o700)); err != nil {
 			t.Fatal(err)
 		}
 		for i, at := range []string{"1-0048", "1-0049"} {
@@ -25,10 +26,12 @@ func TestChipsByPlace(t *testing.T) {
 			dir := filepath.Join(root, "sys/devices/i2c-1", at)
 			hwmon, iio := fmt.Sprintf("hwmon%d", numbers[i]), fmt.Sprintf("iio:device%d", numbers[i])
 			temp := fmt.Sprintf("%d\n", 20000+1000*i)
-			for name, text := range map[string]string{"hwmon/" + hwmon + "/name": "lm75\n", "hwmon/" + hwmon + "/temp1_input": temp,
-				iio + "/name": "bme280\n", iio + "/in_temp_input": temp} {
+			for name, text := range map[string]string{"hwmon/" + hwmon + "/name": "lm75\n",
+				"hwmon/" + hwmon + "/temp1_input": temp,
+				iio + "/name":                     "bme280\n", iio + "/in_temp_input": temp} {
 				file := filepath.Join(dir, name)
-				if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(text), 0o600)); err != nil {
+				if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700),
+					os.WriteFile(file, []byte(text), 0o600)); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -47,7 +50,8 @@ func TestChipsByPlace(t *testing.T) {
 			found[string(f.Source.Type)+" "+f.Source.Chip] = f.Value
 		}
 		for i, at := range []string{"1-0048", "1-0049"} {
-			for _, src := range []config.Source{{Type: "hwmon", Chip: at, Input: "temp1"}, {Type: "iio", Chip: at, Input: "temp"}} {
+			for _, src := range []config.Source{{Type: "hwmon", Chip: at, Input: "temp1"},
+				{Type: "iio", Chip: at, Input: "temp"}} {
 				s, err := m.Open(src)
 				if err != nil {
 					t.Fatal(err)
@@ -60,7 +64,8 @@ func TestChipsByPlace(t *testing.T) {
 				}
 			}
 		}
-		for _, src := range []config.Source{{Type: "hwmon", Chip: "lm75", Input: "temp1"}, {Type: "iio", Chip: "bme280", Input: "temp"}} {
+		for _, src := range []config.Source{{Type: "hwmon", Chip: "lm75", Input: "temp1"},
+			{Type: "iio", Chip: "bme280", Input: "temp"}} {
 			if _, err := m.Open(src); !errors.Is(err, ErrNoSensor) {
 				t.Errorf("%s: an ambiguous name opens: %v", src.Type, err)
 			}

@@ -55,7 +55,8 @@ func inputWarnings(cfg *config.Agent) []string {
 			out = append(out, fmt.Sprintf("input %s: %s", in.Name, why))
 		}
 		if clear != "" {
-			out = append(out, fmt.Sprintf("input %s: no TLS to %s: its readings travel in clear, and anybody on the way can change them", in.Name, clear))
+			out = append(out, fmt.Sprintf("input %s: no TLS to %s: its readings travel in clear, and anybody on the "+
+				"way can change them", in.Name, clear))
 		}
 	}
 	return out
@@ -80,7 +81,8 @@ func unusable(device string, in config.Input) string {
 		return device + " is not there now; the agent waits for it"
 	}
 	if in.CAN == nil && unix.Access(device, unix.R_OK|unix.W_OK) != nil {
-		return fmt.Sprintf("this user may not open %s; the packaged service needs the drop-in devices.conf and the device's group (docs/operations.md)", device)
+		return fmt.Sprintf("this user may not open %s; the packaged service needs the drop-in devices.conf and the "+
+			"device's group (docs/operations.md)", device)
 	}
 	return ""
 }
@@ -94,8 +96,12 @@ func powerWarnings(cfg *config.Agent) []string {
 	var out []string
 	for _, s := range cfg.Streams {
 		for _, ch := range s.Channels {
-			if src := ch.Source; src != nil && (src.Type == config.SourcePower || src.Type == config.SourceHwmon && strings.HasPrefix(src.Input, "power")) {
-				out = append(out, fmt.Sprintf("stream %s: channel %s encrypts a power that the metrics and the status may tell in clear as the board's energy; write \"energy: off\" where it is secret", s.Name, ch.Name))
+			if src := ch.Source; src != nil &&
+				(src.Type == config.SourcePower || src.Type == config.SourceHwmon &&
+					strings.HasPrefix(src.Input, "power")) {
+				out = append(out, fmt.Sprintf("stream %s: channel %s encrypts a power that the metrics and the "+
+					"status may tell in clear as the board's energy; write \"energy: off\" where it is secret", s.Name,
+					ch.Name))
 			}
 		}
 	}

@@ -32,7 +32,8 @@ type watched struct {
 
 // watch watches over a sensor; one that is not there is nil, and why says so.
 func watch(s Sensor, why error, log *slog.Logger, open func() (Sensor, error)) *watched {
-	w := &watched{open: open, log: log, sensor: s, backoff: role.Backoff{First: config.DefaultRetry, Most: config.DefaultRetryMax}}
+	w := &watched{open: open, log: log, sensor: s,
+		backoff: role.Backoff{First: config.DefaultRetry, Most: config.DefaultRetryMax}}
 	if s == nil {
 		w.last, w.row = why, 1
 	}

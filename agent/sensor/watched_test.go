@@ -24,7 +24,8 @@ func TestWatchedComesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		root := inputtest.CopyTree(t, "../testdata/board")
 		m := Machine{Root: root, Clock: testrig.NewClock(), Log: testrig.Quiet()}
-		ch := config.Channel{Name: "t", Source: &config.Source{Type: config.SourceHwmon, Chip: "tmp451", Input: "temp1"}}
+		ch := config.Channel{Name: "t",
+			Source: &config.Source{Type: config.SourceHwmon, Chip: "tmp451", Input: "temp1"}}
 		s, err := m.openSensor("s", ch)
 		if err != nil {
 			t.Fatal(err)
@@ -82,7 +83,8 @@ func TestDiscoverHanging(t *testing.T) {
 	root := inputtest.CopyTree(t, "../testdata/board")
 	chip := filepath.Join(root, "sys/class/hwmon/hwmon21")
 	fifo := filepath.Join(chip, "temp1_input")
-	if err := errors.Join(os.Mkdir(chip, 0o700), os.WriteFile(filepath.Join(chip, "name"), []byte("stuck\n"), 0o600), unix.Mkfifo(fifo, 0o600)); err != nil {
+	if err := errors.Join(os.Mkdir(chip, 0o700), os.WriteFile(filepath.Join(chip, "name"), []byte("stuck\n"), 0o600),
+		unix.Mkfifo(fifo, 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { // let the read end

@@ -38,7 +38,8 @@ func (c *Counters) Stats() Stats {
 	return Stats{
 		Samples: c.samples.Load(), Skipped: c.skipped.Load(), Missing: c.missing.Load(), Held: c.held.Load(),
 		Outside: c.outside.Load(), Clamped: c.clamped.Load(), Overflow: c.overflow.Load(), Late: c.late.Load(),
-		BadCells: c.badCells.Load(), BadRows: c.badRows.Load(), MissedTicks: c.missedTicks.Load(), Marked: c.marked.Load(),
+		BadCells: c.badCells.Load(), BadRows: c.badRows.Load(), MissedTicks: c.missedTicks.Load(),
+		Marked:     c.marked.Load(),
 		ClockSteps: c.clockSteps.Load(),
 	}
 }

@@ -46,7 +46,8 @@ type events struct {
 
 // OpenEvents finds the input of the stream's messages.
 func OpenEvents(m sensor.Machine, s config.Stream, counters *Counters) (Source, error) {
-	e := &events{unrepeatable: unrepeatable{s.Interval}, cfg: *s.Events, clock: m.Clock, rows: make(chan Row, waitingEvents), counters: counters,
+	e := &events{unrepeatable: unrepeatable{s.Interval}, cfg: *s.Events, clock: m.Clock,
+		rows: make(chan Row, waitingEvents), counters: counters,
 		ended: make(chan struct{}, 1)}
 	if s.Events.Time == "" {
 		e.every = s.Window.Every

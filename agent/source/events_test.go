@@ -20,7 +20,8 @@ import (
 // A stream whose agent does not keep up loses messages, counted, and never
 // makes the input wait; what has come is given before the end.
 func TestEventsBound(t *testing.T) {
-	e := &events{cfg: config.Events{}, clock: testrig.NewClock(), rows: make(chan Row, 2), begin: func() {}, counters: new(Counters)}
+	e := &events{cfg: config.Events{}, clock: testrig.NewClock(), rows: make(chan Row, 2), begin: func() {},
+		counters: new(Counters)}
 	for range 5 {
 		e.take("{}")
 	}
@@ -45,7 +46,8 @@ func TestEventsWindowEnds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := inputtest.EventStream(0)
 		s.Events.Time, s.Channels = "", s.Channels[:1]
-		e := &events{cfg: *s.Events, clock: role.SystemClock(), rows: make(chan Row, 8), begin: func() {}, counters: new(Counters), ended: make(chan struct{}, 1), every: s.Window.Every}
+		e := &events{cfg: *s.Events, clock: role.SystemClock(), rows: make(chan Row, 8), begin: func() {},
+			counters: new(Counters), ended: make(chan struct{}, 1), every: s.Window.Every}
 		text, err := input.NewText(*s.Channels[0].Source)
 		if err != nil {
 			t.Fatal(err)
@@ -91,7 +93,8 @@ func arrivals(t *testing.T, clock role.Clock) (*events, *Collector) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &events{cfg: *s.Events, clock: clock, rows: make(chan Row, 8), begin: func() {}, counters: new(Counters), ended: make(chan struct{}, 1), every: s.Window.Every,
+	e := &events{cfg: *s.Events, clock: clock, rows: make(chan Row, 8), begin: func() {}, counters: new(Counters),
+		ended: make(chan struct{}, 1), every: s.Window.Every,
 		sources: []config.Source{*s.Channels[0].Source}, texts: []input.Text{text}}
 	return e, NewCollector(s, new(Counters), testrig.Quiet())
 }

@@ -20,7 +20,8 @@ func FuzzEvents(f *testing.F) {
 	f.Add(`{"ts": "2026-01-01T00:00:00Z", "v": [1e400, null, true]}`, uint8(0))
 	f.Add(`{"ts": 1e300, "v": {"a": -0.0}}`, uint8(3))
 	f.Fuzz(func(t *testing.T, text string, format uint8) {
-		e := &events{cfg: config.Events{Time: "ts", TimeFormat: []string{"rfc3339", "unix", "unix_ms", "unix_ns"}[format%4]}, clock: testrig.NewClock(),
+		e := &events{cfg: config.Events{Time: "ts",
+			TimeFormat: []string{"rfc3339", "unix", "unix_ms", "unix_ns"}[format%4]}, clock: testrig.NewClock(),
 			rows: make(chan Row, 4), counters: new(Counters), order: &reorder{lateness: time.Second}}
 		for _, path := range []string{"v.a", "v.b", "v.0"} {
 			in, err := input.NewText(config.Source{Point: config.Point{Path: path}})

@@ -32,7 +32,8 @@ func TestLiveTicks(t *testing.T) {
 	clock := testrig.NewClock()
 	start := clock.Mono()
 	l := &live{clock: clock, unrepeatable: unrepeatable{time.Second}, counters: new(Counters),
-		reader: sensor.NewReader([]sensor.Sensor{&scripted{results: []any{1.0}}}, time.Second), sources: []config.Source{{Scale: 2, Offset: 5}}}
+		reader:  sensor.NewReader([]sensor.Sensor{&scripted{results: []any{1.0}}}, time.Second),
+		sources: []config.Source{{Scale: 2, Offset: 5}}}
 	tick := func() time.Duration {
 		t.Helper()
 		r, err := l.Next(t.Context())
@@ -73,7 +74,9 @@ func TestLiveJitter(t *testing.T) {
 	s.Interval = firstSample
 	s.Window.Samples = 0
 	s.SetDefaults()
-	l := &live{clock: clock, unrepeatable: unrepeatable{s.Interval}, counters: new(Counters), reader: sensor.NewReader([]sensor.Sensor{&scripted{results: []any{1.0}}, &scripted{results: []any{0.0}}}, time.Second), sources: make([]config.Source, 2)}
+	l := &live{clock: clock, unrepeatable: unrepeatable{s.Interval}, counters: new(Counters),
+		reader: sensor.NewReader([]sensor.Sensor{&scripted{results: []any{1.0}}, &scripted{results: []any{0.0}}},
+			time.Second), sources: make([]config.Source, 2)}
 	c, count := collect(s)
 	var done []*Window
 	for i := range 100 {
@@ -102,7 +105,9 @@ func TestLiveGapPlace(t *testing.T) {
 	for i := range s.Channels {
 		s.Channels[i].OnMissing, s.Channels[i].MissingValue = config.MissingMark, new(0.0)
 	}
-	l := &live{clock: clock, unrepeatable: unrepeatable{time.Second}, counters: new(Counters), reader: sensor.NewReader([]sensor.Sensor{&scripted{results: []any{0.0, 1.0, 2.0, 3.0, 4.0, 5.0}}, &scripted{results: []any{1.0}}}, time.Second), sources: make([]config.Source, 2)}
+	l := &live{clock: clock, unrepeatable: unrepeatable{time.Second}, counters: new(Counters),
+		reader: sensor.NewReader([]sensor.Sensor{&scripted{results: []any{0.0, 1.0, 2.0, 3.0, 4.0, 5.0}},
+			&scripted{results: []any{1.0}}}, time.Second), sources: make([]config.Source, 2)}
 	c, _ := collect(s)
 	var done []*Window
 	for i := range 5 {
@@ -115,7 +120,8 @@ func TestLiveGapPlace(t *testing.T) {
 		}
 		done = append(done, c.Add(r)...)
 	}
-	if len(done) != 1 || !equal(done[0].Values[:1], [][]float64{{1, 2, 0, 0, 0, 3, 4, 5}}) || done[0].End.Sub(done[0].Start) != 7*time.Second {
+	if len(done) != 1 || !equal(done[0].Values[:1], [][]float64{{1, 2, 0, 0, 0, 3, 4, 5}}) ||
+		done[0].End.Sub(done[0].Start) != 7*time.Second {
 		t.Errorf("got %+v", done)
 	}
 }
@@ -123,7 +129,8 @@ func TestLiveGapPlace(t *testing.T) {
 func TestLiveFailures(t *testing.T) {
 	boom := errors.New("boom")
 	l := &live{clock: testrig.NewClock(), unrepeatable: unrepeatable{time.Second}, counters: new(Counters),
-		reader: sensor.NewReader([]sensor.Sensor{&scripted{results: []any{0.0, boom, 4.0}}, &scripted{results: []any{0.0, 2.0, math.Inf(1)}}}, time.Second), sources: make([]config.Source, 2)}
+		reader: sensor.NewReader([]sensor.Sensor{&scripted{results: []any{0.0, boom, 4.0}},
+			&scripted{results: []any{0.0, 2.0, math.Inf(1)}}}, time.Second), sources: make([]config.Source, 2)}
 	r, err := l.Next(t.Context())
 	if err != nil || !math.IsNaN(r.Values[0]) || !errors.Is(r.errs[0], boom) || r.Values[1] != 2 || r.errs[1] != nil {
 		t.Fatalf("got %v, %v", r, err)

@@ -61,7 +61,8 @@ var ErrCursor = errors.New("unknown position of a replay in the spool")
 
 func decodeCursor(b []byte) (*cursor, error) {
 	if len(b) != cursorSize || b[0] != cursorVersion {
-		return nil, fmt.Errorf("%w: %d bytes, want %d of version %d; deliver the spool with the program that wrote it, or give the agent an empty spool, which replays from the beginning",
+		return nil, fmt.Errorf("%w: %d bytes, want %d of version %d; deliver the spool with the program that wrote "+
+			"it, or give the agent an empty spool, which replays from the beginning",
 			ErrCursor, len(b), cursorSize, cursorVersion)
 	}
 	c := &cursor{}
@@ -226,21 +227,27 @@ func (r *replay) Resume(kept []byte) error {
 	const again = "to replay all of it, give it another name; to go on where the replay was, restore what it held"
 	switch kin {
 	case another:
-		log.Warn("the replay file was replaced: the new one starts from its beginning", "rows_of_the_old_one", c.at.rows)
-		if name, size := moved(r.cfg.File, c.dev, c.ino); name != "" && name != r.cfg.File && uint64(size) > c.at.offset {
-			log.Warn("the end of the old replay file was not read; replay it under its new name as well", "now", name, "bytes_read", c.at.offset, "size", size)
+		log.Warn("the replay file was replaced: the new one starts from its beginning", "rows_of_the_old_one",
+			c.at.rows)
+		if name, size := moved(r.cfg.File, c.dev, c.ino); name != "" && name != r.cfg.File &&
+			uint64(size) > c.at.offset {
+			log.Warn("the end of the old replay file was not read; replay it under its new name as well", "now", name,
+				"bytes_read", c.at.offset, "size", size)
 		}
 		return nil
 	case cut:
-		return fmt.Errorf("%w: %s was cut short: %d rows, its first %d bytes, were replayed already; %s", ErrReplay, r.cfg.File, c.at.rows, c.at.offset, again)
+		return fmt.Errorf("%w: %s was cut short: %d rows, its first %d bytes, were replayed already; %s", ErrReplay,
+			r.cfg.File, c.at.rows, c.at.offset, again)
 	case changed:
-		return fmt.Errorf("%w: %s was changed within the %d rows, its first %d bytes, that were replayed already; %s", ErrReplay, r.cfg.File, c.at.rows, c.at.offset, again)
+		return fmt.Errorf("%w: %s was changed within the %d rows, its first %d bytes, that were replayed already; %s",
+			ErrReplay, r.cfg.File, c.at.rows, c.at.offset, again)
 	}
 	if err := r.skip(c.at, newline); err != nil {
 		return err
 	}
 	if size := r.size(); size >= 0 && uint64(size) == r.track.done {
-		log.Info("the replay file was read to its end by an earlier start, and nothing was added; give it another name to replay it again", "rows", c.at.rows)
+		log.Info("the replay file was read to its end by an earlier start, and nothing was added; give it another "+
+			"name to replay it again", "rows", c.at.rows)
 		return nil
 	}
 	log.Info("the replay continues", "rows", c.at.rows)
@@ -268,11 +275,13 @@ func (r *replay) ended() error {
 		return nil
 	}
 	if read := r.track.done + uint64(len(r.track.ahead)); uint64(size) < read {
-		return fmt.Errorf("%w: %s was cut to %d bytes while it was read, after %d; rows may be missing", ErrReplay, r.cfg.File, size, read)
+		return fmt.Errorf("%w: %s was cut to %d bytes while it was read, after %d; rows may be missing", ErrReplay,
+			r.cfg.File, size, read)
 	}
 	var st unix.Stat_t
 	if err := unix.Stat(r.cfg.File, &st); err != nil || uint64(st.Dev) != r.dev || st.Ino != r.ino {
-		r.log.Warn("the replay file was replaced or removed while it was read; what has its name now is read at the next start", "file", r.cfg.File)
+		r.log.Warn("the replay file was replaced or removed while it was read; what has its name now is read at the "+
+			"next start", "file", r.cfg.File)
 	}
 	return nil
 }

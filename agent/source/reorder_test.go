@@ -29,8 +29,10 @@ func TestReorder(t *testing.T) {
 		late bool
 		want []float64
 	}{
-		{10, false, nil}, {12, false, nil}, {11, false, nil}, {13, false, []float64{10}}, {10, false, []float64{10, 10}}, {9, true, []float64{10, 10}},
-		{15, false, []float64{10, 10, 11, 12}}, {11, true, []float64{10, 10, 11, 12}}, {14, false, []float64{10, 10, 11, 12}},
+		{10, false, nil}, {12, false, nil}, {11, false, nil}, {13, false, []float64{10}},
+		{10, false, []float64{10, 10}}, {9, true, []float64{10, 10}},
+		{15, false, []float64{10, 10, 11, 12}}, {11, true, []float64{10, 10, 11, 12}},
+		{14, false, []float64{10, 10, 11, 12}},
 	} {
 		if ok := feed(c.s); ok == c.late || !slices.Equal(got, c.want) {
 			t.Fatalf("after %d: got %v, late %v; want %v, late %v", c.s, got, !ok, c.want, c.late)
@@ -127,7 +129,8 @@ type event struct {
 func TestLatenessProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		lateness := time.Duration(rapid.IntRange(1, 5000).Draw(t, "lateness")) * time.Millisecond
-		s := config.Stream{Name: "s", Lateness: lateness, Replay: &config.Replay{}, Channels: []config.Channel{{Name: "a", Range: [2]float64{0, 1e6}}}}
+		s := config.Stream{Name: "s", Lateness: lateness, Replay: &config.Replay{},
+			Channels: []config.Channel{{Name: "a", Range: [2]float64{0, 1e6}}}}
 		s.Window.Samples = rapid.IntRange(1, 8).Draw(t, "samples")
 		if rapid.Bool().Draw(t, "by time") {
 			s.Window.Every = time.Duration(rapid.IntRange(500, 9000).Draw(t, "every")) * time.Millisecond
@@ -209,7 +212,9 @@ func TestLatenessProperty(t *testing.T) {
 // one window, and no window spans what the policy says it must not.
 func TestGapProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := config.Stream{Name: "s", Interval: time.Second, Channels: []config.Channel{{Name: "a", Range: [2]float64{-1, 1e6}, OnMissing: config.MissingMark, MissingValue: new(-1.0)}}}
+		s := config.Stream{Name: "s", Interval: time.Second,
+			Channels: []config.Channel{{Name: "a", Range: [2]float64{-1, 1e6}, OnMissing: config.MissingMark,
+				MissingValue: new(-1.0)}}}
 		s.OnGap = rapid.SampledFrom([]config.Gap{config.GapIgnore, config.GapMark, config.GapEnd}).Draw(t, "policy")
 		s.Window.Samples = rapid.IntRange(1, 6).Draw(t, "samples")
 		if rapid.Bool().Draw(t, "by time") {
@@ -261,7 +266,8 @@ func TestGapProperty(t *testing.T) {
 			}
 		}
 		st := count.Stats()
-		if int(next)+int(st.Overflow) != n && s.Window.Every == 0 || marks != int(st.Marked) || s.OnGap != config.GapMark && marks > 0 {
+		if int(next)+int(st.Overflow) != n && s.Window.Every == 0 || marks != int(st.Marked) ||
+			s.OnGap != config.GapMark && marks > 0 {
 			t.Fatalf("%d of %d rows, %d marks, %+v", int(next), n, marks, st)
 		}
 	})
@@ -276,7 +282,8 @@ func TestGapMark(t *testing.T) {
 	r.lost = 3
 	done := c.Add(r)
 	// hold is the default: the last good value stands in their place.
-	if len(done) != 1 || !equal(done[0].Values, [][]float64{{1, 1, 1, 1, 5}, {0, 0, 0, 0, 0.5}}) || !done[0].End.Equal(t0.Add(4*time.Second)) {
+	if len(done) != 1 || !equal(done[0].Values, [][]float64{{1, 1, 1, 1, 5}, {0, 0, 0, 0, 0.5}}) ||
+		!done[0].End.Equal(t0.Add(4*time.Second)) {
 		t.Fatalf("got %+v", done)
 	}
 	if st := count.Stats(); st.Marked != 3 || st.Held != 6 || st.Samples != 5 {
@@ -286,7 +293,8 @@ func TestGapMark(t *testing.T) {
 	c.Add(sampleAt(t0.Add(5*time.Second), 2, 0))
 	r = sampleAt(t0.Add(100*time.Second), 7, 0)
 	r.lost = 94
-	if done = c.Add(r); len(done) != 1 || !equal(done[0].Values, [][]float64{{2, 2, 2, 2, 2}, {0, 0, 0, 0, 0}}) || !done[0].End.Equal(t0.Add(9*time.Second)) {
+	if done = c.Add(r); len(done) != 1 || !equal(done[0].Values, [][]float64{{2, 2, 2, 2, 2}, {0, 0, 0, 0, 0}}) ||
+		!done[0].End.Equal(t0.Add(9*time.Second)) {
 		t.Fatalf("got %+v", done)
 	}
 	if w := c.Flush(); w == nil || w.Samples != 1 || w.Values[0][0] != 7 {
@@ -298,7 +306,9 @@ func TestGapMark(t *testing.T) {
 // time server: no window spans 1970 and today.
 func TestLiveClockStep(t *testing.T) {
 	clock := testrig.NewClock()
-	l := &live{clock: clock, unrepeatable: unrepeatable{time.Second}, counters: new(Counters), reader: sensor.NewReader([]sensor.Sensor{&scripted{results: []any{1.0}}}, time.Second), sources: make([]config.Source, 1)}
+	l := &live{clock: clock, unrepeatable: unrepeatable{time.Second}, counters: new(Counters),
+		reader:  sensor.NewReader([]sensor.Sensor{&scripted{results: []any{1.0}}}, time.Second),
+		sources: make([]config.Source, 1)}
 	next := func() Row {
 		t.Helper()
 		r, err := l.Next(t.Context())
@@ -310,7 +320,8 @@ func TestLiveClockStep(t *testing.T) {
 	for i, c := range []struct {
 		step    time.Duration
 		stepped bool
-	}{{0, false}, {0, false}, {500 * 24 * time.Hour, true}, {0, false}, {-time.Hour, true}, {300 * time.Millisecond, false}, {math.MaxInt32, true}} {
+	}{{0, false}, {0, false}, {500 * 24 * time.Hour, true}, {0, false}, {-time.Hour, true},
+		{300 * time.Millisecond, false}, {math.MaxInt32, true}} {
 		clock.Step(c.step)
 		if r := next(); r.stepped != c.stepped {
 			t.Errorf("row %d: stepped %v", i, r.stepped)
@@ -330,7 +341,8 @@ func TestLiveClockStep(t *testing.T) {
 func TestReorderLeapProperty(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var mono time.Duration
-		o := &reorder{lateness: time.Duration(rapid.IntRange(1, 3600).Draw(t, "lateness")) * time.Second, most: rapid.IntRange(1, 40).Draw(t, "most")}
+		o := &reorder{lateness: time.Duration(rapid.IntRange(1, 3600).Draw(t, "lateness")) * time.Second,
+			most: rapid.IntRange(1, 40).Draw(t, "most")}
 		if rapid.Bool().Draw(t, "live") {
 			o.now = func() time.Duration { return mono }
 		}

@@ -114,12 +114,14 @@ func openReplay(s config.Stream, clock role.Clock, counters *Counters, log *slog
 }
 
 // newReplay reads rows from in, which it closes.
-func newReplay(in io.ReadCloser, s config.Stream, clock role.Clock, counters *Counters, log *slog.Logger) (*replay, error) {
+func newReplay(in io.ReadCloser, s config.Stream, clock role.Clock, counters *Counters, log *slog.Logger) (*replay,
+	error) {
 	factor, err := s.Replay.ReplayFactor()
 	if err != nil {
 		return nil, err
 	}
-	r := &replay{cfg: *s.Replay, file: in, track: newTracker(in), clock: clock, factor: factor, counters: counters, log: log}
+	r := &replay{cfg: *s.Replay, file: in, track: newTracker(in), clock: clock, factor: factor, counters: counters,
+		log: log}
 	r.dev, r.ino = fileID(in)
 	if r.stamp, err = newTimestamp(*s.Replay); err != nil {
 		return nil, err
@@ -165,8 +167,10 @@ func (r *replay) skip(to Position, newline uint64) error {
 		}
 	}
 	if extra := r.track.done - to.offset; r.count != to.rows || extra > newline {
-		return fmt.Errorf("%w: row %d of %s ended at byte %d when it was replayed, and ends at byte %d now: it was read before it was complete, "+
-			"or the stream's lateness or format was changed since; to replay all of it, give the file another name", ErrReplay, to.rows, r.cfg.File, to.offset, r.track.done)
+		return fmt.Errorf("%w: row %d of %s ended at byte %d when it was replayed, and ends at byte %d now: it was "+
+			"read before it was complete, "+
+			"or the stream's lateness or format was changed since; to replay all of it, give the file another name",
+			ErrReplay, to.rows, r.cfg.File, to.offset, r.track.done)
 	}
 	return nil
 }
@@ -307,7 +311,8 @@ func (r *replay) pass(err error, left bool) {
 	}
 	if !r.told {
 		r.told = true
-		r.log.Warn("the replay file has a bad cell; further ones are only counted", "policy", r.cfg.BadCells, "error", err)
+		r.log.Warn("the replay file has a bad cell; further ones are only counted", "policy", r.cfg.BadCells, "error",
+			err)
 	}
 }
 
@@ -338,7 +343,8 @@ func (r *replay) row(rec record) (Row, error) {
 		return Row{}, r.cellError(rec, timeColumn, "%v", err)
 	}
 	if r.started && t.Before(r.last) && r.order == nil {
-		return Row{}, replayError(r.cfg.File, rec.line, "row %d: the time %s is before that of the previous sample, %s; sort the file by time, or set lateness",
+		return Row{}, replayError(r.cfg.File, rec.line,
+			"row %d: the time %s is before that of the previous sample, %s; sort the file by time, or set lateness",
 			r.rows, t.Format(time.RFC3339Nano), r.last.Format(time.RFC3339Nano))
 	}
 	out := newRow(t, len(r.sources))
@@ -406,7 +412,8 @@ func parseTime(text, format string) (time.Time, error) {
 	if format == "rfc3339" {
 		t, err := time.Parse(time.RFC3339Nano, text)
 		if err != nil {
-			return time.Time{}, fmt.Errorf("text of the form %q is not a time such as 2026-01-31T15:04:05.25Z", input.Shape(text))
+			return time.Time{}, fmt.Errorf("text of the form %q is not a time such as 2026-01-31T15:04:05.25Z",
+				input.Shape(text))
 		}
 		if s := t.Unix(); s >= maxSeconds || s <= -maxSeconds {
 			return time.Time{}, fmt.Errorf("the time is out of range, 1678 to 2262")

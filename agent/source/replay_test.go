@@ -68,15 +68,20 @@ func TestReplayFormats(t *testing.T) {
 	}{
 		"csv": {"x.csv", "t,unused,a,b.c\n2026-01-02T03:04:05.25Z,7,1.5,3\n2026-01-02T04:04:06+01:00,,-2e0, 4 \n", nil,
 			[]Row{{At: one, Values: []float64{1.5, 7}}, {At: two, Values: []float64{-2, 9}}}},
-		"csv with a mark, line ends, quotes and gaps": {"x.csv", "\xef\xbb\xbf\"t\",a,b.c\r\n2026-01-02T03:04:05.25Z,\"\",NaN\r\n\r\n2026-01-02T03:04:06Z,null,1", nil,
+		"csv with a mark, line ends, quotes and gaps": {"x.csv",
+			"\xef\xbb\xbf\"t\",a,b.c\r\n2026-01-02T03:04:05.25Z,\"\",NaN\r\n\r\n2026-01-02T03:04:06Z,null,1", nil,
 			[]Row{{At: one, Values: []float64{nan, nan}}, {At: two, Values: []float64{nan, 3}}}},
-		"tsv": {"x.tsv", "a\tb.c\tt\n1\t2\t1767323045.25\n", func(r *config.Replay) { r.Delimiter, r.TimeFormat = "tab", "unix" },
+		"tsv": {"x.tsv", "a\tb.c\tt\n1\t2\t1767323045.25\n",
+			func(r *config.Replay) { r.Delimiter, r.TimeFormat = "tab", "unix" },
 			[]Row{{At: one, Values: []float64{1, 5}}}},
-		"semicolon, milliseconds": {"x.csv", "a;b.c;t\n1;2;1767323045250\n", func(r *config.Replay) { r.Delimiter, r.TimeFormat = ";", "unix_ms" },
+		"semicolon, milliseconds": {"x.csv", "a;b.c;t\n1;2;1767323045250\n",
+			func(r *config.Replay) { r.Delimiter, r.TimeFormat = ";", "unix_ms" },
 			[]Row{{At: one, Values: []float64{1, 5}}}},
-		"ndjson": {"x.ndjson", "{\"t\":\"2026-01-02T03:04:05.25Z\",\"a\":1.5,\"b\":{\"c\":3}}\n\n  \n{\"t\":\"2026-01-02T03:04:06Z\",\"a\":null,\"b\":4}", nil,
+		"ndjson": {"x.ndjson", "{\"t\":\"2026-01-02T03:04:05.25Z\",\"a\":1.5,\"b\":{\"c\":3}}\n\n  " +
+			"\n{\"t\":\"2026-01-02T03:04:06Z\",\"a\":null,\"b\":4}", nil,
 			[]Row{{At: one, Values: []float64{1.5, 7}}, {At: two, Values: []float64{nan, nan}}}},
-		"ndjson, nanoseconds": {"x.jsonl", "{\"t\":1767323045250000000,\"a\":1e0,\"b\":{\"c\":3}}\n", func(r *config.Replay) { r.TimeFormat = "unix_ns" },
+		"ndjson, nanoseconds": {"x.jsonl", "{\"t\":1767323045250000000,\"a\":1e0,\"b\":{\"c\":3}}\n",
+			func(r *config.Replay) { r.TimeFormat = "unix_ns" },
 			[]Row{{At: one, Values: []float64{1, 7}}}},
 	} {
 		got, err := rows(t, inputtest.ReplayStream(t, c.file, c.text, c.edit), testrig.NewClock())
@@ -99,35 +104,45 @@ func TestReplayErrorsNameFileAndLine(t *testing.T) {
 		line       int
 		want       string
 	}{
-		"empty file":          {"x.csv", "", 1, "empty"},
-		"UTF-16":              {"x.csv", "\xff\xfet\x00,\x00a\x00", 1, "UTF-16"},
-		"no column":           {"x.csv", "t,a\n", 1, `no column "b.c"; there are "t", "a"`},
-		"no header":           {"x.csv", "2026-01-02T03:04:05Z,21.75\n", 1, `no column "t"; there are "9-9-9a9:9:9a", "9.9"`},
-		"no time column":      {"x.csv", "a,b.c\n", 1, `no column "t"`},
-		"column twice":        {"x.csv", "t,a,b.c,a\n", 1, "twice"},
-		"short line":          {"x.csv", "t,a,b.c\n" + good + "2026-01-02T03:04:06Z,1\n", 3, "number of cells"},
-		"quote":               {"x.csv", "t,a,b.c\n" + good + good + "2026-01-02T03:04:06Z,\"1,2\n", 4, "quote"},
-		"no number":           {"x.csv", "t,a,b.c\n" + good + "2026-01-02T03:04:06Z,1,warm\n", 3, `row 2, b.c (cell C3): text of the form "a" is not a finite number; bad_cells: skip or missing`},
-		"infinity":            {"x.csv", "t,a,b.c\n2026-01-02T03:04:06Z,inf,1\n", 2, "not a finite number"},
-		"overflow":            {"x.csv", "t,a,b.c\n2026-01-02T03:04:06Z,1e999,1\n", 2, "not a finite number"},
-		"bad time":            {"x.csv", "t,a,b.c\nyesterday,1,1\n", 2, `row 1, t (cell A2): text of the form "a" is not a time`},
-		"no time":             {"x.csv", "t,a,b.c\n,1,1\n", 2, "the timestamp is missing"},
-		"time out of range":   {"x.csv", "t,a,b.c\n9999-01-01T00:00:00Z,1,1\n", 2, "out of range"},
-		"time goes back":      {"x.csv", "t,a,b.c\n" + good + "\n2026-01-02T03:04:04Z,1,1\n", 4, "before that of the previous"},
-		"long line":           {"x.csv", "t,a,b.c\n" + good + strings.Repeat("x", maxReplayLine+5000), 3, "longer than"},
-		"endless quote":       {"x.csv", "t,a,b.c\n" + good + "2026-01-02T03:04:06Z,\"" + strings.Repeat(strings.Repeat("1", 1023)+"\n", maxRecord/1024+100), 3, "is there a quote too many?"},
-		"ndjson syntax":       {"x.ndjson", "{\"t\":\"2026-01-02T03:04:05Z\"}\n{\"t\":\n", 2, "not a JSON object"},
-		"ndjson array":        {"x.ndjson", "[1,2]\n", 1, "not a JSON object"},
-		"ndjson two values":   {"x.ndjson", "\n{\"t\":\"2026-01-02T03:04:05Z\"} {}\n", 2, "more than one"},
-		"ndjson text value":   {"x.ndjson", "{\"t\":\"2026-01-02T03:04:05Z\",\"a\":\"1\"}\n", 1, `row 1, a: text of the form "\"9\"" is not a finite number`},
-		"ndjson truth value":  {"x.ndjson", "{\"t\":\"2026-01-02T03:04:05Z\",\"b\":{\"c\":true}}\n", 1, `row 1, b.c: text of the form "a" is not a finite number`},
+		"empty file": {"x.csv", "", 1, "empty"},
+		"UTF-16":     {"x.csv", "\xff\xfet\x00,\x00a\x00", 1, "UTF-16"},
+		"no column":  {"x.csv", "t,a\n", 1, `no column "b.c"; there are "t", "a"`},
+		"no header": {"x.csv", "2026-01-02T03:04:05Z,21.75\n", 1,
+			`no column "t"; there are "9-9-9a9:9:9a", "9.9"`},
+		"no time column": {"x.csv", "a,b.c\n", 1, `no column "t"`},
+		"column twice":   {"x.csv", "t,a,b.c,a\n", 1, "twice"},
+		"short line":     {"x.csv", "t,a,b.c\n" + good + "2026-01-02T03:04:06Z,1\n", 3, "number of cells"},
+		"quote":          {"x.csv", "t,a,b.c\n" + good + good + "2026-01-02T03:04:06Z,\"1,2\n", 4, "quote"},
+		"no number": {"x.csv", "t,a,b.c\n" + good + "2026-01-02T03:04:06Z,1,warm\n", 3,
+			`row 2, b.c (cell C3): text of the form "a" is not a finite number; bad_cells: skip or missing`},
+		"infinity": {"x.csv", "t,a,b.c\n2026-01-02T03:04:06Z,inf,1\n", 2, "not a finite number"},
+		"overflow": {"x.csv", "t,a,b.c\n2026-01-02T03:04:06Z,1e999,1\n", 2, "not a finite number"},
+		"bad time": {"x.csv", "t,a,b.c\nyesterday,1,1\n", 2,
+			`row 1, t (cell A2): text of the form "a" is not a time`},
+		"no time":           {"x.csv", "t,a,b.c\n,1,1\n", 2, "the timestamp is missing"},
+		"time out of range": {"x.csv", "t,a,b.c\n9999-01-01T00:00:00Z,1,1\n", 2, "out of range"},
+		"time goes back": {"x.csv", "t,a,b.c\n" + good + "\n2026-01-02T03:04:04Z,1,1\n", 4,
+			"before that of the previous"},
+		"long line": {"x.csv", "t,a,b.c\n" + good + strings.Repeat("x", maxReplayLine+5000), 3,
+			"longer than"},
+		"endless quote": {"x.csv", "t,a,b.c\n" + good + "2026-01-02T03:04:06Z,\"" +
+			strings.Repeat(strings.Repeat("1", 1023)+"\n", maxRecord/1024+100), 3, "is there a quote too many?"},
+		"ndjson syntax":     {"x.ndjson", "{\"t\":\"2026-01-02T03:04:05Z\"}\n{\"t\":\n", 2, "not a JSON object"},
+		"ndjson array":      {"x.ndjson", "[1,2]\n", 1, "not a JSON object"},
+		"ndjson two values": {"x.ndjson", "\n{\"t\":\"2026-01-02T03:04:05Z\"} {}\n", 2, "more than one"},
+		"ndjson text value": {"x.ndjson", "{\"t\":\"2026-01-02T03:04:05Z\",\"a\":\"1\"}\n", 1,
+			`row 1, a: text of the form "\"9\"" is not a finite number`},
+		"ndjson truth value": {"x.ndjson", "{\"t\":\"2026-01-02T03:04:05Z\",\"b\":{\"c\":true}}\n", 1,
+			`row 1, b.c: text of the form "a" is not a finite number`},
 		"ndjson time object":  {"x.ndjson", "{\"t\":{}}\n", 1, "t is neither a text nor a number (row 1)"},
 		"ndjson without time": {"x.ndjson", "{\"a\":1}\n", 1, "the timestamp is missing"},
-		"ndjson long line":    {"x.ndjson", "{\"t\":\"2026-01-02T03:04:05Z\"}\n\"" + strings.Repeat("x", maxReplayLine+5000), 2, "longer than"},
+		"ndjson long line": {"x.ndjson", "{\"t\":\"2026-01-02T03:04:05Z\"}\n\"" +
+			strings.Repeat("x", maxReplayLine+5000), 2, "longer than"},
 	} {
 		s := inputtest.ReplayStream(t, c.file, c.text, nil)
 		_, err := rows(t, s, testrig.NewClock())
-		if want := fmt.Sprintf("%s:%d: ", s.Replay.File, c.line); !errors.Is(err, ErrReplay) || !strings.HasPrefix(err.Error(), want) || !strings.Contains(err.Error(), c.want) {
+		if want := fmt.Sprintf("%s:%d: ", s.Replay.File, c.line); !errors.Is(err, ErrReplay) ||
+			!strings.HasPrefix(err.Error(), want) || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v, want %s ... %s", name, err, want, c.want)
 		}
 	}
@@ -136,8 +151,10 @@ func TestReplayErrorsNameFileAndLine(t *testing.T) {
 		t.Fatal(err)
 	}
 	pipe := s
-	pipe.Replay = &config.Replay{File: s.Replay.File + ".fifo", Format: "csv", Time: "t", TimeFormat: "unix", Speed: "fast"}
-	if _, err := openReplay(pipe, testrig.NewClock(), new(Counters), testrig.Quiet()); err == nil || !strings.Contains(err.Error(), "no regular file") {
+	pipe.Replay = &config.Replay{File: s.Replay.File + ".fifo", Format: "csv", Time: "t", TimeFormat: "unix",
+		Speed: "fast"}
+	if _, err := openReplay(pipe, testrig.NewClock(), new(Counters), testrig.Quiet()); err == nil ||
+		!strings.Contains(err.Error(), "no regular file") {
 		t.Errorf("got %v", err)
 	}
 	s.Replay.File += ".none"
@@ -161,7 +178,8 @@ func TestReplayExample(t *testing.T) {
 	for _, r := range got {
 		windows = append(windows, c.Add(r)...)
 	}
-	if st := count.Stats(); len(windows) != 2 || st.Missing != 1 || st.Held != 1 || st.Outside != 0 || st.Samples != 512 {
+	if st := count.Stats(); len(windows) != 2 || st.Missing != 1 || st.Held != 1 || st.Outside != 0 ||
+		st.Samples != 512 {
 		t.Errorf("%d windows, %+v", len(windows), st)
 	}
 	if w := windows[0]; w.Start.UnixMilli() != 1767225600000 || w.End.Sub(w.Start) != 2550*time.Millisecond {
@@ -171,10 +189,12 @@ func TestReplayExample(t *testing.T) {
 
 func TestReplayPace(t *testing.T) {
 	text := "t,a,b.c\n100,1,1\n101,1,1\n101,1,1\n111,1,1\n"
-	for speed, want := range map[string]time.Duration{"fast": 0, "realtime": 11 * time.Second, "10x": 1100 * time.Millisecond} {
+	for speed, want := range map[string]time.Duration{"fast": 0, "realtime": 11 * time.Second,
+		"10x": 1100 * time.Millisecond} {
 		clock := testrig.NewClock()
 		start := clock.Mono()
-		got, err := rows(t, inputtest.ReplayStream(t, "x.csv", text, func(r *config.Replay) { r.TimeFormat, r.Speed = "unix", speed }), clock)
+		got, err := rows(t, inputtest.ReplayStream(t, "x.csv", text,
+			func(r *config.Replay) { r.TimeFormat, r.Speed = "unix", speed }), clock)
 		if err != nil || len(got) != 4 {
 			t.Fatalf("%s: %v, %v", speed, got, err)
 		}
@@ -183,7 +203,9 @@ func TestReplayPace(t *testing.T) {
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	r, err := openReplay(inputtest.ReplayStream(t, "x.csv", text, func(r *config.Replay) { r.TimeFormat, r.Speed = "unix", "realtime" }), role.SystemClock(), new(Counters), testrig.Quiet())
+	r, err := openReplay(inputtest.ReplayStream(t, "x.csv", text,
+		func(r *config.Replay) { r.TimeFormat, r.Speed = "unix", "realtime" }), role.SystemClock(), new(Counters),
+		testrig.Quiet())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -203,11 +225,16 @@ func TestParseTime(t *testing.T) {
 		want         int64 // ns
 		ok           bool
 	}{
-		{"0", "unix", 0, true}, {"1.5", "unix", 1500000000, true}, {"-1.5", "unix", -1500000000, true}, {"1700000000.123456789", "unix", 1700000000123456789, true},
-		{"1700000000.1234567899", "unix", 1700000000123456789, true}, {" 12 ", "unix_ms", 12000000, true}, {"12.5", "unix_ms", 12500000, true}, {"7", "unix_ns", 7, true},
-		{"9223372035", "unix", 9223372035000000000, true}, {"9223372036", "unix", 0, false}, {"1e9", "unix", 0, false}, {"", "unix", 0, false}, {"-", "unix", 0, false},
-		{".5", "unix", 0, false}, {"1.x", "unix", 0, false}, {"+1", "unix", 0, false}, {"--1", "unix", 0, false}, {"1", "epoch", 0, false},
-		{"1970-01-01T00:00:01Z", "rfc3339", 1000000000, true}, {"1970-01-01T01:00:01+01:00", "rfc3339", 1000000000, true}, {"1970-01-01", "rfc3339", 0, false},
+		{"0", "unix", 0, true}, {"1.5", "unix", 1500000000, true}, {"-1.5", "unix", -1500000000, true},
+		{"1700000000.123456789", "unix", 1700000000123456789, true},
+		{"1700000000.1234567899", "unix", 1700000000123456789, true}, {" 12 ", "unix_ms", 12000000, true},
+		{"12.5", "unix_ms", 12500000, true}, {"7", "unix_ns", 7, true},
+		{"9223372035", "unix", 9223372035000000000, true}, {"9223372036", "unix", 0, false}, {"1e9", "unix", 0, false},
+		{"", "unix", 0, false}, {"-", "unix", 0, false},
+		{".5", "unix", 0, false}, {"1.x", "unix", 0, false}, {"+1", "unix", 0, false}, {"--1", "unix", 0, false},
+		{"1", "epoch", 0, false},
+		{"1970-01-01T00:00:01Z", "rfc3339", 1000000000, true},
+		{"1970-01-01T01:00:01+01:00", "rfc3339", 1000000000, true}, {"1970-01-01", "rfc3339", 0, false},
 		{"1600-01-01T00:00:00Z", "rfc3339", 0, false},
 	} {
 		got, err := parseTime(c.text, c.format)
@@ -307,7 +334,8 @@ func TestLineLimit(t *testing.T) {
 
 // Long files have no limit, only their records.
 func TestReplayLongFile(t *testing.T) {
-	for name, text := range map[string]string{"x.csv": "2026-01-02T03:04:05Z,1,2,%s\n", "x.ndjson": "{\"t\":\"2026-01-02T03:04:05Z\",\"a\":1,\"b\":{\"c\":3},\"x\":\"%s\"}\n"} {
+	for name, text := range map[string]string{"x.csv": "2026-01-02T03:04:05Z,1,2,%s\n",
+		"x.ndjson": "{\"t\":\"2026-01-02T03:04:05Z\",\"a\":1,\"b\":{\"c\":3},\"x\":\"%s\"}\n"} {
 		var b strings.Builder
 		if strings.HasSuffix(name, "csv") {
 			b.WriteString("t,a,b.c,x\n")
@@ -315,7 +343,8 @@ func TestReplayLongFile(t *testing.T) {
 		for range 2*maxRecord/100_000 + 1 {
 			fmt.Fprintf(&b, text, strings.Repeat("x", 100_000))
 		}
-		if got, err := rows(t, inputtest.ReplayStream(t, name, b.String(), nil), testrig.NewClock()); err != nil || len(got) != 2*maxRecord/100_000+1 {
+		if got, err := rows(t, inputtest.ReplayStream(t, name, b.String(), nil), testrig.NewClock()); err != nil ||
+			len(got) != 2*maxRecord/100_000+1 {
 			t.Errorf("%s: %d rows, %v", name, len(got), err)
 		}
 	}

@@ -21,17 +21,24 @@ func TestReplayRealFiles(t *testing.T) {
 		edit func(*config.Replay)
 		at   []string
 	}{
-		"strftime, zone": {"t , a , b.c \n31.01.2026 15:04:05,1, 2\n31.07.2026 15:04:05.5,1,2\n", func(r *config.Replay) {
-			r.TimeFormat, r.Timezone = "%d.%m.%Y %H:%M:%S", "Europe/Berlin"
-		}, []string{"2026-01-31T14:04:05Z", "2026-07-31T13:04:05.5Z"}},
-		"layout of Go, offset": {"\xef\xbb\xbf t,\"a \",b.c\r\n2026-01-31 15:04,\u00a01\u00a0,2\r\n", func(r *config.Replay) { r.TimeFormat, r.Timezone = "2006-01-02 15:04", "-03:30" },
+		"strftime, zone": {"t , a , b.c \n31.01.2026 15:04:05,1, 2\n31.07.2026 15:04:05.5,1,2\n",
+			func(r *config.Replay) {
+				r.TimeFormat, r.Timezone = "%d.%m.%Y %H:%M:%S", "Europe/Berlin"
+			}, []string{"2026-01-31T14:04:05Z", "2026-07-31T13:04:05.5Z"}},
+		"layout of Go, offset": {"\xef\xbb\xbf t,\"a \",b.c\r\n2026-01-31 15:04,\u00a01\u00a0,2\r\n",
+			func(r *config.Replay) { r.TimeFormat, r.Timezone = "2006-01-02 15:04", "-03:30" },
 			[]string{"2026-01-31T18:34:00Z"}},
-		"decimal comma": {"t;a;b.c\n31/01/26 3:04 PM;1,0;2\n", func(r *config.Replay) { r.TimeFormat, r.Delimiter, r.Decimal = "%d/%m/%y %I:%M %p", ";", "," }, []string{"2026-01-31T15:04:00Z"}},
-		"decimal comma, quoted": {"t,a,b.c\n31/01/26 3:04 PM,\"1,0\",2\n", func(r *config.Replay) { r.TimeFormat, r.Decimal = "%d/%m/%y %I:%M %p", "," },
+		"decimal comma": {"t;a;b.c\n31/01/26 3:04 PM;1,0;2\n",
+			func(r *config.Replay) { r.TimeFormat, r.Delimiter, r.Decimal = "%d/%m/%y %I:%M %p", ";", "," },
 			[]string{"2026-01-31T15:04:00Z"}},
-		"a clock set back": {"t,a,b.c\n2026-10-25 02:30,1,2\n2026-10-25 02:59,1,2\n2026-10-25 02:00,1,2\n2026-10-25 02:30,1,2\n2026-10-25 03:00,1,2\n", func(r *config.Replay) {
+		"decimal comma, quoted": {"t,a,b.c\n31/01/26 3:04 PM,\"1,0\",2\n",
+			func(r *config.Replay) { r.TimeFormat, r.Decimal = "%d/%m/%y %I:%M %p", "," },
+			[]string{"2026-01-31T15:04:00Z"}},
+		"a clock set back": {"t,a,b.c\n2026-10-25 02:30,1,2\n2026-10-25 02:59,1,2\n2026-10-25 02:00,1,2\n2026-10-25 " +
+			"02:30,1,2\n2026-10-25 03:00,1,2\n", func(r *config.Replay) {
 			r.TimeFormat, r.Timezone = "%F %R", "Europe/Berlin"
-		}, []string{"2026-10-25T00:30:00Z", "2026-10-25T00:59:00Z", "2026-10-25T01:00:00Z", "2026-10-25T01:30:00Z", "2026-10-25T02:00:00Z"}},
+		}, []string{"2026-10-25T00:30:00Z", "2026-10-25T00:59:00Z", "2026-10-25T01:00:00Z", "2026-10-25T01:30:00Z",
+			"2026-10-25T02:00:00Z"}},
 	} {
 		got, err := rows(t, inputtest.ReplayStream(t, "x.csv", c.text, c.edit), testrig.NewClock())
 		if err != nil || len(got) != len(c.at) {
@@ -68,7 +75,8 @@ func TestBadCells(t *testing.T) {
 			config.BadSkip:    {[]float64{1, nan, 8}, 0, 5},
 			config.BadMissing: {[]float64{1, nan, nan, nan, 8}, 3, 3},
 		} {
-			s := inputtest.ReplayStream(t, file, text, func(r *config.Replay) { r.TimeFormat, r.BadCells = "unix", policy })
+			s := inputtest.ReplayStream(t, file, text,
+				func(r *config.Replay) { r.TimeFormat, r.BadCells = "unix", policy })
 			if err := Scan(s, testrig.NewClock()); err != nil {
 				t.Errorf("%s, %s: the check says %v", file, policy, err)
 			}
@@ -93,7 +101,8 @@ func TestBadCells(t *testing.T) {
 			if fmt.Sprint(got) != fmt.Sprint(want.a) || st.BadCells != want.cells || st.BadRows != want.rows {
 				t.Errorf("%s, %s: %v, %+v; want %+v", file, policy, got, st, want)
 			}
-			if first := log.String(); strings.Count(first, "\n") != 1 || !strings.Contains(first, s.Replay.File+":") || !strings.Contains(first, "row 2") {
+			if first := log.String(); strings.Count(first, "\n") != 1 || !strings.Contains(first, s.Replay.File+":") ||
+				!strings.Contains(first, "row 2") {
 				t.Errorf("%s, %s: the first is %q", file, policy, first)
 			}
 			r.Close()
@@ -106,11 +115,14 @@ func TestBadCells(t *testing.T) {
 			r.Close()
 		}
 	}
-	s := inputtest.ReplayStream(t, "x.csv", "t,a,b.c\n1,1,x\n2,2,\n", func(r *config.Replay) { r.TimeFormat, r.BadCells = "unix", config.BadMissing })
-	if err := Scan(s, testrig.NewClock()); !errors.Is(err, ErrReplay) || !strings.Contains(err.Error(), "of the first 2 rows none has a number for column b.c") {
+	s := inputtest.ReplayStream(t, "x.csv", "t,a,b.c\n1,1,x\n2,2,\n",
+		func(r *config.Replay) { r.TimeFormat, r.BadCells = "unix", config.BadMissing })
+	if err := Scan(s, testrig.NewClock()); !errors.Is(err, ErrReplay) ||
+		!strings.Contains(err.Error(), "of the first 2 rows none has a number for column b.c") {
 		t.Errorf("a column without a number: %v", err)
 	}
-	s = inputtest.ReplayStream(t, "x.csv", "t;a;b.c\n1;1,5;2\n", func(r *config.Replay) { r.TimeFormat, r.Delimiter = "unix", ";" })
+	s = inputtest.ReplayStream(t, "x.csv", "t;a;b.c\n1;1,5;2\n",
+		func(r *config.Replay) { r.TimeFormat, r.Delimiter = "unix", ";" })
 	if _, err := rows(t, s, testrig.NewClock()); err == nil || !strings.Contains(err.Error(), `set decimal: ","`) {
 		t.Errorf("a decimal comma: %v", err)
 	}
@@ -149,10 +161,12 @@ func TestScan(t *testing.T) {
 		}
 	}
 	spanning := "t,a,b.c,note\n" + strings.Repeat("1,1,1,\"two\nlines\"\n", 3000)
-	if err := Scan(inputtest.ReplayStream(t, "x.csv", spanning, func(r *config.Replay) { r.TimeFormat = "unix" }), testrig.NewClock()); err != nil {
+	if err := Scan(inputtest.ReplayStream(t, "x.csv", spanning, func(r *config.Replay) { r.TimeFormat = "unix" }),
+		testrig.NewClock()); err != nil {
 		t.Errorf("rows that span lines: %v", err)
 	}
-	if err := Scan(inputtest.ReplayStream(t, "x.csv", "t,a,b.c\n"+strings.Repeat("2,1,1\n", 1200)+"1,1,1\n", func(r *config.Replay) { r.TimeFormat = "unix" }), testrig.NewClock()); err == nil ||
+	if err := Scan(inputtest.ReplayStream(t, "x.csv", "t,a,b.c\n"+strings.Repeat("2,1,1\n", 1200)+"1,1,1\n",
+		func(r *config.Replay) { r.TimeFormat = "unix" }), testrig.NewClock()); err == nil ||
 		!strings.Contains(err.Error(), "x.csv:1202: ") || !strings.Contains(err.Error(), "row 1201: the time") {
 		t.Errorf("a time that goes back: %v", err)
 	}

@@ -146,9 +146,11 @@ func (c *csvRecords) wrap(err error) error {
 	case errors.Is(err, io.EOF), errors.Is(err, ErrReplay):
 		return err
 	case errors.Is(err, errLongRecord):
-		return replayError(c.file, c.line+1, "a record from here on is longer than %d bytes; is there a quote too many?", maxRecord)
+		return replayError(c.file, c.line+1,
+			"a record from here on is longer than %d bytes; is there a quote too many?", maxRecord)
 	case errors.As(err, &pe) && errors.Is(pe.Err, csv.ErrFieldCount):
-		return badCell{replayError(c.file, pe.Line+c.before, "the number of cells differs from the header; check the delimiter")}
+		return badCell{replayError(c.file, pe.Line+c.before,
+			"the number of cells differs from the header; check the delimiter")}
 	case errors.As(err, &pe):
 		return replayError(c.file, pe.Line+c.before, "%v", pe.Err)
 	}
@@ -203,7 +205,8 @@ type ndjsonRecords struct {
 }
 
 func newNDJSON(in io.Reader, cfg config.Replay, names []string) *ndjsonRecords {
-	n := &ndjsonRecords{file: cfg.File, r: bufio.NewReader(&lineLimit{r: in, file: cfg.File}), time: strings.Split(cfg.Time, ".")}
+	n := &ndjsonRecords{file: cfg.File, r: bufio.NewReader(&lineLimit{r: in, file: cfg.File}),
+		time: strings.Split(cfg.Time, ".")}
 	for _, name := range names {
 		n.columns = append(n.columns, strings.Split(name, "."))
 	}

@@ -16,14 +16,17 @@ import (
 // as the sorted one, from the beginning or from any row on.
 func TestReplayOutOfOrder(t *testing.T) {
 	rows := []string{"0,1", "2,3", "1,2", "11,12", "3,4", "12,13", "9,10", "21,22", "2,99", "20,21"}
-	s := config.Stream{Name: "s", Lateness: 9 * time.Second, Window: config.Window{Every: 10 * time.Second, Samples: 10},
-		Replay:   &config.Replay{File: "x.csv", Time: "t", TimeFormat: "unix", Speed: "fast"},
-		Channels: []config.Channel{{Name: "v", Range: [2]float64{0, 100}, Source: &config.Source{Type: config.SourceReplay, Column: "v"}}}}
+	s := config.Stream{Name: "s", Lateness: 9 * time.Second,
+		Window: config.Window{Every: 10 * time.Second, Samples: 10},
+		Replay: &config.Replay{File: "x.csv", Time: "t", TimeFormat: "unix", Speed: "fast"},
+		Channels: []config.Channel{
+			{Name: "v", Range: [2]float64{0, 100}, Source: &config.Source{Type: config.SourceReplay, Column: "v"}}}}
 	s.SetDefaults()
 	sorted := []float64{1, 2, 3, 4, 10, 12, 13, 21, 22}
 	places := []Position{{}}
 	for skip := range len(sorted) + 1 {
-		r, err := newReplay(io.NopCloser(strings.NewReader("t,v\n"+strings.Join(rows, "\n")+"\n")), s, testrig.NewClock(), new(Counters), testrig.Quiet())
+		r, err := newReplay(io.NopCloser(strings.NewReader("t,v\n"+strings.Join(rows, "\n")+"\n")), s,
+			testrig.NewClock(), new(Counters), testrig.Quiet())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -78,7 +78,8 @@ func (r *replay) unusable(usable []bool) error {
 	}
 	for k, ok := range usable {
 		if !ok {
-			return fmt.Errorf("%s: %w: of the first %d rows none has a number for column %s", r.cfg.File, ErrReplay, r.rows, r.sources[k].Column)
+			return fmt.Errorf("%s: %w: of the first %d rows none has a number for column %s", r.cfg.File, ErrReplay,
+				r.rows, r.sources[k].Column)
 		}
 	}
 	return nil
@@ -116,7 +117,8 @@ func openTail(s config.Stream, clock role.Clock, from int64) (r *replay, err err
 	if err != nil && !errors.Is(err, io.EOF) {
 		return fail(err)
 	}
-	if r, err = newReplay(tailFile{io.MultiReader(bytes.NewReader(header), in), f}, s, clock, new(Counters), slog.New(slog.DiscardHandler)); err != nil {
+	if r, err = newReplay(tailFile{io.MultiReader(bytes.NewReader(header), in), f}, s, clock, new(Counters),
+		slog.New(slog.DiscardHandler)); err != nil {
 		return nil, err
 	}
 	if before++; header != nil {

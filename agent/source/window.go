@@ -39,7 +39,8 @@ type Collector struct {
 
 // NewCollector returns a collector of a stream's rows. It counts what becomes of them.
 func NewCollector(s config.Stream, count *Counters, log *slog.Logger) *Collector {
-	c := &Collector{stream: s, count: count, log: log, held: make([]float64, len(s.Channels)), warned: make([]bool, len(s.Channels))}
+	c := &Collector{stream: s, count: count, log: log, held: make([]float64, len(s.Channels)),
+		warned: make([]bool, len(s.Channels))}
 	for i := range c.held {
 		c.held[i] = math.NaN()
 	}

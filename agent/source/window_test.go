@@ -69,7 +69,8 @@ func TestWindowsByCount(t *testing.T) {
 		t.Fatalf("%d windows", len(done))
 	}
 	w := done[0]
-	if !w.Start.Equal(t0) || !w.End.Equal(t0.Add(time.Second)) || w.Samples != 2 || !equal(w.Values, [][]float64{{1, 2}, {0, 0.5}}) {
+	if !w.Start.Equal(t0) || !w.End.Equal(t0.Add(time.Second)) || w.Samples != 2 ||
+		!equal(w.Values, [][]float64{{1, 2}, {0, 0.5}}) {
 		t.Errorf("got %+v", w)
 	}
 	c.Add(sampleAt(t0.Add(2*time.Second), 3, 0))
@@ -88,7 +89,8 @@ func TestWindowsByTime(t *testing.T) {
 	for i := range 8 {
 		done = append(done, c.Add(sampleAt(start.Add(time.Duration(i)*time.Second), float64(i), 0))...)
 	}
-	if len(done) != 1 || done[0].Samples != 3 || !done[0].Start.Equal(t0) || !done[0].End.Equal(t0.Add(10*time.Second)) || !equal(done[0].Values, [][]float64{{0, 1, 2}, {0, 0, 0}}) {
+	if len(done) != 1 || done[0].Samples != 3 || !done[0].Start.Equal(t0) ||
+		!done[0].End.Equal(t0.Add(10*time.Second)) || !equal(done[0].Values, [][]float64{{0, 1, 2}, {0, 0, 0}}) {
 		t.Fatalf("got %+v", done)
 	}
 	if n := count.overflow.Load(); n != 2 {
@@ -120,17 +122,25 @@ func TestPolicies(t *testing.T) {
 		want [][]float64
 		stat Stats
 	}{
-		"hold": {func(*config.Channel) {}, [][2]float64{{nan, 0}, {4, 0}, {nan, 0}, {5, 0}, {nan, 0.5}}, [][]float64{{4, 4, 5, 5}, {0, 0, 0, 0.5}},
+		"hold": {func(*config.Channel) {}, [][2]float64{{nan, 0}, {4, 0}, {nan, 0}, {5, 0}, {nan, 0.5}},
+			[][]float64{{4, 4, 5, 5}, {0, 0, 0, 0.5}},
 			Stats{Samples: 4, Skipped: 1, Missing: 3, Held: 2}},
-		"skip": {func(a *config.Channel) { a.OnMissing = config.MissingSkip }, [][2]float64{{4, 0}, {nan, 1}, {5, 0.5}}, [][]float64{{4, 5}, {0, 0.5}},
+		"skip": {func(a *config.Channel) { a.OnMissing = config.MissingSkip },
+			[][2]float64{{4, 0}, {nan, 1}, {5, 0.5}}, [][]float64{{4, 5}, {0, 0.5}},
 			Stats{Samples: 2, Skipped: 1, Missing: 1}},
-		"mark": {func(a *config.Channel) { a.OnMissing, a.MissingValue = config.MissingMark, new(0.0) }, [][2]float64{{nan, 0}, {5, 0}, {nan, 0}}, [][]float64{{0, 5, 0}, {0, 0, 0}},
+		"mark": {func(a *config.Channel) { a.OnMissing, a.MissingValue = config.MissingMark, new(0.0) },
+			[][2]float64{{nan, 0}, {5, 0}, {nan, 0}}, [][]float64{{0, 5, 0}, {0, 0, 0}},
 			Stats{Samples: 3, Missing: 2}},
-		"clamp": {func(*config.Channel) {}, [][2]float64{{-3, 0}, {11, 0}, {10, 0}, {1e300, -0.5}}, [][]float64{{0, 10, 10, 10}, {0, 0, 0, -0.5}},
+		"clamp": {func(*config.Channel) {}, [][2]float64{{-3, 0}, {11, 0}, {10, 0}, {1e300, -0.5}},
+			[][]float64{{0, 10, 10, 10}, {0, 0, 0, -0.5}},
 			Stats{Samples: 4, Outside: 3, Clamped: 3}},
-		"out of range is missing, hold": {func(a *config.Channel) { a.OnRange = config.OutsideMissing }, [][2]float64{{5, 0}, {11, 0}, {6, 0}}, [][]float64{{5, 5, 6}, {0, 0, 0}},
+		"out of range is missing, hold": {func(a *config.Channel) { a.OnRange = config.OutsideMissing },
+			[][2]float64{{5, 0}, {11, 0}, {6, 0}}, [][]float64{{5, 5, 6}, {0, 0, 0}},
 			Stats{Samples: 3, Missing: 1, Held: 1, Outside: 1}},
-		"out of range is missing, skip": {func(a *config.Channel) { a.OnRange, a.OnMissing = config.OutsideMissing, config.MissingSkip }, [][2]float64{{5, 0}, {-1, 0}, {6, 0}}, [][]float64{{5, 6}, {0, 0}},
+		"out of range is missing, skip": {func(a *config.Channel) {
+			a.OnRange, a.OnMissing = config.OutsideMissing,
+				config.MissingSkip
+		}, [][2]float64{{5, 0}, {-1, 0}, {6, 0}}, [][]float64{{5, 6}, {0, 0}},
 			Stats{Samples: 2, Missing: 1, Skipped: 1, Outside: 1}},
 	} {
 		s := twoChannels(config.Window{Samples: 100})
@@ -150,7 +160,8 @@ func TestPolicies(t *testing.T) {
 }
 
 func TestClockStepEndsTheWindow(t *testing.T) {
-	for name, w := range map[string]config.Window{"by count": {Samples: 10}, "by time": {Every: time.Minute, Samples: 60}} {
+	for name, w := range map[string]config.Window{"by count": {Samples: 10},
+		"by time": {Every: time.Minute, Samples: 60}} {
 		c, count := collect(twoChannels(w))
 		c.Add(sampleAt(t0, 1, 0))
 		c.Add(sampleAt(t0.Add(time.Second), 2, 0))
@@ -158,7 +169,8 @@ func TestClockStepEndsTheWindow(t *testing.T) {
 		if len(done) != 1 || done[0].Samples != 2 || done[0].End.Before(done[0].Start) {
 			t.Errorf("%s: got %+v", name, done)
 		}
-		if next := c.Flush(); next == nil || next.Samples != 1 || next.Values[0][0] != 3 || count.clockSteps.Load() != 1 {
+		if next := c.Flush(); next == nil || next.Samples != 1 || next.Values[0][0] != 3 ||
+			count.clockSteps.Load() != 1 {
 			t.Errorf("%s: got %+v, %d steps", name, next, count.clockSteps.Load())
 		}
 	}
@@ -174,8 +186,10 @@ func TestCollectorProperty(t *testing.T) {
 		}
 		s := twoChannels(w)
 		for i := range s.Channels {
-			s.Channels[i].OnMissing = rapid.SampledFrom([]config.Missing{config.MissingHold, config.MissingSkip, config.MissingMark}).Draw(t, "missing")
-			s.Channels[i].OnRange = rapid.SampledFrom([]config.Outside{config.OutsideClamp, config.OutsideMissing}).Draw(t, "outside")
+			s.Channels[i].OnMissing = rapid.SampledFrom([]config.Missing{config.MissingHold, config.MissingSkip,
+				config.MissingMark}).Draw(t, "missing")
+			s.Channels[i].OnRange = rapid.SampledFrom([]config.Outside{config.OutsideClamp,
+				config.OutsideMissing}).Draw(t, "outside")
 			s.Channels[i].MissingValue = new(0.25)
 		}
 		c, count := collect(s)

@@ -42,7 +42,8 @@ func sensorOf(t *testing.T, d *Input, src config.Source) input.Sensor {
 
 // imu is an MPU-6050: wake it up and set its range, then read.
 func imu() config.Input {
-	return config.Input{I2C: &config.I2C{Bus: new(1), Address: 0x68, Setup: []config.Register{{Register: new(0x6b), Value: new(0)}, {Register: new(0x1c), Value: new(8)}}}}
+	return config.Input{I2C: &config.I2C{Bus: new(1), Address: 0x68,
+		Setup: []config.Register{{Register: new(0x6b), Value: new(0)}, {Register: new(0x1c), Value: new(8)}}}}
 }
 
 // The transfers on the bus are those of the device's data sheet, recorded for
@@ -57,7 +58,8 @@ func TestI2C(t *testing.T) {
 			{Addr: 0x68, W: []byte{0x41}, R: []byte{0xf2, 0x10}}, // temperature: -3568
 		}}
 		d.dial = func() (device, error) { return newI2C(b, 0x68), nil }
-		x, temp := sensorOf(t, d, source(config.SourceI2C, 0x3b, "int16", "big")), sensorOf(t, d, source(config.SourceI2C, 0x41, "int16", "big"))
+		x, temp := sensorOf(t, d, source(config.SourceI2C, 0x3b, "int16", "big")),
+			sensorOf(t, d, source(config.SourceI2C, 0x41, "int16", "big"))
 		if v, at, err := x.Read(t.Context()); v != -500 || err != nil || at.IsZero() {
 			t.Errorf("got %v, %v, %v", v, at, err)
 		}
@@ -75,7 +77,8 @@ func TestI2C(t *testing.T) {
 		// Then it is opened and set up again.
 		time.Sleep(time.Second)
 		b2 := &i2ctest.Playback{DontPanic: true, Ops: []i2ctest.IO{
-			{Addr: 0x68, W: []byte{0x6b, 0}}, {Addr: 0x68, W: []byte{0x1c, 8}}, {Addr: 0x68, W: []byte{0x41}, R: []byte{1, 0}}}}
+			{Addr: 0x68, W: []byte{0x6b, 0}}, {Addr: 0x68, W: []byte{0x1c, 8}},
+			{Addr: 0x68, W: []byte{0x41}, R: []byte{1, 0}}}}
 		d.dial = func() (device, error) { return newI2C(b2, 0x68), nil }
 		if v, _, err := temp.Read(t.Context()); v != 256 || err != nil {
 			t.Errorf("got %v, %v", v, err)
@@ -100,10 +103,12 @@ func TestSPI(t *testing.T) {
 		{W: []byte{0x20 | 0xc0, 0, 0, 0, 0}, R: []byte{0, 0x42, 0x28, 0, 0}},
 	}}}
 	d.dial = func() (device, error) { return newSPI(port, *d.cfg.SPI) }
-	if v, _, err := sensorOf(t, d, source(config.SourceSPI, 0x32, "int16", "little")).Read(t.Context()); v != -500 || err != nil {
+	if v, _, err := sensorOf(t, d, source(config.SourceSPI, 0x32, "int16", "little")).Read(t.Context()); v != -500 ||
+		err != nil {
 		t.Errorf("got %v, %v", v, err)
 	}
-	if v, _, err := sensorOf(t, d, source(config.SourceSPI, 0x20, "float32", "big")).Read(t.Context()); v != 42 || err != nil {
+	if v, _, err := sensorOf(t, d, source(config.SourceSPI, 0x20, "float32", "big")).Read(t.Context()); v != 42 ||
+		err != nil {
 		t.Errorf("got %v, %v", v, err)
 	}
 	if err := d.Close(); err != nil {
@@ -150,7 +155,8 @@ func TestNoBus(t *testing.T) {
 
 func TestSensorFailures(t *testing.T) {
 	d := open(t, imu())
-	for _, src := range []config.Source{source(config.SourceI2C, 255, "int16", "big"), source(config.SourceI2C, 0, "int17", "big"), {Type: config.SourceI2C, Point: config.Point{Data: "int8"}}} {
+	for _, src := range []config.Source{source(config.SourceI2C, 255, "int16", "big"),
+		source(config.SourceI2C, 0, "int17", "big"), {Type: config.SourceI2C, Point: config.Point{Data: "int8"}}} {
 		if _, err := d.Sensor(src); !errors.Is(err, input.ErrNoSensor) {
 			t.Errorf("%s: %v", src.YAML(), err)
 		}

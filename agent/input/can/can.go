@@ -155,7 +155,8 @@ func Interfaces(root string) []string {
 	dir := input.Under(root, "sys/class/net")
 	entries, _ := os.ReadDir(dir)
 	for _, e := range entries {
-		if t, err := input.ReadText(input.Under(root, "sys/class/net", e.Name(), "type")); err == nil && strings.TrimSpace(t) == arphrdCAN {
+		if t, err := input.ReadText(input.Under(root, "sys/class/net", e.Name(), "type")); err == nil &&
+			strings.TrimSpace(t) == arphrdCAN {
 			out = append(out, e.Name())
 		}
 	}

@@ -22,7 +22,8 @@ import (
 )
 
 func source(id, start, length int, data, order string) config.Source {
-	return config.Source{Type: config.SourceCAN, Point: config.Point{ID: &id, Start: &start, Length: &length, Data: data, Order: order}}
+	return config.Source{Type: config.SourceCAN,
+		Point: config.Point{ID: &id, Start: &start, Length: &length, Data: data, Order: order}}
 }
 
 func signal(t testing.TB, src config.Source) Signal {
@@ -37,17 +38,23 @@ func signal(t testing.TB, src config.Source) Signal {
 // A signal that is not complete, or that no frame can hold, is refused.
 func TestNoSignal(t *testing.T) {
 	for name, change := range map[string]func(src *config.Source){
-		"":                          func(*config.Source) {},
-		"no id":                     func(src *config.Source) { src.ID = nil },
-		"no start":                  func(src *config.Source) { src.Start = nil },
-		"no length":                 func(src *config.Source) { src.Length = nil },
-		"beyond the frame":          func(src *config.Source) { src.Start = new(512) },
-		"a float32 of 16 bits":      func(src *config.Source) { src.Data = "float32" },
-		"a float64 of 16 bits":      func(src *config.Source) { src.Data = "float64" },
-		"a multiplexor, no start":   func(src *config.Source) { src.Mux, src.MuxLength = new(1), new(8) },
-		"a multiplexor, no length":  func(src *config.Source) { src.Mux, src.MuxStart = new(1), new(0) },
-		"a multiplexor of no bits":  func(src *config.Source) { src.Mux, src.MuxStart, src.MuxLength = new(1), new(0), new(0) },
-		"a multiplexor of 513 bits": func(src *config.Source) { src.Mux, src.MuxStart, src.MuxLength = new(1), new(0), new(513) },
+		"":                         func(*config.Source) {},
+		"no id":                    func(src *config.Source) { src.ID = nil },
+		"no start":                 func(src *config.Source) { src.Start = nil },
+		"no length":                func(src *config.Source) { src.Length = nil },
+		"beyond the frame":         func(src *config.Source) { src.Start = new(512) },
+		"a float32 of 16 bits":     func(src *config.Source) { src.Data = "float32" },
+		"a float64 of 16 bits":     func(src *config.Source) { src.Data = "float64" },
+		"a multiplexor, no start":  func(src *config.Source) { src.Mux, src.MuxLength = new(1), new(8) },
+		"a multiplexor, no length": func(src *config.Source) { src.Mux, src.MuxStart = new(1), new(0) },
+		"a multiplexor of no bits": func(src *config.Source) {
+			src.Mux, src.MuxStart, src.MuxLength = new(1), new(0),
+				new(0)
+		},
+		"a multiplexor of 513 bits": func(src *config.Source) {
+			src.Mux, src.MuxStart, src.MuxLength = new(1), new(0),
+				new(513)
+		},
 	} {
 		src := source(1, 0, 16, "unsigned", "little")
 		change(&src)
@@ -66,7 +73,8 @@ func TestDecode(t *testing.T) {
 		want float64
 	}{
 		// SAE J1939 EEC1 (PGN 61444): SPN 190 engine speed, 16 bits from bit 24, 0.125 rpm.
-		{"engine speed", source(0xcf00400, 24, 16, "unsigned", "little"), []byte{0xff, 0xff, 0xff, 0x68, 0x13, 0xff, 0xff, 0xff}, 4968},
+		{"engine speed", source(0xcf00400, 24, 16, "unsigned", "little"),
+			[]byte{0xff, 0xff, 0xff, 0x68, 0x13, 0xff, 0xff, 0xff}, 4968},
 		// J1939 ET1: SPN 110 coolant temperature, byte 0, offset -40.
 		{"coolant", source(0x18feee00, 0, 8, "unsigned", "little"), []byte{0x7d, 0, 0, 0, 0, 0, 0, 0}, 125},
 		// Motorola order: start is the highest bit. 12 bits from bit 3 (low half of byte 0 and byte 1).
@@ -83,10 +91,12 @@ func TestDecode(t *testing.T) {
 			t.Errorf("%s: got %v, %v, want %v", c.name, got, err, c.want)
 		}
 	}
-	if _, err := signal(t, source(1, 8, 16, "unsigned", "little")).Decode([]byte{1, 2}); !errors.Is(err, input.ErrReading) {
+	if _, err := signal(t, source(1, 8, 16, "unsigned", "little")).Decode([]byte{1, 2}); !errors.Is(err,
+		input.ErrReading) {
 		t.Errorf("a short frame: %v", err)
 	}
-	if _, err := signal(t, source(1, 0, 32, "float32", "little")).Decode([]byte{0, 0, 0xc0, 0x7f}); !errors.Is(err, input.ErrReading) {
+	if _, err := signal(t, source(1, 0, 32, "float32", "little")).Decode([]byte{0, 0, 0xc0, 0x7f}); !errors.Is(err,
+		input.ErrReading) {
 		t.Errorf("not a number: %v", err)
 	}
 }
@@ -161,7 +171,8 @@ func pair(t *testing.T) (near, far *os.File) {
 
 func openInput(t *testing.T, name string) *Input {
 	t.Helper()
-	c, err := New(config.Input{Name: "bus", MaxAge: time.Minute, Retry: time.Millisecond, RetryMax: 2 * time.Millisecond, CAN: &config.CAN{Interface: name}},
+	c, err := New(config.Input{Name: "bus", MaxAge: time.Minute, Retry: time.Millisecond,
+		RetryMax: 2 * time.Millisecond, CAN: &config.CAN{Interface: name}},
 		input.Env{Log: slog.New(slog.DiscardHandler), Count: new(input.Counters)})
 	if err != nil {
 		t.Fatal(err)
@@ -295,7 +306,9 @@ func TestMux(t *testing.T) {
 		frames            map[string]bool
 		want              float64
 	}{
-		{"little", 24, 0x0f, 16, map[string]bool{"\x03\x41\x0f\x37": true, "\x03\x41\x0c\x37": false, "\x03\x41": false, "\x03\x41\x0f": true}, 0x37},
+		{"little", 24, 0x0f, 16,
+			map[string]bool{"\x03\x41\x0f\x37": true, "\x03\x41\x0c\x37": false, "\x03\x41": false,
+				"\x03\x41\x0f": true}, 0x37},
 		{"big", 15, 5, 7, map[string]bool{"\x05\x37": true, "\x50\x37": false, "": false}, 0x37},
 	} {
 		src := source(0x7e8, c.start, 8, "unsigned", c.order)

@@ -21,8 +21,10 @@ func sh(script string) []string { return []string{"/bin/sh", "-c", script} }
 
 func open(t *testing.T, command []string, timeout time.Duration) *Input {
 	t.Helper()
-	e, err := New(config.Input{Name: "x", Every: 10 * time.Millisecond, Timeout: timeout, MaxAge: time.Minute, Retry: time.Millisecond,
-		RetryMax: 2 * time.Millisecond, Exec: &config.Exec{Command: command}}, input.Env{Log: slog.New(slog.DiscardHandler)})
+	e, err := New(config.Input{Name: "x", Every: 10 * time.Millisecond, Timeout: timeout, MaxAge: time.Minute,
+		Retry:    time.Millisecond,
+		RetryMax: 2 * time.Millisecond, Exec: &config.Exec{Command: command}},
+		input.Env{Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +43,8 @@ func sensor(t *testing.T, e *Input, path, pattern string) input.Sensor {
 
 func TestOutputs(t *testing.T) {
 	inputtest.Until(t, sensor(t, open(t, sh("echo ' 23.5 '"), time.Minute), "", ""), nil, inputtest.Is(23.5))
-	inputtest.Until(t, sensor(t, open(t, sh("printf 'a 1\\ntemp: 7\\n'"), time.Minute), "", `temp: (\d+)`), nil, inputtest.Is(7))
+	inputtest.Until(t, sensor(t, open(t, sh("printf 'a 1\\ntemp: 7\\n'"), time.Minute), "", `temp: (\d+)`), nil,
+		inputtest.Is(7))
 	e := open(t, sh(`echo '{"t": [1, {"v": 4.5}]}'`), time.Minute)
 	good, bad := sensor(t, e, "t.1.v", ""), sensor(t, e, "t.2.v", "")
 	inputtest.Until(t, good, nil, inputtest.Is(4.5))
@@ -78,7 +81,8 @@ func TestOutput(t *testing.T) {
 	}
 	t.Setenv("HENCEDGE_SECRET", "x")
 	got, err := output(t.Context(), sh("pwd; env; cat"))
-	if err != nil || !strings.HasPrefix(got, "/\n") || strings.Contains(got, "SECRET") || !strings.Contains(got, "LANG=C") {
+	if err != nil || !strings.HasPrefix(got, "/\n") || strings.Contains(got, "SECRET") ||
+		!strings.Contains(got, "LANG=C") {
 		t.Errorf("got %q, %v", got, err)
 	}
 	if _, err := output(t.Context(), []string{"/no/such/program"}); !errors.Is(err, os.ErrNotExist) {

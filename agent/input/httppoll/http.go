@@ -32,16 +32,19 @@ func New(in config.Input, env input.Env) (*Input, error) {
 	if in.HTTP == nil {
 		return nil, fmt.Errorf("%w: input %s has no page", input.ErrNoSensor, in.Name)
 	}
-	tls, err := tlsutil.Files{CA: in.HTTP.CA, Cert: in.HTTP.Cert, Key: in.HTTP.Key, ServerName: in.HTTP.ServerName}.Config()
+	tls, err := tlsutil.Files{CA: in.HTTP.CA, Cert: in.HTTP.Cert, Key: in.HTTP.Key,
+		ServerName: in.HTTP.ServerName}.Config()
 	if err != nil {
 		return nil, fmt.Errorf("input %s: %w", in.Name, err)
 	}
-	return &Input{cfg: in, worker: input.NewWorker(in, env), texts: input.NewTexts(env.Counters()), client: &http.Client{
-		Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: tls, MaxConnsPerHost: 1, IdleConnTimeout: 2*in.Every + 10*time.Second,
-			MaxResponseHeaderBytes: 64 << 10, ForceAttemptHTTP2: false},
-		// Credentials must not go anywhere else.
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-	}}, nil
+	return &Input{cfg: in, worker: input.NewWorker(in, env), texts: input.NewTexts(env.Counters()),
+		client: &http.Client{
+			Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: tls, MaxConnsPerHost: 1,
+				IdleConnTimeout:        2*in.Every + 10*time.Second,
+				MaxResponseHeaderBytes: 64 << 10, ForceAttemptHTTP2: false},
+			// Credentials must not go anywhere else.
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		}}, nil
 }
 
 // Sensor adds a quantity.
@@ -82,7 +85,8 @@ func (h *Input) poll(ctx context.Context) error {
 	case err != nil:
 		return err
 	case resp.StatusCode >= 300 && resp.StatusCode < 400:
-		return fmt.Errorf("%s answers %s%s; redirects are not followed: write the address that has the values", req.URL.Host, resp.Status, target(resp))
+		return fmt.Errorf("%s answers %s%s; redirects are not followed: write the address that has the values",
+			req.URL.Host, resp.Status, target(resp))
 	case resp.StatusCode != http.StatusOK:
 		return fmt.Errorf("%s answers %s", req.URL.Host, resp.Status)
 	case len(body) > input.MaxText:

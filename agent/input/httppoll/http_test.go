@@ -46,7 +46,8 @@ func server(t *testing.T, h http.HandlerFunc) (url, ca string) {
 
 func open(t *testing.T, h config.HTTP) *Input {
 	t.Helper()
-	in, err := New(config.Input{Name: "w", Every: 5 * time.Millisecond, Timeout: 10 * time.Second, MaxAge: time.Minute, Retry: time.Millisecond,
+	in, err := New(config.Input{Name: "w", Every: 5 * time.Millisecond, Timeout: 10 * time.Second, MaxAge: time.Minute,
+		Retry:    time.Millisecond,
 		RetryMax: 2 * time.Millisecond, HTTP: &h}, input.Env{Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
@@ -69,7 +70,8 @@ func TestJSONOverTLS(t *testing.T) {
 		fmt.Fprint(w, `{"sensors": [{"name": "air", "value": 21.25}, {"name": "door", "open": true}]}`)
 	})
 	h := open(t, config.HTTP{URL: url + "/state", CA: ca})
-	air, door, none := sensor(t, h, `sensors.#(name=="air").value`, ""), sensor(t, h, "sensors.1.open", ""), sensor(t, h, "sensors.7.value", "")
+	air, door, none := sensor(t, h, `sensors.#(name=="air").value`, ""), sensor(t, h, "sensors.1.open", ""),
+		sensor(t, h, "sensors.7.value", "")
 	inputtest.Until(t, air, nil, inputtest.Is(21.25))
 	inputtest.Until(t, door, nil, inputtest.Is(1))
 	inputtest.Until(t, none, nil, func(_ float64, err error) bool { return errors.Is(err, input.ErrReading) })
@@ -98,8 +100,12 @@ func TestCredentials(t *testing.T) {
 		h    config.HTTP
 		want func(r *http.Request) bool
 	}{
-		"basic":  {config.HTTP{Username: "u", Password: secret("p", "pw")}, func(r *http.Request) bool { u, p, ok := r.BasicAuth(); return ok && u == "u" && p == "pw" }},
-		"bearer": {config.HTTP{Token: secret("t", "tok")}, func(r *http.Request) bool { return r.Header.Get("Authorization") == "Bearer tok" }},
+		"basic": {config.HTTP{Username: "u", Password: secret("p", "pw")}, func(r *http.Request) bool {
+			u, p, ok := r.BasicAuth()
+			return ok && u == "u" && p == "pw"
+		}},
+		"bearer": {config.HTTP{Token: secret("t", "tok")},
+			func(r *http.Request) bool { return r.Header.Get("Authorization") == "Bearer tok" }},
 		"header": {config.HTTP{Token: secret("k", "key"), Header: "X-API-Key"}, func(r *http.Request) bool {
 			return r.Header.Get("X-Api-Key") == "key" && r.Header.Get("Authorization") == ""
 		}},
@@ -154,7 +160,8 @@ func TestFailures(t *testing.T) {
 				time.Sleep(5 * time.Millisecond)
 			}
 		}, "deadline exceeded"},
-		"large": {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, input.MaxText+1)) }, "more than"},
+		"large": {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, input.MaxText+1)) },
+			"more than"},
 	} {
 		url, ca := server(t, c.h)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -162,7 +169,8 @@ func TestFailures(t *testing.T) {
 			ctx, cancel = context.WithTimeout(t.Context(), 100*time.Millisecond)
 		}
 		defer cancel()
-		if err := open(t, config.HTTP{URL: url, CA: ca}).poll(ctx); err == nil || !strings.Contains(err.Error(), c.want) {
+		if err := open(t, config.HTTP{URL: url, CA: ca}).poll(ctx); err == nil ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
@@ -173,7 +181,8 @@ func TestFailures(t *testing.T) {
 	if err := open(t, config.HTTP{URL: url, CA: ca}).poll(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v", err)
 	}
-	if _, err := New(config.Input{HTTP: &config.HTTP{URL: url, CA: "none.pem"}}, input.Env{}); !errors.Is(err, os.ErrNotExist) {
+	if _, err := New(config.Input{HTTP: &config.HTTP{URL: url, CA: "none.pem"}}, input.Env{}); !errors.Is(err,
+		os.ErrNotExist) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -194,10 +203,12 @@ func TestQueryStaysSecret(t *testing.T) {
 			defer cancel()
 		}
 		err := open(t, config.HTTP{URL: url + "/v1?key=hunter2", CA: ca, Insecure: true}).poll(ctx)
-		if err == nil || strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), strings.SplitN(url, "://", 2)[1]) {
+		if err == nil || strings.Contains(err.Error(), "hunter2") ||
+			!strings.Contains(err.Error(), strings.SplitN(url, "://", 2)[1]) {
 			t.Errorf("%s: got %v", name, err)
 		}
-		if name == "gone" && !errors.Is(err, syscall.ECONNREFUSED) || name == "hangs" && !errors.Is(err, context.DeadlineExceeded) {
+		if name == "gone" && !errors.Is(err, syscall.ECONNREFUSED) || name == "hangs" &&
+			!errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}
@@ -207,12 +218,13 @@ func TestQueryStaysSecret(t *testing.T) {
 func TestByteOrderMark(t *testing.T) {
 	for path, body := range map[string]string{"t": "\ufeff{\"t\": 21.5}\r\n", "": "\ufeff21.5"} {
 		url, ca := server(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, body) })
-		inputtest.Until(t, sensor(t, open(t, config.HTTP{URL: url, CA: ca}), path, ""), nil, func(v float64, err error) bool {
-			if errors.Is(err, input.ErrReading) {
-				t.Fatal(err)
-			}
-			return err == nil && v == 21.5
-		})
+		inputtest.Until(t, sensor(t, open(t, config.HTTP{URL: url, CA: ca}), path, ""), nil,
+			func(v float64, err error) bool {
+				if errors.Is(err, input.ErrReading) {
+					t.Fatal(err)
+				}
+				return err == nil && v == 21.5
+			})
 	}
 }
 

@@ -26,7 +26,8 @@ import (
 // kinds are the factors from the kernel's units to ours (config.Source.NativeUnit):
 // millidegrees, millivolts, milliamperes, milliwatts, millipercent and gauss;
 // other kinds are in SI units already.
-var kinds = map[string]float64{"temp": 1e-3, "voltage": 1e-3, "current": 1e-3, "power": 1e-3, "humidityrelative": 1e-3, "magn": 100}
+var kinds = map[string]float64{"temp": 1e-3, "voltage": 1e-3, "current": 1e-3, "power": 1e-3, "humidityrelative": 1e-3,
+	"magn": 100}
 
 var channelFile = regexp.MustCompile(`^in_([a-z][a-z0-9_-]*)_(raw|input)$`)
 
@@ -105,7 +106,8 @@ func Open(root string, src config.Source) (input.Sensor, error) {
 	for _, c := range List(root) {
 		name, _ := input.ReadText(filepath.Join(c.dir, "name"))
 		label, _ := input.ReadText(filepath.Join(c.dir, "label")) // of the device tree
-		if c.Chip != src.Chip && strings.TrimSpace(name) != src.Chip && strings.TrimSpace(label) != src.Chip && filepath.Base(c.dir) != src.Chip &&
+		if c.Chip != src.Chip && strings.TrimSpace(name) != src.Chip && strings.TrimSpace(label) != src.Chip &&
+			filepath.Base(c.dir) != src.Chip &&
 			place(c.dir) != src.Chip {
 			if !slices.Contains(chips, c.Chip) {
 				chips = append(chips, c.Chip)

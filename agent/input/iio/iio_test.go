@@ -58,7 +58,8 @@ func TestScaleIsReadAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(root, "sys/bus/iio/devices/iio:device11/in_illuminance_scale"), []byte("2\n"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(root, "sys/bus/iio/devices/iio:device11/in_illuminance_scale"), []byte("2\n"),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	if v, _, err := s.Read(t.Context()); err != nil || v != 1624 {
@@ -73,7 +74,8 @@ func TestOpenFailures(t *testing.T) {
 		{"bme280", "tempo", "humidityrelative"},
 		{"mcp3424", "voltage7", "voltage0-voltage1"},
 	} {
-		if _, err := Open(root, source(c.chip, c.in)); !errors.Is(err, input.ErrNoSensor) || !strings.Contains(err.Error(), c.want) {
+		if _, err := Open(root, source(c.chip, c.in)); !errors.Is(err, input.ErrNoSensor) ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s %s: got %v, want it to name %q", c.chip, c.in, err, c.want)
 		}
 	}
@@ -94,7 +96,8 @@ func TestList(t *testing.T) {
 	for _, c := range List(inputtest.Tree(t, "testdata/devices.txtar")) {
 		got = append(got, c.Chip+"/"+c.Input)
 	}
-	const want = "bme280/humidityrelative bme280/pressure bme280/temp mpu6050/accel_x mpu6050/accel_z mpu6050/anglvel_x mpu6050/temp " +
+	const want = "bme280/humidityrelative bme280/pressure bme280/temp mpu6050/accel_x mpu6050/accel_z " +
+		"mpu6050/anglvel_x mpu6050/temp " +
 		"iio:device2/voltage0 iio:device2/voltage1 iio:device10/voltage0-voltage1 tsl2583/illuminance"
 	if strings.Join(got, " ") != want {
 		t.Errorf("got %s", got)

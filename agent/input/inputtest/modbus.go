@@ -21,7 +21,8 @@ func ModbusServer(t *testing.T, h modbus.RequestHandler) string {
 	}
 	addr := l.Addr().String()
 	l.Close()
-	s, err := modbus.NewServer(&modbus.ServerConfiguration{URL: "tcp://" + addr, Timeout: time.Minute, Logger: log.New(io.Discard, "", 0)}, h)
+	s, err := modbus.NewServer(&modbus.ServerConfiguration{URL: "tcp://" + addr, Timeout: time.Minute,
+		Logger: log.New(io.Discard, "", 0)}, h)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,7 +31,8 @@ func Mosquitto(t *testing.T) Broker {
 func MosquittoFor(t *testing.T, name, password string) Broker {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "passwords")
-	if out, err := exec.Command(testenv.Program(t, "mosquitto", "mosquitto_passwd"), "-b", "-c", file, name, password).CombinedOutput(); err != nil {
+	if out, err := exec.Command(testenv.Program(t, "mosquitto", "mosquitto_passwd"), "-b", "-c", file, name,
+		password).CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v", out, err)
 	}
 	return start(t, Broker{user: name, secret: password}, "allow_anonymous false\npassword_file "+file+"\n")

@@ -51,7 +51,8 @@ const (
 
 // exceptions are the exception codes (the same, section 7).
 var exceptions = map[byte]string{
-	1: "illegal function", 2: "illegal data address", 3: "illegal data value", 4: "device failure", 5: "acknowledge", 6: "device busy",
+	1: "illegal function", 2: "illegal data address", 3: "illegal data value", 4: "device failure", 5: "acknowledge",
+	6: "device busy",
 	8: "memory parity error", 10: "gateway path unavailable", 11: "gateway target does not respond",
 }
 
@@ -189,7 +190,8 @@ func (rtu) receive(r io.Reader, unit byte, want request) ([]byte, error) {
 			b = append(b, make([]byte, off+size-have)...)
 			if n, err := io.ReadFull(r, b[have:]); err != nil {
 				if have += n; have > 0 {
-					err = fmt.Errorf("%w: %d bytes that are no answer of unit %d: noise, other line settings, or two devices with one address: %w", ErrFrame, have, unit, err)
+					err = fmt.Errorf("%w: %d bytes that are no answer of unit %d: noise, other line settings, or "+
+						"two devices with one address: %w", ErrFrame, have, unit, err)
 				}
 				return nil, err
 			}

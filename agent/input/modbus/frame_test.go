@@ -59,7 +59,8 @@ func TestFrames(t *testing.T) {
 		if err == nil {
 			data, err = request{readHolding, 5, 1}.answer(pdu)
 		}
-		if !errors.Is(err, c.want) || c.want == nil && string(data) != "\x12\x34" || c.want == ErrFrame && errors.Is(err, ErrException) {
+		if !errors.Is(err, c.want) || c.want == nil && string(data) != "\x12\x34" || c.want == ErrFrame &&
+			errors.Is(err, ErrException) {
 			t.Errorf("%s: %x, %v, want %v", c.name, data, err, c.want)
 		}
 	}
@@ -71,9 +72,11 @@ func TestLastRegister(t *testing.T) {
 		data     string
 		register int
 		ok       bool
-	}{{"uint16", 65535, true}, {"uint32", 65534, true}, {"uint32", 65535, false}, {"uint16", 65536, false}, {"uint16", -1, false}} {
+	}{{"uint16", 65535, true}, {"uint32", 65534, true}, {"uint32", 65535, false}, {"uint16", 65536, false},
+		{"uint16", -1, false}} {
 		m := &Input{}
-		_, err := m.Sensor(config.Source{Type: config.SourceModbus, Point: config.Point{Table: "holding", Register: &c.register, Data: c.data, Order: "big"}})
+		_, err := m.Sensor(config.Source{Type: config.SourceModbus,
+			Point: config.Point{Table: "holding", Register: &c.register, Data: c.data, Order: "big"}})
 		if (err == nil) != c.ok || err != nil && !errors.Is(err, input.ErrNoSensor) {
 			t.Errorf("%s at %d: %v", c.data, c.register, err)
 		}

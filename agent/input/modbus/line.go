@@ -128,7 +128,8 @@ var errLapsed = errors.New("the connection has lapsed")
 // stays open, since some adapters and devices start anew when it is closed; what
 // it has received is thrown away before the next request. lapsed is errLapsed's case.
 func (n *line) failed(err error) (lapsed bool) {
-	lapsed = n.url.Scheme != "rtu" && n.spoke && (errors.Is(err, io.EOF) || errors.Is(err, unix.ECONNRESET) || errors.Is(err, unix.EPIPE))
+	lapsed = n.url.Scheme != "rtu" && n.spoke &&
+		(errors.Is(err, io.EOF) || errors.Is(err, unix.ECONNRESET) || errors.Is(err, unix.EPIPE))
 	n.mute++
 	silent := errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, ErrFrame)
 	if n.url.Scheme != "rtu" || !silent || n.mute >= mostMute {

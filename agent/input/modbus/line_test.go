@@ -17,8 +17,10 @@ import (
 // unit is an input on a shared line.
 func unit(t *testing.T, lines *Lines, url string, unit int, timeout, retry time.Duration) *Input {
 	t.Helper()
-	in := config.Input{Name: "unit", Every: 10 * time.Millisecond, Timeout: timeout, MaxAge: time.Minute, Retry: retry, RetryMax: retry,
-		Modbus: &config.Modbus{URL: url, Unit: &unit, Line: config.Line{Baud: 115200, DataBits: 8, Parity: "none", StopBits: 1}}}
+	in := config.Input{Name: "unit", Every: 10 * time.Millisecond, Timeout: timeout, MaxAge: time.Minute, Retry: retry,
+		RetryMax: retry,
+		Modbus: &config.Modbus{URL: url, Unit: &unit,
+			Line: config.Line{Baud: 115200, DataBits: 8, Parity: "none", StopBits: 1}}}
 	m, err := lines.New(in, input.Env{Log: slog.New(slog.DiscardHandler), Count: new(input.Counters)})
 	if err != nil {
 		t.Fatal(err)
@@ -41,18 +43,26 @@ func TestSharedBus(t *testing.T) {
 	go func() { done <- inputtest.ModbusBus(device, units) }()
 	lines := new(Lines)
 	url := "rtu://" + path
-	a, b := unit(t, lines, url, 7, 20*time.Second, time.Millisecond), unit(t, lines, url, 8, 20*time.Second, time.Millisecond)
+	a, b := unit(t, lines, url, 7, 20*time.Second, time.Millisecond),
+		unit(t, lines, url, 8, 20*time.Second, time.Millisecond)
 	dead := unit(t, lines, url, 9, 50*time.Millisecond, time.Millisecond)
-	one, two, none := sensor(t, a, source("holding", 0, "uint16", "big")), sensor(t, b, source("holding", 0, "uint16", "big")), sensor(t, dead, source("holding", 0, "uint16", "big"))
+	one, two, none := sensor(t, a, source("holding", 0, "uint16", "big")),
+		sensor(t, b, source("holding", 0, "uint16", "big")), sensor(t, dead, source("holding", 0, "uint16", "big"))
 	for range 3 {
 		before := dead.count.Failures.Load()
 		inputtest.Until(t, none, nil, func(_ float64, err error) bool {
 			return errors.Is(err, input.ErrNoValue) && dead.count.Failures.Load() > before
 		})
 		values := a.count.Values.Load()
-		inputtest.Until(t, one, nil, func(v float64, err error) bool { return err == nil && v == 7000 && a.count.Values.Load() > values })
+		inputtest.Until(t, one, nil, func(v float64, err error) bool {
+			return err == nil && v == 7000 &&
+				a.count.Values.Load() > values
+		})
 		values = b.count.Values.Load()
-		inputtest.Until(t, two, nil, func(v float64, err error) bool { return err == nil && v == 8000 && b.count.Values.Load() > values })
+		inputtest.Until(t, two, nil, func(v float64, err error) bool {
+			return err == nil && v == 8000 &&
+				b.count.Values.Load() > values
+		})
 	}
 	if n := a.count.Failures.Load() + b.count.Failures.Load(); n != 0 {
 		t.Errorf("%d failures of units that answer", n)
@@ -79,7 +89,8 @@ func TestSilentUnit(t *testing.T) {
 	m.blocks, m.line = join(m.points, true), m.lines.join(m.url, m.cfg.Modbus.Line)
 	defer m.lines.part(m.line)
 	for i := 1; i <= 2*mostMute; i++ { // the port is not closed each time
-		if err := m.turn(t.Context()); !errors.Is(err, os.ErrDeadlineExceeded) || !strings.Contains(err.Error(), "unit 3 does not answer within 20ms") {
+		if err := m.turn(t.Context()); !errors.Is(err, os.ErrDeadlineExceeded) ||
+			!strings.Contains(err.Error(), "unit 3 does not answer within 20ms") {
 			t.Errorf("got %v", err)
 		}
 		if open := m.line.link != nil; open != (i%mostMute != 0) {
@@ -128,11 +139,13 @@ func TestRefusalIsApart(t *testing.T) {
 	p := &plant{refuse: 30}
 	fill(p)
 	m := unit(t, new(Lines), "tcp://"+inputtest.ModbusServer(t, p), 7, 20*time.Second, time.Hour)
-	good, bad := sensor(t, m, source("holding", 0, "uint16", "big")), sensor(t, m, source("holding", 30, "uint16", "big"))
+	good, bad := sensor(t, m, source("holding", 0, "uint16", "big")),
+		sensor(t, m, source("holding", 30, "uint16", "big"))
 	inputtest.Until(t, bad, nil, func(_ float64, err error) bool { return errors.Is(err, ErrException) })
 	for range 5 {
 		n := m.count.Values.Load()
-		inputtest.Until(t, good, nil, func(_ float64, err error) bool { return err == nil && m.count.Values.Load() > n })
+		inputtest.Until(t, good, nil,
+			func(_ float64, err error) bool { return err == nil && m.count.Values.Load() > n })
 	}
 	if bad, failures := m.count.Bad.Load(), m.count.Failures.Load(); bad != 1 || failures != 0 {
 		t.Errorf("%d refusals, %d failures", bad, failures)
@@ -143,7 +156,8 @@ func TestRefusalIsApart(t *testing.T) {
 func TestGatewayTarget(t *testing.T) {
 	r := request{readHolding, 0, 1}
 	for code, gateway := range map[byte]bool{2: false, 6: false, 10: true, 11: true} {
-		if _, err := r.answer([]byte{0x83, code}); !errors.Is(err, ErrException) || errors.Is(err, errGateway) != gateway {
+		if _, err := r.answer([]byte{0x83, code}); !errors.Is(err, ErrException) ||
+			errors.Is(err, errGateway) != gateway {
 			t.Errorf("%d: %v", code, err)
 		}
 	}

@@ -3,7 +3,8 @@
 // pass serial frames through. It only reads; there is no code that writes.
 //
 // All points of an input are read in one poll, neighbouring registers in one
-// request. Inputs with the same address take turns on one connection (Lines). The client is our own: it is two framings of a few lines each, knows
+// request. Inputs with the same address take turns on one connection (Lines). The client is our
+// own: it is two framings of a few lines each, knows
 // deadlines, and leaves retries to the input's back-off.
 package modbus
 
@@ -58,7 +59,8 @@ func (l *Lines) New(in config.Input, env input.Env) (*Input, error) {
 	if err != nil {
 		return nil, fmt.Errorf("input %s: %w", in.Name, err)
 	}
-	m := &Input{cfg: in, worker: input.NewWorker(in, env), log: env.Logger().With("input", in.Name), count: env.Counters(), lines: l, url: u}
+	m := &Input{cfg: in, worker: input.NewWorker(in, env), log: env.Logger().With("input", in.Name),
+		count: env.Counters(), lines: l, url: u}
 	switch u.Scheme {
 	case "tcp":
 		m.framing = new(mbap)
@@ -74,7 +76,8 @@ func (l *Lines) New(in config.Input, env input.Env) (*Input, error) {
 // Sensor adds a point.
 func (m *Input) Sensor(src config.Source) (input.Sensor, error) {
 	p := &point{words: 1, cell: input.NewCell(m.cfg.MaxAge)}
-	p.function = map[string]byte{"coil": readCoils, "discrete": readDiscrete, "holding": readHolding, "input": readInput}[src.Table]
+	p.function = map[string]byte{"coil": readCoils, "discrete": readDiscrete, "holding": readHolding,
+		"input": readInput}[src.Table]
 	if p.function == 0 || src.Register == nil {
 		return nil, fmt.Errorf("%w: a Modbus source without table and register", input.ErrNoSensor)
 	}
@@ -212,7 +215,8 @@ func (m *Input) poll(ctx, once context.Context, from int) (next int, err error) 
 			m.line.answered()
 			m.heard = true
 			if parts := m.patient(b.halves()); errors.Is(err, errSpan) && parts != nil {
-				m.log.Info("the device does not give these registers together; they are read in two requests", "address", b.address, "count", b.count, "error", err)
+				m.log.Info("the device does not give these registers together; they are read in two requests",
+					"address", b.address, "count", b.count, "error", err)
 				m.blocks = slices.Replace(m.blocks, i, i+1, parts...)
 				i--
 				continue

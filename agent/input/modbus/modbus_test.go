@@ -62,7 +62,8 @@ func open(t *testing.T, url string) *Input {
 	t.Helper()
 	in := config.Input{Name: "plc", Every: 10 * time.Millisecond, Timeout: 5 * time.Second, MaxAge: time.Minute,
 		Retry: 10 * time.Millisecond, RetryMax: 20 * time.Millisecond,
-		Modbus: &config.Modbus{URL: url, Unit: new(7), Line: config.Line{Baud: 115200, DataBits: 8, Parity: "none", StopBits: 1}}}
+		Modbus: &config.Modbus{URL: url, Unit: new(7),
+			Line: config.Line{Baud: 115200, DataBits: 8, Parity: "none", StopBits: 1}}}
 	m, err := new(Lines).New(in, input.Env{Log: slog.New(slog.DiscardHandler), Count: new(input.Counters)})
 	if err != nil {
 		t.Fatal(err)
@@ -72,7 +73,8 @@ func open(t *testing.T, url string) *Input {
 }
 
 func source(table string, register int, data, order string) config.Source {
-	return config.Source{Type: config.SourceModbus, Point: config.Point{Table: table, Register: &register, Data: data, Order: order}}
+	return config.Source{Type: config.SourceModbus,
+		Point: config.Point{Table: table, Register: &register, Data: data, Order: order}}
 }
 
 func sensor(t *testing.T, m *Input, src config.Source) input.Sensor {
@@ -233,10 +235,12 @@ func TestException(t *testing.T) {
 	p := &plant{refuse: 30}
 	fill(p)
 	m := open(t, "tcp://"+inputtest.ModbusServer(t, p))
-	good, bad := sensor(t, m, source("holding", 0, "uint16", "big")), sensor(t, m, source("holding", 30, "uint16", "big"))
+	good, bad := sensor(t, m, source("holding", 0, "uint16", "big")),
+		sensor(t, m, source("holding", 30, "uint16", "big"))
 	inputtest.Until(t, good, nil, equals(0x1234))
 	inputtest.Until(t, bad, nil, func(v float64, err error) bool {
-		return errors.Is(err, ErrException) && errors.Is(err, input.ErrReading) && strings.Contains(err.Error(), "illegal data address")
+		return errors.Is(err, ErrException) && errors.Is(err, input.ErrReading) &&
+			strings.Contains(err.Error(), "illegal data address")
 	})
 	inputtest.Until(t, good, nil, equals(0x1234))
 }
@@ -380,7 +384,8 @@ func TestSilentRegisters(t *testing.T) {
 		device := listen(t, func(c net.Conn) {
 			answers(c, addr, func(at uint16) (answer, stay bool) { return at != silent, true })
 		})
-		in := config.Input{Name: "plc", Every: 10 * time.Millisecond, Timeout: 50 * time.Millisecond, MaxAge: time.Minute, Retry: time.Millisecond, RetryMax: 2 * time.Millisecond,
+		in := config.Input{Name: "plc", Every: 10 * time.Millisecond, Timeout: 50 * time.Millisecond,
+			MaxAge: time.Minute, Retry: time.Millisecond, RetryMax: 2 * time.Millisecond,
 			Modbus: &config.Modbus{URL: "tcp://" + device, Unit: new(7)}}
 		m, err := new(Lines).New(in, input.Env{Log: slog.New(slog.DiscardHandler), Count: new(input.Counters)})
 		if err != nil {
@@ -395,7 +400,9 @@ func TestSilentRegisters(t *testing.T) {
 		for at, s := range list {
 			inputtest.Until(t, s, nil, func(v float64, err error) bool {
 				if at == silent {
-					return errors.Is(err, input.ErrReading) && strings.Contains(err.Error(), fmt.Sprintf("address %d, count 1: unit 7 does not answer within 50ms", at))
+					return errors.Is(err, input.ErrReading) &&
+						strings.Contains(err.Error(),
+							fmt.Sprintf("address %d, count 1: unit 7 does not answer within 50ms", at))
 				}
 				return err == nil && v == float64(100+at)
 			})
@@ -433,8 +440,10 @@ func TestMostlySilent(t *testing.T) {
 func TestJoin(t *testing.T) {
 	m := open(t, "tcp://127.0.0.1:1")
 	for _, s := range []config.Source{
-		source("holding", 10, "float32", "big"), source("holding", 12, "uint16", "big"), source("holding", 11, "uint16", "big"),
-		source("holding", 20, "uint16", "big"), source("input", 13, "uint16", "big"), source("coil", 5, "", ""), source("coil", 6, "", "")} {
+		source("holding", 10, "float32", "big"), source("holding", 12, "uint16", "big"),
+		source("holding", 11, "uint16", "big"),
+		source("holding", 20, "uint16", "big"), source("input", 13, "uint16", "big"), source("coil", 5, "", ""),
+		source("coil", 6, "", "")} {
 		sensor(t, m, s)
 	}
 	got := ""
@@ -480,18 +489,24 @@ func TestRTUNoise(t *testing.T) {
 		line string
 		ok   bool
 	}{
-		"clean": {answer, true}, "a zero": {"\x00" + answer, true}, "ones": {"\xff\xff" + answer, true}, "what looks like the unit": {"\x07\x03" + answer, true},
-		"what looks like a start": {"\x07\x03\x04" + answer, true}, "the echo": {request7 + answer, true}, "another unit": {frame(8, readHolding, 4, 1, 2, 3, 4) + answer, true},
-		"more than asked for": {frame(7, readHolding, 6, 1, 2, 3, 4, 5, 6), false}, "another function": {frame(7, readInput, 4, 1, 2, 3, 4), false},
-		"damaged": {damaged, false}, "damaged, then right": {damaged + answer, true}, "cut": {answer[:7], false}, "the echo alone": {request7, false},
-		"endless": {strings.Repeat("\x07\x03\x04", 1000), false},
+		"clean": {answer, true}, "a zero": {"\x00" + answer, true}, "ones": {"\xff\xff" + answer, true},
+		"what looks like the unit": {"\x07\x03" + answer, true},
+		"what looks like a start":  {"\x07\x03\x04" + answer, true}, "the echo": {request7 + answer, true},
+		"another unit":        {frame(8, readHolding, 4, 1, 2, 3, 4) + answer, true},
+		"more than asked for": {frame(7, readHolding, 6, 1, 2, 3, 4, 5, 6), false},
+		"another function":    {frame(7, readInput, 4, 1, 2, 3, 4), false},
+		"damaged":             {damaged, false}, "damaged, then right": {damaged + answer, true},
+		"cut":            {answer[:7], false},
+		"the echo alone": {request7, false},
+		"endless":        {strings.Repeat("\x07\x03\x04", 1000), false},
 	} {
 		pdu, err := (rtu{}).receive(strings.NewReader(c.line), 7, request{readHolding, 4, 2})
 		if c.ok && (err != nil || string(pdu) != "\x03\x04\x12\x34\x56\x78") || !c.ok && !errors.Is(err, ErrFrame) {
 			t.Errorf("%s: got % x, %v", name, pdu, err)
 		}
 	}
-	if pdu, err := (rtu{}).receive(strings.NewReader("\x00"+frame(7, readHolding|exception, 2)), 7, request{readHolding, 4, 2}); err != nil || string(pdu) != "\x83\x02" {
+	if pdu, err := (rtu{}).receive(strings.NewReader("\x00"+frame(7, readHolding|exception, 2)), 7,
+		request{readHolding, 4, 2}); err != nil || string(pdu) != "\x83\x02" {
 		t.Errorf("a refusal: got % x, %v", pdu, err)
 	}
 	if _, err := (rtu{}).receive(strings.NewReader(""), 7, request{readHolding, 4, 2}); err != io.EOF {

@@ -40,7 +40,8 @@ func New(in config.Input, env input.Env) (*Input, error) {
 		return nil, fmt.Errorf("input %s: %w", in.Name, err)
 	}
 	env.Count = env.Counters()
-	return &Input{cfg: in, worker: input.NewWorker(in, env), env: env, texts: map[string]*input.Texts{}, taps: map[string][]func(string){}}, nil
+	return &Input{cfg: in, worker: input.NewWorker(in, env), env: env, texts: map[string]*input.Texts{},
+		taps: map[string][]func(string){}}, nil
 }
 
 // Sensor adds a quantity of the messages on a topic.
@@ -98,7 +99,8 @@ func (m *Input) receive(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
 		if err := c.Close(ctx); err != nil {
-			m.env.Logger().Log(ctx, slog.LevelDebug, "the input did not close cleanly", "input", m.cfg.Name, "error", err)
+			m.env.Logger().Log(ctx, slog.LevelDebug, "the input did not close cleanly", "input", m.cfg.Name, "error",
+				err)
 		}
 	}()
 	for filter, texts := range m.texts {

@@ -16,7 +16,8 @@ import (
 
 func open(t *testing.T, c config.MQTT) *Input {
 	t.Helper()
-	m, err := New(config.Input{Name: "plant", MaxAge: time.Minute, Retry: time.Millisecond, RetryMax: 5 * time.Millisecond, MQTT: &c},
+	m, err := New(config.Input{Name: "plant", MaxAge: time.Minute, Retry: time.Millisecond,
+		RetryMax: 5 * time.Millisecond, MQTT: &c},
 		input.Env{Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
@@ -45,14 +46,16 @@ func TestMosquitto(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	// Readings count from the subscription on.
-	inputtest.Until(t, wild, func() { publish("plant/1/state", `{"pump": {"speed": 1450.5, "on": true}}`, false) }, inputtest.Is(1450.5))
+	inputtest.Until(t, wild, func() { publish("plant/1/state", `{"pump": {"speed": 1450.5, "on": true}}`, false) },
+		inputtest.Is(1450.5))
 	inputtest.Until(t, other, nil, inputtest.Is(1))
-	inputtest.Until(t, number, func() { publish("plant/boiler/temp", " 71.5\n", false) }, func(v float64, err error) bool {
-		if v == 99 {
-			t.Fatal("a retained message counts")
-		}
-		return err == nil && v == 71.5
-	})
+	inputtest.Until(t, number, func() { publish("plant/boiler/temp", " 71.5\n", false) },
+		func(v float64, err error) bool {
+			if v == 99 {
+				t.Fatal("a retained message counts")
+			}
+			return err == nil && v == 71.5
+		})
 	// In order: the last one stays.
 	for i := range 200 {
 		publish("plant/boiler/temp", fmt.Sprint(i), false)
@@ -86,7 +89,8 @@ func TestTrouble(t *testing.T) {
 }
 
 func TestNew(t *testing.T) {
-	if _, err := New(config.Input{MQTT: &config.MQTT{URL: "tls://h", CA: "none.pem"}}, input.Env{}); !errors.Is(err, os.ErrNotExist) {
+	if _, err := New(config.Input{MQTT: &config.MQTT{URL: "tls://h", CA: "none.pem"}}, input.Env{}); !errors.Is(err,
+		os.ErrNotExist) {
 		t.Errorf("got %v", err)
 	}
 }

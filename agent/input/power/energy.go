@@ -221,7 +221,8 @@ func powercap(root string) map[string][]meter {
 	slices.Sort(dirs) // parts after what they are parts of
 	for _, dir := range dirs {
 		name := chipName(dir)
-		m := meter{name: fmt.Sprintf("%s (%s)", name, filepath.Base(dir)), count: counter(filepath.Join(dir, "energy_uj"))}
+		m := meter{name: fmt.Sprintf("%s (%s)", name, filepath.Base(dir)),
+			count: counter(filepath.Join(dir, "energy_uj"))}
 		m.span, _ = counter(filepath.Join(dir, "max_energy_range_uj"))()
 		switch {
 		case name == "psys":
@@ -251,7 +252,8 @@ func counter(path string) func() (uint64, error) {
 		}
 		v, err := strconv.ParseUint(strings.TrimSpace(text), 10, 64)
 		if err != nil {
-			return 0, fmt.Errorf("%w: %s holds text of the form %q, not a counter", input.ErrReading, path, input.Shape(text))
+			return 0, fmt.Errorf("%w: %s holds text of the form %q, not a counter", input.ErrReading, path,
+				input.Shape(text))
 		}
 		return v, nil
 	}

@@ -32,10 +32,12 @@ func TestOpenEnergy(t *testing.T) {
 		watts        float64 // of a power
 	}{
 		{"testdata/orin.txtar", "VIN (hwmon2)", ScopeBoard, 12.345678},
-		{"testdata/xavier.txtar", "GPU (iio:device0) + CPU (iio:device0) + CV (iio:device1)", ScopeRails, 1.543 + 0.928},
+		{"testdata/xavier.txtar", "GPU (iio:device0) + CPU (iio:device0) + CV (iio:device1)", ScopeRails,
+			1.543 + 0.928},
 		{"testdata/nano.txtar", "VDD_IN (hwmon1)", ScopeBoard, 4.968 * 1.24},
 		{"testdata/ina238.txtar", "ina238 energy1 (hwmon0) + ina238 energy1 (hwmon1)", ScopeRails, 0},
-		{"testdata/server.txtar", "package-0 (intel-rapl:0) + dram (intel-rapl:0:2) + package-1 (intel-rapl:1)", ScopeProcessor, 0},
+		{"testdata/server.txtar", "package-0 (intel-rapl:0) + dram (intel-rapl:0:2) + package-1 (intel-rapl:1)",
+			ScopeProcessor, 0},
 		{"testdata/laptop.txtar", "psys (intel-rapl:1)", ScopeBoard, 0},
 		{"testdata/epyc.txtar", "amd_energy energy3 (hwmon4) + amd_energy energy4 (hwmon4)", ScopeProcessor, 0},
 		{"../../testdata/board", "VDD_IN (hwmon1)", ScopeBoard, 9.744},
@@ -62,7 +64,8 @@ func TestOpenEnergy(t *testing.T) {
 }
 
 func TestOpenEnergyFailures(t *testing.T) {
-	if _, err := OpenEnergy(t.TempDir()); !errors.Is(err, input.ErrNoSensor) || !strings.HasSuffix(err.Error(), "no power sensor") {
+	if _, err := OpenEnergy(t.TempDir()); !errors.Is(err, input.ErrNoSensor) ||
+		!strings.HasSuffix(err.Error(), "no power sensor") {
 		t.Errorf("an empty tree: %v", err)
 	}
 	// A graphics card does not stand for the board.
@@ -72,7 +75,8 @@ func TestOpenEnergyFailures(t *testing.T) {
 	root := inputtest.Tree(t, "testdata/server.txtar")
 	for _, text := range []string{"garbage", "", "-1", "99999999999999999999"} {
 		write(t, root, "sys/class/powercap/intel-rapl:1/energy_uj", text)
-		if _, err := OpenEnergy(root); !errors.Is(err, input.ErrNoSensor) || !errors.Is(err, input.ErrReading) || !strings.Contains(err.Error(), "intel-rapl:1") {
+		if _, err := OpenEnergy(root); !errors.Is(err, input.ErrNoSensor) || !errors.Is(err, input.ErrReading) ||
+			!strings.Contains(err.Error(), "intel-rapl:1") {
 			t.Errorf("%q: got %v", text, err)
 		}
 	}
@@ -124,7 +128,8 @@ func TestAddCounter(t *testing.T) {
 		joules, seconds float64
 	}{{"7000000", 0, 0}, {"8000000", 1, 1}, {"10", 0, 0}, {"500010", 0.5, 1}} {
 		write(t, root, "sys/class/hwmon/hwmon0/energy1_input", c.text)
-		if j, s, err := e.Add(time.Duration(i) * time.Second); math.Abs(j-c.joules) > 1e-9 || s != c.seconds || err != nil {
+		if j, s, err := e.Add(time.Duration(i) * time.Second); math.Abs(j-c.joules) > 1e-9 || s != c.seconds ||
+			err != nil {
 			t.Errorf("no span, %d: got %v J in %v s, %v", i, j, s, err)
 		}
 	}

@@ -169,7 +169,8 @@ func OpenRail(root string, src config.Source) (input.Sensor, error) {
 		}
 		return nil, input.Missing("field of rail "+src.Rail, src.Field, found[0].Fields())
 	}
-	return nil, fmt.Errorf("%w: the rail %q is ambiguous (%s, %s); use a hwmon source with the chip's place, such as 1-0040", input.ErrNoSensor,
+	return nil, fmt.Errorf("%w: the rail %q is ambiguous (%s, %s); use a hwmon source with the chip's place, such "+
+		"as 1-0040", input.ErrNoSensor,
 		src.Rail, found[0].Where, found[1].Where)
 }
 
@@ -236,5 +237,6 @@ func OpenGPU(root string, src config.Source) (input.Sensor, error) {
 	case 1:
 		return found[0].read, nil
 	}
-	return nil, fmt.Errorf("%w: there are several GPUs (%s, %s); add \"chip\"", input.ErrNoSensor, found[0].Chip, found[1].Chip)
+	return nil, fmt.Errorf("%w: there are several GPUs (%s, %s); add \"chip\"", input.ErrNoSensor, found[0].Chip,
+		found[1].Chip)
 }

@@ -77,7 +77,8 @@ func TestOpenFailures(t *testing.T) {
 
 func TestLists(t *testing.T) {
 	var got []string
-	for _, root := range []string{inputtest.Tree(t, "testdata/orin.txtar"), inputtest.Tree(t, "testdata/xavier.txtar")} {
+	for _, root := range []string{inputtest.Tree(t, "testdata/orin.txtar"),
+		inputtest.Tree(t, "testdata/xavier.txtar")} {
 		for _, r := range Rails(root) {
 			got = append(got, r.Name+":"+strings.Join(r.Fields(), "+"))
 		}
@@ -85,7 +86,8 @@ func TestLists(t *testing.T) {
 			got = append(got, g.Chip+":"+g.Field)
 		}
 	}
-	const want = "VDD_GPU_SOC:power+voltage+current VDD_CPU_CV:power+voltage+current VIN:power 17000000.gpu:load 17000000.gpu:clock " +
+	const want = "VDD_GPU_SOC:power+voltage+current VDD_CPU_CV:power+voltage+current VIN:power 17000000.gpu:load " +
+		"17000000.gpu:clock " +
 		"GPU:power+voltage+current CPU:power CV:power gpu.0:load 17000000.gv11b:clock"
 	if strings.Join(got, " ") != want {
 		t.Errorf("got %s", strings.Join(got, " "))

@@ -21,12 +21,14 @@ func parseNMEA(line string) (sentence, error) {
 	line = strings.TrimSpace(line)
 	body, sum, ok := strings.Cut(line, "*")
 	if !ok || len(body) < 2 || body[0] != '$' && body[0] != '!' {
-		return sentence{}, fmt.Errorf("%w: no NMEA sentence with a checksum, but text of the form %q", input.ErrReading, input.Shape(line))
+		return sentence{}, fmt.Errorf("%w: no NMEA sentence with a checksum, but text of the form %q",
+			input.ErrReading, input.Shape(line))
 	}
 	body = body[1:]
 	want, err := strconv.ParseUint(sum, 16, 8)
 	if err != nil || len(sum) != 2 {
-		return sentence{}, fmt.Errorf("%w: no NMEA checksum in text of the form %q", input.ErrReading, input.Shape(line))
+		return sentence{}, fmt.Errorf("%w: no NMEA checksum in text of the form %q", input.ErrReading,
+			input.Shape(line))
 	}
 	var have byte
 	for i := range len(body) {

@@ -24,7 +24,8 @@ var usual = config.Line{Baud: 115200, DataBits: 8, Parity: "none", StopBits: 1}
 func open(t *testing.T, s config.Serial) *Input {
 	t.Helper()
 	s.Line = usual
-	in, err := New(config.Input{Name: "port", Every: 10 * time.Millisecond, MaxAge: time.Minute, Retry: time.Millisecond, RetryMax: 2 * time.Millisecond, Serial: &s},
+	in, err := New(config.Input{Name: "port", Every: 10 * time.Millisecond, MaxAge: time.Minute,
+		Retry: time.Millisecond, RetryMax: 2 * time.Millisecond, Serial: &s},
 		input.Env{Log: slog.New(slog.DiscardHandler), Count: new(input.Counters)})
 	if err != nil {
 		t.Fatal(err)
@@ -67,7 +68,8 @@ func TestCSV(t *testing.T) {
 func TestJSONAndText(t *testing.T) {
 	port, path := inputtest.PTY(t)
 	in := open(t, config.Serial{Device: path, Format: "json"})
-	until(t, port, `{"t": {"v": 4.25}}`+"\n", sensor(t, in, config.Source{Point: config.Point{Path: "t.v"}}), inputtest.Is(4.25))
+	until(t, port, `{"t": {"v": 4.25}}`+"\n", sensor(t, in, config.Source{Point: config.Point{Path: "t.v"}}),
+		inputtest.Is(4.25))
 	port, path = inputtest.PTY(t)
 	in = open(t, config.Serial{Device: path, Format: "text"})
 	temp := sensor(t, in, config.Source{Point: config.Point{Pattern: `T=([-0-9.]+)`}})
@@ -100,7 +102,8 @@ func TestNMEA(t *testing.T) {
 	for _, c := range []struct {
 		s    input.Sensor
 		want float64
-	}{{lat, 48 + 7.038/60}, {lon, 11 + 31.0/60}, {alt, 545.4}, {sats, 8}, {south, -(48 + 7.038/60)}, {west, -(11 + 31.0/60)}} {
+	}{{lat, 48 + 7.038/60}, {lon, 11 + 31.0/60}, {alt, 545.4}, {sats, 8}, {south, -(48 + 7.038/60)},
+		{west, -(11 + 31.0/60)}} {
 		until(t, port, all, c.s, inputtest.Is(c.want))
 	}
 	if in.count.Bad.Load() == 0 {
@@ -112,14 +115,16 @@ func TestNMEA(t *testing.T) {
 // parsed are sentences whose checksum was computed with another tool.
 func TestParseNMEA(t *testing.T) {
 	for line, ok := range map[string]bool{
-		gga: true, rmc: true, vtg: true, off: true, "$GPGSV,3,1,11*4F": false, "$GPGGA,1": false, "GPGGA,1*00": false, "$*00": false, "": false,
+		gga: true, rmc: true, vtg: true, off: true, "$GPGSV,3,1,11*4F": false, "$GPGGA,1": false, "GPGGA,1*00": false,
+		"$*00": false, "": false,
 		"$GPTXT,a*1": false, "$PUBX,00*33": true, strings.TrimSuffix(gga, "47") + "4z": false,
 	} {
 		if _, err := parseNMEA(line); (err == nil) != ok {
 			t.Errorf("%q: %v", line, err)
 		}
 	}
-	for text, want := range map[string]float64{"4807.038": 48.1173, "0000.000": 0, "9000.000": 90, "9000.001": math.NaN(), "4860.0": math.NaN(), "48": math.NaN(), "": math.NaN(), "48-7.0": math.NaN()} {
+	for text, want := range map[string]float64{"4807.038": 48.1173, "0000.000": 0, "9000.000": 90,
+		"9000.001": math.NaN(), "4860.0": math.NaN(), "48": math.NaN(), "": math.NaN(), "48-7.0": math.NaN()} {
 		v, err := degrees(text, "N", false)
 		if math.IsNaN(want) != (err != nil) || err == nil && math.Abs(v-want) > 1e-9 {
 			t.Errorf("%q: %v, %v", text, v, err)
@@ -130,8 +135,10 @@ func TestParseNMEA(t *testing.T) {
 		lon              bool
 		want             float64
 	}{
-		{"01131.000", "E", true, 11 + 31.0/60}, {"01131.000", "W", true, -(11 + 31.0/60)}, {"18000.000", "E", true, 180}, {"18000.001", "E", true, math.NaN()},
-		{"4807.038", "S", false, -(48 + 7.038/60)}, {"4807.038", "E", false, math.NaN()}, {"4807.038", "W", false, math.NaN()}, {"4807.038", "", false, math.NaN()},
+		{"01131.000", "E", true, 11 + 31.0/60}, {"01131.000", "W", true, -(11 + 31.0/60)},
+		{"18000.000", "E", true, 180}, {"18000.001", "E", true, math.NaN()},
+		{"4807.038", "S", false, -(48 + 7.038/60)}, {"4807.038", "E", false, math.NaN()},
+		{"4807.038", "W", false, math.NaN()}, {"4807.038", "", false, math.NaN()},
 		{"01131.000", "N", true, math.NaN()}, {"01131.000", "S", true, math.NaN()}, {"0113", "E", true, math.NaN()},
 	} {
 		v, err := degrees(c.text, c.hemisphere, c.lon)
@@ -144,14 +151,16 @@ func TestParseNMEA(t *testing.T) {
 func TestLines(t *testing.T) {
 	long := strings.Repeat("x", maxLine+10)
 	var got []string
-	err := lines(strings.NewReader("3.5\n1\r\n\n"+long+"\n2\n5\r6\r\n4"), false, func(l string) { got = append(got, l) })
+	err := lines(strings.NewReader("3.5\n1\r\n\n"+long+"\n2\n5\r6\r\n4"), false,
+		func(l string) { got = append(got, l) })
 	// The first may be the end of 123.5, the last is not complete.
 	if !errors.Is(err, io.EOF) || strings.Join(got, " ") != "1 2 5 6" {
 		t.Errorf("got %q, %v", got, err)
 	}
 	got = nil
 	most := strings.Repeat("x", maxLine)
-	if _ = lines(strings.NewReader(most+"\n"+most+"y\n1\n"), true, func(l string) { got = append(got, l) }); len(got) != 2 || got[0] != most || got[1] != "1" {
+	if _ = lines(strings.NewReader(most+"\n"+most+"y\n1\n"), true,
+		func(l string) { got = append(got, l) }); len(got) != 2 || got[0] != most || got[1] != "1" {
 		t.Errorf("%d lines", len(got))
 	}
 }
@@ -160,12 +169,17 @@ func TestLines(t *testing.T) {
 // configuration says, as with a wrong rate.
 func TestTrouble(t *testing.T) {
 	port, path := inputtest.PTY(t)
-	s := sensor(t, open(t, config.Serial{Device: path, Format: "nmea"}), config.Source{Field: "lat", Point: config.Point{Sentence: "GGA"}})
-	inputtest.Until(t, s, nil, func(_ float64, err error) bool { return errors.Is(err, input.ErrNoValue) && errors.Is(err, errSilent) })
+	s := sensor(t, open(t, config.Serial{Device: path, Format: "nmea"}),
+		config.Source{Field: "lat", Point: config.Point{Sentence: "GGA"}})
+	inputtest.Until(t, s, nil, func(_ float64, err error) bool {
+		return errors.Is(err, input.ErrNoValue) &&
+			errors.Is(err, errSilent)
+	})
 	until(t, port, "\x81\xf0\xff\r\n", s, func(_ float64, err error) bool {
 		return errors.Is(err, input.ErrNoValue) && errors.Is(err, input.ErrReading)
 	})
-	until(t, port, rmc+"\r\n", s, func(_ float64, err error) bool { return err != nil && err.Error() == input.ErrNoValue.Error() })
+	until(t, port, rmc+"\r\n", s,
+		func(_ float64, err error) bool { return err != nil && err.Error() == input.ErrNoValue.Error() })
 }
 
 // A device that speaks when it is asked, with lines that end with CR, and that is
@@ -200,7 +214,8 @@ func TestRequest(t *testing.T) {
 // Of a device that speaks when it is asked the first answer counts: it is whole.
 func TestFirstAnswer(t *testing.T) {
 	port, path := inputtest.PTY(t)
-	s := sensor(t, open(t, config.Serial{Device: path, Format: "text", Request: "?"}), config.Source{Point: config.Point{Pattern: `([0-9]+)`}})
+	s := sensor(t, open(t, config.Serial{Device: path, Format: "text", Request: "?"}),
+		config.Source{Point: config.Point{Pattern: `([0-9]+)`}})
 	answered := false
 	inputtest.Until(t, s, func() {
 		b := make([]byte, 1)
@@ -257,7 +272,8 @@ func TestBusy(t *testing.T) {
 
 func TestSensorFailures(t *testing.T) {
 	in := open(t, config.Serial{Device: "/dev/ttyS0", Format: "nmea"})
-	if _, err := in.Sensor(config.Source{Field: "speed", Point: config.Point{Sentence: "GGA"}}); !errors.Is(err, input.ErrNoSensor) {
+	if _, err := in.Sensor(config.Source{Field: "speed", Point: config.Point{Sentence: "GGA"}}); !errors.Is(err,
+		input.ErrNoSensor) {
 		t.Errorf("got %v", err)
 	}
 }
@@ -282,9 +298,11 @@ func FuzzNMEA(f *testing.F) {
 				}
 				continue
 			}
-			for _, name := range []string{"lat", "lon", "altitude", "speed", "course", "satellites", "hdop", "1", "99"} {
+			for _, name := range []string{"lat", "lon", "altitude", "speed", "course", "satellites", "hdop", "1",
+				"99"} {
 				v, err := s.number(name)
-				if err == nil && (math.IsNaN(v) || name == "lat" && math.Abs(v) > 90 || name == "lon" && math.Abs(v) > 180) {
+				if err == nil && (math.IsNaN(v) || name == "lat" && math.Abs(v) > 90 || name == "lon" &&
+					math.Abs(v) > 180) {
 					t.Fatalf("%s of %q is %v", name, l, v)
 				}
 			}
@@ -299,7 +317,8 @@ func FuzzLines(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		cells := []*input.Cell{input.NewCell(time.Hour), input.NewCell(time.Hour)}
 		count := new(input.Counters)
-		in := &Input{cfg: config.Input{Serial: &config.Serial{Format: "csv", Delimiter: ";"}}, count: count, texts: input.NewTexts(count),
+		in := &Input{cfg: config.Input{Serial: &config.Serial{Format: "csv", Delimiter: ";"}}, count: count,
+			texts:   input.NewTexts(count),
 			columns: []column{{0, cells[0]}, {2, cells[1]}}}
 		_ = lines(strings.NewReader(string(data)), len(data)%2 == 0, func(line string) {
 			if len(line) > maxLine || line == "" || strings.ContainsAny(line, "\r\n") {
@@ -318,7 +337,8 @@ func FuzzLines(f *testing.F) {
 // What a configuration may name, the sentences have, and nothing else.
 func TestNamedFields(t *testing.T) {
 	for kind, fields := range named {
-		if have, want := slices.Sorted(maps.Keys(fields)), slices.Sorted(slices.Values(config.NMEAFields[kind])); !slices.Equal(have, want) {
+		if have, want := slices.Sorted(maps.Keys(fields)),
+			slices.Sorted(slices.Values(config.NMEAFields[kind])); !slices.Equal(have, want) {
 			t.Errorf("%s: %v, a configuration may name %v", kind, have, want)
 		}
 	}

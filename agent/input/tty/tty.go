@@ -18,7 +18,8 @@ import (
 var ErrBusy = errors.New("the port is in use, by another process or input")
 
 var bauds = map[int]uint32{
-	1200: unix.B1200, 2400: unix.B2400, 4800: unix.B4800, 9600: unix.B9600, 19200: unix.B19200, 38400: unix.B38400, 57600: unix.B57600,
+	1200: unix.B1200, 2400: unix.B2400, 4800: unix.B4800, 9600: unix.B9600, 19200: unix.B19200, 38400: unix.B38400,
+	57600:  unix.B57600,
 	115200: unix.B115200, 230400: unix.B230400, 460800: unix.B460800, 921600: unix.B921600,
 }
 
@@ -52,7 +53,8 @@ func set(fd int, l config.Line, baud uint32) error {
 	if err != nil {
 		return fmt.Errorf("not a serial port: %w", err)
 	}
-	t.Iflag &^= unix.IGNBRK | unix.BRKINT | unix.PARMRK | unix.ISTRIP | unix.INLCR | unix.IGNCR | unix.ICRNL | unix.IXON | unix.IXOFF | unix.IXANY | unix.INPCK
+	t.Iflag &^= unix.IGNBRK | unix.BRKINT | unix.PARMRK | unix.ISTRIP | unix.INLCR |
+		unix.IGNCR | unix.ICRNL | unix.IXON | unix.IXOFF | unix.IXANY | unix.INPCK
 	t.Oflag &^= unix.OPOST
 	t.Lflag &^= unix.ECHO | unix.ECHONL | unix.ICANON | unix.ISIG | unix.IEXTEN
 	t.Cflag &^= unix.CSIZE | unix.PARENB | unix.PARODD | unix.CSTOPB | unix.CRTSCTS | unix.CBAUD
@@ -86,7 +88,10 @@ func Discard(port *os.File) error {
 		return err
 	}
 	var failed error
-	if err := c.Control(func(fd uintptr) { failed = unix.IoctlSetInt(int(fd), unix.TCFLSH, unix.TCIFLUSH) }); err != nil {
+	if err := c.Control(func(fd uintptr) {
+		failed = unix.IoctlSetInt(int(fd), unix.TCFLSH,
+			unix.TCIFLUSH)
+	}); err != nil {
 		return err
 	}
 	if failed != nil {
