@@ -356,7 +356,7 @@ func TestPlanOfSpool(t *testing.T) {
 	cfg := withSpool(t, testConfig(t), filepath.Join(t.TempDir(), "spool"))
 	cfg.Spool.Mirror = filepath.Join(t.TempDir(), "mirror")
 	deps, _ := testDeps(t, &fakeClient{})
-	p, err := plan.Make(cfg, deps.options(), 0)
+	p, err := plan.Predict(cfg, deps.options(), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -377,11 +377,12 @@ func TestPlanOfSpool(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 	cfg.Delivery.Bandwidth = config.Size(2 * p.BytesPerDay / 86400)
-	if p, err := plan.Make(cfg, deps.options(), 0); err != nil || len(p.Refusals) != 0 || p.Cap < 0.49 || p.Cap > 0.51 {
+	if p, err := plan.Predict(cfg, deps.options(), 0); err != nil || len(p.Refusals) != 0 || p.Cap < 0.49 ||
+		p.Cap > 0.51 {
 		t.Errorf("half of the cap: %+v, %v", p, err)
 	}
 	cfg.Delivery.Hours = []config.Hours{{From: "00:00", To: "06:00", Zone: "UTC"}}
-	if p, err := plan.Make(cfg, deps.options(), 0); err != nil || len(p.Refusals) != 1 ||
+	if p, err := plan.Predict(cfg, deps.options(), 0); err != nil || len(p.Refusals) != 1 ||
 		!strings.Contains(p.Refusals[0], "delivery.bandwidth") || p.Open != 0.25 {
 		t.Errorf("in a quarter of the day: %+v, %v", p, err)
 	}

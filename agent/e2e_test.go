@@ -284,7 +284,7 @@ func TestPlanIsExact(t *testing.T) {
 			cfg.Keys = config.AgentKeys{Mode: mode, SecretKey: filepath.Join(s.dir, "secret.key"),
 				Holder: config.HolderNone}
 		}
-		p, err := plan.Make(cfg, Deps{Logger: testrig.Quiet()}.options(), 1e9)
+		p, err := plan.Predict(cfg, Deps{Logger: testrig.Quiet()}.options(), 1e9)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -345,7 +345,7 @@ func TestPlanIsExact(t *testing.T) {
 func TestPlanWithoutKeys(t *testing.T) {
 	cfg := testConfig(t)
 	cfg.Streams[0].Channels[0].Source.Zone = "reactor"
-	p, err := plan.Make(cfg, Deps{Logger: testrig.Quiet(), Root: "testdata/board"}.options(), 1)
+	p, err := plan.Predict(cfg, Deps{Logger: testrig.Quiet(), Root: "testdata/board"}.options(), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -361,7 +361,7 @@ func TestPlanWithoutKeys(t *testing.T) {
 	large := *cfg
 	large.Streams = []config.Stream{cfg.Streams[0]}
 	large.Streams[0].Params, large.Queue.Bytes = "std14-d5", config.MiB
-	if p, err = plan.Make(&large, Deps{Logger: testrig.Quiet(), Root: "testdata/board"}.options(), 0); err != nil {
+	if p, err = plan.Predict(&large, Deps{Logger: testrig.Quiet(), Root: "testdata/board"}.options(), 0); err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(strings.Join(p.Refusals, "\n"), "never fits into queue.bytes") || p.MemoryBytes < 20<<20 {
@@ -369,12 +369,12 @@ func TestPlanWithoutKeys(t *testing.T) {
 	}
 	large.Queue.Bytes, large.Delivery.Streams = config.GiB,
 		[]config.StreamDelivery{{Stream: large.Streams[0].Name, Ack: config.AckBroker, Bytes: config.MiB}}
-	if p, err = plan.Make(&large, Deps{Logger: testrig.Quiet(), Root: "testdata/board"}.options(), 0); err != nil ||
+	if p, err = plan.Predict(&large, Deps{Logger: testrig.Quiet(), Root: "testdata/board"}.options(), 0); err != nil ||
 		!strings.Contains(strings.Join(p.Refusals, "\n"), "never fits into delivery.streams[0].bytes") {
 		t.Fatalf("its own bound of 1 MiB: %+v, %v", p, err)
 	}
 	cfg.Streams[0].Window.Samples = 2048
-	if _, err := plan.Make(cfg, Deps{Logger: testrig.Quiet()}.options(), 0); !errors.Is(err, config.ErrInvalid) {
+	if _, err := plan.Predict(cfg, Deps{Logger: testrig.Quiet()}.options(), 0); !errors.Is(err, config.ErrInvalid) {
 		t.Errorf("too many slots: %v", err)
 	}
 }

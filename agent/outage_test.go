@@ -36,7 +36,7 @@ func TestPlanOfAnOutage(t *testing.T) {
 			cfg := testConfig(t)
 			c.change(cfg)
 			deps, _ := testDeps(t, &fakeClient{})
-			p, err := plan.Make(cfg, deps.options(), 0)
+			p, err := plan.Predict(cfg, deps.options(), 0)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -47,10 +47,10 @@ func TestCell(t *testing.T) {
 
 // A value from before the machine slept is as old as it is.
 func TestCellAsleep(t *testing.T) {
-	real := asleep
-	defer func() { asleep = real }()
+	original := asleep
+	defer func() { asleep = original }()
 	slept := time.Duration(0)
-	asleep = func() time.Duration { return real() + slept }
+	asleep = func() time.Duration { return original() + slept }
 	c := NewCell(time.Minute)
 	c.Set(7)
 	slept = 50 * time.Second

@@ -177,11 +177,11 @@ func (c *checker) context(o Options) *henc.Context {
 		c.unknown(err)
 		return nil
 	}
-	make := o.NewContext
-	if make == nil {
-		make = func(p henc.Parameters) (*henc.Context, error) { return henc.NewContext(p, henc.WithFastestN2()) }
+	newContext := o.NewContext
+	if newContext == nil {
+		newContext = func(p henc.Parameters) (*henc.Context, error) { return henc.NewContext(p, henc.WithFastestN2()) }
 	}
-	ctx, err := make(params)
+	ctx, err := newContext(params)
 	if err != nil {
 		c.fail(path, "try another parameter set", err)
 		return nil

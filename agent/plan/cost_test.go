@@ -96,7 +96,7 @@ func TestPlansOfExamples(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		p, err := Make(cfg, Options{Machine: sensor.Machine{Root: "../testdata/board", Clock: testrig.NewClock(),
+		p, err := Predict(cfg, Options{Machine: sensor.Machine{Root: "../testdata/board", Clock: testrig.NewClock(),
 			Log: testrig.Quiet()}}, 0)
 		if err != nil {
 			t.Errorf("%s: %v", file, err)

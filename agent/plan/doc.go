@@ -2,5 +2,5 @@
 //
 //	Check    finds all mistakes of a configuration at once, with their places
 //	Prepare  checks likewise, and returns the keys and open sources
-//	Make     predicts traffic, time, memory, wear and precision
+//	Predict  predicts traffic, time, memory, wear and precision
 package plan

@@ -109,12 +109,12 @@ type ChannelOutlook struct {
 	Bound float64 `json:"bound"` // on all samples of a window, in Unit; see henc.NoiseModel.Max
 }
 
-// Make predicts sizes, traffic, time and precision. The configuration and its
+// Predict predicts sizes, traffic, time and precision. The configuration and its
 // fit to the parameters are checked as in Check. Keys that do not exist yet are
 // replaced by temporary ones of the same size, and sensors that this machine
 // does not have are only warned about, so that a plan can be made anywhere. link
 // is the uplink in bits per second, 0 where it is not known.
-func Make(cfg *config.Agent, o Options, link float64) (*Prediction, error) {
+func Predict(cfg *config.Agent, o Options, link float64) (*Prediction, error) {
 	if err := cfg.Check(); err != nil {
 		return nil, err
 	}
@@ -172,8 +172,8 @@ func Make(cfg *config.Agent, o Options, link float64) (*Prediction, error) {
 	if link > 0 {
 		p.Link = p.BytesPerDay * 8 / secondsPerDay / link / p.Open
 	}
-	if cap := float64(cfg.Delivery.Bandwidth); cap > 0 {
-		p.Cap = p.BytesPerDay / secondsPerDay / cap / p.Open
+	if most := float64(cfg.Delivery.Bandwidth); most > 0 {
+		p.Cap = p.BytesPerDay / secondsPerDay / most / p.Open
 	}
 	p.judge()
 	p.inTime(cfg)

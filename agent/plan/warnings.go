@@ -20,7 +20,8 @@ func Warnings(cfg *config.Agent) []string {
 	if cfg.Keys.Mode == config.KeyModePublic {
 		for _, file := range keyset.Secrets(filepath.Dir(cfg.Keys.PublicKey)) {
 			out = append(out, fmt.Sprintf("SECRET KEY ON THIS DEVICE: %s lies beside the public key, and whoever "+
-				"takes the device decrypts everything with it; remove it, and make a new key set if others could read it",
+				"takes the device decrypts everything with it; remove it, and make a new key set "+
+				"if others could read it",
 				file))
 		}
 	}
@@ -43,7 +44,8 @@ func Warnings(cfg *config.Agent) []string {
 		}
 	}
 	if path := config.Exposed(cfg.Broker.Key); path != "" {
-		out = append(out, fmt.Sprintf("broker.key: every user of this machine may read or change %s; run chmod 600 on it",
+		out = append(out, fmt.Sprintf(
+			"broker.key: every user of this machine may read or change %s; run chmod 600 on it",
 			path))
 	}
 	out = append(out, sensor.Warnings(cfg)...)

@@ -15,7 +15,7 @@ func Warnings(cfg *config.Agent) []string {
 	return append(inputWarnings(cfg), powerWarnings(cfg)...)
 }
 
-// inputWarnings are inputs that nobody reads, that travel in clear, or whose
+// inputWarnings are inputs that nobody reads, that travel in plain, or whose
 // device is not there now.
 func inputWarnings(cfg *config.Agent) []string {
 	used := map[string]bool{}
@@ -31,7 +31,7 @@ func inputWarnings(cfg *config.Agent) []string {
 		if !used[in.Name] {
 			out = append(out, fmt.Sprintf("input %s: no channel reads it", in.Name))
 		}
-		device, clear := "", ""
+		device, plain := "", "" // plain: what travels without TLS
 		switch {
 		case in.Serial != nil:
 			device = in.Serial.Device
@@ -42,9 +42,9 @@ func inputWarnings(cfg *config.Agent) []string {
 		case in.CAN != nil:
 			device = "/sys/class/net/" + in.CAN.Interface
 		case in.HTTP != nil && in.HTTP.Insecure:
-			clear, _, _ = strings.Cut(in.HTTP.URL, "?") // secrets may follow
+			plain, _, _ = strings.Cut(in.HTTP.URL, "?") // secrets may follow
 		case in.MQTT != nil && in.MQTT.Insecure:
-			clear = in.MQTT.URL
+			plain = in.MQTT.URL
 		case in.Modbus != nil:
 			device, _ = strings.CutPrefix(in.Modbus.URL, "rtu://")
 			if device == in.Modbus.URL {
@@ -54,9 +54,9 @@ func inputWarnings(cfg *config.Agent) []string {
 		if why := unusable(device, in); why != "" {
 			out = append(out, fmt.Sprintf("input %s: %s", in.Name, why))
 		}
-		if clear != "" {
-			out = append(out, fmt.Sprintf("input %s: no TLS to %s: its readings travel in clear, and anybody on the "+
-				"way can change them", in.Name, clear))
+		if plain != "" {
+			out = append(out, fmt.Sprintf("input %s: no TLS to %s: its readings travel in plain, and anybody on the "+
+				"way can change them", in.Name, plain))
 		}
 	}
 	return out

@@ -50,7 +50,7 @@ The exit code is 2 if the configuration cannot work:
 			if err != nil {
 				return cli.Usage(err)
 			}
-			p, err := plan.Make(cfg, plan.Options{}, rate)
+			p, err := plan.Predict(cfg, plan.Options{}, rate)
 			if err != nil {
 				return cli.Usage(err)
 			}

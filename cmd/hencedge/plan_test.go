@@ -70,7 +70,7 @@ func planAndDemo(t *testing.T, params string, samples, count int) {
 			config.Channel{Name: ch.Name, Unit: "1", Range: ch.Range, Source: &config.Source{Type: config.SourceLoad}})
 	}
 	cfg.SetDefaults()
-	p, err := plan.Make(cfg, plan.Options{}, 0)
+	p, err := plan.Predict(cfg, plan.Options{}, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -121,7 +121,7 @@ func TestPlanPredictsTheBench(t *testing.T) {
 					Channels: []config.Channel{{Name: "load", Unit: "1", Range: [2]float64{0, 100},
 						Source: &config.Source{Type: config.SourceLoad}}}}}}
 			cfg.SetDefaults()
-			p, err := plan.Make(cfg, plan.Options{}, 0)
+			p, err := plan.Predict(cfg, plan.Options{}, 0)
 			if err != nil {
 				t.Fatal(err)
 			}
