@@ -82,9 +82,9 @@ func (c *Chunk) Marshal() ([]byte, error) {
 	return b, nil
 }
 
-// UnmarshalChunk decodes one chunk strictly; its data shares the memory of b. A chunk that announces an object
-// above maxObject bytes (0: DefaultMaxObject) is refused with ErrTooLarge
-// before anything is kept of it.
+// UnmarshalChunk decodes one chunk strictly. Its data shares the memory of b. A chunk of an
+// object above maxObject bytes (0: DefaultMaxObject) is refused with ErrTooLarge before any
+// of it is kept.
 func UnmarshalChunk(b []byte, maxObject int) (*Chunk, error) {
 	if maxObject <= 0 {
 		maxObject = DefaultMaxObject

@@ -31,9 +31,9 @@ func (k *SigningKey) CertificateRequest(name string) ([]byte, error) {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}), nil
 }
 
-// ParseCertificateRequest reads what CertificateRequest wrote and checks its
-// signature. Whether name and key belong together the reader must know from
-// elsewhere, by the fingerprint for example. It fails with ErrRequest.
+// ParseCertificateRequest reads what CertificateRequest wrote and checks its signature. It
+// cannot tell whether the name belongs to the key: compare the fingerprint for that. It
+// fails with ErrRequest.
 func ParseCertificateRequest(text []byte) (name string, pub ed25519.PublicKey, err error) {
 	if len(text) > maxRequest {
 		return "", nil, fmt.Errorf("%w: %d bytes", ErrRequest, len(text))

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// LogLimit lets one line a second through for each reason: a flood of bad messages must
-// not become a flood of log lines. The zero value is ready, and safe for concurrent use.
-// It remembers every reason, so they have to be few.
+// LogLimit allows one line a second for each reason, so that a flood of bad messages does not
+// become a flood of log lines. It remembers every reason, so there must be few. The zero
+// value is ready, and safe for concurrent use.
 type LogLimit struct {
 	mu      sync.Mutex
 	reasons map[string]*logged

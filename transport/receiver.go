@@ -12,17 +12,16 @@ import (
 // Receiver puts chunks together and hands complete objects on. It is safe for
 // concurrent use.
 //
-// Chunks arrive in any order and any number of times. Memory is bounded per
-// topic (one topic is one sender's stream) and in all. When a new object does
-// not fit, incomplete objects are dropped: within its own topic's bounds, the
-// one of that topic that went longest without a new chunk; within the bounds of
-// all, the longest idle one of the topic that holds the most bytes, or the most
-// objects where their number is at its bound. So a topic that is flooded hurts
-// itself first. Whatever is idle for MaxAge is dropped when a chunk arrives, or
+// Chunks arrive in any order and any number of times. Memory is bounded per topic (one topic
+// is one sender's stream) and in all. When a new object does not fit, an incomplete one is
+// dropped. If the topic's bound is reached, it is the longest idle object of that topic. If
+// the bound on all topics is reached, it is the longest idle object of the topic that holds
+// the most bytes, or the most objects where their number is the bound. So a flooded topic
+// hurts itself first. Objects that are idle for MaxAge are dropped when a chunk arrives, or
 // by Expire.
 //
-// A complete object counts against the same bounds until it was worked off
-// (Staged.Done). A chunk that fits as soon as that happens waits for it.
+// A complete object counts against the same bounds until it is worked off (Staged.Done). A
+// chunk that will fit then waits for it.
 //
 // A chunk that contradicts an earlier one of its object (other size, count, or
 // other bytes at the same place) is refused and the earlier one kept. When an
@@ -103,11 +102,10 @@ func (r *Receiver) Close() {
 // Counters returns the counts of complete objects, repeated chunks and refusals by reason.
 func (r *Receiver) Counters() *Counters { return r.counters }
 
-// Feed takes one chunk. It returns nil for a chunk that was kept, repeated, or
-// completed its object; an error that wraps ErrHandler when the handler failed;
-// ErrClosed after Close, for a chunk that was not taken; and otherwise the refusal,
-// which is counted. The payload may be used again afterwards, unless it was a whole
-// object.
+// Feed takes one chunk. It returns nil for a chunk that was kept, came again, or completed
+// its object. When the handler fails, the error wraps ErrHandler. After Close it is ErrClosed
+// for a chunk that was not taken. Any other error is a refusal, which is counted. The caller
+// may use the payload again, unless it was a whole object.
 func (r *Receiver) Feed(topic string, payload []byte) error {
 	c, err := UnmarshalChunk(payload, r.limits.MaxObject)
 	if err != nil {

@@ -8,8 +8,8 @@ type Refusal struct {
 	Detail string // what differs, for people; may be empty
 }
 
-// Refusals remember why objects were refused, for the newest so many, so that a sender
-// that asks is told. It is safe for concurrent use.
+// Refusals remember why the newest objects were refused, to answer senders that ask. It is
+// safe for concurrent use.
 type Refusals struct {
 	limit int
 
@@ -18,7 +18,7 @@ type Refusals struct {
 	order   [][32]byte // oldest first
 }
 
-// NewRefusals returns a memory of limit objects.
+// NewRefusals returns Refusals for the newest limit objects.
 func NewRefusals(limit int) *Refusals {
 	return &Refusals{limit: limit, reasons: map[[32]byte]Refusal{}}
 }
@@ -37,7 +37,7 @@ func (r *Refusals) Add(object [32]byte, why Refusal) {
 	}
 }
 
-// Get returns why an object was refused; it is empty for one that was not, or is forgotten.
+// Get returns why an object was refused, or an empty Refusal if it was not or is forgotten.
 func (r *Refusals) Get(object [32]byte) Refusal {
 	r.mu.Lock()
 	defer r.mu.Unlock()

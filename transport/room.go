@@ -5,10 +5,9 @@ import (
 	"time"
 )
 
-// makeRoom evicts until n more bytes fit, and one more object unless own is
-// not nil. own itself is never evicted: when it alone fills its bounds, the
-// chunk is refused. Where room comes when staged objects are worked off, nothing is
-// evicted, and wait is true.
+// makeRoom evicts objects until n more bytes fit, and, if own is nil, one more object. It
+// never evicts own: when own alone fills its bounds, the chunk is refused. If working off
+// staged objects will make the room, nothing is evicted and wait is true.
 func (r *Receiver) makeRoom(key partKey, n int, own *partial) (wait bool, err error) {
 	more := 0
 	if own == nil {

@@ -31,10 +31,9 @@ const (
 	SealTail = 2 + ed25519.SignatureSize
 )
 
-// SealInPlace is Seal for a body that stands in b from at on, with room before it
-// and, in its capacity, after it: a large body is not copied. With less than
-// SealRoom before or SealTail after it works too, by a copy. b must not be used
-// any more.
+// SealInPlace is Seal for a body that stands in b from at on, which it does not copy. That
+// needs SealRoom bytes before the body and SealTail bytes of capacity after it. With less
+// room the body is copied. The caller must not use b afterwards.
 func SealInPlace(meta Meta, b []byte, at int, key *SigningKey) ([]byte, error) {
 	if at < 0 || at > len(b) {
 		return nil, fmt.Errorf("seal: a body at %d of %d bytes", at, len(b))
@@ -124,9 +123,9 @@ func splitPayload(payload []byte) (header, body []byte, err error) {
 	return header, body, nil
 }
 
-// PeekMeta reads the header of a sealed object without verifying anything. It
-// is for routing and diagnostics only: an attacker chooses what it returns. It costs
-// what a header costs, however large the object is.
+// PeekMeta returns the header of a sealed object without verifying anything. It is for
+// routing and diagnostics only, since an attacker chooses what it returns. Its cost does not
+// depend on the size of the object.
 func PeekMeta(sealed []byte) (*Meta, error) {
 	m, _, err := Peek(sealed)
 	return m, err

@@ -75,7 +75,6 @@ func (s *Sender) Send(ctx context.Context, topic string, sealed []byte) error {
 	return s.SendChunks(ctx, topic, pieces)
 }
 
-
 // SendChunks is Send for some of an object's chunks: those that a receiver still
 // needs.
 func (s *Sender) SendChunks(ctx context.Context, topic string, pieces []Chunk) error {

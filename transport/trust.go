@@ -73,7 +73,7 @@ func (t *TrustStore) AddEvaluator(pub ed25519.PublicKey) error {
 	return nil
 }
 
-// hint notes keys by their ids; mu is held.
+// hint notes keys by their ids. The caller holds mu.
 func (t *TrustStore) hint(keys ...ed25519.PublicKey) {
 	for _, pub := range keys {
 		if id := keyHint(pub); !holds(t.hints[id], pub) {
@@ -100,7 +100,7 @@ func (t *TrustStore) trusts(m *Meta, pub ed25519.PublicKey) bool {
 	return holds(t.trusted(m), pub)
 }
 
-// trusted returns the keys that may sign m; t.mu is held.
+// trusted returns the keys that may sign m. The caller holds t.mu.
 func (t *TrustStore) trusted(m *Meta) []ed25519.PublicKey {
 	if m.Kind == KindResult {
 		return t.evaluators

@@ -52,7 +52,7 @@ type Verifier struct {
 	opts VerifierOptions
 }
 
-// NewVerifier checks the options and copies the lists.
+// NewVerifier returns a Verifier with copies of the options' lists.
 func NewVerifier(o VerifierOptions) (*Verifier, error) {
 	if o.Trust == nil {
 		return nil, errors.New("verifier: no trust store; list the signers' public keys")
@@ -87,9 +87,9 @@ func NewVerifier(o VerifierOptions) (*Verifier, error) {
 
 // Open verifies a sealed object: size, canonical form, signature by a trusted key,
 // version, kind, what that key is trusted for, parameter hash, key set and epoch, layout,
-// and that it was not seen before. On success the object's number is spent: the same object fails
-// with ErrReplayed from then on (see Forget). The error wraps one of this
-// package's sentinels, and refusals are counted in the options' Counters.
+// and that it was not seen before. On success the object's number is spent: from then on the
+// same object fails with ErrReplayed (see Forget). The error wraps one of this package's
+// sentinels, and refusals are counted in the options' Counters.
 //
 // The caller still has to compare the header with the body: Meta.CheckBody.
 func Open(sealed []byte, v *Verifier) (*Object, error) { return v.open(sealed, "") }
@@ -162,8 +162,8 @@ func (v *Verifier) check(sealed []byte, topic string) (*Object, error) {
 	return &Object{Meta: *m, Body: body, ID: ObjectID(sealed), Signer: signer}, nil
 }
 
-// authenticate finds the trusted key that signed f. For what it is trusted, the header
-// decides.
+// authenticate finds the trusted key that signed f. The caller checks what that key is
+// trusted for.
 func (v *Verifier) authenticate(f *frame) (signer [32]byte, err error) {
 	keys := v.opts.Trust.signers(f.kid)
 	if len(keys) == 0 {
@@ -235,8 +235,8 @@ func (v *Verifier) allow(m *Meta) error {
 	return nil
 }
 
-// Forget gives the number of an opened object back, for a receiver that could
-// not finish handling it and wants a later delivery of it to be taken.
+// Forget makes the number of an opened object free again. It is for a receiver that could not
+// finish handling the object and wants to accept it later.
 func (v *Verifier) Forget(obj *Object) {
 	v.opts.Replay.forget(replayKeyOf(obj.Signer, &obj.Meta), obj.Meta.BootEpoch, obj.Meta.Sequence)
 }

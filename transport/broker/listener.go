@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// listener closes its connections with itself. The server knows those of clients that
-// have sent CONNECT, and waits for the others for ever.
+// listener closes its connections when it is closed. The server closes only those of clients
+// that have sent CONNECT, and would wait for the others for ever.
 type listener struct {
 	net.Listener
 	mu      sync.Mutex
@@ -44,8 +44,8 @@ func (l *listener) Accept() (net.Conn, error) {
 	return own, nil
 }
 
-// stop takes no more connections, and returns when the server has begun with all that
-// it was given. Where it counts one while it is closed, it may not wait for it.
+// stop takes no more connections, and returns when the server has begun with all that it was
+// given. A server that starts counting a connection while it is closed may not wait for it.
 func (l *listener) stop() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -55,7 +55,7 @@ func (l *listener) stop() {
 	}
 }
 
-// starting reports whether the server has still to begin with a connection.
+// starting reports whether the server has not begun with some connection.
 func (l *listener) starting() bool {
 	for _, begun := range l.open {
 		if !begun {

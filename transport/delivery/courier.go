@@ -41,8 +41,8 @@ type Options struct {
 	Levels map[string]Level // by stream
 	// Receivers are the public keys by name whose receipts count.
 	Receivers map[string][]ed25519.PublicKey
-	// Shared: the receivers have decryption keys of their own, each for some of the
-	// objects. That one has not the key of an object then says nothing.
+	// Shared: each receiver has keys of its own, for some of the objects only. Then a
+	// missing object key is not an error.
 	Shared bool
 
 	Objects int           // objects that are read and sent at a time, over all streams; 0: 4
@@ -56,14 +56,14 @@ type Options struct {
 	Live    time.Duration // age below which data is live
 	Hours   []Hours       // when to send; none: always
 
-	// Before is called when an object is delivered, or dropped because the receiver has
-	// had its number, before it leaves the spool; an error keeps it there, to be tried
-	// again. It may be nil.
+	// Before is called before an object leaves the spool because it was delivered or its
+	// number was used before. If Before fails, the object stays and is tried again. It may
+	// be nil.
 	Before func(*spool.Lease) error
-	// Renumber gives an object the number that comes next. It is called when the
-	// receiver has had another object under the number of one that was never sent
-	// before: somebody else numbers in this sender's name, or the sender's state is an
-	// old copy. What it returns takes the object's place. nil: such objects are dropped.
+	// Renumber returns an object under the next free number. It is called when the receiver
+	// already has another object under the number of one that was never sent: another
+	// sender uses this identity, or this sender's state is an old copy. The returned object
+	// takes the old one's place. nil: such objects are dropped.
 	Renumber func(sealed []byte) ([]byte, error)
 	// Topic is where an object is published; nil: where the spool says.
 	Topic func(*spool.Lease) string
@@ -85,8 +85,9 @@ type Stats struct {
 	Refused                   uint64 // refusals by the receiver
 	Dropped                   uint64 // objects that can never be sent
 	Renumbered                uint64 // objects whose number somebody else had used
-	// Before counts objects of an earlier process that the receiver had already. Of each
-	// stream few are under way at a time; many mean that the spool is an old copy.
+	// Before counts objects of an earlier process that the receiver already had. Few are
+	// normal, since of each stream few are under way at a time. Many mean that the spool is
+	// an old copy.
 	Before        uint64
 	ChunkSize     int   // in use: below that of the options where larger chunks vanished
 	LastDelivered int64 // unix nanoseconds
@@ -114,7 +115,7 @@ type Courier struct {
 	mu      sync.Mutex
 	waiting map[[32]byte]chan transport.ReceiptItem
 	trouble string
-	// unreadable is why the last receipt of a receiver was not; empty: it was.
+	// unreadable says why the last signed receipt could not be read; empty: it could.
 	unreadable string
 	refusals   map[string]*refusing // by stream
 
@@ -129,7 +130,7 @@ type Courier struct {
 	closed                  atomic.Bool
 }
 
-// New checks the options.
+// New returns a Courier, or an error that names the option that is wrong.
 func New(o Options) (*Courier, error) {
 	o.Objects = cmp.Or(o.Objects, 4)
 	o.Receipt = cmp.Or(o.Receipt, 30*time.Second)
@@ -175,8 +176,8 @@ func (c *Courier) needsReceipts() bool {
 	return need
 }
 
-// Run delivers until ctx ends, or until the spool is closed and nothing waits
-// any more. It fails when nothing can be delivered any more.
+// Run delivers until ctx ends, or until the spool is closed and empty. It fails when
+// nothing can be delivered any more.
 func (c *Courier) Run(ctx context.Context) (err error) {
 	ctx, stop := context.WithCancelCause(ctx)
 	var work sync.WaitGroup
@@ -215,8 +216,8 @@ func (c *Courier) Run(ctx context.Context) (err error) {
 	}
 }
 
-// turn is one of few, which an object needs to be read and sent, and not to wait for an
-// answer: streams whose receiver is silent must not keep the others waiting.
+// turn is a right to read and send an object. There are few of them. Waiting for an answer
+// takes none, so that streams with a silent receiver do not hold the others up.
 type turn struct {
 	c    *Courier
 	held bool
@@ -242,7 +243,7 @@ func (t *turn) rest() {
 	}
 }
 
-// end returns the cause of an end that is a failure, or nil.
+// end returns why delivery failed, or nil if it just ended.
 func (c *Courier) end(ctx context.Context) error {
 	if err := context.Cause(ctx); !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded) {
 		return err
@@ -269,7 +270,7 @@ func (c *Courier) tick(ctx context.Context) {
 func (c *Courier) next(ctx context.Context, t *turn) *spool.Lease {
 	for {
 		changed, closed := c.o.Spool.Changed(), c.o.Spool.Closed()
-		// Before a lease is tried: what is due in between is not waited for in vain.
+		// Taken before a lease is tried, so that no change in between is missed.
 		any, delayed := c.o.Spool.Waiting()
 		wait := time.Minute // until the hours are looked at again
 		if c.mayDeliver() {
@@ -301,7 +302,7 @@ func (c *Courier) next(ctx context.Context, t *turn) *spool.Lease {
 	}
 }
 
-// mayDeliver follows the hours.
+// mayDeliver reports whether the hours allow sending now.
 func (c *Courier) mayDeliver() bool {
 	closed := !open(c.o.Hours, c.o.Clock.Now())
 	if c.closed.Swap(closed) != closed {
@@ -310,8 +311,7 @@ func (c *Courier) mayDeliver() bool {
 	return !closed
 }
 
-// account keeps the balance between lanes while there is a backlog: of the bytes
-// sent since it began.
+// account keeps the balance of the bytes that each lane has sent since a backlog began.
 func (c *Courier) account(l *spool.Lease) {
 	if c.o.Share == 0 {
 		return

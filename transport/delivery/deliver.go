@@ -10,8 +10,8 @@ import (
 	"github.com/hencedge/hencedge/transport/spool"
 )
 
-// silence is after how many attempts in a row that the broker acknowledged and
-// the receiver did not see a hint is given.
+// silence is the number of attempts in a row without a receipt after which the log gives a
+// hint.
 const silence = 3
 
 // deliver takes one object to its receiver, or gives the lease back. An error
@@ -37,8 +37,8 @@ func (c *Courier) deliver(ctx context.Context, l *spool.Lease, t *turn) error {
 	return end
 }
 
-// late takes the receipt of an object that nobody waits for: its attempt is over, and
-// the next one is not due yet, or it was sent by an earlier process.
+// late takes the receipt of an object that no attempt waits for: the last attempt is over
+// and the next one is not due, or an earlier process sent the object.
 func (c *Courier) late(ctx context.Context, it transport.ReceiptItem) {
 	if it.Outcome != transport.Taken || ctx.Err() != nil {
 		return
@@ -123,8 +123,8 @@ func (c *Courier) conclude(ctx context.Context, l *spool.Lease, err error) error
 // firstHeld is the delay after the first refusal of an object.
 const firstHeld = 10 * time.Second
 
-// held returns the delay after n attempts that ended with a refusal or a failure: short at
-// first, since a refusal may be over in a moment, when the receiver has new keys.
+// held returns the delay after n refusals or failures. It is short at first, since a
+// receiver that gets new keys may take the object a moment later.
 func (c *Courier) held(n int) time.Duration {
 	return min(c.o.Held, firstHeld<<min(n, 10))
 }
@@ -145,7 +145,7 @@ var (
 	errRenumbered = errors.New("the number of a window that was never sent is in use elsewhere; the window has a new one")
 )
 
-// renumber puts the object under a new number into the place of the leased one.
+// renumber replaces the leased object by the same one under a new number.
 func (c *Courier) renumber(l *spool.Lease) error {
 	l.Conflicts()
 	sealed, err := l.Sealed()
@@ -216,8 +216,8 @@ func (c *Courier) attempt(ctx context.Context, l *spool.Lease, t *turn, answers 
 	return c.await(ctx, l, answers)
 }
 
-// send reads an object and publishes its chunks, aside from those that the receiver has,
-// until the broker has acknowledged them. It reports whether these were all.
+// send reads an object, publishes the chunks that the receiver lacks and waits until the
+// broker has acknowledged them. all reports whether these were all chunks.
 func (c *Courier) send(
 	ctx context.Context, l *spool.Lease, chunk int, has *transport.ReceiptItem,
 ) (all bool, err error) {
@@ -244,8 +244,8 @@ func (c *Courier) send(
 	return len(missing) == len(pieces), c.sender.SendChunks(ctx, l.Topic, missing)
 }
 
-// kept is the size, in bytes, up to which the memory of an object is used again. That
-// of larger ones is most of what a board has, and is freed.
+// kept is the largest size, in bytes, for which memory is used again. Larger objects take
+// most of a board's memory, so theirs is freed.
 const kept = 4 << 20
 
 // buffer returns memory for an object of size bytes. Nothing of it is used after an
@@ -264,11 +264,11 @@ func (c *Courier) recycle(b *[]byte) {
 	}
 }
 
-// final are the refusals that no change of the receiver's configuration cures:
-// it has had this number, or this place in time, from the same sender.
+// final are the refusals that no change of the receiver's configuration cures. The same
+// sender used this number, or this place in time, before.
 var final = map[string]bool{transport.Reason(transport.ErrReplayed): true, "duplicate_window": true}
 
-// foreign are the refusals of a receiver that has not the key of an object.
+// foreign are the refusals of a receiver that lacks the key of an object.
 var foreign = map[string]bool{transport.Reason(transport.ErrWrongKey): true,
 	transport.Reason(transport.ErrWrongParams): true}
 
@@ -434,8 +434,8 @@ func (c *Courier) hand(it transport.ReceiptItem) bool {
 	return ch != nil
 }
 
-// understood notes whether a receipt that a receiver has signed could be read: one of
-// another version of the program may write what this one does not know.
+// understood notes whether a receipt with a good signature could be read. Another version
+// of the program may write receipts that this one does not know.
 func (c *Courier) understood(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -2,17 +2,17 @@ package delivery
 
 import "sync"
 
-// Some brokers acknowledge a message above their limit and drop it (mosquitto with
-// message_size_limit does), and MQTT 3.1.1 has no way to ask for the limit. What shows it
-// is an object whose every chunk was acknowledged and of which the receiver, who answers,
-// has nothing, again and again. Then chunks are halved until one arrives.
+// Some brokers acknowledge a message above their limit and drop it, as mosquitto does with
+// message_size_limit. MQTT 3.1.1 has no way to ask for the limit. The sign is an object
+// whose chunks were all acknowledged while the receiver answers that it has none of them.
+// When that happens again and again, chunks are halved until one arrives.
 
 const (
 	vanishings = 2       // of a whole object, before chunks are made smaller
 	smallest   = 4 << 10 // bytes of a chunk: below it something else is wrong
 )
 
-// shrink finds the size of chunks that arrives.
+// shrink finds a chunk size that arrives.
 type shrink struct {
 	mu   sync.Mutex
 	full int // as configured
@@ -36,9 +36,9 @@ func (s *shrink) acknowledged(id [32]byte) {
 	s.sent[id]++
 }
 
-// vanished notes that the receiver has nothing of an object. When that is the case for
-// too often, ok says that chunks are smaller from now on; at the end of that way the
-// configured size is tried again.
+// vanished notes that the receiver has nothing of an object. When that happens too often,
+// ok is true and size is the smaller chunk size from now on. After the smallest size comes
+// the configured one again.
 func (s *shrink) vanished(id [32]byte) (size int, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -19,9 +19,9 @@ import (
 	"github.com/hencedge/hencedge/transport"
 )
 
-// client is a Client over paho.mqtt.golang. It relies on the library for the
-// protocol and the reconnect loop only; what counts as delivered is decided by
-// outbox, where messages go by router, and what may come in by guardedConn.
+// client is a Client over paho.mqtt.golang. It relies on the library only for the protocol
+// and the reconnect loop. outbox decides what counts as delivered, router where messages
+// go, and guardedConn what may come in.
 type client struct {
 	opts   Options
 	end    endpoint
@@ -52,11 +52,11 @@ type client struct {
 	unborn   bool // the newest connection has none
 }
 
-// Dial connects to the broker and returns when the connection is up. It keeps
-// trying until ctx ends; a refusal that waiting does not cure (credentials,
-// certificates) ends it at once with ErrRefused. With Options.Background it
-// returns at once and never fails for the network's sake. After that the client
-// reconnects by itself, with exponential and jittered delays up to a minute.
+// Dial connects to the broker and returns when the connection is up. It keeps trying until
+// ctx ends. A refusal that waiting does not cure (credentials, certificates) ends it at once
+// with ErrRefused. With Options.Background it returns at once, and the network cannot make it
+// fail. Afterwards the client reconnects by itself, with exponential and jittered delays of
+// up to a minute.
 func Dial(ctx context.Context, o Options) (transport.Client, error) {
 	end, err := o.endpoint()
 	if err != nil {
@@ -302,9 +302,9 @@ func (c *client) Publish(ctx context.Context, topic string, payload []byte, reta
 	}
 }
 
-// handOver gives the message to the library as soon as there is a connection and
-// no other message is being handed over. nil means that the outbox has it; on an
-// error the outbox may still get it, and otherwise its slot is given back.
+// handOver gives the message to the library as soon as there is a connection and no other
+// message is being handed over. It returns nil when the outbox has the message. After an
+// error the outbox may still get it; if it does not, the message's slot is free again.
 func (c *client) handOver(ctx context.Context, e *outEntry, topic string, payload []byte, retain bool) error {
 	for {
 		select {
@@ -350,7 +350,7 @@ func (c *client) handOver(ctx context.Context, e *outEntry, topic string, payloa
 	}
 }
 
-// errAgain: the connection went before the library took the message.
+// errAgain: the connection was lost before the library took the message.
 var errAgain = errors.New("the connection was lost")
 
 // handOnce is one attempt of handOver. It ends the caller's turn. again means that the library

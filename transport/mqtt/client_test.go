@@ -247,26 +247,35 @@ func TestUnackedComesAgain(t *testing.T) {
 	})
 }
 
-// TestOldSubscriptions: what an earlier process subscribed to and this one does not is in
-// the way of nothing, however much of it comes, and stops coming.
+// leftBehind leaves subscriptions of the client "sub" at the broker, as an earlier process
+// does. It returns a function that publishes.
+func leftBehind(t *testing.T, b testBroker, filters ...string) (send func(topic, text string)) {
+	t.Helper()
+	ctx := testrig.Context(t)
+	first := dial(t, Options{URL: b.url(), ClientID: "sub"})
+	for _, filter := range filters {
+		if err := first.Subscribe(ctx, filter, func(d transport.Delivery) { d.Ack() }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := first.Close(ctx); err != nil {
+		t.Fatal(err)
+	}
+	pub := dial(t, Options{URL: b.url(), ClientID: "pub"})
+	return func(topic, text string) {
+		t.Helper()
+		if err := pub.Publish(ctx, topic, []byte(text), false); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestOldSubscriptions: messages of an earlier process's subscriptions hinder nothing,
+// however many come, and they stop coming.
 func TestOldSubscriptions(t *testing.T) {
 	forEachBroker(t, func(t *testing.T, b testBroker) {
 		ctx := testrig.Context(t)
-		first := dial(t, Options{URL: b.url(), ClientID: "sub"})
-		for _, filter := range []string{"v1/res/+", "v1/old", "v1/q"} {
-			if err := first.Subscribe(ctx, filter, func(d transport.Delivery) { d.Ack() }); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := first.Close(ctx); err != nil {
-			t.Fatal(err)
-		}
-		pub := dial(t, Options{URL: b.url(), ClientID: "pub"})
-		send := func(topic, text string) {
-			if err := pub.Publish(ctx, topic, []byte(text), false); err != nil {
-				t.Fatal(err)
-			}
-		}
+		send := leftBehind(t, b, "v1/res/+", "v1/old", "v1/q")
 		many := 40 // more than a broker lets be unacknowledged
 		if !b.durable() {
 			many = 5 // more, and the embedded one grants no subscription (see subscribeTries)
@@ -304,27 +313,12 @@ func TestOldSubscriptions(t *testing.T) {
 	})
 }
 
-// TestStraysAtOnce: with all its subscriptions known, a client waits for nothing: what an
-// earlier process subscribed to holds back neither messages nor subscriptions that are
-// made later, of which none is lost.
+// TestStraysAtOnce: a client that knows all its subscriptions drops other messages at once.
+// They hold back neither messages nor later subscriptions, and none of those is lost.
 func TestStraysAtOnce(t *testing.T) {
 	forEachBroker(t, func(t *testing.T, b testBroker) {
 		ctx := testrig.Context(t)
-		first := dial(t, Options{URL: b.url(), ClientID: "sub"})
-		for _, filter := range []string{"v1/old", "v1/q", "v1/late"} {
-			if err := first.Subscribe(ctx, filter, func(d transport.Delivery) { d.Ack() }); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := first.Close(ctx); err != nil {
-			t.Fatal(err)
-		}
-		pub := dial(t, Options{URL: b.url(), ClientID: "pub"})
-		send := func(topic, text string) {
-			if err := pub.Publish(ctx, topic, []byte(text), false); err != nil {
-				t.Fatal(err)
-			}
-		}
+		send := leftBehind(t, b, "v1/old", "v1/q", "v1/late")
 		send("v1/late", "later")
 		for range 60 { // more than a broker lets be unacknowledged
 			send("v1/old", "old")

@@ -32,12 +32,12 @@ var replySize = map[byte]int{typeConnack: 2, typePuback: 2, typeSuback: 3, typeU
 // 16 unguessable bytes and the size that was refused.
 const markerSize = 16 + 8
 
-// guardedConn checks the framing of everything that comes in before the MQTT
-// library allocates for it. A PUBLISH with a payload above the limit is read
-// past, and handed on with a marker as its payload so that it can be counted
-// and acknowledged: dropping the connection instead would only make the broker
-// deliver it again. So is one with QoS 0, unless qos0 is set: the broker sends any number
-// of those, without waiting for acknowledgements. Anything else that is not well formed ends the connection.
+// guardedConn checks the framing of everything that comes in before the MQTT library
+// allocates memory for it. It skips the payload of a PUBLISH above the limit and hands the
+// packet on with a marker instead, so that it can be counted and acknowledged. Ending the
+// connection would only make the broker deliver the message again. Messages with QoS 0 are
+// treated in the same way unless qos0 is set, since a broker sends any number of them
+// without waiting for acknowledgements. Any other malformed packet ends the connection.
 type guardedConn struct {
 	net.Conn
 	in     *bufio.Reader
@@ -50,8 +50,8 @@ type guardedConn struct {
 	killed atomic.Bool
 }
 
-// errKilled is what the library sees on a connection that was given up. It
-// ignores the error of a closed connection, taking it for its own doing.
+// errKilled is what the library sees on a connection that was given up. The library would
+// ignore net.ErrClosed, which it takes for its own doing.
 var errKilled = errors.New("connection given up")
 
 // kill closes the connection in a way that the library notices.
@@ -60,7 +60,7 @@ func (g *guardedConn) kill() {
 	g.Conn.Close()
 }
 
-// Write passes on; a killed connection has an error of its own.
+// Write writes b. On a killed connection it fails with errKilled.
 func (g *guardedConn) Write(p []byte) (int, error) {
 	n, err := g.Conn.Write(p)
 	if err != nil && g.killed.Load() {
@@ -73,7 +73,7 @@ func newGuardedConn(c net.Conn, limit int, marker [16]byte) *guardedConn {
 	return &guardedConn{Conn: c, in: bufio.NewReaderSize(c, 16<<10), limit: limit, marker: marker}
 }
 
-// Read hands on checked bytes.
+// Read returns bytes whose framing was checked.
 func (g *guardedConn) Read(p []byte) (int, error) {
 	n, err := g.read(p)
 	if err != nil && g.killed.Load() {

@@ -120,7 +120,7 @@ func (f *inflow) count(q *queue, n, bytes int) {
 	q.sub.held += n
 }
 
-// ready lets a queue have its turn; mu is held.
+// ready lets a queue have its turn. The caller holds mu.
 func (f *inflow) ready(q *queue) {
 	q.active = true
 	s := q.sub

@@ -8,11 +8,11 @@ import (
 	"github.com/eclipse/paho.mqtt.golang/packets"
 )
 
-// outbox is the store that the MQTT library keeps unacknowledged messages in.
-// The library deletes a message from it exactly when the broker's PUBACK
-// arrives, which makes the deletion, and not the library's token, the proof of
-// delivery: tokens complete on lost connections too. Inbound messages are not
-// kept, since handlers acknowledge them only when they are taken care of.
+// outbox is the store in which the MQTT library keeps unacknowledged messages. The library
+// deletes a message exactly when the broker's PUBACK arrives, so the deletion is the proof
+// of delivery. The library's tokens are none: they also complete on lost connections.
+// Inbound messages are not stored, since handlers acknowledge them only when they have
+// taken charge of them.
 type outbox struct {
 	mu      sync.Mutex
 	entries map[string]*outEntry

@@ -53,7 +53,7 @@ func (s *Spool) Room(n int64) bool {
 		(s.o.Bytes <= 0 || s.bytes+s.pbytes+n <= s.o.Bytes)
 }
 
-// full says which bound one more object of n bytes would break; mu is held.
+// full says which bound one more object of n bytes would break. The caller holds mu.
 func (s *Spool) full(q *queue, n int64) error {
 	if err := q.full(n); err != nil {
 		return err
@@ -78,7 +78,7 @@ func (q *queue) full(n int64) error {
 	return nil
 }
 
-// wait lets go of mu until something changes.
+// wait unlocks mu until something changes.
 func (s *Spool) wait(ctx context.Context) error {
 	changed := s.changed
 	s.mu.Unlock()
@@ -91,9 +91,9 @@ func (s *Spool) wait(ctx context.Context) error {
 	}
 }
 
-// dropFor drops the oldest object that makes room for n bytes of q: of q itself, else,
-// when the bound on all streams is the trouble, of another stream that drops its
-// oldest. mu is held.
+// dropFor drops the oldest object of q to make room for n bytes. If q has none and the bound
+// on all streams is reached, it drops one of another stream that drops its oldest. The
+// caller holds mu.
 func (s *Spool) dropFor(q *queue, n int64) bool {
 	if e := oldest(q); e != nil {
 		s.drop(q, e)
@@ -132,14 +132,14 @@ func oldest(q *queue) *entry {
 	return nil
 }
 
-// drop removes an object that was not delivered; mu is held.
+// drop removes an object that was not delivered. The caller holds mu.
 func (s *Spool) drop(q *queue, e *entry) {
 	s.log.Warn("a window is dropped", "stream", q.name, "number", e.number, "age", s.age(e).Round(time.Second))
 	s.remove(q, e)
 	s.signal() // who waits for room
 }
 
-// expire drops what is too old; mu is held.
+// expire drops what is too old. The caller holds mu.
 func (s *Spool) expire() {
 	for _, name := range s.names {
 		q := s.streams[name]

@@ -137,7 +137,7 @@ func (s *Spool) Read(e Entry) (l *Lease, sealed []byte, err error) {
 	}
 }
 
-// lease makes the lease of e; mu is held.
+// lease makes the lease of e. The caller holds mu.
 func (s *Spool) lease(q *queue, e *entry, live bool) *Lease {
 	e.leased, e.liveLane = true, live
 	l := &Lease{Stream: q.name, Topic: e.topic, Number: e.number, ID: e.id, Size: e.size, Live: live,
@@ -146,7 +146,7 @@ func (s *Spool) lease(q *queue, e *entry, live bool) *Lease {
 	return l
 }
 
-// candidate returns the object of q that lane would take; mu is held.
+// candidate returns the object of q that lane would take. The caller holds mu.
 func (s *Spool) candidate(q *queue, lane Lane, live, now time.Duration) *entry {
 	older := false // something waits that is not live
 	for _, e := range q.entries {
@@ -324,7 +324,7 @@ func (s *Spool) remove(q *queue, e *entry) {
 	}
 }
 
-// erase removes the files of e, after its cursor is safe elsewhere; mu is held.
+// erase removes the files of e, after its cursor is safe elsewhere. The caller holds mu.
 func (s *Spool) erase(q *queue, e *entry) bool {
 	if e.cursor && !s.safeCursor(q, e) {
 		return false
@@ -357,7 +357,7 @@ func (s *Spool) erase(q *queue, e *entry) bool {
 }
 
 // safeCursor makes sure that the disk knows a position at or after that of e
-// without e's file; mu is held.
+// without e's file. The caller holds mu.
 func (s *Spool) safeCursor(q *queue, e *entry) bool {
 	if q.mark >= e.number {
 		return true

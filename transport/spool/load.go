@@ -13,7 +13,7 @@ import (
 
 var emptyID = sha256.Sum256(nil)
 
-// sane is before every time that a board with a working clock can have written.
+// sane is earlier than any time that a board with a working clock can have written.
 var sane = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // found is an object file as the directories have it.
@@ -151,8 +151,8 @@ func (s *Spool) loadMark(d directory, name, stream string) {
 	}
 }
 
-// loadLast takes over the time of the newest object that left. A file that does not say
-// it stays until the next one takes its place: nothing but a time is lost.
+// loadLast takes over the time of the newest object that left. An unreadable file stays until
+// the next one replaces it, since nothing but a time is lost.
 func (s *Spool) loadLast(d directory, name, stream string) {
 	var h Header
 	b, err := d.read(name, maxHeader, nil)
@@ -208,9 +208,8 @@ func (s *Spool) adopt(number uint64, o *found) {
 	}
 }
 
-// remirror writes the second copy from the first, until the mirror takes nothing: copies
-// that are damaged, that could not be written when their object was put, or all of them
-// on a new disk.
+// remirror writes missing and damaged copies to the mirror until it takes nothing more. On a
+// new disk all copies are missing.
 func (s *Spool) remirror(number uint64, o *found) {
 	if s.mirrorless {
 		return

@@ -9,8 +9,8 @@ import (
 	"github.com/hencedge/hencedge/internal/durable"
 )
 
-// ErrLocked: another process, or another spool of this one, uses the directory. Two
-// that write the same numbers would overwrite each other's files.
+// ErrLocked: another process, or another spool of this process, uses the directory. Two
+// spools would use the same numbers and overwrite each other's files.
 var ErrLocked = errors.New("the spool is in use")
 
 // Lock takes the directory for this spool until the closer is closed or the process
@@ -69,8 +69,8 @@ func (s *Spool) take(d directory) error {
 	return nil
 }
 
-// Release lets go of the directories, for another spool to open. Call it last:
-// leases must be over. It may be called twice.
+// Release unlocks the directories, so that another spool can open them. Call it last, when
+// no lease is left. It may be called twice.
 func (s *Spool) Release() {
 	for _, l := range s.locks {
 		_ = l.Close()

@@ -55,7 +55,7 @@ func (s *Spool) toMemory(ctx context.Context, h *Header, it Item, e *entry) erro
 	return nil
 }
 
-// dropMemory drops the oldest object of q that is in memory; mu is held.
+// dropMemory drops the oldest object of q that is in memory. The caller holds mu.
 func (s *Spool) dropMemory(q *queue) bool {
 	for _, e := range q.entries {
 		if e.body != nil && !e.leased && !e.gone {

@@ -35,8 +35,8 @@ func CheckDir(path string) error {
 	return err
 }
 
-// CheckPlace returns an error that wraps ErrForeign for directories that are somebody
-// else's whatever they hold: the root directory and home directories.
+// CheckPlace returns an error that wraps ErrForeign for the root directory and for home
+// directories, whatever they hold.
 func CheckPlace(path string) error {
 	full, err := filepath.Abs(path)
 	if err != nil {
@@ -55,8 +55,8 @@ func CheckPlace(path string) error {
 	return nil
 }
 
-// owned reports whether the directory has the marker of a spool. One that has none must
-// be empty.
+// owned reports whether the directory has the marker of a spool. A directory without a
+// marker must be empty.
 func (d directory) owned() (bool, error) {
 	list, err := d.fs.ReadDir(d.path)
 	if err != nil {
@@ -101,7 +101,7 @@ func streamOf(name, suffix string) (string, bool) {
 	return stream, ok && transport.CheckName(stream) == nil
 }
 
-// ours reports whether a spool gives files this name; temporary ones aside.
+// ours reports whether a spool gives files this name. Temporary files do not count.
 func ours(name string) bool {
 	if name == markerName {
 		return true

@@ -10,11 +10,10 @@ import (
 	"github.com/hencedge/hencedge/transport"
 )
 
-// Put keeps an object. When it returns nil, the object is safe on disk, or, when
-// the disk takes nothing and the item has no cursor, in memory (see Health).
-// When the stream or the spool is full it does what the stream's policy says. It
-// fails when ctx ends, with ErrClosed after Close, with ErrFull for an object
-// that was itself dropped, or because the item is not valid.
+// Put keeps an object. After nil the object is safe on disk. If the disk takes nothing and
+// the item has no cursor, it is in memory (see Health). When the stream or the spool is full,
+// Put does what the stream's policy says. It fails when ctx ends or the item is not valid,
+// with ErrClosed after Close, and with ErrFull when the object itself was dropped.
 func (s *Spool) Put(ctx context.Context, it Item) error {
 	_, err := s.Add(ctx, it)
 	return err
@@ -79,8 +78,8 @@ func (s *Spool) place(ctx context.Context, h *Header, it Item, e *entry) error {
 	}
 }
 
-// mustWait reports whether an object that memory has no room for at all waits for the
-// disk, since its stream drops nothing.
+// mustWait reports whether an object that is too large for memory waits for the disk. It
+// does if its stream drops nothing.
 func (s *Spool) mustWait(h *Header) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -6,14 +6,15 @@ import (
 	"github.com/hencedge/hencedge/transport"
 )
 
-// Replace puts another object in the place of the leased one: the same number, and so
-// the same place in its stream, topic, time and cursor. Give it the same content under
-// another header, for example. A crash leaves the old object or the new one. A disk that
-// has no room for the new one does not hold it up, since it may be full of objects that
-// wait for this one: the new object is then in memory beside the old one's file, which
-// goes when the new one is delivered.
+// Replace puts another object in the place of the leased one, with the same number, stream,
+// topic, time and cursor. It is for the same content under another header, for example. A
+// crash leaves the old object or the new one.
 //
-// The lease goes on; leased again, the new object counts as never sent.
+// A full disk does not hold it up, since it may be full of objects that wait for this one.
+// The new object is then in memory beside the old one's file, which is removed when the new
+// one is delivered.
+//
+// The lease goes on. When the new object is leased again, it counts as never sent.
 func (l *Lease) Replace(sealed []byte) error {
 	s, e := l.s, l.e
 	if len(sealed) == 0 || len(sealed) > MaxObject {
@@ -44,7 +45,7 @@ func (l *Lease) Replace(sealed []byte) error {
 	return nil
 }
 
-// become counts the new object in the place of the old one; mu is held.
+// become counts the new object in the place of the old one. The caller holds mu.
 func (l *Lease) become(id [32]byte, sealed []byte) {
 	s, e := l.s, l.e
 	grown := int64(len(sealed)) - e.size

@@ -50,9 +50,9 @@ type Spool struct {
 	backoff    time.Duration
 }
 
-// Open locks the directory until Release, reads it and recounts what is there. Files
-// that are damaged are quarantined, never an error; a directory that cannot be read or
-// made is one, and so is one that is in use (ErrLocked).
+// Open locks the directory until Release, reads it and counts what is there. Damaged files
+// are quarantined and are no error. It fails when the directory cannot be read or made, and
+// with ErrLocked when it is in use.
 func Open(o Options) (*Spool, error) {
 	if o.fs == nil {
 		o.fs = disk{}
@@ -152,7 +152,7 @@ func (s *Spool) Changed() <-chan struct{} {
 	return s.changed
 }
 
-// signal wakes everybody; mu is held.
+// signal wakes all waiters. The caller holds mu.
 func (s *Spool) signal() {
 	close(s.changed)
 	s.changed = make(chan struct{})
@@ -209,7 +209,7 @@ type entry struct {
 	parked    bool          // until notBefore later ones may pass
 }
 
-// insert adds e in order; mu is held.
+// insert adds e in order. The caller holds mu.
 func (s *Spool) insert(q *queue, e *entry) {
 	i, _ := slices.BinarySearchFunc(q.entries, e.number, func(x *entry,
 		n uint64) int {
@@ -226,7 +226,7 @@ func (s *Spool) insert(q *queue, e *entry) {
 	}
 }
 
-// discount takes e out of the counts, once; mu is held.
+// discount takes e out of the counts, once. The caller holds mu.
 func (s *Spool) discount(q *queue, e *entry) {
 	if e.gone {
 		return
@@ -242,8 +242,8 @@ func (s *Spool) discount(q *queue, e *entry) {
 	}
 }
 
-// age of e; mu is held. It follows the monotonic clock from the moment that
-// this process met e, so a step of the wall clock expires nothing.
+// age returns the age of e. From the moment that this process met e it follows the monotonic
+// clock, so a step of the wall clock expires nothing. The caller holds mu.
 func (s *Spool) age(e *entry) time.Duration { return e.age0 + s.o.Mono() - e.since }
 
 // Close refuses further objects. What was put stays and can be leased; Tick

@@ -28,8 +28,8 @@ func (s *Spool) Cursor(stream string) []byte {
 	return nil
 }
 
-// Last returns when an earlier process put the newest object of a stream in, whether
-// it waits still or has left; zero when that is not known.
+// Last returns when an earlier process put in the newest object of a stream, or the zero
+// time if that is not known. The object may have left since.
 func (s *Spool) Last(stream string) time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -64,8 +64,8 @@ func (f Files) config(notice func(error)) (*tls.Config, error) {
 	return c, nil
 }
 
-// Source makes client configurations that follow the files: of the roots too,
-// which one tls.Config holds for good.
+// Source makes client configurations that follow the files. That includes the roots, which a
+// single tls.Config cannot replace.
 type Source struct {
 	files  Files
 	notice func(error)
@@ -76,8 +76,8 @@ type Source struct {
 	current *tls.Config
 }
 
-// Source reads the files once, so that a mistake shows at start. Later, notice is
-// told of each file that was replaced by one that is not good; nil tells nobody.
+// Source reads the files once, so that a mistake shows at start. Later, notice is called for
+// each file that was replaced by an unusable one. notice may be nil.
 func (f Files) Source(notice func(error)) (*Source, error) {
 	if notice == nil {
 		notice = func(error) {}
@@ -88,9 +88,8 @@ func (f Files) Source(notice func(error)) (*Source, error) {
 	return s, err
 }
 
-// Config returns the configuration for one more connection: with the roots as they are
-// now, or, while their file is not good, as they were. The caller must not change
-// it.
+// Config returns the configuration for one more connection. It has the roots as they are
+// now, or the ones before while their file is unusable. The caller must not change it.
 func (s *Source) Config() *tls.Config {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -154,8 +153,8 @@ type pair struct {
 	loaded *tls.Certificate
 }
 
-// stamp tells one version of a file from another, also where a tool keeps times
-// and lengths: a rotated certificate often has both of the one before.
+// stamp tells one version of a file from another. Time and length alone do not, since a
+// rotated certificate often has those of the one before.
 type stamp struct {
 	mod, change time.Time
 	size        int64
