@@ -33,11 +33,11 @@ func (s Stream) ChannelIndex(name string) int {
 	return -1
 }
 
-// LevelAt is the level at which windows are encrypted under parameters whose
-// highest level is max.
-func (s Stream) LevelAt(max int) int {
+// LevelAt returns the level at which windows are encrypted under parameters with this
+// highest level.
+func (s Stream) LevelAt(highest int) int {
 	if s.Level == nil {
-		return max
+		return highest
 	}
 	return *s.Level
 }

@@ -7,10 +7,10 @@ import (
 	"github.com/hencedge/hencedge/config"
 )
 
-// CheckBroker looks at what is read when a role connects to b: TLS files and password.
-// who is the user that must be able to read them, such as "the user that the agent runs
-// as", and group the one that its files may belong to, or empty. fail is told of every
-// fault, with its field and a remedy.
+// CheckBroker checks the TLS files and the password that a role reads to connect to b. who
+// names the user that must be able to read them, such as "the user that the agent runs as".
+// group is the group that the files may belong to, or empty. CheckBroker calls fail for
+// every fault, with its field and a remedy.
 func CheckBroker(b config.Broker, who, group string, fail func(path, remedy string, err error)) {
 	if field, err := tlsFiles(b).Check(); err != nil {
 		remedy := "correct the path or the file"

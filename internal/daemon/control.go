@@ -20,21 +20,19 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Healther is implemented by a role that can say what is wrong with it now; an
-// empty list is good health.
+// Healther is implemented by a role that knows its problems. An empty list is good health.
 type Healther interface{ Health() []string }
 
-// Statuser is implemented by a role that describes itself: a value for JSON.
+// Statuser is implemented by a role that describes itself, as a value for JSON.
 type Statuser interface{ Status() any }
 
-// Staller is implemented by a role that knows when its work has come to a halt that
-// only a restart ends: the reason, or "". The watchdog is not fed then.
+// Staller is implemented by a role that knows when only a restart gets its work going
+// again. Stalled returns the reason, or "". While it has one, the watchdog is not fed.
 type Staller interface{ Stalled() string }
 
-// ServeMetrics answers on listen what a pull of metrics needs, until stop is
-// called: GET /metrics with what c collects, and GET /healthz, 200 or, with
-// reasons, 503. listen is host:port, or unix: and the path of a socket. An empty
-// listen serves nothing.
+// ServeMetrics serves metrics and health on listen until stop is called. GET /metrics
+// returns what c collects; GET /healthz returns 200, or 503 with the reasons. listen is
+// host:port, or unix: and the path of a socket. An empty listen serves nothing.
 func ServeMetrics(listen string, c prometheus.Collector, log *slog.Logger) (stop func(), err error) {
 	if listen == "" {
 		return func() {}, nil
@@ -54,13 +52,13 @@ type Controlled interface {
 	AskReload(ctx context.Context, reason string) error
 }
 
-// reloadTime bounds a reload that is asked for over the socket; a stop before it
-// may take as long as the configuration says.
+// reloadTime bounds a reload over the control socket. It includes the stop of the running
+// service, which may take as long as the configuration says.
 const reloadTime = 10 * time.Minute
 
-// ServeControl is ServeMetrics with GET /status and POST /reload besides, for
-// `agent status` and `agent reload` on the same machine. The socket is for its
-// owner and group.
+// ServeControl serves what ServeMetrics does, and GET /status and POST /reload for
+// `agent status` and `agent reload` on the same machine. Only the owner and the group of
+// the socket may use it.
 func ServeControl(socket string, c Controlled, log *slog.Logger) (stop func(), err error) {
 	if socket == "" {
 		return func() {}, nil
@@ -134,7 +132,7 @@ func serve(listen string, mux http.Handler, what string, log *slog.Logger) (stop
 	go func() {
 		defer close(ended)
 		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			log.Error(what+": not served any more", "error", err)
+			log.Error(what+": no longer served", "error", err)
 		}
 	}()
 	log.Info(what+": served", "address", l.Addr().String())
@@ -146,8 +144,8 @@ func serve(listen string, mux http.Handler, what string, log *slog.Logger) (stop
 	}, nil
 }
 
-// listenOn opens host:port or unix:PATH. A socket that a killed process left
-// behind is replaced; one that somebody listens on is not, however busy he is.
+// listenOn opens host:port or unix:PATH. It replaces a socket that a killed process left
+// behind, but not one that another process still listens on.
 func listenOn(listen string) (net.Listener, error) {
 	path, local := strings.CutPrefix(listen, "unix:")
 	if !local {
@@ -158,7 +156,7 @@ func listenOn(listen string) (net.Listener, error) {
 	case err == nil:
 		c.Close()
 		return nil, fmt.Errorf("%s is in use by another process", path)
-	case lerr != nil || info.Mode().Type() != fs.ModeSocket: // nothing, or what is not ours to remove
+	case lerr != nil || info.Mode().Type() != fs.ModeSocket: // nothing there, or not a socket: do not remove it
 	case !errors.Is(err, syscall.ECONNREFUSED):
 		return nil, fmt.Errorf("%s may be in use by another process: %w", path, err)
 	default:
@@ -180,7 +178,7 @@ func listenOn(listen string) (net.Listener, error) {
 // maxAnswer bounds an answer of a control socket, bytes.
 const maxAnswer = 4 << 20
 
-// Ask gets a page ("/status") from a control socket.
+// Ask returns a page ("/status") of a control socket.
 func Ask(ctx context.Context, socket, page string) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -191,7 +189,7 @@ func Ask(ctx context.Context, socket, page string) ([]byte, error) {
 	return b, err
 }
 
-// ErrReload: the service keeps the configuration that it has.
+// ErrReload says that the service refused a reload and keeps its configuration.
 var ErrReload = errors.New("the reload was refused")
 
 // Reload asks for a reload over a control socket and waits for its outcome.

@@ -1,7 +1,6 @@
-// Package daemon holds what the long-running roles share: how a configuration
-// says to reach the broker, the metrics page and the control socket, the talk
-// with the service manager, reloading, and logs. It imports config and transport
-// only.
+// Package daemon holds what the long-running roles share: broker options from a
+// configuration, the metrics page, the control socket, the service manager, reloads
+// and logs. It imports config and transport only.
 package daemon
 
 import (
@@ -18,12 +17,12 @@ func tlsFiles(b config.Broker) tlsutil.Files {
 	return tlsutil.Files{CA: b.CA, Cert: b.Cert, Key: b.Key, ServerName: b.ServerName}
 }
 
-// certificateSoon is how long before its end a client certificate is a matter of
-// health: what renews it has then failed more than once.
+// certificateSoon is how long before its end a client certificate counts as a health
+// problem. Automatic renewal has then failed more than once.
 const certificateSoon = 7 * 24 * time.Hour
 
-// CertificateHealth says that the client certificate for b ends soon, has ended, or
-// cannot be read; "" is good health.
+// CertificateHealth returns what is wrong with the client certificate for b: it ends
+// soon, has ended, or cannot be read. It returns "" if nothing is.
 func CertificateHealth(b config.Broker, now time.Time) string {
 	end, err := tlsFiles(b).CertificateEnd()
 	switch {
@@ -37,13 +36,13 @@ func CertificateHealth(b config.Broker, now time.Time) string {
 	return fmt.Sprintf("the client certificate %s ends at %s: renew it", b.Cert, end.UTC().Format(time.RFC3339))
 }
 
-// BrokerOptions are the connection options that b describes; the caller adds its
-// birth message, last will and callbacks. Messages are taken up to one chunk of
-// b's size with its header. It fails when a certificate or key cannot be read.
+// BrokerOptions returns the connection options that b describes. The caller adds its
+// birth message, last will and callbacks. The largest accepted message is one chunk
+// of b's size with its header. BrokerOptions fails when a certificate or key cannot be read.
 func BrokerOptions(b config.Broker, log *slog.Logger) (mqtt.Options, error) {
 	tls, err := tlsFiles(b).Source(func(err error) {
 		if log != nil {
-			log.Error("TLS files were replaced by others that are not good", "error", err)
+			log.Error("cannot use the new TLS files", "error", err)
 		}
 	})
 	if err != nil {

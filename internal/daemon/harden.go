@@ -8,14 +8,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Protection says how far the memory of a process is out of reach.
+// Protection says how well the memory of a process is protected.
 type Protection struct {
 	Dumpable bool   `json:"dumpable"`         // core dumps and ptrace by the same user are possible
 	Locked   bool   `json:"memory_locked"`    // never on a swap device
 	Detail   string `json:"detail,omitempty"` // what could not be done
 }
 
-// String is the protection in a few words.
+// String returns the protection in a few words.
 func (p Protection) String() string {
 	out := "no core dumps, no ptrace"
 	if p.Dumpable {
@@ -27,10 +27,10 @@ func (p Protection) String() string {
 	return out + ", not locked"
 }
 
-// Harden makes memory of this process harder to reach: no core dumps, no reading
-// by other processes of the same user, and, with lock and where the limit allows
-// it, every page locked in memory as it is touched. It returns what has been
-// reached, and as an error what could not be done.
+// Harden protects the memory of this process: no core dumps and no reading by other
+// processes of the same user. With lock, and where the limit allows it, every page is
+// locked in memory when it is first touched. Harden returns the protection that it
+// reached, and an error for each measure that failed.
 //
 // It also makes a fatal error of the Go runtime end in SIGABRT. Otherwise the exit
 // code would be 2, which says "invalid configuration, do not start again".
@@ -73,7 +73,7 @@ func lockMemory() error {
 	return unix.Mlockall(unix.MCL_CURRENT | unix.MCL_FUTURE | unix.MCL_ONFAULT)
 }
 
-// mayLock reports whether this process may lock memory whatever the limit.
+// mayLock reports whether this process may lock memory regardless of the limit.
 func mayLock() bool {
 	head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData

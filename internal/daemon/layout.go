@@ -7,7 +7,7 @@ import (
 	"github.com/hencedge/hencedge/transport"
 )
 
-// DescribeStream is a stream as its device announces it.
+// DescribeStream returns a stream as its device announces it.
 func DescribeStream(s config.Stream) transport.StreamStatus {
 	out := transport.StreamStatus{Name: s.Name, Params: s.Params, LogScale: s.LogScale, Packing: s.Packing,
 		Samples: s.Window.Samples, Every: int64(s.Window.Every)}
@@ -21,8 +21,8 @@ func DescribeStream(s config.Stream) transport.StreamStatus {
 	return out
 }
 
-// DescribedStream is the part of a stream that its device announces; false if it is
-// only named.
+// DescribedStream returns the part of a stream that its device announces. It returns false
+// if the device only names the stream.
 func DescribedStream(s transport.StreamStatus) (config.Stream, bool) {
 	out := config.Stream{Name: s.Name, Params: s.Params, LogScale: s.LogScale, Packing: s.Packing,
 		Window: config.Window{Samples: s.Samples, Every: time.Duration(s.Every)}}

@@ -13,17 +13,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Bounds of repeated log lines: of lines with the same level and message, at most
-// logBurst in logWindow are written; the next one that is says how many were not.
+// Bounds of repeated log lines. Of lines with the same level and message, at most logBurst
+// in logWindow are written. The next line that is written says how many were dropped.
 const (
 	logBurst    = 10
 	logWindow   = time.Minute
 	logMessages = 1024 // different messages that are remembered
 )
 
-// NewLogger makes the logger of a role on w: format is "text" or "json". Repeated
-// messages are limited. Where w is the journal, text carries the journal's level
-// and no time, which the journal writes itself.
+// NewLogger returns the logger of a role on w. format is "text" or "json". Repeated
+// messages are limited. On the journal, text carries the journal's level and no time,
+// which the journal adds itself.
 func NewLogger(w io.Writer, format string, level slog.Leveler) *slog.Logger {
 	opts := &slog.HandlerOptions{Level: level}
 	if format == "json" {
@@ -71,7 +71,7 @@ func (p *prefixed) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// journaled gives each record to the text handler with its level set before.
+// journaled passes each record to the text handler and sets the level of its line.
 type journaled struct {
 	slog.Handler
 	out *prefixed
@@ -104,8 +104,7 @@ func syslogLevel(l slog.Level) int {
 	return 7
 }
 
-// limited drops messages that repeat too often. Debug lines pass: who asks for
-// them wants them all.
+// limited drops messages that repeat too often. Debug lines always pass.
 type limited struct {
 	next slog.Handler
 	seen *seen
@@ -159,8 +158,8 @@ type times struct {
 
 func newSeen(now func() time.Time) *seen { return &seen{now: now, all: map[string]*times{}} }
 
-// count says whether a message is to be written, and how many like it were held
-// back since the last one that was.
+// count reports whether a message is to be written, and how many like it were dropped since
+// the last one that was.
 func (s *seen) count(key string) (write bool, held uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,15 +12,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Notifier talks to the service manager by the sd_notify(3) protocol. The zero
-// value has nobody to talk to; its methods then do nothing.
+// Notifier talks to the service manager by the sd_notify(3) protocol. The methods of its
+// zero value do nothing.
 type Notifier struct {
 	address  string
 	watchdog time.Duration
 }
 
-// NewNotifier reads $NOTIFY_SOCKET, $WATCHDOG_USEC and $WATCHDOG_PID, and removes
-// them, so that programs that the service starts do not speak for it.
+// NewNotifier reads $NOTIFY_SOCKET, $WATCHDOG_USEC and $WATCHDOG_PID. It removes them from
+// the environment, so that programs that the service starts cannot speak for it.
 func NewNotifier() *Notifier {
 	n := &Notifier{address: os.Getenv("NOTIFY_SOCKET")}
 	usec, err := strconv.ParseInt(os.Getenv("WATCHDOG_USEC"), 10, 64)
@@ -34,8 +34,8 @@ func NewNotifier() *Notifier {
 	return n
 }
 
-// Watchdog is how often the manager wants a sign of life at the latest; 0 means
-// never.
+// Watchdog returns the longest time that the manager waits for a sign of life; 0 means that
+// it expects none.
 func (n *Notifier) Watchdog() time.Duration { return n.watchdog }
 
 // managed reports whether there is a service manager.
@@ -57,7 +57,7 @@ func (n *Notifier) Send(lines ...string) error {
 	}
 	defer c.Close()
 	for i, l := range lines {
-		lines[i] = short(strings.Map(func(r rune) rune { // a line is a line
+		lines[i] = short(strings.Map(func(r rune) rune { // keep each on one line
 			if r < ' ' {
 				return ' '
 			}
@@ -70,8 +70,8 @@ func (n *Notifier) Send(lines ...string) error {
 	return nil
 }
 
-// maxLine bounds a line, bytes: the manager ignores a message of more than 4096, with
-// every sign of life in it.
+// maxLine bounds a line in bytes. The manager ignores messages of more than 4096 bytes, and
+// with them any sign of life that they contain.
 const maxLine = 1024
 
 // short cuts a line that is too long.
@@ -87,11 +87,10 @@ func short(line string) string {
 	return line[:end] + more
 }
 
-// Ready, Reloading and Stopping announce the state of the service, Status a line
-// of text for `systemctl status`, Alive feeds the watchdog.
+// Ready announces that the service works, with a line of text for `systemctl status`.
 func (n *Notifier) Ready(status string) error { return n.Send("READY=1", "STATUS="+status) }
 
-// Reloading must be followed by Ready.
+// Reloading announces a reload. Ready must follow.
 func (n *Notifier) Reloading() error {
 	var ts unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_MONOTONIC, &ts); err != nil {
@@ -100,20 +99,20 @@ func (n *Notifier) Reloading() error {
 	return n.Send("RELOADING=1", fmt.Sprintf("MONOTONIC_USEC=%d", ts.Nano()/1000), "STATUS=reloading")
 }
 
-// Extend asks for more time for what is under way.
+// Extend asks for more time to finish what is under way.
 func (n *Notifier) Extend(by time.Duration) error { return n.Send(extend(by)) }
 
 func extend(by time.Duration) string {
 	return fmt.Sprintf("EXTEND_TIMEOUT_USEC=%d", by.Microseconds())
 }
 
-// Stopping also asks for the time that a stop may take.
+// Stopping announces a stop and asks for the time that it may take.
 func (n *Notifier) Stopping(within time.Duration) error {
 	return n.Send("STOPPING=1", extend(within), "STATUS=stopping: delivering what waits")
 }
 
-// Status shows a line of text.
+// Status sets the line of text for `systemctl status`.
 func (n *Notifier) Status(text string) error { return n.Send("STATUS=" + text) }
 
-// Alive is a sign of life.
+// Alive feeds the watchdog.
 func (n *Notifier) Alive() error { return n.Send("WATCHDOG=1") }

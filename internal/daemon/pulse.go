@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Pulse knows which pieces of work have begun and not ended, so that one that hangs
-// (a device that does not answer, say) can be told from a service that waits for
-// something to do. The zero value is ready. It is safe for concurrent use.
+// Pulse knows which pieces of work have begun and not ended. It tells work that hangs, such
+// as on a device that does not answer, from a service that waits for something to do. The
+// zero value is ready to use. Pulse is safe for concurrent use.
 type Pulse struct {
 	mu   sync.Mutex
 	last int
@@ -20,7 +20,7 @@ type step struct {
 	began time.Time
 }
 
-// Begin notes that a piece of work begins; end must be called when it is over.
+// Begin records the start of a piece of work. end must be called when it is over.
 func (p *Pulse) Begin(what string) (end func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -20,8 +20,8 @@ type Service interface {
 	prometheus.Collector
 	Healther
 	Statuser
-	// Run works until ctx ends, then ends in good order. It calls ready once it
-	// does what it is there for, and gives back everything on return.
+	// Run works until ctx ends and then stops in an orderly way. It calls ready once
+	// it does its work, and has released everything when it returns.
 	Run(ctx context.Context, ready func()) error
 	// Connected reports whether there is a connection to the broker.
 	Connected() bool
@@ -29,8 +29,8 @@ type Service interface {
 	Line() string
 }
 
-// Candidate is a configuration that was read and found good; nothing has been
-// changed or locked for it.
+// Candidate is a configuration that was read and found valid. Nothing has been
+// changed or locked for it yet.
 type Candidate struct {
 	Hash    string        // of the configuration's text, in hexadecimal
 	Stop    time.Duration // how long an orderly stop may take
@@ -39,8 +39,8 @@ type Candidate struct {
 	// Open makes the service. It is called when no other service of this
 	// supervisor runs.
 	Open func() (Service, error)
-	// Trial, if above 0, is the time within which the service must have been
-	// connected to the broker once; else the supervisor goes back.
+	// Trial, if above 0, is the time within which the service must reach the broker.
+	// Otherwise the supervisor goes back to the previous configuration.
 	Trial time.Duration
 	// Confirmed is called when a trial has succeeded, Failed when it has not.
 	Confirmed func() error
@@ -57,9 +57,10 @@ type Supervisor struct {
 	Protection    Protection    // of this process, for the status
 
 	asked   chan request // by `reload` over the control socket
-	pending chan<- error // of the reload under way, from Run's goroutine only, as is
 	control string       // path of the control socket
-	outcome error        // what is sent there when a service works again
+	// Of the reload under way. Only Run's goroutine uses these two.
+	pending chan<- error // who waits for it
+	outcome error        // what pending gets once a service works again
 	said    atomic.Bool  // whether the last line said that there is a connection
 
 	mu      sync.Mutex
@@ -85,8 +86,9 @@ type ReloadReport struct {
 	Error  string    `json:"error,omitempty"`
 }
 
-// ErrWentBack: a new configuration did not work; the one before is in use again.
-var ErrWentBack = errors.New("the configuration before is in use again")
+// ErrWentBack says that a new configuration did not work, so that the previous one is in
+// use again.
+var ErrWentBack = errors.New("the previous configuration is in use again")
 
 var errStopping = errors.New("the service is stopping")
 
@@ -96,7 +98,7 @@ var errStopping = errors.New("the service is stopping")
 // start, or is on trial and finds no broker, the last one that worked starts again.
 func (s *Supervisor) Run(ctx context.Context) (err error) {
 	defer func() {
-		if err != nil { // the last line that `systemctl status` shows of it
+		if err != nil { // the last line that `systemctl status` shows
 			_ = s.Notify.Status("failed: " + firstLine(err))
 		}
 	}()
@@ -115,7 +117,7 @@ func (s *Supervisor) Run(ctx context.Context) (err error) {
 	s.control = c.Control
 	stopControl, err := ServeControl(s.control, s, c.Log)
 	if err != nil {
-		c.Log.Warn("there will be no answer to status", "error", err)
+		c.Log.Warn("cannot serve the control socket: status and reload get no answer", "error", err)
 		stopControl = func() {}
 	}
 	defer stopControl()
@@ -127,7 +129,7 @@ func (s *Supervisor) Run(ctx context.Context) (err error) {
 			s.tell(s.Notify.Status("stopped"))
 		}
 	}()
-	before := c // the last one that worked, to go back to
+	before := c // the last one that worked
 	for {
 		next, worked, err := s.generation(ctx, c, service)
 		if worked {
@@ -147,9 +149,9 @@ func (s *Supervisor) Run(ctx context.Context) (err error) {
 	}
 }
 
-// generation runs one service. It returns the candidate that is to follow, or nil
-// and how the service ended; worked tells whether it ever did what it is there for
-// and, on trial, has proved itself.
+// generation runs one service. It returns the candidate to start next, or nil and how
+// the service ended. worked reports whether the service became ready and, on trial,
+// reached the broker.
 func (s *Supervisor) generation(ctx context.Context, c *Candidate, service Service) (
 	next *Candidate, worked bool, err error,
 ) {
@@ -192,13 +194,13 @@ func (s *Supervisor) generation(ctx context.Context, c *Candidate, service Servi
 			if err != nil || !s.Notify.managed() {
 				return nil, hasWorked(), err
 			}
-			// A service manager would start it again, and with it all that it has done.
+			// A service manager would start it again, and it would repeat all its work.
 			ended = nil
 			done <- nil
 			s.setState("finished")
 			s.succeeded()
 			begins()
-			c.Log.Info("there is nothing more to do; waiting for a reload or the end")
+			c.Log.Info("nothing is left to do; waiting for a reload or a stop")
 			s.tell(s.Notify.Ready(s.line()))
 			continue
 		case <-ctx.Done():
@@ -216,23 +218,33 @@ func (s *Supervisor) generation(ctx context.Context, c *Candidate, service Servi
 				continue
 			}
 		}
-		s.tell(s.Notify.Extend(c.Stop + stopMargin)) // a reload has no more time than a start otherwise
 		stop()
-		select {
-		case err = <-done:
-		case <-ctx.Done():
-			s.stopping(c)
-			err = <-done
-		}
-		if err != nil {
-			c.Log.Warn("the service did not end cleanly before the reload", "error", err)
-		}
-		if ctx.Err() != nil {
-			s.reply(errStopping)
-			return nil, hasWorked(), nil
+		if !s.ended(ctx, c, done) {
+			next = nil
 		}
 		return next, hasWorked(), nil
 	}
+}
+
+// ended waits for the end of c's service, which was stopped for a reload. It returns false
+// when the supervisor is to stop instead.
+func (s *Supervisor) ended(ctx context.Context, c *Candidate, done <-chan error) bool {
+	s.tell(s.Notify.Extend(c.Stop + stopMargin)) // a reload has otherwise no more time than a start
+	var err error
+	select {
+	case err = <-done:
+	case <-ctx.Done():
+		s.stopping(c)
+		err = <-done
+	}
+	if err != nil {
+		c.Log.Warn("the service did not end cleanly before the reload", "error", err)
+	}
+	if ctx.Err() != nil {
+		s.reply(errStopping)
+		return false
+	}
+	return true
 }
 
 // stopping tells the service manager that c's service ends, and how long that takes.
@@ -241,13 +253,14 @@ func (s *Supervisor) stopping(c *Candidate) {
 	s.tell(s.Notify.Stopping(c.Stop + stopMargin))
 }
 
-// stopMargin is what a stop takes beyond delivering: saying goodbye, closing.
+// stopMargin is the time that a stop takes beyond delivery, to close connections and files.
 const stopMargin = 15 * time.Second
 
-// prepare reads the configuration for a reload, or returns nil and says why not.
+// prepare reads the configuration for a reload. It returns nil, and reports the reason, if
+// that fails.
 func (s *Supervisor) prepare(r request) *Candidate {
 	reason := r.reason
-	s.reply(errors.New("another reload came before this one was done"))
+	s.reply(errors.New("another reload came before this one had finished"))
 	s.pending, s.outcome = r.done, nil
 	s.tell(s.Notify.Reloading())
 	log := s.logger()
@@ -256,15 +269,16 @@ func (s *Supervisor) prepare(r request) *Candidate {
 	next, err := s.Load()
 	if err != nil {
 		s.refused(err)
-		log.Error("the configuration is not good; the one before stays in use", "reason", reason, "error", err)
-		s.tell(s.Notify.Ready("reload refused, the configuration before stays in use: " + firstLine(err)))
+		log.Error("the new configuration is invalid; the previous one stays in use", "reason", reason, "error", err)
+		s.tell(s.Notify.Ready("reload refused, the previous configuration stays in use: " + firstLine(err)))
 		s.reply(err)
 		return nil
 	}
 	return next
 }
 
-// replace starts next in place of the service that has ended, or before again.
+// replace starts next in place of the service that has ended. If next fails, it starts
+// before again.
 func (s *Supervisor) replace(ctx context.Context, before, next *Candidate) (*Candidate, Service, error) {
 	s.setState("reloading")
 	service, err := s.open(ctx, next)
@@ -283,19 +297,19 @@ func (s *Supervisor) replace(ctx context.Context, before, next *Candidate) (*Can
 func (s *Supervisor) open(ctx context.Context, c *Candidate) (Service, error) {
 	opened := s.takeTime(ctx, "reloading")
 	defer opened()
-	s.letGo()
+	s.release()
 	return c.Open()
 }
 
-// letGo forgets the service that has ended and gives its memory back, so that the one
-// that follows does not need room beside it: evaluation keys can have gigabytes.
-func (s *Supervisor) letGo() {
+// release forgets the service that has ended and returns its memory to the system.
+// Evaluation keys can take gigabytes, and the next service needs that room.
+func (s *Supervisor) release() {
 	s.keepReport()
 	runtime.GC()         // memory of a GPU and of pools needs two rounds
 	debug.FreeOSMemory() // the second one
 }
 
-// keepReport puts what is left of the service in its place.
+// keepReport replaces the service by its last status and health.
 func (s *Supervisor) keepReport() {
 	service, _ := s.now()
 	was := &past{status: service.Status(), health: service.Health()}
@@ -304,7 +318,7 @@ func (s *Supervisor) keepReport() {
 	s.service = was
 }
 
-// past is what is left of a service that has ended, until another one is there.
+// past stands in for a service that has ended until the next one exists.
 type past struct {
 	status any
 	health []string
@@ -328,7 +342,7 @@ func (s *Supervisor) goBack(ctx context.Context, before, bad *Candidate, reason 
 	before.Log.Error("the new configuration does not work; going back", "error", reason)
 	again, err := s.open(ctx, before)
 	if err != nil {
-		err = errors.Join(reason, fmt.Errorf("start again with the configuration before: %w", err))
+		err = errors.Join(reason, fmt.Errorf("restart with the previous configuration: %w", err))
 		s.reply(err)
 		return nil, nil, err
 	}
@@ -336,7 +350,7 @@ func (s *Supervisor) goBack(ctx context.Context, before, bad *Candidate, reason 
 	return before, again, nil
 }
 
-// reply tells who asked for the reload under way, if anybody still does.
+// reply sends err to whoever waits for the reload under way, if anybody does.
 func (s *Supervisor) reply(err error) {
 	if s.pending != nil {
 		s.pending <- err
@@ -344,8 +358,8 @@ func (s *Supervisor) reply(err error) {
 	}
 }
 
-// AskReload reloads and returns when the new configuration is in use, or why it is
-// not.
+// AskReload reloads. It returns nil once the new configuration is in use, or the reason
+// why it is not.
 func (s *Supervisor) AskReload(ctx context.Context, reason string) error {
 	done := make(chan error, 1)
 	select {
@@ -380,7 +394,7 @@ func (s *Supervisor) setReason(reason string) {
 	s.reason = reason
 }
 
-// succeeded records that the reload under way, if there is one, was a good one.
+// succeeded records that the reload under way, if there is one, succeeded.
 func (s *Supervisor) succeeded() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -390,8 +404,8 @@ func (s *Supervisor) succeeded() {
 	}
 }
 
-// refused records why a reload failed: the one under way, or the last one, which
-// looked good at first.
+// refused records why a reload failed: the one under way, or else the last one, whose
+// service started but did not work.
 func (s *Supervisor) refused(err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -411,10 +425,10 @@ func (s *Supervisor) now() (Service, *Candidate) {
 	return s.service, s.current
 }
 
-// tell logs a failure to reach the service manager; the service goes on.
+// tell logs a failure to reach the service manager. The service goes on.
 func (s *Supervisor) tell(err error) {
 	if err != nil {
-		s.logger().Warn("the service manager does not hear", "error", err)
+		s.logger().Warn("cannot notify the service manager", "error", err)
 	}
 }
 

@@ -12,18 +12,18 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// statusEvery is how often the line of `systemctl status` is renewed, lookEvery how
-// often the connection to the broker is looked at: when it comes or goes, the line is
-// renewed at once.
+// statusEvery is the interval at which the line of `systemctl status` is renewed, and
+// lookEvery that at which the connection to the broker is checked. When the connection
+// comes or goes, the line is renewed at once.
 const (
 	statusEvery = 5 * time.Second
 	lookEvery   = time.Second
 )
 
-// keepAlive renews the status line, and feeds the watchdog twice in its time. For
-// either the service is asked for its state, which takes the locks that its work
-// takes: a service that hangs in one is not reported alive, nor is one that says
-// that it has stalled.
+// keepAlive renews the status line and feeds the watchdog twice in its time, until stop is
+// called. Each time it asks the service for its state, which takes the same locks as the
+// service's work. A service that hangs in a lock, or says that it has stalled, is therefore
+// not reported alive.
 func (s *Supervisor) keepAlive(ctx context.Context) (stop func()) {
 	if !s.Notify.managed() {
 		return func() {}
@@ -64,7 +64,7 @@ func (s *Supervisor) keepAlive(ctx context.Context) (stop func()) {
 	return func() { cancel(); wg.Wait() }
 }
 
-// stalled is why the service has come to a halt, or "".
+// stalled returns why the service makes no progress, or "".
 func (s *Supervisor) stalled() string {
 	service, c := s.now()
 	if t, ok := service.(*onTrial); ok {
@@ -81,11 +81,11 @@ func (s *Supervisor) stalled() string {
 	return reason
 }
 
-// startStep is how much more time a start asks for at once, and keeps asking:
-// evaluation keys can have gigabytes.
+// startStep is the time that a start asks for, again and again while it lasts: evaluation
+// keys can take gigabytes.
 const startStep = time.Minute
 
-// takeTime asks the service manager for patience until done is called.
+// takeTime keeps the service manager from giving up until done is called.
 func (s *Supervisor) takeTime(ctx context.Context, status string) (done func()) {
 	if !s.Notify.managed() {
 		return func() {}
@@ -107,8 +107,8 @@ func (s *Supervisor) takeTime(ctx context.Context, status string) (done func()) 
 	return func() { cancel(); wg.Wait() }
 }
 
-// trial wraps a service on trial: one that is not connected within the time ends
-// with errTrial. Without a trial it is the service itself.
+// trial returns the service of c, which ends with errTrial if c has a trial and the service
+// does not connect to the broker within it.
 func (s *Supervisor) trial(c *Candidate, service Service) Service {
 	if c.Trial <= 0 {
 		return service
@@ -215,10 +215,10 @@ func (s *Supervisor) Health() []string {
 	return out
 }
 
-// Describe says nothing: what is collected changes with the service.
+// Describe describes no metrics in advance: they change with the service.
 func (s *Supervisor) Describe(chan<- *prometheus.Desc) {}
 
-// Collect gives the metrics of the service that runs now.
+// Collect sends the metrics of the service that runs now and of the supervisor.
 func (s *Supervisor) Collect(ch chan<- prometheus.Metric) {
 	service, _ := s.now()
 	service.Collect(ch)
@@ -254,7 +254,7 @@ var (
 	descReloaded = prometheus.NewDesc("hencedge_reload_timestamp_seconds", "Unix time of the last reload.", nil, nil)
 )
 
-// firstLine is the first line of an error.
+// firstLine returns the first line of an error.
 func firstLine(err error) string {
 	text, _, _ := strings.Cut(err.Error(), "\n")
 	return text
