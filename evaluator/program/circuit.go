@@ -39,54 +39,8 @@ type encoded struct {
 // for. Those of a device that failed go when another comes.
 const maxContexts = 16
 
-// Output says how to read the slots of a decrypted result: value i is
-// A*Re(slot[Slot+i]) + B, then its square root if Sqrt is set, in natural units.
-type Output struct {
-	A, B  float64
-	Sqrt  bool
-	Slot  int
-	Count int
-	// Bound is the promised error: a value differs from the exact one, which
-	// Reference gives up to its own rounding, by more with probability below 10^-15.
-	Bound float64
-	// Root, with Sqrt, is the promised error of the value under the root.
-	Root float64
-}
-
-// BoundAt returns the promised error of a value that was decrypted: with Sqrt it is the
-// smaller the further the value is from 0, where Bound holds. For |w - v| <= e, sqrt(w)
-// and sqrt(v) differ by at most e/(sqrt(w) + sqrt(w-e)) where w > e. Whoever learns it
-// learns about as much of the value: it stays with the value.
-func (o *Output) BoundAt(value float64) float64 {
-	if !o.Sqrt {
-		return o.Bound
-	}
-	w := value * value
-	down := value                               // to 0
-	if low := w - o.Root - 0x1p-50*w; low > 0 { // less what w and the difference are rounded by
-		down = o.Root / (value + math.Sqrt(low))
-	}
-	up := o.Root / (value + math.Sqrt(w+o.Root))
-	return min(o.Bound, max(down, up)+0x1p-50*value)
-}
-
-// InputScale returns the scale at which the windows of a stream are encrypted under
-// p: 2^LogScale, or the parameters' own scale at the stream's level.
-func InputScale(p henc.Parameters, st config.Stream) float64 {
-	if st.LogScale != 0 {
-		return math.Ldexp(1, st.LogScale)
-	}
-	return p.ScaleAt(st.LevelAt(p.MaxLevel()))
-}
-
-// Compile checks and plans a program for the parameters. It needs no keys. It
-// fails with an *Error that wraps one of the sentinels of this package and, when
-// the program does not fit, names parameters or a scale that would do.
-func Compile(prog Source, params henc.Parameters) (*Circuit, error) {
-	return compile(prog, params, true)
-}
-
-func compile(prog Source, params henc.Parameters, advise bool) (*Circuit, error) {
+// compile is Compile without advice.
+func compile(prog Source, params henc.Parameters) (*Circuit, error) {
 	if params.N() == 0 {
 		return nil, &Error{Program: prog.Name, Kind: ErrParams, Message: "no parameters are given"}
 	}
@@ -104,13 +58,21 @@ func compile(prog Source, params henc.Parameters, advise bool) (*Circuit, error)
 	s := &search{prog: &prog, src: src, root: root, ch: newChain(params)}
 	best, perr := s.run()
 	if perr != nil {
-		if advise {
-			perr.Hint = s.advice(perr)
-		}
 		return nil, perr
 	}
 	return &Circuit{prog: prog, src: src, tree: tree, params: params, steps: best.steps, out: best.out,
 		sh: best.sh, lo: best.lo, hi: best.hi, policy: best.policy}, nil
+}
+
+// compileChanged compiles a program with changed streams.
+func compileChanged(prog Source, p henc.Parameters, change func(*config.Stream)) (*Circuit, error) {
+	vars := make(map[string]Var, len(prog.Vars))
+	for name, v := range prog.Vars {
+		change(&v.Stream)
+		vars[name] = v
+	}
+	prog.Vars = vars
+	return compile(prog, p)
 }
 
 // Name returns the program's name.
@@ -221,3 +183,7 @@ func (c *Circuit) Range() (low, high float64) {
 	}
 	return math.Sqrt(max(c.lo, 0)), math.Sqrt(max(c.hi, 0))
 }
+
+// Useful reports whether the promised error is below a hundredth of the range
+// of results.
+func (c *Circuit) Useful() bool { return useful(c.lo, c.hi, c.out) }

@@ -33,3 +33,5 @@ func normal(s, e float64) double {
 	}
 	return double{hi, e - (hi - s)}
 }
+
+func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }

@@ -111,9 +111,8 @@ func (c *Circuit) least() *LeastLevel {
 			present = max(present, c.steps[i].level)
 		}
 	}
-	s := &search{prog: &c.prog}
 	for level := range present {
-		low, err := s.changed(c.params, func(st *config.Stream) {
+		low, err := compileChanged(c.prog, c.params, func(st *config.Stream) {
 			st.LogScale = int(math.Round(math.Log2(InputScale(c.params, *st))))
 			st.Level = &level
 		})

@@ -107,7 +107,7 @@ func TestLeastLevel(t *testing.T) {
 			t.Errorf("%s: proposes %+v, want level %d", expr, l, level)
 			continue
 		}
-		low, err := (&search{prog: &c.prog}).changed(p, func(st *config.Stream) { st.LogScale, st.Level = 29, &level })
+		low, err := compileChanged(c.prog, p, func(st *config.Stream) { st.LogScale, st.Level = 29, &level })
 		if err != nil || low.out.Bound != l.Bound {
 			t.Errorf("%s: promises %g at that level, %v", expr, l.Bound, err)
 		}

@@ -2,28 +2,9 @@ package program
 
 import (
 	"fmt"
-	"math"
 	"strings"
 	"text/tabwriter"
 )
-
-// String names a policy for Explain.
-func (p policy) String() string {
-	parts := []string{fmt.Sprintf("factors kept at 2^%.0f or more", p.keep)}
-	if math.IsInf(p.keep, 1) {
-		parts[0] = "factors not rescaled"
-	}
-	if p.trim {
-		parts[0] = fmt.Sprintf("factors trimmed to 2^%.0f", p.keep)
-	}
-	if p.sumLow {
-		parts = append(parts, "windows summed after rescaling")
-	}
-	if p.giant {
-		parts = append(parts, "polynomials in baby and giant steps")
-	}
-	return strings.Join(parts, ", ")
-}
 
 // Text returns the explanation for people.
 func (e Explanation) Text() string {

@@ -123,8 +123,6 @@ func (g *graph) intern(n node) *node {
 	return &n
 }
 
-func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
-
 // constant is a number.
 func (g *graph) constant(at ast.Node, c float64) *node { return g.constantOf(at, c, shape{}) }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"strings"
 
 	"github.com/expr-lang/expr/ast"
 
@@ -346,4 +347,36 @@ func (p *planner) check(level int, mag, err, scale float64, depth int) {
 			"parameters %s holds %.1f",
 			p.text(), math.Log2(mag+err)+math.Log2(scale), mag, math.Log2(scale), level, name, p.ch.room(level))
 	}
+}
+
+// scaleBy multiplies by the integer k and reads the result at another scale, so
+// that its value is r times that of a up to the error lost. The error that a has
+// is multiplied by what r was rounded to.
+func (p *planner) scaleBy(a int, k, scale, r, lost float64) int {
+	s := p.get(a)
+	if k == 1 && s.scale == scale && r == 1 {
+		return a
+	}
+	n := step{op: stepMulInt, a: a, k: k, level: s.level, scale: scale, mag: s.mag * r, depth: s.depth}
+	n.dev = s.dev.times(k * s.scale / scale)
+	n.dev.fixed += lost
+	return p.add(n, "")
+}
+
+// String names a policy for Explain.
+func (p policy) String() string {
+	parts := []string{fmt.Sprintf("factors kept at 2^%.0f or more", p.keep)}
+	if math.IsInf(p.keep, 1) {
+		parts[0] = "factors not rescaled"
+	}
+	if p.trim {
+		parts[0] = fmt.Sprintf("factors trimmed to 2^%.0f", p.keep)
+	}
+	if p.sumLow {
+		parts = append(parts, "windows summed after rescaling")
+	}
+	if p.giant {
+		parts = append(parts, "polynomials in baby and giant steps")
+	}
+	return strings.Join(parts, ", ")
 }

@@ -195,20 +195,6 @@ func (p *planner) bring(t linTerm, sh share, k float64, a aligned) int {
 	return p.drop(p.rescaleTo(p.scaleBy(t.w, k, a.scale*q, r, sh.lost), a.scale), a.level)
 }
 
-// scaleBy multiplies by the integer k and reads the result at another scale, so
-// that its value is r times that of a up to the error lost. The error that a has
-// is multiplied by what r was rounded to.
-func (p *planner) scaleBy(a int, k, scale, r, lost float64) int {
-	s := p.get(a)
-	if k == 1 && s.scale == scale && r == 1 {
-		return a
-	}
-	n := step{op: stepMulInt, a: a, k: k, level: s.level, scale: scale, mag: s.mag * r, depth: s.depth}
-	n.dev = s.dev.times(k * s.scale / scale)
-	n.dev.fixed += lost
-	return p.add(n, "")
-}
-
 // combine returns a + b or a - b, of magnitude at most within.
 func (p *planner) combine(op stepOp, a, b int, within float64) int {
 	x, y := p.get(a), p.get(b)

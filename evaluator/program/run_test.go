@@ -8,8 +8,9 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/hencedge/hencedge/henc"
 	"pgregory.net/rapid"
+
+	"github.com/hencedge/hencedge/henc"
 )
 
 // readOutput applies an Output to decrypted slots.
@@ -100,7 +101,7 @@ func TestRandomProgramsWithinPromise(t *testing.T) {
 		vars := testVars(c.set, testSamples)
 		for i, ran := 0, 0; ran < c.count && i < 20*c.count; i++ {
 			expr := rapid.Custom(func(rt *rapid.T) string { return genExpr{rt}.program() }).Example(i)
-			circuit, err := compile(Source{Name: "p", Expr: expr, Vars: vars}, b.ctx.Parameters(), false)
+			circuit, err := compile(Source{Name: "p", Expr: expr, Vars: vars}, b.ctx.Parameters())
 			if err != nil || len(circuit.steps) < 4 || circuit.Explain().KeySwitch > 40 {
 				continue
 			}

@@ -264,7 +264,7 @@ func TestPropertyPlain(t *testing.T) {
 		rapid.Check(t, func(rt *rapid.T) {
 			expr := genExpr{rt}.program()
 			seed := rapid.Uint64().Draw(rt, "seed")
-			c, err := compile(Source{Name: "p", Expr: expr, Vars: vars}, p, false)
+			c, err := compile(Source{Name: "p", Expr: expr, Vars: vars}, p)
 			all++
 			if err != nil {
 				if e, ok := err.(*Error); !ok || e.Kind != ErrDepth && e.Kind != ErrMagnitude && e.Kind != ErrConstant &&

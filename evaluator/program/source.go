@@ -2,9 +2,11 @@ package program
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/henc"
 )
 
 // Source is a program before compilation.
@@ -111,4 +113,13 @@ func sortedKeys[V any](m map[string]V) []string {
 	}
 	slices.Sort(keys)
 	return keys
+}
+
+// InputScale returns the scale at which the windows of a stream are encrypted under
+// p: 2^LogScale, or the parameters' own scale at the stream's level.
+func InputScale(p henc.Parameters, st config.Stream) float64 {
+	if st.LogScale != 0 {
+		return math.Ldexp(1, st.LogScale)
+	}
+	return p.ScaleAt(st.LevelAt(p.MaxLevel()))
 }

@@ -1,0 +1,88 @@
+package program
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/henc"
+)
+
+// Compile checks and plans a program for the parameters. It needs no keys. It
+// fails with an *Error that wraps one of the sentinels of this package and, when
+// the program does not fit, names parameters or a scale that would do.
+func Compile(prog Source, params henc.Parameters) (*Circuit, error) {
+	c, err := compile(prog, params)
+	var refused *Error
+	if errors.As(err, &refused) {
+		refused.Hint = (&adviser{prog, params}).advice(refused)
+	}
+	return c, err
+}
+
+// adviser knows what else a refused program could be compiled for.
+type adviser struct {
+	prog   Source
+	params henc.Parameters
+}
+
+// advice returns what would make a refused program fit.
+func (a *adviser) advice(err *Error) string {
+	if !errors.Is(err, ErrDepth) && !errors.Is(err, ErrMagnitude) {
+		return err.Hint
+	}
+	var ways []string
+	lowered := false
+	for _, v := range a.prog.Vars {
+		lowered = lowered || v.Stream.Level != nil && *v.Stream.Level < a.params.MaxLevel()
+	}
+	if lowered {
+		if c, e := compileChanged(a.prog, a.params, func(st *config.Stream) { st.Level = nil }); e == nil {
+			ways = append(ways, fmt.Sprintf("leave out level: of the streams (promised error %.2g)", c.out.Bound))
+		}
+	}
+	if errors.Is(err, ErrMagnitude) {
+		top := 0
+		for _, v := range a.prog.Vars {
+			top = max(top, int(math.Round(math.Log2(InputScale(a.params, v.Stream)))))
+		}
+		for scale := min(top-1, a.params.LogScale()); scale >= 12; scale-- {
+			c, e := compileChanged(a.prog, a.params, func(st *config.Stream) { st.LogScale = scale })
+			if e == nil && c.Useful() {
+				ways = append(ways, fmt.Sprintf("set log_scale: %d on the streams (promised error %.2g)", scale, c.out.Bound))
+				break
+			}
+		}
+	}
+	if c := a.otherParams(); c != nil {
+		ways = append(ways, fmt.Sprintf("use parameters %s (promised error %.2g)", c.params.Name(), c.out.Bound))
+	}
+	if len(ways) == 0 {
+		if err.Hint != "" {
+			return err.Hint
+		}
+		return "no named parameters fit; split the program, or compute part of it after decryption"
+	}
+	return strings.Join(ways, "; or ")
+}
+
+// otherParams returns the program under the first named parameters that give a
+// useful promise, else under the first that fit.
+func (a *adviser) otherParams() (fits *Circuit) {
+	for _, name := range henc.Names() {
+		p, err := henc.Named(name)
+		if err != nil || name == a.params.Name() {
+			continue
+		}
+		c, err := compileChanged(a.prog, p, func(st *config.Stream) { st.Params, st.LogScale, st.Level = name, 0, nil })
+		if err == nil && c.Useful() {
+			return c
+		}
+		if err == nil && fits == nil {
+			fits = c
+		}
+	}
+	return fits
+}
