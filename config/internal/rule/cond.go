@@ -3,7 +3,6 @@ package rule
 import (
 	"fmt"
 	"reflect"
-	"regexp"
 	"slices"
 
 	"github.com/hencedge/hencedge/config/internal/yamlx"
@@ -169,7 +168,7 @@ func is[T any](key string, required bool, values ...T) Cond {
 
 // Looks holds when key has a text that matches pattern.
 func Looks(key, pattern string) Cond {
-	return Like(key, pattern, regexp.MustCompile(pattern).MatchString)
+	return Like(key, pattern, matcher(pattern))
 }
 
 // Like holds when key has a text of which match is true. pattern must match at least these.

@@ -7,6 +7,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/hencedge/hencedge/config/internal/yamlx"
 )
@@ -103,13 +104,21 @@ func Share(remedy string) Value {
 // Form demands a text that matches pattern, a regular expression that both RE2 and
 // ECMAScript read. {} in cause stands for the text in quotes.
 func Form(pattern, cause, remedy string) Value {
-	re := regexp.MustCompile(pattern)
+	matches := matcher(pattern)
 	return Text(Schema{"pattern": pattern}, func(s string) (string, string) {
-		if re.MatchString(s) {
+		if matches(s) {
 			return "", ""
 		}
 		return strings.ReplaceAll(cause, "{}", yamlx.Quote(s)), remedy
 	})
+}
+
+// matcher returns a function that reports whether a text matches pattern. It compiles the
+// pattern when it is first needed: together the patterns of all rules take megabytes, and
+// a process needs few of them.
+func matcher(pattern string) func(text string) bool {
+	compiled := sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
+	return func(text string) bool { return compiled().MatchString(text) }
 }
 
 // Text demands a text in which problem finds nothing wrong; cause is then empty. The schema
