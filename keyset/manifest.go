@@ -181,10 +181,11 @@ func (m *Manifest) ByID(id [16]byte) (Epoch, bool) {
 func Remedy(err error, field string) string {
 	switch {
 	case errors.Is(err, ErrNoHolder):
-		return "add \"" + field + "\" with the fingerprint that `hencedge keys show` prints at the key holder, got over " +
-			"another way than the keys; \"holder: none\" takes the keys of anyone"
+		return "add \"" + field + "\" with the fingerprint that `hencedge keys show` prints at the key holder, got " +
+			"over another way than the keys; \"holder: none\" takes the keys of anyone"
 	case errors.Is(err, ErrHolder):
-		return "compare the fingerprint with the key holder: if it is not theirs, somebody changed the keys on their way"
+		return "compare the fingerprint with the key holder: if it is not theirs, somebody changed the " +
+			"keys on their way"
 	case errors.Is(err, ErrSecret):
 		return "do as the message says; secret keys belong at the key holder alone"
 	}

@@ -61,7 +61,8 @@ func SweepTemporary(path string) {
 		if !ours || digits == "" || strings.Trim(digits, "0123456789") != "" {
 			continue
 		}
-		if info, err := e.Info(); err == nil && info.Mode().IsRegular() && time.Since(info.ModTime()).Abs() > time.Hour {
+		info, err := e.Info()
+		if err == nil && info.Mode().IsRegular() && time.Since(info.ModTime()).Abs() > time.Hour {
 			_ = os.Remove(filepath.Join(dir, e.Name()))
 		}
 	}

@@ -39,7 +39,8 @@ func lockError(path string, err error) error {
 	case errors.Is(err, unix.EROFS):
 		return fmt.Errorf("the file system of %s is read-only, and a lock file belongs there: %w", dir, err)
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("user %d cannot write to the directory %s, where a lock file belongs: %w", os.Geteuid(), dir, err)
+		return fmt.Errorf("user %d cannot write to the directory %s, where a lock file belongs: %w",
+			os.Geteuid(), dir, err)
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("the directory %s does not exist: %w", dir, err)
 	}
