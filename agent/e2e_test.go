@@ -33,8 +33,8 @@ type site struct {
 }
 
 const e2eConfig = `device: board1
-broker: {url: "%s", ca: ca.pem, cert: client.pem, key: client.key, username: board1, password: "file:password",
-  chunk_size: 8KiB}
+broker: {url: "%s", ca: ca.pem, cert: client.pem, key: client.key, username: board1, password: "file:password", ` +
+	`chunk_size: 8KiB}
 keys: {public_key: public.key, holder: none}
 signing_key: signing.key
 state: agent.state

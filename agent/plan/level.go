@@ -24,15 +24,6 @@ type ProgramNeeds struct {
 	Keys   EvaluationKeys
 }
 
-// EvaluationKeys are those that the programs which read this device need: they are on
-// the evaluator, not on the device.
-type EvaluationKeys struct {
-	Relinearise bool  `json:"relinearise"`
-	Rotations   []int `json:"rotations,omitempty"`
-	Count       int   `json:"count"`
-	Bytes       int64 `json:"bytes"` // with seeds in place of uniform halves
-}
-
 // Needs puts what programs need beside what the streams are encrypted at: a
 // level that the evaluator does not take is a refusal, one that is higher than
 // necessary a warning with the bytes that it costs. Streams that no program

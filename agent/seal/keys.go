@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 
 	"github.com/hencedge/hencedge/config"
@@ -301,4 +302,16 @@ func Remedy(path string, err error) string {
 		return "correct the path, or " + remedy
 	}
 	return remedy
+}
+
+// largeBody is the size, in bytes, from which dead memory is collected at once
+// instead of when the heap has grown by a share: with objects of 20 MiB that
+// share is most of what a board has.
+const largeBody = 4 << 20
+
+// reclaim collects dead memory after something of size bytes has been freed.
+func reclaim(size int) {
+	if size >= largeBody {
+		runtime.GC()
+	}
 }

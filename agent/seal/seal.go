@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
-	"runtime"
 	"slices"
 	"time"
 
@@ -43,18 +42,6 @@ type Identity struct {
 	Device         string
 	Boot, Sequence uint64
 	BootID         []byte // of the kernel's present start
-}
-
-// largeBody is the size, in bytes, from which dead memory is collected at once
-// instead of when the heap has grown by a share: with objects of 20 MiB that
-// share is most of what a board has.
-const largeBody = 4 << 20
-
-// reclaim collects dead memory after something of size bytes has been freed.
-func reclaim(size int) {
-	if size >= largeBody {
-		runtime.GC()
-	}
 }
 
 // memory is a buffer of n bytes with a capacity of room for a sealed window: that of the

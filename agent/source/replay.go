@@ -12,38 +12,12 @@ import (
 	"strconv"
 	"strings"
 	"time"
-	"unicode"
 
 	"github.com/hencedge/hencedge/agent/input"
 	"github.com/hencedge/hencedge/agent/sensor"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/internal/role"
 )
-
-// ErrReplay is wrapped by every error about the contents of a replay file. The
-// message starts with file and line.
-var ErrReplay = errors.New("invalid replay file")
-
-// record is one row of a replay file.
-type record struct {
-	line   int
-	time   string   // text of the timestamp
-	values []string // text per column asked for; "" is missing
-}
-
-// timeColumn stands for the timestamp among the columns of a record.
-const timeColumn = -1
-
-// recordReader reads the records of one format, io.EOF at the end. offset is where in
-// the file the last one ended.
-type recordReader interface {
-	next() (record, error)
-	offset() int64
-	// cell is where a column stands in a table, such as "D4"; "" in other formats.
-	cell(line, column int) string
-	// shift says that n lines come before those that are read, the header aside.
-	shift(n int)
-}
 
 // replay reads rows from a file, with the timestamps of the file.
 type replay struct {
@@ -75,11 +49,6 @@ type replay struct {
 	started bool
 	first   time.Time
 	at      time.Duration // monotonic time of the first row
-}
-
-// replayError is an ErrReplay at a line.
-func replayError(file string, line int, format string, args ...any) error {
-	return fmt.Errorf("%s:%d: %w: %s", file, line, ErrReplay, fmt.Sprintf(format, args...))
 }
 
 // OpenReplay opens a stream's replay file and finds its columns.
@@ -316,12 +285,6 @@ func (r *replay) pass(err error, left bool) {
 	}
 }
 
-// badCell is an error about the contents of one row, after which the file can be read
-// on.
-type badCell struct{ error }
-
-func (b badCell) Unwrap() error { return b.error }
-
 // cellError says which row and cell is at fault; column is an index into the channels or
 // timeColumn.
 func (r *replay) cellError(rec record, column int, format string, args ...any) error {
@@ -370,9 +333,6 @@ func (r *replay) row(rec record) (Row, error) {
 	return out, nil
 }
 
-// trimCell removes the white space around a cell, also the kinds that spreadsheets write.
-func trimCell(s string) string { return strings.TrimFunc(s, unicode.IsSpace) }
-
 // number reads a cell.
 func (r *replay) number(text string) (float64, error) {
 	plain := text
@@ -399,56 +359,3 @@ func (r *replay) number(text string) (float64, error) {
 var errBadCell = fmt.Errorf("%w: the file has no number there", sensor.ErrReading)
 
 var errEmptyCell = fmt.Errorf("%w: no value in the file", sensor.ErrReading)
-
-// Times are kept in nanoseconds of Unix time in 64 bits: 1678 to 2262.
-const maxSeconds = math.MaxInt64 / int64(time.Second)
-
-// parseTime reads a timestamp exactly, without going through a float.
-func parseTime(text, format string) (time.Time, error) {
-	text = strings.TrimSpace(text)
-	if text == "" {
-		return time.Time{}, errors.New("the timestamp is missing")
-	}
-	if format == "rfc3339" {
-		t, err := time.Parse(time.RFC3339Nano, text)
-		if err != nil {
-			return time.Time{}, fmt.Errorf("text of the form %q is not a time such as 2026-01-31T15:04:05.25Z",
-				input.Shape(text))
-		}
-		if s := t.Unix(); s >= maxSeconds || s <= -maxSeconds {
-			return time.Time{}, fmt.Errorf("the time is out of range, 1678 to 2262")
-		}
-		return t.UTC(), nil
-	}
-	unit := map[string]int64{"unix": 1e9, "unix_ms": 1e6, "unix_ns": 1}[format]
-	if unit == 0 {
-		return time.Time{}, fmt.Errorf("unknown time format %q", format)
-	}
-	ns, ok := decimal(text, unit)
-	if !ok {
-		return time.Time{}, fmt.Errorf("text of the form %q is not a %s timestamp", input.Shape(text), format)
-	}
-	return time.Unix(0, ns).UTC(), nil
-}
-
-// decimal reads "[-]digits[.digits]" times unit, cutting digits below one.
-func decimal(text string, unit int64) (int64, bool) {
-	rest, negative := strings.CutPrefix(text, "-")
-	whole, fraction, _ := strings.Cut(rest, ".")
-	w, err := strconv.ParseUint(whole, 10, 63)
-	if err != nil || int64(w) > math.MaxInt64/unit-1 {
-		return 0, false
-	}
-	ns := int64(w) * unit
-	for _, c := range fraction {
-		if c < '0' || c > '9' {
-			return 0, false
-		}
-		unit /= 10
-		ns += int64(c-'0') * unit
-	}
-	if negative {
-		ns = -ns
-	}
-	return ns, true
-}

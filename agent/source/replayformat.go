@@ -289,3 +289,13 @@ func (n *ndjsonRecords) field(object map[string]any, path []string, text bool) (
 	}
 	return fmt.Sprintf("%T", v), nil
 }
+
+// columnLetters is the name that spreadsheets give a column, from 0: A, ..., Z, AA, ...
+func columnLetters(n int) string {
+	var b strings.Builder
+	if n >= 26 {
+		b.WriteString(columnLetters(n/26 - 1))
+	}
+	b.WriteByte(byte('A' + n%26))
+	return b.String()
+}

@@ -3,6 +3,8 @@ package source
 import (
 	"errors"
 	"fmt"
+	"math"
+	"strconv"
 	"strings"
 	"time"
 
@@ -69,12 +71,55 @@ func passes(at time.Time) (first, second time.Time) {
 	return first, second
 }
 
-// columnLetters is the name that spreadsheets give a column, from 0: A, ..., Z, AA, ...
-func columnLetters(n int) string {
-	var b strings.Builder
-	if n >= 26 {
-		b.WriteString(columnLetters(n/26 - 1))
+// Times are kept in nanoseconds of Unix time in 64 bits: 1678 to 2262.
+const maxSeconds = math.MaxInt64 / int64(time.Second)
+
+// parseTime reads a timestamp exactly, without going through a float.
+func parseTime(text, format string) (time.Time, error) {
+	text = strings.TrimSpace(text)
+	if text == "" {
+		return time.Time{}, errors.New("the timestamp is missing")
 	}
-	b.WriteByte(byte('A' + n%26))
-	return b.String()
+	if format == "rfc3339" {
+		t, err := time.Parse(time.RFC3339Nano, text)
+		if err != nil {
+			return time.Time{}, fmt.Errorf("text of the form %q is not a time such as 2026-01-31T15:04:05.25Z",
+				input.Shape(text))
+		}
+		if s := t.Unix(); s >= maxSeconds || s <= -maxSeconds {
+			return time.Time{}, fmt.Errorf("the time is out of range, 1678 to 2262")
+		}
+		return t.UTC(), nil
+	}
+	unit := map[string]int64{"unix": 1e9, "unix_ms": 1e6, "unix_ns": 1}[format]
+	if unit == 0 {
+		return time.Time{}, fmt.Errorf("unknown time format %q", format)
+	}
+	ns, ok := decimal(text, unit)
+	if !ok {
+		return time.Time{}, fmt.Errorf("text of the form %q is not a %s timestamp", input.Shape(text), format)
+	}
+	return time.Unix(0, ns).UTC(), nil
+}
+
+// decimal reads "[-]digits[.digits]" times unit, cutting digits below one.
+func decimal(text string, unit int64) (int64, bool) {
+	rest, negative := strings.CutPrefix(text, "-")
+	whole, fraction, _ := strings.Cut(rest, ".")
+	w, err := strconv.ParseUint(whole, 10, 63)
+	if err != nil || int64(w) > math.MaxInt64/unit-1 {
+		return 0, false
+	}
+	ns := int64(w) * unit
+	for _, c := range fraction {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		unit /= 10
+		ns += int64(c-'0') * unit
+	}
+	if negative {
+		ns = -ns
+	}
+	return ns, true
 }

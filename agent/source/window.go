@@ -200,16 +200,6 @@ func (c *Collector) Flush() *Window {
 	return w
 }
 
-// bucketOf is the number of the interval of Unix time that t lies in.
-func bucketOf(t time.Time, every time.Duration) int64 {
-	ns, e := t.UnixNano(), int64(every)
-	b := ns / e
-	if ns%e < 0 {
-		b--
-	}
-	return b
-}
-
 // policies turns a row into a sample with every value in range, which is valid
 // until the next call; ok is false when the sample is to be left out.
 func (c *Collector) policies(r Row) (sample []float64, ok bool) {
