@@ -12,82 +12,6 @@ import (
 	"github.com/hencedge/hencedge/transport"
 )
 
-// bodyReasons labels errors of the ciphertext itself and of the join. Labels of
-// transport.Reason come first.
-var bodyReasons = []struct {
-	err   error
-	label string
-}{
-	{henc.ErrTruncated, "body_truncated"},
-	{henc.ErrLength, "body_length"},
-	{henc.ErrSeed, "body_seed"},
-	{henc.ErrVersion, "body_version"},
-	{henc.ErrKind, "body_kind"},
-	{henc.ErrTooLarge, "body_too_large"},
-	{henc.ErrParams, "body_params"},
-	{henc.ErrRange, "residue_range"},
-	{henc.ErrDegenerate, "degenerate"},
-	{henc.ErrDegree, "degree"},
-	{henc.ErrDomain, "domain"},
-	{henc.ErrLevel, "level"},
-	{henc.ErrScale, "scale"},
-	{henc.ErrMalformed, "body_malformed"},
-	{henc.ErrNoKey, "no_key"},
-	{program.ErrInput, "input_mismatch"},
-	{program.ErrType, "partial_window"},
-	{ErrSamples, "samples"},
-	{ErrWindow, "off_grid"},
-	{ErrDuplicate, "duplicate_window"},
-	{ErrKeyChange, "key_change"},
-	{ErrUnjoined, "unjoined"},
-	{store.ErrBusy, transport.ReasonBusy},
-}
-
-// Reason returns the metric label of a refusal: transport.Reason's where it has one,
-// else the label of the ciphertext's or the join's fault, else "other".
-func Reason(err error) string {
-	if r := transport.Reason(err); r != transport.ReasonOther {
-		return r
-	}
-	for _, b := range bodyReasons {
-		if errors.Is(err, b.err) {
-			return b.label
-		}
-	}
-	return transport.ReasonOther
-}
-
-// Reasons lists every label that Reason can give.
-func Reasons() []string {
-	out := transport.Reasons()
-	for _, b := range bodyReasons {
-		out = append(out, b.label)
-	}
-	return out
-}
-
-// Stats counts what a service did since it started.
-type Stats struct {
-	Accepted uint64 // windows that passed every check
-	Twins    uint64 // of these, of a second board with the same identity
-	Results  uint64 // results that the broker acknowledged
-	Failed   uint64 // evaluations or publications that failed
-	Bytes    uint64 // of sealed results
-	// Fallbacks counts devices that failed, and jobs that exhausted their memory:
-	// what was under way was computed again elsewhere.
-	Fallbacks uint64
-	Refused   map[string]uint64 // by Reason; only labels that were counted
-	Programs  map[string]ProgramStats
-}
-
-// ProgramStats are the part of one program.
-type ProgramStats struct {
-	Results  uint64
-	Failed   uint64
-	Bytes    uint64
-	Evaluate time.Duration // on ciphertexts, in all
-}
-
 // tally is Stats under a lock.
 type tally struct {
 	mu sync.Mutex
@@ -141,6 +65,82 @@ func (t *tally) snapshot(chunks *transport.Counters) Stats {
 		if n > 0 {
 			out.Refused[label] += n
 		}
+	}
+	return out
+}
+
+// Stats counts what a service did since it started.
+type Stats struct {
+	Accepted uint64 // windows that passed every check
+	Twins    uint64 // of these, of a second board with the same identity
+	Results  uint64 // results that the broker acknowledged
+	Failed   uint64 // evaluations or publications that failed
+	Bytes    uint64 // of sealed results
+	// Fallbacks counts devices that failed, and jobs that exhausted their memory:
+	// what was under way was computed again elsewhere.
+	Fallbacks uint64
+	Refused   map[string]uint64 // by Reason; only labels that were counted
+	Programs  map[string]ProgramStats
+}
+
+// ProgramStats are the part of one program.
+type ProgramStats struct {
+	Results  uint64
+	Failed   uint64
+	Bytes    uint64
+	Evaluate time.Duration // on ciphertexts, in all
+}
+
+// bodyReasons labels errors of the ciphertext itself and of the join. Labels of
+// transport.Reason come first.
+var bodyReasons = []struct {
+	err   error
+	label string
+}{
+	{henc.ErrTruncated, "body_truncated"},
+	{henc.ErrLength, "body_length"},
+	{henc.ErrSeed, "body_seed"},
+	{henc.ErrVersion, "body_version"},
+	{henc.ErrKind, "body_kind"},
+	{henc.ErrTooLarge, "body_too_large"},
+	{henc.ErrParams, "body_params"},
+	{henc.ErrRange, "residue_range"},
+	{henc.ErrDegenerate, "degenerate"},
+	{henc.ErrDegree, "degree"},
+	{henc.ErrDomain, "domain"},
+	{henc.ErrLevel, "level"},
+	{henc.ErrScale, "scale"},
+	{henc.ErrMalformed, "body_malformed"},
+	{henc.ErrNoKey, "no_key"},
+	{program.ErrInput, "input_mismatch"},
+	{program.ErrType, "partial_window"},
+	{ErrSamples, "samples"},
+	{ErrWindow, "off_grid"},
+	{ErrDuplicate, "duplicate_window"},
+	{ErrKeyChange, "key_change"},
+	{ErrUnjoined, "unjoined"},
+	{store.ErrBusy, transport.ReasonBusy},
+}
+
+// Reason returns the metric label of a refusal: transport.Reason's where it has one,
+// else the label of the ciphertext's or the join's fault, else "other".
+func Reason(err error) string {
+	if r := transport.Reason(err); r != transport.ReasonOther {
+		return r
+	}
+	for _, b := range bodyReasons {
+		if errors.Is(err, b.err) {
+			return b.label
+		}
+	}
+	return transport.ReasonOther
+}
+
+// Reasons lists every label that Reason can give.
+func Reasons() []string {
+	out := transport.Reasons()
+	for _, b := range bodyReasons {
+		out = append(out, b.label)
 	}
 	return out
 }

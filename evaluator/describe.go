@@ -10,6 +10,25 @@ import (
 	"github.com/hencedge/hencedge/internal/daemon"
 )
 
+// State returns the state of the service. Counts and keys are each read at a moment of
+// their own.
+func (s *Service) State() State {
+	st := s.Stats()
+	out := State{Name: s.cfg.Name, Boot: s.state.Boot(), URL: s.cfg.Broker.URL, Connected: s.Connected(),
+		Accepted: st.Accepted, Twins: st.Twins, Results: st.Results, Failed: st.Failed, Refused: st.Refused,
+		Programs: map[string]Counted{}, Devices: s.devices.deviceStates(), PublicKey: s.signer.PublicText()}
+	for i := range s.plan.Programs {
+		p := st.Programs[s.plan.Programs[i].Name]
+		out.Programs[s.plan.Programs[i].Name] = Counted{Results: p.Results, Failed: p.Failed, Compute: p.Evaluate}
+	}
+	s.custody.describe(&out)
+	for ref, k := range s.keys {
+		out.Keys = append(out.Keys, KeyState{hex.EncodeToString(ref.ID[:]), ref.Epoch, k.params.Name()})
+	}
+	slices.SortFunc(out.Keys, func(a, b KeyState) int { return int(int64(a.Epoch) - int64(b.Epoch)) })
+	return out
+}
+
 // State is a service as it is now, for people and programs.
 type State struct {
 	Name      string             `json:"name"`
@@ -41,25 +60,6 @@ type KeyState struct {
 	ID     string `json:"id"`
 	Epoch  uint32 `json:"epoch"`
 	Params string `json:"params"`
-}
-
-// State returns the state of the service. Counts and keys are each read at a moment of
-// their own.
-func (s *Service) State() State {
-	st := s.Stats()
-	out := State{Name: s.cfg.Name, Boot: s.state.Boot(), URL: s.cfg.Broker.URL, Connected: s.Connected(),
-		Accepted: st.Accepted, Twins: st.Twins, Results: st.Results, Failed: st.Failed, Refused: st.Refused,
-		Programs: map[string]Counted{}, Devices: s.devices.deviceStates(), PublicKey: s.signer.PublicText()}
-	for i := range s.plan.Programs {
-		p := st.Programs[s.plan.Programs[i].Name]
-		out.Programs[s.plan.Programs[i].Name] = Counted{Results: p.Results, Failed: p.Failed, Compute: p.Evaluate}
-	}
-	s.custody.describe(&out)
-	for ref, k := range s.keys {
-		out.Keys = append(out.Keys, KeyState{hex.EncodeToString(ref.ID[:]), ref.Epoch, k.params.Name()})
-	}
-	slices.SortFunc(out.Keys, func(a, b KeyState) int { return int(int64(a.Epoch) - int64(b.Epoch)) })
-	return out
 }
 
 // Stats counts what was done so far.

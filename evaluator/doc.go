@@ -6,11 +6,15 @@
 // The way of a message:
 //
 //	Receiver   chunks -> sealed object                       package transport
-//	intake     signature, allow-lists, replay, body          intake.go
+//	intake     signature, allow-lists, replay, body          intake.go, source.go
 //	join       windows of several streams and times          join.go
-//	run        the program of each result                    run.go
+//	run        the program of each result                    run.go, package engine
 //	seal       number, header and signature of a result      seal.go
-//	publish    to the broker, or into the store              custody.go
+//	publish    to the broker, or into the store              direct.go, stored.go
+//
+// A Service (service.go) starts and stops these stages; what they share is their pipeline
+// (pipeline.go). The reporter (report.go) counts what they refuse, and the devices
+// (devices.go) know what the senders say of themselves.
 //
 // Two kinds of custody say who answers for windows and results on this way. Without a
 // store nobody does (direct). With one (config.Store) the evaluator does (stored): a

@@ -46,15 +46,8 @@ func (j JoinRule) String() string {
 	return "windows by sequence number"
 }
 
-// Need is what the evaluation keys for some parameters must be able to do.
-type Need struct {
-	Params      string
-	Relinearise bool
-	Rotations   []int // ascending
-}
-
-// Needs gives, for each parameter set that programs use, what its evaluation
-// keys must serve, so that the key holder can make exactly these keys.
+// Needs returns, for each parameter set that programs use, what its evaluation keys must
+// be able to do, so that the key holder can make exactly these keys.
 func (p *Plan) Needs() []Need {
 	by := map[string]*Need{}
 	var order []string
@@ -80,6 +73,13 @@ func (p *Plan) Needs() []Need {
 		out = append(out, *by[name])
 	}
 	return out
+}
+
+// Need is what the evaluation keys for some parameters must be able to do.
+type Need struct {
+	Params      string
+	Relinearise bool
+	Rotations   []int // ascending
 }
 
 // Check compiles every program of cfg, without keys and without a broker. The
