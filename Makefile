@@ -155,7 +155,7 @@ test-emulated: ## the CUDA backend without a GPU: its kernels, compiled by g++, 
 	GO="$(GO)" cutrantt/cuda/cudatest/emulator/test.sh
 
 .PHONY: lint
-lint: ## gofmt, go vet for each platform with and without GPU support and for evaluators alone, staticcheck, and govulncheck where it can be reached
+lint: ## gofmt, go vet for each platform and for evaluators alone, duplicates between the roles, staticcheck, revive (builtins, long lines and functions), and govulncheck where it can be reached
 	cross/lint.sh $(MODULES)
 
 .PHONY: check-generated

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# gofmt, go vet (the product for each platform), duplicates between the roles, staticcheck and govulncheck.
+# gofmt, go vet (the product for each platform), duplicates between the roles, staticcheck, revive
+# and govulncheck.
 # usage: cross/lint.sh MODULE-DIR...
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -45,6 +46,12 @@ for dir in "$@"; do
 done
 echo "== staticcheck -tags evaluatoronly"
 go run "honnef.co/go/tools/cmd/staticcheck@$staticcheck_version" -tags evaluatoronly ./cmd/hencedge
+
+# Shadowed builtins, lines over 120 columns, functions over 80 lines (revive.toml), in the
+# files of every module and platform. Pinned like staticcheck.
+revive_version=v1.15.0
+echo "== revive"
+git ls-files '*.go' | xargs go run "github.com/mgechev/revive@$revive_version" -config revive.toml
 
 # govulncheck needs its module and the vulnerability database; without a way to
 # either it says so and is not counted as a pass or a failure.
