@@ -187,7 +187,7 @@ func TestChaos(t *testing.T) {
 	}
 	legs := shortLegs(t)
 	if long {
-		legs = real(t, []leg{{"mosquitto", 128 << 10, "8KiB", roomy, small},
+		legs = withRealBroker(t, []leg{{"mosquitto", 128 << 10, "8KiB", roomy, small},
 			{"embedded", 128 << 10, "112KiB", "", medium}, {"mosquitto", 256 << 10, "240KiB", tight, medium},
 			{"mosquitto", 1 << 20, "1000KiB", roomy, large}})
 	}
@@ -207,11 +207,12 @@ func TestChaos(t *testing.T) {
 
 func shortLegs(t *testing.T) []leg {
 	t.Helper()
-	return real(t, []leg{{"mosquitto", 128 << 10, "8KiB", roomy, small}, {"embedded", 256 << 10, "16KiB", "", small}})
+	return withRealBroker(t, []leg{{"mosquitto", 128 << 10, "8KiB", roomy, small},
+		{"embedded", 256 << 10, "16KiB", "", small}})
 }
 
-// real takes the embedded broker where there is no mosquitto.
-func real(t *testing.T, legs []leg) []leg {
+// withRealBroker takes the embedded broker where there is no mosquitto.
+func withRealBroker(t *testing.T, legs []leg) []leg {
 	t.Helper()
 	if _, err := testenv.Find("mosquitto"); err != nil {
 		testenv.Without(t, "mosquitto", "no mosquitto: the embedded broker only")
@@ -264,7 +265,9 @@ func report(t *testing.T, name string, c *count) {
 		kinds = append(kinds, fmt.Sprintf("%s %d", k, n))
 	}
 	sort.Strings(kinds)
-	t.Logf("%s:\n  rounds %d in %v, then drained in %v; starts: agent %d, evaluator %d, broker %d\n  faults: %s\n  samples read %d, results %d, lost %d, doubled %d, out of order %d, wrong value %d; largest message %d bytes, the agent had at most %d unacknowledged",
+	t.Logf("%s:\n  rounds %d in %v, then drained in %v; starts: agent %d, evaluator %d, broker %d\n  faults: %s\n  "+
+		"samples read %d, results %d, lost %d, doubled %d, out of order %d, wrong value %d; largest message %d "+
+		"bytes, the agent had at most %d unacknowledged",
 		name, c.rounds, c.took.Round(time.Second), c.drain.Round(time.Second), c.agents, c.evaluators, c.restarts,
 		strings.Join(kinds, ", "),
 		c.samples, c.results, c.lost, c.doubled, c.disordered, c.wrong, c.largest, c.flying)

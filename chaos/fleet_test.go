@@ -89,9 +89,11 @@ func newFleet(t *testing.T, binary string, l leg, samples int) *fleet {
 		f.write(b.dir+"/agent.yaml", text+f.serve(b.name))
 		key := f.run("keys", "identity", b.dir+"/signing.key")
 		fmt.Fprintf(&devices, "  - {name: %s, public_key: %q}\n", b.dir, key)
-		fmt.Fprintf(&streams, "  - device: %[1]s\n    name: counter\n    window: {samples: %[2]d, every: %[2]ds}\n    params: %[3]s\n    channels:\n"+
+		fmt.Fprintf(&streams, "  - device: %[1]s\n    name: counter\n    window: {samples: %[2]d, every: %[2]ds}\n   "+
+			" params: %[3]s\n    channels:\n"+
 			"      - {name: lo, unit: \"1\", range: [0, 100]}\n      - {name: hi, unit: \"1\", range: [0, 100]}\n"+
-			"  - device: %[1]s\n    name: live\n    interval: %[4]v\n%[5]s      - {name: load, unit: \"1\", range: [0, 100]}\n",
+			"  - device: %[1]s\n    name: live\n    interval: %[4]v\n%[5]s      - {name: load, unit: \"1\", range: "+
+			"[0, 100]}\n",
 			b.dir, window, l.size.params, interval, live(l))
 		fmt.Fprintf(&programs, "  - {name: %[1]s, expr: 2*x + 1, inputs: {x: %[1]s/counter/lo}}\n"+
 			"  - {name: %[1]s-live, expr: 2*x + 1, inputs: {x: %[1]s/live/load}}\n", b.dir)

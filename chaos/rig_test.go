@@ -251,7 +251,8 @@ func newRig(t *testing.T, binary string, l leg, samples int) *rig {
 		_, port, _ := net.SplitHostPort(address)
 		// Nothing is persisted: a broker that is killed forgets every session and
 		// every message that it acknowledged.
-		r.write("mosquitto.conf", "listener "+port+" 127.0.0.1\nallow_anonymous true\npersistence false\nlog_type error\nuser root\n"+l.conf)
+		r.write("mosquitto.conf", "listener "+port+" 127.0.0.1\nallow_anonymous true\npersistence false\nlog_type "+
+			"error\nuser root\n"+l.conf)
 		r.broker.args = []string{testenv.Program(t, "mosquitto", "mosquitto"), "-c",
 			filepath.Join(r.dir, "mosquitto.conf")}
 	} else {
@@ -332,7 +333,8 @@ state: disk/agent.state
 streams:
   - name: counter
     window: {samples: %d}
-    replay: {file: counter.csv, time: t, time_format: unix, speed: %s}%s      - {name: lo, unit: "1", range: [0, 100], source: {type: replay, column: lo}}
+    replay: {file: counter.csv, time: t, time_format: unix, speed: %s}%s`+
+		`      - {name: lo, unit: "1", range: [0, 100], source: {type: replay, column: lo}}
       - {name: hi, unit: "1", range: [0, 100], source: {type: replay, column: hi}}
 spool: {dir: disk/spool, mirror: mirror/spool, bytes: 64MiB}
 queue: {full: block}

@@ -26,7 +26,8 @@ func (s *Service) announce(ctx context.Context, client transport.Client) {
 			err = client.Publish(ctx, m.Topic, m.Payload, m.Retain)
 		}
 		if err != nil && ctx.Err() == nil {
-			s.log.Warn("a program was not published; key holders approve it with --evaluator and this configuration", "program",
+			s.log.Warn("a program was not published; key holders approve it with --evaluator and this configuration",
+				"program",
 				s.plan.Programs[i].Name, "error", err)
 		}
 	}

@@ -42,7 +42,8 @@ func TestStoreFull(t *testing.T) {
 	}
 	narrow(size + size/2)
 	rc := r.receipts("d1")
-	rc.expect(r.sendWindow(r.window("d1", "count", 1, time.Unix(1000, 0), numbers(8, 10, 2), load)), transport.Taken, "")
+	rc.expect(r.sendWindow(r.window("d1", "count", 1, time.Unix(1000, 0), numbers(8, 10, 2), load)),
+		transport.Taken, "")
 	second := r.window("d1", "count", 2, time.Unix(2000, 0), numbers(8, 15, 2), load)
 	sealed := r.seal(second)
 	oid := transport.ObjectID(sealed)
@@ -142,7 +143,8 @@ func TestTwinBirths(t *testing.T) {
 		var d duplicates
 		told := 0
 		for i, x := range list {
-			twin, news := d.birth([32]byte{1}, &transport.Meta{Device: "d", BootEpoch: x.boot, Sequence: x.seq, Start: x.made})
+			twin, news := d.birth([32]byte{1}, &transport.Meta{Device: "d", BootEpoch: x.boot, Sequence: x.seq,
+				Start: x.made})
 			if twin != x.twin {
 				t.Errorf("%s: message %d: %v", name, i, twin)
 			}
@@ -158,10 +160,12 @@ func TestTwinBirths(t *testing.T) {
 
 // A window of a second board is counted, told and a reason to be unhealthy.
 func TestTwinIsTold(t *testing.T) {
-	r := newRig(t, storeConfig(t, filepath.Join(t.TempDir(), "store"), prog("mean", "mean(x)", inputs("d1/count/temp"))))
+	r := newRig(t, storeConfig(t, filepath.Join(t.TempDir(), "store"),
+		prog("mean", "mean(x)", inputs("d1/count/temp"))))
 	rc := r.receipts("d1")
 	for i, x := range []struct{ boot, seq uint64 }{{7, 1}, {8, 5}, {7, 6}} {
-		w := r.window("d1", "count", x.seq, time.Unix(int64(1000*(i+1)), 0), numbers(8, float64(i), 0), numbers(8, 0, 0))
+		w := r.window("d1", "count", x.seq, time.Unix(int64(1000*(i+1)), 0), numbers(8, float64(i), 0),
+			numbers(8, 0, 0))
 		w.meta.BootEpoch = x.boot
 		rc.expect(r.sendWindow(w), transport.Taken, "")
 		r.expect("mean", float64(i))

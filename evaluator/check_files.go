@@ -33,7 +33,8 @@ func CheckFiles(cfg *config.Evaluator, keys bool) error {
 	case err == nil:
 		defer signer.Wipe()
 	case errors.Is(err, fs.ErrNotExist):
-		faults.file(cfg, "signing_key", "make one with `hencedge keys identity FILE`, as the user that the evaluator runs "+
+		faults.file(cfg, "signing_key", "make one with `hencedge keys identity FILE`, as the user that the "+
+			"evaluator runs "+
 			"as, or correct the path", err)
 	case errors.Is(err, fs.ErrPermission):
 		faults.file(cfg, "signing_key", "give the file to the user that the evaluator runs as: chown, chmod 600", err)
@@ -78,7 +79,8 @@ func checkDirectories(cfg *config.Evaluator, faults *CheckError) {
 		return
 	}
 	if !isDirectory(st.Dir) {
-		faults.file(cfg, "store.dir", remedy, fmt.Errorf("the directory %s does not exist%w", st.Dir, silent{fs.ErrNotExist}))
+		faults.file(cfg, "store.dir", remedy, fmt.Errorf("the directory %s does not exist%w", st.Dir,
+			silent{fs.ErrNotExist}))
 	} else if err := store.Check(st.Dir); err != nil {
 		faults.file(cfg, "store.dir", "name a directory of its own", err)
 	}
@@ -141,8 +143,9 @@ func Warnings(cfg *config.Evaluator) []string {
 	}
 	for i, p := range cfg.Programs {
 		for _, name := range program.Unused(p.Expr, slices.Collect(maps.Keys(p.Inputs))) {
-			out = append(out, fmt.Sprintf("programs[%d].inputs.%s: the expression of %s does not use it; remove it, or "+
-				"correct the expression", i, name, p.Name))
+			out = append(out,
+				fmt.Sprintf("programs[%d].inputs.%s: the expression of %s does not use it; remove it, or "+
+					"correct the expression", i, name, p.Name))
 		}
 	}
 	return out

@@ -138,7 +138,8 @@ func (o *outgoing) health() (out []string) {
 			"this program: bring both to the same one. Results wait meanwhile")
 	}
 	for _, program := range slices.Sorted(maps.Keys(st.Refusing)) {
-		out = append(out, fmt.Sprintf("the key holder takes no result of program %s: %s", program, st.Refusing[program]))
+		out = append(out, fmt.Sprintf("the key holder takes no result of program %s: %s", program,
+			st.Refusing[program]))
 	}
 	return out
 }

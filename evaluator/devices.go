@@ -66,7 +66,8 @@ const (
 // programs read.
 func newDevices(cfg *config.Evaluator, keys map[transport.KeyRef]keyEpoch, reads map[streamID]bool,
 	trust *transport.TrustStore, r *reporter) (*devices, error) {
-	v, err := transport.NewVerifier(transport.VerifierOptions{Trust: trust, Kinds: []transport.Kind{transport.KindStatus},
+	v, err := transport.NewVerifier(transport.VerifierOptions{Trust: trust,
+		Kinds:    []transport.Kind{transport.KindStatus},
 		NoReplay: true, MaxObject: maxStatus, TopicPrefix: cfg.Broker.TopicPrefix})
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
@@ -94,7 +95,8 @@ func (d *devices) subscribeStatus(ctx context.Context, client transport.Client) 
 		topic := transport.StatusTopic(d.cfg.Broker.TopicPrefix, name)
 		if err := client.Subscribe(ctx, topic, d.heard); err != nil {
 			if ctx.Err() == nil {
-				d.log.Warn("cannot read the birth messages of devices; differences between their files and this one are not "+
+				d.log.Warn("cannot read the birth messages of devices; differences between their files and this one "+
+					"are not "+
 					"reported",
 					"error", err)
 			}
@@ -244,7 +246,8 @@ func (d *devices) explain(topic string, sealed []byte, err error) error {
 		if i < 0 {
 			return err
 		}
-		return explained{err, fmt.Sprintf("devices[%d].public_key%s", i, d.where(fmt.Sprintf("devices[%d].public_key", i)))}
+		return explained{err,
+			fmt.Sprintf("devices[%d].public_key%s", i, d.where(fmt.Sprintf("devices[%d].public_key", i)))}
 	case "wrong_key", "wrong_epoch":
 		detail = d.keyList()
 	default:
@@ -343,7 +346,8 @@ func (d *devices) health(now time.Time) []string {
 			now.Sub(st.since) < refusedForAll {
 			continue
 		}
-		out = append(out, fmt.Sprintf("nothing of stream %s/%s is taken, %d windows were refused: %s", id.device, id.stream,
+		out = append(out, fmt.Sprintf("nothing of stream %s/%s is taken, %d windows were refused: %s",
+			id.device, id.stream,
 			st.n, st.why))
 	}
 	for _, name := range slices.Sorted(maps.Keys(d.said)) {
@@ -394,7 +398,8 @@ func (d *devices) tellSilent(now time.Time) {
 	}
 	d.mu.Unlock()
 	if len(missing) > 0 {
-		d.log.Warn("devices have never announced themselves here: they have not been started yet, or use another broker or "+
+		d.log.Warn("devices have never announced themselves here: they have not been started yet, or use another "+
+			"broker or "+
 			"topic_prefix",
 			"devices", strings.Join(missing[:min(len(missing), 16)], ", "), "count", len(missing), "topic_prefix",
 			d.cfg.Broker.TopicPrefix)

@@ -31,7 +31,8 @@ func (r *rig) announce(device string, st transport.Status, key *transport.Signin
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	if err := r.device.Publish(ctx, transport.StatusTopic(r.cfg.Broker.TopicPrefix, device), payload, true); err != nil {
+	if err := r.device.Publish(ctx, transport.StatusTopic(r.cfg.Broker.TopicPrefix, device), payload,
+		true); err != nil {
 		r.t.Fatal(err)
 	}
 }
@@ -55,7 +56,8 @@ func (r *rig) health() string { return strings.Join(r.service.Health(), "\n") }
 // The device has another range than the evaluator: both sides learn which field it is,
 // with both values, and the evaluator is unhealthy until they agree.
 func TestLayoutsDiffer(t *testing.T) {
-	r := newRig(t, storeConfig(t, filepath.Join(t.TempDir(), "store"), prog("mean", "mean(x)", inputs("d1/count/temp"))))
+	r := newRig(t, storeConfig(t, filepath.Join(t.TempDir(), "store"),
+		prog("mean", "mean(x)", inputs("d1/count/temp"))))
 	rc := r.receipts("d1")
 	other := stream("count", 0)
 	other.Channels[1].Range = [2]float64{-4, 40}
@@ -100,7 +102,8 @@ func TestLayoutsDiffer(t *testing.T) {
 
 // Other mismatches between a device and its evaluator are named with both sides too.
 func TestMismatchesAreNamed(t *testing.T) {
-	r := newRig(t, storeConfig(t, filepath.Join(t.TempDir(), "store"), prog("mean", "mean(x)", inputs("d1/count/temp"))))
+	r := newRig(t, storeConfig(t, filepath.Join(t.TempDir(), "store"),
+		prog("mean", "mean(x)", inputs("d1/count/temp"))))
 	rc := r.receipts("d1")
 	has := func(what, got string, want ...string) {
 		t.Helper()

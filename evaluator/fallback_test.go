@@ -89,7 +89,8 @@ func (r *rig) sendAndExpect(from, to uint64) {
 	r.t.Helper()
 	temp := func(seq uint64) []float64 { return numbers(8, 20+float64(seq), 1.5) }
 	for seq := from; seq < to; seq++ {
-		r.sendWindow(r.window("d1", "count", seq, epoch.Add(time.Duration(seq)*time.Minute), temp(seq), numbers(8, 0, 0.1)))
+		r.sendWindow(r.window("d1", "count", seq, epoch.Add(time.Duration(seq)*time.Minute), temp(seq),
+			numbers(8, 0, 0.1)))
 		if seq > 1 {
 			r.expect("mean", average(temp(seq))+average(temp(seq-1)))
 		}
@@ -106,7 +107,8 @@ func TestFallback(t *testing.T) {
 		fallbacks uint64 // 0: at least one
 	}{
 		{"an illegal address", []string{"fail * 700"}, config.FallbackCPU, 1},
-		{"an uncorrectable memory error at a transfer", []string{"fail cuMemcpyHtoDAsync_v2 214"}, config.FallbackCPU, 1},
+		{"an uncorrectable memory error at a transfer", []string{"fail cuMemcpyHtoDAsync_v2 214"},
+			config.FallbackCPU, 1},
 		{"a launch that fails", []string{"fail cuLaunchKernel 719"}, config.FallbackCPU, 1},
 		{"a GPU that stays away", []string{"fail * 46"}, config.FallbackRetry, 1},
 		{"exhausted memory", []string{"fail cuMemAlloc_v2 2"}, config.FallbackCPU, 0},

@@ -235,8 +235,10 @@ func (r *rig) watch(c transport.Client) {
 	if err := trust.AddEvaluator(signer(r.t, "cloud").Public()); err != nil {
 		r.t.Fatal(err)
 	}
-	v, err := transport.NewVerifier(transport.VerifierOptions{Trust: trust, Kinds: []transport.Kind{transport.KindResult},
-		Params: [][32]byte{r.ctx.Parameters().Hash()}, Keys: []transport.KeyRef{{ID: r.keys.KeyID, Epoch: r.keys.Epoch}}})
+	v, err := transport.NewVerifier(transport.VerifierOptions{Trust: trust,
+		Kinds:  []transport.Kind{transport.KindResult},
+		Params: [][32]byte{r.ctx.Parameters().Hash()}, Keys: []transport.KeyRef{{
+			ID: r.keys.KeyID, Epoch: r.keys.Epoch}}})
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -29,9 +29,14 @@ type hostile struct {
 }
 
 var hostiles = []hostile{
-	{name: "flipped bit", reason: "bad_signature", sealed: func(_ *rig, b []byte) []byte { b[len(b)/2] ^= 1; return b }},
+	{name: "flipped bit", reason: "bad_signature", sealed: func(_ *rig, b []byte) []byte {
+		b[len(b)/2] ^= 1
+		return b
+	}},
 	{name: "cut short", reason: "truncated", sealed: func(_ *rig, b []byte) []byte { return b[:len(b)-100] }},
-	{name: "noise", reason: "malformed", sealed: func(_ *rig, b []byte) []byte { return bytes.Repeat([]byte{0xff}, 200) }},
+	{name: "noise", reason: "malformed", sealed: func(_ *rig, b []byte) []byte {
+		return bytes.Repeat([]byte{0xff}, 200)
+	}},
 	{name: "too large", reason: "too_large", sealed: func(r *rig, b []byte) []byte {
 		return append(b, make([]byte, int(r.cfg.Limits.Object))...)
 	}},
@@ -43,7 +48,9 @@ var hostiles = []hostile{
 		b[i+1] = 0
 		return b
 	}},
-	{name: "chunk with other bytes", reason: "hash_mismatch", chunk: func(_ *rig, c *transport.Chunk) { c.Data[0] ^= 1 }},
+	{name: "chunk with other bytes", reason: "hash_mismatch", chunk: func(_ *rig, c *transport.Chunk) {
+		c.Data[0] ^= 1
+	}},
 	{name: "replayed object", reason: "replayed", twice: true},
 	{name: "replayed number", reason: "replayed", window: func(_ *rig, w *reading) { w.meta.Sequence = 1 }},
 	{name: "foreign signer", reason: "unknown_signer", window: func(r *rig,
@@ -63,7 +70,9 @@ var hostiles = []hostile{
 	{name: "other parameters", reason: "wrong_params", window: func(_ *rig, w *reading) { w.meta.Params[0] ^= 1 }},
 	{name: "other layout", reason: "wrong_layout", window: func(_ *rig, w *reading) { w.meta.Layout[0] ^= 1 }},
 	{name: "level of the body differs", reason: "body_mismatch", window: func(_ *rig, w *reading) { w.meta.Level-- }},
-	{name: "scale of the body differs", reason: "body_mismatch", window: func(_ *rig, w *reading) { w.meta.Scale *= 2 }},
+	{name: "scale of the body differs", reason: "body_mismatch", window: func(_ *rig, w *reading) {
+		w.meta.Scale *= 2
+	}},
 	{name: "no samples", reason: "samples", window: func(_ *rig, w *reading) { w.meta.Samples = 0 }},
 	{name: "more samples than fit", reason: "samples", window: func(_ *rig, w *reading) { w.meta.Samples = 9 }},
 	{name: "another scale", reason: "input_mismatch", window: func(r *rig,
@@ -295,7 +304,8 @@ func TestJoinMissesUsedWindow(t *testing.T) {
 	for r.health() == "" { // the count comes first
 		time.Sleep(time.Millisecond)
 	}
-	if h := r.health(); !strings.Contains(h, "program difference: results were not made") || strings.Contains(h, "alone") {
+	if h := r.health(); !strings.Contains(h, "program difference: results were not made") ||
+		strings.Contains(h, "alone") {
 		t.Errorf("health: %s", h)
 	}
 }

@@ -141,7 +141,8 @@ func (p *pipeline) inTime(m *transport.Meta) error {
 		return fmt.Errorf("%w: epoch %d of key set %x", transport.ErrWrongKey, m.KeyEpoch, m.KeyID)
 	}
 	if !k.until.IsZero() && m.End > k.until.UnixNano() {
-		return fmt.Errorf("%w: epoch %d is accepted for readings until %s, this window ends %s", transport.ErrWrongEpoch,
+		return fmt.Errorf("%w: epoch %d is accepted for readings until %s, this window ends %s",
+			transport.ErrWrongEpoch,
 			m.KeyEpoch,
 			k.until.Format(time.RFC3339), time.Unix(0, m.End).UTC().Format(time.RFC3339))
 	}

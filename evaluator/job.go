@@ -42,7 +42,8 @@ func (j *job) sameKey() (key transport.KeyRef, err error) {
 	for _, w := range j.inputs {
 		ref := transport.KeyRef{ID: w.meta.KeyID, Epoch: w.meta.KeyEpoch}
 		if known && ref != key {
-			return key, fmt.Errorf("%w: program %s joins epochs %d and %d", ErrKeyChange, j.prog.planned.Name, key.Epoch,
+			return key, fmt.Errorf("%w: program %s joins epochs %d and %d", ErrKeyChange,
+				j.prog.planned.Name, key.Epoch,
 				ref.Epoch)
 		}
 		key, known = ref, true

@@ -62,7 +62,8 @@ func checkNeed(n Need, all []engine.Keys) error {
 		}
 	}
 	if !found {
-		return fmt.Errorf("%w: there are no keys for parameters %s; add the key set to key_sets", engine.ErrKeys, n.Params)
+		return fmt.Errorf("%w: there are no keys for parameters %s; add the key set to key_sets",
+			engine.ErrKeys, n.Params)
 	}
 	return nil
 }

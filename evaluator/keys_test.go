@@ -47,7 +47,8 @@ func TestKeysServePrograms(t *testing.T) {
 func TestNewFromFiles(t *testing.T) {
 	dir := t.TempDir()
 	set, err := keyholder.Create(filepath.Join(dir, "set"),
-		keyholder.CreateOptions{Params: testHolder(t).ctx.Parameters(), Needs: keyholder.Needs{Rotations: []int{1, 2, 4}}})
+		keyholder.CreateOptions{Params: testHolder(t).ctx.Parameters(),
+			Needs: keyholder.Needs{Rotations: []int{1, 2, 4}}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +107,8 @@ func TestSwappedKeySetIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	export := func(name string) *keyholder.Set {
 		set, err := keyholder.Create(filepath.Join(dir, name, "set"),
-			keyholder.CreateOptions{Params: testHolder(t).ctx.Parameters(), Needs: keyholder.Needs{Rotations: []int{1, 2, 4}}})
+			keyholder.CreateOptions{Params: testHolder(t).ctx.Parameters(),
+				Needs: keyholder.Needs{Rotations: []int{1, 2, 4}}})
 		if err == nil {
 			_, err = set.Export(keyholder.RoleEvaluator, filepath.Join(dir, name, "out"), keyholder.ExportOptions{})
 		}

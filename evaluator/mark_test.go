@@ -24,8 +24,9 @@ func TestStoreBelongsToState(t *testing.T) {
 	h := testHolder(t)
 	start := func() (health []string, err error) {
 		t.Helper()
-		s, err := New(cfg, Deps{SigningKey: signer(t, "cloud"), Keys: []engine.Keys{{Context: h.ctx, Evaluation: h.keys}},
-			Logger: quiet()})
+		s, err := New(cfg,
+			Deps{SigningKey: signer(t, "cloud"), Keys: []engine.Keys{{Context: h.ctx, Evaluation: h.keys}},
+				Logger: quiet()})
 		if err != nil {
 			return nil, err
 		}

@@ -28,7 +28,8 @@ var (
 		"Bytes of results of a program in the store that are not delivered yet.", "program")
 	descWaitAge = describe("program_results_waiting_seconds",
 		"Age of the oldest result of a program that is not delivered yet.", "program")
-	descShare  = describe("program_share_bytes", "Bytes that the results of a program may take in the store.", "program")
+	descShare = describe("program_share_bytes", "Bytes that the results of a program may take in the store.",
+		"program")
 	descUnread = describe("program_unread", "1 while results of other programs are delivered and those of this one "+
 		"are not.", "program")
 	descSkipped = describe("results_skipped_total", "Results that were not made, since nobody takes those of the "+

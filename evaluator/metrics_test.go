@@ -59,7 +59,8 @@ func TestStatus(t *testing.T) {
 	if err := trust.AddDevice("cloud", signer(t, "cloud").Public()); err != nil {
 		t.Fatal(err)
 	}
-	v, err := transport.NewVerifier(transport.VerifierOptions{Trust: trust, Kinds: []transport.Kind{transport.KindStatus}})
+	v, err := transport.NewVerifier(transport.VerifierOptions{Trust: trust,
+		Kinds: []transport.Kind{transport.KindStatus}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -118,7 +118,8 @@ func Explain(cfg *config.Evaluator, names ...string) ([]program.Explanation, err
 	faults := new(CheckError)
 	for _, n := range names {
 		if !slices.Contains(programNames(cfg), n) {
-			faults.add(cfg, -1, fmt.Errorf("there is no program %q; there are %s", n, strings.Join(programNames(cfg), ", ")))
+			faults.add(cfg, -1, fmt.Errorf("there is no program %q; there are %s", n,
+				strings.Join(programNames(cfg), ", ")))
 		}
 	}
 	for i := range cfg.Programs {
@@ -153,7 +154,8 @@ func planProgram(cfg *config.Evaluator, p *config.Program) (*Planned, error) {
 			return nil, fmt.Errorf("program %q: input %s: %w", p.Name, name, err)
 		}
 		if first != nil && s.Params != first.Params {
-			return nil, fmt.Errorf("program %q: its inputs are under parameters %s and %s; they must be under the same", p.Name,
+			return nil, fmt.Errorf("program %q: its inputs are under parameters %s and %s; they must be under the same",
+				p.Name,
 				first.Params, s.Params)
 		}
 		first = s
@@ -204,7 +206,8 @@ func fitsLimits(cfg *config.Evaluator, c *program.Circuit) error {
 		total += n
 	}
 	if room := int64(cfg.Store.Bytes); total > room {
-		return fmt.Errorf("program %q: the windows of one result have up to %d KiB, and they wait in the store until all "+
+		return fmt.Errorf("program %q: the windows of one result have up to %d KiB, and they wait in the store "+
+			"until all "+
 			"are there; store.bytes is %d KiB; raise it",
 			c.Name(), (total+1023)>>10, room>>10)
 	}
@@ -223,12 +226,14 @@ func joinRule(cfg *config.Evaluator, c *program.Circuit) (JoinRule, error) {
 			continue
 		}
 		if every != rule.Every {
-			return rule, fmt.Errorf("program %q joins %s and %s, whose windows end differently (every: %v and %v); give them "+
+			return rule, fmt.Errorf("program %q joins %s and %s, whose windows end differently (every: %v and %v); "+
+				"give them "+
 				"the same window",
 				c.Name(), ins[0], in, rule.Every, every)
 		}
 		if every == 0 && (in.Device != ins[0].Device || in.Stream != ins[0].Stream) {
-			return rule, fmt.Errorf("program %q joins %s and %s, whose windows end after a number of samples and so do not "+
+			return rule, fmt.Errorf("program %q joins %s and %s, whose windows end after a number of samples and so "+
+				"do not "+
 				"line up; give both the same every:",
 				c.Name(), ins[0], in)
 		}

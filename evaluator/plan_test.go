@@ -22,7 +22,9 @@ func TestCheck(t *testing.T) {
 	}{
 		"too deep": {func(cfg *config.Evaluator) { cfg.Programs[0].Expr = "x^4" }, program.ErrDepth,
 			[]string{`program "p"`, "`x^4` needs level 2", "edge12-d1 have 1", "use parameters edge13-d3"}},
-		"unknown channel": {func(cfg *config.Evaluator) { cfg.Programs[0].Inputs = map[string]string{"x": "d1/count/tmp"} },
+		"unknown channel": {func(cfg *config.Evaluator) {
+			cfg.Programs[0].Inputs = map[string]string{"x": "d1/count/tmp"}
+		},
 			config.ErrInvalid, []string{"d1/count/tmp"}},
 		"no inputs":   {func(cfg *config.Evaluator) { cfg.Programs[0].Inputs = nil }, nil, []string{"no inputs"}},
 		"no programs": {func(cfg *config.Evaluator) { cfg.Programs = nil }, nil, []string{"no programs"}},
@@ -39,7 +41,8 @@ func TestCheck(t *testing.T) {
 			cfg.Programs[0].Expr = "mean(x) - mean(lag(x, 15))"
 		}, nil, []string{`program "p"`, "one result have up to 1154 KiB", "store.bytes is 1024 KiB"}},
 		"windows by count of two devices": {func(cfg *config.Evaluator) {
-			cfg.Programs[0] = prog("p", "mean(x)-mean(y)", map[string]string{"x": "d1/count/temp", "y": "d2/count/temp"})
+			cfg.Programs[0] = prog("p", "mean(x)-mean(y)",
+				map[string]string{"x": "d1/count/temp", "y": "d2/count/temp"})
 		}, nil, []string{"d1/count", "d2/count", "do not line up", "every:"}},
 		"windows that end differently": {func(cfg *config.Evaluator) {
 			cfg.Streams[3].Window.Every = 2 * time.Second
@@ -60,7 +63,8 @@ func TestCheck(t *testing.T) {
 		}
 	}
 	cfg := testConfig(t, prog("p", "x^4", x), prog("q", "mena(x)", x))
-	if _, err := Check(cfg); err == nil || !strings.Contains(err.Error(), `"p"`) || !strings.Contains(err.Error(), `"q"`) {
+	if _, err := Check(cfg); err == nil || !strings.Contains(err.Error(), `"p"`) ||
+		!strings.Contains(err.Error(), `"q"`) {
 		t.Errorf("not every program is reported: %v", err)
 	}
 }

@@ -51,7 +51,8 @@ func (r *reporter) failed(j *job, err error) {
 
 // toldTwice logs the first sign of a second board.
 func (r *reporter) toldTwice(m *transport.Meta) {
-	r.log.Error("two boards send with one identity, or a board lost its state while its clock was wrong: their windows "+
-		"cannot be told apart; give each board its own signing key and name",
+	r.log.Error(
+		"two boards send with one identity, or a board lost its state while its clock was wrong: their windows "+
+			"cannot be told apart; give each board its own signing key and name",
 		"device", m.Device, "stream", m.Stream, "boot_epoch", m.BootEpoch, "sequence", m.Sequence)
 }

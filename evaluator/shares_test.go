@@ -54,7 +54,8 @@ func (r *rig) receipt(key *transport.SigningKey, read func(program string) bool)
 		for {
 			select {
 			case it := <-h.items:
-				payload, err := transport.SealReceipt(transport.Receipt{To: "cloud", Items: []transport.ReceiptItem{it}},
+				payload, err := transport.SealReceipt(transport.Receipt{To: "cloud",
+					Items: []transport.ReceiptItem{it}},
 					keyset.HolderName, key, time.Now(),
 					func() (uint64, uint64) { return h.boot, h.seq.Add(1) })
 				if err == nil {
@@ -121,7 +122,8 @@ func TestUnreadProgramStarvesNobody(t *testing.T) {
 		clock.Add(int64(10 * time.Second))
 		if h := r.service.Health(); warned == 0 && len(h) > 0 {
 			warned = int(i) + 1
-			for _, part := range []string{"program load", "other/load", "receipts of the key holder " + key.PublicText()} {
+			for _, part := range []string{"program load", "other/load",
+				"receipts of the key holder " + key.PublicText()} {
 				if !strings.Contains(h[0], part) {
 					t.Errorf("health %q does not say %q", h[0], part)
 				}

@@ -79,8 +79,10 @@ func (src *source) place(m *transport.Meta) (place, error) {
 	every := int64(w.Every)
 	n := m.Start / every
 	if m.Start%every != 0 || m.End-m.Start != every {
-		return place{}, fmt.Errorf("%w: window of %s/%s from %s to %s, want a multiple of %v", ErrWindow, m.Device, m.Stream,
-			time.Unix(0, m.Start).UTC().Format(time.RFC3339Nano), time.Unix(0, m.End).UTC().Format(time.RFC3339Nano), w.Every)
+		return place{}, fmt.Errorf("%w: window of %s/%s from %s to %s, want a multiple of %v", ErrWindow,
+			m.Device, m.Stream,
+			time.Unix(0, m.Start).UTC().Format(time.RFC3339Nano), time.Unix(0, m.End).UTC().Format(time.RFC3339Nano),
+			w.Every)
 	}
 	return place{n: n}, nil
 }

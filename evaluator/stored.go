@@ -164,7 +164,8 @@ func (d *stored) keep(working context.Context, o transport.Staged) (obj *transpo
 	}
 	m := &obj.Meta
 	if program, blocked := d.blocked(streamID{m.Device, m.Stream}, true); blocked {
-		err = fmt.Errorf("%w: %w: program %s, which reads %s/%s", store.ErrBusy, store.ErrShare, program, m.Device, m.Stream)
+		err = fmt.Errorf("%w: %w: program %s, which reads %s/%s", store.ErrBusy, store.ErrShare, program,
+			m.Device, m.Stream)
 		return obj, nil, err
 	}
 	if w, err = d.p.window(obj); err != nil {

@@ -31,7 +31,8 @@ func (r *rig) receipts(device string) *receipts {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	v, err := transport.NewVerifier(transport.VerifierOptions{Trust: trust, Kinds: []transport.Kind{transport.KindReceipt},
+	v, err := transport.NewVerifier(transport.VerifierOptions{Trust: trust,
+		Kinds:    []transport.Kind{transport.KindReceipt},
 		NoReplay: true})
 	if err != nil {
 		r.t.Fatal(err)
@@ -88,7 +89,8 @@ func (c *receipts) ask(device, topic string, id [32]byte, total, size int) {
 		c.r.t.Fatal(err)
 	}
 	c.seq++
-	sealed, err := transport.Seal(transport.Meta{Kind: transport.KindAsk, Device: device, BootEpoch: 1, Sequence: c.seq},
+	sealed, err := transport.Seal(transport.Meta{Kind: transport.KindAsk, Device: device, BootEpoch: 1,
+		Sequence: c.seq},
 		body, signer(c.r.t, device))
 	if err != nil {
 		c.r.t.Fatal(err)
@@ -267,7 +269,8 @@ func TestWorkedOffComesBack(t *testing.T) {
 
 // Refusals that a configuration can cure are told, those of strangers once a second.
 func TestRefusalReceipt(t *testing.T) {
-	r := newRig(t, storeConfig(t, filepath.Join(t.TempDir(), "store"), prog("mean", "mean(x)", inputs("d1/count/temp"))))
+	r := newRig(t, storeConfig(t, filepath.Join(t.TempDir(), "store"),
+		prog("mean", "mean(x)", inputs("d1/count/temp"))))
 	rc := r.receipts("d1")
 	w := r.window("d1", "count", 1, time.Unix(1000, 0), numbers(8, 1, 1), numbers(8, 0, 0))
 	w.signer = signer(t, "mallory")
@@ -289,7 +292,8 @@ func TestRefusalReceipt(t *testing.T) {
 	rc.expect(r.sendWindow(w), transport.Refused, "malformed")
 	r.expectRefusal("malformed")
 	// A stream that nobody reads: its windows arrive nowhere, and the sender is told.
-	rc.ask("d1", transport.ReadingTopic(transport.DefaultPrefix, "d1", "other"), transport.ObjectID([]byte("x")), 3, 100)
+	rc.ask("d1", transport.ReadingTopic(transport.DefaultPrefix, "d1", "other"), transport.ObjectID([]byte("x")), 3,
+		100)
 	rc.expect(transport.ObjectID([]byte("x")), transport.Refused, transport.ReasonUnread)
 }
 
@@ -307,10 +311,12 @@ func TestResultsInOrder(t *testing.T) {
 	defer s.Close()
 	var ids [][32]byte
 	for n := range 2 {
-		sealed := r.seal(r.window("d1", "count", uint64(n+1), time.Unix(int64(n), 0), numbers(8, 1, 1), numbers(8, 0, 0)))
+		sealed := r.seal(r.window("d1", "count", uint64(n+1), time.Unix(int64(n), 0), numbers(8, 1, 1),
+			numbers(8, 0, 0)))
 		ids = append(ids, transport.ObjectID(sealed))
-		s.custody.take(t.Context(), transport.Staged{Topic: transport.ReadingTopic(transport.DefaultPrefix, "d1", "count"),
-			Sealed: sealed, ID: transport.ObjectID(sealed)})
+		s.custody.take(t.Context(),
+			transport.Staged{Topic: transport.ReadingTopic(transport.DefaultPrefix, "d1", "count"),
+				Sealed: sealed, ID: transport.ObjectID(sealed)})
 	}
 	first, second := <-s.jobs, <-s.jobs
 	later := make(chan error, 1)

@@ -153,7 +153,8 @@ func (l *approvals) follow(s *Set) error {
 		info = nil
 	}
 	same := l.read && (info == nil) == (l.info == nil) &&
-		(info == nil || os.SameFile(info, l.info) && info.ModTime().Equal(l.info.ModTime()) && info.Size() == l.info.Size())
+		(info == nil || os.SameFile(info, l.info) && info.ModTime().Equal(l.info.ModTime()) &&
+			info.Size() == l.info.Size())
 	if same {
 		return nil
 	}
@@ -168,7 +169,8 @@ func (l *approvals) follow(s *Set) error {
 			return fmt.Errorf("%s: %w; remove it with: hencedge results approve --revoke", approvalsFile, err)
 		}
 		if got := hashText(c.Hash()); got != a.Hash {
-			return fmt.Errorf("%w: %s: program %s hashes to %s, not to %s", ErrCorrupt, approvalsFile, a.Program.Name, got,
+			return fmt.Errorf("%w: %s: program %s hashes to %s, not to %s", ErrCorrupt, approvalsFile,
+				a.Program.Name, got,
 				a.Hash)
 		}
 		now = append(now, &approved{Approval: a, hash: c.Hash(), full: c})
@@ -218,7 +220,8 @@ func (l *approvals) expect(s *Set, m *transport.Meta) (*expected, error) {
 		return nil, fmt.Errorf("%w: %s of %s: %w", ErrWrongProgram, m.Program, m.Device, err)
 	}
 	if err := agrees(m, c); err != nil {
-		return nil, fmt.Errorf("%w: %s of %s: %w; if its evaluator's configuration changed, run hencedge results approve",
+		return nil, fmt.Errorf("%w: %s of %s: %w; if its evaluator's configuration changed, run hencedge results "+
+			"approve",
 			ErrWrongProgram, m.Program, m.Device, err)
 	}
 	return &expected{c.Output(), a.Program.Unit, c.Magnitude()}, nil
@@ -248,7 +251,8 @@ func agrees(m *transport.Meta, c *program.Circuit) error {
 		what      string
 		got, want float64
 	}{
-		{"level", float64(m.Level), float64(c.Level())}, {"scale", m.Scale, c.Scale()}, {"A", p.A, out.A}, {"B", p.B, out.B},
+		{"level", float64(m.Level), float64(c.Level())}, {"scale", m.Scale, c.Scale()}, {"A", p.A, out.A},
+		{"B", p.B, out.B},
 		{"slot", float64(p.Slot), float64(out.Slot)}, {"count", float64(p.Count), float64(out.Count)},
 		{"bound", p.Bound, out.Bound},
 	} {

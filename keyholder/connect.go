@@ -36,5 +36,6 @@ func Signers(devices []config.Device) (map[string][]ed25519.PublicKey, error) {
 
 // Limits returns the bounds of reassembly that a configuration sets.
 func Limits(l config.Limits) transport.Limits {
-	return transport.Limits{MaxObject: int(l.Object), MaxObjects: l.Pending, MaxBytes: int(l.Memory), MaxAge: l.Reassembly}
+	return transport.Limits{MaxObject: int(l.Object), MaxObjects: l.Pending, MaxBytes: int(l.Memory),
+		MaxAge: l.Reassembly}
 }

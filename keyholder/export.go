@@ -192,7 +192,8 @@ func (s *Set) copyChecked(w io.Writer, e Epoch, name string) error {
 		return err
 	}
 	if got != e.Files[name] {
-		return fmt.Errorf("%w: %s has SHA-256 %.16s..., the manifest says %.16s...", ErrCorrupt, path, got, e.Files[name])
+		return fmt.Errorf("%w: %s has SHA-256 %.16s..., the manifest says %.16s...", ErrCorrupt, path,
+			got, e.Files[name])
 	}
 	return nil
 }

@@ -306,11 +306,15 @@ func TestApprovals(t *testing.T) {
 	}
 	// Windows that are not full: the samples are in the header, and the program for them
 	// gives as many values.
-	short := c.result([]float64{0.5}, func(m *transport.Meta) { m.Layout, m.Present = c.programs[2].Hash(), []uint32{1} })
+	short := c.result([]float64{0.5}, func(m *transport.Meta) {
+		m.Layout, m.Present = c.programs[2].Hash(), []uint32{1}
+	})
 	if h.take(t, short); h.waiting() != 3 {
 		t.Errorf("a window that is not full: refused %v", h.refused)
 	}
-	long := c.result([]float64{0.5}, func(m *transport.Meta) { m.Layout, m.Present = c.programs[2].Hash(), []uint32{3} })
+	long := c.result([]float64{0.5}, func(m *transport.Meta) {
+		m.Layout, m.Present = c.programs[2].Hash(), []uint32{3}
+	})
 	if h.take(t, long); h.waiting() != 3 || !errors.Is(h.refused[len(h.refused)-1], ErrWrongProgram) {
 		t.Errorf("more samples than a window holds: refused %v", h.refused)
 	}

@@ -129,7 +129,8 @@ func Open(dir string) (*Set, error) {
 	dir = filepath.Clean(dir)
 	b, err := readPublic(filepath.Join(dir, ManifestFile), keyset.MaxManifest)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("%w in %s: make one with: hencedge keys new --dir %s --params NAME", ErrNoKeySet, dir, dir)
+		return nil, fmt.Errorf("%w in %s: make one with: hencedge keys new --dir %s --params NAME",
+			ErrNoKeySet, dir, dir)
 	}
 	if errors.Is(err, fs.ErrPermission) {
 		return nil, fmt.Errorf("open key set: %w; it is for its owner alone", err)
@@ -254,7 +255,8 @@ func emptyDir(dir string) error {
 		if _, err := os.Lstat(filepath.Join(dir, signerFile)); err != nil {
 			return fmt.Errorf("%w: %s holds an export of a key set; use another directory", ErrExists, dir)
 		}
-		return fmt.Errorf("%w: %s holds a key set; use another directory, or give it fresh keys with: hencedge keys rotate "+
+		return fmt.Errorf("%w: %s holds a key set; use another directory, or give it fresh keys with: hencedge keys "+
+			"rotate "+
 			"--dir %s", ErrExists, dir, dir)
 	}
 	for _, e := range entries {

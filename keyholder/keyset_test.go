@@ -85,7 +85,8 @@ func TestCreateWritesASetThatOpens(t *testing.T) {
 	}
 	id, err := m.Epochs[0].ID()
 	if err != nil || evk.KeyID != id || evk.Epoch != 1 || len(evk.Galois) != 2 || evk.Relin == nil {
-		t.Errorf("evaluation keys %x epoch %d, %d Galois keys; manifest %x, %v", evk.KeyID, evk.Epoch, len(evk.Galois), id,
+		t.Errorf("evaluation keys %x epoch %d, %d Galois keys; manifest %x, %v", evk.KeyID, evk.Epoch,
+			len(evk.Galois), id,
 			err)
 	}
 	key, err := again.loadSecret(ctx, m.Epochs[0])
@@ -249,7 +250,8 @@ func TestSecretReadableByOthersIsRefused(t *testing.T) {
 			!strings.Contains(err.Error(), "chmod 600") {
 			t.Errorf("mode %04o: %v", m, err)
 		}
-		if _, err := s.Export(RoleAgent, filepath.Join(t.TempDir(), "x"), ExportOptions{Symmetric: true}); !errors.Is(err,
+		if _, err := s.Export(RoleAgent, filepath.Join(t.TempDir(), "x"),
+			ExportOptions{Symmetric: true}); !errors.Is(err,
 			ErrPermissions) {
 			t.Errorf("export with mode %04o: %v", m, err)
 		}
@@ -510,7 +512,8 @@ func TestImpossibleRotations(t *testing.T) {
 	for _, k := range []int{0, -1, p.Slots(), 5000} {
 		dir := filepath.Join(t.TempDir(), "set")
 		_, err := Create(dir, CreateOptions{Params: p, Needs: Needs{Rotations: []int{1, k}}})
-		if !errors.Is(err, ErrRotation) || !strings.Contains(err.Error(), fmt.Sprintf("by %d: edge12-d1 has 2048 slots", k)) {
+		if !errors.Is(err, ErrRotation) ||
+			!strings.Contains(err.Error(), fmt.Sprintf("by %d: edge12-d1 has 2048 slots", k)) {
 			t.Errorf("rotation by %d: %v", k, err)
 		}
 		if _, err := Open(dir); !errors.Is(err, ErrNoKeySet) {

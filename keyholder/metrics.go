@@ -11,11 +11,13 @@ var (
 		"Damaged records of the state, which were lost.", nil, nil)
 	descGaps = prometheus.NewDesc("hencedge_keyholder_gaps_total", "Gaps in time between the results of a program.",
 		[]string{"program"}, nil)
-	descGone = prometheus.NewDesc("hencedge_keyholder_gap_seconds_total", "Length of these gaps.", []string{"program"}, nil)
+	descGone = prometheus.NewDesc("hencedge_keyholder_gap_seconds_total", "Length of these gaps.",
+		[]string{"program"}, nil)
 	descBack = prometheus.NewDesc("hencedge_keyholder_results_backward_total",
 		"Results that begin no later than an earlier one: late, or of samples that were sent again.",
 		[]string{"program"}, nil)
-	descNot = prometheus.NewDesc("hencedge_keyholder_refused_total", "Objects refused, by class.", []string{"class"}, nil)
+	descNot = prometheus.NewDesc("hencedge_keyholder_refused_total", "Objects refused, by class.",
+		[]string{"class"}, nil)
 )
 
 var _ prometheus.Collector = (*Tally)(nil)

@@ -126,7 +126,8 @@ func TestReceiptsTellNoReading(t *testing.T) {
 	got := answers(t, s, key, results)
 	for i, a := range got {
 		if a != got[0] {
-			t.Fatalf("the answer is %q below %.3f and %q from there on: the reading is %g", got[0], float64(i)/32, a, reading)
+			t.Fatalf("the answer is %q below %.3f and %q from there on: the reading is %g", got[0],
+				float64(i)/32, a, reading)
 		}
 	}
 }
@@ -442,9 +443,10 @@ func craftedReader(t *testing.T, s *Set, key *secret.Key, c *crafter, rc *Receip
 	for n := range 2 {
 		src := c.source
 		src.Present = map[program.Input]int{c.circuit.Inputs()[0]: n + 1}
-		_, err := r.approved.list[0].variants.Circuit(src.Present, func(map[program.Input]int) (*program.Circuit, error) {
-			return program.Compile(src, s.params)
-		})
+		_, err := r.approved.list[0].variants.Circuit(src.Present,
+			func(map[program.Input]int) (*program.Circuit, error) {
+				return program.Compile(src, s.params)
+			})
 		if err != nil {
 			t.Fatal(err)
 		}

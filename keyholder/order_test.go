@@ -40,11 +40,12 @@ func TestOrder(t *testing.T) {
 		say    string
 		odd    int
 	}{
-		"in order":          {[]int{0, 10, 20, 30}, "", 0},
-		"far apart":         {[]int{0, 60, 120, 180}, "", 0},
-		"overlapping":       {[]int{0, 5, 10, 15}, "", 0},
-		"a little late":     {[]int{0, 10, 24, 34}, "", 0},
-		"one is missing":    {[]int{0, 10, 30, 40, 50}, "nothing from 1970-01-01T00:00:20Z to 1970-01-01T00:00:30Z, 10s", 1},
+		"in order":      {[]int{0, 10, 20, 30}, "", 0},
+		"far apart":     {[]int{0, 60, 120, 180}, "", 0},
+		"overlapping":   {[]int{0, 5, 10, 15}, "", 0},
+		"a little late": {[]int{0, 10, 24, 34}, "", 0},
+		"one is missing": {[]int{0, 10, 30, 40, 50},
+			"nothing from 1970-01-01T00:00:20Z to 1970-01-01T00:00:30Z, 10s", 1},
 		"read again":        {[]int{0, 10, 20, 0, 10, 20, 30}, "begins at 1970-01-01T00:00:20Z", 3},
 		"one came later":    {[]int{0, 10, 30, 20, 40}, "begins at 1970-01-01T00:00:20Z", 2},
 		"the one as before": {[]int{0, 10, 10}, "begins at 1970-01-01T00:00:10Z", 1},

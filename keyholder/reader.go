@@ -147,7 +147,8 @@ func (r *Reader) verifier(set *Set, guard *transport.ReplayGuard) (*transport.Ve
 	return transport.NewVerifier(transport.VerifierOptions{
 		Trust: trust, Kinds: []transport.Kind{transport.KindResult},
 		Params: [][32]byte{set.params.Hash()}, Keys: refs,
-		Replay: guard, NoReplay: guard == nil, MaxObject: r.o.MaxObject, TopicPrefix: r.o.TopicPrefix, Counters: r.o.Counters,
+		Replay: guard, NoReplay: guard == nil, MaxObject: r.o.MaxObject, TopicPrefix: r.o.TopicPrefix,
+		Counters: r.o.Counters,
 	})
 }
 

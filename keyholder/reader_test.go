@@ -153,7 +153,8 @@ func TestReadResult(t *testing.T) {
 	}
 	if len(got.Values) != 2 || got.Program != "mean" || got.Evaluator != "cloud" || got.Epoch != 1 || got.Bound <= 0 ||
 		got.Bound > 1 || got.Unit != "degC" ||
-		got.Sequence == 0 || !got.Start.Equal(day0) || got.Samples != 60 || got.KeyID != c.pub.KeyID || len(got.Sealed) == 0 {
+		got.Sequence == 0 || !got.Start.Equal(day0) || got.Samples != 60 || got.KeyID != c.pub.KeyID ||
+		len(got.Sealed) == 0 {
 		t.Errorf("got %+v", got)
 	}
 }
@@ -190,7 +191,8 @@ func TestEveryRefusalHasItsOwnError(t *testing.T) {
 	}{
 		{"key of another set", "", foreign.result(one, nil), ErrWrongKey},
 		{"known key, other epoch", "", good.result(one, func(m *transport.Meta) { m.KeyEpoch = 5 }), ErrWrongEpoch},
-		{"epoch that the set misses", "", foreign.result(one, func(m *transport.Meta) { m.KeyEpoch = 2 }), ErrWrongEpoch},
+		{"epoch that the set misses", "", foreign.result(one, func(m *transport.Meta) { m.KeyEpoch = 2 }),
+			ErrWrongEpoch},
 		{"unknown signer", "", stranger.result(one, nil), ErrUnknownSigner},
 		{"name of another evaluator", "", good.result(one, func(m *transport.Meta) { m.Device = "cloud2" }),
 			ErrUnknownSigner},
@@ -205,7 +207,8 @@ func TestEveryRefusalHasItsOwnError(t *testing.T) {
 		{"truncated", "", plain[:len(plain)-10], ErrTampered},
 		{"empty", "", nil, ErrTampered},
 		{"other topic", "hencedge/v1/res/other", plain, ErrTampered},
-		{"slots that do not exist", "", good.result(one, func(m *transport.Meta) { m.Post.Slot = 4000 }), ErrWrongProgram},
+		{"slots that do not exist", "", good.result(one, func(m *transport.Meta) { m.Post.Slot = 4000 }),
+			ErrWrongProgram},
 		{"another factor", "", good.result(one, func(m *transport.Meta) { m.Post.A *= 1 + 0x1p-30 }), ErrWrongProgram},
 		{"another program", "", good.result(one, func(m *transport.Meta) { m.Layout[0] ^= 1 }), ErrNotApproved},
 		{"another name", "", good.result(one, func(m *transport.Meta) { m.Program = "other" }), ErrNotApproved},
@@ -336,7 +339,8 @@ func TestReaderNeedsSignersAndEndsWithClose(t *testing.T) {
 	if _, err := NewReader(s, ReaderOptions{}); err == nil {
 		t.Error("a reader that trusts nobody was made")
 	}
-	if _, err := NewReader(s, ReaderOptions{Signers: map[string][]ed25519.PublicKey{"a/b": {key.Public()}}}); err == nil {
+	if _, err := NewReader(s,
+		ReaderOptions{Signers: map[string][]ed25519.PublicKey{"a/b": {key.Public()}}}); err == nil {
 		t.Error("an invalid name was accepted")
 	}
 	c := newCloud(t, s, s.manifest.Current(), key)

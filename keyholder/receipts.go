@@ -111,7 +111,8 @@ func NewReceipts(set *Set, o ReceiptOptions) (*Receipts, error) {
 		durable.SweepTemporary(o.State + seenSuffix)
 		r.store = transport.FileReplayStore(o.State)
 		if err = transport.LoadReplay(r.guard, r.store); err != nil {
-			err = fmt.Errorf("%w: %s is empty or damaged; restore the newest copy of it and of %s%s, or move only the first "+
+			err = fmt.Errorf("%w: %s is empty or damaged; restore the newest copy of it and of %s%s, or move only "+
+				"the first "+
 				"one away: a recorded result can then be read again unless it is one of the newest %d: %w",
 				ErrState, o.State, o.State, seenSuffix, maxSeen, err)
 		}
@@ -148,7 +149,8 @@ func (r *Receipts) tellState() {
 		r.log.Error("the state is missing although results were read before; restore it, or results may be read again",
 			"missing", r.state, "results", len(r.seen.order))
 	case !r.guard.Empty() && r.seen.found.New:
-		r.log.Error("the record of results that were read is missing; restore it, or an evaluator whose store is an old "+
+		r.log.Error("the record of results that were read is missing; restore it, or an evaluator whose store is "+
+			"an old "+
 			"copy may have them read again", "missing", r.state+seenSuffix)
 	}
 }
@@ -286,7 +288,8 @@ func (r *Receipts) listen(ctx context.Context, w *watch, receiver *transport.Rec
 			if err := r.ask(d, w, receiver); err != nil {
 				reason := transport.Reason(err)
 				if ok, more := r.reports.Allow(reason, r.now()); ok {
-					r.log.Warn("a question is not answered", "topic", d.Topic, "reason", reason, "error", err, "more", more)
+					r.log.Warn("a question is not answered", "topic", d.Topic, "reason", reason,
+						"error", err, "more", more)
 				}
 			}
 		})
@@ -319,7 +322,8 @@ func (r *Receipts) ask(d transport.Delivery, w *watch, receiver *transport.Recei
 	who := obj.Meta.Device
 	for _, it := range a.Items {
 		if !strings.HasPrefix(it.Topic, transport.ResultTopic(r.prefix, "")) && !w.own[it.Topic] {
-			return fmt.Errorf("%w: %q asks about %q, which is no topic of its results", transport.ErrWrongTopic, who, it.Topic)
+			return fmt.Errorf("%w: %q asks about %q, which is no topic of its results", transport.ErrWrongTopic, who,
+				it.Topic)
 		}
 	}
 	for _, it := range a.Items {

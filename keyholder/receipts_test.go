@@ -191,7 +191,8 @@ func TestReceipts(t *testing.T) {
 		t.Errorf("refused: %v", err)
 	}
 	if len(read) != 5 || <-read != transport.ObjectID(first) || <-read != transport.ObjectID(second) ||
-		<-read != transport.ObjectID(third) || <-read != transport.ObjectID(fourth) || <-read != transport.ObjectID(early) {
+		<-read != transport.ObjectID(third) || <-read != transport.ObjectID(fourth) ||
+		<-read != transport.ObjectID(early) {
 		t.Errorf("%d more results were read, want each once", len(read))
 	}
 }

@@ -15,9 +15,11 @@ import (
 
 func sample() *Result {
 	return &Result{
-		Program: "room-mean", Evaluator: "cloud", Unit: "degC", KeyID: [16]byte{0xab}, Epoch: 2, BootEpoch: 3, Sequence: 4,
+		Program: "room-mean", Evaluator: "cloud", Unit: "degC", KeyID: [16]byte{0xab}, Epoch: 2,
+		BootEpoch: 3, Sequence: 4,
 		Start: time.Unix(1700000000, 500), End: time.Unix(1700000060, 0), Samples: 60,
-		Values: []float64{21.5, -0.25}, Bound: 1e-3, ID: [32]byte{1, 2}, Inputs: [][32]byte{{9}}, Sealed: []byte("sealed"),
+		Values: []float64{21.5, -0.25}, Bound: 1e-3, ID: [32]byte{1, 2}, Inputs: [][32]byte{{9}},
+		Sealed: []byte("sealed"),
 	}
 }
 

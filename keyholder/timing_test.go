@@ -98,7 +98,8 @@ func TestTimingReceipts(t *testing.T) {
 	for what, times := range map[string][2][]float64{"receipt of the result": own, "receipt of the next result": next} {
 		got := dudect.Statistic(times[0], times[1])
 		if t.Logf("%s: t = %.1f", what, got); got >= dudect.Leaking {
-			t.Errorf("%s: t = %.1f: the time depends on what a result holds, or the machine is busy: run it again", what, got)
+			t.Errorf("%s: t = %.1f: the time depends on what a result holds, or the machine is busy: run it again",
+				what, got)
 		}
 	}
 }

@@ -154,7 +154,8 @@ func TestWatchEndsWithItsHandlersError(t *testing.T) {
 	err = Watch(context.Background(), r, WatchOptions{
 		Client: dial(t, b, "holder"), Programs: []string{"mean"},
 		OnReady: func() {
-			if err := sender.Send(context.Background(), "hencedge/v1/res/mean", c.result([]float64{0.5}, nil)); err != nil {
+			if err := sender.Send(context.Background(), "hencedge/v1/res/mean",
+				c.result([]float64{0.5}, nil)); err != nil {
 				t.Error(err)
 			}
 		},
@@ -285,7 +286,8 @@ func TestMetrics(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{`hencedge_keyholder_results_total{program="mean"} 1`,
-		`hencedge_keyholder_refused_total{class="tampered"} 1`, `hencedge_keyholder_refused_total{class="replayed"} 0`} {
+		`hencedge_keyholder_refused_total{class="tampered"} 1`,
+		`hencedge_keyholder_refused_total{class="replayed"} 0`} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
@@ -306,9 +308,11 @@ func (f writerFunc) Write(b []byte) (int, error) { return f(b) }
 
 func TestClass(t *testing.T) {
 	for err, want := range map[error]string{
-		ErrWrongKey: "wrong_key", ErrWrongEpoch: "wrong_epoch", ErrTampered: "tampered", ErrUnknownSigner: "unknown_signer",
-		ErrNotApproved: "not_approved", ErrWrongProgram: "wrong_program",
-		fmt.Errorf("%w: %w", ErrUnread, ErrTampered): "unread", ErrWrongParams: "wrong_params", ErrNotResult: "not_result",
+		ErrWrongKey: "wrong_key", ErrWrongEpoch: "wrong_epoch", ErrTampered: "tampered",
+		ErrUnknownSigner: "unknown_signer",
+		ErrNotApproved:   "not_approved", ErrWrongProgram: "wrong_program",
+		fmt.Errorf("%w: %w", ErrUnread, ErrTampered): "unread", ErrWrongParams: "wrong_params",
+		ErrNotResult:          "not_result",
 		transport.ErrReplayed: "replayed", transport.ErrHash: "hash_mismatch",
 		errors.New("x"): "other",
 	} {

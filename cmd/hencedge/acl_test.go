@@ -63,7 +63,8 @@ func startRestricted(t *testing.T) *mosquitto.Broker {
 	// What the test cannot have: the port, the certificate, directories.
 	conf := regexp.MustCompile(`(?m)^(#|listener|cafile|certfile|keyfile) .*$`).
 		ReplaceAllString(example("mosquitto.conf"), "")
-	conf = strings.NewReplacer("/etc/mosquitto/hencedge.", dir+"/hencedge.", "/var/lib/mosquitto/", dir+"/").Replace(conf)
+	conf = strings.NewReplacer("/etc/mosquitto/hencedge.", dir+"/hencedge.", "/var/lib/mosquitto/",
+		dir+"/").Replace(conf)
 	if strings.Contains(conf, "/etc/") || strings.Contains(conf, "/var/") {
 		t.Fatalf("paths are left in\n%s", conf)
 	}
@@ -141,7 +142,8 @@ func TestBrokerRules(t *testing.T) {
 			matching := func(list []string) (out []string) {
 				pattern := regexp.MustCompile(`^(hencedge/v1/(` + strings.Join(list, "|") + `))$`)
 				for _, topic := range topics {
-					if pattern.MatchString(topic) || slices.Contains(list, "plant") && topic == "plant7/results/cpu-load" {
+					if pattern.MatchString(topic) || slices.Contains(list, "plant") &&
+						topic == "plant7/results/cpu-load" {
 						out = append(out, topic)
 					}
 				}
@@ -163,11 +165,14 @@ func TestBrokerRules(t *testing.T) {
 					filters = append(filters, topics[:len(topics)-2]...)
 				}
 				for _, f := range filters { // refused or granted: what comes counts
-					if err := side.to.Subscribe(t.Context(), f, got.take); err != nil && !errors.Is(err, transport.ErrRefused) {
+					if err := side.to.Subscribe(t.Context(), f, got.take); err != nil &&
+						!errors.Is(err, transport.ErrRefused) {
 						t.Fatal(err)
 					}
 				}
-				for _, topic := range append(slices.DeleteFunc(slices.Clone(topics), func(s string) bool { return s == last }),
+				for _, topic := range append(slices.DeleteFunc(slices.Clone(topics), func(s string) bool {
+					return s == last
+				}),
 					last) {
 					if err := side.from.Publish(t.Context(), topic, []byte("x"), false); err != nil {
 						t.Fatal(err)
@@ -200,7 +205,8 @@ func TestBrokerSessions(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c, err := mqtt.Dial(t.Context(), mqtt.Options{URL: b.URL, ClientID: "evaluator-cloud1", TLS: conf, Username: user,
+		c, err := mqtt.Dial(t.Context(), mqtt.Options{URL: b.URL, ClientID: "evaluator-cloud1", TLS: conf,
+			Username: user,
 			Password: func() (string, error) { return aclPassword, nil }, Logger: slog.New(slog.DiscardHandler),
 			OnLost: func(err error) { lost <- err }})
 		if err != nil {

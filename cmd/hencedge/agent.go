@@ -89,7 +89,8 @@ both use the same state.`,
 					Bytes   uint64 `json:"bytes"`
 				}{true, s.Sent, s.SentBytes})
 			}
-			_, err = fmt.Fprintf(a.Std.Out, "sent %s, %s\n", cli.Plural(int(s.Sent), "window"), cli.Bytes(int64(s.SentBytes)))
+			_, err = fmt.Fprintf(a.Std.Out, "sent %s, %s\n", cli.Plural(int(s.Sent), "window"),
+				cli.Bytes(int64(s.SentBytes)))
 			return err
 		},
 	}

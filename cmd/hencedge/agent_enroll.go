@@ -40,7 +40,8 @@ device's. Run the command as the user that the agent runs as.`,
 			}
 			key, err := signingKey(cfg)
 			if errors.Is(err, fs.ErrPermission) {
-				err = fmt.Errorf("%w; run this as the user that the agent runs as: sudo -u %s", err, systemd.Agent.Name())
+				err = fmt.Errorf("%w; run this as the user that the agent runs as: sudo -u %s", err,
+					systemd.Agent.Name())
 			}
 			if err != nil {
 				return err

@@ -26,7 +26,8 @@ func agentWrites(cfg *config.Agent) []string {
 
 // agentReads returns the files that an agent reads.
 func agentReads(cfg *config.Agent) []string {
-	out := []string{cfg.Keys.PublicKey, cfg.Keys.SecretKey, cfg.Broker.CA, cfg.Broker.Cert, cfg.Broker.Key, cfg.SigningKey}
+	out := []string{cfg.Keys.PublicKey, cfg.Keys.SecretKey, cfg.Broker.CA, cfg.Broker.Cert, cfg.Broker.Key,
+		cfg.SigningKey}
 	for _, n := range cfg.Secrets() {
 		out = append(out, n.Secret.File())
 	}

@@ -30,7 +30,8 @@ func programNeeds(cfg *config.Agent, file string) (*plan.ProgramNeeds, error) {
 				continue
 			}
 			for _, d := range s.Compare(theirs.Stream) {
-				return nil, fmt.Errorf("%w: stream %s is packed differently in %s: %s is %s here and %s there; `hencedge check` "+
+				return nil, fmt.Errorf("%w: stream %s is packed differently in %s: %s is %s here and %s there; "+
+					"`hencedge check` "+
 					"compares all of both files",
 					config.ErrInvalid, s.Name, file, d.Path, d.Ours, d.Other)
 			}
@@ -40,7 +41,8 @@ func programNeeds(cfg *config.Agent, file string) (*plan.ProgramNeeds, error) {
 	for name, n := range needsOf(compiled, cfg.Device) {
 		streams[name] = plan.LevelNeed{Programs: n.Programs, Level: n.Level, Accepts: n.Accepts}
 	}
-	return &plan.ProgramNeeds{Streams: streams, Object: int64(ev.Limits.Object), Keys: keysOf(compiled, cfg.Device)}, nil
+	return &plan.ProgramNeeds{Streams: streams, Object: int64(ev.Limits.Object),
+		Keys: keysOf(compiled, cfg.Device)}, nil
 }
 
 // keysOf returns the evaluation keys of the programs that read a device.
@@ -48,7 +50,9 @@ func keysOf(compiled *evaluator.Plan, device string) plan.EvaluationKeys {
 	keys, each := plan.EvaluationKeys{}, 0 // bytes of one
 	for _, p := range compiled.Programs {
 		e := p.Circuit.Explain()
-		if !slices.ContainsFunc(e.Inputs, func(in program.InputInfo) bool { return strings.HasPrefix(in.Name, device+"/") }) {
+		if !slices.ContainsFunc(e.Inputs, func(in program.InputInfo) bool {
+			return strings.HasPrefix(in.Name, device+"/")
+		}) {
 			continue
 		}
 		keys.Relinearise = keys.Relinearise || e.Keys.Relinearise

@@ -144,7 +144,8 @@ func (a *app) printStream(p *plan.Prediction, s plan.StreamOutlook) {
 			*s.ProgramLevel)
 	}
 	if s.WindowSeconds > 0 {
-		fmt.Fprintf(out, "  each       %.4g s, %s a day, duty %.2g %%\n", s.WindowSeconds, cli.Bytes(int64(s.BytesPerDay)),
+		fmt.Fprintf(out, "  each       %.4g s, %s a day, duty %.2g %%\n", s.WindowSeconds,
+			cli.Bytes(int64(s.BytesPerDay)),
 			100*s.Duty)
 	} else {
 		fmt.Fprintf(out, "  each       at the pace of its samples\n")
@@ -153,7 +154,8 @@ func (a *app) printStream(p *plan.Prediction, s plan.StreamOutlook) {
 		fmt.Fprintf(out, "  outage     %v\n", time.Duration(s.QueueSeconds)*time.Second)
 	}
 	for _, c := range s.Channels {
-		fmt.Fprintf(out, "  precision  %s: %s, typically %s\n", c.Name, cli.WithUnit(fmt.Sprintf("%.2g", c.Bound), c.Unit),
+		fmt.Fprintf(out, "  precision  %s: %s, typically %s\n", c.Name,
+			cli.WithUnit(fmt.Sprintf("%.2g", c.Bound), c.Unit),
 			cli.WithUnit(fmt.Sprintf("%.2g", c.Error), c.Unit))
 	}
 	fmt.Fprintln(out)

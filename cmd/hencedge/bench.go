@@ -68,9 +68,11 @@ operations: ` + strings.Join(benchmark.Ops(), " "),
 	fs := cmd.Flags()
 	fs.StringSliceVar(&f.ops, "op", nil, "operations to time (default all)")
 	fs.StringSliceVar(&f.params, "params", nil, "parameter sets (default all secure ones)")
-	fs.StringSliceVar(&f.methods, "method", nil, "Hadamard methods: schoolbook, lazy, karatsuba, toomcook4 (default all)")
+	fs.StringSliceVar(&f.methods, "method", nil,
+		"Hadamard methods: schoolbook, lazy, karatsuba, toomcook4 (default all)")
 	fs.StringVar(&f.backend, "backend", arith.Auto, arith.Help)
-	fs.StringVar(&f.device, "device", arith.Auto, "GPU to use: auto (the first), its number or its identifier (GPU-...)")
+	fs.StringVar(&f.device, "device", arith.Auto,
+		"GPU to use: auto (the first), its number or its identifier (GPU-...)")
 	fs.BoolVar(&f.insecure, "insecure", false, "allow the insecure benchmark set, and include it in the default")
 	fs.BoolVar(&f.table, "table", false, "measure the table of docs/benchmarks.md, restricted by --op and --params "+
 		"(default for --backend cuda without them)")

@@ -44,7 +44,8 @@ The exit code is 1 if the files differ, and 2 if one of them is not valid.`,
 				return cli.Usage(err)
 			}
 			if len(names) < 2 {
-				return cli.UsageHint(cmd, fmt.Errorf("give the files of two roles or more: --agent, --evaluator, --keyholder"))
+				return cli.UsageHint(cmd,
+					fmt.Errorf("give the files of two roles or more: --agent, --evaluator, --keyholder"))
 			}
 			return a.compared(names, compare.Compare(files))
 		},

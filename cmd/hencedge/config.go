@@ -94,7 +94,8 @@ message, retained, on <prefix>/cfg/<device>.`,
 			}
 			defer k.Wipe()
 			if trusted != "" && trusted != k.PublicText() {
-				return cli.Usagef("%s signs as %s; %s takes messages of %s only (remote.operator_key)", key, k.PublicText(),
+				return cli.Usagef("%s signs as %s; %s takes messages of %s only (remote.operator_key)", key,
+					k.PublicText(),
 					device, trusted)
 			}
 			msg := transport.RemoteConfig{Device: device, Version: version, Text: text}

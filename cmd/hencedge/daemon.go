@@ -115,9 +115,10 @@ func (a *app) evaluatorCandidate(cmd *cobra.Command, file, backendName, devices 
 		Open: func() (daemon.Service, error) {
 			s := &evaluatorService{}
 			var err error
-			s.Service, err = evaluator.New(cfg, evaluator.Deps{Logger: log, Context: contextOn(b), More: moreContexts(b),
-				Reopen: reopen, Version: thisVersion(), Metrics: a.supervisor,
-				OnStart: func() { s.ready() }})
+			s.Service, err = evaluator.New(cfg,
+				evaluator.Deps{Logger: log, Context: contextOn(b), More: moreContexts(b),
+					Reopen: reopen, Version: thisVersion(), Metrics: a.supervisor,
+					OnStart: func() { s.ready() }})
 			return s, err
 		}}, nil
 }

@@ -131,10 +131,12 @@ func (v *demoView) start(c demo.Cast) {
 	out := v.app.Std.Out
 	fmt.Fprintf(out, "parameters  %s (N = 2^%d), backend %s (%s)\n", c.Params, c.LogN, c.Backend, c.Device)
 	fmt.Fprintf(out, "broker      %s, every role with a certificate of its own\n", c.Broker)
-	fmt.Fprintf(out, "windows     %d samples, one every %v\n", c.Samples, time.Duration(c.Interval*float64(time.Second)))
+	fmt.Fprintf(out, "windows     %d samples, one every %v\n", c.Samples,
+		time.Duration(c.Interval*float64(time.Second)))
 	for _, ch := range c.Channels {
-		fmt.Fprintf(out, "sensor      %s, %s\n", ch.Name, cli.WithUnit(fmt.Sprintf("%g to %g", ch.Range[0], ch.Range[1]),
-			ch.Unit))
+		fmt.Fprintf(out, "sensor      %s, %s\n", ch.Name,
+			cli.WithUnit(fmt.Sprintf("%g to %g", ch.Range[0], ch.Range[1]),
+				ch.Unit))
 	}
 	width, channels := 7, 7
 	for _, p := range c.Programs {
@@ -151,7 +153,8 @@ func (v *demoView) start(c demo.Cast) {
 		cli.Column{Title: "decrypted", Width: 16, Right: true}, cli.Column{Title: "truth", Width: 16, Right: true},
 		cli.Column{Title: "error", Width: 8, Right: true}, cli.Column{Title: "promised", Width: 8, Right: true},
 		cli.Column{Title: "up", Width: 9, Right: true}, cli.Column{Title: "down", Width: 9, Right: true},
-		cli.Column{Title: "encrypt ms", Right: true}, cli.Column{Title: "evaluate ms", Right: true}, cli.Column{Title: ""})
+		cli.Column{Title: "encrypt ms", Right: true}, cli.Column{Title: "evaluate ms", Right: true},
+		cli.Column{Title: ""})
 	v.table.Header()
 }
 
@@ -168,7 +171,8 @@ func (v *demoView) row(r demo.Row) error {
 	}
 	return v.table.Row(strconv.Itoa(r.Window), r.Channel, r.Program, values(r.Decrypted), values(r.Truth),
 		fmt.Sprintf("%.1e", r.Error),
-		fmt.Sprintf("%.1e", r.Bound), up, cli.Bytes(int64(r.Downloaded)), encrypt, fmt.Sprintf("%.1f", r.Evaluate), verdict)
+		fmt.Sprintf("%.1e", r.Bound), up, cli.Bytes(int64(r.Downloaded)), encrypt, fmt.Sprintf("%.1f", r.Evaluate),
+		verdict)
 }
 
 // values returns the first value, with enough digits to see its error.

@@ -47,7 +47,8 @@ The exit code is 1 if a check failed. Warnings do not count.`,
 			}
 			for _, root := range o.Roots {
 				// In one that this user may not look at is nothing that it can read.
-				if info, err := os.Stat(root); err != nil && !errors.Is(err, fs.ErrPermission) || err == nil && !info.IsDir() {
+				if info, err := os.Stat(root); err != nil && !errors.Is(err, fs.ErrPermission) ||
+					err == nil && !info.IsDir() {
 					return cli.UsageHint(cmd, fmt.Errorf("--walk %s: there is no such directory", root))
 				}
 			}

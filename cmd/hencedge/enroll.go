@@ -57,7 +57,8 @@ device's operator for the fingerprint over a channel that you trust, and give it
 				return fmt.Errorf("%s: %w", args[0], err)
 			}
 			if got := transport.Fingerprint(pub); fingerprint != "" && fingerprint != got {
-				return fmt.Errorf("%s: the key of the request is %s, not %s: do not trust it", args[0], got, fingerprint)
+				return fmt.Errorf("%s: the key of the request is %s, not %s: do not trust it", args[0],
+					got, fingerprint)
 			}
 			return a.printEnrolment(name, pub)
 		},

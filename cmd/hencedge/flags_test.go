@@ -26,7 +26,8 @@ func TestFlagErrors(t *testing.T) {
 			}
 			tried++
 			var errs bytes.Buffer
-			code := run(append(path, "--"+f.Name+"=12 parsecs"), cli.Streams{In: strings.NewReader(""), Out: &errs, Err: &errs})
+			code := run(append(path, "--"+f.Name+"=12 parsecs"),
+				cli.Streams{In: strings.NewReader(""), Out: &errs, Err: &errs})
 			got, _, _ := strings.Cut(errs.String(), "\n")
 			if want := "hencedge: --" + f.Name + ` "12 parsecs": use `; code != cli.ExitUsage ||
 				!strings.HasPrefix(got, want) || strings.Contains(got, "strconv") {

@@ -117,7 +117,8 @@ func TestPlanPredictsTheBench(t *testing.T) {
 		} {
 			cfg := &config.Agent{Device: "edge1", Broker: config.Broker{URL: "tcp://127.0.0.1:1"}, Keys: keys,
 				SigningKey: "none.key", State: filepath.Join(t.TempDir(), "state"),
-				Streams: []config.Stream{{Name: "s", Interval: time.Second, Window: config.Window{Samples: 8}, Params: params,
+				Streams: []config.Stream{{Name: "s", Interval: time.Second, Window: config.Window{Samples: 8},
+					Params: params,
 					Channels: []config.Channel{{Name: "load", Unit: "1", Range: [2]float64{0, 100},
 						Source: &config.Source{Type: config.SourceLoad}}}}}}
 			cfg.SetDefaults()
@@ -128,7 +129,8 @@ func TestPlanPredictsTheBench(t *testing.T) {
 			within(t, params+", "+op+": bytes of a ciphertext", float64(p.Streams[0].BodyBytes), float64(size[op]))
 			within(t, params+", "+op+": MQTT messages of a window", float64(p.Streams[0].Chunks),
 				math.Ceil(float64(size[op])/float64(config.DefaultChunkSize)))
-			t.Logf("%s, %s: predicted %.3f ms for an encryption, after a pause; %.3f ms one after the other", params, op,
+			t.Logf("%s, %s: predicted %.3f ms for an encryption, after a pause; %.3f ms one after the other", params,
+				op,
 				p.Streams[0].EncryptMs, took[op])
 		}
 	}

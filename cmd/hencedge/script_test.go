@@ -171,9 +171,11 @@ func makeResult(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv("PUB_"+args[1], key.PublicText())
 	start := time.Unix(1700000000, 0)
 	sealed, err := transport.Seal(transport.Meta{
-		Kind: transport.KindResult, Device: args[1], Program: "mean", KeyID: pub.KeyID, KeyEpoch: pub.Epoch, BootEpoch: 1,
+		Kind: transport.KindResult, Device: args[1], Program: "mean", KeyID: pub.KeyID,
+		KeyEpoch: pub.Epoch, BootEpoch: 1,
 		Sequence: 1,
-		Params:   p.Hash(), Level: ct.Level, Scale: ct.Scale, Start: start.UnixNano(), End: start.Add(time.Minute).UnixNano(),
+		Params:   p.Hash(), Level: ct.Level, Scale: ct.Scale, Start: start.UnixNano(),
+		End:     start.Add(time.Minute).UnixNano(),
 		Samples: 60,
 		Layout:  circuit.Hash(), Inputs: [][32]byte{{1}},
 		Post: &transport.Post{A: circuit.Output().A, B: circuit.Output().B, Count: 1, Bound: circuit.Output().Bound},

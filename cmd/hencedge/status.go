@@ -98,7 +98,8 @@ func noAnswer(role systemd.Role, socket string, err error) error {
 		return fmt.Errorf("no %s answers at %s; is it running? see: hencedge service status --role %s; one that was "+
 			"started by hand answers at control.socket of its configuration, which -c names", role, socket, role)
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("this user may not ask the %s at %s: use sudo, or become a member of the group %s", role, socket,
+		return fmt.Errorf("this user may not ask the %s at %s: use sudo, or become a member of the group %s", role,
+			socket,
 			role.Name())
 	}
 	return fmt.Errorf("the %s does not answer: %w", role, err)
@@ -208,9 +209,10 @@ func describeEvaluator(raw json.RawMessage) ([]string, error) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(st.Programs)) {
 		if w := st.Programs[name].Waiting; w != nil && (w.Results > 0 || w.Skipped > 0) {
-			lines = append(lines, fmt.Sprintf("%-14s %s: %d results wait, %s of %s, the oldest for %v; %d were not made",
-				"undelivered", name,
-				w.Results, cli.Bytes(w.Bytes), cli.Bytes(w.Share), w.Oldest.Round(time.Second), w.Skipped))
+			lines = append(lines,
+				fmt.Sprintf("%-14s %s: %d results wait, %s of %s, the oldest for %v; %d were not made",
+					"undelivered", name,
+					w.Results, cli.Bytes(w.Bytes), cli.Bytes(w.Share), w.Oldest.Round(time.Second), w.Skipped))
 		}
 	}
 	for _, k := range st.Keys {

@@ -30,7 +30,8 @@ func TestDescribeStream(t *testing.T) {
 }
 
 func TestParseRate(t *testing.T) {
-	for text, want := range map[string]float64{"": 0, "64kbit": 64e3, "10Mbit/s": 10e6, "1.5Gbit": 1.5e9, "300bit": 300} {
+	for text, want := range map[string]float64{"": 0, "64kbit": 64e3, "10Mbit/s": 10e6, "1.5Gbit": 1.5e9,
+		"300bit": 300} {
 		if got, err := parseRate(text); err != nil || got != want {
 			t.Errorf("%q: %g, %v, want %g", text, got, err, want)
 		}

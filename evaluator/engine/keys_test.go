@@ -54,7 +54,9 @@ func TestLoadKeys(t *testing.T) {
 	for name, spoil := range map[string]func(dir string) error{
 		"no manifest":  func(dir string) error { return os.Remove(filepath.Join(dir, keyset.ManifestFile)) },
 		"no signature": func(dir string) error { return os.Remove(filepath.Join(dir, keyset.SignedManifestFile)) },
-		"no key":       func(dir string) error { return os.Remove(filepath.Join(dir, "epoch-0001", keyset.EvaluationFile)) },
+		"no key": func(dir string) error {
+			return os.Remove(filepath.Join(dir, "epoch-0001", keyset.EvaluationFile))
+		},
 		"changed manifest": func(dir string) error {
 			return change(filepath.Join(dir, keyset.ManifestFile), "\"version\": 1", "\"version\":  1")
 		},
@@ -83,7 +85,8 @@ func TestLoadKeys(t *testing.T) {
 		}
 	}
 	// Nor is a secret key taken to an evaluator, alone or with the whole key set.
-	if _, err := LoadKeys(set.Dir(), pinned, makeContext); !errors.Is(err, keyset.ErrSecret) || !errors.Is(err, ErrKeys) {
+	if _, err := LoadKeys(set.Dir(), pinned, makeContext); !errors.Is(err, keyset.ErrSecret) ||
+		!errors.Is(err, ErrKeys) {
 		t.Errorf("a key set: %v", err)
 	}
 	beside := export(t)

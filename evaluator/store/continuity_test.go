@@ -34,7 +34,8 @@ func TestContinuityOfTimes(t *testing.T) {
 			k.first(obj, func([8]byte) (uint64, uint64, bool) { return 0, 0, false })
 			k.note(obj, now)
 		}
-		if h := strings.Join(k.health(now.Add(time.Second)), "; "); strings.Contains(h, "samples are sent again") != c.told {
+		if h := strings.Join(k.health(now.Add(time.Second)), "; "); strings.Contains(h,
+			"samples are sent again") != c.told {
 			t.Errorf("%s: %q", name, h)
 		}
 		if h := k.health(now.Add(toldFor)); len(h) != 0 {
@@ -73,8 +74,9 @@ func TestContinuity(t *testing.T) {
 		var k continuity
 		now := time.Unix(1e6, 0)
 		for _, x := range c.list {
-			obj := &transport.Object{Signer: [32]byte{1}, Meta: transport.Meta{Device: "d", Stream: "s", BootEpoch: x.boot,
-				Sequence: x.seq}}
+			obj := &transport.Object{Signer: [32]byte{1},
+				Meta: transport.Meta{Device: "d", Stream: "s", BootEpoch: x.boot,
+					Sequence: x.seq}}
 			k.first(obj, func([8]byte) (uint64, uint64, bool) { return c.before.boot, c.before.high, c.before.known })
 			k.note(obj, now)
 		}

@@ -49,7 +49,8 @@ var maxSeries = 1 << 16
 // openLedger reads the ledger, cuts a torn end off and compacts it. Damage before the
 // end is an error: forgetting records silently would double results.
 func openLedger(path string, limit int) (*ledger, error) {
-	l := &ledger{limit: limit, taken: idSet{limit: limit}, made: idSet{limit: limit}, series: map[[8]byte]*spentNumbers{},
+	l := &ledger{limit: limit, taken: idSet{limit: limit}, made: idSet{limit: limit},
+		series: map[[8]byte]*spentNumbers{},
 		latest: newLatest()}
 	l.log = durable.NewLog(durable.LogOptions{Path: path, Width: recordSize, Contents: l.encode})
 	durable.SweepTemporary(path)
@@ -187,7 +188,9 @@ func (l *ledger) add(records ...record) error {
 
 // encode returns the records of all that is remembered; mu is held or l is not shared yet.
 func (l *ledger) encode() (b []byte) {
-	for _, k := range slices.SortedFunc(maps.Keys(l.series), func(a, b [8]byte) int { return bytes.Compare(a[:], b[:]) }) {
+	for _, k := range slices.SortedFunc(maps.Keys(l.series), func(a, b [8]byte) int {
+		return bytes.Compare(a[:], b[:])
+	}) {
 		b = l.series[k].append(b, k)
 	}
 	b = l.latest.append(b)

@@ -50,7 +50,8 @@ func TestLedgerRemembers(t *testing.T) {
 		used := map[seriesKey]map[uint64]bool{}
 		var order []uint64
 		for range rapid.IntRange(0, 40).Draw(t, "steps") {
-			k := seriesKey{[8]byte{byte(rapid.IntRange(1, 2).Draw(t, "series"))}, rapid.Uint64Range(1, 2).Draw(t, "boot")}
+			k := seriesKey{[8]byte{byte(rapid.IntRange(1, 2).Draw(t, "series"))},
+				rapid.Uint64Range(1, 2).Draw(t, "boot")}
 			n := rapid.Uint64Range(0, 30).Draw(t, "number")
 			if rapid.IntRange(0, 9).Draw(t, "what") == 0 {
 				l.close()
@@ -64,7 +65,8 @@ func TestLedgerRemembers(t *testing.T) {
 			used[k][n] = true
 			name := uint64(len(order))
 			order = append(order, name)
-			if err := l.add(record{kind: recTaken, id: id(name), series: k.series, boot: k.boot, number: n}); err != nil {
+			if err := l.add(record{kind: recTaken, id: id(name), series: k.series, boot: k.boot,
+				number: n}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -194,7 +196,8 @@ func TestLedgerGrows(t *testing.T) {
 	}
 	after, err := os.Stat(path)
 	if err != nil || !os.SameFile(before, after) || after.Size() != before.Size()+4*recordSize {
-		t.Errorf("%d bytes after %d, the same file: %v; %v", after.Size(), before.Size(), os.SameFile(before, after), err)
+		t.Errorf("%d bytes after %d, the same file: %v; %v", after.Size(), before.Size(),
+			os.SameFile(before, after), err)
 	}
 }
 

@@ -37,7 +37,8 @@ func nextMark(dir, name, state string, known *Mark) (mark Mark, trouble string, 
 	}
 	_, lerr := os.Stat(filepath.Join(dir, "ledger"))
 	lost := found == nil && lerr != nil
-	const putThere = "windows that their devices have deleted and results that nobody has read may be in it. Put it there"
+	const putThere = "windows that their devices have deleted and results that nobody has read may be in it. Put " +
+		"it there"
 	switch {
 	case known != nil && lost:
 		return mark, "", fmt.Errorf("%w: the store that belongs to %s is not in %s: %s, or move %s away to "+

@@ -36,7 +36,8 @@ const (
 // NewReceipts returns the receipts for the devices in trust. seal signs a receipt.
 func NewReceipts(trust *transport.TrustStore, prefix string, log *slog.Logger,
 	seal func(transport.Receipt) ([]byte, error)) (*Receipts, error) {
-	asks, err := transport.NewVerifier(transport.VerifierOptions{Trust: trust, Kinds: []transport.Kind{transport.KindAsk},
+	asks, err := transport.NewVerifier(transport.VerifierOptions{Trust: trust,
+		Kinds:    []transport.Kind{transport.KindAsk},
 		NoReplay: true, MaxObject: maxAsk, TopicPrefix: prefix})
 	if err != nil {
 		return nil, err

@@ -47,7 +47,8 @@ type share struct {
 const giveUp = 5
 
 func newShares(c *config.Store, programs map[string]string) *shares {
-	s := &shares{bytes: int64(c.Bytes), patience: giveUp * (c.RetryMax + c.ReceiptTimeout), programs: map[string]*share{}}
+	s := &shares{bytes: int64(c.Bytes), patience: giveUp * (c.RetryMax + c.ReceiptTimeout),
+		programs: map[string]*share{}}
 	for name, topic := range programs {
 		s.programs[name] = &share{topic: topic}
 	}
@@ -174,7 +175,8 @@ func (s *shares) waiting(streams map[string]spool.StreamStats) map[string]Waitin
 		if p.topic == "" && w.Objects == 0 {
 			continue
 		}
-		out[name] = Waiting{Results: w.Objects, Bytes: w.Bytes, Share: part, Oldest: w.Oldest, Unread: p.unread(s.patience),
+		out[name] = Waiting{Results: w.Objects, Bytes: w.Bytes, Share: part, Oldest: w.Oldest,
+			Unread:  p.unread(s.patience),
 			Skipped: p.skipped}
 	}
 	return out

@@ -55,7 +55,8 @@ func TestStateSurvives(t *testing.T) {
 	if s.Boot() != uint64(epoch.Unix()) {
 		t.Errorf("boot epoch %d, want the time", s.Boot())
 	}
-	if _, err := OpenState(path, "cloud", epoch); !errors.Is(err, ErrState) || !strings.Contains(err.Error(), "in use") {
+	if _, err := OpenState(path, "cloud", epoch); !errors.Is(err, ErrState) ||
+		!strings.Contains(err.Error(), "in use") {
 		t.Errorf("second process: %v", err)
 	}
 	for want := range uint64(3) {
@@ -91,7 +92,8 @@ func TestStateSurvives(t *testing.T) {
 		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := OpenState(path, "cloud", epoch); !errors.Is(err, ErrState) || !strings.Contains(err.Error(), says) {
+		if _, err := OpenState(path, "cloud", epoch); !errors.Is(err, ErrState) ||
+			!strings.Contains(err.Error(), says) {
 			t.Errorf("%s: %v", content, err)
 		}
 	}

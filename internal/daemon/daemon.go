@@ -49,7 +49,8 @@ func BrokerOptions(b config.Broker, log *slog.Logger) (mqtt.Options, error) {
 		return mqtt.Options{}, err
 	}
 	o := mqtt.Options{
-		URL: b.URL, Insecure: b.Insecure, ClientID: b.ClientID, Username: b.Username, TLSSource: tls.Config, ALPN: b.ALPN,
+		URL: b.URL, Insecure: b.Insecure, ClientID: b.ClientID, Username: b.Username,
+		TLSSource: tls.Config, ALPN: b.ALPN,
 		KeepAlive: b.KeepAlive, MaxReconnect: b.ReconnectMax,
 		MaxInbound: max(mqtt.DefaultMaxInbound, int(b.ChunkSize)+4096), Logger: log,
 	}

@@ -68,7 +68,8 @@ func lockMemory() error {
 		return err
 	}
 	if l.Cur != unix.RLIM_INFINITY && !mayLock() {
-		return fmt.Errorf("the limit on locked memory is %d bytes; set LimitMEMLOCK=infinity, as hencedge's units do", l.Cur)
+		return fmt.Errorf("the limit on locked memory is %d bytes; set LimitMEMLOCK=infinity, as hencedge's units do",
+			l.Cur)
 	}
 	return unix.Mlockall(unix.MCL_CURRENT | unix.MCL_FUTURE | unix.MCL_ONFAULT)
 }

@@ -39,7 +39,8 @@ func NewLogger(w io.Writer, format string, level slog.Leveler) *slog.Logger {
 		return a
 	}
 	out := &prefixed{w: w}
-	return slog.New(&limited{next: &journaled{Handler: slog.NewTextHandler(out, opts), out: out}, seen: newSeen(time.Now)})
+	return slog.New(&limited{next: &journaled{Handler: slog.NewTextHandler(out, opts), out: out},
+		seen: newSeen(time.Now)})
 }
 
 // journal reports whether w is the stream that stream ("device:inode", from

@@ -36,7 +36,8 @@ func hear(t *testing.T, c *net.UnixConn) string {
 }
 
 func TestNotify(t *testing.T) {
-	for _, address := range []string{filepath.Join(t.TempDir(), "notify"), "@hencedge-test-" + strconv.Itoa(os.Getpid())} {
+	for _, address := range []string{filepath.Join(t.TempDir(), "notify"),
+		"@hencedge-test-" + strconv.Itoa(os.Getpid())} {
 		c := manager(t, address)
 		t.Setenv("NOTIFY_SOCKET", address)
 		t.Setenv("WATCHDOG_USEC", "20000000")

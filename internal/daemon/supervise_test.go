@@ -152,8 +152,9 @@ func (s *stage) names() []string {
 
 func newStage(t *testing.T) *stage {
 	dir := t.TempDir()
-	s := &stage{reload: make(chan string), socket: filepath.Join(dir, "control.sock"), conn: manager(t, filepath.Join(dir,
-		"notify"))}
+	s := &stage{reload: make(chan string), socket: filepath.Join(dir, "control.sock"),
+		conn: manager(t, filepath.Join(dir,
+			"notify"))}
 	t.Setenv("NOTIFY_SOCKET", filepath.Join(dir, "notify"))
 	t.Setenv("WATCHDOG_USEC", "100000")
 	t.Setenv("WATCHDOG_PID", "")

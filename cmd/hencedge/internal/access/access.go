@@ -79,7 +79,8 @@ func Unreadable(r systemd.Role, file string, paths ...string) []string {
 	var out []string
 	for _, p := range append([]string{file}, paths...) {
 		if p != "" && !mayRead(p, uint32(uid), gids) {
-			out = append(out, fmt.Sprintf("%s cannot read %s: chmod 644, or for a secret chgrp %s and chmod 640", r.Name(), p,
+			out = append(out, fmt.Sprintf("%s cannot read %s: chmod 644, or for a secret chgrp %s and chmod 640",
+				r.Name(), p,
 				r.Name()))
 		}
 	}
@@ -101,9 +102,10 @@ func Unwritable(r systemd.Role, file string, paths ...string) []string {
 	var out []string
 	for _, p := range paths {
 		if p != "" && !below(p, open) {
-			out = append(out, fmt.Sprintf("the unit of %s opens nothing for writing but %s: %s needs ReadWritePaths=%s in a "+
-				"drop-in (systemctl edit %s)",
-				r.Name(), r.StateDir(), p, filepath.Dir(p), r.Name()))
+			out = append(out,
+				fmt.Sprintf("the unit of %s opens nothing for writing but %s: %s needs ReadWritePaths=%s in a "+
+					"drop-in (systemctl edit %s)",
+					r.Name(), r.StateDir(), p, filepath.Dir(p), r.Name()))
 		}
 	}
 	return out

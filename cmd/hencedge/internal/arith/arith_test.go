@@ -40,7 +40,9 @@ func three(gpu cutrantt.Backend, err error) []candidate {
 	return []candidate{
 		{"cuda", true, func(string) ([]cutrantt.Backend, error) { return []cutrantt.Backend{gpu, gpu}, err }},
 		{"cpu", true, func(string) ([]cutrantt.Backend, error) { return []cutrantt.Backend{cpu.New()}, nil }},
-		{"reference", false, func(string) ([]cutrantt.Backend, error) { return []cutrantt.Backend{reference.New()}, nil }},
+		{"reference", false, func(string) ([]cutrantt.Backend, error) {
+			return []cutrantt.Backend{reference.New()}, nil
+		}},
 	}
 }
 

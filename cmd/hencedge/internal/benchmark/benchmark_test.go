@@ -76,7 +76,8 @@ func TestSetCount(t *testing.T) {
 	for _, c := range []struct {
 		footprint, cache, limit int64
 		want                    int
-	}{{1 << 20, 32 << 20, 1 << 30, 65}, {1 << 30, 32 << 20, 1 << 20, 1}, {1 << 20, 32 << 20, 4 << 20, 4}, {0, 1, 1, 1}} {
+	}{{1 << 20, 32 << 20, 1 << 30, 65}, {1 << 30, 32 << 20, 1 << 20, 1}, {1 << 20, 32 << 20, 4 << 20, 4},
+		{0, 1, 1, 1}} {
 		if got := setCount(c.footprint, c.cache, c.limit); got != c.want {
 			t.Errorf("setCount(%d, %d, %d) = %d, want %d", c.footprint, c.cache, c.limit, got, c.want)
 		}
@@ -94,7 +95,8 @@ func evaluate(m cutrantt.Modulus, n2 int, x []uint32) []uint32 {
 		w := blockRoot(m, n1, n2, b)
 		for j := range n2 {
 			for r := range n1 {
-				out[j*n1+b] = uint32((uint64(out[j*n1+b]) + uint64(x[j*n1+r])*uint64(powmod(w, uint64(r), m.Q))) % uint64(m.Q))
+				out[j*n1+b] = uint32(
+					(uint64(out[j*n1+b]) + uint64(x[j*n1+r])*uint64(powmod(w, uint64(r), m.Q))) % uint64(m.Q))
 			}
 		}
 	}

@@ -127,9 +127,10 @@ func (b *bed) transform(op string, from, to cutrantt.Domain,
 				if err != nil || !b.onDevice() {
 					return err
 				}
-				return b.sameOnCPU(op, b.ring, dst[0], func(r cutrantt.Ring, dst *cutrantt.Batch, src ...*cutrantt.Batch) error {
-					return f(r, dst, src[0])
-				}, src[0])
+				return b.sameOnCPU(op, b.ring, dst[0],
+					func(r cutrantt.Ring, dst *cutrantt.Batch, src ...*cutrantt.Batch) error {
+						return f(r, dst, src[0])
+					}, src[0])
 			}
 			return func(i int) error { return f(b.ring, dst[i], src[i]) }, check, nil
 		},
@@ -140,7 +141,8 @@ func (b *bed) transform(op string, from, to cutrantt.Domain,
 func (b *bed) hadamards() []job {
 	var jobs []job
 	for _, m := range b.o.Methods {
-		ring, err := b.o.Backend.NewRing(b.ring.LogN(), b.ring.Moduli(), cutrantt.Options{Method: m, Workers: b.o.Workers})
+		ring, err := b.o.Backend.NewRing(b.ring.LogN(), b.ring.Moduli(),
+			cutrantt.Options{Method: m, Workers: b.o.Workers})
 		if err != nil || !b.supports(ring) {
 			continue
 		}

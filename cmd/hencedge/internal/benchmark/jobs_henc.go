@@ -9,7 +9,8 @@ import (
 func (b *bed) encode() job {
 	slots := int64(b.params.Slots()) * 16
 	return job{
-		op: "encode", method: "complex", limbs: len(b.limbs), bytes: slots + b.polyBytes(1, len(b.limbs)), footprint: slots,
+		op: "encode", method: "complex", limbs: len(b.limbs), bytes: slots + b.polyBytes(1, len(b.limbs)),
+		footprint: slots,
 		setup: func(sets int) (func(int) error, func() error, error) {
 			msgs := make([][]complex128, sets)
 			for i := range msgs {

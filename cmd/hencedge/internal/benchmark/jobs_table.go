@@ -57,25 +57,26 @@ func (b *bed) encryptResident(public bool) job {
 				return x[i].seeded(b.ring, coeffs, key[0], seed, mask)
 			}
 			check := func() error {
-				return b.sameOnCPU(op, b.ring, x[0].out, func(r cutrantt.Ring, dst *cutrantt.Batch, src ...*cutrantt.Batch) error {
-					own, err := b.newStepwise(r, coeffs, ntt)
-					if err != nil {
-						return err
-					}
-					own.message, own.out = src[0], dst
-					if !public {
-						k, err := src[1].Slice(0, 1, 0, limbs)
+				return b.sameOnCPU(op, b.ring, x[0].out,
+					func(r cutrantt.Ring, dst *cutrantt.Batch, src ...*cutrantt.Batch) error {
+						own, err := b.newStepwise(r, coeffs, ntt)
 						if err != nil {
 							return err
 						}
-						return own.seeded(r, coeffs, k, seed, mask)
-					}
-					o, err := r.Precompute(src[1])
-					if err != nil {
-						return err
-					}
-					return own.public(r, coeffs, o, seed)
-				}, x[0].message, all)
+						own.message, own.out = src[0], dst
+						if !public {
+							k, err := src[1].Slice(0, 1, 0, limbs)
+							if err != nil {
+								return err
+							}
+							return own.seeded(r, coeffs, k, seed, mask)
+						}
+						o, err := r.Precompute(src[1])
+						if err != nil {
+							return err
+						}
+						return own.public(r, coeffs, o, seed)
+					}, x[0].message, all)
 			}
 			return run, check, nil
 		},

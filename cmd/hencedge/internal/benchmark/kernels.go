@@ -49,7 +49,8 @@ func Kernels(b cutrantt.Backend) (kernels []KernelRecord, choices []ChoiceRecord
 	}
 	if t, ok := b.(cutrantt.Tuner); ok {
 		for _, c := range t.Choices() {
-			choices = append(choices, ChoiceRecord{"choice", c.Method.String(), b.Name(), b.Device(), c.LogN, c.N2, c.Source})
+			choices = append(choices, ChoiceRecord{"choice", c.Method.String(), b.Name(), b.Device(), c.LogN,
+				c.N2, c.Source})
 		}
 	}
 	return kernels, choices, nil

@@ -28,7 +28,8 @@ func (b *bed) cpu() (*oracle, error) {
 		var err error
 		if b.ctx == nil {
 			o.ring, err = cpu.New().NewRing(b.ring.LogN(), b.ring.Moduli(), cutrantt.Options{Workers: b.o.Workers})
-		} else if o.ctx, err = henc.NewContext(b.params, henc.WithN2(b.ctx.N2()), henc.WithWorkers(b.o.Workers)); err == nil {
+		} else if o.ctx, err = henc.NewContext(b.params, henc.WithN2(b.ctx.N2()),
+			henc.WithWorkers(b.o.Workers)); err == nil {
 			o.ring = o.ctx.Ring()
 		}
 		if err != nil {

@@ -23,7 +23,8 @@ var charts = []struct {
 	{"products", "Hadamard products", []string{"hadamard"}},
 	{"encryption", "Encoding, encryption, decryption", []string{"encode", "henc_pk", "henc_seeded", "henc", "decrypt",
 		"decode"}},
-	{"evaluation", "Operations on ciphertexts", []string{"hadd", "cmult", "hmult", "hmult_rescale", "rescale", "hrotate"}},
+	{"evaluation", "Operations on ciphertexts", []string{"hadd", "cmult", "hmult", "hmult_rescale",
+		"rescale", "hrotate"}},
 }
 
 // Plot returns a chart for each group of operations that records have. A row is one
@@ -111,7 +112,8 @@ func svg(title, device string, rows []Record) []byte {
 		y := float64(chartTop + rowHeight*i + rowHeight/2)
 		text("", "end", labelWidth-14, y+4, rowLabel(r))
 		if r.CopyUS > 0 {
-			fmt.Fprintf(&b, `<line class="reach" x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f"/>`+"\n", x(r.CopyUS), x(r.MedianUS),
+			fmt.Fprintf(&b, `<line class="reach" x1="%.1f" x2="%.1f" y1="%.1f" y2="%.1f"/>`+"\n",
+				x(r.CopyUS), x(r.MedianUS),
 				y, y)
 			fmt.Fprintf(&b, `<circle class="copy" cx="%.1f" cy="%.1f" r="3.5"/>`+"\n", x(r.CopyUS), y)
 		}

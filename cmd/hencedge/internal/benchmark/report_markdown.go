@@ -17,7 +17,8 @@ func (t *Report) markdownRecord(r Record) error {
 	if t.device == "" {
 		t.device = r.Device
 		fmt.Fprintf(out, "%s, %d host workers; microseconds.\n\n", r.Device, r.Workers)
-		fmt.Fprintln(out, "| operation | parameters | n2 | limbs | batch | median | p95 | of copy | kernels | host clock |")
+		fmt.Fprintln(out, "| operation | parameters | n2 | limbs | batch | median | p95 | of copy | kernels | host "+
+			"clock |")
 		fmt.Fprintln(out, "|---|---|---|---|---|---|---|---|---|---|")
 	}
 	op := r.Op
@@ -62,7 +63,8 @@ func (t *Report) markdownCompiled(ks []KernelRecord, choices []ChoiceRecord) err
 		fmt.Fprintln(out, "|---|---|---|---|---|---|---|")
 	}
 	for _, k := range ks {
-		if _, err := fmt.Fprintf(out, "| %s | %d | %d | %d | %d | %d | %.0f %% |\n", k.Method, k.Registers, k.LocalBytes,
+		if _, err := fmt.Fprintf(out, "| %s | %d | %d | %d | %d | %d | %.0f %% |\n", k.Method,
+			k.Registers, k.LocalBytes,
 			k.SharedBytes, k.Threads, k.Blocks, 100*k.Occupancy); err != nil {
 			return err
 		}

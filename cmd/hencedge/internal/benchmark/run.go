@@ -178,7 +178,8 @@ func (b *bed) time(ctx context.Context, j job) (_ Record, err error) {
 		ring = b.ring
 	}
 	r := Record{
-		Op: j.op, Method: j.method, Params: b.name, LogN: ring.LogN(), Limbs: j.limbs, Dnum: b.dnum(), Batch: max(j.batch, 1),
+		Op: j.op, Method: j.method, Params: b.name, LogN: ring.LogN(), Limbs: j.limbs, Dnum: b.dnum(),
+		Batch:   max(j.batch, 1),
 		Backend: b.o.Backend.Name(), Device: b.o.Backend.Device(), Workers: b.o.Workers, N2: b.o.N2, Resident: resident,
 		Bytes: j.bytes, Clock: ClockHost,
 	}

@@ -28,12 +28,14 @@ func TestRunEveryOperation(t *testing.T) {
 		var got []string
 		medians := map[string]float64{}
 		err := Run(context.Background(), Options{
-			Backend: cpu.New(), Params: []henc.Parameters{named(t, "edge12-d1")}, MinTime: 1, N2: n2, Workers: 1, Cached: true,
+			Backend: cpu.New(), Params: []henc.Parameters{named(t, "edge12-d1")}, MinTime: 1, N2: n2,
+			Workers: 1, Cached: true,
 			Seed: 7,
 		}, func(r Record) error {
 			got = append(got, r.Op)
 			medians[r.Op+"/"+r.Method] = r.MedianUS
-			if r.Params != "edge12-d1" || r.LogN != 12 || r.Limbs != 2 || r.Dnum != 2 || r.Batch != 1 || r.Backend != "cpu" ||
+			if r.Params != "edge12-d1" || r.LogN != 12 || r.Limbs != 2 || r.Dnum != 2 || r.Batch != 1 ||
+				r.Backend != "cpu" ||
 				r.Device == "" ||
 				r.N2 != n2 || r.Workers != 1 || r.Resident != "cache" || r.Clock != ClockHost || r.Iters < 3 ||
 				r.Bytes < 4*4096 || !(r.MinUS > 0) || r.MedianUS < r.MinUS || r.P95US < r.MedianUS {

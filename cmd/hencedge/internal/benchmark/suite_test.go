@@ -239,7 +239,8 @@ func TestTableInRuns(t *testing.T) {
 			}
 			got = append(got, r.Op+", "+r.Method)
 			runs := strings.HasSuffix(r.Method, "in runs")
-			if r.Clock != ClockDevice || (r.GraphCalls > 1) != runs || op == "" && (!(r.CopyUS > 0) || !(r.OfCopy > 0)) ||
+			if r.Clock != ClockDevice || (r.GraphCalls > 1) != runs ||
+				op == "" && (!(r.CopyUS > 0) || !(r.OfCopy > 0)) ||
 				!(r.WallUS > 0) || r.Params != "edge12-d1" || r.N2 != 16 || r.Batch != max(cases[0].Batch, 1) {
 				t.Errorf("%+v", r)
 			}
@@ -257,7 +258,8 @@ func TestTableInRuns(t *testing.T) {
 	}
 	three := slices.Clone(one)
 	three[0].Batch = 3
-	if got, err := rows(d, three, ""); err != nil || !slices.Equal(got, []string{want[0], want[2]}) || d.last.made != 0 {
+	if got, err := rows(d, three, ""); err != nil || !slices.Equal(got, []string{want[0], want[2]}) ||
+		d.last.made != 0 {
 		t.Errorf("%q, %v", got, err)
 	}
 	for op, spoil := range map[string]func(*meteringRing){"wrong": func(r *meteringRing) { r.spoils = true },
@@ -406,10 +408,12 @@ func TestTableIsWhole(t *testing.T) {
 		}
 	}
 	for _, want := range []string{
-		"ntt /16/66 n2=16 x0", "intt /16/66 n2=1 x0", "ntt /16/1 n2=16 x0", "ntt /13/16 n2=16 x0", "hadamard /16/66 n2=16 x0",
+		"ntt /16/66 n2=16 x0", "intt /16/66 n2=1 x0", "ntt /16/1 n2=16 x0", "ntt /13/16 n2=16 x0",
+		"hadamard /16/66 n2=16 x0",
 		"henc_pk bench-paper16-insecure/0/0 n2=16 x0", "henc_seeded edge13-d3/0/0 n2=16 x0",
 		"hmult bench-paper16-insecure/0/0 n2=0 x0",
-		"hmult_rescale bench-paper16-insecure/0/0 n2=0 x0", "hmult std14-d5/0/0 n2=0 x64", "henc edge13-d2p/0/0 n2=16 x64",
+		"hmult_rescale bench-paper16-insecure/0/0 n2=0 x0", "hmult std14-d5/0/0 n2=0 x64",
+		"henc edge13-d2p/0/0 n2=16 x64",
 	} {
 		if !seen[want] {
 			t.Errorf("the table lacks %q", want)

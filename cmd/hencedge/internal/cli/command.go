@@ -66,7 +66,8 @@ func ExactArgs(names ...string) cobra.PositionalArgs {
 
 // wantedValues says what flags take, by the type of their value.
 var wantedValues = map[string]string{
-	"int": "a whole number", "uint32": "a whole number from 0", "uint64": "a whole number from 0", "float64": "a number",
+	"int": "a whole number", "uint32": "a whole number from 0", "uint64": "a whole number from 0",
+	"float64":  "a number",
 	"intSlice": "whole numbers with commas between them, such as 1,2,4",
 	"duration": "a duration, such as 250ms, 30s or 24h", "bool": "true or false",
 }

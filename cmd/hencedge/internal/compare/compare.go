@@ -207,7 +207,8 @@ func (c *comparison) brokers(a, b side) {
 			"give each its own client_id, or none", b, "broker.client_id")
 	}
 	if size := max(largestPayload, b.broker.ChunkSize); sends(a, b) && a.broker.ChunkSize > size {
-		c.fault(a, "broker.chunk_size", fmt.Sprintf("messages of %v, and the %s takes no more than %v", a.broker.ChunkSize,
+		c.fault(a, "broker.chunk_size", fmt.Sprintf("messages of %v, and the %s takes no more than %v",
+			a.broker.ChunkSize,
 			b.role, size),
 			"write a smaller chunk_size here, or the same one in both files", b, "broker.chunk_size")
 	}
@@ -233,8 +234,9 @@ func (c *comparison) names(all []side) {
 	for i, a := range all {
 		for _, b := range all[i+1:] {
 			if a.role == roleAgent && b.role != roleKeyHolder && a.name == b.name {
-				c.fault(a, a.namePath, fmt.Sprintf("the %s in the other file is called %q too, and their messages cannot be told "+
-					"apart", b.role, b.name),
+				c.fault(a, a.namePath,
+					fmt.Sprintf("the %s in the other file is called %q too, and their messages cannot be told "+
+						"apart", b.role, b.name),
 					"give each its own name", b, b.namePath)
 			}
 		}

@@ -109,7 +109,8 @@ func TestExamplesAgree(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r := Compare(Files{Agents: []Agent{f.Agents[0], {name, cfg}}, KeyHolder: f.KeyHolder}); len(r.Differences) > 0 {
+		if r := Compare(Files{Agents: []Agent{f.Agents[0], {name, cfg}}, KeyHolder: f.KeyHolder}); len(
+			r.Differences) > 0 {
 			t.Errorf("%s: %v", name, r.Differences)
 		}
 	}

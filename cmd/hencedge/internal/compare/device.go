@@ -40,7 +40,8 @@ func (c *comparison) device(a *Agent, e *Evaluator) {
 		for j, d := range e.Devices {
 			names[j] = d.Name
 		}
-		c.fault(as, "device", fmt.Sprintf("the evaluator knows no device %q, but %s", a.Device, strings.Join(names, ", ")),
+		c.fault(as, "device", fmt.Sprintf("the evaluator knows no device %q, but %s", a.Device,
+			strings.Join(names, ", ")),
 			"list the device with its public key under devices, or correct its name", es, "devices")
 		return
 	}
@@ -70,8 +71,9 @@ func (c *comparison) streams(a *Agent, e *Evaluator) {
 		delete(theirs, s.Name)
 		switch {
 		case !ok && ackOf(a, s.Name) == config.AckEvaluator:
-			c.fault(as, path+".name", fmt.Sprintf("the evaluator has no stream %q of %s, and this one waits for its receipts",
-				s.Name, a.Device),
+			c.fault(as, path+".name",
+				fmt.Sprintf("the evaluator has no stream %q of %s, and this one waits for its receipts",
+					s.Name, a.Device),
 				"describe the stream in the evaluator's file, with a program that reads it", es, "streams")
 		case !ok:
 			c.warn(as, path+".name", fmt.Sprintf("the evaluator has no stream %q of %s: what is sent is read by nobody",
@@ -95,7 +97,8 @@ func (c *comparison) layout(a *Agent, e *Evaluator, i, j int) {
 	as, es := a.side(), e.side()
 	ours, theirs := a.Streams[i], e.Streams[j].Stream
 	for _, d := range ours.Compare(theirs) {
-		c.differ(as, fmt.Sprintf("streams[%d].%s", i, d.Path), d.Ours, es, fmt.Sprintf("streams[%d].%s", j, d.Path), d.Other,
+		c.differ(as, fmt.Sprintf("streams[%d].%s", i, d.Path), d.Ours, es, fmt.Sprintf("streams[%d].%s", j, d.Path),
+			d.Other,
 			"write the same in both files: the device packs and the evaluator reads by it")
 	}
 	params, err := henc.Named(ours.Params)

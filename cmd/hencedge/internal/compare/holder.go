@@ -25,7 +25,8 @@ func (c *comparison) results(e *Evaluator, k *KeyHolder) {
 	waits := e.Store != nil && e.Store.Results == config.AckKeyHolder
 	switch {
 	case waits && !k.Receipts:
-		c.fault(es, "store.results", "results wait for receipts of the key holder, and its file does not say that it gives "+
+		c.fault(es, "store.results", "results wait for receipts of the key holder, and its file does not say that "+
+			"it gives "+
 			"any",
 			"write receipts: true there, or results: broker here", ks, "receipts")
 	case !waits && k.Receipts:
@@ -36,8 +37,9 @@ func (c *comparison) results(e *Evaluator, k *KeyHolder) {
 	c.approvals(e, k)
 	for i, p := range e.Programs {
 		if size := leastResult(e, p); int64(size) > int64(k.Limits.Object) {
-			c.fault(ks, "limits.object", fmt.Sprintf("a result of %s has at least %d bytes, and no more than %v are taken",
-				p.Name, size, k.Limits.Object),
+			c.fault(ks, "limits.object",
+				fmt.Sprintf("a result of %s has at least %d bytes, and no more than %v are taken",
+					p.Name, size, k.Limits.Object),
 				"raise limits.object", es, fmt.Sprintf("programs[%d].name", i))
 		}
 	}
@@ -93,11 +95,13 @@ func (c *comparison) programs(e *Evaluator, k *KeyHolder, waits bool) {
 		path := fmt.Sprintf("programs[%d]", i)
 		switch {
 		case read && p.Topic != "" && !slices.Contains(k.Topics, p.Topic):
-			c.fault(es, path+".topic", fmt.Sprintf("the key holder does not follow %q, where the results of %s go", p.Topic,
-				p.Name), "list the topic under topics in the key holder's file", ks, "topics")
+			c.fault(es, path+".topic",
+				fmt.Sprintf("the key holder does not follow %q, where the results of %s go", p.Topic,
+					p.Name), "list the topic under topics in the key holder's file", ks, "topics")
 		case !read && waits:
-			c.fault(es, path+".name", fmt.Sprintf("the key holder does not read %s, whose results wait for its receipts",
-				p.Name), "list the program in the key holder's file, or take it out here", ks, "programs")
+			c.fault(es, path+".name",
+				fmt.Sprintf("the key holder does not read %s, whose results wait for its receipts",
+					p.Name), "list the program in the key holder's file, or take it out here", ks, "programs")
 		case !read:
 			c.warn(es, path+".name", fmt.Sprintf("the key holder does not read %s", p.Name),
 				"list the program in the key holder's file, or take it out here", ks, "programs")
@@ -134,11 +138,13 @@ func (c *comparison) approvals(e *Evaluator, k *KeyHolder) {
 		})
 		switch {
 		case len(known) == 0:
-			c.warn(e.side(), path, fmt.Sprintf("the key holder has not approved %s, and refuses its results", p.Name), fix,
+			c.warn(e.side(), path, fmt.Sprintf("the key holder has not approved %s, and refuses its results", p.Name),
+				fix,
 				k.side(), "key_set")
 		case !slices.ContainsFunc(known, func(a keyholder.Approval) bool { return a.Of(p.Circuit) }):
-			c.fault(e.side(), path, fmt.Sprintf("the key holder has approved another form of %s, and refuses the results of "+
-				"this one", p.Name), fix, k.side(), "key_set")
+			c.fault(e.side(), path,
+				fmt.Sprintf("the key holder has approved another form of %s, and refuses the results of "+
+					"this one", p.Name), fix, k.side(), "key_set")
 		}
 	}
 }

@@ -91,7 +91,8 @@ func (c *comparison) keySets(f Files, k keys) {
 			if s.Params != key.params {
 				c.Differences = append(c.Differences, a.finding(fmt.Sprintf("streams[%d].params", j), s.Params,
 					fmt.Sprintf("the key in %s is for %s", f.Agents[i].Keys.PublicKey, key.params),
-					"name the key's parameters, or ask the key holder for a key of these", a.at("keys.public_key", key.String())))
+					"name the key's parameters, or ask the key holder for a key of these",
+					a.at("keys.public_key", key.String())))
 			}
 		}
 		if f.Evaluator != nil {
@@ -126,7 +127,8 @@ func (c *comparison) keySets(f Files, k keys) {
 		}
 		for _, e := range m.Epochs {
 			if !slices.ContainsFunc(k.holder.Epochs, func(h keyset.Epoch) bool { return h.KeyID == e.KeyID }) {
-				c.fault(es, path, fmt.Sprintf("results under epoch %d (%.8s) cannot be read: the key holder has %s", e.Epoch,
+				c.fault(es, path, fmt.Sprintf("results under epoch %d (%.8s) cannot be read: the key holder has %s",
+					e.Epoch,
 					e.KeyID, epochs(k.holder)),
 					"use the key holder's newest copy of its key set", ks, "key_set")
 			}
@@ -166,7 +168,8 @@ func (c *comparison) pins(f Files, k keys) {
 		for _, q := range pins[i+1:] {
 			if !anyTrusted(trust, q.holders) {
 				c.fault(p.side, "keys.holder", fmt.Sprintf(
-					"%s here, and %s in the other file: no key holder's keys are taken by both", strings.Join(p.holders, " or "),
+					"%s here, and %s in the other file: no key holder's keys are taken by both",
+					strings.Join(p.holders, " or "),
 					strings.Join(q.holders, " or ")),
 					"write the fingerprint that `hencedge keys show` prints in both", q.side, "keys.holder")
 			}

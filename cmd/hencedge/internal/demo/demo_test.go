@@ -40,7 +40,8 @@ func TestDemo(t *testing.T) {
 			}
 			for i, r := range rows {
 				p := cast.Programs[i]
-				if r.Program != p.Name || r.Window != 1 || r.Channel == "" || r.Bound <= 0 || r.Bound > p.Bound || !r.OK ||
+				if r.Program != p.Name || r.Window != 1 || r.Channel == "" || r.Bound <= 0 || r.Bound > p.Bound ||
+					!r.OK ||
 					r.Uploaded == 0 || r.Downloaded == 0 || r.Encrypt <= 0 || r.Evaluate < 0 {
 					t.Errorf("row %+v of program %+v", r, p)
 				}
@@ -87,8 +88,9 @@ func TestDemoRefuses(t *testing.T) {
 
 func TestDemoStopsWhenARowIsNotWanted(t *testing.T) {
 	full := errors.New("disk full")
-	_, err := Run(context.Background(), Options{Windows: 1, Params: "edge12-add", Samples: 2, Interval: time.Millisecond,
-		OnRow: func(Row) error { return full }})
+	_, err := Run(context.Background(), Options{Windows: 1, Params: "edge12-add", Samples: 2,
+		Interval: time.Millisecond,
+		OnRow:    func(Row) error { return full }})
 	if !errors.Is(err, full) {
 		t.Errorf("got %v", err)
 	}

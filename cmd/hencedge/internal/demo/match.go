@@ -189,7 +189,8 @@ func (m *matcher) row(w *shown, res arrival, ev evaluator.Event) (Row, error) {
 		return Row{}, fmt.Errorf("program %s: %d values, must be %d", res.Program, len(res.Values), len(truth))
 	}
 	row := Row{
-		Window: w.number, Channel: cast.Channel, Program: res.Program, Unit: cast.Unit, Decrypted: res.Values, Truth: truth,
+		Window: w.number, Channel: cast.Channel, Program: res.Program, Unit: cast.Unit,
+		Decrypted: res.Values, Truth: truth,
 		Bound: res.Bound, Uploaded: w.obs.Sealed, Downloaded: len(res.Sealed),
 		Encrypt: milliseconds(w.obs.Encrypt), Evaluate: milliseconds(ev.Evaluate),
 		Latency: milliseconds(res.at.Sub(time.Unix(0, w.obs.Meta.End))),

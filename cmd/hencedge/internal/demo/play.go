@@ -110,8 +110,10 @@ func (s *stage) startHolder(ctx context.Context, m *matcher, role func(string, f
 	role("key holder", func() error {
 		err := keyholder.Watch(ctx, r, keyholder.WatchOptions{
 			Client: client, TopicPrefix: s.holder.Broker.TopicPrefix, OnReady: ready,
-			OnResult:  func(res *keyholder.Result) error { m.send(ctx, arrival{res, time.Now()}); return nil },
-			OnRefused: func(_ string, err error) { m.send(ctx, fmt.Errorf("the key holder refused a result: %w", err)) },
+			OnResult: func(res *keyholder.Result) error { m.send(ctx, arrival{res, time.Now()}); return nil },
+			OnRefused: func(_ string, err error) {
+				m.send(ctx, fmt.Errorf("the key holder refused a result: %w", err))
+			},
 		})
 		return errors.Join(err, r.Close())
 	})

@@ -166,8 +166,10 @@ func (s *stage) configure(stream config.Stream) error {
 		}
 	}
 	s.agent = &config.Agent{
-		Device: deviceName, Broker: conn[0], Keys: config.AgentKeys{PublicKey: s.path("for-agent", keyholder.PublicFile)},
-		SigningKey: agentKey, State: s.path("agent.state"), Streams: []config.Stream{stream}, StopTimeout: 5 * time.Second,
+		Device: deviceName, Broker: conn[0],
+		Keys:       config.AgentKeys{PublicKey: s.path("for-agent", keyholder.PublicFile)},
+		SigningKey: agentKey, State: s.path("agent.state"), Streams: []config.Stream{stream},
+		StopTimeout: 5 * time.Second,
 	}
 	cloud := stream
 	cloud.Channels = nil

@@ -79,10 +79,12 @@ func TestFilesOfInputs(t *testing.T) {
 		Broker: config.Broker{CA: "ca", Cert: "cert"},
 		Inputs: []config.Input{
 			{Exec: &config.Exec{Command: []string{"/bin/tool", "-x"}}},
-			{HTTP: &config.HTTP{CA: "http-ca", Cert: "http-cert", Key: write(t, filepath.Join(t.TempDir(), "http.key"), "x",
-				0o600)}},
-			{MQTT: &config.MQTT{CA: "mqtt-ca", Cert: "mqtt-cert", Key: write(t, filepath.Join(t.TempDir(), "mqtt.key"), "x",
-				0o644)}},
+			{HTTP: &config.HTTP{CA: "http-ca", Cert: "http-cert",
+				Key: write(t, filepath.Join(t.TempDir(), "http.key"), "x",
+					0o600)}},
+			{MQTT: &config.MQTT{CA: "mqtt-ca", Cert: "mqtt-cert",
+				Key: write(t, filepath.Join(t.TempDir(), "mqtt.key"), "x",
+					0o644)}},
 			{Serial: &config.Serial{Device: "/dev/ttyS0"}},
 		},
 	}

@@ -91,7 +91,8 @@ func TestCoreDumps(t *testing.T) {
 
 func TestMemory(t *testing.T) {
 	proc := t.TempDir()
-	write(t, filepath.Join(proc, "meminfo"), "MemTotal: 4096000 kB\nMemAvailable: 2048000 kB\nHugePages_Total: 0\n", 0o644)
+	write(t, filepath.Join(proc, "meminfo"), "MemTotal: 4096000 kB\nMemAvailable: 2048000 kB\nHugePages_Total: 0\n",
+		0o644)
 	if got := memory(proc); got.Status != OK || got.Detail != "2000 MiB available of 4000 MiB" {
 		t.Errorf("got %+v", got)
 	}
@@ -264,7 +265,8 @@ func TestSecured(t *testing.T) {
 	} {
 		got := Check{Status: OK, Detail: "x"}
 		secured(t.Context(), c.b, c.now, &got)
-		if got.Status != c.want || !strings.Contains(got.Detail, c.holds) || (got.Status == Warn) != (got.Remedy != "") {
+		if got.Status != c.want || !strings.Contains(got.Detail, c.holds) ||
+			(got.Status == Warn) != (got.Remedy != "") {
 			t.Errorf("%+v: %+v", c.b, got)
 		}
 	}
@@ -302,7 +304,8 @@ func TestUnreachable(t *testing.T) {
 		if c.want == "broker.url" {
 			timeout = 100 * time.Millisecond // that is tried until then
 		}
-		if got := reach(t.Context(), "agent", c.b, timeout); got.Status != Fail || !strings.Contains(got.Remedy, c.want) {
+		if got := reach(t.Context(), "agent", c.b, timeout); got.Status != Fail ||
+			!strings.Contains(got.Remedy, c.want) {
 			t.Errorf("want %s: %+v", c.want, got)
 		}
 	}

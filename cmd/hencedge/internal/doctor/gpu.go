@@ -52,8 +52,9 @@ func gpu(open func() (cutrantt.Backend, error)) Check {
 		case "capability":
 			c.Remedy = "none needed: the processor does the arithmetic"
 		case "module", "self-test":
-			c.Status, c.Remedy = Warn, "the GPU is there but does not work: update its driver, and keep --backend cpu until "+
-				"this passes"
+			c.Status, c.Remedy = Warn,
+				"the GPU is there but does not work: update its driver, and keep --backend cpu until "+
+					"this passes"
 		}
 		break
 	}

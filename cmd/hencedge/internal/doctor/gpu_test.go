@@ -36,7 +36,8 @@ func TestGPU(t *testing.T) {
 		got := gpu(func() (cutrantt.Backend, error) {
 			return nil, fmt.Errorf("cuda: %w: %s", cutrantt.ErrNotSupported, c.err)
 		})
-		if got.Status != c.status || !strings.Contains(got.Detail, c.holds) || (got.Status == Warn) && got.Remedy == "" {
+		if got.Status != c.status || !strings.Contains(got.Detail, c.holds) || (got.Status == Warn) &&
+			got.Remedy == "" {
 			t.Errorf("%s: %+v", c.err, got)
 		}
 	}

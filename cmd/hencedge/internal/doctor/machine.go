@@ -19,7 +19,8 @@ import (
 func machine(proc string, now time.Time) []Check {
 	return []Check{
 		platform(), cpuFeatures(), gpu(cuda.New), memory(proc), clock(now, clockState),
-		entropy(proc, getrandom), swap(proc, "/sys"), coreDumps(proc, coreLimit), lockedMemory(memlockLimit), tracing(proc),
+		entropy(proc, getrandom), swap(proc, "/sys"), coreDumps(proc, coreLimit),
+		lockedMemory(memlockLimit), tracing(proc),
 	}
 }
 

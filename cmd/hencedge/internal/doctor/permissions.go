@@ -24,7 +24,8 @@ func secretFiles(role string, secrets ...config.NamedSecret) []Check {
 		if err != nil { // whether the secret can be had is another check
 			continue
 		}
-		c := Check{Name: role + " " + n.Path, Status: OK, Detail: fmt.Sprintf("%s, mode %04o", path, info.Mode().Perm())}
+		c := Check{Name: role + " " + n.Path, Status: OK,
+			Detail: fmt.Sprintf("%s, mode %04o", path, info.Mode().Perm())}
 		if n.Secret.Exposed() != "" {
 			c.Status, c.Detail, c.Remedy = Fail, c.Detail+": every user of this machine may read or change it",
 				"chmod o-rwx "+path
@@ -41,7 +42,8 @@ func loose(path string, me int) (how string, world bool) {
 	if how, world = looseAt(path, me); how != "" {
 		return how, world
 	}
-	if to, err := filepath.EvalSymlinks(path); err == nil && to != path { // the way to a link, and the way that it shows
+	// the way to a link, and the way that it shows
+	if to, err := filepath.EvalSymlinks(path); err == nil && to != path {
 		return looseAt(to, me)
 	}
 	return "", false
@@ -102,6 +104,7 @@ func trusted(role string, me int, paths ...string) Check {
 		return c
 	}
 	c.Detail = "others can change them: " + strings.Join(list, ", ")
-	c.Remedy = "chmod go-w, chown root: whoever changes them decides for whom this machine encrypts, and what it executes"
+	c.Remedy = "chmod go-w, chown root: whoever changes them decides for whom this machine encrypts, and what it " +
+		"executes"
 	return c
 }

@@ -88,7 +88,8 @@ func TestTrustedFilesOfAnotherUser(t *testing.T) {
 	if err := os.Chown(path, 4711, 4711); err != nil {
 		t.Fatal(err)
 	}
-	if got := trusted("agent", 1000, path); got.Status != Warn || !strings.Contains(got.Detail, "belongs to user 4711") {
+	if got := trusted("agent", 1000, path); got.Status != Warn ||
+		!strings.Contains(got.Detail, "belongs to user 4711") {
 		t.Errorf("%+v", got)
 	}
 	if got := trusted("agent", 0, path); got.Status != OK {

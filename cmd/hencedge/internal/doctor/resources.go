@@ -56,7 +56,8 @@ func disk(name, dir string, stat statfs) Check {
 	c.Detail = fmt.Sprintf("%d MiB free of %d MiB for %s", free>>20, total>>20, dir)
 	switch {
 	case s.Flags&unix.ST_RDONLY != 0:
-		c.Status, c.Detail, c.Remedy = Fail, dir+" is on a read-only file system", "mount it writable, or put state elsewhere"
+		c.Status, c.Detail, c.Remedy = Fail, dir+" is on a read-only file system",
+			"mount it writable, or put state elsewhere"
 	case total > 0 && (free < leastFree || float64(free) < leastFreeShare*float64(total)):
 		c.Status, c.Remedy = Warn, "free some space: a full disk stops sequence numbers, and with them the agent"
 	case s.Files > 0 && s.Ffree == 0:

@@ -115,7 +115,8 @@ func agentFiles(cfg *config.Agent, dir string, roots []string) []Check {
 	if cfg.Keys.Mode == config.KeyModeSymmetric {
 		c := privateFile("agent secret key", cfg.Keys.SecretKey)
 		if c.Status == OK {
-			c.Status, c.Detail = Warn, c.Detail+": symmetric mode, whoever takes this board can read everything under its key"
+			c.Status, c.Detail = Warn,
+				c.Detail+": symmetric mode, whoever takes this board can read everything under its key"
 			c.Remedy = "use mode public, or give this board a key set of its own"
 		}
 		return append(out, c)
@@ -196,7 +197,8 @@ func pinnedHolder(name, dir string, holders ...string) Check {
 		c.Status, c.Detail, c.Remedy = Fail, dir+": "+err.Error(),
 			"compare the fingerprint with the key holder: somebody may have changed the keys on their way"
 	case err != nil:
-		c.Status, c.Detail, c.Remedy = Fail, err.Error(), "copy the whole directory again that hencedge keys export wrote"
+		c.Status, c.Detail, c.Remedy = Fail, err.Error(),
+			"copy the whole directory again that hencedge keys export wrote"
 	default:
 		m := export.Manifest
 		c.Detail = fmt.Sprintf("%s: %s, %d epochs, signed by %s", dir, m.Params, len(m.Epochs),

@@ -92,7 +92,8 @@ func walk(roots []string, own string, now func() time.Time) walked {
 		if to, err := filepath.EvalSymlinks(root); err == nil {
 			root = to
 		}
-		_ = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error { // what cannot be read is no finding
+		// what cannot be read is no finding
+		_ = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 			switch {
 			case err != nil && d != nil && d.IsDir():
 				return fs.SkipDir

@@ -68,7 +68,8 @@ func (f *needsFlags) needs() (params henc.Parameters, n keyholder.Needs, err err
 		for i, n := range needs {
 			names[i] = n.Params
 		}
-		return params, n, cli.Usagef("%s: its programs are for %s; a key set is for one parameter set, so split the file",
+		return params, n, cli.Usagef("%s: its programs are for %s; a key set is for one parameter set, so split "+
+			"the file",
 			f.forFile, strings.Join(names, " and "))
 	}
 	if params, err = henc.Named(needs[0].Params); err != nil {
@@ -103,7 +104,8 @@ Insecure parameters have no key sets.`,
 			case params == "" && p.N() == 0:
 				return cli.UsageHint(cmd, errors.New("name the parameters with --params or a configuration with --for"))
 			case params != "" && p.N() > 0 && params != p.Name():
-				return cli.UsageHint(cmd, fmt.Errorf("--params %s: the programs of %s are for %s", params, f.forFile, p.Name()))
+				return cli.UsageHint(cmd, fmt.Errorf("--params %s: the programs of %s are for %s", params,
+					f.forFile, p.Name()))
 			case p.N() == 0:
 				if p, err = henc.Named(params); err != nil {
 					return cli.UsageHint(cmd, fmt.Errorf("--params: %w", err))
@@ -243,7 +245,8 @@ set of its own.`,
 				return cli.UsageHint(cmd, errors.New("--out names the directory to write"))
 			}
 			if symmetric && r != keyholder.RoleAgent {
-				return cli.UsageHint(cmd, errors.New("--symmetric is for agents: an evaluator never holds a secret key"))
+				return cli.UsageHint(cmd,
+					errors.New("--symmetric is for agents: an evaluator never holds a secret key"))
 			}
 			set, err := keyholder.Open(dir)
 			if err != nil {
@@ -268,7 +271,8 @@ set of its own.`,
 
 func (a *app) exported(done *keyholder.Exported) error {
 	if done.Secret {
-		fmt.Fprintf(a.Std.Err, "warning: %s holds the secret key; whoever reads it can decrypt everything under this key "+
+		fmt.Fprintf(a.Std.Err, "warning: %s holds the secret key; whoever reads it can decrypt everything under "+
+			"this key "+
 			"set\n", done.Dir)
 	}
 	if a.JSON {
@@ -285,7 +289,8 @@ func (a *app) exported(done *keyholder.Exported) error {
 	if done.Role == keyholder.RoleAgent {
 		lines = agentLines(done.Dir, done.Secret, done.Holder)
 	}
-	_, err := fmt.Fprintf(a.Std.Out, "wrote for %s to %s: %s\n\n%s", done.Role, done.Dir, strings.Join(done.Files, ", "),
+	_, err := fmt.Fprintf(a.Std.Out, "wrote for %s to %s: %s\n\n%s", done.Role, done.Dir,
+		strings.Join(done.Files, ", "),
 		lines)
 	return err
 }

@@ -15,7 +15,8 @@ func TestEveryModuleIsListed(t *testing.T) {
 	lines := strings.Split(Text, "\n")
 	for _, arch := range []string{"amd64", "arm64"} {
 		cmd := exec.Command("go", "list", "-deps", "-f",
-			"{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}}{{end}}{{end}}", "github.com/hencedge/hencedge/cmd/hencedge")
+			"{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}}{{end}}{{end}}",
+			"github.com/hencedge/hencedge/cmd/hencedge")
 		cmd.Env = append(os.Environ(), "GOOS=linux", "GOARCH="+arch, "CGO_ENABLED=0")
 		out, err := cmd.Output()
 		if err != nil {

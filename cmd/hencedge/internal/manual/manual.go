@@ -65,7 +65,8 @@ func page(c *cobra.Command, info Info, deep bool) []byte {
 	} else {
 		section(&b, "COMMANDS")
 		for _, k := range visible(c) {
-			fmt.Fprintf(&b, ".TP\n.B %s\n%s; see %s(1)\n", escape(k.CommandPath()), escape(k.Short), escape(name+"-"+k.Name()))
+			fmt.Fprintf(&b, ".TP\n.B %s\n%s; see %s(1)\n", escape(k.CommandPath()), escape(k.Short),
+				escape(name+"-"+k.Name()))
 		}
 		section(&b, "FILES")
 		for _, f := range [][2]string{

@@ -13,8 +13,9 @@ import (
 )
 
 func tree() *cobra.Command {
-	root := &cobra.Command{Use: "prog", Short: "does things", Long: "First.\n\n  a table\n\n.Last begins with a dot and " +
-		"has a \\ in it."}
+	root := &cobra.Command{Use: "prog", Short: "does things",
+		Long: "First.\n\n  a table\n\n.Last begins with a dot and " +
+			"has a \\ in it."}
 	group := &cobra.Command{Use: "grp", Short: "a group"}
 	run := &cobra.Command{Use: "run FILE", Short: "runs", Example: "  prog grp run --rate 5 x",
 		Run: func(*cobra.Command, []string) {}}

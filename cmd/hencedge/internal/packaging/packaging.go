@@ -83,8 +83,10 @@ func shareFiles(root *cobra.Command, info manual.Info, roles []systemd.Role) (ma
 			return nil, err
 		}
 		files["units/"+r.Name()+".service"] = []byte(unit)
-		files["default/"+r.Name()] = fmt.Appendf(nil, "# Options of %s.service; see %s(1). Every user can read this\n# "+
-			"file: secrets belong elsewhere (docs/security.md).\n#HENCEDGE_OPTIONS=\"--log-level debug\"\n", r.Name(), page)
+		files["default/"+r.Name()] = fmt.Appendf(nil,
+			"# Options of %s.service; see %s(1). Every user can read this\n# "+
+				"file: secrets belong elsewhere (docs/security.md).\n#HENCEDGE_OPTIONS=\"--log-level debug\"\n",
+			r.Name(), page)
 	}
 	for _, role := range config.Schemas() {
 		text, err := config.Schema(role)

@@ -121,7 +121,8 @@ func (r *Remote) Receive(payload []byte) {
 			return
 		}
 		if ok, more := r.reports.Allow("older", r.now()); ok {
-			r.log.Info("an older remote configuration is ignored", "version", msg.Version, "seen", r.file.Seen, "more", more)
+			r.log.Info("an older remote configuration is ignored", "version", msg.Version,
+				"seen", r.file.Seen, "more", more)
 		}
 		return
 	case msg.Until != 0 && r.now().Unix() > msg.Until:
@@ -131,7 +132,8 @@ func (r *Remote) Receive(payload []byte) {
 	}
 	before := r.file
 	r.file.Seen, r.file.Refused = msg.Version, fmt.Sprintf(
-		"the agent ended before remote configuration %d had proved itself; publish it with a higher revision", msg.Version)
+		"the agent ended before remote configuration %d had proved itself; publish it with a higher revision",
+		msg.Version)
 	if err := r.save(); err != nil {
 		r.file = before
 		refuse(err)

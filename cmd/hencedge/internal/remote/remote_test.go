@@ -133,7 +133,8 @@ func TestRemoteThatCannotBeKept(t *testing.T) {
 	if err != nil || pending || cfg.Log.Level != "info" {
 		t.Errorf("%v, %v, log level %s", err, pending, cfg.Log.Level)
 	}
-	if st := r.Status(); st.Seen != 2 || st.InUse != 0 || !strings.Contains(st.Refused, "store the remote configuration") {
+	if st := r.Status(); st.Seen != 2 || st.InUse != 0 ||
+		!strings.Contains(st.Refused, "store the remote configuration") {
 		t.Errorf("%+v", st)
 	}
 }
@@ -242,7 +243,8 @@ func TestRemoteFileDamaged(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.log.Reset()
-		if r, cfg := s.fresh(t); cfg != s.cfg || r.Status().Seen != 0 || !strings.Contains(s.log.String(), "cannot be read") {
+		if r, cfg := s.fresh(t); cfg != s.cfg || r.Status().Seen != 0 ||
+			!strings.Contains(s.log.String(), "cannot be read") {
 			t.Errorf("%.20q: %+v", text, r.Status())
 		}
 	}

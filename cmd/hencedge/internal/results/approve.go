@@ -128,7 +128,8 @@ func (f *approveFlags) offers(cmd *cobra.Command, a *app, holder *config.KeyHold
 		err = nil
 	}
 	if err == nil && len(offers) == 0 {
-		err = errors.New("no evaluator has published a program; is one running, and may it publish to the topics prg/ of " +
+		err = errors.New("no evaluator has published a program; is one running, and may it publish to the topics " +
+			"prg/ of " +
 			"the broker? " +
 			"Else use --evaluator evaluator.yaml")
 	}
@@ -201,7 +202,8 @@ func (a *app) approvals(set *keyholder.Set, revoke bool, names []string) error {
 		if a.JSON {
 			err = cli.JSONLine(a.Std.Out, p)
 		} else {
-			_, err = fmt.Fprintf(a.Std.Out, "%s of %s: %s  %s  %s\n", p.Program.Name, p.Evaluator, p.Program.Expr, p.Hash,
+			_, err = fmt.Fprintf(a.Std.Out, "%s of %s: %s  %s  %s\n", p.Program.Name, p.Evaluator,
+				p.Program.Expr, p.Hash,
 				p.At.Format(time.DateOnly))
 		}
 		if err != nil {

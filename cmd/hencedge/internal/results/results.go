@@ -169,9 +169,11 @@ interrupted, or for --count results.`,
 	cmd.Flags().StringSliceVar(&only, "program", nil, "follow only these programs (default the configuration's)")
 	cmd.Flags().StringVar(&save, "save", "",
 		"also store every sealed result in this directory, which is made if necessary")
-	cmd.Flags().StringVar(&out, "out", "", "append to this file, made for this user alone, instead of standard output; "+
-		"SIGHUP opens it anew")
-	cmd.Flags().StringVar(&metrics, "metrics", "", "serve counts of results and refusals for Prometheus on this host:port")
+	cmd.Flags().StringVar(&out, "out", "",
+		"append to this file, made for this user alone, instead of standard output; "+
+			"SIGHUP opens it anew")
+	cmd.Flags().StringVar(&metrics, "metrics", "", "serve counts of results and refusals for Prometheus on this "+
+		"host:port")
 	cmd.Flags().IntVar(&count, "count", 0, "stop after this many results; 0 goes on")
 	a.JSONFlag(cmd, "one JSON object a line, the same as --format ndjson")
 	return cmd
@@ -318,7 +320,8 @@ func (a *app) resultWriter(format string) (func(*keyholder.Result) error, error)
 	}
 	t := cli.NewTable(a.Std.Out, cli.Column{Title: "window", Width: 19}, cli.Column{Title: "program", Width: 16},
 		cli.Column{Title: "value", Width: 14, Right: true}, cli.Column{Title: "+/-", Width: 9, Right: true},
-		cli.Column{Title: "samples", Right: true}, cli.Column{Title: "epoch", Right: true}, cli.Column{Title: "evaluator"})
+		cli.Column{Title: "samples", Right: true}, cli.Column{Title: "epoch", Right: true},
+		cli.Column{Title: "evaluator"})
 	headed := false
 	return func(r *keyholder.Result) error {
 		if !headed {
@@ -327,7 +330,8 @@ func (a *app) resultWriter(format string) (func(*keyholder.Result) error, error)
 				return err
 			}
 		}
-		return t.Row(r.Start.Local().Format("2006-01-02 15:04:05"), r.Program, resultValues(r), fmt.Sprintf("%.2g", r.Bound),
+		return t.Row(r.Start.Local().Format("2006-01-02 15:04:05"), r.Program, resultValues(r),
+			fmt.Sprintf("%.2g", r.Bound),
 			fmt.Sprint(r.Samples), fmt.Sprint(r.Epoch), r.Evaluator)
 	}, nil
 }
@@ -358,7 +362,8 @@ refused, it says so on standard error, still reads the others, and exits with co
   hencedge results decrypt --signer cloud=ed25519:... --format csv result.cose`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !slices.Contains(keyholder.Formats(), format) {
-				return cli.UsageHint(cmd, fmt.Errorf("--format %q: use %s", format, strings.Join(keyholder.Formats(), " or ")))
+				return cli.UsageHint(cmd,
+					fmt.Errorf("--format %q: use %s", format, strings.Join(keyholder.Formats(), " or ")))
 			}
 			w, err := keyholder.NewWriter(a.Std.Out, format)
 			if err != nil {
@@ -411,7 +416,8 @@ them is refused.`,
 					v.Class, v.Error = keyholder.Class(err), err.Error()
 				} else {
 					m := obj.Meta
-					v.Program, v.Evaluator, v.Epoch, v.BootEpoch, v.Sequence, v.ID = m.Program, m.Device, m.KeyEpoch, m.BootEpoch,
+					v.Program, v.Evaluator, v.Epoch, v.BootEpoch, v.Sequence, v.ID = m.Program, m.Device,
+						m.KeyEpoch, m.BootEpoch,
 						m.Sequence, fmt.Sprintf("%x", obj.ID)
 				}
 				var werr error
@@ -419,7 +425,8 @@ them is refused.`,
 				case a.JSON:
 					werr = cli.JSONLine(a.Std.Out, v)
 				case v.OK:
-					_, werr = fmt.Fprintf(a.Std.Out, "%s: good: %s by %s, epoch %d, sequence %d.%d\n", name, v.Program, v.Evaluator,
+					_, werr = fmt.Fprintf(a.Std.Out, "%s: good: %s by %s, epoch %d, sequence %d.%d\n", name,
+						v.Program, v.Evaluator,
 						v.Epoch, v.BootEpoch, v.Sequence)
 				default:
 					_, werr = fmt.Fprintf(a.Std.Out, "%s: refused (%s)\n", name, v.Class)

@@ -54,7 +54,8 @@ var (
 // for Install.
 func controlled(r systemd.Role, script string) (kardianos.Service, error) {
 	if p := kardianos.Platform(); p != "linux-systemd" {
-		return nil, fmt.Errorf("no systemd here (found %q): run \"hencedge %s\" under this machine's own service manager",
+		return nil, fmt.Errorf("no systemd here (found %q): run \"hencedge %s\" under this machine's own service "+
+			"manager",
 			p, r.Command())
 	}
 	// The library fills in templates; a unit without "{{" passes unchanged, and it
@@ -121,7 +122,8 @@ credentials to files that only root may read. Read the files that it installs.`,
 			if err := a.install(r, unit, binary, path, dropins); err != nil {
 				return err
 			}
-			_, err = fmt.Fprintf(a.Std.Out, "%s is installed and enabled; start it with: hencedge service start --role %s\n",
+			_, err = fmt.Fprintf(a.Std.Out, "%s is installed and enabled; start it with: hencedge service start "+
+				"--role %s\n",
 				r.Name(), r)
 			return err
 		},
@@ -186,8 +188,9 @@ func (a *app) install(r systemd.Role, unit, binary, file string, dropins []strin
 		return fmt.Errorf("%s comes from a package and would be hidden by a second unit: use \"systemctl enable --now "+
 			"%s\", and \"systemctl edit %s\" for changes", path, r.Name(), r.Name())
 	} else if to, err := os.Readlink(path); err == nil && to == "/dev/null" {
-		return fmt.Errorf("%s is masked, as it is after the package was removed: purge the package, or run \"systemctl "+
-			"unmask %s\"", path, r.Name())
+		return fmt.Errorf(
+			"%s is masked, as it is after the package was removed: purge the package, or run \"systemctl "+
+				"unmask %s\"", path, r.Name())
 	} else if path != "" {
 		return fmt.Errorf("%s exists: remove it with \"hencedge service uninstall --role %s\" first", path, r)
 	}
@@ -224,7 +227,8 @@ func (a *app) install(r systemd.Role, unit, binary, file string, dropins []strin
 	path := filepath.Join(adminUnits, r.Name()+".service")
 	got, err := os.ReadFile(path)
 	if err != nil || string(got) != unit {
-		return fmt.Errorf("%s is not what was to be installed (%w); compare it with \"hencedge service install --show\"",
+		return fmt.Errorf(
+			"%s is not what was to be installed (%w); compare it with \"hencedge service install --show\"",
 			path, err)
 	}
 	return nil
@@ -256,7 +260,8 @@ func ensureUser(r systemd.Role) error {
 	cmd := exec.Command("systemd-sysusers", "--inline", fmt.Sprintf("u %s - \"hencedge %s\" %s -", r.Name(), r,
 		r.StateDir()))
 	if _, err := exec.LookPath("systemd-sysusers"); err != nil {
-		cmd = exec.Command("useradd", "--system", "--user-group", "--no-create-home", "--home-dir", r.StateDir(), "--shell",
+		cmd = exec.Command("useradd", "--system", "--user-group", "--no-create-home", "--home-dir",
+			r.StateDir(), "--shell",
 			"/usr/sbin/nologin", r.Name())
 	}
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -334,7 +339,8 @@ and state stay. A unit that came from a package is left to the package manager.`
 				if out, err := exec.Command("systemctl", "enable", r.Name()+".service").CombinedOutput(); err != nil {
 					return fmt.Errorf("enable %s: %w: %s", path, err, strings.TrimSpace(string(out)))
 				}
-				_, err = fmt.Fprintf(a.Std.Out, "%s is removed; %s of the package takes its place: systemctl start %s\n",
+				_, err = fmt.Fprintf(a.Std.Out,
+					"%s is removed; %s of the package takes its place: systemctl start %s\n",
 					r.Name(), path, r.Name())
 				return err
 			}

@@ -13,22 +13,26 @@ func TestVerdict(t *testing.T) {
 		out, text string
 		good      bool
 	}{
-		{"LoadState=loaded\nActiveState=active\nSubState=running\nNRestarts=0\nResult=success\nMainPID=12", "running", true},
+		{"LoadState=loaded\nActiveState=active\nSubState=running\nNRestarts=0\nResult=success\nMainPID=12",
+			"running", true},
 		{"LoadState=loaded\nActiveState=active\n" +
 			"SubState=running\nNRestarts=7\nResult=watchdog", "7 restarts; last result: watchdog", true},
 		{"LoadState=loaded\nActiveState=activating\n" +
 			"SubState=auto-restart\nNRestarts=3\nResult=exit-code\nExecMainStatus=1",
 			"crashing: 3 restarts, last result exit-code, exit code 1", false},
 		{"LoadState=loaded\nActiveState=activating\n" +
-			"SubState=auto-restart-queued\nNRestarts=3\nResult=exit-code\nExecMainStatus=1", "crashing: 3 restarts", false},
+			"SubState=auto-restart-queued\nNRestarts=3\nResult=exit-code\nExecMainStatus=1",
+			"crashing: 3 restarts", false},
 		{"LoadState=loaded\nActiveState=reloading\nSubState=reload\nNRestarts=0\nResult=success", "reloads", true},
 		{"LoadState=loaded\nActiveState=failed\n" +
 			"SubState=failed\nResult=exit-code\nExecMainStatus=2", "the configuration is not valid", false},
-		{"LoadState=loaded\nActiveState=failed\nSubState=failed\nResult=oom-kill\nNRestarts=20", "failed: oom-kill", false},
+		{"LoadState=loaded\nActiveState=failed\nSubState=failed\nResult=oom-kill\nNRestarts=20",
+			"failed: oom-kill", false},
 		{"LoadState=not-found\nActiveState=inactive\nSubState=dead", "not installed", false},
 		{"LoadState=loaded\nActiveState=inactive\nSubState=dead\nStatusText=a=b", "inactive dead", false},
 		{"LoadState=loaded\nActiveState=inactive\n" +
-			"SubState=dead\nConditionResult=no\nConditionTimestampMonotonic=7", "its configuration does not exist", false},
+			"SubState=dead\nConditionResult=no\nConditionTimestampMonotonic=7", "its configuration does not exist",
+			false},
 		// Never tried.
 		{"LoadState=loaded\nActiveState=inactive\n" +
 			"SubState=dead\nConditionResult=no\nConditionTimestampMonotonic=0", "inactive dead", false},

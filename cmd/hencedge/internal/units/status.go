@@ -56,8 +56,10 @@ func parseUnit(r systemd.Role, out string) unitState {
 	}
 	return unitState{Service: r.Name(), Unit: p["FragmentPath"], Load: p["LoadState"], Active: p["ActiveState"],
 		Sub:     p["SubState"],
-		Enabled: p["UnitFileState"], Result: p["Result"], Restarts: number("NRestarts"), ExitCode: number("ExecMainStatus"),
-		PID: number("MainPID"), Since: p["ActiveEnterTimestamp"], Text: p["StatusText"], Memory: p["MemoryCurrent"],
+		Enabled: p["UnitFileState"], Result: p["Result"], Restarts: number("NRestarts"),
+		ExitCode: number("ExecMainStatus"),
+		PID:      number("MainPID"), Since: p["ActiveEnterTimestamp"], Text: p["StatusText"],
+		Memory:  p["MemoryCurrent"],
 		Refused: p["ConditionResult"] == "no" && number("ConditionTimestampMonotonic") > 0}
 }
 
@@ -76,7 +78,8 @@ func (u unitState) verdict() (text string, good bool) {
 	case u.Active == "reloading":
 		return "running, reloads its configuration", true
 	case strings.HasPrefix(u.Sub, "auto-restart"): // systemd 254 has auto-restart-queued too
-		return fmt.Sprintf("crashing: %d restarts, last result %s, exit code %d", u.Restarts, u.Result, u.ExitCode), false
+		return fmt.Sprintf("crashing: %d restarts, last result %s, exit code %d", u.Restarts, u.Result,
+			u.ExitCode), false
 	case u.Active == "failed" && u.ExitCode == cli.ExitUsage:
 		return "failed: the configuration is not valid; see the log", false
 	case u.Active == "failed":
@@ -152,7 +155,8 @@ The exit code is 1 unless the service runs.`,
 				if !good && u.Load != "not-found" {
 					log = "journalctl -u " + u.Service
 				}
-				for _, l := range [][2]string{{"unit", u.Unit}, {"enabled", u.Enabled}, {"since", u.Since}, {"says", u.Text},
+				for _, l := range [][2]string{{"unit", u.Unit}, {"enabled", u.Enabled}, {"since", u.Since},
+					{"says", u.Text},
 					{"log", log}} {
 					if err == nil && l[1] != "" {
 						_, err = fmt.Fprintf(a.Std.Out, "  %-8s %s\n", l[0], l[1])

@@ -171,7 +171,8 @@ func generate() ([]byte, error) {
 			refs = append(refs, fmt.Sprintf("%s [%d]", filepath.ToSlash(file), numbers[text]))
 		}
 		if len(ids) == 0 {
-			return nil, fmt.Errorf("%s %s: no known licence in %q", m.path, m.version, slices.Sorted(maps.Keys(m.files)))
+			return nil, fmt.Errorf("%s %s: no known licence in %q", m.path, m.version,
+				slices.Sorted(maps.Keys(m.files)))
 		}
 		fmt.Fprintf(&table, "%s %s\n    %s: %s\n", m.path, m.version, strings.Join(ids, ", "), strings.Join(refs, ", "))
 	}

@@ -53,7 +53,8 @@ func run(args []string, out io.Writer) error {
 // newBill returns the bill of a program, called name, of a version.
 func newBill(info *debug.BuildInfo, name, version string) (*bill, error) {
 	b := &bill{Format: "CycloneDX", Spec: "1.6", Version: 1, Metadata: metadata{Component: component{
-		Type: "application", Ref: name, Name: name, Version: version, URL: "pkg:golang/" + info.Main.Path + "@" + version,
+		Type: "application", Ref: name, Name: name, Version: version,
+		URL:      "pkg:golang/" + info.Main.Path + "@" + version,
 		Licenses: []choice{{license{ID: "Apache-2.0"}}},
 	}}}
 	known := licenses.ByModule()
