@@ -89,7 +89,7 @@ type Endpoint struct {
 	Port int
 }
 
-// Address is "host:port", with brackets around an IPv6 host.
+// Address returns "host:port", with brackets around an IPv6 host.
 func (e Endpoint) Address() string { return net.JoinHostPort(e.Host, strconv.Itoa(e.Port)) }
 
 // Loopback reports whether the host is this machine.

@@ -16,7 +16,7 @@ func (c *checker) agent(a *Agent) {
 		c.stream(fmt.Sprintf("streams[%d]", i), s)
 		if first := a.Streams[0].Params; s.Params != first && c.Sound("streams[0].params") {
 			c.Fail(fmt.Sprintf("streams[%d].params", i),
-				fmt.Sprintf("%s here and %s in streams[0], but an agent has one key, for one parameter set", s.Params, first),
+				fmt.Sprintf("%s here and %s in streams[0], but an agent has one key and so one parameter set", s.Params, first),
 				fmt.Sprintf("write params: %s, or run a second agent", first))
 		}
 	}
@@ -24,7 +24,7 @@ func (c *checker) agent(a *Agent) {
 	for i, e := range a.Delivery.Evaluators {
 		if e.Name == a.Device && e.Name != "" {
 			c.Fail(fmt.Sprintf("delivery.evaluators[%d].name", i),
-				"the evaluator has the name of this device, and receipts of the two cannot be told apart",
+				"the evaluator has the name of this device, so their receipts cannot be told apart",
 				"give the evaluator another name")
 		}
 	}
@@ -78,7 +78,7 @@ func (c *checker) delivery(a *Agent) {
 	for i := range d.Hours {
 		h, path := d.Hours[i], fmt.Sprintf("delivery.hours[%d].to", i)
 		if h.From == h.To && !c.Failed(path) {
-			c.Fail(path, "it ends when it begins", "write another time, or remove the entry to send at any time")
+			c.Fail(path, "the hours end when they begin", "write another time, or remove the entry to send at any time")
 		}
 	}
 }

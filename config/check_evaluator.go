@@ -13,7 +13,7 @@ func (c *checker) evaluator(e *Evaluator) {
 	for _, d := range e.Devices {
 		if d.Name == e.Name && d.Name != "" && c.Sound("name", "devices") {
 			c.Fail("name",
-				fmt.Sprintf("a device is called %q too, and status and receipts of the two cannot be told apart", d.Name),
+				fmt.Sprintf("a device has the name %q too, so their status and receipts cannot be told apart", d.Name),
 				"give the evaluator another name")
 		}
 	}

@@ -21,8 +21,8 @@ func (c *checker) agentInputs(list []Input) {
 	c.ports(list)
 }
 
-// ports checks that every serial port has one user, but for Modbus units that
-// share a bus and so its settings.
+// ports checks that every serial port has one user. Modbus units may share a bus, and then
+// share its settings.
 func (c *checker) ports(list []Input) {
 	type user struct {
 		name string
@@ -146,9 +146,8 @@ func (c *checker) eventInput(a *Agent, path string, s Stream) {
 	}
 }
 
-// overlapping refuses an event stream whose topic filter takes messages that
-// another filter of its input takes as well: brokers may deliver such a message
-// once for each, and it would be two samples.
+// overlapping refuses an event stream whose topic filter overlaps with another filter of its
+// input. A broker may deliver a message once for each filter, and it would count twice.
 func (c *checker) overlapping(a *Agent, path string, s Stream) {
 	mine := s.Topic()
 	for _, other := range a.Streams {
@@ -158,7 +157,7 @@ func (c *checker) overlapping(a *Agent, path string, s Stream) {
 				continue
 			}
 			c.Fail(path+".events.from",
-				fmt.Sprintf("stream %q reads %q from this input, which meets %q: brokers may deliver a message once for each",
+				fmt.Sprintf("stream %q reads %q from this input, which overlaps with %q: brokers may deliver a message twice",
 					other.Name, ch.Source.Topic, mine),
 				"give this stream an mqtt input of its own")
 			return

@@ -84,8 +84,8 @@ func (a *Agent) SetDefaults() {
 	a.inputDefaults()
 }
 
-// defaultPolicy is to keep sensors on time, and not to lose anything of files,
-// which can wait.
+// defaultPolicy returns QueueDropOldest if a stream is live, to keep its sensors on time, else
+// QueueBlock: files can wait, and nothing of them is lost.
 func (a *Agent) defaultPolicy() QueuePolicy {
 	for _, s := range a.Streams {
 		if s.Replay == nil {
@@ -190,7 +190,7 @@ func (l *Log) setDefaults() {
 	orDefault(&l.Format, "text")
 }
 
-// Broker is the connection as the MQTT client takes it.
+// Broker returns the connection as the MQTT client takes it.
 func (m MQTT) Broker() Broker {
 	return Broker{URL: m.URL, Insecure: m.Insecure, ClientID: m.ClientID, CA: m.CA, Cert: m.Cert, Key: m.Key,
 		ServerName: m.ServerName, Username: m.Username, Password: m.Password, KeepAlive: DefaultKeepAlive}
@@ -326,7 +326,7 @@ func (r *Remote) setDefaults() {
 	orDefault(&r.Trial, DefaultTrial)
 }
 
-// formatOf is the replay format that a file's extension suggests, or "".
+// formatOf returns the replay format that a file's extension suggests, or "".
 func formatOf(file string) string {
 	switch strings.ToLower(filepath.Ext(file)) {
 	case ".csv", ".tsv":

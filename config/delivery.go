@@ -102,7 +102,7 @@ func clockTime(s string) (Duration, error) {
 	return time.Duration(hour)*time.Hour + time.Duration(minute)*time.Minute, nil
 }
 
-// Window gives the hours as times since midnight, the days on which they begin
+// Window returns the hours as times since midnight, the days on which they begin
 // (all of them when none is named) and the time zone. The hours are checked.
 func (h Hours) Window() (from, to Duration, days [7]bool, zone *time.Location, err error) {
 	if from, err = clockTime(h.From); err == nil {

@@ -125,7 +125,7 @@ type MQTT struct {
 	Password   Secret `yaml:"password"`
 }
 
-// Types lists the blocks that are set; a valid Input has one.
+// Types returns the blocks that are set; a valid Input has one.
 func (in Input) Types() []SourceType {
 	var out []SourceType
 	for _, b := range []struct {
@@ -143,7 +143,7 @@ func (in Input) Types() []SourceType {
 	return out
 }
 
-// Type is the kind of a valid input, "" of an invalid one.
+// Type returns the kind of a valid input, "" of an invalid one.
 func (in Input) Type() SourceType {
 	if t := in.Types(); len(t) == 1 {
 		return t[0]
@@ -161,7 +161,7 @@ func (in Input) Asked() bool { return in.Polled() || in.Serial != nil && in.Seri
 // Pushed reports whether values come by themselves.
 func (in Input) Pushed() bool { return in.CAN != nil || in.Serial != nil || in.MQTT != nil }
 
-// Bauds lists the rates of serial lines.
+// Bauds returns the rates of serial lines.
 func Bauds() []int {
 	return []int{1200, 2400, 4800, 9600, 19200, 38400, 57600, 115200, 230400, 460800, 921600}
 }

@@ -52,7 +52,7 @@ var sourceKinds = map[SourceType]sourceKind{
 	SourceMQTT:   {keys: []string{"from", "topic", "path", "pattern"}, required: []string{"from", "topic"}},
 }
 
-// SourceTypes lists the kinds of sources.
+// SourceTypes returns the kinds of sources.
 func SourceTypes() []SourceType {
 	return []SourceType{
 		SourceHwmon, SourceThermal, SourceCPU, SourceMemory, SourceLoad, SourceDisk, SourceNet, SourceReplay,
@@ -61,7 +61,7 @@ func SourceTypes() []SourceType {
 	}
 }
 
-// FieldsOf lists the fields of a kind of source, sorted.
+// FieldsOf returns the fields of a kind of source, sorted.
 func FieldsOf(t SourceType) []string { return sortedKeys(sourceKinds[t].fields) }
 
 var (
@@ -69,7 +69,7 @@ var (
 		"energy": "J", "freq": "MHz"}
 )
 
-// NativeUnit is the unit in which a source gives its values before Scale and
+// NativeUnit returns the unit in which a source gives its values before Scale and
 // Offset, or "" when only the device knows.
 func (s Source) NativeUnit() string {
 	switch s.Type {
@@ -98,7 +98,7 @@ var NMEAFields = map[string][]string{
 	"GLL": {"lat", "lon"}, "VTG": {"speed", "course"},
 }
 
-// IIOKind is the kind of an IIO channel such as "temp" or "voltage0": what its
+// IIOKind returns the kind of an IIO channel such as "temp" or "voltage0": what its
 // name starts with, up to a digit, '_' or '-'.
 func IIOKind(input string) string {
 	if i := strings.IndexFunc(input, func(r rune) bool { return r < 'a' || r > 'z' }); i >= 0 {
@@ -107,7 +107,7 @@ func IIOKind(input string) string {
 	return input
 }
 
-// SignalEnd is the number of bytes that a frame needs to hold a signal. Bits are
+// SignalEnd returns the number of bytes that a frame needs to hold a signal. Bits are
 // counted as in DBC files: bit 0 is the lowest bit of byte 0, bit 8 the lowest
 // of byte 1. With little endian, start is the signal's lowest bit and the next
 // ones follow upwards; with big endian, start is its highest bit, and the next
@@ -124,13 +124,13 @@ func SignalEnd(start, length int, big bool) (bytes int, ok bool) {
 	return last/8 + 1, last < 512
 }
 
-// DataTypes are the forms of numbers in registers, with their bits.
+// DataTypes returns the forms of numbers in registers, with their bits.
 func DataTypes() []string {
 	return []string{"uint8", "int8", "uint16", "int16", "uint24", "int24", "uint32", "int32", "uint64", "int64",
 		"float32", "float64"}
 }
 
-// DataBits is the width of a data type, 0 for none.
+// DataBits returns the width of a data type, 0 for none.
 func DataBits(data string) int {
 	if !slices.Contains(DataTypes(), data) {
 		return 0
@@ -139,7 +139,7 @@ func DataBits(data string) int {
 	return n
 }
 
-// CANDataTypes are the forms of numbers in CAN signals.
+// CANDataTypes returns the forms of numbers in CAN signals.
 func CANDataTypes() []string { return []string{"unsigned", "signed", "float32", "float64"} }
 
 // YAML writes the source in flow form, ready to be put into a file.
@@ -161,7 +161,7 @@ func (s Source) YAML() string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// keys lists the keys of a source that have a value, in the order of the
+// keys returns the keys of a source that have a value, in the order of the
 // struct, without type, scale and offset.
 func (s Source) keys() []sourceKey {
 	var out []sourceKey

@@ -8,7 +8,7 @@ import (
 	"strconv"
 )
 
-// Stride is the number of slots that one channel occupies: the next power of
+// Stride returns the number of slots that one channel occupies: the next power of
 // two at or above Window.Samples. Channel k holds sample i in slot
 // k*Stride()+i; the slots from Samples to Stride stay zero.
 func (s Stream) Stride() int {
@@ -19,11 +19,11 @@ func (s Stream) Stride() int {
 	return stride
 }
 
-// Slots is the number of slots of the whole window, channels times stride. It
+// Slots returns the number of slots of the whole window, channels times stride. It
 // must not exceed half the ring degree.
 func (s Stream) Slots() int { return len(s.Channels) * s.Stride() }
 
-// ChannelIndex is the position of the channel with this name, or -1.
+// ChannelIndex returns the position of the channel with this name, or -1.
 func (s Stream) ChannelIndex(name string) int {
 	for i, c := range s.Channels {
 		if c.Name == name {
@@ -42,7 +42,7 @@ func (s Stream) LevelAt(highest int) int {
 	return *s.Level
 }
 
-// Affine is the normalisation of the channel: u = (x-mid)/half and
+// Affine returns the normalisation of the channel: u = (x-mid)/half and
 // x = mid + half*u, with half > 0 for a valid range.
 func (c Channel) Affine() (mid, half float64) {
 	return c.Range[0]/2 + c.Range[1]/2, c.Range[1]/2 - c.Range[0]/2
@@ -96,7 +96,7 @@ func (s Stream) LayoutHash() [32]byte {
 
 var degreeOf = regexp.MustCompile(`^[a-z]+([0-9]{2})-`)
 
-// SlotsOf is the number of slots of a parameter set, which its name tells:
+// SlotsOf returns the number of slots of a parameter set, which its name tells:
 // "edge13-d3" has ring degree 2^13 and half as many slots. It is 0 for a name
 // of another form.
 func SlotsOf(params string) int {
@@ -111,7 +111,7 @@ func SlotsOf(params string) int {
 	return 1 << (n - 1)
 }
 
-// filling is the number of samples with which the channels fill the slots as far
+// filling returns the number of samples with which the channels fill the slots as far
 // as their strides allow, 0 when it is not known or nothing fits.
 func (s Stream) filling() int {
 	if len(s.Channels) == 0 {

@@ -32,7 +32,7 @@ func ParseAgent(name string, data []byte) (*Agent, error) {
 	return a, nil
 }
 
-// ParseEvaluator is ParseAgent for an evaluator.
+// ParseEvaluator checks the text of an evaluator's configuration, as ParseAgent does.
 func ParseEvaluator(name string, data []byte) (*Evaluator, error) {
 	e := new(Evaluator)
 	if err := parse(name, data, e, &e.origin); err != nil {
@@ -41,7 +41,7 @@ func ParseEvaluator(name string, data []byte) (*Evaluator, error) {
 	return e, nil
 }
 
-// ParseKeyHolder is ParseAgent for a key holder.
+// ParseKeyHolder checks the text of a key holder's configuration, as ParseAgent does.
 func ParseKeyHolder(name string, data []byte) (*KeyHolder, error) {
 	k := new(KeyHolder)
 	if err := parse(name, data, k, &k.origin); err != nil {
@@ -65,14 +65,14 @@ func (a *Agent) check(c *checker)     { c.agent(a) }
 func (e *Evaluator) check(c *checker) { c.evaluator(e) }
 func (k *KeyHolder) check(c *checker) { c.keyHolder(k) }
 
-// Check reports what Parse would report of this configuration, all at once. It
-// is for one that was built in code; call SetDefaults first.
+// Check reports what ParseAgent would report of this configuration. It is for one that was
+// built or changed in code. Call SetDefaults first.
 func (a *Agent) Check() error { return again(a, a.doc) }
 
-// Check is Agent.Check for an evaluator.
+// Check reports what ParseEvaluator would report of this configuration.
 func (e *Evaluator) Check() error { return again(e, e.doc) }
 
-// Check is Agent.Check for a key holder.
+// Check reports what ParseKeyHolder would report of this configuration.
 func (k *KeyHolder) Check() error { return again(k, k.doc) }
 
 // again checks a configuration that may have changed since doc was read.
@@ -107,9 +107,9 @@ func load[T any](path string, parse func(string, []byte) (*T, error)) (*T, error
 	return parse(path, data)
 }
 
-// ControlSocket is control.socket of a file that need not be a good configuration: a
-// service that runs with an earlier one is asked there. It is empty where the file does
-// not name one or is no YAML.
+// ControlSocket returns control.socket of a file, even if the file is not valid: a service
+// that runs with an earlier version answers there. It returns "" if the file names no
+// socket or is not YAML.
 func ControlSocket(path string) string {
 	socket := ""
 	_, _ = load(path, func(name string, data []byte) (*Control, error) {
@@ -127,7 +127,7 @@ func ControlSocket(path string) string {
 	return socket
 }
 
-// options say what the decoder cannot see in the types.
+// options tell the decoder what it cannot see in the types.
 var options = yamlx.Options{
 	Examples: examples,
 	Texts: map[reflect.Type]func(text string, resolve func(path string) string) string{
@@ -153,7 +153,7 @@ func parse(name string, data []byte, r role, o *origin) error {
 	return check(r, &rule.Checker{Doc: d.Doc, Errs: d.Errs, Bad: d.Bad})
 }
 
-// marks are keys that only one role's file has at its top.
+// marks are the top-level keys that only one role's file has.
 var marks = []struct {
 	keys        [2]string
 	role, check string
@@ -163,8 +163,8 @@ var marks = []struct {
 	{[2]string{"evaluators", "key_set"}, "a key holder", "hencedge keyholder check"},
 }
 
-// ofAnother reports that a file is that of another role, instead of all that then does
-// not fit: it has both marks of the other, and none of its own.
+// ofAnother returns an error if a file belongs to another role: it has both marks of that
+// role and none of its own. This one error replaces the many that would follow.
 func ofAnother(doc *yamlx.Document, r role) *Error {
 	own := 0
 	switch r.(type) {

@@ -17,10 +17,10 @@ type overlay struct {
 	StopTimeout Duration `yaml:"stop_timeout"`
 }
 
-// WithRemote is the configuration with the sections of a remote one in place of
-// its own; a, as it was read, is not changed. name stands in errors. Mistakes are an *Errors:
-// those of a file, sections that a does not open, and replays, which would let
-// the sender choose a file to be read.
+// WithRemote returns a copy of a in which the sections of a remote configuration replace its
+// own. a itself is as it was read and stays so. name stands in errors. Mistakes are an
+// *Errors: those of any file, sections that a does not open, and replays, with which the
+// sender could choose a file to be read.
 func (a *Agent) WithRemote(name string, data []byte) (*Agent, error) {
 	if a.Remote == nil {
 		return nil, fmt.Errorf("%w: the device's own file has no remote section, without which it takes no remote "+
@@ -68,8 +68,8 @@ func (a *Agent) WithRemote(name string, data []byte) (*Agent, error) {
 	return &out, nil
 }
 
-// underived clears what file, which a is a copy of, does not say and follows from the
-// streams, for SetDefaults.
+// underived clears the values that follow from the streams, except those that file gives, so
+// that SetDefaults derives them again. a is a copy of file.
 func (a *Agent) underived(file *Agent) {
 	a.Inputs = slices.Clone(file.Inputs)
 	for i := range a.Inputs {

@@ -279,7 +279,7 @@ type NamedSecret struct {
 	Secret Secret
 }
 
-// Secrets are the references of the configuration that are set, in its order.
+// Secrets returns the references of the configuration that are set, in its order.
 func (a *Agent) Secrets() []NamedSecret {
 	list := []NamedSecret{{"broker.password", a.Broker.Password}}
 	for i, in := range a.Inputs {
@@ -307,12 +307,12 @@ type Remote struct {
 	Trial Duration `yaml:"trial"`
 }
 
-// RemoteSections lists the sections that can be opened to changes from afar. The
+// RemoteSections returns the sections that can be opened to changes from afar. The
 // others say whom this device trusts, what it runs and what it reads: they are
 // changed on the device.
 func RemoteSections() []string { return []string{"streams", "queue", "log", "stop_timeout"} }
 
-// Input gives the input with this name, or nil.
+// Input returns the input with this name, or nil.
 func (a *Agent) Input(name string) *Input {
 	for i := range a.Inputs {
 		if a.Inputs[i].Name == name {

@@ -202,12 +202,12 @@ var fieldRules = map[string]rule.Value{
 	"MQTT.URL": brokerURLRule,
 }
 
-// plainRule is the rule for a name that is no path.
+// plainRule returns the rule for a name that is no path.
 func plainRule(key string) rule.Value {
 	return rule.Form(patternPlain, "invalid "+key+" {}", "use the plain name, without a path")
 }
 
-// absoluteRule is the rule for an absolute path.
+// absoluteRule returns the rule for an absolute path.
 func absoluteRule(remedy string) rule.Value {
 	return rule.Form(`^/`, "{} is not an absolute path", remedy)
 }

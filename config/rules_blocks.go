@@ -27,12 +27,12 @@ var blockRules = map[string][]rule.Relation{
 		Cause: "a format without the time", Remedy: `add "time", the path of the timestamp`}},
 	"Input": inputRules,
 	"Modbus": {{If: rule.When(rule.Is("unit", 0)), Then: rule.Looks("url", scheme("tcp")), At: "unit", Value: true,
-		Cause:  "units on a serial line do not answer to 0, which is for all of them",
+		Cause:  "units on a serial line do not answer to 0, the broadcast address",
 		Remedy: "use the unit's own address, 1 to 247"}},
 	"Serial": {{If: rule.When(rule.Unless("format", "csv")), Then: rule.Lacks("delimiter"),
 		Cause: "{format} lines have no delimiter", Remedy: "remove it"}},
 	"Delivery": {{If: rule.When(wantsReceipts), Then: rule.Has("evaluators"),
-		Cause:  `"evaluators" is missing: nobody's receipts would count`,
+		Cause:  `"evaluators" is missing, so no receipts would count`,
 		Remedy: `add 'evaluators: [{name: ..., public_key: "ed25519:..."}]', or write ack: broker`}},
 	"Source": sourceRules(),
 }
@@ -82,19 +82,19 @@ var httpRules = append(connectionRules(scheme("http"), scheme("https"), "use htt
 		Cause: "a header without its value", Remedy: `add "token: file:..."`},
 	rule.Relation{If: rule.When(rule.Has("username", "token")), Then: rule.Has("header"), At: "token",
 		Cause:  `both "username" and "token" are given`,
-		Remedy: `keep one of them; or add "header", the header that the token goes into`})
+		Remedy: `keep one of them; or add "header", the name of the header for the token`})
 
 // thisMachine is the form of a URL to this machine, which needs no TLS.
 
 const thisMachine = `://(localhost|127\.[0-9.]+|\[[^\]]*\])(:|/|\?|#|$)`
 
-// connectionRules are those of a connection: TLS, certificates and passwords. plain and tls
+// connectionRules returns the rules of a connection: TLS, certificates and passwords. plain and tls
 // are the forms of URLs without and with TLS.
 func connectionRules(plain, tls, usePlain string) []rule.Relation {
 	remote := rule.All(rule.Looks("url", plain), rule.Not(rule.Like("url", thisMachine, toThisMachine)))
 	return []rule.Relation{
 		{If: rule.When(rule.Looks("url", tls)), Then: rule.Unless("insecure", true),
-			Cause: "the URL asks for TLS and insecure for none", Remedy: `remove "insecure", or ` + usePlain},
+			Cause: "the URL uses TLS, but insecure asks for none", Remedy: `remove "insecure", or ` + usePlain},
 		{If: rule.When(remote), Then: rule.Is("insecure", true), At: "url", Value: true,
 			Tell: func(b rule.Block, _ string) (cause, remedy string) {
 				return "no TLS to " + hostOf(b.Text("url")),
@@ -142,7 +142,7 @@ var streamRules = []rule.Relation{
 		Remedy: "remove it"},
 	{If: replayed, Then: rule.Lacks("events"), Cause: "a replay takes its samples from a file",
 		Remedy: `remove "replay" or "events"`},
-	{If: messages, Then: rule.Lacks("interval"), Cause: "messages come at their own pace", Remedy: "remove the interval"},
+	{If: messages, Then: rule.Lacks("interval"), Cause: "messages arrive at their own pace", Remedy: "remove the interval"},
 	{If: messages, Then: rule.Default("on_gap", GapIgnore), Cause: "messages have no ticks that could be missed",
 		Remedy: "remove it"},
 	{If: rule.When(rule.Lacks("replay", "events")), Then: rule.Lacks("lateness"),
@@ -226,7 +226,7 @@ var inputRules = []rule.Relation{
 	unused("max_age", "i2c", "spi"),
 }
 
-// unused is the rule that inputs of some kinds have no such key.
+// unused returns the rule that inputs of these kinds have no such key.
 func unused(key string, kinds ...string) rule.Relation {
 	return rule.Relation{If: rule.When(anyOf(kinds...)), Then: rule.Lacks(key),
 		Tell: func(b rule.Block, _ string) (cause, remedy string) {

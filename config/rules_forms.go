@@ -38,10 +38,10 @@ const (
 	notJSONPath    = `^[@!]|[.|]@`
 )
 
-// pattern is the schema of texts of a form.
+// pattern returns the schema of texts of a form.
 func pattern(form string) rule.Schema { return rule.Schema{"pattern": form} }
 
-// scheme is the form of the start of a URL with one of the schemes, in any case.
+// scheme returns the form of the start of a URL with one of the schemes, in any case.
 func scheme(names ...string) string {
 	var b strings.Builder
 	for i, n := range names {
@@ -53,7 +53,7 @@ func scheme(names ...string) string {
 	return "^(" + b.String() + ")://"
 }
 
-// anyCase is the form of a word in upper or lower case.
+// anyCase returns the form of a word in upper or lower case.
 func anyCase(word string) string {
 	var b strings.Builder
 	for _, c := range word {
@@ -271,7 +271,7 @@ func topicProblem(s string, limit int) (cause, remedy string) {
 		case i < 0:
 			return "", ""
 		case levels[i] == "":
-			why = "a '/' at an end, or two together"
+			why = "a '/' at the start or end, or two in a row"
 		default:
 			why = fmt.Sprintf("the level %s is no name", yamlx.Quote(levels[i]))
 		}
@@ -305,7 +305,7 @@ func socketProblem(file string) (cause, remedy string) {
 	if len(file) <= maxSocketPath {
 		return "", ""
 	}
-	return fmt.Sprintf("the path of a socket has at most %d bytes, this one %d", maxSocketPath, len(file)),
+	return fmt.Sprintf("a socket path has at most %d bytes, this one has %d", maxSocketPath, len(file)),
 		"use a shorter path, such as one below /run/hencedge"
 }
 
@@ -354,7 +354,7 @@ var numberPatternRule = rule.Text(rule.Schema{"maxLength": 512}, func(s string) 
 	return "", ""
 })
 
-// delimiterRule is the rule for what separates columns, other than the characters in not.
+// delimiterRule returns the rule for what separates columns, other than the characters in not.
 func delimiterRule(form, not string) rule.Value {
 	return rule.Text(pattern(form), func(s string) (cause, remedy string) {
 		d, n := utf8.DecodeRuneInString(s)

@@ -15,8 +15,8 @@ var sourceExamples = map[string]string{
 	"register": "register: 0", "id": "id: 0x123", "start": "start: 0", "length": "length: 16",
 }
 
-// sourceRules are the keys that each kind of source takes, those that it needs, and their
-// values.
+// sourceRules returns the rules of all kinds of sources: which keys a kind takes, which it
+// needs, and their values.
 func sourceRules() []rule.Relation {
 	var out []rule.Relation
 	for _, t := range SourceTypes() {
@@ -112,7 +112,7 @@ func (k sourceKind) missing(_ rule.Block, key string) (cause, remedy string) {
 	return cause, fmt.Sprintf("add %q; docs/configuration.md shows an example", key)
 }
 
-// fieldOf is the rule for the field of a kind of source.
+// fieldOf returns the rule for the field of a kind of source.
 func fieldOf(t SourceType) rule.Value {
 	fields := rule.OneOf(FieldsOf(t)...)
 	return fields.Caused(func(text string) string { return fmt.Sprintf("a %s source has no field %q", t, text) })
@@ -165,7 +165,7 @@ var modbusData = rule.Text(rule.Schema{"enum": wordTypes()}, func(s string) (cau
 
 var dataType = rule.OneOf(DataTypes()...)
 
-// wordTypes lists the data types of whole Modbus registers.
+// wordTypes returns the data types of whole Modbus registers.
 func wordTypes() []string {
 	return slices.DeleteFunc(DataTypes(), func(d string) bool { return DataBits(d)%16 != 0 })
 }
@@ -175,7 +175,7 @@ var (
 	isStandard = rule.When(rule.Default("extended", false))
 )
 
-// frameID is the rule for identifiers of CAN frames.
+// frameID returns the rule for identifiers of CAN frames.
 func frameID(most int, hint string) map[string]rule.Value {
 	id := rule.Number(rule.Schema{"minimum": 0, "maximum": most}, func(n int) (cause, remedy string) {
 		if n >= 0 && n <= most {
@@ -194,11 +194,11 @@ var canRules = []rule.Relation{
 	{If: rule.When(rule.Is("data", "float64")), Then: rule.Default("length", 64), Value: true,
 		Cause: "float64 has 64 bits, not {length}", Remedy: "use length: 64"},
 	{If: rule.When(rule.Lacks("mux")), Then: rule.Lacks("mux_start", "mux_length"),
-		Cause:  "the place of a multiplexor without its value",
+		Cause:  "a position of a multiplexor without its value",
 		Remedy: `add "mux", the value that it has when the signal is in the frame: 12 for m12 in a DBC file`},
 }
 
-// nmeaRules are the names of fields in sentences of NMEA 0183.
+// nmeaRules returns the rules for sentences of NMEA 0183 and the names of their fields.
 func nmeaRules() []rule.Relation {
 	const number = "a number in quotes, counted from 1 after the type"
 	const noField = `a "{sentence}" sentence has no field "{field}"`

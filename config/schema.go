@@ -10,11 +10,11 @@ import (
 
 //go:generate go run ./internal/gendoc
 
-// Roles lists the roles that have a configuration.
+// Roles returns the roles that have a configuration.
 func Roles() []string { return []string{"agent", "evaluator", "keyholder"} }
 
-// Schemas lists what Schema knows: the roles, and "remote", what an agent takes from
-// afar.
+// Schemas returns the names that Schema takes: the roles, and "remote" for what an operator
+// sends to an agent.
 func Schemas() []string { return append(Roles(), "remote") }
 
 // Schema returns the JSON Schema of a role's configuration, or of a remote one, for editors.

@@ -32,8 +32,8 @@ const maxSecret = 64 << 10
 // The empty Secret means that there is none.
 type Secret string
 
-// Resolve reads the secret. It is nil for the empty Secret; an empty value is
-// an error, as is one of more than 64 KiB.
+// Resolve reads the secret. It returns nil for the empty Secret. An empty value is an error,
+// and so is one of more than 64 KiB.
 func (s Secret) Resolve() ([]byte, error) {
 	if s == "" {
 		return nil, nil
@@ -64,8 +64,8 @@ func (s Secret) Resolve() ([]byte, error) {
 	return nil, fmt.Errorf("%w: unknown kind of reference, use file:, env:, cred: or age:", ErrSecret)
 }
 
-// File is the file in which the secret, or the identity that opens it, lies in
-// clear; "" when it is in none, or in one that only a service sees.
+// File returns the file that holds the secret in clear, or the identity that opens it. It
+// returns "" if there is none, or if only a service can see it.
 func (s Secret) File() string {
 	scheme, ref, _ := strings.Cut(string(s), ":")
 	switch scheme {
@@ -82,11 +82,11 @@ func (s Secret) File() string {
 	return ""
 }
 
-// Exposed is the file of the secret if every user of the machine may read or
-// change it, else "".
+// Exposed returns the file of the secret if every user of the machine may read or change it,
+// else "".
 func (s Secret) Exposed() string { return Exposed(s.File()) }
 
-// Exposed is path if it is a file that every user of the machine may read or change,
+// Exposed returns path if it is a file that every user of the machine may read or change,
 // else "".
 func Exposed(path string) string {
 	info, err := os.Stat(path)
@@ -176,7 +176,7 @@ func (s Secret) below(resolve func(path string) string) Secret {
 	return s
 }
 
-// problem says why s is not a well-formed reference, or "".
+// problem returns why s is not a well-formed reference, or "".
 func (s Secret) problem() string {
 	scheme, ref, ok := strings.Cut(string(s), ":")
 	if !ok || (scheme != "file" && scheme != "env" && scheme != "cred" && scheme != "age") {
@@ -185,12 +185,12 @@ func (s Secret) problem() string {
 	if scheme == "age" {
 		file, identity := splitSealed(ref)
 		if file == "" {
-			return "nothing stands after \"age:\""
+			return "nothing follows \"age:\""
 		}
 		return identity.problem()
 	}
 	if ref == "" {
-		return fmt.Sprintf("nothing stands after %q", scheme+":")
+		return fmt.Sprintf("nothing follows %q", scheme+":")
 	}
 	if scheme == "cred" && (strings.ContainsAny(ref, `/\`) || ref == "." || ref == "..") {
 		return "the name of a credential is a path"
@@ -198,8 +198,7 @@ func (s Secret) problem() string {
 	return ""
 }
 
-// remedy says how to write a reference whose problem is told; it depends on the kind
-// that s has.
+// remedy returns how to write a reference of the kind that s has.
 func (s Secret) remedy() string {
 	scheme, ref, _ := strings.Cut(string(s), ":")
 	switch scheme {
@@ -219,7 +218,7 @@ func (s Secret) remedy() string {
 	return "put it into a file of mode 0600 and write file:/path; or env:NAME, cred:NAME, age:FILE@IDENTITY"
 }
 
-// Available says what makes the secret available where it cannot be read.
+// Available returns what to do if the secret cannot be read.
 func (s Secret) Available() string {
 	kind, name, _ := strings.Cut(string(s), ":")
 	switch kind {

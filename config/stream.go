@@ -173,7 +173,7 @@ type Events struct {
 	TimeFormat string `yaml:"time_format"`
 }
 
-// Topic is the topic filter that the channels of an event stream share.
+// Topic returns the topic filter that the channels of an event stream share.
 func (s Stream) Topic() string {
 	for _, ch := range s.Channels {
 		if ch.Source != nil {

@@ -22,9 +22,9 @@ var strftime = map[byte]string{
 	'F': "2006-1-2", 'D': "1/2/06", 'T': "15:04:05", 'R': "15:04",
 }
 
-// TimeLayouts returns the layouts of package time that a time format stands for, of which
-// a timestamp has one; none for a format that has a name. A format is a layout itself, or
-// has the verbs of strftime. zoned says that timestamps carry their own zone.
+// TimeLayouts returns the layouts of package time that a time format stands for; a timestamp
+// matches one of them. A format is a layout itself or has the verbs of strftime. A format
+// with a name has no layouts. zoned reports whether timestamps carry their own zone.
 func TimeLayouts(format string) (layouts []string, zoned bool, err error) {
 	if slices.Contains(namedTimes, format) {
 		return nil, true, nil
@@ -43,8 +43,7 @@ func TimeLayouts(format string) (layouts []string, zoned bool, err error) {
 		func(d time.Duration) bool {
 			return got.Equal(sample.Truncate(d))
 		}) {
-		return nil, false, errors.New("it does not tell a date: it needs year, month and day, and AM or PM with hours " +
-			"of twelve")
+		return nil, false, errors.New("it gives no date: it needs year, month and day, and AM or PM with 12-hour times")
 	}
 	layouts = []string{layout}
 	if strings.Contains(layout, "Z0700") { // strftime's %z
@@ -53,7 +52,7 @@ func TimeLayouts(format string) (layouts []string, zoned bool, err error) {
 	return layouts, zoned, nil
 }
 
-// varies reports whether a layout writes a time differently in two zones beyond the clock.
+// varies reports whether a layout shows the time zone.
 func varies(layout string, a, b *time.Location) bool {
 	at := func(l *time.Location) string { return time.Date(2031, 11, 29, 14, 35, 47, 0, l).Format(layout) }
 	return at(a) != at(b)
@@ -67,7 +66,7 @@ func fromStrftime(format string) (string, error) {
 		text.Reset()
 		for _, t := range []time.Time{{}, time.Date(2031, 11, 29, 14, 35, 47, 123456789, time.FixedZone("XYZ", 5400))} {
 			if t.Format(s) != s {
-				return fmt.Errorf("the text %q cannot stand in it", s)
+				return fmt.Errorf("it cannot contain the text %q", s)
 			}
 		}
 		out.WriteString(s)
@@ -119,7 +118,7 @@ func (r Replay) Location() (*time.Location, error) {
 	return time.LoadLocation(r.Timezone)
 }
 
-// ReplayFactor is how many times faster than the timestamps a replay runs:
+// ReplayFactor returns how many times faster than the timestamps a replay runs:
 // 1 for "realtime", 0 for "fast" (no waiting), f for "fx".
 func (r Replay) ReplayFactor() (float64, error) {
 	switch r.Speed {

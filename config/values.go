@@ -27,7 +27,7 @@ const (
 // nobody can tell whether it means bytes or kilobytes.
 func ParseSize(s string) (Size, error) { return yamlx.ParseSize(s) }
 
-// sortedKeys gives the keys of m in a fixed order.
+// sortedKeys returns the keys of m in a fixed order.
 func sortedKeys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }
 
 // ErrInvalid is wrapped by every error about the contents of a configuration.
@@ -42,7 +42,7 @@ type Errors = yamlx.Errors
 // origin remembers the file that a configuration came from.
 type origin struct{ doc *yamlx.Document }
 
-// Problem is an error about the field at path ("streams[0].params"), pointing
+// Problem returns an error about the field at path ("streams[0].params"), pointing
 // at its line when the configuration came from a file. It is for checks that
 // need more than this package knows, such as the parameters' number of slots.
 func (o origin) Problem(path, cause, remedy string) *Error {

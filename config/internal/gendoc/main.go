@@ -162,7 +162,7 @@ func adjacent(st *ast.StructType, name string, i int) bool {
 
 var yamlTag = regexp.MustCompile(`yaml:"([^",]+)`)
 
-// yamlKeys are the keys of a struct's fields.
+// yamlKeys returns the keys of a struct's fields.
 func yamlKeys(st *ast.StructType) map[string]string {
 	keys := map[string]string{}
 	for _, f := range st.Fields.List {

@@ -13,7 +13,7 @@ import (
 	"github.com/hencedge/hencedge/config/internal/yamlx"
 )
 
-// A Checker collects the mistakes that types cannot express.
+// A Checker collects the mistakes that the decoder cannot find.
 type Checker struct {
 	Doc  *yamlx.Document // nil for a configuration that was built in code
 	Role string
@@ -61,7 +61,7 @@ func (c *Checker) Fail(path, cause, remedy string) {
 	}
 }
 
-// FailKey is Fail, but it points at the key instead of the value.
+// FailKey reports a mistake in the key at path.
 func (c *Checker) FailKey(path, cause, remedy string) {
 	at, ok := c.Doc.Key(path)
 	if !ok {

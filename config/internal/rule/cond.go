@@ -31,7 +31,7 @@ func (b Block) field(key string) reflect.Value {
 	return b.fields[i].Value
 }
 
-// value is field without a pointer.
+// value returns what field does, or what it points to.
 func (b Block) value(key string) reflect.Value {
 	v := b.field(key)
 	if v.Kind() == reflect.Pointer && !v.IsNil() {
@@ -171,7 +171,7 @@ func Looks(key, pattern string) Cond {
 	return Like(key, pattern, matcher(pattern))
 }
 
-// Like holds when key has a text of which match is true. pattern must match at least these.
+// Like holds when key has a text for which match is true. pattern must match all such texts.
 func Like(key, pattern string, match func(text string) bool) Cond {
 	s := Schema{"properties": Schema{key: Schema{"pattern": pattern}}, "required": []string{key}}
 	return Cond{s, []string{key}, func(b Block) []fault {

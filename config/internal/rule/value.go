@@ -186,7 +186,7 @@ func (v Value) Sole(value string) Value {
 	sole := Schema{"not": Schema{"contains": Schema{"const": value}, "minItems": 2}}
 	v.list = &listRule{merged(distinct.schema, sole), func(list []string, i int) (string, string) {
 		if slices.Contains(list, value) && i > 0 && (list[i] == value || list[0] == value) {
-			return fmt.Sprintf("%q stands beside others", value), "remove it, or all others"
+			return fmt.Sprintf("%q cannot be combined with others", value), "remove it, or all others"
 		}
 		return distinct.problem(list, i)
 	}}
@@ -236,7 +236,7 @@ func (v Value) check(c *Checker, path string, x reflect.Value) {
 	}
 }
 
-// entry is v without what is about a list as a whole.
+// entry returns the part of v that is about each entry of a list.
 func (v Value) entry() Value {
 	v.list, v.names, v.first = nil, nil, nil
 	return v

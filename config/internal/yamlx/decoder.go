@@ -11,7 +11,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// Options say what a decoder cannot see in the types that it fills.
+// Options tell a decoder what it cannot see in the types that it fills.
 type Options struct {
 	// Examples show how a key is written, by its name.
 	Examples map[string]string
@@ -41,12 +41,12 @@ func (d *Decoder) fail(n ast.Node, path, cause, remedy string) {
 	d.report(n, path, cause, remedy)
 }
 
-// report is fail for mistakes that leave the value at path usable.
+// report reports a mistake that leaves the value at path usable.
 func (d *Decoder) report(n ast.Node, path, cause, remedy string) {
 	d.Errs = append(d.Errs, d.Doc.ErrorAt(nodePosition(n), path, cause, remedy))
 }
 
-// example shows how a key is written.
+// example returns how a key is written.
 func (d *Decoder) example(key string) string {
 	if e, ok := d.options.Examples[key]; ok {
 		return e
@@ -54,7 +54,7 @@ func (d *Decoder) example(key string) string {
 	return strconv.Quote(key)
 }
 
-// plain refuses what makes a file say something other than it seems to.
+// plain refuses anchors, aliases and tags: with them a file means more than it shows.
 func (d *Decoder) plain(n ast.Node, path string) bool {
 	switch n.(type) {
 	case nil:
@@ -94,13 +94,13 @@ func (d *Decoder) path(n ast.Node, value, path string) string {
 		d.fail(n, path, fmt.Sprintf("%q is no credential", value),
 			"write cred: and the plain name that LoadCredential= gives it")
 	case dir == "":
-		d.fail(n, path, fmt.Sprintf("the credential %q is there only for a service that systemd started", name),
+		d.fail(n, path, fmt.Sprintf("the credential %q exists only in a service that systemd started", name),
 			fmt.Sprintf("add LoadCredential=%s:/path to the unit, and try `systemctl reload`; or name a file", name))
 	}
 	return filepath.Join(dir, name)
 }
 
-// valueRemedy says how to give a value to the key at path, or to do without.
+// valueRemedy returns how to give a value to the key at path, or to do without.
 func (d *Decoder) valueRemedy(path, opts string) string {
 	if strings.Contains(opts, "required") {
 		return "write " + d.example(lastKey(path))

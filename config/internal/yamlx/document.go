@@ -43,7 +43,7 @@ func (d *Document) ErrorAt(p Position, path, cause, remedy string) *Error {
 	return e
 }
 
-// Problem is an error about the value at path, or about the nearest enclosing
+// Problem returns an error about the value at path, or about the nearest enclosing
 // field that is in the file.
 func (d *Document) Problem(path, cause, remedy string) *Error {
 	if d == nil {
@@ -112,7 +112,7 @@ func Join(parent, key string) string {
 	return parent + "." + key
 }
 
-// lastKey is the last key of a path, without indices.
+// lastKey returns the last key of a path, without indices.
 func lastKey(path string) string {
 	path = path[strings.LastIndexByte(path, '.')+1:]
 	key, _, _ := strings.Cut(path, "[")

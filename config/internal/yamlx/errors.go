@@ -28,7 +28,7 @@ type Error struct {
 	source string // the offending line
 }
 
-// Error is the position, field, cause, the offending line with a caret, and the
+// Error returns the position, field, cause, the offending line with a caret, and the
 // remedy, on several lines.
 func (e *Error) Error() string {
 	var b strings.Builder
@@ -90,7 +90,7 @@ type Errors struct{ List []*Error }
 // maxShown is the most mistakes that Errors.Error writes out; List has all.
 const maxShown = 100
 
-// Error lists the mistakes and how many there are.
+// Error returns the mistakes and how many there are.
 func (e *Errors) Error() string {
 	parts := make([]string, 0, len(e.List)+1)
 	for _, x := range e.List[:min(len(e.List), maxShown)] {
@@ -107,7 +107,7 @@ func (e *Errors) Error() string {
 	return strings.Join(parts, "\n")
 }
 
-// Unwrap gives the single errors; errors.Is(e, ErrInvalid) is true.
+// Unwrap returns the single errors; errors.Is(e, ErrInvalid) is true.
 func (e *Errors) Unwrap() []error {
 	out := make([]error, len(e.List))
 	for i, x := range e.List {

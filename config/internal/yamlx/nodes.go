@@ -6,7 +6,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// nodePosition is where a node starts in the file.
+// nodePosition returns where a node starts in the file.
 func nodePosition(n ast.Node) Position {
 	if n == nil {
 		return Position{}

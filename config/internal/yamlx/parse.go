@@ -65,8 +65,8 @@ func (d *Decoder) only(file *ast.File) ast.Node {
 	return body
 }
 
-// screen refuses text that is not worth parsing, or that nests so deeply that
-// parsing it costs too much.
+// screen refuses text that cannot be a configuration, or that nests too deeply to be parsed
+// at a reasonable cost.
 func screen(doc *Document, data []byte) *Error {
 	if len(data) > MaxFile {
 		return doc.ErrorAt(Position{1, 1}, "", fmt.Sprintf("the file is larger than %d bytes", MaxFile),

@@ -15,8 +15,8 @@ var (
 	equalsForColon  = regexp.MustCompile(`^\s*(?:- )?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(\S.*)$`)
 )
 
-// syntaxError turns a parser's error into ours. Parsers say where they could not go
-// on and in terms of their grammar; the commonest slips are found in the lines there.
+// syntaxError turns a parser's error into ours. A parser names the place where it gave up, in
+// terms of its grammar. syntaxError looks for the most common slips in the lines there.
 func syntaxError(doc *Document, err error) *Error {
 	var ye yaml.Error
 	at, cause := Position{1, 1}, err.Error()
@@ -90,8 +90,8 @@ func (d *Document) slip(at Position) *Error {
 	return nil
 }
 
-// openQuote finds the first line with an odd number of quotes, where the one that is
-// missing belongs: parsers notice later, at the quotes of other lines.
+// openQuote finds the first line with an odd number of quotes, where one is missing. Parsers
+// notice it later, at the quotes of other lines.
 func (d *Document) openQuote(mark string) (Position, bool) {
 	for i, line := range d.lines {
 		line, _, _ = strings.Cut(strings.ReplaceAll(line, `\"`, "  "), " #")
@@ -116,8 +116,8 @@ func (d *Document) openBrace(line int) (Position, bool) {
 // indent counts the spaces at the start of a line.
 func indent(line string) int { return len(line) - len(strings.TrimLeft(line, " ")) }
 
-// indentBefore is the indentation of the lines above one, of the entry of a list
-// that of its first key.
+// indentBefore returns the indentation of the line above one. For an entry of a list it is
+// that of the first key.
 func (d *Document) indentBefore(line int) (n int, ok bool) {
 	for i := min(line, len(d.lines)) - 2; i >= 0; i-- {
 		text := strings.TrimLeft(d.lines[i], " ")

@@ -78,8 +78,8 @@ func (d *Decoder) value(n ast.Node, v reflect.Value, path, opts string) {
 	}
 }
 
-// notZero refuses a zero written out where zero stands for the default, which
-// would otherwise be put in its place without a word.
+// notZero refuses a zero where zero stands for the default. The default would otherwise
+// replace it silently.
 func (d *Decoder) notZero(n ast.Node, v reflect.Value, path, opts string) {
 	remedy := "write a positive value, or remove the key for the default"
 	if v.Kind() == reflect.Float64 {
@@ -129,8 +129,8 @@ func (d *Decoder) array(n ast.Node, v reflect.Value, path string) {
 	}
 }
 
-// entries gives the pairs of a mapping with plain, distinct text keys and
-// reports all others. ok is false when n is no mapping.
+// entries returns the pairs of a mapping that have plain, distinct texts as keys, and reports
+// all others. ok is false if n is not a mapping.
 func (d *Decoder) entries(n ast.Node, path string) (list []*ast.MappingValueNode, ok bool) {
 	var pairs []*ast.MappingValueNode
 	switch m := n.(type) {

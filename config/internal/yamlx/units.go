@@ -73,7 +73,7 @@ func (s Size) String() string {
 	return fmt.Sprintf("%dB", int64(s))
 }
 
-// ParseDuration is time.ParseDuration with the day as a further unit ("7d").
+// ParseDuration reads what time.ParseDuration does, and whole days ("7d").
 func ParseDuration(s string) (Duration, error) {
 	if days, ok := strings.CutSuffix(s, "d"); ok {
 		if v, err := strconv.ParseUint(days, 10, 16); err == nil {
@@ -94,7 +94,7 @@ func Show[T int | Size | Duration](v T) string {
 	return fmt.Sprint(v)
 }
 
-// ShowDuration is Duration.String without the parts that are zero, and with days:
+// ShowDuration writes a duration without the parts that are zero, and with days:
 // "24h", "3d", "1m30s".
 func ShowDuration(d Duration) string {
 	const day = 24 * time.Hour
@@ -119,7 +119,7 @@ var unitSlips = map[string]string{
 	"day": "d", "days": "d", "D": "d",
 }
 
-// meantDuration is the duration that a text like "1 sec" means, or "".
+// meantDuration returns the duration that a text like "1 sec" means, or "".
 func meantDuration(s string) string {
 	number, unit := splitUnit(s)
 	fixed, ok := unitSlips[unit]
@@ -132,7 +132,7 @@ func meantDuration(s string) string {
 	return number + fixed
 }
 
-// meantSize is the size that a text like "10M" means, or "".
+// meantSize returns the size that a text like "10M" means, or "".
 func meantSize(s string) string {
 	number, unit := splitUnit(s)
 	for _, u := range sizeUnits {

@@ -11,7 +11,7 @@ import (
 // stands below it.
 const longestQuote = 64
 
-// Quote is %q of a text that is cut where it is long.
+// Quote returns a text in quotes, cut if it is long.
 func Quote(s string) string {
 	if len(s) > longestQuote {
 		return strconv.Quote(strings.ToValidUTF8(s[:longestQuote], "")) + "..."
@@ -19,7 +19,7 @@ func Quote(s string) string {
 	return strconv.Quote(s)
 }
 
-// Plural is "1 channel", "2 channels".
+// Plural returns n with a noun: "1 channel", "2 channels".
 func Plural(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
@@ -27,7 +27,7 @@ func Plural(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// suggestKey is the remedy for an unknown key.
+// suggestKey returns the remedy for an unknown key.
 func suggestKey(key string, known []string) string {
 	if s := Nearest(key, known); s != "" {
 		return fmt.Sprintf("did you mean %q?", s)
@@ -38,7 +38,7 @@ func suggestKey(key string, known []string) string {
 // mostKnown is how many values are listed besides a suggestion.
 const mostKnown = 8
 
-// SuggestValue is the remedy for a value outside a fixed set.
+// SuggestValue returns the remedy for a value outside a fixed set.
 func SuggestValue(value string, known []string) string {
 	known = slices.DeleteFunc(slices.Clone(known), func(s string) bool { return s == "" })
 	near := Nearest(value, known)
@@ -55,7 +55,7 @@ func SuggestValue(value string, known []string) string {
 	return fmt.Sprintf("did you mean %q?", near)
 }
 
-// Nearest is the known word at the smallest edit distance from word, or "" when
+// Nearest returns the known word at the smallest edit distance from word, or "" when
 // none is close.
 func Nearest(word string, known []string) string {
 	if len(word) > longestQuote {
@@ -96,7 +96,7 @@ func abbreviates(short, long string) bool {
 	return i == len(short)
 }
 
-// distance is the optimal string alignment distance: insertions, deletions,
+// distance returns the optimal string alignment distance: insertions, deletions,
 // substitutions and swaps of neighbours, in bytes.
 func distance(a, b string) int {
 	var prev2 []int
