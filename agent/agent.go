@@ -223,7 +223,7 @@ func (a *Agent) Close() error {
 	return errors.Join(errs...)
 }
 
-// Stats are the counts so far.
+// Stats returns the counts so far.
 func (a *Agent) Stats() Stats {
 	s := Stats{Boot: a.state.Boot(), Streams: map[string]StreamStats{}, Inputs: a.inputs.Stats(),
 		Spool: a.spool.Stats()}
@@ -248,7 +248,7 @@ func (d Deps) logger() *slog.Logger {
 	return d.Logger
 }
 
-// options are what of Deps matters before the agent runs.
+// options returns the part of d that is needed before the agent runs.
 func (d Deps) options() plan.Options {
 	return plan.Options{Keys: seal.Given{Public: d.PublicKey, Secret: d.SecretKey, Signing: d.SigningKey},
 		Context: d.Context, NewContext: d.NewContext,

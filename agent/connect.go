@@ -67,14 +67,14 @@ func (a *Agent) connect(ctx context.Context, wait bool) (client transport.Client
 	}, nil
 }
 
-// filters are all that the agent subscribes to.
+// filters returns all that the agent subscribes to.
 func (a *Agent) filters() []string {
 	prefix, device := a.cfg.Broker.TopicPrefix, a.cfg.Device
 	return []string{transport.ReceiptTopic(prefix, device), transport.RemoteTopic(prefix, device),
 		transport.StatusTopic(prefix, device)}
 }
 
-// options are how the configuration says to connect.
+// options returns how the configuration says to connect.
 func (a *Agent) options(background bool) (mqtt.Options, error) {
 	o, err := daemon.BrokerOptions(a.cfg.Broker, a.log)
 	if err != nil {

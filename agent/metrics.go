@@ -225,7 +225,7 @@ func (a *Agent) Describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect gives the counts as they are now.
+// Collect sends the counts as they are now.
 func (a *Agent) Collect(ch chan<- prometheus.Metric) {
 	a.connection(ch)
 	s := a.Stats()

@@ -17,8 +17,8 @@ var ErrNoSamples = errors.New("no sample")
 // wait.
 const firstWindow = 30 * time.Second
 
-// expectSamples ends sampling when a stream of sensors has no sample in time, or one of
-// messages cannot have any, and says why. It returns when ctx ends.
+// expectSamples ends sampling when a stream of sensors has no sample in time, or when no
+// message can come, and returns why. It returns nil when ctx ends.
 func (a *Agent) expectSamples(ctx context.Context, patience time.Duration, stop func()) error {
 	begun := time.Now()
 	look := time.NewTicker(min(patience, time.Second) / 4)
@@ -43,8 +43,8 @@ func (a *Agent) expectSamples(ctx context.Context, patience time.Duration, stop 
 	}
 }
 
-// noSamples says why a stream has no samples. silent is what keeps messages away, if that
-// is known: a new attempt to connect may have cleared it from the troubles meanwhile.
+// noSamples says why a stream has no samples. silent is why no message can come, if that
+// is known: a new attempt to connect may have cleared it from the troubles since.
 func (a *Agent) noSamples(s *stream, silent error) error {
 	var why []string
 	for _, t := range a.troubles() {

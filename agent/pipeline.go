@@ -94,7 +94,7 @@ func (a *Agent) encrypt(ctx context.Context, s *stream, w *source.Window) {
 	}
 }
 
-// finish seals a window, counts it and tells the observer.
+// finish seals a window under the next number, counts it and tells the observer.
 func (a *Agent) finish(s *stream, w *source.Window) (*seal.Sealed, error) {
 	sequence, err := a.state.Take(s.Config.Name)
 	if err != nil {

@@ -42,7 +42,7 @@ func (a *Agent) now() moment { return moment{a.clock.Now(), a.clock.Mono()} }
 
 func (m moment) sub(o moment) time.Duration { return m.mono - o.mono }
 
-// when is the wall time, nil for never.
+// when returns the wall time, nil for never.
 func (m moment) when() *time.Time {
 	if m.wall.IsZero() {
 		return nil
@@ -218,7 +218,7 @@ const offlineTooLong = 5 * time.Minute
 // it was noticed.
 const lossMatters = 10 * time.Minute
 
-// losses says whether windows were lost lately.
+// losses says which windows were lost lately, or "".
 func (l *link) losses(s Stats, now moment) (reason string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -233,7 +233,7 @@ func (l *link) losses(s Stats, now moment) (reason string) {
 		l.lost, s.Spool.Dropped, s.Spool.Expired, s.Spool.Damaged, s.Refused)
 }
 
-// never is the health of an agent that has not reached the broker since its start.
+// never returns the health of an agent that has not reached the broker since its start.
 func never(lastErr string) string {
 	if lastErr == "" {
 		return "the broker has not been reached since the start"
@@ -292,8 +292,8 @@ func (a *Agent) Health() []string {
 	return append(out, a.silent()...)
 }
 
-// oldSpool says that the spool is an old copy: more of its windows than can have been
-// under way when the process before ended were delivered before.
+// oldSpool says that the spool is an old copy: more of its windows had been delivered than
+// the process before can have had under way when it ended.
 func oldSpool(before uint64, streams int) string {
 	if before <= uint64(3*streams) {
 		return ""
@@ -303,7 +303,7 @@ func oldSpool(before uint64, streams int) string {
 		"They count once; a replay reads again what it had read after the copy (restart when that is over)", before)
 }
 
-// refusedStreams are the reasons of streams of which the evaluator takes nothing.
+// refusedStreams says why the evaluator refuses all windows of a stream.
 func (a *Agent) refusedStreams() (out []string) {
 	refusing := a.Stats().Delivery.Refusing
 	for _, stream := range slices.Sorted(maps.Keys(refusing)) {
@@ -316,8 +316,9 @@ func (a *Agent) refusedStreams() (out []string) {
 // before the agent calls itself unhealthy.
 const unacknowledgedTooLong = 15 * time.Minute
 
-// unacknowledged says that windows get nowhere although there is a connection: nobody
-// answers for them, or who does refuses them. A backlog gets as much time after it.
+// unacknowledged says that windows are not acknowledged although there is a connection:
+// nobody answers for them, or they are refused. After a long absence the backlog gets the
+// same time again.
 func (l *link) unacknowledged(s Stats, start, now moment) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -338,7 +339,7 @@ func (l *link) unacknowledged(s Stats, start, now moment) string {
 		s.Delivery.LastTrouble)
 }
 
-// Line is the state in one line.
+// Line returns the state in one line.
 func (a *Agent) Line() string {
 	r := a.Report()
 	where := "connected"

@@ -127,9 +127,9 @@ func (r *running) deliver(ctx context.Context) (stop func()) {
 	}
 }
 
-// later calls stop after the stop timeout, unless ctx ends first; when what
-// waits is on disk, also as soon as there is no connection. The timeout is real
-// time whatever the agent's clock: it bounds a shutdown.
+// later calls stop after the stop timeout, unless ctx ends first. It calls stop earlier
+// when all windows are on disk and there is no connection. The timeout is real time
+// whatever the agent's clock is, since it bounds a shutdown.
 func (a *Agent) later(ctx context.Context, client transport.Client, stop func()) {
 	t := time.NewTimer(a.cfg.StopTimeout)
 	defer t.Stop()

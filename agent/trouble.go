@@ -40,7 +40,7 @@ func (a *Agent) troubles() (out []Trouble) {
 // calls itself unhealthy.
 const silentTooLong = 5 * time.Minute
 
-// silent are the reasons of channels without a value for too long.
+// silent returns the reasons of channels without a value for too long.
 func (a *Agent) silent() (out []string) {
 	for _, t := range a.troubles() {
 		if age := time.Since(t.Since); age > silentTooLong {

@@ -57,7 +57,7 @@ func (c *Cell) Fail(err error) {
 	c.at, c.err = time.Time{}, err
 }
 
-// Read gives the newest value and when it was received.
+// Read returns the newest value and when it was received.
 func (c *Cell) Read(ctx context.Context) (float64, time.Time, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, time.Time{}, err

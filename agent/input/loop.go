@@ -126,13 +126,13 @@ func (w *Worker) Receive(ctx context.Context, f func(ctx context.Context) error)
 	}
 }
 
-// Log is where the worker's input logs.
+// Log returns where the worker's input logs.
 func (w *Worker) Log() *slog.Logger { return w.log }
 
 // Working says that the input works.
 func (w *Worker) Working() { w.Note(nil) }
 
-// Trouble is the last failure, nil once the input works.
+// Trouble returns the last failure, nil once the input works.
 func (w *Worker) Trouble() error {
 	if err := w.trouble.Load(); err != nil {
 		return *err

@@ -39,7 +39,7 @@ func NewRegister(src config.Source) (Register, error) {
 	return r, nil
 }
 
-// Size is the number of bytes, 1 to 8.
+// Size returns the number of bytes, 1 to 8.
 func (r Register) Size() int { return config.DataBits(r.data) / 8 }
 
 // Decode reads the number from exactly Size bytes in the order in which the
@@ -85,7 +85,7 @@ func (r Register) Decode(b []byte) (float64, error) {
 	return Integer(u, length, r.data[0] == 'i'), nil
 }
 
-// Integer is the number in the low bits of u, in two's complement when signed.
+// Integer returns the number in the low bits of u, in two's complement when signed.
 func Integer(u uint64, bits int, signed bool) float64 {
 	u <<= 64 - bits
 	if signed {

@@ -23,7 +23,7 @@ func Clip(s string) string {
 	return s[:n] + "..."
 }
 
-// Shape is the form of a text that holds a reading, without the reading: logs and
+// Shape returns the form of a text that holds a reading, without the reading: logs and
 // the status are read by others than results. A run of digits becomes one 9 and loses
 // its sign, a run of letters one a, a run of the same other character one of it:
 // "-23,5 °C" and "7,25 °F" both are "9,9 °a". It is at most 43 bytes long.

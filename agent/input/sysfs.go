@@ -63,7 +63,7 @@ func ByNumber(a, b string) int {
 	return cmp.Or(cmp.Compare(num(a), num(b)), cmp.Compare(a, b))
 }
 
-// Missing is ErrNoSensor with what there is instead.
+// Missing returns ErrNoSensor with what there is instead.
 func Missing(what, name string, have []string) error {
 	if len(have) == 0 {
 		return fmt.Errorf("%w: %s %q; this machine has none", ErrNoSensor, what, name)
@@ -75,7 +75,7 @@ func Missing(what, name string, have []string) error {
 	return fmt.Errorf("%w: %s %q; this machine has %s", ErrNoSensor, what, name, strings.Join(have, ", "))
 }
 
-// Under is a path below root, which is the machine's own when empty.
+// Under returns a path below root, which is the machine's own when empty.
 func Under(root string, elem ...string) string {
 	if root == "" {
 		root = "/"

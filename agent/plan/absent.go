@@ -13,14 +13,13 @@ import (
 // trying again is worth it, unlike with other mistakes.
 var ErrAbsent = errors.New("something that the configuration names is absent")
 
-// absentErrors are mistakes that are all of that kind.
+// absentErrors are mistakes that may all go away by themselves.
 type absentErrors struct{ *config.Errors }
 
-// Unwrap gives ErrAbsent and the mistakes.
+// Unwrap returns ErrAbsent and the mistakes.
 func (e absentErrors) Unwrap() []error { return []error{ErrAbsent, e.Errors} }
 
-// mayAppear reports whether what err says may change without a change of the
-// configuration.
+// mayAppear reports whether err may go away without a change of the configuration.
 func mayAppear(err error) bool {
 	for _, e := range []error{ErrAbsent, sensor.ErrNoSensor, sensor.ErrSlow, config.ErrSecret, fs.ErrNotExist,
 		fs.ErrPermission} {

@@ -37,7 +37,7 @@ func Check(cfg *config.Agent, o Options) error {
 	return nil
 }
 
-// CheckAlone is the part of Check that needs nothing but the configuration itself:
+// CheckAlone checks what needs nothing but the configuration itself:
 // fields, parameters, slots, levels and scales. It opens no file and no device, so
 // that it answers the same on every machine.
 func CheckAlone(cfg *config.Agent) error {
@@ -124,7 +124,7 @@ func (c *checker) fail(path, remedy string, err error) {
 	c.errs.Add(c.cfg.Problem(path, err.Error(), remedy))
 }
 
-// err is all that was found, with ErrAbsent where trying again may help.
+// err returns all mistakes. They wrap ErrAbsent where trying again may help.
 func (c *checker) err() error {
 	err := c.errs.Err()
 	if err != nil && c.faults == 0 {
@@ -205,8 +205,8 @@ func (c *checker) inputs(m sensor.Machine) *sensor.Inputs {
 	})
 }
 
-// stream checks one stream against the parameters and opens its source; the one is done
-// although the other fails, so that all mistakes are found at once.
+// stream checks one stream against the parameters and opens its source. It does both even
+// if one fails, so that all mistakes are found at once.
 func (c *checker) stream(i int, p *prepared) *Stream {
 	var s *seal.Stream
 	if p.Keys.Context != nil {
@@ -306,7 +306,7 @@ func slotRemedy(channels, slots int) string {
 		fitting(channels, slots))
 }
 
-// fitting is the most samples per window with which channels fit into slots.
+// fitting returns the most samples per window with which channels fit into slots.
 func fitting(channels, slots int) int {
 	n := 1
 	for 2*n*channels <= slots {

@@ -97,7 +97,7 @@ func sealing(k *seal.Keys, s *seal.Stream, w *source.Window, id seal.Identity, c
 	return out, encrypts[len(encrypts)/2], took, nil
 }
 
-// milliseconds is a time for a Prediction.
+// milliseconds returns a time for a Prediction.
 func milliseconds(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }
 
 // wear predicts what reaches the device below the file system, a day: the spool's
@@ -150,7 +150,7 @@ func (p *Prediction) machine(cfg *config.Agent, m sensor.Machine) {
 	}
 }
 
-// Hours are the times of day as the courier takes them; they are checked.
+// Hours returns the times of day as the courier takes them; they are checked.
 func Hours(list []config.Hours) (out []delivery.Hours, err error) {
 	for _, h := range list {
 		var o delivery.Hours

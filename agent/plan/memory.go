@@ -55,10 +55,10 @@ func TuneProcessors(cfg *config.Agent) {
 	}
 }
 
-// largestTables is what tables of the transform take at most, on any machine.
+// largestTables returns what tables of the transform take at most, on any machine.
 func largestTables(n int) int { return 9 * n }
 
-// memoryLimit is what an agent needs at its peak, in bytes, without the binary:
+// memoryLimit returns what an agent needs at its peak, in bytes, without the binary:
 // the prepared key (8 bytes a residue), the tables of the transform (for a limb of n
 // residues tables(n)), one ciphertext as residues with its encoding, or its encoding
 // with the sealed object, and what waits in memory. It is 0 for unknown parameters.

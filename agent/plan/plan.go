@@ -247,7 +247,7 @@ func loadOrMake(k *seal.Keys, c *checker, given seal.Given) (bytes int64, missin
 	return bytes, missing, c.errs.Err()
 }
 
-// nextNumbers are the boot epoch and the reserved sequence numbers that the
+// nextNumbers returns the boot epoch and the reserved sequence numbers that the
 // next start would use.
 func nextNumbers(cfg *config.Agent, now time.Time) seal.StateFile {
 	f, err := seal.ReadState(cfg.State, cfg.Device)
@@ -318,7 +318,7 @@ func precision(k *seal.Keys, o *StreamOutlook, s config.Stream, scale float64) {
 	}
 }
 
-// wireBytes is the size of the MQTT 3.1.1 PUBLISH packets (QoS 1) of an object:
+// wireBytes returns the size of the MQTT 3.1.1 PUBLISH packets (QoS 1) of an object:
 // fixed header, topic and packet id besides the chunk.
 func wireBytes(topic string, object []byte, chunkSize int) (bytes, chunks int, err error) {
 	pieces, err := transport.Split(object, chunkSize)
@@ -340,7 +340,7 @@ func wireBytes(topic string, object []byte, chunkSize int) (bytes, chunks int, e
 	return bytes, len(pieces), nil
 }
 
-// doubts are warnings about one stream.
+// doubts returns warnings about one stream.
 func (o StreamOutlook) doubts(slots int) []string {
 	var out []string
 	if used := float64(o.SlotsUsed) / float64(slots); used < 0.05 {

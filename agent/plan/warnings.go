@@ -10,7 +10,7 @@ import (
 	"github.com/hencedge/hencedge/keyset"
 )
 
-// Warnings are properties of a configuration that work but deserve thought.
+// Warnings returns what works in a configuration but deserves thought.
 func Warnings(cfg *config.Agent) []string {
 	var out []string
 	if cfg.Keys.Mode == config.KeyModeSymmetric {

@@ -44,8 +44,8 @@ type Identity struct {
 	BootID         []byte // of the kernel's present start
 }
 
-// memory is a buffer of n bytes with a capacity of room for a sealed window: that of the
-// window before, if its object is on disk. Large ones are not kept.
+// memory returns a buffer of n bytes that has room for a sealed window. It is the buffer
+// of the window before, if that is on disk; large ones are not kept.
 func (s *Stream) memory(n, room int) []byte {
 	if s.lent || cap(s.object) < room {
 		s.object = make([]byte, room)
@@ -54,7 +54,7 @@ func (s *Stream) memory(n, room int) []byte {
 	return s.object[:n]
 }
 
-// Kept takes the memory of the last window back: its object is on disk.
+// Kept says that the object of the last window is on disk, so that its memory is free.
 func (s *Stream) Kept() {
 	if s.lent = cap(s.object) >= largeBody; s.lent {
 		s.object = nil
@@ -115,7 +115,7 @@ func (k *Keys) Seal(s *Stream, w *source.Window, id Identity, clock role.Clock) 
 	return &Sealed{Meta: meta, Object: object, Body: body, Encrypt: took}, nil
 }
 
-// digest is a hash of values: SHA-256 of 256 of them after that of those before,
+// digest returns a hash of values: SHA-256 of 256 of them after that of those before,
 // so that only a small buffer has to be wiped.
 func digest(values []float64) (sum [32]byte) {
 	var b [32 + 8*256]byte

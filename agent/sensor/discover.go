@@ -24,16 +24,16 @@ type Found struct {
 	Value float64
 }
 
-// Channel is a channel that reads this sensor, with default policies.
+// Channel returns a channel that reads this sensor, with default policies.
 func (f Found) Channel() config.Channel {
 	src := f.Source
 	return config.Channel{Name: f.Name, Unit: f.Unit, Range: f.Range, Source: &src, OnMissing: config.MissingHold,
 		OnRange: config.OutsideClamp}
 }
 
-// Discover lists the sensors of this machine: thermal zones and hwmon inputs
-// first, then IIO devices, power rails and GPUs, then processor, memory, load, network and disks. Every one was read
-// once successfully.
+// Discover lists the sensors of this machine that can be read: thermal zones and hwmon
+// inputs first, then IIO devices, power rails and GPUs, then processor, memory, load,
+// network and disks.
 func Discover() []Found { return Machine{}.Discover() }
 
 // Discover lists the sensors under m.Root.
@@ -63,12 +63,12 @@ type discovery struct {
 	taken map[string]bool
 }
 
-// fixed is a range that does not depend on the reading.
+// fixed returns a range that does not depend on the reading.
 func fixed(lo, hi float64) func(float64) [2]float64 {
 	return func(float64) [2]float64 { return [2]float64{lo, hi} }
 }
 
-// headroom is [0, h] with h one, two or five times a power of ten, at least
+// headroom returns [0, h] with h one, two or five times a power of ten, at least
 // twice the reading and at least floor.
 func headroom(floor float64) func(float64) [2]float64 {
 	return func(v float64) [2]float64 {

@@ -58,7 +58,7 @@ func (d *inputDiscovery) glob(pattern string) []string {
 	return paths
 }
 
-// device is the path that a file under the root has on the machine itself.
+// device returns the path that a file under the root has on the machine itself.
 func (d *inputDiscovery) device(path string) string {
 	return "/" + strings.TrimPrefix(strings.TrimPrefix(path, d.m.path()), "/")
 }

@@ -75,5 +75,5 @@ func (g gauge) Read(ctx context.Context) (float64, time.Time, error) {
 	return v, g.m.Clock.Now(), err
 }
 
-// noSensor is ErrNoSensor with what exists.
+// noSensor returns ErrNoSensor with what exists.
 func noSensor(what, name string, have []string) error { return input.Missing(what, name, have) }

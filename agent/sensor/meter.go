@@ -66,7 +66,7 @@ type RecentEnergy struct {
 	PerReading float64 `json:"joules_per_reading,omitempty"`
 }
 
-// String is one line for people.
+// String returns one line for people.
 func (e Energy) String() string {
 	if e.Sensor == "" {
 		return e.Reason
@@ -158,7 +158,7 @@ func (e *Meter) Start() (stop func()) {
 	}
 }
 
-// ProcessTime is the processor time of this process.
+// ProcessTime returns the processor time of this process.
 func ProcessTime() time.Duration {
 	var u unix.Rusage
 	if unix.Getrusage(unix.RUSAGE_SELF, &u) != nil {
@@ -167,7 +167,7 @@ func ProcessTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// busyTime is the processor time of all processes and interrupts, 0 when it
+// busyTime returns the processor time of all processes and interrupts, 0 when it
 // cannot be read. What a hypervisor stole was not spent here.
 func (m Machine) busyTime() time.Duration {
 	times, _, err := m.cpuTimes("total")

@@ -79,7 +79,7 @@ func (m Machine) openCPU(src config.Source) (Sensor, error) {
 	}}, nil
 }
 
-// cpuShare is the share of field index between two readings, in percent; index
+// cpuShare returns the share of field index between two readings, in percent; index
 // -1 is all but idle and iowait. The kernel documents that idle and iowait may
 // go backwards by a little; such a step counts as zero.
 func cpuShare(before, now []float64, index int) (float64, error) {

@@ -21,7 +21,7 @@ type rate struct {
 	at     time.Duration
 }
 
-// Read gives the rate since the last successful reading. The first gives
+// Read returns the rate since the last successful reading. The first gives
 // ErrNoBaseline. A counter that went backwards (a wrap, or a device that was
 // replaced) gives ErrReading and starts anew.
 func (r *rate) Read(ctx context.Context) (float64, time.Time, error) {
@@ -67,7 +67,7 @@ func (m Machine) columns(path, name string, key int, split func(line string) []s
 	return nil, names, nil
 }
 
-// column is a counter in column index of the line for name.
+// column returns a counter in column index of the line for name.
 func (m Machine) column(what, path, name string, key, index int, split func(string) []string) (uint64, error) {
 	f, names, err := m.columns(path, name, key, split)
 	if err != nil {

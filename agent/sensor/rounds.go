@@ -174,7 +174,7 @@ func (r *rounds) pass(ctx context.Context, from int) (next int, err error) {
 	}
 }
 
-// leave gives a desk up: it ends with the read at hand.
+// leave gives a desk up. The desk ends after the read that is under way.
 func (r *rounds) leave(d *desk) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -220,7 +220,7 @@ func (s *slot) ended(v float64, err error) {
 	}
 }
 
-// answer is what a round takes from the sensor. It needs the lock.
+// answer returns what a round takes from the sensor. It needs the lock.
 func (s *slot) answer(maxAge time.Duration) (float64, error) {
 	if !s.asked.IsZero() && (!s.aside || time.Since(s.asked) <= maxAge) {
 		return s.value, s.err
@@ -231,8 +231,8 @@ func (s *slot) answer(maxAge time.Duration) (float64, error) {
 	return 0, ErrSlow
 }
 
-// slowest puts the slowest sensor of a round aside that took longer than the
-// interval. It needs the lock.
+// slowest puts the slowest sensor aside when a round took longer than the interval. It
+// needs the lock.
 func (r *rounds) slowest(took time.Duration) {
 	if took <= r.interval {
 		return

@@ -15,7 +15,7 @@ func Warnings(cfg *config.Agent) []string {
 	return append(inputWarnings(cfg), powerWarnings(cfg)...)
 }
 
-// inputWarnings are inputs that nobody reads, that travel in plain, or whose
+// inputWarnings warns of inputs that no channel reads, that travel in clear, or whose
 // device is not there now.
 func inputWarnings(cfg *config.Agent) []string {
 	used := map[string]bool{}
@@ -87,8 +87,8 @@ func unusable(device string, in config.Input) string {
 	return ""
 }
 
-// powerWarnings are channels that encrypt what the metrics and the status tell in
-// clear: the power of the board.
+// powerWarnings warns of channels that encrypt the power of the board, which the metrics
+// and the status tell in clear.
 func powerWarnings(cfg *config.Agent) []string {
 	if cfg.Energy == config.EnergyOff {
 		return nil

@@ -54,7 +54,7 @@ func (l *live) Close() error {
 	return nil
 }
 
-// due is when the tick at hand is, on the monotonic clock.
+// due returns when the tick at hand is, on the monotonic clock.
 func (l *live) due() time.Duration { return l.start + time.Duration(l.tick)*l.interval }
 
 // overdue passes over ticks until the one at hand is late by less than an interval, and

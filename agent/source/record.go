@@ -32,7 +32,7 @@ type recordReader interface {
 	shift(n int)
 }
 
-// replayError is an ErrReplay at a line.
+// replayError returns an ErrReplay at a line.
 func replayError(file string, line int, format string, args ...any) error {
 	return fmt.Errorf("%s:%d: %w: %s", file, line, ErrReplay, fmt.Sprintf(format, args...))
 }

@@ -43,8 +43,8 @@ type reorder struct {
 	ahead bool  // they are in the future
 }
 
-// add takes a row. It gives those whose turn it is, and the number of rows, of
-// this and earlier calls, that turn out to be late.
+// add takes a row. It returns the rows whose turn it is, and how many rows of this and
+// earlier calls are now known to be late.
 func (o *reorder) add(r Row) (ready []Row, late int) {
 	past := o.any && r.At.Before(o.gone.Add(-leap))
 	future := o.future(r.At)
@@ -73,7 +73,7 @@ func (o *reorder) future(at time.Time) bool {
 	return at.After(o.newest.Add(o.now() - o.arrived + leap))
 }
 
-// refuse drops what was held back.
+// refuse drops the rows that were held back, and returns how many they were.
 func (o *reorder) refuse() (late int) {
 	late = len(o.held)
 	o.held = nil
@@ -116,7 +116,7 @@ func (o *reorder) sort(r Row) []Row {
 	return o.take(n)
 }
 
-// drain gives back all that waits, and what was held back: nothing contradicts it.
+// drain returns all that waits, and what was held back: nothing contradicts it.
 func (o *reorder) drain() []Row {
 	if len(o.held) == 0 {
 		return o.take(len(o.waiting))

@@ -200,7 +200,7 @@ func (r *replay) Next(ctx context.Context) (Row, error) {
 	return out, err
 }
 
-// sorted gives the next row in the order of time. Its cursor counts rows in that
+// sorted returns the next row in the order of time. Its cursor counts rows in that
 // order, which is the same whenever the file is read from its beginning.
 func (r *replay) sorted(ctx context.Context, wait bool) (Row, error) {
 	for len(r.ready) == 0 {
@@ -227,7 +227,7 @@ func (r *replay) sorted(ctx context.Context, wait bool) (Row, error) {
 	return out, nil
 }
 
-// read gives the next row of the file, when its time has come or at once. Rows that the
+// read returns the next row of the file, when its time has come or at once. Rows that the
 // policy leaves out it passes over.
 func (r *replay) read(ctx context.Context, wait bool) (Row, error) {
 	out, err := r.sound(ctx)
@@ -245,7 +245,7 @@ func (r *replay) read(ctx context.Context, wait bool) (Row, error) {
 	return out, nil
 }
 
-// sound gives the next row of the file that is not left out.
+// sound returns the next row of the file that is not left out.
 func (r *replay) sound(ctx context.Context) (Row, error) {
 	for {
 		if err := ctx.Err(); err != nil {

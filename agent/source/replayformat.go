@@ -86,7 +86,7 @@ func newCSV(in io.Reader, cfg config.Replay, names []string) (*csvRecords, error
 	return c, nil
 }
 
-// columnName is a name for messages; one that begins like a number is a reading, in
+// columnName returns a name for messages; one that begins like a number is a reading, in
 // a file without a header.
 func columnName(n string) string {
 	if strings.ContainsAny(n[:min(len(n), 1)], "+-.0123456789") {
@@ -139,7 +139,7 @@ func (c *csvRecords) next() (record, error) {
 	return rec, nil
 }
 
-// wrap gives the reader's errors file and line.
+// wrap adds file and line to the reader's errors.
 func (c *csvRecords) wrap(err error) error {
 	var pe *csv.ParseError
 	switch {
@@ -262,7 +262,7 @@ func (n *ndjsonRecords) parse(line []byte) (record, error) {
 	return rec, nil
 }
 
-// field is the text of a scalar, "" when it is absent or null. Only timestamps may be
+// field returns the text of a scalar, "" when it is absent or null. Only timestamps may be
 // JSON strings; a number in quotes is taken as a mistake in the data, and keeps them.
 func (n *ndjsonRecords) field(object map[string]any, path []string, text bool) (string, error) {
 	var v any = object
@@ -290,7 +290,7 @@ func (n *ndjsonRecords) field(object map[string]any, path []string, text bool) (
 	return fmt.Sprintf("%T", v), nil
 }
 
-// columnLetters is the name that spreadsheets give a column, from 0: A, ..., Z, AA, ...
+// columnLetters returns the name that spreadsheets give a column, from 0: A, ..., Z, AA, ...
 func columnLetters(n int) string {
 	var b strings.Builder
 	if n >= 26 {

@@ -161,7 +161,7 @@ func (r *replay) ended() error {
 	return nil
 }
 
-// size is that of the open file, or -1.
+// size returns that of the open file, or -1.
 func (r *replay) size() int64 {
 	f, ok := r.file.(*os.File)
 	if !ok {

@@ -96,7 +96,7 @@ func (u unrepeatable) Gap(last, first time.Time) time.Duration {
 	return away
 }
 
-// bucketOf is the number of the interval of Unix time that t lies in.
+// bucketOf returns the number of the interval of Unix time that t lies in.
 func bucketOf(t time.Time, every time.Duration) int64 {
 	ns, e := t.UnixNano(), int64(every)
 	b := ns / e

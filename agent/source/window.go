@@ -161,7 +161,7 @@ func (c *Collector) open(at time.Time) {
 	c.cur = w
 }
 
-// empty is a window without samples, with room for all.
+// empty returns a window without samples, with room for all.
 func (c *Collector) empty() *Window {
 	if w, ok := c.free.Get().(*Window); ok {
 		return w

@@ -38,7 +38,7 @@ type Channel struct {
 	dir   string
 }
 
-// place is where a device is on its bus, such as 1-0076, "" where that is not
+// place returns where a device is on its bus, such as 1-0076, "" where that is not
 // known. Unlike the number of its directory it is the same after every start.
 func place(dir string) string {
 	target, err := os.Readlink(dir)
@@ -53,7 +53,7 @@ func (c Channel) Source() config.Source {
 	return config.Source{Type: config.SourceIIO, Chip: c.Chip, Input: c.Input}
 }
 
-// List gives every channel under root ("" is this machine), by device and name.
+// List returns every channel under root ("" is this machine), by device and name.
 func List(root string) []Channel {
 	dirs, _ := filepath.Glob(input.Under(root, "sys/bus/iio/devices/iio:device*"))
 	slices.SortFunc(dirs, input.ByNumber)
@@ -165,7 +165,7 @@ func (c Channel) value() (float64, error) {
 	return (v + offset) * scale * factor, nil
 }
 
-// attribute is a property of the channel, or of all channels of its kind, or
+// attribute returns a property of the channel, or of all channels of its kind, or
 // absent.
 func (c Channel) attribute(name, kind string, absent float64) (float64, error) {
 	for _, of := range []string{c.Input, kind, kind + "-" + kind} {

@@ -69,7 +69,7 @@ func Tree(t *testing.T, archive string) string {
 	return dir
 }
 
-// PTY is a pair of pseudo terminals: what the device holds, and the path of the
+// PTY returns a pair of pseudo terminals: what the device holds, and the path of the
 // serial port.
 func PTY(t *testing.T) (device *os.File, path string) {
 	t.Helper()

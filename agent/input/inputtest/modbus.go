@@ -79,7 +79,7 @@ func ask(addr string, n uint16, request []byte) ([]byte, error) {
 	return body, err
 }
 
-// modbusCRC is the checksum of MODBUS over Serial Line V1.02, bit by bit as its
+// modbusCRC returns the checksum of MODBUS over Serial Line V1.02, bit by bit as its
 // section 6.2.2 describes it.
 func modbusCRC(b []byte) uint16 {
 	crc := uint16(0xffff)

@@ -48,12 +48,12 @@ func start(t *testing.T, b Broker, conf string) Broker {
 	return b
 }
 
-// MQTT is how an input connects.
+// MQTT returns how an input connects.
 func (b Broker) MQTT(id string) config.MQTT {
 	return config.MQTT{URL: b.URL, CA: b.CA, ClientID: id}
 }
 
-// Publisher is a client that sends readings.
+// Publisher returns a client that sends readings.
 func (b Broker) Publisher(t *testing.T) func(topic, payload string, retain bool) {
 	t.Helper()
 	tls, err := tlsutil.Files{CA: b.CA}.Config()

@@ -69,7 +69,7 @@ func (r request) pdu() []byte {
 	return binary.BigEndian.AppendUint16(b, r.count)
 }
 
-// payload is the number of data bytes of the answer.
+// payload returns the number of data bytes of the answer.
 func (r request) payload() int {
 	if r.function == readCoils || r.function == readDiscrete {
 		return (int(r.count) + 7) / 8
@@ -218,7 +218,7 @@ func (rtu) receive(r io.Reader, unit byte, want request) ([]byte, error) {
 	}
 }
 
-// crc16 is the checksum of serial frames: polynomial 0xA001 (reflected 0x8005),
+// crc16 returns the checksum of serial frames: polynomial 0xA001 (reflected 0x8005),
 // start 0xFFFF (the same, section 6.2.2).
 func crc16(b []byte) uint16 {
 	crc := uint16(0xffff)

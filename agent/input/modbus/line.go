@@ -40,7 +40,7 @@ type line struct {
 // is opened anew.
 const mostMute = 3
 
-// join gives the line of an address.
+// join returns the line of an address, which inputs with the same one share.
 func (l *Lines) join(u *url.URL, port config.Line) *line {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -85,7 +85,7 @@ func (n *line) take(ctx context.Context) error {
 
 func (n *line) give() { n.turn <- struct{}{} }
 
-// connected gives the connection, which it opens where needed, with ctx's
+// connected returns the connection, which it opens where needed, with ctx's
 // deadline on it.
 func (n *line) connected(ctx context.Context) (link, error) {
 	if n.link == nil {

@@ -66,7 +66,7 @@ func (m *Input) Trouble() error {
 	return m.worker.Trouble()
 }
 
-// Messages gives the messages on a topic filter.
+// Messages calls f with each message on a topic filter.
 func (m *Input) Messages(topic string, f func(text string)) (begin func(), err error) {
 	if topic == "" {
 		return nil, fmt.Errorf("%w: no topic", input.ErrNoSensor)

@@ -91,7 +91,7 @@ func (e *Energy) Add(now time.Duration) (joules, seconds float64, err error) {
 	return micro * 1e-6, dt.Seconds(), nil
 }
 
-// advance is how far a counter went from last to now, and whether that is known.
+// advance returns how far a counter went from last to now, and whether that is known.
 func advance(last, now, span uint64) (uint64, bool) {
 	switch {
 	case now >= last:
@@ -234,7 +234,7 @@ func powercap(root string) map[string][]meter {
 	return out
 }
 
-// chipName is what the driver calls the device in dir.
+// chipName returns what the driver calls the device in dir.
 func chipName(dir string) string {
 	if strings.Contains(dir, "/ina3221x/") {
 		return "ina3221x" // has no name file of its own on JetPack 4

@@ -34,7 +34,7 @@ func (g gauge) Read(ctx context.Context) (float64, time.Time, error) {
 	return v, time.Now().Round(0), err
 }
 
-// file is a gauge of one file.
+// file returns a gauge of one file.
 func file(path string, factor float64) gauge {
 	return func() (float64, error) {
 		v, err := input.ReadNumber(path)

@@ -59,7 +59,7 @@ var invalid = map[string]struct {
 	text  string
 }{"GGA": {6, "0"}, "RMC": {2, "V"}, "GLL": {6, "V"}}
 
-// at is the text of a field counted from 1, "" where there is none.
+// at returns the text of a field counted from 1, "" where there is none.
 func (s sentence) at(i int) string {
 	if i < 1 || i > len(s.fields) {
 		return ""

@@ -106,7 +106,7 @@ func (s *Input) Trouble() error { return s.worker.Trouble() }
 
 var errSilent = errors.New("the port has sent no line")
 
-// Messages gives every line.
+// Messages calls f with every line.
 func (s *Input) Messages(_ string, f func(text string)) (begin func(), err error) {
 	s.taps = append(s.taps, f)
 	return func() { s.Start(s.run) }, nil
