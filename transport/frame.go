@@ -115,7 +115,8 @@ func readProtected(h []byte) (alg int64, kid [8]byte, err error) {
 	}
 	if alg == 0 || !bytes.Equal(protectedHeader(alg, kid)[1:], h) {
 		return alg, kid,
-			fmt.Errorf("%w: want an algorithm and a key id of 8 bytes in canonical form in the protected header", ErrMalformed)
+			fmt.Errorf("%w: want an algorithm and a key id of 8 bytes in canonical form in the protected header",
+				ErrMalformed)
 	}
 	return alg, kid, nil
 }

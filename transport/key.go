@@ -115,8 +115,9 @@ func FormatPublicKey(pub ed25519.PublicKey) string {
 // ParsePublicKey reads "ed25519:<base64>" (standard alphabet, padded).
 func ParsePublicKey(text string) (ed25519.PublicKey, error) {
 	if strings.HasPrefix(text, secretScheme) {
-		return nil, fmt.Errorf("%w: this is a secret key where a public key belongs; keep it out of configuration files",
-			ErrMalformed)
+		return nil,
+			fmt.Errorf("%w: this is a secret key where a public key belongs; keep it out of configuration files",
+				ErrMalformed)
 	}
 	b, err := parseKeyText(text, publicScheme, ed25519.PublicKeySize)
 	if err != nil {

@@ -51,7 +51,8 @@ func (a *adviser) advice(err *Error) string {
 		for scale := min(top-1, a.params.LogScale()); scale >= 12; scale-- {
 			c, e := compileChanged(a.prog, a.params, func(st *config.Stream) { st.LogScale = scale })
 			if e == nil && c.Useful() {
-				ways = append(ways, fmt.Sprintf("set log_scale: %d on the streams (promised error %.2g)", scale, c.out.Bound))
+				ways = append(ways, fmt.Sprintf("set log_scale: %d on the streams (promised error %.2g)",
+					scale, c.out.Bound))
 				break
 			}
 		}

@@ -37,7 +37,8 @@ func TestRefusals(t *testing.T) {
 		{"edge13-d3", "x; y", ErrSyntax, "x; y", []string{"not part of the language"}},
 		{"edge13-d3", "x\xff", ErrSyntax, "", []string{"UTF-8"}},
 		{"edge13-d3", deep, ErrSize, "(", []string{"nested more than 64"}},
-		{"edge13-d3", "mean(temp)", ErrName, "temp", []string{"unknown variable `temp`", "the inputs are s, t, w, x, y, z"}},
+		{"edge13-d3", "mean(temp)", ErrName, "temp",
+			[]string{"unknown variable `temp`", "the inputs are s, t, w, x, y, z"}},
 		{"edge13-d3", "mena(x)", ErrName, "mena(x)", []string{`unknown function "mena"`, "did you mean mean(x)?"}},
 		{"edge13-d3", "var2(x)", ErrName, "var2(x)", []string{"did you mean var(x)?"}},
 		{"edge13-d3", "sud(x)", ErrName, "sud(x)", []string{"did you mean std(x)?"}},
@@ -96,7 +97,8 @@ func TestRefusals(t *testing.T) {
 		{"edge12-d1", "x^3*y^5 + z", ErrDepth, "x^3*y^5", []string{"needs level 3"}},
 		{"edge12-add", "z + x*y", ErrDepth, "x*y", []string{"no special primes", "use parameters edge12-d1"}},
 		{"edge12-add", "mean(x)", ErrDepth, "mean(x)", []string{"no special primes"}},
-		{"edge12-d1", "mean(x*y)", ErrMagnitude, "", []string{"does not fit", "set log_scale:", "use parameters edge13-d3"}},
+		{"edge12-d1", "mean(x*y)", ErrMagnitude, "",
+			[]string{"does not fit", "set log_scale:", "use parameters edge13-d3"}},
 	} {
 		circuit, err := compileFor(t, c.set, c.expr)
 		if err == nil {
@@ -213,7 +215,8 @@ func TestFolding(t *testing.T) {
 				break
 			}
 		}
-		if math.Abs(a.out.A-b.out.A) > 1e-9*math.Abs(b.out.A) || math.Abs(a.out.B-b.out.B) > 1e-9*(1+math.Abs(b.out.B)) {
+		if math.Abs(a.out.A-b.out.A) > 1e-9*math.Abs(b.out.A) ||
+			math.Abs(a.out.B-b.out.B) > 1e-9*(1+math.Abs(b.out.B)) {
 			t.Errorf("%s and %s are read differently: %+v, %+v", c[0], c[1], a.out, b.out)
 		}
 	}
@@ -248,7 +251,8 @@ func TestPolyRange(t *testing.T) {
 
 func TestDepth(t *testing.T) {
 	for expr, depth := range map[string]int{
-		"x + y": 0, "mean(x)": 0, "3*x": 0, "x*y": 1, "var(x)": 1, "x^3": 2, "x^4": 2, "x^5": 3, "x*y*z*w": 2, "x^3*y": 2,
+		"x + y": 0, "mean(x)": 0, "3*x": 0, "x*y": 1, "var(x)": 1, "x^3": 2, "x^4": 2, "x^5": 3,
+		"x*y*z*w": 2, "x^3*y": 2,
 		"poly(x, [1, 1, 1, 1, 1])": 2, "poly(x, [1, 1, 1, 1, 1, 1, 1, 1, 1])": 3, "x^7*y": 3, "x - mean(x)": 1,
 	} {
 		c := mustCompile(t, "std14-d5", expr)
@@ -326,7 +330,10 @@ func TestCheckSource(t *testing.T) {
 			}
 			s.Expr = "mean(x*z)"
 		},
-		"`var(x)` does not depend on its inputs": func(s *Source) { s.Expr, s.Vars = "var(x)", testVars("edge13-d3", 1) },
+		"`var(x)` does not depend on its inputs": func(s *Source) {
+			s.Expr, s.Vars = "var(x)",
+				testVars("edge13-d3", 1)
+		},
 		"set log_scale: 29": func(s *Source) {
 			v := s.Vars["x"]
 			v.Stream.LogScale = 200

@@ -44,10 +44,12 @@ func TestOffsetsCancel(t *testing.T) {
 			d := minus(x, precise(29999.9))
 			return multiplied(d, d, d, d, minus(d, precise(-1)))
 		}},
-		{30000, 300, "poly(x, [-30000, 1, 0, 0]) * poly(y - 29990, [0, 0, 1, 1e-4])", func(x, y, z *big.Float) *big.Float {
-			d := minus(y, precise(29990))
-			return multiplied(minus(x, precise(30000)), d, d, new(big.Float).Add(precise(1), multiplied(precise(1e-4), d)))
-		}},
+		{30000, 300, "poly(x, [-30000, 1, 0, 0]) * poly(y - 29990, [0, 0, 1, 1e-4])",
+			func(x, y, z *big.Float) *big.Float {
+				d := minus(y, precise(29990))
+				return multiplied(minus(x, precise(30000)), d, d,
+					new(big.Float).Add(precise(1), multiplied(precise(1e-4), d)))
+			}},
 	} {
 		m, h := tt.middle, tt.half
 		st := testStream("one", set, 4, [2]float64{m - h, m + h}, [2]float64{m - 1.125*h, m + 1.25*h},
@@ -94,7 +96,8 @@ func TestDouble(t *testing.T) {
 				t.Fatalf("%s of %v and %v: %v is off by %g", what, a, b, got, off)
 			}
 		}
-		near("sum", a.plus(b), new(big.Float).Add(x, y), new(big.Float).Add(new(big.Float).Abs(x), new(big.Float).Abs(y)))
+		near("sum", a.plus(b), new(big.Float).Add(x, y),
+			new(big.Float).Add(new(big.Float).Abs(x), new(big.Float).Abs(y)))
 		near("product", a.times(b), multiplied(x, y), multiplied(x, y))
 	}
 	for _, v := range []float64{math.Inf(1), math.NaN(), 1e308} {
@@ -116,7 +119,8 @@ func TestConstantsThatRound(t *testing.T) {
 		"((x - 50) / 50)^3 + ((x - 50) / 50)^2",
 	} {
 		st := testStream("one", "edge13-d2p", 16, [2]float64{0, 100})
-		c, err := Compile(Source{Name: "p", Expr: expr, Vars: map[string]Var{"x": {"a", st, 0}}}, mustParams(t, "edge13-d2p"))
+		c, err := Compile(Source{Name: "p", Expr: expr, Vars: map[string]Var{"x": {"a", st, 0}}},
+			mustParams(t, "edge13-d2p"))
 		if err != nil {
 			t.Errorf("%s: %v", expr, err)
 			continue

@@ -121,7 +121,8 @@ func (e *Error) marked() (line, caret string) {
 		}, string(r))
 	}
 	line = prefix + clean(runes[start:end]) + suffix
-	caret = strings.Repeat(" ", utf8.RuneCountInString(prefix)+from-start) + "^" + strings.Repeat("~", max(to-from-1, 0))
+	caret = strings.Repeat(" ", utf8.RuneCountInString(prefix)+from-start) + "^" + strings.Repeat("~",
+		max(to-from-1, 0))
 	return line, caret
 }
 

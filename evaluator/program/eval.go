@@ -58,7 +58,8 @@ func (e *evaluator) cast(a val, sh shape) val {
 	if last := e.ch.slots - sh.stride; a.pos > last {
 		a.w, a.pos = e.rotate(a.w, a.pos-last), last
 	}
-	return val{a: a.a, b: a.b, w: e.spread(a.w, a.pos, sh), sh: sh, pos: a.pos, full: sh.n < sh.stride, lo: a.lo, hi: a.hi}
+	return val{a: a.a, b: a.b, w: e.spread(a.w, a.pos, sh), sh: sh, pos: a.pos, full: sh.n < sh.stride,
+		lo: a.lo, hi: a.hi}
 }
 
 // enter makes n the part of the program that errors point at.

@@ -13,7 +13,8 @@ func (e *evaluator) poly(x val, coef []float64) val {
 	q := substitute(coef, x.a, x.b)
 	for _, c := range q {
 		if !finite(c) {
-			e.fail(ErrConstant, "", "a coefficient of %s is too large once the offset of its argument is folded in", e.text())
+			e.fail(ErrConstant, "", "a coefficient of %s is too large once the offset of its argument is folded in",
+				e.text())
 			return val{}
 		}
 	}

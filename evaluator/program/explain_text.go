@@ -17,7 +17,8 @@ func (e Explanation) Text() string {
 	fmt.Fprintf(&b, "%s = %s\n", e.Program, strings.Join(strings.Fields(e.Expr), " "))
 	line("parameters", "%s, levels 0 to %d", e.Params, e.MaxLevel)
 	for _, in := range e.Inputs {
-		line("input", "%s: %d samples, level %d, scale 2^%.2f, %s (%s symmetric)", in.Name, in.Samples, in.Level, in.LogScale,
+		line("input", "%s: %d samples, level %d, scale 2^%.2f, %s (%s symmetric)", in.Name, in.Samples,
+			in.Level, in.LogScale,
 			size(in.Bytes), size(in.SeededBytes))
 	}
 	r := e.Result
@@ -45,7 +46,8 @@ func (e Explanation) Text() string {
 	line("promise", "%s", promise)
 	line("depth", "%d, with %d rescalings; %s", e.Depth, e.Levels, e.Policy)
 	if l := e.Least; l != nil {
-		line("could do", "with level: %d on the streams (%s for an input), promising %.3g", l.Level, size(l.Bytes), l.Bound)
+		line("could do", "with level: %d on the streams (%s for an input), promising %.3g", l.Level,
+			size(l.Bytes), l.Bound)
 	}
 	line("keys", "%s", e.Keys.text())
 	line("cost", "%d operations, %d key switches, %d limb switches", len(e.Steps), e.KeySwitch, e.LimbSwitches)
@@ -53,7 +55,8 @@ func (e Explanation) Text() string {
 	w := tabwriter.NewWriter(&b, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(w, "  step\toperation\tlevel\tlimbs\tscale\tmagnitude\terror\troom\tfor")
 	for _, s := range e.Steps {
-		fmt.Fprintf(w, "  #%d\t%s\t%d\t%d\t2^%.2f\t2^%.1f\t2^%.1f\t%.1f\t%s\n", s.ID, s.Text, s.Level, s.Limbs, s.LogScale,
+		fmt.Fprintf(w, "  #%d\t%s\t%d\t%d\t2^%.2f\t2^%.1f\t2^%.1f\t%.1f\t%s\n", s.ID, s.Text, s.Level,
+			s.Limbs, s.LogScale,
 			s.LogMag, s.LogError, s.Room, s.Expr)
 	}
 	w.Flush()

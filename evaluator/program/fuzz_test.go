@@ -14,12 +14,15 @@ func FuzzCompile(f *testing.F) {
 		f.Add(s)
 	}
 	for _, s := range []string{
-		"", "(", "x;", "x[", "lag(x,", "x ?: y", "a.b.c", "{a: x}", "poly(x, [1,2,3,4,5,6,7,8,9,10,11,12,13,14])", "x^64",
+		"", "(", "x;", "x[", "lag(x,", "x ?: y", "a.b.c", "{a: x}", "poly(x, [1,2,3,4,5,6,7,8,9,10,11,12,13,14])",
+		"x^64",
 		"1e308*1e308*x",
 		"dot(s, [1,1,1,1,1e-300])", strings.Repeat("-", 3000) + "x", strings.Repeat("x+", 2000) + "x",
 		strings.Repeat("(x)*", 70) + "x",
-		"let a = x; let b = a*a; let c = b*b; let d = c*c; d", strings.Repeat("lag(", 70) + "x" + strings.Repeat(",1)", 70),
-		"sum(x, # > 1)", "x in [1,2]", "x..y", "`x`", "x /* y", "0x1p3*x", "std(x)^2", "not in x", "x|mean", "::mean(x)",
+		"let a = x; let b = a*a; let c = b*b; let d = c*c; d",
+		strings.Repeat("lag(", 70) + "x" + strings.Repeat(",1)", 70),
+		"sum(x, # > 1)", "x in [1,2]", "x..y", "`x`", "x /* y", "0x1p3*x", "std(x)^2", "not in x",
+		"x|mean", "::mean(x)",
 	} {
 		f.Add(s)
 	}

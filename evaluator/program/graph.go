@@ -182,7 +182,8 @@ func (g *graph) lin(at ast.Node, c float64, terms ...term) *node {
 		}
 		if s := t.node.shape; s.window() {
 			if sh.window() && sh != s {
-				return g.fail(ErrType, at, "use windows of equal length", "%s combines windows of %d and %d samples", g.text(at),
+				return g.fail(ErrType, at, "use windows of equal length", "%s combines windows of %d and %d samples",
+					g.text(at),
 					sh.n, s.n)
 			}
 			sh = s
@@ -259,7 +260,8 @@ func (g *graph) scaledRoot(at ast.Node, c float64, terms []term) *node {
 
 func (g *graph) insideRoot(at ast.Node) *node {
 	return g.fail(ErrUnsupported, at,
-		"the key holder takes the root after decryption: sqrt, std and rms must be outermost; compute the square (var(x), "+
+		"the key holder takes the root after decryption: sqrt, std and rms must be outermost; compute the square "+
+			"(var(x), "+
 			"mean(x^2)) instead",
 		"%s computes with a square root", g.text(at))
 }

@@ -31,7 +31,8 @@ func (g *graph) mul(at ast.Node, args []*node, exps []int) *node {
 		}
 		if s := a.shape; s.window() {
 			if f.sh.window() && f.sh != s {
-				return g.fail(ErrType, at, "use windows of equal length", "%s combines windows of %d and %d samples", g.text(at),
+				return g.fail(ErrType, at, "use windows of equal length", "%s combines windows of %d and %d samples",
+					g.text(at),
 					f.sh.n, s.n)
 			}
 			f.sh = s
@@ -113,7 +114,8 @@ func (g *graph) prodNode(at ast.Node, powers map[*node]int, sh shape) *node {
 	case total == 1:
 		return n.args[0]
 	case total > MaxPower:
-		return g.fail(ErrSize, at, "", "%s is a product of %d factors, at most %d are allowed", g.text(at), total, MaxPower)
+		return g.fail(ErrSize, at, "", "%s is a product of %d factors, at most %d are allowed", g.text(at),
+			total, MaxPower)
 	}
 	return g.intern(n)
 }
@@ -158,7 +160,8 @@ func (g *graph) reduce(at ast.Node, a *node, w []float64) *node {
 }
 
 func (g *graph) noWindow(at ast.Node, a *node) *node {
-	return g.fail(ErrConstant, at, "", "%s needs a window, but its argument is the constant %g, whatever the inputs are",
+	return g.fail(ErrConstant, at, "",
+		"%s needs a window, but its argument is the constant %g, whatever the inputs are",
 		g.text(at), a.c)
 }
 
@@ -235,7 +238,8 @@ func (g *graph) cov(at ast.Node, a, b *node) *node {
 		return g.fail(ErrType, at, "", "%s needs windows, but an argument is a single value", g.text(at))
 	}
 	if a.shape != b.shape {
-		return g.fail(ErrType, at, "use windows of equal length", "%s combines windows of %d and %d samples", g.text(at),
+		return g.fail(ErrType, at, "use windows of equal length", "%s combines windows of %d and %d samples",
+			g.text(at),
 			a.shape.n, b.shape.n)
 	}
 	c := 1.0
@@ -290,7 +294,8 @@ func (g *graph) poly(at ast.Node, a *node, coef []float64) *node {
 	}
 	inner := slices.Clone(coef)
 	inner[0] = 0
-	return g.lin(at, coef[0], term{1, g.intern(node{op: opPoly, args: []*node{a}, coef: inner, shape: a.shape, at: at})})
+	return g.lin(at, coef[0],
+		term{1, g.intern(node{op: opPoly, args: []*node{a}, coef: inner, shape: a.shape, at: at})})
 }
 
 // horner returns p(x) for p with the given coefficients, lowest first.

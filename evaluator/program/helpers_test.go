@@ -13,7 +13,8 @@ import (
 
 // testStream is a stream with one channel per range.
 func testStream(name, params string, samples int, ranges ...[2]float64) config.Stream {
-	st := config.Stream{Name: name, Params: params, Window: config.Window{Samples: samples}, Packing: config.PackingReal}
+	st := config.Stream{Name: name, Params: params, Window: config.Window{Samples: samples},
+		Packing: config.PackingReal}
 	for i, r := range ranges {
 		st.Channels = append(st.Channels, config.Channel{Name: fmt.Sprintf("c%d", i), Unit: "u", Range: r})
 	}

@@ -76,7 +76,8 @@ func (g *graph) expr(n ast.Node, sc scope, depth int) *node {
 	case *ast.BoolNode, *ast.StringNode, *ast.NilNode, *ast.BytesNode:
 		return g.fail(ErrType, n, "", "%s is not a number", g.text(n))
 	case *ast.MemberNode, *ast.SliceNode, *ast.ChainNode:
-		return g.fail(ErrUnsupported, n, "dot(x, [...]) with zero weights selects samples", "%s selects part of a value",
+		return g.fail(ErrUnsupported, n, "dot(x, [...]) with zero weights selects samples",
+			"%s selects part of a value",
 			g.text(n))
 	}
 	return g.fail(ErrSyntax, n, "", "%s is not part of the language", g.text(n))
@@ -161,8 +162,9 @@ func (g *graph) binary(t *ast.BinaryNode, sc scope, depth int) *node {
 	case "/":
 		switch {
 		case b.op != opConst:
-			return g.fail(ErrUnsupported, t, "divide after decryption, or multiply by a polynomial that approximates the "+
-				"reciprocal",
+			return g.fail(ErrUnsupported, t,
+				"divide after decryption, or multiply by a polynomial that approximates the "+
+					"reciprocal",
 				"%s divides by the encrypted value %s", g.text(t), g.text(t.Right))
 		case b.c == 0:
 			return g.fail(ErrConstant, t, "", "%s divides by zero", g.text(t))
@@ -184,7 +186,8 @@ func (g *graph) powerOp(t *ast.BinaryNode, a, b *node) *node {
 	case b.c == 0.5:
 		return g.fail(ErrUnsupported, t, "write sqrt(...), outermost", "%s is a square root", g.text(t))
 	case b.c != math.Trunc(b.c) || b.c < 0:
-		return g.fail(ErrUnsupported, t, "exponents are whole numbers from 0 on", "%s has the exponent %g", g.text(t), b.c)
+		return g.fail(ErrUnsupported, t, "exponents are whole numbers from 0 on", "%s has the exponent %g",
+			g.text(t), b.c)
 	case b.c > MaxPower:
 		return g.fail(ErrSize, t, "", "%s has the exponent %g, at most %d is allowed", g.text(t), b.c, MaxPower)
 	}
@@ -206,7 +209,8 @@ func (g *graph) call(t ast.Node, name string, args []ast.Node, sc scope, depth i
 		return g.fail(ErrName, t, hint, "unknown function %q", excerpt(name, 0, 40))
 	}
 	if len(args) < f.min || len(args) > f.max {
-		return g.fail(ErrType, t, "write "+f.args, "%s has %d arguments, %s takes %d", g.text(t), len(args), name, f.min)
+		return g.fail(ErrType, t, "write "+f.args, "%s has %d arguments, %s takes %d", g.text(t),
+			len(args), name, f.min)
 	}
 	if name == "lag" || name == "prev" {
 		return g.lag(t, name, args, sc, depth)
@@ -238,7 +242,8 @@ func (g *graph) call(t ast.Node, name string, args []ast.Node, sc scope, depth i
 	}
 	coef := g.list(args[1], sc, depth)
 	if len(coef)-1 > MaxDegree {
-		return g.fail(ErrSize, args[1], "", "the polynomial has degree %d, at most %d is allowed", len(coef)-1, MaxDegree)
+		return g.fail(ErrSize, args[1], "", "the polynomial has degree %d, at most %d is allowed",
+			len(coef)-1, MaxDegree)
 	}
 	if g.err != nil {
 		return a
@@ -276,7 +281,8 @@ func (g *graph) dot(t ast.Node, a *node, second ast.Node, sc scope, depth int) *
 	if _, ok := second.(*ast.ArrayNode); !ok {
 		b := g.expr(second, sc, depth+1)
 		if g.err == nil && !b.shape.window() {
-			return g.fail(ErrType, second, "write "+functions["dot"].args, "%s is neither a list of weights nor a window",
+			return g.fail(ErrType, second, "write "+functions["dot"].args,
+				"%s is neither a list of weights nor a window",
 				g.text(second))
 		}
 		return g.reduce(t, g.mul(t, []*node{a, b}, nil), nil)
@@ -286,7 +292,8 @@ func (g *graph) dot(t ast.Node, a *node, second ast.Node, sc scope, depth int) *
 		return a
 	}
 	if a.shape.window() && len(w) != a.shape.n {
-		return g.fail(ErrType, second, "give one weight for each sample", "dot has %d weights for a window of %d samples",
+		return g.fail(ErrType, second, "give one weight for each sample",
+			"dot has %d weights for a window of %d samples",
 			len(w), a.shape.n)
 	}
 	return g.reduce(t, a, w)

@@ -337,14 +337,17 @@ func (p *planner) check(level int, mag, err, scale float64, depth int) {
 	depth = max(depth, p.need)
 	switch {
 	case depth > p.ch.maxLevel:
-		p.fail(ErrDepth, "", "%s needs level %d (multiplications one after another), parameters %s have %d", p.text(), depth,
+		p.fail(ErrDepth, "", "%s needs level %d (multiplications one after another), parameters %s have %d",
+			p.text(), depth,
 			name, p.ch.maxLevel)
 	case depth > top:
-		p.fail(ErrDepth, "encrypt at a higher level", "%s needs level %d (multiplications one after another), its inputs "+
-			"are encrypted at level %d", p.text(), depth, top)
+		p.fail(ErrDepth, "encrypt at a higher level",
+			"%s needs level %d (multiplications one after another), its inputs "+
+				"are encrypted at level %d", p.text(), depth, top)
 	default:
-		p.fail(ErrMagnitude, "", "%s does not fit: it needs %.1f bits (values up to %.4g at scale 2^%.1f), level %d of "+
-			"parameters %s holds %.1f",
+		p.fail(ErrMagnitude, "",
+			"%s does not fit: it needs %.1f bits (values up to %.4g at scale 2^%.1f), level %d of "+
+				"parameters %s holds %.1f",
 			p.text(), math.Log2(mag+err)+math.Log2(scale), mag, math.Log2(scale), level, name, p.ch.room(level))
 	}
 }

@@ -80,7 +80,8 @@ func (p *Published) Source() (Source, henc.Parameters, error) {
 	}
 	src := Source{Name: p.Name, Expr: p.Expr, Vars: map[string]Var{}}
 	for name, in := range p.Inputs {
-		st := config.Stream{Name: in.Stream.Name, LogScale: in.Stream.LogScale, Packing: in.Stream.Packing, Params: p.Params,
+		st := config.Stream{Name: in.Stream.Name, LogScale: in.Stream.LogScale, Packing: in.Stream.Packing,
+			Params: p.Params,
 			Level:  in.Stream.Level,
 			Window: config.Window{Samples: in.Stream.Samples, Every: in.Stream.Every}}
 		for _, c := range in.Stream.Channels {
@@ -116,7 +117,8 @@ const MaxPublished = 256 << 10
 var (
 	publishedEnc = must(cbor.EncOptions{Sort: cbor.SortCoreDeterministic, ShortestFloat: cbor.ShortestFloat16,
 		NaNConvert: cbor.NaNConvertReject,
-		InfConvert: cbor.InfConvertReject, IndefLength: cbor.IndefLengthForbidden, TagsMd: cbor.TagsForbidden}.EncMode())
+		InfConvert: cbor.InfConvertReject, IndefLength: cbor.IndefLengthForbidden,
+		TagsMd: cbor.TagsForbidden}.EncMode())
 	publishedDec = must(cbor.DecOptions{DupMapKey: cbor.DupMapKeyEnforcedAPF, IndefLength: cbor.IndefLengthForbidden,
 		TagsMd:          cbor.TagsForbidden,
 		MaxNestedLevels: 8, MaxArrayElements: 4096, MaxMapPairs: 256, ExtraReturnErrors: cbor.ExtraDecErrorUnknownField,

@@ -122,7 +122,8 @@ func TestPartialWindows(t *testing.T) {
 	vars := testVars("edge13-d3", 20)
 	full := Input{"a", "one", 0}
 	for _, expr := range []string{"mean(y)", "std(y)", "y - mean(y)", "mean(y) - mean(w)"} {
-		c, err := Compile(Source{Name: "p", Expr: expr, Vars: vars, Present: map[Input]int{full: 7}}, b.ctx.Parameters())
+		c, err := Compile(Source{Name: "p", Expr: expr, Vars: vars, Present: map[Input]int{full: 7}},
+			b.ctx.Parameters())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -27,7 +27,8 @@ func (s *search) run() (*plan, *Error) {
 	best, least, err := s.cheapest(false)
 	if best != nil && best.multiplies() || best == nil && err.Kind == ErrMagnitude {
 		trimmed, bound, _ := s.cheapest(true)
-		if trimmed != nil && (best != nil && 2*bound < least || best == nil && useful(trimmed.lo, trimmed.hi, trimmed.out)) {
+		if trimmed != nil && (best != nil && 2*bound < least ||
+			best == nil && useful(trimmed.lo, trimmed.hi, trimmed.out)) {
 			best, least = trimmed, bound
 		}
 	}

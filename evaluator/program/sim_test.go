@@ -267,7 +267,8 @@ func TestPropertyPlain(t *testing.T) {
 			c, err := compile(Source{Name: "p", Expr: expr, Vars: vars}, p)
 			all++
 			if err != nil {
-				if e, ok := err.(*Error); !ok || e.Kind != ErrDepth && e.Kind != ErrMagnitude && e.Kind != ErrConstant &&
+				if e, ok := err.(*Error); !ok || e.Kind != ErrDepth && e.Kind != ErrMagnitude &&
+					e.Kind != ErrConstant &&
 					e.Kind != ErrSize {
 					rt.Fatalf("%s: %v", expr, err)
 				}
@@ -301,7 +302,8 @@ func TestLastSlots(t *testing.T) {
 	wide := testStream("wide", "edge12-d1", 20, [2]float64{-1, 1}, [2]float64{0, 5})
 	vars := map[string]Var{"a": {"d", full, len(ranges) - 1}, "b": {"d", full, len(ranges) / 2}, "x": {"d", wide, 1}}
 	ran := 0
-	for _, expr := range []string{"mean(a) + 0*x", "mean(a) + x", "mean(b) - mean(a) + x", "mean(a)*x", "a - b", "a*b"} {
+	for _, expr := range []string{"mean(a) + 0*x", "mean(a) + x", "mean(b) - mean(a) + x", "mean(a)*x",
+		"a - b", "a*b"} {
 		c, err := Compile(Source{Name: "p", Expr: expr, Vars: vars}, p)
 		if err != nil {
 			if errors.Is(err, ErrDepth) || errors.Is(err, ErrMagnitude) {
@@ -329,7 +331,8 @@ func TestPlainTable(t *testing.T) {
 		"poly(x - mean(x), [1, 0, 1])",
 		"mean(x*mean(y)*z)", "mean(x^2*mean(y)^2)", "(x*mean(z))^2", "dot(x*mean(z), y)",
 		"dot(s*mean(z) + mean(x), [1, 2, 3, 4, 5])", "cov(x*z + mean(y), 2*w)",
-		"dot(s, [2, 2, 2, 2, 2]) - 10*mean(s) + mean(x)", "(2*x)^3*(3*z)", "-(x - 1)*(2 - z)", "cov(3*x - 1, z) + cov(z, x)",
+		"dot(s, [2, 2, 2, 2, 2]) - 10*mean(s) + mean(x)", "(2*x)^3*(3*z)", "-(x - 1)*(2 - z)",
+		"cov(3*x - 1, z) + cov(z, x)",
 		"sum(x - mean(x)*z)",
 	} {
 		checkPlain(t, mustCompile(t, "std14-d5", expr), rand.New(rand.NewPCG(8, 8)))

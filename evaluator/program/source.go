@@ -69,7 +69,8 @@ func (s *Source) check(params string, slots int) error {
 			return fail("variable %s: %s has no channel %d", name, where, v.Channel)
 		}
 		if st.Params != "" && params != "" && st.Params != params {
-			return fail("variable %s: %s is encrypted under parameters %s, this program is compiled for %s", name, where,
+			return fail("variable %s: %s is encrypted under parameters %s, this program is compiled for %s", name,
+				where,
 				st.Params, params)
 		}
 		if st.Window.Samples < 1 || st.Slots() > slots {

@@ -156,7 +156,8 @@ func TestEveryNoiseIsCounted(t *testing.T) {
 				case stepMul:
 					sd[i] = math.Hypot(product, switched)
 				case stepMulRescale:
-					sd[i] = math.Hypot(math.Hypot(product, noise.KeySwitch(a.level, a.scale*b.scale)), noise.Rescale(s.scale))
+					sd[i] = math.Hypot(math.Hypot(product, noise.KeySwitch(a.level, a.scale*b.scale)),
+						noise.Rescale(s.scale))
 				case stepMulPlain:
 					sd[i] = math.Hypot(x, noise.Encode(s.plain.scale)*a.mag)
 				case stepRescale:
@@ -173,7 +174,8 @@ func TestEveryNoiseIsCounted(t *testing.T) {
 					sd[i] = x
 				}
 				if counted := math.Hypot(s.dev.own.sd, s.dev.common.sd); counted < sd[i]*(1-1e-9) {
-					t.Errorf("%s: step %d (%s) counts a deviation of %g, its noises have %g", expr, i, s, counted, sd[i])
+					t.Errorf("%s: step %d (%s) counts a deviation of %g, its noises have %g", expr, i, s,
+						counted, sd[i])
 					break
 				}
 			}
@@ -270,7 +272,8 @@ func TestOperationsAddNoise(t *testing.T) {
 		}
 		s := p.get(w)
 		switched := noise.KeySwitch(s.level, s.scale)
-		want := map[string]float64{"product": switched, "rotation": switched * math.Sqrt2, "sum": switched * math.Sqrt(7),
+		want := map[string]float64{"product": switched, "rotation": switched * math.Sqrt2,
+			"sum":      switched * math.Sqrt(7),
 			"rescaled": noise.Rescale(s.scale)}[name]
 		if name == "mask" {
 			want = noise.Encode(s.plain.scale)

@@ -34,7 +34,8 @@ func TestProgramVectors(t *testing.T) {
 	for _, s := range []Source{
 		{Name: "mean", Expr: "mean(x)", Vars: map[string]Var{"x": {Device: "board-7", Stream: climate, Channel: 0}}},
 		{Name: "product", Expr: "mean(t * h) // °C times %\n", Vars: map[string]Var{
-			"t": {Device: "board-7", Stream: climate, Channel: 0}, "h": {Device: "board-8", Stream: climate, Channel: 1}}},
+			"t": {Device: "board-7", Stream: climate, Channel: 0}, "h": {
+				Device: "board-8", Stream: climate, Channel: 1}}},
 	} {
 		c, err := Compile(s, mustParams(t, "edge13-d3"))
 		if err != nil {

@@ -271,7 +271,7 @@ func (c *Courier) next(ctx context.Context, t *turn) *spool.Lease {
 	for {
 		changed, closed := c.o.Spool.Changed(), c.o.Spool.Closed()
 		// Taken before a lease is tried, so that no change in between is missed.
-		any, delayed := c.o.Spool.Waiting()
+		waiting, delayed := c.o.Spool.Waiting()
 		wait := time.Minute // until the hours are looked at again
 		if c.mayDeliver() {
 			wait = 0 // until something changes
@@ -289,7 +289,7 @@ func (c *Courier) next(ctx context.Context, t *turn) *spool.Lease {
 				}
 			}
 		}
-		if closed && !any || ctx.Err() != nil {
+		if closed && !waiting || ctx.Err() != nil {
 			return nil
 		}
 		if wait == 0 {

@@ -79,12 +79,14 @@ func (c *Courier) conclude(ctx context.Context, l *spool.Lease, err error) error
 		c.refused.Add(1)
 		c.remember(err.Error())
 		d := c.held(l.Attempts)
-		c.log.Error("the receiver refuses a window; it stays in the spool and will be offered again", "stream", l.Stream,
+		c.log.Error("the receiver refuses a window; it stays in the spool and will be offered again",
+			"stream", l.Stream,
 			"in", d.Round(time.Second), "error", err)
 		l.Park(d)
 	case errors.Is(err, errRenumbered):
 		c.log.Error("the receiver already has another window under this number, which this board never sent: "+
-			"another board uses this device's identity, or this board's state is an old copy; the window gets a new number",
+			"another board uses this device's identity, or this board's state is an old copy; the window gets a "+
+			"new number",
 			"stream", l.Stream, "object", fmt.Sprintf("%x", l.ID[:6]))
 		c.remember(err.Error())
 		l.Return(c.backoff(0))
@@ -142,7 +144,8 @@ var (
 	errBusy     = errors.New("the receiver accepts nothing for now; its disk may be full")
 	errUnread   = errors.New("no program of the evaluator reads this stream")
 
-	errRenumbered = errors.New("the number of a window that was never sent is in use elsewhere; the window has a new one")
+	errRenumbered = errors.New("the number of a window that was never sent is in use elsewhere; the window has a " +
+		"new one")
 )
 
 // renumber replaces the leased object by the same one under a new number.
@@ -193,7 +196,8 @@ func (c *Courier) attempt(ctx context.Context, l *spool.Lease, t *turn, answers 
 			has = &it
 		case it.Outcome == transport.Unknown:
 			if size, ok := c.shrink.vanished(l.ID); ok {
-				c.log.Warn("the broker acknowledges windows that never reach the receiver, so it may drop large messages; "+
+				c.log.Warn("the broker acknowledges windows that never reach the receiver, so it may drop large "+
+					"messages; "+
 					"trying smaller chunks. Set broker.chunk_size below the broker's limit",
 					"stream", l.Stream, "chunk_size", size)
 				chunk = size

@@ -15,11 +15,13 @@ func explainTLS(err error, host string) error {
 	var name x509.HostnameError
 	switch {
 	case errors.As(err, &record), errors.Is(err, io.EOF), errors.Is(err, syscall.ECONNRESET):
-		return fmt.Errorf("TLS handshake: %w: the port may be one without TLS (usual ports with TLS: 8883, and 443 for "+
-			"wss://)",
+		return fmt.Errorf(
+			"TLS handshake: %w: the port may be one without TLS (usual ports with TLS: 8883, and 443 for "+
+				"wss://)",
 			err)
 	case errors.As(err, &name) && len(name.Certificate.DNSNames) == 0 && len(name.Certificate.IPAddresses) == 0:
-		return fmt.Errorf("TLS handshake: %w: the broker's certificate has no subject alternative name (its common name "+
+		return fmt.Errorf("TLS handshake: %w: the broker's certificate has no subject alternative name (its "+
+			"common name "+
 			"does "+
 			"not count): issue a new one with subjectAltName=DNS:%s (or IP:...)", err, host)
 	}

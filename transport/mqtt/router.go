@@ -268,7 +268,8 @@ func (r *router) dispatch(_ paho.Client, m paho.Message) {
 		r.stashed += len(payload)
 		if r.sweeper == nil {
 			r.sweeper = time.AfterFunc(left, r.sweep)
-			r.c.log.Warn("messages came for a subscription that does not exist yet; they are dropped if it is not made in "+
+			r.c.log.Warn("messages came for a subscription that does not exist yet; they are dropped if it is not "+
+				"made in "+
 				"time, "+
 				"and the broker may hold others back until then", "topic", topic, "wait", left.Round(time.Second))
 		}

@@ -168,7 +168,7 @@ func (s *Spool) candidate(q *queue, lane Lane, live, now time.Duration) *entry {
 
 // Waiting reports whether anything waits, leased or not, and after how long the
 // next delayed object may be leased (0: none is delayed).
-func (s *Spool) Waiting() (any bool, next time.Duration) {
+func (s *Spool) Waiting() (waiting bool, next time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.o.Mono()
@@ -177,13 +177,13 @@ func (s *Spool) Waiting() (any bool, next time.Duration) {
 			if e.gone {
 				continue
 			}
-			any = true
+			waiting = true
 			if d := e.notBefore - now; d > 0 && !e.leased && (next == 0 || d < next) {
 				next = d
 			}
 		}
 	}
-	return any, next
+	return waiting, next
 }
 
 // Closed reports whether Close was called.

@@ -310,8 +310,8 @@ func TestReturnAndPark(t *testing.T) {
 	if l := s.TryLease(Oldest, 0); l != nil {
 		t.Errorf("an object passes one that is delayed: %+v", l)
 	}
-	if any, next := s.Waiting(); !any || next != time.Second {
-		t.Error(any, next)
+	if waiting, next := s.Waiting(); !waiting || next != time.Second {
+		t.Error(waiting, next)
 	}
 	mono += time.Second
 	l := s.TryLease(Oldest, 0)
