@@ -4,7 +4,8 @@
 // binomial) against 3.2 (rounded Gaussian).
 //
 // Times are processor times of the process, garbage collection included, which do
-// not count waiting for other processes. Rounds are interleaved: in every round each operation runs once on our side and
+// not count waiting for other processes. Rounds are interleaved: in every round each operation runs
+// once on our side and
 // once on Lattigo's, each for about the same time, so that what else the machine
 // does touches both. The table gives the median and the least of the rounds and the
 // ratio of the medians; -json writes the same with every field.

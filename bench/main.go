@@ -70,7 +70,10 @@ func one(s shape, ops []string, rounds int, span time.Duration, n2 int, write fu
 	if err != nil {
 		return fmt.Errorf("lattigo: %w", err)
 	}
-	fmt.Printf("\nshape %s: N = 2^%d, logQ %d, dnum %d; ours %s; Lattigo %s\n", s.name, s.logN, s.logQ, s.dnum, about, aboutTheirs)
+	fmt.Printf(
+		"\nshape %s: N = 2^%d, logQ %d, dnum %d; ours %s; Lattigo %s\n", s.name, s.logN, s.logQ, s.dnum, about,
+		aboutTheirs,
+	)
 	fmt.Println("|    | operation      |      ours |     least |   Lattigo |     least | ratio | least |")
 	fmt.Println("|----|----------------|-----------|-----------|-----------|-----------|-------|-------|")
 	for _, op := range operations {

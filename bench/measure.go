@@ -12,7 +12,10 @@ import (
 // operations in the order of the table. "ntt n2=16" and "intt n2=16" are our incomplete
 // transforms, which leave out four levels, beside Lattigo's complete ones: products of
 // what they leave cost more.
-var operations = []string{"encrypt pk", "encrypt seeded", "decrypt", "mul+relin", "rescale", "rotate", "encode", "decode", "ntt", "intt", "ntt n2=16", "intt n2=16"}
+var operations = []string{
+	"encrypt pk", "encrypt seeded", "decrypt", "mul+relin", "rescale", "rotate", "encode", "decode", "ntt", "intt",
+	"ntt n2=16", "intt n2=16",
+}
 
 // record is one line of the table and of the JSON file; times in microseconds.
 type record struct {

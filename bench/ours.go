@@ -114,6 +114,8 @@ func ours(s shape, n2 int, values []complex128) (map[string]func() error, string
 		"ntt n2=16":      func() error { return r.Forward(incomplete, sixteen) },
 		"intt n2=16":     func() error { return r.Inverse(back, incomplete) },
 	}
-	about := fmt.Sprintf("%d primes, logQ %.1f, %d special, dnum %d, n2 %d", len(p.Q()), p.LogQ(top), len(p.P()), p.Dnum(top), ctx.N2())
+	about := fmt.Sprintf(
+		"%d primes, logQ %.1f, %d special, dnum %d, n2 %d", len(p.Q()), p.LogQ(top), len(p.P()), p.Dnum(top), ctx.N2(),
+	)
 	return ops, about, nil
 }

@@ -59,7 +59,9 @@ func (s shape) lattigo() (ckks.Parameters, error) {
 	if err != nil {
 		return ckks.Parameters{}, err
 	}
-	return ckks.NewParametersFromLiteral(ckks.ParametersLiteral{LogN: s.logN, Q: q, P: p, LogDefaultScale: logScale, Xs: ring.Ternary{P: 2.0 / 3}})
+	return ckks.NewParametersFromLiteral(
+		ckks.ParametersLiteral{LogN: s.logN, Q: q, P: p, LogDefaultScale: logScale, Xs: ring.Ternary{P: 2.0 / 3}},
+	)
 }
 
 // primes are count primes q = 1 mod 2N with a product of about 2^bits, each the

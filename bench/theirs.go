@@ -58,6 +58,9 @@ func theirs(s shape, values []complex128) (map[string]func() error, string, erro
 		"ntt n2=16":      func() error { p.RingQ().NTT(x, y); return nil },
 		"intt n2=16":     func() error { p.RingQ().INTT(y, z); return nil },
 	}
-	about := fmt.Sprintf("%d primes, logQ %.1f, %d special, dnum %d", len(p.Q()), p.LogQ(), len(p.P()), p.BaseRNSDecompositionVectorSize(top, p.MaxLevelP()))
+	about := fmt.Sprintf(
+		"%d primes, logQ %.1f, %d special, dnum %d", len(p.Q()), p.LogQ(), len(p.P()),
+		p.BaseRNSDecompositionVectorSize(top, p.MaxLevelP()),
+	)
 	return ops, about, nil
 }

@@ -71,11 +71,16 @@ func MulTensor(r Ring, dst, a, b []*Batch) error {
 	}
 	var same like
 	for i := range dst {
-		if err := errors.Join(same.check("factor", a[i], 2), same.check("factor", b[i], 2), own("product", dst, i, a[i], b[i])); err != nil {
+		if err := errors.Join(
+			same.check("factor", a[i], 2), same.check("factor", b[i], 2), own("product", dst, i, a[i], b[i]),
+		); err != nil {
 			return err
 		}
 		if dst[i].Polys() != 3 || !dst[i].Shape().SameLimbs(a[i].Shape()) {
-			return fmt.Errorf("%w: a product of %d polynomials with limbs %v, factors with limbs %v", ErrShape, dst[i].Polys(), dst[i].Limbs(), a[i].Limbs())
+			return fmt.Errorf(
+				"%w: a product of %d polynomials with limbs %v, factors with limbs %v", ErrShape, dst[i].Polys(),
+				dst[i].Limbs(), a[i].Limbs(),
+			)
 		}
 	}
 	if f, ok := r.(Fused); ok {
@@ -105,7 +110,9 @@ func DivRounds(r Ring, dst, src []*Batch) error {
 		if err := own("quotient", dst, i, src...); err != nil {
 			return err
 		}
-		if err := errors.Join(from.any(src[i], src[0].Polys()), to.any(dst[i].domain(src[i].Domain()), src[0].Polys())); err != nil {
+		if err := errors.Join(
+			from.any(src[i], src[0].Polys()), to.any(dst[i].domain(src[i].Domain()), src[0].Polys()),
+		); err != nil {
 			return err
 		}
 	}
@@ -167,13 +174,18 @@ func checkSwitches(r Ring, g Gadget, items []KeySwitch) error {
 		if it.Key == nil || first == nil {
 			return fmt.Errorf("%w: no key", ErrForeign)
 		}
-		if err := errors.Join(x.check("switched polynomial", it.X, 1), own("result", dsts, i, it.X, it.Low)); err != nil {
+		if err := errors.Join(
+			x.check("switched polynomial", it.X, 1), own("result", dsts, i, it.X, it.Low),
+		); err != nil {
 			return err
 		}
 		limbs, shape := it.X.Limbs(), it.Key.Shape()
 		n := len(it.Dst.Limbs())
 		if it.Dst.Polys() != 2 || n > len(limbs) || !slices.Equal(it.Dst.Limbs(), limbs[:n]) {
-			return fmt.Errorf("%w: a key switch of limbs %v to %d polynomials with limbs %v", ErrShape, limbs, it.Dst.Polys(), it.Dst.Limbs())
+			return fmt.Errorf(
+				"%w: a key switch of limbs %v to %d polynomials with limbs %v", ErrShape, limbs, it.Dst.Polys(),
+				it.Dst.Limbs(),
+			)
 		}
 		if err := to.any(it.Dst.domain(it.X.Domain()), 2); err != nil {
 			return err
@@ -186,11 +198,17 @@ func checkSwitches(r Ring, g Gadget, items []KeySwitch) error {
 				return err
 			}
 			if it.Low.Polys() > 2 || it.Low.Domain() != it.X.Domain() || !it.Low.Shape().SameLimbs(it.X.Shape()) {
-				return fmt.Errorf("%w: %d polynomials with limbs %v in %v to add to limbs %v in %v", ErrShape, it.Low.Polys(), it.Low.Limbs(), it.Low.Domain(), limbs, it.X.Domain())
+				return fmt.Errorf(
+					"%w: %d polynomials with limbs %v in %v to add to limbs %v in %v", ErrShape, it.Low.Polys(),
+					it.Low.Limbs(), it.Low.Domain(), limbs, it.X.Domain(),
+				)
 			}
 		}
 		if shape.Polys != 2*g.Digits(len(limbs)) || !shape.SameLimbs(first.Shape()) || shape.Domain != it.X.Domain() {
-			return fmt.Errorf("%w: a key of %d polynomials in %v for %d digits in %v", ErrShape, shape.Polys, shape.Domain, g.Digits(len(limbs)), it.X.Domain())
+			return fmt.Errorf(
+				"%w: a key of %d polynomials in %v for %d digits in %v", ErrShape, shape.Polys, shape.Domain,
+				g.Digits(len(limbs)), it.X.Domain(),
+			)
 		}
 		if it.Galois != 0 && (it.Galois%2 == 0 || it.Galois >= uint64(2*r.N())) {
 			return fmt.Errorf("%w: Galois element %d is not odd or not below %d", ErrRange, it.Galois, 2*r.N())
@@ -222,7 +240,10 @@ func (l *like) any(b *Batch, polys int) error {
 	}
 	f := l.first
 	if b.Polys() != polys || !b.Shape().SameLimbs(f.Shape()) {
-		return fmt.Errorf("%w: %d polynomials with limbs %v, %d with limbs %v expected", ErrShape, b.Polys(), b.Limbs(), polys, f.Limbs())
+		return fmt.Errorf(
+			"%w: %d polynomials with limbs %v, %d with limbs %v expected", ErrShape, b.Polys(), b.Limbs(), polys,
+			f.Limbs(),
+		)
 	}
 	if b.Domain() != f.Domain() {
 		return fmt.Errorf("%w: %v and %v in one call", ErrDomain, f.Domain(), b.Domain())
@@ -260,7 +281,8 @@ func own(what string, dst []*Batch, i int, sources ...*Batch) error {
 
 // overlaps reports whether two batches have residues in common.
 func (b *Batch) overlaps(o *Batch) bool {
-	if b.mem != o.mem || b.Polys() == 0 || o.Polys() == 0 || b.end(b.Polys()) <= o.offset || o.end(o.Polys()) <= b.offset {
+	if b.mem != o.mem || b.Polys() == 0 || o.Polys() == 0 || b.end(b.Polys()) <= o.offset ||
+		o.end(o.Polys()) <= b.offset {
 		return false
 	}
 	for i := range b.Polys() {

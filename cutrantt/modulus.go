@@ -20,7 +20,9 @@ func (m Modulus) Check(logN int) error {
 	}
 	// psi has order exactly 2N if and only if psi^N = -1, as 2N is a power of 2.
 	if m.Psi >= m.Q || powMod(m.Psi, 1<<logN, m.Q) != m.Q-1 {
-		return fmt.Errorf("%w: psi = %d is not a primitive 2^%d-th root of unity modulo %d", ErrModulus, m.Psi, logN+1, m.Q)
+		return fmt.Errorf(
+			"%w: psi = %d is not a primitive 2^%d-th root of unity modulo %d", ErrModulus, m.Psi, logN+1, m.Q,
+		)
 	}
 	return nil
 }

@@ -207,7 +207,10 @@ func (c *Context) check(what string, b *cutrantt.Batch, polys, level int, scale 
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	if !slices.Equal(b.Limbs(), c.params.data().limbs[:c.params.LimbsAt(level)]) {
-		return fmt.Errorf("%w: %s at level %d needs the first %d limbs, it has %d", ErrLevel, what, level, c.params.LimbsAt(level), len(b.Limbs()))
+		return fmt.Errorf(
+			"%w: %s at level %d needs the first %d limbs, it has %d", ErrLevel, what, level, c.params.LimbsAt(level),
+			len(b.Limbs()),
+		)
 	}
 	return nil
 }

@@ -170,7 +170,10 @@ func (e *Encoder) coeffs(have, each int, what string, scale float64, fill func(z
 		for i, v := range c {
 			if !finite(v) {
 				embed.PutCoeffs(c)
-				return nil, fmt.Errorf("%w: coefficient %d overflows float64 at scale %g; use smaller values or a smaller scale", ErrMessage, i, scale)
+				return nil, fmt.Errorf(
+					"%w: coefficient %d overflows float64 at scale %g; use smaller values or a smaller scale",
+					ErrMessage, i, scale,
+				)
 			}
 		}
 	}

@@ -86,25 +86,35 @@ func (e *Encryptor) EncryptPacked(values []float64, level int, scale float64, se
 }
 
 // EncryptRealBatch encrypts several vectors together; see BatchEncryptor.
-func (e *Encryptor) EncryptRealBatch(values [][]float64, level int, scale float64, seeds []*Seed) ([]*Ciphertext, error) {
+func (e *Encryptor) EncryptRealBatch(
+	values [][]float64, level int, scale float64, seeds []*Seed,
+) ([]*Ciphertext, error) {
 	return e.slots().RealBatch(values, level, scale, seeds)
 }
 
 // EncryptComplexBatch encrypts several vectors together; see BatchEncryptor.
-func (e *Encryptor) EncryptComplexBatch(values [][]complex128, level int, scale float64, seeds []*Seed) ([]*Ciphertext, error) {
+func (e *Encryptor) EncryptComplexBatch(
+	values [][]complex128, level int, scale float64, seeds []*Seed,
+) ([]*Ciphertext, error) {
 	return e.slots().ComplexBatch(values, level, scale, seeds)
 }
 
 // EncryptPackedBatch encrypts several vectors together; see BatchEncryptor.
-func (e *Encryptor) EncryptPackedBatch(values [][]float64, level int, scale float64, seeds []*Seed) ([]*Ciphertext, error) {
+func (e *Encryptor) EncryptPackedBatch(
+	values [][]float64, level int, scale float64, seeds []*Seed,
+) ([]*Ciphertext, error) {
 	return e.slots().PackedBatch(values, level, scale, seeds)
 }
 
 func (e *Encryptor) slots() encryption.Slots[Seed, Ciphertext] {
 	if e == nil || e.ctx == nil {
-		return encryption.Slots[Seed, Ciphertext]{Missing: fmt.Errorf("%w: encryptor not made by its constructor", ErrParams)}
+		return encryption.Slots[Seed, Ciphertext]{
+			Missing: fmt.Errorf("%w: encryptor not made by its constructor", ErrParams),
+		}
 	}
-	return encryption.Slots[Seed, Ciphertext]{Parameters: e.ctx.Parameters(), Encoder: e.ctx.Encoder(), Encrypt: e.EncryptBatch}
+	return encryption.Slots[Seed, Ciphertext]{
+		Parameters: e.ctx.Parameters(), Encoder: e.ctx.Encoder(), Encrypt: e.EncryptBatch,
+	}
 }
 
 // Encrypt encrypts the polynomial with the N integral coefficients coeffs, each
@@ -115,12 +125,14 @@ func (e *Encryptor) slots() encryption.Slots[Seed, Ciphertext] {
 // with v uniform ternary and e0, e1 centred binomial (streams LabelV, LabelE0,
 // LabelE1 of seed, see internal/keymat). Each small polynomial is drawn once and
 // expanded over the limbs; adding e0 to m before the transform leaves three
-// forward transforms per limb, and both products share v. No branch and no address
-// depends on the seed, on what is drawn from it or on the message, but for whether the
-// message is refused and whether it reaches 2^61: sampling reads a fixed number of words,
-// transforms and products correct by minima and masks (make timing). Everything secret is
-// wiped before the call returns, also when it fails; on a GPU it is wiped by the
-// kernels of the call, which may still run.
+// forward transforms per limb, and both products share v.
+//
+// No branch and no address depends on the seed, on what is drawn from it or on the
+// message (make timing). There are two exceptions: whether the message is refused, and
+// whether it reaches 2^61. Sampling reads a fixed number of words; transforms and
+// products correct by minima and masks. Everything secret is wiped before the call
+// returns, also when it fails. On a GPU the kernels of the call wipe it, which may
+// still run.
 func (e *Encryptor) Encrypt(coeffs []float64, level int, scale float64, seed *Seed) (*Ciphertext, error) {
 	return encryption.One(e.EncryptBatch([][]float64{coeffs}, level, scale, []*Seed{seed}))
 }

@@ -21,11 +21,11 @@ var seeds atomic.Uint64
 
 // NewSeed draws a fresh seed: HKDF-SHA256 (RFC 5869) over 32 bytes of the
 // operating system's entropy and the hedge inputs. Hedges (device id, boot id,
-// a persisted counter) keep seeds of cloned images or of boards with little
-// entropy at boot apart; a digest of the message also those of copies of a running
-// machine, whose kernels may give the same bytes. They need not be secret, and they
-// never weaken the seed. Time, process and a count of the process's seeds are always among
-// them. It fails only when the operating system gives no entropy.
+// a persisted counter) separate the seeds of cloned images and of boards with little
+// entropy at boot. A digest of the message also separates copies of a running machine,
+// whose kernels may return the same bytes. Hedges need not be secret, and they never
+// weaken the seed. NewSeed always adds the time, the process and a count of the
+// process's seeds. It fails only if the operating system has no entropy.
 func NewSeed(hedge ...[]byte) (*Seed, error) {
 	ambient := binary.LittleEndian.AppendUint64(nil, uint64(time.Now().UnixNano()))
 	ambient = binary.LittleEndian.AppendUint64(ambient, uint64(os.Getpid()))

@@ -144,7 +144,9 @@ func (p Parameters) RescaleFactor(level int) float64 {
 
 // run allocates the result, runs f, which writes all of it, and returns the
 // result only if all of it worked.
-func (ev *Evaluator) run(op string, level int, scale float64, f func(c *chain.Chain, out *cutrantt.Batch)) (*Ciphertext, error) {
+func (ev *Evaluator) run(
+	op string, level int, scale float64, f func(c *chain.Chain, out *cutrantt.Batch),
+) (*Ciphertext, error) {
 	r, err := ev.ctx.results(op, level, []float64{scale}, func(c *chain.Chain, dst []*cutrantt.Batch) { f(c, dst[0]) })
 	return first(r, err)
 }

@@ -77,7 +77,9 @@ func together(op string, evs []*Evaluator, a, b []*Ciphertext) error {
 			return fmt.Errorf("%s: %w: item %d has another context", op, ErrParams, i)
 		}
 		if a[i].Level != a[0].Level {
-			return fmt.Errorf("%s: %w: item %d is at level %d, the first at %d", op, ErrLevel, i, a[i].Level, a[0].Level)
+			return fmt.Errorf(
+				"%s: %w: item %d is at level %d, the first at %d", op, ErrLevel, i, a[i].Level, a[0].Level,
+			)
 		}
 	}
 	return nil
@@ -85,7 +87,9 @@ func together(op string, evs []*Evaluator, a, b []*Ciphertext) error {
 
 // results allocates one result for each scale, runs f, and returns the results
 // only if all of it worked.
-func (ctx *Context) results(op string, level int, scales []float64, f func(c *chain.Chain, dst []*cutrantt.Batch)) ([]*Ciphertext, error) {
+func (ctx *Context) results(
+	op string, level int, scales []float64, f func(c *chain.Chain, dst []*cutrantt.Batch),
+) ([]*Ciphertext, error) {
 	c := chain.New(ctx.ring)
 	dst, out := make([]*cutrantt.Batch, len(scales)), make([]*Ciphertext, len(scales))
 	for i, scale := range scales {

@@ -66,7 +66,10 @@ func multiply(op string, merge bool, evs []*Evaluator, a, b []*Ciphertext) ([]*C
 			c.Do(func() error {
 				limbs := len(t.Limbs())
 				products[i], x[i], y[i] = c.View(t, 3*i, 3*i+3, 0, limbs), a[i].Value, b[i].Value
-				items[i] = cutrantt.KeySwitch{Dst: dst[i], X: c.View(t, 3*i+2, 3*i+3, 0, limbs), Low: c.View(t, 3*i, 3*i+2, 0, limbs), Key: keys[i]}
+				items[i] = cutrantt.KeySwitch{
+					Dst: dst[i], X: c.View(t, 3*i+2, 3*i+3, 0, limbs), Low: c.View(t, 3*i, 3*i+2, 0, limbs),
+					Key: keys[i],
+				}
 				return c.Err()
 			})
 		}

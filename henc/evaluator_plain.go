@@ -20,7 +20,9 @@ func (ev *Evaluator) SubPlain(a *Ciphertext, pt *Plaintext) (*Ciphertext, error)
 	return ev.shiftPlain("subtract plaintext", a, pt, cutrantt.Ring.Sub)
 }
 
-func (ev *Evaluator) shiftPlain(op string, a *Ciphertext, pt *Plaintext, f func(r cutrantt.Ring, dst, a, b *cutrantt.Batch) error) (*Ciphertext, error) {
+func (ev *Evaluator) shiftPlain(
+	op string, a *Ciphertext, pt *Plaintext, f func(r cutrantt.Ring, dst, a, b *cutrantt.Batch) error,
+) (*Ciphertext, error) {
 	if err := ev.withPlain(op, a, pt, true); err != nil {
 		return nil, err
 	}
@@ -83,7 +85,9 @@ func (ev *Evaluator) MulConst(a *Ciphertext, v, constScale float64) (*Ciphertext
 	}
 	if constScale == 0 {
 		if a.Level == 0 {
-			return nil, fmt.Errorf("%s: %w: level 0 has no rescaling to take the constant's scale from; give one", op, ErrLevel)
+			return nil, fmt.Errorf(
+				"%s: %w: level 0 has no rescaling to take the constant's scale from; give one", op, ErrLevel,
+			)
 		}
 		constScale = ev.ctx.params.RescaleFactor(a.Level)
 	}

@@ -237,7 +237,9 @@ func (c *Context) readEvaluationKeys(b []byte) (*EvaluationKeys, error) {
 			return nil, err
 		}
 		if n != 2 || g <= last {
-			return nil, fmt.Errorf("%w: Galois key of element %d after %d in an entry of %d elements", ErrMalformed, g, last, n)
+			return nil, fmt.Errorf(
+				"%w: Galois key of element %d after %d in an entry of %d elements", ErrMalformed, g, last, n,
+			)
 		}
 		last = g
 		if err := c.checkElement(g); err != nil {
@@ -401,7 +403,11 @@ func (c *Context) readKey(r *wire.Reader, count int) (*cutrantt.Batch, *[32]byte
 	if s != nil {
 		seed = (*[32]byte)(slices.Clone(s))
 		for d := range count {
-			ch.Do(func() error { return keymat.UniformA(c.ring, ch.Poly(value, 2*d+1), seed, keymat.LabelKeyA+uint32(d)) })
+			ch.Do(func() error {
+				return keymat.UniformA(
+					c.ring, ch.Poly(value, 2*d+1), seed, keymat.LabelKeyA+uint32(d),
+				)
+			})
 		}
 	} else {
 		ch.Do(func() error { return c.readHalves(ch, value, a, 1, count) })

@@ -173,7 +173,9 @@ func fillRoots(lit *ParametersLiteral) error {
 			if derive {
 				(*psi)[i] = canonicalPsi(v, lit.LogN)
 			} else if r := (*psi)[i]; r >= v || powMod(r, 1<<lit.LogN, v) != v-1 {
-				return fmt.Errorf("root %d of %s[%d] = %d is not a primitive 2N-th root of unity, N = 2^%d", r, name, i, v, lit.LogN)
+				return fmt.Errorf(
+					"root %d of %s[%d] = %d is not a primitive 2N-th root of unity, N = 2^%d", r, name, i, v, lit.LogN,
+				)
 			}
 		}
 		return nil

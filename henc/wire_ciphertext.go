@@ -259,7 +259,9 @@ func readHeader(b []byte) (h Header, seed []byte, r *wire.Reader, err error) {
 		want = 1
 	}
 	if polys != want {
-		return h, nil, nil, fmt.Errorf("%w: %d polynomials where %d belong: c0 and c1, or c0 alone with the seed of c1", ErrDegree, polys, want)
+		return h, nil, nil, fmt.Errorf(
+			"%w: %d polynomials where %d belong: c0 and c1, or c0 alone with the seed of c1", ErrDegree, polys, want,
+		)
 	}
 	return Header{Params: r.Head.Params, Level: int(level), Scale: scale, Domain: d, Seeded: seed != nil}, seed, r, nil
 }
@@ -292,7 +294,9 @@ func (c *Context) unmarshalCiphertext(b []byte) (*Ciphertext, error) {
 		return nil, err
 	}
 	if h.Params != c.params.Hash() {
-		return nil, fmt.Errorf("%w: the ciphertext's are %x, this context has %q", ErrParams, h.Params[:8], c.params.Name())
+		return nil, fmt.Errorf(
+			"%w: the ciphertext's are %x, this context has %q", ErrParams, h.Params[:8], c.params.Name(),
+		)
 	}
 	if err := c.params.CheckScale(h.Level, h.Scale); err != nil {
 		return nil, err

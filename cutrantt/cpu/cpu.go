@@ -9,7 +9,8 @@
 // reduction, whose factor 2^32 is part of the constants. On amd64 the transforms for
 // primes below 2^28 work on signed residues that grow from level to level. NEON has a product that keeps
 // the upper half of signed numbers, so there residues are signed between the levels of a
-// transform. Vector code is written by the module _asm and drives transforms, element-wise operations, products (with n2 > 1 by the
+// transform. Vector code is written by the module _asm and drives transforms, element-wise
+// operations, products (with n2 > 1 by the
 // lazy method), base conversion, encryption and key switching; the other methods of
 // products are plain Go.
 //

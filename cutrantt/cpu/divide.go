@@ -12,12 +12,16 @@ func (r *ring) DivRound(dst, src *cutrantt.Batch) error {
 	}
 	limbs, keep := src.Limbs(), len(dst.Limbs())
 	if loose := n2 == 1 && r.vec != nil; loose {
-		d := r.looseDividers.get(shape{limbs: limbs, keep: keep}, func() *divider { return r.newDivider(r.lookup(limbs), keep, true) })
+		d := r.looseDividers.get(
+			shape{limbs: limbs, keep: keep}, func() *divider { return r.newDivider(r.lookup(limbs), keep, true) },
+		)
 		for p := 0; p < src.Polys(); p += 2 {
 			r.divideLoose(d, dst, src, p, min(p+2, src.Polys()))
 		}
 	} else {
-		d := r.dividers.get(shape{limbs: limbs, keep: keep}, func() *divider { return r.newDivider(r.lookup(limbs), keep, false) })
+		d := r.dividers.get(
+			shape{limbs: limbs, keep: keep}, func() *divider { return r.newDivider(r.lookup(limbs), keep, false) },
+		)
 		for p := range src.Polys() {
 			r.divide(d, dst, src, p, n2)
 		}

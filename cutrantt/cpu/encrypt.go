@@ -18,7 +18,9 @@ const maxWide = 1 << 61
 
 // EncryptPublic works limb by limb, so that everything of a limb stays in the cache;
 // with vector code and n2 = 1 only.
-func (r *ring) EncryptPublic(key cutrantt.Operand, limbs []int, labels cutrantt.EncryptionLabels, jobs []cutrantt.Encryption) ([]*cutrantt.Batch, error) {
+func (r *ring) EncryptPublic(
+	key cutrantt.Operand, limbs []int, labels cutrantt.EncryptionLabels, jobs []cutrantt.Encryption,
+) ([]*cutrantt.Batch, error) {
 	o, ok := key.(*operand)
 	if !ok || o == nil || o.owner != r.check || o.words == nil {
 		return nil, fmt.Errorf("%w: operand of another ring or backend, or released", cutrantt.ErrForeign)
@@ -62,7 +64,9 @@ func (r *ring) forwardSmall(dst []uint32, src []int32, m *modulus) {
 }
 
 // EncryptSeeded is like EncryptPublic, with one transform for each limb.
-func (r *ring) EncryptSeeded(s *cutrantt.Batch, limbs []int, labels cutrantt.EncryptionLabels, jobs []cutrantt.Encryption) ([]*cutrantt.Batch, error) {
+func (r *ring) EncryptSeeded(
+	s *cutrantt.Batch, limbs []int, labels cutrantt.EncryptionLabels, jobs []cutrantt.Encryption,
+) ([]*cutrantt.Batch, error) {
 	if err := r.check.Single(s); err != nil {
 		return nil, err
 	}
@@ -107,7 +111,9 @@ func (r *ring) encryptable(key cutrantt.Shape, limbs []int, jobs []cutrantt.Encr
 	}
 	for i, j := range jobs {
 		if len(j.Message) != r.n {
-			return nil, fmt.Errorf("%w: message %d has %d coefficients for degree %d", cutrantt.ErrShape, i, len(j.Message), r.n)
+			return nil, fmt.Errorf(
+				"%w: message %d has %d coefficients for degree %d", cutrantt.ErrShape, i, len(j.Message), r.n,
+			)
 		}
 		if j.Seed == nil {
 			return nil, fmt.Errorf("%w: message %d has no seed", cutrantt.ErrRange, i)
@@ -123,7 +129,9 @@ func (r *ring) encryptable(key cutrantt.Shape, limbs []int, jobs []cutrantt.Encr
 }
 
 // encryptAll makes the results and runs f for each job.
-func (r *ring) encryptAll(limbs []int, jobs []cutrantt.Encryption, f func(dst *cutrantt.Batch, j cutrantt.Encryption)) ([]*cutrantt.Batch, error) {
+func (r *ring) encryptAll(
+	limbs []int, jobs []cutrantt.Encryption, f func(dst *cutrantt.Batch, j cutrantt.Encryption),
+) ([]*cutrantt.Batch, error) {
 	out := make([]*cutrantt.Batch, len(jobs))
 	for i, j := range jobs {
 		b, err := r.NewResult(2, limbs, cutrantt.NTT(1))

@@ -61,7 +61,10 @@ func (r *ring) switchTogether(g cutrantt.Gadget, items []cutrantt.KeySwitch) err
 		d := p.digits[i/g.Alpha]
 		r.digit(d.basis, i-d.lo, s.y.row(i, 0, n), r.limb(x, 0, i))
 	})
-	r.run(len(p.digits), n*g.Alpha, func(d int) { r.rounds(p.digits[d].basis, s.y.from(p.digits[d].lo), s.v.row(d, 0, n)) })
+	r.run(
+		len(p.digits), n*g.Alpha,
+		func(d int) { r.rounds(p.digits[d].basis, s.y.from(p.digits[d].lo), s.v.row(d, 0, n)) },
+	)
 	s.limbs(p.down.keep, len(p.mods), len(p.digits))
 	r.run(sums, n*dropped, func(i int) {
 		digits, v := s.sum(i)
@@ -126,9 +129,14 @@ func (s *keySwitch) group(first, last, per int) {
 			o := it.Key.(*operand)
 			key, step := o.pieces(0, s.where[j], 0)
 			if own >= 0 {
-				r.vec.innerOwn(&sums.words[0], &row.words[0], key, &r.limb(s.x, 0, j)[0], own, stride, stride, o.piece, step, count, n, uint32(m.qinv), m.q)
+				r.vec.innerOwn(
+					&sums.words[0], &row.words[0], key, &r.limb(s.x, 0, j)[0], own, stride, stride, o.piece, step,
+					count, n, uint32(m.qinv), m.q,
+				)
 			} else {
-				r.vec.inner[1](&sums.words[0], &row.words[0], key, stride, stride, o.piece, step, count, n, uint32(m.qinv), m.q)
+				r.vec.inner[1](
+					&sums.words[0], &row.words[0], key, stride, stride, o.piece, step, count, n, uint32(m.qinv), m.q,
+				)
 			}
 			for p := range 2 {
 				sum := sums.row(p, 0, n)
@@ -180,7 +188,10 @@ var _ cutrantt.Fused = (*ring)(nil)
 // fusible refuses what fused operations do not do: plain Go, and n2 > 1.
 func (r *ring) fusible(what string, b *cutrantt.Batch) error {
 	if n2 := b.Domain().N2; r.vec == nil || n2 != 1 {
-		return fmt.Errorf("%w: %s at once with %d columns of %s code", cutrantt.ErrNotSupported, what, n2, r.backend.(backend).variant())
+		return fmt.Errorf(
+			"%w: %s at once with %d columns of %s code", cutrantt.ErrNotSupported, what, n2,
+			r.backend.(backend).variant(),
+		)
 	}
 	return nil
 }

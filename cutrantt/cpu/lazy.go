@@ -75,7 +75,9 @@ func lazyMul16(dst, a, b []uint32, m *modulus) {
 		x, e, z := (*[16]uint32)(a[16*l:]), (*[31]uint32)(b[31*l:]), (*[16]uint32)(dst[16*l:])
 		for t := range z {
 			v := (*[16]uint32)(e[t:])
-			z[t] = m.reduce(dot8((*[8]uint32)(x[:]), (*[8]uint32)(v[:])) + dot8((*[8]uint32)(x[8:]), (*[8]uint32)(v[8:])))
+			z[t] = m.reduce(
+				dot8((*[8]uint32)(x[:]), (*[8]uint32)(v[:])) + dot8((*[8]uint32)(x[8:]), (*[8]uint32)(v[8:])),
+			)
 		}
 	}
 }
@@ -99,7 +101,8 @@ func dot8(a, b *[8]uint32) uint64 {
 		uint64(a[6])*uint64(b[6]) + uint64(a[7])*uint64(b[7])
 }
 
-// Products with n2 > 1 by vector code are this method with blocks in lanes: with the windows e = w*b_1, ..., w*b_(n2-1), b_0, ..., b_(n2-1), each a
+// Products with n2 > 1 by vector code are this method with blocks in lanes: with the windows e =
+// w*b_1, ..., w*b_(n2-1), b_0, ..., b_(n2-1), each a
 // column of n1 blocks, column t of a product is the sum over i of a_i times window
 // t + n2-1 - i. That is one inner product (vectorCode.inner) with a as its terms,
 // which reads the windows backwards. The windows stand in pieces like the
@@ -142,7 +145,9 @@ func (r *ring) setWindows(e, b []uint32, n2 int, m *modulus) {
 func (r *ring) mulWindows(z, a, e []uint32, n2 int, m *modulus) {
 	c, n1 := r.vec, r.n/n2
 	for t := range n2 {
-		c.inner[0](&z[t*n1], &a[0], &e[(t+n2-1)*c.piece], 0, n1, -c.piece, (2*n2-1)*c.piece, n2, n1, uint32(m.qinv), m.q)
+		c.inner[0](
+			&z[t*n1], &a[0], &e[(t+n2-1)*c.piece], 0, n1, -c.piece, (2*n2-1)*c.piece, n2, n1, uint32(m.qinv), m.q,
+		)
 	}
 }
 

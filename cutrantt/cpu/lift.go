@@ -94,7 +94,8 @@ func (r *ring) lift(l *lift, first, last int, dst, y rows, v []uint32) {
 			if n = 1; l.mods[j] == nil {
 				continue
 			}
-			for l.few == nil && j+n < last && l.mods[j+n] != nil && n <= len(r.vec.extendMany) && r.vec.extendMany[n-1] != nil {
+			for l.few == nil && j+n < last && l.mods[j+n] != nil && n <= len(r.vec.extendMany) &&
+				r.vec.extendMany[n-1] != nil {
 				n++
 			}
 			to, m, c := &dst.words[(j-first)*dst.stride+lo], l.mods[j], &l.words[j*l.stride]

@@ -99,7 +99,9 @@ func (r *ring) Upload(dst *cutrantt.Batch, src []uint32) error {
 			from, q := src[i:i+r.n], r.moduli[m].q
 			for j, x := range from {
 				if x >= q {
-					return fmt.Errorf("%w: polynomial %d, limb %d, position %d is %d, modulus %d", cutrantt.ErrRange, p, l, j, x, q)
+					return fmt.Errorf(
+						"%w: polynomial %d, limb %d, position %d is %d, modulus %d", cutrantt.ErrRange, p, l, j, x, q,
+					)
 				}
 			}
 			i += copy(r.limb(dst, p, l), from)

@@ -214,7 +214,10 @@ func (r *ring) vectorRows(dst, a *cutrantt.Batch, o *operand, l, at, lo, hi int,
 	qinv := uint32(m.qinv)
 	if results == 2 {
 		y, step := o.pieces(0, at, lo)
-		r.vec.inner[1](&r.limb(dst, 0, l)[lo], x, y, dst.Offset(1, l)-dst.Offset(0, l), xStride, o.piece, step, terms, n, qinv, m.q)
+		r.vec.inner[1](
+			&r.limb(dst, 0, l)[lo], x, y, dst.Offset(1, l)-dst.Offset(0, l), xStride, o.piece, step, terms, n, qinv,
+			m.q,
+		)
 		return
 	}
 	for j := range results { // term i of result j is polynomial i*results+j

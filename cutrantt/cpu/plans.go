@@ -19,7 +19,8 @@ type shape struct {
 }
 
 func (s shape) equal(t shape) bool {
-	return s.alpha == t.alpha && s.keep == t.keep && slices.Equal(s.limbs, t.limbs) && slices.Equal(s.special, t.special)
+	return s.alpha == t.alpha && s.keep == t.keep && slices.Equal(s.limbs, t.limbs) &&
+		slices.Equal(s.special, t.special)
 }
 
 // plans keeps constants by shape; looking one up allocates nothing.

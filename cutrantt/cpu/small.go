@@ -158,7 +158,9 @@ func (r *ring) SampleCBD(dst *cutrantt.Batch, seed *[32]byte, label uint32) erro
 	return r.sampleSmall(dst, seed, label, prng.CBD)
 }
 
-func (r *ring) sampleSmall(dst *cutrantt.Batch, seed *[32]byte, label uint32, draw func([]int32, *[32]byte, uint32)) error {
+func (r *ring) sampleSmall(
+	dst *cutrantt.Batch, seed *[32]byte, label uint32, draw func([]int32, *[32]byte, uint32),
+) error {
 	if err := r.check.Seeded(dst, seed); err != nil {
 		return err
 	}

@@ -154,7 +154,10 @@ func NewVariant(name string) (cutrantt.Backend, error) {
 			return backend{vec: c}, nil
 		}
 	}
-	return nil, fmt.Errorf("%w: variant %q of the CPU backend; this machine has %s", cutrantt.ErrNotSupported, name, strings.Join(Variants(), ", "))
+	return nil, fmt.Errorf(
+		"%w: variant %q of the CPU backend; this machine has %s", cutrantt.ErrNotSupported, name,
+		strings.Join(Variants(), ", "),
+	)
 }
 
 // selected is the backend of New.

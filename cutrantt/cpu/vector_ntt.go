@@ -155,7 +155,9 @@ func (c *vectorCode) first(t *vectorTable, dst, src *uint32, blocks, b int, q ui
 	four := index(blocks%4 == 0)
 	switch {
 	case t.lanes != nil && t.lazy != nil:
-		c.lazy.compactFirst[t.lazy.class](dst, src, blocks, &t.stream[compactWords*(blocks*(b+1)-1)], &t.lanes[0], &t.lazy.words[0])
+		c.lazy.compactFirst[t.lazy.class](
+			dst, src, blocks, &t.stream[compactWords*(blocks*(b+1)-1)], &t.lanes[0], &t.lazy.words[0],
+		)
 	case t.lanes != nil:
 		c.compact.inverseFirst(dst, src, blocks, &t.stream[compactWords*(blocks*(b+1)-1)], &t.lanes[0], q)
 	case t.lazy != nil && !c.lazy.forwardOnly:
@@ -267,7 +269,9 @@ func (f *finishCode) end(t *vectorTable, x *uint32, blocks, b int, reduced bool,
 	}
 	switch {
 	case t.lanes != nil && t.lazy != nil:
-		f.lazyCompact[sum][index(reduced)](x, blocks, &t.stream[9*blocks*b], &t.lanes[0], dst, from, z, d.w, &t.lazy.words[0])
+		f.lazyCompact[sum][index(reduced)](
+			x, blocks, &t.stream[9*blocks*b], &t.lanes[0], dst, from, z, d.w, &t.lazy.words[0],
+		)
 	case t.lanes != nil:
 		f.compact[sum](x, blocks, &t.stream[9*blocks*b], &t.lanes[0], dst, from, z, d.w, q)
 	case t.lazy != nil:

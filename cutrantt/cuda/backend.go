@@ -262,7 +262,9 @@ func (b *backend) newRing(logN int, moduli []cutrantt.Modulus, opts cutrantt.Opt
 		return nil, err
 	}
 	if len(moduli) > maxLimbs {
-		return nil, fmt.Errorf("%w: %d moduli, at most %d are possible", cutrantt.ErrNotSupported, len(moduli), maxLimbs)
+		return nil, fmt.Errorf(
+			"%w: %d moduli, at most %d are possible", cutrantt.ErrNotSupported, len(moduli), maxLimbs,
+		)
 	}
 	r := &ring{backend: b, check: c, n: c.N(), logN: c.LogN(), method: opts.Method}
 	r.lists, r.bases, r.passes = make(map[string]pointer), make(map[string]basis), make(map[plan]table)

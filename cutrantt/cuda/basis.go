@@ -94,7 +94,10 @@ func (r *ring) basisWords(from, to []int, copied bool) []uint32 {
 
 // digits queues y and v of polys polynomials: len(from)+1 limbs each.
 func (r *ring) digits(dst, src tensor, polys int, from []int, b basis) error {
-	return launch(r, "basis_digits", polys*(r.n>>8), 1, 256, 0, digitArgs{args: between(dst, src), constants: b.at, sources: uint32(len(from))})
+	return launch(
+		r, "basis_digits", polys*(r.n>>8), 1, 256, 0,
+		digitArgs{args: between(dst, src), constants: b.at, sources: uint32(len(from))},
+	)
 }
 
 // extend queues the limbs to of the integers whose digits are in y.

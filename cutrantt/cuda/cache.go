@@ -34,7 +34,10 @@ const (
 )
 
 func newCache(d Device) cacheFile {
-	return cacheFile{Version: cacheVersion, Device: d.UUID, Name: d.Name, Driver: d.Driver, Kernels: kernels.ImageHash, Methods: map[string]string{}}
+	return cacheFile{
+		Version: cacheVersion, Device: d.UUID, Name: d.Name, Driver: d.Driver, Kernels: kernels.ImageHash,
+		Methods: map[string]string{},
+	}
 }
 
 // cachePath is where the measurements on d are kept; "" where a process has no
@@ -65,7 +68,8 @@ func loadCache(path string, d Device) cacheFile {
 		return fresh
 	}
 	c, err := parseCache(raw)
-	if err != nil || c.Version != fresh.Version || c.Device != fresh.Device || c.Name != fresh.Name || c.Driver != fresh.Driver || c.Kernels != fresh.Kernels {
+	if err != nil || c.Version != fresh.Version || c.Device != fresh.Device || c.Name != fresh.Name ||
+		c.Driver != fresh.Driver || c.Kernels != fresh.Kernels {
 		return fresh
 	}
 	return c

@@ -75,7 +75,10 @@ func (r *ring) levels(dst, src tensor, polys int, limbs []int, n2, want int) err
 	}
 	// The kernels count columns of the side that has fewer.
 	threads := min(256, r.n>>k)
-	return grid(r, numbered(name, k), dst, src, polys, limbs, min(n2, want), threads, log2(threads)+k, args{tw: t.at, ts: t.stride})
+	return grid(
+		r, numbered(name, k), dst, src, polys, limbs, min(n2, want), threads, log2(threads)+k,
+		args{tw: t.at, ts: t.stride},
+	)
 }
 
 // simple queues a kernel of 256 threads whose blocks cover 2^per residues.
@@ -84,13 +87,18 @@ func simple[A kernelArgs](r *ring, name string, dst, src tensor, polys int, limb
 }
 
 // grid queues a kernel whose blocks of threads cover 2^per residues of a limb.
-func grid[A kernelArgs](r *ring, name string, dst, src tensor, polys int, limbs []int, n2, threads, per int, a A) error {
+func grid[A kernelArgs](
+	r *ring, name string, dst, src tensor, polys int, limbs []int, n2, threads, per int, a A,
+) error {
 	list, err := r.list(limbs)
 	if err != nil {
 		return err
 	}
 	p := head(&a)
-	*p = args{dst: dst.at, ds: dst.stride, a: src.at, as: src.stride, tw: p.tw, ts: p.ts, limbs: list, logN2: uint32(log2(n2))}
+	*p = args{
+		dst: dst.at, ds: dst.stride, a: src.at, as: src.stride, tw: p.tw, ts: p.ts, limbs: list,
+		logN2: uint32(log2(n2)),
+	}
 	return launch(r, name, polys*(r.n>>per), len(limbs), threads, 0, a)
 }
 
@@ -102,7 +110,10 @@ func (r *ring) Automorphism(dst, a *cutrantt.Batch, g uint64) error {
 	n2 := int(d.N2)
 	err := r.exec(func() error {
 		if !d.NTT {
-			return simple(r, "automorphism_coeffs", r.tensor(dst), r.tensor(a), dst.Polys(), dst.Limbs(), n2, 8, automorphismArgs{galois: uint32(g)})
+			return simple(
+				r, "automorphism_coeffs", r.tensor(dst), r.tensor(a), dst.Polys(), dst.Limbs(), n2, 8,
+				automorphismArgs{galois: uint32(g)},
+			)
 		}
 		return r.turn(r.tensor(dst), r.tensor(a), dst.Polys(), dst.Limbs(), n2, g)
 	}, dst, a)

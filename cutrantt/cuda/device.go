@@ -96,10 +96,14 @@ func pick(devices []Device, list string) (found []int, err error) {
 	for name := range strings.SplitSeq(list, ",") {
 		name = strings.TrimSpace(name)
 		at := slices.IndexFunc(devices, func(d Device) bool {
-			return name == strconv.Itoa(d.Ordinal) || len(name) >= len("GPU-")+4 && strings.HasPrefix(strings.ToLower(d.UUID), strings.ToLower(name))
+			return name == strconv.Itoa(d.Ordinal) || len(name) >= len("GPU-")+4 &&
+				strings.HasPrefix(strings.ToLower(d.UUID), strings.ToLower(name))
 		})
 		if at < 0 {
-			return nil, fmt.Errorf("no GPU %q, this machine has %d: give a number from 0, or an identifier as nvidia-smi -L prints it", name, len(devices))
+			return nil, fmt.Errorf(
+				"no GPU %q, this machine has %d: give a number from 0, or an identifier as nvidia-smi -L prints it",
+				name, len(devices),
+			)
 		}
 		if d := devices[at]; !slices.Contains(found, d.Ordinal) {
 			found = append(found, d.Ordinal)
@@ -124,7 +128,9 @@ func describe(drv *driver.Driver, ordinal int) (Device, error) {
 	}
 	d.UUID = fmt.Sprintf("GPU-%x-%x-%x-%x-%x", id[:4], id[4:6], id[6:8], id[8:10], id[10:])
 	var value [5]int
-	for i, a := range []driver.Attribute{driver.ComputeMajor, driver.ComputeMinor, driver.Multiprocessors, driver.L2Cache, driver.Integrated} {
+	for i, a := range []driver.Attribute{
+		driver.ComputeMajor, driver.ComputeMinor, driver.Multiprocessors, driver.L2Cache, driver.Integrated,
+	} {
 		if value[i], err = drv.Attribute(dev, a); err != nil {
 			return d, err
 		}
@@ -143,5 +149,8 @@ func (d Device) usable() error {
 	if d.Capability == 72 || d.Capability >= 80 {
 		return nil
 	}
-	return fmt.Errorf("%s has compute capability %d.%d, needed is 7.2 (Jetson Xavier) or at least 8.0", d.Name, d.Capability/10, d.Capability%10)
+	return fmt.Errorf(
+		"%s has compute capability %d.%d, needed is 7.2 (Jetson Xavier) or at least 8.0", d.Name, d.Capability/10,
+		d.Capability%10,
+	)
 }

@@ -72,7 +72,10 @@ func (r *ring) AddScalar(dst, a *cutrantt.Batch, c []uint32) error {
 			if a.Domain().NTT {
 				own.transformed = 1
 			}
-			return simple(r, "element_constant", r.tensor(dst), r.tensor(a), dst.Polys(), dst.Limbs(), int(a.Domain().N2), 10, own)
+			return simple(
+				r, "element_constant", r.tensor(dst), r.tensor(a), dst.Polys(), dst.Limbs(), int(a.Domain().N2), 10,
+				own,
+			)
 		})
 	})
 }

@@ -46,7 +46,9 @@ func (e *encryption) group(n, k int) int {
 // largeBound is where a coefficient plus its noise may leave 64 bits.
 const largeBound = 1 << 62
 
-func (r *ring) EncryptPublic(pk cutrantt.Operand, limbs []int, labels cutrantt.EncryptionLabels, jobs []cutrantt.Encryption) ([]*cutrantt.Batch, error) {
+func (r *ring) EncryptPublic(
+	pk cutrantt.Operand, limbs []int, labels cutrantt.EncryptionLabels, jobs []cutrantt.Encryption,
+) ([]*cutrantt.Batch, error) {
 	e, err := r.publicEncryption(pk, limbs, labels, jobs)
 	if err != nil {
 		return nil, err
@@ -54,7 +56,9 @@ func (r *ring) EncryptPublic(pk cutrantt.Operand, limbs []int, labels cutrantt.E
 	return r.encryptAll(e, jobs)
 }
 
-func (r *ring) EncryptSeeded(s *cutrantt.Batch, limbs []int, labels cutrantt.EncryptionLabels, jobs []cutrantt.Encryption) ([]*cutrantt.Batch, error) {
+func (r *ring) EncryptSeeded(
+	s *cutrantt.Batch, limbs []int, labels cutrantt.EncryptionLabels, jobs []cutrantt.Encryption,
+) ([]*cutrantt.Batch, error) {
 	e, err := r.seededEncryption(s, limbs, labels, jobs)
 	if err != nil {
 		return nil, err
@@ -63,7 +67,9 @@ func (r *ring) EncryptSeeded(s *cutrantt.Batch, limbs []int, labels cutrantt.Enc
 }
 
 // publicEncryption checks key and jobs.
-func (r *ring) publicEncryption(pk cutrantt.Operand, limbs []int, labels cutrantt.EncryptionLabels, jobs []cutrantt.Encryption) (*encryption, error) {
+func (r *ring) publicEncryption(
+	pk cutrantt.Operand, limbs []int, labels cutrantt.EncryptionLabels, jobs []cutrantt.Encryption,
+) (*encryption, error) {
 	o, ok := pk.(*operand)
 	if !ok || o == nil || o.ring != r || o.mem.Len() == 0 {
 		return nil, fmt.Errorf("%w: operand of another ring or backend, or released", cutrantt.ErrForeign)
@@ -75,12 +81,17 @@ func (r *ring) publicEncryption(pk cutrantt.Operand, limbs []int, labels cutrant
 	if !ok {
 		return nil, fmt.Errorf("%w: encryption in few kernels with method %v", cutrantt.ErrNotSupported, r.method)
 	}
-	e := &encryption{kinds: 3, product: "public", n2: int(o.shape.Domain.N2), limbs: limbs, key: key, of: o, have: o.shape.Limbs, labels: labels}
+	e := &encryption{
+		kinds: 3, product: "public", n2: int(o.shape.Domain.N2), limbs: limbs, key: key, of: o, have: o.shape.Limbs,
+		labels: labels,
+	}
 	return e, r.checkEncryption(e, jobs)
 }
 
 // seededEncryption checks key and jobs.
-func (r *ring) seededEncryption(s *cutrantt.Batch, limbs []int, labels cutrantt.EncryptionLabels, jobs []cutrantt.Encryption) (*encryption, error) {
+func (r *ring) seededEncryption(
+	s *cutrantt.Batch, limbs []int, labels cutrantt.EncryptionLabels, jobs []cutrantt.Encryption,
+) (*encryption, error) {
 	if err := r.check.Single(s); err != nil {
 		return nil, err
 	}
@@ -92,7 +103,10 @@ func (r *ring) seededEncryption(s *cutrantt.Batch, limbs []int, labels cutrantt.
 			return nil, fmt.Errorf("%w: message %d has no public seed", cutrantt.ErrRange, i)
 		}
 	}
-	e := &encryption{kinds: 1, product: "seeded", n2: int(s.Domain().N2), limbs: limbs, key: r.tensor(s), of: s, have: s.Limbs(), labels: labels}
+	e := &encryption{
+		kinds: 1, product: "seeded", n2: int(s.Domain().N2), limbs: limbs, key: r.tensor(s), of: s, have: s.Limbs(),
+		labels: labels,
+	}
 	return e, r.checkEncryption(e, jobs)
 }
 
@@ -117,13 +131,17 @@ func (r *ring) checkEncryption(e *encryption, jobs []cutrantt.Encryption) error 
 	}
 	for i, j := range jobs {
 		if len(j.Message) != r.n {
-			return fmt.Errorf("%w: message %d has %d coefficients for degree %d", cutrantt.ErrShape, i, len(j.Message), r.n)
+			return fmt.Errorf(
+				"%w: message %d has %d coefficients for degree %d", cutrantt.ErrShape, i, len(j.Message), r.n,
+			)
 		}
 		if j.Seed == nil {
 			return fmt.Errorf("%w: message %d has no seed", cutrantt.ErrRange, i)
 		}
 		if !(j.Bound < largeBound) {
-			return fmt.Errorf("%w: encryption in few kernels of coefficients up to %g", cutrantt.ErrNotSupported, j.Bound)
+			return fmt.Errorf(
+				"%w: encryption in few kernels of coefficients up to %g", cutrantt.ErrNotSupported, j.Bound,
+			)
 		}
 	}
 	return nil
@@ -308,7 +326,9 @@ func (r *ring) encryptGroup(e *encryption, k int, input pointer, small, mid secr
 	}
 	stride, logN2 := uint64((last-first)*r.n), uint32(log2(e.n2))
 	err = launch(r, p.name("encrypt_forward"), e.kinds*k*(r.n>>p.block), last-first, p.threads(), p.shared(), expandArgs{
-		args:       args{dst: mid.at, ds: stride, a: small.at, limbs: limbs, tw: ordered.at, ts: ordered.stride, logN2: logN2},
+		args: args{
+			dst: mid.at, ds: stride, a: small.at, limbs: limbs, tw: ordered.at, ts: ordered.stride, logN2: logN2,
+		},
 		transforms: uint32(e.kinds),
 	})
 	if err != nil {

@@ -36,7 +36,9 @@ type holding struct {
 	mapped bool
 }
 
-func (r *ring) MeterPublic(pk cutrantt.Operand, limbs []int, labels cutrantt.EncryptionLabels, jobs []cutrantt.Encryption) (meter.MeteredEncryptions, error) {
+func (r *ring) MeterPublic(
+	pk cutrantt.Operand, limbs []int, labels cutrantt.EncryptionLabels, jobs []cutrantt.Encryption,
+) (meter.MeteredEncryptions, error) {
 	e, err := r.publicEncryption(pk, limbs, labels, jobs)
 	if err != nil {
 		return nil, err
@@ -48,7 +50,9 @@ func (r *ring) MeterPublic(pk cutrantt.Operand, limbs []int, labels cutrantt.Enc
 	return m, nil
 }
 
-func (r *ring) MeterSeeded(s *cutrantt.Batch, limbs []int, labels cutrantt.EncryptionLabels, jobs []cutrantt.Encryption) (meter.MeteredEncryptions, error) {
+func (r *ring) MeterSeeded(
+	s *cutrantt.Batch, limbs []int, labels cutrantt.EncryptionLabels, jobs []cutrantt.Encryption,
+) (meter.MeteredEncryptions, error) {
 	e, err := r.seededEncryption(s, limbs, labels, jobs)
 	if err != nil {
 		return nil, err

@@ -1,8 +1,8 @@
 package cuda
 
-// few is the constants of changes of basis from few limbs, which happen in the
-// transforms before and after (kernels/digits.cuh): the inverse one multiplies each
-// source limb, the forward one sums them. The zero value: there are none.
+// few holds the constants of changes of basis from few limbs. The transforms before
+// and after do these (kernels/digits.cuh): the inverse one multiplies each source limb,
+// the forward one sums them. The zero value has no constants.
 type few struct {
 	at    pointer // struct Digits of every output
 	words int
@@ -11,8 +11,9 @@ type few struct {
 	inverses pointer
 }
 
-// fewLimbs is the constants for parts, whose source limbs are in sources, with n2
-// columns, once for each key; zero where no kernel takes them.
+// fewLimbs returns the constants for parts, whose source limbs are in sources, with n2
+// columns. It computes them once for each key. Where no kernel takes them it returns
+// the zero value.
 func (r *ring) fewLimbs(key []byte, sources []int, n2 int, of func() []part) (few, error) {
 	log := log2(r.n / n2)
 	if !r.backend.fuseUp || log < leastUp || log > mostUp || !r.single(n2) {
@@ -37,7 +38,7 @@ func (r *ring) fewLimbs(key []byte, sources []int, n2 int, of func() []part) (fe
 	return f, nil
 }
 
-// takesFew says whether kernels/digits.cuh takes these parts.
+// takesFew reports whether kernels/digits.cuh takes these parts.
 func (r *ring) takesFew(parts []part) bool {
 	for _, p := range parts {
 		if len(p.from) > mostUpLimbs {

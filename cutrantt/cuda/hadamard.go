@@ -129,7 +129,9 @@ func (o *operand) Release() {
 	_ = o.ring.exec(func() error { return o.ring.backend.drv.Fill(o.mem.at, 0, n, o.ring.pool.stream) })
 	o.mem.release()
 	if o.plain != nil {
-		_ = o.ring.exec(func() error { return o.ring.backend.drv.Fill(o.plain.at, 0, o.plain.Len(), o.ring.pool.stream) })
+		_ = o.ring.exec(
+			func() error { return o.ring.backend.drv.Fill(o.plain.at, 0, o.plain.Len(), o.ring.pool.stream) },
+		)
 		o.plain.release()
 	}
 }
@@ -170,7 +172,10 @@ func (r *ring) Precompute(b *cutrantt.Batch) (cutrantt.Operand, error) {
 				return err
 			}
 		}
-		return r.multiply(variant{numbered("evaluations", n2), 1, 1}, o.tensor(), b.Limbs(), n2, product{results: polys, a: x, as: x.stride})
+		return r.multiply(
+			variant{numbered("evaluations", n2), 1, 1}, o.tensor(), b.Limbs(), n2,
+			product{results: polys, a: x, as: x.stride},
+		)
 	}, b)
 	if err != nil {
 		return nil, err

@@ -15,8 +15,9 @@ import (
 )
 
 // GraphsVariable is the environment variable that says whether operations of several
-// kernels replay a CUDA graph of them: "on", "off", or "auto" and nothing for the
-// encryptions that it makes faster, if the driver has graphs. The results are the same.
+// kernels replay a CUDA graph: "on", "off" or "auto". "auto", the default, uses graphs
+// for the encryptions that they make faster, if the driver has graphs. Results are the
+// same.
 const GraphsVariable = "CUTRANTT_CUDA_GRAPHS"
 
 // graphUse says which operations are queued as graphs.
@@ -92,14 +93,15 @@ func (b *backend) Kernels() ([]meter.Kernel, error) {
 	return out, nil
 }
 
-// report is what the driver says of k; most is how many threads a
+// report returns what the driver says of k. most is how many threads a
 // multiprocessor can hold.
 func (k *kernel) report(drv *driver.Driver, most int) (r meter.Kernel, err error) {
 	shape := k.shape.Load()
 	dynamic := int(uint32(shape))
 	r.Threads, r.Launches = int(shape>>32), k.launches.Load()
 	for a, to := range map[driver.FunctionAttribute]*int{
-		driver.FuncRegisters: &r.Registers, driver.FuncLocal: &r.LocalBytes, driver.FuncStaticShared: &r.SharedBytes, driver.FuncBinary: &r.Architecture,
+		driver.FuncRegisters: &r.Registers, driver.FuncLocal: &r.LocalBytes,
+		driver.FuncStaticShared: &r.SharedBytes, driver.FuncBinary: &r.Architecture,
 	} {
 		if *to, err = drv.FunctionAttribute(k.fn, a); err != nil {
 			return r, err
@@ -113,7 +115,7 @@ func (k *kernel) report(drv *driver.Driver, most int) (r meter.Kernel, err error
 	return r, nil
 }
 
-// Err is what the GPU failed with, or nil.
+// Err returns what the GPU failed with, or nil.
 func (r *ring) Err() error { return r.backend.err() }
 
 // Launches counts kernels.
@@ -162,9 +164,10 @@ func (r *ring) Time(f func() error) (time.Duration, error) {
 }
 
 // TimeRun collects the kernels of lead and of run and queues each of the two as one
-// graph, if nothing parts them: a copy, a wait, or more than a graph takes. The event
-// before run's follows lead's, which the GPU works off while the host queues them both.
-// Other calls of the ring meanwhile are collected too. Without graphs it is Time.
+// graph. A copy, a wait, or more kernels than a graph takes split it into parts. The
+// clock starts after lead's kernels, so that the GPU is busy with them while the host
+// queues run's. Other calls of the ring are collected meanwhile. Without graphs TimeRun
+// is Time.
 func (r *ring) TimeRun(lead, run func() error) (d time.Duration, parts int, err error) {
 	if r.backend.graphs == graphsOff {
 		d, err = r.Time(run)
@@ -182,7 +185,7 @@ func (r *ring) TimeRun(lead, run func() error) (d time.Duration, parts int, err 
 	}
 	defer t.destroy(r.backend)
 	r.collect()
-	defer r.letGo()
+	defer r.releaseCollected()
 	ferr := lead()
 	if ferr == nil {
 		ferr = r.exec(func() error {
@@ -215,7 +218,7 @@ func (r *ring) TimeRun(lead, run func() error) (d time.Duration, parts int, err 
 	return d, parts, nil
 }
 
-// collect has the kernels of all calls wait until queueCollected.
+// collect makes the kernels of all calls wait until queueCollected.
 func (r *ring) collect() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -223,8 +226,7 @@ func (r *ring) collect() {
 	r.launcher.Hold()
 }
 
-// queueCollected queues what collect made wait, as far as it still does. It is called
-// by exec.
+// queueCollected queues what collect made wait. It is called by exec.
 func (r *ring) queueCollected() error {
 	if !r.held {
 		return nil
@@ -236,8 +238,8 @@ func (r *ring) queueCollected() error {
 	return nil
 }
 
-// letGo is queueCollected whatever happened: nothing waits on a GPU that failed either.
-func (r *ring) letGo() {
+// releaseCollected frees what collect made wait, even after an error.
+func (r *ring) releaseCollected() {
 	r.mu.Lock()
 	held := r.held
 	r.mu.Unlock()
@@ -275,8 +277,8 @@ func (t *stopwatch) destroy(b *backend) {
 	_ = b.locked(func() error { return errors.Join(t.drv.DestroyEvent(t.from), t.drv.DestroyEvent(t.to)) })
 }
 
-// stop is the time from the first event, which was recorded, until all that is queued
-// has ended.
+// stop returns the time from the first event, which was recorded, until everything in
+// the queue has ended.
 func (t *stopwatch) stop() (time.Duration, error) {
 	if err := t.drv.Record(t.to, t.stream); err != nil {
 		return 0, err

@@ -95,7 +95,10 @@ func (r *ring) SwitchKeys(g cutrantt.Gadget, items []cutrantt.KeySwitch) error {
 		return err
 	}
 	if !r.converts(min(g.Alpha, len(limbs))) || !r.converts(len(all)-len(keep)) {
-		return fmt.Errorf("%w: a change of basis from more than %d limbs, or without tensor cores", cutrantt.ErrNotSupported, mostConverted)
+		return fmt.Errorf(
+			"%w: a change of basis from more than %d limbs, or without tensor cores", cutrantt.ErrNotSupported,
+			mostConverted,
+		)
 	}
 	var batches []*cutrantt.Batch
 	work := make([]keySwitch, len(items))
@@ -163,7 +166,10 @@ func (r *ring) switching(g cutrantt.Gadget, limbs, keep, key []int, n2 int) (*sw
 	if s, ok := r.switchings[string(name)]; ok {
 		return s, nil
 	}
-	s := &switching{digits: g.Digits(len(limbs)), limbs: slices.Clone(limbs), special: slices.Clone(g.Special), all: slices.Concat(limbs, g.Special)}
+	s := &switching{
+		digits: g.Digits(len(limbs)), limbs: slices.Clone(limbs), special: slices.Clone(g.Special),
+		all: slices.Concat(limbs, g.Special),
+	}
 	s.keep, s.drop = s.all[:len(keep)], s.all[len(keep):]
 	for _, l := range s.all {
 		at := slices.Index(key, l)
@@ -261,7 +267,9 @@ func (r *ring) switchKeys(s *switching, n2, lows int, items []keySwitch) error {
 	}
 	out := make([]divideItem, len(items))
 	for i, it := range items {
-		out[i] = divideItem{dst: it.dst, numbers: divideNumbers{galois: it.galois, lows: uint64(lows)}, from: acc.poly(2 * i)}
+		out[i] = divideItem{
+			dst: it.dst, numbers: divideNumbers{galois: it.galois, lows: uint64(lows)}, from: acc.poly(2 * i),
+		}
 		if lows > 0 && !merged {
 			out[i].low = it.low
 		}
@@ -271,7 +279,9 @@ func (r *ring) switchKeys(s *switching, n2, lows int, items []keySwitch) error {
 }
 
 // inner queues the sums of digits times keys.
-func (r *ring) inner(acc, digits tensor, s *switching, n2, lows int, merged bool, which []int, items []keySwitch) error {
+func (r *ring) inner(
+	acc, digits tensor, s *switching, n2, lows int, merged bool, which []int, items []keySwitch,
+) error {
 	in := make([]innerItem, len(items))
 	a := innerArgs{
 		args:    args{dst: acc.at, ds: acc.stride},
@@ -315,7 +325,9 @@ func (r *ring) oneKey(limbs []int, a innerArgs, items []innerItem) error {
 	a.tw, a.ts, a.logN2 = t.at, t.stride, 2
 	for part := range slices.Chunk(items, mostOneKey) {
 		a.items = uint32(len(part))
-		if err := launchItems(r, "onekey_4", r.n/4/oneKeyRows, len(limbs), oneKeyThreads, oneKeyShared, a, part); err != nil {
+		if err := launchItems(
+			r, "onekey_4", r.n/4/oneKeyRows, len(limbs), oneKeyThreads, oneKeyShared, a, part,
+		); err != nil {
 			return err
 		}
 		a.dst += pointer(4 * 2 * len(part) * int(a.ds))

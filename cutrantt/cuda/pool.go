@@ -39,7 +39,10 @@ func newPool(b *backend) (*pool, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &pool{b: b, stream: s, free: make(map[block][]driver.Pointer), held: make(map[driver.Pointer]bool), limit: b.collectAt, least: b.collectAt}
+	p := &pool{
+		b: b, stream: s, free: make(map[block][]driver.Pointer), held: make(map[driver.Pointer]bool),
+		limit: b.collectAt, least: b.collectAt,
+	}
 	runtime.SetFinalizer(p, (*pool).destroy)
 	return p, nil
 }

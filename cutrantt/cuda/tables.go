@@ -21,7 +21,9 @@ func (r *ring) twiddles(n int) (table, error) {
 		return table{}, err
 	}
 	t := table{at, n, uint64(n)}
-	err = launch(r, "table_plain", n/256, moduli, 256, 0, tableArgs{args: args{dst: at}, stride: t.stride, entries: uint32(n)})
+	err = launch(
+		r, "table_plain", n/256, moduli, 256, 0, tableArgs{args: args{dst: at}, stride: t.stride, entries: uint32(n)},
+	)
 	if err == nil {
 		err = r.launcher.Flush() // a table is kept only if it is queued: a graph could still be refused
 	}

@@ -92,7 +92,10 @@ func (r *ring) inRange(from []uint32, dst *cutrantt.Batch, s segment) error {
 	}
 	for j, x := range from {
 		if x >= q {
-			return fmt.Errorf("%w: limb %d of the host's residues, position %d is %d, modulus %d", cutrantt.ErrRange, s.host/r.n, j, x, q)
+			return fmt.Errorf(
+				"%w: limb %d of the host's residues, position %d is %d, modulus %d", cutrantt.ErrRange, s.host/r.n, j,
+				x, q,
+			)
 		}
 	}
 	return nil

@@ -79,7 +79,9 @@ func (r *ring) inverseTimes(dst, src tensor, polys int, limbs []int, n2 int, las
 
 // split prepares the launches for columns too long for one kernel: of the head
 // (the first levels) and of the tail. Both take dst and a from f.
-func (r *ring) split(polys int, limbs []int, n2 int, f func(levels int, head, tail func(name string, a args) error) error) error {
+func (r *ring) split(
+	polys int, limbs []int, n2 int, f func(levels int, head, tail func(name string, a args) error) error,
+) error {
 	p, levels := planFor(log2(r.n/n2), r.backend.shared)
 	t, err := r.ordered(p)
 	if err != nil {

@@ -115,7 +115,9 @@ func (b *backend) Choices() []cutrantt.Choice {
 			}
 		}
 	}
-	slices.SortFunc(out, func(x, y cutrantt.Choice) int { return cmp.Or(cmp.Compare(x.LogN, y.LogN), cmp.Compare(y.N2, x.N2)) })
+	slices.SortFunc(
+		out, func(x, y cutrantt.Choice) int { return cmp.Or(cmp.Compare(x.LogN, y.LogN), cmp.Compare(y.N2, x.N2)) },
+	)
 	return out
 }
 

@@ -9,7 +9,10 @@ import (
 
 // elementwise runs f on every limb z of dst with the matching limbs x of the
 // sources, and gives dst their domain.
-func (r *ring) elementwise(c check.Polynomials, dst *cutrantt.Batch, f func(z []uint32, l int, m cutrantt.Modulus, x [][]uint32), srcs ...*cutrantt.Batch) error {
+func (r *ring) elementwise(
+	c check.Polynomials, dst *cutrantt.Batch, f func(z []uint32, l int, m cutrantt.Modulus, x [][]uint32),
+	srcs ...*cutrantt.Batch,
+) error {
 	if err := r.Elementwise(c, dst, srcs...); err != nil {
 		return err
 	}
@@ -116,7 +119,9 @@ func (r *ring) MulAdd(dst, a, b *cutrantt.Batch) error {
 	}, a, b, dst)
 }
 
-func (r *ring) hadamard(dst *cutrantt.Batch, f func(z []uint32, l int, m cutrantt.Modulus, x [][]uint32), srcs ...*cutrantt.Batch) error {
+func (r *ring) hadamard(
+	dst *cutrantt.Batch, f func(z []uint32, l int, m cutrantt.Modulus, x [][]uint32), srcs ...*cutrantt.Batch,
+) error {
 	if err := r.Batches(srcs...); err != nil {
 		return err
 	}

@@ -106,7 +106,9 @@ func (r *ring) Upload(dst *cutrantt.Batch, src []uint32) error {
 	r.each(dst, func(p, l int, m cutrantt.Modulus) {
 		for j, x := range src[:r.N()] {
 			if x >= m.Q {
-				bad = fmt.Errorf("%w: polynomial %d, limb %d, position %d is %d, modulus %d", cutrantt.ErrRange, p, l, j, x, m.Q)
+				bad = fmt.Errorf(
+					"%w: polynomial %d, limb %d, position %d is %d, modulus %d", cutrantt.ErrRange, p, l, j, x, m.Q,
+				)
 				return
 			}
 		}
@@ -125,5 +127,7 @@ func (r *ring) Download(dst []uint32, src *cutrantt.Batch) error {
 }
 
 func (r *ring) Copy(dst, src *cutrantt.Batch) error {
-	return r.elementwise(check.Equal, dst, func(z []uint32, _ int, _ cutrantt.Modulus, x [][]uint32) { copy(z, x[0]) }, src)
+	return r.elementwise(
+		check.Equal, dst, func(z []uint32, _ int, _ cutrantt.Modulus, x [][]uint32) { copy(z, x[0]) }, src,
+	)
 }

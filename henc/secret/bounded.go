@@ -7,15 +7,15 @@ import (
 	"github.com/hencedge/hencedge/henc"
 )
 
-// fixedPrimes is up to how many primes decoding takes one path for all residues.
+// fixedPrimes is the most primes with which decoding takes one path for all residues.
 const fixedPrimes = 4
 
-// DecryptRealBounded is DecryptReal for a ciphertext whose message has, if it is honest,
-// coefficients of at most magnitude. Without looking at its residues it brings the ciphertext
-// down to at most four primes: by levels that such a message does not need, and where it
-// needs more by rescaling. Then decoding has one path and no error, whatever the ciphertext
-// holds: a larger message gives wrong numbers, and nobody learns from time or errors that it
-// was larger.
+// DecryptRealBounded is DecryptReal for a ciphertext whose message, if it is honest, has
+// coefficients of at most magnitude. It brings the ciphertext down to at most four
+// primes without looking at the residues: it drops the levels that such a message does
+// not need, and rescales where it needs more. Decoding then takes one path and returns
+// no error, whatever the ciphertext holds. A larger message gives wrong numbers, and
+// neither time nor errors reveal that it was larger.
 func (d *Decryptor) DecryptRealBounded(ct *henc.Ciphertext, magnitude float64) ([]float64, error) {
 	if d == nil || d.ctx == nil {
 		return nil, fmt.Errorf("decrypt: %w: decryptor without a context", henc.ErrParams)
@@ -46,7 +46,7 @@ func (d *Decryptor) DecryptRealBounded(ct *henc.Ciphertext, magnitude float64) (
 	return d.DecryptReal(short)
 }
 
-// levelsAbove is how many levels down the first one with at most fixedPrimes primes is.
+// levelsAbove returns how many levels to drop until at most fixedPrimes primes are left.
 func levelsAbove(p henc.Parameters, level int) (down int) {
 	for down < level && p.LimbsAt(level-down) > fixedPrimes {
 		down++

@@ -59,7 +59,9 @@ func (d *Decryptor) DecryptPacked(ct *henc.Ciphertext) ([]float64, error) {
 	return decode(d, ct, (*henc.Encoder).DecodePacked)
 }
 
-func decode[T any](d *Decryptor, ct *henc.Ciphertext, f func(*henc.Encoder, *henc.Plaintext) ([]T, error)) ([]T, error) {
+func decode[T any](
+	d *Decryptor, ct *henc.Ciphertext, f func(*henc.Encoder, *henc.Plaintext) ([]T, error),
+) ([]T, error) {
 	pt, err := d.Decrypt(ct)
 	if err != nil {
 		return nil, err

@@ -75,7 +75,9 @@ func FromCoefficients(ctx *henc.Context, coefficients []int32, seed *henc.Seed) 
 		return nil, fmt.Errorf("key from coefficients: %w: no context", henc.ErrParams)
 	}
 	if n := ctx.Parameters().N(); len(coefficients) != n {
-		return nil, fmt.Errorf("key from coefficients: %w: %d coefficients, the ring degree is %d", henc.ErrParams, len(coefficients), n)
+		return nil, fmt.Errorf(
+			"key from coefficients: %w: %d coefficients, the ring degree is %d", henc.ErrParams, len(coefficients), n,
+		)
 	}
 	var outside int32
 	for _, v := range coefficients {

@@ -104,7 +104,9 @@ func (k *Key) EvaluationKeys(rotations []int, conjugate bool) (*henc.EvaluationK
 	k.ctx.Ring().Free(pk.Value)
 	if p.Alpha() == 0 {
 		if len(rotations) > 0 || conjugate {
-			return nil, fmt.Errorf("evaluation keys: %w: %s has no special primes, so no rotations", henc.ErrParams, p.Name())
+			return nil, fmt.Errorf(
+				"evaluation keys: %w: %s has no special primes, so no rotations", henc.ErrParams, p.Name(),
+			)
 		}
 		return keys, nil
 	}
@@ -142,7 +144,9 @@ func (k *Key) switching(under, target *cutrantt.Batch, label string, element uin
 // target is not nil, adds P*target on the primes of digit d to the first of pair
 // d. The public seed of the a_d and the secret seed of the e_d are derived from
 // the key's root under different labels, so neither tells about the other.
-func (k *Key) uniformPairs(under, target *cutrantt.Batch, count int, label string, element uint64) (*[32]byte, *cutrantt.Batch, error) {
+func (k *Key) uniformPairs(
+	under, target *cutrantt.Batch, count int, label string, element uint64,
+) (*[32]byte, *cutrantt.Batch, error) {
 	noise, err := k.root.Derive("hencedge noise of "+label, element)
 	if err != nil {
 		return nil, nil, err

@@ -65,7 +65,9 @@ func unmarshal(ctx *henc.Context, b []byte) (*Key, error) {
 		return nil, err
 	}
 	if r.Head.Params != p.Hash() {
-		return nil, fmt.Errorf("%w: the key is for %s, not for %s", henc.ErrParams, henc.NameOf(r.Head.Params), p.Name())
+		return nil, fmt.Errorf(
+			"%w: the key is for %s, not for %s", henc.ErrParams, henc.NameOf(r.Head.Params), p.Name(),
+		)
 	}
 	epoch, root, packed := r.Uint(), r.Blob(32), r.Blob(p.N()/4)
 	if err := r.Close(); err != nil {

@@ -28,32 +28,44 @@ func NewSeededEncryptor(ctx *henc.Context, k *Key) *SeededEncryptor {
 }
 
 // EncryptReal encrypts one real value per slot; see henc.SlotEncryptor.
-func (e *SeededEncryptor) EncryptReal(values []float64, level int, scale float64, seed *henc.Seed) (*henc.Ciphertext, error) {
+func (e *SeededEncryptor) EncryptReal(
+	values []float64, level int, scale float64, seed *henc.Seed,
+) (*henc.Ciphertext, error) {
 	return e.slots().Real(values, level, scale, seed)
 }
 
 // EncryptComplex encrypts one complex value per slot; see henc.SlotEncryptor.
-func (e *SeededEncryptor) EncryptComplex(values []complex128, level int, scale float64, seed *henc.Seed) (*henc.Ciphertext, error) {
+func (e *SeededEncryptor) EncryptComplex(
+	values []complex128, level int, scale float64, seed *henc.Seed,
+) (*henc.Ciphertext, error) {
 	return e.slots().Complex(values, level, scale, seed)
 }
 
 // EncryptPacked encrypts two real values per slot; see henc.SlotEncryptor.
-func (e *SeededEncryptor) EncryptPacked(values []float64, level int, scale float64, seed *henc.Seed) (*henc.Ciphertext, error) {
+func (e *SeededEncryptor) EncryptPacked(
+	values []float64, level int, scale float64, seed *henc.Seed,
+) (*henc.Ciphertext, error) {
 	return e.slots().Packed(values, level, scale, seed)
 }
 
 // EncryptRealBatch encrypts several vectors together; see henc.BatchEncryptor.
-func (e *SeededEncryptor) EncryptRealBatch(values [][]float64, level int, scale float64, seeds []*henc.Seed) ([]*henc.Ciphertext, error) {
+func (e *SeededEncryptor) EncryptRealBatch(
+	values [][]float64, level int, scale float64, seeds []*henc.Seed,
+) ([]*henc.Ciphertext, error) {
 	return e.slots().RealBatch(values, level, scale, seeds)
 }
 
 // EncryptComplexBatch encrypts several vectors together; see henc.BatchEncryptor.
-func (e *SeededEncryptor) EncryptComplexBatch(values [][]complex128, level int, scale float64, seeds []*henc.Seed) ([]*henc.Ciphertext, error) {
+func (e *SeededEncryptor) EncryptComplexBatch(
+	values [][]complex128, level int, scale float64, seeds []*henc.Seed,
+) ([]*henc.Ciphertext, error) {
 	return e.slots().ComplexBatch(values, level, scale, seeds)
 }
 
 // EncryptPackedBatch encrypts several vectors together; see henc.BatchEncryptor.
-func (e *SeededEncryptor) EncryptPackedBatch(values [][]float64, level int, scale float64, seeds []*henc.Seed) ([]*henc.Ciphertext, error) {
+func (e *SeededEncryptor) EncryptPackedBatch(
+	values [][]float64, level int, scale float64, seeds []*henc.Seed,
+) ([]*henc.Ciphertext, error) {
 	return e.slots().PackedBatch(values, level, scale, seeds)
 }
 
@@ -75,14 +87,18 @@ func (e *SeededEncryptor) slots() encryption.Slots[henc.Seed, henc.Ciphertext] {
 // labels: neither determines the other, and two seeds never share a c1. scale 0
 // means ScaleAt(level); a nil seed draws a fresh one. As in henc.Encryptor.Encrypt no
 // branch and no address depends on a secret.
-func (e *SeededEncryptor) Encrypt(coeffs []float64, level int, scale float64, seed *henc.Seed) (*henc.Ciphertext, error) {
+func (e *SeededEncryptor) Encrypt(
+	coeffs []float64, level int, scale float64, seed *henc.Seed,
+) (*henc.Ciphertext, error) {
 	return encryption.One(e.EncryptBatch([][]float64{coeffs}, level, scale, []*henc.Seed{seed}))
 }
 
 // EncryptBatch is Encrypt for several messages at one level and scale, each with
 // its own seed: seeds is nil, or has an entry, which may be nil, for each
 // message. A GPU encrypts them together. It fails as a whole.
-func (e *SeededEncryptor) EncryptBatch(coeffs [][]float64, level int, scale float64, seeds []*henc.Seed) ([]*henc.Ciphertext, error) {
+func (e *SeededEncryptor) EncryptBatch(
+	coeffs [][]float64, level int, scale float64, seeds []*henc.Seed,
+) ([]*henc.Ciphertext, error) {
 	cts, err := e.encrypt(coeffs, level, scale, seeds)
 	if err != nil {
 		return nil, fmt.Errorf("seeded encryption: %w", err)
@@ -90,7 +106,9 @@ func (e *SeededEncryptor) EncryptBatch(coeffs [][]float64, level int, scale floa
 	return cts, nil
 }
 
-func (e *SeededEncryptor) encrypt(coeffs [][]float64, level int, scale float64, seeds []*henc.Seed) ([]*henc.Ciphertext, error) {
+func (e *SeededEncryptor) encrypt(
+	coeffs [][]float64, level int, scale float64, seeds []*henc.Seed,
+) ([]*henc.Ciphertext, error) {
 	if e == nil || e.ctx == nil {
 		return nil, fmt.Errorf("%w: encryptor without a context", henc.ErrParams)
 	}
@@ -108,7 +126,9 @@ func (e *SeededEncryptor) encrypt(coeffs [][]float64, level int, scale float64, 
 			return cutrantt.Encryption{Message: m, Bound: bound, Seed: (*[32]byte)(noise), Mask: (*[32]byte)(public)}, err
 		},
 		Together: func(r cutrantt.Encrypting, limbs []int, jobs []cutrantt.Encryption) ([]*cutrantt.Batch, error) {
-			return r.EncryptSeeded(s, limbs, cutrantt.EncryptionLabels{E0: keymat.LabelE0, Mask: henc.LabelCipherA}, jobs)
+			return r.EncryptSeeded(
+				s, limbs, cutrantt.EncryptionLabels{E0: keymat.LabelE0, Mask: henc.LabelCipherA}, jobs,
+			)
 		},
 		Single: func(limbs []int, j cutrantt.Encryption) (*cutrantt.Batch, error) { return e.steps(s, limbs, j) },
 	}, coeffs, level, scale, seeds)

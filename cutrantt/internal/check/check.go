@@ -35,7 +35,9 @@ type Ring struct {
 // which holds its own copy of the moduli.
 func NewRing(logN int, moduli []cutrantt.Modulus, opts cutrantt.Options) (*Ring, error) {
 	if logN < cutrantt.MinLogN || logN > cutrantt.MaxLogN {
-		return nil, fmt.Errorf("%w: degree 2^%d, choose 2^%d to 2^%d", cutrantt.ErrNotSupported, logN, cutrantt.MinLogN, cutrantt.MaxLogN)
+		return nil, fmt.Errorf(
+			"%w: degree 2^%d, choose 2^%d to 2^%d", cutrantt.ErrNotSupported, logN, cutrantt.MinLogN, cutrantt.MaxLogN,
+		)
 	}
 	if opts.Method > cutrantt.MethodToomCook4 {
 		return nil, fmt.Errorf("%w: Hadamard method %d", cutrantt.ErrNotSupported, opts.Method)
@@ -78,7 +80,10 @@ func (r *Ring) Shape(polys int, limbs []int, d cutrantt.Domain) error {
 		return fmt.Errorf("%w: %v is not a domain", cutrantt.ErrDomain, d)
 	}
 	if len(limbs) > len(r.moduli) || polys > MaxResidues/r.n/len(limbs) {
-		return fmt.Errorf("%w: a batch of %d polynomials with %d limbs of %d residues is too large", cutrantt.ErrShape, polys, len(limbs), r.n)
+		return fmt.Errorf(
+			"%w: a batch of %d polynomials with %d limbs of %d residues is too large", cutrantt.ErrShape, polys,
+			len(limbs), r.n,
+		)
 	}
 	seen := make([]bool, len(r.moduli))
 	for _, l := range limbs {
@@ -151,7 +156,10 @@ func (r *Ring) Elementwise(p Polynomials, dst *cutrantt.Batch, srcs ...*cutrantt
 // Overlap refuses a destination that shares memory with a source other than
 // limb for limb in the same place.
 func Overlap(dst, src *cutrantt.Batch) error {
-	return overlap(dst, src, func(dp, dl, sp, sl int) bool { return dp == sp && dl == sl && dst.Polys() == src.Polys() })
+	return overlap(dst, src, func(dp, dl, sp, sl int) bool {
+		return dp == sp && dl == sl &&
+			dst.Polys() == src.Polys()
+	})
 }
 
 // Disjoint refuses a destination that shares any memory with a source.
@@ -340,8 +348,12 @@ func (r *Ring) DivRound(dst, src *cutrantt.Batch) error {
 		return err
 	}
 	k := len(src.Limbs()) - len(dst.Limbs())
-	if dst.Polys() != src.Polys() || k < 1 || k > MaxExtend || !slices.Equal(dst.Limbs(), src.Limbs()[:len(dst.Limbs())]) {
-		return fmt.Errorf("%w: dividing %d polynomials with limbs %v to %d with limbs %v", cutrantt.ErrShape, src.Polys(), src.Limbs(), dst.Polys(), dst.Limbs())
+	if dst.Polys() != src.Polys() || k < 1 || k > MaxExtend ||
+		!slices.Equal(dst.Limbs(), src.Limbs()[:len(dst.Limbs())]) {
+		return fmt.Errorf(
+			"%w: dividing %d polynomials with limbs %v to %d with limbs %v", cutrantt.ErrShape, src.Polys(),
+			src.Limbs(), dst.Polys(), dst.Limbs(),
+		)
 	}
 	return Overlap(dst, src)
 }
@@ -373,7 +385,10 @@ func (r *Ring) Operand(dst, a *cutrantt.Batch, b cutrantt.Shape) ([]int, error) 
 		return nil, fmt.Errorf("%w: limbs %v and %v", cutrantt.ErrShape, dst.Limbs(), a.Limbs())
 	}
 	if a.Polys() < 1 || dst.Polys() < 1 || a.Polys()*dst.Polys() != b.Polys {
-		return nil, fmt.Errorf("%w: %d results of %d terms from an operand of %d polynomials", cutrantt.ErrShape, dst.Polys(), a.Polys(), b.Polys)
+		return nil, fmt.Errorf(
+			"%w: %d results of %d terms from an operand of %d polynomials", cutrantt.ErrShape, dst.Polys(), a.Polys(),
+			b.Polys,
+		)
 	}
 	at := make([]int, len(a.Limbs()))
 	for i, l := range a.Limbs() {

@@ -28,13 +28,6 @@ func Secret(r cutrantt.Ring) *Chain { return &Chain{ring: r, secret: true} }
 // Err is the first error of the sequence.
 func (c *Chain) Err() error { return c.err }
 
-// Fail records err as the error of the sequence if it is the first.
-func (c *Chain) Fail(err error) {
-	if c.err == nil {
-		c.err = err
-	}
-}
-
 // Batch allocates a zeroed batch that Close gives back unless Keep took it out.
 func (c *Chain) Batch(polys int, limbs []int, d cutrantt.Domain) *cutrantt.Batch {
 	if c.err != nil {

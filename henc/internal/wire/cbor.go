@@ -214,7 +214,9 @@ func appendBlobHead(b []byte, n uint64) []byte {
 	case n < 1<<32:
 		return append(b, 0x5a, byte(n>>24), byte(n>>16), byte(n>>8), byte(n))
 	}
-	return append(b, 0x5b, byte(n>>56), byte(n>>48), byte(n>>40), byte(n>>32), byte(n>>24), byte(n>>16), byte(n>>8), byte(n))
+	return append(
+		b, 0x5b, byte(n>>56), byte(n>>48), byte(n>>40), byte(n>>32), byte(n>>24), byte(n>>16), byte(n>>8), byte(n),
+	)
 }
 
 // Reader takes one object apart. The first error sticks; reads after it return
@@ -241,7 +243,9 @@ func NewReader(b []byte, kind Kind, elements int) (*Reader, error) {
 	n := r.Array()
 	v := r.Uint()
 	if r.err == nil && v != Version {
-		return nil, fmt.Errorf("%w: version %d, this program speaks version %d only; make the object anew", ErrVersion, v, Version)
+		return nil, fmt.Errorf(
+			"%w: version %d, this program speaks version %d only; make the object anew", ErrVersion, v, Version,
+		)
 	}
 	k := Kind(r.Uint())
 	if r.err == nil && k != kind {
@@ -285,7 +289,9 @@ func (r *Reader) Array() int {
 		r.fail(fmt.Errorf("%w: an array is missing", ErrTruncated))
 		return 0
 	case r.b[0] < 0x80 || r.b[0] > 0x80|maxHead:
-		r.fail(fmt.Errorf("%w: byte 0x%02x where an array of at most %d elements begins", ErrMalformed, r.b[0], maxHead))
+		r.fail(
+			fmt.Errorf("%w: byte 0x%02x where an array of at most %d elements begins", ErrMalformed, r.b[0], maxHead),
+		)
 		return 0
 	}
 	n := int(r.b[0] & 0x1f)

@@ -36,7 +36,8 @@ const touched = 64
 func barrett(q uint32) uint64 { return 1 << (pairBits(q) + 1) / uint64(q) }
 
 // layout has the tables for pairs of w bits, as the vector code reads them: those of
-// newStrings for vectors of 2 lanes, else for each vector of lanes words of a group, indices of pairs and shifts for its words (pack),
+// newStrings for vectors of 2 lanes, else for each vector of lanes words of a group, indices of
+// pairs and shifts for its words (pack),
 // and indices of words and shifts for its pairs (unpack). A shift of 64 or more
 // gives 0. Vectors of 4 lanes are halves of a group; the second begins in the byte
 // at w/2, at bit 4 of it if w is odd.

@@ -8,7 +8,9 @@ import (
 
 // codes are the variants by the names of package simd.
 var codes = map[string]*code{
-	simd.NEON: newCode(2, code{pack: packNEON, unpack: unpackNEON, packAligned: packAlignedNEON, unpackAligned: unpackAlignedNEON}),
+	simd.NEON: newCode(
+		2, code{pack: packNEON, unpack: unpackNEON, packAligned: packAlignedNEON, unpackAligned: unpackAlignedNEON},
+	),
 }
 
 // selected is the code to use, nil for plain Go.

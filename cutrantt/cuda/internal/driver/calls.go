@@ -32,14 +32,20 @@ func (d *Driver) Device(ordinal int) (Device, error) {
 // Name is the device's marketing name.
 func (d *Driver) Name(dev Device) (string, error) {
 	var buf [256]byte
-	err := d.check(symDeviceGetName, call(d.entry[symDeviceGetName], uintptr(unsafe.Pointer(&buf)), uintptr(len(buf)-1), uintptr(dev)))
+	err := d.check(
+		symDeviceGetName,
+		call(d.entry[symDeviceGetName], uintptr(unsafe.Pointer(&buf)), uintptr(len(buf)-1), uintptr(dev)),
+	)
 	return text(&buf[0]), err
 }
 
 // Attribute is a property of the device.
 func (d *Driver) Attribute(dev Device, a Attribute) (int, error) {
 	var v int32
-	err := d.check(symDeviceGetAttribute, call(d.entry[symDeviceGetAttribute], uintptr(unsafe.Pointer(&v)), uintptr(a), uintptr(dev)))
+	err := d.check(
+		symDeviceGetAttribute,
+		call(d.entry[symDeviceGetAttribute], uintptr(unsafe.Pointer(&v)), uintptr(a), uintptr(dev)),
+	)
 	return int(v), err
 }
 
@@ -78,7 +84,10 @@ func (d *Driver) SetCurrent(c Context) error {
 // LoadModule loads an image for the current context's device.
 func (d *Driver) LoadModule(image []byte) (Module, error) {
 	var m Module
-	err := d.check(symModuleLoadData, call(d.entry[symModuleLoadData], uintptr(unsafe.Pointer(&m)), uintptr(unsafe.Pointer(&image[0]))))
+	err := d.check(
+		symModuleLoadData,
+		call(d.entry[symModuleLoadData], uintptr(unsafe.Pointer(&m)), uintptr(unsafe.Pointer(&image[0]))),
+	)
 	return m, err
 }
 
@@ -86,7 +95,10 @@ func (d *Driver) LoadModule(image []byte) (Module, error) {
 func (d *Driver) Function(m Module, name string) (Function, error) {
 	var f Function
 	z := append([]byte(name), 0)
-	err := d.check(symModuleGetFunction, call(d.entry[symModuleGetFunction], uintptr(unsafe.Pointer(&f)), uintptr(m), uintptr(unsafe.Pointer(&z[0]))))
+	err := d.check(
+		symModuleGetFunction,
+		call(d.entry[symModuleGetFunction], uintptr(unsafe.Pointer(&f)), uintptr(m), uintptr(unsafe.Pointer(&z[0]))),
+	)
 	return f, err
 }
 
@@ -98,7 +110,9 @@ func (d *Driver) AllowShared(f Function, n int) error {
 // FunctionAttribute is a property of a kernel on the current device.
 func (d *Driver) FunctionAttribute(f Function, a FunctionAttribute) (int, error) {
 	var v int32
-	err := d.check(symFuncGetAttribute, call(d.entry[symFuncGetAttribute], uintptr(unsafe.Pointer(&v)), uintptr(a), uintptr(f)))
+	err := d.check(
+		symFuncGetAttribute, call(d.entry[symFuncGetAttribute], uintptr(unsafe.Pointer(&v)), uintptr(a), uintptr(f)),
+	)
 	return int(v), err
 }
 
@@ -106,7 +120,10 @@ func (d *Driver) FunctionAttribute(f Function, a FunctionAttribute) (int, error)
 // shared memory, a multiprocessor holds at once.
 func (d *Driver) Occupancy(f Function, threads, shared int) (int, error) {
 	var v int32
-	err := d.check(symOccupancy, call(d.entry[symOccupancy], uintptr(unsafe.Pointer(&v)), uintptr(f), uintptr(threads), uintptr(shared)))
+	err := d.check(
+		symOccupancy,
+		call(d.entry[symOccupancy], uintptr(unsafe.Pointer(&v)), uintptr(f), uintptr(threads), uintptr(shared)),
+	)
 	return int(v), err
 }
 
@@ -125,7 +142,9 @@ func (d *Driver) Free(p Pointer) error {
 // AllocHost allocates n bytes of pinned host memory.
 func (d *Driver) AllocHost(n int) ([]byte, error) {
 	var p *byte
-	if err := d.check(symMemAllocHost, call(d.entry[symMemAllocHost], uintptr(unsafe.Pointer(&p)), uintptr(n))); err != nil {
+	if err := d.check(
+		symMemAllocHost, call(d.entry[symMemAllocHost], uintptr(unsafe.Pointer(&p)), uintptr(n)),
+	); err != nil {
 		return nil, err
 	}
 	return unsafe.Slice(p, n), nil
@@ -136,11 +155,15 @@ func (d *Driver) AllocHost(n int) ([]byte, error) {
 // it fails.
 func (d *Driver) AllocMapped(n int) (Pointer, error) {
 	var host uintptr
-	if err := d.check(symMemHostAlloc, call(d.entry[symMemHostAlloc], uintptr(unsafe.Pointer(&host)), uintptr(n), hostMapped)); err != nil {
+	if err := d.check(
+		symMemHostAlloc, call(d.entry[symMemHostAlloc], uintptr(unsafe.Pointer(&host)), uintptr(n), hostMapped),
+	); err != nil {
 		return 0, err
 	}
 	var p Pointer
-	err := d.check(symMemHostGetDevicePointer, call(d.entry[symMemHostGetDevicePointer], uintptr(unsafe.Pointer(&p)), host, 0))
+	err := d.check(
+		symMemHostGetDevicePointer, call(d.entry[symMemHostGetDevicePointer], uintptr(unsafe.Pointer(&p)), host, 0),
+	)
 	if err == nil && p != Pointer(host) {
 		err = errNotUnified
 	}
@@ -169,7 +192,9 @@ func (d *Driver) CopyIn(dst Pointer, src []byte, s Stream) error {
 	if err := d.flush(s); err != nil {
 		return err
 	}
-	return d.check(symMemcpyHtoDAsync, call(d.entry[symMemcpyHtoDAsync], uintptr(dst), uintptr(unsafe.Pointer(&src[0])), uintptr(len(src)), uintptr(s)))
+	return d.check(symMemcpyHtoDAsync, call(
+		d.entry[symMemcpyHtoDAsync], uintptr(dst), uintptr(unsafe.Pointer(&src[0])), uintptr(len(src)), uintptr(s),
+	))
 }
 
 // CopyOut copies to pinned host memory, in the order of the stream.
@@ -177,7 +202,9 @@ func (d *Driver) CopyOut(dst []byte, src Pointer, s Stream) error {
 	if err := d.flush(s); err != nil {
 		return err
 	}
-	return d.check(symMemcpyDtoHAsync, call(d.entry[symMemcpyDtoHAsync], uintptr(unsafe.Pointer(&dst[0])), uintptr(src), uintptr(len(dst)), uintptr(s)))
+	return d.check(symMemcpyDtoHAsync, call(
+		d.entry[symMemcpyDtoHAsync], uintptr(unsafe.Pointer(&dst[0])), uintptr(src), uintptr(len(dst)), uintptr(s),
+	))
 }
 
 // Fill sets n 32-bit words to v, in the order of the stream.
@@ -185,7 +212,9 @@ func (d *Driver) Fill(dst Pointer, v uint32, n int, s Stream) error {
 	if err := d.flush(s); err != nil {
 		return err
 	}
-	return d.check(symMemsetD32Async, call(d.entry[symMemsetD32Async], uintptr(dst), uintptr(v), uintptr(n), uintptr(s)))
+	return d.check(
+		symMemsetD32Async, call(d.entry[symMemsetD32Async], uintptr(dst), uintptr(v), uintptr(n), uintptr(s)),
+	)
 }
 
 // NewStream makes a stream that does not wait for the default one.
@@ -244,6 +273,9 @@ func (d *Driver) WaitEvent(e Event) error {
 // Elapsed is the time between two events in milliseconds.
 func (d *Driver) Elapsed(from, to Event) (float32, error) {
 	var ms float32
-	err := d.check(symEventElapsedTime, call(d.entry[symEventElapsedTime], uintptr(unsafe.Pointer(&ms)), uintptr(from), uintptr(to)))
+	err := d.check(
+		symEventElapsedTime,
+		call(d.entry[symEventElapsedTime], uintptr(unsafe.Pointer(&ms)), uintptr(from), uintptr(to)),
+	)
 	return ms, err
 }

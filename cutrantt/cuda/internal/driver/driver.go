@@ -59,7 +59,6 @@ type FunctionAttribute int32
 
 // The attributes of a kernel that reports show.
 const (
-	FuncMaxThreads   FunctionAttribute = 0 // threads of a block
 	FuncStaticShared FunctionAttribute = 1 // bytes of shared memory, without the dynamic ones
 	FuncLocal        FunctionAttribute = 3 // bytes of local memory a thread: spills and stack
 	FuncRegisters    FunctionAttribute = 4 // registers a thread
@@ -85,7 +84,8 @@ var lost = map[int32]bool{
 	214: true, 220: true, 226: true, // uncorrectable ECC error, uncorrectable NVLink error, contained error
 	304: true, 719: true, 999: true, // operating system, launch failed, unknown
 	700: true, 702: true, // illegal address, launch timeout
-	710: true, 714: true, 715: true, 716: true, 717: true, 718: true, // assert, hardware stack, illegal instruction, misaligned, address space, program counter
+	// assert, hardware stack, illegal instruction, misaligned, address space, program counter
+	710: true, 714: true, 715: true, 716: true, 717: true, 718: true,
 	721: true, 802: true, // exited, system not ready
 	810: true, 911: true, // MPS client terminated, external device
 }

@@ -173,7 +173,9 @@ func (l *Launcher) Flush() (err error) {
 			if err = l.begin(); err != nil {
 				return err
 			}
-			err = l.launch(n.f, int(n.x), int(n.y), int(n.threads), int(n.shared), unsafe.Pointer(unsafe.SliceData(w.args)))
+			err = l.launch(
+				n.f, int(n.x), int(n.y), int(n.threads), int(n.shared), unsafe.Pointer(unsafe.SliceData(w.args)),
+			)
 		}
 		return err
 	}
@@ -216,7 +218,9 @@ func (w *waiting) each(f func(i int, n node, from, to int) error) error {
 // nodeParams are the parameters of a node with the arguments at at of what waits, in l.
 func (l *Launcher) nodeParams(n node, at int) *nodeParams {
 	l.params[0] = unsafe.Add(unsafe.Pointer(unsafe.SliceData(l.waiting.args)), at)
-	l.node = nodeParams{f: n.f, grid: [3]uint32{n.x, n.y, 1}, block: [3]uint32{n.threads, 1, 1}, shared: n.shared, params: &l.params[0]}
+	l.node = nodeParams{
+		f: n.f, grid: [3]uint32{n.x, n.y, 1}, block: [3]uint32{n.threads, 1, 1}, shared: n.shared, params: &l.params[0],
+	}
 	return &l.node
 }
 
@@ -228,7 +232,10 @@ func (l *Launcher) build() (*graph, error) {
 	}
 	err := l.waiting.each(func(i int, n node, from, _ int) error {
 		var at uintptr
-		err := d.check(symGraphAddKernelNode, call(d.entry[symGraphAddKernelNode], uintptr(unsafe.Pointer(&at)), g.graph, 0, 0, uintptr(unsafe.Pointer(l.nodeParams(n, from)))))
+		err := d.check(symGraphAddKernelNode, call(
+			d.entry[symGraphAddKernelNode], uintptr(unsafe.Pointer(&at)), g.graph, 0, 0,
+			uintptr(unsafe.Pointer(l.nodeParams(n, from))),
+		))
 		if err != nil {
 			return err
 		}
@@ -240,10 +247,15 @@ func (l *Launcher) build() (*graph, error) {
 		if l.config.count > 0 { // as launches that do not wait
 			edge = edgeData{from: 1, kind: 1}
 		}
-		return d.check(symGraphAddDependencies, call(d.entry[symGraphAddDependencies], g.graph, uintptr(unsafe.Pointer(&g.nodes[i-1])), uintptr(unsafe.Pointer(&g.nodes[i])), uintptr(unsafe.Pointer(&edge)), 1))
+		return d.check(symGraphAddDependencies, call(
+			d.entry[symGraphAddDependencies], g.graph, uintptr(unsafe.Pointer(&g.nodes[i-1])),
+			uintptr(unsafe.Pointer(&g.nodes[i])), uintptr(unsafe.Pointer(&edge)), 1,
+		))
 	})
 	if err == nil {
-		err = d.check(symGraphInstantiate, call(d.entry[symGraphInstantiate], uintptr(unsafe.Pointer(&g.exec)), g.graph, 0))
+		err = d.check(
+			symGraphInstantiate, call(d.entry[symGraphInstantiate], uintptr(unsafe.Pointer(&g.exec)), g.graph, 0),
+		)
 	}
 	if err != nil {
 		_ = d.check(symGraphDestroy, call(d.entry[symGraphDestroy], g.graph))
@@ -260,7 +272,10 @@ func (l *Launcher) update(g *graph) error {
 		if bytes.Equal(g.args[from:to], w.args[from:to]) {
 			return nil
 		}
-		err := d.check(symGraphExecKernelNodeSetParams, call(d.entry[symGraphExecKernelNodeSetParams], g.exec, g.nodes[i], uintptr(unsafe.Pointer(l.nodeParams(n, from)))))
+		err := d.check(symGraphExecKernelNodeSetParams, call(
+			d.entry[symGraphExecKernelNodeSetParams], g.exec, g.nodes[i],
+			uintptr(unsafe.Pointer(l.nodeParams(n, from))),
+		))
 		if err == nil {
 			copy(g.args[from:to], w.args[from:to])
 		}

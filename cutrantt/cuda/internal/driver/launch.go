@@ -54,7 +54,10 @@ func (l *Launcher) Launch(f Function, x, y, threads, shared int, args unsafe.Poi
 				return err
 			}
 		}
-		l.waiting.add(node{f: f, x: uint32(x), y: uint32(y), threads: uint32(threads), shared: uint32(shared), n: uint32(size)}, args)
+		l.waiting.add(
+			node{f: f, x: uint32(x), y: uint32(y), threads: uint32(threads), shared: uint32(shared), n: uint32(size)},
+			args,
+		)
 		return nil
 	}
 	return l.launch(f, x, y, threads, shared, args)
@@ -69,5 +72,8 @@ func (l *Launcher) launch(f Function, x, y, threads, shared int, args unsafe.Poi
 	}
 	l.config.grid, l.config.block = [3]uint32{uint32(x), uint32(y), 1}, [3]uint32{uint32(threads), 1, 1}
 	l.config.shared = uint32(shared)
-	return l.drv.check(symLaunchKernel, call(l.drv.entry[symLaunchKernelEx], uintptr(unsafe.Pointer(&l.config)), uintptr(f), uintptr(unsafe.Pointer(&l.params)), 0))
+	return l.drv.check(symLaunchKernel, call(
+		l.drv.entry[symLaunchKernelEx], uintptr(unsafe.Pointer(&l.config)), uintptr(f),
+		uintptr(unsafe.Pointer(&l.params)), 0,
+	))
 }

@@ -11,7 +11,10 @@ func Product(b cutrantt.Backend) (out []uint32, err error) {
 			err = e
 		}
 	}
-	r, err := b.NewRing(10, []cutrantt.Modulus{{Q: 1073707009, Psi: 110668061}}, cutrantt.Options{Method: cutrantt.MethodLazy, Workers: 1})
+	r, err := b.NewRing(
+		10, []cutrantt.Modulus{{Q: 1073707009, Psi: 110668061}},
+		cutrantt.Options{Method: cutrantt.MethodLazy, Workers: 1},
+	)
 	if err != nil {
 		return nil, err
 	}
