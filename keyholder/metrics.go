@@ -11,7 +11,7 @@ var (
 		"Damaged records of the state, which were lost.", nil, nil)
 	descGaps = prometheus.NewDesc("hencedge_keyholder_gaps_total", "Gaps in time between the results of a program.",
 		[]string{"program"}, nil)
-	descGone = prometheus.NewDesc("hencedge_keyholder_gap_seconds_total", "Length of these gaps.",
+	descGone = prometheus.NewDesc("hencedge_keyholder_gap_seconds_total", "Length of the gaps in time between results.",
 		[]string{"program"}, nil)
 	descBack = prometheus.NewDesc("hencedge_keyholder_results_backward_total",
 		"Results that begin no later than an earlier one: late, or of samples that were sent again.",
