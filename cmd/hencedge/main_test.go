@@ -22,12 +22,12 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// TestImpatient: who pressed Ctrl-C is told how to end what goes on, and only then.
+// TestImpatient: a user who pressed Ctrl-C is told how to stop at once, and only while work goes on.
 func TestImpatient(t *testing.T) {
 	var b strings.Builder
 	done := make(chan struct{})
 	impatient(done, &b, time.Millisecond)
-	if !strings.Contains(b.String(), "Ctrl-C once more") {
+	if !strings.Contains(b.String(), "press Ctrl-C again") {
 		t.Errorf("told %q", b.String())
 	}
 	b.Reset()
