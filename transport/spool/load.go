@@ -141,8 +141,7 @@ func (s *Spool) loadMark(d directory, name, stream string) {
 	if err != nil {
 		s.stats.Damaged++
 		s.log.Error("the position of an input is lost; the input continues after the newest window in the spool",
-			"stream",
-			stream, "error", err)
+			"stream", stream, "error", err)
 		_ = d.quarantine(name, s.o.KeepDamaged, s.o.KeepDamagedBytes)
 		return
 	}
