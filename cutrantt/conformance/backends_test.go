@@ -106,8 +106,10 @@ func TestDescription(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if r.Backend().Name() != b.Name() || r.LogN() != 10 || r.N() != 1024 || r.Method() != cutrantt.MethodLazy || !slices.Equal(r.Moduli(), ms) {
-			t.Errorf("ring describes itself as %s, 2^%d = %d, %v, %v", r.Backend().Name(), r.LogN(), r.N(), r.Method(), r.Moduli())
+		if r.Backend().Name() != b.Name() || r.LogN() != 10 || r.N() != 1024 || r.Method() != cutrantt.MethodLazy ||
+			!slices.Equal(r.Moduli(), ms) {
+			t.Errorf("ring describes itself as %s, 2^%d = %d, %v, %v", r.Backend().Name(), r.LogN(), r.N(),
+				r.Method(), r.Moduli())
 		}
 	})
 }

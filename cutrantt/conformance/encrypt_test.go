@@ -65,7 +65,8 @@ func (g *rig) messages(count int) []cutrantt.Encryption {
 	var jobs []cutrantt.Encryption
 	for i := range count {
 		bound := []float64{1 << 20, 1 << 51, 1<<62 - 1<<10, 0}[i%4]
-		j := cutrantt.Encryption{Bound: bound, Seed: &[32]byte{byte(i), 1}, Mask: &[32]byte{byte(i), 2}, Message: make([]float64, g.ring.N())}
+		j := cutrantt.Encryption{Bound: bound, Seed: &[32]byte{byte(i), 1}, Mask: &[32]byte{byte(i), 2},
+			Message: make([]float64, g.ring.N())}
 		for k := range j.Message {
 			j.Message[k] = math.RoundToEven((2*g.rng.Float64() - 1) * bound)
 		}
@@ -78,7 +79,8 @@ func (g *rig) messages(count int) []cutrantt.Encryption {
 // TestEncrypting compares encryption in few kernels with the steps it stands for.
 func TestEncrypting(t *testing.T) {
 	eachCompared(t, func(t *testing.T, b cutrantt.Backend) {
-		for _, c := range []struct{ logN, moduli, jobs int }{{10, 4, 7}, {11, 3, 2}, {13, 6, 3}, {14, 3, 1}, {15, 2, 1}, {16, 3, 2}, {17, 3, 1}} {
+		for _, c := range []struct{ logN, moduli, jobs int }{{10, 4, 7}, {11, 3, 2}, {13, 6, 3}, {14, 3, 1}, {15, 2, 1},
+			{16, 3, 2}, {17, 3, 1}} {
 			short := testing.Short() && c.logN > 13 // every kernel once
 			if short {
 				c.moduli, c.jobs = 2, 1
@@ -111,7 +113,8 @@ func testEncrypting(g *rig, enc cutrantt.Encrypting, count, n2, k int) {
 	g.ok(err)
 	s, err := key.Slice(0, 1, 0, count)
 	g.ok(err)
-	promised := g.ring.Backend().Name() == "cuda" && n2 == 16 && g.ring.Method() == cutrantt.MethodAuto // what agents use
+	// what agents use
+	promised := g.ring.Backend().Name() == "cuda" && n2 == 16 && g.ring.Method() == cutrantt.MethodAuto
 	for _, limbs := range [][]int{upTo(count), {1}} {
 		at := make([]int, len(limbs))
 		for i, l := range limbs {
@@ -128,7 +131,8 @@ func testEncrypting(g *rig, enc cutrantt.Encrypting, count, n2, k int) {
 				if out[i].Domain() != cutrantt.NTT(n2) || out[i].Polys() != 2 {
 					g.Fatalf("%s, message %d: %v", what, i, out[i].Shape())
 				}
-				g.equal(fmt.Sprintf("%s, message %d", what, i), download(g, g.ring, out[i]), download(g, g.ring, compose(g, limbs, n2, key, at, j)))
+				g.equal(fmt.Sprintf("%s, message %d", what, i), download(g, g.ring, out[i]),
+					download(g, g.ring, compose(g, limbs, n2, key, at, j)))
 			}
 		}
 		large := g.messages(1)

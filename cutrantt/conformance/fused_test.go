@@ -21,9 +21,10 @@ func TestMulTensor(t *testing.T) {
 		}
 		y = append(y[:2], x[2]) // the last is a square
 		for _, c := range [][2]int{{0, 1}, {2, 3}, {0, 3}} {
-			g.many(fmt.Sprintf("products %d to %d", c[0], c[1]), dst[c[0]:c[1]], func(r cutrantt.Ring, of func([]pair) []*cutrantt.Batch) error {
-				return cutrantt.MulTensor(r, of(dst[c[0]:c[1]]), of(x[c[0]:c[1]]), of(y[c[0]:c[1]]))
-			})
+			g.many(fmt.Sprintf("products %d to %d", c[0], c[1]), dst[c[0]:c[1]],
+				func(r cutrantt.Ring, of func([]pair) []*cutrantt.Batch) error {
+					return cutrantt.MulTensor(r, of(dst[c[0]:c[1]]), of(x[c[0]:c[1]]), of(y[c[0]:c[1]]))
+				})
 		}
 	})
 }
@@ -37,9 +38,10 @@ func TestDivRoundsFew(t *testing.T) {
 			for _, keep := range []int{1, 3} {
 				limbs := []int{1, 0, 2, 3} // the small modulus is kept
 				x, y := g.batch(limbs, cutrantt.NTT(n2), random, extremes), g.blank(2, limbs[:keep], cutrantt.Coeffs(1))
-				g.many(fmt.Sprintf("n2 = %d: divide 4 limbs to %d", n2, keep), []pair{y}, func(r cutrantt.Ring, of func([]pair) []*cutrantt.Batch) error {
-					return cutrantt.DivRounds(r, of([]pair{y}), of([]pair{x}))
-				})
+				g.many(fmt.Sprintf("n2 = %d: divide 4 limbs to %d", n2, keep), []pair{y},
+					func(r cutrantt.Ring, of func([]pair) []*cutrantt.Batch) error {
+						return cutrantt.DivRounds(r, of([]pair{y}), of([]pair{x}))
+					})
 			}
 		}
 	})
@@ -55,9 +57,10 @@ func TestDivRounds(t *testing.T) {
 				src = append(src, g.batch(upTo(6), cutrantt.NTT(n2), random, extremes))
 				dst = append(dst, g.blank(2, upTo(keep), cutrantt.Coeffs(1)))
 			}
-			g.many(fmt.Sprintf("divide 6 limbs to %d", keep), dst, func(r cutrantt.Ring, of func([]pair) []*cutrantt.Batch) error {
-				return cutrantt.DivRounds(r, of(dst), of(src))
-			})
+			g.many(fmt.Sprintf("divide 6 limbs to %d", keep), dst,
+				func(r cutrantt.Ring, of func([]pair) []*cutrantt.Batch) error {
+					return cutrantt.DivRounds(r, of(dst), of(src))
+				})
 		}
 	})
 }
@@ -96,7 +99,8 @@ func TestSwitchKeys(t *testing.T) {
 			{what: "one digit, merged", alpha: 5, limbs: 5, keep: 3, lows: 2, items: 1},
 			{what: "merged with a sum of one", alpha: 2, limbs: 5, keep: 4, lows: 1, items: 2},
 			{what: "lower level, turned", alpha: 2, limbs: 3, keep: 3, lows: 1, items: 1, galois: []uint64{5}},
-			{what: "hoisted", alpha: 3, limbs: 5, keep: 5, lows: 1, items: 3, galois: []uint64{25, 1, uint64(2<<logN - 1)}, hoisted: true},
+			{what: "hoisted", alpha: 3, limbs: 5, keep: 5, lows: 1, items: 3,
+				galois: []uint64{25, 1, uint64(2<<logN - 1)}, hoisted: true},
 			{what: "independent", alpha: 2, limbs: 5, keep: 5, lows: 2, items: 3, galois: []uint64{0, 5, 3}},
 		} {
 			if n2 <= 2 && c.keep != c.limbs || n2 == 1 && c.items > 1 {
@@ -233,7 +237,8 @@ func TestFusedRefuses(t *testing.T) {
 		}{
 			{"no digit", cutrantt.Gadget{Special: []int{3}}, []item{good}, cutrantt.ErrShape},
 			{"no special modulus", cutrantt.Gadget{Alpha: 2}, []item{good}, cutrantt.ErrShape},
-			{"an unknown special modulus", cutrantt.Gadget{Alpha: 2, Special: []int{9}}, []item{good}, cutrantt.ErrShape},
+			{"an unknown special modulus", cutrantt.Gadget{Alpha: 2, Special: []int{9}}, []item{good},
+				cutrantt.ErrShape},
 			{"a special modulus of X", cutrantt.Gadget{Alpha: 2, Special: []int{2}}, []item{good}, cutrantt.ErrShape},
 			{"no key", gadget, with(func(k *item) { k.Key = nil }), cutrantt.ErrForeign},
 			{"nothing to switch", gadget, with(func(k *item) { k.X = nil }), cutrantt.ErrForeign},
@@ -242,11 +247,13 @@ func TestFusedRefuses(t *testing.T) {
 			{"another layout", gadget, with(func(k *item) { k.X = batch(1, q, cutrantt.NTT(8)) }), cutrantt.ErrShape},
 			{"two polynomials", gadget, with(func(k *item) { k.X = low }), cutrantt.ErrShape},
 			{"a result of one polynomial", gadget, with(func(k *item) { k.Dst = batch(1, q, d) }), cutrantt.ErrShape},
-			{"limbs that do not lead", gadget, with(func(k *item) { k.Dst = batch(2, []int{1, 2}, d) }), cutrantt.ErrShape},
+			{"limbs that do not lead", gadget, with(func(k *item) { k.Dst = batch(2, []int{1, 2}, d) }),
+				cutrantt.ErrShape},
 			{"a sum of three", gadget, with(func(k *item) { k.Low = batch(3, q, d) }), cutrantt.ErrShape},
 			{"a sum of other limbs", gadget, with(func(k *item) { k.Low = batch(2, q[:2], d) }), cutrantt.ErrShape},
 			{"the result in the sum", gadget, with(func(k *item) { k.Low = dst }), cutrantt.ErrShape},
-			{"too few digits in the key", cutrantt.Gadget{Alpha: 1, Special: []int{3, 4}}, []item{good}, cutrantt.ErrShape},
+			{"too few digits in the key", cutrantt.Gadget{Alpha: 1, Special: []int{3, 4}}, []item{good},
+				cutrantt.ErrShape},
 			{"an even element", gadget, with(func(k *item) { k.Galois = 4 }), cutrantt.ErrRange},
 			{"a large element", gadget, with(func(k *item) { k.Galois = 2049 }), cutrantt.ErrRange},
 			{"one result twice", gadget, []item{good, good}, cutrantt.ErrShape},
@@ -255,11 +262,16 @@ func TestFusedRefuses(t *testing.T) {
 		}
 		type list = []*cutrantt.Batch
 		three := batch(3, q, d)
-		wantErr(t, "products of two factors", cutrantt.MulTensor(r, list{three}, list{low, low}, list{low, low}), cutrantt.ErrShape)
-		wantErr(t, "a product of two polynomials", cutrantt.MulTensor(r, list{dst}, list{low}, list{low}), cutrantt.ErrShape)
-		wantErr(t, "a product without a factor", cutrantt.MulTensor(r, list{three}, list{low}, list{nil}), cutrantt.ErrForeign)
-		wantErr(t, "a product of coefficients", cutrantt.MulTensor(r, list{three}, list{batch(2, q, cutrantt.Coeffs(4))}, list{low}), cutrantt.ErrDomain)
-		wantErr(t, "quotients of other shapes", cutrantt.DivRounds(r, list{batch(2, q[:1], d), batch(2, q[:2], d)}, list{low, dst}), cutrantt.ErrShape)
+		wantErr(t, "products of two factors", cutrantt.MulTensor(r, list{three}, list{low, low}, list{low, low}),
+			cutrantt.ErrShape)
+		wantErr(t, "a product of two polynomials", cutrantt.MulTensor(r, list{dst}, list{low}, list{low}),
+			cutrantt.ErrShape)
+		wantErr(t, "a product without a factor", cutrantt.MulTensor(r, list{three}, list{low}, list{nil}),
+			cutrantt.ErrForeign)
+		wantErr(t, "a product of coefficients",
+			cutrantt.MulTensor(r, list{three}, list{batch(2, q, cutrantt.Coeffs(4))}, list{low}), cutrantt.ErrDomain)
+		wantErr(t, "quotients of other shapes", cutrantt.DivRounds(r, list{batch(2, q[:1], d), batch(2, q[:2], d)},
+			list{low, dst}), cutrantt.ErrShape)
 		wantErr(t, "a quotient in its source", cutrantt.DivRounds(r, list{low}, list{low}), cutrantt.ErrShape)
 		wantErr(t, "a quotient of nothing", cutrantt.DivRounds(r, list{low}, list{nil}), cutrantt.ErrForeign)
 		wantErr(t, "a quotient that is nothing", cutrantt.DivRounds(r, list{nil}, list{low}), cutrantt.ErrForeign)

@@ -31,9 +31,10 @@ func TestExtend(t *testing.T) {
 			for _, n2 := range []int{1, 4, 16} {
 				src := g.batch(c.from, cutrantt.Coeffs(n2), random, largest, zeros, ones, extremes)
 				dst := g.blank(5, c.to, cutrantt.Coeffs(n2))
-				g.run(fmt.Sprintf("extend %v to %v", c.from, c.to), dst, func(r cutrantt.Ring, of func(pair) *cutrantt.Batch) error {
-					return r.Extend(of(dst), of(src))
-				})
+				g.run(fmt.Sprintf("extend %v to %v", c.from, c.to), dst,
+					func(r cutrantt.Ring, of func(pair) *cutrantt.Batch) error {
+						return r.Extend(of(dst), of(src))
+					})
 				g.same("source of extend", src)
 			}
 		}
@@ -50,9 +51,10 @@ func TestExtendLarge(t *testing.T) {
 			to := upTo(c.from + c.outputs)[c.from:]
 			src := g.batch(upTo(c.from), cutrantt.Coeffs(16), random, largest, random, extremes, random)
 			dst := g.blank(5, to, cutrantt.Coeffs(16))
-			g.run(fmt.Sprintf("extend %d limbs to %d", c.from, c.outputs), dst, func(r cutrantt.Ring, of func(pair) *cutrantt.Batch) error {
-				return r.Extend(of(dst), of(src))
-			})
+			g.run(fmt.Sprintf("extend %d limbs to %d", c.from, c.outputs), dst,
+				func(r cutrantt.Ring, of func(pair) *cutrantt.Batch) error {
+					return r.Extend(of(dst), of(src))
+				})
 		}
 	})
 }
@@ -172,9 +174,10 @@ func TestAutomorphism(t *testing.T) {
 				for _, e := range []uint64{1, 3, 5, 25, 1023, 1025, 2047, uint64(g.rng.IntN(1024))*2 + 1} {
 					src := g.batch(upTo(2), d, random, extremes)
 					dst := g.blank(2, upTo(2), cutrantt.Coeffs(1))
-					g.run(fmt.Sprintf("%v, X^%d", d, e), dst, func(r cutrantt.Ring, of func(pair) *cutrantt.Batch) error {
-						return r.Automorphism(of(dst), of(src), e)
-					})
+					g.run(fmt.Sprintf("%v, X^%d", d, e), dst,
+						func(r cutrantt.Ring, of func(pair) *cutrantt.Batch) error {
+							return r.Automorphism(of(dst), of(src), e)
+						})
 					g.same("source of automorphism", src)
 				}
 			}
@@ -228,11 +231,14 @@ func TestSet(t *testing.T) {
 			small[k] = g.rng.Int32N(1<<31-1) - 1<<30 + 1
 		}
 		floats := [][]float64{make([]float64, n), make([]float64, n)}
-		copy(floats[0], []float64{0, math.Copysign(0, -1), 1, -1, 1 << 53, -(1 << 53), 1<<62 + 1<<20, -(1 << 62), 1<<63 - 1024, -(1<<63 - 1024)})
-		copy(floats[1], []float64{1 << 63, -(1 << 63), 1.7976931348623157e308, -1.7976931348623157e308, 1e300, -1e22, 3, -7})
+		copy(floats[0], []float64{0, math.Copysign(0, -1), 1, -1, 1 << 53, -(1 << 53), 1<<62 + 1<<20, -(1 << 62),
+			1<<63 - 1024, -(1<<63 - 1024)})
+		copy(floats[1], []float64{1 << 63, -(1 << 63), 1.7976931348623157e308, -1.7976931348623157e308,
+			1e300, -1e22, 3, -7})
 		for k := 16; k < n; k++ {
 			floats[0][k] = float64(g.rng.Int64N(1<<62)>>g.rng.IntN(60)) * float64(1-2*g.rng.IntN(2))
-			floats[1][k] = float64(g.rng.Int64N(1<<53)-1<<52) * float64(uint64(1)<<g.rng.IntN(64)) * float64(uint64(1)<<g.rng.IntN(64))
+			floats[1][k] = float64(g.rng.Int64N(1<<53)-1<<52) * float64(uint64(1)<<g.rng.IntN(64)) *
+				float64(uint64(1)<<g.rng.IntN(64))
 		}
 		for _, n2 := range columns {
 			dst := g.blank(1, []int{1, 0, 2}, cutrantt.Coeffs(n2)).got
@@ -248,7 +254,10 @@ func TestSet(t *testing.T) {
 			check("small", func(k int) *big.Int { return big.NewInt(int64(small[k])) })
 			for i, f := range floats {
 				g.ok(g.ring.SetFloats(dst, f))
-				check(fmt.Sprintf("floats %d", i), func(k int) *big.Int { x, _ := big.NewFloat(f[k]).Int(nil); return x })
+				check(fmt.Sprintf("floats %d", i), func(k int) *big.Int {
+					x, _ := big.NewFloat(f[k]).Int(nil)
+					return x
+				})
 			}
 		}
 	})
@@ -261,12 +270,15 @@ func TestSample(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b cutrantt.Backend) {
 		g := newRig(t, b, 10, append(moduli(t, 10, 3), rejecting(t, 10)), cutrantt.MethodAuto)
 		for name, f := range map[string]func(r cutrantt.Ring, dst *cutrantt.Batch, seed *[32]byte, label uint32) error{
-			"uniform": cutrantt.Ring.SampleUniform, "ternary": cutrantt.Ring.SampleTernary, "cbd": cutrantt.Ring.SampleCBD,
+			"uniform": cutrantt.Ring.SampleUniform, "ternary": cutrantt.Ring.SampleTernary,
+			"cbd": cutrantt.Ring.SampleCBD,
 		} {
 			var first []uint32
 			for _, n2 := range columns {
 				dst := g.blank(1, []int{2, 0}, cutrantt.Coeffs(n2))
-				g.run(name, dst, func(r cutrantt.Ring, of func(pair) *cutrantt.Batch) error { return f(r, of(dst), seed, 9) })
+				g.run(name, dst, func(r cutrantt.Ring, of func(pair) *cutrantt.Batch) error {
+					return f(r, of(dst), seed, 9)
+				})
 				limb := download(t, g.ring, dst.got)[1024:]
 				if name != "uniform" {
 					limb = natural(limb, n2)

@@ -157,11 +157,13 @@ type mutationRun struct {
 
 func runTests(t *testing.T, dir string, r mutationRun) (string, error) {
 	t.Helper()
-	args := []string{"test", "-count=1", "-failfast", "-timeout=5m", "-vet=off", "-run", r.pattern, "-skip", "TestFaultList"}
+	args := []string{"test", "-count=1", "-failfast", "-timeout=5m", "-vet=off", "-run", r.pattern, "-skip",
+		"TestFaultList"}
 	env := append(os.Environ(), "HENCEDGE_MUTATE=")
 	if r.arm64 {
 		to := filepath.Join(dir, strings.TrimPrefix(r.pkg, "./"), "zvector_arm64")
-		generate := exec.CommandContext(t.Context(), "go", "run", "./arm64", "-out", to+".s", "-stubs", to+".go", "-pkg", filepath.Base(r.pkg))
+		generate := exec.CommandContext(t.Context(), "go", "run", "./arm64", "-out", to+".s", "-stubs", to+".go",
+			"-pkg", filepath.Base(r.pkg))
 		generate.Dir = filepath.Join(dir, "cutrantt", "cpu", "_asm")
 		if out, err := generate.CombinedOutput(); err != nil {
 			return string(out), err

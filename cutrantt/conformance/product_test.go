@@ -183,7 +183,8 @@ func TestMulOperand(t *testing.T) {
 					g.ok(err)
 					ops[1], err = g.ref.Precompute(y.want)
 					g.ok(err)
-					if s := ops[0].Shape(); s.Polys != c.terms*c.results || !s.SameLimbs(y.got.Shape()) || s.Domain != cutrantt.NTT(n2) {
+					if s := ops[0].Shape(); s.Polys != c.terms*c.results || !s.SameLimbs(y.got.Shape()) ||
+						s.Domain != cutrantt.NTT(n2) {
 						t.Fatalf("operand of shape %v", s)
 					}
 					g.ok(g.ring.Wipe(y.got)) // the operand is a copy

@@ -133,7 +133,8 @@ func TestConvertLarge(t *testing.T) {
 					block := g.rng.IntN(n1)
 					for j, want := range reference.Block(g.ring.Moduli()[0], f, n2, block) {
 						if got := out[j*n1+block]; got != want {
-							t.Fatalf("2^%d: %v to %v: block %d, coefficient %d: %d, want %d", logN, last.Domain(), dst.Domain(), block, j, got, want)
+							t.Fatalf("2^%d: %v to %v: block %d, coefficient %d: %d, want %d", logN, last.Domain(),
+								dst.Domain(), block, j, got, want)
 						}
 					}
 				}

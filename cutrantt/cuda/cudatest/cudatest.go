@@ -83,8 +83,10 @@ func build(t testing.TB, defines ...string) *Driver {
 	}
 	d.write("fakecuda.c", source)
 	d.write("stubs.h", stubs.String())
-	args := []string{"-shared", "-fPIC", "-O1", "-Wall", "-o", d.Library, filepath.Join(d.dir, "fakecuda.c"), "-ldl", "-lpthread",
-		fmt.Sprintf("-DCONTROL=%q", filepath.Join(d.dir, "control")), fmt.Sprintf("-DSTUBS=%q", filepath.Join(d.dir, "stubs.h"))}
+	args := []string{"-shared", "-fPIC", "-O1", "-Wall", "-o", d.Library, filepath.Join(d.dir, "fakecuda.c"),
+		"-ldl", "-lpthread",
+		fmt.Sprintf("-DCONTROL=%q", filepath.Join(d.dir, "control")),
+		fmt.Sprintf("-DSTUBS=%q", filepath.Join(d.dir, "stubs.h"))}
 	args = append(args, defines...)
 	if out, err := exec.Command(compiler, args...).CombinedOutput(); err != nil {
 		t.Fatalf("%s: %v\n%s", compiler, err, out)

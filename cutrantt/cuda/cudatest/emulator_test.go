@@ -69,7 +69,8 @@ func (d *device) run(early bool, blocks, threads int, names ...string) error {
 	for _, name := range names {
 		f, err := d.drv.Function(d.module, name)
 		d.ok(err)
-		if err := l.Launch(f, blocks, 1, threads, 256, unsafe.Pointer(&d.args), int(unsafe.Sizeof(d.args))); err != nil {
+		if err := l.Launch(f, blocks, 1, threads, 256, unsafe.Pointer(&d.args),
+			int(unsafe.Sizeof(d.args))); err != nil {
 			return err
 		}
 	}
@@ -156,14 +157,17 @@ func TestEmulator(t *testing.T) {
 		{name: "bad_bulk_reuse", want: `store of shared memory with a load by`},
 		{name: "bad_bulk_parity", want: `wait for each other for ever`},
 		{name: "bad_bulk_size", want: `a bulk copy of 100 bytes`},
-		{name: "bad_bulk_init", want: `an mbarrier that nothing initialised|of shared memory with a store by thread 0|no thread of the block has written`},
+		{name: "bad_bulk_init",
+			want: `an mbarrier that nothing initialised|of shared memory with a store by thread 0|no thread of the block has written`},
 		{name: "bad_range", want: `x is 17, not below 17`},
 		{name: "bad_factor", want: `not below 17`},
 		{name: "bad_shift", want: `a shift by more than the width`},
 		{name: "bad_index", want: `an index outside of its array`},
-		{name: "bad_pointer", want: `which is no memory of the device`, setup: func() { d.args.host = uintptr(unsafe.Pointer(&d.args)) }},
+		{name: "bad_pointer", want: `which is no memory of the device`,
+			setup: func() { d.args.host = uintptr(unsafe.Pointer(&d.args)) }},
 		{name: "bad_store", want: `of memory given back`, setup: func() { d.ok(drv.Free(d.args.dst)) }},
-		{name: "bad_early", want: `load, before settle, of a word with a store by a kernel that may still run`, setup: func() { d.args.dst, d.args.a = d.args.a, d.args.dst }},
+		{name: "bad_early", want: `load, before settle, of a word with a store by a kernel that may still run`,
+			setup: func() { d.args.dst, d.args.a = d.args.a, d.args.dst }},
 		{name: "bad_hurry", want: `ends without having waited for the kernels before`},
 	} {
 		tested[c.name] = true
@@ -181,7 +185,8 @@ func TestEmulator(t *testing.T) {
 				for _, name := range []string{"good_shuffle", "bad_early"} {
 					f, e := drv.Function(d.module, name)
 					d.ok(e)
-					if err = l.Launch(f, 1, 1, 64, 256, unsafe.Pointer(&d.args), int(unsafe.Sizeof(d.args))); err != nil {
+					if err = l.Launch(f, 1, 1, 64, 256, unsafe.Pointer(&d.args),
+						int(unsafe.Sizeof(d.args))); err != nil {
 						break
 					}
 					d.args.dst, d.args.a = d.args.a, d.args.dst

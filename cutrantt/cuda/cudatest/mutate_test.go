@@ -49,9 +49,11 @@ func TestMutations(t *testing.T) {
 		if out, err := build.CombinedOutput(); err != nil {
 			t.Fatalf("does not build: %v\n%s", err, out)
 		}
-		run := exec.Command(suite, "-test.short", "-test.failfast", "-test.timeout=10m", "-test.run=^Test(Required|"+m.run+")")
+		run := exec.Command(suite, "-test.short", "-test.failfast", "-test.timeout=10m",
+			"-test.run=^Test(Required|"+m.run+")")
 		run.Dir = "../../conformance"
-		run.Env = append(os.Environ(), "HENCEDGE_MUTATE=", "CUTRANTT_CUDA_LIBRARY="+library, "CUTRANTT_TEST_REQUIRE=cuda", "CUTRANTT_AUTOTUNE=off", "EMULATE_STREAMS=late")
+		run.Env = append(os.Environ(), "HENCEDGE_MUTATE=", "CUTRANTT_CUDA_LIBRARY="+library,
+			"CUTRANTT_TEST_REQUIRE=cuda", "CUTRANTT_AUTOTUNE=off", "EMULATE_STREAMS=late")
 		run.Args[len(run.Args)-1] += "/^cuda$"
 		if m.file == "basis.cu" { // what GPUs without mma of bytes run
 			run.Env = append(run.Env, "EMULATE_CAPABILITY=72")
