@@ -49,7 +49,8 @@ func (r *ring) divide(items []divideItem, rest []tensor, polys int, drop, keep [
 	if f.at != 0 {
 		a := divideArgs{
 			args:   args{a: coeffs.at, as: coeffs.stride},
-			digits: f.at, inverses: f.inverses, roots: plain.at, rs: plain.stride, polys: uint32(polys), group: divideBlocks,
+			digits: f.at, inverses: f.inverses, roots: plain.at, rs: plain.stride,
+			polys: uint32(polys), group: divideBlocks,
 		}
 		return itemColumns(r, "divide", all, keep, n2, a, items)
 	}

@@ -325,7 +325,8 @@ func (r *ring) encryptGroup(e *encryption, k int, input pointer, small, mid secr
 		return err
 	}
 	stride, logN2 := uint64((last-first)*r.n), uint32(log2(e.n2))
-	err = launch(r, p.name("encrypt_forward"), e.kinds*k*(r.n>>p.block), last-first, p.threads(), p.shared(), expandArgs{
+	blocks := e.kinds * k * (r.n >> p.block)
+	err = launch(r, p.name("encrypt_forward"), blocks, last-first, p.threads(), p.shared(), expandArgs{
 		args: args{
 			dst: mid.at, ds: stride, a: small.at, limbs: limbs, tw: ordered.at, ts: ordered.stride, logN2: logN2,
 		},
@@ -347,7 +348,8 @@ func (r *ring) encryptGroup(e *encryption, k int, input pointer, small, mid secr
 			a.messageSize = uint64(2 * k * r.n / 4)
 		}
 	}
-	blocks, threads := k*max(r.n/e.n2/(128*neighbours(e.n2)), 1), 128
+	threads := 128
+	blocks = k * max(r.n/e.n2/(128*neighbours(e.n2)), 1)
 	if e.kinds == 1 {
 		blocks, threads = k*max(r.n/seededTile, 1), seededThreads
 	}

@@ -175,7 +175,8 @@ func (r *ring) convertBasis(dst, src tensor, polys int, c conversion) error {
 	group := 4 * groupWords(c.chunks)
 	least := (c.groups*group + mostGroups - 1) / mostGroups // of shared memory
 	shares := max(min(fillBlocks/(blocks*c.count), c.groups), least, 1)
-	return launch(r, numbered("extend", c.chunks), blocks, c.count*shares, 256, (c.groups+shares-1)/shares*group, extendArgs{
+	shared := (c.groups + shares - 1) / shares * group
+	return launch(r, numbered("extend", c.chunks), blocks, c.count*shares, 256, shared, extendArgs{
 		args: between(dst, src), conversions: c.at, words: uint32(c.stride), shares: uint32(shares),
 	})
 }

@@ -224,6 +224,7 @@ func (r *ring) mulOperand(dst, a *cutrantt.Batch, o *operand, where []int) error
 		x = tmp
 	}
 	return r.multiply(v, r.tensor(dst), limbs, n2, product{
-		terms: a.Polys(), results: results, a: x, ai: x.stride, b: y, bs: y.stride, bi: uint64(results) * y.stride, at: at,
+		terms: a.Polys(), results: results, a: x, ai: x.stride,
+		b: y, bs: y.stride, bi: uint64(results) * y.stride, at: at,
 	})
 }

@@ -123,7 +123,8 @@ func (e *SeededEncryptor) encrypt(
 		ErrParams: henc.ErrParams, ErrMessage: henc.ErrMessage,
 		Job: func(m []float64, bound float64, seed *[32]byte) (cutrantt.Encryption, error) {
 			public, noise, err := splitSeed((*henc.Seed)(seed))
-			return cutrantt.Encryption{Message: m, Bound: bound, Seed: (*[32]byte)(noise), Mask: (*[32]byte)(public)}, err
+			j := cutrantt.Encryption{Message: m, Bound: bound, Seed: (*[32]byte)(noise), Mask: (*[32]byte)(public)}
+			return j, err
 		},
 		Together: func(r cutrantt.Encrypting, limbs []int, jobs []cutrantt.Encryption) ([]*cutrantt.Batch, error) {
 			return r.EncryptSeeded(

@@ -127,17 +127,17 @@ func (t *Table) genericBlock(w *digits, out []float64, x []uint32, at, size int)
 		out[at+c], neg[c] = t.short(d[0][c], d[1][c], d[2][c], d[3][c])
 	}
 	var wrong [block]uint64 // not 0: the first primes alone do not give the integer
-	var any uint64
+	var differences uint64
 	for i := t.k; i < len(t.q); i++ {
 		q, m, p, row := uint64(t.q[i]), t.m[i], &t.place[i], x[i*n+at:][:size]
 		for c, v := range row {
 			s := d[0][c] + d[1][c]*p[1] + d[2][c]*p[2] + d[3][c]*p[3] + neg[c]&p[4] // < 2^62
 			differs := mod(s, q, m) ^ uint64(v)
 			wrong[c] |= differs
-			any |= differs
+			differences |= differs
 		}
 	}
-	if taint.Outcome(any == 0) {
+	if taint.Outcome(differences == 0) {
 		return
 	}
 	for c := range size {
