@@ -22,7 +22,8 @@ func (c *checker) unique(path, kind string, names []string) {
 	first := map[string]int{}
 	for i, n := range names {
 		if j, dup := first[n]; dup && n != "" {
-			c.Fail(fmt.Sprintf("%s[%d].name", path, i), fmt.Sprintf("the %s %q is already defined as %s[%d]", kind, n, path, j),
+			c.Fail(fmt.Sprintf("%s[%d].name", path, i), fmt.Sprintf("the %s %q is already defined as %s[%d]", kind, n,
+				path, j),
 				"give each one its own name")
 			continue
 		}
@@ -49,7 +50,8 @@ func (c *checker) signers(path, kind string, list []Device) {
 // retries checks the waits between attempts.
 func (c *checker) retries(path string, lo, hi Duration) {
 	if hi < lo && c.Sound(path+".retry_min", path+".retry_max") {
-		c.Fail(path+".retry_max", fmt.Sprintf("%s is below retry_min, %s", yamlx.ShowDuration(hi), yamlx.ShowDuration(lo)),
+		c.Fail(path+".retry_max", fmt.Sprintf("%s is below retry_min, %s", yamlx.ShowDuration(hi),
+			yamlx.ShowDuration(lo)),
 			fmt.Sprintf("use %s or more, or a shorter retry_min", yamlx.ShowDuration(lo)))
 	}
 }

@@ -16,7 +16,8 @@ func (c *checker) agent(a *Agent) {
 		c.stream(fmt.Sprintf("streams[%d]", i), s)
 		if first := a.Streams[0].Params; s.Params != first && c.Sound("streams[0].params") {
 			c.Fail(fmt.Sprintf("streams[%d].params", i),
-				fmt.Sprintf("%s here and %s in streams[0], but an agent has one key and so one parameter set", s.Params, first),
+				fmt.Sprintf("%s here and %s in streams[0], but an agent has one key and so one parameter set",
+					s.Params, first),
 				fmt.Sprintf("write params: %s, or run a second agent", first))
 		}
 	}
@@ -69,7 +70,8 @@ func (c *checker) delivery(a *Agent) {
 	for i, s := range d.Streams {
 		p := fmt.Sprintf("delivery.streams[%d]", i)
 		if j, dup := seen[s.Stream]; dup {
-			c.Fail(p+".stream", fmt.Sprintf("the stream %q is already in delivery.streams[%d]", s.Stream, j), "keep one of them")
+			c.Fail(p+".stream", fmt.Sprintf("the stream %q is already in delivery.streams[%d]", s.Stream, j),
+				"keep one of them")
 		} else if known := slices.Contains(names, s.Stream); !known && c.Sound("streams", p+".stream") {
 			c.Fail(p+".stream", fmt.Sprintf("there is no stream %q", s.Stream), yamlx.SuggestValue(s.Stream, names))
 		}

@@ -59,7 +59,8 @@ func (c *checker) programs(e *Evaluator) {
 		if p.Topic != "" {
 			c.ownTopic(path+".topic", p.Topic, e.Broker.TopicPrefix)
 			if j, dup := topics[p.Topic]; dup {
-				c.Fail(path+".topic", fmt.Sprintf("programs[%d] publishes on the same topic", j), "give each program its own topic")
+				c.Fail(path+".topic", fmt.Sprintf("programs[%d] publishes on the same topic", j),
+					"give each program its own topic")
 			}
 			topics[p.Topic] = i
 		}

@@ -91,9 +91,11 @@ func (c *checker) froms(a *Agent) {
 				c.Fail(path+".from", fmt.Sprintf("there is no input %q", ch.Source.From),
 					fmt.Sprintf("add \"inputs:\" with an entry \"name: %s\" at the top level", ch.Source.From))
 			case in == nil:
-				c.Fail(path+".from", fmt.Sprintf("there is no input %q", ch.Source.From), yamlx.SuggestValue(ch.Source.From, names))
+				c.Fail(path+".from", fmt.Sprintf("there is no input %q", ch.Source.From),
+					yamlx.SuggestValue(ch.Source.From, names))
 			case in.Type() != "" && ch.Source.Type != in.Type():
-				c.Fail(path+".type", fmt.Sprintf("the input %q is of type %s, not %s", in.Name, in.Type(), ch.Source.Type),
+				c.Fail(path+".type", fmt.Sprintf("the input %q is of type %s, not %s", in.Name, in.Type(),
+					ch.Source.Type),
 					"write type: "+string(in.Type()))
 			case in.Serial != nil:
 				c.lineSource(path, in.Serial.Format, *ch.Source)
@@ -111,7 +113,8 @@ func (c *checker) lineSource(path, format string, s Source) {
 	for _, k := range s.keys() {
 		if k.name == need {
 			need = ""
-		} else if k.name != "from" && (k.name != "field" || format != "nmea") && (k.name != "pattern" || format != "json") {
+		} else if k.name != "from" && (k.name != "field" || format != "nmea") && (k.name != "pattern" ||
+			format != "json") {
 			c.FailKey(path+"."+k.name, fmt.Sprintf("%s lines have no %q", format, k.name), "remove it")
 		}
 	}
@@ -157,7 +160,8 @@ func (c *checker) overlapping(a *Agent, path string, s Stream) {
 				continue
 			}
 			c.Fail(path+".events.from",
-				fmt.Sprintf("stream %q reads %q from this input, which overlaps with %q: brokers may deliver a message twice",
+				fmt.Sprintf("stream %q reads %q from this input, which overlaps with %q: brokers may deliver a "+
+					"message twice",
 					other.Name, ch.Source.Topic, mine),
 				"give this stream an mqtt input of its own")
 			return

@@ -60,7 +60,8 @@ func (c *checker) registers(path string, s Source, last int) {
 
 // signal checks that a CAN signal fits into a frame.
 func (c *checker) signal(path string, s Source) {
-	if s.Start == nil || s.Length == nil || c.Failed(path+".start") || c.Failed(path+".length") || c.Failed(path+".data") {
+	if s.Start == nil || s.Length == nil || c.Failed(path+".start") || c.Failed(path+".length") ||
+		c.Failed(path+".data") {
 		return
 	}
 	if end, ok := SignalEnd(*s.Start, *s.Length, s.Order == "big"); !ok {
@@ -68,7 +69,8 @@ func (c *checker) signal(path string, s Source) {
 			"make start + length at most 512; in big-endian order start is the highest bit, as in DBC files")
 	} else if end > 64 {
 		c.Fail(path, "the signal is outside the frame of 64 bytes",
-			"correct \"start\", \"length\" and \"order\"; in big-endian order start is the highest bit, as in DBC files")
+			"correct \"start\", \"length\" and \"order\"; in big-endian order start is the highest bit, as in DBC "+
+				"files")
 	}
 }
 
@@ -80,7 +82,8 @@ func (c *checker) mux(path string, s Source) {
 	}
 	if _, ok := SignalEnd(*s.MuxStart, *s.MuxLength, s.Order == "big"); !ok {
 		c.Fail(path,
-			fmt.Sprintf("a multiplexor of %d bits from bit %d does not fit into a frame of 64 bytes", *s.MuxLength, *s.MuxStart),
+			fmt.Sprintf("a multiplexor of %d bits from bit %d does not fit into a frame of 64 bytes", *s.MuxLength,
+				*s.MuxStart),
 			"correct \"mux_start\" and \"mux_length\"")
 	}
 	if *s.Mux < 0 || *s.Mux>>*s.MuxLength != 0 {

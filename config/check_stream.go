@@ -28,7 +28,8 @@ func (c *checker) stream(path string, s Stream) {
 
 // timeZone checks that timestamps with a layout of their own have one zone.
 func (c *checker) timeZone(path string, r Replay) {
-	if _, zoned, err := TimeLayouts(r.TimeFormat); err != nil || r.Timezone == "" || !zoned || c.Failed(path+".timezone") {
+	if _, zoned, err := TimeLayouts(r.TimeFormat); err != nil || r.Timezone == "" || !zoned ||
+		c.Failed(path+".timezone") {
 		return
 	}
 	c.Fail(path+".timezone", fmt.Sprintf("timestamps of the format %s carry their own zone", yamlx.Quote(r.TimeFormat)),
@@ -72,7 +73,8 @@ func (c *checker) window(path string, s Stream) {
 	case need > MaxSamples:
 		longest := yamlx.ShowDuration(min(MaxSamples*s.Interval, 7*24*time.Hour))
 		c.Fail(p+".every",
-			fmt.Sprintf("%s at one sample each %s are %d samples; a window holds at most %d", every, interval, need, MaxSamples),
+			fmt.Sprintf("%s at one sample each %s are %d samples; a window holds at most %d", every, interval, need,
+				MaxSamples),
 			fmt.Sprintf("write every: %s or shorter, or a longer interval", longest))
 		return
 	case w.Samples < need:

@@ -110,9 +110,11 @@ func TestLayoutHashAgrees(t *testing.T) {
 
 func TestLayoutHashSeparates(t *testing.T) {
 	base := func() Stream {
-		return Stream{Name: "s", Params: "p", LogScale: 20, Packing: "real", Window: Window{Samples: 8, Every: time.Second},
-			Channels: []Channel{{Name: "a", Unit: "V", Range: [2]float64{0, 1}}, {Name: "b", Unit: "A", Range: [2]float64{0,
-				1}}}}
+		return Stream{Name: "s", Params: "p", LogScale: 20, Packing: "real", Window: Window{Samples: 8,
+			Every: time.Second},
+			Channels: []Channel{{Name: "a", Unit: "V", Range: [2]float64{0, 1}}, {Name: "b", Unit: "A",
+				Range: [2]float64{0,
+					1}}}}
 	}
 	same := []func(*Stream){
 		func(s *Stream) { s.Packing = "" },
@@ -253,9 +255,11 @@ func TestHostile(t *testing.T) {
 	deep := func(s string, n int) string { return "a: " + strings.Repeat(s, n) }
 	for name, text := range map[string]string{
 		"flow lists": deep("[", 100000), "flow maps": deep("{a: ", 100000), "block lists": strings.Repeat("- ", 100000),
-		"complex keys": strings.Repeat("? ", 100000), "tags": deep("!!a ", 100000), "lists over lines": strings.Repeat("[\n",
+		"complex keys": strings.Repeat("? ", 100000), "tags": deep("!!a ", 100000),
+		"lists over lines": strings.Repeat("[\n",
 			100000),
-		"too large": strings.Repeat("# "+strings.Repeat("x", 60000)+"\n", 20), "too many lines": strings.Repeat("a: b\n",
+		"too large": strings.Repeat("# "+strings.Repeat("x", 60000)+"\n", 20),
+		"too many lines": strings.Repeat("a: b\n",
 			30000),
 		"many errors": strings.Repeat("a: b\n", 300), "bad utf8": "device: \xff\n", "nul": "device: \x00\n",
 		"long line": "device: " + strings.Repeat("x", 100000), "bom": "\xef\xbb\xbf", "indent": deeper(300),
@@ -283,7 +287,8 @@ func TestCheckWithoutFile(t *testing.T) {
 	a := &Agent{Device: "b/1"}
 	a.SetDefaults()
 	err := a.Check()
-	if err == nil || !strings.Contains(err.Error(), `device: invalid name "b/1"`) || strings.Contains(err.Error(), " | ") {
+	if err == nil || !strings.Contains(err.Error(), `device: invalid name "b/1"`) || strings.Contains(err.Error(),
+		" | ") {
 		t.Errorf("got %v", err)
 	}
 	for _, c := range []interface{ Check() error }{&Evaluator{}, &KeyHolder{}} {
@@ -374,8 +379,10 @@ func TestBlankTexts(t *testing.T) {
 		file, old, blank string
 		got              func(a *Agent) string
 	}{
-		{"agent-serial.yaml", `delimiter: ";"`, " ", func(a *Agent) string { return a.Input("weather").Serial.Delimiter }},
-		{"agent-serial.yaml", `request: "MEAS?\n"`, "\r\n", func(a *Agent) string { return a.Input("meter").Serial.Request }},
+		{"agent-serial.yaml", `delimiter: ";"`, " ",
+			func(a *Agent) string { return a.Input("weather").Serial.Delimiter }},
+		{"agent-serial.yaml", `request: "MEAS?\n"`, "\r\n",
+			func(a *Agent) string { return a.Input("meter").Serial.Request }},
 		{"agent-replay.yaml", `delimiter: ";"`, " ", func(a *Agent) string { return a.Streams[0].Replay.Delimiter }},
 		{"agent-exec.yaml", `--json`, " ", func(a *Agent) string { return a.Inputs[0].Exec.Command[1] }},
 	} {

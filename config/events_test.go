@@ -7,7 +7,8 @@ func TestOverlap(t *testing.T) {
 		a, b string
 		want bool
 	}{
-		{"a/b", "a/b", true}, {"a/b", "a/c", false}, {"a/+", "a/b", true}, {"a/+", "+/b", true}, {"a/+/c", "a/b", false},
+		{"a/b", "a/b", true}, {"a/b", "a/c", false}, {"a/+", "a/b", true}, {"a/+", "+/b", true},
+		{"a/+/c", "a/b", false},
 		{"a/#", "a", true},
 		{"a/#", "a/b/c", true}, {"#", "x/y", true}, {"a/+/#", "a/b", true}, {"a/b/#", "a/+/c/d", true},
 		{"a/b", "a/b/c", false}, {"b/#", "a/+", false},

@@ -132,7 +132,8 @@ func (in Input) Types() []SourceType {
 		set bool
 		t   SourceType
 	}{
-		{in.I2C != nil, SourceI2C}, {in.SPI != nil, SourceSPI}, {in.Modbus != nil, SourceModbus}, {in.CAN != nil, SourceCAN},
+		{in.I2C != nil, SourceI2C}, {in.SPI != nil, SourceSPI}, {in.Modbus != nil, SourceModbus},
+		{in.CAN != nil, SourceCAN},
 		{in.Serial != nil, SourceSerial}, {in.Exec != nil, SourceExec}, {in.HTTP != nil, SourceHTTP},
 		{in.MQTT != nil, SourceMQTT},
 	} {

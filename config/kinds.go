@@ -32,9 +32,10 @@ var sourceKinds = map[SourceType]sourceKind{
 	SourceLoad: {keys: []string{"field"}, fields: map[string]string{"1m": "1", "5m": "1", "15m": "1"}},
 	SourceDisk: {keys: []string{"device", "field"}, required: []string{"device", "field"}, fields: map[string]string{
 		"read_bytes": "B/s", "write_bytes": "B/s", "reads": "1/s", "writes": "1/s", "busy": "%"}},
-	SourceNet: {keys: []string{"interface", "field"}, required: []string{"interface", "field"}, fields: map[string]string{
-		"rx_bytes": "B/s", "tx_bytes": "B/s", "rx_packets": "1/s", "tx_packets": "1/s",
-		"rx_errors": "1/s", "tx_errors": "1/s", "rx_dropped": "1/s", "tx_dropped": "1/s"}},
+	SourceNet: {keys: []string{"interface", "field"}, required: []string{"interface", "field"},
+		fields: map[string]string{
+			"rx_bytes": "B/s", "tx_bytes": "B/s", "rx_packets": "1/s", "tx_packets": "1/s",
+			"rx_errors": "1/s", "tx_errors": "1/s", "rx_dropped": "1/s", "tx_dropped": "1/s"}},
 	SourceReplay: {keys: []string{"column"}, required: []string{"column"}},
 	SourceIIO:    {keys: []string{"chip", "input"}, required: []string{"chip", "input"}},
 	SourcePower: {keys: []string{"rail", "field"}, required: []string{"rail"}, fields: map[string]string{
@@ -46,10 +47,11 @@ var sourceKinds = map[SourceType]sourceKind{
 	SourceCAN: {keys: []string{"from", "id", "mask", "extended", "start", "length", "data", "order", "mux", "mux_start",
 		"mux_length"},
 		required: []string{"from", "id", "start", "length"}},
-	SourceSerial: {keys: []string{"from", "column", "path", "pattern", "sentence", "field"}, required: []string{"from"}},
-	SourceExec:   {keys: []string{"from", "path", "pattern"}, required: []string{"from"}},
-	SourceHTTP:   {keys: []string{"from", "path", "pattern"}, required: []string{"from"}},
-	SourceMQTT:   {keys: []string{"from", "topic", "path", "pattern"}, required: []string{"from", "topic"}},
+	SourceSerial: {keys: []string{"from", "column", "path", "pattern", "sentence", "field"},
+		required: []string{"from"}},
+	SourceExec: {keys: []string{"from", "path", "pattern"}, required: []string{"from"}},
+	SourceHTTP: {keys: []string{"from", "path", "pattern"}, required: []string{"from"}},
+	SourceMQTT: {keys: []string{"from", "topic", "path", "pattern"}, required: []string{"from", "topic"}},
 }
 
 // SourceTypes returns the kinds of sources.
@@ -65,8 +67,9 @@ func SourceTypes() []SourceType {
 func FieldsOf(t SourceType) []string { return sortedKeys(sourceKinds[t].fields) }
 
 var (
-	hwmonUnits = map[string]string{"temp": "degC", "in": "V", "curr": "A", "power": "W", "fan": "rpm", "humidity": "%RH",
-		"energy": "J", "freq": "MHz"}
+	hwmonUnits = map[string]string{"temp": "degC", "in": "V", "curr": "A", "power": "W", "fan": "rpm",
+		"humidity": "%RH",
+		"energy":   "J", "freq": "MHz"}
 )
 
 // NativeUnit returns the unit in which a source gives its values before Scale and

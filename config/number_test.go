@@ -35,8 +35,9 @@ func TestExponents(t *testing.T) {
 	}
 	for text, want := range map[string]string{`"5e+08"`: "expected a number, found the text", "5e": "expected a number",
 		"5e+08V": "expected a number", "5e999": "out of range", "0x5e8e": ""} {
-		if _, err := ParseAgent("c.yaml", []byte(withRange("0", text, "1"))); (err == nil) != (want == "") || err != nil &&
-			!strings.Contains(err.Error(), want) {
+		if _, err := ParseAgent("c.yaml", []byte(withRange("0", text, "1"))); (err == nil) != (want == "") ||
+			err != nil &&
+				!strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v", text, err)
 		}
 	}

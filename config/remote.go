@@ -55,7 +55,8 @@ func (a *Agent) WithRemote(name string, data []byte) (*Agent, error) {
 	set("stop_timeout", func() { out.StopTimeout = o.StopTimeout })
 	out.SetDefaults()
 	for i := range out.Inputs { // a max_age of the file asks for more than slow streams do
-		if in := &out.Inputs[i]; in.Asked() && in.Every > in.MaxAge && !a.doc.Gives(fmt.Sprintf("inputs[%d].every", i)) {
+		if in := &out.Inputs[i]; in.Asked() && in.Every > in.MaxAge && !a.doc.Gives(fmt.Sprintf("inputs[%d].every",
+			i)) {
 			in.Every = a.Inputs[i].Every
 		}
 	}

@@ -28,7 +28,8 @@ func TestFileOfAnotherRole(t *testing.T) {
 				if err != nil {
 					t.Errorf("%s: %v", file, err)
 				}
-			case !errors.As(err, &list) || len(list.List) != 1 || !strings.Contains(err.Error(), "this is the file of a"):
+			case !errors.As(err, &list) || len(list.List) != 1 || !strings.Contains(err.Error(),
+				"this is the file of a"):
 				t.Errorf("%s as that of the %s: %v", file, role, err)
 			}
 		}

@@ -122,8 +122,9 @@ var holderRule = rule.Text(pattern(patternHolder), func(s string) (cause, remedy
 	if holderForm.MatchString(s) {
 		return "", ""
 	}
-	return "not a fingerprint", "copy the line that `hencedge keys show` prints at the key holder: five groups of five " +
-		"letters and digits, such as k7qd2-4mzra-xxb3e-jq6hn-2hvwp; or its public key"
+	return "not a fingerprint",
+		"copy the line that `hencedge keys show` prints at the key holder: five groups of five " +
+			"letters and digits, such as k7qd2-4mzra-xxb3e-jq6hn-2hvwp; or its public key"
 })
 
 // secretRule is the rule for references to secrets.

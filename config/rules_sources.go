@@ -60,7 +60,8 @@ var byteRegister = map[string]rule.Value{"register": rule.Between(0, 0xff), "dat
 
 // kindValues are the rules for values of keys, by the kind of source; others hold for all.
 var kindValues = map[SourceType]map[string]rule.Value{
-	SourceHwmon: {"input": rule.Form(`^(temp|in|curr|power|fan|humidity|energy|freq)[0-9]{1,3}$`, "invalid hwmon input {}",
+	SourceHwmon: {"input": rule.Form(`^(temp|in|curr|power|fan|humidity|energy|freq)[0-9]{1,3}$`,
+		"invalid hwmon input {}",
 		"use temp, in, curr, power, fan, humidity, energy or freq and its number, such as temp1")},
 	SourceIIO: {"input": rule.Form(`^[a-z][a-z0-9_-]{0,63}$`, "invalid IIO channel {}",
 		"write the channel as its file is named, without in_ and the ending: temp, voltage0, accel_x")},
@@ -214,7 +215,8 @@ func nmeaRules() []rule.Relation {
 		names := NMEAFields[s]
 		form := `^(` + strings.Join(names, "|") + `|[1-9][0-9]?)$`
 		out = append(out, rule.Relation{
-			If: rule.When(rule.All(rule.Has("field"), rule.Is("sentence", s))), Then: rule.Looks("field", form), Value: true,
+			If: rule.When(rule.All(rule.Has("field"), rule.Is("sentence", s))), Then: rule.Looks("field", form),
+			Value: true,
 			Cause: noField, Remedy: "use " + strings.Join(names, ", ") + ", or " + number,
 		})
 	}

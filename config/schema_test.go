@@ -266,11 +266,14 @@ func TestRulesHaveTwoSides(t *testing.T) {
 // fieldOfRules finds the field that a rule names.
 func fieldOfRules(t *testing.T, id string) reflect.StructField {
 	owner, name, _ := strings.Cut(id, ".")
-	for _, v := range []any{Agent{}, AgentKeys{}, Queue{}, Remote{}, overlay{}, Metrics{}, Control{}, Log{}, Evaluator{},
+	for _, v := range []any{Agent{}, AgentKeys{}, Queue{}, Remote{}, overlay{}, Metrics{}, Control{}, Log{},
+		Evaluator{},
 		EvaluatorKeys{},
-		DeviceStream{}, Device{}, Join{}, Limits{}, Program{}, KeyHolder{}, Broker{}, Spool{}, Delivery{}, StreamDelivery{},
+		DeviceStream{}, Device{}, Join{}, Limits{}, Program{}, KeyHolder{}, Broker{}, Spool{}, Delivery{},
+		StreamDelivery{},
 		Hours{}, Store{},
-		Stream{}, Window{}, Channel{}, Events{}, Replay{}, Source{}, Point{}, Input{}, I2C{}, SPI{}, Register{}, Modbus{},
+		Stream{}, Window{}, Channel{}, Events{}, Replay{}, Source{}, Point{}, Input{}, I2C{}, SPI{}, Register{},
+		Modbus{},
 		Line{}, CAN{},
 		Serial{}, Exec{}, HTTP{}, MQTT{}} {
 		if f, ok := reflect.TypeOf(v).FieldByName(name); ok && reflect.TypeOf(v).Name() == owner {

@@ -223,7 +223,8 @@ func (s Secret) Available() string {
 	kind, name, _ := strings.Cut(string(s), ":")
 	switch kind {
 	case "env":
-		return fmt.Sprintf("set %s in the environment of this process; for the service with EnvironmentFile= in a drop-in",
+		return fmt.Sprintf("set %s in the environment of this process; for the service with EnvironmentFile= in a "+
+			"drop-in",
 			name)
 	case "cred":
 		return fmt.Sprintf("add LoadCredential=%s:/path to the unit; outside of it give --credentials DIR", name)

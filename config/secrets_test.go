@@ -12,8 +12,9 @@ func TestSecretsAreListed(t *testing.T) {
 		{HTTP: &HTTP{Token: "file:/b"}}, {}, {HTTP: &HTTP{Password: "env:C"}, MQTT: &MQTT{}},
 		{MQTT: &MQTT{Password: "cred:d"}},
 	}}
-	want := []NamedSecret{{"broker.password", "file:/a"}, {"inputs[0].http.token", "file:/b"}, {"inputs[2].http.password",
-		"env:C"}, {"inputs[3].mqtt.password", "cred:d"}}
+	want := []NamedSecret{{"broker.password", "file:/a"}, {"inputs[0].http.token", "file:/b"},
+		{"inputs[2].http.password",
+			"env:C"}, {"inputs[3].mqtt.password", "cred:d"}}
 	if got := a.Secrets(); !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}

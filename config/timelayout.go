@@ -16,7 +16,8 @@ var namedTimes = []string{"rfc3339", "unix", "unix_ms", "unix_ns"}
 // Go's parser checks what it reads (no 31 February) and takes any number of digits after
 // the second, which libraries for strptime do not.
 var strftime = map[byte]string{
-	'Y': "2006", 'y': "06", 'm': "1", 'd': "2", 'e': "_2", 'j': "002", 'b': "Jan", 'h': "Jan", 'B': "January", 'a': "Mon",
+	'Y': "2006", 'y': "06", 'm': "1", 'd': "2", 'e': "_2", 'j': "002", 'b': "Jan", 'h': "Jan", 'B': "January",
+	'a': "Mon",
 	'A': "Monday",
 	'H': "15", 'I': "3", 'p': "PM", 'M': "04", 'S': "05", 'z': "Z0700",
 	'F': "2006-1-2", 'D': "1/2/06", 'T': "15:04:05", 'R': "15:04",
@@ -47,7 +48,8 @@ func TimeLayouts(format string) (layouts []string, zoned bool, err error) {
 	}
 	layouts = []string{layout}
 	if strings.Contains(layout, "Z0700") { // strftime's %z
-		layouts = append(layouts, strings.Replace(layout, "Z0700", "Z07:00", 1), strings.Replace(layout, "Z0700", "Z07", 1))
+		layouts = append(layouts, strings.Replace(layout, "Z0700", "Z07:00", 1), strings.Replace(layout, "Z0700",
+			"Z07", 1))
 	}
 	return layouts, zoned, nil
 }
@@ -98,7 +100,8 @@ func fromStrftime(format string) (string, error) {
 		}
 		element, ok := strftime[v]
 		if !ok {
-			return "", fmt.Errorf("%%%c is not known; known are %%Y %%y %%m %%d %%e %%j %%b %%B %%a %%A %%H %%I %%p %%M "+
+			return "", fmt.Errorf("%%%c is not known; known are %%Y %%y %%m %%d %%e %%j %%b %%B %%a %%A %%H %%I "+
+				"%%p %%M "+
 				"%%S %%f %%z %%F %%D %%T %%R %%%%", v)
 		}
 		out.WriteString(element)

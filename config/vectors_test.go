@@ -32,12 +32,14 @@ type channelVector struct {
 func TestLayoutVectors(t *testing.T) {
 	var out []layoutVector
 	for _, s := range []Stream{
-		{Name: "vibration", Params: "edge12-d1", Window: Window{Samples: 256}, Channels: []Channel{{Name: "x", Unit: "m/s2",
-			Range: [2]float64{-20, 20}}}},
+		{Name: "vibration", Params: "edge12-d1", Window: Window{Samples: 256},
+			Channels: []Channel{{Name: "x", Unit: "m/s2",
+				Range: [2]float64{-20, 20}}}},
 		{Name: "climate", Params: "edge13-d3", LogScale: 26, Packing: PackingReal, Window: Window{Samples: 60,
 			Every: time.Minute}, Channels: []Channel{
-			{Name: "temperature", Unit: "°C", Range: [2]float64{-40, 85.5}}, {Name: "humidity", Unit: "%", Range: [2]float64{0,
-				100}}, {Name: "count", Range: [2]float64{0, 0x1p40}}}},
+			{Name: "temperature", Unit: "°C", Range: [2]float64{-40, 85.5}}, {Name: "humidity", Unit: "%",
+				Range: [2]float64{0,
+					100}}, {Name: "count", Range: [2]float64{0, 0x1p40}}}},
 		{Name: "s", Params: "edge12-d1", Window: Window{Samples: 8, Every: time.Second},
 			Channels: []Channel{{Name: "c", Unit: "%", Range: [2]float64{math.Copysign(0, -1), 100}}}},
 	} {

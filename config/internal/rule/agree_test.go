@@ -47,8 +47,10 @@ func texts() (out []string) {
 // the schema that is made of it.
 func TestCheckAndSchemaAgree(t *testing.T) {
 	conds := map[string]Cond{
-		"has": Has("mode", "n"), "lacks": Lacks("url", "one"), "only": Only("mode", "n"), "one": One("mode", "url", "n"),
-		"is": Is("mode", "a"), "is a number": Is("n", 3), "unless": Unless("mode", "b"), "default": Default("mode", "b"),
+		"has": Has("mode", "n"), "lacks": Lacks("url", "one"), "only": Only("mode", "n"), "one": One("mode", "url",
+			"n"),
+		"is": Is("mode", "a"), "is a number": Is("n", 3), "unless": Unless("mode", "b"), "default": Default("mode",
+			"b"),
 		"looks": Looks("url", `^tcp://`), "not": Not(Has("mode")), "all": All(Has("n"), Looks("url", "tls")),
 		"any": Any(Has("n"), Is("mode", "b")), "within": Within("one", Has("x")), "some": Some("list", Has("x")),
 		"valid":  Valid(map[string]Value{"n": Between(1, 10), "mode": OneOf("a")}),

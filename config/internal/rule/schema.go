@@ -104,7 +104,8 @@ func (b *builder) value(t reflect.Type, rule Value, opts string) Schema {
 		}
 		return list
 	case reflect.Array:
-		return Schema{"type": "array", "minItems": t.Len(), "maxItems": t.Len(), "items": b.value(t.Elem(), rule, "zero")}
+		return Schema{"type": "array", "minItems": t.Len(), "maxItems": t.Len(), "items": b.value(t.Elem(), rule,
+			"zero")}
 	case reflect.Map:
 		names := Schema{"pattern": identForm}
 		if rule.names != nil {

@@ -100,7 +100,8 @@ func screen(doc *Document, data []byte) *Error {
 			nested(line) > maxNesting || indent > 8*maxNesting {
 			return at(indent, fmt.Sprintf("nested more than %d levels deep", maxNesting), "write fewer levels")
 		}
-		flow += strings.Count(line, "[") + strings.Count(line, "{") - strings.Count(line, "]") - strings.Count(line, "}")
+		flow += strings.Count(line, "[") + strings.Count(line, "{") - strings.Count(line, "]") - strings.Count(line,
+			"}")
 		flow = max(flow, 0)
 		if flow > maxNesting {
 			return at(indent, fmt.Sprintf("more than %d brackets are open", maxNesting), "close the brackets")

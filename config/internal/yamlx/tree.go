@@ -157,7 +157,8 @@ func (d *Decoder) entries(n ast.Node, path string) (list []*ast.MappingValueNode
 		}
 		key, isText := keyText(kv.Key)
 		if !isText {
-			d.report(kv.Key, path, "expected a key of letters, digits and '_', found "+describe(kv.Key), "write \"key: value\"")
+			d.report(kv.Key, path, "expected a key of letters, digits and '_', found "+describe(kv.Key),
+				"write \"key: value\"")
 			continue
 		}
 		at := nodePosition(kv.Key)

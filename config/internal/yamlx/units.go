@@ -136,7 +136,8 @@ func meantDuration(s string) string {
 func meantSize(s string) string {
 	number, unit := splitUnit(s)
 	for _, u := range sizeUnits {
-		same := strings.EqualFold(unit, u.name) || strings.EqualFold(unit+"iB", u.name) || strings.EqualFold(unit+"B", u.name)
+		same := strings.EqualFold(unit, u.name) || strings.EqualFold(unit+"iB", u.name) || strings.EqualFold(unit+"B",
+			u.name)
 		if _, err := ParseSize(number + u.name); same && unit != "" && err == nil {
 			return number + u.name
 		}
