@@ -44,9 +44,11 @@ func TestSlice(t *testing.T) {
 		p, l    int
 		want    int
 		limb, n int
-	}{{b, 0, 0, 0, 4, 900}, {b, 2, 1, 700, 2, 900}, {v, 0, 0, 400, 2, 400}, {v, 1, 1, 800, 7, 400}, {w, 0, 0, 800, 7, 100}} {
+	}{{b, 0, 0, 0, 4, 900}, {b, 2, 1, 700, 2, 900}, {v, 0, 0, 400, 2, 400}, {v, 1, 1, 800, 7, 400},
+		{w, 0, 0, 800, 7, 100}} {
 		if got := c.b.Offset(c.p, c.l); got != c.want || c.b.Limbs()[c.l] != c.limb || c.b.Len() != c.n {
-			t.Errorf("offset of (%d, %d) is %d, want %d; modulus %d, %d residues", c.p, c.l, got, c.want, c.b.Limbs()[c.l], c.b.Len())
+			t.Errorf("offset of (%d, %d) is %d, want %d; modulus %d, %d residues", c.p, c.l, got, c.want,
+				c.b.Limbs()[c.l], c.b.Len())
 		}
 	}
 	v.SetDomain(Coeffs(1))
@@ -69,7 +71,8 @@ func TestMethods(t *testing.T) {
 		t.Errorf("method names %v", names)
 	}
 	if MethodAuto.Supports(3) || MethodToomCook4.Supports(2) || MethodKaratsuba.Supports(1) || Method(9).Supports(16) ||
-		!MethodAuto.Supports(1) || !MethodToomCook4.Supports(4) || !MethodKaratsuba.Supports(2) || MethodLazy.Supports(256+16) {
+		!MethodAuto.Supports(1) || !MethodToomCook4.Supports(4) || !MethodKaratsuba.Supports(2) ||
+		MethodLazy.Supports(256+16) {
 		t.Error("methods support the wrong n2")
 	}
 }

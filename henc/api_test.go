@@ -77,8 +77,10 @@ func TestNothingPanics(t *testing.T) {
 	args := arguments{}
 	args.add(ctx, (*henc.Context)(nil), &henc.Context{}, other)
 	args.add(p, henc.Parameters{}, other.Parameters())
-	args.add(ct, freed, (*henc.Ciphertext)(nil), &henc.Ciphertext{}, &henc.Ciphertext{Value: ct.Value, Level: -1, Scale: 1},
-		&henc.Ciphertext{Value: ct.Value, Level: 99, Scale: math.NaN()}, &henc.Ciphertext{Value: &cutrantt.Batch{}, Level: 1, Scale: 2},
+	args.add(ct, freed, (*henc.Ciphertext)(nil), &henc.Ciphertext{},
+		&henc.Ciphertext{Value: ct.Value, Level: -1, Scale: 1},
+		&henc.Ciphertext{Value: ct.Value, Level: 99, Scale: math.NaN()},
+		&henc.Ciphertext{Value: &cutrantt.Batch{}, Level: 1, Scale: 2},
 		&henc.Ciphertext{Value: pt.Value, Level: 1, Scale: 0x1p26})
 	args.add(pt, (*henc.Plaintext)(nil), &henc.Plaintext{}, &henc.Plaintext{Value: ct.Value, Level: 1, Scale: 4})
 	args.add(pk, (*henc.PublicKey)(nil), &henc.PublicKey{}, &henc.PublicKey{Value: ct.Value})
@@ -107,9 +109,12 @@ func TestNothingPanics(t *testing.T) {
 	args.add([]*henc.Evaluator(nil), []*henc.Evaluator{nil}, []*henc.Evaluator{ev}, []*henc.Evaluator{{}})
 	args.add([]*henc.Ciphertext(nil), []*henc.Ciphertext{ct}, []*henc.Ciphertext{nil})
 	args[reflect.TypeFor[io.Writer]()] = []reflect.Value{reflect.ValueOf(io.Discard), reflect.ValueOf(fullDisk{})}
-	args.add(henc.EvaluationKeyStream{}, henc.EvaluationKeyStream{Elements: []uint64{5}}, henc.EvaluationKeyStream{Elements: []uint64{5, 1, 2}, Galois: keyOf(keys)},
-		henc.EvaluationKeyStream{Relin: func() (*henc.SwitchingKey, error) { return nil, nil }, Elements: []uint64{5, 5}, Galois: keyOf(&henc.EvaluationKeys{})})
-	args.add(henc.ParametersLiteral{}, henc.ParametersLiteral{Name: "x", LogN: 12, LogScale: 26, Mode: henc.ModeSingle, Depth: math.MaxInt})
+	args.add(henc.EvaluationKeyStream{}, henc.EvaluationKeyStream{Elements: []uint64{5}},
+		henc.EvaluationKeyStream{Elements: []uint64{5, 1, 2}, Galois: keyOf(keys)},
+		henc.EvaluationKeyStream{Relin: func() (*henc.SwitchingKey, error) { return nil, nil },
+			Elements: []uint64{5, 5}, Galois: keyOf(&henc.EvaluationKeys{})})
+	args.add(henc.ParametersLiteral{}, henc.ParametersLiteral{Name: "x", LogN: 12, LogScale: 26, Mode: henc.ModeSingle,
+		Depth: math.MaxInt})
 
 	type named struct {
 		name string
@@ -118,16 +123,21 @@ func TestNothingPanics(t *testing.T) {
 	var calls []named
 	for _, r := range []named{
 		{"context", ctx}, {"nil context", (*henc.Context)(nil)}, {"zero context", &henc.Context{}},
-		{"parameters", p}, {"zero parameters", henc.Parameters{}}, {"noise", p.Noise()}, {"zero noise", henc.NoiseModel{}},
+		{"parameters", p}, {"zero parameters", henc.Parameters{}}, {"noise", p.Noise()},
+		{"zero noise", henc.NoiseModel{}},
 		{"encoder", ctx.Encoder()}, {"nil encoder", (*henc.Encoder)(nil)}, {"zero encoder", &henc.Encoder{}},
 		{"encryptor", enc}, {"nil encryptor", (*henc.Encryptor)(nil)}, {"zero encryptor", &henc.Encryptor{}},
 		{"evaluator", ev}, {"nil evaluator", (*henc.Evaluator)(nil)}, {"zero evaluator", &henc.Evaluator{}},
-		{"evaluator without keys", henc.NewEvaluator(ctx, nil)}, {"evaluator without context", henc.NewEvaluator(nil, keys)},
+		{"evaluator without keys", henc.NewEvaluator(ctx, nil)},
+		{"evaluator without context", henc.NewEvaluator(nil, keys)},
 		{"ciphertext", ct}, {"nil ciphertext", (*henc.Ciphertext)(nil)}, {"nil seed", (*henc.Seed)(nil)},
 		{"key", key}, {"nil key", (*secret.Key)(nil)}, {"zero key", &secret.Key{}},
-		{"decryptor", secret.NewDecryptor(ctx, key)}, {"nil decryptor", (*secret.Decryptor)(nil)}, {"zero decryptor", &secret.Decryptor{}},
-		{"decryptor without key", secret.NewDecryptor(ctx, nil)}, {"decryptor of another context", secret.NewDecryptor(other, key)},
-		{"seeded encryptor", secret.NewSeededEncryptor(ctx, key)}, {"nil seeded encryptor", (*secret.SeededEncryptor)(nil)},
+		{"decryptor", secret.NewDecryptor(ctx, key)}, {"nil decryptor", (*secret.Decryptor)(nil)},
+		{"zero decryptor", &secret.Decryptor{}},
+		{"decryptor without key", secret.NewDecryptor(ctx, nil)},
+		{"decryptor of another context", secret.NewDecryptor(other, key)},
+		{"seeded encryptor", secret.NewSeededEncryptor(ctx, key)},
+		{"nil seeded encryptor", (*secret.SeededEncryptor)(nil)},
 		{"seeded encryptor without key", secret.NewSeededEncryptor(ctx, nil)},
 	} {
 		v := reflect.ValueOf(r.v)
@@ -138,11 +148,14 @@ func TestNothingPanics(t *testing.T) {
 		}
 	}
 	calls = append(calls, []named{
-		{"NewParameters", henc.NewParameters}, {"Named", henc.Named}, {"SecurityBound", henc.SecurityBound}, {"EncodingError", henc.EncodingError},
+		{"NewParameters", henc.NewParameters}, {"Named", henc.Named}, {"SecurityBound", henc.SecurityBound},
+		{"EncodingError", henc.EncodingError},
 		{"NewContext", henc.NewContext}, {"NewEncryptor", henc.NewEncryptor}, {"NewEvaluator", henc.NewEvaluator},
-		{"GaloisElement", henc.GaloisElement}, {"ConjugationElement", henc.ConjugationElement}, {"SumRotations", henc.SumRotations},
+		{"GaloisElement", henc.GaloisElement}, {"ConjugationElement", henc.ConjugationElement},
+		{"SumRotations", henc.SumRotations},
 		{"ComputeKeyID", henc.ComputeKeyID}, {"PeekCiphertext", henc.PeekCiphertext}, {"NewSeed", henc.NewSeed},
-		{"MulBatch", henc.MulBatch}, {"MulRescaleBatch", henc.MulRescaleBatch}, {"RotateBatch", henc.RotateBatch}, {"RescaleBatch", henc.RescaleBatch},
+		{"MulBatch", henc.MulBatch}, {"MulRescaleBatch", henc.MulRescaleBatch}, {"RotateBatch", henc.RotateBatch},
+		{"RescaleBatch", henc.RescaleBatch},
 		{"Generate", secret.Generate}, {"FromCoefficients", secret.FromCoefficients}, {"Unmarshal", secret.Unmarshal},
 		{"NewDecryptor", secret.NewDecryptor}, {"NewSeededEncryptor", secret.NewSeededEncryptor},
 	}...)

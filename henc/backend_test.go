@@ -165,7 +165,8 @@ func (l *life) plainly(ev *henc.Evaluator, x, y *henc.Ciphertext, at string) {
 	for _, n2 := range []int{1, 2, 16} {
 		other := must(henc.NewContext(l.p, henc.WithBackend(l.ctx.Ring().Backend()), henc.WithN2(n2)))(l.t)
 		there := must(other.UnmarshalCiphertext(must(l.ctx.MarshalCiphertext(x))(l.t)))(l.t)
-		l.ciphertext(fmt.Sprintf("through n2 = %d%s", n2, at))(l.ctx.UnmarshalCiphertext(must(other.MarshalCiphertext(there))(l.t)))
+		l.ciphertext(fmt.Sprintf("through n2 = %d%s", n2,
+			at))(l.ctx.UnmarshalCiphertext(must(other.MarshalCiphertext(there))(l.t)))
 	}
 }
 
@@ -242,7 +243,8 @@ func TestGPURounds(t *testing.T) {
 			rms := math.Sqrt(2.0 / 3)
 			fresh := math.Sqrt2 * model.FreshPK(scale)
 			below := p.ScaleAt(p.MaxLevel() - 1)
-			deviation := math.Hypot(model.Product(rms, fresh, rms, fresh), math.Sqrt2*model.MulRescale(p.MaxLevel(), below))
+			deviation := math.Hypot(model.Product(rms, fresh, rms, fresh),
+				math.Sqrt2*model.MulRescale(p.MaxLevel(), below))
 			// The largest slot has magnitude sqrt(2), not its root mean square.
 			bound := math.Sqrt(3) * model.Max(deviation, p.Slots())
 			worst := 0.0

@@ -22,7 +22,8 @@ func TestContextColumns(t *testing.T) {
 		{"default", nil, henc.DefaultN2},
 		{"given", []henc.Option{henc.WithN2(4)}, 4},
 		{"fastest on the CPU", []henc.Option{henc.WithFastestN2()}, cutrantt.Columns(cpu.New(), p.LogN())},
-		{"fastest without a preference", []henc.Option{henc.WithBackend(reference.New()), henc.WithFastestN2()}, cutrantt.MaxN2},
+		{"fastest without a preference", []henc.Option{henc.WithBackend(reference.New()), henc.WithFastestN2()},
+			cutrantt.MaxN2},
 	} {
 		if ctx, err := henc.NewContext(p, tt.opts...); err != nil || ctx.N2() != tt.want {
 			t.Errorf("%s: n2 %v, %v; want %d", tt.name, ctx, err, tt.want)

@@ -38,7 +38,8 @@ func TestParametersDocument(t *testing.T) {
 			return fmt.Sprintf("%d KiB", n>>10)
 		}
 		top := p.MaxLevel()
-		want(fmt.Sprintf("| %s | %s | %s | %s |", p.Name(), unit(p.CiphertextBytes(top, true)), unit(p.CiphertextBytes(top, false)), unit(p.CiphertextBytes(0, true))))
+		want(fmt.Sprintf("| %s | %s | %s | %s |", p.Name(), unit(p.CiphertextBytes(top, true)),
+			unit(p.CiphertextBytes(top, false)), unit(p.CiphertextBytes(0, true))))
 	}
 	for logN := 12; logN <= 17; logN++ {
 		row := fmt.Sprintf("| 2^%d |", logN)

@@ -204,7 +204,8 @@ func (e *Encoder) CheckCoeffs(coeffs []float64, level int) (largest float64, err
 			return 0, fmt.Errorf("%w: coefficient %d is not an integer", ErrMessage, i)
 		}
 		if math.Abs(c) > limit {
-			return 0, fmt.Errorf("%w: coefficient %d has magnitude 2^%.1f, the modulus of level %d holds 2^%.1f; use smaller values, a smaller scale or a higher level",
+			return 0, fmt.Errorf("%w: coefficient %d has magnitude 2^%.1f, the modulus of level %d holds 2^%.1f; use "+
+				"smaller values, a smaller scale or a higher level",
 				ErrMessage, i, math.Log2(math.Abs(c)), level, e.ctx.params.LogQ(level)-1)
 		}
 	}

@@ -298,7 +298,8 @@ func TestLargestCoefficient(t *testing.T) {
 			t.Errorf("%s: %v came back as %v: %v", name, below, got[:2], err)
 		}
 		for _, sign := range []float64{1, -1} {
-			if _, err := c.Encoder().FromCoeffs([]float64{0, sign * math.Nextafter(below, math.Inf(1))}, level, 4); !errors.Is(err, ErrMessage) {
+			if _, err := c.Encoder().FromCoeffs([]float64{0, sign * math.Nextafter(below, math.Inf(1))}, level,
+				4); !errors.Is(err, ErrMessage) {
 				t.Errorf("%s: above the limit: %v", name, err)
 			}
 		}
@@ -423,7 +424,8 @@ func TestEncodeRoundTripProperty(t *testing.T) {
 	e, p := c.Encoder(), c.Parameters()
 	rapid.Check(t, func(t *rapid.T) {
 		level := rapid.IntRange(0, p.MaxLevel()).Draw(t, "level")
-		scale := math.Ldexp(rapid.Float64Range(1, 2).Draw(t, "mantissa"), rapid.IntRange(10, int(p.LogQ(level))-3).Draw(t, "exponent"))
+		scale := math.Ldexp(rapid.Float64Range(1, 2).Draw(t, "mantissa"),
+			rapid.IntRange(10, int(p.LogQ(level))-3).Draw(t, "exponent"))
 		v := rapid.SliceOfN(rapid.Float64Range(-1, 1), 0, 64).Draw(t, "values")
 		pt, err := e.EncodePacked(v, level, scale)
 		if err != nil {

@@ -36,15 +36,18 @@ func TestEncryptBatch(t *testing.T) {
 					all []*henc.Ciphertext
 					one func(i int) (*henc.Ciphertext, error)
 				}{
-					"real": {must(enc.EncryptRealBatch(reals, level, 0, seeds))(t), func(i int) (*henc.Ciphertext, error) {
-						return enc.EncryptReal(reals[i], level, 0, seeds[i])
-					}},
-					"complex": {must(enc.EncryptComplexBatch(complexes, level, 0, seeds))(t), func(i int) (*henc.Ciphertext, error) {
-						return enc.EncryptComplex(complexes[i], level, 0, seeds[i])
-					}},
-					"packed": {must(enc.EncryptPackedBatch(packed, level, 0, seeds))(t), func(i int) (*henc.Ciphertext, error) {
-						return enc.EncryptPacked(packed[i], level, 0, seeds[i])
-					}},
+					"real": {must(enc.EncryptRealBatch(reals, level, 0, seeds))(t),
+						func(i int) (*henc.Ciphertext, error) {
+							return enc.EncryptReal(reals[i], level, 0, seeds[i])
+						}},
+					"complex": {must(enc.EncryptComplexBatch(complexes, level, 0, seeds))(t),
+						func(i int) (*henc.Ciphertext, error) {
+							return enc.EncryptComplex(complexes[i], level, 0, seeds[i])
+						}},
+					"packed": {must(enc.EncryptPackedBatch(packed, level, 0, seeds))(t),
+						func(i int) (*henc.Ciphertext, error) {
+							return enc.EncryptPacked(packed[i], level, 0, seeds[i])
+						}},
 				} {
 					what := fmt.Sprintf("%s, %s, n2 = %d, level %d", name, kind, n2, level)
 					if len(c.all) != count {
@@ -52,7 +55,8 @@ func TestEncryptBatch(t *testing.T) {
 					}
 					for i, ct := range c.all {
 						want := must(c.one(i))(t)
-						if !slices.Equal(download(t, r, ct.Value), download(t, r, want.Value)) || ct.Level != want.Level || ct.Scale != want.Scale {
+						if !slices.Equal(download(t, r, ct.Value), download(t, r, want.Value)) ||
+							ct.Level != want.Level || ct.Scale != want.Scale {
 							t.Errorf("%s: ciphertext %d differs", what, i)
 						}
 						if name == "seeded" && *ct.Seed != *want.Seed {
@@ -79,14 +83,16 @@ func TestEncryptBatchRefusals(t *testing.T) {
 	r := newRig(t, "toy", 16)
 	for name, enc := range map[string]henc.BatchEncryptor{"public": r.enc, "seeded": r.seeded} {
 		for what, values := range map[string][][]float64{
-			"not a number": {{1}, {2}, {math.NaN()}}, "too large": {{1}, {2}, {1e12}}, "too many": {{1}, {2}, make([]float64, r.p.N()+1)},
+			"not a number": {{1}, {2}, {math.NaN()}}, "too large": {{1}, {2}, {1e12}},
+			"too many": {{1}, {2}, make([]float64, r.p.N()+1)},
 		} {
 			cts, err := enc.EncryptRealBatch(values, 0, 0, nil)
 			if cts != nil || !errors.Is(err, henc.ErrMessage) || !strings.Contains(err.Error(), "message 2") {
 				t.Errorf("%s, %s: %v", name, what, err)
 			}
 		}
-		if _, err := enc.EncryptRealBatch([][]float64{{1}, {2}}, 0, 0, make([]*henc.Seed, 3)); !errors.Is(err, henc.ErrParams) {
+		if _, err := enc.EncryptRealBatch([][]float64{{1}, {2}}, 0, 0, make([]*henc.Seed, 3)); !errors.Is(err,
+			henc.ErrParams) {
 			t.Errorf("%s: three seeds for two messages: %v", name, err)
 		}
 	}
@@ -101,13 +107,15 @@ func TestCheckCoeffs(t *testing.T) {
 		ok bool
 	}{
 		{0, true}, {math.Copysign(0, -1), true}, {1, true}, {-1, true}, {0.5, false}, {-0.5, false}, {5e-324, false},
-		{1<<51 - 0.5, false}, {1 << 51, true}, {1<<51 + 0.5, false}, {1<<52 - 0.5, false}, {-(1<<52 - 0.5), false}, {1<<52 - 1, true},
+		{1<<51 - 0.5, false}, {1 << 51, true}, {1<<51 + 0.5, false}, {1<<52 - 0.5, false}, {-(1<<52 - 0.5), false},
+		{1<<52 - 1, true},
 		{1 << 52, true}, {1<<52 + 1, true}, {1<<53 - 1, true}, {-(1<<53 + 2), true}, {0x1p60, true}, {0x1p900, false},
 		{math.Inf(1), false}, {math.Inf(-1), false}, {math.NaN(), false},
 	} {
 		c := make([]float64, r.p.N())
 		c[17] = tt.x
-		if _, err := r.ctx.Encoder().CheckCoeffs(c, level); (err == nil) != tt.ok || err != nil && !errors.Is(err, henc.ErrMessage) {
+		if _, err := r.ctx.Encoder().CheckCoeffs(c, level); (err == nil) != tt.ok ||
+			err != nil && !errors.Is(err, henc.ErrMessage) {
 			t.Errorf("%g: %v", tt.x, err)
 		}
 	}

@@ -31,7 +31,8 @@ type spyRing struct {
 }
 
 // seedKAT is HKDF-SHA256 of 32 zero bytes with info "hencedge test" and a zero byte.
-var seedKAT = henc.Seed{0x53, 0x26, 0xe1, 0xe2, 0x00, 0x4d, 0xcb, 0xf3, 0x2c, 0x87, 0xf6, 0x29, 0xdd, 0xde, 0xb6, 0xc5, 0x9e, 0x26, 0x61, 0x27, 0xa1, 0xa5, 0xb6, 0x4e, 0x22, 0xa4, 0x5b, 0x17, 0x99, 0x3c, 0xf1, 0x0a}
+var seedKAT = henc.Seed{0x53, 0x26, 0xe1, 0xe2, 0x00, 0x4d, 0xcb, 0xf3, 0x2c, 0x87, 0xf6, 0x29, 0xdd, 0xde, 0xb6, 0xc5,
+	0x9e, 0x26, 0x61, 0x27, 0xa1, 0xa5, 0xb6, 0x4e, 0x22, 0xa4, 0x5b, 0x17, 0x99, 0x3c, 0xf1, 0x0a}
 
 var errSpy = errors.New("device lost")
 
@@ -143,7 +144,8 @@ func TestTransformsPerLimb(t *testing.T) {
 			must(encs[name].EncryptReal([]float64{1, -1}, level, 0, nil))(t)
 			limbs := ctx.Parameters().LimbsAt(level)
 			if ring.forward != want[0]*limbs || ring.products != want[1]*limbs || ring.inverse != 0 {
-				t.Errorf("%s at level %d: %d forward, %d inverse transforms and %d products for %d limbs, want %d, 0 and %d per limb",
+				t.Errorf("%s at level %d: %d forward, %d inverse transforms and %d products for %d limbs, want %d, 0 "+
+					"and %d per limb",
 					name, level, ring.forward, ring.inverse, ring.products, limbs, want[0], want[1])
 			}
 		}
@@ -192,7 +194,8 @@ func TestSecretsAreWiped(t *testing.T) {
 				want = 0
 			}
 			if ring.dirty != 0 || len(ring.live) != want {
-				t.Errorf("%s, failure %d: %d batches freed unwiped, %d still allocated, want 0 and %d", name, failAt, ring.dirty, len(ring.live), want)
+				t.Errorf("%s, failure %d: %d batches freed unwiped, %d still allocated, want 0 and %d", name, failAt,
+					ring.dirty, len(ring.live), want)
 			}
 			if failAt > 0 && err == nil {
 				break // every step has failed once
@@ -207,7 +210,8 @@ func TestSeeds(t *testing.T) {
 	if *a == *b || *a == (henc.Seed{}) {
 		t.Error("two fresh seeds are equal or zero")
 	}
-	a, b = must(henc.NewSeed([]byte("device"), nil, []byte("7")))(t), must(henc.NewSeed([]byte("device"), nil, []byte("7")))(t)
+	a, b = must(henc.NewSeed([]byte("device"), nil, []byte("7")))(t),
+		must(henc.NewSeed([]byte("device"), nil, []byte("7")))(t)
 	if *a == *b {
 		t.Error("hedged seeds are equal")
 	}
@@ -250,7 +254,8 @@ func TestFreshRandomness(t *testing.T) {
 		if slices.Equal(one(nil), one(nil)) {
 			t.Errorf("%s: two encryptions are equal", name)
 		}
-		if !slices.Equal(one(&henc.Seed{3}), one(&henc.Seed{3})) || slices.Equal(one(&henc.Seed{3}), one(&henc.Seed{4})) {
+		if !slices.Equal(one(&henc.Seed{3}), one(&henc.Seed{3})) ||
+			slices.Equal(one(&henc.Seed{3}), one(&henc.Seed{4})) {
 			t.Errorf("%s: encryption does not follow its seed", name)
 		}
 	}
@@ -283,7 +288,8 @@ func TestEncryptForms(t *testing.T) {
 			if e := maxError(got, z); e > 0x1p-25 {
 				t.Errorf("%s packed: error 2^%.1f", name, math.Log2(e))
 			}
-			if e := maxError(must(r.dec.DecryptComplex(must(enc.EncryptComplex(z, level, 0, nil))(t)))(t), z); e > 0x1p-25 {
+			if e := maxError(must(r.dec.DecryptComplex(must(enc.EncryptComplex(z, level, 0, nil))(t)))(t),
+				z); e > 0x1p-25 {
 				t.Errorf("%s complex: error 2^%.1f", name, math.Log2(e))
 			}
 			x := must(r.dec.DecryptReal(must(enc.EncryptReal(flat[:7], level, 0x1p45, nil))(t)))(t)
@@ -339,7 +345,8 @@ func TestEncryptRefusals(t *testing.T) {
 		if _, err := enc.EncryptPacked(make([]float64, 2*r.p.Slots()+1), 0, 0, nil); !errors.Is(err, henc.ErrMessage) {
 			t.Errorf("%s packed: %v", name, err)
 		}
-		if _, err := enc.EncryptComplex([]complex128{complex(0, math.NaN())}, 0, 0, nil); !errors.Is(err, henc.ErrMessage) {
+		if _, err := enc.EncryptComplex([]complex128{complex(0, math.NaN())}, 0, 0, nil); !errors.Is(err,
+			henc.ErrMessage) {
 			t.Errorf("%s complex: %v", name, err)
 		}
 	}
@@ -349,7 +356,8 @@ func TestEncryptRefusals(t *testing.T) {
 		want error
 	}{
 		{"nil encryptor", func() error { _, err := nilEnc.EncryptReal(nil, 0, 0, nil); return err }, henc.ErrParams},
-		{"nil encryptor, coefficients", func() error { _, err := nilEnc.Encrypt(nil, 0, 0, nil); return err }, henc.ErrParams},
+		{"nil encryptor, coefficients", func() error { _, err := nilEnc.Encrypt(nil, 0, 0, nil); return err },
+			henc.ErrParams},
 		{"nil seeded", func() error { _, err := nilSeeded.EncryptPacked(nil, 0, 0, nil); return err }, henc.ErrParams},
 		{"seeded without key", func() error {
 			_, err := secret.NewSeededEncryptor(r.ctx, nil).EncryptReal(nil, 0, 0, nil)
@@ -367,7 +375,8 @@ func TestEncryptRefusals(t *testing.T) {
 			_, err := secret.NewSeededEncryptor(r.ctx, wiped).EncryptReal(nil, 0, 0, nil)
 			return err
 		}, secret.ErrWiped},
-		{"few coefficients", func() error { _, err := r.enc.Encrypt(make([]float64, 3), 0, 0, nil); return err }, henc.ErrMessage},
+		{"few coefficients", func() error { _, err := r.enc.Encrypt(make([]float64, 3), 0, 0, nil); return err },
+			henc.ErrMessage},
 		{"half coefficients", func() error {
 			c := make([]float64, r.p.N())
 			c[5] = 0.5
@@ -376,8 +385,10 @@ func TestEncryptRefusals(t *testing.T) {
 		}, henc.ErrMessage},
 		{"no public key", func() error { _, err := henc.NewEncryptor(r.ctx, nil); return err }, henc.ErrParams},
 		{"no context", func() error { _, err := henc.NewEncryptor(nil, r.pk); return err }, henc.ErrParams},
-		{"empty public key", func() error { _, err := henc.NewEncryptor(r.ctx, &henc.PublicKey{}); return err }, henc.ErrParams},
-		{"foreign public key", func() error { _, err := henc.NewEncryptor(r.ctx, other.pk); return err }, cutrantt.ErrForeign},
+		{"empty public key", func() error { _, err := henc.NewEncryptor(r.ctx, &henc.PublicKey{}); return err },
+			henc.ErrParams},
+		{"foreign public key", func() error { _, err := henc.NewEncryptor(r.ctx, other.pk); return err },
+			cutrantt.ErrForeign},
 		{"ciphertext as public key", func() error {
 			ct := must(r.enc.EncryptReal(nil, 0, 0, nil))(t)
 			_, err := henc.NewEncryptor(r.ctx, &henc.PublicKey{Value: ct.Value})

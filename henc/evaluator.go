@@ -180,7 +180,8 @@ func (ev *Evaluator) matches(op string, levelA, levelB int, scaleA, scaleB float
 	}
 	large, small := max(scaleA, scaleB), min(scaleA, scaleB)
 	if scales && large-small > large*ev.ctx.params.ScaleTolerance(levelA, large) {
-		return fmt.Errorf("%s: %w: scales 2^%.6f and 2^%.6f differ by a part in 2^%.1f; multiply one by a constant at the right scale first",
+		return fmt.Errorf("%s: %w: scales 2^%.6f and 2^%.6f differ by a part in 2^%.1f; multiply one by a constant "+
+			"at the right scale first",
 			op, ErrScale, math.Log2(scaleA), math.Log2(scaleB), -math.Log2(1-small/large))
 	}
 	return nil

@@ -26,7 +26,8 @@ func TestEvaluatorMemory(t *testing.T) {
 		keys, err := key.EvaluationKeys([]int{1}, false)
 		check(t, err)
 		ev := henc.NewEvaluator(ctx, keys)
-		a, err := secret.NewSeededEncryptor(ctx, key).EncryptComplex(uniform(p.Slots(), 1), p.MaxLevel(), p.DefaultScale(), nil)
+		a, err := secret.NewSeededEncryptor(ctx, key).EncryptComplex(uniform(p.Slots(), 1), p.MaxLevel(),
+			p.DefaultScale(), nil)
 		check(t, err)
 		product, err := ev.Mul(a, a)
 		check(t, err)

@@ -44,7 +44,8 @@ func TestBatches(t *testing.T) {
 				check(t, err)
 				for i, ct := range got {
 					want := must(single(i))(t)
-					if !slices.Equal(residuesOf(t, ctx, ct), residuesOf(t, ctx, want)) || ct.Level != want.Level || ct.Scale != want.Scale {
+					if !slices.Equal(residuesOf(t, ctx, ct), residuesOf(t, ctx, want)) || ct.Level != want.Level ||
+						ct.Scale != want.Scale {
 						t.Fatalf("%s, n2 = %d: %s: item %d is not what the single operation gives", set, n2, op, i)
 					}
 				}
@@ -54,7 +55,9 @@ func TestBatches(t *testing.T) {
 			lower, err := henc.RescaleBatch(evs, products)
 			equal("rescale", lower, err, func(i int) (*henc.Ciphertext, error) { return evs[i].Rescale(products[i]) })
 			merged, err := henc.MulRescaleBatch(evs, a, b)
-			equal("multiply and rescale", merged, err, func(i int) (*henc.Ciphertext, error) { return evs[i].MulRescale(a[i], b[i]) })
+			equal("multiply and rescale", merged, err, func(i int) (*henc.Ciphertext, error) {
+				return evs[i].MulRescale(a[i], b[i])
+			})
 			rotated, err := henc.RotateBatch(evs, a, 3)
 			equal("rotate", rotated, err, func(i int) (*henc.Ciphertext, error) { return evs[i].Rotate(a[i], 3) })
 			still, err := henc.RotateBatch(evs, a, 0)

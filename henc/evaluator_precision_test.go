@@ -63,12 +63,15 @@ func TestPrecision(t *testing.T) {
 						math.Log2(ct.Scale), r.p.MaxLevel()-row.depth, math.Log2(r.p.ScaleAt(ct.Level)))
 				}
 				got := math.Log2(maxError(must(r.dec.DecryptComplex(ct))(t), complexes(want)))
-				t.Logf("%-11s n2=%-2d fused=%-5v depth %2d: error 2^%.2f, table 2^%.1f", row.set, n2, fused, row.depth, got, row.bits)
+				t.Logf("%-11s n2=%-2d fused=%-5v depth %2d: error 2^%.2f, table 2^%.1f", row.set, n2, fused,
+					row.depth, got, row.bits)
 				if got > row.bits+1 {
-					t.Errorf("%s n2=%d fused=%v: error 2^%.2f is more than one bit above the table's 2^%.1f", row.set, n2, fused, got, row.bits)
+					t.Errorf("%s n2=%d fused=%v: error 2^%.2f is more than one bit above the table's 2^%.1f", row.set,
+						n2, fused, got, row.bits)
 				}
 				if got < row.bits-8 {
-					t.Errorf("%s n2=%d fused=%v: error 2^%.2f is implausibly small: is anything encrypted?", row.set, n2, fused, got)
+					t.Errorf("%s n2=%d fused=%v: error 2^%.2f is implausibly small: is anything encrypted?", row.set,
+						n2, fused, got)
 				}
 			}
 		}

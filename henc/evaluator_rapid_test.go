@@ -66,7 +66,8 @@ func randomProgram(t *rapid.T, r *rig, ev *henc.Evaluator) {
 		}
 		return modelled{ct: ct, z: z, err: bound(dev)}.refresh()
 	}
-	pool := []modelled{encrypt(p.MaxLevel()), encrypt(p.MaxLevel()), encrypt(rapid.IntRange(0, p.MaxLevel()).Draw(t, "level"))}
+	pool := []modelled{encrypt(p.MaxLevel()), encrypt(p.MaxLevel()),
+		encrypt(rapid.IntRange(0, p.MaxLevel()).Draw(t, "level"))}
 	pick := func(name string) modelled { return rapid.SampledFrom(pool).Draw(t, name) }
 	each := func(f func(j int) complex128) []complex128 {
 		z := make([]complex128, slots)
@@ -105,23 +106,28 @@ func randomProgram(t *rapid.T, r *rig, ev *henc.Evaluator) {
 			a, b := pick("a"), pick("b")
 			ct, err := ev.Add(a.ct, b.ct)
 			// The scales may differ within the tolerance, an error relative to b.
-			return ct, step{modelled{z: each(func(j int) complex128 { return a.z[j] + b.z[j] }), err: a.err + b.err + b.size*tolerance(a, b)}, a.ct.Level, a.ct.Scale, sums(a, b)}, err
+			return ct, step{modelled{z: each(func(j int) complex128 { return a.z[j] + b.z[j] }),
+				err: a.err + b.err + b.size*tolerance(a, b)}, a.ct.Level, a.ct.Scale, sums(a, b)}, err
 		},
 		"sub": func() (*henc.Ciphertext, step, error) {
 			a, b := pick("a"), pick("b")
 			ct, err := ev.Sub(a.ct, b.ct)
-			return ct, step{modelled{z: each(func(j int) complex128 { return a.z[j] - b.z[j] }), err: a.err + b.err + b.size*tolerance(a, b)}, a.ct.Level, a.ct.Scale, sums(a, b)}, err
+			return ct, step{modelled{z: each(func(j int) complex128 { return a.z[j] - b.z[j] }),
+				err: a.err + b.err + b.size*tolerance(a, b)}, a.ct.Level, a.ct.Scale, sums(a, b)}, err
 		},
 		"neg": func() (*henc.Ciphertext, step, error) {
 			a := pick("a")
 			ct, err := ev.Neg(a.ct)
-			return ct, step{modelled{z: each(func(j int) complex128 { return -a.z[j] }), err: a.err}, a.ct.Level, a.ct.Scale, nil}, err
+			return ct, step{modelled{z: each(func(j int) complex128 { return -a.z[j] }), err: a.err}, a.ct.Level,
+				a.ct.Scale, nil}, err
 		},
 		"mul": func() (*henc.Ciphertext, step, error) {
 			a, b := pick("a"), pick("b")
 			ct, err := ev.Mul(a.ct, b.ct)
 			scale := a.ct.Scale * b.ct.Scale
-			s := step{modelled{z: each(func(j int) complex128 { return a.z[j] * b.z[j] }), err: a.size*b.err + b.size*a.err + a.err*b.err + ksBound(a.ct.Level, scale)}, a.ct.Level, scale, fits(a.ct.Level, scale)}
+			s := step{modelled{z: each(func(j int) complex128 { return a.z[j] * b.z[j] }),
+				err: a.size*b.err + b.size*a.err + a.err*b.err + ksBound(a.ct.Level, scale)}, a.ct.Level, scale,
+				fits(a.ct.Level, scale)}
 			if a.ct.Level != b.ct.Level {
 				s.refused = henc.ErrLevel
 			}
@@ -132,7 +138,9 @@ func randomProgram(t *rapid.T, r *rig, ev *henc.Evaluator) {
 			ct, err := ev.MulRescale(a.ct, b.ct)
 			level, product := a.ct.Level, a.ct.Scale*b.ct.Scale
 			scale := product / p.RescaleFactor(level)
-			s := step{modelled{z: each(func(j int) complex128 { return a.z[j] * b.z[j] }), err: a.size*b.err + b.size*a.err + a.err*b.err + bound(model.MulRescale(level, scale))}, level - 1, scale, nil}
+			s := step{modelled{z: each(func(j int) complex128 { return a.z[j] * b.z[j] }),
+				err: a.size*b.err + b.size*a.err + a.err*b.err + bound(model.MulRescale(level, scale))},
+				level - 1, scale, nil}
 			if a.ct.Level != b.ct.Level {
 				s.refused = henc.ErrLevel
 			} else if s.refused = fits(level, product); s.refused == nil && level == 0 {
@@ -146,7 +154,8 @@ func randomProgram(t *rapid.T, r *rig, ev *henc.Evaluator) {
 			a := pick("a")
 			ct, err := ev.Rescale(a.ct)
 			scale := a.ct.Scale / p.RescaleFactor(a.ct.Level)
-			s := step{modelled{z: a.z, err: a.err + bound(model.Rescale(scale))}, a.ct.Level - 1, scale, fits(a.ct.Level-1, scale)}
+			s := step{modelled{z: a.z, err: a.err + bound(model.Rescale(scale))}, a.ct.Level - 1, scale,
+				fits(a.ct.Level-1, scale)}
 			if a.ct.Level == 0 {
 				s.refused = henc.ErrLevel
 			}
@@ -171,16 +180,19 @@ func randomProgram(t *rapid.T, r *rig, ev *henc.Evaluator) {
 			if rapid.Bool().Draw(t, "product") {
 				ct, err := ev.MulPlain(a.ct, pt)
 				scale := a.ct.Scale * a.ct.Scale
-				return ct, step{modelled{z: each(func(j int) complex128 { return a.z[j] * z[j] }), err: 2*a.err + a.size*rounding}, a.ct.Level, scale, fits(a.ct.Level, scale)}, err
+				return ct, step{modelled{z: each(func(j int) complex128 { return a.z[j] * z[j] }),
+					err: 2*a.err + a.size*rounding}, a.ct.Level, scale, fits(a.ct.Level, scale)}, err
 			}
 			ct, err := ev.SubPlain(a.ct, pt)
-			return ct, step{modelled{z: each(func(j int) complex128 { return a.z[j] - z[j] }), err: a.err + rounding}, a.ct.Level, a.ct.Scale, nil}, err
+			return ct, step{modelled{z: each(func(j int) complex128 { return a.z[j] - z[j] }), err: a.err + rounding},
+				a.ct.Level, a.ct.Scale, nil}, err
 		},
 		"constant": func() (*henc.Ciphertext, step, error) {
 			a, v := pick("a"), rapid.Float64Range(-2, 2).Draw(t, "constant")
 			if rapid.Bool().Draw(t, "add") {
 				ct, err := ev.AddConst(a.ct, v)
-				s := step{modelled{z: each(func(j int) complex128 { return a.z[j] + complex(v, 0) }), err: a.err + 0.5/a.ct.Scale + 0x1p-50}, a.ct.Level, a.ct.Scale, nil}
+				s := step{modelled{z: each(func(j int) complex128 { return a.z[j] + complex(v, 0) }),
+					err: a.err + 0.5/a.ct.Scale + 0x1p-50}, a.ct.Level, a.ct.Scale, nil}
 				if math.Abs(math.RoundToEven(v*a.ct.Scale)) >= limit(a.ct.Level) {
 					s.refused = henc.ErrMessage
 				}
@@ -188,18 +200,22 @@ func randomProgram(t *rapid.T, r *rig, ev *henc.Evaluator) {
 			}
 			scale := a.ct.Scale * 0x1p20
 			ct, err := ev.MulConst(a.ct, v, 0x1p20)
-			s := step{modelled{z: each(func(j int) complex128 { return a.z[j] * complex(v, 0) }), err: 2*a.err + a.size*0x1p-21}, a.ct.Level, scale, fits(a.ct.Level, scale)}
+			s := step{modelled{z: each(func(j int) complex128 { return a.z[j] * complex(v, 0) }),
+				err: 2*a.err + a.size*0x1p-21}, a.ct.Level, scale, fits(a.ct.Level, scale)}
 			return ct, s, err
 		},
 		"integer": func() (*henc.Ciphertext, step, error) {
 			a, v := pick("a"), rapid.Int64Range(-5, 5).Draw(t, "integer")
 			ct, err := ev.MulInt(a.ct, v)
-			return ct, step{modelled{z: each(func(j int) complex128 { return a.z[j] * complex(float64(v), 0) }), err: a.err * math.Abs(float64(v))}, a.ct.Level, a.ct.Scale, nil}, err
+			return ct, step{modelled{z: each(func(j int) complex128 { return a.z[j] * complex(float64(v), 0) }),
+				err: a.err * math.Abs(float64(v))}, a.ct.Level, a.ct.Scale, nil}, err
 		},
 		"rotate": func() (*henc.Ciphertext, step, error) {
-			a, k := pick("a"), rapid.SampledFrom([]int{0, 1, -1, 2, 4, 5, slots + 1, 3, math.MinInt, math.MaxInt}).Draw(t, "rotation")
+			a, k := pick("a"),
+				rapid.SampledFrom([]int{0, 1, -1, 2, 4, 5, slots + 1, 3, math.MinInt, math.MaxInt}).Draw(t, "rotation")
 			ct, err := ev.Rotate(a.ct, k)
-			s := step{modelled{z: rot(a, k%slots), err: a.err + ksBound(a.ct.Level, a.ct.Scale)}, a.ct.Level, a.ct.Scale, nil}
+			s := step{modelled{z: rot(a, k%slots), err: a.err + ksBound(a.ct.Level, a.ct.Scale)}, a.ct.Level,
+				a.ct.Scale, nil}
 			if k == 3 {
 				s.refused = henc.ErrNoKey
 			}
@@ -208,7 +224,8 @@ func randomProgram(t *rapid.T, r *rig, ev *henc.Evaluator) {
 		"conjugate": func() (*henc.Ciphertext, step, error) {
 			a := pick("a")
 			ct, err := ev.Conjugate(a.ct)
-			return ct, step{modelled{z: each(func(j int) complex128 { return cmplx.Conj(a.z[j]) }), err: a.err + ksBound(a.ct.Level, a.ct.Scale)}, a.ct.Level, a.ct.Scale, nil}, err
+			return ct, step{modelled{z: each(func(j int) complex128 { return cmplx.Conj(a.z[j]) }),
+				err: a.err + ksBound(a.ct.Level, a.ct.Scale)}, a.ct.Level, a.ct.Scale, nil}, err
 		},
 		"sum": func() (*henc.Ciphertext, step, error) {
 			a, n := pick("a"), rapid.SampledFrom([]int{0, 1, 2, 3, 4, 8}).Draw(t, "count")
@@ -240,7 +257,8 @@ func randomProgram(t *rapid.T, r *rig, ev *henc.Evaluator) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		if ct.Level != want.level || math.Abs(ct.Scale/want.scale-1) > 1e-12 {
-			t.Fatalf("%s: level %d scale 2^%.3f, want %d and 2^%.3f", name, ct.Level, math.Log2(ct.Scale), want.level, math.Log2(want.scale))
+			t.Fatalf("%s: level %d scale 2^%.3f, want %d and 2^%.3f", name, ct.Level, math.Log2(ct.Scale), want.level,
+				math.Log2(want.scale))
 		}
 		m := want.modelled.refresh()
 		m.ct = ct

@@ -59,14 +59,27 @@ func operations(t *testing.T, r *rig) {
 		level int
 		scale float64
 	}{
-		{"add", func() (*henc.Ciphertext, error) { return ev.Add(a, b) }, func(j int) complex128 { return x[j] + y[j] }, top, a.Scale},
-		{"sub", func() (*henc.Ciphertext, error) { return ev.Sub(a, b) }, func(j int) complex128 { return x[j] - y[j] }, top, a.Scale},
-		{"neg", func() (*henc.Ciphertext, error) { return ev.Neg(a) }, func(j int) complex128 { return -x[j] }, top, a.Scale},
-		{"add plain", func() (*henc.Ciphertext, error) { return ev.AddPlain(a, py) }, func(j int) complex128 { return x[j] + y[j] }, top, a.Scale},
-		{"sub plain", func() (*henc.Ciphertext, error) { return ev.SubPlain(a, py) }, func(j int) complex128 { return x[j] - y[j] }, top, a.Scale},
-		{"mul plain", func() (*henc.Ciphertext, error) { return ev.MulPlain(a, py) }, func(j int) complex128 { return x[j] * y[j] }, top, a.Scale * a.Scale},
-		{"add const", func() (*henc.Ciphertext, error) { return ev.AddConst(a, -1.75) }, func(j int) complex128 { return x[j] - 1.75 }, top, a.Scale},
-		{"mul const", func() (*henc.Ciphertext, error) { return ev.MulConst(a, -0.7, 0x1p20) }, func(j int) complex128 { return -x[j] * complex(math.Round(0.7*0x1p20)/0x1p20, 0) }, top, a.Scale * 0x1p20},
+		{"add", func() (*henc.Ciphertext, error) { return ev.Add(a, b) }, func(j int) complex128 { return x[j] + y[j] },
+			top, a.Scale},
+		{"sub", func() (*henc.Ciphertext, error) { return ev.Sub(a, b) }, func(j int) complex128 { return x[j] - y[j] },
+			top, a.Scale},
+		{"neg", func() (*henc.Ciphertext, error) { return ev.Neg(a) }, func(j int) complex128 { return -x[j] }, top,
+			a.Scale},
+		{"add plain", func() (*henc.Ciphertext, error) { return ev.AddPlain(a, py) }, func(j int) complex128 {
+			return x[j] + y[j]
+		}, top, a.Scale},
+		{"sub plain", func() (*henc.Ciphertext, error) { return ev.SubPlain(a, py) }, func(j int) complex128 {
+			return x[j] - y[j]
+		}, top, a.Scale},
+		{"mul plain", func() (*henc.Ciphertext, error) { return ev.MulPlain(a, py) }, func(j int) complex128 {
+			return x[j] * y[j]
+		}, top, a.Scale * a.Scale},
+		{"add const", func() (*henc.Ciphertext, error) { return ev.AddConst(a, -1.75) }, func(j int) complex128 {
+			return x[j] - 1.75
+		}, top, a.Scale},
+		{"mul const", func() (*henc.Ciphertext, error) { return ev.MulConst(a, -0.7, 0x1p20) }, func(j int) complex128 {
+			return -x[j] * complex(math.Round(0.7*0x1p20)/0x1p20, 0)
+		}, top, a.Scale * 0x1p20},
 		{"mul const, default scale", func() (*henc.Ciphertext, error) {
 			c, err := ev.MulConst(a, 0.3, 0)
 			if err != nil {
@@ -74,14 +87,28 @@ func operations(t *testing.T, r *rig) {
 			}
 			return ev.Rescale(c)
 		}, func(j int) complex128 { return 0.3 * x[j] }, top - 1, a.Scale},
-		{"mul int", func() (*henc.Ciphertext, error) { return ev.MulInt(a, -3) }, func(j int) complex128 { return -3 * x[j] }, top, a.Scale},
-		{"mul", func() (*henc.Ciphertext, error) { return ev.Mul(a, b) }, func(j int) complex128 { return x[j] * y[j] }, top, a.Scale * b.Scale},
-		{"square", func() (*henc.Ciphertext, error) { return ev.Mul(a, a) }, func(j int) complex128 { return x[j] * x[j] }, top, a.Scale * a.Scale},
-		{"mul rescale", func() (*henc.Ciphertext, error) { return ev.MulRescale(a, b) }, func(j int) complex128 { return x[j] * y[j] }, top - 1, a.Scale * b.Scale / p.RescaleFactor(top)},
-		{"drop", func() (*henc.Ciphertext, error) { return ev.DropLevel(a, 1) }, func(j int) complex128 { return x[j] }, top - 1, a.Scale},
-		{"rotate", func() (*henc.Ciphertext, error) { return ev.Rotate(a, 5) }, func(j int) complex128 { return rot(x, 5)[j] }, top, a.Scale},
-		{"rotate back", func() (*henc.Ciphertext, error) { return ev.Rotate(a, slots-1) }, func(j int) complex128 { return rot(x, -1)[j] }, top, a.Scale},
-		{"rotate by nothing", func() (*henc.Ciphertext, error) { return ev.Rotate(a, -slots) }, func(j int) complex128 { return x[j] }, top, a.Scale},
+		{"mul int", func() (*henc.Ciphertext, error) { return ev.MulInt(a, -3) }, func(j int) complex128 {
+			return -3 * x[j]
+		}, top, a.Scale},
+		{"mul", func() (*henc.Ciphertext, error) { return ev.Mul(a, b) }, func(j int) complex128 { return x[j] * y[j] },
+			top, a.Scale * b.Scale},
+		{"square", func() (*henc.Ciphertext, error) { return ev.Mul(a, a) }, func(j int) complex128 {
+			return x[j] * x[j]
+		}, top, a.Scale * a.Scale},
+		{"mul rescale", func() (*henc.Ciphertext, error) { return ev.MulRescale(a, b) }, func(j int) complex128 {
+			return x[j] * y[j]
+		}, top - 1, a.Scale * b.Scale / p.RescaleFactor(top)},
+		{"drop", func() (*henc.Ciphertext, error) { return ev.DropLevel(a, 1) }, func(j int) complex128 { return x[j] },
+			top - 1, a.Scale},
+		{"rotate", func() (*henc.Ciphertext, error) { return ev.Rotate(a, 5) }, func(j int) complex128 {
+			return rot(x, 5)[j]
+		}, top, a.Scale},
+		{"rotate back", func() (*henc.Ciphertext, error) { return ev.Rotate(a, slots-1) }, func(j int) complex128 {
+			return rot(x, -1)[j]
+		}, top, a.Scale},
+		{"rotate by nothing", func() (*henc.Ciphertext, error) { return ev.Rotate(a, -slots) }, func(j int) complex128 {
+			return x[j]
+		}, top, a.Scale},
 		{"rotate lower", func() (*henc.Ciphertext, error) {
 			c, err := ev.DropLevel(a, top)
 			if err != nil {
@@ -89,7 +116,9 @@ func operations(t *testing.T, r *rig) {
 			}
 			return ev.Rotate(c, 2)
 		}, func(j int) complex128 { return rot(x, 2)[j] }, 0, a.Scale},
-		{"conjugate", func() (*henc.Ciphertext, error) { return ev.Conjugate(a) }, func(j int) complex128 { return conj(x[j]) }, top, a.Scale},
+		{"conjugate", func() (*henc.Ciphertext, error) { return ev.Conjugate(a) }, func(j int) complex128 {
+			return conj(x[j])
+		}, top, a.Scale},
 		{"sum slots", func() (*henc.Ciphertext, error) { return ev.SumSlots(a, 8, 1) }, func(j int) complex128 {
 			var s complex128
 			for i := range 8 {
@@ -97,9 +126,10 @@ func operations(t *testing.T, r *rig) {
 			}
 			return s
 		}, top, a.Scale},
-		{"sum slots by two", func() (*henc.Ciphertext, error) { return ev.SumSlots(a, 4, slots+2) }, func(j int) complex128 {
-			return x[j] + x[(j+2)%slots] + x[(j+4)%slots] + x[(j+6)%slots]
-		}, top, a.Scale},
+		{"sum slots by two", func() (*henc.Ciphertext, error) { return ev.SumSlots(a, 4, slots+2) },
+			func(j int) complex128 {
+				return x[j] + x[(j+2)%slots] + x[(j+4)%slots] + x[(j+6)%slots]
+			}, top, a.Scale},
 	}
 	before := download(t, r, a.Value)
 	for _, tt := range tests {
@@ -113,7 +143,8 @@ func operations(t *testing.T, r *rig) {
 			t.Errorf("%s: error 2^%.1f, want at most 2^%.1f", tt.name, math.Log2(e), math.Log2(8*fresh))
 		}
 		if ct.Level != tt.level || math.Abs(ct.Scale/tt.scale-1) > 1e-12 {
-			t.Errorf("%s: level %d scale 2^%.3f, want level %d scale 2^%.3f", tt.name, ct.Level, math.Log2(ct.Scale), tt.level, math.Log2(tt.scale))
+			t.Errorf("%s: level %d scale 2^%.3f, want level %d scale 2^%.3f", tt.name, ct.Level, math.Log2(ct.Scale),
+				tt.level, math.Log2(tt.scale))
 		}
 	}
 	if !slices.Equal(before, download(t, r, a.Value)) {
@@ -187,7 +218,8 @@ func TestSeedSurvivesDrop(t *testing.T) {
 	if e := maxError(back, complexes(x)); e > 0x1p-36 {
 		t.Errorf("error 2^%.1f", math.Log2(e))
 	}
-	for name, ct := range map[string]*henc.Ciphertext{"rotate": must(ev.Rotate(a, 0))(t), "sum": must(ev.SumSlots(a, 1, 1))(t), "add": must(ev.AddConst(a, 1))(t)} {
+	for name, ct := range map[string]*henc.Ciphertext{"rotate": must(ev.Rotate(a, 0))(t),
+		"sum": must(ev.SumSlots(a, 1, 1))(t), "add": must(ev.AddConst(a, 1))(t)} {
 		if ct.Seed != nil {
 			t.Errorf("%s keeps a seed", name)
 		}
@@ -244,7 +276,9 @@ func TestRefusals(t *testing.T) {
 	ptLow := must(r.ctx.Encoder().EncodeReal(x, 0, a.Scale))(t)
 	twin := must(henc.NewContext(r.p, henc.WithN2(16)))(t) // same shapes, another ring
 	none, empty := henc.NewEvaluator(r.ctx, nil), &henc.Ciphertext{}
-	short := &henc.EvaluationKeys{Relin: &henc.SwitchingKey{}, Galois: map[uint64]*henc.SwitchingKey{henc.GaloisElement(r.p, 1): nil, henc.GaloisElement(r.p, 2): other.relin(t)}}
+	short := &henc.EvaluationKeys{Relin: &henc.SwitchingKey{},
+		Galois: map[uint64]*henc.SwitchingKey{henc.GaloisElement(r.p, 1): nil,
+			henc.GaloisElement(r.p, 2): other.relin(t)}}
 	broken := henc.NewEvaluator(r.ctx, short)
 	var nilEv *henc.Evaluator
 	one := func(_ []*henc.Ciphertext, err error) (*henc.Ciphertext, error) { return nil, err }
@@ -259,12 +293,15 @@ func TestRefusals(t *testing.T) {
 		{"add empty", func() (*henc.Ciphertext, error) { return ev.Add(empty, a) }, henc.ErrDegree},
 		{"add foreign", func() (*henc.Ciphertext, error) { return ev.Add(foreign, foreign) }, cutrantt.ErrForeign},
 		{"add other columns", func() (*henc.Ciphertext, error) { return ev.Add(a, columns) }, henc.ErrDomain},
-		{"another ring", func() (*henc.Ciphertext, error) { return henc.NewEvaluator(twin, nil).Neg(a) }, cutrantt.ErrForeign},
+		{"another ring", func() (*henc.Ciphertext, error) { return henc.NewEvaluator(twin, nil).Neg(a) },
+			cutrantt.ErrForeign},
 		{"mul levels", func() (*henc.Ciphertext, error) { return ev.Mul(a, low) }, henc.ErrLevel},
 		{"mul too large", func() (*henc.Ciphertext, error) { return ev.Mul(square, square) }, henc.ErrScale},
-		{"mul rescale too large", func() (*henc.Ciphertext, error) { return ev.MulRescale(square, square) }, henc.ErrScale},
+		{"mul rescale too large", func() (*henc.Ciphertext, error) { return ev.MulRescale(square, square) },
+			henc.ErrScale},
 		{"mul rescale at the bottom", func() (*henc.Ciphertext, error) {
-			return ev.MulRescale(must(r.seeded.EncryptReal(x, 0, 0x1p20, nil))(t), must(r.seeded.EncryptReal(x, 0, 0x1p20, nil))(t))
+			return ev.MulRescale(must(r.seeded.EncryptReal(x, 0, 0x1p20, nil))(t),
+				must(r.seeded.EncryptReal(x, 0, 0x1p20, nil))(t))
 		}, henc.ErrLevel},
 		{"mul without key", func() (*henc.Ciphertext, error) { return none.Mul(a, a) }, henc.ErrNoKey},
 		{"mul with empty key", func() (*henc.Ciphertext, error) { return broken.Mul(a, a) }, henc.ErrParams},
@@ -275,7 +312,8 @@ func TestRefusals(t *testing.T) {
 		{"conjugate without key", func() (*henc.Ciphertext, error) { return none.Conjugate(a) }, henc.ErrNoKey},
 		{"sum of three", func() (*henc.Ciphertext, error) { return ev.SumSlots(a, 3, 1) }, henc.ErrMessage},
 		{"sum of none", func() (*henc.Ciphertext, error) { return ev.SumSlots(a, 0, 1) }, henc.ErrMessage},
-		{"sum of too many", func() (*henc.Ciphertext, error) { return ev.SumSlots(a, 2*r.p.Slots(), 1) }, henc.ErrMessage},
+		{"sum of too many", func() (*henc.Ciphertext, error) { return ev.SumSlots(a, 2*r.p.Slots(), 1) },
+			henc.ErrMessage},
 		{"sum without keys", func() (*henc.Ciphertext, error) { return ev.SumSlots(a, 16, 3) }, henc.ErrNoKey},
 		{"rescale at the bottom", func() (*henc.Ciphertext, error) { return ev.Rescale(bottom) }, henc.ErrLevel},
 		{"rescale to nothing", func() (*henc.Ciphertext, error) { return ev.Rescale(a.WithScale(2)) }, henc.ErrScale},
@@ -297,7 +335,8 @@ func TestRefusals(t *testing.T) {
 			return ev.MulInt(must(r.seeded.EncryptReal(nil, 0, 1, nil))(t), math.MinInt64)
 		}, henc.ErrMessage},
 		{"nil evaluator", func() (*henc.Ciphertext, error) { return nilEv.Neg(a) }, henc.ErrParams},
-		{"evaluator without context", func() (*henc.Ciphertext, error) { return henc.NewEvaluator(nil, nil).Mul(a, a) }, henc.ErrParams},
+		{"evaluator without context", func() (*henc.Ciphertext, error) { return henc.NewEvaluator(nil, nil).Mul(a, a) },
+			henc.ErrParams},
 	}
 	for _, tt := range tests {
 		ct, err := tt.f()
@@ -348,7 +387,8 @@ func TestScaleTolerance(t *testing.T) {
 			sum, err := ev.Add(a, b.WithScale(b.Scale*(1+off)))
 			if off > limit {
 				if !errors.Is(err, henc.ErrScale) {
-					t.Errorf("%s: a difference of a part in 2^%.0f over noise of 2^%.1f: %v", set, -math.Log2(off), math.Log2(noise), err)
+					t.Errorf("%s: a difference of a part in 2^%.0f over noise of 2^%.1f: %v", set, -math.Log2(off),
+						math.Log2(noise), err)
 				}
 				continue
 			}
@@ -356,7 +396,8 @@ func TestScaleTolerance(t *testing.T) {
 			most := p.Noise().Max(2*noise, p.Slots()) + off
 			for i, v := range got {
 				if math.Abs(v-1) > most {
-					t.Fatalf("%s: slot %d is off by 2^%.1f, at most 2^%.1f was expected", set, i, math.Log2(math.Abs(v-1)), math.Log2(most))
+					t.Fatalf("%s: slot %d is off by 2^%.1f, at most 2^%.1f was expected", set, i,
+						math.Log2(math.Abs(v-1)), math.Log2(most))
 				}
 			}
 		}

@@ -95,7 +95,8 @@ func ExampleContext_MarshalCiphertext() {
 		log.Fatal(err)
 	}
 	again, err := ctx.MarshalCiphertext(received)
-	fmt.Println(known, header.Level, len(sent) <= ctx.Parameters().CiphertextBytes(0, false), bytes.Equal(sent, again), err)
+	fmt.Println(known, header.Level, len(sent) <= ctx.Parameters().CiphertextBytes(0, false),
+		bytes.Equal(sent, again), err)
 
 	_, err = ctx.UnmarshalCiphertext(sent[:len(sent)-1])
 	fmt.Println(err)
@@ -176,7 +177,8 @@ func ExampleNewParameters() {
 	_, err := henc.NewParameters(literal)
 	fmt.Println(err)
 	// Output:
-	// henc: parameters are not secure: "half-the-ring" has log2(QP) = 207.0, above the bound of 106 for 128 bits at N = 2^12 (2024 guidelines, ternary secret); use fewer or smaller primes, or a larger ring
+	// henc: parameters are not secure: "half-the-ring" has log2(QP) = 207.0, above the bound of 106 for 128 bits at N =
+	// 2^12 (2024 guidelines, ternary secret); use fewer or smaller primes, or a larger ring
 }
 
 // What error to expect: deviations by the noise model, and a bound for all slots.

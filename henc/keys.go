@@ -121,8 +121,10 @@ func checkKeyShape(ctx *Context, b *cutrantt.Batch, polys int) error {
 	p := ctx.Parameters()
 	want := cutrantt.Shape{Polys: polys, Limbs: p.QPLimbs(p.MaxLevel()), Domain: cutrantt.NTT(ctx.N2())}
 	if b.N() != p.N() || b.Polys() != polys || !slices.Equal(b.Limbs(), want.Limbs) || b.Domain() != want.Domain {
-		return fmt.Errorf("%w: key has %d polynomials, %d limbs, N=%d, domain %s; %s needs %d polynomials, %d limbs, N=%d, domain %s",
-			ErrParams, b.Polys(), len(b.Limbs()), b.N(), b.Domain(), p.Name(), polys, len(want.Limbs), p.N(), want.Domain)
+		return fmt.Errorf("%w: key has %d polynomials, %d limbs, N=%d, domain %s; %s needs %d polynomials, %d limbs, "+
+			"N=%d, domain %s",
+			ErrParams, b.Polys(), len(b.Limbs()), b.N(), b.Domain(), p.Name(), polys, len(want.Limbs),
+			p.N(), want.Domain)
 	}
 	return nil
 }

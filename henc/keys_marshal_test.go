@@ -73,7 +73,8 @@ func TestEvaluationKeysRoundTrip(t *testing.T) {
 		keys.Epoch = 9
 		b := must(r.ctx.MarshalEvaluationKeys(&keys))(t)
 		back := must(other.ctx.UnmarshalEvaluationKeys(b))(t)
-		if back.Epoch != 9 || back.KeyID != r.pk.KeyID || len(back.Galois) != len(keys.Galois) || (back.Relin == nil) != (keys.Relin == nil) {
+		if back.Epoch != 9 || back.KeyID != r.pk.KeyID || len(back.Galois) != len(keys.Galois) ||
+			(back.Relin == nil) != (keys.Relin == nil) {
 			t.Fatalf("%s: epoch, id or keys changed", set)
 		}
 		if !bytes.Equal(b, must(other.ctx.MarshalEvaluationKeys(back))(t)) {
@@ -95,7 +96,8 @@ func TestEvaluationKeysRoundTrip(t *testing.T) {
 		// Mixed: one key without a seed.
 		keys.Relin = &henc.SwitchingKey{Value: keys.Relin.Value}
 		mixed := must(r.ctx.UnmarshalEvaluationKeys(must(r.ctx.MarshalEvaluationKeys(&keys))(t)))(t)
-		if mixed.Relin.Seed != nil || !slices.Equal(download(t, r, mixed.Relin.Value), download(t, r, keys.Relin.Value)) {
+		if mixed.Relin.Seed != nil ||
+			!slices.Equal(download(t, r, mixed.Relin.Value), download(t, r, keys.Relin.Value)) {
 			t.Error("a key without a seed changed")
 		}
 	}
@@ -178,14 +180,17 @@ func TestKeyRefusals(t *testing.T) {
 		{"evaluation keys cut short", readEK(ek[:len(ek)/2]), henc.ErrTruncated},
 		{"evaluation keys trailing", readEK(append(slices.Clone(ek), 0xf6)), henc.ErrMalformed},
 		{"nil public key", func() error { _, err := r.ctx.MarshalPublicKey(nil); return err }(), henc.ErrParams},
-		{"empty public key", func() error { _, err := r.ctx.MarshalPublicKey(&henc.PublicKey{}); return err }(), henc.ErrParams},
-		{"nil evaluation keys", func() error { _, err := r.ctx.MarshalEvaluationKeys(nil); return err }(), henc.ErrParams},
+		{"empty public key", func() error { _, err := r.ctx.MarshalPublicKey(&henc.PublicKey{}); return err }(),
+			henc.ErrParams},
+		{"nil evaluation keys", func() error { _, err := r.ctx.MarshalEvaluationKeys(nil); return err }(),
+			henc.ErrParams},
 		{"nil galois key", func() error {
 			_, err := r.ctx.MarshalEvaluationKeys(&henc.EvaluationKeys{Galois: map[uint64]*henc.SwitchingKey{5: nil}})
 			return err
 		}(), henc.ErrNoKey},
 		{"even element", func() error {
-			_, err := r.ctx.MarshalEvaluationKeys(&henc.EvaluationKeys{Galois: map[uint64]*henc.SwitchingKey{4: r.keys.Relin}})
+			_, err := r.ctx.MarshalEvaluationKeys(&henc.EvaluationKeys{Galois: map[uint64]*henc.SwitchingKey{
+				4: r.keys.Relin}})
 			return err
 		}(), henc.ErrMalformed},
 		{"zero key", func() error {
@@ -193,10 +198,13 @@ func TestKeyRefusals(t *testing.T) {
 			b := must(r.ctx.MarshalPublicKey(&henc.PublicKey{Value: zero}))(t)
 			return readPK(b)
 		}(), henc.ErrDegenerate},
-		{"nil context", func() error { _, err := (*henc.Context)(nil).UnmarshalPublicKey(pk); return err }(), henc.ErrParams},
-		{"key id of nothing", func() error { _, err := henc.ComputeKeyID(r.ctx, nil, nil); return err }(), henc.ErrParams},
+		{"nil context", func() error { _, err := (*henc.Context)(nil).UnmarshalPublicKey(pk); return err }(),
+			henc.ErrParams},
+		{"key id of nothing", func() error { _, err := henc.ComputeKeyID(r.ctx, nil, nil); return err }(),
+			henc.ErrParams},
 		{"foreign batch", func() error {
-			_, err := r.ctx.MarshalPublicKey(&henc.PublicKey{Value: must(newRig(t, keyRig, 16).ctx.Ring().NewBatch(2, []int{0}, cutrantt.NTT(16)))(t)})
+			_, err := r.ctx.MarshalPublicKey(&henc.PublicKey{
+				Value: must(newRig(t, keyRig, 16).ctx.Ring().NewBatch(2, []int{0}, cutrantt.NTT(16)))(t)})
 			return err
 		}(), henc.ErrParams},
 	} {

@@ -81,7 +81,8 @@ func TestKeyStructure(t *testing.T) {
 			like := func() *cutrantt.Batch { return must(ring.NewBatch(1, s.Limbs(), s.Domain()))(t) }
 			seen, halves := map[string][]int32{}, map[string][]int32{}
 			open := func(name string, value *cutrantt.Batch, d int, under, target *cutrantt.Batch) {
-				b, a := must(value.Slice(2*d, 2*d+1, 0, len(s.Limbs())))(t), must(value.Slice(2*d+1, 2*d+2, 0, len(s.Limbs())))(t)
+				b, a := must(value.Slice(2*d, 2*d+1, 0, len(s.Limbs())))(t),
+					must(value.Slice(2*d+1, 2*d+2, 0, len(s.Limbs())))(t)
 				e := like()
 				check(t, ring.Mul(e, a, under))
 				check(t, ring.Add(e, e, b))
@@ -117,7 +118,8 @@ func TestKeyStructure(t *testing.T) {
 				turned := like()
 				check(t, ring.Automorphism(turned, s, henc.GaloisElement(p, -k)))
 				for d := range p.Dnum(p.MaxLevel()) {
-					open(fmt.Sprintf("galois key of rotation %d, digit %d", k, d), r.keys.Galois[henc.GaloisElement(p, k)].Value, d, turned, s)
+					open(fmt.Sprintf("galois key of rotation %d, digit %d", k, d),
+						r.keys.Galois[henc.GaloisElement(p, k)].Value, d, turned, s)
 				}
 			}
 		}
@@ -180,7 +182,8 @@ func TestEncryptionStructure(t *testing.T) {
 		if *(*henc.Seed)(ct.Seed) == *seed {
 			t.Error("the public seed is the secret one")
 		}
-		for _, label := range []uint32{0, henc.LabelCipherA, keymat.LabelV, keymat.LabelE0, keymat.LabelE1, keymat.LabelKeyE} {
+		for _, label := range []uint32{0, henc.LabelCipherA, keymat.LabelV, keymat.LabelE0, keymat.LabelE1,
+			keymat.LabelKeyE} {
 			if slices.Equal(e, draw(prng.CBD, ct.Seed, label)) {
 				t.Errorf("the noise is stream %#x of the public seed", label)
 			}

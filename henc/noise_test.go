@@ -27,7 +27,9 @@ func TestNoiseModel(t *testing.T) {
 			got, want float64
 		}
 		tests := []row{
-			{"encode", deviation(must(r.ctx.Encoder().DecodeComplex(must(r.ctx.Encoder().EncodeComplex(z, top, s))(t)))(t), z), m.Encode(s)},
+			{"encode",
+				deviation(must(r.ctx.Encoder().DecodeComplex(must(r.ctx.Encoder().EncodeComplex(z, top, s))(t)))(t), z),
+				m.Encode(s)},
 			{"fresh seeded", measure(seeded, z), m.FreshSeeded(s)},
 			{"fresh public", measure(public, z), m.FreshPK(s)},
 		}
@@ -59,7 +61,8 @@ func TestNoiseModel(t *testing.T) {
 		tests = append(tests, row{"fused square", measure(must(ev.MulRescale(seeded, seeded))(t), want), fused})
 		for _, tt := range tests {
 			if ratio := tt.got / tt.want; !(ratio > 0.85 && ratio < 1.15) {
-				t.Errorf("%s, %s: measured 2^%.3f, predicted 2^%.3f", set, tt.name, math.Log2(tt.got), math.Log2(tt.want))
+				t.Errorf("%s, %s: measured 2^%.3f, predicted 2^%.3f", set, tt.name, math.Log2(tt.got),
+					math.Log2(tt.want))
 			} else {
 				t.Logf("%-11s %-12s measured/predicted %.3f", set, tt.name, ratio)
 			}

@@ -26,7 +26,8 @@ func setNames(insecure bool) (names []string) {
 func Named(name string) (Parameters, error) {
 	p, err := named(name)
 	if err == nil && p.Insecure() {
-		return Parameters{}, fmt.Errorf("%w: %q has log2(QP) = %.1f, above the bound of %d for 128 bits at N = 2^%d; it exists for benchmarks only and must be asked for as insecure",
+		return Parameters{}, fmt.Errorf("%w: %q has log2(QP) = %.1f, above the bound of %d for 128 bits at N = 2^%d; "+
+			"it exists for benchmarks only and must be asked for as insecure",
 			ErrSecurity, name, p.LogQP(), p.SecurityBound(), p.LogN())
 	}
 	return p, err

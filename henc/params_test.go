@@ -37,12 +37,15 @@ func TestNamedSets(t *testing.T) {
 		{"bench-paper16-insecure", 16, 32, 66, 22, 3, 51, ModePair, 1691.92, 2351.42},
 	} {
 		p := mustNamed(t, tc.name)
-		if p.Name() != tc.name || p.LogN() != tc.logN || p.N() != 1<<tc.logN || p.Slots() != p.N()/2 || p.MaxLevel() != tc.depth ||
-			len(p.Q()) != tc.nQ || len(p.P()) != tc.nP || p.Dnum(p.MaxLevel()) != tc.dnum || p.LogScale() != tc.logScale || p.Mode() != tc.mode {
+		if p.Name() != tc.name || p.LogN() != tc.logN || p.N() != 1<<tc.logN || p.Slots() != p.N()/2 ||
+			p.MaxLevel() != tc.depth ||
+			len(p.Q()) != tc.nQ || len(p.P()) != tc.nP || p.Dnum(p.MaxLevel()) != tc.dnum ||
+			p.LogScale() != tc.logScale || p.Mode() != tc.mode {
 			t.Errorf("%s: unexpected shape %+v", tc.name, p.Literal())
 		}
 		if math.Abs(p.LogQ(p.MaxLevel())-tc.logQ) > 0.01 || math.Abs(p.LogQP()-tc.logQP) > 0.02 {
-			t.Errorf("%s: logQ %.3f logQP %.3f, want %.2f %.2f", tc.name, p.LogQ(p.MaxLevel()), p.LogQP(), tc.logQ, tc.logQP)
+			t.Errorf("%s: logQ %.3f logQP %.3f, want %.2f %.2f", tc.name, p.LogQ(p.MaxLevel()), p.LogQP(),
+				tc.logQ, tc.logQP)
 		}
 		if p.DefaultScale() != math.Ldexp(1, tc.logScale) {
 			t.Errorf("%s: default scale %g", tc.name, p.DefaultScale())
@@ -125,11 +128,13 @@ func TestInsecureSetIsRefusedWithBothNumbers(t *testing.T) {
 			return err
 		}(),
 	} {
-		if !errors.Is(err, ErrSecurity) || !strings.Contains(err.Error(), "2351.4") || !strings.Contains(err.Error(), "1747") {
+		if !errors.Is(err, ErrSecurity) || !strings.Contains(err.Error(), "2351.4") ||
+			!strings.Contains(err.Error(), "1747") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if slices.Contains(Names(), "bench-paper16-insecure") || !slices.Contains(InsecureNames(), "bench-paper16-insecure") {
+	if slices.Contains(Names(), "bench-paper16-insecure") ||
+		!slices.Contains(InsecureNames(), "bench-paper16-insecure") {
 		t.Error("the insecure set is listed wrongly")
 	}
 	if p := mustNamed(t, "bench-paper16-insecure"); !p.Insecure() {
@@ -250,7 +255,8 @@ func TestHashKnownAnswers(t *testing.T) {
 
 func TestZeroAndOutOfRangeGetters(t *testing.T) {
 	var z Parameters
-	if z.N() != 0 || z.LimbsAt(0) != 0 || z.Q() != nil || z.LogQP() != 0 || z.Dnum(0) != 0 || z.Hash() != [32]byte{} || z.DefaultScale() != 0 || !z.Equal(Parameters{}) {
+	if z.N() != 0 || z.LimbsAt(0) != 0 || z.Q() != nil || z.LogQP() != 0 || z.Dnum(0) != 0 || z.Hash() != [32]byte{} ||
+		z.DefaultScale() != 0 || !z.Equal(Parameters{}) {
 		t.Error("zero parameters")
 	}
 	if _, err := NewContext(z); !errors.Is(err, ErrParams) {
@@ -258,7 +264,8 @@ func TestZeroAndOutOfRangeGetters(t *testing.T) {
 	}
 	p := mustNamed(t, "edge13-d3")
 	for _, level := range []int{-1, 4, 1 << 40} {
-		if p.LimbsAt(level) != 0 || len(p.QLimbs(level)) != 0 || p.ScaleAt(level) != 0 || p.LogQ(level) != 0 || p.QProduct(level).Int64() != 1 {
+		if p.LimbsAt(level) != 0 || len(p.QLimbs(level)) != 0 || p.ScaleAt(level) != 0 || p.LogQ(level) != 0 ||
+			p.QProduct(level).Int64() != 1 {
 			t.Errorf("level %d", level)
 		}
 		if err := p.CheckLevel(level); !errors.Is(err, ErrLevel) {
@@ -287,7 +294,8 @@ func TestGettersReturnCopies(t *testing.T) {
 	l := p.Literal()
 	l.Q[0], l.PsiQ[0] = 0, 0
 	q, err := NewParameters(p.Literal())
-	if err != nil || q.Hash() != h || p.Moduli()[0].Q == 0 || p.QLimbs(1)[0] != 0 || p.PLimbs()[0] != 2 || p.QProduct(0).Sign() == 0 {
+	if err != nil || q.Hash() != h || p.Moduli()[0].Q == 0 || p.QLimbs(1)[0] != 0 || p.PLimbs()[0] != 2 ||
+		p.QProduct(0).Sign() == 0 {
 		t.Errorf("a getter lets its caller change the parameters: %v", err)
 	}
 }
@@ -308,7 +316,8 @@ func TestIsPrimeAgainstTrialDivision(t *testing.T) {
 			}
 		}
 	}
-	for _, n := range []uint32{25326001, 2047, 1373653, 341550071 /* strong pseudoprimes to bases 2.. */, 3277, 960946321} {
+	for _, n := range []uint32{25326001, 2047, 1373653, 341550071, /* strong pseudoprimes to bases 2.. */
+		3277, 960946321} {
 		if isPrime(n) != trial(n) {
 			t.Errorf("isPrime(%d) = %v", n, isPrime(n))
 		}

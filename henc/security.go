@@ -49,11 +49,13 @@ func SecurityBound(logN, bits int, quantum bool) (bound int, ok bool) {
 func checkSecurity(name string, logN int, qp *big.Int) error {
 	bound, ok := SecurityBound(logN, 128, false)
 	if !ok {
-		return fmt.Errorf("%w: %q has N = 2^%d, for which the 2024 security guidelines give no bound; use N = 2^12 .. 2^17",
+		return fmt.Errorf("%w: %q has N = 2^%d, for which the 2024 security guidelines give no bound; use N = 2^12 "+
+			".. 2^17",
 			ErrSecurity, name, logN)
 	}
 	if qp.Cmp(new(big.Int).Lsh(big.NewInt(1), uint(bound))) > 0 {
-		return fmt.Errorf("%w: %q has log2(QP) = %.1f, above the bound of %d for 128 bits at N = 2^%d (2024 guidelines, ternary secret); use fewer or smaller primes, or a larger ring",
+		return fmt.Errorf("%w: %q has log2(QP) = %.1f, above the bound of %d for 128 bits at N = 2^%d (2024 "+
+			"guidelines, ternary secret); use fewer or smaller primes, or a larger ring",
 			ErrSecurity, name, log2Big(qp), bound, logN)
 	}
 	return nil

@@ -35,7 +35,9 @@ func makeParameters(t *testing.T) (file struct {
 	Comment string      `json:"comment"`
 	Sets    []setVector `json:"sets"`
 }) {
-	file.Comment = "The named parameter sets of docs/parameters.md. psi_q[i] is the pinned 2N-th root of unity modulo q[i], psi_p[i] modulo p[i]; scale_of_level[l] is the scale of a fresh ciphertext at level l. Hashes are hexadecimal."
+	file.Comment = "The named parameter sets of docs/parameters.md. psi_q[i] is the pinned 2N-th root of unity " +
+		"modulo q[i], psi_p[i] modulo p[i]; scale_of_level[l] is the scale of a fresh ciphertext at level l. Hashes " +
+		"are hexadecimal."
 	for _, l := range namedSets {
 		p := mustNamed(t, l.Name)
 		hash := p.Hash()
@@ -72,7 +74,8 @@ func TestNamedSetsTable(t *testing.T) {
 		} else if p.MaxLevel() > 0 {
 			chain += ", " + sizes(l.Q[base:])
 		}
-		row := fmt.Sprintf("| %s | 2^%d | %d | %s | %s | %s | 2^%d | %d |", l.Name, l.LogN, p.Slots(), chain, special, digits, l.LogScale, l.Depth)
+		row := fmt.Sprintf("| %s | 2^%d | %d | %s | %s | %s | 2^%d | %d |", l.Name, l.LogN, p.Slots(), chain, special,
+			digits, l.LogScale, l.Depth)
 		if !strings.Contains(doc, row) {
 			t.Errorf("the document lacks %q", row)
 		}
@@ -125,7 +128,8 @@ func makeTransforms(t *testing.T) (out []transformVector) {
 			t.Fatal(err)
 		}
 		seed := prngSeed()
-		v := transformVector{LogN: set.logN, Q: set.q, Psi: set.psi, Seed: hex.EncodeToString(seed[:]), Label: 0x76330000 + uint32(i)}
+		v := transformVector{LogN: set.logN, Q: set.q, Psi: set.psi, Seed: hex.EncodeToString(seed[:]),
+			Label: 0x76330000 + uint32(i)}
 		coeffs, err := r.NewBatch(1, []int{0}, cutrantt.Coeffs(1))
 		if err != nil {
 			t.Fatal(err)
@@ -182,16 +186,19 @@ func makeSamples() (out []sampleVector) {
 	seed := prngSeed()
 	text := hex.EncodeToString(seed[:])
 	u, s := make([]uint32, n), make([]int32, n)
-	for _, c := range []struct{ label, index, q uint32 }{{1, 0, 1073692673}, {1, 1, 67084289}, {9, 65, 536903681}, {7, 3, 859586561}} {
+	for _, c := range []struct{ label, index, q uint32 }{{1, 0, 1073692673}, {1, 1, 67084289}, {9, 65, 536903681},
+		{7, 3, 859586561}} {
 		prng.Uniform(u, seed, c.label, c.index, c.q)
-		out = append(out, sampleVector{"uniform", text, c.label, &c.index, c.q, n, nil, append([]uint32{}, u[:8]...), wordsHash(u)})
+		out = append(out, sampleVector{"uniform", text, c.label, &c.index, c.q, n, nil, append([]uint32{}, u[:8]...),
+			wordsHash(u)})
 	}
 	for i, f := range []func([]int32, *[32]byte, uint32){prng.Ternary, prng.CBD} {
 		f(s, seed, uint32(2+i))
 		for j, v := range s {
 			u[j] = uint32(v)
 		}
-		out = append(out, sampleVector{[]string{"ternary", "binomial"}[i], text, uint32(2 + i), nil, 0, n, append([]int32{}, s[:16]...), nil, wordsHash(u)})
+		out = append(out, sampleVector{[]string{"ternary", "binomial"}[i], text, uint32(2 + i), nil, 0, n,
+			append([]int32{}, s[:16]...), nil, wordsHash(u)})
 	}
 	return out
 }
@@ -256,7 +263,8 @@ func TestEncoderVectorsAreFarFromHalves(t *testing.T) {
 		}
 		for i, x := range exact {
 			x /= fine
-			if half := x - float64(int64(x)); half > 0.5-encoderMargin && half < 0.5+encoderMargin || half < -0.5+encoderMargin && half > -0.5-encoderMargin {
+			if half := x - float64(int64(x)); half > 0.5-encoderMargin && half < 0.5+encoderMargin ||
+				half < -0.5+encoderMargin && half > -0.5-encoderMargin {
 				t.Errorf("%s %s: coefficient %d is %.8f", v.Params, v.Form, i, x)
 			}
 		}
@@ -270,7 +278,10 @@ func TestRingVectors(t *testing.T) {
 		Samples    []sampleVector    `json:"samples"`
 		Encodings  []encoderVector   `json:"encodings"`
 	}{
-		"Transforms: the polynomial with coefficient j = residue j of Uniform(seed, label, 0, q), stored in each domain. Samples: distributions of docs/cryptography.md. Encodings: slots (packed: two reals a slot) and integral coefficients. sha256 is over all numbers as 32-bit little-endian words, negative ones in two's complement.",
+		"Transforms: the polynomial with coefficient j = residue j of Uniform(seed, label, 0, q), stored in each " +
+			"domain. Samples: distributions of docs/cryptography.md. Encodings: slots (packed: two reals a slot) and " +
+			"integral coefficients. sha256 is over all numbers as 32-bit little-endian words, negative ones in two's " +
+			"complement.",
 		makeTransforms(t), makeSamples(), makeEncodings(t),
 	})
 }

@@ -18,7 +18,8 @@ import (
 // inputs stay small.
 func tinyParams(t testing.TB) Parameters {
 	t.Helper()
-	p, err := NewParameters(ParametersLiteral{Name: "tiny", LogN: 10, LogScale: 10, Mode: ModeSingle, Depth: 1, Q: []uint32{12289, 40961}, Insecure: true})
+	p, err := NewParameters(ParametersLiteral{Name: "tiny", LogN: 10, LogScale: 10, Mode: ModeSingle, Depth: 1,
+		Q: []uint32{12289, 40961}, Insecure: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,7 +70,8 @@ func TestSeededSize(t *testing.T) {
 				if !seeded {
 					ideal *= 2
 				}
-				if top := level == p.MaxLevel(); p.LogN() > 15 || p.LogN() == 15 && !(top && seeded) || !top && level > 0 {
+				if top := level == p.MaxLevel(); p.LogN() > 15 || p.LogN() == 15 && !(top && seeded) ||
+					!top && level > 0 {
 					// Marshalling all of them would take long.
 					if n := p.CiphertextBytes(level, seeded); float64(n) > 1.01*ideal {
 						t.Errorf("%s level %d seeded %v: up to %d bytes, ideal %.0f", name, level, seeded, n, ideal)
@@ -78,7 +80,8 @@ func TestSeededSize(t *testing.T) {
 				}
 				b := mustMarshal(t, c, randomCiphertext(t, c, level, p.ScaleAt(level), seeded))
 				if n := float64(len(b)); n > 1.01*ideal || n < ideal {
-					t.Errorf("%s level %d seeded %v: %d bytes, ideal %.0f: %+.2f %%", name, level, seeded, len(b), ideal, 100*(n/ideal-1))
+					t.Errorf("%s level %d seeded %v: %d bytes, ideal %.0f: %+.2f %%", name, level, seeded, len(b),
+						ideal, 100*(n/ideal-1))
 				}
 				if limit := p.CiphertextBytes(level, seeded); len(b) > limit || len(b) < limit-60 {
 					t.Errorf("%s level %d seeded %v: %d bytes, predicted %d", name, level, seeded, len(b), limit)
@@ -226,11 +229,15 @@ func TestUnmarshalCiphertextRefuses(t *testing.T) {
 		{"long c1", with(func(r *rawCiphertext) { r.polys[1] = append(one, 1) }), ErrLength},
 		{"empty c1", with(func(r *rawCiphertext) { r.polys[1] = []byte{} }), ErrLength},
 		{"null c1", with(func(r *rawCiphertext) { r.polys[1] = nil }), ErrMalformed},
-		{"residue of c0 too large", with(func(r *rawCiphertext) { r.polys[0] = setAt(setAt(setAt(one, 1, 255), 2, 255), 3, 255) }), ErrRange},
-		{"last residue of c1 too large", with(func(r *rawCiphertext) { r.polys[1] = setAt(one, size-1, 255) }), ErrRange},
+		{"residue of c0 too large",
+			with(func(r *rawCiphertext) { r.polys[0] = setAt(setAt(setAt(one, 1, 255), 2, 255), 3, 255) }), ErrRange},
+		{"last residue of c1 too large", with(func(r *rawCiphertext) { r.polys[1] = setAt(one, size-1, 255) }),
+			ErrRange},
 		{"c1 zero", with(func(r *rawCiphertext) { r.polys[1] = make([]byte, size) }), ErrDegenerate},
 		{"c1 zero modulo the first prime", with(func(r *rawCiphertext) { r.polys[1] = zeroLimb }), ErrDegenerate},
-		{"c1 zero modulo the last prime", with(func(r *rawCiphertext) { r.polys[1] = append(one[:limb0:limb0], make([]byte, size-limb0)...) }), ErrDegenerate},
+		{"c1 zero modulo the last prime",
+			with(func(r *rawCiphertext) { r.polys[1] = append(one[:limb0:limb0], make([]byte, size-limb0)...) }),
+			ErrDegenerate},
 		{"trailing", append(good.bytes(t), 0xf6), ErrMalformed},
 		{"too large", append(good.bytes(t), make([]byte, 200)...), ErrTooLarge},
 		{"empty", nil, ErrTruncated},

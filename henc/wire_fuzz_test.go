@@ -29,7 +29,8 @@ func FuzzPeekCiphertext(f *testing.F) {
 	f.Fuzz(func(t *testing.T, b []byte) {
 		h, err := PeekCiphertext(b)
 		ct, full := c.UnmarshalCiphertext(b)
-		if full == nil && (err != nil || h.Level != ct.Level || h.Scale != ct.Scale || h.Params != c.Parameters().Hash()) {
+		if full == nil && (err != nil || h.Level != ct.Level || h.Scale != ct.Scale ||
+			h.Params != c.Parameters().Hash()) {
 			t.Fatalf("header %+v, %v of an accepted ciphertext", h, err)
 		}
 	})

@@ -112,7 +112,8 @@ func TestWireDocument(t *testing.T) {
 		}
 	}
 	f := readVectors(t)
-	for _, want := range []string{f.Ciphertexts[1].SHA256, f.Ciphertexts[1].C0FirstBytes[:24], f.Packing[2].Bytes[:16]} {
+	for _, want := range []string{f.Ciphertexts[1].SHA256, f.Ciphertexts[1].C0FirstBytes[:24],
+		f.Packing[2].Bytes[:16]} {
 		if !strings.Contains(doc, want) {
 			t.Errorf("the document lacks %s", want)
 		}
@@ -140,7 +141,8 @@ func TestCiphertextVectors(t *testing.T) {
 		name := fmt.Sprintf("%s level %d n2 %d seeded %v", v.Params, v.Level, v.N2, v.Seeded)
 		c, ct := v.build(t)
 		c0, c1 := download(t, c, ct)
-		if !slices.Equal(c0[:len(v.C0FirstResidues)], v.C0FirstResidues) || wordsHash(c0) != v.C0SHA256 || wordsHash(c1) != v.C1SHA256 {
+		if !slices.Equal(c0[:len(v.C0FirstResidues)], v.C0FirstResidues) || wordsHash(c0) != v.C0SHA256 ||
+			wordsHash(c1) != v.C1SHA256 {
 			t.Fatalf("%s: the residues differ from the vector's", name)
 		}
 		b, err := c.MarshalCiphertext(ct)
@@ -152,7 +154,8 @@ func TestCiphertextVectors(t *testing.T) {
 			t.Fatalf("%s: %d bytes", name, len(b))
 		}
 		// The preamble ends with the head of c0's byte string.
-		if hex.EncodeToString(b[:preamble]) != v.Preamble || hex.EncodeToString(b[preamble:preamble+first]) != v.C0FirstBytes {
+		if hex.EncodeToString(b[:preamble]) != v.Preamble ||
+			hex.EncodeToString(b[preamble:preamble+first]) != v.C0FirstBytes {
 			t.Errorf("%s: begins with %x", name, b[:preamble+first])
 		}
 		if len(b) != v.Length || fmt.Sprintf("%x", sha256.Sum256(b)) != v.SHA256 {
@@ -168,7 +171,8 @@ func TestCiphertextVectors(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		g0, g1 := download(t, c, got)
-		if !slices.Equal(g0, c0) || !slices.Equal(g1, c1) || got.Level != v.Level || got.Scale != v.Scale || (got.Seed != nil) != v.Seeded {
+		if !slices.Equal(g0, c0) || !slices.Equal(g1, c1) || got.Level != v.Level || got.Scale != v.Scale ||
+			(got.Seed != nil) != v.Seeded {
 			t.Errorf("%s: changed on the way", name)
 		}
 		if got.Seed != nil && *got.Seed != *ct.Seed {

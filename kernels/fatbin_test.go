@@ -26,7 +26,8 @@ func architectures(image []byte) (out []string, err error) {
 		return nil, fmt.Errorf("a fatbin of %d bytes in %d", size, len(image))
 	}
 	for rest := image[head : head+int(size)]; len(rest) >= 64; {
-		kind, head, size := binary.LittleEndian.Uint16(rest), uint64(binary.LittleEndian.Uint32(rest[4:])), binary.LittleEndian.Uint64(rest[8:])
+		kind, head, size := binary.LittleEndian.Uint16(rest), uint64(binary.LittleEndian.Uint32(rest[4:])),
+			binary.LittleEndian.Uint64(rest[8:])
 		if head < 32 || head+size > uint64(len(rest)) {
 			return nil, fmt.Errorf("an entry of %d bytes, %d are left", head+size, len(rest))
 		}
@@ -115,7 +116,8 @@ func TestBinaries(t *testing.T) {
 			t.Errorf("%s: the binary without GPU support holds the images", arch)
 		}
 		if len(static) > len(gpu)-len(raw)*9/10 {
-			t.Errorf("%s: %d bytes without GPU support, %d with; the images have %d", arch, len(static), len(gpu), len(raw))
+			t.Errorf("%s: %d bytes without GPU support, %d with; the images have %d", arch, len(static),
+				len(gpu), len(raw))
 		}
 	}
 }

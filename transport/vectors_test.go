@@ -120,9 +120,9 @@ func makeVectors(t *testing.T) messageVectors {
 		t.Fatal(err)
 	}
 	v := messageVectors{
-		Comment: "Test vectors of docs/wire-format.md. All byte strings are hexadecimal. The one key signs for devices " +
-			"board-7 and cloud-1 and as evaluator. A refused thing is a whole sealed object, a chunk, or the body of a " +
-			"status, receipt or ask; reason is a label of the document.",
+		Comment: "Test vectors of docs/wire-format.md. All byte strings are hexadecimal. The one key signs for " +
+			"devices board-7 and cloud-1 and as evaluator. A refused thing is a whole sealed object, a chunk, " +
+			"or the body of a status, receipt or ask; reason is a label of the document.",
 		Key: vectorKey{hex.EncodeToString(seed), hex.EncodeToString(key.Public()), key.PublicText(),
 			hex.EncodeToString(key.kid[:])},
 	}

@@ -32,14 +32,16 @@ func moduliBelow(tb testing.TB, limit uint32, logN, count int) (ms []cutrantt.Mo
 }
 
 // benchRing is a ring of one worker; batch gives random batches of it.
-func benchRing(b *testing.B, logN, limbs int, method cutrantt.Method) (r cutrantt.Ring, batch func(polys int, d cutrantt.Domain) *cutrantt.Batch) {
+func benchRing(b *testing.B, logN, limbs int, method cutrantt.Method) (r cutrantt.Ring, batch func(polys int,
+	d cutrantt.Domain) *cutrantt.Batch) {
 	b.Helper()
 	return benchRingOf(b, logN, testModuli(b, logN, limbs), method)
 }
 
 // benchRingOf is benchRing for given moduli; residues are below half of the least
 // power of two above the first.
-func benchRingOf(b *testing.B, logN int, moduli []cutrantt.Modulus, method cutrantt.Method) (r cutrantt.Ring, batch func(polys int, d cutrantt.Domain) *cutrantt.Batch) {
+func benchRingOf(b *testing.B, logN int, moduli []cutrantt.Modulus,
+	method cutrantt.Method) (r cutrantt.Ring, batch func(polys int, d cutrantt.Domain) *cutrantt.Batch) {
 	b.Helper()
 	limbs := len(moduli)
 	r, err := New().NewRing(logN, moduli, cutrantt.Options{Method: method, Workers: 1})

@@ -121,7 +121,8 @@ func (r *ring) encryptable(key cutrantt.Shape, limbs []int, jobs []cutrantt.Encr
 	}
 	for i, j := range jobs {
 		if r.vec == nil || key.Domain.N2 != 1 || !taint.Outcome(j.Bound < maxWide) {
-			return nil, fmt.Errorf("%w: encryption of message %d as a whole, with %d columns of %s code, or with coefficients of 2^61 and more",
+			return nil, fmt.Errorf("%w: encryption of message %d as a whole, with %d columns of %s code, or with "+
+				"coefficients of 2^61 and more",
 				cutrantt.ErrNotSupported, i, key.Domain.N2, r.backend.(backend).variant())
 		}
 	}

@@ -37,7 +37,8 @@ func TestEncrypting(t *testing.T) {
 			for i := range message {
 				message[i] = math.Trunc([...]float64{bound, -bound, 0, (2*rng.Float64() - 1) * bound}[rng.IntN(4)])
 			}
-			j := cutrantt.Encryption{Message: message, Bound: bound, Seed: &[32]byte{byte(bits)}, Mask: &[32]byte{1, byte(bits)}}
+			j := cutrantt.Encryption{Message: message, Bound: bound, Seed: &[32]byte{byte(bits)},
+				Mask: &[32]byte{1, byte(bits)}}
 			limbs := []int{4, 0, 2}
 			for kind, f := range map[string]func(r cutrantt.Ring) ([]uint32, error){
 				"public":       func(r cutrantt.Ring) ([]uint32, error) { return public(r, limbs, labels, j, false) },
@@ -62,7 +63,8 @@ func TestEncrypting(t *testing.T) {
 				}
 			}
 		}
-		large := cutrantt.Encryption{Message: make([]float64, 1<<logN), Bound: maxWide, Seed: &[32]byte{}, Mask: &[32]byte{}}
+		large := cutrantt.Encryption{Message: make([]float64, 1<<logN), Bound: maxWide, Seed: &[32]byte{},
+			Mask: &[32]byte{}}
 		if _, err := public(ring, []int{0}, labels, large, false); !errors.Is(err, cutrantt.ErrNotSupported) {
 			t.Errorf("%s: a message beyond the bound: %v", c.name, err)
 		}
@@ -108,7 +110,8 @@ func do(steps ...func() error) error {
 	return nil
 }
 
-func public(r cutrantt.Ring, limbs []int, labels cutrantt.EncryptionLabels, j cutrantt.Encryption, bySteps bool) ([]uint32, error) {
+func public(r cutrantt.Ring, limbs []int, labels cutrantt.EncryptionLabels, j cutrantt.Encryption,
+	bySteps bool) ([]uint32, error) {
 	k, err := key(r, 2)
 	if err != nil {
 		return nil, err
@@ -143,7 +146,8 @@ func public(r cutrantt.Ring, limbs []int, labels cutrantt.EncryptionLabels, j cu
 	))
 }
 
-func seeded(r cutrantt.Ring, limbs []int, labels cutrantt.EncryptionLabels, j cutrantt.Encryption, bySteps bool) ([]uint32, error) {
+func seeded(r cutrantt.Ring, limbs []int, labels cutrantt.EncryptionLabels, j cutrantt.Encryption,
+	bySteps bool) ([]uint32, error) {
 	s, err := key(r, 1)
 	if err != nil {
 		return nil, err

@@ -30,7 +30,8 @@ func karatsubaKernel(n2 int) *kernel {
 				karatsubaB(dst[l*words:(l+1)*words], tile[l*n2:(l+1)*n2], h, w[l], m.q)
 			}
 		},
-		mul: map[int]func(dst, a, b []uint32, m *modulus){2: karatsubaMul2, 4: karatsubaMul4, 8: karatsubaMul8, 16: karatsubaMul16}[n2],
+		mul: map[int]func(dst, a, b []uint32, m *modulus){2: karatsubaMul2, 4: karatsubaMul4, 8: karatsubaMul8,
+			16: karatsubaMul16}[n2],
 	}
 }
 

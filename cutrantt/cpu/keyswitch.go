@@ -215,7 +215,8 @@ func (r *ring) MulTensor(dst, a, b []*cutrantt.Batch) error {
 			m := r.moduli[limbs[l]]
 			mu, s := m.sums()
 			r.vec.tensor(&r.limb(z, 0, l)[lo], &r.limb(x, 0, l)[lo], &r.limb(y, 0, l)[lo],
-				z.Offset(1, l)-z.Offset(0, l), x.Offset(1, l)-x.Offset(0, l), y.Offset(1, l)-y.Offset(0, l), hi-lo, mu, s, m.q)
+				z.Offset(1, l)-z.Offset(0, l), x.Offset(1, l)-x.Offset(0, l), y.Offset(1, l)-y.Offset(0, l),
+				hi-lo, mu, s, m.q)
 		})
 		z.SetDomain(x.Domain())
 	}

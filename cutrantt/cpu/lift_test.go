@@ -58,7 +58,8 @@ func TestLift(t *testing.T) {
 					}
 					for c, got := range dst.row(j, 0, r.n) {
 						if uint64(got) >= 4*uint64(m.q) || got%m.q != e[c] {
-							t.Fatalf("%s: %d digits to prime %d, coefficient %d: %d, want %d modulo %d and below four times that", vec.name, k, j, c, got, e[c], m.q)
+							t.Fatalf("%s: %d digits to prime %d, coefficient %d: %d, want %d modulo %d and below "+
+								"four times that", vec.name, k, j, c, got, e[c], m.q)
 						}
 					}
 				}

@@ -12,7 +12,8 @@ var edgePrimes = []uint32{3, 5, 2053, 12289, 67084289, 536903681, 1073692673, 10
 
 // edges32 are operands that reach the bounds stated in the comments.
 func edges32(q uint32, rng *rand.Rand) []uint32 {
-	e := []uint32{0, 1, 2, q / 2, q/2 + 1, q - 1, q, q + 1, 2*q - 1, 2 * q, 3*q - 1, 4*q - 1, 1 << 31, math.MaxUint32 - 1, math.MaxUint32}
+	e := []uint32{0, 1, 2, q / 2, q/2 + 1, q - 1, q, q + 1, 2*q - 1, 2 * q, 3*q - 1, 4*q - 1, 1 << 31,
+		math.MaxUint32 - 1, math.MaxUint32}
 	for range 50 {
 		e = append(e, rng.Uint32())
 	}
@@ -191,7 +192,8 @@ func TestReverse(t *testing.T) {
 	for k := 1; k <= 17; k++ {
 		for _, x := range []uint32{0, 1, 2, 5, 1<<k - 1, 1 << (k - 1)} {
 			x &= 1<<k - 1
-			if r := reverse(x, k); bits.OnesCount32(r) != bits.OnesCount32(x) || reverse(r, k) != x || x&1 == 1 && r>>(k-1) != 1 {
+			if r := reverse(x, k); bits.OnesCount32(r) != bits.OnesCount32(x) || reverse(r, k) != x ||
+				x&1 == 1 && r>>(k-1) != 1 {
 				t.Errorf("reverse of %d bits of %d is %d", k, x, r)
 			}
 		}

@@ -34,7 +34,8 @@ func TestVariants(t *testing.T) {
 		t.Errorf("New runs %s (%v), want %s", b.variant(), b.err, want)
 	}
 	failed := backend{err: cutrantt.ErrNotSupported}
-	if _, err := failed.NewRing(10, testModuli(t, 10, 1), cutrantt.Options{}); !errors.Is(err, cutrantt.ErrNotSupported) {
+	if _, err := failed.NewRing(10, testModuli(t, 10, 1), cutrantt.Options{}); !errors.Is(err,
+		cutrantt.ErrNotSupported) {
 		t.Errorf("a ring of a variant that is not there: %v", err)
 	}
 }

@@ -27,9 +27,12 @@ var avx512 = &vectorCode{
 	fill: func(s []uint64, w []uint32, b int, pair func(w uint32) uint64) {
 		fillStream(s, w, b, avx512Order, pair)
 	},
-	forward:      [4]func(dst, src *uint32, size, first, groups int, t *uint64, q uint32){nil, forward1AVX512, forward2AVX512, forward3AVX512},
-	inverse:      [4]func(dst, src *uint32, size, first, groups int, t *uint64, q uint32){nil, inverse1AVX512, inverse2AVX512, inverse3AVX512},
-	inverseEnd:   [4]func(dst, src *uint32, size, first, groups int, t *uint64, q uint32, scale *uint64){nil, inverseEnd1AVX512, inverseEnd2AVX512, inverseEnd3AVX512},
+	forward: [4]func(dst, src *uint32, size, first, groups int, t *uint64, q uint32){nil, forward1AVX512,
+		forward2AVX512, forward3AVX512},
+	inverse: [4]func(dst, src *uint32, size, first, groups int, t *uint64, q uint32){nil, inverse1AVX512,
+		inverse2AVX512, inverse3AVX512},
+	inverseEnd: [4]func(dst, src *uint32, size, first, groups int, t *uint64, q uint32, scale *uint64){
+		nil, inverseEnd1AVX512, inverseEnd2AVX512, inverseEnd3AVX512},
 	forwardLast:  [2]func(x *uint32, blocks int, s *uint64, q uint32){forwardLast2AVX512, forwardLast4AVX512},
 	inverseFirst: [2]func(dst, src *uint32, blocks int, s *uint64, q uint32){inverseFirst2AVX512, inverseFirst4AVX512},
 	compact: &compactCode{
@@ -41,10 +44,13 @@ var avx512 = &vectorCode{
 	mul: mulAVX512, mulAdd: mulAddAVX512, mulSub: mulSubAVX512, operandAdd: operandAddAVX512,
 	tensor: tensorAVX512, permute: permuteAVX512,
 	liftSmall: liftSmallAVX512, split: splitAVX512, liftWide: liftWideAVX512,
-	inner: [2]func(dst, x, y *uint32, dstStride, xStride, yStride, yStep, terms, n int, qinv, q uint32){innerAVX512, innerPairAVX512}, innerOwn: innerOwnAVX512,
+	inner: [2]func(dst, x, y *uint32, dstStride, xStride, yStride, yStep, terms, n int, qinv, q uint32){innerAVX512,
+		innerPairAVX512}, innerOwn: innerOwnAVX512,
 	digits: digitsAVX512, extend: extendAVX512, rounds: roundsAVX512, subScaleAdd: subScaleAddAVX512,
-	extendFew:  [2]func(dst, y *uint32, stride, n int, v *uint32, c *uint64, q uint32){extendFew1AVX512, extendFew2AVX512},
-	extendMany: [3]func(dst, y *uint32, dstStride, stride, limbs, n int, v *uint32, c *uint64, cStride int, q uint32){extendMany2AVX512, extendMany3AVX512, extendMany4AVX512},
+	extendFew: [2]func(dst, y *uint32, stride, n int, v *uint32, c *uint64, q uint32){extendFew1AVX512,
+		extendFew2AVX512},
+	extendMany: [3]func(dst, y *uint32, dstStride, stride, limbs, n int, v *uint32, c *uint64, cStride int, q uint32){
+		extendMany2AVX512, extendMany3AVX512, extendMany4AVX512},
 }
 
 var avx2 = &vectorCode{
@@ -53,9 +59,12 @@ var avx2 = &vectorCode{
 	fill: func(s []uint64, w []uint32, b int, pair func(w uint32) uint64) {
 		fillStream(s, w, b, avx2Order, pair)
 	},
-	forward:      [4]func(dst, src *uint32, size, first, groups int, t *uint64, q uint32){nil, forward1AVX2, forward2AVX2},
-	inverse:      [4]func(dst, src *uint32, size, first, groups int, t *uint64, q uint32){nil, inverse1AVX2, inverse2AVX2},
-	inverseEnd:   [4]func(dst, src *uint32, size, first, groups int, t *uint64, q uint32, scale *uint64){nil, inverseEnd1AVX2, inverseEnd2AVX2},
+	forward: [4]func(dst, src *uint32, size, first, groups int, t *uint64, q uint32){
+		nil, forward1AVX2, forward2AVX2},
+	inverse: [4]func(dst, src *uint32, size, first, groups int, t *uint64, q uint32){
+		nil, inverse1AVX2, inverse2AVX2},
+	inverseEnd: [4]func(dst, src *uint32, size, first, groups int, t *uint64, q uint32, scale *uint64){
+		nil, inverseEnd1AVX2, inverseEnd2AVX2},
 	forwardLast:  [2]func(x *uint32, blocks int, s *uint64, q uint32){forwardLastAVX2, forwardLastAVX2},
 	inverseFirst: [2]func(dst, src *uint32, blocks int, s *uint64, q uint32){inverseFirstAVX2, inverseFirstAVX2},
 	compact:      &compactCode{compactAVX2, compactFill(avx2Order), forwardLastCompactAVX2, inverseFirstCompactAVX2},
@@ -64,7 +73,8 @@ var avx2 = &vectorCode{
 	mul: mulAVX2, mulAdd: mulAddAVX2, mulSub: mulSubAVX2, operandAdd: operandAddAVX2,
 	permute:   permuteBlocks,
 	liftSmall: liftSmallAVX2, split: splitWide, liftWide: liftWideAVX2,
-	inner: [2]func(dst, x, y *uint32, dstStride, xStride, yStride, yStep, terms, n int, qinv, q uint32){innerAVX2, innerPairAVX2}, innerOwn: innerOwnAVX2,
+	inner: [2]func(dst, x, y *uint32, dstStride, xStride, yStride, yStep, terms, n int, qinv, q uint32){innerAVX2,
+		innerPairAVX2}, innerOwn: innerOwnAVX2,
 	digits: digitsAVX2, extend: extendAVX2, rounds: roundsAVX2, subScaleAdd: subScaleAddAVX2,
 	extendFew: [2]func(dst, y *uint32, stride, n int, v *uint32, c *uint64, q uint32){extendFew1AVX2, extendFew2AVX2},
 }

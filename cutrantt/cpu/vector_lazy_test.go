@@ -135,7 +135,8 @@ func TestLazyPair(t *testing.T) {
 			if e := 2 * (v<<32 - quotient*q); e > q || e < -q {
 				t.Fatalf("q = %d: the quotient of %d is %d, not rounded", q, v, quotient)
 			}
-			for _, x := range []int64{0, 1, -1, 1<<31 - 1, -1 << 31, int64(int32(rng.Uint32())), int64(int32(rng.Uint32()))} {
+			for _, x := range []int64{0, 1, -1, 1<<31 - 1, -1 << 31, int64(int32(rng.Uint32())),
+				int64(int32(rng.Uint32()))} {
 				if z := x*v - x*quotient>>32*q; 4*z <= -q || 4*z >= 5*q {
 					t.Fatalf("q = %d: %d times %d is %d", q, x, v, z)
 				}
@@ -154,7 +155,8 @@ func TestLazyReductions(t *testing.T) {
 		} else if wide {
 			continue
 		}
-		if q := uint64(m.q); uint64(p.limit)*q > 1<<33 || uint64(p.words[2]) != uint64(p.limit/4)*q || uint64(p.words[1])>>16 != 1<<38/q {
+		if q := uint64(m.q); uint64(p.limit)*q > 1<<33 || uint64(p.words[2]) != uint64(p.limit/4)*q ||
+			uint64(p.words[1])>>16 != 1<<38/q {
 			t.Fatalf("q = %d: limit %d, words %d", m.q, p.limit, p.words)
 		}
 		for logN := 6; logN <= 17; logN++ {
@@ -169,7 +171,8 @@ func TestLazyReductions(t *testing.T) {
 						bound = 5
 					}
 					if bound += 5 * k; bound > p.limit {
-						t.Errorf("q = %d, 2^%d: a bound of %d quarters after pass %d, limit %d", m.q, logN, bound, i, p.limit)
+						t.Errorf("q = %d, 2^%d: a bound of %d quarters after pass %d, limit %d", m.q, logN,
+							bound, i, p.limit)
 					}
 				}
 			}

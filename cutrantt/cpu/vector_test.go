@@ -20,7 +20,8 @@ func column(rng *rand.Rand, bound uint64) []uint32 {
 
 // eachVector runs f for every variant and every prime at the edges; mod is any
 // integer of 64 bits modulo q.
-func eachVector(t *testing.T, f func(t *testing.T, c *vectorCode, m *modulus, rng *rand.Rand, mod func(x int64) uint32)) {
+func eachVector(t *testing.T, f func(t *testing.T, c *vectorCode, m *modulus, rng *rand.Rand,
+	mod func(x int64) uint32)) {
 	for _, c := range variants() {
 		for i, q := range edgePrimes {
 			m := &modulus{barrett: newBarrett(q)}
@@ -61,7 +62,9 @@ func TestVectorElements(t *testing.T) {
 			expect(t, "subScale", q, dst, func(i int) uint32 { return mod((int64(x[i]) - int64(y[i])) * int64(w)) })
 			if c.subScaleAdd != nil {
 				c.subScaleAdd(&dst[0], &x[0], &y[0], &z[0], n, &pair, q)
-				expect(t, "subScaleAdd", q, dst, func(i int) uint32 { return mod((int64(x[i])-int64(y[i]))*int64(w) + int64(z[i])) })
+				expect(t, "subScaleAdd", q, dst, func(i int) uint32 {
+					return mod((int64(x[i])-int64(y[i]))*int64(w) + int64(z[i]))
+				})
 			}
 		}
 		mu, s := m.vector()

@@ -20,7 +20,8 @@ func TestCache(t *testing.T) {
 	if len(c.Methods) != 0 {
 		t.Fatalf("an empty directory holds %+v", c)
 	}
-	want := map[size]cutrantt.Method{{16, 16}: cutrantt.MethodToomCook4, {13, 1}: cutrantt.MethodLazy, {17, 4}: cutrantt.MethodKaratsuba}
+	want := map[size]cutrantt.Method{{16, 16}: cutrantt.MethodToomCook4, {13, 1}: cutrantt.MethodLazy,
+		{17, 4}: cutrantt.MethodKaratsuba}
 	for s, m := range want {
 		c.add(s, m)
 	}

@@ -31,7 +31,8 @@ func (d Device) String() string {
 		kind = ", integrated"
 	}
 	return fmt.Sprintf("%s, compute capability %d.%d, %d multiprocessors, %d MiB, CUDA %d.%d%s",
-		d.Name, d.Capability/10, d.Capability%10, d.Multiprocessors, d.Memory>>20, d.Driver/1000, d.Driver%1000/10, kind)
+		d.Name, d.Capability/10, d.Capability%10, d.Multiprocessors, d.Memory>>20, d.Driver/1000,
+		d.Driver%1000/10, kind)
 }
 
 // Devices lists the GPUs of this machine, usable or not. The error names the

@@ -113,7 +113,8 @@ func BenchmarkSeededAlone(b *testing.B) {
 	rng := rand.New(rand.NewPCG(7, 8))
 	jobs, out := make([][]cutrantt.Encryption, benchSets), make([][]*cutrantt.Batch, benchSets)
 	for i := range jobs {
-		j := cutrantt.Encryption{Message: make([]float64, r.n), Bound: 1 << 40, Seed: &[32]byte{byte(i), 1}, Mask: &[32]byte{byte(i), 2}}
+		j := cutrantt.Encryption{Message: make([]float64, r.n), Bound: 1 << 40, Seed: &[32]byte{byte(i), 1},
+			Mask: &[32]byte{byte(i), 2}}
 		for k := range j.Message {
 			j.Message[k] = float64(rng.Int64N(1<<41) - 1<<40)
 		}

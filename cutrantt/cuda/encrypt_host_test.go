@@ -37,7 +37,8 @@ func encryptStaging(t *testing.T, mode string) {
 		call  string
 		skips []int // calls of it that work
 	}{
-		{"none", []int{0}}, {"cuMemAlloc_v2", []int{0, 20, 33}}, {"cuMemAllocHost_v2", []int{0}}, {"cuMemcpyHtoDAsync_v2", []int{0, 2}},
+		{"none", []int{0}}, {"cuMemAlloc_v2", []int{0, 20, 33}}, {"cuMemAllocHost_v2", []int{0}},
+		{"cuMemcpyHtoDAsync_v2", []int{0, 2}},
 		{"cuEventRecord", []int{0, 1}}, {"cuLaunchKernel", []int{0, 1, 2, 4, 8}}, {"cuEventSynchronize", []int{0, 1}},
 	} {
 		if mode == "mapped" && c.call == "cuMemAlloc_v2" { // where ciphertexts lie
@@ -61,7 +62,8 @@ func encryptStaging(t *testing.T, mode string) {
 			run := func(k int) error {
 				var jobs []cutrantt.Encryption
 				for i := range k {
-					j := cutrantt.Encryption{Message: make([]float64, r.n), Bound: 1 << 40, Seed: &[32]byte{byte(i), 9, 30: 1}}
+					j := cutrantt.Encryption{Message: make([]float64, r.n), Bound: 1 << 40,
+						Seed: &[32]byte{byte(i), 9, 30: 1}}
 					for i := range j.Message {
 						j.Message[i] = float64(rng.IntN(1<<40) + 1)
 					}
@@ -108,7 +110,8 @@ func encryptStaging(t *testing.T, mode string) {
 			if err == nil || c.call == "cuEventSynchronize" {
 				continue // the kernels wipe the device's memory, if they do anything
 			}
-			windows := (k + windowBytes/(int(unsafe.Sizeof(job{}))+8*r.n) - 1) / (windowBytes / (int(unsafe.Sizeof(job{})) + 8*r.n))
+			windows := (k + windowBytes/(int(unsafe.Sizeof(job{}))+8*r.n) -
+				1) / (windowBytes / (int(unsafe.Sizeof(job{})) + 8*r.n))
 			most := (k + windows - 1) / windows
 			words := int(unsafe.Sizeof(job{})) / 4 // with the seeds
 			if mode == "device" {

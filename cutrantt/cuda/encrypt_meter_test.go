@@ -54,7 +54,8 @@ func newMeterings(t *testing.T, b *backend, logN, limbs, n2 int) *meterings {
 	}
 	rng := rand.New(rand.NewPCG(5, 6))
 	for i := range 3 {
-		j := cutrantt.Encryption{Message: make([]float64, r.n), Bound: 1 << 40, Seed: &[32]byte{byte(i), 9, 31: 1}, Mask: &[32]byte{byte(i), 8}}
+		j := cutrantt.Encryption{Message: make([]float64, r.n), Bound: 1 << 40, Seed: &[32]byte{byte(i), 9, 31: 1},
+			Mask: &[32]byte{byte(i), 8}}
 		for k := range j.Message {
 			j.Message[k] = float64(rng.IntN(1<<40) + 1)
 		}
@@ -183,7 +184,8 @@ func TestMetered(t *testing.T) {
 				}
 			}
 			held := slices.Clone(x.held)
-			if isZero(m.words(t, held[2].at, held[2].words)) { // the first message: the others come behind small and mid
+			// the first message: the others come behind small and mid
+			if isZero(m.words(t, held[2].at, held[2].words)) {
 				t.Errorf("%s: the message is gone before the release", what)
 			}
 			do(x.Release())
@@ -268,7 +270,8 @@ func TestMeteredFails(t *testing.T) {
 							err = e
 						}
 						if e := x.Release(); e != nil || len(x.held) > 0 {
-							t.Fatalf("failure after %d calls: %v at the second release, %d blocks are held", skip, e, len(x.held))
+							t.Fatalf("failure after %d calls: %v at the second release, %d blocks are held", skip,
+								e, len(x.held))
 						}
 						for _, out := range x.Results() {
 							m.r.Free(out)
@@ -277,7 +280,8 @@ func TestMeteredFails(t *testing.T) {
 					d.Set()
 					for _, h := range held {
 						if !isZero(h.at.Words(h.words)) {
-							t.Fatalf("failure after %d calls (%v): a block of %d words holds something", skip, err, h.words)
+							t.Fatalf("failure after %d calls (%v): a block of %d words holds something",
+								skip, err, h.words)
 						}
 					}
 					for _, buf := range b.staging.free {
@@ -286,7 +290,8 @@ func TestMeteredFails(t *testing.T) {
 						}
 					}
 					if pool.out != before {
-						t.Fatalf("failure after %d calls (%v): %d bytes are out, %d before", skip, err, pool.out, before)
+						t.Fatalf("failure after %d calls (%v): %d bytes are out, %d before", skip, err,
+							pool.out, before)
 					}
 					for k, free := range pool.free { // also what a set-up that failed has used
 						for _, at := range free {

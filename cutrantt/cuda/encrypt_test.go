@@ -37,7 +37,8 @@ func TestEncryptLeavesNothing(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	var jobs []cutrantt.Encryption
 	for i := range k {
-		j := cutrantt.Encryption{Message: make([]float64, r.n), Bound: 1 << 40, Seed: &[32]byte{byte(i), 9}, Mask: &[32]byte{byte(i), 8}}
+		j := cutrantt.Encryption{Message: make([]float64, r.n), Bound: 1 << 40, Seed: &[32]byte{byte(i), 9},
+			Mask: &[32]byte{byte(i), 8}}
 		for i := range j.Message {
 			j.Message[i] = float64(rng.IntN(1<<40) + 1)
 		}
@@ -73,11 +74,14 @@ func TestEncryptLeavesNothing(t *testing.T) {
 				messages = k * int(words) // the records alone
 			}
 			for _, buf := range b.staging.free {
-				if i := slices.IndexFunc(buf.bytes[:4*k*(int(words)+2*r.n)], func(x byte) bool { return x != 0 }); i >= 0 {
+				if i := slices.IndexFunc(buf.bytes[:4*k*(int(words)+2*r.n)], func(x byte) bool {
+					return x != 0
+				}); i >= 0 {
 					t.Errorf("%s without %q: byte %d of a staging buffer is %#x", name, missing, i, buf.bytes[i])
 				}
 			}
-			for what, n := range map[string]int{"messages": messages, "small integers": k * 10 * r.n / 4, "transforms": kind.transforms * k * limbs * r.n} {
+			for what, n := range map[string]int{"messages": messages, "small integers": k * 10 * r.n / 4,
+				"transforms": kind.transforms * k * limbs * r.n} {
 				got := make([]uint32, n)
 				do(r.exec(func() error {
 					at, err := r.pool.get(n)
@@ -91,7 +95,8 @@ func TestEncryptLeavesNothing(t *testing.T) {
 					return b.drv.Wait(r.pool.stream)
 				}))
 				for i, w := range got {
-					public := what == "messages" && missing == "" && i < k*int(words) && i%int(words) >= 8 // after the seed
+					// after the seed
+					public := what == "messages" && missing == "" && i < k*int(words) && i%int(words) >= 8
 					if w != 0 && !public {
 						t.Errorf("%s without %q: word %d of the %s is %#x", name, missing, i, what, w)
 						break

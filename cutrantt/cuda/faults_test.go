@@ -63,14 +63,16 @@ func TestGivenUp(t *testing.T) {
 	if err := b.abandon(); err != nil {
 		t.Fatal(err)
 	}
-	for _, fail := range []string{"cuCtxSetCurrent 201", "cuModuleLoadData 209", "cuModuleGetFunction 500 7", "cuStreamCreate 2", "cuMemcpyDtoHAsync_v2 1", "cuStreamSynchronize 700"} {
+	for _, fail := range []string{"cuCtxSetCurrent 201", "cuModuleLoadData 209", "cuModuleGetFunction 500 7",
+		"cuStreamCreate 2", "cuMemcpyDtoHAsync_v2 1", "cuStreamSynchronize 700"} {
 		d.Set("fail " + fail)
 		if err := opens(0); !errors.Is(err, cutrantt.ErrNotSupported) {
 			t.Errorf("%s: %v", fail, err)
 		}
 		runtime.GC() // what the self-test made
 		time.Sleep(5 * time.Millisecond)
-		for _, what := range []driver.Attribute{cudatest.Contexts, cudatest.DeviceBlocks, cudatest.HostBlocks, cudatest.Streams, cudatest.Events} {
+		for _, what := range []driver.Attribute{cudatest.Contexts, cudatest.DeviceBlocks, cudatest.HostBlocks,
+			cudatest.Streams, cudatest.Events} {
 			if n := count(t, b, what); n != 0 {
 				t.Errorf("%s: %d of kind %d are left", fail, n, what-cudatest.Contexts)
 			}
@@ -134,7 +136,8 @@ func TestGivenUpLater(t *testing.T) {
 	failure := fmt.Errorf("%w: in a test", cutrantt.ErrDevice)
 	hangs.lost.Store(&failure)
 	hangs.calls.Add(1)
-	if _, err := Open(0); !errors.Is(err, cutrantt.ErrNotSupported) || !strings.Contains(err.Error(), "init: a call in the context that failed") {
+	if _, err := Open(0); !errors.Is(err, cutrantt.ErrNotSupported) ||
+		!strings.Contains(err.Error(), "init: a call in the context that failed") {
 		t.Errorf("while a call hangs: %v", err)
 	}
 	if n := count(t, b, cudatest.Contexts); n != 1 {
@@ -239,7 +242,8 @@ func operations(r *ring, n2 int) error {
 			if err != nil {
 				return err
 			}
-			return r.SwitchKeys(cutrantt.Gadget{Alpha: p, Special: all[q:]}, []cutrantt.KeySwitch{{Dst: y, X: one, Key: o, Galois: 5}})
+			return r.SwitchKeys(cutrantt.Gadget{Alpha: p, Special: all[q:]},
+				[]cutrantt.KeySwitch{{Dst: y, X: one, Key: o, Galois: 5}})
 		},
 		func() error {
 			part, err := x.Slice(0, 1, 0, q)
@@ -253,7 +257,8 @@ func operations(r *ring, n2 int) error {
 		},
 		func() error {
 			for k := range 2 {
-				out, err := r.EncryptPublic(pk, low, cutrantt.EncryptionLabels{V: 1, E0: 2, E1: 3}, []cutrantt.Encryption{{Message: make([]float64, n), Bound: 1, Seed: &[32]byte{byte(k)}}})
+				out, err := r.EncryptPublic(pk, low, cutrantt.EncryptionLabels{V: 1, E0: 2, E1: 3},
+					[]cutrantt.Encryption{{Message: make([]float64, n), Bound: 1, Seed: &[32]byte{byte(k)}}})
 				made = append(made, out...)
 				if err != nil {
 					return err
@@ -324,8 +329,10 @@ func TestNothingLeaks(t *testing.T) {
 				runtime.GC()
 				time.Sleep(time.Millisecond)
 			}
-			if n, g, e := out(r), count(t, b, cudatest.Graphs), count(t, b, cudatest.ExecutableGraphs); n != clean || g != e {
-				t.Fatalf("graphs %d, failure after %d calls (%v): %d bytes are out, %d in a ring that met none; %d graphs, %d executable ones", use, skip, err, n, clean, g, e)
+			if n, g, e := out(r), count(t, b, cudatest.Graphs), count(t, b, cudatest.ExecutableGraphs); n != clean ||
+				g != e {
+				t.Fatalf("graphs %d, failure after %d calls (%v): %d bytes are out, %d in a ring that met none; %d "+
+					"graphs, %d executable ones", use, skip, err, n, clean, g, e)
 			}
 			if err == nil && skip > failures+40 {
 				break
@@ -340,7 +347,8 @@ func TestNothingLeaks(t *testing.T) {
 		}
 	}
 	until(t, "the rings go", settled)
-	for _, what := range []driver.Attribute{cudatest.DeviceBlocks, cudatest.Streams, cudatest.Events, cudatest.Graphs, cudatest.ExecutableGraphs} {
+	for _, what := range []driver.Attribute{cudatest.DeviceBlocks, cudatest.Streams, cudatest.Events, cudatest.Graphs,
+		cudatest.ExecutableGraphs} {
 		want := 0
 		if what == cudatest.Events {
 			want = len(b.staging.free)
@@ -414,7 +422,8 @@ func TestRightAfterFailures(t *testing.T) {
 					return err
 				}
 				defer key.Release()
-				out, err := r.(cutrantt.Encrypting).EncryptPublic(key, upTo(q), cutrantt.EncryptionLabels{V: 1, E0: 2, E1: 3},
+				out, err := r.(cutrantt.Encrypting).EncryptPublic(key, upTo(q),
+					cutrantt.EncryptionLabels{V: 1, E0: 2, E1: 3},
 					[]cutrantt.Encryption{{Message: message, Bound: 1 << 40, Seed: &[32]byte{7}}})
 				if err != nil {
 					return err
@@ -480,8 +489,10 @@ func TestGraphFails(t *testing.T) {
 		code int
 		use  graphUse
 	}{{2, graphsAuto}, {719, graphsAuto}, {2, graphsOn}} {
-		for _, call := range []string{"cuGraphCreate 0", "cuGraphAddKernelNode_v2 0", "cuGraphAddKernelNode_v2 2", "cuGraphAddDependencies_v2 1",
-			"cuGraphInstantiateWithFlags 0", "cuGraphExecKernelNodeSetParams_v2 0", "cuGraphExecKernelNodeSetParams_v2 1", "cuGraphLaunch 0"} {
+		for _, call := range []string{"cuGraphCreate 0", "cuGraphAddKernelNode_v2 0", "cuGraphAddKernelNode_v2 2",
+			"cuGraphAddDependencies_v2 1",
+			"cuGraphInstantiateWithFlags 0", "cuGraphExecKernelNodeSetParams_v2 0",
+			"cuGraphExecKernelNodeSetParams_v2 1", "cuGraphLaunch 0"} {
 			name, skip, _ := strings.Cut(call, " ")
 			code := c.code
 			b.graphs = c.use
@@ -503,7 +514,8 @@ func TestGraphFails(t *testing.T) {
 				for i := range j.Message {
 					j.Message[i] = float64(i + 1)
 				}
-				_, err := r.EncryptPublic(op, upTo(limbs), cutrantt.EncryptionLabels{V: 1, E0: 2, E1: 3}, []cutrantt.Encryption{j})
+				_, err := r.EncryptPublic(op, upTo(limbs), cutrantt.EncryptionLabels{V: 1, E0: 2, E1: 3},
+					[]cutrantt.Encryption{j})
 				return err
 			}
 			words := 96/4 + 2*r.n // of the messages on the device
@@ -601,7 +613,8 @@ func TestForeign(t *testing.T) {
 		for at := range 2 {
 			items := []cutrantt.KeySwitch{item(), item()}
 			spoil(&items[at])
-			if err := cutrantt.SwitchKeys(r, g, items); (what == "nothing") != (err == nil) || err != nil && !errors.Is(err, cutrantt.ErrForeign) {
+			if err := cutrantt.SwitchKeys(r, g, items); (what == "nothing") != (err == nil) ||
+				err != nil && !errors.Is(err, cutrantt.ErrForeign) {
 				t.Errorf("another's %s in item %d: %v", what, at, err)
 			}
 		}

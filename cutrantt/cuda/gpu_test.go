@@ -100,7 +100,8 @@ func (w *twin) same(what string, b [2]*cutrantt.Batch, f func(r cutrantt.Ring, i
 // TestAgainstCPU compares every hot operation with the CPU on whole random
 // batches of realistic shapes, where the conformance suite checks single blocks.
 func TestAgainstCPU(t *testing.T) {
-	for _, c := range []struct{ logN, q, p, n2 int }{{12, 3, 1, 16}, {13, 5, 2, 16}, {13, 5, 2, 1}, {14, 12, 3, 8}, {15, 18, 5, 4}, {16, 40, 23, 16}, {16, 6, 2, 1}, {17, 4, 2, 2}} {
+	for _, c := range []struct{ logN, q, p, n2 int }{{12, 3, 1, 16}, {13, 5, 2, 16}, {13, 5, 2, 1}, {14, 12, 3, 8},
+		{15, 18, 5, 4}, {16, 40, 23, 16}, {16, 6, 2, 1}, {17, 4, 2, 2}} {
 		if testing.Short() && c.logN > 13 {
 			continue
 		}
@@ -124,9 +125,13 @@ func TestAgainstCPU(t *testing.T) {
 			defer o.Release()
 			return r.MulOperand(low[i], digits[i], o)
 		})
-		w.same("muladd", digits, func(r cutrantt.Ring, i int) error { return r.MulAdd(digits[i], digits[i], digits[i]) })
+		w.same("muladd", digits, func(r cutrantt.Ring, i int) error {
+			return r.MulAdd(digits[i], digits[i], digits[i])
+		})
 		turned := w.batch(2, q, ntt)
-		w.same("automorphism", turned, func(r cutrantt.Ring, i int) error { return r.Automorphism(turned[i], low[i], 5) })
+		w.same("automorphism", turned, func(r cutrantt.Ring, i int) error {
+			return r.Automorphism(turned[i], low[i], 5)
+		})
 		w.switches(c.q, c.p, c.n2)
 		full := w.batch(2, q, cutrantt.NTT(16))
 		w.same("convert", full, func(r cutrantt.Ring, i int) error { return r.Convert(full[i], low[i]) })
@@ -143,8 +148,12 @@ func (w *twin) switches(q, p, n2 int) {
 	d, limbs, all := cutrantt.NTT(n2), upTo(q), upTo(q+p)
 	a, b, t := w.batch(2, limbs, d), w.batch(2, limbs, d), w.batch(3, limbs, d)
 	type list = []*cutrantt.Batch
-	w.same("tensor", t, func(r cutrantt.Ring, i int) error { return cutrantt.MulTensor(r, list{t[i]}, list{a[i]}, list{b[i]}) })
-	w.same("square", t, func(r cutrantt.Ring, i int) error { return cutrantt.MulTensor(r, list{t[i]}, list{a[i]}, list{a[i]}) })
+	w.same("tensor", t, func(r cutrantt.Ring, i int) error {
+		return cutrantt.MulTensor(r, list{t[i]}, list{a[i]}, list{b[i]})
+	})
+	w.same("square", t, func(r cutrantt.Ring, i int) error {
+		return cutrantt.MulTensor(r, list{t[i]}, list{a[i]}, list{a[i]})
+	})
 	g := cutrantt.Gadget{Alpha: min(p, 31), Special: all[q:]}
 	key := w.batch(2*g.Digits(q), all, d)
 	for _, keep := range []int{q, q - 2} {
@@ -164,7 +173,8 @@ func (w *twin) switches(q, p, n2 int) {
 				if err != nil {
 					return err
 				}
-				return cutrantt.SwitchKeys(r, g, []cutrantt.KeySwitch{{Dst: dst[i], X: x, Low: low, Key: o, Galois: galois}})
+				return cutrantt.SwitchKeys(r, g,
+					[]cutrantt.KeySwitch{{Dst: dst[i], X: x, Low: low, Key: o, Galois: galois}})
 			})
 		}
 	}
@@ -204,7 +214,8 @@ func TestOneKeyKernel(t *testing.T) {
 	for _, c := range []struct {
 		logN, q, p, n2, items int
 		ran                   bool
-	}{{11, 7, 2, 4, leastOneKey + 1, true}, {11, 7, 2, 4, leastOneKey - 1, false}, {10, 5, 2, 8, leastOneKey, false}, {10, 9, 2, 4, leastOneKey, false}, {10, 3, 2, 4, mostOneKey + 5, true}} {
+	}{{11, 7, 2, 4, leastOneKey + 1, true}, {11, 7, 2, 4, leastOneKey - 1, false}, {10, 5, 2, 8, leastOneKey, false},
+		{10, 9, 2, 4, leastOneKey, false}, {10, 3, 2, 4, mostOneKey + 5, true}} {
 		for _, on := range []bool{true, false} {
 			b.oneKey = on
 			before := b.kernels["onekey_4"].launches.Load()

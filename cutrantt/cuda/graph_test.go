@@ -78,7 +78,8 @@ func TestGraphsEncrypt(t *testing.T) {
 	for round := range 12 {
 		jobs := make([]cutrantt.Encryption, round%3+1)
 		for i := range jobs {
-			jobs[i] = cutrantt.Encryption{Message: make([]float64, r.n), Bound: 1 << 40, Seed: &[32]byte{byte(i), byte(round)}}
+			jobs[i] = cutrantt.Encryption{Message: make([]float64, r.n), Bound: 1 << 40,
+				Seed: &[32]byte{byte(i), byte(round)}}
 			for k := range jobs[i].Message {
 				jobs[i].Message[k] = float64(rng.IntN(1 << 40))
 			}
@@ -117,14 +118,16 @@ func TestGraphsEncrypt(t *testing.T) {
 // TestGraphsRefused: graphs that are asked for are an error where the driver has none,
 // and so is a mode that there is not.
 func TestGraphsRefused(t *testing.T) {
-	for mode, want := range map[string]string{"on": "the CUDA driver has no cuGraphCreate", "maybe": "use on, off or auto", "off": "", "auto": ""} {
+	for mode, want := range map[string]string{"on": "the CUDA driver has no cuGraphCreate",
+		"maybe": "use on, off or auto", "off": "", "auto": ""} {
 		t.Run(mode, func(t *testing.T) { // a driver of its own: what could be opened is kept
 			d := cudatest.New(t)
 			d.Working()
 			d.Use()
 			t.Setenv(GraphsVariable, mode)
 			_, err := Open(0)
-			if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "capability: ")) {
+			if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want) ||
+				!strings.Contains(err.Error(), "capability: ")) {
 				t.Errorf("%v, want %q", err, want)
 			}
 		})

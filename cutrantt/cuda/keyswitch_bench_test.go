@@ -76,7 +76,8 @@ func BenchmarkKeySwitch(b *testing.B) {
 	for _, c := range []struct {
 		logN, q, p int
 		n2         []int
-	}{{16, 66, 22, []int{16, 8, 4, 2}}, {15, 24, 8, []int{16, 8, 4, 2}}, {14, 12, 3, []int{16, 8, 4, 2, 1}}, {13, 6, 1, []int{16, 8, 4, 2, 1}}, {13, 5, 2, []int{8, 4}}} {
+	}{{16, 66, 22, []int{16, 8, 4, 2}}, {15, 24, 8, []int{16, 8, 4, 2}}, {14, 12, 3, []int{16, 8, 4, 2, 1}},
+		{13, 6, 1, []int{16, 8, 4, 2, 1}}, {13, 5, 2, []int{8, 4}}} {
 		for _, n2 := range c.n2 {
 			s := newBenchSwitch(b, c.logN, c.q, c.p, n2)
 			at := func(op string) string { return fmt.Sprintf("%s/2^%d/%d+%d/n2=%d", op, c.logN, c.q, c.p, n2) }
@@ -207,12 +208,14 @@ func (s *benchSwitch) steps(b *testing.B, run func(op string, f func(i int) erro
 	}))
 	run("step/divide", do(func(i int) error {
 		t := r.tensor(wide[i])
-		item := divideItem{dst: r.tensor(s.out[i]), low: r.tensor(s.a[i]), numbers: divideNumbers{galois: 1, lows: 2}, from: t}
+		item := divideItem{dst: r.tensor(s.out[i]), low: r.tensor(s.a[i]), numbers: divideNumbers{galois: 1, lows: 2},
+			from: t}
 		return r.divide([]divideItem{item}, []tensor{t.limb(q, r.n)}, 2, sw.drop, sw.keep, n2)
 	}))
 	run("step/divide+turn", do(func(i int) error {
 		t := r.tensor(wide[i])
-		item := divideItem{dst: r.tensor(s.out[i]), low: r.tensor(s.a[i]), numbers: divideNumbers{galois: 5, lows: 1}, from: t}
+		item := divideItem{dst: r.tensor(s.out[i]), low: r.tensor(s.a[i]), numbers: divideNumbers{galois: 5, lows: 1},
+			from: t}
 		return r.divide([]divideItem{item}, []tensor{t.limb(q, r.n)}, 2, sw.drop, sw.keep, n2)
 	}))
 }

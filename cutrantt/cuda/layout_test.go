@@ -18,7 +18,8 @@ func TestLayout(t *testing.T) {
 	compared := map[string]bool{"Mod": true} // by its words, below
 	for _, v := range []any{
 		args{}, tableArgs{}, passTableArgs{}, splitArgs{}, inverseArgs{}, upArgs{}, relayoutArgs{}, elementArgs{},
-		constantArgs{}, automorphismArgs{}, digitArgs{}, basisArgs{}, extendArgs{}, sampleArgs{}, setArgs{}, productArgs{},
+		constantArgs{}, automorphismArgs{}, digitArgs{}, basisArgs{}, extendArgs{}, sampleArgs{},
+		setArgs{}, productArgs{},
 		smallArgs{}, expandArgs{}, encryptArgs{}, innerArgs{}, divideArgs{}, collectArgs{},
 		job{}, tensorItem{}, innerItem{}, divideItem{}, collectItem{},
 	} {
@@ -93,7 +94,8 @@ func TestPlans(t *testing.T) {
 			p, split := planFor(log, limit)
 			names := []string{p.name("forward"), p.name("inverse")}
 			if split > 0 {
-				names = []string{"forward_tail", "inverse_tail", "forward_head_" + string(rune('0'+split)), "inverse_head_" + string(rune('0'+split))}
+				names = []string{"forward_tail", "inverse_tail", "forward_head_" + string(rune('0'+split)),
+					"inverse_head_" + string(rune('0'+split))}
 			}
 			for _, n := range names {
 				if !have[n] {

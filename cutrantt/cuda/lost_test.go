@@ -135,7 +135,8 @@ func TestReports(t *testing.T) {
 	}
 	for _, k := range ks {
 		t.Logf("%+v", k)
-		if k.LocalBytes != 0 || k.Registers == 0 || k.Blocks == 0 || !(k.Occupancy > 0 && k.Occupancy <= 1) || k.Architecture == 0 {
+		if k.LocalBytes != 0 || k.Registers == 0 || k.Blocks == 0 || !(k.Occupancy > 0 && k.Occupancy <= 1) ||
+			k.Architecture == 0 {
 			t.Errorf("%+v", k)
 		}
 	}

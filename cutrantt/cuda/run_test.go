@@ -35,7 +35,8 @@ func (m *measured) fresh() *measured {
 	t.Helper()
 	m = &measured{T: t, b: m.b, r: r}
 	for range 5 {
-		for to, d := range map[*[]*cutrantt.Batch]cutrantt.Domain{&m.src: cutrantt.Coeffs(16), &m.dst: cutrantt.NTT(16)} {
+		for to, d := range map[*[]*cutrantt.Batch]cutrantt.Domain{&m.src: cutrantt.Coeffs(16),
+			&m.dst: cutrantt.NTT(16)} {
 			x, err := r.NewBatch(1, upTo(3), d)
 			if err != nil {
 				t.Fatal(err)
@@ -103,8 +104,10 @@ func TestRunIsOneGraph(t *testing.T) {
 		{"no lead", graphsAuto, nothing, m.calls(20), 1, 0, 1, 2},
 		{"one kernel", graphsAuto, m.calls(1), m.calls(1), 1, 2, 0, 2},
 		{"nothing", graphsAuto, m.calls(3), nothing, 0, 0, 1, 2},
-		{"a copy within", graphsAuto, nothing, func() error { return firstError(m.calls(3), upload, m.calls(20)) }, 2, 0, 2, 2},
-		{"copies around", graphsAuto, upload, func() error { return firstError(upload, m.calls(20), upload) }, 1, 0, 1, 2},
+		{"a copy within", graphsAuto, nothing, func() error { return firstError(m.calls(3), upload, m.calls(20)) }, 2,
+			0, 2, 2},
+		{"copies around", graphsAuto, upload, func() error { return firstError(upload, m.calls(20), upload) }, 1, 0, 1,
+			2},
 		{"more than waits", graphsAuto, nothing, m.calls(4096 + 20), 2, 0, 2, 3},
 		{"without graphs", graphsOff, m.calls(7), m.calls(20), 0, 20, 0, 3},
 	} {
@@ -112,8 +115,10 @@ func TestRunIsOneGraph(t *testing.T) {
 		var parts int
 		var err error
 		kernels, graphs := m.queued(func() { _, parts, err = m.r.TimeRun(c.lead, c.run) })
-		if err != nil || parts != c.parts || kernels != c.kernels || graphs != c.graph || m.r.launcher.Kept() != c.kept {
-			t.Errorf("%s: %d parts, %d kernels and %d graphs queued, %d kept: %v", c.name, parts, kernels, graphs, m.r.launcher.Kept(), err)
+		if err != nil || parts != c.parts || kernels != c.kernels || graphs != c.graph ||
+			m.r.launcher.Kept() != c.kept {
+			t.Errorf("%s: %d parts, %d kernels and %d graphs queued, %d kept: %v", c.name, parts, kernels, graphs,
+				m.r.launcher.Kept(), err)
 		}
 		want := c.parts
 		if c.use == graphsOff {
@@ -155,7 +160,9 @@ func TestRunFails(t *testing.T) {
 	for name, c := range map[string]struct {
 		lead, run func() error
 		graphs    int
-	}{"lead": {fails, m.calls(5), 1}, "run": {m.calls(5), fails, 2}, "run at once": {m.calls(5), func() error { return bad }, 1}, "a panic in lead": {panics, nil, 1}, "a panic in run": {m.calls(5), panics, 2}} {
+	}{"lead": {fails, m.calls(5), 1}, "run": {m.calls(5), fails, 2}, "run at once": {m.calls(5), func() error {
+		return bad
+	}, 1}, "a panic in lead": {panics, nil, 1}, "a panic in run": {m.calls(5), panics, 2}} {
 		var err error
 		kernels, graphs := m.queued(func() {
 			defer func() {
@@ -169,7 +176,8 @@ func TestRunFails(t *testing.T) {
 			t.Errorf("%s: %v; %d kernels and %d graphs", name, err, kernels, graphs)
 		}
 		m.idle(name)
-		if _, parts, err := m.r.TimeRun(m.calls(5), m.calls(5)); err != nil || parts != 1 || count(t, b, cudatest.Timed) != 1 {
+		if _, parts, err := m.r.TimeRun(m.calls(5), m.calls(5)); err != nil || parts != 1 ||
+			count(t, b, cudatest.Timed) != 1 {
 			t.Errorf("after %s: %d parts, %v", name, parts, err)
 		}
 	}
@@ -181,8 +189,10 @@ func TestRunFails(t *testing.T) {
 		m.idle(fmt.Sprint("failure after ", skip))
 		left := count(t, b, cudatest.Events) - events
 		events += left
-		if g, e := count(t, b, cudatest.Graphs), count(t, b, cudatest.ExecutableGraphs); err != nil && left != 0 || left > 2 || g != e {
-			t.Fatalf("failure after %d calls (%v): %d events are left; %d graphs, %d executable ones", skip, err, left, g, e)
+		if g, e := count(t, b, cudatest.Graphs), count(t, b, cudatest.ExecutableGraphs); err != nil && left != 0 ||
+			left > 2 || g != e {
+			t.Fatalf("failure after %d calls (%v): %d events are left; %d graphs, %d executable ones", skip,
+				err, left, g, e)
 		}
 		if err == nil && parts != 1 {
 			t.Errorf("failure after %d calls that is none: %d parts", skip, parts)
@@ -321,7 +331,8 @@ func TestRunResults(t *testing.T) {
 			for i := range j.Message {
 				j.Message[i] = float64(i)
 			}
-			cts, err := r.EncryptPublic(pk, limbs, cutrantt.EncryptionLabels{V: 1, E0: 2, E1: 3}, []cutrantt.Encryption{j})
+			cts, err := r.EncryptPublic(pk, limbs, cutrantt.EncryptionLabels{V: 1, E0: 2, E1: 3},
+				[]cutrantt.Encryption{j})
 			if err != nil {
 				return err
 			}
@@ -332,7 +343,8 @@ func TestRunResults(t *testing.T) {
 		for _, f := range []func() error{
 			func() error { return firstError(product, product, turn, product) },
 			func() error {
-				return firstError(product, func() error { own.SetDomain(cutrantt.Coeffs(n2)); return encrypt() }, product, turn)
+				return firstError(product, func() error { own.SetDomain(cutrantt.Coeffs(n2)); return encrypt() },
+					product, turn)
 			},
 			func() error { return firstError(product, func() error { return keep(x) }, turn, product) },
 		} {

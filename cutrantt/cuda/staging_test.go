@@ -42,7 +42,8 @@ func TestStaging(t *testing.T) {
 	do(r.SampleUniform(s, &[32]byte{1}, 1))
 	jobs := make([]cutrantt.Encryption, 3*windowBytes/(8*r.n)+1) // four windows
 	for i := range jobs {
-		j := cutrantt.Encryption{Message: make([]float64, r.n), Bound: 1 << 40, Seed: &[32]byte{byte(i), 9}, Mask: &[32]byte{byte(i), 8}}
+		j := cutrantt.Encryption{Message: make([]float64, r.n), Bound: 1 << 40, Seed: &[32]byte{byte(i), 9},
+			Mask: &[32]byte{byte(i), 8}}
 		for k := range j.Message {
 			j.Message[k] = float64(rng.IntN(1 << 40))
 		}

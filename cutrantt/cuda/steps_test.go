@@ -49,7 +49,8 @@ func TestSteps(t *testing.T) {
 		{[]string{"fail cuCtxSetCurrent 201"}, []string{": init: cuCtxSetCurrent: "}},
 		{[]string{"devices 0"}, []string{": capability: no device 0, this machine has 0"}},
 		{[]string{"fail cuDeviceGetName 1"}, []string{": capability: cuDeviceGetName: "}},
-		{[]string{"attribute 75 7", "attribute 76 5"}, []string{": capability: Fake GPU 0 has compute capability 7.5", "at least 8.0"}},
+		{[]string{"attribute 75 7", "attribute 76 5"}, []string{": capability: Fake GPU 0 has compute capability 7.5",
+			"at least 8.0"}},
 		{[]string{"attribute 75 6", "attribute 76 2"}, []string{": capability: ", "6.2"}},
 		{[]string{"fail cuModuleLoadData 209"}, []string{": module: ", "cuModuleLoadData"}},
 		{[]string{"fail cuModuleGetFunction 500 7"}, []string{": module: ", "cuModuleGetFunction"}},
@@ -100,8 +101,10 @@ func TestDevices(t *testing.T) {
 	d.Use()
 	d.Set("devices 2", "attribute 18 1")
 	list, err := Devices()
-	if err != nil || len(list) != 2 || list[0].UUID == list[1].UUID || list[1].Ordinal != 1 || list[1].Name != "Fake GPU 1" || !list[0].Integrated ||
-		list[0].Capability != 87 || list[0].Driver != 12060 || list[0].L2 != 4<<20 || list[0].UUID != "GPU-f0f0f0f0-f0f0-f0f0-f0f0-f0f0f0f0f0f0" {
+	if err != nil || len(list) != 2 || list[0].UUID == list[1].UUID || list[1].Ordinal != 1 ||
+		list[1].Name != "Fake GPU 1" || !list[0].Integrated ||
+		list[0].Capability != 87 || list[0].Driver != 12060 || list[0].L2 != 4<<20 ||
+		list[0].UUID != "GPU-f0f0f0f0-f0f0-f0f0-f0f0-f0f0f0f0f0f0" {
 		t.Errorf("%+v, %v", list, err)
 	}
 	d.Set("fail cuDeviceTotalMem_v2 46")
@@ -172,7 +175,8 @@ func TestEveryCallFails(t *testing.T) {
 				t.Fatalf("code %d after %d calls: the ring says %v", code, skip, got)
 			}
 			if broken {
-				if _, err := b.newRing(12, benchModuli(t, 12, 1), cutrantt.Options{}); !errors.Is(err, cutrantt.ErrDevice) {
+				if _, err := b.newRing(12, benchModuli(t, 12, 1), cutrantt.Options{}); !errors.Is(err,
+					cutrantt.ErrDevice) {
 					t.Fatalf("code %d after %d calls: another ring: %v", code, skip, err)
 				}
 				if err := b.abandon(); err != nil {
@@ -290,7 +294,8 @@ func TestMemoryMode(t *testing.T) {
 		for i := range in {
 			in[i] = uint32(i) * 7
 		}
-		if err := errors.Join(r.SetFloats(one, message), r.Upload(x, in), r.Download(out, x)); err != nil || !slices.Equal(in, out) {
+		if err := errors.Join(r.SetFloats(one, message), r.Upload(x, in), r.Download(out, x)); err != nil ||
+			!slices.Equal(in, out) {
 			t.Errorf("%+v: %v", c, err)
 		}
 		view, err := x.Slice(1, 2, 1, 2)
@@ -310,7 +315,8 @@ func TestMemoryMode(t *testing.T) {
 			t.Fatal(err)
 		}
 		encrypt := func() error {
-			_, err := r.EncryptPublic(key, upTo(2), cutrantt.EncryptionLabels{V: 1, E0: 2, E1: 3}, []cutrantt.Encryption{{Message: message, Bound: 1, Seed: &[32]byte{1}}})
+			_, err := r.EncryptPublic(key, upTo(2), cutrantt.EncryptionLabels{V: 1, E0: 2, E1: 3},
+				[]cutrantt.Encryption{{Message: message, Bound: 1, Seed: &[32]byte{1}}})
 			return err
 		}
 		if err := encrypt(); err != nil { // tables and lists
@@ -370,7 +376,8 @@ func TestTuningOff(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := ask(first, 8)
-	if c := first.Choices(); len(c) != 1 || c[0] != (cutrantt.Choice{LogN: 12, N2: 8, Method: m, Source: cutrantt.ChoiceMeasured}) {
+	if c := first.Choices(); len(c) != 1 ||
+		c[0] != (cutrantt.Choice{LogN: 12, N2: 8, Method: m, Source: cutrantt.ChoiceMeasured}) {
 		t.Errorf("%+v", c)
 	}
 	second, err := open(0)

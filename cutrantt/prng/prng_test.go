@@ -118,7 +118,8 @@ func simpleResidue(x, q uint32) (r uint32, ok bool) {
 // TestUniformExact counts the words of a residue: floor(2^32/q) for every residue, at
 // both ends and in between, so that none is likelier than another.
 func TestUniformExact(t *testing.T) {
-	for _, q := range []uint32{1<<24 + 43, 67084289, 536903681, 859586561, 1073692673, 1 << 29, 1<<31 + 11, math.MaxUint32} {
+	for _, q := range []uint32{1<<24 + 43, 67084289, 536903681, 859586561, 1073692673, 1 << 29, 1<<31 + 11,
+		math.MaxUint32} {
 		below := rejectBelow(q)
 		for _, r := range []uint32{0, 1, 2, q / 7, q / 3, q / 2, q - 3, q - 2, q - 1} {
 			first := (uint64(r)<<32 + uint64(q) - 1) / uint64(q) // the least x with floor(x*q/2^32) = r
@@ -127,7 +128,8 @@ func TestUniformExact(t *testing.T) {
 			for x := first; x < next; x++ {
 				got, rejected := residue(uint32(x), q, below)
 				if want, ok := simpleResidue(uint32(x), q); got != r || want != r || rejected == ok {
-					t.Fatalf("modulus %d, word %d: residue %d, rejected %v; want %d, %v", q, x, got, rejected, want, !ok)
+					t.Fatalf("modulus %d, word %d: residue %d, rejected %v; want %d, %v", q, x, got,
+						rejected, want, !ok)
 				}
 				if !rejected {
 					accepted++
@@ -213,11 +215,16 @@ func TestFrozen(t *testing.T) {
 		f    func() []uint32
 		want string
 	}{
-		{"uniform 1073692673, label 1, index 0", uniform(1, 0, 1073692673), "e98dfe81ebbd27d1247308c013a91eda011f23c3bba9622060b7162ec32b1ba2"},
-		{"uniform 67084289, label 1, index 1", uniform(1, 1, 67084289), "2067b5ba70b2b890da1d50ddfe34ac42bbe69febe8d6e79f397d00d9c7805535"},
-		{"uniform 536903681, label 9, index 65", uniform(9, 65, 536903681), "7bd568c8a3ad0f41ac399974868f18991a520cc9ae2bdd93a3478dd3b82c1609"},
-		{"uniform 859586561, a fifth rejected", uniform(7, 3, 859586561), "a897c8baf0707b2c625db8d98209d775ce509f31c42edb9add75e6f14f05edc6"},
-		{"uniform 22724609, 4 in a million rejected", uniform(7, 4, 22724609), "e5b9c15f821afa9389ae2cc8a18e1a08a96c2714ae46a2b3e8512f1e80cb003e"},
+		{"uniform 1073692673, label 1, index 0", uniform(1, 0, 1073692673),
+			"e98dfe81ebbd27d1247308c013a91eda011f23c3bba9622060b7162ec32b1ba2"},
+		{"uniform 67084289, label 1, index 1", uniform(1, 1, 67084289),
+			"2067b5ba70b2b890da1d50ddfe34ac42bbe69febe8d6e79f397d00d9c7805535"},
+		{"uniform 536903681, label 9, index 65", uniform(9, 65, 536903681),
+			"7bd568c8a3ad0f41ac399974868f18991a520cc9ae2bdd93a3478dd3b82c1609"},
+		{"uniform 859586561, a fifth rejected", uniform(7, 3, 859586561),
+			"a897c8baf0707b2c625db8d98209d775ce509f31c42edb9add75e6f14f05edc6"},
+		{"uniform 22724609, 4 in a million rejected", uniform(7, 4, 22724609),
+			"e5b9c15f821afa9389ae2cc8a18e1a08a96c2714ae46a2b3e8512f1e80cb003e"},
 		{"ternary, label 2", signed(Ternary, 2), "11b824f6fa4138b1d5a0c569c8dd03d38837f179f915399559428ea4257e6570"},
 		{"cbd, label 3", signed(CBD, 3), "22ea0179456cadadb0b8207c04f3057ed99d446deb0eeb5231e0e961619d4131"},
 	} {

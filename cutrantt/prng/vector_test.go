@@ -50,7 +50,8 @@ func agrees(t *testing.T, c code) {
 		}
 	}
 	for _, n := range []int{0, 16, 32, 256, 528, 1024, 4096, 4112, 8192, 16384 + 16} {
-		for i, q := range []uint32{2, 3, 5, 257, 65537, 1<<29 + 1, 1 << 29, 859586561, 1<<30 - 1, 3 << 28, 1<<31 + 1, 1<<32 - 1} {
+		for i, q := range []uint32{2, 3, 5, 257, 65537, 1<<29 + 1, 1 << 29, 859586561, 1<<30 - 1, 3 << 28,
+			1<<31 + 1, 1<<32 - 1} {
 			got, want := make([]uint32, n+1), make([]uint32, n+1)
 			vectorUniform(c, got[:n], seed, 1, uint32(i), q)
 			genericUniform(want[:n], seed, 1, uint32(i), q)

@@ -52,7 +52,8 @@ func TestDecryptRealBounded(t *testing.T) {
 				}
 				for i := range values {
 					if d := math.Abs(got[i] - want[i]); d > 0x1p-12 {
-						t.Errorf("%s, level %d, scale %g: value %d is %g, want %g", set, level, scale, i, got[i], want[i])
+						t.Errorf("%s, level %d, scale %g: value %d is %g, want %g", set, level, scale, i,
+							got[i], want[i])
 					}
 				}
 			}

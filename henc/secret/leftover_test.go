@@ -80,7 +80,8 @@ func useKey(t *testing.T, keep bool) (secrets []hidden, key *Key) {
 	}
 	seed.Wipe()
 	secrets = append(secrets, hide("root", (*[32]byte)(&made.root)))
-	for _, label := range []string{"hencedge secret key", "hencedge noise of public key", "hencedge noise of relinearisation key"} {
+	for _, label := range []string{"hencedge secret key", "hencedge noise of public key",
+		"hencedge noise of relinearisation key"} {
 		var context []uint64
 		if strings.Contains(label, "noise") {
 			context = []uint64{0}
@@ -144,7 +145,8 @@ func TestNoLeftovers(t *testing.T) {
 			cmd := exec.Command(os.Args[0], "-test.run", "^TestNoLeftovers$", "-test.v")
 			// A goroutine that Go's runtime interrupts leaves its registers on a stack, until
 			// the next interruption.
-			cmd.Env = append(os.Environ(), "HENCEDGE_LEFTOVERS="+mode, "GODEBUG=asyncpreemptoff=1", "CUTRANTT_CPU="+code)
+			cmd.Env = append(os.Environ(), "HENCEDGE_LEFTOVERS="+mode, "GODEBUG=asyncpreemptoff=1",
+				"CUTRANTT_CPU="+code)
 			out, err := cmd.CombinedOutput()
 			if errors.Is(err, syscall.ENOEXEC) {
 				testenv.Missing(t, "native", "an emulated processor cannot start this binary again: ", err)

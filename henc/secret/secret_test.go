@@ -100,7 +100,8 @@ func TestSecretRoundTrip(t *testing.T) {
 	if x := must(secret.NewDecryptor(ctx, same).DecryptReal(ct))(t)[0]; math.Abs(x-0.25) > 0x1p-14 {
 		t.Errorf("decrypted %g", x)
 	}
-	if x := must(secret.NewDecryptor(ctx, must(secret.Generate(ctx, nil))(t)).DecryptReal(ct))(t)[0]; math.Abs(x-0.25) < 0x1p-5 {
+	if x := must(secret.NewDecryptor(ctx, must(secret.Generate(ctx, nil))(t)).DecryptReal(ct))(t)[0]; math.Abs(
+		x-0.25) < 0x1p-5 {
 		t.Errorf("another key decrypts: %g", x)
 	}
 }
@@ -136,8 +137,11 @@ func TestSecretRefusals(t *testing.T) {
 		{"parameters", read(edit(func(b []byte) { b[9]++ })), henc.ErrParams},
 		{"not ternary", read(edit(func(b []byte) { b[len(b)-3] |= 3 << 2 })), henc.ErrMalformed},
 		{"no context", func() error { _, err := secret.Unmarshal(nil, b); return err }(), henc.ErrParams},
-		{"generate without context", func() error { _, err := secret.Generate(nil, nil); return err }(), henc.ErrParams},
-		{"few coefficients", func() error { _, err := secret.FromCoefficients(ctx, make([]int32, 5), nil); return err }(), henc.ErrParams},
+		{"generate without context", func() error { _, err := secret.Generate(nil, nil); return err }(),
+			henc.ErrParams},
+		{"few coefficients",
+			func() error { _, err := secret.FromCoefficients(ctx, make([]int32, 5), nil); return err }(),
+			henc.ErrParams},
 		{"large coefficients", func() error {
 			c := make([]int32, 4096)
 			c[7] = 2
@@ -162,17 +166,27 @@ func TestSecretRefusals(t *testing.T) {
 		{"wiped key", func() error { _, err := wiped.EvaluationKeys(nil, false); return err }(), secret.ErrWiped},
 		{"wiped key, galois", func() error { _, err := wiped.GaloisKeys([]uint64{5}); return err }(), secret.ErrWiped},
 		{"wiped key, write", func() error { _, err := wiped.Marshal(); return err }(), secret.ErrWiped},
-		{"wiped key, decrypt", func() error { _, err := secret.NewDecryptor(ctx, wiped).DecryptReal(ct); return err }(), secret.ErrWiped},
+		{"wiped key, decrypt", func() error { _, err := secret.NewDecryptor(ctx, wiped).DecryptReal(ct); return err }(),
+			secret.ErrWiped},
 		{"even element", func() error { _, err := k.GaloisKeys([]uint64{6}); return err }(), henc.ErrParams},
 		{"large element", func() error { _, err := k.GaloisKeys([]uint64{8193}); return err }(), henc.ErrParams},
-		{"no special primes", func() error { _, err := must(secret.Generate(add, nil))(t).RelinKey(); return err }(), henc.ErrParams},
-		{"rotation without special primes", func() error { _, err := must(secret.Generate(add, nil))(t).EvaluationKeys([]int{1}, false); return err }(), henc.ErrParams},
+		{"no special primes", func() error { _, err := must(secret.Generate(add, nil))(t).RelinKey(); return err }(),
+			henc.ErrParams},
+		{"rotation without special primes",
+			func() error { _, err := must(secret.Generate(add, nil))(t).EvaluationKeys([]int{1}, false); return err }(),
+			henc.ErrParams},
 		{"nil decryptor", func() error { _, err := noDec.DecryptReal(ct); return err }(), henc.ErrParams},
-		{"decryptor without key", func() error { _, err := secret.NewDecryptor(ctx, nil).DecryptReal(ct); return err }(), henc.ErrParams},
-		{"decryptor without context", func() error { _, err := secret.NewDecryptor(nil, k).DecryptComplex(ct); return err }(), henc.ErrParams},
-		{"nil ciphertext", func() error { _, err := secret.NewDecryptor(ctx, k).DecryptPacked(nil); return err }(), henc.ErrDegree},
-		{"empty ciphertext", func() error { _, err := secret.NewDecryptor(ctx, k).Decrypt(&henc.Ciphertext{}); return err }(), henc.ErrDegree},
-		{"foreign ciphertext", func() error { _, err := secret.NewDecryptor(ctx, k).DecryptReal(foreign); return err }(), henc.ErrLevel},
+		{"decryptor without key",
+			func() error { _, err := secret.NewDecryptor(ctx, nil).DecryptReal(ct); return err }(), henc.ErrParams},
+		{"decryptor without context",
+			func() error { _, err := secret.NewDecryptor(nil, k).DecryptComplex(ct); return err }(), henc.ErrParams},
+		{"nil ciphertext", func() error { _, err := secret.NewDecryptor(ctx, k).DecryptPacked(nil); return err }(),
+			henc.ErrDegree},
+		{"empty ciphertext",
+			func() error { _, err := secret.NewDecryptor(ctx, k).Decrypt(&henc.Ciphertext{}); return err }(),
+			henc.ErrDegree},
+		{"foreign ciphertext",
+			func() error { _, err := secret.NewDecryptor(ctx, k).DecryptReal(foreign); return err }(), henc.ErrLevel},
 	} {
 		if !errors.Is(tt.err, tt.want) {
 			t.Errorf("%s: %v, want %q", tt.name, tt.err, tt.want)
@@ -243,7 +257,8 @@ func TestSeedUnderTwoSets(t *testing.T) {
 		e := must(r.NewBatch(1, []int{i}, cutrantt.Coeffs(1)))(t)
 		b, a := must(pk.Slice(0, 1, i, i+1))(t), must(pk.Slice(1, 2, i, i+1))(t)
 		x := make([]uint32, e.Len())
-		if err := errors.Join(r.SetSmall(e, must(k.Coefficients())(t)), r.Forward(e, e), r.Mul(e, e, a), r.Add(e, e, b), r.Inverse(e, e), r.Download(x, e)); err != nil {
+		if err := errors.Join(r.SetSmall(e, must(k.Coefficients())(t)), r.Forward(e, e), r.Mul(e, e, a), r.Add(e, e, b),
+			r.Inverse(e, e), r.Download(x, e)); err != nil {
 			t.Fatal(err)
 		}
 		for j, v := range x {

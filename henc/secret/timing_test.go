@@ -113,7 +113,8 @@ func TestTimingBounded(t *testing.T) {
 	var ct *henc.Ciphertext
 	var err error
 	dec := secret.NewDecryptor(ctx, key)
-	got := timing(func(mask uint64, r *rand.Rand) { ct = cts[mask&1][r.IntN(copies)] }, func() { _, err = dec.DecryptRealBounded(ct, 0x1p40) })
+	got := timing(func(mask uint64, r *rand.Rand) { ct = cts[mask&1][r.IntN(copies)] },
+		func() { _, err = dec.DecryptRealBounded(ct, 0x1p40) })
 	if err != nil {
 		t.Fatal(err)
 	}

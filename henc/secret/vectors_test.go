@@ -78,9 +78,12 @@ func (v refusedVector) apply(b []byte) []byte {
 
 // sentinels are the errors by their names in docs/wire-ciphertext.md.
 var sentinels = map[string]error{
-	"ErrTooLarge": henc.ErrTooLarge, "ErrMalformed": henc.ErrMalformed, "ErrTruncated": henc.ErrTruncated, "ErrVersion": henc.ErrVersion,
-	"ErrKind": henc.ErrKind, "ErrLevel": henc.ErrLevel, "ErrScale": henc.ErrScale, "ErrDomain": henc.ErrDomain, "ErrDegree": henc.ErrDegree,
-	"ErrParams": henc.ErrParams, "ErrLength": henc.ErrLength, "ErrRange": henc.ErrRange, "ErrDegenerate": henc.ErrDegenerate,
+	"ErrTooLarge": henc.ErrTooLarge, "ErrMalformed": henc.ErrMalformed, "ErrTruncated": henc.ErrTruncated,
+	"ErrVersion": henc.ErrVersion,
+	"ErrKind":    henc.ErrKind, "ErrLevel": henc.ErrLevel, "ErrScale": henc.ErrScale, "ErrDomain": henc.ErrDomain,
+	"ErrDegree": henc.ErrDegree,
+	"ErrParams": henc.ErrParams, "ErrLength": henc.ErrLength, "ErrRange": henc.ErrRange,
+	"ErrDegenerate": henc.ErrDegenerate,
 }
 
 func hexSum(b []byte) string { return fmt.Sprintf("%x", sha256.Sum256(b)) }
@@ -104,9 +107,12 @@ func makeKey(t *testing.T, set string, epoch uint32, rotations []int, conjugatio
 	publicFile := must(ctx.MarshalPublicKey(public))(t)
 	evaluation := must(ctx.MarshalEvaluationKeys(must(key.EvaluationKeys(rotations, conjugation))(t)))(t)
 	root := file[len(file)-ctx.Parameters().N()/4-3-32:][:32]
-	return key, keyVector{set, epoch, hex.EncodeToString(ascending()[:]), hex.EncodeToString(root), coefficients[:16], hex.EncodeToString(file),
-		hex.EncodeToString(public.Seed[:]), hex.EncodeToString(public.KeyID[:]), len(publicFile), hex.EncodeToString(publicFile[:128]), hexSum(publicFile),
-		rotations, conjugation, len(evaluation), hex.EncodeToString(evaluation[:min(len(evaluation), 128)]), hexSum(evaluation)}
+	return key, keyVector{set, epoch, hex.EncodeToString(ascending()[:]), hex.EncodeToString(root), coefficients[:16],
+		hex.EncodeToString(file),
+		hex.EncodeToString(public.Seed[:]), hex.EncodeToString(public.KeyID[:]), len(publicFile),
+		hex.EncodeToString(publicFile[:128]), hexSum(publicFile),
+		rotations, conjugation, len(evaluation), hex.EncodeToString(evaluation[:min(len(evaluation), 128)]),
+		hexSum(evaluation)}
 }
 
 func makeDecryptions(t *testing.T, keys []*secret.Key) (out []decryptVector) {
@@ -197,8 +203,10 @@ func makeRefused(cts []decryptVector, keys []keyVector) (out []refusedVector) {
 	ct("two polynomials with a seed", "ErrDegree", 83, 1, "82")
 	ct("a polynomial of half the length", "ErrLength", 84, 3+15360/2, "591e00")
 	ct("pair at q^2 and above", "ErrRange", 87, 8, "ffffffffffffffff")
-	edit("ciphertext", full, "second polynomial of zeros", "ErrDegenerate", vectorEdit{last - 15360, 15360, hex.EncodeToString(make([]byte, 15360))})
-	edit("ciphertext", full, "one polynomial", "ErrDegree", vectorEdit{50, 1, "81"}, vectorEdit{last - 15363, 15363, ""})
+	edit("ciphertext", full, "second polynomial of zeros", "ErrDegenerate",
+		vectorEdit{last - 15360, 15360, hex.EncodeToString(make([]byte, 15360))})
+	edit("ciphertext", full, "one polynomial", "ErrDegree", vectorEdit{50, 1, "81"},
+		vectorEdit{last - 15363, 15363, ""})
 	sk := func(name, err string, at, remove int, insert string) {
 		edit("secret_key", 1, name, err, vectorEdit{at, remove, insert})
 	}
@@ -231,8 +239,10 @@ func TestKeyVectors(t *testing.T) {
 		Ciphertexts []decryptVector `json:"ciphertexts"`
 		Refused     []refusedVector `json:"refused"`
 	}{
-		Comment: "Keys derived from a seed, ciphertexts under them with their contents, and edits of both that must be refused (names of errors: docs/wire-ciphertext.md). Edits apply in order: delete so many bytes at an offset, then insert. Values are slots, packed ones two a slot.",
-		Keys:    []keyVector{addVector, d1Vector},
+		Comment: "Keys derived from a seed, ciphertexts under them with their contents, and edits of both that must " +
+			"be refused (names of errors: docs/wire-ciphertext.md). Edits apply in order: delete so many bytes at an " +
+			"offset, then insert. Values are slots, packed ones two a slot.",
+		Keys: []keyVector{addVector, d1Vector},
 	}
 	file.Ciphertexts = makeDecryptions(t, []*secret.Key{add, d1})
 	file.Refused = makeRefused(file.Ciphertexts, file.Keys)

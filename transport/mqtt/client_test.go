@@ -341,7 +341,8 @@ func TestStraysAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		in.await(t, "later")
-		for _, text := range []string{"subscription is ended", "topic=v1/old", "a subscription that does not exist yet"} {
+		for _, text := range []string{"subscription is ended", "topic=v1/old",
+			"a subscription that does not exist yet"} {
 			if !strings.Contains(log.String(), text) {
 				t.Errorf("the log lacks %q: %s", text, log)
 			}

@@ -158,7 +158,8 @@ func TestEmulator(t *testing.T) {
 		{name: "bad_bulk_parity", want: `wait for each other for ever`},
 		{name: "bad_bulk_size", want: `a bulk copy of 100 bytes`},
 		{name: "bad_bulk_init",
-			want: `an mbarrier that nothing initialised|of shared memory with a store by thread 0|no thread of the block has written`},
+			want: `an mbarrier that nothing initialised|of shared memory with a store by thread 0` +
+				`|no thread of the block has written`},
 		{name: "bad_range", want: `x is 17, not below 17`},
 		{name: "bad_factor", want: `not below 17`},
 		{name: "bad_shift", want: `a shift by more than the width`},

@@ -116,8 +116,10 @@ func testMagnitude(t *testing.T, code *code) {
 		ok   bool
 		most float64
 	}{
-		{0, true, 1}, {-5, true, 5}, {1e300, true, 1e300}, {-0x1p52, true, 0x1p52}, {0x1p51 + 0.5, false, 0x1p51 + 0.5}, {0.5, false, 1}, {-2.5, false, 2.5},
-		{1e-320, false, 1}, {math.Inf(1), false, math.Inf(1)}, {math.Inf(-1), false, math.Inf(1)}, {math.NaN(), false, math.NaN()},
+		{0, true, 1}, {-5, true, 5}, {1e300, true, 1e300}, {-0x1p52, true, 0x1p52}, {0x1p51 + 0.5, false, 0x1p51 + 0.5},
+		{0.5, false, 1}, {-2.5, false, 2.5},
+		{1e-320, false, 1}, {math.Inf(1), false, math.Inf(1)}, {math.Inf(-1), false, math.Inf(1)},
+		{math.NaN(), false, math.NaN()},
 	} {
 		for _, n := range []int{1, 8, 9, 64} {
 			for at := range n {
@@ -223,7 +225,8 @@ func TestEmbeddingError(t *testing.T) {
 			worst = max(worst, cmplx.Abs(v))
 		}
 		if rel := embedtest.RMS(d) / embedtest.RMS(z); rel > 2*bound || worst > 0x1p-47 {
-			t.Errorf("N = 2^%d: there and back is off by rms 2^%.1f, most 2^%.1f", logN, math.Log2(rel), math.Log2(worst))
+			t.Errorf("N = 2^%d: there and back is off by rms 2^%.1f, most 2^%.1f", logN, math.Log2(rel),
+				math.Log2(worst))
 		}
 	}
 }

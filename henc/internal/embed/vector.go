@@ -16,7 +16,8 @@ type code struct {
 	down, up, down2, up2 func(re, im *float64, blocks, size int, cos, sin *float64)
 	// tileDown and tileUp are the levels of distances below lanes with the reversal of
 	// bits, for n a multiple of lanes^2; tileDown multiplies by factor.
-	tileDown, tileUp func(dstRe, dstIm, srcRe, srcIm *float64, n int, reversed *uint32, cos, sin *float64, factor float64)
+	tileDown, tileUp func(dstRe, dstIm, srcRe, srcIm *float64, n int, reversed *uint32, cos, sin *float64,
+		factor float64)
 	// The others take n numbers, n > 0 a multiple of lanes.
 	scaleRound, divide func(x *float64, n int, by float64)
 	magnitude          func(x *float64, n int) (largest, bad uint64)

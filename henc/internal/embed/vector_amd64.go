@@ -11,11 +11,13 @@ import (
 // codes are the variants by the names of package simd.
 var codes = map[string]*code{
 	simd.AVX512: {
-		lanes: 8, down: downAVX512, up: upAVX512, down2: down2AVX512, up2: up2AVX512, tileDown: tileDownAVX512, tileUp: tileUpAVX512,
+		lanes: 8, down: downAVX512, up: upAVX512, down2: down2AVX512, up2: up2AVX512, tileDown: tileDownAVX512,
+		tileUp:     tileUpAVX512,
 		scaleRound: scaleRoundAVX512, divide: divideAVX512, magnitude: magnitudeAVX512,
 	},
 	simd.AVX2: {
-		lanes: 4, down: downAVX2, up: upAVX2, down2: down2AVX2, up2: up2AVX2, tileDown: tileDownAVX2, tileUp: tileUpAVX2,
+		lanes: 4, down: downAVX2, up: upAVX2, down2: down2AVX2, up2: up2AVX2, tileDown: tileDownAVX2,
+		tileUp:     tileUpAVX2,
 		scaleRound: scaleRoundAVX2, divide: divideAVX2, magnitude: magnitudeAVX2,
 	},
 }

@@ -9,7 +9,8 @@ import (
 // codes are the variants by the names of package simd.
 var codes = map[string]*code{
 	simd.NEON: {
-		lanes: 2, down: downNEON, up: upNEON, down2: down2NEON, up2: up2NEON, tileDown: tileDownNEON, tileUp: tileUpNEON,
+		lanes: 2, down: downNEON, up: upNEON, down2: down2NEON, up2: up2NEON, tileDown: tileDownNEON,
+		tileUp:     tileUpNEON,
 		scaleRound: scaleRoundNEON, divide: divideNEON, magnitude: magnitudeNEON,
 	},
 }

@@ -30,8 +30,10 @@ func TestList(t *testing.T) {
 		want error
 	}{
 		{nil, ErrTruncated}, {[]byte{0x98}, ErrTruncated}, {[]byte{0x99, 1}, ErrTruncated},
-		{[]byte{0x98, 23}, ErrMalformed}, {[]byte{0x99, 0, 255}, ErrMalformed}, {[]byte{0x9a, 0, 0, 1, 0}, ErrMalformed},
-		{[]byte{0x9f}, ErrMalformed}, {[]byte{0x40}, ErrMalformed}, {[]byte{0xa0}, ErrMalformed}, {[]byte{0x99, 4, 1}, ErrMalformed},
+		{[]byte{0x98, 23}, ErrMalformed}, {[]byte{0x99, 0, 255}, ErrMalformed},
+		{[]byte{0x9a, 0, 0, 1, 0}, ErrMalformed},
+		{[]byte{0x9f}, ErrMalformed}, {[]byte{0x40}, ErrMalformed}, {[]byte{0xa0}, ErrMalformed},
+		{[]byte{0x99, 4, 1}, ErrMalformed},
 	} {
 		r := &Reader{b: tt.b}
 		if n := r.List(1024); n != 0 || !errors.Is(r.Err(), tt.want) {

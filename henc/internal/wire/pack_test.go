@@ -31,7 +31,8 @@ func packSlow(x []uint32, q uint32) []byte {
 	return append(b, make([]byte, len(x)/16*int(w)-len(b))...)
 }
 
-var moduli = []uint32{12289, 40961, 10223617, 18137089, 67084289, 67239937, 536903681, 1073692673, 1073741789, 3, 2, 65537, 65535, 46341}
+var moduli = []uint32{12289, 40961, 10223617, 18137089, 67084289, 67239937, 536903681, 1073692673, 1073741789, 3, 2,
+	65537, 65535, 46341}
 
 // TestVectorCode: what must be tested is there.
 func TestVectorCode(t *testing.T) {
@@ -41,7 +42,8 @@ func TestVectorCode(t *testing.T) {
 		}
 	}
 	for _, name := range simd.Have() {
-		if c := codes[name]; c != nil && (c.packSome(make([]byte, 600), make([]uint32, 160), 1<<30-35) != 144 || c.unpackSome(make([]uint32, 160), make([]byte, 600), 1<<30-35) != 144) {
+		if c := codes[name]; c != nil && (c.packSome(make([]byte, 600), make([]uint32, 160), 1<<30-35) != 144 ||
+			c.unpackSome(make([]uint32, 160), make([]byte, 600), 1<<30-35) != 144) {
 			t.Errorf("%s: of 10 groups of 60 bytes 9 have 64 bytes from their first on", name)
 		}
 	}
@@ -56,7 +58,8 @@ func TestPackAgainstBigInteger(t *testing.T) {
 func testPack(t *rapid.T, c *code) {
 	q := rapid.SampledFrom(moduli).Draw(t, "q")
 	n := 16 * rapid.IntRange(0, 20).Draw(t, "n")
-	x := rapid.SliceOfN(rapid.OneOf(rapid.Uint32Range(0, q-1), rapid.Just(q-1), rapid.Just(uint32(0))), n, n).Draw(t, "x")
+	x := rapid.SliceOfN(rapid.OneOf(rapid.Uint32Range(0, q-1), rapid.Just(q-1), rapid.Just(uint32(0))), n,
+		n).Draw(t, "x")
 	got := make([]byte, PackedLen(n, q)+3)
 	copy(got[len(got)-3:], "end")
 	packInto(c, got[:PackedLen(n, q)], x, q)
@@ -76,7 +79,8 @@ func TestPackEveryWidth(t *testing.T) {
 	for _, name := range simd.Have() {
 		widths := make(map[int]bool)
 		for b := 2; b <= 30; b++ {
-			for _, q := range []uint32{1<<(b-1) + 1, 3 << (b - 2), 1<<b - 1, uint32(big.NewInt(0).Sqrt(big.NewInt(1 << (2*b - 1))).Uint64())} {
+			for _, q := range []uint32{1<<(b-1) + 1, 3 << (b - 2), 1<<b - 1,
+				uint32(big.NewInt(0).Sqrt(big.NewInt(1 << (2*b - 1))).Uint64())} {
 				widths[pairBits(q)] = true
 				x := make([]uint32, 16*(3+r.IntN(20)))
 				for i := range x {
@@ -168,7 +172,8 @@ func TestUnpackRefusesEverywhere(t *testing.T) {
 						if err != nil || x[2*pair] != q-1 || x[2*pair+1] != q-1 {
 							t.Fatalf("%s: q^2-1 modulo %d at %d: %v", name, q, pair, err)
 						}
-					} else if !errors.Is(err, ErrRange) || !strings.Contains(err.Error(), fmt.Sprintf("pair %d ", pair)) {
+					} else if !errors.Is(err, ErrRange) ||
+						!strings.Contains(err.Error(), fmt.Sprintf("pair %d ", pair)) {
 						t.Fatalf("%s: %d modulo %d at %d: %v", name, v, q, pair, err)
 					}
 				}

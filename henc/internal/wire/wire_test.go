@@ -125,7 +125,8 @@ func TestReaderRefuses(t *testing.T) {
 			t.Errorf("%s: %v, want %v", tc.name, err, tc.want)
 		}
 	}
-	for name, h := range map[string]string{"double for 1": "fb3ff0000000000000", "integer": "01", "NaN": "f97e00", "infinity": "f97c00", "null": "f6", "float for half": "fa3f800000"} {
+	for name, h := range map[string]string{"double for 1": "fb3ff0000000000000", "integer": "01", "NaN": "f97e00",
+		"infinity": "f97c00", "null": "f6", "float for half": "fa3f800000"} {
 		b, _ := hex.DecodeString(h)
 		r := &Reader{b: b}
 		if v := r.Float(); !errors.Is(r.Err(), ErrMalformed) || v != 0 {

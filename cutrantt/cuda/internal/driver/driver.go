@@ -147,8 +147,10 @@ const (
 
 var names = [symbols]string{
 	"cuInit", "cuDriverGetVersion", "cuDeviceGetCount", "cuDeviceGet", "cuDeviceGetName", "cuDeviceGetAttribute",
-	"cuDeviceTotalMem_v2", "cuDeviceGetUuid", "cuDevicePrimaryCtxRetain", "cuDevicePrimaryCtxReset_v2", "cuCtxSetCurrent", "cuModuleLoadData", "cuModuleGetFunction",
-	"cuFuncSetAttribute", "cuFuncGetAttribute", "cuOccupancyMaxActiveBlocksPerMultiprocessor", "cuMemAlloc_v2", "cuMemFree_v2",
+	"cuDeviceTotalMem_v2", "cuDeviceGetUuid", "cuDevicePrimaryCtxRetain", "cuDevicePrimaryCtxReset_v2",
+	"cuCtxSetCurrent", "cuModuleLoadData", "cuModuleGetFunction",
+	"cuFuncSetAttribute", "cuFuncGetAttribute", "cuOccupancyMaxActiveBlocksPerMultiprocessor", "cuMemAlloc_v2",
+	"cuMemFree_v2",
 	"cuMemAllocHost_v2", "cuMemHostAlloc", "cuMemHostGetDevicePointer_v2", "cuMemFreeHost",
 	"cuMemcpyHtoDAsync_v2", "cuMemcpyDtoHAsync_v2", "cuMemsetD32Async", "cuStreamCreate", "cuStreamDestroy_v2",
 	"cuStreamSynchronize", "cuEventCreate", "cuEventDestroy_v2", "cuEventRecord", "cuEventSynchronize",

@@ -10,7 +10,8 @@ import (
 // TestLost: results after which cuda.h says that the process has to end or the context
 // to be made anew count as a lost device, and no others do.
 func TestLost(t *testing.T) {
-	for _, code := range []int32{4, 201, 214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721, 810, 911, 999} {
+	for _, code := range []int32{4, 201, 214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721,
+		810, 911, 999} {
 		if !errors.Is(&Error{Code: code}, cutrantt.ErrDevice) {
 			t.Errorf("%d is not a lost device", code)
 		}

@@ -67,7 +67,8 @@ func (l *Launcher) launch(f Function, x, y, threads, shared int, args unsafe.Poi
 	l.params[0] = args
 	defer func() { l.params[0] = nil }() // args may lie in what refers to l, which then would never be finalised
 	if l.config.count == 0 {
-		return l.drv.check(symLaunchKernel, call(l.drv.entry[symLaunchKernel], uintptr(f), uintptr(x), uintptr(y), 1, uintptr(threads), 1, 1,
+		return l.drv.check(symLaunchKernel, call(l.drv.entry[symLaunchKernel], uintptr(f), uintptr(x), uintptr(y), 1,
+			uintptr(threads), 1, 1,
 			uintptr(shared), uintptr(l.stream), uintptr(unsafe.Pointer(&l.params)), 0))
 	}
 	l.config.grid, l.config.block = [3]uint32{uint32(x), uint32(y), 1}, [3]uint32{uint32(threads), 1, 1}

@@ -46,7 +46,8 @@ func TestOpenLibraryThere(t *testing.T) {
 	for _, c := range []struct {
 		libraries []string
 		want      string
-	}{{[]string{nowhere, broken, later}, broken}, {[]string{broken, nowhere}, broken}, {[]string{nowhere, later}, nowhere}} {
+	}{{[]string{nowhere, broken, later}, broken}, {[]string{broken, nowhere}, broken},
+		{[]string{nowhere, later}, nowhere}} {
 		libraries = c.libraries
 		if _, err := openLibrary(); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%q: %v, want it to name %s", c.libraries, err, c.want)
