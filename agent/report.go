@@ -298,9 +298,9 @@ func oldSpool(before uint64, streams int) string {
 	if before <= uint64(3*streams) {
 		return ""
 	}
-	return fmt.Sprintf("%d windows of the spool had been delivered before this start: the spool is an old copy, "+
-		"such as a restored backup, or its files could not be deleted. "+
-		"They count once; a replay reads again what it had read after the copy (restart when that is over)", before)
+	return fmt.Sprintf("%d windows of the spool had been delivered before this start: the spool is an old copy, such "+
+		"as a restored backup, or its files could not be deleted. They count once; a replay reads again what it had "+
+		"read after the copy (restart when that is over)", before)
 }
 
 // refusedStreams says why the evaluator refuses all windows of a stream.

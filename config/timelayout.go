@@ -100,9 +100,8 @@ func fromStrftime(format string) (string, error) {
 		}
 		element, ok := strftime[v]
 		if !ok {
-			return "", fmt.Errorf("%%%c is not known; known are %%Y %%y %%m %%d %%e %%j %%b %%B %%a %%A %%H %%I "+
-				"%%p %%M "+
-				"%%S %%f %%z %%F %%D %%T %%R %%%%", v)
+			return "", fmt.Errorf("%%%c is not known; known are %%Y %%y %%m %%d %%e %%j %%b %%B %%a %%A %%H %%I %%p "+
+				"%%M %%S %%f %%z %%F %%D %%T %%R %%%%", v)
 		}
 		out.WriteString(element)
 	}

@@ -34,8 +34,7 @@ func CheckFiles(cfg *config.Evaluator, keys bool) error {
 		defer signer.Wipe()
 	case errors.Is(err, fs.ErrNotExist):
 		faults.file(cfg, "signing_key", "make one with `hencedge keys identity FILE`, as the user that the "+
-			"evaluator runs "+
-			"as, or correct the path", err)
+			"evaluator runs as, or correct the path", err)
 	case errors.Is(err, fs.ErrPermission):
 		faults.file(cfg, "signing_key", "give the file to the user that the evaluator runs as: chown, chmod 600", err)
 	default:

@@ -75,9 +75,8 @@ func (s *Service) Health() []string {
 		out = append(out, reason)
 	}
 	for _, name := range s.devices.duplicates.devices() {
-		out = append(out, fmt.Sprintf("device %s: a second board sends with its name and signing key, or it lost "+
-			"its state "+
-			"while its clock was wrong; give each board its own", name))
+		out = append(out, fmt.Sprintf("device %s: a second board sends with its name and signing key, or it lost its "+
+			"state while its clock was wrong; give each board its own", name))
 	}
 	out = append(out, s.devices.health(s.now())...)
 	out = append(out, s.unmade.health(s.now())...)

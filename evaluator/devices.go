@@ -96,8 +96,7 @@ func (d *devices) subscribeStatus(ctx context.Context, client transport.Client) 
 		if err := client.Subscribe(ctx, topic, d.heard); err != nil {
 			if ctx.Err() == nil {
 				d.log.Warn("cannot read the birth messages of devices; differences between their files and this one "+
-					"are not "+
-					"reported",
+					"are not reported",
 					"error", err)
 			}
 			return
@@ -399,8 +398,7 @@ func (d *devices) tellSilent(now time.Time) {
 	d.mu.Unlock()
 	if len(missing) > 0 {
 		d.log.Warn("devices have never announced themselves here: they have not been started yet, or use another "+
-			"broker or "+
-			"topic_prefix",
+			"broker or topic_prefix",
 			"devices", strings.Join(missing[:min(len(missing), 16)], ", "), "count", len(missing), "topic_prefix",
 			d.cfg.Broker.TopicPrefix)
 	}

@@ -206,9 +206,8 @@ func fitsLimits(cfg *config.Evaluator, c *program.Circuit) error {
 		total += n
 	}
 	if room := int64(cfg.Store.Bytes); total > room {
-		return fmt.Errorf("program %q: the windows of one result have up to %d KiB, and they wait in the store "+
-			"until all "+
-			"are there; store.bytes is %d KiB; raise it",
+		return fmt.Errorf("program %q: the windows of one result have up to %d KiB, and they wait in the store until "+
+			"all are there; store.bytes is %d KiB; raise it",
 			c.Name(), (total+1023)>>10, room>>10)
 	}
 	return nil
@@ -227,14 +226,12 @@ func joinRule(cfg *config.Evaluator, c *program.Circuit) (JoinRule, error) {
 		}
 		if every != rule.Every {
 			return rule, fmt.Errorf("program %q joins %s and %s, whose windows end differently (every: %v and %v); "+
-				"give them "+
-				"the same window",
+				"give them the same window",
 				c.Name(), ins[0], in, rule.Every, every)
 		}
 		if every == 0 && (in.Device != ins[0].Device || in.Stream != ins[0].Stream) {
 			return rule, fmt.Errorf("program %q joins %s and %s, whose windows end after a number of samples and so "+
-				"do not "+
-				"line up; give both the same every:",
+				"do not line up; give both the same every:",
 				c.Name(), ins[0], in)
 		}
 	}

@@ -280,9 +280,8 @@ func (r *Reader) Claim(url, client string) (release func(), err error) {
 	switch err := tryLock(int(f.Fd())); {
 	case errors.Is(err, durable.ErrLocked):
 		f.Close()
-		return nil, fmt.Errorf("%w: %s is already connected to %s from this machine; stop that process, or give "+
-			"this one "+
-			"another broker.client_id; otherwise each would get some of the results", ErrClaimed, client, url)
+		return nil, fmt.Errorf("%w: %s is already connected to %s from this machine; stop that process, or give this "+
+			"one another broker.client_id; otherwise each would get some of the results", ErrClaimed, client, url)
 	case err != nil:
 		f.Close()
 		return func() {}, nil

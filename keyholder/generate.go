@@ -24,18 +24,16 @@ func (n Needs) normalise(p henc.Parameters) ([]int, error) {
 	out := []int{}
 	for _, k := range n.Rotations {
 		if k < 1 || k >= p.Slots() {
-			return nil, fmt.Errorf("%w by %d: %s has %d slots, so that rotations are by 1 to %d (to the right by k "+
-				"is to the "+
-				"left by %d-k)", ErrRotation, k, p.Name(), p.Slots(), p.Slots()-1, p.Slots())
+			return nil, fmt.Errorf("%w by %d: %s has %d slots, so that rotations are by 1 to %d (to the right by k is "+
+				"to the left by %d-k)", ErrRotation, k, p.Name(), p.Slots(), p.Slots()-1, p.Slots())
 		}
 		out = append(out, k)
 	}
 	slices.Sort(out)
 	out = slices.Compact(out)
 	if p.Alpha() == 0 && (len(out) > 0 || n.Conjugation) {
-		return nil, fmt.Errorf("parameters %s have no special primes, so no rotation keys; use a set that has "+
-			"them, such "+
-			"as edge12-d1", p.Name())
+		return nil, fmt.Errorf("parameters %s have no special primes, so no rotation keys; use a set that has them, "+
+			"such as edge12-d1", p.Name())
 	}
 	return out, nil
 }

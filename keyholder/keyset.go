@@ -256,8 +256,7 @@ func emptyDir(dir string) error {
 			return fmt.Errorf("%w: %s holds an export of a key set; use another directory", ErrExists, dir)
 		}
 		return fmt.Errorf("%w: %s holds a key set; use another directory, or give it fresh keys with: hencedge keys "+
-			"rotate "+
-			"--dir %s", ErrExists, dir, dir)
+			"rotate --dir %s", ErrExists, dir, dir)
 	}
 	for _, e := range entries {
 		if e.Name() != ".lock" {

@@ -111,9 +111,8 @@ func NewReceipts(set *Set, o ReceiptOptions) (*Receipts, error) {
 		durable.SweepTemporary(o.State + seenSuffix)
 		r.store = transport.FileReplayStore(o.State)
 		if err = transport.LoadReplay(r.guard, r.store); err != nil {
-			err = fmt.Errorf("%w: %s is empty or damaged; restore the newest copy of it and of %s%s, or move only "+
-				"the first "+
-				"one away: a recorded result can then be read again unless it is one of the newest %d: %w",
+			err = fmt.Errorf("%w: %s is empty or damaged; restore the newest copy of it and of %s%s, or move only the "+
+				"first one away: a recorded result can then be read again unless it is one of the newest %d: %w",
 				ErrState, o.State, o.State, seenSuffix, maxSeen, err)
 		}
 	}
@@ -149,9 +148,8 @@ func (r *Receipts) tellState() {
 		r.log.Error("the state is missing although results were read before; restore it, or results may be read again",
 			"missing", r.state, "results", len(r.seen.order))
 	case !r.guard.Empty() && r.seen.found.New:
-		r.log.Error("the record of results that were read is missing; restore it, or an evaluator whose store is "+
-			"an old "+
-			"copy may have them read again", "missing", r.state+seenSuffix)
+		r.log.Error("the record of results that were read is missing; restore it, or an evaluator whose store is an "+
+			"old copy may have them read again", "missing", r.state+seenSuffix)
 	}
 }
 

@@ -70,8 +70,7 @@ func (s *seen) damage() string {
 	switch {
 	case s.found.Damaged > 0:
 		return fmt.Sprintf("%s is damaged: %d records were lost, and %d bytes at its end were cut; %s. Look at the "+
-			"disk; a "+
-			"backup of the file can be put back while nothing reads results", s.path, s.found.Damaged,
+			"disk; a backup of the file can be put back while nothing reads results", s.path, s.found.Damaged,
 			s.found.Torn, cost)
 	case s.found.Torn > 0:
 		return fmt.Sprintf("%s ended within a record, as after a crash; %d bytes were cut. The result was not "+

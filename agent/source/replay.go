@@ -137,8 +137,8 @@ func (r *replay) skip(to Position, newline uint64) error {
 	}
 	if extra := r.track.done - to.offset; r.count != to.rows || extra > newline {
 		return fmt.Errorf("%w: row %d of %s ended at byte %d when it was replayed, and ends at byte %d now: it was "+
-			"read before it was complete, "+
-			"or the stream's lateness or format was changed since; to replay all of it, give the file another name",
+			"read before it was complete, or the stream's lateness or format was changed since; to replay all of it, "+
+			"give the file another name",
 			ErrReplay, to.rows, r.cfg.File, to.offset, r.track.done)
 	}
 	return nil

@@ -31,8 +31,7 @@ func programNeeds(cfg *config.Agent, file string) (*plan.ProgramNeeds, error) {
 			}
 			for _, d := range s.Compare(theirs.Stream) {
 				return nil, fmt.Errorf("%w: stream %s is packed differently in %s: %s is %s here and %s there; "+
-					"`hencedge check` "+
-					"compares all of both files",
+					"`hencedge check` compares all of both files",
 					config.ErrInvalid, s.Name, file, d.Path, d.Ours, d.Other)
 			}
 		}

@@ -95,8 +95,7 @@ func (a *app) printLevels(list []streamLevel) error {
 		text := fmt.Sprintf("%s/%s: level %d, as needed for %s", l.Device, l.Stream, l.Level, users)
 		if !l.Good {
 			text = fmt.Sprintf("%s/%s: level %d, and %d is enough for %s: write \"level: %d\" here and in the "+
-				"device's file, "+
-				"%s instead of %s a window",
+				"device's file, %s instead of %s a window",
 				l.Device, l.Stream, l.Level, l.Least, users, l.Least, cli.Bytes(int64(l.Fewest)),
 				cli.Bytes(int64(l.Bytes)))
 		}

@@ -120,9 +120,8 @@ func LoadKeys(dir string, trust keyset.Trust, newContext NewContext) ([]Keys, er
 		return fail(err)
 	}
 	if secrets := keyset.Secrets(dir); len(secrets) > 0 {
-		return fail(fmt.Errorf("%w: %s lies at an evaluator, who could read everything with it: remove it, and "+
-			"make a new "+
-			"key set if others could read it", keyset.ErrSecret, secrets[0]))
+		return fail(fmt.Errorf("%w: %s lies at an evaluator, who could read everything with it: remove it, and make a "+
+			"new key set if others could read it", keyset.ErrSecret, secrets[0]))
 	}
 	if n := len(export.Manifest.Epochs); n > maxEpochs {
 		return fail(fmt.Errorf("%d epochs, want 1 to %d", n, maxEpochs))

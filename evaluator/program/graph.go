@@ -261,8 +261,7 @@ func (g *graph) scaledRoot(at ast.Node, c float64, terms []term) *node {
 func (g *graph) insideRoot(at ast.Node) *node {
 	return g.fail(ErrUnsupported, at,
 		"the key holder takes the root after decryption: sqrt, std and rms must be outermost; compute the square "+
-			"(var(x), "+
-			"mean(x^2)) instead",
+			"(var(x), mean(x^2)) instead",
 		"%s computes with a square root", g.text(at))
 }
 

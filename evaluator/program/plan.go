@@ -342,8 +342,8 @@ func (p *planner) check(level int, mag, err, scale float64, depth int) {
 			name, p.ch.maxLevel)
 	case depth > top:
 		p.fail(ErrDepth, "encrypt at a higher level",
-			"%s needs level %d (multiplications one after another), its inputs "+
-				"are encrypted at level %d", p.text(), depth, top)
+			"%s needs level %d (multiplications one after another), its inputs are encrypted at level "+
+				"%d", p.text(), depth, top)
 	default:
 		p.fail(ErrMagnitude, "",
 			"%s does not fit: it needs %.1f bits (values up to %.4g at scale 2^%.1f), level %d of "+

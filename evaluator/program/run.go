@@ -27,13 +27,11 @@ func (c *Circuit) CheckInput(in Input, level int, scale float64) error {
 func (s *step) accepts(level int, scale float64) error {
 	if level < s.level {
 		return fmt.Errorf("%w: %s is at level %d, the program was compiled for level %d; give the stream the same "+
-			"level: "+
-			"on the device and here", ErrInput, s.in, level, s.level)
+			"level: on the device and here", ErrInput, s.in, level, s.level)
 	}
 	if !near(scale, s.scale) {
 		return fmt.Errorf("%w: %s has scale 2^%.6f, the program was compiled for 2^%.6f; give the stream the same "+
-			"level: "+
-			"and log_scale: on the device and here", ErrInput, s.in, math.Log2(scale), math.Log2(s.scale))
+			"level: and log_scale: on the device and here", ErrInput, s.in, math.Log2(scale), math.Log2(s.scale))
 	}
 	return nil
 }

@@ -210,13 +210,13 @@ func (s *shares) trouble(program string, w Waiting, reader string) (kind, text s
 	case w.Results == 0:
 		return "", ""
 	case w.Unread && w.Skipped > 0:
-		return "skipped", fmt.Sprintf("%s: %s. Nobody takes them, while results of other programs are "+
-			"delivered: %d further results were not made. "+
-			"Let the key holder read the program (programs in keyholder.yaml), or remove it", which, held, w.Skipped)
+		return "skipped", fmt.Sprintf("%s: %s. Nobody takes them, while results of other programs are delivered: %d "+
+			"further results were not made. Let the key holder read the program (programs in keyholder.yaml), or "+
+			"remove it", which, held, w.Skipped)
 	case w.Unread:
-		return "unread", fmt.Sprintf("%s: %s. Nobody takes them, while results of other programs are delivered; "+
-			"when the share is full, no further ones are made. "+
-			"Let the key holder read the program (programs in keyholder.yaml), or remove it", which, held)
+		return "unread", fmt.Sprintf("%s: %s. Nobody takes them, while results of other programs are delivered; when "+
+			"the share is full, no further ones are made. Let the key holder read the program (programs in "+
+			"keyholder.yaml), or remove it", which, held)
 	case 2*w.Bytes >= w.Share:
 		return "half", fmt.Sprintf("%s: %s. When it is full, the devices keep the windows of the program's "+
 			"streams", which, held)

@@ -320,9 +320,8 @@ func (s *stranded) health() (out []string) {
 	defer s.mu.Unlock()
 	for _, reason := range slices.Sorted(maps.Keys(s.n)) {
 		out = append(out,
-			fmt.Sprintf("store: %d windows that were acknowledged are not accepted by this configuration "+
-				"(%s), so their samples are in no result: put back what it had when they came (keys of their epoch, "+
-				"streams, "+
+			fmt.Sprintf("store: %d windows that were acknowledged are not accepted by this configuration (%s), so "+
+				"their samples are in no result: put back what it had when they came (keys of their epoch, streams, "+
 				"devices) and reload. The first: %v", s.n[reason], reason, s.first[reason]))
 	}
 	return out

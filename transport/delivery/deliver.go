@@ -197,8 +197,7 @@ func (c *Courier) attempt(ctx context.Context, l *spool.Lease, t *turn, answers 
 		case it.Outcome == transport.Unknown:
 			if size, ok := c.shrink.vanished(l.ID); ok {
 				c.log.Warn("the broker acknowledges windows that never reach the receiver, so it may drop large "+
-					"messages; "+
-					"trying smaller chunks. Set broker.chunk_size below the broker's limit",
+					"messages; trying smaller chunks. Set broker.chunk_size below the broker's limit",
 					"stream", l.Stream, "chunk_size", size)
 				chunk = size
 			}

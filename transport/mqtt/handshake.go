@@ -20,10 +20,8 @@ func explainTLS(err error, host string) error {
 				"wss://)",
 			err)
 	case errors.As(err, &name) && len(name.Certificate.DNSNames) == 0 && len(name.Certificate.IPAddresses) == 0:
-		return fmt.Errorf("TLS handshake: %w: the broker's certificate has no subject alternative name (its "+
-			"common name "+
-			"does "+
-			"not count): issue a new one with subjectAltName=DNS:%s (or IP:...)", err, host)
+		return fmt.Errorf("TLS handshake: %w: the broker's certificate has no subject alternative name (its common "+
+			"name does not count): issue a new one with subjectAltName=DNS:%s (or IP:...)", err, host)
 	}
 	return fmt.Errorf("TLS handshake: %w", err)
 }
@@ -35,8 +33,8 @@ var errTLS = errors.New("the broker answers with TLS: write tls:// (or wss://) i
 func (e endpoint) explain(err error) error {
 	err = plain(err)
 	if !e.secure && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)) {
-		return fmt.Errorf("the broker ended the connection before it answered: %w: "+
-			"the port may be one for TLS (tls:// in the URL)", err)
+		return fmt.Errorf("the broker ended the connection before it answered: %w: the port may be one for TLS "+
+			"(tls:// in the URL)", err)
 	}
 	return err
 }

@@ -269,9 +269,8 @@ func (r *router) dispatch(_ paho.Client, m paho.Message) {
 		if r.sweeper == nil {
 			r.sweeper = time.AfterFunc(left, r.sweep)
 			r.c.log.Warn("messages came for a subscription that does not exist yet; they are dropped if it is not "+
-				"made in "+
-				"time, "+
-				"and the broker may hold others back until then", "topic", topic, "wait", left.Round(time.Second))
+				"made in time, and the broker may hold others back until "+
+				"then", "topic", topic, "wait", left.Round(time.Second))
 		}
 		r.mu.Unlock()
 		return

@@ -24,8 +24,8 @@ func overWebsocket(ctx context.Context, raw net.Conn, e endpoint) (net.Conn, err
 	ws, answer, err := d.DialContext(ctx, "ws://"+e.authority+e.path, nil)
 	switch {
 	case errors.Is(err, websocket.ErrBadHandshake) && answer != nil:
-		return nil, fmt.Errorf("WebSocket: the server answers %q to %s: "+
-			"the path of the broker's URL may be another, often /mqtt or /ws", answer.Status, e.path)
+		return nil, fmt.Errorf("WebSocket: the server answers %q to %s: the path of the broker's URL may be another, "+
+			"often /mqtt or /ws", answer.Status, e.path)
 	case err != nil:
 		return nil, fmt.Errorf("WebSocket: %w", err)
 	case ws.Subprotocol() != "mqtt":

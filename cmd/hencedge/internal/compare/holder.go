@@ -25,9 +25,8 @@ func (c *comparison) results(e *Evaluator, k *KeyHolder) {
 	waits := e.Store != nil && e.Store.Results == config.AckKeyHolder
 	switch {
 	case waits && !k.Receipts:
-		c.fault(es, "store.results", "results wait for receipts of the key holder, and its file does not say that "+
-			"it gives "+
-			"any",
+		c.fault(es, "store.results", "results wait for receipts of the key holder, and its file does not say that it "+
+			"gives any",
 			"write receipts: true there, or results: broker here", ks, "receipts")
 	case !waits && k.Receipts:
 		c.warn(ks, "receipts", "the evaluator does not wait for receipts",

@@ -85,8 +85,7 @@ func unreachable(err error, id string) string {
 		return "set this machine's clock, or renew the broker's certificate"
 	case errors.Is(err, transport.ErrRefused):
 		return fmt.Sprintf("check broker.username, broker.password, broker.cert and key, and whether the broker "+
-			"allows the "+
-			"client id %s, which only doctor uses", id)
+			"allows the client id %s, which only doctor uses", id)
 	}
 	return "check broker.url, the firewall, and whether the broker runs"
 }

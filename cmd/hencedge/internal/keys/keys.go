@@ -271,9 +271,8 @@ set of its own.`,
 
 func (a *app) exported(done *keyholder.Exported) error {
 	if done.Secret {
-		fmt.Fprintf(a.Std.Err, "warning: %s holds the secret key; whoever reads it can decrypt everything under "+
-			"this key "+
-			"set\n", done.Dir)
+		fmt.Fprintf(a.Std.Err, "warning: %s holds the secret key; whoever reads it can decrypt everything under this "+
+			"key set\n", done.Dir)
 	}
 	if a.JSON {
 		return cli.JSONLine(a.Std.Out, struct {

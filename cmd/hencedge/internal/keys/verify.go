@@ -58,9 +58,8 @@ func (a *app) verified(export *keyset.Export, pinned bool) error {
 		}{export.Dir, fingerprint, pinned, m})
 	}
 	if !pinned {
-		fmt.Fprintf(a.Std.Err, "warning: nothing is damaged; whose keys they are is not checked. Compare %s with "+
-			"the key "+
-			"holder, or give it with --holder\n", fingerprint)
+		fmt.Fprintf(a.Std.Err, "warning: nothing is damaged; whose keys they are is not checked. Compare %s with the "+
+			"key holder, or give it with --holder\n", fingerprint)
 	}
 	_, err := fmt.Fprintf(a.Std.Out, "%s: whole, %s, %d epochs, signed by %s\n", export.Dir, m.Params, len(m.Epochs),
 		fingerprint)

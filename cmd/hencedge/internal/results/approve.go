@@ -129,9 +129,7 @@ func (f *approveFlags) offers(cmd *cobra.Command, a *app, holder *config.KeyHold
 	}
 	if err == nil && len(offers) == 0 {
 		err = errors.New("no evaluator has published a program; is one running, and may it publish to the topics " +
-			"prg/ of " +
-			"the broker? " +
-			"Else use --evaluator evaluator.yaml")
+			"prg/ of the broker? Else use --evaluator evaluator.yaml")
 	}
 	return offers, err
 }

@@ -170,8 +170,7 @@ interrupted, or for --count results.`,
 	cmd.Flags().StringVar(&save, "save", "",
 		"also store every sealed result in this directory, which is made if necessary")
 	cmd.Flags().StringVar(&out, "out", "",
-		"append to this file, made for this user alone, instead of standard output; "+
-			"SIGHUP opens it anew")
+		"append to this file, made for this user alone, instead of standard output; SIGHUP opens it anew")
 	cmd.Flags().StringVar(&metrics, "metrics", "", "serve counts of results and refusals for Prometheus on this "+
 		"host:port")
 	cmd.Flags().IntVar(&count, "count", 0, "stop after this many results; 0 goes on")
