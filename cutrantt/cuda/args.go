@@ -92,11 +92,13 @@ type upArgs struct {
 }
 
 type relayoutArgs struct {
+	//lint:ignore U1000 head reads and writes it
 	args
 	logColumns uint32
 }
 
 type elementArgs struct {
+	//lint:ignore U1000 head reads and writes it
 	args
 	b       driver.Pointer
 	bs      uint64
@@ -104,6 +106,7 @@ type elementArgs struct {
 }
 
 type constantArgs struct {
+	//lint:ignore U1000 head reads and writes it
 	args
 	constants   driver.Pointer
 	transformed uint32 // 0 or 1
