@@ -19,10 +19,10 @@ import (
 
 	"github.com/hencedge/hencedge/agent/input/inputtest"
 	"github.com/hencedge/hencedge/agent/plan"
-	"github.com/hencedge/hencedge/agent/seal"
 	"github.com/hencedge/hencedge/agent/source"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/internal/daemon"
+	"github.com/hencedge/hencedge/internal/durable"
 	"github.com/hencedge/hencedge/internal/role"
 	"github.com/hencedge/hencedge/transport"
 )
@@ -322,7 +322,7 @@ func TestRestart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := New(cfg, deps); !errors.Is(err, seal.ErrStateLocked) {
+		if _, err := New(cfg, deps); !errors.Is(err, durable.ErrLocked) {
 			t.Errorf("a second agent with the same state: %v", err)
 		}
 		if err := a.Once(t.Context()); err != nil {

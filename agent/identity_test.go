@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hencedge/hencedge/agent/seal"
+	"github.com/hencedge/hencedge/internal/durable"
 	"github.com/hencedge/hencedge/internal/testrig"
 	"github.com/hencedge/hencedge/transport"
 	"github.com/hencedge/hencedge/transport/spool"
@@ -92,7 +92,7 @@ func TestForeignSpool(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := New(cfg, deps); !errors.Is(err, seal.ErrStateLocked) {
+	if _, err := New(cfg, deps); !errors.Is(err, durable.ErrLocked) {
 		t.Errorf("a second agent: %v", err)
 	}
 	cfg2 := *cfg

@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"net"
 	"net/netip"
 	"net/url"
 	"strconv"
@@ -88,9 +87,6 @@ type Endpoint struct {
 	Host string
 	Port int
 }
-
-// Address returns "host:port", with brackets around an IPv6 host.
-func (e Endpoint) Address() string { return net.JoinHostPort(e.Host, strconv.Itoa(e.Port)) }
 
 // Loopback reports whether the host is this machine.
 func (e Endpoint) Loopback() bool { return loopback(e.Host) }

@@ -2,12 +2,11 @@ package config
 
 import "time"
 
-// Limits of names and layouts.
+// Limits of layouts.
 const (
-	MaxNameLength = 64    // bytes of a device, stream, channel or program name
-	MaxChannels   = 1024  // channels of one stream
-	MaxSamples    = 32768 // samples of one window: the slots of the largest ring
-	MaxSlots      = 32768 // channels times stride, before the parameters are known
+	MaxChannels = 1024  // channels of one stream
+	MaxSamples  = 32768 // samples of one window: the slots of the largest ring
+	MaxSlots    = 32768 // channels times stride, before the parameters are known
 )
 
 // MaxLateness bounds Stream.Lateness, and with it what waits in memory.

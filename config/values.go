@@ -23,10 +23,6 @@ const (
 	GiB = yamlx.GiB
 )
 
-// ParseSize reads a size such as "112KiB". A bare number is refused, because
-// nobody can tell whether it means bytes or kilobytes.
-func ParseSize(s string) (Size, error) { return yamlx.ParseSize(s) }
-
 // sortedKeys returns the keys of m in a fixed order.
 func sortedKeys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }
 

@@ -71,8 +71,8 @@ func TestNewFromFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(s.keys) != 1 || len(s.Plan().Programs) != 1 {
-		t.Errorf("%d keys, %d programs", len(s.keys), len(s.Plan().Programs))
+	if len(s.keys) != 1 || len(s.plan.Programs) != 1 {
+		t.Errorf("%d keys, %d programs", len(s.keys), len(s.plan.Programs))
 	}
 	_, err = New(cfg, Deps{Logger: quiet()})
 	wantError(t, err, store.ErrState, "in use")

@@ -113,9 +113,6 @@ func (s *Service) loadKeys() (all []engine.Keys, read func(*henc.Context) ([]eng
 	return all, sets.Read, nil
 }
 
-// Plan returns what the service runs.
-func (s *Service) Plan() *Plan { return s.plan }
-
 // Close releases state and store if Run was not called. After Run it does nothing.
 func (s *Service) Close() error {
 	return errors.Join(s.state.Close(), s.custody.close())

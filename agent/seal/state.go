@@ -12,13 +12,9 @@ import (
 	"github.com/hencedge/hencedge/internal/role"
 )
 
-// Errors of the state file.
-var (
-	// ErrState: the state file cannot be used.
-	ErrState = errors.New("state file")
-	// ErrStateLocked: another process uses the state file.
-	ErrStateLocked = durable.ErrLocked
-)
+// ErrState: the state file cannot be used. The error wraps durable.ErrLocked too if
+// another process uses the file.
+var ErrState = errors.New("state file")
 
 const (
 	stateMax = 1 << 20 // bytes

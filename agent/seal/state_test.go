@@ -32,7 +32,7 @@ func TestStateFirstStart(t *testing.T) {
 	if err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("mode %v, %v", info.Mode(), err)
 	}
-	if _, err := OpenState(path, "d", now); !errors.Is(err, ErrStateLocked) {
+	if _, err := OpenState(path, "d", now); !errors.Is(err, durable.ErrLocked) {
 		t.Errorf("a second agent got %v", err)
 	}
 	if err := s.Close(); err != nil {
@@ -169,7 +169,7 @@ func TestStatePersistsBeforeUse(t *testing.T) {
 	if n, err := s.Take("a"); err != nil || n != SequenceBlock*3/2 {
 		t.Errorf("after the disk came back: %d, %v", n, err)
 	}
-	if f, err := ReadState(s.disk.Path(), "d"); err != nil || f.Reserved["a"] <= SequenceBlock*3/2 {
+	if f, err := ReadState(filepath.Join(dir, "state"), "d"); err != nil || f.Reserved["a"] <= SequenceBlock*3/2 {
 		t.Errorf("on disk: %+v, %v", f, err)
 	}
 	s.Close()

@@ -110,8 +110,8 @@ func TestRefusals(t *testing.T) {
 			t.Errorf("%s: error %v, want kind %v", c.expr, err, c.kind)
 			continue
 		}
-		if c.part != "" && e.Part() != c.part {
-			t.Errorf("%s: marks %q, want %q", c.expr, e.Part(), c.part)
+		if c.part != "" && e.part() != c.part {
+			t.Errorf("%s: marks %q, want %q", c.expr, e.part(), c.part)
 		}
 		for _, s := range c.says {
 			if !strings.Contains(err.Error(), s) {
@@ -132,7 +132,7 @@ func TestErrorText(t *testing.T) {
 	}
 	var e *Error
 	errors.As(err, &e)
-	if line, col := e.Position(); line != 2 || col != 6 {
+	if line, col := e.position(); line != 2 || col != 6 {
 		t.Errorf("position %d:%d, want 2:6", line, col)
 	}
 }
@@ -143,7 +143,7 @@ func TestPosition(t *testing.T) {
 	if !errors.As(err, &e) {
 		t.Fatal(err)
 	}
-	if line, col := e.Position(); line != 1 || col != 6 {
+	if line, col := e.position(); line != 1 || col != 6 {
 		t.Errorf("position %d:%d, want 1:6", line, col)
 	}
 }

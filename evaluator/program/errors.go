@@ -47,25 +47,6 @@ type Error struct {
 // Unwrap gives the sentinel.
 func (e *Error) Unwrap() error { return e.Kind }
 
-// Part returns the text of the refused sub-expression, shortened to one line.
-func (e *Error) Part() string { return excerpt(e.Expr, e.From, e.To) }
-
-// Position returns the 1-based line and column of the sub-expression in Expr.
-func (e *Error) Position() (line, column int) {
-	line, column = 1, 1
-	for i, r := range []rune(e.Expr) {
-		if i == e.From {
-			break
-		}
-		if r == '\n' {
-			line, column = line+1, 1
-		} else {
-			column++
-		}
-	}
-	return line, column
-}
-
 // Error is the message, the line of the expression with a caret under the
 // sub-expression, and the hint.
 func (e *Error) Error() string {

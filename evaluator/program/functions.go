@@ -113,18 +113,3 @@ func distance(a, b string) int {
 	}
 	return rows[len(x)][len(y)]
 }
-
-// Function describes a function of the language.
-type Function struct {
-	Call string // how it is called
-	Doc  string
-}
-
-// Functions lists the language's functions in alphabetical order.
-func Functions() []Function {
-	var out []Function
-	for _, n := range functionNames() {
-		out = append(out, Function{functions[n].args, functions[n].doc})
-	}
-	return out
-}

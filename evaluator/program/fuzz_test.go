@@ -38,7 +38,7 @@ func FuzzCompile(f *testing.F) {
 				if !errors.As(err, &e) || e.Kind == nil {
 					t.Fatalf("error %v of an unexpected kind", err)
 				}
-				_, _, _ = e.Error(), e.Part(), e.Hint
+				_, _, _ = e.Error(), e.part(), e.Hint
 				continue
 			}
 			if text := c.Explain().Text(); !strings.Contains(text, "promise") {

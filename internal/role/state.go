@@ -38,9 +38,6 @@ func LockState(role, path string) (*State, error) {
 	return &State{Write: durable.WriteState, path: path, lock: lock}, nil
 }
 
-// Path returns where the file is.
-func (s *State) Path() string { return s.path }
-
 // Save replaces the file. After Close it belongs to the next process, and Save fails
 // with ErrClosed.
 func (s *State) Save(data []byte) error {

@@ -83,9 +83,6 @@ func Start(o Options) (b *Broker, addr string, err error) {
 	return &Broker{server: s, listener: own, addr: l.Address(), secure: o.TLS != nil}, l.Address(), nil
 }
 
-// Addr returns the host:port that the broker listens on.
-func (b *Broker) Addr() string { return b.addr }
-
 // URL returns the address as clients take it.
 func (b *Broker) URL() string {
 	if b.secure {
