@@ -8,10 +8,6 @@ import (
 	"github.com/hencedge/hencedge/henc/internal/wire"
 )
 
-// FormatVersion is the version of every format that this package writes and the
-// only one that it reads.
-const FormatVersion = wire.Version
-
 // A ciphertext is [version, kind, parameter hash, level, scale, n2, transform,
 // seed or null, [c0] or [c0, c1]]; see docs/wire-ciphertext.md.
 const (

@@ -241,7 +241,7 @@ func TestUnmarshalCiphertextRefuses(t *testing.T) {
 		{"trailing", append(good.bytes(t), 0xf6), ErrMalformed},
 		{"too large", append(good.bytes(t), make([]byte, 200)...), ErrTooLarge},
 		{"empty", nil, ErrTruncated},
-		{"version", setAt(good.bytes(t), 1, FormatVersion+1), ErrVersion},
+		{"version", setAt(good.bytes(t), 1, wire.Version+1), ErrVersion},
 		{"downgrade", setAt(good.bytes(t), 1, 1), ErrVersion},
 		{"kind", setAt(good.bytes(t), 2, 2), ErrKind},
 		{"elements", setAt(good.bytes(t), 0, 0x88), ErrMalformed},

@@ -7,7 +7,7 @@
 // attempt, and word j of the stream is word j%16 of block j/16 (the block
 // counter starts at 0). Labels keep the uses of one seed apart.
 //
-// Secret seeds give Words, Ternary and CBD. Their branches and addresses depend on
+// Secret seeds give Ternary and CBD. Their branches and addresses depend on
 // lengths, the position in the stream and the machine's vector code, never on the
 // seed or on what is drawn: ChaCha20 is additions, exclusive ors and rotations by
 // constants, and what follows is products, comparisons into masks and counts of ones
@@ -25,16 +25,8 @@ import (
 // Sigma is the standard deviation of CBD: sqrt(21/2).
 const Sigma = 3.2403703492039302
 
-// Words fills dst with words start, start+1, ... of stream (seed, label,
+// genericWords fills dst with words start, start+1, ... of stream (seed, label,
 // index, attempt). A stream has 2^36 words; start and len(dst) stay within it.
-func Words(dst []uint32, seed *[32]byte, label, index, attempt uint32, start int) {
-	if c := selected(); c != generic {
-		vectorWords(c, dst, seed, label, index, attempt, start)
-		return
-	}
-	genericWords(dst, seed, label, index, attempt, start)
-}
-
 func genericWords(dst []uint32, seed *[32]byte, label, index, attempt uint32, start int) {
 	var nonce [12]byte
 	binary.LittleEndian.PutUint32(nonce[0:], label)

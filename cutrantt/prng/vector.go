@@ -46,28 +46,6 @@ func (s *source) from(block int) {
 	}
 }
 
-func vectorWords(c code, dst []uint32, seed *[32]byte, label, index, attempt uint32, start int) {
-	var s source
-	s.open(seed, label, index, attempt)
-	var buf [16 * most]uint32
-	s.from(start / 16)
-	group := 16 * c.few()
-	if skip := start % 16; skip > 0 && len(dst) > 0 {
-		c.words(&buf[0], 1, &s)
-		dst = dst[copy(dst, buf[skip:group]):]
-	}
-	if groups := len(dst) / group; groups > 0 {
-		c.words(&dst[0], groups, &s)
-		dst = dst[groups*group:]
-	}
-	if len(dst) > 0 {
-		c.words(&buf[0], 1, &s)
-		copy(dst, buf[:])
-	}
-	clear(buf[:])
-	s.wipe()
-}
-
 // vectorUniform is Uniform for a multiple of 16 words. The blocks with rejected words
 // are listed, and listed blocks are computed together wherever they stand.
 func vectorUniform(c code, dst []uint32, seed *[32]byte, label, index, q uint32) {

@@ -100,18 +100,6 @@ func (w *Writer) Float(v float64) { w.put(v) }
 // Blob writes a byte string; nil writes null.
 func (w *Writer) Blob(v []byte) { w.put(v) }
 
-// Residues writes a byte string of packed residues, len(q) limbs of n each: limb i,
-// modulo q[i], is x[i*n : (i+1)*n].
-func (w *Writer) Residues(x []uint32, n int, q []uint32) {
-	size := ResiduesLen(n, q)
-	if len(x) != n*len(q) || n%16 != 0 {
-		w.fail(fmt.Errorf("%w: %d residues for %d limbs of %d", ErrLength, len(x), len(q), n))
-		return
-	}
-	w.b = appendBlobHead(w.b, uint64(size))
-	w.pack(x, n, q)
-}
-
 // pack appends whole limbs.
 func (w *Writer) pack(x []uint32, n int, q []uint32) {
 	from, at := len(w.b), make([]int, len(q)+1)
@@ -146,8 +134,9 @@ func share(limbs, residues int, f func(i int)) {
 	all.Wait()
 }
 
-// ResiduesBy is Residues for limbs that are fetched some at a time: next gives limb
-// i, and perhaps those after it, which are used before the next call.
+// ResiduesBy writes a byte string of packed residues, len(q) limbs of n each. Limb i
+// is modulo q[i]. next returns limb i, and perhaps some that follow it; they are used
+// before the next call.
 func (w *Writer) ResiduesBy(n int, q []uint32, next func(i int) ([]uint32, error)) {
 	if w.err != nil {
 		return
@@ -193,7 +182,7 @@ func (w *Writer) Bytes() ([]byte, error) {
 	return w.b, nil
 }
 
-// ResiduesLen is the length of the content of the byte string that Residues writes.
+// ResiduesLen is the length of the content of the byte string that ResiduesBy writes.
 func ResiduesLen(n int, q []uint32) int {
 	size := 0
 	for _, m := range q {

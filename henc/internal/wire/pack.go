@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
-	"slices"
 )
 
 // pairBits is the width of two packed residues modulo q: bitlen(q^2-1).
@@ -15,18 +14,11 @@ func pairBits(q uint32) int { return bits.Len64(uint64(q)*uint64(q) - 1) }
 // 16: n/2 pairs of bitlen(q^2-1) bits.
 func PackedLen(n int, q uint32) int { return n / 16 * pairBits(q) }
 
-// Pack appends the packed residues x, each below q < 2^30; len(x) is a multiple
-// of 16. Residues are taken in pairs: x[2i] + q*x[2i+1], below q^2, is written
-// in bitlen(q^2-1) bits, lowest bit first, one pair straight after the other, lowest
-// bit of each byte first. A pair loses less than a bit against 2*log2(q).
-func Pack(dst []byte, x []uint32, q uint32) []byte {
-	from, size := len(dst), PackedLen(len(x), q)
-	dst = slices.Grow(dst, size)[:from+size]
-	PackInto(dst[from:], x, q)
-	return dst
-}
-
-// PackInto is Pack into the PackedLen(len(x), q) bytes of dst.
+// PackInto writes the packed residues x, each below q < 2^30, to the
+// PackedLen(len(x), q) bytes of dst; len(x) is a multiple of 16. Residues are taken in
+// pairs: x[2i] + q*x[2i+1], below q^2, is written in bitlen(q^2-1) bits, lowest bit
+// first, one pair straight after the other, lowest bit of each byte first. A pair loses
+// less than a bit against 2*log2(q).
 func PackInto(dst []byte, x []uint32, q uint32) { packInto(selected(), dst, x, q) }
 
 // packInto is PackInto with the given vector code, nil for plain Go.
@@ -55,7 +47,7 @@ func packInto(c *code, dst []byte, x []uint32, q uint32) {
 	}
 }
 
-// Unpack is the inverse of Pack. It fails with ErrLength unless src has
+// Unpack is the inverse of PackInto. It fails with ErrLength unless src has
 // PackedLen(len(dst), q) bytes, and with ErrRange for a pair that is not below q^2.
 func Unpack(dst []uint32, src []byte, q uint32) error { return unpack(selected(), dst, src, q) }
 

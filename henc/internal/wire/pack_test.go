@@ -112,10 +112,19 @@ func TestPackEveryWidth(t *testing.T) {
 	}
 }
 
-// TestAppend: Pack appends.
-func TestAppend(t *testing.T) {
+// packed returns the packed residues x.
+func packed(x []uint32, q uint32) []byte {
+	out := make([]byte, PackedLen(len(x), q))
+	PackInto(out, x, q)
+	return out
+}
+
+// TestPackWithin: PackInto writes its bytes and leaves those before alone.
+func TestPackWithin(t *testing.T) {
 	x := []uint32{15: 5}
-	if got := Pack([]byte{1, 2, 3}, x, 12289); !bytes.Equal(got, append([]byte{1, 2, 3}, packSlow(x, 12289)...)) {
+	got := append([]byte{1, 2, 3}, make([]byte, PackedLen(len(x), 12289))...)
+	PackInto(got[3:], x, 12289)
+	if !bytes.Equal(got, append([]byte{1, 2, 3}, packSlow(x, 12289)...)) {
 		t.Fatalf("%x", got)
 	}
 }
@@ -123,7 +132,7 @@ func TestAppend(t *testing.T) {
 func TestUnpackRefuses(t *testing.T) {
 	q := uint32(67084289)
 	x := make([]uint32, 32)
-	b := Pack(nil, x, q)
+	b := packed(x, q)
 	for _, bad := range [][]byte{nil, b[:len(b)-1], append(slices.Clone(b), 0)} {
 		if err := Unpack(x, bad, q); !errors.Is(err, ErrLength) {
 			t.Errorf("%d bytes: %v", len(bad), err)
@@ -189,7 +198,7 @@ func BenchmarkPack(b *testing.B) {
 		for i := range x {
 			x[i] = rand.Uint32N(q)
 		}
-		packed := Pack(nil, x, q)
+		packed := packed(x, q)
 		for _, name := range simd.Have() {
 			b.Run(fmt.Sprintf("pack/%d/%s", pairBits(q), name), func(b *testing.B) {
 				b.SetBytes(int64(len(packed)))

@@ -54,7 +54,7 @@ func TestResiduesBlob(t *testing.T) {
 		x[i] = uint32(i)
 	}
 	w := NewWriter(KindPublicKey, [32]byte{}, 4, 0)
-	w.Residues(x, 32, q)
+	w.ResiduesBy(32, q, func(i int) ([]uint32, error) { return x[32*i:], nil })
 	b, err := w.Bytes()
 	if err != nil {
 		t.Fatal(err)
@@ -71,7 +71,7 @@ func TestResiduesBlob(t *testing.T) {
 		t.Error("content")
 	}
 	w = NewWriter(KindPublicKey, [32]byte{}, 4, 0)
-	w.Residues(x[:63], 32, q)
+	w.ResiduesBy(32, q, func(int) ([]uint32, error) { return x[:63], nil })
 	if _, err := w.Bytes(); !errors.Is(err, ErrLength) {
 		t.Errorf("63 residues: %v", err)
 	}
