@@ -1,16 +1,16 @@
 #!/usr/bin/env bash
-# Builds hencedge for every platform that is supported, twice: with GPU support
-# (no cgo, but linked against glibc, which opens the GPU's driver), and without
-# it, fully static; each for every role, and for evaluators alone (hencedge-evaluator-...),
-# without code for secret keys. Programs for arm64, which are for boards, have no broker
-# (nobroker): only the demo would start it.
+# Builds hencedge for every supported platform, in four variants: with GPU support (no
+# cgo, but linked against glibc, which opens the GPU's driver) or fully static without it;
+# for every role, or for evaluators alone (hencedge-evaluator-...) without code for secret
+# keys. Programs for arm64 are for boards and have no broker (nobroker), which only the
+# demo starts.
 # usage: cross/build.sh OUTDIR [LDFLAGS]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 out=${1:?usage: cross/build.sh OUTDIR [LDFLAGS]}
 ldflags=${2:-"-s -w"}
 mkdir -p "$out"
-# interpreter says whether an ELF file asks for a dynamic linker: PT_INTERP.
+# interpreter reports whether an ELF file asks for a dynamic linker (PT_INTERP).
 interpreter() { LC_ALL=C grep -aqE '/lib(64)?/ld-linux-[a-z0-9-]+\.so\.[0-9]' <(head -c 65536 "$1"); }
 for arch in amd64 arm64; do
   for role in "" -evaluator; do
@@ -31,15 +31,14 @@ for arch in amd64 arm64; do
       if interpreter "$bin"; then linked="needs glibc"; else linked="static"; fi
       printf '%s\t%s bytes\t%s\n' "$bin" "$(stat -c %s "$bin")" "$linked"
       if [ "$kind" = static ] && [ "$linked" != static ]; then
-        echo "build: $bin is not static: something besides the GPU backend links a C library" >&2
+        echo "build: $bin is not static: a package other than the GPU backend links a C library" >&2
         exit 1
       fi
     done
   done
 done
-# The licences of all that is linked; each program prints them too (version --licenses).
+# The licences of everything that is linked. Each program prints them too (version --licenses).
 cp LICENSE "$out/LICENSE"
 cp cmd/hencedge/internal/licenses/zlicenses.txt "$out/THIRD-PARTY-LICENSES.txt"
-# What the binaries hold: the kernels of every board in those with GPU support,
-# none in the others.
+# The binaries with GPU support must hold the kernels of every board, the others none.
 HENCEDGE_TEST_BINARIES=$(cd "$out" && pwd) go test -count=1 -run TestBinaries ./kernels

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Runs every generator, `make charts` and `go mod tidy`, and fails if a tracked file changes.
-# The CUDA kernels, whose generator needs a compiler, are left to check-kernels.sh.
+# check-kernels.sh checks the CUDA kernels, whose generator needs a compiler.
 # usage: cross/check-generated.sh MODULE-DIR...
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -12,7 +12,7 @@ done
 make --silent charts
 after=$(git status --porcelain)
 if [ "$before" != "$after" ]; then
-  echo "check-generated: these files are not what their generator writes:" >&2
+  echo "check-generated: these files differ from what their generators write:" >&2
   diff <(echo "$before") <(echo "$after") >&2 || true
   git --no-pager diff --stat >&2
   exit 1

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Fails if kernels/ does not belong together: the compiled images and the sources
-# must have the hashes that zkernels.go states. Where the compiler of the record
-# is found (NVCC, or nvcc in PATH; cross/cuda-toolkit.sh installs it), the images
-# are made anew as well and must come out the same.
+# Fails if the files in kernels/ do not match each other: the compiled images and the
+# sources must have the hashes that zkernels.go states. If the compiler that made the
+# images is found (NVCC, or nvcc in PATH; cross/cuda-toolkit.sh gets it), they are
+# compiled again and must be the same.
 # usage: cross/check-kernels.sh
 set -euo pipefail
 NVCC=$(realpath "$(command -v "${NVCC:-nvcc}" || true)" 2>/dev/null || true)
@@ -26,7 +26,7 @@ if [ -x "$NVCC" ]; then
   have="$("$NVCC" --version | sed -n 's/.*release.*, V/nvcc /p')"
 fi
 if [ "$have" != "$(stated Compiler)" ]; then
-  echo "check-kernels: hashes agree; not compiled anew: it takes $(stated Compiler) (cross/cuda-toolkit.sh DIR, then NVCC=DIR/bin/nvcc), here is $have"
+  echo "check-kernels: hashes agree; not compiled again: that needs $(stated Compiler) (cross/cuda-toolkit.sh DIR, then NVCC=DIR/bin/nvcc), found $have"
   exit 0
 fi
 tmp=$(mktemp -d)
@@ -38,4 +38,4 @@ read -ra archs <<<"$(stated Architectures)"
 for f in kernels.bin zkernels.go; do
   cmp "$f" "$tmp/kernels/$f" || { echo "check-kernels: $f is not what kernels/build.sh ${archs[*]} makes" >&2; exit 1; }
 done
-echo "check-kernels: the images came out the same with $have"
+echo "check-kernels: $have makes the same images"

@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# Counts the instructions that a benchmark of a package executes on arm64, for NEON and
-# for plain Go, under qemu-user: those of the code of that package and of others that
-# are named, by class. %v in the name of the benchmark stands for neon and generic.
+# Counts the instructions that a benchmark executes on arm64 under qemu-user, by class, for
+# NEON and for plain Go. Only code of the package and of each IMPORT-PATH counts. %v in the
+# name of the benchmark stands for neon and generic.
 # usage: cross/count-arm64.sh PACKAGE BENCHMARK VALUES [IMPORT-PATH...]
 #   cross/count-arm64.sh ./cutrantt/cpu 'Transform/forward/N=2\^12/n2=1$' 4096
 #   cross/count-arm64.sh ./cutrantt/prng 'Samplers/%v/cbd$' 8192 golang.org/x/crypto/chacha20
-# Prints, for each of VALUES values that one iteration makes: all instructions, then
-# vector products, other vector operations, vector loads and stores, scalar products,
-# other loads and stores, and the rest.
+# One iteration makes VALUES values. For each value it prints the number of all
+# instructions, then of vector products, other vector operations, vector loads and stores,
+# scalar products, other loads and stores, and the rest.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 pkg=$1 bench=$2 values=$3
@@ -16,7 +16,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 CGO_ENABLED=0 GOOS=linux GOARCH=arm64 go test -c -tags nogpu -o "$work/test" "$pkg"
 go tool nm -n "$work/test" >"$work/symbols"
-# The functions of a package lie together: the log has what is from the first to the last.
+# The functions of a package lie together, so the log covers from the first to the last.
 range=
 for path in $(go list "$pkg") "${@:4}"; do
   range+=${range:+,}$(awk -v p="$path." '
@@ -35,8 +35,8 @@ awk '
     else if (op ~ /^(MOV|LD|ST)/ && /\(R/) c = "load or store"
     print $2, c
   }' "$work/code" >"$work/classes"
-# executions of each address: the log has the instructions of each translated block, and
-# a line for each time that one begins
+# executions of each address. The log has the instructions of each translated block, and
+# one line each time that a block begins.
 count() { # VARIANT ITERATIONS
   CUTRANTT_CPU=$1 "$qemu" -d nochain,exec,in_asm -dfilter "$range" -D "$work/log" "$work/test" \
     -test.run '^$' -test.bench "${bench//%v/$1}" -test.benchtime "${2}x" -test.cpu 1 >/dev/null

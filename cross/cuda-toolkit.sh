@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Puts the CUDA compiler of the record (nvcc 12.4) into a directory of its own,
-# from Debian 13's non-free packages, on Debian 12 or 13 (amd64). Nothing else of
-# the system changes: apt's sources, lists and cache are kept apart and deleted,
-# no package is installed. Downloads 1.0 GB and keeps 0.2 GB.
+# Unpacks the CUDA compiler that makes the kernels (nvcc 12.4) into a directory of its own,
+# from Debian 13's non-free packages, on Debian 12 or 13 (amd64). Nothing else of the
+# system changes: no package is installed, and apt uses separate sources, lists and cache,
+# which are deleted. Downloads 1.0 GB and keeps 0.2 GB.
 # usage: cross/cuda-toolkit.sh DIR     then: NVCC=DIR/bin/nvcc make kernels
 # DEBIAN_MIRROR: another mirror, or a date of snapshot.debian.org.
 set -euo pipefail
@@ -47,8 +47,8 @@ get nvidia-cuda-toolkit 12.4.131~12.4.1-2 cd5fe85aee38d108b315f408a688641478f240
 get nvidia-cuda-dev 12.4.127~12.4.1-2 d846838f914a0176948d48a8bcade5d6dbcccb5c9374343f6475f5503f173ee0 \
   ./usr/include ./usr/lib/x86_64-linux-gnu/libcudart_static.a ./usr/lib/x86_64-linux-gnu/libcudadevrt.a
 
-# nvcc reads the profile that lies beside it; Debian's has the paths of an
-# installed package and is a link to /etc.
+# nvcc reads the profile beside it. Debian's is a link to /etc and has the paths of an
+# installed package.
 bin="$dir/usr/lib/nvidia-cuda-toolkit/bin"
 rm -f "$bin/nvcc.profile"
 cat > "$bin/nvcc.profile" <<PROFILE

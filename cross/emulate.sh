@@ -1,12 +1,11 @@
 #!/usr/bin/env bash
-# Builds the arm64 test binary of each package and runs it under qemu-user; with
-# --program also the program itself: the whole job of the demo, and what an operator
-# asks of it.
+# Builds the arm64 test binary of each package and runs it under qemu-user. With --program
+# it also runs the program itself: the whole demo, and commands of an operator.
 # usage: cross/emulate.sh [--program] PACKAGE...
 # The binaries are static (-tags nogpu), as there is no arm64 C library here.
-# Emulation is some 10 to 20 times slower than the machine itself, so the tests
-# see HENCEDGE_TEST_EMULATED=1 and keep to the smaller rings. The NEON code is required:
-# the conformance suite runs it and plain Go.
+# Emulation is 10 to 20 times slower than the machine itself, so HENCEDGE_TEST_EMULATED=1
+# limits the tests to the smaller rings. The conformance suite must run the NEON code as
+# well as plain Go.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 qemu=$(command -v qemu-aarch64-static || command -v qemu-aarch64 || true)

@@ -2,10 +2,9 @@
 # Runs every fuzz target of the module, one after another.
 # usage: cross/fuzz.sh DURATION [NAME-REGEXP]     for example: cross/fuzz.sh 10m
 #
-# Before Go 1.27 a target can fail with the bare words "context deadline
-# exceeded" when its time ends just as its context is cancelled (go.dev/issue/75804).
-# Such an end names no input and prints nothing else, so the target runs again,
-# three times at most. Every other failure is a failure at once.
+# Before Go 1.27 a target can fail for no reason when its time ends just as its context is
+# cancelled (go.dev/issue/75804). It then prints only "context deadline exceeded" and names
+# no input. Such a target runs again, at most three times. Any other failure counts at once.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 duration=${1:?usage: cross/fuzz.sh DURATION [NAME-REGEXP]}
@@ -17,7 +16,7 @@ fuzz() { # PACKAGE NAME
   go test -run '^$' -fuzz "^$2\$" -fuzztime "$duration" -fuzzminimizetime 10x "$1" 2>&1 | tee "$log"
 }
 
-# unfounded tells whether the log holds that race and nothing but it.
+# unfounded reports whether the log shows that race and nothing else.
 unfounded() { # NAME
   local rest
   rest=$(sed -E -e '/^fuzz: elapsed: /d' -e '/^exit status 1$/d' -e '/^FAIL($|\t)/d' "$log")
@@ -35,7 +34,7 @@ while IFS=: read -r file name; do
       echo "fuzz: $name failed" >&2
       exit 1
     fi
-    echo "fuzz: the time of $name ended in the race of go.dev/issue/75804: again" >&2
+    echo "fuzz: $name ended in the race of go.dev/issue/75804: running it again" >&2
   done
   ran=$((ran + 1))
 done < <(git ls-files '*_test.go' | xargs grep -oHE '^func Fuzz[A-Za-z0-9_]+' | sed 's/func //')

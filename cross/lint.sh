@@ -11,8 +11,8 @@ if [ -n "$unformatted" ]; then
   exit 1
 fi
 
-# The product as cross/build.sh compiles it, so that the two share what they compile;
-# the other modules, whose code is the same everywhere, once.
+# The product is compiled as cross/build.sh does it, so that the two share the build cache.
+# The code of the other modules is the same on all platforms, so they are checked once.
 for arch in amd64 arm64; do
   for tags in "" nogpu; do
     echo "== go vet linux/$arch${tags:+ -tags $tags}"
@@ -34,7 +34,7 @@ done
 echo "== go vet -tags valgrind"
 GOARCH=amd64 go vet -tags valgrind ./henc/... ./internal/taint
 
-# What two roles need has one place.
+# Code that two roles need stands in one place.
 echo "== duplicates between the roles"
 go run ./cross/duplicates agent evaluator keyholder
 
@@ -47,14 +47,14 @@ done
 echo "== staticcheck -tags evaluatoronly"
 go run "honnef.co/go/tools/cmd/staticcheck@$staticcheck_version" -tags evaluatoronly ./cmd/hencedge
 
-# Shadowed builtins, lines over 120 columns, functions over 80 lines (revive.toml), in the
-# files of every module and platform. Pinned like staticcheck.
+# revive refuses shadowed builtins, lines over 120 columns and functions over 80 lines
+# (revive.toml) in the files of every module and platform. It is pinned like staticcheck.
 revive_version=v1.15.0
 echo "== revive"
 git ls-files '*.go' | xargs go run "github.com/mgechev/revive@$revive_version" -config revive.toml
 
-# govulncheck needs its module and the vulnerability database; without a way to
-# either it says so and is not counted as a pass or a failure.
+# govulncheck needs its module and the vulnerability database. If it cannot reach them, it
+# neither passes nor fails, and says so.
 if out=$(go run golang.org/x/vuln/cmd/govulncheck@latest ./... 2>&1); then
   echo "== govulncheck: $(tail -n 1 <<<"$out")"
 elif grep -q 'Vulnerability #' <<<"$out"; then

@@ -4,13 +4,17 @@
 #
 #   cross/measure-agent.sh [binary [seconds [params...]]]
 #
-# For every set: memory (resident, steady and peak, of which mapped from the
-# binary), the share of one processor between windows and over all, the time from
-# the start of the process to the first sample, and bytes and time of a window; in
-# "plan" what `agent plan` said of the same on this machine before; where the machine has a power sensor that this user may
-# read, also joules for each reading, of all that the sensor covers. SAMPLES
-# (default 16; more than 8, or "idle" has windows in it) is the samples of a window, LEVEL the level (default the highest),
-# MODE public or symmetric.
+# Each object has
+#   - memory: resident, steady and peak, and the part that is mapped from the binary;
+#   - the share of one processor, between windows ("idle") and over all;
+#   - the time from the start of the process to the first sample;
+#   - bytes and time of a window;
+#   - "plan": what `agent plan` predicted on this machine before;
+#   - joules for each reading, if this user may read a power sensor of the machine. They are
+#     for everything that the sensor covers.
+#
+# SAMPLES is the number of samples of a window (default 16; with 8 or fewer, "idle" would
+# include windows), LEVEL the level (default the highest), MODE public or symmetric.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -32,7 +36,7 @@ finish() {
 }
 trap finish EXIT
 
-# port gives a free one.
+# port prints a free port.
 port() {
   local p
   while :; do
@@ -47,7 +51,7 @@ printf 'listener %s 127.0.0.1\nallow_anonymous true\n' "$mqtt" >"$dir/mosquitto.
 "$broker" -c "$dir/mosquitto.conf" >/dev/null 2>&1 &
 pids+=($!)
 
-# channels writes 32 of them, all from files that every Linux has.
+# channels prints 32 channels, all from files that every Linux has.
 channels() {
   local f
   for f in busy user nice system idle iowait irq softirq steal; do
@@ -71,10 +75,10 @@ channels() {
   done
 }
 
-# status gives a field of /proc/PID/status in KiB.
+# status prints a field of /proc/PID/status in KiB.
 status() { awk -v f="$2:" '$1 == f {print $2}' "/proc/$1/status"; }
-# cpu gives the processor time of a process in nanoseconds, of all its threads: exact
-# where the kernel keeps it for the scheduler, else in clock ticks.
+# cpu prints the processor time of a process, over all its threads, in nanoseconds. It is
+# exact where the kernel keeps it for the scheduler, else in clock ticks.
 cpu() {
   if [ -r "/proc/$1/schedstat" ]; then
     cat "/proc/$1/task/"*/schedstat | awk '{s += $1} END {printf "%.0f\n", s}'
@@ -82,18 +86,18 @@ cpu() {
     sed 's/.*) //' "/proc/$1/stat" | awk -v hz="$(getconf CLK_TCK)" '{printf "%.0f\n", ($12 + $13) * 1e9 / hz}'
   fi
 }
-# metric gives the value of an exported metric, 0 when there is none.
+# metric prints the value of an exported metric, 0 if there is none.
 metric() { curl -s --max-time 2 "http://127.0.0.1:$http/metrics" | awk -v m="$1" 'index($1, m) == 1 {v = $2} END {printf "%.0f\n", v + 0}'; }
-# encrypted gives the seconds that encryption took so far.
+# encrypted prints the seconds that encryption took so far.
 encrypted() { curl -s --max-time 2 "http://127.0.0.1:$http/metrics" | awk '/^hencedge_agent_encrypt_seconds_total/ {v = $2} END {print v + 0}'; }
 now() { date +%s%N; }
-# planned gives the first field of that name of the plan, 0 when there is none.
+# planned prints the first field of the plan with that name, 0 if there is none.
 planned() { grep -o "\"$1\":[0-9.e+-]*" <<<"$plan" | head -n 1 | cut -d: -f2 || echo 0; }
 
 measure() {
   local params=$1 work="$dir/$1" level='' keys
   mkdir "$work"
-  # Without evaluation keys, which agents do not have: they take long to make.
+  # No evaluation keys: agents do not need them, and they take long to make.
   "$bin" keys new --params "$params" --dir "$work/keys" --rotations 1 >/dev/null 2>&1
   if [ "${MODE:-public}" = symmetric ]; then
     "$bin" keys export --dir "$work/keys" --role agent --symmetric --out "$work/agent" >/dev/null 2>&1
@@ -138,13 +142,13 @@ YAML
     fi
     kill -0 "$pid" 2>/dev/null || { cat "$work/log" >&2; exit 1; }
   done
-  sleep 3 # past the start: what is idle is measured up to the first window
+  sleep 3 # past the start: "idle" is measured from here to the first window
   local idle0 idle1 all0 all1 t0 t1 t2
   t0=$(now) idle0=$(cpu "$pid")
   sleep $((samples > 8 ? samples - 6 : 1))
   t1=$(now) idle1=$(cpu "$pid")
   all0=$idle0
-  # The first window is made apart from the others: pages and caches are cold.
+  # The first window is not measured with the others, because pages and caches are cold.
   local w1=0 e1
   for _ in $(seq $((2 * samples + 60))); do
     w1=$(metric hencedge_agent_windows_total)
@@ -171,7 +175,7 @@ YAML
     printf "{\"params\":\"%s\",\"mode\":\"%s\",\"channels\":32,\"interval_s\":1,\"samples\":%d,\"rss_mib\":%.1f,\"peak_rss_mib\":%.1f,\"binary_mib\":%.1f,\"heap_mib\":%.1f,", params, mode, samples, rss/1024, peak/1024, file/1024, anon/1024
     printf "\"idle_cpu_percent\":%.2f,\"cpu_percent\":%.2f,\"first_sample_ms\":%d,\"windows\":%d,\"bytes_per_window\":%.0f,\"spool_bytes_per_window\":%.0f,\"flushes_per_window\":%.1f,\"first_encrypt_ms\":%.2f,\"encrypt_ms\":%.2f%s}\n", 100*idle/dt, 100*all/dtall, first, windows, windows ? body/windows : 0, windows ? written/windows : 0, windows ? syncs/windows : 0, w1 ? 1000*e1/w1 : 0, (windows > w1) ? 1000*(encrypt-e1)/(windows-w1) : 0, joules
   }'
-  # The bounds of a small agent; with CHECK=1 one that is not kept is an error.
+  # The bounds of a small agent. With CHECK=1 exceeding one is an error.
   awk -v params="$params" -v peak="$(status "$pid" VmHWM)" -v idle=$((idle1 - idle0)) -v dt=$((t1 - t0)) -v first="${first:-999999}" 'BEGIN {
     if (params !~ /^edge1[23]-/) exit 0
     if (peak > 32*1024) { printf "measure-agent: %s: %.1f MiB at the peak, more than 32\n", params, peak/1024; bad = 1 }

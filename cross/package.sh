@@ -16,8 +16,8 @@ nfpm_version=v2.43.1
 
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || date +%s)}
 MTIME=$(date -u -d "@$SOURCE_DATE_EPOCH" +%Y-%m-%dT%H:%M:%SZ)
-# v1.2.3 is 1.2.3, and commits after it are above; v1.2.3-dev is below it, in the order of
-# the commits; any other text is below every release.
+# Package versions sort as follows: any text that is no version, v1.2.3-dev in the order of
+# its commits, v1.2.3, and commits after v1.2.3.
 PACKAGE_VERSION=${version#v}
 case $PACKAGE_VERSION in
   [0-9]*.*-dev*) PACKAGE_VERSION=${PACKAGE_VERSION%%-*}~dev.$SOURCE_DATE_EPOCH ;;
@@ -34,7 +34,7 @@ umask 022
 
 ldflags="-s -w -X main.version=$version"
 cp README.md "$STAGE/doc/"
-cp docs/*.md "$STAGE/doc/docs/" # so that the links between the pages hold
+cp docs/*.md "$STAGE/doc/docs/" # so that the links between the pages work
 cp docs/lab/*.md "$STAGE/doc/docs/lab/"
 gzip -9 -n -c CHANGELOG.md >"$STAGE/doc/CHANGELOG.md.gz"
 {
@@ -43,7 +43,7 @@ gzip -9 -n -c CHANGELOG.md >"$STAGE/doc/CHANGELOG.md.gz"
   sed -n '/^Go standard library/,/^$/p' cmd/hencedge/internal/licenses/zlicenses.txt | sed '/^$/d; s/^/ /'
 } >"$STAGE/doc/copyright"
 
-# fill replaces the variables of a template by what they stand for.
+# fill prints a template with its variables replaced by their values.
 fill() {
   local text
   text=$(cat "$1")
@@ -53,8 +53,8 @@ fill() {
   printf '%s\n' "$text"
 }
 
-# package makes the package $PACKAGE of a build with tags: for each architecture the
-# program, and the rest, which the program itself writes.
+# package makes the package $PACKAGE of a build with tags for each architecture. It holds
+# the program and files that the program itself writes.
 package() {
   local tags=$1 roles=$2 role
   rm -rf "$STAGE"/{units,drop-ins,default,examples,sysusers,schema,man,completions}
@@ -67,7 +67,7 @@ package() {
   for role in agent evaluator keyholder; do
     case " $roles " in *" $role "*) ;; *) rm "$STAGE"/examples/"$role"*.yaml ;; esac
   done
-  [ -e "$STAGE/examples/agent.yaml" ] || rm "$STAGE"/examples/*.{csv,ndjson} # what its examples replay
+  [ -e "$STAGE/examples/agent.yaml" ] || rm "$STAGE"/examples/*.{csv,ndjson} # the files that its examples replay
   for role in $roles; do
     ROLE_FILES+="  - {src: \"$STAGE/default/hencedge-$role\", dst: /etc/default/hencedge-$role, type: config|noreplace, file_info: {mode: 0644}}"$'\n'
     ROLE_FILES+="  - {dst: /etc/hencedge/credentials/hencedge-$role, type: dir, file_info: {mode: 0700}}"$'\n'
@@ -100,8 +100,8 @@ HOLDS='  This package is for machines of the cloud: it holds the evaluator alone
   code for secret keys.'
 package evaluatoronly evaluator
 
-# A package holds its own architecture's program, and the packages of one name hold the
-# same files.
+# Each package must hold the program of its own architecture. Packages of one name must
+# hold the same files.
 command -v dpkg-deb >/dev/null || exit 0
 for PACKAGE in hencedge hencedge-evaluator; do
   for ARCH in $arches; do

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# What limits each kernel of the table in docs/benchmarks.md, by Nsight Compute: a row
-# of Markdown per kernel, of its 20th launch.
+# Prints what limits each kernel of the table in docs/benchmarks.md, measured by Nsight
+# Compute at its 20th launch: one row of Markdown per kernel.
 # usage: cross/profile-gpu.sh [HENCEDGE]
-# HENCEDGE is the program (default: built here). Clocks are left as they are. The
-# profiler runs each kernel several times with cold caches, so its times are above
-# those of the table; the shares are what counts.
+# HENCEDGE is the program (default: built here). Clocks are left as they are. The profiler
+# runs each kernel several times with cold caches, so its times are longer than those of
+# the table. Only the shares matter.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 command -v ncu > /dev/null || { echo "profile-gpu: ncu not found: it comes with the CUDA toolkit" >&2; exit 1; }
@@ -25,7 +25,7 @@ for s in "${stalls[@]}"; do metrics+=,smsp__average_warps_issue_stalled_${s}_per
 
 echo "| operation | kernel | us | registers | warps: possible, active | issue | multiplier | arithmetic | L1 | L2 | DRAM | waits for (warps per issue) |"
 echo "|---|---|---|---|---|---|---|---|---|---|---|---|"
-# profile NAME ARGUMENTS...: the kernels of one run of bench
+# profile NAME ARGUMENTS... prints the kernels of one run of bench.
 profile() {
   local name=$1
   shift

@@ -1,10 +1,12 @@
 #!/usr/bin/env bash
-# Builds what the page of a release needs into OUTDIR: for linux/amd64 and linux/arm64 an
-# archive of the program and one of its static build, both also for evaluators alone; the
-# Debian packages; a bill of materials (CycloneDX) of each program; SHA256SUMS over all.
+# Builds the files of a release page into OUTDIR, for linux/amd64 and linux/arm64:
+#   - archives of the program and of its static build, each also for evaluators alone;
+#   - the Debian packages;
+#   - a bill of materials (CycloneDX) of each program;
+#   - SHA256SUMS of all these files.
 # The same commit gives the same bytes: dates are $SOURCE_DATE_EPOCH, by default the
 # commit's. The programs themselves are built in $BUILD_DIR, by default dist.
-# With --pack the programs are not built again: what is in $BUILD_DIR is packed.
+# With --pack the programs in $BUILD_DIR are packed instead of being built again.
 # usage: cross/release.sh [--pack] OUTDIR VERSION [ARCH...]
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -21,7 +23,7 @@ export SOURCE_DATE_EPOCH TZ=UTC LC_ALL=C
 umask 022
 stage=$(mktemp -d)
 trap 'rm -rf "$stage"' EXIT
-# What an earlier run left must not be in the list of checksums.
+# Files of an earlier run must not get into the list of checksums.
 mkdir -p "$out"
 rm -f "$out"/hencedge* "$out"/SHA256SUMS
 

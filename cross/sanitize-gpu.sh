@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
-# compute-sanitizer (memcheck, racecheck, initcheck) over the conformance suite on
-# this machine's GPU, every kernel once.
+# Runs compute-sanitizer (memcheck, racecheck, initcheck) over the conformance suite on
+# this machine's GPU, with every kernel once.
 # usage: cross/sanitize-gpu.sh [BINARY [DIRECTORY]]
-# BINARY is the suite, compiled elsewhere (CGO_ENABLED=0 go test -c ./cutrantt/conformance),
-# for a machine without Go; without it the suite is compiled here. Logs go to
-# DIRECTORY (a temporary one). The suite runs in four parts side by side, since the
-# sanitizers spend their time on one processor each: about two minutes with 12.
-# The Hadamard method is not measured, and encryptions are two parts: thousands of launches
-# are more than racecheck can follow, and it then reports an internal error as a hazard.
+# For a machine without Go, BINARY is the suite, compiled elsewhere (CGO_ENABLED=0 go test -c
+# ./cutrantt/conformance). Without it the suite is compiled here. Logs go to DIRECTORY, by
+# default a temporary one. Each sanitizer keeps one processor busy, so the suite runs in four
+# parts side by side: about two minutes with 12 processors.
+# racecheck cannot follow thousands of launches: it then reports an internal error as a
+# hazard. The Hadamard method is therefore not measured, and encryptions are two parts.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 binary=${1:+$(realpath "$1")} logs=${2:-}

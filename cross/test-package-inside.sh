@@ -1,12 +1,12 @@
 #!/bin/bash
-# What cross/test-package.sh does under the booted systemd.
+# The part of cross/test-package.sh that runs under the booted systemd.
 set -euo pipefail
 cd /root
 step() { printf '== %s (%ss)\n' "$*" "$SECONDS"; }
 trap 'code=$?; [ $code = 0 ] || { set +e; echo "FAILED in line $LINENO"; systemctl status --no-pager -l hencedge-agent hencedge-evaluator; journalctl --no-pager -n 40; tail -n 30 /console; systemctl --no-pager status systemd-journald | head -5; dmesg 2>/dev/null | tail -3; }; exit $code' EXIT
 must() { "$@" || { echo "failed: $*"; return 1; }; }
 must_not() { if "$@"; then echo "did not fail: $*"; return 1; fi; }
-await() { # SECONDS COMMAND...: until it succeeds
+await() { # SECONDS COMMAND...: waits until it succeeds
   local n=$(($1 * 10)); shift
   until "$@" >/dev/null 2>&1; do n=$((n - 1)); [ $n -gt 0 ] || { echo "never: $*"; return 1; }; sleep 0.1; done
 }
@@ -29,14 +29,14 @@ must zcat /usr/share/man/man1/hencedge-agent.1.gz >/dev/null
 if hencedge service install >/dev/null 2>refusal; then echo "a second unit was installed"; exit 1; fi
 must grep -q 'comes from a package' refusal
 
-# The blocks of docs/install.md, as its reader pastes them: from the broker to the
-# reading. The installation itself was above; the last command would go on for ever.
+# Pastes the blocks of docs/install.md as a reader would, from the broker to the reading.
+# The installation itself was above. The last command would never end.
 awk '/^## /{on = /From the package to a decrypted reading/} /^### How long/{on = 0} /^```/{inside = on && /sh$/; next} inside' /install.md >pasted
 must grep -qx 'sudo apt install -y ./hencedge_\*_$(dpkg --print-architecture).deb mosquitto openssl' pasted
 must grep -qx 'sudo bash' pasted
 must grep -qx 'hencedge results watch -c keyholder.yaml' pasted
 sed -i -e '/^sudo /d' -e 's/^hencedge agent status$/await 20 &/' -e 's/^hencedge results watch.*/timeout 60 & --format ndjson --count 2/' pasted
-cloud= # the page sets it
+cloud= # docs/install.md sets it
 step "docs/install.md, $(grep -c . pasted) lines"
 . ./pasted
 must test "$PWD" = /root/holder
@@ -83,7 +83,7 @@ must grep -q '"program":"memory-mean"' $results
 await 20 sh -c "systemctl show -P StatusText hencedge-keyholder | grep -q 'connected; .* since the start'"
 holder=$(prop keyholder MainPID)
 as_holder() { setpriv --reuid hencedge-keyholder --regid hencedge-keyholder --clear-groups "$@"; }
-must_not as_holder sh -c ": </proc/$holder/mem" 2>/dev/null # another process of its user
+must_not as_holder sh -c ": </proc/$holder/mem" 2>/dev/null # not even for another process of its user
 must_not as_holder sh -c ": </proc/$holder/environ" 2>/dev/null
 if (ulimit -l unlimited) 2>/dev/null; then
   must test "$(awk '/^VmLck/ {print ($2 > 0)}' "/proc/$holder/status")" = 1
@@ -163,7 +163,7 @@ step 'mistakes'
 chmod 644 /var/lib/hencedge/agent/signing.key
 must_not systemctl restart hencedge-agent 2>/dev/null
 sleep 0.5
-must test "$(prop agent ActiveState)" = failed # trying again would not help
+must test "$(prop agent ActiveState)" = failed # another start would not help
 must journalctl -q --no-pager -u hencedge-agent -g 'run chmod 600' >/dev/null
 chmod 600 /var/lib/hencedge/agent/signing.key
 install -d -o hencedge-agent -g hencedge-agent -m 700 /srv/spool
@@ -181,7 +181,7 @@ await 20 test /srv/spool -nt marker # windows come and go
 rm /etc/systemd/system/hencedge-agent.service.d/spool.conf
 systemctl daemon-reload
 cp good.yaml /etc/hencedge/agent.yaml
-chmod 600 /etc/hencedge/agent.yaml # by a strict umask, say
+chmod 600 /etc/hencedge/agent.yaml # as a strict umask would
 must hencedge agent check -c /etc/hencedge/agent.yaml --credentials /etc/hencedge/credentials/hencedge-agent 2>said
 must grep -q 'hencedge-agent cannot read /etc/hencedge/agent.yaml: chmod 644' said
 must_not systemctl restart hencedge-agent 2>/dev/null
@@ -250,7 +250,7 @@ must_not /root/hencedge service install 2>said
 must grep -q 'systemctl unmask hencedge-agent' said
 must dpkg -i /two.deb
 must systemctl start hencedge-agent
-mkdir /var/lib/hencedge/keys # somebody's
+mkdir /var/lib/hencedge/keys # a directory of somebody else
 must dpkg -P hencedge
 must_not test -e /var/lib/hencedge/agent
 must_not test -e /var/lib/hencedge/evaluator

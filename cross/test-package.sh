@@ -1,19 +1,18 @@
 #!/usr/bin/env bash
 # Installs, configures, starts, reloads, upgrades, removes and purges the Debian
-# package under a booted systemd: namespaces of their own, and an overlay over this
-# machine's root, so that nothing here changes. From the package to a decrypted
-# reading it executes the blocks of docs/install.md.
-# usage: cross/test-package.sh DEB NEWER-DEB      (as root; beside NEWER-DEB lies the
-#                              package of the evaluator alone)
-#        cross/test-package.sh --shell FILE...    boots the same and opens a shell
-#                              with these files in /root: to walk through
-#                              docs/install.md by hand. There is no network, and
-#                              what was done is gone when the shell ends.
-# TEST_PACKAGE_ROOT is another root than this machine's: one that debootstrap made,
-# for a machine as it is after the installation. lintian looks at the package where
-# it is installed.
-# Where systemd cannot be booted it says so; that is a failure if
-# HENCEDGE_TEST_REQUIRE holds "systemd-boot".
+# package under a booted systemd. It executes the blocks of docs/install.md from the package
+# to a decrypted reading. It has namespaces of its own and an overlay over this machine's
+# root, so that nothing here changes.
+# usage: cross/test-package.sh DEB NEWER-DEB      (as root; the package of the evaluator
+#                              alone lies beside NEWER-DEB)
+#        cross/test-package.sh --shell FILE...    boots the same system and opens a
+#                              shell with these files in /root, to try docs/install.md
+#                              by hand. There is no network, and all changes are gone
+#                              when the shell ends.
+# TEST_PACKAGE_ROOT names another root than this machine's, for example one that debootstrap
+# made, which is like a fresh installation. lintian checks the package if it is installed.
+# If systemd cannot be booted, the script says so. That is a failure if
+# HENCEDGE_TEST_REQUIRE names "systemd-boot".
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 
@@ -55,7 +54,7 @@ if [ "${1:-}" != --inside ]; then
     fi
     umount -R "$work" 2>/dev/null || true
     if [ -n "$group" ]; then
-      for _ in $(seq 20); do # its last processes may still be ending
+      for _ in $(seq 20); do # its last processes may not have ended yet
         find "$group" -depth -type d -exec rmdir {} \; 2>/dev/null || true
         [ -e "$group" ] || break
         sleep 0.1
@@ -69,7 +68,7 @@ if [ "${1:-}" != --inside ]; then
   mount -t tmpfs tmpfs "$work" 2>/dev/null || cannot "nothing can be mounted"
   mkdir "$work"/{upper,tmp,root}
   mount -t overlay overlay -o "lowerdir=${TEST_PACKAGE_ROOT:-/},upperdir=$work/upper,workdir=$work/tmp" "$work/root" 2>/dev/null || cannot "no overlay can be mounted"
-  # Joining the group and leaving it to a namespace: the shell that does it ends.
+  # A shell joins the group, then replaces itself with unshare.
   boot="echo \$\$ >$group/cgroup.procs && exec unshare --cgroup --mount --pid --fork --uts --ipc --net --kill-child \
     bash '$here/test-package.sh' --inside '$work/root' $shell"
   if [ -n "$shell" ]; then
@@ -107,7 +106,7 @@ if [ "${1:-}" != --inside ]; then
   exit "$(cat "$work/upper/result")"
 fi
 
-# Inside the namespaces, as the process that becomes PID 1.
+# From here on inside the namespaces, as the process that becomes PID 1.
 root=$2
 shell=${3:-}
 mount --make-rprivate /
@@ -130,8 +129,8 @@ mount -t mqueue mqueue dev/mqueue
 ln -s /proc/self/fd dev/fd && ln -s fd/0 dev/stdin && ln -s fd/1 dev/stdout && ln -s fd/2 dev/stderr
 touch console dev/console && mount --bind console dev/console
 ip link set lo up 2>/dev/null || true
-# Only what the services need is started, what is installed may start,
-# and the index of manual pages is not made again at every step.
+# Only what the services need is started. Installed services may start. The index of
+# manual pages is not rebuilt at every step.
 rm -f usr/sbin/policy-rc.d var/lib/man-db/auto-update
 : >etc/fstab
 rm -rf var/log/journal
@@ -159,7 +158,7 @@ ExecStart=$inside
 ExecStopPost=/bin/sh -c '$after'
 UNIT
 ln -s ../hencedge-test.service etc/systemd/system/multi-user.target.wants/
-# A root of its own: services get mount namespaces, which a chroot does not allow.
+# A real root of its own, because a chroot does not allow the mount namespaces of services.
 mkdir -p old
 pivot_root . old
 exec env -i TEST_PACKAGE_LOG="${TEST_PACKAGE_LOG:-warning}" PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin container=hencedge-test \

@@ -1,23 +1,23 @@
 #!/usr/bin/env bash
 # Looks for branches and addresses that depend on secrets in samplers, key generation,
-# encryption and decryption: valgrind's memcheck follows secrets that a test marks as
-# undefined (package internal/taint). It knows no AVX-512, so AVX2 and plain Go are run.
-# Then it compares times on a fixed secret with times on random ones, with the best
-# code of this machine; that wants a machine with little else to do.
+# encryption and decryption. A test marks secrets as undefined (package internal/taint), and
+# valgrind's memcheck follows them. Valgrind has no AVX-512, so AVX2 and plain Go are run.
+# Then it compares times on a fixed secret with times on random ones, with the best code of
+# this machine. For that, the machine should be otherwise idle.
 # usage: cross/timing.sh
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if ! command -v valgrind >/dev/null; then
-  echo "timing: valgrind is not here (Debian: apt install valgrind)" >&2
+  echo "timing: valgrind not found (Debian: apt install valgrind)" >&2
   exit 1
 fi
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
-# Valgrind of Debian 12 does not read DWARF 5.
+# Debian 12's valgrind cannot read DWARF 5.
 GOEXPERIMENT=nodwarf5 go test -tags valgrind -c -o "$dir/secret.test" ./henc/secret
 for code in avx2 generic; do
   echo "timing: $code"
-  # Without the collector and preemption, nothing but the code of the test reads secrets.
+  # Without collector and preemption only the code of the test reads secrets.
   (cd henc/secret && CUTRANTT_CPU=$code GOGC=off GODEBUG=asyncpreemptoff=1 \
     valgrind -q --error-limit=no --log-file="$dir/$code.log" "$dir/secret.test" -test.run TestNoSecretBranch -test.v) || {
     cat "$dir/$code.log" >&2
