@@ -151,7 +151,7 @@ func New(cfg *config.Agent, deps Deps) (_ *Agent, err error) {
 		if err := a.keys.MakeSigning(cfg.SigningKey); err != nil {
 			return nil, err
 		}
-		deps.logger().Warn("made the signing key of this device; windows are refused until the evaluator knows it",
+		deps.logger().Warn("created this device's signing key; the evaluator refuses windows until it is enrolled",
 			"file", cfg.SigningKey, "public_key", a.keys.Signing.PublicText(), "enrol", "hencedge agent enroll")
 	}
 	a.guard()
@@ -160,7 +160,7 @@ func New(cfg *config.Agent, deps Deps) (_ *Agent, err error) {
 		return nil, err
 	}
 	if err := a.state.Health(); err != nil {
-		a.log.Error("the state cannot be written; the agent goes on with a boot epoch of the clock's", "boot_epoch",
+		a.log.Error("cannot write the state file; using a boot epoch taken from the clock", "boot_epoch",
 			a.state.Boot(), "error", err)
 	}
 	if err := a.openSpool(); err != nil {

@@ -77,13 +77,13 @@ func (d *duplicates) health() string {
 func (a *Agent) watchDuplicates(ctx context.Context, client transport.Client) (stop func()) {
 	trust, err := transport.TrustKeys(map[string]ed25519.PublicKey{a.cfg.Device: a.current().Signing.Public()})
 	if err != nil {
-		a.log.Error("a second board with this identity would not be noticed", "error", err)
+		a.log.Error("cannot watch for a second board with this identity", "error", err)
 		return func() {}
 	}
 	v, err := transport.NewVerifier(transport.VerifierOptions{Trust: trust,
 		Kinds: []transport.Kind{transport.KindStatus}, NoReplay: true, TopicPrefix: a.cfg.Broker.TopicPrefix})
 	if err != nil {
-		a.log.Error("a second board with this identity would not be noticed", "error", err)
+		a.log.Error("cannot watch for a second board with this identity", "error", err)
 		return func() {}
 	}
 	ctx, cancel := context.WithCancel(ctx)
@@ -99,8 +99,8 @@ func (a *Agent) watchDuplicates(ctx context.Context, client transport.Client) (s
 			}
 		})
 		if err != nil && ctx.Err() == nil {
-			a.log.Warn("a second board with this identity would not be noticed here: the broker does not let the "+
-				"device read its own status", "topic", topic, "error", err)
+			a.log.Warn("cannot watch for a second board with this identity: the broker does not let the device read "+
+				"its own status", "topic", topic, "error", err)
 		}
 	})
 	return func() { cancel(); wg.Wait() }
@@ -123,8 +123,7 @@ func (a *Agent) overheard(v *transport.Verifier, d transport.Delivery) (answer b
 	}
 	news, later := a.duplicates.note(&obj.Meta, st.Online, d.Retained, a.since.wall)
 	if news {
-		a.log.Error("another board sends with this device's name and signing key; give one of them an identity of "+
-			"its own",
+		a.log.Error("another board sends with this device's name and signing key; give one of them its own identity",
 			"boot_epoch", obj.Meta.BootEpoch, "started", time.Unix(0, st.Since).UTC(), "own_boot_epoch", a.state.Boot())
 	}
 	return news && later

@@ -79,7 +79,7 @@ func (a *Agent) encrypt(ctx context.Context, s *stream, w *source.Window) {
 	}
 	out, err := a.finish(s, w)
 	for delay := firstRetry; errors.Is(err, seal.ErrState) && ctx.Err() == nil; delay = min(2*delay, lastRetry) {
-		a.log.Error("a window waits for the state file", "stream", s.Config.Name, "in", delay, "error", err)
+		a.log.Error("cannot write the state file; the window waits", "stream", s.Config.Name, "in", delay, "error", err)
 		if a.clock.Sleep(ctx, delay) == nil {
 			out, err = a.finish(s, w)
 		}
@@ -135,7 +135,7 @@ func (a *Agent) gap(s *stream, first time.Time) {
 		return
 	}
 	s.sealed.gapNanos.Store(uint64(away))
-	a.log.Warn("there are no samples for the time in which the agent was away", "stream", s.Config.Name, "from",
+	a.log.Warn("no samples were taken while the agent was not running", "stream", s.Config.Name, "from",
 		last.UTC(), "to", first, "gap", away.Round(time.Second))
 }
 

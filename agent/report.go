@@ -196,7 +196,7 @@ func (a *Agent) openMeter(m sensor.Machine) {
 	}
 	a.meter = sensor.OpenMeter(m, work, func() bool { return a.current().Context.Ring().Backend().Name() == "cuda" })
 	if e := a.meter.Report(); e.Sensor != "" {
-		a.log.Info("counts energy", "sensor", e.Sensor, "scope", string(e.Scope))
+		a.log.Info("measuring energy", "sensor", e.Sensor, "scope", string(e.Scope))
 	}
 }
 
@@ -279,12 +279,12 @@ func (a *Agent) Health() []string {
 		out = append(out, reason)
 	}
 	if n := a.Stats().Delivery.Renumbered; n > 0 {
-		out = append(out, fmt.Sprintf("%d windows had numbers that somebody else has used: another board has this "+
-			"device's identity (give it one of its own), or the state is an old copy (restart when that is over)", n))
+		out = append(out, fmt.Sprintf("%d windows had sequence numbers that were already used: another board has "+
+			"this device's identity (give it its own), or the state is an old copy (then restart the agent)", n))
 	}
 	if reason := a.Stats().Delivery.Unreadable; reason != "" {
 		out = append(out, "the evaluator's receipts cannot be read: "+reason+"; it runs another version of this "+
-			"program: bring both to the same one. Windows wait meanwhile")
+			"program: install the same version on both. Windows wait until then")
 	}
 	if reason := oldSpool(a.Stats().Delivery.Before, len(a.cfg.Streams)); reason != "" {
 		out = append(out, reason)
@@ -298,16 +298,16 @@ func oldSpool(before uint64, streams int) string {
 	if before <= uint64(3*streams) {
 		return ""
 	}
-	return fmt.Sprintf("%d windows of the spool had been delivered before this start: the spool is an old copy, such "+
-		"as a restored backup, or its files could not be deleted. They count once; a replay reads again what it had "+
-		"read after the copy (restart when that is over)", before)
+	return fmt.Sprintf("%d windows in the spool had already been delivered before this start: the spool is an old "+
+		"copy, such as a restored backup, or its files could not be deleted. The evaluator counts each window once. A "+
+		"replay reads again what it had read after the copy was made (restart the agent once all is delivered)", before)
 }
 
 // refusedStreams says why the evaluator refuses all windows of a stream.
 func (a *Agent) refusedStreams() (out []string) {
 	refusing := a.Stats().Delivery.Refusing
 	for _, stream := range slices.Sorted(maps.Keys(refusing)) {
-		out = append(out, fmt.Sprintf("the evaluator takes nothing of stream %s: %s", stream, refusing[stream]))
+		out = append(out, fmt.Sprintf("the evaluator refuses every window of stream %s: %s", stream, refusing[stream]))
 	}
 	return out
 }

@@ -39,7 +39,7 @@ func TestStartWithoutSensor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(log.String(), "the sensor is not there; the agent waits for it") ||
+	if !strings.Contains(log.String(), "the sensor is missing; waiting for it") ||
 		!strings.Contains(log.String(), "channel=memory") ||
 		!strings.Contains(log.String(), "no samples of the stream (on_missing: hold)") {
 		t.Errorf("the log is\n%s", log.String())

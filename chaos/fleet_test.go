@@ -411,7 +411,7 @@ var fleetRows = []fleetRow{
 			f.advance(4, f.boards...)
 		}
 	}, disordered: map[string]int{"board": 60, "board-live": 60, "both": 60}, told: map[string][]string{
-		"board":     {"the evaluator takes nothing of stream counter"},
+		"board":     {"the evaluator refuses every window of stream counter"},
 		"evaluator": {"nothing of stream board/counter is taken", "program both: results were not made"},
 	}},
 	{name: "rotation, one agent away", lost: joined, told: joinTold, do: func(f *fleet) { f.away(f.boards[2]) }},

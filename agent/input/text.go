@@ -30,7 +30,7 @@ func NewText(src config.Source) (Text, error) {
 	}
 	re, err := regexp.Compile(src.Pattern)
 	if err != nil || re.NumSubexp() != 1 {
-		return t, fmt.Errorf("%w: the pattern %q is no regular expression with one group", ErrNoSensor, src.Pattern)
+		return t, fmt.Errorf("%w: the pattern %q is not a regular expression with one group", ErrNoSensor, src.Pattern)
 	}
 	t.pattern = re
 	return t, nil

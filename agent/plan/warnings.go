@@ -26,9 +26,9 @@ func Warnings(cfg *config.Agent) []string {
 		}
 	}
 	if cfg.Keys.Holder == config.HolderNone {
-		out = append(out, "keys.holder is none: nobody checks who signed the key that this device encrypts with; "+
-			"whoever swapped it on its way reads everything. Write the fingerprint that `hencedge keys show` prints "+
-			"at the key holder")
+		out = append(out, "keys.holder is none: nobody checks who signed the key that this device encrypts with. "+
+			"Whoever replaced it in transit can read everything. Write the fingerprint that `hencedge keys show` "+
+			"prints at the key holder")
 	}
 	if seal.FirstStart(cfg) {
 		out = append(out, fmt.Sprintf("signing_key: %s does not exist; it is made at the first start, or by "+

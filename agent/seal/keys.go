@@ -131,7 +131,7 @@ func NoSigningKey(cfg *config.Agent, err error) error {
 		return fmt.Errorf("signing key %s: %w; make it for the user that the agent runs as, for example: install -d "+
 			"-m 700 -o USER %s", cfg.SigningKey, NoDirectory(dir), dir)
 	}
-	return fmt.Errorf("%w; %w, since its state %s is there: restore the key, or remove the state to enrol anew", err,
+	return fmt.Errorf("%w; %w, since its state %s exists: restore the key, or remove the state to enrol again", err,
 		errKeyLost, cfg.State)
 }
 
@@ -228,7 +228,7 @@ func (k *Keys) readSecret(path string, b []byte, export *keyset.Export) error {
 		return err
 	}
 	if _, listed := export.Manifest.ByID(k.ID); !listed {
-		return fmt.Errorf("%w: %w: %s is of key set %x, which is not the one that was signed", ErrKey,
+		return fmt.Errorf("%w: %w: %s belongs to key set %x, which is not the signed one", ErrKey,
 			keyset.ErrCorrupt, path, k.ID)
 	}
 	return nil
@@ -250,11 +250,11 @@ func readKey(path string, barred fs.FileMode) ([]byte, error) {
 	case !info.Mode().IsRegular():
 		return nil, fmt.Errorf("%w %s: not a regular file", ErrKey, path)
 	case info.Mode().Perm()&barred&^0o022 != 0:
-		return nil, fmt.Errorf("%w %s: others than its owner can use it (mode %04o); run: chmod go-rwx %s", ErrKey,
-			path, info.Mode().Perm(), path)
+		return nil, fmt.Errorf("%w %s: users other than its owner can read it (mode %04o); run: chmod go-rwx %s",
+			ErrKey, path, info.Mode().Perm(), path)
 	case info.Mode().Perm()&barred != 0:
-		return nil, fmt.Errorf("%w %s: others than its owner can change it (mode %04o); run: chmod go-w %s", ErrKey,
-			path, info.Mode().Perm(), path)
+		return nil, fmt.Errorf("%w %s: users other than its owner can change it (mode %04o); run: chmod go-w %s",
+			ErrKey, path, info.Mode().Perm(), path)
 	case info.Size() > maxKeyFile:
 		return nil, fmt.Errorf("%w %s: %d bytes, too large for a key", ErrKey, path, info.Size())
 	}
@@ -279,7 +279,7 @@ func Remedy(path string, err error) string {
 	}
 	switch {
 	case errors.Is(err, keyset.ErrCorrupt):
-		return "put the whole export there, keyset.json and keyset.cose beside the key, and nothing of another one"
+		return "copy the whole export there: keyset.json and keyset.cose beside the key, nothing from another export"
 	case errors.Is(err, fs.ErrNotExist) &&
 		(strings.Contains(err.Error(), keyset.ManifestFile) ||
 			strings.Contains(err.Error(), keyset.SignedManifestFile)):

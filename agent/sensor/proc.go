@@ -47,7 +47,7 @@ func (m Machine) cpuTimes(cpu string) (times []float64, others []string, err err
 			}
 			v, err := strconv.ParseUint(f[i+1], 10, 64)
 			if err != nil {
-				return nil, nil, fmt.Errorf("%w: %s: %s of %s is no number", ErrReading, path, cpuFields[i], cpu)
+				return nil, nil, fmt.Errorf("%w: %s: %s of %s is not a number", ErrReading, path, cpuFields[i], cpu)
 			}
 			times[i] = float64(v)
 		}
@@ -119,7 +119,7 @@ func (m Machine) memInfo() (map[string]float64, error) {
 		}
 		v, err := strconv.ParseUint(f[0], 10, 53)
 		if err != nil {
-			return nil, fmt.Errorf("%w: %s: %s is no number", ErrReading, path, key)
+			return nil, fmt.Errorf("%w: %s: %s is not a number", ErrReading, path, key)
 		}
 		factor := 1.0
 		if len(f) > 1 && f[1] == "kB" {

@@ -81,7 +81,7 @@ func (m Machine) column(what, path, name string, key, index int, split func(stri
 	}
 	v, err := strconv.ParseUint(f[index], 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("%w: %s: column %d of %s is no number", ErrReading, path, index+1, name)
+		return 0, fmt.Errorf("%w: %s: column %d of %s is not a number", ErrReading, path, index+1, name)
 	}
 	return v, nil
 }

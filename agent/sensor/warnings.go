@@ -55,8 +55,8 @@ func inputWarnings(cfg *config.Agent) []string {
 			out = append(out, fmt.Sprintf("input %s: %s", in.Name, why))
 		}
 		if plain != "" {
-			out = append(out, fmt.Sprintf("input %s: no TLS to %s: its readings travel in plain, and anybody on the "+
-				"way can change them", in.Name, plain))
+			out = append(out, fmt.Sprintf("input %s: no TLS to %s: readings travel unencrypted, and anybody on the "+
+				"network can change them", in.Name, plain))
 		}
 	}
 	return out
@@ -99,8 +99,8 @@ func powerWarnings(cfg *config.Agent) []string {
 			if src := ch.Source; src != nil &&
 				(src.Type == config.SourcePower || src.Type == config.SourceHwmon &&
 					strings.HasPrefix(src.Input, "power")) {
-				out = append(out, fmt.Sprintf("stream %s: channel %s encrypts a power that the metrics and the "+
-					"status may tell in clear as the board's energy; write \"energy: off\" where it is secret", s.Name,
+				out = append(out, fmt.Sprintf("stream %s: channel %s encrypts a power reading, but the metrics and "+
+					"the status may publish the board's energy in clear; write \"energy: off\" if it is secret", s.Name,
 					ch.Name))
 			}
 		}

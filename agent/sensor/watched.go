@@ -76,13 +76,13 @@ func (w *watched) failed(err error) {
 	w.row++
 	w.last = err
 	if w.row == 1 {
-		w.log.Warn("the sensor fails; it is tried again", "error", err)
+		w.log.Warn("the sensor failed; trying it again", "error", err)
 		return
 	}
 	w.sensor = nil
 	wait := w.backoff.Next()
 	w.until = time.Now().Add(wait)
-	w.log.Debug("the sensor fails; it is looked for again", "error", err, "in", wait.Round(time.Millisecond))
+	w.log.Debug("the sensor failed again; looking for it by its name", "error", err, "in", wait.Round(time.Millisecond))
 }
 
 // openSensor opens a source of this machine, or an input. With m.Wait one that is
@@ -106,7 +106,7 @@ func (m Machine) openSensor(stream string, ch config.Channel) (Sensor, error) {
 		if ch.OnMissing != config.MissingMark {
 			until = fmt.Sprintf("no samples of the stream (on_missing: %s)", ch.OnMissing)
 		}
-		log.Warn("the sensor is not there; the agent waits for it", "error", err, "until_then", until)
+		log.Warn("the sensor is missing; waiting for it", "error", err, "until_then", until)
 	}
 	return watch(s, err, log, func() (Sensor, error) { return m.Open(src) }), nil
 }

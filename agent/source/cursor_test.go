@@ -50,7 +50,7 @@ func TestReplayFileChangesMeanwhile(t *testing.T) {
 	}
 	var log testrig.Log
 	r.log = log.Logger()
-	if err := end(r); !IsEnd(err) || !strings.Contains(log.String(), "was replaced or removed while it was read") {
+	if err := end(r); !IsEnd(err) || !strings.Contains(log.String(), "replaced or removed while it was being read") {
 		t.Errorf("%v, told %q", err, log.String())
 	}
 }

@@ -65,7 +65,7 @@ func openReplay(s config.Stream, clock role.Clock, counters *Counters, log *slog
 	// after a restart.
 	info, err := os.Stat(s.Replay.File)
 	if err == nil && !info.Mode().IsRegular() {
-		err = fmt.Errorf("%s is no regular file", s.Replay.File)
+		err = fmt.Errorf("%s is not a regular file", s.Replay.File)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open replay file: %w", err)
@@ -136,9 +136,9 @@ func (r *replay) skip(to Position, newline uint64) error {
 		}
 	}
 	if extra := r.track.done - to.offset; r.count != to.rows || extra > newline {
-		return fmt.Errorf("%w: row %d of %s ended at byte %d when it was replayed, and ends at byte %d now: it was "+
-			"read before it was complete, or the stream's lateness or format was changed since; to replay all of it, "+
-			"give the file another name",
+		return fmt.Errorf("%w: row %d of %s ended at byte %d when it was replayed, but ends at byte %d now: the row "+
+			"was read before it was complete, or the stream's lateness or format has changed; to replay the whole "+
+			"file, give it another name",
 			ErrReplay, to.rows, r.cfg.File, to.offset, r.track.done)
 	}
 	return nil
@@ -280,8 +280,8 @@ func (r *replay) pass(err error, left bool) {
 	}
 	if !r.told {
 		r.told = true
-		r.log.Warn("the replay file has a bad cell; further ones are only counted", "policy", r.cfg.BadCells, "error",
-			err)
+		r.log.Warn("the replay file has a bad cell; later ones are counted but not logged", "policy", r.cfg.BadCells,
+			"error", err)
 	}
 }
 

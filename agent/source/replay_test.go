@@ -126,7 +126,7 @@ func TestReplayErrorsNameFileAndLine(t *testing.T) {
 		"long line": {"x.csv", "t,a,b.c\n" + good + strings.Repeat("x", maxReplayLine+5000), 3,
 			"longer than"},
 		"endless quote": {"x.csv", "t,a,b.c\n" + good + "2026-01-02T03:04:06Z,\"" +
-			strings.Repeat(strings.Repeat("1", 1023)+"\n", maxRecord/1024+100), 3, "is there a quote too many?"},
+			strings.Repeat(strings.Repeat("1", 1023)+"\n", maxRecord/1024+100), 3, "is there an extra quote?"},
 		"ndjson syntax":     {"x.ndjson", "{\"t\":\"2026-01-02T03:04:05Z\"}\n{\"t\":\n", 2, "not a JSON object"},
 		"ndjson array":      {"x.ndjson", "[1,2]\n", 1, "not a JSON object"},
 		"ndjson two values": {"x.ndjson", "\n{\"t\":\"2026-01-02T03:04:05Z\"} {}\n", 2, "more than one"},
@@ -134,7 +134,7 @@ func TestReplayErrorsNameFileAndLine(t *testing.T) {
 			`row 1, a: text of the form "\"9\"" is not a finite number`},
 		"ndjson truth value": {"x.ndjson", "{\"t\":\"2026-01-02T03:04:05Z\",\"b\":{\"c\":true}}\n", 1,
 			`row 1, b.c: text of the form "a" is not a finite number`},
-		"ndjson time object":  {"x.ndjson", "{\"t\":{}}\n", 1, "t is neither a text nor a number (row 1)"},
+		"ndjson time object":  {"x.ndjson", "{\"t\":{}}\n", 1, "t is neither a string nor a number (row 1)"},
 		"ndjson without time": {"x.ndjson", "{\"a\":1}\n", 1, "the timestamp is missing"},
 		"ndjson long line": {"x.ndjson", "{\"t\":\"2026-01-02T03:04:05Z\"}\n\"" +
 			strings.Repeat("x", maxReplayLine+5000), 2, "longer than"},
@@ -154,7 +154,7 @@ func TestReplayErrorsNameFileAndLine(t *testing.T) {
 	pipe.Replay = &config.Replay{File: s.Replay.File + ".fifo", Format: "csv", Time: "t", TimeFormat: "unix",
 		Speed: "fast"}
 	if _, err := openReplay(pipe, testrig.NewClock(), new(Counters), testrig.Quiet()); err == nil ||
-		!strings.Contains(err.Error(), "no regular file") {
+		!strings.Contains(err.Error(), "not a regular file") {
 		t.Errorf("got %v", err)
 	}
 	s.Replay.File += ".none"

@@ -118,7 +118,7 @@ func TestBadCells(t *testing.T) {
 	s := inputtest.ReplayStream(t, "x.csv", "t,a,b.c\n1,1,x\n2,2,\n",
 		func(r *config.Replay) { r.TimeFormat, r.BadCells = "unix", config.BadMissing })
 	if err := Scan(s, testrig.NewClock()); !errors.Is(err, ErrReplay) ||
-		!strings.Contains(err.Error(), "of the first 2 rows none has a number for column b.c") {
+		!strings.Contains(err.Error(), "none of the first 2 rows has a number for column b.c") {
 		t.Errorf("a column without a number: %v", err)
 	}
 	s = inputtest.ReplayStream(t, "x.csv", "t;a;b.c\n1;1,5;2\n",

@@ -69,7 +69,7 @@ func newCSV(in io.Reader, cfg config.Replay, names []string) (*csvRecords, error
 			return 0, replayError(cfg.File, 1, "no column %q; there are %s", name, list(header))
 		}
 		if slices.Contains(header[at+1:], name) {
-			return 0, replayError(cfg.File, 1, "the column %q is there twice", name)
+			return 0, replayError(cfg.File, 1, "the column %q appears twice", name)
 		}
 		return at, nil
 	}
@@ -147,7 +147,7 @@ func (c *csvRecords) wrap(err error) error {
 		return err
 	case errors.Is(err, errLongRecord):
 		return replayError(c.file, c.line+1,
-			"a record from here on is longer than %d bytes; is there a quote too many?", maxRecord)
+			"the record that starts here is longer than %d bytes; is there an extra quote?", maxRecord)
 	case errors.As(err, &pe) && errors.Is(pe.Err, csv.ErrFieldCount):
 		return badCell{replayError(c.file, pe.Line+c.before,
 			"the number of cells differs from the header; check the delimiter")}
@@ -285,7 +285,7 @@ func (n *ndjsonRecords) field(object map[string]any, path []string, text bool) (
 		return strconv.Quote(x), nil
 	}
 	if text {
-		return "", badCell{replayError(n.file, n.line, "%s is neither a text nor a number", strings.Join(path, "."))}
+		return "", badCell{replayError(n.file, n.line, "%s is neither a string nor a number", strings.Join(path, "."))}
 	}
 	return fmt.Sprintf("%T", v), nil
 }

@@ -78,7 +78,7 @@ func (r *replay) unusable(usable []bool) error {
 	}
 	for k, ok := range usable {
 		if !ok {
-			return fmt.Errorf("%s: %w: of the first %d rows none has a number for column %s", r.cfg.File, ErrReplay,
+			return fmt.Errorf("%s: %w: none of the first %d rows has a number for column %s", r.cfg.File, ErrReplay,
 				r.rows, r.sources[k].Column)
 		}
 	}

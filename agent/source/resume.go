@@ -24,17 +24,17 @@ func (r *replay) Resume(kept []byte) error {
 		return err
 	}
 	if c.name != nameHash(r.cfg.File) {
-		log.Info("another replay file: it starts from its beginning")
+		log.Info("the configuration names another replay file; starting at its beginning")
 		return nil
 	}
 	kin, newline, err := r.compare(c)
 	if err != nil {
 		return err
 	}
-	const again = "to replay all of it, give it another name; to go on where the replay was, restore what it held"
+	const again = "to replay all of it, give it another name; to continue the replay, restore its old contents"
 	switch kin {
 	case another:
-		log.Warn("the replay file was replaced: the new one starts from its beginning", "rows_of_the_old_one",
+		log.Warn("the replay file was replaced; starting at the beginning of the new one", "rows_of_the_old_one",
 			c.at.rows)
 		if name, size := moved(r.cfg.File, c.dev, c.ino); name != "" && name != r.cfg.File &&
 			uint64(size) > c.at.offset {
@@ -43,18 +43,18 @@ func (r *replay) Resume(kept []byte) error {
 		}
 		return nil
 	case cut:
-		return fmt.Errorf("%w: %s was cut short: %d rows, its first %d bytes, were replayed already; %s", ErrReplay,
+		return fmt.Errorf("%w: %s was cut short: %d rows (its first %d bytes) had already been replayed; %s", ErrReplay,
 			r.cfg.File, c.at.rows, c.at.offset, again)
 	case changed:
-		return fmt.Errorf("%w: %s was changed within the %d rows, its first %d bytes, that were replayed already; %s",
-			ErrReplay, r.cfg.File, c.at.rows, c.at.offset, again)
+		return fmt.Errorf("%w: %s was changed within the %d rows (its first %d bytes) that had already been replayed; "+
+			"%s", ErrReplay, r.cfg.File, c.at.rows, c.at.offset, again)
 	}
 	if err := r.skip(c.at, newline); err != nil {
 		return err
 	}
 	if size := r.size(); size >= 0 && uint64(size) == r.track.done {
-		log.Info("the replay file was read to its end by an earlier start, and nothing was added; give it another "+
-			"name to replay it again", "rows", c.at.rows)
+		log.Info("the replay file was already read to its end, and nothing was added since; give it another name to "+
+			"replay it again", "rows", c.at.rows)
 		return nil
 	}
 	log.Info("the replay continues", "rows", c.at.rows)
@@ -155,8 +155,8 @@ func (r *replay) ended() error {
 	}
 	var st unix.Stat_t
 	if err := unix.Stat(r.cfg.File, &st); err != nil || uint64(st.Dev) != r.dev || st.Ino != r.ino {
-		r.log.Warn("the replay file was replaced or removed while it was read; what has its name now is read at the "+
-			"next start", "file", r.cfg.File)
+		r.log.Warn("the replay file was replaced or removed while it was being read; the file that now has its name "+
+			"is read at the next start", "file", r.cfg.File)
 	}
 	return nil
 }

@@ -80,7 +80,7 @@ func output(ctx context.Context, command []string) (string, error) {
 	err := cmd.Wait()
 	switch {
 	case ctx.Err() != nil:
-		return "", fmt.Errorf("%s has not ended and was killed: %w", command[0], ctx.Err())
+		return "", fmt.Errorf("%s did not end in time and was killed: %w", command[0], ctx.Err())
 	case out.total > input.MaxText, complaint.total > input.MaxText:
 		return "", fmt.Errorf("%s prints more than %d bytes and was killed", command[0], input.MaxText)
 	case err != nil && complaint.Len() > 0:

@@ -190,8 +190,8 @@ func (rtu) receive(r io.Reader, unit byte, want request) ([]byte, error) {
 			b = append(b, make([]byte, off+size-have)...)
 			if n, err := io.ReadFull(r, b[have:]); err != nil {
 				if have += n; have > 0 {
-					err = fmt.Errorf("%w: %d bytes that are no answer of unit %d: noise, other line settings, or "+
-						"two devices with one address: %w", ErrFrame, have, unit, err)
+					err = fmt.Errorf("%w: %d bytes that are not an answer from unit %d: noise, wrong line "+
+						"settings, or two devices with the same address: %w", ErrFrame, have, unit, err)
 				}
 				return nil, err
 			}

@@ -215,7 +215,7 @@ func (m *Input) poll(ctx, once context.Context, from int) (next int, err error) 
 			m.line.answered()
 			m.heard = true
 			if parts := m.patient(b.halves()); errors.Is(err, errSpan) && parts != nil {
-				m.log.Info("the device does not give these registers together; they are read in two requests",
+				m.log.Info("the device refuses to return these registers together; reading them in two requests",
 					"address", b.address, "count", b.count, "error", err)
 				m.blocks = slices.Replace(m.blocks, i, i+1, parts...)
 				i--
@@ -248,14 +248,14 @@ func (m *Input) poll(ctx, once context.Context, from int) (next int, err error) 
 
 // refused notes that the device refuses a block.
 func (m *Input) refused(b *block, err error) {
-	m.leave(b, "the device refuses registers; the others are read", err)
+	m.leave(b, "the device refuses some registers; the others are read", err)
 	m.fail(b, err)
 }
 
 // unanswered notes that the device answers other requests and not that for a block. Once
 // may be noise on the line: then the values stand as long as they may.
 func (m *Input) unanswered(b *block, err error) {
-	if m.leave(b, "the device does not answer about registers; the others are read", err) > 1 {
+	if m.leave(b, "the device does not answer for some registers; the others are read", err) > 1 {
 		m.fail(b, fmt.Errorf("address %d, count %d: %w", b.address, b.count, err))
 	}
 }
@@ -281,7 +281,7 @@ func (m *Input) fail(b *block, err error) {
 // accepted ends a row of refusals.
 func (b *block) accepted(log *slog.Logger) {
 	if b.backoff.Failures() > 0 {
-		log.Info("the device gives the registers again", "address", b.address, "count", b.count)
+		log.Info("the device returns the registers again", "address", b.address, "count", b.count)
 		b.backoff.Good()
 		b.until = time.Time{}
 	}

@@ -35,7 +35,7 @@ func parseNMEA(line string) (sentence, error) {
 		have ^= body[i]
 	}
 	if have != byte(want) {
-		return sentence{}, fmt.Errorf("%w: the NMEA checksum is not that of the sentence", input.ErrReading)
+		return sentence{}, fmt.Errorf("%w: the NMEA checksum does not match the sentence", input.ErrReading)
 	}
 	parts := strings.Split(body, ",")
 	if len(parts[0]) != 5 {
@@ -91,7 +91,7 @@ func degrees(text, hemisphere string, lon bool) (float64, error) {
 	if lon {
 		digits, most = 3, 180
 	}
-	bad := fmt.Errorf("%w: text of the form %q is no coordinate", input.ErrReading, input.Shape(text))
+	bad := fmt.Errorf("%w: text of the form %q is not a coordinate", input.ErrReading, input.Shape(text))
 	if len(text) < digits+2 {
 		return 0, bad
 	}
@@ -112,7 +112,7 @@ func degrees(text, hemisphere string, lon bool) (float64, error) {
 	case hemisphere == "N" && !lon, hemisphere == "E" && lon:
 		return v, nil
 	}
-	return 0, fmt.Errorf("%w: text of the form %q is no hemisphere", input.ErrReading, input.Shape(hemisphere))
+	return 0, fmt.Errorf("%w: text of the form %q is not a hemisphere", input.ErrReading, input.Shape(hemisphere))
 }
 
 // checkNMEA refuses a named field that the sentence does not have.
