@@ -14,11 +14,11 @@ import (
 	"github.com/hencedge/hencedge/agent/input/power"
 )
 
-// How often energy is read, on average. Waking up costs more than reading. A power
-// is integrated between readings at random moments, so that the rhythm of the
-// windows does not hide in it; a counter loses nothing between readings, and the
-// fastest takes minutes to wrap.
 const (
+	// powerEvery and counterEvery are how often energy is read, on average. Readings are
+	// rare, since waking up costs more than reading. Power is read at random moments, so
+	// that the rhythm of the windows does not bias its integral. A counter loses nothing
+	// between readings, and even the fastest takes minutes to wrap.
 	powerEvery   = 4 * time.Second
 	counterEvery = 10 * time.Second
 	// recentSpan is what recent figures cover, in steps of recentStep.
@@ -26,14 +26,15 @@ const (
 	recentStep = 10 * time.Second
 	// cpuEvery is how often processor time is read: /proc/stat is not cheap.
 	cpuEvery = 10 * time.Second
-	// shareAfter is the processor time, of all processes, from which on the
-	// agent's share of it is told: /proc/stat counts in steps of 10 ms.
+	// shareAfter is how much processor time all processes must have used before the
+	// agent's share is reported: /proc/stat counts in steps of 10 ms.
 	shareAfter = time.Second
 	userHz     = 100 // ticks a second in /proc/stat on every architecture that we build for
 )
 
-// Energy is what the board spent while the agent ran, by a sensor of the board.
-// Everything covers the same time: Seconds, in which the sensor could be read.
+// Energy is what the board spent while the agent ran, measured by a sensor of the board.
+// All figures cover the same time, of length Seconds: that in which the sensor could be
+// read.
 type Energy struct {
 	Sensor string      `json:"sensor,omitempty"` // empty: nothing is measured
 	Scope  power.Scope `json:"scope,omitempty"`
@@ -47,11 +48,10 @@ type Energy struct {
 	PerReading float64      `json:"joules_per_reading,omitempty"`
 	PerWindow  float64      `json:"joules_per_window,omitempty"`
 	Recent     RecentEnergy `json:"recent,omitzero"`
-	// Own is the agent's part if the energy, idle power included, is split among
-	// processes by the processor time that they used: Joules * Share, with Share
-	// the processor time of the agent's process over the busy time of all
-	// processors. An estimate; absent below a second of busy time, and where a GPU
-	// encrypts, whose work is no processor time.
+	// Share is the processor time of the agent's process divided by the busy time of all
+	// processors. Own estimates the agent's part of the energy as Joules * Share, so that
+	// idle power is split among processes too. Both are absent below a second of busy
+	// time, and if a GPU encrypts, whose work is not processor time.
 	Share *float64 `json:"own_cpu_share,omitempty"`
 	Own   *float64 `json:"own_joules_estimate,omitempty"`
 
@@ -103,7 +103,7 @@ type spent struct {
 	work            Work
 }
 
-// processorTime is that of this process and that of all.
+// processorTime is the processor time of this process and of all processes.
 type processorTime struct{ own, busy time.Duration }
 
 // Meter counts what the board spends. Its methods are safe for concurrent use.
@@ -183,7 +183,7 @@ func (m Machine) busyTime() time.Duration {
 	return time.Duration(ticks / userHz * float64(time.Second))
 }
 
-// count reads the sensor until ctx ends. Its clock is real: so is the energy.
+// count reads the sensor until ctx ends. It uses real time, since energy is real too.
 func (e *Meter) count(ctx context.Context) {
 	if e.sensor == nil {
 		return
@@ -209,9 +209,8 @@ func (e *Meter) count(ctx context.Context) {
 	}
 }
 
-// add reads the sensor at a monotonic time. Readings, windows and processor time
-// count for the time that the energy covers, and for no other; processor time is
-// up to cpuEvery behind.
+// add reads the sensor at a monotonic time. It counts readings, windows and processor
+// time only for the time that the energy covers. Processor time lags by up to cpuEvery.
 func (e *Meter) add(now time.Duration) {
 	joules, seconds, err := e.sensor.Add(now) // not under the lock: a bus may be slow
 	work := e.work()

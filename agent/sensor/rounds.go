@@ -13,26 +13,28 @@ import (
 // ErrSlow: a sensor has been asked and has not answered yet.
 var ErrSlow = errors.New("the sensor does not answer")
 
-// Bounds of how long one sensor may keep the others of its stream waiting.
+// Bounds on how long one sensor may delay the others of its stream.
 const (
 	leastPatience = time.Second
 	mostPatience  = 5 * time.Second
-	// A sensor that takes longer than slowRead is read aside where a round does
-	// not fit into the interval, until it answers within quickRead again.
+	// If a round takes longer than the interval, its slowest sensor is read in the
+	// background, provided that it took at least slowRead. It rejoins the rounds when it
+	// answers within quickRead.
 	slowRead  = 100 * time.Millisecond
 	quickRead = 50 * time.Millisecond
 )
 
-// rounds reads all sensors of a stream, one after the other, on a goroutine of
-// its own: a read of a file in /sys, or of a bus, cannot be interrupted, and a
-// device that hangs must hold up neither the other channels nor a stop.
+// rounds reads all sensors of a stream, one after the other. It does so on a goroutine of
+// its own, because a read of a bus or of a file in /sys cannot be interrupted: a device
+// that hangs must delay neither the other channels nor a stop.
 //
-// A sensor that does not answer within patience is left to that goroutine, and
-// another one goes on behind it. From then on it is read aside: each round takes
-// the newest value that it gave, as long as that is younger than maxAge, and
-// starts the next read when the last one has ended. So is the slowest sensor of a
-// round that took longer than the interval. At most one read of a sensor is under
-// way. Times here are the machine's own, since they bound what the machine does.
+// If a sensor does not answer within patience, that goroutine is left waiting for it, and
+// a new one reads the sensors after it. The slow sensor is then read in the background
+// ("aside"): each round takes its newest value if that is younger than maxAge, and starts
+// the next read if none is under way. The slowest sensor of a round that takes longer
+// than the interval is treated alike. A sensor never has two reads under way.
+//
+// Times are real, whatever the agent's clock is, since they bound real waits.
 type rounds struct {
 	sensors  []Sensor
 	interval time.Duration
@@ -60,11 +62,11 @@ type slot struct {
 
 // desk is a goroutine that reads sensors for rounds.
 type desk struct {
-	jobs chan context.Context // read all sensors from the one at from on
+	jobs chan context.Context // each one: read all sensors, starting at from
 	done chan struct{}        // capacity 1: the job has ended
 	from int
 	at   int  // the sensor at hand
-	gone bool // nobody waits for this desk anymore
+	gone bool // abandoned
 }
 
 func newRounds(sensors []Sensor, interval time.Duration) *rounds {
@@ -78,14 +80,14 @@ func newRounds(sensors []Sensor, interval time.Duration) *rounds {
 	return r
 }
 
-// prompt reports whether a sensor answers at once, from what was received.
+// prompt reports whether a sensor answers at once, with a value that it has received.
 func prompt(s Sensor) bool {
 	_, ok := s.(input.Started)
 	return ok
 }
 
-// read asks every sensor and gives what each of them says to put, in their order.
-// It fails with ctx's error, at once when ctx ends.
+// read asks every sensor, and calls put with each answer in the order of the sensors. It
+// returns ctx's error as soon as ctx ends.
 func (r *rounds) read(ctx context.Context, put func(i int, v float64, err error)) error {
 	begun := time.Now()
 	r.askAside(ctx)
@@ -110,8 +112,8 @@ func (r *rounds) read(ctx context.Context, put func(i int, v float64, err error)
 	return ctx.Err()
 }
 
-// askAside starts reading those that rounds do not wait for, and waits again for
-// those that have become quick. What they said before is this round's.
+// askAside starts the next read of the sensors that are read aside. This round takes
+// their previous answers. Sensors that have become quick rejoin the rounds.
 func (r *rounds) askAside(ctx context.Context) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -133,8 +135,8 @@ func (r *rounds) askAside(ctx context.Context) {
 	}
 }
 
-// pass has the sensors from from on read, and gives the one from which on another
-// pass is needed: the one behind a sensor that does not answer.
+// pass has a desk read the sensors, starting at index from. If one does not answer, it
+// returns the index after it, where the next pass starts.
 func (r *rounds) pass(ctx context.Context, from int) (next int, err error) {
 	d := r.desk
 	if d == nil {
@@ -174,7 +176,7 @@ func (r *rounds) pass(ctx context.Context, from int) (next int, err error) {
 	}
 }
 
-// leave gives a desk up. The desk ends after the read that is under way.
+// leave abandons a desk, which ends after the read that is under way.
 func (r *rounds) leave(d *desk) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -182,7 +184,7 @@ func (r *rounds) leave(d *desk) {
 	close(d.jobs)
 }
 
-// serve reads until the desk is given up.
+// serve reads sensors for a desk until it is abandoned.
 func (r *rounds) serve(d *desk) {
 	for ctx := range d.jobs {
 		for i := d.from; i < len(r.sensors); i++ {
@@ -210,8 +212,8 @@ func (r *rounds) serve(d *desk) {
 	}
 }
 
-// ended notes the outcome of a read. A sensor that is left alone after a failure
-// was not asked, which tells nothing about how long it takes. It needs the lock.
+// ended records the outcome of a read. A sensor that is backing off was not really read,
+// so that its time is not recorded. The caller holds the lock.
 func (s *slot) ended(v float64, err error) {
 	s.busy = false
 	s.value, s.err, s.asked = v, err, s.begun
@@ -220,7 +222,7 @@ func (s *slot) ended(v float64, err error) {
 	}
 }
 
-// answer returns what a round takes from the sensor. It needs the lock.
+// answer returns what a round takes from the sensor. The caller holds the lock.
 func (s *slot) answer(maxAge time.Duration) (float64, error) {
 	if !s.asked.IsZero() && (!s.aside || time.Since(s.asked) <= maxAge) {
 		return s.value, s.err
@@ -231,8 +233,8 @@ func (s *slot) answer(maxAge time.Duration) (float64, error) {
 	return 0, ErrSlow
 }
 
-// slowest puts the slowest sensor aside when a round took longer than the interval. It
-// needs the lock.
+// slowest has the slowest sensor read aside if a round took longer than the interval. The
+// caller holds the lock.
 func (r *rounds) slowest(took time.Duration) {
 	if took <= r.interval {
 		return
@@ -248,7 +250,7 @@ func (r *rounds) slowest(took time.Duration) {
 	}
 }
 
-// close gives the goroutine up. Reads that are under way end by themselves.
+// close abandons the goroutine. Reads that are under way end by themselves.
 func (r *rounds) close() {
 	if r.desk != nil {
 		r.leave(r.desk)

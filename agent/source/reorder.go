@@ -5,46 +5,46 @@ import (
 	"time"
 )
 
-// maxWaiting bounds the rows that wait to be put in order. With more, the oldest
-// goes on before its time, and rows that come before it are late.
+// maxWaiting bounds the rows that wait to be put in order. When there are more, the
+// oldest is released early, and rows that are older than it are late from then on.
 const maxWaiting = 1 << 16
 
-// A clock that is wrong by more than leap is believed when leapRows rows in a row
-// say so: those of a device whose clock was set. Fewer are the mistake of one
-// message.
+// A time that is off by more than leap is believed only after leapRows such rows in a
+// row: then the device's clock was set. Fewer are taken as mistakes in single messages.
 const (
 	leap     = time.Hour // at least config.MaxLateness
 	leapRows = 8
 )
 
-// reorder brings rows into the order of their time. A row waits until one has
-// come that is younger by the lateness; rows that come later than that, after
-// younger ones have gone on, are late. Rows of the same time keep their order.
+// reorder sorts rows by time. A row waits until a row arrives that is newer by at least
+// the lateness; then it is released. A row that is older than a released row is late.
+// Rows of the same time keep the order in which they arrived.
 //
-// One row from the far future would make all others late for good. Rows that are
-// later than leap, and with now those that are further ahead than leap and what
-// has passed since the newest, are therefore held back: they are late when a row
-// comes that contradicts them, and begin a new order after leapRows of them.
+// A single row from the far future would make all rows after it late. Rows with
+// implausible times are therefore held back: those more than leap older than the last
+// released row, and those more than leap ahead of the newest row plus the time that has
+// passed since it arrived (only where now is set). The next plausible row shows that the
+// held rows were mistakes, and they count as late. After leapRows of them in a row, a new
+// order begins with them.
 //
-// Every row is given back exactly once, or counted as late: none is lost and none
-// doubled.
+// Every row is either released exactly once or counted as late.
 type reorder struct {
 	lateness time.Duration
-	most     int                  // rows that wait; 0: maxWaiting
-	now      func() time.Duration // monotonic, as rows arrive; nil: they do not arrive as they happen
+	most     int                  // bound of waiting; 0: maxWaiting
+	now      func() time.Duration // monotonic time of arrival; nil: rows are not live
 
 	waiting []Row // by time
 	newest  time.Time
-	arrived time.Duration // of the newest
-	gone    time.Time     // of the last row given back
-	any     bool          // a row was given back
+	arrived time.Duration // when newest arrived
+	gone    time.Time     // time of the last released row
+	any     bool          // a row was released
 
-	held  []Row // that are too far away, as they came
-	ahead bool  // they are in the future
+	held  []Row // rows with implausible times, in the order of arrival
+	ahead bool  // held rows are too far in the future, not in the past
 }
 
-// add takes a row. It returns the rows whose turn it is, and how many rows of this and
-// earlier calls are now known to be late.
+// add takes a row. It returns the rows that it releases, and how many rows of this and
+// earlier calls have turned out to be late.
 func (o *reorder) add(r Row) (ready []Row, late int) {
 	past := o.any && r.At.Before(o.gone.Add(-leap))
 	future := o.future(r.At)
@@ -65,7 +65,7 @@ func (o *reorder) add(r Row) (ready []Row, late int) {
 	return o.sort(r), late
 }
 
-// future reports whether a time is ahead of what can have become of the newest.
+// future reports whether a time is implausibly far ahead of the newest row.
 func (o *reorder) future(at time.Time) bool {
 	if o.now == nil || !o.any && len(o.waiting) == 0 {
 		return false
@@ -73,14 +73,14 @@ func (o *reorder) future(at time.Time) bool {
 	return at.After(o.newest.Add(o.now() - o.arrived + leap))
 }
 
-// refuse drops the rows that were held back, and returns how many they were.
+// refuse drops the held rows and returns their number.
 func (o *reorder) refuse() (late int) {
 	late = len(o.held)
 	o.held = nil
 	return late
 }
 
-// restart begins a new order with what was held back.
+// restart releases all waiting rows and begins a new order with the held ones.
 func (o *reorder) restart() []Row {
 	ready, held := o.take(len(o.waiting)), o.held
 	o.held, o.any, o.newest, o.gone = nil, false, time.Time{}, time.Time{}
@@ -90,13 +90,13 @@ func (o *reorder) restart() []Row {
 	return ready
 }
 
-// sort puts a row among those that wait and gives those whose turn it is.
+// sort inserts a row among those that wait, and returns those that it releases.
 func (o *reorder) sort(r Row) []Row {
 	at, _ := slices.BinarySearchFunc(o.waiting, r.At, func(w Row, t time.Time) int {
 		if w.At.After(t) {
 			return 1
 		}
-		return -1 // behind all that are not younger
+		return -1 // after all rows that are not newer
 	})
 	o.waiting = slices.Insert(o.waiting, at, r)
 	if r.At.After(o.newest) || len(o.waiting) == 1 && !o.any {
@@ -116,7 +116,8 @@ func (o *reorder) sort(r Row) []Row {
 	return o.take(n)
 }
 
-// drain returns all that waits, and what was held back: nothing contradicts it.
+// drain releases all waiting rows and then the held ones, since no row will contradict
+// them.
 func (o *reorder) drain() []Row {
 	if len(o.held) == 0 {
 		return o.take(len(o.waiting))
@@ -125,6 +126,7 @@ func (o *reorder) drain() []Row {
 	return append(ready, o.take(len(o.waiting))...)
 }
 
+// take releases the first n waiting rows.
 func (o *reorder) take(n int) []Row {
 	if n == 0 {
 		return nil
