@@ -5,12 +5,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/hencedge/hencedge/internal/testenv"
+	"github.com/hencedge/hencedge/cutrantt/internal/fault"
 )
 
 // TestMutations shows that the suite notices single faults: for each one it
@@ -19,22 +18,12 @@ import (
 // HENCEDGE_MUTATE=1 (make mutate). Any other value is a regular expression that
 // selects faults by their "file: what".
 func TestMutations(t *testing.T) {
-	selected := os.Getenv("HENCEDGE_MUTATE")
-	switch selected {
-	case "":
-		testenv.Missing(t, "mutate", "HENCEDGE_MUTATE is not set")
-	case "1":
-		selected = "."
-	}
-	wanted, err := regexp.Compile(selected)
-	if err != nil {
-		t.Fatal(err)
-	}
+	wanted := fault.Wanted(t)
 	dir := copyModule(t)
 	var faults []mutation
 	unchanged := make(map[mutationRun]bool)
 	for _, m := range allMutations() {
-		if !wanted.MatchString(m.file + ": " + m.what) {
+		if !wanted.MatchString(m.fault().String()) {
 			continue
 		}
 		if m.run.pattern == "" {
@@ -56,11 +45,11 @@ func TestMutations(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if n := strings.Count(string(source), m.old); n != 1 {
-				t.Fatalf("%s has %d places with %q; the list of faults needs care", m.file, n, m.old)
+			changed, err := m.fault().Apply(source)
+			if err != nil {
+				t.Fatal(err)
 			}
-			changed := strings.Replace(string(source), m.old, m.new, 1)
-			if err := os.WriteFile(path, []byte(changed), 0o600); err != nil {
+			if err := os.WriteFile(path, changed, 0o600); err != nil {
 				t.Fatal(err)
 			}
 			defer func() {
@@ -86,20 +75,11 @@ func allMutations() []mutation { return slices.Concat(mutations, codecMutations)
 
 // TestFaultList keeps the list of faults in step with the sources.
 func TestFaultList(t *testing.T) {
-	names := make(map[string]bool)
+	var faults []fault.Fault
 	for _, m := range allMutations() {
-		source, err := os.ReadFile(filepath.Join("..", filepath.FromSlash(m.file)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n := strings.Count(string(source), m.old); n != 1 {
-			t.Errorf("%s: %s has %d places with %q, not one", m.what, m.file, n, m.old)
-		}
-		if names[m.what] || m.old == m.new {
-			t.Errorf("%s: named twice or without a change", m.what)
-		}
-		names[m.what] = true
+		faults = append(faults, m.fault())
 	}
+	fault.CheckList(t, "..", faults)
 }
 
 // copyModule copies what the arithmetic needs of the module to a new directory.
@@ -115,7 +95,8 @@ func copyModule(t *testing.T) string {
 			t.Fatal(err)
 		}
 	}
-	for _, part := range []string{"cutrantt", "henc/internal", "internal/taint", "kernels"} {
+	for _, part := range []string{"cutrantt", "henc/internal", "internal/meter", "internal/taint", "internal/testenv",
+		"kernels"} {
 		if _, err := os.Stat(filepath.Join(root, part)); err == nil {
 			copyTree(t, root, dir, part)
 		}

@@ -5,11 +5,10 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
-	"github.com/hencedge/hencedge/internal/testenv"
+	"github.com/hencedge/hencedge/cutrantt/internal/fault"
 )
 
 const sources = "../../../kernels"
@@ -20,17 +19,7 @@ const sources = "../../../kernels"
 // half an hour, so it runs only with HENCEDGE_MUTATE=1 (make mutate). Any other
 // value is a regular expression that selects faults by their "file: what".
 func TestMutations(t *testing.T) {
-	selected := os.Getenv("HENCEDGE_MUTATE")
-	switch selected {
-	case "":
-		testenv.Missing(t, "mutate", "HENCEDGE_MUTATE is not set")
-	case "1":
-		selected = "."
-	}
-	wanted, err := regexp.Compile(selected)
-	if err != nil {
-		t.Fatal(err)
-	}
+	wanted := fault.Wanted(t)
 	dir := t.TempDir()
 	objects := filepath.Join(dir, "objects")
 	if err := os.Mkdir(objects, 0o700); err != nil {
@@ -65,7 +54,7 @@ func TestMutations(t *testing.T) {
 		t.Fatalf("the unchanged kernels fail: %v\n%s", err, out)
 	}
 	for _, m := range mutations {
-		if !wanted.MatchString(m.file + ": " + m.what) {
+		if !wanted.MatchString(m.fault().String()) {
 			continue
 		}
 		t.Run(m.what, func(t *testing.T) {
@@ -97,11 +86,12 @@ func copyKernels(t *testing.T, m mutation) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		text := string(data)
 		if filepath.Base(name) == m.file {
-			text = strings.Replace(text, m.old, m.new, 1)
+			if data, err = m.fault().Apply(data); err != nil {
+				t.Fatal(err)
+			}
 		}
-		if err := os.WriteFile(filepath.Join(dir, filepath.Base(name)), []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, filepath.Base(name)), data, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -110,18 +100,9 @@ func copyKernels(t *testing.T, m mutation) string {
 
 // TestFaultList keeps the list of faults in step with the sources.
 func TestFaultList(t *testing.T) {
-	names := make(map[string]bool)
+	var faults []fault.Fault
 	for _, m := range mutations {
-		source, err := os.ReadFile(filepath.Join(sources, m.file))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if n := strings.Count(string(source), m.old); n != 1 {
-			t.Errorf("%s: %s has %d places with %q, not one", m.what, m.file, n, m.old)
-		}
-		if names[m.what] || m.old == m.new {
-			t.Errorf("%s: named twice or without a change", m.what)
-		}
-		names[m.what] = true
+		faults = append(faults, m.fault())
 	}
+	fault.CheckList(t, sources, faults)
 }
