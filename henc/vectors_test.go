@@ -127,7 +127,7 @@ func makeTransforms(t *testing.T) (out []transformVector) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		seed := prngSeed()
+		seed := vectors.Seed()
 		v := transformVector{LogN: set.logN, Q: set.q, Psi: set.psi, Seed: hex.EncodeToString(seed[:]),
 			Label: 0x76330000 + uint32(i)}
 		coeffs, err := r.NewBatch(1, []int{0}, cutrantt.Coeffs(1))
@@ -159,15 +159,6 @@ func makeTransforms(t *testing.T) (out []transformVector) {
 	return out
 }
 
-// prngSeed is the seed 00 01 ... 1f.
-func prngSeed() *[32]byte {
-	s := new([32]byte)
-	for i := range s {
-		s[i] = byte(i)
-	}
-	return s
-}
-
 // sampleVector is one stream of numbers.
 type sampleVector struct {
 	Distribution string   `json:"distribution"`
@@ -183,7 +174,7 @@ type sampleVector struct {
 
 func makeSamples() (out []sampleVector) {
 	const n = 4096
-	seed := prngSeed()
+	seed := vectors.Seed()
 	text := hex.EncodeToString(seed[:])
 	u, s := make([]uint32, n), make([]int32, n)
 	for _, c := range []struct{ label, index, q uint32 }{{1, 0, 1073692673}, {1, 1, 67084289}, {9, 65, 536903681},

@@ -18,11 +18,7 @@ func TestManifestVectors(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	seed := make([]byte, 32)
-	for i := range seed {
-		seed[i] = byte(i)
-	}
-	signer, err := transport.SigningKeyFromSeed(seed)
+	signer, err := transport.SigningKeyFromSeed(vectors.Seed()[:])
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -88,18 +88,10 @@ var sentinels = map[string]error{
 
 func hexSum(b []byte) string { return fmt.Sprintf("%x", sha256.Sum256(b)) }
 
-func ascending() *henc.Seed {
-	s := new(henc.Seed)
-	for i := range s {
-		s[i] = byte(i)
-	}
-	return s
-}
-
 func makeKey(t *testing.T, set string, epoch uint32, rotations []int, conjugation bool) (*secret.Key, keyVector) {
 	t.Helper()
 	ctx := context(t, set, 16)
-	key := must(secret.Generate(ctx, ascending()))(t)
+	key := must(secret.Generate(ctx, (*henc.Seed)(vectors.Seed())))(t)
 	key.SetEpoch(epoch)
 	coefficients := must(key.Coefficients())(t)
 	file := must(key.Marshal())(t)
@@ -107,7 +99,7 @@ func makeKey(t *testing.T, set string, epoch uint32, rotations []int, conjugatio
 	publicFile := must(ctx.MarshalPublicKey(public))(t)
 	evaluation := must(ctx.MarshalEvaluationKeys(must(key.EvaluationKeys(rotations, conjugation))(t)))(t)
 	root := file[len(file)-ctx.Parameters().N()/4-3-32:][:32]
-	return key, keyVector{set, epoch, hex.EncodeToString(ascending()[:]), hex.EncodeToString(root), coefficients[:16],
+	return key, keyVector{set, epoch, hex.EncodeToString(vectors.Seed()[:]), hex.EncodeToString(root), coefficients[:16],
 		hex.EncodeToString(file),
 		hex.EncodeToString(public.Seed[:]), hex.EncodeToString(public.KeyID[:]), len(publicFile),
 		hex.EncodeToString(publicFile[:128]), hexSum(publicFile),
@@ -135,7 +127,8 @@ func makeDecryptions(t *testing.T, keys []*secret.Key) (out []decryptVector) {
 		if c.form == "packed" {
 			encrypt = enc.EncryptPacked
 		}
-		ct := must(encrypt(values, 0, 0, must(ascending().Derive("hencedge vector", uint64(i)))(t)))(t)
+		seed := must((*henc.Seed)(vectors.Seed()).Derive("hencedge vector", uint64(i)))(t)
+		ct := must(encrypt(values, 0, 0, seed))(t)
 		b := must(ctx.MarshalCiphertext(ct))(t)
 		decrypt := secret.NewDecryptor(ctx, key).DecryptReal
 		if c.form == "packed" {

@@ -40,6 +40,15 @@ func Check(t testing.TB, name string, made any) {
 	}
 }
 
+// Seed returns the seed 00 01 ... 1f, from which the vectors are made.
+func Seed() *[32]byte {
+	s := new([32]byte)
+	for i := range s {
+		s[i] = byte(i)
+	}
+	return s
+}
+
 // Read decodes docs/vectors/name.
 func Read(t testing.TB, name string, into any) {
 	t.Helper()
