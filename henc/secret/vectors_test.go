@@ -99,8 +99,8 @@ func makeKey(t *testing.T, set string, epoch uint32, rotations []int, conjugatio
 	publicFile := must(ctx.MarshalPublicKey(public))(t)
 	evaluation := must(ctx.MarshalEvaluationKeys(must(key.EvaluationKeys(rotations, conjugation))(t)))(t)
 	root := file[len(file)-ctx.Parameters().N()/4-3-32:][:32]
-	return key, keyVector{set, epoch, hex.EncodeToString(vectors.Seed()[:]), hex.EncodeToString(root), coefficients[:16],
-		hex.EncodeToString(file),
+	return key, keyVector{set, epoch, hex.EncodeToString(vectors.Seed()[:]), hex.EncodeToString(root),
+		coefficients[:16], hex.EncodeToString(file),
 		hex.EncodeToString(public.Seed[:]), hex.EncodeToString(public.KeyID[:]), len(publicFile),
 		hex.EncodeToString(publicFile[:128]), hexSum(publicFile),
 		rotations, conjugation, len(evaluation), hex.EncodeToString(evaluation[:min(len(evaluation), 128)]),
