@@ -1,12 +1,12 @@
 package cutrantt
 
-// What a Backend or a Ring may implement besides, found by type assertion. A
-// backend that runs in the process itself needs none of it.
+// Optional interfaces of a Backend or a Ring, found by type assertion. A backend that
+// runs in the process itself needs none of them.
 
 // Health is a Ring on a device that can fail.
 type Health interface {
-	// Err is nil while the device works, and later what it failed with, which
-	// wraps ErrDevice.
+	// Err returns nil while the device works. Once it has failed, Err returns the cause,
+	// which wraps ErrDevice.
 	Err() error
 }
 

@@ -1,14 +1,12 @@
 package cutrantt
 
-// Encrypting is what a Ring may implement besides: whole encryptions of many
-// messages in a few kernels, without a batch for every step. What it computes is
-// what the methods of Ring compute step by step, bit for bit. Secret values that
-// it puts on the device are wiped there, also when it fails.
+// Encrypting is an optional interface of a Ring. It encrypts many messages in a few
+// kernels, without a batch for every step. Its results equal those of the methods of Ring
+// bit for bit. It wipes the secret values that it puts on the device, even if it fails.
 //
-// It returns an error that wraps ErrNotSupported, before anything is done, where
-// the ring has no such way for the number of columns, the Hadamard method or the
-// size of the coefficients; the caller then takes the steps itself. All other
-// errors are final.
+// If the ring does not support the number of columns, the Hadamard method or the size of
+// the coefficients, it returns an error that wraps ErrNotSupported before it does
+// anything. The caller then takes the steps itself. All other errors are final.
 type Encrypting interface {
 	// EncryptPublic makes, for each job, a new batch of two polynomials over
 	// limbs in the NTT domain of key, which holds (b, a) over these limbs and

@@ -7,8 +7,8 @@ import (
 )
 
 // Gadget is the shape of a hybrid key switch (Han and Ki, eprint 2019/688): a
-// polynomial is cut into digits of Alpha limbs, and the key lives modulo the
-// special moduli besides.
+// polynomial is cut into digits of Alpha limbs, and the key has limbs modulo the
+// special moduli too.
 type Gadget struct {
 	Alpha   int
 	Special []int // modulus indices
@@ -39,11 +39,11 @@ type KeySwitch struct {
 	Galois uint64  // odd, below 2N; 0 means 1
 }
 
-// Fused is what a Ring may implement besides: sequences of its operations in
-// fewer passes over memory, for one or more independent items of one shape. The
-// results are those of the sequences bit for bit. Call the functions of the same
-// name: they check what the items have to agree in, and run the sequences where
-// a ring does not implement Fused or refuses with ErrNotSupported.
+// Fused is an optional interface of a Ring. It runs sequences of operations in fewer
+// passes over memory, for one or more independent items of one shape. Its results equal
+// those of the separate operations bit for bit. Call the functions of the same names
+// instead of the methods: they check that the items fit together. They run the separate
+// operations if a ring does not implement Fused or refuses with ErrNotSupported.
 type Fused interface {
 	MulTensor(dst, a, b []*Batch) error
 	SwitchKeys(g Gadget, items []KeySwitch) error

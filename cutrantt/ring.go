@@ -73,10 +73,10 @@ type Backend interface {
 	NewRing(logN int, moduli []Modulus, opts Options) (Ring, error)
 }
 
-// Preference is what a Backend may implement besides: Columns is the n2 with
-// which its device encrypts and switches keys fastest for degree 2^logN, by
-// measurement; 1 is the complete transform.
+// Preference is an optional interface of a Backend.
 type Preference interface {
+	// Columns returns the n2 with which the device encrypts and switches keys fastest for
+	// degree 2^logN, by measurement. 1 is the complete transform.
 	Columns(logN int) int
 }
 

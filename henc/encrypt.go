@@ -24,9 +24,9 @@ type SlotEncryptor interface {
 }
 
 // BatchEncryptor is a SlotEncryptor that encrypts several vectors at one level
-// and scale together, which a GPU does much faster than one by one. seeds is nil,
-// or has an entry, which may be nil, for each vector; the results are those of
-// the methods for one vector. A call fails as a whole.
+// and scale together, which a GPU does much faster than one by one. seeds is nil, or has
+// an entry for each vector, which may be nil. The results equal those of the methods for
+// one vector. A call fails as a whole.
 type BatchEncryptor interface {
 	SlotEncryptor
 	EncryptRealBatch(values [][]float64, level int, scale float64, seeds []*Seed) ([]*Ciphertext, error)

@@ -33,8 +33,8 @@ func Named(name string) (Parameters, error) {
 	return p, err
 }
 
-// NamedInsecure is Named without the refusal of insecure sets; it is for
-// benchmarks behind an explicit flag. Secure names give the same as Named.
+// NamedInsecure is Named, but it also accepts insecure sets. It is for benchmarks behind
+// an explicit flag.
 func NamedInsecure(name string) (Parameters, error) { return named(name) }
 
 // NameOf is the name of the set whose Hash is given, or the beginning of the hash

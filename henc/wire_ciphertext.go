@@ -159,7 +159,8 @@ type limbReader struct {
 // downloadWords bounds what is fetched at once, unless a limb has more.
 const downloadWords = 1 << 20
 
-// newLimbReader's memory comes from c.free: what is read is public.
+// newLimbReader returns a reader of b's limbs. It may reuse memory from c.free without
+// wiping it, since everything that is read is public.
 func (c *Context) newLimbReader(b *cutrantt.Batch) *limbReader {
 	n := c.params.N()
 	d, _ := c.free.Get().(*limbReader)
@@ -170,7 +171,8 @@ func (c *Context) newLimbReader(b *cutrantt.Batch) *limbReader {
 	return d
 }
 
-// release gives the reader's memory back; what it gave is not valid any more.
+// release returns the reader's memory to the pool. Limbs that it returned are no longer
+// valid.
 func (d *limbReader) release() {
 	c := d.c
 	d.c, d.from = nil, nil

@@ -41,7 +41,7 @@ func replayError(file string, line int, format string, args ...any) error {
 // on.
 type badCell struct{ error }
 
+func (b badCell) Unwrap() error { return b.error }
+
 // trimCell removes the white space around a cell, also the kinds that spreadsheets write.
 func trimCell(s string) string { return strings.TrimFunc(s, unicode.IsSpace) }
-
-func (b badCell) Unwrap() error { return b.error }

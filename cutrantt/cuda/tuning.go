@@ -94,8 +94,8 @@ func (t *tuning) load(b *backend) {
 	}
 }
 
-// Choices are the methods that MethodAuto stands for, by degree and n2: those of
-// this process, and those that earlier ones measured.
+// Choices returns the methods that MethodAuto stands for, by degree and n2. Some were
+// measured by this process, the others by earlier ones.
 func (b *backend) Choices() []cutrantt.Choice {
 	t := &b.tuning
 	t.mu.Lock()

@@ -9,10 +9,10 @@
 //
 // Secret seeds give Ternary and CBD. Their branches and addresses depend on
 // lengths, the position in the stream and the machine's vector code, never on the
-// seed or on what is drawn: ChaCha20 is additions, exclusive ors and rotations by
-// constants, and what follows is products, comparisons into masks and counts of ones
-// in registers. Buffers on the way are cleared. Uniform takes public seeds; its
-// branches depend on which words are rejected, see there.
+// seed or the values drawn. ChaCha20 consists of additions, exclusive ors and rotations
+// by constants. The samplers use products, comparisons into masks and population counts
+// in registers. Intermediate buffers are cleared. Uniform takes public seeds; its
+// branches depend on which words are rejected (see Uniform).
 package prng
 
 import (

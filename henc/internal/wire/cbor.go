@@ -164,7 +164,7 @@ func (w *Writer) fail(err error) {
 	}
 }
 
-// FlushTo writes what there is so far to dst, and goes on with empty memory.
+// FlushTo writes the bytes so far to dst and empties the buffer.
 func (w *Writer) FlushTo(dst io.Writer) error {
 	if w.err == nil {
 		_, w.err = dst.Write(w.b)

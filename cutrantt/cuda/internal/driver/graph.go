@@ -14,7 +14,7 @@ const (
 	mostNodes  = 4096
 )
 
-// node is a kernel of a graph, but for its arguments.
+// node is a kernel of a graph, without its arguments.
 type node struct {
 	f                        Function
 	x, y, threads, shared, n uint32 // n bytes of arguments

@@ -18,9 +18,9 @@ var libraries = []string{
 	"/usr/lib/wsl/lib/libcuda.so.1",
 }
 
-// openLibrary opens the driver's library, or the one that LibraryVariable names. The
-// error is that of the first file which is there, as in containers that lack what the
-// driver needs besides, or else of the search.
+// openLibrary opens the driver's library, or the one that LibraryVariable names. If a
+// library exists but cannot be loaded, as in containers that lack its dependencies, the
+// error is that of the first such file. Otherwise it is that of the search.
 func openLibrary() (func(name string) (uintptr, error), error) {
 	names := libraries
 	if name := os.Getenv(LibraryVariable); name != "" {
