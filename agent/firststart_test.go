@@ -74,7 +74,7 @@ func TestNoSigningKey(t *testing.T) {
 	}
 	_, err := transport.LoadSigningKey(cfg.SigningKey)
 	if err := seal.NoSigningKey(cfg, err); !errors.Is(err, fs.ErrNotExist) ||
-		!strings.Contains(err.Error(), "this device had a key, since its state "+cfg.State+" is there") {
+		!strings.Contains(err.Error(), "this device had a key, since its state "+cfg.State+" exists") {
 		t.Errorf("with a state: %v", err)
 	}
 }
