@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -12,62 +13,78 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestHardenChild is the process that TestHarden hardens: Harden is for good.
-func TestHardenChild(t *testing.T) {
-	limit := os.Getenv("HENCEDGE_HARDEN")
-	if limit == "" {
-		t.Skip("a part of TestHarden")
+// TestMain is also the process that TestHarden hardens: Harden is for good.
+func TestMain(m *testing.M) {
+	if limit := os.Getenv("HENCEDGE_HARDEN"); limit != "" {
+		if err := hardenHere(limit); err != nil {
+			fmt.Println(err)
+			os.Exit(1)
+		}
+		os.Exit(0)
 	}
+	os.Exit(m.Run())
+}
+
+// hardenHere hardens this process and prints what came of it. A limit in bytes bounds what
+// may be locked; "all" leaves the bound as it is.
+func hardenHere(limit string) error {
 	if n, err := strconv.ParseUint(limit, 10, 64); err == nil {
 		if err := unix.Setrlimit(unix.RLIMIT_MEMLOCK, &unix.Rlimit{Cur: n, Max: n}); err != nil {
-			t.Fatal(err)
+			return err
 		}
 		// Without the capability, as a service of its own user.
 		head := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 		var data [2]unix.CapUserData
 		if err := unix.Capget(&head, &data[0]); err != nil {
-			t.Fatal(err)
+			return err
 		}
 		data[0].Effective &^= 1 << unix.CAP_IPC_LOCK
 		if err := unix.Capset(&head, &data[0]); err != nil {
-			t.Fatal(err)
+			return err
 		}
 	}
-	p, err := Harden(true)
+	p, failure := Harden(true)
 	dumpable, _ := unix.PrctlRetInt(unix.PR_GET_DUMPABLE, 0, 0, 0, 0)
 	var core unix.Rlimit
 	_ = unix.Getrlimit(unix.RLIMIT_CORE, &core)
-	before := locked(t)
+	before, err := locked()
+	if err != nil {
+		return err
+	}
 	b := make([]byte, 32<<20)
 	for i := 0; i < len(b); i += 4096 {
 		b[i] = 1
 	}
-	fmt.Printf("HARDENED dumpable %d core %d grown %d error %v\n", dumpable, core.Cur, locked(t)-before, err)
-	if p.Locked != (err == nil) || p.Dumpable {
-		t.Errorf("%+v, %v", p, err)
+	after, err := locked()
+	if err != nil {
+		return err
+	}
+	fmt.Printf("HARDENED dumpable %d core %d grown %d error %v\n", dumpable, core.Cur, after-before, failure)
+	if p.Locked != (failure == nil) || p.Dumpable {
+		return fmt.Errorf("protection %+v after %v", p, failure)
 	}
 	if b[4096] != 1 {
-		t.Fatal("memory that forgets")
+		return errors.New("memory that forgets")
 	}
+	return nil
 }
 
-// locked is how much of this process's memory is locked and there, in KiB.
-func locked(t *testing.T) (total int) {
-	t.Helper()
+// locked returns how much of this process's memory is locked and there, in KiB.
+func locked() (total int, err error) {
 	text, err := os.ReadFile("/proc/self/smaps")
 	if err != nil {
-		t.Fatal(err)
+		return 0, err
 	}
 	for line := range strings.Lines(string(text)) {
 		if rest, ok := strings.CutPrefix(line, "Locked:"); ok {
 			var n int
 			if _, err := fmt.Sscanf(rest, "%d kB", &n); err != nil {
-				t.Fatal(err)
+				return 0, err
 			}
 			total += n
 		}
 	}
-	return total
+	return total, nil
 }
 
 var hardened = regexp.MustCompile(`HARDENED dumpable (\d+) core (\d+) grown (-?\d+) error (.*)`)
@@ -76,7 +93,7 @@ var hardened = regexp.MustCompile(`HARDENED dumpable (\d+) core (\d+) grown (-?\
 // locked as it is touched; where the limit does not allow that, it says so and works.
 func TestHarden(t *testing.T) {
 	for _, limit := range []string{"all", "65536"} {
-		cmd := exec.Command(os.Args[0], "-test.run", "^TestHardenChild$", "-test.v")
+		cmd := exec.Command(os.Args[0])
 		cmd.Env = append(os.Environ(), "HENCEDGE_HARDEN="+limit)
 		out, err := cmd.CombinedOutput()
 		m := hardened.FindStringSubmatch(string(out))
