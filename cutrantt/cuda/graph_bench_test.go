@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/hencedge/hencedge/cutrantt"
+	"github.com/hencedge/hencedge/internal/testenv"
 )
 
 // BenchmarkGraphs times single calls that the host waits for, wall clock in us, and
@@ -14,7 +15,7 @@ import (
 func BenchmarkGraphs(b *testing.B) {
 	gpu := gpu(b).(*backend)
 	if err := gpu.drv.Graphs(); err != nil {
-		b.Skip(err)
+		testenv.Missing(b, "cuda-graphs", err)
 	}
 	defer func(u graphUse) { gpu.graphs = u }(gpu.graphs)
 	compare := func(name string, r *ring, f func(i int) error) {

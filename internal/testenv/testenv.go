@@ -21,8 +21,8 @@ var names = map[string][]string{
 	"HENCEDGE_TEST_REQUIRE": {"binaries", "deep", "g++", "gcc", "groff", "mkfs.ext4", "mosquitto", "mutate", "native",
 		"openssl", "proc", "pty", "python3",
 		"root", "rounds", "systemd-analyze", "systemd-boot", "timing", "vcan"},
-	"CUTRANTT_TEST_REQUIRE": {"avx2", "avx512", "cpu", "cuda", "cuda-fill", "cuda-fused", "cuda-graphs", "cuda-onekey",
-		"generic", "neon", "reference"},
+	"CUTRANTT_TEST_REQUIRE": {"avx2", "avx512", "cpu", "cuda", "cuda-built", "cuda-fill", "cuda-fused",
+		"cuda-graphs", "cuda-onekey", "generic", "neon", "reference"},
 }
 
 // required tells whether one of the variables names the need. A name that is none of

@@ -70,7 +70,7 @@ func WithGraphs(t testing.TB) *Driver {
 func build(t testing.TB, defines ...string) *Driver {
 	t.Helper()
 	if _, err := driver.Open(); errors.Is(err, driver.ErrNotBuilt) {
-		t.Skip(err)
+		testenv.Missing(t, "cuda-built", err)
 	}
 	compiler := testenv.Program(t, "gcc", "gcc")
 	d := &Driver{t: t, dir: t.TempDir()}
