@@ -34,19 +34,19 @@ func (r *reporter) report(reason, topic string, err error) {
 
 // lost reports a window that left before every program had made its result of it.
 func (r *reporter) lost(w *window) {
-	r.refuse("", unjoined(w))
 	for _, program := range w.missed {
 		r.unmade.note(program, Reason(ErrUnjoined), r.now())
 	}
+	r.refuse("", unjoined(w))
 }
 
 // failed reports a result that could not be made or sent.
 func (r *reporter) failed(j *job, err error) {
 	r.tally.failure(j.prog.planned.Name)
-	r.refuse(j.prog.planned.Name, err)
 	if final(err) {
 		r.unmade.note(j.prog.planned.Name, Reason(err), r.now())
 	}
+	r.refuse(j.prog.planned.Name, err)
 }
 
 // toldTwice logs the first sign of a second board.
