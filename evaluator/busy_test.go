@@ -13,6 +13,7 @@ import (
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/evaluator/engine"
 	"github.com/hencedge/hencedge/internal/testenv"
+	"github.com/hencedge/hencedge/internal/testrig"
 	"github.com/hencedge/hencedge/transport"
 )
 
@@ -232,7 +233,7 @@ func TestNothingConnectsAfterTheEnd(t *testing.T) {
 	cfg := *r.cfg
 	cfg.Broker.URL, cfg.State = "tcp://"+address, ""
 	s, err := New(&cfg, Deps{SigningKey: signer(t, "cloud"), Keys: []engine.Keys{{Context: r.ctx, Evaluation: r.keys}},
-		Logger: quiet()})
+		Logger: testrig.Quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}

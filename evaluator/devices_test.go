@@ -1,7 +1,6 @@
 package evaluator
 
 import (
-	"context"
 	"log/slog"
 	"path/filepath"
 	"strings"
@@ -10,6 +9,7 @@ import (
 
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/internal/daemon"
+	"github.com/hencedge/hencedge/internal/testrig"
 	"github.com/hencedge/hencedge/transport"
 )
 
@@ -29,10 +29,8 @@ func (r *rig) announce(device string, st transport.Status, key *transport.Signin
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	if err := r.device.Publish(ctx, transport.StatusTopic(r.cfg.Broker.TopicPrefix, device), payload,
-		true); err != nil {
+	topic := transport.StatusTopic(r.cfg.Broker.TopicPrefix, device)
+	if err := r.device.Publish(testrig.Context(r.t), topic, payload, true); err != nil {
 		r.t.Fatal(err)
 	}
 }
@@ -40,15 +38,12 @@ func (r *rig) announce(device string, st transport.Status, key *transport.Signin
 // heard waits until the service knows a birth message.
 func (r *rig) heard(device string, sequence uint64) {
 	r.t.Helper()
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+	testrig.Eventually(r.t, "the birth message", func() bool {
 		r.service.devices.mu.Lock()
+		defer r.service.devices.mu.Unlock()
 		s := r.service.devices.said[device]
-		r.service.devices.mu.Unlock()
-		if s != nil && s.sequence == sequence {
-			return
-		}
-	}
-	r.t.Fatal("the birth message is not heard")
+		return s != nil && s.sequence == sequence
+	})
 }
 
 func (r *rig) health() string { return strings.Join(r.service.Health(), "\n") }

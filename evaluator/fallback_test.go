@@ -7,16 +7,16 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hencedge/hencedge/evaluator/engine"
-	"github.com/hencedge/hencedge/internal/meter"
-	"github.com/hencedge/hencedge/internal/role"
-
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/cutrantt/cuda"
 	"github.com/hencedge/hencedge/cutrantt/cuda/cudatest"
+	"github.com/hencedge/hencedge/evaluator/engine"
 	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/internal/meter"
+	"github.com/hencedge/hencedge/internal/role"
 	"github.com/hencedge/hencedge/internal/testenv"
+	"github.com/hencedge/hencedge/internal/testrig"
 )
 
 // onGPU makes a service compute on the first devices of a driver, with keys that
@@ -151,16 +151,12 @@ func TestFallbackStop(t *testing.T) {
 	r := newRig(t, cfg, onGPU(t, 1))
 	d.Set("fail * 700")
 	r.sendWindow(r.window("d1", "count", 1, epoch, numbers(8, 20, 1), numbers(8, 0, 0.1)))
-	select {
-	case err := <-r.ended:
-		if !errors.Is(err, role.ErrBackend) || !errors.Is(err, cutrantt.ErrDevice) ||
-			!strings.Contains(err.Error(), "cuda: ") {
-			t.Errorf("the service ended with %v", err)
-		}
-		r.ended <- nil // for the end of the test
-	case <-time.After(patience):
-		t.Fatal("the service did not end")
+	err := testrig.Receive(t, "the end of the service", r.ended)
+	if !errors.Is(err, role.ErrBackend) || !errors.Is(err, cutrantt.ErrDevice) ||
+		!strings.Contains(err.Error(), "cuda: ") {
+		t.Errorf("the service ended with %v", err)
 	}
+	r.ended <- nil // for the end of the test
 	if s := r.service.Stats(); s.Accepted != 0 || s.Fallbacks != 1 {
 		t.Errorf("%+v", s)
 	}

@@ -3,8 +3,6 @@ package evaluator
 import (
 	"context"
 	"errors"
-	"io"
-	"log/slog"
 	"math"
 	"path/filepath"
 	"strings"
@@ -21,9 +19,6 @@ import (
 	"github.com/hencedge/hencedge/transport/broker"
 	"github.com/hencedge/hencedge/transport/mqtt"
 )
-
-// patience bounds waits that end at once when everything works.
-const patience = 60 * time.Second
 
 // holder is a key holder for edge12-d1, made once: keys take a while.
 type holder struct {
@@ -132,13 +127,9 @@ type rig struct {
 	ended   chan error
 }
 
-func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
-
 func dialTest(t *testing.T, url, id string) transport.Client {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	c, err := mqtt.Dial(ctx, mqtt.Options{URL: url, ClientID: id, Logger: quiet()})
+	c, err := mqtt.Dial(testrig.Context(t), mqtt.Options{URL: url, ClientID: id, Logger: testrig.Quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +157,7 @@ func newRigAt(t *testing.T, cfg *config.Evaluator, state string, change ...func(
 		events: make(chan Event, 64)}
 	ready := make(chan struct{})
 	deps := Deps{OnReady: func() { close(ready) }, SigningKey: signer(t, "cloud"),
-		Keys: []engine.Keys{{Context: h.ctx, Evaluation: h.keys}}, Logger: quiet(),
+		Keys: []engine.Keys{{Context: h.ctx, Evaluation: h.keys}}, Logger: testrig.Quiet(),
 		OnResult: func(e Event) { r.events <- e }, OnRefused: func(reason string, _ error) { r.refused <- reason }}
 	for _, f := range change {
 		f(&deps)
@@ -188,7 +179,7 @@ func newRigAt(t *testing.T, cfg *config.Evaluator, state string, change ...func(
 			if err != nil {
 				t.Errorf("run: %v", err)
 			}
-		case <-time.After(patience):
+		case <-time.After(testrig.Patience):
 			t.Error("the service did not stop")
 		}
 	})
@@ -197,7 +188,7 @@ func newRigAt(t *testing.T, cfg *config.Evaluator, state string, change ...func(
 	case <-ready:
 	case err := <-ended:
 		t.Fatalf("run: %v", err)
-	case <-time.After(patience):
+	case <-time.After(testrig.Patience):
 		t.Fatal("the service does not get ready")
 	}
 	return r
@@ -205,9 +196,7 @@ func newRigAt(t *testing.T, cfg *config.Evaluator, state string, change ...func(
 
 func (r *rig) publish(topic string, payload []byte) {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	if err := r.device.Publish(ctx, topic, payload, false); err != nil {
+	if err := r.device.Publish(testrig.Context(r.t), topic, payload, false); err != nil {
 		r.t.Fatal(err)
 	}
 }
@@ -253,8 +242,7 @@ func (r *rig) watch(c transport.Client) {
 		r.results <- obj
 		return nil
 	})
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
+	ctx := testrig.Context(r.t)
 	for _, filter := range []string{transport.ResultFilter(r.cfg.Broker.TopicPrefix), "other/#"} {
 		if err := c.Subscribe(ctx, filter, func(d transport.Delivery) {
 			_ = recv.Feed(d.Topic,
@@ -322,11 +310,8 @@ func (r *rig) result() (*transport.Object, []float64) {
 	r.t.Helper()
 	select {
 	case obj := <-r.results:
-		select { // the broker delivers before the service knows that it took it
-		case r.event = <-r.events:
-		case <-time.After(patience):
-			r.t.Fatal("the result is not reported")
-		}
+		// The broker delivers before the service knows that it took it.
+		r.event = testrig.Receive(r.t, "the event of the result", r.events)
 		ct, err := r.ctx.UnmarshalCiphertext(obj.Body)
 		if err != nil {
 			r.t.Fatal(err)
@@ -349,7 +334,7 @@ func (r *rig) result() (*transport.Object, []float64) {
 		return obj, out
 	case reason := <-r.refused:
 		r.t.Fatalf("refused (%s) instead of a result", reason)
-	case <-time.After(patience):
+	case <-time.After(testrig.Patience):
 		r.t.Fatal("no result")
 	}
 	return nil, nil
@@ -380,7 +365,7 @@ func (r *rig) expectRefusal(reason string) {
 		}
 	case obj := <-r.results:
 		r.t.Fatalf("result of %s instead of a refusal", obj.Meta.Program)
-	case <-time.After(patience):
+	case <-time.After(testrig.Patience):
 		r.t.Fatalf("no refusal, want %q", reason)
 	}
 }

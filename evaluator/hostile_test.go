@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"github.com/hencedge/hencedge/evaluator/engine"
 	"github.com/hencedge/hencedge/evaluator/store"
 	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/internal/testrig"
 	"github.com/hencedge/hencedge/transport"
 )
 
@@ -274,10 +274,9 @@ func TestUnjoined(t *testing.T) {
 	for i := range 2 {
 		r.sendWindow(r.window("d1", "time", uint64(i+1), epoch.Add(time.Duration(i)*time.Second), numbers(8, 10, 1),
 			numbers(8, 0, 0)))
-		// several windows are opened at once: the first that is ready goes first
-		for r.service.Stats().Accepted == uint64(i) {
-			time.Sleep(time.Millisecond)
-		}
+		// Several windows are opened at once: the first that is ready goes first.
+		testrig.Eventually(t, "the window to be accepted",
+			func() bool { return r.service.Stats().Accepted > uint64(i) })
 	}
 	r.expectRefusal("unjoined")
 	r.sendWindow(r.window("d2", "time", 1, epoch.Add(time.Second), numbers(8, 30, 1), numbers(8, 0, 0)))
@@ -294,16 +293,10 @@ func TestJoinMissesUsedWindow(t *testing.T) {
 	for i := range 2 {
 		start := epoch.Add(time.Duration(i) * time.Second)
 		r.sendWindow(r.window("d1", "time", uint64(i+1), start, numbers(8, 10, 1), numbers(8, 0, 0)))
-		for r.service.Stats().Results == uint64(i) {
-			time.Sleep(time.Millisecond)
-		}
+		testrig.Eventually(t, "a result", func() bool { return r.service.Stats().Results > uint64(i) })
 	}
-	for r.service.Stats().Refused["unjoined"] == 0 {
-		time.Sleep(time.Millisecond)
-	}
-	for r.health() == "" { // the count comes first
-		time.Sleep(time.Millisecond)
-	}
+	testrig.Eventually(t, "a refusal", func() bool { return r.service.Stats().Refused["unjoined"] > 0 })
+	testrig.Eventually(t, "a reason in health", func() bool { return r.health() != "" }) // the count comes first
 	if h := r.health(); !strings.Contains(h, "program difference: results were not made") ||
 		strings.Contains(h, "alone") {
 		t.Errorf("health: %s", h)
@@ -341,20 +334,11 @@ func TestLostByAge(t *testing.T) {
 	cfg := testConfig(t, prog("difference", "mean(x) - mean(y)",
 		map[string]string{"x": "d1/time/temp", "y": "d2/time/temp"}))
 	cfg.Join.Timeout = time.Second
-	var late atomic.Bool
-	r := newRig(t, cfg, func(d *Deps) {
-		d.Now = func() time.Time {
-			if late.Load() {
-				return epoch.Add(time.Hour)
-			}
-			return epoch
-		}
-	})
+	clock := testrig.NewClock(epoch)
+	r := newRig(t, cfg, func(d *Deps) { d.Now = clock.Now })
 	r.sendWindow(r.window("d1", "time", 1, epoch, numbers(8, 10, 1), numbers(8, 0, 0)))
-	for r.service.Stats().Accepted == 0 {
-		time.Sleep(time.Millisecond)
-	}
-	late.Store(true)
+	testrig.Eventually(t, "the window to be accepted", func() bool { return r.service.Stats().Accepted > 0 })
+	clock.Advance(time.Hour)
 	r.expectRefusal("unjoined")
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/hencedge/hencedge/evaluator/engine"
 	"github.com/hencedge/hencedge/evaluator/store"
 	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/internal/testrig"
 	"github.com/hencedge/hencedge/keyholder"
 	"github.com/hencedge/hencedge/keyset"
 )
@@ -34,12 +35,12 @@ func TestKeysServePrograms(t *testing.T) {
 	}
 	// A service with keys that lack a rotation does not start.
 	cfg := testConfig(t, prog("p", "x*y", map[string]string{"x": "d1/count/temp", "y": "d1/count/load"}))
-	_, err = New(cfg, Deps{SigningKey: signer(t, "cloud"), Keys: keys, Logger: quiet()})
+	_, err = New(cfg, Deps{SigningKey: signer(t, "cloud"), Keys: keys, Logger: testrig.Quiet()})
 	wantError(t, err, engine.ErrKeys, "lacks rotations by [8]", "--for")
 	keys[0].Evaluation.Relin = nil
-	_, err = New(cfg, Deps{SigningKey: signer(t, "cloud"), Keys: keys, Logger: quiet()})
+	_, err = New(cfg, Deps{SigningKey: signer(t, "cloud"), Keys: keys, Logger: testrig.Quiet()})
 	wantError(t, err, engine.ErrKeys, "no relinearisation key")
-	_, err = New(cfg, Deps{SigningKey: signer(t, "cloud"), Keys: []engine.Keys{}, Logger: quiet()})
+	_, err = New(cfg, Deps{SigningKey: signer(t, "cloud"), Keys: []engine.Keys{}, Logger: testrig.Quiet()})
 	wantError(t, err, engine.ErrKeys, "no keys for parameters edge12-d1")
 }
 
@@ -58,45 +59,45 @@ func TestNewFromFiles(t *testing.T) {
 	if _, err := set.Export(keyholder.RoleEvaluator, cfg.KeySets[0], keyholder.ExportOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	_, err = New(cfg, Deps{Logger: quiet()})
+	_, err = New(cfg, Deps{Logger: testrig.Quiet()})
 	wantError(t, err, ErrConfig, "signing.key")
 	m := set.Manifest()
 	if err := signer(t, "cloud").Save(cfg.SigningKey); err != nil {
 		t.Fatal(err)
 	}
-	_, err = New(cfg, Deps{Logger: quiet()})
+	_, err = New(cfg, Deps{Logger: testrig.Quiet()})
 	wantError(t, err, engine.ErrKeys, "keys.holder: no key holder is named")
 	cfg.Keys.Holder = []string{m.Fingerprint()}
-	s, err := New(cfg, Deps{Logger: quiet()})
+	s, err := New(cfg, Deps{Logger: testrig.Quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if len(s.keys) != 1 || len(s.plan.Programs) != 1 {
 		t.Errorf("%d keys, %d programs", len(s.keys), len(s.plan.Programs))
 	}
-	_, err = New(cfg, Deps{Logger: quiet()})
+	_, err = New(cfg, Deps{Logger: testrig.Quiet()})
 	wantError(t, err, store.ErrState, "in use")
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
 	cfg.KeySets = append(cfg.KeySets, cfg.KeySets[0])
-	_, err = New(cfg, Deps{Logger: quiet()})
+	_, err = New(cfg, Deps{Logger: testrig.Quiet()})
 	wantError(t, err, engine.ErrKeys, "twice")
 	cfg.KeySets = []string{filepath.Join(dir, "elsewhere")}
-	_, err = New(cfg, Deps{Logger: quiet()})
+	_, err = New(cfg, Deps{Logger: testrig.Quiet()})
 	wantError(t, err, engine.ErrKeys, "elsewhere")
 	other, err := makeContext(testHolder(t).ctx.Parameters())
 	if err != nil {
 		t.Fatal(err)
 	}
 	h := testHolder(t)
-	_, err = New(cfg, Deps{Logger: quiet(), Keys: []engine.Keys{{Context: h.ctx, Evaluation: h.keys},
+	_, err = New(cfg, Deps{Logger: testrig.Quiet(), Keys: []engine.Keys{{Context: h.ctx, Evaluation: h.keys},
 		{Context: other, Evaluation: h.keys}}})
 	wantError(t, err, engine.ErrKeys, "different contexts")
-	_, err = New(cfg, Deps{Logger: quiet(), Keys: []engine.Keys{{}}})
+	_, err = New(cfg, Deps{Logger: testrig.Quiet(), Keys: []engine.Keys{{}}})
 	wantError(t, err, engine.ErrKeys, "without a context")
 	cfg.Devices[0].PublicKey = "ed25519:nonsense"
-	_, err = New(cfg, Deps{Logger: quiet(), Keys: []engine.Keys{{Context: h.ctx, Evaluation: h.keys}}})
+	_, err = New(cfg, Deps{Logger: testrig.Quiet(), Keys: []engine.Keys{{Context: h.ctx, Evaluation: h.keys}}})
 	wantError(t, err, ErrConfig, "device d1")
 }
 
@@ -135,7 +136,7 @@ func TestSwappedKeySetIsRefused(t *testing.T) {
 	if err := CheckFiles(cfg, true); err != nil {
 		t.Fatal(err)
 	}
-	s, err := New(cfg, Deps{Logger: quiet()})
+	s, err := New(cfg, Deps{Logger: testrig.Quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +150,7 @@ func TestSwappedKeySetIsRefused(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	_, err = New(cfg, Deps{Logger: quiet()})
+	_, err = New(cfg, Deps{Logger: testrig.Quiet()})
 	wantError(t, err, keyset.ErrHolder, wrong.Fingerprint(), right.Fingerprint())
 	wantError(t, CheckFiles(cfg, true), ErrAbsent, keyset.ErrHolder.Error(), "key_sets[0]",
 		"changed the keys on their way")

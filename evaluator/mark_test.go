@@ -10,6 +10,7 @@ import (
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/evaluator/engine"
 	"github.com/hencedge/hencedge/evaluator/store"
+	"github.com/hencedge/hencedge/internal/testrig"
 	"github.com/hencedge/hencedge/transport"
 )
 
@@ -26,7 +27,7 @@ func TestStoreBelongsToState(t *testing.T) {
 		t.Helper()
 		s, err := New(cfg,
 			Deps{SigningKey: signer(t, "cloud"), Keys: []engine.Keys{{Context: h.ctx, Evaluation: h.keys}},
-				Logger: quiet()})
+				Logger: testrig.Quiet()})
 		if err != nil {
 			return nil, err
 		}
@@ -134,9 +135,7 @@ func TestStrandedWindows(t *testing.T) {
 	}
 	r.stop()
 	r = newRigAt(t, storeConfig(t, dir, program), state, func(d *Deps) { d.Keys[0].AcceptUntil = time.Unix(500, 0) })
-	for end := time.Now().Add(patience); len(r.service.Health()) == 0 && time.Now().Before(end); {
-		time.Sleep(time.Millisecond)
-	}
+	testrig.Eventually(t, "a reason in health", func() bool { return len(r.service.Health()) > 0 })
 	if h := r.service.Health(); len(h) != 1 || !strings.Contains(h[0], "(wrong_epoch)") ||
 		!strings.Contains(h[0], "d1/count") {
 		t.Errorf("%q", h)

@@ -3,23 +3,17 @@ package evaluator
 import (
 	"context"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
+	"github.com/hencedge/hencedge/internal/testrig"
 	"github.com/hencedge/hencedge/transport"
 )
 
 func TestMetrics(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
 	cfg := testConfig(t, prog("mean", "mean(x)", map[string]string{"x": "d1/count/temp"}))
-	cfg.Metrics.Listen = l.Addr().String()
-	l.Close()
+	cfg.Metrics.Listen = testrig.FreeAddress(t)
 	r := newRig(t, cfg)
 	r.sendWindow(r.window("d1", "count", 1, epoch, numbers(8, 1, 1), numbers(8, 0, 0)))
 	r.expect("mean", average(numbers(8, 1, 1)))
@@ -81,21 +75,15 @@ func TestStatus(t *testing.T) {
 		seen <- st
 		return nil
 	})
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
+	ctx := testrig.Context(t)
 	if err := r.device.Subscribe(ctx, transport.StatusTopic(cfg.Broker.TopicPrefix, "cloud"),
 		func(d transport.Delivery) { _ = recv.Feed(d.Topic, d.Payload); d.Ack() }); err != nil {
 		t.Fatal(err)
 	}
 	next := func(online bool) {
 		t.Helper()
-		select {
-		case st := <-seen:
-			if st.Online != online || st.Version != "1.2.3" {
-				t.Errorf("status %+v", st)
-			}
-		case <-time.After(patience):
-			t.Fatal("no status")
+		if st := testrig.Receive(t, "a status", seen); st.Online != online || st.Version != "1.2.3" {
+			t.Errorf("status %+v", st)
 		}
 	}
 	next(true) // retained
@@ -110,10 +98,7 @@ func TestStopFinishes(t *testing.T) {
 	for seq := range uint64(n) {
 		r.sendWindow(r.window("d1", "count", seq+1, epoch, numbers(8, 1, 1), numbers(8, 0, 0)))
 	}
-	deadline := time.Now().Add(patience)
-	for r.service.Stats().Accepted < n && time.Now().Before(deadline) {
-		time.Sleep(time.Millisecond)
-	}
+	testrig.Eventually(t, "all windows to be accepted", func() bool { return r.service.Stats().Accepted == n })
 	r.stop()
 	for range n {
 		r.expect("mean", average(numbers(8, 1, 1)))

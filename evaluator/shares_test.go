@@ -3,6 +3,7 @@ package evaluator
 import (
 	"context"
 	"crypto/ed25519"
+	"fmt"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -10,6 +11,7 @@ import (
 	"time"
 
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/internal/testrig"
 	"github.com/hencedge/hencedge/keyset"
 	"github.com/hencedge/hencedge/transport"
 )
@@ -81,11 +83,10 @@ func TestUnreadProgramStarvesNobody(t *testing.T) {
 	cfg.Store.Results, cfg.Store.Bytes = config.AckKeyHolder, config.Size(400<<10)
 	cfg.Store.ReceiptTimeout, cfg.Store.RetryMax = time.Second, time.Second
 	key := signer(t, "holder")
-	var clock atomic.Int64
+	clock := testrig.NewClock(time.Now())
 	r := newRig(t, cfg, func(d *Deps) {
 		d.Keys[0].Holder = ed25519.PublicKey(key.Public())
-		start := time.Now()
-		d.Now = func() time.Time { return start.Add(time.Duration(clock.Load())) }
+		d.Now = clock.Now
 		d.OnRefused, d.OnResult = nil, nil
 	})
 	r.receipt(key, func(program string) bool { return program == "mean" })
@@ -97,29 +98,16 @@ func TestUnreadProgramStarvesNobody(t *testing.T) {
 		sealed := r.seal(w)
 		for taken := false; !taken; {
 			r.send(w.topic, sealed)
-			select {
-			case it := <-rc.items:
-				if taken = it.Outcome == transport.Taken; !taken {
-					clock.Add(int64(time.Second))
-				}
-			case <-time.After(patience):
-				t.Fatalf("window %d gets no answer; health: %q", i+1, r.service.Health())
+			it := testrig.Receive(t, fmt.Sprintf("an answer to window %d", i+1), rc.items)
+			if taken = it.Outcome == transport.Taken; !taken {
+				clock.Advance(time.Second)
 			}
 		}
 		for mean := false; !mean; {
-			select {
-			case obj := <-r.results:
-				mean = obj.Meta.Program == "mean"
-			case <-time.After(patience):
-				t.Fatalf("no result of window %d; health: %q", i+1, r.service.Health())
-			}
+			mean = testrig.Receive(t, fmt.Sprintf("a result of window %d", i+1), r.results).Meta.Program == "mean"
 		}
-		for end := time.Now().Add(patience); r.waits("mean") > 0; time.Sleep(time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatal("a result that was read stays")
-			}
-		}
-		clock.Add(int64(10 * time.Second))
+		testrig.Eventually(t, "a result that was read to leave", func() bool { return r.waits("mean") == 0 })
+		clock.Advance(10 * time.Second)
 		if h := r.service.Health(); warned == 0 && len(h) > 0 {
 			warned = int(i) + 1
 			for _, part := range []string{"program load", "other/load",

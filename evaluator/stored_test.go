@@ -1,11 +1,11 @@
 package evaluator
 
 import (
-	"context"
 	"crypto/ed25519"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -13,6 +13,7 @@ import (
 
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/evaluator/engine"
+	"github.com/hencedge/hencedge/internal/testrig"
 	"github.com/hencedge/hencedge/transport"
 	"github.com/hencedge/hencedge/transport/spool"
 )
@@ -37,8 +38,7 @@ func (r *rig) receipts(device string) *receipts {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
+	ctx := testrig.Context(r.t)
 	err = r.device.Subscribe(ctx, transport.ReceiptTopic(transport.DefaultPrefix, device), func(d transport.Delivery) {
 		defer d.Ack()
 		sealed, err := transport.ReadWhole(d.Payload, 0)
@@ -68,16 +68,11 @@ func (r *rig) receipts(device string) *receipts {
 
 func (c *receipts) expect(id [32]byte, outcome transport.Outcome, reason string) transport.ReceiptItem {
 	c.r.t.Helper()
-	select {
-	case it := <-c.items:
-		if it.Object != id || it.Outcome != outcome || it.Reason != reason {
-			c.r.t.Fatalf("receipt %v %q, want %v %q", it.Outcome, it.Reason, outcome, reason)
-		}
-		return it
-	case <-time.After(patience):
-		c.r.t.Fatalf("no receipt, want %v", outcome)
+	it := testrig.Receive(c.r.t, fmt.Sprintf("a receipt %v", outcome), c.items)
+	if it.Object != id || it.Outcome != outcome || it.Reason != reason {
+		c.r.t.Fatalf("receipt %v %q, want %v %q", it.Outcome, it.Reason, outcome, reason)
 	}
-	return transport.ReceiptItem{}
+	return it
 }
 
 // ask asks as the device would.
@@ -208,13 +203,11 @@ func TestPartialReceipt(t *testing.T) {
 	}
 	oid := transport.ObjectID(sealed)
 	var it transport.ReceiptItem
-	for end := time.Now().Add(patience); time.Now().Before(end); { // the chunks may still be under way
+	testrig.Eventually(t, "both chunks in a receipt", func() bool { // they may still be under way
 		rc.ask("d1", w.topic, oid, len(pieces), len(sealed))
-		if it = <-rc.items; it.Outcome == transport.Partial && it.Has(0) && it.Has(2) {
-			break
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
+		it = <-rc.items
+		return it.Outcome == transport.Partial && it.Has(0) && it.Has(2)
+	})
 	if it.Total != len(pieces) || !it.Has(0) || it.Has(1) || !it.Has(2) {
 		t.Fatalf("%+v", it)
 	}
@@ -247,7 +240,7 @@ func TestWorkedOffComesBack(t *testing.T) {
 	r.stop()
 	name := sha256.Sum256([]byte("d1/count"))
 	for range 2 {
-		inbox, err := spool.Open(spool.Options{Dir: filepath.Join(dir, "inbox"), Logger: quiet()})
+		inbox, err := spool.Open(spool.Options{Dir: filepath.Join(dir, "inbox"), Logger: testrig.Quiet()})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -304,7 +297,7 @@ func TestResultsInOrder(t *testing.T) {
 	r := newRig(t, cfg) // for its keys; its service works on a store of its own
 	cfg.Store.Dir, cfg.State = t.TempDir(), filepath.Join(t.TempDir(), "state")
 	s, err := New(cfg, Deps{SigningKey: signer(t, "cloud"), Keys: []engine.Keys{{Context: r.ctx, Evaluation: r.keys}},
-		Logger: quiet()})
+		Logger: testrig.Quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,6 +10,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/internal/testrig"
 	"github.com/hencedge/hencedge/transport"
 )
 
@@ -73,7 +74,7 @@ func reread(t *rapid.T, n *spentNumbers, limit int) spentNumbers {
 // with gaps), what another sent is refused when it comes again, and the file stays small.
 func TestLedgerIsNotFilled(t *testing.T) {
 	path := t.TempDir()
-	s, err := Open(&config.Store{Dir: path, Bytes: config.MiB, Remember: 8}, Options{Logger: quiet()})
+	s, err := Open(&config.Store{Dir: path, Bytes: config.MiB, Remember: 8}, Options{Logger: testrig.Quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,7 +133,8 @@ func TestLedgerIsNotFilled(t *testing.T) {
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
-	if s, err = Open(&config.Store{Dir: path, Bytes: config.MiB, Remember: 8}, Options{Logger: quiet()}); err != nil {
+	s, err = Open(&config.Store{Dir: path, Bytes: config.MiB, Remember: 8}, Options{Logger: testrig.Quiet()})
+	if err != nil {
 		t.Fatal(err)
 	}
 	check("after a restart")
@@ -143,7 +145,7 @@ func TestLedgerIsNotFilled(t *testing.T) {
 func TestLedgerRefusesWhenFull(t *testing.T) {
 	defer func(n int) { maxSeries = n }(maxSeries)
 	maxSeries = 2
-	s, err := Open(&config.Store{Dir: t.TempDir(), Bytes: config.MiB, Remember: 8}, Options{Logger: quiet()})
+	s, err := Open(&config.Store{Dir: t.TempDir(), Bytes: config.MiB, Remember: 8}, Options{Logger: testrig.Quiet()})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package testrig
 
 import (
+	"net"
 	"testing"
 
 	"github.com/hencedge/hencedge/transport/broker"
@@ -15,4 +16,16 @@ func Broker(t testing.TB, o broker.Options) *broker.Broker {
 	}
 	t.Cleanup(func() { _ = b.Close() })
 	return b
+}
+
+// FreeAddress returns an address of this machine at which nobody listens. The kernel
+// may give its port to another program before the test uses it.
+func FreeAddress(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
 }

@@ -24,10 +24,34 @@ func Context(t testing.TB) context.Context {
 // it waited for.
 func Eventually(t testing.TB, what string, f func() bool) {
 	t.Helper()
-	for end := time.Now().Add(Patience); !f(); time.Sleep(5 * time.Millisecond) {
+	if !Poll(f) {
+		t.Fatalf("waited in vain for: %s", what)
+	}
+}
+
+// Poll waits until f returns true and reports whether it did within Patience. Tests
+// that have no testing.TB, such as scripts, use it instead of Eventually.
+func Poll(f func() bool) bool {
+	for end := time.Now().Add(Patience); !f(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("waited in vain for: %s", what)
+			return false
 		}
+	}
+	return true
+}
+
+// Receive returns the next value of c. After Patience the test fails and names what it
+// waited for.
+func Receive[T any](t testing.TB, what string, c <-chan T) T {
+	t.Helper()
+	timeout := time.NewTimer(Patience)
+	defer timeout.Stop()
+	select {
+	case v := <-c:
+		return v
+	case <-timeout.C:
+		t.Fatalf("waited in vain for: %s", what)
+		panic("unreachable")
 	}
 }
 
