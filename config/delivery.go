@@ -22,16 +22,6 @@ type Spool struct {
 	Age Duration `yaml:"age"`
 }
 
-// Ack says when a window counts as delivered.
-type Ack string
-
-// The acknowledgement levels.
-const (
-	AckBroker    Ack = "broker"    // the broker has acknowledged it
-	AckEvaluator Ack = "evaluator" // the evaluator has signed a receipt
-	AckKeyHolder Ack = "keyholder" // of results: the key holder has signed a receipt
-)
-
 // Delivery says how windows leave the agent. All fields are optional.
 type Delivery struct {
 	// Ack holds for every stream that Streams does not name.
@@ -54,6 +44,16 @@ type Delivery struct {
 	// Hours are when windows may be sent; none means always.
 	Hours []Hours `yaml:"hours"`
 }
+
+// Ack says when a window counts as delivered.
+type Ack string
+
+// The acknowledgement levels.
+const (
+	AckBroker    Ack = "broker"    // the broker has acknowledged it
+	AckEvaluator Ack = "evaluator" // the evaluator has signed a receipt
+	AckKeyHolder Ack = "keyholder" // of results: the key holder has signed a receipt
+)
 
 // StreamDelivery is what differs for one stream.
 type StreamDelivery struct {

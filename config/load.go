@@ -50,21 +50,6 @@ func ParseKeyHolder(name string, data []byte) (*KeyHolder, error) {
 	return k, nil
 }
 
-// role is what the three configurations have in common.
-type role interface {
-	SetDefaults()
-	role() string
-	check(c *checker)
-}
-
-func (a *Agent) role() string     { return "agent" }
-func (e *Evaluator) role() string { return "evaluator" }
-func (k *KeyHolder) role() string { return "keyholder" }
-
-func (a *Agent) check(c *checker)     { c.agent(a) }
-func (e *Evaluator) check(c *checker) { c.evaluator(e) }
-func (k *KeyHolder) check(c *checker) { c.keyHolder(k) }
-
 // Check reports what ParseAgent would report of this configuration. It is for one that was
 // built or changed in code. Call SetDefaults first.
 func (a *Agent) Check() error { return again(a, a.doc) }
@@ -86,6 +71,21 @@ func check(r role, c *rule.Checker) error {
 	r.check(&checker{c})
 	return (&checker{c}).err()
 }
+
+// role is what the three configurations have in common.
+type role interface {
+	SetDefaults()
+	role() string
+	check(c *checker)
+}
+
+func (a *Agent) role() string     { return "agent" }
+func (e *Evaluator) role() string { return "evaluator" }
+func (k *KeyHolder) role() string { return "keyholder" }
+
+func (a *Agent) check(c *checker)     { c.agent(a) }
+func (e *Evaluator) check(c *checker) { c.evaluator(e) }
+func (k *KeyHolder) check(c *checker) { c.keyHolder(k) }
 
 func load[T any](path string, parse func(string, []byte) (*T, error)) (*T, error) {
 	f, err := os.Open(path)

@@ -8,15 +8,6 @@ import (
 	"github.com/hencedge/hencedge/config/internal/yamlx"
 )
 
-// overlay is what a remote configuration may hold: RemoteSections.
-type overlay struct {
-	Version     int      `yaml:"version"`
-	Streams     []Stream `yaml:"streams"`
-	Queue       Queue    `yaml:"queue"`
-	Log         Log      `yaml:"log"`
-	StopTimeout Duration `yaml:"stop_timeout"`
-}
-
 // WithRemote returns a copy of a in which the sections of a remote configuration replace its
 // own. a itself is as it was read and stays so. name stands in errors. Mistakes are an
 // *Errors: those of any file, sections that a does not open, and replays, with which the
@@ -67,6 +58,15 @@ func (a *Agent) WithRemote(name string, data []byte) (*Agent, error) {
 		return nil, err
 	}
 	return &out, nil
+}
+
+// overlay is what a remote configuration may hold: RemoteSections.
+type overlay struct {
+	Version     int      `yaml:"version"`
+	Streams     []Stream `yaml:"streams"`
+	Queue       Queue    `yaml:"queue"`
+	Log         Log      `yaml:"log"`
+	StopTimeout Duration `yaml:"stop_timeout"`
 }
 
 // underived clears the values that follow from the streams, except those that file gives, so

@@ -53,18 +53,6 @@ const (
 	EnergyOff  EnergyPolicy = "off"
 )
 
-// KeyMode says how an agent encrypts.
-type KeyMode string
-
-const (
-	// KeyModePublic encrypts with the public key: nothing to steal on the
-	// board. The default.
-	KeyModePublic KeyMode = "public"
-	// KeyModeSymmetric encrypts with the secret key and sends half the bytes.
-	// Whoever takes the board can decrypt all data under that key.
-	KeyModeSymmetric KeyMode = "symmetric"
-)
-
 // AgentKeys are the encryption keys of an agent.
 type AgentKeys struct {
 	Mode KeyMode `yaml:"mode"`
@@ -80,6 +68,18 @@ type AgentKeys struct {
 
 // HolderNone, as keys.holder, waives the check of who signed the keys.
 const HolderNone = "none"
+
+// KeyMode says how an agent encrypts.
+type KeyMode string
+
+const (
+	// KeyModePublic encrypts with the public key: nothing to steal on the
+	// board. The default.
+	KeyModePublic KeyMode = "public"
+	// KeyModeSymmetric encrypts with the secret key and sends half the bytes.
+	// Whoever takes the board can decrypt all data under that key.
+	KeyModeSymmetric KeyMode = "symmetric"
+)
 
 // Queue bounds the sealed windows that wait in memory to be sent.
 type Queue struct {

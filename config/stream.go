@@ -125,18 +125,6 @@ type Window struct {
 // ByTime reports whether windows end by time instead of by count.
 func (w Window) ByTime() bool { return w.Every > 0 }
 
-// BadCells is the policy for cells of a replay file that are neither empty nor numbers.
-type BadCells string
-
-const (
-	// BadFail ends the stream with an error. The default.
-	BadFail BadCells = "fail"
-	// BadSkip leaves their row out.
-	BadSkip BadCells = "skip"
-	// BadMissing makes them missing samples; a row without a time is left out.
-	BadMissing BadCells = "missing"
-)
-
 // Replay reads samples with their original timestamps from a file.
 type Replay struct {
 	File string `yaml:"file" cfg:"required,path"`
@@ -159,6 +147,18 @@ type Replay struct {
 	// (do not wait) or a positive factor such as "10x".
 	Speed string `yaml:"speed"`
 }
+
+// BadCells is the policy for cells of a replay file that are neither empty nor numbers.
+type BadCells string
+
+const (
+	// BadFail ends the stream with an error. The default.
+	BadFail BadCells = "fail"
+	// BadSkip leaves their row out.
+	BadSkip BadCells = "skip"
+	// BadMissing makes them missing samples; a row without a time is left out.
+	BadMissing BadCells = "missing"
+)
 
 // Events makes a stream of the messages of an input: each message is one sample
 // of every channel, at the time that stands in it.

@@ -2,68 +2,8 @@ package rule
 
 import (
 	"fmt"
-	"reflect"
 	"slices"
-
-	"github.com/hencedge/hencedge/config/internal/yamlx"
 )
-
-// A Block is the keys and values of one struct, and where they stand.
-type Block struct {
-	c      *Checker
-	path   string
-	fields []yamlx.Field
-}
-
-func newBlock(c *Checker, path string, v reflect.Value) Block {
-	for v.Kind() == reflect.Pointer {
-		v = v.Elem()
-	}
-	return Block{c, path, yamlx.Fields(v)}
-}
-
-// field returns the value of key, defaults filled in.
-func (b Block) field(key string) reflect.Value {
-	i := slices.IndexFunc(b.fields, func(f yamlx.Field) bool { return f.Name == key })
-	if i < 0 {
-		panic("no key " + key + " at " + b.path) // a rule names a key that its type lacks
-	}
-	return b.fields[i].Value
-}
-
-// value returns what field does, or what it points to.
-func (b Block) value(key string) reflect.Value {
-	v := b.field(key)
-	if v.Kind() == reflect.Pointer && !v.IsNil() {
-		return v.Elem()
-	}
-	return v
-}
-
-// at returns the path of key.
-func (b Block) at(key string) string { return yamlx.Join(b.path, key) }
-
-// Text returns the value of key as text.
-func (b Block) Text(key string) string { return fmt.Sprint(b.value(key)) }
-
-// Has reports whether key is given: in the file, or in code by a value other than zero.
-func (b Block) Has(key string) bool {
-	if b.c.byValue() {
-		return !b.field(key).IsZero()
-	}
-	return b.c.Given(b.at(key))
-}
-
-// A fault is a key that breaks a condition, "" for the block as a whole.
-type fault struct {
-	key           string
-	missing       bool
-	cause, remedy string // of a value that breaks a rule of its own
-	amount        bool   // see Value
-}
-
-// whole is the fault of a block in which no single key is wrong.
-var whole = []fault{{}}
 
 // A Cond is a condition on the keys of one block.
 type Cond struct {
@@ -272,3 +212,14 @@ func keysOf(list []Cond) (out []string) {
 	}
 	return out
 }
+
+// A fault is a key that breaks a condition, "" for the block as a whole.
+type fault struct {
+	key           string
+	missing       bool
+	cause, remedy string // of a value that breaks a rule of its own
+	amount        bool   // see Value
+}
+
+// whole is the fault of a block in which no single key is wrong.
+var whole = []fault{{}}

@@ -19,14 +19,6 @@ const (
 	noDigit      = `^[^1-9]*$` // a duration or a size of zero
 )
 
-// Options say which schema of a table is written.
-type Options struct {
-	Role, ID, Title string
-	// Describe returns the description of a field of a type, and Comment that of a type.
-	Describe func(owner reflect.Type, f reflect.StructField) string
-	Comment  func(t reflect.Type) string
-}
-
 // Schema returns the JSON Schema of the struct type root: the keys, types and options that
 // the decoder demands, and the rules of the table.
 func (t *Table) Schema(root reflect.Type, o Options) ([]byte, error) {
@@ -39,6 +31,14 @@ func (t *Table) Schema(root reflect.Type, o Options) ([]byte, error) {
 		return nil, fmt.Errorf("encode the schema: %w", err)
 	}
 	return append(out, '\n'), nil
+}
+
+// Options say which schema of a table is written.
+type Options struct {
+	Role, ID, Title string
+	// Describe returns the description of a field of a type, and Comment that of a type.
+	Describe func(owner reflect.Type, f reflect.StructField) string
+	Comment  func(t reflect.Type) string
 }
 
 // builder makes one schema.

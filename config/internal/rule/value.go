@@ -12,9 +12,6 @@ import (
 	"github.com/hencedge/hencedge/config/internal/yamlx"
 )
 
-// Schema is a JSON Schema, draft 2020-12.
-type Schema map[string]any
-
 // A Value is a rule for the value of one key. For a list it is about each entry.
 type Value struct {
 	schema Schema
@@ -283,3 +280,6 @@ func merged(a, b Schema) Schema {
 	maps.Copy(out, b)
 	return out
 }
+
+// Schema is a JSON Schema, draft 2020-12.
+type Schema map[string]any

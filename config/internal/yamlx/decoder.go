@@ -11,14 +11,6 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// Options tell a decoder what it cannot see in the types that it fills.
-type Options struct {
-	// Examples show how a key is written, by its name.
-	Examples map[string]string
-	// Texts rewrite the texts of types that hold paths, which resolve makes absolute.
-	Texts map[reflect.Type]func(text string, resolve func(path string) string) string
-}
-
 // A Decoder turns a YAML tree into structs and collects every mistake. Fields carry the tag
 // yaml:"name" (or ",inline") and may carry cfg:"OPTIONS", separated by commas:
 //
@@ -34,6 +26,14 @@ type Decoder struct {
 
 	options Options
 	body    ast.Node
+}
+
+// Options tell a decoder what it cannot see in the types that it fills.
+type Options struct {
+	// Examples show how a key is written, by its name.
+	Examples map[string]string
+	// Texts rewrite the texts of types that hold paths, which resolve makes absolute.
+	Texts map[reflect.Type]func(text string, resolve func(path string) string) string
 }
 
 func (d *Decoder) fail(n ast.Node, path, cause, remedy string) {

@@ -6,9 +6,6 @@ import (
 	"unicode/utf8"
 )
 
-// A Position is where a key or a value starts, 1-based.
-type Position struct{ Line, Column int }
-
 // A Document is the text of a configuration and where each field stands in it.
 type Document struct {
 	file  string
@@ -19,6 +16,9 @@ type Document struct {
 
 	hidden []string // secrets that were written into the file by mistake
 }
+
+// A Position is where a key or a value starts, 1-based.
+type Position struct{ Line, Column int }
 
 func newDocument(file string, data []byte) *Document {
 	text := strings.ReplaceAll(string(data), "\r\n", "\n")

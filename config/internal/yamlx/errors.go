@@ -16,6 +16,52 @@ import (
 // ErrInvalid is wrapped by every error about the contents of a configuration.
 var ErrInvalid = errors.New("invalid configuration")
 
+// Errors are all the mistakes of a configuration, in the order of the file.
+type Errors struct{ List []*Error }
+
+// maxShown is the most mistakes that Errors.Error writes out; List has all.
+const maxShown = 100
+
+// Error returns the mistakes and how many there are.
+func (e *Errors) Error() string {
+	parts := make([]string, 0, len(e.List)+1)
+	for _, x := range e.List[:min(len(e.List), maxShown)] {
+		parts = append(parts, x.Error())
+	}
+	if len(e.List) > maxShown {
+		parts = append(parts, fmt.Sprintf("... and %d more", len(e.List)-maxShown))
+	}
+	if n := len(e.List); n == 1 {
+		parts = append(parts, "1 error")
+	} else {
+		parts = append(parts, fmt.Sprintf("%d errors", n))
+	}
+	return strings.Join(parts, "\n")
+}
+
+// Unwrap returns the single errors; errors.Is(e, ErrInvalid) is true.
+func (e *Errors) Unwrap() []error {
+	out := make([]error, len(e.List))
+	for i, x := range e.List {
+		out[i] = x
+	}
+	return out
+}
+
+// Add appends mistakes found later, such as those of an agent's own checks.
+func (e *Errors) Add(more ...*Error) { e.List = append(e.List, more...) }
+
+// Err sorts by position and returns e, or nil when there is no mistake.
+func (e *Errors) Err() error {
+	if e == nil || len(e.List) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(e.List, func(a, b *Error) int {
+		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
+	})
+	return e
+}
+
 // An Error is one mistake in a configuration.
 type Error struct {
 	File   string // as given to Load or Parse; empty for one built in code
@@ -82,50 +128,4 @@ func excerpt(source string, column int) (line, caret string) {
 		}
 	}
 	return string(out), pad.String() + "^"
-}
-
-// Errors are all the mistakes of a configuration, in the order of the file.
-type Errors struct{ List []*Error }
-
-// maxShown is the most mistakes that Errors.Error writes out; List has all.
-const maxShown = 100
-
-// Error returns the mistakes and how many there are.
-func (e *Errors) Error() string {
-	parts := make([]string, 0, len(e.List)+1)
-	for _, x := range e.List[:min(len(e.List), maxShown)] {
-		parts = append(parts, x.Error())
-	}
-	if len(e.List) > maxShown {
-		parts = append(parts, fmt.Sprintf("... and %d more", len(e.List)-maxShown))
-	}
-	if n := len(e.List); n == 1 {
-		parts = append(parts, "1 error")
-	} else {
-		parts = append(parts, fmt.Sprintf("%d errors", n))
-	}
-	return strings.Join(parts, "\n")
-}
-
-// Unwrap returns the single errors; errors.Is(e, ErrInvalid) is true.
-func (e *Errors) Unwrap() []error {
-	out := make([]error, len(e.List))
-	for i, x := range e.List {
-		out[i] = x
-	}
-	return out
-}
-
-// Add appends mistakes found later, such as those of an agent's own checks.
-func (e *Errors) Add(more ...*Error) { e.List = append(e.List, more...) }
-
-// Err sorts by position and returns e, or nil when there is no mistake.
-func (e *Errors) Err() error {
-	if e == nil || len(e.List) == 0 {
-		return nil
-	}
-	slices.SortStableFunc(e.List, func(a, b *Error) int {
-		return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Column, b.Column))
-	})
-	return e
 }
