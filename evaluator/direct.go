@@ -29,18 +29,22 @@ func (d *direct) take(working context.Context, o transport.Staged) {
 
 // join verifies one object and returns the jobs that its window completes.
 func (d *direct) join(o transport.Staged) ([]*job, error) {
+	start := time.Now()
 	obj, err := d.p.verifier.OpenFrom(o.Topic, o.Sealed)
 	if err != nil {
 		return nil, err
 	}
+	d.p.stages.since(stageVerify, start)
 	w, err := d.p.window(obj)
 	if err != nil {
 		return nil, err
 	}
+	start = time.Now()
 	jobs, err := d.p.join.add(w)
 	if err != nil {
 		return nil, err
 	}
+	d.p.stages.since(stageJoin, start)
 	d.p.accepted(w, len(jobs))
 	return jobs, nil
 }
@@ -50,6 +54,7 @@ func (d *direct) publish(ctx context.Context, _ *job, seal func() (*result, erro
 	if err != nil {
 		return nil, err
 	}
+	defer d.p.stages.since(stagePublish, time.Now())
 	return r, d.p.sender.Send(ctx, r.topic, r.sealed)
 }
 

@@ -39,7 +39,7 @@ func (s *Service) stage(o transport.Staged) error {
 	default:
 	}
 	select {
-	case s.staged <- o:
+	case s.staged <- staged{o, time.Now()}:
 		return nil
 	case <-s.quit:
 		return errStopping
@@ -73,11 +73,19 @@ func (s *Service) intakeLoop(ctx, working context.Context) {
 	}
 }
 
+// staged is a complete object that no intake has taken yet.
+type staged struct {
+	transport.Staged
+	at time.Time // when it was queued
+}
+
 // admit takes one object. From then on it counts against the bounds of the joiner, no
 // longer against those of the receiver.
-func (s *Service) admit(working context.Context, o transport.Staged) {
+func (s *Service) admit(working context.Context, o staged) {
 	defer o.Done()
-	s.custody.take(working, o)
+	s.stages.took(stageReceive, o.Took)
+	s.stages.since(stageQueue, o.at)
+	s.custody.take(working, o.Staged)
 }
 
 // accepted counts a window that passed every check.
@@ -97,6 +105,7 @@ func (p *pipeline) accepted(w *window, results int) {
 // window checks what the header and the body of a verified object say, and
 // decodes it.
 func (p *pipeline) window(obj *transport.Object) (*window, error) {
+	start := time.Now()
 	m := &obj.Meta
 	id := streamID{m.Device, m.Stream}
 	src := p.sources[id]
@@ -130,6 +139,7 @@ func (p *pipeline) window(obj *transport.Object) (*window, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s/%s: %w", m.Device, m.Stream, err)
 	}
+	p.stages.since(stageDecode, start)
 	return &window{stream: id, place: at, byTime: src.stream.Window.ByTime(), data: data, meta: *m, id: obj.ID,
 		signer: obj.Signer, at: p.now()}, nil
 }
@@ -154,6 +164,7 @@ func (p *pipeline) inTime(m *transport.Meta) error {
 
 // queue queues a job, waiting for room. It reports false when the service stops before.
 func (p *pipeline) queue(working context.Context, j *job) bool {
+	j.queued = time.Now()
 	select {
 	case p.jobs <- j:
 		return true

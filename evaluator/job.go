@@ -16,6 +16,7 @@ type job struct {
 	prog   *runnable
 	place  place // of the newest inputs
 	inputs map[program.Input]*window
+	queued time.Time
 
 	// With a store: after is closed when the program's previous job is over, and nil if
 	// there is none. over is closed when this one is.

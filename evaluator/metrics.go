@@ -1,6 +1,8 @@
 package evaluator
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 )
 
@@ -57,6 +59,7 @@ func (s *Service) Describe(ch chan<- *prometheus.Desc) {
 		descDamaged, descWaiting, descWaitByte, descWaitAge, descShare, descUnread, descSkipped, descMissing} {
 		ch <- d
 	}
+	s.stages.all.Describe(ch)
 }
 
 // Collect sends the counts as they are now.
@@ -80,6 +83,50 @@ func (s *Service) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(descPromise, prometheus.GaugeValue, p.Circuit.Output().Bound, p.Name)
 	}
 	count(descFallback, float64(st.Fallbacks))
+	s.stages.all.Collect(ch)
 	s.custody.collect(ch)
 	ch <- prometheus.MustNewConstMetric(descBoot, prometheus.GaugeValue, float64(s.state.Boot()))
 }
+
+// The stages of a window and its results, in their order (stageNames).
+const (
+	stageReceive = iota // its chunks taken, put together and hashed
+	stageQueue          // complete, until an intake takes it
+	stageVerify         // signature, allow-lists, replay
+	stageDecode         // header and body checked, the ciphertext read onto a device
+	stageStore          // onto the disk, with a store
+	stageJoin           // the jobs that the window completes
+	stageWait           // of a job, until its computation starts
+	stageCompute        // the circuit, and its result read back and packed
+	stageOrder          // until earlier results of the program are made, with a store
+	stageSeal           // number, header, signature
+	stagePublish        // until the broker has acknowledged the result, or the store has it
+	numStages
+)
+
+var stageNames = [numStages]string{"receive", "queue", "verify", "decode", "store", "join", "wait", "compute", "order",
+	"seal", "publish"}
+
+// stages measures how long windows and results are in each stage: a histogram for each,
+// in seconds by the wall clock. It is safe for concurrent use.
+type stages struct {
+	all *prometheus.HistogramVec
+	of  [numStages]prometheus.Observer
+}
+
+func newStages() *stages {
+	s := &stages{all: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "hencedge_evaluator_stage_seconds", Help: "Time of a window or a result in a stage of its way.",
+		Buckets: prometheus.ExponentialBuckets(20e-6, 4, 10), // 20 us to 5 s
+	}, []string{"stage"})}
+	for i, name := range stageNames {
+		s.of[i] = s.all.WithLabelValues(name)
+	}
+	return s
+}
+
+// took notes that something was in a stage for d.
+func (s *stages) took(stage int, d time.Duration) { s.of[stage].Observe(d.Seconds()) }
+
+// since notes that something was in a stage from start until now.
+func (s *stages) since(stage int, start time.Time) { s.took(stage, time.Since(start)) }

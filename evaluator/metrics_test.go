@@ -38,6 +38,17 @@ func TestMetrics(t *testing.T) {
 		`hencedge_evaluator_refused_total{reason="bad_signature"} 0`,
 		`hencedge_evaluator_promised_error{program="mean"} `,
 		"hencedge_evaluator_boot_epoch ",
+		`hencedge_evaluator_stage_seconds_count{stage="receive"} 2`,
+		`hencedge_evaluator_stage_seconds_count{stage="queue"} 2`,
+		`hencedge_evaluator_stage_seconds_count{stage="verify"} 1`,
+		`hencedge_evaluator_stage_seconds_count{stage="decode"} 1`,
+		`hencedge_evaluator_stage_seconds_count{stage="store"} 0`,
+		`hencedge_evaluator_stage_seconds_count{stage="join"} 1`,
+		`hencedge_evaluator_stage_seconds_count{stage="wait"} 1`,
+		`hencedge_evaluator_stage_seconds_count{stage="compute"} 1`,
+		`hencedge_evaluator_stage_seconds_count{stage="order"} 0`,
+		`hencedge_evaluator_stage_seconds_count{stage="seal"} 1`,
+		`hencedge_evaluator_stage_seconds_count{stage="publish"} 1`,
 	} {
 		if !strings.Contains(string(body), line) {
 			t.Errorf("no line %q in\n%s", line, body)

@@ -29,6 +29,7 @@ type pipeline struct {
 	receiver *transport.Receiver
 	state    *store.State
 	join     *joiner
+	stages   *stages
 	jobs     chan *job
 	workers  int
 	working  daemon.Pulse // evaluations
@@ -38,6 +39,7 @@ type pipeline struct {
 
 func newPipeline(cfg *config.Evaluator, plan *Plan, deps *Deps) *pipeline {
 	p := &pipeline{cfg: cfg, plan: plan, signer: deps.SigningKey, sources: map[streamID]*source{},
+		stages:   newStages(),
 		workers:  cmp.Or(max(cfg.Workers, 0), runtime.GOMAXPROCS(0)),
 		reporter: &reporter{log: deps.Logger, now: deps.Now, onRefused: deps.OnRefused}}
 	if p.log == nil {

@@ -34,10 +34,12 @@ func (s *Service) work(ctx context.Context, j *job) (err error) {
 		return err
 	}
 	start := time.Now()
+	s.stages.took(stageWait, start.Sub(j.queued))
 	computed, err := s.compute(j, circuit, key)
 	if err != nil {
 		return err
 	}
+	s.stages.since(stageCompute, start)
 	r, err := s.custody.publish(ctx, j, func() (*result, error) { return s.seal(j, circuit, key, computed) })
 	if err != nil {
 		return fmt.Errorf("program %s: %w", circuit.Name(), err)

@@ -24,7 +24,7 @@ type Service struct {
 	deps    Deps
 	custody custody
 
-	staged chan transport.Staged
+	staged chan staged
 	quit   chan struct{} // closed when nothing more is taken
 	ran    atomic.Bool
 	fatal  chan error // what ends Run early
@@ -70,7 +70,7 @@ func New(cfg *config.Evaluator, deps Deps) (*Service, error) {
 	if err := s.openCustody(keys, trust); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
-	s.staged = make(chan transport.Staged, 8)
+	s.staged = make(chan staged, 8)
 	s.receiver = transport.NewReceiver(transport.Limits{
 		MaxObject: int(cfg.Limits.Object), MaxObjects: cfg.Limits.Pending, MaxBytes: int(cfg.Limits.Memory),
 		MaxAge: cfg.Limits.Reassembly,

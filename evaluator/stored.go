@@ -156,9 +156,11 @@ func busy(id [32]byte) transport.ReceiptItem {
 // keep verifies a window and writes it into the store. After an error obj is nil if the
 // object could not be verified.
 func (d *stored) keep(working context.Context, o transport.Staged) (obj *transport.Object, w *window, err error) {
+	start := time.Now()
 	if obj, err = d.p.verifier.OpenFrom(o.Topic, o.Sealed); err != nil {
 		return nil, nil, err
 	}
+	d.p.stages.since(stageVerify, start)
 	if err = d.store.Windows.Fresh(obj); err != nil {
 		return obj, nil, err
 	}
@@ -171,6 +173,7 @@ func (d *stored) keep(working context.Context, o transport.Staged) (obj *transpo
 	if w, err = d.p.window(obj); err != nil {
 		return obj, nil, err
 	}
+	defer d.p.stages.since(stageStore, time.Now())
 	return obj, w, d.store.Windows.Keep(working, obj, o.Topic, o.Sealed, d.p.now())
 }
 
@@ -233,7 +236,7 @@ func (d *stored) deviceOf(topic string) (string, bool) {
 // insert joins a window and queues the jobs that it completes, except those that
 // already have a result. The jobs of a program follow each other in their order.
 func (d *stored) insert(working context.Context, topic string, w *window) {
-	p := d.p
+	p, start := d.p, time.Now()
 	d.admit.Lock()
 	jobs, err := p.join.add(w)
 	if err != nil {
@@ -246,6 +249,7 @@ func (d *stored) insert(working context.Context, topic string, w *window) {
 		p.refuse(topic, err)
 		return
 	}
+	p.stages.since(stageJoin, start)
 	p.accepted(w, len(jobs))
 	for _, j := range jobs {
 		if !p.queue(working, j) {
@@ -299,16 +303,19 @@ func (d *stored) settle() {
 // While the disk takes nothing it waits: the windows are safe.
 func (d *stored) publish(ctx context.Context, j *job, seal func() (*result, error)) (*result, error) {
 	if j.after != nil {
+		start := time.Now()
 		select {
 		case <-j.after:
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
+		d.p.stages.since(stageOrder, start)
 	}
 	r, err := seal()
 	if err != nil {
 		return nil, err
 	}
+	defer d.p.stages.since(stagePublish, time.Now())
 	name := j.prog.planned.Name
 	for {
 		err := d.store.Results.Put(ctx, name, j.ids(), r.topic, r.sealed)

@@ -124,6 +124,7 @@ func (r *Receiver) Feed(topic string, payload []byte) error {
 	if p == nil {
 		return nil
 	}
+	began := time.Now()
 	// The object is complete and remembered as finished; what is slow happens
 	// outside the lock.
 	sealed := p.join()
@@ -135,7 +136,7 @@ func (r *Receiver) Feed(topic string, payload []byte) error {
 		r.counters.Refuse(err)
 		return err
 	}
-	if err := r.onObject(Staged{topic, sealed, key.id, release}); err != nil {
+	if err := r.onObject(Staged{topic, sealed, key.id, p.took + time.Since(began), release}); err != nil {
 		r.forget(key)
 		release()
 		return fmt.Errorf("%w: %w", ErrHandler, err)
@@ -152,6 +153,7 @@ var ErrHandler = errors.New("object handler failed")
 func (r *Receiver) add(key partKey, c *Chunk) (*partial, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	began := time.Now()
 	var p *partial
 	for {
 		r.expire(r.limits.Now())
@@ -178,6 +180,7 @@ func (r *Receiver) add(key partKey, c *Chunk) (*partial, error) {
 			return nil, fmt.Errorf("object %x: %w", key.id[:6], ErrClosed)
 		}
 		r.room.Wait()
+		began = time.Now() // what came before was waiting
 	}
 	if p == nil {
 		p = r.newPartial(key, c)
@@ -188,6 +191,7 @@ func (r *Receiver) add(key partKey, c *Chunk) (*partial, error) {
 	}
 	p.bytes += len(c.Data)
 	p.last = r.limits.Now()
+	p.took += time.Since(began)
 	r.bytes += len(c.Data)
 	t := r.topics[key.topic]
 	t.bytes += len(c.Data)
@@ -263,6 +267,7 @@ type partial struct {
 	pieces map[int][]byte
 	elem   *list.Element // in its topic's idle list
 	last   time.Time
+	took   time.Duration // to take its chunks, without waiting for room
 }
 
 // compare reports whether p has c already, or fails when they contradict each other.
@@ -314,7 +319,9 @@ type Staged struct {
 	Topic  string
 	Sealed []byte
 	ID     [32]byte // ObjectID of Sealed
-	done   func()
+	// Took is how long the Receiver worked on the object; waiting for room does not count.
+	Took time.Duration
+	done func()
 }
 
 // Done says that the object was worked off. It may be called twice.

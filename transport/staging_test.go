@@ -15,6 +15,9 @@ import (
 func TestStagedObjectsCount(t *testing.T) {
 	staged := make(chan Staged, 10)
 	r := NewReceiver(Limits{MaxObject: 2000, TopicBytes: 2000, MaxBytes: 4000}, func(s Staged) error {
+		if s.Took <= 0 {
+			t.Errorf("object of %d bytes took %v", len(s.Sealed), s.Took)
+		}
 		staged <- s
 		return nil
 	})
