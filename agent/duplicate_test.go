@@ -9,6 +9,7 @@ import (
 
 	"github.com/hencedge/hencedge/agent/seal"
 	"github.com/hencedge/hencedge/internal/role"
+	"github.com/hencedge/hencedge/internal/testrig"
 	"github.com/hencedge/hencedge/transport"
 )
 
@@ -122,9 +123,7 @@ func TestDuplicateIsTold(t *testing.T) {
 	if h := strings.Join(a.Health(), "; "); !strings.Contains(h, "another board sends") {
 		t.Errorf("healthy: %q", h)
 	}
-	for deadline := time.Now().Add(10 * time.Second); births() == before && time.Now().Before(deadline); {
-		time.Sleep(time.Millisecond)
-	}
+	testrig.Eventually(t, "a new birth message", func() bool { return births() > before })
 	tell(true)
 	tell(false)
 	if h := strings.Join(a.Health(), "; "); births() != before+1 || strings.Contains(h, "another board") {

@@ -158,12 +158,11 @@ func TestEndToEnd(t *testing.T) {
 	}
 	// The agent had every PUBACK; the reader may still be receiving.
 	var readings, status []*transport.Object
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-		if readings, status = opened(t, s.keys, "board1", messages()); len(readings) == len(truth) && len(status) == 2 {
-			break
-		}
-	}
-	if len(readings) != len(truth) || len(status) != 2 || len(readings) < 4 {
+	complete := testrig.Poll(func() bool {
+		readings, status = opened(t, s.keys, "board1", messages())
+		return len(readings) == len(truth) && len(status) == 2
+	})
+	if !complete || len(readings) < 4 {
 		t.Fatalf("%d readings of %d, %d status messages", len(readings), len(truth), len(status))
 	}
 	for _, o := range readings {
@@ -233,9 +232,7 @@ func TestLastWill(t *testing.T) {
 		t.Fatal(err)
 	}
 	wait := func(n int) []transport.Message {
-		for len(distinct(messages())) < n && ctx.Err() == nil {
-			time.Sleep(10 * time.Millisecond)
-		}
+		testrig.Eventually(t, fmt.Sprintf("%d messages", n), func() bool { return len(distinct(messages())) >= n })
 		return distinct(messages())
 	}
 	wait(1)

@@ -21,6 +21,7 @@ import (
 	"github.com/hencedge/hencedge/agent/input/inputtest"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/internal/role"
+	"github.com/hencedge/hencedge/internal/testrig"
 	"github.com/hencedge/hencedge/transport/tlsutil"
 )
 
@@ -72,14 +73,11 @@ func TestExamplesRun(t *testing.T) {
 	for _, e := range examples() {
 		t.Run(e.file, func(t *testing.T) { e.test(t) })
 		// The agent, and the test's own servers, leave nothing behind.
-		for end := time.Now().Add(inputtest.Patience); runtime.NumGoroutine() > goroutines ||
-			openFiles(t) > files; time.Sleep(time.Millisecond) {
-			if time.Now().After(end) {
-				buf := make([]byte, 1<<20)
-				t.Fatalf("%s: %d goroutines where there were %d, %d files where there were %d\n%s", e.file,
-					runtime.NumGoroutine(), goroutines, openFiles(t), files,
-					buf[:runtime.Stack(buf, true)])
-			}
+		if !testrig.Poll(func() bool { return runtime.NumGoroutine() <= goroutines && openFiles(t) <= files }) {
+			buf := make([]byte, 1<<20)
+			t.Fatalf("%s: %d goroutines where there were %d, %d files where there were %d\n%s", e.file,
+				runtime.NumGoroutine(), goroutines, openFiles(t), files,
+				buf[:runtime.Stack(buf, true)])
 		}
 	}
 }
@@ -126,7 +124,7 @@ func (e example) test(t *testing.T) {
 	client := &fakeClient{}
 	deps, k := testDeps(t, client)
 	deps.Clock, deps.Root = role.SystemClock(), root
-	ctx, stop := context.WithTimeout(t.Context(), inputtest.Patience)
+	ctx, stop := context.WithTimeout(t.Context(), testrig.Patience)
 	defer stop()
 	var mu sync.Mutex
 	missing := maps.Clone(e.want)

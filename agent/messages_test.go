@@ -52,10 +52,10 @@ func TestEventsToCiphertext(t *testing.T) {
 		}
 	}
 	// Until the subscription stands messages are for nobody.
-	for a.Stats().Inputs["plant"].Values == 0 && a.Stats().Streams["meter"].Skipped == 0 {
+	testrig.Eventually(t, "the first message to arrive", func() bool {
 		publish(`{"v": {}}`)
-		time.Sleep(5 * time.Millisecond)
-	}
+		return a.Stats().Inputs["plant"].Values > 0 || a.Stats().Streams["meter"].Skipped > 0
+	})
 	for _, m := range []string{
 		message(1, 1, 0.1), message(3, 3, 0.3), message(2, 2, 0.2), `{"ts": "soon"}`,
 		message(11, 11, 1), message(9, 9, 0.9), fmt.Sprintf(`{"ts": "%d", "v": {"a": 12}}`, noon.Unix()+12),
@@ -64,12 +64,10 @@ func TestEventsToCiphertext(t *testing.T) {
 	} {
 		publish(m)
 	}
-	for a.Stats().Streams["meter"].Late == 0 || a.Stats().Streams["meter"].Windows < 2 {
-		if t.Context().Err() != nil {
-			t.Fatalf("got %+v", a.Stats().Streams["meter"])
-		}
-		time.Sleep(time.Millisecond)
-	}
+	testrig.Eventually(t, "a late message and two windows", func() bool {
+		meter := a.Stats().Streams["meter"]
+		return meter.Late > 0 && meter.Windows >= 2
+	})
 	stop()
 	if err := <-done; err != nil {
 		t.Fatal(err)
@@ -127,9 +125,7 @@ func TestEventsTrouble(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	go func() {
-		for len(a.Report().Troubles) == 0 {
-			time.Sleep(time.Millisecond)
-		}
+		testrig.Poll(func() bool { return len(a.Report().Troubles) > 0 })
 		got := a.Report().Troubles
 		if len(got) != 2 || got[0].Channel != "a" || got[1].Channel != "b" || got[1].Stream != "meter" ||
 			!strings.Contains(got[0].Error, "no connection to tcp://127.0.0.1:1") {

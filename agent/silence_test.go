@@ -14,7 +14,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/common/expfmt"
 
-	"github.com/hencedge/hencedge/agent/input/inputtest"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/internal/role"
 	"github.com/hencedge/hencedge/internal/testrig"
@@ -68,7 +67,7 @@ func TestReadingsStaySecret(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The troubles themselves are told, sooner or later: commands take what they take.
-	ctx, cancel := context.WithTimeout(t.Context(), inputtest.Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testrig.Patience)
 	defer cancel()
 	missing := make(chan []string, 1)
 	go func() {

@@ -16,6 +16,7 @@ import (
 	"github.com/hencedge/hencedge/agent/source"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/internal/role"
+	"github.com/hencedge/hencedge/internal/testrig"
 )
 
 // A service starts although a sensor is not there, and takes it up when it comes;
@@ -113,9 +114,7 @@ func TestOnceWithoutSamples(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	go func() { // what run does, with less patience
-		for a.Stats().Streams["system"].Missing == 0 {
-			time.Sleep(time.Millisecond)
-		}
+		testrig.Poll(func() bool { return a.Stats().Streams["system"].Missing > 0 })
 		err := a.expectSamples(ctx, 100*time.Millisecond, cancel)
 		if !errors.Is(err, ErrNoSamples) || !strings.Contains(err.Error(), "stream system: no sample: channel soc: ") {
 			t.Errorf("got %v", err)

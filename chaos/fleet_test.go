@@ -117,7 +117,7 @@ func live(l leg) string {
 
 // serve returns the section of a configuration that shows a role's health.
 func (f *fleet) serve(name string) string {
-	f.status[name] = freePort(f.t)
+	f.status[name] = testrig.FreeAddress(f.t)
 	return "metrics: {listen: \"" + f.status[name] + "\"}\n"
 }
 

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/hencedge/hencedge/internal/testenv"
+	"github.com/hencedge/hencedge/internal/testrig"
 	"github.com/hencedge/hencedge/transport/broker"
 )
 
@@ -212,16 +213,6 @@ func (r *rig) write(name, text string) {
 	}
 }
 
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
-}
-
 // newRig makes keys, configurations, proxies and processes; nothing runs yet.
 func newRig(t *testing.T, binary string, l leg, samples int) *rig {
 	t.Helper()
@@ -242,7 +233,7 @@ func newRig(t *testing.T, binary string, l leg, samples int) *rig {
 	if !r.mounted {
 		testenv.Without(t, "root", "a small file system cannot be mounted")
 	}
-	address := freePort(t)
+	address := testrig.FreeAddress(t)
 	r.toAgent, r.toEvaluator, r.toHolder = newProxy(t, address, l.limit), newProxy(t, address, l.limit),
 		newProxy(t, address, l.limit)
 	r.toAgent.window = receiveMaximum

@@ -14,7 +14,6 @@ import (
 	"slices"
 	"strconv"
 	"testing"
-	"time"
 
 	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/evaluator/program"
@@ -95,14 +94,9 @@ func answers(t *testing.T, s *Set, key *transport.SigningKey, results [][]byte) 
 			t.Fatal(err)
 		}
 	}
-	limit := time.After(time.Minute)
 	for len(by) < len(results) {
-		select {
-		case it := <-items:
-			by[it.Object] = fmt.Sprint(it.Outcome, " ", it.Reason)
-		case <-limit:
-			t.Fatalf("%d of %d results were answered", len(by), len(results))
-		}
+		it := testrig.Receive(t, fmt.Sprintf("an answer to result %d", len(by)), items)
+		by[it.Object] = fmt.Sprint(it.Outcome, " ", it.Reason)
 	}
 	for _, sealed := range results {
 		out = append(out, by[transport.ObjectID(sealed)])

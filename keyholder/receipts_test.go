@@ -142,9 +142,7 @@ func TestReceipts(t *testing.T) {
 	// One that the evaluator signed with the key before: nobody else asks about it.
 	before := newCloud(t, s, s.manifest.Current(), signingKey(t)).result([]float64{0.5}, nil)
 	send(before)
-	for len(refused) < 6 {
-		time.Sleep(time.Millisecond)
-	}
+	testrig.Eventually(t, "six refusals", func() bool { return len(refused) >= 6 })
 	ask(before)
 	expect(before, transport.Refused, "unknown_signer")
 	// One under a key that comes here later: the keys were rotated elsewhere.

@@ -7,7 +7,6 @@ import (
 	"context"
 	"encoding/hex"
 	"encoding/json"
-	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -17,6 +16,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/hencedge/hencedge/internal/testenv"
+	"github.com/hencedge/hencedge/internal/testrig"
 	"github.com/hencedge/hencedge/transport"
 	"github.com/hencedge/hencedge/transport/mqtt"
 	"github.com/hencedge/hencedge/transport/tlsutil"
@@ -58,10 +58,10 @@ func capture(ts *testscript.TestScript, _ bool, args []string) {
 	files := tlsutil.Files{CA: ts.MkAbs("ca.pem")}
 	conf, err := files.Config()
 	ts.Check(err)
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testrig.Patience)
 	defer cancel()
 	c, err := mqtt.Dial(ctx, mqtt.Options{URL: ts.Getenv("BROKER"), ClientID: "capture", TLS: conf,
-		Logger: slog.New(slog.DiscardHandler)})
+		Logger: testrig.Quiet()})
 	ts.Check(err)
 	ts.Defer(func() { c.Close(context.Background()) })
 	file, err := os.Create(ts.MkAbs(args[0]))

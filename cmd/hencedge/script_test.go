@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"os"
 	"os/exec"
@@ -25,6 +24,7 @@ import (
 	"github.com/hencedge/hencedge/cutrantt/cuda"
 	"github.com/hencedge/hencedge/evaluator/program"
 	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/internal/testrig"
 	"github.com/hencedge/hencedge/transport"
 	"github.com/hencedge/hencedge/transport/broker"
 	"github.com/hencedge/hencedge/transport/mqtt"
@@ -70,16 +70,13 @@ func becomes(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	pattern, err := regexp.Compile("(?m)" + args[1])
 	ts.Check(err)
-	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
-		code := runHencedge(ts, args[2:])
-		out := readFile(ts, "stdout")
-		if code == want && pattern.MatchString(out) {
-			return
-		}
-		if time.Now().After(deadline) {
-			ts.Fatalf("hencedge %q exits with %d, want %d and %q in\n%s%s", args[2:], code, want, args[1], out,
-				readFile(ts, "stderr"))
-		}
+	var code int
+	if !testrig.Poll(func() bool {
+		code = runHencedge(ts, args[2:])
+		return code == want && pattern.MatchString(readFile(ts, "stdout"))
+	}) {
+		ts.Fatalf("hencedge %q exits with %d, want %d and %q in\n%s%s", args[2:], code, want, args[1],
+			readFile(ts, "stdout"), readFile(ts, "stderr"))
 	}
 }
 
@@ -283,9 +280,6 @@ func (w *watched) Write(b []byte) (int, error) {
 	return w.file.Write(b)
 }
 
-// patience bounds every wait of a script.
-const patience = time.Minute
-
 // start is "start NAME TEXT ARGS...": runs hencedge in the background and waits
 // until TEXT is on its standard error. Output goes to NAME.stdout, NAME.stderr.
 func (s *services) start(ts *testscript.TestScript, _ bool, args []string) {
@@ -308,18 +302,15 @@ func (s *services) start(ts *testscript.TestScript, _ bool, args []string) {
 	case <-w.found:
 	case <-p.done:
 		ts.Fatalf("%s ended: %v\n%s", name, p.err, ts.ReadFile(name+".stderr"))
-	case <-time.After(patience):
+	case <-time.After(testrig.Patience):
 		ts.Fatalf("%s does not say %q\n%s", name, args[1], ts.ReadFile(name+".stderr"))
 	}
 }
 
 // appears is "appears FILE TEXT": waits until FILE holds TEXT.
 func appears(ts *testscript.TestScript, _ bool, args []string) {
-	for deadline := time.Now().Add(patience); !strings.Contains(readFile(ts, args[0]),
-		args[1]); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			ts.Fatalf("%s does not hold %q", args[0], args[1])
-		}
+	if !testrig.Poll(func() bool { return strings.Contains(readFile(ts, args[0]), args[1]) }) {
+		ts.Fatalf("%s does not hold %q", args[0], args[1])
 	}
 }
 
@@ -333,7 +324,7 @@ func (s *services) ended(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	select {
 	case <-p.done:
-	case <-time.After(patience):
+	case <-time.After(testrig.Patience):
 		ts.Fatalf("%s does not end\n%s", args[0], ts.ReadFile(args[0]+".stderr"))
 	}
 	if got := p.cmd.ProcessState.ExitCode(); strconv.Itoa(got) != args[1] {
@@ -358,10 +349,10 @@ func publish(ts *testscript.TestScript, _ bool, args []string) {
 	files := tlsutil.Files{CA: ts.MkAbs("ca.pem")}
 	conf, err := files.Config()
 	ts.Check(err)
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testrig.Patience)
 	defer cancel()
 	c, err := mqtt.Dial(ctx, mqtt.Options{URL: ts.Getenv("BROKER"), ClientID: "publisher", TLS: conf,
-		Logger: slog.New(slog.DiscardHandler)})
+		Logger: testrig.Quiet()})
 	ts.Check(err)
 	defer c.Close(ctx)
 	ts.Check(c.Publish(ctx, args[0], []byte(readFile(ts, args[1])), true))

@@ -24,6 +24,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 	dto "github.com/prometheus/client_model/go"
 	"golang.org/x/sys/unix"
+
+	"github.com/hencedge/hencedge/internal/testrig"
 )
 
 // role is a service that says what it is told to say.
@@ -175,13 +177,7 @@ func (s *stage) start(t *testing.T) (end func() error) {
 	go func() { done <- s.Run(ctx) }()
 	return func() error {
 		cancel()
-		select {
-		case err := <-done:
-			return err
-		case <-time.After(10 * time.Second):
-			t.Fatal("the supervisor does not end")
-			return nil
-		}
+		return testrig.Receive(t, "the end of the supervisor", done)
 	}
 }
 
@@ -276,9 +272,7 @@ func TestFinishedServiceWaits(t *testing.T) {
 	s.Notify = &Notifier{}
 	s.candidate("alone")
 	end = s.start(t)
-	for end := time.Now().Add(10 * time.Second); len(s.names()) < 3 && time.Now().Before(end); {
-		time.Sleep(time.Millisecond)
-	}
+	testrig.Eventually(t, "the third run", func() bool { return len(s.names()) >= 3 })
 	close(s.runs[2].finish)
 	<-s.runs[2].ended
 	if err := end(); err != nil {
@@ -431,9 +425,7 @@ func TestTrial(t *testing.T) {
 	s.candidate("good", onTrial)
 	s.reload <- "remote"
 	s.await(t, "READY=1\nSTATUS=this is good")
-	for deadline := time.Now().Add(10 * time.Second); confirmed.Load() == 0 && time.Now().Before(deadline); {
-		time.Sleep(time.Millisecond)
-	}
+	testrig.Eventually(t, "a confirmation", func() bool { return confirmed.Load() > 0 })
 	s.candidate("offline", onTrial)
 	s.reload <- "remote"
 	s.await(t, "READY=1\nSTATUS=this is offline")
@@ -502,7 +494,7 @@ func TestReloadLetsGo(t *testing.T) {
 	held := false
 	made := 0
 	s.load(func() (*Candidate, error) {
-		return &Candidate{Control: s.socket, Log: slog.New(slog.DiscardHandler), Open: func() (Service, error) {
+		return &Candidate{Control: s.socket, Log: testrig.Quiet(), Open: func() (Service, error) {
 			runtime.GC()
 			held = held || before.Value() != nil
 			made++
@@ -569,21 +561,21 @@ func TestSocketIsTakenOver(t *testing.T) {
 	}
 	left.SetUnlinkOnClose(false)
 	left.Close()
-	stop, err := ServeMetrics("unix:"+path, &role{name: "x"}, slog.New(slog.DiscardHandler))
+	stop, err := ServeMetrics("unix:"+path, &role{name: "x"}, testrig.Quiet())
 	if err != nil {
 		t.Fatal(err)
 	}
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o660 {
 		t.Errorf("%v, %v", info, err)
 	}
-	if _, err := ServeMetrics("unix:"+path, &role{}, slog.New(slog.DiscardHandler)); err == nil {
+	if _, err := ServeMetrics("unix:"+path, &role{}, testrig.Quiet()); err == nil {
 		t.Error("a socket in use was taken over")
 	}
 	stop()
 	if err := os.WriteFile(path, []byte("mine"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := ServeMetrics("unix:"+path, &role{}, slog.New(slog.DiscardHandler)); err == nil {
+	if _, err := ServeMetrics("unix:"+path, &role{}, testrig.Quiet()); err == nil {
 		t.Error("a file was replaced by a socket")
 	}
 }
@@ -605,7 +597,7 @@ func TestBusySocketIsNotTakenOver(t *testing.T) {
 			defer c.Close()
 		}
 	}
-	if _, err := ServeMetrics("unix:"+path, &role{}, slog.New(slog.DiscardHandler)); err == nil ||
+	if _, err := ServeMetrics("unix:"+path, &role{}, testrig.Quiet()); err == nil ||
 		!strings.Contains(err.Error(), "may be in use") {
 		t.Errorf("%v", err)
 	}
@@ -615,13 +607,8 @@ func TestBusySocketIsNotTakenOver(t *testing.T) {
 }
 
 func TestHealthOverTCP(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().String()
-	l.Close()
-	stop, err := ServeMetrics(address, &role{name: "x"}, slog.New(slog.DiscardHandler))
+	address := testrig.FreeAddress(t)
+	stop, err := ServeMetrics(address, &role{name: "x"}, testrig.Quiet())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -642,7 +629,7 @@ func TestHealthOverTCP(t *testing.T) {
 // reload at every place where metrics are served.
 func TestSupervisorMetrics(t *testing.T) {
 	s := &Supervisor{Role: "agent", Version: "v1"}
-	s.use(&Candidate{Log: slog.New(slog.DiscardHandler)}, &role{name: "a"}, "running")
+	s.use(&Candidate{Log: testrig.Quiet()}, &role{name: "a"}, "running")
 	s.setReason("SIGHUP")
 	s.refused(errors.New("line 3: no"))
 	registry := prometheus.NewPedanticRegistry()

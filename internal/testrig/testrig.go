@@ -32,7 +32,7 @@ func Eventually(t testing.TB, what string, f func() bool) {
 // Poll waits until f returns true and reports whether it did within Patience. Tests
 // that have no testing.TB, such as scripts, use it instead of Eventually.
 func Poll(f func() bool) bool {
-	for end := time.Now().Add(Patience); !f(); time.Sleep(2 * time.Millisecond) {
+	for end := time.Now().Add(Patience); !f(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
 			return false
 		}

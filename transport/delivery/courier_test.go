@@ -360,14 +360,11 @@ func TestRestartAsksFirst(t *testing.T) {
 	if err := sender.SendChunks(t.Context(), topic(1), pieces[:3]); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline); time.Sleep(5 * time.Millisecond) {
+	testrig.Eventually(t, "one object and three chunks of another", func() bool {
 		end.mu.Lock()
-		done := end.taken[transport.ObjectID(taken)] && end.chunks[transport.ObjectID(partial)] == 3
-		end.mu.Unlock()
-		if done {
-			break
-		}
-	}
+		defer end.mu.Unlock()
+		return end.taken[transport.ObjectID(taken)] && end.chunks[transport.ObjectID(partial)] == 3
+	})
 	s = newSpool(t, dir) // the process is another one now
 	s.Close()
 	cr := courier(t, s, client, func(o *Options) { o.ChunkSize, o.Receipt = 10<<10, 5*time.Second })

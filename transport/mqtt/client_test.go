@@ -455,15 +455,10 @@ func TestDialErrors(t *testing.T) {
 		}
 	}
 	// Nobody listens: Dial gives up with the context and names the cause.
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String()
-	l.Close()
+	addr := testrig.FreeAddress(t)
 	short, cancel := context.WithTimeout(ctx, 200*time.Millisecond)
 	defer cancel()
-	_, err = Dial(short, Options{URL: "tcp://" + addr, ClientID: "a", Logger: testrig.Quiet()})
+	_, err := Dial(short, Options{URL: "tcp://" + addr, ClientID: "a", Logger: testrig.Quiet()})
 	if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "refused") {
 		t.Error(err)
 	}
@@ -486,16 +481,12 @@ func TestDialErrors(t *testing.T) {
 
 func TestPassword(t *testing.T) {
 	t.Parallel()
-	b, addr, err := broker.Start(broker.Options{Users: map[string]string{"alice": "secret"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer b.Close()
+	url := testrig.Broker(t, broker.Options{Users: map[string]string{"alice": "secret"}}).URL()
 	pw := func(s string) func() (string, error) { return func() (string, error) { return s, nil } }
-	dial(t, Options{URL: "tcp://" + addr, ClientID: "a", Username: "alice", Password: pw("secret")})
+	dial(t, Options{URL: url, ClientID: "a", Username: "alice", Password: pw("secret")})
 	for _, o := range []Options{{}, {Username: "alice"}, {Username: "alice", Password: pw("guess")},
 		{Username: "bob", Password: pw("")}} {
-		o.URL, o.ClientID, o.Logger = "tcp://"+addr, "b", testrig.Quiet()
+		o.URL, o.ClientID, o.Logger = url, "b", testrig.Quiet()
 		if _, err := Dial(testrig.Context(t), o); !errors.Is(err, transport.ErrRefused) ||
 			!strings.Contains(err.Error(), "does not accept the user name, the password") {
 			t.Errorf("%q: %v", o.Username, err)

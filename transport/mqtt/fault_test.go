@@ -11,9 +11,10 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/hencedge/hencedge/internal/testrig"
 	"github.com/hencedge/hencedge/transport"
-	"golang.org/x/sync/errgroup"
 )
 
 // pipeline is a sender, a broker in between, and a receiver.
@@ -201,9 +202,7 @@ func TestCuttingNetwork(t *testing.T) {
 		bad.Set(testrig.Faults{CutAfter: 70_001, Delay: time.Millisecond})
 		p := newPipeline(t, "tcp://"+bad.Addr(), b.url())
 		go func() {
-			for bad.Cuts() < 2 && t.Context().Err() == nil {
-				time.Sleep(time.Millisecond)
-			}
+			testrig.Poll(func() bool { return bad.Cuts() >= 2 || t.Context().Err() != nil })
 			bad.Set(testrig.Faults{})
 		}()
 		p.sendAll(t, 8, func() {})

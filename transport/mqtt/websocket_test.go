@@ -22,6 +22,7 @@ import (
 
 	paho "github.com/eclipse/paho.mqtt.golang"
 	"github.com/gorilla/websocket"
+
 	"github.com/hencedge/hencedge/internal/testrig"
 	"github.com/hencedge/hencedge/transport"
 )
@@ -91,13 +92,8 @@ func TestWebSocket(t *testing.T) {
 			if err := client.Publish(t.Context(), "web/x", want, false); err != nil {
 				t.Fatal(err)
 			}
-			select {
-			case b := <-got:
-				if !bytes.Equal(b, want) {
-					t.Errorf("%s: %d bytes of %d came back", o.URL, len(b), size)
-				}
-			case <-time.After(testrig.Patience):
-				t.Fatal("nothing came back")
+			if b := testrig.Receive(t, "a message over "+o.URL, got); !bytes.Equal(b, want) {
+				t.Errorf("%s: %d bytes of %d came back", o.URL, len(b), size)
 			}
 		}
 		if err := client.Close(context.Background()); err != nil {

@@ -47,13 +47,10 @@ func TestDiskFull(t *testing.T) {
 		}
 		l.Done()
 	}
-	for deadline := time.Now().Add(10 * time.Second); s.Health() != nil &&
-		time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	testrig.Eventually(t, "the spool to use a disk that has room again", func() bool {
 		s.Tick()
-	}
-	if err := s.Health(); err != nil {
-		t.Fatalf("the disk has room again: %v", err)
-	}
+		return s.Health() == nil
+	})
 	again := open(t, Options{Dir: dir})
 	if got := drain(t, again); len(got) < 3 || !slices.IsSorted(got) {
 		t.Errorf("on disk: %q", got)
@@ -109,13 +106,10 @@ func TestReadOnly(t *testing.T) {
 	}
 	l.Return(0)
 	writable()
-	for deadline := time.Now().Add(10 * time.Second); s.Health() != nil &&
-		time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	testrig.Eventually(t, "the spool to use a disk that can be written again", func() bool {
 		s.Tick()
-	}
-	if err := s.Health(); err != nil {
-		t.Fatal(err)
-	}
+		return s.Health() == nil
+	})
 	want(t, drain(t, open(t, Options{Dir: dir})), "1")
 }
 

@@ -14,8 +14,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hencedge/hencedge/internal/testrig"
 	"pgregory.net/rapid"
+
+	"github.com/hencedge/hencedge/internal/testrig"
 )
 
 func textLogger(w io.Writer) *slog.Logger { return slog.New(slog.NewTextHandler(w, nil)) }
@@ -196,13 +197,8 @@ func TestBlockUntilExpired(t *testing.T) {
 	time.Sleep(50 * time.Millisecond) // until it waits
 	mono.Store(int64(2 * time.Hour))
 	s.Tick()
-	select {
-	case err := <-done:
-		if err != nil {
-			t.Error(err)
-		}
-	case <-time.After(10 * time.Second):
-		t.Error("it waits still")
+	if err := testrig.Receive(t, "the end of Put", done); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/hencedge/hencedge/agent/input"
 	"github.com/hencedge/hencedge/agent/input/inputtest"
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/internal/testrig"
 )
 
 func sh(script string) []string { return []string{"/bin/sh", "-c", script} }
@@ -95,13 +96,11 @@ func TestTimeout(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "pid")
 	ctx, cancel := context.WithCancel(t.Context())
 	go func() {
-		for {
-			if b, _ := os.ReadFile(file); strings.HasSuffix(string(b), "\n") {
-				cancel()
-				return
-			}
-			time.Sleep(time.Millisecond)
-		}
+		testrig.Poll(func() bool {
+			b, _ := os.ReadFile(file)
+			return strings.HasSuffix(string(b), "\n")
+		})
+		cancel()
 	}()
 	if _, err := output(ctx, sh("sleep 1000 & echo $! > "+file+"; wait")); !errors.Is(err, context.Canceled) {
 		t.Fatalf("got %v", err)
@@ -133,12 +132,9 @@ func gone(t *testing.T, file string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 2000 { // the orphan is reaped by init, or stays a zombie
+	testrig.Eventually(t, "a child of the command to end", func() bool {
+		// init reaps the orphan, or it stays a zombie.
 		stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-		if syscall.Kill(pid, 0) != nil || err != nil || strings.Contains(string(stat), ") Z ") {
-			return
-		}
-		time.Sleep(time.Millisecond)
-	}
-	t.Error("a child of the command lives on")
+		return syscall.Kill(pid, 0) != nil || err != nil || strings.Contains(string(stat), ") Z ")
+	})
 }

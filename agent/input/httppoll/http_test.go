@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -20,6 +19,7 @@ import (
 	"github.com/hencedge/hencedge/agent/input"
 	"github.com/hencedge/hencedge/agent/input/inputtest"
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/internal/testrig"
 	"github.com/hencedge/hencedge/transport/tlsutil"
 )
 
@@ -189,13 +189,9 @@ func TestFailures(t *testing.T) {
 
 // What goes wrong is told without the query of the address: services take their keys there.
 func TestQueryStaysSecret(t *testing.T) {
-	gone, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	gone.Close()
+	gone := testrig.FreeAddress(t)
 	hangs, ca := server(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
-	for name, url := range map[string]string{"gone": "http://" + gone.Addr().String(), "hangs": hangs} {
+	for name, url := range map[string]string{"gone": "http://" + gone, "hangs": hangs} {
 		ctx := t.Context()
 		if name == "hangs" {
 			var cancel context.CancelFunc

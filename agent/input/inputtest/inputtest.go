@@ -2,7 +2,6 @@
 package inputtest
 
 import (
-	"context"
 	"fmt"
 	"math"
 	"os"
@@ -14,10 +13,8 @@ import (
 
 	"github.com/hencedge/hencedge/agent/input"
 	"github.com/hencedge/hencedge/internal/testenv"
+	"github.com/hencedge/hencedge/internal/testrig"
 )
-
-// Patience bounds Until; it decides nothing but when a broken test ends.
-const Patience = 25 * time.Second
 
 // CopyTree copies the files under dir into a directory of the test's own.
 func CopyTree(t testing.TB, dir string) (root string) {
@@ -29,12 +26,11 @@ func CopyTree(t testing.TB, dir string) (root string) {
 	return root
 }
 
-// Until reads s until want accepts what comes, and fails the test after
-// Patience. each, where given, runs before every read.
+// Until reads s until want accepts what comes. After testrig.Patience the test fails.
+// each runs before every read, unless it is nil.
 func Until(t *testing.T, s input.Sensor, each func(), want func(v float64, err error) bool) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), Patience)
-	defer cancel()
+	ctx := testrig.Context(t)
 	for {
 		if each != nil {
 			each()

@@ -10,17 +10,14 @@ import (
 	"time"
 
 	"github.com/simonvetter/modbus"
+
+	"github.com/hencedge/hencedge/internal/testrig"
 )
 
 // ModbusServer starts a Modbus TCP server of another library and gives its address.
 func ModbusServer(t *testing.T, h modbus.RequestHandler) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String()
-	l.Close()
+	addr := testrig.FreeAddress(t)
 	s, err := modbus.NewServer(&modbus.ServerConfiguration{URL: "tcp://" + addr, Timeout: time.Minute,
 		Logger: log.New(io.Discard, "", 0)}, h)
 	if err != nil {
