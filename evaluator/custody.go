@@ -26,12 +26,13 @@ func (s *Service) openCustody(keys []engine.Keys, trust *transport.TrustStore) e
 // them. With direct custody nobody does: what is lost on the way stays lost. With
 // stored custody this evaluator does, from its disk.
 type custody interface {
-	// intakes returns how many intakes may run at a time.
-	intakes(workers int) int
-	// resume joins the windows that an earlier process took. It runs before take.
+	// resume joins the windows that an earlier process took. It runs before verify and take.
 	resume(working context.Context)
-	// take verifies one object, joins its window and queues the jobs that it completes.
-	take(working context.Context, o transport.Staged)
+	// verify verifies one object and decodes its window.
+	verify(o transport.Staged) verdict
+	// take joins the window of one object and queues the jobs that it completes, or reports
+	// why not. Objects of one topic are taken in order, others at the same time.
+	take(working context.Context, o transport.Staged, v verdict)
 	// publish seals the result of a job and hands it over.
 	publish(ctx context.Context, j *job, seal func() (*result, error)) (*result, error)
 	// finish ends a job. err says why there is no result; nil means that there is one.

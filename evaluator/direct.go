@@ -13,12 +13,17 @@ import (
 // and results from the programs to the broker.
 type direct struct{ p *pipeline }
 
-func (d *direct) intakes(workers int) int { return min(workers, 4) }
-
 func (d *direct) resume(context.Context) {}
 
-func (d *direct) take(working context.Context, o transport.Staged) {
-	jobs, err := d.join(o)
+func (d *direct) verify(o transport.Staged) (v verdict) {
+	if v.obj, v.err = d.p.open(o); v.err == nil {
+		v.w, v.err = d.p.window(v.obj)
+	}
+	return v
+}
+
+func (d *direct) take(working context.Context, o transport.Staged, v verdict) {
+	jobs, err := d.join(v)
 	if err != nil {
 		d.p.devices.refuseWindow(o, err)
 	}
@@ -27,25 +32,18 @@ func (d *direct) take(working context.Context, o transport.Staged) {
 	}
 }
 
-// join verifies one object and returns the jobs that its window completes.
-func (d *direct) join(o transport.Staged) ([]*job, error) {
+// join returns the jobs that a window completes.
+func (d *direct) join(v verdict) ([]*job, error) {
+	if v.err != nil {
+		return nil, v.err
+	}
 	start := time.Now()
-	obj, err := d.p.verifier.OpenFrom(o.Topic, o.Sealed)
-	if err != nil {
-		return nil, err
-	}
-	d.p.stages.since(stageVerify, start)
-	w, err := d.p.window(obj)
-	if err != nil {
-		return nil, err
-	}
-	start = time.Now()
-	jobs, err := d.p.join.add(w)
+	jobs, err := d.p.join.add(v.w)
 	if err != nil {
 		return nil, err
 	}
 	d.p.stages.since(stageJoin, start)
-	d.p.accepted(w, len(jobs))
+	d.p.accepted(v.w, len(jobs))
 	return jobs, nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/hencedge/hencedge/henc"
@@ -54,22 +55,14 @@ func (s *Service) stop() {
 
 var errStopping = errors.New("the evaluator is stopping")
 
+// intakeLoop takes what was staged until ctx ends, and then what is left.
 func (s *Service) intakeLoop(ctx, working context.Context) {
-	s.custody.resume(working)
 	for {
-		select {
-		case o := <-s.staged:
-			s.admit(working, o)
-		case <-ctx.Done():
-			for { // what was staged before the end
-				select {
-				case o := <-s.staged:
-					s.admit(working, o)
-				default:
-					return
-				}
-			}
+		o, at, ok := s.turns.next(s.staged, ctx.Done())
+		if !ok {
+			return
 		}
+		s.admit(working, o, at)
 	}
 }
 
@@ -79,13 +72,40 @@ type staged struct {
 	at time.Time // when it was queued
 }
 
-// admit takes one object. From then on it counts against the bounds of the joiner, no
-// longer against those of the receiver.
-func (s *Service) admit(working context.Context, o staged) {
+// admit takes one object after those before it of its topic, which are verified at the same
+// time. From then on it counts against the bounds of the joiner, no longer against those of
+// the receiver.
+func (s *Service) admit(working context.Context, o staged, place turn) {
 	defer o.Done()
 	s.stages.took(stageReceive, o.Took)
 	s.stages.since(stageQueue, o.at)
-	s.custody.take(working, o.Staged)
+	v := s.custody.verify(o.Staged)
+	start := time.Now()
+	place.wait()
+	defer place.end()
+	s.stages.since(stageTurn, start)
+	s.custody.take(working, o.Staged, v)
+}
+
+// intakes is how many objects are verified and decoded at a time: more than there are
+// workers, since some wait for a device, for the disk or for their turn.
+func (p *pipeline) intakes() int { return 2 * p.workers }
+
+// verdict is what came of verifying an object. obj is nil if it could not be verified.
+type verdict struct {
+	obj *transport.Object
+	w   *window
+	err error
+}
+
+// open verifies one object.
+func (p *pipeline) open(o transport.Staged) (*transport.Object, error) {
+	start := time.Now()
+	obj, err := p.verifier.OpenStaged(o)
+	if err == nil {
+		p.stages.since(stageVerify, start)
+	}
+	return obj, err
 }
 
 // accepted counts a window that passed every check.
@@ -193,4 +213,67 @@ func (p *pipeline) makeVerifier(trust *transport.TrustStore) (*transport.Verifie
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	return v, nil
+}
+
+// turns gives complete objects to intakes that work at the same time, and lets the objects of
+// one topic through in the order in which they were given out. Every object that was given out
+// must be ended: those behind it wait for that.
+type turns struct {
+	giving sync.Mutex // held until an object has its place
+
+	mu   sync.Mutex
+	last map[string]chan struct{} // by topic: closed when the newest object has ended
+}
+
+// turn is the place of an object among those of its topic.
+type turn struct {
+	of     *turns
+	topic  string
+	before <-chan struct{} // closed when the object before it has ended; nil: there is none
+	over   chan struct{}
+}
+
+// next returns a waiting object and its place. After quit it returns what is left, and then
+// false.
+func (t *turns) next(waiting <-chan staged, quit <-chan struct{}) (o staged, place turn, ok bool) {
+	t.giving.Lock()
+	defer t.giving.Unlock()
+	select {
+	case o = <-waiting:
+	case <-quit:
+		select {
+		case o = <-waiting:
+		default:
+			return o, turn{}, false
+		}
+	}
+	return o, t.place(o.Topic), true
+}
+
+func (t *turns) place(topic string) turn {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.last == nil {
+		t.last = map[string]chan struct{}{}
+	}
+	at := turn{of: t, topic: topic, before: t.last[topic], over: make(chan struct{})}
+	t.last[topic] = at.over
+	return at
+}
+
+// wait returns when the objects before have ended.
+func (at turn) wait() {
+	if at.before != nil {
+		<-at.before
+	}
+}
+
+// end lets the next object through. It comes after wait.
+func (at turn) end() {
+	close(at.over)
+	at.of.mu.Lock()
+	defer at.of.mu.Unlock()
+	if at.of.last[at.topic] == at.over {
+		delete(at.of.last, at.topic)
+	}
 }

@@ -94,6 +94,7 @@ const (
 	stageQueue          // complete, until an intake takes it
 	stageVerify         // signature, allow-lists, replay
 	stageDecode         // header and body checked, the ciphertext read onto a device
+	stageTurn           // until the earlier windows of its stream are taken
 	stageStore          // onto the disk, with a store
 	stageJoin           // the jobs that the window completes
 	stageWait           // of a job, until its computation starts
@@ -104,8 +105,8 @@ const (
 	numStages
 )
 
-var stageNames = [numStages]string{"receive", "queue", "verify", "decode", "store", "join", "wait", "compute", "order",
-	"seal", "publish"}
+var stageNames = [numStages]string{"receive", "queue", "verify", "decode", "turn", "store", "join", "wait", "compute",
+	"order", "seal", "publish"}
 
 // stages measures how long windows and results are in each stage: a histogram for each,
 // in seconds by the wall clock. It is safe for concurrent use.

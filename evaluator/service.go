@@ -25,6 +25,7 @@ type Service struct {
 	custody custody
 
 	staged chan staged
+	turns  turns
 	quit   chan struct{} // closed when nothing more is taken
 	ran    atomic.Bool
 	fatal  chan error // what ends Run early
@@ -194,9 +195,12 @@ func (s *Service) Run(ctx context.Context) (err error) {
 // when everything that was taken is finished. The end of working cuts that short.
 func (s *Service) start(ctx, working context.Context) (done chan struct{}) {
 	var intake, workers sync.WaitGroup
-	for range s.custody.intakes(s.workers) {
-		intake.Go(func() { s.intakeLoop(ctx, working) })
-	}
+	intake.Go(func() {
+		s.custody.resume(working)
+		for range s.intakes() {
+			intake.Go(func() { s.intakeLoop(ctx, working) })
+		}
+	})
 	for range s.workers {
 		workers.Go(func() { s.workLoop(working) })
 	}

@@ -32,6 +32,8 @@ type stored struct {
 	out      *outgoing
 	repeated atomic.Uint64 // windows that came again
 
+	joining sync.Mutex // held while a window is joined and its jobs are queued, in their order
+
 	admit sync.Mutex // held from the joiner to the count of the jobs
 	gone  []*window  // windows that the joiner let go; under admit
 }
@@ -107,8 +109,6 @@ func (d *stored) recovered(topic string, sealed []byte) (*transport.Object, bool
 	return obj, err == nil
 }
 
-func (d *stored) intakes(int) int { return 1 }
-
 func (d *stored) resume(working context.Context) {
 	for topic, sealed := range d.store.Windows.All() {
 		if working.Err() != nil {
@@ -127,13 +127,25 @@ func (d *stored) resume(working context.Context) {
 	}
 }
 
-func (d *stored) take(working context.Context, o transport.Staged) {
-	p := d.p
-	obj, w, err := d.keep(working, o)
+// verify does not decode a window that is known already, which costs most. keep finds that
+// again, after the objects before this one.
+func (d *stored) verify(o transport.Staged) (v verdict) {
+	if v.obj, v.err = d.p.open(o); v.err != nil {
+		return v
+	}
+	if v.err = d.store.Windows.Fresh(v.obj); v.err == nil {
+		v.w, v.err = d.p.window(v.obj)
+	}
+	return v
+}
+
+func (d *stored) take(working context.Context, o transport.Staged, v verdict) {
+	p, obj := d.p, v.obj
+	err := d.keep(working, o, v)
 	switch {
 	case err == nil:
 		d.receipts.Put(obj.Meta.Device, transport.ReceiptItem{Object: o.ID, Outcome: transport.Taken})
-		d.insert(working, o.Topic, w)
+		d.insert(working, o.Topic, v.w)
 	case errors.Is(err, store.ErrKnown):
 		d.repeated.Add(1)
 		d.receipts.Put(obj.Meta.Device, transport.ReceiptItem{Object: o.ID, Outcome: transport.Taken})
@@ -153,28 +165,24 @@ func busy(id [32]byte) transport.ReceiptItem {
 	return transport.ReceiptItem{Object: id, Outcome: transport.Refused, Reason: transport.ReasonBusy}
 }
 
-// keep verifies a window and writes it into the store. After an error obj is nil if the
-// object could not be verified.
-func (d *stored) keep(working context.Context, o transport.Staged) (obj *transport.Object, w *window, err error) {
-	start := time.Now()
-	if obj, err = d.p.verifier.OpenFrom(o.Topic, o.Sealed); err != nil {
-		return nil, nil, err
+// keep writes a verified window into the store.
+func (d *stored) keep(working context.Context, o transport.Staged, v verdict) error {
+	if v.obj == nil {
+		return v.err
 	}
-	d.p.stages.since(stageVerify, start)
-	if err = d.store.Windows.Fresh(obj); err != nil {
-		return obj, nil, err
+	if err := d.store.Windows.Fresh(v.obj); err != nil {
+		return err
 	}
-	m := &obj.Meta
+	m := &v.obj.Meta
 	if program, blocked := d.blocked(streamID{m.Device, m.Stream}, true); blocked {
-		err = fmt.Errorf("%w: %w: program %s, which reads %s/%s", store.ErrBusy, store.ErrShare, program,
+		return fmt.Errorf("%w: %w: program %s, which reads %s/%s", store.ErrBusy, store.ErrShare, program,
 			m.Device, m.Stream)
-		return obj, nil, err
 	}
-	if w, err = d.p.window(obj); err != nil {
-		return obj, nil, err
+	if v.err != nil {
+		return v.err
 	}
 	defer d.p.stages.since(stageStore, time.Now())
-	return obj, w, d.store.Windows.Keep(working, obj, o.Topic, o.Sealed, d.p.now())
+	return d.store.Windows.Keep(working, v.obj, o.Topic, o.Sealed, d.p.now())
 }
 
 // blocked names a program that reads a stream and whose results fill their share.
@@ -236,7 +244,10 @@ func (d *stored) deviceOf(topic string) (string, bool) {
 // insert joins a window and queues the jobs that it completes, except those that
 // already have a result. The jobs of a program follow each other in their order.
 func (d *stored) insert(working context.Context, topic string, w *window) {
-	p, start := d.p, time.Now()
+	p := d.p
+	d.joining.Lock()
+	defer d.joining.Unlock()
+	start := time.Now()
 	d.admit.Lock()
 	jobs, err := p.join.add(w)
 	if err != nil {

@@ -307,9 +307,9 @@ func TestResultsInOrder(t *testing.T) {
 		sealed := r.seal(r.window("d1", "count", uint64(n+1), time.Unix(int64(n), 0), numbers(8, 1, 1),
 			numbers(8, 0, 0)))
 		ids = append(ids, transport.ObjectID(sealed))
-		s.custody.take(t.Context(),
-			transport.Staged{Topic: transport.ReadingTopic(transport.DefaultPrefix, "d1", "count"),
-				Sealed: sealed, ID: transport.ObjectID(sealed)})
+		o := transport.Staged{Topic: transport.ReadingTopic(transport.DefaultPrefix, "d1", "count"),
+			Sealed: sealed, ID: transport.ObjectID(sealed)}
+		s.custody.take(t.Context(), o, s.custody.verify(o))
 	}
 	first, second := <-s.jobs, <-s.jobs
 	later := make(chan error, 1)

@@ -65,6 +65,31 @@ func BenchmarkReassemble(b *testing.B) {
 	}
 }
 
+// BenchmarkWindow times what an evaluator does with the chunks of a window of edge13-d3 up
+// to the verified object.
+func BenchmarkWindow(b *testing.B) {
+	v := testVerifier(b, testOptions(b))
+	sealed := mustSeal(b, testReading(1), testrig.Pattern(307<<10), testKey(b, "board-7"))
+	topic, chunks := ReadingTopic(DefaultPrefix, "board-7", "vibration"), chunksOf(b, sealed, DefaultChunkSize)
+	b.SetBytes(int64(len(sealed)))
+	b.ReportAllocs()
+	for b.Loop() {
+		r := NewReceiver(Limits{}, func(s Staged) error {
+			defer s.Done()
+			obj, err := v.OpenStaged(s)
+			if err == nil {
+				v.Forget(obj)
+			}
+			return err
+		})
+		for _, c := range chunks {
+			if err := r.Feed(topic, c); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+}
+
 // BenchmarkHostile times objects that are refused before their signature holds, or with
 // it.
 func BenchmarkHostile(b *testing.B) {

@@ -104,8 +104,8 @@ func (r *Receiver) Counters() *Counters { return r.counters }
 
 // Feed takes one chunk. It returns nil for a chunk that was kept, came again, or completed
 // its object. When the handler fails, the error wraps ErrHandler. After Close it is ErrClosed
-// for a chunk that was not taken. Any other error is a refusal, which is counted. The caller
-// may use the payload again, unless it was a whole object.
+// for a chunk that was not taken. Any other error is a refusal, which is counted. The Receiver
+// keeps the payload, which the caller must not change afterwards.
 func (r *Receiver) Feed(topic string, payload []byte) error {
 	c, err := UnmarshalChunk(payload, r.limits.MaxObject)
 	if err != nil {
@@ -113,6 +113,9 @@ func (r *Receiver) Feed(topic string, payload []byte) error {
 		return err
 	}
 	key := partKey{topic, c.Object}
+	if c.Total > 1 && cap(payload)-len(c.Data) > chunkOverhead+len(c.Data)/8 {
+		c.Data = bytes.Clone(c.Data) // what is kept would be much larger than what is counted
+	}
 	p, err := r.add(key, c)
 	if errors.Is(err, ErrClosed) {
 		return err
@@ -127,7 +130,8 @@ func (r *Receiver) Feed(topic string, payload []byte) error {
 	began := time.Now()
 	// The object is complete and remembered as finished; what is slow happens
 	// outside the lock.
-	sealed := p.join()
+	whole := p.join()
+	sealed := whole[len(whole)-p.size:]
 	release := sync.OnceFunc(func() { r.release(p) })
 	if ObjectID(sealed) != key.id {
 		r.forget(key)
@@ -136,7 +140,7 @@ func (r *Receiver) Feed(topic string, payload []byte) error {
 		r.counters.Refuse(err)
 		return err
 	}
-	if err := r.onObject(Staged{topic, sealed, key.id, p.took + time.Since(began), release}); err != nil {
+	if err := r.onObject(Staged{topic, sealed, key.id, p.took + time.Since(began), true, whole, release}); err != nil {
 		r.forget(key)
 		release()
 		return fmt.Errorf("%w: %w", ErrHandler, err)
@@ -186,9 +190,6 @@ func (r *Receiver) add(key partKey, c *Chunk) (*partial, error) {
 		p = r.newPartial(key, c)
 	}
 	p.pieces[c.Index] = c.Data
-	if c.Total > 1 { // what it lies in is larger
-		p.pieces[c.Index] = bytes.Clone(c.Data)
-	}
 	p.bytes += len(c.Data)
 	p.last = r.limits.Now()
 	p.took += time.Since(began)
@@ -284,17 +285,18 @@ func (p *partial) compare(c *Chunk) (known bool, err error) {
 	return known, nil
 }
 
-// join returns the object that the pieces of a complete p make up, and lets go of them.
+// join returns the object that the pieces of a complete p make up, and lets go of them. If
+// the pieces were several, the object is a copy, with signedRoom bytes before it.
 func (p *partial) join() []byte {
-	sealed := p.pieces[0]
+	whole := p.pieces[0]
 	if p.total > 1 {
-		sealed = make([]byte, 0, p.size)
+		whole = make([]byte, signedRoom, signedRoom+p.size)
 		for i := range p.total {
-			sealed = append(sealed, p.pieces[i]...)
+			whole = append(whole, p.pieces[i]...)
 		}
 	}
 	p.pieces = nil
-	return sealed
+	return whole
 }
 
 type topicUse struct {
@@ -320,8 +322,10 @@ type Staged struct {
 	Sealed []byte
 	ID     [32]byte // ObjectID of Sealed
 	// Took is how long the Receiver worked on the object; waiting for room does not count.
-	Took time.Duration
-	done func()
+	Took   time.Duration
+	hashed bool   // ID was compared with Sealed
+	whole  []byte // ends with Sealed; what lies before is the Receiver's own
+	done   func()
 }
 
 // Done says that the object was worked off. It may be called twice.

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"runtime"
@@ -108,5 +109,84 @@ func TestFairShares(t *testing.T) {
 	feed(t, r, "honest", large[len(large)-1], nil)
 	if n := s.count("honest"); n != 2 {
 		t.Errorf("%d honest objects arrived, want 2", n)
+	}
+}
+
+// TestOpenStaged: what a Receiver put together is verified in its place, and is the same
+// afterwards, whether it is taken or refused.
+func TestOpenStaged(t *testing.T) {
+	v := testVerifier(t, testOptions(t))
+	sealed := mustSeal(t, testReading(1), testrig.Pattern(5000), testKey(t, "board-7"))
+	topic := ReadingTopic(DefaultPrefix, "board-7", "vibration")
+	forged := bytes.Clone(sealed)
+	forged[len(forged)-1] ^= 1
+	other := bytes.Clone(sealed) // the payload, where its place is known
+	other[len(other)-SealTail-1] ^= 1
+	for name, tc := range map[string]struct {
+		sealed []byte
+		chunk  int
+		topic  string
+		want   error
+	}{
+		"in pieces":        {sealed, MinChunkSize, topic, nil},
+		"whole":            {sealed, 0, topic, nil},
+		"forged signature": {forged, MinChunkSize, topic, ErrSignature},
+		"forged body":      {other, MinChunkSize, topic, ErrSignature},
+		"forged and whole": {other, 0, topic, ErrSignature},
+		"cut":              {sealed[:len(sealed)-40], MinChunkSize, topic, ErrTruncated},
+		"another topic":    {sealed, MinChunkSize, topic + "x", ErrWrongTopic},
+		"no topic":         {sealed, MinChunkSize, "", ErrWrongTopic},
+	} {
+		var got Staged
+		r := NewReceiver(Limits{}, func(s Staged) error {
+			got = s
+			return nil
+		})
+		for _, c := range chunksOf(t, tc.sealed, tc.chunk) {
+			feed(t, r, tc.topic, c, nil)
+		}
+		before := bytes.Clone(got.whole)
+		obj, err := v.OpenStaged(got)
+		if !errors.Is(err, tc.want) {
+			t.Fatalf("%s: %v, want %v", name, err, tc.want)
+		}
+		if !bytes.Equal(got.whole, before) || !bytes.Equal(got.Sealed, tc.sealed) {
+			t.Errorf("%s: the object has changed", name)
+		}
+		if err != nil {
+			continue
+		}
+		v.Forget(obj)
+		want, err := v.OpenFrom(topic, tc.sealed)
+		if err != nil || obj.ID != want.ID || obj.Signer != want.Signer || !bytes.Equal(obj.Body, want.Body) {
+			t.Errorf("%s: differs from what OpenFrom gives, %v", name, err)
+		}
+		v.Forget(want)
+	}
+}
+
+// TestVerifiedInPlace: an object in pieces has room for what is signed, so that its payload is
+// not copied.
+func TestVerifiedInPlace(t *testing.T) {
+	sealed := mustSeal(t, testReading(1), testrig.Pattern(5000), testKey(t, "board-7"))
+	f, err := cutFrame("envelope", sealed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := f.signed(sealContext)
+	whole := append(make([]byte, signedRoom), sealed...)
+	if f, err = cutFrame("envelope", whole[signedRoom:]); err != nil {
+		t.Fatal(err)
+	}
+	signed, restore := f.signedIn(whole, sealContext)
+	if !bytes.Equal(signed, want) {
+		t.Error("other bytes than those that are signed")
+	}
+	if &signed[len(signed)-1] != &whole[len(whole)-SealTail-1] {
+		t.Error("the payload was copied")
+	}
+	restore()
+	if !bytes.Equal(whole[signedRoom:], sealed) {
+		t.Error("the object has changed")
 	}
 }

@@ -92,7 +92,7 @@ func NewVerifier(o VerifierOptions) (*Verifier, error) {
 // sentinels, and refusals are counted in the options' Counters.
 //
 // The caller still has to compare the header with the body: Meta.CheckBody.
-func Open(sealed []byte, v *Verifier) (*Object, error) { return v.open(sealed, "") }
+func Open(sealed []byte, v *Verifier) (*Object, error) { return v.open(Staged{Sealed: sealed}) }
 
 // OpenFrom is Open for an object that arrived under topic: a header that
 // belongs to another topic is refused with ErrWrongTopic.
@@ -102,11 +102,20 @@ func (v *Verifier) OpenFrom(topic string, sealed []byte) (*Object, error) {
 		v.opts.Counters.Refuse(err)
 		return nil, err
 	}
-	return v.open(sealed, topic)
+	return v.open(Staged{Topic: topic, Sealed: sealed})
 }
 
-func (v *Verifier) open(sealed []byte, topic string) (*Object, error) {
-	obj, err := v.check(sealed, topic)
+// OpenStaged is OpenFrom for an object that a Receiver put together. It neither hashes nor
+// copies the object again. Nobody else may read o.Sealed meanwhile.
+func (v *Verifier) OpenStaged(o Staged) (*Object, error) {
+	if o.Topic == "" {
+		return v.OpenFrom("", o.Sealed)
+	}
+	return v.open(o)
+}
+
+func (v *Verifier) open(s Staged) (*Object, error) {
+	obj, err := v.check(s)
 	if err != nil {
 		v.opts.Counters.Refuse(err)
 		return nil, err
@@ -115,8 +124,8 @@ func (v *Verifier) open(sealed []byte, topic string) (*Object, error) {
 	return obj, nil
 }
 
-func (v *Verifier) check(sealed []byte, topic string) (*Object, error) {
-	o := &v.opts
+func (v *Verifier) check(s Staged) (*Object, error) {
+	o, sealed := &v.opts, s.Sealed
 	if len(sealed) > o.MaxObject {
 		return nil, fmt.Errorf("%w: object of %d bytes, want at most %d", ErrTooLarge, len(sealed), o.MaxObject)
 	}
@@ -126,7 +135,7 @@ func (v *Verifier) check(sealed []byte, topic string) (*Object, error) {
 	}
 	// Nothing is decoded before the signature holds: until then the cost is a pass over
 	// the bytes, and of an unknown signer not even that.
-	signer, err := v.authenticate(&f)
+	signer, err := v.authenticate(&f, s.whole)
 	if err != nil {
 		return nil, err
 	}
@@ -144,8 +153,8 @@ func (v *Verifier) check(sealed []byte, topic string) (*Object, error) {
 	if !o.Trust.trusts(m, signer[:]) {
 		return nil, v.unknownSigner(m, f.kid)
 	}
-	if topic != "" {
-		if err := m.CheckTopic(o.TopicPrefix, topic); err != nil {
+	if s.Topic != "" {
+		if err := m.CheckTopic(o.TopicPrefix, s.Topic); err != nil {
 			return nil, err
 		}
 	}
@@ -159,12 +168,15 @@ func (v *Verifier) check(sealed []byte, topic string) (*Object, error) {
 			return nil, err
 		}
 	}
-	return &Object{Meta: *m, Body: body, ID: ObjectID(sealed), Signer: signer}, nil
+	if !s.hashed {
+		s.ID = ObjectID(sealed)
+	}
+	return &Object{Meta: *m, Body: body, ID: s.ID, Signer: signer}, nil
 }
 
 // authenticate finds the trusted key that signed f. The caller checks what that key is
-// trusted for.
-func (v *Verifier) authenticate(f *frame) (signer [32]byte, err error) {
+// trusted for. whole ends with what f was cut from, or is nil.
+func (v *Verifier) authenticate(f *frame, whole []byte) (signer [32]byte, err error) {
 	keys := v.opts.Trust.signers(f.kid)
 	if len(keys) == 0 {
 		m, _, err := f.peek() // what it says of itself, for the error only
@@ -173,7 +185,8 @@ func (v *Verifier) authenticate(f *frame) (signer [32]byte, err error) {
 		}
 		return signer, v.unknownSigner(m, f.kid)
 	}
-	signed := f.signed(sealContext)
+	signed, restore := f.signedIn(whole, sealContext)
+	defer restore()
 	for _, pub := range keys {
 		if ed25519.Verify(pub, signed, f.signature) {
 			return [32]byte(pub), nil
