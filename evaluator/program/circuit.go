@@ -4,8 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"math"
-	"slices"
-	"sync"
 
 	"github.com/expr-lang/expr/ast"
 
@@ -15,29 +13,15 @@ import (
 
 // Circuit is a compiled program. It is immutable and safe for concurrent use.
 type Circuit struct {
-	prog   Source
-	src    *source
-	tree   ast.Node
-	params henc.Parameters
-	steps  []step // in an order that they can run in; the last is the result
-	out    Output
-	sh     shape
-	lo, hi float64 // range of the value before the root
-	policy policy
-
-	mu      sync.Mutex
-	encoded []encoded // newest context last, at most maxContexts
+	routine // with one result, the last step
+	prog    Source
+	src     *source
+	tree    ast.Node
+	out     Output
+	sh      shape
+	lo, hi  float64 // range of the value before the root
+	policy  policy
 }
-
-// encoded are the plain slot values of a circuit's steps, encoded for one context.
-type encoded struct {
-	ctx    *henc.Context
-	plains map[int]*henc.Plaintext
-}
-
-// maxContexts bounds the contexts, one for each device, that a circuit keeps plaintexts
-// for. Those of a device that failed go when another comes.
-const maxContexts = 16
 
 // compile is Compile without advice.
 func compile(prog Source, params henc.Parameters) (*Circuit, error) {
@@ -60,7 +44,8 @@ func compile(prog Source, params henc.Parameters) (*Circuit, error) {
 	if perr != nil {
 		return nil, perr
 	}
-	return &Circuit{prog: prog, src: src, tree: tree, params: params, steps: best.steps, out: best.out,
+	return &Circuit{routine: routine{name: "program " + prog.Name, params: params, steps: best.steps, results: []int{len(best.steps) - 1}},
+		prog: prog, src: src, tree: tree, out: best.out,
 		sh: best.sh, lo: best.lo, hi: best.hi, policy: best.policy}, nil
 }
 
@@ -78,71 +63,18 @@ func compileChanged(prog Source, p henc.Parameters, change func(*config.Stream))
 // Name returns the program's name.
 func (c *Circuit) Name() string { return c.prog.Name }
 
-// Parameters returns what the circuit was compiled for.
-func (c *Circuit) Parameters() henc.Parameters { return c.params }
-
 // Output says how to read the result.
 func (c *Circuit) Output() Output { return c.out }
 
 // Level and Scale are those of the result.
-func (c *Circuit) Level() int     { return c.steps[len(c.steps)-1].level }
-func (c *Circuit) Scale() float64 { return c.steps[len(c.steps)-1].scale }
+func (c *Circuit) Level() int     { return c.last().level }
+func (c *Circuit) Scale() float64 { return c.last().scale }
 
-// Inputs returns the ciphertexts that Run needs, in a fixed order.
-func (c *Circuit) Inputs() []Input {
-	var ins []Input
-	for i := range c.steps {
-		if c.steps[i].op == stepInput {
-			ins = append(ins, c.steps[i].in)
-		}
-	}
-	slices.SortFunc(ins, compareInputs)
-	return ins
-}
-
-func compareInputs(a, b Input) int {
-	for _, d := range []int{cmpString(a.Device, b.Device), cmpString(a.Stream, b.Stream), a.Lag - b.Lag} {
-		if d != 0 {
-			return d
-		}
-	}
-	return 0
-}
-
-func cmpString(a, b string) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
-}
-
-// NeedsRelin reports whether Run multiplies ciphertexts and so needs the
-// relinearisation key.
-func (c *Circuit) NeedsRelin() bool {
-	return slices.ContainsFunc(c.steps, func(s step) bool { return s.op == stepMul || s.op == stepMulRescale })
-}
-
-// Rotations returns the rotations whose Galois keys Run needs, ascending: powers of two.
-func (c *Circuit) Rotations() []int {
-	set := map[int]bool{}
-	for i := range c.steps {
-		for _, k := range c.steps[i].rotations() {
-			set[k] = true
-		}
-	}
-	out := make([]int, 0, len(set))
-	for k := range set {
-		out = append(out, k)
-	}
-	slices.Sort(out)
-	return out
-}
+// last returns the step of the result.
+func (c *Circuit) last() *step { return &c.steps[c.results[0]] }
 
 // Depth returns the number of multiplications one after another.
-func (c *Circuit) Depth() int { return c.steps[len(c.steps)-1].depth }
+func (c *Circuit) Depth() int { return c.last().depth }
 
 // Hash identifies what the program computes on what: SHA-256 over a tag, the
 // expression, the parameter hash and, for each variable in alphabetical order,
@@ -172,7 +104,7 @@ func (c *Circuit) Hash() [32]byte {
 
 // Magnitude bounds the coefficients of the decrypted result: no honest one is larger.
 func (c *Circuit) Magnitude() float64 {
-	s := &c.steps[len(c.steps)-1]
+	s := c.last()
 	return (s.mag + s.dev.limit()) * s.scale
 }
 

@@ -144,9 +144,6 @@ func (c *Circuit) Explain() Explanation {
 		if s.op == stepRescale || s.op == stepMulRescale {
 			rescaled[i]++
 		}
-		k := s.switches()
-		e.KeySwitch += k
-		e.LimbSwitches += k * p.Dnum(s.level) * (p.LimbsAt(s.level) + len(p.P()))
 		from, to := c.src.span(s.at)
 		e.Steps = append(e.Steps, StepInfo{
 			ID: i, Op: s.op.String(), Text: s.String(), Expr: excerpt(c.src.text, from, to), Level: s.level,
@@ -156,6 +153,7 @@ func (c *Circuit) Explain() Explanation {
 		})
 	}
 	e.Levels = rescaled[last]
+	e.KeySwitch, e.LimbSwitches = c.switches()
 	e.Least = c.least()
 	e.Result = c.resultInfo()
 	e.Keys.Count = len(e.Keys.Rotations)

@@ -94,7 +94,10 @@ func testBench(t testing.TB, name string) *bench {
 }
 
 // evaluator makes an evaluator with exactly the keys that the circuit asks for.
-func (b *bench) evaluator(t testing.TB, c *Circuit) *henc.Evaluator {
+func (b *bench) evaluator(t testing.TB, c interface {
+	NeedsRelin() bool
+	Rotations() []int
+}) *henc.Evaluator {
 	t.Helper()
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -120,8 +123,20 @@ func (b *bench) evaluator(t testing.TB, c *Circuit) *henc.Evaluator {
 // returns the samples by VarKey for Reference.
 func (b *bench) sample(t testing.TB, c *Circuit, rng *rand.Rand) (map[Input]*henc.Ciphertext, map[string][]float64) {
 	t.Helper()
+	return b.sampleInputs(t, c, c.Inputs(), rng)
+}
+
+// sampleSet is sample for the programs of a set, which have the same variables.
+func (b *bench) sampleSet(t testing.TB, s *Set, rng *rand.Rand) (map[Input]*henc.Ciphertext, map[string][]float64) {
+	t.Helper()
+	return b.sampleInputs(t, s.circuits[0], s.Inputs(), rng)
+}
+
+func (b *bench) sampleInputs(t testing.TB, c *Circuit, ins []Input, rng *rand.Rand) (map[Input]*henc.Ciphertext,
+	map[string][]float64) {
+	t.Helper()
 	cts, plain := map[Input]*henc.Ciphertext{}, map[string][]float64{}
-	for _, in := range c.Inputs() {
+	for _, in := range ins {
 		var st config.Stream
 		for _, v := range c.prog.Vars {
 			if v.Device == in.Device && v.Stream.Name == in.Stream {
@@ -171,4 +186,13 @@ func (b *bench) decrypt(t testing.TB, ct *henc.Ciphertext, out Output) []float64
 		t.Fatal(err)
 	}
 	return readOutput(slots, out)
+}
+
+func (b *bench) marshal(t testing.TB, ct *henc.Ciphertext) []byte {
+	t.Helper()
+	body, err := b.ctx.MarshalCiphertext(ct)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return body
 }

@@ -59,11 +59,11 @@ func (p *planner) text() string {
 }
 
 // add makes a step, or finds the equal one that exists.
-func (p *planner) add(s step, plainKey string) int {
+func (p *planner) add(s step) int {
 	if p.err != nil {
 		return 0
 	}
-	key := stepKey{s.op, s.a, s.b, s.k, s.level, s.scale, s.in, plainKey}
+	key := s.key()
 	if i, ok := p.memo[key]; ok {
 		return i
 	}
@@ -122,7 +122,7 @@ func (p *planner) input(in Input, st config.Stream) int {
 	// tail. Seeded encryption has less noise and is covered.
 	fresh := p.ch.noise.FreshPK(scale)
 	d := deviation{own: spread{fresh, fresh / 2}, fixed: p.ch.rounding}
-	return p.drop(p.add(step{op: stepInput, in: in, level: level, scale: scale, mag: 1, dev: d}, ""),
+	return p.drop(p.add(step{op: stepInput, in: in, level: level, scale: scale, mag: 1, dev: d}),
 		min(level, p.pol.start))
 }
 
@@ -136,7 +136,7 @@ func (p *planner) drop(a, level int) int {
 	n := *s
 	n.op, n.a, n.b, n.k, n.level, n.plain = stepDrop, a, 0, 0, level, nil
 	n.in = Input{}
-	return p.add(n, "")
+	return p.add(n)
 }
 
 // canRescale reports whether rescaling a leaves at least 2^keep.
@@ -163,7 +163,7 @@ func (p *planner) rescaleTo(a int, scale float64) int {
 	s := p.get(a)
 	n := step{op: stepRescale, a: a, level: s.level - 1, scale: scale, mag: s.mag, depth: s.depth}
 	n.dev = s.dev.noise(p.ch.noise.Rescale(n.scale))
-	return p.add(n, "")
+	return p.add(n)
 }
 
 // lower rescales a as long as the policy says so.
@@ -216,7 +216,7 @@ func (p *planner) mul(a, b int) int {
 		n.dev = n.dev.noise(p.ch.noise.KeySwitch(level, n.scale))
 	}
 	p.check(level, n.mag, n.dev.limit(), n.scale, n.depth)
-	return p.add(n, "")
+	return p.add(n)
 }
 
 // mulPlain multiplies by plain slot values of magnitude at most 1. The values
@@ -234,12 +234,12 @@ func (p *planner) mulPlain(a int, values []float64, first int, key string) int {
 		s = p.get(a)
 	}
 	n := step{op: stepMulPlain, a: a, level: s.level, scale: s.scale * scale, mag: s.mag, depth: s.depth + 1,
-		plain: &plain{values, first, scale}}
+		plain: &plain{key, values, first, scale}}
 	enc := deviation{fixed: p.ch.rounding}
 	enc.own = spread{sd: p.ch.noise.Encode(scale)}
 	n.dev = s.dev.plus(enc.times(s.mag + s.dev.limit()))
 	p.check(n.level, n.mag, n.dev.limit(), n.scale, n.depth)
-	return p.add(n, key)
+	return p.add(n)
 }
 
 // rotate moves slot j+k to slot j, by rotations by powers of two: the only ones
@@ -257,7 +257,7 @@ func (p *planner) rotate(a, k int) int {
 		n.op, n.a, n.b, n.k, n.plain, n.in = stepRotate, a, 0, float64(power), nil, Input{}
 		n.dev = n.dev.noise(p.ch.noise.KeySwitch(n.level, n.scale))
 		p.check(n.level, n.mag, n.dev.limit(), n.scale, n.depth)
-		a = p.add(n, "")
+		a = p.add(n)
 	}
 	return a
 }
@@ -285,7 +285,7 @@ func (p *planner) sum(a, stride int, total float64) int {
 	ks := rotations(p.ch.noise.KeySwitch(n.level, n.scale), bits.Len(uint(stride))-1, stride-1)
 	n.dev = n.dev.plus(deviation{own: ks})
 	p.check(n.level, n.mag, n.dev.limit(), n.scale, n.depth)
-	return p.add(n, "")
+	return p.add(n)
 }
 
 // spread copies the value of slot pos to a window of n samples at pos.
@@ -310,7 +310,7 @@ func (p *planner) spread(a, pos int, sh shape) int {
 	enc := deviation{own: spread{sd: p.ch.noise.Encode(masked.plain.scale)}, fixed: p.ch.rounding}.times(source.mag)
 	n.dev = masked.dev.plus(enc.sum(sh.stride, float64(sh.stride))).plus(deviation{own: ks}).shared()
 	p.check(n.level, n.mag, n.dev.limit(), n.scale, n.depth)
-	return p.add(n, "")
+	return p.add(n)
 }
 
 // switches refuses key switching under parameters without special primes.
@@ -363,7 +363,7 @@ func (p *planner) scaleBy(a int, k, scale, r, lost float64) int {
 	n := step{op: stepMulInt, a: a, k: k, level: s.level, scale: scale, mag: s.mag * r, depth: s.depth}
 	n.dev = s.dev.times(k * s.scale / scale)
 	n.dev.fixed += lost
-	return p.add(n, "")
+	return p.add(n)
 }
 
 // String names a policy for Explain.

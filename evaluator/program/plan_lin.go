@@ -205,7 +205,7 @@ func (p *planner) combine(op stepOp, a, b int, within float64) int {
 	} else {
 		n.dev = x.dev.plus(y.dev)
 	}
-	return p.add(n, "")
+	return p.add(n)
 }
 
 func (p *planner) failLin(terms []linTerm, within float64) {

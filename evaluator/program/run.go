@@ -1,64 +1,45 @@
 package program
 
 import (
+	"errors"
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/henc"
 )
-
-// scaleSlack is how far a scale may be from the planned one, relatively; the
-// difference is far below float64's own rounding of a whole plan.
-const scaleSlack = 0x1p-40
-
-// CheckInput refuses a ciphertext that cannot stand for the input in: a level
-// below the planned one or another scale. It fails with ErrInput.
-func (c *Circuit) CheckInput(in Input, level int, scale float64) error {
-	for i := range c.steps {
-		if s := &c.steps[i]; s.op == stepInput && s.in == in {
-			return s.accepts(level, scale)
-		}
-	}
-	return fmt.Errorf("%w: %s is not an input of program %s", ErrInput, in, c.prog.Name)
-}
-
-func (s *step) accepts(level int, scale float64) error {
-	if level < s.level {
-		return fmt.Errorf("%w: %s is at level %d, the program was compiled for level %d; give the stream the same "+
-			"level: on the device and here", ErrInput, s.in, level, s.level)
-	}
-	if !near(scale, s.scale) {
-		return fmt.Errorf("%w: %s has scale 2^%.6f, the program was compiled for 2^%.6f; give the stream the same "+
-			"level: and log_scale: on the device and here", ErrInput, s.in, math.Log2(scale), math.Log2(s.scale))
-	}
-	return nil
-}
-
-func near(a, b float64) bool { return math.Abs(a-b) <= scaleSlack*b }
 
 // Run computes the result from the encrypted windows, with ev's keys. The inputs
 // stay as they are. It fails with ErrInput when a window is missing or does not
 // fit, with henc.ErrNoKey when ev lacks a key (see NeedsRelin and Rotations), or
 // with ErrParams when ev is for other parameters.
 func (c *Circuit) Run(ev *henc.Evaluator, inputs map[Input]*henc.Ciphertext) (*henc.Ciphertext, Output, error) {
-	ctx := ev.Context()
-	if ctx == nil || !ctx.Parameters().Equal(c.params) {
-		return nil, Output{}, fmt.Errorf("%w: the evaluator is not for parameters %s", ErrParams, c.params.Name())
-	}
-	r := &runner{c: c, ev: ev, ring: ctx.Ring(), values: make([]*henc.Ciphertext, len(c.steps)),
-		uses: make([]int, len(c.steps)), held: map[*cutrantt.Batch]int{}}
-	ct, err := r.run(inputs)
+	cts, err := c.run(ev, inputs)
 	if err != nil {
-		return nil, Output{}, fmt.Errorf("run program %s: %w", c.prog.Name, err)
+		return nil, Output{}, err
 	}
-	return ct, c.out, nil
+	return cts[0], c.out, nil
+}
+
+// run computes every result.
+func (r *routine) run(ev *henc.Evaluator, inputs map[Input]*henc.Ciphertext) ([]*henc.Ciphertext, error) {
+	ctx := ev.Context()
+	if ctx == nil || !ctx.Parameters().Equal(r.params) {
+		return nil, fmt.Errorf("%w: the evaluator is not for parameters %s", ErrParams, r.params.Name())
+	}
+	n := len(r.steps)
+	run := &runner{r: r, ev: ev, ring: ctx.Ring(), values: make([]*henc.Ciphertext, n), uses: make([]int, n),
+		held: map[*cutrantt.Batch]int{}}
+	cts, err := run.run(inputs)
+	if err != nil {
+		return nil, fmt.Errorf("run %s: %w", r.name, err)
+	}
+	return cts, nil
 }
 
 // runner holds the ciphertexts of one run and frees each after its last use.
 type runner struct {
-	c      *Circuit
+	r      *routine
 	ev     *henc.Evaluator
 	ring   cutrantt.Ring
 	values []*henc.Ciphertext
@@ -66,30 +47,21 @@ type runner struct {
 	held   map[*cutrantt.Batch]int // steps that hold a batch; inputs are not in it
 }
 
-func (r *runner) run(inputs map[Input]*henc.Ciphertext) (*henc.Ciphertext, error) {
-	steps := r.c.steps
-	last := len(steps) - 1
-	r.uses[last] = 1
+func (r *runner) run(inputs map[Input]*henc.Ciphertext) ([]*henc.Ciphertext, error) {
+	steps := r.r.steps
+	for _, i := range r.r.results {
+		r.uses[i]++
+	}
 	for i := range steps {
 		for _, a := range steps[i].operands() {
 			r.uses[a]++
 		}
 	}
-	defer r.free(last)
 	for i := range steps {
 		s := &steps[i]
-		ct, err := r.step(s, i, inputs)
-		if err != nil {
+		if err := r.compute(s, i, inputs); err != nil {
+			r.free()
 			return nil, fmt.Errorf("step %d (%s): %w", i, s, err)
-		}
-		if s.op != stepInput && (ct.Level != s.level || !near(ct.Scale, s.scale)) {
-			return nil, fmt.Errorf("%w: step %d (%s) gave level %d and scale 2^%.6f, planned were %d and 2^%.6f",
-				ErrParams, i, s, ct.Level, math.Log2(ct.Scale), s.level, math.Log2(s.scale))
-		}
-		ct.Scale = s.scale
-		r.values[i] = ct
-		if s.op != stepInput {
-			r.held[ct.Value]++
 		}
 		for _, a := range s.operands() {
 			if r.uses[a]--; r.uses[a] == 0 {
@@ -97,9 +69,85 @@ func (r *runner) run(inputs map[Input]*henc.Ciphertext) (*henc.Ciphertext, error
 			}
 		}
 	}
-	out := r.values[last]
-	if r.held[out.Value] == 0 { // an input as it came
-		return out.Clone(r.ev.Context())
+	out, err := r.take()
+	if err != nil {
+		r.free()
+	}
+	return out, err
+}
+
+// compute makes the value of step i, unless an earlier step made it already.
+func (r *runner) compute(s *step, i int, inputs map[Input]*henc.Ciphertext) error {
+	switch {
+	case r.values[i] != nil:
+		return nil
+	case s.op == stepRotate:
+		return r.rotate(i)
+	}
+	ct, err := r.step(s, i, inputs)
+	if err != nil {
+		return err
+	}
+	return r.keep(i, ct)
+}
+
+// rotate makes the value of step i, and of all later rotations of the same ciphertext:
+// that is decomposed once for all of them.
+func (r *runner) rotate(i int) error {
+	steps := r.r.steps
+	var at, ks []int
+	for j := i; j < len(steps); j++ {
+		if steps[j].op == stepRotate && steps[j].a == steps[i].a {
+			at, ks = append(at, j), append(ks, int(steps[j].k))
+		}
+	}
+	cts, err := r.ev.RotateMany(r.values[steps[i].a], ks)
+	if err != nil {
+		return err
+	}
+	for n, j := range at {
+		err = errors.Join(err, r.keep(j, cts[n]))
+	}
+	return err
+}
+
+// keep notes the value of step i, which it owns from now on.
+func (r *runner) keep(i int, ct *henc.Ciphertext) error {
+	s := &r.r.steps[i]
+	r.values[i] = ct
+	if s.op != stepInput { // which counts what it owns
+		r.held[ct.Value]++
+	}
+	if s.op != stepInput && (ct.Level != s.level || !near(ct.Scale, s.scale)) {
+		return fmt.Errorf("%w: %s gave level %d and scale 2^%.6f, planned were %d and 2^%.6f",
+			ErrParams, s, ct.Level, math.Log2(ct.Scale), s.level, math.Log2(s.scale))
+	}
+	ct.Scale = s.scale
+	return nil
+}
+
+// take returns the results. Each has memory of its own: what is an input as it came, or
+// the same as another result, is copied.
+func (r *runner) take() ([]*henc.Ciphertext, error) {
+	out := make([]*henc.Ciphertext, len(r.r.results))
+	given := map[*cutrantt.Batch]bool{}
+	for n, i := range r.r.results {
+		ct := r.values[i]
+		if r.held[ct.Value] > 0 && !given[ct.Value] {
+			given[ct.Value] = true
+			out[n] = ct
+			continue
+		}
+		own, err := ct.Clone(r.ev.Context())
+		if err != nil {
+			for m, o := range out[:n] {
+				if o != r.values[r.r.results[m]] {
+					r.ring.Free(o.Value)
+				}
+			}
+			return nil, err
+		}
+		out[n] = own
 	}
 	return out, nil
 }
@@ -117,12 +165,10 @@ func (r *runner) release(i int) {
 	}
 }
 
-// free releases everything but the result.
-func (r *runner) free(last int) {
+// free releases everything after an error.
+func (r *runner) free() {
 	for i := range r.values {
-		if i != last {
-			r.release(i)
-		}
+		r.release(i)
 	}
 }
 
@@ -157,7 +203,7 @@ func (r *runner) step(s *step, i int, inputs map[Input]*henc.Ciphertext) (*henc.
 	case stepMulRescale:
 		return r.ev.MulRescale(a, b)
 	case stepMulPlain:
-		pt, err := r.c.plaintext(r.ev.Context(), i)
+		pt, err := r.r.plaintext(r.ev.Context(), i)
 		if err != nil {
 			return nil, err
 		}
@@ -166,8 +212,6 @@ func (r *runner) step(s *step, i int, inputs map[Input]*henc.Ciphertext) (*henc.
 		return r.ev.Rescale(a)
 	case stepDrop:
 		return r.ev.DropLevel(a, a.Level-s.level)
-	case stepRotate:
-		return r.ev.Rotate(a, int(s.k))
 	default:
 		return r.ev.SumSlots(a, int(s.k), 1)
 	}
@@ -190,34 +234,4 @@ func (r *runner) input(s *step, inputs map[Input]*henc.Ciphertext) (*henc.Cipher
 		r.held[low.Value]++
 	}
 	return low, err
-}
-
-// plaintext encodes the slot values of step i, once for a context.
-func (c *Circuit) plaintext(ctx *henc.Context, i int) (*henc.Plaintext, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	at := slices.IndexFunc(c.encoded, func(e encoded) bool { return e.ctx == ctx })
-	if at < 0 {
-		c.encoded = slices.DeleteFunc(c.encoded, func(e encoded) bool { return cutrantt.Broken(e.ctx.Ring()) != nil })
-		if len(c.encoded) == maxContexts {
-			c.encoded = slices.Delete(c.encoded, 0, 1)
-		}
-		at = len(c.encoded)
-		c.encoded = append(c.encoded, encoded{ctx, map[int]*henc.Plaintext{}})
-	}
-	plains := c.encoded[at].plains
-	if pt := plains[i]; pt != nil {
-		return pt, nil
-	}
-	s := &c.steps[i]
-	slots := make([]float64, ctx.Parameters().Slots())
-	for j, v := range s.plain.values {
-		slots[(s.plain.first+j)%len(slots)] = v
-	}
-	pt, err := ctx.Encoder().EncodeReal(slots, s.level, s.plain.scale)
-	if err != nil {
-		return nil, err
-	}
-	plains[i] = pt
-	return pt, nil
 }

@@ -192,7 +192,7 @@ func TestEveryNoiseIsCounted(t *testing.T) {
 // where the factor comes out as one.
 func TestRoundedFactorIsCounted(t *testing.T) {
 	p := &planner{ch: newChain(mustParams(t, "edge13-d3")), src: &source{}, memo: map[stepKey]int{}}
-	a := p.add(step{op: stepInput, level: 1, scale: 0x1p29, mag: 1, dev: deviation{own: laplace(1)}}, "")
+	a := p.add(step{op: stepInput, level: 1, scale: 0x1p29, mag: 1, dev: deviation{own: laplace(1)}})
 	for _, r := range []float64{0.9, 1} {
 		w := p.scaleBy(a, 1, 0x1p29, r, 1-r)
 		if d := p.get(w).dev; d.fixed != 1-r || d.own.sd != 1 {
@@ -265,7 +265,7 @@ func TestOperationsAddNoise(t *testing.T) {
 		"rescaled": func(p *planner, a int) int { return p.rescale(a) },
 	} {
 		p := &planner{ch: newChain(params), src: &source{}, memo: map[stepKey]int{}, pol: policy{keep: math.Inf(1)}}
-		w := op(p, p.add(step{op: stepInput, level: 3, scale: 0x1p40, mag: 1}, ""))
+		w := op(p, p.add(step{op: stepInput, level: 3, scale: 0x1p40, mag: 1}))
 		if p.err != nil {
 			t.Errorf("%s: %v", name, p.err)
 			continue

@@ -29,8 +29,10 @@ var stepNames = [...]string{"input", "scale", "add", "subtract", "multiply", "mu
 func (o stepOp) String() string { return stepNames[o] }
 
 // plain are slot values that a ciphertext is multiplied by: values in slots
-// first, first+1, ... and zero elsewhere, encoded at scale.
+// first, first+1, ... and zero elsewhere, encoded at scale. Equal keys have equal values
+// in equal slots.
 type plain struct {
+	key    string
 	values []float64
 	first  int
 	scale  float64
@@ -53,8 +55,7 @@ type step struct {
 	at    ast.Node  // the part of the program that needs it
 }
 
-// key identifies a step, so that equal ones are made once. Plain values are
-// told apart by the graph node that they come from.
+// stepKey identifies a step, so that equal ones are made once.
 type stepKey struct {
 	op    stepOp
 	a, b  int
@@ -63,6 +64,14 @@ type stepKey struct {
 	scale float64
 	in    Input
 	plain string
+}
+
+func (s *step) key() stepKey {
+	k := stepKey{op: s.op, a: s.a, b: s.b, k: s.k, level: s.level, scale: s.scale, in: s.in}
+	if s.plain != nil {
+		k.plain = s.plain.key
+	}
+	return k
 }
 
 // set is a set of small integers.

@@ -1,0 +1,160 @@
+package program
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"sync"
+
+	"github.com/hencedge/hencedge/cutrantt"
+	"github.com/hencedge/hencedge/henc"
+)
+
+// routine is what runs: steps, and which of their values are results. A program has one
+// result, a set of programs has one for each. It does not change.
+type routine struct {
+	name    string // for messages
+	params  henc.Parameters
+	steps   []step // in an order that they can run in
+	results []int  // the step of each result; one step may be several results
+
+	mu      sync.Mutex
+	encoded []encoded // newest context last, at most maxContexts
+}
+
+// encoded are the plain slot values of a routine's steps, encoded for one context.
+type encoded struct {
+	ctx    *henc.Context
+	plains map[int]*henc.Plaintext
+}
+
+// maxContexts bounds the contexts, one for each device, that a routine keeps plaintexts
+// for. Those of a device that failed go when another comes.
+const maxContexts = 16
+
+// Parameters returns what the routine was compiled for.
+func (r *routine) Parameters() henc.Parameters { return r.params }
+
+// switches returns the number of key switches, and their digits times limbs altogether:
+// what the time of a run is about proportional to.
+func (r *routine) switches() (count, limbs int) {
+	for i := range r.steps {
+		s := &r.steps[i]
+		k := s.switches()
+		count += k
+		limbs += k * r.params.Dnum(s.level) * (r.params.LimbsAt(s.level) + len(r.params.P()))
+	}
+	return count, limbs
+}
+
+// Inputs returns the ciphertexts that Run needs, in a fixed order.
+func (r *routine) Inputs() []Input {
+	var ins []Input
+	for i := range r.steps {
+		if r.steps[i].op == stepInput {
+			ins = append(ins, r.steps[i].in)
+		}
+	}
+	slices.SortFunc(ins, compareInputs)
+	return ins
+}
+
+func compareInputs(a, b Input) int {
+	for _, d := range []int{cmpString(a.Device, b.Device), cmpString(a.Stream, b.Stream), a.Lag - b.Lag} {
+		if d != 0 {
+			return d
+		}
+	}
+	return 0
+}
+
+func cmpString(a, b string) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// NeedsRelin reports whether Run multiplies ciphertexts and so needs the
+// relinearisation key.
+func (r *routine) NeedsRelin() bool {
+	return slices.ContainsFunc(r.steps, func(s step) bool { return s.op == stepMul || s.op == stepMulRescale })
+}
+
+// Rotations returns the rotations whose Galois keys Run needs, ascending: powers of two.
+func (r *routine) Rotations() []int {
+	set := map[int]bool{}
+	for i := range r.steps {
+		for _, k := range r.steps[i].rotations() {
+			set[k] = true
+		}
+	}
+	out := make([]int, 0, len(set))
+	for k := range set {
+		out = append(out, k)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// scaleSlack is how far a scale may be from the planned one, relatively; the
+// difference is far below float64's own rounding of a whole plan.
+const scaleSlack = 0x1p-40
+
+// CheckInput refuses a ciphertext that cannot stand for the input in: a level
+// below the planned one or another scale. It fails with ErrInput.
+func (r *routine) CheckInput(in Input, level int, scale float64) error {
+	for i := range r.steps {
+		if s := &r.steps[i]; s.op == stepInput && s.in == in {
+			return s.accepts(level, scale)
+		}
+	}
+	return fmt.Errorf("%w: %s is not an input of %s", ErrInput, in, r.name)
+}
+
+func (s *step) accepts(level int, scale float64) error {
+	if level < s.level {
+		return fmt.Errorf("%w: %s is at level %d, the program was compiled for level %d; give the stream the same "+
+			"level: on the device and here", ErrInput, s.in, level, s.level)
+	}
+	if !near(scale, s.scale) {
+		return fmt.Errorf("%w: %s has scale 2^%.6f, the program was compiled for 2^%.6f; give the stream the same "+
+			"level: and log_scale: on the device and here", ErrInput, s.in, math.Log2(scale), math.Log2(s.scale))
+	}
+	return nil
+}
+
+func near(a, b float64) bool { return math.Abs(a-b) <= scaleSlack*b }
+
+// plaintext encodes the slot values of step i, once for a context.
+func (r *routine) plaintext(ctx *henc.Context, i int) (*henc.Plaintext, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at := slices.IndexFunc(r.encoded, func(e encoded) bool { return e.ctx == ctx })
+	if at < 0 {
+		r.encoded = slices.DeleteFunc(r.encoded, func(e encoded) bool { return cutrantt.Broken(e.ctx.Ring()) != nil })
+		if len(r.encoded) == maxContexts {
+			r.encoded = slices.Delete(r.encoded, 0, 1)
+		}
+		at = len(r.encoded)
+		r.encoded = append(r.encoded, encoded{ctx, map[int]*henc.Plaintext{}})
+	}
+	plains := r.encoded[at].plains
+	if pt := plains[i]; pt != nil {
+		return pt, nil
+	}
+	s := &r.steps[i]
+	slots := make([]float64, ctx.Parameters().Slots())
+	for j, v := range s.plain.values {
+		slots[(s.plain.first+j)%len(slots)] = v
+	}
+	pt, err := ctx.Encoder().EncodeReal(slots, s.level, s.plain.scale)
+	if err != nil {
+		return nil, err
+	}
+	plains[i] = pt
+	return pt, nil
+}
