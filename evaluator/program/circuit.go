@@ -44,9 +44,9 @@ func compile(prog Source, params henc.Parameters) (*Circuit, error) {
 	if perr != nil {
 		return nil, perr
 	}
-	return &Circuit{routine: routine{name: "program " + prog.Name, params: params, steps: best.steps, results: []int{len(best.steps) - 1}},
-		prog: prog, src: src, tree: tree, out: best.out,
-		sh: best.sh, lo: best.lo, hi: best.hi, policy: best.policy}, nil
+	return &Circuit{prog: prog, src: src, tree: tree, out: best.out, sh: best.sh, lo: best.lo, hi: best.hi,
+		policy: best.policy, routine: routine{name: "program " + prog.Name, params: params, steps: best.steps,
+			results: []int{len(best.steps) - 1}}}, nil
 }
 
 // compileChanged compiles a program with changed streams.

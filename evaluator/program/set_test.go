@@ -32,8 +32,8 @@ func fuseFor(t testing.TB, params string, exprs ...string) *Set {
 // those of the programs alone, bit for bit.
 func TestSetMerges(t *testing.T) {
 	b := testBench(t, "edge13-d3")
-	s := fuseFor(t, "edge13-d3", "mean(x)", "var(x)", "cov(x, y)", "mean(x)", "x", "x", "x - y", "dot(s, [1, 2, 3, 4, 5])",
-		"dot(s, [1, 2, 3, 4, 5])/2")
+	s := fuseFor(t, "edge13-d3", "mean(x)", "var(x)", "cov(x, y)", "mean(x)", "x", "x", "x - y",
+		"dot(s, [1, 2, 3, 4, 5])", "dot(s, [1, 2, 3, 4, 5])/2")
 	alone := 0
 	for _, c := range s.Circuits() {
 		n, _ := c.switches()
@@ -99,7 +99,8 @@ func TestFuseRefuses(t *testing.T) {
 func TestSetKeepsPromises(t *testing.T) {
 	for _, exprs := range fusedPrograms {
 		for i := range 3 {
-			testBench(t, "edge13-d3").checkSet(t, fuseFor(t, "edge13-d3", exprs...), rand.New(rand.NewPCG(11, uint64(i))))
+			rng := rand.New(rand.NewPCG(11, uint64(i)))
+			testBench(t, "edge13-d3").checkSet(t, fuseFor(t, "edge13-d3", exprs...), rng)
 		}
 	}
 }
@@ -123,7 +124,8 @@ func (b *bench) checkSet(t testing.TB, s *Set, rng *rand.Rand) {
 	for i, c := range s.Circuits() {
 		ct := results[i]
 		if ct.Level != c.Level() || ct.Scale != c.Scale() {
-			t.Errorf("%s: level %d and scale %g, alone %d and %g", c.prog.Expr, ct.Level, ct.Scale, c.Level(), c.Scale())
+			t.Errorf("%s: level %d and scale %g, alone %d and %g", c.prog.Expr, ct.Level, ct.Scale, c.Level(),
+				c.Scale())
 		}
 		want, err := c.Reference(plain)
 		if err != nil {
