@@ -11,7 +11,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/cli"
-	"github.com/hencedge/hencedge/cmd/hencedge/internal/keys"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/evaluator"
 	"github.com/hencedge/hencedge/keyholder"
@@ -46,7 +45,11 @@ until --revoke, so that stored results can still be read.`,
 			if f.yes && f.list || f.list && f.revoke {
 				return cli.UsageHint(cmd, errors.New("--list cannot be combined with --yes or --revoke"))
 			}
-			set, cfg, err := f.holder.set(cmd)
+			cfg, err := f.holder.load()
+			if err != nil {
+				return err
+			}
+			set, err := f.holder.keySet()
 			if err != nil {
 				return err
 			}
@@ -60,8 +63,7 @@ until --revoke, so that stored results can still be read.`,
 			return a.approve(set, offers, args, f.yes)
 		},
 	}
-	cmd.Flags().StringVarP(&f.holder.config, "config", "c", "", "keyholder.yaml")
-	cmd.Flags().StringVar(&f.holder.dir, "dir", "", "key set directory (default the configuration's, or keys)")
+	f.holder.registerKeySet(cmd)
 	cmd.Flags().StringVar(&f.evaluator, "evaluator", "",
 		"take the programs from this evaluator.yaml instead of the broker")
 	cmd.Flags().BoolVarP(&f.yes, "yes", "y", false, "approve without asking")
@@ -69,24 +71,6 @@ until --revoke, so that stored results can still be read.`,
 	cmd.Flags().BoolVar(&f.revoke, "revoke", false, "remove the approvals of the named programs, or all")
 	a.JSONFlag(cmd, "one JSON object a line for each program")
 	return cmd
-}
-
-// set opens the key set of the flags. cfg is nil without a configuration.
-func (f *holderFlags) set(cmd *cobra.Command) (set *keyholder.Set, cfg *config.KeyHolder, err error) {
-	dir := f.dir
-	if f.config != "" {
-		if cfg, err = config.LoadKeyHolder(f.config); err != nil {
-			return nil, nil, cli.Usage(err)
-		}
-		if dir == "" {
-			dir = cfg.KeySet
-		}
-	}
-	if dir == "" {
-		dir = keys.DefaultDir
-	}
-	set, err = keyholder.Open(dir)
-	return set, cfg, err
 }
 
 // offers returns the programs to choose from.

@@ -43,15 +43,21 @@ type holderFlags struct {
 }
 
 func (f *holderFlags) register(cmd *cobra.Command) {
+	f.registerKeySet(cmd)
+	cmd.Flags().StringArrayVar(&f.signers, "signer", nil, "trusted evaluator as name=ed25519:... (may be repeated)")
+}
+
+// registerKeySet adds the flags that say which key set is opened.
+func (f *holderFlags) registerKeySet(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&f.config, "config", "c", "", "configuration file (default "+defaultHolder+")")
 	cmd.Flags().StringVar(&f.dir, "dir", "", "key set directory (default the configuration's, or keys)")
-	cmd.Flags().StringArrayVar(&f.signers, "signer", nil, "trusted evaluator as name=ed25519:... (may be repeated)")
 }
 
 // defaultHolder is the configuration that is read where none is named.
 const defaultHolder = "keyholder.yaml"
 
-// load reads the configuration that the flags name. It returns nil without one.
+// load reads the configuration that the flags name, or else keyholder.yaml if that exists
+// and no signers are given. It returns nil without one.
 func (f *holderFlags) load() (*config.KeyHolder, error) {
 	if f.config == "" && len(f.signers) == 0 && cli.Exists(defaultHolder) {
 		f.config = defaultHolder
@@ -67,6 +73,11 @@ func (f *holderFlags) load() (*config.KeyHolder, error) {
 		f.dir = cfg.KeySet
 	}
 	return cfg, nil
+}
+
+// keySet opens the key set of the flags and of the configuration that load has read.
+func (f *holderFlags) keySet() (*keyholder.Set, error) {
+	return keyholder.Open(cmp.Or(f.dir, keys.DefaultDir))
 }
 
 // open returns a reader of results with the keys and signers of the flags and of cfg,
@@ -87,7 +98,7 @@ func (f *holderFlags) open(cmd *cobra.Command, cfg *config.KeyHolder,
 		return nil, cli.UsageHint(cmd, errors.New(
 			"no evaluator is trusted: give --config keyholder.yaml or --signer name=ed25519:..."))
 	}
-	set, err := keyholder.Open(cmp.Or(f.dir, keys.DefaultDir))
+	set, err := f.keySet()
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +110,7 @@ func (f *holderFlags) receipts(cfg *config.KeyHolder, log *slog.Logger) (*keyhol
 	if !cfg.Receipts {
 		return nil, nil
 	}
-	set, err := keyholder.Open(f.dir)
+	set, err := f.keySet()
 	if err != nil {
 		return nil, err
 	}
