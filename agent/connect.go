@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/hencedge/hencedge/internal/daemon"
@@ -127,6 +129,16 @@ func (a *Agent) status(online bool) (transport.Message, error) {
 	}
 	return transport.Message{Topic: transport.StatusTopic(a.cfg.Broker.TopicPrefix, a.cfg.Device), Payload: payload,
 		Retain: true}, nil
+}
+
+// streamStatus describes the streams for the status message, as many as it can name.
+func (a *Agent) streamStatus() []transport.StreamStatus {
+	var list []transport.StreamStatus
+	for _, s := range a.streams {
+		list = append(list, daemon.DescribeStream(s.Config))
+	}
+	slices.SortFunc(list, func(a, b transport.StreamStatus) int { return strings.Compare(a.Name, b.Name) })
+	return list[:min(len(list), transport.MaxStatusStreams)]
 }
 
 // goodbye reports the agent offline; the last will is not sent on an orderly

@@ -2,7 +2,6 @@ package agent
 
 import (
 	"errors"
-	"sync"
 	"time"
 
 	"github.com/hencedge/hencedge/agent/seal"
@@ -10,15 +9,6 @@ import (
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/internal/role"
 )
-
-// device guards the keys of an agent, which move when a device fails.
-type device struct {
-	sync.RWMutex
-	fallback  role.Fallback[seal.Keys]
-	fallbacks uint64 // failures so far
-	stop      func() // ends sampling; nil before Run
-	failure   error  // what the agent stops for
-}
 
 // stopping sets what ends sampling when the agent stops for a failure.
 func (a *Agent) stopping(stop func()) {

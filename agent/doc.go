@@ -6,7 +6,7 @@
 //
 // Package sensor reads, source makes windows, seal makes objects of them, and plan finds
 // out beforehand whether all that can work. This package runs it: New, start and
-// shutDown list the order in which parts begin and end (agent.go, run.go), and
+// shutDown list the order in which parts begin and end (new.go, run.go), and
 // pipeline.go has the way of one stream's windows.
 //
 // One goroutine per stream samples on monotonic ticks, one per stream encrypts

@@ -9,10 +9,18 @@ import (
 	"github.com/hencedge/hencedge/transport/spool"
 )
 
-// sealCounters are the live counts of one stream's windows.
-type sealCounters struct {
-	windows, partial, errors                       atomic.Uint64
-	bodyBytes, objectBytes, encryptNanos, gapNanos atomic.Uint64
+// Stats are the counts of an agent since the start.
+type Stats struct {
+	Boot      uint64 // boot epoch of this start
+	Streams   map[string]StreamStats
+	Inputs    map[string]sensor.InputStats
+	Spool     spool.Stats
+	Delivery  delivery.Stats
+	Sent      uint64 // objects delivered, at the acknowledgement level of their streams
+	SentBytes uint64 // their bytes, before chunking
+	Retries   uint64 // sends that failed and were tried again
+	Refused   uint64 // objects dropped because they can never be sent
+	Fallbacks uint64 // devices that failed while they encrypted
 }
 
 // StreamStats are the counts of one stream since the start.
@@ -27,26 +35,8 @@ type StreamStats struct {
 	GapNanos     uint64 // time before this start for which there are no samples
 }
 
-func (s *stream) stats() StreamStats {
-	c := &s.sealed
-	return StreamStats{
-		Stats:   s.Count.Stats(),
-		Windows: c.windows.Load(), Partial: c.partial.Load(), Errors: c.errors.Load(),
-		BodyBytes: c.bodyBytes.Load(), ObjectBytes: c.objectBytes.Load(), EncryptNanos: c.encryptNanos.Load(),
-		GapNanos: c.gapNanos.Load(),
-	}
-}
-
-// Stats are the counts of an agent since the start.
-type Stats struct {
-	Boot      uint64 // boot epoch of this start
-	Streams   map[string]StreamStats
-	Inputs    map[string]sensor.InputStats
-	Spool     spool.Stats
-	Delivery  delivery.Stats
-	Sent      uint64 // objects delivered, at the acknowledgement level of their streams
-	SentBytes uint64 // their bytes, before chunking
-	Retries   uint64 // sends that failed and were tried again
-	Refused   uint64 // objects dropped because they can never be sent
-	Fallbacks uint64 // devices that failed while they encrypted
+// sealCounters are the live counts of one stream's windows.
+type sealCounters struct {
+	windows, partial, errors                       atomic.Uint64
+	bodyBytes, objectBytes, encryptNanos, gapNanos atomic.Uint64
 }
