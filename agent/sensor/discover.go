@@ -6,30 +6,14 @@ import (
 	"math"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/hencedge/hencedge/agent/input/iio"
+	"github.com/hencedge/hencedge/agent/input/power"
 	"github.com/hencedge/hencedge/config"
 )
-
-// Found is a sensor that exists and answers.
-type Found struct {
-	// Name is unique among what was found and fit for a channel.
-	Name string
-	Unit string
-	// Range is a plausible range in Unit, wide enough for normal operation.
-	Range  [2]float64
-	Source config.Source
-	// Value is a first reading; NaN for rates, which need two.
-	Value float64
-}
-
-// Channel returns a channel that reads this sensor, with default policies.
-func (f Found) Channel() config.Channel {
-	src := f.Source
-	return config.Channel{Name: f.Name, Unit: f.Unit, Range: f.Range, Source: &src, OnMissing: config.MissingHold,
-		OnRange: config.OutsideClamp}
-}
 
 // Discover lists the sensors of this machine that can be read: thermal zones and hwmon
 // inputs first, then IIO devices, power rails and GPUs, then processor, memory, load,
@@ -55,6 +39,25 @@ func (m Machine) Discover() []Found {
 	d.board()
 	d.proc()
 	return d.list
+}
+
+// Found is a sensor that exists and answers.
+type Found struct {
+	// Name is unique among what was found and fit for a channel.
+	Name string
+	Unit string
+	// Range is a plausible range in Unit, wide enough for normal operation.
+	Range  [2]float64
+	Source config.Source
+	// Value is a first reading; NaN for rates, which need two.
+	Value float64
+}
+
+// Channel returns a channel that reads this sensor, with default policies.
+func (f Found) Channel() config.Channel {
+	src := f.Source
+	return config.Channel{Name: f.Name, Unit: f.Unit, Range: f.Range, Source: &src, OnMissing: config.MissingHold,
+		OnRange: config.OutsideClamp}
 }
 
 type discovery struct {
@@ -193,5 +196,39 @@ func (d *discovery) proc() {
 			d.add(n+"_"+field, "B/s", fixed(0, 500e6), config.Source{Type: config.SourceDisk, Device: n, Field: field})
 		}
 		d.add(n+"_busy", "%", fixed(0, 100), config.Source{Type: config.SourceDisk, Device: n, Field: "busy"})
+	}
+}
+
+// iioSpans are plausible ranges by the kind of an IIO channel, in our units.
+var iioSpans = map[string]func(float64) [2]float64{
+	"temp": fixed(-40, 125), "humidityrelative": fixed(0, 100), "pressure": fixed(30, 110), "accel": fixed(-160, 160),
+	"gravity": fixed(-20, 20),
+	"anglvel": fixed(-35, 35), "magn": fixed(-5000, 5000), "ph": fixed(0, 14), "concentration": fixed(0, 100)}
+
+// board adds what IIO devices and power monitors have.
+func (d *discovery) board() {
+	for _, c := range iio.List(d.m.Root) {
+		src := c.Source()
+		span := iioSpans[config.IIOKind(c.Input)]
+		if span == nil {
+			span = headroom(1)
+		}
+		unit := src.NativeUnit()
+		if unit == "" {
+			unit = "1"
+		}
+		d.add(c.Chip+"_"+c.Input, unit, span, src)
+	}
+	for _, r := range power.Rails(d.m.Root) {
+		if slices.Contains(r.Fields(), "power") {
+			d.add(r.Name+"_power", "W", headroom(10), r.Source("power"))
+		}
+	}
+	for _, g := range power.GPUs(d.m.Root) {
+		if g.Field == "load" {
+			d.add("gpu_load", "%", fixed(0, 100), g.Source())
+		} else {
+			d.add("gpu_clock", "MHz", headroom(1000), g.Source())
+		}
 	}
 }

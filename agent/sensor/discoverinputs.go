@@ -10,19 +10,7 @@ import (
 
 	"github.com/hencedge/hencedge/agent/input"
 	"github.com/hencedge/hencedge/agent/input/can"
-	"github.com/hencedge/hencedge/agent/input/iio"
-	"github.com/hencedge/hencedge/agent/input/power"
-	"github.com/hencedge/hencedge/config"
 )
-
-// FoundInput is a device that needs a description before it can be read: what
-// its registers, frames or lines mean is not known to the machine.
-type FoundInput struct {
-	// YAML is the entry for "inputs:", without the leading "- ".
-	YAML string
-	// Note says what stands there and what is left to write.
-	Note string
-}
 
 // DiscoverInputs lists the devices of this machine that inputs could read. It
 // opens nothing.
@@ -39,6 +27,15 @@ func (m Machine) DiscoverInputs() []FoundInput {
 	d.i2c()
 	d.spi()
 	return d.list
+}
+
+// FoundInput is a device that needs a description before it can be read: what
+// its registers, frames or lines mean is not known to the machine.
+type FoundInput struct {
+	// YAML is the entry for "inputs:", without the leading "- ".
+	YAML string
+	// Note says what stands there and what is left to write.
+	Note string
 }
 
 type inputDiscovery struct {
@@ -122,40 +119,6 @@ func (d *inputDiscovery) spi() {
 		if part := spiDevice.FindStringSubmatch(filepath.Base(p)); part != nil {
 			d.add("spi"+part[1]+"_"+part[2], fmt.Sprintf("spi: {bus: %s, chip_select: %s}", part[1], part[2]),
 				"an SPI device: add sources with its registers")
-		}
-	}
-}
-
-// iioSpans are plausible ranges by the kind of an IIO channel, in our units.
-var iioSpans = map[string]func(float64) [2]float64{
-	"temp": fixed(-40, 125), "humidityrelative": fixed(0, 100), "pressure": fixed(30, 110), "accel": fixed(-160, 160),
-	"gravity": fixed(-20, 20),
-	"anglvel": fixed(-35, 35), "magn": fixed(-5000, 5000), "ph": fixed(0, 14), "concentration": fixed(0, 100)}
-
-// board adds what IIO devices and power monitors have.
-func (d *discovery) board() {
-	for _, c := range iio.List(d.m.Root) {
-		src := c.Source()
-		span := iioSpans[config.IIOKind(c.Input)]
-		if span == nil {
-			span = headroom(1)
-		}
-		unit := src.NativeUnit()
-		if unit == "" {
-			unit = "1"
-		}
-		d.add(c.Chip+"_"+c.Input, unit, span, src)
-	}
-	for _, r := range power.Rails(d.m.Root) {
-		if slices.Contains(r.Fields(), "power") {
-			d.add(r.Name+"_power", "W", headroom(10), r.Source("power"))
-		}
-	}
-	for _, g := range power.GPUs(d.m.Root) {
-		if g.Field == "load" {
-			d.add("gpu_load", "%", fixed(0, 100), g.Source())
-		} else {
-			d.add("gpu_clock", "MHz", headroom(1000), g.Source())
 		}
 	}
 }

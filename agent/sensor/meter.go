@@ -91,21 +91,6 @@ func (e Energy) String() string {
 	return out
 }
 
-// Work is what was done so far.
-type Work struct {
-	Readings uint64 // samples that went into windows
-	Windows  uint64
-}
-
-// spent are the figures that grow while energy is counted.
-type spent struct {
-	joules, seconds float64
-	work            Work
-}
-
-// processorTime is the processor time of this process and of all processes.
-type processorTime struct{ own, busy time.Duration }
-
 // Meter counts what the board spends. Its methods are safe for concurrent use.
 type Meter struct {
 	mu     sync.Mutex
@@ -124,6 +109,21 @@ type Meter struct {
 	failures uint64
 	last     string
 }
+
+// Work is what was done so far.
+type Work struct {
+	Readings uint64 // samples that went into windows
+	Windows  uint64
+}
+
+// spent are the figures that grow while energy is counted.
+type spent struct {
+	joules, seconds float64
+	work            Work
+}
+
+// processorTime is the processor time of this process and of all processes.
+type processorTime struct{ own, busy time.Duration }
 
 // OpenMeter finds the power sensor of a machine; without one the report says why. work
 // returns what was done so far, and gpu whether a GPU did part of it.

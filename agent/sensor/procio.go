@@ -10,6 +10,61 @@ import (
 	"github.com/hencedge/hencedge/config"
 )
 
+func (m Machine) openDisk(src config.Source) (Sensor, error) {
+	c, ok := diskCounters[src.Field]
+	if !ok {
+		return nil, noSensor("disk field", src.Field, config.FieldsOf(config.SourceDisk))
+	}
+	return m.openCounter(c, func() (uint64, error) {
+		return m.column("disk", m.path("proc/diskstats"), src.Device, 2, c.index, strings.Fields)
+	})
+}
+
+func (m Machine) openNet(src config.Source) (Sensor, error) {
+	c, ok := netCounters[src.Field]
+	if !ok {
+		return nil, noSensor("network field", src.Field, config.FieldsOf(config.SourceNet))
+	}
+	return m.openCounter(c, func() (uint64, error) {
+		return m.column("network interface", m.path("proc/net/dev"), src.Interface, 0, c.index, splitNet)
+	})
+}
+
+func (m Machine) openCounter(c counter, read func() (uint64, error)) (Sensor, error) {
+	if _, err := read(); err != nil {
+		return nil, err
+	}
+	return &rate{m: m, factor: c.factor, read: read}, nil
+}
+
+// counter is a field of a table: its column and the factor to its unit.
+type counter struct {
+	index  int
+	factor float64
+}
+
+// diskCounters are columns of /proc/diskstats (Documentation/admin-guide/
+// iostats.rst); a sector is 512 bytes there whatever the device says, and busy
+// is milliseconds per second, as a percentage.
+var diskCounters = map[string]counter{
+	"reads": {3, 1}, "read_bytes": {5, 512}, "writes": {7, 1}, "write_bytes": {9, 512}, "busy": {12, 0.1},
+}
+
+// netCounters are columns of /proc/net/dev, the interface being column 0.
+var netCounters = map[string]counter{
+	"rx_bytes": {1, 1}, "rx_packets": {2, 1}, "rx_errors": {3, 1}, "rx_dropped": {4, 1},
+	"tx_bytes": {9, 1}, "tx_packets": {10, 1}, "tx_errors": {11, 1}, "tx_dropped": {12, 1},
+}
+
+// splitNet takes "  eth0: 1 2 ..." apart; header lines have no colon.
+func splitNet(line string) []string {
+	name, rest, ok := strings.Cut(line, ":")
+	if !ok {
+		return nil
+	}
+	return append([]string{strings.TrimSpace(name)}, strings.Fields(rest)...)
+}
+
 // rate turns a counter into a rate per second over monotonic time.
 type rate struct {
 	m      Machine
@@ -84,59 +139,4 @@ func (m Machine) column(what, path, name string, key, index int, split func(stri
 		return 0, fmt.Errorf("%w: %s: column %d of %s is not a number", ErrReading, path, index+1, name)
 	}
 	return v, nil
-}
-
-// counter is a field of a table: its column and the factor to its unit.
-type counter struct {
-	index  int
-	factor float64
-}
-
-// diskCounters are columns of /proc/diskstats (Documentation/admin-guide/
-// iostats.rst); a sector is 512 bytes there whatever the device says, and busy
-// is milliseconds per second, as a percentage.
-var diskCounters = map[string]counter{
-	"reads": {3, 1}, "read_bytes": {5, 512}, "writes": {7, 1}, "write_bytes": {9, 512}, "busy": {12, 0.1},
-}
-
-// netCounters are columns of /proc/net/dev, the interface being column 0.
-var netCounters = map[string]counter{
-	"rx_bytes": {1, 1}, "rx_packets": {2, 1}, "rx_errors": {3, 1}, "rx_dropped": {4, 1},
-	"tx_bytes": {9, 1}, "tx_packets": {10, 1}, "tx_errors": {11, 1}, "tx_dropped": {12, 1},
-}
-
-// splitNet takes "  eth0: 1 2 ..." apart; header lines have no colon.
-func splitNet(line string) []string {
-	name, rest, ok := strings.Cut(line, ":")
-	if !ok {
-		return nil
-	}
-	return append([]string{strings.TrimSpace(name)}, strings.Fields(rest)...)
-}
-
-func (m Machine) openDisk(src config.Source) (Sensor, error) {
-	c, ok := diskCounters[src.Field]
-	if !ok {
-		return nil, noSensor("disk field", src.Field, config.FieldsOf(config.SourceDisk))
-	}
-	return m.openCounter(c, func() (uint64, error) {
-		return m.column("disk", m.path("proc/diskstats"), src.Device, 2, c.index, strings.Fields)
-	})
-}
-
-func (m Machine) openNet(src config.Source) (Sensor, error) {
-	c, ok := netCounters[src.Field]
-	if !ok {
-		return nil, noSensor("network field", src.Field, config.FieldsOf(config.SourceNet))
-	}
-	return m.openCounter(c, func() (uint64, error) {
-		return m.column("network interface", m.path("proc/net/dev"), src.Interface, 0, c.index, splitNet)
-	})
-}
-
-func (m Machine) openCounter(c counter, read func() (uint64, error)) (Sensor, error) {
-	if _, err := read(); err != nil {
-		return nil, err
-	}
-	return &rate{m: m, factor: c.factor, read: read}, nil
 }

@@ -34,6 +34,59 @@ var hwmonKinds = map[string]struct {
 
 var hwmonFile = regexp.MustCompile(`^(temp|in|curr|power|fan|humidity|energy|freq)([0-9]{1,3})_(input|average)$`)
 
+func (m Machine) openHwmon(src config.Source) (Sensor, error) {
+	var found []hwmonInput
+	var chips, inputs []string
+	for _, c := range m.hwmonChips() {
+		if !c.is(src.Chip) {
+			chips = append(chips, c.name)
+			continue
+		}
+		for _, in := range m.inputs(c) {
+			if src.Input != "" && in.id == src.Input || src.Label != "" && in.label == src.Label {
+				found = append(found, in)
+			} else {
+				inputs = append(inputs, strings.TrimSpace(in.id+" "+in.label))
+			}
+		}
+	}
+	want := cmp.Or(src.Input, src.Label)
+	switch {
+	case len(found) == 0 && len(inputs) == 0:
+		return nil, noSensor("hwmon chip", src.Chip, chips)
+	case len(found) == 0:
+		return nil, noSensor("input of chip "+src.Chip, want, inputs)
+	case len(found) > 1:
+		var where []string
+		for _, in := range found {
+			where = append(where, cmp.Or(in.chip.at, in.chip.entry)+"/"+in.id)
+		}
+		return nil, fmt.Errorf("%w: %q of chip %q is ambiguous (%s); name the chip by its place and the input by "+
+			"its number",
+			ErrNoSensor, want, src.Chip, strings.Join(where, ", "))
+	}
+	in := found[0]
+	return gauge{m, func() (float64, error) { return m.readHwmon(in) }}, nil
+}
+
+func (m Machine) readHwmon(in hwmonInput) (float64, error) {
+	fault := filepath.Join(in.chip.dir, in.id+"_fault")
+	if v, err := m.readNumber(fault); err == nil && v != 0 {
+		return 0, fmt.Errorf("%w: %s reports a fault", ErrReading, fault)
+	}
+	v, err := m.readNumber(in.file)
+	return v * hwmonKinds[in.kind].factor, err
+}
+
+// hwmonInput is one input of a chip.
+type hwmonInput struct {
+	chip  hwmonChip
+	id    string // temp1
+	kind  string // temp
+	label string
+	file  string
+}
+
 // hwmonChip is one chip of /sys/class/hwmon.
 type hwmonChip struct {
 	dir   string // where its inputs are
@@ -45,15 +98,6 @@ type hwmonChip struct {
 // is reports whether a source means this chip.
 func (c hwmonChip) is(chip string) bool {
 	return c.name == chip || c.entry == chip || c.at != "" && c.at == chip
-}
-
-// hwmonInput is one input of a chip.
-type hwmonInput struct {
-	chip  hwmonChip
-	id    string // temp1
-	kind  string // temp
-	label string
-	file  string
 }
 
 // hwmonChips lists the chips in the order of their numbers.
@@ -110,53 +154,6 @@ func (m Machine) inputs(c hwmonChip) []hwmonInput {
 // byNumber orders names by the number that they end in.
 func byNumber(a, b string) int { return input.ByNumber(a, b) }
 
-func (m Machine) openHwmon(src config.Source) (Sensor, error) {
-	var found []hwmonInput
-	var chips, inputs []string
-	for _, c := range m.hwmonChips() {
-		if !c.is(src.Chip) {
-			chips = append(chips, c.name)
-			continue
-		}
-		for _, in := range m.inputs(c) {
-			if src.Input != "" && in.id == src.Input || src.Label != "" && in.label == src.Label {
-				found = append(found, in)
-			} else {
-				inputs = append(inputs, strings.TrimSpace(in.id+" "+in.label))
-			}
-		}
-	}
-	want := cmp.Or(src.Input, src.Label)
-	switch {
-	case len(found) == 0 && len(inputs) == 0:
-		return nil, noSensor("hwmon chip", src.Chip, chips)
-	case len(found) == 0:
-		return nil, noSensor("input of chip "+src.Chip, want, inputs)
-	case len(found) > 1:
-		var where []string
-		for _, in := range found {
-			where = append(where, cmp.Or(in.chip.at, in.chip.entry)+"/"+in.id)
-		}
-		return nil, fmt.Errorf("%w: %q of chip %q is ambiguous (%s); name the chip by its place and the input by "+
-			"its number",
-			ErrNoSensor, want, src.Chip, strings.Join(where, ", "))
-	}
-	in := found[0]
-	return gauge{m, func() (float64, error) { return m.readHwmon(in) }}, nil
-}
-
-func (m Machine) readHwmon(in hwmonInput) (float64, error) {
-	fault := filepath.Join(in.chip.dir, in.id+"_fault")
-	if v, err := m.readNumber(fault); err == nil && v != 0 {
-		return 0, fmt.Errorf("%w: %s reports a fault", ErrReading, fault)
-	}
-	v, err := m.readNumber(in.file)
-	return v * hwmonKinds[in.kind].factor, err
-}
-
-// thermalZone is one zone of /sys/class/thermal.
-type thermalZone struct{ dir, entry, kind string }
-
 func (m Machine) thermalZones() []thermalZone {
 	entries, _ := filepath.Glob(m.path("sys/class/thermal/thermal_zone*"))
 	slices.SortFunc(entries, byNumber)
@@ -196,3 +193,6 @@ func (m Machine) readThermal(z thermalZone) (float64, error) {
 	v, err := m.readNumber(filepath.Join(z.dir, "temp"))
 	return v * 1e-3, err
 }
+
+// thermalZone is one zone of /sys/class/thermal.
+type thermalZone struct{ dir, entry, kind string }

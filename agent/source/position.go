@@ -13,14 +13,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Position is a place in a replay file: after a row. The digest of what lies before it
-// tells the file from another one under its name.
-type Position struct {
-	rows   uint64 // given so far, in the order in which they were given; 0: no position
-	offset uint64 // bytes read for them
-	sum    [sha256.Size]byte
-}
-
 // cursorVersion is the first byte of a cursor (docs/delivery.md).
 const cursorVersion = 1
 
@@ -30,6 +22,14 @@ type cursor struct {
 	dev, ino uint64  // of the file; 0: unknown
 	head     span    // the file up to and with its first record
 	at       Position
+}
+
+// Position is a place in a replay file: after a row. The digest of what lies before it
+// tells the file from another one under its name.
+type Position struct {
+	rows   uint64 // given so far, in the order in which they were given; 0: no position
+	offset uint64 // bytes read for them
+	sum    [sha256.Size]byte
 }
 
 // span is the beginning of a file.

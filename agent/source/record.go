@@ -11,13 +11,6 @@ import (
 // message starts with file and line.
 var ErrReplay = errors.New("invalid replay file")
 
-// record is one row of a replay file.
-type record struct {
-	line   int
-	time   string   // text of the timestamp
-	values []string // text per column asked for; "" is missing
-}
-
 // timeColumn stands for the timestamp among the columns of a record.
 const timeColumn = -1
 
@@ -30,6 +23,13 @@ type recordReader interface {
 	cell(line, column int) string
 	// shift says that n lines come before those that are read, the header aside.
 	shift(n int)
+}
+
+// record is one row of a replay file.
+type record struct {
+	line   int
+	time   string   // text of the timestamp
+	values []string // text per column asked for; "" is missing
 }
 
 // replayError returns an ErrReplay at a line.

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/hencedge/hencedge/agent/input"
 	"github.com/hencedge/hencedge/agent/sensor"
 	"github.com/hencedge/hencedge/config"
@@ -186,6 +188,38 @@ func (r *replay) Periodic() bool { return false }
 
 // Close closes the file.
 func (r *replay) Close() error { return r.file.Close() }
+
+// ended looks at a file that was read to its end: whether it was cut while it was read,
+// and whether another one has its name by now.
+func (r *replay) ended() error {
+	size := r.size()
+	if size < 0 {
+		return nil
+	}
+	if read := r.track.done + uint64(len(r.track.ahead)); uint64(size) < read {
+		return fmt.Errorf("%w: %s was cut to %d bytes while it was read, after %d; rows may be missing", ErrReplay,
+			r.cfg.File, size, read)
+	}
+	var st unix.Stat_t
+	if err := unix.Stat(r.cfg.File, &st); err != nil || uint64(st.Dev) != r.dev || st.Ino != r.ino {
+		r.log.Warn("the replay file was replaced or removed while it was being read; the file that now has its name "+
+			"is read at the next start", "file", r.cfg.File)
+	}
+	return nil
+}
+
+// size returns that of the open file, or -1.
+func (r *replay) size() int64 {
+	f, ok := r.file.(*os.File)
+	if !ok {
+		return -1
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return -1
+	}
+	return info.Size()
+}
 
 // Next waits until the row's time has come, at the speed of the configuration.
 // It is io.EOF after the last row.

@@ -11,14 +11,6 @@ import (
 	"github.com/hencedge/hencedge/config"
 )
 
-// Window is a finished window in physical units.
-type Window struct {
-	Start, End time.Time
-	Samples    int
-	Values     [][]float64 // by channel, then sample; within the channels' ranges
-	Position   Position    // of the last row that it was made of, or that was left out after it
-}
-
 // Collector turns rows into windows and applies the policies for values that
 // are missing or out of range.
 type Collector struct {
@@ -35,6 +27,14 @@ type Collector struct {
 	position Position // of the last row
 
 	free sync.Pool // of *Window that are done with
+}
+
+// Window is a finished window in physical units.
+type Window struct {
+	Start, End time.Time
+	Samples    int
+	Values     [][]float64 // by channel, then sample; within the channels' ranges
+	Position   Position    // of the last row that it was made of, or that was left out after it
 }
 
 // NewCollector returns a collector of a stream's rows. It counts what becomes of them.
