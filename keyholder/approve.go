@@ -22,58 +22,6 @@ import (
 // approvalsFile is the file of a key set that lists the approved programs.
 const approvalsFile = "approved.json"
 
-// Approval allows the results of one program of one evaluator to be decrypted.
-type Approval struct {
-	Evaluator string            `json:"evaluator"`
-	Hash      string            `json:"hash"` // of the program, as its results carry it
-	At        time.Time         `json:"approved"`
-	Program   program.Published `json:"program"`
-}
-
-// NewApproval compiles a published program and returns its approval and its circuit.
-func NewApproval(evaluator string, p program.Published, now time.Time) (Approval, *program.Circuit, error) {
-	a := Approval{Evaluator: evaluator, At: now.UTC().Truncate(time.Second), Program: p}
-	c, err := a.compile(nil)
-	if err != nil {
-		return a, nil, err
-	}
-	hash := c.Hash()
-	a.Hash = hashText(hash)
-	return a, c, nil
-}
-
-const hashPrefix = "sha256:"
-
-func hashText(h [32]byte) string { return hashPrefix + hex.EncodeToString(h[:]) }
-
-// compile compiles the program for windows with the given numbers of samples; nil means
-// full windows.
-func (a *Approval) compile(present map[program.Input]int) (*program.Circuit, error) {
-	for _, name := range []string{a.Evaluator, a.Program.Name} {
-		if err := transport.CheckName(name); err != nil {
-			return nil, fmt.Errorf("approve: %w", err)
-		}
-	}
-	src, params, err := a.Program.Source()
-	if err != nil {
-		return nil, fmt.Errorf("approve: %w", err)
-	}
-	src.Present = present
-	c, err := program.Compile(src, params)
-	if err != nil {
-		return nil, fmt.Errorf("approve program %s: %w", a.Program.Name, err)
-	}
-	return c, nil
-}
-
-// Of reports whether c is the program that was approved.
-func (a *Approval) Of(c *program.Circuit) bool { return a.Hash == hashText(c.Hash()) }
-
-// replaces reports whether a and b approve the same results.
-func (a *Approval) replaces(b *Approval) bool {
-	return a.Evaluator == b.Evaluator && a.Program.Name == b.Program.Name && a.Hash == b.Hash
-}
-
 // Approvals returns the approved programs.
 func (s *Set) Approvals() ([]Approval, error) {
 	b, err := readGuarded(filepath.Join(s.dir, approvalsFile), maxFile)
@@ -124,6 +72,58 @@ func (s *Set) changeApprovals(change func([]Approval) []Approval) error {
 		return fmt.Errorf("approve: %w", err)
 	}
 	return nil
+}
+
+// Approval allows the results of one program of one evaluator to be decrypted.
+type Approval struct {
+	Evaluator string            `json:"evaluator"`
+	Hash      string            `json:"hash"` // of the program, as its results carry it
+	At        time.Time         `json:"approved"`
+	Program   program.Published `json:"program"`
+}
+
+// NewApproval compiles a published program and returns its approval and its circuit.
+func NewApproval(evaluator string, p program.Published, now time.Time) (Approval, *program.Circuit, error) {
+	a := Approval{Evaluator: evaluator, At: now.UTC().Truncate(time.Second), Program: p}
+	c, err := a.compile(nil)
+	if err != nil {
+		return a, nil, err
+	}
+	hash := c.Hash()
+	a.Hash = hashText(hash)
+	return a, c, nil
+}
+
+const hashPrefix = "sha256:"
+
+func hashText(h [32]byte) string { return hashPrefix + hex.EncodeToString(h[:]) }
+
+// compile compiles the program for windows with the given numbers of samples; nil means
+// full windows.
+func (a *Approval) compile(present map[program.Input]int) (*program.Circuit, error) {
+	for _, name := range []string{a.Evaluator, a.Program.Name} {
+		if err := transport.CheckName(name); err != nil {
+			return nil, fmt.Errorf("approve: %w", err)
+		}
+	}
+	src, params, err := a.Program.Source()
+	if err != nil {
+		return nil, fmt.Errorf("approve: %w", err)
+	}
+	src.Present = present
+	c, err := program.Compile(src, params)
+	if err != nil {
+		return nil, fmt.Errorf("approve program %s: %w", a.Program.Name, err)
+	}
+	return c, nil
+}
+
+// Of reports whether c is the program that was approved.
+func (a *Approval) Of(c *program.Circuit) bool { return a.Hash == hashText(c.Hash()) }
+
+// replaces reports whether a and b approve the same results.
+func (a *Approval) replaces(b *Approval) bool {
+	return a.Evaluator == b.Evaluator && a.Program.Name == b.Program.Name && a.Hash == b.Hash
 }
 
 // approvals holds the approved programs, compiled. It reads the file again when that

@@ -13,54 +13,6 @@ import (
 	"github.com/hencedge/hencedge/transport"
 )
 
-// Role is who key material is exported for.
-type Role string
-
-// The roles, and what each may hold.
-const (
-	// RoleAgent holds the public key; in symmetric mode the secret key.
-	RoleAgent Role = "agent"
-	// RoleEvaluator holds the evaluation keys.
-	RoleEvaluator Role = "evaluator"
-)
-
-// Names of files that are the same for every role.
-const (
-	SecretFile     = keyset.SecretFile
-	PublicFile     = keyset.PublicFile
-	EvaluationFile = keyset.EvaluationFile
-	// ManifestFile says what is in a key set, or in an export: then without what the
-	// role does not need to know.
-	ManifestFile = keyset.ManifestFile
-	// SignedManifestFile is the ManifestFile of an export, sealed by the holder's key.
-	SignedManifestFile = keyset.SignedManifestFile
-	// holderDevice names the holder in everything that it signs.
-	holderDevice = keyset.HolderName
-)
-
-// ExportOptions refine an export.
-type ExportOptions struct {
-	// Symmetric gives an agent the secret key too. Whoever takes the board can then
-	// read everything that is encrypted under this key set.
-	Symmetric bool
-	// Epoch to export; 0 means the current one for agents and every epoch
-	// that is still accepted for evaluators.
-	Epoch uint32
-	Now   func() time.Time
-}
-
-// Exported lists what an export wrote.
-type Exported struct {
-	Role   Role
-	Dir    string
-	Epochs []uint32
-	Files  []string // relative to Dir
-	Secret bool     // the secret key is among them
-	// Holder is the fingerprint of the key that signed. The receiver of the export
-	// configures it as keys.holder.
-	Holder string
-}
-
 // Export writes to dir exactly what role may hold. dir must be empty or not exist. Its
 // mode is 0700 with a secret key in it and 0755 otherwise. The layout is
 //
@@ -121,6 +73,40 @@ func (s *Set) Export(role Role, dir string, o ExportOptions) (*Exported, error) 
 	out.Files = append(out.Files, ManifestFile, SignedManifestFile)
 	return out, nil
 }
+
+// Exported lists what an export wrote.
+type Exported struct {
+	Role   Role
+	Dir    string
+	Epochs []uint32
+	Files  []string // relative to Dir
+	Secret bool     // the secret key is among them
+	// Holder is the fingerprint of the key that signed. The receiver of the export
+	// configures it as keys.holder.
+	Holder string
+}
+
+// ExportOptions refine an export.
+type ExportOptions struct {
+	// Symmetric gives an agent the secret key too. Whoever takes the board can then
+	// read everything that is encrypted under this key set.
+	Symmetric bool
+	// Epoch to export; 0 means the current one for agents and every epoch
+	// that is still accepted for evaluators.
+	Epoch uint32
+	Now   func() time.Time
+}
+
+// Role is who key material is exported for.
+type Role string
+
+// The roles, and what each may hold.
+const (
+	// RoleAgent holds the public key; in symmetric mode the secret key.
+	RoleAgent Role = "agent"
+	// RoleEvaluator holds the evaluation keys.
+	RoleEvaluator Role = "evaluator"
+)
 
 // exportMode returns the mode of an export's directory. A service that runs as another
 // user must be able to read public keys.

@@ -13,8 +13,24 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/hencedge/hencedge/internal/durable"
 	"golang.org/x/sys/unix"
+
+	"github.com/hencedge/hencedge/internal/durable"
+	"github.com/hencedge/hencedge/keyset"
+)
+
+// Names of files that are the same for every role.
+const (
+	SecretFile     = keyset.SecretFile
+	PublicFile     = keyset.PublicFile
+	EvaluationFile = keyset.EvaluationFile
+	// ManifestFile says what is in a key set, or in an export: then without what the
+	// role does not need to know.
+	ManifestFile = keyset.ManifestFile
+	// SignedManifestFile is the ManifestFile of an export, sealed by the holder's key.
+	SignedManifestFile = keyset.SignedManifestFile
+	// holderDevice names the holder in everything that it signs.
+	holderDevice = keyset.HolderName
 )
 
 // Modes of the files and directories of a key set.
@@ -253,6 +269,27 @@ func makeDir(dir string, mode fs.FileMode) error {
 	}
 }
 
+// emptyDir fails with ErrExists unless dir holds nothing but its lock.
+func emptyDir(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Lstat(filepath.Join(dir, ManifestFile)); err == nil {
+		if _, err := os.Lstat(filepath.Join(dir, signerFile)); err != nil {
+			return fmt.Errorf("%w: %s holds an export of a key set; use another directory", ErrExists, dir)
+		}
+		return fmt.Errorf("%w: %s holds a key set; use another directory, or give it fresh keys with: hencedge keys "+
+			"rotate --dir %s", ErrExists, dir, dir)
+	}
+	for _, e := range entries {
+		if e.Name() != ".lock" {
+			return fmt.Errorf("%w: %s is not empty (it holds %s)", ErrExists, dir, e.Name())
+		}
+	}
+	return nil
+}
+
 // lock takes the exclusive lock of a key set for a change; the returned
 // function gives it back.
 func lock(dir string) (func(), error) {
@@ -265,32 +302,6 @@ func lock(dir string) (func(), error) {
 	}
 	return func() { f.Close() }, nil
 }
-
-// Claim takes the name by which this process is known at a broker, until release. Two
-// clients of one name take the connection from each other, and each gets some of the
-// results. It fails where another process on this machine that reads with the same key
-// set has it; where no file can be written in the key set's directory, or its file system
-// has no locks, nothing is claimed.
-func (r *Reader) Claim(url, client string) (release func(), err error) {
-	path := filepath.Join(r.view.Load().set.dir, ".watch-"+digest([]byte(url + "\n" + client))[:16])
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR|unix.O_CLOEXEC, secretMode)
-	if err != nil {
-		return func() {}, nil
-	}
-	switch err := tryLock(int(f.Fd())); {
-	case errors.Is(err, durable.ErrLocked):
-		f.Close()
-		return nil, fmt.Errorf("%w: %s is already connected to %s from this machine; stop that process, or give this "+
-			"one another broker.client_id; otherwise each would get some of the results", ErrClaimed, client, url)
-	case err != nil:
-		f.Close()
-		return func() {}, nil
-	}
-	return func() { f.Close() }, nil
-}
-
-// tryLock is replaced in a test.
-var tryLock = durable.TryLock
 
 func digest(b []byte) string {
 	h := sha256.Sum256(b)

@@ -18,6 +18,22 @@ import (
 	"github.com/hencedge/hencedge/transport"
 )
 
+// Reader verifies and decrypts results with the keys of one set. Load loads the secret
+// keys; otherwise each is loaded for the first result of its epoch. They stay in memory
+// until Close. A Reader is safe for concurrent use.
+type Reader struct {
+	o    ReaderOptions
+	ctx  *henc.Context
+	view atomic.Pointer[view]
+	// approved are the programs whose results are decrypted.
+	approved approvals
+
+	reading sync.Mutex   // of the directory of the key set
+	mu      sync.RWMutex // held for reading while a key is in use
+	closed  bool
+	keys    map[[16]byte]*secret.Key
+}
+
 // ReaderOptions say which results a Reader takes. Signers is required.
 type ReaderOptions struct {
 	// Signers are the trusted evaluators: public keys by evaluator name.
@@ -34,22 +50,6 @@ type ReaderOptions struct {
 	TopicPrefix string
 	Counters    *transport.Counters
 	Context     []henc.Option
-}
-
-// Reader verifies and decrypts results with the keys of one set. Load loads the secret
-// keys; otherwise each is loaded for the first result of its epoch. They stay in memory
-// until Close. A Reader is safe for concurrent use.
-type Reader struct {
-	o    ReaderOptions
-	ctx  *henc.Context
-	view atomic.Pointer[view]
-	// approved are the programs whose results are decrypted.
-	approved approvals
-
-	reading sync.Mutex   // of the directory of the key set
-	mu      sync.RWMutex // held for reading while a key is in use
-	closed  bool
-	keys    map[[16]byte]*secret.Key
 }
 
 // view is a key set as it was last read, with its verifiers.

@@ -1,7 +1,6 @@
 package keyholder
 
 import (
-	"cmp"
 	"context"
 	"crypto/ed25519"
 	"crypto/sha256"
@@ -11,7 +10,6 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -66,19 +64,6 @@ const receiptInterval = 20 * time.Millisecond
 // lastFlush bounds how long the receipts of the last tick may take.
 const lastFlush = 2 * time.Second
 
-// ReceiptOptions configure NewReceipts. Client and Evaluators are required.
-type ReceiptOptions struct {
-	Client      transport.Client
-	TopicPrefix string
-	Evaluators  map[string][]ed25519.PublicKey
-	// State is the file with the numbers of results that were taken. State.results
-	// records what the delivered ones were computed from; the directory State.inbox holds
-	// the others. If it is empty everything is in memory, and waiting results are lost
-	// with the process.
-	State  string
-	Logger *slog.Logger
-}
-
 // NewReceipts loads the signing key of a set and the state. Set ReaderOptions.Replay to
 // its Guard.
 func NewReceipts(set *Set, o ReceiptOptions) (*Receipts, error) {
@@ -132,6 +117,19 @@ func NewReceipts(set *Set, o ReceiptOptions) (*Receipts, error) {
 		return nil, fmt.Errorf("receipts: %w", err)
 	}
 	return r, nil
+}
+
+// ReceiptOptions configure NewReceipts. Client and Evaluators are required.
+type ReceiptOptions struct {
+	Client      transport.Client
+	TopicPrefix string
+	Evaluators  map[string][]ed25519.PublicKey
+	// State is the file with the numbers of results that were taken. State.results
+	// records what the delivered ones were computed from; the directory State.inbox holds
+	// the others. If it is empty everything is in memory, and waiting results are lost
+	// with the process.
+	State  string
+	Logger *slog.Logger
 }
 
 // tellState logs what is wrong with the files of the state.
@@ -274,71 +272,6 @@ func (r *Receipts) answer(to string, it transport.ReceiptItem) {
 	}
 	r.waiting[to] = append(r.waiting[to], it)
 	r.items++
-}
-
-// listen subscribes to what evaluators ask.
-func (r *Receipts) listen(ctx context.Context, w *watch, receiver *transport.Receiver) error {
-	for _, name := range r.names {
-		err := r.client.Subscribe(ctx, transport.AskTopic(r.prefix, name), func(d transport.Delivery) {
-			if d.Ack != nil {
-				defer d.Ack()
-			}
-			if err := r.ask(d, w, receiver); err != nil {
-				reason := transport.Reason(err)
-				if ok, more := r.reports.Allow(reason, r.now()); ok {
-					r.log.Warn("a question is not answered", "topic", d.Topic, "reason", reason,
-						"error", err, "more", more)
-				}
-			}
-		})
-		if err != nil {
-			return fmt.Errorf("subscribe to questions of %s: %w", name, err)
-		}
-	}
-	return nil
-}
-
-// ask answers an evaluator about its own results only. It tells what is remembered under
-// the evaluator's name, and how much of an object has arrived on the topics of its
-// approved programs.
-func (r *Receipts) ask(d transport.Delivery, w *watch, receiver *transport.Receiver) error {
-	if err := d.CheckFresh(); err != nil {
-		return err
-	}
-	sealed, err := transport.ReadWhole(d.Payload, 2<<20)
-	if err != nil {
-		return err
-	}
-	obj, err := r.asks.OpenFrom(d.Topic, sealed)
-	if err != nil {
-		return err
-	}
-	a, err := transport.UnmarshalAsk(obj.Body)
-	if err != nil {
-		return err
-	}
-	who := obj.Meta.Device
-	for _, it := range a.Items {
-		if !strings.HasPrefix(it.Topic, transport.ResultTopic(r.prefix, "")) && !w.own[it.Topic] {
-			return fmt.Errorf("%w: %q asks about %q, which is no topic of its results", transport.ErrWrongTopic, who,
-				it.Topic)
-		}
-	}
-	for _, it := range a.Items {
-		key := ownName(who, it.Object)
-		out := transport.ReceiptItem{Object: it.Object, Outcome: transport.Taken}
-		switch why := cmp.Or(r.refused.Get(key), r.unverified.Get(key)); {
-		case r.has(who, it.Object):
-		case why.Reason != "":
-			out.Outcome, out.Reason, out.Detail = transport.Refused, why.Reason, why.Detail
-		case !w.approved(who, it.Topic):
-			out.Outcome, out.Reason = transport.Refused, Class(ErrNotApproved)
-		default:
-			out = receiver.Progress(it.Topic, it.Object, it.Total, it.Size)
-		}
-		r.answer(who, out)
-	}
-	return nil
 }
 
 // send publishes what waits at every tick until ctx ends, and then once more.

@@ -34,6 +34,19 @@ type Result struct {
 	Sealed []byte     // the sealed object itself
 }
 
+// MarshalJSON returns the form that "results decrypt" prints.
+func (r *Result) MarshalJSON() ([]byte, error) {
+	j := resultJSON{
+		Program: r.Program, Evaluator: r.Evaluator, Unit: r.Unit, KeyID: hex.EncodeToString(r.KeyID[:]), Epoch: r.Epoch,
+		BootEpoch: r.BootEpoch, Sequence: r.Sequence, Start: r.Start.UTC(), End: r.End.UTC(), Samples: r.Samples,
+		Values: r.Values, Bound: r.Bound, ID: hex.EncodeToString(r.ID[:]), Bytes: len(r.Sealed),
+	}
+	for _, in := range r.Inputs {
+		j.Inputs = append(j.Inputs, hex.EncodeToString(in[:]))
+	}
+	return json.Marshal(j)
+}
+
 // resultJSON is the NDJSON form of a Result.
 type resultJSON struct {
 	Program   string    `json:"program"`
@@ -51,19 +64,6 @@ type resultJSON struct {
 	ID        string    `json:"id"`
 	Inputs    []string  `json:"inputs,omitempty"`
 	Bytes     int       `json:"bytes"`
-}
-
-// MarshalJSON returns the form that "results decrypt" prints.
-func (r *Result) MarshalJSON() ([]byte, error) {
-	j := resultJSON{
-		Program: r.Program, Evaluator: r.Evaluator, Unit: r.Unit, KeyID: hex.EncodeToString(r.KeyID[:]), Epoch: r.Epoch,
-		BootEpoch: r.BootEpoch, Sequence: r.Sequence, Start: r.Start.UTC(), End: r.End.UTC(), Samples: r.Samples,
-		Values: r.Values, Bound: r.Bound, ID: hex.EncodeToString(r.ID[:]), Bytes: len(r.Sealed),
-	}
-	for _, in := range r.Inputs {
-		j.Inputs = append(j.Inputs, hex.EncodeToString(in[:]))
-	}
-	return json.Marshal(j)
 }
 
 // apply turns decrypted slots into values as the approved program says:

@@ -11,26 +11,6 @@ import (
 	"github.com/hencedge/hencedge/transport/spool"
 )
 
-// WatchOptions configure Watch. Client is required.
-type WatchOptions struct {
-	Client      transport.Client
-	TopicPrefix string           // empty: transport.DefaultPrefix
-	Programs    []string         // programs to follow; empty: all
-	Topics      []string         // further topics, for programs with a topic of their own
-	Limits      transport.Limits // bounds of reassembly
-	Receipts    *Receipts        // tells evaluators what was taken; may be nil
-	Count       int              // results after which Watch ends; 0: it goes on
-	// OnReady is called once the broker has granted the subscriptions.
-	OnReady func()
-	// OnResult gets every result that was read, in order. If it returns an error, Watch
-	// ends. OnUnread gets results that were taken and cannot be read; nobody else learns
-	// of them. OnRefused gets every refused object, and is called from another goroutine
-	// than the first two. All may be nil.
-	OnResult  func(*Result) error
-	OnUnread  func(topic string, err error)
-	OnRefused func(topic string, err error)
-}
-
 // backlog bounds the number of complete objects that wait to be taken. WatchOptions.Limits
 // bounds their bytes.
 const backlog = 64
@@ -83,24 +63,6 @@ func Watch(ctx context.Context, r *Reader, o WatchOptions) error {
 	halves.Wait()
 	close(failed)
 	return errors.Join(err, <-failed)
-}
-
-// watch is a running Watch.
-type watch struct {
-	r        *Reader
-	o        WatchOptions
-	log      *slog.Logger
-	inbox    *inbox
-	receiver *transport.Receiver
-	queue    chan transport.Staged
-	refused  chan refusal
-	own      map[string]bool // topics that are not bound to the program's name
-	taken    int             // results in the inbox, now or earlier
-}
-
-type refusal struct {
-	topic string
-	err   error
 }
 
 // newWatch loads the keys, and the results that an earlier process took.
@@ -178,11 +140,6 @@ func (w *watch) listen(ctx context.Context) error {
 		return w.o.Receipts.listen(ctx, w, w.receiver)
 	}
 	return nil
-}
-
-// approved reports whether topic carries results of an approved program of evaluator.
-func (w *watch) approved(evaluator, topic string) bool {
-	return w.r.approved.topic(w.r.view.Load().set, w.o.TopicPrefix, evaluator, topic)
 }
 
 // handle takes one message from the broker. If Watch is ending, it does not acknowledge
@@ -319,16 +276,4 @@ func (w *watch) read(ctx context.Context, l *spool.Lease) (bool, error) {
 	}
 	l.Done()
 	return true, nil
-}
-
-func (w *watch) refuse(topic string, err error) {
-	if w.o.OnRefused != nil {
-		w.o.OnRefused(topic, err)
-	}
-}
-
-func (w *watch) unread(topic string, err error) {
-	if w.o.OnUnread != nil {
-		w.o.OnUnread(topic, fmt.Errorf("%w: %w", ErrUnread, err))
-	}
 }
