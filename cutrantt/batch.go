@@ -151,7 +151,7 @@ func (b *Batch) Slice(polyLo, polyHi, limbLo, limbHi int) (*Batch, error) {
 			ErrShape, polyLo, polyHi, limbLo, limbHi, b.shape.Polys, len(b.shape.Limbs))
 	}
 	v := *b
-	v.shape = Shape{Polys: polyHi - polyLo, Limbs: slices.Clone(b.shape.Limbs[limbLo:limbHi]), Domain: b.shape.Domain}
+	v.shape = Shape{Polys: polyHi - polyLo, Limbs: b.shape.Limbs[limbLo:limbHi:limbHi], Domain: b.shape.Domain}
 	v.offset = b.Offset(polyLo, limbLo)
 	return &v, nil
 }

@@ -2,6 +2,7 @@ package cutrantt
 
 import (
 	"errors"
+	"math/rand/v2"
 	"slices"
 	"testing"
 )
@@ -74,5 +75,53 @@ func TestMethods(t *testing.T) {
 		!MethodAuto.Supports(1) || !MethodToomCook4.Supports(4) || !MethodKaratsuba.Supports(2) ||
 		MethodLazy.Supports(256+16) {
 		t.Error("methods support the wrong n2")
+	}
+}
+
+// TestApart compares what apart refuses with all pairs, on random views of few memories.
+func TestApart(t *testing.T) {
+	rng := rand.New(rand.NewPCG(1, 2))
+	refused, accepted := 0, 0
+	for range 20000 {
+		count := 1 + rng.IntN(3)
+		view := func() *Batch {
+			b := MakeBatch(Shape{Polys: 8, Limbs: []int{0, 1, 2}}, 1, rng.IntN(3))
+			p, l := rng.IntN(8), rng.IntN(3)
+			v, err := b.Slice(p, min(p+rng.IntN(3), 8), l, min(l+rng.IntN(3), 3))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return v
+		}
+		list := func(n int) (out []*Batch) {
+			for range n {
+				out = append(out, view())
+			}
+			return out
+		}
+		dst, x, y := list(count), list(count), list(rng.IntN(2)*count)
+		shared := false
+		for i, d := range dst {
+			for _, o := range slices.Concat(dst[:i], x, y) {
+				for p := range d.Polys() * len(d.Limbs()) {
+					for q := range o.Polys() * len(o.Limbs()) {
+						nd, no := len(d.Limbs()), len(o.Limbs())
+						shared = shared || d.Mem() == o.Mem() && d.Offset(p/nd, p%nd) == o.Offset(q/no, q%no)
+					}
+				}
+			}
+		}
+		err := apart("result", dst, x, y)
+		if shared != errors.Is(err, ErrShape) {
+			t.Fatalf("shared memory: %v; %v for %+v of %+v and %+v", shared, err, dst, x, y)
+		}
+		if shared {
+			refused++
+		} else {
+			accepted++
+		}
+	}
+	if refused < 1000 || accepted < 1000 {
+		t.Errorf("%d refused, %d accepted: one side is hardly tested", refused, accepted)
 	}
 }

@@ -1,6 +1,7 @@
 package cutrantt
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -48,6 +49,7 @@ type Fused interface {
 	MulTensor(dst, a, b []*Batch) error
 	SwitchKeys(g Gadget, items []KeySwitch) error
 	DivRounds(dst, src []*Batch) error
+	Collect(dst *Batch, src []*Batch) error
 	// NewResult is NewBatch without the zeros: until an operation has written all
 	// of it the residues are arbitrary words.
 	NewResult(polys int, limbs []int, d Domain) (*Batch, error)
@@ -71,10 +73,11 @@ func MulTensor(r Ring, dst, a, b []*Batch) error {
 	}
 	var same like
 	for i := range dst {
-		if err := errors.Join(
-			same.check("factor", a[i], 2), same.check("factor", b[i], 2), own("product", dst, i, a[i], b[i]),
-		); err != nil {
+		if err := errors.Join(same.check("factor", a[i], 2), same.check("factor", b[i], 2)); err != nil {
 			return err
+		}
+		if dst[i] == nil {
+			return fmt.Errorf("%w: nil batch", ErrForeign)
 		}
 		if dst[i].Polys() != 3 || !dst[i].Shape().SameLimbs(a[i].Shape()) {
 			return fmt.Errorf(
@@ -82,6 +85,9 @@ func MulTensor(r Ring, dst, a, b []*Batch) error {
 				dst[i].Limbs(), a[i].Limbs(),
 			)
 		}
+	}
+	if err := apart("product", dst, a, b); err != nil {
+		return err
 	}
 	if f, ok := r.(Fused); ok {
 		if err := f.MulTensor(dst, a, b); !errors.Is(err, ErrNotSupported) {
@@ -107,14 +113,13 @@ func DivRounds(r Ring, dst, src []*Batch) error {
 		if src[i] == nil || src[0] == nil {
 			return fmt.Errorf("%w: nil batch", ErrForeign)
 		}
-		if err := own("quotient", dst, i, src...); err != nil {
+		polys := src[0].Polys()
+		if err := errors.Join(from.any(src[i], polys), to.shape(dst[i], polys)); err != nil {
 			return err
 		}
-		if err := errors.Join(
-			from.any(src[i], src[0].Polys()), to.any(dst[i].domain(src[i].Domain()), src[0].Polys()),
-		); err != nil {
-			return err
-		}
+	}
+	if err := apart("quotient", dst, src); err != nil {
+		return err
 	}
 	if f, ok := r.(Fused); ok && len(dst) > 1 {
 		if err := f.DivRounds(dst, src); !errors.Is(err, ErrNotSupported) {
@@ -126,6 +131,48 @@ func DivRounds(r Ring, dst, src []*Batch) error {
 			return err
 		}
 	}
+	return nil
+}
+
+// Collect copies batches of one shape next to each other: the polynomials of src[0] to the
+// first ones of dst, and so on. dst has as many as all of them together, over the same
+// limbs, apart from them.
+func Collect(r Ring, dst *Batch, src []*Batch) error {
+	var from like
+	for _, b := range src {
+		if b == nil {
+			return fmt.Errorf("%w: nil batch", ErrForeign)
+		}
+		if err := from.any(b, src[0].Polys()); err != nil {
+			return err
+		}
+	}
+	if dst == nil || len(src) == 0 {
+		return fmt.Errorf("%w: %d batches to collect", ErrForeign, len(src))
+	}
+	polys := src[0].Polys()
+	if dst.Polys() != len(src)*polys || !dst.Shape().SameLimbs(src[0].Shape()) {
+		return fmt.Errorf("%w: %d times %d polynomials with limbs %v to %d with limbs %v", ErrShape, len(src), polys,
+			src[0].Limbs(), dst.Polys(), dst.Limbs())
+	}
+	if err := apart("copy", []*Batch{dst}, src); err != nil {
+		return err
+	}
+	if f, ok := r.(Fused); ok && len(src) > 1 {
+		if err := f.Collect(dst, src); !errors.Is(err, ErrNotSupported) {
+			return err
+		}
+	}
+	for i, b := range src {
+		v, err := dst.Slice(i*polys, (i+1)*polys, 0, len(dst.Limbs()))
+		if err != nil {
+			return err
+		}
+		if err := r.Copy(v, b); err != nil {
+			return err
+		}
+	}
+	dst.SetDomain(src[0].Domain())
 	return nil
 }
 
@@ -164,55 +211,80 @@ func checkSwitches(r Ring, g Gadget, items []KeySwitch) error {
 	if g.Alpha < 1 || len(g.Special) < 1 {
 		return fmt.Errorf("%w: digits of %d limbs with %d special moduli", ErrShape, g.Alpha, len(g.Special))
 	}
-	var x, low, to like
-	dsts := make([]*Batch, len(items))
-	for i := range items {
-		dsts[i] = items[i].Dst
-	}
 	first := items[0].Key
-	for i, it := range items {
-		if it.Key == nil || first == nil {
+	if first == nil {
+		return fmt.Errorf("%w: no key", ErrForeign)
+	}
+	digits, special := 2*g.Digits(limbsOf(items[0].X)), first.Shape()
+	var same switchShape
+	dst, x := make([]*Batch, len(items)), make([]*Batch, len(items))
+	var low []*Batch
+	for i := range items {
+		it := &items[i]
+		if it.Key == nil {
 			return fmt.Errorf("%w: no key", ErrForeign)
 		}
-		if err := errors.Join(
-			x.check("switched polynomial", it.X, 1), own("result", dsts, i, it.X, it.Low),
-		); err != nil {
+		if err := same.check(it, items[0].Low); err != nil {
 			return err
 		}
-		limbs, shape := it.X.Limbs(), it.Key.Shape()
-		n := len(it.Dst.Limbs())
-		if it.Dst.Polys() != 2 || n > len(limbs) || !slices.Equal(it.Dst.Limbs(), limbs[:n]) {
-			return fmt.Errorf(
-				"%w: a key switch of limbs %v to %d polynomials with limbs %v", ErrShape, limbs, it.Dst.Polys(),
-				it.Dst.Limbs(),
-			)
-		}
-		if err := to.any(it.Dst.domain(it.X.Domain()), 2); err != nil {
-			return err
-		}
-		if (it.Low == nil) != (items[0].Low == nil) {
-			return fmt.Errorf("%w: some key switches have a sum to add and some have none", ErrShape)
-		}
-		if it.Low != nil {
-			if err := low.check("sum", it.Low, items[0].Low.Polys()); err != nil {
-				return err
-			}
-			if it.Low.Polys() > 2 || it.Low.Domain() != it.X.Domain() || !it.Low.Shape().SameLimbs(it.X.Shape()) {
-				return fmt.Errorf(
-					"%w: %d polynomials with limbs %v in %v to add to limbs %v in %v", ErrShape, it.Low.Polys(),
-					it.Low.Limbs(), it.Low.Domain(), limbs, it.X.Domain(),
-				)
-			}
-		}
-		if shape.Polys != 2*g.Digits(len(limbs)) || !shape.SameLimbs(first.Shape()) || shape.Domain != it.X.Domain() {
-			return fmt.Errorf(
-				"%w: a key of %d polynomials in %v for %d digits in %v", ErrShape, shape.Polys, shape.Domain,
-				g.Digits(len(limbs)), it.X.Domain(),
-			)
+		shape, domain := it.Key.Shape(), it.X.Domain()
+		if shape.Polys != digits || !shape.SameLimbs(special) || shape.Domain != domain {
+			return fmt.Errorf("%w: a key of %d polynomials in %v for %d digits in %v", ErrShape, shape.Polys, shape.Domain,
+				digits/2, domain)
 		}
 		if it.Galois != 0 && (it.Galois%2 == 0 || it.Galois >= uint64(2*r.N())) {
 			return fmt.Errorf("%w: Galois element %d is not odd or not below %d", ErrRange, it.Galois, 2*r.N())
 		}
+		if dst[i], x[i] = it.Dst, it.X; it.Low != nil {
+			low = append(low, it.Low)
+		}
+	}
+	return apart("result", dst, x, low)
+}
+
+func limbsOf(b *Batch) int {
+	if b == nil {
+		return 0
+	}
+	return len(b.Limbs())
+}
+
+// switchShape checks that the batches of key switches have one shape.
+type switchShape struct{ x, low, to like }
+
+// check refuses an item whose batches do not fit each other or the items before. first
+// is the sum of the first item.
+func (s *switchShape) check(it *KeySwitch, first *Batch) error {
+	if err := s.x.check("switched polynomial", it.X, 1); err != nil {
+		return err
+	}
+	if it.Dst == nil {
+		return fmt.Errorf("%w: nil batch", ErrForeign)
+	}
+	limbs, n := it.X.Limbs(), len(it.Dst.Limbs())
+	if it.Dst.Polys() != 2 || n > len(limbs) || !slices.Equal(it.Dst.Limbs(), limbs[:n]) {
+		return fmt.Errorf(
+			"%w: a key switch of limbs %v to %d polynomials with limbs %v", ErrShape, limbs, it.Dst.Polys(),
+			it.Dst.Limbs(),
+		)
+	}
+	if err := s.to.shape(it.Dst, 2); err != nil {
+		return err
+	}
+	if (it.Low == nil) != (first == nil) {
+		return fmt.Errorf("%w: some key switches have a sum to add and some have none", ErrShape)
+	}
+	if it.Low == nil {
+		return nil
+	}
+	if err := s.low.check("sum", it.Low, first.Polys()); err != nil {
+		return err
+	}
+	if it.Low.Polys() > 2 || it.Low.Domain() != it.X.Domain() || !it.Low.Shape().SameLimbs(it.X.Shape()) {
+		return fmt.Errorf(
+			"%w: %d polynomials with limbs %v in %v to add to limbs %v in %v", ErrShape, it.Low.Polys(),
+			it.Low.Limbs(), it.Low.Domain(), limbs, it.X.Domain(),
+		)
 	}
 	return nil
 }
@@ -231,7 +303,19 @@ func (l *like) check(what string, b *Batch, polys int) error {
 	return nil
 }
 
+// any refuses another shape or domain than the first batch has.
 func (l *like) any(b *Batch, polys int) error {
+	if err := l.shape(b, polys); err != nil {
+		return err
+	}
+	if f := l.first; b.Domain() != f.Domain() {
+		return fmt.Errorf("%w: %v and %v in one call", ErrDomain, f.Domain(), b.Domain())
+	}
+	return nil
+}
+
+// shape is any for results, which may have any domain: they get that of the operation.
+func (l *like) shape(b *Batch, polys int) error {
 	if b == nil {
 		return fmt.Errorf("%w: nil batch", ErrForeign)
 	}
@@ -245,55 +329,68 @@ func (l *like) any(b *Batch, polys int) error {
 			f.Limbs(),
 		)
 	}
-	if b.Domain() != f.Domain() {
-		return fmt.Errorf("%w: %v and %v in one call", ErrDomain, f.Domain(), b.Domain())
-	}
 	return nil
 }
 
-// domain is b with the label that the operation will give it; nil stays nil.
-func (b *Batch) domain(d Domain) *Batch {
-	if b == nil {
-		return nil
-	}
-	c := *b
-	c.SetDomain(d)
-	return &c
-}
-
-// own checks that dst[i] shares memory with no source and no other destination.
-func own(what string, dst []*Batch, i int, sources ...*Batch) error {
-	if dst[i] == nil {
-		return fmt.Errorf("%w: nil batch", ErrForeign)
-	}
-	for _, s := range sources {
-		if s != nil && dst[i].overlaps(s) {
-			return fmt.Errorf("%w: a %s shares memory with what it is made from", ErrShape, what)
+// apart refuses results that share memory with each other or with a source of any item.
+// what names a result. It sorts what lies in the memory of results, which takes n log n
+// steps, or n where they lie in order.
+func apart(what string, dst []*Batch, sources ...[]*Batch) error {
+	owners := map[any]int{}
+	all := make([]extent, 0, len(dst))
+	for _, b := range dst {
+		if _, known := owners[b.mem]; !known {
+			owners[b.mem] = len(owners)
 		}
+		all = b.extents(all, owners[b.mem], true)
 	}
-	for _, d := range dst[:i] {
-		if dst[i].overlaps(d) {
-			return fmt.Errorf("%w: two results share memory", ErrShape)
-		}
-	}
-	return nil
-}
-
-// overlaps reports whether two batches have residues in common.
-func (b *Batch) overlaps(o *Batch) bool {
-	if b.mem != o.mem || b.Polys() == 0 || o.Polys() == 0 || b.end(b.Polys()) <= o.offset ||
-		o.end(o.Polys()) <= b.offset {
-		return false
-	}
-	for i := range b.Polys() {
-		for j := range o.Polys() {
-			if b.Offset(i, 0) < o.end(j+1) && o.Offset(j, 0) < b.end(i+1) {
-				return true
+	for _, list := range sources {
+		for _, b := range list {
+			if owner, shared := owners[b.mem]; shared {
+				all = b.extents(all, owner, false)
 			}
 		}
 	}
-	return false
+	order := func(a, b extent) int { return cmp.Or(a.owner-b.owner, a.lo-b.lo) }
+	if !slices.IsSortedFunc(all, order) {
+		slices.SortFunc(all, order)
+	}
+	owner, results, read := -1, 0, 0 // where results and sources end so far
+	for _, e := range all {
+		if e.owner != owner {
+			owner, results, read = e.owner, 0, 0
+		}
+		switch {
+		case e.result && e.lo < results:
+			return fmt.Errorf("%w: two results share memory", ErrShape)
+		case e.result && e.lo < read, !e.result && e.lo < results:
+			return fmt.Errorf("%w: a %s shares memory with what it is made from", ErrShape, what)
+		case e.result:
+			results = max(results, e.hi)
+		default:
+			read = max(read, e.hi)
+		}
+	}
+	return nil
 }
 
-// end is where the polynomials before number k end.
-func (b *Batch) end(k int) int { return b.Offset(k-1, 0) + len(b.Limbs())*b.n }
+// extent is residues that lie side by side in one memory.
+type extent struct {
+	owner, lo, hi int
+	result        bool
+}
+
+// extents appends the extents of b.
+func (b *Batch) extents(to []extent, owner int, result bool) []extent {
+	size := len(b.Limbs()) * b.n
+	if b.Polys() == 0 || size == 0 {
+		return to
+	}
+	if b.polyStride == size {
+		return append(to, extent{owner, b.offset, b.offset + b.Polys()*size, result})
+	}
+	for i := range b.Polys() {
+		to = append(to, extent{owner, b.Offset(i, 0), b.Offset(i, 0) + size, result})
+	}
+	return to
+}

@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 
@@ -61,6 +62,54 @@ func TestDivRounds(t *testing.T) {
 				func(r cutrantt.Ring, of func([]pair) []*cutrantt.Batch) error {
 					return cutrantt.DivRounds(r, of(dst), of(src))
 				})
+		}
+	})
+}
+
+// TestCollect compares copies of several batches to one with the reference: whole
+// batches and views of some limbs, and batches that do not fit.
+func TestCollect(t *testing.T) {
+	eachFused(t, func(t *testing.T, b cutrantt.Backend, logN, n2 int) {
+		g := newRig(t, b, logN, moduli(t, logN, 4), cutrantt.MethodAuto)
+		d := cutrantt.NTT(n2)
+		var src []pair
+		for i := range 3 {
+			src = append(src, g.batch([]int{1, 0, 2, 3}, d, patterns[i%len(patterns)], random))
+		}
+		leading := func(all []*cutrantt.Batch, limbs int) (out []*cutrantt.Batch) {
+			for _, x := range all {
+				v, err := x.Slice(0, 2, 0, limbs)
+				g.ok(err)
+				out = append(out, v)
+			}
+			return out
+		}
+		for _, limbs := range []int{4, 2} {
+			for _, n := range []int{1, 3} {
+				dst := g.blank(2*n, []int{1, 0, 2, 3}[:limbs], cutrantt.Coeffs(1))
+				g.many(fmt.Sprintf("%d limbs of %d batches", limbs, n), []pair{dst},
+					func(r cutrantt.Ring, of func([]pair) []*cutrantt.Batch) error {
+						return cutrantt.Collect(r, of([]pair{dst})[0], leading(of(src[:n]), limbs))
+					})
+			}
+		}
+		small, x := g.blank(2, []int{1, 0, 2, 3}, d).got, src[0].got
+		for what, c := range map[string]struct {
+			dst  *cutrantt.Batch
+			src  []*cutrantt.Batch
+			want error
+		}{
+			"too much":         {small, []*cutrantt.Batch{x, src[1].got}, cutrantt.ErrShape},
+			"other limbs":      {small, leading([]*cutrantt.Batch{x}, 3), cutrantt.ErrShape},
+			"itself":           {x, []*cutrantt.Batch{x}, cutrantt.ErrShape},
+			"nothing":          {small, nil, cutrantt.ErrForeign},
+			"no batch":         {small, []*cutrantt.Batch{nil}, cutrantt.ErrForeign},
+			"no place":         {nil, []*cutrantt.Batch{x}, cutrantt.ErrForeign},
+			"different shapes": {small, []*cutrantt.Batch{x, leading([]*cutrantt.Batch{x}, 2)[0]}, cutrantt.ErrShape},
+		} {
+			if err := cutrantt.Collect(g.ring, c.dst, c.src); !errors.Is(err, c.want) {
+				t.Errorf("%s: %v, want %v", what, err, c.want)
+			}
 		}
 	})
 }

@@ -228,6 +228,11 @@ func (r *ring) DivRounds(_, src []*cutrantt.Batch) error {
 	return fmt.Errorf("%w: dividing %d batches at once", cutrantt.ErrNotSupported, len(src))
 }
 
+// Collect is as fast one by one.
+func (r *ring) Collect(_ *cutrantt.Batch, src []*cutrantt.Batch) error {
+	return fmt.Errorf("%w: copying %d batches at once", cutrantt.ErrNotSupported, len(src))
+}
+
 // SwitchKeys makes the digits of all targets limb by limb, so that a limb's digits
 // are multiplied while they are in the cache and never lie in memory together.
 func (r *ring) SwitchKeys(g cutrantt.Gadget, items []cutrantt.KeySwitch) error {

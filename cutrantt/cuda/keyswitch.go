@@ -349,14 +349,43 @@ func (r *ring) inverseOf(dst tensor, xs []tensor, polys int, limbs []int, n2 int
 	if even {
 		return r.inverseTimes(dst, tensor{xs[0].at, uint64(step / 4)}, len(xs), limbs, n2, last)
 	}
+	if err := r.collectItems(dst, xs, polys, len(limbs)); err != nil {
+		return err
+	}
+	return r.inverseTimes(dst, dst, len(xs)*polys, limbs, n2, last)
+}
+
+// collectItems queues copies of polys polynomials at each of xs to dst, next to each other.
+func (r *ring) collectItems(dst tensor, xs []tensor, polys, limbs int) error {
 	items := make([]collectItem, len(xs))
 	for i, x := range xs {
 		items[i] = collectItem{from: x}
 	}
-	n := len(xs) * polys
-	a := collectArgs{args: args{dst: dst.at, ds: dst.stride}, polys: uint32(polys)}
-	if err := launchItems(r, "collect", n*(r.n>>10), len(limbs), 256, 0, a, items); err != nil {
+	for part := range slices.Chunk(items, mostItems) {
+		a := collectArgs{args: args{dst: dst.at, ds: dst.stride}, polys: uint32(polys)}
+		if err := launchItems(r, "collect", len(part)*polys*(r.n>>10), limbs, 256, 0, a, part); err != nil {
+			return err
+		}
+		dst = dst.poly(len(part) * polys)
+	}
+	return nil
+}
+
+func (r *ring) Collect(dst *cutrantt.Batch, src []*cutrantt.Batch) error {
+	if err := r.check.Batches(dst); err != nil {
 		return err
 	}
-	return r.inverseTimes(dst, dst, n, limbs, n2, last)
+	if err := r.check.Batches(src...); err != nil {
+		return err
+	}
+	xs := make([]tensor, len(src))
+	for i, b := range src {
+		xs[i] = r.tensor(b)
+	}
+	err := r.exec(func() error { return r.collectItems(r.tensor(dst), xs, src[0].Polys(), len(dst.Limbs())) },
+		append(slices.Clip(src), dst)...)
+	if err == nil {
+		dst.SetDomain(src[0].Domain())
+	}
+	return err
 }

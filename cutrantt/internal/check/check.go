@@ -156,6 +156,10 @@ func (r *Ring) Elementwise(p Polynomials, dst *cutrantt.Batch, srcs ...*cutrantt
 // Overlap refuses a destination that shares memory with a source other than
 // limb for limb in the same place.
 func Overlap(dst, src *cutrantt.Batch) error {
+	if dst.Mem() == src.Mem() && dst.Polys() == src.Polys() && dst.Offset(0, 0) == src.Offset(0, 0) &&
+		dst.Offset(1, 0) == src.Offset(1, 0) && len(dst.Limbs()) == len(src.Limbs()) {
+		return nil // one place; the pairs below are many
+	}
 	return overlap(dst, src, func(dp, dl, sp, sl int) bool {
 		return dp == sp && dl == sl &&
 			dst.Polys() == src.Polys()
