@@ -229,8 +229,8 @@ func checkSwitches(r Ring, g Gadget, items []KeySwitch) error {
 		}
 		shape, domain := it.Key.Shape(), it.X.Domain()
 		if shape.Polys != digits || !shape.SameLimbs(special) || shape.Domain != domain {
-			return fmt.Errorf("%w: a key of %d polynomials in %v for %d digits in %v", ErrShape, shape.Polys, shape.Domain,
-				digits/2, domain)
+			return fmt.Errorf("%w: a key of %d polynomials in %v for %d digits in %v", ErrShape, shape.Polys,
+				shape.Domain, digits/2, domain)
 		}
 		if it.Galois != 0 && (it.Galois%2 == 0 || it.Galois >= uint64(2*r.N())) {
 			return fmt.Errorf("%w: Galois element %d is not odd or not below %d", ErrRange, it.Galois, 2*r.N())

@@ -108,6 +108,12 @@ func TestNothingPanics(t *testing.T) {
 	args.add("", "edge12-d1")
 	args.add([]*henc.Evaluator(nil), []*henc.Evaluator{nil}, []*henc.Evaluator{ev}, []*henc.Evaluator{{}})
 	args.add([]*henc.Ciphertext(nil), []*henc.Ciphertext{ct}, []*henc.Ciphertext{nil})
+	be := must(henc.NewBatchEvaluator([]*henc.Evaluator{ev, ev}))(t)
+	batch := must(be.Of([]*henc.Ciphertext{ct, ct}, 1))(t)
+	freedBatch := must(be.Clone(batch))(t)
+	be.Free(freedBatch)
+	args.add((*henc.Ciphertexts)(nil), &henc.Ciphertexts{}, batch, must(be.Clone(batch))(t), freedBatch,
+		batch.WithScale(math.NaN()))
 	args[reflect.TypeFor[io.Writer]()] = []reflect.Value{reflect.ValueOf(io.Discard), reflect.ValueOf(fullDisk{})}
 	args.add(henc.EvaluationKeyStream{}, henc.EvaluationKeyStream{Elements: []uint64{5}},
 		henc.EvaluationKeyStream{Elements: []uint64{5, 1, 2}, Galois: keyOf(keys)},
@@ -130,6 +136,9 @@ func TestNothingPanics(t *testing.T) {
 		{"evaluator", ev}, {"nil evaluator", (*henc.Evaluator)(nil)}, {"zero evaluator", &henc.Evaluator{}},
 		{"evaluator without keys", henc.NewEvaluator(ctx, nil)},
 		{"evaluator without context", henc.NewEvaluator(nil, keys)},
+		{"batch evaluator", be}, {"nil batch evaluator", (*henc.BatchEvaluator)(nil)},
+		{"zero batch evaluator", &henc.BatchEvaluator{}},
+		{"batch", batch}, {"nil batch", (*henc.Ciphertexts)(nil)}, {"zero batch", &henc.Ciphertexts{}},
 		{"ciphertext", ct}, {"nil ciphertext", (*henc.Ciphertext)(nil)}, {"nil seed", (*henc.Seed)(nil)},
 		{"key", key}, {"nil key", (*secret.Key)(nil)}, {"zero key", &secret.Key{}},
 		{"decryptor", secret.NewDecryptor(ctx, key)}, {"nil decryptor", (*secret.Decryptor)(nil)},
@@ -154,8 +163,7 @@ func TestNothingPanics(t *testing.T) {
 		{"GaloisElement", henc.GaloisElement}, {"ConjugationElement", henc.ConjugationElement},
 		{"SumRotations", henc.SumRotations},
 		{"ComputeKeyID", henc.ComputeKeyID}, {"PeekCiphertext", henc.PeekCiphertext}, {"NewSeed", henc.NewSeed},
-		{"MulBatch", henc.MulBatch}, {"MulRescaleBatch", henc.MulRescaleBatch}, {"RotateBatch", henc.RotateBatch},
-		{"RescaleBatch", henc.RescaleBatch},
+		{"NewBatchEvaluator", henc.NewBatchEvaluator},
 		{"Generate", secret.Generate}, {"FromCoefficients", secret.FromCoefficients}, {"Unmarshal", secret.Unmarshal},
 		{"NewDecryptor", secret.NewDecryptor}, {"NewSeededEncryptor", secret.NewSeededEncryptor},
 	}...)

@@ -147,8 +147,7 @@ func (p Parameters) RescaleFactor(level int) float64 {
 func (ev *Evaluator) run(
 	op string, level int, scale float64, f func(c *chain.Chain, out *cutrantt.Batch),
 ) (*Ciphertext, error) {
-	r, err := ev.ctx.results(op, level, []float64{scale}, func(c *chain.Chain, dst []*cutrantt.Batch) { f(c, dst[0]) })
-	return first(r, err)
+	return first(ev.batch().result(op, level, scale, func(c *chain.Chain, out *Ciphertexts) { f(c, out.whole) }))
 }
 
 // valid refuses an unusable evaluator or operand.

@@ -7,104 +7,315 @@ import (
 	"github.com/hencedge/hencedge/henc/internal/chain"
 )
 
-// Batches: one operation on independent ciphertexts of one level, each under the
-// keys of its own evaluator. All evaluators have one context. The results are
-// those of the single operations bit for bit; a GPU runs them in one set of
-// launches, which pays for small rings. One failure fails the batch.
-
-// MulBatch is evs[i].Mul(a[i], b[i]) for every i.
-func MulBatch(evs []*Evaluator, a, b []*Ciphertext) ([]*Ciphertext, error) {
-	const op = "multiply"
-	if err := together(op, evs, a, b); err != nil || len(a) == 0 {
-		return nil, err
-	}
-	return multiply(op, false, evs, a, b)
+// BatchEvaluator runs each operation on several independent ciphertexts at a time, item i
+// under the keys of its own evaluator. The results are those of Evaluator's operations of
+// the same names bit for bit. A GPU runs them in one set of launches, whatever their
+// number. One failure fails the batch. It is immutable and safe for concurrent use.
+type BatchEvaluator struct {
+	ctx *Context
+	evs []*Evaluator
 }
 
-// MulRescaleBatch is evs[i].MulRescale(a[i], b[i]) for every i.
-func MulRescaleBatch(evs []*Evaluator, a, b []*Ciphertext) ([]*Ciphertext, error) {
-	const op = "multiply and rescale"
-	if err := together(op, evs, a, b); err != nil || len(a) == 0 {
-		return nil, err
+// NewBatchEvaluator makes a batch evaluator of one or more evaluators of one context.
+func NewBatchEvaluator(evs []*Evaluator) (*BatchEvaluator, error) {
+	if len(evs) == 0 {
+		return nil, fmt.Errorf("%w: a batch of no evaluators", ErrParams)
 	}
-	return multiply(op, true, evs, a, b)
+	for i, ev := range evs {
+		if ev == nil || ev.ctx.ready() != nil {
+			return nil, fmt.Errorf("item %d: %w: evaluator without a context", i, ErrParams)
+		}
+		if ev.ctx != evs[0].ctx {
+			return nil, fmt.Errorf("%w: item %d has another context", ErrParams, i)
+		}
+	}
+	return &BatchEvaluator{ctx: evs[0].ctx, evs: evs}, nil
 }
 
-// RotateBatch is evs[i].Rotate(a[i], k) for every i.
-func RotateBatch(evs []*Evaluator, a []*Ciphertext, k int) ([]*Ciphertext, error) {
-	const op = "rotate"
-	if err := together(op, evs, a, a); err != nil || len(a) == 0 {
-		return nil, err
-	}
-	g := GaloisElement(evs[0].ctx.params, k)
-	elements := make([]uint64, len(a))
-	for i := range elements {
-		elements[i] = g
-	}
-	return automorphisms(op, evs, a, elements)
+// Ciphertexts are ciphertexts of one level and one scale, one for each item of a batch.
+// Those that an operation made lie side by side in one allocation, so that element-wise
+// operations on all of them are one call of the ring, and they are freed together.
+type Ciphertexts struct {
+	level int
+	scale float64
+	items []*cutrantt.Batch // 2 polynomials each
+	whole *cutrantt.Batch   // the 2*len(items) polynomials of all; nil: they lie apart
 }
 
-// RescaleBatch is evs[i].Rescale(a[i]) for every i.
-func RescaleBatch(evs []*Evaluator, a []*Ciphertext) ([]*Ciphertext, error) {
-	const op = "rescale"
-	if err := together(op, evs, a, a); err != nil || len(a) == 0 {
-		return nil, err
+// Level is the level of every item.
+func (a *Ciphertexts) Level() int {
+	if a == nil {
+		return 0
 	}
-	scales, values := make([]float64, len(a)), make([]*cutrantt.Batch, len(a))
-	for i, ct := range a {
-		var err error
-		if scales[i], err = evs[i].rescaled(ct.Level, ct.Scale); err != nil {
+	return a.level
+}
+
+// Scale is the scale of every item.
+func (a *Ciphertexts) Scale() float64 {
+	if a == nil {
+		return 0
+	}
+	return a.scale
+}
+
+// Len is the number of items.
+func (a *Ciphertexts) Len() int {
+	if a == nil {
+		return 0
+	}
+	return len(a.items)
+}
+
+// At returns item i, nil outside the batch. It shares the memory of the batch: freeing it
+// frees all items.
+func (a *Ciphertexts) At(i int) *Ciphertext {
+	if i < 0 || i >= a.Len() {
+		return nil
+	}
+	return &Ciphertext{Value: a.items[i], Level: a.level, Scale: a.scale}
+}
+
+// WithScale is Ciphertext.WithScale for every item.
+func (a *Ciphertexts) WithScale(scale float64) *Ciphertexts {
+	if a == nil {
+		return nil
+	}
+	c := *a
+	c.scale = scale
+	return &c
+}
+
+// Of makes a batch of one ciphertext for each item, all at one scale, read at a level:
+// of those at higher levels the leading limbs, as DropLevel does. It copies nothing. It
+// fails with ErrLevel for ciphertexts below the level and with ErrScale for different
+// scales.
+func (be *BatchEvaluator) Of(cts []*Ciphertext, level int) (*Ciphertexts, error) {
+	const op = "batch"
+	if be == nil || be.ctx == nil || len(cts) != len(be.evs) {
+		return nil, fmt.Errorf("%s: %w: %d ciphertexts", op, ErrParams, len(cts))
+	}
+	out := &Ciphertexts{level: level, items: make([]*cutrantt.Batch, len(cts))}
+	for i, ct := range cts {
+		if err := be.ctx.CheckCiphertext(ct); err != nil {
 			return nil, fmt.Errorf("%s: item %d: %w", op, i, err)
 		}
-		values[i] = ct.Value
+		if level < 0 || level > ct.Level {
+			return nil, fmt.Errorf("%s: item %d: %w: a ciphertext at level %d, wanted at level %d", op, i, ErrLevel,
+				ct.Level, level)
+		}
+		if i == 0 {
+			out.scale = ct.Scale
+		}
+		if ct.Scale != out.scale {
+			return nil, fmt.Errorf("%s: item %d: %w: scale %g, the first has %g", op, i, ErrScale, ct.Scale, out.scale)
+		}
+		var err error
+		if out.items[i], err = ct.Value.Slice(0, 2, 0, be.ctx.params.LimbsAt(level)); err != nil {
+			return nil, fmt.Errorf("%s: item %d: %w", op, i, err)
+		}
 	}
-	ctx := evs[0].ctx
-	return ctx.results(op, a[0].Level-1, scales, func(c *chain.Chain, dst []*cutrantt.Batch) {
-		c.Do(func() error { return cutrantt.DivRounds(ctx.ring, dst, values) })
+	if err := be.ctx.params.CheckScale(level, out.scale); err != nil {
+		return nil, fmt.Errorf("%s: %w", op, err)
+	}
+	if len(out.items) == 1 {
+		out.whole = out.items[0]
+	}
+	return out, nil
+}
+
+// Free gives back the memory of what an operation made. It must not be used again.
+func (be *BatchEvaluator) Free(a *Ciphertexts) {
+	if be != nil && be.ctx != nil && a != nil && a.whole != nil {
+		be.ctx.ring.Free(a.whole)
+	}
+}
+
+// Add is Evaluator.Add for each item.
+func (be *BatchEvaluator) Add(a, b *Ciphertexts) (*Ciphertexts, error) {
+	return be.combine("add", a, b, cutrantt.Ring.Add)
+}
+
+// Sub is Evaluator.Sub for each item.
+func (be *BatchEvaluator) Sub(a, b *Ciphertexts) (*Ciphertexts, error) {
+	return be.combine("subtract", a, b, cutrantt.Ring.Sub)
+}
+
+func (be *BatchEvaluator) combine(
+	op string, a, b *Ciphertexts, f func(r cutrantt.Ring, dst, a, b *cutrantt.Batch) error,
+) (*Ciphertexts, error) {
+	if err := be.pair(op, a, b, true); err != nil {
+		return nil, err
+	}
+	return be.result(op, a.level, a.scale, func(c *chain.Chain, out *Ciphertexts) {
+		x := be.joined(c, a)
+		y := x
+		if b != a {
+			y = be.joined(c, b)
+		}
+		c.Do(func() error { return f(be.ctx.ring, out.whole, x, y) })
 	})
 }
 
-// together refuses batches whose items do not fit each other.
-func together(op string, evs []*Evaluator, a, b []*Ciphertext) error {
-	if len(evs) != len(a) || len(a) != len(b) {
-		return fmt.Errorf("%s: %w: %d evaluators for %d and %d ciphertexts", op, ErrParams, len(evs), len(a), len(b))
+// MulPlain is Evaluator.MulPlain of each item and one plaintext.
+func (be *BatchEvaluator) MulPlain(a *Ciphertexts, pt *Plaintext) (*Ciphertexts, error) {
+	const op = "multiply by plaintext"
+	if err := be.valid(op, a); err != nil {
+		return nil, err
 	}
-	for i, ev := range evs {
-		if err := ev.valid(op, a[i]); err != nil {
-			return fmt.Errorf("item %d: %w", i, err)
+	if err := be.evs[0].withPlain(op, a.At(0), pt, false); err != nil {
+		return nil, err
+	}
+	return be.result(op, a.level, a.scale*pt.Scale, func(c *chain.Chain, out *Ciphertexts) {
+		c.Op3(be.ctx.ring.Mul, out.whole, be.joined(c, a), pt.Value)
+	})
+}
+
+// MulConst is Evaluator.MulConst for each item.
+func (be *BatchEvaluator) MulConst(a *Ciphertexts, v, constScale float64) (*Ciphertexts, error) {
+	const op = "multiply by constant"
+	if err := be.valid(op, a); err != nil {
+		return nil, err
+	}
+	k, scale, err := be.evs[0].constant(op, a.level, a.scale, v, constScale)
+	if err != nil {
+		return nil, err
+	}
+	return be.result(op, a.level, scale, func(c *chain.Chain, out *Ciphertexts) {
+		x := be.joined(c, a)
+		c.Do(func() error { return be.ctx.ring.MulScalar(out.whole, x, k) })
+	})
+}
+
+// Rescale is Evaluator.Rescale for each item.
+func (be *BatchEvaluator) Rescale(a *Ciphertexts) (*Ciphertexts, error) {
+	const op = "rescale"
+	if err := be.valid(op, a); err != nil {
+		return nil, err
+	}
+	scale, err := be.evs[0].rescaled(a.level, a.scale)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", op, err)
+	}
+	return be.result(op, a.level-1, scale, func(c *chain.Chain, out *Ciphertexts) {
+		c.Do(func() error { return cutrantt.DivRounds(be.ctx.ring, out.items, a.items) })
+	})
+}
+
+// DropLevel is Evaluator.DropLevel for each item.
+func (be *BatchEvaluator) DropLevel(a *Ciphertexts, levels int) (*Ciphertexts, error) {
+	const op = "drop level"
+	if err := be.valid(op, a); err != nil {
+		return nil, err
+	}
+	if levels < 0 || levels > a.level {
+		return nil, fmt.Errorf("%s: %w: cannot drop %d levels at level %d", op, ErrLevel, levels, a.level)
+	}
+	return be.copied(op, a, a.level-levels)
+}
+
+// Clone is Ciphertext.Clone for each item, without seeds.
+func (be *BatchEvaluator) Clone(a *Ciphertexts) (*Ciphertexts, error) {
+	const op = "copy"
+	if err := be.valid(op, a); err != nil {
+		return nil, err
+	}
+	return be.copied(op, a, a.level)
+}
+
+// copied copies the leading limbs of each item.
+func (be *BatchEvaluator) copied(op string, a *Ciphertexts, level int) (*Ciphertexts, error) {
+	limbs := be.ctx.params.LimbsAt(level)
+	return be.result(op, level, a.scale, func(c *chain.Chain, out *Ciphertexts) {
+		if a.whole != nil {
+			c.Op2(be.ctx.ring.Copy, out.whole, c.View(a.whole, 0, a.whole.Polys(), 0, limbs))
+			return
 		}
-		if ev.ctx != evs[0].ctx {
-			return fmt.Errorf("%s: %w: item %d has another context", op, ErrParams, i)
+		from := make([]*cutrantt.Batch, len(a.items))
+		for i, b := range a.items {
+			from[i] = c.View(b, 0, 2, 0, limbs)
 		}
-		if a[i].Level != a[0].Level {
-			return fmt.Errorf(
-				"%s: %w: item %d is at level %d, the first at %d", op, ErrLevel, i, a[i].Level, a[0].Level,
-			)
+		c.Do(func() error { return cutrantt.Collect(be.ctx.ring, out.whole, from) })
+	})
+}
+
+// joined returns the items side by side. It copies them if they lie apart; c frees that.
+func (be *BatchEvaluator) joined(c *chain.Chain, a *Ciphertexts) *cutrantt.Batch {
+	if a.whole != nil {
+		return a.whole
+	}
+	b := c.Result(2*len(a.items), be.ctx.params.QLimbs(a.level), be.ctx.Domain())
+	c.Do(func() error { return cutrantt.Collect(be.ctx.ring, b, a.items) })
+	return b
+}
+
+// valid refuses an unusable evaluator or operand.
+func (be *BatchEvaluator) valid(op string, a *Ciphertexts) error {
+	if be == nil || be.ctx == nil {
+		return fmt.Errorf("%s: %w: batch evaluator without a context", op, ErrParams)
+	}
+	if a.Len() != len(be.evs) {
+		return fmt.Errorf("%s: %w: a batch of %d items for %d evaluators", op, ErrParams, a.Len(), len(be.evs))
+	}
+	for i := range a.items {
+		if i > 0 && a.whole != nil {
+			break // they are views of it
+		}
+		if err := be.ctx.CheckCiphertext(a.At(i)); err != nil {
+			return fmt.Errorf("%s: item %d: %w", op, i, err)
 		}
 	}
 	return nil
 }
 
-// results allocates one result for each scale, runs f, and returns the results
-// only if all of it worked.
+// pair refuses operands of different level and, for sums, of different scale.
+func (be *BatchEvaluator) pair(op string, a, b *Ciphertexts, scales bool) error {
+	if err := be.valid(op, a); err != nil {
+		return err
+	}
+	if err := be.valid(op, b); err != nil {
+		return err
+	}
+	return be.evs[0].matches(op, a.level, b.level, a.scale, b.scale, scales)
+}
+
+// result is Context.results for one batch.
+func (be *BatchEvaluator) result(
+	op string, level int, scale float64, f func(c *chain.Chain, out *Ciphertexts),
+) (*Ciphertexts, error) {
+	r, err := be.ctx.results(op, level, len(be.evs), 1, scale, func(c *chain.Chain, out []*Ciphertexts) {
+		f(c, out[0])
+	})
+	if err != nil {
+		return nil, err
+	}
+	return r[0], nil
+}
+
+// results allocates batches of n results, runs f, which writes all of them, and returns
+// them only if all of it worked.
 func (ctx *Context) results(
-	op string, level int, scales []float64, f func(c *chain.Chain, dst []*cutrantt.Batch),
-) ([]*Ciphertext, error) {
-	c := chain.New(ctx.ring)
-	dst, out := make([]*cutrantt.Batch, len(scales)), make([]*Ciphertext, len(scales))
-	for i, scale := range scales {
-		if err := ctx.params.CheckScale(level, scale); err != nil {
-			_ = c.Close() // nothing of it has run
-			return nil, fmt.Errorf("%s: result: %w", op, err)
+	op string, level, n, batches int, scale float64, f func(c *chain.Chain, out []*Ciphertexts),
+) ([]*Ciphertexts, error) {
+	if err := ctx.params.CheckScale(level, scale); err != nil {
+		return nil, fmt.Errorf("%s: result: %w", op, err)
+	}
+	c, limbs := chain.New(ctx.ring), ctx.params.QLimbs(level)
+	out := make([]*Ciphertexts, batches)
+	for k := range out {
+		r := &Ciphertexts{level: level, scale: scale, items: make([]*cutrantt.Batch, n)}
+		r.whole = c.Result(2*n, limbs, ctx.Domain())
+		for i := range r.items {
+			if r.items[i] = r.whole; n > 1 {
+				r.items[i] = c.View(r.whole, 2*i, 2*i+2, 0, len(limbs))
+			}
 		}
-		dst[i] = c.Result(2, ctx.params.QLimbs(level), ctx.Domain())
+		out[k] = r
 	}
 	if c.Err() == nil {
-		f(c, dst)
+		f(c, out)
 	}
-	for i, v := range dst {
-		v, _ = c.Keep(v)
-		out[i] = &Ciphertext{Value: v, Level: level, Scale: scales[i]}
+	for _, r := range out {
+		_, _ = c.Keep(r.whole)
 	}
 	if err := c.Close(); err != nil {
 		return nil, fmt.Errorf("%s: %w", op, err)

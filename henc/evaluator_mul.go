@@ -12,7 +12,7 @@ import (
 // less. It fails with ErrNoKey without a relinearisation key and with ErrScale
 // where the product's scale does not fit below the modulus of the level.
 func (ev *Evaluator) Mul(a, b *Ciphertext) (*Ciphertext, error) {
-	return first(multiply("multiply", false, []*Evaluator{ev}, []*Ciphertext{a}, []*Ciphertext{b}))
+	return ev.product("multiply", false, a, b)
 }
 
 // MulRescale is Rescale(Mul(a, b)) with one division instead of two: the special
@@ -20,75 +20,119 @@ func (ev *Evaluator) Mul(a, b *Ciphertext) (*Ciphertext, error) {
 // only once. The result is at level-1 with scale a.Scale*b.Scale divided by
 // RescaleFactor(level).
 func (ev *Evaluator) MulRescale(a, b *Ciphertext) (*Ciphertext, error) {
-	return first(multiply("multiply and rescale", true, []*Evaluator{ev}, []*Ciphertext{a}, []*Ciphertext{b}))
+	return ev.product("multiply and rescale", true, a, b)
 }
 
-// first is the only result.
-func first(r []*Ciphertext, err error) (*Ciphertext, error) {
+func (ev *Evaluator) product(op string, merge bool, a, b *Ciphertext) (*Ciphertext, error) {
+	if err := ev.same(op, a, b, false); err != nil {
+		return nil, err
+	}
+	x := alone(a)
+	y := x
+	if b != a {
+		y = alone(b)
+	}
+	return first(ev.batch().multiply(op, merge, x, y))
+}
+
+// Mul is Evaluator.Mul for each item.
+func (be *BatchEvaluator) Mul(a, b *Ciphertexts) (*Ciphertexts, error) {
+	return be.product("multiply", false, a, b)
+}
+
+// MulRescale is Evaluator.MulRescale for each item.
+func (be *BatchEvaluator) MulRescale(a, b *Ciphertexts) (*Ciphertexts, error) {
+	return be.product("multiply and rescale", true, a, b)
+}
+
+func (be *BatchEvaluator) product(op string, merge bool, a, b *Ciphertexts) (*Ciphertexts, error) {
+	if err := be.pair(op, a, b, false); err != nil {
+		return nil, err
+	}
+	return be.multiply(op, merge, a, b)
+}
+
+// multiply is a*b under the keys of each item, with the rescaling if merge is set:
+// (acc + P*low)/(P*q_top) for the sum acc of digits times keys and the degree-2 product
+// (low_0, low_1, d2). The operands were checked.
+func (be *BatchEvaluator) multiply(op string, merge bool, a, b *Ciphertexts) (*Ciphertexts, error) {
+	keys, err := be.operands(func(ev *Evaluator) (cutrantt.Operand, error) { return ev.relin(op, a.level) })
 	if err != nil {
 		return nil, err
 	}
-	return r[0], nil
-}
-
-// multiply is a[i]*b[i] under the keys of evs[i], with the rescaling if merge is
-// set: (acc + P*low)/(P*q_top) for the sum acc of digits times keys and the
-// degree-2 product (low_0, low_1, d2).
-func multiply(op string, merge bool, evs []*Evaluator, a, b []*Ciphertext) ([]*Ciphertext, error) {
-	keys, scales := make([]cutrantt.Operand, len(a)), make([]float64, len(a))
-	for i := range a {
-		var err error
-		if keys[i], err = evs[i].relin(op, a[i], b[i]); err != nil {
-			return nil, err
-		}
-		p := evs[i].ctx.params
-		if scales[i] = a[i].Scale * b[i].Scale; !merge {
-			continue
-		}
-		if err := p.CheckScale(a[i].Level, scales[i]); err != nil {
+	ctx, level, scale := be.ctx, a.level, a.scale*b.scale
+	if merge {
+		if err := ctx.params.CheckScale(level, scale); err != nil {
 			return nil, fmt.Errorf("%s: product: %w", op, err)
 		}
-		if scales[i], err = evs[i].rescaled(a[i].Level, scales[i]); err != nil {
+		if scale, err = be.evs[0].rescaled(level, scale); err != nil {
 			return nil, fmt.Errorf("%s: %w", op, err)
 		}
+		level--
 	}
-	ctx, level := evs[0].ctx, a[0].Level
-	out := level
-	if merge {
-		out--
-	}
-	return ctx.results(op, out, scales, func(c *chain.Chain, dst []*cutrantt.Batch) {
-		n := len(dst)
-		t := c.Result(3*n, ctx.params.QLimbs(level), ctx.Domain())
-		products, x, y := make([]*cutrantt.Batch, n), make([]*cutrantt.Batch, n), make([]*cutrantt.Batch, n)
-		items := make([]cutrantt.KeySwitch, n)
-		for i := range dst {
-			c.Do(func() error {
-				limbs := len(t.Limbs())
-				products[i], x[i], y[i] = c.View(t, 3*i, 3*i+3, 0, limbs), a[i].Value, b[i].Value
-				items[i] = cutrantt.KeySwitch{
-					Dst: dst[i], X: c.View(t, 3*i+2, 3*i+3, 0, limbs), Low: c.View(t, 3*i, 3*i+2, 0, limbs),
-					Key: keys[i],
-				}
-				return c.Err()
-			})
+	return be.result(op, level, scale, func(c *chain.Chain, out *Ciphertexts) {
+		n := len(out.items)
+		t := c.Result(3*n, ctx.params.QLimbs(a.level), ctx.Domain())
+		products, items := make([]*cutrantt.Batch, n), make([]cutrantt.KeySwitch, n)
+		for i := range items {
+			if c.Err() != nil {
+				return
+			}
+			limbs := len(t.Limbs())
+			products[i] = c.View(t, 3*i, 3*i+3, 0, limbs)
+			items[i] = cutrantt.KeySwitch{
+				Dst: out.items[i], X: c.View(t, 3*i+2, 3*i+3, 0, limbs), Low: c.View(t, 3*i, 3*i+2, 0, limbs),
+				Key: keys[i],
+			}
 		}
-		c.Do(func() error { return cutrantt.MulTensor(ctx.ring, products, x, y) })
+		c.Do(func() error { return cutrantt.MulTensor(ctx.ring, products, a.items, b.items) })
 		c.Do(func() error { return cutrantt.SwitchKeys(ctx.ring, ctx.gadget(), items) })
 	})
 }
 
-// relin checks the operands of a product and returns the key's operand.
-func (ev *Evaluator) relin(op string, a, b *Ciphertext) (cutrantt.Operand, error) {
-	if err := ev.same(op, a, b, false); err != nil {
-		return nil, err
+// operands returns the key of each item. Items of one evaluator that follow each other
+// share it.
+func (be *BatchEvaluator) operands(of func(ev *Evaluator) (cutrantt.Operand, error)) ([]cutrantt.Operand, error) {
+	keys := make([]cutrantt.Operand, len(be.evs))
+	for i, ev := range be.evs {
+		if i > 0 && ev == be.evs[i-1] {
+			keys[i] = keys[i-1]
+			continue
+		}
+		var err error
+		if keys[i], err = of(ev); err != nil {
+			return nil, err
+		}
 	}
+	return keys, nil
+}
+
+// relin is the operand of the relinearisation key for a level.
+func (ev *Evaluator) relin(op string, level int) (cutrantt.Operand, error) {
 	if ev.keys == nil || ev.keys.Relin == nil {
 		return nil, fmt.Errorf("%s: %w: there is no relinearisation key", op, ErrNoKey)
 	}
-	k, err := ev.switching(ev.keys.Relin, a.Level)
+	k, err := ev.switching(ev.keys.Relin, level)
 	if err != nil {
 		return nil, fmt.Errorf("%s: relinearisation key: %w", op, err)
 	}
 	return k, nil
+}
+
+// batch is the batch evaluator of one item.
+func (ev *Evaluator) batch() *BatchEvaluator {
+	return &BatchEvaluator{ctx: ev.ctx, evs: []*Evaluator{ev}}
+}
+
+// alone is a batch of one ciphertext.
+func alone(a *Ciphertext) *Ciphertexts {
+	return &Ciphertexts{level: a.Level, scale: a.Scale, items: []*cutrantt.Batch{a.Value}, whole: a.Value}
+}
+
+// first is the only result.
+func first(r *Ciphertexts, err error) (*Ciphertext, error) {
+	if err != nil {
+		return nil, err
+	}
+	return r.At(0), nil
 }

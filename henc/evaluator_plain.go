@@ -83,18 +83,34 @@ func (ev *Evaluator) MulConst(a *Ciphertext, v, constScale float64) (*Ciphertext
 	if err := ev.valid(op, a); err != nil {
 		return nil, err
 	}
+	k, scale, err := ev.constant(op, a.Level, a.Scale, v, constScale)
+	if err != nil {
+		return nil, err
+	}
+	return ev.run(op, a.Level, scale, func(c *chain.Chain, out *cutrantt.Batch) {
+		c.Do(func() error { return ev.ctx.ring.MulScalar(out, a.Value, k) })
+	})
+}
+
+// constant is v at constScale, as MulConst takes it, modulo every prime of level, and the
+// scale of the product.
+func (ev *Evaluator) constant(op string, level int, scale, v, constScale float64) ([]uint32, float64, error) {
 	if constScale == 0 {
-		if a.Level == 0 {
-			return nil, fmt.Errorf(
+		if level == 0 {
+			return nil, 0, fmt.Errorf(
 				"%s: %w: level 0 has no rescaling to take the constant's scale from; give one", op, ErrLevel,
 			)
 		}
-		constScale = ev.ctx.params.RescaleFactor(a.Level)
+		constScale = ev.ctx.params.RescaleFactor(level)
 	}
 	if !(constScale >= 1) || math.IsInf(constScale, 0) {
-		return nil, fmt.Errorf("%s: %w: constant scale %g is below 1 or not finite", op, ErrScale, constScale)
+		return nil, 0, fmt.Errorf("%s: %w: constant scale %g is below 1 or not finite", op, ErrScale, constScale)
 	}
-	return ev.mulInteger(op, a, v, v*constScale, a.Scale*constScale)
+	k, err := ev.residues(v*constScale, level)
+	if err != nil {
+		return nil, 0, fmt.Errorf("%s %g: %w", op, v, err)
+	}
+	return k, scale * constScale, nil
 }
 
 // MulInt multiplies every slot by an integer, exactly; level and scale stay.
@@ -108,16 +124,6 @@ func (ev *Evaluator) MulInt(a *Ciphertext, n int64) (*Ciphertext, error) {
 		return nil, fmt.Errorf("%s %d: %w", op, n, err)
 	}
 	return ev.run(op, a.Level, a.Scale, func(c *chain.Chain, out *cutrantt.Batch) {
-		c.Do(func() error { return ev.ctx.ring.MulScalar(out, a.Value, k) })
-	})
-}
-
-func (ev *Evaluator) mulInteger(op string, a *Ciphertext, v, rounded, scale float64) (*Ciphertext, error) {
-	k, err := ev.residues(rounded, a.Level)
-	if err != nil {
-		return nil, fmt.Errorf("%s %g: %w", op, v, err)
-	}
-	return ev.run(op, a.Level, scale, func(c *chain.Chain, out *cutrantt.Batch) {
 		c.Do(func() error { return ev.ctx.ring.MulScalar(out, a.Value, k) })
 	})
 }

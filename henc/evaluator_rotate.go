@@ -22,21 +22,52 @@ func (ev *Evaluator) Rotate(a *Ciphertext, k int) (*Ciphertext, error) {
 // RotateMany is Rotate for each of ks, hoisted: a is decomposed once for all of
 // them. The results equal those of Rotate bit for bit.
 func (ev *Evaluator) RotateMany(a *Ciphertext, ks []int) ([]*Ciphertext, error) {
-	const op = "rotate"
-	if err := ev.valid(op, a); err != nil {
+	if err := ev.valid("rotate", a); err != nil {
 		return nil, err
 	}
-	if len(ks) == 0 {
-		return []*Ciphertext{}, nil
+	rotated, err := ev.batch().rotate(alone(a), ks)
+	if err != nil {
+		return nil, err
 	}
-	elements, evs, cts := make([]uint64, len(ks)), make([]*Evaluator, len(ks)), make([]*Ciphertext, len(ks))
+	out := make([]*Ciphertext, len(rotated))
+	for i, r := range rotated {
+		out[i] = r.At(0)
+	}
+	return out, nil
+}
+
+// Rotate is Evaluator.Rotate for each item.
+func (be *BatchEvaluator) Rotate(a *Ciphertexts, k int) (*Ciphertexts, error) {
+	r, err := be.RotateMany(a, []int{k})
+	if err != nil {
+		return nil, err
+	}
+	return r[0], nil
+}
+
+// RotateMany is Evaluator.RotateMany for each item: batch i of the results is rotated by
+// ks[i].
+func (be *BatchEvaluator) RotateMany(a *Ciphertexts, ks []int) ([]*Ciphertexts, error) {
+	if err := be.valid("rotate", a); err != nil {
+		return nil, err
+	}
+	return be.rotate(a, ks)
+}
+
+// rotate is RotateMany for an operand that was checked.
+func (be *BatchEvaluator) rotate(a *Ciphertexts, ks []int) ([]*Ciphertexts, error) {
+	const op = "rotate"
+	elements := make([]uint64, len(ks))
 	for i, k := range ks {
-		elements[i], evs[i], cts[i] = GaloisElement(ev.ctx.params, k), ev, a
-		if elements[i] != 1 && (ev.keys == nil || ev.keys.Galois[elements[i]] == nil) {
-			return nil, fmt.Errorf("%s by %d: %w: there is no Galois key for element %d", op, k, ErrNoKey, elements[i])
+		elements[i] = GaloisElement(be.ctx.params, k)
+		for _, ev := range be.evs {
+			if elements[i] != 1 && (ev.keys == nil || ev.keys.Galois[elements[i]] == nil) {
+				return nil, fmt.Errorf("%s by %d: %w: there is no Galois key for element %d", op, k, ErrNoKey,
+					elements[i])
+			}
 		}
 	}
-	return automorphisms(op, evs, cts, elements)
+	return be.automorphisms(op, a, elements)
 }
 
 // Conjugate replaces every slot by its complex conjugate. It needs the Galois
@@ -50,41 +81,63 @@ func (ev *Evaluator) Conjugate(a *Ciphertext) (*Ciphertext, error) {
 	if ev.keys == nil || ev.keys.Galois[g] == nil {
 		return nil, fmt.Errorf("%s: %w: there is no Galois key for conjugation (element %d)", op, ErrNoKey, g)
 	}
-	return first(automorphisms(op, []*Evaluator{ev}, []*Ciphertext{a}, []uint64{g}))
+	r, err := ev.batch().automorphisms(op, alone(a), []uint64{g})
+	if err != nil {
+		return nil, err
+	}
+	return r[0].At(0), nil
 }
 
 // SumSlots sets slot j to the sum over i < n of slot j + i*stride, by log2(n)
 // rotations by stride, 2*stride, ..., n/2*stride. n must be a power of two with
 // 1 <= n <= N/2.
 func (ev *Evaluator) SumSlots(a *Ciphertext, n, stride int) (*Ciphertext, error) {
-	const op = "sum slots"
-	if err := ev.valid(op, a); err != nil {
+	if err := ev.valid("sum slots", a); err != nil {
 		return nil, err
 	}
-	slots := ev.ctx.params.Slots()
+	return first(ev.batch().SumSlots(alone(a), n, stride))
+}
+
+// SumSlots is Evaluator.SumSlots for each item.
+func (be *BatchEvaluator) SumSlots(a *Ciphertexts, n, stride int) (*Ciphertexts, error) {
+	const op = "sum slots"
+	if err := be.valid(op, a); err != nil {
+		return nil, err
+	}
+	slots := be.ctx.params.Slots()
 	if n < 1 || n > slots || n&(n-1) != 0 {
 		return nil, fmt.Errorf("%s: %w: count %d is not a power of two in 1..%d", op, ErrMessage, n, slots)
 	}
-	stride %= slots // so that stride*i stays in range
-	sum, err := a.Clone(ev.ctx)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", op, err)
+	if n == 1 {
+		return be.copied(op, a, a.level)
 	}
-	sum.Seed = nil
+	stride %= slots // so that stride*i stays in range
+	sum := a
 	for i := 1; i < n; i <<= 1 {
-		rot, err := ev.Rotate(sum, stride*i)
+		next, err := be.rotate(sum, []int{stride * i})
+		if err == nil {
+			err = be.accumulate(next[0], sum)
+		}
+		if sum != a {
+			be.Free(sum)
+		}
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", op, err)
 		}
-		next, err := ev.Add(sum, rot)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", op, err)
-		}
-		ev.ctx.ring.Free(rot.Value)
-		ev.ctx.ring.Free(sum.Value)
-		sum = next
+		sum = next[0]
 	}
 	return sum, nil
+}
+
+// accumulate adds b to the result a, which is freed after an error.
+func (be *BatchEvaluator) accumulate(a, b *Ciphertexts) error {
+	c := chain.New(be.ctx.ring)
+	c.Op3(be.ctx.ring.Add, a.whole, a.whole, be.joined(c, b))
+	err := c.Close()
+	if err != nil {
+		be.Free(a)
+	}
+	return err
 }
 
 // SumRotations are the rotations that SumSlots(n, stride) needs.
@@ -96,59 +149,40 @@ func SumRotations(n, stride int) []int {
 	return ks
 }
 
-// automorphisms applies X -> X^elements[i] to a[i] under the keys of evs[i]:
+// automorphisms applies X -> X^elements[k] to every item of a under its keys:
 // (c0, c1) becomes phi_g(c0 + k0, k1), where (k0, k1) is c1 switched from s to
-// phi_(1/g)(s). The digits of one c1 are shared by the elements that follow each
-// other. g = 1 is a copy.
-func automorphisms(op string, evs []*Evaluator, a []*Ciphertext, elements []uint64) ([]*Ciphertext, error) {
-	var items []cutrantt.KeySwitch
-	var turned []int // their positions
-	var scales []float64
-	out := make([]*Ciphertext, len(elements))
-	c := chain.New(evs[0].ctx.ring) // for views only
-	for i, g := range elements {
+// phi_(1/g)(s). The digits of one c1 are shared by all elements. g = 1 is a copy.
+func (be *BatchEvaluator) automorphisms(op string, a *Ciphertexts, elements []uint64) ([]*Ciphertexts, error) {
+	keys := make([][]cutrantt.Operand, len(elements)) // nil for copies
+	for k, g := range elements {
 		if g == 1 {
 			continue
 		}
-		key, err := evs[i].galois(op, g, a[i].Level)
-		if err != nil {
-			return nil, err
-		}
-		it := cutrantt.KeySwitch{Low: c.Poly(a[i].Value, 0), Key: key, Galois: g}
-		if n := len(turned); n > 0 && a[turned[n-1]] == a[i] {
-			it.X = items[n-1].X
-		} else {
-			it.X = c.Poly(a[i].Value, 1)
-		}
-		items, turned, scales = append(items, it), append(turned, i), append(scales, a[i].Scale)
-	}
-	if err := c.Err(); err != nil {
-		return nil, fmt.Errorf("%s: %w", op, err)
-	}
-	if len(items) > 0 {
-		ctx := evs[0].ctx
-		rotated, err := ctx.results(op, a[0].Level, scales, func(c *chain.Chain, dst []*cutrantt.Batch) {
-			for i := range items {
-				items[i].Dst = dst[i]
-			}
-			c.Do(func() error { return cutrantt.SwitchKeys(ctx.ring, ctx.gadget(), items) })
-		})
-		if err != nil {
-			return nil, err
-		}
-		for n, i := range turned {
-			out[i] = rotated[n]
-		}
-	}
-	for i, g := range elements {
-		if g != 1 {
-			continue
-		}
 		var err error
-		if out[i], err = a[i].Clone(evs[i].ctx); err != nil {
-			return nil, fmt.Errorf("%s: %w", op, err)
+		if keys[k], err = be.operands(func(ev *Evaluator) (cutrantt.Operand, error) {
+			return ev.galois(op, g, a.level)
+		}); err != nil {
+			return nil, err
 		}
-		out[i].Seed = nil
 	}
-	return out, nil
+	ctx := be.ctx
+	return ctx.results(op, a.level, len(a.items), len(elements), a.scale, func(c *chain.Chain, out []*Ciphertexts) {
+		items := make([]cutrantt.KeySwitch, 0, len(a.items)*len(elements))
+		for i, ct := range a.items {
+			x, low := c.Poly(ct, 1), c.Poly(ct, 0)
+			for k, g := range elements {
+				if g != 1 {
+					items = append(items, cutrantt.KeySwitch{
+						Dst: out[k].items[i], X: x, Low: low, Key: keys[k][i], Galois: g,
+					})
+				}
+			}
+		}
+		c.Do(func() error { return cutrantt.SwitchKeys(ctx.ring, ctx.gadget(), items) })
+		for k, g := range elements {
+			if g == 1 {
+				c.Do(func() error { return cutrantt.Collect(ctx.ring, out[k].whole, a.items) })
+			}
+		}
+	})
 }

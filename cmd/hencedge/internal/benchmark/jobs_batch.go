@@ -7,18 +7,40 @@ import (
 )
 
 // together is an operation on a batch of independent ciphertexts.
-type together func(evs []*henc.Evaluator, x, y []*henc.Ciphertext) ([]*henc.Ciphertext, error)
+type together func(be *henc.BatchEvaluator, x, y *henc.Ciphertexts) (*henc.Ciphertexts, error)
 
 // batchOps are the operations that take batches.
 var batchOps = map[string]together{
-	"hmult":         henc.MulBatch,
-	"hmult_rescale": henc.MulRescaleBatch,
-	"hrotate": func(evs []*henc.Evaluator, x, _ []*henc.Ciphertext) ([]*henc.Ciphertext, error) {
-		return henc.RotateBatch(evs, x, 1)
+	"hmult":         (*henc.BatchEvaluator).Mul,
+	"hmult_rescale": (*henc.BatchEvaluator).MulRescale,
+	"hrotate": func(be *henc.BatchEvaluator, x, _ *henc.Ciphertexts) (*henc.Ciphertexts, error) {
+		return be.Rotate(x, 1)
 	},
-	"rescale": func(evs []*henc.Evaluator, x, _ []*henc.Ciphertext) ([]*henc.Ciphertext, error) {
-		return henc.RescaleBatch(evs, x)
+	"rescale": func(be *henc.BatchEvaluator, x, _ *henc.Ciphertexts) (*henc.Ciphertexts, error) {
+		return be.Rescale(x)
 	},
+}
+
+// on runs f on ciphertexts under keys of one evaluator.
+func (f together) on(ev *henc.Evaluator, x, y []*henc.Ciphertext) (*henc.BatchEvaluator, *henc.Ciphertexts, error) {
+	evs := make([]*henc.Evaluator, len(x))
+	for i := range evs {
+		evs[i] = ev
+	}
+	be, err := henc.NewBatchEvaluator(evs)
+	if err != nil {
+		return nil, nil, err
+	}
+	a, err := be.Of(x, x[0].Level)
+	if err != nil {
+		return nil, nil, err
+	}
+	b, err := be.Of(y, y[0].Level)
+	if err != nil {
+		return nil, nil, err
+	}
+	out, err := f(be, a, b)
+	return be, out, err
 }
 
 // batches makes jobs on batches of those whose operation takes them.
@@ -61,31 +83,23 @@ func (b *bed) batched(j job, batch int) job {
 				}
 			}
 		}
-		evs := make([]*henc.Evaluator, batch)
-		for i := range evs {
-			evs[i] = b.eval
-		}
-		var out []*henc.Ciphertext
+		var be *henc.BatchEvaluator
+		var out *henc.Ciphertexts
 		run := func(set int) (err error) {
-			for _, ct := range out {
-				b.free(ct)
-			}
-			out, err = f(evs, cts[set*batch:(set+1)*batch], cts[set*batch+1:(set+1)*batch+1])
+			be.Free(out)
+			be, out, err = f.on(b.eval, cts[set*batch:(set+1)*batch], cts[set*batch+1:(set+1)*batch+1])
 			return err
 		}
 		check := func() error {
-			if len(out) != batch {
-				return errWrong(j.op, "the number of results", len(out), batch)
-			}
-			for i, ct := range out {
-				if err := b.sameAlone(j.op, i, ct, cts[i], cts[i+1]); err != nil {
+			for i := range batch {
+				if err := b.sameAlone(j.op, i, out.At(i), cts[i], cts[i+1]); err != nil {
 					return err
 				}
 			}
 			if !b.onDevice() {
 				return nil
 			}
-			return b.sameCiphertext(j.op, out[batch-1], alone(f), cts[batch-1], cts[batch])
+			return b.sameCiphertext(j.op, out.At(batch-1), alone(f), cts[batch-1], cts[batch])
 		}
 		return run, check, nil
 	}
@@ -95,11 +109,8 @@ func (b *bed) batched(j job, batch int) job {
 // alone is an operation on a batch of one.
 func alone(f together) operation {
 	return func(ev *henc.Evaluator, x, y *henc.Ciphertext) (*henc.Ciphertext, error) {
-		cts, err := f([]*henc.Evaluator{ev}, []*henc.Ciphertext{x}, []*henc.Ciphertext{y})
-		if err != nil {
-			return nil, err
-		}
-		return cts[0], nil
+		_, out, err := f.on(ev, []*henc.Ciphertext{x}, []*henc.Ciphertext{y})
+		return out.At(0), err
 	}
 }
 
