@@ -57,11 +57,11 @@ func TestBatches(t *testing.T) {
 				one one
 				all all
 			}{
-				"add":        {(evaluator).Add, be.Add},
+				"add": {(evaluator).Add, be.Add},
 				"add itself": {func(ev evaluator, a, _ single) (single, error) { return ev.Add(a, a) },
 					func(a, _ group) (group, error) { return be.Add(a, a) }},
-				"subtract":   {(evaluator).Sub, be.Sub},
-				"multiply":   {(evaluator).Mul, be.Mul},
+				"subtract": {(evaluator).Sub, be.Sub},
+				"multiply": {(evaluator).Mul, be.Mul},
 				"multiply and rescale": {(evaluator).MulRescale, func(a, b group) (_ group, err error) {
 					merged[a], err = be.MulRescale(a, b)
 					return merged[a], err
