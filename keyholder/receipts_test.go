@@ -1,8 +1,8 @@
 package keyholder
 
 import (
-	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -15,143 +15,211 @@ import (
 	"github.com/hencedge/hencedge/transport/broker"
 )
 
-// A result that was read gets a receipt, once more when it comes again or is
-// asked about; it is read once, over a restart too.
-func TestReceipts(t *testing.T) {
-	b := testrig.Broker(t, broker.Options{})
-	s, key := newSet(t), signingKey(t)
-	good := newCloud(t, s, s.manifest.Current(), key)
-	state := filepath.Join(t.TempDir(), "state")
-	ctx, stop := context.WithTimeout(context.Background(), time.Minute)
-	defer stop()
-	client := dial(t, b, "cloud")
-	items := listener(t, s, client)
-	expect := func(sealed []byte, outcome transport.Outcome, reason string) {
-		t.Helper()
-		select {
-		case it := <-items:
-			if it.Object != transport.ObjectID(sealed) || it.Outcome != outcome || it.Reason != reason {
-				t.Errorf("%v %q, want %v %q", it.Outcome, it.Reason, outcome, reason)
-			}
-		case <-ctx.Done():
-			t.Fatalf("no receipt, want %v", outcome)
-		}
-	}
-	sender, err := transport.NewSender(client, 0)
-	if err != nil {
+// receiptRig is a key set, an evaluator that asks for receipts, and a key holder that is
+// started again and again on one state.
+type receiptRig struct {
+	t       *testing.T
+	broker  *broker.Broker
+	set     *Set
+	key     *transport.SigningKey // the evaluator's
+	good    *cloud
+	state   string
+	client  transport.Client // the evaluator's
+	sender  *transport.Sender
+	asks    uint64
+	items   <-chan transport.ReceiptItem
+	read    chan [32]byte
+	refused chan error
+	starts  int
+	current *Reader
+}
+
+func newReceiptRig(t *testing.T) *receiptRig {
+	t.Helper()
+	r := &receiptRig{t: t, broker: testrig.Broker(t, broker.Options{}), set: newSet(t), key: signingKey(t),
+		state: filepath.Join(t.TempDir(), "state"), read: make(chan [32]byte, 16), refused: make(chan error, 16)}
+	r.good = newCloud(t, r.set, r.set.manifest.Current(), r.key)
+	r.client = dial(t, r.broker, "cloud")
+	r.items = listener(t, r.set, r.client)
+	var err error
+	if r.sender, err = transport.NewSender(r.client, 0); err != nil {
 		t.Fatal(err)
 	}
-	const topic = "hencedge/v1/res/mean"
-	send := func(sealed []byte) {
-		t.Helper()
-		if err := sender.Send(ctx, topic, sealed); err != nil {
-			t.Fatal(err)
+	return r
+}
+
+// meanTopic carries the results of the program "mean".
+const meanTopic = "hencedge/v1/res/mean"
+
+// start runs the key holder in a process of its own until end is called.
+func (r *receiptRig) start() (end func()) {
+	r.t.Helper()
+	r.starts++
+	rc, err := NewReceipts(r.set, ReceiptOptions{Client: dial(r.t, r.broker, fmt.Sprint("holder", r.starts)),
+		Evaluators: trust(r.key), State: r.state, Logger: testrig.Quiet()})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	r.current = reader(r.t, r.set, ReaderOptions{Signers: trust(r.key), Replay: rc.Guard()})
+	stop := watching(r.t, r.current, WatchOptions{Client: rc.client, Receipts: rc,
+		OnResult:  func(res *Result) error { r.read <- res.ID; return nil },
+		OnRefused: func(_ string, err error) { r.refused <- err }})
+	return func() {
+		stop()
+		rc.Close()
+	}
+}
+
+func (r *receiptRig) sendTo(topic string, sealed []byte) {
+	r.t.Helper()
+	if err := r.sender.Send(testrig.Context(r.t), topic, sealed); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func (r *receiptRig) send(sealed []byte) {
+	r.t.Helper()
+	r.sendTo(meanTopic, sealed)
+}
+
+// ask asks for the receipt of a result.
+func (r *receiptRig) ask(sealed []byte) {
+	r.t.Helper()
+	r.asks++
+	body, err := transport.MarshalAsk(transport.Ask{Items: []transport.AskItem{{Object: transport.ObjectID(sealed),
+		Topic: meanTopic, Total: 1, Size: len(sealed)}}})
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	m := transport.Meta{Kind: transport.KindAsk, Device: "cloud", BootEpoch: 1, Sequence: r.asks}
+	q, err := transport.Seal(m, body, r.key)
+	if err == nil {
+		q, err = transport.Whole(q, 0)
+	}
+	if err == nil {
+		err = r.client.Publish(testrig.Context(r.t), transport.AskTopic(transport.DefaultPrefix, "cloud"), q, false)
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+// expect waits for the next receipt.
+func (r *receiptRig) expect(sealed []byte, outcome transport.Outcome, reason string) {
+	r.t.Helper()
+	it := testrig.Receive(r.t, fmt.Sprintf("a receipt %v", outcome), r.items)
+	if it.Object != transport.ObjectID(sealed) || it.Outcome != outcome || it.Reason != reason {
+		r.t.Errorf("%v %q, want %v %q", it.Outcome, it.Reason, outcome, reason)
+	}
+}
+
+// done checks that exactly these results were read, in this order, that as many objects
+// were refused, and that no receipt is left. It returns the refusals, joined.
+func (r *receiptRig) done(refused int, results ...[]byte) error {
+	r.t.Helper()
+	if len(r.items) != 0 {
+		r.t.Errorf("%d more receipts came", len(r.items))
+	}
+	if len(r.read) != len(results) || len(r.refused) != refused {
+		r.t.Fatalf("%d results were read, %d refused, want %d and %d", len(r.read), len(r.refused), len(results),
+			refused)
+	}
+	for i, sealed := range results {
+		if <-r.read != transport.ObjectID(sealed) {
+			r.t.Errorf("another result was read in place %d", i)
 		}
 	}
-	asks := uint64(0)
-	ask := func(sealed []byte) {
-		t.Helper()
-		asks++
-		body, err := transport.MarshalAsk(transport.Ask{Items: []transport.AskItem{{Object: transport.ObjectID(sealed),
-			Topic: topic, Total: 1, Size: len(sealed)}}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		m := transport.Meta{Kind: transport.KindAsk, Device: "cloud", BootEpoch: 1, Sequence: asks}
-		q, err := transport.Seal(m, body, key)
-		if err == nil {
-			q, err = transport.Whole(q, 0)
-		}
-		if err == nil {
-			err = client.Publish(ctx, transport.AskTopic(transport.DefaultPrefix, "cloud"), q, false)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+	var errs []error
+	for range refused {
+		errs = append(errs, <-r.refused)
 	}
-	read, refused := make(chan [32]byte, 16), make(chan error, 16)
-	var current *Reader
-	watch := func(name string) (end func()) {
-		t.Helper()
-		rc, err := NewReceipts(s, ReceiptOptions{Client: dial(t, b, name), Evaluators: trust(key), State: state,
-			Logger: testrig.Quiet()})
-		if err != nil {
-			t.Fatal(err)
-		}
-		r := reader(t, s, ReaderOptions{Signers: trust(key), Replay: rc.Guard()})
-		current = r
-		stop := watching(t, r, WatchOptions{Client: rc.client, Receipts: rc,
-			OnResult:  func(res *Result) error { read <- res.ID; return nil },
-			OnRefused: func(_ string, err error) { refused <- err }})
-		return func() {
-			stop()
-			rc.Close()
-		}
-	}
-	end := watch("holder1")
-	first, second := good.result([]float64{0.5}, nil), good.result([]float64{0.25}, nil)
-	ask(first)
-	expect(first, transport.Unknown, "")
-	send(first)
-	expect(first, transport.Taken, "")
-	ask(first)
-	expect(first, transport.Taken, "")
+	return errors.Join(errs...)
+}
+
+// A result that was read gets a receipt, and another one when it comes again or is asked
+// about. It is read once, over restarts too.
+func TestReceipts(t *testing.T) {
+	r := newReceiptRig(t)
+	end := r.start()
+	first, second := r.good.result([]float64{0.5}, nil), r.good.result([]float64{0.25}, nil)
+	r.ask(first)
+	r.expect(first, transport.Unknown, "")
+	r.send(first)
+	r.expect(first, transport.Taken, "")
+	r.ask(first)
+	r.expect(first, transport.Taken, "")
 	end()
-	end = watch("holder2") // another process: it knows the number, not the bytes
-	send(first)
-	expect(first, transport.Refused, "replayed")
-	send(second)
-	expect(second, transport.Taken, "")
+	end = r.start() // another process: it knows the number, not the bytes
+	r.send(first)
+	r.expect(first, transport.Refused, "replayed")
+	r.send(second)
+	r.expect(second, transport.Taken, "")
 	// An evaluator whose store is an old copy computes again what it has delivered.
 	made := func(m *transport.Meta) { m.Inputs = [][32]byte{{1}} }
-	third, again := good.result([]float64{0.125}, made), good.result([]float64{0.125},
+	third, again := r.good.result([]float64{0.125}, made), r.good.result([]float64{0.125},
 		func(m *transport.Meta) { made(m); m.BootEpoch = 9 })
-	send(third)
-	expect(third, transport.Taken, "")
+	r.send(third)
+	r.expect(third, transport.Taken, "")
 	end()
-	end = watch("holder3")
-	send(again)
-	expect(again, transport.Taken, "")
-	ask(again) // its receipt can be lost
-	expect(again, transport.Taken, "")
+	end = r.start()
+	r.send(again)
+	r.expect(again, transport.Taken, "")
+	r.ask(again) // its receipt can be lost
+	r.expect(again, transport.Taken, "")
 	end()
-	// What cannot be read is refused, so that its evaluator does not wait for ever; but
-	// nobody else can have a result refused by sending it where it does not belong.
-	end = watch("holder4")
-	if err := current.Close(); err != nil { // for want of its keys it can read nothing
+	if err := r.done(2, first, second, third); !errors.Is(err, ErrRepeated) || !errors.Is(err, transport.ErrReplayed) {
+		t.Errorf("refused: %v", err)
+	}
+}
+
+// What cannot be read is refused, so that its evaluator does not wait for ever. Nobody
+// else can have a result refused by sending it where it does not belong.
+func TestUnreadableResultIsRefused(t *testing.T) {
+	r := newReceiptRig(t)
+	end := r.start()
+	if err := r.current.Close(); err != nil { // without its keys it can read nothing
 		t.Fatal(err)
 	}
-	fourth, unreadable := good.result([]float64{0.5}, nil), good.result([]float64{0.5},
+	sealed, unreadable := r.good.result([]float64{0.5}, nil), r.good.result([]float64{0.5},
 		func(m *transport.Meta) { m.Post = nil })
-	if err := sender.Send(ctx, "hencedge/v1/res/other", fourth); err != nil {
-		t.Fatal(err)
+	r.sendTo("hencedge/v1/res/other", sealed)
+	r.send(sealed)
+	r.expect(sealed, transport.Refused, "other")
+	r.ask(sealed)
+	r.expect(sealed, transport.Unknown, "")
+	r.current.mu.Lock()
+	r.current.closed = false
+	r.current.mu.Unlock()
+	r.send(sealed)
+	r.expect(sealed, transport.Taken, "")
+	r.send(unreadable)
+	r.expect(unreadable, transport.Refused, "not_result")
+	r.ask(unreadable)
+	r.expect(unreadable, transport.Refused, "not_result")
+	end()
+	if err := r.done(3, sealed); !errors.Is(err, transport.ErrWrongTopic) {
+		t.Errorf("refused: %v", err)
 	}
-	send(fourth)
-	expect(fourth, transport.Refused, "other")
-	ask(fourth)
-	expect(fourth, transport.Unknown, "")
-	current.mu.Lock()
-	current.closed = false
-	current.mu.Unlock()
-	send(fourth)
-	expect(fourth, transport.Taken, "")
-	send(unreadable)
-	expect(unreadable, transport.Refused, "not_result")
-	ask(unreadable)
-	expect(unreadable, transport.Refused, "not_result")
-	// One that the evaluator signed with the key before: nobody else asks about it.
-	before := newCloud(t, s, s.manifest.Current(), signingKey(t)).result([]float64{0.5}, nil)
-	send(before)
-	testrig.Eventually(t, "six refusals", func() bool { return len(refused) >= 6 })
-	ask(before)
-	expect(before, transport.Refused, "unknown_signer")
-	// One under a key that comes here later: the keys were rotated elsewhere.
-	path := filepath.Join(s.Dir(), ManifestFile)
+}
+
+// A result that the evaluator signed with an earlier key is refused for good. One under a
+// key that this key holder gets later is not.
+func TestReceiptsOverChangedKeys(t *testing.T) {
+	r := newReceiptRig(t)
+	end := r.start()
+	// Nobody else asks about a result under the earlier key.
+	before := newCloud(t, r.set, r.set.manifest.Current(), signingKey(t)).result([]float64{0.5}, nil)
+	r.send(before)
+	testrig.Eventually(t, "a refusal", func() bool { return len(r.refused) > 0 })
+	r.ask(before)
+	r.expect(before, transport.Refused, "unknown_signer")
+	// The keys were rotated elsewhere.
+	path := filepath.Join(r.set.Dir(), ManifestFile)
 	manifest, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	rotated, err := Open(s.Dir())
+	rotated, err := Open(r.set.Dir())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -170,28 +238,17 @@ func TestReceipts(t *testing.T) {
 		manifest = other
 	}
 	exchange()
-	early := newCloud(t, rotated, rotated.manifest.Current(), key).result([]float64{0.5}, nil)
-	send(early)
-	expect(early, transport.Refused, "wrong_key")
+	early := newCloud(t, rotated, rotated.manifest.Current(), r.key).result([]float64{0.5}, nil)
+	r.send(early)
+	r.expect(early, transport.Refused, "wrong_key")
 	exchange()
-	ask(early)
-	expect(early, transport.Unknown, "")
-	send(early)
-	expect(early, transport.Taken, "")
+	r.ask(early)
+	r.expect(early, transport.Unknown, "")
+	r.send(early)
+	r.expect(early, transport.Taken, "")
 	end()
-	if len(items) != 0 {
-		t.Errorf("%d more receipts came", len(items))
-	}
-	if len(read) != 5 || len(refused) != 7 {
-		t.Errorf("%d results were read, %d refused", len(read), len(refused))
-	} else if err := errors.Join(<-refused, <-refused); !errors.Is(err, ErrRepeated) ||
-		!errors.Is(err, transport.ErrReplayed) {
+	if err := r.done(2, early); !errors.Is(err, transport.ErrUnknownSigner) || !errors.Is(err, transport.ErrWrongKey) {
 		t.Errorf("refused: %v", err)
-	}
-	if len(read) != 5 || <-read != transport.ObjectID(first) || <-read != transport.ObjectID(second) ||
-		<-read != transport.ObjectID(third) || <-read != transport.ObjectID(fourth) ||
-		<-read != transport.ObjectID(early) {
-		t.Errorf("%d more results were read, want each once", len(read))
 	}
 }
 
@@ -237,12 +294,7 @@ func TestReceiptsOnAFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 2 {
-		select {
-		case id := <-read:
-			delete(waiting, id)
-		case <-ctx.Done():
-			t.Fatal("no result came")
-		}
+		delete(waiting, testrig.Receive(t, "a result", read))
 	}
 	if len(waiting) != 0 {
 		t.Error("not both results came")

@@ -19,30 +19,58 @@ func madeOf(program string, inputs ...byte) *transport.Meta {
 	return r
 }
 
-// What was read is known by what it was made of, in whatever order, over restarts, torn
-// ends and damaged records, up to a bound.
-func TestSeen(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "state.results")
-	const limit = 8
-	open := func() *seen {
-		t.Helper()
-		s, err := openSeen(path, limit)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(s.close)
-		return s
+// seenFile is a file of what was read, opened again and again.
+type seenFile struct {
+	t     *testing.T
+	path  string
+	limit int
+}
+
+func newSeenFile(t *testing.T) *seenFile {
+	t.Helper()
+	return &seenFile{t, filepath.Join(t.TempDir(), "state.results"), 8}
+}
+
+func (f *seenFile) open() *seen {
+	f.t.Helper()
+	s, err := openSeen(f.path, f.limit)
+	if err != nil {
+		f.t.Fatal(err)
 	}
-	add := func(s *seen, r *transport.Meta) {
-		t.Helper()
+	f.t.Cleanup(s.close)
+	return s
+}
+
+func (f *seenFile) add(s *seen, results ...*transport.Meta) {
+	f.t.Helper()
+	for _, r := range results {
 		if err := s.add(r); err != nil {
-			t.Fatal(err)
+			f.t.Fatal(err)
 		}
 	}
-	s := open()
-	add(s, madeOf("a", 1, 2))
-	add(s, madeOf("a", 3))
-	add(s, madeOf("none"))
+}
+
+func (f *seenFile) write(b []byte) {
+	f.t.Helper()
+	if err := os.WriteFile(f.path, b, 0o600); err != nil {
+		f.t.Fatal(err)
+	}
+}
+
+// atMost checks the size of the file.
+func (f *seenFile) atMost(records int) {
+	f.t.Helper()
+	if info, err := os.Stat(f.path); err != nil || info.Size() > int64(records*seenRecord) {
+		f.t.Fatalf("a file of %d bytes, want at most %d records; %v", info.Size(), records, err)
+	}
+}
+
+// What was read is known by what it was made of, in whatever order, over restarts, torn
+// ends and damaged records.
+func TestSeen(t *testing.T) {
+	f := newSeenFile(t)
+	s := f.open()
+	f.add(s, madeOf("a", 1, 2), madeOf("a", 3), madeOf("none"))
 	other := madeOf("a", 3)
 	other.Device = "cloud2"
 	check := func(when string, s *seen) {
@@ -58,68 +86,68 @@ func TestSeen(t *testing.T) {
 		}
 	}
 	check("at once", s)
-	check("after a restart", open())
-	whole, err := os.ReadFile(path)
+	check("after a restart", f.open())
+	whole, err := os.ReadFile(f.path)
 	if err != nil || len(whole) != 2*seenRecord {
 		t.Fatalf("%d bytes, %v", len(whole), err)
 	}
 	for cut := range seenRecord {
-		if err := os.WriteFile(path, append(whole[:len(whole):len(whole)], make([]byte, cut)...), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		s := open()
+		f.write(append(whole[:len(whole):len(whole)], make([]byte, cut)...))
+		s := f.open()
 		check(fmt.Sprintf("%d bytes too many", cut), s)
-		add(s, madeOf("later", 9))
-		if again := open(); !again.has(madeOf("later", 9)) {
+		f.add(s, madeOf("later", 9))
+		if again := f.open(); !again.has(madeOf("later", 9)) {
 			t.Fatalf("%d bytes too many: what came after is forgotten", cut)
 		}
 	}
 	bad := append([]byte(nil), whole...)
 	bad[3] ^= 1
-	if err := os.WriteFile(path, bad, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if s := open(); s.has(madeOf("a", 1, 2)) || !s.has(madeOf("a", 3)) {
+	f.write(bad)
+	if s := f.open(); s.has(madeOf("a", 1, 2)) || !s.has(madeOf("a", 3)) {
 		t.Error("a damaged record")
 	}
+}
+
+// The newest results are remembered, up to a bound that the file keeps too: over many
+// restarts, in one process that runs for long, and when a restart reads a long file.
+func TestSeenIsBounded(t *testing.T) {
+	f := newSeenFile(t)
 	for i := range byte(40) {
-		add(open(), madeOf("many", i))
+		f.add(f.open(), madeOf("many", i))
 	}
-	s = open()
-	if info, err := os.Stat(path); err != nil || info.Size() > 2*limit*seenRecord+seenRecord || len(s.set) != limit ||
-		!s.has(madeOf("many", 39)) || s.has(madeOf("many", 39-limit)) {
-		t.Errorf("%d bytes, %d remembered, %v", info.Size(), len(s.set), err)
+	s := f.open()
+	f.atMost(2*f.limit + 1)
+	if len(s.set) != f.limit || !s.has(madeOf("many", 39)) || s.has(madeOf("many", 39-byte(f.limit))) {
+		t.Errorf("%d are remembered", len(s.set))
 	}
-	// One process that runs for long, and what a restart reads of a long file.
-	for i := range byte(200) {
-		add(s, madeOf("long", i))
-		if info, err := os.Stat(path); err != nil || info.Size() > 5*limit*seenRecord {
-			t.Fatalf("%d results: a file of %d bytes, %v", i+1, info.Size(), err)
-		}
-	}
+	const results = 200
 	newest := func(when string, s *seen) {
 		t.Helper()
-		for i := range byte(200) {
-			if got := s.has(madeOf("long", i)); got != (i >= 200-limit) {
-				t.Errorf("%s: result %d of 200: %v", when, i, got)
+		for i := range byte(results) {
+			if got := s.has(madeOf("long", i)); got != (int(i) >= results-f.limit) {
+				t.Errorf("%s: result %d of %d: %v", when, i, results, got)
 			}
 		}
 	}
-	newest("in one process", s)
-	newest("the next one", open())
 	long := []byte(nil)
-	for i := range byte(200) {
+	for i := range byte(results) {
+		f.add(s, madeOf("long", i))
+		f.atMost(5 * f.limit)
 		key, _ := seenKey(madeOf("long", i))
 		long = appendSeen(long, key)
 	}
-	if err := os.WriteFile(path, long, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	newest("a long file", open())
-	if s, err := openSeen("", limit); err != nil || s.add(madeOf("a", 1)) != nil || !s.has(madeOf("a", 1)) {
+	newest("in one process", s)
+	newest("the next one", f.open())
+	f.write(long)
+	newest("a long file", f.open())
+}
+
+// Without a file results are remembered as long as the process runs.
+func TestSeenWithoutFile(t *testing.T) {
+	if s, err := openSeen("", 8); err != nil || s.add(madeOf("a", 1)) != nil || !s.has(madeOf("a", 1)) {
 		t.Errorf("without a file: %v", err)
 	}
-	if _, err := openSeen(filepath.Join(t.TempDir(), "none", "x"), limit); err == nil {
+	if _, err := openSeen(filepath.Join(t.TempDir(), "none", "x"), 8); err == nil {
 		t.Error("a directory that does not exist")
 	}
 }

@@ -1,46 +1,61 @@
 package keyholder
 
 import (
-	"bytes"
 	"crypto/ed25519"
 	"errors"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/hencedge/hencedge/internal/testrig"
 	"github.com/hencedge/hencedge/transport"
 )
 
-// A state that cannot be used stops the key holder with the file's name and the remedy;
-// one that lost a part is told, once.
-func TestStateDamage(t *testing.T) {
-	set := newSet(t)
-	path := filepath.Join(t.TempDir(), "home.state")
-	open := func() (r *Receipts, log string, err error) {
-		t.Helper()
-		var b bytes.Buffer
-		r, err = NewReceipts(set, ReceiptOptions{State: path, Logger: slog.New(slog.NewTextHandler(&b, nil))})
-		return r, b.String(), err
+// stateRig is a key holder's state in a directory of its own.
+type stateRig struct {
+	t    *testing.T
+	set  *Set
+	path string
+}
+
+func newStateRig(t *testing.T) *stateRig {
+	t.Helper()
+	return &stateRig{t, newSet(t), filepath.Join(t.TempDir(), "home.state")}
+}
+
+// open starts on the state and returns what was logged.
+func (s *stateRig) open() (r *Receipts, log string, err error) {
+	s.t.Helper()
+	var b testrig.Log
+	r, err = NewReceipts(s.set, ReceiptOptions{State: s.path, Logger: b.Logger()})
+	return r, b.String(), err
+}
+
+func (s *stateRig) write(name string, b []byte) {
+	s.t.Helper()
+	if err := os.WriteFile(name, b, 0o600); err != nil {
+		s.t.Fatal(err)
 	}
-	write := func(name string, b []byte) {
-		t.Helper()
-		if err := os.WriteFile(name, b, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
+}
+
+// A state that cannot be used stops the key holder, with the file's name and the remedy.
+func TestUnusableState(t *testing.T) {
+	s := newStateRig(t)
 	for name, b := range map[string][]byte{"empty": {}, "damaged": []byte("{}"), "cut": {0xa1}} {
-		write(path, b)
-		_, _, err := open()
-		if !errors.Is(err, ErrState) || !strings.Contains(err.Error(), path) ||
+		s.write(s.path, b)
+		_, _, err := s.open()
+		if !errors.Is(err, ErrState) || !strings.Contains(err.Error(), s.path) ||
 			!strings.Contains(err.Error(), "move only the first one away") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
-	}
+}
+
+// A state that lost a part is logged, once.
+func TestStateDamage(t *testing.T) {
+	s := newStateRig(t)
+	path := s.path
 	records := func(n byte) (b []byte) {
 		for i := range n {
 			b = appendSeen(b, [16]byte{i})
@@ -63,30 +78,31 @@ func TestStateDamage(t *testing.T) {
 			"the state is missing", 0},
 		{"nothing", nil, nil, "", 0},
 	} {
-		write(path+".results", c.b)
-		r, log, err := open()
+		s.write(path+".results", c.b)
+		r, log, err := s.open()
 		if err != nil {
 			t.Fatal(c.name, err)
 		}
 		if r.Damaged() != c.lost || len(c.say) == 0 && log != "" {
 			t.Errorf("%s: %d lost, %s", c.name, r.Damaged(), log)
 		}
-		for _, s := range c.say {
-			if !strings.Contains(log, s) {
-				t.Errorf("%s: the log does not say %q: %s", c.name, s, log)
+		for _, text := range c.say {
+			if !strings.Contains(log, text) {
+				t.Errorf("%s: the log does not say %q: %s", c.name, text, log)
 			}
 		}
 		r.Close()
-		r, log, err = open()
+		r, log, err = s.open()
 		if err != nil || c.again == "" && log != "" || !strings.Contains(log, c.again) {
 			t.Errorf("%s, the next start: %s, %v", c.name, log, err)
 		}
 		r.Close()
 	}
-	// A state without the other file.
-	if err := os.Remove(path + ".results"); err != nil {
-		t.Fatal(err)
-	}
+}
+
+// A state without the file of what was read is logged.
+func TestStateWithoutResults(t *testing.T) {
+	s := newStateRig(t)
 	g := transport.NewReplayGuard(0)
 	key, err := transport.NewSigningKey()
 	if err != nil {
@@ -109,10 +125,10 @@ func TestStateDamage(t *testing.T) {
 	if _, err := transport.Open(sealed, v); err != nil {
 		t.Fatal(err)
 	}
-	if err := transport.SaveReplay(g, transport.FileReplayStore(path)); err != nil {
+	if err := transport.SaveReplay(g, transport.FileReplayStore(s.path)); err != nil {
 		t.Fatal(err)
 	}
-	if r, log, err := open(); err != nil || !strings.Contains(log, "missing="+path+".results") {
+	if r, log, err := s.open(); err != nil || !strings.Contains(log, "missing="+s.path+".results") {
 		t.Errorf("%s, %v", log, err)
 	} else {
 		r.Close()

@@ -67,12 +67,19 @@ func TestWatch(t *testing.T) {
 	r := reader(t, s, ReaderOptions{Signers: trust(key)})
 
 	ctx := testrig.Context(t)
-	results, refusals := make(chan *Result, 16), make(chan string, 16)
+	outcomes := make(chan string, 16) // the program of a result, or the class of a refusal
 	var tally Tally
 	stop := watching(t, r, WatchOptions{
 		Client: dial(t, b, "holder"), Topics: []string{"plant/mean"},
-		OnResult:  func(res *Result) error { tally.Result(res); results <- res; return nil },
-		OnRefused: func(_ string, err error) { refusals <- tally.Refuse(err) },
+		OnResult: func(res *Result) error {
+			tally.Result(res)
+			if len(res.Values) != 1 {
+				t.Errorf("read %+v", res)
+			}
+			outcomes <- res.Program
+			return nil
+		},
+		OnRefused: func(_ string, err error) { outcomes <- tally.Refuse(err) },
 	})
 	defer stop()
 	client := dial(t, b, "cloud")
@@ -87,52 +94,30 @@ func TestWatch(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	read := func(what string) *Result {
+	expect := func(want string) {
 		t.Helper()
-		select {
-		case res := <-results:
-			return res
-		case class := <-refusals:
-			t.Fatalf("%s: refused (%s)", what, class)
-		case <-ctx.Done():
-			t.Fatalf("%s: nothing came", what)
-		}
-		return nil
-	}
-	refused := func(want string) {
-		t.Helper()
-		select {
-		case class := <-refusals:
-			if class != want {
-				t.Errorf("refused as %s, want %s", class, want)
-			}
-		case res := <-results:
-			t.Fatalf("want %s, read %+v", want, res)
-		case <-ctx.Done():
-			t.Fatalf("want %s, nothing came", want)
+		if got := testrig.Receive(t, want, outcomes); got != want {
+			t.Fatalf("%s, want %s", got, want)
 		}
 	}
-	first := good.result([]float64{0.5}, nil)
-	send(topic, first)
-	if res := read("first"); res.Program != "mean" || len(res.Values) != 1 {
-		t.Errorf("read %+v", res)
-	}
+	send(topic, good.result([]float64{0.5}, nil))
+	expect("mean")
 	if err := client.Publish(ctx, topic, []byte("junk"), false); err != nil {
 		t.Fatal(err)
 	}
-	refused("malformed")
+	expect("malformed")
 	send(topic, stranger.result([]float64{0.5}, nil))
-	refused("unknown_signer")
+	expect("unknown_signer")
 	bad := slices.Clone(good.result([]float64{0.5}, nil))
 	bad[len(bad)/2] ^= 1
 	send(topic, bad)
-	refused("tampered")
+	expect("tampered")
 	send("hencedge/v1/res/other", good.result([]float64{0.5}, nil))
-	refused("tampered")
+	expect("tampered")
 	send(topic, good.result([]float64{0.5}, nil))
-	read("after the refusals")
+	expect("mean")
 	send("plant/mean", good.result([]float64{0.5}, nil))
-	read("a topic of its own")
+	expect("mean")
 
 	stop()
 	n, counts := tally.Counts()
