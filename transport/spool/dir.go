@@ -8,34 +8,9 @@ import (
 	"io/fs"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 )
-
-// Names in a spool directory.
-const (
-	objectSuffix = ".obj"
-	tempSuffix   = ".tmp"
-	markSuffix   = ".mark" // where an input was when its newest object left
-	lastSuffix   = ".last" // the newest object of a stream that left
-	damagedDir   = "damaged"
-
-	damagedSuffix = ".bad" // in damagedDir
-)
-
-func objectName(number uint64) string { return fmt.Sprintf("%016x%s", number, objectSuffix) }
-
-// numberOf returns the number in the name of an object, or of its temporary file.
-func numberOf(name, suffix string) (uint64, bool) {
-	text, ok := strings.CutSuffix(name, suffix)
-	if !ok || len(text) != 16 {
-		return 0, false
-	}
-	n, err := strconv.ParseUint(text, 16, 64)
-	return n, err == nil && text == strings.ToLower(text)
-}
 
 // directory is one copy of a spool.
 type directory struct {
@@ -44,13 +19,21 @@ type directory struct {
 	claimed *claimed
 }
 
-// claimed says whether the marker of the spool is in the directory.
-type claimed struct {
-	sync.Mutex
-	done bool
-}
-
 func (d directory) join(name string) string { return filepath.Join(d.path, name) }
+
+// claim makes the directory the spool's own, unless it is already.
+func (d directory) claim() error {
+	d.claimed.Lock()
+	defer d.claimed.Unlock()
+	if d.claimed.done {
+		return nil
+	}
+	if _, err := d.place(markerName, [][]byte{markerText}); err != nil {
+		return err
+	}
+	d.claimed.done = true
+	return nil
+}
 
 // write makes a file of the directory, whole and flushed, or leaves nothing but
 // perhaps a temporary file.
@@ -211,4 +194,10 @@ func (d directory) quarantine(name string, keepFiles int, keepBytes int64) error
 		}
 	}
 	return nil
+}
+
+// claimed says whether the marker of the spool is in the directory.
+type claimed struct {
+	sync.Mutex
+	done bool
 }

@@ -5,8 +5,9 @@ import (
 	"io"
 	"os"
 
-	"github.com/hencedge/hencedge/internal/durable"
 	"golang.org/x/sys/unix"
+
+	"github.com/hencedge/hencedge/internal/durable"
 )
 
 // fsys is the file system as the spool uses it: one method per system call that

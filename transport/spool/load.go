@@ -16,12 +16,6 @@ var emptyID = sha256.Sum256(nil)
 // sane is earlier than any time that a board with a working clock can have written.
 var sane = time.Date(2020, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// found is an object file as the directories have it.
-type found struct {
-	h   Header
-	bad []error // per directory: nil where the file is sound
-}
-
 // load reads the directories and rebuilds the index. Headers and lengths are
 // checked here, bodies when they are read for sending.
 func (s *Spool) load() error {
@@ -75,6 +69,12 @@ func (s *Spool) load() error {
 		s.log.Info("the spool holds windows of an earlier run", "dir", s.o.Dir, "objects", s.objects, "bytes", s.bytes)
 	}
 	return nil
+}
+
+// found is an object file as the directories have it.
+type found struct {
+	h   Header
+	bad []error // per directory: nil where the file is sound
 }
 
 func makeDir(d directory) error {

@@ -1,10 +1,5 @@
 package spool
 
-import (
-	"context"
-	"fmt"
-)
-
 // Tick does what waits for the disk: it writes objects that are in memory and
 // removes files that could not be removed. Call it now and then.
 func (s *Spool) Tick() {
@@ -25,46 +20,6 @@ func (s *Spool) Tick() {
 	if due {
 		s.Flush()
 	}
-}
-
-// toMemory keeps an object that the disk did not take. It waits or drops as the
-// stream's policy says.
-func (s *Spool) toMemory(ctx context.Context, h *Header, it Item, e *entry) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	q := s.queue(h.Stream)
-	if h.Size > s.o.Memory {
-		s.stats.Dropped++
-		return fmt.Errorf("%w: an object of %d bytes never fits into memory", ErrFull, h.Size)
-	}
-	for s.memory+h.Size > s.o.Memory {
-		if s.closed {
-			return ErrClosed
-		}
-		switch {
-		case q.limit.Full == Block:
-			if err := s.wait(ctx); err != nil {
-				return err
-			}
-		case q.limit.Full == DropNewest || !s.dropMemory(q):
-			s.stats.Dropped++
-			return ErrFull
-		}
-	}
-	e.body = it.Sealed
-	return nil
-}
-
-// dropMemory drops the oldest object of q that is in memory. The caller holds mu.
-func (s *Spool) dropMemory(q *queue) bool {
-	for _, e := range q.entries {
-		if e.body != nil && !e.leased && !e.gone {
-			s.drop(q, e)
-			s.stats.Dropped++
-			return true
-		}
-	}
-	return false
 }
 
 // Flush writes the objects that are in memory, oldest first, until the disk

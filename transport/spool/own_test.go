@@ -8,8 +8,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/hencedge/hencedge/internal/testrig"
 	"golang.org/x/sys/unix"
+
+	"github.com/hencedge/hencedge/internal/testrig"
 )
 
 // own makes a directory that of a spool.
