@@ -137,17 +137,6 @@ func (c *Courier) remember(trouble string) {
 	c.trouble = trouble
 }
 
-var (
-	errRefused  = errors.New("refused")
-	errReplayed = errors.New("the number was used before")
-	errSilent   = errors.New("no receipt")
-	errBusy     = errors.New("the receiver accepts nothing for now; its disk may be full")
-	errUnread   = errors.New("no program of the evaluator reads this stream")
-
-	errRenumbered = errors.New("the number of a window that was never sent is in use elsewhere; the window has a " +
-		"new one")
-)
-
 // renumber replaces the leased object by the same one under a new number.
 func (c *Courier) renumber(l *spool.Lease) error {
 	l.Conflicts()

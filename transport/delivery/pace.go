@@ -6,13 +6,6 @@ import (
 	"time"
 )
 
-// Clock is the time that a courier lives by.
-type Clock interface {
-	Now() time.Time
-	Mono() time.Duration
-	Sleep(ctx context.Context, d time.Duration) error
-}
-
 // bucket is a token bucket in bytes: rate bytes a second on average, burst at
 // once. A message larger than the burst goes when the bucket is full and leaves a
 // debt, so that the average holds for every size of message.
@@ -24,6 +17,13 @@ type bucket struct {
 	tokens float64
 	last   time.Duration
 	waited time.Duration
+}
+
+// Clock is the time that a courier lives by.
+type Clock interface {
+	Now() time.Time
+	Mono() time.Duration
+	Sleep(ctx context.Context, d time.Duration) error
 }
 
 func newBucket(rate, burst float64, clock Clock) *bucket {
@@ -53,26 +53,6 @@ func (b *bucket) take(ctx context.Context, n int) error {
 	}
 }
 
-// Hours is a part of the day in which objects may be sent.
-type Hours struct {
-	From, To time.Duration // since midnight; To before From crosses midnight
-	Days     [7]bool       // by time.Weekday on which it begins; all false: every day
-	Zone     *time.Location
-}
-
-// open reports whether t lies in h: From is inside, To is not.
-func (h *Hours) open(t time.Time) bool {
-	t = t.In(h.Zone)
-	day := t.Weekday()
-	since := time.Duration(t.Hour())*time.Hour + time.Duration(t.Minute())*time.Minute +
-		time.Duration(t.Second())*time.Second + time.Duration(t.Nanosecond())
-	on := func(d time.Weekday) bool { return h.Days == [7]bool{} || h.Days[(d+7)%7] }
-	if h.From < h.To {
-		return on(day) && since >= h.From && since < h.To
-	}
-	return on(day) && since >= h.From || on(day-1) && since < h.To
-}
-
 // open reports whether objects may be sent at t; without hours they always may.
 func open(hours []Hours, t time.Time) bool {
 	for i := range hours {
@@ -94,4 +74,24 @@ func OpenShare(hours []Hours) float64 {
 		}
 	}
 	return float64(n) / minutes
+}
+
+// Hours is a part of the day in which objects may be sent.
+type Hours struct {
+	From, To time.Duration // since midnight; To before From crosses midnight
+	Days     [7]bool       // by time.Weekday on which it begins; all false: every day
+	Zone     *time.Location
+}
+
+// open reports whether t lies in h: From is inside, To is not.
+func (h *Hours) open(t time.Time) bool {
+	t = t.In(h.Zone)
+	day := t.Weekday()
+	since := time.Duration(t.Hour())*time.Hour + time.Duration(t.Minute())*time.Minute +
+		time.Duration(t.Second())*time.Second + time.Duration(t.Nanosecond())
+	on := func(d time.Weekday) bool { return h.Days == [7]bool{} || h.Days[(d+7)%7] }
+	if h.From < h.To {
+		return on(day) && since >= h.From && since < h.To
+	}
+	return on(day) && since >= h.From || on(day-1) && since < h.To
 }

@@ -6,8 +6,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hencedge/hencedge/internal/testrig"
 	"pgregory.net/rapid"
+
+	"github.com/hencedge/hencedge/internal/testrig"
 )
 
 // However the messages are sized, the bytes of any time are at most the rate

@@ -5,14 +5,6 @@ import (
 	"time"
 )
 
-// refusing is how the receiver answers for one stream.
-type refusing struct {
-	taken bool          // something, at any time
-	n     int           // refusals since the last object that was taken
-	since time.Duration // of the first of them, monotonic
-	why   string        // of the last of them
-}
-
 // Single objects may be refused while their stream is taken: those of an epoch that is
 // over, for example. So many in a row, or one that nothing follows for so long, mean
 // that the stream is refused; so does the first one, where nothing was ever taken.
