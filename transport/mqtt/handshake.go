@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"io"
 	"syscall"
+
+	"github.com/eclipse/paho.mqtt.golang/packets"
 )
 
 // explainTLS returns the error of a failed TLS handshake with host, with its probable cause.
@@ -42,3 +44,18 @@ func (e endpoint) explain(err error) error {
 // isAlert reports whether a packet's first byte and length are the start of a TLS alert
 // record: type 21, version 3.x.
 func isAlert(first byte, length int) bool { return first == 21 && length == 3 }
+
+// plain returns the library's error in full sentences, without the prefix "network Error".
+func plain(err error) error {
+	switch {
+	case errors.Is(err, packets.ErrorRefusedNotAuthorised), errors.Is(err, packets.ErrorRefusedBadUsernameOrPassword):
+		return fmt.Errorf("the broker does not accept the user name, the password or the client certificate: %w", err)
+	case errors.Is(err, packets.ErrorRefusedIDRejected):
+		return fmt.Errorf("the broker does not accept the client id: %w", err)
+	case errors.Is(err, packets.ErrorNetworkError):
+		if both, ok := err.(interface{ Unwrap() []error }); ok && len(both.Unwrap()) == 2 {
+			return both.Unwrap()[1]
+		}
+	}
+	return err
+}

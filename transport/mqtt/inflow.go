@@ -38,6 +38,26 @@ type queue struct {
 	active  bool // being handled, or among the ready ones
 }
 
+type subscription struct {
+	filter  string
+	handler func(transport.Delivery)
+	granted chan struct{} // closed when first granted
+	once    sync.Once
+	refused chan error // at most one, until granted
+
+	// Of inflow, under its lock.
+	held    int      // messages whose handlers have not returned
+	ready   []*queue // topics that have messages, in the order of their turns
+	running int      // goroutines that handle them
+}
+
+type arrival struct {
+	topic    string
+	payload  []byte
+	retained bool
+	ack      func()
+}
+
 // use is how much is held.
 type use struct{ messages, bytes int }
 

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/eclipse/paho.mqtt.golang/packets"
+
 	"github.com/hencedge/hencedge/internal/testrig"
 	"github.com/hencedge/hencedge/transport"
 )

@@ -90,21 +90,6 @@ func (c *client) notified(_ paho.Client, n paho.ConnectionNotification) {
 // errPassword: the password cannot be read, so the client did not try to connect.
 var errPassword = errors.New("cannot read the broker's password")
 
-// plain returns the library's error in full sentences, without the prefix "network Error".
-func plain(err error) error {
-	switch {
-	case errors.Is(err, packets.ErrorRefusedNotAuthorised), errors.Is(err, packets.ErrorRefusedBadUsernameOrPassword):
-		return fmt.Errorf("the broker does not accept the user name, the password or the client certificate: %w", err)
-	case errors.Is(err, packets.ErrorRefusedIDRejected):
-		return fmt.Errorf("the broker does not accept the client id: %w", err)
-	case errors.Is(err, packets.ErrorNetworkError):
-		if both, ok := err.(interface{ Unwrap() []error }); ok && len(both.Unwrap()) == 2 {
-			return both.Unwrap()[1]
-		}
-	}
-	return err
-}
-
 // permanent reports whether waiting will not cure err.
 func permanent(err error) bool {
 	var cert *tls.CertificateVerificationError

@@ -105,16 +105,6 @@ type Options struct {
 	strayWait    time.Duration // 0: the constant of that name
 }
 
-// endpoint is a checked Options.URL.
-type endpoint struct {
-	address string // host:port
-	host    string
-	secure  bool
-
-	// Of a WebSocket: host and port as they stand in the URL, and the path; "" without.
-	authority, path string
-}
-
 func (o *Options) endpoint() (endpoint, error) {
 	u, err := url.Parse(o.URL)
 	if err != nil || u.Host == "" {
@@ -157,6 +147,16 @@ func (o *Options) endpoint() (endpoint, error) {
 	}
 	e.address = net.JoinHostPort(e.host, port)
 	return e, nil
+}
+
+// endpoint is a checked Options.URL.
+type endpoint struct {
+	address string // host:port
+	host    string
+	secure  bool
+
+	// Of a WebSocket: host and port as they stand in the URL, and the path; "" without.
+	authority, path string
 }
 
 func isLoopback(host string) bool {
@@ -240,3 +240,13 @@ func (o *Options) tlsConfig(e endpoint) *tls.Config {
 	c.NextProtos = append(append([]string(nil), c.NextProtos...), o.ALPN...)
 	return c
 }
+
+// Bounds on messages that arrive before their subscription is made, within the bounds of
+// Options. After a restart the broker delivers at once what it kept for the session.
+const (
+	maxStashed      = 256
+	maxStashedBytes = 16 << 20
+	subscribeWait   = 30 * time.Second
+	strayWait       = 2 * subscribeWait // for a subscription to a message that none covers
+	maxGone         = 256               // filters that were given up, remembered
+)

@@ -1,11 +1,10 @@
 package mqtt
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
-	"sync"
 	"time"
 
 	paho "github.com/eclipse/paho.mqtt.golang"
@@ -13,49 +12,33 @@ import (
 	"github.com/hencedge/hencedge/transport"
 )
 
-// Bounds on messages that arrive before their subscription is made, within the bounds of
-// Options. After a restart the broker delivers at once what it kept for the session.
-const (
-	maxStashed      = 256
-	maxStashedBytes = 16 << 20
-	subscribeWait   = 30 * time.Second
-	strayWait       = 2 * subscribeWait // for a subscription to a message that none covers
-	maxGone         = 256               // filters that were given up, remembered
-)
-
-// router keeps the subscriptions and brings messages to their handlers.
-type router struct {
-	c       *client
-	flow    *inflow
-	reports transport.LogLimit
-
-	mu      sync.Mutex
-	subs    []*subscription
-	stash   []*arrival
-	stashed int         // bytes
-	added   time.Time   // of the newest subscription
-	sweeper *time.Timer // of the stash; nil when it is empty
-	gone    map[string]bool
-}
-
-type subscription struct {
-	filter  string
-	handler func(transport.Delivery)
-	granted chan struct{} // closed when first granted
-	once    sync.Once
-	refused chan error // at most one, until granted
-
-	// Of inflow, under its lock.
-	held    int      // messages whose handlers have not returned
-	ready   []*queue // topics that have messages, in the order of their turns
-	running int      // goroutines that handle them
-}
-
-type arrival struct {
-	topic    string
-	payload  []byte
-	retained bool
-	ack      func()
+// Subscribe adds a subscription and waits until the broker has granted it.
+func (c *client) Subscribe(ctx context.Context, filter string, h func(transport.Delivery)) error {
+	if err := checkFilter(filter); err != nil {
+		return err
+	}
+	s, err := c.router.add(filter, h)
+	if err != nil {
+		return err
+	}
+	fail := func(err error) error {
+		c.router.remove(s)
+		return fmt.Errorf("subscribe to %q: %w", filter, err)
+	}
+	if err := c.awaitConnection(ctx); err != nil {
+		return fail(err)
+	}
+	go c.router.request(s)
+	select {
+	case <-s.granted:
+		return nil
+	case err := <-s.refused:
+		return fail(err)
+	case <-ctx.Done():
+		return fail(ctx.Err())
+	case <-c.ctx.Done():
+		return fail(transport.ErrClosed)
+	}
 }
 
 func newRouter(c *client) *router {
@@ -64,21 +47,6 @@ func newRouter(c *client) *router {
 		r.flow = newInflow(use{c.opts.MaxInflight, c.opts.MaxInflightBytes}, r.refuse, c.recycle)
 	}
 	return r
-}
-
-// checkFilter refuses what no broker grants.
-func checkFilter(filter string) error {
-	bad := filter == "" || len(filter) > transport.MaxTopic || strings.Contains(filter, "\x00")
-	parts := strings.Split(filter, "/")
-	for i, p := range parts {
-		if (strings.Contains(p, "#") && (p != "#" || i != len(parts)-1)) || (strings.Contains(p, "+") && p != "+") {
-			bad = true
-		}
-	}
-	if bad {
-		return fmt.Errorf("%w: topic filter %q", transport.ErrMalformed, filter)
-	}
-	return nil
 }
 
 func (r *router) add(filter string, h func(transport.Delivery)) (*subscription, error) {
@@ -279,38 +247,4 @@ func (r *router) dispatch(_ paho.Client, m paho.Message) {
 	// Not acknowledged: the broker delivers it again on the next connection.
 	r.flow.missed()
 	r.refuse(topic, fmt.Errorf("%w: %d messages wait for a subscription", transport.ErrLimit, maxStashed))
-}
-
-func (r *router) refuse(topic string, err error) {
-	r.c.opts.Counters.Refuse(err)
-	reason := transport.Reason(err)
-	if ok, more := r.reports.Allow(reason, time.Now()); ok {
-		r.c.log.Warn("message dropped", "topic", topic, "reason", reason, "error", err, "more", more)
-	}
-	if r.c.opts.OnRefused != nil {
-		r.c.opts.OnRefused(topic, err)
-	}
-}
-
-// matchTopic reports whether an MQTT filter (with + and #) covers topic. A
-// shared subscription's "$share/<group>/" is not part of the filter.
-func matchTopic(filter, topic string) bool {
-	if rest, ok := strings.CutPrefix(filter, "$share/"); ok {
-		if _, filter, ok = strings.Cut(rest, "/"); !ok {
-			return false
-		}
-	}
-	if strings.HasPrefix(topic, "$") != strings.HasPrefix(filter, "$") {
-		return false
-	}
-	f, t := strings.Split(filter, "/"), strings.Split(topic, "/")
-	for i, part := range f {
-		if part == "#" {
-			return i == len(f)-1
-		}
-		if i >= len(t) || (part != "+" && part != t[i]) {
-			return false
-		}
-	}
-	return len(f) == len(t)
 }

@@ -91,3 +91,14 @@ func coveringFilters(topic string) []string {
 	}
 	return out
 }
+
+func (r *router) refuse(topic string, err error) {
+	r.c.opts.Counters.Refuse(err)
+	reason := transport.Reason(err)
+	if ok, more := r.reports.Allow(reason, time.Now()); ok {
+		r.c.log.Warn("message dropped", "topic", topic, "reason", reason, "error", err, "more", more)
+	}
+	if r.c.opts.OnRefused != nil {
+		r.c.opts.OnRefused(topic, err)
+	}
+}
