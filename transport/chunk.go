@@ -33,17 +33,6 @@ type Chunk struct {
 	Data   []byte
 }
 
-// wireChunk is a chunk as it travels: a CBOR array.
-type wireChunk struct {
-	_       struct{} `cbor:",toarray"`
-	Version uint64
-	Object  []byte
-	Index   uint32
-	Total   uint32
-	Size    uint64
-	Data    []byte
-}
-
 // pieceSize returns L, the length of all pieces but the last.
 func pieceSize(size, total int) int { return (size + total - 1) / total }
 
@@ -80,6 +69,17 @@ func (c *Chunk) Marshal() ([]byte, error) {
 		return nil, fmt.Errorf("encode chunk: %w", err)
 	}
 	return b, nil
+}
+
+// wireChunk is a chunk as it travels: a CBOR array.
+type wireChunk struct {
+	_       struct{} `cbor:",toarray"`
+	Version uint64
+	Object  []byte
+	Index   uint32
+	Total   uint32
+	Size    uint64
+	Data    []byte
 }
 
 // UnmarshalChunk decodes one chunk strictly. Its data shares the memory of b. A chunk of an

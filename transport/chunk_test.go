@@ -6,8 +6,9 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/hencedge/hencedge/internal/testrig"
 	"pgregory.net/rapid"
+
+	"github.com/hencedge/hencedge/internal/testrig"
 )
 
 func chunksOf(t testing.TB, object []byte, size int) [][]byte {

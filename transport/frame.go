@@ -205,3 +205,9 @@ func cutBytes(b []byte) (s, rest []byte, err error) {
 	}
 	return rest[:n:n], rest[n:], nil
 }
+
+// What SealInPlace wants before and after a body, in bytes.
+const (
+	SealRoom = 1024
+	SealTail = 2 + ed25519.SignatureSize
+)

@@ -4,8 +4,9 @@ import (
 	"bytes"
 	"testing"
 
-	"github.com/hencedge/hencedge/internal/testrig"
 	"github.com/veraison/go-cose"
+
+	"github.com/hencedge/hencedge/internal/testrig"
 )
 
 // The targets share three claims: no input panics, every refusal has a label of

@@ -14,8 +14,9 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/hencedge/hencedge/internal/durable"
 	"golang.org/x/sys/unix"
+
+	"github.com/hencedge/hencedge/internal/durable"
 )
 
 const (

@@ -10,41 +10,6 @@ import (
 	"github.com/fxamacker/cbor/v2"
 )
 
-// Outcome says what became of an object at its receiver.
-type Outcome uint8
-
-// The outcomes.
-const (
-	// Taken: the receiver has it on disk and will answer for it. The sender may
-	// delete its copy.
-	Taken Outcome = 1
-	// Refused: the receiver does not take it; Reason says why.
-	Refused Outcome = 2
-	// Partial: some chunks are there, Have says which.
-	Partial Outcome = 3
-	// Unknown: nothing of it is there.
-	Unknown Outcome = 4
-	// Working: all of it is there, and not safe yet. Ask again.
-	Working Outcome = 5
-)
-
-// String returns the label of the outcome in logs and metrics.
-func (o Outcome) String() string {
-	switch o {
-	case Taken:
-		return "taken"
-	case Refused:
-		return "refused"
-	case Partial:
-		return "partial"
-	case Unknown:
-		return "unknown"
-	case Working:
-		return "working"
-	}
-	return "invalid"
-}
-
 // Reasons of a receiver for which the sender keeps an object, waits, and asks before it
 // sends again.
 const (
@@ -80,6 +45,41 @@ type ReceiptItem struct {
 	Detail string
 }
 
+// Outcome says what became of an object at its receiver.
+type Outcome uint8
+
+// The outcomes.
+const (
+	// Taken: the receiver has it on disk and will answer for it. The sender may
+	// delete its copy.
+	Taken Outcome = 1
+	// Refused: the receiver does not take it; Reason says why.
+	Refused Outcome = 2
+	// Partial: some chunks are there, Have says which.
+	Partial Outcome = 3
+	// Unknown: nothing of it is there.
+	Unknown Outcome = 4
+	// Working: all of it is there, and not safe yet. Ask again.
+	Working Outcome = 5
+)
+
+// String returns the label of the outcome in logs and metrics.
+func (o Outcome) String() string {
+	switch o {
+	case Taken:
+		return "taken"
+	case Refused:
+		return "refused"
+	case Partial:
+		return "partial"
+	case Unknown:
+		return "unknown"
+	case Working:
+		return "working"
+	}
+	return "invalid"
+}
+
 // Detail returns text in the form that a ReceiptItem takes: cut to MaxDetail bytes, with every
 // character that cannot be printed replaced.
 func Detail(text string) string {
@@ -112,38 +112,6 @@ type AskItem struct {
 	Topic  string // under which its chunks are published
 	Total  int    // chunks, 1 to 65536
 	Size   int    // bytes
-}
-
-type wireReceipt struct {
-	_       struct{} `cbor:",toarray"`
-	Version uint64
-	To      string
-	Items   []wireReceiptItem
-}
-
-type wireReceiptItem struct {
-	_       struct{} `cbor:",toarray"`
-	Object  []byte
-	Outcome uint8
-	Reason  string
-	Total   uint32
-	Have    []byte
-	Detail  string
-}
-
-type wireAsk struct {
-	_       struct{} `cbor:",toarray"`
-	Version uint64
-	To      string
-	Items   []wireAskItem
-}
-
-type wireAskItem struct {
-	_      struct{} `cbor:",toarray"`
-	Object []byte
-	Topic  string
-	Total  uint32
-	Size   uint64
 }
 
 // Versions of receipts and asks. Receipts of version 1 had no detail.
@@ -234,6 +202,23 @@ func UnmarshalReceipt(b []byte) (*Receipt, error) {
 	return r, r.validate()
 }
 
+type wireReceipt struct {
+	_       struct{} `cbor:",toarray"`
+	Version uint64
+	To      string
+	Items   []wireReceiptItem
+}
+
+type wireReceiptItem struct {
+	_       struct{} `cbor:",toarray"`
+	Object  []byte
+	Outcome uint8
+	Reason  string
+	Total   uint32
+	Have    []byte
+	Detail  string
+}
+
 func (a *Ask) validate() error {
 	if a.To != "" {
 		if err := CheckName(a.To); err != nil {
@@ -287,6 +272,21 @@ func UnmarshalAsk(b []byte) (*Ask, error) {
 			Size: int(it.Size)})
 	}
 	return a, a.validate()
+}
+
+type wireAsk struct {
+	_       struct{} `cbor:",toarray"`
+	Version uint64
+	To      string
+	Items   []wireAskItem
+}
+
+type wireAskItem struct {
+	_      struct{} `cbor:",toarray"`
+	Object []byte
+	Topic  string
+	Total  uint32
+	Size   uint64
 }
 
 // unmarshalExact decodes an array whose first element is its version, and which has

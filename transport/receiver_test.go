@@ -10,8 +10,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/hencedge/hencedge/internal/testrig"
 	"pgregory.net/rapid"
+
+	"github.com/hencedge/hencedge/internal/testrig"
 )
 
 // sink collects what a Receiver hands on.

@@ -2,12 +2,6 @@ package transport
 
 import "sync"
 
-// Refusal says why an object was refused.
-type Refusal struct {
-	Reason string // a label of Reasons or of the receiver's own; empty: it was not refused
-	Detail string // what differs, for people; may be empty
-}
-
 // Refusals remember why the newest objects were refused, to answer senders that ask. It is
 // safe for concurrent use.
 type Refusals struct {
@@ -16,6 +10,12 @@ type Refusals struct {
 	mu      sync.Mutex
 	reasons map[[32]byte]Refusal
 	order   [][32]byte // oldest first
+}
+
+// Refusal says why an object was refused.
+type Refusal struct {
+	Reason string // a label of Reasons or of the receiver's own; empty: it was not refused
+	Detail string // what differs, for people; may be empty
 }
 
 // NewRefusals returns Refusals for the newest limit objects.

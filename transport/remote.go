@@ -29,13 +29,6 @@ const maxRemote = MaxRemoteText + 512
 // valid as a configuration, nor a configuration as another message.
 var remoteContext = []byte("hencedge remote configuration v1")
 
-type wireRemote struct {
-	Device  string `cbor:"0,keyasint"`
-	Version uint64 `cbor:"1,keyasint"`
-	Text    []byte `cbor:"2,keyasint"`
-	Until   int64  `cbor:"3,keyasint,omitempty"`
-}
-
 func (r *RemoteConfig) validate() error {
 	if err := CheckName(r.Device); err != nil {
 		return fmt.Errorf("remote configuration: device: %w", err)
@@ -103,4 +96,11 @@ func OpenRemote(sealed []byte, operator ed25519.PublicKey, device string) (*Remo
 		return nil, fmt.Errorf("%w: the remote configuration is for %q, this is %q", ErrUnknownSigner, r.Device, device)
 	}
 	return &r, nil
+}
+
+type wireRemote struct {
+	Device  string `cbor:"0,keyasint"`
+	Version uint64 `cbor:"1,keyasint"`
+	Text    []byte `cbor:"2,keyasint"`
+	Until   int64  `cbor:"3,keyasint,omitempty"`
 }

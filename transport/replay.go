@@ -15,19 +15,6 @@ const (
 	maxDeviceStreams    = 4096    // streams of one signer
 )
 
-// replayKey names one numbered series of objects.
-type replayKey struct {
-	signer  [32]byte
-	device  string
-	stream  string
-	program string
-	kind    Kind
-}
-
-func replayKeyOf(signer [32]byte, m *Meta) replayKey {
-	return replayKey{signer, m.Device, m.Stream, m.Program, m.Kind}
-}
-
 // ReplayGuard accepts each (boot epoch, sequence) of a signer's stream once.
 //
 // Objects may arrive out of order: for each of the four newest boot epochs of
@@ -56,6 +43,19 @@ type replayEpoch struct {
 	boot uint64
 	high uint64
 	seen []uint64
+}
+
+// replayKey names one numbered series of objects.
+type replayKey struct {
+	signer  [32]byte
+	device  string
+	stream  string
+	program string
+	kind    Kind
+}
+
+func replayKeyOf(signer [32]byte, m *Meta) replayKey {
+	return replayKey{signer, m.Device, m.Stream, m.Program, m.Kind}
 }
 
 // NewReplayGuard returns an empty guard; window is rounded up to a multiple of

@@ -12,45 +12,14 @@ import (
 	"strings"
 
 	"github.com/fxamacker/cbor/v2"
+
 	"github.com/hencedge/hencedge/internal/durable"
 )
-
-// ReplayStore keeps the state of a ReplayGuard between runs. Load returns nil
-// when there is no state yet.
-type ReplayStore interface {
-	Load() ([]byte, error)
-	Save(state []byte) error
-}
 
 const (
 	replayStateVersion = 1
 	maxReplayState     = 64 << 20
 )
-
-type wireReplay struct {
-	_       struct{} `cbor:",toarray"`
-	Version uint64
-	Window  uint64
-	Streams []wireStream
-}
-
-type wireStream struct {
-	_       struct{} `cbor:",toarray"`
-	Signer  []byte
-	Device  string
-	Stream  string
-	Program string
-	Kind    uint8
-	Floor   uint64
-	Epochs  []wireEpoch
-}
-
-type wireEpoch struct {
-	_    struct{} `cbor:",toarray"`
-	Boot uint64
-	High uint64
-	Seen []uint64
-}
 
 var replayDec = must(cbor.DecOptions{
 	IndefLength:      cbor.IndefLengthForbidden,
@@ -135,6 +104,31 @@ func (g *ReplayGuard) UnmarshalBinary(b []byte) error {
 	return nil
 }
 
+type wireReplay struct {
+	_       struct{} `cbor:",toarray"`
+	Version uint64
+	Window  uint64
+	Streams []wireStream
+}
+
+type wireStream struct {
+	_       struct{} `cbor:",toarray"`
+	Signer  []byte
+	Device  string
+	Stream  string
+	Program string
+	Kind    uint8
+	Floor   uint64
+	Epochs  []wireEpoch
+}
+
+type wireEpoch struct {
+	_    struct{} `cbor:",toarray"`
+	Boot uint64
+	High uint64
+	Seen []uint64
+}
+
 // Empty reports whether the guard has seen nothing.
 func (g *ReplayGuard) Empty() bool {
 	g.mu.Lock()
@@ -169,6 +163,13 @@ func SaveReplay(g *ReplayGuard, store ReplayStore) error {
 		return fmt.Errorf("save replay state: %w", err)
 	}
 	return nil
+}
+
+// ReplayStore keeps the state of a ReplayGuard between runs. Load returns nil
+// when there is no state yet.
+type ReplayStore interface {
+	Load() ([]byte, error)
+	Save(state []byte) error
 }
 
 // FileReplayStore keeps the state in a file that is replaced atomically.

@@ -25,12 +25,6 @@ func Seal(meta Meta, body []byte, key *SigningKey) ([]byte, error) {
 	return SealInPlace(meta, append(make([]byte, SealRoom, SealRoom+len(body)+SealTail), body...), SealRoom, key)
 }
 
-// What SealInPlace wants before and after a body, in bytes.
-const (
-	SealRoom = 1024
-	SealTail = 2 + ed25519.SignatureSize
-)
-
 // SealInPlace is Seal for a body that stands in b from at on, which it does not copy. That
 // needs SealRoom bytes before the body and SealTail bytes of capacity after it. With less
 // room the body is copied. The caller must not use b afterwards.

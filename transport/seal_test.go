@@ -9,9 +9,10 @@ import (
 	"reflect"
 	"testing"
 
-	"github.com/hencedge/hencedge/internal/testrig"
 	"github.com/veraison/go-cose"
 	"pgregory.net/rapid"
+
+	"github.com/hencedge/hencedge/internal/testrig"
 )
 
 func TestSealOpen(t *testing.T) {

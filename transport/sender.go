@@ -15,15 +15,6 @@ const (
 	DefaultWindowBytes  = 1 << 20
 )
 
-// Window bounds what a Sender has in flight. A zero field means its default.
-type Window struct {
-	Chunks int // chunks published and not yet acknowledged
-	Bytes  int // their bytes
-	// Pace is asked before each message and waits until n bytes may go; nil:
-	// at once. An error gives the object up.
-	Pace func(ctx context.Context, n int) error
-}
-
 // Sender cuts objects into chunks and publishes them with a bounded number in
 // flight, over all concurrent calls of Send. It is safe for concurrent use.
 type Sender struct {
@@ -61,6 +52,15 @@ func NewSender(c Client, chunkSize int, window ...Window) (*Sender, error) {
 		client: c, size: chunkSize, bytes: bytes,
 		slots: semaphore.NewWeighted(int64(w.Chunks)), room: semaphore.NewWeighted(bytes), pace: w.Pace,
 	}, nil
+}
+
+// Window bounds what a Sender has in flight. A zero field means its default.
+type Window struct {
+	Chunks int // chunks published and not yet acknowledged
+	Bytes  int // their bytes
+	// Pace is asked before each message and waits until n bytes may go; nil:
+	// at once. An error gives the object up.
+	Pace func(ctx context.Context, n int) error
 }
 
 // Send publishes a sealed object under topic and returns when the broker

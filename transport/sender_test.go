@@ -7,8 +7,9 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/hencedge/hencedge/internal/testrig"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/hencedge/hencedge/internal/testrig"
 )
 
 // TestWindow: no more chunks and bytes than the window are ever in flight, over

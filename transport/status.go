@@ -53,26 +53,6 @@ const (
 // statusFormat is the format of a status body; 1 had names of streams alone.
 const statusFormat = 2
 
-type wireStatus struct {
-	Online   bool               `cbor:"0,keyasint"`
-	Version  string             `cbor:"1,keyasint"`
-	Streams  []wireStreamStatus `cbor:"2,keyasint,omitempty"`
-	Since    int64              `cbor:"3,keyasint"`
-	Format   uint64             `cbor:"4,keyasint"`
-	KeyID    []byte             `cbor:"5,keyasint,omitempty"`
-	KeyEpoch uint32             `cbor:"6,keyasint,omitempty"`
-}
-
-type wireStreamStatus struct {
-	Name     string          `cbor:"0,keyasint"`
-	Params   string          `cbor:"1,keyasint,omitempty"`
-	LogScale int             `cbor:"2,keyasint,omitempty"`
-	Packing  string          `cbor:"3,keyasint,omitempty"`
-	Samples  int             `cbor:"4,keyasint,omitempty"`
-	Every    int64           `cbor:"5,keyasint,omitempty"`
-	Channels []ChannelStatus `cbor:"6,keyasint,omitempty"`
-}
-
 // statusDec is wireDec with room for the channels of a stream.
 var (
 	statusDec  = must(statusDecOptions(cbor.ExtraDecErrorUnknownField).DecMode())
@@ -215,4 +195,24 @@ func UnmarshalStatus(b []byte) (*Status, error) {
 		return nil, fmt.Errorf("%w: status is not in canonical form", ErrMalformed)
 	}
 	return &s, nil
+}
+
+type wireStatus struct {
+	Online   bool               `cbor:"0,keyasint"`
+	Version  string             `cbor:"1,keyasint"`
+	Streams  []wireStreamStatus `cbor:"2,keyasint,omitempty"`
+	Since    int64              `cbor:"3,keyasint"`
+	Format   uint64             `cbor:"4,keyasint"`
+	KeyID    []byte             `cbor:"5,keyasint,omitempty"`
+	KeyEpoch uint32             `cbor:"6,keyasint,omitempty"`
+}
+
+type wireStreamStatus struct {
+	Name     string          `cbor:"0,keyasint"`
+	Params   string          `cbor:"1,keyasint,omitempty"`
+	LogScale int             `cbor:"2,keyasint,omitempty"`
+	Packing  string          `cbor:"3,keyasint,omitempty"`
+	Samples  int             `cbor:"4,keyasint,omitempty"`
+	Every    int64           `cbor:"5,keyasint,omitempty"`
+	Channels []ChannelStatus `cbor:"6,keyasint,omitempty"`
 }
