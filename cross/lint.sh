@@ -18,10 +18,10 @@ for arch in amd64 arm64; do
     echo "== go vet linux/$arch${tags:+ -tags $tags}"
     CGO_ENABLED=0 GOOS=linux GOARCH=$arch go vet -trimpath -tags "$tags" ./...
   done
-  # Only the program itself and its demo know these tags.
+  # Only the program itself, its demo and its load know these tags.
   for tags in evaluatoronly evaluatoronly,nogpu nobroker; do
     echo "== go vet linux/$arch -tags $tags"
-    CGO_ENABLED=0 GOOS=linux GOARCH=$arch go vet -trimpath -tags "$tags" ./cmd/hencedge ./cmd/hencedge/internal/demo
+    CGO_ENABLED=0 GOOS=linux GOARCH=$arch go vet -trimpath -tags "$tags" ./cmd/hencedge ./cmd/hencedge/internal/demo ./cmd/hencedge/internal/loadbench
   done
 done
 for dir in "$@"; do

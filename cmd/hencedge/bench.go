@@ -86,6 +86,7 @@ operations: ` + strings.Join(benchmark.Ops(), " "),
 	fs.StringVar(&f.read, "read", "", "measure nothing: print the records that --json wrote to a file")
 	fs.StringVar(&f.plot, "plot", "", "with --read: draw the records as SVG charts into this directory")
 	a.JSONFlag(cmd, "one JSON object a line")
+	cmd.AddCommand(a.benchEvaluator())
 	return cmd
 }
 

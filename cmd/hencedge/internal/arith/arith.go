@@ -181,3 +181,19 @@ func (b *Backends) All(p henc.Parameters) ([]cutrantt.Backend, error) {
 	b.chosen[p.Hash()] = best
 	return best, nil
 }
+
+// GPUs returns the identifiers (GPU-...) of those backends that are GPUs.
+func GPUs(list []cutrantt.Backend) (uuids []string, err error) {
+	for _, b := range list {
+		d, ok := b.(interface{ Ordinal() int })
+		if !ok {
+			continue
+		}
+		devices, err := cuda.Devices()
+		if err != nil {
+			return nil, err
+		}
+		uuids = append(uuids, devices[d.Ordinal()].UUID)
+	}
+	return uuids, nil
+}

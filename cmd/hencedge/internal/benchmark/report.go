@@ -102,12 +102,18 @@ func (t *Report) Read(file string) error {
 			return err
 		}
 	}
+	for _, r := range rs.loads {
+		if err := t.Load(r); err != nil {
+			return err
+		}
+	}
 	return t.compiled(rs.kernels, rs.choices)
 }
 
 // records is what "bench --json" wrote, by kind.
 type records struct {
 	cases   []Record
+	loads   []LoadRecord
 	kernels []KernelRecord
 	choices []ChoiceRecord
 }
@@ -147,6 +153,11 @@ func (rs *records) add(line []byte) error {
 		err := json.Unmarshal(line, &k)
 		rs.kernels = append(rs.kernels, k)
 		return err
+	case OpEvaluator:
+		var l LoadRecord
+		err := json.Unmarshal(line, &l)
+		rs.loads = append(rs.loads, l)
+		return err
 	case "choice":
 		var c ChoiceRecord
 		err := json.Unmarshal(line, &c)
@@ -169,7 +180,7 @@ func WritePlots(w io.Writer, file, dir string) error {
 	if err != nil {
 		return err
 	}
-	all := Plot(rs.cases)
+	all := append(Plot(rs.cases), PlotLoads(rs.loads)...)
 	if len(all) == 0 {
 		return fmt.Errorf("--plot: %s has no timed operation", file)
 	}

@@ -1,0 +1,304 @@
+package loadbench
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/evaluator"
+	"github.com/hencedge/hencedge/evaluator/program"
+	"github.com/hencedge/hencedge/transport"
+)
+
+// checker takes every result, and compares its header with the windows that were fed and
+// with what its program promises. It counts: each set of windows gives each program one
+// result. Of every one in K results of a program, the first of them included, it keeps the
+// object, to be verified and decrypted later.
+type checker struct {
+	bed     *bed
+	outside *outside
+
+	failed chan struct{} // closed when err is set
+	once   sync.Once
+	err    error
+
+	mu       sync.Mutex
+	programs map[string]*tracked
+	windows  map[[32]byte]sent // by the id of the sealed window
+	open     map[[32]byte]*pieces
+	done     map[[32]byte]bool // complete results
+	results  int64
+	bytes    int64 // of messages that carried results
+	delays   []delay
+	one      int64 // K
+	kept     []kept
+}
+
+// sent is a window that was fed.
+type sent struct {
+	device int
+	n      int64
+	at     time.Time // its last chunk
+}
+
+// delay is the latency of a result: from the last chunk of its last window.
+type delay struct {
+	at   time.Time // when the result came
+	took time.Duration
+}
+
+// pieces is a result of which chunks are missing.
+type pieces struct {
+	parts [][]byte
+	have  int
+}
+
+// kept is a result that will be decrypted.
+type kept struct {
+	program *tracked
+	topic   string
+	sealed  []byte
+	inputs  []sent // in the order of the circuit's
+}
+
+// tracked is a program and which results of it came.
+type tracked struct {
+	planned *evaluator.Planned
+	config  *config.Program
+	inputs  []program.Input
+	devices []int // of the inputs
+	made    bits  // by the place of the newest windows
+	numbers bits  // sequence numbers
+	taken   int64 // results since the last reset
+}
+
+// bits is a set of small numbers.
+type bits []uint64
+
+// maxBit bounds what one result can make a set grow to.
+const maxBit = 1 << 32
+
+// add adds i and reports whether it was new and in range.
+func (b *bits) add(i int64) bool {
+	if i < 0 || i >= maxBit {
+		return false
+	}
+	for int64(len(*b)) <= i/64 {
+		*b = append(*b, 0)
+	}
+	word, bit := &(*b)[i/64], uint64(1)<<(i%64)
+	was := *word&bit != 0
+	*word |= bit
+	return !was
+}
+
+func newChecker(b *bed, o *outside) *checker {
+	c := &checker{bed: b, outside: o, failed: make(chan struct{}), programs: map[string]*tracked{},
+		windows: map[[32]byte]sent{}, open: map[[32]byte]*pieces{}, done: map[[32]byte]bool{}, one: 1}
+	index := map[string]int{}
+	for i, d := range b.devices {
+		index[d.name] = i
+	}
+	for i := range b.plan.Programs {
+		t := &tracked{planned: &b.plan.Programs[i], config: &b.cfg.Programs[i]}
+		t.inputs = t.planned.Circuit.Inputs()
+		for _, in := range t.inputs {
+			t.devices = append(t.devices, index[in.Device])
+		}
+		c.programs[t.planned.Name] = t
+	}
+	return c
+}
+
+// fail ends the run with the first error.
+func (c *checker) fail(err error) {
+	c.once.Do(func() {
+		c.err = err
+		close(c.failed)
+	})
+}
+
+// expected is how many results windows 0 to fed-1 of every device give.
+func (c *checker) expected(fed int64) (n int64) {
+	for _, t := range c.programs {
+		low, high := int64(0), int64(-1)
+		for _, in := range t.inputs {
+			low = max(low, int64(in.Lag))
+			if last := fed + int64(in.Lag); high < 0 || last < high {
+				high = last
+			}
+		}
+		n += max(high-low, 0)
+	}
+	return n
+}
+
+// sent notes a window just before its last chunk is handed over. If it was due at a time,
+// it counts from there on.
+func (c *checker) sent(p *prepared) {
+	at := p.due
+	if at.IsZero() {
+		at = time.Now()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.windows[p.id] = sent{p.device, p.n, at}
+}
+
+// take takes a chunk of a result. It keeps nothing of payload.
+func (c *checker) take(topic string, payload []byte) {
+	at := time.Now()
+	spend(&c.outside.checking, func() {
+		if err := c.chunk(topic, payload, at); err != nil {
+			c.fail(fmt.Errorf("result on %s: %w", topic, err))
+		}
+	})
+}
+
+func (c *checker) chunk(topic string, payload []byte, at time.Time) error {
+	piece, err := transport.UnmarshalChunk(payload, transport.DefaultMaxObject)
+	if err != nil {
+		return err
+	}
+	sealed, err := c.join(piece, len(payload))
+	if sealed == nil || err != nil {
+		return err
+	}
+	m, _, err := transport.Peek(sealed)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t := c.programs[m.Program]
+	if t == nil {
+		return fmt.Errorf("unknown program %q", m.Program)
+	}
+	if err := c.header(t, topic, m); err != nil {
+		return err
+	}
+	inputs, err := c.count(t, m, at)
+	if err != nil {
+		return err
+	}
+	if t.taken%c.one == 0 {
+		if piece.Total == 1 { // it lies in payload
+			sealed = bytes.Clone(sealed)
+		}
+		c.kept = append(c.kept, kept{t, topic, sealed, inputs})
+	}
+	t.taken++
+	return nil
+}
+
+// join returns the object that a chunk completes, or nil.
+func (c *checker) join(piece *transport.Chunk, size int) ([]byte, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.bytes += int64(size)
+	if c.done[piece.Object] {
+		if c.bed.o.Broker == "" {
+			return nil, fmt.Errorf("object %x came twice", piece.Object[:6])
+		}
+		return nil, nil // QoS 1
+	}
+	if piece.Total == 1 {
+		c.done[piece.Object] = true
+		return piece.Data, nil
+	}
+	p := c.open[piece.Object]
+	if p == nil {
+		p = &pieces{parts: make([][]byte, piece.Total)}
+		c.open[piece.Object] = p
+	}
+	if piece.Total != len(p.parts) {
+		return nil, fmt.Errorf("object %x in %d chunks and in %d", piece.Object[:6], piece.Total, len(p.parts))
+	}
+	if p.parts[piece.Index] != nil {
+		return nil, nil
+	}
+	p.parts[piece.Index] = bytes.Clone(piece.Data)
+	if p.have++; p.have < piece.Total {
+		return nil, nil
+	}
+	delete(c.open, piece.Object)
+	c.done[piece.Object] = true
+	return bytes.Join(p.parts, nil), nil
+}
+
+// header compares the header of a result with what its program promises.
+func (c *checker) header(t *tracked, topic string, m *transport.Meta) error {
+	circuit, out := t.planned.Circuit, t.planned.Circuit.Output()
+	want := cmp.Or(t.planned.Topic, transport.ResultTopic(c.bed.cfg.Broker.TopicPrefix, m.Program))
+	switch {
+	case topic != want:
+		return fmt.Errorf("program %s belongs on %s", m.Program, want)
+	case m.Kind != transport.KindResult || m.Device != evaluatorName || m.KeyID != c.bed.meta.KeyID ||
+		m.KeyEpoch != c.bed.meta.KeyEpoch || m.Params != circuit.Parameters().Hash():
+		return fmt.Errorf("program %s: header %+v", m.Program, m)
+	case m.Layout != circuit.Hash() || m.Level != circuit.Level() || m.Scale != circuit.Scale():
+		return fmt.Errorf("program %s: level %d, scale %g, hash %x; want %d, %g, %x", m.Program, m.Level, m.Scale,
+			m.Layout[:6], circuit.Level(), circuit.Scale(), circuit.Hash())
+	case m.Post == nil || *m.Post != (transport.Post{A: out.A, B: out.B, Sqrt: out.Sqrt, Slot: out.Slot,
+		Count: out.Count, Bound: out.Bound}):
+		return fmt.Errorf("program %s: to be read with %+v, want %+v", m.Program, m.Post, out)
+	case int(m.Samples) != c.bed.o.Samples || len(m.Inputs) != len(t.inputs):
+		return fmt.Errorf("program %s: of %d windows with %d samples, want %d with %d", m.Program, len(m.Inputs),
+			m.Samples, len(t.inputs), c.bed.o.Samples)
+	}
+	return nil
+}
+
+var errTwice = errors.New("this result was made already")
+
+// count counts a result and returns its windows. It needs the lock.
+func (c *checker) count(t *tracked, m *transport.Meta, at time.Time) ([]sent, error) {
+	inputs := make([]sent, len(m.Inputs))
+	var last time.Time
+	for i, id := range m.Inputs {
+		w, ok := c.windows[id]
+		if !ok {
+			return nil, fmt.Errorf("program %s: of window %x, which was not fed", m.Program, id[:6])
+		}
+		place := w.n + int64(t.inputs[i].Lag)
+		first := inputs[0].n + int64(t.inputs[0].Lag)
+		if w.device != t.devices[i] || i > 0 && place != first {
+			return nil, fmt.Errorf("program %s: input %d is window %d of %s", m.Program, i, w.n,
+				c.bed.devices[w.device].name)
+		}
+		inputs[i] = w
+		if w.at.After(last) {
+			last = w.at
+		}
+	}
+	if place := inputs[0].n + int64(t.inputs[0].Lag); !t.made.add(place) {
+		return nil, fmt.Errorf("program %s, window %d: %w", m.Program, place, errTwice)
+	}
+	if !t.numbers.add(int64(m.Sequence)) {
+		return nil, fmt.Errorf("program %s, number %d: %w", m.Program, m.Sequence, errTwice)
+	}
+	c.results++
+	c.delays = append(c.delays, delay{at, at.Sub(last)})
+	return inputs, nil
+}
+
+// counts returns how many results came, and the bytes of their messages.
+func (c *checker) counts() (results, bytes int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.results, c.bytes
+}
+
+// reset begins a segment in which one of K results of each program is kept.
+func (c *checker) reset(one int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.one, c.delays, c.kept = max(one, 1), nil, nil
+	for _, t := range c.programs {
+		t.taken = 0
+	}
+}

@@ -1,0 +1,254 @@
+package loadbench
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/hencedge/hencedge/cmd/hencedge/internal/benchmark"
+	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/transport"
+)
+
+func testOptions(t *testing.T) Options {
+	t.Helper()
+	p, err := henc.Named("edge12-d1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Options{
+		Params:   p,
+		Devices:  2,
+		Samples:  4,
+		Channels: 2,
+		Windows:  2,
+		Workers:  2,
+		Seconds:  100 * time.Millisecond,
+		Memory:   minMemory,
+		Context:  func(p henc.Parameters) (*henc.Context, error) { return henc.NewContext(p, henc.WithFastestN2()) },
+		More:     func(henc.Parameters) ([]*henc.Context, error) { return nil, nil },
+		Logger:   slog.New(slog.DiscardHandler),
+		Remark:   func(string) {},
+	}
+}
+
+// running is a service with its load.
+func running(t *testing.T) *house {
+	t.Helper()
+	b, err := newBed(testOptions(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := b.close(); err != nil {
+			t.Error(err)
+		}
+		if _, err := os.Stat(b.dir); !os.IsNotExist(err) {
+			t.Errorf("%s is left: %v", b.dir, err)
+		}
+	})
+	h, err := b.open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := h.close(); err != nil && !errors.Is(err, h.checker.err) {
+			t.Error(err)
+		}
+	})
+	return h
+}
+
+func shortLoad(rounds int) load {
+	return load{rounds: rounds, limit: time.Hour, fill: time.Hour, one: 1}
+}
+
+// TestSegment: every window that is fed gives its results, all of them are decrypted, and
+// the next segment goes on with the numbers.
+func TestSegment(t *testing.T) {
+	h := running(t)
+	for range 2 {
+		s, err := h.run(t.Context(), shortLoad(5))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s.fed != 10 || s.checked.results != 10 || s.end.results-s.start.results != 10 || len(s.delays) != 10 {
+			t.Errorf("%d windows, %d results, %d checked, %d delays", s.fed, s.end.results-s.start.results,
+				s.checked.results, len(s.delays))
+		}
+		if s.bytesIn <= 0 || s.end.bytesOut <= s.start.bytesOut || s.end.stages["compute"].count < 10 {
+			t.Errorf("%+v", s)
+		}
+		if s.checked.worst <= 0 || s.checked.worst > 1 {
+			t.Errorf("largest error %g of its bound", s.checked.worst)
+		}
+	}
+	if h.fed != 10 {
+		t.Errorf("%d windows of each device, want 10", h.fed)
+	}
+}
+
+// TestWrongResult: a value that is not what the window holds ends the run.
+func TestWrongResult(t *testing.T) {
+	h := running(t)
+	for _, w := range h.devices[1].bodies {
+		w.values[0][0]++
+	}
+	if _, err := h.run(t.Context(), shortLoad(1)); err == nil ||
+		!strings.Contains(err.Error(), "within the promised") {
+		t.Errorf("a wrong result: %v", err)
+	}
+}
+
+// TestLostAndRefused: a result that does not come ends the run, and so does a window that
+// the service refuses.
+func TestLostAndRefused(t *testing.T) {
+	h := running(t)
+	if _, err := h.run(t.Context(), shortLoad(1)); err != nil {
+		t.Fatal(err)
+	}
+	h.patience = 10 * time.Millisecond
+	h.fed++ // one window more of each device than were fed
+	if err := h.drain(t.Context()); err == nil || !strings.Contains(err.Error(), "2 of 4 results are lost") {
+		t.Errorf("lost results: %v", err)
+	}
+	h.fed = 0 // numbers that were used
+	h.patience = patience
+	if _, err := h.run(t.Context(), shortLoad(1)); err == nil || !strings.Contains(err.Error(), "replayed") {
+		t.Errorf("a refused window: %v", err)
+	}
+}
+
+// TestHeaders: a result is taken once, and only as its program promises it.
+func TestHeaders(t *testing.T) {
+	h := running(t)
+	c := h.checker
+	if _, err := h.run(t.Context(), shortLoad(1)); err != nil {
+		t.Fatal(err)
+	}
+	list, err := h.seal(1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tracked := c.programs["mean.dev-00001"]
+	circuit := tracked.planned.Circuit
+	out := circuit.Output()
+	c.sent(&list[0])
+	c.sent(&list[1])
+	topic := transport.ResultTopic(h.cfg.Broker.TopicPrefix, "mean.dev-00001")
+	honest := func() *transport.Meta {
+		return &transport.Meta{Kind: transport.KindResult, Device: evaluatorName, Program: "mean.dev-00001",
+			KeyID: h.meta.KeyID, KeyEpoch: h.meta.KeyEpoch, Sequence: 100, Params: circuit.Parameters().Hash(),
+			Layout: circuit.Hash(), Level: circuit.Level(), Scale: circuit.Scale(), Samples: 4,
+			Inputs: [][32]byte{list[0].id},
+			Post: &transport.Post{A: out.A, B: out.B, Sqrt: out.Sqrt, Slot: out.Slot, Count: out.Count,
+				Bound: out.Bound}}
+	}
+	take := func(m *transport.Meta) error {
+		if err := c.header(tracked, topic, m); err != nil {
+			return err
+		}
+		_, err := c.count(tracked, m, time.Now())
+		return err
+	}
+	for name, change := range map[string]func(m *transport.Meta){
+		"kind":    func(m *transport.Meta) { m.Kind = transport.KindReading },
+		"signer":  func(m *transport.Meta) { m.Device = "other" },
+		"key":     func(m *transport.Meta) { m.KeyEpoch++ },
+		"params":  func(m *transport.Meta) { m.Params[0]++ },
+		"program": func(m *transport.Meta) { m.Layout[0]++ },
+		"level":   func(m *transport.Meta) { m.Level++ },
+		"scale":   func(m *transport.Meta) { m.Scale *= 2 },
+		"bound":   func(m *transport.Meta) { m.Post.Bound *= 2 },
+		"post":    func(m *transport.Meta) { m.Post = nil },
+		"samples": func(m *transport.Meta) { m.Samples = 3 },
+		"inputs":  func(m *transport.Meta) { m.Inputs = append(m.Inputs, list[1].id) },
+		"unknown": func(m *transport.Meta) { m.Inputs[0][0]++ },
+		"device":  func(m *transport.Meta) { m.Inputs[0] = list[1].id },
+	} {
+		m := honest()
+		if change(m); take(m) == nil {
+			t.Errorf("a result with another %s was taken", name)
+		}
+	}
+	if err := take(honest()); err != nil {
+		t.Fatal(err)
+	}
+	again := honest()
+	if again.Sequence++; !errors.Is(take(again), errTwice) {
+		t.Error("a second result of a window was taken")
+	}
+	if err := h.extra(2); err == nil {
+		t.Error("3 results of 2 windows were taken")
+	}
+}
+
+// TestChunks: a result in pieces is put together; in process nothing comes twice.
+func TestChunks(t *testing.T) {
+	c := running(t).checker
+	sealed := make([]byte, 3000)
+	pieces, err := transport.Split(sealed, transport.MinChunkSize)
+	if err != nil || len(pieces) < 3 {
+		t.Fatal(len(pieces), err)
+	}
+	for i := len(pieces) - 1; i >= 0; i-- {
+		got, err := c.join(&pieces[i], 10)
+		if err != nil || (got != nil) != (i == 0) || i == 0 && string(got) != string(sealed) {
+			t.Fatalf("piece %d: %d bytes, %v", i, len(got), err)
+		}
+	}
+	if _, err := c.join(&pieces[0], 10); err == nil {
+		t.Error("a piece of a result that is complete was taken")
+	}
+	if _, bytes := c.counts(); bytes != int64(10*(len(pieces)+1)) {
+		t.Errorf("%d bytes", bytes)
+	}
+}
+
+// TestExpected: programs that look back have no result of the first windows, and those of
+// several devices one for all.
+func TestExpected(t *testing.T) {
+	o := testOptions(t)
+	o.Programs = filepath.Join(t.TempDir(), "programs.yaml")
+	if err := os.WriteFile(o.Programs, []byte(`programs:
+  - {name: each, expr: mean(x), inputs: {x: device/load/x}}
+  - {name: back, expr: mean(x) - mean(prev(prev(x))), inputs: {x: dev-00001/load/x}}
+  - {name: both, expr: mean(x) - mean(prev(z)), inputs: {x: dev-00001/load/x, z: dev-00002/load/y}}
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b, err := newBed(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.close()
+	c := newChecker(b, new(outside))
+	for fed, want := range map[int64]int64{0: 0, 1: 2, 2: 4 + 1, 10: 20 + 8 + 9} {
+		if got := c.expected(fed); got != want {
+			t.Errorf("%d results of %d windows each, want %d", got, fed, want)
+		}
+	}
+}
+
+// TestRate: windows are offered at the rate that was asked for, and latency counts from
+// when they were due.
+func TestRate(t *testing.T) {
+	o := testOptions(t)
+	o.Rate, o.Seconds = 100, 300*time.Millisecond
+	var got []benchmark.LoadRecord
+	if err := Run(context.Background(), o, func(r benchmark.LoadRecord) error {
+		got = append(got, r)
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != 1 || got[0].Method != benchmark.LoadRate || got[0].Rate != 100 || got[0].Results == 0 ||
+		got[0].Latency.P50 <= 0 || got[0].Latency.P99 < got[0].Latency.P50 {
+		t.Errorf("%+v", got)
+	}
+}

@@ -1,0 +1,107 @@
+package loadbench
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/hencedge/hencedge/keyholder"
+	"github.com/hencedge/hencedge/transport"
+)
+
+// senders is how many connections the devices share.
+const senders = 8
+
+// overBroker takes windows to a broker, and results from there.
+type overBroker struct {
+	house   *house
+	server  server // nil: somebody else's
+	clients []transport.Client
+}
+
+// server is a broker in this process.
+type server interface {
+	URL() string
+	Close() error
+}
+
+// dialBroker connects the devices and the key holder, which listens at once.
+func (h *house) dialBroker(ctx context.Context) (w *overBroker, err error) {
+	w = &overBroker{house: h}
+	h.cfg.Broker.URL = h.o.Broker
+	if h.o.Broker == Embedded {
+		if w.server, err = startServer(); err != nil {
+			return nil, err
+		}
+		h.cfg.Broker.URL = w.server.URL()
+	}
+	if err := h.cfg.Check(); err != nil {
+		return nil, errors.Join(fmt.Errorf("%w: --broker: %w", ErrOptions, err), w.close())
+	}
+	dialling, stop := context.WithTimeout(ctx, 20*time.Second)
+	defer stop()
+	for i := range 1 + min(senders, len(h.devices)) {
+		own := h.cfg.Broker
+		own.ClientID = fmt.Sprintf("load-%d-%08x", i, rand.Uint32())
+		c, err := keyholder.Dial(dialling, own, h.o.Logger)
+		if err != nil {
+			return nil, errors.Join(fmt.Errorf("--broker: %w", err), w.close())
+		}
+		w.clients = append(w.clients, c)
+	}
+	topics := []string{transport.ResultFilter(h.cfg.Broker.TopicPrefix)}
+	for i := range h.plan.Programs {
+		if t := h.plan.Programs[i].Topic; t != "" {
+			topics = append(topics, t)
+		}
+	}
+	for _, t := range topics {
+		if err := w.clients[0].Subscribe(dialling, t, func(d transport.Delivery) {
+			h.checker.take(d.Topic, d.Payload)
+			d.Ack()
+		}); err != nil {
+			return nil, errors.Join(fmt.Errorf("--broker: subscribe %s: %w", t, err), w.close())
+		}
+	}
+	return w, nil
+}
+
+// feed publishes the chunks of a window together and waits until the broker has them.
+func (w *overBroker) feed(ctx context.Context, p *prepared) error {
+	devices := w.clients[1:]
+	w.house.checker.sent(p)
+	var g errgroup.Group
+	for _, chunk := range p.chunks {
+		g.Go(func() error {
+			return devices[p.device%len(devices)].Publish(ctx, w.house.devices[p.device].topic, chunk, false)
+		})
+	}
+	return g.Wait()
+}
+
+// close hangs up. What the evaluator left at the broker, retained, is removed.
+func (w *overBroker) close() (err error) {
+	ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
+	defer stop()
+	prefix := w.house.cfg.Broker.TopicPrefix
+	for i, c := range w.clients {
+		if i == 0 && c.Connected() && w.server == nil {
+			left := []string{transport.StatusTopic(prefix, evaluatorName)}
+			for k := range w.house.plan.Programs {
+				left = append(left, transport.ProgramTopic(prefix, evaluatorName, w.house.plan.Programs[k].Name))
+			}
+			for _, t := range left {
+				err = errors.Join(err, c.Publish(ctx, t, nil, true))
+			}
+		}
+		err = errors.Join(err, c.Close(ctx))
+	}
+	if w.server != nil {
+		err = errors.Join(err, w.server.Close())
+	}
+	return err
+}

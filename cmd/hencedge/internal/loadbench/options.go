@@ -1,0 +1,92 @@
+// Package loadbench measures an evaluator under load: real, signed windows of many
+// devices, made beforehand, go through the whole service, and every result that comes out
+// is checked.
+//
+// The order of things:
+//
+//	bed      keys, devices, encrypted windows, configuration       bed.go, programs.go
+//	house    the service, and the way to it                        house.go, inprocess.go, mqtt.go
+//	segment  seal windows, feed them, wait for their results       segment.go, arena.go
+//	checker  counts results, compares headers, decrypts samples    checker.go, verify.go
+//	record   what the segments come to                             measure.go, run.go
+//
+// Sealing costs about as much as the service spends on the whole window, and it hashes on
+// the same cores. So all windows of a segment are sealed before its clock starts, into
+// memory outside of the heap, which does not change how often the service's garbage is
+// collected. Decryption follows when the clock has stopped.
+package loadbench
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/hencedge/hencedge/evaluator/engine"
+	"github.com/hencedge/hencedge/henc"
+)
+
+// Options of Run.
+type Options struct {
+	Params   henc.Parameters
+	Devices  int    // that send; 1 to MaxDevices
+	Programs string // file of programs; empty: mean, variance and covariance of each device
+	Samples  int    // of a window, per channel
+	Channels int    // of a window
+	Windows  int    // different ciphertexts of each device, sealed again and again
+	Workers  int    // of the evaluator; 0: one per processor
+	Seeded   bool   // windows with a seed in place of half of the ciphertext
+
+	Seconds time.Duration // measured time of each load
+	Rate    float64       // windows per second; 0: as many as the service takes
+	Half    bool          // after the highest rate, measure at half of it
+	Memory  int64         // bytes for sealed windows and kept results
+	Broker  string        // empty: in process; Embedded; or a URL
+	Profile string        // file for a processor profile of the first measured segment
+
+	// How the evaluator computes, see evaluator.Deps. GPUs are the identifiers of its GPUs.
+	GPUs    []string
+	Context engine.NewContext
+	More    func(henc.Parameters) ([]*henc.Context, error)
+	Reopen  func(*henc.Context) (*henc.Context, error)
+
+	Logger *slog.Logger
+	Remark func(message string) // what is prepared, and how much memory that takes
+}
+
+// Embedded is the Broker in this process.
+const Embedded = "embedded"
+
+// Bounds of Options.
+const (
+	MaxDevices  = 100_000
+	MaxChannels = 64
+	MaxWindows  = 1024
+	minMemory   = 64 << 20
+)
+
+// ErrOptions: the options cannot work together.
+var ErrOptions = errors.New("load")
+
+func (o *Options) check() error {
+	for _, c := range []struct {
+		bad  bool
+		text string
+	}{
+		{o.Devices < 1 || o.Devices > MaxDevices, fmt.Sprintf("--devices %d: use 1 to %d", o.Devices, MaxDevices)},
+		{o.Channels < 1 || o.Channels > MaxChannels,
+			fmt.Sprintf("--channels %d: use 1 to %d", o.Channels, MaxChannels)},
+		{o.Windows < 1 || o.Windows > MaxWindows, fmt.Sprintf("--windows %d: use 1 to %d", o.Windows, MaxWindows)},
+		{o.Samples < 1, fmt.Sprintf("--samples %d: use at least 1", o.Samples)},
+		{o.Workers < 0, fmt.Sprintf("--workers %d: use at least 0", o.Workers)},
+		{o.Seconds < 100*time.Millisecond || o.Seconds > time.Hour,
+			fmt.Sprintf("--seconds %g: use 0.1 to 3600", o.Seconds.Seconds())},
+		{o.Rate < 0 || o.Rate > 1e6, fmt.Sprintf("--rate %g: use a number of windows per second up to 1e6", o.Rate)},
+		{o.Memory < minMemory, fmt.Sprintf("--memory %d: use at least %d MiB", o.Memory>>20, minMemory>>20)},
+	} {
+		if c.bad {
+			return fmt.Errorf("%w: %s", ErrOptions, c.text)
+		}
+	}
+	return nil
+}

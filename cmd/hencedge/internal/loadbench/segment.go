@@ -1,0 +1,218 @@
+package loadbench
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// segment is a stretch of load. The interval that counts begins when the pipeline is full
+// and ends with the feeding.
+type segment struct {
+	fed        int64 // windows
+	bytesIn    int64 // of their messages
+	from, to   snapshot
+	start, end snapshot // of all of it, the last results included
+	delays     []delay
+	checked    verified
+}
+
+// feeders share out the devices: feeder f has devices f, f+feeders, ... and feeds one
+// window of each in turn.
+func (h *house) feeders() int { return min(len(h.devices), 4*runtime.GOMAXPROCS(0), 64) }
+
+// rounds stops the feeders after the same round.
+type rounds struct {
+	mu      sync.Mutex
+	stopAt  int
+	started int
+}
+
+// begin reports whether round r is to be fed.
+func (r *rounds) begin(round int) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if round >= r.stopAt {
+		return false
+	}
+	r.started = max(r.started, round+1)
+	return true
+}
+
+// stop ends the feeding with the rounds that have begun.
+func (r *rounds) stop() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.stopAt = min(r.stopAt, r.started)
+}
+
+// load is what a segment feeds.
+type load struct {
+	rounds int           // windows of each device, at most
+	limit  time.Duration // of the feeding
+	fill   time.Duration // until the pipeline counts as full
+	rate   float64       // windows per second; 0: as many as are taken
+	one    int64         // one in so many results is decrypted
+}
+
+// run seals windows, feeds them, waits for all results and checks those that were kept.
+func (h *house) run(ctx context.Context, l load) (*segment, error) {
+	list, err := h.seal(l.rounds)
+	if err != nil {
+		return nil, err
+	}
+	h.checker.reset(l.one)
+	runtime.GC() // what sealing left must not be collected on the clock
+	s := new(segment)
+	if s.start, err = h.snapshot(); err != nil {
+		return nil, err
+	}
+	if err := h.feed(ctx, l, list, s); err != nil {
+		return nil, err
+	}
+	if err := h.drain(ctx); err != nil {
+		return nil, err
+	}
+	if s.end, err = h.snapshot(); err != nil {
+		return nil, err
+	}
+	if s.to.results-s.from.results < (s.end.results-s.start.results)/2 {
+		s.from, s.to = s.start, s.end // too short to tell apart
+	}
+	h.checker.mu.Lock()
+	for _, d := range h.checker.delays {
+		if d.at.After(s.from.at) && !d.at.After(s.to.at) {
+			s.delays = append(s.delays, d)
+		}
+	}
+	h.checker.mu.Unlock()
+	s.checked, err = h.checker.verify()
+	return s, err
+}
+
+// feed feeds windows.
+func (h *house) feed(ctx context.Context, l load, list []prepared, s *segment) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	turn := &rounds{stopAt: l.rounds}
+	start := time.Now()
+	n, feeders := len(h.devices), h.feeders()
+	var wg sync.WaitGroup
+	var fedBytes atomic.Int64
+	for f := range feeders {
+		wg.Go(func() {
+			for r := 0; r < l.rounds && turn.begin(r); r++ {
+				for d := f; d < n; d += feeders {
+					p := &list[r*n+d]
+					if l.rate > 0 {
+						p.due = start.Add(time.Duration(float64(r*n+d) / l.rate * float64(time.Second)))
+						if wait(ctx, p.due) != nil {
+							return
+						}
+					}
+					if err := h.way.feed(ctx, p); err != nil {
+						h.checker.fail(err)
+						return
+					}
+					fedBytes.Add(p.bytes())
+				}
+			}
+		})
+	}
+	done := make(chan struct{})
+	go func() { wg.Wait(); close(done) }()
+	err := h.watch(ctx, l, s, turn, done)
+	stop()
+	<-done
+	h.fed += int64(turn.started)
+	s.fed, s.bytesIn = int64(turn.started*n), fedBytes.Load()
+	return err
+}
+
+// wait waits until a time.
+func wait(ctx context.Context, until time.Time) error {
+	d := time.Until(until)
+	if d <= 0 {
+		return ctx.Err()
+	}
+	select {
+	case <-time.After(d):
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// watch takes the snapshots at the ends of the interval that counts, and ends the feeding
+// when its time is over.
+func (h *house) watch(ctx context.Context, l load, s *segment, turn *rounds, done <-chan struct{}) (err error) {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	full := false
+	for {
+		select {
+		case <-h.checker.failed:
+			return h.checker.err
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-done:
+			s.to, err = h.snapshot()
+			if !full {
+				s.from = s.to
+			}
+			return err
+		case <-tick.C:
+		}
+		elapsed := time.Since(s.start.at)
+		if results, _ := h.checker.counts(); !full && elapsed >= l.fill && results > s.start.results {
+			full = true
+			if s.from, err = h.snapshot(); err != nil {
+				return err
+			}
+		}
+		if elapsed >= l.limit {
+			turn.stop()
+		}
+	}
+}
+
+// drain waits for the results of everything that was fed. Each has to follow within a
+// while, or it is lost.
+func (h *house) drain(ctx context.Context) error {
+	want := h.checker.expected(h.fed)
+	last, since := int64(-1), time.Now()
+	for {
+		got, _ := h.checker.counts()
+		switch {
+		case got >= want:
+			return h.extra(want)
+		case got > last:
+			last, since = got, time.Now()
+		case time.Since(since) > h.patience:
+			return fmt.Errorf("%d of %d results are lost: none came for %v", want-got, want, h.patience)
+		}
+		select {
+		case <-h.checker.failed:
+			return h.checker.err
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(time.Millisecond):
+		}
+	}
+}
+
+// extra refuses results that no window explains.
+func (h *house) extra(want int64) error {
+	if got, _ := h.checker.counts(); got > want {
+		return fmt.Errorf("%d results came, want %d", got, want)
+	}
+	select {
+	case <-h.checker.failed:
+		return h.checker.err
+	default:
+		return nil
+	}
+}
