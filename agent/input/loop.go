@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/internal/backoff"
 	"github.com/hencedge/hencedge/internal/role"
 )
 
@@ -73,14 +74,14 @@ func (s Started) Read(ctx context.Context) (float64, time.Time, error) {
 type Worker struct {
 	log     *slog.Logger
 	count   *Counters
-	backoff role.Backoff
+	backoff backoff.Waits
 	trouble atomic.Pointer[error]
 }
 
 // NewWorker makes the worker of an input.
 func NewWorker(in config.Input, env Env) *Worker {
 	return &Worker{log: env.Logger().With("input", in.Name), count: env.Counters(),
-		backoff: role.Backoff{First: in.Retry, Most: in.RetryMax}}
+		backoff: backoff.Waits{First: in.Retry, Most: in.RetryMax}}
 }
 
 // Poll calls f every interval until ctx ends, each time with a context that ends

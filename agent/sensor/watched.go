@@ -9,7 +9,7 @@ import (
 
 	"github.com/hencedge/hencedge/agent/input"
 	"github.com/hencedge/hencedge/config"
-	"github.com/hencedge/hencedge/internal/role"
+	"github.com/hencedge/hencedge/internal/backoff"
 )
 
 // openPatience bounds how long opening a sensor may take.
@@ -24,7 +24,7 @@ type watched struct {
 	log  *slog.Logger
 
 	sensor  Sensor // nil: to be opened
-	backoff role.Backoff
+	backoff backoff.Waits
 	row     int // failures in a row
 	until   time.Time
 	last    error
@@ -33,7 +33,7 @@ type watched struct {
 // watch watches over a sensor; one that is not there is nil, and why says so.
 func watch(s Sensor, why error, log *slog.Logger, open func() (Sensor, error)) *watched {
 	w := &watched{open: open, log: log, sensor: s,
-		backoff: role.Backoff{First: config.DefaultRetry, Most: config.DefaultRetryMax}}
+		backoff: backoff.Waits{First: config.DefaultRetry, Most: config.DefaultRetryMax}}
 	if s == nil {
 		w.last, w.row = why, 1
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"log/slog"
-	mathrand "math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -95,14 +94,4 @@ func (c *Courier) needsReceipts() bool {
 		need = need || l == Receiver
 	}
 	return need
-}
-
-// backoff returns the delay after n failures in a row: doubling, the upper half of it
-// random, so that a fleet does not come back all at once.
-func (c *Courier) backoff(n int) time.Duration {
-	d := c.o.First << min(n, 20)
-	if d <= 0 || d > c.o.Last {
-		d = c.o.Last
-	}
-	return d/2 + mathrand.N(d/2+1)
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/hencedge/hencedge/internal/backoff"
 	"github.com/hencedge/hencedge/transport"
 	"github.com/hencedge/hencedge/transport/spool"
 )
@@ -89,7 +90,7 @@ func (c *Courier) conclude(ctx context.Context, l *spool.Lease, err error) error
 			"new number",
 			"stream", l.Stream, "object", fmt.Sprintf("%x", l.ID[:6]))
 		c.remember(err.Error())
-		l.Return(c.backoff(0))
+		l.Return(backoff.Wait(0, c.o.First, c.o.Last))
 	case errors.Is(err, errReplayed):
 		c.dropped.Add(1)
 		c.log.Warn("the receiver already had a window with this number; this one is dropped", "stream", l.Stream,
@@ -112,7 +113,7 @@ func (c *Courier) conclude(ctx context.Context, l *spool.Lease, err error) error
 		l.Return(0)
 		return fmt.Errorf("send: %w", err)
 	default:
-		d := c.backoff(l.Attempts)
+		d := backoff.Wait(l.Attempts, c.o.First, c.o.Last)
 		c.retries.Add(1)
 		c.remember(err.Error())
 		c.log.Warn("sending failed; it will be tried again", "stream", l.Stream, "in", d.Round(time.Millisecond),

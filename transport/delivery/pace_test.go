@@ -84,20 +84,3 @@ func TestHours(t *testing.T) {
 		t.Error("without hours nothing goes")
 	}
 }
-
-func TestBackoff(t *testing.T) {
-	c := &Courier{o: Options{First: 100 * time.Millisecond, Last: 5 * time.Second}}
-	for n := range 70 {
-		top := time.Duration(math.Min(float64(5*time.Second), float64(100*time.Millisecond)*math.Pow(2, float64(n))))
-		seen := map[time.Duration]bool{}
-		for range 20 {
-			d := c.backoff(n)
-			if seen[d] = true; d < top/2 || d > top {
-				t.Fatalf("after %d failures %v, want %v to %v", n, d, top/2, top)
-			}
-		}
-		if len(seen) < 10 {
-			t.Errorf("after %d failures %d different delays of 20: a fleet would come back at once", n, len(seen))
-		}
-	}
-}

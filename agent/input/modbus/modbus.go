@@ -21,7 +21,7 @@ import (
 
 	"github.com/hencedge/hencedge/agent/input"
 	"github.com/hencedge/hencedge/config"
-	"github.com/hencedge/hencedge/internal/role"
+	"github.com/hencedge/hencedge/internal/backoff"
 )
 
 // Input is one unit.
@@ -130,14 +130,14 @@ type block struct {
 	points []*point
 
 	// What the device refuses is asked for again after a while.
-	backoff role.Backoff
+	backoff backoff.Waits
 	until   time.Time
 }
 
 // patient gives blocks their back-off.
 func (m *Input) patient(blocks []block) []block {
 	for i := range blocks {
-		blocks[i].backoff = role.Backoff{First: m.cfg.Retry, Most: m.cfg.RetryMax}
+		blocks[i].backoff = backoff.Waits{First: m.cfg.Retry, Most: m.cfg.RetryMax}
 	}
 	return blocks
 }
