@@ -32,6 +32,14 @@ func NewBatchEvaluator(evs []*Evaluator) (*BatchEvaluator, error) {
 	return &BatchEvaluator{ctx: evs[0].ctx, evs: evs}, nil
 }
 
+// Context is the context of all evaluators.
+func (be *BatchEvaluator) Context() *Context {
+	if be == nil {
+		return nil
+	}
+	return be.ctx
+}
+
 // Ciphertexts are ciphertexts of one level and one scale, one for each item of a batch.
 // Those that an operation made lie side by side in one allocation, so that element-wise
 // operations on all of them are one call of the ring, and they are freed together.

@@ -20,6 +20,9 @@ type routine struct {
 
 	mu      sync.Mutex
 	encoded []encoded // newest context last, at most maxContexts
+
+	formed sync.Once
+	form   [32]byte // see Form
 }
 
 // encoded are the plain slot values of a routine's steps, encoded for one context.
@@ -123,6 +126,15 @@ func (s *step) accepts(level int, scale float64) error {
 	if !near(scale, s.scale) {
 		return fmt.Errorf("%w: %s has scale 2^%.6f, the program was compiled for 2^%.6f; give the stream the same "+
 			"level: and log_scale: on the device and here", ErrInput, s.in, math.Log2(scale), math.Log2(s.scale))
+	}
+	return nil
+}
+
+// planned refuses a value that is not at the level and scale that were planned.
+func (s *step) planned(level int, scale float64) error {
+	if level != s.level || !near(scale, s.scale) {
+		return fmt.Errorf("%w: %s gave level %d and scale 2^%.6f, planned were %d and 2^%.6f",
+			ErrParams, s, level, math.Log2(scale), s.level, math.Log2(s.scale))
 	}
 	return nil
 }

@@ -1,11 +1,8 @@
 package program
 
 import (
-	"errors"
 	"fmt"
-	"math"
 
-	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/henc"
 )
 
@@ -14,40 +11,45 @@ import (
 // fit, with henc.ErrNoKey when ev lacks a key (see NeedsRelin and Rotations), or
 // with ErrParams when ev is for other parameters.
 func (c *Circuit) Run(ev *henc.Evaluator, inputs map[Input]*henc.Ciphertext) (*henc.Ciphertext, Output, error) {
-	cts, err := c.run(ev, inputs)
+	cts, err := c.run(Item{Routine: c, Evaluator: ev, Inputs: inputs})
 	if err != nil {
 		return nil, Output{}, err
 	}
 	return cts[0], c.out, nil
 }
 
-// run computes every result.
-func (r *routine) run(ev *henc.Evaluator, inputs map[Input]*henc.Ciphertext) ([]*henc.Ciphertext, error) {
-	ctx := ev.Context()
-	if ctx == nil || !ctx.Parameters().Equal(r.params) {
-		return nil, fmt.Errorf("%w: the evaluator is not for parameters %s", ErrParams, r.params.Name())
-	}
-	n := len(r.steps)
-	run := &runner{r: r, ev: ev, ring: ctx.Ring(), values: make([]*henc.Ciphertext, n), uses: make([]int, n),
-		held: map[*cutrantt.Batch]int{}}
-	cts, err := run.run(inputs)
+// run computes every result of one item, which is for r.
+func (r *routine) run(it Item) ([]*henc.Ciphertext, error) {
+	b, err := RunBatch([]Item{it})
 	if err != nil {
-		return nil, fmt.Errorf("run %s: %w", r.name, err)
+		return nil, err
 	}
-	return cts, nil
+	out := make([]*henc.Ciphertext, len(r.results))
+	for k := range out {
+		out[k] = b.Result(0, k)
+	}
+	return out, nil
 }
 
-// runner holds the ciphertexts of one run and frees each after its last use.
+// runner holds the values of one run of one or more items, and frees each after its last
+// use.
 type runner struct {
 	r      *routine
-	ev     *henc.Evaluator
-	ring   cutrantt.Ring
-	values []*henc.Ciphertext
-	uses   []int
-	held   map[*cutrantt.Batch]int // steps that hold a batch; inputs are not in it
+	items  []Item
+	be     *henc.BatchEvaluator
+	values []made // by step
+	uses   []int  // of each value that are still to come
 }
 
-func (r *runner) run(inputs map[Input]*henc.Ciphertext) ([]*henc.Ciphertext, error) {
+// made is what a step made for every item.
+type made struct {
+	cts *henc.Ciphertexts // nil: not made yet, or freed
+	// holders counts the values that share the memory; nil: it is that of inputs, which
+	// stays.
+	holders *int
+}
+
+func (r *runner) run() ([]made, error) {
 	steps := r.r.steps
 	for _, i := range r.r.results {
 		r.uses[i]++
@@ -59,7 +61,7 @@ func (r *runner) run(inputs map[Input]*henc.Ciphertext) ([]*henc.Ciphertext, err
 	}
 	for i := range steps {
 		s := &steps[i]
-		if err := r.compute(s, i, inputs); err != nil {
+		if err := r.compute(s, i); err != nil {
 			r.free()
 			return nil, fmt.Errorf("step %d (%s): %w", i, s, err)
 		}
@@ -69,30 +71,42 @@ func (r *runner) run(inputs map[Input]*henc.Ciphertext) ([]*henc.Ciphertext, err
 			}
 		}
 	}
-	out, err := r.take()
-	if err != nil {
-		r.free()
-	}
-	return out, err
+	return r.take()
 }
 
 // compute makes the value of step i, unless an earlier step made it already.
-func (r *runner) compute(s *step, i int, inputs map[Input]*henc.Ciphertext) error {
+func (r *runner) compute(s *step, i int) error {
 	switch {
-	case r.values[i] != nil:
+	case r.values[i].cts != nil:
 		return nil
+	case s.op == stepInput:
+		cts, err := r.input(i)
+		r.values[i] = made{cts: cts}
+		return err
 	case s.op == stepRotate:
 		return r.rotate(i)
+	case s.op == stepMulInt && s.k == 1: // the same residues
+		from := r.values[s.a]
+		if from.holders == nil { // which are not ours
+			cts, err := r.be.Clone(from.cts)
+			if err != nil {
+				return err
+			}
+			return r.keep(i, cts.WithScale(s.scale))
+		}
+		*from.holders++
+		r.values[i] = made{from.cts.WithScale(s.scale), from.holders}
+		return nil
 	}
-	ct, err := r.step(s, i, inputs)
+	cts, err := r.step(s, i)
 	if err != nil {
 		return err
 	}
-	return r.keep(i, ct)
+	return r.keep(i, cts)
 }
 
-// rotate makes the value of step i, and of all later rotations of the same ciphertext:
-// that is decomposed once for all of them.
+// rotate makes the value of step i, and of all later rotations of the same ciphertexts:
+// they are decomposed once for all of them.
 func (r *runner) rotate(i int) error {
 	steps := r.r.steps
 	var at, ks []int
@@ -101,137 +115,116 @@ func (r *runner) rotate(i int) error {
 			at, ks = append(at, j), append(ks, int(steps[j].k))
 		}
 	}
-	cts, err := r.ev.RotateMany(r.values[steps[i].a], ks)
+	all, err := r.be.RotateMany(r.values[steps[i].a].cts, ks)
 	if err != nil {
 		return err
 	}
 	for n, j := range at {
-		err = errors.Join(err, r.keep(j, cts[n]))
+		if e := r.keep(j, all[n]); err == nil {
+			err = e
+		}
 	}
 	return err
 }
 
-// keep notes the value of step i, which it owns from now on.
-func (r *runner) keep(i int, ct *henc.Ciphertext) error {
-	s := &r.r.steps[i]
-	r.values[i] = ct
-	if s.op != stepInput { // which counts what it owns
-		r.held[ct.Value]++
-	}
-	if s.op != stepInput && (ct.Level != s.level || !near(ct.Scale, s.scale)) {
-		return fmt.Errorf("%w: %s gave level %d and scale 2^%.6f, planned were %d and 2^%.6f",
-			ErrParams, s, ct.Level, math.Log2(ct.Scale), s.level, math.Log2(s.scale))
-	}
-	ct.Scale = s.scale
-	return nil
+// keep notes the value of step i, whose memory it owns from now on.
+func (r *runner) keep(i int, cts *henc.Ciphertexts) error {
+	s, holders := &r.r.steps[i], 1
+	r.values[i] = made{cts.WithScale(s.scale), &holders}
+	return s.planned(cts.Level(), cts.Scale())
 }
 
 // take returns the results. Each has memory of its own: what is an input as it came, or
 // the same as another result, is copied.
-func (r *runner) take() ([]*henc.Ciphertext, error) {
-	out := make([]*henc.Ciphertext, len(r.r.results))
-	given := map[*cutrantt.Batch]bool{}
+func (r *runner) take() ([]made, error) {
+	out := make([]made, len(r.r.results))
 	for n, i := range r.r.results {
-		ct := r.values[i]
-		if r.held[ct.Value] > 0 && !given[ct.Value] {
-			given[ct.Value] = true
-			out[n] = ct
+		v := r.values[i]
+		if r.uses[i]--; v.holders != nil && r.uses[i] == 0 && *v.holders == 1 {
+			out[n], r.values[i] = v, made{}
 			continue
 		}
-		own, err := ct.Clone(r.ev.Context())
+		cts, err := r.be.Clone(v.cts)
 		if err != nil {
-			for m, o := range out[:n] {
-				if o != r.values[r.r.results[m]] {
-					r.ring.Free(o.Value)
-				}
+			for _, o := range out[:n] {
+				r.be.Free(o.cts)
 			}
+			r.free()
 			return nil, err
 		}
-		out[n] = own
+		holders := 1
+		if out[n] = (made{cts, &holders}); r.uses[i] == 0 {
+			r.release(i)
+		}
 	}
+	r.free()
 	return out, nil
 }
 
-// release frees the ciphertext of step i unless another step shares its memory.
+// release lets go of the value of step i. Its memory is freed with the last value in it.
 func (r *runner) release(i int) {
-	ct := r.values[i]
-	r.values[i] = nil
-	if ct == nil || r.held[ct.Value] == 0 {
+	v := r.values[i]
+	r.values[i] = made{}
+	if v.cts == nil || v.holders == nil {
 		return
 	}
-	if r.held[ct.Value]--; r.held[ct.Value] == 0 {
-		r.ring.Free(ct.Value)
-		delete(r.held, ct.Value)
+	if *v.holders--; *v.holders == 0 {
+		r.be.Free(v.cts)
 	}
 }
 
-// free releases everything after an error.
+// free releases everything that is left.
 func (r *runner) free() {
 	for i := range r.values {
 		r.release(i)
 	}
 }
 
-func (r *runner) step(s *step, i int, inputs map[Input]*henc.Ciphertext) (*henc.Ciphertext, error) {
-	if s.op == stepInput {
-		return r.input(s, inputs)
-	}
-	a, b := r.values[s.a], r.values[s.b]
+// step runs the operation of step i.
+func (r *runner) step(s *step, i int) (*henc.Ciphertexts, error) {
+	a, b := r.values[s.a].cts, r.values[s.b].cts
 	switch s.op {
 	case stepMulInt:
-		ct := &henc.Ciphertext{Value: a.Value, Level: a.Level, Scale: s.scale}
-		if s.k != 1 {
-			prod, err := r.ev.MulConst(a, s.k, 1) // exact: k is an integer
-			if err != nil {
-				return nil, err
-			}
-			ct.Value = prod.Value
-		} else if r.held[a.Value] == 0 { // memory of an input, which is not ours
-			own, err := a.Clone(r.ev.Context())
-			if err != nil {
-				return nil, err
-			}
-			ct.Value = own.Value
-		}
-		return ct, nil
+		cts, err := r.be.MulConst(a, s.k, 1) // exact: k is an integer
+		return cts.WithScale(s.scale), err
 	case stepAdd:
-		return r.ev.Add(a, b)
+		return r.be.Add(a, b)
 	case stepSub:
-		return r.ev.Sub(a, b)
+		return r.be.Sub(a, b)
 	case stepMul:
-		return r.ev.Mul(a, b)
+		return r.be.Mul(a, b)
 	case stepMulRescale:
-		return r.ev.MulRescale(a, b)
+		return r.be.MulRescale(a, b)
 	case stepMulPlain:
-		pt, err := r.r.plaintext(r.ev.Context(), i)
+		pt, err := r.r.plaintext(r.be.Context(), i)
 		if err != nil {
 			return nil, err
 		}
-		return r.ev.MulPlain(a, pt)
+		return r.be.MulPlain(a, pt)
 	case stepRescale:
-		return r.ev.Rescale(a)
+		return r.be.Rescale(a)
 	case stepDrop:
-		return r.ev.DropLevel(a, a.Level-s.level)
+		return r.be.DropLevel(a, a.Level()-s.level)
 	default:
-		return r.ev.SumSlots(a, int(s.k), 1)
+		return r.be.SumSlots(a, int(s.k), 1)
 	}
 }
 
-func (r *runner) input(s *step, inputs map[Input]*henc.Ciphertext) (*henc.Ciphertext, error) {
-	ct := inputs[s.in]
-	if ct == nil {
-		return nil, fmt.Errorf("%w: no ciphertext for %s", ErrInput, s.in)
+// input returns the windows of all items for step i: where one is at a higher level than
+// planned, its leading limbs.
+func (r *runner) input(i int) (*henc.Ciphertexts, error) {
+	s := &r.r.steps[i]
+	cts := make([]*henc.Ciphertext, len(r.items))
+	for n, it := range r.items {
+		own := it.Routine.base().steps[i].in
+		ct := it.Inputs[own]
+		if ct == nil {
+			return nil, fmt.Errorf("%w: no ciphertext for %s", ErrInput, own)
+		}
+		if err := it.Routine.base().steps[i].accepts(ct.Level, ct.Scale); err != nil {
+			return nil, err
+		}
+		cts[n] = ct.WithScale(s.scale)
 	}
-	if err := s.accepts(ct.Level, ct.Scale); err != nil {
-		return nil, err
-	}
-	if ct.Level == s.level {
-		same := *ct
-		return &same, nil
-	}
-	low, err := r.ev.DropLevel(ct, ct.Level-s.level)
-	if err == nil {
-		r.held[low.Value]++
-	}
-	return low, err
+	return r.be.Of(cts, s.level)
 }

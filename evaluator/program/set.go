@@ -77,5 +77,5 @@ func (s *Set) Circuits() []*Circuit { return slices.Clone(s.circuits) }
 
 // Run computes the results of all programs, in their order. It is Circuit.Run otherwise.
 func (s *Set) Run(ev *henc.Evaluator, inputs map[Input]*henc.Ciphertext) ([]*henc.Ciphertext, error) {
-	return s.run(ev, inputs)
+	return s.run(Item{Routine: s, Evaluator: ev, Inputs: inputs})
 }
