@@ -91,14 +91,14 @@ type Stage struct {
 // stageWork says of each stage whether it is work, or waiting, and of what.
 var stageWork = map[string]struct{ work, result bool }{
 	"receive": {true, false}, "queue": {false, false}, "verify": {true, false}, "decode": {true, false},
-	"store": {true, false}, "join": {true, false}, "wait": {false, true}, "compute": {true, true},
-	"order": {false, true}, "seal": {true, true}, "publish": {true, true},
+	"turn": {false, false}, "store": {true, false}, "join": {true, false}, "wait": {false, true},
+	"compute": {true, true}, "order": {false, true}, "seal": {true, true}, "publish": {true, true},
 }
 
 // StageNames returns the stages in the order of a window's way.
 func StageNames() []string {
-	return []string{"receive", "queue", "verify", "decode", "store", "join", "wait", "compute", "order", "seal",
-		"publish"}
+	return []string{"receive", "queue", "verify", "decode", "turn", "store", "join", "wait", "compute",
+		"order", "seal", "publish"}
 }
 
 // Load prints a record of a service under load.

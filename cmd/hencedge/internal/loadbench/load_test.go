@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -83,6 +84,11 @@ func TestSegment(t *testing.T) {
 		}
 		if s.bytesIn <= 0 || s.end.bytesOut <= s.start.bytesOut || s.end.stages["compute"].count < 10 {
 			t.Errorf("%+v", s)
+		}
+		for name := range s.end.stages {
+			if !slices.Contains(benchmark.StageNames(), name) {
+				t.Errorf("no record has the stage %s", name)
+			}
 		}
 		if s.checked.worst <= 0 || s.checked.worst > 1 {
 			t.Errorf("largest error %g of its bound", s.checked.worst)
@@ -251,4 +257,46 @@ func TestRate(t *testing.T) {
 		got[0].Latency.P50 <= 0 || got[0].Latency.P99 < got[0].Latency.P50 {
 		t.Errorf("%+v", got)
 	}
+}
+
+// TestRounds: feeders stay near each other, and end with the same round.
+func TestRounds(t *testing.T) {
+	r := newRounds(2, 100)
+	for i := range ahead {
+		if !r.begin(0, i) {
+			t.Fatalf("round %d was not begun", i)
+		}
+	}
+	begun := make(chan bool)
+	go func() { begun <- r.begin(0, ahead) }()
+	select {
+	case <-begun:
+		t.Fatal("a feeder was too far ahead")
+	case <-time.After(20 * time.Millisecond):
+	}
+	r.begin(1, 0)
+	r.begin(1, 1)
+	if !<-begun {
+		t.Error("a feeder that waited does not go on")
+	}
+	r.stop()
+	if r.begin(0, ahead+1) {
+		t.Error("a round began after the end")
+	}
+	for i := 2; i <= ahead; i++ {
+		if !r.begin(1, i) {
+			t.Errorf("round %d, which the other feeder began, was not", i)
+		}
+	}
+	if r.begin(1, ahead+1) || r.started != ahead+1 {
+		t.Errorf("%d rounds began, want %d", r.started, ahead+1)
+	}
+	r = newRounds(2, 100)
+	go func() {
+		for i := 0; r.begin(0, i); i++ {
+		}
+		begun <- false
+	}()
+	r.end()
+	<-begun
 }

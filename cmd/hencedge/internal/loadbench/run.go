@@ -7,7 +7,6 @@ import (
 	"math"
 	"os"
 	"runtime"
-	"runtime/pprof"
 	"slices"
 	"time"
 
@@ -176,10 +175,7 @@ func (h *house) profiled(ctx context.Context, l load, first bool) (s *segment, e
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, f.Close()) }()
-	if err := pprof.StartCPUProfile(f); err != nil {
-		return nil, err
-	}
-	defer pprof.StopCPUProfile()
+	l.profile = f
 	return h.run(ctx, l)
 }
 

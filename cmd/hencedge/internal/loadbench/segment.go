@@ -3,7 +3,11 @@ package loadbench
 import (
 	"context"
 	"fmt"
+	"io"
+	"math"
 	"runtime"
+	"runtime/pprof"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,18 +28,38 @@ type segment struct {
 // window of each in turn.
 func (h *house) feeders() int { return min(len(h.devices), 4*runtime.GOMAXPROCS(0), 64) }
 
-// rounds stops the feeders after the same round.
+// ahead is how many windows a device may be ahead of another.
+const ahead = 2
+
+// rounds keeps the feeders near each other, and stops them after the same round.
 type rounds struct {
 	mu      sync.Mutex
+	changed sync.Cond
+	at      []int // round of each feeder
 	stopAt  int
 	started int
+	ended   bool // without waiting for anybody
 }
 
-// begin reports whether round r is to be fed.
-func (r *rounds) begin(round int) bool {
+func newRounds(feeders, stopAt int) *rounds {
+	r := &rounds{at: make([]int, feeders), stopAt: stopAt}
+	r.changed.L = &r.mu
+	return r
+}
+
+// begin reports whether a feeder is to feed its next round. It waits for those that are
+// far behind.
+func (r *rounds) begin(feeder, round int) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if round >= r.stopAt {
+	r.at[feeder] = round
+	r.changed.Broadcast()
+	for !r.ended && round < r.stopAt && round >= slices.Min(r.at)+ahead {
+		r.changed.Wait()
+	}
+	if r.ended || round >= r.stopAt {
+		r.at[feeder] = math.MaxInt - ahead // nobody waits for it
+		r.changed.Broadcast()
 		return false
 	}
 	r.started = max(r.started, round+1)
@@ -47,6 +71,15 @@ func (r *rounds) stop() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.stopAt = min(r.stopAt, r.started)
+	r.changed.Broadcast()
+}
+
+// end ends the feeding at once.
+func (r *rounds) end() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.ended = true
+	r.changed.Broadcast()
 }
 
 // load is what a segment feeds.
@@ -56,6 +89,8 @@ type load struct {
 	fill   time.Duration // until the pipeline counts as full
 	rate   float64       // windows per second; 0: as many as are taken
 	one    int64         // one in so many results is decrypted
+	// profile is where a processor profile of the feeding goes; nil: nowhere.
+	profile io.Writer
 }
 
 // run seals windows, feeds them, waits for all results and checks those that were kept.
@@ -70,7 +105,14 @@ func (h *house) run(ctx context.Context, l load) (*segment, error) {
 	if s.start, err = h.snapshot(); err != nil {
 		return nil, err
 	}
-	if err := h.feed(ctx, l, list, s); err != nil {
+	if l.profile != nil {
+		if err := pprof.StartCPUProfile(l.profile); err != nil {
+			return nil, err
+		}
+	}
+	err = h.feed(ctx, l, list, s)
+	pprof.StopCPUProfile()
+	if err != nil {
 		return nil, err
 	}
 	if err := h.drain(ctx); err != nil {
@@ -97,14 +139,14 @@ func (h *house) run(ctx context.Context, l load) (*segment, error) {
 func (h *house) feed(ctx context.Context, l load, list []prepared, s *segment) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	turn := &rounds{stopAt: l.rounds}
+	turn := newRounds(h.feeders(), l.rounds)
 	start := time.Now()
 	n, feeders := len(h.devices), h.feeders()
 	var wg sync.WaitGroup
 	var fedBytes atomic.Int64
 	for f := range feeders {
 		wg.Go(func() {
-			for r := 0; r < l.rounds && turn.begin(r); r++ {
+			for r := 0; turn.begin(f, r); r++ {
 				for d := f; d < n; d += feeders {
 					p := &list[r*n+d]
 					if l.rate > 0 {
@@ -126,6 +168,7 @@ func (h *house) feed(ctx context.Context, l load, list []prepared, s *segment) e
 	go func() { wg.Wait(); close(done) }()
 	err := h.watch(ctx, l, s, turn, done)
 	stop()
+	turn.end()
 	<-done
 	h.fed += int64(turn.started)
 	s.fed, s.bytesIn = int64(turn.started*n), fedBytes.Load()
