@@ -35,7 +35,7 @@ func compile(prog Source, params henc.Parameters) (*Circuit, error) {
 	if err != nil {
 		return nil, err
 	}
-	root, err := lower(src, &prog, tree)
+	root, err := newGraph().lower(src, &prog, tree)
 	if err != nil {
 		return nil, err
 	}
@@ -102,10 +102,11 @@ func (c *Circuit) Hash() [32]byte {
 	return sha256.Sum256(b)
 }
 
-// Magnitude bounds the coefficients of the decrypted result: no honest one is larger.
+// Magnitude bounds the coefficients of the decrypted result: no honest one is larger. It is
+// twice what the program alone gives, for what a Set leaves in slots that nobody reads.
 func (c *Circuit) Magnitude() float64 {
 	s := c.last()
-	return (s.mag + s.dev.limit()) * s.scale
+	return 2 * (s.mag + s.dev.limit()) * s.scale
 }
 
 // Range returns the range of the result's values, errors aside.

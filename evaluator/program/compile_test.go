@@ -259,7 +259,7 @@ func TestDepth(t *testing.T) {
 		if c.Depth() != depth {
 			t.Errorf("%s has depth %d, want %d", expr, c.Depth(), depth)
 		}
-		root, err := lower(c.src, &c.prog, c.tree)
+		root, err := newGraph().lower(c.src, &c.prog, c.tree)
 		if err != nil {
 			t.Fatal(err)
 		}

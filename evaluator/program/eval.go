@@ -64,11 +64,17 @@ func (e *evaluator) cast(a val, sh shape) val {
 		lo: a.lo, hi: a.hi}
 }
 
-// enter makes n the part of the program that errors point at.
-func (e *evaluator) enter(n *node) { e.at, e.need = n.at, e.depths.of(n) }
+// enter makes n the part of the program that errors point at. Nodes of a set come from
+// several texts; nobody sees its errors.
+func (e *evaluator) enter(n *node) {
+	if e.packs == nil {
+		e.at = n.at
+	}
+	e.need = e.depths.of(n)
+}
 
 func (e *evaluator) variable(n *node) val {
-	st := e.prog.Vars[n.name].Stream
+	st := n.stream
 	mid, half := st.Channels[n.channel].Affine()
 	e.enter(n)
 	return val{a: half, b: exactly(mid), w: e.input(n.in, st), sh: n.shape, pos: n.channel * n.shape.stride,

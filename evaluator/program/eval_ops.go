@@ -14,6 +14,7 @@ type evaluator struct {
 	*planner
 	done   map[*node]val
 	depths depths
+	packs  *packs // of a set; nil for a program alone
 }
 
 // val is a planned value: A times the value of step w, plus B, in the slots
@@ -29,6 +30,9 @@ type val struct {
 	full   bool
 	lo, hi float64 // bounds of the value, in natural units
 }
+
+// bare returns the value of the ciphertext alone.
+func (x val) bare() val { return val{a: 1, w: x.w, sh: x.sh, pos: x.pos, full: x.full} }
 
 // valTerm is coef*v.
 type valTerm struct {
@@ -140,7 +144,8 @@ func (e *evaluator) reduce(x val) val {
 		}
 		x.w = e.mulPlain(x.w, ones, x.pos, fmt.Sprintf("ones %d+%d", x.pos, x.sh.n))
 	}
-	return val{a: x.a, b: x.b.times(exactly(n)), w: e.sum(x.w, x.sh.stride, n), pos: x.pos, lo: x.lo * n, hi: x.hi * n}
+	w, pos := e.total(x, n)
+	return val{a: x.a, b: x.b.times(exactly(n)), w: w, pos: pos, lo: x.lo * n, hi: x.hi * n}
 }
 
 // dot returns the sum over the window of weight times sample.
@@ -166,8 +171,9 @@ func (e *evaluator) dot(x val, weights []float64) val {
 		scaled[i] = w / largest
 	}
 	key := fmt.Sprintf("weights %d %x", x.pos, h.Sum(nil))
-	w := e.mulPlain(x.w, scaled, x.pos, key)
-	return val{a: x.a * largest, b: x.b.times(sum), w: e.sum(w, x.sh.stride, abs/largest), pos: x.pos, lo: lo, hi: hi}
+	x.w = e.mulPlain(x.w, scaled, x.pos, key)
+	w, pos := e.total(x, abs/largest)
+	return val{a: x.a * largest, b: x.b.times(sum), w: w, pos: pos, lo: lo, hi: hi}
 }
 
 // cov returns (n*sum(c1*c2) - sum(c1)*sum(c2))/n^2 on the ciphertexts themselves, so
@@ -176,20 +182,26 @@ func (e *evaluator) cov(x, y val) val {
 	if e.err != nil {
 		return val{}
 	}
+	u, v := x.bare(), y.bare()
 	x, y = e.together(x, y)
-	u := val{a: 1, w: x.w, sh: x.sh, pos: x.pos, full: x.full}
-	v := val{a: 1, w: y.w, sh: y.sh, pos: y.pos, full: y.full}
+	// Windows of one ciphertext are summed where they lie: one sum for both. In a set other
+	// programs may need that sum too.
+	if e.packs == nil && u.w != v.w {
+		u, v = x.bare(), y.bare()
+	}
 	n := float64(x.sh.n)
-	products := e.reduce(e.times(u, v))
+	products := e.reduce(e.times(x.bare(), y.bare()))
 	sums := e.times(e.reduce(u), e.reduce(v))
+	sums, products = e.together(sums, products)
 	if e.err != nil {
 		return val{}
 	}
 	out := val{pos: products.pos}
 	// In every slot this is a covariance of n numbers, so it cannot exceed the
-	// product of their magnitudes. (With full blocks it would be other sums.)
+	// product of their magnitudes. (With full blocks it would be other sums, and in a set
+	// products may have moved.)
 	within := math.Inf(1)
-	if !x.full && !y.full {
+	if e.packs == nil && !x.full && !y.full {
 		within = math.Abs(x.a*y.a) * e.get(x.w).mag * e.get(y.w).mag
 	}
 	out.w, out.a = e.linWithin([]linTerm{{products.w, x.a * y.a * products.a / n},

@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	"github.com/expr-lang/expr/ast"
+
+	"github.com/hencedge/hencedge/config"
 )
 
 // op is what a node of the graph computes.
@@ -50,7 +52,7 @@ type node struct {
 	c       float64
 	in      Input
 	channel int
-	name    string // of a variable
+	stream  config.Stream // of a variable
 	shape   shape
 	at      ast.Node // where it stands first in the text
 }
@@ -65,6 +67,8 @@ type graph struct {
 	count int
 	err   *Error
 }
+
+func newGraph() *graph { return &graph{nodes: map[[32]byte]*node{}, sums: map[*node]*node{}} }
 
 func (g *graph) fail(kind error, at ast.Node, hint, format string, args ...any) *node {
 	if g.err == nil {

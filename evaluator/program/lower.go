@@ -23,9 +23,9 @@ type binding struct {
 	parent *binding
 }
 
-// lower turns the syntax tree into a graph and returns its root.
-func lower(src *source, prog *Source, tree ast.Node) (*node, error) {
-	g := &graph{src: src, prog: prog, nodes: map[[32]byte]*node{}, sums: map[*node]*node{}}
+// lower adds a syntax tree to the graph and returns its root.
+func (g *graph) lower(src *source, prog *Source, tree ast.Node) (*node, error) {
+	g.src, g.prog = src, prog
 	root := g.expr(tree, scope{}, 0)
 	if g.err != nil {
 		return nil, g.err
@@ -109,7 +109,7 @@ func (g *graph) name(t *ast.IdentifierNode, sc scope, depth int) *node {
 		return g.fail(ErrName, t, hint, "unknown variable %s", g.text(t))
 	}
 	in := Input{Device: v.Device, Stream: v.Stream.Name, Lag: sc.lag}
-	return g.intern(node{op: opVar, name: t.Value, in: in, channel: v.Channel, at: t,
+	return g.intern(node{op: opVar, stream: v.Stream, in: in, channel: v.Channel, at: t,
 		shape: shape{g.prog.present(in, v.Stream), v.Stream.Stride()}})
 }
 

@@ -32,13 +32,13 @@ type policy struct {
 // planner makes steps. Its first error sticks.
 type planner struct {
 	ch    *chain
-	prog  *Source
 	src   *source
 	pol   policy
 	steps []step
 	memo  map[stepKey]int
-	at    ast.Node // the part of the program that is being planned
-	need  int      // multiplications one after another that it needs
+	fills map[Input]int // slots of each input that hold samples
+	at    ast.Node      // the part of the program that is being planned
+	need  int           // multiplications one after another that it needs
 	err   *Error
 }
 
@@ -122,6 +122,10 @@ func (p *planner) input(in Input, st config.Stream) int {
 	// tail. Seeded encryption has less noise and is covered.
 	fresh := p.ch.noise.FreshPK(scale)
 	d := deviation{own: spread{fresh, fresh / 2}, fixed: p.ch.rounding}
+	if p.fills == nil {
+		p.fills = map[Input]int{}
+	}
+	p.fills[in] = st.Slots()
 	return p.drop(p.add(step{op: stepInput, in: in, level: level, scale: scale, mag: 1, dev: d}),
 		min(level, p.pol.start))
 }
@@ -271,14 +275,8 @@ func (p *planner) sum(a, stride int, total float64) int {
 	if !p.switches("summing a window") {
 		return 0
 	}
-	if p.pol.sumLow {
-		a = p.lower(a)
-	}
+	a = p.summand(a, total)
 	s := p.get(a)
-	if !p.ch.fits(s.level, s.mag*total, s.dev.limit(), s.scale) && p.canRescale(a, 0) {
-		a = p.rescale(a)
-		s = p.get(a)
-	}
 	n := step{op: stepSum, a: a, k: float64(stride), level: s.level, scale: s.scale, mag: s.mag * total, depth: s.depth}
 	n.dev = s.dev.sum(stride, total)
 	// The noise of the rotation by 2^i comes stride/2^(i+1) times.
@@ -286,6 +284,18 @@ func (p *planner) sum(a, stride int, total float64) int {
 	n.dev = n.dev.plus(deviation{own: ks})
 	p.check(n.level, n.mag, n.dev.limit(), n.scale, n.depth)
 	return p.add(n)
+}
+
+// summand rescales what is to be summed, as far as the policy or the sum's size asks for.
+func (p *planner) summand(a int, total float64) int {
+	if p.pol.sumLow {
+		a = p.lower(a)
+	}
+	s := p.get(a)
+	if !p.ch.fits(s.level, s.mag*total, s.dev.limit(), s.scale) && p.canRescale(a, 0) {
+		a = p.rescale(a)
+	}
+	return a
 }
 
 // spread copies the value of slot pos to a window of n samples at pos.

@@ -133,7 +133,7 @@ func (s *search) hasPoly(n *node, seen map[*node]bool) bool {
 }
 
 func (s *search) plan(pol policy) (*plan, *Error) {
-	p := &planner{ch: s.ch, prog: s.prog, src: s.src, pol: pol, memo: map[stepKey]int{}}
+	p := &planner{ch: s.ch, src: s.src, pol: pol, memo: map[stepKey]int{}}
 	e := &evaluator{planner: p, done: map[*node]val{}, depths: depths{}}
 	root, sqrt := s.root, false
 	if root.op == opSqrt {
@@ -166,7 +166,8 @@ func (s *search) plan(pol policy) (*plan, *Error) {
 		p.fail(ErrConstant, "", "%s is beyond the range of float64, or its error is", p.text())
 		return nil, p.err
 	}
-	pl := &plan{steps: p.live(w), out: out, sh: v.sh, lo: v.lo, hi: v.hi, policy: pol}
+	steps, _ := p.live(w)
+	pl := &plan{steps: steps, out: out, sh: v.sh, lo: v.lo, hi: v.hi, policy: pol}
 	pl.cost = s.ch.cost(pl.steps)
 	return pl, nil
 }
@@ -222,19 +223,21 @@ func (p *planner) finish(v val) (w int, bound float64) {
 // maxResultScale is the largest scale that a signed header carries.
 const maxResultScale = 0x1p120
 
-// live are the steps that w depends on, with products and rescalings fused,
-// renumbered, w last.
-func (p *planner) live(w int) []step {
-	steps := prune(p.steps, w)
-	fuse(steps)
-	return prune(steps, len(steps)-1)
+// live are the steps that results depend on, with products and rescalings fused,
+// renumbered: the last one is a result.
+func (p *planner) live(results ...int) ([]step, []int) {
+	steps, at := prune(p.steps, results)
+	fuse(steps, at)
+	return prune(steps, at)
 }
 
-// prune keeps the steps that w depends on.
-func prune(steps []step, w int) []step {
+// prune keeps the steps that results depend on.
+func prune(steps []step, results []int) (out []step, at []int) {
 	used := make([]bool, len(steps))
-	used[w] = true
-	for i := w; i >= 0; i-- {
+	for _, w := range results {
+		used[w] = true
+	}
+	for i := len(steps) - 1; i >= 0; i-- {
 		if used[i] {
 			for _, a := range steps[i].operands() {
 				used[a] = true
@@ -242,8 +245,7 @@ func prune(steps []step, w int) []step {
 		}
 	}
 	to := make([]int, len(steps))
-	var out []step
-	for i := range steps[:w+1] {
+	for i := range steps {
 		if used[i] {
 			s := steps[i]
 			s.a, s.b = to[s.a], to[s.b]
@@ -252,7 +254,10 @@ func prune(steps []step, w int) []step {
 			out = append(out, s)
 		}
 	}
-	return out
+	for _, w := range results {
+		at = append(at, to[w])
+	}
+	return out, at
 }
 
 // cost weighs a plan: limbs transformed in key switches, and a little for

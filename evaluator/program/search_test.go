@@ -15,7 +15,7 @@ func TestCheapestPlan(t *testing.T) {
 	for _, expr := range []string{"var(y)", "cov(x, w)", "x^3*y", "mean(x*y) - mean(x)*mean(y)",
 		"poly(x, [1, 1, 1, 1, 1, 1, 1, 1, 1])", "mean((z - mean(z))^2)", "x^8"} {
 		c := mustCompile(t, set, expr)
-		root, err := lower(c.src, &c.prog, c.tree)
+		root, err := newGraph().lower(c.src, &c.prog, c.tree)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,8 +2,11 @@ package program
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
+
+	"github.com/expr-lang/expr/ast"
 
 	"github.com/hencedge/hencedge/henc"
 )
@@ -26,9 +29,11 @@ type Set struct {
 	circuits []*Circuit
 }
 
-// Fuse plans programs together. What several of them need is computed once. It fails with
-// ErrParams if there are none, or if their parameters differ.
-func Fuse(circuits ...*Circuit) (*Set, error) {
+// Fuse plans programs together. What several of them need is computed once, and sums of
+// several quantities share one sum in free slots. rotations lists those that there are keys
+// for; nil stands for all powers of two. Fuse fails with ErrParams if there are no programs,
+// or if their parameters differ or they describe a window in two ways.
+func Fuse(rotations []int, circuits ...*Circuit) (*Set, error) {
 	if len(circuits) == 0 {
 		return nil, fmt.Errorf("%w: a set has at least one program", ErrParams)
 	}
@@ -42,8 +47,38 @@ func Fuse(circuits ...*Circuit) (*Set, error) {
 	}
 	s := &Set{circuits: slices.Clone(circuits)}
 	s.name, s.params = "programs "+strings.Join(names, ", "), circuits[0].params
+	if err := s.alike(); err != nil {
+		return nil, err
+	}
 	s.merge()
+	if err := s.share(rotations); err != nil {
+		return nil, err
+	}
 	return s, nil
+}
+
+// alike refuses programs that describe a window in two ways.
+func (s *Set) alike() error {
+	type window struct {
+		layout  [32]byte
+		level   int
+		scale   float64
+		present int
+	}
+	known := map[Input]window{}
+	for _, c := range s.circuits {
+		for _, in := range c.Inputs() {
+			st := c.prog.stream(in)
+			w := window{st.LayoutHash(), st.LevelAt(s.params.MaxLevel()), InputScale(s.params, st),
+				c.prog.present(in, st)}
+			if old, ok := known[in]; ok && old != w {
+				return fmt.Errorf("%w: program %s describes %s in another way than a program before", ErrParams,
+					c.Name(), in)
+			}
+			known[in] = w
+		}
+	}
+	return nil
 }
 
 // merge takes the steps of every program, equal ones once. The results are those of the
@@ -72,10 +107,176 @@ func (s *Set) merge() {
 	}
 }
 
+// share plans the programs in one plan, in which sums are shared. It keeps the cheapest
+// plan that keeps what every program promises alone, if that is cheaper than their merged
+// steps. It fails if a program that was compiled does not parse again.
+func (s *Set) share(rotations []int) error {
+	g := newGraph()
+	var roots []*node
+	var src *source
+	for _, c := range s.circuits {
+		var tree ast.Node
+		var err error
+		if src, tree, err = parse(c.prog.Name, c.prog.Expr); err != nil {
+			return err
+		}
+		root, err := g.lower(src, &c.prog, tree)
+		if err != nil {
+			return nil // together they exceed the limit of operations
+		}
+		if root.op == opSqrt {
+			root = root.args[0]
+		}
+		roots = append(roots, root)
+	}
+	ch := newChain(s.params)
+	least := ch.cost(s.steps)
+	for _, pol := range s.policies() {
+		for _, limit := range []int{1, 2, 4, 16} {
+			p := &planner{ch: ch, src: src, pol: pol, memo: map[stepKey]int{}}
+			e := &evaluator{planner: p, depths: depths{}, packs: newPacks(limit)}
+			steps, results, ok := e.set(roots, s.circuits)
+			if !ok || ch.cost(steps) >= least {
+				continue
+			}
+			r := routine{steps: steps}
+			if rotations == nil || !slices.ContainsFunc(r.Rotations(), lacks(rotations)) {
+				s.steps, s.results, least = steps, results, ch.cost(steps)
+			}
+		}
+	}
+	return nil
+}
+
+// lacks reports of a rotation that it is not among some.
+func lacks(some []int) func(int) bool { return func(k int) bool { return !slices.Contains(some, k) } }
+
+// policies lists those of the programs alone, each from every level that one starts at.
+func (s *Set) policies() (out []policy) {
+	var levels []int
+	for _, c := range s.circuits {
+		levels = append(levels, c.policy.start)
+	}
+	for _, c := range s.circuits {
+		for _, level := range levels {
+			pol := c.policy
+			pol.start = level
+			if !slices.Contains(out, pol) {
+				out = append(out, pol)
+			}
+		}
+	}
+	return out
+}
+
+// alone returns the key switches of the programs one by one; see switches.
+func (s *Set) alone() (count, limbs int) {
+	for _, c := range s.circuits {
+		n, l := c.switches()
+		count, limbs = count+n, limbs+l
+	}
+	return count, limbs
+}
+
 // Circuits returns the programs, in the order of the results.
 func (s *Set) Circuits() []*Circuit { return slices.Clone(s.circuits) }
 
 // Run computes the results of all programs, in their order. It is Circuit.Run otherwise.
 func (s *Set) Run(ev *henc.Evaluator, inputs map[Input]*henc.Ciphertext) ([]*henc.Ciphertext, error) {
 	return s.run(Item{Routine: s, Evaluator: ev, Inputs: inputs})
+}
+
+// set plans programs in one plan. It returns the steps and those of the results; ok is
+// false if they do not fit, or would not keep what the programs promise alone.
+func (e *evaluator) set(roots []*node, circuits []*Circuit) (steps []step, results []int, ok bool) {
+	for range 2 { // the first pass finds the sums that the second one shares
+		e.done, results = map[*node]val{}, nil
+		for i, root := range roots {
+			v := e.eval(root)
+			if e.err != nil {
+				return nil, nil, false
+			}
+			if e.packs.moved == nil {
+				continue
+			}
+			w, ok := e.as(v, circuits[i])
+			if !ok {
+				return nil, nil, false
+			}
+			results = append(results, w)
+		}
+		if e.packs.moved == nil {
+			e.pack()
+		}
+	}
+	if e.err != nil {
+		return nil, nil, false
+	}
+	steps, results = e.live(results...)
+	return steps, results, true
+}
+
+// as brings a value to the level, scale, factor and slots of a program's result. ok is
+// false where that would break the promise.
+func (e *evaluator) as(v val, c *Circuit) (w int, ok bool) {
+	want, r := c.last(), v.a/c.out.A
+	if r == 0 || !finite(r) {
+		return 0, false
+	}
+	best, least := 0, math.Inf(1)
+	try := func(steps func() int) {
+		if w := e.rotate(steps(), v.pos-c.out.Slot); e.err == nil {
+			if b := e.boundAs(w, v, c); b < least {
+				best, least = w, b
+			}
+		}
+		e.err = nil // this way only
+	}
+	for w := v.w; ; w = e.rescale(w) {
+		s := *e.get(w)
+		if s.level < want.level {
+			break
+		}
+		factor := func(scale float64) (k, lost float64) {
+			k = math.RoundToEven(r * scale / s.scale)
+			return k, (math.Abs(r-k*s.scale/scale) + 0x1p-50*math.Abs(r)) * s.mag
+		}
+		try(func() int {
+			k, lost := factor(want.scale)
+			return e.drop(e.scaleBy(w, k, want.scale, math.Abs(r), lost), want.level)
+		})
+		if s.level == want.level {
+			break
+		}
+		try(func() int {
+			scale := want.scale * e.ch.factor[s.level]
+			k, lost := factor(scale)
+			scaled := e.scaleBy(w, k, scale, math.Abs(r), lost)
+			n := e.get(scaled)
+			e.check(n.level, n.mag, n.dev.limit(), n.scale, n.depth)
+			return e.drop(e.rescaleTo(scaled, want.scale), want.level)
+		})
+		if !e.canRescale(w, 0) {
+			break
+		}
+	}
+	alone := c.out.Bound
+	if c.out.Sqrt {
+		alone = c.out.Root
+	}
+	return best, least <= alone
+}
+
+// boundAs bounds the error of a step as the result of a program, of which v is the value;
+// infinite where its coefficients may be too large. It is finish's bound but for the
+// probability.
+func (e *evaluator) boundAs(w int, v val, c *Circuit) float64 {
+	s, out := e.get(w), c.out
+	if !e.ch.fits(s.level, s.mag, s.dev.limit(), s.scale) || (s.mag+s.dev.limit())*s.scale > c.Magnitude() {
+		return math.Inf(1)
+	}
+	err := s.dev.limitAt(failureTogether)
+	b := math.Abs(out.A)*(err+e.ch.rounding*s.mag) + 0x1p-48*math.Abs(out.A)*s.mag
+	b += 0x1p-50*math.Abs(out.B) + math.Abs(v.b.value()-out.B)
+	return b + 0x1p-46*max(math.Abs(c.lo), math.Abs(c.hi))
 }

@@ -3,9 +3,14 @@ package program
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
+	"strings"
 	"testing"
+
+	"pgregory.net/rapid"
 
 	"github.com/hencedge/hencedge/henc"
 )
@@ -21,24 +26,23 @@ func fuseFor(t testing.TB, params string, exprs ...string) *Set {
 		}
 		all = append(all, c)
 	}
-	s, err := Fuse(all...)
+	s, err := Fuse(nil, all...)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return s
 }
 
-// TestSetMerges: what programs have in common is computed once, and their results are
+// TestMerge: what programs have in common is computed once, and their results are
 // those of the programs alone, bit for bit.
-func TestSetMerges(t *testing.T) {
+func TestMerge(t *testing.T) {
 	b := testBench(t, "edge13-d3")
-	s := fuseFor(t, "edge13-d3", "mean(x)", "var(x)", "cov(x, y)", "mean(x)", "x", "x", "x - y",
+	fused := fuseFor(t, "edge13-d3", "mean(x)", "var(x)", "cov(x, y)", "mean(x)", "x", "x", "x - y",
 		"dot(s, [1, 2, 3, 4, 5])", "dot(s, [1, 2, 3, 4, 5])/2")
-	alone := 0
-	for _, c := range s.Circuits() {
-		n, _ := c.switches()
-		alone += n
-	}
+	s := &Set{circuits: fused.circuits}
+	s.params = fused.params
+	s.merge()
+	alone, _ := s.alone()
 	if together, _ := s.switches(); together >= alone {
 		t.Errorf("%d key switches together, %d alone", together, alone)
 	}
@@ -87,10 +91,11 @@ func TestSetFreesAfterErrors(t *testing.T) {
 }
 
 func TestFuseRefuses(t *testing.T) {
-	if _, err := Fuse(); !errors.Is(err, ErrParams) {
+	if _, err := Fuse(nil); !errors.Is(err, ErrParams) {
 		t.Errorf("no programs: %v", err)
 	}
-	if _, err := Fuse(mustCompile(t, "edge13-d3", "x"), mustCompile(t, "edge12-d1", "x")); !errors.Is(err, ErrParams) {
+	_, err := Fuse(nil, mustCompile(t, "edge13-d3", "x"), mustCompile(t, "edge12-d1", "x"))
+	if !errors.Is(err, ErrParams) {
 		t.Errorf("two parameter sets: %v", err)
 	}
 }
@@ -138,5 +143,128 @@ func (b *bench) checkSet(t testing.TB, s *Set, rng *rand.Rand) {
 			}
 		}
 		b.ctx.Ring().Free(ct.Value)
+	}
+}
+
+// TestSetPlain draws sets of random programs and runs their plans on plain numbers:
+// magnitudes, alignment of scales and every result must hold.
+func TestSetPlain(t *testing.T) {
+	for _, params := range []string{"edge12-d1", "edge13-d3", "edge13-d2p", "std14-d5"} {
+		p := mustParams(t, params)
+		vars := testVars(params, testSamples)
+		shared, all := 0, 0
+		rapid.Check(t, func(rt *rapid.T) {
+			var circuits []*Circuit
+			for range rapid.IntRange(2, 5).Draw(rt, "programs") {
+				g := genExpr{rt}
+				expr := g.statistic()
+				if g.pick("any", 4) == 0 {
+					expr = g.program()
+				}
+				if c, err := compile(Source{Name: "p", Expr: expr, Vars: vars}, p); err == nil {
+					circuits = append(circuits, c)
+				}
+			}
+			seed := rapid.Uint64().Draw(rt, "seed")
+			if len(circuits) == 0 {
+				return
+			}
+			s, err := Fuse(nil, circuits...)
+			if err != nil {
+				rt.Fatal(err)
+			}
+			all++
+			if s.shared() {
+				shared++
+			}
+			checkPlainSet(rt, s, rand.New(rand.NewPCG(seed, 1)))
+		})
+		if t.Logf("%s: %d of %d sets share sums", params, shared, all); params == "edge13-d3" && shared < all/20 {
+			t.Errorf("%s: only %d of %d sets share sums", params, shared, all)
+		}
+	}
+}
+
+// shared reports whether the set has another plan than its programs' own steps.
+func (s *Set) shared() bool {
+	merged := &Set{circuits: s.circuits}
+	merged.merge()
+	return !slices.EqualFunc(s.steps, merged.steps, func(a, b step) bool { return a.key() == b.key() })
+}
+
+// statistic draws what people compute of windows.
+func (g genExpr) statistic() string {
+	window := func() string { return []string{"x", "y", "x", "y", "x", "y", "z", "w", "prev(y)"}[g.pick("of", 9)] }
+	form := []string{"mean(%s)", "var(%s)", "3*std(%s)", "cov(%s, %s)", "cov(%s, %s)", "mean(%s*%s) - 2", "rms(%s)",
+		"dot(s, " + g.list(testSamples/4) + ")", "var(t)", "cov(s, t)"}[g.pick("statistic", 10)]
+	var of []any
+	for range strings.Count(form, "%s") {
+		of = append(of, window())
+	}
+	return fmt.Sprintf(form, of...)
+}
+
+// TestSetCounts: mean, variance and covariance of two channels of one window, as a fleet
+// computes them. One by one they were 53 key switches.
+func TestSetCounts(t *testing.T) {
+	const params = "edge13-d3"
+	one := testStream("one", params, 256, [2]float64{0, 20}, [2]float64{210, 250})
+	vars := map[string]Var{"x": {"a", one, 0}, "y": {"a", one, 1}}
+	var circuits []*Circuit
+	for _, expr := range []string{"mean(x)", "var(x)", "cov(x, y)"} {
+		c, err := Compile(Source{Name: expr, Expr: expr, Vars: vars}, mustParams(t, params))
+		if err != nil {
+			t.Fatal(err)
+		}
+		circuits = append(circuits, c)
+	}
+	s, err := Fuse(nil, circuits...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	alone, aloneLimbs := s.alone()
+	count, limbs := s.switches()
+	if alone != 46 || aloneLimbs != 304 || count != 24 || limbs != 168 {
+		t.Errorf("%d key switches of %d limbs alone, %d of %d together", alone, aloneLimbs, count, limbs)
+	}
+	for i := range 2 {
+		testBench(t, params).checkSet(t, s, rand.New(rand.NewPCG(12, uint64(i))))
+	}
+	// Without keys to move a quantity into free slots, its sum stays its own.
+	some := circuits[2].Rotations()
+	if s, err = Fuse(some, circuits...); err != nil {
+		t.Fatal(err)
+	}
+	if limited, _ := s.switches(); limited <= count || limited >= alone ||
+		slices.ContainsFunc(s.Rotations(), lacks(some)) {
+		t.Errorf("%d key switches by %v, there are keys for %v", limited, s.Rotations(), some)
+	}
+}
+
+// TestSetKeepsInputsApart: no result depends on windows that its program does not read,
+// even if another device fills slots that it leaves empty otherwise.
+func TestSetKeepsInputsApart(t *testing.T) {
+	s := fuseFor(t, "edge13-d3", "var(x)", "cov(x, y)", "var(w)", "cov(x, w)", "var(z)", "cov(y, x)")
+	for i, c := range s.circuits {
+		reads := map[int]bool{s.results[i]: true}
+		var ins []Input
+		for j := s.results[i]; j >= 0; j-- {
+			if !reads[j] {
+				continue
+			}
+			for _, a := range s.steps[j].operands() {
+				reads[a] = true
+			}
+			if s.steps[j].op == stepInput {
+				ins = append(ins, s.steps[j].in)
+			}
+		}
+		slices.SortFunc(ins, compareInputs)
+		if !slices.Equal(ins, c.Inputs()) {
+			t.Errorf("%s reads %v, alone %v", c.prog.Expr, ins, c.Inputs())
+		}
+	}
+	if !s.shared() {
+		t.Error("nothing is shared")
 	}
 }

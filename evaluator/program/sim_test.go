@@ -11,10 +11,16 @@ import (
 	"pgregory.net/rapid"
 )
 
-// simulate runs a circuit on plain slot vectors, without noise and without
+// simulate runs a circuit on plain slot vectors; see simulateAll.
+func simulate(t fataler, c *Circuit, inputs map[Input][]float64) []float64 {
+	t.Helper()
+	return simulateAll(t, &c.routine, inputs)[0]
+}
+
+// simulateAll runs steps on plain slot vectors, without noise and without
 // modulus, and checks that every slot stays within the planned magnitude. It
 // shares only the list of steps with Run.
-func simulate(t fataler, c *Circuit, inputs map[Input][]float64) []float64 {
+func simulateAll(t fataler, c *routine, inputs map[Input][]float64) [][]float64 {
 	t.Helper()
 	n := c.params.Slots()
 	values := make([][]float64, len(c.steps))
@@ -39,7 +45,7 @@ func simulate(t fataler, c *Circuit, inputs map[Input][]float64) []float64 {
 				sign = -1
 			}
 			if !near(c.steps[s.a].scale, c.steps[s.b].scale) || c.steps[s.a].level != c.steps[s.b].level {
-				t.Fatalf("%s: step %d adds scales %g and %g at levels %d and %d", c.prog.Expr, i, c.steps[s.a].scale,
+				t.Fatalf("%s: step %d adds scales %g and %g at levels %d and %d", c.name, i, c.steps[s.a].scale,
 					c.steps[s.b].scale, c.steps[s.a].level, c.steps[s.b].level)
 			}
 			for j := range out {
@@ -48,10 +54,10 @@ func simulate(t fataler, c *Circuit, inputs map[Input][]float64) []float64 {
 		case stepMul, stepMulRescale:
 			if f := c.params.RescaleFactor(c.steps[s.a].level); s.op == stepMulRescale &&
 				!near(s.scale*f, c.steps[s.a].scale*c.steps[s.b].scale) {
-				t.Fatalf("%s: step %d rescales to another scale", c.prog.Expr, i)
+				t.Fatalf("%s: step %d rescales to another scale", c.name, i)
 			}
 			if c.steps[s.a].level != c.steps[s.b].level {
-				t.Fatalf("%s: step %d multiplies across levels", c.prog.Expr, i)
+				t.Fatalf("%s: step %d multiplies across levels", c.name, i)
 			}
 			for j := range out {
 				out[j] = a[j] * b[j]
@@ -63,7 +69,7 @@ func simulate(t fataler, c *Circuit, inputs map[Input][]float64) []float64 {
 			}
 		case stepRescale:
 			if !near(s.scale*c.params.RescaleFactor(c.steps[s.a].level), c.steps[s.a].scale) {
-				t.Fatalf("%s: step %d rescales to another scale", c.prog.Expr, i)
+				t.Fatalf("%s: step %d rescales to another scale", c.name, i)
 			}
 			copy(out, a)
 		case stepDrop:
@@ -84,17 +90,21 @@ func simulate(t fataler, c *Circuit, inputs map[Input][]float64) []float64 {
 			largest = max(largest, math.Abs(v))
 		}
 		if largest > s.mag*(1+1e-9)+s.dev.fixed {
-			t.Fatalf("%s: step %d (%s) reaches %g, planned at most %g", c.prog.Expr, i, s, largest, s.mag)
+			t.Fatalf("%s: step %d (%s) reaches %g, planned at most %g", c.name, i, s, largest, s.mag)
 		}
 		if room := c.params.LogQ(s.level) - 1 - math.Log2(s.scale) - math.Log2(s.mag+s.dev.limit()); room < 0 {
-			t.Fatalf("%s: step %d (%s) exceeds its modulus by %.2f bits", c.prog.Expr, i, s, -room)
+			t.Fatalf("%s: step %d (%s) exceeds its modulus by %.2f bits", c.name, i, s, -room)
 		}
 		if err := c.params.CheckScale(s.level, s.scale); err != nil {
-			t.Fatalf("%s: step %d: %v", c.prog.Expr, i, err)
+			t.Fatalf("%s: step %d: %v", c.name, i, err)
 		}
 		values[i] = out
 	}
-	return values[len(values)-1]
+	var out [][]float64
+	for _, i := range c.results {
+		out = append(out, values[i])
+	}
+	return out
 }
 
 // plainInputs draws windows: slots for the simulation and samples for
@@ -134,7 +144,21 @@ func plainInputs(c *Circuit, rng *rand.Rand) (map[Input][]float64, map[string][]
 func checkPlain(t fataler, c *Circuit, rng *rand.Rand) {
 	t.Helper()
 	slots, samples := plainInputs(c, rng)
-	got := readOutput(simulate(t, c, slots), c.out)
+	checkValues(t, c, readOutput(simulate(t, c, slots), c.out), samples)
+}
+
+// checkPlainSet is checkPlain for every program of a set. They have the same variables.
+func checkPlainSet(t fataler, s *Set, rng *rand.Rand) {
+	t.Helper()
+	slots, samples := plainInputs(s.circuits[0], rng)
+	for i, got := range simulateAll(t, &s.routine, slots) {
+		checkValues(t, s.circuits[i], readOutput(got, s.circuits[i].out), samples)
+	}
+}
+
+// checkValues holds what a circuit gives against Reference.
+func checkValues(t fataler, c *Circuit, got []float64, samples map[string][]float64) {
+	t.Helper()
 	want, err := c.Reference(samples)
 	if err != nil {
 		t.Fatalf("%s: reference: %v", c.prog.Expr, err)

@@ -99,6 +99,16 @@ func (s *Source) check(params string, slots int) error {
 	return nil
 }
 
+// stream returns the stream of an input.
+func (s *Source) stream(in Input) (st config.Stream) {
+	for _, v := range s.Vars {
+		if v.Device == in.Device && v.Stream.Name == in.Stream {
+			st = v.Stream
+		}
+	}
+	return st
+}
+
 // present returns the number of samples of an input's window.
 func (s *Source) present(in Input, st config.Stream) int {
 	if n, ok := s.Present[in]; ok {

@@ -6,6 +6,10 @@ import "math"
 // encryptions, that a promised error is exceeded.
 const failure = 1e-16
 
+// failureTogether is that of a result which ran together with others, whose noise it meets
+// where they share a sum. What a program promises for 1e-16 is documented for 1e-15.
+const failureTogether = 5e-16
+
 // spread describes a random error by a bound on its moment generating function:
 //
 //	log E exp(t*X) <= (sd^2*t^2/2) / (1 - tail^2*t^2)   for |t| < 1/tail
@@ -56,7 +60,10 @@ func rotations(sd float64, several, count int) spread {
 
 // limit is exceeded in magnitude with probability at most failure: Chernoff's
 // bound, minimised over t.
-func (s spread) limit() float64 {
+func (s spread) limit() float64 { return s.limitAt(failure) }
+
+// limitAt is limit for another probability.
+func (s spread) limitAt(failure float64) float64 {
 	if s.sd == 0 {
 		return 0
 	}
@@ -117,7 +124,17 @@ func (d deviation) shared() deviation {
 }
 
 // limit bounds the magnitude of the error.
-func (d deviation) limit() float64 { return d.own.with(d.common).limit() + d.fixed }
+func (d deviation) limit() float64 { return d.limitAt(failure) }
+
+func (d deviation) limitAt(failure float64) float64 {
+	return d.own.with(d.common).limitAt(failure) + d.fixed
+}
+
+// or returns what is at least either of two errors.
+func (d deviation) or(e deviation) deviation {
+	largest := func(a, b spread) spread { return spread{max(a.sd, b.sd), max(a.tail, b.tail)} }
+	return deviation{largest(d.own, e.own), largest(d.common, e.common), max(d.fixed, e.fixed)}
+}
 
 // product returns the error of a product of values bounded by magA and magB. The
 // product of the two errors is counted with one of them at its limit; the factor

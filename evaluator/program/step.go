@@ -154,8 +154,11 @@ func (s *step) operands() []int {
 
 // fuse replaces a product that is only rescaled by the one operation for both,
 // which is faster and adds no more noise than was counted.
-func fuse(steps []step) {
+func fuse(steps []step, results []int) {
 	uses := make([]int, len(steps))
+	for _, w := range results {
+		uses[w]++
+	}
 	for i := range steps {
 		for _, a := range steps[i].operands() {
 			uses[a]++
