@@ -114,7 +114,8 @@ func (c cacheFile) method(s size) (cutrantt.Method, bool) { return methodNamed(c
 
 func (c cacheFile) add(s size, m cutrantt.Method) { c.Methods[s.String()] = m.String() }
 
-// save writes the file in one step, so that no process reads half of one.
+// save writes the file in one step, so that no process reads half of one. It does not use
+// internal/durable, which needs Linux: this package compiles on every platform.
 func (c cacheFile) save(path string) error {
 	if path == "" {
 		return nil
