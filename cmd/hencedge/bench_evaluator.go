@@ -19,15 +19,7 @@ import (
 	"github.com/hencedge/hencedge/henc"
 )
 
-func (a *app) benchEvaluator() *cobra.Command {
-	o := loadbench.Options{}
-	var params, rate, backendName, devices string
-	var seconds float64
-	var memory int
-	cmd := &cobra.Command{
-		Use:   "evaluator",
-		Short: "an evaluator under load, every result checked",
-		Long: `evaluator feeds a whole evaluator service with signed, encrypted windows of many
+const loadText = `evaluator feeds a whole evaluator service with signed, encrypted windows of many
 devices, each with its own signing key and its own data, and counts what comes out:
 windows and results a second, the latency from the last chunk of a window to the last
 chunk of its result, processor time, traffic, and the time in each stage of the service.
@@ -37,8 +29,9 @@ embedded runs one in this process, --broker URL takes yours.
 
 What is prepared: --windows ciphertexts for each device. The evaluator takes no window
 twice, so they are signed again and again with new numbers, before the clock starts and
-as many at a time as three quarters of --memory hold. The last quarter is for results
-that wait to be decrypted. A longer load is measured in several parts.
+as many at a time as three quarters of the rest of --memory hold. The last quarter is for
+results that wait to be decrypted. A load that needs more windows is measured in several
+parts.
 
 What is checked: every result is counted, and its header compared with its program; one
 that is lost, doubled or unknown ends the run with exit code 1. All results are
@@ -53,7 +46,17 @@ file each device has mean(x), var(x) and cov(x, y).
 
 --rate half measures at the highest rate and then at half of it, where latency says
 more than about queues: two records. docs/lab/evaluator.md explains the records;
-"hencedge bench --read FILE --plot DIR" draws them.`,
+"hencedge bench --read FILE --plot DIR" draws them.`
+
+func (a *app) benchEvaluator() *cobra.Command {
+	o := loadbench.Options{}
+	var params, rate, backendName, devices string
+	var seconds float64
+	var memory int
+	cmd := &cobra.Command{
+		Use:   "evaluator",
+		Short: "an evaluator under load, every result checked",
+		Long: loadText,
 		Example: `  hencedge bench evaluator
   hencedge bench evaluator --backend cuda --workers 32 --seconds 20 --memory 32768 --json
   hencedge bench evaluator --params edge12-d1 --seeded --devices 64 --rate half
@@ -95,7 +98,8 @@ more than about queues: two records. docs/lab/evaluator.md explains the records;
 		"max",
 		"windows per second to offer: a number, max, or half (max, then half of what it was)",
 	)
-	fs.IntVar(&memory, "memory", 1024, "memory for signed windows and kept results, in MiB")
+	fs.IntVar(&memory, "memory", 0,
+		"memory for ciphertexts, signed windows and kept results, in MiB (default an eighth of this machine's)")
 	fs.StringVar(&o.Profile, "profile", "", "write a processor profile of the load to this file (go tool pprof)")
 	a.JSONFlag(cmd, "one JSON object for each load")
 	return cmd

@@ -97,9 +97,7 @@ func (h *house) seal(rounds int) ([]prepared, error) {
 }
 
 // slotBytes is the memory of a sealed window.
-func (h *house) slotBytes() int {
-	return len(h.bed.devices[0].bodies[0].ciphertext) + slotRoom
-}
+func (b *bed) slotBytes() int { return int(b.ciphertextBytes()) + slotRoom }
 
 // sealOne signs window p.n of a device and puts its chunks into room.
 func (b *bed) sealOne(p *prepared, room []byte) error {

@@ -79,6 +79,9 @@ func (b *bed) build() (err error) {
 	if err := b.configure(); err != nil {
 		return err
 	}
+	if err := b.fits(); err != nil {
+		return err
+	}
 	if err := b.makeKeys(); err != nil {
 		return err
 	}
@@ -163,6 +166,34 @@ func (b *bed) configure() (err error) {
 	}
 	b.signer = key.Public()
 	return b.readAll()
+}
+
+// ciphertextBytes is the size of a window's ciphertext.
+func (b *bed) ciphertextBytes() int64 {
+	return int64(b.o.Params.CiphertextBytes(b.o.Params.MaxLevel(), b.o.Seeded))
+}
+
+// free returns the memory that the ciphertexts leave for signed windows and kept results.
+func (b *bed) free() int64 {
+	return b.o.Memory - b.ciphertextBytes()*int64(b.o.Windows)*int64(len(b.devices))
+}
+
+// fits checks that the memory holds the ciphertexts, and beside them signed windows of all
+// devices.
+func (b *bed) fits() error {
+	const fewest = 2 // of each device
+	signed := (b.ciphertextBytes() + slotRoom) * int64(len(b.devices)) * fewest / 3 * 4
+	if missing := signed - b.free(); missing > 0 {
+		return fmt.Errorf(
+			"%w: --memory %d: %d devices with %d windows each need %d MiB; use more, or fewer --windows",
+			ErrOptions,
+			b.o.Memory>>20,
+			len(b.devices),
+			b.o.Windows,
+			(b.o.Memory+missing+1<<20-1)>>20,
+		)
+	}
+	return nil
 }
 
 // readAll checks that some program reads every device: the windows of others would vanish.

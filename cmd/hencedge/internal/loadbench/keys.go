@@ -117,10 +117,8 @@ func (b *bed) encrypt() error {
 	b.meta = transport.Meta{Kind: transport.KindReading, Stream: streamName, KeyID: public.KeyID,
 		KeyEpoch: public.Epoch, BootEpoch: 1, Params: p.Hash(), Layout: b.stream.LayoutHash(), Level: h.Level,
 		Scale: h.Scale, Samples: uint32(b.o.Samples)}
-	bytes := len(b.devices[0].bodies[0].ciphertext)
-	total := int64(bytes) * int64(b.o.Windows) * int64(b.o.Devices)
 	b.remark("%d devices with %s each, encrypted: %s", b.o.Devices, cli.Plural(b.o.Windows, "window"),
-		cli.Bytes(total))
+		cli.Bytes(b.ciphertextBytes()*int64(b.o.Windows)*int64(b.o.Devices)))
 	return nil
 }
 

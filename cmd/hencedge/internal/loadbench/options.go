@@ -22,6 +22,8 @@ import (
 	"log/slog"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/hencedge/hencedge/evaluator/engine"
 	"github.com/hencedge/hencedge/henc"
 )
@@ -40,7 +42,7 @@ type Options struct {
 	Seconds time.Duration // measured time of each load
 	Rate    float64       // windows per second; 0: as many as the service takes
 	Half    bool          // after the highest rate, measure at half of it
-	Memory  int64         // bytes for sealed windows and kept results
+	Memory  int64         // bytes for ciphertexts, signed windows and kept results; 0: a share of this machine's
 	Broker  string        // empty: in process; Embedded; or a URL
 	Profile string        // file for a processor profile of the first measured segment
 
@@ -52,6 +54,21 @@ type Options struct {
 
 	Logger *slog.Logger
 	Remark func(message string) // what is prepared, and how much memory that takes
+}
+
+// Of the machine's memory a load takes an eighth, within these bounds.
+const (
+	leastDefault = 256 << 20
+	mostDefault  = 64 << 30
+)
+
+// defaultMemory returns the memory for a load on this machine.
+func defaultMemory() int64 {
+	var info unix.Sysinfo_t
+	if unix.Sysinfo(&info) != nil {
+		return leastDefault
+	}
+	return min(max(int64(info.Totalram)*int64(info.Unit)/8, leastDefault), mostDefault)
 }
 
 // Embedded is the Broker in this process.
@@ -69,6 +86,9 @@ const (
 var ErrOptions = errors.New("load")
 
 func (o *Options) check() error {
+	if o.Memory == 0 {
+		o.Memory = defaultMemory()
+	}
 	for _, c := range []struct {
 		bad  bool
 		text string

@@ -86,14 +86,18 @@ func (h *house) warmUp(ctx context.Context) (p pace, err error) {
 	}
 }
 
-// mostRounds is how many windows of each device fit into three quarters of the memory. The
-// last quarter is for results that wait to be decrypted.
+// mostRounds is how many windows of each device fit into three quarters of the memory that
+// is free. The last quarter is for results that wait to be decrypted.
 func (h *house) mostRounds() int {
-	return max(int(h.o.Memory/4*3/int64(h.slotBytes()*len(h.devices))), 1)
+	return int(h.free() / 4 * 3 / int64(h.slotBytes()*len(h.devices)))
 }
 
-// fillPart is the part of a segment that passes before it counts.
-const fillPart = 0.15
+// The part of a segment that passes before it counts, and the least time in which a service
+// that gathers windows is in step.
+const (
+	fillPart = 0.15
+	fillTime = 300 * time.Millisecond
+)
 
 // measure runs segments until enough time was measured.
 func (h *house) measure(
@@ -131,7 +135,7 @@ func (h *house) measure(
 // windows.
 func (h *house) size(left time.Duration, speed, rate float64) load {
 	n := len(h.devices)
-	limit := time.Duration(float64(left) / (1 - fillPart))
+	limit := max(time.Duration(float64(left)/(1-fillPart)), left+fillTime)
 	spare := 1.0
 	if rate == 0 {
 		spare = 1.4 // it may be faster than the warm-up
@@ -141,8 +145,13 @@ func (h *house) size(left time.Duration, speed, rate float64) load {
 		rounds = most
 		limit = min(limit, time.Duration(float64(rounds*n)/speed*float64(time.Second)))
 	}
-	return load{rounds: rounds, limit: limit, fill: time.Duration(fillPart * float64(limit)), rate: rate}
+	// A segment that the memory cuts short has at least half of its time left to measure.
+	fill := min(max(time.Duration(fillPart*float64(limit)), fillTime), limit/2)
+	return load{rounds: rounds, limit: limit, fill: fill, rate: rate}
 }
+
+// shortSegment is a segment whose ends weigh too much.
+const shortSegment = 2 * time.Second
 
 // tell says what is prepared.
 func (h *house) tell(l load, one int64) {
@@ -153,6 +162,12 @@ func (h *house) tell(l load, one int64) {
 	}
 	h.remark("up to %d signed windows are prepared at a time, %s outside of the heap; %s are decrypted", windows,
 		cli.Bytes(int64(windows*h.slotBytes())), which)
+	if l.limit < shortSegment && l.limit < h.o.Seconds {
+		h.remark(
+			"the memory holds windows for %v at a time: with more --memory, queues that fill and empty weigh less",
+			l.limit.Round(time.Millisecond),
+		)
+	}
 }
 
 // checkEvery returns which results are decrypted: one in so many of each program, so that
@@ -161,7 +176,7 @@ func (h *house) tell(l load, one int64) {
 func (h *house) checkEvery(p pace, speed float64) int64 {
 	results := speed * p.results * h.o.Seconds.Seconds()
 	byTime := results * p.decrypt.Seconds() / h.o.Seconds.Seconds()
-	byMemory := results * p.resultBytes / float64(h.o.Memory/4)
+	byMemory := results * p.resultBytes / float64(h.free()/4)
 	return int64(math.Ceil(max(byTime, byMemory, 1)))
 }
 
@@ -189,7 +204,7 @@ func (h *house) record(list []*segment, one int64) benchmark.LoadRecord {
 		Broker: cmp.Or(h.o.Broker, "none"), Devices: len(h.devices), Programs: expressions(h.given),
 		Samples: h.o.Samples, Channels: h.o.Channels, Rotation: h.o.Windows, Seeded: h.o.Seeded,
 		Segments: len(list), Prepared: int64(len(h.arena.memory)), CheckEvery: one,
-		CiphertextBytes: len(h.devices[0].bodies[0].ciphertext)}
+		CiphertextBytes: int(h.ciphertextBytes())}
 	var service, outside time.Duration
 	var fed, bytesIn, bytesOut, launches float64
 	stages := map[string]stage{}
