@@ -37,6 +37,9 @@ var (
 	ErrNoHolder = errors.New("no key holder is named")
 )
 
+// ErrSecret: a directory holds secret keys where none belong.
+var ErrSecret = errors.New("SECRET KEYS WHERE NONE BELONG")
+
 // Names of the files of an epoch.
 const (
 	SecretFile     = "secret.key"

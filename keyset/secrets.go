@@ -1,7 +1,6 @@
 package keyset
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,9 +9,6 @@ import (
 
 // HolderFile is the holder's signing key in a key set.
 const HolderFile = "holder.key"
-
-// ErrSecret: a directory holds secret keys where none belong.
-var ErrSecret = errors.New("SECRET KEYS WHERE NONE BELONG")
 
 // Secrets lists the files with secret keys in a key set or an export, by their names.
 func Secrets(dir string) []string {

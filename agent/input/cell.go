@@ -4,18 +4,10 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
 )
-
-// Counters count what an input did since the start.
-type Counters struct {
-	Values   atomic.Uint64 // values received
-	Bad      atomic.Uint64 // of what was received, what held no usable value
-	Failures atomic.Uint64 // polls and connections that failed
-}
 
 // Cell holds the newest value of a quantity that is received in the background.
 // It is a Sensor.

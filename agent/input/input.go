@@ -4,17 +4,21 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/hencedge/hencedge/config"
 )
 
-// Sensor gives one value at a time, in its own unit before the channel's scale
-// and offset.
-type Sensor interface {
-	// Read takes a sample and the wall time at which it was taken. An error
-	// makes the sample missing; the sensor stays usable.
-	Read(ctx context.Context) (float64, time.Time, error)
+// Messenger is an Input of messages.
+type Messenger interface {
+	Input
+	// Messages calls f with each message on the topic filter (inputs without
+	// topics ignore it), in order, from the call of begin on. f must not block.
+	// It is called before the first sensor is read.
+	Messages(topic string, f func(text string)) (begin func(), err error)
+	// Trouble says why no message can come at the moment, nil when one can.
+	Trouble() error
 }
 
 // Input is an open device or connection. All sensors are made before the first
@@ -27,15 +31,12 @@ type Input interface {
 	Close() error
 }
 
-// Messenger is an Input of messages.
-type Messenger interface {
-	Input
-	// Messages calls f with each message on the topic filter (inputs without
-	// topics ignore it), in order, from the call of begin on. f must not block.
-	// It is called before the first sensor is read.
-	Messages(topic string, f func(text string)) (begin func(), err error)
-	// Trouble says why no message can come at the moment, nil when one can.
-	Trouble() error
+// Sensor gives one value at a time, in its own unit before the channel's scale
+// and offset.
+type Sensor interface {
+	// Read takes a sample and the wall time at which it was taken. An error
+	// makes the sample missing; the sensor stays usable.
+	Read(ctx context.Context) (float64, time.Time, error)
 }
 
 // Errors of sensors.
@@ -59,6 +60,13 @@ type Env struct {
 	Log *slog.Logger
 	// Count may be nil.
 	Count *Counters
+}
+
+// Counters count what an input did since the start.
+type Counters struct {
+	Values   atomic.Uint64 // values received
+	Bad      atomic.Uint64 // of what was received, what held no usable value
+	Failures atomic.Uint64 // polls and connections that failed
 }
 
 // Logger is never nil.

@@ -10,6 +10,10 @@ import (
 // million brackets would take some hundred MiB of stack.
 const maxDepth = 128
 
+// MaxText bounds a text that a number is taken from, in bytes: an answer, a
+// message, the output of a command.
+const MaxText = 1 << 20
+
 // ValidJSON reports whether a text is JSON that paths can be looked up in: at most
 // MaxText bytes, nested at most maxDepth levels.
 func ValidJSON(text string) error {
@@ -22,6 +26,10 @@ func ValidJSON(text string) error {
 		return notJSON(text)
 	}
 	return nil
+}
+
+func notJSON(text string) error {
+	return fmt.Errorf("%w: text of the form %q is not JSON", ErrReading, Shape(text))
 }
 
 // deep reports whether brackets outside of strings nest deeper than maxDepth.

@@ -11,10 +11,6 @@ import (
 	"github.com/hencedge/hencedge/config"
 )
 
-// MaxText bounds a text that a number is taken from, in bytes: an answer, a
-// message, the output of a command.
-const MaxText = 1 << 20
-
 // Text takes a number out of a text: by a path in JSON, by a pattern, or the
 // text as a whole.
 type Text struct {
@@ -97,8 +93,4 @@ func ParseNumber(s string) (float64, error) {
 
 func notNumber(s string) error {
 	return fmt.Errorf("%w: text of the form %q is not a number", ErrReading, Shape(s))
-}
-
-func notJSON(text string) error {
-	return fmt.Errorf("%w: text of the form %q is not JSON", ErrReading, Shape(text))
 }

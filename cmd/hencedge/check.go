@@ -13,12 +13,6 @@ import (
 	"github.com/hencedge/hencedge/config"
 )
 
-// rolesFlags name the files of the roles.
-type rolesFlags struct {
-	agents               []string
-	evaluator, keyholder string
-}
-
 func (a *app) checkCommand() *cobra.Command {
 	var f rolesFlags
 	cmd := &cobra.Command{
@@ -55,6 +49,12 @@ The exit code is 1 if the files differ, and 2 if one of them is not valid.`,
 	cmd.Flags().StringVar(&f.keyholder, "keyholder", "", "keyholder.yaml")
 	a.JSONFlag(cmd, "one JSON object")
 	return cmd
+}
+
+// rolesFlags name the files of the roles.
+type rolesFlags struct {
+	agents               []string
+	evaluator, keyholder string
 }
 
 // load reads the files that are named.

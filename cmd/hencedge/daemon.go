@@ -83,20 +83,6 @@ func controlSocket(c config.Control) string {
 	return ""
 }
 
-// evaluatorService is an evaluator under a supervisor. It is ready before it is connected
-// to the broker.
-type evaluatorService struct {
-	*evaluator.Service
-	ready func()
-}
-
-func (s *evaluatorService) Run(ctx context.Context, ready func()) error {
-	s.ready = ready
-	return s.Service.Run(ctx)
-}
-
-func (s *evaluatorService) Status() any { return s.State() }
-
 // evaluatorCandidate reads and checks an evaluator's configuration.
 func (a *app) evaluatorCandidate(cmd *cobra.Command, file, backendName, devices string) (*daemon.Candidate, error) {
 	cfg, hash, log, err := loadService(a, cmd, file, config.LoadEvaluator,
@@ -122,3 +108,17 @@ func (a *app) evaluatorCandidate(cmd *cobra.Command, file, backendName, devices 
 			return s, err
 		}}, nil
 }
+
+// evaluatorService is an evaluator under a supervisor. It is ready before it is connected
+// to the broker.
+type evaluatorService struct {
+	*evaluator.Service
+	ready func()
+}
+
+func (s *evaluatorService) Run(ctx context.Context, ready func()) error {
+	s.ready = ready
+	return s.Service.Run(ctx)
+}
+
+func (s *evaluatorService) Status() any { return s.State() }

@@ -3,11 +3,7 @@
 package main
 
 import (
-	"github.com/spf13/cobra"
-
 	"github.com/hencedge/hencedge/agent/plan"
-	"github.com/hencedge/hencedge/cmd/hencedge/internal/keys"
-	"github.com/hencedge/hencedge/cmd/hencedge/internal/results"
 	"github.com/hencedge/hencedge/evaluator"
 	"github.com/hencedge/hencedge/systemd"
 )
@@ -31,14 +27,6 @@ Start with "hencedge demo": it runs all of it on this machine.
 
 // serviceRoles returns the roles whose services this build can install.
 func serviceRoles() []systemd.Role { return systemd.Roles() }
-
-// roleCommands returns the commands that not every build has.
-func (a *app) roleCommands() []*cobra.Command {
-	return []*cobra.Command{
-		a.demoCommand(), keys.Command(a.App), a.agentCommand(), results.Command(a.App), results.KeyHolderCommand(a.App),
-		a.checkCommand(), a.benchCommand(), a.doctorCommand(),
-	}
-}
 
 // absences returns the errors of roles that lack something that may appear without a
 // change of their configuration.

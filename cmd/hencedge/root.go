@@ -6,14 +6,7 @@ import (
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/cli"
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/packaging"
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/units"
-	"github.com/hencedge/hencedge/internal/daemon"
 )
-
-// app is the command line of one invocation.
-type app struct {
-	*cli.App
-	supervisor *daemon.Supervisor // of the service that runs
-}
 
 func newRoot(std cli.Streams) *cobra.Command {
 	a := &app{App: &cli.App{Std: std}}

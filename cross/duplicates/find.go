@@ -16,14 +16,6 @@ func (b block) String() string {
 	return fmt.Sprintf("%s ~ %s: %d lines", b.a, b.b, b.lines)
 }
 
-// place is where a block stands: lines from first to last.
-type place struct {
-	file        string
-	first, last int
-}
-
-func (p place) String() string { return fmt.Sprintf("%s:%d-%d", p.file, p.first, p.last) }
-
 // compareAll returns the blocks of more than most lines that stand in two of the trees,
 // longest first.
 func compareAll(trees []tree, most int) []block {

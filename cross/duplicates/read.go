@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/scanner"
@@ -105,3 +106,11 @@ func (t tree) whole(i, n int) (p place, lines int) {
 	}
 	return p, lines
 }
+
+// place is where a block stands: lines from first to last.
+type place struct {
+	file        string
+	first, last int
+}
+
+func (p place) String() string { return fmt.Sprintf("%s:%d-%d", p.file, p.first, p.last) }

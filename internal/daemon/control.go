@@ -20,16 +20,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Healther is implemented by a role that knows its problems. An empty list is good health.
-type Healther interface{ Health() []string }
-
-// Statuser is implemented by a role that describes itself, as a value for JSON.
-type Statuser interface{ Status() any }
-
-// Staller is implemented by a role that knows when only a restart gets its work going
-// again. Stalled returns the reason, or "". While it has one, the watchdog is not fed.
-type Staller interface{ Stalled() string }
-
 // ServeMetrics serves metrics and health on listen until stop is called. GET /metrics
 // returns what c collects; GET /healthz returns 200, or 503 with the reasons. listen is
 // host:port, or unix: and the path of a socket. An empty listen serves nothing.
@@ -42,14 +32,6 @@ func ServeMetrics(listen string, c prometheus.Collector, log *slog.Logger) (stop
 		return nil, fmt.Errorf("metrics: %w", err)
 	}
 	return serve(listen, mux, "metrics", log)
-}
-
-// Controlled is what a control socket gives access to.
-type Controlled interface {
-	prometheus.Collector
-	Healther
-	Statuser
-	AskReload(ctx context.Context, reason string) error
 }
 
 // reloadTime bounds a reload over the control socket. It includes the stop of the running
@@ -82,6 +64,24 @@ func ServeControl(socket string, c Controlled, log *slog.Logger) (stop func(), e
 	})
 	return serve("unix:"+socket, mux, "control socket", log)
 }
+
+// Controlled is what a control socket gives access to.
+type Controlled interface {
+	prometheus.Collector
+	Healther
+	Statuser
+	AskReload(ctx context.Context, reason string) error
+}
+
+// Healther is implemented by a role that knows its problems. An empty list is good health.
+type Healther interface{ Health() []string }
+
+// Statuser is implemented by a role that describes itself, as a value for JSON.
+type Statuser interface{ Status() any }
+
+// Staller is implemented by a role that knows when only a restart gets its work going
+// again. Stalled returns the reason, or "". While it has one, the watchdog is not fed.
+type Staller interface{ Stalled() string }
 
 func handlers(c prometheus.Collector) (*http.ServeMux, error) {
 	registry := prometheus.NewRegistry()

@@ -87,6 +87,12 @@ func short(line string) string {
 	return line[:end] + more
 }
 
+// firstLine returns the first line of an error.
+func firstLine(err error) string {
+	text, _, _ := strings.Cut(err.Error(), "\n")
+	return text
+}
+
 // Ready announces that the service works, with a line of text for `systemctl status`.
 func (n *Notifier) Ready(status string) error { return n.Send("READY=1", "STATUS="+status) }
 

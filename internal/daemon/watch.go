@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -170,20 +169,6 @@ func (o *onTrial) Run(ctx context.Context, ready func()) error {
 	return err
 }
 
-// SupervisorStatus is what `status` shows.
-type SupervisorStatus struct {
-	Role       string        `json:"role"`
-	Version    string        `json:"version"`
-	State      string        `json:"state"` // starting, running, finished, reloading, stopping, stopped
-	Since      time.Time     `json:"since"`
-	Config     string        `json:"config_hash"` // SHA-256 of the configuration's text
-	LastReload *ReloadReport `json:"last_reload,omitempty"`
-	Protection Protection    `json:"protection"` // of the memory
-	Healthy    bool          `json:"healthy"`
-	Reasons    []string      `json:"reasons"` // why not
-	Service    any           `json:"service"`
-}
-
 // Status describes the supervisor and its service.
 func (s *Supervisor) Status() any {
 	service, c := s.now()
@@ -198,6 +183,20 @@ func (s *Supervisor) Status() any {
 		out.LastReload = &last
 	}
 	return out
+}
+
+// SupervisorStatus is what `status` shows.
+type SupervisorStatus struct {
+	Role       string        `json:"role"`
+	Version    string        `json:"version"`
+	State      string        `json:"state"` // starting, running, finished, reloading, stopping, stopped
+	Since      time.Time     `json:"since"`
+	Config     string        `json:"config_hash"` // SHA-256 of the configuration's text
+	LastReload *ReloadReport `json:"last_reload,omitempty"`
+	Protection Protection    `json:"protection"` // of the memory
+	Healthy    bool          `json:"healthy"`
+	Reasons    []string      `json:"reasons"` // why not
+	Service    any           `json:"service"`
 }
 
 // Health is the service's, and a refused reload.
@@ -253,9 +252,3 @@ var (
 		"1 when the last reload succeeded, 0 when it was refused; absent before the first.", nil, nil)
 	descReloaded = prometheus.NewDesc("hencedge_reload_timestamp_seconds", "Unix time of the last reload.", nil, nil)
 )
-
-// firstLine returns the first line of an error.
-func firstLine(err error) string {
-	text, _, _ := strings.Cut(err.Error(), "\n")
-	return text
-}

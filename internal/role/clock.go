@@ -5,16 +5,6 @@ import (
 	"time"
 )
 
-// Clock is the time that a role lives by.
-type Clock interface {
-	// Now returns the wall time.
-	Now() time.Time
-	// Mono returns a time that never steps, from an arbitrary start.
-	Mono() time.Duration
-	// Sleep waits for d. If ctx ends first, it returns its error.
-	Sleep(ctx context.Context, d time.Duration) error
-}
-
 // Both reads the two times of a clock as of one moment. A process that is held up between
 // the two readings, on a busy machine, would take its delay for a step of the wall clock.
 func Both(c Clock) (mono time.Duration, now time.Time) {
@@ -29,6 +19,16 @@ func Both(c Clock) (mono time.Duration, now time.Time) {
 		mono = after
 	}
 	return mono, now
+}
+
+// Clock is the time that a role lives by.
+type Clock interface {
+	// Now returns the wall time.
+	Now() time.Time
+	// Mono returns a time that never steps, from an arbitrary start.
+	Mono() time.Duration
+	// Sleep waits for d. If ctx ends first, it returns its error.
+	Sleep(ctx context.Context, d time.Duration) error
 }
 
 // SystemClock returns the machine's clock.

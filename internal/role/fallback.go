@@ -47,17 +47,6 @@ type Fallback[T any] struct {
 	hasReopen bool
 }
 
-// Replacements are what can take over from a device.
-type Replacements[T any] struct {
-	// Reopen opens the device anew; nil: it cannot.
-	Reopen func() (T, error)
-	// Others takes the device out of use and returns one of those that are left, and
-	// their number; nil: there are none.
-	Others func() (next T, left int)
-	// Processor moves to the processor.
-	Processor func() (T, error)
-}
-
 // Replace returns what takes over from a device that failed with cause: with the policy
 // "retry" the device itself, opened anew, but not twice within a minute; then another
 // device; then the processor. With the policy "stop" it calls Stop and fails with
@@ -89,6 +78,17 @@ func (f *Fallback[T]) Replace(device string, cause error, to Replacements[T]) (n
 	}
 	f.Log.Error("the device failed; the processor takes over until a restart", "device", device, "error", cause)
 	return next, nil
+}
+
+// Replacements are what can take over from a device.
+type Replacements[T any] struct {
+	// Reopen opens the device anew; nil: it cannot.
+	Reopen func() (T, error)
+	// Others takes the device out of use and returns one of those that are left, and
+	// their number; nil: there are none.
+	Others func() (next T, left int)
+	// Processor moves to the processor.
+	Processor func() (T, error)
 }
 
 // justReopened reports whether a device was opened anew within the last minute. If not,

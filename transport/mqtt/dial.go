@@ -11,7 +11,6 @@ import (
 	"time"
 
 	paho "github.com/eclipse/paho.mqtt.golang"
-
 	"golang.org/x/sync/semaphore"
 
 	"github.com/hencedge/hencedge/transport"

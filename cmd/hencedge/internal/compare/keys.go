@@ -3,7 +3,6 @@ package compare
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"slices"
 	"strings"
@@ -13,8 +12,6 @@ import (
 	"github.com/hencedge/hencedge/keyset"
 	"github.com/hencedge/hencedge/transport"
 )
-
-func asPath(err error, to **fs.PathError) bool { return errors.As(err, to) }
 
 // keys holds the keys that the roles' files name, as far as they can be read here.
 type keys struct {

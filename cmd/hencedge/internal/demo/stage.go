@@ -32,12 +32,6 @@ type stage struct {
 	set       *keyholder.Set
 }
 
-// server is the broker of the demo.
-type server interface {
-	URL() string
-	Close() error
-}
-
 func newStage(o Options, params henc.Parameters) (*stage, error) {
 	s := &stage{o: o, params: params}
 	if err := s.build(); err != nil {

@@ -150,3 +150,10 @@ func readSmall(path string, limit int64) ([]byte, error) {
 	}
 	return b, err
 }
+
+// secretHead reports whether b begins as a serialised secret key of any version: a CBOR
+// array of six, the version, kind 4 (secret key), then the 32-byte hash of the
+// parameters.
+func secretHead(b []byte) bool {
+	return len(b) >= 5 && b[0] == 0x86 && b[1] < 24 && b[2] == 4 && b[3] == 0x58 && b[4] == 0x20
+}

@@ -41,9 +41,6 @@ const (
 	leastFreeShare = 0.05
 )
 
-// statfs is unix.Statfs; tests replace it.
-type statfs func(path string, buf *unix.Statfs_t) error
-
 // disk looks at the file system that state is written to.
 func disk(name, dir string, stat statfs) Check {
 	c := Check{Name: name, Status: OK}
@@ -65,6 +62,9 @@ func disk(name, dir string, stat statfs) Check {
 	}
 	return c
 }
+
+// statfs is unix.Statfs; tests replace it.
+type statfs func(path string, buf *unix.Statfs_t) error
 
 // lockedMemory tells whether a service of this user could lock its memory.
 func lockedMemory(limit func() (uint64, error)) Check {

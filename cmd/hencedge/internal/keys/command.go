@@ -11,9 +11,6 @@ import (
 // DefaultDir is the key set directory where no --dir is given.
 const DefaultDir = "keys"
 
-// app is the command line with the commands of this package.
-type app struct{ *cli.App }
-
 // EvaluatorCommand returns the part of "keys" that evaluators need. It links no code
 // for secret keys.
 func EvaluatorCommand(c *cli.App) *cobra.Command {

@@ -32,6 +32,53 @@ still be decrypted.`,
 		a.newCommand(), a.showCommand(), a.exportCommand(), a.verifyCommand(), a.rotateCommand(), a.identityCommand())
 }
 
+func (a *app) newCommand() *cobra.Command {
+	var dir, params string
+	var f needsFlags
+	cmd := &cobra.Command{
+		Use:   "new",
+		Short: "make a key set",
+		Long: `new makes a key set with its first epoch in an empty or new directory (mode 0700;
+secrets have mode 0600). The largest sets take a minute and a few hundred MiB of
+memory. Ctrl-C stops it and leaves no key.
+
+Parameter sets, smallest first: ` + strings.Join(henc.Names(), ", ") + `.
+Insecure parameters have no key sets.`,
+		Example: `  hencedge keys new --params edge13-d3
+  hencedge keys new --dir plant7-keys --for evaluator.yaml`,
+		Args: cli.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			p, n, err := f.needs()
+			if err != nil {
+				return err
+			}
+			switch {
+			case params == "" && p.N() == 0:
+				return cli.UsageHint(cmd, errors.New("name the parameters with --params or a configuration with --for"))
+			case params != "" && p.N() > 0 && params != p.Name():
+				return cli.UsageHint(cmd, fmt.Errorf("--params %s: the programs of %s are for %s", params,
+					f.forFile, p.Name()))
+			case p.N() == 0:
+				if p, err = henc.Named(params); err != nil {
+					return cli.UsageHint(cmd, fmt.Errorf("--params: %w", err))
+				}
+			}
+			progress, done := a.progress(cmd.Context())
+			set, err := keyholder.Create(dir, keyholder.CreateOptions{Params: p, Needs: n, Progress: progress})
+			done()
+			if err != nil {
+				return err
+			}
+			return a.describe(set)
+		},
+	}
+	cmd.Flags().StringVar(&dir, "dir", DefaultDir, "key set directory")
+	cmd.Flags().StringVar(&params, "params", "", "named parameter set")
+	f.register(cmd)
+	a.JSONFlag(cmd, "one JSON object")
+	return cmd
+}
+
 // needsFlags say what evaluation keys are made.
 type needsFlags struct {
 	forFile     string
@@ -78,53 +125,6 @@ func (f *needsFlags) needs() (params henc.Parameters, n keyholder.Needs, err err
 	n = keyholder.Needs{Rotations: append([]int{}, needs[0].Rotations...), NoRelinearise: !needs[0].Relinearise}
 	n.Conjugation = f.conjugation
 	return params, n, nil
-}
-
-func (a *app) newCommand() *cobra.Command {
-	var dir, params string
-	var f needsFlags
-	cmd := &cobra.Command{
-		Use:   "new",
-		Short: "make a key set",
-		Long: `new makes a key set with its first epoch in an empty or new directory (mode 0700;
-secrets have mode 0600). The largest sets take a minute and a few hundred MiB of
-memory. Ctrl-C stops it and leaves no key.
-
-Parameter sets, smallest first: ` + strings.Join(henc.Names(), ", ") + `.
-Insecure parameters have no key sets.`,
-		Example: `  hencedge keys new --params edge13-d3
-  hencedge keys new --dir plant7-keys --for evaluator.yaml`,
-		Args: cli.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			p, n, err := f.needs()
-			if err != nil {
-				return err
-			}
-			switch {
-			case params == "" && p.N() == 0:
-				return cli.UsageHint(cmd, errors.New("name the parameters with --params or a configuration with --for"))
-			case params != "" && p.N() > 0 && params != p.Name():
-				return cli.UsageHint(cmd, fmt.Errorf("--params %s: the programs of %s are for %s", params,
-					f.forFile, p.Name()))
-			case p.N() == 0:
-				if p, err = henc.Named(params); err != nil {
-					return cli.UsageHint(cmd, fmt.Errorf("--params: %w", err))
-				}
-			}
-			progress, done := a.progress(cmd.Context())
-			set, err := keyholder.Create(dir, keyholder.CreateOptions{Params: p, Needs: n, Progress: progress})
-			done()
-			if err != nil {
-				return err
-			}
-			return a.describe(set)
-		},
-	}
-	cmd.Flags().StringVar(&dir, "dir", DefaultDir, "key set directory")
-	cmd.Flags().StringVar(&params, "params", "", "named parameter set")
-	f.register(cmd)
-	a.JSONFlag(cmd, "one JSON object")
-	return cmd
 }
 
 // progress returns a function that shows on standard error how many keys are made, and

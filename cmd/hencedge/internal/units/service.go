@@ -10,7 +10,6 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -20,18 +19,6 @@ import (
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/cli"
 	"github.com/hencedge/hencedge/systemd"
 )
-
-// Roles are those whose services a build can install; For names them in messages.
-type Roles struct {
-	List []systemd.Role
-	For  string
-}
-
-// app is the command line with the commands of this package.
-type app struct {
-	*cli.App
-	roles Roles
-}
 
 // Command returns "service" with all that is below it.
 func Command(c *cli.App, roles Roles) *cobra.Command {
@@ -49,40 +36,6 @@ var (
 	adminUnits   = "/etc/systemd/system"
 	packageUnits = []string{"/usr/lib/systemd/system", "/lib/systemd/system"}
 )
-
-// controlled returns a role's service in the service manager. script is the whole unit,
-// for Install.
-func controlled(r systemd.Role, script string) (kardianos.Service, error) {
-	if p := kardianos.Platform(); p != "linux-systemd" {
-		return nil, fmt.Errorf("no systemd here (found %q): run \"hencedge %s\" under this machine's own service "+
-			"manager",
-			p, r.Command())
-	}
-	// The library fills in templates; a unit without "{{" passes unchanged, and it
-	// is compared after the installation.
-	if strings.Contains(script, "{{") {
-		return nil, errors.New("the unit holds a template")
-	}
-	return kardianos.New(nil, &kardianos.Config{Name: r.Name(), Option: kardianos.KeyValue{"SystemdScript": script}})
-}
-
-// parse reads the name of a role that this build has a service of.
-func (r Roles) parse(name string) (systemd.Role, error) {
-	role, err := systemd.ParseRole(name)
-	if err == nil && !slices.Contains(r.List, role) {
-		err = fmt.Errorf("this build is for %s: the service of the role %q needs the full program", r.For, name)
-	}
-	return role, err
-}
-
-// flag adds --role.
-func (r Roles) flag(cmd *cobra.Command, role *string) {
-	var names []string
-	for _, one := range r.List {
-		names = append(names, string(one))
-	}
-	cmd.Flags().StringVar(role, "role", names[0], strings.Join(names, " or "))
-}
 
 func (a *app) installCommand() *cobra.Command {
 	var role, file string
