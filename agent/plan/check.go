@@ -83,6 +83,13 @@ func (o Options) machine() sensor.Machine {
 	return m
 }
 
+// prepared is everything that an agent needs but the state file.
+type prepared struct {
+	Machine sensor.Machine
+	Keys    seal.Keys
+	Streams []*Stream
+}
+
 // Stream is a stream with its open source.
 type Stream struct {
 	*seal.Stream
@@ -90,13 +97,6 @@ type Stream struct {
 	Count  *source.Counters
 	// Collector makes windows of the source's rows.
 	Collector *source.Collector
-}
-
-// prepared is everything that an agent needs but the state file.
-type prepared struct {
-	Machine sensor.Machine
-	Keys    seal.Keys
-	Streams []*Stream
 }
 
 func (p *prepared) Close() {

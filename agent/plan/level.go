@@ -7,23 +7,6 @@ import (
 	"github.com/hencedge/hencedge/henc"
 )
 
-// A LevelNeed is what the programs of an evaluator need of a stream.
-type LevelNeed struct {
-	Programs []string
-	// Level is the lowest at which the stream can be encrypted without doubling
-	// the promised error of any of them; Accepts the one that the evaluator takes
-	// as it is configured now.
-	Level, Accepts int
-}
-
-// ProgramNeeds is what the programs of an evaluator need of an agent.
-type ProgramNeeds struct {
-	Streams map[string]LevelNeed // by name
-	// Object is the largest sealed window that the evaluator takes, in bytes.
-	Object int64
-	Keys   EvaluationKeys
-}
-
 // Needs puts what programs need beside what the streams are encrypted at: a
 // level that the evaluator does not take is a refusal, one that is higher than
 // necessary a warning with the bytes that it costs. Streams that no program
@@ -64,4 +47,21 @@ func (p *Prediction) Needs(needs ProgramNeeds) error {
 		}
 	}
 	return nil
+}
+
+// ProgramNeeds is what the programs of an evaluator need of an agent.
+type ProgramNeeds struct {
+	Streams map[string]LevelNeed // by name
+	// Object is the largest sealed window that the evaluator takes, in bytes.
+	Object int64
+	Keys   EvaluationKeys
+}
+
+// A LevelNeed is what the programs of an evaluator need of a stream.
+type LevelNeed struct {
+	Programs []string
+	// Level is the lowest at which the stream can be encrypted without doubling
+	// the promised error of any of them; Accepts the one that the evaluator takes
+	// as it is configured now.
+	Level, Accepts int
 }

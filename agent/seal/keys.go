@@ -70,13 +70,6 @@ func (k *Keys) useSecret(sk *secret.Key) error {
 	return nil
 }
 
-// Given take the place of the keys that a configuration names.
-type Given struct {
-	Public  *henc.PublicKey
-	Secret  *secret.Key
-	Signing *transport.SigningKey
-}
-
 // Load takes the given keys or reads the files.
 func (k *Keys) Load(cfg *config.Agent, given Given, fail func(path string, err error)) {
 	switch {
@@ -115,6 +108,13 @@ func (k *Keys) Load(cfg *config.Agent, given Given, fail func(path string, err e
 	default:
 		fail("signing_key", NoSigningKey(cfg, err))
 	}
+}
+
+// Given take the place of the keys that a configuration names.
+type Given struct {
+	Public  *henc.PublicKey
+	Secret  *secret.Key
+	Signing *transport.SigningKey
 }
 
 // errKeyLost: the device has a state and no signing key.

@@ -15,50 +15,12 @@ import (
 	"github.com/hencedge/hencedge/transport"
 )
 
-// Stream is how the windows of one stream are sealed.
-type Stream struct {
-	Config config.Stream
-	Level  int
-	Scale  float64 // 0: the parameters' own
-	Layout [32]byte
-	Topic  string
-
-	// Memory that one window after the other uses.
-	slots  []float64 // of a window, zeros
-	object []byte    // of a sealed window
-	lent   bool      // object belongs to a window that is not on disk
-}
-
 // Sealed is an encrypted and signed window.
 type Sealed struct {
 	Meta    transport.Meta
 	Object  []byte
 	Body    int           // bytes of the ciphertext
 	Encrypt time.Duration // encoding and encrypting
-}
-
-// Identity are the parts of the header that name the sender.
-type Identity struct {
-	Device         string
-	Boot, Sequence uint64
-	BootID         []byte // of the kernel's present start
-}
-
-// memory returns a buffer of n bytes that has room for a sealed window. It is the buffer
-// of the window before, if that is on disk; large ones are not kept.
-func (s *Stream) memory(n, room int) []byte {
-	if s.lent || cap(s.object) < room {
-		s.object = make([]byte, room)
-	}
-	s.lent = true
-	return s.object[:n]
-}
-
-// Kept says that the object of the last window is on disk, so that its memory is free.
-func (s *Stream) Kept() {
-	if s.lent = cap(s.object) >= largeBody; s.lent {
-		s.object = nil
-	}
 }
 
 // Seal encodes, encrypts and signs a window.
@@ -113,6 +75,44 @@ func (k *Keys) Seal(s *Stream, w *source.Window, id Identity, clock role.Clock) 
 		return nil, fmt.Errorf("sign: %w", err)
 	}
 	return &Sealed{Meta: meta, Object: object, Body: body, Encrypt: took}, nil
+}
+
+// Stream is how the windows of one stream are sealed.
+type Stream struct {
+	Config config.Stream
+	Level  int
+	Scale  float64 // 0: the parameters' own
+	Layout [32]byte
+	Topic  string
+
+	// Memory that one window after the other uses.
+	slots  []float64 // of a window, zeros
+	object []byte    // of a sealed window
+	lent   bool      // object belongs to a window that is not on disk
+}
+
+// memory returns a buffer of n bytes that has room for a sealed window. It is the buffer
+// of the window before, if that is on disk; large ones are not kept.
+func (s *Stream) memory(n, room int) []byte {
+	if s.lent || cap(s.object) < room {
+		s.object = make([]byte, room)
+	}
+	s.lent = true
+	return s.object[:n]
+}
+
+// Kept says that the object of the last window is on disk, so that its memory is free.
+func (s *Stream) Kept() {
+	if s.lent = cap(s.object) >= largeBody; s.lent {
+		s.object = nil
+	}
+}
+
+// Identity are the parts of the header that name the sender.
+type Identity struct {
+	Device         string
+	Boot, Sequence uint64
+	BootID         []byte // of the kernel's present start
 }
 
 // digest returns a hash of values: SHA-256 of 256 of them after that of those before,

@@ -24,19 +24,6 @@ const (
 	SequenceBlock = 256
 )
 
-// StateFile is the JSON form of the state.
-type StateFile struct {
-	Version   int               `json:"version"`
-	Device    string            `json:"device"`
-	BootEpoch uint64            `json:"boot_epoch"`
-	Reserved  map[string]uint64 `json:"reserved"` // by stream: numbers below may have been used
-}
-
-// Header returns what the state file begins with.
-func (f *StateFile) Header() role.Header {
-	return role.Header{Version: f.Version, Kind: "device", Name: f.Device, Boot: f.BootEpoch}
-}
-
 // State hands out the boot epoch and sequence numbers. Each is marked as used on disk
 // first, so that no number is used twice, even after a power cut.
 type State struct {
@@ -48,6 +35,19 @@ type State struct {
 	// unsaved is why this start's boot epoch is not on disk; the numbers are new all
 	// the same (see openState).
 	unsaved error
+}
+
+// StateFile is the JSON form of the state.
+type StateFile struct {
+	Version   int               `json:"version"`
+	Device    string            `json:"device"`
+	BootEpoch uint64            `json:"boot_epoch"`
+	Reserved  map[string]uint64 `json:"reserved"` // by stream: numbers below may have been used
+}
+
+// Header returns what the state file begins with.
+func (f *StateFile) Header() role.Header {
+	return role.Header{Version: f.Version, Kind: "device", Name: f.Device, Boot: f.BootEpoch}
 }
 
 // OpenState locks the state file, raises the boot epoch and writes it back (see

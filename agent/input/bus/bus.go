@@ -21,14 +21,6 @@ import (
 	"github.com/hencedge/hencedge/config"
 )
 
-// device reads and writes registers.
-type device interface {
-	// read fills b from register on; the device counts upwards.
-	read(register byte, b []byte) error
-	write(register, value byte) error
-	io.Closer
-}
-
 // Input is one device.
 type Input struct {
 	cfg   config.Input
@@ -41,6 +33,14 @@ type Input struct {
 	mu     sync.Mutex
 	device device
 	closed atomic.Bool
+}
+
+// device reads and writes registers.
+type device interface {
+	// read fills b from register on; the device counts upwards.
+	read(register byte, b []byte) error
+	write(register, value byte) error
+	io.Closer
 }
 
 // New makes the input; it opens no bus.
@@ -71,13 +71,6 @@ func New(in config.Input, env input.Env) (*Input, error) {
 	return d, nil
 }
 
-// sensor is one number.
-type sensor struct {
-	in       *Input
-	at       byte
-	register input.Register
-}
-
 // Sensor makes the sensor of a source.
 func (d *Input) Sensor(src config.Source) (input.Sensor, error) {
 	r, err := input.NewRegister(src)
@@ -88,6 +81,13 @@ func (d *Input) Sensor(src config.Source) (input.Sensor, error) {
 		return nil, fmt.Errorf("%w: %s has no register", input.ErrNoSensor, src.Type)
 	}
 	return sensor{d, byte(*src.Register), r}, nil
+}
+
+// sensor is one number.
+type sensor struct {
+	in       *Input
+	at       byte
+	register input.Register
 }
 
 // Read takes one sample from the device.

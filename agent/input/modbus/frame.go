@@ -56,6 +56,18 @@ var exceptions = map[byte]string{
 	8: "memory parity error", 10: "gateway path unavailable", 11: "gateway target does not respond",
 }
 
+// framing sends a request in the frames of one transport and gives the PDU that
+// comes back.
+type framing interface {
+	exchange(l link, unit byte, r request) ([]byte, error)
+}
+
+// link is a connection to a device.
+type link interface {
+	io.ReadWriteCloser
+	SetDeadline(t time.Time) error
+}
+
 // request asks for count bits or registers from address on.
 type request struct {
 	function byte
@@ -106,18 +118,6 @@ func first(b []byte) byte {
 		return 0
 	}
 	return b[0]
-}
-
-// link is a connection to a device.
-type link interface {
-	io.ReadWriteCloser
-	SetDeadline(t time.Time) error
-}
-
-// framing sends a request in the frames of one transport and gives the PDU that
-// comes back.
-type framing interface {
-	exchange(l link, unit byte, r request) ([]byte, error)
 }
 
 // mbap is Modbus TCP (MODBUS Messaging on TCP/IP Implementation Guide V1.0b,

@@ -13,15 +13,6 @@ import (
 	"github.com/hencedge/hencedge/agent/input"
 )
 
-// Scope is what an energy covers.
-type Scope string
-
-const (
-	ScopeBoard     Scope = "board"     // everything behind the board's input
-	ScopeRails     Scope = "rails"     // the sum of the monitored rails
-	ScopeProcessor Scope = "processor" // packages of processors and their memory
-)
-
 // MaxGap is the longest time between two readings of a power over which it is
 // integrated. Energy counters count by themselves and have no such bound.
 const MaxGap = 15 * time.Second
@@ -39,6 +30,15 @@ type Energy struct {
 	counts []uint64 // at at, uJ
 	watts  float64  // at at
 }
+
+// Scope is what an energy covers.
+type Scope string
+
+const (
+	ScopeBoard     Scope = "board"     // everything behind the board's input
+	ScopeRails     Scope = "rails"     // the sum of the monitored rails
+	ScopeProcessor Scope = "processor" // packages of processors and their memory
+)
 
 // meter is one sensor: a counter in uJ that starts anew after span, or a power.
 type meter struct {

@@ -23,17 +23,6 @@ import (
 	"github.com/hencedge/hencedge/config"
 )
 
-// gauge is a quantity that is read from files.
-type gauge func() (float64, error)
-
-func (g gauge) Read(ctx context.Context) (float64, time.Time, error) {
-	if err := ctx.Err(); err != nil {
-		return 0, time.Time{}, err
-	}
-	v, err := g()
-	return v, time.Now().Round(0), err
-}
-
 // file returns a gauge of one file.
 func file(path string, factor float64) gauge {
 	return func() (float64, error) {
@@ -47,6 +36,17 @@ type Rail struct {
 	Name  string
 	Where string // the directory of its monitor
 	read  map[string]gauge
+}
+
+// gauge is a quantity that is read from files.
+type gauge func() (float64, error)
+
+func (g gauge) Read(ctx context.Context) (float64, time.Time, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, time.Time{}, err
+	}
+	v, err := g()
+	return v, time.Now().Round(0), err
 }
 
 // Fields lists what can be read: power, voltage, current.

@@ -2,14 +2,10 @@ package benchmark
 
 import (
 	"fmt"
-	"math"
-	"math/big"
 	"math/bits"
-	"math/cmplx"
 	"math/rand/v2"
 
 	"github.com/hencedge/hencedge/cutrantt"
-	"github.com/hencedge/hencedge/henc"
 )
 
 // The checks below compute with % on 64-bit integers, straight from the
@@ -98,65 +94,6 @@ func checkSlots(op string, got, want []complex128, tolerance float64) error {
 		// Written so that a NaN fails.
 		if !(real(d)*real(d)+imag(d)*imag(d) <= tolerance*tolerance) {
 			return errWrong(op, fmt.Sprintf("slot %d (tolerance %.1e)", i, tolerance), got[i], w)
-		}
-	}
-	return nil
-}
-
-// checkEncoding evaluates the encoded polynomial at the roots that belong to
-// some slots, from exact big-integer coefficients, and compares with msg.
-func (b *bed) checkEncoding(op string, pt *henc.Plaintext, msg []complex128) error {
-	n, q := b.params.N(), b.ring.Moduli()
-	flat, err := b.ring.NewBatch(1, b.limbs, cutrantt.Coeffs(1))
-	if err != nil {
-		return err
-	}
-	if err := b.ring.Convert(flat, pt.Value); err != nil {
-		return err
-	}
-	host, err := residues(b.ring, flat)
-	if err != nil {
-		return err
-	}
-	// As many limbs as the coefficients need: below the scale times sqrt(N).
-	use, product := 0, big.NewInt(1)
-	for use < len(b.limbs) && product.BitLen() < b.params.LogScale()+b.params.LogN()+2 {
-		product.Mul(product, big.NewInt(int64(q[b.limbs[use]].Q)))
-		use++
-	}
-	weights := make([]*big.Int, use) // 1 modulo limb i, 0 modulo the others
-	for i := range weights {
-		qi := big.NewInt(int64(q[b.limbs[i]].Q))
-		rest := new(big.Int).Div(product, qi)
-		weights[i] = new(big.Int).Mul(rest, new(big.Int).ModInverse(rest, qi))
-	}
-	half := new(big.Int).Rsh(product, 1)
-	coeffs := make([]float64, n)
-	v, t := new(big.Int), new(big.Int)
-	for k := range coeffs {
-		v.SetInt64(0)
-		for i := range weights {
-			v.Add(v, t.Mul(weights[i], t.SetUint64(uint64(host[i*n+k]))))
-		}
-		if v.Mod(v, product); v.Cmp(half) > 0 {
-			v.Sub(v, product)
-		}
-		coeffs[k], _ = new(big.Float).SetInt(v).Float64()
-	}
-	for _, slot := range []int{0, 1, len(msg) - 1, b.rng.IntN(len(msg))} {
-		power := 1 // 5^slot mod 2N
-		for range slot {
-			power = power * 5 % (2 * n)
-		}
-		var got complex128
-		for k := n - 1; k >= 0; k-- {
-			// The power is reduced before the angle is taken, so that no error
-			// piles up.
-			angle := math.Pi / float64(n) * float64(power*k%(2*n))
-			got += complex(coeffs[k]/pt.Scale, 0) * cmplx.Exp(complex(0, angle))
-		}
-		if err := checkSlots(op, []complex128{got}, msg[slot:slot+1], b.tolerance()); err != nil {
-			return fmt.Errorf("slot %d: %w", slot, err)
 		}
 	}
 	return nil

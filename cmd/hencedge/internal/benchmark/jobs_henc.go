@@ -118,10 +118,6 @@ func (b *bed) encryptSeeded() job {
 	})
 }
 
-// operation is an operation on ciphertexts: a is the set's ciphertext, b another one
-// of the same message in memory of its own.
-type operation func(ev *henc.Evaluator, a, b *henc.Ciphertext) (*henc.Ciphertext, error)
-
 // onCiphertexts is a case whose inputs are ciphertexts of one message. prepare,
 // where given, turns a fresh ciphertext into the operation's input; want turns
 // the message into the expected slots; extra is the traffic beside one input

@@ -13,14 +13,6 @@ import (
 // bit, besides the checks that every backend gets.
 func (b *bed) onDevice() bool { return b.o.Backend.Name() != cpu.New().Name() }
 
-// oracle is the CPU's side of a bed.
-type oracle struct {
-	ctx  *henc.Context // nil for a bare ring
-	ring cutrantt.Ring
-	eval *henc.Evaluator
-	keys *henc.EvaluationKeys // those of the device that eval has
-}
-
 // cpu makes the CPU's side, or gives the keys that were made since to it.
 func (b *bed) cpu() (*oracle, error) {
 	if b.oracle == nil {

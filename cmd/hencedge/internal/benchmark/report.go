@@ -1,12 +1,9 @@
 package benchmark
 
 import (
-	"bufio"
-	"encoding/json"
 	"fmt"
 	"io"
-	"os"
-	"path/filepath"
+	"maps"
 	"slices"
 	"strings"
 
@@ -91,112 +88,6 @@ func (t *Report) Kernels(b cutrantt.Backend) error {
 	return t.compiled(ks, choices)
 }
 
-// Read prints records that an earlier run wrote with --json.
-func (t *Report) Read(file string) error {
-	rs, err := readRecords(file)
-	if err != nil {
-		return err
-	}
-	for _, r := range rs.cases {
-		if err := t.Record(r); err != nil {
-			return err
-		}
-	}
-	for _, r := range rs.loads {
-		if err := t.Load(r); err != nil {
-			return err
-		}
-	}
-	return t.compiled(rs.kernels, rs.choices)
-}
-
-// records is what "bench --json" wrote, by kind.
-type records struct {
-	cases   []Record
-	loads   []LoadRecord
-	kernels []KernelRecord
-	choices []ChoiceRecord
-}
-
-// readRecords reads a file of records.
-func readRecords(file string) (*records, error) {
-	f, err := os.Open(file)
-	if err != nil {
-		return nil, fmt.Errorf("--read: %w", err)
-	}
-	defer f.Close()
-	rs := new(records)
-	lines := bufio.NewScanner(f)
-	lines.Buffer(nil, 1<<20)
-	for n := 1; lines.Scan(); n++ {
-		if err := rs.add(lines.Bytes()); err != nil {
-			return nil, fmt.Errorf("--read: %s:%d: not a record of bench --json: %w", file, n, err)
-		}
-	}
-	if err := lines.Err(); err != nil {
-		return nil, fmt.Errorf("--read: %s: %w", file, err)
-	}
-	return rs, nil
-}
-
-// add reads one line.
-func (rs *records) add(line []byte) error {
-	var kind struct {
-		Op string `json:"op"`
-	}
-	if err := json.Unmarshal(line, &kind); err != nil {
-		return err
-	}
-	switch kind.Op {
-	case "kernel":
-		var k KernelRecord
-		err := json.Unmarshal(line, &k)
-		rs.kernels = append(rs.kernels, k)
-		return err
-	case OpEvaluator:
-		var l LoadRecord
-		err := json.Unmarshal(line, &l)
-		rs.loads = append(rs.loads, l)
-		return err
-	case "choice":
-		var c ChoiceRecord
-		err := json.Unmarshal(line, &c)
-		rs.choices = append(rs.choices, c)
-		return err
-	}
-	if !slices.Contains(Ops(), kind.Op) {
-		return fmt.Errorf("no operation %q", kind.Op)
-	}
-	var r Record
-	err := json.Unmarshal(line, &r)
-	rs.cases = append(rs.cases, r)
-	return err
-}
-
-// WritePlots draws the records of a file into a directory, which it makes, and tells on w
-// what it wrote.
-func WritePlots(w io.Writer, file, dir string) error {
-	rs, err := readRecords(file)
-	if err != nil {
-		return err
-	}
-	all := append(Plot(rs.cases), PlotLoads(rs.loads)...)
-	if len(all) == 0 {
-		return fmt.Errorf("--plot: %s has no timed operation", file)
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return fmt.Errorf("--plot: %w", err)
-	}
-	for _, c := range all {
-		path := filepath.Join(dir, c.Name+".svg")
-		if err := os.WriteFile(path, c.SVG, 0o644); err != nil {
-			return fmt.Errorf("--plot: %w", err)
-		}
-		fmt.Fprintln(w, "wrote", path)
-	}
-	return nil
-}
-
 // compiled prints kernels and choices.
 func (t *Report) compiled(ks []KernelRecord, choices []ChoiceRecord) error {
 	out := t.Out
@@ -253,4 +144,77 @@ func micros(us float64) string {
 		return fmt.Sprintf("%.2f ms", us/1e3)
 	}
 	return fmt.Sprintf("%.1f us", us)
+}
+
+// markdownRecord prints one row, and the head of the table before the first.
+// Copies are left out: they are in "of copy".
+func (t *Report) markdownRecord(r Record) error {
+	if r.Op == "copy" {
+		return nil
+	}
+	out := t.Out
+	if t.device == "" {
+		t.device = r.Device
+		fmt.Fprintf(out, "%s, %d host workers; microseconds.\n\n", r.Device, r.Workers)
+		fmt.Fprintln(out, "| operation | parameters | n2 | limbs | batch | median | p95 | of copy | kernels | host "+
+			"clock |")
+		fmt.Fprintln(out, "|---|---|---|---|---|---|---|---|---|---|")
+	}
+	op := r.Op
+	if !strings.HasPrefix(r.Method, "n2=") && r.Method != "auto" {
+		op += ", " + r.Method
+	}
+	ratio, launches, median, p95, wall := "", "", tenth(r.MedianUS), tenth(r.P95US), ""
+	if r.OfCopy > 0 {
+		ratio = tenth(r.OfCopy)
+	}
+	if r.Launches > 0 {
+		launches = fmt.Sprintf("%.0f", r.Launches)
+	}
+	switch {
+	case r.Clock == ClockHost:
+		median, p95, wall = "", "", tenth(r.MedianUS)+" (p95 "+tenth(r.P95US)+")"
+		for _, part := range slices.Sorted(maps.Keys(r.Split)) {
+			wall += ", " + part + " " + tenth(r.Split[part])
+		}
+	case r.WallUS > 0:
+		wall = tenth(r.WallUS)
+	}
+	_, err := fmt.Fprintf(out, "| %s | %s | %d | %d | %d | %s | %s | %s | %s | %s |\n", op, r.Params, r.N2, r.Limbs,
+		r.Batch, median, p95, ratio, launches, wall)
+	return err
+}
+
+// markdownCompiled prints kernels and choices.
+func (t *Report) markdownCompiled(ks []KernelRecord, choices []ChoiceRecord) error {
+	out := t.Out
+	if len(ks) > 0 {
+		fmt.Fprintln(out, "\n| kernel | registers | local bytes | shared bytes | threads | blocks a multiprocessor | "+
+			"occupancy |")
+		fmt.Fprintln(out, "|---|---|---|---|---|---|---|")
+	}
+	for _, k := range ks {
+		if _, err := fmt.Fprintf(out, "| %s | %d | %d | %d | %d | %d | %.0f %% |\n", k.Method,
+			k.Registers, k.LocalBytes,
+			k.SharedBytes, k.Threads, k.Blocks, 100*k.Occupancy); err != nil {
+			return err
+		}
+	}
+	var list []string
+	for _, c := range choices {
+		list = append(list, fmt.Sprintf("2^%d with n2 = %d %s (%s)", c.LogN, c.N2, c.Method, c.Source))
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	_, err := fmt.Fprintf(out, "\nProducts: %s.\n", strings.Join(list, ", "))
+	return err
+}
+
+// tenth is a number with three digits at least.
+func tenth(v float64) string {
+	if v >= 100 {
+		return fmt.Sprintf("%.0f", v)
+	}
+	return fmt.Sprintf("%.1f", v)
 }

@@ -16,14 +16,6 @@ import (
 	"github.com/hencedge/hencedge/keyholder"
 )
 
-// approveFlags say which programs are approved for which key set.
-type approveFlags struct {
-	holder       holderFlags
-	evaluator    string
-	yes          bool
-	list, revoke bool
-}
-
 func (a *app) approveCommand() *cobra.Command {
 	var f approveFlags
 	cmd := &cobra.Command{
@@ -71,6 +63,14 @@ until --revoke, so that stored results can still be read.`,
 	cmd.Flags().BoolVar(&f.revoke, "revoke", false, "remove the approvals of the named programs, or all")
 	a.JSONFlag(cmd, "one JSON object a line for each program")
 	return cmd
+}
+
+// approveFlags say which programs are approved for which key set.
+type approveFlags struct {
+	holder       holderFlags
+	evaluator    string
+	yes          bool
+	list, revoke bool
 }
 
 // offers returns the programs to choose from.
