@@ -55,7 +55,7 @@ func TestBlock(t *testing.T) {
 		},
 	} {
 		var got [16]uint32
-		words(got[:], c.seed, c.label, c.index, c.attempt, c.start)
+		genericWords(got[:], c.seed, c.label, c.index, c.attempt, c.start)
 		if got != c.want {
 			t.Errorf("%s: %08x, want %08x", c.source, got, c.want)
 		}
@@ -65,12 +65,12 @@ func TestBlock(t *testing.T) {
 // TestWordsAnywhere: a word does not depend on where reading starts.
 func TestWordsAnywhere(t *testing.T) {
 	all := make([]uint32, 1000)
-	words(all, sequence(), 1, 2, 3, 0)
+	genericWords(all, sequence(), 1, 2, 3, 0)
 	for _, start := range []int{0, 1, 15, 16, 17, 250, 256, 512, 997} {
 		for _, n := range []int{0, 1, 3, 16, 255, 256, 257} {
 			n = min(n, len(all)-start)
 			got := make([]uint32, n)
-			words(got, sequence(), 1, 2, 3, start)
+			genericWords(got, sequence(), 1, 2, 3, start)
 			if !slices.Equal(got, all[start:start+n]) {
 				t.Errorf("%d words from %d differ", n, start)
 			}
@@ -84,12 +84,12 @@ func TestStreamsDiffer(t *testing.T) {
 	other := sequence()
 	other[31] ^= 1
 	for name, f := range map[string]func(dst []uint32){
-		"base":    func(d []uint32) { words(d, sequence(), 0, 0, 0, 0) },
-		"seed":    func(d []uint32) { words(d, other, 0, 0, 0, 0) },
-		"label":   func(d []uint32) { words(d, sequence(), 1, 0, 0, 0) },
-		"index":   func(d []uint32) { words(d, sequence(), 0, 1, 0, 0) },
-		"attempt": func(d []uint32) { words(d, sequence(), 0, 0, 1, 0) },
-		"start":   func(d []uint32) { words(d, sequence(), 0, 0, 0, 16) },
+		"base":    func(d []uint32) { genericWords(d, sequence(), 0, 0, 0, 0) },
+		"seed":    func(d []uint32) { genericWords(d, other, 0, 0, 0, 0) },
+		"label":   func(d []uint32) { genericWords(d, sequence(), 1, 0, 0, 0) },
+		"index":   func(d []uint32) { genericWords(d, sequence(), 0, 1, 0, 0) },
+		"attempt": func(d []uint32) { genericWords(d, sequence(), 0, 0, 1, 0) },
+		"start":   func(d []uint32) { genericWords(d, sequence(), 0, 0, 0, 16) },
 	} {
 		var w [4]uint32
 		f(w[:])
@@ -103,7 +103,7 @@ func TestStreamsDiffer(t *testing.T) {
 // word is one word on its own.
 func word(seed *[32]byte, label, index, attempt uint32, j int) uint32 {
 	var w [1]uint32
-	words(w[:], seed, label, index, attempt, j)
+	genericWords(w[:], seed, label, index, attempt, j)
 	return w[0]
 }
 

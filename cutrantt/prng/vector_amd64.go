@@ -45,7 +45,7 @@ var selected = sync.OnceValue(func() code {
 	return generic
 })
 
-// few and many are the blocks of a group: few of words and again, many of the others.
+// few and many are the blocks of a group: few of again, many of the others.
 func (c code) few() int {
 	if c == avx2 {
 		return 8
@@ -58,14 +58,6 @@ func (c code) many() int {
 		return 8
 	}
 	return 32
-}
-
-func (c code) words(dst *uint32, groups int, s *source) {
-	if c == avx2 {
-		wordsAVX2(dst, groups, &s.state[0])
-		return
-	}
-	wordsAVX512(dst, groups, &s.state[0])
 }
 
 func (c code) uniform(dst *uint32, groups int, s *source, rejected *byte) {

@@ -35,12 +35,10 @@ var selected = sync.OnceValue(func() code {
 	return generic
 })
 
-// few and many are the blocks of a group: few of words and again, many of the others.
+// few and many are the blocks of a group: few of again, many of the others.
 func (c code) few() int { return 4 }
 
 func (c code) many() int { return 8 }
-
-func (c code) words(dst *uint32, groups int, s *source) { wordsNEON(dst, groups, &s.state[0]) }
 
 func (c code) uniform(dst *uint32, groups int, s *source, rejected *byte) {
 	uniformNEON(dst, groups, &s.state[0], rejected)

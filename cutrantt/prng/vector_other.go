@@ -15,8 +15,6 @@ func (code) few() int { return 1 }
 
 func (code) many() int { return 1 }
 
-func (code) words(*uint32, int, *source) {}
-
 func (code) uniform(*uint32, int, *source, *byte) {}
 
 func (code) again(*uint32, int, *source, *byte) {}

@@ -4,11 +4,6 @@
 
 package prng
 
-// wordsAVX512 writes groups of 16 blocks, 256 words each, with the counters of s, which move on.
-//
-//go:noescape
-func wordsAVX512(dst *uint32, groups int, s *uint32)
-
 // uniformAVX512 is againAVX512 for groups of 32 blocks.
 //
 //go:noescape
@@ -41,11 +36,6 @@ func ternaryAVX512(dst *int32, groups int, s *uint32)
 //
 //go:noescape
 func cbdAVX512(dst *int32, groups int, s *uint32)
-
-// wordsAVX2 is wordsAVX512 for groups of 8 blocks.
-//
-//go:noescape
-func wordsAVX2(dst *uint32, groups int, s *uint32)
 
 // uniformAVX2 is uniformAVX512 for groups of 8 blocks: a byte of rejected each.
 //

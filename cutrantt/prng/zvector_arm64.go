@@ -2,11 +2,6 @@
 
 package prng
 
-// wordsNEON writes groups of 4 blocks, 64 words each, with the counters of s, which move on.
-//
-//go:noescape
-func wordsNEON(dst *uint32, groups int, s *uint32)
-
 // uniformNEON is againNEON for groups of 8 blocks.
 //
 //go:noescape

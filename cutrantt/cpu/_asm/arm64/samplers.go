@@ -10,7 +10,6 @@ const (
 )
 
 func samplers(g *file) {
-	words(g)
 	uniform(g, "uniform", 2)
 	uniform(g, "again", 1)
 	retry(g)
@@ -129,13 +128,6 @@ func (f *function) storeBlocks(dst xreg, x []vreg) {
 		}
 	}
 	f.advance(dst, 16*len(x))
-}
-
-func words(g *file) {
-	f := g.new("words", "dst *uint32, groups int, s *uint32",
-		"writes groups of 4 blocks, 64 words each, with the counters of s, which move on.")
-	dst := f.param("dst")
-	f.groups(f.param("s"), f.param("groups"), 1, func(_ int, x []vreg) { f.storeBlocks(dst, x) })
 }
 
 func uniform(g *file, name string, sets int) {

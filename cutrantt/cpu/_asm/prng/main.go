@@ -14,14 +14,12 @@ import (
 
 func main() {
 	ConstraintExpr("amd64")
-	wideWords()
 	wideUniform("uniformAVX512", 2)
 	wideUniform("againAVX512", 1)
 	wideRetry()
 	wideTernary()
 	wideCBD()
 	narrowTables()
-	narrowWords()
 	narrowUniform()
 	narrowRetry()
 	narrowTernary()

@@ -163,17 +163,6 @@ func narrowHigh(s Register) (x [8]VecVirtual) {
 	return x
 }
 
-func narrowWords() {
-	function("wordsAVX2", "dst *uint32, groups int, s *uint32",
-		`is wordsAVX512 for groups of 8 blocks.`)
-	dst, groups, s := pointer("dst"), pointer("groups"), pointer("s")
-	narrowGroups(s, groups, func(low [8]VecVirtual) {
-		narrowStore(low, dst, 0, 64)
-		narrowStore(narrowHigh(s), dst, 32, 64)
-		ADDQ(U32(512), dst)
-	})
-}
-
 // narrowUniform compares words as signed ones with the highest bit flipped.
 func narrowUniform() {
 	function("uniformAVX2", "dst *uint32, groups int, s *uint32, rejected *byte",

@@ -127,13 +127,6 @@ func wideStore(dst Register, x [16]VecVirtual) {
 	ADDQ(U32(1024), dst)
 }
 
-func wideWords() {
-	function("wordsAVX512", "dst *uint32, groups int, s *uint32",
-		`writes groups of 16 blocks, 256 words each, with the counters of s, which move on.`)
-	dst, groups, s := pointer("dst"), pointer("groups"), pointer("s")
-	wideGroups(s, groups, 1, func(x [16]VecVirtual) { wideStore(dst, x) })
-}
-
 // wideUniform multiplies before it transposes: the words of a block lie in one lane,
 // so that the words rejected in a block meet in one bit.
 func wideUniform(name string, sets int) {
