@@ -33,6 +33,8 @@ const (
 	holderDevice = keyset.HolderName
 )
 
+const signerFile = keyset.HolderFile
+
 // Modes of the files and directories of a key set.
 const (
 	dirMode    fs.FileMode = 0o700

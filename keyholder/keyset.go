@@ -12,8 +12,6 @@ import (
 	"github.com/hencedge/hencedge/keyset"
 )
 
-const signerFile = keyset.HolderFile
-
 // Set is an opened key set directory.
 type Set struct {
 	dir      string
