@@ -17,6 +17,9 @@ const (
 	DefaultQueueBytes   = 64 * MiB
 	DefaultStopTimeout  = 30 * time.Second
 
+	DefaultBatch   = 256
+	DefaultLatency = 100 * time.Millisecond
+
 	DefaultJoinTimeout = 5 * time.Minute
 	DefaultJoinWindows = 16
 
@@ -106,6 +109,8 @@ func (e *Evaluator) SetDefaults() {
 	if e.Store != nil {
 		e.Store.setDefaults()
 	}
+	orDefault(&e.Batch, DefaultBatch)
+	orDefault(&e.Latency, DefaultLatency)
 	orDefault(&e.StopTimeout, DefaultStopTimeout)
 	e.Log.setDefaults()
 	for i := range e.Streams {

@@ -115,9 +115,13 @@ type Evaluator struct {
 	// Store keeps windows and results on disk until they are worked off and
 	// delivered, and answers with receipts; nil keeps them in memory.
 	Store *Store `yaml:"store"`
-	// Workers is the number of programs evaluated at a time; 0 means one per
-	// CPU.
-	Workers     int      `yaml:"workers"`
+	// Workers is the number of programs that the processor evaluates at a time; 0 means
+	// one per CPU.
+	Workers int `yaml:"workers"`
+	// Batch is how many windows of the same program a GPU evaluates together, at most.
+	Batch int `yaml:"batch"`
+	// Latency is how long a window may wait for others while a GPU computes.
+	Latency     Duration `yaml:"latency"`
 	StopTimeout Duration `yaml:"stop_timeout"`
 	Log         Log      `yaml:"log"`
 	Metrics     Metrics  `yaml:"metrics"`

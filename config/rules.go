@@ -68,6 +68,8 @@ var fieldRules = map[string]rule.Value{
 	"Evaluator.Name":            nameRule,
 	"Evaluator.KeySets":         rule.Value{}.Distinct("directory"),
 	"Evaluator.Workers":         workersRule,
+	"Evaluator.Batch":           rule.Between(1, 4096),
+	"Evaluator.Latency":         rule.Between(time.Millisecond, 10*time.Second),
 	"Evaluator.StopTimeout":     stopTimeoutRule,
 	"EvaluatorKeys.Holder":      holderRule.Distinct("key holder").Sole(HolderNone),
 	"DeviceStream.Device":       nameRule,

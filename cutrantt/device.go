@@ -18,6 +18,13 @@ func Broken(r Ring) error {
 	return nil
 }
 
+// Memory is a Backend on a device with memory of its own. Such a device runs batches of
+// items in one set of launches.
+type Memory interface {
+	// Memory is the device's memory in bytes, used or not.
+	Memory() uint64
+}
+
 // Tuner is a Backend that measures which Hadamard method is fastest.
 type Tuner interface {
 	// Choices are what MethodAuto stands for, as far as that is known by now.

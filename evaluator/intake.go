@@ -185,13 +185,11 @@ func (p *pipeline) inTime(m *transport.Meta) error {
 // queue queues a job, waiting for room. It reports false when the service stops before.
 func (p *pipeline) queue(working context.Context, j *job) bool {
 	j.queued = time.Now()
-	select {
-	case p.jobs <- j:
+	if p.jobs.push(working, j) {
 		return true
-	case <-working.Done():
-		p.failed(j, working.Err())
-		return false
 	}
+	p.failed(j, working.Err())
+	return false
 }
 
 // makeVerifier returns a verifier for the streams that programs read.

@@ -30,7 +30,7 @@ type pipeline struct {
 	state    *store.State
 	join     *joiner
 	stages   *stages
-	jobs     chan *job
+	jobs     *jobQueue
 	workers  int
 	working  daemon.Pulse // evaluations
 	link     link
@@ -52,7 +52,7 @@ func newPipeline(cfg *config.Evaluator, plan *Plan, deps *Deps) *pipeline {
 		p.programs = append(p.programs, &runnable{planned: &plan.Programs[i]})
 	}
 	p.join = newJoiner(cfg.Join.Windows, cfg.Join.Timeout, p.programs, p.lost)
-	p.jobs = make(chan *job, 2*p.workers)
+	p.jobs = newJobQueue(int64(cfg.Limits.Memory))
 	return p
 }
 

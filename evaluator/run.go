@@ -11,7 +11,11 @@ import (
 )
 
 func (s *Service) workLoop(working context.Context) {
-	for j := range s.jobs {
+	for {
+		j, more := s.jobs.pop()
+		if !more {
+			return
+		}
 		if err := s.work(working, j); err != nil {
 			s.failed(j, err)
 		}

@@ -91,6 +91,7 @@ func (s *Service) openEngine() ([]engine.Keys, error) {
 	}
 	s.engine, err = engine.New(all, engine.Options{ReadKeys: read, More: s.deps.More, Reopen: s.deps.Reopen,
 		Policy: s.cfg.BackendFallback, Stop: s.broken, Now: s.now, Logger: s.log,
+		Workers: s.workers, Batch: s.cfg.Batch, Latency: s.cfg.Latency,
 		OnFallback: func() { s.tally.change(func(t *Stats) { t.Fallbacks++ }) }})
 	return all, err
 }
@@ -201,7 +202,7 @@ func (s *Service) start(ctx, working context.Context) (done chan struct{}) {
 			intake.Go(func() { s.intakeLoop(ctx, working) })
 		}
 	})
-	for range s.workers {
+	for range max(s.workers, s.engine.Parallel()) {
 		workers.Go(func() { s.workLoop(working) })
 	}
 	var keeping sync.WaitGroup
@@ -209,7 +210,7 @@ func (s *Service) start(ctx, working context.Context) (done chan struct{}) {
 	done = make(chan struct{})
 	go func() {
 		intake.Wait()
-		close(s.jobs)
+		s.jobs.close()
 		workers.Wait()
 		keeping.Wait()
 		close(done)

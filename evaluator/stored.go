@@ -178,6 +178,12 @@ func (d *stored) keep(working context.Context, o transport.Staged, v verdict) er
 		return fmt.Errorf("%w: %w: program %s, which reads %s/%s", store.ErrBusy, store.ErrShare, program,
 			m.Device, m.Stream)
 	}
+	for _, p := range d.p.sources[streamID{m.Device, m.Stream}].users {
+		if d.p.jobs.floods(p) {
+			return fmt.Errorf("%w: program %s has too many windows of %s/%s before it", store.ErrBusy, p.planned.Name,
+				m.Device, m.Stream)
+		}
+	}
 	if v.err != nil {
 		return v.err
 	}

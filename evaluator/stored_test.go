@@ -311,7 +311,8 @@ func TestResultsInOrder(t *testing.T) {
 			Sealed: sealed, ID: transport.ObjectID(sealed)}
 		s.custody.take(t.Context(), o, s.custody.verify(o))
 	}
-	first, second := <-s.jobs, <-s.jobs
+	first, _ := s.jobs.pop()
+	second, _ := s.jobs.pop()
 	later := make(chan error, 1)
 	go func() { later <- s.work(t.Context(), second) }()
 	select {

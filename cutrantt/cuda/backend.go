@@ -235,6 +235,9 @@ func (b *backend) Columns(logN int) int {
 // Ordinal is the number that Open takes.
 func (b *backend) Ordinal() int { return b.about.Ordinal }
 
+// Memory is the GPU's memory. Of an integrated GPU it is the computer's.
+func (b *backend) Memory() uint64 { return b.about.Memory }
+
 func (b *backend) Name() string { return "cuda" }
 func (b *backend) Device() string {
 	if b.mapped {

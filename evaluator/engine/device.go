@@ -9,13 +9,15 @@ import (
 
 // device is one device with the keys on it.
 type device struct {
-	ctx  *henc.Context
-	keys map[transport.KeyRef]*henc.Evaluator
+	ctx    *henc.Context
+	keys   map[transport.KeyRef]*henc.Evaluator
+	gather *gatherer
 }
 
 // newDevice returns the device of a context. Of the keys it takes those that lie there.
-func newDevice(ctx *henc.Context, keys []Keys) *device {
-	d := &device{ctx: ctx, keys: map[transport.KeyRef]*henc.Evaluator{}}
+func newDevice(ctx *henc.Context, keys []Keys, o *Options) *device {
+	d := &device{ctx: ctx, keys: map[transport.KeyRef]*henc.Evaluator{},
+		gather: &gatherer{width: o.widthOf(ctx), latency: o.Latency, lines: map[[32]byte][]*ticket{}}}
 	for _, k := range keys {
 		if k.Context == ctx {
 			d.keys[k.Ref()] = henc.NewEvaluator(ctx, k.Evaluation)

@@ -38,7 +38,7 @@ func New(keys []Keys, o Options) (*Engine, error) {
 // newLane makes the lane for the parameters of a context.
 func (e *Engine) newLane(first *henc.Context, keys []Keys) (*lane, error) {
 	start := e.o.Now()
-	l := &lane{o: &e.o, params: first.Parameters(), devices: []*device{newDevice(first, keys)},
+	l := &lane{o: &e.o, params: first.Parameters(), devices: []*device{newDevice(first, keys, &e.o)},
 		fallback: role.Fallback[*device]{Policy: e.o.Policy, Log: e.o.Logger, Stop: e.o.Stop,
 			Mono: func() time.Duration { return e.o.Now().Sub(start) }}}
 	if e.o.ReadKeys == nil {
@@ -67,7 +67,9 @@ func (e *Engine) Receive(params [32]byte, body []byte) (*Ciphertext, error) {
 	return e.lanes[params].receive(body)
 }
 
-// Run runs a circuit on the device on which most of its inputs lie.
+// Run runs a circuit on the device on which most of its inputs lie, together with other
+// runs of the same form that come at the same time. It returns when the result is there;
+// call it from as many goroutines as Parallel says.
 func (e *Engine) Run(c *program.Circuit, key transport.KeyRef, inputs map[program.Input]*Ciphertext) (r Result,
 	err error) {
 	l := e.lanes[c.Parameters().Hash()]
@@ -79,15 +81,13 @@ func (e *Engine) Run(c *program.Circuit, key transport.KeyRef, inputs map[progra
 				return err
 			}
 		}
-		start := time.Now()
-		ct, out, err := c.Run(d.keys[key], local)
+		own, err := d.gather.run(program.Item{Routine: c, Evaluator: d.keys[key], Inputs: local})
 		if err != nil {
 			return err
 		}
-		r.Output, r.Took = out, time.Since(start)
-		r.Body, err = d.ctx.MarshalCiphertext(ct)
-		d.ctx.Ring().Free(ct.Value)
-		if err != nil {
+		defer own.done()
+		r.Output, r.Took = c.Output(), own.took
+		if r.Body, err = d.ctx.MarshalCiphertext(own.result(0)); err != nil {
 			return fmt.Errorf("program %s: result: %w", c.Name(), err)
 		}
 		return nil
@@ -95,11 +95,23 @@ func (e *Engine) Run(c *program.Circuit, key transport.KeyRef, inputs map[progra
 	return r, err
 }
 
+// Parallel returns how many runs the devices take at a time.
+func (e *Engine) Parallel() (n int) {
+	for _, l := range e.lanes {
+		l.mu.Lock()
+		for _, d := range l.devices {
+			n += d.gather.width.batches * d.gather.width.most
+		}
+		l.mu.Unlock()
+	}
+	return n
+}
+
 // Result is what a circuit makes.
 type Result struct {
 	Body   []byte // the ciphertext
 	Output program.Output
-	Took   time.Duration // on the ciphertexts, of the attempt that succeeded
+	Took   time.Duration // its part of the time of its batch, of the attempt that succeeded
 }
 
 // Contexts returns the contexts that are in use: one for each parameter set and device.

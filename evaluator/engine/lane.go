@@ -144,7 +144,7 @@ func (l *lane) load(ctx *henc.Context) (*device, error) {
 	if err != nil {
 		return nil, err
 	}
-	return newDevice(ctx, keys), nil
+	return newDevice(ctx, keys, l.o), nil
 }
 
 func (l *lane) forget() {

@@ -26,4 +26,11 @@ type Options struct {
 	Stop       func(err error)
 	Now        func() time.Time
 	Logger     *slog.Logger
+	// Workers is how many runs the processor takes at a time, Batch how many runs of one
+	// form a GPU takes as one, and Latency how long a run may wait for others while the
+	// GPU computes.
+	Workers, Batch int
+	Latency        time.Duration
+
+	width func(*henc.Context) width // for tests: what widthOf returns
 }

@@ -1,0 +1,368 @@
+package engine
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/cutrantt"
+	"github.com/hencedge/hencedge/cutrantt/cpu"
+	"github.com/hencedge/hencedge/evaluator/program"
+	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/henc/secret"
+	"github.com/hencedge/hencedge/transport"
+)
+
+// flaky is the processor as a device that can fail. Its rings count batches of products.
+type flaky struct {
+	cutrantt.Backend
+	broken   atomic.Bool
+	products atomic.Int64 // calls
+	most     atomic.Int64 // products of one call
+	// before is called before each call with products; an error fails it.
+	before atomic.Pointer[func(n int) error]
+}
+
+func (f *flaky) NewRing(logN int, moduli []cutrantt.Modulus, o cutrantt.Options) (cutrantt.Ring, error) {
+	r, err := f.Backend.NewRing(logN, moduli, o)
+	return &flakyRing{Ring: r, f: f}, err
+}
+
+type flakyRing struct {
+	cutrantt.Ring
+	f *flaky
+}
+
+func (r *flakyRing) Backend() cutrantt.Backend { return r.f }
+
+func (r *flakyRing) Err() error {
+	if r.f.broken.Load() {
+		return cutrantt.ErrDevice
+	}
+	return nil
+}
+
+func (r *flakyRing) NewResult(polys int, limbs []int, d cutrantt.Domain) (*cutrantt.Batch, error) {
+	if err := r.Err(); err != nil {
+		return nil, err
+	}
+	return cutrantt.NewResult(r.Ring, polys, limbs, d)
+}
+
+func (r *flakyRing) MulTensor(dst, a, b []*cutrantt.Batch) error {
+	r.f.products.Add(1)
+	for n := int64(len(dst)); ; {
+		most := r.f.most.Load()
+		if n <= most || r.f.most.CompareAndSwap(most, n) {
+			break
+		}
+	}
+	if f := r.f.before.Load(); f != nil {
+		if err := (*f)(len(dst)); err != nil {
+			return err
+		}
+	}
+	return cutrantt.MulTensor(r.Ring, dst, a, b)
+}
+
+func (r *flakyRing) SwitchKeys(g cutrantt.Gadget, items []cutrantt.KeySwitch) error {
+	return cutrantt.SwitchKeys(r.Ring, g, items)
+}
+
+func (r *flakyRing) DivRounds(dst, src []*cutrantt.Batch) error {
+	return cutrantt.DivRounds(r.Ring, dst, src)
+}
+
+func (r *flakyRing) Collect(dst *cutrantt.Batch, src []*cutrantt.Batch) error {
+	return cutrantt.Collect(r.Ring, dst, src)
+}
+
+var _ cutrantt.Fused = (*flakyRing)(nil)
+
+// rig is an engine on flaky devices, with windows under keys of two holders.
+type rig struct {
+	t         *testing.T
+	e         *Engine
+	devices   []*flaky
+	fallbacks atomic.Int64
+	circuits  []*program.Circuit // of one form
+	refs      []transport.KeyRef
+	bodies    [][]byte // by holder
+	want      [][]byte // by holder
+}
+
+// job is what one run of the engine needs.
+type job struct{ circuit, holder int }
+
+func newRig(t *testing.T, devices int, w width, latency time.Duration) *rig {
+	t.Helper()
+	r := &rig{t: t}
+	p := parameters(t)
+	var contexts []*henc.Context
+	for range devices {
+		f := &flaky{Backend: cpu.New()}
+		ctx, err := henc.NewContext(p, henc.WithBackend(f), henc.WithN2(1))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.devices, contexts = append(r.devices, f), append(contexts, ctx)
+	}
+	r.compile(p)
+	raw := r.keys(p)
+	read := func(ctx *henc.Context) (all []Keys, err error) {
+		for _, b := range raw {
+			ev, err := ctx.UnmarshalEvaluationKeys(b)
+			if err != nil {
+				return nil, err
+			}
+			all = append(all, Keys{Context: ctx, Evaluation: ev})
+		}
+		return all, nil
+	}
+	keys, err := read(contexts[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.e, err = New(keys, Options{ReadKeys: read, Policy: config.FallbackCPU, Now: time.Now,
+		More:       func(henc.Parameters) ([]*henc.Context, error) { return contexts[1:], nil },
+		OnFallback: func() { r.fallbacks.Add(1) }, Logger: slog.New(slog.DiscardHandler),
+		Latency: latency, Workers: 2, width: func(*henc.Context) width { return w }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// compile compiles one expression for the streams of three devices.
+func (r *rig) compile(p henc.Parameters) {
+	for i := range 3 {
+		st := config.Stream{Name: "s", Params: p.Name(), Window: config.Window{Samples: 8}, Packing: config.PackingReal,
+			Channels: []config.Channel{{Name: "c", Unit: "u", Range: [2]float64{-1, 1}}}}
+		c, err := program.Compile(program.Source{Name: fmt.Sprint("p", i), Expr: "x*x",
+			Vars: map[string]program.Var{"x": {Device: fmt.Sprint("d", i), Stream: st}}}, p)
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		r.circuits = append(r.circuits, c)
+	}
+}
+
+// keys makes the keys of two holders, a window under each, and what x*x of it is.
+func (r *rig) keys(p henc.Parameters) (raw [][]byte) {
+	t := r.t
+	ctx, err := henc.NewContext(p, henc.WithN2(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 2 {
+		key, err := secret.Generate(ctx, &henc.Seed{byte(i + 1)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ev, err := key.EvaluationKeys(nil, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := ctx.MarshalEvaluationKeys(ev)
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw = append(raw, b)
+		pk, err := key.PublicKey()
+		if err != nil {
+			t.Fatal(err)
+		}
+		enc, err := henc.NewEncryptor(ctx, pk)
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := r.circuits[0].Inputs()[0]
+		ct, err := enc.EncryptReal([]float64{0.5, -0.25, 1}, p.MaxLevel(), p.DefaultScale(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := ctx.MarshalCiphertext(ct)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, _, err := r.circuits[0].Run(henc.NewEvaluator(ctx, ev), map[program.Input]*henc.Ciphertext{in: ct})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want, err := ctx.MarshalCiphertext(got)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.refs = append(r.refs, Keys{Evaluation: ev}.Ref())
+		r.bodies, r.want = append(r.bodies, body), append(r.want, want)
+	}
+	return raw
+}
+
+// all runs n jobs at a time, of all circuits and holders in turn, and returns how many
+// failed. Results that are there must be right. A window of spoilt is missing.
+func (r *rig) all(n int, spoilt map[int]bool) (failed int) {
+	r.t.Helper()
+	var jobs sync.WaitGroup
+	var bad atomic.Int64
+	for i := range n {
+		j := job{rand.IntN(len(r.circuits)), rand.IntN(len(r.refs))}
+		c := r.circuits[j.circuit]
+		ct, err := r.e.Receive(c.Parameters().Hash(), r.bodies[j.holder])
+		if err != nil {
+			r.t.Fatal(err)
+		}
+		inputs := map[program.Input]*Ciphertext{c.Inputs()[0]: ct}
+		if spoilt[i] {
+			clear(inputs)
+		}
+		jobs.Go(func() {
+			got, err := r.e.Run(c, r.refs[j.holder], inputs)
+			if err != nil {
+				bad.Add(1)
+				if !spoilt[i] || !errors.Is(err, program.ErrInput) {
+					r.t.Errorf("job %d: %v", i, err)
+				}
+				return
+			}
+			if spoilt[i] || !bytes.Equal(got.Body, r.want[j.holder]) {
+				r.t.Errorf("job %d: a wrong result", i)
+			}
+		})
+	}
+	jobs.Wait()
+	return int(bad.Load())
+}
+
+// TestGather: jobs of several devices and keys that come while the device computes go
+// together, and each gets its own result. A batch has no more than it may.
+func TestGather(t *testing.T) {
+	r := newRig(t, 1, width{batches: 2, most: 5}, time.Second)
+	f := r.devices[0]
+	slow := func(int) error { time.Sleep(5 * time.Millisecond); return nil }
+	f.before.Store(&slow)
+	r.all(40, nil)
+	if n := f.products.Load(); n >= 40 || n < 8 {
+		t.Errorf("%d batches for 40 jobs", n)
+	}
+	if most := f.most.Load(); most < 2 || most > 5 {
+		t.Errorf("a batch of %d jobs", most)
+	}
+	if n := r.e.Parallel(); n != 10 {
+		t.Errorf("%d jobs at a time", n)
+	}
+	if r.e.lanes[r.circuits[0].Parameters().Hash()].devices[0].gather.running != 0 {
+		t.Error("a batch never ended")
+	}
+}
+
+// TestGatherMemory: the values of a batch fit into its memory, and a job that is larger
+// runs alone.
+func TestGatherMemory(t *testing.T) {
+	for _, c := range []struct{ jobs, most int64 }{{3, 3}, {0, 1}} {
+		r := newRig(t, 1, width{batches: 1, most: 100}, time.Second)
+		g := r.e.lanes[r.circuits[0].Parameters().Hash()].devices[0].gather
+		g.width.memory = c.jobs*r.circuits[0].Peak() + 1
+		slow := func(int) error { time.Sleep(2 * time.Millisecond); return nil }
+		r.devices[0].before.Store(&slow)
+		r.all(20, nil)
+		if most := r.devices[0].most.Load(); most != c.most {
+			t.Errorf("a batch of %d jobs in memory for %d", most, c.jobs)
+		}
+	}
+}
+
+// TestGatherFaults: of a batch with jobs that cannot run only these fail.
+func TestGatherFaults(t *testing.T) {
+	r := newRig(t, 1, width{batches: 1, most: 16}, time.Second)
+	slow := func(int) error { time.Sleep(5 * time.Millisecond); return nil }
+	r.devices[0].before.Store(&slow)
+	if n := r.all(24, map[int]bool{3: true, 17: true}); n != 2 {
+		t.Errorf("%d jobs failed", n)
+	}
+	if r.fallbacks.Load() != 0 {
+		t.Error("the device was given up")
+	}
+}
+
+// TestGatherFailedDevice: a device that fails in the middle of a batch, and another one
+// later, cost no job: what takes over computes the same.
+func TestGatherFailedDevice(t *testing.T) {
+	for devices := 1; devices <= 2; devices++ {
+		r := newRig(t, devices, width{batches: 2, most: 8}, 10*time.Millisecond)
+		for i, f := range r.devices {
+			var calls atomic.Int64
+			fails := func(int) error {
+				time.Sleep(2 * time.Millisecond)
+				if calls.Add(1) == int64(2+i) {
+					f.broken.Store(true)
+				}
+				if f.broken.Load() {
+					return cutrantt.ErrDevice
+				}
+				return nil
+			}
+			f.before.Store(&fails)
+		}
+		if n := r.all(60, nil); n != 0 {
+			t.Errorf("%d devices: %d jobs failed", devices, n)
+		}
+		if n := r.fallbacks.Load(); n != int64(devices) {
+			t.Errorf("%d devices: %d fallbacks", devices, n)
+		}
+	}
+}
+
+// TestGatherExhaustedMemory: a batch that does not fit runs in parts.
+func TestGatherExhaustedMemory(t *testing.T) {
+	r := newRig(t, 1, width{batches: 1, most: 16}, time.Second)
+	full := func(n int) error {
+		time.Sleep(2 * time.Millisecond)
+		if n > 3 {
+			return cutrantt.ErrMemory
+		}
+		return nil
+	}
+	r.devices[0].before.Store(&full)
+	if n := r.all(40, nil); n != 0 || r.fallbacks.Load() != 0 {
+		t.Errorf("%d jobs failed, %d fallbacks", n, r.fallbacks.Load())
+	}
+}
+
+// TestGatherLatency: a job that finds a large batch under way waits for no more than the
+// latency, and for nothing where the device is idle.
+func TestGatherLatency(t *testing.T) {
+	r := newRig(t, 1, width{batches: 2, most: 16}, time.Millisecond)
+	release := make(chan struct{})
+	var calls atomic.Int64
+	stuck := func(int) error {
+		if calls.Add(1) == 2 {
+			<-release
+		}
+		return nil
+	}
+	r.devices[0].before.Store(&stuck)
+	r.all(1, nil)
+	g := r.e.lanes[r.circuits[0].Parameters().Hash()].devices[0].gather
+	first := make(chan struct{})
+	go func() {
+		defer close(first)
+		r.all(1, nil)
+	}()
+	for calls.Load() < 2 {
+		time.Sleep(time.Millisecond)
+	}
+	g.mu.Lock()
+	g.newest = 16 // as if it were large
+	g.mu.Unlock()
+	r.all(1, nil) // the first is still under way
+	close(release)
+	<-first
+}

@@ -1,0 +1,125 @@
+package evaluator
+
+import (
+	"context"
+	"sync"
+)
+
+// jobQueue holds jobs until a worker is free.
+//
+//   - Programs take turns, whatever the number of their jobs: a device that floods fills the
+//     line of its own programs, and the others wait for one job of each program at most.
+//   - The jobs of one program leave in the order in which they came, since with a store each
+//     waits for the one before it.
+//   - The windows of all jobs are at most limit bytes, or those of one job. Who brings more
+//     waits.
+type jobQueue struct {
+	limit int64
+
+	mu      sync.Mutex
+	changed *sync.Cond
+	lines   map[*runnable]*jobLine
+	turns   []*runnable // whose lines are not empty, the next one first
+	bytes   int64
+	closed  bool
+}
+
+// jobLine is the jobs of one program.
+type jobLine struct {
+	jobs  []*job
+	bytes int64
+}
+
+func newJobQueue(limit int64) *jobQueue {
+	q := &jobQueue{limit: limit, lines: map[*runnable]*jobLine{}}
+	q.changed = sync.NewCond(&q.mu)
+	return q
+}
+
+// push adds a job, waiting for room. It reports false if ctx ends before.
+func (q *jobQueue) push(ctx context.Context, j *job) bool {
+	size := j.bytes()
+	stop := context.AfterFunc(ctx, func() {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.changed.Broadcast()
+	})
+	defer stop()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for q.bytes > 0 && q.bytes+size > q.limit {
+		if ctx.Err() != nil {
+			return false
+		}
+		q.changed.Wait()
+	}
+	if ctx.Err() != nil {
+		return false
+	}
+	line := q.lines[j.prog]
+	if line == nil {
+		line = &jobLine{}
+		q.lines[j.prog] = line
+		q.turns = append(q.turns, j.prog)
+	}
+	line.jobs = append(line.jobs, j)
+	line.bytes += size
+	q.bytes += size
+	q.changed.Broadcast()
+	return true
+}
+
+// pop returns the next job, waiting for one. It reports false once the queue is closed and
+// empty.
+func (q *jobQueue) pop() (*job, bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for len(q.turns) == 0 {
+		if q.closed {
+			return nil, false
+		}
+		q.changed.Wait()
+	}
+	p := q.turns[0]
+	q.turns = q.turns[1:]
+	line := q.lines[p]
+	j := line.jobs[0]
+	line.jobs[0] = nil
+	line.jobs = line.jobs[1:]
+	size := j.bytes()
+	line.bytes -= size
+	q.bytes -= size
+	if len(line.jobs) > 0 {
+		q.turns = append(q.turns, p)
+	} else {
+		delete(q.lines, p)
+	}
+	q.changed.Broadcast()
+	return j, true
+}
+
+// close ends the queue once it is empty. Nothing is pushed any more.
+func (q *jobQueue) close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed = true
+	q.changed.Broadcast()
+}
+
+// floods reports whether a program has taken more than its part of a queue that is filling
+// up: a quarter of the room while more than half is taken, where others wait too.
+func (q *jobQueue) floods(p *runnable) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	line := q.lines[p]
+	return line != nil && len(q.lines) > 1 && 2*q.bytes > q.limit && 4*line.bytes > q.limit
+}
+
+// bytes returns the memory of the windows of a job.
+func (j *job) bytes() (n int64) {
+	p := j.prog.planned.Circuit.Parameters()
+	for _, w := range j.inputs {
+		n += 8 * int64(p.N()) * int64(p.LimbsAt(w.meta.Level))
+	}
+	return n
+}
