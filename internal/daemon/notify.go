@@ -17,12 +17,17 @@ import (
 type Notifier struct {
 	address  string
 	watchdog time.Duration
+	patience time.Duration
 }
+
+// sendTimeout bounds how long a message waits for a manager that does not read. The service
+// goes on without it then.
+const sendTimeout = 5 * time.Second
 
 // NewNotifier reads $NOTIFY_SOCKET, $WATCHDOG_USEC and $WATCHDOG_PID. It removes them from
 // the environment, so that programs that the service starts cannot speak for it.
 func NewNotifier() *Notifier {
-	n := &Notifier{address: os.Getenv("NOTIFY_SOCKET")}
+	n := &Notifier{address: os.Getenv("NOTIFY_SOCKET"), patience: sendTimeout}
 	usec, err := strconv.ParseInt(os.Getenv("WATCHDOG_USEC"), 10, 64)
 	pid := os.Getenv("WATCHDOG_PID")
 	if err == nil && usec > 0 && (pid == "" || pid == strconv.Itoa(os.Getpid())) {
@@ -56,6 +61,9 @@ func (n *Notifier) Send(lines ...string) error {
 		return fmt.Errorf("notify the service manager: %w", err)
 	}
 	defer c.Close()
+	if err := c.SetWriteDeadline(time.Now().Add(n.patience)); err != nil {
+		return fmt.Errorf("notify the service manager: %w", err)
+	}
 	for i, l := range lines {
 		lines[i] = short(strings.Map(func(r rune) rune { // keep each on one line
 			if r < ' ' {

@@ -1,6 +1,7 @@
 package daemon
 
 import (
+	"errors"
 	"net"
 	"os"
 	"path/filepath"
@@ -107,4 +108,22 @@ func TestNotifyWithoutManager(t *testing.T) {
 	if err := NewNotifier().Ready("x"); err == nil {
 		t.Error("a socket without a listener was taken")
 	}
+}
+
+// A manager that reads nothing does not hold the service up.
+func TestNotifyWhoDoesNotRead(t *testing.T) {
+	address := filepath.Join(t.TempDir(), "notify")
+	manager(t, address)
+	t.Setenv("NOTIFY_SOCKET", address)
+	n := NewNotifier()
+	n.patience = 10 * time.Millisecond
+	for range 100_000 { // more than the kernel keeps
+		if err := n.Alive(); err != nil {
+			if !errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Errorf("%v, want that the time is over", err)
+			}
+			return
+		}
+	}
+	t.Error("a manager that reads nothing took every message")
 }

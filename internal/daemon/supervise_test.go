@@ -88,9 +88,9 @@ var _ Service = (*role)(nil)
 // services in the order in which they were made.
 type stage struct {
 	*Supervisor
-	reload chan string
-	socket string
-	conn   *net.UnixConn
+	reload   chan string
+	socket   string
+	messages chan string // to the service manager
 
 	mu   sync.Mutex
 	next func() (*Candidate, error)
@@ -155,8 +155,8 @@ func (s *stage) names() []string {
 func newStage(t *testing.T) *stage {
 	dir := t.TempDir()
 	s := &stage{reload: make(chan string), socket: filepath.Join(dir, "control.sock"),
-		conn: manager(t, filepath.Join(dir,
-			"notify"))}
+		messages: make(chan string, 10000)}
+	go s.hear(manager(t, filepath.Join(dir, "notify")))
 	t.Setenv("NOTIFY_SOCKET", filepath.Join(dir, "notify"))
 	t.Setenv("WATCHDOG_USEC", "100000")
 	t.Setenv("WATCHDOG_PID", "")
@@ -181,11 +181,24 @@ func (s *stage) start(t *testing.T) (end func() error) {
 	}
 }
 
-// await hears the manager's messages until one holds text.
+// hear reads the messages at once, as a manager does. The kernel keeps only a few of them,
+// and who sends another then waits.
+func (s *stage) hear(c *net.UnixConn) {
+	b := make([]byte, 4096)
+	for {
+		n, err := c.Read(b)
+		if err != nil {
+			return
+		}
+		s.messages <- string(b[:n])
+	}
+}
+
+// await goes through the manager's messages until one holds text.
 func (s *stage) await(t *testing.T, text string) string {
 	t.Helper()
 	for range 1000 {
-		if m := hear(t, s.conn); strings.Contains(m, text) {
+		if m := testrig.Receive(t, text, s.messages); strings.Contains(m, text) {
 			return m
 		}
 	}
@@ -197,17 +210,15 @@ func (s *stage) await(t *testing.T, text string) string {
 // reports whether none of them was a sign of life.
 func (s *stage) silence(t *testing.T) bool {
 	t.Helper()
-	for end := time.Now().Add(3 * s.Notify.Watchdog()); ; {
-		if err := s.conn.SetReadDeadline(end); err != nil {
-			t.Fatal(err)
-		}
-		b := make([]byte, 4096)
-		n, err := s.conn.Read(b)
-		if err != nil {
-			return errors.Is(err, os.ErrDeadlineExceeded)
-		}
-		if strings.Contains(string(b[:n]), "WATCHDOG=1") {
-			return false
+	end := time.After(3 * s.Notify.Watchdog())
+	for {
+		select {
+		case m := <-s.messages:
+			if strings.Contains(m, "WATCHDOG=1") {
+				return false
+			}
+		case <-end:
+			return true
 		}
 	}
 }
