@@ -14,18 +14,35 @@ func mod(x *big.Int, q uint32) uint32 {
 	return uint32(new(big.Int).Mod(x, big.NewInt(int64(q))).Uint64())
 }
 
-// centred reads an integer from its residues x modulo the primes of ms, with
+// basis is some primes q_i with their product S, and for each S/q_i and its inverse
+// modulo q_i.
+type basis struct {
+	ms       []cutrantt.Modulus
+	s        *big.Int
+	hats     []*big.Int
+	inverses []uint64
+}
+
+func basisOf(ms []cutrantt.Modulus) basis {
+	b := basis{ms: ms, s: modulusProduct(ms)}
+	for _, m := range ms {
+		hat := new(big.Int).Div(b.s, big.NewInt(int64(m.Q)))
+		b.hats = append(b.hats, hat)
+		b.inverses = append(b.inverses, inv(uint64(mod(hat, m.Q)), m.Q))
+	}
+	return b
+}
+
+// centred reads an integer from its residues x modulo the primes of the basis, with
 // the fixed-point rounding of Ring.Extend.
-func centred(x []uint32, ms []cutrantt.Modulus) *big.Int {
-	s := modulusProduct(ms)
+func (b basis) centred(x []uint32) *big.Int {
 	sum, v := new(big.Int), uint64(1<<55)
-	for i, m := range ms {
-		hat := new(big.Int).Div(s, big.NewInt(int64(m.Q))) // S/q_i
-		y := uint64(x[i]) * inv(uint64(mod(hat, m.Q)), m.Q) % uint64(m.Q)
-		sum.Add(sum, hat.Mul(hat, new(big.Int).SetUint64(y)))
+	for i, m := range b.ms {
+		y := uint64(x[i]) * b.inverses[i] % uint64(m.Q)
+		sum.Add(sum, new(big.Int).Mul(b.hats[i], new(big.Int).SetUint64(y)))
 		v += y * ((1 << 56) / uint64(m.Q))
 	}
-	return sum.Sub(sum, s.Mul(s, new(big.Int).SetUint64(v>>56)))
+	return sum.Sub(sum, new(big.Int).Mul(b.s, new(big.Int).SetUint64(v>>56)))
 }
 
 func modulusProduct(ms []cutrantt.Modulus) *big.Int {
@@ -50,13 +67,13 @@ func (r *ring) Extend(dst, src *cutrantt.Batch) error {
 		return err
 	}
 	ms, from := r.moduliOf(src.Limbs()), src.Limbs()
-	x := make([]uint32, len(ms))
+	x, b := make([]uint32, len(ms)), basisOf(ms)
 	for p := range src.Polys() {
 		for c := range r.N() {
 			for i := range x {
 				x[i] = r.limb(src, p, i)[c]
 			}
-			value := centred(x, ms)
+			value := b.centred(x)
 			for j, l := range dst.Limbs() {
 				if i := slices.Index(from, l); i >= 0 {
 					r.limb(dst, p, j)[c] = x[i]
@@ -75,7 +92,11 @@ func (r *ring) DivRound(dst, src *cutrantt.Batch) error {
 	}
 	keep, d := len(dst.Limbs()), src.Domain()
 	ms := r.moduliOf(src.Limbs())
-	product := modulusProduct(ms[keep:])
+	dropped := basisOf(ms[keep:])
+	inverses := make([]uint64, keep) // of the dropped product, modulo each prime kept
+	for l, m := range ms[:keep] {
+		inverses[l] = inv(uint64(mod(dropped.s, m.Q)), m.Q)
+	}
 	x := make([]uint32, len(ms)-keep)
 	for p := range src.Polys() {
 		f := make([][]uint32, len(ms)) // natural-order coefficients of each limb
@@ -86,10 +107,10 @@ func (r *ring) DivRound(dst, src *cutrantt.Batch) error {
 			for i := range x {
 				x[i] = f[keep+i][k]
 			}
-			rest := centred(x, ms[keep:])
+			rest := dropped.centred(x)
 			for l, m := range ms[:keep] {
 				t := uint64(f[l][k]) + uint64(m.Q) - uint64(mod(rest, m.Q))
-				f[l][k] = uint32(t % uint64(m.Q) * inv(uint64(mod(product, m.Q)), m.Q) % uint64(m.Q))
+				f[l][k] = uint32(t % uint64(m.Q) * inverses[l] % uint64(m.Q))
 			}
 		}
 		for l, m := range ms[:keep] {

@@ -1,6 +1,6 @@
 // Package reference is the oracle of cutrantt: every operation follows its
-// definition, with the remainder operator and math/big, and nothing is lazy,
-// merged, cached or parallel. Transforms take O(N*n1) steps, so rings above
+// definition, with the remainder operator and math/big, and nothing is merged,
+// cached or parallel. Transforms are sums of O(N*n1) products, so rings above
 // 2^12 are for checking chosen blocks (Block) rather than whole batches.
 package reference
 

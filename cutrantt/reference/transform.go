@@ -1,6 +1,8 @@
 package reference
 
 import (
+	"slices"
+
 	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/cutrantt/internal/check"
 )
@@ -22,11 +24,38 @@ func inv(x uint64, q uint32) uint64 { return pow(x, uint64(q)-2, q) }
 // Root is w_b, the constant of block b modulo X^n2 - w_b, of a ring of degree
 // n: psi^(n2*(2*brv(b)+1)) with brv reversing log2(n/n2) bits.
 func Root(m cutrantt.Modulus, n, n2, b int) uint32 {
+	return uint32(pow(uint64(m.Psi), uint64(exponent(n, n2, b)), m.Q))
+}
+
+// exponent is the power of psi that w_b is, in [0, 2n).
+func exponent(n, n2, b int) int {
 	brv := 0
 	for n1 := n / n2; n1 > 1; n1 /= 2 {
 		brv, b = 2*brv+b%2, b/2
 	}
-	return uint32(pow(uint64(m.Psi), uint64(n2*(2*brv+1)), m.Q))
+	return n2 * (2*brv + 1)
+}
+
+// powersOf is psi^0 to psi^(2n-1), all powers there are: psi^(2n) = 1.
+func powersOf(m cutrantt.Modulus, n int) []uint32 {
+	p, x := make([]uint32, 2*n), uint64(1)
+	for e := range p {
+		p[e], x = uint32(x), x*uint64(m.Psi)%uint64(m.Q)
+	}
+	return p
+}
+
+// dot is the sum of x[i]*y[i] modulo q, for residues x and y. Both are at most 2^30-2, so
+// 16 products and a remainder fit 64 bits.
+func dot(x, y []uint32, q uint32) (sum uint64) {
+	y = y[:len(x)]
+	for i, v := range x {
+		sum += uint64(v) * uint64(y[i])
+		if i%16 == 15 {
+			sum %= uint64(q)
+		}
+	}
+	return sum % uint64(q)
 }
 
 // Block is f mod (X^n2 - w_b) for the polynomial with the coefficients f, in
@@ -59,19 +88,18 @@ func coefficients(limb []uint32, d cutrantt.Domain, m cutrantt.Modulus) []uint32
 	}
 	// f[r*n2+j] = 1/n1 * sum over b of F_b[j]*w_b^-r.
 	n1, q := n/n2, uint64(m.Q)
-	sum := make([]uint64, n)
-	for b := range n1 {
-		back := inv(uint64(Root(m, n, n2, b)), m.Q)
-		power := inv(uint64(n1), m.Q)
-		for row := range n1 {
-			for j := range n2 {
-				sum[row*n2+j] = (sum[row*n2+j] + uint64(limb[j*n1+b])*power) % q
-			}
-			power = power * back % q
-		}
+	powers, scale := powersOf(m, n), inv(uint64(n1), m.Q)
+	exponents, row := make([]int, n1), make([]uint32, n1)
+	for b := range exponents {
+		exponents[b] = exponent(n, n2, b)
 	}
-	for k, s := range sum {
-		f[k] = uint32(s)
+	for r := range n1 {
+		for b, e := range exponents {
+			row[b] = powers[-e*r&(2*n-1)] // w_b^-r
+		}
+		for j := range n2 {
+			f[r*n2+j] = uint32(dot(limb[j*n1:(j+1)*n1], row, m.Q) * scale % q)
+		}
 	}
 	return f
 }
@@ -79,13 +107,22 @@ func coefficients(limb []uint32, d cutrantt.Domain, m cutrantt.Modulus) []uint32
 // arrange writes natural-order coefficients to a limb in any domain.
 func arrange(limb, f []uint32, d cutrantt.Domain, m cutrantt.Modulus) {
 	n, n2 := len(limb), int(d.N2)
-	for b := range n / n2 {
-		block := f[b*n2 : (b+1)*n2]
-		if d.NTT {
-			block = Block(m, f, n2, b)
+	for k, x := range f {
+		limb[at(k, n, n2)] = x
+	}
+	if !d.NTT {
+		return
+	}
+	// F_b[j] = sum over r of f[r*n2+j]*w_b^r, as in Block.
+	n1, columns := n/n2, slices.Clone(limb)
+	powers, block := powersOf(m, n), make([]uint32, n1)
+	for b := range n1 {
+		e := exponent(n, n2, b)
+		for r := range block {
+			block[r] = powers[e*r&(2*n-1)] // w_b^r
 		}
-		for j, x := range block {
-			limb[at(b*n2+j, n, n2)] = x
+		for j := range n2 {
+			limb[j*n1+b] = uint32(dot(columns[j*n1:(j+1)*n1], block, m.Q))
 		}
 	}
 }
