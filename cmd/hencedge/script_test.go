@@ -229,14 +229,18 @@ func expand(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
-// atMost is "atmost N FILE PATTERN": the pattern matches at most N times.
+// atMost is "atmost N FILE PATTERN UNIT": the pattern matches at most N times for each match
+// of the pattern UNIT, so that it does not matter how long the program ran.
 func atMost(ts *testscript.TestScript, _ bool, args []string) {
 	most, err := strconv.Atoi(args[0])
 	ts.Check(err)
-	if n := len(regexp.MustCompile(args[2]).FindAllString(readFile(ts, args[1]), -1)); n > most {
-		ts.Fatalf("%s matches %d times in %s, want at most %d", args[2], n, args[1], most)
-	} else {
-		ts.Logf("%s matches %d times", args[2], n)
+	text := readFile(ts, args[1])
+	count := func(pattern string) int { return len(regexp.MustCompile(pattern).FindAllString(text, -1)) }
+	n, units := count(args[2]), count(args[3])
+	ts.Logf("%s matches %d times, %s %d times", args[2], n, args[3], units)
+	if n > most*units {
+		ts.Fatalf("%s matches %d times in %s, want at most %d for each of %d matches of %s",
+			args[2], n, args[1], most, units, args[3])
 	}
 }
 
