@@ -86,6 +86,8 @@ struct Fiber {
 };
 struct Warp {
   unsigned meetings, arrived, lanes;
+  unsigned gone;   // lanes that have ended or are at __syncthreads
+  Meeting meeting; // of those that have arrived
   unsigned word[32][9];
 };
 
@@ -154,6 +156,7 @@ void start() {
   Fiber& f = fibers[now];
   if (launch->early && !f.settled) fail(LAUNCH_FAILED, nullptr, "ends without having waited for the kernels before (settle)");
   f.state = EXITED;
+  warps[now / 32].gone |= 1u << (now & 31);
   exited++;
   change(f.context, scheduler);
   abort();
@@ -174,11 +177,8 @@ void resume(unsigned t) {
   change(scheduler, fibers[t].context);
 }
 
-// meet brings the lanes of a warp together; true for the last one, which does what
-// is to be done for all of them and lets the others go on (leave).
-bool meet(Meeting what, unsigned mask) {
-  Warp& w = warps[now / 32];
-  if ((mask & w.lanes) != w.lanes) fail(LAUNCH_FAILED, nullptr, "%s with the mask %08x in a warp of lanes %08x", meetingNames[what], mask, w.lanes);
+// mismatch says which lane of a warp cannot take part in what the running one is at.
+[[noreturn]] void mismatch(const Warp& w, Meeting what) {
   for (unsigned l = 0; l < 32; l++) {
     const Fiber& o = fibers[now / 32 * 32 + l];
     if (!(w.lanes >> l & 1)) continue;
@@ -186,7 +186,16 @@ bool meet(Meeting what, unsigned mask) {
     if (o.state == AT_BARRIER) fail(LAUNCH_FAILED, nullptr, "%s, but lane %u is at __syncthreads", meetingNames[what], l);
     if (o.state == IN_WARP && o.meeting != what) fail(LAUNCH_FAILED, nullptr, "%s, but lane %u is in %s", meetingNames[what], l, meetingNames[o.meeting]);
   }
-  fibers[now].meeting = what;
+  abort();
+}
+
+// meet brings the lanes of a warp together; true for the last one, which does what
+// is to be done for all of them and lets the others go on (leave).
+bool meet(Meeting what, unsigned mask) {
+  Warp& w = warps[now / 32];
+  if ((mask & w.lanes) != w.lanes) fail(LAUNCH_FAILED, nullptr, "%s with the mask %08x in a warp of lanes %08x", meetingNames[what], mask, w.lanes);
+  if (w.gone || (w.arrived && w.meeting != what)) mismatch(w, what);
+  fibers[now].meeting = w.meeting = what;
   w.arrived |= 1u << (now & 31);
   if (w.arrived != w.lanes) {
     yield(IN_WARP);
@@ -213,7 +222,7 @@ void oneBlock() {
   bulks.clear();
   running.bulk = false;
   beginBlock();
-  for (unsigned w = 0; w * 32 < n; w++) warps[w] = Warp{0, 0, n - w * 32 >= 32 ? ~0u : (1u << (n - w * 32)) - 1, {}};
+  for (unsigned w = 0; w * 32 < n; w++) warps[w] = Warp{0, 0, n - w * 32 >= 32 ? ~0u : (1u << (n - w * 32)) - 1, 0, NONE, {}};
   for (unsigned t = 0; t < n; t++) {
     prepare(fibers[t].context, stacks + t * stackBytes, start);
     fibers[t].state = READY;
@@ -239,6 +248,7 @@ void oneBlock() {
         return;
       }
       for (unsigned t = 0; t < n; t++) fibers[t].state = READY;
+      for (unsigned w = 0; w * 32 < n; w++) warps[w].gone = 0;
       waiting = 0;
       running.barriers++;
       bulks.erase(std::remove_if(bulks.begin(), bulks.end(), [](const Bulk& b) { return b.done; }), bulks.end());
@@ -270,6 +280,7 @@ uint3 blocks() { return launch->grid; }
 
 void barrier() {
   waiting++;
+  warps[now / 32].gone |= 1u << (now & 31);
   yield(AT_BARRIER);
 }
 
@@ -322,11 +333,12 @@ uint4 mma(uint4 sum, uint4 a, unsigned b0, unsigned b1) {
   memcpy(w.word[now & 31], in, sizeof in);
   if (meet(MMA, ~0u)) {
     if (w.lanes != ~0u) fail(LAUNCH_FAILED, nullptr, "mma in a warp of lanes %08x", w.lanes);
-    static int A[16][32], B[8][32], D[16][8];
+    static short A[16][32], B[8][32];
+    static int D[16][8];
     for (unsigned l = 0; l < 32; l++)
       for (unsigned r = 0; r < 6; r++)
         for (unsigned i = 0; i < 4; i++) {
-          const int byte = w.word[l][r] >> (8 * i) & 0xff;
+          const short byte = w.word[l][r] >> (8 * i) & 0xff;
           if (r < 4) A[l / 4 + 8 * (r % 2)][4 * (l % 4) + i + 16 * (r / 2)] = byte;
           else B[l / 4][4 * (l % 4) + i + 16 * (r - 4)] = byte;
         }

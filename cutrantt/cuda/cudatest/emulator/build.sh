@@ -28,9 +28,9 @@ unit() {
   for n in $(cat "$tmp/$1.names"); do
     grep -q "entry_$n(" "$tmp/$1.cpp" || { echo "build.sh: $1.cu has no kernel $n, which zkernels.go lists" >&2; exit 1; }
   done
-  if [ -n "$OBJECTS" ]; then # named by what is compiled, macros expanded
+  if [ -n "$OBJECTS" ]; then # named by what is compiled, macros expanded: branches share what is the same in them
     # shellcheck disable=SC2086
-    kept="$OBJECTS/$({ echo "$arch $checks"; $CXX $flags -E -P "$tmp/$1.cpp"; } | sha256sum | cut -d' ' -f1).o"
+    kept="$OBJECTS/$({ echo "$checks"; $CXX $flags -E -P "$tmp/$1.cpp"; } | sha256sum | cut -d' ' -f1).o"
     if cp "$kept" "$tmp/$1.o" 2>/dev/null; then return; fi
   fi
   # shellcheck disable=SC2086
@@ -40,7 +40,7 @@ unit() {
 export -f unit
 for part in block memory driver; do
   # shellcheck disable=SC2086
-  $CXX $flags -c -o "$tmp/$part.o" "$here/$part.cpp" &
+  $CXX $flags -O3 -fno-semantic-interposition -c -o "$tmp/$part.o" "$here/$part.cpp" &
 done
 modules=$(sed -n 's/.*{Name: "\([a-z0-9_]*\)".*/\1/p' "$KERNELS/zkernels.go")
 printf '%s\n' $modules | xargs -P "$JOBS" -I{} bash -c 'set -e; unit {}'

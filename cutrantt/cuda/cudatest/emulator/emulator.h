@@ -23,7 +23,7 @@ struct Launch {
 Code run(const Launch&);
 
 // fail reports a fault of the running kernel and ends its launch.
-[[noreturn]] void fail(Code, const void* at, const char* format, ...) __attribute__((format(printf, 3, 4)));
+[[noreturn]] void fail(Code, const void* at, const char* format, ...) __attribute__((format(printf, 3, 4), cold));
 extern std::string fault; // the last one, in words
 
 // placeOf is the line of the source of an address in the library, with what

@@ -140,8 +140,11 @@ unsigned merged(unsigned thread, bool barrier, bool meeting, bool atomic) {
   return meeting || thread >= severalOfWarp ? severalOfWarp + running.thread / 32 : mine;
 }
 
-void global(const char* p, unsigned bytes, bool write, bool atomic, const void* from) {
-  const size_t at = p - base;
+// global and inShared are inlined into each function that the compiler calls, where the
+// size and the kind of access are constants.
+#define INLINE inline __attribute__((always_inline))
+INLINE void global(const char* p, unsigned bytes, bool write, bool atomic, const void* from) {
+  const size_t at = (uintptr_t)p - (uintptr_t)__builtin_assume_aligned(base, 4096);
   const Running& r = running;
   const Access epoch = (r.barriers & 31) << 10 | (r.meetings & 63) << 4;
   const Access mine = (Access)r.launch << 44 | (Access)(r.block & 0x3ffff) << 26 | (Access)(atomic ? atomicThread : r.thread) << 15 | epoch;
@@ -189,8 +192,8 @@ void global(const char* p, unsigned bytes, bool write, bool atomic, const void* 
   }
 }
 
-void inShared(const char* p, unsigned bytes, bool write, bool atomic, const void* from) {
-  const size_t at = p - tls;
+INLINE void inShared(const char* p, unsigned bytes, bool write, bool atomic, const void* from) {
+  const size_t at = (uintptr_t)p - (uintptr_t)__builtin_assume_aligned(tls, 16);
   const Running& r = running;
   if (r.bulk) bulkConflict(p, bytes, write, from);
   const Access block = (Access)(blockNumber & 0x3fffff) << 42, mine = block | (Access)(r.barriers & 0x3ff) << 32 | (Access)(r.meetings & 0x1ffff) << 15;
@@ -223,6 +226,14 @@ void inShared(const char* p, unsigned bytes, bool write, bool atomic, const void
       x.load = mine | who << 4 | mask | (x.load >> 42 == block >> 42 ? x.load & 15 : 0);
     }
   }
+}
+
+INLINE void check(const void* at, unsigned bytes, bool write, bool atomic, const void* from) {
+  const char* p = (const char*)at;
+  if (!running.launch || size_t(p - stacks) < stackSpace) return; // no launch: the library is loaded
+  if (size_t(p - base) < space) global(p, bytes, write, atomic, from);
+  else if (size_t(p - tls) < tlsBytes) inShared(p, bytes, write, atomic, from);
+  else outside(p, bytes, write, from);
 }
 
 } // namespace
@@ -356,12 +367,11 @@ void attach() {
   munmap((void*)file, st.st_size);
 }
 
-void access(const void* at, unsigned bytes, bool write, bool atomic, const void* from) {
-  const char* p = (const char*)at;
-  if (!running.launch || size_t(p - stacks) < stackSpace) return; // no launch: the library is loaded
-  if (size_t(p - base) < space) global(p, bytes, write, atomic, from);
-  else if (size_t(p - tls) < tlsBytes) inShared(p, bytes, write, atomic, from);
-  else outside(p, bytes, write, from);
+void access(const void* at, unsigned bytes, bool write, bool atomic, const void* from) { check(at, bytes, write, atomic, from); }
+template <unsigned bytes, bool write> INLINE void accessOf(void* at, const void* from) { check(at, bytes, write, false, from); }
+template <unsigned bytes, bool write> INLINE void aligned(void* at, const void* from) {
+  if ((uintptr_t)at % bytes) fail(MISALIGNED, from, "%s of %d bytes at %p", kind(write), bytes, at);
+  check(__builtin_assume_aligned(at, bytes), bytes, write, false, from);
 }
 
 void constant(const void* at, unsigned bytes) {
@@ -375,19 +385,14 @@ void constant(const void* at, unsigned bytes) {
 } // namespace emulate
 
 // What g++ calls.
-#define HOOK(n)                                                                                                                  \
-  extern "C" void __tsan_read##n(void* p) { emulate::access(p, n, false, false, __builtin_return_address(0)); }                  \
-  extern "C" void __tsan_write##n(void* p) { emulate::access(p, n, true, false, __builtin_return_address(0)); }
-#define ALIGNED(n)                                                                                                               \
-  static void aligned##n(void* p, bool write, const void* from) {                                                                \
-    if ((uintptr_t)p % n) emulate::fail(emulate::MISALIGNED, from, "%s of %d bytes at %p", write ? "store" : "load", n, p);       \
-    emulate::access(p, n, write, false, from);                                                                                   \
-  }                                                                                                                              \
-  extern "C" void __tsan_read##n(void* p) { aligned##n(p, false, __builtin_return_address(0)); }                                 \
-  extern "C" void __tsan_write##n(void* p) { aligned##n(p, true, __builtin_return_address(0)); }                                 \
-  extern "C" void __tsan_unaligned_read##n(void* p) { aligned##n(p, false, __builtin_return_address(0)); }                       \
-  extern "C" void __tsan_unaligned_write##n(void* p) { aligned##n(p, true, __builtin_return_address(0)); }
-HOOK(1)
+#define HOOK(name, n, write, check) extern "C" void __tsan_##name##n(void* p) { emulate::check<n, write>(p, __builtin_return_address(0)); }
+#define ALIGNED(n)                    \
+  HOOK(read, n, false, aligned)       \
+  HOOK(write, n, true, aligned)       \
+  HOOK(unaligned_read, n, false, aligned) \
+  HOOK(unaligned_write, n, true, aligned)
+HOOK(read, 1, false, accessOf)
+HOOK(write, 1, true, accessOf)
 ALIGNED(2)
 ALIGNED(4)
 ALIGNED(8)
