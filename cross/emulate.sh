@@ -2,6 +2,7 @@
 # Builds the arm64 test binary of each package and runs it under qemu-user. With --program
 # it also runs the program itself: the whole demo, and commands of an operator.
 # usage: cross/emulate.sh [--program] PACKAGE...
+# $JOBS of them run at a time.
 # The binaries are static (-tags nogpu), as there is no arm64 C library here.
 # Emulation is 10 to 20 times slower than the machine itself, so HENCEDGE_TEST_EMULATED=1
 # limits the tests to the smaller rings. The conformance suite must run the NEON code as
@@ -14,11 +15,11 @@ if [ -z "$qemu" ]; then
   exit 1
 fi
 work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-if [ "${1:-}" = --program ]; then
-  shift
-  echo "== hencedge (arm64, $(basename "$qemu"))"
-  CGO_ENABLED=0 GOOS=linux GOARCH=arm64 go build -tags nogpu -trimpath -o "$work/hencedge" ./cmd/hencedge
+# shellcheck source=cross/pool.sh
+. cross/pool.sh
+trap 'rm -rf "$work" "$pool_dir"' EXIT
+# program runs the program itself.
+program() {
   hencedge() { "$qemu" "$work/hencedge" "$@"; }
   hencedge version | grep linux/arm64
   for file in config/examples/agent*.yaml; do hencedge agent check --no-files -c "$file"; done
@@ -26,9 +27,19 @@ if [ "${1:-}" = --program ]; then
   hencedge doctor
   hencedge demo --windows 1 --json >"$work/demo"
   tail -n 1 "$work/demo" | grep '"type":"summary","ok":true'
+}
+# tests PACKAGE BINARY CORE
+tests() {
+  cd "$1"
+  CUTRANTT_TEST_REQUIRE=reference,cpu,neon,generic HENCEDGE_TEST_EMULATED=1 "$qemu" -cpu "$3" "$2" -test.timeout 30m
+}
+if [ "${1:-}" = --program ]; then
+  shift
+  CGO_ENABLED=0 GOOS=linux GOARCH=arm64 go build -tags nogpu -trimpath -o "$work/hencedge" ./cmd/hencedge
+  pool "hencedge (arm64, $(basename "$qemu"))" program
 fi
 for pkg in "$@"; do
-  test=$work/$(basename "$pkg").test
+  test=$work/${pkg//\//_}.test
   CGO_ENABLED=0 GOOS=linux GOARCH=arm64 go test -c -tags nogpu -o "$test" "$pkg"
   [ -e "$test" ] || { echo "emulate: $pkg has no tests" >&2; exit 1; }
   cores=(max)
@@ -36,8 +47,7 @@ for pkg in "$@"; do
     ./cutrantt/cpu | ./cutrantt/prng) cores+=(cortex-a72) ;; # the vector code on a core of Armv8.0
   esac
   for core in "${cores[@]}"; do
-    echo "== $pkg (arm64, $(basename "$qemu") -cpu $core)"
-    (cd "$(go list -f '{{.Dir}}' "$pkg")" &&
-      CUTRANTT_TEST_REQUIRE=reference,cpu,neon,generic HENCEDGE_TEST_EMULATED=1 "$qemu" -cpu "$core" "$test" -test.timeout 30m)
+    pool "$pkg (arm64, $(basename "$qemu") -cpu $core)" tests "$pkg" "$test" "$core"
   done
 done
+pool_wait

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Runs every fuzz target of the module, one after another.
+# Runs every fuzz target of the module, $JOBS at a time with one worker each. The targets of
+# a package share one test binary.
 # usage: cross/fuzz.sh DURATION [NAME-REGEXP]     for example: cross/fuzz.sh 10m
 #
 # Before Go 1.27 a target can fail for no reason when its time ends just as its context is
@@ -9,34 +10,53 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 duration=${1:?usage: cross/fuzz.sh DURATION [NAME-REGEXP]}
 want=${2:-.}
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+work=$(mktemp -d)
+# shellcheck source=cross/pool.sh
+. cross/pool.sh
+trap 'rm -rf "$work" "$pool_dir"' EXIT
+# As `go test -fuzz` keeps what it finds to be interesting.
+cache=$(go env GOCACHE)/fuzz
+module=$(go list -m)
 
-fuzz() { # PACKAGE NAME
-  go test -run '^$' -fuzz "^$2\$" -fuzztime "$duration" -fuzzminimizetime 10x "$1" 2>&1 | tee "$log"
-}
-
-# unfounded reports whether the log shows that race and nothing else.
-unfounded() { # NAME
+# unfounded reports whether a log shows that race and nothing else.
+unfounded() { # NAME LOG
   local rest
-  rest=$(sed -E -e '/^fuzz: elapsed: /d' -e '/^exit status 1$/d' -e '/^FAIL($|\t)/d' "$log")
+  rest=$(sed -E -e '/^fuzz: elapsed: /d' -e '/^exit status 1$/d' -e '/^FAIL($|\t)/d' "$2")
   [[ $rest =~ ^---\ FAIL:\ $1\ \([0-9.]+s\)[[:space:]]+context\ deadline\ exceeded$ ]]
 }
 
-ran=0
+fuzz() { # PACKAGE BINARY NAME
+  local try log=$2.$3.log
+  mkdir -p "$cache/$module/$1"
+  cd "$1"
+  for try in 1 2 3; do
+    if "$2" -test.run '^$' -test.fuzz "^$3\$" -test.fuzztime "$duration" -test.fuzzminimizetime 10x \
+      -test.fuzzcachedir "$cache/$module/$1" -test.parallel 1 >"$log" 2>&1; then
+      cat "$log"
+      return
+    fi
+    cat "$log"
+    if [ "$try" = 3 ] || ! unfounded "$3" "$log"; then
+      echo "fuzz: $3 failed"
+      return 1
+    fi
+    echo "fuzz: $3 ended in the race of go.dev/issue/75804: running it again"
+  done
+}
+
+ran=0 built=
 while IFS=: read -r file name; do
   grep -Eq "$want" <<<"$name" || continue
-  pkg=./$(dirname "$file")
-  echo "== $pkg $name $duration"
-  for try in 1 2 3; do
-    fuzz "$pkg" "$name" && break
-    if [ "$try" = 3 ] || ! unfounded "$name"; then
-      echo "fuzz: $name failed" >&2
-      exit 1
-    fi
-    echo "fuzz: $name ended in the race of go.dev/issue/75804: running it again" >&2
-  done
+  pkg=$(dirname "$file")
+  binary=$work/${pkg//\//_}.test
+  if [ "$built" != "$pkg" ]; then # the targets of a package stand together in the list
+    go test -c -fuzz . -o "$binary" "./$pkg"
+    built=$pkg
+  fi
+  pool "$pkg $name $duration" fuzz "$pkg" "$binary" "$name"
   ran=$((ran + 1))
-done < <(git ls-files '*_test.go' | xargs grep -oHE '^func Fuzz[A-Za-z0-9_]+' | sed 's/func //')
+done < <(git ls-files '*_test.go' | xargs grep -oHE '^func Fuzz[A-Za-z0-9_]+' | sed 's/func //' |
+  awk -F: '{dir = $1; sub("/[^/]*$", "", dir); print dir "\t" $0}' | sort -s -k1,1 | cut -f2)
 [ "$ran" -gt 0 ] || { echo "fuzz: no target matches $want" >&2; exit 1; }
+pool_wait
 echo "fuzz: $ran targets ran for $duration each"

@@ -34,32 +34,41 @@ done
 echo "== go vet -tags valgrind"
 GOARCH=amd64 go vet -tags valgrind ./henc/... ./internal/taint
 
-# Code that two roles need stands in one place.
-echo "== duplicates between the roles"
-go run ./cross/duplicates agent evaluator keyholder
+# What follows is independent of each other and mostly uses one processor.
+# shellcheck source=cross/pool.sh
+. cross/pool.sh
+trap 'rm -rf "$pool_dir"' EXIT
 
 # staticcheck is pinned so that a new release cannot break an old commit.
 staticcheck_version=v0.8.2
-for dir in "$@"; do
-  echo "== staticcheck $dir"
-  (cd "$dir" && go run "honnef.co/go/tools/cmd/staticcheck@$staticcheck_version" ./...)
-done
-echo "== staticcheck -tags evaluatoronly"
-go run "honnef.co/go/tools/cmd/staticcheck@$staticcheck_version" -tags evaluatoronly ./cmd/hencedge
+static() { # MODULE-DIR ARGUMENTS...
+  cd "$1"
+  go run "honnef.co/go/tools/cmd/staticcheck@$staticcheck_version" "${@:2}"
+}
+for dir in "$@"; do pool "staticcheck $dir" static "$dir" ./...; done
+pool "staticcheck -tags evaluatoronly" static . -tags evaluatoronly ./cmd/hencedge
 
 # revive refuses shadowed builtins, lines over 120 columns and functions over 80 lines
 # (revive.toml) in the files of every module and platform. It is pinned like staticcheck.
 revive_version=v1.15.0
-echo "== revive"
-git ls-files '*.go' | xargs go run "github.com/mgechev/revive@$revive_version" -config revive.toml
+revive() { git ls-files '*.go' | xargs go run "github.com/mgechev/revive@$revive_version" -config revive.toml; }
+pool revive revive
+
+# Code that two roles need stands in one place.
+pool "duplicates between the roles" go run ./cross/duplicates agent evaluator keyholder
 
 # govulncheck needs its module and the vulnerability database. If it cannot reach them, it
 # neither passes nor fails, and says so.
-if out=$(go run golang.org/x/vuln/cmd/govulncheck@latest ./... 2>&1); then
-  echo "== govulncheck: $(tail -n 1 <<<"$out")"
-elif grep -q 'Vulnerability #' <<<"$out"; then
-  printf '%s\n' "$out" >&2
-  exit 1
-else
-  echo "== govulncheck: not run, it could not be reached: $(tail -n 1 <<<"$out")"
-fi
+vulnerabilities() {
+  local out
+  if out=$(go run golang.org/x/vuln/cmd/govulncheck@latest ./... 2>&1); then
+    tail -n 1 <<<"$out"
+  elif grep -q 'Vulnerability #' <<<"$out"; then
+    printf '%s\n' "$out"
+    return 1
+  else
+    echo "not run, it could not be reached: $(tail -n 1 <<<"$out")"
+  fi
+}
+pool govulncheck vulnerabilities
+pool_wait

@@ -7,25 +7,30 @@
 set -euo pipefail
 cd "$(dirname "$0")/../../../.."
 dir=$(realpath -m "${1:-bin/emulator}")
-: "${GO:=go}" "${JOBS:=2}"
+: "${GO:=go}" "${JOBS:=$(nproc)}"
 if ! command -v "${CXX:-g++}" >/dev/null; then
   case ",${HENCEDGE_TEST_REQUIRE:-}," in *,g++,*) echo "test-emulated: no g++" >&2; exit 1 ;; esac
   echo "test-emulated: skipped: the emulator of the kernels needs g++" >&2
   exit 0
 fi
 mkdir -p "$dir"
-for arch in 90 80 72; do JOBS=$JOBS cutrantt/cuda/cudatest/emulator/build.sh "$dir/libcuda-$arch.so" "$arch"; done
+# shellcheck source=cross/pool.sh
+. cross/pool.sh
+OBJECTS=$(mktemp -d) # what the branches have in common is compiled once
+trap 'rm -rf "$OBJECTS" "$pool_dir"' EXIT
+for arch in 90 80 72; do JOBS=$JOBS OBJECTS=$OBJECTS cutrantt/cuda/cudatest/emulator/build.sh "$dir/libcuda-$arch.so" "$arch"; done
 export EMULATE_LAUNCHED="$dir/launched" CUTRANTT_AUTOTUNE=off
 : > "$EMULATE_LAUNCHED"
 
-# on ARCH VARIABLE=VALUE... -- ARGUMENTS: go test on one library.
+# on ARCH VARIABLE=VALUE... -- ARGUMENTS: go test on one library. A kernel occupies one
+# processor, so $JOBS of these run at a time.
 on() {
   local arch=$1 set=()
   shift
   while [ "$1" != -- ]; do set+=("$1"); shift; done
   shift
-  echo "test-emulated: compute capability ${arch:0:1}.${arch:1} ${set[*]}: $*"
-  env CUTRANTT_CUDA_LIBRARY="$dir/libcuda-$arch.so" CUTRANTT_TEST_REQUIRE=cuda "${set[@]}" "$GO" test -short -count=1 -timeout 10m "$@"
+  pool "compute capability ${arch:0:1}.${arch:1} ${set[*]}: $*" env CUTRANTT_CUDA_LIBRARY="$dir/libcuda-$arch.so" CUTRANTT_TEST_REQUIRE=cuda "${set[@]}" \
+    "$GO" test -short -count=1 -timeout 20m "$@"
 }
 on 90 EMULATE_ORDER=backward EMULATE_STREAMS=late -- ./cutrantt/cuda
 on 90 EMULATE_ORDER=backward EMULATE_STREAMS=late -- -run '^Test.*/^cuda$' ./cutrantt/conformance
@@ -36,6 +41,8 @@ on 80 EMULATE_ORDER=1 -- -run '^Test.*/^cuda$' -skip '^TestEncrypting$' ./cutran
 on 80 EMULATE_ORDER=forward EMULATE_CAPABILITY=87 EMULATE_STREAMS=late -- ./cutrantt/cuda
 on 80 EMULATE_ORDER=backward EMULATE_CAPABILITY=86 EMULATE_SHARED=32 -- -run '^Test(Required|Blocks)/^cuda$' ./cutrantt/conformance
 on 72 EMULATE_ORDER=3 EMULATE_STREAMS=late -- -run '^Test(Required|Extend|DivRound|DivRounds|SwitchKeys|Integers|Memory|Transform)/^cuda$' ./cutrantt/conformance
+
+pool_wait
 
 missing=$(comm -23 <(sed -n 's/^\t\t"\([a-z0-9_]*\)",$/\1/p' kernels/zkernels.go | sort) <(sort -u "$EMULATE_LAUNCHED"))
 if [ -n "$missing" ]; then
