@@ -14,9 +14,12 @@ import (
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/cutrantt/cpu"
+	"github.com/hencedge/hencedge/cutrantt/cuda"
+	"github.com/hencedge/hencedge/cutrantt/cuda/cudatest"
 	"github.com/hencedge/hencedge/evaluator/program"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/henc/secret"
+	"github.com/hencedge/hencedge/internal/testenv"
 	"github.com/hencedge/hencedge/transport"
 )
 
@@ -103,20 +106,28 @@ type job struct{ circuit, holder int }
 
 func newRig(t *testing.T, devices int, w width, latency time.Duration) *rig {
 	t.Helper()
-	r := &rig{t: t}
-	p := parameters(t)
+	var all []*flaky
 	var contexts []*henc.Context
 	for range devices {
 		f := &flaky{Backend: cpu.New()}
-		ctx, err := henc.NewContext(p, henc.WithBackend(f), henc.WithN2(1))
+		ctx, err := henc.NewContext(parameters(t), henc.WithBackend(f), henc.WithN2(1))
 		if err != nil {
 			t.Fatal(err)
 		}
-		r.devices, contexts = append(r.devices, f), append(contexts, ctx)
+		all, contexts = append(all, f), append(contexts, ctx)
 	}
+	r := newRigOn(t, contexts, Options{Latency: latency, Workers: 2, width: func(*henc.Context) width { return w }})
+	r.devices = all
+	return r
+}
+
+// newRigOn makes a rig on contexts, with options that it completes.
+func newRigOn(t *testing.T, contexts []*henc.Context, o Options) *rig {
+	t.Helper()
+	r, p := &rig{t: t}, parameters(t)
 	r.compile(p)
 	raw := r.keys(p)
-	read := func(ctx *henc.Context) (all []Keys, err error) {
+	o.ReadKeys = func(ctx *henc.Context) (all []Keys, err error) {
 		for _, b := range raw {
 			ev, err := ctx.UnmarshalEvaluationKeys(b)
 			if err != nil {
@@ -126,15 +137,14 @@ func newRig(t *testing.T, devices int, w width, latency time.Duration) *rig {
 		}
 		return all, nil
 	}
-	keys, err := read(contexts[0])
+	keys, err := o.ReadKeys(contexts[0])
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.e, err = New(keys, Options{ReadKeys: read, Policy: config.FallbackCPU, Now: time.Now,
-		More:       func(henc.Parameters) ([]*henc.Context, error) { return contexts[1:], nil },
-		OnFallback: func() { r.fallbacks.Add(1) }, Logger: slog.New(slog.DiscardHandler),
-		Latency: latency, Workers: 2, width: func(*henc.Context) width { return w }})
-	if err != nil {
+	o.More = func(henc.Parameters) ([]*henc.Context, error) { return contexts[1:], nil }
+	o.OnFallback = func() { r.fallbacks.Add(1) }
+	o.Policy, o.Now, o.Logger = config.FallbackCPU, time.Now, slog.New(slog.DiscardHandler)
+	if r.e, err = New(keys, o); err != nil {
 		t.Fatal(err)
 	}
 	return r
@@ -365,4 +375,39 @@ func TestGatherLatency(t *testing.T) {
 	r.all(1, nil) // the first is still under way
 	close(release)
 	<-first
+}
+
+// TestGatherOnGPU: what a GPU gives for batches of several devices and keys is what the
+// processor gives for each window alone, bit for bit, also after calls that fail in the
+// middle of them.
+func TestGatherOnGPU(t *testing.T) {
+	if list, err := cuda.Devices(); err != nil || len(list) == 0 {
+		testenv.Missing(t, "cuda", "no GPU: ", err)
+	}
+	t.Setenv(cuda.TuningVariable, "off")
+	d := cudatest.New(t)
+	d.Real()
+	d.Use()
+	b, err := cuda.Open(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, err := henc.NewContext(parameters(t), henc.WithBackend(b), henc.WithN2(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRigOn(t, []*henc.Context{ctx}, Options{Batch: 6, Latency: time.Second, Workers: 2})
+	g := r.e.lanes[ctx.Parameters().Hash()].devices[0].gather
+	if g.width.batches != 2 || g.width.most != 6 || g.width.memory <= 0 {
+		t.Errorf("the width of a GPU is %+v", g.width)
+	}
+	r.all(16, nil)
+	if r.fallbacks.Load() != 0 {
+		t.Error("the GPU was given up")
+	}
+	d.Set("fail cuLaunchKernelEx 719 9 1")
+	r.all(16, nil)
+	if r.fallbacks.Load() == 0 {
+		t.Error("no call failed")
+	}
 }
