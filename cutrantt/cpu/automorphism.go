@@ -31,8 +31,8 @@ func (r *ring) Automorphism(dst, a *cutrantt.Batch, g uint64) error {
 	return nil
 }
 
-// permuteCoeffs sends coefficient k to k*g mod N, negated where k*g mod 2N is
-// not below N (X^N = -1). Column c goes to column g*c mod n2.
+// permuteCoeffs moves coefficient k to k*g mod N. It negates the coefficient where k*g
+// mod 2N is N or more, since X^N = -1. Column c goes to column g*c mod n2.
 func permuteCoeffs(dst, src []uint32, n2, g int, q uint32) {
 	n := len(src)
 	n1, shift, logN := n/n2, log2(n2), log2(n)
@@ -48,16 +48,16 @@ func permuteCoeffs(dst, src []uint32, n2, g int, q uint32) {
 	}
 }
 
-// galoisIndex is X -> X^g on blocks, for every modulus. With w_b =
-// psi^(n2*(2*brv(b)+1)), the block of f(X^g) modulo X^n2 - w_b is F_b'(X^g) for
-// the block b' with w_b' = w_b^g, and X^(g*j) = w_b^floor(g*j/n2) *
-// X^(g*j mod n2).
+// galoisIndex describes X -> X^g on blocks. It holds for every modulus.
+//
+// Let w_b = psi^(n2*(2*brv(b)+1)). The block of f(X^g) modulo X^n2 - w_b is F_b'(X^g),
+// where b' is the block with w_b' = w_b^g. In it X^(g*j) = w_b^floor(g*j/n2) * X^(g*j mod n2).
 type galoisIndex struct {
 	n1, n2, g int
 	from      []uint32 // from[b] = b'
 }
 
-// newGaloisIndex makes the index in n/n2 words.
+// newGaloisIndex returns the index, which has n/n2 words.
 func newGaloisIndex(words []uint32, n, n2, g int) *galoisIndex {
 	n1 := n / n2
 	k := log2(n1)
@@ -94,10 +94,11 @@ func (x *galoisIndex) permute(dst, src []uint32, t []factor, q uint32) {
 	}
 }
 
-// turn is galoisIndex for n2 = 1 in blocks of 16. With b = 16*B + l the odd number
-// o = 2*brv(b) + 1 is 2*brv(B) + 1 plus brv(l) times the 16th part of its range, so
-// o*g leaves a block in one block: the words of block B are those of one other
-// block, in an order that depends on the upper bits of o*g and on l alone.
+// turn is galoisIndex for n2 = 1, in blocks of 16 words.
+//
+// Let b = 16*B + l. The odd number o = 2*brv(b) + 1 is 2*brv(B) + 1 plus brv(l) times a
+// 16th of its range. So o*g maps a block onto one block: block B takes its words from one
+// other block, in an order that depends only on l and the upper bits of o*g.
 type turn struct {
 	from  []uint32 // block, 16 times, plus the number of its order
 	lanes [16 * 16]uint32
@@ -119,7 +120,7 @@ func newTurn(n, g int) *turn {
 	return t
 }
 
-// turn is newTurn, kept.
+// turn returns what newTurn makes, and keeps it for the next call.
 func (r *ring) turn(g uint64) *turn {
 	return r.turns.get(shape{keep: int(g)}, func() *turn { return newTurn(r.n, int(g)) })
 }

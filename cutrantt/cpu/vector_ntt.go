@@ -1,12 +1,12 @@
 package cpu
 
-// vectorBlock is the size of the blocks of the last levels of a column; its columns
-// have at least two (MinLogN and MaxN2 leave 64 rows).
+// vectorBlock is the size of the blocks of the last five levels of a column. Every column
+// has at least two of them, since MinLogN and MaxN2 leave 64 rows.
 const vectorBlock = 32
 
-// vectorTable holds the twiddles of n1-point columns as pairs: w in the high half and
-// in the low one its quotient, as vectorCode.pair makes them or, for lazy code,
-// modulus.lazyPair.
+// vectorTable holds the twiddles of n1-point columns as pairs: the twiddle w in the high
+// half, its quotient in the low half. vectorCode.pair makes the pairs; for lazy code
+// modulus.lazyPair does.
 type vectorTable struct {
 	lazy   *lazyPrime // nil: the code for all primes
 	pairs  []uint64   // the first n1/32, as in modulus.twiddles
@@ -57,14 +57,14 @@ func (m *modulus) vectorTable(c *vectorCode, n1 int) *vectorTable {
 	return t
 }
 
-// twiddle is the factor of a group of neighbours of block b, at a distance of the last
-// five levels; w are the powers of an n1-point column.
+// twiddle returns the factor of a group of neighbours of block b, at a distance of the
+// last five levels. w holds the powers of an n1-point column.
 func twiddle(w []uint32, distance, b, group int) uint32 {
 	return w[len(w)/2/distance+b*(vectorBlock/2/distance)+group]
 }
 
-// TableBytes is the memory that tables of transforms of n residues (a power of two) take
-// for one prime, in the code that New runs.
+// TableBytes returns how many bytes the tables of transforms of n residues, a power of
+// two, take for one prime in the code that New selects.
 func TableBytes(n int) int {
 	const word = 8
 	pairs := n / vectorBlock
@@ -77,11 +77,11 @@ func TableBytes(n int) int {
 	return word * (pairs + n)
 }
 
-// blockLimit is the size of a part of a column that is finished before the next one
-// begins, so that it stays in the first-level cache.
+// blockLimit is the most residues of a part of a column. A part is finished before the
+// next one begins, so that it stays in the first-level cache.
 const blockLimit = 4096
 
-// levelPlan splits levels into passes of at most most, 2 or 3.
+// levelPlan splits levels into passes of at most most levels each, with most 2 or 3.
 func levelPlan(levels, most int) (ks [6]int, n int) {
 	for ; levels > 0; n++ {
 		k := min(most, levels)
@@ -93,15 +93,15 @@ func levelPlan(levels, most int) (ks [6]int, n int) {
 	return ks, n
 }
 
-// compactWords are the words of a block in a compact stream.
+// compactWords is the number of words that a block has in a compact stream.
 const compactWords = 9
 
-// transform is the forward transform of a column, from src to dst, which are equal or apart:
-// in [0, 4q), out in [0, q).
+// transform writes the forward transform of the column src to dst. The two are the same
+// slice or do not overlap. Inputs lie in [0, 4q), outputs in [0, q).
 func (c *vectorCode) transform(dst, src []uint32, m *modulus) { c.forwardTo(dst, src, m, nil) }
 
-// forwardTo is transform; if d is not nil dst is working memory and the result goes
-// to the end of a division.
+// forwardTo does what transform does. If d is not nil, dst is working memory and the
+// result goes to the end of a division.
 func (c *vectorCode) forwardTo(dst, src []uint32, m *modulus, d *quotient) {
 	n1 := len(dst)
 	t := m.vectorTable(c, n1)
@@ -134,7 +134,7 @@ func (c *vectorCode) forwardTo(dst, src []uint32, m *modulus, d *quotient) {
 	}
 }
 
-// last is the last five levels of part b of a column, in parts of that many blocks.
+// last computes the last five levels of part b of a column, in parts of that many blocks.
 func (c *vectorCode) last(t *vectorTable, x *uint32, blocks, b int, reduced bool, q uint32) {
 	r, four := index(reduced), index(blocks%4 == 0)
 	switch {
@@ -149,7 +149,7 @@ func (c *vectorCode) last(t *vectorTable, x *uint32, blocks, b int, reduced bool
 	}
 }
 
-// first is the first five levels of the inverse of a part whose twiddles are those of
+// first computes the first five levels of the inverse of a part that has the twiddles of
 // part b.
 func (c *vectorCode) first(t *vectorTable, dst, src *uint32, blocks, b int, q uint32) {
 	four := index(blocks%4 == 0)
@@ -167,7 +167,7 @@ func (c *vectorCode) first(t *vectorTable, dst, src *uint32, blocks, b int, q ui
 	}
 }
 
-// pass is k levels of the forward transform.
+// pass computes k levels of the forward transform.
 func (c *vectorCode) pass(t *vectorTable, k int, reduced bool, dst, src *uint32, size, first, groups int, q uint32) {
 	if t.lazy != nil {
 		c.lazy.forward[index(reduced)][k](dst, src, size, first, groups, &t.pairs[0], &t.lazy.words[0])
@@ -183,8 +183,8 @@ func index(b bool) int {
 	return 0
 }
 
-// invert undoes transform; in and out in [0, q). scale is nil or that of the table
-// times a constant, by which the result is then multiplied.
+// invert undoes transform. Inputs and outputs lie in [0, q). scale is nil, or the table's
+// scale times a constant; the result is then multiplied by that constant.
 func (c *vectorCode) invert(dst, src []uint32, m *modulus, scale *[2]uint64) {
 	n1 := len(dst)
 	t := m.vectorTable(c, n1)
@@ -225,7 +225,7 @@ func (c *vectorCode) invert(dst, src []uint32, m *modulus, scale *[2]uint64) {
 	}
 }
 
-// undo is k levels of the inverse, in place.
+// undo computes k levels of the inverse, in place.
 func (c *vectorCode) undo(t *vectorTable, k int, x *uint32, size, first, groups int, q uint32) {
 	if t.lazy != nil && !c.lazy.forwardOnly {
 		c.lazy.inverse[t.lazy.class][k](x, x, size, first, groups, &t.pairs[0], &t.lazy.words[0])
@@ -234,8 +234,8 @@ func (c *vectorCode) undo(t *vectorTable, k int, x *uint32, size, first, groups 
 	c.inverse[k](x, x, size, first, groups, &t.pairs[0], q)
 }
 
-// Functions of finishCode: forwardLast of x, in its form, and then dst = (from - x)*w
-// or with z added.
+// The functions of finishCode compute forwardLast of x, in its form, and then
+// dst = (from - x)*w or dst = (from - x)*w + z.
 type (
 	finishLast        = func(x *uint32, blocks int, s *uint64, dst, from, z *uint32, w *uint64, q uint32)
 	finishCompact     = func(x *uint32, blocks int, s, c *uint64, dst, from, z *uint32, w *uint64, q uint32)
@@ -243,9 +243,9 @@ type (
 	finishLazyCompact = func(x *uint32, blocks int, s, c *uint64, dst, from, z *uint32, w *uint64, m *uint32)
 )
 
-// finishCode is the last five levels of a forward transform together with the end of a
-// division: [0] without and [1] with a sum, then for lazy code [0] without and [1]
-// with reductions. The number of blocks is a multiple of four.
+// finishCode holds the functions for the last five levels of a forward transform together
+// with the end of a division. The first index is 1 if z is added. The second one, of lazy
+// code, is 1 if residues are reduced. The number of blocks is a multiple of four.
 type finishCode struct {
 	last        [2]finishLast
 	compact     [2]finishCompact
@@ -253,8 +253,9 @@ type finishCode struct {
 	lazyCompact [2][2]finishLazyCompact
 }
 
-// quotient is the end of a division: dst = (from - e)*w, plus z unless that is nil,
-// for the transform e of a remainder. w points to a Shoup pair, dst may be from.
+// quotient says how a division ends: dst = (from - e)*w, plus z unless that is nil, where e
+// is the transform of the remainder. w points to a Shoup pair. dst may be the same slice
+// as from.
 type quotient struct {
 	dst, from, z []uint32
 	w            *uint64
@@ -281,8 +282,8 @@ func (f *finishCode) end(t *vectorTable, x *uint32, blocks, b int, reduced bool,
 	}
 }
 
-// divideBy transforms e, from [0, 4q) and in place, and ends the division with it. What
-// it leaves in e is of no use.
+// divideBy transforms e in place, from residues in [0, 4q), and ends the division with it.
+// The contents of e are undefined afterwards.
 func (r *ring) divideBy(d *quotient, e []uint32, m *modulus) {
 	if r.vec.finish != nil {
 		r.vec.forwardTo(e, e, m, d)
