@@ -56,7 +56,7 @@ func (a *app) benchEvaluator() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "evaluator",
 		Short: "an evaluator under load, every result checked",
-		Long: loadText,
+		Long:  loadText,
 		Example: `  hencedge bench evaluator
   hencedge bench evaluator --backend cuda --workers 32 --seconds 20 --memory 32768 --json
   hencedge bench evaluator --params edge12-d1 --seeded --devices 64 --rate half
