@@ -28,6 +28,9 @@ type segment struct {
 // window of each in turn.
 func (h *house) feeders() int { return min(len(h.devices), 4*runtime.GOMAXPROCS(0), 64) }
 
+// look is how often a segment looks how far it is.
+const look = 5 * time.Millisecond
+
 // ahead is how many windows a device may be ahead of another.
 const ahead = 2
 
@@ -89,7 +92,7 @@ type load struct {
 	fill   time.Duration // until the pipeline counts as full
 	rate   float64       // windows per second; 0: as many as are taken
 	one    int64         // one in so many results is decrypted
-	// profile is where a processor profile of the feeding goes; nil: nowhere.
+	// profile is where a processor profile goes, up to the last result; nil: nowhere.
 	profile io.Writer
 }
 
@@ -110,12 +113,11 @@ func (h *house) run(ctx context.Context, l load) (*segment, error) {
 			return nil, err
 		}
 	}
-	err = h.feed(ctx, l, list, s)
+	if err = h.feed(ctx, l, list, s); err == nil {
+		err = h.drain(ctx)
+	}
 	pprof.StopCPUProfile()
 	if err != nil {
-		return nil, err
-	}
-	if err := h.drain(ctx); err != nil {
 		return nil, err
 	}
 	if s.end, err = h.snapshot(); err != nil {
@@ -192,7 +194,7 @@ func wait(ctx context.Context, until time.Time) error {
 // watch takes the snapshots at the ends of the interval that counts, and ends the feeding
 // when its time is over.
 func (h *house) watch(ctx context.Context, l load, s *segment, turn *rounds, done <-chan struct{}) (err error) {
-	tick := time.NewTicker(time.Millisecond)
+	tick := time.NewTicker(look)
 	defer tick.Stop()
 	full := false
 	for {
@@ -226,6 +228,8 @@ func (h *house) watch(ctx context.Context, l load, s *segment, turn *rounds, don
 // while, or it is lost.
 func (h *house) drain(ctx context.Context) error {
 	want := h.checker.expected(h.fed)
+	tick := time.NewTicker(look)
+	defer tick.Stop()
 	last, since := int64(-1), time.Now()
 	for {
 		got, _ := h.checker.counts()
@@ -242,7 +246,7 @@ func (h *house) drain(ctx context.Context) error {
 			return h.checker.err
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(time.Millisecond):
+		case <-tick.C:
 		}
 	}
 }
