@@ -259,6 +259,26 @@ func TestRate(t *testing.T) {
 	}
 }
 
+// TestUneven: an interval in which queues grow, or with few of the results, does not count.
+func TestUneven(t *testing.T) {
+	at := func(windows, results int64) snapshot {
+		return snapshot{results: results, stages: map[string]stage{firstStage: {1, uint64(windows)}}}
+	}
+	for _, c := range []struct {
+		from, to snapshot
+		want     bool
+	}{
+		{at(20, 30), at(90, 240), false},
+		{at(20, 30), at(100, 240), true},
+		{at(20, 60), at(50, 150), true},
+	} {
+		s := &segment{fed: 100, start: at(0, 0), from: c.from, to: c.to, end: at(100, 300)}
+		if s.uneven() != c.want {
+			t.Errorf("from %v to %v: uneven %v", c.from, c.to, !c.want)
+		}
+	}
+}
+
 // TestRounds: feeders stay near each other, and end with the same round.
 func TestRounds(t *testing.T) {
 	r := newRounds(2, 100)

@@ -23,7 +23,11 @@ type stage struct {
 	count   uint64
 }
 
-const stageMetric = "hencedge_evaluator_stage_seconds"
+// The metric of the stages, and the one that every window begins with.
+const (
+	stageMetric = "hencedge_evaluator_stage_seconds"
+	firstStage  = "receive"
+)
 
 func (h *house) snapshot() (s snapshot, err error) {
 	s.at = time.Now()

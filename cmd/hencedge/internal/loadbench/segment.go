@@ -14,7 +14,7 @@ import (
 )
 
 // segment is a stretch of load. The interval that counts begins when the pipeline is full
-// and ends with the feeding.
+// and ends with the feeding, or is all of it (uneven).
 type segment struct {
 	fed        int64 // windows
 	bytesIn    int64 // of their messages
@@ -22,6 +22,16 @@ type segment struct {
 	start, end snapshot // of all of it, the last results included
 	delays     []delay
 	checked    verified
+}
+
+// uneven reports whether the interval from which the service was full until the end of the
+// feeding says little: it is short, or as many windows were not taken in as worked off,
+// because queues grew all the time.
+func (s *segment) uneven() bool {
+	all, results := s.end.results-s.start.results, s.to.results-s.from.results
+	taken := float64(s.to.stages[firstStage].count - s.from.stages[firstStage].count)
+	done := float64(results) * float64(s.fed) / float64(all)
+	return results < all/2 || math.Abs(taken-done) > 0.05*done
 }
 
 // feeders share out the devices: feeder f has devices f, f+feeders, ... and feeds one
@@ -123,8 +133,8 @@ func (h *house) run(ctx context.Context, l load) (*segment, error) {
 	if s.end, err = h.snapshot(); err != nil {
 		return nil, err
 	}
-	if s.to.results-s.from.results < (s.end.results-s.start.results)/2 {
-		s.from, s.to = s.start, s.end // too short to tell apart
+	if s.uneven() {
+		s.from, s.to = s.start, s.end
 	}
 	h.checker.mu.Lock()
 	for _, d := range h.checker.delays {
