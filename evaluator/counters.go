@@ -76,6 +76,7 @@ type Stats struct {
 	Results  uint64 // results that the broker acknowledged
 	Failed   uint64 // evaluations or publications that failed
 	Bytes    uint64 // of sealed results
+	Batches  uint64 // runs of one or more results together
 	// Fallbacks counts devices that failed, and jobs that exhausted their memory:
 	// what was under way was computed again elsewhere.
 	Fallbacks uint64

@@ -19,6 +19,7 @@ var (
 	descSeconds = describe("evaluate_seconds_total", "Time spent computing on ciphertexts.", "program")
 	descPromise = describe("promised_error", "Error that is promised for full windows, in the unit of the result.",
 		"program")
+	descBatches  = describe("batches_total", "Runs of one or more results together.")
 	descFallback = describe("fallbacks_total", "Devices that failed or ran out of memory, whose work went elsewhere.")
 	descInbox    = describe("store_windows", "Windows in the store.")
 	descInBytes  = describe("store_window_bytes", "Bytes of windows in the store.")
@@ -54,7 +55,7 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 // Describe makes a Service a prometheus.Collector of its Stats.
 func (s *Service) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{descAccepted, descTwins, descRefused, descResults, descFailed, descBytes,
-		descSeconds, descPromise, descFallback, descBoot,
+		descSeconds, descPromise, descBatches, descFallback, descBoot,
 		descInbox, descInBytes, descOutbox, descOutBytes, descKnown, descReceipts, descAsks, descSent, descRetries,
 		descDamaged, descWaiting, descWaitByte, descWaitAge, descShare, descUnread, descSkipped, descMissing} {
 		ch <- d
@@ -82,6 +83,7 @@ func (s *Service) Collect(ch chan<- prometheus.Metric) {
 		count(descSeconds, ps.Evaluate.Seconds(), p.Name)
 		ch <- prometheus.MustNewConstMetric(descPromise, prometheus.GaugeValue, p.Circuit.Output().Bound, p.Name)
 	}
+	count(descBatches, float64(st.Batches))
 	count(descFallback, float64(st.Fallbacks))
 	s.stages.all.Collect(ch)
 	s.custody.collect(ch)

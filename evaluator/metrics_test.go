@@ -38,6 +38,7 @@ func TestMetrics(t *testing.T) {
 		`hencedge_evaluator_refused_total{reason="bad_signature"} 0`,
 		`hencedge_evaluator_promised_error{program="mean"} `,
 		"hencedge_evaluator_boot_epoch ",
+		"hencedge_evaluator_batches_total 1",
 		`hencedge_evaluator_stage_seconds_count{stage="receive"} 2`,
 		`hencedge_evaluator_stage_seconds_count{stage="queue"} 2`,
 		`hencedge_evaluator_stage_seconds_count{stage="verify"} 1`,

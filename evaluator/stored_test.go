@@ -290,6 +290,54 @@ func TestRefusalReceipt(t *testing.T) {
 	rc.expect(transport.ObjectID([]byte("x")), transport.Refused, transport.ReasonUnread)
 }
 
+// A device that floods is told that the evaluator is busy once its windows fill the room of
+// those that wait, and what others send is taken.
+func TestFloodIsTold(t *testing.T) {
+	cfg := storeConfig(t, filepath.Join(t.TempDir(), "store"), prog("one", "mean(x)", inputs("d1/count/temp")),
+		prog("two", "mean(x)", inputs("d2/count/temp")))
+	r := newRig(t, cfg) // for its keys; its service works on a store of its own
+	cfg.Store.Dir, cfg.State = t.TempDir(), filepath.Join(t.TempDir(), "state")
+	s, err := New(cfg, Deps{SigningKey: signer(t, "cloud"), Keys: []engine.Keys{{Context: r.ctx, Evaluation: r.keys}},
+		Logger: testrig.Quiet()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	take := func(device string, seq uint64) bool {
+		before := s.Stats()
+		sealed := r.seal(r.window(device, "count", seq, time.Unix(int64(seq), 0), numbers(8, 1, 1), numbers(8, 0, 0)))
+		o := transport.Staged{Topic: transport.ReadingTopic(transport.DefaultPrefix, device, "count"), Sealed: sealed,
+			ID: transport.ObjectID(sealed)}
+		s.custody.take(t.Context(), o, s.custody.verify(o))
+		after := s.Stats()
+		if after.Accepted == before.Accepted && after.Refused["busy"] == before.Refused["busy"] {
+			t.Errorf("%s window %d: neither taken nor told busy: %v", device, seq, after.Refused)
+		}
+		return after.Accepted > before.Accepted
+	}
+	if !take("d1", 1) || !take("d2", 1) {
+		t.Fatal("the first windows are refused")
+	}
+	s.jobs.limit = 6 * s.jobs.bytes / 2 // room for six
+	for seq := uint64(2); seq <= 3; seq++ {
+		if !take("d1", seq) {
+			t.Fatalf("window %d of the flood is refused while there is room", seq)
+		}
+	}
+	if take("d1", 4) {
+		t.Error("the flood goes on")
+	}
+	if !take("d2", 2) {
+		t.Error("the other device is refused")
+	}
+	for range 4 { // what waits is worked off
+		s.jobs.pop()
+	}
+	if !take("d1", 4) {
+		t.Error("the flood is refused although there is room again")
+	}
+}
+
 // Results of a program are numbered and kept in the order of its windows, though
 // a later one is computed first.
 func TestResultsInOrder(t *testing.T) {

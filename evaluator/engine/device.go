@@ -17,7 +17,8 @@ type device struct {
 // newDevice returns the device of a context. Of the keys it takes those that lie there.
 func newDevice(ctx *henc.Context, keys []Keys, o *Options) *device {
 	d := &device{ctx: ctx, keys: map[transport.KeyRef]*henc.Evaluator{},
-		gather: &gatherer{width: o.widthOf(ctx), latency: o.Latency, lines: map[[32]byte][]*ticket{}}}
+		gather: &gatherer{width: o.widthOf(ctx), latency: o.Latency, onBatch: o.OnBatch,
+			lines: map[[32]byte][]*ticket{}}}
 	for _, k := range keys {
 		if k.Context == ctx {
 			d.keys[k.Ref()] = henc.NewEvaluator(ctx, k.Evaluation)

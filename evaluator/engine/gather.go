@@ -28,6 +28,7 @@ import (
 type gatherer struct {
 	width   width
 	latency time.Duration
+	onBatch func() // may be nil
 
 	mu      sync.Mutex
 	lines   map[[32]byte][]*ticket // by form, oldest first; none is empty
@@ -167,6 +168,9 @@ func (g *gatherer) answer(batch []*ticket, place func()) bool {
 	items := make([]program.Item, len(batch))
 	for i, t := range batch {
 		items[i] = t.item
+	}
+	if g.onBatch != nil {
+		g.onBatch()
 	}
 	start := time.Now()
 	b, err := program.RunBatch(items)

@@ -23,9 +23,11 @@ type Options struct {
 	// the memory of a device is exhausted. Stop ends the service.
 	Policy     config.FallbackPolicy
 	OnFallback func()
-	Stop       func(err error)
-	Now        func() time.Time
-	Logger     *slog.Logger
+	// OnBatch is called for each run of one or more jobs together; nil: it is not.
+	OnBatch func()
+	Stop    func(err error)
+	Now     func() time.Time
+	Logger  *slog.Logger
 	// Workers is how many runs the processor takes at a time, Batch how many runs of one
 	// form a GPU takes as one, and Latency how long a run may wait for others while the
 	// GPU computes.
