@@ -99,7 +99,7 @@ func (a *app) benchEvaluator() *cobra.Command {
 		"windows per second to offer: a number, max, or half (max, then half of what it was)",
 	)
 	fs.IntVar(&memory, "memory", 0,
-		"memory for ciphertexts, signed windows and kept results, in MiB (default an eighth of this machine's)")
+		"MiB for ciphertexts, signed windows and kept results (default an eighth of this machine, 256 to 16384)")
 	fs.StringVar(&o.Profile, "profile", "", "write a processor profile of the load to this file (go tool pprof)")
 	a.JSONFlag(cmd, "one JSON object for each load")
 	return cmd

@@ -20,6 +20,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -59,7 +62,7 @@ type Options struct {
 // Of the machine's memory a load takes an eighth, within these bounds.
 const (
 	leastDefault = 256 << 20
-	mostDefault  = 64 << 30
+	mostDefault  = 16 << 30
 )
 
 // defaultMemory returns the memory for a load on this machine.
@@ -68,7 +71,13 @@ func defaultMemory() int64 {
 	if unix.Sysinfo(&info) != nil {
 		return leastDefault
 	}
-	return min(max(int64(info.Totalram)*int64(info.Unit)/8, leastDefault), mostDefault)
+	total := int64(info.Totalram) * int64(info.Unit)
+	if text, err := os.ReadFile("/sys/fs/cgroup/memory.max"); err == nil { // of a container
+		if limit, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64); err == nil {
+			total = min(total, limit)
+		}
+	}
+	return min(max(total/8, leastDefault), mostDefault)
 }
 
 // Embedded is the Broker in this process.
