@@ -32,7 +32,7 @@ func (c *checker) unique(path, kind string, names []string) {
 }
 
 // signers checks that signers have names and keys of their own.
-func (c *checker) signers(path, kind string, list []Device) {
+func (c *checker) signers(path, kind string, list []Signer) {
 	names := make([]string, len(list))
 	keys := map[string]int{}
 	for i, d := range list {

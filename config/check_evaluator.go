@@ -9,7 +9,12 @@ import (
 
 // evaluator checks an evaluator.
 func (c *checker) evaluator(e *Evaluator) {
-	c.signers("devices", "device", e.Devices)
+	devices := make([]Signer, len(e.Devices))
+	for i, d := range e.Devices {
+		devices[i] = Signer{d.Name, d.PublicKey}
+	}
+	c.signers("devices", "device", devices)
+	c.classes(e)
 	for _, d := range e.Devices {
 		if d.Name == e.Name && d.Name != "" && c.Sound("name", "devices") {
 			c.Fail("name",
@@ -27,15 +32,16 @@ func (c *checker) evaluator(e *Evaluator) {
 
 func (c *checker) deviceStreams(e *Evaluator) {
 	devices := make([]string, len(e.Devices))
-	known := map[string]bool{}
+	known := map[string]*Class{}
 	for i, d := range e.Devices {
 		devices[i] = d.Name
-		known[d.Name] = true
+		known[d.Name] = e.Class(d.Class)
 	}
 	seen := map[string]int{}
 	for i, s := range e.Streams {
 		p := fmt.Sprintf("streams[%d]", i)
-		if c.Sound("devices") && !known[s.Device] {
+		class, listed := known[s.Device]
+		if c.Sound("devices") && !listed && len(e.Devices)+len(e.Enrolled) > 0 {
 			c.Fail(p+".device", fmt.Sprintf("the device %q is not listed under devices", s.Device),
 				yamlx.SuggestValue(s.Device, devices)+"; or add it there")
 			c.Bad = append(c.Bad, p+".device")
@@ -47,7 +53,43 @@ func (c *checker) deviceStreams(e *Evaluator) {
 			continue
 		}
 		seen[id] = i
+		if class != nil && class.Stream(s.Name) != nil {
+			c.Fail(p+".name", fmt.Sprintf("the device %q has the stream %q from its class %q already", s.Device, s.Name,
+				class.Name), "give it another name, or take the class from the device")
+		}
 	}
+}
+
+// classes checks the classes, and that devices name them.
+func (c *checker) classes(e *Evaluator) {
+	names := make([]string, len(e.Classes))
+	for i, class := range e.Classes {
+		names[i] = class.Name
+		path := fmt.Sprintf("classes[%d]", i)
+		streams := make([]string, len(class.Streams))
+		for k, s := range class.Streams {
+			streams[k] = s.Name
+			c.stream(fmt.Sprintf("%s.streams[%d]", path, k), s)
+		}
+		c.unique(path+".streams", "stream", streams)
+	}
+	c.unique("classes", "class", names)
+	for i, d := range e.Devices {
+		at := fmt.Sprintf("devices[%d].class", i)
+		if d.Class != "" && e.Class(d.Class) == nil && c.Sound("classes") && !c.Failed(at) {
+			c.Fail(at, unknownClass(d.Class), classRemedy(d.Class, names))
+		}
+	}
+}
+
+func unknownClass(name string) string { return fmt.Sprintf("there is no class %q", name) }
+
+// classRemedy says what to do about a class that does not exist.
+func classRemedy(name string, classes []string) string {
+	if len(classes) == 0 {
+		return `describe it under "classes:" in the evaluator's file`
+	}
+	return yamlx.SuggestValue(name, classes) + "; or describe it under classes"
 }
 
 func (c *checker) programs(e *Evaluator) {
@@ -63,6 +105,14 @@ func (c *checker) programs(e *Evaluator) {
 					"give each program its own topic")
 			}
 			topics[p.Topic] = i
+		}
+		if p.For != "" && e.Class(p.For) == nil && c.Sound("classes", path+".for") {
+			names := make([]string, len(e.Classes))
+			for k := range e.Classes {
+				names[k] = e.Classes[k].Name
+			}
+			c.Fail(path+".for", unknownClass(p.For), classRemedy(p.For, names))
+			continue
 		}
 		c.inputs(e, path, p)
 	}
@@ -93,10 +143,10 @@ func (c *checker) inputs(e *Evaluator, path string, p Program) {
 	var first, firstRef string
 	for _, name := range sortedKeys(p.Inputs) {
 		ref, at := p.Inputs[name], yamlx.Join(path+".inputs", name)
-		if !c.Sound("streams") || c.Failed(at) {
+		if !c.Sound("streams", "classes") || c.Failed(at) || len(e.Streams)+len(e.Classes) == 0 {
 			continue
 		}
-		s, remedy := e.lookup(ref)
+		s, remedy := e.lookup(p.For, ref)
 		if s == nil {
 			c.Fail(at, fmt.Sprintf("%q is no known channel", ref), remedy)
 			continue

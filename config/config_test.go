@@ -82,12 +82,13 @@ func TestEvaluatorInput(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, ch, err := e.Input("board1/system/load")
+	s, ch, err := e.Input(&e.Programs[0], "board1/system/load")
 	if err != nil || s.Name != "system" || ch != 2 {
 		t.Fatalf("got %v %d %v", s, ch, err)
 	}
-	if _, _, err := e.Input("board1/system/lod"); !errors.Is(err, ErrInvalid) || !strings.Contains(err.Error(),
-		`did you mean "board1/system/load"`) {
+	if _, _, err := e.Input(&e.Programs[0], "board1/system/lod"); !errors.Is(err, ErrInvalid) ||
+		!strings.Contains(err.Error(),
+			`did you mean "board1/system/load"`) {
 		t.Errorf("got %v", err)
 	}
 }

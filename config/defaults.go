@@ -116,6 +116,11 @@ func (e *Evaluator) SetDefaults() {
 	for i := range e.Streams {
 		e.Streams[i].SetDefaults()
 	}
+	for i := range e.Classes {
+		for k := range e.Classes[i].Streams {
+			e.Classes[i].Streams[k].SetDefaults()
+		}
+	}
 }
 
 // SetDefaults fills every optional field that is zero.

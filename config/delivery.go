@@ -27,7 +27,7 @@ type Delivery struct {
 	// Ack holds for every stream that Streams does not name.
 	Ack Ack `yaml:"ack"`
 	// Evaluators are the signers whose receipts count.
-	Evaluators []Device `yaml:"evaluators"`
+	Evaluators []Signer `yaml:"evaluators"`
 	// Streams are the streams that differ.
 	Streams []StreamDelivery `yaml:"streams"`
 	// ReceiptTimeout is the wait for a receipt before the agent asks.
@@ -127,8 +127,8 @@ const (
 	QueueBlock      QueuePolicy = "block" // sampling waits
 )
 
-// A Device is a signer: an agent or, for the key holder, an evaluator.
-type Device struct {
+// A Signer is an evaluator whose signatures count.
+type Signer struct {
 	Name string `yaml:"name" cfg:"required"`
 	// PublicKey is "ed25519:" and 32 bytes in standard base64.
 	PublicKey string `yaml:"public_key" cfg:"required"`

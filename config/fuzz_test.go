@@ -68,7 +68,7 @@ func FuzzParse(f *testing.F) {
 			}
 			for _, p := range e.Programs {
 				for _, ref := range p.Inputs {
-					if _, _, err := e.Input(ref); err != nil {
+					if _, _, err := e.Input(&p, ref); err != nil {
 						t.Fatal(err)
 					}
 				}

@@ -105,8 +105,13 @@ type Evaluator struct {
 	// results, and the replay guard.
 	State string `yaml:"state" cfg:"required,path"`
 	// Devices are the agents whose signatures are accepted.
-	Devices  []Device       `yaml:"devices" cfg:"required"`
-	Streams  []DeviceStream `yaml:"streams" cfg:"required"`
+	Devices []Device `yaml:"devices"`
+	// Enrolled are files, or directories of files, that list more devices: what
+	// `hencedge evaluator enroll` prints. They are read again while the service runs.
+	Enrolled OneOrMore `yaml:"enrolled" cfg:"path,one"`
+	// Classes describe the streams of devices that are alike.
+	Classes  []Class        `yaml:"classes"`
+	Streams  []DeviceStream `yaml:"streams"`
 	Programs []Program      `yaml:"programs" cfg:"required"`
 	Join     Join           `yaml:"join"`
 	Limits   Limits         `yaml:"limits"`
@@ -151,6 +156,66 @@ const (
 	FallbackStop  FallbackPolicy = "stop"  // the service ends with an error
 )
 
+// A Device is an agent whose windows are accepted.
+type Device struct {
+	Name string `yaml:"name" cfg:"required"`
+	// PublicKey is "ed25519:" and 32 bytes in standard base64.
+	PublicKey string `yaml:"public_key" cfg:"required"`
+	// Class says which streams it has, beside those of Evaluator.Streams.
+	Class string `yaml:"class"`
+}
+
+// A Class describes devices that are alike.
+type Class struct {
+	Name string `yaml:"name" cfg:"required"`
+	// Streams are those of every device of the class.
+	Streams []Stream `yaml:"streams" cfg:"required"`
+}
+
+// Class returns the class with this name, or nil.
+func (e *Evaluator) Class(name string) *Class {
+	for i := range e.Classes {
+		if e.Classes[i].Name == name {
+			return &e.Classes[i]
+		}
+	}
+	return nil
+}
+
+// Stream returns the stream of the class with this name, or nil.
+func (c *Class) Stream(name string) *Stream {
+	for i := range c.Streams {
+		if c.Streams[i].Name == name {
+			return &c.Streams[i]
+		}
+	}
+	return nil
+}
+
+// A PlacedStream is a stream and where a configuration describes it.
+type PlacedStream struct {
+	Path   string // such as "classes[0].streams[1]"
+	Stream *Stream
+}
+
+// StreamsOf returns the streams of a device of a class, or of none.
+func (e *Evaluator) StreamsOf(device, class string) (out []PlacedStream) {
+	for i := range e.Streams {
+		if e.Streams[i].Device == device {
+			out = append(out, PlacedStream{fmt.Sprintf("streams[%d]", i), &e.Streams[i].Stream})
+		}
+	}
+	for i := range e.Classes {
+		if e.Classes[i].Name != class {
+			continue
+		}
+		for k := range e.Classes[i].Streams {
+			out = append(out, PlacedStream{fmt.Sprintf("classes[%d].streams[%d]", i, k), &e.Classes[i].Streams[k]})
+		}
+	}
+	return out
+}
+
 // DeviceStream is a stream as the evaluator knows it: with its device.
 type DeviceStream struct {
 	// Device is the one that sends this stream.
@@ -166,7 +231,10 @@ type Program struct {
 	Name string `yaml:"name" cfg:"required"`
 	// Expr is the expression, such as "mean(x)".
 	Expr string `yaml:"expr" cfg:"required"`
-	// Inputs maps each variable of Expr to "device/stream/channel".
+	// For is the class whose devices each have a result of their own; empty: none.
+	For string `yaml:"for"`
+	// Inputs maps each variable of Expr to "device/stream/channel", with For to
+	// "stream/channel".
 	Inputs map[string]string `yaml:"inputs" cfg:"required"`
 	// Topic of the results; empty means <prefix>/res/<name>.
 	Topic string `yaml:"topic"`
@@ -197,7 +265,7 @@ type KeyHolder struct {
 	// KeySet is the key set directory made by `hencedge keys new`.
 	KeySet string `yaml:"key_set" cfg:"required,path"`
 	// Evaluators are the signers whose results are accepted.
-	Evaluators []Device `yaml:"evaluators" cfg:"required"`
+	Evaluators []Signer `yaml:"evaluators" cfg:"required"`
 	// Receipts makes the key holder sign receipts for the results that it read,
 	// which evaluators with "results: keyholder" wait for. State is the file
 	// that remembers what was read over restarts.
@@ -236,31 +304,42 @@ type Control struct {
 	Socket string `yaml:"socket" cfg:"path"`
 }
 
-// Input finds the stream and the channel index that ref
-// ("device/stream/channel") names.
-func (e *Evaluator) Input(ref string) (*DeviceStream, int, error) {
-	s, remedy := e.lookup(ref)
+// Input finds the stream and the channel index that an input of p names. Of a program for
+// a class the stream has no device.
+func (e *Evaluator) Input(p *Program, ref string) (*DeviceStream, int, error) {
+	s, remedy := e.lookup(p.For, ref)
 	if s == nil {
 		return nil, 0, fmt.Errorf("%w: %q is no known channel: %s", ErrInvalid, ref, remedy)
 	}
 	return s, s.ChannelIndex(ref[strings.LastIndexByte(ref, '/')+1:]), nil
 }
 
-// lookup finds the stream of "device/stream/channel", or says what to write.
-func (e *Evaluator) lookup(ref string) (*DeviceStream, string) {
+// lookup finds the stream of "device/stream/channel", or with a class of
+// "stream/channel", or says what to write.
+func (e *Evaluator) lookup(class, ref string) (*DeviceStream, string) {
+	form, example := "device/stream/channel", "board1/env/cpu"
+	streams := e.Streams
+	if class != "" {
+		form, example, streams = "stream/channel", "env/cpu", nil
+		if c := e.Class(class); c != nil {
+			for _, s := range c.Streams {
+				streams = append(streams, DeviceStream{Stream: s})
+			}
+		}
+	}
 	var all []string
-	for i := range e.Streams {
-		s := &e.Streams[i]
+	for i := range streams {
+		s := &streams[i]
 		for _, ch := range s.Channels {
-			id := s.Device + "/" + s.Name + "/" + ch.Name
+			id := strings.TrimPrefix(s.Device+"/"+s.Name+"/"+ch.Name, "/")
 			if id == ref {
 				return s, ""
 			}
 			all = append(all, id)
 		}
 	}
-	if strings.Count(ref, "/") != 2 {
-		return nil, "write device/stream/channel, such as " + firstOf(all, "board1/env/cpu")
+	if strings.Count(ref, "/") != strings.Count(form, "/") {
+		return nil, "write " + form + ", such as " + firstOf(all, example)
 	}
 	if len(all) > 8 {
 		if near := yamlx.Nearest(ref, all); near == "" {

@@ -13,6 +13,7 @@ var live = []string{"agent", "remote"}
 // blockRules are the rules between the keys of one block, by its type.
 var blockRules = map[string][]rule.Relation{
 	"AgentKeys": keyRules,
+	"Evaluator": evaluatorRules,
 	"Broker":    brokerRules,
 	"MQTT":      connectionRules(plainBroker, tlsBroker, "use tcp://"),
 	"HTTP":      httpRules,
@@ -64,6 +65,15 @@ var keyRules = []rule.Relation{
 		Remedy: "add \"secret_key\", the file that `hencedge keys export --role agent --symmetric` wrote"},
 	{If: isSymmetric, Then: rule.Lacks("public_key"),
 		Cause: "symmetric mode uses the secret key only", Remedy: `remove "public_key", or set "mode: public"`},
+}
+
+var evaluatorRules = []rule.Relation{
+	{Then: anyOf("devices", "enrolled"), Cause: "no device is trusted",
+		Remedy: `add "devices:" with the name and public_key of each agent, or "enrolled:" with a directory of them`},
+	{Then: anyOf("streams", "classes"), Cause: "no stream is described",
+		Remedy: `add "streams:" with what each device sends, or "classes:" for devices that are alike`},
+	{If: rule.When(rule.Has("enrolled")), Then: rule.Has("classes"),
+		Remedy: `add "classes:": every enrolled device is of a class`},
 }
 
 // The schemes of brokers with and without TLS.

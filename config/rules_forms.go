@@ -30,7 +30,7 @@ const (
 	patternPlain   = `^[^\x00-\x1f\x7f/]{1,128}$`
 	patternColumn  = `^[^\x00-\x1f\x7f]{1,256}$`
 	patternFilter  = `^(([^+#/]*|\+)/)*([^+#/]*|\+|#)$`
-	patternRef     = `^[A-Za-z0-9_.-]{1,64}/[A-Za-z0-9_.-]{1,64}/[A-Za-z0-9_.-]{1,64}$`
+	patternRef     = `^([A-Za-z0-9_.-]{1,64}/)?[A-Za-z0-9_.-]{1,64}/[A-Za-z0-9_.-]{1,64}$`
 	patternIdent   = `^[A-Za-z_][A-Za-z0-9_]{0,63}$`
 	patternOwnUnit = `^x:[A-Za-z0-9_./-]{1,16}$`
 	patternSecret  = `^(file|env|cred|age):.+`
@@ -91,7 +91,7 @@ var nameRule = rule.Text(pattern(patternName), func(s string) (cause, remedy str
 
 // channelRule is the rule for what a variable of a program stands for.
 var channelRule = rule.Form(patternRef, "{} is no known channel",
-	"write device/stream/channel, such as board1/env/cpu")
+	"write device/stream/channel, such as board1/env/cpu, or stream/channel in a program for a class")
 
 // variableRule is the rule for the name of a variable.
 var variableRule = rule.Form(patternIdent, "invalid variable name {}",

@@ -43,7 +43,8 @@ func (c *CheckError) err() error {
 		return nil
 	}
 	slices.SortStableFunc(c.faults, func(a, b fault) int {
-		return cmp.Or(cmp.Compare(a.place.Line, b.place.Line), cmp.Compare(a.place.Column, b.place.Column))
+		return cmp.Or(cmp.Compare(a.place.File, b.place.File), cmp.Compare(a.place.Line, b.place.Line),
+			cmp.Compare(a.place.Column, b.place.Column))
 	})
 	return c
 }
@@ -51,8 +52,8 @@ func (c *CheckError) err() error {
 // Error returns each fault with its place in the file, if it came from one, and
 // with the sub-expression marked.
 func (c *CheckError) Error() string {
-	parts := make([]string, len(c.faults))
-	for i, f := range c.faults {
+	parts := make([]string, min(len(c.faults), maxFaults))
+	for i, f := range c.faults[:len(parts)] {
 		switch p := f.place; {
 		case f.err == p: // of something that the configuration names
 			parts[i] = p.Error()
@@ -62,8 +63,14 @@ func (c *CheckError) Error() string {
 			parts[i] = fmt.Sprintf("%v: %v", ErrConfig, f.err)
 		}
 	}
+	if more := len(c.faults) - maxFaults; more > 0 {
+		parts = append(parts, fmt.Sprintf("... and %d more", more))
+	}
 	return strings.Join(parts, "\n")
 }
+
+// maxFaults is the most faults that CheckError.Error writes out.
+const maxFaults = 100
 
 // Unwrap returns ErrConfig, the list of places, and the single faults, and ErrAbsent if
 // each of them may pass by itself.

@@ -22,10 +22,11 @@ import (
 
 // CheckFiles is Check, and looks at what the configuration names outside of
 // itself: the signing key, the broker's TLS files and password, the directories of
-// state and store, and with keys also the key sets, and whether they serve the
-// programs. It changes nothing and does not connect. The error is a *CheckError
-// with all faults; it wraps ErrAbsent when each is about something that may appear.
-func CheckFiles(cfg *config.Evaluator, keys bool) error {
+// state and store, and whether enrolled devices can be read. With all also each
+// enrolled device, and the key sets and whether they serve the programs. It changes
+// nothing and does not connect. The error is a *CheckError with all faults; it wraps
+// ErrAbsent when each is about something that may appear.
+func CheckFiles(cfg *config.Evaluator, all bool) error {
 	faults := new(CheckError)
 	plan := compile(cfg, faults)
 	signer, err := transport.LoadSigningKey(cfg.SigningKey)
@@ -43,7 +44,8 @@ func CheckFiles(cfg *config.Evaluator, keys bool) error {
 	daemon.CheckBroker(cfg.Broker, "the user that the evaluator runs as", "hencedge-evaluator",
 		func(path, remedy string, err error) { faults.file(cfg, path, remedy, err) })
 	checkDirectories(cfg, faults)
-	if keys {
+	checkEnrolled(cfg, all, faults)
+	if all {
 		checkKeySets(cfg, plan, faults)
 	}
 	return faults.err()
@@ -95,6 +97,20 @@ type silent struct{ error }
 
 func (silent) Error() string   { return "" }
 func (s silent) Unwrap() error { return s.error }
+
+// checkEnrolled looks at the files of enrolled devices. A service leaves out what is wrong in
+// them and goes on with the others: only with all is that a fault.
+func checkEnrolled(cfg *config.Evaluator, all bool, faults *CheckError) {
+	_, wrong := config.NewRoll(cfg).Read()
+	for _, e := range wrong {
+		if absent := e.Path != ""; all || absent {
+			faults.faults = append(faults.faults, fault{e, e})
+			if absent { // a path of the configuration
+				faults.absent++
+			}
+		}
+	}
+}
 
 // checkKeySets loads the key sets and checks that they serve the programs; plan may be
 // nil.

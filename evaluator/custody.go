@@ -11,11 +11,11 @@ import (
 )
 
 // openCustody takes stored custody if the configuration has a store, else direct custody.
-func (s *Service) openCustody(keys []engine.Keys, trust *transport.TrustStore) error {
+func (s *Service) openCustody(keys []engine.Keys) error {
 	if s.cfg.Store == nil {
 		return nil // direct already
 	}
-	d, err := openStored(s.pipeline, keys, trust)
+	d, err := openStored(s.pipeline, keys)
 	if err == nil {
 		s.custody = d
 	}

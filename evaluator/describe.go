@@ -16,7 +16,8 @@ func (s *Service) State() State {
 	st := s.Stats()
 	out := State{Name: s.cfg.Name, Boot: s.state.Boot(), URL: s.cfg.Broker.URL, Connected: s.Connected(),
 		Accepted: st.Accepted, Twins: st.Twins, Results: st.Results, Failed: st.Failed, Refused: st.Refused,
-		Programs: map[string]Counted{}, Devices: s.devices.deviceStates(), PublicKey: s.signer.PublicText()}
+		Programs: map[string]Counted{}, PublicKey: s.signer.PublicText()}
+	out.Devices, out.MoreDevices = s.devices.deviceStates()
 	for i := range s.plan.Programs {
 		p := st.Programs[s.plan.Programs[i].Name]
 		out.Programs[s.plan.Programs[i].Name] = Counted{Results: p.Results, Failed: p.Failed, Compute: p.Evaluate}
@@ -42,9 +43,12 @@ type State struct {
 	Refused   map[string]uint64  `json:"refused"` // by reason
 	Programs  map[string]Counted `json:"programs"`
 	Keys      []KeyState         `json:"keys"`
-	Devices   []DeviceState      `json:"devices"` // whose streams are read
-	PublicKey string             `json:"signing_public_key"`
-	Missing   []store.Gap        `json:"windows_missing,omitempty"`
+	// Devices are those whose streams are read. Of many these are the ones that differ, then
+	// those never heard of and those off line. MoreDevices counts the others.
+	Devices     []DeviceState `json:"devices"`
+	MoreDevices int           `json:"more_devices,omitempty"`
+	PublicKey   string        `json:"signing_public_key"`
+	Missing     []store.Gap   `json:"windows_missing,omitempty"`
 }
 
 // Counted are the results of one program.
@@ -74,10 +78,16 @@ func (s *Service) Health() []string {
 	if reason := daemon.CertificateHealth(s.cfg.Broker, s.now()); reason != "" {
 		out = append(out, reason)
 	}
+	var twice []string
 	for _, name := range s.devices.duplicates.devices() {
-		out = append(out, fmt.Sprintf("device %s: a second board sends with its name and signing key, or it lost its "+
-			"state while its clock was wrong; give each board its own", name))
+		if _, known := s.roster.find(name); !known {
+			continue // it was removed
+		}
+		twice = append(twice, fmt.Sprintf("device %s: a second board sends with its name and signing key, or it lost "+
+			"its state while its clock was wrong; give each board its own", name))
 	}
+	out = append(out, bounded(twice)...)
+	out = append(out, s.roster.health()...)
 	out = append(out, s.devices.health(s.now())...)
 	out = append(out, s.unmade.health(s.now())...)
 	return append(out, s.custody.health(s.now())...)

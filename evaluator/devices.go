@@ -1,6 +1,7 @@
 package evaluator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,7 +24,7 @@ type devices struct {
 	*reporter
 	cfg        *config.Evaluator
 	keys       map[transport.KeyRef]keyEpoch
-	reads      map[streamID]bool // by programs
+	roster     *roster
 	verifier   *transport.Verifier
 	duplicates duplicates
 	since      time.Time // of the first connection, zero before it
@@ -64,25 +65,15 @@ const (
 
 // newDevices returns what listens to the birth messages of the devices whose streams
 // programs read.
-func newDevices(cfg *config.Evaluator, keys map[transport.KeyRef]keyEpoch, reads map[streamID]bool,
-	trust *transport.TrustStore, r *reporter) (*devices, error) {
-	v, err := transport.NewVerifier(transport.VerifierOptions{Trust: trust,
+func newDevices(cfg *config.Evaluator, keys map[transport.KeyRef]keyEpoch, r *roster) (*devices, error) {
+	v, err := transport.NewVerifier(transport.VerifierOptions{Trust: r.trust,
 		Kinds:    []transport.Kind{transport.KindStatus},
 		NoReplay: true, MaxObject: maxStatus, TopicPrefix: cfg.Broker.TopicPrefix})
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
-	return &devices{reporter: r, cfg: cfg, keys: keys, reads: reads, verifier: v, said: map[string]*said{},
+	return &devices{reporter: r.reporter, cfg: cfg, keys: keys, roster: r, verifier: v, said: map[string]*said{},
 		streams: map[streamID]*standing{}, told: map[string]time.Time{}}, nil
-}
-
-// deviceNames returns the devices whose streams are read, in order.
-func (d *devices) deviceNames() []string {
-	seen := map[string]bool{}
-	for id := range d.reads {
-		seen[id.device] = true
-	}
-	return slices.Sorted(maps.Keys(seen))
 }
 
 // subscribeStatus asks for the birth messages of the devices. A broker that does not
@@ -91,8 +82,7 @@ func (d *devices) subscribeStatus(ctx context.Context, client transport.Client) 
 	d.mu.Lock()
 	d.since = d.now()
 	d.mu.Unlock()
-	for _, name := range d.deviceNames() {
-		topic := transport.StatusTopic(d.cfg.Broker.TopicPrefix, name)
+	for _, topic := range d.roster.filters(transport.StatusTopic) {
 		if err := client.Subscribe(ctx, topic, d.heard); err != nil {
 			if ctx.Err() == nil {
 				d.log.Warn("cannot read the birth messages of devices; differences between their files and this one "+
@@ -108,6 +98,9 @@ func (d *devices) subscribeStatus(ctx context.Context, client transport.Client) 
 func (d *devices) heard(msg transport.Delivery) {
 	if msg.Ack != nil {
 		defer msg.Ack()
+	}
+	if d.roster.strange("st", msg.Topic) {
+		return // of another evaluator's device, or of an evaluator
 	}
 	sealed, err := transport.ReadWhole(msg.Payload, maxStatus)
 	var obj *transport.Object
@@ -148,19 +141,16 @@ func (d *devices) heard(msg transport.Delivery) {
 // differences returns what in a device's birth message does not fit this configuration.
 func (d *devices) differences(device string, st *transport.Status) []string {
 	var out []string
-	for i := range d.cfg.Streams {
-		own := &d.cfg.Streams[i]
-		if own.Device != device || !d.reads[streamID{device, own.Name}] {
-			continue
-		}
-		at := slices.IndexFunc(st.Streams, func(x transport.StreamStatus) bool { return x.Name == own.Name })
+	for _, own := range d.roster.streams(device) {
+		name := own.Stream.Name
+		at := slices.IndexFunc(st.Streams, func(x transport.StreamStatus) bool { return x.Name == name })
 		if at < 0 {
-			out = append(out, fmt.Sprintf("stream %s is read by programs%s, and the device publishes %s", own.Name,
-				d.where(fmt.Sprintf("streams[%d].name", i)), streamList(st.Streams)))
+			out = append(out, fmt.Sprintf("stream %s is read by programs%s, and the device publishes %s", name,
+				d.where(own.Path+".name"), streamList(st.Streams)))
 			continue
 		}
 		if theirs, ok := daemon.DescribedStream(st.Streams[at]); ok {
-			out = append(out, d.compare(i, theirs)...)
+			out = append(out, d.compare(own, theirs)...)
 		}
 	}
 	ref := transport.KeyRef{ID: st.KeyID, Epoch: st.KeyEpoch}
@@ -171,13 +161,12 @@ func (d *devices) differences(device string, st *transport.Status) []string {
 	return out
 }
 
-// compare returns the fields in which a device's stream differs from streams[i].
-func (d *devices) compare(i int, theirs config.Stream) []string {
+// compare returns the fields in which a device's stream differs from own.
+func (d *devices) compare(own config.PlacedStream, theirs config.Stream) []string {
 	var out []string
-	own := d.cfg.Streams[i].Stream
-	for _, x := range own.Compare(theirs) {
-		out = append(out, fmt.Sprintf("stream %s, %s: the device has %s, the evaluator %s%s", own.Name, x.Path, x.Other,
-			x.Ours, d.where(fmt.Sprintf("streams[%d].%s", i, x.Path))))
+	for _, x := range own.Stream.Compare(theirs) {
+		out = append(out, fmt.Sprintf("stream %s, %s: the device has %s, the evaluator %s%s", own.Stream.Name, x.Path,
+			x.Other, x.Ours, d.where(own.Path+"."+x.Path)))
 	}
 	return out
 }
@@ -241,12 +230,15 @@ func (d *devices) explain(topic string, sealed []byte, err error) error {
 	var detail string
 	switch reason {
 	case "unknown_signer":
-		i := slices.IndexFunc(d.cfg.Devices, func(d config.Device) bool { return d.Name == m.Device })
-		if i < 0 {
+		at, known := d.roster.find(m.Device)
+		if !known {
 			return err
 		}
-		return explained{err,
-			fmt.Sprintf("devices[%d].public_key%s", i, d.where(fmt.Sprintf("devices[%d].public_key", i)))}
+		detail = "the public key of " + m.Device
+		if at.File != "" {
+			detail += fmt.Sprintf(" (%s:%d)", filepath.Base(at.File), at.Line)
+		}
+		return explained{err, detail}
 	case "wrong_key", "wrong_epoch":
 		detail = d.keyList()
 	default:
@@ -261,9 +253,8 @@ func (d *devices) explain(topic string, sealed []byte, err error) error {
 // described returns the differences of the stream that a window belongs to, if its device
 // has described it as it was when the window was made.
 func (d *devices) described(m *transport.Meta) []string {
-	i := slices.IndexFunc(d.cfg.Streams, func(d config.DeviceStream) bool {
-		return d.Device == m.Device && d.Name == m.Stream
-	})
+	list := d.roster.streams(m.Device)
+	i := slices.IndexFunc(list, func(s config.PlacedStream) bool { return s.Stream.Name == m.Stream })
 	if i < 0 {
 		return nil
 	}
@@ -275,7 +266,7 @@ func (d *devices) described(m *transport.Meta) []string {
 	}
 	for _, st := range said.status.Streams {
 		if theirs, ok := daemon.DescribedStream(st); ok && st.Name == m.Stream && theirs.LayoutHash() == m.Layout {
-			return d.compare(i, theirs)
+			return d.compare(list[i], theirs)
 		}
 	}
 	return nil
@@ -328,7 +319,7 @@ func (d *devices) refuseWindow(o transport.Staged, err error) error {
 func (d *devices) refusedAt(topic string, err error) {
 	rest, ok := strings.CutPrefix(topic, d.cfg.Broker.TopicPrefix+"/up/")
 	device, stream, _ := strings.Cut(rest, "/")
-	if id := (streamID{device, stream}); ok && d.reads[id] {
+	if id := (streamID{device, stream}); ok && d.roster.reads(id) {
 		d.note(id, err, d.now())
 	}
 }
@@ -338,39 +329,68 @@ func (d *devices) refusedAt(topic string, err error) {
 func (d *devices) health(now time.Time) []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	var out []string
+	var refused, differ []string
 	for _, id := range slices.SortedFunc(maps.Keys(d.streams), compareStreams) {
 		st := d.streams[id]
+		if !d.roster.reads(id) { // its device was removed
+			delete(d.streams, id)
+			continue
+		}
 		if st.n == 0 || now.Sub(st.last) > refusalLasts || st.taken && st.n < refusedInRow &&
 			now.Sub(st.since) < refusedForAll {
 			continue
 		}
-		out = append(out, fmt.Sprintf("nothing of stream %s/%s is taken, %d windows were refused: %s",
+		refused = append(refused, fmt.Sprintf("nothing of stream %s/%s is taken, %d windows were refused: %s",
 			id.device, id.stream,
 			st.n, st.why))
 	}
 	for _, name := range slices.Sorted(maps.Keys(d.said)) {
+		if _, known := d.roster.find(name); !known {
+			delete(d.said, name)
+			continue
+		}
 		if s := d.said[name]; s.status.Online {
 			for _, text := range s.differs {
-				out = append(out, "device "+name+": "+text)
+				differ = append(differ, "device "+name+": "+text)
 			}
 		}
 	}
-	return out
+	return append(bounded(refused), bounded(differ)...)
 }
 
-func (d *devices) deviceStates() []DeviceState {
+// maxStates bounds the devices that the state of a service lists.
+const maxStates = 100
+
+// deviceStates returns the devices whose streams are read, and how many there are more.
+func (d *devices) deviceStates() (states []DeviceState, more int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	var out []DeviceState
-	for _, name := range d.deviceNames() {
+	for _, name := range d.roster.readDevices() {
 		st := DeviceState{Name: name}
 		if now := d.said[name]; now != nil {
 			st.Heard, st.Online, st.Version, st.Differs = true, now.status.Online, now.status.Version, now.differs
 		}
 		out = append(out, st)
 	}
-	return out
+	if more = len(out) - maxStates; more <= 0 {
+		return out, 0
+	}
+	slices.SortStableFunc(out, func(a, b DeviceState) int { return cmp.Compare(a.rank(), b.rank()) })
+	return out[:maxStates], more
+}
+
+// rank orders devices by how much there is to say of them.
+func (s *DeviceState) rank() int {
+	switch {
+	case len(s.Differs) > 0:
+		return 0
+	case !s.Heard:
+		return 1
+	case !s.Online:
+		return 2
+	}
+	return 3
 }
 
 // DeviceState is what is known of a device whose streams are read.
@@ -389,7 +409,7 @@ func (d *devices) tellSilent(now time.Time) {
 	var missing []string
 	if !d.silent && !d.since.IsZero() && now.Sub(d.since) >= silentAfter {
 		d.silent = true
-		for _, name := range d.deviceNames() {
+		for _, name := range d.roster.readDevices() {
 			if d.said[name] == nil {
 				missing = append(missing, name)
 			}

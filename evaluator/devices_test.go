@@ -180,12 +180,12 @@ func TestStrangerAsks(t *testing.T) {
 func TestSilentDevices(t *testing.T) {
 	var log strings.Builder
 	cfg := testConfig(t, prog("mean", "mean(x)", map[string]string{"x": "d1/count/temp"}))
-	trust, err := deviceTrust(cfg)
+	r, err := newRoster(cfg, &reporter{log: slog.New(slog.NewTextHandler(&log, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := newDevices(cfg, nil, map[streamID]bool{{"d1", "count"}: true}, trust,
-		&reporter{log: slog.New(slog.NewTextHandler(&log, nil))})
+	r.single[streamID{"d1", "count"}] = true
+	d, err := newDevices(cfg, nil, r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,7 +202,7 @@ func TestSilentDevices(t *testing.T) {
 		!strings.Contains(log.String(), "devices=d1") {
 		t.Errorf("%d lines: %s", n, &log)
 	}
-	if st := d.deviceStates(); len(st) != 1 || st[0].Heard {
+	if st, more := d.deviceStates(); more != 0 || len(st) != 1 || st[0].Heard {
 		t.Errorf("%+v", st)
 	}
 }
@@ -213,7 +213,7 @@ func TestDifferencesHavePlaces(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &devices{cfg: cfg, reads: map[streamID]bool{{"board1", "system"}: true}}
+	d := &devices{cfg: cfg, roster: &roster{cfg: cfg, single: map[streamID]bool{{"board1", "system"}: true}}}
 	device := cfg.Streams[0].Stream
 	device.Channels = append([]config.Channel(nil), device.Channels...)
 	device.Channels[2].Range[1] = 100

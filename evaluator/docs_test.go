@@ -125,7 +125,7 @@ func compileExample(t *testing.T, cfg *config.Evaluator, expr string) (*program.
 	src := program.Source{Name: "example", Expr: strings.TrimSpace(expr), Vars: map[string]program.Var{}}
 	for name, ref := range map[string]string{"i": "pump/motor/current", "u": "pump/motor/voltage",
 		"v": "pump/motor/vibration", "h": "tank/level/height"} {
-		s, channel, err := cfg.Input(ref)
+		s, channel, err := cfg.Input(&config.Program{}, ref)
 		if err != nil {
 			t.Fatal(err)
 		}

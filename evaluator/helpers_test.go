@@ -398,3 +398,17 @@ func wantError(t *testing.T, err, want error, parts ...string) {
 		}
 	}
 }
+
+func findStream(cfg *config.Evaluator, device, stream string) *config.DeviceStream {
+	for i := range cfg.Streams {
+		if s := &cfg.Streams[i]; s.Device == device && s.Name == stream {
+			return s
+		}
+	}
+	for i := range cfg.Classes {
+		if s := cfg.Classes[i].Stream(stream); s != nil {
+			return &config.DeviceStream{Device: device, Stream: *s}
+		}
+	}
+	return nil
+}

@@ -22,6 +22,11 @@ func (s *Service) handle(d transport.Delivery) {
 		d.Ack()
 		return
 	}
+	if s.roster.strange("up", d.Topic) {
+		s.refuse(d.Topic, fmt.Errorf("%w: no such device is configured or enrolled", transport.ErrUnknownSigner))
+		d.Ack()
+		return
+	}
 	err := s.receiver.Feed(d.Topic, d.Payload)
 	if errors.Is(err, errStopping) || errors.Is(err, transport.ErrClosed) {
 		return
@@ -128,7 +133,7 @@ func (p *pipeline) window(obj *transport.Object) (*window, error) {
 	start := time.Now()
 	m := &obj.Meta
 	id := streamID{m.Device, m.Stream}
-	src := p.sources[id]
+	src := p.source(id)
 	if src == nil {
 		return nil, fmt.Errorf("%w: stream %s/%s is not configured", transport.ErrWrongLayout, m.Device, m.Stream)
 	}
@@ -193,17 +198,22 @@ func (p *pipeline) queue(working context.Context, j *job) bool {
 }
 
 // makeVerifier returns a verifier for the streams that programs read.
-func (p *pipeline) makeVerifier(trust *transport.TrustStore) (*transport.Verifier, error) {
+func (p *pipeline) makeVerifier() (*transport.Verifier, error) {
 	o := transport.VerifierOptions{
-		Trust: trust, Kinds: []transport.Kind{transport.KindReading}, Keys: slices.Collect(maps.Keys(p.keys)),
-		Layouts: map[string][32]byte{},
-		Replay:  p.state.Guard(), NoReplay: p.cfg.Store != nil, MaxObject: int(p.cfg.Limits.Object),
+		Trust: p.roster.trust, Kinds: []transport.Kind{transport.KindReading}, Keys: slices.Collect(maps.Keys(p.keys)),
+		Layout: func(device, stream string) ([32]byte, bool) {
+			src := p.source(streamID{device, stream})
+			if src == nil {
+				return [32]byte{}, false
+			}
+			return src.layout, true
+		},
+		Replay: p.state.Guard(), NoReplay: p.cfg.Store != nil, MaxObject: int(p.cfg.Limits.Object),
 		TopicPrefix: p.cfg.Broker.TopicPrefix,
 	}
-	for id, src := range p.sources {
-		o.Layouts[transport.StreamKey(id.device, id.stream)] = src.layout
-		if !slices.Contains(o.Params, src.hash) {
-			o.Params = append(o.Params, src.hash)
+	for _, prog := range p.plan.Programs {
+		if hash := prog.params.Hash(); !slices.Contains(o.Params, hash) {
+			o.Params = append(o.Params, hash)
 		}
 	}
 	v, err := transport.NewVerifier(o)

@@ -1,6 +1,7 @@
 package evaluator
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -111,25 +112,36 @@ func unjoined(w *window) error {
 	return fmt.Errorf("%w: %s/%s window %d%s", ErrUnjoined, w.stream.device, w.stream.stream, w.place.n, text)
 }
 
-// runnable is a program in service, with its circuits for windows that are not
-// full.
+// runnable is a program in service on the streams that it names or, for a class, on those of
+// one device.
 type runnable struct {
-	planned *Planned
-	done    *recent       // places whose results were given out; under the joiner's lock
-	tail    chan struct{} // closed when the newest job is over; guarded by stored.admit
+	*served
+	device string        // of a program for a class; else empty
+	done   *recent       // places whose results were given out; under the joiner's lock
+	tail   chan struct{} // closed when the newest job is over; guarded by stored.admit
+}
 
+// stream returns the stream of an input.
+func (p *runnable) stream(in program.Input) streamID {
+	return streamID{cmp.Or(p.device, in.Device), in.Stream}
+}
+
+// served is a program in service, with its circuits for windows that are not full. Those of
+// a program for a class serve all its devices.
+type served struct {
+	planned  *Planned
 	variants program.Variants
 }
 
 // circuit returns the circuit for the windows of a job.
-func (p *runnable) circuit(present map[program.Input]int) (*program.Circuit, error) {
+func (p *served) circuit(present map[program.Input]int) (*program.Circuit, error) {
 	if len(present) == 0 {
 		return p.planned.Circuit, nil
 	}
 	return p.variants.Circuit(present, func(present map[program.Input]int) (*program.Circuit, error) {
 		src := p.planned.source
 		src.Present = present
-		return program.Compile(src, p.planned.params)
+		return compileProgram(src, p.planned.params)
 	})
 }
 

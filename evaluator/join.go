@@ -18,13 +18,19 @@ type joiner struct {
 	timeout time.Duration
 	lost    func(w *window) // called for a window that leaves unused, or that a join has missed
 	left    func(w *window) // called for every window that leaves, under the lock; may be nil
+	// class returns the class of a device, and instances the programs of a class on its
+	// streams. nil: no program is for a class.
+	class     func(device string) string
+	instances func(class, device string) []*runnable
 
 	mu      sync.Mutex
 	streams map[streamID]*history
 }
 
-// history is what is kept of one stream.
+// history is what is kept of one stream. That of a device of a class begins with its first
+// window.
 type history struct {
+	class   string                  // that the device had then
 	byPlace map[place]*list.Element // of *window
 	order   *list.List              // by arrival
 	seen    *recent                 // places that were taken, also of windows that left
@@ -35,15 +41,23 @@ type history struct {
 
 func newJoiner(depth int, timeout time.Duration, progs []*runnable, lost func(*window)) *joiner {
 	j := &joiner{depth: max(depth, 1), timeout: timeout, lost: lost, streams: map[streamID]*history{}}
+	j.serve("", progs)
+	return j
+}
+
+// serve begins the histories of the streams that programs read. It is called once for each of
+// these streams, with all programs that read it.
+func (j *joiner) serve(class string, progs []*runnable) {
+	begun := map[streamID]*history{}
 	for _, p := range progs {
 		p.done = newRecent(64)
 		seen := map[streamID]bool{}
 		for _, in := range p.planned.Circuit.Inputs() {
-			id := streamID{in.Device, in.Stream}
-			h := j.streams[id]
+			id := p.stream(in)
+			h := begun[id]
 			if h == nil {
-				h = &history{byPlace: map[place]*list.Element{}, order: list.New(), seen: newRecent(0)}
-				j.streams[id] = h
+				h = &history{class: class, byPlace: map[place]*list.Element{}, order: list.New(), seen: newRecent(0)}
+				begun[id], j.streams[id] = h, h
 			}
 			h.lag = max(h.lag, in.Lag)
 			if !seen[id] {
@@ -52,13 +66,46 @@ func newJoiner(depth int, timeout time.Duration, progs []*runnable, lost func(*w
 			}
 		}
 	}
-	for _, h := range j.streams {
+	for _, h := range begun {
 		h.seen.limit = max(64, 4*(j.depth+h.lag))
 		for _, p := range h.users {
 			p.done.limit = max(p.done.limit, 4*(j.depth+h.lag))
 		}
 	}
-	return j
+}
+
+// history returns the history of a stream, nil if no program reads it; and gone with the
+// windows of what the device was before its class changed.
+func (j *joiner) history(id streamID, gone []*window) (*history, []*window) {
+	h := j.streams[id]
+	if j.class == nil || h != nil && h.class == "" {
+		return h, gone
+	}
+	class := j.class(id.device)
+	if h != nil && h.class == class {
+		return h, gone
+	}
+	if h != nil {
+		gone = j.forget(id.device, gone)
+	}
+	if class != "" && j.streams[id] == nil {
+		j.serve(class, j.instances(class, id.device))
+	}
+	return j.streams[id], gone
+}
+
+// forget ends the histories of a device of a class, and adds its windows to gone.
+func (j *joiner) forget(device string, gone []*window) []*window {
+	for id, h := range j.streams {
+		if id.device != device || h.class == "" {
+			continue
+		}
+		for h.order.Len() > 0 {
+			gone = j.evict(h, h.order.Front(), gone)
+		}
+		delete(j.streams, id)
+	}
+	return gone
 }
 
 // add keeps w and returns the jobs that it completes. It fails with
@@ -81,15 +128,15 @@ func (j *joiner) report(gone []*window) {
 }
 
 func (j *joiner) insert(w *window) (jobs []*job, gone []*window, err error) {
-	h := j.streams[w.stream]
+	h, gone := j.history(w.stream, nil)
 	if h == nil {
-		return nil, nil, nil // no program reads it
+		return nil, gone, nil // no program reads it
 	}
 	for w.byTime && h.seen.has(w.place) {
 		w.place.part++
 	}
 	if h.seen.has(w.place) {
-		return nil, nil, fmt.Errorf("%w: %s/%s window %d", ErrDuplicate, w.stream.device, w.stream.stream, w.place.n)
+		return nil, gone, fmt.Errorf("%w: %s/%s window %d", ErrDuplicate, w.stream.device, w.stream.stream, w.place.n)
 	}
 	h.seen.add(w.place)
 	h.byPlace[w.place] = h.order.PushBack(w)
@@ -98,7 +145,7 @@ func (j *joiner) insert(w *window) (jobs []*job, gone []*window, err error) {
 	}
 	for _, p := range h.users {
 		for _, in := range p.planned.Circuit.Inputs() {
-			if in.Device != w.stream.device || in.Stream != w.stream.stream {
+			if p.stream(in) != w.stream {
 				continue
 			}
 			if jb := j.complete(p, w.place.later(in.Lag)); jb != nil {
@@ -126,7 +173,7 @@ func (j *joiner) release(w *window) {
 	}
 	for _, p := range h.users {
 		for _, in := range p.planned.Circuit.Inputs() {
-			if in.Device == w.stream.device && in.Stream == w.stream.stream && !p.done.has(w.place.later(in.Lag)) {
+			if p.stream(in) == w.stream && !p.done.has(w.place.later(in.Lag)) {
 				return
 			}
 		}
@@ -143,7 +190,7 @@ func (j *joiner) complete(p *runnable, at place) *job {
 	ins := p.planned.Circuit.Inputs()
 	found := make(map[program.Input]*window, len(ins))
 	for _, in := range ins {
-		e := j.streams[streamID{in.Device, in.Stream}].byPlace[at.later(-in.Lag)]
+		e := j.streams[p.stream(in)].byPlace[at.later(-in.Lag)]
 		if e == nil {
 			return nil
 		}
@@ -160,7 +207,11 @@ func (j *joiner) complete(p *runnable, at place) *job {
 func (j *joiner) expire(now time.Time) {
 	var gone []*window
 	j.mu.Lock()
-	for _, h := range j.streams {
+	for id, h := range j.streams {
+		if h.class != "" && j.class(id.device) != h.class {
+			gone = j.forget(id.device, gone)
+			continue
+		}
 		for e := h.order.Front(); e != nil; {
 			w, next := e.Value.(*window), e.Next()
 			if now.Sub(w.at) < j.timeout {
@@ -182,7 +233,7 @@ func (h *history) missed(w *window) (names []string) {
 	for _, p := range h.users {
 		var now, others bool
 		for _, in := range p.planned.Circuit.Inputs() {
-			same := in.Device == w.stream.device && in.Stream == w.stream.stream
+			same := p.stream(in) == w.stream
 			now = now || same && in.Lag == 0
 			others = others || !same
 		}

@@ -19,7 +19,7 @@ func joinRig(t *testing.T, expr string, depth int, lost func(*window)) *joiner {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return newJoiner(depth, time.Minute, []*runnable{{planned: &plan.Programs[0]}}, lost)
+	return newJoiner(depth, time.Minute, []*runnable{{served: &served{planned: &plan.Programs[0]}}}, lost)
 }
 
 func at(device string, n int64, arrived time.Time) *window {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -18,8 +17,7 @@ func (s *Service) Connected() bool { return s.link.connected() }
 
 // subscribe asks for the readings of every stream that programs use.
 func (s *Service) subscribe(ctx context.Context, client transport.Client) error {
-	for _, id := range slices.SortedFunc(maps.Keys(s.sources), compareStreams) {
-		topic := transport.ReadingTopic(s.cfg.Broker.TopicPrefix, id.device, id.stream)
+	for _, topic := range s.roster.readings() {
 		if err := client.Subscribe(ctx, topic, s.handle); err != nil {
 			if ctx.Err() != nil {
 				return nil
@@ -36,15 +34,9 @@ func (s *Service) subscribe(ctx context.Context, client transport.Client) error 
 
 // filters returns all that the service subscribes to.
 func (s *Service) filters() []string {
-	prefix := s.cfg.Broker.TopicPrefix
-	out := []string{transport.ReceiptTopic(prefix, s.cfg.Name)}
-	for id := range s.sources {
-		out = append(out, transport.ReadingTopic(prefix, id.device, id.stream))
-	}
-	for _, device := range s.devices.deviceNames() {
-		out = append(out, transport.AskTopic(prefix, device), transport.StatusTopic(prefix, device))
-	}
-	return out
+	own := transport.ReceiptTopic(s.cfg.Broker.TopicPrefix, s.cfg.Name)
+	return slices.Concat([]string{own}, s.roster.readings(), s.roster.filters(transport.AskTopic),
+		s.roster.filters(transport.StatusTopic))
 }
 
 // dial connects to the broker, with a birth message and a last will.

@@ -39,13 +39,17 @@ var (
 		"program and they fill its share of the store.", "program")
 	descMissing = describe("windows_missing", "Windows of a device that have not come, of all streams: later numbers "+
 		"of the same start have.", "device")
-	descKnown    = describe("windows_repeated_total", "Windows that came again and were recognised by content id.")
-	descReceipts = describe("receipts_total", "Receipts sent.")
-	descAsks     = describe("asks_total", "Questions of devices answered.")
-	descSent     = describe("results_delivered_total", "Results that left the store.")
-	descRetries  = describe("result_retries_total", "Attempts to deliver a result that failed.")
-	descDamaged  = describe("store_damaged_total", "Files of the store lost to damage.")
-	descBoot     = describe("boot_epoch", "Boot epoch of this start.")
+	descClassMissing = describe("class_windows_missing", "Windows that have not come, of all streams of all devices "+
+		"of a class.", "class")
+	descClassDevices = describe("class_devices", "Devices of a class: configured and enrolled.", "class")
+	descLeftOut      = describe("enrolled_left_out", "Mistakes in the files of enrolled devices, which are left out.")
+	descKnown        = describe("windows_repeated_total", "Windows that came again and were recognised by content id.")
+	descReceipts     = describe("receipts_total", "Receipts sent.")
+	descAsks         = describe("asks_total", "Questions of devices answered.")
+	descSent         = describe("results_delivered_total", "Results that left the store.")
+	descRetries      = describe("result_retries_total", "Attempts to deliver a result that failed.")
+	descDamaged      = describe("store_damaged_total", "Files of the store lost to damage.")
+	descBoot         = describe("boot_epoch", "Boot epoch of this start.")
 )
 
 func describe(name, help string, labels ...string) *prometheus.Desc {
@@ -57,7 +61,8 @@ func (s *Service) Describe(ch chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{descAccepted, descTwins, descRefused, descResults, descFailed, descBytes,
 		descSeconds, descPromise, descBatches, descFallback, descBoot,
 		descInbox, descInBytes, descOutbox, descOutBytes, descKnown, descReceipts, descAsks, descSent, descRetries,
-		descDamaged, descWaiting, descWaitByte, descWaitAge, descShare, descUnread, descSkipped, descMissing} {
+		descDamaged, descWaiting, descWaitByte, descWaitAge, descShare, descUnread, descSkipped, descMissing,
+		descClassMissing, descClassDevices, descLeftOut} {
 		ch <- d
 	}
 	s.stages.all.Describe(ch)
@@ -86,6 +91,12 @@ func (s *Service) Collect(ch chan<- prometheus.Metric) {
 	count(descBatches, float64(st.Batches))
 	count(descFallback, float64(st.Fallbacks))
 	s.stages.all.Collect(ch)
+	if len(s.cfg.Classes) > 0 {
+		for class, n := range s.roster.counts() {
+			ch <- prometheus.MustNewConstMetric(descClassDevices, prometheus.GaugeValue, float64(n), class)
+		}
+		ch <- prometheus.MustNewConstMetric(descLeftOut, prometheus.GaugeValue, float64(s.roster.leftOut()))
+	}
 	s.custody.collect(ch)
 	ch <- prometheus.MustNewConstMetric(descBoot, prometheus.GaugeValue, float64(s.state.Boot()))
 }

@@ -19,11 +19,14 @@ type pipeline struct {
 	*reporter
 	cfg      *config.Evaluator
 	plan     *Plan
-	programs []*runnable // of the plan
+	programs []*runnable          // of the plan, but for those of classes
+	ofClass  map[string][]*served // by class
 	signer   *transport.SigningKey
 	keys     map[transport.KeyRef]keyEpoch
 	engine   *engine.Engine
 	sources  map[streamID]*source
+	shared   map[classStream]*source // of the devices of a class
+	roster   *roster
 	devices  *devices
 	verifier *transport.Verifier
 	receiver *transport.Receiver
@@ -39,6 +42,7 @@ type pipeline struct {
 
 func newPipeline(cfg *config.Evaluator, plan *Plan, deps *Deps) *pipeline {
 	p := &pipeline{cfg: cfg, plan: plan, signer: deps.SigningKey, sources: map[streamID]*source{},
+		shared: map[classStream]*source{}, ofClass: map[string][]*served{},
 		stages:   newStages(),
 		workers:  cmp.Or(max(cfg.Workers, 0), runtime.GOMAXPROCS(0)),
 		reporter: &reporter{log: deps.Logger, now: deps.Now, onRefused: deps.OnRefused}}
@@ -49,11 +53,28 @@ func newPipeline(cfg *config.Evaluator, plan *Plan, deps *Deps) *pipeline {
 		p.now = time.Now
 	}
 	for i := range plan.Programs {
-		p.programs = append(p.programs, &runnable{planned: &plan.Programs[i]})
+		planned := &plan.Programs[i]
+		if class := planned.Circuit.Class(); class != "" {
+			p.ofClass[class] = append(p.ofClass[class], &served{planned: planned})
+			continue
+		}
+		p.programs = append(p.programs, &runnable{served: &served{planned: planned}})
 	}
 	p.join = newJoiner(cfg.Join.Windows, cfg.Join.Timeout, p.programs, p.lost)
+	if len(p.ofClass) > 0 {
+		p.join.class, p.join.instances = func(device string) string { return p.roster.class(device) }, p.instances
+	}
 	p.jobs = newJobQueue(int64(cfg.Limits.Memory))
 	return p
+}
+
+// instances returns the programs of a class on the streams of one of its devices.
+func (p *pipeline) instances(class, device string) []*runnable {
+	var out []*runnable
+	for _, s := range p.ofClass[class] {
+		out = append(out, &runnable{served: s, device: device})
+	}
+	return out
 }
 
 // link is the connection to the broker.

@@ -146,10 +146,10 @@ func programNames(cfg *config.Evaluator) []string {
 
 // planProgram resolves the inputs of a program and compiles it.
 func planProgram(cfg *config.Evaluator, p *config.Program) (*Planned, error) {
-	src := program.Source{Name: p.Name, Expr: p.Expr, Vars: map[string]program.Var{}}
+	src := program.Source{Name: p.Name, Expr: p.Expr, Class: p.For, Vars: map[string]program.Var{}}
 	var first *config.DeviceStream
 	for name, ref := range p.Inputs {
-		s, channel, err := cfg.Input(ref)
+		s, channel, err := cfg.Input(p, ref)
 		if err != nil {
 			return nil, fmt.Errorf("program %q: input %s: %w", p.Name, name, err)
 		}
@@ -168,28 +168,31 @@ func planProgram(cfg *config.Evaluator, p *config.Program) (*Planned, error) {
 	if err != nil {
 		return nil, fmt.Errorf("program %q: %w", p.Name, err)
 	}
-	circuit, err := program.Compile(src, params)
+	circuit, err := compileProgram(src, params)
 	if err != nil {
 		return nil, err
 	}
-	rule, err := joinRule(cfg, circuit)
-	if err != nil {
+	planned := &Planned{Name: p.Name, Topic: p.Topic, Unit: p.Unit, Circuit: circuit, source: src, params: params}
+	if planned.Join, err = planned.joinRule(); err != nil {
 		return nil, err
 	}
-	if err := fitsLimits(cfg, circuit); err != nil {
+	if err := planned.fitsLimits(cfg); err != nil {
 		return nil, err
 	}
-	return &Planned{Name: p.Name, Topic: p.Topic, Unit: p.Unit, Circuit: circuit, Join: rule,
-		source: src, params: params}, nil
+	return planned, nil
 }
+
+// compileProgram is program.Compile; tests count its calls.
+var compileProgram = program.Compile
 
 // fitsLimits refuses inputs whose windows would all be refused as too large. It also
 // refuses a store that cannot hold all windows of one result: it would fill with windows
 // that wait for each other forever.
-func fitsLimits(cfg *config.Evaluator, c *program.Circuit) error {
+func (p *Planned) fitsLimits(cfg *config.Evaluator) error {
+	c := p.Circuit
 	held := map[streamID]int64{} // bytes of the windows that a result needs, by stream
 	for _, in := range c.Inputs() {
-		st := findStream(cfg, in.Device, in.Stream)
+		st := p.sourceOf(in)
 		need := int64(c.Parameters().CiphertextBytes(st.LevelAt(c.Parameters().MaxLevel()), false) + transport.MaxMeta)
 		if limit := int64(cfg.Limits.Object); limit > 0 && need > limit {
 			return fmt.Errorf("program %q: windows of %s have up to %d KiB, limits.object is %d KiB; raise it",
@@ -213,13 +216,13 @@ func fitsLimits(cfg *config.Evaluator, c *program.Circuit) error {
 	return nil
 }
 
-// joinRule decides how the inputs of a circuit are joined.
-func joinRule(cfg *config.Evaluator, c *program.Circuit) (JoinRule, error) {
+// joinRule decides how the inputs of the circuit are joined.
+func (p *Planned) joinRule() (JoinRule, error) {
 	var rule JoinRule
+	c := p.Circuit
 	ins := c.Inputs()
 	for i, in := range ins {
-		st := findStream(cfg, in.Device, in.Stream)
-		every := st.Window.Every
+		every := p.sourceOf(in).Window.Every
 		if i == 0 {
 			rule.Every = every
 			continue
@@ -246,21 +249,6 @@ func (p *Planned) sourceOf(in program.Input) config.Stream {
 		}
 	}
 	return config.Stream{}
-}
-
-// deviceTrust returns the keys of the devices.
-func deviceTrust(cfg *config.Evaluator) (*transport.TrustStore, error) {
-	trust := transport.NewTrustStore()
-	for _, d := range cfg.Devices {
-		pub, err := transport.ParsePublicKey(d.PublicKey)
-		if err == nil {
-			err = trust.AddDevice(d.Name, pub)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%w: device %s: %w", ErrConfig, d.Name, err)
-		}
-	}
-	return trust, nil
 }
 
 // warnUseless points out programs whose results say little.

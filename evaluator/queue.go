@@ -18,20 +18,28 @@ type jobQueue struct {
 
 	mu      sync.Mutex
 	changed *sync.Cond
-	lines   map[*runnable]*jobLine
-	turns   []*runnable // whose lines are not empty, the next one first
+	lines   map[lineID]*jobLine
+	turns   []lineID // whose lines are not empty, the next one first
 	bytes   int64
 	closed  bool
 }
 
-// jobLine is the jobs of one program.
+// lineID names a program or, for a class, that of one device.
+type lineID struct {
+	program *served
+	device  string
+}
+
+func (p *runnable) line() lineID { return lineID{p.served, p.device} }
+
+// jobLine is the jobs of one program. That of each device of a class counts as its own.
 type jobLine struct {
 	jobs  []*job
 	bytes int64
 }
 
 func newJobQueue(limit int64) *jobQueue {
-	q := &jobQueue{limit: limit, lines: map[*runnable]*jobLine{}}
+	q := &jobQueue{limit: limit, lines: map[lineID]*jobLine{}}
 	q.changed = sync.NewCond(&q.mu)
 	return q
 }
@@ -56,11 +64,12 @@ func (q *jobQueue) push(ctx context.Context, j *job) bool {
 	if ctx.Err() != nil {
 		return false
 	}
-	line := q.lines[j.prog]
+	id := j.prog.line()
+	line := q.lines[id]
 	if line == nil {
 		line = &jobLine{}
-		q.lines[j.prog] = line
-		q.turns = append(q.turns, j.prog)
+		q.lines[id] = line
+		q.turns = append(q.turns, id)
 	}
 	line.jobs = append(line.jobs, j)
 	line.bytes += size
@@ -108,10 +117,10 @@ func (q *jobQueue) close() {
 
 // floods reports whether a program has taken more than its part of a queue that is filling
 // up: a quarter of the room while more than half is taken, where others wait too.
-func (q *jobQueue) floods(p *runnable) bool {
+func (q *jobQueue) floods(id lineID) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	line := q.lines[p]
+	line := q.lines[id]
 	return line != nil && len(q.lines) > 1 && 2*q.bytes > q.limit && 4*line.bytes > q.limit
 }
 

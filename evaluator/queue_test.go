@@ -17,7 +17,7 @@ func queueRig(t *testing.T, room, programs int) (q *jobQueue, all []*runnable, n
 		t.Fatal(err)
 	}
 	for range programs {
-		all = append(all, &runnable{planned: &plan.Programs[0]})
+		all = append(all, &runnable{served: &served{planned: &plan.Programs[0]}})
 	}
 	number := map[*runnable]int64{}
 	next = func(p *runnable) *job {
@@ -39,8 +39,8 @@ func TestFlood(t *testing.T) {
 		for _, p := range programs[1:] {
 			q.push(t.Context(), next(p))
 		}
-		if turn == 0 && !q.floods(programs[0]) || q.floods(programs[1]) {
-			t.Errorf("floods: %v, %v", q.floods(programs[0]), q.floods(programs[1]))
+		if turn == 0 && !q.floods(programs[0].line()) || q.floods(programs[1].line()) {
+			t.Errorf("floods: %v, %v", q.floods(programs[0].line()), q.floods(programs[1].line()))
 		}
 		got := map[*runnable]int{}
 		for range others + 1 {
@@ -63,7 +63,7 @@ func TestQueueRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q, programs, next := queueRig(t, 2, 2)
 		p := programs[0]
-		if !q.push(t.Context(), next(p)) || !q.push(t.Context(), next(p)) || q.floods(p) {
+		if !q.push(t.Context(), next(p)) || !q.push(t.Context(), next(p)) || q.floods(p.line()) {
 			t.Fatal("no room for two")
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

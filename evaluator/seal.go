@@ -25,7 +25,8 @@ func (p *pipeline) seal(j *job, c *program.Circuit, key transport.KeyRef, comput
 // resultMeta returns the header of a result.
 func (p *pipeline) resultMeta(j *job, c *program.Circuit, out program.Output) transport.Meta {
 	m := transport.Meta{
-		Kind: transport.KindResult, Device: p.cfg.Name, Program: c.Name(), Params: c.Parameters().Hash(),
+		Kind: transport.KindResult, Device: p.cfg.Name, Program: c.Name(), Subject: j.prog.device,
+		Params: c.Parameters().Hash(),
 		Layout: c.Hash(),
 		Level:  c.Level(), Scale: c.Scale(),
 		Post: &transport.Post{A: out.A, B: out.B, Sqrt: out.Sqrt, Slot: out.Slot, Count: out.Count, Bound: out.Bound},

@@ -54,21 +54,20 @@ func New(cfg *config.Evaluator, deps Deps) (*Service, error) {
 	if err != nil {
 		return nil, err
 	}
-	trust, err := deviceTrust(cfg)
-	if err != nil {
+	if s.roster, err = newRoster(cfg, s.reporter); err != nil {
 		return nil, err
 	}
 	s.makeSources()
-	if s.devices, err = newDevices(cfg, s.keys, s.reads(), trust, s.reporter); err != nil {
+	if s.devices, err = newDevices(cfg, s.keys, s.roster); err != nil {
 		return nil, err
 	}
 	if s.state, err = store.OpenState(cfg.State, cfg.Name, s.now()); err != nil {
 		return nil, err
 	}
-	if s.verifier, err = s.makeVerifier(trust); err != nil {
+	if s.verifier, err = s.makeVerifier(); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
-	if err := s.openCustody(keys, trust); err != nil {
+	if err := s.openCustody(keys); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	s.staged = make(chan staged, 8)
@@ -177,7 +176,8 @@ func (s *Service) Run(ctx context.Context) (err error) {
 	}
 	s.plan.warnUseless(s.log)
 	if ctx.Err() == nil {
-		s.log.Info("evaluator runs", "name", s.cfg.Name, "programs", len(s.plan.Programs), "streams", len(s.sources))
+		s.log.Info("evaluator runs", "name", s.cfg.Name, "programs", len(s.plan.Programs), "streams",
+			len(s.sources)+len(s.shared))
 		for _, c := range s.engine.Contexts() {
 			s.log.Debug("programs run here", "params", c.Parameters().Name(), "device", c.Ring().Backend().Device())
 		}
@@ -208,6 +208,7 @@ func (s *Service) start(ctx, working context.Context) (done chan struct{}) {
 	}
 	var keeping sync.WaitGroup
 	keeping.Go(func() { s.keepHouse(ctx) })
+	keeping.Go(func() { s.roster.follow(ctx) })
 	done = make(chan struct{})
 	go func() {
 		intake.Wait()

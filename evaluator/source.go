@@ -1,15 +1,24 @@
 package evaluator
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
 	"time"
 
 	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/evaluator/program"
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/transport"
 )
+
+// streamID names a stream of a device.
+type streamID struct{ device, stream string }
+
+func compareStreams(a, b streamID) int {
+	return cmp.Or(cmp.Compare(a.device, b.device), cmp.Compare(a.stream, b.stream))
+}
 
 // source is a stream that readings are taken from.
 type source struct {
@@ -17,7 +26,7 @@ type source struct {
 	params henc.Parameters
 	hash   [32]byte
 	layout [32]byte
-	users  []*runnable
+	users  []*served
 }
 
 // readers names the programs that read the stream; none read one that is not configured.
@@ -35,15 +44,17 @@ func (src *source) readers() (names []string) {
 func (p *pipeline) makeSources() {
 	for _, prog := range p.programs {
 		for _, in := range prog.planned.Circuit.Inputs() {
-			id := streamID{in.Device, in.Stream}
-			src := p.sources[id]
-			if src == nil {
-				st, params := findStream(p.cfg, in.Device, in.Stream), prog.planned.params
-				src = &source{stream: st.Stream, params: params, hash: params.Hash(), layout: st.LayoutHash()}
-				p.sources[id] = src
-			}
-			if !slices.Contains(src.users, prog) {
-				src.users = append(src.users, prog)
+			id := prog.stream(in)
+			p.sources[id] = p.sources[id].readBy(prog.served, in)
+			p.roster.single[id] = true
+		}
+	}
+	for class, programs := range p.ofClass {
+		for _, prog := range programs {
+			for _, in := range prog.planned.Circuit.Inputs() {
+				id := classStream{class, in.Stream}
+				p.shared[id] = p.shared[id].readBy(prog, in)
+				p.roster.shared[id] = true
 			}
 		}
 	}
@@ -52,15 +63,33 @@ func (p *pipeline) makeSources() {
 			p.log.Info("no program reads this stream", "device", st.Device, "stream", st.Name)
 		}
 	}
+	for _, c := range p.cfg.Classes {
+		for _, st := range c.Streams {
+			if p.shared[classStream{c.Name, st.Name}] == nil {
+				p.log.Info("no program reads this stream", "class", c.Name, "stream", st.Name)
+			}
+		}
+	}
 }
 
-// reads returns the streams that programs read.
-func (p *pipeline) reads() map[streamID]bool {
-	reads := map[streamID]bool{}
-	for id := range p.sources {
-		reads[id] = true
+// readBy returns the source with one more reader; src may be nil.
+func (src *source) readBy(prog *served, in program.Input) *source {
+	if src == nil {
+		st, params := prog.planned.sourceOf(in), prog.planned.params
+		src = &source{stream: st, params: params, hash: params.Hash(), layout: st.LayoutHash()}
 	}
-	return reads
+	if !slices.Contains(src.users, prog) {
+		src.users = append(src.users, prog)
+	}
+	return src
+}
+
+// source returns a stream that programs read, else nil.
+func (p *pipeline) source(id streamID) *source {
+	if src := p.sources[id]; src != nil || len(p.shared) == 0 {
+		return src
+	}
+	return p.shared[classStream{p.roster.class(id.device), id.stream}]
 }
 
 // place checks what the header says of the window and finds its place.
@@ -88,9 +117,9 @@ func (src *source) place(m *transport.Meta) (place, error) {
 }
 
 // accepts checks level and scale for every input of p that is of the stream.
-func (p *runnable) accepts(id streamID, level int, scale float64) error {
+func (p *served) accepts(id streamID, level int, scale float64) error {
 	for _, in := range p.planned.Circuit.Inputs() {
-		if in.Device == id.device && in.Stream == id.stream {
+		if cmp.Or(in.Device, id.device) == id.device && in.Stream == id.stream {
 			if err := p.planned.Circuit.CheckInput(in, level, scale); err != nil {
 				return err
 			}

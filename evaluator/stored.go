@@ -40,7 +40,7 @@ type stored struct {
 
 // openStored opens the store. The windows of an earlier process count as taken from
 // now on.
-func openStored(p *pipeline, keys []engine.Keys, trust *transport.TrustStore) (*stored, error) {
+func openStored(p *pipeline, keys []engine.Keys) (*stored, error) {
 	c := p.cfg.Store
 	var holders []ed25519.PublicKey
 	for _, k := range keys {
@@ -52,7 +52,7 @@ func openStored(p *pipeline, keys []engine.Keys, trust *transport.TrustStore) (*
 		return nil, fmt.Errorf("%w: store.results is keyholder, and no key set names its holder's signing key",
 			engine.ErrKeys)
 	}
-	receipts, err := p.makeReceipts(trust)
+	receipts, err := p.makeReceipts()
 	if err != nil {
 		return nil, err
 	}
@@ -68,11 +68,12 @@ func openStored(p *pipeline, keys []engine.Keys, trust *transport.TrustStore) (*
 }
 
 // makeReceipts returns receipts that the service signs.
-func (p *pipeline) makeReceipts(trust *transport.TrustStore) (*store.Receipts, error) {
-	r, err := store.NewReceipts(trust, p.cfg.Broker.TopicPrefix, p.log, func(r transport.Receipt) ([]byte, error) {
+func (p *pipeline) makeReceipts() (*store.Receipts, error) {
+	seal := func(r transport.Receipt) ([]byte, error) {
 		number := func() (uint64, uint64) { return p.state.Sequence("receipt") }
 		return transport.SealReceipt(r, p.cfg.Name, p.signer, p.now(), number)
-	})
+	}
+	r, err := store.NewReceipts(p.roster.trust, p.cfg.Broker.TopicPrefix, p.log, seal)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrConfig, err)
 	}
@@ -178,11 +179,9 @@ func (d *stored) keep(working context.Context, o transport.Staged, v verdict) er
 		return fmt.Errorf("%w: %w: program %s, which reads %s/%s", store.ErrBusy, store.ErrShare, program,
 			m.Device, m.Stream)
 	}
-	for _, p := range d.p.sources[streamID{m.Device, m.Stream}].users {
-		if d.p.jobs.floods(p) {
-			return fmt.Errorf("%w: program %s has too many windows of %s/%s before it", store.ErrBusy, p.planned.Name,
-				m.Device, m.Stream)
-		}
+	if program, floods := d.floods(streamID{m.Device, m.Stream}); floods {
+		return fmt.Errorf("%w: program %s has too many windows of %s/%s before it", store.ErrBusy, program,
+			m.Device, m.Stream)
 	}
 	if v.err != nil {
 		return v.err
@@ -191,9 +190,27 @@ func (d *stored) keep(working context.Context, o transport.Staged, v verdict) er
 	return d.store.Windows.Keep(working, v.obj, o.Topic, o.Sealed, d.p.now())
 }
 
+// floods names a program that reads a stream and has more jobs waiting than its part.
+func (d *stored) floods(id streamID) (program string, floods bool) {
+	src := d.p.source(id)
+	if src == nil { // its device was removed meanwhile
+		return "", false
+	}
+	for _, p := range src.users {
+		line := lineID{program: p}
+		if p.planned.Circuit.Class() != "" {
+			line.device = id.device
+		}
+		if d.p.jobs.floods(line) {
+			return p.planned.Name, true
+		}
+	}
+	return "", false
+}
+
 // blocked names a program that reads a stream and whose results fill their share.
 func (d *stored) blocked(id streamID, probe bool) (program string, blocked bool) {
-	return d.store.Results.Blocked(d.p.sources[id].readers(), d.p.now(), probe)
+	return d.store.Results.Blocked(d.p.source(id).readers(), d.p.now(), probe)
 }
 
 // refuse reports a window that is not taken and tells its device. obj is nil if the
@@ -390,8 +407,7 @@ func (d *stored) expire(now time.Time) {
 
 // listen subscribes to the questions of every device whose streams are read.
 func (d *stored) listen(ctx context.Context, client transport.Client) error {
-	for _, device := range d.p.devices.deviceNames() {
-		topic := transport.AskTopic(d.p.cfg.Broker.TopicPrefix, device)
+	for _, topic := range d.p.roster.filters(transport.AskTopic) {
 		if err := client.Subscribe(ctx, topic, d.answer); err != nil {
 			if ctx.Err() != nil {
 				return nil
@@ -408,6 +424,9 @@ func (d *stored) answer(m transport.Delivery) {
 		defer m.Ack()
 	}
 	p := d.p
+	if p.roster.strange("ask", m.Topic) {
+		return // of another evaluator's device, or of an evaluator
+	}
 	ask, err := d.receipts.Read(m)
 	if err != nil {
 		err = p.devices.explain(m.Topic, ask.Sealed, err)
@@ -432,7 +451,7 @@ func (d *stored) outcome(device string, it transport.AskItem) transport.ReceiptI
 	}
 	// Nobody listens where no program reads; the sender must know.
 	id := streamID{device, strings.TrimPrefix(it.Topic, transport.ReadingTopic(d.p.cfg.Broker.TopicPrefix, device, ""))}
-	if d.p.sources[id] == nil {
+	if d.p.source(id) == nil {
 		return refusal(it.Object, transport.Refusal{Reason: transport.ReasonUnread, Detail: d.unread(device)})
 	}
 	if why := cmp.Or(d.receipts.Refused.Get(it.Object), d.receipts.Strange.Get(it.Object)); why.Reason != "" {
@@ -454,10 +473,8 @@ func (d *stored) outcome(device string, it transport.AskItem) transport.ReceiptI
 // unread returns which streams of a device are read.
 func (d *stored) unread(device string) string {
 	var names []string
-	for id := range d.p.sources {
-		if id.device == device {
-			names = append(names, id.stream)
-		}
+	for _, s := range d.p.roster.streams(device) {
+		names = append(names, s.Stream.Name)
 	}
 	slices.Sort(names)
 	return transport.Detail(fmt.Sprintf("of %s its programs read %s", device, strings.Join(names, ", ")))
@@ -501,12 +518,22 @@ func (d *stored) collect(ch chan<- prometheus.Metric) {
 		gauge(descUnread, map[bool]float64{true: 1}[w.Unread], name)
 		count(descSkipped, w.Skipped, name)
 	}
-	missing := map[string]uint64{}
+	missing, ofClass := map[string]uint64{}, map[string]uint64{}
 	for _, g := range d.store.Windows.Gaps() {
-		missing[g.Device] += g.Last - g.First + 1
+		n := g.Last - g.First + 1
+		if class := d.p.roster.class(g.Device); class != "" {
+			ofClass[class] += n
+		} else {
+			missing[g.Device] += n
+		}
 	}
 	for _, dev := range d.p.cfg.Devices {
-		gauge(descMissing, float64(missing[dev.Name]), dev.Name)
+		if dev.Class == "" {
+			gauge(descMissing, float64(missing[dev.Name]), dev.Name)
+		}
+	}
+	for _, c := range d.p.cfg.Classes {
+		gauge(descClassMissing, float64(ofClass[c.Name]), c.Name)
 	}
 	asked, sent := d.receipts.Counts()
 	count(descKnown, d.repeated.Load())

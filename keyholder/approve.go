@@ -216,6 +216,9 @@ func (l *approvals) expect(s *Set, m *transport.Meta) (*expected, error) {
 	}
 	a := l.list[i]
 	c, err := a.circuit(m)
+	if (m.Subject != "") != (a.Program.Class != "") {
+		err = fmt.Errorf("it is of the device %q, and the program is for the class %q", m.Subject, a.Program.Class)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: %s of %s: %w", ErrWrongProgram, m.Program, m.Device, err)
 	}
@@ -284,15 +287,23 @@ func (a *Approval) Describe(c *program.Circuit) string {
 				unit, lo, hi = ch.Unit, ch.Range[0], ch.Range[1]
 			}
 		}
+		of := in.Device
+		if a.Program.Class != "" {
+			of = "each " + a.Program.Class
+		}
 		fmt.Fprintf(&b, "  %s = %s/%s/%s, %g to %g %s, windows of %d samples",
-			name, in.Device, in.Stream.Name, in.Channel, lo, hi, unit, in.Stream.Samples)
+			name, of, in.Stream.Name, in.Channel, lo, hi, unit, in.Stream.Samples)
 		if in.Stream.Every > 0 {
 			fmt.Fprintf(&b, " every %v", in.Stream.Every)
 		}
 		b.WriteByte('\n')
 	}
 	out := c.Output()
-	fmt.Fprintf(&b, "  gives %d value(s) from %.6g to %.6g %s, error at most %.2g\n", out.Count, low, high,
+	whole := ""
+	if a.Program.Class != "" {
+		whole = "for each device that the evaluator counts among the class " + a.Program.Class + ", "
+	}
+	fmt.Fprintf(&b, "  gives %s%d value(s) from %.6g to %.6g %s, error at most %.2g\n", whole, out.Count, low, high,
 		a.Program.Unit, out.Bound)
 	fmt.Fprintf(&b, "  parameters %s, %s\n", a.Program.Params, a.Hash)
 	return b.String()

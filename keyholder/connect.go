@@ -22,7 +22,7 @@ func Dial(ctx context.Context, b config.Broker, log *slog.Logger) (transport.Cli
 }
 
 // Signers returns the public keys of a configuration's evaluators, by name.
-func Signers(devices []config.Device) (map[string][]ed25519.PublicKey, error) {
+func Signers(devices []config.Signer) (map[string][]ed25519.PublicKey, error) {
 	out := make(map[string][]ed25519.PublicKey, len(devices))
 	for _, d := range devices {
 		pub, err := transport.ParsePublicKey(d.PublicKey)

@@ -42,7 +42,7 @@ type csvWriter struct {
 // csvHeader names the columns. A result with several values has several rows, which differ
 // in index and value.
 var csvHeader = []string{"program", "evaluator", "epoch", "boot_epoch", "sequence", "start", "end", "samples",
-	"index", "value", "bound", "unit", "id"}
+	"index", "value", "bound", "unit", "id", "device"}
 
 func (c *csvWriter) Write(r *Result) error {
 	if !c.header {
@@ -58,7 +58,7 @@ func (c *csvWriter) Write(r *Result) error {
 			r.Program, r.Evaluator, strconv.FormatUint(uint64(r.Epoch), 10),
 			strconv.FormatUint(r.BootEpoch, 10), strconv.FormatUint(r.Sequence, 10),
 			at(r.Start), at(r.End), strconv.FormatUint(uint64(r.Samples), 10),
-			strconv.Itoa(i), num(v), num(r.Bound), r.Unit, hex.EncodeToString(r.ID[:]),
+			strconv.Itoa(i), num(v), num(r.Bound), r.Unit, hex.EncodeToString(r.ID[:]), r.Device,
 		})
 		if err != nil {
 			return err

@@ -39,7 +39,7 @@ func (t *Tally) Collect(ch chan<- prometheus.Metric) {
 		ch <- prometheus.MustNewConstMetric(descRead, prometheus.CounterValue, float64(n), program)
 	}
 	t.mu.Lock()
-	for program, o := range t.orders {
+	for program, o := range t.byProgram() {
 		ch <- prometheus.MustNewConstMetric(descGaps, prometheus.CounterValue, float64(o.gaps), program)
 		ch <- prometheus.MustNewConstMetric(descGone, prometheus.CounterValue, o.missing.Seconds(), program)
 		ch <- prometheus.MustNewConstMetric(descBack, prometheus.CounterValue, float64(o.backward), program)
@@ -49,4 +49,18 @@ func (t *Tally) Collect(ch chan<- prometheus.Metric) {
 	for _, class := range Classes() {
 		ch <- prometheus.MustNewConstMetric(descNot, prometheus.CounterValue, float64(refused[class]), class)
 	}
+}
+
+// byProgram returns the sums of what was noted of each program's results; mu is held.
+func (t *Tally) byProgram() map[string]*order {
+	out := map[string]*order{}
+	for id, o := range t.orders {
+		sum := out[id.program]
+		if sum == nil {
+			sum = new(order)
+			out[id.program] = sum
+		}
+		sum.gaps, sum.missing, sum.backward = sum.gaps+o.gaps, sum.missing+o.missing, sum.backward+o.backward
+	}
+	return out
 }

@@ -63,3 +63,28 @@ func TestOrder(t *testing.T) {
 		}
 	}
 }
+
+// The results of each device of a class have times of their own; counts are by program.
+func TestTimesByDevice(t *testing.T) {
+	var tally Tally
+	at := func(device string, minute int) string {
+		start := time.Unix(0, 0).Add(time.Duration(minute) * time.Minute)
+		return tally.Result(&Result{Program: "each", Device: device, Start: start, End: start.Add(time.Minute),
+			Samples: 60})
+	}
+	for minute := range 3 {
+		for _, device := range []string{"p1", "p2"} {
+			if odd := at(device, minute); odd != "" {
+				t.Errorf("%s, minute %d: %s", device, minute, odd)
+			}
+		}
+	}
+	if at("p1", 9) == "" || at("p2", 1) == "" {
+		t.Error("a gap or a repetition is not told")
+	}
+	sum := tally.byProgram()
+	if read, _ := tally.Counts(); read["each"] != 8 || len(sum) != 1 || sum["each"].gaps != 1 ||
+		sum["each"].backward != 1 {
+		t.Errorf("%v, %+v", read, sum["each"])
+	}
+}

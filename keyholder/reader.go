@@ -296,7 +296,8 @@ func (r *Reader) decode(obj *transport.Object, want *expected, sealed []byte) (*
 	m := &obj.Meta
 	values := apply(&want.out, slots)
 	return &Result{
-		Program: m.Program, Evaluator: m.Device, Unit: cmp.Or(r.o.Units[m.Program], want.unit), KeyID: m.KeyID,
+		Program: m.Program, Device: m.Subject, Evaluator: m.Device, Unit: cmp.Or(r.o.Units[m.Program], want.unit),
+		KeyID:     m.KeyID,
 		Epoch:     m.KeyEpoch,
 		BootEpoch: m.BootEpoch, Sequence: m.Sequence, Start: time.Unix(0, m.Start), End: time.Unix(0, m.End),
 		Samples: m.Samples,

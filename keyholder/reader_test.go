@@ -160,6 +160,56 @@ func TestReadResult(t *testing.T) {
 }
 
 // TestEveryRefusalHasItsOwnError changes one thing at a time.
+// One approval of a program for a class covers each device that a result names, and only
+// results that name one; an approval of another program covers none of these.
+func TestApprovalOfAClass(t *testing.T) {
+	s, key := newSet(t), signingKey(t)
+	c := newCloud(t, s, s.manifest.Current(), key)
+	p := testProgram(s.params.Name(), 1)
+	in := p.Inputs["x"]
+	in.Device = ""
+	p.Name, p.Class, p.Inputs = "each", "pump", map[string]program.PublishedInput{"x": in}
+	r := reader(t, s, ReaderOptions{Signers: trust(key)})
+	offered, circuit, err := NewApproval("cloud", p, day0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := offered.Describe(circuit); !strings.Contains(text, "x = each pump/s/c, ") ||
+		!strings.Contains(text, "for each device that the evaluator counts among the class pump") {
+		t.Errorf("%s", text)
+	}
+	of := func(device string) func(*transport.Meta) {
+		return func(m *transport.Meta) { m.Program, m.Layout, m.Subject = "each", circuit.Hash(), device }
+	}
+	_, err = r.Read("hencedge/v1/res/each", c.result([]float64{0.5}, of("pump1")))
+	if !errors.Is(err, ErrNotApproved) {
+		t.Errorf("not approved: %v", err)
+	}
+	approve(t, s, p)
+	for _, device := range []string{"pump1", "pump2"} {
+		got, err := r.Read("hencedge/v1/res/each", c.result([]float64{0.5}, of(device)))
+		if err != nil || got.Device != device || math.Abs(got.Values[0]-35) > 1 {
+			t.Errorf("%s: %+v, %v", device, got, err)
+		}
+	}
+	if _, err := r.Read("hencedge/v1/res/each", c.result([]float64{0.5}, of(""))); !errors.Is(err, ErrWrongProgram) {
+		t.Errorf("without a device: %v", err)
+	}
+	_, err = r.Read("hencedge/v1/res/mean", c.result([]float64{0.5}, func(m *transport.Meta) { m.Subject = "pump1" }))
+	if !errors.Is(err, ErrWrongProgram) {
+		t.Errorf("a device under a program for none: %v", err)
+	}
+	other := p
+	other.Class = "tank"
+	if _, c2, err := NewApproval("cloud", other, day0); err != nil || c2.Hash() == circuit.Hash() {
+		t.Errorf("the class is not part of the hash: %v", err)
+	}
+	p.Class = ""
+	if _, _, err := NewApproval("cloud", p, day0); err == nil {
+		t.Error("a program without class or device")
+	}
+}
+
 func TestEveryRefusalHasItsOwnError(t *testing.T) {
 	s, key := newSet(t), signingKey(t)
 	good := newCloud(t, s, s.manifest.Current(), key)

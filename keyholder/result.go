@@ -15,6 +15,7 @@ import (
 // Result is a verified and decrypted result of a program.
 type Result struct {
 	Program   string
+	Device    string // that it is about, in a program for a class
 	Evaluator string // who computed and signed it
 	Unit      string // where the reader knows it
 
@@ -37,7 +38,8 @@ type Result struct {
 // MarshalJSON returns the form that "results decrypt" prints.
 func (r *Result) MarshalJSON() ([]byte, error) {
 	j := resultJSON{
-		Program: r.Program, Evaluator: r.Evaluator, Unit: r.Unit, KeyID: hex.EncodeToString(r.KeyID[:]), Epoch: r.Epoch,
+		Program: r.Program, Device: r.Device, Evaluator: r.Evaluator, Unit: r.Unit,
+		KeyID: hex.EncodeToString(r.KeyID[:]), Epoch: r.Epoch,
 		BootEpoch: r.BootEpoch, Sequence: r.Sequence, Start: r.Start.UTC(), End: r.End.UTC(), Samples: r.Samples,
 		Values: r.Values, Bound: r.Bound, ID: hex.EncodeToString(r.ID[:]), Bytes: len(r.Sealed),
 	}
@@ -50,6 +52,7 @@ func (r *Result) MarshalJSON() ([]byte, error) {
 // resultJSON is the NDJSON form of a Result.
 type resultJSON struct {
 	Program   string    `json:"program"`
+	Device    string    `json:"device,omitempty"`
 	Evaluator string    `json:"evaluator"`
 	Unit      string    `json:"unit,omitempty"`
 	KeyID     string    `json:"key_id"`

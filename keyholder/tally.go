@@ -16,8 +16,14 @@ type Tally struct {
 	read    map[string]uint64
 	refused map[string]uint64
 	damaged uint64
-	orders  map[string]*order
+	orders  map[series]*order
 }
+
+// series is what the results of a program are about: one device of a class, or nothing else.
+type series struct{ program, device string }
+
+// maxSeries bounds the series whose times are followed: an evaluator names the devices.
+const maxSeries = 1 << 16
 
 // Damage counts n lost records of the state.
 func (t *Tally) Damage(n int) {
@@ -39,13 +45,20 @@ func (t *Tally) Result(r *Result) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.read == nil {
-		t.read, t.orders = map[string]uint64{}, map[string]*order{}
+		t.read, t.orders = map[string]uint64{}, map[series]*order{}
 	}
 	t.read[r.Program]++
-	o := t.orders[r.Program]
+	id := series{r.Program, r.Device}
+	o := t.orders[id]
 	if o == nil {
+		for other := range t.orders {
+			if len(t.orders) < maxSeries {
+				break
+			}
+			delete(t.orders, other)
+		}
 		o = new(order)
-		t.orders[r.Program] = o
+		t.orders[id] = o
 	}
 	return o.note(r)
 }

@@ -231,12 +231,12 @@ func TestClaim(t *testing.T) {
 
 func TestSignersAndLimits(t *testing.T) {
 	key := signingKey(t)
-	got, err := Signers([]config.Device{{Name: "cloud", PublicKey: key.PublicText()},
+	got, err := Signers([]config.Signer{{Name: "cloud", PublicKey: key.PublicText()},
 		{Name: "cloud", PublicKey: signingKey(t).PublicText()}})
 	if err != nil || len(got["cloud"]) != 2 || !got["cloud"][0].Equal(key.Public()) {
 		t.Errorf("got %v, %v", got, err)
 	}
-	if _, err := Signers([]config.Device{{Name: "cloud", PublicKey: "ed25519:junk"}}); err == nil {
+	if _, err := Signers([]config.Signer{{Name: "cloud", PublicKey: "ed25519:junk"}}); err == nil {
 		t.Error("junk was accepted as a public key")
 	}
 	l := Limits(config.Limits{Object: 1, Pending: 2, Memory: 3, Reassembly: 4})

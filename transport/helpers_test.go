@@ -52,7 +52,9 @@ func testOptions(t testing.TB) VerifierOptions {
 	}
 	return VerifierOptions{
 		Trust: trust, Params: [][32]byte{testParams}, Keys: []KeyRef{{testKeyID, 3}},
-		Layouts:  map[string][32]byte{"board-7/vibration": testLayout},
+		Layout: func(device, stream string) ([32]byte, bool) {
+			return testLayout, device == "board-7" && stream == "vibration"
+		},
 		Counters: &Counters{},
 	}
 }

@@ -64,6 +64,7 @@ func (k Kind) String() string {
 //	Device      the device         the evaluator       the sender
 //	Stream      the stream         optional            optional
 //	Program     empty              the program         optional (program: required)
+//	Subject     empty              of a class program  empty
 //	KeyID ...   of the ciphertext  of the ciphertext   optional
 //	Layout      of the stream      optional            optional
 //	Inputs      empty              object ids          optional
@@ -74,6 +75,9 @@ type Meta struct {
 	Device  string // CheckName
 	Stream  string // CheckName, or empty
 	Program string // CheckName, or empty
+	// Subject is the device that a result of a program for a class is about. CheckName, or
+	// empty.
+	Subject string
 
 	KeyID    [16]byte // key set that the body is encrypted under
 	KeyEpoch uint32   // epoch of that key set
@@ -119,6 +123,7 @@ func (m *Meta) Validate() error {
 	}{
 		{"stream", m.Stream, m.Kind == KindReading, false},
 		{"program", m.Program, m.Kind == KindResult || m.Kind == KindProgram, m.Kind == KindReading},
+		{"subject", m.Subject, false, m.Kind != KindResult},
 	} {
 		switch {
 		case f.name == "" && f.need:

@@ -32,6 +32,7 @@ type wireMeta struct {
 	Inputs    [][]byte  `cbor:"16,keyasint,omitempty"`
 	Post      *wirePost `cbor:"17,keyasint,omitempty"`
 	Present   []uint32  `cbor:"18,keyasint,omitempty"`
+	Subject   string    `cbor:"19,keyasint,omitempty"`
 }
 
 // wirePost is Post as it travels.
@@ -97,6 +98,7 @@ func marshalMeta(m *Meta, version uint64) ([]byte, error) {
 		KeyID: m.KeyID[:], KeyEpoch: m.KeyEpoch, BootEpoch: m.BootEpoch, Sequence: m.Sequence,
 		Params: m.Params[:], Layout: m.Layout[:], Level: uint8(m.Level), Scale: m.Scale,
 		Start: m.Start, End: m.End, Samples: m.Samples, Present: m.Present,
+		Subject: m.Subject,
 	}
 	for i := range m.Inputs {
 		w.Inputs = append(w.Inputs, m.Inputs[i][:])
@@ -140,6 +142,7 @@ func unmarshalMeta(b []byte, minVersion uint64) (*Meta, error) {
 		Kind: Kind(w.Kind), Device: w.Device, Stream: w.Stream, Program: w.Program,
 		KeyEpoch: w.KeyEpoch, BootEpoch: w.BootEpoch, Sequence: w.Sequence,
 		Level: int(w.Level), Scale: w.Scale, Start: w.Start, End: w.End, Samples: w.Samples, Present: w.Present,
+		Subject: w.Subject,
 	}
 	for _, f := range []struct {
 		what string

@@ -571,3 +571,35 @@ func TestSealInPlace(t *testing.T) {
 		}
 	}
 }
+
+// SetDevices replaces the devices that are trusted, all of them or none, and leaves the
+// evaluators.
+func TestSetDevices(t *testing.T) {
+	one, two, cloud := testKey(t, "one"), testKey(t, "two"), testKey(t, "cloud-1")
+	trust, err := TrustKeys(map[string]ed25519.PublicKey{"a": one.Public(), "b": cloud.Public()}, cloud.Public())
+	if err != nil {
+		t.Fatal(err)
+	}
+	trusted := func(device string, k *SigningKey) bool {
+		known := holds(trust.signers(k.kid), k.Public())
+		m := Meta{Kind: KindReading, Device: device}
+		return known && trust.trusts(&m, k.Public())
+	}
+	if err := trust.SetDevices(map[string]ed25519.PublicKey{"c": two.Public(), "d": two.Public()[:5]}); err == nil ||
+		!trusted("a", one) || trusted("c", two) {
+		t.Errorf("a bad key: %v", err)
+	}
+	if err := trust.SetDevices(map[string]ed25519.PublicKey{"a/b": two.Public()}); !errors.Is(err, ErrMalformed) {
+		t.Errorf("a bad name: %v", err)
+	}
+	if err := trust.SetDevices(map[string]ed25519.PublicKey{"c": two.Public()}); err != nil {
+		t.Fatal(err)
+	}
+	if trusted("a", one) || !trusted("c", two) || trusted("b", cloud) || len(trust.signers(one.kid)) > 0 {
+		t.Error("the devices were not replaced")
+	}
+	result := Meta{Kind: KindResult}
+	if len(trust.signers(cloud.kid)) != 1 || !trust.trusts(&result, cloud.Public()) {
+		t.Error("the evaluator went with the devices")
+	}
+}

@@ -61,6 +61,30 @@ func (t *TrustStore) AddDevice(name string, pub ed25519.PublicKey) error {
 	return nil
 }
 
+// SetDevices trusts these keys, one for each name, in place of all that AddDevice added. If
+// it fails nothing changes.
+func (t *TrustStore) SetDevices(devices map[string]ed25519.PublicKey) error {
+	now := make(map[string][]ed25519.PublicKey, len(devices))
+	for name, pub := range devices {
+		if err := CheckName(name); err != nil {
+			return fmt.Errorf("trust device: %w", err)
+		}
+		if len(pub) != ed25519.PublicKeySize {
+			return fmt.Errorf("trust device %q: %w, got %d", name, errPublicKey, len(pub))
+		}
+		now[name] = []ed25519.PublicKey{slices.Clone(pub)}
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.devices = now
+	clear(t.hints)
+	t.hint(t.evaluators...)
+	for _, keys := range now {
+		t.hint(keys...)
+	}
+	return nil
+}
+
 // AddEvaluator trusts pub for results.
 func (t *TrustStore) AddEvaluator(pub ed25519.PublicKey) error {
 	if len(pub) != ed25519.PublicKeySize {

@@ -104,7 +104,9 @@ func handHeader(m *Meta) []byte {
 		}
 		put(18, list)
 	}
-
+	if m.Subject != "" {
+		put(19, cborText(m.Subject))
+	}
 	return append(cborHead(5, uint64(n)), out...)
 }
 

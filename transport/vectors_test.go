@@ -61,13 +61,14 @@ type vectorMeta struct {
 	Inputs    []string `json:"inputs,omitempty"`
 	Post      *Post    `json:"post,omitempty"`
 	Present   []uint32 `json:"present,omitempty"`
+	Subject   string   `json:"subject,omitempty"`
 }
 
 func toVector(m Meta) vectorMeta {
 	v := vectorMeta{m.Kind, m.Device, m.Stream, m.Program, hex.EncodeToString(m.KeyID[:]), m.KeyEpoch, m.BootEpoch,
 		m.Sequence,
 		hex.EncodeToString(m.Params[:]), hex.EncodeToString(m.Layout[:]), m.Level, m.Scale, m.Start, m.End, m.Samples,
-		nil, m.Post, m.Present}
+		nil, m.Post, m.Present, m.Subject}
 	for _, id := range m.Inputs {
 		v.Inputs = append(v.Inputs, hex.EncodeToString(id[:]))
 	}
@@ -76,7 +77,8 @@ func toVector(m Meta) vectorMeta {
 
 func (v vectorMeta) meta(t *testing.T) Meta {
 	t.Helper()
-	m := Meta{v.Kind, v.Device, v.Stream, v.Program, [16]byte(unhex(t, v.KeyID)), v.KeyEpoch, v.BootEpoch, v.Sequence,
+	m := Meta{v.Kind, v.Device, v.Stream, v.Program, v.Subject, [16]byte(unhex(t, v.KeyID)), v.KeyEpoch, v.BootEpoch,
+		v.Sequence,
 		[32]byte(unhex(t, v.Params)), [32]byte(unhex(t, v.Layout)), v.Level, v.Scale, v.Start, v.End, v.Samples, nil,
 		v.Post, v.Present}
 	for _, id := range v.Inputs {
@@ -144,6 +146,8 @@ func makeVectors(t *testing.T) messageVectors {
 			Bound: 0.001}}
 	short := result
 	short.Sequence, short.Present = 2, []uint32{256, 100}
+	ofClass := result
+	ofClass.Sequence, ofClass.Subject = 3, "board-7"
 	status := Status{Online: true, Version: "0.1.0", Since: 1_700_000_000_000_000_000, KeyID: [16]byte(ramp(16)),
 		KeyEpoch: 3,
 		Streams: []StreamStatus{{Name: "vibration", Params: "edge13-d3", Packing: "real", Samples: 64,
@@ -171,6 +175,7 @@ func makeVectors(t *testing.T) messageVectors {
 		{"receipt", receiptMeta, must(MarshalReceipt(receipt)), -19, contentOf(receipt)},
 		{"ask", of(at, KindAsk), must(MarshalAsk(ask)), -19, contentOf(ask)},
 		{"result-partial", short, ramp(40), -19, nil},
+		{"result-class", ofClass, ramp(40), -19, nil},
 	} {
 		header, err := marshalMeta(&c.meta, Version)
 		if err != nil {

@@ -28,12 +28,11 @@ type VerifierOptions struct {
 	Retired []KeyRef // earlier epochs: refused as ErrWrongEpoch, not ErrWrongKey
 	AnyKey  bool
 
-	// Layouts are the slot layouts of readings by "device/stream". When it is
-	// not nil, a reading of a stream that is not in it, or that has another
-	// layout, is refused. nil: layouts are not checked.
-	Layouts map[string][32]byte
-	// Programs are the program hashes of results by program name, checked in
-	// the same way against the Layout field of a result. nil: not checked.
+	// Layout returns the slot layout of the readings of a stream. A reading of a stream that
+	// it does not know, or that has another layout, is refused. nil: layouts are not checked.
+	Layout func(device, stream string) (layout [32]byte, known bool)
+	// Programs are the program hashes of results by program name. A result of a program
+	// that is not in it, or with another Layout field, is refused. nil: not checked.
 	Programs map[string][32]byte
 
 	Replay      *ReplayGuard // nil: a new guard with the default window
@@ -43,9 +42,6 @@ type VerifierOptions struct {
 	TopicPrefix string       // for OpenFrom; empty: DefaultPrefix
 	Counters    *Counters    // counts what Open accepts and refuses; may be nil
 }
-
-// StreamKey returns the key of VerifierOptions.Layouts.
-func StreamKey(device, stream string) string { return device + "/" + stream }
 
 // Verifier holds what Open checks against. It is safe for concurrent use.
 type Verifier struct {
@@ -232,18 +228,23 @@ func (v *Verifier) allow(m *Meta) error {
 		}
 		return fmt.Errorf("%w: %v of %q uses key set %x, epoch %d", ErrWrongKey, m.Kind, m.Device, m.KeyID, m.KeyEpoch)
 	}
-	what, name, list := "stream", StreamKey(m.Device, m.Stream), o.Layouts
-	if m.Kind == KindResult {
-		what, name, list = "program", m.Program, o.Programs
+	what, name := "stream", m.Device+"/"+m.Stream
+	var want [32]byte
+	var known bool
+	switch {
+	case m.Kind == KindResult && o.Programs != nil:
+		what, name = "program", m.Program
+		want, known = o.Programs[name]
+	case m.Kind == KindReading && o.Layout != nil:
+		want, known = o.Layout(m.Device, m.Stream)
+	default:
+		return nil
 	}
-	if list != nil {
-		want, ok := list[name]
-		if !ok {
-			return fmt.Errorf("%w: %s %q is not configured here", ErrWrongLayout, what, name)
-		}
-		if want != m.Layout {
-			return fmt.Errorf("%w: %s %q has layout %x, want %x", ErrWrongLayout, what, name, m.Layout[:8], want[:8])
-		}
+	switch {
+	case !known:
+		return fmt.Errorf("%w: %s %q is not configured here", ErrWrongLayout, what, name)
+	case want != m.Layout:
+		return fmt.Errorf("%w: %s %q has layout %x, want %x", ErrWrongLayout, what, name, m.Layout[:8], want[:8])
 	}
 	return nil
 }

@@ -48,7 +48,7 @@ device's. Run the command as the user that the agent runs as.`,
 			}
 			defer key.Wipe()
 			if !csr {
-				return a.printEnrolment(cfg.Device, key.Public())
+				return a.printEnrolment(cfg.Device, key.Public(), "")
 			}
 			text, err := key.CertificateRequest(cfg.Device)
 			if err != nil {

@@ -5,7 +5,6 @@ package main
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/hencedge/hencedge/agent/plan"
 	"github.com/hencedge/hencedge/config"
@@ -24,12 +23,13 @@ func programNeeds(cfg *config.Agent, file string) (*plan.ProgramNeeds, error) {
 	if err != nil {
 		return nil, err
 	}
+	known, _ := config.FindDevice(ev, cfg.Device)
 	for _, s := range cfg.Streams {
-		for _, theirs := range ev.Streams {
-			if theirs.Device != cfg.Device || theirs.Name != s.Name {
+		for _, theirs := range ev.StreamsOf(cfg.Device, known.Class) {
+			if theirs.Stream.Name != s.Name {
 				continue
 			}
-			for _, d := range s.Compare(theirs.Stream) {
+			for _, d := range s.Compare(*theirs.Stream) {
 				return nil, fmt.Errorf("%w: stream %s is packed differently in %s: %s is %s here and %s there; "+
 					"`hencedge check` compares all of both files",
 					config.ErrInvalid, s.Name, file, d.Path, d.Ours, d.Other)
@@ -37,20 +37,21 @@ func programNeeds(cfg *config.Agent, file string) (*plan.ProgramNeeds, error) {
 		}
 	}
 	streams := map[string]plan.LevelNeed{}
-	for name, n := range needsOf(compiled, cfg.Device) {
+	for name, n := range needsOf(compiled, cfg.Device, known.Class) {
 		streams[name] = plan.LevelNeed{Programs: n.Programs, Level: n.Level, Accepts: n.Accepts}
 	}
 	return &plan.ProgramNeeds{Streams: streams, Object: int64(ev.Limits.Object),
-		Keys: keysOf(compiled, cfg.Device)}, nil
+		Keys: keysOf(compiled, cfg.Device, known.Class)}, nil
 }
 
-// keysOf returns the evaluation keys of the programs that read a device.
-func keysOf(compiled *evaluator.Plan, device string) plan.EvaluationKeys {
+// keysOf returns the evaluation keys of the programs that read a device of a class, or of none.
+func keysOf(compiled *evaluator.Plan, device, class string) plan.EvaluationKeys {
 	keys, each := plan.EvaluationKeys{}, 0 // bytes of one
 	for _, p := range compiled.Programs {
 		e := p.Circuit.Explain()
 		if !slices.ContainsFunc(e.Inputs, func(in program.InputInfo) bool {
-			return strings.HasPrefix(in.Name, device+"/")
+			_, ours := inputOf(&e, in, device, class)
+			return ours
 		}) {
 			continue
 		}

@@ -11,12 +11,14 @@ import (
 	"github.com/hencedge/hencedge/cmd/hencedge/internal/cli"
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/evaluator"
+	"github.com/hencedge/hencedge/evaluator/program"
 	"github.com/hencedge/hencedge/henc"
 )
 
 // streamLevel is the level that the programs of an evaluator need of a stream.
 type streamLevel struct {
-	Device   string   `json:"device"`
+	Device   string   `json:"device,omitempty"`
+	Class    string   `json:"class,omitempty"` // in place of the device: of each of the class
 	Stream   string   `json:"stream"`
 	Programs []string `json:"programs"`
 	Level    int      `json:"level"`       // that the file asks for
@@ -64,13 +66,27 @@ func streamLevels(cfg *config.Evaluator) ([]streamLevel, error) {
 		return nil, err
 	}
 	var out []streamLevel
+	type owned struct {
+		device, class string
+		config.Stream
+	}
+	var all []owned
 	for _, s := range cfg.Streams {
+		all = append(all, owned{s.Device, "", s.Stream})
+	}
+	for _, c := range cfg.Classes {
+		for _, s := range c.Streams {
+			all = append(all, owned{"", c.Name, s})
+		}
+	}
+	for _, s := range all {
 		params, err := henc.Named(s.Params)
 		if err != nil {
 			return nil, err
 		}
-		n := needsOf(plan, s.Device)[s.Name]
-		l := streamLevel{Device: s.Device, Stream: s.Name, Programs: n.Programs, Level: s.LevelAt(params.MaxLevel()),
+		n := needsOf(plan, s.device, s.class)[s.Name]
+		l := streamLevel{Device: s.device, Class: s.class, Stream: s.Name,
+			Programs: n.Programs, Level: s.LevelAt(params.MaxLevel()),
 			Least: n.Level}
 		l.Bytes, l.Fewest = params.CiphertextBytes(l.Level, false), params.CiphertextBytes(l.Least, false)
 		l.Good = l.Level == l.Least
@@ -92,11 +108,12 @@ func (a *app) printLevels(list []streamLevel) error {
 			continue
 		}
 		users := cmp.Or(strings.Join(l.Programs, ", "), "no program at all")
-		text := fmt.Sprintf("%s/%s: level %d, as needed for %s", l.Device, l.Stream, l.Level, users)
+		owner := cmp.Or(l.Device, "each "+l.Class)
+		text := fmt.Sprintf("%s/%s: level %d, as needed for %s", owner, l.Stream, l.Level, users)
 		if !l.Good {
 			text = fmt.Sprintf("%s/%s: level %d, and %d is enough for %s: write \"level: %d\" here and in the "+
 				"device's file, %s instead of %s a window",
-				l.Device, l.Stream, l.Level, l.Least, users, l.Least, cli.Bytes(int64(l.Fewest)),
+				owner, l.Stream, l.Level, l.Least, users, l.Least, cli.Bytes(int64(l.Fewest)),
 				cli.Bytes(int64(l.Bytes)))
 		}
 		if _, err := fmt.Fprintln(a.Std.Out, text); err != nil {
@@ -115,14 +132,23 @@ type levelNeed struct {
 	Level, Accepts int
 }
 
-// needsOf returns what the programs need of the streams of a device.
-func needsOf(plan *evaluator.Plan, device string) map[string]levelNeed {
+// inputOf returns the stream of an input, and whether it is one of a device, or one that
+// every device of its class has.
+func inputOf(e *program.Explanation, in program.InputInfo, device, class string) (stream string, ours bool) {
+	name, _, _ := strings.Cut(in.Name, "@") // without the lag
+	if e.Class != "" {
+		return name, e.Class == class
+	}
+	return strings.CutPrefix(name, device+"/")
+}
+
+// needsOf returns what the programs need of the streams of a device of a class, or of none.
+func needsOf(plan *evaluator.Plan, device, class string) map[string]levelNeed {
 	needs := map[string]levelNeed{}
 	for _, p := range plan.Programs {
 		e := p.Circuit.Explain()
 		for _, in := range e.Inputs {
-			name, _, _ := strings.Cut(in.Name, "@") // without the lag
-			stream, ours := strings.CutPrefix(name, device+"/")
+			stream, ours := inputOf(&e, in, device, class)
 			if !ours {
 				continue
 			}

@@ -224,6 +224,9 @@ func describeEvaluator(raw json.RawMessage) ([]string, error) {
 			lines = append(lines, fmt.Sprintf("%-14s %s", "", text))
 		}
 	}
+	if st.MoreDevices > 0 {
+		lines = append(lines, fmt.Sprintf("%-14s and %d more", "devices", st.MoreDevices))
+	}
 	return append(lines, fmt.Sprintf("%-14s %s", "signs as", st.PublicKey)), nil
 }
 

@@ -60,6 +60,9 @@ func compileChanged(prog Source, p henc.Parameters, change func(*config.Stream))
 	return compile(prog, p)
 }
 
+// Class returns the class whose devices each have a result of their own, or "".
+func (c *Circuit) Class() string { return c.prog.Class }
+
 // Name returns the program's name.
 func (c *Circuit) Name() string { return c.prog.Name }
 
@@ -79,16 +82,23 @@ func (c *Circuit) Depth() int { return c.last().depth }
 // Hash identifies what the program computes on what: SHA-256 over a tag, the
 // expression, the parameter hash and, for each variable in alphabetical order,
 // its name, device, channel and the layout hash of its stream. Strings stand
-// with their length (8 bytes, big endian). It does not depend on how the
-// circuit is planned or on how full the windows are.
+// with their length (8 bytes, big endian). Of a program for a class the tag is another
+// one, the class follows the expression, and the devices are empty: it is the same for
+// all devices. It does not depend on how the circuit is planned or on how full the windows are.
 func (c *Circuit) Hash() [32]byte {
 	var b []byte
 	str := func(s string) {
 		b = binary.BigEndian.AppendUint64(b, uint64(len(s)))
 		b = append(b, s...)
 	}
-	str("hencedge program v1")
-	str(c.prog.Expr)
+	if c.prog.Class == "" {
+		str("hencedge program v1")
+		str(c.prog.Expr)
+	} else {
+		str("hencedge class program v1")
+		str(c.prog.Expr)
+		str(c.prog.Class)
+	}
 	hash := c.params.Hash()
 	b = append(b, hash[:]...)
 	for _, name := range sortedKeys(c.prog.Vars) {

@@ -13,6 +13,7 @@ import (
 type Explanation struct {
 	Program string `json:"program"`
 	Expr    string `json:"expr"`
+	Class   string `json:"class,omitempty"` // each of its devices has a result
 	Params  string `json:"params"`
 
 	Inputs []InputInfo `json:"inputs"`
@@ -128,7 +129,7 @@ func (c *Circuit) Explain() Explanation {
 	last := len(c.steps) - 1
 	p := c.params
 	e := Explanation{
-		Program: c.prog.Name, Expr: c.prog.Expr, Params: p.Name(),
+		Program: c.prog.Name, Expr: c.prog.Expr, Class: c.prog.Class, Params: p.Name(),
 		Depth: c.Depth(), MaxLevel: p.MaxLevel(), Policy: c.policy.String(),
 		Keys: KeyInfo{Relinearise: c.NeedsRelin(), Rotations: c.Rotations()},
 	}

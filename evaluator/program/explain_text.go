@@ -15,6 +15,9 @@ func (e Explanation) Text() string {
 		b.WriteByte('\n')
 	}
 	fmt.Fprintf(&b, "%s = %s\n", e.Program, strings.Join(strings.Fields(e.Expr), " "))
+	if e.Class != "" {
+		line("for", "each device of the class %s", e.Class)
+	}
 	line("parameters", "%s, levels 0 to %d", e.Params, e.MaxLevel)
 	for _, in := range e.Inputs {
 		line("input", "%s: %d samples, level %d, scale 2^%.2f, %s (%s symmetric)", in.Name, in.Samples,

@@ -24,12 +24,13 @@ type Published struct {
 	Params string                    `json:"params"`
 	Unit   string                    `json:"unit,omitempty"`
 	Topic  string                    `json:"topic,omitempty"` // of its results; empty: the default topic
+	Class  string                    `json:"class,omitempty"` // each of its devices has a result; empty: none
 	Inputs map[string]PublishedInput `json:"inputs"`          // by the name that Expr uses
 }
 
 // PublishedInput is what a variable stands for.
 type PublishedInput struct {
-	Device  string          `json:"device"`
+	Device  string          `json:"device"` // empty in a program for a class
 	Channel string          `json:"channel"`
 	Stream  PublishedStream `json:"stream"`
 }
@@ -55,7 +56,7 @@ type PublishedChannel struct {
 // Publish describes a program for full windows.
 func Publish(src Source, params henc.Parameters, unit, topic string) Published {
 	p := Published{Name: src.Name, Expr: src.Expr, Params: params.Name(), Unit: unit, Topic: topic,
-		Inputs: map[string]PublishedInput{}}
+		Class: src.Class, Inputs: map[string]PublishedInput{}}
 	for name, v := range src.Vars {
 		st := v.Stream
 		in := PublishedInput{Device: v.Device, Channel: st.Channels[v.Channel].Name,
@@ -78,7 +79,7 @@ func (p *Published) Source() (Source, henc.Parameters, error) {
 	if err != nil {
 		return Source{}, params, fmt.Errorf("%w of %q: %w", ErrPublished, p.Name, err)
 	}
-	src := Source{Name: p.Name, Expr: p.Expr, Vars: map[string]Var{}}
+	src := Source{Name: p.Name, Expr: p.Expr, Class: p.Class, Vars: map[string]Var{}}
 	for name, in := range p.Inputs {
 		st := config.Stream{Name: in.Stream.Name, LogScale: in.Stream.LogScale, Packing: in.Stream.Packing,
 			Params: p.Params,
@@ -94,7 +95,7 @@ func (p *Published) Source() (Source, henc.Parameters, error) {
 
 // printable refuses text that could drive a terminal.
 func (p *Published) printable() error {
-	text := []string{p.Name, p.Expr, p.Unit, p.Topic}
+	text := []string{p.Name, p.Expr, p.Unit, p.Topic, p.Class}
 	for name, in := range p.Inputs {
 		text = append(text, name, in.Device, in.Channel, in.Stream.Name)
 		for _, c := range in.Stream.Channels {

@@ -13,7 +13,10 @@ import (
 type Source struct {
 	Name string
 	Expr string
-	Vars map[string]Var // by the name that Expr uses
+	// Class names the devices of which each has a result of its own; then no variable names
+	// a device. Empty: the variables name devices.
+	Class string
+	Vars  map[string]Var // by the name that Expr uses
 	// Present says for windows that are not full how many samples they hold
 	// (windows that end by time). Inputs that it does not name are full.
 	Present map[Input]int
@@ -34,12 +37,17 @@ type Input struct {
 	Lag    int
 }
 
-// String returns "device/stream" or, for older windows, "device/stream@lag".
+// String returns "device/stream" or, for older windows, "device/stream@lag"; without a device
+// "stream" and "stream@lag".
 func (in Input) String() string {
-	if in.Lag == 0 {
-		return in.Device + "/" + in.Stream
+	text := in.Stream
+	if in.Device != "" {
+		text = in.Device + "/" + in.Stream
 	}
-	return fmt.Sprintf("%s/%s@%d", in.Device, in.Stream, in.Lag)
+	if in.Lag != 0 {
+		text += fmt.Sprintf("@%d", in.Lag)
+	}
+	return text
 }
 
 // VarKey names a window of a variable for Reference: "x", or "x@k" for the one
@@ -64,7 +72,10 @@ func (s *Source) check(params string, slots int) error {
 	for _, name := range sortedKeys(s.Vars) {
 		v := s.Vars[name]
 		st := v.Stream
-		where := v.Device + "/" + st.Name
+		where := Input{Device: v.Device, Stream: st.Name}.String()
+		if (v.Device == "") != (s.Class != "") {
+			return fail("variable %s: %s: a program for a class names no devices, any other does", name, where)
+		}
 		if v.Channel < 0 || v.Channel >= len(st.Channels) {
 			return fail("variable %s: %s has no channel %d", name, where, v.Channel)
 		}

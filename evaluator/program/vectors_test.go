@@ -12,6 +12,7 @@ import (
 type programVector struct {
 	Name      string           `json:"name"`
 	Expr      string           `json:"expr"`
+	Class     string           `json:"class,omitempty"`
 	Params    string           `json:"params"`
 	Variables []variableVector `json:"variables"`
 	Hash      string           `json:"hash"`
@@ -36,13 +37,15 @@ func TestProgramVectors(t *testing.T) {
 		{Name: "product", Expr: "mean(t * h) // °C times %\n", Vars: map[string]Var{
 			"t": {Device: "board-7", Stream: climate, Channel: 0}, "h": {
 				Device: "board-8", Stream: climate, Channel: 1}}},
+		{Name: "each", Expr: "var(x)", Class: "weather", Vars: map[string]Var{"x": {Stream: climate, Channel: 1}}},
 	} {
 		c, err := Compile(s, mustParams(t, "edge13-d3"))
 		if err != nil {
 			t.Fatal(err)
 		}
 		h := c.Hash()
-		v := programVector{Name: s.Name, Expr: s.Expr, Params: "edge13-d3", Hash: hex.EncodeToString(h[:])}
+		v := programVector{Name: s.Name, Expr: s.Expr, Class: s.Class, Params: "edge13-d3",
+			Hash: hex.EncodeToString(h[:])}
 		published := Publish(s, mustParams(t, "edge13-d3"), "", "")
 		body, err := MarshalPublished(&published)
 		if err != nil {

@@ -200,6 +200,8 @@ class Messages(unittest.TestCase):
             got["inputs"] = [i.hex() for i in h.inputs]
         if h.present:
             got["present"] = h.present
+        if h.subject:
+            got["subject"] = h.subject
         if h.post:
             p = h.post
             got["post"] = {"A": p.a, "B": p.b, "Sqrt": p.root, "Slot": p.slot, "Count": p.count, "Bound": p.bound}

@@ -317,7 +317,9 @@ func trusting(t *testing.T, key *transport.SigningKey) transport.VerifierOptions
 	m := reading(0)
 	return transport.VerifierOptions{
 		Trust: trust, Params: [][32]byte{m.Params}, Keys: []transport.KeyRef{{ID: m.KeyID, Epoch: m.KeyEpoch}},
-		Layouts:  map[string][32]byte{transport.StreamKey(m.Device, m.Stream): m.Layout},
+		Layout: func(device, stream string) ([32]byte, bool) {
+			return m.Layout, device == m.Device && stream == m.Stream
+		},
 		Counters: &transport.Counters{},
 	}
 }

@@ -73,7 +73,7 @@ var (
 // sections are the headings of the documentation whose tables describe a type of
 // another name, or several.
 var sections = map[string][]string{
-	"keys": {"AgentKeys"}, "signer": {"Device"}, "key holder": {"KeyHolder"}, "inputs": {"Input"},
+	"keys": {"AgentKeys"}, "key holder": {"KeyHolder"}, "inputs": {"Input"},
 	"i2c and spi": {"I2C",
 		"SPI", "Register"},
 	"modbus": {"Modbus", "Register", "Line"}, "serial ports": {"Serial", "Line"}, "commands": {"Exec"},

@@ -97,7 +97,8 @@ class Header:
             11: lambda: r.unsigned(63), 12: r.float, 13: r.integer, 14: r.integer, 15: lambda: r.unsigned(131072),
             16: lambda: [r.bytes(32) for _ in range(r.expect(cbor.ARRAY, "inputs"))], 17: lambda: Post(r),
             18: lambda: [r.unsigned(131072) for _ in range(r.expect(cbor.ARRAY, "present"))],
-        }, optional=(3, 4, 16, 17, 18))
+            19: r.text,
+        }, optional=(3, 4, 16, 17, 18, 19))
         if r.at - start > MAX_HEADER:
             raise Refused("too_large", f"a header of {r.at - start} bytes")
         self.kind, self.device, self.stream, self.program = f[1], f[2], f.get(3), f.get(4)
@@ -105,6 +106,7 @@ class Header:
         self.params, self.layout, self.level, self.scale = f[9], f[10], f[11], f[12]
         self.start, self.end, self.samples = f[13], f[14], f[15]
         self.inputs, self.post, self.present = f.get(16), f.get(17), f.get(18)
+        self.subject = f.get(19)
         self.check()
 
     @staticmethod
@@ -122,7 +124,7 @@ class Header:
         if kind not in (READING, RESULT, STATUS, RECEIPT, ASK, PROGRAM):
             malformed(f"kind {kind}")
         name(self.device, "device")
-        for what in (self.stream, self.program):
+        for what in (self.stream, self.program, self.subject):
             if what is not None:
                 name(what, "name")
         if kind == READING and (self.stream is None or self.program is not None or self.inputs is not None):
@@ -137,6 +139,8 @@ class Header:
             malformed(f"{len(self.inputs)} inputs")
         if self.present is not None and (kind != RESULT or len(self.present) != len(self.inputs or ()) or not all(self.present) or not self.present):
             malformed("samples of the inputs")
+        if self.subject is not None and kind != RESULT:
+            malformed("the subject of what is no result")
         if self.post is not None and kind != RESULT:
             malformed("post-processing of what is no result")
 
@@ -289,15 +293,16 @@ def program(body):
                "channels": lambda: [r.named(channel) for _ in range(r.expect(cbor.ARRAY, "channels"))]}
     given = ("every_ns", "level", "log_scale", "packing")
     variable = {"device": r.text, "channel": r.text, "stream": lambda: r.named(stream_, given)}
-    out = r.named({"name": r.text, "expr": r.text, "params": r.text, "unit": r.text, "topic": r.text,
-                   "inputs": lambda: r.named(None, lambda: r.named(variable))}, ("unit", "topic"))
+    out = r.named({"name": r.text, "expr": r.text, "params": r.text, "unit": r.text, "topic": r.text, "class": r.text,
+                   "inputs": lambda: r.named(None, lambda: r.named(variable))}, ("unit", "topic", "class"))
     r.end()
+    kind = {"class": out["class"]} if "class" in out else {}
     variables = []
     for name_, v in out["inputs"].items():
         s = dict({"log_scale": 0, "every_ns": 0}, **v["stream"], params=out["params"])
         index = [c["name"] for c in s["channels"]].index(v["channel"])
         variables.append({"name": name_, "device": v["device"], "stream": s["name"], "channel": index, "layout": layout_hash(s).hex()})
-    return {"name": out["name"], "expr": out["expr"], "params": out["params"], "variables": sorted(variables, key=lambda v: v["name"])}
+    return {"name": out["name"], "expr": out["expr"], **kind, "params": out["params"], "variables": sorted(variables, key=lambda v: v["name"])}
 
 
 def items(body, what, format_):
@@ -376,7 +381,10 @@ def stride(samples):
 
 def program_hash(program, params):
     """program as in programs.json."""
-    b = string("hencedge program v1") + string(program["expr"]) + params.hash
+    b = string("hencedge class program v1" if "class" in program else "hencedge program v1") + string(program["expr"])
+    if "class" in program:
+        b += string(program["class"])
+    b += params.hash
     for v in sorted(program["variables"], key=lambda v: v["name"].encode()):
         b += string(v["name"]) + string(v["device"]) + struct.pack(">q", v["channel"]) + bytes.fromhex(v["layout"])
     return hashlib.sha256(b).digest()

@@ -34,41 +34,44 @@ func publicOf(file string) (string, error) {
 // device compares an agent with the evaluator that it sends to.
 func (c *comparison) device(a *Agent, e *Evaluator) {
 	as, es := a.side(), e.side()
-	i := slices.IndexFunc(e.Devices, func(d config.Device) bool { return d.Name == a.Device })
-	if i < 0 {
+	known, ok := config.FindDevice(e.Evaluator, a.Device)
+	if !ok {
 		names := make([]string, len(e.Devices))
 		for j, d := range e.Devices {
 			names[j] = d.Name
 		}
+		at := "devices"
+		if len(e.Enrolled) > 0 {
+			names, at = append(names, "those of "+strings.Join(e.Enrolled, ", ")), "enrolled"
+		}
 		c.fault(as, "device", fmt.Sprintf("the evaluator knows no device %q, but %s", a.Device,
 			strings.Join(names, ", ")),
-			"list the device with its public key under devices, or correct its name", es, "devices")
+			"list the device with its public key under devices, or correct its name", es, at)
 		return
 	}
+	path := "enrolled"
+	if i := slices.IndexFunc(e.Devices, func(d config.Device) bool { return d.Name == a.Device }); i >= 0 {
+		path = fmt.Sprintf("devices[%d].public_key", i)
+	}
 	if pub, err := publicOf(a.SigningKey); err != nil {
-		c.skip(fmt.Sprintf("the public key of %s with %s of %s", a.Device, fmt.Sprintf("devices[%d].public_key", i),
-			e.File), err)
+		c.skip(fmt.Sprintf("the public key of %s with %s of %s", a.Device, path, e.File), err)
 	} else {
-		c.differ(es, fmt.Sprintf("devices[%d].public_key", i), e.Devices[i].PublicKey, as, "signing_key", pub,
+		c.differ(es, path, known.PublicKey, as, "signing_key", pub,
 			"copy the line that `hencedge keys identity` or `hencedge agent enroll` prints on the device")
 	}
-	c.streams(a, e)
+	c.streams(a, e, known.Class)
 	c.receipts(a, e)
 }
 
-// streams compares the descriptions of the streams.
-func (c *comparison) streams(a *Agent, e *Evaluator) {
+// streams compares the descriptions of the streams of a device, which is of a class or of
+// none.
+func (c *comparison) streams(a *Agent, e *Evaluator, class string) {
 	as, es := a.side(), e.side()
-	theirs := map[string]int{}
-	for j, s := range e.Streams {
-		if s.Device == a.Device {
-			theirs[s.Name] = j
-		}
-	}
+	list := e.StreamsOf(a.Device, class)
 	for i, s := range a.Streams {
 		path := fmt.Sprintf("streams[%d]", i)
-		j, ok := theirs[s.Name]
-		delete(theirs, s.Name)
+		at := slices.IndexFunc(list, func(t config.PlacedStream) bool { return t.Stream.Name == s.Name })
+		ok := at >= 0
 		switch {
 		case !ok && ackOf(a, s.Name) == config.AckEvaluator:
 			c.fault(as, path+".name",
@@ -80,24 +83,24 @@ func (c *comparison) streams(a *Agent, e *Evaluator) {
 				s.Name, a.Device),
 				"describe the stream in the evaluator's file, if a program should read it", es, "streams")
 		default:
-			c.layout(a, e, i, j)
+			c.layout(a, e, i, list[at])
 		}
 	}
-	for j, s := range e.Streams {
-		if at, left := theirs[s.Name]; left && at == j {
-			c.fault(es, fmt.Sprintf("streams[%d].name", j),
-				fmt.Sprintf("%s has no stream %q, so programs that read it never run", a.Device, s.Name),
+	for _, t := range list {
+		if !slices.ContainsFunc(a.Streams, func(s config.Stream) bool { return s.Name == t.Stream.Name }) {
+			c.fault(es, t.Path+".name",
+				fmt.Sprintf("%s has no stream %q, so programs that read it never run", a.Device, t.Stream.Name),
 				"correct the name, or add the stream on the device", as, "streams")
 		}
 	}
 }
 
 // layout compares one stream as both ends describe it.
-func (c *comparison) layout(a *Agent, e *Evaluator, i, j int) {
+func (c *comparison) layout(a *Agent, e *Evaluator, i int, placed config.PlacedStream) {
 	as, es := a.side(), e.side()
-	ours, theirs := a.Streams[i], e.Streams[j].Stream
+	ours, theirs := a.Streams[i], *placed.Stream
 	for _, d := range ours.Compare(theirs) {
-		c.differ(as, fmt.Sprintf("streams[%d].%s", i, d.Path), d.Ours, es, fmt.Sprintf("streams[%d].%s", j, d.Path),
+		c.differ(as, fmt.Sprintf("streams[%d].%s", i, d.Path), d.Ours, es, placed.Path+"."+d.Path,
 			d.Other,
 			"write the same in both files: the device packs and the evaluator reads by it")
 	}
@@ -106,7 +109,7 @@ func (c *comparison) layout(a *Agent, e *Evaluator, i, j int) {
 		return
 	}
 	here, there := ours.LevelAt(params.MaxLevel()), theirs.LevelAt(params.MaxLevel())
-	c.differ(as, fmt.Sprintf("streams[%d].level", i), strconv.Itoa(here), es, fmt.Sprintf("streams[%d].level", j),
+	c.differ(as, fmt.Sprintf("streams[%d].level", i), strconv.Itoa(here), es, placed.Path+".level",
 		strconv.Itoa(there),
 		"write the same level in both files; `hencedge evaluator levels` finds the lowest that serves")
 	size := params.CiphertextBytes(here, a.Keys.Mode == config.KeyModeSymmetric) + sealedRoom
@@ -141,7 +144,7 @@ func (c *comparison) receipts(a *Agent, e *Evaluator) {
 		c.fault(as, "delivery.ack", "the device waits for receipts, and only an evaluator with a store gives them",
 			"add a store to the evaluator's file, or write ack: broker", es, "store")
 	}
-	i := slices.IndexFunc(a.Delivery.Evaluators, func(d config.Device) bool { return d.Name == e.Name })
+	i := slices.IndexFunc(a.Delivery.Evaluators, func(d config.Signer) bool { return d.Name == e.Name })
 	if i < 0 {
 		c.fault(as, "delivery.evaluators", fmt.Sprintf("receipts of %q do not count here", e.Name),
 			"list the evaluator with its public key", es, "name")

@@ -14,7 +14,7 @@ import (
 // results compares an evaluator with the key holder who reads its results.
 func (c *comparison) results(e *Evaluator, k *KeyHolder) {
 	es, ks := e.side(), k.side()
-	switch i := slices.IndexFunc(k.Evaluators, func(d config.Device) bool { return d.Name == e.Name }); {
+	switch i := slices.IndexFunc(k.Evaluators, func(d config.Signer) bool { return d.Name == e.Name }); {
 	case i < 0:
 		c.fault(ks, "evaluators", fmt.Sprintf("results of %q are refused: it is not listed", e.Name),
 			"list the evaluator with its public key", es, "name")
@@ -48,7 +48,7 @@ func (c *comparison) results(e *Evaluator, k *KeyHolder) {
 // have them.
 func (c *comparison) sameEvaluator(a *Agent, k *KeyHolder) {
 	for i, d := range a.Delivery.Evaluators {
-		j := slices.IndexFunc(k.Evaluators, func(o config.Device) bool { return o.Name == d.Name })
+		j := slices.IndexFunc(k.Evaluators, func(o config.Signer) bool { return o.Name == d.Name })
 		if j >= 0 {
 			c.differ(a.side(), fmt.Sprintf("delivery.evaluators[%d].public_key", i), d.PublicKey, k.side(),
 				fmt.Sprintf("evaluators[%d].public_key", j), k.Evaluators[j].PublicKey,
@@ -151,7 +151,7 @@ func (c *comparison) approvals(e *Evaluator, k *KeyHolder) {
 // leastResult returns the least size of a result of a program, in bytes.
 func leastResult(e *Evaluator, p config.Program) int {
 	for _, ref := range p.Inputs {
-		s, _, err := e.Input(ref)
+		s, _, err := e.Input(&p, ref)
 		if err != nil {
 			continue
 		}

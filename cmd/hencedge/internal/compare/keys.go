@@ -217,10 +217,17 @@ func (c *comparison) paramsOf(e *Evaluator, sets []*keyset.Manifest) {
 		}
 		have = append(have, m.Params)
 	}
-	for i, s := range e.Streams {
-		if !slices.Contains(have, s.Params) {
+	var all []config.PlacedStream
+	for i := range e.Streams {
+		all = append(all, config.PlacedStream{Path: fmt.Sprintf("streams[%d]", i), Stream: &e.Streams[i].Stream})
+	}
+	for _, class := range e.Classes {
+		all = append(all, e.StreamsOf("", class.Name)...)
+	}
+	for _, s := range all {
+		if !slices.Contains(have, s.Stream.Params) {
 			es := e.side()
-			c.Differences = append(c.Differences, es.finding(fmt.Sprintf("streams[%d].params", i), s.Params,
+			c.Differences = append(c.Differences, es.finding(s.Path+".params", s.Stream.Params,
 				fmt.Sprintf("the key sets are for %s", strings.Join(have, ", ")),
 				"name the parameters of a key set, or ask the key holder for keys of these",
 				es.at("key_sets", strings.Join(have, ", "))))

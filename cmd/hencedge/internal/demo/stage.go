@@ -179,7 +179,7 @@ func (s *stage) configure(stream config.Stream) error {
 	}
 	s.holder = &config.KeyHolder{
 		Name: "holder", Broker: conn[2], KeySet: s.path("holder"),
-		Evaluators: []config.Device{{Name: evaluatorName, PublicKey: cloudPublic}},
+		Evaluators: []config.Signer{{Name: evaluatorName, PublicKey: cloudPublic}},
 	}
 	s.agent.SetDefaults()
 	s.evaluator.SetDefaults()

@@ -184,7 +184,7 @@ func (s *session) result(r *keyholder.Result) error {
 	defer s.service.handing()()
 	if odd := s.tally.Result(r); odd != "" {
 		s.log.Warn("the times of a program's results have a gap or a repetition",
-			"program", r.Program, "sequence", r.Sequence, "odd", odd)
+			"program", r.Program, "device", r.Device, "sequence", r.Sequence, "odd", odd)
 	}
 	if s.save != "" {
 		if _, err := r.Save(s.save); err != nil {
@@ -226,7 +226,11 @@ func (a *app) resultWriter(format string) (func(*keyholder.Result) error, error)
 				return err
 			}
 		}
-		return t.Row(r.Start.Local().Format("2006-01-02 15:04:05"), r.Program, resultValues(r),
+		program := r.Program
+		if r.Device != "" {
+			program += "/" + r.Device
+		}
+		return t.Row(r.Start.Local().Format("2006-01-02 15:04:05"), program, resultValues(r),
 			fmt.Sprintf("%.2g", r.Bound),
 			fmt.Sprint(r.Samples), fmt.Sprint(r.Epoch), r.Evaluator)
 	}, nil
@@ -297,6 +301,7 @@ them is refused.`,
 					v.Class, v.Error = keyholder.Class(err), err.Error()
 				} else {
 					m := obj.Meta
+					v.Device = m.Subject
 					v.Program, v.Evaluator, v.Epoch, v.BootEpoch, v.Sequence, v.ID = m.Program, m.Device,
 						m.KeyEpoch, m.BootEpoch,
 						m.Sequence, fmt.Sprintf("%x", obj.ID)
@@ -329,6 +334,7 @@ type verified struct {
 	Error string `json:"error,omitempty"`
 
 	Program   string `json:"program,omitempty"`
+	Device    string `json:"device,omitempty"`
 	Evaluator string `json:"evaluator,omitempty"`
 	Epoch     uint32 `json:"epoch,omitempty"`
 	BootEpoch uint64 `json:"boot_epoch,omitempty"`

@@ -1,0 +1,309 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/hencedge/hencedge/config/internal/yamlx"
+)
+
+// Bounds of the files that Evaluator.Enrolled names.
+const (
+	MaxEnrolled     = 1 << 16 // devices in all
+	maxEnrolledFile = 16 << 20
+	// settled is how old a file must be before its time and size tell whether it changed.
+	settled = 2 * time.Second
+)
+
+// An Enrolment is a device and where a file lists it.
+type Enrolment struct {
+	Device
+	File string
+	Line int // 1-based
+}
+
+// where returns the place of the enrolment.
+func (e Enrolment) where() string { return fmt.Sprintf("%s:%d", e.File, e.Line) }
+
+// A Roll reads the devices that Evaluator.Enrolled names. It reads a file again only if that
+// has changed. It is not safe for concurrent use.
+type Roll struct {
+	cfg   *Evaluator
+	files map[string]*enrolledFile
+}
+
+// enrolledFile is a file as it was read.
+type enrolledFile struct {
+	info    os.FileInfo // nil: read it again
+	devices []Enrolment
+	lines   yamlx.Lines
+	faults  []*Error
+}
+
+// NewRoll returns the Roll of a configuration, which has been checked. It has read nothing.
+func NewRoll(cfg *Evaluator) *Roll { return &Roll{cfg: cfg, files: map[string]*enrolledFile{}} }
+
+// Read returns the devices that can be taken, in the order of the files and of their names,
+// and what is wrong with others. Of two entries that contradict each other the first counts;
+// Evaluator.Devices come before all files.
+func (r *Roll) Read() (devices []Enrolment, faults []*Error) {
+	files := map[string]*enrolledFile{}
+	var order []*enrolledFile
+	for i, path := range r.cfg.Enrolled {
+		names, err := enrolledNames(path)
+		if err != nil {
+			faults = append(faults, r.cfg.Problem(fmt.Sprintf("enrolled[%d]", i), err.Error(), fileRemedy(err)))
+		}
+		for _, name := range names {
+			if files[name] != nil {
+				continue
+			}
+			f := r.file(name)
+			files[name] = f
+			order = append(order, f)
+			faults = append(faults, f.faults...)
+		}
+	}
+	r.files = files
+	m := r.members()
+	for _, f := range order {
+		for _, d := range f.devices {
+			if e := m.refuse(f, d); e != nil {
+				faults = append(faults, e)
+				continue
+			}
+			devices = append(devices, d)
+		}
+	}
+	return devices, faults
+}
+
+// FindDevice looks for a device in Evaluator.Devices, and then in the files of
+// Evaluator.Enrolled.
+func FindDevice(e *Evaluator, name string) (d Enrolment, known bool) {
+	for i, listed := range e.Devices {
+		if listed.Name == name {
+			at := e.Problem(fmt.Sprintf("devices[%d]", i), "", "")
+			return Enrolment{listed, at.File, at.Line}, true
+		}
+	}
+	list, _ := NewRoll(e).Read()
+	for _, d := range list {
+		if d.Name == name {
+			return d, true
+		}
+	}
+	return Enrolment{}, false
+}
+
+// enrolledNames returns the file at path, or those in the directory at path that end in
+// .yaml or .yml, in the order of their names.
+func enrolledNames(path string) ([]string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !info.IsDir() {
+		return []string{path}, nil
+	}
+	list, err := os.ReadDir(path) // in the order of names
+	var names []string
+	for _, e := range list {
+		ext := filepath.Ext(e.Name())
+		if (ext == ".yaml" || ext == ".yml") && !strings.HasPrefix(e.Name(), ".") && !e.IsDir() {
+			names = append(names, filepath.Join(path, e.Name()))
+		}
+	}
+	return names, err
+}
+
+func fileRemedy(err error) string {
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return "make it, or correct the path"
+	case errors.Is(err, fs.ErrPermission):
+		return "let the user that the evaluator runs as read it; nothing there is secret"
+	}
+	return "put a readable file or directory there"
+}
+
+// file returns the devices of one file, as it was read before if it has not changed.
+func (r *Roll) file(name string) *enrolledFile {
+	info, err := os.Stat(name)
+	if old := r.files[name]; err == nil && old != nil && old.info != nil && os.SameFile(info, old.info) &&
+		info.Size() == old.info.Size() && info.ModTime().Equal(old.info.ModTime()) {
+		return old
+	}
+	out := new(enrolledFile)
+	var data []byte
+	if err == nil {
+		data, err = readEnrolled(name, info)
+	}
+	if err != nil {
+		out.lines = yamlx.NewLines(name, nil)
+		out.faults = []*Error{out.lines.Error(1, "", "", "cannot be read: "+err.Error(), fileRemedy(err))}
+		return out
+	}
+	if time.Since(info.ModTime()) > settled {
+		out.info = info
+	}
+	out.lines = yamlx.NewLines(name, data)
+	out.devices, out.faults = parseEnrolled(name, out.lines)
+	return out
+}
+
+func readEnrolled(name string, info os.FileInfo) ([]byte, error) {
+	if !info.Mode().IsRegular() {
+		return nil, errors.New("it is not a regular file")
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxEnrolledFile+1))
+	if err == nil && len(data) > maxEnrolledFile {
+		err = fmt.Errorf("it is larger than %d MiB", maxEnrolledFile>>20)
+	}
+	return data, err
+}
+
+// enrolledForm says what a file of enrolled devices looks like.
+const enrolledForm = "write what `hencedge evaluator enroll` prints: \"- name: NAME\", and below it, indented by " +
+	"two, \"public_key: ed25519:...\" and \"class: CLASS\""
+
+// parseEnrolled reads a list of devices: the YAML that `evaluator enroll` prints, with one
+// key in each line. Its time is linear in the text, since a file may list all devices.
+func parseEnrolled(file string, lines yamlx.Lines) (devices []Enrolment, faults []*Error) {
+	fail := func(line int, part, cause, remedy string) {
+		faults = append(faults, lines.Error(line, part, "", cause, remedy))
+	}
+	var d *Enrolment
+	sound := true
+	done := func() {
+		if d == nil {
+			return
+		}
+		for _, k := range []struct{ key, value string }{{"name", d.Name}, {"public_key", d.PublicKey},
+			{"class", d.Class}} {
+			if k.value == "" && sound {
+				fail(d.Line, "", fmt.Sprintf("%q is missing", k.key), enrolledForm)
+				sound = false
+			}
+		}
+		if sound {
+			devices = append(devices, *d)
+		}
+		d, sound = nil, true
+	}
+	for i, text := range lines.All() {
+		entry, begins := strings.CutPrefix(text, "- ")
+		rest, inner := strings.CutPrefix(text, "  ")
+		switch trimmed := strings.TrimSpace(text); {
+		case trimmed == "" || trimmed[0] == '#' || i == 0 && trimmed == "---":
+			continue
+		case begins:
+			done()
+			d, rest, sound = &Enrolment{File: file, Line: i + 1}, entry, true
+		case !inner || d == nil:
+			fail(i+1, "", "not a line of a list of devices", enrolledForm)
+			sound = false
+			continue
+		}
+		if part, cause, remedy := d.set(rest); cause != "" {
+			fail(i+1, part, cause, remedy)
+			sound = false
+		}
+	}
+	done()
+	if len(devices) == 0 && len(faults) == 0 {
+		fail(1, "", "the file lists no device", enrolledForm)
+	}
+	return devices, faults
+}
+
+// set takes one line "key: value". After a mistake it returns the part of the line that is
+// wrong, the cause and the remedy.
+func (e *Enrolment) set(line string) (part, cause, remedy string) {
+	key, value, ok := strings.Cut(strings.TrimSpace(line), ":")
+	value, _, _ = strings.Cut(value, " #")
+	value = strings.TrimSpace(value)
+	if n := len(value); n >= 2 && (value[0] == '"' || value[0] == '\'') && value[n-1] == value[0] {
+		value = value[1 : n-1]
+	}
+	field, check := (*string)(nil), nameRule
+	switch key {
+	case "name":
+		field = &e.Name
+	case "public_key":
+		field, check = &e.PublicKey, publicKeyRule
+	case "class":
+		field = &e.Class
+	}
+	switch {
+	case !ok || field == nil:
+		return strings.TrimSpace(line), "neither name, public_key nor class of a device", enrolledForm
+	case *field != "":
+		return key, fmt.Sprintf("%q is given twice", key), "keep one of them"
+	case value == "":
+		return key, fmt.Sprintf("%q has no value", key), enrolledForm
+	}
+	if cause, remedy = check.Problem(value); cause != "" {
+		return value, key + ": " + cause, remedy
+	}
+	*field = value
+	return "", "", ""
+}
+
+// members are the devices that were found so far, by name and by key.
+type members struct {
+	cfg     *Evaluator
+	classes []string
+	names   map[string]string // where each stands
+	keys    map[string]string
+	n       int
+}
+
+func (r *Roll) members() *members {
+	m := &members{cfg: r.cfg, names: map[string]string{}, keys: map[string]string{}}
+	for _, c := range r.cfg.Classes {
+		m.classes = append(m.classes, c.Name)
+	}
+	for i, d := range r.cfg.Devices {
+		at := fmt.Sprintf("devices[%d]", i)
+		if p := r.cfg.Problem(at, "", ""); p.File != "" {
+			at = fmt.Sprintf("%s:%d", p.File, p.Line)
+		}
+		m.names[d.Name], m.keys[d.PublicKey] = at, at
+	}
+	return m
+}
+
+// refuse says why a device is not taken; otherwise it counts as a member and the answer is nil.
+func (m *members) refuse(f *enrolledFile, d Enrolment) *Error {
+	fail := func(cause, remedy string) *Error { return f.lines.Error(d.Line, "", "", cause, remedy) }
+	switch first, key := m.names[d.Name], m.keys[d.PublicKey]; {
+	case first != "":
+		return fail(fmt.Sprintf("the device %q is already listed at %s", d.Name, first), "keep one of them")
+	case key != "":
+		return fail(fmt.Sprintf("the device %q has the same key as the one at %s", d.Name, key),
+			"give each device its own key")
+	case d.Name == m.cfg.Name:
+		return fail(fmt.Sprintf("the evaluator has the name %q too, so their status and receipts cannot be told apart",
+			d.Name), "give the evaluator another name")
+	case !slices.Contains(m.classes, d.Class):
+		return fail(fmt.Sprintf("device %q: %s", d.Name, unknownClass(d.Class)), classRemedy(d.Class, m.classes))
+	case m.n >= MaxEnrolled:
+		return fail(fmt.Sprintf("more than %d devices are enrolled", MaxEnrolled), "divide them among evaluators")
+	}
+	m.names[d.Name], m.keys[d.PublicKey] = d.where(), d.where()
+	m.n++
+	return nil
+}
