@@ -429,7 +429,7 @@ func (c *Context) readHalves(ch *chain.Chain, value *cutrantt.Batch, packed []by
 		for lo := 0; lo < len(moduli); lo += block {
 			hi := min(lo+block, len(moduli))
 			for i, q := range moduli[lo:hi] {
-				size, limb := wire.PackedLen(n, q), host[i*n:(i+1)*n]
+				size, limb := cutrantt.PackedBytes(n, q), host[i*n:(i+1)*n]
 				if err := wire.Unpack(limb, packed[:size], q); err != nil {
 					return fmt.Errorf("digit %d, limb %d: %w", d, lo+i, err)
 				}

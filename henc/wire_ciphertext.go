@@ -1,6 +1,7 @@
 package henc
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -273,46 +274,126 @@ func readHeader(b []byte) (h Header, seed []byte, r *wire.Reader, err error) {
 // ErrLength, ErrRange for a residue not below its prime, ErrDegenerate for a c1 of
 // zeros, ErrTruncated, ErrMalformed for anything else.
 func (c *Context) UnmarshalCiphertext(b []byte) (*Ciphertext, error) {
-	ct, err := c.unmarshalCiphertext(b)
-	if err != nil {
-		return nil, fmt.Errorf("unmarshal ciphertext: %w", err)
-	}
-	return ct, nil
+	r := c.read(b)
+	c.load([]*reading{r})
+	return c.finish(r)
 }
 
-func (c *Context) unmarshalCiphertext(b []byte) (*Ciphertext, error) {
+// UnmarshalCiphertexts is UnmarshalCiphertext for each of bodies. A device gets those of one
+// shape together.
+func (c *Context) UnmarshalCiphertexts(bodies [][]byte) ([]*Ciphertext, []error) {
+	all := make([]*reading, len(bodies))
+	for i, b := range bodies {
+		all[i] = c.read(b)
+	}
+	c.load(all)
+	cts, errs := make([]*Ciphertext, len(bodies)), make([]error, len(bodies))
+	for i, r := range all {
+		cts[i], errs[i] = c.finish(r)
+	}
+	return cts, errs
+}
+
+// reading is a ciphertext on its way from its bytes to a batch.
+type reading struct {
+	h      Header
+	seed   []byte
+	packed [][]byte        // c0, or c0 and c1
+	value  *cutrantt.Batch // in the header's domain, c1 of a seed left out; nil until it is loaded
+	err    error
+}
+
+// read reads everything but the residues.
+func (c *Context) read(b []byte) *reading {
+	r := &reading{}
+	r.err = c.readParts(r, b)
+	return r
+}
+
+func (c *Context) readParts(r *reading, b []byte) error {
 	if err := c.ready(); err != nil {
-		return nil, err
+		return err
 	}
 	if limit := c.params.MaxCiphertextBytes(); len(b) > limit {
-		return nil, fmt.Errorf("%w: %d bytes, %q allows %d", ErrTooLarge, len(b), c.params.Name(), limit)
+		return fmt.Errorf("%w: %d bytes, %q allows %d", ErrTooLarge, len(b), c.params.Name(), limit)
 	}
-	h, seed, r, err := readHeader(b)
+	h, seed, rest, err := readHeader(b)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if h.Params != c.params.Hash() {
-		return nil, fmt.Errorf(
+		return fmt.Errorf(
 			"%w: the ciphertext's are %x, this context has %q", ErrParams, h.Params[:8], c.params.Name(),
 		)
 	}
 	if err := c.params.CheckScale(h.Level, h.Scale); err != nil {
-		return nil, err
+		return err
 	}
-	packed := [][]byte{r.Blob(c.params.PackedBytes(h.Level))}
+	r.h, r.seed = h, seed
+	r.packed = [][]byte{rest.Blob(c.params.PackedBytes(h.Level))}
 	if !h.Seeded {
-		packed = append(packed, r.Blob(c.params.PackedBytes(h.Level)))
+		r.packed = append(r.packed, rest.Blob(c.params.PackedBytes(h.Level)))
 	}
-	if err := r.Close(); err != nil {
-		return nil, err
+	return rest.Close()
+}
+
+// load has the ring load the residues of those of all that were read, where it can. It leaves
+// out those with which something is wrong, for unpack to find out.
+func (c *Context) load(all []*reading) {
+	ring, ok := c.ring.(cutrantt.Packed)
+	if !ok {
+		return
 	}
-	value, err := c.unpack(packed, h)
-	if err != nil {
-		return nil, err
+	type shape struct {
+		level  int
+		domain cutrantt.Domain
+		seeded bool
 	}
+	groups := map[shape][]*reading{}
+	for _, r := range all {
+		if r.err == nil {
+			s := shape{r.h.Level, r.h.Domain, r.h.Seeded}
+			groups[s] = append(groups[s], r)
+		}
+	}
+	for s, group := range groups {
+		src := make([][][]byte, len(group))
+		for i, r := range group {
+			src[i] = r.packed
+		}
+		values, err := ring.LoadPacked(2, c.params.QLimbs(s.level), s.domain, src)
+		for i, r := range group {
+			switch {
+			case err == nil:
+				r.value = values[i]
+			case !errors.Is(err, cutrantt.ErrNotSupported):
+				r.err = err
+			}
+		}
+	}
+}
+
+// finish makes the ciphertext.
+func (c *Context) finish(r *reading) (*Ciphertext, error) {
+	if r.err == nil && r.value == nil {
+		r.value, r.err = c.unpack(r.packed, r.h)
+	}
+	var ct *Ciphertext
+	if r.err == nil {
+		ct, r.err = c.complete(r)
+	}
+	if r.err != nil {
+		return nil, fmt.Errorf("unmarshal ciphertext: %w", r.err)
+	}
+	return ct, nil
+}
+
+// complete expands the seed and converts to the context's domain.
+func (c *Context) complete(r *reading) (*Ciphertext, error) {
+	value, h := r.value, r.h
 	ct := &Ciphertext{Value: value, Level: h.Level, Scale: h.Scale}
 	if h.Seeded {
-		ct.Seed = (*[32]byte)(slices.Clone(seed))
+		ct.Seed = (*[32]byte)(slices.Clone(r.seed))
 		c1, err := value.Slice(1, 2, 0, len(value.Limbs()))
 		if err != nil {
 			return nil, err
@@ -322,7 +403,7 @@ func (c *Context) unmarshalCiphertext(b []byte) (*Ciphertext, error) {
 		}
 	}
 	if h.Domain != c.Domain() {
-		own, err := c.ring.NewBatch(2, value.Limbs(), c.Domain())
+		own, err := cutrantt.NewResult(c.ring, 2, value.Limbs(), c.Domain())
 		if err != nil {
 			return nil, err
 		}
@@ -348,7 +429,7 @@ func (c *Context) unpack(packed [][]byte, h Header) (*cutrantt.Batch, error) {
 	clear(x[len(packed)*len(limbs)*n:])
 	for p, b := range packed {
 		for i, q := range c.params.data().lit.Q[:len(limbs)] {
-			at, size := (p*len(limbs)+i)*n, wire.PackedLen(n, q)
+			at, size := (p*len(limbs)+i)*n, cutrantt.PackedBytes(n, q)
 			if err := wire.Unpack(x[at:at+n], b[:size], q); err != nil {
 				return nil, fmt.Errorf("c%d limb %d: %w", p, i, err)
 			}

@@ -192,7 +192,7 @@ func TestUnmarshalCiphertextRefuses(t *testing.T) {
 		mod(&r)
 		return r.bytes(t)
 	}
-	limb0 := wire.PackedLen(p.N(), q[0])
+	limb0 := cutrantt.PackedBytes(p.N(), q[0])
 	setAt := func(b []byte, at int, v byte) []byte { b = slices.Clone(b); b[at] = v; return b }
 	zeroLimb := append(make([]byte, limb0), one[limb0:]...)
 	for _, tc := range []struct {

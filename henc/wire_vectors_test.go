@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/henc/internal/wire"
 	"github.com/hencedge/hencedge/internal/vectors"
 )
@@ -122,7 +123,7 @@ func TestWireDocument(t *testing.T) {
 
 func TestPackingVectors(t *testing.T) {
 	for _, v := range readVectors(t).Packing {
-		packed := make([]byte, wire.PackedLen(len(v.Residues), v.Q))
+		packed := make([]byte, cutrantt.PackedBytes(len(v.Residues), v.Q))
 		wire.PackInto(packed, v.Residues, v.Q)
 		if got := hex.EncodeToString(packed); got != v.Bytes {
 			t.Errorf("modulo %d: %s, want %s", v.Q, got, v.Bytes)

@@ -198,6 +198,21 @@ struct CollectArgs : Args {
   u32 polys;          // of an item
 };
 
+// PackedLimb is where a limb of packed residues lies, and what its pairs are divided with.
+struct PackedLimb {
+  u64 inverse;        // floor((2^64-1)/q)
+  u32 at;             // from the start of its polynomial, in words of 64 bits
+  u32 bits;           // of a pair
+};
+
+// PackedArgs: packed_check, packed_load. as is from one polynomial to the next in words of
+// 32 bits, an even number.
+struct PackedArgs : Args {
+  const PackedLimb* packed; // of each limb
+  u32* found;         // a word for each block (packed_check)
+  u32 polys;          // packed polynomials of an item (packed_load)
+};
+
 // Slot is one operand of one item of a batch: limb 0 of polynomial 0, and the
 // residues from one polynomial to the next.
 struct Slot {
@@ -209,6 +224,7 @@ struct Slot {
 struct TensorItem { Slot a, b, dst; }; // dst has three polynomials
 struct InnerItem { Slot key, low, x, extension; };
 struct CollectItem { Slot from; };
+struct PackedItem { Slot dst, from; }; // from as a and as of PackedArgs
 
 // DivideItem: low is null if there is none. The result is (from - a)/D + low, and of
 // that the image under X -> X^galois.
@@ -225,3 +241,4 @@ typedef Many<Args, TensorItem> TensorMany;
 typedef Many<InnerArgs, InnerItem> InnerMany;
 typedef Many<DivideArgs, DivideItem> DivideMany;
 typedef Many<CollectArgs, CollectItem> CollectMany;
+typedef Many<PackedArgs, PackedItem> PackedMany;

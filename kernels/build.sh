@@ -46,14 +46,18 @@ EncryptArgs jobs key keyStride at small smallSize messageSize transformSize firs
 InnerArgs at sources special digits merged lows items
 DivideArgs digits inverses roots rs polys group
 CollectArgs polys
+PackedLimb inverse at bits
+PackedArgs packed found polys
 TensorItem a b dst
 InnerItem key low x extension
 DivideItem dst low numbers from
 CollectItem from
+PackedItem dst from
 TensorMany table one
 InnerMany table one
 DivideMany table one
 CollectMany table one
+PackedMany table one
 LIST
 {
   printf '#include <cstddef>\n#include <cstdio>\nstruct uint2 { unsigned x, y; };\nstruct uint4 { unsigned x, y, z, w; };\n#include "args.cuh"\nint main() {\n'

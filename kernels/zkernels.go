@@ -28,22 +28,26 @@ var Layouts = map[string]Layout{
 	"InnerArgs":        {Size: 112, Members: []Member{{"at", 72}, {"sources", 80}, {"special", 88}, {"digits", 96}, {"merged", 100}, {"lows", 104}, {"items", 108}}},
 	"DivideArgs":       {Size: 112, Members: []Member{{"digits", 72}, {"inverses", 80}, {"roots", 88}, {"rs", 96}, {"polys", 104}, {"group", 108}}},
 	"CollectArgs":      {Size: 80, Members: []Member{{"polys", 72}}},
+	"PackedLimb":       {Size: 16, Members: []Member{{"inverse", 0}, {"at", 8}, {"bits", 12}}},
+	"PackedArgs":       {Size: 96, Members: []Member{{"packed", 72}, {"found", 80}, {"polys", 88}}},
 	"TensorItem":       {Size: 48, Members: []Member{{"a", 0}, {"b", 16}, {"dst", 32}}},
 	"InnerItem":        {Size: 64, Members: []Member{{"key", 0}, {"low", 16}, {"x", 32}, {"extension", 48}}},
 	"DivideItem":       {Size: 64, Members: []Member{{"dst", 0}, {"low", 16}, {"numbers", 32}, {"from", 48}}},
 	"CollectItem":      {Size: 16, Members: []Member{{"from", 0}}},
+	"PackedItem":       {Size: 32, Members: []Member{{"dst", 0}, {"from", 16}}},
 	"TensorMany":       {Size: 128, Members: []Member{{"table", 72}, {"one", 80}}},
 	"InnerMany":        {Size: 184, Members: []Member{{"table", 112}, {"one", 120}}},
 	"DivideMany":       {Size: 184, Members: []Member{{"table", 112}, {"one", 120}}},
 	"CollectMany":      {Size: 104, Members: []Member{{"table", 80}, {"one", 88}}},
+	"PackedMany":       {Size: 136, Members: []Member{{"table", 96}, {"one", 104}}},
 }
 
 // What the images were made from, and by what.
 const (
 	Architectures = "72 80 86 87 89 90"
 	Compiler      = "nvcc 12.4.131"
-	SourceHash    = "67b7afc81253e6c00eee41a2c1d305c5df94159227f946003e687a865f21756d"
-	ImageHash     = "698bb8abb276bac4478f84d4306f0db3aeee82e1c234e1ab4213813f3cded14c"
+	SourceHash    = "8f50c98cf01884a376447af6fd14b37909a0ab958c63518802eb867bd4e1acac"
+	ImageHash     = "a221c7dd1517a2eb4cd91de992f6b746cd0d53537c3e800c60177cc59a5fec25"
 )
 
 // Modules lists the images in kernels.bin with their entry points.
@@ -219,7 +223,11 @@ var Modules = []Module{
 	{Name: "onekey", Offset: 5862552, Size: 49280, Entries: []string{
 		"onekey_4",
 	}},
-	{Name: "sample", Offset: 5911832, Size: 130800, Entries: []string{
+	{Name: "packed", Offset: 5911832, Size: 26136, Entries: []string{
+		"packed_check",
+		"packed_load",
+	}},
+	{Name: "sample", Offset: 5937968, Size: 130800, Entries: []string{
 		"sample_cbd",
 		"sample_ternary",
 		"sample_uniform",
@@ -227,11 +235,11 @@ var Modules = []Module{
 		"set_large",
 		"set_small",
 	}},
-	{Name: "tables", Offset: 6042632, Size: 29696, Entries: []string{
+	{Name: "tables", Offset: 6068768, Size: 29696, Entries: []string{
 		"table_passes",
 		"table_plain",
 	}},
-	{Name: "up", Offset: 6072328, Size: 179472, Entries: []string{
+	{Name: "up", Offset: 6098464, Size: 179472, Entries: []string{
 		"up_11",
 		"up_12",
 	}},

@@ -49,7 +49,8 @@ const argumentWords = 32
 type kernelArgs interface {
 	args | tableArgs | passTableArgs | splitArgs | inverseArgs | upArgs | relayoutArgs |
 		elementArgs | constantArgs | automorphismArgs | digitArgs | basisArgs | extendArgs | sampleArgs | setArgs |
-		productArgs | smallArgs | expandArgs | encryptArgs | innerArgs | divideArgs | collectArgs
+		productArgs | smallArgs | expandArgs | encryptArgs | innerArgs | divideArgs | collectArgs |
+		packedArgs
 }
 
 type args struct {
@@ -199,6 +200,12 @@ type collectArgs struct {
 	polys uint32
 }
 
+type packedArgs struct {
+	args
+	packed, found driver.Pointer
+	polys         uint32
+}
+
 // itemArgs mirrors struct Many of kernels/args.cuh.
 type itemArgs[A kernelArgs, I item] struct {
 	own   A
@@ -209,7 +216,7 @@ type itemArgs[A kernelArgs, I item] struct {
 // item is the operands of one item of a family of kernels. Each type mirrors the
 // structure of the same name in kernels/args.cuh.
 type item interface {
-	tensorItem | innerItem | divideItem | collectItem
+	tensorItem | innerItem | divideItem | collectItem | packedItem
 }
 
 type tensorItem struct{ a, b, dst tensor }
@@ -225,6 +232,8 @@ type divideItem struct {
 type divideNumbers struct{ galois, lows uint64 }
 
 type collectItem struct{ from tensor }
+
+type packedItem struct{ dst, from tensor }
 
 // mostItems is how many items one launch takes: their operands are copied to the
 // device without waiting.

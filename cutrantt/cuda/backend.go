@@ -272,6 +272,7 @@ func (b *backend) newRing(logN int, moduli []cutrantt.Modulus, opts cutrantt.Opt
 	r := &ring{backend: b, check: c, n: c.N(), logN: c.LogN(), method: opts.Method}
 	r.lists, r.bases, r.passes = make(map[string]pointer), make(map[string]basis), make(map[plan]table)
 	r.conversions, r.fews, r.switchings = make(map[string]conversion), make(map[string]few), make(map[string]*switching)
+	r.packings = make(map[string]packing)
 	err = b.locked(func() (err error) {
 		if r.pool, err = newPool(b); err != nil {
 			return err

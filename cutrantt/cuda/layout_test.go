@@ -20,8 +20,8 @@ func TestLayout(t *testing.T) {
 		args{}, tableArgs{}, passTableArgs{}, splitArgs{}, inverseArgs{}, upArgs{}, relayoutArgs{}, elementArgs{},
 		constantArgs{}, automorphismArgs{}, digitArgs{}, basisArgs{}, extendArgs{}, sampleArgs{},
 		setArgs{}, productArgs{},
-		smallArgs{}, expandArgs{}, encryptArgs{}, innerArgs{}, divideArgs{}, collectArgs{},
-		job{}, tensorItem{}, innerItem{}, divideItem{}, collectItem{},
+		smallArgs{}, expandArgs{}, encryptArgs{}, innerArgs{}, divideArgs{}, collectArgs{}, packedArgs{},
+		job{}, packedLimb{}, tensorItem{}, innerItem{}, divideItem{}, collectItem{}, packedItem{},
 	} {
 		typ := reflect.TypeOf(v)
 		name := strings.ToUpper(typ.Name()[:1]) + typ.Name()[1:]
@@ -31,6 +31,7 @@ func TestLayout(t *testing.T) {
 	for name, v := range map[string]any{
 		"TensorMany": itemArgs[args, tensorItem]{}, "InnerMany": itemArgs[innerArgs, innerItem]{},
 		"DivideMany": itemArgs[divideArgs, divideItem]{}, "CollectMany": itemArgs[collectArgs, collectItem]{},
+		"PackedMany": itemArgs[packedArgs, packedItem]{},
 	} {
 		compared[name] = true
 		compareLayout(t, name, reflect.TypeOf(v))

@@ -17,6 +17,7 @@ type pool struct {
 	b        *backend
 	stream   driver.Stream
 	launcher *driver.Launcher // of the ring; its graphs are destroyed with the stream
+	loader   *loader          // of the ring, once it has loaded packed residues
 
 	mu    sync.Mutex
 	free  map[block][]driver.Pointer
@@ -52,6 +53,9 @@ func (p *pool) destroy() {
 	go func() { // finalisers have to be quick
 		_ = p.b.locked(func() error {
 			err := p.b.drv.Wait(p.stream)
+			if p.loader != nil {
+				err = errors.Join(err, p.loader.close(p.b))
+			}
 			for m, mapped := range p.held {
 				err = errors.Join(err, p.release(m, mapped))
 			}

@@ -32,6 +32,7 @@ type ring struct {
 	passes      map[plan]table        // and in the order of the passes
 	fews        map[string]few
 	switchings  map[string]*switching // the shapes of key switches
+	packings    map[string]packing    // of packed residues, by limbs
 	arguments   [argumentWords]uint64 // of the launch under way
 
 	launcher *driver.Launcher

@@ -113,6 +113,20 @@ func TestDevices(t *testing.T) {
 	}
 }
 
+// loadNothing loads packed residues into a batch. The driver of these tests runs no kernels,
+// so nothing is found to be as it should be.
+func loadNothing(r *ring) error {
+	var p []byte
+	for _, m := range r.Moduli() {
+		p = append(p, make([]byte, cutrantt.PackedBytes(r.n, m.Q))...)
+	}
+	out, err := r.LoadPacked(1, upTo(len(r.Moduli())), cutrantt.NTT(16), [][][]byte{{p}})
+	if err == nil && (len(out) != 1 || out[0] != nil) {
+		err = errors.New("residues loaded that no kernel has seen")
+	}
+	return err
+}
+
 // TestEveryCallFails lets each of the first calls of a sequence of operations
 // fail, one after another, in two ways: exhausted memory leaves a ring that
 // works, a failed context one that is broken for good, also for other rings.
@@ -130,6 +144,7 @@ func TestEveryCallFails(t *testing.T) {
 			func() (err error) { y, err = r.NewBatch(1, upTo(2), cutrantt.NTT(16)); return err },
 			func() error { return r.Upload(x, host) },
 			func() error { return r.SetFloats(x, make([]float64, 1<<12)) },
+			func() error { return loadNothing(r) },
 			func() error { return r.SampleCBD(x, &[32]byte{1}, 1) },
 			func() error { return r.Forward(x, x) },
 			func() error { return r.MulScalar(x, x, []uint32{1, 2, 3}) },

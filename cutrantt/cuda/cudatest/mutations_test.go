@@ -22,9 +22,24 @@ const (
 	samples      = "Sample|Set"
 	encryptions  = "Encrypting"
 	automorphism = "Automorphism"
+	packings     = "LoadPacked"
 )
 
 var mutations = []mutation{
+	// Packed residues.
+	{"second word of a pair", "packed.cu", "pair", "words[at + 1] << (64 - shift)", "words[at] << (64 - shift)",
+		packings},
+	{"pair in the words before", "packed.cu", "pair", "if (shift + limb.bits > 64)", "if (shift + limb.bits > 63)",
+		packings},
+	{"quotient of a pair not corrected", "packed.cu", "pair", "(u32)s + more", "(u32)s", packings},
+	{"limb of packed residues", "packed.cu", "Packed", "(const u64*)a + limb.at", "(const u64*)a", packings},
+	{"a pair of q^2 taken", "packed.cu", "packed_check", "v.y >= from.q", "v.y > from.q", packings},
+	{"a residue that is not zero overlooked", "packed.cu", "packed_check", "(v.x | v.y) != 0", "v.x != 0", packings},
+	{"what a warp found lost", "packed.cu", "packed_check", "w < 8", "w < 7", packings},
+	{"packed polynomial of an item", "packed.cu", "packed_load", "source.at + poly * source.stride", "source.at",
+		packings},
+	{"destination of a packed polynomial", "packed.cu", "packed_load", "to.at + poly * to.stride", "to.at", packings},
+
 	// Arithmetic.
 	{"correction without minimum", "arith.cuh", "corr", "min(x, x - m)", "x - m", elements},
 	{"fold by less", "arith.cuh", "fold", "__viaddmin_u32(x, nm, x)", "__viaddmin_u32(x, nm + 1, x)", transforms},

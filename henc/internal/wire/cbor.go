@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 
 	"github.com/fxamacker/cbor/v2"
+
+	"github.com/hencedge/hencedge/cutrantt"
 )
 
 var (
@@ -104,7 +106,7 @@ func (w *Writer) Blob(v []byte) { w.put(v) }
 func (w *Writer) pack(x []uint32, n int, q []uint32) {
 	from, at := len(w.b), make([]int, len(q)+1)
 	for i, m := range q {
-		at[i+1] = at[i] + PackedLen(n, m)
+		at[i+1] = at[i] + cutrantt.PackedBytes(n, m)
 	}
 	w.b = slices.Grow(w.b, at[len(q)])[:from+at[len(q)]]
 	share(len(q), len(x), func(i int) {
@@ -186,7 +188,7 @@ func (w *Writer) Bytes() ([]byte, error) {
 func ResiduesLen(n int, q []uint32) int {
 	size := 0
 	for _, m := range q {
-		size += PackedLen(n, m)
+		size += cutrantt.PackedBytes(n, m)
 	}
 	return size
 }

@@ -5,17 +5,12 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+
+	"github.com/hencedge/hencedge/cutrantt"
 )
 
-// pairBits is the width of two packed residues modulo q: bitlen(q^2-1).
-func pairBits(q uint32) int { return bits.Len64(uint64(q)*uint64(q) - 1) }
-
-// PackedLen is the length in bytes of n packed residues modulo q, n a multiple of
-// 16: n/2 pairs of bitlen(q^2-1) bits.
-func PackedLen(n int, q uint32) int { return n / 16 * pairBits(q) }
-
 // PackInto writes the packed residues x, each below q < 2^30, to the
-// PackedLen(len(x), q) bytes of dst; len(x) is a multiple of 16. Residues are taken in
+// cutrantt.PackedBytes(len(x), q) bytes of dst; len(x) is a multiple of 16. Residues are taken in
 // pairs: x[2i] + q*x[2i+1], below q^2, is written in bitlen(q^2-1) bits, lowest bit
 // first, one pair straight after the other, lowest bit of each byte first. A pair loses
 // less than a bit against 2*log2(q).
@@ -25,11 +20,11 @@ func PackInto(dst []byte, x []uint32, q uint32) { packInto(selected(), dst, x, q
 func packInto(c *code, dst []byte, x []uint32, q uint32) {
 	if c != nil {
 		done := c.packSome(dst, x, q)
-		dst, x = dst[PackedLen(done, q):], x[done:]
+		dst, x = dst[cutrantt.PackedBytes(done, q):], x[done:]
 	}
-	w := uint(pairBits(q)) // <= 60
-	var acc uint64         // the low n bits wait to be written
-	var n uint             // < 64
+	w := uint(cutrantt.PairBits(q)) // <= 60
+	var acc uint64                  // the low n bits wait to be written
+	var n uint                      // < 64
 	for ; len(x) >= 2; x = x[2:] {
 		v := uint64(x[0]) + uint64(q)*uint64(x[1])
 		acc |= v << (n & 63)
@@ -48,20 +43,20 @@ func packInto(c *code, dst []byte, x []uint32, q uint32) {
 }
 
 // Unpack is the inverse of PackInto. It fails with ErrLength unless src has
-// PackedLen(len(dst), q) bytes, and with ErrRange for a pair that is not below q^2.
+// cutrantt.PackedBytes(len(dst), q) bytes, and with ErrRange for a pair that is not below q^2.
 func Unpack(dst []uint32, src []byte, q uint32) error { return unpack(selected(), dst, src, q) }
 
 // unpack is Unpack with the given vector code, nil for plain Go.
 func unpack(c *code, dst []uint32, src []byte, q uint32) error {
-	if len(dst)%16 != 0 || q < 2 || len(src) != PackedLen(len(dst), q) {
+	if len(dst)%16 != 0 || q < 2 || len(src) != cutrantt.PackedBytes(len(dst), q) {
 		return fmt.Errorf("%w: %d bytes for %d residues modulo %d", ErrLength, len(src), len(dst), q)
 	}
 	done := 0
 	if c != nil {
 		done = c.unpackSome(dst, src, q)
-		src = src[PackedLen(done, q):]
+		src = src[cutrantt.PackedBytes(done, q):]
 	}
-	w := uint(pairBits(q))
+	w := uint(cutrantt.PairBits(q))
 	mask, q64 := uint64(1)<<w-1, uint64(q)
 	limit, m := q64*q64, math.MaxUint64/q64
 	var acc uint64 // the low n bits are read but not used

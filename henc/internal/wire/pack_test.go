@@ -12,6 +12,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/hencedge/hencedge/cutrantt"
 	"github.com/hencedge/hencedge/henc/internal/simd"
 	"github.com/hencedge/hencedge/internal/testenv"
 )
@@ -60,9 +61,9 @@ func testPack(t *rapid.T, c *code) {
 	n := 16 * rapid.IntRange(0, 20).Draw(t, "n")
 	x := rapid.SliceOfN(rapid.OneOf(rapid.Uint32Range(0, q-1), rapid.Just(q-1), rapid.Just(uint32(0))), n,
 		n).Draw(t, "x")
-	got := make([]byte, PackedLen(n, q)+3)
+	got := make([]byte, cutrantt.PackedBytes(n, q)+3)
 	copy(got[len(got)-3:], "end")
-	packInto(c, got[:PackedLen(n, q)], x, q)
+	packInto(c, got[:cutrantt.PackedBytes(n, q)], x, q)
 	if want := append(packSlow(x, q), "end"...); !bytes.Equal(got, want) {
 		t.Fatalf("pack modulo %d: %x, want %x", q, got, want)
 	}
@@ -81,7 +82,7 @@ func TestPackEveryWidth(t *testing.T) {
 		for b := 2; b <= 30; b++ {
 			for _, q := range []uint32{1<<(b-1) + 1, 3 << (b - 2), 1<<b - 1,
 				uint32(big.NewInt(0).Sqrt(big.NewInt(1 << (2*b - 1))).Uint64())} {
-				widths[pairBits(q)] = true
+				widths[cutrantt.PairBits(q)] = true
 				x := make([]uint32, 16*(3+r.IntN(20)))
 				for i := range x {
 					x[i] = r.Uint32N(q)
@@ -89,7 +90,7 @@ func TestPackEveryWidth(t *testing.T) {
 						x[i] = q - 1
 					}
 				}
-				got := make([]byte, PackedLen(len(x), q))
+				got := make([]byte, cutrantt.PackedBytes(len(x), q))
 				packInto(codes[name], got, x, q)
 				if !bytes.Equal(got, packSlow(x, q)) {
 					t.Fatalf("%s: pack %d modulo %d", name, len(x), q)
@@ -99,7 +100,7 @@ func TestPackEveryWidth(t *testing.T) {
 					t.Fatalf("%s: unpack %d modulo %d: %v", name, len(x), q, err)
 				}
 				// Plain Go would make up for vector code that refuses what it should not.
-				if c, w := codes[name], pairBits(q); c != nil && w >= minVector {
+				if c, w := codes[name], cutrantt.PairBits(q); c != nil && w >= minVector {
 					if n, want := c.unpackSome(back, got, q), 16*min(groups(len(got), w), len(x)/16); n != want {
 						t.Fatalf("%s: unpacked %d of %d modulo %d", name, n, want, q)
 					}
@@ -114,7 +115,7 @@ func TestPackEveryWidth(t *testing.T) {
 
 // packed returns the packed residues x.
 func packed(x []uint32, q uint32) []byte {
-	out := make([]byte, PackedLen(len(x), q))
+	out := make([]byte, cutrantt.PackedBytes(len(x), q))
 	PackInto(out, x, q)
 	return out
 }
@@ -122,7 +123,7 @@ func packed(x []uint32, q uint32) []byte {
 // TestPackWithin: PackInto writes its bytes and leaves those before alone.
 func TestPackWithin(t *testing.T) {
 	x := []uint32{15: 5}
-	got := append([]byte{1, 2, 3}, make([]byte, PackedLen(len(x), 12289))...)
+	got := append([]byte{1, 2, 3}, make([]byte, cutrantt.PackedBytes(len(x), 12289))...)
 	PackInto(got[3:], x, 12289)
 	if !bytes.Equal(got, append([]byte{1, 2, 3}, packSlow(x, 12289)...)) {
 		t.Fatalf("%x", got)
@@ -142,7 +143,7 @@ func TestUnpackRefuses(t *testing.T) {
 		t.Errorf("8 residues: %v", err)
 	}
 	// Every value q^2 .. 2^w-1 of any pair is refused, q^2-1 is not.
-	w := uint(pairBits(q))
+	w := uint(cutrantt.PairBits(q))
 	for pair := range 16 {
 		for _, tc := range []struct {
 			v    uint64
@@ -167,12 +168,12 @@ func TestUnpackRefuses(t *testing.T) {
 func TestUnpackRefusesEverywhere(t *testing.T) {
 	for _, name := range simd.Have() {
 		for _, q := range []uint32{65537, 67084289, 1073741789, 1<<29 + 11, 93<<23 + 1} {
-			w, square := uint(pairBits(q)), uint64(q)*uint64(q)
+			w, square := uint(cutrantt.PairBits(q)), uint64(q)*uint64(q)
 			n := 96
 			x := make([]uint32, n)
 			for pair := range n / 2 {
 				for _, v := range []uint64{square - 1, square, square + uint64(q) - 1, 1<<w - 1} {
-					b := make([]byte, PackedLen(n, q))
+					b := make([]byte, cutrantt.PackedBytes(n, q))
 					sum := new(big.Int).Lsh(new(big.Int).SetUint64(v), w*uint(pair)).Bytes()
 					slices.Reverse(sum)
 					copy(b, sum)
@@ -200,13 +201,13 @@ func BenchmarkPack(b *testing.B) {
 		}
 		packed := packed(x, q)
 		for _, name := range simd.Have() {
-			b.Run(fmt.Sprintf("pack/%d/%s", pairBits(q), name), func(b *testing.B) {
+			b.Run(fmt.Sprintf("pack/%d/%s", cutrantt.PairBits(q), name), func(b *testing.B) {
 				b.SetBytes(int64(len(packed)))
 				for b.Loop() {
 					packInto(codes[name], packed, x, q)
 				}
 			})
-			b.Run(fmt.Sprintf("unpack/%d/%s", pairBits(q), name), func(b *testing.B) {
+			b.Run(fmt.Sprintf("unpack/%d/%s", cutrantt.PairBits(q), name), func(b *testing.B) {
 				b.SetBytes(int64(len(packed)))
 				for b.Loop() {
 					if err := unpack(codes[name], x, packed, q); err != nil {

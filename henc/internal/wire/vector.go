@@ -3,11 +3,13 @@ package wire
 import (
 	"math"
 	"sync"
+
+	"github.com/hencedge/hencedge/cutrantt"
 )
 
 //go:generate go run -C ../../../cutrantt/cpu/_asm ./arm64 -out ../../../henc/internal/wire/zvector_arm64.s -stubs ../../../henc/internal/wire/zvector_arm64.go -pkg wire
 
-// code is one variant of vector code for pairs of w = pairBits(q) bits, minVector <=
+// code is one variant of vector code for pairs of w = cutrantt.PairBits(q) bits, minVector <=
 // w <= 60. A group is 8 pairs, 16 residues: w bytes. It touches 64 bytes from the
 // first of every group on.
 type code struct {
@@ -30,10 +32,10 @@ const minVector = 32
 // touched is how many bytes from its first on a group may touch.
 const touched = 64
 
-// barrett is floor(2^(w+1)/q), below 2^32, for w = pairBits(q). Times the upper 31 bits of
+// barrett is floor(2^(w+1)/q), below 2^32, for w = cutrantt.PairBits(q). Times the upper 31 bits of
 // a pair it is the quotient by q times 2^32, at most one too small for pairs below q^2,
 // at most two for others.
-func barrett(q uint32) uint64 { return 1 << (pairBits(q) + 1) / uint64(q) }
+func barrett(q uint32) uint64 { return 1 << (cutrantt.PairBits(q) + 1) / uint64(q) }
 
 // layout has the tables for pairs of w bits, as the vector code reads them: those of
 // newStrings for vectors of 2 lanes, else for each vector of lanes words of a group, indices of
@@ -145,7 +147,7 @@ func groups(size, w int) int {
 
 // packSome packs as many residues of x as vector code can, and says how many.
 func (c *code) packSome(dst []byte, x []uint32, q uint32) int {
-	w := pairBits(q)
+	w := cutrantt.PairBits(q)
 	n := min(groups(len(dst), w), len(x)/16)
 	if w < minVector || n == 0 {
 		return 0
@@ -161,7 +163,7 @@ func (c *code) packSome(dst []byte, x []uint32, q uint32) int {
 // unpackSome unpacks as many residues as vector code can, and says how many; 0 if
 // one of their pairs is not below q^2.
 func (c *code) unpackSome(dst []uint32, src []byte, q uint32) int {
-	w := pairBits(q)
+	w := cutrantt.PairBits(q)
 	n := min(groups(len(src), w), len(dst)/16)
 	if w < minVector || n == 0 {
 		return 0

@@ -1,0 +1,294 @@
+package conformance
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/hencedge/hencedge/cutrantt"
+	"github.com/hencedge/hencedge/internal/testenv"
+)
+
+// packBits writes pairs bit by bit, as docs/wire-ciphertext.md says.
+func packBits(pairs []uint64, q uint32) []byte {
+	w := cutrantt.PairBits(q)
+	out := make([]byte, len(pairs)*w/8)
+	for i, v := range pairs {
+		for k := range w {
+			at := i*w + k
+			out[at/8] |= byte(v>>k&1) << (at % 8)
+		}
+	}
+	return out
+}
+
+// pairsOf joins the residues of a limb in pairs.
+func pairsOf(x []uint32, q uint32) []uint64 {
+	pairs := make([]uint64, len(x)/2)
+	for i := range pairs {
+		pairs[i] = uint64(x[2*i]) + uint64(q)*uint64(x[2*i+1])
+	}
+	return pairs
+}
+
+// packedRig makes packed polynomials over limbs.
+type packedRig struct {
+	*rig
+	ring  cutrantt.Packed
+	limbs []int
+}
+
+// poly makes a polynomial of one pattern, and its residues. change changes the pairs of a
+// limb before they are packed.
+func (p *packedRig) poly(f pattern, change func(limb int, pairs []uint64, q uint32)) (packed []byte, x []uint32) {
+	p.Helper()
+	for i, l := range p.limbs {
+		q, limb := p.rig.ring.Moduli()[l].Q, make([]uint32, p.rig.ring.N())
+		for j := range limb {
+			limb[j] = f(j, q, p.rng)
+		}
+		pairs := pairsOf(limb, q)
+		if change != nil {
+			change(i, pairs, q)
+		}
+		packed, x = append(packed, packBits(pairs, q)...), append(x, limb...)
+	}
+	return packed, x
+}
+
+// TestLoadPacked: packed residues arrive as they are, of several batches at once, and those
+// that encryption does not make are left out.
+func TestLoadPacked(t *testing.T) {
+	eachGPU(t, func(t *testing.T, b cutrantt.Backend) {
+		for _, c := range []struct{ logN, moduli, items int }{{10, 4, 5}, {13, 3, 30}, {17, 2, 1}} {
+			if testing.Short() && c.logN > 13 {
+				continue
+			}
+			t.Run(fmt.Sprintf("2^%d", c.logN), func(t *testing.T) {
+				ms := moduli(t, c.logN, c.moduli)
+				g := newRig(t, b, c.logN, ms, cutrantt.MethodAuto)
+				ring, ok := g.ring.(cutrantt.Packed)
+				if !ok {
+					testenv.Missing(t, "cuda", "a ring that loads packed residues")
+				}
+				for _, limbs := range [][]int{upTo(c.moduli), {1}, {2 % c.moduli, 0}} {
+					p := &packedRig{rig: g, ring: ring, limbs: limbs}
+					p.testLoads(c.items)
+					p.testFaults()
+				}
+			})
+		}
+	})
+}
+
+// testLoads loads batches of two polynomials, with one or both packed.
+func (p *packedRig) testLoads(items int) {
+	p.Helper()
+	for _, d := range []cutrantt.Domain{cutrantt.NTT(16), cutrantt.Coeffs(1)} {
+		for count := 1; count <= 2; count++ {
+			src, want := make([][][]byte, items), make([][]uint32, items)
+			for i := range src {
+				for k := range count {
+					f := []pattern{random, largest, ones, alternating, extremes}[(i+k)%5]
+					b, x := p.poly(f, nil)
+					src[i], want[i] = append(src[i], b), append(want[i], x...)
+				}
+			}
+			got, err := p.ring.LoadPacked(2, p.limbs, d, src)
+			p.ok(err)
+			for i, b := range got {
+				if b == nil {
+					p.Fatalf("batch %d of %d was not loaded", i, items)
+				}
+				if b.Polys() != 2 || b.Domain() != d || !b.Shape().SameLimbs(cutrantt.Shape{Limbs: p.limbs}) {
+					p.Fatalf("batch %d: %v", i, b.Shape())
+				}
+				view, err := b.Slice(0, count, 0, len(p.limbs))
+				p.ok(err)
+				p.equal(fmt.Sprintf("batch %d of %d", i, items), download(p, p.rig.ring, view), want[i])
+				p.rig.ring.Free(b)
+			}
+		}
+	}
+}
+
+// testFaults loads batches of which every other one has a fault.
+func (p *packedRig) testFaults() {
+	p.Helper()
+	n := p.rig.ring.N()
+	set := func(limb, at int, pair func(q uint32) uint64) func(int, []uint64, uint32) {
+		return func(l int, pairs []uint64, q uint32) {
+			if l == limb%len(p.limbs) {
+				pairs[at] = pair(q)
+			}
+		}
+	}
+	square := func(q uint32) uint64 { return uint64(q) * uint64(q) }
+	most := func(q uint32) uint64 { return 1<<cutrantt.PairBits(q) - 1 }
+	below := func(q uint32) uint64 { return uint64(q)*uint64(q) - 1 }
+	none := func(l int, pairs []uint64, _ uint32) {
+		if l == len(p.limbs)-1 {
+			clear(pairs)
+		}
+	}
+	lonely := func(at int) func(int, []uint64, uint32) {
+		return func(l int, pairs []uint64, q uint32) {
+			none(l, pairs, q)
+			if l == len(p.limbs)-1 {
+				pairs[at] = uint64(q) // the second residue of the pair is 1
+			}
+		}
+	}
+	for what, f := range map[string]struct {
+		change func(int, []uint64, uint32)
+		good   bool
+	}{
+		"nothing":                       {nil, true},
+		"q^2-1":                         {set(0, 1, below), true},
+		"q^2 in the first pair":         {set(0, 0, square), false},
+		"q^2 in the last pair":          {set(1, n/2-1, square), false},
+		"all bits":                      {set(2, n/4+37, most), false},
+		"a limb of zeros":               {none, false},
+		"one residue that is not zero":  {lonely(n/2 - 1), true},
+		"another one that is not zero":  {lonely(33), true},
+		"q^2 in a pair of another warp": {set(0, 511, square), false},
+	} {
+		for at := range 2 { // the polynomial with the fault
+			var src [][][]byte
+			var want [][]uint32
+			for i := range 5 {
+				b0, x0 := p.poly(random, nil)
+				b1, x1 := p.poly(random, nil)
+				if i%2 == 1 {
+					b, _ := p.poly(random, f.change)
+					if at == 0 {
+						b0 = b
+					} else {
+						b1 = b
+					}
+				}
+				src, want = append(src, [][]byte{b0, b1}), append(want, append(x0, x1...))
+			}
+			got, err := p.ring.LoadPacked(2, p.limbs, cutrantt.NTT(4), src)
+			p.ok(err)
+			for i, b := range got {
+				faulty := i%2 == 1
+				if (b != nil) != (f.good || !faulty) {
+					p.Fatalf("%s in polynomial %d: batch %d loaded: %v", what, at, i, b != nil)
+				}
+				if b != nil && !faulty {
+					p.equal(what+" in another batch", download(p, p.rig.ring, b), want[i])
+				}
+				p.rig.ring.Free(b)
+			}
+		}
+	}
+}
+
+// TestLoadPackedRefuses: what does not fit is refused before anything is done.
+func TestLoadPackedRefuses(t *testing.T) {
+	eachGPU(t, func(t *testing.T, b cutrantt.Backend) {
+		ms := moduli(t, 10, 3)
+		g := newRig(t, b, 10, ms, cutrantt.MethodAuto)
+		ring, ok := g.ring.(cutrantt.Packed)
+		if !ok {
+			testenv.Missing(t, "cuda", "a ring that loads packed residues")
+		}
+		p := &packedRig{rig: g, ring: ring, limbs: upTo(2)}
+		one, _ := p.poly(random, nil)
+		large := make([][]byte, 4<<20/len(one)+1)
+		for i := range large {
+			large[i] = one
+		}
+		ntt := cutrantt.NTT(16)
+		for what, c := range map[string]struct {
+			polys int
+			limbs []int
+			d     cutrantt.Domain
+			src   [][][]byte
+			want  error
+		}{
+			"no polynomial":         {2, upTo(2), ntt, [][][]byte{{}}, cutrantt.ErrShape},
+			"too many polynomials":  {1, upTo(2), ntt, [][][]byte{{one, one}}, cutrantt.ErrShape},
+			"unlike numbers":        {2, upTo(2), ntt, [][][]byte{{one, one}, {one}}, cutrantt.ErrShape},
+			"a byte too few":        {2, upTo(2), ntt, [][][]byte{{one[1:]}}, cutrantt.ErrShape},
+			"a byte too many":       {2, upTo(2), ntt, [][][]byte{{append([]byte{0}, one...)}}, cutrantt.ErrShape},
+			"another set of limbs":  {2, upTo(3), ntt, [][][]byte{{one}}, cutrantt.ErrShape},
+			"no such limb":          {2, []int{0, 3}, ntt, [][][]byte{{one}}, cutrantt.ErrShape},
+			"no domain":             {2, upTo(2), cutrantt.Domain{N2: 3}, [][][]byte{{one}}, cutrantt.ErrDomain},
+			"more than a slot":      {len(large), upTo(2), ntt, [][][]byte{large}, cutrantt.ErrNotSupported},
+			"nothing, which is not": {2, upTo(2), ntt, nil, nil},
+		} {
+			if got, err := ring.LoadPacked(c.polys, c.limbs, c.d, c.src); !errors.Is(err, c.want) || len(got) > 0 {
+				t.Errorf("%s: %v, %d batches", what, err, len(got))
+			}
+		}
+	})
+}
+
+// TestLoadPackedTogether: several callers load at the same time, while the ring works.
+func TestLoadPackedTogether(t *testing.T) {
+	eachGPU(t, func(t *testing.T, b cutrantt.Backend) {
+		g := newRig(t, b, 11, moduli(t, 11, 3), cutrantt.MethodAuto)
+		ring, ok := g.ring.(cutrantt.Packed)
+		if !ok {
+			testenv.Missing(t, "cuda", "a ring that loads packed residues")
+		}
+		p := &packedRig{rig: g, ring: ring, limbs: upTo(3)}
+		type load struct {
+			src  []byte
+			want []uint32
+		}
+		const callers, times = 4, 6
+		var loads [callers]load
+		for i := range loads {
+			loads[i].src, loads[i].want = p.poly(random, nil)
+		}
+		done := make(chan error, callers)
+		for i := range loads {
+			go func() {
+				rng, err := rand.New(rand.NewPCG(1, uint64(i))), error(nil)
+				for range times {
+					if err = p.loadOnce(loads[i].src, loads[i].want, 1+rng.IntN(3)); err != nil {
+						break
+					}
+				}
+				done <- err
+			}()
+		}
+		for range loads {
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+// loadOnce loads the same polynomial into a number of batches, works with them and compares.
+func (p *packedRig) loadOnce(src []byte, want []uint32, items int) error {
+	all := make([][][]byte, items)
+	for i := range all {
+		all[i] = [][]byte{src}
+	}
+	r, got := p.rig.ring, make([]uint32, len(want))
+	out, err := p.ring.LoadPacked(1, p.limbs, cutrantt.NTT(16), all)
+	if err != nil {
+		return err
+	}
+	for i, b := range out {
+		if b == nil {
+			return fmt.Errorf("batch %d was not loaded", i)
+		}
+		if err := errors.Join(r.Neg(b, b), r.Neg(b, b), r.Download(got, b)); err != nil {
+			return err
+		}
+		for j := range got {
+			if got[j] != want[j] {
+				return fmt.Errorf("batch %d, residue %d: %d, want %d", i, j, got[j], want[j])
+			}
+		}
+		r.Free(b)
+	}
+	return nil
+}

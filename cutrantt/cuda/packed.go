@@ -1,0 +1,387 @@
+package cuda
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"unsafe"
+
+	"github.com/hencedge/hencedge/cutrantt"
+	"github.com/hencedge/hencedge/cutrantt/cuda/internal/driver"
+)
+
+var _ cutrantt.Packed = (*ring)(nil)
+
+// packedLimb mirrors struct PackedLimb of kernels/args.cuh.
+type packedLimb struct {
+	inverse  uint64
+	at, bits uint32
+}
+
+// packing is how the limbs of a polynomial are packed.
+type packing struct {
+	table pointer // packedLimb of each limb
+	limbs pointer // modulus indices
+	bytes int     // of a polynomial, a multiple of 8
+}
+
+// mostPackings bounds the sets of limbs that are loaded packed: programs use one for each
+// level. They stay, since kernels of two streams read them.
+const mostPackings = 256
+
+// foundBytes is the end of a slot, for what the checks find: a word for each 1024 residues,
+// which have more than 1024 bytes when packed.
+const foundBytes = chunk / 256
+
+// packedThreads is the threads of a block, for 1024 residues.
+const packedThreads = 256
+
+// slots is how many groups of packed polynomials are on their way at a time.
+const slots = 3
+
+// loader brings packed residues to the GPU and has them checked in a stream of its own, so
+// that the answer does not wait for the computations in the ring's stream. They are unpacked
+// in the ring's stream, when the answer is known.
+type loader struct {
+	stream   driver.Stream
+	launcher *driver.Launcher
+	free     chan *slot // slots of them, made when they are first used
+	all      []*slot    // those that were made; under the ring's lock
+}
+
+// slot is a pinned buffer and device memory of the same size. It belongs to one group from
+// the copy into the buffer until the residues are unpacked.
+type slot struct {
+	host *buffer // done: the checks have answered
+	at   pointer
+	used driver.Event // after the kernel that unpacks
+	busy bool         // used was recorded
+}
+
+// loading is the group of batches that a slot takes.
+type loading struct {
+	r       *ring
+	k       packing
+	polys   int // packed ones of a batch
+	limbs   int
+	src     [][][]byte
+	out     []*cutrantt.Batch
+	s       *slot
+	words   int // of what the checks find
+	checked []bool
+}
+
+func (r *ring) LoadPacked(
+	polys int, limbs []int, d cutrantt.Domain, src [][][]byte,
+) (out []*cutrantt.Batch, err error) {
+	if err := r.checkPacked(polys, limbs, d, src); err != nil || len(src) == 0 {
+		return nil, err
+	}
+	r.tune(int(d.N2))
+	defer func() {
+		if err != nil {
+			for _, b := range out {
+				if b != nil {
+					r.Free(b)
+				}
+			}
+			out = nil
+		}
+	}()
+	k, err := r.packing(limbs)
+	if err != nil {
+		return nil, err
+	}
+	each := len(src[0]) * k.bytes
+	if each > chunk-foundBytes {
+		return nil, fmt.Errorf("%w: packed residues of %d bytes in a batch", cutrantt.ErrNotSupported, each)
+	}
+	out = make([]*cutrantt.Batch, len(src))
+	shape := cutrantt.Shape{Polys: polys, Limbs: limbs, Domain: d}
+	for first, per := 0, (chunk-foundBytes)/each; first < len(src); first += per {
+		end := min(first+per, len(src))
+		g := &loading{r: r, k: k, polys: len(src[0]), limbs: len(limbs), src: src[first:end], out: out[first:end]}
+		if err := g.load(shape); err != nil {
+			return out, err
+		}
+	}
+	return out, nil
+}
+
+// checkPacked checks the arguments of LoadPacked.
+func (r *ring) checkPacked(polys int, limbs []int, d cutrantt.Domain, src [][][]byte) error {
+	if err := r.check.Shape(polys, limbs, d); err != nil {
+		return err
+	}
+	size := 0
+	for _, l := range limbs {
+		size += cutrantt.PackedBytes(r.n, r.check.Moduli()[l].Q)
+	}
+	for i, s := range src {
+		if len(s) < 1 || len(s) > polys || len(s) != len(src[0]) {
+			return fmt.Errorf(
+				"%w: %d packed polynomials for batch %d of %d, %d for the first", cutrantt.ErrShape, len(s), i, polys,
+				len(src[0]),
+			)
+		}
+		for _, p := range s {
+			if len(p) != size {
+				return fmt.Errorf("%w: %d bytes of packed residues, want %d", cutrantt.ErrShape, len(p), size)
+			}
+		}
+	}
+	return nil
+}
+
+// packing returns how these limbs are packed. The tables are on the device when it returns.
+func (r *ring) packing(limbs []int) (k packing, err error) {
+	key := fmt.Sprint(limbs)
+	err = r.exec(func() error {
+		var ok bool
+		if k, ok = r.packings[key]; ok {
+			return nil
+		}
+		if len(r.packings) >= mostPackings {
+			return fmt.Errorf(
+				"%w: packed residues of more than %d sets of limbs", cutrantt.ErrNotSupported, mostPackings,
+			)
+		}
+		if err := r.openLoader(); err != nil {
+			return err
+		}
+		table, numbers := make([]packedLimb, 0, len(limbs)), make([]uint32, 0, len(limbs))
+		for _, l := range limbs {
+			q := r.check.Moduli()[l].Q
+			table = append(table, packedLimb{math.MaxUint64 / uint64(q), uint32(k.bytes / 8),
+				uint32(cutrantt.PairBits(q))})
+			numbers = append(numbers, uint32(l))
+			k.bytes += cutrantt.PackedBytes(r.n, q)
+		}
+		words := unsafe.Slice((*uint32)(unsafe.Pointer(&table[0])), 4*len(table))
+		if k.table, err = r.constant(append(words[:len(words):len(words)], numbers...)); err != nil {
+			return err
+		}
+		k.limbs = k.table + pointer(4*len(words))
+		// the loader's stream reads them
+		if err := r.backend.drv.Wait(r.pool.stream); err != nil {
+			r.pool.put(k.table, len(words)+len(numbers))
+			return err
+		}
+		r.packings[key] = k
+		return nil
+	})
+	return k, err
+}
+
+// openLoader makes the ring's loader. It is called by exec.
+func (r *ring) openLoader() error {
+	if r.pool.loader != nil {
+		return nil
+	}
+	stream, err := r.backend.drv.NewStream()
+	if err != nil {
+		return err
+	}
+	l := &loader{stream: stream, launcher: r.backend.drv.NewLauncher(stream, false), free: make(chan *slot, slots)}
+	for range slots {
+		l.free <- nil
+	}
+	r.pool.loader = l
+	return nil
+}
+
+// close gives back what the loader holds but its memory, which is the pool's. It needs the
+// backend's context.
+func (l *loader) close(b *backend) error {
+	err := errors.Join(b.drv.Wait(l.stream), l.launcher.Forget(), b.drv.DestroyStream(l.stream))
+	for _, s := range l.all {
+		err = errors.Join(err, b.drv.DestroyEvent(s.used))
+		b.staging.put(s.host, 0)
+	}
+	return err
+}
+
+// slot makes a slot. Its memory may have been used in the ring's stream before.
+func (r *ring) slot() (s *slot, err error) {
+	err = r.exec(func() (err error) {
+		drv, st := r.backend.drv, &r.backend.staging
+		made := &slot{}
+		if made.host, err = st.get(); err != nil {
+			return err
+		}
+		if made.at, err = r.pool.get(chunk / 4); err == nil {
+			if made.used, err = drv.NewEvent(); err == nil {
+				if err = drv.Wait(r.pool.stream); err == nil {
+					r.pool.loader.all = append(r.pool.loader.all, made)
+					s = made
+					return nil
+				}
+				err = errors.Join(err, drv.DestroyEvent(made.used))
+			}
+			r.pool.put(made.at, chunk/4)
+		}
+		st.put(made.host, 0)
+		return err
+	})
+	return s, err
+}
+
+// load takes a group through a slot.
+func (g *loading) load(shape cutrantt.Shape) (err error) {
+	r := g.r
+	defer runtime.KeepAlive(r)
+	r.backend.calls.Add(1) // the buffer is the context's: it stays until it is put back
+	defer r.backend.calls.Add(-1)
+	l := r.pool.loader
+	g.s = <-l.free
+	defer func() { l.free <- g.s }()
+	if g.s == nil {
+		if g.s, err = r.slot(); err != nil {
+			return err
+		}
+	}
+	if g.s.busy { // its device memory is read until then
+		if err := r.wait(g.s.used); err != nil {
+			return err
+		}
+		g.s.busy = false
+	}
+	data := g.copyIn()
+	if err := g.check(data); err != nil {
+		return err
+	}
+	return r.exec(func() error { return g.unpack(shape) }, g.out...)
+}
+
+// wait waits for an event without the ring's lock.
+func (r *ring) wait(e driver.Event) error {
+	if err := r.backend.locked(func() error { return r.backend.drv.WaitEvent(e) }); err != nil {
+		return fmt.Errorf("cuda: %w", err)
+	}
+	return nil
+}
+
+// copyIn copies the group to the pinned buffer, polynomial after polynomial, and returns how
+// many bytes that are.
+func (g *loading) copyIn() int {
+	count := len(g.src) * g.polys
+	share(count, count*g.k.bytes, func(i int) {
+		copy(g.s.host.bytes[i*g.k.bytes:(i+1)*g.k.bytes], g.src[i/g.polys][i%g.polys])
+	})
+	return count * g.k.bytes
+}
+
+// check has the group copied and checked, and waits for the answer.
+func (g *loading) check(data int) error {
+	r, l, b := g.r, g.r.pool.loader, g.s.host
+	blocks := len(g.src) * g.polys * (r.n >> 10)
+	g.words = blocks * g.limbs
+	at, found := g.s.at+pointer(chunk-foundBytes), b.bytes[chunk-foundBytes:][:4*g.words]
+	queued := false
+	err := r.exec(func() error { // the lock orders the launches
+		drv := r.backend.drv
+		queued = true
+		if err := drv.CopyIn(g.s.at, b.bytes[:data], l.stream); err != nil {
+			return err
+		}
+		p := (*packedArgs)(unsafe.Pointer(&r.arguments))
+		*p = packedArgs{
+			args:   args{a: g.s.at, as: uint64(g.k.bytes / 4), limbs: g.k.limbs},
+			packed: g.k.table, found: at,
+		}
+		r.complete(&p.args)
+		if err := r.startOn(l, "packed_check", blocks, g.limbs, int(unsafe.Sizeof(*p))); err != nil {
+			return err
+		}
+		if err := drv.CopyOut(found, at, l.stream); err != nil {
+			return err
+		}
+		return drv.Record(b.done, l.stream)
+	})
+	if err == nil {
+		err = r.wait(b.done)
+	}
+	if err != nil {
+		if queued { // the copies may be under way
+			_ = r.backend.locked(func() error { return r.backend.drv.Wait(l.stream) })
+		}
+		return err
+	}
+	g.read(unsafe.Slice((*uint32)(unsafe.Pointer(&found[0])), g.words))
+	return nil
+}
+
+// startOn queues a kernel whose arguments are in r.arguments in the loader's stream.
+func (r *ring) startOn(l *loader, name string, x, y, size int) error {
+	k := r.backend.kernels[name]
+	if k == nil {
+		return fmt.Errorf("no kernel %q", name)
+	}
+	if err := l.launcher.Launch(k.fn, x, y, packedThreads, 0, unsafe.Pointer(&r.arguments), size); err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	k.launched(packedThreads, 0)
+	r.launches.Add(1)
+	return nil
+}
+
+// What packed_check finds in a block.
+const (
+	foundBeyond = 1 // a pair is not below q^2
+	foundSome   = 2 // a residue is not 0
+)
+
+// read decides from the words of all blocks, limb after limb, which batches are as they
+// should be: no pair is beyond q^2, and no limb is zero.
+func (g *loading) read(found []uint32) {
+	g.checked = make([]bool, len(g.src))
+	blocks, count := g.r.n>>10, len(g.src)*g.polys
+	for i := range g.checked {
+		g.checked[i] = true
+	}
+	for l := range g.limbs {
+		for p := range count {
+			var all uint32
+			for _, f := range found[(l*count+p)*blocks:][:blocks] {
+				all |= f
+			}
+			if all != foundSome {
+				g.checked[p/g.polys] = false
+			}
+		}
+	}
+}
+
+// unpack makes the batches that are as they should be, and queues the kernel that fills
+// them. It is called by exec.
+func (g *loading) unpack(shape cutrantt.Shape) error {
+	r := g.r
+	items := make([]packedItem, 0, len(g.src))
+	for i, ok := range g.checked {
+		if !ok {
+			continue
+		}
+		m, err := r.allocateKind(shape.Polys*len(shape.Limbs)*r.n, r.backend.mapped)
+		if err != nil {
+			return err
+		}
+		g.out[i] = cutrantt.MakeBatch(shape, r.n, m)
+		from := tensor{g.s.at + pointer(i*g.polys*g.k.bytes), uint64(g.k.bytes / 4)}
+		items = append(items, packedItem{r.tensor(g.out[i]), from})
+	}
+	if len(items) == 0 {
+		return nil
+	}
+	a := packedArgs{args: args{limbs: g.k.limbs}, packed: g.k.table, polys: uint32(g.polys)}
+	err := launchItems(r, "packed_load", len(items)*g.polys*(r.n>>10), g.limbs, packedThreads, 0, a, items)
+	if err == nil {
+		err = r.backend.drv.Record(g.s.used, r.pool.stream)
+	}
+	if err != nil {
+		_ = r.backend.drv.Wait(r.pool.stream) // the kernel may be under way
+		return err
+	}
+	g.s.busy = true
+	return nil
+}

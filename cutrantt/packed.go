@@ -1,0 +1,28 @@
+package cutrantt
+
+import "math/bits"
+
+// Packed is an optional interface of a Ring. It reads residues as they travel
+// (docs/wire-ciphertext.md, "Residues"), so that they need not be unpacked before they are
+// copied to the device.
+type Packed interface {
+	// LoadPacked makes a batch of polys polynomials over limbs in domain d for each of
+	// src, which holds the leading polynomials, the same number for every batch. Each has
+	// PackedBytes of the limbs' moduli. The residues of the other polynomials are arbitrary
+	// words until an operation has written all of them, as those of Fused.NewResult.
+	//
+	// Instead of a batch LoadPacked returns nil for residues that are not what encryption
+	// makes: a pair is not below q^2, or all residues of a limb are 0. The caller has to find
+	// out which, and may go on with the latter. When LoadPacked returns, all of this is
+	// known, and src is not used any more.
+	//
+	// If a batch is too large for the ring, or if the ring does not support something else of
+	// it, LoadPacked returns an error that wraps ErrNotSupported before it does anything.
+	LoadPacked(polys int, limbs []int, d Domain, src [][][]byte) ([]*Batch, error)
+}
+
+// PairBits is the width of two packed residues modulo q: the bit length of q^2-1.
+func PairBits(q uint32) int { return bits.Len64(uint64(q)*uint64(q) - 1) }
+
+// PackedBytes is the length of n packed residues modulo q, n a multiple of 16.
+func PackedBytes(n int, q uint32) int { return n / 16 * PairBits(q) }

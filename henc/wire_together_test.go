@@ -1,0 +1,136 @@
+package henc_test
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/hencedge/hencedge/cutrantt"
+	"github.com/hencedge/hencedge/cutrantt/cpu"
+	"github.com/hencedge/hencedge/henc"
+	"github.com/hencedge/hencedge/henc/secret"
+)
+
+// TestUnmarshalBatches: many ciphertexts at once, of several shapes and with faults between
+// them, give the residues and the errors that the CPU gives for each alone.
+func TestUnmarshalBatches(t *testing.T) {
+	p := must(henc.Named("edge12-d1"))(t)
+	on := must(henc.NewContext(p, henc.WithBackend(backend(t)), henc.WithN2(4)))(t)
+	alone := must(henc.NewContext(p, henc.WithBackend(cpu.New()), henc.WithN2(4)))(t)
+	var bodies [][]byte
+	for _, n2 := range []int{4, 16} { // of the context, and another one
+		ctx := must(henc.NewContext(p, henc.WithBackend(cpu.New()), henc.WithN2(n2)))(t)
+		key := must(secret.Generate(ctx, seedOf("together")))(t)
+		public := must(henc.NewEncryptor(ctx, must(key.PublicKey())(t)))(t)
+		seeded := secret.NewSeededEncryptor(ctx, key)
+		for level := range 2 {
+			x := reals(p.Slots(), uint64(n2+level))
+			full := must(ctx.MarshalCiphertext(must(public.EncryptReal(x, level, 0, seedOf("a")))(t)))(t)
+			bodies = append(bodies, full,
+				must(ctx.MarshalCiphertext(must(seeded.EncryptReal(x, level, 0, seedOf("b")))(t)))(t))
+			bodies = append(bodies, faulty(p, level, full)...)
+		}
+	}
+	bodies = append(bodies, nil, []byte("no ciphertext"), bodies[0])
+
+	cts, errs := on.UnmarshalCiphertexts(bodies)
+	if len(cts) != len(bodies) || len(errs) != len(bodies) {
+		t.Fatalf("%d ciphertexts, %d errors of %d bodies", len(cts), len(errs), len(bodies))
+	}
+	seen := map[error]int{}
+	for i, b := range bodies {
+		want, wantErr := alone.UnmarshalCiphertext(b)
+		if (errs[i] == nil) != (wantErr == nil) || wantErr != nil && errs[i].Error() != wantErr.Error() {
+			t.Errorf("body %d: %v, want %v", i, errs[i], wantErr)
+			continue
+		}
+		for _, kind := range []error{henc.ErrRange, henc.ErrDegenerate, henc.ErrTruncated} {
+			if errors.Is(wantErr, kind) {
+				seen[kind]++
+			}
+		}
+		if wantErr != nil {
+			if cts[i] != nil {
+				t.Errorf("body %d: a ciphertext and %v", i, errs[i])
+			}
+			continue
+		}
+		got := cts[i]
+		if got.Level != want.Level || got.Scale != want.Scale || (got.Seed == nil) != (want.Seed == nil) ||
+			got.Value.Domain() != want.Value.Domain() {
+			t.Errorf("body %d: level %d, scale %g, in %v", i, got.Level, got.Scale, got.Value.Domain())
+		}
+		if !slices.Equal(residues(t, on, got), residues(t, alone, want)) {
+			t.Errorf("body %d: other residues", i)
+		}
+	}
+	if seen[henc.ErrRange] != 12 || seen[henc.ErrDegenerate] != 4 || seen[henc.ErrTruncated] == 0 {
+		t.Errorf("refused: %v", seen)
+	}
+	if cts, errs := on.UnmarshalCiphertexts(nil); len(cts) != 0 || len(errs) != 0 {
+		t.Errorf("of nothing: %v, %v", cts, errs)
+	}
+}
+
+// faulty returns copies of an encoded ciphertext with pairs out of range in each polynomial,
+// with a limb of zeros in each, of which that of c0 is allowed, and one that is cut.
+func faulty(p henc.Parameters, level int, full []byte) [][]byte {
+	size, q := p.PackedBytes(level), p.Q()
+	head := 3
+	if size >= 1<<16 {
+		head = 5
+	}
+	c1 := len(full) - size
+	c0 := c1 - head - size
+	limb := cutrantt.PackedBytes(p.N(), q[0])
+	with := func(at, n int, v byte) []byte {
+		b := slices.Clone(full)
+		for i := range n {
+			b[at+i] = v
+		}
+		return b
+	}
+	return [][]byte{
+		with(c0, 8, 0xff), with(c1-head-8, 8, 0xff), with(len(full)-8, 8, 0xff),
+		with(c0, limb, 0), with(c1, limb, 0), slices.Clone(full[:len(full)-1]),
+	}
+}
+
+func residues(t testing.TB, ctx *henc.Context, ct *henc.Ciphertext) []uint32 {
+	t.Helper()
+	x := make([]uint32, ct.Value.Len())
+	check(t, ctx.Ring().Download(x, ct.Value))
+	return x
+}
+
+// BenchmarkUnmarshalCiphertexts reads windows of edge13-d3 at the top level, written with the
+// columns of an agent, alone and together. On a GPU (CUTRANTT_TEST_BACKEND=cuda) the next call
+// begins while residues are still being unpacked and converted, as in service.
+func BenchmarkUnmarshalCiphertexts(b *testing.B) {
+	p := must(henc.Named("edge13-d3"))(b)
+	ctx := must(henc.NewContext(p, henc.WithBackend(backend(b)), henc.WithFastestN2()))(b)
+	agent := must(henc.NewContext(p, henc.WithBackend(cpu.New()), henc.WithN2(henc.DefaultN2)))(b)
+	key := must(secret.Generate(agent, seedOf("together")))(b)
+	public := must(henc.NewEncryptor(agent, must(key.PublicKey())(b)))(b)
+	ct := must(public.EncryptReal(reals(p.Slots(), 1), p.MaxLevel(), 0, seedOf("a")))(b)
+	body := must(agent.MarshalCiphertext(ct))(b)
+	for _, k := range []int{1, 4, 16, 64} {
+		b.Run(fmt.Sprint(k), func(b *testing.B) {
+			bodies := make([][]byte, k)
+			for i := range bodies {
+				bodies[i] = slices.Clone(body)
+			}
+			b.SetBytes(int64(k * len(body)))
+			for b.Loop() {
+				cts, errs := ctx.UnmarshalCiphertexts(bodies)
+				check(b, errors.Join(errs...))
+				for _, ct := range cts {
+					ctx.Ring().Free(ct.Value)
+				}
+			}
+			check(b, ctx.Ring().Sync())
+			b.ReportMetric(float64(b.N*k)/b.Elapsed().Seconds(), "windows/s")
+		})
+	}
+}
