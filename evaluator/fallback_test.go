@@ -175,7 +175,7 @@ func TestFallbackOnGPU(t *testing.T) {
 	d.Real()
 	d.Use()
 	for _, policy := range []config.FallbackPolicy{config.FallbackCPU, config.FallbackRetry} {
-		for _, call := range []string{"cuLaunchKernelEx", "cuMemcpyHtoDAsync_v2", "cuStreamSynchronize"} {
+		for _, call := range []string{"cuLaunchKernelEx", "cuMemcpyHtoDAsync_v2", "cuEventSynchronize"} {
 			t.Run(fmt.Sprintf("%s %s", policy, call), func(t *testing.T) {
 				d.Set()
 				r := newRig(t, meanConfig(t, policy), onGPU(t, 1))

@@ -11,12 +11,13 @@ import (
 type device struct {
 	ctx    *henc.Context
 	keys   map[transport.KeyRef]*henc.Evaluator
+	reader *reader
 	gather *gatherer
 }
 
 // newDevice returns the device of a context. Of the keys it takes those that lie there.
 func newDevice(ctx *henc.Context, keys []Keys, o *Options) *device {
-	d := &device{ctx: ctx, keys: map[transport.KeyRef]*henc.Evaluator{},
+	d := &device{ctx: ctx, keys: map[transport.KeyRef]*henc.Evaluator{}, reader: newReader(ctx),
 		gather: &gatherer{width: o.widthOf(ctx), latency: o.Latency, onBatch: o.OnBatch,
 			lines: map[[32]byte][]*ticket{}}}
 	for _, k := range keys {
@@ -45,7 +46,7 @@ func (c *Ciphertext) on(d *device) (*henc.Ciphertext, error) {
 	if ct := c.lies[d]; ct != nil {
 		return ct, nil
 	}
-	ct, err := d.ctx.UnmarshalCiphertext(c.body)
+	ct, err := d.reader.read(c.body)
 	if err == nil {
 		c.lies[d] = ct
 	}

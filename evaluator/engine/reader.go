@@ -1,0 +1,94 @@
+package engine
+
+import (
+	"sync"
+
+	"github.com/hencedge/hencedge/cutrantt"
+	"github.com/hencedge/hencedge/henc"
+)
+
+// reader reads ciphertexts onto a device. Where that is one call for many, it reads those
+// that come while it is busy together: the more come, the fewer calls each of them costs, and
+// one that comes alone waits for none.
+type reader struct {
+	one  func(body []byte) (*henc.Ciphertext, error)
+	many func(bodies [][]byte) ([]*henc.Ciphertext, []error) // nil: one by one
+
+	calls   chan struct{} // under way
+	mu      sync.Mutex
+	waiting []*unread // in the order of arrival
+}
+
+// mostTogether is how many ciphertexts one call reads at most.
+const mostTogether = 64
+
+// callsAtOnce is how many calls read: one copies while another waits for the device.
+const callsAtOnce = 2
+
+// unread is a ciphertext that waits for a call, or is being read.
+type unread struct {
+	body  []byte
+	taken bool          // by a call; under the reader's lock
+	done  chan struct{} // closed when ct or err is there
+	ct    *henc.Ciphertext
+	err   error
+}
+
+func newReader(ctx *henc.Context) *reader {
+	r := &reader{one: ctx.UnmarshalCiphertext, calls: make(chan struct{}, callsAtOnce)}
+	if _, ok := ctx.Ring().(cutrantt.Packed); ok {
+		r.many = ctx.UnmarshalCiphertexts
+	}
+	return r
+}
+
+// read returns the ciphertext of body on the device.
+func (r *reader) read(body []byte) (*henc.Ciphertext, error) {
+	if r.many == nil {
+		return r.one(body)
+	}
+	u := &unread{body: body, done: make(chan struct{})}
+	r.mu.Lock()
+	r.waiting = append(r.waiting, u)
+	r.mu.Unlock()
+	for {
+		select {
+		case <-u.done:
+			return u.ct, u.err
+		case r.calls <- struct{}{}:
+		}
+		r.readSome()
+		<-r.calls
+		r.mu.Lock()
+		taken := u.taken
+		r.mu.Unlock()
+		if taken {
+			<-u.done
+			return u.ct, u.err
+		}
+	}
+}
+
+// readSome reads the ciphertexts that have waited longest.
+func (r *reader) readSome() {
+	r.mu.Lock()
+	n := min(len(r.waiting), mostTogether)
+	some := r.waiting[:n:n]
+	r.waiting = r.waiting[n:]
+	for _, u := range some {
+		u.taken = true
+	}
+	r.mu.Unlock()
+	if n == 0 {
+		return
+	}
+	bodies := make([][]byte, n)
+	for i, u := range some {
+		bodies[i] = u.body
+	}
+	cts, errs := r.many(bodies)
+	for i, u := range some {
+		u.ct, u.err = cts[i], errs[i]
+		close(u.done)
+	}
+}

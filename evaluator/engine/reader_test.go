@@ -1,0 +1,94 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/hencedge/hencedge/henc"
+)
+
+// TestReader: what comes while a device reads is read together, every caller gets its own,
+// and no call has more than the bound.
+func TestReader(t *testing.T) {
+	const count = 3*mostTogether + 5
+	odd := errors.New("an odd one")
+	var mu sync.Mutex
+	var calls, most, read int
+	begun, goOn := make(chan struct{}, callsAtOnce), make(chan struct{})
+	r := &reader{calls: make(chan struct{}, callsAtOnce)}
+	r.many = func(bodies [][]byte) ([]*henc.Ciphertext, []error) {
+		mu.Lock()
+		calls, read, most = calls+1, read+len(bodies), max(most, len(bodies))
+		first := calls <= callsAtOnce
+		mu.Unlock()
+		if first {
+			begun <- struct{}{}
+			<-goOn
+		}
+		cts, errs := make([]*henc.Ciphertext, len(bodies)), make([]error, len(bodies))
+		for i, b := range bodies {
+			if b[0]%2 == 1 {
+				errs[i] = fmt.Errorf("%w: %d", odd, b[0])
+			} else {
+				cts[i] = &henc.Ciphertext{Level: int(b[0])}
+			}
+		}
+		return cts, errs
+	}
+	var all sync.WaitGroup
+	ask := func(i byte) {
+		all.Go(func() {
+			ct, err := r.read([]byte{i})
+			switch {
+			case i%2 == 1 && (!errors.Is(err, odd) || err.Error() != fmt.Sprint(odd, ": ", i)):
+				t.Errorf("%d: %v", i, err)
+			case i%2 == 0 && (err != nil || ct.Level != int(i)):
+				t.Errorf("%d: %v, %v", i, ct, err)
+			}
+		})
+	}
+	for i := range callsAtOnce { // one each, before the others come
+		ask(byte(i))
+		<-begun
+	}
+	for i := callsAtOnce; i < count; i++ {
+		ask(byte(i))
+	}
+	waiting := func() int {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		return len(r.waiting)
+	}
+	for waiting() < count-callsAtOnce {
+		runtime.Gosched()
+	}
+	close(goOn)
+	all.Wait()
+	if want := callsAtOnce + 4; read != count || calls != want || most != mostTogether {
+		t.Errorf("%d read in %d calls, want %d; most in one %d", read, calls, want, most)
+	}
+	if waiting() != 0 || len(r.calls) != 0 {
+		t.Errorf("%d wait, %d calls are under way", waiting(), len(r.calls))
+	}
+}
+
+// TestReaderOneByOne: a device that reads one at a time is called by every caller.
+func TestReaderOneByOne(t *testing.T) {
+	var got []byte
+	r := &reader{one: func(body []byte) (*henc.Ciphertext, error) {
+		got = append(got, body...)
+		return &henc.Ciphertext{}, nil
+	}}
+	for i := range 3 {
+		if _, err := r.read([]byte{byte(i)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !slices.Equal(got, []byte{0, 1, 2}) {
+		t.Errorf("read %v", got)
+	}
+}
