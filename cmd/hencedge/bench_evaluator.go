@@ -64,7 +64,7 @@ func (a *app) benchEvaluator() *cobra.Command {
 		Args: cli.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			var err error
-			o.Seconds, o.Memory = time.Duration(seconds*float64(time.Second)), int64(memory)<<20
+			o.Length, o.Memory = time.Duration(seconds*float64(time.Second)), int64(memory)<<20
 			if o.Params, err = henc.Named(params); err != nil {
 				return cli.UsageHint(cmd, fmt.Errorf("--params %s: %w", params, err))
 			}

@@ -29,7 +29,7 @@ func testOptions(t *testing.T) Options {
 		Channels: 2,
 		Windows:  2,
 		Workers:  2,
-		Seconds:  100 * time.Millisecond,
+		Length:   100 * time.Millisecond,
 		Memory:   minMemory,
 		Context:  func(p henc.Parameters) (*henc.Context, error) { return henc.NewContext(p, henc.WithFastestN2()) },
 		More:     func(henc.Parameters) ([]*henc.Context, error) { return nil, nil },
@@ -245,7 +245,7 @@ func TestExpected(t *testing.T) {
 // when they were due.
 func TestRate(t *testing.T) {
 	o := testOptions(t)
-	o.Rate, o.Seconds = 100, 300*time.Millisecond
+	o.Rate, o.Length = 100, 300*time.Millisecond
 	var got []benchmark.LoadRecord
 	if err := Run(context.Background(), o, func(r benchmark.LoadRecord) error {
 		got = append(got, r)

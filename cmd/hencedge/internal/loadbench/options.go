@@ -42,7 +42,7 @@ type Options struct {
 	Workers  int    // of the evaluator; 0: one per processor
 	Seeded   bool   // windows with a seed in place of half of the ciphertext
 
-	Seconds time.Duration // measured time of each load
+	Length  time.Duration // measured time of each load
 	Rate    float64       // windows per second; 0: as many as the service takes
 	Half    bool          // after the highest rate, measure at half of it
 	Memory  int64         // bytes for ciphertexts, signed windows and kept results; 0: a share of this machine's
@@ -108,8 +108,8 @@ func (o *Options) check() error {
 		{o.Windows < 1 || o.Windows > MaxWindows, fmt.Sprintf("--windows %d: use 1 to %d", o.Windows, MaxWindows)},
 		{o.Samples < 1, fmt.Sprintf("--samples %d: use at least 1", o.Samples)},
 		{o.Workers < 0, fmt.Sprintf("--workers %d: use at least 0", o.Workers)},
-		{o.Seconds < 100*time.Millisecond || o.Seconds > time.Hour,
-			fmt.Sprintf("--seconds %g: use 0.1 to 3600", o.Seconds.Seconds())},
+		{o.Length < 100*time.Millisecond || o.Length > time.Hour,
+			fmt.Sprintf("--seconds %g: use 0.1 to 3600", o.Length.Seconds())},
 		{o.Rate < 0 || o.Rate > 1e6, fmt.Sprintf("--rate %g: use a number of windows per second up to 1e6", o.Rate)},
 		{o.Memory < minMemory, fmt.Sprintf("--memory %d: use at least %d MiB", o.Memory>>20, minMemory>>20)},
 	} {

@@ -113,7 +113,7 @@ func (h *house) measure(
 	speed := cmp.Or(rate, p.windows)
 	one := h.checkEvery(p, speed)
 	var list []*segment
-	for left := h.o.Seconds; left > h.o.Seconds/50 && len(list) < 1000; {
+	for left := h.o.Length; left > h.o.Length/50 && len(list) < 1000; {
 		l := h.size(left, speed, rate)
 		l.one = one
 		if len(list) == 0 {
@@ -162,7 +162,7 @@ func (h *house) tell(l load, one int64) {
 	}
 	h.remark("up to %d signed windows are prepared at a time, %s outside of the heap; %s are decrypted", windows,
 		cli.Bytes(int64(windows*h.slotBytes())), which)
-	if l.limit < shortSegment && l.limit < h.o.Seconds {
+	if l.limit < shortSegment && l.limit < h.o.Length {
 		h.remark(
 			"the memory holds windows for %v at a time: with more --memory, queues that fill and empty weigh less",
 			l.limit.Round(time.Millisecond),
@@ -174,8 +174,8 @@ func (h *house) tell(l load, one int64) {
 // decryption takes about as long as the load, and the kept results fit into a quarter of
 // the memory.
 func (h *house) checkEvery(p pace, speed float64) int64 {
-	results := speed * p.results * h.o.Seconds.Seconds()
-	byTime := results * p.decrypt.Seconds() / h.o.Seconds.Seconds()
+	results := speed * p.results * h.o.Length.Seconds()
+	byTime := results * p.decrypt.Seconds() / h.o.Length.Seconds()
 	byMemory := results * p.resultBytes / float64(h.free()/4)
 	return int64(math.Ceil(max(byTime, byMemory, 1)))
 }
