@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -145,22 +146,43 @@ func (p *served) circuit(present map[program.Input]int) (*program.Circuit, error
 	})
 }
 
-// recent is a set that forgets its oldest members.
+// recent is a set that forgets its oldest members. Up to fewPlaces members are searched one
+// by one: that takes 1.5 KiB and a map 8 KiB, and each stream of each device has one.
 type recent struct {
 	limit int
-	set   map[place]bool
+	set   map[place]bool // nil: few
 	order []place
 }
 
-func newRecent(limit int) *recent { return &recent{limit: limit, set: map[place]bool{}} }
+const fewPlaces = 64
 
-func (r *recent) has(p place) bool { return r.set[p] }
+func newRecent(limit int) *recent { return &recent{limit: limit} }
 
+func (r *recent) has(p place) bool {
+	if r.set != nil {
+		return r.set[p]
+	}
+	return slices.Contains(r.order, p)
+}
+
+// add adds p, which is not in the set.
 func (r *recent) add(p place) {
-	r.set[p] = true
+	if len(r.order) >= r.limit { // at most one more: limits only grow
+		if r.set != nil {
+			delete(r.set, r.order[0])
+			r.order = r.order[1:]
+		} else {
+			r.order = slices.Delete(r.order, 0, 1)
+		}
+	}
 	r.order = append(r.order, p)
-	for len(r.order) > r.limit {
-		delete(r.set, r.order[0])
-		r.order = r.order[1:]
+	switch {
+	case r.set != nil:
+		r.set[p] = true
+	case len(r.order) > fewPlaces:
+		r.set = make(map[place]bool, 2*len(r.order))
+		for _, old := range r.order {
+			r.set[old] = true
+		}
 	}
 }

@@ -179,3 +179,24 @@ func TestJoinDuplicates(t *testing.T) {
 		}
 	}
 }
+
+// A set of places forgets the oldest, however many it holds.
+func TestRecent(t *testing.T) {
+	for _, limit := range []int{1, 2, fewPlaces - 1, fewPlaces, fewPlaces + 1, 5 * fewPlaces} {
+		r := newRecent(limit)
+		for n := range int64(3 * limit) {
+			if r.has(place{1, n, 0}) {
+				t.Fatalf("limit %d: has %d before it came", limit, n)
+			}
+			r.add(place{1, n, 0})
+			for old := range n + 1 {
+				if got, want := r.has(place{1, old, 0}), n-old < int64(limit); got != want {
+					t.Fatalf("limit %d, %d added: has %d is %t", limit, n+1, old, got)
+				}
+			}
+		}
+		if (r.set != nil) != (limit > fewPlaces) {
+			t.Errorf("limit %d: a map is %t", limit, r.set != nil)
+		}
+	}
+}
