@@ -155,3 +155,20 @@ func (b *Batch) Slice(polyLo, polyHi, limbLo, limbHi int) (*Batch, error) {
 	v.offset = b.Offset(polyLo, limbLo)
 	return &v, nil
 }
+
+// Each is the views of b's polynomials 0 to polys-1, polys to 2*polys-1 and so on, over all
+// limbs. It fails with ErrShape if polys does not divide their number.
+func (b *Batch) Each(polys int) ([]*Batch, error) {
+	if polys < 1 || b.shape.Polys%polys != 0 {
+		return nil, fmt.Errorf("%w: %d polynomials in parts of %d", ErrShape, b.shape.Polys, polys)
+	}
+	views := make([]Batch, b.shape.Polys/polys)
+	out := make([]*Batch, len(views))
+	for i := range views {
+		views[i] = *b
+		views[i].shape.Polys = polys
+		views[i].offset = b.Offset(i*polys, 0)
+		out[i] = &views[i]
+	}
+	return out, nil
+}

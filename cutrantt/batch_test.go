@@ -3,6 +3,7 @@ package cutrantt
 import (
 	"errors"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"testing"
 )
@@ -75,6 +76,32 @@ func TestMethods(t *testing.T) {
 		!MethodAuto.Supports(1) || !MethodToomCook4.Supports(4) || !MethodKaratsuba.Supports(2) ||
 		MethodLazy.Supports(256+16) {
 		t.Error("methods support the wrong n2")
+	}
+}
+
+// TestEach: the views are those of Slice.
+func TestEach(t *testing.T) {
+	whole := MakeBatch(Shape{Polys: 12, Limbs: []int{4, 2, 7}, Domain: NTT(8)}, 100, "memory")
+	b, err := whole.Slice(3, 9, 1, 3)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, polys := range []int{1, 2, 3, 6} {
+		views, err := b.Each(polys)
+		if err != nil || len(views) != 6/polys {
+			t.Fatalf("%d views of %d: %v", len(views), polys, err)
+		}
+		for i, v := range views {
+			want, err := b.Slice(i*polys, (i+1)*polys, 0, 2)
+			if err != nil || !reflect.DeepEqual(v, want) {
+				t.Errorf("view %d of %d polynomials: %+v, want %+v", i, polys, v, want)
+			}
+		}
+	}
+	for _, polys := range []int{-1, 0, 4, 12} {
+		if _, err := b.Each(polys); !errors.Is(err, ErrShape) {
+			t.Errorf("%d: %v", polys, err)
+		}
 	}
 }
 

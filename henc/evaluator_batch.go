@@ -246,6 +246,22 @@ func (be *BatchEvaluator) copied(op string, a *Ciphertexts, level int) (*Ciphert
 	})
 }
 
+// halves returns c0 and c1 of each item.
+func (a *Ciphertexts) halves(c *chain.Chain) (c0, c1 []*cutrantt.Batch) {
+	var all []*cutrantt.Batch
+	if a.whole != nil {
+		all = c.Each(a.whole, 1)
+	} else {
+		for _, b := range a.items {
+			all = append(all, c.Each(b, 1)...)
+		}
+	}
+	for i := 0; i < len(all); i += 2 {
+		c0, c1 = append(c0, all[i]), append(c1, all[i+1])
+	}
+	return c0, c1
+}
+
 // joined returns the items side by side. It copies them if they lie apart; c frees that.
 func (be *BatchEvaluator) joined(c *chain.Chain, a *Ciphertexts) *cutrantt.Batch {
 	if a.whole != nil {
@@ -310,12 +326,10 @@ func (ctx *Context) results(
 	c, limbs := chain.New(ctx.ring), ctx.params.QLimbs(level)
 	out := make([]*Ciphertexts, batches)
 	for k := range out {
-		r := &Ciphertexts{level: level, scale: scale, items: make([]*cutrantt.Batch, n)}
+		r := &Ciphertexts{level: level, scale: scale}
 		r.whole = c.Result(2*n, limbs, ctx.Domain())
-		for i := range r.items {
-			if r.items[i] = r.whole; n > 1 {
-				r.items[i] = c.View(r.whole, 2*i, 2*i+2, 0, len(limbs))
-			}
+		if r.items = []*cutrantt.Batch{r.whole}; n > 1 {
+			r.items = c.Each(r.whole, 2)
 		}
 		out[k] = r
 	}

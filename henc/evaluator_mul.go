@@ -73,16 +73,13 @@ func (be *BatchEvaluator) multiply(op string, merge bool, a, b *Ciphertexts) (*C
 	return be.result(op, level, scale, func(c *chain.Chain, out *Ciphertexts) {
 		n := len(out.items)
 		t := c.Result(3*n, ctx.params.QLimbs(a.level), ctx.Domain())
-		products, items := make([]*cutrantt.Batch, n), make([]cutrantt.KeySwitch, n)
+		if c.Err() != nil {
+			return
+		}
+		products, polys, items := c.Each(t, 3), c.Each(t, 1), make([]cutrantt.KeySwitch, n)
 		for i := range items {
-			if c.Err() != nil {
-				return
-			}
-			limbs := len(t.Limbs())
-			products[i] = c.View(t, 3*i, 3*i+3, 0, limbs)
 			items[i] = cutrantt.KeySwitch{
-				Dst: out.items[i], X: c.View(t, 3*i+2, 3*i+3, 0, limbs), Low: c.View(t, 3*i, 3*i+2, 0, limbs),
-				Key: keys[i],
+				Dst: out.items[i], X: polys[3*i+2], Low: c.View(t, 3*i, 3*i+2, 0, len(t.Limbs())), Key: keys[i],
 			}
 		}
 		c.Do(func() error { return cutrantt.MulTensor(ctx.ring, products, a.items, b.items) })

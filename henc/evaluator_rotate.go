@@ -168,12 +168,12 @@ func (be *BatchEvaluator) automorphisms(op string, a *Ciphertexts, elements []ui
 	ctx := be.ctx
 	return ctx.results(op, a.level, len(a.items), len(elements), a.scale, func(c *chain.Chain, out []*Ciphertexts) {
 		items := make([]cutrantt.KeySwitch, 0, len(a.items)*len(elements))
-		for i, ct := range a.items {
-			x, low := c.Poly(ct, 1), c.Poly(ct, 0)
+		low, x := a.halves(c)
+		for i := range x {
 			for k, g := range elements {
 				if g != 1 {
 					items = append(items, cutrantt.KeySwitch{
-						Dst: out[k].items[i], X: x, Low: low, Key: keys[k][i], Galois: g,
+						Dst: out[k].items[i], X: x[i], Low: low[i], Key: keys[k][i], Galois: g,
 					})
 				}
 			}

@@ -100,18 +100,16 @@ func (r *ring) SwitchKeys(g cutrantt.Gadget, items []cutrantt.KeySwitch) error {
 			mostConverted,
 		)
 	}
-	var batches []*cutrantt.Batch
-	work := make([]keySwitch, len(items))
+	batches, work := make([]*cutrantt.Batch, 0, 3*len(items)), make([]keySwitch, len(items))
 	lows := 0
 	for i, it := range items {
-		own := []*cutrantt.Batch{it.Dst, it.X}
-		if it.Low != nil {
-			own, lows = append(own, it.Low), it.Low.Polys()
+		before := len(batches)
+		if batches = append(batches, it.Dst, it.X); it.Low != nil {
+			batches, lows = append(batches, it.Low), it.Low.Polys()
 		}
-		if err := r.check.Batches(own...); err != nil {
+		if err := r.check.Batches(batches[before:]...); err != nil {
 			return err
 		}
-		batches = append(batches, own...)
 		o, ok := it.Key.(*operand)
 		if !ok || o == nil || o.ring != r || o.mem.Len() == 0 {
 			return fmt.Errorf("%w: operand of another ring or backend, or released", cutrantt.ErrForeign)

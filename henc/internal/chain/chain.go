@@ -70,6 +70,16 @@ func (c *Chain) View(b *cutrantt.Batch, polyLo, polyHi, limbLo, limbHi int) *cut
 	return v
 }
 
+// Each is Batch.Each.
+func (c *Chain) Each(b *cutrantt.Batch, polys int) []*cutrantt.Batch {
+	if c.err != nil {
+		return nil
+	}
+	var views []*cutrantt.Batch
+	views, c.err = b.Each(polys)
+	return views
+}
+
 // Poly is the view of all limbs of polynomial i.
 func (c *Chain) Poly(b *cutrantt.Batch, i int) *cutrantt.Batch {
 	if c.err != nil {
