@@ -27,7 +27,7 @@ func (d *direct) take(working context.Context, o transport.Staged, v verdict) {
 	if err != nil {
 		d.p.devices.refuseWindow(o, err)
 	}
-	for _, j := range jobs {
+	for _, j := range gather(jobs) {
 		d.p.queue(working, j)
 	}
 }

@@ -189,11 +189,15 @@ func (p *pipeline) inTime(m *transport.Meta) error {
 
 // queue queues a job, waiting for room. It reports false when the service stops before.
 func (p *pipeline) queue(working context.Context, j *job) bool {
-	j.queued = time.Now()
+	for _, one := range j.all() {
+		one.queued = time.Now()
+	}
 	if p.jobs.push(working, j) {
 		return true
 	}
-	p.failed(j, working.Err())
+	for _, one := range j.all() {
+		p.failed(one, working.Err())
+	}
 	return false
 }
 

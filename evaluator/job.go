@@ -24,7 +24,15 @@ type job struct {
 	// there is none. over is closed when this one is.
 	after, over chan struct{}
 	size        int64 // of the result, once it is in the outbox
+
+	// Programs over the same windows run together: one worker does a job and then those
+	// that go with it, and the first one computes the results of all.
+	with   []*job
+	shared *sharedRun // nil: the program runs alone
 }
+
+// all returns the job and those that go with it.
+func (j *job) all() []*job { return append([]*job{j}, j.with...) }
 
 // ids returns the content ids of the inputs.
 func (j *job) ids() [][32]byte {
@@ -132,6 +140,9 @@ func (p *runnable) stream(in program.Input) streamID {
 type served struct {
 	planned  *Planned
 	variants program.Variants
+	set      *program.Set // that it runs in when all windows are full; nil: alone
+	part     int          // its place in the set
+	first    *served      // of the set
 }
 
 // circuit returns the circuit for the windows of a job.

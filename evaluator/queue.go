@@ -10,7 +10,8 @@ import (
 //   - Programs take turns, whatever the number of their jobs: a device that floods fills the
 //     line of its own programs, and the others wait for one job of each program at most.
 //   - The jobs of one program leave in the order in which they came, since with a store each
-//     waits for the one before it.
+//     waits for the one before it. So do those of all programs of a set, which share a line:
+//     a job of one of them may come alone or with those of the others.
 //   - The windows of all jobs are at most limit bytes, or those of one job. Who brings more
 //     waits.
 type jobQueue struct {
@@ -24,13 +25,18 @@ type jobQueue struct {
 	closed  bool
 }
 
-// lineID names a program or, for a class, that of one device.
+// lineID names a program, or the first one of a set; for a class, that of one device.
 type lineID struct {
 	program *served
 	device  string
 }
 
-func (p *runnable) line() lineID { return lineID{p.served, p.device} }
+func (p *runnable) line() lineID {
+	if p.set != nil {
+		return lineID{p.first, p.device}
+	}
+	return lineID{p.served, p.device}
+}
 
 // jobLine is the jobs of one program. That of each device of a class counts as its own.
 type jobLine struct {

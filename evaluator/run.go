@@ -7,6 +7,7 @@ import (
 
 	"github.com/hencedge/hencedge/evaluator/engine"
 	"github.com/hencedge/hencedge/evaluator/program"
+	"github.com/hencedge/hencedge/internal/role"
 	"github.com/hencedge/hencedge/transport"
 )
 
@@ -16,8 +17,10 @@ func (s *Service) workLoop(working context.Context) {
 		if !more {
 			return
 		}
-		if err := s.work(working, j); err != nil {
-			s.failed(j, err)
+		for _, one := range j.all() {
+			if err := s.work(working, one); err != nil {
+				s.failed(one, err)
+			}
 		}
 	}
 }
@@ -59,14 +62,32 @@ func (s *Service) work(ctx context.Context, j *job) (err error) {
 	return nil
 }
 
-// compute runs the circuit of a job.
+// compute runs the circuit of a job, or the set that it belongs to.
 func (p *pipeline) compute(j *job, c *program.Circuit, key transport.KeyRef) (engine.Result, error) {
 	defer p.working.Begin(c.Name())()
+	if j.shared != nil {
+		r, err := j.shared.result(j.prog.part, func(set *program.Set) ([]engine.Result, error) {
+			return p.engine.Run(set, key, j.ciphertexts())
+		})
+		if err == nil || role.DeviceFailed(err) {
+			return r, err
+		}
+		p.log.Debug("a set of programs failed; they run one by one", "program", c.Name(), "error", err)
+	}
+	results, err := p.engine.Run(c, key, j.ciphertexts())
+	if err != nil {
+		return engine.Result{}, err
+	}
+	return results[0], nil
+}
+
+// ciphertexts returns the windows of a job.
+func (j *job) ciphertexts() map[program.Input]*engine.Ciphertext {
 	inputs := make(map[program.Input]*engine.Ciphertext, len(j.inputs))
 	for in, w := range j.inputs {
 		inputs[in] = w.data
 	}
-	return p.engine.Run(c, key, inputs)
+	return inputs
 }
 
 // Event tells of one published result.

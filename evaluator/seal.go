@@ -13,7 +13,7 @@ import (
 // seal numbers and signs the result of a job.
 func (p *pipeline) seal(j *job, c *program.Circuit, key transport.KeyRef, computed engine.Result) (*result, error) {
 	defer p.stages.since(stageSeal, time.Now())
-	m := p.resultMeta(j, c, computed.Output)
+	m := p.resultMeta(j, c, c.Output())
 	m.KeyID, m.KeyEpoch = key.ID, key.Epoch
 	sealed, err := transport.Seal(m, computed.Body, p.signer)
 	if err != nil {

@@ -88,6 +88,9 @@ func (s *Service) openEngine() ([]engine.Keys, error) {
 	if s.keys, err = admitKeys(s.plan, all); err != nil {
 		return nil, err
 	}
+	if err := s.fuse(all); err != nil {
+		return nil, err
+	}
 	s.engine, err = engine.New(all, engine.Options{ReadKeys: read, More: s.deps.More, Reopen: s.deps.Reopen,
 		Policy: s.cfg.BackendFallback, Stop: s.broken, Now: s.now, Logger: s.log,
 		Workers: s.workers, Batch: s.cfg.Batch, Latency: s.cfg.Latency,

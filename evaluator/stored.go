@@ -285,9 +285,11 @@ func (d *stored) insert(working context.Context, topic string, w *window) {
 	}
 	p.stages.since(stageJoin, start)
 	p.accepted(w, len(jobs))
-	for _, j := range jobs {
+	for _, j := range gather(jobs) {
 		if !p.queue(working, j) {
-			close(j.over)
+			for _, one := range j.all() {
+				close(one.over)
+			}
 		}
 	}
 }

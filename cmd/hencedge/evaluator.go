@@ -94,7 +94,10 @@ another machine.`,
 					err = evaluator.CheckFiles(cfg, true)
 				}
 			}
-			return a.Checked(file, err, warnings)
+			if cerr := a.Checked(file, err, warnings); cerr != nil || a.JSON {
+				return cerr
+			}
+			return a.tellSets(cfg)
 		},
 	}
 	cli.ConfigFlag(cmd, &file, "evaluator.yaml")
@@ -112,7 +115,8 @@ func (a *app) evaluatorExplain() *cobra.Command {
 		Short: "show a program's circuit, keys, cost and promised precision",
 		Long: `explain compiles the programs of a configuration, or those that are named. For each it
 prints the inputs, the operations on ciphertexts with level, scale and remaining room,
-the keys that it needs, and the error that it promises. It needs no keys and no broker.`,
+the keys that it needs, and the error that it promises. If no program is named, it also
+prints what programs over the same windows cost together. It needs no keys and no broker.`,
 		Example: `  hencedge evaluator explain -c evaluator.yaml
   hencedge evaluator explain -c evaluator.yaml cpu-variance --json`,
 		RunE: func(cmd *cobra.Command, names []string) error {
@@ -121,7 +125,18 @@ the keys that it needs, and the error that it promises. It needs no keys and no 
 				return cli.Usage(err)
 			}
 			list, err := evaluator.Explain(cfg, names...)
-			for i, e := range list {
+			var all []explanation
+			for _, e := range list {
+				all = append(all, e)
+			}
+			if err == nil && len(names) == 0 {
+				sets, serr := evaluator.ExplainSets(cfg)
+				for _, e := range sets {
+					all = append(all, e)
+				}
+				err = serr
+			}
+			for i, e := range all {
 				var werr error
 				if a.JSON {
 					werr = cli.JSONLine(a.Std.Out, e)
@@ -143,3 +158,21 @@ the keys that it needs, and the error that it promises. It needs no keys and no 
 	a.JSONFlag(cmd, "one JSON object a line")
 	return cmd
 }
+
+// tellSets prints what programs over the same windows save by running together.
+func (a *app) tellSets(cfg *config.Evaluator) error {
+	sets, err := evaluator.ExplainSets(cfg)
+	if err != nil || len(sets) == 0 {
+		return err
+	}
+	programs, together, alone := 0, 0, 0
+	for _, s := range sets {
+		programs, together, alone = programs+len(s.Programs), together+s.KeySwitch, alone+s.AloneKey
+	}
+	_, err = fmt.Fprintf(a.Std.Out, "%d programs share their windows with others: %d key switches for one result of "+
+		"each, %d one by one\n", programs, together, alone)
+	return err
+}
+
+// explanation is of a program, or of programs together.
+type explanation interface{ Text() string }

@@ -67,12 +67,12 @@ func (e *Engine) Receive(params [32]byte, body []byte) (*Ciphertext, error) {
 	return e.lanes[params].receive(body)
 }
 
-// Run runs a circuit on the device on which most of its inputs lie, together with other
-// runs of the same form that come at the same time. It returns when the result is there;
-// call it from as many goroutines as Parallel says.
-func (e *Engine) Run(c *program.Circuit, key transport.KeyRef, inputs map[program.Input]*Ciphertext) (r Result,
+// Run runs a circuit, or a set of them with a result for each, on the device on which most
+// of its inputs lie, together with other runs of the same form that come at the same time.
+// It returns when the results are there; call it from as many goroutines as Parallel says.
+func (e *Engine) Run(r program.Routine, key transport.KeyRef, inputs map[program.Input]*Ciphertext) (out []Result,
 	err error) {
-	l := e.lanes[c.Parameters().Hash()]
+	l := e.lanes[r.Parameters().Hash()]
 	err = l.attempt(l.nearest(inputs), func(d *device) error {
 		local := make(map[program.Input]*henc.Ciphertext, len(inputs))
 		for in, ct := range inputs {
@@ -81,18 +81,21 @@ func (e *Engine) Run(c *program.Circuit, key transport.KeyRef, inputs map[progra
 				return err
 			}
 		}
-		own, err := d.gather.run(program.Item{Routine: c, Evaluator: d.keys[key], Inputs: local})
+		own, err := d.gather.run(program.Item{Routine: r, Evaluator: d.keys[key], Inputs: local})
 		if err != nil {
 			return err
 		}
 		defer own.done()
-		r.Output, r.Took = c.Output(), own.took
-		if r.Body, err = d.ctx.MarshalCiphertext(own.result(0)); err != nil {
-			return fmt.Errorf("program %s: result: %w", c.Name(), err)
+		out = make([]Result, own.results())
+		for k := range out {
+			out[k].Took = own.took / time.Duration(len(out))
+			if out[k].Body, err = d.ctx.MarshalCiphertext(own.result(k)); err != nil {
+				return fmt.Errorf("result: %w", err)
+			}
 		}
 		return nil
 	})
-	return r, err
+	return out, err
 }
 
 // Parallel returns how many runs the devices take at a time.
@@ -109,9 +112,9 @@ func (e *Engine) Parallel() (n int) {
 
 // Result is what a circuit makes.
 type Result struct {
-	Body   []byte // the ciphertext
-	Output program.Output
-	Took   time.Duration // its part of the time of its batch, of the attempt that succeeded
+	Body []byte // the ciphertext
+	// Took is its part of the time of its batch, of the attempt that succeeded.
+	Took time.Duration
 }
 
 // Contexts returns the contexts that are in use: one for each parameter set and device.

@@ -217,6 +217,9 @@ type share struct {
 	took time.Duration // of the batch's time
 }
 
+// results returns how many results the job has.
+func (s share) results() int { return s.all.batch.Results() }
+
 // result returns result k of the job.
 func (s share) result(k int) *henc.Ciphertext { return s.all.batch.Result(s.at, k) }
 

@@ -242,7 +242,7 @@ func (r *rig) all(n int, spoilt map[int]bool) (failed int) {
 				}
 				return
 			}
-			if spoilt[i] || !bytes.Equal(got.Body, r.want[j.holder]) {
+			if spoilt[i] || !bytes.Equal(got[0].Body, r.want[j.holder]) {
 				r.t.Errorf("job %d: a wrong result", i)
 			}
 		})

@@ -3,6 +3,7 @@ package program
 import (
 	"math"
 	"math/bits"
+	"strings"
 
 	"github.com/hencedge/hencedge/config"
 	"github.com/hencedge/hencedge/henc"
@@ -126,12 +127,11 @@ func (c *Circuit) least() *LeastLevel {
 
 // Explain describes the circuit.
 func (c *Circuit) Explain() Explanation {
-	last := len(c.steps) - 1
-	p := c.params
 	e := Explanation{
-		Program: c.prog.Name, Expr: c.prog.Expr, Class: c.prog.Class, Params: p.Name(),
-		Depth: c.Depth(), MaxLevel: p.MaxLevel(), Policy: c.policy.String(),
-		Keys: KeyInfo{Relinearise: c.NeedsRelin(), Rotations: c.Rotations()},
+		Program: c.prog.Name, Expr: c.prog.Expr, Class: c.prog.Class,
+		Params: c.params.Name(),
+		Depth:  c.Depth(), MaxLevel: c.params.MaxLevel(), Policy: c.policy.String(),
+		Least: c.least(), Result: c.resultInfo(), Keys: c.keyInfo(),
 	}
 	for _, in := range c.Inputs() {
 		e.Inputs = append(e.Inputs, c.inputInfo(in))
@@ -146,23 +146,75 @@ func (c *Circuit) Explain() Explanation {
 			rescaled[i]++
 		}
 		from, to := c.src.span(s.at)
-		e.Steps = append(e.Steps, StepInfo{
-			ID: i, Op: s.op.String(), Text: s.String(), Expr: excerpt(c.src.text, from, to), Level: s.level,
-			Limbs: p.LimbsAt(s.level), Depth: s.depth, LogScale: math.Log2(s.scale), LogMag: math.Log2(s.mag),
-			LogError: math.Log2(max(s.dev.limit(), 0x1p-200)),
-			Room:     p.LogQ(s.level) - 1 - math.Log2(s.scale) - math.Log2(s.mag+s.dev.limit()),
-		})
+		e.Steps = append(e.Steps, c.stepInfo(i, excerpt(c.src.text, from, to)))
 	}
-	e.Levels = rescaled[last]
+	e.Levels = rescaled[c.results[0]]
 	e.KeySwitch, e.LimbSwitches = c.switches()
-	e.Least = c.least()
-	e.Result = c.resultInfo()
-	e.Keys.Count = len(e.Keys.Rotations)
-	if e.Keys.Relinearise {
-		e.Keys.Count++
-	}
-	e.Keys.Bytes = e.Keys.Count * switchingKeyBytes(p)
 	return e
+}
+
+// SetExplanation tells what programs cost that run together. Its JSON form is stable; Text
+// is for people.
+type SetExplanation struct {
+	Programs []string `json:"programs"`
+	Params   string   `json:"params"`
+
+	// Key switches and limb switches of a window, as in Explanation: together, and of the
+	// programs one by one.
+	KeySwitch    int `json:"keyswitches"`
+	LimbSwitches int `json:"limb_switches"`
+	AloneKey     int `json:"keyswitches_alone"`
+	AloneLimb    int `json:"limb_switches_alone"`
+
+	Keys  KeyInfo    `json:"keys"`
+	Steps []StepInfo `json:"steps"` // expr names the programs that a step serves
+}
+
+// Explain describes the set.
+func (s *Set) Explain() SetExplanation {
+	e := SetExplanation{Programs: s.names(), Params: s.params.Name(), Keys: s.keyInfo()}
+	e.KeySwitch, e.LimbSwitches = s.switches()
+	e.AloneKey, e.AloneLimb = s.alone()
+	serves := make([]set, len(s.steps)) // programs, by place
+	for n, i := range s.results {
+		serves[i] = serves[i].with(n)
+	}
+	for i := len(s.steps) - 1; i >= 0; i-- {
+		for _, a := range s.steps[i].operands() {
+			serves[a] = serves[a].or(serves[i])
+		}
+	}
+	for i := range s.steps {
+		var names []string
+		for n, name := range e.Programs {
+			if serves[i].meets(set{}.with(n)) {
+				names = append(names, name)
+			}
+		}
+		e.Steps = append(e.Steps, s.stepInfo(i, strings.Join(names, ", ")))
+	}
+	return e
+}
+
+func (r *routine) keyInfo() KeyInfo {
+	k := KeyInfo{Relinearise: r.NeedsRelin(), Rotations: r.Rotations()}
+	k.Count = len(k.Rotations)
+	if k.Relinearise {
+		k.Count++
+	}
+	k.Bytes = k.Count * switchingKeyBytes(r.params)
+	return k
+}
+
+// stepInfo describes step i, which serves some part of a program or some programs.
+func (r *routine) stepInfo(i int, serves string) StepInfo {
+	s := &r.steps[i]
+	return StepInfo{
+		ID: i, Op: s.op.String(), Text: s.String(), Expr: serves, Level: s.level,
+		Limbs: r.params.LimbsAt(s.level), Depth: s.depth, LogScale: math.Log2(s.scale), LogMag: math.Log2(s.mag),
+		LogError: math.Log2(max(s.dev.limit(), 0x1p-200)),
+		Room:     r.params.LogQ(s.level) - 1 - math.Log2(s.scale) - math.Log2(s.mag+s.dev.limit()),
+	}
 }
 
 func (c *Circuit) inputInfo(in Input) InputInfo {

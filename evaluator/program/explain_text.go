@@ -54,10 +54,24 @@ func (e Explanation) Text() string {
 	}
 	line("keys", "%s", e.Keys.text())
 	line("cost", "%d operations, %d key switches, %d limb switches", len(e.Steps), e.KeySwitch, e.LimbSwitches)
+	b.WriteString(stepTable(e.Steps))
+	return b.String()
+}
+
+// Text returns the explanation for people.
+func (e SetExplanation) Text() string {
+	return fmt.Sprintf("%s together\n  keys        %s\n  cost        %d operations a window, %d key switches "+
+		"(%d one by one), %d limb switches (%d)\n%s", strings.Join(e.Programs, ", "), e.Keys.text(), len(e.Steps),
+		e.KeySwitch, e.AloneKey, e.LimbSwitches, e.AloneLimb, stepTable(e.Steps))
+}
+
+// stepTable returns a table of steps, after an empty line.
+func stepTable(steps []StepInfo) string {
+	var b strings.Builder
 	b.WriteByte('\n')
 	w := tabwriter.NewWriter(&b, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(w, "  step\toperation\tlevel\tlimbs\tscale\tmagnitude\terror\troom\tfor")
-	for _, s := range e.Steps {
+	for _, s := range steps {
 		fmt.Fprintf(w, "  #%d\t%s\t%d\t%d\t2^%.2f\t2^%.1f\t2^%.1f\t%.1f\t%s\n", s.ID, s.Text, s.Level,
 			s.Limbs, s.LogScale,
 			s.LogMag, s.LogError, s.Room, s.Expr)

@@ -37,16 +37,14 @@ func Fuse(rotations []int, circuits ...*Circuit) (*Set, error) {
 	if len(circuits) == 0 {
 		return nil, fmt.Errorf("%w: a set has at least one program", ErrParams)
 	}
-	names := make([]string, len(circuits))
-	for i, c := range circuits {
-		names[i] = c.Name()
+	for _, c := range circuits {
 		if !c.params.Equal(circuits[0].params) {
 			return nil, fmt.Errorf("%w: programs %s and %s are compiled for parameters %s and %s", ErrParams,
-				names[0], names[i], circuits[0].params.Name(), c.params.Name())
+				circuits[0].Name(), c.Name(), circuits[0].params.Name(), c.params.Name())
 		}
 	}
 	s := &Set{circuits: slices.Clone(circuits)}
-	s.name, s.params = "programs "+strings.Join(names, ", "), circuits[0].params
+	s.name, s.params = "programs "+strings.Join(s.names(), ", "), circuits[0].params
 	if err := s.alike(); err != nil {
 		return nil, err
 	}
@@ -176,6 +174,56 @@ func (s *Set) alone() (count, limbs int) {
 		count, limbs = count+n, limbs+l
 	}
 	return count, limbs
+}
+
+// names returns the names of the programs.
+func (s *Set) names() []string {
+	names := make([]string, len(s.circuits))
+	for i, c := range s.circuits {
+		names[i] = c.Name()
+	}
+	return names
+}
+
+// For returns the set of other programs, which differ from those of s in their devices and
+// names alone; nil if they differ in more. It costs much less than Fuse.
+func (s *Set) For(circuits ...*Circuit) *Set {
+	if len(circuits) != len(s.circuits) {
+		return nil
+	}
+	to, back := map[Input]Input{}, map[Input]Input{}
+	for n, c := range circuits {
+		old := s.circuits[n]
+		if c.prog.Expr != old.prog.Expr || c.out != old.out || c.lo != old.lo || c.hi != old.hi ||
+			c.Form() != old.Form() {
+			return nil
+		}
+		for i := range c.steps {
+			a, b := old.steps[i].in, c.steps[i].in
+			if c.steps[i].op != stepInput {
+				continue
+			}
+			st, was := c.prog.stream(b), old.prog.stream(a)
+			if st.LayoutHash() != was.LayoutHash() || c.prog.present(b, st) != old.prog.present(a, was) {
+				return nil
+			}
+			known, ok := to[a]
+			other, taken := back[b]
+			if ok && known != b || taken && other != a {
+				return nil
+			}
+			to[a], back[b] = b, a
+		}
+	}
+	out := &Set{circuits: slices.Clone(circuits)}
+	out.name, out.params, out.steps, out.results = "programs "+strings.Join(out.names(), ", "), s.params,
+		slices.Clone(s.steps), s.results
+	for i := range out.steps {
+		if out.steps[i].op == stepInput {
+			out.steps[i].in = to[out.steps[i].in]
+		}
+	}
+	return out
 }
 
 // Circuits returns the programs, in the order of the results.

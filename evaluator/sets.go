@@ -1,0 +1,187 @@
+package evaluator
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/evaluator/engine"
+	"github.com/hencedge/hencedge/evaluator/program"
+	"github.com/hencedge/hencedge/henc"
+)
+
+// Programs that read the same windows run as one set, where these are full:
+//
+//   - Every program keeps a job of its own: its number, order, store, signature and receipts
+//     are those of a program alone. Only the computation is shared.
+//   - One worker does the jobs of a set one after another, and all jobs of its programs leave
+//     the queue in their order: with a store, a job waits for the one before of its program.
+//   - If the set fails, each program runs alone, so that only the one at fault fails. If the
+//     device failed, the jobs stay for another.
+
+// ExplainSets describes the programs of cfg that read the same windows, for keys for all
+// powers of two. It fails with a *CheckError.
+func ExplainSets(cfg *config.Evaluator) ([]program.SetExplanation, error) {
+	plan, err := Check(cfg)
+	if err != nil {
+		return nil, err
+	}
+	var out []program.SetExplanation
+	var made fusions
+	for _, g := range plan.together() {
+		set, err := made.fuse(g, nil)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, set.Explain())
+	}
+	return out, nil
+}
+
+// fuse plans the programs that run together, for the keys that there are.
+func (p *pipeline) fuse(keys []engine.Keys) error {
+	var made fusions
+	rotations := map[string][]int{}
+	served := map[*Planned]*served{}
+	for _, r := range p.programs {
+		served[r.planned] = r.served
+	}
+	for _, all := range p.ofClass {
+		for _, s := range all {
+			served[s.planned] = s
+		}
+	}
+	for _, group := range p.plan.together() {
+		params := group[0].Circuit.Parameters()
+		if rotations[params.Name()] == nil {
+			rotations[params.Name()] = commonRotations(params, keys)
+		}
+		set, err := made.fuse(group, rotations[params.Name()])
+		if err != nil {
+			return err
+		}
+		var names []string
+		for i, planned := range group {
+			s := served[planned]
+			s.set, s.part, s.first = set, i, served[group[0]]
+			names = append(names, planned.Name)
+		}
+		p.log.Debug("programs run together", "programs", strings.Join(names, ", "))
+	}
+	return nil
+}
+
+// commonRotations returns the powers of two that all keys for the parameters can rotate by.
+func commonRotations(params henc.Parameters, keys []engine.Keys) []int {
+	out := []int{}
+	for k := 1; k < params.Slots(); k <<= 1 {
+		g := henc.GaloisElement(params, k)
+		if !slices.ContainsFunc(keys, func(e engine.Keys) bool {
+			return e.Context.Parameters().Equal(params) && e.Evaluation.Galois[g] == nil
+		}) {
+			out = append(out, k)
+		}
+	}
+	return out
+}
+
+// together returns the programs that read the same windows, in the order of the plan. Those
+// that share theirs with no other program are left out.
+func (p *Plan) together() [][]*Planned {
+	var groups [][]*Planned
+	at := map[string]int{}
+	for i := range p.Programs {
+		pr := &p.Programs[i]
+		key := fmt.Sprintf("%s %q %v", pr.Circuit.Parameters().Name(), pr.Circuit.Class(), pr.Circuit.Inputs())
+		n, known := at[key]
+		if !known {
+			n = len(groups)
+			at[key] = n
+			groups = append(groups, nil)
+		}
+		groups[n] = append(groups[n], pr)
+	}
+	return slices.DeleteFunc(groups, func(g []*Planned) bool { return len(g) < 2 })
+}
+
+// fusions are sets by the expressions of their programs: those of many devices are planned
+// once.
+type fusions map[string]*program.Set
+
+// fuse plans programs together; see program.Fuse.
+func (f *fusions) fuse(group []*Planned, rotations []int) (*program.Set, error) {
+	circuits := make([]*program.Circuit, len(group))
+	exprs := make([]string, len(group))
+	for i, p := range group {
+		circuits[i], exprs[i] = p.Circuit, p.source.Expr
+	}
+	key := fmt.Sprintf("%s %q", circuits[0].Parameters().Name(), exprs)
+	if like := (*f)[key]; like != nil {
+		if set := like.For(circuits...); set != nil {
+			return set, nil
+		}
+	}
+	set, err := program.Fuse(rotations, circuits...)
+	if err != nil {
+		return nil, err
+	}
+	if *f == nil {
+		*f = fusions{}
+	}
+	(*f)[key] = set
+	return set, nil
+}
+
+// gather puts the jobs of a set together, if all of its programs have one over the same
+// full windows. It returns the jobs to queue, in their order.
+func gather(jobs []*job) []*job {
+	type run struct {
+		set   *program.Set
+		place place
+	}
+	groups := map[run][]*job{}
+	for _, j := range jobs {
+		if j.prog.set != nil && len(j.present()) == 0 {
+			r := run{j.prog.set, j.place}
+			groups[r] = append(groups[r], j)
+		}
+	}
+	followers := map[*job]bool{}
+	for r, g := range groups {
+		if len(g) < len(r.set.Circuits()) {
+			continue
+		}
+		shared := &sharedRun{set: r.set}
+		for _, j := range g {
+			j.shared = shared
+		}
+		g[0].with = g[1:]
+		for _, j := range g[1:] {
+			followers[j] = true
+		}
+	}
+	return slices.DeleteFunc(jobs, func(j *job) bool { return followers[j] })
+}
+
+// sharedRun is one run of a set. One worker uses it.
+type sharedRun struct {
+	set     *program.Set
+	done    bool
+	results []engine.Result
+	err     error
+}
+
+// result returns the result of the program at a place in the set. The first call runs it.
+func (s *sharedRun) result(part int, run func(*program.Set) ([]engine.Result, error)) (engine.Result, error) {
+	if !s.done {
+		s.results, s.err = run(s.set)
+		s.done = true
+	}
+	if s.err != nil {
+		return engine.Result{}, s.err
+	}
+	r := s.results[part]
+	s.results[part] = engine.Result{} // which its job keeps
+	return r, nil
+}
