@@ -41,7 +41,7 @@ var hostiles = []hostile{
 		return append(b, make([]byte, int(r.cfg.Limits.Object))...)
 	}},
 	{name: "older format, by another hand", reason: "bad_signature", sealed: func(r *rig, b []byte) []byte {
-		i := bytes.Index(b, []byte{0x00, transport.Version, 0x01, byte(transport.KindReading)})
+		i := bytes.LastIndex(b, []byte{0x00, transport.Version, 0x01, byte(transport.KindReading)})
 		if i < 0 {
 			r.t.Fatal("the header is not where the test expects it")
 		}

@@ -7,8 +7,8 @@ import (
 	"github.com/hencedge/hencedge/internal/testrig"
 )
 
-// Sizes of sealed ciphertexts: edge12-d1 seeded, std14-d5 seeded, deep16-d23.
-var benchSizes = []int{28 << 10, 650 << 10, 10752 << 10}
+// Sizes of sealed ciphertexts: edge12-d1 seeded, edge13-d3, std14-d5 seeded, deep16-d23.
+var benchSizes = []int{28 << 10, 307 << 10, 650 << 10, 10752 << 10}
 
 func BenchmarkSeal(b *testing.B) {
 	key := testKey(b, "board-7")

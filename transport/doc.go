@@ -3,10 +3,10 @@
 //
 // The life of an object:
 //
-//	Seal      Meta + body -> deterministic CBOR -> COSE_Sign1 (Ed25519)
+//	Seal      body + COSE_Sign1 (Ed25519) over Meta and the digest of the body
 //	Sender    sealed bytes -> chunks below the broker's limit -> MQTT QoS 1
 //	Receiver  chunks in any order -> sealed bytes, bounded in count, bytes, time
-//	Open      sealed bytes -> signature, allow-lists, replay guard -> Object
+//	Open      sealed bytes -> signature, digest, allow-lists, replay guard -> Object
 //	Receipt   what became of an object, signed by who took it; Ask asks for one
 //
 // Package mqtt implements Client. Package spool keeps objects on disk until they are

@@ -37,17 +37,17 @@ func (r *Receiver) Feed(topic string, payload []byte) error {
 	began := time.Now()
 	// The object is complete and remembered as finished; what is slow happens
 	// outside the lock.
-	whole := p.join()
-	sealed := whole[len(whole)-p.size:]
+	sealed := p.join()
 	release := sync.OnceFunc(func() { r.release(p) })
-	if ObjectID(sealed) != key.id {
+	id, digest := hashObject(sealed)
+	if id != key.id {
 		r.forget(key)
 		release()
 		err := fmt.Errorf("%w: %d chunks do not make up object %x", ErrHash, p.total, key.id[:6])
 		r.counters.Refuse(err)
 		return err
 	}
-	if err := r.onObject(Staged{topic, sealed, key.id, p.took + time.Since(began), true, whole, release}); err != nil {
+	if err := r.onObject(Staged{topic, sealed, id, p.took + time.Since(began), true, digest, release}); err != nil {
 		r.forget(key)
 		release()
 		return fmt.Errorf("%w: %w", ErrHandler, err)

@@ -55,25 +55,6 @@ func (f *frame) signed(context []byte) []byte {
 	return append(appendHead(append(b, head...), majorBytes, len(f.payload)), f.payload...)
 }
 
-// signedRoom is at least how many bytes more stand before the payload in what is signed than
-// in what is sent.
-const signedRoom = 64
-
-// signedIn is signed without a copy of the payload if whole, which ends with what f was cut
-// from, has room before that. Until restore is called, other bytes stand before the payload.
-func (f *frame) signedIn(whole, context []byte) (signed []byte, restore func()) {
-	head := signedHead(f.protected, context)
-	head = appendHead(head, majorBytes, len(f.payload))
-	at := len(whole) - SealTail - len(f.payload) // of the payload
-	if at < len(head) {
-		return f.signed(context), func() {}
-	}
-	place := whole[at-len(head) : at]
-	before := bytes.Clone(place)
-	copy(place, head)
-	return whole[at-len(head) : at+len(f.payload)], func() { copy(place, before) }
-}
-
 // cutFrame takes b apart. It fails with ErrTruncated, ErrMalformed or, for an algorithm
 // other than Ed25519, ErrDowngraded; what names b in errors.
 func cutFrame(what string, b []byte) (f frame, err error) {
@@ -205,9 +186,3 @@ func cutBytes(b []byte) (s, rest []byte, err error) {
 	}
 	return rest[:n:n], rest[n:], nil
 }
-
-// What SealInPlace wants before and after a body, in bytes.
-const (
-	SealRoom = 1024
-	SealTail = 2 + ed25519.SignatureSize
-)

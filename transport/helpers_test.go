@@ -79,7 +79,7 @@ func mustSeal(t testing.TB, m Meta, body []byte, k *SigningKey) []byte {
 
 // sealRaw seals an encoded header, which may be one that no encoder writes.
 func sealRaw(meta, body []byte, key *SigningKey, alg int64) ([]byte, error) {
-	return sealAt(payloadHead(meta, len(body)), body, 0, key, alg, sealContext)
+	return sealAt(meta, body, 0, key, alg)
 }
 
 func equalBytes(t *testing.T, what string, got, want []byte) {

@@ -7,9 +7,9 @@ import (
 )
 
 // Version is the format version that Seal writes. It is the first field of the
-// signed header; Open refuses versions that are older than the verifier's
-// minimum (ErrDowngraded) or newer than this (ErrUnsupportedVersion).
-const Version = 1
+// signed header; Open refuses older versions (ErrDowngraded) and newer ones
+// (ErrUnsupportedVersion).
+const Version = 2
 
 // Limits of the signed header.
 const (

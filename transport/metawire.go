@@ -114,8 +114,8 @@ func marshalMeta(m *Meta, version uint64) ([]byte, error) {
 }
 
 // unmarshalMeta decodes a header strictly: canonical encoding only, known keys only, every
-// field in range, and a version from minVersion to what this build reads.
-func unmarshalMeta(b []byte, minVersion uint64) (*Meta, error) {
+// field in range, and no version but the one that this build reads.
+func unmarshalMeta(b []byte) (*Meta, error) {
 	if len(b) > MaxMeta {
 		return nil, fmt.Errorf("%w: header of %d bytes, want at most %d", ErrTooLarge, len(b), MaxMeta)
 	}
@@ -128,10 +128,10 @@ func unmarshalMeta(b []byte, minVersion uint64) (*Meta, error) {
 	switch {
 	case peek.Version == nil:
 		return nil, fmt.Errorf("%w: header has no version", ErrMalformed)
-	case *peek.Version < minVersion:
-		return nil, fmt.Errorf("%w: format version %d, want at least %d", ErrDowngraded, *peek.Version, minVersion)
+	case *peek.Version < Version:
+		return nil, fmt.Errorf("%w: format version %d, want %d", ErrDowngraded, *peek.Version, Version)
 	case *peek.Version > Version:
-		return nil, fmt.Errorf("%w: format version %d, this build reads up to %d", ErrUnsupportedVersion, *peek.Version,
+		return nil, fmt.Errorf("%w: format version %d, this build reads %d", ErrUnsupportedVersion, *peek.Version,
 			Version)
 	}
 	var w wireMeta

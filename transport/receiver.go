@@ -132,11 +132,11 @@ func (p *partial) compare(c *Chunk) (known bool, err error) {
 }
 
 // join returns the object that the pieces of a complete p make up, and lets go of them. If
-// the pieces were several, the object is a copy, with signedRoom bytes before it.
+// the pieces were several, the object is a copy.
 func (p *partial) join() []byte {
 	whole := p.pieces[0]
 	if p.total > 1 {
-		whole = make([]byte, signedRoom, signedRoom+p.size)
+		whole = make([]byte, 0, p.size)
 		for i := range p.total {
 			whole = append(whole, p.pieces[i]...)
 		}
@@ -169,8 +169,8 @@ type Staged struct {
 	ID     [32]byte // ObjectID of Sealed
 	// Took is how long the Receiver worked on the object; waiting for room does not count.
 	Took   time.Duration
-	hashed bool   // ID was compared with Sealed
-	whole  []byte // ends with Sealed; what lies before is the Receiver's own
+	hashed bool     // ID was compared with Sealed, and digest comes from there
+	digest [32]byte // of the front of Sealed
 	done   func()
 }
 

@@ -59,7 +59,7 @@ func SealRemote(r RemoteConfig, key *SigningKey) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("remote configuration: encode: %w", err)
 	}
-	out, err := sealAt(nil, payload, 0, key, algEd25519, remoteContext)
+	out, err := sign(payload, key, algEd25519, remoteContext)
 	if err != nil {
 		return nil, fmt.Errorf("remote configuration: %w", err)
 	}

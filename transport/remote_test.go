@@ -53,7 +53,7 @@ func TestRemoteConfig(t *testing.T) {
 		"another device":  {sealed, op, "board2", ErrUnknownSigner},
 		"payload flipped": {flipped(40), op, "board1", ErrSignature},
 		"signature":       {flipped(len(sealed) - 1), op, "board1", ErrSignature},
-		"another context": {status, op, "board1", ErrSignature},
+		"another context": {envelopeOf(t, status), op, "board1", ErrSignature},
 		"too large":       {make([]byte, maxRemote+1), op, "board1", ErrTooLarge},
 	} {
 		if _, err := OpenRemote(c.sealed, c.key.Public(), c.device); !errors.Is(err, c.want) {

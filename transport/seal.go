@@ -6,28 +6,39 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-
-	"github.com/fxamacker/cbor/v2"
 )
+
+// A sealed object is the CBOR array [body, envelope]. The envelope is a COSE_Sign1 over
+// [header, digest], and digest is the SHA-256 of the front: of all that stands before the
+// envelope. So Ed25519, which hashes what it signs twice, sees a few hundred bytes. The body
+// comes first, so that one pass over an object gives both its digest and its id (hashObject).
 
 // sealContext is the external_aad of every signature: it keeps a signature made
 // here from being valid in another protocol that uses the same key.
-var sealContext = []byte("hencedge object v1")
+var sealContext = []byte("hencedge object v2")
 
-// envelopeOverhead bounds what the COSE_Sign1 frame, the payload array and the
-// signature add to header and body, in bytes.
-const envelopeOverhead = 128
+// What SealInPlace wants before and after a body, in bytes: the head of the front, and an
+// envelope whose header has at most 768 bytes.
+const (
+	SealRoom = 16
+	SealTail = 1024
+)
 
-// Seal signs meta and body and returns the sealed object: a tagged COSE_Sign1
-// whose payload is the deterministic CBOR array [meta, body]. The same input
-// always gives the same bytes. body is copied.
+// digestItem is the length of a digest in a payload, a byte string with its head.
+const digestItem = 2 + sha256.Size
+
+// maxPayload bounds the payload of an envelope: [header, digest].
+const maxPayload = 1 + MaxMeta + digestItem
+
+// Seal signs meta and a digest of body and returns the sealed object: the deterministic CBOR
+// array [body, COSE_Sign1]. The same input always gives the same bytes. body is copied.
 func Seal(meta Meta, body []byte, key *SigningKey) ([]byte, error) {
-	return SealInPlace(meta, append(make([]byte, SealRoom, SealRoom+len(body)+SealTail), body...), SealRoom, key)
+	return SealInPlace(meta, body, 0, key)
 }
 
 // SealInPlace is Seal for a body that stands in b from at on, which it does not copy. That
 // needs SealRoom bytes before the body and SealTail bytes of capacity after it. With less
-// room the body is copied. The caller must not use b afterwards.
+// room the body may be copied. The caller must not use b afterwards.
 func SealInPlace(meta Meta, b []byte, at int, key *SigningKey) ([]byte, error) {
 	if at < 0 || at > len(b) {
 		return nil, fmt.Errorf("seal: a body at %d of %d bytes", at, len(b))
@@ -45,76 +56,113 @@ func SealInPlace(meta Meta, b []byte, at int, key *SigningKey) ([]byte, error) {
 	if len(m) > MaxMeta {
 		return nil, fmt.Errorf("seal: %w: header of %d bytes, want at most %d", ErrTooLarge, len(m), MaxMeta)
 	}
-	return sealAt(payloadHead(m, len(b)-at), b, at, key, algEd25519, sealContext)
+	return sealAt(m, b, at, key, algEd25519)
 }
 
-// payloadHead returns what stands before a body of n bytes in the payload [header, body].
-func payloadHead(meta []byte, n int) []byte {
-	return appendHead(append([]byte{0x82}, meta...), majorBytes, n)
+// sealAt seals the body b[at:] under an encoded header.
+func sealAt(header, b []byte, at int, key *SigningKey, alg int64) ([]byte, error) {
+	body := len(b) - at
+	head := appendHead([]byte{0x82}, majorBytes, body)
+	hash := sha256.New()
+	hash.Write(head)
+	hash.Write(b[at:])
+	envelope, err := sign(appendPayload(header, hash.Sum(nil)), key, alg, sealContext)
+	if err != nil {
+		return nil, err
+	}
+	if at < len(head) || cap(b) < len(b)+len(envelope) {
+		b = append(make([]byte, len(head), len(head)+body+len(envelope)), b[at:]...)
+		at = len(head)
+	}
+	b = b[at-len(head):]
+	copy(b, head)
+	return append(b, envelope...), nil
 }
 
-// sealAt signs the payload that front and b[at:] make up.
-func sealAt(front, b []byte, at int, key *SigningKey, alg int64, context []byte) ([]byte, error) {
+// appendPayload returns the payload [header, digest].
+func appendPayload(header, digest []byte) []byte {
+	p := append(make([]byte, 0, 1+len(header)+digestItem), 0x82)
+	p = append(p, header...)
+	return append(appendHead(p, majorBytes, len(digest)), digest...)
+}
+
+// sign returns the COSE_Sign1 of payload.
+func sign(payload []byte, key *SigningKey, alg int64, context []byte) ([]byte, error) {
 	if bytes.Equal(key.priv[:32], make([]byte, 32)) {
 		return nil, errors.New("seal: the signing key was wiped")
 	}
-	// What is signed and what is sent both hold the payload, which may be large; so both
-	// are made in one buffer, the second in the place of the first.
-	protected := protectedHeader(alg, key.kid)
-	signed := signedHead(protected, context)
-	sent := append(append([]byte{0xd2, 0x84}, protected...), 0xa0)
-
-	body := len(b) - at
-	head := appendHead(nil, majorBytes, len(front)+body)
-	if len(signed) < len(sent) {
-		return nil, errors.New("seal: the frame does not fit")
-	}
-	before := len(signed) + len(head) + len(front)
-	if at < before || cap(b) < len(b)+SealTail {
-		b = append(make([]byte, before, before+body+SealTail), b[at:]...)
-		at = before
-	}
-	b = b[at-before:]
-	copy(b[copy(b[copy(b, signed):], head)+len(signed):], front)
-	signature := ed25519.Sign(key.priv, b)
-	b = append(appendHead(b, majorBytes, len(signature)), signature...)
-	b = b[len(signed)-len(sent):]
-	copy(b, sent)
-	return b, nil
+	f := frame{protected: protectedHeader(alg, key.kid), payload: payload}
+	f.signature = ed25519.Sign(key.priv, f.signed(context))
+	b := append([]byte{0xd2, 0x84}, f.protected...)
+	b = append(appendHead(append(b, 0xa0), majorBytes, len(payload)), payload...)
+	return append(appendHead(b, majorBytes, len(f.signature)), f.signature...), nil
 }
 
-// ObjectID returns the name of a sealed object: its SHA-256. Envelopes are
-// canonical and carry nothing unsigned but the signature itself, so nobody
-// without the signing key can make another name for the same content.
+// ObjectID returns the name of a sealed object: its SHA-256. Objects are canonical and
+// carry nothing unsigned but the signature itself, so nobody without the signing key can
+// make another name for the same content.
 func ObjectID(sealed []byte) [32]byte { return sha256.Sum256(sealed) }
 
-// splitPayload finds header and body in the payload [header, body]. Of the payload it
-// decodes no more than the largest header. Both share its memory.
-func splitPayload(payload []byte) (header, body []byte, err error) {
-	if len(payload) == 0 {
-		return nil, nil, fmt.Errorf("%w: the payload is empty", ErrMalformed)
+// hashObject returns ObjectID(sealed) and, from the same pass, the SHA-256 of the front. Of
+// bytes that do not begin like an object, the latter is that of nothing.
+func hashObject(sealed []byte) (id, digest [32]byte) {
+	front, _, _, _ := cutFront(sealed)
+	hash := sha256.New()
+	hash.Write(front)
+	hash.Sum(digest[:0])
+	hash.Write(sealed[len(front):])
+	hash.Sum(id[:0])
+	return id, digest
+}
+
+// object is a sealed object taken apart by offsets: it shares the memory of the object,
+// and nothing in it was decoded. Nothing in it is trustworthy before the signature was
+// verified, and the body not before the front was compared with the digest.
+type object struct {
+	frame
+	body   []byte
+	header []byte
+	digest [32]byte // of the front, as the payload has it
+}
+
+// cutObject takes b apart. It fails with ErrTruncated, ErrMalformed, ErrTooLarge (payload)
+// or, for another algorithm or the form of format version 1, with ErrDowngraded.
+func cutObject(b []byte) (o object, err error) {
+	_, body, envelope, err := cutFront(b)
+	if err != nil {
+		return o, err
 	}
-	if payload[0] != 0x82 {
-		return nil, nil, fmt.Errorf("%w: the payload is not an array of header and body", ErrMalformed)
+	if o.frame, err = cutFrame("envelope", envelope); err != nil {
+		return o, err
 	}
-	at := payload[1:]
-	var raw cbor.RawMessage
-	_, err = wireDec.UnmarshalFirst(at[:min(len(at), MaxMeta+1)], &raw)
+	o.body = body
+	n := len(o.payload) - digestItem // where the digest begins
 	switch {
-	case err != nil && errors.Is(decodeError("", err), ErrTruncated) && len(at) > MaxMeta, len(raw) > MaxMeta:
-		return nil, nil, fmt.Errorf("%w: header of more than %d bytes", ErrTooLarge, MaxMeta)
-	case err != nil:
-		return nil, nil, decodeError("payload", err)
+	case len(o.payload) > maxPayload:
+		return o, fmt.Errorf("%w: payload of %d bytes, want at most %d", ErrTooLarge, len(o.payload), maxPayload)
+	case n < 1 || o.payload[0] != 0x82 || o.payload[n] != majorBytes<<5|24 || o.payload[n+1] != sha256.Size:
+		return o, fmt.Errorf("%w: the payload is not an array of header and digest", ErrMalformed)
 	}
-	header = at[:len(raw)]
-	body, rest, err := cutBytes(at[len(raw):])
+	o.header, o.digest = o.payload[1:n], [32]byte(o.payload[n+2:])
+	return o, nil
+}
+
+// cutFront cuts b into its front, which ends with the body, and the envelope.
+func cutFront(b []byte) (front, body, envelope []byte, err error) {
 	switch {
-	case err != nil:
-		return nil, nil, fmt.Errorf("%w: body", err)
-	case len(rest) > 0:
-		return nil, nil, fmt.Errorf("%w: %d bytes after the body", ErrMalformed, len(rest))
+	case len(b) == 0:
+		return nil, nil, nil, fmt.Errorf("%w: object of 0 bytes", ErrTruncated)
+	case b[0] == 0xd2: // a COSE_Sign1 over all
+		return nil, nil, nil, fmt.Errorf("%w: an object as format version 1 has it, want version %d", ErrDowngraded,
+			Version)
+	case b[0] != 0x82:
+		return nil, nil, nil, fmt.Errorf("%w: the object is not an array of body and envelope", ErrMalformed)
 	}
-	return header, body, nil
+	body, envelope, err = cutBytes(b[1:])
+	if err != nil {
+		return nil, nil, nil, fmt.Errorf("%w: body", err)
+	}
+	return b[:len(b)-len(envelope)], body, envelope, nil
 }
 
 // PeekMeta returns the header of a sealed object without verifying anything. It is for
@@ -131,19 +179,13 @@ func Peek(sealed []byte) (*Meta, []byte, error) {
 		return nil, nil, fmt.Errorf("%w: object of %d bytes, want at most %d", ErrTooLarge, len(sealed),
 			DefaultMaxObject)
 	}
-	f, err := cutFrame("envelope", sealed)
+	o, err := cutObject(sealed)
 	if err != nil {
 		return nil, nil, err
 	}
-	return f.peek()
-}
-
-// peek reads the payload of f, verified or not.
-func (f *frame) peek() (*Meta, []byte, error) {
-	header, body, err := splitPayload(f.payload)
+	m, err := unmarshalMeta(o.header)
 	if err != nil {
 		return nil, nil, err
 	}
-	m, err := unmarshalMeta(header, Version)
-	return m, body, err
+	return m, o.body, nil
 }

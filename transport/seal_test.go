@@ -3,6 +3,7 @@ package transport
 import (
 	"bytes"
 	"crypto/ed25519"
+	"crypto/sha256"
 	"errors"
 	"io"
 	"math"
@@ -30,7 +31,7 @@ func TestSealOpen(t *testing.T) {
 			o := testOptions(t)
 			v := testVerifier(t, o)
 			sealed := mustSeal(t, tc.meta, tc.body, testKey(t, tc.signer))
-			if over := len(sealed) - len(tc.body); over > envelopeOverhead+MaxMeta {
+			if over := len(sealed) - len(tc.body); over > SealRoom+SealTail {
 				t.Errorf("%d bytes around the body", over)
 			}
 			obj, err := Open(sealed, v)
@@ -91,6 +92,9 @@ func TestOpenRefuses(t *testing.T) {
 		}
 		return s
 	}
+	with := func(body, sealed []byte) []byte {
+		return append(append(appendHead([]byte{0x82}, majorBytes, len(body)), body...), envelopeOf(t, sealed)...)
+	}
 	flip := func(b []byte, at int) []byte {
 		c := bytes.Clone(b)
 		c[at] ^= 1
@@ -104,8 +108,12 @@ func TestOpenRefuses(t *testing.T) {
 	copy(unsorted[1:3], meta[3:5]) // version and kind, one byte each
 	copy(unsorted[3:5], meta[1:3])
 	withUnprotected := func() []byte {
+		front, _, envelope, err := cutFront(good)
+		if err != nil {
+			t.Fatal(err)
+		}
 		var m cose.Sign1Message
-		if err := m.UnmarshalCBOR(good); err != nil {
+		if err := m.UnmarshalCBOR(envelope); err != nil {
 			t.Fatal(err)
 		}
 		m.Headers.RawUnprotected = nil
@@ -114,7 +122,7 @@ func TestOpenRefuses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return b
+		return append(bytes.Clone(front), b...)
 	}
 	for _, tc := range []struct {
 		name   string
@@ -133,11 +141,16 @@ func TestOpenRefuses(t *testing.T) {
 			ErrMalformed},
 		{"header is a number", rawMeta([]byte{0x01}), ErrMalformed},
 		{"header without version", rawMeta([]byte{0xa1, 0x01, 0x01}), ErrMalformed},
-		{"bit flipped in the body", flip(good, len(good)-200), ErrSignature},
+		{"bit flipped in the body", flip(good, 200), ErrSignature},
+		{"bit flipped in the digest", flip(good, len(good)-67), ErrSignature},
+		{"body of another object", with(testrig.Pattern(501)[1:], good), ErrSignature},
+		{"body cut short", with(testrig.Pattern(499), good), ErrSignature},
 		{"bit flipped in the signature", flip(good, len(good)-5), ErrSignature},
 		{"too large", mustSeal(t, testReading(101), testrig.Pattern(5000), board), ErrTooLarge},
 		{"version 0", raw(0, algEd25519), ErrDowngraded},
-		{"version 2", raw(2, algEd25519), ErrUnsupportedVersion},
+		{"version 1", raw(1, algEd25519), ErrDowngraded},
+		{"version 1 in its form", envelopeOf(t, good), ErrDowngraded},
+		{"version 3", raw(3, algEd25519), ErrUnsupportedVersion},
 		{"another algorithm", raw(Version, int64(cose.AlgorithmES256)), ErrDowngraded},
 		{"unknown device", edit(func(m *Meta) { m.Device = "board-8" }), ErrUnknownSigner},
 		{"other key of that name", mustSeal(t, testReading(101), nil, testKey(t, "thief")), ErrUnknownSigner},
@@ -197,6 +210,16 @@ func (k coseKey) Verify(content, signature []byte) error {
 	return nil
 }
 
+// envelopeOf returns the COSE_Sign1 of a sealed object.
+func envelopeOf(t *testing.T, sealed []byte) []byte {
+	t.Helper()
+	_, _, envelope, err := cutFront(sealed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return envelope
+}
+
 // TestEnvelopeIsCOSE: another implementation verifies what is sealed here, and what it
 // seals has the same bytes.
 func TestEnvelopeIsCOSE(t *testing.T) {
@@ -219,10 +242,10 @@ func TestEnvelopeIsCOSE(t *testing.T) {
 		alg     int64
 		context []byte
 	}{
-		"object":       {mustSeal(t, meta, testrig.Pattern(5000), board), algEd25519, sealContext},
-		"old object":   {old, algEdDSA, sealContext},
+		"object":       {envelopeOf(t, mustSeal(t, meta, testrig.Pattern(5000), board)), algEd25519, sealContext},
+		"old object":   {envelopeOf(t, old), algEdDSA, sealContext},
 		"remote":       {remote, algEd25519, remoteContext},
-		"empty object": {mustSeal(t, meta, nil, board), algEd25519, sealContext},
+		"empty object": {envelopeOf(t, mustSeal(t, meta, nil, board)), algEd25519, sealContext},
 	} {
 		key := coseKey{board, cose.Algorithm(c.alg)}
 		var m cose.Sign1Message
@@ -283,6 +306,55 @@ func TestOpenEveryBit(t *testing.T) {
 	}
 	if _, err := Open(good, v); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// TestOpenForeignBody: a genuine envelope before which another body stands is refused, and
+// neither spends the number of the object nor says anything else of the header.
+func TestOpenForeignBody(t *testing.T) {
+	board := testKey(t, "board-7")
+	good := mustSeal(t, testReading(1), testrig.Pattern(300), board)
+	wrong := testReading(2)
+	wrong.KeyEpoch++
+	for name, sealed := range map[string][]byte{"good": good, "of another epoch": mustSeal(t, wrong,
+		testrig.Pattern(300), board)} {
+		bad := bytes.Clone(sealed)
+		bad[100] ^= 1
+		v := testVerifier(t, testOptions(t))
+		topic := ReadingTopic(DefaultPrefix, "board-7", "vibration")
+		r := NewReceiver(Limits{}, func(s Staged) error {
+			defer s.Done()
+			_, err := v.OpenStaged(s)
+			return err
+		})
+		if err := r.Feed(topic, chunksOf(t, bad, 0)[0]); !errors.Is(err, ErrSignature) {
+			t.Errorf("%s: staged: %v", name, err)
+		}
+		if _, err := v.OpenFrom(topic, bad); !errors.Is(err, ErrSignature) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := v.OpenFrom(topic, good); err != nil {
+			t.Errorf("%s: the good object after it: %v", name, err)
+		}
+	}
+}
+
+// TestHashObject: the digest of the front and the id, from one pass.
+func TestHashObject(t *testing.T) {
+	sealed := mustSeal(t, testReading(1), testrig.Pattern(70000), testKey(t, "board-7"))
+	o, err := cutObject(sealed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	front := sealed[:len(sealed)-len(envelopeOf(t, sealed))]
+	id, digest := hashObject(sealed)
+	if id != ObjectID(sealed) || digest != sha256.Sum256(front) || digest != o.digest {
+		t.Errorf("id %x, digest %x, signed %x", id, digest, o.digest)
+	}
+	for _, b := range [][]byte{nil, {0x82}, {0x82, 0x42, 1}, testrig.Pattern(100), envelopeOf(t, sealed)} {
+		if id, digest := hashObject(b); id != ObjectID(b) || digest != sha256.Sum256(nil) {
+			t.Errorf("%x: id %x, digest %x", b[:min(len(b), 9)], id, digest)
+		}
 	}
 }
 
@@ -463,7 +535,7 @@ func TestMetaRoundTrip(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := unmarshalMeta(b, Version)
+		got, err := unmarshalMeta(b)
 		if err != nil {
 			t.Fatalf("%v\n%x", err, b)
 		}
@@ -487,10 +559,10 @@ func TestMetaMaxFits(t *testing.T) {
 	if len(b) > MaxMeta-256 {
 		t.Errorf("header of %d bytes", len(b))
 	}
-	if _, err := unmarshalMeta(b, Version); err != nil {
+	if _, err := unmarshalMeta(b); err != nil {
 		t.Error(err)
 	}
-	if _, err := unmarshalMeta(make([]byte, MaxMeta+1), Version); !errors.Is(err, ErrTooLarge) {
+	if _, err := unmarshalMeta(make([]byte, MaxMeta+1)); !errors.Is(err, ErrTooLarge) {
 		t.Error(err)
 	}
 }
@@ -558,9 +630,9 @@ func TestSealInPlace(t *testing.T) {
 				if err != nil || !bytes.Equal(got, want) {
 					t.Fatalf("%d bytes, room %d, tail %d: %v", size, room, tail, err)
 				}
-				if in := room >= SealRoom && tail >= SealTail; in != (size > 0 &&
-					&got[len(got)-SealTail-1] == &b[:cap(b)][room+size-1]) && size > 0 {
-					t.Errorf("%d bytes, room %d, tail %d: in place %v", size, room, tail, !in)
+				end := len(got) - len(envelopeOf(t, got)) // of the body
+				if in := room >= SealRoom && tail >= SealTail; in && size > 0 && &got[end-1] != &b[room+size-1] {
+					t.Errorf("%d bytes, room %d, tail %d: copied", size, room, tail)
 				}
 			}
 		}

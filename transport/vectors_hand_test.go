@@ -61,7 +61,7 @@ func handHeader(m *Meta) []byte {
 		out = append(append(out, cborHead(0, uint64(key))...), value...)
 		n++
 	}
-	put(0, cborInt(1))
+	put(0, cborInt(2))
 	put(1, cborInt(int64(m.Kind)))
 	put(2, cborText(m.Device))
 	if m.Stream != "" {
@@ -114,13 +114,17 @@ func handProtected(alg int64, kid [8]byte) []byte {
 	return bytes.Join([][]byte{{0xa2, 1}, cborInt(alg), {4}, cborBytes(kid[:])}, nil)
 }
 
+// handFront returns what stands before the envelope.
+func handFront(body []byte) []byte { return append([]byte{0x82}, cborBytes(body)...) }
+
 func handPayload(header, body []byte) []byte {
-	return bytes.Join([][]byte{{0x82}, header, cborBytes(body)}, nil)
+	digest := sha256.Sum256(handFront(body))
+	return bytes.Join([][]byte{{0x82}, header, cborBytes(digest[:])}, nil)
 }
 
 func sigStructure(alg int64, kid [8]byte, header, body []byte) []byte {
 	return bytes.Join([][]byte{{0x84}, cborText("Signature1"), cborBytes(handProtected(alg, kid)),
-		cborBytes([]byte("hencedge object v1")), cborBytes(handPayload(header, body))}, nil)
+		cborBytes([]byte("hencedge object v2")), cborBytes(handPayload(header, body))}, nil)
 }
 
 func TestVectorsByHand(t *testing.T) {
@@ -142,7 +146,7 @@ func TestVectorsByHand(t *testing.T) {
 		if hex.EncodeToString(tbs) != s.Signed {
 			t.Errorf("%s: Sig_structure %x", s.Name, tbs)
 		}
-		sealed := bytes.Join([][]byte{{0xd2, 0x84}, cborBytes(handProtected(s.Algorithm, kid)), {0xa0},
+		sealed := bytes.Join([][]byte{handFront(body), {0xd2, 0x84}, cborBytes(handProtected(s.Algorithm, kid)), {0xa0},
 			cborBytes(handPayload(header, body)), cborBytes(ed25519.Sign(priv, tbs))}, nil)
 		if hex.EncodeToString(sealed) != s.Sealed {
 			t.Errorf("%s: sealed %x", s.Name, sealed)

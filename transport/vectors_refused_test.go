@@ -3,6 +3,7 @@ package transport
 import (
 	"bytes"
 	"crypto/ed25519"
+	"crypto/sha256"
 	"encoding/hex"
 	"math"
 	"strings"
@@ -39,9 +40,15 @@ func edit(b []byte, at int, to byte) []byte {
 	return c
 }
 
-// frame returns a COSE_Sign1 of the parts, signed as they are.
+// frame returns an object with the body ramp(40) and a COSE_Sign1 of the parts, signed as
+// they are.
 func (h *hostile) frame(tag, protected, unprotected, payload []byte) []byte {
-	tbs := bytes.Join([][]byte{{0x84}, cborText("Signature1"), cborBytes(protected), cborBytes(sealContext),
+	return append(handFront(ramp(40)), h.envelope(tag, protected, unprotected, payload, sealContext)...)
+}
+
+// envelope returns a COSE_Sign1 of the parts, signed as they are.
+func (h *hostile) envelope(tag, protected, unprotected, payload, aad []byte) []byte {
+	tbs := bytes.Join([][]byte{{0x84}, cborText("Signature1"), cborBytes(protected), cborBytes(aad),
 		cborBytes(payload)}, nil)
 	return bytes.Join([][]byte{tag, {0x84}, cborBytes(protected), unprotected, cborBytes(payload),
 		cborBytes(ed25519.Sign(h.key.priv, tbs))}, nil)
@@ -52,9 +59,12 @@ func (h *hostile) envelopes(good []byte) {
 	header := joinFields(h.header)
 	payload := handPayload(header, ramp(40))
 	tag, none := []byte{0xd2}, []byte{0xa0}
-	long := append([]byte{0xd2, 0x84, 0x58}, good[2]&0x1f) // the protected header's length in two bytes
-	long = append(long, good[3:]...)
-	last := len(good) - 1
+	front, envelope := good[:len(handFront(ramp(40)))], good[len(handFront(ramp(40))):]
+	long := bytes.Join([][]byte{front, {0xd2, 0x84, 0x58, envelope[2] & 0x1f}, envelope[3:]}, nil)
+	last, at := len(good)-1, len(front)
+	header1 := h.with(0, cborInt(1))
+	payload1 := bytes.Join([][]byte{{0x82}, header1, cborBytes(ramp(40))}, nil)
+	short := append([]byte{0x82}, header...)
 	for _, b := range []struct {
 		name   string
 		b      []byte
@@ -64,11 +74,21 @@ func (h *hostile) envelopes(good []byte) {
 		{"cut", good[:last], "truncated"},
 		{"trailing byte", append(bytes.Clone(good), 0), "malformed"},
 		{"length not in its shortest form", long, "malformed"},
-		{"untagged", good[1:], "malformed"},
+		{"body alone", front, "truncated"},
+		{"body with a length not in its shortest form", bytes.Join([][]byte{{0x82, 0x59, 0, 40}, ramp(40), envelope},
+			nil), "malformed"},
+		{"body as a text", edit(good, 1, good[1]|0x20), "malformed"},
+		{"body after the envelope", bytes.Join([][]byte{{0x82}, envelope, front[1:]}, nil), "malformed"},
+		{"no body", append([]byte{0x81}, envelope...), "malformed"},
+		{"object of three", append(append([]byte{0x83}, good[1:]...), 0), "malformed"},
+		{"format version 1: the envelope has the body", h.envelope(tag, protected, none, payload1,
+			[]byte("hencedge object v1")), "downgraded"},
+		{"untagged", append(bytes.Clone(front), envelope[1:]...), "malformed"},
 		{"tag 17", h.frame([]byte{0xd1}, protected, none, payload), "malformed"},
-		{"tagged twice", append([]byte{0xd2}, good...), "malformed"},
-		{"array of five", append(append([]byte{0xd2, 0x85}, good[2:]...), 0), "malformed"},
-		{"indefinite-length array", append(append([]byte{0xd2, 0x9f}, good[2:]...), 0xff), "malformed"},
+		{"tagged twice", bytes.Join([][]byte{front, tag, envelope}, nil), "malformed"},
+		{"array of five", append(bytes.Join([][]byte{front, {0xd2, 0x85}, envelope[2:]}, nil), 0), "malformed"},
+		{"indefinite-length array", bytes.Join([][]byte{front, {0xd2, 0x9f}, envelope[2:], {0xff}}, nil),
+			"malformed"},
 		{"unprotected header with a field", h.frame(tag, protected, []byte{0xa1, 1, 1}, payload), "malformed"},
 		{"key id in the unprotected header", h.frame(tag, append([]byte{0xa1, 1}, cborInt(-19)...),
 			append([]byte{0xa1, 4}, cborBytes(h.key.kid[:])...), payload), "malformed"},
@@ -78,15 +98,27 @@ func (h *hostile) envelopes(good []byte) {
 			cborBytes(h.key.kid[:])}, nil), none, payload), "malformed"},
 		{"protected header out of order", h.frame(tag, bytes.Join([][]byte{{0xa2, 4}, cborBytes(h.key.kid[:]), {1},
 			cborInt(-19)}, nil), none, payload), "malformed"},
-		{"algorithm ES256", edit(good, 5, 0x26), "downgraded"},
+		{"algorithm ES256", edit(good, at+5, 0x26), "downgraded"},
 		{"algorithm HMAC 256/256", h.frame(tag, handProtected(5, h.key.kid), none, payload), "downgraded"},
 		{"payload of three", h.frame(tag, protected, none, append(append([]byte{0x83}, payload[1:]...), 0)),
 			"malformed"},
 		{"payload with a byte after it", h.frame(tag, protected, none, append(bytes.Clone(payload), 0)), "malformed"},
+		{"payload without a digest", h.frame(tag, protected, none, short), "malformed"},
+		{"payload with the body for its digest", h.frame(tag, protected, none, append(bytes.Clone(short),
+			cborBytes(ramp(40))...)), "malformed"},
+		{"digest of 31 bytes", h.frame(tag, protected, none, append(bytes.Clone(short), cborBytes(ramp(31))...)),
+			"malformed"},
+		{"empty payload", h.frame(tag, protected, none, nil), "malformed"},
+		{"payload above the limit", h.frame(tag, protected, none, handPayload(append([]byte{0x78}, ramp(16<<10)...),
+			ramp(40))), "too_large"},
 		{"signature of 63 bytes", append(append(bytes.Clone(good[:len(good)-66]), 0x58, 63), good[len(good)-63:]...),
 			"malformed"},
-		{"another signer's key id", edit(good, 8, good[8]^1), "unknown_signer"},
-		{"body bit flipped", edit(good, len(good)-70, good[len(good)-70]^1), "bad_signature"},
+		{"another signer's key id", edit(good, at+8, good[at+8]^1), "unknown_signer"},
+		{"body bit flipped", edit(good, 20, good[20]^1), "bad_signature"},
+		{"body of another object", append(handFront(ramp(41)), envelope...), "bad_signature"},
+		{"digest bit flipped", edit(good, len(good)-70, good[len(good)-70]^1), "bad_signature"},
+		{"digest of the body without its head", h.frame(tag, protected, none, append(bytes.Clone(short),
+			cborBytes(digestOf(ramp(40)))...)), "bad_signature"},
 		{"header bit flipped", edit(good, bytes.Index(good, []byte("board-7"))+20,
 			good[bytes.Index(good, []byte("board-7"))+20]^1), "bad_signature"},
 		{"signature bit flipped", edit(good, last, good[last]^1), "bad_signature"},
@@ -101,16 +133,18 @@ func (h *hostile) envelopes(good []byte) {
 
 // signedAs signs with another external_aad.
 func (h *hostile) signedAs(protected, payload, aad []byte) []byte {
-	tbs := bytes.Join([][]byte{{0x84}, cborText("Signature1"), cborBytes(protected), cborBytes(aad),
-		cborBytes(payload)}, nil)
-	return bytes.Join([][]byte{{0xd2, 0x84}, cborBytes(protected), {0xa0}, cborBytes(payload),
-		cborBytes(ed25519.Sign(h.key.priv, tbs))}, nil)
+	return append(handFront(ramp(40)), h.envelope([]byte{0xd2}, protected, []byte{0xa0}, payload, aad)...)
+}
+
+func digestOf(b []byte) []byte {
+	sum := sha256.Sum256(b)
+	return sum[:]
 }
 
 // handFields returns the fields of a header as handHeader writes them.
 func handFields(m *Meta) (out [][2][]byte) {
 	add := func(key int64, value []byte) { out = append(out, [2][]byte{cborInt(key), value}) }
-	add(0, cborInt(1))
+	add(0, cborInt(2))
 	add(1, cborInt(int64(m.Kind)))
 	add(2, cborText(m.Device))
 	add(3, cborText(m.Stream))
@@ -170,7 +204,8 @@ func (h *hostile) headers(reading *Meta) {
 		reason string
 	}{
 		{"format version 0", h.with(0, cborInt(0)), "downgraded"},
-		{"format version 2", h.with(0, cborInt(2)), "unsupported_version"},
+		{"format version 1", h.with(0, cborInt(1)), "downgraded"},
+		{"format version 3", h.with(0, cborInt(3)), "unsupported_version"},
 		{"no format version", h.with(0, nil), "malformed"},
 		{"kind 0", h.with(1, cborInt(0)), "malformed"},
 		{"kind 200", h.with(1, cborInt(200)), "malformed"},

@@ -38,7 +38,6 @@ type VerifierOptions struct {
 	Replay      *ReplayGuard // nil: a new guard with the default window
 	NoReplay    bool         // the caller itself refuses what it has had before
 	MaxObject   int          // largest sealed object in bytes; 0: DefaultMaxObject
-	MinVersion  uint64       // oldest format version; 0: Version
 	TopicPrefix string       // for OpenFrom; empty: DefaultPrefix
 	Counters    *Counters    // counts what Open accepts and refuses; may be nil
 }
@@ -59,12 +58,6 @@ func NewVerifier(o VerifierOptions) (*Verifier, error) {
 	if o.MaxObject == 0 {
 		o.MaxObject = DefaultMaxObject
 	}
-	if o.MinVersion == 0 {
-		o.MinVersion = Version
-	}
-	if o.MinVersion > Version {
-		return nil, fmt.Errorf("verifier: oldest format version %d, this build reads up to %d", o.MinVersion, Version)
-	}
 	if o.TopicPrefix == "" {
 		o.TopicPrefix = DefaultPrefix
 	}
@@ -81,8 +74,8 @@ func NewVerifier(o VerifierOptions) (*Verifier, error) {
 	return &Verifier{opts: o}, nil
 }
 
-// Open verifies a sealed object: size, canonical form, signature by a trusted key,
-// version, kind, what that key is trusted for, parameter hash, key set and epoch, layout,
+// Open verifies a sealed object: size, canonical form, signature by a trusted key, digest
+// of the body, version, kind, what that key is trusted for, parameter hash, key set and epoch, layout,
 // and that it was not seen before. On success the object's number is spent: from then on the
 // same object fails with ErrReplayed (see Forget). The error wraps one of this package's
 // sentinels, and refusals are counted in the options' Counters.
@@ -125,21 +118,24 @@ func (v *Verifier) check(s Staged) (*Object, error) {
 	if len(sealed) > o.MaxObject {
 		return nil, fmt.Errorf("%w: object of %d bytes, want at most %d", ErrTooLarge, len(sealed), o.MaxObject)
 	}
-	f, err := cutFrame("envelope", sealed)
+	cut, err := cutObject(sealed)
 	if err != nil {
 		return nil, err
 	}
-	// Nothing is decoded before the signature holds: until then the cost is a pass over
-	// the bytes, and of an unknown signer not even that.
-	signer, err := v.authenticate(&f, s.whole)
+	// Nothing is decoded before the signature holds, and no body hashed here: until then the
+	// cost does not depend on the size of the object.
+	signer, err := v.authenticate(&cut)
 	if err != nil {
 		return nil, err
 	}
-	header, body, err := splitPayload(f.payload)
-	if err != nil {
-		return nil, err
+	// What follows, the answers to the sender among it, is about the object that was signed.
+	if !s.hashed {
+		s.ID, s.digest = hashObject(sealed)
 	}
-	m, err := unmarshalMeta(header, o.MinVersion)
+	if s.digest != cut.digest {
+		return nil, fmt.Errorf("%w: the body is not the one that key %x signed", ErrSignature, cut.kid)
+	}
+	m, err := unmarshalMeta(cut.header)
 	if err != nil {
 		return nil, err
 	}
@@ -147,7 +143,7 @@ func (v *Verifier) check(s Staged) (*Object, error) {
 		return nil, fmt.Errorf("%w: %v of %q", ErrWrongKind, m.Kind, m.Device)
 	}
 	if !o.Trust.trusts(m, signer[:]) {
-		return nil, v.unknownSigner(m, f.kid)
+		return nil, v.unknownSigner(m, cut.kid)
 	}
 	if s.Topic != "" {
 		if err := m.CheckTopic(o.TopicPrefix, s.Topic); err != nil {
@@ -164,31 +160,27 @@ func (v *Verifier) check(s Staged) (*Object, error) {
 			return nil, err
 		}
 	}
-	if !s.hashed {
-		s.ID = ObjectID(sealed)
-	}
-	return &Object{Meta: *m, Body: body, ID: s.ID, Signer: signer}, nil
+	return &Object{Meta: *m, Body: cut.body, ID: s.ID, Signer: signer}, nil
 }
 
-// authenticate finds the trusted key that signed f. The caller checks what that key is
-// trusted for. whole ends with what f was cut from, or is nil.
-func (v *Verifier) authenticate(f *frame, whole []byte) (signer [32]byte, err error) {
-	keys := v.opts.Trust.signers(f.kid)
+// authenticate finds the trusted key that signed header and digest of o. The caller checks
+// what that key is trusted for, and the digest.
+func (v *Verifier) authenticate(o *object) (signer [32]byte, err error) {
+	keys := v.opts.Trust.signers(o.kid)
 	if len(keys) == 0 {
-		m, _, err := f.peek() // what it says of itself, for the error only
+		m, err := unmarshalMeta(o.header) // what it says of itself, for the error only
 		if err != nil {
-			return signer, fmt.Errorf("%w: signed with key id %x", ErrUnknownSigner, f.kid)
+			return signer, fmt.Errorf("%w: signed with key id %x", ErrUnknownSigner, o.kid)
 		}
-		return signer, v.unknownSigner(m, f.kid)
+		return signer, v.unknownSigner(m, o.kid)
 	}
-	signed, restore := f.signedIn(whole, sealContext)
-	defer restore()
+	signed := o.signed(sealContext)
 	for _, pub := range keys {
-		if ed25519.Verify(pub, signed, f.signature) {
+		if ed25519.Verify(pub, signed, o.signature) {
 			return [32]byte(pub), nil
 		}
 	}
-	return signer, fmt.Errorf("%w: of key %x", ErrSignature, f.kid)
+	return signer, fmt.Errorf("%w: of key %x", ErrSignature, o.kid)
 }
 
 // mostKeysNamed bounds the keys that an error lists.

@@ -10,7 +10,7 @@ from . import Refused, cbor, ed25519
 READING, RESULT, STATUS, RECEIPT, ASK, PROGRAM = 1, 2, 3, 4, 5, 6
 OUTCOMES = {1: "taken", 2: "refused", 3: "partial", 4: "unknown", 5: "working"}
 MAX_OBJECT, MAX_HEADER, MAX_CHUNKS = 32 << 20, 16 << 10, 65536
-AAD = b"hencedge object v1"
+AAD = b"hencedge object v2"
 
 
 def malformed(why):
@@ -36,13 +36,18 @@ def key_id(public):
 
 
 class Sealed:
-    """A sealed object. Nothing of its payload is read before its signature was verified."""
+    """A sealed object. Its header is read after its signature was verified, its body after its digest was compared."""
 
     def __init__(self, data):
         if len(data) > MAX_OBJECT:
             raise Refused("too_large", len(data))
         self.id = hashlib.sha256(data).digest()
+        if data[:1] == b"\xd2":
+            raise Refused("downgraded", "an object of format version 1")
         r = cbor.Reader(data)
+        r.array(2)
+        self.body = r.bytes()
+        self.digest = hashlib.sha256(data[:r.at]).digest()
         if r.expect(cbor.TAG, "a tag") != 18:
             r.refuse("another tag than COSE_Sign1")
         r.array(4)
@@ -61,6 +66,10 @@ class Sealed:
         self.payload = r.bytes()
         self.signature = r.bytes(64)
         r.end()
+        if len(self.payload) > 1 + MAX_HEADER + 34:
+            raise Refused("too_large", f"a payload of {len(self.payload)} bytes")
+        if len(self.payload) < 35 or self.payload[:1] != b"\x82" or self.payload[-34:-32] != b"\x58\x20":
+            malformed("a payload that is not header and digest")
 
     def signed(self):
         """The Sig_structure."""
@@ -74,11 +83,11 @@ class Sealed:
         signers = {k for k in keys if ed25519.verify(k, self.signed(), self.signature)}
         if not signers:
             raise Refused("bad_signature", self.key_id.hex())
-        p = cbor.Reader(self.payload)
-        p.array(2)
+        if self.payload[-32:] != self.digest:
+            raise Refused("bad_signature", "another body than the signed one")
+        self.header_cbor = self.payload[1:-34]
+        p = cbor.Reader(self.header_cbor)
         self.header = Header(p)
-        self.header_cbor = self.payload[1:p.at]
-        self.body = p.bytes()
         p.end()
         if trusted.get(self.header.device) not in signers:
             raise Refused("unknown_signer", self.header.device)
@@ -116,8 +125,8 @@ class Header:
         if not r.expect(cbor.MAP, "a header") or r.unsigned() != 0:
             malformed("a header without a version")
         version = r.unsigned()
-        if version != 1:
-            raise Refused("downgraded" if version < 1 else "unsupported_version", f"format version {version}")
+        if version != 2:
+            raise Refused("downgraded" if version < 2 else "unsupported_version", f"format version {version}")
 
     def check(self):
         kind = self.kind

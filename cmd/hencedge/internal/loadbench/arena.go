@@ -65,7 +65,7 @@ func (p *prepared) bytes() (n int64) {
 
 // slotRoom is what may be added to a window and its chunks beside the ciphertext, in bytes:
 // numbers in headers do not all have the same length.
-const slotRoom = transport.SealRoom + 1024
+const slotRoom = transport.SealRoom + transport.SealTail + 1024
 
 // seal makes the windows of several rounds, one window of each device in each, and returns
 // them round by round.
