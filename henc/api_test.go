@@ -101,6 +101,7 @@ func TestNothingPanics(t *testing.T) {
 	args.add([]*henc.Seed(nil), []*henc.Seed{nil}, []*henc.Seed{nil, {2}})
 	args.add((*[32]byte)(nil), &[32]byte{3})
 	args.add([]byte(nil), []byte{0x89, 2}, body, body[:100], keyBytes, keyBytes[:100])
+	args.add([][]byte(nil), [][]byte{body, nil, keyBytes}, [][]byte{body, body[:100]})
 	args.add([]int(nil), []int{1, 0, -1}, []int{math.MinInt})
 	args.add([]uint64(nil), []uint64{0, 1, 2, 3, 1 << 40})
 	args.add([]int32(nil), make([]int32, 4096), []int32{math.MinInt32})

@@ -340,6 +340,9 @@ func (c *Context) readParts(r *reading, b []byte) error {
 // load has the ring load the residues of those of all that were read, where it can. It leaves
 // out those with which something is wrong, for unpack to find out.
 func (c *Context) load(all []*reading) {
+	if c.ready() != nil {
+		return // every reading says so
+	}
 	ring, ok := c.ring.(cutrantt.Packed)
 	if !ok {
 		return
@@ -380,7 +383,9 @@ func (c *Context) finish(r *reading) (*Ciphertext, error) {
 	}
 	var ct *Ciphertext
 	if r.err == nil {
-		ct, r.err = c.complete(r)
+		if ct, r.err = c.complete(r); r.err != nil {
+			c.ring.Free(r.value)
+		}
 	}
 	if r.err != nil {
 		return nil, fmt.Errorf("unmarshal ciphertext: %w", r.err)

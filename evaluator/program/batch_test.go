@@ -143,7 +143,8 @@ func TestBatchEqualsSingle(t *testing.T) {
 			h := makeHolders(t, b, 3, s)
 			var items []Item
 			for n := range 3 {
-				items = append(items, Item{s, h.evs[n], h.windows(t, &s.routine, n, rand.New(rand.NewPCG(4, uint64(n))))})
+				windows := h.windows(t, &s.routine, n, rand.New(rand.NewPCG(4, uint64(n))))
+				items = append(items, Item{s, h.evs[n], windows})
 			}
 			sameAsAlone(t, b, "a set", items)
 		}
@@ -159,8 +160,8 @@ func TestBatchEqualsSingle(t *testing.T) {
 func TestForms(t *testing.T) {
 	const set = "edge13-d3"
 	forms := map[[32]byte]string{}
-	for _, expr := range []string{"mean(x)", "var(x)", "dot(s, [1, 2, 3, 4, 5])", "dot(s, [1, 2, 3, 4, 6])", "2*x", "x*y",
-		"x + y", "x - w"} {
+	for _, expr := range []string{"mean(x)", "var(x)", "dot(s, [1, 2, 3, 4, 5])", "dot(s, [1, 2, 3, 4, 6])", "2*x",
+		"x*y", "x + y", "x - w"} {
 		c := mustCompile(t, set, expr)
 		if other, known := forms[c.Form()]; known {
 			t.Errorf("%s and %s have one form", expr, other)
@@ -221,7 +222,8 @@ func BenchmarkRunBatch(b *testing.B) {
 			var items []Item
 			for i := range n {
 				k := i * keys / max(n, keys)
-				items = append(items, Item{s, h.evs[k], h.windows(b, &s.routine, k, rand.New(rand.NewPCG(6, uint64(i))))})
+				windows := h.windows(b, &s.routine, k, rand.New(rand.NewPCG(6, uint64(i))))
+				items = append(items, Item{s, h.evs[k], windows})
 			}
 			b.Run(fmt.Sprintf("keys=%d/items=%d", keys, n), func(b *testing.B) {
 				for b.Loop() {
