@@ -1,6 +1,7 @@
 package evaluator
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -153,7 +154,7 @@ func (s *Service) Run(ctx context.Context) (err error) {
 		defer s.goodbye(client)
 	}
 	s.link.set(client, s.now())
-	if s.sender, err = transport.NewSender(client, int(s.cfg.Broker.ChunkSize)); err != nil {
+	if s.sender, err = transport.NewSender(client, int(s.cfg.Broker.ChunkSize), s.window()); err != nil {
 		return fmt.Errorf("%w: %w", ErrConfig, err)
 	}
 	if s.deps.OnStart != nil {
@@ -194,6 +195,14 @@ func (s *Service) Run(ctx context.Context) (err error) {
 	s.deps.Keys = nil
 	s.engine.Forget()
 	return failure
+}
+
+// window bounds the chunks on their way to the broker: two for each worker, so that a worker
+// that has computed does not wait for the acknowledgement of another one's chunks.
+func (s *Service) window() transport.Window {
+	size := cmp.Or(int(s.cfg.Broker.ChunkSize), transport.DefaultChunkSize)
+	chunks := max(2*s.workers, transport.DefaultWindowChunks)
+	return transport.Window{Chunks: chunks, Bytes: chunks * size}
 }
 
 // start runs the intake, the workers and the housekeeping until ctx ends. It closes done

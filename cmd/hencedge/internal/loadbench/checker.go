@@ -172,8 +172,6 @@ func (c *checker) chunk(topic string, payload []byte, at time.Time) error {
 	if err != nil {
 		return err
 	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
 	t := c.programs[m.Program]
 	if t == nil {
 		return fmt.Errorf("unknown program %q", m.Program)
@@ -181,6 +179,8 @@ func (c *checker) chunk(topic string, payload []byte, at time.Time) error {
 	if err := c.header(t, topic, m); err != nil {
 		return err
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	inputs, err := c.count(t, m, at)
 	if err != nil {
 		return err
@@ -195,8 +195,25 @@ func (c *checker) chunk(topic string, payload []byte, at time.Time) error {
 	return nil
 }
 
-// join returns the object that a chunk completes, or nil.
+// join returns the object that a chunk completes, or nil. Many chunks come at a time, so it
+// copies them without the lock.
 func (c *checker) join(piece *transport.Chunk, size int) ([]byte, error) {
+	data := piece.Data
+	if piece.Total > 1 { // else it is read before payload is gone
+		data = bytes.Clone(data)
+	}
+	parts, err := c.note(piece, data, size)
+	switch {
+	case parts == nil || err != nil:
+		return nil, err
+	case len(parts) == 1:
+		return data, nil
+	}
+	return bytes.Join(parts, nil), nil
+}
+
+// note keeps data, a copy of a chunk's, and returns the parts of the object once all are there.
+func (c *checker) note(piece *transport.Chunk, data []byte, size int) ([][]byte, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.bytes += int64(size)
@@ -205,10 +222,6 @@ func (c *checker) join(piece *transport.Chunk, size int) ([]byte, error) {
 			return nil, fmt.Errorf("object %x came twice", piece.Object[:6])
 		}
 		return nil, nil // QoS 1
-	}
-	if piece.Total == 1 {
-		c.done[piece.Object] = true
-		return piece.Data, nil
 	}
 	p := c.open[piece.Object]
 	if p == nil {
@@ -221,13 +234,13 @@ func (c *checker) join(piece *transport.Chunk, size int) ([]byte, error) {
 	if p.parts[piece.Index] != nil {
 		return nil, nil
 	}
-	p.parts[piece.Index] = bytes.Clone(piece.Data)
+	p.parts[piece.Index] = data
 	if p.have++; p.have < piece.Total {
 		return nil, nil
 	}
 	delete(c.open, piece.Object)
 	c.done[piece.Object] = true
-	return bytes.Join(p.parts, nil), nil
+	return p.parts, nil
 }
 
 // header compares the header of a result with what its program promises.
