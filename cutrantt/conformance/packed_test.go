@@ -72,7 +72,7 @@ func TestLoadPacked(t *testing.T) {
 				if !ok {
 					testenv.Missing(t, "cuda", "a ring that loads packed residues")
 				}
-				for _, limbs := range [][]int{upTo(c.moduli), {1}, {2 % c.moduli, 0}} {
+				for _, limbs := range [][]int{upTo(c.moduli), {1}, {c.moduli - 1, 0}} {
 					p := &packedRig{rig: g, ring: ring, limbs: limbs}
 					p.testLoads(c.items)
 					p.testFaults()

@@ -16,8 +16,9 @@ const sources = "../../../kernels"
 // TestMutations shows that the suites notice single faults in the kernels: for each
 // one it builds an emulated driver of the kernels with one place changed, and runs
 // the tests of cutrantt/conformance named by the fault, which have to fail. It takes
-// half an hour, so it runs only with HENCEDGE_MUTATE=1 (make mutate). Any other
-// value is a regular expression that selects faults by their "file: what".
+// more than an hour of processor time, over all processors at once, so it runs only with
+// HENCEDGE_MUTATE=1 (make mutate). Any other value is a regular expression that selects
+// faults by their "file: what".
 func TestMutations(t *testing.T) {
 	wanted := fault.Wanted(t)
 	dir := t.TempDir()
@@ -35,6 +36,9 @@ func TestMutations(t *testing.T) {
 		library := filepath.Join(kernels, "libcuda.so.1")
 		build := exec.Command("emulator/build.sh", library, "90")
 		build.Env = append(os.Environ(), "KERNELS="+kernels, "OBJECTS="+objects)
+		if m.what != "" { // other faults are built and run beside it
+			build.Env = append(build.Env, "JOBS=1")
+		}
 		if out, err := build.CombinedOutput(); err != nil {
 			t.Fatalf("does not build: %v\n%s", err, out)
 		}
@@ -58,6 +62,7 @@ func TestMutations(t *testing.T) {
 			continue
 		}
 		t.Run(m.what, func(t *testing.T) {
+			t.Parallel()
 			out, err := check(t, m)
 			switch {
 			case err == nil:

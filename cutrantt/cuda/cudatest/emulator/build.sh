@@ -28,19 +28,28 @@ unit() {
   for n in $(cat "$tmp/$1.names"); do
     grep -q "entry_$n(" "$tmp/$1.cpp" || { echo "build.sh: $1.cu has no kernel $n, which zkernels.go lists" >&2; exit 1; }
   done
-  if [ -n "$OBJECTS" ]; then # named by what is compiled, macros expanded: branches share what is the same in them
-    # shellcheck disable=SC2086
-    kept="$OBJECTS/$({ echo "$checks"; $CXX $flags -E -P "$tmp/$1.cpp"; } | sha256sum | cut -d' ' -f1).o"
-    if cp "$kept" "$tmp/$1.o" 2>/dev/null; then return; fi
+  compile "$tmp/$1.cpp" "$checks"
+}
+
+# compile SOURCE FLAGS makes $tmp/NAME.o. An object in OBJECTS is named by what was compiled,
+# macros expanded: branches share what is the same in them.
+compile() {
+  local name kept=
+  name=$(basename "$1" .cpp)
+  # shellcheck disable=SC2086
+  if [ -n "$OBJECTS" ]; then
+    kept="$OBJECTS/$({ echo "$2"; $CXX $flags -E -P "$1"; } | sha256sum | cut -d' ' -f1).o"
+    if cp "$kept" "$tmp/$name.o" 2>/dev/null; then return; fi
   fi
   # shellcheck disable=SC2086
-  $CXX $flags $checks -c -o "$tmp/$1.o" "$tmp/$1.cpp"
-  if [ -n "$OBJECTS" ]; then cp "$tmp/$1.o" "$kept"; fi
+  $CXX $flags $2 -c -o "$tmp/$name.o" "$1"
+  if [ -n "$kept" ]; then # whole or not at all: builds may run side by side
+    cp "$tmp/$name.o" "$kept.$$" && mv "$kept.$$" "$kept"
+  fi
 }
-export -f unit
+export -f unit compile
 for part in block memory driver; do
-  # shellcheck disable=SC2086
-  $CXX $flags -O3 -fno-semantic-interposition -c -o "$tmp/$part.o" "$here/$part.cpp" &
+  compile "$here/$part.cpp" "-O3 -fno-semantic-interposition" &
 done
 modules=$(sed -n 's/.*{Name: "\([a-z0-9_]*\)".*/\1/p' "$KERNELS/zkernels.go")
 printf '%s\n' $modules | xargs -P "$JOBS" -I{} bash -c 'set -e; unit {}'
