@@ -47,13 +47,13 @@ test: ## every test, the race detector on the concurrent packages, the Lattigo c
 
 .PHONY: test-race
 test-race: ## the concurrent packages under the race detector (needs a C compiler)
-	@if [ "$$($(GO) env CGO_ENABLED)" = 1 ]; then \
-	  set -x; $(GO) test -race $(RACE_PKGS); \
+	@if command -v $$($(GO) env CC) >/dev/null; then \
+	  set -x; export CGO_ENABLED=1; $(GO) test -race $(RACE_PKGS); \
 	  $(GO) test -race -run Concurrent ./cutrantt/conformance ./cutrantt/cuda ./evaluator/program ./henc; \
 	elif [ -n "$${HENCEDGE_TEST_REQUIRE:-}" ]; then \
-	  echo "test-race: needs cgo and a C compiler" >&2; exit 1; \
+	  echo "test-race: needs a C compiler" >&2; exit 1; \
 	else \
-	  echo "test-race: skipped: the race detector needs cgo and a C compiler" >&2; \
+	  echo "test-race: skipped: the race detector needs a C compiler" >&2; \
 	fi
 
 .PHONY: test-deep

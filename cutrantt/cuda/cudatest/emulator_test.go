@@ -3,7 +3,10 @@
 package cudatest
 
 import (
+	"fmt"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"runtime"
 	"slices"
@@ -12,6 +15,7 @@ import (
 	"unsafe"
 
 	"github.com/hencedge/hencedge/cutrantt/cuda/internal/driver"
+	"github.com/hencedge/hencedge/internal/testenv"
 	"github.com/hencedge/hencedge/kernels"
 )
 
@@ -100,7 +104,7 @@ func TestEmulator(t *testing.T) {
 			entries = append(entries, m)
 		}
 	}
-	library := Emulator(t, 90, "testdata/faults/faults.cu", entries)
+	library := emulator(t, 90, "testdata/faults/faults.cu", entries)
 	t.Setenv(driver.LibraryVariable, library)
 	t.Setenv("EMULATE_ORDER", "backward")
 	runtime.LockOSThread()
@@ -215,4 +219,32 @@ func TestEmulator(t *testing.T) {
 	if err := d.run(false, 1, 128, "good_blocks"); err == nil || !strings.Contains(err.Error(), "refused") {
 		t.Errorf("128 threads of a kernel for 64: %v", err)
 	}
+}
+
+// emulator builds a driver that runs kernels on the processor (emulator/README.md):
+// those of source with the entries named. It needs g++.
+// `make test-emulated` runs the tests of the CUDA backend on one with the kernels of the product.
+func emulator(t testing.TB, capability int, source string, entries []string) (library string) {
+	t.Helper()
+	testenv.Program(t, "g++", "g++")
+	dir := t.TempDir()
+	name := strings.TrimSuffix(filepath.Base(source), ".cu")
+	code, err := os.ReadFile(source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := fmt.Sprintf("\t{Name: %q, Entries: []string{\n\t\t%q,\n\t}},\n", name, entries)
+	list = strings.NewReplacer("[\"", "\"", "\"]", "\"", "\" \"", "\",\n\t\t\"").Replace(list)
+	for file, content := range map[string][]byte{name + ".cu": code, "zkernels.go": []byte(list)} {
+		if err := os.WriteFile(filepath.Join(dir, file), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	library = filepath.Join(dir, "libcuda.so.1")
+	cmd := exec.Command("emulator/build.sh", library, fmt.Sprint(capability))
+	cmd.Env = append(os.Environ(), "KERNELS="+dir)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return library
 }
