@@ -91,6 +91,7 @@ bench: build ## time every operation of every parameter set
 .PHONY: charts
 charts: ## draw docs/charts from docs/records
 	$(GO) run ./cmd/hencedge bench --read docs/records/h200.jsonl --plot docs/charts
+	$(GO) run ./cmd/hencedge bench --read <(head -n 1 docs/records/evaluator-h200.jsonl) --plot docs/charts
 
 .PHONY: bench-compare
 bench-compare: ## time encryption and evaluation beside Lattigo, one core, interleaved; JSON in bin/bench-compare.json
