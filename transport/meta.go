@@ -26,38 +26,6 @@ const (
 // (21 MiB) fits.
 const DefaultMaxObject = 32 << 20
 
-// Kind says what an object is.
-type Kind uint8
-
-// The kinds.
-const (
-	KindReading Kind = 1 // one encrypted window of one stream, signed by its device
-	KindResult  Kind = 2 // one encrypted program result, signed by an evaluator
-	KindStatus  Kind = 3 // birth or last will of a client, in clear, retained
-	KindReceipt Kind = 4 // what became of objects, signed by who took them: see Receipt
-	KindAsk     Kind = 5 // asks for a receipt, signed by the sender of the objects: see Ask
-	KindProgram Kind = 6 // what a program computes on what, signed by its evaluator, in clear, retained
-)
-
-// String returns the label of the kind in logs and metrics.
-func (k Kind) String() string {
-	switch k {
-	case KindReading:
-		return "reading"
-	case KindResult:
-		return "result"
-	case KindStatus:
-		return "status"
-	case KindReceipt:
-		return "receipt"
-	case KindAsk:
-		return "ask"
-	case KindProgram:
-		return "program"
-	}
-	return "invalid"
-}
-
 // Meta is the signed header of an object. What a field means depends on Kind:
 //
 //	            reading            result              status, receipt, ask, program
@@ -206,4 +174,36 @@ type Object struct {
 	Body   []byte
 	ID     [32]byte // SHA-256 of the sealed bytes: the name of the object
 	Signer [32]byte // Ed25519 public key that signed it
+}
+
+// Kind says what an object is.
+type Kind uint8
+
+// The kinds.
+const (
+	KindReading Kind = 1 // one encrypted window of one stream, signed by its device
+	KindResult  Kind = 2 // one encrypted program result, signed by an evaluator
+	KindStatus  Kind = 3 // birth or last will of a client, in clear, retained
+	KindReceipt Kind = 4 // what became of objects, signed by who took them: see Receipt
+	KindAsk     Kind = 5 // asks for a receipt, signed by the sender of the objects: see Ask
+	KindProgram Kind = 6 // what a program computes on what, signed by its evaluator, in clear, retained
+)
+
+// String returns the label of the kind in logs and metrics.
+func (k Kind) String() string {
+	switch k {
+	case KindReading:
+		return "reading"
+	case KindResult:
+		return "result"
+	case KindStatus:
+		return "status"
+	case KindReceipt:
+		return "receipt"
+	case KindAsk:
+		return "ask"
+	case KindProgram:
+		return "program"
+	}
+	return "invalid"
 }

@@ -9,42 +9,6 @@ import (
 	"github.com/fxamacker/cbor/v2"
 )
 
-// wireMeta is Meta as it travels: a CBOR map with integer keys in ascending
-// order (RFC 8949, section 4.2.1). Names, inputs and post are left out when
-// empty; everything else is always there.
-type wireMeta struct {
-	Version   uint64    `cbor:"0,keyasint"`
-	Kind      uint8     `cbor:"1,keyasint"`
-	Device    string    `cbor:"2,keyasint"`
-	Stream    string    `cbor:"3,keyasint,omitempty"`
-	Program   string    `cbor:"4,keyasint,omitempty"`
-	KeyID     []byte    `cbor:"5,keyasint"`
-	KeyEpoch  uint32    `cbor:"6,keyasint"`
-	BootEpoch uint64    `cbor:"7,keyasint"`
-	Sequence  uint64    `cbor:"8,keyasint"`
-	Params    []byte    `cbor:"9,keyasint"`
-	Layout    []byte    `cbor:"10,keyasint"`
-	Level     uint8     `cbor:"11,keyasint"`
-	Scale     float64   `cbor:"12,keyasint"`
-	Start     int64     `cbor:"13,keyasint"`
-	End       int64     `cbor:"14,keyasint"`
-	Samples   uint32    `cbor:"15,keyasint"`
-	Inputs    [][]byte  `cbor:"16,keyasint,omitempty"`
-	Post      *wirePost `cbor:"17,keyasint,omitempty"`
-	Present   []uint32  `cbor:"18,keyasint,omitempty"`
-	Subject   string    `cbor:"19,keyasint,omitempty"`
-}
-
-// wirePost is Post as it travels.
-type wirePost struct {
-	A     float64 `cbor:"0,keyasint"`
-	B     float64 `cbor:"1,keyasint"`
-	Sqrt  bool    `cbor:"2,keyasint"`
-	Slot  uint32  `cbor:"3,keyasint"`
-	Count uint32  `cbor:"4,keyasint"`
-	Bound float64 `cbor:"5,keyasint"`
-}
-
 // The encoder is core deterministic CBOR; the decoders refuse what a
 // deterministic encoder cannot have written, and cap counts before allocation.
 // They are built once; the options are constant, so a failure is a programming
@@ -176,4 +140,40 @@ func unmarshalMeta(b []byte) (*Meta, error) {
 		return nil, fmt.Errorf("%w: header is not in canonical form", ErrMalformed)
 	}
 	return m, nil
+}
+
+// wireMeta is Meta as it travels: a CBOR map with integer keys in ascending
+// order (RFC 8949, section 4.2.1). Names, inputs and post are left out when
+// empty; everything else is always there.
+type wireMeta struct {
+	Version   uint64    `cbor:"0,keyasint"`
+	Kind      uint8     `cbor:"1,keyasint"`
+	Device    string    `cbor:"2,keyasint"`
+	Stream    string    `cbor:"3,keyasint,omitempty"`
+	Program   string    `cbor:"4,keyasint,omitempty"`
+	KeyID     []byte    `cbor:"5,keyasint"`
+	KeyEpoch  uint32    `cbor:"6,keyasint"`
+	BootEpoch uint64    `cbor:"7,keyasint"`
+	Sequence  uint64    `cbor:"8,keyasint"`
+	Params    []byte    `cbor:"9,keyasint"`
+	Layout    []byte    `cbor:"10,keyasint"`
+	Level     uint8     `cbor:"11,keyasint"`
+	Scale     float64   `cbor:"12,keyasint"`
+	Start     int64     `cbor:"13,keyasint"`
+	End       int64     `cbor:"14,keyasint"`
+	Samples   uint32    `cbor:"15,keyasint"`
+	Inputs    [][]byte  `cbor:"16,keyasint,omitempty"`
+	Post      *wirePost `cbor:"17,keyasint,omitempty"`
+	Present   []uint32  `cbor:"18,keyasint,omitempty"`
+	Subject   string    `cbor:"19,keyasint,omitempty"`
+}
+
+// wirePost is Post as it travels.
+type wirePost struct {
+	A     float64 `cbor:"0,keyasint"`
+	B     float64 `cbor:"1,keyasint"`
+	Sqrt  bool    `cbor:"2,keyasint"`
+	Slot  uint32  `cbor:"3,keyasint"`
+	Count uint32  `cbor:"4,keyasint"`
+	Bound float64 `cbor:"5,keyasint"`
 }

@@ -8,39 +8,14 @@ import (
 	"strings"
 )
 
-// KeyRef names one epoch of one key set.
-type KeyRef struct {
-	ID    [16]byte
-	Epoch uint32
-}
-
-// VerifierOptions say what a Verifier takes. Trust is required. The lists
-// Params and Keys fail closed: when they are empty every reading and result is
-// refused, unless AnyParams or AnyKey say explicitly that they do not matter.
-type VerifierOptions struct {
-	Trust *TrustStore
-	Kinds []Kind // kinds to take; empty: all
-
-	Params    [][32]byte // parameter hashes to take
-	AnyParams bool
-
-	Keys    []KeyRef // key sets and epochs to take
-	Retired []KeyRef // earlier epochs: refused as ErrWrongEpoch, not ErrWrongKey
-	AnyKey  bool
-
-	// Layout returns the slot layout of the readings of a stream. A reading of a stream that
-	// it does not know, or that has another layout, is refused. nil: layouts are not checked.
-	Layout func(device, stream string) (layout [32]byte, known bool)
-	// Programs are the program hashes of results by program name. A result of a program
-	// that is not in it, or with another Layout field, is refused. nil: not checked.
-	Programs map[string][32]byte
-
-	Replay      *ReplayGuard // nil: a new guard with the default window
-	NoReplay    bool         // the caller itself refuses what it has had before
-	MaxObject   int          // largest sealed object in bytes; 0: DefaultMaxObject
-	TopicPrefix string       // for OpenFrom; empty: DefaultPrefix
-	Counters    *Counters    // counts what Open accepts and refuses; may be nil
-}
+// Open verifies a sealed object: size, canonical form, signature by a trusted key, digest
+// of the body, version, kind, what that key is trusted for, parameter hash, key set and epoch, layout,
+// and that it was not seen before. On success the object's number is spent: from then on the
+// same object fails with ErrReplayed (see Forget). The error wraps one of this package's
+// sentinels, and refusals are counted in the options' Counters.
+//
+// The caller still has to compare the header with the body: Meta.CheckBody.
+func Open(sealed []byte, v *Verifier) (*Object, error) { return v.open(Staged{Sealed: sealed}) }
 
 // Verifier holds what Open checks against. It is safe for concurrent use.
 type Verifier struct {
@@ -74,14 +49,39 @@ func NewVerifier(o VerifierOptions) (*Verifier, error) {
 	return &Verifier{opts: o}, nil
 }
 
-// Open verifies a sealed object: size, canonical form, signature by a trusted key, digest
-// of the body, version, kind, what that key is trusted for, parameter hash, key set and epoch, layout,
-// and that it was not seen before. On success the object's number is spent: from then on the
-// same object fails with ErrReplayed (see Forget). The error wraps one of this package's
-// sentinels, and refusals are counted in the options' Counters.
-//
-// The caller still has to compare the header with the body: Meta.CheckBody.
-func Open(sealed []byte, v *Verifier) (*Object, error) { return v.open(Staged{Sealed: sealed}) }
+// VerifierOptions say what a Verifier takes. Trust is required. The lists
+// Params and Keys fail closed: when they are empty every reading and result is
+// refused, unless AnyParams or AnyKey say explicitly that they do not matter.
+type VerifierOptions struct {
+	Trust *TrustStore
+	Kinds []Kind // kinds to take; empty: all
+
+	Params    [][32]byte // parameter hashes to take
+	AnyParams bool
+
+	Keys    []KeyRef // key sets and epochs to take
+	Retired []KeyRef // earlier epochs: refused as ErrWrongEpoch, not ErrWrongKey
+	AnyKey  bool
+
+	// Layout returns the slot layout of the readings of a stream. A reading of a stream that
+	// it does not know, or that has another layout, is refused. nil: layouts are not checked.
+	Layout func(device, stream string) (layout [32]byte, known bool)
+	// Programs are the program hashes of results by program name. A result of a program
+	// that is not in it, or with another Layout field, is refused. nil: not checked.
+	Programs map[string][32]byte
+
+	Replay      *ReplayGuard // nil: a new guard with the default window
+	NoReplay    bool         // the caller itself refuses what it has had before
+	MaxObject   int          // largest sealed object in bytes; 0: DefaultMaxObject
+	TopicPrefix string       // for OpenFrom; empty: DefaultPrefix
+	Counters    *Counters    // counts what Open accepts and refuses; may be nil
+}
+
+// KeyRef names one epoch of one key set.
+type KeyRef struct {
+	ID    [16]byte
+	Epoch uint32
+}
 
 // OpenFrom is Open for an object that arrived under topic: a header that
 // belongs to another topic is refused with ErrWrongTopic.
