@@ -32,14 +32,15 @@ on() {
   pool "compute capability ${arch:0:1}.${arch:1} ${set[*]}: $*" env CUTRANTT_CUDA_LIBRARY="$dir/libcuda-$arch.so" CUTRANTT_TEST_REQUIRE=cuda "${set[@]}" \
     "$GO" test -short -count=1 -timeout 20m "$@"
 }
+# The longest first, so that no processor waits for the last.
 on 90 EMULATE_ORDER=backward EMULATE_STREAMS=late -- ./cutrantt/cuda
+on 80 EMULATE_ORDER=forward EMULATE_CAPABILITY=87 EMULATE_STREAMS=late -- ./cutrantt/cuda
 on 90 EMULATE_ORDER=backward EMULATE_STREAMS=late -- -run '^Test.*/^cuda$' ./cutrantt/conformance
 on 90 EMULATE_ORDER=2 CUTRANTT_TEST_BACKEND=cuda -- -run 'GPU|Encrypt|Secret|Seed|Operations|Hoisting|Methods|Batches|Transforms|Key|Share|Wipe' ./henc ./henc/secret
 on 90 CUTRANTT_CUDA_GRAPHS=on EMULATE_ORDER=3 EMULATE_STREAMS=late -- -run '^Test(SwitchKeys|DivRounds)/^cuda$' ./cutrantt/conformance
 on 90 EMULATE_STREAMS=late -- -run 'FallbackOnGPU|SeveralGPUs' ./evaluator
 on 90 EMULATE_STREAMS=late -- -run OnGPU ./evaluator/engine
 on 80 EMULATE_ORDER=1 -- -run '^Test.*/^cuda$' -skip '^TestEncrypting$' ./cutrantt/conformance
-on 80 EMULATE_ORDER=forward EMULATE_CAPABILITY=87 EMULATE_STREAMS=late -- ./cutrantt/cuda
 on 80 EMULATE_ORDER=backward EMULATE_CAPABILITY=86 EMULATE_SHARED=32 -- -run '^Test(Required|Blocks)/^cuda$' ./cutrantt/conformance
 on 72 EMULATE_ORDER=3 EMULATE_STREAMS=late -- -run '^Test(Required|Extend|DivRound|DivRounds|SwitchKeys|Integers|Memory|Transform)/^cuda$' ./cutrantt/conformance
 
