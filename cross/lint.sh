@@ -11,18 +11,19 @@ if [ -n "$unformatted" ]; then
   exit 1
 fi
 
-# The product is compiled as cross/build.sh does it, so that the two share the build cache.
+# The product is compiled as cross/build.sh does it, so that the two share the build cache. Each
+# tag is checked on one platform: cross/release.sh compiles the others.
 # The code of the other modules is the same on all platforms, so they are checked once.
-for arch in amd64 arm64; do
-  for tags in "" nogpu; do
-    echo "== go vet linux/$arch${tags:+ -tags $tags}"
-    CGO_ENABLED=0 GOOS=linux GOARCH=$arch go vet -trimpath -tags "$tags" ./...
-  done
-  # Only the program itself, its demo and its load know these tags.
-  for tags in evaluatoronly evaluatoronly,nogpu nobroker; do
-    echo "== go vet linux/$arch -tags $tags"
-    CGO_ENABLED=0 GOOS=linux GOARCH=$arch go vet -trimpath -tags "$tags" ./cmd/hencedge ./cmd/hencedge/internal/demo ./cmd/hencedge/internal/loadbench
-  done
+vet() { # ARCH TAGS PACKAGE...
+  echo "== go vet linux/$1${2:+ -tags $2}"
+  CGO_ENABLED=0 GOOS=linux GOARCH=$1 go vet -trimpath -tags "$2" "${@:3}"
+}
+vet amd64 "" ./...
+vet amd64 nogpu ./...
+vet arm64 "" ./...
+# Only the program itself, its demo and its load know these tags.
+for tags in evaluatoronly nobroker; do
+  vet amd64 "$tags" ./cmd/hencedge ./cmd/hencedge/internal/demo ./cmd/hencedge/internal/loadbench
 done
 for dir in "$@"; do
   if [ "$dir" != . ]; then
@@ -31,8 +32,8 @@ for dir in "$@"; do
   fi
 done
 
-echo "== go vet -tags valgrind"
-GOARCH=amd64 go vet -tags valgrind ./henc/... ./internal/taint
+echo "== go vet -tags taint"
+CGO_ENABLED=0 GOARCH=amd64 go vet -trimpath -tags taint ./henc/secret ./internal/taint
 
 # What follows is independent of each other and mostly uses one processor.
 # shellcheck source=cross/pool.sh

@@ -1,4 +1,4 @@
-//go:build valgrind && linux && amd64
+//go:build taint && linux && amd64
 
 package secret_test
 

@@ -1,4 +1,4 @@
-//go:build valgrind && linux
+//go:build taint && linux
 
 #include "textflag.h"
 
