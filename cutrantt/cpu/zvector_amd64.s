@@ -18321,7 +18321,7 @@ block:
 	VPERM2I128   $0x20, Y7, Y5, Y4
 	VPERM2I128   $0x31, Y7, Y5, Y5
 	VPERMQ       $0x50, 32(DX), Y6
-	VPERMQ       $0x50, 48(DX), Y7
+	VPERMQ       $0xfa, 32(DX), Y7
 	VPSRLQ       $0x20, Y2, Y10
 	VPSRLQ       $0x20, Y5, Y11
 	VPMULUDQ     Y6, Y2, Y8
@@ -18548,7 +18548,7 @@ inverseBlock:
 	VPUNPCKLQDQ  Y4, Y8, Y6
 	VPUNPCKHQDQ  Y4, Y8, Y4
 	VPERMQ       $0x50, 32(BX), Y7
-	VPERMQ       $0x50, 48(BX), Y8
+	VPERMQ       $0xfa, 32(BX), Y8
 	VPADDD       Y1, Y3, Y9
 	VPSUBD       Y5, Y9, Y9
 	VPADDD       Y1, Y6, Y10
@@ -18737,7 +18737,7 @@ block:
 	VPERM2I128   $0x20, Y3, Y5, Y6
 	VPERM2I128   $0x31, Y3, Y5, Y3
 	VPERMQ       $0x50, 32(DX), Y5
-	VPERMQ       $0x50, 48(DX), Y8
+	VPERMQ       $0xfa, 32(DX), Y8
 	VPSRLQ       $0x20, Y4, Y11
 	VPSRLQ       $0x20, Y3, Y12
 	VPMULDQ      Y5, Y4, Y9
@@ -18939,7 +18939,7 @@ block:
 	VPERM2I128   $0x20, Y4, Y3, Y7
 	VPERM2I128   $0x31, Y4, Y3, Y3
 	VPERMQ       $0x50, 32(DX), Y4
-	VPERMQ       $0x50, 48(DX), Y8
+	VPERMQ       $0xfa, 32(DX), Y8
 	VPSRLQ       $0x20, Y5, Y11
 	VPSRLQ       $0x20, Y3, Y12
 	VPMULDQ      Y4, Y5, Y9
@@ -19146,7 +19146,7 @@ inverseBlock:
 	VPUNPCKLQDQ  Y5, Y3, Y7
 	VPUNPCKHQDQ  Y5, Y3, Y3
 	VPERMQ       $0x50, 32(BX), Y5
-	VPERMQ       $0x50, 48(BX), Y8
+	VPERMQ       $0xfa, 32(BX), Y8
 	VPADDD       Y4, Y6, Y9
 	VPSUBD       Y6, Y4, Y4
 	VPADDD       Y7, Y3, Y6
@@ -19328,7 +19328,7 @@ inverseBlock:
 	VPUNPCKLQDQ  Y5, Y3, Y7
 	VPUNPCKHQDQ  Y5, Y3, Y3
 	VPERMQ       $0x50, 32(BX), Y5
-	VPERMQ       $0x50, 48(BX), Y8
+	VPERMQ       $0xfa, 32(BX), Y8
 	VPADDD       Y4, Y6, Y9
 	VPSUBD       Y6, Y4, Y4
 	VPADDD       Y7, Y3, Y6
@@ -19518,7 +19518,7 @@ block:
 	VPERM2I128   $0x20, Y7, Y5, Y4
 	VPERM2I128   $0x31, Y7, Y5, Y5
 	VPERMQ       $0x50, 32(DX), Y6
-	VPERMQ       $0x50, 48(DX), Y7
+	VPERMQ       $0xfa, 32(DX), Y7
 	VPSRLQ       $0x20, Y2, Y10
 	VPSRLQ       $0x20, Y5, Y11
 	VPMULUDQ     Y6, Y2, Y8
@@ -19819,7 +19819,7 @@ inverseBlock:
 	VPUNPCKLQDQ  Y4, Y8, Y6
 	VPUNPCKHQDQ  Y4, Y8, Y4
 	VPERMQ       $0x50, 32(BX), Y7
-	VPERMQ       $0x50, 48(BX), Y8
+	VPERMQ       $0xfa, 32(BX), Y8
 	VPADDD       Y1, Y3, Y9
 	VPSUBD       Y5, Y9, Y9
 	VPADDD       Y1, Y6, Y10
@@ -20000,7 +20000,7 @@ block:
 	VPERM2I128   $0x20, Y3, Y5, Y6
 	VPERM2I128   $0x31, Y3, Y5, Y3
 	VPERMQ       $0x50, 32(DX), Y5
-	VPERMQ       $0x50, 48(DX), Y8
+	VPERMQ       $0xfa, 32(DX), Y8
 	VPSRLQ       $0x20, Y4, Y11
 	VPSRLQ       $0x20, Y3, Y12
 	VPMULDQ      Y5, Y4, Y9
@@ -20240,7 +20240,7 @@ block:
 	VPERM2I128   $0x20, Y4, Y3, Y7
 	VPERM2I128   $0x31, Y4, Y3, Y3
 	VPERMQ       $0x50, 32(DX), Y4
-	VPERMQ       $0x50, 48(DX), Y8
+	VPERMQ       $0xfa, 32(DX), Y8
 	VPSRLQ       $0x20, Y5, Y11
 	VPSRLQ       $0x20, Y3, Y12
 	VPMULDQ      Y4, Y5, Y9
@@ -20521,7 +20521,7 @@ inverseBlock:
 	VPUNPCKLQDQ  Y5, Y4, Y7
 	VPUNPCKHQDQ  Y5, Y4, Y4
 	VPERMQ       $0x50, 32(BX), Y5
-	VPERMQ       $0x50, 48(BX), Y8
+	VPERMQ       $0xfa, 32(BX), Y8
 	VPADDD       Y3, Y6, Y9
 	VPSUBD       Y6, Y3, Y3
 	VPADDD       Y7, Y4, Y6
@@ -20741,7 +20741,7 @@ inverseBlock:
 	VPUNPCKLQDQ  Y5, Y4, Y7
 	VPUNPCKHQDQ  Y5, Y4, Y4
 	VPERMQ       $0x50, 32(BX), Y5
-	VPERMQ       $0x50, 48(BX), Y8
+	VPERMQ       $0xfa, 32(BX), Y8
 	VPADDD       Y3, Y6, Y9
 	VPSUBD       Y6, Y3, Y3
 	VPADDD       Y7, Y4, Y6

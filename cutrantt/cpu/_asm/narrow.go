@@ -57,7 +57,7 @@ func (g *gen) narrowTwiddles(e ends, s, c Register, level int) (w, lanes []twidd
 			continue
 		case 2:
 			r := g.reg()
-			VPERMQ(U8(0x50), at(s, 32+16*u), r)
+			VPERMQ(U8([]uint8{0x50, 0xfa}[u]), at(s, 32), r) // a compact stream ends 16 bytes after these
 			h = r
 		case 3:
 			h = g.load(at(s, 64+32*u))
