@@ -11,7 +11,7 @@
 //	queue      programs take turns                           queue.go
 //	run        the program of each result                    run.go, package engine
 //	seal       number, header and signature of a result      seal.go
-//	publish    to the broker, or into the store              direct.go, stored.go
+//	publish    to the broker, or into the store              custody.go, stored.go
 //
 // A Service (service.go) starts and stops these stages; what they share is their pipeline
 // (pipeline.go). The reporter (report.go) counts what they refuse, and the devices
