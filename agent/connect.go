@@ -113,9 +113,10 @@ func (a *Agent) status(online bool) (transport.Message, error) {
 		return transport.Message{}, err
 	}
 	now, boot := a.clock.Now().UnixNano(), a.state.Boot()
-	a.duplicates.issued(boot)
-	object, err := transport.Seal(transport.Meta{Kind: transport.KindStatus, Device: a.cfg.Device,
-		BootEpoch: boot, Sequence: sequence, Start: now, End: now}, body, keys.Signing)
+	meta := transport.Meta{Kind: transport.KindStatus, Device: a.cfg.Device,
+		BootEpoch: boot, Sequence: sequence, Start: now, End: now}
+	a.duplicates.issued(&meta)
+	object, err := transport.Seal(meta, body, keys.Signing)
 	if err != nil {
 		return transport.Message{}, err
 	}

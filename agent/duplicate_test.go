@@ -19,18 +19,27 @@ func TestDuplicates(t *testing.T) {
 	since := time.Unix(1_800_000_000, 0)
 	at := func(s int) int64 { return since.Add(time.Duration(s) * time.Second).UnixNano() }
 	type m struct {
-		boot             uint64
+		boot, sequence   uint64
 		made             int64
 		online, retained bool
 		news, later      bool
 	}
-	own := m{boot: 50, made: at(1), online: true}
+	own := m{boot: 50, sequence: 100, made: at(1), online: true}
 	for name, tt := range map[string]struct {
 		since time.Time
 		list  []m
 		sick  bool
 	}{
-		"its own": {since, []m{own, {boot: 50, made: at(9), online: true}}, false},
+		"its own":           {since, []m{own, {boot: 50, sequence: 131, made: at(32), online: true}}, false},
+		"its own, long ago": {since, []m{{boot: 50, sequence: 99, made: at(0), online: true}, own}, false},
+		"the same second": {since,
+			[]m{own, {boot: 50, sequence: 100, made: at(2), online: true, news: true, later: true},
+				{boot: 50, sequence: 101, made: at(1), online: true, later: true}}, true},
+		"the same second, that went": {since,
+			[]m{own, {boot: 50, sequence: 132, made: at(33), online: true, news: true, later: true},
+				{boot: 50, sequence: 133, made: at(34)}}, false},
+		"the same second, before its state was lost": {since,
+			[]m{{boot: 50, sequence: 100, made: at(0), online: true, retained: true}, own}, false},
 		"an earlier start": {since,
 			[]m{{boot: 40, made: at(-9), online: true, retained: true}, own, {boot: 40, made: at(-8), online: true},
 				{boot: 40, made: at(-9)}}, false},
@@ -46,9 +55,12 @@ func TestDuplicates(t *testing.T) {
 			[]m{own, {boot: 60, made: at(9), online: true, retained: true, news: true, later: true}}, true},
 	} {
 		var d duplicates
-		d.issued(50)
+		for i := range maxIssues + 1 {
+			d.issued(&transport.Meta{BootEpoch: 50, Sequence: 99 + uint64(i), Start: at(i)})
+		}
 		for i, x := range tt.list {
-			news, later := d.note(&transport.Meta{BootEpoch: x.boot, Start: x.made}, x.online, x.retained, tt.since)
+			meta := transport.Meta{BootEpoch: x.boot, Sequence: x.sequence, Start: x.made}
+			news, later := d.note(&meta, x.online, x.retained, tt.since)
 			if news != x.news || later != x.later {
 				t.Errorf("%s: message %d: news %v, later %v", name, i, news, later)
 			}

@@ -54,28 +54,34 @@ func (r *rig) says(p *process, text string) {
 }
 
 // A board that runs from a copy of another one's disk is told at the evaluator, by the
-// device's name, and at both boards, whether or not they share their client id.
+// device's name, and at both boards, whether or not they share their client id, and when
+// both start in the same second too.
 func TestClonedBoard(t *testing.T) {
 	binary := build(t)
-	for _, id := range []string{"", "another"} {
-		t.Run("client id "+id, func(t *testing.T) {
+	for name, tt := range map[string]struct {
+		id       string
+		together bool
+		boards   string
+	}{
+		"the same client id": {"", false, "does another client use the same id"},
+		"another client id":  {"another", false, "another board sends with this device's name and signing key"},
+		"at the same time":   {"another", true, "another board sends with this device's name and signing key"},
+	} {
+		t.Run(name, func(t *testing.T) {
 			r := newRig(t, binary, shortLegs(t)[0], 200*16)
 			r.start(r.broker, r.holder, r.evaluator, r.agent)
 			r.settle(4)
 			r.stop()
-			clone := r.clone(id)
+			clone := r.clone(tt.id)
 			r.start(r.agent)
-			r.settle(2)
+			if !tt.together {
+				r.settle(2)
+			}
 			r.start(clone)
 			r.says(r.evaluator, "two boards send with one identity")
 			r.says(r.evaluator, "device=board")
-			if id == "" {
-				r.says(r.agent, "does another client use the same id")
-				r.says(clone, "does another client use the same id")
-				return
-			}
-			r.says(r.agent, "another board sends with this device's name and signing key")
-			r.says(clone, "another board sends with this device's name and signing key")
+			r.says(r.agent, tt.boards)
+			r.says(clone, tt.boards)
 		})
 	}
 }
