@@ -35,8 +35,8 @@ fuzz() { # PACKAGE BINARY NAME
       cat "$log"
       return
     fi
-    cat "$log"
     if [ "$try" = 3 ] || ! unfounded "$3" "$log"; then
+      cat "$log"
       echo "fuzz: $3 failed"
       return 1
     fi
