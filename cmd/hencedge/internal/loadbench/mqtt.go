@@ -23,12 +23,6 @@ type overBroker struct {
 	clients []transport.Client
 }
 
-// server is a broker in this process.
-type server interface {
-	URL() string
-	Close() error
-}
-
 // dialBroker connects the devices and the key holder, which listens at once.
 func (h *house) dialBroker(ctx context.Context) (w *overBroker, err error) {
 	w = &overBroker{house: h}

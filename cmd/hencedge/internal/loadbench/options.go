@@ -2,13 +2,13 @@
 // devices, made beforehand, go through the whole service, and every result that comes out
 // is checked.
 //
-// The order of things:
+// The parts, each with the files that a reader opens in this order:
 //
-//	bed      keys, devices, encrypted windows, configuration       bed.go, programs.go
-//	house    the service, and the way to it                        house.go, inprocess.go, mqtt.go
-//	segment  seal windows, feed them, wait for their results       segment.go, arena.go
-//	checker  counts results, compares headers, decrypts samples    checker.go, verify.go
-//	record   what the segments come to                             measure.go, run.go
+//	record   what the segments add up to                           run.go, gpu.go
+//	segment  seal windows, feed them, wait for their results       segment.go, seal.go, measure.go
+//	house    the service, and the way to it                        open.go, mqtt.go, inprocess.go, house.go
+//	checker  counts results, compares headers, decrypts samples    verify.go, checker.go
+//	bed      keys, devices, encrypted windows, configuration       build.go, keys.go, programs.go, bed.go
 //
 // Sealing costs about as much as the service spends on the whole window, and it hashes on
 // the same cores. So all windows of a segment are sealed before its clock starts, into

@@ -1,0 +1,146 @@
+package loadbench
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"time"
+
+	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/evaluator"
+	"github.com/hencedge/hencedge/transport"
+)
+
+func newBed(o Options) (*bed, error) {
+	b := &bed{o: o, begin: time.Now().Unix()}
+	if err := b.build(); err != nil {
+		return nil, errors.Join(err, b.close())
+	}
+	return b, nil
+}
+
+func (b *bed) build() (err error) {
+	if b.dir, err = os.MkdirTemp("", "hencedge-load-"); err != nil { // 0700
+		return err
+	}
+	if err := b.describe(); err != nil {
+		return err
+	}
+	for i := range b.o.Devices {
+		key, err := transport.NewSigningKey()
+		if err != nil {
+			return err
+		}
+		name := deviceName(i)
+		b.devices = append(b.devices, &device{name: name, key: key})
+	}
+	if err := b.configure(); err != nil {
+		return err
+	}
+	if err := b.fits(); err != nil {
+		return err
+	}
+	if err := b.makeKeys(); err != nil {
+		return err
+	}
+	return b.encrypt()
+}
+
+// describe describes the stream that every device sends.
+func (b *bed) describe() error {
+	st := config.Stream{Name: streamName, Params: b.o.Params.Name(),
+		Window: config.Window{Samples: b.o.Samples, Every: every}}
+	for k := range b.o.Channels {
+		st.Channels = append(
+			st.Channels,
+			config.Channel{Name: channelName(k), Unit: "1", Range: [2]float64{0, 100}},
+		)
+	}
+	st.SetDefaults()
+	if slots := b.o.Params.Slots(); st.Slots() > slots {
+		return fmt.Errorf("%w: %d channels of %d samples take %d slots, %s has %d", ErrOptions, b.o.Channels,
+			b.o.Samples, st.Slots(), b.o.Params.Name(), slots)
+	}
+	b.stream = st
+	return nil
+}
+
+// configure writes the evaluator's configuration and compiles its programs.
+func (b *bed) configure() (err error) {
+	if b.given, err = b.programs(); err != nil {
+		return err
+	}
+	programs, err := b.multiplied(b.given)
+	if err != nil {
+		return err
+	}
+	key, err := transport.NewSigningKey()
+	if err != nil {
+		return err
+	}
+	defer key.Wipe()
+	if err := key.Save(b.path("signing.key")); err != nil {
+		return err
+	}
+	b.cfg = &config.Evaluator{
+		Name: evaluatorName, Broker: config.Broker{URL: "tcp://127.0.0.1:1"},
+		KeySets:    []string{b.path("for-evaluator")},
+		SigningKey: b.path("signing.key"), State: b.path("state"), Programs: programs, Workers: b.o.Workers,
+		Keys: config.EvaluatorKeys{Holder: config.OneOrMore{config.HolderNone}},
+	}
+	if b.o.Broker != "" { // a place of its own at a broker that others use too
+		b.cfg.Broker.TopicPrefix = fmt.Sprintf("hencedge/load-%08x", rand.Uint32())
+	}
+	for _, d := range b.devices {
+		b.cfg.Devices = append(b.cfg.Devices, config.Device{Name: d.name, PublicKey: d.key.PublicText()})
+		b.cfg.Streams = append(b.cfg.Streams, config.DeviceStream{Device: d.name, Stream: b.stream})
+	}
+	b.cfg.SetDefaults()
+	for _, d := range b.devices {
+		d.topic = transport.ReadingTopic(b.cfg.Broker.TopicPrefix, d.name, streamName)
+	}
+	if err := b.cfg.Check(); err != nil {
+		return fmt.Errorf("%w: %w", ErrOptions, err)
+	}
+	if b.plan, err = evaluator.Check(b.cfg); err != nil {
+		return fmt.Errorf("%w: %w", ErrOptions, err)
+	}
+	b.signer = key.Public()
+	return b.readAll()
+}
+
+// fits checks that the memory holds the ciphertexts, and beside them signed windows of all
+// devices.
+func (b *bed) fits() error {
+	const fewest = 2 // of each device
+	signed := (b.ciphertextBytes() + slotRoom) * int64(len(b.devices)) * fewest / 3 * 4
+	if missing := signed - b.free(); missing > 0 {
+		return fmt.Errorf(
+			"%w: --memory %d: %d devices with %d windows each need %d MiB; use more, or fewer --windows",
+			ErrOptions,
+			b.o.Memory>>20,
+			len(b.devices),
+			b.o.Windows,
+			(b.o.Memory+missing+1<<20-1)>>20,
+		)
+	}
+	return nil
+}
+
+// readAll checks that some program reads every device: the windows of others would vanish.
+func (b *bed) readAll() error {
+	read := map[string]bool{}
+	for i := range b.plan.Programs {
+		for _, in := range b.plan.Programs[i].Circuit.Inputs() {
+			read[in.Device] = true
+		}
+	}
+	for _, d := range b.devices {
+		if !read[d.name] {
+			return fmt.Errorf("%w: no program reads device %s: let one read %q, or use fewer --devices", ErrOptions,
+				d.name, eachDevice)
+		}
+	}
+	return nil
+}
