@@ -23,6 +23,8 @@ type Circuit struct {
 	policy  policy
 }
 
+var _ Routine = (*Circuit)(nil)
+
 // compile is Compile without advice.
 func compile(prog Source, params henc.Parameters) (*Circuit, error) {
 	if params.N() == 0 {

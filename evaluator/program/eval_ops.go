@@ -9,37 +9,6 @@ import (
 	"slices"
 )
 
-// evaluator plans the nodes of a graph.
-type evaluator struct {
-	*planner
-	done   map[*node]val
-	depths depths
-	packs  *packs // of a set; nil for a program alone
-}
-
-// val is a planned value: A times the value of step w, plus B, in the slots
-// that it uses: sh.n slots from pos on, or the slot pos alone. In all other
-// slots of a window's blocks (from n to stride) the ciphertext is zero, unless
-// full is set; elsewhere it holds anything below the step's magnitude.
-type val struct {
-	a      float64
-	b      double
-	w      int
-	sh     shape
-	pos    int
-	full   bool
-	lo, hi float64 // bounds of the value, in natural units
-}
-
-// bare returns the value of the ciphertext alone.
-func (x val) bare() val { return val{a: 1, w: x.w, sh: x.sh, pos: x.pos, full: x.full} }
-
-// valTerm is coef*v.
-type valTerm struct {
-	coef float64
-	v    val
-}
-
 // linear returns c + sum coef_i*v_i. Terms of one place are added before they are
 // moved to the place that takes the fewest rotations.
 func (e *evaluator) linear(c float64, terms []valTerm) val {

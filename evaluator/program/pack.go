@@ -6,49 +6,6 @@ import (
 	"slices"
 )
 
-// packs lets sums over windows of the same shape share one sum: their summands are moved
-// to blocks of slots that are free, added and summed at once. It finds them in a first
-// pass over the programs and moves them before a second one.
-type packs struct {
-	limit  int // summands of one sum at most; 1: every summand has a sum of its own
-	wanted []packing
-	moved  map[summand]placed
-
-	quiet  map[int]quiet
-	blocks map[summand][]bool
-}
-
-func newPacks(limit int) *packs {
-	return &packs{limit: limit, quiet: map[int]quiet{}, blocks: map[summand][]bool{}}
-}
-
-// summand is a step whose blocks are summed, each over its n samples.
-type summand struct {
-	step int
-	sh   shape
-}
-
-// packing is a summand with what decides about its company.
-type packing struct {
-	summand
-	inputs set    // steps of the inputs that it depends on
-	blocks []bool // of stride slots that hold more than the noise of quiet
-	quiet  quiet
-}
-
-// placed is where a summand lies: slot j of it is slot j - shift of step.
-type placed struct{ step, shift int }
-
-// quiet is the error of a step in slots where all that it is made of holds zero. It is far
-// below that of the slots with values where products made it: zero times noise.
-type quiet struct {
-	fresh deviation // noise that was added by the steps of roots
-	roots set
-	tied  deviation // what may depend on anything else
-}
-
-func (q quiet) all() deviation { return q.fresh.with(q.tied) }
-
 // total returns the sum over the window of x, and its slot.
 func (e *evaluator) total(x val, total float64) (w, pos int) {
 	stride := x.sh.stride

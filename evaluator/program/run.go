@@ -6,31 +6,6 @@ import (
 	"github.com/hencedge/hencedge/henc"
 )
 
-// Run computes the result from the encrypted windows, with ev's keys. The inputs
-// stay as they are. It fails with ErrInput when a window is missing or does not
-// fit, with henc.ErrNoKey when ev lacks a key (see NeedsRelin and Rotations), or
-// with ErrParams when ev is for other parameters.
-func (c *Circuit) Run(ev *henc.Evaluator, inputs map[Input]*henc.Ciphertext) (*henc.Ciphertext, Output, error) {
-	cts, err := c.run(Item{Routine: c, Evaluator: ev, Inputs: inputs})
-	if err != nil {
-		return nil, Output{}, err
-	}
-	return cts[0], c.out, nil
-}
-
-// run computes every result of one item, which is for r.
-func (r *routine) run(it Item) ([]*henc.Ciphertext, error) {
-	b, err := RunBatch([]Item{it})
-	if err != nil {
-		return nil, err
-	}
-	out := make([]*henc.Ciphertext, len(r.results))
-	for k := range out {
-		out[k] = b.Result(0, k)
-	}
-	return out, nil
-}
-
 // runner holds the values of one run of one or more items, and frees each after its last
 // use.
 type runner struct {

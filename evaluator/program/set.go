@@ -29,6 +29,8 @@ type Set struct {
 	circuits []*Circuit
 }
 
+var _ Routine = (*Set)(nil)
+
 // Fuse plans programs together. What several of them need is computed once, and sums of
 // several quantities share one sum in free slots. rotations lists those that there are keys
 // for; nil stands for all powers of two. Fuse fails with ErrParams if there are no programs,

@@ -1,0 +1,108 @@
+package program
+
+import (
+	"math"
+	"math/bits"
+)
+
+// evaluator plans the nodes of a graph.
+type evaluator struct {
+	*planner
+	done   map[*node]val
+	depths depths
+	packs  *packs // of a set; nil for a program alone
+}
+
+// val is a planned value: A times the value of step w, plus B, in the slots
+// that it uses: sh.n slots from pos on, or the slot pos alone. In all other
+// slots of a window's blocks (from n to stride) the ciphertext is zero, unless
+// full is set; elsewhere it holds anything below the step's magnitude.
+type val struct {
+	a      float64
+	b      double
+	w      int
+	sh     shape
+	pos    int
+	full   bool
+	lo, hi float64 // bounds of the value, in natural units
+}
+
+// bare returns the value of the ciphertext alone.
+func (x val) bare() val { return val{a: 1, w: x.w, sh: x.sh, pos: x.pos, full: x.full} }
+
+// valTerm is coef*v.
+type valTerm struct {
+	coef float64
+	v    val
+}
+
+// depths are the multiplications one after another that nodes need.
+type depths map[*node]int
+
+func (d depths) of(n *node) int {
+	if v, ok := d[n]; ok {
+		return v
+	}
+	deepest, leaves := 0, 0.0
+	for i, a := range n.args {
+		k := d.of(a)
+		deepest = max(deepest, k)
+		if n.op == opProd {
+			leaves += float64(n.exps[i]) * math.Exp2(float64(k))
+		}
+	}
+	v := deepest
+	switch n.op {
+	case opProd: // the shallowest factors are multiplied first
+		v = int(math.Ceil(math.Log2(leaves)))
+	case opPoly:
+		v += bits.Len(uint(len(n.coef) - 2))
+	case opCov, opDot, opCast:
+		v++
+	}
+	d[n] = v
+	return v
+}
+
+// packs lets sums over windows of the same shape share one sum: their summands are moved
+// to blocks of slots that are free, added and summed at once. It finds them in a first
+// pass over the programs and moves them before a second one.
+type packs struct {
+	limit  int // summands of one sum at most; 1: every summand has a sum of its own
+	wanted []packing
+	moved  map[summand]placed
+
+	quiet  map[int]quiet
+	blocks map[summand][]bool
+}
+
+func newPacks(limit int) *packs {
+	return &packs{limit: limit, quiet: map[int]quiet{}, blocks: map[summand][]bool{}}
+}
+
+// summand is a step whose blocks are summed, each over its n samples.
+type summand struct {
+	step int
+	sh   shape
+}
+
+// packing is a summand with what decides about its company.
+type packing struct {
+	summand
+	inputs set    // steps of the inputs that it depends on
+	blocks []bool // of stride slots that hold more than the noise of quiet
+	quiet  quiet
+}
+
+// placed is where a summand lies: slot j of it is slot j - shift of step.
+type placed struct{ step, shift int }
+
+// quiet is the error of a step in slots where all that it is made of holds zero. It is far
+// below that of the slots with values where products made it: zero times noise.
+type quiet struct {
+	fresh deviation // noise that was added by the steps of roots
+	roots set
+	tied  deviation // what may depend on anything else
+}
+
+func (q quiet) all() deviation { return q.fresh.with(q.tied) }
