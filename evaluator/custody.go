@@ -100,7 +100,7 @@ func (d *direct) publish(ctx context.Context, _ *job, seal func() (*result, erro
 		return nil, err
 	}
 	defer d.p.stages.since(stagePublish, time.Now())
-	return r, d.p.sender.Send(ctx, r.topic, r.sealed)
+	return r, d.p.sender.SendNamed(ctx, r.topic, r.id, r.sealed)
 }
 
 func (d *direct) finish(context.Context, *job, error) {}

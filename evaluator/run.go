@@ -55,7 +55,7 @@ func (s *Service) work(ctx context.Context, j *job) (err error) {
 	s.log.Debug("result published", "program", circuit.Name(), "sequence", r.meta.Sequence, "bytes", len(r.sealed),
 		"evaluate", computed.Took)
 	if s.deps.OnResult != nil {
-		s.deps.OnResult(Event{Program: circuit.Name(), Meta: r.meta, ID: transport.ObjectID(r.sealed),
+		s.deps.OnResult(Event{Program: circuit.Name(), Meta: r.meta, ID: r.id,
 			Bytes:    len(r.sealed),
 			Evaluate: computed.Took, Waited: max(start.Sub(j.lastArrival()), 0)})
 	}

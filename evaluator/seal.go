@@ -15,11 +15,11 @@ func (p *pipeline) seal(j *job, c *program.Circuit, key transport.KeyRef, comput
 	defer p.stages.since(stageSeal, time.Now())
 	m := p.resultMeta(j, c, c.Output())
 	m.KeyID, m.KeyEpoch = key.ID, key.Epoch
-	sealed, err := transport.Seal(m, computed.Body, p.signer)
+	sealed, id, err := transport.SealNamed(m, computed.Room, transport.SealRoom, p.signer)
 	if err != nil {
 		return nil, fmt.Errorf("seal result: %w", err)
 	}
-	return &result{p.topic(j.prog.planned), m, sealed}, nil
+	return &result{p.topic(j.prog.planned), m, id, sealed}, nil
 }
 
 // resultMeta returns the header of a result.
@@ -56,5 +56,6 @@ func (p *pipeline) topic(prog *Planned) string {
 type result struct {
 	topic  string
 	meta   transport.Meta
+	id     [32]byte // ObjectID of sealed
 	sealed []byte
 }

@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"context"
 	"fmt"
 	"testing"
 
@@ -106,3 +107,30 @@ func BenchmarkHostile(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkSend times what an evaluator does with a result of edge13-d3 from the ciphertext to
+// the client.
+func BenchmarkSend(b *testing.B) {
+	key, size := testKey(b, "cloud-1"), 123<<10
+	s, err := NewSender(idleClient{}, 0)
+	if err != nil {
+		b.Fatal(err)
+	}
+	room := append(make([]byte, SealRoom, SealRoom+size+SealTail), testrig.Pattern(size)...)
+	b.SetBytes(int64(size))
+	b.ReportAllocs()
+	for b.Loop() {
+		sealed, id, err := SealNamed(testResult(1), room, SealRoom, key)
+		if err == nil {
+			err = s.SendNamed(b.Context(), "down/result", id, sealed)
+		}
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+// idleClient acknowledges everything at once.
+type idleClient struct{ Client }
+
+func (idleClient) Publish(context.Context, string, []byte, bool) error { return nil }

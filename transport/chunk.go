@@ -63,23 +63,18 @@ func (c *Chunk) Marshal() ([]byte, error) {
 	if err := c.validate(int(^uint(0) >> 1)); err != nil {
 		return nil, fmt.Errorf("encode chunk: %w", err)
 	}
-	b, err := wireEnc.Marshal(wireChunk{Version: ChunkVersion, Object: c.Object[:], Index: uint32(c.Index),
-		Total: uint32(c.Total), Size: uint64(c.Size), Data: c.Data})
-	if err != nil {
-		return nil, fmt.Errorf("encode chunk: %w", err)
-	}
-	return b, nil
+	return c.appendTo(make([]byte, 0, chunkOverhead)), nil
 }
 
-// wireChunk is a chunk as it travels: a CBOR array.
-type wireChunk struct {
-	_       struct{} `cbor:",toarray"`
-	Version uint64
-	Object  []byte
-	Index   uint32
-	Total   uint32
-	Size    uint64
-	Data    []byte
+// appendTo appends the encoding of c, a CBOR array, to b.
+func (c *Chunk) appendTo(b []byte) []byte {
+	b = appendHead(append(b, 0x86), majorUint, ChunkVersion)
+	b = append(appendHead(b, majorBytes, len(c.Object)), c.Object[:]...)
+	for _, n := range []int{c.Index, c.Total, c.Size} {
+		b = appendHead(b, majorUint, n)
+	}
+	b = appendHead(b, majorBytes, len(c.Data))
+	return append(b, c.Data...) // the only copy of the data, into memory that nothing clears before
 }
 
 // UnmarshalChunk decodes one chunk strictly. Its data shares the memory of b. A chunk of an
@@ -153,6 +148,11 @@ func readChunk(b []byte, maxObject int) (*Chunk, error) {
 // chunkSize bytes each (0: DefaultChunkSize), and makes them as equal as they
 // can be. The pieces share sealed's memory.
 func Split(sealed []byte, chunkSize int) ([]Chunk, error) {
+	return SplitNamed(ObjectID(sealed), sealed, chunkSize)
+}
+
+// SplitNamed is Split for an object whose ObjectID is known to be id: it hashes nothing.
+func SplitNamed(id [32]byte, sealed []byte, chunkSize int) ([]Chunk, error) {
 	if chunkSize == 0 {
 		chunkSize = DefaultChunkSize
 	}
@@ -167,7 +167,7 @@ func Split(sealed []byte, chunkSize int) ([]Chunk, error) {
 		return nil, fmt.Errorf("%w: %d bytes in chunks of %d need %d chunks, want at most %d", ErrTooLarge, len(sealed),
 			chunkSize, total, maxChunks)
 	}
-	id, l := ObjectID(sealed), pieceSize(len(sealed), total)
+	l := pieceSize(len(sealed), total)
 	out := make([]Chunk, total)
 	for i := range out {
 		out[i] = Chunk{Object: id, Index: i, Total: total, Size: len(sealed),

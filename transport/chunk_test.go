@@ -40,6 +40,9 @@ func TestSplitRoundTrip(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			if want, err := wireEnc.Marshal(wireOf(&pieces[i])); err != nil || !bytes.Equal(b, want) {
+				t.Fatalf("chunk %d is not what the CBOR library writes (%v)", i, err)
+			}
 			if len(b) > chunkSize {
 				t.Fatalf("chunk of %d bytes, asked for %d", len(b), chunkSize)
 			}
@@ -61,6 +64,22 @@ func TestSplitRoundTrip(t *testing.T) {
 	})
 }
 
+// wireChunk is a chunk as it travels: a CBOR array.
+type wireChunk struct {
+	_       struct{} `cbor:",toarray"`
+	Version uint64
+	Object  []byte
+	Index   uint32
+	Total   uint32
+	Size    uint64
+	Data    []byte
+}
+
+func wireOf(c *Chunk) wireChunk {
+	return wireChunk{Version: ChunkVersion, Object: c.Object[:], Index: uint32(c.Index), Total: uint32(c.Total),
+		Size: uint64(c.Size), Data: c.Data}
+}
+
 func TestSplitRefuses(t *testing.T) {
 	for _, tc := range []struct {
 		n, size int
@@ -78,8 +97,7 @@ func TestUnmarshalChunkRefuses(t *testing.T) {
 	object := testrig.Pattern(5000)
 	good := chunksOf(t, object, 2048)[1]
 	wire := func(f func(*wireChunk)) []byte {
-		id := ObjectID(object)
-		w := wireChunk{Version: 1, Object: id[:], Index: 0, Total: 1, Size: 100, Data: object[:100]}
+		w := wireOf(&Chunk{Object: ObjectID(object), Total: 1, Size: 100, Data: object[:100]})
 		f(&w)
 		b, err := wireEnc.Marshal(&w)
 		if err != nil {

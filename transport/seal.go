@@ -40,27 +40,34 @@ func Seal(meta Meta, body []byte, key *SigningKey) ([]byte, error) {
 // needs SealRoom bytes before the body and SealTail bytes of capacity after it. With less
 // room the body may be copied. The caller must not use b afterwards.
 func SealInPlace(meta Meta, b []byte, at int, key *SigningKey) ([]byte, error) {
+	sealed, _, err := SealNamed(meta, b, at, key)
+	return sealed, err
+}
+
+// SealNamed is SealInPlace that also returns the ObjectID of the object, from the pass over
+// the body that the digest takes.
+func SealNamed(meta Meta, b []byte, at int, key *SigningKey) (sealed []byte, id [32]byte, err error) {
 	if at < 0 || at > len(b) {
-		return nil, fmt.Errorf("seal: a body at %d of %d bytes", at, len(b))
+		return nil, id, fmt.Errorf("seal: a body at %d of %d bytes", at, len(b))
 	}
 	if key == nil {
-		return nil, errors.New("seal: no signing key")
+		return nil, id, errors.New("seal: no signing key")
 	}
 	if err := meta.Validate(); err != nil {
-		return nil, fmt.Errorf("seal: %w", err)
+		return nil, id, fmt.Errorf("seal: %w", err)
 	}
 	m, err := marshalMeta(&meta, Version)
 	if err != nil {
-		return nil, fmt.Errorf("seal: %w", err)
+		return nil, id, fmt.Errorf("seal: %w", err)
 	}
 	if len(m) > MaxMeta {
-		return nil, fmt.Errorf("seal: %w: header of %d bytes, want at most %d", ErrTooLarge, len(m), MaxMeta)
+		return nil, id, fmt.Errorf("seal: %w: header of %d bytes, want at most %d", ErrTooLarge, len(m), MaxMeta)
 	}
 	return sealAt(m, b, at, key, algEd25519)
 }
 
 // sealAt seals the body b[at:] under an encoded header.
-func sealAt(header, b []byte, at int, key *SigningKey, alg int64) ([]byte, error) {
+func sealAt(header, b []byte, at int, key *SigningKey, alg int64) (sealed []byte, id [32]byte, err error) {
 	body := len(b) - at
 	head := appendHead([]byte{0x82}, majorBytes, body)
 	hash := sha256.New()
@@ -68,15 +75,17 @@ func sealAt(header, b []byte, at int, key *SigningKey, alg int64) ([]byte, error
 	hash.Write(b[at:])
 	envelope, err := sign(appendPayload(header, hash.Sum(nil)), key, alg, sealContext)
 	if err != nil {
-		return nil, err
+		return nil, id, err
 	}
+	hash.Write(envelope)
+	hash.Sum(id[:0])
 	if at < len(head) || cap(b) < len(b)+len(envelope) {
 		b = append(make([]byte, len(head), len(head)+body+len(envelope)), b[at:]...)
 		at = len(head)
 	}
 	b = b[at-len(head):]
 	copy(b, head)
-	return append(b, envelope...), nil
+	return append(b, envelope...), id, nil
 }
 
 // appendPayload returns the payload [header, digest].

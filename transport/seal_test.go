@@ -626,8 +626,8 @@ func TestSealInPlace(t *testing.T) {
 		for _, room := range []int{0, 1, 100, SealRoom, 2 * SealRoom} {
 			for _, tail := range []int{0, SealTail, 2 * SealTail} {
 				b := append(make([]byte, room, room+size+tail), body...)
-				got, err := SealInPlace(meta, b, room, key)
-				if err != nil || !bytes.Equal(got, want) {
+				got, id, err := SealNamed(meta, b, room, key)
+				if err != nil || !bytes.Equal(got, want) || id != ObjectID(want) {
 					t.Fatalf("%d bytes, room %d, tail %d: %v", size, room, tail, err)
 				}
 				end := len(got) - len(envelopeOf(t, got)) // of the body

@@ -31,6 +31,13 @@ func newDevice(ctx *henc.Context, keys []Keys, o *Options) *device {
 // name returns the device in words.
 func (d *device) name() string { return d.ctx.Ring().Backend().Device() }
 
+// marshal returns ct as Result.Room has it.
+func (d *device) marshal(ct *henc.Ciphertext) ([]byte, error) {
+	size := d.ctx.Parameters().CiphertextBytes(ct.Level, ct.Seed != nil)
+	room := make([]byte, transport.SealRoom, transport.SealRoom+size+transport.SealTail)
+	return d.ctx.AppendCiphertext(room, ct)
+}
+
 // Ciphertext is a ciphertext that arrived: on one device or several, with its bytes if
 // a device can fail.
 type Ciphertext struct {

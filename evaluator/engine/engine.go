@@ -89,9 +89,10 @@ func (e *Engine) Run(r program.Routine, key transport.KeyRef, inputs map[program
 		out = make([]Result, own.results())
 		for k := range out {
 			out[k].Took = own.took / time.Duration(len(out))
-			if out[k].Body, err = d.ctx.MarshalCiphertext(own.result(k)); err != nil {
+			if out[k].Room, err = d.marshal(own.result(k)); err != nil {
 				return fmt.Errorf("result: %w", err)
 			}
+			out[k].Body = out[k].Room[transport.SealRoom:]
 		}
 		return nil
 	})
@@ -113,6 +114,9 @@ func (e *Engine) Parallel() (n int) {
 // Result is what a circuit makes.
 type Result struct {
 	Body []byte // the ciphertext
+	// Room ends with Body and has the room that transport.SealNamed wants: SealRoom bytes
+	// before it, and capacity for SealTail bytes after it. Who seals Body there changes both.
+	Room []byte
 	// Took is its part of the time of its batch, of the attempt that succeeded.
 	Took time.Duration
 }

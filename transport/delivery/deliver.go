@@ -220,7 +220,7 @@ func (c *Courier) send(
 	if err != nil {
 		return false, err
 	}
-	pieces, err := transport.Split(sealed, chunk)
+	pieces, err := transport.SplitNamed(l.ID, sealed, chunk)
 	if err != nil {
 		return false, err
 	}
