@@ -38,6 +38,7 @@ const DefaultMaxObject = 32 << 20
 //	Inputs      empty              object ids          optional
 //	Post        nil                how to read it      nil
 //	Present     empty              samples by input    empty
+//	Fleet       nil                of several devices  nil
 type Meta struct {
 	Kind    Kind
 	Device  string // CheckName
@@ -65,6 +66,9 @@ type Meta struct {
 	Post   *Post      // what the key holder does after decryption
 	// Present are the samples per channel of each of Inputs; empty: all windows are full.
 	Present []uint32
+	// Fleet is there if a result was computed across the devices of a class. Inputs are then
+	// there only up to MaxInputs windows, in ascending order.
+	Fleet *Fleet
 }
 
 // Post tells the key holder how to read a decrypted result:
@@ -130,9 +134,17 @@ func (m *Meta) Validate() error {
 			len(m.Present))
 	case slices.ContainsFunc(m.Present, func(n uint32) bool { return n < 1 || n > MaxSamples }):
 		return fmt.Errorf("%w: header: samples of inputs %d, want 1 to %d", ErrMalformed, m.Present, MaxSamples)
+	case m.Fleet != nil && (m.Kind != KindResult || m.Subject != "" || len(m.Present) > 0):
+		return fmt.Errorf("%w: header: only a result that is about no single device and names no samples by input is "+
+			"about several devices", ErrMalformed)
 	case m.Post != nil && m.Kind != KindResult:
 		return fmt.Errorf("%w: header: only a result has a post-processing step", ErrMalformed)
-	case m.Post != nil:
+	case m.Fleet != nil:
+		if err := m.Fleet.validate(m.Inputs); err != nil {
+			return err
+		}
+	}
+	if m.Post != nil {
 		return m.Post.validate()
 	}
 	return nil

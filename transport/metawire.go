@@ -64,6 +64,9 @@ func marshalMeta(m *Meta, version uint64) ([]byte, error) {
 		Start: m.Start, End: m.End, Samples: m.Samples, Present: m.Present,
 		Subject: m.Subject,
 	}
+	if f := m.Fleet; f != nil {
+		w.Fleet = &wireFleet{f.Devices, f.Windows, f.Samples, f.Digest[:]}
+	}
 	for i := range m.Inputs {
 		w.Inputs = append(w.Inputs, m.Inputs[i][:])
 	}
@@ -125,6 +128,12 @@ func unmarshalMeta(b []byte) (*Meta, error) {
 		}
 		m.Inputs = append(m.Inputs, [32]byte(id))
 	}
+	if f := w.Fleet; f != nil {
+		if len(f.Digest) != 32 {
+			return nil, fmt.Errorf("%w: header: digest of inputs of %d bytes, want 32", ErrMalformed, len(f.Digest))
+		}
+		m.Fleet = &Fleet{f.Devices, f.Windows, f.Samples, [32]byte(f.Digest)}
+	}
 	if p := w.Post; p != nil {
 		if p.Slot > MaxSlots || p.Count > MaxSlots {
 			return nil, fmt.Errorf("%w: header: %d values from slot %d, want within %d slots", ErrMalformed, p.Count,
@@ -146,26 +155,35 @@ func unmarshalMeta(b []byte) (*Meta, error) {
 // order (RFC 8949, section 4.2.1). Names, inputs and post are left out when
 // empty; everything else is always there.
 type wireMeta struct {
-	Version   uint64    `cbor:"0,keyasint"`
-	Kind      uint8     `cbor:"1,keyasint"`
-	Device    string    `cbor:"2,keyasint"`
-	Stream    string    `cbor:"3,keyasint,omitempty"`
-	Program   string    `cbor:"4,keyasint,omitempty"`
-	KeyID     []byte    `cbor:"5,keyasint"`
-	KeyEpoch  uint32    `cbor:"6,keyasint"`
-	BootEpoch uint64    `cbor:"7,keyasint"`
-	Sequence  uint64    `cbor:"8,keyasint"`
-	Params    []byte    `cbor:"9,keyasint"`
-	Layout    []byte    `cbor:"10,keyasint"`
-	Level     uint8     `cbor:"11,keyasint"`
-	Scale     float64   `cbor:"12,keyasint"`
-	Start     int64     `cbor:"13,keyasint"`
-	End       int64     `cbor:"14,keyasint"`
-	Samples   uint32    `cbor:"15,keyasint"`
-	Inputs    [][]byte  `cbor:"16,keyasint,omitempty"`
-	Post      *wirePost `cbor:"17,keyasint,omitempty"`
-	Present   []uint32  `cbor:"18,keyasint,omitempty"`
-	Subject   string    `cbor:"19,keyasint,omitempty"`
+	Version   uint64     `cbor:"0,keyasint"`
+	Kind      uint8      `cbor:"1,keyasint"`
+	Device    string     `cbor:"2,keyasint"`
+	Stream    string     `cbor:"3,keyasint,omitempty"`
+	Program   string     `cbor:"4,keyasint,omitempty"`
+	KeyID     []byte     `cbor:"5,keyasint"`
+	KeyEpoch  uint32     `cbor:"6,keyasint"`
+	BootEpoch uint64     `cbor:"7,keyasint"`
+	Sequence  uint64     `cbor:"8,keyasint"`
+	Params    []byte     `cbor:"9,keyasint"`
+	Layout    []byte     `cbor:"10,keyasint"`
+	Level     uint8      `cbor:"11,keyasint"`
+	Scale     float64    `cbor:"12,keyasint"`
+	Start     int64      `cbor:"13,keyasint"`
+	End       int64      `cbor:"14,keyasint"`
+	Samples   uint32     `cbor:"15,keyasint"`
+	Inputs    [][]byte   `cbor:"16,keyasint,omitempty"`
+	Post      *wirePost  `cbor:"17,keyasint,omitempty"`
+	Present   []uint32   `cbor:"18,keyasint,omitempty"`
+	Subject   string     `cbor:"19,keyasint,omitempty"`
+	Fleet     *wireFleet `cbor:"20,keyasint,omitempty"`
+}
+
+// wireFleet is Fleet as it travels.
+type wireFleet struct {
+	Devices uint32 `cbor:"0,keyasint"`
+	Windows uint32 `cbor:"1,keyasint"`
+	Samples uint64 `cbor:"2,keyasint"`
+	Digest  []byte `cbor:"3,keyasint"`
 }
 
 // wirePost is Post as it travels.

@@ -107,6 +107,10 @@ func handHeader(m *Meta) []byte {
 	if m.Subject != "" {
 		put(19, cborText(m.Subject))
 	}
+	if f := m.Fleet; f != nil {
+		put(20, bytes.Join([][]byte{{0xa4, 0}, cborInt(int64(f.Devices)), {1}, cborInt(int64(f.Windows)), {2},
+			cborInt(int64(f.Samples)), {3}, cborBytes(f.Digest[:])}, nil))
+	}
 	return append(cborHead(5, uint64(n)), out...)
 }
 

@@ -258,6 +258,12 @@ func handPost(a, b float64, slot, count int64, bound float64) []byte {
 		cborInt(count), {5}, cborFloat(bound)}, nil)
 }
 
+// handFleet returns the map of a result across devices.
+func handFleet(devices, windows, samples int64, digest []byte) []byte {
+	return bytes.Join([][]byte{{0xa4, 0}, cborInt(devices), {1}, cborInt(windows), {2}, cborInt(samples), {3},
+		cborBytes(digest)}, nil)
+}
+
 // results are hostile headers of results.
 func (h *hostile) results(reading *Meta) {
 	r := &hostile{key: h.key, header: handFields(reading)}
@@ -265,6 +271,7 @@ func (h *hostile) results(reading *Meta) {
 	r.header[3] = [2][]byte{cborInt(4), cborText("mean")}
 	inputs := append([]byte{0x81}, cborBytes(bytes.Repeat([]byte{1}, 32))...)
 	r.header = append(r.header, [2][]byte{cborInt(16), inputs}, [2][]byte{cborInt(17), handPost(2, 0, 0, 1, 0.5)})
+	one := sha256.Sum256(bytes.Repeat([]byte{1}, 32)) // the digest of inputs
 	many := cborHead(4, 257)
 	for range 257 {
 		many = append(many, inputs[1:]...)
@@ -280,6 +287,14 @@ func (h *hostile) results(reading *Meta) {
 		{"post-processing of no slot", r.with(17, handPost(1, 0, 0, 0, 0))},
 		{"post-processing beyond 65536 slots", r.with(17, handPost(1, 0, 65536, 1, 0))},
 		{"post-processing with a negative bound", r.with(17, handPost(1, 0, 0, 1, -1))},
+		{"across devices, with a digest of other inputs", r.with(20, handFleet(1, 1, 256, ramp(32)))},
+		{"across devices, with fewer inputs than windows", r.with(20, handFleet(1, 2, 256, one[:]))},
+		{"across more devices than windows", r.with(20, handFleet(2, 1, 256, one[:]))},
+		{"across no device", r.with(20, handFleet(0, 1, 256, one[:]))},
+		{"across devices, without samples", r.with(20, handFleet(1, 1, 0, one[:]))},
+		{"across devices, with a digest of 31 bytes", r.with(20, handFleet(1, 1, 256, one[:31]))},
+		{"across devices and of one", joinFields(append(append([][2][]byte{}, r.header...),
+			[2][]byte{cborInt(19), cborText("board-7")}, [2][]byte{cborInt(20), handFleet(1, 1, 256, one[:])}))},
 		{"post-processing without a bound", r.with(17, append([]byte{0xa5},
 			handPost(1, 0, 0, 1, 0)[1:len(handPost(1, 0, 0, 1, 0))-4]...))},
 	} {

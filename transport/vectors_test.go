@@ -43,32 +43,44 @@ type vectorSealed struct {
 
 // vectorMeta is Meta with byte strings in hexadecimal.
 type vectorMeta struct {
-	Kind      Kind     `json:"kind"`
-	Device    string   `json:"device"`
-	Stream    string   `json:"stream,omitempty"`
-	Program   string   `json:"program,omitempty"`
-	KeyID     string   `json:"key_id"`
-	KeyEpoch  uint32   `json:"key_epoch"`
-	BootEpoch uint64   `json:"boot_epoch"`
-	Sequence  uint64   `json:"sequence"`
-	Params    string   `json:"params"`
-	Layout    string   `json:"layout"`
-	Level     int      `json:"level"`
-	Scale     float64  `json:"scale"`
-	Start     int64    `json:"start_ns"`
-	End       int64    `json:"end_ns"`
-	Samples   uint32   `json:"samples"`
-	Inputs    []string `json:"inputs,omitempty"`
-	Post      *Post    `json:"post,omitempty"`
-	Present   []uint32 `json:"present,omitempty"`
-	Subject   string   `json:"subject,omitempty"`
+	Kind      Kind         `json:"kind"`
+	Device    string       `json:"device"`
+	Stream    string       `json:"stream,omitempty"`
+	Program   string       `json:"program,omitempty"`
+	KeyID     string       `json:"key_id"`
+	KeyEpoch  uint32       `json:"key_epoch"`
+	BootEpoch uint64       `json:"boot_epoch"`
+	Sequence  uint64       `json:"sequence"`
+	Params    string       `json:"params"`
+	Layout    string       `json:"layout"`
+	Level     int          `json:"level"`
+	Scale     float64      `json:"scale"`
+	Start     int64        `json:"start_ns"`
+	End       int64        `json:"end_ns"`
+	Samples   uint32       `json:"samples"`
+	Inputs    []string     `json:"inputs,omitempty"`
+	Post      *Post        `json:"post,omitempty"`
+	Present   []uint32     `json:"present,omitempty"`
+	Subject   string       `json:"subject,omitempty"`
+	Fleet     *vectorFleet `json:"fleet,omitempty"`
+}
+
+// vectorFleet is Fleet with its digest in hexadecimal.
+type vectorFleet struct {
+	Devices uint32 `json:"devices"`
+	Windows uint32 `json:"windows"`
+	Samples uint64 `json:"samples"`
+	Digest  string `json:"digest"`
 }
 
 func toVector(m Meta) vectorMeta {
 	v := vectorMeta{m.Kind, m.Device, m.Stream, m.Program, hex.EncodeToString(m.KeyID[:]), m.KeyEpoch, m.BootEpoch,
 		m.Sequence,
 		hex.EncodeToString(m.Params[:]), hex.EncodeToString(m.Layout[:]), m.Level, m.Scale, m.Start, m.End, m.Samples,
-		nil, m.Post, m.Present, m.Subject}
+		nil, m.Post, m.Present, m.Subject, nil}
+	if f := m.Fleet; f != nil {
+		v.Fleet = &vectorFleet{f.Devices, f.Windows, f.Samples, hex.EncodeToString(f.Digest[:])}
+	}
 	for _, id := range m.Inputs {
 		v.Inputs = append(v.Inputs, hex.EncodeToString(id[:]))
 	}
@@ -80,7 +92,10 @@ func (v vectorMeta) meta(t *testing.T) Meta {
 	m := Meta{v.Kind, v.Device, v.Stream, v.Program, v.Subject, [16]byte(unhex(t, v.KeyID)), v.KeyEpoch, v.BootEpoch,
 		v.Sequence,
 		[32]byte(unhex(t, v.Params)), [32]byte(unhex(t, v.Layout)), v.Level, v.Scale, v.Start, v.End, v.Samples, nil,
-		v.Post, v.Present}
+		v.Post, v.Present, nil}
+	if f := v.Fleet; f != nil {
+		m.Fleet = &Fleet{f.Devices, f.Windows, f.Samples, [32]byte(unhex(t, f.Digest))}
+	}
 	for _, id := range v.Inputs {
 		m.Inputs = append(m.Inputs, [32]byte(unhex(t, id)))
 	}
@@ -148,6 +163,16 @@ func makeVectors(t *testing.T) messageVectors {
 	short.Sequence, short.Present = 2, []uint32{256, 100}
 	ofClass := result
 	ofClass.Sequence, ofClass.Subject = 3, "board-7"
+	fleet, large := result, result
+	fleet.Sequence, large.Sequence = 4, 5
+	fleet.SetFleet([][32]byte{fill(2), fill(1), fill(3)}, 2, 700)
+	var many [][32]byte
+	for i := range MaxInputs + 1 {
+		id := fill(9)
+		id[0], id[1] = byte(i>>8), byte(i)
+		many = append(many, id)
+	}
+	large.SetFleet(many, MaxInputs+1, 256*(MaxInputs+1))
 	status := Status{Online: true, Version: "0.1.0", Since: 1_700_000_000_000_000_000, KeyID: [16]byte(ramp(16)),
 		KeyEpoch: 3,
 		Streams: []StreamStatus{{Name: "vibration", Params: "edge13-d3", Packing: "real", Samples: 64,
@@ -176,6 +201,8 @@ func makeVectors(t *testing.T) messageVectors {
 		{"ask", of(at, KindAsk), must(MarshalAsk(ask)), -19, contentOf(ask)},
 		{"result-partial", short, ramp(40), -19, nil},
 		{"result-class", ofClass, ramp(40), -19, nil},
+		{"result-fleet", fleet, ramp(40), -19, nil},
+		{"result-fleet-digest", large, ramp(40), -19, nil},
 	} {
 		header, err := marshalMeta(&c.meta, Version)
 		if err != nil {

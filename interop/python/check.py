@@ -202,6 +202,9 @@ class Messages(unittest.TestCase):
             got["present"] = h.present
         if h.subject:
             got["subject"] = h.subject
+        if h.fleet:
+            n = h.fleet
+            got["fleet"] = {"devices": n.devices, "windows": n.windows, "samples": n.samples, "digest": n.digest.hex()}
         if h.post:
             p = h.post
             got["post"] = {"A": p.a, "B": p.b, "Sqrt": p.root, "Slot": p.slot, "Count": p.count, "Bound": p.bound}

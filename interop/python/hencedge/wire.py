@@ -106,8 +106,8 @@ class Header:
             11: lambda: r.unsigned(63), 12: r.float, 13: r.integer, 14: r.integer, 15: lambda: r.unsigned(131072),
             16: lambda: [r.bytes(32) for _ in range(r.expect(cbor.ARRAY, "inputs"))], 17: lambda: Post(r),
             18: lambda: [r.unsigned(131072) for _ in range(r.expect(cbor.ARRAY, "present"))],
-            19: r.text,
-        }, optional=(3, 4, 16, 17, 18, 19))
+            19: r.text, 20: lambda: Fleet(r),
+        }, optional=(3, 4, 16, 17, 18, 19, 20))
         if r.at - start > MAX_HEADER:
             raise Refused("too_large", f"a header of {r.at - start} bytes")
         self.kind, self.device, self.stream, self.program = f[1], f[2], f.get(3), f.get(4)
@@ -115,7 +115,7 @@ class Header:
         self.params, self.layout, self.level, self.scale = f[9], f[10], f[11], f[12]
         self.start, self.end, self.samples = f[13], f[14], f[15]
         self.inputs, self.post, self.present = f.get(16), f.get(17), f.get(18)
-        self.subject = f.get(19)
+        self.subject, self.fleet = f.get(19), f.get(20)
         self.check()
 
     @staticmethod
@@ -152,10 +152,31 @@ class Header:
             malformed("the subject of what is no result")
         if self.post is not None and kind != RESULT:
             malformed("post-processing of what is no result")
+        if self.fleet is not None:
+            if kind != RESULT or self.subject is not None or self.present is not None:
+                malformed("several devices in what is no result of several")
+            self.fleet.check(self.inputs or [])
 
     def topic(self, prefix):
         return {READING: f"{prefix}/up/{self.device}/{self.stream}", RESULT: f"{prefix}/res/{self.program}",
                 STATUS: f"{prefix}/st/{self.device}", ASK: f"{prefix}/ask/{self.device}", PROGRAM: f"{prefix}/prg/{self.device}/{self.program}"}[self.kind]
+
+
+class Fleet:
+    """What a result across the devices of a class was computed from."""
+
+    def __init__(self, r):
+        f = r.fields({0: lambda: r.unsigned(2 ** 32 - 1), 1: lambda: r.unsigned(2 ** 32 - 1), 2: r.unsigned, 3: lambda: r.bytes(32)})
+        self.devices, self.windows, self.samples, self.digest = (f[i] for i in range(4))
+
+    def check(self, inputs):
+        n = self.windows
+        if not 1 <= self.devices <= n <= 65536 or not n <= self.samples <= 131072 * n:
+            malformed("devices, windows or samples")
+        if len(inputs) != (n if n <= 256 else 0):
+            malformed("the list of inputs")
+        if inputs and (sorted(set(inputs)) != inputs or hashlib.sha256(b"".join(inputs)).digest() != self.digest):
+            malformed("inputs out of order, or another digest")
 
 
 class Post:
