@@ -8,12 +8,6 @@ import (
 	"github.com/hencedge/hencedge/henc/internal/embed"
 )
 
-// decoding is working memory of one call.
-type decoding struct {
-	coeffs   []float64 // N
-	residues []uint32  // N for each limb of the largest plaintext so far
-}
-
 // releaseDecoding wipes d and gives it back.
 func (e *Encoder) releaseDecoding(d *decoding) {
 	clear(d.coeffs)

@@ -3,53 +3,11 @@ package henc
 import (
 	"fmt"
 	"math"
-	"sync"
 
 	"github.com/hencedge/hencedge/cutrantt"
-	"github.com/hencedge/hencedge/henc/internal/crt"
 	"github.com/hencedge/hencedge/henc/internal/embed"
 	"github.com/hencedge/hencedge/internal/taint"
 )
-
-// Encoder maps vectors of numbers to plaintext polynomials and back by the
-// canonical embedding. It is safe for concurrent use.
-//
-// Errors. Encoding rounds each of the N coefficients to an integer, which adds to
-// the real and to the imaginary part of every slot an error of standard deviation
-// sqrt(N/24)/scale. On top of it comes float64 arithmetic: over the slots, the root
-// mean square of its error is at most EncodingError times the root mean square of
-// the values, for encoding and as much again for decoding (about 2^-46 for
-// N = 2^16; measured 2^-51). Coefficients of any magnitude are carried exactly
-// between their float64 values and the residues, so scales above 2^52 lose nothing
-// but float64's own precision.
-type Encoder struct {
-	ctx *Context
-	fft *embed.Embedding
-	crt []*crt.Table // by number of limbs, less one
-	// free holds *slots that are zero, decoding *decoding that are.
-	free, decoding *sync.Pool
-}
-
-// ready refuses a nil encoder and one that no context made.
-func (e *Encoder) ready() error {
-	if e == nil {
-		return (*Context)(nil).ready()
-	}
-	return e.ctx.ready()
-}
-
-func newEncoder(c *Context) *Encoder {
-	n := c.params.Slots()
-	e := &Encoder{
-		ctx: c, fft: embed.New(n), crt: make([]*crt.Table, c.params.LimbsAt(c.params.MaxLevel())),
-		free:     &sync.Pool{New: func() any { return &slots{make([]float64, n), make([]float64, n)} }},
-		decoding: &sync.Pool{New: func() any { return &decoding{coeffs: make([]float64, 2*n)} }},
-	}
-	for i := range e.crt {
-		e.crt[i] = crt.New(c.params.data().lit.Q[:i+1])
-	}
-	return e
-}
 
 // EncodingError bounds the float64 error of one encoding or decoding with N =
 // 2^logN, as root mean square over the slots relative to that of the values:
@@ -121,22 +79,6 @@ func (e *Encoder) EncodeCoeffsPacked(values []float64, scale float64) ([]float64
 	})
 }
 
-// slots is working memory for the values of N/2 slots.
-type slots struct{ re, im []float64 }
-
-// notFinite is the first slot whose value is not finite, or -1.
-func (z *slots) notFinite() int {
-	if embed.Finite(z.re) && embed.Finite(z.im) {
-		return -1
-	}
-	for i, v := range z.re {
-		if !finite(v) || !finite(z.im[i]) {
-			return i
-		}
-	}
-	return -1
-}
-
 // release wipes z and gives it back.
 func (e *Encoder) release(z *slots) {
 	clear(z.re)
@@ -179,8 +121,6 @@ func (e *Encoder) coeffs(have, each int, what string, scale float64, fill func(z
 	}
 	return c, nil
 }
-
-func finite(x float64) bool { return x-x == 0 }
 
 // CheckCoeffs returns the largest magnitude of coeffs. It fails with ErrMessage unless
 // there are at most N of them, all integral and at most Q_level/2 in magnitude.

@@ -164,36 +164,6 @@ func (be *BatchEvaluator) combine(
 	})
 }
 
-// MulPlain is Evaluator.MulPlain of each item and one plaintext.
-func (be *BatchEvaluator) MulPlain(a *Ciphertexts, pt *Plaintext) (*Ciphertexts, error) {
-	const op = "multiply by plaintext"
-	if err := be.valid(op, a); err != nil {
-		return nil, err
-	}
-	if err := be.evs[0].withPlain(op, a.At(0), pt, false); err != nil {
-		return nil, err
-	}
-	return be.result(op, a.level, a.scale*pt.Scale, func(c *chain.Chain, out *Ciphertexts) {
-		c.Op3(be.ctx.ring.Mul, out.whole, be.joined(c, a), pt.Value)
-	})
-}
-
-// MulConst is Evaluator.MulConst for each item.
-func (be *BatchEvaluator) MulConst(a *Ciphertexts, v, constScale float64) (*Ciphertexts, error) {
-	const op = "multiply by constant"
-	if err := be.valid(op, a); err != nil {
-		return nil, err
-	}
-	k, scale, err := be.evs[0].constant(op, a.level, a.scale, v, constScale)
-	if err != nil {
-		return nil, err
-	}
-	return be.result(op, a.level, scale, func(c *chain.Chain, out *Ciphertexts) {
-		x := be.joined(c, a)
-		c.Do(func() error { return be.ctx.ring.MulScalar(out.whole, x, k) })
-	})
-}
-
 // Rescale is Evaluator.Rescale for each item.
 func (be *BatchEvaluator) Rescale(a *Ciphertexts) (*Ciphertexts, error) {
 	const op = "rescale"
@@ -343,4 +313,22 @@ func (ctx *Context) results(
 		return nil, fmt.Errorf("%s: %w", op, err)
 	}
 	return out, nil
+}
+
+// batch is the batch evaluator of one item.
+func (ev *Evaluator) batch() *BatchEvaluator {
+	return &BatchEvaluator{ctx: ev.ctx, evs: []*Evaluator{ev}}
+}
+
+// alone is a batch of one ciphertext.
+func alone(a *Ciphertext) *Ciphertexts {
+	return &Ciphertexts{level: a.Level, scale: a.Scale, items: []*cutrantt.Batch{a.Value}, whole: a.Value}
+}
+
+// first is the only result.
+func first(r *Ciphertexts, err error) (*Ciphertext, error) {
+	if err != nil {
+		return nil, err
+	}
+	return r.At(0), nil
 }

@@ -18,16 +18,21 @@ func (c *Context) gadget() cutrantt.Gadget {
 	return cutrantt.Gadget{Alpha: c.params.Alpha(), Special: c.params.PLimbs()}
 }
 
-// switching checks key and returns the operand for the digits of level.
-func (ev *Evaluator) switching(key *SwitchingKey, level int) (cutrantt.Operand, error) {
-	if err := key.check(ev.ctx); err != nil {
-		return nil, err
+// operands returns the key of each item. Items of one evaluator that follow each other
+// share it.
+func (be *BatchEvaluator) operands(of func(ev *Evaluator) (cutrantt.Operand, error)) ([]cutrantt.Operand, error) {
+	keys := make([]cutrantt.Operand, len(be.evs))
+	for i, ev := range be.evs {
+		if i > 0 && ev == be.evs[i-1] {
+			keys[i] = keys[i-1]
+			continue
+		}
+		var err error
+		if keys[i], err = of(ev); err != nil {
+			return nil, err
+		}
 	}
-	digits := ev.ctx.params.Dnum(level)
-	if digits == 0 {
-		return nil, fmt.Errorf("%w: level %d has no digits", ErrLevel, level)
-	}
-	return key.operand(ev.ctx, digits)
+	return keys, nil
 }
 
 // galois is the key of an element, checked, with its operand for level.
@@ -40,4 +45,28 @@ func (ev *Evaluator) galois(op string, g uint64, level int) (cutrantt.Operand, e
 		return nil, fmt.Errorf("%s: key of element %d: %w", op, g, err)
 	}
 	return k, nil
+}
+
+// relin is the operand of the relinearisation key for a level.
+func (ev *Evaluator) relin(op string, level int) (cutrantt.Operand, error) {
+	if ev.keys == nil || ev.keys.Relin == nil {
+		return nil, fmt.Errorf("%s: %w: there is no relinearisation key", op, ErrNoKey)
+	}
+	k, err := ev.switching(ev.keys.Relin, level)
+	if err != nil {
+		return nil, fmt.Errorf("%s: relinearisation key: %w", op, err)
+	}
+	return k, nil
+}
+
+// switching checks key and returns the operand for the digits of level.
+func (ev *Evaluator) switching(key *SwitchingKey, level int) (cutrantt.Operand, error) {
+	if err := key.check(ev.ctx); err != nil {
+		return nil, err
+	}
+	digits := ev.ctx.params.Dnum(level)
+	if digits == 0 {
+		return nil, fmt.Errorf("%w: level %d has no digits", ErrLevel, level)
+	}
+	return key.operand(ev.ctx, digits)
 }

@@ -44,6 +44,20 @@ func (ev *Evaluator) MulPlain(a *Ciphertext, pt *Plaintext) (*Ciphertext, error)
 	})
 }
 
+// MulPlain is Evaluator.MulPlain of each item and one plaintext.
+func (be *BatchEvaluator) MulPlain(a *Ciphertexts, pt *Plaintext) (*Ciphertexts, error) {
+	const op = "multiply by plaintext"
+	if err := be.valid(op, a); err != nil {
+		return nil, err
+	}
+	if err := be.evs[0].withPlain(op, a.At(0), pt, false); err != nil {
+		return nil, err
+	}
+	return be.result(op, a.level, a.scale*pt.Scale, func(c *chain.Chain, out *Ciphertexts) {
+		c.Op3(be.ctx.ring.Mul, out.whole, be.joined(c, a), pt.Value)
+	})
+}
+
 func (ev *Evaluator) withPlain(op string, a *Ciphertext, pt *Plaintext, scales bool) error {
 	if err := ev.valid(op, a); err != nil {
 		return err
@@ -89,6 +103,22 @@ func (ev *Evaluator) MulConst(a *Ciphertext, v, constScale float64) (*Ciphertext
 	}
 	return ev.run(op, a.Level, scale, func(c *chain.Chain, out *cutrantt.Batch) {
 		c.Do(func() error { return ev.ctx.ring.MulScalar(out, a.Value, k) })
+	})
+}
+
+// MulConst is Evaluator.MulConst for each item.
+func (be *BatchEvaluator) MulConst(a *Ciphertexts, v, constScale float64) (*Ciphertexts, error) {
+	const op = "multiply by constant"
+	if err := be.valid(op, a); err != nil {
+		return nil, err
+	}
+	k, scale, err := be.evs[0].constant(op, a.level, a.scale, v, constScale)
+	if err != nil {
+		return nil, err
+	}
+	return be.result(op, a.level, scale, func(c *chain.Chain, out *Ciphertexts) {
+		x := be.joined(c, a)
+		c.Do(func() error { return be.ctx.ring.MulScalar(out.whole, x, k) })
 	})
 }
 

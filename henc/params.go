@@ -1,6 +1,8 @@
 package henc
 
 import (
+	"crypto/sha256"
+	"encoding/binary"
 	"fmt"
 	"math"
 	"math/big"
@@ -241,4 +243,28 @@ func (d *paramData) derive() {
 	}
 	d.securityBound, _ = SecurityBound(lit.LogN, 128, false)
 	d.hash = d.lit.hash()
+}
+
+// hash is the hash that Parameters.Hash describes.
+func (l *ParametersLiteral) hash() [32]byte {
+	ppl, insecure := 1, 0
+	if l.Mode == ModePair {
+		ppl = 2
+	}
+	if l.Insecure {
+		insecure = 1
+	}
+	b := []byte("hencedge/params/v1\x00")
+	for _, v := range []int{l.LogN, l.LogScale, ppl, l.Depth, l.Alpha, insecure, len(l.Q), len(l.P)} {
+		b = binary.LittleEndian.AppendUint32(b, uint32(v))
+	}
+	for i, q := range l.Q {
+		b = binary.LittleEndian.AppendUint32(b, q)
+		b = binary.LittleEndian.AppendUint32(b, l.PsiQ[i])
+	}
+	for i, q := range l.P {
+		b = binary.LittleEndian.AppendUint32(b, q)
+		b = binary.LittleEndian.AppendUint32(b, l.PsiP[i])
+	}
+	return sha256.Sum256(b)
 }

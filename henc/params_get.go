@@ -1,8 +1,6 @@
 package henc
 
 import (
-	"crypto/sha256"
-	"encoding/binary"
 	"fmt"
 	"math"
 	"math/big"
@@ -124,6 +122,18 @@ func (p Parameters) ScaleAt(level int) float64 {
 	return p.d.scales[level]
 }
 
+// RescaleFactor is the product of the primes that rescaling from level drops; 1
+// where there is no level below.
+func (p Parameters) RescaleFactor(level int) float64 {
+	f := 1.0
+	if level > 0 && level <= p.MaxLevel() {
+		for _, q := range p.data().lit.Q[p.LimbsAt(level-1):p.LimbsAt(level)] {
+			f *= float64(q)
+		}
+	}
+	return f
+}
+
 // Insecure reports whether the literal was admitted with the insecure flag. Keys
 // of such parameters are never written.
 func (p Parameters) Insecure() bool { return p.data().lit.Insecure }
@@ -146,29 +156,6 @@ func (p Parameters) Equal(o Parameters) bool { return p.Hash() == o.Hash() }
 // for each prime of Q and then of P the prime and its root psi. The name is left
 // out. The zero Parameters have the zero hash.
 func (p Parameters) Hash() [32]byte { return p.data().hash }
-
-func (l *ParametersLiteral) hash() [32]byte {
-	ppl, insecure := 1, 0
-	if l.Mode == ModePair {
-		ppl = 2
-	}
-	if l.Insecure {
-		insecure = 1
-	}
-	b := []byte("hencedge/params/v1\x00")
-	for _, v := range []int{l.LogN, l.LogScale, ppl, l.Depth, l.Alpha, insecure, len(l.Q), len(l.P)} {
-		b = binary.LittleEndian.AppendUint32(b, uint32(v))
-	}
-	for i, q := range l.Q {
-		b = binary.LittleEndian.AppendUint32(b, q)
-		b = binary.LittleEndian.AppendUint32(b, l.PsiQ[i])
-	}
-	for i, q := range l.P {
-		b = binary.LittleEndian.AppendUint32(b, q)
-		b = binary.LittleEndian.AppendUint32(b, l.PsiP[i])
-	}
-	return sha256.Sum256(b)
-}
 
 // CheckLevel fails with ErrLevel unless level is in 0..MaxLevel.
 func (p Parameters) CheckLevel(level int) error {
