@@ -66,12 +66,58 @@ func TestSealOpen(t *testing.T) {
 // own error, is counted under its own label, and does not disturb the good
 // object that follows it.
 func TestOpenRefuses(t *testing.T) {
+	good, bad := refusedObjects(t)
+	for _, tc := range bad {
+		t.Run(tc.name, func(t *testing.T) {
+			o := testOptions(t)
+			o.MaxObject = 2000
+			o.Kinds = []Kind{KindReading, KindResult, KindStatus}
+			o.Retired = []KeyRef{{[16]byte{9}, 1}}
+			o.Programs = map[string][32]byte{"other-program": {}}
+			v := testVerifier(t, o)
+			obj, err := Open(tc.sealed, v)
+			if !errors.Is(err, tc.want) || obj != nil {
+				t.Fatalf("got %v, want %v", err, tc.want)
+			}
+			for _, r := range reasons {
+				if errors.Is(err, r.err) != (r.err == tc.want) {
+					t.Errorf("%v also wraps %v", err, r.err)
+				}
+			}
+			if n := o.Counters.Refused(Reason(tc.want)); n != 1 || o.Counters.accepted.Load() != 0 {
+				t.Errorf("counted %v", o.Counters.Snapshot())
+			}
+			if _, err := Open(good, v); err != nil {
+				t.Errorf("the good object after it: %v", err)
+			}
+		})
+	}
+}
+
+// refusedObject is an object that a verifier refuses, and with which error.
+type refusedObject struct {
+	name   string
+	sealed []byte
+	want   error
+}
+
+// refusedObjects returns an object that every verifier of these tests accepts, and one of
+// each kind that it refuses.
+func refusedObjects(t *testing.T) (good []byte, bad []refusedObject) {
+	t.Helper()
 	board, cloud := testKey(t, "board-7"), testKey(t, "cloud-1")
-	good := mustSeal(t, testReading(100), testrig.Pattern(500), board)
+	good = mustSeal(t, testReading(100), testrig.Pattern(500), board)
 	edit := func(f func(*Meta)) []byte {
 		m := testReading(101)
 		f(&m)
 		return mustSeal(t, m, testrig.Pattern(500), board)
+	}
+	sealAs := func(header []byte, alg int64) []byte {
+		s, err := sealRaw(header, testrig.Pattern(10), board, alg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
 	}
 	raw := func(version uint64, alg int64) []byte {
 		m := testReading(102)
@@ -79,19 +125,9 @@ func TestOpenRefuses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, err := sealRaw(b, testrig.Pattern(10), board, alg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s
+		return sealAs(b, alg)
 	}
-	rawMeta := func(b []byte) []byte {
-		s, err := sealRaw(b, testrig.Pattern(10), board, algEd25519)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s
-	}
+	rawMeta := func(header []byte) []byte { return sealAs(header, algEd25519) }
 	with := func(body, sealed []byte) []byte {
 		return append(append(appendHead([]byte{0x82}, majorBytes, len(body)), body...), envelopeOf(t, sealed)...)
 	}
@@ -107,35 +143,14 @@ func TestOpenRefuses(t *testing.T) {
 	unsorted := bytes.Clone(meta)
 	copy(unsorted[1:3], meta[3:5]) // version and kind, one byte each
 	copy(unsorted[3:5], meta[1:3])
-	withUnprotected := func() []byte {
-		front, _, envelope, err := cutFront(good)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var m cose.Sign1Message
-		if err := m.UnmarshalCBOR(envelope); err != nil {
-			t.Fatal(err)
-		}
-		m.Headers.RawUnprotected = nil
-		m.Headers.Unprotected = cose.UnprotectedHeader{"note": "unsigned"}
-		b, err := m.MarshalCBOR()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return append(bytes.Clone(front), b...)
-	}
-	for _, tc := range []struct {
-		name   string
-		sealed []byte
-		want   error
-	}{
+	return good, []refusedObject{
 		{"empty", nil, ErrTruncated},
 		{"one byte", good[:1], ErrTruncated},
 		{"cut in the middle", good[:len(good)/2], ErrTruncated},
 		{"last byte missing", good[:len(good)-1], ErrTruncated},
 		{"a byte too many", append(bytes.Clone(good), 0), ErrMalformed},
 		{"not an envelope", bytes.Repeat([]byte{0x42}, 100), ErrMalformed},
-		{"unsigned header", withUnprotected(), ErrMalformed},
+		{"unsigned header", withUnprotected(t, good), ErrMalformed},
 		{"keys out of order", rawMeta(unsorted), ErrMalformed},
 		{"unknown key", rawMeta(append([]byte{meta[0] + 1}, append(bytes.Clone(meta[1:]), 0x18, 99, 0)...)),
 			ErrMalformed},
@@ -164,31 +179,27 @@ func TestOpenRefuses(t *testing.T) {
 		{"unknown stream", edit(func(m *Meta) { m.Stream = "other" }), ErrWrongLayout},
 		{"unknown program", mustSeal(t, testResult(101), nil, cloud), ErrWrongLayout},
 		{"wrong kind", mustSeal(t, Meta{Kind: KindReceipt, Device: "board-7"}, nil, board), ErrWrongKind},
-	} {
-		t.Run(tc.name, func(t *testing.T) {
-			o := testOptions(t)
-			o.MaxObject = 2000
-			o.Kinds = []Kind{KindReading, KindResult, KindStatus}
-			o.Retired = []KeyRef{{[16]byte{9}, 1}}
-			o.Programs = map[string][32]byte{"other-program": {}}
-			v := testVerifier(t, o)
-			obj, err := Open(tc.sealed, v)
-			if !errors.Is(err, tc.want) || obj != nil {
-				t.Fatalf("got %v, want %v", err, tc.want)
-			}
-			for _, r := range reasons {
-				if errors.Is(err, r.err) != (r.err == tc.want) {
-					t.Errorf("%v also wraps %v", err, r.err)
-				}
-			}
-			if n := o.Counters.Refused(Reason(tc.want)); n != 1 || o.Counters.accepted.Load() != 0 {
-				t.Errorf("counted %v", o.Counters.Snapshot())
-			}
-			if _, err := Open(good, v); err != nil {
-				t.Errorf("the good object after it: %v", err)
-			}
-		})
 	}
+}
+
+// withUnprotected returns a sealed object with a header that its signature does not cover.
+func withUnprotected(t *testing.T, sealed []byte) []byte {
+	t.Helper()
+	front, _, envelope, err := cutFront(sealed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var m cose.Sign1Message
+	if err := m.UnmarshalCBOR(envelope); err != nil {
+		t.Fatal(err)
+	}
+	m.Headers.RawUnprotected = nil
+	m.Headers.Unprotected = cose.UnprotectedHeader{"note": "unsigned"}
+	b, err := m.MarshalCBOR()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(bytes.Clone(front), b...)
 }
 
 // coseKey is a key as go-cose, the independent judge of the envelope, wants it.

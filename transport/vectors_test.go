@@ -143,67 +143,7 @@ func makeVectors(t *testing.T) messageVectors {
 		Key: vectorKey{hex.EncodeToString(seed), hex.EncodeToString(key.Public()), key.PublicText(),
 			hex.EncodeToString(key.kid[:])},
 	}
-	fill := func(b byte) (h [32]byte) {
-		for i := range h {
-			h[i] = b
-		}
-		return h
-	}
-	reading := Meta{Kind: KindReading, Device: "board-7", Stream: "vibration", KeyID: [16]byte(ramp(16)), KeyEpoch: 3,
-		BootEpoch: 12, Sequence: 4711,
-		Params: fill(0xaa), Layout: fill(0xbb), Level: 1, Scale: 1 << 26, Start: 1_700_000_000_000_000_000,
-		End: 1_700_000_010_000_000_000, Samples: 256}
-	result := Meta{Kind: KindResult, Device: "cloud-1", Program: "mean-power", KeyID: [16]byte(ramp(16)), KeyEpoch: 3,
-		BootEpoch: 2, Sequence: 1,
-		Params: fill(0xaa), Layout: fill(0xcc), Scale: 0x1.00002p27, Start: 1_700_000_000_000_000_000,
-		End: 1_700_000_010_000_000_000, Samples: 256,
-		Inputs: [][32]byte{fill(1), fill(2)}, Post: &Post{A: 0.00390625, B: -3.1, Sqrt: true, Slot: 4, Count: 2,
-			Bound: 0.001}}
-	short := result
-	short.Sequence, short.Present = 2, []uint32{256, 100}
-	ofClass := result
-	ofClass.Sequence, ofClass.Subject = 3, "board-7"
-	fleet, large := result, result
-	fleet.Sequence, large.Sequence = 4, 5
-	fleet.SetFleet([][32]byte{fill(2), fill(1), fill(3)}, 2, 700)
-	var many [][32]byte
-	for i := range MaxInputs + 1 {
-		id := fill(9)
-		id[0], id[1] = byte(i>>8), byte(i)
-		many = append(many, id)
-	}
-	large.SetFleet(many, MaxInputs+1, 256*(MaxInputs+1))
-	status := Status{Online: true, Version: "0.1.0", Since: 1_700_000_000_000_000_000, KeyID: [16]byte(ramp(16)),
-		KeyEpoch: 3,
-		Streams: []StreamStatus{{Name: "vibration", Params: "edge13-d3", Packing: "real", Samples: 64,
-			Channels: []ChannelStatus{{Name: "x", Unit: "m/s2", Min: -16, Max: 16}}}}}
-	receipt := Receipt{To: "board-7", Items: []ReceiptItem{{Object: fill(1), Outcome: Taken},
-		{Object: fill(2), Outcome: Refused, Reason: "wrong_epoch", Detail: "epoch 2, want 3"},
-		{Object: fill(3), Outcome: Partial, Total: 11, Have: []byte{0xfd, 0x05}}, {Object: fill(4), Outcome: Unknown},
-		{Object: fill(5), Outcome: Working}}}
-	ask := Ask{To: "cloud-1", Items: []AskItem{{Object: fill(3), Topic: "hencedge/v1/up/board-7/vibration", Total: 11,
-		Size: 1_200_000}}}
-	at := Meta{Device: "board-7", BootEpoch: 12, Sequence: 1}
-	receiptMeta := Meta{Kind: KindReceipt, Device: "cloud-1", BootEpoch: 1_700_000_000_000_000_000, Sequence: 9,
-		Start: 1_700_000_000_000_000_000, End: 1_700_000_000_000_000_000}
-	for _, c := range []struct {
-		name string
-		meta Meta
-		body []byte
-		alg  int64
-		in   any
-	}{
-		{"reading", reading, ramp(40), -19, nil},
-		{"reading-eddsa", reading, ramp(40), -8, nil},
-		{"result", result, ramp(300), -19, nil},
-		{"status", of(at, KindStatus), must(MarshalStatus(status)), -19, contentOf(status)},
-		{"receipt", receiptMeta, must(MarshalReceipt(receipt)), -19, contentOf(receipt)},
-		{"ask", of(at, KindAsk), must(MarshalAsk(ask)), -19, contentOf(ask)},
-		{"result-partial", short, ramp(40), -19, nil},
-		{"result-class", ofClass, ramp(40), -19, nil},
-		{"result-fleet", fleet, ramp(40), -19, nil},
-		{"result-fleet-digest", large, ramp(40), -19, nil},
-	} {
+	for _, c := range vectorObjects() {
 		header, err := marshalMeta(&c.meta, Version)
 		if err != nil {
 			t.Fatal(err)
@@ -214,7 +154,7 @@ func makeVectors(t *testing.T) messageVectors {
 		}
 		id := ObjectID(sealed)
 		v.Sealed = append(v.Sealed, vectorSealed{c.name, c.alg, toVector(c.meta), hex.EncodeToString(header),
-			hex.EncodeToString(c.body), c.in,
+			hex.EncodeToString(c.body), c.content,
 			hex.EncodeToString(sigStructure(c.alg, key.kid, header, c.body)), hex.EncodeToString(sealed),
 			hex.EncodeToString(id[:])})
 	}
@@ -230,8 +170,92 @@ func makeVectors(t *testing.T) messageVectors {
 		}
 		v.Chunks = append(v.Chunks, vc)
 	}
-	v.Refused = badVectors(t, v, key, reading)
+	v.Refused = badVectors(t, v, key, vectorReading())
 	return v
+}
+
+// fill returns 32 bytes of one value.
+func fill(b byte) (h [32]byte) {
+	for i := range h {
+		h[i] = b
+	}
+	return h
+}
+
+// vectorObject is an object to seal. content is its body as JSON shows it, if it is not bytes.
+type vectorObject struct {
+	name    string
+	meta    Meta
+	body    []byte
+	alg     int64
+	content any
+}
+
+// vectorObjects returns one object of every kind, in the order of the file.
+func vectorObjects() []vectorObject {
+	status := Status{Online: true, Version: "0.1.0", Since: 1_700_000_000_000_000_000, KeyID: [16]byte(ramp(16)),
+		KeyEpoch: 3,
+		Streams: []StreamStatus{{Name: "vibration", Params: "edge13-d3", Packing: "real", Samples: 64,
+			Channels: []ChannelStatus{{Name: "x", Unit: "m/s2", Min: -16, Max: 16}}}}}
+	receipt := Receipt{To: "board-7", Items: []ReceiptItem{{Object: fill(1), Outcome: Taken},
+		{Object: fill(2), Outcome: Refused, Reason: "wrong_epoch", Detail: "epoch 2, want 3"},
+		{Object: fill(3), Outcome: Partial, Total: 11, Have: []byte{0xfd, 0x05}}, {Object: fill(4), Outcome: Unknown},
+		{Object: fill(5), Outcome: Working}}}
+	ask := Ask{To: "cloud-1", Items: []AskItem{{Object: fill(3), Topic: "hencedge/v1/up/board-7/vibration", Total: 11,
+		Size: 1_200_000}}}
+	at := Meta{Device: "board-7", BootEpoch: 12, Sequence: 1}
+	receiptMeta := Meta{Kind: KindReceipt, Device: "cloud-1", BootEpoch: 1_700_000_000_000_000_000, Sequence: 9,
+		Start: 1_700_000_000_000_000_000, End: 1_700_000_000_000_000_000}
+	list := []vectorObject{
+		{"reading", vectorReading(), ramp(40), -19, nil},
+		{"reading-eddsa", vectorReading(), ramp(40), -8, nil},
+		{"result", vectorResult(), ramp(300), -19, nil},
+		{"status", of(at, KindStatus), must(MarshalStatus(status)), -19, contentOf(status)},
+		{"receipt", receiptMeta, must(MarshalReceipt(receipt)), -19, contentOf(receipt)},
+		{"ask", of(at, KindAsk), must(MarshalAsk(ask)), -19, contentOf(ask)},
+	}
+	return append(list, vectorResults()...)
+}
+
+// vectorResults returns results of the forms that not every result has.
+func vectorResults() []vectorObject {
+	result := vectorResult()
+	short := result
+	short.Sequence, short.Present = 2, []uint32{256, 100}
+	ofClass := result
+	ofClass.Sequence, ofClass.Subject = 3, "board-7"
+	fleet, large := result, result
+	fleet.Sequence, large.Sequence = 4, 5
+	fleet.SetFleet([][32]byte{fill(2), fill(1), fill(3)}, 2, 700)
+	var many [][32]byte
+	for i := range MaxInputs + 1 {
+		id := fill(9)
+		id[0], id[1] = byte(i>>8), byte(i)
+		many = append(many, id)
+	}
+	large.SetFleet(many, MaxInputs+1, 256*(MaxInputs+1))
+	return []vectorObject{
+		{"result-partial", short, ramp(40), -19, nil},
+		{"result-class", ofClass, ramp(40), -19, nil},
+		{"result-fleet", fleet, ramp(40), -19, nil},
+		{"result-fleet-digest", large, ramp(40), -19, nil},
+	}
+}
+
+func vectorReading() Meta {
+	return Meta{Kind: KindReading, Device: "board-7", Stream: "vibration", KeyID: [16]byte(ramp(16)), KeyEpoch: 3,
+		BootEpoch: 12, Sequence: 4711,
+		Params: fill(0xaa), Layout: fill(0xbb), Level: 1, Scale: 1 << 26, Start: 1_700_000_000_000_000_000,
+		End: 1_700_000_010_000_000_000, Samples: 256}
+}
+
+func vectorResult() Meta {
+	return Meta{Kind: KindResult, Device: "cloud-1", Program: "mean-power", KeyID: [16]byte(ramp(16)), KeyEpoch: 3,
+		BootEpoch: 2, Sequence: 1,
+		Params: fill(0xaa), Layout: fill(0xcc), Scale: 0x1.00002p27, Start: 1_700_000_000_000_000_000,
+		End: 1_700_000_010_000_000_000, Samples: 256,
+		Inputs: [][32]byte{fill(1), fill(2)}, Post: &Post{A: 0.00390625, B: -3.1, Sqrt: true, Slot: 4, Count: 2,
+			Bound: 0.001}}
 }
 
 func of(m Meta, k Kind) Meta {

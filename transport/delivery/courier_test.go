@@ -95,59 +95,67 @@ func newFarEnd(t testing.TB, url string) *farEnd {
 			t.Fatal(err)
 		}
 	}
-	subscribe(transport.DefaultPrefix+"/up/+/+", func(d transport.Delivery) {
-		defer d.Ack()
-		c, err := transport.UnmarshalChunk(d.Payload, 0)
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		e.mu.Lock()
-		e.chunks[c.Object]++
-		e.mu.Unlock()
-		if e.swallow != nil && e.swallow(c) {
-			return
-		}
-		if err := e.rx.Feed(d.Topic, d.Payload); err != nil && !errors.Is(err, transport.ErrReplayed) {
-			t.Error(err)
-		}
-	})
+	subscribe(transport.DefaultPrefix+"/up/+/+", e.chunk)
 	subscribe(transport.AskTopic(transport.DefaultPrefix, "board"), func(d transport.Delivery) {
 		defer d.Ack()
 		e.asks.Add(1)
-		sealed, err := transport.ReadWhole(d.Payload, 0)
-		if err != nil {
+		if err := e.answer(v, d); err != nil {
 			t.Error(err)
-			return
-		}
-		obj, err := v.OpenFrom(d.Topic, sealed)
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		a, err := transport.UnmarshalAsk(obj.Body)
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		for _, it := range a.Items {
-			if e.asked != nil {
-				if out := e.asked(it.Object); out != nil {
-					e.send("board", *out)
-					continue
-				}
-			}
-			e.mu.Lock()
-			taken := e.taken[it.Object]
-			e.mu.Unlock()
-			if taken {
-				e.send("board", e.of(it.Object))
-			} else {
-				e.send("board", e.rx.Progress(it.Topic, it.Object, it.Total, it.Size))
-			}
 		}
 	})
 	return e
+}
+
+// chunk takes a chunk, unless it is lost on the way.
+func (e *farEnd) chunk(d transport.Delivery) {
+	defer d.Ack()
+	c, err := transport.UnmarshalChunk(d.Payload, 0)
+	if err != nil {
+		e.t.Error(err)
+		return
+	}
+	e.mu.Lock()
+	e.chunks[c.Object]++
+	e.mu.Unlock()
+	if e.swallow != nil && e.swallow(c) {
+		return
+	}
+	if err := e.rx.Feed(d.Topic, d.Payload); err != nil && !errors.Is(err, transport.ErrReplayed) {
+		e.t.Error(err)
+	}
+}
+
+// answer answers an ask, item by item.
+func (e *farEnd) answer(v *transport.Verifier, d transport.Delivery) error {
+	sealed, err := transport.ReadWhole(d.Payload, 0)
+	if err != nil {
+		return err
+	}
+	obj, err := v.OpenFrom(d.Topic, sealed)
+	if err != nil {
+		return err
+	}
+	a, err := transport.UnmarshalAsk(obj.Body)
+	if err != nil {
+		return err
+	}
+	for _, it := range a.Items {
+		if e.asked != nil {
+			if out := e.asked(it.Object); out != nil {
+				e.send("board", *out)
+				continue
+			}
+		}
+		e.mu.Lock()
+		taken := e.taken[it.Object]
+		e.mu.Unlock()
+		if taken {
+			e.send("board", e.of(it.Object))
+		} else {
+			e.send("board", e.rx.Progress(it.Topic, it.Object, it.Total, it.Size))
+		}
+	}
+	return nil
 }
 
 // of returns what became of an object that came.

@@ -346,105 +346,8 @@ func chunksOf(t *testing.T, object []byte, size int) (out [][]byte) {
 // arrives.
 func TestBadMessagesDoNotDisturb(t *testing.T) {
 	forEachBroker(t, func(t *testing.T, b testBroker) {
-		ctx := testrig.Context(t)
-		board, err := transport.NewSigningKey()
-		if err != nil {
-			t.Fatal(err)
-		}
-		o := trusting(t, board)
-		o.MaxObject = 50_000
-		v, err := transport.NewVerifier(o)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var mu sync.Mutex
-		opened := map[uint64]bool{}
-		recv := transport.NewReceiver(transport.Limits{MaxObject: 60_000}, func(s transport.Staged) error {
-			defer s.Done()
-			topic, sealed := s.Topic, s.Sealed
-			obj, err := v.OpenFrom(topic, sealed)
-			if err != nil {
-				return nil // counted by the verifier
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			opened[obj.Meta.Sequence] = true
-			return nil
-		})
-		var clientCounters transport.Counters
-		sub := dial(t, Options{URL: b.url(), ClientID: "receiver", MaxInbound: 64 << 10, Counters: &clientCounters})
-		if err := sub.Subscribe(ctx, transport.DefaultPrefix+"/up/+/+",
-			func(d transport.Delivery) { _ = recv.Feed(d.Topic, d.Payload); d.Ack() }); err != nil {
-			t.Fatal(err)
-		}
-		pub := dial(t, Options{URL: b.url(), ClientID: "sender"})
-		sender, err := transport.NewSender(pub, 4096)
-		if err != nil {
-			t.Fatal(err)
-		}
-		topic := transport.ReadingTopic(transport.DefaultPrefix, "board-7", "vibration")
-		object := func(seq uint64, f func(*transport.Meta)) []byte {
-			m := reading(seq)
-			if f != nil {
-				f(&m)
-			}
-			sealed, err := transport.Seal(m, testrig.Pattern(9000), board)
-			if err != nil {
-				t.Fatal(err)
-			}
-			return sealed
-		}
-		raw := func(b []byte) func() error { return func() error { return pub.Publish(ctx, topic, b, false) } }
-		send := func(b []byte) func() error { return func() error { return sender.Send(ctx, topic, b) } }
-		arrived := func(seq uint64) bool {
-			mu.Lock()
-			defer mu.Unlock()
-			return opened[seq]
-		}
-		replay := object(1000, nil)
-		first := func() error { // handlers run concurrently: the second delivery must come after the first
-			testrig.Eventually(t, "the object to be replayed", func() bool { return arrived(1000) })
-			return nil
-		}
-		flipped := object(1001, nil)
-		flipped[len(flipped)-1000] ^= 1
-		chunks := chunksOf(t, object(1002, nil), 4096)
-		downgraded := object(1003, nil)
-		at := bytes.LastIndex(downgraded, []byte{0xa2, 0x01, 0x32}) // the protected header
-		downgraded[at+2] = 0x26                                     // the algorithm: ES256
-		conflicting, err := transport.UnmarshalChunk(bytes.Clone(chunks[0]), 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		conflicting.Data[0] ^= 1
-		conflict, err := conflicting.Marshal()
-		if err != nil {
-			t.Fatal(err)
-		}
-		bad := []struct {
-			reason string
-			c      *transport.Counters
-			send   []func() error
-		}{
-			{"malformed", recv.Counters(), []func() error{raw([]byte("nonsense")), raw([]byte{0xff})}},
-			{"truncated", recv.Counters(), []func() error{raw(nil), raw(chunks[0][:2000])}},
-			{"too_large", recv.Counters(), []func() error{send(testrig.Pattern(60_001))}},
-			{"too_large", &clientCounters, []func() error{raw(make([]byte, 65<<10))}},
-			{"too_large", o.Counters, []func() error{send(testrig.Pattern(50_001))}},
-			{"conflict", recv.Counters(), []func() error{raw(chunks[0]), raw(conflict)}},
-			{"replayed", recv.Counters(), []func() error{send(replay), first, send(replay)}},
-			{"bad_signature", o.Counters, []func() error{send(flipped)}},
-			{"unknown_signer", o.Counters, []func() error{send(object(1,
-				func(m *transport.Meta) { m.Device = "board-8" }))}},
-			{"wrong_key", o.Counters, []func() error{send(object(2, func(m *transport.Meta) { m.KeyID[3]++ }))}},
-			{"wrong_epoch", o.Counters, []func() error{send(object(3, func(m *transport.Meta) { m.KeyEpoch = 9 }))}},
-			{"wrong_params", o.Counters, []func() error{send(object(4, func(m *transport.Meta) { m.Params[3]++ }))}},
-			{"wrong_layout", o.Counters, []func() error{send(object(5, func(m *transport.Meta) { m.Layout[3]++ }))}},
-			{"wrong_topic", o.Counters, []func() error{send(object(6,
-				func(m *transport.Meta) { m.Stream = "other" }))}},
-			{"downgraded", o.Counters, []func() error{send(downgraded)}},
-		}
-		for i, tc := range bad {
+		r := newBadRig(t, b)
+		for i, tc := range r.badMessages(t) {
 			before := tc.c.Refused(tc.reason)
 			for _, f := range tc.send {
 				if err := f(); err != nil {
@@ -452,11 +355,147 @@ func TestBadMessagesDoNotDisturb(t *testing.T) {
 				}
 			}
 			seq := uint64(2000 + i)
-			if err := sender.Send(ctx, topic, object(seq, nil)); err != nil {
+			if err := r.send(r.object(t, seq, nil))(); err != nil {
 				t.Fatal(err)
 			}
 			testrig.Eventually(t, "refusal as "+tc.reason, func() bool { return tc.c.Refused(tc.reason) > before })
-			testrig.Eventually(t, "the good object after "+tc.reason, func() bool { return arrived(seq) })
+			testrig.Eventually(t, "the good object after "+tc.reason, func() bool { return r.arrived(seq) })
 		}
 	})
+}
+
+// badRig is a sender of bad messages and a receiver that counts them, at a broker.
+type badRig struct {
+	ctx    context.Context
+	board  *transport.SigningKey
+	topic  string // of the board's readings
+	pub    transport.Client
+	sender *transport.Sender
+
+	client   transport.Counters  // of the receiver's connection
+	receiver *transport.Receiver // of chunks
+	verifier *transport.Counters
+
+	mu     sync.Mutex
+	opened map[uint64]bool // sequence numbers of the objects that arrived
+}
+
+func newBadRig(t *testing.T, b testBroker) *badRig {
+	t.Helper()
+	board, err := transport.NewSigningKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &badRig{ctx: testrig.Context(t), board: board, opened: map[uint64]bool{},
+		topic: transport.ReadingTopic(transport.DefaultPrefix, "board-7", "vibration")}
+	o := trusting(t, board)
+	o.MaxObject = 50_000
+	r.verifier = o.Counters
+	v, err := transport.NewVerifier(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.receiver = transport.NewReceiver(transport.Limits{MaxObject: 60_000}, func(s transport.Staged) error {
+		defer s.Done()
+		topic, sealed := s.Topic, s.Sealed
+		obj, err := v.OpenFrom(topic, sealed)
+		if err != nil {
+			return nil // counted by the verifier
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.opened[obj.Meta.Sequence] = true
+		return nil
+	})
+	sub := dial(t, Options{URL: b.url(), ClientID: "receiver", MaxInbound: 64 << 10, Counters: &r.client})
+	if err := sub.Subscribe(r.ctx, transport.DefaultPrefix+"/up/+/+",
+		func(d transport.Delivery) { _ = r.receiver.Feed(d.Topic, d.Payload); d.Ack() }); err != nil {
+		t.Fatal(err)
+	}
+	r.pub = dial(t, Options{URL: b.url(), ClientID: "sender"})
+	if r.sender, err = transport.NewSender(r.pub, 4096); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// object returns a sealed reading whose header was changed.
+func (r *badRig) object(t *testing.T, seq uint64, change func(*transport.Meta)) []byte {
+	t.Helper()
+	m := reading(seq)
+	if change != nil {
+		change(&m)
+	}
+	sealed, err := transport.Seal(m, testrig.Pattern(9000), r.board)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return sealed
+}
+
+// raw publishes one message, send an object in chunks.
+func (r *badRig) raw(b []byte) func() error {
+	return func() error { return r.pub.Publish(r.ctx, r.topic, b, false) }
+}
+
+func (r *badRig) send(b []byte) func() error {
+	return func() error { return r.sender.Send(r.ctx, r.topic, b) }
+}
+
+func (r *badRig) arrived(seq uint64) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.opened[seq]
+}
+
+// badMessage is what is sent, and where it must be counted as what.
+type badMessage struct {
+	reason string
+	c      *transport.Counters
+	send   []func() error
+}
+
+func (r *badRig) badMessages(t *testing.T) []badMessage {
+	t.Helper()
+	replay := r.object(t, 1000, nil)
+	first := func() error { // handlers run concurrently: the second delivery must come after the first
+		testrig.Eventually(t, "the object to be replayed", func() bool { return r.arrived(1000) })
+		return nil
+	}
+	flipped := r.object(t, 1001, nil)
+	flipped[len(flipped)-1000] ^= 1
+	chunks := chunksOf(t, r.object(t, 1002, nil), 4096)
+	downgraded := r.object(t, 1003, nil)
+	at := bytes.LastIndex(downgraded, []byte{0xa2, 0x01, 0x32}) // the protected header
+	downgraded[at+2] = 0x26                                     // the algorithm: ES256
+	conflicting, err := transport.UnmarshalChunk(bytes.Clone(chunks[0]), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conflicting.Data[0] ^= 1
+	conflict, err := conflicting.Marshal()
+	if err != nil {
+		t.Fatal(err)
+	}
+	chunk, object := r.receiver.Counters(), r.verifier
+	changed := func(seq uint64, change func(*transport.Meta)) []func() error {
+		return []func() error{r.send(r.object(t, seq, change))}
+	}
+	return []badMessage{
+		{"malformed", chunk, []func() error{r.raw([]byte("nonsense")), r.raw([]byte{0xff})}},
+		{"truncated", chunk, []func() error{r.raw(nil), r.raw(chunks[0][:2000])}},
+		{"too_large", chunk, []func() error{r.send(testrig.Pattern(60_001))}},
+		{"too_large", &r.client, []func() error{r.raw(make([]byte, 65<<10))}},
+		{"too_large", object, []func() error{r.send(testrig.Pattern(50_001))}},
+		{"conflict", chunk, []func() error{r.raw(chunks[0]), r.raw(conflict)}},
+		{"replayed", chunk, []func() error{r.send(replay), first, r.send(replay)}},
+		{"bad_signature", object, []func() error{r.send(flipped)}},
+		{"unknown_signer", object, changed(1, func(m *transport.Meta) { m.Device = "board-8" })},
+		{"wrong_key", object, changed(2, func(m *transport.Meta) { m.KeyID[3]++ })},
+		{"wrong_epoch", object, changed(3, func(m *transport.Meta) { m.KeyEpoch = 9 })},
+		{"wrong_params", object, changed(4, func(m *transport.Meta) { m.Params[3]++ })},
+		{"wrong_layout", object, changed(5, func(m *transport.Meta) { m.Layout[3]++ })},
+		{"wrong_topic", object, changed(6, func(m *transport.Meta) { m.Stream = "other" })},
+		{"downgraded", object, []func() error{r.send(downgraded)}},
+	}
 }
