@@ -17,100 +17,123 @@ import (
 // An evaluator does not go on without the store that its state belongs to, since what is
 // in it would be lost; an old copy of it is told, and everything else needs no word.
 func TestStoreBelongsToState(t *testing.T) {
-	home := t.TempDir()
-	dir, path := filepath.Join(home, "store"), filepath.Join(home, "state")
-	program := prog("mean", "mean(x)", inputs("d1/count/temp"))
-	cfg := storeConfig(t, dir, program)
-	cfg.State = path
-	h := testHolder(t)
-	start := func() (health []string, err error) {
-		t.Helper()
-		s, err := New(cfg,
-			Deps{SigningKey: signer(t, "cloud"), Keys: []engine.Keys{{Context: h.ctx, Evaluation: h.keys}},
-				Logger: testrig.Quiet()})
-		if err != nil {
-			return nil, err
-		}
-		health = s.Health()
-		return health, s.Close()
-	}
-	good := func(what string) {
-		t.Helper()
-		if health, err := start(); err != nil || len(health) != 0 {
-			t.Errorf("%s: %q, %v", what, health, err)
-		}
-	}
-	move := func(from, to string) {
-		t.Helper()
-		if err := os.Rename(from, to); err != nil {
-			t.Fatal(err)
-		}
-	}
-	empty := func() {
-		t.Helper()
-		if err := os.Mkdir(dir, 0o700); err != nil {
-			t.Fatal(err)
-		}
-	}
-	copied := func(from, to string) {
-		t.Helper()
-		if err := os.CopyFS(to, os.DirFS(from)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	good("the first start")
-	copied(dir, filepath.Join(home, "backup"))
-	stateCopy, err := os.ReadFile(path)
+	h := newMarkedStore(t)
+	h.good("the first start")
+	h.copied(h.dir, h.at("backup"))
+	stateCopy, err := os.ReadFile(h.state)
 	if err != nil {
 		t.Fatal(err)
 	}
-	good("the second start")
-	move(dir, filepath.Join(home, "real"))
-	empty()
-	_, err = start()
-	wantError(t, err, store.ErrState, path, dir, "Put it there", "move "+path+" away")
-	move(path, filepath.Join(home, "state.real"))
-	good("without both")
-	move(dir, filepath.Join(home, "other"))
-	move(path, filepath.Join(home, "state.other"))
-	move(filepath.Join(home, "state.real"), path)
-	copied(filepath.Join(home, "other"), dir)
-	_, err = start()
-	wantError(t, err, store.ErrState, "is not the one that belongs to", path, dir)
-	if err := os.RemoveAll(dir); err != nil {
+	h.good("the second start")
+	h.move(h.dir, h.at("real"))
+	if err := os.Mkdir(h.dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	move(filepath.Join(home, "real"), dir)
-	good("the store is back")
-	if err := os.WriteFile(path, stateCopy, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	good("an old copy of the state")
-	if err := os.RemoveAll(dir); err != nil {
-		t.Fatal(err)
-	}
-	copied(filepath.Join(home, "backup"), dir)
-	if health, err := start(); err != nil || len(health) != 1 || !strings.Contains(health[0], "is an old copy") {
+	h.refused(h.state, h.dir, "Put it there", "move "+h.state+" away")
+	h.move(h.state, h.at("state.real"))
+	h.good("without both")
+	h.move(h.dir, h.at("other"))
+	h.move(h.state, h.at("state.other"))
+	h.move(h.at("state.real"), h.state)
+	h.copied(h.at("other"), h.dir)
+	h.refused("is not the one that belongs to", h.state, h.dir)
+	h.removed(h.dir)
+	h.move(h.at("real"), h.dir)
+	h.good("the store is back")
+	h.write(h.state, stateCopy)
+	h.good("an old copy of the state")
+	h.removed(h.dir)
+	h.copied(h.at("backup"), h.dir)
+	if health, err := h.start(); err != nil || len(health) != 1 || !strings.Contains(health[0], "is an old copy") {
 		t.Errorf("an old copy of the store: %q, %v", health, err)
 	}
-	good("after it")
-	if err := os.WriteFile(filepath.Join(dir, store.MarkFile), nil, 0o600); err != nil {
-		t.Fatal(err)
+	h.good("after it")
+	mark := filepath.Join(h.dir, store.MarkFile)
+	h.write(mark, nil)
+	h.refused(mark, "damaged")
+	h.removed(mark)
+	h.good("the mark alone is lost")
+	h.cfg.Store = &config.Store{Dir: h.dir}
+	h.cfg.SetDefaults()
+	h.cfg.Name = "cloud2"
+	h.removed(h.state)
+	h.refused("belongs to evaluator")
+}
+
+// markedStore is an evaluator that is started again and again over a state file and a
+// store, both in one directory with what is moved away.
+type markedStore struct {
+	*testing.T
+	home, dir, state string
+	cfg              *config.Evaluator
+	keys             engine.Keys
+}
+
+func newMarkedStore(t *testing.T) *markedStore {
+	t.Helper()
+	home := t.TempDir()
+	h := &markedStore{T: t, home: home, dir: filepath.Join(home, "store"), state: filepath.Join(home, "state")}
+	h.cfg = storeConfig(t, h.dir, prog("mean", "mean(x)", inputs("d1/count/temp")))
+	h.cfg.State = h.state
+	holder := testHolder(t)
+	h.keys = engine.Keys{Context: holder.ctx, Evaluation: holder.keys}
+	return h
+}
+
+func (h *markedStore) at(name string) string { return filepath.Join(h.home, name) }
+
+// start starts and ends the evaluator. It returns what it says of its health.
+func (h *markedStore) start() (health []string, err error) {
+	h.Helper()
+	s, err := New(h.cfg, Deps{SigningKey: signer(h.T, "cloud"), Keys: []engine.Keys{h.keys}, Logger: testrig.Quiet()})
+	if err != nil {
+		return nil, err
 	}
-	_, err = start()
-	wantError(t, err, store.ErrState, filepath.Join(dir, store.MarkFile), "damaged")
-	if err := os.Remove(filepath.Join(dir, store.MarkFile)); err != nil {
-		t.Fatal(err)
+	health = s.Health()
+	return health, s.Close()
+}
+
+// good expects a start without a word.
+func (h *markedStore) good(what string) {
+	h.Helper()
+	if health, err := h.start(); err != nil || len(health) != 0 {
+		h.Errorf("%s: %q, %v", what, health, err)
 	}
-	good("the mark alone is lost")
-	cfg.Store = &config.Store{Dir: dir}
-	cfg.SetDefaults()
-	cfg.Name = "cloud2"
-	if err := os.Remove(path); err != nil {
-		t.Fatal(err)
+}
+
+// refused expects a start that fails.
+func (h *markedStore) refused(words ...string) {
+	h.Helper()
+	_, err := h.start()
+	wantError(h.T, err, store.ErrState, words...)
+}
+
+func (h *markedStore) move(from, to string) {
+	h.Helper()
+	if err := os.Rename(from, to); err != nil {
+		h.Fatal(err)
 	}
-	_, err = start()
-	wantError(t, err, store.ErrState, "belongs to evaluator")
+}
+
+func (h *markedStore) copied(from, to string) {
+	h.Helper()
+	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+		h.Fatal(err)
+	}
+}
+
+func (h *markedStore) removed(path string) {
+	h.Helper()
+	if err := os.RemoveAll(path); err != nil {
+		h.Fatal(err)
+	}
+}
+
+func (h *markedStore) write(path string, text []byte) {
+	h.Helper()
+	if err := os.WriteFile(path, text, 0o600); err != nil {
+		h.Fatal(err)
+	}
 }
 
 // Windows that were acknowledged, and that the configuration of the next start does not

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -24,82 +25,7 @@ func mustCompile(t testing.TB, set, expr string) *Circuit {
 }
 
 func TestRefusals(t *testing.T) {
-	deep := strings.Repeat("(", MaxNesting+1) + "x" + strings.Repeat(")", MaxNesting+1)
-	for _, c := range []struct {
-		set, expr string
-		kind      error
-		part      string // the sub-expression under the carets
-		says      []string
-	}{
-		{"edge13-d3", "", ErrSyntax, "", nil},
-		{"edge13-d3", "x +", ErrSyntax, "", nil},
-		{"edge13-d3", "x $ y", ErrSyntax, "", []string{"`$` is not expected here"}},
-		{"edge13-d3", "x; y", ErrSyntax, "x; y", []string{"not part of the language"}},
-		{"edge13-d3", "x\xff", ErrSyntax, "", []string{"UTF-8"}},
-		{"edge13-d3", deep, ErrSize, "(", []string{"nested more than 64"}},
-		{"edge13-d3", "mean(temp)", ErrName, "temp",
-			[]string{"unknown variable `temp`", "the inputs are s, t, w, x, y, z"}},
-		{"edge13-d3", "mena(x)", ErrName, "mena(x)", []string{`unknown function "mena"`, "did you mean mean(x)?"}},
-		{"edge13-d3", "var2(x)", ErrName, "var2(x)", []string{"did you mean var(x)?"}},
-		{"edge13-d3", "sud(x)", ErrName, "sud(x)", []string{"did you mean std(x)?"}},
-		{"edge13-d3", "average(x)", ErrName, "average(x)", []string{"did you mean mean(x)?"}},
-		{"edge13-d3", "fourier(x)", ErrName, "fourier(x)", []string{"the functions are cov, dot, lag"}},
-		{"edge13-d3", "mean", ErrName, "mean", []string{"mean is a function: mean(x)"}},
-		{"edge13-d3", "let x = 2; x", ErrName, "", []string{"let redefines the input x"}},
-		{"edge13-d3", "let sum = 2; x*sum", ErrName, "", []string{"let redefines the function sum"}},
-		{"edge13-d3", "mean(x, y)", ErrType, "mean(x, y)", []string{"has 2 arguments, mean takes 1", "write mean(x)"}},
-		{"edge13-d3", "mean(mean(x))", ErrType, "mean(mean(x))", []string{"needs a window", "single value"}},
-		{"edge13-d3", "rms(mean(x))", ErrType, "", []string{"needs a window"}},
-		{"edge13-d3", "mean(3)", ErrConstant, "mean(3)", []string{"constant 3"}},
-		{"edge13-d3", "x + s", ErrType, "x + s", []string{"windows of 20 and 5 samples"}},
-		{"edge13-d3", "x * s", ErrType, "x * s", []string{"windows of 20 and 5 samples"}},
-		{"edge13-d3", "cov(x, s)", ErrType, "cov(x, s)", []string{"windows of 20 and 5 samples"}},
-		{"edge13-d3", "dot(s, [1, 2])", ErrType, "[1, 2]", []string{"2 weights for a window of 5 samples"}},
-		{"edge13-d3", "dot(s, mean(s))", ErrType, "mean(s)", []string{"neither a list of weights nor a window"}},
-		{"edge13-d3", "dot(s, [x, 1, 1, 1, 1])", ErrType, "x", []string{"not a constant"}},
-		{"edge13-d3", "poly(x, [1e308, 1e308, 1e308])", ErrConstant, "", []string{"beyond the range of float64"}},
-		{"edge13-d3", "poly(x, 3)", ErrType, "3", []string{"not a list of constants"}},
-		{"edge13-d3", "poly(x, [])", ErrType, "[]", []string{"empty"}},
-		{"edge13-d3", "x + [1, 2]", ErrType, "[1, 2]", []string{"list where a value is needed"}},
-		{"edge13-d3", `x + "a"`, ErrType, `"a"`, []string{"not a number"}},
-		{"edge13-d3", "lag(x, 1.5)", ErrType, "1.5", []string{"whole number"}},
-		{"edge13-d3", "lag(lag(x, 40), 40)", ErrSize, "", []string{"80 windows back"}},
-		{"edge13-d3", "x > 3", ErrUnsupported, "x > 3", []string{"compares encrypted values", "after decryption"}},
-		{"edge13-d3", "x == y", ErrUnsupported, "x == y", nil},
-		{"edge13-d3", "x % 2", ErrUnsupported, "x % 2", []string{"remainder"}},
-		{"edge13-d3", "x and y", ErrUnsupported, "x and y", nil},
-		{"edge13-d3", "not x", ErrUnsupported, "not x", nil},
-		{"edge13-d3", "x ? y : z", ErrUnsupported, "x ? y : z", []string{"branches"}},
-		{"edge13-d3", "x[0]", ErrUnsupported, "x[0]", []string{"selects part"}},
-		{"edge13-d3", "x / y", ErrUnsupported, "x / y", []string{"divides by the encrypted value `y`"}},
-		{"edge13-d3", "x / 0", ErrConstant, "x / 0", []string{"by zero"}},
-		{"edge13-d3", "x ^ y", ErrUnsupported, "x ^ y", []string{"which is not a constant"}},
-		{"edge13-d3", "x ^ 0.5", ErrUnsupported, "x ^ 0.5", []string{"sqrt"}},
-		{"edge13-d3", "x ^ -1", ErrUnsupported, "x ^ -1", []string{"whole numbers"}},
-		{"edge13-d3", "x ^ 65", ErrSize, "x ^ 65", []string{"at most 64"}},
-		{"edge13-d3", "1 + sqrt(mean(y))", ErrUnsupported, "1 + sqrt(mean(y))", []string{"must be outermost"}},
-		{"edge13-d3", "-std(y)", ErrUnsupported, "-std(y)", []string{"must be outermost"}},
-		{"edge13-d3", "rms(x) * rms(y)", ErrUnsupported, "", []string{"must be outermost"}},
-		{"edge13-d3", "mean(sqrt(y))", ErrUnsupported, "", []string{"must be outermost"}},
-		{"edge13-d3", "sqrt(x - 10)", ErrUnsupported, "x - 10", []string{"never positive"}},
-		{"edge13-d3", "max(x, y)", ErrUnsupported, "max(x, y)", []string{"comparing"}},
-		{"edge13-d3", "abs(x)", ErrUnsupported, "abs(x)", nil},
-		{"edge13-d3", "filter(x, # > 1)", ErrName, "", nil},
-		{"edge13-d3", "x - x", ErrConstant, "x - x", []string{"is the constant 0"}},
-		{"edge13-d3", "3", ErrConstant, "3", []string{"is the constant 3"}},
-		{"edge13-d3", "x * 1e999", ErrSyntax, "", nil},
-		{"edge13-d3", "x * 1e200 * 1e200", ErrConstant, "", []string{"not a finite number"}},
-		{"edge12-d1", "x*x*y + z", ErrDepth, "x*x*y", []string{"needs level 2", "edge12-d1 have 1",
-			"use parameters edge13-d3"}},
-		{"edge13-d3", "x^64", ErrDepth, "x^64", []string{"needs level 6", "use parameters"}},
-		{"edge12-d1", "2*poly(x, [0, 1, 1, 1, 1, 1, 1, 1, 1, 1])", ErrDepth, "",
-			[]string{"needs level 4", "edge12-d1 have 1"}},
-		{"edge12-d1", "x^3*y^5 + z", ErrDepth, "x^3*y^5", []string{"needs level 3"}},
-		{"edge12-add", "z + x*y", ErrDepth, "x*y", []string{"no special primes", "use parameters edge12-d1"}},
-		{"edge12-add", "mean(x)", ErrDepth, "mean(x)", []string{"no special primes"}},
-		{"edge12-d1", "mean(x*y)", ErrMagnitude, "",
-			[]string{"does not fit", "set log_scale:", "use parameters edge13-d3"}},
-	} {
+	for _, c := range slices.Concat(refusedText, refusedTypes, refusedOperations, refusedPlans) {
 		circuit, err := compileFor(t, c.set, c.expr)
 		if err == nil {
 			t.Errorf("%s: compiled to %d steps", c.expr, len(circuit.steps))
@@ -119,6 +45,97 @@ func TestRefusals(t *testing.T) {
 			}
 		}
 	}
+}
+
+// refusal is an expression that does not compile, and what is said of it.
+type refusal struct {
+	set, expr string
+	kind      error
+	part      string // the sub-expression under the carets
+	says      []string
+}
+
+var refusedText = []refusal{
+	{"edge13-d3", "", ErrSyntax, "", nil},
+	{"edge13-d3", "x +", ErrSyntax, "", nil},
+	{"edge13-d3", "x $ y", ErrSyntax, "", []string{"`$` is not expected here"}},
+	{"edge13-d3", "x; y", ErrSyntax, "x; y", []string{"not part of the language"}},
+	{"edge13-d3", "x\xff", ErrSyntax, "", []string{"UTF-8"}},
+	{"edge13-d3", deepExpr, ErrSize, "(", []string{"nested more than 64"}},
+	{"edge13-d3", "mean(temp)", ErrName, "temp",
+		[]string{"unknown variable `temp`", "the inputs are s, t, w, x, y, z"}},
+	{"edge13-d3", "mena(x)", ErrName, "mena(x)", []string{`unknown function "mena"`, "did you mean mean(x)?"}},
+	{"edge13-d3", "var2(x)", ErrName, "var2(x)", []string{"did you mean var(x)?"}},
+	{"edge13-d3", "sud(x)", ErrName, "sud(x)", []string{"did you mean std(x)?"}},
+	{"edge13-d3", "average(x)", ErrName, "average(x)", []string{"did you mean mean(x)?"}},
+	{"edge13-d3", "fourier(x)", ErrName, "fourier(x)", []string{"the functions are cov, dot, lag"}},
+	{"edge13-d3", "mean", ErrName, "mean", []string{"mean is a function: mean(x)"}},
+	{"edge13-d3", "let x = 2; x", ErrName, "", []string{"let redefines the input x"}},
+	{"edge13-d3", "let sum = 2; x*sum", ErrName, "", []string{"let redefines the function sum"}},
+}
+
+// deepExpr is nested deeper than expressions may be.
+var deepExpr = strings.Repeat("(", MaxNesting+1) + "x" + strings.Repeat(")", MaxNesting+1)
+
+var refusedTypes = []refusal{
+	{"edge13-d3", "mean(x, y)", ErrType, "mean(x, y)", []string{"has 2 arguments, mean takes 1", "write mean(x)"}},
+	{"edge13-d3", "mean(mean(x))", ErrType, "mean(mean(x))", []string{"needs a window", "single value"}},
+	{"edge13-d3", "rms(mean(x))", ErrType, "", []string{"needs a window"}},
+	{"edge13-d3", "mean(3)", ErrConstant, "mean(3)", []string{"constant 3"}},
+	{"edge13-d3", "x + s", ErrType, "x + s", []string{"windows of 20 and 5 samples"}},
+	{"edge13-d3", "x * s", ErrType, "x * s", []string{"windows of 20 and 5 samples"}},
+	{"edge13-d3", "cov(x, s)", ErrType, "cov(x, s)", []string{"windows of 20 and 5 samples"}},
+	{"edge13-d3", "dot(s, [1, 2])", ErrType, "[1, 2]", []string{"2 weights for a window of 5 samples"}},
+	{"edge13-d3", "dot(s, mean(s))", ErrType, "mean(s)", []string{"neither a list of weights nor a window"}},
+	{"edge13-d3", "dot(s, [x, 1, 1, 1, 1])", ErrType, "x", []string{"not a constant"}},
+	{"edge13-d3", "poly(x, [1e308, 1e308, 1e308])", ErrConstant, "", []string{"beyond the range of float64"}},
+	{"edge13-d3", "poly(x, 3)", ErrType, "3", []string{"not a list of constants"}},
+	{"edge13-d3", "poly(x, [])", ErrType, "[]", []string{"empty"}},
+	{"edge13-d3", "x + [1, 2]", ErrType, "[1, 2]", []string{"list where a value is needed"}},
+	{"edge13-d3", `x + "a"`, ErrType, `"a"`, []string{"not a number"}},
+	{"edge13-d3", "lag(x, 1.5)", ErrType, "1.5", []string{"whole number"}},
+	{"edge13-d3", "lag(lag(x, 40), 40)", ErrSize, "", []string{"80 windows back"}},
+}
+
+var refusedOperations = []refusal{
+	{"edge13-d3", "x > 3", ErrUnsupported, "x > 3", []string{"compares encrypted values", "after decryption"}},
+	{"edge13-d3", "x == y", ErrUnsupported, "x == y", nil},
+	{"edge13-d3", "x % 2", ErrUnsupported, "x % 2", []string{"remainder"}},
+	{"edge13-d3", "x and y", ErrUnsupported, "x and y", nil},
+	{"edge13-d3", "not x", ErrUnsupported, "not x", nil},
+	{"edge13-d3", "x ? y : z", ErrUnsupported, "x ? y : z", []string{"branches"}},
+	{"edge13-d3", "x[0]", ErrUnsupported, "x[0]", []string{"selects part"}},
+	{"edge13-d3", "x / y", ErrUnsupported, "x / y", []string{"divides by the encrypted value `y`"}},
+	{"edge13-d3", "x / 0", ErrConstant, "x / 0", []string{"by zero"}},
+	{"edge13-d3", "x ^ y", ErrUnsupported, "x ^ y", []string{"which is not a constant"}},
+	{"edge13-d3", "x ^ 0.5", ErrUnsupported, "x ^ 0.5", []string{"sqrt"}},
+	{"edge13-d3", "x ^ -1", ErrUnsupported, "x ^ -1", []string{"whole numbers"}},
+	{"edge13-d3", "x ^ 65", ErrSize, "x ^ 65", []string{"at most 64"}},
+	{"edge13-d3", "1 + sqrt(mean(y))", ErrUnsupported, "1 + sqrt(mean(y))", []string{"must be outermost"}},
+	{"edge13-d3", "-std(y)", ErrUnsupported, "-std(y)", []string{"must be outermost"}},
+	{"edge13-d3", "rms(x) * rms(y)", ErrUnsupported, "", []string{"must be outermost"}},
+	{"edge13-d3", "mean(sqrt(y))", ErrUnsupported, "", []string{"must be outermost"}},
+	{"edge13-d3", "sqrt(x - 10)", ErrUnsupported, "x - 10", []string{"never positive"}},
+	{"edge13-d3", "max(x, y)", ErrUnsupported, "max(x, y)", []string{"comparing"}},
+	{"edge13-d3", "abs(x)", ErrUnsupported, "abs(x)", nil},
+	{"edge13-d3", "filter(x, # > 1)", ErrName, "", nil},
+}
+
+var refusedPlans = []refusal{
+	{"edge13-d3", "x - x", ErrConstant, "x - x", []string{"is the constant 0"}},
+	{"edge13-d3", "3", ErrConstant, "3", []string{"is the constant 3"}},
+	{"edge13-d3", "x * 1e999", ErrSyntax, "", nil},
+	{"edge13-d3", "x * 1e200 * 1e200", ErrConstant, "", []string{"not a finite number"}},
+	{"edge12-d1", "x*x*y + z", ErrDepth, "x*x*y", []string{"needs level 2", "edge12-d1 have 1",
+		"use parameters edge13-d3"}},
+	{"edge13-d3", "x^64", ErrDepth, "x^64", []string{"needs level 6", "use parameters"}},
+	{"edge12-d1", "2*poly(x, [0, 1, 1, 1, 1, 1, 1, 1, 1, 1])", ErrDepth, "",
+		[]string{"needs level 4", "edge12-d1 have 1"}},
+	{"edge12-d1", "x^3*y^5 + z", ErrDepth, "x^3*y^5", []string{"needs level 3"}},
+	{"edge12-add", "z + x*y", ErrDepth, "x*y", []string{"no special primes", "use parameters edge12-d1"}},
+	{"edge12-add", "mean(x)", ErrDepth, "mean(x)", []string{"no special primes"}},
+	{"edge12-d1", "mean(x*y)", ErrMagnitude, "",
+		[]string{"does not fit", "set log_scale:", "use parameters edge13-d3"}},
 }
 
 func TestErrorText(t *testing.T) {

@@ -22,89 +22,113 @@ func simulate(t fataler, c *Circuit, inputs map[Input][]float64) []float64 {
 // shares only the list of steps with Run.
 func simulateAll(t fataler, c *routine, inputs map[Input][]float64) [][]float64 {
 	t.Helper()
-	n := c.params.Slots()
 	values := make([][]float64, len(c.steps))
 	for i := range c.steps {
-		s := &c.steps[i]
-		out := make([]float64, n)
-		var a, b []float64
-		if s.op != stepInput {
-			a, b = values[s.a], values[s.b]
-		}
-		switch s.op {
-		case stepInput:
-			copy(out, inputs[s.in])
-		case stepMulInt:
-			f := s.k * c.steps[s.a].scale / s.scale
-			for j := range out {
-				out[j] = a[j] * f
-			}
-		case stepAdd, stepSub:
-			sign := 1.0
-			if s.op == stepSub {
-				sign = -1
-			}
-			if !near(c.steps[s.a].scale, c.steps[s.b].scale) || c.steps[s.a].level != c.steps[s.b].level {
-				t.Fatalf("%s: step %d adds scales %g and %g at levels %d and %d", c.name, i, c.steps[s.a].scale,
-					c.steps[s.b].scale, c.steps[s.a].level, c.steps[s.b].level)
-			}
-			for j := range out {
-				out[j] = a[j] + sign*b[j]
-			}
-		case stepMul, stepMulRescale:
-			if f := c.params.RescaleFactor(c.steps[s.a].level); s.op == stepMulRescale &&
-				!near(s.scale*f, c.steps[s.a].scale*c.steps[s.b].scale) {
-				t.Fatalf("%s: step %d rescales to another scale", c.name, i)
-			}
-			if c.steps[s.a].level != c.steps[s.b].level {
-				t.Fatalf("%s: step %d multiplies across levels", c.name, i)
-			}
-			for j := range out {
-				out[j] = a[j] * b[j]
-			}
-		case stepMulPlain:
-			for j, v := range s.plain.values {
-				k := (s.plain.first + j) % n
-				out[k] = a[k] * v
-			}
-		case stepRescale:
-			if !near(s.scale*c.params.RescaleFactor(c.steps[s.a].level), c.steps[s.a].scale) {
-				t.Fatalf("%s: step %d rescales to another scale", c.name, i)
-			}
-			copy(out, a)
-		case stepDrop:
-			copy(out, a)
-		case stepRotate:
-			for j := range out {
-				out[j] = a[(j+int(s.k))%n]
-			}
-		case stepSum:
-			for j := range out {
-				for k := range int(s.k) {
-					out[j] += a[(j+k)%n]
-				}
-			}
-		}
-		largest := 0.0
-		for _, v := range out {
-			largest = max(largest, math.Abs(v))
-		}
-		if largest > s.mag*(1+1e-9)+s.dev.fixed {
-			t.Fatalf("%s: step %d (%s) reaches %g, planned at most %g", c.name, i, s, largest, s.mag)
-		}
-		if room := c.params.LogQ(s.level) - 1 - math.Log2(s.scale) - math.Log2(s.mag+s.dev.limit()); room < 0 {
-			t.Fatalf("%s: step %d (%s) exceeds its modulus by %.2f bits", c.name, i, s, -room)
-		}
-		if err := c.params.CheckScale(s.level, s.scale); err != nil {
-			t.Fatalf("%s: step %d: %v", c.name, i, err)
-		}
-		values[i] = out
+		checkScales(t, c, i)
+		values[i] = simulateStep(c, &c.steps[i], values, inputs)
+		checkRange(t, c, i, values[i])
 	}
 	var out [][]float64
 	for _, i := range c.results {
 		out = append(out, values[i])
 	}
 	return out
+}
+
+// checkScales checks that the operands of step i fit together, and give its scale.
+func checkScales(t fataler, c *routine, i int) {
+	t.Helper()
+	s := &c.steps[i]
+	if s.op == stepInput {
+		return
+	}
+	a, b := &c.steps[s.a], &c.steps[s.b]
+	switch s.op {
+	case stepAdd, stepSub:
+		if !near(a.scale, b.scale) || a.level != b.level {
+			t.Fatalf("%s: step %d adds scales %g and %g at levels %d and %d", c.name, i, a.scale, b.scale, a.level,
+				b.level)
+		}
+	case stepMul, stepMulRescale:
+		if f := c.params.RescaleFactor(a.level); s.op == stepMulRescale && !near(s.scale*f, a.scale*b.scale) {
+			t.Fatalf("%s: step %d rescales to another scale", c.name, i)
+		}
+		if a.level != b.level {
+			t.Fatalf("%s: step %d multiplies across levels", c.name, i)
+		}
+	case stepRescale:
+		if !near(s.scale*c.params.RescaleFactor(a.level), a.scale) {
+			t.Fatalf("%s: step %d rescales to another scale", c.name, i)
+		}
+	}
+}
+
+// simulateStep returns the slots of a step, given those of the steps before it.
+func simulateStep(c *routine, s *step, values [][]float64, inputs map[Input][]float64) []float64 {
+	n := c.params.Slots()
+	out := make([]float64, n)
+	if s.op == stepInput {
+		copy(out, inputs[s.in])
+		return out
+	}
+	a, b := values[s.a], values[s.b]
+	switch s.op {
+	case stepMulInt:
+		f := s.k * c.steps[s.a].scale / s.scale
+		for j := range out {
+			out[j] = a[j] * f
+		}
+	case stepAdd:
+		for j := range out {
+			out[j] = a[j] + b[j]
+		}
+	case stepSub:
+		for j := range out {
+			out[j] = a[j] - b[j]
+		}
+	case stepMul, stepMulRescale:
+		for j := range out {
+			out[j] = a[j] * b[j]
+		}
+	case stepMulPlain:
+		for j, v := range s.plain.values {
+			k := (s.plain.first + j) % n
+			out[k] = a[k] * v
+		}
+	case stepRescale, stepDrop:
+		copy(out, a)
+	case stepRotate:
+		for j := range out {
+			out[j] = a[(j+int(s.k))%n]
+		}
+	case stepSum:
+		for j := range out {
+			for k := range int(s.k) {
+				out[j] += a[(j+k)%n]
+			}
+		}
+	}
+	return out
+}
+
+// checkRange checks that the slots of step i stay within the planned magnitude, and this
+// within the modulus.
+func checkRange(t fataler, c *routine, i int, slots []float64) {
+	t.Helper()
+	s := &c.steps[i]
+	largest := 0.0
+	for _, v := range slots {
+		largest = max(largest, math.Abs(v))
+	}
+	if largest > s.mag*(1+1e-9)+s.dev.fixed {
+		t.Fatalf("%s: step %d (%s) reaches %g, planned at most %g", c.name, i, s, largest, s.mag)
+	}
+	if room := c.params.LogQ(s.level) - 1 - math.Log2(s.scale) - math.Log2(s.mag+s.dev.limit()); room < 0 {
+		t.Fatalf("%s: step %d (%s) exceeds its modulus by %.2f bits", c.name, i, s, -room)
+	}
+	if err := c.params.CheckScale(s.level, s.scale); err != nil {
+		t.Fatalf("%s: step %d: %v", c.name, i, err)
+	}
 }
 
 // plainInputs draws windows: slots for the simulation and samples for
