@@ -1,0 +1,127 @@
+package evaluator
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/hencedge/hencedge/config"
+	"github.com/hencedge/hencedge/evaluator/engine"
+	"github.com/hencedge/hencedge/internal/testrig"
+	"github.com/hencedge/hencedge/transport"
+)
+
+// crowd is a service without workers that serves a class of devices: the test hands windows
+// over and works jobs off, one by one, so that nothing depends on speed.
+type crowd struct {
+	*rig
+	s       *Service
+	sent    map[string]uint64 // windows that a device made
+	results map[string]int    // by device
+}
+
+// newCrowd enrolls devices of a class with two programs that run as a set, and leaves room
+// for the windows of so many jobs.
+func newCrowd(t *testing.T, devices []string, room int) *crowd {
+	t.Helper()
+	cfg, dir := classConfig(t, forPump("temp", "mean(x)", map[string]string{"x": "count/temp"}),
+		forPump("load", "mean(x)", map[string]string{"x": "count/load"}))
+	cfg.Store = &config.Store{Dir: t.TempDir()}
+	cfg.SetDefaults()
+	for _, d := range devices {
+		enroll(t, dir, d)
+	}
+	c := &crowd{rig: newRig(t, cfg), sent: map[string]uint64{}, results: map[string]int{}} // for its keys
+	cfg.Store.Dir, cfg.State = t.TempDir(), filepath.Join(t.TempDir(), "state")
+	p := c.ctx.Parameters()
+	cfg.Limits.Memory = config.Size(room * 8 * p.N() * p.LimbsAt(p.MaxLevel()))
+	var err error
+	if c.s, err = New(cfg, Deps{SigningKey: signer(t, "cloud"), Logger: testrig.Quiet(),
+		Keys:     []engine.Keys{{Context: c.ctx, Evaluation: c.keys}},
+		OnResult: func(e Event) { c.results[e.Meta.Subject]++ }}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.s.Close() })
+	return c
+}
+
+// offer hands the next window of a device over and reports whether it is taken; if not, the
+// device is told that the service is busy, and the window stays its next one.
+func (c *crowd) offer(device string) bool {
+	c.t.Helper()
+	seq := c.sent[device] + 1
+	sealed := c.seal(c.window(device, "count", seq, time.Unix(int64(seq), 0), numbers(8, 1, 1), numbers(8, 0, 0)))
+	o := transport.Staged{Topic: transport.ReadingTopic(transport.DefaultPrefix, device, "count"), Sealed: sealed,
+		ID: transport.ObjectID(sealed)}
+	before := c.s.Stats()
+	c.s.custody.take(c.t.Context(), o, c.s.custody.verify(o))
+	after := c.s.Stats()
+	if after.Accepted > before.Accepted {
+		c.sent[device] = seq
+		return true
+	}
+	if after.Refused["busy"] == before.Refused["busy"] {
+		c.t.Fatalf("window %d of %s is neither taken nor told busy: %v", seq, device, after.Refused)
+	}
+	return false
+}
+
+// work works so many jobs off, or all that there are.
+func (c *crowd) work(jobs int) {
+	c.t.Helper()
+	for range jobs {
+		if len(c.s.jobs.turns) == 0 {
+			return
+		}
+		j, _ := c.s.jobs.pop()
+		for _, one := range j.all() {
+			if err := c.s.work(c.t.Context(), one); err != nil {
+				c.t.Fatal(err)
+			}
+		}
+	}
+}
+
+// TestFloodOfOne: a device that sends a hundred times as much as each of 99 others, and more
+// than the service can do, delays no window of theirs: each has its results after one job of
+// every device. The flood gets what is left, is told busy beyond that, and loses nothing.
+func TestFloodOfOne(t *testing.T) {
+	const flood = "flood"
+	devices := []string{flood}
+	for i := range 99 {
+		devices = append(devices, fmt.Sprint("quiet", i))
+	}
+	c := newCrowd(t, devices, 256)
+	told := 0
+	for round := 1; round <= 2; round++ {
+		for i, d := range devices {
+			if !c.offer(flood) {
+				told++
+			}
+			if i > 0 && !c.offer(d) {
+				t.Errorf("round %d: a window of %s is refused", round, d)
+			}
+		}
+		served := c.results[flood]
+		c.work(len(devices))
+		for _, d := range devices[1:] {
+			if c.results[d] != 2*round { // of two programs
+				t.Fatalf("round %d: %d results of %s after a job of every device", round, c.results[d], d)
+			}
+		}
+		if c.results[flood] == served {
+			t.Errorf("round %d: nothing of the flood is done", round)
+		}
+	}
+	if told == 0 {
+		t.Error("the flood was never told busy")
+	}
+	c.work(1000)
+	if n := c.results[flood]; n != 2*int(c.sent[flood]) {
+		t.Errorf("%d results of %d windows of the flood", n, c.sent[flood])
+	}
+	if !c.offer(flood) {
+		t.Error("the flood is refused although there is room again")
+	}
+}
