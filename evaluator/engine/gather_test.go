@@ -20,6 +20,7 @@ import (
 	"github.com/hencedge/hencedge/henc"
 	"github.com/hencedge/hencedge/henc/secret"
 	"github.com/hencedge/hencedge/internal/testenv"
+	"github.com/hencedge/hencedge/internal/testrig"
 	"github.com/hencedge/hencedge/transport"
 )
 
@@ -251,18 +252,39 @@ func (r *rig) all(n int, spoilt map[int]bool) (failed int) {
 	return int(bad.Load())
 }
 
+// hold makes the first device wait in its computations until so many jobs have gathered.
+func (r *rig) hold(jobs int) {
+	g := r.e.lanes[r.circuits[0].Parameters().Hash()].devices[0].gather
+	var gathered atomic.Bool
+	wait := func(int) error {
+		if !gathered.Load() && !testrig.Poll(func() bool {
+			g.mu.Lock()
+			defer g.mu.Unlock()
+			n := 0
+			for _, line := range g.lines {
+				n += len(line)
+			}
+			return n >= jobs || gathered.Load()
+		}) {
+			r.t.Errorf("%d jobs never gathered", jobs)
+		}
+		gathered.Store(true)
+		return nil
+	}
+	r.devices[0].before.Store(&wait)
+}
+
 // TestGather: jobs of several devices and keys that come while the device computes go
 // together, and each gets its own result. A batch has no more than it may.
 func TestGather(t *testing.T) {
 	r := newRig(t, 1, width{batches: 2, most: 5}, time.Second)
 	f := r.devices[0]
-	slow := func(int) error { time.Sleep(5 * time.Millisecond); return nil }
-	f.before.Store(&slow)
+	r.hold(38) // all but those of two batches of one
 	r.all(40, nil)
-	if n := f.products.Load(); n >= 40 || n < 8 {
+	if n := f.products.Load(); n != 2+(38+4)/5 {
 		t.Errorf("%d batches for 40 jobs", n)
 	}
-	if most := f.most.Load(); most < 2 || most > 5 {
+	if most := f.most.Load(); most != 5 {
 		t.Errorf("a batch of %d jobs", most)
 	}
 	if n := r.e.Parallel(); n != 10 {
@@ -280,8 +302,7 @@ func TestGatherMemory(t *testing.T) {
 		r := newRig(t, 1, width{batches: 1, most: 100}, time.Second)
 		g := r.e.lanes[r.circuits[0].Parameters().Hash()].devices[0].gather
 		g.width.memory = c.jobs*r.circuits[0].Peak() + 1
-		slow := func(int) error { time.Sleep(2 * time.Millisecond); return nil }
-		r.devices[0].before.Store(&slow)
+		r.hold(19)
 		r.all(20, nil)
 		if most := r.devices[0].most.Load(); most != c.most {
 			t.Errorf("a batch of %d jobs in memory for %d", most, c.jobs)
@@ -292,8 +313,7 @@ func TestGatherMemory(t *testing.T) {
 // TestGatherFaults: of a batch with jobs that cannot run only these fail.
 func TestGatherFaults(t *testing.T) {
 	r := newRig(t, 1, width{batches: 1, most: 16}, time.Second)
-	slow := func(int) error { time.Sleep(5 * time.Millisecond); return nil }
-	r.devices[0].before.Store(&slow)
+	r.hold(21) // the first, and perhaps one that cannot run before it, are not there any more
 	if n := r.all(24, map[int]bool{3: true, 17: true}); n != 2 {
 		t.Errorf("%d jobs failed", n)
 	}
